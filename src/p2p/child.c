@@ -21,19 +21,19 @@
 #define PROGRAM "/proc/self/exe"
 #define PROCESS_TEXT 24
 #define MAGIC 0x70327063u
-/* Beyond -T, which the child obeys itself and says more about. */
+/* Beyond -T, which the child obeys itself and reports in more detail. */
 #define GRACE_S 5.0
 #define SUBJECT "the child process that measures with P2P of the library off"
 
 enum kind { BEGIN, ALIVE, CELL, AGAIN, END, KINDS };
 
-/* One message. Behind CELL and AGAIN, unless TEXT says why not, come nranks² parts. */
+/* One message. CELL and AGAIN are followed by nranks² parts, unless TEXT says why not. */
 struct note {
 	uint32_t magic, kind;
-	uint32_t bytes; /* of this note and all parts behind it: the same program wrote it */
+	uint32_t bytes; /* of this note and the parts that follow; the same program wrote it */
 	int32_t nranks;
-	uint64_t cell; /* among the child's */
-	uint64_t cell_bytes, repeats, both_ways;
+	uint64_t cell; /* index among the child's cells */
+	uint64_t cell_bytes, repeats, bidirectional;
 	double end_unix_s;
 	char text[BB_CHILD_TEXT]; /* BEGIN: the state of the library; CELL: why it is skipped */
 };
@@ -50,7 +50,8 @@ static const struct bb_payload_field note_fields[] = {
 			 .high = INT64_MAX),
 	BB_PAYLOAD_FIELD("the repeats", BB_PAYLOAD_UNSIGNED, struct note, repeats,
 			 .high = INT64_MAX),
-	BB_PAYLOAD_FIELD("the directions", BB_PAYLOAD_UNSIGNED, struct note, both_ways, .high = 1),
+	BB_PAYLOAD_FIELD("the directions", BB_PAYLOAD_UNSIGNED, struct note, bidirectional,
+			 .high = 1),
 	BB_PAYLOAD_FIELD("the end", BB_PAYLOAD_REAL, struct note, end_unix_s, .high = INT64_MAX),
 	BB_PAYLOAD_FIELD("the text", BB_PAYLOAD_TEXT, struct note, text),
 	{.name = NULL}};
@@ -68,11 +69,10 @@ bb_status bb_child_find(bool *is, struct bb_error *error)
 		return BB_OK;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	snprintf(text, sizeof(text), "%ld", (long)getppid());
-	/* It may have died before that. */
+	/* The parent may have died before that. */
 	if (strcmp(parent, text) != 0 || fcntl(PIPE, F_SETFD, FD_CLOEXEC) != 0)
 		return bb_fail(error, BB_EUSAGE,
-			       PARENT "=%s: busbench sets it for child processes of its own; unset "
-				      "it",
+			       PARENT "=%s: busbench sets it for its own child processes; unset it",
 			       parent);
 	return BB_OK;
 }
@@ -86,7 +86,7 @@ static bb_status write_all(struct bb_pairs *pairs, const void *bytes, size_t n)
 
 		if (written < 0 && errno != EINTR)
 			return bb_fail(&pairs->run->error, BB_EINTERNAL,
-				       SUBJECT " cannot tell its parent: %s", strerror(errno));
+				       SUBJECT " cannot write to its parent: %s", strerror(errno));
 		at += written > 0 ? written : 0;
 		n -= written > 0 ? (size_t)written : 0;
 	}
@@ -100,7 +100,8 @@ static size_t parts_bytes(const struct bb_pairs *pairs)
 	return n * n * sizeof(struct bb_pair_part);
 }
 
-static bb_status tell(struct bb_pairs *pairs, struct note *note, const struct bb_pair_part *parts)
+static bb_status child_send(struct bb_pairs *pairs, struct note *note,
+			    const struct bb_pair_part *parts)
 {
 	const size_t behind = parts ? parts_bytes(pairs) : 0;
 	bb_status status;
@@ -114,20 +115,20 @@ static bb_status tell(struct bb_pairs *pairs, struct note *note, const struct bb
 	return status == BB_OK ? write_all(pairs, parts, behind) : status;
 }
 
-bb_status bb_child_tell_begin(struct bb_pairs *pairs)
+bb_status bb_child_send_begin(struct bb_pairs *pairs)
 {
 	struct note note = {.kind = BEGIN};
 
 	snprintf(note.text, sizeof(note.text), "%.*s", BB_CHILD_TEXT - 1, pairs->library_text);
-	return tell(pairs, &note, NULL);
+	return child_send(pairs, &note, NULL);
 }
 
-bb_status bb_child_tell_alive(struct bb_pairs *pairs)
+bb_status bb_child_send_alive(struct bb_pairs *pairs)
 {
-	return tell(pairs, &(struct note){.kind = ALIVE}, NULL);
+	return child_send(pairs, &(struct note){.kind = ALIVE}, NULL);
 }
 
-bb_status bb_child_tell_cell(struct bb_pairs *pairs, size_t number,
+bb_status bb_child_send_cell(struct bb_pairs *pairs, size_t number,
 			     const struct bb_pair_part *parts, bool again)
 {
 	const struct bb_cell *cell = &pairs->cells[number];
@@ -135,16 +136,16 @@ bb_status bb_child_tell_cell(struct bb_pairs *pairs, size_t number,
 			    .cell = number,
 			    .cell_bytes = cell->bytes,
 			    .repeats = cell->repeats,
-			    .both_ways = cell->both_ways};
+			    .bidirectional = cell->bidirectional};
 
 	note.end_unix_s = bb_clock_unix();
 	snprintf(note.text, sizeof(note.text), "%s", cell->skip ? cell->skip : "");
-	return tell(pairs, &note, cell->skip ? NULL : parts);
+	return child_send(pairs, &note, cell->skip ? NULL : parts);
 }
 
-bb_status bb_child_tell_end(struct bb_pairs *pairs)
+bb_status bb_child_send_end(struct bb_pairs *pairs)
 {
-	return tell(pairs, &(struct note){.kind = END}, NULL);
+	return child_send(pairs, &(struct note){.kind = END}, NULL);
 }
 
 /* ---- in the parent: starting it -------------------------------------------------------------- */
@@ -155,11 +156,11 @@ struct child {
 	pid_t process; /* 0: none that has not been waited for */
 	int fd;        /* to be read; -1: none */
 	int status;    /* once it has ended, as waitpid says it */
-	double heard;  /* on the monotonic clock */
-	char *message; /* as much as has come */
-	size_t filled;
-	size_t told; /* cells */
-	bool ended;  /* it has told all */
+	double heard;  /* time of the last message, on the monotonic clock */
+	char *message; /* the current one */
+	size_t filled; /* bytes of it that have arrived */
+	size_t told;   /* cells received */
+	bool ended;    /* END has arrived */
 };
 
 void bb_child_cell_free(struct bb_child_cell *cell)
@@ -171,7 +172,7 @@ void bb_child_cell_free(struct bb_child_cell *cell)
 	free(cell);
 }
 
-/* Is a new block. */
+/* Returns a new environment with PARENT; NULL without memory. */
 static char **make_environment(char parent[])
 {
 	char **environment;
@@ -187,8 +188,8 @@ static char **make_environment(char parent[])
 	return environment;
 }
 
-/* Returns an errno. In a group of its own a signal from the terminal is the parent's alone, which
-   says so once and ends it. */
+/* Returns an errno. The child is in a process group of its own, so that a signal from the terminal
+   reaches only the parent, which reports it once and ends the child. */
 static int spawn(struct child *c, int fd, char **environment)
 {
 	char *const *words = c->pairs->run->record.args.words;
@@ -213,7 +214,7 @@ static int spawn(struct child *c, int fd, char **environment)
 	return error;
 }
 
-/* This thread is pinned; what it starts is not to be. */
+/* This thread is pinned; the child must not be. */
 static int spawn_unpinned(struct child *c, int fd, char **environment)
 {
 	cpu_set_t mine[BB_CPU_SETS];
@@ -259,11 +260,11 @@ static bb_status start(struct child *c)
 static bb_status fail_nonsense(struct child *c, const char *why)
 {
 	return bb_fail(&c->pairs->run->error, BB_EINTERNAL,
-		       SUBJECT " says what makes no sense after %zu of its cells: it %s", c->told,
+		       SUBJECT " sent an invalid message after %zu of its cells: it %s", c->told,
 		       why);
 }
 
-/* The cells at the end of the plan are the child's plan; NULL: it is none of them. */
+/* Returns the cell of NOTE: the cells at the end of the plan are the child's plan. NULL: none. */
 static struct bb_cell *cell_of(struct bb_pairs *pairs, const struct note *note)
 {
 	size_t first = pairs->ncells;
@@ -275,7 +276,7 @@ static struct bb_cell *cell_of(struct bb_pairs *pairs, const struct note *note)
 		return NULL;
 	cell = &pairs->cells[first + note->cell];
 	return note->cell_bytes == cell->bytes && note->repeats == cell->repeats &&
-			       note->both_ways == cell->both_ways
+			       note->bidirectional == cell->bidirectional
 		       ? cell
 		       : NULL;
 }
@@ -299,7 +300,7 @@ static bb_status decode_parts(struct child *c, struct bb_pair_part *parts, size_
 	return BB_OK;
 }
 
-/* Each cell is told once, or, again, once more. */
+/* Each cell is sent once, and once more after the review. */
 static bb_status take_cell(struct child *c, const struct note *note)
 {
 	struct bb_cell *cell = cell_of(c->pairs, note);
@@ -347,7 +348,7 @@ static bb_status take(struct child *c, const struct note *note)
 	return BB_OK;
 }
 
-/* All that it has said so far. */
+/* Read and handle all that has arrived. */
 static bb_status listen(struct child *c)
 {
 	char why[BB_PAYLOAD_WHY];
@@ -391,7 +392,8 @@ static bool has_ended(struct child *c)
 	return true;
 }
 
-/* Is there still a reason to wait? The child minds -T itself: the run's own deadline does not. */
+/* BB_OK while there is a reason to wait. The child obeys -T itself, so the run's deadline is
+ * renewed. */
 static bb_status look(struct child *c)
 {
 	const uint64_t timeout_ns = c->pairs->run->options.timeout_ns;
@@ -402,7 +404,7 @@ static bb_status look(struct child *c)
 	bb_crew_deadline(c->driver, SUBJECT);
 	if (timeout_ns && bb_clock_now() > c->heard + patience)
 		return bb_fail(&c->pairs->run->error, BB_ETIMEOUT,
-			       SUBJECT " has said nothing for %.0f s (-T)", patience);
+			       SUBJECT " has sent nothing for %.0f s (-T)", patience);
 	return BB_OK;
 }
 
@@ -417,15 +419,14 @@ static bb_status judge(const struct child *c)
 	if (WIFSIGNALED(c->status))
 		return bb_fail(error, BB_EBACKEND, SUBJECT " was ended by signal %d (%s)",
 			       WTERMSIG(c->status), strsignal(WTERMSIG(c->status)));
-	/* What makes it exit otherwise when it is done is found here too: wrong data, or nothing
-	   that fits into the memory. */
+	/* Wrong data, or no case that fits into memory, is found by the parent too. */
 	if (status != BB_OK && !(c->ended && (status == BB_EDATA || status == BB_EUNSUPPORTED)))
 		return bb_fail(error, status > BB_EDATA ? BB_EBACKEND : (bb_status)status,
 			       SUBJECT " failed with exit status %d; --p2p on leaves it out",
 			       status);
 	if (!c->ended || c->told != cells)
-		return bb_fail(error, BB_EINTERNAL, SUBJECT " told of %zu of its %zu cells",
-			       c->told, cells);
+		return bb_fail(error, BB_EINTERNAL, SUBJECT " sent %zu of its %zu cells", c->told,
+			       cells);
 	return BB_OK;
 }
 

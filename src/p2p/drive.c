@@ -1,6 +1,5 @@
 /*
- * drive.c - the experiment: one pair after the other, round after round. Ranks that are not of the
- * pair sleep meanwhile.
+ * drive.c - the experiment: one pair after the other, round after round. The other ranks sleep.
  */
 #include "core/units.h"
 #include "p2p/pairs.h"
@@ -10,9 +9,9 @@
 #include <string.h>
 
 #define POISON_PERIOD 1021
-/* Between a rank's buffers, so that they are not aliases in a cache. */
+/* Distance between a rank's buffers, so that they do not alias in a cache. */
 #define APART ((size_t)4096)
-#define REVIEW_S 10.0 /* for suspects, on the clock of the backend */
+#define REVIEW_S 10.0 /* longest time for suspects, on the clock of the backend */
 
 enum buffer { SOURCE, TARGET, VERIFIED, BUFFERS };
 
@@ -20,7 +19,7 @@ enum buffer { SOURCE, TARGET, VERIFIED, BUFFERS };
 struct pairs_session {
 	struct bb_engine engine;
 	struct bb_pairs *pairs;
-	struct bb_group **with; /* [peer]: the two of us; NULL: not met yet */
+	struct bb_group **with; /* [peer]: the group of the two; NULL: not opened yet */
 	int me, n;
 	char *memory;  /* of all buffers */
 	size_t stride; /* of a buffer */
@@ -29,7 +28,7 @@ struct pairs_session {
 	size_t most_samples;
 	struct bb_series *series;   /* [peer]: of the cell at hand */
 	struct bb_pair_part *parts; /* [peer] */
-	struct bb_way *ways;        /* of each route */
+	struct bb_reach *reach;     /* of each route */
 	double *scratch;            /* most_samples */
 };
 
@@ -102,7 +101,7 @@ static bb_status open_data(struct pairs_session *s)
 		return status;
 	mine = bb_patterns_get(s->patterns, s->me);
 	status = fill(s, SOURCE, &mine, s->stride);
-	/* What is written first is not what it costs to get the pages. */
+	/* So that the first write does not include the page faults. */
 	for (int b = TARGET; b < BUFFERS && status == BB_OK; b++)
 		status = fill(s, (enum buffer)b, &mine, s->stride);
 	return status;
@@ -139,7 +138,7 @@ static bb_status pairs_open(struct bb_engine *engine)
 		return BB_OK;
 	BB_TRY(status, open_lists(s), done);
 	BB_TRY(status, open_memory(s), done);
-	BB_TRY(status, bb_ways_find(engine->driver, engine->run, engine->world, &s->ways), done);
+	BB_TRY(status, bb_reach_find(engine->driver, engine->run, engine->world, &s->reach), done);
 	status = open_data(s);
 done:
 	return status;
@@ -161,7 +160,7 @@ static void pairs_close(struct bb_engine *engine)
 	free(s->series);
 	free(s->parts);
 	free(s->scratch);
-	bb_ways_free(engine->backend, s->ways);
+	bb_reach_free(engine->backend, s->reach);
 }
 
 /* ---- one pair's turn ------------------------------------------------------------------------ */
@@ -176,26 +175,27 @@ static int peer_of(const struct pairs_session *s, const struct turn *t)
 	return s->me == t->from ? t->to : t->from;
 }
 
-/* Does this rank, one of the pair, move bytes or words? */
+/* True if this rank, one of the pair, moves bytes or messages. */
 static bool acts(const struct pairs_session *s, const struct turn *t)
 {
-	if (t->cell->both_ways || t->cell->route->actor == BB_BY_BOTH)
+	if (t->cell->bidirectional || t->cell->route->actor == BB_BY_BOTH)
 		return true;
 	return s->me == (t->cell->route->actor == BB_BY_TARGET ? t->to : t->from);
 }
 
-/* Both ends act: neither may begin a sample alone. */
+/* True if both ends act, so that neither may begin a sample alone. */
 static bool is_joint(const struct turn *t)
 {
-	return t->from != t->to && (t->cell->both_ways || t->cell->route->actor == BB_BY_BOTH);
+	return t->from != t->to && (t->cell->bidirectional || t->cell->route->actor == BB_BY_BOTH);
 }
 
-/* Where it is known when the data is there: at an end that acts, the target's if both do. */
+/* True for the end that knows when the data has arrived: the one that acts, the target if both do.
+ */
 static bool is_timed(const struct pairs_session *s, const struct turn *t)
 {
 	if (t->cell->ping)
 		return s->me == t->from;
-	if (!t->cell->both_ways && t->cell->route->actor == BB_BY_BOTH)
+	if (!t->cell->bidirectional && t->cell->route->actor == BB_BY_BOTH)
 		return s->me == t->to;
 	return acts(s, t);
 }
@@ -215,8 +215,8 @@ static bb_status meet(struct pairs_session *s, const struct turn *t)
 static bb_status transfer(struct pairs_session *s, const struct turn *t, enum buffer target)
 {
 	const int peer = peer_of(s, t);
-	const bool gives = s->me == t->from || t->cell->both_ways;
-	const bool takes = s->me == t->to || t->cell->both_ways;
+	const bool gives = s->me == t->from || t->cell->bidirectional;
+	const bool takes = s->me == t->to || t->cell->bidirectional;
 	const struct bb_half out = {.mine = buffer(s, SOURCE),
 				    .theirs = s->theirs[peer * BUFFERS + target],
 				    .bytes = gives ? (size_t)t->cell->bytes : 0};
@@ -256,7 +256,7 @@ static bb_status pairs_operate(void *own, int64_t sample)
 	return operate(t->s, t, t->final && sample >= 0);
 }
 
-static void pairs_heard(void *own, int64_t sample, double seconds)
+static void pairs_record_sample(void *own, int64_t sample, double seconds)
 {
 	const struct turn *t = own;
 
@@ -268,11 +268,11 @@ static bb_status act(struct pairs_session *s, const struct turn *t)
 {
 	const struct bb_cell *cell = t->cell;
 	const struct bb_options *o = &s->engine.run->options;
-	/* A word's way there and back is two. */
+	/* A round trip is two messages. */
 	const struct bb_sampling sampling = {
 		.ready = pairs_ready,
 		.operate = pairs_operate,
-		.heard = pairs_heard,
+		.heard = pairs_record_sample,
 		.own = (void *)t,
 		.warm = t->round == 0 ? o->warmup_iters
 			: cell->ping  ? 1
@@ -292,7 +292,7 @@ static bb_status act(struct pairs_session *s, const struct turn *t)
 
 static bool receives(const struct pairs_session *s, const struct turn *t)
 {
-	return s->me == t->to || (t->cell->both_ways && s->me == t->from);
+	return s->me == t->to || (t->cell->bidirectional && s->me == t->from);
 }
 
 static bb_status poison(struct pairs_session *s, const struct turn *t)
@@ -332,7 +332,7 @@ static bb_status begin_turn(struct pairs_session *s, const struct turn *t)
 		 t->cell->ping ? "a word" : bb_format_size(size, t->cell->bytes));
 	status = bb_engine_begin(&s->engine, what);
 	if (status == BB_OK && bb_engine_leads(&s->engine))
-		status = bb_child_tell_alive(s->pairs);
+		status = bb_child_send_alive(s->pairs);
 	return status;
 }
 
@@ -348,7 +348,7 @@ static bb_status take_turn(struct pairs_session *s, const struct turn *t)
 		BB_TRY(status, act(s, t), out);
 	if (!t->final)
 		return BB_OK;
-	/* Nobody may still be writing when a rank begins to look. */
+	/* No rank may still be writing when another verifies. */
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 	if (takes_part(s, t))
 		status = verify(s, t);
@@ -356,14 +356,14 @@ out:
 	return status;
 }
 
-static const struct bb_way *way_of(const struct pairs_session *s, const struct bb_cell *cell)
+static const struct bb_reach *reach_of(const struct pairs_session *s, const struct bb_cell *cell)
 {
-	return &s->ways[cell->route - s->engine.backend->routes->list];
+	return &s->reach[cell->route - s->engine.backend->routes->list];
 }
 
 static bool has_turn(const struct pairs_session *s, const struct bb_cell *cell, int from, int to)
 {
-	return way_of(s, cell)->leads[from * s->n + to] && (!cell->both_ways || from < to);
+	return reach_of(s, cell)->connects[from * s->n + to] && (!cell->bidirectional || from < to);
 }
 
 static bb_status run_round(struct pairs_session *s, const struct bb_cell *cell, int round,
@@ -404,7 +404,7 @@ static bb_status run_rounds(struct pairs_session *s, const struct bb_cell *cell)
 	return status;
 }
 
-/* *ALL = what all ranks measured in CELL, on rank 0; VERIFIED: the data is looked at too. */
+/* *ALL = what all ranks measured in CELL, on rank 0. VERIFIED: the data is checked too. */
 static bb_status measure_cell(struct pairs_session *s, const struct bb_cell *cell, bool verified,
 			      const void **all)
 {
@@ -429,7 +429,8 @@ static bb_status run_cell(struct pairs_session *s, size_t i)
 	const struct bb_cell *cell = &s->pairs->cells[i];
 	const bool leads = bb_driver_leads(s->engine.driver);
 	const void *all = NULL;
-	bb_status status = leads && s->ways ? bb_pairs_refuse(s->pairs, i, way_of(s, cell)) : BB_OK;
+	bb_status status =
+		leads && s->reach ? bb_pairs_refuse(s->pairs, i, reach_of(s, cell)) : BB_OK;
 
 	if (leads)
 		bb_ticker_show(&s->engine.run->ticker, cell->route->name, cell->bytes);
@@ -438,7 +439,7 @@ static bb_status run_cell(struct pairs_session *s, size_t i)
 	else if (!cell->skip && status == BB_OK)
 		status = measure_cell(s, cell, true, &all);
 	if (status == BB_OK && leads)
-		status = bb_child_tell_cell(s->pairs, i, all, false);
+		status = bb_child_send_cell(s->pairs, i, all, false);
 	if (status == BB_OK && leads)
 		status = bb_pairs_deliver(s->pairs, i, all);
 	if (leads)
@@ -448,7 +449,7 @@ static bb_status run_cell(struct pairs_session *s, size_t i)
 
 /* ---- suspects, once more -------------------------------------------------------------------- */
 
-/* Virtual ranks have no turns: all pairs of a suspect's cell are played. */
+/* Virtual ranks have no turns: all pairs of a suspect's cell are measured again. */
 static bb_status play_again(struct pairs_session *s, const struct bb_pair_turns *turns)
 {
 	const void *all;
@@ -468,7 +469,7 @@ static bb_status play_again(struct pairs_session *s, const struct bb_pair_turns 
 	return status;
 }
 
-/* A round of TURNS: each rank's shortest samples go to rank 0. */
+/* Measure a round of TURNS: each rank's shortest samples go to rank 0. */
 static bb_status measure_again(struct pairs_session *s, const struct bb_pair_turns *turns)
 {
 	double mine[BB_PAIR_TURNS] = {0};
@@ -495,14 +496,14 @@ static bb_status measure_again(struct pairs_session *s, const struct bb_pair_tur
 	return status;
 }
 
-/* Suspects are measured again, alone and in turn with what they are held against, until they are
-   acquitted or convicted, or the time for that is up. Collective. */
+/* Measure suspects again, in turn with their references, until each is cleared or confirmed or the
+   time is up. Collective. */
 static bb_status review(struct pairs_session *s)
 {
 	const double began = s->engine.backend->now(s->engine.driver->handle);
 	const bool leads = bb_driver_leads(s->engine.driver);
 	struct bb_pair_turns turns = {.n = 0};
-	bb_status status = leads ? bb_review_hear(s->pairs) : BB_OK;
+	bb_status status = leads ? bb_review_receive(s->pairs) : BB_OK;
 
 	for (int round = 0; status == BB_OK; round++) {
 		if (leads)
@@ -519,11 +520,11 @@ static bb_status review(struct pairs_session *s)
 		status = measure_again(s, &turns);
 	}
 	if (status == BB_OK && leads && s->pairs->asked.child)
-		status = bb_review_tell(s->pairs);
+		status = bb_review_send(s->pairs);
 	return status;
 }
 
-/* The child comes first: this process has not taken memory of the GPUs yet. */
+/* The child runs first, before this process allocates memory of the GPUs. */
 static bb_status pairs_before(struct bb_engine *engine)
 {
 	struct pairs_session *s = (struct pairs_session *)engine;
@@ -532,7 +533,7 @@ static bb_status pairs_before(struct bb_engine *engine)
 
 	s->pairs = engine->run->own;
 	if (leads)
-		BB_TRY(status, bb_child_tell_begin(s->pairs), out);
+		BB_TRY(status, bb_child_send_begin(s->pairs), out);
 	if (!s->pairs->cells[s->pairs->ncells - 1].child)
 		goto out;
 	if (leads)
@@ -557,7 +558,7 @@ static bb_status pairs_deliver(struct bb_engine *engine)
 	struct bb_pairs *pairs = engine->run->own;
 	const bb_status status = bb_pairs_judge(pairs);
 
-	return status == BB_OK ? bb_child_tell_end(pairs) : status;
+	return status == BB_OK ? bb_child_send_end(pairs) : status;
 }
 
 const struct bb_experiment bb_pairs_experiment = {

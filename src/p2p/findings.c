@@ -14,20 +14,20 @@
 #define LEAST_OTHERS 3 /* pairs that make a reference */
 #define UPPER 0.75     /* quantile that a kind of path is scaled by */
 
-/* What is known so far. */
-struct court {
+/* The state of a judgement. */
+struct judgement {
 	const struct bb_pair_matrix *matrices;
 	size_t n;
 	struct bb_findings *found;
-	bool *rank_done;  /* [rank]: its pairs are explained */
-	bool *pair_done;  /* [from * nranks + to]: so is this pair */
-	double *scratch;  /* most values of a matrix */
-	double *relative; /* of the matrix at hand: scale of each value */
+	bool *rank_done;  /* [rank]: a finding explains its pairs */
+	bool *pair_done;  /* [from * nranks + to]: a finding explains this pair */
+	double *scratch;  /* room for the values of a matrix */
+	double *relative; /* of the current matrix: the scale of each value */
 	int nranks;
 	int judged; /* values */
 };
 
-/* Quantile P of N values, which are sorted. */
+/* Returns quantile P of N values and sorts them. */
 static double quantile(double *values, size_t n, double p)
 {
 	bb_stats_sort(values, n);
@@ -44,19 +44,19 @@ static bool is_like(const struct bb_pair_value *a, const struct bb_pair_value *b
 	return a->rounds > 0 && b->rounds > 0 && a->like == b->like;
 }
 
-static bool *pair_flag(const struct court *c, int from, int to)
+static bool *pair_flag(const struct judgement *c, int from, int to)
 {
 	return &c->pair_done[(size_t)from * (size_t)c->nranks + (size_t)to];
 }
 
-static bool explained(const struct court *c, const struct bb_pair_matrix *m,
+static bool explained(const struct judgement *c, const struct bb_pair_matrix *m,
 		      const struct bb_pair_value *v)
 {
 	return c->rank_done[v->from] || c->rank_done[v->to] || *pair_flag(c, v->from, v->to) ||
-	       (m->both_ways && *pair_flag(c, v->to, v->from));
+	       (m->bidirectional && *pair_flag(c, v->to, v->from));
 }
 
-/* Not even in its best round near REFERENCE? */
+/* True if even its best round is far below REFERENCE. */
 static bool slower(const struct bb_pair_value *v, double reference)
 {
 	const double factor = bb_slow_factor(v->factor, v->unit / reference, v->planned_s);
@@ -64,7 +64,7 @@ static bool slower(const struct bb_pair_value *v, double reference)
 	return v->rounds >= BB_FINDING_ROUNDS && v->best < fmin(SLOW, 1 / factor) * reference;
 }
 
-/* Rounds that are alike, of one value or several. */
+/* Rounds of one value or several: the undisturbed ones, and all. */
 struct share {
 	int near, of;
 };
@@ -75,8 +75,8 @@ static void pool(struct share *share, const struct bb_pair_value *v)
 	share->of += v->rounds;
 }
 
-/* F rests on suspects of which each has ROUNDS at least. What disturbs may sit beside them, or
-   beside what they are held against: the fewer undisturbed rounds count. */
+/* Write the evidence of F: suspects with at least ROUNDS each. Either they or their references may
+   be disturbed, so the smaller fraction of undisturbed rounds counts. */
 static void weigh(struct bb_finding *f, int rounds, struct share suspects, struct share references)
 {
 	const bool fewer =
@@ -94,18 +94,18 @@ static const struct bb_pair_value *value_of(const struct bb_pair_matrix *m, int 
 	return v->rounds > 0 ? v : NULL;
 }
 
-static bool is_convicted(const struct court *c, const struct bb_finding *f)
+static bool is_confirmed(const struct judgement *c, const struct bb_finding *f)
 {
 	return c->matrices[f->matrix].exact ||
 	       bb_retest_convicts(f->rounds, f->near, f->of, c->judged);
 }
 
-/* One cause is told once, where it shows most. */
-static bb_status add(struct court *c, struct bb_finding f)
+/* Each cause is reported once, where it is clearest. */
+static bb_status add(struct judgement *c, struct bb_finding f)
 {
 	struct bb_finding *added;
 
-	f.convicted = is_convicted(c, &f);
+	f.confirmed = is_confirmed(c, &f);
 	for (size_t i = 0; i < c->found->n; i++) {
 		struct bb_finding *old = &c->found->list[i];
 
@@ -123,7 +123,7 @@ static bb_status add(struct court *c, struct bb_finding f)
 	return BB_OK;
 }
 
-/* V is held against REFERENCE, which is that of OTHER's rounds, or of none alone. */
+/* A finding that compares V with REFERENCE, that of OTHER; NULL: of no single value. */
 static struct bb_finding of_pair(enum bb_finding_kind kind, size_t matrix,
 				 const struct bb_pair_value *v, double reference,
 				 const struct bb_pair_value *other)
@@ -148,8 +148,8 @@ static struct bb_finding of_pair(enum bb_finding_kind kind, size_t matrix,
 
 /* ---- P2P slower than staged ---------------------------------------------------------------- */
 
-/* The best of the routes that are DIRECT, or not; NULL: none leads there. */
-static const struct bb_pair_value *best(const struct court *c, bool direct, int from, int to,
+/* Returns the best of the routes that are DIRECT, or not; NULL: none connects the two. */
+static const struct bb_pair_value *best(const struct judgement *c, bool direct, int from, int to,
 					size_t *matrix)
 {
 	const struct bb_pair_value *found = NULL;
@@ -157,7 +157,7 @@ static const struct bb_pair_value *best(const struct court *c, bool direct, int 
 	for (size_t k = 0; k < c->n; k++) {
 		const struct bb_pair_matrix *m = &c->matrices[k];
 		const struct bb_pair_value *v =
-			m->direct == direct && !m->both_ways ? value_of(m, from, to) : NULL;
+			m->direct == direct && !m->bidirectional ? value_of(m, from, to) : NULL;
 
 		if (v && (!found || v->usual > found->usual)) {
 			found = v;
@@ -167,7 +167,7 @@ static const struct bb_pair_value *best(const struct court *c, bool direct, int 
 	return found;
 }
 
-static bb_status find_slower_direct(struct court *c)
+static bb_status find_slower_direct(struct judgement *c)
 {
 	bb_status status = BB_OK;
 
@@ -182,8 +182,8 @@ static bb_status find_slower_direct(struct court *c)
 			    !slower(on, off->usual))
 				continue;
 			f = of_pair(BB_FIND_SLOWER_DIRECT, matrix, on, off->usual, off);
-			/* Else the pair is to be convicted by what is disturbed less. */
-			*pair_flag(c, from, to) = is_convicted(c, &f);
+			/* If not confirmed, a matrix that is disturbed less may confirm it. */
+			*pair_flag(c, from, to) = is_confirmed(c, &f);
 			status = add(c, f);
 		}
 	return status;
@@ -198,8 +198,8 @@ static bool plays(const struct bb_pair_value *v, int rank, enum role role)
 	return (role != TARGET && v->from == rank) || (role != SOURCE && v->to == rank);
 }
 
-/* What pairs of its kind can do, as quantile P says: few of them may be slow, or many. */
-static void scale(struct court *c, const struct bb_pair_matrix *m, double p)
+/* Scale each value by quantile P of the pairs of its kind. */
+static void scale(struct judgement *c, const struct bb_pair_matrix *m, double p)
 {
 	for (size_t i = 0; i < count(m); i++) {
 		size_t n = 0, k = 0;
@@ -217,27 +217,27 @@ static void scale(struct court *c, const struct bb_pair_matrix *m, double p)
 	}
 }
 
-/* Does RANK have pairs enough of one kind to speak of all of them, and the others to compare? Those
-   with one peer alone are a pair. */
+/* True if OWN pairs of a rank are enough to call the rank slow, and OTHERS enough to compare with.
+   Pairs with a single peer are a slow pair. */
 static bool are_enough(const struct bb_pair_matrix *m, const struct bb_finding *f, enum role role,
 		       size_t own, size_t others)
 {
 	if (f->like < 0)
 		return own >= 2 && others >= 2;
-	return own >= (role == EITHER && !m->both_ways ? 4 : 2) && others >= LEAST_OTHERS;
+	return own >= (role == EITHER && !m->bidirectional ? 4 : 2) && others >= LEAST_OTHERS;
 }
 
-/* Of F's kind if there is one, and not explained yet? */
-static bool is_judged(const struct court *c, const struct bb_finding *f,
+/* True if V is of F's kind, if F has one, and not explained yet. */
+static bool is_judged(const struct judgement *c, const struct bb_finding *f,
 		      const struct bb_pair_value *v)
 {
 	return !*pair_flag(c, v->from, v->to) && v->rounds >= BB_FINDING_ROUNDS &&
 	       (f->like < 0 || v->like == f->like);
 }
 
-/* What those without F's rank can do, as a share of their kind: the median; 0: there are too few.
-   Their rounds, and those of the rank's own pairs, go to F. */
-static double find_usual(struct court *c, const struct bb_pair_matrix *m, enum role role,
+/* Returns the median of the pairs without F's rank, relative to their kinds; 0: there are too few.
+   Writes the evidence to F. */
+static double find_usual(struct judgement *c, const struct bb_pair_matrix *m, enum role role,
 			 struct bb_finding *f)
 {
 	struct share mine = {0}, others = {0};
@@ -265,9 +265,9 @@ static double find_usual(struct court *c, const struct bb_pair_matrix *m, enum r
 	return quantile(c->scratch, nothers, 0.5);
 }
 
-/* Are all pairs of F's rank in ROLE, of F's kind if there is one, slower than those without it,
-   each held against its kind? */
-static bool is_slow(struct court *c, const struct bb_pair_matrix *m, enum role role,
+/* True if all pairs of F's rank in ROLE, of F's kind if F has one, are slower than those without
+   the rank, each relative to its kind. */
+static bool is_slow(struct judgement *c, const struct bb_pair_matrix *m, enum role role,
 		    struct bb_finding *f)
 {
 	const double usual = find_usual(c, m, role, f);
@@ -291,8 +291,8 @@ static bool is_slow(struct court *c, const struct bb_pair_matrix *m, enum role r
 	return true;
 }
 
-/* All pairs of the rank, or those of the kind that it is slow in. */
-static void explain_rank(struct court *c, const struct bb_finding *f)
+/* Mark all pairs of the rank, or those of the kind in which it is slow, as explained. */
+static void explain_rank(struct judgement *c, const struct bb_finding *f)
 {
 	const struct bb_pair_matrix *m = &c->matrices[f->matrix];
 
@@ -308,20 +308,20 @@ static void explain_rank(struct court *c, const struct bb_finding *f)
 	}
 }
 
-/* Is F's rank slow, in one role at least? */
-static bool plays_slowly(struct court *c, const struct bb_pair_matrix *m, struct bb_finding *f)
+/* True if F's rank is slow in at least one role. */
+static bool plays_slowly(struct judgement *c, const struct bb_pair_matrix *m, struct bb_finding *f)
 {
 	static const enum role roles[] = {EITHER, SOURCE, TARGET};
 
-	/* Both ways at once each end is both. */
-	for (int i = 0; i < (m->both_ways ? 1 : 3); i++)
+	/* In both directions at once, each end has both roles. */
+	for (int i = 0; i < (m->bidirectional ? 1 : 3); i++)
 		if (is_slow(c, m, roles[i], f))
 			return true;
 	return false;
 }
 
-/* A rank that is not slow everywhere may be so over one kind of path: its network card. */
-static bb_status find_slow_kinds(struct court *c, struct bb_finding f)
+/* A rank that is not slow everywhere may be slow over one kind of path, such as its NIC. */
+static bb_status find_slow_kinds(struct judgement *c, struct bb_finding f)
 {
 	const struct bb_pair_matrix *m = &c->matrices[f.matrix];
 	bb_status status = BB_OK;
@@ -341,7 +341,7 @@ static bb_status find_slow_kinds(struct court *c, struct bb_finding f)
 	return status;
 }
 
-static bb_status find_slow_ranks(struct court *c, size_t matrix)
+static bb_status find_slow_ranks(struct judgement *c, size_t matrix)
 {
 	const struct bb_pair_matrix *m = &c->matrices[matrix];
 	bb_status status = BB_OK;
@@ -362,12 +362,12 @@ static bb_status find_slow_ranks(struct court *c, size_t matrix)
 
 /* ---- slow pairs ---------------------------------------------------------------------------- */
 
-static bb_status find_asymmetries(struct court *c, size_t matrix)
+static bb_status find_asymmetries(struct judgement *c, size_t matrix)
 {
 	const struct bb_pair_matrix *m = &c->matrices[matrix];
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < count(m) && !m->both_ways && status == BB_OK; i++) {
+	for (size_t i = 0; i < count(m) && !m->bidirectional && status == BB_OK; i++) {
 		const struct bb_pair_value *v = &m->values[i];
 		const struct bb_pair_value *back =
 			v->rounds > 0 ? value_of(m, v->to, v->from) : NULL;
@@ -380,8 +380,9 @@ static bb_status find_asymmetries(struct court *c, size_t matrix)
 	return status;
 }
 
-/* Against the median of the other pairs of its kind that nothing is known about: F. */
-static bool is_outlier(struct court *c, const struct bb_pair_matrix *m,
+/* True if V is slower than the median of the other unexplained pairs of its kind; F = the finding.
+ */
+static bool is_outlier(struct judgement *c, const struct bb_pair_matrix *m,
 		       const struct bb_pair_value *v, struct bb_finding *f)
 {
 	struct share mine = {0}, others = {0};
@@ -407,7 +408,7 @@ static bool is_outlier(struct court *c, const struct bb_pair_matrix *m,
 	return slower(v, reference);
 }
 
-static bb_status find_slow_pairs(struct court *c, size_t matrix)
+static bb_status find_slow_pairs(struct judgement *c, size_t matrix)
 {
 	const struct bb_pair_matrix *m = &c->matrices[matrix];
 	bb_status status = BB_OK;
@@ -417,13 +418,12 @@ static bb_status find_slow_pairs(struct court *c, size_t matrix)
 		const struct bb_pair_value *v = &m->values[i];
 		struct bb_finding f;
 
-		/* Most are as fast as the fastest: they are no outliers, and quickly known not to
-		 * be. */
+		/* Most are as fast as the fastest and need no comparison. */
 		if (v->rounds == 0 || v->best >= SLOW * c->relative[i] || explained(c, m, v) ||
 		    !is_outlier(c, m, v, &f))
 			continue;
 		f.matrix = matrix;
-		if (f.from > f.to) { /* the pair, whichever way it was met first */
+		if (f.from > f.to) { /* the same pair in either direction */
 			f.from = v->to;
 			f.to = v->from;
 		}
@@ -432,8 +432,8 @@ static bb_status find_slow_pairs(struct court *c, size_t matrix)
 	return status;
 }
 
-/* What has been found explains its pairs in other matrices too. */
-static void explain(struct court *c)
+/* A finding explains its pairs in other matrices too. */
+static void explain(struct judgement *c)
 {
 	for (size_t i = 0; i < c->found->n; i++) {
 		const struct bb_finding *f = &c->found->list[i];
@@ -449,7 +449,7 @@ static void explain(struct court *c)
 }
 
 /* One finding for all pairs of one kind of path. */
-static bb_status find_below_bound(struct court *c, size_t matrix)
+static bb_status find_below_bound(struct judgement *c, size_t matrix)
 {
 	const struct bb_pair_matrix *m = &c->matrices[matrix];
 	bb_status status = BB_OK;
@@ -458,7 +458,7 @@ static bb_status find_below_bound(struct court *c, size_t matrix)
 		struct bb_finding f = {.pairs = 0};
 		size_t first = 0;
 
-		/* Once for its kind, when its first pair comes by. */
+		/* Once for each kind, at its first pair. */
 		while (first < i && !is_like(&m->values[first], &m->values[i]))
 			first++;
 		for (size_t k = i; first == i && k < count(m); k++) {
@@ -482,10 +482,10 @@ static bb_status find_below_bound(struct court *c, size_t matrix)
 /* ---- all of it ----------------------------------------------------------------------------- */
 
 /*
- * Two ranks: a slow one acts as the target over one route and as the source over another, and looks
- * like a slow link this way here and that way there. Then it is the rank.
+ * Of two ranks, a slow one acts as the target over one route and as the source over another. That
+ * looks like two slow links in opposite directions, and is one finding about the rank.
  */
-static void join_contrary(struct court *c)
+static void join_contrary(struct judgement *c)
 {
 	struct bb_finding *list = c->found->list;
 
@@ -508,18 +508,19 @@ static void join_contrary(struct court *c)
 		}
 }
 
-/* How many ends of a pair have to be at work at the same moment: the more, the more rounds are
-   disturbed. */
-enum effort { ONE_END, BOTH_ENDS, BOTH_WAYS, EFFORTS };
+/* How many ends of a pair must run at the same moment: the more, the more rounds are disturbed. */
+enum effort { ONE_END, BOTH_ENDS, BOTH_DIRECTIONS, EFFORTS };
 
 static enum effort effort_of(const struct bb_pair_matrix *m)
 {
-	return m->both_ways ? BOTH_WAYS : m->by_source || m->by_target ? ONE_END : BOTH_ENDS;
+	return m->bidirectional               ? BOTH_DIRECTIONS
+	       : m->by_source || m->by_target ? ONE_END
+					      : BOTH_ENDS;
 }
 
 /* Call FIND for each matrix of EFFORT. */
-static bb_status each(struct court *c, enum effort effort,
-		      bb_status (*find)(struct court *c, size_t matrix))
+static bb_status each(struct judgement *c, enum effort effort,
+		      bb_status (*find)(struct judgement *c, size_t matrix))
 {
 	bb_status status = BB_OK;
 
@@ -530,8 +531,8 @@ static bb_status each(struct court *c, enum effort effort,
 	return status;
 }
 
-/* What few efforts show explains what more of them do. */
-static bb_status judge(struct court *c)
+/* Findings that need few ends explain those that need more. */
+static bb_status judge(struct judgement *c)
 {
 	bb_status status;
 
@@ -551,7 +552,7 @@ out:
 bb_status bb_findings_make(struct bb_findings *found, const struct bb_pair_matrix *matrices,
 			   size_t n)
 {
-	struct court c = {.matrices = matrices, .n = n, .found = found};
+	struct judgement c = {.matrices = matrices, .n = n, .found = found};
 	size_t most = 1, ranks;
 	bb_status status = BB_EINTERNAL;
 

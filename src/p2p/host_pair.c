@@ -1,6 +1,6 @@
 /*
- * host_pair.c - a GPU alone: its pair is the GPU and the host. What goes between them are copies
- * between spaces of memory, which mem_bandwidth_perf measures too; here they are told as pairs.
+ * host_pair.c - a GPU alone: its pair is the GPU and the host. Its transfers are copies between
+ * spaces of memory, as mem_bandwidth_perf measures them, reported as pairs.
  */
 #include "p2p/memory.h"
 
@@ -14,24 +14,24 @@ bool bb_pairs_are_host(const struct bb_run *run)
 	return run->world.nranks == 1 && run->options.backend->gpu && run->options.backend->spaces;
 }
 
-/* What links allow between the GPU and the memory of the CPUs. */
+/* The bound by the links between the GPU and the memory of the CPUs. */
 static void bound(struct bb_run *run, struct bb_pair_record *r)
 {
 	struct bb_pairs *pairs = run->own;
 	struct bb_rank_place two[2];
 	double GBps = 0;
 
-	if (!run->topology || run->light.n != 1)
+	if (!run->topology || run->link_bounds.n != 1)
 		return;
-	two[0] = run->light.places[0];
+	two[0] = run->link_bounds.places[0];
 	two[1] = (struct bb_rank_place){.node = two[0].node, .device = BB_ON_HOST};
-	bb_strbuf_free(&pairs->host_light);
-	if (bb_speed_of_light(run->topology, two, 2, BB_BOUND_PAIR, &GBps, &pairs->host_light) !=
+	bb_strbuf_free(&pairs->host_bound);
+	if (bb_speed_of_light(run->topology, two, 2, BB_BOUND_PAIR, &GBps, &pairs->host_bound) !=
 	    BB_OK)
 		return;
 	r->bound_GBps = GBps;
 	r->percent_of_bound = 100 * r->GBps / GBps;
-	r->bound_source = bb_strbuf_text(&pairs->host_light);
+	r->bound_source = bb_strbuf_text(&pairs->host_bound);
 }
 
 static void complete(struct bb_run *run, const struct bb_memory_case *c, struct bb_pair_record *r)
@@ -66,11 +66,11 @@ static bb_status add(struct bb_pairs *pairs, enum bb_memory_kind kind, int from,
 		.kind = kind, .route = routes[from + to], .from = from, .to = to, .bytes = size};
 
 	if (size % BB_WORK_ALIGNMENT != 0)
-		c.skip = "between a GPU and its host sizes are multiples of 256 bytes";
+		c.skip = "sizes between a GPU and its host are multiples of 256 bytes";
 	return bb_memory_plan_add(pairs->host, pairs->run, c);
 }
 
-static bb_status add_one_way(struct bb_pairs *pairs, int space)
+static bb_status add_unidirectional(struct bb_pairs *pairs, int space)
 {
 	const struct bb_options *o = &pairs->run->options;
 	bb_status status = BB_OK;
@@ -83,7 +83,7 @@ out:
 	return status;
 }
 
-static bb_status add_both_ways(struct bb_pairs *pairs, int space)
+static bb_status add_bidirectional(struct bb_pairs *pairs, int space)
 {
 	const struct bb_options *o = &pairs->run->options;
 	bb_status status = BB_OK;
@@ -108,18 +108,18 @@ bb_status bb_host_pair_plan(struct bb_pairs *pairs)
 	if (run->options.precision != 0)
 		return bb_fail(
 			&run->error, BB_EUSAGE,
-			"--precision: of a GPU and its host the iterations are counted; give "
-			"-n, or -g 2");
+			"--precision: a GPU and its host take a number of iterations; give -n, or "
+			"-g 2");
 	pairs->host = calloc(1, sizeof(*pairs->host));
 	if (!pairs->host)
 		return bb_no_memory(&run->error, "the plan");
 	pairs->host->complete = complete;
 	for (int space = PINNED; space < SPACES && status == BB_OK; space++)
-		if (is_wanted(pairs, space) && pairs->asked.ways != BB_BOTH_WAYS)
-			status = add_one_way(pairs, space);
+		if (is_wanted(pairs, space) && pairs->asked.directions != BB_BIDIRECTIONAL)
+			status = add_unidirectional(pairs, space);
 	for (int space = PINNED; space < SPACES && status == BB_OK; space++)
-		if (is_wanted(pairs, space) && pairs->asked.ways != BB_ONE_WAY)
-			status = add_both_ways(pairs, space);
+		if (is_wanted(pairs, space) && pairs->asked.directions != BB_UNIDIRECTIONAL)
+			status = add_bidirectional(pairs, space);
 	return status;
 }
 
@@ -136,5 +136,5 @@ void bb_host_pair_close(struct bb_pairs *pairs)
 	if (pairs->host)
 		free(pairs->host->cases);
 	free(pairs->host);
-	bb_strbuf_free(&pairs->host_light);
+	bb_strbuf_free(&pairs->host_bound);
 }

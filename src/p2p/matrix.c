@@ -1,6 +1,6 @@
 /*
  * matrix.c - pairs as text: a matrix for each route, direction and size, then what looks wrong.
- * Rows are where the data comes from, columns where it goes.
+ * Rows are sources, columns are targets.
  */
 #include "core/stats.h"
 #include "core/table.h"
@@ -14,7 +14,7 @@
 #define END_TEXT 16
 
 #define MOST_PATHS 16
-#define ALIKE 0.999 /* values that need not be told apart */
+#define ALIKE 0.999 /* ratio of values that are reported as one */
 
 struct matrix {
 	struct bb_sink sink;
@@ -23,7 +23,7 @@ struct matrix {
 	bool hosted;            /* and the host behind it */
 	double *values, *tails; /* [from * n + to]; NAN: not measured. Latency: p50 and p99 in ns */
 	double *shares;         /* percent of the bound */
-	int *path_of;           /* [from * n + to]: which of the paths; -1: none */
+	int *path_of;           /* [from * n + to]: index into paths; -1: none */
 	char paths[MOST_PATHS][BB_PAIR_PATH_TEXT]; /* in the order in which they come */
 	int npaths;
 	int filled;               /* off the diagonal */
@@ -42,7 +42,8 @@ static bool begin_matrices(struct matrix *m, const struct bb_run_record *run)
 	size_t all;
 
 	m->hosted = run->nranks == 1;
-	m->n = run->pair_ranks ? bb_ends_read(run->pair_ranks, NULL) : (int)run->nranks + m->hosted;
+	m->n = run->pair_ranks ? bb_selection_read(run->pair_ranks, NULL)
+			       : (int)run->nranks + m->hosted;
 	all = (size_t)m->n * (size_t)m->n;
 	m->ranks = calloc((size_t)m->n, sizeof(int));
 	m->values = calloc(all, sizeof(double));
@@ -54,7 +55,7 @@ static bool begin_matrices(struct matrix *m, const struct bb_run_record *run)
 	for (int i = 0; i < m->n; i++)
 		m->ranks[i] = i;
 	if (run->pair_ranks)
-		bb_ends_read(run->pair_ranks, m->ranks);
+		bb_selection_read(run->pair_ranks, m->ranks);
 	return true;
 }
 
@@ -88,7 +89,7 @@ static const char *end_name(const struct matrix *m, int end, char text[END_TEXT]
 	return text;
 }
 
-/* Where the data of R comes from, or goes: a rank, or the host. */
+/* Returns the end of RANK; BB_ABSENT: the host. */
 static int end_of(const struct matrix *m, int64_t rank)
 {
 	int low = 0, high = m->n;

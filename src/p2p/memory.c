@@ -1,5 +1,5 @@
 /*
- * memory.c - the benchmark of memory: its options and what is run.
+ * memory.c - the benchmark of memory: its options and plan.
  */
 #include "p2p/memory.h"
 
@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CACHES 4 /* arrays are so many times the last cache, as STREAM has it */
+#define CACHES 4 /* size of an array in last-level caches, as in STREAM */
 #define LEAST_BYTES ((uint64_t)64 << 20)
 #define MOST_ARRAYS 3
-#define MOST_ITERS 100000 /* each is kept */
+#define MOST_ITERS 100000 /* every sample is kept */
 
 static const char *const work_names[] = {"read", "write", "copy", "triad", "latency", NULL};
 static const enum bb_memory_kind works[] = {BB_MEMORY_READ, BB_MEMORY_WRITE, BB_MEMORY_COPY,
@@ -43,9 +43,9 @@ double bb_memory_counts(const struct bb_memory_case *c)
 	}
 }
 
-/* ---- what is asked for --------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------- */
 
-/* Copies between spaces go both ways at once, too. */
+/* Copies between two spaces are also measured in both directions at once. */
 static void choose_works(struct bb_memory_options *a)
 {
 	for (int i = 0; work_names[i]; i++)
@@ -55,7 +55,7 @@ static void choose_works(struct bb_memory_options *a)
 		a->works |= 1u << BB_MEMORY_BOTH;
 }
 
-/* The ranks and sizes that show the memory of this machine, where they were not given. */
+/* Ranks and sizes that show the memory of this machine, unless they were given. */
 static bb_status choose_defaults(struct bb_options *o, struct bb_error *error)
 {
 	const bool ranks_given = o->gpus_given || o->threads_given;
@@ -86,9 +86,9 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 	if (o->backend->virtual)
 		return bb_fail(
 			error, BB_EUNSUPPORTED,
-			"the %s backend models links, not memory: this program measures that "
-			"of the machine that it runs on; leave out --backend, or use "
-			"p2p_bandwidth_perf for the ways between ranks",
+			"the %s backend models links, not memory, and this program measures the "
+			"memory of the machine that it runs on; leave out --backend, or use "
+			"p2p_bandwidth_perf for links",
 			o->backend->name);
 	if (!o->backend->spaces)
 		return bb_fail(error, BB_EUNSUPPORTED, "the %s backend has no memory to work on",
@@ -103,17 +103,15 @@ out:
 
 static void list(struct bb_strbuf *out)
 {
-	bb_strbuf_add(out,
-		      "work on memory, and the bytes that count of arrays of n bytes\n"
-		      "  read     n: reads an array\n"
-		      "  write    n: writes one, past the caches\n"
-		      "  copy     2 n: reads one, writes another; from one space to another n\n"
-		      "  triad    3 n: reads two, writes a third: a = b + 2 c\n"
-		      "  latency  loads that each wait for the one before, in an order that\n"
-		      "           nothing can foresee\n");
+	bb_strbuf_add(out, "work on memory, and the bytes counted for arrays of n bytes\n"
+			   "  read     n: reads an array\n"
+			   "  write    n: writes an array, past the caches\n"
+			   "  copy     2 n: reads one, writes another; between two spaces n\n"
+			   "  triad    3 n: reads two, writes a third: a = b + 2 c\n"
+			   "  latency  dependent loads in random order\n");
 }
 
-/* ---- what is run --------------------------------------------------------------------------- */
+/* ---- plan ---------------------------------------------------------------------------------- */
 
 static struct bb_memory *of(struct bb_run *run)
 {
@@ -128,13 +126,13 @@ bb_status bb_memory_plan_add(struct bb_memory_plan *plan, struct bb_run *run,
 	if (!added)
 		return bb_no_memory(&run->error, "the plan");
 	if (c.bytes > run->memory / MOST_ARRAYS)
-		c.skip = "its arrays do not fit into the memory";
+		c.skip = "its arrays do not fit into memory";
 	*added = c;
 	return BB_OK;
 }
 
-/* Is KIND done with what is in spaces TO and FROM? Only a GPU copies from one to another; what is
-   the host's it leaves to the host. */
+/* True if KIND works on spaces TO and FROM. Only a GPU copies between two spaces, and one of them
+   is its own. */
 static bool goes_together(const struct bb_memory *m, enum bb_memory_kind kind, int to, int from)
 {
 	const bool gpu = m->run->options.backend->gpu;
@@ -161,7 +159,7 @@ static bb_status add_sizes(struct bb_memory *m, struct bb_memory_case model)
 	return status;
 }
 
-/* Spaces outermost, so that arrays last. */
+/* Spaces are outermost, so that arrays are reused. */
 static bb_status add_spaces(struct bb_memory *m, int to, int from)
 {
 	bb_status status = BB_OK;
@@ -175,7 +173,7 @@ static bb_status add_spaces(struct bb_memory *m, int to, int from)
 			if (!(m->asked.works >> kind & 1) ||
 			    !goes_together(m, (enum bb_memory_kind)kind, to, from))
 				continue;
-			/* A way has one who goes it. */
+			/* A chase has one worker. */
 			if (kind == BB_MEMORY_CHASE ? !alone : !wanted)
 				continue;
 			/* A GPU is one rank. */
@@ -203,7 +201,7 @@ static bb_status plan(struct bb_run *run)
 			status = add_spaces(m, to, from);
 	if (status == BB_OK && m->plan.ncases == 0)
 		status = bb_fail(&run->error, BB_EUNSUPPORTED,
-				 "--work, --workers %s: there is nothing of that here",
+				 "--work, --workers %s: this machine has no such case",
 				 worker_names[m->asked.workers]);
 	return status;
 }
@@ -242,7 +240,7 @@ static void close_memory(struct bb_run *run)
 }
 
 const struct bb_benchmark bb_memory_benchmark = {
-	.brief = "How fast memory is: bandwidth and latency from each NUMA node to each.",
+	.brief = "Bandwidth and latency of memory, from each NUMA node to each.",
 	.own_bytes = sizeof(struct bb_memory),
 	.options = bb_memory_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE,

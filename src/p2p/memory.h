@@ -1,11 +1,10 @@
 /*
- * memory.h - the benchmark of memory itself: how fast the cores of each NUMA node work on the
- * memory of each, how fast a GPU works on its own and what it exchanges with the host; and how long
- * one load takes that waits for the one before.
+ * memory.h - the benchmark of memory: bandwidth of the cores of each NUMA node to the memory of
+ * each, of a GPU to its own memory and to the host's; and the latency of dependent loads.
  *
- *   memory.c        the benchmark: options, what is run
+ *   memory.c        the benchmark: options, plan
  *   memory_drive.c  what every rank does
- *   memory_text.c   the text: a row a case, then matrices
+ *   memory_text.c   the text: a row per case, then matrices
  */
 #ifndef BB_P2P_MEMORY_H
 #define BB_P2P_MEMORY_H
@@ -18,48 +17,47 @@ enum bb_memory_kind {
 	BB_MEMORY_WRITE,
 	BB_MEMORY_COPY,
 	BB_MEMORY_TRIAD,
-	BB_MEMORY_BOTH, /* copies from one space to another and back at once */
+	BB_MEMORY_BOTH, /* copies between two spaces in both directions at once */
 	BB_MEMORY_CHASE,
 	BB_MEMORY_KINDS
 };
 
-/* Ranks that work at once. */
+/* The ranks of a place that work at once. */
 enum bb_workers { BB_WORKERS_ALL, BB_WORKERS_ONE, BB_WORKERS_BOTH };
 
 #define BB_MEMORY_OPTIONS(OPTION, COMMON)                                                          \
 	OPTION(SET, work, "work", 0, "all", "kinds of work on memory", .choices = work_names,      \
 	       .section = "Memory")                                                                \
 	OPTION(CHOICE, workers, "workers", 0, "both",                                              \
-	       "ranks that work at once: all of a NUMA node, one of them, or first all and then "  \
-	       "one",                                                                              \
+	       "ranks of a NUMA node that work at once: all, one, or first all and then one",      \
 	       .choices = worker_names)                                                            \
 	OPTION(INT, iters, "iters", 'n', "10", "timed iterations", .min = 1, .max = MOST_ITERS)
 
 struct bb_memory_options {
 	BB_OPTION_MEMBERS(BB_MEMORY_OPTIONS)
 
-	unsigned works; /* bit per enum bb_memory_kind; worked out */
+	unsigned works; /* bit per enum bb_memory_kind, from WORK */
 };
 
-/* What is measured of all places, each by itself. */
+/* One case, measured at one place after the other. */
 struct bb_memory_case {
 	enum bb_memory_kind kind;
-	const char *route; /* what records call it */
-	int to, from;      /* spaces: of what is written, or read alone; of what it is made from */
-	bool alone;        /* by one rank of a place */
-	uint64_t bytes;    /* of an array, for all workers together; of the way of a chase */
+	const char *route; /* its name in records */
+	int to, from;      /* spaces: what is written, or only read; what it is made from */
+	bool alone;        /* one rank of a place works */
+	uint64_t bytes;    /* of an array, for all workers together; of a chase */
 	const char *skip;  /* why it is not run; NULL: run it */
 };
 
 struct bb_memory_plan {
 	struct bb_memory_case *cases;
 	size_t ncases, room;
-	/* On rank 0: add to R, the record of C, what else is known of it. NULL: nothing is. */
+	/* On rank 0: complete R, the record of C. NULL: it is complete. */
 	void (*complete)(struct bb_run *run, const struct bb_memory_case *c,
 			 struct bb_pair_record *r);
 };
 
-/* Append C, skipped if its arrays do not fit into the memory. The caller frees the cases. */
+/* Append C, which is skipped if its arrays do not fit into memory. The caller frees the cases. */
 BB_MUST bb_status bb_memory_plan_add(struct bb_memory_plan *plan, struct bb_run *run,
 				     struct bb_memory_case c);
 
@@ -71,20 +69,20 @@ struct bb_memory {
 	int nspaces;
 };
 
-/* The bytes that count of each byte of an array (backend.h): what is copied from one space to
-   another counts once, as links between them carry it. */
+/* Returns the bytes that count per byte of an array (backends/spaces.h). A copy between two spaces
+   counts once, since the link between them carries it once. */
 double bb_memory_counts(const struct bb_memory_case *c);
 
 extern const struct bb_option bb_memory_rows[];
 extern const struct bb_benchmark bb_memory_benchmark;
 
-/* The plan of RUN: of the benchmark of memory, or of the pair of a GPU and its host. */
+/* Returns the plan of RUN: of the benchmark of memory, or of the pair of a GPU and its host. */
 const struct bb_memory_plan *bb_memory_plan_of(const struct bb_run *run);
 
-/* All cases of that plan. */
+/* Measures all cases of that plan. */
 extern const struct bb_experiment bb_memory_experiment;
 
-/* bb_sink_open */
+/* A bb_sink_open. */
 bb_sink_open bb_sink_memory_open;
 
 #endif

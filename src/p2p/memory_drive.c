@@ -13,15 +13,15 @@
 #include <string.h>
 
 #define PERIOD 1021                      /* of the data, in doubles */
-#define SAMPLE_BYTES ((size_t)256 << 10) /* a sample is to be long against reading the clock */
+#define SAMPLE_BYTES ((size_t)256 << 10) /* long compared with reading the clock */
 #define LINK_SAMPLE_BYTES                                                                          \
-	((size_t)128 << 20) /* of copies between spaces: against starting them, too */
+	((size_t)128 << 20) /* of copies between spaces: starting them takes longer */
 #define SAMPLE_REPEATS 1000
 #define HOPS 20000 /* of a chase, in one sample */
 
 enum array { A, B, C, D, ARRAYS };
 
-/* What an array holds: doubles that are known, three times these, bytes of 1, and poison. */
+/* What an array holds: known doubles, three times these, bytes of 1, or poison. */
 enum data { BASE, TRIPLE, ONES, POISON, DATA };
 
 struct array_of {
@@ -34,14 +34,14 @@ struct array_of {
 struct memory_session {
 	struct bb_engine engine;
 	const struct bb_memory_plan *plan;
-	struct bb_group *team; /* those of this rank's place */
+	struct bb_group *team; /* the ranks of this rank's place */
 	int n, nplaces;
-	int *places; /* of each rank, from 0 on in the order in which they first come */
+	int *places; /* of each rank, numbered in the order of their first ranks */
 	int mine;    /* this rank's place */
-	int nteam;   /* ranks there */
-	bool first;  /* this is the lowest of them */
+	int nteam;   /* ranks at this place */
+	bool first;  /* this is the lowest rank of its place */
 	struct array_of arrays[ARRAYS];
-	struct bb_queue *queues[2]; /* for both ways at once; or NULL */
+	struct bb_queue *queues[2]; /* for both directions at once; or NULL */
 	double *data;               /* DATA tables of 2 * PERIOD */
 	double *report;             /* REPORT_HEAD numbers, then the samples: seconds of one work */
 	double *times;              /* rank 0's scratch, 2 * iters */
@@ -108,7 +108,7 @@ static bb_status open_lists(struct memory_session *s)
 	return BB_OK;
 }
 
-static bool copies_both_ways(const struct memory_session *s)
+static bool copies_both_directions(const struct memory_session *s)
 {
 	for (size_t i = 0; i < s->plan->ncases; i++)
 		if (s->plan->cases[i].kind == BB_MEMORY_BOTH)
@@ -126,7 +126,7 @@ static bb_status memory_open(struct bb_engine *engine)
 	BB_TRY(status, open_lists(s), done);
 	number_places(s, engine->run->infos);
 	BB_TRY(status, open_team(s), done);
-	for (int q = 0; q < 2 && copies_both_ways(s); q++)
+	for (int q = 0; q < 2 && copies_both_directions(s); q++)
 		BB_TRY(status,
 		       engine->backend->queue_open(engine->driver->handle, &s->queues[q],
 						   &engine->run->error),
@@ -160,7 +160,7 @@ static void memory_close(struct bb_engine *engine)
 
 /* ---- arrays --------------------------------------------------------------------------------- */
 
-/* This rank's part of an array; never nothing. */
+/* Returns the bytes of this rank's part of an array, never 0. */
 static size_t share(const struct memory_session *s, const struct bb_memory_case *c)
 {
 	const size_t part = (size_t)c->bytes / (size_t)(c->alone ? 1 : s->nteam);
@@ -174,7 +174,7 @@ static struct bb_pattern pattern(const struct memory_session *s, enum data which
 	return (struct bb_pattern){s->data + (size_t)which * 2 * PERIOD, PERIOD, sizeof(double), 0};
 }
 
-/* An array that is there already stays; what it holds is written anew. */
+/* An array of that size in that space is kept; its content is written again. */
 static bb_status open_array(struct memory_session *s, enum array which, int space, size_t bytes,
 			    enum data holds)
 {
@@ -239,7 +239,7 @@ static bb_status verify_array(struct memory_session *s, enum array which, enum d
 	return status;
 }
 
-/* What reads alone writes nothing that could be wrong. */
+/* Work that only reads cannot write wrong data. */
 static bb_status verify(struct memory_session *s, const struct bb_memory_case *c)
 {
 	bb_status status = BB_OK;
@@ -264,7 +264,7 @@ out:
 
 /* ---- timed ---------------------------------------------------------------------------------- */
 
-static bb_status copy_both_ways(struct memory_session *s, size_t bytes)
+static bb_status copy_both_directions(struct memory_session *s, size_t bytes)
 {
 	bb_status status;
 
@@ -280,7 +280,7 @@ out:
 	return status;
 }
 
-/* Each sample of a chase begins elsewhere on the way, so that caches know nothing of it. */
+/* Each sample of a chase begins elsewhere, so that caches do not hold what it loads. */
 static bb_status chase(struct memory_session *s, size_t sample)
 {
 	const size_t stops = s->arrays[A].bytes / BB_CHASE_STRIDE;
@@ -301,7 +301,7 @@ static bb_status work(struct memory_session *s, const struct bb_memory_case *c, 
 	if (c->kind == BB_MEMORY_CHASE)
 		return chase(s, sample);
 	if (c->kind == BB_MEMORY_BOTH)
-		return copy_both_ways(s, share(s, c));
+		return copy_both_directions(s, share(s, c));
 	return s->engine.backend->spaces->work(s->engine.driver->handle, NULL, works[c->kind],
 					       s->arrays[A].memory, s->arrays[B].memory,
 					       s->arrays[C].memory, share(s, c));
@@ -336,7 +336,7 @@ static bb_status memory_operate(void *own, int64_t sample)
 	struct turn *t = own;
 	const size_t repeats = repeats_of(t->s, t->c),
 		     iters = (size_t)t->s->engine.run->options.iters;
-	/* Warm ones go other ways than those that are timed. */
+	/* Warm-up samples begin elsewhere than timed ones. */
 	const size_t number = sample < 0 ? iters + (size_t)-sample : (size_t)sample;
 	bb_status status = BB_OK;
 
@@ -379,9 +379,9 @@ static bb_status time_case(struct memory_session *s, const struct bb_memory_case
 	return bb_engine_sample(&s->engine, &sampling);
 }
 
-/* ---- put together --------------------------------------------------------------------------- */
+/* ---- results -------------------------------------------------------------------------------- */
 
-/* Work takes as long as its slowest worker. *BYTES = what an array has for all of them. */
+/* Work takes as long as its slowest worker. *BYTES = bytes of an array, of all workers together. */
 static void join_workers(struct memory_session *s, const double *reports, struct bb_pair_record *r,
 			 double *bytes)
 {

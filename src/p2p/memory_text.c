@@ -1,6 +1,6 @@
 /*
- * memory_text.c - memory as text: a row for each case and place; then, where there are several
- * places or spaces, the same as matrices: who works is the row, where the memory is the column.
+ * memory_text.c - memory as text: a row for each case and place; then, if there are several places
+ * or spaces, matrices: the ranks that work are the row, the memory is the column.
  */
 #include "p2p/memory.h"
 
@@ -37,11 +37,9 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 
 	bb_sink_add_head(out, run);
 	bb_strbuf_add(
-		out,
-		"# Bytes that count, of arrays of n bytes: read n, write n, copy 2 n (from one "
-		"space to another n), triad 3 n\n"
-		"# Stores go past the caches. Latency: loads that each wait for the one "
-		"before.\n");
+		out, "# Counted bytes of arrays of n bytes: read n, write n, copy 2 n (between two "
+		     "spaces n), triad 3 n\n"
+		     "# Stores bypass the caches. Latency: dependent loads.\n");
 	return bb_sink_write(sink, out);
 }
 
@@ -85,7 +83,7 @@ static bool chases(const struct bb_pair_record *r)
 	return strcmp(r->quantity, "latency") == 0;
 }
 
-/* A load takes less than a microsecond: four decimals. */
+/* A load takes less than a microsecond, so it has four decimals. */
 static void add_row(struct bb_text_table *table, const struct bb_pair_record *r, const char *space)
 {
 	const double speeds[] = {r->GBps, r->low_GBps, r->high_GBps};
@@ -214,7 +212,7 @@ static void add_matrix(struct text *t, size_t first)
 	bb_table_free(&table);
 }
 
-/* Several cells: else the row says it all. */
+/* True if the matrix has several cells; one is in the row already. */
 static bool is_worth_it(const struct text *t, size_t first)
 {
 	for (size_t i = first + 1; i < t->n; i++)

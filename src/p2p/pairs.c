@@ -1,5 +1,5 @@
 /*
- * pairs.c - the benchmarks of pairs: their options, what is run, and what it comes to.
+ * pairs.c - the benchmarks of pairs: their options, plan and verdict.
  */
 #include "p2p/pairs.h"
 
@@ -14,29 +14,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A sample is to be long against reading the clock: transfers together this many bytes, words there
-   and back this often. */
+/* Per sample, so that it is long compared with reading the clock: bytes of all transfers,
+   transfers, round trips. */
 #define SAMPLE_BYTES ((uint64_t)256 << 10)
 #define GPU_SAMPLE_BYTES                                                                           \
-	((uint64_t)128 << 20) /* against starting a copy, and looking for its end */
+	((uint64_t)128 << 20) /* starting a copy and polling for its end take longer */
 #define SAMPLE_REPEATS 1000
 #define SAMPLE_PINGS 50
-#define GPU_SAMPLE_PINGS 500 /* against starting a kernel */
+#define GPU_SAMPLE_PINGS 500 /* starting a kernel takes longer */
 #define MAX_ITERS 1000000
-#define MOST_SAMPLES 50000000 /* kept by all ranks together */
+#define MOST_SAMPLES 50000000 /* of all ranks together */
 #define SETS 3                /* a source, a target, and a target that is verified */
 
 static const char *const p2p_names[] = {"on", "off", "both", NULL};
-static const char *const way_names[] = {"unidirectional", "bidirectional", "both", NULL};
+static const char *const direction_names[] = {"unidirectional", "bidirectional", "both", NULL};
 static const char *const findings_names[] = {"report", "fail", NULL};
 
 #define BB_OPTIONS struct bb_pair_options
 const struct bb_option bb_bandwidth_rows[] = BB_OPTION_ROWS(BB_BANDWIDTH_OPTIONS);
 const struct bb_option bb_latency_rows[] = BB_OPTION_ROWS(BB_LATENCY_OPTIONS);
 
-/* ---- what is asked for ------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------ */
 
-/* "\n  NAME=VALUE   # what it brings about" for each state of BACKEND's library. */
+/* Fail with a line "NAME=VALUE   # its effect" for each state of BACKEND's library. */
 static bb_status tell_states(const struct bb_backend *backend, struct bb_error *error)
 {
 	struct bb_strbuf lines = {0};
@@ -46,15 +46,15 @@ static bb_status tell_states(const struct bb_backend *backend, struct bb_error *
 		bb_strbuf_addf(&lines, "\n  %-46s # %s", s->setting, s->name);
 	status =
 		bb_fail(error, BB_EUSAGE,
-			"--p2p both: the library of the %s backend settles how it moves bytes when "
-			"it starts. Leave out --p2p, and give the launcher's command once with "
-			"each of these in front:%s",
+			"--p2p both: the library of the %s backend chooses how it moves bytes when "
+			"it starts. Leave out --p2p and repeat the launcher's command with each of "
+			"these in front:%s",
 			backend->name, bb_strbuf_text(&lines));
 	bb_strbuf_free(&lines);
 	return status;
 }
 
-/* A library reads its switch when its process begins: it is set before there is a library. */
+/* A library reads its switch when its process starts, so it is set before the library is loaded. */
 static bb_status switch_library(const struct bb_pair_options *asked,
 				const struct bb_backend *backend,
 				const struct bb_environment *environment, struct bb_error *error)
@@ -91,12 +91,12 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 			       o->backend->name);
 	if (o->backend->virtual && o->warmup_iters_given)
 		return bb_fail(error, BB_EUSAGE,
-			       "-w %lld: links of virtual ranks do not get warm; leave it out",
+			       "-w %lld: virtual ranks need no warm-up; leave it out",
 			       (long long)o->warmup_iters);
 	o->config.reached = o->config.library_optional = true;
 	status = bb_child_find(&asked->child, error);
 	if (status == BB_OK && asked->child) {
-		/* What it comes to is the parent's to judge and to write. */
+		/* The parent judges and writes the results. */
 		asked->p2p = BB_P2P_OFF;
 		asked->findings = BB_FINDINGS_REPORT;
 		o->csv_file = o->json_file = NULL;
@@ -126,7 +126,7 @@ static void list(struct bb_strbuf *out)
 	bb_plugin_list(out, list_backend);
 }
 
-/* ---- what is run ------------------------------------------------------------------------- */
+/* ---- plan --------------------------------------------------------------------------------- */
 
 static struct bb_pairs *of(struct bb_run *run)
 {
@@ -138,7 +138,7 @@ static bool is_direct(const struct bb_pairs *pairs, const struct bb_route *route
 	return route->direct && (!route->switched || pairs->library_p2p);
 }
 
-/* CHILDS: of the cells that a child process measures, there and in its parent's plan. */
+/* CHILDS: whether this is about the cells of a child process, in its own or its parent's plan. */
 static bool is_wanted(const struct bb_pairs *pairs, const struct bb_route *route, unsigned use,
 		      bool childs)
 {
@@ -165,24 +165,25 @@ static bb_status add_cell(struct bb_pairs *pairs, struct bb_cell cell, bool chil
 	return BB_OK;
 }
 
-static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route, bool both_ways,
+static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route, bool bidirectional,
 			   bool childs)
 {
 	const struct bb_options *o = &pairs->run->options;
 	const bool gpus = o->backend->gpu;
-	const bool virtual = bb_pairs_are_virtual(pairs); /* a clock that takes no time to read */
+	const bool virtual = bb_pairs_are_virtual(pairs); /* reading its clock takes no time */
 	bb_status status = BB_OK;
 
 	for (uint64_t size = o->min_bytes; size && status == BB_OK;
 	     size = bb_options_next_size(o, size)) {
 		const uint64_t repeats = (gpus ? GPU_SAMPLE_BYTES : SAMPLE_BYTES) / size;
-		struct bb_cell cell = {.route = route, .both_ways = both_ways, .bytes = size};
+		struct bb_cell cell = {
+			.route = route, .bidirectional = bidirectional, .bytes = size};
 
 		cell.repeats = repeats < 1 || virtual     ? 1
 			       : repeats > SAMPLE_REPEATS ? SAMPLE_REPEATS
 							  : (size_t)repeats;
 		if (size > pairs->run->memory / SETS / (uint64_t)pairs->run->world.nlocal)
-			cell.skip = "its buffers do not fit into the memory";
+			cell.skip = "its buffers do not fit into memory";
 		else if (size > pairs->most_bytes)
 			pairs->most_bytes = size;
 		status = add_cell(pairs, cell, childs);
@@ -196,7 +197,8 @@ static bb_status plan_bandwidth(struct bb_pairs *pairs, bool childs)
 	bb_status status = BB_OK;
 
 	for (int both = 0; both < 2; both++) {
-		if (pairs->asked.ways != BB_ANY_WAY && pairs->asked.ways != both)
+		if (pairs->asked.directions != BB_BOTH_DIRECTIONS &&
+		    pairs->asked.directions != both)
 			continue;
 		for (const struct bb_route *r = routes; r->name && status == BB_OK; r++)
 			if (is_wanted(pairs, r, BB_ROUTE_TRANSFER, childs))
@@ -219,7 +221,7 @@ static bb_status plan_latency(struct bb_pairs *pairs, bool childs)
 			status = add_cell(pairs,
 					  (struct bb_cell){.route = r,
 							   .ping = true,
-							   .both_ways = true,
+							   .bidirectional = true,
 							   .repeats = pings},
 					  childs);
 	return status;
@@ -239,13 +241,14 @@ static bb_status check_world(const struct bb_pairs *pairs)
 			       "%d ranks make %d pairs; give at most %d ranks", n, n * (n - 1),
 			       BB_PAIR_MAX_RANKS);
 	if (run->options.iters > MOST_SAMPLES / n / n)
-		return bb_fail(&run->error, BB_EUSAGE,
-			       "-n %lld of all pairs of %d ranks are too many; give at most %d",
-			       (long long)run->options.iters, n, MOST_SAMPLES / n / n);
+		return bb_fail(
+			&run->error, BB_EUSAGE,
+			"-n %lld: too many samples for all pairs of %d ranks; give at most %d",
+			(long long)run->options.iters, n, MOST_SAMPLES / n / n);
 	return BB_OK;
 }
 
-/* Asked for or not, what the library does is what it says it does. */
+/* What the library reports counts, whatever was requested. */
 static bb_status ask_library(struct bb_pairs *pairs)
 {
 	struct bb_run *run = pairs->run;
@@ -263,11 +266,11 @@ static bb_status ask_library(struct bb_pairs *pairs)
 	run->record.library_p2p = pairs->library_text;
 	if (pairs->asked.p2p == BB_P2P_OFF && pairs->library_p2p)
 		return bb_fail(&run->error, BB_EBACKEND,
-			       "--p2p off: the library cannot be switched: %s", text);
+			       "--p2p off: P2P of the library cannot be turned off: %s", text);
 	return BB_OK;
 }
 
-/* A process of several is its launcher's: it cannot start another one of its kind. */
+/* A process that a launcher started cannot start another rank. */
 static bool has_child(const struct bb_pairs *pairs)
 {
 	return pairs->asked.p2p == BB_P2P_BOTH && pairs->library_p2p && !pairs->run->options.launch;
@@ -279,7 +282,7 @@ static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pai
 	bb_status status;
 
 	pairs->run = run;
-	status = bb_ends_choose(pairs);
+	status = bb_selection_choose(pairs);
 	if (status == BB_OK)
 		status = check_world(pairs);
 	if (status == BB_OK)
@@ -290,7 +293,8 @@ static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pai
 		status = make(pairs, true);
 	/* Before drivers are pinned. */
 	if (status == BB_OK && sched_getaffinity(0, sizeof(pairs->cpus), pairs->cpus) != 0)
-		status = bb_fail(&run->error, BB_EINTERNAL, "cannot tell which CPUs may be used");
+		status = bb_fail(&run->error, BB_EINTERNAL,
+				 "cannot read which CPUs this process may use");
 	if (status == BB_OK && pairs->ncells == 0)
 		status = bb_fail(&run->error, BB_EUNSUPPORTED,
 				 "--p2p %s: the %s backend has no such route%s%s (see --list)",
@@ -315,10 +319,9 @@ static bb_status plan_for_bandwidth(struct bb_run *run)
 static bb_status plan_for_latency(struct bb_run *run)
 {
 	if (bb_pairs_are_host(run))
-		return bb_fail(
-			&run->error, BB_EUSAGE,
-			"-g 1: a GPU and its host send each other no words; mem_bandwidth_perf "
-			"--work latency measures loads, or give -g 2");
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "-g 1: a GPU and its host exchange no messages; give -g 2, or use "
+			       "mem_bandwidth_perf --work latency");
 	return plan(run, plan_latency);
 }
 
@@ -345,7 +348,7 @@ static bb_status open_results(struct bb_run *run)
 	return BB_OK;
 }
 
-/* ---- what it comes to -------------------------------------------------------------------- */
+/* ---- verdict ------------------------------------------------------------------------------ */
 
 static bool judge(struct bb_run *run, const char **verdict)
 {
@@ -364,14 +367,15 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 			       "# findings: %zu, not counted in the verdict (--findings fail)\n",
 			       pairs->nfindings);
 	if (pairs->nunjudged > 0)
-		bb_strbuf_addf(out,
-			       "# not judged: %zu suspect%s, too few undisturbed rounds; repeat "
-			       "on a quieter machine\n# first suspect: %s\n",
-			       pairs->nunjudged, bb_plural((int64_t)pairs->nunjudged),
-			       bb_strbuf_text(&pairs->unjudged));
+		bb_strbuf_addf(
+			out,
+			"# not judged: %zu suspect%s with too few undisturbed rounds; repeat "
+			"on a quieter machine\n# first suspect: %s\n",
+			pairs->nunjudged, bb_plural((int64_t)pairs->nunjudged),
+			bb_strbuf_text(&pairs->unjudged));
 	else if (pairs->nmatrices > 0 && pairs->nfindings == 0)
 		bb_strbuf_add(out, !run->options.exact && run->options.iters < BB_FINDING_ROUNDS
-					   ? "# findings: too few iterations to tell (-n)\n"
+					   ? "# findings: too few iterations to judge (-n)\n"
 					   : "# findings: none\n");
 }
 
@@ -381,10 +385,10 @@ static void close_pairs(struct bb_run *run)
 
 	for (size_t i = 0; i < pairs->ncells; i++)
 		bb_child_cell_free(pairs->cells[i].child);
-	bb_pair_lights_close(pairs);
+	bb_pair_link_bounds_close(pairs);
 	bb_host_pair_close(pairs);
 	bb_virtual_close(pairs);
-	bb_ends_close(pairs);
+	bb_selection_close(pairs);
 	bb_review_close(pairs);
 	bb_strbuf_free(&pairs->unjudged);
 	free(pairs->cells);
@@ -396,12 +400,12 @@ static void close_pairs(struct bb_run *run)
 
 #define NOT_FITTED                                                                                 \
 	{                                                                                          \
-		"calibrate", "what is fitted is how long collectives take, no pair's link; give "  \
+		"calibrate", "it fits the time of collectives, not the link of a pair; give "      \
 			     "--link or --cluster"                                                 \
 	}
 
 const struct bb_benchmark bb_bandwidth_benchmark = {
-	.brief = "How fast bytes go from each rank to each, with P2P on and off.",
+	.brief = "Bandwidth between any two ranks, with P2P on and off.",
 	.own_bytes = sizeof(struct bb_pairs),
 	.options = bb_bandwidth_rows,
 	.refuses = {NOT_FITTED},
@@ -420,13 +424,13 @@ const struct bb_benchmark bb_bandwidth_benchmark = {
 };
 
 const struct bb_benchmark bb_latency_benchmark = {
-	.brief = "How long a word takes from each rank to each: half a round trip.",
+	.brief = "Latency between any two ranks: half a round trip of a small message.",
 	.own_bytes = sizeof(struct bb_pairs),
 	.options = bb_latency_rows,
 	.faults = FAULTS & ~(1u << BB_FAULT_CORRUPT),
 	.refuses = {{BB_ALL_SIZES,
-		     "latency is that of a word, which has no other size; leave it out, or "
-		     "use p2p_bandwidth_perf"},
+		     "latency is that of a small message of fixed size; leave it out, or use "
+		     "p2p_bandwidth_perf"},
 		    NOT_FITTED},
 	.programs = true,
 	.check = check,

@@ -1,21 +1,20 @@
 /*
- * pairs.h - the benchmarks of pairs of ranks: how fast bytes go from each to each, and words to and
- * fro.
+ * pairs.h - the benchmarks of pairs of ranks: bandwidth and latency between any two.
  *
- *   pairs.c        the benchmark: options, what is run, what it comes to
+ *   pairs.c        the benchmark: options, plan, verdict
  *   drive.c        what every rank does: one pair after the other, round after round
- *   series.c       what a rank timed with a peer
- *   child.c        the half that a child process measures
- *   ways.c         where each route leads
- *   ends.c         whose pairs are measured
- *   virtual.c      pairs of virtual ranks, instead of drive.c's turns
- *   host_pair.c    instead of these two, of one GPU alone: it and its host
- *   results.c      what the ranks measured, put together into records and findings
- *   review.c       what findings are judged by, and what is measured again for them
- *   paths.c        what lies between two ranks, what that allows, and why a pair may be slow
+ *   series.c       the samples that a rank timed with a peer
+ *   child.c        the half of a run that a child process measures
+ *   reach.c        the ranks that each route connects
+ *   selection.c    the ranks whose pairs are measured
+ *   virtual.c      pairs of virtual ranks, measured as a program
+ *   host_pair.c    one GPU alone: the pair of it and its host
+ *   results.c      records and findings from what the ranks measured
+ *   review.c       the rounds that findings are judged by, and measuring suspects again
+ *   paths.c        the path between two ranks, its bound, and why a pair may be slow
  *   pair_record.c  the fields of these records
  *   matrix.c       the text: matrices
- *   findings.c     what looks wrong
+ *   findings.c     what looks wrong in a matrix
  */
 #ifndef BB_P2P_PAIRS_H
 #define BB_P2P_PAIRS_H
@@ -29,88 +28,89 @@
 #include <sched.h>
 
 #define BB_PAIR_MAX_RANKS 256
-#define BB_PAIR_ALL_ENDS 64 /* virtual ranks; of more only pairs of some nodes */
+#define BB_PAIR_ALL_ENDS 64 /* virtual ranks; among more, only some nodes are measured */
 #define BB_CPU_SETS 4       /* 4096 CPUs */
-#define BB_PAIR_ROUNDS 7    /* over all pairs, so that what passes by does not hit one alone */
+#define BB_PAIR_ROUNDS 7    /* over all pairs, so that a disturbance does not hit one alone */
 
 enum bb_p2p_choice { BB_P2P_ON, BB_P2P_OFF, BB_P2P_BOTH };
-enum bb_way_choice { BB_ONE_WAY, BB_BOTH_WAYS, BB_ANY_WAY };
+enum bb_direction_choice { BB_UNIDIRECTIONAL, BB_BIDIRECTIONAL, BB_BOTH_DIRECTIONS };
 enum bb_findings_choice { BB_FINDINGS_REPORT, BB_FINDINGS_FAIL };
 
 #define BB_P2P_OPTION(OPTION)                                                                      \
 	OPTION(CHOICE, p2p, "p2p", 0, "both",                                                      \
-	       "on: one end works on the peer's memory; off: data is staged between them",         \
+	       "on: one end accesses the peer's memory; off: data is staged between them",         \
 	       .choices = p2p_names, .section = "Pairs")
 #define BB_FINDINGS_OPTION(OPTION)                                                                 \
 	OPTION(CHOICE, findings, "findings", 0, "report",                                          \
 	       "fail: exit with status 7 if anything looks wrong", .choices = findings_names)
 #define BB_BANDWIDTH_OPTIONS(OPTION, COMMON)                                                       \
 	BB_P2P_OPTION(OPTION)                                                                      \
-	OPTION(CHOICE, ways, "direction", 0, "both",                                               \
-	       "one direction, both at once, or first one and then the other",                     \
-	       .choices = way_names)                                                               \
+	OPTION(CHOICE, directions, "direction", 0, "both",                                         \
+	       "one direction, both at once, or one measurement of each",                          \
+	       .choices = direction_names)                                                         \
 	BB_FINDINGS_OPTION(OPTION)
 #define BB_LATENCY_OPTIONS(OPTION, COMMON)                                                         \
 	BB_P2P_OPTION(OPTION)                                                                      \
 	BB_FINDINGS_OPTION(OPTION)                                                                 \
-	COMMON("iters", 'n', "1000", "samples of each pair, of 50 round trips each", .min = 1,     \
+	COMMON("iters", 'n', "1000", "samples per pair, of 50 round trips each", .min = 1,         \
 	       .max = MAX_ITERS)
 
-/* P2P is an enum bb_p2p_choice, WAYS an enum bb_way_choice, FINDINGS an enum bb_findings_choice. */
+/* P2P is an enum bb_p2p_choice, DIRECTIONS an enum bb_direction_choice, FINDINGS an enum
+ * bb_findings_choice. */
 struct bb_pair_options {
 	BB_OPTION_MEMBERS(BB_BANDWIDTH_OPTIONS) /* those of latency are among them */
 
-	bool child; /* this process measures for its parent (child.h) */
+	bool child; /* this process is a child that measures for its parent (child.h) */
 };
 
 /* ---- records (pair_record.c) ----------------------------------------------------------- */
 
 #define BB_PAIR_FIELDS(FIELD)                                                                      \
 	FIELD(STRING, quantity, "", "bandwidth or latency")                                        \
-	FIELD(STRING, ends, "", "what the ends are: core, gpu, memory, or a virtual rank")         \
-	FIELD(INT, from, "", "rank that the data comes from; null: the host, or memory")           \
-	FIELD(INT, to, "", "rank that it goes to; itself: a private copy; null: likewise")         \
-	FIELD(STRING, place, "",                                                                   \
-	      "for memory: where the ranks that work are, a NUMA node or a GPU")                   \
-	FIELD(INT, workers, "", "for memory: how many of them work at once")                       \
-	FIELD(STRING, memory_from, "", "for memory: where what is read is")                        \
-	FIELD(STRING, memory_to, "", "for memory: where what is written is")                       \
-	FIELD(STRING, from_host, "", "where that rank lives")                                      \
-	FIELD(STRING, to_host, "", "where the other lives")                                        \
-	FIELD(INT, from_node, "", "of --cluster: the node of that rank")                           \
-	FIELD(INT, to_node, "", "that of the other")                                               \
-	FIELD(INT, from_device, "", "its core or GPU; of --cluster: which GPU of its node")        \
-	FIELD(INT, to_device, "", "that of the other")                                             \
-	FIELD(INT, from_numa, "", "its NUMA node")                                                 \
-	FIELD(INT, to_numa, "", "that of the other")                                               \
-	FIELD(STRING, path, "", "what lies between them")                                          \
-	FIELD(STRING, route, "", "how the bytes go, or what is done with memory: see --list")      \
-	FIELD(STRING, p2p, "",                                                                     \
-	      "on: one end works on the other's memory; off: there is a place between")            \
-	FIELD(STRING, actor, "", "who moves the bytes: target, source or both")                    \
+	FIELD(STRING, ends, "", "kind of the two ends: core, gpu, memory, or rank (virtual)")      \
+	FIELD(INT, from, "", "source rank; null: the host, or memory")                             \
+	FIELD(INT, to, "",                                                                         \
+	      "target rank; equal to from: a private copy; null: the host, or memory")             \
+	FIELD(STRING, place, "", "memory: NUMA node or GPU of the ranks that work")                \
+	FIELD(INT, workers, "", "memory: number of ranks that work at once")                       \
+	FIELD(STRING, memory_from, "", "memory: location of what is read")                         \
+	FIELD(STRING, memory_to, "", "memory: location of what is written")                        \
+	FIELD(STRING, from_host, "", "host of the source")                                         \
+	FIELD(STRING, to_host, "", "host of the target")                                           \
+	FIELD(INT, from_node, "", "with --cluster: node of the source")                            \
+	FIELD(INT, to_node, "", "with --cluster: node of the target")                              \
+	FIELD(INT, from_device, "",                                                                \
+	      "core or GPU of the source; with --cluster: its GPU within the node")                \
+	FIELD(INT, to_device, "", "core or GPU of the target, likewise")                           \
+	FIELD(INT, from_numa, "", "NUMA node of the source")                                       \
+	FIELD(INT, to_numa, "", "NUMA node of the target")                                         \
+	FIELD(STRING, path, "", "path between the two ends")                                       \
+	FIELD(STRING, route, "", "route of the bytes, or kind of work on memory: see --list")      \
+	FIELD(STRING, p2p, "", "on: one end accesses the other's memory; off: data is staged")     \
+	FIELD(STRING, actor, "", "end that moves the bytes: target, source or both")               \
 	FIELD(STRING, direction, "",                                                               \
-	      "unidirectional; bidirectional: both directions at once, added up")                  \
-	FIELD(INT, size_bytes, "bytes", "of one transfer; null for latency")                       \
+	      "unidirectional; bidirectional: sum of both directions at once")                     \
+	FIELD(INT, size_bytes, "bytes", "size of one transfer; null for latency")                  \
 	FIELD(DOUBLE, GBps, "GB/s", "median of the rounds")                                        \
-	FIELD(DOUBLE, low_GBps, "GB/s", "their lower quartile")                                    \
-	FIELD(DOUBLE, high_GBps, "GB/s", "their upper quartile")                                   \
-	FIELD(DOUBLE, p50_us, "us", "one transfer, or half a round trip: median of the samples")   \
-	FIELD(DOUBLE, p99_us, "us", "their 99th percentile")                                       \
-	FIELD(DOUBLE, min_us, "us", "the least")                                                   \
-	FIELD(DOUBLE, max_us, "us", "the most")                                                    \
-	FIELD(INT, rounds, "", "times that the pair had its turn among the others")                \
-	FIELD(INT, samples, "", "readings of the clock in all of them")                            \
-	FIELD(INT, repeats, "", "transfers or round trips of one sample")                          \
-	FIELD(INT, wrong, "bytes", "that are not what was sent; null: not checked")                \
+	FIELD(DOUBLE, low_GBps, "GB/s", "lower quartile of the rounds")                            \
+	FIELD(DOUBLE, high_GBps, "GB/s", "upper quartile of the rounds")                           \
+	FIELD(DOUBLE, p50_us, "us", "one transfer, or half a round trip: median of all samples")   \
+	FIELD(DOUBLE, p99_us, "us", "99th percentile of all samples")                              \
+	FIELD(DOUBLE, min_us, "us", "shortest sample")                                             \
+	FIELD(DOUBLE, max_us, "us", "longest sample")                                              \
+	FIELD(INT, rounds, "", "rounds over all pairs")                                            \
+	FIELD(INT, samples, "", "samples in all rounds")                                           \
+	FIELD(INT, repeats, "", "transfers or round trips per sample")                             \
+	FIELD(INT, wrong, "bytes", "bytes that differ from what was sent; null: not checked")      \
 	FIELD(BOOL, child_process, "",                                                             \
-	      "measured by a child process, in which P2P of the library is off")                   \
-	FIELD(DOUBLE, bound_GBps, "GB/s", "what the pair could do")                                \
+	      "measured by a child process in which the library's P2P is off")                     \
+	FIELD(DOUBLE, bound_GBps, "GB/s", "highest bandwidth that the pair could have")            \
 	FIELD(DOUBLE, percent_of_bound, "%", "GBps / bound_GBps")                                  \
-	FIELD(STRING, bound_source, "", "where the bound comes from")                              \
-	FIELD(DOUBLE, end_unix_s, "s", "when it was done, since 1970 UTC")
+	FIELD(STRING, bound_source, "", "source of the bound")                                     \
+	FIELD(DOUBLE, end_unix_s, "s", "end of the measurement, since 1970 UTC")
 
-/* One ordered pair over one route at one size; in both directions at once, or words to and fro: one
-   unordered pair. */
+/* One ordered pair over one route at one size. Bidirectional bandwidth and latency: one unordered
+   pair. */
 struct bb_pair_record {
 	BB_PAIR_FIELDS(BB_MEMBER)
 };
@@ -118,21 +118,22 @@ struct bb_pair_record {
 #define BB_FINDING_FIELDS(FIELD)                                                                   \
 	FIELD(STRING, finding, "",                                                                 \
 	      "P2P slower than staged, slow rank, asymmetry, slow pair, or below bound")           \
-	FIELD(INT, rank, "", "that is slow; null: it is about pairs")                              \
-	FIELD(INT, from, "", "the pair, or the worst of them")                                     \
-	FIELD(INT, to, "", "where its data goes")                                                  \
-	FIELD(INT, pairs, "", "how many pairs it is about")                                        \
-	FIELD(STRING, path, "", "what lies between the pair")                                      \
-	FIELD(STRING, route, "", "where it shows most")                                            \
-	FIELD(STRING, p2p, "", "of that route: on or off")                                         \
-	FIELD(STRING, direction, "", "where it shows most")                                        \
-	FIELD(INT, size_bytes, "bytes", "null for latency")                                        \
-	FIELD(DOUBLE, value_GBps, "GB/s", "what was measured; null for latency")                   \
-	FIELD(DOUBLE, reference_GBps, "GB/s", "what it is held against; null for latency")         \
-	FIELD(DOUBLE, value_us, "us", "what was measured; null for bandwidth")                     \
-	FIELD(DOUBLE, reference_us, "us", "what it is held against; null for bandwidth")           \
-	FIELD(DOUBLE, share, "fraction", "speed as a share of what it is held against")            \
-	FIELD(STRING, cause, "", "why, where it is known")                                         \
+	FIELD(INT, rank, "", "slow rank; null: the finding is about pairs")                        \
+	FIELD(INT, from, "", "source of the pair, or of the worst one")                            \
+	FIELD(INT, to, "", "target of that pair")                                                  \
+	FIELD(INT, pairs, "", "number of pairs concerned")                                         \
+	FIELD(STRING, path, "", "path between that pair")                                          \
+	FIELD(STRING, route, "", "route on which it is clearest")                                  \
+	FIELD(STRING, p2p, "", "P2P of that route: on or off")                                     \
+	FIELD(STRING, direction, "", "direction in which it is clearest")                          \
+	FIELD(INT, size_bytes, "bytes", "size of a transfer; null for latency")                    \
+	FIELD(DOUBLE, value_GBps, "GB/s", "measured bandwidth; null for latency")                  \
+	FIELD(DOUBLE, reference_GBps, "GB/s",                                                      \
+	      "bandwidth that it is compared with; null for latency")                              \
+	FIELD(DOUBLE, value_us, "us", "measured latency; null for bandwidth")                      \
+	FIELD(DOUBLE, reference_us, "us", "latency that it is compared with; null for bandwidth")  \
+	FIELD(DOUBLE, share, "fraction", "measured speed as a fraction of the reference")          \
+	FIELD(STRING, cause, "", "cause, if known")                                                \
 	FIELD(STRING, text, "", "the finding as a sentence")
 
 struct bb_finding_record {
@@ -149,19 +150,19 @@ extern const struct bb_record_kind bb_record_pair, bb_record_finding;
 struct bb_cell;
 struct bb_pairs;
 
-/* The kind of path between two ends: the same number where paths are alike; and what it is called:
-   "NV18", "same NUMA node". */
+/* Returns the kind of the path between two ends, the same number for paths that are alike, and
+   writes its name: "NV18", "same NUMA node". */
 int bb_pair_path(const struct bb_pairs *pairs, int from, int to, char name[BB_PAIR_PATH_TEXT]);
 
-/* Times the usual work from which on a pair is slow. */
+/* A pair is slow from this multiple of the typical time on. */
 double bb_pair_factor(const struct bb_pairs *pairs, const struct bb_cell *cell, int from, int to);
 
-/* What links allow from one end to another in bytes per second, and in *WHY, which lasts as long as
-   PAIRS, the sentence that explains it; 0: that is not known. */
-double bb_pair_light(struct bb_pairs *pairs, int from, int to, const char **why);
-void bb_pair_lights_close(struct bb_pairs *pairs);
+/* Returns the bandwidth in bytes per second that the links between two ends allow, 0 if that is not
+   known. *WHY is the sentence that explains it and lasts as long as PAIRS. */
+double bb_pair_link_bound(struct bb_pairs *pairs, int from, int to, const char **why);
+void bb_pair_link_bounds_close(struct bb_pairs *pairs);
 
-/* Why what F is about may be so, constant or in CAUSE; NULL: it is not known. */
+/* Returns the likely cause of F, constant or written to CAUSE; NULL if none is known. */
 const char *bb_pair_cause(const struct bb_pairs *pairs, const struct bb_finding *f,
 			  char cause[BB_CAUSE_TEXT]);
 
@@ -172,10 +173,10 @@ struct bb_cell {
 	const struct bb_route *route;
 	bool direct; /* P2P on */
 	bool ping;
-	bool both_ways;   /* each pair once, from < to */
-	uint64_t bytes;   /* 0 with ping */
-	size_t repeats;   /* transfers, or rounds, of one sample */
-	const char *skip; /* why it is not run; NULL: run it */
+	bool bidirectional; /* each pair once, from < to */
+	uint64_t bytes;     /* 0 with ping */
+	size_t repeats;     /* transfers, or rounds, of one sample */
+	const char *skip;   /* why it is not run; NULL: run it */
 	/* What a child process measures in place of this one; NULL: it is measured here. Such cells
 	   are the last of the plan. */
 	struct bb_child_cell *child;
@@ -185,49 +186,48 @@ struct bb_cell {
 struct bb_pairs {
 	struct bb_pair_options asked; /* first: the rows are read into it */
 	struct bb_run *run;
-	int n;                            /* ends: ranks whose pairs are measured */
+	int n;                            /* ends: the ranks whose pairs are measured */
 	int *ranks;                       /* [end], ascending; NULL: all */
-	struct bb_strbuf ends_text;       /* these, where they are not all: "0-7,24-31" */
-	struct bb_virtual_pairs *virtual; /* of virtual ranks, once measured */
+	struct bb_strbuf selection_text;  /* "0-7,24-31"; empty: all ranks */
+	struct bb_virtual_pairs *virtual; /* of virtual ranks; NULL: not measured yet */
 	struct bb_cell *cells;
 	size_t ncells, room;
-	uint64_t most_bytes; /* of cells that are run */
-	bool library_p2p;    /* routes that are switched are direct */
+	uint64_t most_bytes; /* of the cells that are run */
+	bool library_p2p;    /* P2P of the library is on, so switched routes are direct */
 	char library_text[BB_SWITCH_TEXT + BB_CHILD_TEXT + 32];
-	cpu_set_t cpus[BB_CPU_SETS]; /* that this process may use */
+	cpu_set_t cpus[BB_CPU_SETS]; /* CPUs that this process may use */
 
-	struct bb_memory_plan *host; /* of one GPU alone, instead of cells; NULL: there are pairs
-					of ranks */
-	struct bb_strbuf host_light; /* the sentence that explains its bound */
+	struct bb_memory_plan *host; /* one GPU alone: its plan, instead of cells; else NULL */
+	struct bb_strbuf host_bound; /* the sentence that explains the bound of that pair */
 
-	/* Rank 0's. */
-	struct bb_pair_matrix *matrices; /* those that are judged: the largest size of each kind */
-	struct bb_pair_value **values;   /* theirs: [matrix][from * n + to] */
-	struct bb_floor **floors;        /* [matrix][end * n + end of its peer], who timed it */
+	/* On rank 0 only. */
+	struct bb_pair_matrix *matrices; /* that are judged: the largest size of each kind */
+	struct bb_pair_value **values;   /* [matrix][from * n + to] */
+	struct bb_floor **floors;        /* [matrix][end that timed it * n + end of its peer] */
 	size_t *matrix_cells;
 	size_t nmatrices;
 	size_t nfindings;
-	size_t nunjudged; /* suspects that nobody could judge; the first of them: */
-	struct bb_strbuf unjudged;
-	struct bb_pair_light *lights; /* [from * nranks + to]; NULL: not asked for yet */
+	size_t nunjudged;          /* suspects with too few undisturbed rounds to judge */
+	struct bb_strbuf unjudged; /* the first of them */
+	struct bb_pair_link_bound *link_bounds; /* [from * nranks + to]; NULL: none known yet */
 };
 
 extern const struct bb_option bb_bandwidth_rows[], bb_latency_rows[];
 extern const struct bb_benchmark bb_bandwidth_benchmark, bb_latency_benchmark;
 
-/* Is one driver that of all ranks? */
+/* True if one driver stands for all ranks. */
 static inline bool bb_pairs_are_virtual(const struct bb_pairs *pairs)
 {
 	return pairs->run->options.backend->virtual;
 }
 
-/* The rank that END is. */
+/* Returns the rank of END. */
 static inline int bb_pair_rank(const struct bb_pairs *pairs, int end)
 {
 	return pairs->ranks ? pairs->ranks[end] : end;
 }
 
-/* Rounds that -n makes, and the samples of ROUND: all rounds together have what -n asks for. */
+/* The number of rounds, and the samples in ROUND: all rounds together have the -n samples. */
 static inline int bb_pair_rounds(const struct bb_options *o)
 {
 	return o->iters < BB_PAIR_ROUNDS ? (int)o->iters : BB_PAIR_ROUNDS;
@@ -241,101 +241,110 @@ static inline size_t bb_pair_samples(const struct bb_options *o, int round)
 	return iters * (r + 1) / rounds - iters * r / rounds;
 }
 
-/* ---- whose pairs (ends.c) --------------------------------------------------------------- */
+/* ---- the ranks whose pairs are measured (selection.c) ------------------------------------ */
 
-/* pairs->n and ranks. */
-BB_MUST bb_status bb_ends_choose(struct bb_pairs *pairs);
-void bb_ends_close(struct bb_pairs *pairs);
-/* How many ranks TEXT, as in the run's record, names; RANKS = which (NULL: not wanted). */
-int bb_ends_read(const char *text, int *ranks);
+/* Set pairs->n, ranks and selection_text: all ranks, or of many virtual ones those of some nodes.
+ */
+BB_MUST bb_status bb_selection_choose(struct bb_pairs *pairs);
+void bb_selection_close(struct bb_pairs *pairs);
+/* Returns the number of ranks in TEXT, a run record's pair_ranks, and writes them to RANKS unless
+   that is NULL. */
+int bb_selection_read(const char *text, int *ranks);
 
 /* ---- virtual ranks (virtual.c) ---------------------------------------------------------- */
 
-/* *ALL = the parts of CELL, [end * n + end], until the next; played as a program. */
+/* Measure CELL as a program. *ALL = its parts [end * n + end of the peer], valid until the next
+   call. */
 BB_MUST bb_status bb_virtual_measure(struct bb_engine *engine, struct bb_pairs *pairs,
 				     const struct bb_cell *cell, const void **all);
 void bb_virtual_close(struct bb_pairs *pairs);
 
 extern const struct bb_experiment bb_pairs_experiment;
 
-/* bb_sink_open: matrices as text. */
+/* A bb_sink_open: matrices as text. */
 bb_sink_open bb_sink_matrix_open;
 
 /* ---- a GPU and its host (host_pair.c) -------------------------------------------------- */
 
-/* The world is one rank, on a GPU: its only pair is the GPU and the host. */
+/* True if the world is one rank on a GPU: its only pair is the GPU and the host. */
 bool bb_pairs_are_host(const struct bb_run *run);
-/* pairs->host = what is run. BB_EUSAGE for what such a pair does not have. */
+/* Fill pairs->host. BB_EUSAGE for options that such a pair does not have. */
 BB_MUST bb_status bb_host_pair_plan(struct bb_pairs *pairs);
-void bb_host_pair_list(struct bb_strbuf *out); /* its routes */
+void bb_host_pair_list(struct bb_strbuf *out); /* appends its routes */
 void bb_host_pair_close(struct bb_pairs *pairs);
 
-/* Where a route leads (ways.c). */
-struct bb_way {
-	bool *leads; /* [from * nranks + to] */
-	int refused; /* pairs that it does not connect; the first of them: */
-	int from, to;
+/* ---- the ranks that a route connects (reach.c) ------------------------------------------- */
+
+struct bb_reach {
+	bool *connects; /* [from * nranks + to] */
+	int refused;    /* number of pairs that it does not connect */
+	int from, to;   /* the first of them */
 	char reason[160];
 };
 
-/* Of each of the backend's routes from member to member of GROUP, the world, in their order.
-   Collective; free WAYS whatever comes back. */
-BB_MUST bb_status bb_ways_find(struct bb_driver *driver, struct bb_run *run, struct bb_group *group,
-			       struct bb_way **ways);
-void bb_ways_free(const struct bb_backend *backend, struct bb_way *ways);
+/* *REACH = one for each of the backend's routes, in their order, between the members of GROUP, the
+   world. Collective. To be freed by bb_reach_free whatever comes back. */
+BB_MUST bb_status bb_reach_find(struct bb_driver *driver, struct bb_run *run,
+				struct bb_group *group, struct bb_reach **reach);
+void bb_reach_free(const struct bb_backend *backend, struct bb_reach *reach);
 
-/* Rank 0: tell of CELL, unless all of it is skipped, where WAY, its route's, does not lead. */
-BB_MUST bb_status bb_pairs_refuse(struct bb_pairs *pairs, size_t cell, const struct bb_way *way);
-/* Rank 0: PARTS[end * n + end of the peer] of cell CELL to the sinks, and kept for the findings. */
+/* Rank 0: record the pairs of CELL that REACH, that of its route, does not connect, unless all of
+   the cell is skipped. */
+BB_MUST bb_status bb_pairs_refuse(struct bb_pairs *pairs, size_t cell,
+				  const struct bb_reach *reach);
+/* Rank 0: deliver PARTS[end * n + end of the peer] of cell CELL to the sinks, and keep them for the
+   findings. */
 BB_MUST bb_status bb_pairs_deliver(struct bb_pairs *pairs, size_t cell,
 				   const struct bb_pair_part *parts);
-/* Rank 0, in the end: judge what was kept, and the findings to the sinks. */
+/* Rank 0, after all cells: judge what was kept and deliver the findings to the sinks. */
 BB_MUST bb_status bb_pairs_judge(struct bb_pairs *pairs);
 
 /* ---- what findings are judged by (review.c); on rank 0 ----------------------------------- */
 
-/* Operations per second that SECONDS allow; 0: none were measured. */
+/* Returns operations per second from SECONDS of one; 0 if none was measured. */
 double bb_pair_rate(double seconds);
-/* The end that times what goes FROM one TO the other. */
+/* Returns the end that times a transfer FROM one TO the other. */
 int bb_pair_timer(const struct bb_cell *cell, int from, int to);
-/* Bytes per second that the pair could do: what its links allow, or where that is not known what
-   the end that acts copies within its own memory, in PRIVATE_S; or its link. 0: not known. *SOURCE
-   says which. */
+/* Returns the bound of a pair in bytes per second, 0 if none is known: what its links allow; if
+   that is not known, a private copy of the end that acts, which takes PRIVATE_S seconds; or --link
+   or
+   --cluster, if lower. *SOURCE says which. */
 double bb_pair_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int from, int to,
 		     double private_s, const char **source);
 
-/* PARTS of CELL are kept for the findings, in place of those of a smaller size. */
+/* Keep PARTS of CELL for the findings, in place of those of a smaller size. */
 BB_MUST bb_status bb_review_keep(struct bb_pairs *pairs, size_t cell,
 				 const struct bb_pair_part *parts);
-/* CELL, which was kept, has been measured again: its rounds are PARTS' too. */
+/* Add the rounds of PARTS to those of CELL, which was kept and has been measured again. */
 void bb_review_merge(struct bb_pairs *pairs, size_t cell, const struct bb_pair_part *parts);
 
-/* A pair that has a turn. */
+/* A pair to be measured again. */
 struct bb_pair_turn {
 	int32_t cell, from, to;
 };
 
-#define BB_PAIR_TURNS 64 /* of a round at most */
+#define BB_PAIR_TURNS 64 /* at most in a round */
 
 struct bb_pair_turns {
 	int32_t n;
 	struct bb_pair_turn list[BB_PAIR_TURNS];
 };
 
-/* Whom to measure in ROUND, another one each time: suspects, in turn with what they are held
-   against. None: all is judged. */
+/* TURNS = the pairs to measure in ROUND: suspects, and some of those that they are compared with,
+   others in each round. None: every finding is decided. */
 BB_MUST bb_status bb_review_list(struct bb_pairs *pairs, int round, struct bb_pair_turns *turns);
-/* TURNS become rank 0's on all ranks. Collective. */
+/* Give all ranks the TURNS of rank 0. Collective. */
 BB_MUST bb_status bb_review_follow(struct bb_pairs *pairs, struct bb_driver *driver,
 				   struct bb_pair_turns *turns);
-/* They were: SECONDS[end * BB_PAIR_TURNS + turn] of the shortest sample; 0: it timed none. */
+/* Add the results of TURNS: SECONDS[end * BB_PAIR_TURNS + turn] of the shortest sample; 0: the end
+   timed none. */
 void bb_review_take(struct bb_pairs *pairs, const struct bb_pair_turns *turns,
 		    const double *seconds);
 
-/* In a child process: tell all rounds of what is judged, with those that were measured again. In
-   its parent: take them over. */
-BB_MUST bb_status bb_review_tell(struct bb_pairs *pairs);
-BB_MUST bb_status bb_review_hear(struct bb_pairs *pairs);
+/* In a child process: send its parent all rounds of what is judged, including those measured again.
+   In the parent: take them over. */
+BB_MUST bb_status bb_review_send(struct bb_pairs *pairs);
+BB_MUST bb_status bb_review_receive(struct bb_pairs *pairs);
 void bb_review_close(struct bb_pairs *pairs);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * paths.c - what lies between two ranks: where they are GPUs that the topology knows what it says,
- * else what follows from their places; and why a pair may be slow.
+ * paths.c - the path between two ranks: from the topology if they are GPUs that it knows, else from
+ * their locations; its bound; and why a pair may be slow.
  */
 #include "p2p/pairs.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Kinds of path by place; those of the topology are numbered behind. */
+/* Kinds of path by location; those of the topology follow. */
 enum { SAME_DEVICE, SAME_NUMA, SAME_HOST, OTHER_HOST, TOPOLOGY };
 #define MOST_NVLINKS 64
 
@@ -22,8 +22,8 @@ static const char *const place_names[] = {
 	[OTHER_HOST] = "across hosts",
 };
 
-/* What the speed of light of a pair is, once it was asked for. */
-struct bb_pair_light {
+/* The bound of a pair by its links, once it was computed. */
+struct bb_pair_link_bound {
 	bool known;
 	double GBps; /* 0: none */
 	struct bb_strbuf why;
@@ -31,7 +31,7 @@ struct bb_pair_light {
 
 static bool on_topology(const struct bb_run *run)
 {
-	return run->options.backend->gpu && run->light.n == run->world.nranks;
+	return run->options.backend->gpu && run->link_bounds.n == run->world.nranks;
 }
 
 static int by_place(const struct bb_location *a, const struct bb_location *b)
@@ -43,7 +43,7 @@ static int by_place(const struct bb_location *a, const struct bb_location *b)
 	return a->numa == b->numa ? SAME_NUMA : SAME_HOST;
 }
 
-/* Ways of a cluster that have the same rate are alike; links all are. */
+/* Paths of a cluster with the same rate are alike, and so are all links. */
 static int by_model(const struct bb_pairs *pairs, int from, int to, char name[BB_PAIR_PATH_TEXT])
 {
 	const struct bb_cluster *c = pairs->run->options.cluster;
@@ -61,7 +61,7 @@ int bb_pair_path(const struct bb_pairs *pairs, int from, int to, char name[BB_PA
 {
 	const struct bb_run *run = pairs->run;
 	const int place = by_place(&run->infos[from].location, &run->infos[to].location);
-	const struct bb_rank_place *at = run->light.places;
+	const struct bb_rank_place *at = run->link_bounds.places;
 	char text[BB_PATH_TEXT];
 	enum bb_path path;
 	int nvlinks = 0;
@@ -84,7 +84,7 @@ int bb_pair_path(const struct bb_pairs *pairs, int from, int to, char name[BB_PA
 double bb_pair_factor(const struct bb_pairs *pairs, const struct bb_cell *cell, int from, int to)
 {
 	const struct bb_rank_info *infos = pairs->run->infos;
-	const bool both = cell->both_ways || cell->route->actor == BB_BY_BOTH;
+	const bool both = cell->bidirectional || cell->route->actor == BB_BY_BOTH;
 	int place;
 
 	if (bb_pairs_are_virtual(pairs))
@@ -96,21 +96,22 @@ double bb_pair_factor(const struct bb_pairs *pairs, const struct bb_cell *cell, 
 								       : BB_SLOW_CORES;
 }
 
-double bb_pair_light(struct bb_pairs *pairs, int from, int to, const char **why)
+double bb_pair_link_bound(struct bb_pairs *pairs, int from, int to, const char **why)
 {
 	const struct bb_run *run = pairs->run;
 	const size_t n = (size_t)run->world.nranks;
-	struct bb_pair_light *light;
+	struct bb_pair_link_bound *light;
 
 	if (!on_topology(run))
 		return 0;
-	if (!pairs->lights)
-		pairs->lights = calloc(n * n, sizeof(*pairs->lights));
-	if (!pairs->lights)
+	if (!pairs->link_bounds)
+		pairs->link_bounds = calloc(n * n, sizeof(*pairs->link_bounds));
+	if (!pairs->link_bounds)
 		return 0;
-	light = &pairs->lights[(size_t)from * n + (size_t)to];
+	light = &pairs->link_bounds[(size_t)from * n + (size_t)to];
 	if (!light->known) {
-		const struct bb_rank_place two[] = {run->light.places[from], run->light.places[to]};
+		const struct bb_rank_place two[] = {run->link_bounds.places[from],
+						    run->link_bounds.places[to]};
 
 		light->known = true;
 		if (bb_speed_of_light(run->topology, two, 2, BB_BOUND_PAIR, &light->GBps,
@@ -121,16 +122,16 @@ double bb_pair_light(struct bb_pairs *pairs, int from, int to, const char **why)
 	return 1e9 * light->GBps;
 }
 
-void bb_pair_lights_close(struct bb_pairs *pairs)
+void bb_pair_link_bounds_close(struct bb_pairs *pairs)
 {
 	size_t n;
 
-	if (!pairs->lights)
+	if (!pairs->link_bounds)
 		return;
 	n = (size_t)pairs->run->world.nranks;
 	for (size_t i = 0; i < n * n; i++)
-		bb_strbuf_free(&pairs->lights[i].why);
-	free(pairs->lights);
+		bb_strbuf_free(&pairs->link_bounds[i].why);
+	free(pairs->link_bounds);
 }
 
 /* ---- causes ------------------------------------------------------------------------------ */
@@ -140,7 +141,7 @@ static bool is_pinned(const struct bb_run *run, int rank)
 	return !strstr(run->infos[rank].location.name, "(not pinned)");
 }
 
-/* Does a port above both, below where they meet at the host, send their traffic up? */
+/* True if a port above the device redirects its traffic to the host bridge. */
 static bool is_redirected(const struct bb_topology *t, int device)
 {
 	for (int p = t->devices[device].pci; p >= 0; p = t->pcis[p].parent)
@@ -149,7 +150,7 @@ static bool is_redirected(const struct bb_topology *t, int device)
 	return false;
 }
 
-/* Of one GPU: links that are down or narrow. */
+/* Links of one GPU that are down or narrow. */
 static bool tell_device(const struct bb_topology *t, int device, char cause[BB_CAUSE_TEXT])
 {
 	const struct bb_device *d = &t->devices[device];
@@ -195,8 +196,7 @@ static bool tell_gpus(const struct bb_topology *t, int a, int b, char cause[BB_C
 		return true;
 	if ((path == BB_PATH_PIX || path == BB_PATH_PXB) &&
 	    (is_redirected(t, a) || is_redirected(t, b))) {
-		snprintf(cause, BB_CAUSE_TEXT,
-			 "ACS sends what goes between them up to the host bridge");
+		snprintf(cause, BB_CAUSE_TEXT, "ACS redirects their traffic to the host bridge");
 		return true;
 	}
 	return false;
@@ -210,16 +210,17 @@ const char *bb_pair_cause(const struct bb_pairs *pairs, const struct bb_finding 
 	const struct bb_location *at_a = &run->infos[a].location, *at_b = &run->infos[b].location;
 
 	if (bb_pairs_are_virtual(pairs))
-		return NULL; /* --fault is */
+		return NULL; /* the cause is --fault */
 	if (!is_pinned(run, a) || !is_pinned(run, b))
 		return "a rank could not be pinned to its core";
 	if (f->rank < 0 && by_place(at_a, at_b) == SAME_DEVICE)
 		return "both ranks take turns on one device";
 	/* The topology is that of rank 0's host. */
-	if (!on_topology(run) || run->light.places[a].node != 0 || run->light.places[b].node != 0)
+	if (!on_topology(run) || run->link_bounds.places[a].node != 0 ||
+	    run->link_bounds.places[b].node != 0)
 		return NULL;
-	return tell_gpus(run->topology, run->light.places[a].device, run->light.places[b].device,
-			 cause)
+	return tell_gpus(run->topology, run->link_bounds.places[a].device,
+			 run->link_bounds.places[b].device, cause)
 		       ? cause
 		       : NULL;
 }

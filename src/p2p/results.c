@@ -1,5 +1,5 @@
 /*
- * results.c - what the ranks measured, put together: a record for each pair, and findings.
+ * results.c - results of all ranks: a record for each pair, and findings.
  */
 #include "p2p/pairs.h"
 
@@ -12,7 +12,7 @@
 
 static const char *direction_of(const struct bb_cell *cell)
 {
-	return cell->both_ways && !cell->ping ? "bidirectional" : "unidirectional";
+	return cell->bidirectional && !cell->ping ? "bidirectional" : "unidirectional";
 }
 
 static const char *p2p_of(const struct bb_cell *cell)
@@ -36,7 +36,7 @@ static const struct bb_pair_part *timed(const struct bb_pairs *pairs, const stru
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-/* They live nowhere; a cluster says which GPU of a node each is. */
+/* They are on no host; in a cluster each is a GPU of a node. */
 static void fill_virtual_ends(const struct bb_pairs *pairs, struct bb_pair_record *r)
 {
 	const struct bb_cluster *c = pairs->run->options.cluster;
@@ -50,7 +50,7 @@ static void fill_virtual_ends(const struct bb_pairs *pairs, struct bb_pair_recor
 	r->to_device = r->to % c->gpus;
 }
 
-/* PATH keeps the name of the path. */
+/* PATH holds the name of the path, which R borrows. */
 static void fill_ends(const struct bb_pairs *pairs, int from, int to, char path[BB_PAIR_PATH_TEXT],
 		      struct bb_pair_record *r)
 {
@@ -111,17 +111,17 @@ static void fill_wrong(const struct bb_pairs *pairs, const struct bb_cell *cell,
 	if (!a->checked)
 		return;
 	r->wrong = (int64_t)a->wrong;
-	if (cell->both_ways)
+	if (cell->bidirectional)
 		r->wrong += (int64_t)b->wrong;
 }
 
-/* Speeds: the median of the rounds and their quartiles. Both directions at once are added up. */
+/* Bandwidth: the median of the rounds and their quartiles; of both directions at once, the sum. */
 static void fill_speeds(struct bb_pairs *pairs, const struct bb_cell *cell,
 			const struct bb_pair_part *parts, int from, int to,
 			struct bb_pair_record *r)
 {
 	const int actor = cell->route->actor == BB_BY_SOURCE ? from : to;
-	const bool adds = cell->both_ways && !cell->ping;
+	const bool adds = cell->bidirectional && !cell->ping;
 	const double GB = 1e-9 * (double)cell->bytes;
 	double bound;
 
@@ -144,7 +144,7 @@ static void fill_speeds(struct bb_pairs *pairs, const struct bb_cell *cell,
 	r->percent_of_bound = 100 * r->GBps / r->bound_GBps;
 }
 
-/* A pair, or a rank with itself; nothing where it was not measured. */
+/* Deliver a pair, or a rank with itself, if it was measured. */
 static bb_status deliver_pair(struct bb_pairs *pairs, const struct bb_cell *cell,
 			      const struct bb_pair_part *parts, int from, int to)
 {
@@ -178,24 +178,24 @@ static bb_status skip(struct bb_pairs *pairs, const struct bb_cell *cell, const 
 	return bb_sinks_record(&pairs->run->sinks, &bb_record_skip, &record);
 }
 
-bb_status bb_pairs_refuse(struct bb_pairs *pairs, size_t cell, const struct bb_way *way)
+bb_status bb_pairs_refuse(struct bb_pairs *pairs, size_t cell, const struct bb_reach *reach)
 {
-	const int others = way->refused - 1;
+	const int others = reach->refused - 1;
 	struct bb_strbuf text = {0};
 	bb_status status;
 
-	if (way->refused == 0 || pairs->cells[cell].skip)
+	if (reach->refused == 0 || pairs->cells[cell].skip)
 		return BB_OK;
-	bb_strbuf_addf(&text, "%d <-> %d", way->from, way->to);
+	bb_strbuf_addf(&text, "%d <-> %d", reach->from, reach->to);
 	if (others > 0)
 		bb_strbuf_addf(&text, " and %d other pair%s", others, bb_plural(others));
-	bb_strbuf_addf(&text, ": %s", way->reason);
+	bb_strbuf_addf(&text, ": %s", reach->reason);
 	status = skip(pairs, &pairs->cells[cell], bb_strbuf_text(&text));
 	bb_strbuf_free(&text);
 	return status;
 }
 
-/* Private copies first: they are what the pairs are held against. */
+/* Private copies come first: pairs are compared with them. */
 static bb_status deliver_pairs(struct bb_pairs *pairs, const struct bb_cell *cell,
 			       const struct bb_pair_part *parts)
 {
@@ -205,7 +205,7 @@ static bb_status deliver_pairs(struct bb_pairs *pairs, const struct bb_cell *cel
 	for (int r = 0; r < n && status == BB_OK; r++)
 		status = deliver_pair(pairs, cell, parts, r, r);
 	for (int i = 0; i < n * n && status == BB_OK; i++)
-		if (cell->both_ways ? i / n < i % n : i / n != i % n)
+		if (cell->bidirectional ? i / n < i % n : i / n != i % n)
 			status = deliver_pair(pairs, cell, parts, i / n, i % n);
 	return status;
 }
@@ -263,20 +263,19 @@ static void add_subject(struct bb_strbuf *out, const struct bb_pairs *pairs,
 		bb_strbuf_add(out, ": ");
 		break;
 	case BB_FIND_ASYMMETRY:
-		bb_strbuf_addf(out, "%d -> %d is slower than the way back: ", from, to);
+		bb_strbuf_addf(out, "%d -> %d is slower than %d -> %d: ", from, to, to, from);
 		break;
 	case BB_FIND_SLOW_PAIR:
 		bb_strbuf_addf(out, "%d <-> %d is slower than other pairs (%s): ", from, to, path);
 		break;
 	case BB_FIND_BELOW_BOUND:
-		bb_strbuf_addf(out,
-			       "%d pair%s (%s) far below what is possible; the worst, %d -> %d: ",
+		bb_strbuf_addf(out, "%d pair%s (%s) far below the bound; the worst, %d -> %d: ",
 			       f->pairs, f->pairs == 1 ? " is" : "s are", path, from, to);
 		break;
 	}
 }
 
-/* "0 -> 1 is slower than the way back: 3.1 GB/s, not 9.9 GB/s (read, unidirectional, 32M)" */
+/* "0 -> 1 is slower than 1 -> 0: 3.1 GB/s, not 9.9 GB/s (read, unidirectional, 32M)" */
 static void describe(struct bb_strbuf *out, const struct bb_pairs *pairs,
 		     const struct bb_finding *f)
 {
@@ -339,7 +338,7 @@ static bb_status tell(struct bb_pairs *pairs, const struct bb_finding *f)
 	return status;
 }
 
-/* Suspects of which chance explains what was measured: they are not blamed. */
+/* A suspect whose result may be chance is not blamed. */
 static void tell_unjudged(struct bb_pairs *pairs, const struct bb_finding *f)
 {
 	if (pairs->nunjudged++ == 0)
@@ -356,7 +355,7 @@ bb_status bb_pairs_judge(struct bb_pairs *pairs)
 	for (size_t i = 0; i < found.n && status == BB_OK; i++) {
 		const struct bb_finding *f = &found.list[i];
 
-		if (!f->convicted) {
+		if (!f->confirmed) {
 			tell_unjudged(pairs, f);
 			continue;
 		}
@@ -366,10 +365,11 @@ bb_status bb_pairs_judge(struct bb_pairs *pairs)
 	bb_findings_free(&found);
 	if (status == BB_OK && pairs->asked.findings == BB_FINDINGS_FAIL && pairs->nfindings == 0 &&
 	    pairs->nunjudged > 0)
-		status = bb_fail(&pairs->run->error, BB_EBACKEND,
-				 "%zu suspect%s could not be judged: too few undisturbed rounds; "
-				 "the first: %s; repeat on a quieter machine",
-				 pairs->nunjudged, bb_plural((long long)pairs->nunjudged),
-				 bb_strbuf_text(&pairs->unjudged));
+		status =
+			bb_fail(&pairs->run->error, BB_EBACKEND,
+				"%zu suspect%s could not be judged for too few undisturbed rounds; "
+				"the first: %s; repeat on a quieter machine",
+				pairs->nunjudged, bb_plural((long long)pairs->nunjudged),
+				bb_strbuf_text(&pairs->unjudged));
 	return status;
 }

@@ -1,6 +1,6 @@
 /*
- * review.c - what findings are judged by: the undisturbed rounds of each pair (core/retest.h). And
- * which pairs are measured again, until that decides.
+ * review.c - the undisturbed rounds of each pair that findings are judged by (core/retest.h), and
+ * the pairs to measure again until every finding is decided.
  */
 #include "p2p/pairs.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EACH 8 /* suspects of a finding that have a turn in a round, and as many references */
+#define EACH 8 /* suspects, and as many references, of a finding in a round */
 
 double bb_pair_rate(double seconds)
 {
@@ -24,7 +24,8 @@ int bb_pair_timer(const struct bb_cell *cell, int from, int to)
 
 /* ---- bounds -------------------------------------------------------------------------------- */
 
-/* SECONDS of BYTES over a link that is paced or modelled, without faults; 0: there is none. */
+/* Returns the seconds that BYTES take over --link or --cluster without faults; 0: there is neither.
+ */
 static double over_link(const struct bb_pairs *pairs, double bytes, int from, int to,
 			const char **source)
 {
@@ -34,7 +35,7 @@ static double over_link(const struct bb_pairs *pairs, double bytes, int from, in
 	if (o->cluster) {
 		way = bb_cluster_way(o->cluster, bb_pair_rank(pairs, from),
 				     bb_pair_rank(pairs, to));
-		*source = "its way in --cluster, without a fault";
+		*source = "its path in --cluster, without a fault";
 		return bytes / way.rate + way.latency +
 		       o->cluster->figures[BB_FIGURE_MESSAGE_OVERHEAD];
 	}
@@ -49,10 +50,10 @@ double bb_pair_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int fro
 	const char *link;
 	double bound = 0, linked;
 
-	if (cell->ping || cell->both_ways || from == to)
+	if (cell->ping || cell->bidirectional || from == to)
 		return 0;
 	if (cell->direct)
-		bound = bb_pair_light(pairs, from, to, source);
+		bound = bb_pair_link_bound(pairs, from, to, source);
 	if (bound == 0 && cell->direct && cell->route->actor != BB_BY_BOTH) {
 		bound = bytes * bb_pair_rate(private_s);
 		*source = "private copy of the rank that acts, in this run";
@@ -75,7 +76,7 @@ static struct bb_floor *floor_of(const struct bb_pairs *pairs, size_t matrix, in
 	return &pairs->floors[matrix][(size_t)rank * (size_t)pairs->n + (size_t)peer];
 }
 
-/* One direction of V. */
+/* Add one direction to V. */
 static void add_floor(struct bb_pair_value *v, const struct bb_floor *floor, double unit)
 {
 	v->best += unit * bb_pair_rate(bb_floor_best(floor));
@@ -88,7 +89,7 @@ static struct bb_pair_value value_of(struct bb_pairs *pairs, size_t matrix, int 
 {
 	const struct bb_cell *cell = &pairs->cells[pairs->matrix_cells[matrix]];
 	const int actor = cell->route->actor == BB_BY_SOURCE ? from : to;
-	const bool adds = cell->both_ways && !cell->ping;
+	const bool adds = cell->bidirectional && !cell->ping;
 	const double unit = cell->ping ? 1 : (double)cell->bytes;
 	char path[BB_PAIR_PATH_TEXT];
 	struct bb_pair_value v = {.from = from,
@@ -110,22 +111,22 @@ static struct bb_pair_value value_of(struct bb_pairs *pairs, size_t matrix, int 
 	return v;
 }
 
-/* All values of MATRIX, after its floors. A rank with itself is no pair to be judged. */
+/* Compute all values of MATRIX from its floors. A rank with itself is not judged. */
 static void settle(struct bb_pairs *pairs, size_t matrix)
 {
-	const bool both_ways = pairs->matrices[matrix].both_ways;
+	const bool bidirectional = pairs->matrices[matrix].bidirectional;
 	const int n = pairs->n;
 
 	for (int i = 0; i < n * n; i++) {
 		struct bb_pair_value *v = &pairs->values[matrix][i];
 
 		*v = (struct bb_pair_value){.rounds = 0};
-		if (both_ways ? i / n < i % n : i / n != i % n)
+		if (bidirectional ? i / n < i % n : i / n != i % n)
 			*v = value_of(pairs, matrix, i / n, i % n);
 	}
 }
 
-/* Where the findings about CELL's route and direction are kept: of the largest size alone. */
+/* Returns the matrix of CELL's route and direction, which holds the largest size. */
 static size_t place_of(const struct bb_pairs *pairs, const struct bb_cell *cell)
 {
 	size_t i = 0;
@@ -133,7 +134,7 @@ static size_t place_of(const struct bb_pairs *pairs, const struct bb_cell *cell)
 	while (i < pairs->nmatrices &&
 	       (pairs->cells[pairs->matrix_cells[i]].route != cell->route ||
 		pairs->cells[pairs->matrix_cells[i]].direct != cell->direct ||
-		pairs->cells[pairs->matrix_cells[i]].both_ways != cell->both_ways))
+		pairs->cells[pairs->matrix_cells[i]].bidirectional != cell->bidirectional))
 		i++;
 	return i;
 }
@@ -153,7 +154,7 @@ bb_status bb_review_keep(struct bb_pairs *pairs, size_t number, const struct bb_
 	pairs->matrix_cells[k] = number;
 	pairs->matrices[k] = (struct bb_pair_matrix){
 		.direct = cell->direct,
-		.both_ways = cell->both_ways,
+		.bidirectional = cell->bidirectional,
 		.by_source = cell->route->actor == BB_BY_SOURCE,
 		.by_target = cell->route->actor == BB_BY_TARGET,
 		.exact = pairs->run->options.exact,
@@ -178,7 +179,7 @@ void bb_review_merge(struct bb_pairs *pairs, size_t number, const struct bb_pair
 
 /* ---- between a child process and its parent ------------------------------------------------- */
 
-bb_status bb_review_tell(struct bb_pairs *pairs)
+bb_status bb_review_send(struct bb_pairs *pairs)
 {
 	const size_t all = (size_t)pairs->n * (size_t)pairs->n;
 	struct bb_pair_part *parts = calloc(all, sizeof(*parts));
@@ -189,13 +190,13 @@ bb_status bb_review_tell(struct bb_pairs *pairs)
 	for (size_t k = 0; k < pairs->nmatrices && status == BB_OK; k++) {
 		for (size_t i = 0; i < all; i++)
 			parts[i].floor = pairs->floors[k][i];
-		status = bb_child_tell_cell(pairs, pairs->matrix_cells[k], parts, true);
+		status = bb_child_send_cell(pairs, pairs->matrix_cells[k], parts, true);
 	}
 	free(parts);
 	return status;
 }
 
-bb_status bb_review_hear(struct bb_pairs *pairs)
+bb_status bb_review_receive(struct bb_pairs *pairs)
 {
 	bb_status status = BB_OK;
 
@@ -210,7 +211,7 @@ bb_status bb_review_hear(struct bb_pairs *pairs)
 
 /* ---- what is measured again ---------------------------------------------------------------- */
 
-/* Of F itself; the private copies of its ends too, as its bound. */
+/* True if F suspects the pair; also for the private copies of its ends, which are its bound. */
 static bool is_suspect(const struct bb_finding *f, int from, int to)
 {
 	if (f->rank >= 0)
@@ -227,18 +228,18 @@ static void add_turn(struct bb_pair_turns *turns, struct bb_pair_turn turn)
 		turns->list[turns->n++] = turn;
 }
 
-/* Those of MATRIX that F suspects, or the others: EACH at most, another time other ones. */
+/* Add at most EACH pairs of MATRIX that F suspects, or others, different ones in each round. */
 static void add_turns(const struct bb_pairs *pairs, const struct bb_finding *f, size_t matrix,
 		      bool suspects, int round, struct bb_pair_turns *turns)
 {
-	const bool both_ways = pairs->matrices[matrix].both_ways;
+	const bool bidirectional = pairs->matrices[matrix].bidirectional;
 	const int n = pairs->n, all = n * n;
 	const int begin = (int)((int64_t)round * EACH % all);
 
 	for (int i = 0, added = 0; i < all && added < EACH; i++) {
 		const int at = (begin + i) % all, from = at / n, to = at % n;
 
-		if (is_suspect(f, from, to) != suspects || (both_ways && from > to) ||
+		if (is_suspect(f, from, to) != suspects || (bidirectional && from > to) ||
 		    floor_of(pairs, matrix, from, to)->rounds == 0)
 			continue;
 		add_turn(turns,
@@ -247,8 +248,7 @@ static void add_turns(const struct bb_pairs *pairs, const struct bb_finding *f, 
 	}
 }
 
-/* Another order in each ROUND: what a pair leaves in the caches does not meet the same one always.
- */
+/* Another order in each ROUND, so that no pair always finds the caches of the same one. */
 static void shuffle(struct bb_pair_turns *turns, int round)
 {
 	uint64_t random = (uint64_t)round;
@@ -275,9 +275,9 @@ bb_status bb_review_list(struct bb_pairs *pairs, int round, struct bb_pair_turns
 		const struct bb_finding *f = &found.list[i];
 		const bool direct = f->kind == BB_FIND_SLOWER_DIRECT;
 
-		for (size_t k = 0; k < pairs->nmatrices && !f->convicted; k++) {
-			/* What is slower with P2P is held against the routes without it. */
-			if ((k != f->matrix && (!direct || pairs->matrices[k].both_ways)) ||
+		for (size_t k = 0; k < pairs->nmatrices && !f->confirmed; k++) {
+			/* P2P that is slower is compared with the routes without it. */
+			if ((k != f->matrix && (!direct || pairs->matrices[k].bidirectional)) ||
 			    pairs->cells[pairs->matrix_cells[k]].child)
 				continue;
 			add_turns(pairs, f, k, true, round, turns);
@@ -356,7 +356,7 @@ bb_status bb_review_follow(struct bb_pairs *pairs, struct bb_driver *driver,
 
 		if ((size_t)t->cell >= pairs->ncells || t->from >= nranks || t->to >= nranks)
 			return bb_fail(&pairs->run->error, BB_EBACKEND,
-				       "rank 0 names a turn of a pair that there is not");
+				       "rank 0 names a pair that does not exist");
 	}
 	return BB_OK;
 }

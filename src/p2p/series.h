@@ -1,5 +1,5 @@
 /*
- * series.h - what a rank timed with one peer in one cell: samples, in rounds.
+ * series.h - the samples that a rank timed with one peer in one cell, in rounds.
  */
 #ifndef BB_P2P_SERIES_H
 #define BB_P2P_SERIES_H
@@ -17,7 +17,7 @@
 struct bb_series {
 	double *samples; /* seconds of one operation */
 	size_t n, most;
-	size_t kept; /* of these are in a round that has ended */
+	size_t kept; /* samples in rounds that have ended */
 	double medians[BB_PAIR_MOST_ROUNDS];
 	int rounds;
 	struct bb_floor floor; /* of the shortest sample of each round */
@@ -25,33 +25,34 @@ struct bb_series {
 	bool checked;
 };
 
-/* What came of it, which may be sent anywhere. */
+/* The summary of a series, which may be sent to any process. */
 struct bb_pair_part {
 	double low, mid, high;     /* seconds of one operation: quartiles of the rounds */
 	double p50, p99, min, max; /* over all samples */
 	uint64_t wrong;
-	int rounds; /* 0: it did not time this pair */
+	int rounds; /* 0: the rank did not time this pair */
 	int samples;
 	struct bb_floor floor;
 	bool checked;
 };
 
-/* Of one rank and one of its peers. */
+/* Its payload: one rank and one of its peers. */
 extern const struct bb_payload bb_pair_part_table;
 
-/* With room for MOST samples. BB_EINTERNAL without memory. */
+/* Open SERIES with room for MOST samples. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_series_open(struct bb_series *series, size_t most);
-void bb_series_close(struct bb_series *series); /* of a zeroed series: nothing */
+void bb_series_close(struct bb_series *series); /* a zeroed series: nothing */
 
-/* Forget everything but the room. */
+/* Forget all samples, keep the room. */
 void bb_series_clear(struct bb_series *series);
-/* What has no room is dropped. */
+/* Add a sample; without room it is dropped. */
 void bb_series_add(struct bb_series *series, double seconds);
-/* The samples since the last round are one; none: no round. SCRATCH: as much room as SERIES. */
+/* End a round: the samples since the last one, if there are any. SCRATCH has as much room as
+   SERIES. */
 void bb_series_end_round(struct bb_series *series, double *scratch);
-/* How precise the median of the rounds is, as bb_stats_precision says it. */
+/* Returns the precision of the median of the rounds (bb_stats_precision). */
 double bb_series_precision(const struct bb_series *series);
-/* Sorts the rounds: no more may follow. */
+/* Write the summary to PART. Sorts the rounds, so none may follow. */
 void bb_series_sum_up(struct bb_series *series, struct bb_pair_part *part);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * virtual.c - pairs of virtual ranks: one driver has all of them evaluated. A matrix is a program,
- * in which one pair after the other has its turn. The two of a pair meet before each sample, in a
- * message without bytes, which is done at the same time on both; then go the messages that are
- * timed. They meet once more when they are done, and one of them passes the word to the next pair,
- * so that nobody else is at work.
+ * virtual.c - pairs of virtual ranks: one driver evaluates all of them. A matrix is a program in
+ * which one pair after the other has its turn. Before each sample the two ranks of a pair meet in a
+ * message without bytes, which ends at the same time on both; then the timed messages go. They meet
+ * again at the end, and one of them sends a token to the next pair, so that only one pair is
+ * active.
  */
 #include "core/array.h"
 #include "harness/measure/play.h"
@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WORD 8 /* bytes of a word that goes to and fro */
+#define PING_BYTES 8
 
-enum lane { DATA, WORDS, LANES };
-enum work { DELAY, PASS, MEET, THERE, BACK }; /* THERE alone is timed; of words BACK */
+enum lane { DATA, TOKENS, LANES };
+enum work { DELAY, PASS, MEET, THERE, BACK }; /* THERE is timed; of pings BACK */
 
-/* What a rank does; the rest follows from the cell. */
+/* An operation of a rank; the rest follows from the cell. */
 struct act {
 	unsigned char act, queue, work;
 	int peer;
@@ -34,12 +34,12 @@ struct bb_virtual_pairs {
 	int *end_of;              /* [rank]; -1: none */
 	struct script *scripts;   /* [end] */
 	bool failed;              /* out of memory for them */
-	int last[2];              /* the pair that knows that it is done; -1: none before */
+	int last[2];              /* the pair before; -1: none */
 	struct bb_series *series; /* [end * n + end], where results.c looks for its part */
 	struct bb_pair_part *parts;
 	double *scratch;
 	size_t most;
-	double started; /* the sample at hand */
+	double started; /* start of the current sample */
 };
 
 /* ---- a pair's turn ------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ static void add(struct bb_virtual_pairs *v, int rank, struct act act)
 		v->failed = true;
 }
 
-/* Of a rank that is to be slow: before whatever it does. */
+/* --fault slow: the delay before each operation of the rank. */
 static void add_delay(struct bb_virtual_pairs *v, int rank)
 {
 	const struct bb_fault *fault = &v->pairs->run->options.fault;
@@ -64,7 +64,7 @@ static void add_delay(struct bb_virtual_pairs *v, int rank)
 		add(v, rank, (struct act){BB_ACT_COMPUTE, 0, DELAY, BB_NO_PEER});
 }
 
-/* INTO: the queue of the one that receives. */
+/* INTO: the queue of the receiver. */
 static void add_message(struct bb_virtual_pairs *v, int from, int to, enum work work,
 			unsigned char into)
 {
@@ -74,7 +74,7 @@ static void add_message(struct bb_virtual_pairs *v, int from, int to, enum work 
 
 static void add_sample(struct bb_virtual_pairs *v, int a, int b)
 {
-	const bool both = v->cell->both_ways && !v->cell->ping;
+	const bool both = v->cell->bidirectional && !v->cell->ping;
 
 	add_delay(v, a);
 	if (!v->cell->ping)
@@ -88,7 +88,7 @@ static void add_sample(struct bb_virtual_pairs *v, int a, int b)
 	add_message(v, b, a, BACK, 0);
 }
 
-/* Does RANK know that the pair before is done? */
+/* True if RANK knows that the pair before is done. */
 static bool knows(const struct bb_virtual_pairs *v, int rank)
 {
 	return v->last[0] < 0 || rank == v->last[0] || rank == v->last[1];
@@ -119,7 +119,7 @@ static void add_turns(struct bb_virtual_pairs *v, size_t samples)
 		v->scripts[end].n = 0;
 	v->last[0] = v->last[1] = -1;
 	for (int a = 0; a < pairs->n; a++)
-		for (int b = v->cell->both_ways ? a + 1 : 0; b < pairs->n; b++)
+		for (int b = v->cell->bidirectional ? a + 1 : 0; b < pairs->n; b++)
 			if (a != b)
 				add_turn(v, bb_pair_rank(pairs, a), bb_pair_rank(pairs, b),
 					 samples);
@@ -145,15 +145,15 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 	o->work = act->work;
 	o->item = index;
 	o->peer = act->peer;
-	o->lane = act->work >= THERE ? DATA : WORDS;
+	o->lane = act->work >= THERE ? DATA : TOKENS;
 	o->dtype = BB_INT8;
 	if (act->work == DELAY)
 		o->seconds = v->pairs->run->options.fault.seconds;
 	else if (act->work >= THERE)
-		o->count = v->cell->ping ? WORD : (size_t)v->cell->bytes;
+		o->count = v->cell->ping ? PING_BYTES : (size_t)v->cell->bytes;
 }
 
-/* From the meeting to when the data is there. */
+/* A sample lasts from the meeting until the data has arrived. */
 static void hear(void *own, int rank, size_t index, const struct bb_operation *o, double from,
 		 double to, int source)
 {
@@ -171,7 +171,8 @@ static bb_status play(struct bb_virtual_pairs *v, struct bb_engine *engine)
 {
 	const struct bb_program program = {.own = v,
 					   .nranks = engine->run->world.nranks,
-					   .queues = v->cell->both_ways && !v->cell->ping ? 2 : 1,
+					   .queues =
+						   v->cell->bidirectional && !v->cell->ping ? 2 : 1,
 					   .lanes = LANES,
 					   .length = length,
 					   .operation = operation};

@@ -279,7 +279,7 @@ def what_follows_from_results_is_recorded():
     for (low, high), at in zip(changes, crossing["crossing_bytes"]):
         expect(low <= at <= high, f"crossing at {at}, between {low} and {high}")
     alone = [json.loads(line)["kind"] for line in passes("all_reduce -g 3 -b 1K -e 4K --algo ring --json -").out.splitlines()]
-    equal(set(alone), {"run", "result", "end"}, "kinds of one algorithm")
+    equal(set(alone) - {"counter"}, {"run", "result", "end"}, "kinds of one algorithm")
 
 
 @test

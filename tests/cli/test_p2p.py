@@ -98,7 +98,7 @@ def findings():
 @test
 def findings_can_fail():
     line = f"p2p_bandwidth {LINKS} -g 2 --fault slow_link:0:1:3"
-    said = "# finding: 0 -> 1 is slower than the way back", "# findings: 1, not counted in the verdict", "# verdict: passed"
+    said = "# finding: 0 -> 1 is slower than 1 -> 0", "# findings: 1, not counted in the verdict", "# verdict: passed"
     run(line).exits(0).prints(*said)
     run(line + " --findings fail").exits(7).prints("# finding:", "# verdict: findings")
     run(f"p2p_bandwidth {LINKS} -g 2 --findings fail").exits(0)
@@ -107,7 +107,7 @@ def findings_can_fail():
 @test
 def too_few_to_tell():
     line = "p2p_bandwidth -g 2 -b 64K -e 64K -n 2 --link 1GB/s --fault slow_link:0:1:9"
-    run(line).exits(0).prints("# findings: too few iterations to tell (-n)")
+    run(line).exits(0).prints("# findings: too few iterations to judge (-n)")
 
 
 @test
@@ -176,7 +176,7 @@ def refused():
 
 @test
 def too_large():
-    run("p2p_bandwidth -g 2 -b 1T -e 1T").exits(5).prints("# skipped: read", "do not fit into the memory")
+    run("p2p_bandwidth -g 2 -b 1T -e 1T").exits(5).prints("# skipped: read", "do not fit into memory")
 
 
 @test

@@ -346,7 +346,7 @@ def interrupted_with_its_child():
 @test(full=True)
 def child_that_is_gone():
     disturbed(None, signal.SIGKILL).exits(3).says("was ended by signal 9 (Killed)")
-    disturbed(None, signal.SIGSTOP, "-T 1").exits(4).says("has said nothing for 6 s (-T)")
+    disturbed(None, signal.SIGSTOP, "-T 1").exits(4).says("has sent nothing for 6 s (-T)")
 
 
 def with_links(words):

@@ -83,7 +83,7 @@ static bb_status tell_cell(struct world *w, size_t cell, double seconds, bool ag
 	struct bb_pair_part parts[NRANKS * NRANKS];
 
 	make_parts(parts, seconds);
-	return bb_child_tell_cell(&w->pairs, cell, parts, again);
+	return bb_child_send_cell(&w->pairs, cell, parts, again);
 }
 
 static bb_status tell_whole(struct world *w)
@@ -92,12 +92,12 @@ static bb_status tell_whole(struct world *w)
 
 	strcpy(w->pairs.library_text, "off");
 	w->cells[1].skip = "it is too large";
-	BB_TRY(status, bb_child_tell_begin(&w->pairs), out);
-	BB_TRY(status, bb_child_tell_alive(&w->pairs), out);
+	BB_TRY(status, bb_child_send_begin(&w->pairs), out);
+	BB_TRY(status, bb_child_send_alive(&w->pairs), out);
 	BB_TRY(status, tell_cell(w, 0, 1, false), out);
 	BB_TRY(status, tell_cell(w, 1, 2, false), out);
 	BB_TRY(status, tell_cell(w, 0, 0.5, true), out);
-	status = bb_child_tell_end(&w->pairs);
+	status = bb_child_send_end(&w->pairs);
 out:
 	return status;
 }
@@ -143,7 +143,7 @@ static bb_status tell_another_world(struct world *w)
 
 static bb_status tell_too_many(struct world *w)
 {
-	return bb_child_tell_end(&w->pairs) == BB_OK ? bb_child_tell_alive(&w->pairs)
+	return bb_child_send_end(&w->pairs) == BB_OK ? bb_child_send_alive(&w->pairs)
 						     : BB_EINTERNAL;
 }
 
@@ -200,16 +200,16 @@ static const struct scene {
 } scenes[] = {
 	{"whole", tell_whole, BB_OK, ""},
 	{"wrong data", end_wrong, BB_OK, ""},
-	{"one cell", tell_one, BB_EINTERNAL, "told of 1 of its 2 cells"},
-	{"nothing", tell_nothing, BB_EINTERNAL, "told of 0 of its 2 cells"},
-	{"half a message", tell_half, BB_EINTERNAL, "told of 0 of its 2 cells"},
-	{"twice", tell_twice, BB_EINTERNAL, "makes no sense after 1 of its cells"},
-	{"again first", tell_again_first, BB_EINTERNAL, "makes no sense"},
-	{"impossible", tell_impossible, BB_EINTERNAL, "makes no sense"},
-	{"another size", tell_another_size, BB_EINTERNAL, "makes no sense"},
-	{"another world", tell_another_world, BB_EINTERNAL, "makes no sense"},
-	{"too many", tell_too_many, BB_EINTERNAL, "makes no sense"},
-	{"junk", tell_junk, BB_EINTERNAL, "makes no sense"},
+	{"one cell", tell_one, BB_EINTERNAL, "sent 1 of its 2 cells"},
+	{"nothing", tell_nothing, BB_EINTERNAL, "sent 0 of its 2 cells"},
+	{"half a message", tell_half, BB_EINTERNAL, "sent 0 of its 2 cells"},
+	{"twice", tell_twice, BB_EINTERNAL, "invalid message after 1 of its cells"},
+	{"again first", tell_again_first, BB_EINTERNAL, "sent an invalid message"},
+	{"impossible", tell_impossible, BB_EINTERNAL, "sent an invalid message"},
+	{"another size", tell_another_size, BB_EINTERNAL, "sent an invalid message"},
+	{"another world", tell_another_world, BB_EINTERNAL, "sent an invalid message"},
+	{"too many", tell_too_many, BB_EINTERNAL, "sent an invalid message"},
+	{"junk", tell_junk, BB_EINTERNAL, "sent an invalid message"},
 	{"unusable", end_unusable, BB_EBACKEND, "failed with exit status 3"},
 	{"unsupported", end_unsupported, BB_EUNSUPPORTED, "failed with exit status 5"},
 	{"failing", end_failing, BB_ETIMEOUT, "failed with exit status 4"},

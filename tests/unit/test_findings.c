@@ -125,7 +125,7 @@ static bool is_across(const struct machine *m, int from, int to)
 static bool is_hit(const struct machine *m, int k, int from, int to)
 {
 	const bool same = from == m->a && to == m->b, back = from == m->b && to == m->a;
-	const bool both = m->matrices[k].both_ways;
+	const bool both = m->matrices[k].bidirectional;
 
 	switch (m->fault) {
 	case ASYMMETRY:
@@ -150,7 +150,7 @@ static double speed_of(struct machine *m, int k, int from, int to)
 	double speed = m->matrices[k].direct ? 10 : 8;
 
 	speed *= is_across(m, from, to) ? 0.5 : 1;
-	speed *= m->matrices[k].both_ways ? 1.8 : 1;
+	speed *= m->matrices[k].bidirectional ? 1.8 : 1;
 	speed *= m->place ? exp(draw(m, pairs_of_cores)) : 1;
 	return is_hit(m, k, from, to) ? speed / m->factor : speed;
 }
@@ -195,9 +195,9 @@ static int measure_again(struct machine *m, const struct bb_findings *found)
 	for (size_t i = 0; i < found->n; i++) {
 		const struct bb_finding *f = &found->list[i];
 
-		n += !f->convicted;
-		again[f->matrix] |= !f->convicted;
-		again[2] |= !f->convicted && f->kind == BB_FIND_SLOWER_DIRECT;
+		n += !f->confirmed;
+		again[f->matrix] |= !f->confirmed;
+		again[2] |= !f->confirmed && f->kind == BB_FIND_SLOWER_DIRECT;
 	}
 	for (int k = 0; k < MATRICES; k++)
 		for (int i = 0; i < AT_ONCE && again[k]; i++)
@@ -212,7 +212,7 @@ static size_t drop_unjudged(struct bb_findings *found)
 	size_t n = 0;
 
 	for (size_t i = 0; i < found->n; i++)
-		if (found->list[i].convicted)
+		if (found->list[i].confirmed)
 			found->list[n++] = found->list[i];
 	found->n = n;
 	return all - n;
@@ -225,7 +225,7 @@ static size_t run(struct machine *m, struct bb_findings *found)
 		struct bb_pair_matrix *matrix = &m->matrices[k];
 
 		*matrix = (struct bb_pair_matrix){.direct = k != 2 && k != 4,
-						  .both_ways = k > 2,
+						  .bidirectional = k > 2,
 						  .by_source = k == 1,
 						  .by_target = k == 0 || k == 3,
 						  .values = m->values[k],

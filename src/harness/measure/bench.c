@@ -28,7 +28,7 @@ static bb_status open_group(struct bb_session *s)
 	const struct bb_rank_info *infos = bench->run->infos;
 	const bool virtual = bench->backend->virtual;
 	const int nranks = bench->world->nranks;
-	const int rank = virtual ? bench->played_rank : s->engine.driver->rank;
+	const int rank = virtual ? bench->simulated_rank : s->engine.driver->rank;
 	bb_status status;
 	int *members;
 
@@ -335,7 +335,7 @@ static void object(const struct bb_session *s, const struct bb_call *call, struc
 		reason = bench->backend->refuses(s->group, call);
 	if (!reason) {
 		*layout = make_layout(s, call, s->arena.bytes);
-		reason = layout->sets > 0 ? "" : "its buffers do not fit into the memory";
+		reason = layout->sets > 0 ? "" : "its buffers do not fit into memory";
 	}
 	memset(objection, 0, BB_OBJECTION_TEXT);
 	if (*reason && s->group != s->engine.world)

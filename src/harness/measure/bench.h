@@ -17,7 +17,7 @@
 #include "harness/results/compare.h"
 #include "harness/run/groups.h"
 #include "harness/measure/plan.h"
-#include "harness/results/played.h"
+#include "harness/results/costs.h"
 #include "harness/run/run.h"
 
 /* The state of a collective's benchmark: what all drivers of a process share, read-only for them
@@ -36,9 +36,10 @@ struct bb_bench {
 
 	/* Rank 0's. */
 	struct bb_compare *compare;
-	struct bb_played *played; /* of virtual time */
+	struct bb_costs *costs;   /* of virtual time */
 	struct bb_groups *groups; /* NULL: one group */
-	int played_rank; /* of a split world in virtual time: a rank of the group that is played */
+	int simulated_rank; /* of a split world in virtual time: a rank of the group that is played
+			     */
 	double busbw_sum;
 };
 

@@ -5,7 +5,7 @@
 #include "harness/measure/collective.h"
 #include "harness/measure/bench.h"
 #include "harness/run/harness.h"
-#include "harness/measure/lesson.h"
+#include "harness/measure/explanation.h"
 
 #include <stdlib.h>
 
@@ -24,8 +24,8 @@ static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 				bench->asked.algorithms, &run->error);
 
 	if (status == BB_OK)
-		status = bb_lesson(out, &run->options, &bench->asked, run->benchmark->subject,
-				   bench->natives, &run->error);
+		status = bb_explanation_add(out, &run->options, &bench->asked,
+					    run->benchmark->subject, bench->natives, &run->error);
 	free(bench->own_natives);
 	return status;
 }
@@ -69,12 +69,12 @@ static bb_status find_flawed(struct bb_bench *bench)
 			       "--fault %s: none of the %d ranks is there; name a node and a rail "
 			       "of theirs",
 			       o->fault_text, n);
-	bench->played_rank = r;
+	bench->simulated_rank = r;
 	return BB_OK;
 }
 
 /* Of groups one is played: that which --fault is about. */
-static bb_status find_played(struct bb_bench *bench)
+static bb_status choose_simulated_group(struct bb_bench *bench)
 {
 	const struct bb_options *o = bench->options;
 	const struct bb_fault *fault = &o->fault;
@@ -85,7 +85,7 @@ static bb_status find_played(struct bb_bench *bench)
 	if (o->config.flawed)
 		return find_flawed(bench);
 	if (fault->kind == BB_FAULT_SLOW || fault->kind == BB_FAULT_SLOW_LINK)
-		bench->played_rank = fault->rank;
+		bench->simulated_rank = fault->rank;
 	if (fault->kind == BB_FAULT_SLOW_LINK && split->kind != BB_SPLIT_NONE &&
 	    bb_split_color(split, fault->rank) != bb_split_color(split, fault->to))
 		return bb_fail(bench->error, BB_EUSAGE,
@@ -150,7 +150,7 @@ static bb_status plan(struct bb_run *run)
 			       "the %s backend plays one group, which stands for all; these have "
 			       "%d to %d ranks: split the world into groups of one size",
 			       bench->backend->name, request.nroots, most);
-	BB_TRY(status, find_played(bench), out);
+	BB_TRY(status, choose_simulated_group(bench), out);
 	BB_TRY(status,
 	       bb_collective_check_world(&bench->asked, bench->collective, &run->world,
 					 request.nroots, &run->error),
@@ -180,7 +180,7 @@ static bb_status open_results(struct bb_run *run)
 	const struct bb_plan *p = &bench->plan;
 	uint64_t bytes = 0;
 
-	if (bb_compare_open(&bench->compare) != BB_OK || bb_played_open(&bench->played) != BB_OK)
+	if (bb_compare_open(&bench->compare) != BB_OK || bb_costs_open(&bench->costs) != BB_OK)
 		return bb_no_memory(&run->error, "the comparison");
 	for (size_t i = 0; i < p->ncases; i++)
 		bytes += p->cases[i].skip ? 0 : p->cases[i].size_bytes;
@@ -208,7 +208,7 @@ static bb_status sum_up(struct bb_run *run)
 
 	if (of(run)->compare)
 		status = bb_compare_records(of(run)->compare, &run->sinks);
-	return status == BB_OK ? bb_played_records(of(run)->played, &run->sinks) : status;
+	return status == BB_OK ? bb_costs_record(of(run)->costs, &run->sinks) : status;
 }
 
 /* Each rank of a cluster sends to the next: by which of these ways the others wait for. */
@@ -246,8 +246,8 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 		bb_strbuf_addf(out,
 			       "# Played: the group of rank %d, which --fault is about; all groups "
 			       "are taken to be busy at once\n",
-			       of(run)->played_rank);
-	bb_played_text(of(run)->played, run->options.fault_text, out);
+			       of(run)->simulated_rank);
+	bb_costs_text(of(run)->costs, run->options.fault_text, out);
 	bb_groups_text(of(run)->groups, out);
 }
 
@@ -256,7 +256,7 @@ static void close_bench(struct bb_run *run)
 	struct bb_bench *bench = of(run);
 
 	bb_compare_close(bench->compare);
-	bb_played_close(bench->played);
+	bb_costs_close(bench->costs);
 	bb_groups_close(bench->groups);
 	bb_plan_free(&bench->plan);
 	free(bench->own_natives);

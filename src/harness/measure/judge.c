@@ -290,8 +290,7 @@ static bb_status deliver(struct bb_session *s, const struct bb_result_record *re
 	bb_ticker_hide(&bench->run->ticker);
 	status = bb_sinks_record(&bench->run->sinks, &bb_record_result, result);
 	if (status == BB_OK && result->evaluator)
-		status = bb_played_add(bench->played, result, processor,
-				       bb_memory_taken(bench->run));
+		status = bb_costs_add(bench->costs, result, processor, bb_memory_taken(bench->run));
 	return status == BB_OK ? bb_compare_add(bench->compare, result) : status;
 }
 
@@ -479,8 +478,8 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	fill_bandwidth(s, call, row_seconds(s, all, scratch), &result);
 	status = fill_bound(s, call, all, &result);
 	if (bb_driver_leads(s->engine.driver) && isnan(result.bound_us))
-		bb_light_bound(&s->bench->run->light, s->bench->collective, result.algorithm,
-			       measured->part.busbw_bytes, &result);
+		bb_link_bounds_fill(&s->bench->run->link_bounds, s->bench->collective,
+				    result.algorithm, measured->part.busbw_bytes, &result);
 	if (status == BB_OK)
 		status = bb_crew_collect(s->engine.driver, &bb_payload_number, s->samples,
 					 2 * nsamples, &gathered);

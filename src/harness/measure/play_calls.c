@@ -305,7 +305,7 @@ static bb_status open_arenas(struct bb_player *p)
 	for (int q = 0; q < p->program->queues; q++)
 		all += p->queues[q].arena.bytes;
 	if (all > p->run->memory / (uint64_t)p->run->world.nlocal)
-		bb_player_object(p, "rank %d: its buffers do not fit into the memory",
+		bb_player_object(p, "rank %d: its buffers do not fit into memory",
 				 p->driver->rank);
 	for (int q = 0; q < p->program->queues && status == BB_OK && !p->objection[0]; q++) {
 		struct bb_arena *arena = &p->queues[q].arena;

@@ -186,7 +186,8 @@ static bb_status begin_output(struct bb_run *run, const struct bb_strbuf *lines)
 	bb_status status;
 
 	run->record.topology = *run->topology_digest ? run->topology_digest : NULL;
-	if (bb_light_open(&run->light, run->topology, &run->record.ranks, gpus) != BB_OK ||
+	if (bb_link_bounds_open(&run->link_bounds, run->topology, &run->record.ranks, gpus) !=
+		    BB_OK ||
 	    bb_strbuf_failed(lines))
 		return bb_no_memory(&run->error, "the topology");
 	run->begun = true;

@@ -13,7 +13,7 @@
 #include "harness/run/benchmark.h"
 #include "harness/run/crew.h"
 #include "harness/run/guard.h"
-#include "harness/measure/light.h"
+#include "harness/measure/link_bound.h"
 #include "harness/measure/pattern_store.h"
 #include "harness/run/run_counters.h"
 #include "harness/run/ticker.h"
@@ -67,7 +67,7 @@ struct bb_run {
 	struct utsname system;
 	struct bb_run_record record;
 	char topology_digest[BB_DIGEST_TEXT];
-	struct bb_light light;
+	struct bb_link_bounds link_bounds;
 	struct bb_sinks sinks;
 	struct bb_ticker ticker;
 	struct bb_end_record end; /* summed up as results come */

@@ -248,7 +248,7 @@ void bb_run_close(struct bb_run *run)
 	bb_sinks_close(&run->sinks);
 	if (run->benchmark->close)
 		run->benchmark->close(run);
-	bb_light_close(&run->light);
+	bb_link_bounds_close(&run->link_bounds);
 	bb_run_counters_end(run);
 	bb_topology_free(run->topology);
 	bb_machine_close(run->machine);

@@ -1,7 +1,7 @@
 /*
  * What links allow the ranks of a run.
  */
-#include "harness/measure/light.h"
+#include "harness/measure/link_bound.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@ struct run {
 	struct bb_topology *topology;
 	struct bb_rank_info ranks[MOST];
 	struct bb_rank_infos infos;
-	struct bb_light light;
+	struct bb_link_bounds link_bounds;
 };
 
 /* N ranks on the GPUs of SYSTEM, PER_HOST of them on each host. */
@@ -39,7 +39,7 @@ static void open_run(struct run *run, const char *system, int n, int per_host)
 
 static void close_run(struct run *run)
 {
-	bb_light_close(&run->light);
+	bb_link_bounds_close(&run->link_bounds);
 	bb_topology_free(run->topology);
 }
 
@@ -50,7 +50,7 @@ static struct bb_result_record bound(struct run *run, const struct bb_collective
 
 	bb_record_init(&bb_record_result, &result);
 	result.time_us = 20;
-	bb_light_bound(&run->light, collective, algorithm, 4500e3, &result);
+	bb_link_bounds_fill(&run->link_bounds, collective, algorithm, 4500e3, &result);
 	return result;
 }
 
@@ -60,7 +60,7 @@ static void test_node(void **state)
 	struct run run;
 
 	open_run(&run, "hgx-h100", 8, 8);
-	assert_int_equal(bb_light_open(&run.light, run.topology, &run.infos, true), BB_OK);
+	assert_int_equal(bb_link_bounds_open(&run.link_bounds, run.topology, &run.infos, true), BB_OK);
 	result = bound(&run, &bb_all_reduce, "ring:LL");
 	assert_true(fabs(result.bound_us - 10) < 1e-6 && fabs(result.percent_of_bound - 50) < 1e-4);
 	assert_non_null(strstr(result.bound_source, "18 NVLink4"));
@@ -80,11 +80,11 @@ static void test_hosts(void **state)
 	open_run(&run, "hgx-h100", 16, 8);
 	for (int r = 0; r < 16; r++)
 		run.ranks[r].group = r / 8;
-	assert_int_equal(bb_light_open(&run.light, run.topology, &run.infos, true), BB_OK);
+	assert_int_equal(bb_link_bounds_open(&run.link_bounds, run.topology, &run.infos, true), BB_OK);
 	one = bound(&run, &bb_alltoall, "auto");
 	close_run(&run);
 	open_run(&run, "hgx-h100", 16, 8);
-	assert_int_equal(bb_light_open(&run.light, run.topology, &run.infos, true), BB_OK);
+	assert_int_equal(bb_link_bounds_open(&run.link_bounds, run.topology, &run.infos, true), BB_OK);
 	two = bound(&run, &bb_alltoall, "auto");
 	assert_true(two.bound_us > 2 * one.bound_us); /* over the NICs */
 	close_run(&run);
@@ -96,15 +96,15 @@ static void test_unknown(void **state)
 
 	open_run(&run, "hgx-h100", 8, 8);
 	snprintf(run.ranks[3].location.bus, sizeof(run.ranks[3].location.bus), "0000:ff:00");
-	assert_int_equal(bb_light_open(&run.light, run.topology, &run.infos, true), BB_OK);
+	assert_int_equal(bb_link_bounds_open(&run.link_bounds, run.topology, &run.infos, true), BB_OK);
 	assert_true(isnan(bound(&run, &bb_all_reduce, "ring").bound_us));
-	bb_light_close(&run.light);
-	assert_int_equal(bb_light_open(&run.light, NULL, &run.infos, true), BB_OK);
+	bb_link_bounds_close(&run.link_bounds);
+	assert_int_equal(bb_link_bounds_open(&run.link_bounds, NULL, &run.infos, true), BB_OK);
 	assert_true(isnan(bound(&run, &bb_all_reduce, "ring").bound_us));
 	close_run(&run);
 	/* One rank has no links to others. */
 	open_run(&run, "hgx-h100", 1, 1);
-	assert_int_equal(bb_light_open(&run.light, run.topology, &run.infos, true), BB_OK);
+	assert_int_equal(bb_link_bounds_open(&run.link_bounds, run.topology, &run.infos, true), BB_OK);
 	assert_true(isnan(bound(&run, &bb_all_reduce, "ring").bound_us));
 	close_run(&run);
 }

@@ -1,8 +1,8 @@
 /*
- * light.h - the speed of light of a run: what the links between its ranks allow.
+ * link_bound.h - what the links between the ranks of a run allow.
  */
-#ifndef BB_HARNESS_MEASURE_LIGHT_H
-#define BB_HARNESS_MEASURE_LIGHT_H
+#ifndef BB_HARNESS_MEASURE_LINK_BOUND_H
+#define BB_HARNESS_MEASURE_LINK_BOUND_H
 
 #include "harness/results/record.h"
 #include "schedules/schedule.h"
@@ -11,7 +11,7 @@
 #define BB_DIGEST_TEXT 17
 
 /* Of rank 0: the machine, and where on it and on others like it the ranks are. */
-struct bb_light {
+struct bb_link_bounds {
 	const struct bb_topology *topology; /* borrowed */
 	struct bb_rank_place *places;       /* of the ranks of rank 0's group */
 	int n;                              /* 0: it is not known where they are */
@@ -27,16 +27,17 @@ struct bb_light {
  * by their place on the bus. Where one is not found, or TOPOLOGY is NULL, nothing is known of any.
  * BB_EINTERNAL without memory.
  */
-BB_MUST bb_status bb_light_open(struct bb_light *light, struct bb_topology *topology,
-				const struct bb_rank_infos *infos, bool gpus);
-void bb_light_close(struct bb_light *light); /* of a zeroed one: nothing */
+BB_MUST bb_status bb_link_bounds_open(struct bb_link_bounds *links, struct bb_topology *topology,
+				      const struct bb_rank_infos *infos, bool gpus);
+void bb_link_bounds_close(struct bb_link_bounds *links); /* of a zeroed one: nothing */
 
 /*
  * Into RESULT, which has no bound, the time in which a bus bandwidth of what links allow moves
  * BUSBW_BYTES, and the sentence that explains it: for COLLECTIVE by ALGORITHM, as the record names
  * it. Where the library chooses, the best of those that it may choose. No bound is known: nothing.
  */
-void bb_light_bound(struct bb_light *light, const struct bb_collective *collective,
-		    const char *algorithm, double busbw_bytes, struct bb_result_record *result);
+void bb_link_bounds_fill(struct bb_link_bounds *links, const struct bb_collective *collective,
+			 const char *algorithm, double busbw_bytes,
+			 struct bb_result_record *result);
 
 #endif

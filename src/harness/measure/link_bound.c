@@ -1,4 +1,4 @@
-#include "harness/measure/light.h"
+#include "harness/measure/link_bound.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,20 +33,20 @@ static int gpu_at(const struct bb_topology *t, const char *bus)
 	return -1;
 }
 
-bb_status bb_light_open(struct bb_light *light, struct bb_topology *topology,
-			const struct bb_rank_infos *infos, bool gpus)
+bb_status bb_link_bounds_open(struct bb_link_bounds *links, struct bb_topology *topology,
+			      const struct bb_rank_infos *infos, bool gpus)
 {
 	bb_status status;
 	bool lost = false;
 	size_t *firsts;
 	int nodes = 0, n = 0;
 
-	*light = (struct bb_light){.topology = topology};
+	*links = (struct bb_link_bounds){.topology = topology};
 	if (!topology)
 		return BB_OK;
-	light->places = calloc(infos->n, sizeof(*light->places));
+	links->places = calloc(infos->n, sizeof(*links->places));
 	firsts = calloc(infos->n, sizeof(*firsts));
-	for (size_t r = 0; r < infos->n && light->places && firsts; r++) {
+	for (size_t r = 0; r < infos->n && links->places && firsts; r++) {
 		struct bb_rank_place place = {.node = node_of(infos, r, firsts, &nodes),
 					      .device = BB_ON_HOST};
 
@@ -56,20 +56,20 @@ bb_status bb_light_open(struct bb_light *light, struct bb_topology *topology,
 			place.device = gpu_at(topology, infos->ranks[r].location.bus);
 			lost |= place.device < 0;
 		}
-		light->places[n++] = place;
+		links->places[n++] = place;
 	}
 	topology->nodes = nodes;
-	light->n = lost ? 0 : n;
-	status = light->places && firsts ? BB_OK : BB_EINTERNAL;
+	links->n = lost ? 0 : n;
+	status = links->places && firsts ? BB_OK : BB_EINTERNAL;
 	free(firsts);
 	return status;
 }
 
-void bb_light_close(struct bb_light *light)
+void bb_link_bounds_close(struct bb_link_bounds *links)
 {
 	for (int b = 0; b < BB_BOUNDS; b++)
-		bb_strbuf_free(&light->bounds[b].why);
-	free(light->places);
+		bb_strbuf_free(&links->bounds[b].why);
+	free(links->places);
 }
 
 /* ---- what bounds what -------------------------------------------------------------------- */
@@ -125,35 +125,35 @@ static unsigned bounds_of(const struct bb_collective *collective, const char *al
 }
 
 /* GB/s; 0: not known. */
-static double look_up(struct bb_light *light, enum bb_bound what)
+static double look_up(struct bb_link_bounds *links, enum bb_bound what)
 {
 	double GBps = 0;
 
-	if (!light->bounds[what].known) {
-		light->bounds[what].known = true;
-		if (bb_speed_of_light(light->topology, light->places, light->n, what, &GBps,
-				      &light->bounds[what].why) == BB_OK)
-			light->bounds[what].GBps = GBps;
+	if (!links->bounds[what].known) {
+		links->bounds[what].known = true;
+		if (bb_speed_of_light(links->topology, links->places, links->n, what, &GBps,
+				      &links->bounds[what].why) == BB_OK)
+			links->bounds[what].GBps = GBps;
 	}
-	return light->bounds[what].GBps;
+	return links->bounds[what].GBps;
 }
 
-void bb_light_bound(struct bb_light *light, const struct bb_collective *collective,
-		    const char *algorithm, double busbw_bytes, struct bb_result_record *result)
+void bb_link_bounds_fill(struct bb_link_bounds *links, const struct bb_collective *collective,
+			 const char *algorithm, double busbw_bytes, struct bb_result_record *result)
 {
-	const unsigned bounds = light->n >= 2 ? bounds_of(collective, algorithm) : 0;
+	const unsigned bounds = links->n >= 2 ? bounds_of(collective, algorithm) : 0;
 	double most = 0;
 	int best = 0;
 
 	for (int b = 0; b < BB_BOUNDS; b++)
-		if ((bounds >> b & 1) && look_up(light, (enum bb_bound)b) > most) {
+		if ((bounds >> b & 1) && look_up(links, (enum bb_bound)b) > most) {
 			best = b;
-			most = light->bounds[b].GBps;
+			most = links->bounds[b].GBps;
 		}
-	if (most <= 0 || bb_strbuf_failed(&light->bounds[best].why))
+	if (most <= 0 || bb_strbuf_failed(&links->bounds[best].why))
 		return;
 	result->bound_us = busbw_bytes / most / 1e3;
-	result->bound_source = bb_strbuf_text(&light->bounds[best].why);
+	result->bound_source = bb_strbuf_text(&links->bounds[best].why);
 	if (result->time_us > 0)
 		result->percent_of_bound = 100 * result->bound_us / result->time_us;
 }

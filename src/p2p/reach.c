@@ -1,5 +1,5 @@
 /*
- * ways.c - where each route leads: from one rank to another if neither of them refuses.
+ * reach.c - which ranks each route connects: those of which neither refuses the other.
  */
 #include "p2p/pairs.h"
 
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REASON sizeof(((struct bb_way *)NULL)->reason)
+#define REASON sizeof(((struct bb_reach *)NULL)->reason)
 
-/* What a rank says of a route: the first reason, and behind it for each peer whether it refuses. */
+/* The answer of a rank about a route: the first reason, then for each peer whether it refuses. */
 static void answer(const struct bb_backend *backend, struct bb_group *group,
 		   const struct bb_route *route, int me, int n, char *mine)
 {
@@ -23,8 +23,8 @@ static void answer(const struct bb_backend *backend, struct bb_group *group,
 	}
 }
 
-/* From ALL answers of N ranks. */
-static void judge(struct bb_way *way, const char *all, int n)
+/* Write ONE from ALL answers of N ranks. */
+static void judge(struct bb_reach *one, const char *all, int n)
 {
 	const size_t bytes = REASON + (size_t)n;
 
@@ -33,12 +33,12 @@ static void judge(struct bb_way *way, const char *all, int n)
 			const char *a = all + (size_t)from * bytes, *b = all + (size_t)to * bytes;
 			const bool by_a = a[REASON + (size_t)to], by_b = b[REASON + (size_t)from];
 
-			way->leads[from * n + to] = !by_a && !by_b;
-			if (from >= to || (!by_a && !by_b) || way->refused++ > 0)
+			one->connects[from * n + to] = !by_a && !by_b;
+			if (from >= to || (!by_a && !by_b) || one->refused++ > 0)
 				continue;
-			way->from = from;
-			way->to = to;
-			memcpy(way->reason, by_a ? a : b, REASON);
+			one->from = from;
+			one->to = to;
+			memcpy(one->reason, by_a ? a : b, REASON);
 		}
 }
 
@@ -51,8 +51,8 @@ static int count(const struct bb_backend *backend)
 	return n;
 }
 
-bb_status bb_ways_find(struct bb_driver *driver, struct bb_run *run, struct bb_group *group,
-		       struct bb_way **ways)
+bb_status bb_reach_find(struct bb_driver *driver, struct bb_run *run, struct bb_group *group,
+			struct bb_reach **reach)
 {
 	const struct bb_backend *backend = run->options.backend;
 	const int n = run->world.nranks, nroutes = count(backend);
@@ -66,28 +66,28 @@ bb_status bb_ways_find(struct bb_driver *driver, struct bb_run *run, struct bb_g
 	const void *all;
 	bb_status status = BB_OK;
 
-	*ways = calloc((size_t)nroutes, sizeof(**ways));
+	*reach = calloc((size_t)nroutes, sizeof(**reach));
 	for (int r = 0; r < nroutes && status == BB_OK; r++) {
-		struct bb_way *way = *ways ? &(*ways)[r] : NULL;
+		struct bb_reach *one = *reach ? &(*reach)[r] : NULL;
 
-		if (way)
-			way->leads = calloc((size_t)n * (size_t)n, sizeof(*way->leads));
-		if (!mine || !way || !way->leads) {
+		if (one)
+			one->connects = calloc((size_t)n * (size_t)n, sizeof(*one->connects));
+		if (!mine || !one || !one->connects) {
 			status = bb_no_memory(&run->error, "the ranks");
 			break;
 		}
 		answer(backend, group, &backend->routes->list[r], driver->rank, n, mine);
 		status = bb_crew_gather(driver, &table, mine, 1, &all);
 		if (status == BB_OK)
-			judge(way, all, n);
+			judge(one, all, n);
 	}
 	free(mine);
 	return status;
 }
 
-void bb_ways_free(const struct bb_backend *backend, struct bb_way *ways)
+void bb_reach_free(const struct bb_backend *backend, struct bb_reach *reach)
 {
-	for (int r = 0; ways && r < count(backend); r++)
-		free(ways[r].leads);
-	free(ways);
+	for (int r = 0; reach && r < count(backend); r++)
+		free(reach[r].connects);
+	free(reach);
 }

@@ -1,6 +1,6 @@
 /*
- * ends.c - whose pairs are measured: those of all ranks; of many virtual ones those of some nodes,
- * among which every kind of way there is, and all that a fault is about.
+ * selection.c - the ranks whose pairs are measured: all; of many virtual ones those of some nodes,
+ * which cover every kind of path and every rank that a fault concerns.
  */
 #include "p2p/pairs.h"
 
@@ -10,7 +10,7 @@
 #define FIRST_NODES 4
 #define FIRST_LINKED 8 /* ranks, where all links are alike */
 
-/* Ranks that are ends, and what is to be chosen from. */
+/* The selected ranks, and those to select from. */
 struct choice {
 	const struct bb_pairs *pairs;
 	int nranks, per_node;
@@ -29,8 +29,8 @@ static void choose_rank(const struct choice *c, int rank)
 	choose_node(c, rank / c->per_node);
 }
 
-/* Some nodes, so that one that is slow is not what is usual, and the nearest beyond shared
-   switches, a leaf and a pod. */
+/* Some nodes, so that a slow one is not typical, and the nearest ones behind other switches: in
+   another domain, leaf and pod. */
 static void choose_nodes(const struct choice *c, const struct bb_cluster *cluster)
 {
 	const double *f = cluster->figures;
@@ -82,7 +82,7 @@ static void add_text(struct bb_strbuf *out, const struct bb_pairs *pairs)
 	}
 }
 
-bb_status bb_ends_choose(struct bb_pairs *pairs)
+bb_status bb_selection_choose(struct bb_pairs *pairs)
 {
 	struct bb_run *run = pairs->run;
 	const struct bb_cluster *cluster = run->options.cluster;
@@ -99,16 +99,16 @@ bb_status bb_ends_choose(struct bb_pairs *pairs)
 		for (int r = 0; r < c.nranks; r++)
 			if (c.chosen[r])
 				pairs->ranks[pairs->n++] = r;
-		add_text(&pairs->ends_text, pairs);
-		run->record.pair_ranks = bb_strbuf_text(&pairs->ends_text);
+		add_text(&pairs->selection_text, pairs);
+		run->record.pair_ranks = bb_strbuf_text(&pairs->selection_text);
 	}
 	free(c.chosen);
-	if (!pairs->ranks || bb_strbuf_failed(&pairs->ends_text))
+	if (!pairs->ranks || bb_strbuf_failed(&pairs->selection_text))
 		return bb_no_memory(&run->error, "the ranks");
 	return BB_OK;
 }
 
-int bb_ends_read(const char *text, int *ranks)
+int bb_selection_read(const char *text, int *ranks)
 {
 	int n = 0;
 
@@ -126,8 +126,8 @@ int bb_ends_read(const char *text, int *ranks)
 	return n;
 }
 
-void bb_ends_close(struct bb_pairs *pairs)
+void bb_selection_close(struct bb_pairs *pairs)
 {
 	free(pairs->ranks);
-	bb_strbuf_free(&pairs->ends_text);
+	bb_strbuf_free(&pairs->selection_text);
 }

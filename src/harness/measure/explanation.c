@@ -1,4 +1,4 @@
-#include "harness/measure/lesson.h"
+#include "harness/measure/explanation.h"
 
 #include "schedules/explain.h"
 
@@ -9,7 +9,7 @@
 
 #define REASON 160
 
-struct lesson {
+struct explanation {
 	struct bb_strbuf *out;
 	const struct bb_options *options;
 	const struct bb_collective_options *asked;
@@ -21,16 +21,16 @@ struct lesson {
 	char reason[REASON + 40]; /* why the first one was not explained */
 };
 
-static void separate(const struct lesson *l)
+static void separate(const struct explanation *l)
 {
 	if (l->out->length > 0)
 		bb_strbuf_add(l->out, "\n");
 }
 
-static void decline(struct lesson *l, const char *name, const char *format, ...)
+static void decline(struct explanation *l, const char *name, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void decline(struct lesson *l, const char *name, const char *format, ...)
+static void decline(struct explanation *l, const char *name, const char *format, ...)
 {
 	char why[REASON];
 	va_list args;
@@ -44,7 +44,7 @@ static void decline(struct lesson *l, const char *name, const char *format, ...)
 		snprintf(l->reason, sizeof(l->reason), "%.31s: %s", name, why);
 }
 
-static bb_status explain(struct lesson *l, const struct bb_algorithm *algorithm)
+static bb_status explain(struct explanation *l, const struct bb_algorithm *algorithm)
 {
 	const char *reason = algorithm->refuses && !(l->collective->flags & BB_VARIABLE)
 				     ? algorithm->refuses(&l->shape)
@@ -59,7 +59,7 @@ static bb_status explain(struct lesson *l, const struct bb_algorithm *algorithm)
 	return bb_explain(l->out, algorithm, &l->shape, l->error);
 }
 
-static bb_status explain_named(struct lesson *l, const char *name)
+static bb_status explain_named(struct explanation *l, const char *name)
 {
 	const struct bb_algorithm *algorithm = bb_algorithm_find(l->collective, name);
 	const struct bb_native *native = l->natives;
@@ -80,7 +80,7 @@ static bb_status explain_named(struct lesson *l, const char *name)
 }
 
 /* What auto takes is known only at run time; the classic stands for it. */
-static bb_status explain_default(struct lesson *l)
+static bb_status explain_default(struct explanation *l)
 {
 	const char *name = strcmp(l->collective->name, "hypercube") == 0 ? "hypercube" : "ring";
 
@@ -91,7 +91,7 @@ static bb_status explain_default(struct lesson *l)
 	return explain_named(l, name);
 }
 
-static bb_status explain_all(struct lesson *l)
+static bb_status explain_all(struct explanation *l)
 {
 	bb_status st = BB_OK;
 
@@ -102,7 +102,7 @@ static bb_status explain_all(struct lesson *l)
 	return st;
 }
 
-static bb_status explain_list(struct lesson *l)
+static bb_status explain_list(struct explanation *l)
 {
 	char *words = strdup(l->asked->algorithms), *word, *rest = NULL;
 	bb_status st = BB_OK;
@@ -127,18 +127,18 @@ static size_t count_asked(const struct bb_options *o, const struct bb_collective
 	return collective->flags & BB_VARIABLE && count < 2 ? 2 : count;
 }
 
-bb_status bb_lesson(struct bb_strbuf *out, const struct bb_options *options,
-		    const struct bb_collective_options *asked,
-		    const struct bb_collective *collective, const struct bb_native *natives,
-		    struct bb_error *error)
+bb_status bb_explanation_add(struct bb_strbuf *out, const struct bb_options *options,
+			     const struct bb_collective_options *asked,
+			     const struct bb_collective *collective,
+			     const struct bb_native *natives, struct bb_error *error)
 {
 	const int n = asked->explained_ranks;
-	struct lesson l = {.out = out,
-			   .options = options,
-			   .asked = asked,
-			   .collective = collective,
-			   .natives = natives,
-			   .error = error};
+	struct explanation l = {.out = out,
+				.options = options,
+				.asked = asked,
+				.collective = collective,
+				.natives = natives,
+				.error = error};
 	size_t *matrix = NULL;
 	bb_status st;
 

@@ -1,4 +1,4 @@
-#include "harness/results/played.h"
+#include "harness/results/costs.h"
 
 #include "core/array.h"
 #include "core/table.h"
@@ -13,27 +13,27 @@ struct row {
 	double us, faultless_us;
 };
 
-struct bb_played {
+struct bb_costs {
 	struct row *rows;
 	size_t n, room;
 };
 
-bb_status bb_played_open(struct bb_played **played)
+bb_status bb_costs_open(struct bb_costs **costs)
 {
-	*played = calloc(1, sizeof(**played));
-	return *played ? BB_OK : BB_EINTERNAL;
+	*costs = calloc(1, sizeof(**costs));
+	return *costs ? BB_OK : BB_EINTERNAL;
 }
 
-void bb_played_close(struct bb_played *played)
+void bb_costs_close(struct bb_costs *costs)
 {
-	if (!played)
+	if (!costs)
 		return;
-	free(played->rows);
-	free(played);
+	free(costs->rows);
+	free(costs);
 }
 
-bb_status bb_played_add(struct bb_played *p, const struct bb_result_record *r, double processor,
-			int64_t memory)
+bb_status bb_costs_add(struct bb_costs *p, const struct bb_result_record *r, double processor,
+		       int64_t memory)
 {
 	struct row *row = BB_ARRAY_ADD(p->rows, p->n, p->room);
 
@@ -55,7 +55,7 @@ bb_status bb_played_add(struct bb_played *p, const struct bb_result_record *r, d
 	return BB_OK;
 }
 
-bb_status bb_played_records(const struct bb_played *p, struct bb_sinks *sinks)
+bb_status bb_costs_record(const struct bb_costs *p, struct bb_sinks *sinks)
 {
 	bb_status status = BB_OK;
 
@@ -72,7 +72,7 @@ static bool same_way(const struct row *a, const struct row *b)
 	       strcmp(a->cost.evaluator, b->cost.evaluator) == 0;
 }
 
-static bool is_first(const struct bb_played *p, size_t i)
+static bool is_first(const struct bb_costs *p, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
 		if (same_way(&p->rows[k], &p->rows[i]))
@@ -80,7 +80,7 @@ static bool is_first(const struct bb_played *p, size_t i)
 	return true;
 }
 
-static void add_evaluators(const struct bb_played *p, struct bb_strbuf *out)
+static void add_evaluators(const struct bb_costs *p, struct bb_strbuf *out)
 {
 	const char *before = "# Played by: ";
 
@@ -96,7 +96,7 @@ static void add_evaluators(const struct bb_played *p, struct bb_strbuf *out)
 }
 
 /* Is there a row of the same case out of place before it? */
-static bool is_told(const struct bb_played *p, size_t i)
+static bool is_told(const struct bb_costs *p, size_t i)
 {
 	const struct bb_cost_record *r = &p->rows[i].cost;
 	const struct bb_cost_record *before = i > 0 ? &p->rows[i - 1].cost : NULL;
@@ -105,7 +105,7 @@ static bool is_told(const struct bb_played *p, size_t i)
 	       strcmp(r->algorithm_asked, before->algorithm_asked) == 0;
 }
 
-static void add_costs(const struct bb_played *p, const char *fault, struct bb_strbuf *out)
+static void add_costs(const struct bb_costs *p, const char *fault, struct bb_strbuf *out)
 {
 	struct bb_text_table t = {.mark = "#"};
 
@@ -132,7 +132,7 @@ static void add_costs(const struct bb_played *p, const char *fault, struct bb_st
 	bb_table_free(&t);
 }
 
-void bb_played_text(const struct bb_played *p, const char *fault, struct bb_strbuf *out)
+void bb_costs_text(const struct bb_costs *p, const char *fault, struct bb_strbuf *out)
 {
 	if (!p)
 		return;

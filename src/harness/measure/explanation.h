@@ -1,0 +1,21 @@
+/*
+ * explanation.h - what --explain prints: one algorithm after the other.
+ */
+#ifndef BB_HARNESS_MEASURE_EXPLANATION_H
+#define BB_HARNESS_MEASURE_EXPLANATION_H
+
+#include "core/strbuf.h"
+#include "harness/measure/collective.h"
+
+/*
+ * Append to OUT an explanation of every algorithm that is ASKED for (checked for --explain), one
+ * element per chunk unless -b asks for more; for what has no schedule, as NATIVES (the backend's),
+ * one line that says why.
+ * BB_EUNSUPPORTED with the first of these reasons when nothing could be explained.
+ */
+BB_MUST bb_status bb_explanation_add(struct bb_strbuf *out, const struct bb_options *options,
+				     const struct bb_collective_options *asked,
+				     const struct bb_collective *collective,
+				     const struct bb_native *natives, struct bb_error *error);
+
+#endif
