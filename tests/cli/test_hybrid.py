@@ -19,10 +19,10 @@ def plans(line, codes=(0,)):
 def bloom():
     """The published run is among them, and what it sends is what is known of it."""
     out = run(BLOOM).exits(0).out
-    expect("# 384 ranks, 8 a node, each 80.0 GB and 184.5 TFLOPS; order tp-pp-dp" in out, out)
+    expect("# 384 ranks, 8 per node, each 80.0 GB and 184.5 TFLOPS; order tp-pp-dp" in out, out)
     marked = [line.split() for line in out.splitlines() if line.startswith(">")]
     equal([line[1:6] for line in marked], [["8", "4", "12", "2", "128"]], "the published one")
-    expect("# dp 8, tp 4, pp 12: what a rank" in out, out)
+    expect("# dp 8, tp 4, pp 12: bytes that a rank" in out, out)
     expect("0 of 96 groups of 4 cross nodes" in out and "48 of 48 groups of 8 cross nodes" in out, out)
     rows, _ = plans(BLOOM)
     (r,) = [r for r in rows if r["published"]]
@@ -92,7 +92,7 @@ def zero_in_a_pipeline():
     expect(rows and all(r["pp"] == 1 and r["zero"] == 2 for r in rows), rows)
     rows, _ = plans(f"hybrid_parallel --plan --ranks 64 {line} --zero 1 {LINKS}")
     expect(any(r["pp"] > 1 for r in rows), rows)
-    run("hybrid_parallel --plan --ranks 64 {} --zero 2 --pp 2 {}".format(line, LINKS)).exits(5).says("no way to divide")
+    run("hybrid_parallel --plan --ranks 64 {} --zero 2 --pp 2 {}".format(line, LINKS)).exits(5).says("no division of")
 
 
 @test
@@ -115,7 +115,7 @@ def experts():
 @test
 def nothing_fits():
     result = run(f"hybrid_parallel --plan --ranks 8 --model bloom-176b {LINKS}").exits(5)
-    result.says("no way to divide bloom-176b among 8 ranks is possible").prints("does not fit into memory", "nearest to fitting")
+    result.says("no division of bloom-176b among 8 ranks is possible").prints("does not fit into memory", "nearest to fitting")
     rows, found = plans(f"hybrid_parallel --plan --ranks 8 --model bloom-176b {LINKS}", (5,))
     equal((rows, found[-1]["exit_status"]), ([], 5), "records")
 
@@ -131,38 +131,38 @@ PLAN = "--plan --ranks 8"
 BAD = [
     ("--plan --preset blom-176b", "did you mean bloom-176b?"),
     (f"--plan {LINKS}", "give --ranks"),
-    (f"{PLAN} --flops 1T", "depends on --link"),
-    (f"{PLAN} --link 1GB/s", "depends on --flops"),
+    (f"{PLAN} --flops 1T", "give --link"),
+    (f"{PLAN} --link 1GB/s", "give --flops"),
     (f"{PLAN} --link 1GB/s --flops 1", "--flops 1: not a rate"),
     (f"{PLAN} {LINKS} --node-link 5", "--node-link 5: not a link"),
     (f"{PLAN} {LINKS} --node-link 5GB/s,x", "not a link"),
     (f"{PLAN} {LINKS} --tp 3", "--tp 3: does not divide the 8 ranks"),
     (f"{PLAN} {LINKS} --pp 5", "--pp 5: does not divide"),
-    (f"{PLAN} {LINKS} --model resnet50", "is no transformer"),
+    (f"{PLAN} {LINKS} --model resnet50", "not a transformer"),
     (f"{PLAN} {LINKS} --order pp", "--order"),
     (f"{PLAN} {LINKS} -g 4", "-g: --plan runs nothing"),
     (f"{PLAN} {LINKS} --fault die:0", "--fault: --plan runs nothing"),
     (f"{PLAN} {LINKS} --pass-time 1ms", "--pass-time: --plan runs nothing"),
     ("-g 8 --tp 3", "--tp 3: cannot divide the 8 ranks"),
     ("-g 8 --tp 2 --pp 2 --dp 1", "--dp 1, --tp 2, --pp 2: cannot divide"),
-    ("-g 8 --zero 2", "--zero 2: steps that are run know stages 0 and 1"),
+    ("-g 8 --zero 2", "--zero 2: without --plan only stages 0 and 1"),
     ("-g 8 --ep 2", "--ep 2: the model has no experts"),
     ("-g 8 --ep 3 --model mixtral-8x7b", "--ep 3: cannot divide the 8 ranks"),
     ("-g 8 --dp 2 --ep 4 --model mixtral-8x7b", "--ep 4: does not divide the data-parallel ranks"),
     ("-g 8 --tp 1 --sequence-parallel", "--sequence-parallel: needs --tp 2 or more"),
     ("-g 8 --seq 33 --sequence-parallel", "the 33 tokens of a sequence cannot be divided among --tp 2"),
-    ("-g 8 --preset bloom-176b", "--preset bloom-176b: is divided among 384 ranks, there are 8"),
+    ("-g 8 --preset bloom-176b", "--preset bloom-176b: it has 384 ranks, but there are 8"),
     ("-g 8 --flops 1T --pass-time 1ms", "give one"),
-    ("-g 8 --node-link 1GB/s", "--node-link: is of --plan and of virtual time"),
-    ("-g 8 --backend sim --link 1GB/s --node 4", "--node: nodes matter where --node-link says"),
-    ("-g 12 --backend sim --link 1GB/s --node-link 1GB/s", "--node 8: 12 ranks cannot be divided"),
+    ("-g 8 --node-link 1GB/s", "--node-link needs --plan or virtual time"),
+    ("-g 8 --backend sim --link 1GB/s --node 4", "--node needs --node-link"),
+    ("-g 12 --backend sim --link 1GB/s --node-link 1GB/s", "--node 8: does not divide the 12 ranks"),
     (f"{PLAN} {LINKS} --algo ring", "--algo: --plan runs nothing"),
     ("-g 8 --algo ring,tree", "--algo ring,tree: one algorithm at a time"),
     ("-g 8 --algo rign", "did you mean \"ring\"?"),
     ("-g 8 --batch 3", "--batch 3: cannot be divided"),
     ("-g 4 --model gpt2:layers=2,hidden=64,heads=4,vocab=100,seq=64 --tp 1 --pp 4", "--pp 4: exceeds the 2 layers"),
     ("-g 5 --tp 5 --pp 1", "--tp 5: does not divide the 12 heads"),
-    (f"{PLAN} {LINKS} -b 8", "-b: what is sent follows from the model"),
+    (f"{PLAN} {LINKS} -b 8", "-b: sizes follow from the model"),
     (f"{PLAN} {LINKS} --zero 4", "--zero"),
 ]  # fmt: skip
 

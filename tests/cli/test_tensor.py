@@ -203,7 +203,7 @@ def what_cannot_be_split_is_told():
     equal([(r["collective"], r["algorithm"]) for r in found["skip"]], WAYS[:3], "skipped")
     expect("heads" in found["skip"][0]["reason"], f"{found['skip'][0]}")
     run("tensor_parallel -g 8 --backend sim --link 1G,1us -n 1 --way ulysses").exits(5).says("heads")
-    run("tensor_parallel -g 8 --backend sim --link 1G,1us -n 1").exits(0).prints("# skipped: layer by ulysses: the heads")
+    run("tensor_parallel -g 8 --backend sim --link 1G,1us -n 1").exits(0).prints("# skipped: layer by ulysses: the number of ranks does not divide the heads")
 
 
 for words, wanted in (
@@ -213,7 +213,7 @@ for words, wanted in (
     ("-d double", ["-d double"]),
     ("--flops 10", ["--flops", "100T"]),
     ("--flops 10T --layer-time 1ms", ["give one"]),
-    ("--model resnet50", ["no transformer"]),
+    ("--model resnet50", ["not a transformer"]),
     ("--model mixtral-8x7b", ["experts"]),
     ("-b 1M", ["--seq"]),
 ):  # fmt: skip

@@ -1,7 +1,7 @@
 /*
- * data.c - known data for what a step of hybrid-parallel training sends, and whether it came
- * right: sums and gathered tokens of layers, rows of experts, messages between stages, averaged
- * gradients and gathered parameters.
+ * data.c - known data for the communication of a step, and its verification: sums and gathered
+ * tokens of layers, rows of experts, messages between stages, averaged gradients and gathered
+ * parameters.
  */
 #include "training_kernels/hybrid/hybrid.h"
 
@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#define LANES 2 /* forward and backward, as of any pipeline that is not folded */
+#define LANES 2 /* forward and backward, as in any pipeline that is not folded */
 
 static const struct bb_backend *backend_of(const struct bb_hybrid_data *d)
 {
@@ -29,10 +29,10 @@ static int member(const struct bb_hybrid_data *d, enum bb_axis axis, int i)
 	return bb_grid_member(g, axis, bb_grid_group(g, axis, d->engine->driver->rank), i);
 }
 
-/* ---- where it lies ----------------------------------------------------------------------------
+/* ---- layout ----------------------------------------------------------------------------
  */
 
-/* The next BYTES of MEMORY, which may be NULL: then they are only counted. */
+/* The next BYTES of MEMORY. NULL: they are only counted. */
 static char *take(char *memory, size_t *at, size_t bytes)
 {
 	char *const here = memory ? memory + *at : NULL;
@@ -63,7 +63,7 @@ static void lay_out_halves(struct bb_hybrid_data *d, int rank, size_t *at)
 		d->halves[i] = d->halves[0];
 }
 
-/* Embedding and head also work on what the first half of a layer does. */
+/* Embedding and head also use the data of the first half of a layer. */
 static void lay_out_ends(struct bb_hybrid_data *d, int rank, size_t *at)
 {
 	const struct bb_hybrid_shape *s = d->shape;
@@ -100,7 +100,7 @@ static void lay_out_replicas(struct bb_hybrid_data *d, int rank, size_t *at)
 	}
 }
 
-/* All of DATA as RANK has it; bytes. */
+/* Lays out all data of RANK; returns its bytes. */
 static size_t lay_out(struct bb_hybrid_data *d, int rank)
 {
 	const struct bb_hybrid_shape *s = d->shape;
@@ -135,7 +135,7 @@ size_t bb_hybrid_data_bytes(const struct bb_hybrid_shape *shape, int rank)
 	return lay_out(&d, rank);
 }
 
-/* ---- opened and closed ------------------------------------------------------------------------
+/* ---- open and close ------------------------------------------------------------------------
  */
 
 static bb_status take_patterns(struct bb_hybrid_data *d)
@@ -176,7 +176,7 @@ bb_status bb_hybrid_data_open(struct bb_hybrid_data *d, const struct bb_hybrid_s
 		return bb_no_memory(&engine->run->error, "a step's data");
 	for (int i = 0; i < ep; i++)
 		d->ranks[i] = member(d, BB_AXIS_EP, i);
-	/* A rank alone sends nothing. */
+	/* A single rank sends nothing. */
 	if (bytes == 0)
 		return BB_OK;
 	status = bb_engine_alloc(engine, bytes, (void **)&d->memory);
@@ -191,10 +191,10 @@ void bb_hybrid_data_close(struct bb_hybrid_data *d)
 	free(d->ranks);
 }
 
-/* ---- used by a step ---------------------------------------------------------------------------
+/* ---- buffers ---------------------------------------------------------------------------
  */
 
-/* In place, where the one of the two that is a rank's part begins. */
+/* In place: the part of this rank is one of the two buffers. */
 static void replica_buffers(const struct bb_hybrid_data *d, const struct bb_operation *o, void **in,
 			    void **out)
 {
@@ -260,7 +260,7 @@ static bb_status fill_half(struct bb_hybrid_data *d, const struct bb_hybrid_half
 	BB_TRY(status, fill(d, h->summands, d->sums, place(d, BB_AXIS_TP), 0, h->whole), out);
 	BB_TRY(status, fill(d, h->sum, d->moved, rank, 0, h->part), out);
 	BB_TRY(status, fill(d, h->piece, d->moved, rank, 0, h->part), out);
-	/* Shifted, so that the rank's own piece is to be moved, too. */
+	/* Shifted, so that even the rank's own piece is wrong until it is moved. */
 	BB_TRY(status, fill(d, h->gathered, d->moved, rank, 1, h->whole), out);
 out:
 	return status;
@@ -299,7 +299,7 @@ bb_status bb_hybrid_data_fill(void *own)
 			BB_TRY(status, fill_replica(d, &d->replicas[i]), out);
 	BB_TRY(status, fill(d, d->losses, d->loss_sums, place(d, BB_AXIS_TP), 0, d->shape->tokens),
 	       out);
-	/* Nothing that a sum comes to. */
+	/* Different from any sum. */
 	BB_TRY(status, fill(d, d->loss, d->loss_sums, place(d, BB_AXIS_TP), 1, d->shape->tokens),
 	       out);
 	BB_TRY(status,
@@ -318,10 +318,11 @@ out:
 	return status;
 }
 
-/* ---- verified ---------------------------------------------------------------------------------
+/* ---- verification
+ * ---------------------------------------------------------------------------------
  */
 
-/* Of COUNT elements at GOT those that are not PATTERNS' of RANK from FIRST on, added to *WRONG. */
+/* *WRONG += elements of COUNT at GOT that differ from the pattern of RANK from FIRST. */
 static bb_status verify_as(struct bb_hybrid_data *d, enum bb_dtype dtype, const char *got,
 			   const struct bb_patterns *patterns, int rank, size_t first, size_t count,
 			   uint64_t *wrong)
@@ -353,7 +354,7 @@ static bb_status verify_ends(struct bb_hybrid_data *d, uint64_t *wrong)
 			       : status;
 }
 
-/* PART elements of each member of this rank's group along AXIS, in their order. */
+/* Verifies PART elements of each member of this rank's group along AXIS, in order. */
 static bb_status verify_gathered(struct bb_hybrid_data *d, const char *got, enum bb_axis axis,
 				 size_t part, uint64_t *wrong)
 {
@@ -412,7 +413,7 @@ int bb_hybrid_data_victims(void *own, void *victims[BB_MOST_VICTIMS])
 	const struct bb_hybrid_replica *r = d->replicas;
 	const size_t element = bb_dtype_size(d->shape->gradient_dtype);
 	const struct bb_moe_rows *rows = &d->rows;
-	/* Rows of another rank: those that stay are not moved. */
+	/* Rows of another rank, as a rank's own are not moved. */
 	const int peer = rows->load ? (rows->place + 1) % rows->load->form.nranks : 0;
 	const struct bb_operation from = {.act = BB_ACT_RECV, .item = (size_t)peer};
 	int n = 0;

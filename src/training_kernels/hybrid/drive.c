@@ -1,6 +1,6 @@
 /*
- * drive.c - the experiment: a whole step and each of its parts alone, timed against each other;
- * what the step sent, verified.
+ * drive.c - the experiment: a whole step and each of its parts alone, timed against each other; the
+ * communication of the step is verified.
  */
 #include "core/clock.h"
 #include "simulator/cluster.h"
@@ -14,7 +14,7 @@
 static const struct {
 	const char *name;
 	unsigned parts;
-	enum bb_traffic traffic; /* of those that communicate */
+	enum bb_traffic traffic; /* of the communicating parts */
 	enum bb_axis axis;
 } kinds[] = {
 	{"step", BB_HYBRID_STEP, 0, 0},
@@ -28,7 +28,7 @@ static const struct {
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* What a rank hears of watched steps: seconds of each kind. */
+/* Observations of a rank in watched steps: seconds of each kind. */
 struct heard {
 	double seconds[KINDS];
 	double steps;
@@ -42,11 +42,12 @@ struct hybrid_session {
 	struct bb_hybrid_data data; /* of this rank */
 	struct bb_program programs[KINDS];
 	size_t kind_of[KINDS];      /* of each trial */
-	struct heard heard, mean;   /* of this rank; of all, for one step */
+	struct heard heard, mean;   /* of this rank; mean of all ranks, per step */
 	struct bb_sent sent[KINDS]; /* in a step, by the rank that sends most of each kind */
 };
 
-/* ---- what is heard ----------------------------------------------------------------------------
+/* ---- observation of steps
+ * ----------------------------------------------------------------------------
  */
 
 static void hybrid_hear(void *own, int rank, size_t index, const struct bb_operation *o,
@@ -54,11 +55,11 @@ static void hybrid_hear(void *own, int rank, size_t index, const struct bb_opera
 {
 	struct hybrid_session *s = own;
 
-	/* Of the pipeline what computing waits for; messages are on their way beside it. */
+	/* Of the pipeline, only the waits of computations: messages travel beside them. */
 	for (size_t i = 1; i < KINDS; i++)
 		if (o->work == (int)kinds[i].parts && o->queue == BB_HYBRID_COMPUTES)
 			s->heard.seconds[i] += to - from;
-	/* A step of this rank, or of all of them where time is virtual, is heard to its end. */
+	/* The end of a step of this rank, or of each rank in virtual time. */
 	s->heard.steps += index + 1 == s->programs[0].length(&s->programs[0], rank);
 }
 
@@ -74,7 +75,7 @@ static void keep_most(struct bb_sent *most, const struct bb_sent *sent)
 		*most = *sent;
 }
 
-/* What this rank sends, or all of them where time is virtual. */
+/* Counts what this rank sends, or all ranks in virtual time. */
 static bb_status hybrid_opened(void *own, struct bb_player *player)
 {
 	struct hybrid_session *s = (struct hybrid_session *)((struct bb_hybrid_data *)own)->engine;
@@ -96,7 +97,7 @@ static bb_status hybrid_opened(void *own, struct bb_player *player)
 /* ---- programs ---------------------------------------------------------------------------------
  */
 
-/* Is there anything of KIND? */
+/* Does any rank have operations of KIND? */
 static bool hybrid_exists(const struct hybrid_session *s, size_t kind)
 {
 	for (int r = 0; r < s->engine.run->world.nranks; r++)
@@ -159,11 +160,11 @@ static void hybrid_close(struct bb_engine *engine)
 	bb_hybrid_job_close(&s->job);
 }
 
-/* ---- what comes of it -------------------------------------------------------------------------
+/* ---- records -------------------------------------------------------------------------
  */
 
-/* Groups of KIND whose members are on several hosts, or on several nodes of a cluster; where time
-   is virtual and links are all alike there are none. */
+/* Groups of KIND with members on several hosts, or nodes of a cluster; BB_ABSENT in virtual time
+   with equal links. */
 static int64_t crossing(const struct hybrid_session *s, size_t kind)
 {
 	const struct bb_cluster *cluster = s->engine.run->options.config.cluster;
@@ -192,22 +193,21 @@ static int64_t crossing(const struct hybrid_session *s, size_t kind)
 
 #define LINKS_TEXT 160
 
-/* What is known of them. */
-static void tell_links(const struct hybrid_session *s, char text[LINKS_TEXT])
+/* TEXT = what is known of the links. */
+static void describe_links(const struct hybrid_session *s, char text[LINKS_TEXT])
 {
 	const struct bb_backend_config *config = &s->engine.run->options.config;
 	const struct bb_cluster *nodes = s->hybrid->nodes;
 
 	if (nodes)
 		snprintf(text, LINKS_TEXT,
-			 "%s; of a rank %.4g GB/s within a node, %.4g GB/s between", nodes->name,
-			 1e-9 * nodes->gpu_rate, 1e-9 * nodes->nic_rate);
+			 "%s; each rank %.4g GB/s within a node, %.4g GB/s between nodes",
+			 nodes->name, 1e-9 * nodes->gpu_rate, 1e-9 * nodes->nic_rate);
 	else
 		snprintf(text, LINKS_TEXT, "%s",
-			 config->cluster ? "those of --cluster"
-			 : config->link_rate > 0
-				 ? "all alike, as --link says; nodes are not modelled"
-				 : "as they are");
+			 config->cluster         ? "links of --cluster"
+			 : config->link_rate > 0 ? "all equal, by --link; nodes are not modelled"
+						 : "as they are");
 }
 
 static void hybrid_describe_plan(const struct hybrid_session *s, size_t kind,
@@ -270,7 +270,7 @@ static bb_status hybrid_deliver(struct bb_engine *engine)
 	char links[LINKS_TEXT];
 	bb_status status = BB_OK;
 
-	tell_links(s, links);
+	describe_links(s, links);
 	for (size_t i = 0; i < engine->ntrials; i++) {
 		BB_TRY(status, bb_engine_require(engine, i), out);
 		hybrid_describe(s, &engine->trials[i], s->kind_of[i], &s->mean, &r);
@@ -289,7 +289,7 @@ static const struct bb_payload_field sent_fields[] = {
 static const struct bb_payload sent_table = {"a count of messages", sizeof(struct bb_sent),
 					     sent_fields, NULL};
 
-/* The mean seconds of a step, over all ranks; and who sends most. */
+/* Gathers the mean seconds of a step over all ranks, and the rank that sends most. */
 static bb_status hybrid_gather(struct bb_engine *engine)
 {
 	struct hybrid_session *s = (struct hybrid_session *)engine;

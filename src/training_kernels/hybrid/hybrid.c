@@ -1,5 +1,5 @@
 /*
- * hybrid.c - the benchmark of hybrid-parallel training.
+ * hybrid.c - the descriptor of the benchmark of hybrid-parallel training.
  */
 #include "training_kernels/hybrid/hybrid.h"
 
@@ -16,10 +16,11 @@ static void list(struct bb_strbuf *out)
 	bb_model_list(out);
 }
 
-/* ---- what is run ------------------------------------------------------------------------------
+/* ---- the grid ------------------------------------------------------------------------------
  */
 
-/* What of ASKED is not said is 2 where that divides what is LEFT of the ranks. */
+/* ASKED, or 2 if that divides the LEFT ranks, else 1. *LEFT is divided by it, or 0 if it cannot be.
+ */
 static int choose(int64_t asked, int64_t *left)
 {
 	const int64_t n = asked ? asked : *left % 2 == 0 ? 2 : 1;
@@ -41,7 +42,7 @@ static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
 	int64_t left = run->world.nranks;
 
 	*grid = (struct bb_grid){.ep = (int)a->ep, .order = (enum bb_grid_order)a->order};
-	/* Those that divide the experts are replicas. */
+	/* The ranks that divide experts are replicas. */
 	grid->dp = choose(a->dp ? a->dp : a->ep, &left);
 	grid->tp = choose(a->tp, &left);
 	grid->pp = choose(a->pp, &left);
@@ -52,19 +53,18 @@ static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
 	if (left == 1)
 		return BB_OK;
 	if (a->preset)
-		return bb_fail(
-			&run->error, BB_EUSAGE,
-			"--preset %s: is divided among %d ranks, there are %d; give as many, "
-			"or --tp, --pp and --dp",
-			a->preset->name, bb_grid_ranks(&a->preset->grid), run->world.nranks);
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--preset %s: it has %d ranks, but there are %d; give as many, "
+			       "or --tp, --pp and --dp",
+			       a->preset->name, bb_grid_ranks(&a->preset->grid), run->world.nranks);
 	for (int i = 0; i < n; i++)
 		if (asked[i].n > (i == 1))
 			bb_strbuf_addf(&given, "%s--%s %lld", given.length ? ", " : "",
 				       asked[i].word, (long long)asked[i].n);
 	bb_fail(&run->error, BB_EUSAGE,
-		"%s: cannot divide the %d ranks; give numbers whose product divides them, and is "
-		"as many if all three are given",
-		bb_strbuf_text(&given), run->world.nranks);
+		"%s: cannot divide the %d ranks; give numbers whose product divides %d, or "
+		"equals it if all three are given",
+		bb_strbuf_text(&given), run->world.nranks, run->world.nranks);
 	bb_strbuf_free(&given);
 	return BB_EUSAGE;
 }
@@ -119,13 +119,13 @@ static bool shows(const void *own)
 }
 
 const struct bb_benchmark bb_hybrid_benchmark = {
-	.brief = "Hybrid-parallel training: how to divide a model, and what each part of a step "
-		 "costs.",
+	.brief = "Hybrid-parallel training: divisions of a model, and the time of each part of a "
+		 "step.",
 	.own_bytes = sizeof(struct bb_hybrid),
 	.options = bb_hybrid_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
-	.refuses = {{BB_ALL_SIZES, "what is sent follows from the model; leave it out, --batch and "
-				   "--micro-batch say how much it is"}},
+	.refuses = {{BB_ALL_SIZES, "sizes follow from the model; leave it out, --batch and "
+				   "--micro-batch set them"}},
 	.queues = true,
 	.shows = shows,
 	.check = bb_hybrid_check,

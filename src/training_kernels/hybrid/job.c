@@ -1,5 +1,5 @@
 /*
- * job.c - the step that is run, worked out from the options.
+ * job.c - the step that is run, derived from the options.
  */
 #include "simulator/cluster.h"
 #include "training_kernels/hybrid/hybrid.h"
@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* FLOPs of a rank's that are made again in the backward pass of a layer, where that is not all. */
+/* FLOPs that a rank recomputes in the backward pass of a layer by selective recomputation. */
 static double again_of(const struct bb_hybrid *h)
 {
 	return h->asked.recompute == BB_RECOMPUTE_SELECTIVE
@@ -15,8 +15,8 @@ static double again_of(const struct bb_hybrid *h)
 		       : 0;
 }
 
-/* What a rank computes for a micro-batch in the layers FIRST to LAST of the model; seconds are
-   FLOPs by now. */
+/* Computations of a rank for a micro-batch in layers FIRST to LAST; seconds are FLOPs at this
+   point. */
 static struct bb_hybrid_time work_of(const struct bb_hybrid *h, int first, int last)
 {
 	const struct bb_model *m = &h->model;
@@ -40,7 +40,7 @@ static void take_time(struct bb_hybrid_time *t, double flops_per_second)
 	t->backward_s /= flops_per_second;
 }
 
-/* FLOPs at --flops; or so that the layers of a stage take --pass-time, what is made again aside. */
+/* Times at --flops, or such that the layers of a stage take --pass-time without recomputation. */
 static void time_work(const struct bb_hybrid *h, struct bb_hybrid_job *job)
 {
 	const struct bb_hybrid_options *a = &h->asked;
@@ -59,14 +59,14 @@ static void time_work(const struct bb_hybrid *h, struct bb_hybrid_job *job)
 	take_time(&s->head, job->flops);
 }
 
-/* A step that is run makes nothing again unless told to. */
+/* A step that is run recomputes only on request. */
 static enum bb_recompute recompute_of(const struct bb_hybrid_options *a)
 {
 	return a->recompute > BB_RECOMPUTE_FULL ? BB_RECOMPUTE_NONE
 						: (enum bb_recompute)a->recompute;
 }
 
-/* How the model is divided, as far as what a rank has depends on it. */
+/* The division of the model, as far as the data of a rank depends on it. */
 static struct bb_training training_of(const struct bb_hybrid *h,
 				      const struct bb_model_layout *layout)
 {
@@ -90,7 +90,7 @@ static struct bb_training training_of(const struct bb_hybrid *h,
 	};
 }
 
-/* What a rank of each stage has of the model. */
+/* Elements of a rank of each stage. */
 static void count_elements(struct bb_hybrid_job *job, const struct bb_training *t)
 {
 	job->shared = t->layout->embedding / t->tp;
@@ -102,9 +102,10 @@ static void count_elements(struct bb_hybrid_job *job, const struct bb_training *
 	}
 }
 
-/* By the same formula, links and rate as --plan. Without nodes all ranks are one. */
-static void plan_it(struct bb_hybrid_job *job, const struct bb_hybrid *h,
-		    const struct bb_training *t, const struct bb_backend_config *config)
+/* The cost by the formula of --plan, with the same links and rate; without nodes, all ranks are on
+   one. */
+static void plan_step(struct bb_hybrid_job *job, const struct bb_hybrid *h,
+		      const struct bb_training *t, const struct bb_backend_config *config)
 {
 	const struct bb_hybrid_link link = {config->link_rate, config->link_latency};
 	const struct bb_cluster *c = config->cluster;
@@ -187,10 +188,11 @@ bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *
 	if (!job->gradients || !job->experts)
 		return bb_no_memory(error, "the stages");
 	if (a->batch_given && (a->batch % g->dp || replica % a->micro_batch))
-		return bb_fail(error, BB_EUSAGE,
-			       "--batch %lld: cannot be divided into micro-batches of %lld for %d "
-			       "replicas",
-			       (long long)a->batch, (long long)a->micro_batch, g->dp);
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--batch %lld: not a multiple of %d replicas x micro-batches of %lld; give "
+			"one",
+			(long long)a->batch, g->dp, (long long)a->micro_batch);
 	t.micro_batches = (uint64_t)(replica / a->micro_batch);
 	BB_TRY(status, bb_model_layout_make(&layout, &h->model, 0, error), out);
 	BB_TRY(status, bb_training_check(&t, error), out);
@@ -198,7 +200,7 @@ bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *
 	count_elements(job, &t);
 	job->shape = shape_of(job, h, (int64_t)t.micro_batches);
 	time_work(h, job);
-	plan_it(job, h, &t, config);
+	plan_step(job, h, &t, config);
 out:
 	bb_model_layout_free(&layout);
 	return status;

@@ -76,7 +76,7 @@ int bb_grid_crossing(const struct bb_grid *grid, enum bb_axis axis, int node)
 	const int last = bb_grid_size(grid, axis) - 1;
 	int crossing = 0;
 
-	/* Members ascend, so the first and the last tell of all. */
+	/* Members ascend, so the first and the last suffice. */
 	for (int g = 0; g < bb_grid_groups(grid, axis); g++)
 		crossing += bb_grid_member(grid, axis, g, 0) / node !=
 			    bb_grid_member(grid, axis, g, last) / node;

@@ -1,5 +1,5 @@
 /*
- * options.c - what can be asked of hybrid-parallel training.
+ * options.c - the options of hybrid-parallel training.
  */
 #include "core/units.h"
 #include "harness/measure/collective.h"
@@ -24,7 +24,7 @@ static const char *const recompute_words[] = {"none", "selective", "full", "any"
 #define BB_OPTIONS struct bb_hybrid_options
 const struct bb_option bb_hybrid_rows[] = BB_OPTION_ROWS(BB_HYBRID_OPTIONS);
 
-/* What the preset says and the user does not. */
+/* Takes the settings of the preset that the user does not give. */
 static void take_preset(struct bb_hybrid_options *a, struct bb_options *o)
 {
 	const struct bb_hybrid_preset *p = a->preset;
@@ -68,7 +68,7 @@ static bb_status settle_preset(struct bb_hybrid_options *a, struct bb_options *o
 		       : bb_hybrid_preset_rate(a->preset, &a->flops, error);
 }
 
-/* ---- together ------------------------------------------------------------------------ */
+/* ---- the check ------------------------------------------------------------------------ */
 
 static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options *o,
 			    struct bb_error *error)
@@ -81,23 +81,23 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 						 : NULL;
 
 	if (given)
-		return bb_fail(error, BB_EUSAGE,
-			       "%s: --plan runs nothing; leave one out, --ranks says how many",
-			       given);
+		return bb_fail(
+			error, BB_EUSAGE,
+			"%s: --plan runs nothing; leave one of them out, --ranks sets their number",
+			given);
 	if (!a->ranks_given)
-		return bb_fail(error, BB_EUSAGE, "--plan: of how many ranks? give --ranks");
+		return bb_fail(error, BB_EUSAGE, "--plan needs the number of ranks; give --ranks");
 	if (o->config.link_rate <= 0)
-		return bb_fail(error, BB_EUSAGE,
-			       "--plan: how long messages take depends on --link; give it");
+		return bb_fail(error, BB_EUSAGE, "--plan needs the time of messages; give --link");
 	if (a->flops <= 0)
 		return bb_fail(error, BB_EUSAGE,
-			       "--plan: how long computations take depends on --flops; give it");
+			       "--plan needs the time of computations; give --flops");
 	if (!a->between_given)
 		a->between = (struct bb_hybrid_link){o->config.link_rate, o->config.link_latency};
 	return BB_OK;
 }
 
-/* Nodes in virtual time: the ranks of one have --link, others --node-link. */
+/* Nodes in virtual time: --link within a node, --node-link between nodes. */
 static bb_status make_nodes(struct bb_hybrid *h, struct bb_options *o, struct bb_error *error)
 {
 	const struct bb_hybrid_options *a = &h->asked;
@@ -108,26 +108,27 @@ static bb_status make_nodes(struct bb_hybrid *h, struct bb_options *o, struct bb
 
 	if (!a->node_link_given && a->node_given)
 		return bb_fail(error, BB_EUSAGE,
-			       "--node: nodes matter where --node-link says what joins them; give "
-			       "both, or leave it out");
+			       "--node needs --node-link, the links between nodes; give "
+			       "both or neither");
 	if (!a->node_link_given)
 		return BB_OK;
 	if (!o->backend->virtual || o->config.link_rate <= 0)
 		return bb_fail(error, BB_EUSAGE,
-			       "--node-link: is of --plan and of virtual time; give --backend sim "
+			       "--node-link needs --plan or virtual time; give --backend sim "
 			       "and --link, or leave it out");
 	if (ranks % a->node || a->node > BB_MOST_GPUS)
-		return bb_fail(error, BB_EUSAGE,
-			       "--node %lld: %lld ranks cannot be divided into such nodes; give a "
-			       "divisor, up to %d",
-			       (long long)a->node, (long long)ranks, BB_MOST_GPUS);
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--node %lld: does not divide the %lld ranks; give a divisor of at most "
+			"%d",
+			(long long)a->node, (long long)ranks, BB_MOST_GPUS);
 	status = bb_cluster_of_links(&h->nodes, (int)(ranks / a->node), (int)a->node, &inside,
 				     &between, error);
 	o->config.cluster = h->nodes;
 	return status;
 }
 
-/* What is planned and not played. */
+/* Options of --plan alone. */
 static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error *error)
 {
 	const char *given = a->ranks_given    ? "--ranks"
@@ -137,26 +138,27 @@ static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error 
 					      : NULL;
 
 	if (given)
-		return bb_fail(error, BB_EUSAGE,
-			       "%s is for --plan; a step that is run does without", given);
+		return bb_fail(error, BB_EUSAGE, "%s needs --plan; give both or neither", given);
 	if (a->zero > 1)
-		return bb_fail(error, BB_EUSAGE,
-			       "--zero %lld: steps that are run know stages 0 and 1; give one of "
-			       "them, or --plan",
-			       (long long)a->zero);
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--zero %lld: without --plan only stages 0 and 1 are supported; give one "
+			"of them, or --plan",
+			(long long)a->zero);
 	if (a->flops > 0 && a->pass_ns_given)
 		return bb_fail(error, BB_EUSAGE,
-			       "--flops and --pass-time both say how long computations take; give "
+			       "--flops and --pass-time both set the time of computations; give "
 			       "one");
 	return BB_OK;
 }
 
-/* Does N, which --WORD says, leave a whole number of ranks to the other ways of dividing them? */
+/* BB_EUSAGE unless N, the value of --WORD, divides RANKS. */
 static bb_status check_division(const char *word, int64_t n, int64_t ranks, struct bb_error *error)
 {
 	if (n == 0 || ranks % n == 0)
 		return BB_OK;
-	return bb_fail(error, BB_EUSAGE, "--%s %lld: does not divide the %lld ranks", word,
+	return bb_fail(error, BB_EUSAGE,
+		       "--%s %lld: does not divide the %lld ranks; give a divisor", word,
 		       (long long)n, (long long)ranks);
 }
 
@@ -175,8 +177,7 @@ static bb_status check_model(const struct bb_hybrid *h, struct bb_error *error)
 {
 	if (h->model.hyper.heads > 0 && h->model.hyper.seq > 0)
 		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "--model %s: is no transformer, whose layers alone are divided; give one",
+	return bb_fail(error, BB_EUSAGE, "--model %s: not a transformer; give one",
 		       h->asked.model_text);
 }
 

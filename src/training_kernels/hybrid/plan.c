@@ -10,11 +10,11 @@ const char *const bb_misfit_words[BB_MISFITS] = {
 	[BB_MISFIT_HEADS] = "tp does not divide the heads",
 	[BB_MISFIT_LAYERS] = "more stages than layers",
 	[BB_MISFIT_BATCH] = "dp and micro-batch do not divide the batch",
-	[BB_MISFIT_OTHER] = "does not go with ZeRO, the experts or sequence parallelism",
+	[BB_MISFIT_OTHER] = "conflict with ZeRO, experts or sequence parallelism",
 	[BB_MISFIT_MEMORY] = "does not fit into memory",
 };
 
-/* ---- what a stage has and does --------------------------------------------------------------- */
+/* ---- stages --------------------------------------------------------------- */
 
 static struct bb_hybrid_part part_of(const struct bb_training *t, uint64_t stage)
 {
@@ -38,7 +38,7 @@ double bb_attention_flops(const struct bb_model *m)
 	return 4.0 * (double)(h->seq * h->seq) * (double)(h->heads * h->head_dim);
 }
 
-/* FLOPs of a rank of STAGE for one micro-batch, those among them that are done again. */
+/* FLOPs of a rank of STAGE for one micro-batch, with recomputation. */
 static double flops_of(const struct bb_training *t, uint64_t stage)
 {
 	const struct bb_model *m = t->model;
@@ -158,7 +158,7 @@ double bb_hybrid_division_rate(struct bb_hybrid_division *division,
 	for (uint64_t stage = 0; stage < t->pp; stage++)
 		stages += flops_of(t, stage);
 	step = stages * (double)t->micro_batches / (double)t->pp / run;
-	/* The faster they compute, the shorter is the step. */
+	/* The step gets shorter with faster computations, so bisection finds the rate. */
 	while (high - low > 1e-12 * high) {
 		trial.flops = (low + high) / 2;
 		bb_hybrid_division_cost(division, &trial, scatter);
@@ -167,7 +167,8 @@ double bb_hybrid_division_rate(struct bb_hybrid_division *division,
 	return high < 1e6 * run ? high : 0;
 }
 
-/* ---- all ways ---------------------------------------------------------------------------------
+/* ---- all divisions
+ * ---------------------------------------------------------------------------------
  */
 
 struct search {
@@ -178,15 +179,15 @@ struct search {
 	size_t room;
 };
 
-/* Is WAY better than BEST, of which step 0 is none? */
+/* Copies DIVISION to BEST if it is faster, or BEST is none (step 0). */
 static void keep_better(struct bb_hybrid_division *best, const struct bb_hybrid_division *division)
 {
 	if (best->cost.step == 0 || division->cost.step < best->cost.step)
 		*best = *division;
 }
 
-/* WAY with one kind of recomputation and all micro-batches; BEST is the fastest that fits so far,
-   LEAST what needs least. */
+/* Tries DIVISION with all micro-batches. BEST is the fastest so far that fits, LEAST the one that
+   needs least memory. */
 static void try_micro_batches(const struct search *s, struct bb_hybrid_division division,
 			      struct bb_hybrid_division *best, struct bb_hybrid_division *least)
 {

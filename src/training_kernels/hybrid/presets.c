@@ -52,7 +52,7 @@ const struct bb_hybrid_preset bb_hybrid_presets[] = {
 	{.name = NULL},
 };
 
-/* As it was published, whatever else is asked for. */
+/* The rate of the published run, whatever other options say. */
 static double rate_of(const struct bb_hybrid_preset *p, const struct bb_model *model,
 		      const struct bb_model_layout *layout)
 {

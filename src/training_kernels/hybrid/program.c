@@ -1,9 +1,9 @@
 /*
- * program.c - a pipeline's program, whose passes are taken apart into layers.
+ * program.c - the program of a pipeline, whose passes are expanded into layers.
  *
- * A stage's operations are those of the pipeline, in their order, but that a pass becomes pieces: a
- * computation, an all-reduce, a computation, … So they can be done one at a time wherever those of
- * the pipeline can. Once made they are the same for all ranks of the stage.
+ * The operations of a stage are those of the pipeline, in their order, with each pass in pieces: a
+ * computation, an all-reduce, a computation, … So they can be done one at a time if those of the
+ * pipeline can. They are the same for all ranks of the stage.
  */
 #include "training_kernels/hybrid/program.h"
 
@@ -16,22 +16,22 @@
 
 enum kind { BASE, COMPUTE, SUM, GATHER, LOSS, LEAVE, MESSAGE, MEET, EMBEDDING, DATA };
 
-/* What a computation is of. */
+/* The subject of a computation. */
 enum subject { LAYER, LOOK_UP, HEAD };
 
-/* One operation: number BASE of the pipeline's, or a piece of the pass that this is. */
+/* One operation: operation BASE of the pipeline, or a piece of that pass. */
 struct step {
 	size_t base;
-	int event;     /* of LEAVE and MEET: the first */
-	uint32_t k;    /* of LEAVE, MESSAGE, MEET: which of them; COMPUTE: enum subject */
+	int event;     /* LEAVE, MEET: the first event */
+	uint32_t k;    /* LEAVE, MESSAGE, MEET: its number; COMPUTE: enum subject */
 	uint8_t kind;  /* enum kind */
-	uint8_t half;  /* of the layer; DATA: 1 of experts */
+	uint8_t half;  /* of the layer; DATA: 1 for experts */
 	bool backward; /* COMPUTE */
-	bool last;     /* of the two exchanges of a half, or of the two collectives of ZeRO */
+	bool last;     /* the second of two exchanges of a half, or of ZeRO's two collectives */
 };
 
-/* Groups are numbered: those of tensor ranks, of replicas, of replicas with the same experts, of
-   first and last stages. A group of one is none. */
+/* The families of groups, in the order of their numbers: tensor ranks; replicas; replicas with the
+   same experts; first and last stages. Groups of one rank do not count. */
 enum family { TENSOR, REPLICAS, ALIKE, ENDS, FAMILIES };
 
 struct bb_hybrid_program {
@@ -40,7 +40,7 @@ struct bb_hybrid_program {
 	struct bb_order order;
 	struct bb_pipeline_program base;
 	struct bb_moe_exchange exchange;
-	int first[FAMILIES + 1]; /* group of each family */
+	int first[FAMILIES + 1]; /* first group of each family */
 	int events;              /* of the pipeline, before those of exchanges */
 	int most_events;
 	struct step *steps; /* of all stages */
@@ -75,13 +75,13 @@ size_t bb_hybrid_boundary(const struct bb_hybrid_shape *s)
 	return s->sequence_parallel ? s->activation / (size_t)s->grid.tp : s->activation;
 }
 
-/* Replicas that hold the gradients and parameters alike, those of experts or all others. */
+/* The replicas that share gradients and parameters, of experts or all others. */
 static enum family holders(const struct bb_hybrid_shape *s, bool experts)
 {
 	return experts && s->grid.ep > 1 ? ALIKE : REPLICAS;
 }
 
-/* ---- read by whoever plays it -----------------------------------------------------------------
+/* ---- functions of the program -----------------------------------------------------------------
  */
 
 static int stage_of(const struct bb_hybrid_program *h, int rank)
@@ -170,7 +170,7 @@ static void call_data(const struct bb_hybrid_program *h, int rank, const struct 
 	     s->zero ? part : elements, o);
 }
 
-/* Three numbers of each token are reduced one after the other. */
+/* Three numbers per token are reduced, one after another. */
 static void call_loss(const struct bb_hybrid_program *h, int rank, struct bb_operation *o)
 {
 	o->work = BB_HYBRID_TENSOR;
@@ -207,7 +207,7 @@ static void compute(const struct bb_hybrid_program *h, const struct step *step,
 	o->flops = both > 0 ? t->flops * mine / both / pieces : 0;
 }
 
-/* Of the exchange of rows among those that divide the experts. */
+/* Exchange of rows among the ranks that divide the experts. */
 static void exchange(const struct bb_hybrid_program *h, int rank, const struct step *step,
 		     struct bb_operation *o)
 {
@@ -226,7 +226,7 @@ static void exchange(const struct bb_hybrid_program *h, int rank, const struct s
 	}
 }
 
-/* Of the pipeline, between RANK and those of its replica at other stages. */
+/* An operation of the pipeline, between RANK and the other stages of its replica. */
 static void pass_on(const struct bb_hybrid_program *h, int rank, const struct step *step,
 		    struct bb_operation *o)
 {
@@ -293,10 +293,10 @@ static void describe(const struct bb_program *program, const struct bb_operation
 			 o->work == BB_HYBRID_EXPERT ? "tokens" : "a micro-batch");
 }
 
-/* ---- made -------------------------------------------------------------------------------------
+/* ---- layout -------------------------------------------------------------------------------------
  */
 
-/* Laid out twice: first only counted, then written. */
+/* The layout is made twice: counted, then written. */
 struct layout {
 	struct bb_hybrid_program *program;
 	size_t at;
@@ -372,14 +372,14 @@ static void add_layers(struct layout *l, int stage, bool backward)
 			add_half(l, backward ? BB_HYBRID_HALVES - 1 - half : half, backward);
 }
 
-/* COUNT pieces of KIND, if there is anybody to communicate with. */
+/* COUNT pieces of KIND, if there are other tensor ranks. */
 static void add_tensor(struct layout *l, enum kind kind, int count)
 {
 	for (int i = 0; i < count && l->program->shape.grid.tp > 1; i++)
 		add(l, (struct step){.kind = (uint8_t)kind});
 }
 
-/* Most models do no arithmetic there. */
+/* Most models compute nothing there. */
 static void add_look_up(struct layout *l, bool backward)
 {
 	const struct bb_hybrid_time *t = &l->program->shape.embedding;
@@ -497,7 +497,7 @@ out:
 	return status;
 }
 
-/* Queues, lanes and events of exchanges come behind those of the pipeline. */
+/* Queues, lanes and events of exchanges follow those of the pipeline. */
 static void number(struct bb_hybrid_program *h, struct bb_program *program)
 {
 	const struct bb_hybrid_shape *s = &h->shape;

@@ -9,12 +9,12 @@
 
 #define BB_RECORD bb_hybrid_plan_record
 BB_RECORD_KIND(bb_record_hybrid_plan, BB_HYBRID_PLAN_FIELDS, "hybrid_plan",
-	       "Of hybrid-parallel training: one way of dividing a model, as planned.");
+	       "Hybrid-parallel training: a division of a model, as planned.");
 
 #undef BB_RECORD
 #define BB_RECORD bb_hybrid_record
 BB_RECORD_KIND(bb_record_hybrid, BB_HYBRID_FIELDS, "hybrid",
-	       "Of hybrid-parallel training: a step, or a part of it alone.");
+	       "Hybrid-parallel training: a step, or a part of it alone.");
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
@@ -25,7 +25,7 @@ static void about(const void *record, struct bb_strbuf *out)
 	bb_strbuf_addf(
 		out,
 		"# %s: dp %lld, tp %lld, pp %lld, ep %lld (%s), ZeRO %lld%s, %lld micro-batch%s "
-		"of %lld sequence%s each replica; collectives: %s; computations: %s\n",
+		"of %lld sequence%s per replica; collectives: %s; computations: %s\n",
 		r->model, (long long)r->dp, (long long)r->tp, (long long)r->pp, (long long)r->ep,
 		r->order, (long long)r->zero, r->sequence_parallel ? ", sequence parallel" : "",
 		(long long)r->micro_batches, r->micro_batches == 1 ? "" : "es",
@@ -33,16 +33,14 @@ static void about(const void *record, struct bb_strbuf *out)
 	bb_strbuf_addf(out, "# links: %s\n", r->links);
 	if (!isnan(r->plan_us))
 		bb_strbuf_addf(out,
-			       "# plan: --plan's formula for the same division, links and FLOPs, "
-			       "by rings: as if all stages were as slow as the slowest; its step "
-			       "has a bubble of %.3f ms\n",
+			       "# plan: formula of --plan with rings and all stages as slow as the "
+			       "slowest; the bubble of its step is %.3f ms\n",
 			       1e-3 * r->plan_bubble_us);
-	bb_strbuf_add(out,
-		      "# alone: median, nothing else being done. in step: mean of all ranks, with "
-		      "what they wait for partners; of the pipeline waiting for messages\n"
-		      "# sent: by the rank that sends most, collectives by the algorithm that does "
-		      "them; of a "
-		      "library's own the least that any sends\n");
+	bb_strbuf_add(
+		out, "# alone: median of the part without the others. in step: mean of ranks, with "
+		     "waits for partners; pipeline: waits for messages\n"
+		     "# sent: by the rank that sends most; by an algorithm of a library, the least "
+		     "of all algorithms\n");
 }
 
 static const struct bb_table table = {&bb_record_hybrid, about};

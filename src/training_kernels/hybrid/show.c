@@ -1,5 +1,5 @@
 /*
- * show.c - --plan: ways of dividing a model held against each other.
+ * show.c - --plan: a comparison of divisions of a model.
  */
 #include "core/units.h"
 #include "core/version.h"
@@ -22,7 +22,7 @@ struct show {
 	struct bb_hybrid_plan plan;
 };
 
-/* ---- what is asked ----------------------------------------------------------------------------
+/* ---- the request ----------------------------------------------------------------------------
  */
 
 static bb_status prepare(struct show *s)
@@ -56,7 +56,8 @@ static bb_status prepare(struct show *s)
 	return bb_model_layout_make(&s->layout, s->model, 0, &s->run->error);
 }
 
-/* ---- why ---------------------------------------------------------------------------------------
+/* ---- reasons
+ * ---------------------------------------------------------------------------------------
  */
 
 #define PARTS (BB_TRAFFICS + 2)
@@ -72,10 +73,10 @@ static const char *part_word(int part)
 {
 	return part < BB_TRAFFICS    ? bb_traffic_words[part]
 	       : part == BB_TRAFFICS ? "bubble"
-				     : "computing";
+				     : "compute";
 }
 
-/* The part that BEHIND loses most by against AHEAD. */
+/* The part in which BEHIND loses most against AHEAD. */
 static int worst_part(const struct bb_hybrid_division *behind,
 		      const struct bb_hybrid_division *ahead)
 {
@@ -88,7 +89,7 @@ static int worst_part(const struct bb_hybrid_division *behind,
 	return worst;
 }
 
-/* What makes PART of WAY other than that of OTHER, where one thing does. */
+/* The cause of the difference in PART between DIVISION and OTHER, if it is known. */
 static const char *cause_of(const struct bb_hybrid_division *division,
 			    const struct bb_hybrid_division *other, int part)
 {
@@ -96,12 +97,12 @@ static const char *cause_of(const struct bb_hybrid_division *division,
 		return division->crosses[part] && !other->crosses[part] ? ", across nodes" : "";
 	if (part > BB_TRAFFICS && division->training.recompute > other->training.recompute)
 		return division->training.recompute == BB_RECOMPUTE_FULL
-			       ? ", the forward pass again to fit"
-			       : ", attention again to fit";
+			       ? "; recomputes the forward pass to fit in memory"
+			       : "; recomputes attention to fit in memory";
 	return "";
 }
 
-static void tell_why(const struct bb_hybrid_plan *plan, size_t i, char text[REASON_TEXT])
+static void explain_division(const struct bb_hybrid_plan *plan, size_t i, char text[REASON_TEXT])
 {
 	const struct bb_hybrid_division *division = &plan->list[i];
 	const struct bb_hybrid_division *other = &plan->list[i > 0 ? 0 : 1];
@@ -109,16 +110,16 @@ static void tell_why(const struct bb_hybrid_plan *plan, size_t i, char text[REAS
 	int part;
 
 	if (plan->n == 1) {
-		snprintf(text, REASON_TEXT, "the only one that fits");
+		snprintf(text, REASON_TEXT, "the only division that fits");
 		return;
 	}
 	part = i > 0 ? worst_part(division, other) : worst_part(other, division);
 	bb_format_duration(time,
 			   i > 0 ? part_of(&division->cost, part) - part_of(&other->cost, part)
 				 : part_of(&other->cost, part) - part_of(&division->cost, part));
-	snprintf(text, REASON_TEXT, "%s %s %s%s", part_word(part), time,
-		 i > 0 ? "more than the best" : "less than the next",
-		 cause_of(division, other, part));
+	snprintf(text, REASON_TEXT, "%s %s %s%s than the %s plan%s", time, i > 0 ? "more" : "less",
+		 part_word(part), part < BB_TRAFFICS ? " communication" : "",
+		 i > 0 ? "best" : "second-best", cause_of(division, other, part));
 }
 
 /* ---- records ----------------------------------------------------------------------------------
@@ -200,7 +201,7 @@ static bb_status write_records(struct show *s)
 
 	for (size_t i = 0; i < s->plan.n && status == BB_OK; i++) {
 		describe(s, &s->plan.list[i], &r);
-		tell_why(&s->plan, i, why);
+		explain_division(&s->plan, i, why);
 		r.place = (int64_t)i + 1;
 		r.reason = why;
 		status = bb_estimate_record(s->run, &bb_record_hybrid_plan, &r);
@@ -211,43 +212,43 @@ static bb_status write_records(struct show *s)
 /* ---- text -------------------------------------------------------------------------------------
  */
 
-static void tell_preset(const struct show *s)
+static void add_preset(const struct show *s)
 {
 	const struct bb_hybrid_preset *p = s->asked->preset;
 
 	bb_strbuf_addf(s->out, "# preset %s: %s; assumed: %s\n", p->name, p->source, p->assumed);
 	if (p->run_flops > 0 && !s->asked->flops_given)
 		bb_strbuf_addf(s->out,
-			       "# the whole run reached %.4g TFLOPS, communication and bubble "
-			       "included: without what is added here computations do %.4g\n",
+			       "# the whole run reached %.4g TFLOPS with communication and bubble; "
+			       "computations alone reach %.4g\n",
 			       1e-12 * p->run_flops, 1e-12 * s->cluster.flops);
 }
 
-static void tell_setting(const struct show *s)
+static void add_setting(const struct show *s)
 {
 	const struct bb_hybrid_cluster *c = &s->cluster;
 	char in[BB_UNIT_TEXT], between[BB_UNIT_TEXT];
 
 	bb_strbuf_addf(s->out,
-		       "# busbench version %s\n# %s: %s, %llu parameters, %lld tokens a "
-		       "sequence, %llu sequence%s a step\n",
+		       "# busbench version %s\n# %s: %s, %llu parameters, %lld tokens per "
+		       "sequence, %llu sequence%s per step\n",
 		       BB_VERSION, s->run->options.program, s->model->name,
 		       (unsigned long long)s->model->parameters, (long long)s->model->hyper.seq,
 		       (unsigned long long)s->space.batch, bb_plural((long long)s->space.batch));
-	bb_strbuf_addf(s->out, "# %d rank%s, %d a node, each %.1f GB and %.4g TFLOPS; order %s\n",
+	bb_strbuf_addf(s->out, "# %d rank%s, %d per node, each %.1f GB and %.4g TFLOPS; order %s\n",
 		       c->ranks, bb_plural(c->ranks), c->node, 1e-9 * (double)c->memory,
 		       1e-12 * c->flops, bb_grid_order_words[s->space.grid.order]);
 	bb_strbuf_addf(s->out,
-		       "# links of a rank: inside a node %.4g GB/s, %s; between nodes %.4g GB/s, "
+		       "# links of a rank: within a node %.4g GB/s, %s; between nodes %.4g GB/s, "
 		       "%s\n",
 		       1e-9 * c->inside.rate, bb_format_duration(in, c->inside.latency),
 		       1e-9 * c->between.rate, bb_format_duration(between, c->between.latency));
 	if (s->asked->preset)
-		tell_preset(s);
+		add_preset(s);
 	bb_strbuf_addf(s->out,
-		       "#\n# Ways to divide the model, the fastest first. Seconds of a step; * "
-		       "crosses nodes%s\n#\n",
-		       s->asked->preset ? "; > the published one" : "");
+		       "#\n# Divisions of the model, fastest first. Seconds per step; * crosses "
+		       "nodes%s\n#\n",
+		       s->asked->preset ? "; > published" : "");
 }
 
 static void add_seconds(struct bb_strbuf *out, const struct bb_hybrid_division *division,
@@ -276,12 +277,12 @@ static void add_way(const struct show *s, const struct bb_hybrid_division *divis
 	bb_strbuf_addf(s->out, "  %s\n", why);
 }
 
-static void tell_misfits(const struct show *s)
+static void add_misfits(const struct show *s)
 {
 	const struct bb_hybrid_plan *plan = &s->plan;
 	const struct bb_hybrid_division *n = &plan->nearest;
 
-	bb_strbuf_addf(s->out, "#\n# %zu of %zu ways to divide %d rank%s are possible", plan->n,
+	bb_strbuf_addf(s->out, "#\n# %zu of %zu divisions of %d rank%s are possible", plan->n,
 		       plan->tried, s->cluster.ranks, bb_plural(s->cluster.ranks));
 	for (int i = 0; i < BB_MISFITS; i++)
 		if (plan->misfits[i])
@@ -289,20 +290,20 @@ static void tell_misfits(const struct show *s)
 	bb_strbuf_add(s->out, "\n");
 	if (n->need.total > 0)
 		bb_strbuf_addf(s->out,
-			       "# nearest to fitting: dp %d, tp %d, pp %d needs %.1f GB of %.1f, "
+			       "# nearest to fitting: dp %d, tp %d, pp %d needs %.1f of %.1f GB, "
 			       "most of it %s\n",
 			       n->grid.dp, n->grid.tp, n->grid.pp, 1e-9 * (double)n->need.total,
 			       1e-9 * (double)s->cluster.memory,
 			       bb_category_words[bb_need_tightest(&n->need)]);
 }
 
-/* How the published division, number I, stands among the others. */
-static void tell_published(const struct show *s, size_t i)
+/* The rank of the published division, number I, among all. */
+static void add_published(const struct show *s, size_t i)
 {
 	const struct bb_hybrid_plan *plan = &s->plan;
 	char why[REASON_TEXT];
 
-	tell_why(plan, i, why);
+	explain_division(plan, i, why);
 	bb_strbuf_addf(s->out,
 		       "# the published division is number %zu of %zu, %.1f%% slower than the "
 		       "best: %s\n",
@@ -310,8 +311,8 @@ static void tell_published(const struct show *s, size_t i)
 		       100 * (plan->list[i].cost.step / plan->list[0].cost.step - 1), why);
 }
 
-/* What a rank sends in a step of WAY, and which groups leave their nodes. */
-static void tell_traffic(const struct show *s, const struct bb_hybrid_division *division)
+/* The bytes that a rank sends in a step of DIVISION, and the groups that cross nodes. */
+static void add_traffic(const struct show *s, const struct bb_hybrid_division *division)
 {
 	static const enum bb_axis axes[] = {[BB_TRAFFIC_TENSOR] = BB_AXIS_TP,
 					    [BB_TRAFFIC_EXPERT] = BB_AXIS_EP,
@@ -319,8 +320,8 @@ static void tell_traffic(const struct show *s, const struct bb_hybrid_division *
 					    [BB_TRAFFIC_DATA] = BB_AXIS_DP};
 
 	bb_strbuf_addf(s->out,
-		       "#\n# dp %d, tp %d, pp %d: what a rank of the slowest stage sends "
-		       "in a step\n",
+		       "#\n# dp %d, tp %d, pp %d: bytes that a rank of the slowest stage sends "
+		       "per step\n",
 		       division->grid.dp, division->grid.tp, division->grid.pp);
 	for (int i = 0; i <= BB_TRAFFIC_DATA; i++) {
 		const struct bb_volume *v = &division->volume.of[i];
@@ -337,7 +338,7 @@ static void tell_traffic(const struct show *s, const struct bb_hybrid_division *
 	}
 }
 
-static void tell_plan(const struct show *s)
+static void add_plan(const struct show *s)
 {
 	const struct bb_hybrid_plan *plan = &s->plan;
 	const struct bb_hybrid_division *published = NULL;
@@ -354,16 +355,16 @@ static void tell_plan(const struct show *s)
 			published = &plan->list[i];
 		if (i >= (size_t)s->asked->best && !mark)
 			continue;
-		tell_why(plan, i, why);
+		explain_division(plan, i, why);
 		add_way(s, &plan->list[i], why);
 	}
-	tell_misfits(s);
+	add_misfits(s);
 	if (published)
-		tell_published(s, (size_t)(published - plan->list));
+		add_published(s, (size_t)(published - plan->list));
 	if (plan->n > 0)
-		tell_traffic(s, &plan->list[0]);
+		add_traffic(s, &plan->list[0]);
 	if (published && published != plan->list)
-		tell_traffic(s, published);
+		add_traffic(s, published);
 }
 
 static bb_status show(struct show *s)
@@ -375,13 +376,13 @@ static bb_status show(struct show *s)
 	BB_TRY(status, bb_hybrid_plan_make(&s->plan, &s->cluster, &s->space, &s->run->error), out);
 	BB_TRY(status, bb_estimate_open(s->run, &bb_record_hybrid_plan, s->cluster.ranks, NULL),
 	       out);
-	tell_setting(s);
-	tell_plan(s);
+	add_setting(s);
+	add_plan(s);
 	status = write_records(s);
 	if (status == BB_OK && s->plan.n == 0)
 		status = bb_fail(&s->run->error, BB_EUNSUPPORTED,
-				 "--plan: no way to divide %s among %d ranks is possible; the "
-				 "listing says why",
+				 "--plan: no division of %s among %d ranks is possible; the "
+				 "listing has the reasons",
 				 s->model->name, s->cluster.ranks);
 	status = bb_estimate_end(s->run, s->out, status);
 out:

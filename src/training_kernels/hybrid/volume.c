@@ -8,7 +8,7 @@ const char *const bb_traffic_words[BB_TRAFFICS] = {
 
 #define LOSS_BYTES 4 /* of a token, in each of its three all-reduces */
 
-/* CALLS collectives of BYTES each among N ranks, that go around the ring TURNS times. */
+/* CALLS collectives of BYTES each among N ranks, each TURNS times around the ring. */
 static void add_rings(struct bb_volume *v, uint64_t calls, uint64_t turns, int n, double bytes)
 {
 	if (n == 1)
@@ -51,7 +51,7 @@ static void add_pipeline(const struct bb_hybrid_step *s, const struct bb_hybrid_
 			  (double)v->activation);
 }
 
-/* Of ELEMENTS that RANKS hold alike. */
+/* The reduction, and ZeRO's all-gathers, of ELEMENTS that RANKS share. */
 static void add_data(const struct bb_hybrid_step *s, uint64_t elements, int ranks,
 		     struct bb_volume *v)
 {

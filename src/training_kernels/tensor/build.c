@@ -10,10 +10,10 @@
 enum queue { COMPUTING, COMMUNICATING, SENDING = COMMUNICATING, RECEIVING, QUEUES };
 enum lane { BLOCKS, GRADIENTS, LANES };
 
-#define ATTENTION 0 /* added to a work: whose it is */
+#define ATTENTION 0 /* added to a work: its half of the layer */
 #define MLP 1
 
-/* ---- putting operations down ------------------------------------------------------------- */
+/* ---- the builder ------------------------------------------------------------- */
 
 /* A program in the making. */
 struct builder {
@@ -22,7 +22,7 @@ struct builder {
 	enum bb_tensor_mode mode;
 	size_t t;
 	bool failed;
-	int sent[LANES]; /* event behind the latest message of a lane; -1: none */
+	int sent[LANES]; /* event after the latest message of a lane; -1: none */
 };
 
 static void put(struct builder *b, struct bb_operation o)
@@ -69,19 +69,19 @@ static void item_compute(struct builder *b, int work, size_t item, struct bb_ten
 				     .flops = whole.flops * share});
 }
 
-/* What is bound by memory counts nothing. */
+/* A memory-bound computation, which counts as 0 seconds. */
 static void light(struct builder *b, int work)
 {
 	item_compute(b, work, 0, (struct bb_tensor_cost){0}, 1);
 }
 
-/* The rank's part of what takes TIMES as long as WHOLE. */
+/* The rank's part of TIMES WHOLE. */
 static void compute(struct builder *b, int work, struct bb_tensor_cost whole, double times)
 {
 	item_compute(b, work, 0, whole, times);
 }
 
-/* A collective whose input what has been computed so far is; computing goes on until join. */
+/* A collective of the results so far; computations continue until join. */
 static void item_call(struct builder *b, int work, size_t item,
 		      const struct bb_collective *collective, size_t count, enum bb_op op)
 {
@@ -138,7 +138,7 @@ static void gather(struct builder *b, int work)
 		call(b, work, &bb_all_gather, activation(b) / b->t);
 }
 
-/* COST: of all the matrices, or of attention with its core. */
+/* COST: of all matrices, with the core of attention. */
 static void block(struct builder *b, int whose, struct bb_tensor_cost cost)
 {
 	light(b, BB_TW_NORM + whose);
@@ -153,8 +153,8 @@ static void block(struct builder *b, int whose, struct bb_tensor_cost cost)
 	light(b, BB_TW_ADD + whose);
 }
 
-/* The gradient of the input is summed while those of the weights are computed. INPUT: cost of what
-   comes before, WEIGHTS: of the weights' gradients. */
+/* The gradient of the input is summed while those of the weights are computed. INPUT: cost of the
+   former; WEIGHTS: cost of the latter. */
 static void back_block(struct builder *b, int whose, struct bb_tensor_cost input,
 		       struct bb_tensor_cost weights)
 {
@@ -174,7 +174,7 @@ static void back_block(struct builder *b, int whose, struct bb_tensor_cost input
 	light(b, BB_TW_BACK_NORM + whose);
 }
 
-/* A C_1 + B C_2. */
+/* A X + B Y. */
 static struct bb_tensor_cost add(double a, struct bb_tensor_cost x, double b,
 				 struct bb_tensor_cost y)
 {
@@ -183,7 +183,7 @@ static struct bb_tensor_cost add(double a, struct bb_tensor_cost x, double b,
 
 /* ---- attention by tokens: ulysses -------------------------------------------------------- */
 
-/* WIDTH of every rank's tokens becomes that of every rank's heads, or back. */
+/* All-to-all of a matrix of WIDTH columns, from tokens to heads or back. */
 static void exchange_all(struct builder *b, int work, size_t item, size_t width)
 {
 	item_call(b, work, item, &bb_alltoall, b->size->tokens / b->t * (width / b->t), BB_SUM);
@@ -225,10 +225,10 @@ static void back_ulysses(struct builder *b)
 /* ---- attention by tokens: ring ----------------------------------------------------------- */
 
 /*
- * The next message of LANE goes to the next rank, once what has been computed so far is done, and
- * the previous rank's comes. There are two buffers: what comes takes the place of what was sent
- * before, and was used by computations before. Ranks of odd number receive first (see operation).
- * Returns the event of its arrival.
+ * Sends the next message of LANE to the next rank, after the computations so far, and receives that
+ * of the previous rank. There are two buffers: the received message replaces the one sent before,
+ * which earlier computations used. Odd ranks receive first (see operation). Returns the event of
+ * arrival.
  */
 static int pass(struct builder *b, enum lane lane, int work, size_t item)
 {
@@ -258,7 +258,7 @@ static int pass(struct builder *b, enum lane lane, int work, size_t item)
 	return record(b, RECEIVING);
 }
 
-/* What was sent may be written to again. */
+/* Sent buffers may be written again. */
 static void end_lane(struct builder *b, enum lane lane)
 {
 	if (b->sent[lane] >= 0)

@@ -1,5 +1,5 @@
 /*
- * equality.c - split parts against unsplit ones, number by number.
+ * equality.c - the comparison of split parts with unsplit ones, number by number.
  */
 #include "training_kernels/tensor/tensor.h"
 #include "training_kernels/tensor/state.h"
@@ -10,16 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_RANKS 32 /* the matrices grow with the ranks, and with their cube what it takes */
+#define MOST_RANKS 32 /* the time grows with the cube of the ranks */
 /*
- * Attention in blocks scales what it has by exponentials as larger scores come, so that it rounds
- * otherwise than attention at once. What follows are sums of at most MOST_RANKS times 8 numbers, in
- * some stages, each of which may be off by a unit in its last place: so far may what they come to
- * be, seen from the largest number of its matrix.
+ * Attention in blocks rescales its sums by exponentials as larger scores arrive, so it rounds
+ * differently from attention at once. Sums of at most 8 MOST_RANKS numbers follow, each off by at
+ * most a unit in its last place: this is the tolerance, relative to the largest number of a matrix.
  */
 #define RING_ULPS 256
 
-/* What one rank found in one module. */
+/* The findings of one rank in one module. */
 struct found {
 	uint64_t compared[2], wrong[2]; /* of outputs, of gradients */
 	double off;
@@ -39,14 +38,14 @@ const char *bb_tensor_equality_refuses(const struct bb_run *run)
 	if (!backend->has_data)
 		return "the backend moves no data";
 	if (backend->gpu)
-		return "its matrices are multiplied by the CPU, which does not reach the memory of "
+		return "the CPU multiplies its matrices, and cannot access the memory of "
 		       "GPUs";
 	if (run->world.nranks > MOST_RANKS)
-		return "its matrices grow with the ranks, and are too large for more than 32";
+		return "its matrices are too large for more than 32 ranks";
 	return NULL;
 }
 
-/* Matrices that any of the ways can share out among T ranks: two tokens and two heads for each. */
+/* Sizes that every scheme can divide among T ranks: two tokens and two heads per rank. */
 static struct bb_tensor_size small_size(size_t t)
 {
 	return (struct bb_tensor_size){.tokens = 2 * t,
@@ -64,7 +63,7 @@ static struct bb_tensor_size small_size(size_t t)
 
 /* ---- the unsplit part -------------------------------------------------------------------- */
 
-/* How PART is done on one rank. */
+/* The scheme of PART on one rank. */
 static const struct bb_tensor_scheme *unsplit_way(enum bb_tensor_part part)
 {
 	const struct bb_tensor_scheme *scheme = bb_tensor_schemes;
@@ -74,7 +73,7 @@ static const struct bb_tensor_scheme *unsplit_way(enum bb_tensor_part part)
 	return scheme;
 }
 
-/* Alone a rank computes one step after the other, and nothing is to be sent. */
+/* A single rank does its computations in order and sends nothing. */
 static bb_status make_whole(struct job *j, const struct bb_tensor_scheme *scheme)
 {
 	struct bb_tensor_form form = {
@@ -113,7 +112,7 @@ static void equality_buffers(void *own, int rank, const struct bb_operation *ope
 	bb_tensor_buffers(&((struct job *)own)->mine, operation, in, out);
 }
 
-static bb_status play(struct job *j)
+static bb_status run_split(struct job *j)
 {
 	struct bb_trial trial = {.play = {.program = &j->program.program,
 					  .compute = equality_compute,
@@ -152,7 +151,7 @@ static bb_status open_mine(struct job *j, const struct bb_tensor_scheme *scheme)
 	return BB_OK;
 }
 
-/* ---- compared ---------------------------------------------------------------------------- */
+/* ---- comparison ---------------------------------------------------------------------------- */
 
 static double largest(const double *x, size_t n)
 {
@@ -163,7 +162,7 @@ static double largest(const double *x, size_t n)
 	return most;
 }
 
-/* Units in the last place of the matrix' largest number, which is above 0, between A and B. */
+/* The difference of A and B, in units of the last place of MOST > 0. */
 static double ulps(double a, double b, double most)
 {
 	return a == b ? 0 : fabs(a - b) / (DBL_EPSILON * most);
@@ -190,7 +189,7 @@ static void compare(const struct job *j, enum bb_tensor_slot slot, int kind, str
 	found->compared[kind] += p.rows * p.columns;
 }
 
-/* The highest byte of a number in the middle, which is further off than any tolerance. */
+/* The highest byte of a number in the middle: its change exceeds any tolerance. */
 static void *victim(const struct job *j, const struct bb_tensor_results *r)
 {
 	const struct bb_tensor_place p = bb_tensor_place_of(&j->mine, r->outputs[0]);
@@ -209,7 +208,7 @@ static struct found look(const struct job *j, const struct bb_tensor_results *r)
 	return found;
 }
 
-/* ---- told -------------------------------------------------------------------------------- */
+/* ---- records -------------------------------------------------------------------------------- */
 
 static struct bb_tensor_equality_record
 sum_up(const struct job *j, const struct bb_tensor_results *results, const struct found *all)
@@ -266,11 +265,11 @@ static bb_status check_way(struct job *j, const struct bb_tensor_scheme *scheme)
 
 	BB_TRY(status, open_mine(j, scheme), out);
 	BB_TRY(status, make_whole(j, scheme), out);
-	BB_TRY(status, play(j), out);
+	BB_TRY(status, run_split(j), out);
 	for (const struct bb_tensor_results *r = bb_tensor_results; r->part; r++)
 		if (r->of == scheme->of)
 			BB_TRY(status, deliver(j, r), out);
-	/* Nobody lets go of what others may still read. */
+	/* Memory is released once no rank reads it any more. */
 	BB_TRY(status, bb_crew_barrier(j->engine->driver), out);
 	bb_engine_release(j->engine, j->mine.memory);
 out:
@@ -289,7 +288,7 @@ bb_status bb_tensor_equality(struct bb_engine *engine)
 
 	for (const struct bb_tensor_scheme *scheme = bb_tensor_schemes;
 	     scheme->part && status == BB_OK; scheme++) {
-		/* One rank's rows are all of them. */
+		/* On one rank the rows are not split. */
 		if (scheme->mode == BB_TENSOR_ROWS && nranks == 1)
 			continue;
 		status = check_way(&j, scheme);

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#define NORM_BITS 10 /* of what norms and GeLU come to */
+#define NORM_BITS 10 /* of norms and GeLU */
 #define CORE_BITS 16 /* of softmax and its gradient */
 #define HEAD_BITS 20 /* of gradients of queries, keys and values */
 #define EPSILON 1e-5 /* added to the variance in a norm */
@@ -61,7 +61,7 @@ void bb_tm_product_at(double *out, const double *a, const double *b, size_t rows
 			add_times(out + i * columns, a[k * rows + i], b + k * columns, columns);
 }
 
-/* ---- what is no sum of products ---------------------------------------------------------- */
+/* ---- GeLU and norm ---------------------------------------------------------- */
 
 double bb_tm_gelu(double x)
 {
@@ -74,7 +74,7 @@ double bb_tm_gelu_slope(double x)
 	       x * exp(-0.5 * x * x) * 0.5 * M_2_SQRTPI * M_SQRT1_2;
 }
 
-/* *MEAN of X, returns one over its standard deviation. */
+/* *MEAN = mean of X; returns 1 / its standard deviation. */
 static double moments(const double *x, size_t n, double *mean)
 {
 	double sum = 0, squares = 0;
@@ -196,7 +196,7 @@ void bb_tm_attend_back(const struct bb_tm_attention *a, double *dq, double *dk, 
 
 /* ---- attention block by block ------------------------------------------------------------ */
 
-/* Row OUT, its SUM and the largest score MOST, once there are scores up to NOW. */
+/* Rescales row OUT and its SUM to the largest score NOW, if that exceeds MOST. */
 static void raise(double *out, double *sum, double *most, double now, size_t width)
 {
 	const double less = exp(*most - now);

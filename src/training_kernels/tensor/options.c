@@ -1,5 +1,5 @@
 /*
- * options.c - what can be asked of tensor and sequence parallelism.
+ * options.c - the options of tensor and sequence parallelism.
  */
 #include "training_kernels/tensor/tensor.h"
 
@@ -13,7 +13,7 @@ static const char *const way_names[] = {"tensor", "sequence", "ulysses", "ring",
 #define BB_OPTIONS struct bb_tensor_options
 const struct bb_option bb_tensor_rows[] = BB_OPTION_ROWS(BB_TENSOR_OPTIONS);
 
-/* All ways where NAME is NULL, else those of that name. */
+/* Adds the schemes of NAME; NULL: all schemes. */
 static void add_ways(struct bb_tensor_options *a, const char *name)
 {
 	for (const struct bb_tensor_scheme *w = bb_tensor_schemes; w->part; w++)
@@ -23,15 +23,15 @@ static void add_ways(struct bb_tensor_options *a, const char *name)
 
 /* ---- the layer --------------------------------------------------------------------------- */
 
-/* FLOPs of matrices; all tokens of a micro-batch go through them. */
+/* FLOPs of matrices of so many ELEMENTS, for all tokens of a micro-batch. */
 static double product(const struct bb_tensor_size *s, size_t elements)
 {
 	return 2.0 * (double)s->tokens * (double)elements;
 }
 
 /*
- * The FLOPs of the model's first layer: of its core, which has no weights, of the matrices of
- * attention, by their sizes, and of the MLP, which is all the rest.
+ * Divides the FLOPs of the model's first layer into those of the core, which has no weights, of the
+ * matrices of attention, by their sizes, and of the MLP, the rest.
  */
 static void share_out(const struct bb_tensor_run *t, struct bb_tensor_size *s, double batch)
 {
@@ -52,8 +52,8 @@ static void share_out(const struct bb_tensor_run *t, struct bb_tensor_size *s, d
 	s->mlp.flops = matrices - s->project.flops - s->output.flops;
 }
 
-/* How long each takes: FLOPs per second, or forward and backward of all, which is three times as
-   much as forward. */
+/* Times by FLOPs per second, or by the time of forward and backward pass, three times the forward
+   pass. */
 static void take_time(const struct bb_tensor_options *a, struct bb_tensor_size *s)
 {
 	struct bb_tensor_cost *const costs[] = {&s->project, &s->core, &s->output, &s->mlp};
@@ -75,7 +75,7 @@ static bb_status take_model(struct bb_tensor_run *t, struct bb_error *error)
 
 	if (h->heads == 0 || h->seq == 0)
 		return bb_fail(error, BB_EUSAGE,
-			       "--model %s: is no transformer; give one, as gpt2 or llama2-7b",
+			       "--model %s: not a transformer; give one, such as gpt2 or llama2-7b",
 			       a->model_text);
 	*s = (struct bb_tensor_size){
 		.tokens = (size_t)(h->seq * a->batch),
@@ -92,14 +92,14 @@ static bb_status take_model(struct bb_tensor_run *t, struct bb_error *error)
 	};
 	if (h->experts)
 		return bb_fail(error, BB_EUSAGE,
-			       "--model %s: experts are not split here; give a model without them",
+			       "--model %s: experts cannot be split; give a model without them",
 			       a->model_text);
 	share_out(t, s, (double)a->batch);
 	take_time(a, s);
 	return BB_OK;
 }
 
-/* ---- together ---------------------------------------------------------------------------- */
+/* ---- the check ---------------------------------------------------------------------------- */
 
 bb_status bb_tensor_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			  const struct bb_environment *environment, struct bb_error *error)
@@ -109,18 +109,18 @@ bb_status bb_tensor_check(const struct bb_benchmark *benchmark, void *own, struc
 	bb_status status;
 
 	if (a->flops_given && a->layer_ns_given)
-		return bb_fail(
-			error, BB_EUSAGE,
-			"--flops and --layer-time both say how long a layer takes; give one");
+		return bb_fail(error, BB_EUSAGE,
+			       "--flops and --layer-time both set the time of a layer; give one");
 	if (!a->way_choices_given)
 		add_ways(a, NULL);
 	for (size_t i = 0; a->way_choices_given && i < a->way_choices.n; i++)
 		add_ways(a, way_names[a->way_choices.list[i]]);
 	if (a->equality && o->check == 0)
-		return bb_fail(error, BB_EUSAGE, "--equality: -c 0 checks nothing; leave one out");
+		return bb_fail(error, BB_EUSAGE,
+			       "--equality: -c 0 verifies nothing; leave one of them out");
 	BB_TRY(status, bb_model_open(&t->model, a->model_text, a->seq, error), out);
 	BB_TRY(status, take_model(t, error), out);
-	/* More than one rank, where nobody says how many. */
+	/* Several ranks, unless their number is given. */
 	if (!o->threads_given && !o->gpus_given && environment->launch.nprocs <= 1 &&
 	    o->backend->max_local > 1)
 		o->gpus = DEFAULT_RANKS;

@@ -7,21 +7,21 @@
 const struct bb_tensor_scheme bb_tensor_schemes[] = {
 	{"layer", "tensor", "attention by heads, MLP by columns, then rows", BB_TENSOR_LAYER,
 	 BB_TENSOR_SPLIT},
-	{"layer", "sequence", "the same, and between the matrices by tokens", BB_TENSOR_LAYER,
+	{"layer", "sequence", "the same, and by tokens between the matrices", BB_TENSOR_LAYER,
 	 BB_TENSOR_SEQUENCE},
-	{"layer", "ulysses", "by tokens; attention by heads, between two all-to-alls",
-	 BB_TENSOR_LAYER, BB_TENSOR_ULYSSES},
-	{"layer", "ring", "by tokens; blocks of keys and values go around", BB_TENSOR_LAYER,
-	 BB_TENSOR_RING},
+	{"layer", "ulysses", "by tokens; attention by heads, between all-to-alls", BB_TENSOR_LAYER,
+	 BB_TENSOR_ULYSSES},
+	{"layer", "ring", "by tokens; blocks of keys and values go around the ring",
+	 BB_TENSOR_LAYER, BB_TENSOR_RING},
 	{"embedding", "tensor", "by vocabulary, summed", BB_TENSOR_EMBEDDING, BB_TENSOR_SPLIT},
-	{"embedding", "sequence", "by vocabulary, summed for each rank's tokens",
+	{"embedding", "sequence", "by vocabulary, summed for the tokens of each rank",
 	 BB_TENSOR_EMBEDDING, BB_TENSOR_SEQUENCE},
 	{"loss", "tensor", "cross-entropy of logits by vocabulary: three small all-reduces",
 	 BB_TENSOR_LOSS, BB_TENSOR_SPLIT},
-	{"loss", "gather", "the same of logits that every rank gathers", BB_TENSOR_LOSS,
+	{"loss", "gather", "cross-entropy of logits that every rank gathers", BB_TENSOR_LOSS,
 	 BB_TENSOR_GATHER},
-	{"mlp", "rows", "first matrix by rows: GeLU of parts of a sum, which is wrong",
-	 BB_TENSOR_MLP, BB_TENSOR_ROWS},
+	{"mlp", "rows", "first matrix by rows: GeLU of partial sums, which is wrong", BB_TENSOR_MLP,
+	 BB_TENSOR_ROWS},
 	{.part = NULL},
 };
 
@@ -40,18 +40,18 @@ size_t bb_tensor_vocab_part(const struct bb_tensor_size *s, size_t t)
 	return (s->vocab + t - 1) / t;
 }
 
-/* ---- what cannot be split ---------------------------------------------------------------- */
+/* ---- refusals ---------------------------------------------------------------- */
 
 static const char *refuse_layer(enum bb_tensor_mode mode, const struct bb_tensor_size *s, size_t t)
 {
 	if (mode != BB_TENSOR_SPLIT && s->tokens % t != 0)
-		return "the tokens are no multiple of the ranks";
+		return "the number of ranks does not divide the tokens";
 	if (mode == BB_TENSOR_RING)
 		return NULL;
 	if (s->heads % t != 0 || s->kv_heads % t != 0)
-		return "the heads, or those of keys and values, are no multiple of the ranks";
+		return "the number of ranks does not divide the heads, or those of keys and values";
 	if (mode != BB_TENSOR_ULYSSES && s->ffn % t != 0)
-		return "the inner width of the MLP is no multiple of the ranks";
+		return "the number of ranks does not divide the inner width of the MLP";
 	return NULL;
 }
 
@@ -65,9 +65,9 @@ const char *bb_tensor_refuses(const struct bb_tensor_scheme *scheme, const struc
 	if (scheme->of != BB_TENSOR_MLP && s->vocab == 0)
 		return "the model has no vocabulary";
 	if (scheme->mode == BB_TENSOR_SEQUENCE && s->tokens % t != 0)
-		return "the tokens are no multiple of the ranks";
+		return "the number of ranks does not divide the tokens";
 	if (scheme->mode == BB_TENSOR_ROWS && s->hidden % t != 0)
-		return "the width is no multiple of the ranks";
+		return "the number of ranks does not divide the width";
 	return NULL;
 }
 
@@ -83,8 +83,8 @@ static size_t length(const struct bb_program *program, int rank)
 	return of(program)->n * of(program)->form.layers;
 }
 
-/* Of two messages that go and come at once, ranks of odd number receive first: a rank that did
-   them one after the other would else wait for all others to receive, as they would. */
+/* Of a send and a receive at once, odd ranks receive first: otherwise ranks that do one operation
+   at a time would all wait in their sends. */
 static size_t in_order(const struct bb_tensor_program *p, int rank, size_t k)
 {
 	if (rank % 2 == 1 && p->list[k].act == BB_ACT_SEND)
@@ -148,7 +148,7 @@ static void describe(const struct bb_program *program, const struct bb_operation
 		[BB_TW_REDUCE_WEIGHTS] = "sum of the gradients of weights",
 		[BB_TW_LOOKUP] = "look-up of tokens",
 		[BB_TW_EMBED_SUM] = "sum of the embedding",
-		[BB_TW_EMBED_GATHER] = "gathering of the embedding's gradient",
+		[BB_TW_EMBED_GATHER] = "all-gather of the embedding's gradient",
 		[BB_TW_EMBED_BACK] = "backward of the embedding",
 		[BB_TW_LOSS_MAX] = "largest logits",
 		[BB_TW_ALL_MAX] = "maximum of the logits",
@@ -156,7 +156,7 @@ static void describe(const struct bb_program *program, const struct bb_operation
 		[BB_TW_ALL_TARGET] = "sum of the targets' logits",
 		[BB_TW_ALL_EXP] = "sum of the exponentials",
 		[BB_TW_LOSS_END] = "loss and its gradient",
-		[BB_TW_LOGITS] = "gathering of the logits",
+		[BB_TW_LOGITS] = "all-gather of the logits",
 		[BB_TW_LOSS_WHOLE] = "loss of all logits",
 		[BB_TW_ROWS] = "MLP with its first matrix by rows",
 		[BB_TW_ROWS_SUM] = "sum of that MLP",

@@ -1,20 +1,20 @@
 /*
- * program.h - parts of a transformer, forward and backward, split over all ranks, as
- * programs. What is timed and what is held against the unsplit part are the same programs.
+ * program.h - parts of a transformer, forward and backward, split over all ranks, as programs. The
+ * same programs are timed and compared with the unsplit part.
  *
- * A is an activation of all tokens: tokens x hidden elements. Sent by each of t ranks in a layer,
+ * A is an activation of all tokens: tokens x hidden elements. Each of t ranks sends in a layer,
  * forward and backward:
  *
  *   tensor     attention by heads, the first matrix of the MLP by columns and the second by rows:
  *              4 all-reduces of A                  8 (t-1)/t A    Shoeybi et al. 2019, section 3
- *   sequence   what is between them by tokens: each all-reduce is an all-gather and a
- *              reduce-scatter, and backward the inputs of attention and MLP are gathered again
+ *   sequence   the rest by tokens: each all-reduce is an all-gather and a reduce-scatter, and
+ *              backward the inputs of attention and MLP are gathered again
  *                                                  10 (t-1)/t A   Korthikanti et al. 2022, 4.2.2
- *   ulysses    all by tokens, attention by heads: queries, keys, values and its output change
- *              from one to the other by all-to-all, with as many heads of keys as of queries
+ *   ulysses    all by tokens, attention by heads: all-to-alls of queries, keys, values and output;
+ *              with as many heads of keys as of queries
  *                                                  8 (t-1)/t A/t  Jacobs et al. 2023, section 3.2
- *   ring       all by tokens: blocks of keys and values, of width k, go around under the
- *              computation; backward again, and their gradients one step further, home
+ *   ring       all by tokens: blocks of keys and values, of width k, go around the ring beside
+ *              the computations; backward again, and their gradients one step further
  *                       (t-1) 2 k/h A/t forward, (2t-1) 2 k/h A/t backward    Liu et al. 2023
  *
  * With ulysses and ring every rank holds all weights, whose gradients are then summed as in data
@@ -28,15 +28,15 @@
 enum bb_tensor_part { BB_TENSOR_LAYER, BB_TENSOR_EMBEDDING, BB_TENSOR_LOSS, BB_TENSOR_MLP };
 
 enum bb_tensor_mode {
-	BB_TENSOR_SPLIT,    /* tensor; of the loss: three small all-reduces */
-	BB_TENSOR_SEQUENCE, /* the same, and between matrices by tokens */
+	BB_TENSOR_SPLIT,    /* tensor; loss: three small all-reduces */
+	BB_TENSOR_SEQUENCE, /* the same, and by tokens between matrices */
 	BB_TENSOR_ULYSSES,
 	BB_TENSOR_RING,
-	BB_TENSOR_GATHER, /* of the loss: logits are gathered */
-	BB_TENSOR_ROWS    /* of the MLP: its first matrix by rows, which is wrong */
+	BB_TENSOR_GATHER, /* loss: logits are gathered */
+	BB_TENSOR_ROWS    /* MLP: first matrix by rows, which is wrong */
 };
 
-/* A part and how it is split: a row of results. */
+/* A part and the split of it: a row of results. */
 struct bb_tensor_scheme {
 	const char *part, *name;
 	const char *brief;
@@ -44,10 +44,10 @@ struct bb_tensor_scheme {
 	enum bb_tensor_mode mode;
 };
 
-/* All of them; ends with part NULL. */
+/* Ends with part NULL. */
 extern const struct bb_tensor_scheme bb_tensor_schemes[];
 
-/* The part that is split, whole. */
+/* The sizes of the unsplit part. */
 struct bb_tensor_size {
 	size_t tokens; /* of all sequences of a micro-batch */
 	size_t seq;    /* of each of them */
@@ -56,14 +56,15 @@ struct bb_tensor_size {
 	size_t heads, kv_heads;
 	size_t ffn, vocab;
 	enum bb_dtype dtype;      /* of activations */
-	enum bb_dtype loss_dtype; /* of what the loss reduces */
-	/* Seconds and FLOPs that one rank would take for the whole, forward; 0: not known. */
+	enum bb_dtype loss_dtype; /* of the reductions of the loss */
+	/* Seconds and FLOPs of one rank for the forward pass of the whole; 0: unknown. */
 	struct bb_tensor_cost {
 		double seconds, flops;
 	} project, core, output, mlp;
 };
 
-/* What an operation is. Those of attention are followed by the same of the MLP. */
+/* The work of an operation. In the first group each work of attention is followed by that of the
+ * MLP. */
 enum bb_tensor_work {
 	BB_TW_NORM,
 	BB_TW_GATHER = BB_TW_NORM + 2,              /* its output, of all tokens */
@@ -71,8 +72,8 @@ enum bb_tensor_work {
 	BB_TW_SUM = BB_TW_INNER + 2,                /* of all ranks' outputs */
 	BB_TW_ADD = BB_TW_SUM + 2,                  /* to the residual stream */
 	BB_TW_BACK_GATHER = BB_TW_ADD + 2,          /* gradient of the output */
-	BB_TW_GATHER_AGAIN = BB_TW_BACK_GATHER + 2, /* GATHER's output was not kept */
-	BB_TW_BACK_INNER = BB_TW_GATHER_AGAIN + 2,  /* until the gradient of INNER's input */
+	BB_TW_GATHER_AGAIN = BB_TW_BACK_GATHER + 2, /* as the result of GATHER is not kept */
+	BB_TW_BACK_INNER = BB_TW_GATHER_AGAIN + 2,  /* down to the gradient of its input */
 	BB_TW_BACK_SUM = BB_TW_BACK_INNER + 2,
 	BB_TW_WEIGHTS = BB_TW_BACK_SUM + 2, /* gradients of its matrices */
 	BB_TW_BACK_NORM = BB_TW_WEIGHTS + 2,
@@ -118,7 +119,7 @@ enum bb_tensor_work {
 
 #define BB_TENSOR_MATRICES 6 /* of a layer: queries, keys, values, output, first, second */
 size_t bb_tensor_matrix(const struct bb_tensor_size *size, int matrix); /* its elements */
-/* Words of one of T ranks; the last one's may be padded. */
+/* Vocabulary of each of T ranks; that of the last one may be padded. */
 size_t bb_tensor_vocab_part(const struct bb_tensor_size *size, size_t t);
 
 enum bb_tensor_half { BB_TENSOR_STEP, BB_TENSOR_COMPUTE, BB_TENSOR_COMMUNICATE };
@@ -128,8 +129,8 @@ struct bb_tensor_form {
 	const struct bb_tensor_size *size;
 	size_t layers;            /* LAYER; else 1 */
 	enum bb_tensor_half half; /* all, or its computations or communication alone */
-	/* Computed with real matrices: what takes no time is there too, and the gradients of
-	   weights that all ranks hold are summed. */
+	/* Real matrices: computations without time are included, and gradients of weights that all
+	   ranks hold are summed. */
 	bool real;
 	const char *algorithm; /* as in struct bb_program */
 };
@@ -137,32 +138,32 @@ struct bb_tensor_form {
 struct bb_tensor_program {
 	struct bb_program program;
 	struct bb_tensor_form form;
-	/* One layer's operations, peers being relative to the rank: forward, and behind them
-	   backward. */
+	/* Operations of one layer, forward, then backward; peers are relative to the rank. */
 	struct bb_operation *list;
 	size_t forward, n, room;
 	int events; /* of a layer */
 };
 
-/* NULL, or why a part of SIZE cannot be split this way among NRANKS: constant. */
+/* The reason why SCHEME cannot split a part of SIZE among NRANKS, constant, or NULL. */
 const char *bb_tensor_refuses(const struct bb_tensor_scheme *scheme,
 			      const struct bb_tensor_size *size, int nranks);
 
 /*
- * FORM as a program for NRANKS, which bb_tensor_refuses has nothing against. Its way and size must
- * last as long. BB_EINTERNAL without memory. bb_tensor_program_free whatever comes back.
+ * PROGRAM performs FORM on NRANKS, which bb_tensor_refuses does not refuse. The scheme and the size
+ * of FORM outlive PROGRAM, which must not move. BB_EINTERNAL without memory. Free PROGRAM whatever
+ * comes back.
  */
 BB_MUST bb_status bb_tensor_program_make(struct bb_tensor_program *program,
 					 const struct bb_tensor_form *form, int nranks,
 					 struct bb_error *error);
-void bb_tensor_program_free(struct bb_tensor_program *program); /* of a zeroed one: nothing */
+void bb_tensor_program_free(struct bb_tensor_program *program); /* zeroed: no-op */
 
 /*
- * What a rank sends in one playing, counted from the operations; of collectives what the algorithm
- * sends that sends the least. CALLS may be NULL: how many collectives and messages those are.
+ * Bytes that a rank sends in one run, counted from operations; of a collective, by the algorithm
+ * that sends least. *CALLS, unless NULL, = the number of collectives and messages.
  */
 double bb_tensor_wire_counted(const struct bb_tensor_program *program, size_t *calls);
-/* The same by the formulas above, for one layer; exact where parts are equal. */
+/* The same by the formulas above, for one layer; exact if parts are equal. */
 double bb_tensor_wire_formula(const struct bb_tensor_scheme *scheme,
 			      const struct bb_tensor_size *size, int nranks);
 

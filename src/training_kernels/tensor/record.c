@@ -10,12 +10,12 @@
 
 #define BB_RECORD bb_tensor_record
 BB_RECORD_KIND(bb_record_tensor, BB_TENSOR_FIELDS, "tensor_parallel",
-	       "Of tensor parallelism: a part of a model, split one way.");
+	       "Tensor parallelism: a part of a model, split by one scheme.");
 
 #undef BB_RECORD
 #define BB_RECORD bb_tensor_equality_record
 BB_RECORD_KIND(bb_record_tensor_equality, BB_TENSOR_EQUALITY_FIELDS, "tensor_equality",
-	       "Of tensor parallelism: a module on small matrices, against the unsplit one.");
+	       "Tensor parallelism: a module on small matrices, compared with the unsplit one.");
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
@@ -25,9 +25,10 @@ static void about_equality(const void *record, struct bb_strbuf *out)
 
 	bb_strbuf_addf(
 		out,
-		"#\n# Split over %lld rank%s against unsplit, on small matrices, forward and "
-		"backward. Bit for bit where the tolerance is 0;\n"
-		"# else in units of the last place of a matrix' largest number.\n",
+		"#\n# Split over %lld rank%s, compared with unsplit parts: small matrices, forward "
+		"and "
+		"backward. A tolerance of 0 is bit for bit;\n"
+		"# others are in units of the last place of the largest number of a matrix.\n",
 		(long long)r->nranks, bb_plural(r->nranks));
 }
 
@@ -38,8 +39,8 @@ static void about(const void *record, struct bb_strbuf *out)
 	bb_strbuf_addf(out,
 		       "#\n# %s over %lld rank%s: %lld layer%s, %lld tokens (%lld x %lld), %s; "
 		       "computations: %s\n"
-		       "# wire: what a rank sends in a step; kept: activations of a layer on a "
-		       "rank; both counted, and by their formulas.",
+		       "# wire: bytes that a rank sends in a step; kept: activations of a layer on "
+		       "a rank; each counted and by formula.",
 		       r->model, (long long)r->nranks, bb_plural(r->nranks), (long long)r->layers,
 		       bb_plural(r->layers), (long long)(r->seq * r->batch), (long long)r->batch,
 		       (long long)r->seq, r->dtype, r->compute);

@@ -25,10 +25,10 @@ const struct bb_tensor_results bb_tensor_results[] = {
 
 /* ---- shapes ------------------------------------------------------------------------------ */
 
-/* How a matrix is shared out. */
+/* The division of a matrix. */
 enum share {
-	TOKENS,  /* by tokens where the way goes by tokens; else every rank has it whole */
-	COLUMNS, /* by columns where the way splits matrices; else whole */
+	TOKENS,  /* by tokens if the scheme divides tokens; else whole on every rank */
+	COLUMNS, /* by columns if the scheme splits matrices; else whole */
 	ROWS,
 	ALL_COLUMNS, /* by columns, always */
 	ALL_ROWS
@@ -56,7 +56,7 @@ static struct shape of_matrix(const struct bb_tensor_state *s, int matrix)
 	return matrix == 4 ? (struct shape){h, f, COLUMNS} : (struct shape){f, h, ROWS};
 }
 
-/* What is the same in all ways: where numbers begin, and results. */
+/* Shapes that all schemes share: of initial matrices and results. */
 static struct shape common_shape(const struct bb_tensor_state *s, int slot)
 {
 	const size_t n = s->size->tokens, h = s->size->hidden, v = s->size->vocab;
@@ -101,7 +101,7 @@ struct bb_tensor_place bb_tensor_place_of(const struct bb_tensor_state *s, enum 
 	return place;
 }
 
-/* Numbers in the slots that only some ways have, and those in between. */
+/* Numbers of a slot of a layer; 0 if the scheme does not have it. */
 static size_t layer_numbers(const struct bb_tensor_state *s, int slot)
 {
 	const size_t n = s->size->tokens, h = s->size->hidden, q = s->size->queries, t = s->t;
@@ -215,9 +215,9 @@ uint64_t bb_tensor_kept(const struct bb_tensor_scheme *scheme, const struct bb_t
 	return all;
 }
 
-/* ---- what it begins with ----------------------------------------------------------------- */
+/* ---- initial numbers ----------------------------------------------------------------- */
 
-/* A whole number from -MOST to MOST that follows from SLOT and I. */
+/* An integer from -MOST to MOST that follows from SLOT and I. */
 static double drawn(int slot, size_t i, int most)
 {
 	const uint64_t x =

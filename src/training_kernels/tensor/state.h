@@ -1,11 +1,10 @@
 /*
- * state.h - one rank's numbers of a part that is split, and what the computations of its
- * program make of them. What the numbers begin with follows from where they lie in the whole part,
- * so that every rank knows its share, and the whole.
+ * state.h - the matrices of one rank of a split part, and the computations on them. Initial numbers
+ * follow from their position in the whole part, so that every rank knows its share and the whole.
  *
- *   state.c          which numbers there are, and what they begin with
- *   works.c          what each computation does; vocabulary.c of embedding and loss
- *   math.c           how
+ *   state.c          the matrices, and their initial numbers
+ *   works.c          the computations; vocabulary.c those of embedding and loss
+ *   math.c           arithmetic
  */
 #ifndef BB_TRAINING_KERNELS_TENSOR_STATE_H
 #define BB_TRAINING_KERNELS_TENSOR_STATE_H
@@ -14,7 +13,7 @@
 
 /* Matrices of a rank. */
 enum bb_tensor_slot {
-	/* A layer: of attention, and next to it the same of the MLP. */
+	/* A layer: of attention, followed by the same of the MLP. */
 	BB_TS_X,                  /* input; of the MLP */
 	BB_TS_NORM = BB_TS_X + 2, /* normed */
 	BB_TS_GATHERED = BB_TS_NORM + 2,
@@ -50,7 +49,7 @@ enum bb_tensor_slot {
 	/* Ring. */
 	BB_TS_BLOCK,                    /* keys and values, two buffers */
 	BB_TS_DBLOCK = BB_TS_BLOCK + 2, /* their gradients so far */
-	BB_TS_OWN = BB_TS_DBLOCK + 2,   /* what this rank adds to those */
+	BB_TS_OWN = BB_TS_DBLOCK + 2,   /* the gradients of this rank */
 	BB_TS_EXP_SUM,
 	BB_TS_MOST,
 
@@ -77,7 +76,7 @@ enum bb_tensor_slot {
 	BB_TS_SLOTS
 };
 
-/* Where a rank's share lies in the whole matrix, which has whole_columns. */
+/* The share of a rank in the whole matrix, which has whole_columns. */
 struct bb_tensor_place {
 	size_t rows, columns;
 	size_t row, column; /* of the first */
@@ -90,49 +89,48 @@ struct bb_tensor_state {
 	size_t rank, t;
 	bool grid; /* see math.h */
 	double *slots[BB_TS_SLOTS];
-	double *memory; /* the caller's */
+	double *memory; /* of the caller */
 };
 
-/* Are the matrices split, or whole on every rank? */
+/* Are the matrices split, rather than whole on every rank? */
 static inline bool bb_tensor_splits(const struct bb_tensor_state *state)
 {
 	return state->scheme->mode == BB_TENSOR_SPLIT || state->scheme->mode == BB_TENSOR_SEQUENCE;
 }
 
-/* Are they split, and what is between them by tokens? */
+/* Are they split, and activations between them divided by tokens? */
 static inline bool bb_tensor_gathers(const struct bb_tensor_state *state)
 {
 	return state->scheme->mode == BB_TENSOR_SEQUENCE;
 }
 
-/* Numbers that the memory of a rank has. */
+/* The count of all numbers of a rank. */
 size_t bb_tensor_state_numbers(const struct bb_tensor_state *state);
-/* Lay STATE out in MEMORY, of as many numbers, and fill what it begins with. */
+/* Lays STATE out in MEMORY, of as many numbers, and fills the initial matrices. */
 void bb_tensor_state_fill(struct bb_tensor_state *state, double *memory);
-/* A slot that all ways have in common: what it begins with, or a result. */
+/* The place of an initial matrix or a result, which all schemes have. */
 struct bb_tensor_place bb_tensor_place_of(const struct bb_tensor_state *state,
 					  enum bb_tensor_slot slot);
 
 /*
  * Bytes of a layer's matrices that the forward pass leaves on each of T ranks for the backward
- * pass, in SIZE's datatype, and what dropout would add to them, which is not done here: two masks
- * of the residual stream's size, of a byte each, and where softmax is kept its mask and what it
- * left over. SIZE may be any.
+ * pass, in the datatype of SIZE. With DROPOUT also two masks of the residual stream, of a byte
+ * each, and where softmax is kept its mask and its result. SIZE may be any.
  */
 uint64_t bb_tensor_kept(const struct bb_tensor_scheme *scheme, const struct bb_tensor_size *size,
 			size_t t, bool dropout);
 
-/* Do the computation OPERATION. */
+/* Performs the computation OPERATION. */
 void bb_tensor_compute(struct bb_tensor_state *state, const struct bb_operation *operation);
-/* The same of WORK from BB_TW_LOOKUP on. */
+/* Performs the computation WORK, BB_TW_LOOKUP or later. */
 void bb_tensor_compute_vocabulary(struct bb_tensor_state *state, int work);
-/* What a collective or message of the program works on. */
+/* The buffers of a collective or message. */
 void bb_tensor_buffers(struct bb_tensor_state *state, const struct bb_operation *operation,
 		       void **in, void **out);
 
 /*
- * The results of PART ("attention", "mlp", "embedding", "loss"): slots of the output and of
- * gradients, how many.
+ * The results of PART ("attention", "mlp", "embedding", "loss"): the slots of outputs and of
+ * gradients.
  */
 struct bb_tensor_results {
 	const char *part;

@@ -1,5 +1,5 @@
 /*
- * sweep.c - the experiment: split parts checked, then timed.
+ * sweep.c - the experiment: split parts are verified, then timed.
  */
 #include "core/clock.h"
 #include "models/memory/activations.h"
@@ -9,11 +9,11 @@
 #include <math.h>
 #include <stdio.h>
 
-#define HALVES 3 /* of each way: all, and its computations and communication alone */
+#define HALVES 3 /* of each scheme: the step, its computations alone, its communication alone */
 
 /* A driver's state. */
 struct sweep {
-	struct bb_engine engine; /* its trials are HALVES of each way */
+	struct bb_engine engine; /* its trials are HALVES of each scheme */
 	struct bb_tensor_run *tensor;
 	const struct bb_tensor_scheme *schemes[BB_TENSOR_MOST_SCHEMES]; /* that are possible */
 	size_t nschemes;
@@ -25,7 +25,7 @@ static const struct bb_tensor_options *asked(const struct sweep *s)
 	return &s->tensor->asked;
 }
 
-/* ---- what is timed ----------------------------------------------------------------------- */
+/* ---- trials ----------------------------------------------------------------------- */
 
 static bb_status skip(struct sweep *s, const struct bb_tensor_scheme *scheme, const char *reason)
 {
@@ -77,7 +77,7 @@ static bb_status make_trials(struct sweep *s)
 	return status;
 }
 
-static bb_status tell_skips(struct sweep *s)
+static bb_status deliver_skips(struct sweep *s)
 {
 	bb_status status = BB_OK;
 
@@ -92,10 +92,10 @@ static bb_status tell_skips(struct sweep *s)
 	return status;
 }
 
-/* ---- what comes of it -------------------------------------------------------------------- */
+/* ---- records -------------------------------------------------------------------- */
 
-/* Ring attention keeps no scores: its blocks are computed again, as selective recomputation does.
-   What a gated MLP keeps is not counted: the matrices are those of one without gates. */
+/* Ring attention keeps no scores: its blocks are recomputed, as by selective recomputation. Gated
+   MLPs are not counted, as the small matrices have no gates. */
 static void describe_memory(const struct sweep *s, const struct bb_tensor_scheme *scheme,
 			    struct bb_tensor_record *r)
 {
@@ -138,7 +138,7 @@ static void describe(const struct sweep *s, size_t i, struct bb_tensor_record *r
 	describe_memory(s, scheme, r);
 }
 
-/* Is there any computation for communication to hide behind? */
+/* Are there computations that can hide communication? */
 static bool computes(const struct bb_tensor_program *program)
 {
 	for (size_t i = 0; i < program->n; i++)
@@ -195,15 +195,16 @@ static bb_status deliver(struct sweep *s)
 	return status;
 }
 
-/* ---- all of it --------------------------------------------------------------------------- */
+/* ---- the experiment ---------------------------------------------------------------------------
+ */
 
-static bb_status tell_unchecked(struct sweep *s, const char *reason)
+static bb_status deliver_unchecked(struct sweep *s, const char *reason)
 {
 	char text[256];
 
 	if (!bb_engine_leads(&s->engine))
 		return BB_OK;
-	snprintf(text, sizeof(text), "# Not held against unsplit modules: %s\n", reason);
+	snprintf(text, sizeof(text), "# Not compared with unsplit modules: %s\n", reason);
 	return bb_sinks_comment(&s->engine.run->sinks, text);
 }
 
@@ -212,8 +213,8 @@ static bb_status check(struct sweep *s)
 	const char *reason = bb_tensor_equality_refuses(s->engine.run);
 
 	if (s->engine.run->options.check == 0)
-		return tell_unchecked(s, "-c 0");
-	return reason ? tell_unchecked(s, reason) : bb_tensor_equality(&s->engine);
+		return deliver_unchecked(s, "-c 0");
+	return reason ? deliver_unchecked(s, reason) : bb_tensor_equality(&s->engine);
 }
 
 static bb_status tensor_run(struct bb_engine *engine)
@@ -226,7 +227,7 @@ static bb_status tensor_run(struct bb_engine *engine)
 	if (asked(s)->equality)
 		return BB_OK;
 	BB_TRY(status, make_trials(s), out);
-	BB_TRY(status, tell_skips(s), out);
+	BB_TRY(status, deliver_skips(s), out);
 	BB_TRY(status, bb_engine_measure(engine), out);
 	if (bb_engine_leads(engine))
 		status = deliver(s);

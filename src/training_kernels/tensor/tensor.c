@@ -1,11 +1,11 @@
 /*
- * tensor.c - the benchmark of tensor and sequence parallelism.
+ * tensor.c - the descriptor of the benchmark of tensor and sequence parallelism.
  */
 #include "training_kernels/tensor/tensor.h"
 
 static void list(struct bb_strbuf *out)
 {
-	bb_strbuf_add(out, "ways to split:\n");
+	bb_strbuf_add(out, "schemes (--way):\n");
 	for (const struct bb_tensor_scheme *w = bb_tensor_schemes; w->part; w++)
 		bb_strbuf_addf(out, "    %-10s %-9s %s\n", w->name, w->part, w->brief);
 	bb_model_list(out);
@@ -42,8 +42,8 @@ const struct bb_benchmark bb_tensor_benchmark = {
 	.own_bytes = sizeof(struct bb_tensor_run),
 	.options = bb_tensor_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
-	.refuses = {{BB_ALL_SIZES, "what is sent follows from the model; leave it out, --seq and "
-				   "--micro-batch say how much it is"}},
+	.refuses = {{BB_ALL_SIZES, "sizes follow from the model; leave it out, --seq and "
+				   "--micro-batch set them"}},
 	.queues = true,
 	.check = bb_tensor_check,
 	.list = list,

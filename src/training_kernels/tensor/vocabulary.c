@@ -9,7 +9,7 @@
 
 #define EXP_BITS 30 /* of exponentials that are summed over ranks */
 
-/* The token at place I, and so what the one before it is to predict. */
+/* The token at place I, the target of the one before it. */
 static size_t token(const struct bb_tensor_state *s, size_t i)
 {
 	return (i * 2654435761u + 7) % s->size->vocab;
@@ -20,7 +20,7 @@ static size_t vocab_part(const struct bb_tensor_state *s)
 	return s->size->vocab / s->t;
 }
 
-/* Whether it is this rank's; then *ROW is which of its own. */
+/* Does this rank have WORD? *ROW = its row on the rank that has it. */
 static bool is_mine(const struct bb_tensor_state *s, size_t word, size_t *row)
 {
 	*row = word % vocab_part(s);
@@ -109,7 +109,7 @@ static void loss_end(struct bb_tensor_state *s)
 	}
 }
 
-/* All logits are here: what the other way gets from three all-reduces is found among them. */
+/* All logits are here, so no all-reduce is needed. */
 static void loss_whole(struct bb_tensor_state *s)
 {
 	const size_t v = vocab_part(s), n = s->size->tokens;

@@ -1,5 +1,5 @@
 /*
- * works.c - what each computation of a part does.
+ * works.c - the computations of a part.
  */
 #include "training_kernels/tensor/math.h"
 #include "training_kernels/tensor/state.h"
@@ -9,7 +9,7 @@
 
 #define GELU_BITS 10
 
-/* Tokens of the residual stream, and those that go through matrices, on this rank. */
+/* Tokens of the residual stream, and tokens that matrices process, on this rank. */
 static size_t stream(const struct bb_tensor_state *s)
 {
 	return s->scheme->mode == BB_TENSOR_SPLIT ? s->size->tokens : s->size->tokens / s->t;
@@ -20,7 +20,7 @@ static size_t here(const struct bb_tensor_state *s)
 	return bb_tensor_splits(s) ? s->size->tokens : s->size->tokens / s->t;
 }
 
-/* Widths on this rank: of heads that it projects, of the MLP's inner product. */
+/* Widths on this rank: of the projected heads, and of the MLP's inner product. */
 static size_t projected(const struct bb_tensor_state *s)
 {
 	return bb_tensor_splits(s) ? s->size->queries / s->t : s->size->queries;
@@ -41,9 +41,9 @@ static double *gradients(const struct bb_tensor_state *s, int matrix)
 	return s->slots[BB_TS_DWEIGHTS + matrix];
 }
 
-/* ---- norms and the residual stream; WHOSE: 0 of attention, 1 of the MLP ------------------ */
+/* ---- norms and the residual stream; WHOSE: 0 attention, 1 MLP ------------------ */
 
-/* The normed input of all tokens that go through the matrices. */
+/* The normed input of all tokens that the matrices process. */
 static const double *input(const struct bb_tensor_state *s, size_t whose)
 {
 	return s->slots[(bb_tensor_gathers(s) ? BB_TS_GATHERED : BB_TS_NORM) + whose];
@@ -55,7 +55,7 @@ static double *sum_of(const struct bb_tensor_state *s, size_t slot, size_t whose
 	return s->slots[(bb_tensor_gathers(s) ? slot + 2 : slot) + whose];
 }
 
-/* What the block adds to, and what comes out. */
+/* The output of the block. */
 static double *output(const struct bb_tensor_state *s, size_t whose)
 {
 	return whose ? s->slots[BB_TS_Z] : s->slots[BB_TS_X + 1];
@@ -85,7 +85,7 @@ static void add(struct bb_tensor_state *s, size_t whose)
 
 	for (size_t i = 0; i < stream(s) * s->size->hidden; i++)
 		out[i] = x[i] + more[i];
-	/* Not kept: backward it is gathered again. */
+	/* Not kept, as the backward pass gathers it again. */
 	if (bb_tensor_gathers(s))
 		memset(s->slots[BB_TS_GATHERED + whose], 0,
 		       s->size->tokens * s->size->hidden * sizeof(*out));
@@ -139,7 +139,7 @@ static void mlp_weights(struct bb_tensor_state *s, size_t none)
 	bb_tm_product_at(gradients(s, 5), s->slots[BB_TS_GELU], gradient(s, 1), f, n, h);
 }
 
-/* Of a first matrix by rows: GeLU of each rank's part of the sum. */
+/* The first matrix by rows: GeLU of partial sums. */
 static void rows_mlp(struct bb_tensor_state *s, size_t none)
 {
 	const size_t n = s->size->tokens, h = s->size->hidden, f = s->size->ffn;
@@ -169,7 +169,7 @@ static struct bb_tm_attention attention(const struct bb_tensor_state *s)
 	};
 }
 
-/* Whole heads of ulysses: a block of each rank's heads after the other; or back. */
+/* Ulysses: packs the matrix into blocks of each rank's heads, or unpacks it. */
 static void reorder(const struct bb_tensor_state *s, double *to, const double *from, bool pack)
 {
 	const size_t n = here(s), q = s->size->queries, part = q / s->t;
@@ -183,7 +183,7 @@ static void reorder(const struct bb_tensor_state *s, double *to, const double *f
 		}
 }
 
-/* What the rank begins to pass around: its own keys and values. */
+/* The ring begins with the rank's own keys and values. */
 static void begin_ring(struct bb_tensor_state *s)
 {
 	const size_t n = here(s) * s->size->queries;
@@ -204,7 +204,7 @@ static void project(struct bb_tensor_state *s, size_t none)
 		begin_ring(s);
 }
 
-/* Of a ring the sums of all blocks are there, and are divided. */
+/* Divides by the sums of all blocks of the ring. */
 static void divide(struct bb_tensor_state *s)
 {
 	const size_t width = s->size->queries / s->size->heads;
@@ -242,7 +242,7 @@ static void out_weights(struct bb_tensor_state *s, size_t none)
 			 here(s), s->size->hidden);
 }
 
-/* The gradients of keys and values are home again. */
+/* The gradients of keys and values have returned to their rank. */
 static void end_ring(struct bb_tensor_state *s)
 {
 	const size_t n = here(s) * s->size->queries;
@@ -273,7 +273,7 @@ static void project_weights(struct bb_tensor_state *s)
 
 /* ---- attention: the core ----------------------------------------------------------------- */
 
-/* Ulysses computes on what came by all-to-all, the others on what they project. */
+/* Ulysses computes on the result of all-to-alls, others on their projections. */
 static void core(struct bb_tensor_state *s, size_t none)
 {
 	const struct bb_tm_attention a = attention(s);
@@ -325,7 +325,7 @@ static void add_own(struct bb_tensor_state *s, size_t item)
 		so_far[i] = (item > 0 ? so_far[i] : 0) + own[i];
 }
 
-/* ---- which is which ---------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------- */
 
 static void attend(struct bb_tensor_state *s, size_t none)
 {
@@ -355,7 +355,7 @@ static void back_project(struct bb_tensor_state *s, size_t none)
 
 void bb_tensor_compute(struct bb_tensor_state *s, const struct bb_operation *o)
 {
-	/* K: of the first ones whose they are, of the others the item. */
+	/* K: WHOSE for works of both halves, else the item. */
 	static void (*const works[BB_TW_LOOKUP])(struct bb_tensor_state * s, size_t k) = {
 		[BB_TW_NORM] = norm,
 		[BB_TW_NORM + 1] = norm,
@@ -388,7 +388,7 @@ void bb_tensor_compute(struct bb_tensor_state *s, const struct bb_operation *o)
 		works[o->work](s, o->work < BB_TW_PROJECT ? (size_t)o->work % 2 : o->item);
 }
 
-/* From which slot to which, of a communication; the same: in place. */
+/* The slots of a communication; equal: in place. */
 struct route {
 	int in, out;
 };
