@@ -1,6 +1,6 @@
 /*
- * check.c - is every operation of a program right by itself, and among those of its rank?
- * Ranks are looked at one after the other, so that memory does not grow with their lengths.
+ * check.c - the check of each operation, and of the operations of each rank. Ranks are checked one
+ * after another, so that memory does not grow with their lengths.
  */
 #include "programs/check.h"
 
@@ -24,7 +24,7 @@ bb_status bb_program_wrong(const struct bb_program_check *check, int rank, size_
 		       what, text);
 }
 
-/* How much of each queue is known to be done: operations before this index. */
+/* [queue]: operations before this index are known to have ended. */
 struct known {
 	size_t before[BB_PROGRAM_QUEUES];
 };
@@ -34,17 +34,17 @@ struct event {
 	struct known known;
 };
 
-/* What a rank does on a lane. */
+/* The use of a lane by a rank. */
 struct lane {
-	int rank; /* that the rest is about */
+	int rank; /* to which the rest belongs */
 	int receiver, sender;
 	bool any, named;           /* receives */
 	bool answers, two_senders; /* sends */
 	size_t bytes;              /* received from any */
-	int posted;                /* receives that were not posted with the one before */
+	int posted;                /* groups of receives that are posted together */
 };
 
-/* A queue that RANK uses for something. */
+/* The queue that RANK uses for a group or peer. */
 struct use {
 	int rank;
 	int queue;
@@ -53,12 +53,13 @@ struct use {
 struct look {
 	const struct bb_program_check *check;
 	struct event *events;
-	struct use *groups; /* [group] */
-	struct use *peers;  /* [lane * nranks + peer] */
-	struct use *posted; /* likewise: with which of the lane's a receive was posted last */
-	int receives[BB_PROGRAM_QUEUES]; /* lane of the queue's last operation, a receive; or -1 */
+	struct use *groups;              /* [group] */
+	struct use *peers;               /* [lane * nranks + peer] */
+	struct use *posted;              /* likewise: the group of the last receive */
+	int receives[BB_PROGRAM_QUEUES]; /* [queue]: lane of its last operation, if a receive; else
+					    -1 */
 	struct lane lanes[BB_PROGRAM_LANES];
-	struct known known[BB_PROGRAM_QUEUES]; /* by each queue */
+	struct known known[BB_PROGRAM_QUEUES]; /* [queue]: what it knows of the others */
 	int rank;
 	size_t index;
 	const struct bb_operation *operation;
@@ -69,7 +70,7 @@ struct look {
 
 /* ---- collectives --------------------------------------------------------------------- */
 
-/* One queue for each thing: *USE is the first. */
+/* Does RANK use one QUEUE only? *USE is the first. */
 static bool uses_one(struct use *use, int rank, int queue)
 {
 	if (use->rank != rank)
@@ -85,17 +86,17 @@ static bb_status look_at_collective(struct look *look)
 	int size;
 
 	if (!o->collective)
-		return WRONG(look, "which collective is not said");
+		return WRONG(look, "it names no collective");
 	if (o->group < 0 || o->group >= p->groups)
-		return WRONG(look, "group %d is none of 0 to %d", o->group, p->groups - 1);
+		return WRONG(look, "group %d is not within 0 to %d", o->group, p->groups - 1);
 	if (bb_seats_find(&look->check->seats, o->group, look->rank) == SIZE_MAX)
-		return WRONG(look, "the rank is no member of group %d", o->group);
+		return WRONG(look, "the rank is not a member of group %d", o->group);
 	size = bb_seats_size(&look->check->seats, o->group);
 	if (o->root < 0 || o->root >= size)
-		return WRONG(look, "root %d is none of the %d members", o->root, size);
+		return WRONG(look, "root %d is not one of the %d members", o->root, size);
 	if (o->op < 0 || o->op >= BB_NOPS ||
 	    (o->collective->flags & BB_REDUCES && !bb_op_accepts(o->op, o->dtype)))
-		return WRONG(look, "its op does not take its datatype");
+		return WRONG(look, "its operator does not accept its datatype");
 	if (!uses_one(&look->groups[o->group], look->rank, o->queue))
 		return WRONG(look, "queue %d, but collectives of group %d are on queue %d",
 			     o->queue, o->group, look->groups[o->group].queue);
@@ -115,7 +116,8 @@ static struct lane *lane_of(struct look *look, int lane)
 	return &look->lanes[lane];
 }
 
-/* Posted together: on one lane, one right behind the other in their queue, each from another. */
+/* Receives that are posted together: on one lane, consecutive in their queue, from different peers.
+ */
 static bb_status look_at_posted(struct look *look, struct lane *lane)
 {
 	const struct bb_operation *o = look->operation;
@@ -125,7 +127,9 @@ static bb_status look_at_posted(struct look *look, struct lane *lane)
 	if (!o->together)
 		lane->posted++;
 	else if (look->receives[o->queue] != o->lane)
-		return WRONG(look, "posted together with what is no receive of lane %d", o->lane);
+		return WRONG(look,
+			     "posted together with an operation that is not a receive of lane %d",
+			     o->lane);
 	else if (use->rank == look->rank && use->queue == lane->posted)
 		return WRONG(look, "posted together with another receive from rank %d", o->peer);
 	*use = (struct use){look->rank, lane->posted};
@@ -157,7 +161,7 @@ static bb_status look_at_receive(struct look *look)
 	return o->act == BB_ACT_RECV ? look_at_posted(look, lane) : BB_OK;
 }
 
-/* A message to whom an earlier one came from: that has come for sure. */
+/* An answer needs a message that is known to have arrived. */
 static bb_status look_at_answer(struct look *look)
 {
 	const struct bb_operation *o = look->operation;
@@ -170,7 +174,7 @@ static bb_status look_at_answer(struct look *look)
 		return WRONG(look, "it answers operation %zu, which is not before it", o->answers);
 	heard = bb_program_at(p, look->rank, o->answers);
 	if (heard.act != BB_ACT_RECV_ANY)
-		return WRONG(look, "it answers operation %zu, which receives from no any",
+		return WRONG(look, "it answers operation %zu, which does not receive from any",
 			     o->answers);
 	if (look->known[o->queue].before[heard.queue] <= o->answers)
 		return WRONG(look, "it answers operation %zu, which may not be done by then",
@@ -207,11 +211,11 @@ static bb_status look_at_message(struct look *look)
 	const bool peer = o->act == BB_ACT_RECV || (o->act == BB_ACT_SEND && o->peer != BB_NO_PEER);
 
 	if (o->lane < 0 || o->lane >= p->lanes)
-		return WRONG(look, "lane %d is none of 0 to %d", o->lane, p->lanes - 1);
+		return WRONG(look, "lane %d is not within 0 to %d", o->lane, p->lanes - 1);
 	if (peer && (o->peer < 0 || o->peer >= p->nranks))
-		return WRONG(look, "peer %d is no rank of %d", o->peer, p->nranks);
+		return WRONG(look, "peer %d is not one of the %d ranks", o->peer, p->nranks);
 	if (peer && o->peer == look->rank)
-		return WRONG(look, "the rank itself is its peer");
+		return WRONG(look, "its peer is the rank itself");
 	return o->act == BB_ACT_SEND ? look_at_send(look) : look_at_receive(look);
 }
 
@@ -225,7 +229,7 @@ static bb_status look_at_event(struct look *look)
 	struct event *event;
 
 	if (o->event < 0 || o->event >= p->events)
-		return WRONG(look, "event %d is none of 0 to %d", o->event, p->events - 1);
+		return WRONG(look, "event %d is not within 0 to %d", o->event, p->events - 1);
 	event = &look->events[o->event];
 	if (o->act == BB_ACT_RECORD) {
 		if (event->rank == look->rank)
@@ -249,14 +253,14 @@ static bb_status look_at(struct look *look)
 	bb_status status = BB_OK;
 
 	if (o->queue < 0 || o->queue >= look->check->program->queues)
-		return WRONG(look, "queue %d is none of 0 to %d", o->queue,
+		return WRONG(look, "queue %d is not within 0 to %d", o->queue,
 			     look->check->program->queues - 1);
 	if (o->dtype < 0 || o->dtype >= BB_NDTYPES)
-		return WRONG(look, "there is no such datatype");
+		return WRONG(look, "unknown datatype");
 	switch (o->act) {
 	case BB_ACT_COMPUTE:
 		if (!(o->seconds >= 0 && isfinite(o->seconds) && o->flops >= 0))
-			return WRONG(look, "it cannot take %g s and %g flops", o->seconds,
+			return WRONG(look, "its cost is impossible: %g s and %g FLOPs", o->seconds,
 				     o->flops);
 		break;
 	case BB_ACT_COLLECTIVE:
@@ -272,7 +276,7 @@ static bb_status look_at(struct look *look)
 		status = look_at_event(look);
 		break;
 	default:
-		return WRONG(look, "there is no such act");
+		return WRONG(look, "unknown act");
 	}
 	look->known[o->queue].before[o->queue] = look->index + 1;
 	look->receives[o->queue] = o->act == BB_ACT_RECV ? o->lane : -1;

@@ -1,8 +1,8 @@
 /*
- * check.h - the checker of programs from inside. Known to program_*.c only.
+ * check.h - the internals of the checker of programs. Known to src/programs only.
  *
- *   check.c            every operation by itself, and a rank's among each other
- *   serial.c           all ranks together, each of which does one operation after the other
+ *   check.c            each operation, and the operations of each rank
+ *   serial.c           all ranks together, each one operation after another
  */
 #ifndef BB_PROGRAMS_CHECK_H
 #define BB_PROGRAMS_CHECK_H
@@ -15,12 +15,13 @@ struct bb_program_check {
 	struct bb_error *error;
 };
 
-/* Fail for OPERATION, which is number INDEX of RANK. */
+/* Fails with BB_EINTERNAL for OPERATION, number INDEX of RANK; the reason is FORMAT. */
 bb_status bb_program_wrong(const struct bb_program_check *check, int rank, size_t index,
 			   const struct bb_operation *operation, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
 
-/* Of operations that are right by themselves: what meets is alike, and all of it ends. */
+/* Checks that matching operations agree and that everything ends. Each operation has passed its own
+   check. */
 BB_MUST bb_status bb_program_run_serially(const struct bb_program_check *check);
 
 #endif

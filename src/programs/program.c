@@ -40,7 +40,7 @@ static const char *name_of(const struct bb_operation *operation)
 	case BB_ACT_WAIT:
 		return "wait";
 	}
-	return "nothing known";
+	return "unknown operation";
 }
 
 void bb_program_describe(const struct bb_program *program, const struct bb_operation *operation,

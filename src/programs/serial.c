@@ -1,8 +1,7 @@
 /*
- * serial.c - does a program end where every rank does its operations one after the other,
- * a message being sent when it has been received? Then it ends with queues too: they wait for less.
- * Where messages are received from any, one order of many is tried; those that are alike in all
- * that the checker asks for take the place of each other.
+ * serial.c - does a program end if every rank does its operations one after another, and a send
+ * ends when its message is received? Then it also ends with queues, which wait for less. Of
+ * receives from any, one order of many is tried: the messages are interchangeable for the checker.
  */
 #include "programs/check.h"
 
@@ -10,27 +9,27 @@
 
 #include <stdlib.h>
 
-#define LINKS 4 /* of who waits for whom, that are told */
+#define LINKS 4 /* most waits in a report */
 
 struct actor {
 	size_t next, length;
-	struct bb_operation operation; /* number NEXT, while there is one */
-	int peer;                      /* of a send, once it is known */
-	bool stuck;                    /* it has come to OPERATION and waits for others */
-	int *heard;                    /* [index]: who was heard from; NULL: from any, nobody */
-	int first_sender, next_sender; /* who waits to send here, and who else waits there */
+	struct bb_operation operation; /* number NEXT, unless all are done */
+	int peer;                      /* of a send */
+	bool stuck;                    /* it waits for others in OPERATION */
+	int *heard; /* [index]: the source of a receive from any; NULL: none yet */
+	int first_sender, next_sender; /* list of ranks that wait to send to it */
 };
 
 struct meeting {
 	int arrived;
-	int rank; /* who came first */
+	int rank; /* the first to arrive */
 };
 
 struct serial {
 	const struct bb_program_check *check;
 	struct actor *actors;
 	struct meeting *meetings; /* [group] */
-	int *ready;               /* ranks that can go on */
+	int *ready;               /* ranks that can continue */
 	int nready;
 };
 
@@ -56,7 +55,7 @@ static void go_on(struct serial *s, int rank)
 
 /* ---- messages ------------------------------------------------------------------------ */
 
-/* Remember who the receive from any of RANK heard from. */
+/* Keeps the source of a receive from any of RANK. */
 static bb_status hear(struct serial *s, int rank, int source)
 {
 	struct actor *a = &s->actors[rank];
@@ -69,7 +68,7 @@ static bb_status hear(struct serial *s, int rank, int source)
 	return BB_OK;
 }
 
-static bool takes_from(const struct actor *a, int lane, int source)
+static bool accepts_from(const struct actor *a, int lane, int source)
 {
 	const struct bb_operation *o = &a->operation;
 
@@ -83,7 +82,7 @@ static bb_status deliver(struct serial *s, int source, int destination)
 	bb_status status = BB_OK;
 
 	if (bb_operation_bytes(&from->operation) != bb_operation_bytes(&to->operation))
-		return wrong(s, destination, "its length is not that of", source);
+		return wrong(s, destination, "its length differs from that of", source);
 	if (to->operation.act == BB_ACT_RECV_ANY)
 		status = hear(s, destination, source);
 	go_on(s, source);
@@ -100,7 +99,7 @@ static bb_status send(struct serial *s, int rank)
 	a->peer = o->peer == BB_NO_PEER ? a->heard[o->answers] : o->peer;
 	to = &s->actors[a->peer];
 	a->stuck = true;
-	if (takes_from(to, o->lane, rank))
+	if (accepts_from(to, o->lane, rank))
 		return deliver(s, rank, a->peer);
 	a->next_sender = to->first_sender;
 	to->first_sender = rank;
@@ -115,7 +114,7 @@ static bb_status receive(struct serial *s, int rank)
 	for (int *link = &a->first_sender; *link != NOBODY; link = &s->actors[*link].next_sender) {
 		const int source = *link;
 
-		if (!takes_from(a, s->actors[source].operation.lane, source))
+		if (!accepts_from(a, s->actors[source].operation.lane, source))
 			continue;
 		*link = s->actors[source].next_sender;
 		return deliver(s, source, rank);
@@ -142,7 +141,7 @@ static bb_status meet(struct serial *s, int rank)
 	if (m->arrived++ == 0)
 		m->rank = rank;
 	if (!alike(&a->operation, &s->actors[m->rank].operation))
-		return wrong(s, rank, "it meets, but is not like,", m->rank);
+		return wrong(s, rank, "it does not match", m->rank);
 	if (m->arrived < bb_seats_size(seats, group))
 		return BB_OK;
 	m->arrived = 0;
@@ -151,9 +150,9 @@ static bb_status meet(struct serial *s, int rank)
 	return BB_OK;
 }
 
-/* ---- what never ends ----------------------------------------------------------------- */
+/* ---- deadlocks ----------------------------------------------------------------- */
 
-/* Whom RANK, which is stuck, waits for; NOBODY: for any. */
+/* The rank that RANK, which is stuck, waits for; NOBODY: any. */
 static int waits_for(const struct serial *s, int rank)
 {
 	const struct bb_seats *seats = &s->check->seats;
@@ -173,8 +172,8 @@ static int waits_for(const struct serial *s, int rank)
 	return NOBODY;
 }
 
-/* Into the circle that RANK waits in, or to the last in its row. */
-static int into_circle(const struct serial *s, int rank)
+/* A rank of the cycle that RANK waits for, or the last of its chain. */
+static int enter_cycle(const struct serial *s, int rank)
 {
 	for (int i = 0; i < s->check->program->nranks; i++) {
 		const int next = waits_for(s, rank);
@@ -188,7 +187,7 @@ static int into_circle(const struct serial *s, int rank)
 
 static bb_status report_stuck(const struct serial *s, int rank)
 {
-	const int first = into_circle(s, rank);
+	const int first = enter_cycle(s, rank);
 	struct bb_strbuf text = {0};
 	int links = 0, next = first;
 
@@ -206,7 +205,7 @@ static bb_status report_stuck(const struct serial *s, int rank)
 			bb_strbuf_addf(&text, "rank %d", next);
 	} while (++links < LINKS && next != NOBODY && next != first && s->actors[next].stuck);
 	if (next != NOBODY && !s->actors[next].stuck)
-		bb_strbuf_add(&text, ", which has done all it had to");
+		bb_strbuf_add(&text, ", which has done all its operations");
 	(void)bb_fail(s->check->error, BB_EINTERNAL, "never ends: %s%s", bb_strbuf_text(&text),
 		      next != first && links == LINKS ? "; …" : "");
 	bb_strbuf_free(&text);
@@ -215,7 +214,7 @@ static bb_status report_stuck(const struct serial *s, int rank)
 
 /* ---- all ranks ----------------------------------------------------------------------- */
 
-/* RANK goes on until it has to wait, or is in the row of those that can go on. */
+/* RANK continues until it waits, or is ready again. */
 static bb_status advance(struct serial *s, int rank)
 {
 	struct actor *a = &s->actors[rank];
@@ -230,7 +229,7 @@ static bb_status advance(struct serial *s, int rank)
 		case BB_ACT_RECV:
 		case BB_ACT_RECV_ANY:
 			return receive(s, rank);
-		default: /* waits come after what they wait for */
+		default: /* a wait comes after its record */
 			break;
 		}
 	}

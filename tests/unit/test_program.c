@@ -61,19 +61,19 @@ static void test_ranges(void **state)
 	script_open(&s, 2);
 	script_compute(&s, 1, 0, 1);
 	script_compute(&s, 1, -1, 1);
-	FAILS(&s, "rank 1, operation 1 (compute 1)", "queue -1 is none of 0 to 0");
+	FAILS(&s, "rank 1, operation 1 (compute 1)", "queue -1 is not within 0 to 0");
 
 	script_open(&s, 2);
 	script_compute(&s, 0, 0, -1);
-	FAILS(&s, "rank 0, operation 0", "it cannot take -1 s");
+	FAILS(&s, "rank 0, operation 0", "its cost is impossible: -1 s");
 
 	script_open(&s, 2);
 	script_send(&s, 0, 0, 0, 2, 1);
-	FAILS(&s, "(send 0)", "peer 2 is no rank of 2");
+	FAILS(&s, "(send 0)", "peer 2 is not one of the 2 ranks");
 
 	script_open(&s, 2);
 	script_recv(&s, 0, 0, 0, 0, 1);
-	FAILS(&s, "(receive 0)", "the rank itself is its peer");
+	FAILS(&s, "(receive 0)", "its peer is the rank itself");
 
 	script_open(&s, 2);
 	script_recv(&s, 0, 0, 8, 1, 1);
@@ -148,7 +148,7 @@ static void test_groups(void **state)
 	open_groups(&s);
 	s.sizes[1] = 1;
 	script_all_reduce(&s, 1, 0, 1, 1);
-	FAILS(&s, "(all_reduce 0)", "the rank is no member of group 1");
+	FAILS(&s, "(all_reduce 0)", "the rank is not a member of group 1");
 
 	open_groups(&s);
 	script_all_reduce(&s, 0, 0, 1, 1);
@@ -163,17 +163,17 @@ static void test_collectives(void **state)
 	script_open(&s, 2);
 	script_all_reduce(&s, 0, 0, 0, 4);
 	script_all_reduce(&s, 1, 0, 0, 5);
-	FAILS(&s, "it meets, but is not like, operation 0 (all_reduce 0) of rank");
+	FAILS(&s, "it does not match operation 0 (all_reduce 0) of rank");
 
 	script_open(&s, 2);
 	script_all_reduce(&s, 0, 0, 0, 4);
 	s.operations[0][0].op = BB_BAND;
-	FAILS(&s, "its op does not take its datatype");
+	FAILS(&s, "its operator does not accept its datatype");
 
 	script_open(&s, 2);
 	script_all_reduce(&s, 0, 0, 0, 4);
 	s.operations[0][0].root = 2;
-	FAILS(&s, "root 2 is none of the 2 members");
+	FAILS(&s, "root 2 is not one of the 2 members");
 
 	script_open(&s, 3);
 	script_all_reduce(&s, 0, 0, 0, 4);
@@ -215,7 +215,7 @@ static void test_messages(void **state)
 	script_open(&s, 2);
 	script_send(&s, 0, 0, 0, 1, 4);
 	script_recv(&s, 1, 0, 0, 0, 5);
-	FAILS(&s, "rank 1, operation 0 (receive 0)", "its length is not that of operation 0");
+	FAILS(&s, "rank 1, operation 0 (receive 0)", "its length differs from that of operation 0");
 
 	script_open(&s, 2); /* a missing receive */
 	script_send(&s, 0, 0, 0, 1, 4);
@@ -277,14 +277,14 @@ static void test_posted_together(void **state)
 	script_recv(&s, 0, 0, 0, 1, 4);
 	script_recv(&s, 0, 0, 1, 2, 4);
 	s.operations[0][1].together = true;
-	FAILS(&s, "operation 1 (receive 1)", "posted together with what is no receive of lane 1");
+	FAILS(&s, "operation 1 (receive 1)", "posted together with an operation that is not a receive of lane 1");
 
 	script_open(&s, 3);
 	script_recv(&s, 0, 0, 0, 1, 4);
 	script_compute(&s, 0, 0, 1);
 	script_recv(&s, 0, 0, 0, 2, 4);
 	s.operations[0][2].together = true;
-	FAILS(&s, "posted together with what is no receive of lane 0");
+	FAILS(&s, "posted together with an operation that is not a receive of lane 0");
 
 	script_open(&s, 3);
 	script_recv(&s, 0, 0, 0, 1, 4);
@@ -343,7 +343,7 @@ static void test_answers(void **state)
 
 	open_server(&s);
 	s.operations[0][3].answers = 1;
-	FAILS(&s, "answers operation 1, which receives from no any");
+	FAILS(&s, "answers operation 1, which does not receive from any");
 
 	open_server(&s); /* nothing orders the queues */
 	s.program.queues = 2;
@@ -356,7 +356,7 @@ static void test_answers(void **state)
 
 	open_server(&s);
 	s.operations[0][1].count = 3;
-	FAILS(&s, "its length is not that of operation 1 (send 1) of rank 0");
+	FAILS(&s, "its length differs from that of operation 1 (send 1) of rank 0");
 }
 
 static void test_answers_across_queues(void **state)
