@@ -366,11 +366,6 @@ static void add_errors(const struct bb_point *first, size_t n, struct bb_strbuf 
 	free(errors);
 }
 
-void bb_calibration_sum_up(const struct bb_calibration *c, struct bb_strbuf *out)
-{
-	add_errors(c->points, c->n, out);
-}
-
 /* The tables of the records' own run print means. */
 static void add_fitted(const struct bb_calibration *c, struct bb_strbuf *out)
 {
@@ -384,12 +379,12 @@ static void add_fitted(const struct bb_calibration *c, struct bb_strbuf *out)
 		bb_strbuf_addf(out, "; fitted to medians, %zu to the only sample", c->n - medians);
 }
 
-void bb_calibration_tell(const struct bb_calibration *c, struct bb_strbuf *out)
+void bb_calibration_describe(const struct bb_calibration *c, struct bb_strbuf *out)
 {
 	const struct bb_cost_model *m = &c->model;
 
 	bb_strbuf_addf(out, "# Calibration: ");
-	bb_calibration_sum_up(c, out);
+	add_errors(c->points, c->n, out);
 	add_fitted(c, out);
 	if (c->others > 0)
 		bb_strbuf_addf(out, "; %zu results are none of schedules", c->others);

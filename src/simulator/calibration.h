@@ -40,9 +40,8 @@ const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
 size_t bb_calibration_chunk(const struct bb_calibration *c, const struct bb_algorithm *schedule,
 			    const struct bb_shape *shape, size_t element);
 
-/* "from 34 results, off by 4.1% (median), each size from its neighbours by 3.9%" */
-void bb_calibration_sum_up(const struct bb_calibration *c, struct bb_strbuf *out);
-/* The same of each series, in lines that begin with "# ". */
-void bb_calibration_tell(const struct bb_calibration *c, struct bb_strbuf *out);
+/* Append what was fitted and how well, in all and for each series, in lines that begin with "# ".
+ */
+void bb_calibration_describe(const struct bb_calibration *c, struct bb_strbuf *out);
 
 #endif

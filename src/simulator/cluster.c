@@ -205,7 +205,7 @@ static bb_status build(struct bb_cluster *c, const struct asked *asked, bb_topol
 		c->nodes = asked->nodes;
 	if (c->nodes == 0)
 		c->nodes = c->node->nodes;
-	BB_TRY(st, bb_cluster_look(c, error), out);
+	BB_TRY(st, bb_cluster_derive(c, error), out);
 	c->gpu_rate = f[BB_FIGURE_GPU_RATE] * f[BB_FIGURE_GPU_EFFICIENCY];
 	c->nic_rate = f[BB_FIGURE_NIC_RATE] * f[BB_FIGURE_NIC_EFFICIENCY];
 	st = make_pairs(c, error);

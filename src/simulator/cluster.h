@@ -1,10 +1,10 @@
 /*
- * cluster.h - a cluster that is not here: machines that are alike, what joins them, and the figures
- * that a model of it goes by, each with its source.
+ * cluster.h - a modelled cluster: identical machines, the network between them, and the figures of
+ * the model.
  *
- * What a machine is made of comes from topology.h; what that does not know (latencies,
- * efficiencies, the network's shape) from clusters.txt or the user's file. Ranks are numbered node
- * by node, in a node by GPU; a machine without GPUs is one rank.
+ * The machine is a topology (topology.h); latencies, efficiencies and the shape of the network come
+ * from clusters.txt, which gives the source of each figure, or from the user's file. Ranks are
+ * numbered node by node, within a node by GPU; a machine without GPUs is one rank.
  */
 #ifndef BB_SIMULATOR_CLUSTER_H
 #define BB_SIMULATOR_CLUSTER_H
@@ -16,24 +16,24 @@
 
 /* Rates are in bytes per second, times in seconds, efficiencies fractions. */
 enum bb_figure {
-	BB_FIGURE_GPU_RATE,         /* what a GPU sends, and receives, within the node at once */
-	BB_FIGURE_NIC_RATE,         /* one rail of one node, each way */
-	BB_FIGURE_GPU_EFFICIENCY,   /* what of GPU_RATE a collective reaches */
+	BB_FIGURE_GPU_RATE,         /* of a GPU within the node, each way at once */
+	BB_FIGURE_NIC_RATE,         /* of one rail of a node, each way */
+	BB_FIGURE_GPU_EFFICIENCY,   /* share of GPU_RATE that a collective reaches */
 	BB_FIGURE_NIC_EFFICIENCY,   /* of NIC_RATE */
 	BB_FIGURE_GPU_LATENCY,      /* a message over NVLink */
 	BB_FIGURE_PCIE_LATENCY,     /* a message over PCIe within the node */
 	BB_FIGURE_NET_LATENCY,      /* a message to another node, one switch included */
-	BB_FIGURE_SWITCH_LATENCY,   /* each further switch */
+	BB_FIGURE_SWITCH_LATENCY,   /* of each further switch */
 	BB_FIGURE_MESSAGE_OVERHEAD, /* what each message takes of the way out and in, beside its
 				       bytes */
-	BB_FIGURE_LEAF_NODES,       /* nodes whose NICs of a rail meet in one leaf switch */
+	BB_FIGURE_LEAF_NODES,       /* nodes whose NICs of a rail share one leaf switch */
 	BB_FIGURE_LEAF_TAPER,       /* a leaf's rate down, over its rate up */
 	BB_FIGURE_POD_NODES,        /* nodes below one set of spine switches */
 	BB_FIGURE_POD_TAPER,        /* a pod's rate down, over its rate up */
-	/* Of the model of NCCL (backends/sim/nccl_model.h). */
-	BB_FIGURE_NCCL_NIC_LATENCY, /* what the network's plug-in adds to each hop */
-	BB_FIGURE_NCCL_TREE_FILL,   /* of the pipeline of NVLSTree, for each level of nodes */
-	BB_FIGURE_NCCL_ISSUE,       /* no operation follows another sooner */
+	/* Of the model of NCCL (nccl_model.h). */
+	BB_FIGURE_NCCL_NIC_LATENCY, /* added to each hop by the network plug-in */
+	BB_FIGURE_NCCL_TREE_FILL,   /* to fill the pipeline of NVLSTree, for each level of nodes */
+	BB_FIGURE_NCCL_ISSUE,       /* least time between two operations */
 	BB_FIGURES
 };
 
@@ -68,7 +68,7 @@ struct bb_cluster {
 	int ranks;  /* of all nodes */
 	int domain; /* nodes that share NVSwitches, >= 1; the last domain may be smaller */
 	enum bb_inside inside;
-	int rails;                   /* ways out of a node; 0: a node alone */
+	int rails;                   /* of a node; 0: it has none */
 	int rail_of[BB_MOST_GPUS];   /* of each GPU */
 	int rail_gpus[BB_MOST_GPUS]; /* GPUs that share a rail */
 	double gpu_rate, nic_rate;   /* with their efficiencies */
@@ -76,12 +76,12 @@ struct bb_cluster {
 	struct bb_cluster_way *pairs; /* [from * gpus + to] of one node */
 };
 
-/* Makes a topology of the LENGTH bytes of a file called NAME. *T is to be freed. */
+/* Parses LENGTH bytes of a file called NAME. The caller frees *T. */
 typedef bb_status bb_topology_parser(const char *text, size_t length, const char *name,
 				     struct bb_topology **t, struct bb_error *error);
 
-/* What the shared object exports that can, as `bb_plugin_topology`: it needs a library for XML that
-   nothing else does. */
+/* What the shared object with the XML reader exports, as `bb_plugin_topology`: it alone needs an
+   XML library. */
 #define BB_READER_SYMBOL "bb_plugin_topology"
 #define BB_READER_ABI 2u
 struct bb_topology_reader {
@@ -91,18 +91,19 @@ struct bb_topology_reader {
 extern const struct bb_topology_reader bb_plugin_topology;
 
 /*
- * The cluster that TEXT asks for: NAME[:NODES], NAME a known system or a file of figures or of a
- * topology, which PARSE reads (NULL: this program cannot). Without NODES as many as the file says,
- * or share NVSwitches. BB_EUSAGE naming what is wrong. *CLUSTER is to be freed.
+ * Open the cluster TEXT, as --cluster has it: NAME[:NODES], where NAME is a known system, a file of
+ * figures, or a file of a topology, which PARSE reads (NULL: BB_EUNSUPPORTED). Without NODES: as
+ * many as the file says, else as share NVSwitches. BB_EUSAGE names what is wrong. The caller frees
+ * *CLUSTER.
  */
 BB_MUST bb_status bb_cluster_open(const char *text, bb_topology_parser *parse,
 				  struct bb_cluster **cluster, struct bb_error *error);
 void bb_cluster_free(struct bb_cluster *cluster); /* NULL: nothing */
 
 /*
- * One of which no more is known (node is empty) than the two links of each rank: INSIDE, to every
- * other one of its node, of RANKS, at most BB_MOST_GPUS; and BETWEEN, a rail of its own. *CLUSTER
- * is to be freed; NULL with BB_EINTERNAL without memory.
+ * A cluster of NODES nodes of RANKS ranks (at most BB_MOST_GPUS) that is known by two links of each
+ * rank only: INSIDE, to every other rank of its node, and BETWEEN, its own rail. Its node is empty.
+ * The caller frees *CLUSTER. BB_EINTERNAL with *CLUSTER NULL: out of memory.
  */
 struct bb_cluster_link {
 	double rate, latency;
@@ -112,11 +113,11 @@ BB_MUST bb_status bb_cluster_of_links(struct bb_cluster **cluster, int nodes, in
 				      const struct bb_cluster_link *between,
 				      struct bb_error *error);
 
-/* ---- ways between two ranks ------------------------------------------------------------- */
+/* ---- routes between two ranks ----------------------------------------------------------- */
 
 const char *bb_cluster_path_name(enum bb_cluster_path path); /* "leaf" */
 
-/* From rank FROM to rank TO. */
+/* The route from rank FROM to rank TO. */
 struct bb_cluster_way bb_cluster_way(const struct bb_cluster *c, int from, int to);
 
 static inline int bb_cluster_node(const struct bb_cluster *c, int rank)

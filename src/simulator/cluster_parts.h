@@ -16,7 +16,7 @@ struct bb_figure_text {
 
 #define BB_FIGURE_LINE BB_SETTING_LINE
 
-/* What a file says beside figures; empty or 0 where it does not. */
+/* Settings of a file other than figures; empty or 0 where it has none. */
 struct bb_figure_head {
 	char system[BB_TEXT], topology[BB_FIGURE_LINE];
 	int nodes;
@@ -26,20 +26,20 @@ struct bb_figure_head {
 extern const char bb_cluster_data[];
 
 /*
- * Figures of TEXT into FIGURES (NULL: not wanted), the rest into HEAD (NULL: it may not be there).
- * BB_EUSAGE names the line that is wrong.
+ * Read figures of TEXT into FIGURES (NULL: skip them), other settings into HEAD (NULL: they are
+ * errors). BB_EUSAGE names the line that is wrong.
  */
 BB_MUST bb_status bb_figures_read(const struct bb_figure_text *text, double *figures,
 				  struct bb_figure_head *head, struct bb_error *error);
 
-/* Can a cluster have these figures together? NAME is for the error. */
+/* BB_EUSAGE where FIGURES contradict each other; NAME is for the error. */
 BB_MUST bb_status bb_figures_check(const char *name, const double *figures, struct bb_error *error);
 
-/* From the machine: ranks of a node, what joins them, rails; and both rates where FIGURES has none
-   yet. BB_EUNSUPPORTED: it does not say enough. */
-BB_MUST bb_status bb_cluster_look(struct bb_cluster *c, struct bb_error *error);
+/* Derive from c->node the ranks of a node, the links between them and the rails; and both rates
+   where c->figures has none. BB_EUNSUPPORTED: the topology lacks a rate. */
+BB_MUST bb_status bb_cluster_derive(struct bb_cluster *c, struct bb_error *error);
 
-/* Between GPUs A and B over PCIe, bytes per second; 0 unknown. */
+/* The rate between GPUs A and B over PCIe, bytes per second; 0 unknown. */
 double bb_cluster_pcie_rate(const struct bb_topology *t, int a, int b);
 
 #endif

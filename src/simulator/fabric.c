@@ -35,56 +35,58 @@ int bb_fabric_rail(const struct bb_fabric *f, int rank)
 	return rail;
 }
 
-/* ---- ways ----------------------------------------------------------------------------- */
+/* ---- routes ----------------------------------------------------------------------------- */
 
-static struct bb_fabric_way way_outside(const struct bb_fabric *f, int from, int to, int a, int b)
+static struct bb_fabric_route route_outside(const struct bb_fabric *f, int from, int to, int a,
+					    int b)
 {
-	struct bb_fabric_way way = {.outside = true,
-				    .out_rail = bb_fabric_rail(f, from),
-				    .in_rail = bb_fabric_rail(f, to),
-				    .second_per_byte = f->rail_second_per_byte,
-				    .levels = BB_LEVEL_LEAF};
+	struct bb_fabric_route route = {.outside = true,
+					.out_rail = bb_fabric_rail(f, from),
+					.in_rail = bb_fabric_rail(f, to),
+					.second_per_byte = f->rail_second_per_byte,
+					.levels = BB_LEVEL_LEAF};
 	int hops = 0;
 
 	if (a / f->pod != b / f->pod)
 		hops = 2;
-	else if (a / f->leaf != b / f->leaf || way.out_rail != way.in_rail)
+	else if (a / f->leaf != b / f->leaf || route.out_rail != route.in_rail)
 		hops = 1;
-	way.levels = (enum bb_fabric_level)(BB_LEVEL_LEAF + hops);
-	way.latency = f->latency[hops];
+	route.levels = (enum bb_fabric_level)(BB_LEVEL_LEAF + hops);
+	route.latency = f->latency[hops];
 	if (f->nflaws > 0) {
-		const double out = flaw_of(f, a, way.out_rail), in = flaw_of(f, b, way.in_rail);
+		const double out = flaw_of(f, a, route.out_rail), in = flaw_of(f, b, route.in_rail);
 
-		way.second_per_byte *= out > in ? out : in;
+		route.second_per_byte *= out > in ? out : in;
 	}
-	return way;
+	return route;
 }
 
-static struct bb_fabric_way way_inside(const struct bb_fabric *f, int from, int to, int a, int b)
+static struct bb_fabric_route route_inside(const struct bb_fabric *f, int from, int to, int a,
+					   int b)
 {
 	const struct bb_fabric_pair *pair;
-	struct bb_fabric_way way = {.second_per_byte = f->domain_second_per_byte,
-				    .latency = f->domain_latency};
+	struct bb_fabric_route route = {.second_per_byte = f->domain_second_per_byte,
+					.latency = f->domain_latency};
 
 	if (a == b) {
 		pair = &f->pairs[(from - a * f->per_node) * f->per_node + to - b * f->per_node];
-		way.second_per_byte = pair->second_per_byte;
-		way.latency = pair->latency;
+		route.second_per_byte = pair->second_per_byte;
+		route.latency = pair->latency;
 	}
 	if (f->nflaws > 0) {
 		const double out = flaw_of(f, a, -1), in = flaw_of(f, b, -1);
 
-		way.second_per_byte *= out > in ? out : in;
+		route.second_per_byte *= out > in ? out : in;
 	}
-	return way;
+	return route;
 }
 
-struct bb_fabric_way bb_fabric_way(const struct bb_fabric *f, int from, int to)
+struct bb_fabric_route bb_fabric_route(const struct bb_fabric *f, int from, int to)
 {
 	const int a = from / f->per_node, b = to / f->per_node;
 	const bool inside = a == b || a / f->domain == b / f->domain;
 
-	return (inside ? way_inside : way_outside)(f, from, to, a, b);
+	return (inside ? route_inside : route_outside)(f, from, to, a, b);
 }
 
 /* ---- what is shared ------------------------------------------------------------------- */

@@ -1,16 +1,17 @@
 /*
- * fabric.h - a network in numbers: nodes of ranks, what joins the ranks of a node, and the rails
- * that join the nodes over leaf, spine and core switches. Pure.
+ * fabric.h - the model of a network: nodes of ranks, the links within a node, and the rails that
+ * join the nodes over leaf, spine and core switches. Pure.
  *
- * A rank has two ways out and two ways in: one for what stays within its node (or with the nodes
- * that share its switches), one over its rail. A message takes its way out for OVERHEAD and its
- * bytes, is LATENCY on its way, and takes the way in as long, after what got there before it.
+ * A rank has two output and two input ports: one for its node (and the nodes that share its
+ * NVSwitches), one for its rail. A message occupies its output port for OVERHEAD plus its bytes,
+ * travels for LATENCY, and occupies the input port as long, after the messages that reached it
+ * before.
  *
- * What several ranks share (a rail of a node, the way up from a leaf or a pod) is divided evenly
- * among those that use it in one round of a schedule: who has o of the l bytes that k ranks send
- * over it has them through after min(l, k o) / rate, as if all began at once. Messages of a
- * program, which has no rounds, divide it evenly from moment to moment. Switches spread what goes
- * up ideally, so that a network with as many links up as down shares nothing.
+ * Links that several ranks share (a rail of a node, the uplinks of a leaf or a pod) are divided
+ * evenly among their users in one round of a schedule: a rank that sends o of the l bytes of k
+ * ranks is through after min(l, k o) / rate, as if all began at once. Messages of a program, which
+ * has no rounds, divide a link evenly at every moment. Switches spread load over uplinks ideally,
+ * so that a network with as many links up as down shares no uplinks.
  */
 #ifndef BB_SIMULATOR_FABRIC_H
 #define BB_SIMULATOR_FABRIC_H
@@ -24,16 +25,16 @@ struct bb_fabric_pair {
 	double second_per_byte, latency;
 };
 
-/* What is wrong with a node, or a rail of it: FACTOR times as long; 0: lost. */
+/* A fault of a node, or of one of its rails: FACTOR times as long; 0: the rail is lost. */
 struct bb_fabric_flaw {
 	int node;
-	int rail; /* -1: all of the node */
+	int rail; /* -1: the whole node */
 	double factor;
 };
 
 struct bb_fabric {
 	int nodes, per_node; /* ranks are numbered node by node */
-	int domain;          /* nodes joined as the ranks of a node are, by pair {0, 1} */
+	int domain;          /* nodes that share NVSwitches, at least 1 */
 	int leaf, pod;       /* nodes below a leaf of each rail, below a set of spines */
 	int rails;
 	const int *rail_of;                 /* [rank of the node] */
@@ -41,42 +42,42 @@ struct bb_fabric {
 	double domain_second_per_byte, domain_latency;
 	double rail_second_per_byte;
 	double latency[3]; /* through 1, 3, 5 switches */
-	double overhead;   /* seconds of each message on each way out and in */
+	double overhead;   /* seconds of each message on each port, beside its bytes */
 	double leaf_taper, pod_taper;
 	const struct bb_fabric_flaw *flaws;
 	int nflaws;
 };
 
-/* What messages of several ranks share. */
+/* Links that several ranks share. */
 enum bb_fabric_level { BB_LEVEL_RAIL, BB_LEVEL_LEAF, BB_LEVEL_POD, BB_LEVELS };
 
-struct bb_fabric_way {
+struct bb_fabric_route {
 	double second_per_byte, latency;
 	bool outside;                /* over rails */
 	int out_rail, in_rail;       /* outside */
-	enum bb_fabric_level levels; /* that it passes and that are shared: below this one */
+	enum bb_fabric_level levels; /* outside: it passes the shared levels below this one */
 };
 
-/* The rail that RANK uses: its own or, if that is lost, the next of its node that is not. */
+/* The rail that RANK uses: its own or, if that is lost, the node's next one that is not. */
 int bb_fabric_rail(const struct bb_fabric *f, int rank);
 
-/* From rank FROM to another, TO. */
-struct bb_fabric_way bb_fabric_way(const struct bb_fabric *f, int from, int to);
+/* The route from rank FROM to another, TO. */
+struct bb_fabric_route bb_fabric_route(const struct bb_fabric *f, int from, int to);
 
-/* Is anything shared? */
+/* Do several ranks share links of LEVEL, or of any level? */
 bool bb_fabric_shares(const struct bb_fabric *f, enum bb_fabric_level level);
 bool bb_fabric_shares_any(const struct bb_fabric *f);
 
-/* Which of the shared things of LEVEL NODE uses over RAIL, and how many there are. */
+/* The number of the shared link of LEVEL that NODE uses over RAIL, and how many there are. */
 size_t bb_fabric_shared(const struct bb_fabric *f, enum bb_fabric_level level, int node, int rail);
 size_t bb_fabric_shared_count(const struct bb_fabric *f, enum bb_fabric_level level);
-/* Seconds that each byte takes through it, all ranks together. */
+/* Its seconds per byte, for all ranks together. */
 double bb_fabric_shared_second_per_byte(const struct bb_fabric *f, enum bb_fabric_level level,
 					int node, int rail);
 
 /*
- * The least P that divides N so that the ways of ranks 0 … N - 1 among each other repeat every P
- * ranks: from r + P to r + P + d (both mod N) is as from r to r + d. N where there is none.
+ * The least P that divides N such that the routes among ranks 0 … N - 1 repeat every P ranks: the
+ * route from r + P to r + P + d (both mod N) equals that from r to r + d. N where there is none.
  */
 int bb_fabric_period(const struct bb_fabric *f, int n);
 

@@ -257,8 +257,9 @@ static double lost(const struct bb_cluster *cluster, int world, const int *membe
 	return others ? fmax(factor, (here + there) / there) : factor;
 }
 
-void bb_nccl_shape_mar(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
-		       const struct bb_fabric_flaw *flaw, int world, const int *members, int n)
+void bb_nccl_shape_apply_flaw(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
+			      const struct bb_fabric_flaw *flaw, int world, const int *members,
+			      int n)
 {
 	double factor;
 

@@ -22,9 +22,10 @@ bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster
 
 /* The same with FLAW (NULL: none). NCCL uses all rails of its members alike and waits for the
    slowest node: what is wrong with a rail that one of them uses is wrong with all. As in
-   bb_fabric_way, who had a rail that is lost shares the next one with its own, be they members or
+   bb_fabric_route, who had a rail that is lost shares the next one with its own, be they members or
    not: where as many groups use the one as the other, all have half of it. */
-void bb_nccl_shape_mar(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
-		       const struct bb_fabric_flaw *flaw, int world, const int *members, int n);
+void bb_nccl_shape_apply_flaw(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
+			      const struct bb_fabric_flaw *flaw, int world, const int *members,
+			      int n);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * timeline.c - a collective in virtual time. All ranks do round after round; a message is received
- * in the round it was sent in, so that no more than the messages of one round are held.
+ * timeline.c - a collective in virtual time, swept round by round. A message is received in the
+ * round in which it was sent, so only the messages of one round are held.
  */
 #include "simulator/timeline_parts.h"
 #include "core/array.h"
@@ -14,7 +14,7 @@
 struct message {
 	int from;
 	int channel;
-	int port;    /* of those that it may come in by */
+	int port;    /* of the receiver */
 	size_t next; /* to the same rank and not yet received */
 	double head; /* when its first byte comes to the rank */
 	double entry;
@@ -35,12 +35,12 @@ struct receipt {
 	int channel;
 };
 
-/* What comes to a rank in this round: numbers of messages, in the order in which they are sent. */
+/* Messages to a rank in this round, by number, in the order in which they are sent. */
 struct inbox {
 	size_t first, last;
 };
 
-/* When what was sent last over the link of a pair has left. */
+/* When the last message has left over the link of a pair. */
 struct busy {
 	uint64_t pair; /* source * nranks + destination */
 	double until;  /* 0: an empty place */
@@ -53,10 +53,10 @@ struct sweep {
 	double element;
 	uint64_t drawn; /* for this call */
 	double *times;
-	double *taken;            /* [rank]: when the last of what it sent has been received */
-	double *out, *in;         /* [2 * rank + outside], with ports: when the way is free again */
+	double *taken;            /* [rank]: when the last of its messages was received */
+	double *out, *in;         /* [2 * rank + outside]: when the port is free again */
 	struct bb_loads *loads;   /* NULL: nothing is shared */
-	struct sending *sendings; /* of this round, where something is shared */
+	struct sending *sendings; /* of this round, on shared links */
 	size_t nsendings, sending_room;
 	struct bb_role *roles;
 	size_t round;
@@ -66,7 +66,7 @@ struct sweep {
 	struct receipt *receipts; /* in the order of ranks, of each in the order of its steps */
 	size_t nreceipts, room;
 	struct busy *busy;   /* a hash table */
-	size_t places, used; /* a power of two; of them not empty */
+	size_t places, used; /* a power of two; places that are not empty */
 };
 
 /* ---- links --------------------------------------------------------------------------- */
@@ -80,13 +80,13 @@ static struct busy *place_of(struct busy *table, size_t places, uint64_t pair)
 	return &table[at];
 }
 
-/* Is the link still in use? What enters it later than it was left has nothing to wait for. */
+/* Is the link still in use? A message that enters it after the last one left need not wait. */
 static bool matters(const struct sweep *s, const struct busy *b)
 {
 	return b->until > s->times[b->pair / (uint64_t)s->shape->nranks];
 }
 
-/* Room for more links, without those that are free by now. */
+/* Make room for more links; drop those that are free by now. */
 static bb_status make_places(struct sweep *s)
 {
 	size_t alive = 0, places = 64;
@@ -109,8 +109,7 @@ static bb_status make_places(struct sweep *s)
 	return BB_OK;
 }
 
-/* A message of RANK to PEER that takes ENTRY to leave by PORT, and leaves as soon as it can: *START
-   = when it does. */
+/* A message of RANK to PEER that takes ENTRY to leave by PORT; *START = when it begins to leave. */
 static bb_status leave(struct sweep *s, int rank, int peer, int port, double entry, double *start)
 {
 	const uint64_t pair = (uint64_t)rank * (uint64_t)s->shape->nranks + (uint64_t)peer;
@@ -137,7 +136,7 @@ static bb_status leave(struct sweep *s, int rank, int peer, int port, double ent
 	return BB_OK;
 }
 
-/* With ports: what comes to RANK in this round comes in, in the order in which it gets there. */
+/* With ports: the messages to RANK enter its ports in the order in which they reach them. */
 static void come_in(struct sweep *s, int rank)
 {
 	const struct inbox *box = &s->inboxes[rank];
@@ -155,8 +154,8 @@ static void come_in(struct sweep *s, int rank)
 
 /* ---- steps --------------------------------------------------------------------------- */
 
-/* Does A come in by a port of TO before B does? At the same time who sends the shorter way round
-   comes first, so that ranks that are alike stay alike. */
+/* Does A enter a port of TO before B does? At equal times the sender that is nearer around the ring
+   comes first, so that ranks related by a shift stay so. */
 static bool precedes(const struct sweep *s, int to, const struct message *a,
 		     const struct message *b)
 {
@@ -167,7 +166,7 @@ static bool precedes(const struct sweep *s, int to, const struct message *a,
 	return (to - a->from + n) % n < (to - b->from + n) % n;
 }
 
-/* Insert the message to TO that was added last before those of BOX that it precedes. */
+/* Insert the last added message, to TO, before those of BOX that it precedes. */
 static void line_up(struct sweep *s, int to, struct inbox *box)
 {
 	const size_t mine = s->nmessages - 1;
@@ -228,38 +227,38 @@ static double message_factor(const struct sweep *s, uint64_t pair, int channel)
 static bb_status send(struct sweep *s, const struct sending *m)
 {
 	const uint64_t pair = (uint64_t)m->from * (uint64_t)s->shape->nranks + (uint64_t)m->to;
-	const struct bb_fabric_way way = bb_link_way(s->links, m->from, m->to);
+	const struct bb_fabric_route route = bb_link_route(s->links, m->from, m->to);
 	const double second_per_byte =
-		s->loads ? bb_loads_second_per_byte(s->loads, m->from, m->to, &way)
-			 : way.second_per_byte;
-	const double entry = bb_way_entry(s->links, second_per_byte, m->bytes);
+		s->loads ? bb_loads_second_per_byte(s->loads, m->from, m->to, &route)
+			 : route.second_per_byte;
+	const double entry = bb_route_entry(s->links, second_per_byte, m->bytes);
 	const double factor = message_factor(s, pair, m->channel);
 	double start;
 
-	if (leave(s, m->from, m->to, way.outside, entry * factor, &start) != BB_OK)
+	if (leave(s, m->from, m->to, route.outside, entry * factor, &start) != BB_OK)
 		return BB_EINTERNAL;
 	return put(s, m->to,
 		   (struct message){
 			   .from = m->from,
 			   .channel = m->channel,
-			   .port = way.outside,
+			   .port = route.outside,
 			   .next = NONE,
-			   .head = start + way.latency * factor,
+			   .head = start + route.latency * factor,
 			   .entry = entry * factor,
-			   .arrival = start + (entry + way.latency) * factor,
+			   .arrival = start + (entry + route.latency) * factor,
 		   });
 }
 
 /* Until all messages of the round are known. */
 static bb_status hold_back(struct sweep *s, const struct sending *sending)
 {
-	const struct bb_fabric_way way = bb_link_way(s->links, sending->from, sending->to);
+	const struct bb_fabric_route route = bb_link_route(s->links, sending->from, sending->to);
 	struct sending *new = BB_ARRAY_ADD(s->sendings, s->nsendings, s->sending_room);
 
 	if (!new)
 		return BB_EINTERNAL;
 	*new = *sending;
-	bb_loads_add(s->loads, sending->from, sending->to, &way, sending->bytes);
+	bb_loads_add(s->loads, sending->from, sending->to, &route, sending->bytes);
 	return BB_OK;
 }
 
@@ -271,9 +270,9 @@ static bb_status send_held_back(struct sweep *s)
 		status = send(s, &s->sendings[i]);
 	for (size_t i = 0; i < s->nsendings; i++) {
 		const struct sending *m = &s->sendings[i];
-		const struct bb_fabric_way way = bb_link_way(s->links, m->from, m->to);
+		const struct bb_fabric_route route = bb_link_route(s->links, m->from, m->to);
 
-		bb_loads_drop(s->loads, m->from, m->to, &way);
+		bb_loads_drop(s->loads, m->from, m->to, &route);
 	}
 	s->nsendings = 0;
 	return status;
@@ -348,7 +347,7 @@ static bb_status sweep(struct sweep *s)
 		if (s->loads && send_held_back(s) != BB_OK)
 			return BB_EINTERNAL;
 		finish_round(s);
-		if (!bb_goes_on(s->links, s->schedule, s->round, s->roles[0].rounds, n))
+		if (!bb_pace_allows(s->links, s->schedule, s->round, s->roles[0].rounds, n))
 			return BB_ETIMEOUT;
 	}
 	for (int rank = 0; rank < n; rank++)
@@ -394,9 +393,9 @@ static bb_status sweep_all(const struct bb_link_model *links, const struct bb_al
 	return status;
 }
 
-/* ---- which way ------------------------------------------------------------------------ */
+/* ---- choice of an evaluator -------------------------------------------------------------- */
 
-#define SWEEP_MOST 4e6 /* rounds of all ranks: a sweep, where alike would be off by an element */
+#define SWEEP_MOST 4e6 /* rounds times ranks that are swept where alike would round parts up */
 
 const char *bb_evaluator_name(enum bb_evaluator evaluator, const struct bb_link_model *links)
 {
@@ -414,7 +413,7 @@ enum bb_evaluator bb_timeline_evaluator(const struct bb_link_model *links,
 	bool alike = schedule->flags & BB_SHIFT_INVARIANT && links->noise == 0 && !shape->matrix;
 	struct bb_role role;
 
-	if (alike && bb_alike_shape(schedule, shape).count != shape->count) {
+	if (alike && bb_timeline_alike_shape(schedule, shape).count != shape->count) {
 		schedule->prepare(shape, 0, &role);
 		alike = (double)role.rounds * shape->nranks > SWEEP_MOST;
 	}

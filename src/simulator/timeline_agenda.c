@@ -24,52 +24,52 @@ void bb_agenda_close(struct bb_agenda *a)
 	free(a->place);
 }
 
-static bool is_before(const struct bb_agenda *a, int one, int other)
+static bool is_before(const struct bb_agenda *a, int item, int other)
 {
-	const double x = a->time[one], y = a->time[other];
+	const double x = a->time[item], y = a->time[other];
 
-	return x < y || (x == y && one < other);
+	return x < y || (x == y && item < other);
 }
 
-static void put(struct bb_agenda *a, int at, int one)
+static void put(struct bb_agenda *a, int at, int item)
 {
-	a->heap[at] = one;
-	a->place[one] = at;
+	a->heap[at] = item;
+	a->place[item] = at;
 }
 
 /* ONE belongs at AT, or nearer to the top. */
-static void rise(struct bb_agenda *a, int at, int one)
+static void rise(struct bb_agenda *a, int at, int item)
 {
-	for (; at > 0 && is_before(a, one, a->heap[(at - 1) / 2]); at = (at - 1) / 2)
+	for (; at > 0 && is_before(a, item, a->heap[(at - 1) / 2]); at = (at - 1) / 2)
 		put(a, at, a->heap[(at - 1) / 2]);
-	put(a, at, one);
+	put(a, at, item);
 }
 
 /* ONE belongs at AT, or further from the top. */
-static void sink(struct bb_agenda *a, int at, int one)
+static void sink(struct bb_agenda *a, int at, int item)
 {
 	for (;;) {
 		int child = 2 * at + 1;
 
 		if (child + 1 < a->n && is_before(a, a->heap[child + 1], a->heap[child]))
 			child++;
-		if (child >= a->n || !is_before(a, a->heap[child], one))
+		if (child >= a->n || !is_before(a, a->heap[child], item))
 			break;
 		put(a, at, a->heap[child]);
 		at = child;
 	}
-	put(a, at, one);
+	put(a, at, item);
 }
 
-void bb_agenda_set(struct bb_agenda *a, int one, double time)
+void bb_agenda_set(struct bb_agenda *a, int item, double time)
 {
-	const bool later = a->place[one] != NOWHERE && time > a->time[one];
+	const bool later = a->place[item] != NOWHERE && time > a->time[item];
 
-	a->time[one] = time;
+	a->time[item] = time;
 	if (later)
-		sink(a, a->place[one], one);
+		sink(a, a->place[item], item);
 	else
-		rise(a, a->place[one] == NOWHERE ? a->n++ : a->place[one], one);
+		rise(a, a->place[item] == NOWHERE ? a->n++ : a->place[item], item);
 }
 
 int bb_agenda_take(struct bb_agenda *a)

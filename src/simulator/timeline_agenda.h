@@ -1,6 +1,6 @@
 /*
- * timeline_agenda.h - what is ahead of each of several, the soonest first; at the same time of the
- * one with the lowest number.
+ * timeline_agenda.h - a queue of events, at most one for each of several items, earliest first; at
+ * equal times the lowest item first.
  */
 #ifndef BB_SIMULATOR_TIMELINE_AGENDA_H
 #define BB_SIMULATOR_TIMELINE_AGENDA_H
@@ -10,20 +10,19 @@
 #include <stddef.h>
 
 struct bb_agenda {    /* zero-initialise */
-	double *time; /* [one of them], while it is in the heap */
+	double *time; /* [item], while it is in the heap */
 	int *heap;
-	int *place; /* [one of them]: in the heap; -1: nothing is ahead of it */
+	int *place; /* [item]: in the heap; -1: it has no event */
 	int n;      /* in the heap */
 };
 
-/* For COUNT of them, with nothing ahead. BB_EINTERNAL without memory; close it whatever comes
-   back. */
+/* For COUNT items without events. BB_EINTERNAL: out of memory; close it all the same. */
 BB_MUST bb_status bb_agenda_open(struct bb_agenda *agenda, size_t count);
 void bb_agenda_close(struct bb_agenda *agenda);
 
-/* What is ahead of ONE comes at TIME, now or instead of before. */
-void bb_agenda_set(struct bb_agenda *agenda, int one, double time);
-/* Who comes first of those that there are; it is taken off. */
+/* The event of ITEM comes at TIME; it replaces one that was set before. */
+void bb_agenda_set(struct bb_agenda *agenda, int item, double time);
+/* Remove the earliest event, of which there is one; returns its item. */
 int bb_agenda_take(struct bb_agenda *agenda);
 
 #endif

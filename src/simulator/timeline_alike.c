@@ -1,22 +1,22 @@
 /*
  * timeline_alike.c - a collective in virtual time whose ranks do the same but for a shift: what
- * rank 0 does in a round, all do, so that a round is a few passes over arrays of ranks. Where the
- * ways between ranks repeat, ranks a period apart are always at the same point: only the first
- * period is played.
+ * rank 0 does in a round, all do, so a round is a few passes over arrays of ranks. Where the routes
+ * between ranks repeat, ranks a period apart are always at the same point, and only the first
+ * period is evaluated.
  */
 #include "simulator/timeline_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LANES (2 * BB_MAX_STEPS) /* whose ways are kept; with links of pairs: of all */
+#define LANES (2 * BB_MAX_STEPS) /* lanes that are kept with ports; with links of pairs: all */
 #define LANE_MOST 4194304        /* ranks times lanes that are kept for links of pairs */
 
-/* All messages that go D ranks on. */
+/* All messages to the rank D further. */
 struct lane {
 	int d;
-	double *busy;               /* [rank]: links of pairs: when the one before has left */
-	struct bb_fabric_way *ways; /* [rank] that sends */
+	double *busy;                   /* [rank]: links of pairs: when the one before has left */
+	struct bb_fabric_route *routes; /* [rank] that sends */
 };
 
 /* A message that every rank sends in this round. */
@@ -41,7 +41,7 @@ struct alike {
 	struct message messages[BB_MAX_STEPS];
 	int nmessages;
 	struct bb_loads *loads;
-	/* What entry and head of a round were made for: as long as it is the same they hold. */
+	/* The messages for which entry was computed: it holds as long as they are the same. */
 	struct {
 		int n, d[BB_MAX_STEPS];
 		double bytes[BB_MAX_STEPS];
@@ -55,10 +55,11 @@ static int shifted(const struct alike *a, int rank, int d)
 	return (int)(((int64_t)rank + d) % a->period);
 }
 
-/* ---- what is played -------------------------------------------------------------------- */
+/* ---- shape and period ------------------------------------------------------------------ */
 
-/* Of a call whose count is a rank's, all parts are alike; else they are parts of the whole. */
-struct bb_shape bb_alike_shape(const struct bb_algorithm *schedule, const struct bb_shape *shape)
+/* Only all_reduce, whose count is that of the whole, has parts of different lengths. */
+struct bb_shape bb_timeline_alike_shape(const struct bb_algorithm *schedule,
+					const struct bb_shape *shape)
 {
 	const struct bb_collective *collective = schedule->collective;
 	struct bb_shape even = *shape;
@@ -83,8 +84,8 @@ static int period_of(const struct bb_link_model *links, int n)
 	return links->members || links->crowd ? n : bb_fabric_period(links->fabric, n);
 }
 
-double bb_alike_work(const struct bb_link_model *links, const struct bb_algorithm *schedule,
-		     const struct bb_shape *shape)
+double bb_timeline_alike_work(const struct bb_link_model *links,
+			      const struct bb_algorithm *schedule, const struct bb_shape *shape)
 {
 	struct bb_role role;
 
@@ -92,7 +93,7 @@ double bb_alike_work(const struct bb_link_model *links, const struct bb_algorith
 	return (double)role.rounds * period_of(links, shape->nranks);
 }
 
-/* The least period of ways and of TIMES. */
+/* The least period of routes and of TIMES. */
 static int find_period(const struct bb_link_model *links, int n, const double *times)
 {
 	const int period = period_of(links, n);
@@ -109,15 +110,15 @@ static bool fill_lane(struct alike *a, struct lane *lane, int d)
 {
 	const size_t n = (size_t)a->period;
 
-	if (!lane->ways)
-		lane->ways = malloc(n * sizeof(*lane->ways));
+	if (!lane->routes)
+		lane->routes = malloc(n * sizeof(*lane->routes));
 	if (!lane->busy && !bb_link_ports(a->links))
 		lane->busy = calloc(n, sizeof(*lane->busy));
-	if (!lane->ways || (!lane->busy && !bb_link_ports(a->links)))
+	if (!lane->routes || (!lane->busy && !bb_link_ports(a->links)))
 		return false;
 	lane->d = d;
 	for (int r = 0; r < a->period; r++)
-		lane->ways[r] = bb_link_way(a->links, r, (r + d) % a->n);
+		lane->routes[r] = bb_link_route(a->links, r, (r + d) % a->n);
 	return true;
 }
 
@@ -129,8 +130,8 @@ static bool is_in_use(const struct alike *a, const struct lane *lane)
 	return false;
 }
 
-/* Where links belong to pairs, a lane is kept for as long as one may have to wait for it; with
-   ports the one that was made first gives way, unless a message of this round has it. */
+/* Where links belong to pairs, all lanes are kept, as a message may have to wait for one; with
+   ports the oldest lane that no message of this round uses is replaced. */
 static bb_status find_lane(struct alike *a, int d, struct lane **lane)
 {
 	int place = a->lane_of[d];
@@ -141,7 +142,7 @@ static bb_status find_lane(struct alike *a, int d, struct lane **lane)
 		do
 			place = a->nlanes++ % a->room;
 		while (is_in_use(a, &a->lanes[place]));
-		if (a->lanes[place].ways)
+		if (a->lanes[place].routes)
 			a->lane_of[a->lanes[place].d] = NONE;
 		a->lane_of[d] = place;
 		if (!fill_lane(a, &a->lanes[place], d))
@@ -169,7 +170,7 @@ static void add_loads(struct alike *a)
 		for (int r = 0; r < a->period; r++) {
 			const struct message *m = &a->messages[i];
 
-			bb_loads_add(a->loads, r, shifted(a, r, m->lane->d), &m->lane->ways[r],
+			bb_loads_add(a->loads, r, shifted(a, r, m->lane->d), &m->lane->routes[r],
 				     m->bytes);
 		}
 }
@@ -180,7 +181,7 @@ static void drop_loads(struct alike *a)
 		for (int r = 0; r < a->period; r++) {
 			const struct message *m = &a->messages[i];
 
-			bb_loads_drop(a->loads, r, shifted(a, r, m->lane->d), &m->lane->ways[r]);
+			bb_loads_drop(a->loads, r, shifted(a, r, m->lane->d), &m->lane->routes[r]);
 		}
 }
 
@@ -198,13 +199,13 @@ static void find_entries(struct alike *a)
 		a->last.d[i] = m->lane->d;
 		a->last.bytes[i] = m->bytes;
 		for (int r = 0; r < a->period; r++) {
-			const struct bb_fabric_way *way = &m->lane->ways[r];
+			const struct bb_fabric_route *route = &m->lane->routes[r];
 			const double second =
-				a->loads ? bb_loads_second_per_byte(a->loads, r,
-								    shifted(a, r, m->lane->d), way)
-					 : way->second_per_byte;
+				a->loads ? bb_loads_second_per_byte(
+						   a->loads, r, shifted(a, r, m->lane->d), route)
+					 : route->second_per_byte;
 
-			m->entry[r] = bb_way_entry(a->links, second, m->bytes);
+			m->entry[r] = bb_route_entry(a->links, second, m->bytes);
 		}
 	}
 	if (a->loads)
@@ -213,14 +214,14 @@ static void find_entries(struct alike *a)
 
 static void send_by_ports(struct alike *a, const struct message *m)
 {
-	const struct bb_fabric_way *ways = m->lane->ways;
+	const struct bb_fabric_route *routes = m->lane->routes;
 
 	for (int r = 0; r < a->period; r++) {
-		double *out = &a->out[2 * r + ways[r].outside];
+		double *out = &a->out[2 * r + routes[r].outside];
 		const double start = a->times[r] > *out ? a->times[r] : *out;
 
 		*out = start + m->entry[r];
-		m->head[r] = start + ways[r].latency;
+		m->head[r] = start + routes[r].latency;
 	}
 }
 
@@ -233,20 +234,20 @@ static void send_by_links(struct alike *a, const struct message *m)
 
 		if (m->entry[r] > 0)
 			busy[r] = start + m->entry[r];
-		m->arrival[r] = start + (m->entry[r] + m->lane->ways[r].latency);
+		m->arrival[r] = start + (m->entry[r] + m->lane->routes[r].latency);
 	}
 }
 
 /* ---- receiving ------------------------------------------------------------------------- */
 
-/* The only message of the round comes in by the ports of all. */
+/* The only message of the round enters the ports of all ranks. */
 static void come_in_alone(struct alike *a, const struct message *m)
 {
-	const struct bb_fabric_way *ways = m->lane->ways;
+	const struct bb_fabric_route *routes = m->lane->routes;
 	int to = m->lane->d % a->period;
 
 	for (int r = 0; r < a->period; r++) {
-		double *in = &a->in[2 * to + ways[r].outside];
+		double *in = &a->in[2 * to + routes[r].outside];
 
 		*in = (*in > m->head[r] ? *in : m->head[r]) + m->entry[r];
 		m->arrival[r] = *in;
@@ -254,8 +255,8 @@ static void come_in_alone(struct alike *a, const struct message *m)
 	}
 }
 
-/* All that comes to RANK, in the order in which it gets there; at the same time who has the shorter
-   way round first. */
+/* The messages to RANK enter its ports in the order in which they reach them, at equal times the
+   sender that is nearer around the ring first. */
 static void come_in(struct alike *a, int rank)
 {
 	int order[BB_MAX_STEPS], from[BB_MAX_STEPS];
@@ -278,14 +279,14 @@ static void come_in(struct alike *a, int rank)
 	for (int k = 0; k < a->nmessages; k++) {
 		const struct message *m = &a->messages[order[k]];
 		const int sender = from[order[k]];
-		double *in = &a->in[2 * rank + m->lane->ways[sender].outside];
+		double *in = &a->in[2 * rank + m->lane->routes[sender].outside];
 
 		*in = (*in > m->head[sender] ? *in : m->head[sender]) + m->entry[sender];
 		m->arrival[sender] = *in;
 	}
 }
 
-/* What every rank receives from the rank PEER on, by M. */
+/* Every rank receives M from the rank PEER further. */
 static void receive(struct alike *a, int peer, const struct message *m)
 {
 	int from = peer % a->period;
@@ -301,7 +302,8 @@ static void receive(struct alike *a, int peer, const struct message *m)
 	}
 }
 
-/* The message of this round that rank 0 gets from PEER by CHANNEL and that is not in TAKEN yet. */
+/* The message of this round to rank 0 from PEER on CHANNEL that is not in *TAKEN yet; added to it.
+ */
 static const struct message *sent_by(const struct alike *a, int peer, int channel, unsigned *taken)
 {
 	const int d = (a->n - peer) % a->n;
@@ -339,7 +341,7 @@ static bb_status receive_all(struct alike *a, const struct bb_step *steps, int n
 	return BB_OK;
 }
 
-static bb_status play_round(struct alike *a, const struct bb_step *steps, int nsteps)
+static bb_status alike_round(struct alike *a, const struct bb_step *steps, int nsteps)
 {
 	const bool ports = bb_link_ports(a->links);
 
@@ -367,7 +369,7 @@ static bb_status play_round(struct alike *a, const struct bb_step *steps, int ns
 	return receive_all(a, steps, nsteps);
 }
 
-static bb_status play(struct alike *a)
+static bb_status alike_evaluate(struct alike *a)
 {
 	struct bb_step steps[BB_MAX_STEPS];
 	struct bb_role role;
@@ -377,8 +379,8 @@ static bb_status play(struct alike *a)
 	a->schedule->prepare(&a->shape, 0, &role);
 	memcpy(a->taken, a->times, (size_t)a->period * sizeof(*a->taken));
 	for (size_t round = 0; round < role.rounds && status == BB_OK; round++) {
-		status = play_round(a, steps, a->schedule->round(&a->shape, &role, round, steps));
-		if (!bb_goes_on(a->links, a->schedule, round, role.rounds, a->period))
+		status = alike_round(a, steps, a->schedule->round(&a->shape, &role, round, steps));
+		if (!bb_pace_allows(a->links, a->schedule, round, role.rounds, a->period))
 			status = BB_ETIMEOUT;
 	}
 	for (int r = 0; r < a->period; r++)
@@ -387,9 +389,9 @@ static bb_status play(struct alike *a)
 	return status;
 }
 
-/* ---- the whole ------------------------------------------------------------------------- */
+/* ---- all rounds ------------------------------------------------------------------------ */
 
-static bool make_room(struct alike *a)
+static bool alike_open(struct alike *a)
 {
 	const size_t n = (size_t)a->period;
 	bool complete;
@@ -416,10 +418,10 @@ static bool make_room(struct alike *a)
 	return complete;
 }
 
-static void let_go(struct alike *a)
+static void alike_close(struct alike *a)
 {
 	for (int i = 0; a->lanes && i < a->room; i++) {
-		free(a->lanes[i].ways);
+		free(a->lanes[i].routes);
 		free(a->lanes[i].busy);
 	}
 	for (int i = 0; i < BB_MAX_STEPS; i++) {
@@ -443,7 +445,7 @@ bb_status bb_timeline_alike(const struct bb_link_model *links, const struct bb_a
 	struct alike a = {
 		.links = links,
 		.schedule = schedule,
-		.shape = bb_alike_shape(schedule, shape),
+		.shape = bb_timeline_alike_shape(schedule, shape),
 		.element = element,
 		.n = shape->nranks,
 		.period = find_period(links, shape->nranks, times),
@@ -452,12 +454,12 @@ bb_status bb_timeline_alike(const struct bb_link_model *links, const struct bb_a
 
 	if (shares)
 		a.loads = bb_loads_open(links, a.n);
-	if (make_room(&a) && (a.loads || !shares)) {
+	if (alike_open(&a) && (a.loads || !shares)) {
 		memcpy(a.times, times, (size_t)a.period * sizeof(*times));
-		status = play(&a);
+		status = alike_evaluate(&a);
 	}
 	for (int r = 0; r < a.n && status == BB_OK; r++)
 		times[r] = a.times[r % a.period];
-	let_go(&a);
+	alike_close(&a);
 	return status;
 }

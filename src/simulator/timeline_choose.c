@@ -1,5 +1,5 @@
 /*
- * timeline_choose.c - the schedule, and the length of its messages, that takes the least time.
+ * timeline_choose.c - the fastest schedule and the fastest length of its messages.
  */
 #include "schedules/parts.h"
 #include "simulator/timeline_parts.h"
@@ -10,19 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SWEEP_MOST 200000 /* rounds of all ranks in one sweep; what takes more is estimated */
-#define ALIKE_MOST 4e6    /* the same of ranks that are alike */
-#define SAMPLE 64         /* ranks that are looked at to estimate */
-#define ROUNDS_MOST 1000  /* rounds that are */
-#define WORSE_MOST 2      /* shorter messages that were no better in a row: even shorter are not */
-#define GAIN 0.01         /* of the time, that shorter messages must save: each costs something */
+#define SWEEP_MOST 200000 /* rounds times ranks of a sweep; more are estimated */
+#define ALIKE_MOST 4e6    /* the same for the evaluator alike */
+#define SAMPLE 64         /* ranks that stand for all in an estimate */
+#define ROUNDS_MOST 1000  /* rounds in an estimate */
+#define WORSE_MOST 2      /* chunks in a row without a gain that end the search */
+#define GAIN 0.01         /* share of the time that a shorter chunk must save, as each costs some */
 
 struct choosing {
-	struct bb_link_model links; /* without noise: that is not known beforehand */
+	struct bb_link_model links; /* without noise, which is not known beforehand */
 	size_t element;
 	double *times;
 	struct bb_error *error;
-	bb_status *failed; /* why a play came to nothing */
+	bb_status *failed; /* status of the last evaluation that failed */
 };
 
 static size_t rounds_of(const struct bb_algorithm *schedule, const struct bb_shape *shape)
@@ -37,11 +37,11 @@ static bool is_long(const struct choosing *c, const struct bb_algorithm *schedul
 		    const struct bb_shape *shape)
 {
 	if (bb_timeline_evaluator(&c->links, schedule, shape) == BB_EVALUATOR_ALIKE)
-		return bb_alike_work(&c->links, schedule, shape) > ALIKE_MOST;
+		return bb_timeline_alike_work(&c->links, schedule, shape) > ALIKE_MOST;
 	return rounds_of(schedule, shape) > SWEEP_MOST / (size_t)shape->nranks;
 }
 
-/* How long a call takes whose ranks all begin at once; < 0: it failed. */
+/* Seconds of a call whose ranks all begin at once; < 0: it failed. */
 static double swept(const struct choosing *c, const struct bb_algorithm *schedule,
 		    const struct bb_shape *shape)
 {
@@ -57,7 +57,7 @@ static double swept(const struct choosing *c, const struct bb_algorithm *schedul
 	return latest;
 }
 
-/* The ranks that stand for all where it is estimated: the first ones, and others evenly spaced. */
+/* Rank I of the sample of N: the first ones, and others evenly spaced. */
 static int sampled(int n, int i)
 {
 	if (n <= SAMPLE || i < SAMPLE / 2)
@@ -65,7 +65,7 @@ static int sampled(int n, int i)
 	return (int)((int64_t)(i - SAMPLE / 2) * n / (SAMPLE / 2));
 }
 
-/* How long what RANK sends in this round takes, as if all of it went out by one way. */
+/* Seconds of what ROLE's rank sends in this round, as if all of it left by one port. */
 static double round_of(const struct choosing *c, const struct bb_algorithm *schedule,
 		       const struct bb_shape *shape, const struct bb_role *role, size_t round)
 {
@@ -74,19 +74,19 @@ static double round_of(const struct choosing *c, const struct bb_algorithm *sche
 	double seconds = 0, latency = 0;
 
 	for (int i = 0; i < n; i++) {
-		struct bb_fabric_way way;
+		struct bb_fabric_route route;
 
 		if (steps[i].kind != BB_SEND)
 			continue;
-		way = bb_link_way(&c->links, role->rank, steps[i].peer);
-		seconds += bb_way_entry(&c->links, way.second_per_byte,
-					(double)steps[i].count * (double)c->element);
-		latency = fmax(latency, way.latency);
+		route = bb_link_route(&c->links, role->rank, steps[i].peer);
+		seconds += bb_route_entry(&c->links, route.second_per_byte,
+					  (double)steps[i].count * (double)c->element);
+		latency = fmax(latency, route.latency);
 	}
 	return seconds + latency;
 }
 
-/* Round after round, each as long as the rank that takes longest. */
+/* The sum over rounds, each as long as the slowest rank of the sample. */
 static double estimated(const struct choosing *c, const struct bb_algorithm *schedule,
 			const struct bb_shape *shape)
 {
@@ -114,7 +114,8 @@ static double time_of(const struct choosing *c, const struct bb_algorithm *sched
 	return (is_long(c, schedule, shape) ? estimated : swept)(c, schedule, shape);
 }
 
-/* Sets shape->chunk to the best of none and of powers of two, longest first. */
+/* Set shape->chunk to the fastest of none and of powers of two, longest first; returns its seconds.
+ */
 static double best_chunk(const struct choosing *c, const struct bb_algorithm *schedule,
 			 struct bb_shape *shape)
 {
@@ -227,20 +228,20 @@ static const struct bb_algorithm *choose(const struct bb_link_model *links,
 	else if (c.times)
 		schedule = cheapest(&c, collective, shape);
 	if (failed == BB_ETIMEOUT)
-		(void)bb_fail(error, failed, "the choice of a schedule was given up");
+		(void)bb_fail(error, failed, "the choice of a schedule was interrupted");
 	else if (!schedule) /* if no other reason is there yet */
 		(void)bb_no_memory(error, "the choice of a schedule");
 	free(c.times);
 	return schedule;
 }
 
-/* ---- once ---------------------------------------------------------------------------- */
+/* ---- the cache ------------------------------------------------------------------------- */
 
 struct bb_chosen {
-	uint64_t members; /* how they lie to each other */
+	uint64_t members; /* their placement, hashed */
 	const struct bb_collective *collective;
-	const struct bb_algorithm *named; /* that was asked for; NULL: the best of all */
-	struct bb_shape shape;            /* with the chunk chosen */
+	const struct bb_algorithm *named; /* as requested; NULL: the fastest */
+	struct bb_shape shape;            /* with the chosen chunk */
 	size_t element;
 	const struct bb_algorithm *schedule;
 };
@@ -253,8 +254,8 @@ static bool is_same(const struct bb_chosen *a, const struct bb_chosen *b)
 	       a->shape.count == b->shape.count;
 }
 
-/* The same for groups whose members lie alike: on nodes as far apart, on the same places of them,
-   with as many others. */
+/* Equal for groups placed alike: on nodes at the same distances, on the same GPUs of them, with as
+   many other users of shared links. */
 static uint64_t place_of_members(const struct bb_link_model *links, int n)
 {
 	const struct bb_fabric *f = links->fabric;
@@ -292,7 +293,7 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 					      struct bb_shape *shape, size_t element,
 					      struct bb_error *error)
 {
-	/* What a matrix says may change. */
+	/* The contents of a matrix may change. */
 	struct bb_choices *kept = shape->matrix ? NULL : links->choices;
 	struct bb_chosen chosen = {
 		.members = place_of_members(links, shape->nranks),

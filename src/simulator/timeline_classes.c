@@ -1,8 +1,8 @@
 /*
- * timeline_classes.c - a collective in virtual time whose ranks deal with the same few partners all
- * the time. Ranks that have always been at the same point are a class, which is played once. When
- * messages that differ come to its ranks it falls apart: so all comes to what playing every rank
- * comes to, bit for bit.
+ * timeline_classes.c - a collective in virtual time whose ranks keep the same few partners. Ranks
+ * that have always been at the same point form a class, which is evaluated once. A class splits
+ * when its ranks receive messages that differ, so the result equals that of evaluating every rank,
+ * bit for bit.
  */
 #include "simulator/timeline_kinds.h"
 #include "core/array.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct message {
-	double head;  /* with ports: when its first byte comes to the rank; else: when it arrives */
+	double head;  /* with ports: when its first byte reaches the port; else: when it arrives */
 	double entry; /* with ports */
 	int turn;     /* among those of this round to the same rank */
 };
@@ -20,15 +20,15 @@ struct rank_class {
 	int kind;
 	int first, size; /* of its members */
 	double time;
-	double out[2], in[2];          /* with ports, by outside: when the way is free again */
-	double busy[BB_SLOTS];         /* else, by link: when the message before has left */
+	double out[2], in[2];          /* by outside: when the port is free again */
+	double busy[BB_SLOTS];         /* by link: when the message before has left */
 	double received[BB_SLOTS];     /* the time after the last message; -INFINITY: none yet */
 	struct message sent[BB_SLOTS]; /* in this round */
-	bool stale;                    /* its sources are to be found again */
-	int nsources[BB_SLOTS];        /* different ends that its members have there */
+	bool stale;                    /* its sources must be found again */
+	int nsources[BB_SLOTS];        /* different ends of its members */
 };
 
-struct play {
+struct classes {
 	const struct bb_link_model *links;
 	const struct bb_algorithm *schedule;
 	const struct bb_shape *shape;
@@ -45,9 +45,9 @@ struct play {
 	struct bb_kinds kinds;
 	struct rank_class *classes;
 	int nclasses, class_room;
-	/* To tell sources apart: [class * BB_SLOTS + slot]. */
+	/* To distinguish sources: [class * BB_SLOTS + slot]. */
 	int *seen, last_seen, *group;
-	/* For a class that falls apart: [group], [group], [member]. */
+	/* For a class that splits: [group], [group], [member]. */
 	int *sizes, *starts, *moved;
 	struct source *sorted; /* [source] */
 };
@@ -57,7 +57,7 @@ struct source {
 	int end;
 };
 
-static const struct bb_kind *kind_of(const struct play *p, const struct rank_class *c)
+static const struct bb_kind *kind_of(const struct classes *p, const struct rank_class *c)
 {
 	return &p->kinds.kinds[c->kind];
 }
@@ -65,7 +65,7 @@ static const struct bb_kind *kind_of(const struct play *p, const struct rank_cla
 /* ---- classes --------------------------------------------------------------------------- */
 
 /* One class of each kind. */
-static bb_status make_classes(struct play *p)
+static bb_status classes_begin(struct classes *p)
 {
 	int first = 0;
 
@@ -96,20 +96,20 @@ static bb_status make_classes(struct play *p)
 	return BB_OK;
 }
 
-static int *sources_of(const struct play *p, const struct rank_class *c, int slot)
+static int *sources_of(const struct classes *p, const struct rank_class *c, int slot)
 {
 	return &p->sources[(size_t)c->first * BB_SLOTS + (size_t)slot * (size_t)c->size];
 }
 
-/* What RANK has at SLOT, by the class that its partner is in now. */
-static int end_of(const struct play *p, int rank, int slot)
+/* The end of RANK at SLOT, by the class that its partner is in now. */
+static int end_of(const struct classes *p, int rank, int slot)
 {
 	const int end = p->ends[rank * BB_SLOTS + slot];
 
 	return p->class_of[end / BB_SLOTS] * BB_SLOTS + end % BB_SLOTS;
 }
 
-static void find_sources(struct play *p, struct rank_class *c)
+static void find_sources(struct classes *p, struct rank_class *c)
 {
 	for (int slot = 0; slot < BB_SLOTS; slot++) {
 		int *sources = sources_of(p, c, slot);
@@ -130,9 +130,9 @@ static void find_sources(struct play *p, struct rank_class *c)
 	c->stale = false;
 }
 
-/* ---- falling apart --------------------------------------------------------------------- */
+/* ---- splitting ------------------------------------------------------------------------- */
 
-static const struct message *message_of(const struct play *p, int end)
+static const struct message *message_of(const struct classes *p, int end)
 {
 	return &p->classes[end / BB_SLOTS].sent[end % BB_SLOTS];
 }
@@ -149,8 +149,8 @@ static int by_message(const void *a, const void *b)
 	return x->turn - y->turn;
 }
 
-/* Does the same come to all of its members at SLOT? */
-static bool is_one(const struct play *p, const struct rank_class *c, int slot)
+/* Do all of its members receive the same at SLOT? */
+static bool is_one(const struct classes *p, const struct rank_class *c, int slot)
 {
 	const int *sources = sources_of(p, c, slot);
 	const struct message *first = message_of(p, sources[0]);
@@ -164,8 +164,8 @@ static bool is_one(const struct play *p, const struct rank_class *c, int slot)
 	return true;
 }
 
-/* Number sources by what comes from them: so many different messages. */
-static int group_sources(struct play *p, const struct rank_class *c, int slot)
+/* Number the sources by their messages; returns the number of different messages. */
+static int group_sources(struct classes *p, const struct rank_class *c, int slot)
 {
 	const int n = c->nsources[slot], *sources = sources_of(p, c, slot);
 	int groups = 0;
@@ -180,9 +180,9 @@ static int group_sources(struct play *p, const struct rank_class *c, int slot)
 	return groups;
 }
 
-/* Line up the members of C by which of GROUPS comes to them at SLOT, the largest group first: that
-   one is returned. SIZES: of all. */
-static int line_up(struct play *p, const struct rank_class *c, int slot, int groups)
+/* Order the members of C by the group of their message at SLOT, the largest group first; returns
+   that group. SIZES holds the size of each. */
+static int line_up(struct classes *p, const struct rank_class *c, int slot, int groups)
 {
 	int *members = &p->members[c->first], largest = 0, at;
 
@@ -202,9 +202,9 @@ static int line_up(struct play *p, const struct rank_class *c, int slot, int gro
 	return largest;
 }
 
-/* The members of class NUMBER have come to it: whoever has them for partners finds its sources
-   again. */
-static void move_in(struct play *p, int number)
+/* Class NUMBER has new members: classes that have them for partners must find their sources again.
+ */
+static void move_in(struct classes *p, int number)
 {
 	const struct rank_class *c = &p->classes[number];
 
@@ -221,8 +221,8 @@ static void move_in(struct play *p, int number)
 	}
 }
 
-/* Class NUMBER by what comes to its members at SLOT; it keeps the largest part. */
-static bb_status part(struct play *p, int number, int slot)
+/* Split class NUMBER by what its members receive at SLOT; it keeps the largest part. */
+static bb_status part(struct classes *p, int number, int slot)
 {
 	const int groups = group_sources(p, &p->classes[number], slot);
 	const int kept = line_up(p, &p->classes[number], slot, groups);
@@ -249,7 +249,7 @@ static bb_status part(struct play *p, int number, int slot)
 
 /* ---- rounds ---------------------------------------------------------------------------- */
 
-static void find_steps(const struct play *p, struct bb_kind *kind, size_t round)
+static void find_steps(const struct classes *p, struct bb_kind *kind, size_t round)
 {
 	struct bb_step steps[BB_MAX_STEPS];
 	const int n = p->schedule->round(p->shape, &kind->role, round, steps);
@@ -264,8 +264,8 @@ static void find_steps(const struct play *p, struct bb_kind *kind, size_t round)
 			const int slot = bb_kind_slot(kind->partners, step->peer, step->channel);
 
 			kind->entries[kind->nsends] =
-				bb_way_entry(p->links, kind->key.second_per_byte[slot],
-					     (double)step->count * p->element);
+				bb_route_entry(p->links, kind->key.second_per_byte[slot],
+					       (double)step->count * p->element);
 			kind->sends[kind->nsends++] = slot;
 			continue;
 		}
@@ -277,7 +277,7 @@ static void find_steps(const struct play *p, struct bb_kind *kind, size_t round)
 	}
 }
 
-/* What leaves at FREE or later, and takes ENTRY to leave, leaves at once: when. */
+/* A message that is ready at TIME and takes ENTRY leaves as soon as *FREE allows; returns when. */
 static double leave(double time, double *free, double entry)
 {
 	const double start = time < *free ? *free : time;
@@ -286,7 +286,7 @@ static double leave(double time, double *free, double entry)
 	return start;
 }
 
-static void send(const struct play *p, struct rank_class *c)
+static void send(const struct classes *p, struct rank_class *c)
 {
 	const struct bb_kind *kind = kind_of(p, c);
 
@@ -308,7 +308,7 @@ static void send(const struct play *p, struct rank_class *c)
 	}
 }
 
-/* Does what comes to slot A come in before what comes to slot B? */
+/* Does the message to slot A enter a port before that to slot B? */
 static bool precedes(const struct bb_kind *kind, const struct message *const *sent, int a, int b)
 {
 	const int *order = kind->key.order;
@@ -318,8 +318,8 @@ static bool precedes(const struct bb_kind *kind, const struct message *const *se
 	return order[a] < order[b] || (order[a] == order[b] && sent[a]->turn < sent[b]->turn);
 }
 
-/* ARRIVALS, by slot, of what comes to the ports of C. */
-static void come_in(const struct play *p, struct rank_class *c, double arrivals[BB_SLOTS])
+/* ARRIVALS, by slot, of the messages at the ports of C. */
+static void come_in(const struct classes *p, struct rank_class *c, double arrivals[BB_SLOTS])
 {
 	const struct bb_kind *kind = kind_of(p, c);
 	const struct message *sent[BB_SLOTS];
@@ -343,7 +343,7 @@ static void come_in(const struct play *p, struct rank_class *c, double arrivals[
 	}
 }
 
-static void receive(const struct play *p, struct rank_class *c)
+static void receive(const struct classes *p, struct rank_class *c)
 {
 	const struct bb_kind *kind = kind_of(p, c);
 	const bool ports = bb_link_ports(p->links);
@@ -361,9 +361,8 @@ static void receive(const struct play *p, struct rank_class *c)
 	}
 }
 
-/* All have sent: class NUMBER receives, or what is left of it when those have parted from it to
-   whom something else comes. */
-static bb_status settle(struct play *p, int number)
+/* All have sent: class NUMBER receives, once members that receive something else have split off. */
+static bb_status settle(struct classes *p, int number)
 {
 	const struct bb_kind *kind = kind_of(p, &p->classes[number]);
 
@@ -381,7 +380,7 @@ static bb_status settle(struct play *p, int number)
 	return BB_OK;
 }
 
-static bb_status play(struct play *p)
+static bb_status classes_evaluate(struct classes *p)
 {
 	const size_t rounds = p->kinds.kinds[0].role.rounds;
 
@@ -393,16 +392,16 @@ static bb_status play(struct play *p)
 		for (int i = 0; i < p->nclasses; i++) /* more and more of them */
 			if (settle(p, i) != BB_OK)
 				return BB_EINTERNAL;
-		if (!bb_goes_on(p->links, p->schedule, round, rounds, p->nclasses))
+		if (!bb_pace_allows(p->links, p->schedule, round, rounds, p->nclasses))
 			return BB_ETIMEOUT;
 	}
 	return BB_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------------- */
+/* ---- all rounds ------------------------------------------------------------------------ */
 
-/* When RANK is done: what it sent has been received. */
-static double end_time(const struct play *p, int rank)
+/* When RANK is done: all that it sent has been received. */
+static double end_time(const struct classes *p, int rank)
 {
 	double time = p->classes[p->class_of[rank]].time;
 
@@ -417,7 +416,7 @@ static double end_time(const struct play *p, int rank)
 	return time;
 }
 
-static bool make_room(struct play *p)
+static bool classes_open(struct classes *p)
 {
 	const size_t n = (size_t)p->n;
 
@@ -435,7 +434,7 @@ static bool make_room(struct play *p)
 	       p->sizes && p->starts && p->moved && p->sorted;
 }
 
-static void let_go(struct play *p)
+static void classes_close(struct classes *p)
 {
 	free(p->ends);
 	free(p->members);
@@ -455,7 +454,7 @@ bb_status bb_timeline_classes(const struct bb_link_model *links,
 			      const struct bb_algorithm *schedule, const struct bb_shape *shape,
 			      double element, double *times)
 {
-	struct play p = {
+	struct classes p = {
 		.links = links,
 		.schedule = schedule,
 		.shape = shape,
@@ -464,14 +463,14 @@ bb_status bb_timeline_classes(const struct bb_link_model *links,
 	};
 	bb_status st = BB_EINTERNAL;
 
-	if (!make_room(&p))
+	if (!classes_open(&p))
 		goto out;
 	BB_TRY(st, bb_kinds_find(&p.kinds, links, schedule, shape, times, p.class_of, p.ends), out);
-	BB_TRY(st, make_classes(&p), out);
-	BB_TRY(st, play(&p), out);
+	BB_TRY(st, classes_begin(&p), out);
+	BB_TRY(st, classes_evaluate(&p), out);
 	for (int rank = 0; rank < p.n; rank++)
 		times[rank] = end_time(&p, rank);
 out:
-	let_go(&p);
+	classes_close(&p);
 	return st;
 }

@@ -4,11 +4,11 @@
 
 enum side { OUT, IN, SIDES };
 
-#define MOST (SIDES * BB_LEVELS) /* things that one flow goes through */
+#define MOST (SIDES * BB_LEVELS) /* shared links of one flow */
 #define NONE (-1)
 
-/* One thing that is shared. */
-struct thing {
+/* One shared link. */
+struct shared_link {
 	double second_per_byte;
 	int users;
 	int first; /* of its users: flow * MOST + place */
@@ -18,9 +18,9 @@ struct flow {
 	double second_per_byte, factor; /* alone */
 	double pace;                    /* seconds per byte now */
 	double left, since;             /* bytes, and when that was so */
-	int n;                          /* things */
+	int n;                          /* shared links */
 	struct place {
-		struct thing *thing;
+		struct shared_link *shared_link;
 		int next, before; /* of its users, likewise */
 	} places[MOST];
 };
@@ -28,30 +28,30 @@ struct flow {
 struct bb_flows {
 	const struct bb_fabric *fabric;
 	struct bb_flows_watch watch;
-	struct thing *things[SIDES][BB_LEVELS]; /* NULL: not shared */
+	struct shared_link *links[SIDES][BB_LEVELS]; /* NULL: not shared */
 	struct flow *flows;
 };
 
 void bb_flows_close(struct bb_flows *f)
 {
 	for (int i = 0; f && i < MOST; i++)
-		free(f->things[i / BB_LEVELS][i % BB_LEVELS]);
+		free(f->links[i / BB_LEVELS][i % BB_LEVELS]);
 	if (f)
 		free(f->flows);
 	free(f);
 }
 
-static struct thing *make_things(const struct bb_fabric *fabric, enum bb_fabric_level level)
+static struct shared_link *open_links(const struct bb_fabric *fabric, enum bb_fabric_level level)
 {
 	const size_t n = bb_fabric_shared_count(fabric, level);
-	struct thing *things = calloc(n, sizeof(*things));
+	struct shared_link *links = calloc(n, sizeof(*links));
 
-	for (size_t i = 0; things && i < n; i++)
-		things[i].first = NONE;
-	return things;
+	for (size_t i = 0; links && i < n; i++)
+		links[i].first = NONE;
+	return links;
 }
 
-struct bb_flows *bb_flows_open(const struct bb_link_model *links, size_t count,
+struct bb_flows *bb_flows_open(const struct bb_link_model *model, size_t count,
 			       const struct bb_flows_watch *watch)
 {
 	struct bb_flows *f = calloc(1, sizeof(*f));
@@ -60,10 +60,10 @@ struct bb_flows *bb_flows_open(const struct bb_link_model *links, size_t count,
 	for (int i = 0; complete && i < MOST; i++) {
 		const enum bb_fabric_level level = (enum bb_fabric_level)(i % BB_LEVELS);
 
-		if (!bb_fabric_shares(links->fabric, level))
+		if (!bb_fabric_shares(model->fabric, level))
 			continue;
-		f->things[i / BB_LEVELS][level] = make_things(links->fabric, level);
-		complete = f->things[i / BB_LEVELS][level];
+		f->links[i / BB_LEVELS][level] = open_links(model->fabric, level);
+		complete = f->links[i / BB_LEVELS][level];
 	}
 	if (complete)
 		f->flows = calloc(count, sizeof(*f->flows));
@@ -71,7 +71,7 @@ struct bb_flows *bb_flows_open(const struct bb_link_model *links, size_t count,
 		bb_flows_close(f);
 		return NULL;
 	}
-	f->fabric = links->fabric;
+	f->fabric = model->fabric;
 	f->watch = *watch;
 	return f;
 }
@@ -84,9 +84,9 @@ static void set_pace(struct bb_flows *f, int number, double now)
 	double pace = flow->second_per_byte;
 
 	for (int i = 0; i < flow->n; i++) {
-		const struct thing *thing = flow->places[i].thing;
+		const struct shared_link *shared_link = flow->places[i].shared_link;
 
-		pace = fmax(pace, thing->users * thing->second_per_byte);
+		pace = fmax(pace, shared_link->users * shared_link->second_per_byte);
 	}
 	pace *= flow->factor;
 	if (pace == flow->pace)
@@ -98,11 +98,11 @@ static void set_pace(struct bb_flows *f, int number, double now)
 	f->watch.ends(f->watch.own, number, now + flow->left * pace);
 }
 
-/* Of all that use what FLOW uses. */
+/* Of all flows that share a link with FLOW. */
 static void set_paces(struct bb_flows *f, const struct flow *flow, double now)
 {
 	for (int i = 0; i < flow->n; i++)
-		for (int user = flow->places[i].thing->first; user != NONE;
+		for (int user = flow->places[i].shared_link->first; user != NONE;
 		     user = f->flows[user / MOST].places[user % MOST].next)
 			set_pace(f, user / MOST, now);
 }
@@ -114,24 +114,25 @@ static struct place *place_at(const struct bb_flows *f, int user)
 	return &f->flows[user / MOST].places[user % MOST];
 }
 
-static void use(struct bb_flows *f, int number, struct thing *thing, double second_per_byte)
+static void use(struct bb_flows *f, int number, struct shared_link *shared_link,
+		double second_per_byte)
 {
 	struct flow *flow = &f->flows[number];
 	const int user = number * MOST + flow->n++;
 
-	thing->second_per_byte = second_per_byte;
-	*place_at(f, user) = (struct place){thing, thing->first, NONE};
-	if (thing->first != NONE)
-		place_at(f, thing->first)->before = user;
-	thing->first = user;
-	thing->users++;
+	shared_link->second_per_byte = second_per_byte;
+	*place_at(f, user) = (struct place){shared_link, shared_link->first, NONE};
+	if (shared_link->first != NONE)
+		place_at(f, shared_link->first)->before = user;
+	shared_link->first = user;
+	shared_link->users++;
 }
 
 void bb_flows_join(struct bb_flows *f, int number, const struct bb_flow *what, double now)
 {
 	struct flow *flow = &f->flows[number];
 
-	*flow = (struct flow){.second_per_byte = what->way.second_per_byte,
+	*flow = (struct flow){.second_per_byte = what->route.second_per_byte,
 			      .factor = what->factor,
 			      .pace = NAN,
 			      .left = what->bytes};
@@ -139,11 +140,11 @@ void bb_flows_join(struct bb_flows *f, int number, const struct bb_flow *what, d
 		const enum side side = (enum side)(i / BB_LEVELS);
 		const enum bb_fabric_level level = (enum bb_fabric_level)(i % BB_LEVELS);
 		const int node = (side == OUT ? what->from : what->to) / f->fabric->per_node;
-		const int rail = side == OUT ? what->way.out_rail : what->way.in_rail;
+		const int rail = side == OUT ? what->route.out_rail : what->route.in_rail;
 
-		if (f->things[side][level] && level < what->way.levels)
+		if (f->links[side][level] && level < what->route.levels)
 			use(f, number,
-			    &f->things[side][level][bb_fabric_shared(f->fabric, level, node, rail)],
+			    &f->links[side][level][bb_fabric_shared(f->fabric, level, node, rail)],
 			    bb_fabric_shared_second_per_byte(f->fabric, level, node, rail));
 	}
 	set_pace(f, number, now);
@@ -157,10 +158,11 @@ void bb_flows_leave(struct bb_flows *f, int number, double now)
 	for (int i = 0; i < flow->n; i++) {
 		const struct place *p = &flow->places[i];
 
-		*(p->before == NONE ? &p->thing->first : &place_at(f, p->before)->next) = p->next;
+		*(p->before == NONE ? &p->shared_link->first : &place_at(f, p->before)->next) =
+			p->next;
 		if (p->next != NONE)
 			place_at(f, p->next)->before = p->before;
-		p->thing->users--;
+		p->shared_link->users--;
 	}
 	set_paces(f, flow, now);
 }

@@ -1,5 +1,5 @@
 /*
- * timeline_kinds.c - ranks by what they do and over what ways, where they keep their partners.
+ * timeline_kinds.c - ranks grouped by what they do and over which links.
  */
 #include "simulator/timeline_kinds.h"
 #include "core/array.h"
@@ -26,7 +26,7 @@ static void fill_slot(const struct finding *f, int rank, struct bb_kind *kind, i
 {
 	struct bb_kind_key *key = &kind->key;
 	const int partner = kind->partners[slot];
-	struct bb_fabric_way way;
+	struct bb_fabric_route route;
 
 	key->link[slot] = BB_NO_SLOT;
 	if (partner == BB_NO_PEER)
@@ -42,10 +42,10 @@ static void fill_slot(const struct finding *f, int rank, struct bb_kind *kind, i
 		key->order[slot] +=
 			its != BB_NO_PEER && way_round(f, its, rank) < way_round(f, partner, rank);
 	}
-	way = bb_link_way(f->links, rank, partner);
-	key->second_per_byte[slot] = way.second_per_byte;
-	key->latency[slot] = way.latency;
-	key->outside[slot] = way.outside;
+	route = bb_link_route(f->links, rank, partner);
+	key->second_per_byte[slot] = route.second_per_byte;
+	key->latency[slot] = route.latency;
+	key->outside[slot] = route.outside;
 }
 
 static void fill_kind(const struct finding *f, int rank, double time, struct bb_kind *kind)
@@ -72,7 +72,7 @@ static uint64_t hash_of(const struct bb_kind_key *key)
 	return hash;
 }
 
-/* The number of the kind that is like KIND, which is added if there is none; -1: no memory. */
+/* The number of the kind equal to KIND, which is added if there is none; -1: out of memory. */
 static int number_of(struct finding *f, const struct bb_kind *kind)
 {
 	size_t at = (size_t)hash_of(&kind->key) & (f->nplaces - 1);

@@ -1,6 +1,6 @@
 /*
- * timeline_kinds.h - ranks by what they do and over what ways, where they keep their partners.
- * Known to timeline*.c only.
+ * timeline_kinds.h - ranks grouped by what they do and over which links, for schedules whose
+ * partners stay the same; for timeline*.c only.
  */
 #ifndef BB_SIMULATOR_TIMELINE_KINDS_H
 #define BB_SIMULATOR_TIMELINE_KINDS_H
@@ -10,13 +10,13 @@
 #define BB_SLOTS (BB_CHANNELS * BB_PARTNERS) /* a slot is a partner on a channel */
 #define BB_NO_SLOT (-1)
 
-/* Ranks with the same do the same at the same time, as long as what comes to them is the same. */
+/* Ranks with equal keys do the same at the same time, as long as they receive the same. */
 struct bb_kind_key {
 	uint64_t number; /* the algorithm's */
 	double time;     /* when they enter */
 	double second_per_byte[BB_SLOTS], latency[BB_SLOTS];
-	/* OUTSIDE: the way out and in. LINK: the first slot of the same partner, BB_NO_SLOT without
-	   one. ORDER: how many partners have the shorter way round. */
+	/* OUTSIDE: the port. LINK: the first slot of the same partner, BB_NO_SLOT without one.
+	   ORDER: partners that are nearer around the ring. */
 	int outside[BB_SLOTS], link[BB_SLOTS], order[BB_SLOTS];
 };
 
@@ -25,7 +25,7 @@ struct bb_kind {
 	struct bb_role role;    /* of one of them, whose */
 	int partners[BB_SLOTS]; /* these are */
 	bool twice[BB_SLOTS];   /* the partner has another slot */
-	/* In this round, in the order of steps: */
+	/* Of this round, in the order of steps: */
 	int nsends, nreceipts;
 	int sends[BB_MAX_STEPS], receipts[2 * BB_MAX_STEPS]; /* slots */
 	double entries[BB_MAX_STEPS];                        /* of what is sent */
@@ -37,16 +37,17 @@ struct bb_kinds {
 };
 
 /*
- * KINDS (zeroed; to be freed whatever comes back) = those of the ranks that enter SCHEDULE of SHAPE
- * at TIMES. KIND_OF[rank] = its kind; ENDS[rank * BB_SLOTS + slot] = the partner and which slot
- * of his the rank is at, as partner * BB_SLOTS + slot, or BB_NO_SLOT. BB_EINTERNAL without memory.
+ * Fill KINDS (zeroed; to be freed whatever is returned) with the kinds of the ranks that enter
+ * SCHEDULE of SHAPE at TIMES. KIND_OF[rank] is its kind. ENDS[rank * BB_SLOTS + slot] is the
+ * partner and the partner's slot for the rank, as partner * BB_SLOTS + slot, or BB_NO_SLOT.
+ * BB_EINTERNAL: out of memory.
  */
 BB_MUST bb_status bb_kinds_find(struct bb_kinds *kinds, const struct bb_link_model *links,
 				const struct bb_algorithm *schedule, const struct bb_shape *shape,
 				const double *times, int *kind_of, int *ends);
 void bb_kinds_free(struct bb_kinds *kinds);
 
-/* At which of its PARTNERS, by slot, PARTNER on CHANNEL is: he is one. */
+/* The slot of PARTNER, which is one of PARTNERS, on CHANNEL. */
 static inline int bb_kind_slot(const int *partners, int partner, int channel)
 {
 	int slot = channel * BB_PARTNERS;

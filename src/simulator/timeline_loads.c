@@ -1,5 +1,5 @@
 /*
- * timeline_loads.c - what several ranks share, divided by what passes it in one round.
+ * timeline_loads.c - shared links, divided by their load in one round.
  */
 #include "simulator/timeline_parts.h"
 
@@ -7,7 +7,7 @@
 
 enum side { OUT, IN, SIDES };
 
-/* One thing of a level, used by USERS ranks of the group. */
+/* One shared link, used by USERS ranks of the group. */
 struct shared {
 	double bytes;
 	int users;
@@ -17,7 +17,7 @@ struct bb_loads {
 	const struct bb_link_model *links;
 	bool is_shared[BB_LEVELS];
 	struct shared *shared[SIDES][BB_LEVELS];
-	double *own[SIDES][BB_LEVELS]; /* [member]: bytes over what it uses */
+	double *own[SIDES][BB_LEVELS]; /* [member]: its bytes over the link that it uses */
 };
 
 void bb_loads_close(struct bb_loads *l)
@@ -55,27 +55,27 @@ struct bb_loads *bb_loads_open(const struct bb_link_model *links, int n)
 	return l;
 }
 
-/* What MEMBER uses of LEVEL on the side that it is on. */
+/* The link of LEVEL that MEMBER uses on SIDE. */
 static struct shared *used_by(const struct bb_loads *l, enum side side, int level, int member,
-			      const struct bb_fabric_way *way)
+			      const struct bb_fabric_route *route)
 {
 	const struct bb_fabric *f = l->links->fabric;
 	const int node = bb_link_member(l->links, member) / f->per_node;
-	const int rail = side == OUT ? way->out_rail : way->in_rail;
+	const int rail = side == OUT ? route->out_rail : route->in_rail;
 
 	return &l->shared[side][level]
 			 [bb_fabric_shared(f, (enum bb_fabric_level)level, node, rail)];
 }
 
-void bb_loads_add(struct bb_loads *l, int from, int to, const struct bb_fabric_way *way,
+void bb_loads_add(struct bb_loads *l, int from, int to, const struct bb_fabric_route *route,
 		  double bytes)
 {
-	if (!way->outside)
+	if (!route->outside)
 		return;
-	for (int level = 0; level < (int)way->levels; level++)
+	for (int level = 0; level < (int)route->levels; level++)
 		for (int side = 0; l->is_shared[level] && side < SIDES; side++) {
 			const int member = side == OUT ? from : to;
-			struct shared *s = used_by(l, (enum side)side, level, member, way);
+			struct shared *s = used_by(l, (enum side)side, level, member, route);
 			double *own = &l->own[side][level][member];
 
 			s->users += *own == 0;
@@ -84,34 +84,34 @@ void bb_loads_add(struct bb_loads *l, int from, int to, const struct bb_fabric_w
 		}
 }
 
-void bb_loads_drop(struct bb_loads *l, int from, int to, const struct bb_fabric_way *way)
+void bb_loads_drop(struct bb_loads *l, int from, int to, const struct bb_fabric_route *route)
 {
-	if (!way->outside)
+	if (!route->outside)
 		return;
-	for (int level = 0; level < (int)way->levels; level++)
+	for (int level = 0; level < (int)route->levels; level++)
 		for (int side = 0; l->is_shared[level] && side < SIDES; side++) {
 			const int member = side == OUT ? from : to;
 
-			*used_by(l, (enum side)side, level, member, way) = (struct shared){0, 0};
+			*used_by(l, (enum side)side, level, member, route) = (struct shared){0, 0};
 			l->own[side][level][member] = 0;
 		}
 }
 
 double bb_loads_second_per_byte(const struct bb_loads *l, int from, int to,
-				const struct bb_fabric_way *way)
+				const struct bb_fabric_route *route)
 {
 	const struct bb_fabric *f = l->links->fabric;
-	double most = way->second_per_byte;
+	double most = route->second_per_byte;
 
-	for (int level = 0; way->outside && level < (int)way->levels; level++)
+	for (int level = 0; route->outside && level < (int)route->levels; level++)
 		for (int side = 0; l->is_shared[level] && side < SIDES; side++) {
 			const int member = side == OUT ? from : to;
-			const struct shared *s = used_by(l, (enum side)side, level, member, way);
+			const struct shared *s = used_by(l, (enum side)side, level, member, route);
 			const double share = fmin(s->bytes / l->own[side][level][member], s->users);
 			const double second = bb_fabric_shared_second_per_byte(
 				f, (enum bb_fabric_level)level,
 				bb_link_member(l->links, member) / f->per_node,
-				side == OUT ? way->out_rail : way->in_rail);
+				side == OUT ? route->out_rail : route->in_rail);
 
 			most = fmax(most,
 				    share * second *

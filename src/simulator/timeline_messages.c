@@ -1,8 +1,8 @@
 /*
- * timeline_messages.c - messages of a program: over links of their own, through ports, and through
- * what they share.
+ * timeline_messages.c - messages of a program: over links of their own, through ports, and over
+ * shared links.
  */
-#include "simulator/timeline_play.h"
+#include "simulator/timeline_program.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void lift(struct bb_timeline *p, struct bb_timeline_line *landed, int que
 
 /* ---- messages --------------------------------------------------------------------------- */
 
-/* The queue of RANK, of those in STATE, that deals with OTHER on LANE by ACT, or NONE. */
+/* The queue of RANK in STATE whose ACT on LANE is with OTHER, or NONE. */
 static int find_queue(const struct bb_timeline *p, int rank, enum bb_queue_state state,
 		      enum bb_act act, int lane, int other)
 {
@@ -78,27 +78,28 @@ static bb_status hand_over(struct bb_timeline *p, int sender, int receiver, doub
 	return BB_OK;
 }
 
-/* The way out, or in: a rank has two, within its node and over its rail, or all in one. */
+/* The number of a port of RANK: outside over its rail, else within its node. */
 static int port_of(const struct bb_timeline *p, int rank, bool outside)
 {
 	return outside ? p->program->nranks + rank : rank;
 }
 
-/* When a message that comes at TIME and takes ENTRY is through the way that is free at *FREE. */
+/* When a message that is ready at TIME and takes ENTRY has passed the port that is free at *FREE.
+ */
 static double use_port(double *free, double time, double entry)
 {
 	*free = (*free > time ? *free : time) + entry;
 	return *free;
 }
 
-/* The way of QUEUE's rank is free for its message at TIME. */
+/* The port of QUEUE's rank is free for its message at TIME. */
 static void depart(struct bb_timeline *p, int queue, double time)
 {
 	bb_timeline_schedule(p, queue, BB_QUEUE_LEAVING,
 			     time + p->links.fabric->overhead * p->queues[queue].flow.factor);
 }
 
-/* After those of its rank that leave before it. */
+/* The message of QUEUE waits behind those of its rank that leave before it. */
 static void queue_up(struct bb_timeline *p, int queue)
 {
 	struct bb_timeline_queue *q = &p->queues[queue];
@@ -122,12 +123,12 @@ static void leave(struct bb_timeline *p, int queue)
 		bb_flows_leave(p->flows, queue, time);
 	lift(p, line, queue);
 	bb_timeline_schedule(p, queue, BB_QUEUE_COMING,
-			     time + q->flow.way.latency * q->flow.factor);
+			     time + q->flow.route.latency * q->flow.factor);
 	if (line->first != NONE)
 		depart(p, line->first, time);
 }
 
-/* What takes of the way by itself is over: now it shares it. */
+/* The message of QUEUE has its overhead behind it and shares its links from now on. */
 static void join(struct bb_timeline *p, int queue)
 {
 	const struct bb_timeline_queue *q = &p->queues[queue];
@@ -150,34 +151,35 @@ void bb_message_send(struct bb_timeline *p, int queue)
 	uint64_t drawn = bb_draw(bb_draw(p->links.seed, 2), (uint64_t)rank);
 	double factor = bb_noise_factor(&p->links, bb_draw(drawn, q->index)), entry;
 	const double bytes = (double)bb_operation_bytes(&q->operation);
-	struct bb_fabric_way way;
+	struct bb_fabric_route route;
 
 	q->peer = q->operation.peer;
 	if (q->peer == BB_NO_PEER)
 		q->peer = p->heard[rank][q->operation.answers];
-	way = bb_link_way(&p->links, rank, q->peer);
-	entry = bb_way_entry(&p->links, way.second_per_byte, bytes);
+	route = bb_link_route(&p->links, rank, q->peer);
+	entry = bb_route_entry(&p->links, route.second_per_byte, bytes);
 	q->entry = entry * factor;
-	q->port = port_of(p, q->peer, way.outside);
-	q->flow = (struct bb_flow){rank, q->peer, way, bytes, factor};
+	q->port = port_of(p, q->peer, route.outside);
+	q->flow = (struct bb_flow){rank, q->peer, route, bytes, factor};
 	/* The message before has been received: the link is free. */
 	if (!bb_link_ports(&p->links))
 		bb_timeline_schedule(p, queue, BB_QUEUE_FLYING,
-				     q->from + (entry + way.latency) * factor);
-	else if (p->flows && way.outside)
+				     q->from + (entry + route.latency) * factor);
+	else if (p->flows && route.outside)
 		queue_up(p, queue);
 	else
 		bb_timeline_schedule(
 			p, queue, BB_QUEUE_COMING,
-			use_port(&p->out[port_of(p, rank, way.outside)], q->from, q->entry) -
-				q->entry + way.latency * factor);
+			use_port(&p->out[port_of(p, rank, route.outside)], q->from, q->entry) -
+				q->entry + route.latency * factor);
 }
 
-/* The message of QUEUE is at its peer's port: its first byte, where its way was shared its last. */
+/* The message of QUEUE has reached its peer's port: its first byte or, on shared links, its last.
+ */
 static void come_in(struct bb_timeline *p, int queue)
 {
 	const struct bb_timeline_queue *q = &p->queues[queue];
-	const bool last = p->flows && q->flow.way.outside;
+	const bool last = p->flows && q->flow.route.outside;
 
 	bb_timeline_schedule(p, queue, BB_QUEUE_FLYING,
 			     use_port(&p->in[q->port], last ? q->to - q->entry : q->to, q->entry));
@@ -185,7 +187,7 @@ static void come_in(struct bb_timeline *p, int queue)
 
 /* ---- receives that are posted together ---------------------------------------------------- */
 
-/* What RANK has posted on LANE for PEER; NULL: it never posted any together. */
+/* The state of RANK's posted receive from PEER on LANE; NULL: it never posted several together. */
 static unsigned char *posted_for(const struct bb_timeline *p, int rank, int lane, int peer)
 {
 	unsigned char *posted = p->posted[(size_t)rank * (size_t)p->program->lanes + (size_t)lane];
@@ -193,7 +195,7 @@ static unsigned char *posted_for(const struct bb_timeline *p, int rank, int lane
 	return posted ? &posted[peer] : NULL;
 }
 
-/* The message of the queue SENDER is there before its receiver's queue has come to it. */
+/* The message of the queue SENDER arrives before its receiver's queue reaches the receive. */
 static void take_early(struct bb_timeline *p, unsigned char *posted, int sender, double time)
 {
 	*posted = BB_POSTED_THERE;
@@ -216,8 +218,8 @@ static size_t next_together(const struct bb_timeline *p, int queue, size_t from,
 	return o->act == BB_ACT_RECV && o->together ? (size_t)(next - queue_of) : SIZE_MAX;
 }
 
-/* QUEUE has come to the first of receives that are posted together: messages of the others that are
-   there already are taken too. */
+/* QUEUE has reached the first of several receives posted together: messages for the others that
+   have arrived already are taken, too. */
 static bb_status post(struct bb_timeline *p, int queue)
 {
 	const struct bb_timeline_queue *q = &p->queues[queue];
@@ -245,7 +247,7 @@ static bb_status post(struct bb_timeline *p, int queue)
 	return BB_OK;
 }
 
-/* Is the message that QUEUE has come to there already? It is nobody's but QUEUE's from now on. */
+/* Has the message that QUEUE waits for arrived early? Its posted receive ends. */
 static bool was_early(struct bb_timeline *p, int queue)
 {
 	const struct bb_timeline_queue *q = &p->queues[queue];
@@ -304,7 +306,7 @@ bb_status bb_message_receive(struct bb_timeline *p, int queue)
 	return hand_over(p, sender, queue, q->from);
 }
 
-bb_status bb_message_go_on(struct bb_timeline *p, int queue)
+bb_status bb_message_advance(struct bb_timeline *p, int queue)
 {
 	switch (p->queues[queue].state) {
 	case BB_QUEUE_LEAVING:

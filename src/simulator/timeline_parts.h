@@ -1,6 +1,5 @@
 /*
- * timeline_parts.h - what the timelines of collectives and of programs share. Known to timeline*.c
- * only.
+ * timeline_parts.h - shared by the timelines of collectives and of programs; for timeline*.c only.
  */
 #ifndef BB_SIMULATOR_TIMELINE_PARTS_H
 #define BB_SIMULATOR_TIMELINE_PARTS_H
@@ -10,14 +9,14 @@
 
 #include <math.h>
 
-/* Mix WORD into what was drawn for so far. */
+/* Mix WORD into the identity that a random number is drawn for. */
 static inline uint64_t bb_draw(uint64_t so_far, uint64_t word)
 {
 	return bb_random_mix(so_far + BB_RANDOM_STEP + word);
 }
 
-/* How much longer than without noise something takes that DRAWN is for: lognormal, its median 1
-   (Box and Muller's transform). */
+/* The noise factor drawn for the identity DRAWN: lognormal with median 1 (Box and Muller's
+   transform). */
 static inline double bb_noise_factor(const struct bb_link_model *links, uint64_t drawn)
 {
 	double u, v;
@@ -29,13 +28,13 @@ static inline double bb_noise_factor(const struct bb_link_model *links, uint64_t
 	return exp(links->noise * sqrt(-2 * log(u)) * cos(2 * M_PI * v));
 }
 
-/* How long BYTES take to enter a link. */
+/* Seconds that BYTES take to enter a link. */
 static inline double bb_link_entry(const struct bb_link_model *links, double bytes)
 {
 	return links->rate > 0 ? bytes / links->rate : 0;
 }
 
-/* The rank of the world that MEMBER of a group is. */
+/* The rank in the world of MEMBER of a group. */
 static inline int bb_link_member(const struct bb_link_model *links, int member)
 {
 	return links->members ? links->members[member] : member;
@@ -60,7 +59,7 @@ static inline double bb_link_crowd(const struct bb_link_model *links, enum bb_fa
 	return links->crowd ? links->crowd[member * BB_LEVELS + level] : 1;
 }
 
-/* Seconds that each byte over MEMBER's RAIL takes. */
+/* Seconds per byte over MEMBER's RAIL. */
 static inline double bb_link_rail(const struct bb_link_model *links, int member, int rail)
 {
 	const int node = bb_link_member(links, member) / links->fabric->per_node;
@@ -69,41 +68,43 @@ static inline double bb_link_rail(const struct bb_link_model *links, int member,
 	       bb_link_crowd(links, BB_LEVEL_RAIL, member);
 }
 
-/* How a message gets from FROM to another member, TO: outside says which of a rank's two ways. */
-static inline struct bb_fabric_way bb_link_way(const struct bb_link_model *links, int from, int to)
+/* The route of a message from member FROM to another, TO; route.outside selects the port. */
+static inline struct bb_fabric_route bb_link_route(const struct bb_link_model *links, int from,
+						   int to)
 {
 	const int a = bb_link_member(links, from), b = bb_link_member(links, to);
-	struct bb_fabric_way way = {
+	struct bb_fabric_route route = {
 		.second_per_byte = links->rate > 0 ? 1 / links->rate : 0,
 		.latency = links->latency,
 	};
 
 	if (links->fabric)
-		way = bb_fabric_way(links->fabric, a, b);
-	if (links->crowd && way.outside)
-		way.second_per_byte = fmax(bb_link_rail(links, from, way.out_rail),
-					   bb_link_rail(links, to, way.in_rail));
+		route = bb_fabric_route(links->fabric, a, b);
+	if (links->crowd && route.outside)
+		route.second_per_byte = fmax(bb_link_rail(links, from, route.out_rail),
+					     bb_link_rail(links, to, route.in_rail));
 	if (links->slow_link.factor > 0 && links->slow_link.from == a && links->slow_link.to == b) {
-		way.second_per_byte *= links->slow_link.factor;
-		way.latency *= links->slow_link.factor;
+		route.second_per_byte *= links->slow_link.factor;
+		route.latency *= links->slow_link.factor;
 	}
-	return way;
+	return route;
 }
 
-/* How long BYTES take on WAY's ends where a byte takes SECOND_PER_BYTE. On links that are all alike
-   as bb_link_entry has it, bit for bit. */
-static inline double bb_way_entry(const struct bb_link_model *links, double second_per_byte,
-				  double bytes)
+/* Seconds that BYTES occupy a port at SECOND_PER_BYTE. On identical links equal to bb_link_entry,
+   bit for bit. */
+static inline double bb_route_entry(const struct bb_link_model *links, double second_per_byte,
+				    double bytes)
 {
 	if (links->fabric)
 		return links->fabric->overhead + bytes * second_per_byte;
 	return links->slow_link.factor > 0 ? bytes * second_per_byte : bb_link_entry(links, bytes);
 }
 
-/* Whoever paces LINKS hears that DONE of ALL rounds of N ranks are played, every some thousand
-   ranks. False: the play is to end. */
-static inline bool bb_goes_on(const struct bb_link_model *links,
-			      const struct bb_algorithm *schedule, size_t done, size_t all, int n)
+/* Report to links->pace, once every few thousand ranks, that DONE of ALL rounds of N ranks are
+   evaluated. Returns false when the evaluation is to end. */
+static inline bool bb_pace_allows(const struct bb_link_model *links,
+				  const struct bb_algorithm *schedule, size_t done, size_t all,
+				  int n)
 {
 	const size_t mask = n < 64 ? 1023 : n < 4096 ? 63 : 0;
 
@@ -111,36 +112,37 @@ static inline bool bb_goes_on(const struct bb_link_model *links,
 	       links->pace->goes_on(links->pace->own, schedule, done, all);
 }
 
-/* ---- what several ranks share in one round (timeline_loads.c) ------------------------- */
+/* ---- load of shared links in one round (timeline_loads.c) ------------------------------ */
 
 struct bb_loads;
 
-/* Of N members. NULL: out of memory. */
+/* For N members. NULL: out of memory. */
 struct bb_loads *bb_loads_open(const struct bb_link_model *links, int n);
 void bb_loads_close(struct bb_loads *loads); /* NULL: nothing */
-/* A message of BYTES from FROM to TO is there in this round; the round is over. */
-void bb_loads_add(struct bb_loads *loads, int from, int to, const struct bb_fabric_way *way,
+/* Add a message of BYTES from FROM to TO to the round; remove it at the end of the round. */
+void bb_loads_add(struct bb_loads *loads, int from, int to, const struct bb_fabric_route *route,
 		  double bytes);
-void bb_loads_drop(struct bb_loads *loads, int from, int to, const struct bb_fabric_way *way);
-/* Seconds that each of its bytes takes, once all of the round are there: at least the way's. */
+void bb_loads_drop(struct bb_loads *loads, int from, int to, const struct bb_fabric_route *route);
+/* Its seconds per byte once all messages of the round are added: at least those of its route. */
 double bb_loads_second_per_byte(const struct bb_loads *loads, int from, int to,
-				const struct bb_fabric_way *way);
+				const struct bb_fabric_route *route);
 
 /* ---- all ranks at once (timeline_alike.c) --------------------------------------------- */
 
-/* Rounds times ranks that are really played. */
-double bb_alike_work(const struct bb_link_model *links, const struct bb_algorithm *schedule,
-		     const struct bb_shape *shape);
+/* Rounds times ranks that are evaluated. */
+double bb_timeline_alike_work(const struct bb_link_model *links,
+			      const struct bb_algorithm *schedule, const struct bb_shape *shape);
 /* SHAPE with parts as long as the longest. */
-struct bb_shape bb_alike_shape(const struct bb_algorithm *schedule, const struct bb_shape *shape);
-/* BB_EUNSUPPORTED, with TIMES as they were: ranks that differ have too many links to keep. */
+struct bb_shape bb_timeline_alike_shape(const struct bb_algorithm *schedule,
+					const struct bb_shape *shape);
+/* BB_EUNSUPPORTED, with TIMES unchanged: ranks that differ have too many links to keep. */
 BB_MUST bb_status bb_timeline_alike(const struct bb_link_model *links,
 				    const struct bb_algorithm *schedule,
 				    const struct bb_shape *shape, double element, double *times);
 
 /* ---- ranks that are at the same point at once (timeline_classes.c) ---------------------- */
 
-/* Of a schedule with partners, without noise, and where nothing is shared. */
+/* For a schedule with partners, without noise and shared links. */
 BB_MUST bb_status bb_timeline_classes(const struct bb_link_model *links,
 				      const struct bb_algorithm *schedule,
 				      const struct bb_shape *shape, double element, double *times);

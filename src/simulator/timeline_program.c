@@ -1,23 +1,23 @@
 /*
- * timeline_program.c - a program in virtual time: discrete events. Each queue has at most one ahead
- * of it, the end of its operation or the arrival of its message; what happens first is done first,
- * at the same time by rank and queue. Messages are timeline_messages.c's.
+ * timeline_program.c - a program in virtual time, by discrete events. Each queue has at most one
+ * event ahead: the end of its operation or a step of its message. The earliest event is next, at
+ * equal times the lowest rank and queue. Messages are in timeline_messages.c.
  */
-#include "simulator/timeline_play.h"
+#include "simulator/timeline_program.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define NONE BB_NO_QUEUE
 
-/* A collective of a group that not all members have come to yet. Who is done early may have come to
-   the next one already. */
+/* A collective that not all members of its group have reached yet. Members that are done early may
+   have reached the next one already. */
 struct bb_meeting {
 	struct bb_meeting *next;
 	uint64_t number; /* in the group's order */
 	int arrived;
-	bool whole;       /* nobody is done before all have come */
-	double *done;     /* [member], what the sweep makes of: */
+	bool whole;       /* no member is done before all have arrived */
+	double *done;     /* [member] */
 	double entered[]; /* [member]; INFINITY: not yet */
 };
 
@@ -37,7 +37,7 @@ static int queue_of_seat(const struct bb_timeline *p, size_t seat)
 	return NONE;
 }
 
-/* The meeting that SEAT comes to as its next. NULL without memory. */
+/* The next meeting of SEAT. NULL: out of memory. */
 static struct bb_meeting *meeting_of(struct bb_timeline *p, int group, size_t seat)
 {
 	const size_t size = (size_t)bb_seats_size(&p->seats, group);
@@ -67,7 +67,7 @@ static void end_meeting(struct bb_timeline *p, int group, struct bb_meeting *m)
 	free(m);
 }
 
-/* By a schedule, over the links. The first ranks need no list. */
+/* By a schedule, over the links. A group of the first ranks needs no list. */
 static bb_status perform(void *own, const struct bb_operation *o, const int *members, int n,
 			 uint64_t number, double *times, bool *whole, struct bb_error *error)
 {
@@ -91,8 +91,9 @@ static bb_status perform(void *own, const struct bb_operation *o, const int *mem
 }
 
 /*
- * Who has not come is taken to come never: those whose time is known all the same do not depend on
- * him. What he makes known is later than he comes, so that nothing happens in the past.
+ * Members that have not arrived count as never arriving: members whose time is known all the same
+ * do not depend on them. What an arrival makes known is later than the arrival, so nothing happens
+ * in the past.
  */
 static bb_status sweep(struct bb_timeline *p, const struct bb_operation *o, struct bb_meeting *m)
 {
@@ -176,8 +177,7 @@ static void compute(struct bb_timeline *p, int queue)
 	bb_timeline_schedule(p, queue, BB_QUEUE_BUSY, q->from + q->operation.seconds * factor);
 }
 
-/* Each queue of a rank skips what is of the others: what an operation does is looked at once for
-   all of them, and once more by its own. */
+/* The queue of each operation, so that a queue finds its next one without calling the program. */
 static bb_status find_queues(struct bb_timeline *p)
 {
 	const int n = p->program->nranks;
@@ -199,7 +199,7 @@ static bb_status find_queues(struct bb_timeline *p)
 	return BB_OK;
 }
 
-/* QUEUE goes on at TIME with its operation of index FROM or later. */
+/* QUEUE continues at TIME with its operation of index FROM or later. */
 static bb_status begin(struct bb_timeline *p, int queue, size_t from, double time)
 {
 	const int rank = bb_timeline_rank(p, queue), mine = queue - rank * p->program->queues;
@@ -243,7 +243,7 @@ static bb_status step(struct bb_timeline *p)
 	const struct bb_timeline_queue *q = &p->queues[queue];
 
 	if (q->state != BB_QUEUE_BUSY)
-		return bb_message_go_on(p, queue);
+		return bb_message_advance(p, queue);
 	p->end = q->to;
 	if (p->watch)
 		p->watch->done(p->watch->own, bb_timeline_rank(p, queue), q->index, &q->operation,
@@ -251,9 +251,9 @@ static bb_status step(struct bb_timeline *p)
 	return begin(p, queue, q->index + 1, q->to);
 }
 
-/* ---- the whole ----------------------------------------------------------------------- */
+/* ---- the event loop -------------------------------------------------------------------- */
 
-static bb_status make_room(struct bb_timeline *p)
+static bb_status program_open(struct bb_timeline *p)
 {
 	const struct bb_program *program = p->program;
 	const size_t n = (size_t)program->nranks, queues = n * (size_t)program->queues;
@@ -273,27 +273,27 @@ static bb_status make_room(struct bb_timeline *p)
 	return BB_OK;
 }
 
-static bb_status play(struct bb_timeline *p)
+static bb_status program_evaluate(struct bb_timeline *p)
 {
 	const int queues = p->program->nranks * p->program->queues;
 	bb_status st;
 
 	BB_TRY(st, bb_seats_make(&p->seats, p->program, p->error), out);
-	BB_TRY(st, make_room(p), out);
+	BB_TRY(st, program_open(p), out);
 	BB_TRY(st, find_queues(p), out);
 	for (int queue = 0; queue < queues; queue++)
 		BB_TRY(st, begin(p, queue, 0, 0), out);
 	while (p->agenda.n > 0 && st == BB_OK) {
 		st = step(p);
 		if (st == BB_OK &&
-		    !bb_goes_on(&p->links, NULL, p->begun, p->first[p->program->nranks], 1))
+		    !bb_pace_allows(&p->links, NULL, p->begun, p->first[p->program->nranks], 1))
 			st = BB_ETIMEOUT;
 	}
 out:
 	return st;
 }
 
-static void let_go(struct bb_timeline *p)
+static void program_close(struct bb_timeline *p)
 {
 	for (int group = 0; p->meetings && group < p->program->groups; group++)
 		while (p->meetings[group])
@@ -323,12 +323,11 @@ bb_status bb_timeline_program_by(const struct bb_timeline_performer *performer,
 	p.performer = performer ? *performer : (struct bb_timeline_performer){perform, &p};
 	if (!links->choices)
 		p.links.choices = &p.choices;
-	status = play(&p);
-
+	status = program_evaluate(&p);
 	if (status == BB_EINTERNAL) /* if no other reason is there yet */
 		(void)bb_no_memory(error, "the simulation of a program");
 	*end = p.end;
-	let_go(&p);
+	program_close(&p);
 	return status;
 }
 

@@ -1,7 +1,7 @@
 #include "backends/sim/calibration_calls.h"
 
-bb_status bb_calibration_settle(const struct bb_calibration *c, const char *name,
-				struct bb_call *call, struct bb_error *error)
+bb_status bb_calibration_resolve(const struct bb_calibration *c, const char *name,
+				 struct bb_call *call, struct bb_error *error)
 {
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
 	const size_t element = bb_dtype_size(call->dtype);

@@ -9,8 +9,8 @@
 
 /* Set CALL's schedule, to that of NAME or (NULL) the fastest, and how long its messages are: as
    they were when it was measured. */
-BB_MUST bb_status bb_calibration_settle(const struct bb_calibration *c, const char *name,
-					struct bb_call *call, struct bb_error *error);
+BB_MUST bb_status bb_calibration_resolve(const struct bb_calibration *c, const char *name,
+					 struct bb_call *call, struct bb_error *error);
 
 /* Seconds of CALL, which is settled. */
 double bb_calibration_call_time(const struct bb_calibration *c, const struct bb_call *call);

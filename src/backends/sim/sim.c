@@ -98,7 +98,7 @@ fail:
 static void sim_explain(const struct bb_context *context, struct bb_strbuf *out)
 {
 	if (context->calibration)
-		bb_calibration_tell(context->calibration, out);
+		bb_calibration_describe(context->calibration, out);
 }
 
 static void sim_abort(struct bb_context *context)
@@ -200,8 +200,8 @@ bb_status bb_sim_group_open(struct bb_rank *rank, const int *members, int n,
 				      &g->crowds[i]) ||
 		    !bb_nccl_shape_make(&g->machines[i], c->cluster, c->world.nranks, members, n))
 			goto fail;
-		bb_nccl_shape_mar(&g->machines[i], c->cluster, c->courses[i].flaw, c->world.nranks,
-				  members, n);
+		bb_nccl_shape_apply_flaw(&g->machines[i], c->cluster, c->courses[i].flaw,
+					 c->world.nranks, members, n);
 	}
 	*group = g;
 	return BB_OK;
@@ -329,7 +329,7 @@ static void sim_played(struct bb_group *group, const char **evaluator, double *f
 	const struct bb_context *c = group->context;
 
 	*evaluator = group->evaluator;
-	*faultless = c->ncourses > 1 ? bb_sim_now(c, bb_sim_sound(c)) : NAN;
+	*faultless = c->ncourses > 1 ? bb_sim_now(c, bb_sim_faultless(c)) : NAN;
 }
 
 static const struct bb_backend over_gpus;
@@ -340,7 +340,7 @@ static const struct bb_virtual sim_virtual = {
 	.delay = sim_delay,
 	.evaluate = bb_sim_evaluate,
 	.played = sim_played,
-	.recount = bb_sim_recount,
+	.recount = bb_sim_summarize,
 };
 
 /* What both tables have in common. */

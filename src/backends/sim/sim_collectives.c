@@ -28,20 +28,20 @@ static struct bb_link_model links_of(const struct bb_group *group, int course,
 }
 
 /* NAME NULL: whatever takes the least time. */
-static bb_status settle(struct bb_group *group, const char *name, struct bb_call *call,
-			struct bb_error *error)
+static bb_status resolve(struct bb_group *group, const char *name, struct bb_call *call,
+			 struct bb_error *error)
 {
 	struct bb_context *c = group->context;
 	struct bb_shape shape = bb_call_scheduled_shape(call);
 	const struct bb_link_model links =
-		links_of(group, c->ncourses - 1, &bb_sim_sound(c)->links);
+		links_of(group, c->ncourses - 1, &bb_sim_faultless(c)->links);
 	struct bb_error reason = {.text = ""};
 
 	if (c->calibration)
-		return bb_calibration_settle(c->calibration, name, call, error);
+		return bb_calibration_resolve(c->calibration, name, call, error);
 	call->schedule = bb_timeline_choose(&links, name, call->collective, &shape,
 					    bb_dtype_size(call->dtype), &reason);
-	bb_sim_over(c);
+	bb_sim_progress_done(c);
 	if (!call->schedule && bb_error_status(&reason) == BB_ETIMEOUT)
 		return BB_ETIMEOUT;
 	if (!call->schedule)
@@ -63,7 +63,7 @@ static bb_status choose(struct bb_group *group, struct bb_call *call, struct bb_
 			return BB_OK;
 	}
 	call->native = NULL;
-	return settle(group, NULL, call, error);
+	return resolve(group, NULL, call, error);
 }
 
 bb_status bb_sim_choose(struct bb_group *group, struct bb_call *call)
@@ -94,7 +94,7 @@ bb_status bb_sim_name(struct bb_group *group, const char *name, struct bb_call *
 	    bb_algorithm_find(call->collective, name))
 		call->native = NULL;
 	if (!call->native)
-		return settle(group, name, call, error);
+		return resolve(group, name, call, error);
 	reason = bb_sim_refuses(group, call);
 	return reason ? bb_fail(error, BB_EUNSUPPORTED, "%s by %s among %d ranks: %s",
 				call->collective->name, name, group->n, reason)
@@ -118,11 +118,11 @@ bb_status bb_sim_tune(struct bb_group *group, struct bb_call *call)
 {
 	if (call->native || bb_sim_refuses(group, call))
 		return BB_OK;
-	return settle(group, call->schedule->name, call, group->context->error);
+	return resolve(group, call->schedule->name, call, group->context->error);
 }
 
 /* What is not played message by message begins when the last has come, and ends on all at once. */
-static void play_whole(struct bb_group *group, double seconds, double *times)
+static void time_whole(struct bb_group *group, double seconds, double *times)
 {
 	const double start = bb_sim_latest(times, group->n);
 
@@ -132,8 +132,8 @@ static void play_whole(struct bb_group *group, double seconds, double *times)
 }
 
 /* Seconds by a model instead of messages. */
-static double modelled(struct bb_group *group, int course, const struct bb_link_model *links,
-		       const struct bb_call *call, uint64_t number)
+static double model_seconds(struct bb_group *group, int course, const struct bb_link_model *links,
+			    const struct bb_call *call, uint64_t number)
 {
 	const struct bb_context *c = group->context;
 	const double noise = bb_timeline_noise(links, number);
@@ -143,7 +143,7 @@ static double modelled(struct bb_group *group, int course, const struct bb_link_
 	return bb_sim_nccl_time(&c->nccl, &group->machines[course], call, group->chosen) * noise;
 }
 
-static bb_status play_schedule(struct bb_group *group, int course, const struct bb_link_model *all,
+static bb_status time_schedule(struct bb_group *group, int course, const struct bb_link_model *all,
 			       const struct bb_call *call, uint64_t number, double *times,
 			       struct bb_error *error)
 {
@@ -160,22 +160,23 @@ static bb_status play_schedule(struct bb_group *group, int course, const struct 
 	return status;
 }
 
-bb_status bb_sim_play(struct bb_group *group, int course, const struct bb_link_model *links,
-		      const struct bb_call *call, uint64_t number, double *times,
-		      struct bb_error *error)
+bb_status bb_sim_time_call(struct bb_group *group, int course, const struct bb_link_model *links,
+			   const struct bb_call *call, uint64_t number, double *times,
+			   struct bb_error *error)
 {
 	bb_status status = BB_OK;
 
 	if (call->native || group->context->calibration)
-		play_whole(group, modelled(group, course, links, call, number), times);
+		time_whole(group, model_seconds(group, course, links, call, number), times);
 	else
-		status = play_schedule(group, course, links, call, number, times, error);
+		status = time_schedule(group, course, links, call, number, times, error);
 	/* The last one played is the one that is told. */
 	return status == BB_OK && course == 0 ? bb_sim_count(group, call, error) : status;
 }
 
 /* Number CALL. */
-static bb_status play(struct bb_group *group, int i, const struct bb_call *call, uint64_t number)
+static bb_status call_on_course(struct bb_group *group, int i, const struct bb_call *call,
+				uint64_t number)
 {
 	struct bb_course *course = &group->context->courses[i];
 	bb_status status;
@@ -185,8 +186,8 @@ static bb_status play(struct bb_group *group, int i, const struct bb_call *call,
 		if (course->late > 0 && group->members[m] == course->slow_rank)
 			group->times[m] += course->late;
 	}
-	status = bb_sim_play(group, i, &course->links, call, number, group->times,
-			     group->context->error);
+	status = bb_sim_time_call(group, i, &course->links, call, number, group->times,
+				  group->context->error);
 	for (int m = 0; m < group->n; m++)
 		course->clocks[group->members[m]] = group->times[m];
 	return status;
@@ -203,7 +204,7 @@ bb_status bb_sim_collective(struct bb_group *group, struct bb_queue *queue,
 		return BB_ETIMEOUT;
 	/* The last one played is the one that is told. */
 	for (int i = c->ncourses - 1; i >= 0 && status == BB_OK; i--)
-		status = play(group, i, call, number);
-	bb_sim_over(c);
+		status = call_on_course(group, i, call, number);
+	bb_sim_progress_done(c);
 	return status;
 }

@@ -72,14 +72,14 @@ struct bb_group {
 double bb_sim_latest(const double *times, int n);
 
 /* Whatever was played is over. */
-static inline void bb_sim_over(const struct bb_context *c)
+static inline void bb_sim_progress_done(const struct bb_context *c)
 {
 	if (c->listener.hear)
 		c->listener.hear(c->listener.own, NULL, 0, 0);
 }
 
 /* The course without a fault. */
-static inline const struct bb_course *bb_sim_sound(const struct bb_context *c)
+static inline const struct bb_course *bb_sim_faultless(const struct bb_context *c)
 {
 	return &c->courses[c->ncourses - 1];
 }
@@ -109,16 +109,16 @@ BB_MUST bb_status bb_sim_name(struct bb_group *group, const char *name, struct b
 			      struct bb_error *error);
 /* TIMES, of each member, are when they come to CALL and become when they are done, on LINKS, those
    of COURSE; INFINITY: not known yet. NUMBER tells one call from the next. */
-BB_MUST bb_status bb_sim_play(struct bb_group *group, int course, const struct bb_link_model *links,
-			      const struct bb_call *call, uint64_t number, double *times,
-			      struct bb_error *error);
+BB_MUST bb_status bb_sim_time_call(struct bb_group *group, int course,
+				   const struct bb_link_model *links, const struct bb_call *call,
+				   uint64_t number, double *times, struct bb_error *error);
 
 /* ---- sim_recount.c ----------------------------------------------------------------------- */
 
 /* CALL was done as GROUP says. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_sim_count(const struct bb_group *group, const struct bb_call *call,
 			       struct bb_error *error);
-bool bb_sim_recount(const struct bb_context *context, struct bb_strbuf *out);
+bool bb_sim_summarize(const struct bb_context *context, struct bb_strbuf *out);
 
 /* ---- sim_programs.c ---------------------------------------------------------------------- */
 

@@ -22,7 +22,7 @@ static void done_later(void *own, int rank, size_t index, const struct bb_operat
 }
 
 /* One playing, on one course. */
-struct playing {
+struct evaluation {
 	struct bb_rank *rank;
 	const struct bb_program *program;
 	struct bb_group **groups; /* [group]: NULL: no collective of it has come yet */
@@ -33,7 +33,7 @@ struct playing {
 static bb_status perform(void *own, const struct bb_operation *o, const int *members, int n,
 			 uint64_t number, double *times, bool *whole, struct bb_error *error)
 {
-	const struct playing *p = own;
+	const struct evaluation *p = own;
 	struct bb_group **group = &p->groups[o->group];
 	struct bb_call call = {
 		.collective = o->collective,
@@ -47,18 +47,19 @@ static bb_status perform(void *own, const struct bb_operation *o, const int *mem
 		BB_TRY(status, bb_sim_group_open(p->rank, members, n, group, error), out);
 	BB_TRY(status, bb_sim_name(*group, p->program->algorithm, &call, error), out);
 	*whole = call.native != NULL;
-	status = bb_sim_play(*group, p->course, &p->links, &call, number, times, error);
+	status = bb_sim_time_call(*group, p->course, &p->links, &call, number, times, error);
 out:
 	return status;
 }
 
 /* *SECONDS = when all of PROGRAM was done. WATCH may be NULL. */
-static bb_status play(struct bb_rank *rank, int course, const struct bb_program *program,
-		      const struct bb_timeline_watch *watch, double *seconds,
-		      struct bb_error *error)
+static bb_status evaluate_on_course(struct bb_rank *rank, int course,
+				    const struct bb_program *program,
+				    const struct bb_timeline_watch *watch, double *seconds,
+				    struct bb_error *error)
 {
 	struct bb_context *c = rank->context;
-	struct playing p = {
+	struct evaluation p = {
 		.rank = rank,
 		.program = program,
 		.groups = calloc((size_t)program->groups + 1, sizeof(struct bb_group *)),
@@ -95,14 +96,14 @@ bb_status bb_sim_evaluate(struct bb_rank *rank, const struct bb_program *program
 		const struct bb_timeline_watch on_clock = {done_later, &later};
 		double seconds = 0;
 
-		status =
-			play(rank, i, program, watch && i == 0 ? &on_clock : NULL, &seconds, error);
+		status = evaluate_on_course(rank, i, program, watch && i == 0 ? &on_clock : NULL,
+					    &seconds, error);
 		if (i == 0)
 			*end = later.by + seconds;
 		for (int r = 0; r < c->world.nranks; r++)
 			c->courses[i].clocks[r] = later.by + seconds;
 	}
 	c->programs++;
-	bb_sim_over(c);
+	bb_sim_progress_done(c);
 	return status;
 }

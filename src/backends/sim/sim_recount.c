@@ -108,7 +108,7 @@ static void add_all(const struct bb_context *c, size_t first, struct bb_strbuf *
 	}
 }
 
-bool bb_sim_recount(const struct bb_context *c, struct bb_strbuf *out)
+bool bb_sim_summarize(const struct bb_context *c, struct bb_strbuf *out)
 {
 	bool modelled = false;
 

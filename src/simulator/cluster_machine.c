@@ -1,5 +1,5 @@
 /*
- * cluster_look.c - what a machine's model says of a cluster of such machines.
+ * cluster_machine.c - what a machine's model says of a cluster of such machines.
  */
 #include "topology/bound_parts.h"
 #include "simulator/cluster_parts.h"
@@ -164,7 +164,7 @@ static bb_status look_outside(struct bb_cluster *c, struct bb_error *error)
 	return BB_OK;
 }
 
-bb_status bb_cluster_look(struct bb_cluster *c, struct bb_error *error)
+bb_status bb_cluster_derive(struct bb_cluster *c, struct bb_error *error)
 {
 	const int n = bb_topology_count(c->node, BB_GPU);
 	bb_status st;

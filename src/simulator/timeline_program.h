@@ -1,9 +1,9 @@
 /*
- * timeline_play.h - a program being played: what timeline_program.c and timeline_messages.c have in
- * common. Known to these alone.
+ * timeline_program.h - the evaluation of a program, for timeline_program.c and timeline_messages.c
+ * alone.
  */
-#ifndef BB_SIMULATOR_TIMELINE_PLAY_H
-#define BB_SIMULATOR_TIMELINE_PLAY_H
+#ifndef BB_SIMULATOR_TIMELINE_PROGRAM_H
+#define BB_SIMULATOR_TIMELINE_PROGRAM_H
 
 #include "programs/seats.h"
 #include "simulator/timeline_agenda.h"
@@ -11,14 +11,14 @@
 
 enum bb_queue_state {
 	BB_QUEUE_IDLE, /* before its first operation, or past its last */
-	BB_QUEUE_BUSY, /* the operation ends at a time that is known */
-	/* Its message, where ways are shared: */
+	BB_QUEUE_BUSY, /* the operation ends at a known time */
+	/* Its message, on shared links: */
 	BB_QUEUE_QUEUED,  /* waits until those before it have left */
-	BB_QUEUE_LEAVING, /* begins to share its way at a time that is known */
-	BB_QUEUE_SHARING, /* has left at a time that those who share its way may change */
-	/* and everywhere: */
-	BB_QUEUE_COMING,  /* with ports, comes to the peer at a time that is known */
-	BB_QUEUE_FLYING,  /* arrives at a time that is known */
+	BB_QUEUE_LEAVING, /* begins to share its links at a known time */
+	BB_QUEUE_SHARING, /* leaves at a time that messages on the same links may change */
+	/* and on all links: */
+	BB_QUEUE_COMING,  /* with ports: reaches the peer's port at a known time */
+	BB_QUEUE_FLYING,  /* arrives at a known time */
 	BB_QUEUE_LANDED,  /* waits for the receiver */
 	BB_QUEUE_WAITING, /* for an event, a message or other members */
 };
@@ -27,21 +27,21 @@ enum bb_queue_state {
 
 /* A message that a rank is to receive from a peer, together with others. */
 enum bb_posted {
-	BB_POSTED_NOT,   /* or its queue has come to it */
-	BB_POSTED_OPEN,  /* not there yet */
-	BB_POSTED_THERE, /* its sender is done, its queue has not come to it */
+	BB_POSTED_NOT,   /* or its queue has reached the receive */
+	BB_POSTED_OPEN,  /* not arrived yet */
+	BB_POSTED_THERE, /* arrived, and its queue has not reached the receive */
 };
 
 struct bb_timeline_queue {
 	enum bb_queue_state state;
-	size_t index; /* of the operation; then of the next to look at */
+	size_t index; /* of the operation */
 	struct bb_operation operation;
-	double from, to;     /* of the operation; TO is when the queue's event ahead is */
+	double from, to;     /* of the operation; TO is also the time of the queue's next event */
 	int peer;            /* of a message, once it is known */
-	int port;            /* with ports: of those that the peer may be reached by */
-	double entry;        /* of a message: how long it takes to leave, and to come in, alone */
-	struct bb_flow flow; /* of one that may share its way */
-	/* The other queues of the line: landed on the same lane, or to leave the same rank. */
+	int port;            /* with ports: the peer's port that it arrives at */
+	double entry;        /* of a message: seconds on a port, alone */
+	struct bb_flow flow; /* of a message on shared links */
+	/* Neighbours in a line: messages landed on the same lane, or leaving the same rank. */
 	int before, after;
 };
 
@@ -60,15 +60,15 @@ struct bb_timeline {
 	struct bb_timeline_line *landed; /* [rank * lanes + lane]; behind: [rank], what leaves it */
 	unsigned char **posted;  /* [rank * lanes + lane]: [peer] enum bb_posted; NULL: none yet */
 	double *reached;         /* [rank * events + event]; NAN: not yet */
-	double *out, *in;        /* [port]: when the way is free again */
-	struct bb_flows *flows;  /* over ways that are shared; NULL: none is */
-	int **heard;             /* [rank]: [index] who was heard from; NULL: nobody yet */
+	double *out, *in;        /* [port]: when it is free again */
+	struct bb_flows *flows;  /* over shared links; NULL: there are none */
+	int **heard;             /* [rank]: [index] source of a receive from any; NULL: none yet */
 	unsigned char *queue_of; /* of each operation: its queue; those of a rank begin at: */
 	size_t *first;           /* [rank]; [nranks]: of all */
-	size_t begun;            /* of all, so far */
-	uint64_t *calls;         /* [seat]: collectives that it has come to */
+	size_t begun;            /* operations begun so far */
+	uint64_t *calls;         /* [seat]: collectives that it has reached */
 	struct bb_meeting **meetings; /* [group] */
-	struct bb_choices choices;    /* of this play alone, where nobody keeps them */
+	struct bb_choices choices;    /* of this evaluation, where links.choices is NULL */
 	struct bb_agenda agenda;      /* of queues */
 	double end;
 };
@@ -86,14 +86,14 @@ static inline int bb_timeline_rank(const struct bb_timeline *p, int queue)
 	return queue / p->program->queues;
 }
 
-/* Room for the messages of QUEUES queues. BB_EINTERNAL without memory. Close it all the same. */
+/* Open the messages of QUEUES queues. BB_EINTERNAL: out of memory; close them all the same. */
 BB_MUST bb_status bb_messages_open(struct bb_timeline *p, size_t queues);
 void bb_messages_close(struct bb_timeline *p);
 
-/* QUEUE has come to send, or to receive. */
+/* QUEUE has reached a send, or a receive. */
 void bb_message_send(struct bb_timeline *p, int queue);
 BB_MUST bb_status bb_message_receive(struct bb_timeline *p, int queue);
-/* What was ahead of the message of QUEUE has happened. */
-BB_MUST bb_status bb_message_go_on(struct bb_timeline *p, int queue);
+/* The next event of QUEUE's message has happened. */
+BB_MUST bb_status bb_message_advance(struct bb_timeline *p, int queue);
 
 #endif
