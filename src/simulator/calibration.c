@@ -40,7 +40,7 @@ static struct bb_cost cost_of(const struct bb_algorithm *schedule, const struct 
 	};
 }
 
-/* The schedule that LINE is of; NULL: none, or a library's own algorithm, or a model of one. */
+/* The schedule of LINE; NULL: none, or a library's own algorithm, or a model of one. */
 static const struct bb_algorithm *schedule_of(const char *line, bool nccl)
 {
 	const struct bb_collective *collective;
@@ -52,14 +52,14 @@ static const struct bb_algorithm *schedule_of(const char *line, bool nccl)
 	    !bb_json_find_string(line, "algorithm", algorithm, sizeof(algorithm)))
 		return NULL;
 	collective = bb_collective_find(name);
-	if (strncmp(own, "busbench:", 9) == 0)
-		own += 9;
+	if (strncmp(own, BB_OWN, strlen(BB_OWN)) == 0)
+		own = bb_algorithm_own(own);
 	else if (nccl)
 		return NULL;
 	return collective ? bb_algorithm_find(collective, own) : NULL;
 }
 
-/* A record of a result into POINT. False: it is none of a schedule among several ranks. */
+/* Read a result into POINT. False: it is not that of a schedule among several ranks. */
 static bool read_point(const char *line, bool nccl, struct bb_point *point)
 {
 	struct bb_shape shape = {.nranks = 0};
@@ -211,7 +211,7 @@ out:
 
 /* ---- predictions ----------------------------------------------------------------------------- */
 
-/* How far the series of POINT is from what is asked for. INFINITY: it says nothing about it. */
+/* The distance of POINT's series from the request. INFINITY: another schedule. */
 static double distance(const struct bb_point *p, const struct bb_algorithm *schedule,
 		       const struct bb_shape *shape)
 {
@@ -326,11 +326,9 @@ const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
 	return best;
 }
 
-/* ---- how well it fits --------------------------------------------------------------------------
- */
+/* ---- quality of the fit -------------------------------------------------------------------- */
 
-/* Of points FIRST … FIRST + N: errors of the model alone, and of each that has two neighbours in
-   its series when these alone tell what is left of it. ERRORS holds N. */
+/* The median error of the model for N points from FIRST; ERRORS holds N. */
 static double model_error(const struct bb_point *first, size_t n, double *errors)
 {
 	for (size_t i = 0; i < n; i++)
@@ -338,6 +336,7 @@ static double model_error(const struct bb_point *first, size_t n, double *errors
 	return bb_stats_median(errors, n);
 }
 
+/* The same of points predicted from their two neighbours in the series; NAN: there are none. */
 static double neighbour_error(const struct bb_point *first, size_t n, double *errors)
 {
 	size_t found = 0;
@@ -366,7 +365,7 @@ static void add_errors(const struct bb_point *first, size_t n, struct bb_strbuf 
 	free(errors);
 }
 
-/* The tables of the records' own run print means. */
+/* Tables print means; the fit takes medians where there are any. */
 static void add_fitted(const struct bb_calibration *c, struct bb_strbuf *out)
 {
 	size_t medians = 0;
@@ -387,7 +386,7 @@ void bb_calibration_describe(const struct bb_calibration *c, struct bb_strbuf *o
 	add_errors(c->points, c->n, out);
 	add_fitted(c, out);
 	if (c->others > 0)
-		bb_strbuf_addf(out, "; %zu results are none of schedules", c->others);
+		bb_strbuf_addf(out, "; %zu results are not of schedules", c->others);
 	bb_strbuf_addf(out, "\n# Calibration: a round takes");
 	for (int i = 0; i < m->ncounts; i++)
 		bb_strbuf_addf(out, "%s %.2f us among %d ranks", i > 0 ? "," : "",
@@ -398,7 +397,7 @@ void bb_calibration_describe(const struct bb_calibration *c, struct bb_strbuf *o
 		if (m->per_byte[k] > 0)
 			bb_strbuf_addf(out, "%.3g", 1e-9 / m->per_byte[k]);
 		else
-			bb_strbuf_add(out, "- (in no time that was seen)");
+			bb_strbuf_add(out, "- (too fast to measure)");
 	}
 	bb_strbuf_addf(out, " GB/s of 2^%d bytes and every fourfold of that\n", m->first);
 	for (size_t i = 0; i < c->n;) {

@@ -1,6 +1,6 @@
 /*
- * calibration_fit.c - latencies of rounds and times of bytes that fit measurements best, none of
- * them negative.
+ * calibration_fit.c - the latencies of rounds and times of bytes that fit the measurements best,
+ * none of them negative.
  */
 #include "simulator/calibration_parts.h"
 
@@ -10,10 +10,12 @@
 #define OCTAVES 2 /* from knot to knot */
 #define SWEEPS 2000
 #define UNKNOWNS (BB_MOST_COUNTS + BB_MOST_KNOTS)
-/* Of neighbouring knots' difference: what is not measured is as what is next to it. */
+/* Weight of the difference of neighbouring knots, so that knots without data follow their
+ * neighbours.
+ */
 #define STIFFNESS 1e-6
 
-/* Between which knots SIZE is: *SHARE of the second. */
+/* The knot before SIZE; *SHARE is the weight of the next one. */
 static int knot_of(const struct bb_cost_model *m, double size, double *share)
 {
 	const double place = (log2(size > 1 ? size : 1) - m->first) / OCTAVES;
@@ -82,9 +84,9 @@ static void find_knots(struct bb_cost_model *m, const struct bb_point *points, s
 		m->nknots = BB_MOST_KNOTS;
 }
 
-/* Of a point: what each unknown has in its time, over that time. Those of bytes are how much more
-   each takes than at the knot before, never less: more bytes are in no faster memory. Otherwise
-   what a round takes would pass for slow bytes of short messages. */
+/* The coefficient of each unknown in the time of P, over that time. Unknowns of bytes are
+   increments over the knot before and never negative, as more bytes are not in faster memory.
+   Otherwise the latency of a round would pass for slow bytes of short messages. */
 static void row_of(const struct bb_cost_model *m, const struct bb_point *p, double row[UNKNOWNS])
 {
 	double share;

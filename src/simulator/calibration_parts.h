@@ -1,5 +1,5 @@
 /*
- * calibration_parts.h - known to calibration*.c only.
+ * calibration_parts.h - shared by calibration*.c alone.
  */
 #ifndef BB_SIMULATOR_CALIBRATION_PARTS_H
 #define BB_SIMULATOR_CALIBRATION_PARTS_H
@@ -9,12 +9,12 @@
 #define BB_MOST_KNOTS 24
 #define BB_MOST_COUNTS 8
 
-/* What the model goes by of one call. */
+/* The cost of one call. */
 struct bb_cost {
 	int nranks;
 	double rounds;
 	double moved; /* bytes copied by all ranks, as bb_algorithm_cost counts */
-	double size;  /* bytes of all ranks' inputs: what caches hold or do not */
+	double size;  /* bytes of all ranks' inputs, which may fit into caches */
 };
 
 struct bb_point {
@@ -25,10 +25,10 @@ struct bb_point {
 	double time;  /* seconds, measured */
 	bool median;  /* of several samples; else that of the only one */
 	struct bb_cost cost;
-	double left; /* logarithm of what the model is off by: measured over modelled */
+	double left; /* logarithm of measured over modelled time */
 };
 
-/* The part that is the same for all. */
+/* The part common to all series. */
 struct bb_cost_model {
 	int cores;
 	int ncounts, counts[BB_MOST_COUNTS]; /* numbers of ranks */
@@ -41,8 +41,8 @@ struct bb_cost_model {
 struct bb_calibration {
 	struct bb_point *points; /* series by series, by size in each */
 	size_t n, room;
-	size_t others; /* results that are none of schedules */
-	bool nccl;     /* those that are read now are of nccl: plain names are NCCL's */
+	size_t others; /* results that are not of schedules */
+	bool nccl;     /* the records being read are of nccl: plain names are NCCL's */
 	struct bb_cost_model model;
 };
 

@@ -7,8 +7,8 @@
 #include "simulator/nccl_model.h"
 #include "core/status.h"
 
-/* Those for GPUs of compute capability SM (90); channels is 0 where there are none. BB_EINTERNAL:
-   the file is wrong. */
+/* Set *C to the constants for GPUs of compute capability SM (90); channels is 0 where there are
+   none. BB_EINTERNAL: the file is malformed. */
 BB_MUST bb_status bb_nccl_constants_find(struct bb_nccl_constants *c, int sm,
 					 struct bb_error *error);
 

@@ -1,9 +1,9 @@
 /*
- * nccl_tapers.h - what NCCL's collectives lose where fewer links go up from a block of nodes (a
- * leaf, a pod) than come down to it. Pure.
+ * nccl_tapers.h - how much slower NCCL's collectives are where a block of nodes (a leaf, a pod) has
+ * fewer links up than down. Pure.
  *
- * Nodes stand in the order of the ranks, block by block. What leaves a block goes over the rails of
- * all its nodes, spread evenly. Messages of alltoall, gather, scatter and sendrecv are moved to
+ * Nodes are in the order of the ranks, block by block. Traffic that leaves a block spreads evenly
+ * over the rails of all its nodes. Messages of alltoall, gather, scatter and sendrecv are moved to
  * their receiver's rail within the node (NCCL's PXN) where there is NVLink; elsewhere they change
  * rails above the leaf, also on their way to another node below it:
  *
@@ -19,14 +19,14 @@
 #ifndef BB_SIMULATOR_NCCL_TAPERS_H
 #define BB_SIMULATOR_NCCL_TAPERS_H
 
-/* How many times as long as without a taper the network takes; below 1: as long. */
+/* How many times as long as without a taper the network takes; below 1: no longer. */
 struct bb_nccl_slowdown {
 	double ring, tree, pat, alltoall, root, sendrecv;
 };
 
-/* Raise SLOWDOWN to what it is among NODES, of which BLOCK each share links up whose rate is that
-   of their own rails over TAPER. RAILS: among so many messages change on links up; 1: they do not.
- */
+/* Raise SLOWDOWN to that of NODES nodes, where each BLOCK of them shares uplinks with the rate of
+   its rails over TAPER. RAILS is the number of rails among which messages change on uplinks; 1:
+   none. */
 void bb_nccl_taper(struct bb_nccl_slowdown *slowdown, int nodes, int block, int rails,
 		   double taper);
 

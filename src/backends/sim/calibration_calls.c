@@ -8,7 +8,7 @@ bb_status bb_calibration_resolve(const struct bb_calibration *c, const char *nam
 
 	if (call->collective->flags & BB_VARIABLE)
 		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--calibrate knows nothing of messages of several sizes");
+			       "--calibrate does not model messages of several sizes");
 	call->schedule = name ? bb_algorithm_find(call->collective, name)
 			      : bb_calibration_choose(c, call->collective, &shape, element);
 	if (!call->schedule)

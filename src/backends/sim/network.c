@@ -24,16 +24,16 @@ static double per_byte(double rate)
 	return rate > 0 && !isinf(rate) ? 1 / rate : 0;
 }
 
-/* ---- who shares what ------------------------------------------------------------------- */
+/* ---- users of links -------------------------------------------------------------------- */
 
-/* Rails always count, the ways up where they are tapered. */
+/* Rails always count, uplinks where they are tapered. */
 static bool counts(const struct bb_fabric *f, int level)
 {
 	return f->nodes > f->domain &&
 	       (level == BB_LEVEL_RAIL || bb_fabric_shares(f, (enum bb_fabric_level)level));
 }
 
-/* What RANK uses. */
+/* The shared link of LEVEL that RANK uses. */
 static size_t thing_of(const struct bb_fabric *f, int level, int rank)
 {
 	return bb_fabric_shared(f, (enum bb_fabric_level)level, rank / f->per_node,

@@ -1,6 +1,6 @@
 /*
- * sim.c - the backend whose time is virtual: no byte moves, each rank has a clock that goes on by
- * what the model of the links says (schedules/timeline.h). One driver stands for all ranks.
+ * sim.c - the backend with virtual time: no byte moves, and each rank has a clock that the model of
+ * the links advances (simulator/timeline.h). One driver stands for all ranks.
  */
 #include "backends/sim/sim_inside.h"
 
@@ -53,7 +53,7 @@ static bool open_course(struct bb_context *c, const struct bb_backend_config *co
 	return course->clocks;
 }
 
-/* A play ends with the run. */
+/* An evaluation ends when the run is aborted. */
 static bool goes_on(void *own, const struct bb_algorithm *schedule, size_t done, size_t all)
 {
 	const struct bb_context *c = own;
@@ -133,7 +133,7 @@ static void sim_locate(struct bb_rank *rank, struct bb_location *location)
 	snprintf(location->name, sizeof(location->name), "virtual");
 }
 
-/* ---- memory: there is none --------------------------------------------------------------- */
+/* ---- memory: none is needed -------------------------------------------------------------- */
 
 static bb_status sim_alloc(struct bb_rank *rank, size_t bytes, void **memory)
 {
@@ -226,7 +226,7 @@ static bb_status sim_barrier(struct bb_group *group)
 	return atomic_load(&c->aborted) ? BB_ETIMEOUT : BB_OK;
 }
 
-/* ---- calls: nothing is needed beside the clocks ---------------------------------------------- */
+/* ---- calls: they need nothing but the clocks ------------------------------------------------ */
 
 static size_t sim_tmp_bytes(struct bb_group *group, const struct bb_call *call)
 {
@@ -275,7 +275,7 @@ static void gpu_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT])
 static bb_status sim_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 				struct bb_error *error)
 {
-	return bb_fail(error, BB_EUNSUPPORTED, "on sim queues are those of programs alone");
+	return bb_fail(error, BB_EUNSUPPORTED, "sim has queues in programs only");
 }
 
 static void sim_queue_close(struct bb_queue *queue)
@@ -285,7 +285,7 @@ static void sim_queue_close(struct bb_queue *queue)
 static bb_status sim_event_open(struct bb_rank *rank, struct bb_event **event,
 				struct bb_error *error)
 {
-	return bb_fail(error, BB_EUNSUPPORTED, "on sim events are those of programs alone");
+	return bb_fail(error, BB_EUNSUPPORTED, "sim has events in programs only");
 }
 
 static void sim_event_close(struct bb_event *event)
@@ -343,7 +343,7 @@ static const struct bb_virtual sim_virtual = {
 	.recount = bb_sim_summarize,
 };
 
-/* What both tables have in common. */
+/* Members of both tables. */
 #define SIM                                                                                        \
 	.abi = BB_BACKEND_ABI, .name = "sim",                                                      \
 	.brief = "ranks are virtual: times are computed from --link, --cluster or --calibrate",    \

@@ -1,6 +1,6 @@
 /*
- * sim_collectives.c - calls of collectives in virtual time: what they are done by, and when each
- * member is done, on every course.
+ * sim_collectives.c - calls of collectives in virtual time: their algorithm, and when each member
+ * is done, on every course.
  */
 #include "backends/sim/sim_inside.h"
 
@@ -15,7 +15,7 @@ double bb_sim_latest(const double *times, int n)
 	return latest;
 }
 
-/* ALL, those of COURSE, as the members have them. The whole world needs no list of them. */
+/* The links of COURSE as seen by the group's members. A group of the first ranks needs no list. */
 static struct bb_link_model links_of(const struct bb_group *group, int course,
 				     const struct bb_link_model *all)
 {
@@ -27,7 +27,7 @@ static struct bb_link_model links_of(const struct bb_group *group, int course,
 	return links;
 }
 
-/* NAME NULL: whatever takes the least time. */
+/* Set CALL's schedule to NAME (NULL: the fastest) and its chunk. */
 static bb_status resolve(struct bb_group *group, const char *name, struct bb_call *call,
 			 struct bb_error *error)
 {
@@ -50,8 +50,7 @@ static bb_status resolve(struct bb_group *group, const char *name, struct bb_cal
 	return BB_OK;
 }
 
-/* NCCL's choice; where it has nothing to choose, and where there is no NCCL, the fastest schedule.
- */
+/* NCCL's choice; the fastest schedule where NCCL has none, and where there is no NCCL. */
 static bb_status choose(struct bb_group *group, struct bb_call *call, struct bb_error *error)
 {
 	call->schedule = NULL;
@@ -89,7 +88,7 @@ bb_status bb_sim_name(struct bb_group *group, const char *name, struct bb_call *
 	if (!name || strcmp(name, "auto") == 0 || group->n == 1)
 		return choose(group, call, error);
 	call->native = group->context->over_gpus ? find_native(name) : NULL;
-	/* Of a slow link the schedule of that name knows. */
+	/* Only the schedule of that name models a slow link. */
 	if (group->context->courses[0].links.slow_link.factor > 0 &&
 	    bb_algorithm_find(call->collective, name))
 		call->native = NULL;
@@ -106,14 +105,14 @@ const char *bb_sim_refuses(struct bb_group *group, const struct bb_call *call)
 	const struct bb_context *c = group->context;
 
 	if ((call->native || c->calibration) && c->courses[0].links.slow_link.factor > 0)
-		return "a model has no links between two ranks: of slow_link only schedules over "
-		       "--link or --cluster know";
+		return "a model has no links between two ranks: slow_link needs a schedule over "
+		       "--link or --cluster";
 	if (call->native)
 		return bb_sim_nccl_refuses(&c->nccl, &group->machines[c->ncourses - 1], call);
 	return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
 }
 
-/* What cannot be done is refused later. */
+/* A call that cannot run is refused later. */
 bb_status bb_sim_tune(struct bb_group *group, struct bb_call *call)
 {
 	if (call->native || bb_sim_refuses(group, call))
@@ -121,7 +120,7 @@ bb_status bb_sim_tune(struct bb_group *group, struct bb_call *call)
 	return resolve(group, call->schedule->name, call, group->context->error);
 }
 
-/* What is not played message by message begins when the last has come, and ends on all at once. */
+/* A modelled call begins when the last member has arrived, and ends on all members at once. */
 static void time_whole(struct bb_group *group, double seconds, double *times)
 {
 	const double start = bb_sim_latest(times, group->n);
@@ -170,11 +169,11 @@ bb_status bb_sim_time_call(struct bb_group *group, int course, const struct bb_l
 		time_whole(group, model_seconds(group, course, links, call, number), times);
 	else
 		status = time_schedule(group, course, links, call, number, times, error);
-	/* The last one played is the one that is told. */
+	/* Course 0 is the one that is reported. */
 	return status == BB_OK && course == 0 ? bb_sim_count(group, call, error) : status;
 }
 
-/* Number CALL. */
+/* Evaluate CALL number NUMBER on course I and set its clocks. */
 static bb_status call_on_course(struct bb_group *group, int i, const struct bb_call *call,
 				uint64_t number)
 {
@@ -202,7 +201,7 @@ bb_status bb_sim_collective(struct bb_group *group, struct bb_queue *queue,
 
 	if (atomic_load(&c->aborted))
 		return BB_ETIMEOUT;
-	/* The last one played is the one that is told. */
+	/* Course 0 comes last, as it is the one that is reported. */
 	for (int i = c->ncourses - 1; i >= 0 && status == BB_OK; i--)
 		status = call_on_course(group, i, call, number);
 	bb_sim_progress_done(c);

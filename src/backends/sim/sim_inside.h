@@ -1,10 +1,10 @@
 /*
- * sim_inside.h - the sim backend from within.
+ * sim_inside.h - shared by the files of the sim backend.
  *
- *   sim.c              the table: opening, memory that is none, groups, clocks
- *   sim_collectives.c  choosing and playing calls of collectives
- *   sim_programs.c     playing programs
- *   sim_recount.c      what collectives were done by
+ *   sim.c              the table: opening, stand-ins for memory, groups, clocks
+ *   sim_collectives.c  choosing and evaluating calls of collectives
+ *   sim_programs.c     evaluating programs
+ *   sim_recount.c      which algorithms and evaluators were used
  */
 #ifndef BB_BACKENDS_SIM_SIM_INSIDE_H
 #define BB_BACKENDS_SIM_SIM_INSIDE_H
@@ -19,36 +19,36 @@
 
 #define BB_SIM_PAGE 4096
 
-/* A clock of each rank, on links as they are. */
+/* One evaluation of the world: a clock of each rank, over the links, with or without a fault. */
 struct bb_course {
 	struct bb_link_model links;
 	double *clocks;                    /* [rank], seconds */
 	const struct bb_fabric_flaw *flaw; /* of the cluster; NULL: none */
 	int slow_rank;
-	double late; /* how much later SLOW_RANK comes to each collective */
+	double late; /* seconds by which SLOW_RANK enters each collective later */
 };
 
 struct bb_context {
 	struct bb_world world;
-	/* The first is told; the second, where a fault was asked for, is as if there were none.
-	   What is chosen is chosen on the last: nobody knows of the fault. */
+	/* The first is reported; the second, where a fault was requested, has no fault. Choices are
+	   made on the last, as NCCL does not know of the fault. */
 	struct bb_course courses[2];
 	int ncourses;
 	struct bb_network network; /* with a cluster */
 	const struct bb_cluster *cluster;
-	struct bb_calibration *calibration; /* NULL: times are those of the network or the links */
+	struct bb_calibration *calibration; /* NULL: times come from the network or the links */
 	struct bb_nccl_constants nccl;      /* of a cluster of GPUs */
-	char library[BB_SIM_NCCL_TEXT];     /* that is modelled */
-	bool over_gpus;                     /* names are NCCL's, as far as it has them */
+	char library[BB_SIM_NCCL_TEXT];     /* the modelled library, for records */
+	bool over_gpus;                     /* names of algorithms are NCCL's where it has them */
 	struct bb_choices choices;
-	struct bb_sim_count *counts; /* what collectives were done by so far */
+	struct bb_sim_count *counts; /* how collectives were evaluated so far */
 	size_t ncounts, count_room;
 	struct bb_error *error;
-	uint64_t calls, programs; /* made, evaluated: each draws its own noise */
+	uint64_t calls, programs; /* so far: each draws its own noise */
 	struct bb_listener listener;
-	struct bb_timeline_pace pace; /* which is the context's own */
-	atomic_bool aborted;          /* sooner or later every call ends with BB_ETIMEOUT */
-	/* Stands for every buffer: it has an address, nothing is ever kept there. */
+	struct bb_timeline_pace pace; /* whose owner is the context */
+	atomic_bool aborted;          /* every call ends with BB_ETIMEOUT soon */
+	/* Stands for every buffer: it provides an address, and its contents are never used. */
 	_Alignas(BB_SIM_PAGE) char page[BB_SIM_PAGE];
 };
 
@@ -61,17 +61,17 @@ struct bb_group {
 	int n;
 	int *members;
 	bool first_ranks;                   /* its members are 0, 1, … */
-	double *crowds[2];                  /* by course: of its links (timeline.h); owned */
+	double *crowds[2];                  /* by course: links.crowd (timeline.h); owned */
 	double *times;                      /* [member], for one call */
-	const char *evaluator;              /* of the last */
-	struct bb_nccl_machine machines[2]; /* of GPUs: as NCCL would find them, by course */
+	const char *evaluator;              /* of the last call */
+	struct bb_nccl_machine machines[2]; /* by course: the group as NCCL would detect it */
 	char chosen[BB_CHOSEN_TEXT];        /* by NCCL for the last call */
 };
 
 /* The latest of N times, at least 0. */
 double bb_sim_latest(const double *times, int n);
 
-/* Whatever was played is over. */
+/* Tell the listener that an evaluation has ended. */
 static inline void bb_sim_progress_done(const struct bb_context *c)
 {
 	if (c->listener.hear)
@@ -104,18 +104,18 @@ BB_MUST bb_status bb_sim_tune(struct bb_group *group, struct bb_call *call);
 BB_MUST bb_status bb_sim_collective(struct bb_group *group, struct bb_queue *queue,
 				    const struct bb_call *call);
 
-/* CALL = what NAME is of it (NULL: auto), as --algo has it. BB_EUNSUPPORTED with the reason. */
+/* Set CALL's algorithm to NAME (NULL: auto), as --algo does. BB_EUNSUPPORTED with the reason. */
 BB_MUST bb_status bb_sim_name(struct bb_group *group, const char *name, struct bb_call *call,
 			      struct bb_error *error);
-/* TIMES, of each member, are when they come to CALL and become when they are done, on LINKS, those
-   of COURSE; INFINITY: not known yet. NUMBER tells one call from the next. */
+/* Evaluate CALL on LINKS, those of COURSE. TIMES has one entry for each member: on entry when it
+   reaches CALL, on return when it is done; INFINITY: not known yet. NUMBER numbers the calls. */
 BB_MUST bb_status bb_sim_time_call(struct bb_group *group, int course,
 				   const struct bb_link_model *links, const struct bb_call *call,
 				   uint64_t number, double *times, struct bb_error *error);
 
 /* ---- sim_recount.c ----------------------------------------------------------------------- */
 
-/* CALL was done as GROUP says. BB_EINTERNAL without memory. */
+/* Remember how GROUP evaluated CALL. BB_EINTERNAL: out of memory. */
 BB_MUST bb_status bb_sim_count(const struct bb_group *group, const struct bb_call *call,
 			       struct bb_error *error);
 bool bb_sim_summarize(const struct bb_context *context, struct bb_strbuf *out);

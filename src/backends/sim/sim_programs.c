@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* A watch whose times are those of the clock. */
+/* A watch whose times are those of the clock, BY seconds later. */
 struct later {
 	const struct bb_timeline_watch *watch;
 	double by;
@@ -21,7 +21,7 @@ static void done_later(void *own, int rank, size_t index, const struct bb_operat
 			   to + later->by, source);
 }
 
-/* One playing, on one course. */
+/* The evaluation of a program on one course. */
 struct evaluation {
 	struct bb_rank *rank;
 	const struct bb_program *program;
@@ -91,7 +91,8 @@ bb_status bb_sim_evaluate(struct bb_rank *rank, const struct bb_program *program
 	if (c->calibration)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--calibrate is for collectives; give --link or --cluster");
-	for (int i = c->ncourses - 1; i >= 0 && status == BB_OK; i--) { /* sound ones choose */
+	for (int i = c->ncourses - 1; i >= 0 && status == BB_OK;
+	     i--) { /* choices come from the last */
 		struct later later = {watch, bb_sim_now(c, &c->courses[i])};
 		const struct bb_timeline_watch on_clock = {done_later, &later};
 		double seconds = 0;

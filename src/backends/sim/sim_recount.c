@@ -1,6 +1,6 @@
 /*
- * sim_recount.c - what collectives were done by: NCCL's algorithms by their model, schedules
- * message by message, and why not the former.
+ * sim_recount.c - how collectives were evaluated: NCCL's algorithms by their model, schedules
+ * message by message, and why the model was not used.
  */
 #include "backends/sim/sim_inside.h"
 #include "core/array.h"
@@ -17,22 +17,22 @@ struct bb_sim_count {
 	bool native;
 	char by[BY_TEXT];      /* "ring:LL" */
 	const char *evaluator; /* constant */
-	const char *instead;   /* bb_call's */
+	const char *instead;   /* of struct bb_call */
 };
 
-/* The same collective of groups that lie alike? */
+/* The same collective of groups of the same shape? */
 static bool is_same(const struct bb_sim_count *a, const struct bb_sim_count *b)
 {
 	return a->collective == b->collective && a->n == b->n && a->nodes == b->nodes;
 }
 
-static bool is_done_alike(const struct bb_sim_count *a, const struct bb_sim_count *b)
+static bool is_evaluated_alike(const struct bb_sim_count *a, const struct bb_sim_count *b)
 {
 	return is_same(a, b) && a->evaluator == b->evaluator && a->native == b->native &&
 	       strcmp(a->by, b->by) == 0;
 }
 
-/* NCCL has an algorithm of this name, so that the schedule's is busbench:NAME. */
+/* Does NCCL have an algorithm of this name, so that the schedule is called busbench:NAME? */
 static bool is_ambiguous(const struct bb_context *c, const char *name)
 {
 	for (const struct bb_native *n = bb_sim_nccl_natives; n->name && c->over_gpus; n++)
@@ -67,7 +67,7 @@ bb_status bb_sim_count(const struct bb_group *group, const struct bb_call *call,
 		return BB_OK;
 	name(group, call, count.by);
 	for (size_t i = 0; i < c->ncounts; i++)
-		if (is_done_alike(&c->counts[i], &count))
+		if (is_evaluated_alike(&c->counts[i], &count))
 			return BB_OK;
 	more = BB_ARRAY_ADD(c->counts, c->ncounts, c->count_room);
 	if (!more)
@@ -85,8 +85,8 @@ static bool leads(const struct bb_context *c, size_t i)
 	return true;
 }
 
-/* Is a later one of the same in the library's stead for the same reason? */
-static bool is_told_later(const struct bb_context *c, size_t i)
+/* Does a later one of the same replace the library for the same reason? */
+static bool is_repeated_later(const struct bb_context *c, size_t i)
 {
 	for (size_t k = i + 1; k < c->ncounts; k++)
 		if (is_same(&c->counts[k], &c->counts[i]) &&
@@ -103,7 +103,7 @@ static void add_all(const struct bb_context *c, size_t first, struct bb_strbuf *
 		if (!is_same(count, &c->counts[first]))
 			continue;
 		bb_strbuf_addf(out, "%s%s %s", i > first ? ", " : "", count->by, count->evaluator);
-		if (count->instead && !is_told_later(c, i))
+		if (count->instead && !is_repeated_later(c, i))
 			bb_strbuf_addf(out, " (%s)", count->instead);
 	}
 }
