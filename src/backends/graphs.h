@@ -1,6 +1,5 @@
 /*
- * graphs.h - the part of a backend that keeps what is issued to a queue, to be issued again as a
- * whole.
+ * graphs.h - the part of a backend that records the work of a queue and replays it as a whole.
  */
 #ifndef BB_BACKENDS_GRAPHS_H
 #define BB_BACKENDS_GRAPHS_H
@@ -9,12 +8,12 @@
 
 struct bb_rank;
 struct bb_queue;
-struct bb_graph; /* what was issued to a queue */
+struct bb_graph; /* recorded work of a queue */
 
 /*
- * Between begin and end, what is issued to QUEUE is not done but kept. launch issues all of it to
- * QUEUE, as often as it is called. No rank may wait for a queue in between. After an error there is
- * no graph.
+ * Between begin and end, work issued to QUEUE is recorded instead of done. Each call of launch
+ * issues all of it to QUEUE. No rank may wait for a queue between begin and end. After an error
+ * there is no graph.
  */
 struct bb_graphs {
 	bb_status (*begin)(struct bb_rank *rank, struct bb_queue *queue);

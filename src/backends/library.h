@@ -1,6 +1,5 @@
 /*
- * library.h - the part of a backend whose collectives a library chooses algorithms for, or the
- * model of a library.
+ * library.h - the part of a backend in which a library, or a model of one, chooses algorithms.
  */
 #ifndef BB_BACKENDS_LIBRARY_H
 #define BB_BACKENDS_LIBRARY_H
@@ -13,15 +12,15 @@ struct bb_context;
 struct bb_group;
 
 struct bb_library {
-	/* The library with its version; lasts as long as CONTEXT. NULL: it has none. */
+	/* The library and its version; lasts as long as CONTEXT. NULL: none. */
 	const char *(*name)(const struct bb_context *context);
 	/*
-	 * From ON to OFF the library is listened to, which takes time: chosen says what it chose
-	 * for the last call of GROUP meanwhile. Between it and the calls all ranks of the process
-	 * meet.
+	 * While listening is ON, which takes time, the choices of the library are recorded: chosen
+	 * returns that of the last call of GROUP. The ranks of the process synchronise between
+	 * listen and the calls.
 	 */
 	void (*listen)(struct bb_group *group, bool on);
-	/* TEXT = "ring:LL128"; empty where the library does not tell. */
+	/* TEXT = "ring:LL128"; empty if the library does not report it. */
 	void (*chosen)(struct bb_group *group, char text[BB_CHOSEN_TEXT]);
 };
 

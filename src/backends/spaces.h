@@ -1,6 +1,5 @@
 /*
- * spaces.h - the part of a backend whose memory may be in several spaces, which are worked on to
- * see how fast they are.
+ * spaces.h - the part of a backend that measures memory in several spaces.
  */
 #ifndef BB_BACKENDS_SPACES_H
 #define BB_BACKENDS_SPACES_H
@@ -15,9 +14,8 @@ struct bb_rank;
 struct bb_queue;
 
 /*
- * What is done with A, B and C, arrays of the same size. The bytes that count are those the work
- * itself reads and writes: a line that caches fetch because it is about to be written does not,
- * and stores go past the caches so that none need be.
+ * Work on A, B and C, arrays of the same size. Counted bytes are those that the work itself reads
+ * and writes, not lines that caches fetch before they are written; stores bypass the caches.
  */
 enum bb_memory_work {
 	BB_WORK_READ,  /* reads A */
@@ -31,22 +29,23 @@ enum bb_memory_work {
 #define BB_WORK_ALIGNMENT 256 /* of arrays, and of their sizes */
 #define BB_CHASE_STRIDE 128   /* bytes from one stop of a chase to the next: two lines */
 
-/* Spaces that memory may be in: NUMA nodes, a GPU, the host. */
+/* Spaces of memory: NUMA nodes, a GPU, the host. */
 struct bb_spaces {
 	int (*count)(struct bb_context *context);
 	void (*name)(struct bb_context *context, int space, char name[BB_SPACE_TEXT]);
-	/* BYTES in SPACE, 4 KiB aligned, touched; reached by this rank at least. */
+	/* BYTES in SPACE, 4 KiB aligned, touched, and accessible at least to this rank. */
 	bb_status (*alloc)(struct bb_rank *rank, int space, size_t bytes, void **memory,
 			   struct bb_error *error);
 	void (*release)(struct bb_rank *rank, int space, void *memory, size_t bytes);
-	/* Work on arrays of BYTES; those that WHAT has no use for may be NULL. Copies may go from
-	   one space to another. Done when finish returns. QUEUE other than NULL only of GPUs. */
+	/* Work on arrays of BYTES; arrays that WHAT does not use may be NULL. Copies may go from
+	   one space to another. Done when finish returns. Only GPUs take a QUEUE other than NULL.
+	 */
 	bb_status (*work)(struct bb_rank *rank, struct bb_queue *queue, enum bb_memory_work what,
 			  void *a, const void *b, const void *c, size_t bytes);
-	/* Lay a chain through all of MEMORY that visits each BB_CHASE_STRIDE bytes once, in an
-	   order that follows from SEED. */
+	/* Write a chain of pointers through MEMORY that visits each BB_CHASE_STRIDE bytes once, in
+	   an order that follows from SEED. */
 	bb_status (*chase_lay)(struct bb_rank *rank, void *memory, size_t bytes, uint64_t seed);
-	/* Go HOPS steps along that chain, each of which knows only from the last where to go. */
+	/* Follow HOPS pointers of that chain; each load depends on the one before. */
 	bb_status (*chase)(struct bb_rank *rank, void *memory, size_t hops);
 };
 

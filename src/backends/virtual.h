@@ -1,8 +1,8 @@
 /*
  * virtual.h - the part of a backend whose time is virtual.
  *
- * One driver, rank 0's, stands for all ranks of the world. What it calls happens to all of them,
- * its clock is the latest of theirs; programs are evaluated.
+ * One driver, rank 0's, drives all ranks of the world. Its calls apply to all ranks, its clock is
+ * the latest of theirs, and programs are evaluated instead of performed.
  */
 #ifndef BB_BACKENDS_VIRTUAL_H
 #define BB_BACKENDS_VIRTUAL_H
@@ -17,26 +17,27 @@ struct bb_group;
 struct bb_rank;
 
 struct bb_virtual {
-	/* The same backend for collectives over a cluster of GPUs, whose algorithms are called as
-	   their library calls them. */
+	/* The same backend for collectives over a cluster of GPUs; its algorithms have the names
+	   that the GPUs' library uses. */
 	const struct bb_backend *over_gpus;
-	/* Lines that begin with "# ": what its times come from; nothing where the options say it.
-	 */
+	/* Append lines that begin with "# " and say where the times come from; none if the options
+	   say it. */
 	void (*explain)(const struct bb_context *context, struct bb_strbuf *out);
-	/* Let SECONDS pass on all ranks. */
+	/* Advance the clocks of all ranks by SECONDS. */
 	void (*delay)(struct bb_rank *rank, double seconds);
-	/* PROGRAM, which has passed its check, from now on, on all ranks. WATCH, which may be NULL,
-	   hears of its operations on this rank's clock. *END = when all was done. */
+	/* Evaluate PROGRAM, which has passed its check, on all ranks, starting now. WATCH, which
+	   may be NULL, receives its operations in this rank's time. *END = time when all ranks end.
+	 */
 	bb_status (*evaluate)(struct bb_rank *rank, const struct bb_program *program,
 			      const struct bb_timeline_watch *watch, double *end,
 			      struct bb_error *error);
-	/* How the last collective of GROUP was evaluated (bb_evaluator_name), and what this rank's
-	   clock would say now had nothing been wrong; NAN: nothing is. */
+	/* *EVALUATOR = how the last collective of GROUP was evaluated (bb_evaluator_name).
+	 *FAULTLESS = what this rank's clock would read without the planted fault; NAN: no fault. */
 	void (*played)(struct bb_group *group, const char **evaluator, double *faultless);
 	/*
-	 * Append what collectives were done by since open, those of programs too: "all_reduce among
-	 * 16: nvlstree:Simple model, busbench:ring alike"; nothing of none. True: some by a model
-	 * of the library's, which has each of them alone.
+	 * Append how collectives were evaluated since open, including those of programs:
+	 * "all_reduce among 16: nvlstree:Simple model, busbench:ring alike"; nothing without
+	 * collectives. True: some by a model of the library, which ignores contention.
 	 */
 	bool (*recount)(const struct bb_context *context, struct bb_strbuf *out);
 };
