@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ---- what is heard --------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------- */
 
 static bool is_for_me(const struct bb_control *control, const struct bb_frame *frame)
 {
@@ -37,7 +37,7 @@ static void read_frame(const struct bb_frame *frame, struct bb_news *news)
 	memcpy(news->text, frame->text, (size_t)frame->length + 1);
 }
 
-/* Has WIRE something to say? */
+/* Receive from WIRE; false: no news. */
 static bool listen_to(const struct bb_control *control, struct bb_wire *wire, struct bb_news *news)
 {
 	enum bb_heard heard = wire->fd < 0 ? BB_HEARD_NOTHING : bb_wire_receive(wire);
@@ -80,7 +80,7 @@ bool bb_control_reaches(const struct bb_control *control, int proc)
 	return control && proc < control->nwires && control->wires[proc].fd >= 0;
 }
 
-/* ---- what is told ---------------------------------------------------------------------- */
+/* ---- sending ---------------------------------------------------------------------- */
 
 static void tell(struct bb_control *control, struct bb_frame *frame, const char *text)
 {
@@ -126,7 +126,7 @@ void bb_control_ask(struct bb_control *control)
 	tell(control, &frame, "");
 }
 
-/* ---- its end --------------------------------------------------------------------------- */
+/* ---- closing --------------------------------------------------------------------------- */
 
 void bb_control_release(struct bb_control *control)
 {
@@ -140,8 +140,7 @@ void bb_control_release(struct bb_control *control)
 	free(control);
 }
 
-/* To close a socket with unread data in it resets the connection, and what was just sent is lost.
- */
+/* Closing a socket with unread data resets the connection, and the data just sent is lost. */
 static void drain(const struct bb_wire *wire)
 {
 	char waste[4096];

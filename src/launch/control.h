@@ -1,18 +1,18 @@
 /*
- * control.h - what the processes of a run tell each other beside the library that they measure:
- * that one failed and why, that one is gone, how far each has come. It works on when that library
- * is stuck.
+ * control.h - messages between the processes of a run beside the measured library: a process failed
+ * and why, a process is gone, how far each has come. They work even if that library is stuck.
  *
- * A star of TCP connections around process 0. Process 0 alone speaks to the user: whoever fails
- * tells it why, and it tells all others that the run is over. Nothing is sent while all goes well.
+ * The control channel is a star of TCP connections around process 0. Only process 0 reports to the
+ * user: a process that fails sends it the cause, and process 0 tells all others that the run is
+ * over. Nothing is sent while nothing fails.
  *
- *   control.c          what is heard and told
- *   control_connect.c  how the connections come about
- *   star.c             for them, and for the tcp launch: who comes, and who is let in
+ *   control.c          messages received and sent
+ *   control_connect.c  opening the connections
+ *   star.c             connecting and admitting processes, also for the tcp launch
  *   wire.c             frames over one connection
  *
- * Once it is open, a control channel belongs to one thread at a time. A channel that is NULL, as
- * with one process, hears nothing and tells nobody.
+ * Once open, a control channel belongs to one thread at a time. A channel that is NULL, as with one
+ * process, receives and sends nothing.
  */
 #ifndef BB_LAUNCH_CONTROL_H
 #define BB_LAUNCH_CONTROL_H
@@ -26,17 +26,17 @@ struct bb_control;
 
 /*
  * Connect all processes of LAUNCH within TIMEOUT_S (more than 0) seconds; collective over them. The
- * addresses of process 0 and a password travel through the launch, so that nobody else can join;
- * with SECRET (NULL: none) both sides of each connection prove that they know it as well.
- * Fails in all processes alike, naming the one that could not connect, unless the launch breaks
+ * launch carries the addresses of process 0 and a password, so that no stranger can join; with
+ * SECRET (NULL: none) both sides of each connection also prove that they know it. Fails in all
+ * processes alike, naming the process that could not connect, unless the launch breaks
  * (launch.broken). *CONTROL is NULL for a launch of one process.
  */
 BB_MUST bb_status bb_control_open(struct bb_control **control, struct bb_launch *launch,
 				  const struct bb_secret *secret, double timeout_s,
 				  struct bb_error *error);
 /*
- * Says goodbye, so that nobody takes this for a failure. Also for a process whose drivers are stuck
- * and that will just _exit.
+ * Say goodbye, so that other processes do not report a failure. Also for a process whose drivers
+ * are stuck and that will just _exit.
  */
 void bb_control_close(struct bb_control *control);
 
@@ -44,13 +44,12 @@ enum bb_news_kind {
 	BB_NEWS_NONE,
 	BB_NEWS_FAILED, /* at process 0: process PROC failed with STATUS, TEXT says why */
 	BB_NEWS_LEFT,   /* at process 0: process PROC leaves because of SIGNAL */
-	BB_NEWS_ANSWER, /* at process 0: RANK of process PROC has ENTERED so many collectives and is
-			   INSIDE the last one or not */
+	BB_NEWS_ANSWER, /* at process 0: RANK of process PROC has ENTERED that many collectives and
+			   is still INSIDE the last one, or not */
 	BB_NEWS_STOP,   /* elsewhere: the run is over, with STATUS or because of SIGNAL (not 0) */
-	BB_NEWS_ASKED,  /* elsewhere: answer how far the ranks of this process have come */
-	BB_NEWS_GONE    /* process PROC went without goodbye (elsewhere than at 0: process 0), or
-			   was sent away because it sent what TEXT says; the last that is heard of
-			   it */
+	BB_NEWS_ASKED,  /* elsewhere: request for the progress of this process's ranks */
+	BB_NEWS_GONE    /* process PROC (elsewhere: process 0) ended without goodbye, or was
+			   disconnected because of what TEXT says; the last news of it */
 };
 
 #define BB_NEWS_TEXT 512
@@ -66,15 +65,15 @@ struct bb_news {
 	char text[BB_NEWS_TEXT];
 };
 
-/* The next thing that was heard; BB_NEWS_NONE at once when there is nothing. */
+/* *NEWS = the next message; BB_NEWS_NONE, at once, if there is none. */
 void bb_control_poll(struct bb_control *control, struct bb_news *news);
 
-/* Of the other end of a connection: has it neither said goodbye nor gone, as far as was heard? */
+/* Is there a connection to process PROC, as far as the received messages say? */
 bool bb_control_reaches(const struct bb_control *control, int proc);
 
 /*
- * None of these waits. Whoever has not read for so long that no more can be told is given up: it
- * will take this process for gone.
+ * None of these waits. A process that has not read for so long that its connection is full is given
+ * up; it will report this process as gone.
  */
 /* Elsewhere than at process 0. TEXT is cut at BB_NEWS_TEXT - 1 bytes. */
 void bb_control_tell_failed(struct bb_control *control, bb_status status, const char *text);

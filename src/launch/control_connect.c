@@ -27,17 +27,17 @@ struct address {
 	unsigned char bytes[16];
 };
 
-/* What every process tells all others before anything is connected; all but the first two fields
-   is process 0's. */
+/* What every process sends to all others before any connection; all fields but the first two are
+   used of process 0 only. */
 struct offer {
 	char host[64];
-	int32_t error; /* an errno: why this process cannot take part; 0 */
+	int32_t error; /* an errno: why this process cannot take part; or 0 */
 	uint16_t port;
 	uint16_t naddresses;
 	struct address addresses[BB_STAR_ADDRESSES];
 	uint16_t secured; /* it has BUSBENCH_SECRET */
 	uint16_t spare[3];
-	unsigned char password[2][16]; /* of who comes, and of who answers */
+	unsigned char password[2][16]; /* of the connecting and of the answering side */
 };
 
 static const struct bb_payload_field offer_fields[] = {
@@ -57,7 +57,7 @@ static const struct bb_payload_field offer_fields[] = {
 	BB_PAYLOAD_FIELD("the password", BB_PAYLOAD_ANY, struct offer, password),
 	{.name = NULL}};
 
-/* Each address that counts is of a family that is known. */
+/* Each of the addresses has a known family. */
 static bool offer_fits(const void *payload)
 {
 	const struct offer *offer = payload;
@@ -85,7 +85,7 @@ struct opening {
 	struct offer mine, *offers; /* of all, by process */
 	double timeout;
 	struct bb_star star;
-	int missing; /* processes that did not come yet */
+	int missing; /* processes that have not connected */
 };
 
 /* FD is the connection to process PROC. Returns an errno. */
@@ -113,7 +113,7 @@ static void add_address(struct offer *offer, const struct ifaddrs *interface)
 	} else if (any->sa_family == AF_INET6) {
 		const struct in6_addr *in6 = &((const struct sockaddr_in6 *)any)->sin6_addr;
 
-		/* What is valid on one link only has another name on each host. */
+		/* Link-local addresses differ in their scope on each host. */
 		if (IN6_IS_ADDR_LINKLOCAL(in6))
 			return;
 		memcpy(a->bytes, in6, 16);
@@ -140,7 +140,7 @@ static int list_addresses(struct offer *offer)
 	return offer->naddresses > 0 ? 0 : EADDRNOTAVAIL;
 }
 
-/* A process that got through on several addresses is answered on the first. */
+/* A process that connects over several addresses is answered on the first. */
 static int take(struct bb_star *star, const struct bb_hello *hello, int fd)
 {
 	struct opening *o = star->own;
@@ -154,7 +154,7 @@ static int take(struct bb_star *star, const struct bb_hello *hello, int fd)
 	return error;
 }
 
-/* Until all processes have come. Returns an errno if time is over and some could not be taken. */
+/* Wait for all processes. Returns an errno after the timeout if some could not be kept. */
 static int receive_all(struct opening *o)
 {
 	int reason = 0;
@@ -169,7 +169,7 @@ static int receive_all(struct opening *o)
 
 /* ---- the others ------------------------------------------------------------------------ */
 
-/* Another host's loopback is not ours. */
+/* A loopback address is valid only on the host of process 0. */
 static bool is_worth_trying(const struct opening *o, const struct address *a)
 {
 	return !a->loopback || strcmp(o->mine.host, o->offers[0].host) == 0;
@@ -193,7 +193,7 @@ static struct bb_address to_address(const struct address *a, uint16_t port)
 	return address;
 }
 
-/* Until process 0 answered. Returns an errno: why it did not. */
+/* Connect to process 0. Returns an errno: why it did not answer. */
 static int reach_process_0(struct opening *o)
 {
 	const struct offer *there = &o->offers[0];
@@ -235,7 +235,7 @@ static int make_control(struct opening *o)
 	return control->epoll < 0 ? errno : 0;
 }
 
-/* Whatever can fail in this process alone; returns an errno. */
+/* Everything that can fail in this process alone; returns an errno. */
 static int prepare(struct opening *o)
 {
 	int error = bb_star_open(&o->star);
@@ -258,7 +258,7 @@ static int connect_all(struct opening *o)
 	return o->launch->proc == 0 ? receive_all(o) : reach_process_0(o);
 }
 
-/* The first process with an error, and of how many; -1: none. */
+/* The first process with an error, -1: none; *NFAILED = number of those. */
 static int find_failed(const int32_t *errors, int nprocs, int *nfailed)
 {
 	int first = -1;
@@ -284,7 +284,7 @@ static void say_addresses(const struct opening *o, struct bb_strbuf *out)
 	}
 }
 
-/* What all processes say if one of them has an error. */
+/* The failure of all processes if one of them has an error. */
 static bb_status judge(const struct opening *o, const int32_t *errors, bool connected,
 		       struct bb_error *error)
 {
@@ -306,8 +306,8 @@ static bb_status judge(const struct opening *o, const int32_t *errors, bool conn
 			strerror(errors[first]));
 	else
 		bb_fail(error, BB_EBACKEND,
-			"process %d (%s)%s cannot reach process 0 (%s) within %s: %s; TCP must get "
-			"through to port %d of one of %s",
+			"process %d (%s)%s cannot reach process 0 (%s) within %s: %s; let TCP pass "
+			"to port %d of one of %s",
 			first, o->offers[first].host, bb_strbuf_text(&others), o->offers[0].host,
 			bb_format_duration(text, o->timeout), bb_greet_explain(errors[first]),
 			o->offers[0].port, bb_strbuf_text(&addresses));
@@ -329,7 +329,7 @@ static bb_status exchange(struct opening *o, const struct bb_payload *table, con
 		       launch->cause ? launch->cause : "the processes cannot find each other");
 }
 
-/* Tell everybody how it went here, and go by how it went for all. */
+/* Exchange the outcome of every process; all fail if one does. */
 static bb_status agree(struct opening *o, int mine, int32_t *errors, bool connected,
 		       struct bb_error *error)
 {
@@ -339,21 +339,21 @@ static bb_status agree(struct opening *o, int mine, int32_t *errors, bool connec
 	return status == BB_OK ? judge(o, errors, connected, error) : status;
 }
 
-/* Who has the secret connects to nobody who has not: better said now than found out in vain. */
+/* Processes with and without a secret cannot connect: report that before they try. */
 static bb_status compare_secrets(const struct opening *o, struct bb_error *error)
 {
 	for (int p = 1; p < o->launch->nprocs; p++)
 		if (o->offers[p].secured != o->offers[0].secured)
 			return bb_fail(error, BB_EUSAGE,
 				       "process %d (%s) has %s BUSBENCH_SECRET, process 0 (%s) %s; "
-				       "give all the same",
+				       "set the same for all",
 				       p, o->offers[p].host, o->offers[p].secured ? "a" : "no",
 				       o->offers[0].host,
 				       o->offers[0].secured ? "has" : "has none");
 	return BB_OK;
 }
 
-/* All say that they are connected: are they? */
+/* All processes claim to be connected: check that. */
 static bb_status check_connections(struct opening *o, struct bb_error *error)
 {
 	if (o->launch->proc != 0 || o->missing == 0)
@@ -362,8 +362,8 @@ static bb_status check_connections(struct opening *o, struct bb_error *error)
 	if (o->launch->refuse)
 		o->launch->refuse(o->launch);
 	return bb_fail(error, BB_EBACKEND,
-		       "%d of %d processes did not open a control connection to process 0, and say "
-		       "that they did",
+		       "%d of %d processes did not open a control connection to process 0, but "
+		       "reported that they did",
 		       o->missing, o->launch->nprocs - 1);
 }
 

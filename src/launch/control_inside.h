@@ -15,10 +15,10 @@ struct bb_control {
 	int nwires;                    /* NPROCS at process 0, else 1 */
 	struct bb_wire *wires;         /* to process i; process 0 has none to itself */
 	struct epoll_event events[64]; /* data: the wire */
-	int nevents, next;             /* of them: how many, and the next to look at */
+	int nevents, next;             /* number of events, and the next to handle */
 };
 
-/* All that an open channel has, without a goodbye. NULL: nothing. */
+/* Free CONTROL and close its connections without a goodbye. NULL: nothing. */
 void bb_control_release(struct bb_control *control);
 
 #endif

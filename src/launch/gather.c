@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ALL came from other processes, but for this one's own. */
+/* Check what the other processes sent. */
 static bb_status check_all(struct bb_launch *launch, const struct bb_payload *table, size_t count,
 			   char *all)
 {
@@ -32,7 +32,7 @@ bb_status bb_launch_all_gather(struct bb_launch *launch, const struct bb_payload
 
 	if (status != BB_OK)
 		return status;
-	/* What this process gave may have been to another and back. */
+	/* This process's own payloads may have travelled to another process and back. */
 	if (bytes > 0)
 		memmove((char *)all + (size_t)launch->proc * bytes, mine, bytes);
 	return check_all(launch, table, count, all);

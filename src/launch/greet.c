@@ -44,7 +44,7 @@ bool bb_greet_send(struct bb_greet *greet, const struct bb_identity *identity, i
 
 /* ---- proofs ---------------------------------------------------------------------------- */
 
-/* What side WHO proves on this connection, as side ME knows it. */
+/* What side WHO proves on this connection, as known to side ME. */
 struct transcript {
 	char label[16];
 	struct bb_greeting comer, host;
@@ -71,7 +71,7 @@ bool bb_greet_prove(struct bb_greet *greet, const struct bb_identity *identity, 
 	       send_at_once(fd, proof, sizeof(proof));
 }
 
-/* ---- what is heard --------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------- */
 
 /* 1: BYTES at DATA are complete; 0, -1: as bb_greet_hear. */
 static int hear_bytes(struct bb_greet *greet, int fd, void *data, size_t bytes)
@@ -99,7 +99,7 @@ static int fail(struct bb_greet *greet, int error)
 	return -1;
 }
 
-/* Takes as long whatever they are. */
+/* The time does not depend on their content. */
 static bool is_password(const unsigned char *a, const unsigned char *b)
 {
 	unsigned char differ = 0;
@@ -137,7 +137,8 @@ static int hear_proof(struct bb_greet *greet, const struct bb_identity *identity
 	const struct transcript t = transcribe(greet, me, other);
 	const int heard = hear_bytes(greet, fd, greet->proof, sizeof(greet->proof));
 
-	/* Who goes instead of proving does not know the secret, or does not accept this side's. */
+	/* A peer that closes instead of proving does not know the secret, or rejects this side's.
+	 */
 	if (heard < 0 ||
 	    (heard > 0 && !bb_secret_verify(identity->secret, &t, sizeof(t), greet->proof)))
 		return fail(greet, EKEYREJECTED);
@@ -159,12 +160,12 @@ const char *bb_greet_explain(int error)
 {
 	switch (error) {
 	case ENOKEY:
-		return "it asks for " BB_SECRET_VARIABLE ", which is not set here";
+		return "it requires " BB_SECRET_VARIABLE ", which is not set here";
 	case EKEYREJECTED:
 		return "the process that answers there does not know this " BB_SECRET_VARIABLE
-		       ": a stranger, or process 0 has another one";
+		       ": a stranger, or process 0 has a different one";
 	case EPROTO:
-		return "the process that answers there is none of busbench";
+		return "the process that answers there is not busbench";
 	case ECONNRESET:
 		return "the process that answers there closes the connection";
 	default:

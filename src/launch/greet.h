@@ -1,5 +1,5 @@
 /*
- * greet.h - how two processes get to know each other over a new connection.
+ * greet.h - how two processes identify each other over a new connection.
  *
  *   without a secret            with BUSBENCH_SECRET
  *   1 -> 0  hello               1 -> 0  hello, challenge
@@ -7,8 +7,9 @@
  *                               1 -> 0  proof
  *                               0 -> 1  proof
  *
- * A proof covers who proves, both hellos and both challenges, so that none can be used again or for
- * another connection. Process 0 proves last: a stranger at its port gets nothing to guess from.
+ * A proof covers the prover's side, both hellos and both challenges, so it cannot be reused, not
+ * even for another connection. Process 0 proves last: a stranger at its port learns nothing from
+ * which it could guess the secret.
  */
 #ifndef BB_LAUNCH_GREET_H
 #define BB_LAUNCH_GREET_H
@@ -22,14 +23,14 @@
 #define BB_HELLO_SECURED 0x62624832u /* a challenge follows */
 
 /*
- * The first words on a connection, in both directions, in the words of the machine. Other versions
- * of busbench read them too: their layout stays.
+ * The first data on a connection, in both directions, in native byte order. Other versions of
+ * busbench read it too, so its layout never changes.
  */
 struct bb_hello {
 	uint32_t magic;
-	int32_t proc; /* who speaks */
+	int32_t proc; /* the sender */
 	unsigned char password[16];
-	int32_t nprocs; /* that it takes for the number of all processes */
+	int32_t nprocs; /* that the sender expects in all */
 	int32_t pid;
 	uint64_t nonce; /* of the process: two may have the same host and pid */
 	char version[32];
@@ -38,12 +39,13 @@ struct bb_hello {
 
 extern const struct bb_payload bb_hello_table;
 
-enum bb_side { BB_SIDE_COMER, BB_SIDE_HOST }; /* who comes, and process 0 */
+enum bb_side { BB_SIDE_COMER, BB_SIDE_HOST }; /* the connecting process, and process 0 */
 
-/* What a process says of itself on each connection. */
+/* What a process sends on each connection. */
 struct bb_identity {
 	struct bb_hello hello; /* all but magic and password */
-	/* Of who comes and of who answers. Not secret from those who can listen on the network. */
+	/* Of the connecting and of the answering side. Anyone who listens on the network sees them.
+	 */
 	unsigned char password[2][16];
 	const struct bb_secret *secret; /* NULL: none */
 };
@@ -53,31 +55,31 @@ struct bb_greeting {
 	unsigned char challenge[BB_SECRET_PROOF];
 };
 
-/* One connection on its way; zero-initialise. */
+/* One connection during identification; zero-initialise. */
 struct bb_greet {
-	enum { BB_GREET_HELLO, BB_GREET_PROOF, BB_GREET_DONE } stage; /* what is heard next */
+	enum { BB_GREET_HELLO, BB_GREET_PROOF, BB_GREET_DONE } stage; /* expected next */
 	size_t got;                                                   /* bytes of it */
 	struct bb_greeting mine, theirs;
 	unsigned char proof[BB_SECRET_PROOF]; /* theirs */
 	/*
 	 * Why it failed, an errno: ENOKEY: the other side has a secret, this one has none;
-	 * EKEYREJECTED: the other side did not prove that it knows the secret; EPROTO: what it said
-	 * is no hello; another: the connection is broken.
+	 * EKEYREJECTED: the other side did not prove that it knows the secret; EPROTO: its data is
+	 * no hello; any other: the connection broke.
 	 */
 	int error;
 };
 
-/* In words for the user, what such an errno says of process 0. */
+/* Such an errno, about process 0, in words for the user. */
 const char *bb_greet_explain(int error);
 
-/* Send the hello of side ME, at once or not at all. False: it cannot be sent. */
+/* Send the hello of side ME, all of it or nothing. False: it cannot be sent. */
 BB_MUST bool bb_greet_send(struct bb_greet *greet, const struct bb_identity *identity, int fd,
 			   enum bb_side me);
-/* Send the proof of side ME; a hello must have been sent and heard. */
+/* Send the proof of side ME; hellos must have been exchanged before. */
 BB_MUST bool bb_greet_prove(struct bb_greet *greet, const struct bb_identity *identity, int fd,
 			    enum bb_side me);
-/* What the other side than ME says in this stage, which it brings forward: 1: all of it; 0: not all
-   of it is there; -1: this leads nowhere (error). */
+/* Receive the data of this stage from the other side than ME. 1: complete, the stage advances; 0:
+   not yet complete; -1: failed, see error. */
 BB_MUST int bb_greet_hear(struct bb_greet *greet, const struct bb_identity *identity, int fd,
 			  enum bb_side me);
 

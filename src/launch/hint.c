@@ -9,10 +9,11 @@
 #define TORCHRUN "torchrun", "torchrun --no-python --nproc-per-node", &bb_launch_tcp
 
 /*
- * Where a launcher says how many processes it started; the first row of which all that it is known
- * by is set counts. Those that others run under come last: mpirun within a batch job sees the job's
- * variables too. Scripts export torchrun's variables whatever they start then, but for RANK, which
- * is another in each process: with it they mean this program, without it any launcher goes first.
+ * Variables in which launchers report the number of processes. The first row counts of which all
+ * KNOWN_BY variables are set. Launchers under which others run come last: mpirun within a batch job
+ * sees the variables of the job too. Scripts export torchrun's variables for anything they start,
+ * except RANK, which differs in each process: with RANK they mean this program, without it any
+ * other launcher has priority.
  */
 static const struct {
 	const char *launcher, *start;
@@ -33,7 +34,7 @@ static const struct {
 	 false},
 	{TORCHRUN, {"RANK", "WORLD_SIZE"}, "WORLD_SIZE", "RANK", false},
 	{TORCHRUN, {"RANK", "MASTER_ADDR"}, "WORLD_SIZE", "RANK", false},
-	/* Without a task, or a step, this is a batch script, which nobody started several times. */
+	/* Without a task or a step this is a batch script, which runs once. */
 	{"flux run",
 	 "flux run -n",
 	 NULL,
@@ -88,8 +89,8 @@ bb_status bb_launch_check(const struct bb_launch *launch, const struct bb_launch
 		return BB_OK;
 	return bb_fail(error, BB_EBACKEND,
 		       "%s started %d processes (%s=%d), but each is alone in its MPI world, as if "
-		       "it had been run %d times; start it with the launcher of %s (srun perhaps "
-		       "needs --mpi=pmix or --mpi=pmi2)",
+		       "started %d times; start it with the launcher of %s (srun may need "
+		       "--mpi=pmix or --mpi=pmi2)",
 		       hint->launcher, hint->nprocs, hint->variable, hint->nprocs, hint->nprocs,
 		       launch->library ? launch->library : "the MPI it was built with");
 }

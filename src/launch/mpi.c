@@ -23,7 +23,7 @@ static bb_status told(int code)
 
 #define MOST_BYTES ((size_t)1 << 30) /* of one process */
 
-/* What a process gives is one element, so that what all give is counted in processes. */
+/* The bytes of a process are one element, so counts stay below the number of processes. */
 static bb_status collect(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
 			 bool everywhere)
 {
@@ -68,8 +68,8 @@ static void mpi_close(struct bb_launch *launch)
 	free(own);
 }
 
-/* "Open MPI v4.1.4", "MPICH Version: 4.0.2": the first words of what the library says of itself, a
-   space between two of them. */
+/* NAME = "Open MPI v4.1.4", "MPICH Version: 4.0.2": the start of the library's version string, with
+   single spaces. */
 static void name_library(char name[MPI_MAX_LIBRARY_VERSION_STRING])
 {
 	char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -89,7 +89,7 @@ static void name_library(char name[MPI_MAX_LIBRARY_VERSION_STRING])
 	name[end] = '\0';
 }
 
-/* Wishes that the user may have set otherwise; other libraries than Open MPI do not look. */
+/* Defaults that the user may override; only Open MPI reads them. */
 static void prepare_environment(void)
 {
 	/* So that an algorithm can be forced later; by itself it changes no decision. */
@@ -98,7 +98,7 @@ static void prepare_environment(void)
 	setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
 }
 
-/* Without PMIx Open MPI ends the processes of srun by itself, with a status of its own. */
+/* Without PMIx Open MPI would end the processes of srun itself, with a status of its own. */
 static bb_status expect_others(const struct own *own, struct bb_error *error)
 {
 	const struct bb_launch_hint hint = bb_launch_hint_read();
@@ -108,16 +108,14 @@ static bb_status expect_others(const struct own *own, struct bb_error *error)
 		return BB_OK;
 	return bb_fail(
 		error, BB_EBACKEND,
-		"srun started %d processes (%s=%d), but %s has nothing to find them by; give "
-		"srun --mpi=pmix",
+		"srun started %d processes (%s=%d), but %s cannot find them; give srun --mpi=pmix",
 		hint.nprocs, hint.variable, hint.nprocs, own->library);
 }
 
 /*
- * Of a single caller MPI hears nothing but what MPI_Init says. That busbench has threads which
- * never call MPI would be MPI_THREAD_FUNNELED's to tell; but no library does more for it than take
- * its locks, and with Open MPI 4.1 small messages take 5 to 10 percent longer at any level but the
- * first.
+ * A single caller uses MPI_THREAD_SINGLE, as MPI_Init does. MPI_THREAD_FUNNELED would announce that
+ * busbench has threads which never call MPI; but libraries only take locks for it, and with Open
+ * MPI 4.1 small messages take 5 to 10 percent longer at any level above the first.
  */
 static int level_for(enum bb_launch_callers callers)
 {
@@ -137,8 +135,9 @@ static bb_status start(struct own *own, int wanted, struct bb_error *error)
 	int provided, code = MPI_Init_thread(NULL, NULL, wanted, &provided);
 
 	if (code != MPI_SUCCESS)
-		return bb_fail(error, BB_EBACKEND, "%s cannot be started: MPI_Init_thread gives %d",
-			       own->library, code);
+		return bb_fail(error, BB_EBACKEND,
+			       "%s cannot be started: MPI_Init_thread returned %d", own->library,
+			       code);
 	if (provided < wanted)
 		return bb_fail(error, BB_EBACKEND, "%s does not let %s call it", own->library,
 			       wanted == MPI_THREAD_MULTIPLE ? "several threads at once"
@@ -150,8 +149,8 @@ static bb_status start(struct own *own, int wanted, struct bb_error *error)
 		code = MPI_Comm_set_errhandler(own->comm, MPI_ERRORS_RETURN);
 	if (code == MPI_SUCCESS)
 		return BB_OK;
-	return bb_fail(error, BB_EBACKEND, "%s: MPI_Comm_dup of the world gives %d", own->library,
-		       code);
+	return bb_fail(error, BB_EBACKEND, "%s: MPI_Comm_dup of the world returned %d",
+		       own->library, code);
 }
 
 static bb_status mpi_open(struct bb_launch *launch, const struct bb_launch_request *request,

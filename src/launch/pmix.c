@@ -1,9 +1,9 @@
 /*
- * The launch of a launcher that brings PMIx, such as srun --mpi=pmix, where there is no MPI: a
- * process of the run is a process of the job, and what they exchange goes through the launcher's
- * own servers, which know who belongs to the job.
+ * The launch over a launcher's PMIx, such as srun --mpi=pmix, without MPI: a process of the run is
+ * a process of the job, and data is exchanged through the launcher's servers, which know the
+ * processes of the job.
  *
- * libpmix is loaded at run time. What is declared here of <pmix.h> and <pmix_common.h> is the same
+ * libpmix is loaded at run time. The declarations from <pmix.h> and <pmix_common.h> are the same
  * from PMIx 2.0 to 5.0, whose library has kept the name libpmix.so.2.
  */
 #include "launch/launch.h"
@@ -45,7 +45,8 @@ static bool find_functions(struct bb_pmix_api *api, void *library)
 
 static bb_status load(struct own *own, struct bb_error *error)
 {
-	/* Global: its components look for its symbols. It stays: its threads do, too. */
+	/* Global: its components need its symbols. It is never unloaded, because its threads stay.
+	 */
 	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
 	const char *version;
 	size_t length;
@@ -67,13 +68,13 @@ static bb_status failed(struct bb_launch *launch, const char *call, int code)
 {
 	struct own *own = launch->own;
 
-	snprintf(own->cause, sizeof(own->cause), "%s gives %d, %s", call, code,
+	snprintf(own->cause, sizeof(own->cause), "%s returned %d, %s", call, code,
 		 own->api.error_string(code));
 	launch->cause = own->cause;
 	return BB_EBACKEND;
 }
 
-/* Waits for all processes of the job; with COLLECT for what they put as well. */
+/* Wait for all processes of the job; with COLLECT also for the data they put. */
 static bb_status fence(struct bb_launch *launch, bool collect)
 {
 	struct bb_pmix_info info = {.key = BB_PMIX_COLLECT_DATA,
@@ -83,7 +84,7 @@ static bb_status fence(struct bb_launch *launch, bool collect)
 	return code == BB_PMIX_SUCCESS ? BB_OK : failed(launch, "PMIx_Fence", code);
 }
 
-/* BYTES of what process P put under KEY, to DATA. */
+/* DATA = the BYTES that process P put under KEY. */
 static bb_status get(struct bb_launch *launch, const char *key, int p, void *data, size_t bytes)
 {
 	struct own *own = launch->own;
@@ -163,7 +164,7 @@ static void pmix_close(struct bb_launch *launch)
 
 /* ---- opening --------------------------------------------------------------------------- */
 
-/* Processes of the job; 0 and why in *CODE if its server does not say. */
+/* Number of processes of the job; 0 and *CODE if the server does not say. */
 static uint32_t job_size(struct own *own, int *code)
 {
 	struct bb_pmix_proc job = own->self;
@@ -186,13 +187,14 @@ static bb_status join(struct bb_launch *launch, struct own *own, struct bb_error
 	uint32_t size;
 
 	if (code != BB_PMIX_SUCCESS)
-		return bb_fail(error, BB_EBACKEND, "%s cannot be started: PMIx_Init gives %d, %s",
-			       own->library, code, own->api.error_string(code));
+		return bb_fail(error, BB_EBACKEND,
+			       "%s cannot be started: PMIx_Init returned %d, %s", own->library,
+			       code, own->api.error_string(code));
 	size = job_size(own, &code);
 	if (size == 0 || size > INT_MAX || own->self.rank >= size)
 		return bb_fail(error, BB_EBACKEND,
-			       "%s does not say how many processes the job has: %s", own->library,
-			       own->api.error_string(code));
+			       "%s does not report the number of processes of the job: %s",
+			       own->library, own->api.error_string(code));
 	snprintf(own->note, sizeof(own->note),
 		 "%s, the launcher's, because the mpi backend cannot be loaded", own->library);
 	*launch = (struct bb_launch){

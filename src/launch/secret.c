@@ -29,8 +29,8 @@ bb_status bb_secret_check(struct bb_error *error)
 	if (bytes >= BB_SECRET_LEAST && bytes <= 4096)
 		return BB_OK;
 	return bb_fail(error, BB_EUSAGE,
-		       BB_SECRET_VARIABLE " has %zu bytes, not %d to 4096; make one with: openssl "
-					  "rand -hex 16",
+		       BB_SECRET_VARIABLE
+		       " has %zu bytes, not %d to 4096; make one with: openssl rand -hex 16",
 		       bytes, BB_SECRET_LEAST);
 }
 
@@ -61,9 +61,9 @@ bb_status bb_secret_open(struct bb_secret **secret, struct bb_error *error)
 	if (!load(s)) {
 		bb_secret_close(s);
 		return bb_fail(error, BB_EBACKEND,
-			       BB_SECRET_VARIABLE " is set, but libcrypto, which proves that a "
-						  "process knows it, cannot be loaded (%s nor "
-						  "%s); install OpenSSL's library",
+			       BB_SECRET_VARIABLE
+			       " is set, but libcrypto, which proves that a process knows it, "
+			       "cannot be loaded (neither %s nor %s); install OpenSSL's library",
 			       libraries[0], libraries[1]);
 	}
 	*secret = s;

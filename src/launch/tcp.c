@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-/* That the control channel has to say who is gone, and why. */
+/* For the control channel to report who is gone, and why. */
 #define GONE_S 1.0
 
 enum progress { UNDER_WAY, DONE, BROKEN };
@@ -45,7 +45,7 @@ static enum progress push(struct bb_wire *wire, struct bb_tcp_transfer *t)
 	return DONE;
 }
 
-/* The head of what comes; BROKEN too if it is no such thing, which WIRE->frame then is. */
+/* Receive the head of a transfer. BROKEN also for any other frame, which is then in WIRE->frame. */
 static enum progress pull_head(struct bb_wire *wire, struct bb_tcp_transfer *t)
 {
 	const enum bb_heard heard = bb_wire_receive(wire);
@@ -105,8 +105,8 @@ static bool is_stop(const struct bb_wire *wire)
 }
 
 /*
- * Elsewhere than at process 0: does that say, as its last and within SECONDS, that the run is over?
- * It may have come while this process was sending.
+ * Elsewhere than at process 0: does process 0 say within SECONDS that the run is over? The frame
+ * may have arrived while this process was sending.
  */
 static bool hear_stop(struct bb_wire *wire, double seconds)
 {
@@ -120,7 +120,7 @@ static bool hear_stop(struct bb_wire *wire, double seconds)
 	return heard == BB_HEARD_FRAME && is_stop(wire);
 }
 
-/* The connection to process I is broken, or it sent what is not valid. */
+/* The connection to process I is broken, or it sent invalid data. */
 static bb_status lose(struct bb_launch *launch, int i)
 {
 	struct bb_tcp *tcp = launch->own;
@@ -153,7 +153,7 @@ static void tcp_refuse(struct bb_launch *launch)
 		launch->silent = hear_stop(&tcp->wires[0], GONE_S) || !tcp->speaks;
 }
 
-/* All transfers, with MOVE: push or pull. */
+/* Complete all transfers with MOVE: push or pull. */
 static bb_status carry(struct bb_launch *launch,
 		       enum progress (*move)(struct bb_wire *, struct bb_tcp_transfer *),
 		       short event)
@@ -199,7 +199,7 @@ static bb_status send_all(struct bb_launch *launch, const void *data, size_t byt
 	return carry(launch, push, POLLOUT);
 }
 
-/* The BYTES of wire I come to data + i * BYTES. */
+/* The BYTES of wire I go to data + i * BYTES. */
 static bb_status receive_all(struct bb_launch *launch, void *data, size_t bytes)
 {
 	struct bb_tcp *tcp = launch->own;
@@ -212,7 +212,7 @@ static bb_status receive_all(struct bb_launch *launch, void *data, size_t bytes)
 	return carry(launch, pull, POLLIN);
 }
 
-/* What all gave comes to process 0, and BACK bytes of that to all others. */
+/* The bytes of all processes go to process 0, and BACK bytes of ALL to all others. */
 static bb_status exchange(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
 			  size_t back)
 {
@@ -292,7 +292,7 @@ void bb_tcp_release(struct bb_tcp *tcp)
 	free(tcp);
 }
 
-/* Who does not come any more has nothing to miss. */
+/* A process that does not arrive any more misses nothing. */
 static void tcp_close(struct bb_launch *launch)
 {
 	(void)!tcp_barrier(launch);

@@ -8,12 +8,11 @@
 
 static bb_status is_missing(const char *name, struct bb_error *error)
 {
-	return bb_fail(
-		error, BB_EUSAGE,
-		"%s is not set: several processes find each other by RANK, WORLD_SIZE, "
-		"MASTER_ADDR and MASTER_PORT, as torchrun sets them; without RANK, WORLD_SIZE "
-		"and MASTER_ADDR this is one process",
-		name);
+	return bb_fail(error, BB_EUSAGE,
+		       "%s is not set: several processes need RANK, WORLD_SIZE, MASTER_ADDR and "
+		       "MASTER_PORT, as torchrun sets them; for a single process unset RANK, "
+		       "WORLD_SIZE and MASTER_ADDR",
+		       name);
 }
 
 /* The number in variable NAME, from LOW to HIGH. */
@@ -43,9 +42,7 @@ static bb_status read_port(struct bb_tcp_environment *e, struct bb_error *error)
 		return status;
 	if (!given && port == MOST_PORT)
 		return bb_fail(error, BB_EUSAGE,
-			       "MASTER_PORT=%d: there is no port above it; name one with "
-			       "BUSBENCH_PORT",
-			       port);
+			       "MASTER_PORT=%d: no port is above it; set BUSBENCH_PORT", port);
 	e->port = (uint16_t)(given ? port : port + 1);
 	e->source = given ? "BUSBENCH_PORT" : "MASTER_PORT + 1";
 	return BB_OK;

@@ -1,10 +1,10 @@
 /*
- * Process 0: all others come to it.
+ * Opening at process 0: all other processes connect to it.
  *
- * Without a secret nobody can tell a process of the run from a stranger that claims to be one.
- * Therefore nobody who comes ends the wait: who does not fit is sent away, and named if a process
- * is missing in the end. With a secret who comes is of the run, and what is wrong with it ends the
- * run at once.
+ * Without a secret a process of the run and a stranger that claims to be one look the same.
+ * Therefore no peer ends the wait: one that does not fit is rejected, and named if a process is
+ * missing in the end. With a secret every peer belongs to the run, and a peer that does not fit
+ * ends the run at once.
  */
 #include "launch/tcp_opening.h"
 
@@ -17,13 +17,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOK_S 0.2 /* between two looks at who has come and is gone since */
-#define LATE_S 1.0 /* that those have who come when it is clear that there will be no run */
-#define NAMED 8    /* of the processes that did not come */
+#define LOOK_S 0.2 /* between two looks for lost processes */
+#define LATE_S 1.0 /* for processes that arrive after the run has failed */
+#define NAMED 8    /* of the missing processes */
 
-/* ---- who comes ------------------------------------------------------------------------- */
+/* ---- peers ------------------------------------------------------------------------- */
 
-/* Those who are still on their way shall be told as well. */
+/* Processes that arrive late are told as well. */
 static void fail_all(struct bb_opening *o, bb_status status)
 {
 	const double end = bb_clock_now() + LATE_S;
@@ -32,7 +32,7 @@ static void fail_all(struct bb_opening *o, bb_status status)
 	o->star.end = end < o->star.end ? end : o->star.end;
 }
 
-/* Somebody that came does not fit, for the cause in ERROR: what that is to the run. */
+/* A peer does not fit, for the cause in ERROR: with a secret that ends the run. */
 static void note_misfit(struct bb_opening *o, const struct bb_error *error)
 {
 	const bb_status status = bb_error_status(error);
@@ -50,12 +50,12 @@ static bool is_gone(const struct bb_tcp *tcp, int p)
 	const int fd = tcp->wires[p].fd;
 	char any;
 
-	/* Nobody says anything before all are there. */
+	/* No process sends anything before all have arrived. */
 	return fd >= 0 && (recv(fd, &any, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
 			   (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR));
 }
 
-/* Process P came, and is gone before all are there. */
+/* Process P arrived, and is gone before all others have. */
 static void lose(struct bb_opening *o, int p)
 {
 	struct bb_error error = {.text = ""};
@@ -98,7 +98,7 @@ static bb_status judge(struct bb_opening *o, const struct bb_hello *hello, struc
 		       bb_tcp_name(name, hello), first);
 }
 
-/* It learns why, unless process 0 will say it. */
+/* Tell the peer why, unless process 0 will report it. */
 static int send_away(struct bb_opening *o, int fd, bb_status status, const char *why)
 {
 	struct bb_wire wire = {.fd = fd};
@@ -110,14 +110,14 @@ static int send_away(struct bb_opening *o, int fd, bb_status status, const char 
 	return -1;
 }
 
-/* Somebody of the run, or who takes itself for that. */
+/* A peer with the right password. */
 static int take(struct bb_star *star, const struct bb_hello *hello, int fd)
 {
 	struct bb_opening *o = star->own;
 	struct bb_error error = {.text = ""};
 	bb_status status = o->failed;
 
-	/* The same process on another of its ways. */
+	/* The same process, over another address. */
 	if (hello->proc < o->tcp->nprocs && o->tcp->hello[hello->proc].nonce == hello->nonce)
 		return -1;
 	if (!bb_star_answer(star))
@@ -134,7 +134,7 @@ static int take(struct bb_star *star, const struct bb_hello *hello, int fd)
 	return 0;
 }
 
-/* ---- where it listens ------------------------------------------------------------------ */
+/* ---- listening ------------------------------------------------------------------ */
 
 static void add_listeners(const struct bb_star *star, struct bb_strbuf *out)
 {
@@ -166,11 +166,11 @@ static bb_status cannot_listen(struct bb_opening *o, int reason)
 			       e->master, o->star.identity.hello.host);
 	return bb_fail(o->error, BB_EBACKEND,
 		       "process 0 cannot listen on port %d (%s): %s; if no other process has "
-		       "RANK=0, name a free port with BUSBENCH_PORT, the same for all",
+		       "RANK=0, set BUSBENCH_PORT to a free port, the same for all",
 		       e->port, e->source, strerror(reason));
 }
 
-/* Whoever can reach a port without a secret can join: it is open only where it must be. */
+/* Without a secret everybody who reaches the port can join: listen only where necessary. */
 static bb_status open_port(struct bb_opening *o)
 {
 	struct bb_address addresses[BB_STAR_ADDRESSES];
@@ -181,10 +181,10 @@ static bb_status open_port(struct bb_opening *o)
 	if (!o->star.identity.secret) {
 		n = bb_opening_resolve(o, addresses, &why);
 		if (n == 0)
-			return bb_fail(o->error, BB_EBACKEND,
-				       "process 0 does not find its own address, "
-				       "MASTER_ADDR=%.80s: %s",
-				       o->environment->master, why);
+			return bb_fail(
+				o->error, BB_EBACKEND,
+				"process 0 cannot resolve its own address, MASTER_ADDR=%.80s: %s",
+				o->environment->master, why);
 	}
 	reason = bb_star_listen(&o->star, addresses, n, &port);
 	return reason ? cannot_listen(o, reason) : BB_OK;
@@ -196,7 +196,7 @@ static void add_dropped(struct bb_opening *o, struct bb_strbuf *out)
 {
 	static const char *const kinds[BB_DROPPED_KINDS] = {
 		[BB_DROPPED_SILENT] = "silent",
-		[BB_DROPPED_NOISE] = "not of this program",
+		[BB_DROPPED_NOISE] = "not from busbench",
 		[BB_DROPPED_UNPROVEN] = "without the right BUSBENCH_SECRET",
 		[BB_DROPPED_MISFIT] = "not fitting this run"};
 	const char *before = "";
@@ -234,8 +234,8 @@ static bb_status miss(struct bb_opening *o, int reason)
 	add_listeners(&o->star, &where);
 	add_dropped(o, &who);
 	bb_fail(o->error, misfit != BB_OK ? misfit : BB_ETIMEOUT,
-		"%d of the %d processes (WORLD_SIZE) did not come to port %d (%s) of %s within %s, "
-		"half of -T: RANK %s%s%s",
+		"%d of the %d processes (WORLD_SIZE) did not connect to port %d (%s) of %s within "
+		"%s, half of -T: RANK %s%s%s",
 		o->missing, o->tcp->nprocs, o->environment->port, o->environment->source,
 		o->star.identity.hello.host, bb_format_duration(time, o->request->timeout_s),
 		bb_strbuf_text(&who),
@@ -248,7 +248,7 @@ static bb_status miss(struct bb_opening *o, int reason)
 	return bb_error_status(o->error);
 }
 
-/* Is process P the lowest but 0 of its host? */
+/* Is process P the lowest of its host, process 0 aside? */
 static bool speaks(const struct bb_tcp *tcp, int p)
 {
 	for (int q = 1; q < p; q++)
@@ -257,7 +257,7 @@ static bool speaks(const struct bb_tcp *tcp, int p)
 	return true;
 }
 
-/* All have come: they may go on. */
+/* All processes have arrived: let them go on. */
 static void welcome(struct bb_opening *o)
 {
 	struct bb_tcp *tcp = o->tcp;
@@ -273,7 +273,8 @@ static void welcome(struct bb_opening *o)
 	bb_strbuf_addf(&note, ", port %d; %s", o->environment->port,
 		       o->star.identity.secret
 			       ? "all processes proved that they know " BB_SECRET_VARIABLE
-			       : "no " BB_SECRET_VARIABLE ": nobody proved to be of the run");
+			       : "no " BB_SECRET_VARIABLE
+				 ": no process proved that it belongs to the run");
 	add_dropped(o, &note);
 	snprintf(tcp->note, sizeof(tcp->note), "%s", bb_strbuf_text(&note));
 	bb_strbuf_free(&note);

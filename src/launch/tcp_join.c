@@ -1,5 +1,5 @@
 /*
- * Every process but 0: the way to process 0, and its word that all have come.
+ * Opening at every other process: connecting to process 0, and waiting for all to arrive.
  */
 #include "launch/tcp_opening.h"
 
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* All processes of a host have the same trouble; one that is not there cannot tell. */
+/* All processes of a host see the same failure; one of them reports it. */
 static bool speaks_unasked(const struct bb_tcp_environment *e)
 {
 	return e->local <= 0 || (e->local == 1 && e->proc == 1);
@@ -40,8 +40,8 @@ static bb_status cannot_reach(struct bb_opening *o, const char *why, int reason,
 }
 
 /*
- * Process 0 says whether there will be a run; as long as it does not, it waits for others. It does
- * not wait for longer than this process has waited for it, and comes to its end before -T does.
+ * Process 0 says whether the run starts; until then it waits for other processes. It does not wait
+ * longer than this process has waited for it, and ends before -T does.
  */
 static enum bb_heard hear_process_0(struct bb_opening *o)
 {
@@ -67,14 +67,15 @@ static bb_status await_welcome(struct bb_opening *o, struct bb_launch *launch)
 	bb_tcp_name(name, &o->tcp->hello[0]);
 	if (heard == BB_HEARD_FRAME && frame->status != BB_OK && frame->length > 0) {
 		launch->silent = false;
-		return bb_fail(o->error, (bb_status)frame->status, "%s sent this process away: %s",
+		return bb_fail(o->error, (bb_status)frame->status, "%s rejected this process: %s",
 			       name, frame->text);
 	}
 	if (heard == BB_HEARD_FRAME && frame->status != BB_OK)
 		return bb_fail(o->error, (bb_status)frame->status, "process 0 ended the run");
 	if (heard == BB_HEARD_NOTHING)
 		return bb_fail(o->error, BB_ETIMEOUT,
-			       "%s did not say within its time (-T) whether all have come", name);
+			       "%s did not report within -T whether all processes have arrived",
+			       name);
 	return bb_fail(o->error, BB_EBACKEND, "%s %s", name,
 		       *o->tcp->wires[0].why ? o->tcp->wires[0].why
 					     : "is gone: its process ended without a word");
@@ -96,7 +97,7 @@ bb_status bb_opening_join(struct bb_opening *o, struct bb_launch *launch)
 	status = bb_opening_compare(o, there, o->error);
 	if (status == BB_OK)
 		return await_welcome(o, launch);
-	/* With a secret process 0 says so and ends the run; else this process alone has to go. */
+	/* With a secret process 0 reports it and ends the run; else only this process ends. */
 	launch->silent = o->star.identity.secret != NULL;
 	return status;
 }

@@ -12,9 +12,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define RESOLVE_MS 300 /* between two attempts to find the address of process 0 */
+#define RESOLVE_MS 300 /* between two attempts to resolve the address of process 0 */
 
-/* Of who comes and of who answers; whoever else listens at that port says something else. */
+/* Of the connecting and of the answering side; another program at that port sends other data. */
 static const unsigned char passwords[2][16] = {"busbench, hello", "busbench, indeed"};
 
 /* ---- both sides ------------------------------------------------------------------------ */
@@ -42,10 +42,11 @@ bb_status bb_opening_compare(const struct bb_opening *o, const struct bb_hello *
 		return BB_OK;
 	snprintf(theirs, sizeof(theirs), "%d", hello->nprocs);
 	snprintf(ours, sizeof(ours), "%d", mine->nprocs);
-	return differ(o, hello, error, BB_EUSAGE, "WORLD_SIZE", theirs, ours, "give all the same");
+	return differ(o, hello, error, BB_EUSAGE, "WORLD_SIZE", theirs, ours,
+		      "set the same for all");
 }
 
-/* /etc/hosts may name one twice. */
+/* /etc/hosts may list an address twice. */
 static bool is_listed(const struct bb_address *addresses, int n, const struct addrinfo *a)
 {
 	for (int i = 0; i < n; i++)
@@ -82,7 +83,7 @@ int bb_opening_resolve(const struct bb_opening *o, struct bb_address *addresses,
 {
 	int n;
 
-	/* A name may become known only when its host starts. */
+	/* A name may resolve only once its host has started. */
 	while ((n = resolve_once(o->environment, addresses, why)) == 0 &&
 	       bb_clock_now() < o->star.end)
 		poll(NULL, 0, RESOLVE_MS);
@@ -102,7 +103,7 @@ static int introduce(struct bb_star *star, const struct bb_tcp_environment *e)
 	if (gethostname(hello->host, sizeof(hello->host) - 1) != 0)
 		snprintf(hello->host, sizeof(hello->host), "an unknown host");
 	memcpy(star->identity.password, passwords, sizeof(passwords));
-	/* Zero is of who has not come. */
+	/* Zero marks a process that has not arrived. */
 	do
 		if (getrandom(&hello->nonce, sizeof(hello->nonce), 0) != sizeof(hello->nonce))
 			return errno;
@@ -126,7 +127,7 @@ static bb_status connect_all(struct bb_tcp *tcp, const struct bb_tcp_environment
 
 	o.star.end = request->timeout_s > 0 ? bb_clock_now() + request->timeout_s : INFINITY;
 	if (reason)
-		status = bb_fail(error, BB_EINTERNAL, "process %d cannot look for the others: %s",
+		status = bb_fail(error, BB_EINTERNAL, "process %d cannot connect to the others: %s",
 				 e->proc, strerror(reason));
 	else
 		status = e->proc == 0 ? bb_opening_gather(&o) : bb_opening_join(&o, launch);

@@ -20,7 +20,7 @@ void bb_wire_send(struct bb_wire *wire, struct bb_frame *frame, const char *text
 	while (sent < 0 && errno == EINTR);
 	if (sent == (ssize_t)(BB_FRAME_HEAD + frame->length))
 		return;
-	/* Half a frame may be out. What the other side said may still be read. */
+	/* Part of the frame may be sent already. Data of the other side can still be read. */
 	wire->mute = true;
 	shutdown(wire->fd, SHUT_WR);
 }
@@ -40,7 +40,7 @@ static const struct bb_payload_field frame_fields[] = {
 	BB_PAYLOAD_FIELD("the number of collectives", BB_PAYLOAD_ANY, struct bb_frame, entered),
 	{.name = NULL}};
 
-/* A failure has a status, and whoever leaves a signal; that somebody is gone is never sent. */
+/* A failure has a status, a process that leaves has a signal; BB_NEWS_GONE is never sent. */
 static bool frame_fits(const void *payload)
 {
 	const struct bb_frame *frame = payload;
@@ -64,7 +64,7 @@ static bool frame_fits(const void *payload)
 
 static const struct bb_payload frame_table = {"a frame", BB_FRAME_HEAD, frame_fields, frame_fits};
 
-/* The bytes of the frame that is under way; 0: what is there is none. */
+/* Length of the frame being received; 0: its head is invalid. */
 static size_t frame_length(struct bb_wire *wire)
 {
 	if (wire->got < BB_FRAME_HEAD)

@@ -10,9 +10,8 @@
 #include <stddef.h>
 
 /*
- * As it travels, in the words of the machine: all processes run the same program, and one that
- * orders its bytes differently fails at the magic. TEXT is as long as LENGTH says. A goodbye is of
- * kind BB_NEWS_NONE.
+ * A frame as sent, in native byte order: all processes run the same program, and a different byte
+ * order fails at the magic. TEXT has LENGTH bytes. A goodbye has kind BB_NEWS_NONE.
  */
 struct bb_frame {
 	uint32_t magic;
@@ -26,7 +25,7 @@ struct bb_frame {
 	char text[BB_NEWS_TEXT];
 };
 
-/* Of the tcp launch: ENTERED bytes follow that are no frame. */
+/* Only in the tcp launch: ENTERED bytes of data follow the frame. */
 #define BB_FRAME_DATA (BB_NEWS_GONE + 1)
 
 #define BB_FRAME_MAGIC 0x62624331u
@@ -35,22 +34,22 @@ struct bb_frame {
 /* One connection; zero-initialise, with fd -1. */
 struct bb_wire {
 	int fd;     /* non-blocking; -1: none */
-	bool mute;  /* nothing can be sent any more */
-	size_t got; /* bytes of FRAME that are there */
+	bool mute;  /* nothing more can be sent */
+	size_t got; /* received bytes of FRAME */
 	struct bb_frame frame;
-	char why[BB_PAYLOAD_WHY]; /* it ended: "sent …", what was no valid frame; else empty */
+	char why[BB_PAYLOAD_WHY]; /* "sent …": why a frame was invalid; else empty */
 };
 
 enum bb_heard {
 	BB_HEARD_NOTHING,
-	BB_HEARD_FRAME, /* a whole one, valid in itself; its text ends with NUL */
-	BB_HEARD_END    /* closed, broken, or what came is no valid frame (WHY) */
+	BB_HEARD_FRAME, /* a whole, valid frame; its text ends with NUL */
+	BB_HEARD_END    /* closed, broken, or an invalid frame (WHY) */
 };
 
-/* Send LENGTH bytes of TEXT behind the head of FRAME, whose magic and length it sets. */
+/* Send FRAME with LENGTH bytes of TEXT; sets its magic and length. Never waits. */
 void bb_wire_send(struct bb_wire *wire, struct bb_frame *frame, const char *text, size_t length);
-/* Never more than one frame, so that nothing waits unseen outside the socket. */
+/* Receive at most one frame into wire->frame, so that no data is buffered outside the socket. */
 enum bb_heard bb_wire_receive(struct bb_wire *wire);
-void bb_wire_close(struct bb_wire *wire); /* none: nothing */
+void bb_wire_close(struct bb_wire *wire); /* without a connection: nothing */
 
 #endif

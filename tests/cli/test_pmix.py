@@ -88,7 +88,7 @@ def launcher_gone():
     with installed() as program:
         env = {"PMIX_NAMESPACE": "1", "PMIX_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}
         kit.execute([program("all_reduce_perf"), "--backend", "null", "-b", "8", "-e", "8"], env).exits(3).says(
-            "OpenPMIx", "cannot be started: PMIx_Init gives"
+            "OpenPMIx", "cannot be started: PMIx_Init returned"
         )
 
 

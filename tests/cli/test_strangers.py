@@ -196,7 +196,7 @@ def another_secret():
 def no_secret():
     results = Job(2, BRIEF, changed={1: {"BUSBENCH_SECRET": None}}, BUSBENCH_SECRET=SECRET).finish()
     results[0].exits(4).says("without the right BUSBENCH_SECRET")
-    results[1].exits(2).says("it asks for BUSBENCH_SECRET, which is not set here")
+    results[1].exits(2).says("it requires BUSBENCH_SECRET, which is not set here")
 
 
 @test

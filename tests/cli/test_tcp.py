@@ -236,7 +236,7 @@ def the_same_rank_twice():
     results = brief_outcome(3, changed=differs)
     results[0].exits(2).says(*said, "RANK 2")
     twice = sorted(results[rank].err for rank in (1, 2))
-    expect(not twice[0] and "sent this process away" in twice[1], everything(results))
+    expect(not twice[0] and "rejected this process" in twice[1], everything(results))
 
 
 @test

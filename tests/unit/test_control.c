@@ -348,7 +348,7 @@ static void fail_to_join(struct process *me)
 	CHECK(me->meeting, control == NULL);
 	CHECK(me->meeting, strstr(error.text, "process 2 (") == error.text);
 	CHECK(me->meeting, strstr(error.text, "cannot reach process 0 (") != NULL);
-	CHECK(me->meeting, strstr(error.text, "TCP must get through to port ") != NULL);
+	CHECK(me->meeting, strstr(error.text, "let TCP pass to port ") != NULL);
 	if (me->launch.proc == 0)
 		strcpy(me->meeting->given[MOST_PROCESSES - 1], error.text);
 	meet_all(&me->launch);

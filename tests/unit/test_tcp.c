@@ -38,7 +38,7 @@ static const struct words environments[] = {
 	{{"0", "4", NULL, "h1", "0"}, "MASTER_PORT=\"0\" is not a number from 1 to 65535"},
 	{{"0", "4", NULL, "h1", "65536"}, "MASTER_PORT=\"65536\""},
 	{{"0", "4", NULL, "h1", "29500x"}, "MASTER_PORT=\"29500x\""},
-	{{"0", "4", NULL, "h1", "65535"}, "MASTER_PORT=65535: there is no port above it"},
+	{{"0", "4", NULL, "h1", "65535"}, "MASTER_PORT=65535: no port is above it"},
 	{{"0", "4", NULL, GOOD, "http"}, "BUSBENCH_PORT=\"http\""},
 };
 

@@ -190,7 +190,7 @@ static const struct keyless keyless[] = {
 	{SECRET,
 	 NULL,
 	 {BB_ETIMEOUT, BB_EUSAGE},
-	 {"without the right BUSBENCH_SECRET", "asks for BUSBENCH_SECRET, which is not set here"}},
+	 {"without the right BUSBENCH_SECRET", "requires BUSBENCH_SECRET, which is not set here"}},
 	{NULL,
 	 SECRET,
 	 {BB_ETIMEOUT, BB_EBACKEND},
