@@ -1,5 +1,5 @@
 /*
- * convict.c - what was measured again, and what it makes of the suspects.
+ * convict.c - the suspects judged by their second measurement.
  */
 #include "diagnose/tally.h"
 
@@ -8,7 +8,7 @@
 enum direction { SENDS, RECEIVES, DIRECTIONS };
 
 /* One quantity, measured again. */
-struct hearing {
+struct reading {
 	const struct bb_quantity *measured;
 	const struct bb_view *view;
 	double base[BB_MOST_RAILS];
@@ -20,23 +20,22 @@ struct hearing {
 	struct bb_tally *nodes; /* [node * DIRECTIONS + direction]: most rails of a round */
 };
 
-struct trial {
+struct confirmation {
 	struct bb_verdicts *verdicts;
 	const struct bb_suspects *suspects;
 	int nodes, rails, n;
-	struct hearing hearings[BB_QUANTITIES];
+	struct reading readings[BB_QUANTITIES];
 	int charges;
-	unsigned char *paired; /* [node]: an end of a suspected pair */
 };
 
-static struct bb_tally *port_of(const struct trial *t, const struct hearing *h, int node, int rail,
-				enum direction way)
+static struct bb_tally *port_of(const struct confirmation *t, const struct reading *h, int node,
+				int rail, enum direction direction)
 {
-	return &h->ports[((size_t)node * (size_t)t->rails + (size_t)rail) * DIRECTIONS + way];
+	return &h->ports[((size_t)node * (size_t)t->rails + (size_t)rail) * DIRECTIONS + direction];
 }
 
 /* WHOLE: TALLY counts rounds in which most rails were slow. */
-static double chance_of(const struct trial *t, const struct hearing *h,
+static double chance_of(const struct confirmation *t, const struct reading *h,
 			const struct bb_tally *tally, bool whole)
 {
 	const struct bb_tally *healthy = whole ? &h->healthy_rounds : &h->healthy;
@@ -44,46 +43,29 @@ static double chance_of(const struct trial *t, const struct hearing *h,
 	return fmin(1, t->charges * bb_chance(tally->slow, tally->of, healthy->slow, healthy->of));
 }
 
-static bool is_guilty(const struct trial *t, const struct hearing *h, const struct bb_tally *tally,
-		      bool whole)
+static bool is_guilty(const struct confirmation *t, const struct reading *h,
+		      const struct bb_tally *tally, bool whole)
 {
 	return bb_tally_convicts(tally, chance_of(t, h, tally, whole));
 }
 
-static bool is_proven(const struct trial *t, int node)
+static bool is_proven(const struct confirmation *t, int node)
 {
 	return t->suspects->standing[node] == BB_PROVEN;
 }
 
-static bool is_pair(const struct trial *t, int a, int b)
-{
-	if (!t->paired[a] || !t->paired[b])
-		return false;
-	for (int i = 0; i < t->suspects->npairs; i++)
-		if ((t->suspects->pairs[i].a == a && t->suspects->pairs[i].b == b) ||
-		    (t->suspects->pairs[i].a == b && t->suspects->pairs[i].b == a))
-			return true;
-	return false;
-}
-
 /* Call F for each measurement from one node to another. */
-static void each(const struct trial *t, struct hearing *h,
-		 void (*f)(const struct trial *t, struct hearing *h, int from, int to, int rail,
-			   double log_s, void *own),
+static void each(const struct confirmation *t, struct reading *h,
+		 void (*f)(const struct confirmation *t, struct reading *h, int from, int to,
+			   int rail, double log_s, void *own),
 		 void *own)
 {
-	const struct bb_rounds *rounds = h->measured->rounds;
+	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
+		for (int k = 0; k < t->rails; k++) {
+			const double y = bb_measured_at(h->measured, m.round, m.to, k);
 
-	for (int r = 0; r < rounds->n; r++)
-		for (int to = 0; to < t->nodes; to++) {
-			const int from = bb_rounds_partner(rounds, r, to);
-
-			for (int k = 0; k < t->rails && from != BB_NO_PEER; k++) {
-				const double y = bb_measured_at(h->measured, r, to, k);
-
-				if (!isnan(y))
-					f(t, h, from, to, k, y, own);
-			}
+			if (!isnan(y))
+				f(t, h, m.from, m.to, k, y, own);
 		}
 }
 
@@ -96,13 +78,13 @@ struct controls {
 	struct bb_tally tally;
 };
 
-static bool is_control(const struct trial *t, int from, int to)
+static bool is_control(const struct confirmation *t, int from, int to)
 {
-	return is_proven(t, from) && is_proven(t, to) && !is_pair(t, from, to);
+	return is_proven(t, from) && is_proven(t, to) && !bb_suspects_have(t->suspects, from, to);
 }
 
-static void take_control(const struct trial *t, struct hearing *h, int from, int to, int rail,
-			 double y, void *own)
+static void take_control(const struct confirmation *t, struct reading *h, int from, int to,
+			 int rail, double y, void *own)
 {
 	struct controls *c = own;
 
@@ -114,15 +96,15 @@ static void take_control(const struct trial *t, struct hearing *h, int from, int
 		c->values[c->n++] = y;
 }
 
-static void count_control(const struct trial *t, struct hearing *h, int from, int to, int rail,
-			  double y, void *own)
+static void count_control(const struct confirmation *t, struct reading *h, int from, int to,
+			  int rail, double y, void *own)
 {
 	if (is_control(t, from, to))
 		bb_tally_count(&((struct controls *)own)->tally, y - h->base[rail], h->limit);
 }
 
 /* What came to a node in ROUND, over most of the rails. */
-static double usual_excess(const struct trial *t, const struct hearing *h, int round, int to)
+static double usual_excess(const struct confirmation *t, const struct reading *h, int round, int to)
 {
 	double excess[BB_MOST_RAILS];
 	size_t n = 0;
@@ -136,18 +118,13 @@ static double usual_excess(const struct trial *t, const struct hearing *h, int r
 	return bb_low_median(excess, n);
 }
 
-static struct bb_tally count_rounds(const struct trial *t, const struct hearing *h)
+static struct bb_tally count_rounds(const struct confirmation *t, const struct reading *h)
 {
-	const struct bb_rounds *rounds = h->measured->rounds;
 	struct bb_tally tally = {0};
 
-	for (int r = 0; r < rounds->n; r++)
-		for (int to = 0; to < t->nodes; to++) {
-			const int from = bb_rounds_partner(rounds, r, to);
-
-			if (from != BB_NO_PEER && is_control(t, from, to))
-				bb_tally_count(&tally, usual_excess(t, h, r, to), h->limit);
-		}
+	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
+		if (is_control(t, m.from, m.to))
+			bb_tally_count(&tally, usual_excess(t, h, m.round, m.to), h->limit);
 	return tally;
 }
 
@@ -161,7 +138,7 @@ static double settle_limit(struct controls *c, double tolerance)
 }
 
 /* What is usual now; where hardly anybody was measured beside, what was in the survey. */
-static bb_status settle_usual(struct trial *t, struct hearing *h, double tolerance)
+static bb_status settle_usual(struct confirmation *t, struct reading *h, double tolerance)
 {
 	const size_t most = (size_t)h->measured->rounds->n * (size_t)t->nodes * (size_t)t->rails;
 	struct controls c = {.values = malloc((most + 1) * sizeof(*c.values))};
@@ -196,42 +173,37 @@ static bb_status settle_usual(struct trial *t, struct hearing *h, double toleran
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
 
-/* What came from one node to the other in a round, with NODE, one of them, on trial. */
-static void count_meeting(const struct trial *t, struct hearing *h, int round, int to, int node,
-			  enum direction way)
+/* What came from one node to the other in a round, with NODE, one of them, on confirmation. */
+static void count_meeting(const struct confirmation *t, struct reading *h, int round, int to,
+			  int node, enum direction direction)
 {
 	for (int k = 0; k < t->rails; k++)
-		bb_tally_count(port_of(t, h, node, k, way),
+		bb_tally_count(port_of(t, h, node, k, direction),
 			       bb_measured_at(h->measured, round, to, k) - h->base[k], h->limit);
-	bb_tally_count(&h->nodes[node * DIRECTIONS + way], usual_excess(t, h, round, to), h->limit);
+	bb_tally_count(&h->nodes[node * DIRECTIONS + direction], usual_excess(t, h, round, to),
+		       h->limit);
 }
 
-/* Is what goes between NODE, which is on trial, and OTHER about NODE? */
-static bool is_about(const struct trial *t, int node, int other)
+/* Is what goes between NODE, which is on confirmation, and OTHER about NODE? */
+static bool is_about(const struct confirmation *t, int node, int other)
 {
-	return !is_proven(t, node) && is_proven(t, other) && !is_pair(t, node, other);
+	return !is_proven(t, node) && is_proven(t, other) &&
+	       !bb_suspects_have(t->suspects, node, other);
 }
 
-static void count_meetings(const struct trial *t, struct hearing *h)
+static void count_meetings(const struct confirmation *t, struct reading *h)
 {
-	const struct bb_rounds *rounds = h->measured->rounds;
-
-	for (int r = 0; r < rounds->n; r++)
-		for (int to = 0; to < t->nodes; to++) {
-			const int from = bb_rounds_partner(rounds, r, to);
-
-			if (from == BB_NO_PEER)
-				continue;
-			if (is_about(t, to, from))
-				count_meeting(t, h, r, to, to, RECEIVES);
-			if (is_about(t, from, to))
-				count_meeting(t, h, r, to, from, SENDS);
-		}
+	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);) {
+		if (is_about(t, m.to, m.from))
+			count_meeting(t, h, m.round, m.to, m.to, RECEIVES);
+		if (is_about(t, m.from, m.to))
+			count_meeting(t, h, m.round, m.to, m.from, SENDS);
+	}
 }
 
-/* The way is that of the last quantity that convicts: who asks for a small message waits for its
-   word and for the answer, so that latency alone does not tell one way from the other. */
-static void set_way(struct bb_diagnosis *v, int quantity, bool sends)
+/* The direction is that of the last quantity that convicts: latency is a round trip and does not
+   tell one direction from the other. */
+static void set_direction(struct bb_diagnosis *v, int quantity, bool sends)
 {
 	if (!v->slow[quantity])
 		v->sends = v->receives = false;
@@ -239,13 +211,13 @@ static void set_way(struct bb_diagnosis *v, int quantity, bool sends)
 }
 
 /* TALLY convicts. V says how often by the least likely, and how slow by the slowest. */
-static void charge(const struct trial *t, const struct hearing *h, const struct bb_tally *tally,
-		   bool whole, struct bb_diagnosis *v)
+static void charge(const struct confirmation *t, const struct reading *h,
+		   const struct bb_tally *tally, bool whole, struct bb_diagnosis *v)
 {
 	const double chance = chance_of(t, h, tally, whole);
 
-	v->slow[h - t->hearings] = true;
-	v->limit[h - t->hearings] = h->limit;
+	v->slow[h - t->readings] = true;
+	v->limit[h - t->readings] = h->limit;
 	v->factor = fmax(v->factor, exp(tally->sum / tally->slow));
 	if (v->measured > 0 && v->chance <= chance)
 		return;
@@ -256,21 +228,21 @@ static void charge(const struct trial *t, const struct hearing *h, const struct 
 }
 
 /* Is RAIL (-1: most) of NODE guilty of anything? V = of what. */
-static bool judge_port(const struct trial *t, int node, int rail, struct bb_diagnosis *v)
+static bool judge_port(const struct confirmation *t, int node, int rail, struct bb_diagnosis *v)
 {
 	bool guilty = false;
 
 	for (int q = 0; q < t->n; q++)
-		for (int way = 0; way < DIRECTIONS; way++) {
-			const struct hearing *h = &t->hearings[q];
+		for (int direction = 0; direction < DIRECTIONS; direction++) {
+			const struct reading *h = &t->readings[q];
 			const struct bb_tally *tally =
-				rail < 0 ? &h->nodes[node * DIRECTIONS + way]
-					 : port_of(t, h, node, rail, (enum direction)way);
+				rail < 0 ? &h->nodes[node * DIRECTIONS + direction]
+					 : port_of(t, h, node, rail, (enum direction)direction);
 
 			if (!is_guilty(t, h, tally, rail < 0))
 				continue;
 			guilty = true;
-			set_way(v, q, way == SENDS);
+			set_direction(v, q, direction == SENDS);
 			charge(t, h, tally, rail < 0, v);
 		}
 	return guilty;
@@ -278,7 +250,7 @@ static bool judge_port(const struct trial *t, int node, int rail, struct bb_diag
 
 /* Are most of the rails as bad as the worst of them, or does the node flap with none of them slow
    all the time? Else it is single rails. */
-static bool is_whole(const struct trial *t, const struct bb_diagnosis *whole,
+static bool is_whole(const struct confirmation *t, const struct bb_diagnosis *whole,
 		     const struct bb_diagnosis *rails)
 {
 	double most = 0;
@@ -292,12 +264,12 @@ static bool is_whole(const struct trial *t, const struct bb_diagnosis *whole,
 }
 
 /* Is RAIL of NODE guilty of more than most of its rails do too, if less often? */
-static bool stands_out(const struct trial *t, int node, int rail)
+static bool stands_out(const struct confirmation *t, int node, int rail)
 {
 	bool found = t->rails == 1;
 
 	for (int i = 0; i < t->n * DIRECTIONS; i++) {
-		const struct hearing *h = &t->hearings[i / DIRECTIONS];
+		const struct reading *h = &t->readings[i / DIRECTIONS];
 		const struct bb_tally *rails = port_of(t, h, node, 0, (enum direction)(i % 2));
 		double sums[BB_MOST_RAILS]; /* of as many measurements */
 
@@ -311,7 +283,7 @@ static bool stands_out(const struct trial *t, int node, int rail)
 }
 
 /* Most of the rails are guilty, and alike: WHOLE = the node, of what the worst of them is. */
-static bool merge_rails(const struct trial *t, int node, const struct bb_diagnosis *rails,
+static bool merge_rails(const struct confirmation *t, int node, const struct bb_diagnosis *rails,
 			const bool *guilty, struct bb_diagnosis *whole)
 {
 	int n = 0;
@@ -327,7 +299,7 @@ static bool merge_rails(const struct trial *t, int node, const struct bb_diagnos
 	return n > 0 && bb_is_most(n, t->rails);
 }
 
-static bb_status judge_node(struct trial *t, int node)
+static bb_status judge_node(struct confirmation *t, int node)
 {
 	const struct bb_diagnosis none = {
 		.charge = BB_CHARGE_NODE, .node = node, .peer = -1, .rail = -1, .chance = 1};
@@ -354,8 +326,8 @@ static bb_status judge_node(struct trial *t, int node)
 /* ---- links ---------------------------------------------------------------------------------- */
 
 /* What came over RAIL from one node to another. */
-static struct bb_tally count_link(const struct trial *t, const struct hearing *h, int from, int to,
-				  int rail)
+static struct bb_tally count_link(const struct confirmation *t, const struct reading *h, int from,
+				  int to, int rail)
 {
 	const struct bb_rounds *rounds = h->measured->rounds;
 	struct bb_tally tally = {0};
@@ -368,40 +340,41 @@ static struct bb_tally count_link(const struct trial *t, const struct hearing *h
 	return tally;
 }
 
-static bool judge_link_rail(const struct trial *t, int a, int b, int rail, struct bb_diagnosis *v)
+static bool judge_link_rail(const struct confirmation *t, int a, int b, int rail,
+			    struct bb_diagnosis *v)
 {
 	bool guilty = false;
 
 	for (int i = 0; i < 2 * t->n; i++) {
-		const struct hearing *h = &t->hearings[i / 2];
+		const struct reading *h = &t->readings[i / 2];
 		const bool there = i % 2 == 0;
 		const struct bb_tally tally = count_link(t, h, there ? a : b, there ? b : a, rail);
 
 		if (!is_guilty(t, h, &tally, false))
 			continue;
 		guilty = true;
-		set_way(v, i / 2, there);
+		set_direction(v, i / 2, there);
 		charge(t, h, &tally, false, v);
 	}
 	return guilty;
 }
 
 /* What flaps between two nodes may be one of them: are both steady with others? */
-static bool ends_are_steady(const struct trial *t, const struct bb_diagnosis *link)
+static bool ends_are_steady(const struct confirmation *t, const struct bb_diagnosis *link)
 {
 	const int ends[2] = {link->node, link->peer};
 
 	for (int i = 0; i < 2 * DIRECTIONS; i++)
 		for (int q = 0; q < t->n; q++)
 			if (2 * bb_tally_share(
-					&t->hearings[q].nodes[ends[i / 2] * DIRECTIONS + i % 2]) >
+					&t->readings[q].nodes[ends[i / 2] * DIRECTIONS + i % 2]) >
 			    link->share)
 				return false;
 	return true;
 }
 
 /* Is NODE, or a rail of it? */
-static bool is_blamed(const struct trial *t, int node)
+static bool is_blamed(const struct confirmation *t, int node)
 {
 	for (int i = 0; i < t->verdicts->n; i++) {
 		const struct bb_diagnosis *v = &t->verdicts->list[i];
@@ -413,7 +386,7 @@ static bool is_blamed(const struct trial *t, int node)
 	return false;
 }
 
-static bb_status judge_pair(struct trial *t, int a, int b)
+static bb_status judge_pair(struct confirmation *t, int a, int b)
 {
 	const struct bb_diagnosis none = {
 		.charge = BB_CHARGE_LINK, .node = a, .peer = b, .rail = -1, .chance = 1};
@@ -448,7 +421,7 @@ struct plane {
 	struct bb_tally tally;
 };
 
-static void count_plane(const struct trial *t, struct hearing *h, int from, int to, int rail,
+static void count_plane(const struct confirmation *t, struct reading *h, int from, int to, int rail,
 			double y, void *own)
 {
 	struct plane *p = own;
@@ -457,14 +430,14 @@ static void count_plane(const struct trial *t, struct hearing *h, int from, int 
 		bb_tally_count(&p->tally, y - p->usual, h->limit);
 }
 
-static bb_status judge_rail(struct trial *t, int rail)
+static bb_status judge_rail(struct confirmation *t, int rail)
 {
 	struct bb_diagnosis v = {
 		.charge = BB_CHARGE_RAIL, .node = -1, .peer = -1, .rail = rail, .chance = 1};
 	bool guilty = false;
 
 	for (int q = 0; q < t->n; q++) {
-		struct hearing *h = &t->hearings[q];
+		struct reading *h = &t->readings[q];
 		const double beyond = bb_rail_excess(h->base, t->rails, rail);
 		struct plane p = {.rail = rail, .usual = h->base[rail] - beyond};
 
@@ -481,17 +454,16 @@ static bb_status judge_rail(struct trial *t, int rail)
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
-static void close_trial(struct trial *t)
+static void confirmation_close(struct confirmation *t)
 {
 	for (int q = 0; q < t->n; q++) {
-		free(t->hearings[q].ports);
-		free(t->hearings[q].nodes);
+		free(t->readings[q].ports);
+		free(t->readings[q].nodes);
 	}
-	free(t->paired);
 }
 
-static bb_status open_trial(struct trial *t, const struct bb_view *views,
-			    const struct bb_quantity *measured, double tolerance)
+static bb_status confirmation_open(struct confirmation *t, const struct bb_view *views,
+				   const struct bb_quantity *measured, double tolerance)
 {
 	const size_t tallies = (size_t)t->nodes * (size_t)t->rails * DIRECTIONS;
 	int charged = t->suspects->npairs;
@@ -500,13 +472,8 @@ static bb_status open_trial(struct trial *t, const struct bb_view *views,
 	for (int i = 0; i < t->nodes; i++)
 		charged += t->suspects->standing[i] >= BB_QUESTIONED;
 	t->charges = (charged * DIRECTIONS + 1) * (t->rails > 1 ? t->rails + 1 : 1) * t->n;
-	t->paired = calloc((size_t)t->nodes, 1);
-	if (!t->paired)
-		return BB_EINTERNAL;
-	for (int i = 0; i < t->suspects->npairs; i++)
-		t->paired[t->suspects->pairs[i].a] = t->paired[t->suspects->pairs[i].b] = 1;
 	for (int q = 0; q < t->n && status == BB_OK; q++) {
-		struct hearing *h = &t->hearings[q];
+		struct reading *h = &t->readings[q];
 
 		h->measured = &measured[q];
 		h->view = &views[q];
@@ -517,25 +484,25 @@ static bb_status open_trial(struct trial *t, const struct bb_view *views,
 	return status;
 }
 
-/* Calls JUDGE for a trial that is open. */
-static bb_status hold_trial(struct trial *t, const struct bb_view *views,
-			    const struct bb_quantity *measured, double tolerance,
-			    bb_status (*judge)(struct trial *t))
+/* Calls JUDGE for a confirmation that is open. */
+static bb_status confirmation_judge(struct confirmation *t, const struct bb_view *views,
+				    const struct bb_quantity *measured, double tolerance,
+				    bb_status (*judge)(struct confirmation *t))
 {
 	bb_status status;
 
 	t->nodes = t->suspects->nodes;
 	t->rails = views[0].measured.rails;
-	status = open_trial(t, views, measured, tolerance);
+	status = confirmation_open(t, views, measured, tolerance);
 	for (int q = 0; q < t->n && status == BB_OK; q++)
-		count_meetings(t, &t->hearings[q]);
+		count_meetings(t, &t->readings[q]);
 	if (status == BB_OK)
 		status = judge(t);
-	close_trial(t);
+	confirmation_close(t);
 	return status;
 }
 
-static bb_status judge_nodes(struct trial *t)
+static bb_status judge_nodes(struct confirmation *t)
 {
 	bb_status status = BB_OK;
 
@@ -547,7 +514,7 @@ static bb_status judge_nodes(struct trial *t)
 	return status;
 }
 
-static bb_status judge_links(struct trial *t)
+static bb_status judge_links(struct confirmation *t)
 {
 	bb_status status = BB_OK;
 
@@ -560,14 +527,14 @@ bb_status bb_convict(struct bb_verdicts *verdicts, const struct bb_suspects *sus
 		     const struct bb_view *views, const struct bb_quantity *measured, int n,
 		     double tolerance)
 {
-	return hold_trial(&(struct trial){verdicts, suspects, .n = n}, views, measured, tolerance,
-			  judge_nodes);
+	return confirmation_judge(&(struct confirmation){verdicts, suspects, .n = n}, views,
+				  measured, tolerance, judge_nodes);
 }
 
 bb_status bb_convict_links(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
 			   const struct bb_view *views, const struct bb_quantity *measured, int n,
 			   double tolerance)
 {
-	return hold_trial(&(struct trial){verdicts, suspects, .n = n}, views, measured, tolerance,
-			  judge_links);
+	return confirmation_judge(&(struct confirmation){verdicts, suspects, .n = n}, views,
+				  measured, tolerance, judge_links);
 }

@@ -1,29 +1,28 @@
 /*
- * diagnose.h - when something is slow: who?
+ * diagnose.h - when something is slow: which node, rail, link or rank it is.
  *
  *   main.c              the program
  *   diagnose.c          the benchmark: its options, how it begins and ends
  *   drive.c             what every driver does: survey, steps, confirmation
- *   stage.c             the rounds of one stage, played and put together
+ *   stage.c             the rounds of one stage, measured and collected
  *   ports.c             which rank is which rail of which node
- *   report.c            what it came to: records and sentences
- *   record.c            the fields of the records, and the tables
+ *   report.c            the results: records and sentences
+ *   record.c            the fields of the records, and the table
  *
- * What is pure: rounds.h (who meets whom), program.h (what they do),
- * fit.h, parts.h (what is usual), judge.h (who is to blame).
+ * Pure: rounds.h (who meets whom), program.h (what they do), fit.h and blocks.h (what is typical),
+ * judge.h (who is to blame).
  */
 #ifndef BB_DIAGNOSE_DIAGNOSE_H
 #define BB_DIAGNOSE_DIAGNOSE_H
 
-#include "diagnose/parts.h"
+#include "diagnose/blocks.h"
 #include "diagnose/program.h"
 #include "harness/measure/engine.h"
 
 enum { BB_LATENCY, BB_BANDWIDTH }; /* the quantities */
 
-/* Before each round that confirms: what passes by is to be over. */
-#define BB_CONFIRM_PAUSE_S 0.02
-#define BB_STEP_WORK_S 1e-3 /* in virtual time; in earnest less */
+#define BB_CONFIRM_PAUSE_S 0.02 /* before each round that confirms: transient load is to end */
+#define BB_STEP_WORK_S 1e-3     /* in virtual time; less on real backends */
 
 #define BB_DIAGNOSE_OPTIONS(OPTION, COMMON)                                                        \
 	OPTION(FLAG, quick, "quick", 0, NULL,                                                      \
@@ -31,17 +30,16 @@ enum { BB_LATENCY, BB_BANDWIDTH }; /* the quantities */
 	       .section = "Diagnosis")                                                             \
 	OPTION(FLAG, full, "full", 0, NULL, "all pairs (default up to 32 nodes)")                  \
 	OPTION(INT, partners, "partners", 0, "12",                                                 \
-	       "partners that each node meets in the survey; with fewer nodes as many meetings",   \
-	       .min = 2, .max = 1024)                                                              \
+	       "partners of each node in the survey; with fewer nodes as many meetings", .min = 2, \
+	       .max = 1024)                                                                        \
 	OPTION(PERCENT, tolerance, "tolerance", 0, "20%",                                          \
 	       "loss of speed from which something counts as slow", .argument = "P%")              \
 	OPTION(INT, node_ranks, "node-ranks", 0, "0",                                              \
-	       "number of consecutive ranks that form a node, a divisor of all; 0: those of a "    \
-	       "host, or each rank alone",                                                         \
+	       "consecutive ranks of a node, a divisor of all; 0: the ranks of a host, or one",    \
 	       .min = 0, .max = BB_MOST_RAILS)                                                     \
 	OPTION(INT, steps, "steps", 0, "20",                                                       \
-	       "steps of work and a collective, to see which rank comes last; 0: none", .min = 0,  \
-	       .max = 100000)                                                                      \
+	       "steps of work and a collective, which show the rank that comes last; 0: none",     \
+	       .min = 0, .max = 100000)                                                            \
 	OPTION(SIZE, bytes, "minbytes", 'b', "1M", "size of a large message", .min = 1,            \
 	       .max = BB_MOST_BYTES)                                                               \
 	OPTION(INT, large, "iters", 'n', "5",                                                      \
@@ -53,30 +51,29 @@ struct bb_diagnose_options {
 };
 
 #define BB_NODE_FIELDS(FIELD)                                                                      \
-	FIELD(STRING, host, "", "where it is", BB_COLUMN("host", -20, 0), .place = 1)              \
-	FIELD(INT, node, "", "its number", BB_COLUMN("node", 5, 0), BB_KEY, .place = 2)            \
+	FIELD(STRING, host, "", "host of the node", BB_COLUMN("host", -12, 0), .place = 1)         \
+	FIELD(INT, node, "", "number of the node", BB_COLUMN("node", 5, 0), BB_KEY, .place = 2)    \
 	FIELD(INT, first_rank, "", "its first rank")                                               \
-	FIELD(STRING, verdict, "", "OK or BAD", BB_COLUMN("verdict", -7, 0), .place = 8)           \
+	FIELD(STRING, verdict, "", "OK or BAD")                                                    \
 	FIELD(STRING, code, "",                                                                    \
 	      "BB-OK, BB-SLOW-NODE, BB-SLOW-RAIL, BB-SHARED-RAIL or BB-STRAGGLER; FLAPPING "       \
-	      "instead of SLOW, or before STRAGGLER, if it is so now and then; of several the "    \
-	      "first found",                                                                       \
-	      BB_COLUMN("code", -24, 0), .place = 9)                                               \
-	FIELD(STRING, reason, "", "the same in words; of several the others' codes too")           \
-	FIELD(DOUBLE, sends_GBps, "GB/s", "usual of its large messages, over one rail",            \
+	      "instead of SLOW, or before STRAGGLER, if it is slow now and then; the first of "    \
+	      "several",                                                                           \
+	      BB_COLUMN("code", -16, 0), .place = 8)                                               \
+	FIELD(STRING, reason, "", "the code as a sentence, with the codes of further culprits")    \
+	FIELD(DOUBLE, sends_GBps, "GB/s", "typical rate of its large messages, over one rail",     \
 	      BB_COLUMN("sends", 8, 3), .place = 3)                                                \
-	FIELD(DOUBLE, receives_GBps, "GB/s", "likewise of those that it receives",                 \
+	FIELD(DOUBLE, receives_GBps, "GB/s", "typical rate of those that it receives",             \
 	      BB_COLUMN("receives", 8, 3), .place = 5)                                             \
-	FIELD(DOUBLE, latency_us, "us",                                                            \
-	      "usual of small messages that it asks for, there and back",                          \
-	      BB_COLUMN("latency", 9, 2), .place = 7)                                              \
-	FIELD(DOUBLE, sends_share, "fraction", "its speed of sending as a share of what is usual", \
-	      BB_COLUMN("of usual", 8, 0), .place = 4, BB_SHARE)                                   \
-	FIELD(DOUBLE, receives_share, "fraction", "likewise of receiving",                         \
-	      BB_COLUMN("of usual", 8, 0), .place = 6, BB_SHARE)                                   \
-	FIELD(INT, partners, "", "rounds of the survey that it took part in")
+	FIELD(DOUBLE, latency_us, "us", "typical round trip of its small messages",                \
+	      BB_COLUMN("latency", 8, 2), .place = 7)                                              \
+	FIELD(DOUBLE, sends_share, "fraction", "sends_GBps over what is typical of all nodes",     \
+	      BB_COLUMN("share", 6, 0), .place = 4, BB_SHARE)                                      \
+	FIELD(DOUBLE, receives_share, "fraction", "receives_GBps over what is typical",            \
+	      BB_COLUMN("share", 6, 0), .place = 6, BB_SHARE)                                      \
+	FIELD(INT, partners, "", "rounds of the survey in which it met a node")
 
-/* A node, and what is said of it. */
+/* A node and its verdict. */
 struct bb_node_record {
 	BB_NODE_FIELDS(BB_MEMBER)
 };
@@ -84,22 +81,22 @@ struct bb_node_record {
 #define BB_CULPRIT_FIELDS(FIELD)                                                                   \
 	FIELD(STRING, code, "",                                                                    \
 	      "BB-SLOW-NODE, BB-SLOW-RAIL, BB-SHARED-RAIL, BB-SLOW-RAIL-EVERYWHERE, BB-SLOW-LINK " \
-	      "or BB-STRAGGLER; FLAPPING likewise")                                                \
-	FIELD(STRING, host, "", "of the node; null: all")                                          \
-	FIELD(STRING, peer_host, "", "of a link, where it leads")                                  \
-	FIELD(INT, node, "", "null: all")                                                          \
-	FIELD(INT, peer, "", "of a link, the other node")                                          \
-	FIELD(INT, rail, "", "null: all, or most")                                                 \
+	      "or BB-STRAGGLER; or with FLAPPING")                                                 \
+	FIELD(STRING, host, "", "host of the node; null: all")                                     \
+	FIELD(STRING, peer_host, "", "host of the link's other node")                              \
+	FIELD(INT, node, "", "number of the node; null: all")                                      \
+	FIELD(INT, peer, "", "number of the link's other node")                                    \
+	FIELD(INT, rail, "", "number of the rail; null: all, or most")                             \
 	FIELD(INT, rank, "", "the rank, or the node's first")                                      \
 	FIELD(STRING, direction, "", "sends, receives or both; of a link: there, back or both")    \
-	FIELD(STRING, quantity, "", "in which it is slow: latency, bandwidth, both, or arrival")   \
-	FIELD(DOUBLE, factor, "", "of the usual time, when it is slow")                            \
-	FIELD(DOUBLE, share, "fraction", "of its measurements that were slow")                     \
-	FIELD(INT, measured, "", "how many there were, after it was suspected")                    \
+	FIELD(STRING, quantity, "", "what is slow: latency, bandwidth, both, or arrival")          \
+	FIELD(DOUBLE, factor, "", "its time over the typical time, when it is slow")               \
+	FIELD(DOUBLE, share, "fraction", "share of its measurements that were slow")               \
+	FIELD(INT, measured, "", "measurements after it was suspected")                            \
 	FIELD(DOUBLE, confidence, "fraction",                                                      \
 	      "1 - the chance that anything healthy in this run looks so")                         \
 	FIELD(BOOL, flapping, "", "slow now and then, not steadily")                               \
-	FIELD(STRING, text, "", "the same as a sentence")
+	FIELD(STRING, text, "", "the culprit as a sentence")
 
 struct bb_culprit_record {
 	BB_CULPRIT_FIELDS(BB_MEMBER)
@@ -107,20 +104,21 @@ struct bb_culprit_record {
 
 #define BB_MEETING_FIELDS(FIELD)                                                                   \
 	FIELD(STRING, stage, "", "survey, confirm or alone")                                       \
-	FIELD(INT, round, "", "of the stage")                                                      \
-	FIELD(INT, from, "", "node that the data comes from")                                      \
-	FIELD(INT, to, "", "node that asked for it")                                               \
-	FIELD(INT, rail, "", "of both")                                                            \
-	FIELD(DOUBLE, latency_us, "us", "from asking to a small message, median of the round")     \
-	FIELD(DOUBLE, GBps, "GB/s", "of large messages, likewise")
+	FIELD(INT, round, "", "number of the round in its stage")                                  \
+	FIELD(INT, from, "", "node that sends the data")                                           \
+	FIELD(INT, to, "", "node that requested it")                                               \
+	FIELD(INT, rail, "", "rail of both")                                                       \
+	FIELD(DOUBLE, latency_us, "us",                                                            \
+	      "from the request to the arrival of a small message, median of the round")           \
+	FIELD(DOUBLE, GBps, "GB/s", "rate of large messages, median of the round")
 
 /* One ordered pair over one rail in one round of the survey. */
 struct bb_meeting_record {
 	BB_MEETING_FIELDS(BB_MEMBER)
 };
 
-/* What may be said of a node, a rail or a link: steady and flapping, for each enum bb_charge; and
-   of rails that share something. */
+/* The codes of culprits: steady and flapping for each enum bb_charge, and that of rails that share
+   a NIC or link. */
 #define BB_CODES 11
 extern const struct bb_diagnose_code {
 	const char *code, *brief;
@@ -134,19 +132,19 @@ bb_sink_open bb_diagnose_text_open;
 /* The state of the benchmark. */
 struct bb_diagnose {
 	struct bb_diagnose_options asked; /* first: the rows are read into it */
-	int culprits;                     /* found; process 0's */
+	int culprits;                     /* how many were found; on process 0 */
 };
 
 /* ---- one driver's ----------------------------------------------------------------------- */
 
-/* What was measured in the rounds of one stage, on rank 0. */
+/* The measurements in the rounds of one stage, on rank 0. */
 struct bb_measuring { /* zero-initialise */
 	struct bb_rounds rounds;
 	double pause_s;              /* before each round */
-	bool in_turn;                /* the rounds of all, not of each pair by itself */
+	bool in_turn;                /* all pairs begin a round together, not each by itself */
 	float *log_s[BB_QUANTITIES]; /* see struct bb_quantity; NULL on other ranks */
-	float *even[BB_QUANTITIES];  /* the same, as if all ways were alike: what is judged */
-	double seconds;              /* that it took */
+	float *even[BB_QUANTITIES]; /* the same without differences of distance: these are judged */
+	double seconds;             /* of the whole stage */
 };
 
 /* A driver's state. */
@@ -156,9 +154,9 @@ struct bb_examiner {
 	struct bb_ports ports;
 	struct bb_measuring survey, confirm, alone, links_alone;
 	/* Rank 0's. */
-	struct bb_spot *places; /* [node]; NULL: between hosts their places do not tell */
+	struct bb_spot *places; /* [node]; NULL: the nodes are not ranks of one host */
 	double level[BB_QUANTITIES][BB_NEARNESSES];
-	struct bb_parts parts[BB_QUANTITIES]; /* of the network */
+	struct bb_blocks blocks[BB_QUANTITIES]; /* of the network */
 	struct bb_view views[BB_QUANTITIES];
 	struct bb_verdicts verdicts;
 	double step_s; /* a step's time */
@@ -171,37 +169,38 @@ static inline bool bb_examiner_is_crowded(const struct bb_examiner *s)
 }
 
 /*
- * Nodes are hosts where there are several and one of them has several ranks, those of a cluster, or
- * ASKED ranks in a row; else each rank is one. Ranks beyond the fewest of a node have no part in
- * it. BB_EBACKEND where there are too few nodes to tell which of them is to blame.
+ * Nodes are ASKED consecutive ranks, or the nodes of a cluster, or hosts if there are several and
+ * one of them has several ranks; else each rank is a node. Ranks beyond those of the smallest node
+ * are not measured. BB_EBACKEND: there are too few nodes to blame one of them.
  */
 BB_MUST bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_t asked,
 				struct bb_error *error);
 void bb_ports_free(struct bb_ports *ports);
 
-/* Play STAGE's rounds, called WHAT where a deadline passes. Collective. */
+/* Measure STAGE's rounds, called WHAT if a deadline passes. Collective. */
 BB_MUST bb_status bb_measuring_play(struct bb_examiner *s, struct bb_measuring *stage,
 				    const char *what);
 void bb_measuring_free(struct bb_measuring *stage);
-/* One of its quantities, as it is judged. */
+/* One of its quantities, without differences of distance. */
 struct bb_quantity bb_measuring_of(const struct bb_examiner *s, const struct bb_measuring *stage,
 				   int quantity);
 
-/* Play the steps: *WAITS, on rank 0, = seconds in the collective [step * nranks + rank]; free it.
+/* Measure the steps: *WAITS, on rank 0, = seconds in the collective [step * nranks + rank]; free
+ * it.
  */
 BB_MUST bb_status bb_steps_play(struct bb_examiner *s, float **waits);
 
 extern const struct bb_experiment bb_diagnose_experiment;
 
-/* What one round told of what all will cost. */
+/* The measured cost of one round. */
 struct bb_pilot {
 	double round_s;
-	double word_s; /* of a small message in it */
+	double word_s; /* seconds of a small message in it */
 };
 
-/* Rank 0: what is going to be done, before it is done. */
+/* Rank 0: announce what will be measured, and its cost. */
 BB_MUST bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pilot);
-/* Rank 0: all that was found, to the sinks. */
+/* Rank 0: all results, to the sinks. */
 BB_MUST bb_status bb_diagnose_report(struct bb_examiner *s);
 
 #endif

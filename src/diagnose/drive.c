@@ -10,11 +10,6 @@
 #define FULL_UP_TO 32 /* nodes */
 #define BLIND 10      /* times as long must take what is to be seen: then nobody can be judged */
 
-static bb_status no_memory(const struct bb_examiner *s)
-{
-	return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for the diagnosis");
-}
-
 static bool leads(const struct bb_examiner *s)
 {
 	return bb_driver_leads(s->engine.driver);
@@ -85,7 +80,7 @@ static bb_status share_suspects(struct bb_examiner *s, struct bb_suspects *suspe
 		suspects->nodes = s->ports.nodes;
 		suspects->standing = calloc(nodes, 1);
 		if (!suspects->standing)
-			return no_memory(s);
+			return BB_EINTERNAL;
 	}
 	status = follow_numbers(s, "a standing", BB_SUSPECT, suspects->standing, 1, nodes);
 	if (status == BB_OK)
@@ -99,7 +94,7 @@ static bb_status share_suspects(struct bb_examiner *s, struct bb_suspects *suspe
 	return status;
 }
 
-/* ---- ways ----------------------------------------------------------------------------------- */
+/* ---- distances ------------------------------------------------------------------------------ */
 
 /* Rank 0: where nodes are that are ranks of one host: where their first ones are. */
 static bb_status find_places(struct bb_examiner *s)
@@ -112,7 +107,7 @@ static bb_status find_places(struct bb_examiner *s)
 		return BB_OK;
 	s->places = calloc((size_t)s->ports.nodes, sizeof(*s->places));
 	if (!s->places)
-		return no_memory(s);
+		return BB_EINTERNAL;
 	for (int i = 0; i < s->ports.nodes; i++) {
 		const int first = s->ports.rank[i * s->ports.rails];
 
@@ -122,7 +117,7 @@ static bb_status find_places(struct bb_examiner *s)
 	return BB_OK;
 }
 
-/* Rank 0: as if all ways of STAGE were alike. */
+/* Rank 0: take differences of distance off STAGE. */
 static void level(struct bb_examiner *s, struct bb_measuring *stage)
 {
 	for (int q = 0; q < BB_QUANTITIES; q++) {
@@ -130,7 +125,7 @@ static void level(struct bb_examiner *s, struct bb_measuring *stage)
 
 		if (s->places)
 			bb_level_apply(s->level[q], &m, s->places, stage->even[q]);
-		bb_parts_apply(&s->parts[q], &m, stage->even[q]);
+		bb_blocks_apply(&s->blocks[q], &m, stage->even[q]);
 	}
 }
 
@@ -141,8 +136,7 @@ static bb_status find_level(struct bb_examiner *s)
 	for (int q = 0; q < BB_QUANTITIES && s->places && status == BB_OK; q++) {
 		const struct bb_quantity m = bb_measuring_of(s, &s->survey, q);
 
-		if (bb_level_find(s->level[q], &m, s->places) != BB_OK)
-			status = no_memory(s);
+		status = bb_level_find(s->level[q], &m, s->places);
 	}
 	return status;
 }
@@ -186,8 +180,6 @@ static bb_status pilot(struct bb_examiner *s)
 	bb_status status = bb_rounds_survey(&stage.rounds, s->ports.nodes, 1, false,
 					    (uint64_t)s->engine.run->options.seed);
 
-	if (status != BB_OK)
-		status = no_memory(s);
 	if (status == BB_OK)
 		status = bb_measuring_play(s, &stage, "a first round");
 	if (status == BB_OK && leads(s)) {
@@ -219,22 +211,23 @@ static double find_floor(const struct bb_examiner *s, int q)
 	return log(bb_slow_factor(BB_CROWDED, usual, planned));
 }
 
-/* Rank 0: what the survey says, between parts of the network as well. */
+/* Rank 0: what the survey says, between blocks of the network as well. */
 static bb_status view(struct bb_examiner *s, int q)
 {
 	const struct bb_quantity m = bb_measuring_of(s, &s->survey, q);
 	const double tolerance = s->diagnose->asked.tolerance;
+	bb_status status = bb_view_make(&s->views[q], &m, tolerance);
 
-	if (bb_view_make(&s->views[q], &m, tolerance) != BB_OK)
-		return no_memory(s);
+	if (status != BB_OK)
+		return status;
 	s->views[q].floor = find_floor(s, q);
-	if (s->views[q].floor == 0 && bb_parts_find(&s->parts[q], &s->views[q]) != BB_OK)
-		return no_memory(s);
-	if (s->views[q].floor == 0 && s->parts[q].n == 0)
-		return BB_OK;
-	bb_parts_apply(&s->parts[q], &m, s->survey.even[q]);
+	if (s->views[q].floor == 0)
+		status = bb_blocks_find(&s->blocks[q], &s->views[q]);
+	if (status != BB_OK || (s->views[q].floor == 0 && s->blocks[q].n == 0))
+		return status;
+	bb_blocks_apply(&s->blocks[q], &m, s->survey.even[q]);
 	bb_polish_free(&s->views[q].fit);
-	return bb_view_make(&s->views[q], &m, tolerance) == BB_OK ? BB_OK : no_memory(s);
+	return bb_view_make(&s->views[q], &m, tolerance);
 }
 
 static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
@@ -247,8 +240,7 @@ static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
 	level(s, &s->survey);
 	for (int q = 0; q < BB_QUANTITIES; q++)
 		BB_TRY(status, view(s, q), out);
-	if (bb_suspect(suspects, s->views, BB_QUANTITIES) != BB_OK)
-		status = no_memory(s);
+	status = bb_suspect(suspects, s->views, BB_QUANTITIES);
 out:
 	return status;
 }
@@ -261,7 +253,7 @@ static bb_status confirm(struct bb_examiner *s, const struct bb_suspects *suspec
 					     (uint64_t)s->engine.run->options.seed + 1);
 
 	if (status != BB_OK)
-		return no_memory(s);
+		return status;
 	s->confirm.pause_s = BB_CONFIRM_PAUSE_S;
 	status = bb_measuring_play(s, &s->confirm, "the rounds that confirm");
 	if (status == BB_OK && leads(s))
@@ -281,19 +273,17 @@ convict(struct bb_examiner *s, const struct bb_suspects *suspects,
 	for (int q = 0; q < BB_QUANTITIES; q++)
 		measured[q] = bb_measuring_of(s, &s->confirm, q);
 	return judge(&s->verdicts, suspects, s->views, measured, BB_QUANTITIES,
-		     s->diagnose->asked.tolerance) == BB_OK
-		       ? BB_OK
-		       : no_memory(s);
+		     s->diagnose->asked.tolerance);
 }
 
 static bb_status play_alone(struct bb_examiner *s, const struct bb_suspects *suspects,
 			    struct bb_measuring *stage, const struct bb_lone *list, int n,
 			    int times)
 {
-	bb_status status;
+	bb_status status = bb_rounds_alone(&stage->rounds, suspects, list, n, times);
 
-	if (bb_rounds_alone(&stage->rounds, suspects, list, n, times) != BB_OK)
-		return no_memory(s);
+	if (status != BB_OK)
+		return status;
 	stage->pause_s = BB_RETEST_PAUSE_S;
 	stage->in_turn = true;
 	status = bb_measuring_play(s, stage, "suspects alone");
@@ -324,8 +314,7 @@ static bb_status hear_alone(struct bb_examiner *s, const struct bb_suspects *sus
 		goto out;
 	for (int q = 0; q < BB_QUANTITIES; q++)
 		measured[q] = bb_measuring_of(s, stage, q);
-	if (bb_acquit(&s->verdicts, first, s->views, measured, BB_QUANTITIES) != BB_OK)
-		status = no_memory(s);
+	status = bb_acquit(&s->verdicts, first, s->views, measured, BB_QUANTITIES);
 out:
 	return status;
 }
@@ -355,10 +344,9 @@ static bb_status watch_steps(struct bb_examiner *s, struct bb_verdicts *late)
 	float *waits = NULL;
 	bb_status status = bb_steps_play(s, &waits);
 
-	if (status == BB_OK && waits &&
-	    bb_find_stragglers(late, waits, (int)a->steps, s->engine.run->world.nranks, s->step_s,
-			       a->tolerance) != BB_OK)
-		status = no_memory(s);
+	if (status == BB_OK && waits)
+		status = bb_find_stragglers(late, waits, (int)a->steps, s->engine.run->world.nranks,
+					    s->step_s, a->tolerance);
 	free(waits);
 	return status;
 }
@@ -383,15 +371,21 @@ static bb_status watch_again(struct bb_examiner *s, const struct bb_verdicts *be
 		return BB_OK;
 	BB_TRY(status, watch_steps(s, &late), out);
 	for (int i = 0; i < late.n && status == BB_OK; i++)
-		if (is_among(before, late.list[i].node) &&
-		    bb_verdicts_add(&s->verdicts, &late.list[i]) != BB_OK)
-			status = no_memory(s);
+		if (is_among(before, late.list[i].node))
+			status = bb_verdicts_add(&s->verdicts, &late.list[i]);
 out:
 	bb_verdicts_free(&late);
 	return status;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
+
+/* What returns BB_EINTERNAL without a reason ran out of memory; else the first cause stays. */
+static bb_status reported(struct bb_examiner *s, bb_status status)
+{
+	return status == BB_EINTERNAL ? bb_no_memory(&s->engine.run->error, "the diagnosis")
+				      : status;
+}
 
 static bb_status diagnose_open(struct bb_engine *engine)
 {
@@ -402,11 +396,10 @@ static bb_status diagnose_open(struct bb_engine *engine)
 	s->diagnose = engine->run->own;
 	a = &s->diagnose->asked;
 	status = bb_ports_find(&s->ports, engine->run, a->node_ranks, &engine->run->error);
-	if (status == BB_OK &&
-	    bb_rounds_survey(&s->survey.rounds, s->ports.nodes, (int)a->partners, is_full(s),
-			     (uint64_t)engine->run->options.seed) != BB_OK)
-		status = no_memory(s);
-	return status;
+	if (status == BB_OK)
+		status = bb_rounds_survey(&s->survey.rounds, s->ports.nodes, (int)a->partners,
+					  is_full(s), (uint64_t)engine->run->options.seed);
+	return reported(s, status);
 }
 
 static bool is_blind(const struct bb_examiner *s)
@@ -432,13 +425,14 @@ static bb_status diagnose_run(struct bb_engine *engine)
 	if (leads(s))
 		status = bb_diagnose_report(s);
 	if (status == BB_OK && leads(s) && s->diagnose->culprits == 0 && is_blind(s))
-		status = bb_fail(&s->engine.run->error, BB_EBACKEND,
-				 "the noise is so large that nobody can be judged (see usual); "
-				 "measure when the machine is quieter, or more (-n)");
+		status = bb_fail(
+			&s->engine.run->error, BB_EBACKEND,
+			"the noise is too large to judge anybody (see \"typical\"); measure "
+			"on a quieter machine, or more often (-n)");
 out:
 	bb_suspects_free(&suspects);
 	bb_verdicts_free(&late);
-	return status;
+	return reported(s, status);
 }
 
 static void diagnose_close(struct bb_engine *engine)
@@ -447,7 +441,7 @@ static void diagnose_close(struct bb_engine *engine)
 
 	for (int q = 0; q < BB_QUANTITIES; q++) {
 		bb_polish_free(&s->views[q].fit);
-		bb_parts_free(&s->parts[q]);
+		bb_blocks_free(&s->blocks[q]);
 	}
 	bb_verdicts_free(&s->verdicts);
 	bb_measuring_free(&s->survey);

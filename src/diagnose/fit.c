@@ -67,9 +67,9 @@ static size_t port(const struct bb_polish *fit, int node, int rail)
 	return (size_t)node * (size_t)fit->rails + (size_t)rail;
 }
 
-/* What NODE receives in ROUND but for what is known of it. Missing: NAN. */
-static double rest(const struct bb_polish *fit, const struct bb_quantity *m, int round, int node,
-		   int rail)
+/* The residual of what NODE receives in ROUND; NAN: not measured. */
+static double residual(const struct bb_polish *fit, const struct bb_quantity *m, int round,
+		       int node, int rail)
 {
 	const int partner = bb_rounds_partner(m->rounds, round, node);
 
@@ -91,9 +91,8 @@ static void settle_base(struct bb_polish *fit, const struct bb_quantity *m, int 
 {
 	size_t n = 0;
 
-	for (int r = 0; r < m->rounds->n; r++)
-		for (int i = 0; i < fit->nodes; i++)
-			keep(scratch, &n, rest(fit, m, r, i, rail));
+	for (struct bb_meeting at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
+		keep(scratch, &n, residual(fit, m, at.round, at.to, rail));
 	if (n > 0)
 		fit->base[rail] += bb_low_median(scratch, n);
 }
@@ -125,7 +124,7 @@ static double settle_ports(struct bb_polish *fit, const struct bb_quantity *m, i
 			const int partner = bb_rounds_partner(m->rounds, r, i);
 
 			if (partner != BB_NO_PEER)
-				keep(scratch, &n, rest(fit, m, r, sends ? partner : i, rail));
+				keep(scratch, &n, residual(fit, m, r, sends ? partner : i, rail));
 		}
 		if (n == 0)
 			continue;
@@ -141,10 +140,9 @@ static void settle_noise(struct bb_polish *fit, const struct bb_quantity *m, dou
 {
 	size_t n = 0;
 
-	for (int r = 0; r < m->rounds->n; r++)
-		for (int i = 0; i < fit->nodes; i++)
-			for (int k = 0; k < fit->rails; k++)
-				keep(scratch, &n, rest(fit, m, r, i, k));
+	for (struct bb_meeting at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
+		for (int k = 0; k < fit->rails; k++)
+			keep(scratch, &n, residual(fit, m, at.round, at.to, k));
 	if (n == 0)
 		return;
 	fit->rare = bb_upper(scratch, n, BB_RARE);
@@ -181,9 +179,9 @@ bb_status bb_polish_make(struct bb_polish *fit, const struct bb_quantity *m)
 	return BB_OK;
 }
 
-/* ---- ways ----------------------------------------------------------------------------------- */
+/* ---- distances ------------------------------------------------------------------------------ */
 
-static int way_between(const struct bb_spot *a, const struct bb_spot *b)
+static int nearness_of(const struct bb_spot *a, const struct bb_spot *b)
 {
 	if (a->numa != b->numa)
 		return 2;
@@ -200,40 +198,49 @@ bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_quantity *m
 
 	if (!scratch)
 		return BB_EINTERNAL;
-	for (int way = 0; way < BB_NEARNESSES; way++) {
+	for (int kind = 0; kind < BB_NEARNESSES; kind++) {
 		size_t n = 0;
 
-		for (int r = 0; r < m->rounds->n; r++)
-			for (int i = 0; i < m->rounds->nodes; i++) {
-				const int partner = bb_rounds_partner(m->rounds, r, i);
-
-				if (partner == BB_NO_PEER ||
-				    way_between(&places[partner], &places[i]) != way)
-					continue;
-				for (int k = 0; k < m->rails; k++)
-					keep(scratch, &n, bb_measured_at(m, r, i, k));
-			}
-		level[way] = n > 0 ? bb_low_median(scratch, n) : NAN;
-		usual = n > most ? level[way] : usual;
+		for (struct bb_meeting at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
+			for (int k = 0; k < m->rails; k++)
+				if (nearness_of(&places[at.from], &places[at.to]) == kind)
+					keep(scratch, &n, bb_measured_at(m, at.round, at.to, k));
+		level[kind] = n > 0 ? bb_low_median(scratch, n) : NAN;
+		usual = n > most ? level[kind] : usual;
 		most = n > most ? n : most;
 	}
-	for (int way = 0; way < BB_NEARNESSES; way++)
-		level[way] = isnan(level[way]) ? 0 : level[way] - usual;
+	for (int kind = 0; kind < BB_NEARNESSES; kind++)
+		level[kind] = isnan(level[kind]) ? 0 : level[kind] - usual;
 	free(scratch);
 	return BB_OK;
+}
+
+void bb_quantity_subtract(const struct bb_quantity *m, float *log_s,
+			  double (*level)(const void *own, int from, int to), const void *own)
+{
+	for (struct bb_meeting at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);) {
+		const size_t seat = (size_t)at.round * (size_t)m->rounds->nodes + (size_t)at.to;
+
+		for (int k = 0; k < m->rails; k++)
+			log_s[seat * (size_t)m->rails + (size_t)k] -=
+				(float)level(own, at.from, at.to);
+	}
+}
+
+struct levels {
+	const double *level;
+	const struct bb_spot *places;
+};
+
+static double level_between(const void *own, int from, int to)
+{
+	const struct levels *l = own;
+
+	return l->level[nearness_of(&l->places[from], &l->places[to])];
 }
 
 void bb_level_apply(const double level[BB_NEARNESSES], const struct bb_quantity *m,
 		    const struct bb_spot *places, float *log_s)
 {
-	for (int r = 0; r < m->rounds->n; r++)
-		for (int i = 0; i < m->rounds->nodes; i++) {
-			const int partner = bb_rounds_partner(m->rounds, r, i);
-			const size_t seat = ((size_t)r * (size_t)m->rounds->nodes + (size_t)i) *
-					    (size_t)m->rails;
-
-			for (int k = 0; k < m->rails && partner != BB_NO_PEER; k++)
-				log_s[seat + (size_t)k] -=
-					(float)level[way_between(&places[partner], &places[i])];
-		}
+	bb_quantity_subtract(m, log_s, level_between, &(struct levels){level, places});
 }

@@ -8,7 +8,7 @@
 #define LIBERAL 0.02       /* chance at which a survey suspects */
 #define LEAST_PAIRS 8      /* or a quarter of the nodes: so many pairs may be suspected */
 #define LIBERAL_SHARE 0.15 /* of its rounds that must have been slow, likewise */
-#define LIBERAL_EXCESS 0.5 /* in limits: of a way, likewise, if one of its rounds was slow */
+#define LIBERAL_EXCESS 0.5 /* in limits, of a link of which one round was slow */
 
 void bb_verdicts_free(struct bb_verdicts *verdicts)
 {
@@ -61,11 +61,10 @@ bb_status bb_view_make(struct bb_view *view, const struct bb_quantity *m, double
 		return status;
 	view->measured = *m;
 	view->limit = fmax(view->floor, bb_slow_from(tolerance, view->fit.sigma, view->fit.rare));
-	for (int r = 0; r < m->rounds->n; r++)
-		for (int i = 0; i < m->rounds->nodes; i++)
-			for (int k = 0; k < m->rails; k++)
-				bb_tally_count(&all, excess(view, r, i, k, true, true),
-					       view->limit);
+	for (struct bb_meeting at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
+		for (int k = 0; k < m->rails; k++)
+			bb_tally_count(&all, excess(view, at.round, at.to, k, true, true),
+				       view->limit);
 	view->slow = all.slow;
 	view->of = all.of;
 	return BB_OK;
@@ -179,23 +178,22 @@ static struct candidate look_at(const struct bb_view *v, int round, int node, in
 	};
 }
 
-static void survey_way(struct bb_suspects *s, const struct bb_view *v, struct candidate *worst,
-		       double *scratch)
+static void survey_links(struct bb_suspects *s, const struct bb_view *v, struct candidate *worst,
+			 double *scratch)
 {
 	const int most = s->nodes < BB_MOST_PAIRS ? s->nodes : BB_MOST_PAIRS;
 
-	for (int r = 0; r < v->measured.rounds->n; r++)
-		for (int i = 0; i < s->nodes; i++)
-			for (int k = 0; k < v->measured.rails; k++) {
-				struct candidate c;
+	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(v->measured.rounds, &m);)
+		for (int k = 0; k < v->measured.rails; k++) {
+			struct candidate c;
 
-				/* Most are not: the others are looked at more closely. */
-				if (!(excess(v, r, i, k, true, true) > v->limit))
-					continue;
-				c = look_at(v, r, i, k, scratch);
-				if (c.excess > LIBERAL_EXCESS)
-					keep(worst, &s->npairs, most, c);
-			}
+			/* Most are not: the others are looked at more closely. */
+			if (!(excess(v, m.round, m.to, k, true, true) > v->limit))
+				continue;
+			c = look_at(v, m.round, m.to, k, scratch);
+			if (c.excess > LIBERAL_EXCESS)
+				keep(worst, &s->npairs, most, c);
+		}
 }
 
 static bool survey_pairs(struct bb_suspects *s, const struct bb_view *views, int n)
@@ -204,7 +202,7 @@ static bool survey_pairs(struct bb_suspects *s, const struct bb_view *views, int
 	struct candidate worst[BB_MOST_PAIRS];
 
 	for (int q = 0; q < n && scratch; q++)
-		survey_way(s, &views[q], worst, scratch);
+		survey_links(s, &views[q], worst, scratch);
 	for (int i = 0; i < s->npairs; i++)
 		s->pairs[i] = worst[i].pair;
 	free(scratch);

@@ -1,4 +1,5 @@
 #include "diagnose/program.h"
+#include "core/random.h"
 
 #include <stdlib.h>
 
@@ -68,11 +69,9 @@ static bool is_slow(const struct bb_planted *f, int rank, int peer, int round)
 {
 	const bool there = (f->from < 0 || rank == f->from) && (f->to < 0 || peer == f->to);
 	const bool back = (f->from < 0 || peer == f->from) && (f->to < 0 || rank == f->to);
-	uint64_t x = f->seed + (uint64_t)round * UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+	const uint64_t word = bb_random_mix(f->seed + (uint64_t)round * BB_RANDOM_STEP);
 
-	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return (there || (f->back && back)) && (double)((x ^ (x >> 31)) >> 11) * 0x1p-53 < f->share;
+	return (there || (f->back && back)) && bb_random_uniform(word) < f->share;
 }
 
 /* What delays BYTES from RANK to PEER in ROUND. */

@@ -1,13 +1,12 @@
 /*
- * program.h - what the ranks do to be measured, as programs. Pure.
+ * program.h - the programs by which ranks are measured. Pure.
  *
- * A round: the two ranks of a pair ask each other in turn for data, and the one that asks takes the
- * time from its asking to when the data is there: first the small messages, then the large ones.
- * The first of each kind is not counted: in it they wait for each other, and for memory. Several
- * pairs are at it at the same time; in turn, a round begins when all have done with the one before.
+ * A round: the two ranks of a pair request data from each other in turn, and the one that requests
+ * takes the time from its request to the arrival: first small messages, then large ones. The first
+ * of each kind is not counted, since the ranks wait for each other in it, and for memory. Several
+ * pairs run at the same time; in turn, a round begins when all ranks have ended the one before.
  *
- * Steps: each rank works for a while, always the same, then all gather a word. Who comes last waits
- * least.
+ * Steps: each rank works equally long, then all gather 4 bytes. The last to come waits least.
  */
 #ifndef BB_DIAGNOSE_PROGRAM_H
 #define BB_DIAGNOSE_PROGRAM_H
@@ -16,21 +15,21 @@
 #include "programs/program.h"
 
 #define BB_SMALL_BYTES 8
-#define BB_SMALL_ASKED 4 /* times in each direction, the first not counted */
+#define BB_SMALL_ASKED 4 /* requests in each direction, the first not counted */
 
 /* Which rank is which port: rail k of a node is one rank. */
 struct bb_ports { /* zero-initialise */
 	int nodes, rails;
 	int *rank; /* [node * rails + rail]; owned, as the rest */
-	int *node; /* [rank]; -1: it has no part in it */
+	int *node; /* [rank]; -1: it is not measured */
 	int *rail; /* [rank] */
 };
 
-/* What a computation is for: an operation's work. */
+/* The purpose of an operation: its work. */
 enum bb_probe_work {
-	BB_PROBE_ROUND, /* begins; item says which */
+	BB_PROBE_ROUND, /* begins; item: its number */
 	BB_PROBE_DELAY, /* of a rank that is to be slow */
-	BB_PROBE_SMALL, /* messages; item: which one of the round */
+	BB_PROBE_SMALL, /* messages; item: the number of the request in the round */
 	BB_PROBE_LARGE,
 	BB_PROBE_TURN,  /* the collective before a round that begins in turn; item: which round */
 	BB_PROBE_STEP,  /* work before a collective */
@@ -45,8 +44,8 @@ struct bb_probe { /* what the functions of a program need; constant while it is 
 		int rank; /* takes send_s more before it sends, late_s before it gathers; -1 */
 		double send_s, late_s;
 		int from, to;         /* ranks; -1: any */
-		bool back;            /* likewise the other way */
-		double factor;        /* of the time of what goes this way; 0: none */
+		bool back;            /* the other direction too */
+		double factor;        /* of the time in this direction; 0: none */
 		double share;         /* of the rounds in which that is so */
 		double rate, latency; /* of the link, which the factor multiplies */
 		uint64_t seed;
@@ -56,7 +55,7 @@ struct bb_probe { /* what the functions of a program need; constant while it is 
 	const int *active; /* of bb_probe_active */
 	bool in_turn;      /* a round begins when all ranks have done with the one before */
 	size_t bytes;      /* of a large message */
-	double pause_s;    /* before each round: what passes by is not to hit all of them */
+	double pause_s;    /* before each round: transient load is not to hit all of them */
 	int large;         /* asked for in each direction, the first not counted */
 	/* Of steps. */
 	int steps;

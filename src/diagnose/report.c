@@ -1,5 +1,5 @@
 /*
- * report.c - what it came to: sentences, and a line for each node.
+ * report.c - the results: records of nodes, culprits and meetings, and sentences.
  */
 #include "diagnose/diagnose.h"
 
@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define TEXT 512
-#define LISTED 32 /* nodes; of more, those to blame alone */
 
 struct report {
 	struct bb_examiner *s;
@@ -56,41 +55,30 @@ static void add_left_out(const struct bb_examiner *s, struct bb_strbuf *out)
 		return;
 	bb_strbuf_addf(
 		out,
-		"# %d of %d ranks take no part but in the steps: a node has %d at least, and "
-		"what others have beyond that meets nobody; --node-ranks makes nodes of "
-		"ranks in a row\n",
-		nranks - measured, nranks, s->ports.rails);
-}
-
-static void add_suspect_cost(const struct bb_examiner *s, const struct bb_pilot *pilot,
-			     double steps_s, struct bb_strbuf *out)
-{
-	const double confirm = BB_CONFIRMING * (pilot->round_s + BB_CONFIRM_PAUSE_S);
-	/* In turn with the reference. */
-	const double alone = 2 * (pilot->round_s + BB_RETEST_PAUSE_S);
-	/* Of a link both ends are confirmed too. */
-	const double most = steps_s + 2 * confirm + BB_CONFIRMING * alone;
-	char about[BB_UNIT_TEXT], text[BB_UNIT_TEXT];
-
-	bb_strbuf_addf(
-		out,
-		"; each suspect adds about %s, at most %s (a link that flaps), more if it is "
-		"slower than the first round\n",
-		bb_format_duration(about, confirm + BB_RETEST_ROUNDS * alone),
-		bb_format_duration(text, most));
+		"# %d of %d ranks are measured in the steps alone: the smallest node has %d %s; "
+		"--node-ranks makes nodes of consecutive ranks\n",
+		nranks - measured, nranks, s->ports.rails, s->ports.rails == 1 ? "rank" : "ranks");
 }
 
 static void add_cost(const struct bb_examiner *s, const struct bb_pilot *pilot,
 		     struct bb_strbuf *out)
 {
-	/* A word passes from rank to rank. */
+	/* The 4 bytes of a step pass from rank to rank. */
 	const double steps_s = (double)s->diagnose->asked.steps *
 			       (BB_STEP_WORK_S + s->engine.run->world.nranks * pilot->word_s);
-	char text[BB_UNIT_TEXT];
+	const double confirm_s = BB_CONFIRMING * (pilot->round_s + BB_CONFIRM_PAUSE_S);
+	const double alone_s = 2 * (pilot->round_s + BB_RETEST_PAUSE_S); /* with its reference */
+	/* Both ends of a link are confirmed too. */
+	const double most_s = steps_s + 2 * confirm_s + BB_CONFIRMING * alone_s;
+	char all[BB_UNIT_TEXT], suspect[BB_UNIT_TEXT], most[BB_UNIT_TEXT];
 
-	bb_strbuf_addf(out, "# Cost: about %s",
-		       bb_format_duration(text, s->survey.rounds.n * pilot->round_s + steps_s));
-	add_suspect_cost(s, pilot, steps_s, out);
+	bb_strbuf_addf(
+		out,
+		"# Cost: about %s; each suspect adds about %s, at most %s (a link that flaps), "
+		"more if it is slower than the first round\n",
+		bb_format_duration(all, s->survey.rounds.n * pilot->round_s + steps_s),
+		bb_format_duration(suspect, confirm_s + BB_RETEST_ROUNDS * alone_s),
+		bb_format_duration(most, most_s));
 }
 
 /* Could a rank that comes late to each of STEPS be blamed among RANKS? */
@@ -110,9 +98,19 @@ static void add_few_steps(const struct bb_examiner *s, struct bb_strbuf *out)
 	while (!can_judge_lateness(enough, ranks))
 		enough++;
 	bb_strbuf_addf(out,
-		       "# Who comes late is not judged: %d %s too few for %d ranks, --steps %d ",
+		       "# Stragglers are not judged: %d %s too few for %d ranks; give --steps %d\n",
 		       steps, steps == 1 ? "step is" : "steps are", ranks, enough);
-	bb_strbuf_add(out, "is the least\n");
+}
+
+/* LINES to the sinks; they are freed. */
+static bb_status say(struct bb_examiner *s, struct bb_strbuf *lines)
+{
+	const bb_status status = bb_strbuf_failed(lines) ? BB_EINTERNAL
+							 : bb_sinks_comment(&s->engine.run->sinks,
+									    bb_strbuf_text(lines));
+
+	bb_strbuf_free(lines);
+	return status;
 }
 
 bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pilot)
@@ -122,21 +120,16 @@ bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pil
 	const int met =
 		rounds < bb_circle_rounds(s->ports.nodes) ? rounds * (s->ports.nodes / 2) : all;
 	struct bb_strbuf out = {0};
-	bb_status status;
 
 	add_pairs(s, met, all, &out);
 	add_left_out(s, &out);
 	add_cost(s, pilot, &out);
 	if (met < all)
 		bb_strbuf_add(&out,
-			      "# A link between two nodes that do not meet is not seen: --full "
+			      "# Links between nodes that do not meet are not measured: --full "
 			      "measures all pairs\n");
 	add_few_steps(s, &out);
-	status = bb_strbuf_failed(&out)
-			 ? bb_no_memory(&s->engine.run->error, "the report")
-			 : bb_sinks_comment(&s->engine.run->sinks, bb_strbuf_text(&out));
-	bb_strbuf_free(&out);
-	return status;
+	return say(s, &out);
 }
 
 /* ---- who is to blame ------------------------------------------------------------------------ */
@@ -149,7 +142,7 @@ const struct bb_diagnose_code bb_diagnose_codes[BB_CODES] = {
 	[2 * BB_CHARGE_RAIL] = {"BB-SLOW-RAIL-EVERYWHERE", "a rail of all nodes"},
 	{"BB-FLAPPING-RAIL-EVERYWHERE", "the same now and then"},
 	[2 * BB_CHARGE_LINK] = {"BB-SLOW-LINK",
-				"the way between two nodes that are fast with others"},
+				"the link between two nodes that are fast with others"},
 	{"BB-FLAPPING-LINK", "the same now and then"},
 	[2 * BB_CHARGE_STRAGGLER] = {"BB-STRAGGLER",
 				     "comes last to collectives, though its messages are fast"},
@@ -198,7 +191,7 @@ static void add_subject(const struct bb_examiner *s, const struct bb_diagnosis *
 			       s->ports.rank[v->node * s->ports.rails + v->rail]);
 		break;
 	case BB_CHARGE_LINK:
-		bb_strbuf_add(out, "the way between ");
+		bb_strbuf_add(out, "the link between ");
 		break;
 	case BB_CHARGE_NODE:
 		break;
@@ -223,7 +216,7 @@ static void add_charge(const struct bb_examiner *s, const struct bb_diagnosis *v
 			       100 * v->share, v->measured);
 		return;
 	}
-	bb_strbuf_addf(out, " takes %.3g times as long as usual", v->factor);
+	bb_strbuf_addf(out, " takes %.3g times the typical time", v->factor);
 	if (v->charge == BB_CHARGE_LINK && strcmp(direction, "both") != 0)
 		bb_strbuf_addf(out, " from %d to %d", v->sends ? v->node : v->peer,
 			       v->sends ? v->peer : v->node);
@@ -234,11 +227,10 @@ static void add_charge(const struct bb_examiner *s, const struct bb_diagnosis *v
 		       strcmp(quantity, "both") == 0 ? "latency and bandwidth" : quantity,
 		       100 * v->share, v->measured);
 	if (v->contended)
-		bb_strbuf_add(out, " among others; alone it is fast: what goes beside it is in its "
-				   "way, and it is not to blame");
+		bb_strbuf_add(out, " beside others, but is fast alone: it is not to blame");
 	else if (v->shares)
-		bb_strbuf_add(out, "; alone it is fast: it shares with another rail of the node "
-				   "what those of other nodes have for themselves");
+		bb_strbuf_add(out, "; fast alone: it shares a NIC or link with another rail of the "
+				   "node");
 	else if (v->charge == BB_CHARGE_LINK)
 		bb_strbuf_addf(out, "; both ends are fast with others%s",
 			       v->alone ? ", and the link is as slow alone" : "");
@@ -410,17 +402,7 @@ static void describe_node(const struct report *report, int node, struct bb_node_
 		r->partners += bb_rounds_partner(&s->survey.rounds, i, node) != BB_NO_PEER;
 }
 
-/* "vm:3" where nodes are ranks of one host: each is called by its first rank. */
-static void add_line(const struct bb_examiner *s, const struct bb_node_record *r,
-		     struct bb_strbuf *lines)
-{
-	bb_strbuf_addf(lines, "# %s", r->host);
-	if (strcmp(host_of(s, 0), host_of(s, s->ports.nodes - 1)) == 0)
-		bb_strbuf_addf(lines, ":%d", (int)r->first_rank);
-	bb_strbuf_addf(lines, " | %s | %s | %s\n", r->verdict, r->code, r->reason);
-}
-
-static bb_status tell_nodes(struct report *report, struct bb_strbuf *lines)
+static bb_status tell_nodes(struct report *report)
 {
 	struct bb_examiner *s = report->s;
 	bb_status status = BB_OK;
@@ -431,8 +413,6 @@ static bb_status tell_nodes(struct report *report, struct bb_strbuf *lines)
 		describe_node(report, i, &r);
 		s->engine.run->end.results++;
 		status = bb_sinks_record(&s->engine.run->sinks, &bb_record_node, &r);
-		if (report->codes[i] || s->ports.nodes <= LISTED)
-			add_line(s, &r, lines);
 	}
 	return status;
 }
@@ -442,27 +422,26 @@ static bb_status tell_nodes(struct report *report, struct bb_strbuf *lines)
 static bb_status tell_meetings(struct bb_examiner *s, const struct bb_measuring *stage,
 			       const char *name)
 {
-	const int rails = s->ports.rails;
-	const struct bb_quantity latency = {&stage->rounds, rails, stage->log_s[BB_LATENCY]};
-	const struct bb_quantity bandwidth = {&stage->rounds, rails, stage->log_s[BB_BANDWIDTH]};
 	struct bb_meeting_record r = {.stage = name};
+	const struct bb_quantity latency = {&stage->rounds, s->ports.rails,
+					    stage->log_s[BB_LATENCY]};
+	const struct bb_quantity bandwidth = {&stage->rounds, s->ports.rails,
+					      stage->log_s[BB_BANDWIDTH]};
 	bb_status status = BB_OK;
 
-	for (int i = 0; i < stage->rounds.n; i++)
-		for (int node = 0; node < s->ports.nodes; node++)
-			for (int k = 0; k < s->ports.rails && status == BB_OK; k++) {
-				r.round = i;
-				r.from = bb_rounds_partner(&stage->rounds, i, node);
-				r.to = node;
-				r.rail = k;
-				if (!bb_rounds_has(&stage->rounds, i, node, k))
-					continue;
-				r.latency_us = 1e6 * exp(bb_measured_at(&latency, i, node, k));
-				r.GBps = 1e-9 * (double)s->diagnose->asked.bytes /
-					 exp(bb_measured_at(&bandwidth, i, node, k));
-				status = bb_sinks_record(&s->engine.run->sinks, &bb_record_meeting,
-							 &r);
-			}
+	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(&stage->rounds, &m);)
+		for (int k = 0; k < s->ports.rails && status == BB_OK; k++) {
+			r.round = m.round;
+			r.from = m.from;
+			r.to = m.to;
+			r.rail = k;
+			if (!bb_rounds_has(&stage->rounds, m.round, m.to, k))
+				continue;
+			r.latency_us = 1e6 * exp(bb_measured_at(&latency, m.round, m.to, k));
+			r.GBps = 1e-9 * (double)s->diagnose->asked.bytes /
+				 exp(bb_measured_at(&bandwidth, m.round, m.to, k));
+			status = bb_sinks_record(&s->engine.run->sinks, &bb_record_meeting, &r);
+		}
 	return status;
 }
 
@@ -474,75 +453,75 @@ static void add_summary(const struct bb_examiner *s, struct bb_strbuf *lines)
 
 	memcpy(latency, l->fit.base, rails * sizeof(*latency));
 	memcpy(bandwidth, b->fit.base, rails * sizeof(*bandwidth));
-	bb_strbuf_addf(lines,
-		       "# usual: %.3g us for a word asked for, %.3g GB/s; noise %.0f%% and %.0f%%; "
-		       "slow is %.3g and %.3g times as long\n",
-		       1e6 * exp(bb_low_median(latency, rails)),
-		       1e-9 * (double)s->diagnose->asked.bytes /
-			       exp(bb_low_median(bandwidth, rails)),
-		       100 * l->fit.sigma, 100 * b->fit.sigma, exp(l->limit), exp(b->limit));
+	bb_strbuf_addf(
+		lines,
+		"# typical: round trip of %d bytes %.3g us, bandwidth %.3g GB/s; noise %.0f%% and "
+		"%.0f%%; slow from %.3g and %.3g times that time\n",
+		BB_SMALL_BYTES, 1e6 * exp(bb_low_median(latency, rails)),
+		1e-9 * (double)s->diagnose->asked.bytes / exp(bb_low_median(bandwidth, rails)),
+		100 * l->fit.sigma, 100 * b->fit.sigma, exp(l->limit), exp(b->limit));
 }
 
 static void add_crowded(const struct bb_examiner *s, struct bb_strbuf *lines)
 {
 	if (bb_examiner_is_crowded(s))
 		bb_strbuf_addf(lines,
-			       "# crowded: %d ranks share %d processors: nobody is blamed for less "
-			       "than %d times the usual work\n",
+			       "# crowded: %d ranks share %d %s: only %d times the typical work "
+			       "counts as slow\n",
 			       s->engine.run->world.nranks, (int)s->engine.run->record.cores,
+			       s->engine.run->record.cores == 1 ? "processor" : "processors",
 			       BB_CROWDED);
 }
 
-/* A part of the network that is farther from the largest than that is wide. */
-static void add_part(const struct bb_examiner *s, int part, struct bb_strbuf *lines)
+/* A block of the network, and its distance from the largest. */
+static void add_block(const struct bb_examiner *s, int block, struct bb_strbuf *lines)
 {
 	static const char *const names[BB_QUANTITIES] = {"latency", "bandwidth"};
 
 	for (int q = 0; q < BB_QUANTITIES; q++) {
-		const struct bb_parts *p = &s->parts[q];
+		const struct bb_blocks *p = &s->blocks[q];
 		int first = -1, last = -1;
 
-		if (part >= p->n)
+		if (block >= p->n)
 			continue;
 		for (int i = s->ports.nodes - 1; i >= 0; i--)
-			if (p->of[i] == part) {
+			if (p->of[i] == block) {
 				last = last < 0 ? i : last;
 				first = i;
 			}
 		bb_strbuf_addf(
 			lines,
-			"# part of the network: %d nodes, from node %d (%s) to node %d (%s): "
-			"from there to the %d of the largest part it takes %.3g times as "
-			"long (%s); nobody is blamed for that\n",
-			p->size[part], first, host_of(s, first), last, host_of(s, last), p->size[0],
-			exp(p->level[part][0] - p->level[0][0]), names[q]);
+			"# block of the network: %d nodes, from node %d (%s) to node %d (%s): "
+			"%.3g times the time (%s) to the %d nodes of the largest block; nobody is "
+			"blamed for that\n",
+			p->size[block], first, host_of(s, first), last, host_of(s, last),
+			exp(p->level[block][0] - p->level[0][0]), names[q], p->size[0]);
 	}
 }
 
-static void add_parts(const struct bb_examiner *s, struct bb_strbuf *lines)
+static void add_blocks(const struct bb_examiner *s, struct bb_strbuf *lines)
 {
-	for (int part = 1; part < BB_MOST_PARTS; part++)
-		add_part(s, part, lines);
+	for (int block = 1; block < BB_MOST_BLOCKS; block++)
+		add_block(s, block, lines);
 }
 
 static bb_status tell_all(struct report *report, struct bb_strbuf *lines)
 {
 	struct bb_examiner *s = report->s;
-	bb_status status = tell_meetings(s, &s->survey, "survey");
+	bb_status status;
 
-	if (status == BB_OK)
-		status = tell_meetings(s, &s->confirm, "confirm");
-	if (status == BB_OK)
-		status = tell_meetings(s, &s->alone, "alone");
-	if (status == BB_OK)
-		status = tell_meetings(s, &s->links_alone, "alone");
-	/* Those of nodes first: they are what is said of these. */
+	BB_TRY(status, tell_meetings(s, &s->survey, "survey"), out);
+	BB_TRY(status, tell_meetings(s, &s->confirm, "confirm"), out);
+	BB_TRY(status, tell_meetings(s, &s->alone, "alone"), out);
+	BB_TRY(status, tell_meetings(s, &s->links_alone, "alone"), out);
+	/* Those of nodes first: their code is that of the node. */
 	for (int straggling = 0; straggling < 2; straggling++)
 		for (int i = 0; i < s->verdicts.n && status == BB_OK; i++)
 			if ((s->verdicts.list[i].charge == BB_CHARGE_STRAGGLER) == straggling)
 				status = tell_verdict(report, &s->verdicts.list[i], lines);
 	if (status == BB_OK)
-		status = tell_nodes(report, lines);
+		status = tell_nodes(report);
+out:
 	return status;
 }
 
@@ -556,17 +535,13 @@ bb_status bb_diagnose_report(struct bb_examiner *s)
 
 	add_summary(s, &lines);
 	add_crowded(s, &lines);
-	add_parts(s, &lines);
+	add_blocks(s, &lines);
 	if (status == BB_OK)
 		status = tell_all(&report, &lines);
 	if (s->diagnose->culprits == 0)
-		bb_strbuf_addf(&lines, "# culprits: none\n");
-	if (bb_strbuf_failed(&lines))
-		status = BB_EINTERNAL;
-	if (status == BB_EINTERNAL)
-		bb_no_memory(&s->engine.run->error, "the report");
+		bb_strbuf_add(&lines, "# culprits: none\n");
 	if (status == BB_OK)
-		status = bb_sinks_comment(&s->engine.run->sinks, bb_strbuf_text(&lines));
+		status = say(s, &lines);
 	bb_strbuf_free(&lines);
 	free(report.reasons);
 	free((void *)report.codes);

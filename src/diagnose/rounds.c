@@ -28,7 +28,16 @@ bool bb_suspects_any(const struct bb_suspects *suspects)
 	return any;
 }
 
-/* One more round, in which everybody sits out. NULL without memory. */
+bool bb_suspects_have(const struct bb_suspects *s, int a, int b)
+{
+	for (int i = 0; i < s->npairs; i++)
+		if ((s->pairs[i].a == a && s->pairs[i].b == b) ||
+		    (s->pairs[i].a == b && s->pairs[i].b == a))
+			return true;
+	return false;
+}
+
+/* One more round, in which everybody rests. NULL without memory. */
 static int *add_round(struct bb_rounds *rounds)
 {
 	const size_t n = (size_t)rounds->n, nodes = (size_t)rounds->nodes;
@@ -166,7 +175,7 @@ static bb_status open_pending(struct pending *p, const struct bb_suspects *s, ui
 		p->pairs_left[i] = BB_CONFIRMING;
 	p->controls_left = p->nproven > 1 ? BB_CONFIRMING : 0;
 	free(order);
-	return p->nproven > 0 ? BB_OK : BB_EUNSUPPORTED;
+	return p->nproven > 0 ? BB_OK : BB_EINTERNAL;
 }
 
 /* What is left in all. */
@@ -197,22 +206,13 @@ static void meet_pairs(struct pending *p, int *round, int turn)
 	}
 }
 
-static bool is_suspected(const struct bb_suspects *s, int a, int b)
-{
-	for (int i = 0; i < s->npairs; i++)
-		if ((s->pairs[i].a == a && s->pairs[i].b == b) ||
-		    (s->pairs[i].a == b && s->pairs[i].b == a))
-			return true;
-	return false;
-}
-
 /* NODE meets the next of the proven who is free, if there is one. */
 static void meet_proven(struct pending *p, int *round, int node)
 {
 	for (int i = 0; i < p->nproven; i++) {
 		const int partner = p->proven[(p->next[node] + i) % p->nproven];
 
-		if (round[partner] != BB_NO_PEER || is_suspected(p->suspects, node, partner))
+		if (round[partner] != BB_NO_PEER || bb_suspects_have(p->suspects, node, partner))
 			continue;
 		p->next[node] = (p->next[node] + i + 1) % p->nproven;
 		p->left[node]--;
@@ -232,7 +232,7 @@ static void meet_controls(struct pending *p, int *round, int turn)
 
 		if (round[node] != BB_NO_PEER)
 			continue;
-		if (last == BB_NO_PEER || is_suspected(p->suspects, last, node)) {
+		if (last == BB_NO_PEER || bb_suspects_have(p->suspects, last, node)) {
 			last = node;
 			continue;
 		}
@@ -247,7 +247,7 @@ bb_status bb_rounds_confirm(struct bb_rounds *rounds, const struct bb_suspects *
 			    uint64_t seed)
 {
 	struct pending p;
-	/* Who has none but suspected ways to proven ones never meets them. */
+	/* A node with only suspected links to proven ones never meets them. */
 	int left, before = INT_MAX;
 	bb_status status = open_pending(&p, suspects, seed);
 
@@ -291,7 +291,7 @@ static int next_good(const struct bb_suspects *s, const struct bb_lone *l, int a
 			const int node = (at + i) % s->nodes;
 
 			if (s->standing[node] == standing && !is_end(l, node) && node != other &&
-			    (other == BB_NO_PEER || !is_suspected(s, other, node)))
+			    (other == BB_NO_PEER || !bb_suspects_have(s, other, node)))
 				return node;
 		}
 	return BB_NO_PEER;

@@ -1,10 +1,10 @@
 /*
- * rounds.h - who is measured with whom, round by round. Pure: the same inputs give the
- * same rounds, so that every process works them out by itself.
+ * rounds.h - who is measured with whom, round by round. Pure: the same inputs give the same rounds,
+ * so every process computes them by itself.
  *
- * A round uses every node at most once. All pairs of n nodes take the circle method's rounds, n - 1
- * where n is even, n where it is odd (then one node a round sits out). A sample of the pairs is
- * some of these rounds, of the nodes in an order that the seed draws: so every node has as many
+ * A round uses every node at most once. All pairs of n nodes take the rounds of the circle method:
+ * n - 1 if n is even; n if it is odd, when one node rests in each round. A sample of the pairs is
+ * some of these rounds, of the nodes in an order that the seed draws: every node has as many
  * partners, all different, and the cost is linear in the nodes.
  */
 #ifndef BB_DIAGNOSE_ROUNDS_H
@@ -18,8 +18,8 @@
 struct bb_rounds { /* zero-initialise */
 	int nodes, n;
 	int room;
-	int *partner; /* [round * nodes + node]; BB_NO_PEER: it sits out. Owned */
-	int *rail;    /* [round]: the only one that is at work; -1: all are. Owned */
+	int *partner; /* [round * nodes + node]; BB_NO_PEER: it rests. Owned */
+	int *rail;    /* [round]: the only one that is used; -1: all are. Owned */
 };
 
 void bb_rounds_free(struct bb_rounds *rounds);
@@ -36,24 +36,48 @@ static inline bool bb_rounds_has(const struct bb_rounds *rounds, int round, int 
 	       (rounds->rail[round] < 0 || rounds->rail[round] == rail);
 }
 
+/* One ordered pair of nodes that meet in a round. */
+struct bb_meeting {
+	int round, from, to;
+};
+#define BB_BEFORE_FIRST                                                                            \
+	{                                                                                          \
+		0, BB_NO_PEER, -1                                                                  \
+	}
+
+/* The next of ROUNDS, by round and TO. Returns false behind the last. */
+static inline bool bb_rounds_next(const struct bb_rounds *rounds, struct bb_meeting *m)
+{
+	do {
+		if (++m->to == rounds->nodes) {
+			m->to = 0;
+			m->round++;
+		}
+		if (m->round >= rounds->n)
+			return false;
+		m->from = bb_rounds_partner(rounds, m->round, m->to);
+	} while (m->from == BB_NO_PEER);
+	return true;
+}
+
 /* Rounds in which each of NODES meets each other once. */
 int bb_circle_rounds(int nodes);
 /* Whom NODE meets in ROUND of them; BB_NO_PEER: nobody. */
 int bb_circle_partner(int nodes, int round, int node);
 
 /*
- * ROUNDS becomes LEAST rounds, of pairs that are all different as long as there are any; where
- * there are fewer pairs, all of them equally often, as LEAST needs; with ALL every pair at least
- * once. BB_EINTERNAL without memory.
+ * ROUNDS = LEAST rounds of pairs that differ while there are any; if there are fewer pairs, all of
+ * them equally often. With ALL every pair meets at least twice, and each node BB_CONFIRMING times.
+ * BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_rounds_survey(struct bb_rounds *rounds, int nodes, int least, bool all,
 				   uint64_t seed);
 
-/* Whether a node may vouch for another: those of the better half may. */
+/* Whether a node may be a partner of suspects: the better half may. */
 enum bb_standing {
 	BB_PROVEN,
 	BB_UNPROVEN,
-	BB_QUESTIONED, /* an end of a suspected pair: is it the pair or the end? */
+	BB_QUESTIONED, /* an end of a suspected pair: the pair or the end may be bad */
 	BB_SUSPECT
 };
 
@@ -75,12 +99,14 @@ void bb_suspects_free(struct bb_suspects *suspects);
 
 /* Is there anything to be measured again? */
 bool bb_suspects_any(const struct bb_suspects *suspects);
+/* Is the link between A and B suspected? */
+bool bb_suspects_have(const struct bb_suspects *suspects, int a, int b);
 
 /*
- * ROUNDS in which each suspected or questioned node meets proven ones, another one each time as
- * long as there are any, and each suspected pair meets, BB_CONFIRMING times; the others meet
- * meanwhile, proven with proven, for comparison. BB_EUNSUPPORTED where no node is proven,
- * BB_EINTERNAL without memory.
+ * ROUNDS in which each suspected or questioned node meets proven ones BB_CONFIRMING times, another
+ * one each time while there are any, and each suspected pair meets as often. Proven nodes that are
+ * left over meet each other, as the reference. BB_EINTERNAL without memory or without a proven
+ * node.
  */
 BB_MUST bb_status bb_rounds_confirm(struct bb_rounds *rounds, const struct bb_suspects *suspects,
 				    uint64_t seed);

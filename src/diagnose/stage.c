@@ -31,11 +31,6 @@ struct playing {
 	size_t per_rank;
 };
 
-static bb_status no_memory(const struct bb_examiner *s)
-{
-	return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for what is measured");
-}
-
 /* ---- what ranks do beside messages ---------------------------------------------------------- */
 
 /* The same sum each time, which nobody can foresee. */
@@ -168,7 +163,7 @@ static bb_status open_times(struct playing *p, size_t per_rank)
 	p->per_rank = per_rank;
 	p->times = malloc(((size_t)p->nranks * per_rank + 1) * sizeof(*p->times));
 	if (!p->times)
-		return no_memory(p->s);
+		return BB_EINTERNAL;
 	for (size_t i = 0; i < (size_t)p->nranks * per_rank; i++)
 		p->times[i] = NAN;
 	return BB_OK;
@@ -182,7 +177,7 @@ static bb_status open_askers(struct playing *p)
 	p->askers = calloc((size_t)p->nranks, sizeof(*p->askers));
 	p->room = malloc((size_t)p->nranks * BB_QUANTITIES * each * sizeof(*p->room));
 	if (!p->askers || !p->room)
-		return no_memory(p->s);
+		return BB_EINTERNAL;
 	for (int i = 0; i < p->nranks; i++)
 		for (int q = 0; q < BB_QUANTITIES; q++)
 			p->askers[i].values[q] =
@@ -251,7 +246,7 @@ static bb_status keep(struct bb_examiner *s, struct bb_measuring *stage, const f
 		stage->log_s[q] = malloc((n + 1) * sizeof(float));
 		stage->even[q] = malloc((n + 1) * sizeof(float));
 		if (!stage->log_s[q] || !stage->even[q])
-			return no_memory(s);
+			return BB_EINTERNAL;
 		for (size_t i = 0; i < n; i++) {
 			const size_t round = i / ports, rank = (size_t)s->ports.rank[i % ports];
 
@@ -276,7 +271,7 @@ bb_status bb_measuring_play(struct bb_examiner *s, struct bb_measuring *stage, c
 	p.probe.in_turn = stage->in_turn;
 	p.probe.active = bb_probe_active(&stage->rounds, s->ports.rails);
 	if (!p.probe.active) {
-		status = no_memory(s);
+		status = BB_EINTERNAL;
 		goto out;
 	}
 	BB_TRY(status, open_times(&p, (size_t)stage->rounds.n * BB_QUANTITIES), out);
@@ -327,7 +322,7 @@ bb_status bb_steps_play(struct bb_examiner *s, float **waits)
 	s->step_s = seconds / (double)steps;
 	*waits = malloc((steps * nranks + 1) * sizeof(**waits));
 	if (!*waits) {
-		status = no_memory(s);
+		status = BB_EINTERNAL;
 		goto out;
 	}
 	for (size_t i = 0; i < steps * nranks; i++)

@@ -7,12 +7,12 @@
 #include "diagnose/judge.h"
 
 #define BB_SIGMAS 4      /* of the noise, from which on a measurement is slow */
-#define BB_LEAST_TIMES 3 /* that what flaps was slow, with others between */
+#define BB_LEAST_TIMES 3 /* separate times that something flapping was slow */
 
 /* Measurements of one thing, in the order in which they were made. */
 struct bb_tally {
 	int slow, of;
-	int times; /* that it was slow, with others between */
+	int times; /* separate times that it was slow */
 	bool last;
 	int half;   /* that were at least half as far off: what is slow by little is so steadily too
 		     */

@@ -159,7 +159,7 @@ BAD = [
     (f"{PLAN} {LINKS} --algo ring", "--algo: --plan runs nothing"),
     ("-g 8 --algo ring,tree", "--algo ring,tree: one algorithm at a time"),
     ("-g 8 --algo rign", "did you mean \"ring\"?"),
-    ("-g 8 --batch 3", "--batch 3: cannot be divided"),
+    ("-g 8 --batch 3", "--batch 3: not a multiple"),
     ("-g 4 --model gpt2:layers=2,hidden=64,heads=4,vocab=100,seq=64 --tp 1 --pp 4", "--pp 4: exceeds the 2 layers"),
     ("-g 5 --tp 5 --pp 1", "--tp 5: does not divide the 12 heads"),
     (f"{PLAN} {LINKS} -b 8", "-b: sizes follow from the model"),

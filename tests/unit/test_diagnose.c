@@ -2,7 +2,7 @@
  * Who meets whom, what they do, and the arithmetic of who is to blame. How often that is right:
  * test_diagnose_score.c.
  */
-#include "diagnose/parts.h"
+#include "diagnose/blocks.h"
 #include "diagnose/program.h"
 #include "programs/check.h"
 
@@ -194,12 +194,12 @@ static void far_ways_are_level(void **state)
 
 /* Nodes that are fast with each other are a part; who is slow with everybody is of the part that it
    is as far from the others as. */
-static void parts_are_found(void **state)
+static void blocks_are_found(void **state)
 {
 	enum { NODES = 12, ALL = (NODES - 1) * NODES };
 	struct bb_rounds rounds = {0};
 	struct bb_view view = {.limit = 0};
-	struct bb_parts parts = {.n = 0};
+	struct bb_blocks blocks = {.n = 0};
 	float log_s[ALL];
 	const struct bb_quantity m = {&rounds, 1, log_s};
 
@@ -210,17 +210,17 @@ static void parts_are_found(void **state)
 		log_s[i] = (p == 2 || node == 2 ? 3 : 0) + ((p < 10) == (node < 10) ? 0 : 1);
 	}
 	assert_int_equal(bb_view_make(&view, &m, 0.2), BB_OK);
-	assert_int_equal(bb_parts_find(&parts, &view), BB_OK);
-	assert_int_equal(parts.n, 2);
-	assert_int_equal(parts.size[0], 10);
-	assert_int_equal(parts.size[1], 2);
+	assert_int_equal(bb_blocks_find(&blocks, &view), BB_OK);
+	assert_int_equal(blocks.n, 2);
+	assert_int_equal(blocks.size[0], 10);
+	assert_int_equal(blocks.size[1], 2);
 	for (int i = 0; i < NODES; i++)
-		assert_int_equal(parts.of[i], i >= 10);
-	bb_parts_apply(&parts, &m, log_s);
+		assert_int_equal(blocks.of[i], i >= 10);
+	bb_blocks_apply(&blocks, &m, log_s);
 	for (int i = 0; i < ALL; i++)
 		assert_true(fabsf(log_s[i] - (i % NODES == 2 || rounds.partner[i] == 2 ? 3 : 0)) <
 			    1e-6f);
-	bb_parts_free(&parts);
+	bb_blocks_free(&blocks);
 	bb_polish_free(&view.fit);
 	bb_rounds_free(&rounds);
 }
@@ -231,7 +231,7 @@ int main(void)
 		cmocka_unit_test(circle_meets_all),         cmocka_unit_test(samples_are_even),
 		cmocka_unit_test(suspects_meet_the_proven), cmocka_unit_test(who_is_alone),
 		cmocka_unit_test(programs_keep_the_rules),  cmocka_unit_test(numbers_are_right),
-		cmocka_unit_test(far_ways_are_level),       cmocka_unit_test(parts_are_found),
+		cmocka_unit_test(far_ways_are_level),       cmocka_unit_test(blocks_are_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

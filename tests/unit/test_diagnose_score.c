@@ -3,7 +3,7 @@
  * each kind the right answer must come in 95 of 100 draws, and of healthy clusters none is blamed.
  * Prints the table that docs/diagnose.md shows.
  */
-#include "diagnose/parts.h"
+#include "diagnose/blocks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,7 +105,7 @@ struct cluster {
 	bool all; /* pairs are surveyed; else a sample */
 	int nfaults;
 	struct planted faults[MOST_FAULTS];
-	bool parts, busy;
+	bool blocks, busy;
 	uint64_t state;
 	const struct noise *noise;
 };
@@ -115,11 +115,11 @@ static const struct scenario {
 	enum fault faults[MOST_FAULTS];
 	int nfaults;
 	bool needs_rails, needs_all;
-	bool parts; /* of the network: three of eight nodes are farther from the others */
-	bool busy;  /* processors, which ranks share */
+	bool blocks; /* of the network: three of eight nodes are farther from the others */
+	bool busy;   /* processors, which ranks share */
 } scenarios[] = {
 	{"none", {0}, 0, false, false, false, false},
-	{"none, two parts", {0}, 0, false, true, true, false},
+	{"none, two blocks", {0}, 0, false, true, true, false},
 	{"none, busy processors", {0}, 0, true, true, false, true},
 	{"a slow node", {NODE}, 1, false, false, false, false},
 	{"two slow nodes", {NODE, NODE}, 2, false, false, false, false},
@@ -130,8 +130,8 @@ static const struct scenario {
 	{"a slow rail of all nodes", {RAIL}, 1, true, false, false, false},
 	{"a flapping node", {FLAPPING}, 1, false, false, false, false},
 	{"a straggler", {STRAGGLER}, 1, false, false, false, false},
-	{"a slow node, two parts", {NODE}, 1, false, true, true, false},
-	{"a slow link, two parts", {LINK}, 1, false, true, true, false},
+	{"a slow node, two blocks", {NODE}, 1, false, true, true, false},
+	{"a slow link, two blocks", {LINK}, 1, false, true, true, false},
 	{"a slow rail of a node, busy processors", {PORT}, 1, true, true, false, true},
 };
 
@@ -202,7 +202,7 @@ static double factor_of(const struct cluster *c, int from, int to, int rail, con
 
 static bool is_far(const struct cluster *c, int node)
 {
-	return c->parts && 8 * node >= 5 * c->nodes;
+	return c->blocks && 8 * node >= 5 * c->nodes;
 }
 
 /* Who waits for a processor that others keep busy because a rail of theirs is slow? */
@@ -283,12 +283,12 @@ struct taken {
 };
 
 /* As if all ways were alike, once PARTS are known. */
-static void take(struct cluster *c, const struct bb_parts *parts, struct taken *t)
+static void take(struct cluster *c, const struct bb_blocks *blocks, struct taken *t)
 {
 	for (int q = 0; q < BB_QUANTITIES; q++) {
 		t->log_s[q] = measure(c, &t->rounds, q);
 		t->of[q] = (struct bb_quantity){&t->rounds, c->rails, t->log_s[q]};
-		bb_parts_apply(&parts[q], &t->of[q], t->log_s[q]);
+		bb_blocks_apply(&blocks[q], &t->of[q], t->log_s[q]);
 	}
 }
 
@@ -300,7 +300,7 @@ static void drop(struct taken *t)
 }
 
 /* As diagnose does with who was convicted. */
-static void hear_alone(struct cluster *c, const struct bb_parts *parts,
+static void hear_alone(struct cluster *c, const struct bb_blocks *blocks,
 		       const struct bb_suspects *suspects, const struct bb_view *views,
 		       struct bb_verdicts *verdicts, int first)
 {
@@ -313,12 +313,12 @@ static void hear_alone(struct cluster *c, const struct bb_parts *parts,
 	assert_int_equal(
 		bb_rounds_alone(&alone.rounds, suspects, list, n, bb_lone_times(verdicts, first)),
 		BB_OK);
-	take(c, parts, &alone);
+	take(c, blocks, &alone);
 	assert_int_equal(bb_acquit(verdicts, first, views, alone.of, BB_QUANTITIES), BB_OK);
 	drop(&alone);
 }
 
-static void try_suspects(struct cluster *c, const struct bb_parts *parts, uint64_t seed,
+static void try_suspects(struct cluster *c, const struct bb_blocks *blocks, uint64_t seed,
 			 const struct bb_suspects *suspects, const struct bb_view *views,
 			 struct bb_verdicts *verdicts)
 {
@@ -326,25 +326,25 @@ static void try_suspects(struct cluster *c, const struct bb_parts *parts, uint64
 	int nodes;
 
 	assert_int_equal(bb_rounds_confirm(&again.rounds, suspects, seed), BB_OK);
-	take(c, parts, &again);
+	take(c, blocks, &again);
 	assert_int_equal(bb_convict(verdicts, suspects, views, again.of, BB_QUANTITIES, TOLERANCE),
 			 BB_OK);
-	hear_alone(c, parts, suspects, views, verdicts, 0);
+	hear_alone(c, blocks, suspects, views, verdicts, 0);
 	nodes = verdicts->n;
 	assert_int_equal(
 		bb_convict_links(verdicts, suspects, views, again.of, BB_QUANTITIES, TOLERANCE),
 		BB_OK);
-	hear_alone(c, parts, suspects, views, verdicts, nodes);
+	hear_alone(c, blocks, suspects, views, verdicts, nodes);
 	drop(&again);
 }
 
-static void view(struct bb_view *v, struct bb_parts *parts, struct taken *survey, int q)
+static void view(struct bb_view *v, struct bb_blocks *blocks, struct taken *survey, int q)
 {
 	assert_int_equal(bb_view_make(v, &survey->of[q], TOLERANCE), BB_OK);
-	assert_int_equal(bb_parts_find(parts, v), BB_OK);
-	if (parts->n == 0)
+	assert_int_equal(bb_blocks_find(blocks, v), BB_OK);
+	if (blocks->n == 0)
 		return;
-	bb_parts_apply(parts, &survey->of[q], survey->log_s[q]);
+	bb_blocks_apply(blocks, &survey->of[q], survey->log_s[q]);
 	bb_polish_free(&v->fit);
 	assert_int_equal(bb_view_make(v, &survey->of[q], TOLERANCE), BB_OK);
 }
@@ -352,18 +352,18 @@ static void view(struct bb_view *v, struct bb_parts *parts, struct taken *survey
 static void diagnose(struct cluster *c, uint64_t seed, struct bb_verdicts *verdicts)
 {
 	struct taken survey = {.rounds = {0}};
-	struct bb_parts parts[BB_QUANTITIES] = {{.n = 0}};
+	struct bb_blocks blocks[BB_QUANTITIES] = {{.n = 0}};
 	struct bb_view views[BB_QUANTITIES] = {{.limit = 0}};
 	struct bb_suspects suspects = {0};
 	float *waits;
 
 	assert_int_equal(bb_rounds_survey(&survey.rounds, c->nodes, PARTNERS, c->all, seed), BB_OK);
-	take(c, parts, &survey);
+	take(c, blocks, &survey);
 	for (int q = 0; q < BB_QUANTITIES; q++)
-		view(&views[q], &parts[q], &survey, q);
+		view(&views[q], &blocks[q], &survey, q);
 	assert_int_equal(bb_suspect(&suspects, views, BB_QUANTITIES), BB_OK);
 	if (bb_suspects_any(&suspects))
-		try_suspects(c, parts, seed, &suspects, views, verdicts);
+		try_suspects(c, blocks, seed, &suspects, views, verdicts);
 	waits = measure_steps(c);
 	assert_int_equal(
 		bb_find_stragglers(verdicts, waits, STEPS, c->nodes * c->rails, 1e-3, TOLERANCE),
@@ -371,7 +371,7 @@ static void diagnose(struct cluster *c, uint64_t seed, struct bb_verdicts *verdi
 	free(waits);
 	for (int q = 0; q < BB_QUANTITIES; q++) {
 		bb_polish_free(&views[q].fit);
-		bb_parts_free(&parts[q]);
+		bb_blocks_free(&blocks[q]);
 	}
 	bb_suspects_free(&suspects);
 	drop(&survey);
@@ -434,7 +434,7 @@ static struct score play(const struct scenario *s, const struct size *size, int 
 		struct cluster c = {.nodes = size->nodes,
 				    .rails = size->rails,
 				    .all = size->all,
-				    .parts = s->parts,
+				    .blocks = s->blocks,
 				    .busy = s->busy,
 				    .noise = &noise,
 				    .state = (uint64_t)(draw + 1) * UINT64_C(0xd1342543de82ef95) +

@@ -1,17 +1,17 @@
-#include "diagnose/parts.h"
+#include "diagnose/blocks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_NODES 2    /* of a part */
+#define LEAST_NODES 2    /* of a block */
 #define CLEARLY_FAST 0.5 /* of the limit */
 #define FASTEST 0.25
 #define MOST_ROUNDS 1024 /* beyond them the search takes longer than the measuring */
 
-void bb_parts_free(struct bb_parts *parts)
+void bb_blocks_free(struct bb_blocks *blocks)
 {
-	free(parts->of);
-	memset(parts, 0, sizeof(*parts));
+	free(blocks->of);
+	memset(blocks, 0, sizeof(*blocks));
 }
 
 /* ---- who is fast with whom ------------------------------------------------------------------ */
@@ -25,7 +25,7 @@ struct pair {
 /* Nodes that are joined. */
 struct joining {
 	int nodes;
-	int *up;    /* [node]: on the way to the one that stands for all of them */
+	int *up;    /* [node]: towards the one that stands for all of them */
 	int *next;  /* [node]: of those it is joined with, in a circle */
 	int *size;  /* [the one that stands for all]: how many they are */
 	int *first; /* [node]: where its pairs begin in OF; one more than there are nodes */
@@ -83,7 +83,7 @@ static double beyond(const struct bb_view *v, int round, int to, int rail)
 	return bb_measured_at(&v->measured, round, to, rail) - v->fit.base[rail];
 }
 
-/* Both ways between A and B in ROUND, over all rails, into VALUES. */
+/* Both directions between A and B in ROUND, over all rails, into VALUES. */
 static void take_meeting(const struct bb_view *v, int round, int a, int b, double *values,
 			 size_t *n)
 {
@@ -124,17 +124,15 @@ static void list_pairs(struct joining *j, const struct bb_view *v)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
 
-	for (int r = 0; r < rounds->n; r++)
-		for (int i = 0; i < rounds->nodes; i++) {
-			const int partner = bb_rounds_partner(rounds, r, i);
-			struct pair p = {i, partner, NAN};
+	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(rounds, &m);) {
+		struct pair p = {m.to, m.from, NAN};
 
-			if (partner <= i || met_before(rounds, r, i))
-				continue; /* nobody, or seen already */
-			p.beyond = all_meetings(v, r, i, j->values);
-			if (!isnan(p.beyond))
-				j->pairs[j->n++] = p;
-		}
+		if (m.from <= m.to || met_before(rounds, m.round, m.to))
+			continue; /* seen already */
+		p.beyond = all_meetings(v, m.round, m.to, j->values);
+		if (!isnan(p.beyond))
+			j->pairs[j->n++] = p;
+	}
 }
 
 /* The pairs of each node. */
@@ -212,7 +210,7 @@ static void join_fast(struct joining *j, const struct bb_view *v)
 	}
 }
 
-/* ---- the parts ------------------------------------------------------------------------------ */
+/* ---- the blocks ------------------------------------------------------------------------------ */
 
 struct group {
 	int root, size;
@@ -226,7 +224,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* GROUPS: room for one of each node. */
-static void number_parts(struct bb_parts *parts, struct joining *j, struct group *groups)
+static void number_blocks(struct bb_blocks *blocks, struct joining *j, struct group *groups)
 {
 	const int nodes = j->nodes;
 
@@ -234,69 +232,61 @@ static void number_parts(struct bb_parts *parts, struct joining *j, struct group
 		groups[i] = (struct group){i, root_of(j, i) == i ? j->size[i] : 0};
 	qsort(groups, (size_t)nodes, sizeof(*groups), by_size);
 	for (int i = 0; i < nodes; i++)
-		parts->of[i] = -1;
-	for (int p = 0; p < BB_MOST_PARTS && p < nodes && groups[p].size >= LEAST_NODES; p++) {
-		parts->size[parts->n++] = groups[p].size;
+		blocks->of[i] = -1;
+	for (int p = 0; p < BB_MOST_BLOCKS && p < nodes && groups[p].size >= LEAST_NODES; p++) {
+		blocks->size[blocks->n++] = groups[p].size;
 		for (int i = 0; i < nodes; i++)
 			if (root_of(j, i) == groups[p].root)
-				parts->of[i] = p;
+				blocks->of[i] = p;
 	}
-	if (parts->n < 2)
-		parts->n = 0;
+	if (blocks->n < 2)
+		blocks->n = 0;
 }
 
-static void settle_level(struct bb_parts *parts, const struct bb_view *v, int from, int to,
+static void settle_level(struct bb_blocks *blocks, const struct bb_view *v, int from, int to,
 			 double *values)
 {
-	const struct bb_rounds *rounds = v->measured.rounds;
 	size_t n = 0;
 
-	for (int r = 0; r < rounds->n; r++)
-		for (int i = 0; i < rounds->nodes; i++) {
-			const int partner = bb_rounds_partner(rounds, r, i);
+	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(v->measured.rounds, &m);)
+		for (int k = 0; k < v->measured.rails; k++) {
+			const double e = beyond(v, m.round, m.to, k);
 
-			if (partner == BB_NO_PEER || parts->of[partner] != from ||
-			    parts->of[i] != to)
-				continue;
-			for (int k = 0; k < v->measured.rails; k++) {
-				const double e = beyond(v, r, i, k);
-
-				if (!isnan(e))
-					values[n++] = e;
-			}
+			if (blocks->of[m.from] == from && blocks->of[m.to] == to && !isnan(e))
+				values[n++] = e;
 		}
-	parts->level[from][to] = n > 0 ? bb_low_median(values, n) : NAN;
+	blocks->level[from][to] = n > 0 ? bb_low_median(values, n) : NAN;
 }
 
-/* What the ways between parts that never met take is what such ways usually do. Within a part they
-   have a level of their own where it is beyond the noise. Returns what is usual between parts. */
-static double settle_levels(struct bb_parts *parts, const struct bb_view *v, double *values)
+/* Blocks that never met get the typical level between blocks. Paths within a block have a level of
+   their own if it exceeds the noise. Returns the typical level between blocks. */
+static double settle_levels(struct bb_blocks *blocks, const struct bb_view *v, double *values)
 {
-	double between[BB_MOST_PARTS * BB_MOST_PARTS], usual;
+	double between[BB_MOST_BLOCKS * BB_MOST_BLOCKS], usual;
 	size_t n = 0;
 
-	for (int from = 0; from < parts->n; from++)
-		for (int to = 0; to < parts->n; to++) {
-			double *level = &parts->level[from][to];
+	for (int from = 0; from < blocks->n; from++)
+		for (int to = 0; to < blocks->n; to++) {
+			double *level = &blocks->level[from][to];
 
-			settle_level(parts, v, from, to, values);
+			settle_level(blocks, v, from, to, values);
 			if (from == to && !(fabs(*level) > v->limit))
 				*level = 0;
 			if (from != to && !isnan(*level))
 				between[n++] = *level;
 		}
 	usual = n > 0 ? bb_low_median(between, n) : 0;
-	for (int from = 0; from < parts->n; from++)
-		for (int to = 0; to < parts->n; to++)
-			if (isnan(parts->level[from][to]))
-				parts->level[from][to] = usual;
+	for (int from = 0; from < blocks->n; from++)
+		for (int to = 0; to < blocks->n; to++)
+			if (isnan(blocks->level[from][to]))
+				blocks->level[from][to] = usual;
 	return usual;
 }
 
-/* How much the ways of NODE differ from those of a node of PART, but for a factor: the mean
+/* How much the paths of NODE differ from those of a node of BLOCK, but for a factor: the mean
    distance from their median. INFINITY if NODE met nobody. */
-static double deviation_of(const struct bb_parts *parts, const struct bb_view *v, int node,
-			   int part, double *values)
+static double deviation_of(const struct bb_blocks *blocks, const struct bb_view *v, int node,
+			   int block, double *values)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
 	double middle, sum = 0;
@@ -306,11 +296,11 @@ static double deviation_of(const struct bb_parts *parts, const struct bb_view *v
 		const int partner = bb_rounds_partner(rounds, r, node);
 		const size_t before = n;
 
-		if (partner == BB_NO_PEER || parts->of[partner] < 0)
+		if (partner == BB_NO_PEER || blocks->of[partner] < 0)
 			continue;
 		take_meeting(v, r, node, partner, values, &n);
 		for (size_t i = before; i < n; i++)
-			values[i] -= parts->level[parts->of[partner]][part];
+			values[i] -= blocks->level[blocks->of[partner]][block];
 	}
 	middle = bb_low_median(values, n);
 	for (size_t i = 0; i < n; i++)
@@ -318,16 +308,16 @@ static double deviation_of(const struct bb_parts *parts, const struct bb_view *v
 	return n > 0 ? sum / (double)n : INFINITY;
 }
 
-/* The part whose ways are most like those of NODE, but for a factor. CHOICES: of so many. Returns
+/* The block whose paths are most like those of NODE, but for a factor. CHOICES: of so many. Returns
    -1 if NODE met nobody. */
-static int most_like(const struct bb_parts *parts, const struct bb_view *v, int node, int choices,
+static int most_like(const struct bb_blocks *blocks, const struct bb_view *v, int node, int choices,
 		     double *values)
 {
 	double least = INFINITY;
 	int best = -1;
 
 	for (int p = 0; p < choices; p++) {
-		const double d = deviation_of(parts, v, node, p, values);
+		const double d = deviation_of(blocks, v, node, p, values);
 
 		if (d < least) {
 			least = d;
@@ -337,35 +327,35 @@ static int most_like(const struct bb_parts *parts, const struct bb_view *v, int 
 	return best;
 }
 
-/* Who is slow is fast with nobody, and in a sample a node may not have met those of its part: these
-   may be of another part, of which nobody met. USUAL: between parts. CHOSEN: room for one of each
-   node. */
-static void place_others(struct bb_parts *parts, const struct bb_view *v, double usual, int *chosen,
-			 double *values)
+/* Who is slow is fast with nobody, and in a sample a node may not have met those of its block:
+   these may be of another block, of which nobody met. USUAL: between blocks. CHOSEN: room for one
+   of each node. */
+static void place_others(struct bb_blocks *blocks, const struct bb_view *v, double usual,
+			 int *chosen, double *values)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
 	const bool sample = rounds->n < bb_circle_rounds(rounds->nodes);
-	const int choices = parts->n + (sample && parts->n > 0 && parts->n < BB_MOST_PARTS);
+	const int choices = blocks->n + (sample && blocks->n > 0 && blocks->n < BB_MOST_BLOCKS);
 	int elsewhere = 0;
 
-	for (int p = 0; p < parts->n && choices > parts->n; p++)
-		parts->level[p][parts->n] = usual;
+	for (int p = 0; p < blocks->n && choices > blocks->n; p++)
+		blocks->level[p][blocks->n] = usual;
 	for (int i = 0; i < rounds->nodes; i++)
-		chosen[i] =
-			parts->of[i] >= 0 ? parts->of[i] : most_like(parts, v, i, choices, values);
+		chosen[i] = blocks->of[i] >= 0 ? blocks->of[i]
+					       : most_like(blocks, v, i, choices, values);
 	for (int i = 0; i < rounds->nodes; i++) {
-		if (parts->of[i] < 0 && chosen[i] >= 0)
-			parts->size[chosen[i]]++;
-		elsewhere += chosen[i] == parts->n;
-		parts->of[i] = chosen[i];
+		if (blocks->of[i] < 0 && chosen[i] >= 0)
+			blocks->size[chosen[i]]++;
+		elsewhere += chosen[i] == blocks->n;
+		blocks->of[i] = chosen[i];
 	}
-	if (elsewhere > 0 && choices > parts->n) {
-		parts->n = choices;
-		settle_levels(parts, v, values);
+	if (elsewhere > 0 && choices > blocks->n) {
+		blocks->n = choices;
+		settle_levels(blocks, v, values);
 	}
 }
 
-bb_status bb_parts_find(struct bb_parts *parts, const struct bb_view *view)
+bb_status bb_blocks_find(struct bb_blocks *blocks, const struct bb_view *view)
 {
 	const struct bb_rounds *rounds = view->measured.rounds;
 	const size_t nodes = (size_t)rounds->nodes;
@@ -373,13 +363,13 @@ bb_status bb_parts_find(struct bb_parts *parts, const struct bb_view *view)
 	struct joining j = {.nodes = 0};
 	bb_status status = BB_EINTERNAL;
 
-	parts->of = malloc(nodes * sizeof(*parts->of));
-	if (!groups || !parts->of || !open_joining(&j, view))
+	blocks->of = malloc(nodes * sizeof(*blocks->of));
+	if (!groups || !blocks->of || !open_joining(&j, view))
 		goto out;
 	if (rounds->n <= MOST_ROUNDS)
 		join_fast(&j, view);
-	number_parts(parts, &j, groups);
-	place_others(parts, view, settle_levels(parts, view, j.values), j.size, j.values);
+	number_blocks(blocks, &j, groups);
+	place_others(blocks, view, settle_levels(blocks, view, j.values), j.size, j.values);
 	status = BB_OK;
 out:
 	close_joining(&j);
@@ -387,18 +377,17 @@ out:
 	return status;
 }
 
-void bb_parts_apply(const struct bb_parts *parts, const struct bb_quantity *m, float *log_s)
+static double distance_between(const void *own, int from, int to)
 {
-	for (int r = 0; r < m->rounds->n && parts->n > 0; r++)
-		for (int i = 0; i < m->rounds->nodes; i++) {
-			const int partner = bb_rounds_partner(m->rounds, r, i);
-			const size_t seat = ((size_t)r * (size_t)m->rounds->nodes + (size_t)i) *
-					    (size_t)m->rails;
+	const struct bb_blocks *blocks = own;
 
-			if (partner == BB_NO_PEER || parts->of[partner] < 0 || parts->of[i] < 0)
-				continue;
-			for (int k = 0; k < m->rails; k++)
-				log_s[seat + (size_t)k] -=
-					(float)parts->level[parts->of[partner]][parts->of[i]];
-		}
+	if (blocks->of[from] < 0 || blocks->of[to] < 0)
+		return 0;
+	return blocks->level[blocks->of[from]][blocks->of[to]];
+}
+
+void bb_blocks_apply(const struct bb_blocks *blocks, const struct bb_quantity *m, float *log_s)
+{
+	if (blocks->n > 0)
+		bb_quantity_subtract(m, log_s, distance_between, blocks);
 }

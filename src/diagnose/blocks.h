@@ -1,0 +1,32 @@
+/*
+ * blocks.h - a network whose blocks are farther from each other than their nodes within. Pure.
+ *
+ * Nodes below one switch are fast with each other and slower with nodes below another: that is how
+ * the network is built, and nobody is to blame. A slow node is slow with everybody. So nodes that
+ * are fast with each other, directly or through others, form a block, and a path from one block to
+ * another is compared with the median of such paths.
+ */
+#ifndef BB_DIAGNOSE_BLOCKS_H
+#define BB_DIAGNOSE_BLOCKS_H
+
+#include "diagnose/judge.h"
+
+#define BB_MOST_BLOCKS 32
+
+struct bb_blocks {                /* zero-initialise */
+	int n;                    /* 0: the network has one block, or it is unknown */
+	int size[BB_MOST_BLOCKS]; /* nodes; the first block is the largest */
+	int *of;                  /* [node]: its block; -1: none, it is fast with nobody. Owned */
+	/* Logarithm of the time from one to another above what is typical. */
+	double level[BB_MOST_BLOCKS][BB_MOST_BLOCKS];
+};
+
+void bb_blocks_free(struct bb_blocks *blocks);
+
+/* BLOCKS = those that VIEW shows. BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_blocks_find(struct bb_blocks *blocks, const struct bb_view *view);
+
+/* Take the levels off LOG_S, that of M. */
+void bb_blocks_apply(const struct bb_blocks *blocks, const struct bb_quantity *m, float *log_s);
+
+#endif
