@@ -8,6 +8,7 @@
 #include "schedules/schedule.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +29,6 @@ struct spot {
 	const char *path;
 	struct bb_error *error;
 };
-
-#define REFUSE(spot, ...) refuse(spot, __VA_ARGS__)
 
 static bb_status refuse(const struct spot *at, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -52,7 +51,7 @@ static bb_status refuse(const struct spot *at, const char *format, ...)
 #define LEAST_SHARE 0.999e-3
 
 /* "12.5%", with no upper limit of 100 %, into a fraction. */
-static bool percent(const char *text, size_t n, double *fraction)
+static bool percent_read(const char *text, size_t n, double *fraction)
 {
 	char copy[32], *end;
 
@@ -64,17 +63,17 @@ static bool percent(const char *text, size_t n, double *fraction)
 	return !*end && isfinite(*fraction) && !strchr(copy, 'x') && !strchr(copy, 'X');
 }
 
-static bb_status tolerance(const struct spot *at, const char *key, const char *text,
-			   double *fraction)
+static bb_status tolerance_read(const struct spot *at, const char *key, const char *text,
+				double *fraction)
 {
 	*fraction = NAN;
-	if (!text || percent(text, strlen(text), fraction))
+	if (!text || percent_read(text, strlen(text), fraction))
 		return BB_OK;
-	return REFUSE(at, "%s: %s is not a percentage such as 5%%", key, text);
+	return refuse(at, "%s: %s is not a percentage such as 5%%", key, text);
 }
 
 /* "16M" or "1M-1G" */
-static bool sizes(const char *text, uint64_t *least, uint64_t *most)
+static bool sizes_read(const char *text, uint64_t *least, uint64_t *most)
 {
 	const char *const dash = strchr(text, '-');
 	char first[BB_UNIT_TEXT];
@@ -90,26 +89,26 @@ static bool sizes(const char *text, uint64_t *least, uint64_t *most)
 	return bb_parse_size(first, least) && bb_parse_size(dash + 1, most);
 }
 
-static bb_status check_where(const struct spot *at, struct bb_where *w)
+static bb_status where_check(const struct spot *at, struct bb_where *w)
 {
 	w->least_bytes = 0;
 	w->most_bytes = UINT64_MAX;
 	w->in_place = -1;
-	if (w->size && !sizes(w->size, &w->least_bytes, &w->most_bytes))
-		return REFUSE(at, "where: size: %s is not a size such as 16M, or a range 1M-1G",
+	if (w->size && !sizes_read(w->size, &w->least_bytes, &w->most_bytes))
+		return refuse(at, "where: size: %s is not a size such as 16M, or a range 1M-1G",
 			      w->size);
 	if (w->least_bytes > w->most_bytes)
-		return REFUSE(at, "where: size: %s selects nothing", w->size);
+		return refuse(at, "where: size: %s selects nothing", w->size);
 	if (w->collective && !bb_collective_find(w->collective))
-		return REFUSE(at, "where: collective: there is no %s", w->collective);
+		return refuse(at, "where: collective: there is no %s", w->collective);
 	if (w->ranks && (!bb_parse_int(w->ranks, &w->nranks) || w->nranks < 1))
-		return REFUSE(at, "where: ranks: %s is not a number of ranks", w->ranks);
+		return refuse(at, "where: ranks: %s is not a number of ranks", w->ranks);
 	if (w->placement && strcmp(w->placement, "in-place") == 0)
 		w->in_place = 1;
 	else if (w->placement && strcmp(w->placement, "out-of-place") == 0)
 		w->in_place = 0;
 	else if (w->placement)
-		return REFUSE(at, "where: placement: %s is not out-of-place or in-place",
+		return refuse(at, "where: placement: %s is not out-of-place or in-place",
 			      w->placement);
 	return BB_OK;
 }
@@ -141,7 +140,7 @@ const char *bb_source_name(enum bb_source_kind kind)
 }
 
 /* Which one it is, and what was said of it. */
-static bb_status which(const struct spot *at, struct bb_source *s, const char **said)
+static bb_status source_find(const struct spot *at, struct bb_source *s, const char **said)
 {
 	int n = 0;
 
@@ -156,14 +155,14 @@ static bb_status which(const struct spot *at, struct bb_source *s, const char **
 	}
 	if (n == 1)
 		return BB_OK;
-	return REFUSE(at,
+	return refuse(at,
 		      "%s; from: is one of copy, bound, topology, cluster, link, reference, "
 		      "baseline, rule",
 		      n ? "from: names several sources" : "does not say where it comes from");
 }
 
 /* "80% of ring" of the profile's system on the step's nodes. */
-static bb_status topology(const struct spot *at, struct bb_source *s)
+static bb_status topology_check(const struct spot *at, struct bb_source *s)
 {
 	const char *const of = strstr(s->topology, "% of ");
 	struct bb_topology *t = NULL;
@@ -176,13 +175,13 @@ static bb_status topology(const struct spot *at, struct bb_source *s)
 	while (of && what < BB_BOUNDS && strcmp(of + 5, bb_bound_name(what)) != 0)
 		what++;
 	if (!of || what == BB_BOUNDS ||
-	    !percent(s->topology, (size_t)(of - s->topology) + 1, &s->percent))
-		return REFUSE(at,
+	    !percent_read(s->topology, (size_t)(of - s->topology) + 1, &s->percent))
+		return refuse(at,
 			      "from: topology: %s is not such as 80%% of ring (pair, ring, tree, "
 			      "NVLS, SHARP, all-to-all)",
 			      s->topology);
 	if (!at->profile->system)
-		return REFUSE(at, "from: topology: the profile names no system");
+		return refuse(at, "from: topology: the profile names no system");
 	st = bb_topology_system(at->profile->system, &t, at->error);
 	if (st != BB_OK)
 		return st;
@@ -195,10 +194,10 @@ static bb_status topology(const struct spot *at, struct bb_source *s)
 			 bb_strbuf_text(&why));
 		st = st == BB_OK && s->GBps > 0
 			     ? BB_OK
-			     : REFUSE(at, "from: topology: %s: a bound on nothing",
+			     : refuse(at, "from: topology: %s: a bound on nothing",
 				      bb_strbuf_text(&why));
 	} else {
-		st = REFUSE(at, "from: topology: %lld x %s has %d GPUs, not %lld ranks",
+		st = refuse(at, "from: topology: %lld x %s has %d GPUs, not %lld ranks",
 			    (long long)nodes, at->profile->system, n, (long long)at->step->ranks);
 	}
 	free(gpus);
@@ -207,7 +206,7 @@ static bb_status topology(const struct spot *at, struct bb_source *s)
 	return st;
 }
 
-static bb_status reference(const struct spot *at, struct bb_source *s)
+static bb_status reference_check(const struct spot *at, struct bb_source *s)
 {
 	const struct bb_where *const w = at->gate->where;
 	const struct bb_reference *row;
@@ -216,14 +215,14 @@ static bb_status reference(const struct spot *at, struct bb_source *s)
 	bb_status st;
 
 	if (!w || !w->collective || !w->size || w->least_bytes != w->most_bytes)
-		return REFUSE(at, "from: reference: needs where: with a collective and one size");
+		return refuse(at, "from: reference: needs where: with a collective and one size");
 	if (strcmp(at->gate->measure->name, "busbw") != 0)
-		return REFUSE(at, "from: reference: the table knows busbw, not %s",
+		return refuse(at, "from: reference: the table knows busbw, not %s",
 			      at->gate->metric);
 	BB_TRY(st, bb_references_own(&table, at->error), out);
 	if (bb_references_find(&table, s->reference, w->collective, w->least_bytes, at->step->ranks,
 			       w->in_place, &row, &why) != BB_OK) {
-		st = REFUSE(at, "from: %s", why.text);
+		st = refuse(at, "from: %s", why.text);
 	} else {
 		s->GBps = row->busbw_GBps;
 		snprintf(s->told, sizeof(s->told),
@@ -236,7 +235,7 @@ out:
 }
 
 /* Of a share of a bound: what it is of, and that what is left of it can fail. */
-static bb_status check_share(const struct spot *at, struct bb_source *s, const char *said)
+static bb_status share_check(const struct spot *at, struct bb_source *s, const char *said)
 {
 	const char *const metric = at->gate->metric;
 	const char *const source = bb_source_name(s->kind);
@@ -244,15 +243,15 @@ static bb_status check_share(const struct spot *at, struct bb_source *s, const c
 
 	if (strcmp(metric, "busbw") != 0 && strcmp(metric, "peak") != 0 &&
 	    strcmp(metric, "bandwidth") != 0)
-		return REFUSE(at, "from: %s: is for busbw, peak or bandwidth", source);
+		return refuse(at, "from: %s: is for busbw, peak or bandwidth", source);
 	if (s->kind == BB_FROM_TOPOLOGY)
-		BB_TRY(st, topology(at, s), out);
-	else if (!percent(said, strlen(said), &s->percent))
-		return REFUSE(at, "from: %s: %s is not a percentage such as 20%%", source, said);
+		BB_TRY(st, topology_check(at, s), out);
+	else if (!percent_read(said, strlen(said), &s->percent))
+		return refuse(at, "from: %s: %s is not a percentage such as 20%%", source, said);
 	if (!(s->percent > 0))
-		return REFUSE(at, "from: %s: 0%% is a gate that cannot fail", source);
+		return refuse(at, "from: %s: 0%% is a gate that cannot fail", source);
 	if (s->percent * (1 - at->gate->lower) < LEAST_SHARE)
-		return REFUSE(at, "from: %s: %s%s%s can hardly fail; at least 0.1%% of the bound",
+		return refuse(at, "from: %s: %s%s%s can hardly fail; at least 0.1%% of the bound",
 			      source, said, at->gate->down ? " less down: " : "",
 			      at->gate->down ? at->gate->down : "");
 	st = BB_OK;
@@ -260,7 +259,7 @@ out:
 	return st;
 }
 
-static bb_status check_source(const struct spot *at, struct bb_source *s)
+static bb_status source_check(const struct spot *at, struct bb_source *s)
 {
 	static const char *const of_what[BB_SOURCES] = {
 		[BB_FROM_COPY] = " of what the copy speed of the same run allows",
@@ -271,12 +270,12 @@ static bb_status check_source(const struct spot *at, struct bb_source *s)
 		[BB_FROM_BASELINE] = "",
 		[BB_FROM_RULE] = ""};
 	const char *said = NULL;
-	bb_status st = which(at, s, &said);
+	bb_status st = source_find(at, s, &said);
 
 	if (st != BB_OK)
 		return st;
 	if ((s->kind == BB_FROM_RULE) != (at->gate->kind != BB_GATE_VALUE))
-		return REFUSE(at,
+		return refuse(at,
 			      s->kind == BB_FROM_RULE
 				      ? "from: rule: is for gates with shape:; a value needs a "
 					"source with a number"
@@ -284,20 +283,20 @@ static bb_status check_source(const struct spot *at, struct bb_source *s)
 					"says why");
 	snprintf(s->told, sizeof(s->told), "%.400s%s", said, of_what[s->kind]);
 	if (s->kind == BB_FROM_RULE && said[strspn(said, " \t\r\n")] == '\0')
-		return REFUSE(at, "from: rule: is empty; a sentence that says why");
+		return refuse(at, "from: rule: is empty; a sentence that says why");
 	if (s->kind <= BB_FROM_TOPOLOGY)
-		BB_TRY(st, check_share(at, s, said), out);
+		BB_TRY(st, share_check(at, s, said), out);
 	if (s->kind == BB_FROM_REFERENCE)
-		BB_TRY(st, reference(at, s), out);
+		BB_TRY(st, reference_check(at, s), out);
 	if ((s->kind == BB_FROM_TOPOLOGY || s->kind == BB_FROM_REFERENCE) && !(s->GBps > 0))
-		return REFUSE(at, "expects 0: it cannot fail");
+		return refuse(at, "expects 0: it cannot fail");
 out:
 	return st;
 }
 
 /* ---- the gate itself ----------------------------------------------------------------------- */
 
-static bb_status check_metric(const struct spot *at, struct bb_gate *g)
+static bb_status metric_check(const struct spot *at, struct bb_gate *g)
 {
 	const char *names[16] = {NULL}, *near;
 
@@ -309,38 +308,38 @@ static bb_status check_metric(const struct spot *at, struct bb_gate *g)
 	if (g->measure)
 		return BB_OK;
 	if (!g->metric)
-		return REFUSE(at, "needs a metric, such as busbw, or a shape");
+		return refuse(at, "needs a metric, such as busbw, or a shape");
 	near = bb_nearest(g->metric, names);
-	return REFUSE(at,
+	return refuse(at,
 		      "metric: %s is not busbw, peak, algbw, time, p99, skew, bandwidth, latency "
 		      "or step%s%s%s",
 		      g->metric, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-static bb_status check_value(const struct spot *at, struct bb_gate *g)
+static bb_status value_check(const struct spot *at, struct bb_gate *g)
 {
 	const double worst = g->measure->more_is_better ? g->lower : g->upper;
 
 	if (g->shape || g->between || g->window)
-		return REFUSE(at, "between and window belong to shape: crossover");
+		return refuse(at, "between and window belong to shape: crossover");
 	if (g->measure->more_is_better && isnan(g->lower))
 		g->lower = 0;
 	if (!g->measure->more_is_better && isnan(g->upper))
 		g->upper = 0;
 	if (g->measure->more_is_better && worst >= 1)
-		return REFUSE(at, "down: %s can never fail; less than 100%%", g->down);
+		return refuse(at, "down: %s can never fail; less than 100%%", g->down);
 	if (g->measure->more_is_better && worst > MOST_DOWN)
-		return REFUSE(at, "down: %s can hardly fail; at most 95%%", g->down);
+		return refuse(at, "down: %s can hardly fail; at most 95%%", g->down);
 	if (!g->measure->more_is_better && worst > 10)
-		return REFUSE(at, "up: %s can hardly fail; at most 1000%%", g->up);
+		return refuse(at, "up: %s can hardly fail; at most 1000%%", g->up);
 	if (!isnan(g->warning) && g->warning >= (isnan(worst) ? 0 : worst))
-		return REFUSE(at, "warn: %s is not less than the tolerance at which it fails",
+		return refuse(at, "warn: %s is not less than the tolerance at which it fails",
 			      g->warn);
 	return BB_OK;
 }
 
 /* "ring, tree" */
-static bool two_names(const char *text, char first[32], char second[32])
+static bool names_read(const char *text, char first[32], char second[32])
 {
 	const size_t n = text ? strcspn(text, " ,") : 0;
 	const char *const rest = text ? text + n + strspn(text + n, " ,") : "";
@@ -373,56 +372,56 @@ static uint64_t size_in(const char *run, char key, const char *name)
 	return bb_parse_size(word, &size) ? size : 0;
 }
 
-static bb_status check_shape(const struct spot *at, struct bb_gate *g)
+static bb_status shape_check(const struct spot *at, struct bb_gate *g)
 {
 	const uint64_t least = size_in(at->step->run, 'b', "minbytes");
 
 	if (g->where && g->where->least_bytes == g->where->most_bytes)
-		return REFUSE(at, "where: size: %s is one size, and a shape needs several",
+		return refuse(at, "where: size: %s is one size, and a shape needs several",
 			      g->where->size);
 	if (least > 0 && least == size_in(at->step->run, 'e', "maxbytes"))
-		return REFUSE(at, "run: has one size, and a shape needs several");
+		return refuse(at, "run: has one size, and a shape needs several");
 	if (g->up || g->warn)
-		return REFUSE(at, "up and warn are for gates with a metric");
+		return refuse(at, "up and warn are for gates with a metric");
 	if (strcmp(g->shape, "no-dip") == 0) {
 		g->kind = BB_GATE_NO_DIP;
 		if (isnan(g->lower) || g->lower > MOST_DOWN)
-			return REFUSE(at, "shape: no-dip needs down:, at most 95%%");
+			return refuse(at, "shape: no-dip needs down:, at most 95%%");
 		return BB_OK;
 	}
 	if (strcmp(g->shape, "crossover") != 0)
-		return REFUSE(at, "shape: %s is not no-dip or crossover", g->shape);
+		return refuse(at, "shape: %s is not no-dip or crossover", g->shape);
 	g->kind = BB_GATE_CROSSOVER;
 	if (g->down)
-		return REFUSE(at, "shape: crossover has a window:, no down:");
-	if (!two_names(g->between, g->first, g->second))
-		return REFUSE(at, "shape: crossover needs between: two algorithms, such as tree, "
+		return refuse(at, "shape: crossover has a window:, no down:");
+	if (!names_read(g->between, g->first, g->second))
+		return refuse(at, "shape: crossover needs between: two algorithms, such as tree, "
 				  "ring: the first is faster below");
-	if (!g->window || !sizes(g->window, &g->least_bytes, &g->most_bytes) ||
+	if (!g->window || !sizes_read(g->window, &g->least_bytes, &g->most_bytes) ||
 	    g->least_bytes >= g->most_bytes)
-		return REFUSE(at, "shape: crossover needs window: of sizes, such as 64K-4M");
+		return refuse(at, "shape: crossover needs window: of sizes, such as 64K-4M");
 	return BB_OK;
 }
 
-static bb_status check_gate(const struct spot *at)
+static bb_status gate_check(const struct spot *at)
 {
 	struct bb_gate *const g = at->gate;
 	bb_status st;
 
-	BB_TRY(st, tolerance(at, "down", g->down, &g->lower), out);
-	BB_TRY(st, tolerance(at, "up", g->up, &g->upper), out);
-	BB_TRY(st, tolerance(at, "warn", g->warn, &g->warning), out);
+	BB_TRY(st, tolerance_read(at, "down", g->down, &g->lower), out);
+	BB_TRY(st, tolerance_read(at, "up", g->up, &g->upper), out);
+	BB_TRY(st, tolerance_read(at, "warn", g->warn, &g->warning), out);
 	if (g->where)
-		BB_TRY(st, check_where(at, g->where), out);
+		BB_TRY(st, where_check(at, g->where), out);
 	if (g->shape && g->metric)
-		return REFUSE(at, "has a metric and a shape; two gates");
+		return refuse(at, "has a metric and a shape; two gates");
 	if (g->shape) {
-		BB_TRY(st, check_shape(at, g), out);
+		BB_TRY(st, shape_check(at, g), out);
 	} else {
-		BB_TRY(st, check_metric(at, g), out);
-		BB_TRY(st, check_value(at, g), out);
+		BB_TRY(st, metric_check(at, g), out);
+		BB_TRY(st, value_check(at, g), out);
 	}
-	st = check_source(at, g->from);
+	st = source_check(at, g->from);
 out:
 	return st;
 }
@@ -436,7 +435,7 @@ bb_status bb_gates_check(const struct bb_profile *p, struct bb_profile_step *ste
 		bb_status st;
 
 		at.gate = &step->gates[i];
-		st = check_gate(&at);
+		st = gate_check(&at);
 		if (st != BB_OK)
 			return st;
 	}

@@ -6,78 +6,90 @@
 #include "core/option.h"
 #include "core/units.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char *const launchers[] = {"local", "mpirun", "srun", NULL};
+/* Where a message points to. */
+struct spot {
+	const char *path;
+	int line;
+	struct bb_error *error;
+};
 
-static bb_status check_launcher(const char *path, int line, const char *launcher,
-				struct bb_error *error)
+static bb_status refuse(const struct spot *at, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static bb_status refuse(const struct spot *at, const char *format, ...)
 {
+	char text[400];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return bb_fail(at->error, BB_EUSAGE, "%s:%d: %s", at->path, at->line, text);
+}
+
+static bb_status launcher_check(const struct spot *at, const char *launcher)
+{
+	static const char *const launchers[] = {"local", "mpirun", "srun", NULL};
+
 	for (int i = 0; launchers[i]; i++)
 		if (!launcher || strcmp(launcher, launchers[i]) == 0)
 			return BB_OK;
-	return bb_fail(error, BB_EUSAGE, "%s:%d: launcher: %s is not local, mpirun or srun", path,
-		       line, launcher);
+	return refuse(at, "launcher: %s is not local, mpirun or srun", launcher);
 }
 
-/* A whole number; INHERITED where TEXT is missing. */
-static bb_status whole(const char *path, int line, const char *key, const char *text, int64_t most,
-		       int64_t inherited, int64_t *value, struct bb_error *error)
+/* A whole number; INHERITED if TEXT is missing. */
+static bb_status count_check(const struct spot *at, const char *key, const char *text, int64_t most,
+			     int64_t inherited, int64_t *value)
 {
 	*value = inherited;
 	if (!text || (bb_parse_int(text, value) && *value >= 1 && *value <= most))
 		return BB_OK;
-	return bb_fail(error, BB_EUSAGE, "%s:%d: %s: %s is not a whole number from 1 to %lld", path,
-		       line, key, text, (long long)most);
+	return refuse(at, "%s: %s is not a whole number from 1 to %lld", key, text,
+		      (long long)most);
 }
 
-static bb_status limit(const char *path, int line, const char *text, uint64_t inherited,
-		       uint64_t *ns, struct bb_error *error)
+static bb_status limit_check(const struct spot *at, const char *text, uint64_t inherited,
+			     uint64_t *ns)
 {
 	*ns = inherited;
 	if (!text ||
 	    (bb_parse_duration(text, ns) && *ns >= 1000000 && *ns <= UINT64_C(86400) * 1000000000))
 		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "%s:%d: time_limit: %s is not a time such as 90s or 10m, 1ms to 24h", path,
-		       line, text);
+	return refuse(at, "time_limit: %s is not a time such as 90s or 10m, 1ms to 24h", text);
 }
 
 /* "quick, full" */
-static bb_status modes(const char *path, struct bb_profile_step *s, struct bb_error *error)
+static bb_status modes_check(const struct spot *at, struct bb_profile_step *s)
 {
-	const char *at = s->modes;
+	const char *word = s->modes;
 	size_t n;
 
-	s->mode = at ? 0 : BB_QUICK | BB_FULL;
-	for (; at && *(at += strspn(at, " ,")); at += n) {
-		n = strcspn(at, " ,");
-		if (n == 5 && strncmp(at, "quick", n) == 0)
+	s->mode = word ? 0 : BB_QUICK | BB_FULL;
+	for (; word && *(word += strspn(word, " ,")); word += n) {
+		n = strcspn(word, " ,");
+		if (n == 5 && strncmp(word, "quick", n) == 0)
 			s->mode |= BB_QUICK;
-		else if (n == 4 && strncmp(at, "full", n) == 0)
+		else if (n == 4 && strncmp(word, "full", n) == 0)
 			s->mode |= BB_FULL;
 		else
-			return bb_fail(error, BB_EUSAGE, "%s:%d: modes: %.*s is not quick or full",
-				       path, s->line, (int)n, at);
+			return refuse(at, "modes: %.*s is not quick or full", (int)n, word);
 	}
-	if (s->mode)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE, "%s:%d: modes: names none; quick, full, or both", path,
-		       s->line);
+	return s->mode ? BB_OK : refuse(at, "modes: names none; quick, full, or both");
 }
 
 /* A name becomes part of the names of files. */
-static bb_status check_name(const char *path, int line, const char *name, struct bb_error *error)
+static bb_status name_check(const struct spot *at, const char *name)
 {
 	static const char letters[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
 
 	if (strlen(name) <= 60 && name[0] != '.' && name[strspn(name, letters)] == '\0')
 		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "%s:%d: name: %s is not up to 60 letters, digits, '_', '-' and '.'", path,
-		       line, name);
+	return refuse(at, "name: %s is not up to 60 letters, digits, '_', '-' and '.'", name);
 }
 
 bool bb_step_diagnoses(const struct bb_profile_step *step)
@@ -87,9 +99,8 @@ bool bb_step_diagnoses(const struct bb_profile_step *step)
 	return strcspn(word, " \t\r\n") == 8 && strncmp(word, "diagnose", 8) == 0;
 }
 
-/* Only busbench's own binaries are run, from the folder that acceptance is in. */
-static bb_status check_run(const char *path, const struct bb_profile_step *s,
-			   struct bb_error *error)
+/* Only busbench's own binaries are run, from the folder of acceptance. */
+static bb_status run_check(const struct spot *at, const struct bb_profile_step *s)
 {
 	const char *const word = s->run + strspn(s->run, " \t\r\n");
 	const int n = (int)strcspn(word, " \t\r\n");
@@ -97,46 +108,42 @@ static bb_status check_run(const char *path, const struct bb_profile_step *s,
 
 	if (!memchr(word, '/', (size_t)n) && (perf || bb_step_diagnoses(s)))
 		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "%s:%d: run: %.*s is not the name of a perf binary, such as "
-		       "all_reduce_perf, or diagnose",
-		       path, s->line, n, word);
+	return refuse(at,
+		      "run: %.*s is not the name of a perf binary, such as all_reduce_perf, or "
+		      "diagnose",
+		      n, word);
 }
 
-static bb_status check_step(const struct bb_profile *p, int i,
+#define MOST_RANKS (1 << 20)
+
+static bb_status step_check(const struct bb_profile *p, int i,
 			    const struct bb_profile_step *inherited, const char *path,
 			    struct bb_error *error)
 {
 	struct bb_profile_step *const s = &p->steps[i];
-	const int line = s->line;
+	const struct spot at = {path, s->line, error};
 	bb_status st;
 
 	for (int k = 0; k < i; k++)
 		if (strcmp(p->steps[k].name, s->name) == 0)
-			return bb_fail(error, BB_EUSAGE, "%s:%d: name: %s is that of line %d, too",
-				       path, line, s->name, p->steps[k].line);
-	BB_TRY(st, check_name(path, line, s->name, error), out);
-	BB_TRY(st, check_run(path, s, error), out);
-	BB_TRY(st, check_launcher(path, line, s->launcher, error), out);
-	BB_TRY(st, modes(path, s, error), out);
-	BB_TRY(st,
-	       whole(path, line, "ranks", s->said_ranks, 1 << 20, inherited->ranks, &s->ranks,
-		     error),
-	       out);
-	BB_TRY(st,
-	       whole(path, line, "nodes", s->said_nodes, 1 << 20, inherited->nodes, &s->nodes,
-		     error),
-	       out);
-	BB_TRY(st,
-	       whole(path, line, "repeats", s->said_repeats, BB_MOST_REPEATS, inherited->repeats,
-		     &s->repeats, error),
-	       out);
-	BB_TRY(st, limit(path, line, s->said_limit, inherited->limit_ns, &s->limit_ns, error), out);
+			return refuse(&at, "name: %s is that of line %d, too", s->name,
+				      p->steps[k].line);
+	BB_TRY(st, name_check(&at, s->name), out);
+	BB_TRY(st, run_check(&at, s), out);
+	BB_TRY(st, launcher_check(&at, s->launcher), out);
+	BB_TRY(st, modes_check(&at, s), out);
+	st = count_check(&at, "ranks", s->said_ranks, MOST_RANKS, inherited->ranks, &s->ranks);
+	BB_TRY(st, st, out);
+	st = count_check(&at, "nodes", s->said_nodes, MOST_RANKS, inherited->nodes, &s->nodes);
+	BB_TRY(st, st, out);
+	st = count_check(&at, "repeats", s->said_repeats, BB_MOST_REPEATS, inherited->repeats,
+			 &s->repeats);
+	BB_TRY(st, st, out);
+	BB_TRY(st, limit_check(&at, s->said_limit, inherited->limit_ns, &s->limit_ns), out);
 	s->counted = s->said_ranks || p->said_ranks;
 	if (s->ranks % s->nodes != 0)
-		return bb_fail(error, BB_EUSAGE,
-			       "%s:%d: %lld ranks cannot be spread evenly over %lld nodes", path,
-			       line, (long long)s->ranks, (long long)s->nodes);
+		return refuse(&at, "%lld ranks cannot be spread evenly over %lld nodes",
+			      (long long)s->ranks, (long long)s->nodes);
 	st = bb_gates_check(p, s, path, error);
 out:
 	return st;
@@ -144,26 +151,25 @@ out:
 
 bb_status bb_profile_check(struct bb_profile *p, const char *path, struct bb_error *error)
 {
-	struct bb_profile_step all = {.line = 1};
 	const struct bb_key_lines *const at = &p->at;
+	/* The profile as a step, from which steps inherit. */
+	struct bb_profile_step all = {.line = 1};
 	bb_status st;
 
-	BB_TRY(st, check_name(path, at->name, p->name, error), out);
-	BB_TRY(st, check_launcher(path, at->launcher, p->launcher, error), out);
-	BB_TRY(st, whole(path, at->ranks, "ranks", p->said_ranks, 1 << 20, 1, &all.ranks, error),
-	       out);
-	BB_TRY(st, whole(path, at->nodes, "nodes", p->said_nodes, 1 << 20, 1, &all.nodes, error),
-	       out);
-	BB_TRY(st,
-	       whole(path, at->repeats, "repeats", p->said_repeats, BB_MOST_REPEATS, 1,
-		     &all.repeats, error),
-	       out);
-	BB_TRY(st,
-	       limit(path, at->time_limit, p->said_limit, UINT64_C(300) * 1000000000, &all.limit_ns,
-		     error),
-	       out);
+#define AT(key) (&(struct spot){path, at->key, error})
+	BB_TRY(st, name_check(AT(name), p->name), out);
+	BB_TRY(st, launcher_check(AT(launcher), p->launcher), out);
+	st = count_check(AT(ranks), "ranks", p->said_ranks, MOST_RANKS, 1, &all.ranks);
+	BB_TRY(st, st, out);
+	st = count_check(AT(nodes), "nodes", p->said_nodes, MOST_RANKS, 1, &all.nodes);
+	BB_TRY(st, st, out);
+	st = count_check(AT(repeats), "repeats", p->said_repeats, BB_MOST_REPEATS, 1, &all.repeats);
+	BB_TRY(st, st, out);
+	st = limit_check(AT(time_limit), p->said_limit, UINT64_C(300) * 1000000000, &all.limit_ns);
+	BB_TRY(st, st, out);
+#undef AT
 	for (uint32_t i = 0; i < p->nsteps; i++)
-		BB_TRY(st, check_step(p, (int)i, &all, path, error), out);
+		BB_TRY(st, step_check(p, (int)i, &all, path, error), out);
 out:
 	return st;
 }
