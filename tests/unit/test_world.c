@@ -4,6 +4,7 @@
 #include "harness/run/guard.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
