@@ -71,7 +71,6 @@ def collective(folder, name="all", *words):
 RUNS = {
     "ranks-8": "all_reduce_perf -g 8 -b 1K -e 64K -f 8 --algo ring,tree " + LINK,
     "ranks-64": "all_reduce_perf -g 64 -b 1K -e 64K -f 8 --algo ring,tree " + LINK,
-    "barriers": "barrier_perf -g 4 " + LINK,
     "latency": "p2p_latency_perf -g 2 -n 20",
     "zero": "zero_perf -g 2 --model linear:4x32",
     "tensor": "tensor_parallel_perf -g 4 " + LINK,
