@@ -147,7 +147,7 @@ def falls_back():
     equal({r["algorithm"] for r in results}, {"busbench:tree", "ring", "ring:LL", "auto"}, "ran")
     reasons = {r["algorithm"]: r["reason"] for r in others if r["kind"] == "skip"}
     expect("before 2.24" in reasons["nvls"], f"{reasons}")
-    warning = "# Warning: nvls was asked for"
+    warning = "# Warning: nvls was requested"
     result = gpus.passes(line, lax)
     told = [text for text in result.out.splitlines() if text.startswith("# Warning")]
     expect(len(told) == 1 and told[0].startswith(warning) and "ran ring:LL" in told[0], f"{told}")

@@ -81,7 +81,7 @@ def divisions_are_kept():
     expect(rows and all(r["tp"] == 4 for r in rows), "--tp")
     expect(len({(r["dp"], r["pp"]) for r in rows}) == len(rows) > 2, "a division twice")
     (one,), _ = plans(f"hybrid_parallel --plan --ranks 64 --model llama2-7b --tp 4 --pp 2 --dp 8 {LINKS}")
-    equal(one["reason"], "the only one that fits", "reason")
+    equal(one["reason"], "the only division that fits", "reason")
 
 
 @test

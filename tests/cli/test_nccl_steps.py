@@ -49,10 +49,10 @@ def names():
     expect(took["auto"] <= min(took["ring"], took["tree:LL128"]) and took["busbench:ring"] > 2 * took["ring"], str(took))
     expect("model of NCCL" in records(f"{DDP} {H100}:2", "run")[0]["library"], "the record names no library")
     out = run(f"{DDP} {H100}:2 --algo ring,busbench:ring").exits(0).out
-    expect("# Played by: discrete events; all_reduce among 16 on 2 nodes: ring:LL128 model, busbench:ring alike" in out, out)
-    expect("# A model has a collective alone" in out, "that nothing else is under way is not told")
+    expect("# Evaluated by: event simulation; all_reduce among 16 on 2 nodes: ring:LL128 model, busbench:ring alike" in out, out)
+    expect("# The model ignores contention" in out, "the limit of the model is missing")
     out = run(f"{DDP} {H100}:2 --algo busbench:ring").exits(0).out
-    expect(" model" not in out[out.index("# Played by"):] and "# A model" not in out, out)
+    expect(" model" not in out[out.index("# Evaluated by"):] and "# The model" not in out, out)
 
 
 @test
@@ -71,7 +71,7 @@ def nodes_that_differ():
     line = "-b 1G -e 1G --algo ring:Simple"
     uneven, even = (records(f"all_reduce {H100}:2 {line} -g {n}", "result")[0]["time_us"] for n in (11, 16))
     expect(uneven > 2 * even, f"3 rails of a node take {uneven} us, 8 take {even}")
-    expect("model" in run(f"all_reduce {H100}:2 {line} -g 11").exits(0).out.split("# Played by: ")[1].split("\n")[0], "no model")
+    expect("model" in run(f"all_reduce {H100}:2 {line} -g 11").exits(0).out.split("# Evaluated by: ")[1].split("\n")[0], "no model")
 
 
 @test

@@ -161,7 +161,7 @@ def many_ranks():
 def neighbours():
     """sendrecv says which of the ways to the next rank all others wait for."""
     sim = "sendrecv --backend sim --cluster"
-    run(f"{sim} hgx-h100:4 -b 1M -e 1M").exits(0).prints("# The slowest way between neighbours: 7 -> 8 over spine, 48.49 GB/s and 3 us")
+    run(f"{sim} hgx-h100:4 -b 1M -e 1M").exits(0).prints("# Slowest path between neighbours: 7 -> 8 over spine, 48.49 GB/s and 3 us")
     run(f"{sim} hgx-h100:1 -b 1M -e 1M").exits(0).prints("0 -> 1 over NVLink, 363.4 GB/s and 0.6 us")
 
 

@@ -128,7 +128,7 @@ def gemm_without_cublas():
 
 @test
 def server_on_gpus():
-    on_gpus("--kernel server -g 3").exits(5).says("the nccl backend does not receive from whoever is first")
+    on_gpus("--kernel server -g 3").exits(5).says("the nccl backend cannot receive from any rank")
 
 
 # ---- failures ------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ def says_that_time_is_virtual():
     (config,) = records("all_reduce --backend null -g 2 -b 1K -e 1K", "run")
     equal((config["virtual_time"], config["link_noise"]), (False, None), "of the null backend")
     out = passes(f"all_reduce {SIM} -g 4 -b 1K -e 1K").out
-    expect("# Virtual time: computed from --link, nothing is measured" in out, "the text does not say so")
+    expect("# Virtual time: simulated with --link; no hardware was measured" in out, "the text does not say so")
 
 
 @test
@@ -210,7 +210,7 @@ def clusters():
     out = passes("all_reduce --backend sim --cluster hgx-h100:4 -b 8 -e 1G -f 1024 --algo busbench:ring,halving_doubling,auto").out
     expect("# Cluster hgx-h100:4: room for 32 ranks on 4 nodes of hgx-h100" in out, "the cluster is not described")
     expect("8 rails of 48.49 GB/s" in out and "#  Rank" not in out, "rails, or a line for each rank")
-    expect("computed from --cluster" in out, "what time is computed from")
+    expect("simulated with --cluster" in out, "what time is computed from")
     passes("all_reduce --backend sim --cluster gb200-nvl72 -b 1M -e 1M --algo halving_doubling")
     passes("all_gather --backend sim --cluster dgx-1v:3 -g 7 -b 1M -e 1M")
     run("all_reduce --backend host --cluster hgx-h100:2").exits(5).says("--cluster hgx-h100:2", "--backend sim")
@@ -268,7 +268,7 @@ def groups_share():
         expect(len(found) == 2 and all(1.9 < times < 2.001 for times in found.values()), f"{fault}: {found}")
     found = costs(f"{line} slow_link:2:10:4 --algo busbench:ring", env=split)
     expect(3.9 < found["busbench:ring"] < 4.001, f"a link of group 2: {found}")
-    run(f"{line} slow_rail:3:2:2", env=split).exits(0).prints("# Played: the group of rank 26")
+    run(f"{line} slow_rail:3:2:2", env=split).exits(0).prints("# Simulated: the group of rank 26")
     run(f"{line} slow_link:0:9:4", env=split).exits(2).says("different groups", "--fault slow_link:0:9:4")
     run(f"{line} slow_rail:3:2:2 -g 16").exits(2).says("none of the 16 ranks", "--fault slow_rail:3:2:2")
     # Two GPUs have one NIC: eight groups of one GPU of each node half of it, four of two GPUs two halves.
@@ -305,9 +305,9 @@ def faults():
     late = records(f"all_reduce {SIM} -g 4 -b 8 -e 8 --algo recursive_doubling --fault slow:2:1ms")[0]
     near(late["time_us"], late["faultless_us"] + 1000, "a late rank")
     out = passes(f"{line} slow_node:1:2").out
-    expect("# What --fault slow_node:1:2 costs" in out and "# Played by: busbench:ring alike" in out, "the text does not tell")
+    expect("# Cost of --fault slow_node:1:2" in out and "# Evaluated by: busbench:ring alike" in out, "the text does not tell")
     out = passes("moe_alltoall --backend sim --cluster hgx-h100:2 --fault slow_node:1:2 --skew 0").out
-    expect("# All played under --fault took" in out, "what a program loses is not told")
+    expect("# All programs with --fault: " in out, "what a program loses is not told")
     run(f"{line} lost_rail:4:0").exits(2).says("nodes 0 … 3", "rails 0 … 7")
     run(f"all_reduce {SIM} -g 2 --fault lost_rail:0:0").exits(2).says("is not understood")
     run("all_reduce --backend sim --cluster pcie-4090:2 --fault lost_rail:0:0").exits(2).says("but one rail")
@@ -328,7 +328,7 @@ def programs_say_what_they_are_made_of():
     for name in ("ring", "busbench:ring"):
         line = f"ddp_bucket --model linear:2x64 {SIM} -g 4 --buckets 25M --overlap off --algo {name}"
         out = run(line).exits(0).out
-        expect("# Played by: discrete events; all_reduce among 4: ring alike; broadcast among 4: ring sweep\n" in out, out)
+        expect("# Evaluated by: event simulation; all_reduce among 4: ring alike; broadcast among 4: ring sweep\n" in out, out)
         expect(not records(line, kind="run")[0]["library"], "a library is named")
     run(f"all_reduce {SIM} -g 2 --algo nvlstree").exits(2).says("nvlstree is NCCL's own", "busbench's schedules")
 

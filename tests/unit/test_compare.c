@@ -133,7 +133,7 @@ static void test_bounds_and_auto(void **state)
 	add(c, "auto", "ring", 1024, false, 5, 100);
 	add(c, "auto", "direct", 2048, false, 5, 100);
 	text = text_of(c, &out);
-	assert_non_null(strstr(text, "\n# bound: percent of what it could be; source: copies\n"));
+	assert_non_null(strstr(text, "\n# bound: percent of the bound reached; source: copies\n"));
 	assert_non_null(strstr(text,
 			       "#         1K      10.00   50%      20.00     -       5.00"
 			       "  100% ring 4.00x\n"));
@@ -194,7 +194,7 @@ static void test_auto_of_placements(void **state)
 		text_of(c, &out),
 		"#\n"
 		"# Comparison of all_reduce float sum, out of place\n"
-		"# bound: percent of what it could be; source: copies\n"
+		"# bound: percent of the bound reached; source: copies\n"
 		"#       size       ring             tree             auto       winner, ahead\n"
 		"#        (B)       (us) bound       (us) bound       (us) bound\n"
 		"#         1K      23.00   50%      20.50   60%      20.00   60% tree 1.15x\n"

@@ -198,7 +198,7 @@ static void test_deadline(void **state)
 		{3, 2, INSIDE, ARRIVED "0, 1, 2, 3, 4, 5; had not: none, but still inside it: 4"},
 		{2, 2, AT_ONCE,
 		 ARRIVED "0, 1, 2, 3; had not: none, all are inside it or wait for another"},
-		{3, 1, BEFORE_ALL, LATE "no rank had come to a collective yet"},
+		{3, 1, BEFORE_ALL, LATE "no rank had entered a collective yet"},
 		{10, 2, BEFORE,
 		 ARRIVED "0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, … (19 in all); "
 			 "had not: 4"},

@@ -72,7 +72,7 @@ static void test_two_groups(void **state)
 	/* Two ranks and one do different things. */
 	assert_true(result.worst_group == BB_ABSENT);
 	bb_groups_text(groups, &text);
-	assert_non_null(strstr(bb_strbuf_text(&text), "no two groups are of one size"));
+	assert_non_null(strstr(bb_strbuf_text(&text), "no two groups have the same size"));
 	bb_strbuf_free(&text);
 	bb_groups_close(groups);
 }

@@ -1,6 +1,5 @@
 /*
- * collective.c - what makes a benchmark of a collective: its plan, what its run record says, what
- * it comes to.
+ * collective.c - the benchmark of a collective: its plan, its part of the run record, its verdict.
  */
 #include "harness/measure/collective.h"
 #include "harness/measure/bench.h"
@@ -30,7 +29,7 @@ static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 	return status;
 }
 
-/* ---- what is run ------------------------------------------------------------------------- */
+/* ---- plan --------------------------------------------------------------------------------- */
 
 /* Ranks of the smallest group, of the first one, and of the largest. */
 static void group_sizes(const struct bb_bench *bench, int *least, int *first, int *most)
@@ -53,7 +52,7 @@ static void group_sizes(const struct bb_bench *bench, int *least, int *first, in
 	}
 }
 
-/* The first rank that the fault of a cluster is about. */
+/* Simulate the group of the first rank that the fault of a cluster concerns. */
 static bb_status find_flawed(struct bb_bench *bench)
 {
 	const struct bb_options *o = bench->options;
@@ -67,13 +66,13 @@ static bb_status find_flawed(struct bb_bench *bench)
 	if (r == n)
 		return bb_fail(bench->error, BB_EUSAGE,
 			       "--fault %s: none of the %d ranks is there; name a node and a rail "
-			       "of theirs",
+			       "that they use",
 			       o->fault_text, n);
 	bench->simulated_rank = r;
 	return BB_OK;
 }
 
-/* Of groups one is played: that which --fault is about. */
+/* One group is simulated: the one that --fault concerns. */
 static bb_status choose_simulated_group(struct bb_bench *bench)
 {
 	const struct bb_options *o = bench->options;
@@ -90,7 +89,7 @@ static bb_status choose_simulated_group(struct bb_bench *bench)
 	    bb_split_color(split, fault->rank) != bb_split_color(split, fault->to))
 		return bb_fail(bench->error, BB_EUSAGE,
 			       "--fault %s: ranks %d and %d are in different groups of the split "
-			       "world, between which nothing goes; name two of one group",
+			       "world, which exchange nothing; name two ranks of one group",
 			       o->fault_text, fault->rank, fault->to);
 	return BB_OK;
 }
@@ -147,8 +146,8 @@ static bb_status plan(struct bb_run *run)
 	group_sizes(bench, &request.nroots, &request.nranks, &most);
 	if (bench->backend->virtual && request.nroots != most)
 		return bb_fail(&run->error, BB_EUNSUPPORTED,
-			       "the %s backend plays one group, which stands for all; these have "
-			       "%d to %d ranks: split the world into groups of one size",
+			       "the %s backend simulates one group for all; these have %d to %d "
+			       "ranks: split the world into groups of one size",
 			       bench->backend->name, request.nroots, most);
 	BB_TRY(status, choose_simulated_group(bench), out);
 	BB_TRY(status,
@@ -162,7 +161,8 @@ static bb_status plan(struct bb_run *run)
 	request.natives = bench->natives;
 	status = bb_plan_make(&bench->plan, &request, &run->nothing);
 	if (bench->plan.runnable == 0)
-		bench->asked.run_cycles = 1; /* recorded as given; told once is enough */
+		bench->asked.run_cycles =
+			1; /* the record has what was given; one report is enough */
 	/* What is skipped is recorded, even if it is all there is. */
 	if (status == BB_EUNSUPPORTED && bench->plan.ncases + (size_t)bench->plan.nskips > 0)
 		status = BB_OK;
@@ -211,8 +211,8 @@ static bb_status sum_up(struct bb_run *run)
 	return status == BB_OK ? bb_costs_record(of(run)->costs, &run->sinks) : status;
 }
 
-/* Each rank of a cluster sends to the next: by which of these ways the others wait for. */
-static void add_slowest_way(const struct bb_cluster *c, int n, struct bb_strbuf *out)
+/* Each rank of a cluster sends to the next: append the slowest of these paths. */
+static void add_slowest_path(const struct bb_cluster *c, int n, struct bb_strbuf *out)
 {
 	struct bb_cluster_way slowest = {.rate = INFINITY};
 	int from = -1;
@@ -228,8 +228,8 @@ static void add_slowest_way(const struct bb_cluster *c, int n, struct bb_strbuf 
 	}
 	if (from >= 0)
 		bb_strbuf_addf(out,
-			       "# The slowest way between neighbours: %d -> %d over %s, %.4g GB/s "
-			       "and %.3g us; p2p_bandwidth_perf plays all pairs\n",
+			       "# Slowest path between neighbours: %d -> %d over %s, %.4g GB/s "
+			       "and %.3g us; p2p_bandwidth_perf shows all pairs\n",
 			       from, (from + 1) % n, bb_cluster_path_name(slowest.path),
 			       slowest.rate / 1e9, 1e6 * slowest.latency);
 }
@@ -239,13 +239,13 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 	const struct bb_cluster *cluster = run->options.cluster;
 
 	if (cluster && run->benchmark->subject == &bb_sendrecv && !run->record.split)
-		add_slowest_way(cluster, run->world.nranks, out);
+		add_slowest_path(cluster, run->world.nranks, out);
 	bb_compare_text(of(run)->compare, out);
 	if (run->options.backend->virtual && run->record.split &&
 	    run->options.fault.kind != BB_FAULT_NONE)
 		bb_strbuf_addf(out,
-			       "# Played: the group of rank %d, which --fault is about; all groups "
-			       "are taken to be busy at once\n",
+			       "# Simulated: the group of rank %d, which --fault concerns; all "
+			       "groups run at once\n",
 			       of(run)->simulated_rank);
 	bb_costs_text(of(run)->costs, run->options.fault_text, out);
 	bb_groups_text(of(run)->groups, out);

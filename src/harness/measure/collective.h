@@ -25,40 +25,39 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 	OPTION(STRING, proto_text, "proto", 0, NULL,                                               \
 	       "protocols of NCCL (LL, LL128, Simple), each with every algorithm of --algo",       \
 	       .argument = "LIST")                                                                 \
-	OPTION(SET, dtypes, "datatype", 'd', "float", "element types, run in the order of --list", \
+	OPTION(SET, dtypes, "datatype", 'd', "float", "datatypes, in the order of --list",         \
 	       .choice = dtype_name)                                                               \
-	OPTION(SET, ops, "op", 'o', "sum",                                                         \
-	       "reduction operations, of collectives that reduce; in the order of --list",         \
+	OPTION(SET, ops, "op", 'o', "sum", "reduction operations, in the order of --list",         \
 	       .choice = op_name)                                                                  \
-	OPTION(RANK, root, "root", 'r', "0", "root, of collectives that have one; -1 is all")      \
+	OPTION(RANK, root, "root", 'r', "0", "root of rooted collectives; -1 is all")              \
 	OPTION(INT, unalign, "unalign", 'u', "0",                                                  \
-	       "elements by which buffers are moved off their alignment", .min = 0, .max = 65535)  \
+	       "offset of the buffers from their alignment in elements", .min = 0, .max = 65535)   \
 	OPTION(INT, agg_iters, "agg_iters", 'm', "1", "operations in each iteration", .min = 1,    \
 	       .max = BB_MOST_COUNT, .section = "Iterations and statistics")                       \
 	OPTION(INT, run_cycles, "run_cycles", 'N', "1",                                            \
-	       "times the whole sweep is run; 0: for ever", .min = 0, .max = BB_MOST_COUNT)        \
+	       "repetitions of the whole sweep; 0: endless", .min = 0, .max = BB_MOST_COUNT)       \
 	OPTION(INT, blocking, "blocking", 'z', "0",                                                \
 	       "1: wait and barrier after each operation, 2: wait; 3: both after each iteration, " \
 	       "untimed",                                                                          \
 	       .min = 0, .max = 3, .argument = "0-3")                                              \
 	OPTION(INT, average, "average", 'a', "1",                                                  \
-	       "the time printed is that of 0: rank 0, 1: mean, 2: least, 3: most over the ranks", \
+	       "printed time: 0: of rank 0, 1: mean, 2: minimum, 3: maximum over the ranks",       \
 	       .min = 0, .max = 3, .argument = "0-3")                                              \
 	OPTION(INT, per_iter_timing, "per_iter_timing", 'I', "0",                                  \
-	       "print i_min i_max i_p99 i_cv% of single iterations", .min = 0, .max = 1,           \
+	       "1: columns i_min i_max i_p99 i_cv% of single iterations", .min = 0, .max = 1,      \
 	       .argument = "0|1")                                                                  \
 	OPTION(INT, per_iter_skip, "per_iter_skip", 'K', "0",                                      \
-	       "leading iterations left out of these statistics", .min = 0, .max = BB_MOST_COUNT)  \
+	       "leading iterations without these statistics", .min = 0, .max = BB_MOST_COUNT)      \
 	OPTION(CHOICE, cache, "cache", 0, "rotate",                                                \
 	       "rotate through buffer sets, reuse one, or rewrite inputs before each iteration",   \
 	       .argument = "MODE", .choices = bb_cache_names)                                      \
 	OPTION(INT, report_cputime, "report_cputime", 'C', "0",                                    \
-	       "1: print the time spent in the calls instead", .min = 0, .max = 1,                 \
+	       "1: CPU time of the calls in place of the time", .min = 0, .max = 1,                \
 	       .argument = "0|1", .section = "Output")                                             \
 	OPTION(INT, report_timestamps, "report_timestamps", 'S', "0",                              \
-	       "1: end each row with the date and time", .min = 0, .max = 1, .argument = "0|1")    \
+	       "1: date and time at the end of each row", .min = 0, .max = 1, .argument = "0|1")   \
 	OPTION(STRING, output_file, "output_file", 'J', NULL,                                      \
-	       "nccl-tests' JSON (env left empty); must end in .json, an existing file is kept",   \
+	       "nccl-tests' JSON (env is empty); ends in .json, an existing file is kept",         \
 	       .argument = "FILE")                                                                 \
 	OPTION(INT, cudagraph, "cudagraph", 'G', "0", "launches of a captured graph", .min = 0,    \
 	       .max = BB_MOST_COUNT, .section = "GPU only")                                        \
@@ -71,12 +70,12 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 	       "thread blocks; 0: default, 1: few, 2: none where possible", .min = 0, .max = 2,    \
 	       .argument = "0-2")                                                                  \
 	OPTION(INT, device_implementation, "device_implementation", 'D', "0",                      \
-	       "a kernel of the device API instead of the library's", .min = 0, .max = 4,          \
+	       "kernel of the device API in place of the library's", .min = 0, .max = 4,           \
 	       .argument = "0-4")                                                                  \
 	OPTION(INT, device_cta_count, "device_cta_count", 'V', "16",                               \
 	       "number of thread blocks of that kernel", .min = 1, .max = 128)                     \
 	OPTION(FLAG, explain, "explain", 0, NULL,                                                  \
-	       "show each algorithm of --algo round by round instead of running it",               \
+	       "each algorithm of --algo round by round, nothing is run",                          \
 	       .section = "Explanation")
 
 struct bb_collective_options {

@@ -94,9 +94,9 @@ static bb_status unknown_algorithm(const struct bb_options *o,
 
 	if (o->backend->virtual && has_own(o->backend->virtual->over_gpus, word))
 		return bb_fail(error, BB_EUSAGE,
-			       "--algo: %s is NCCL's own, of which %s has a model over a "
-			       "--cluster of GPUs alone; all else is played with busbench's "
-			       "schedules (see --list)",
+			       "--algo: %s is NCCL's own, and %s has a model of it only over a "
+			       "--cluster of GPUs; everything else runs busbench's schedules "
+			       "(see --list)",
 			       word, o->backend->name);
 	owner = whose_algorithm(o->backend, word);
 	if (owner)

@@ -1,5 +1,5 @@
 /*
- * What the ranks measured, put together: one record per case and placement.
+ * judge.c - one record per case and placement from what all ranks measured.
  */
 #include "harness/measure/bench.h"
 
@@ -50,7 +50,7 @@ static double over_ranks(const double *seconds, int n, int64_t how)
 	}
 }
 
-/* The iteration takes as long as its slowest rank; each of them in result->samples' memory. */
+/* An iteration takes as long as its slowest rank; these times go into the work area. */
 static void fill_statistics(const struct view *v, struct bb_result_record *result)
 {
 	double *longest = v->work, *sorted = v->work + v->n;
@@ -92,7 +92,8 @@ static int members_of_first_group(const struct bb_rank_infos *infos, int *member
 	return n;
 }
 
-/* Who came last, how often, and how late against the median rank, of N MEMBERS. */
+/* The rank of N MEMBERS that arrived last most often, how often, and how late after the median
+ * rank. */
 static void fill_skew(const struct view *v, const int *members, int n,
 		      struct bb_result_record *result)
 {
@@ -177,7 +178,7 @@ static void fill_bandwidth(const struct bb_session *s, const struct bb_call *cal
 	result->busbw_GBps = result->algbw_GBps * s->bench->collective->bus_factor(s->n);
 }
 
-/* Does any rank need to know the speed of copies? */
+/* True if the bound of any rank needs the speed of copies. */
 static bool any_counts(const struct bb_measured *all, int n)
 {
 	for (int r = 0; r < n; r++)
@@ -223,15 +224,15 @@ static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
 	return BB_OK;
 }
 
-/* Is NAME the first LENGTH characters of OF? */
+/* True if NAME equals the first LENGTH characters of OF. */
 static bool is_algorithm(const char *name, const char *of, size_t length)
 {
 	return strlen(name) == length && strncmp(name, of, length) == 0;
 }
 
 /*
- * Did the library run RAN ("ring:LL128") when NATIVE forced another algorithm or protocol? What it
- * has no such name for (a kind of CollNet) is no other than what was asked for.
+ * True if the library ran RAN ("ring:LL128") although NATIVE forced another algorithm or protocol.
+ * An algorithm that has no such name (a kind of CollNet) counts as what was requested.
  */
 static bool is_another(const struct bb_backend *backend, const struct bb_native *native,
 		       const char *ran)
@@ -250,7 +251,7 @@ static bool is_another(const struct bb_backend *backend, const struct bb_native 
 	return false;
 }
 
-/* Rank 0: once for all sizes that the library did not do as it was told. */
+/* Rank 0: report once for all sizes that the library ran another algorithm. */
 static bb_status tell_stray(struct bb_session *s, const struct bb_case *c,
 			    const struct bb_call *call, const char *ran)
 {
@@ -261,7 +262,7 @@ static bb_status tell_stray(struct bb_session *s, const struct bb_case *c,
 	    !is_another(s->bench->backend, call->native, ran))
 		return BB_OK;
 	s->strayed = c->choice;
-	bb_strbuf_addf(&lines, "# Warning: %s was asked for, but the library ran %s\n",
+	bb_strbuf_addf(&lines, "# Warning: %s was requested, but the library ran %s\n",
 		       call->native->name, ran);
 	bb_ticker_hide(&s->bench->run->ticker);
 	status = bb_strbuf_failed(&lines)
@@ -388,7 +389,7 @@ static bb_status deliver_arrivals(const struct bb_session *s, const struct view 
 	return status;
 }
 
-/* Rank 0: from what all ranks gave to a delivered record. */
+/* Rank 0: complete and deliver the record. */
 static bb_status put_together(struct bb_session *s, const struct bb_measured *all,
 			      const double *samples, struct bb_result_record *result)
 {
@@ -421,7 +422,7 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 	return status;
 }
 
-/* The time that the row tells: over all ranks of the world. */
+/* Returns the time of the row, over all ranks of the world. */
 static double row_seconds(const struct bb_session *s, const struct bb_measured *all,
 			  double *scratch)
 {
@@ -432,7 +433,7 @@ static double row_seconds(const struct bb_session *s, const struct bb_measured *
 	return over_ranks(scratch, n, s->bench->asked.average);
 }
 
-/* EVALUATOR is a pointer of the process that sent it: no other looks at it. */
+/* EVALUATOR is a pointer that only the process that sent it uses. */
 static const struct bb_payload_field measured_fields[] = {
 	BB_PAYLOAD_FIELD("its part", BB_PAYLOAD_ANY, struct bb_measured, part),
 	BB_PAYLOAD_FIELD("the CPU time", BB_PAYLOAD_ANY, struct bb_measured, cpu_seconds),

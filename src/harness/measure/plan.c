@@ -454,10 +454,11 @@ static bb_status nothing_left(const struct bb_plan *plan, struct bb_error *error
 		return bb_fail(error, BB_EUNSUPPORTED, "no size of %s can be run: %s",
 			       plan->collective->name, plan->cases[0].skip);
 	if (plan->nskips > 0)
-		return bb_fail(error, BB_EUNSUPPORTED, "%s cannot be done by %s on %s: %s",
+		return bb_fail(error, BB_EUNSUPPORTED, "%s by %s is not possible on %s: %s",
 			       plan->collective->name, plan->skips[0].algorithm,
 			       plan->backend->name, plan->skips[0].reason);
-	return bb_fail(error, BB_EUNSUPPORTED, "no datatype asked for goes with an operation");
+	return bb_fail(error, BB_EUNSUPPORTED,
+		       "no requested datatype goes with a requested operation");
 }
 
 bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *request,

@@ -75,16 +75,17 @@ static void judge_operation(struct bb_player *p, const struct bb_operation *o)
 		o->act == BB_ACT_COMPUTE && !p->play->compute && p->play->stand_in == BB_GEMM;
 
 	if (multiplies && !backend->gpu)
-		bb_player_object(p, "the %s backend multiplies no matrices: it sleeps or spins",
-				 backend->name);
+		bb_player_object(
+			p, "the %s backend multiplies no matrices; give --compute sleep or spin",
+			backend->name);
 	else if (multiplies && o->flops == 0 && o->seconds > 0)
-		bb_player_object(p, "how many operations its computations have is not known, so "
-				    "that no matrices can stand in for them");
+		bb_player_object(p,
+				 "the FLOPs of its computations are not known, so matrices cannot "
+				 "stand in for them");
 	else if (is_message(o) && !backend->messages && backend->has_data)
 		bb_player_object(p, "the %s backend passes no messages", backend->name);
 	else if (o->act == BB_ACT_RECV_ANY && backend->messages && !backend->messages->recv_any)
-		bb_player_object(p, "the %s backend does not receive from whoever is first",
-				 backend->name);
+		bb_player_object(p, "the %s backend cannot receive from any rank", backend->name);
 }
 
 /* The library may be missing: its first use says so. */

@@ -305,8 +305,7 @@ static bb_status open_arenas(struct bb_player *p)
 	for (int q = 0; q < p->program->queues; q++)
 		all += p->queues[q].arena.bytes;
 	if (all > p->run->memory / (uint64_t)p->run->world.nlocal)
-		bb_player_object(p, "rank %d: its buffers do not fit into memory",
-				 p->driver->rank);
+		bb_player_object(p, "rank %d: its buffers do not fit into memory", p->driver->rank);
 	for (int q = 0; q < p->program->queues && status == BB_OK && !p->objection[0]; q++) {
 		struct bb_arena *arena = &p->queues[q].arena;
 
@@ -356,10 +355,11 @@ static bb_status check_layers(struct bb_player *p)
 	if (!count)
 		return no_memory(p);
 	if (!groups_are_layers(p, count))
-		bb_player_object(p,
-				 "%s: the library takes it up for all ranks at once, and some are "
-				 "in other groups than the rest, or in none",
-				 p->program->algorithm);
+		bb_player_object(
+			p,
+			"%s: the library prepares it for all ranks at once, but some ranks "
+			"are in other groups than the rest, or in none",
+			p->program->algorithm);
 	free(count);
 	return BB_OK;
 }

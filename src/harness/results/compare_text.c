@@ -120,7 +120,7 @@ static void print_sources(const struct bb_compare_table *t, struct bb_strbuf *ou
 		differ |= first && source && strcmp(source, first) != 0;
 		first = first ? first : source;
 	}
-	bb_strbuf_add(out, "# bound: percent of what it could be");
+	bb_strbuf_add(out, "# bound: percent of the bound reached");
 	if (!differ && first)
 		bb_strbuf_addf(out, "; source: %s", first);
 	bb_strbuf_add(out, "\n");
@@ -153,7 +153,7 @@ static void print_heading(const struct bb_compare_table *t, struct bb_strbuf *ou
 		print_sources(t, out);
 }
 
-/* Where auto changed its mind. */
+/* The choices of auto, and the sizes at which they change. */
 static void print_auto(const struct bb_compare_table *t, int algorithm, struct bb_strbuf *out)
 {
 	const char *last = NULL;
@@ -165,7 +165,7 @@ static void print_auto(const struct bb_compare_table *t, int algorithm, struct b
 
 		if (!ran || (last && strcmp(ran, last) == 0))
 			continue;
-		/* The library chose, and does not tell what. */
+		/* The library chose and does not report what. */
 		if (strcmp(ran, t->all->names[algorithm]) == 0)
 			continue;
 		if (last)
@@ -225,7 +225,7 @@ static void print_table(const struct bb_compare_table *t, struct bb_strbuf *out)
 	print_pairs(t, out);
 }
 
-static bool worth_telling(const struct bb_compare_table *t)
+static bool is_worth_printing(const struct bb_compare_table *t)
 {
 	return t->norder > 1 || bounds_known(t) || bb_compare_is_auto(t, t->order[0]);
 }
@@ -239,7 +239,7 @@ void bb_compare_text(const struct bb_compare *compare, struct bb_strbuf *out)
 			continue;
 		if (bb_compare_table(&t, compare, &compare->cells[i]) != BB_OK)
 			out->failed = true;
-		else if (worth_telling(&t))
+		else if (is_worth_printing(&t))
 			print_table(&t, out);
 		bb_compare_table_free(&t);
 	}

@@ -64,9 +64,9 @@ bb_status bb_costs_record(const struct bb_costs *p, struct bb_sinks *sinks)
 	return status;
 }
 
-/* ---- telling ------------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------------------- */
 
-static bool same_way(const struct row *a, const struct row *b)
+static bool same_evaluation(const struct row *a, const struct row *b)
 {
 	return strcmp(a->cost.algorithm, b->cost.algorithm) == 0 &&
 	       strcmp(a->cost.evaluator, b->cost.evaluator) == 0;
@@ -75,14 +75,14 @@ static bool same_way(const struct row *a, const struct row *b)
 static bool is_first(const struct bb_costs *p, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
-		if (same_way(&p->rows[k], &p->rows[i]))
+		if (same_evaluation(&p->rows[k], &p->rows[i]))
 			return false;
 	return true;
 }
 
 static void add_evaluators(const struct bb_costs *p, struct bb_strbuf *out)
 {
-	const char *before = "# Played by: ";
+	const char *before = "# Evaluated by: ";
 
 	for (size_t i = 0; i < p->n; i++) {
 		if (!is_first(p, i))
@@ -95,8 +95,8 @@ static void add_evaluators(const struct bb_costs *p, struct bb_strbuf *out)
 		bb_strbuf_add(out, "\n");
 }
 
-/* Is there a row of the same case out of place before it? */
-static bool is_told(const struct bb_costs *p, size_t i)
+/* True if the row before is the same case out of place. */
+static bool repeats_case(const struct bb_costs *p, size_t i)
 {
 	const struct bb_cost_record *r = &p->rows[i].cost;
 	const struct bb_cost_record *before = i > 0 ? &p->rows[i - 1].cost : NULL;
@@ -109,7 +109,7 @@ static void add_costs(const struct bb_costs *p, const char *fault, struct bb_str
 {
 	struct bb_text_table t = {.mark = "#"};
 
-	bb_strbuf_addf(out, "# What --fault %s costs\n", fault);
+	bb_strbuf_addf(out, "# Cost of --fault %s\n", fault);
 	bb_table_column(&t, "size", "(B)", 10);
 	bb_table_column(&t, "algorithm", "", 10);
 	bb_table_key(&t);
@@ -120,7 +120,7 @@ static void add_costs(const struct bb_costs *p, const char *fault, struct bb_str
 		const struct row *r = &p->rows[i];
 		char size[BB_UNIT_TEXT];
 
-		if (isnan(r->faultless_us) || is_told(p, i))
+		if (isnan(r->faultless_us) || repeats_case(p, i))
 			continue;
 		bb_table_cell(&t, bb_format_size(size, (uint64_t)r->cost.size_bytes));
 		bb_table_cell(&t, r->cost.algorithm);

@@ -129,32 +129,32 @@ struct bb_record_kind {
 /* ---- records of every benchmark ----------------------------------------------------------- */
 
 #define BB_RUN_FIELDS(FIELD)                                                                       \
-	FIELD(TEXT, start_time, "", "when it began: UTC, ISO 8601")                                \
+	FIELD(TEXT, start_time, "", "start: UTC, ISO 8601")                                        \
 	FIELD(STRING, program, "", "name of the binary")                                           \
-	FIELD(STRING, version, "", "of busbench")                                                  \
+	FIELD(STRING, version, "", "version of busbench")                                          \
 	FIELD(WORDS, args, "", "the command line, word by word")                                   \
-	FIELD(STRING, collective, "", "what is measured")                                          \
+	FIELD(STRING, collective, "", "what is measured: a collective, or the benchmark")          \
 	FIELD(STRING, backend, "", "how bytes move")                                               \
-	FIELD(STRING, backend_reason, "", "why --backend auto is that one; null: it was named")    \
-	FIELD(STRING, library, "", "that moves the bytes, with its version; null: none is used")   \
+	FIELD(STRING, backend_reason, "", "why --backend auto chose it; null: it was named")       \
+	FIELD(STRING, library, "", "library that moves the bytes, with its version; null: none")   \
 	FIELD(STRING, library_p2p, "",                                                             \
-	      "of pairs: whether it lets one end work on the other's memory, and how that is "     \
-	      "known")                                                                             \
-	FIELD(STRING, launch, "", "that connects the processes, likewise; null: there is but one") \
-	FIELD(STRING, host, "", "name of the machine of rank 0")                                   \
-	FIELD(STRING, cpu, "", "its processor")                                                    \
-	FIELD(STRING, os, "", "its operating system")                                              \
+	      "pairs: whether the library lets one end access the other's memory, and how that "   \
+	      "is known")                                                                          \
+	FIELD(STRING, launch, "", "library that connects the processes; null: one process")        \
+	FIELD(STRING, host, "", "host of rank 0")                                                  \
+	FIELD(STRING, cpu, "", "processor of that host")                                           \
+	FIELD(STRING, os, "", "operating system of that host")                                     \
 	FIELD(STRING, topology, "",                                                                \
-	      "its digest (build/topology): the same on machines that are alike")                  \
+	      "digest of its topology (build/topology); equal on equal machines")                  \
 	FIELD(INT, cores, "", "processors that the process of rank 0 may use")                     \
-	FIELD(INT, nranks, "", "participants in all processes")                                    \
-	FIELD(INT, nprocs, "", "processes")                                                        \
+	FIELD(INT, nranks, "", "ranks in all processes")                                           \
+	FIELD(INT, nprocs, "", "number of processes")                                              \
 	FIELD(INT, threads, "", "-t")                                                              \
 	FIELD(INT, gpus, "", "-g")                                                                 \
 	FIELD(RANKS, ranks, "", "per rank: group, pid, host, device, numa, bus, name")             \
 	FIELD(INT, min_bytes, "bytes", "-b")                                                       \
 	FIELD(INT, max_bytes, "bytes", "-e")                                                       \
-	FIELD(INT, step_factor, "", "-f; 1: step_bytes is added instead")                          \
+	FIELD(INT, step_factor, "", "-f; 1: step_bytes is added")                                  \
 	FIELD(INT, step_bytes, "bytes", "-i")                                                      \
 	FIELD(INT, warmup_iters, "", "-w")                                                         \
 	FIELD(INT, iters, "", "-n")                                                                \
@@ -165,31 +165,31 @@ struct bb_record_kind {
 	FIELD(INT, blocking, "", "-z")                                                             \
 	FIELD(INT, graph, "", "-G")                                                                \
 	FIELD(INT, average, "",                                                                    \
-	      "-a: time_us is that of 0 rank 0, 1 the mean, 2 the least, 3 the most")              \
+	      "-a: time_us is that of 0: rank 0, 1: mean, 2: minimum, 3: maximum of all ranks")    \
 	FIELD(INT, unalign, "elements", "-u")                                                      \
 	FIELD(BOOL, per_iter_timing, "", "-I")                                                     \
 	FIELD(INT, per_iter_skip, "", "-K")                                                        \
 	FIELD(BOOL, parallel_init, "", "-p")                                                       \
 	FIELD(BOOL, report_cputime, "", "-C")                                                      \
 	FIELD(BOOL, report_timestamps, "", "-S")                                                   \
-	FIELD(STRING, cache, "", "--cache: what caches hold before an iteration")                  \
+	FIELD(STRING, cache, "", "--cache: content of the caches before an iteration")             \
 	FIELD(INT, seed, "", "--seed")                                                             \
 	FIELD(STRING, algorithms, "", "--algo as given, or NCCL_ALGO's")                           \
 	FIELD(STRING, fault, "", "--fault as given")                                               \
 	FIELD(STRING, link, "", "--link as given")                                                 \
 	FIELD(STRING, cluster, "", "--cluster as given")                                           \
 	FIELD(STRING, calibrate, "", "--calibrate as given")                                       \
-	FIELD(TEXT, network, "", "what that is: ranks, nodes, rates, switches")                    \
-	FIELD(BOOL, virtual_time, "",                                                              \
-	      "times are computed from --link, --cluster or --calibrate, not measured")            \
+	FIELD(TEXT, network, "", "the cluster in words: ranks, nodes, rates, switches")            \
+	FIELD(BOOL, virtual_time, "", "times are simulated with --link, --cluster or --calibrate") \
 	FIELD(DOUBLE, link_noise, "fraction", "--noise; null without")                             \
 	FIELD(STRING, split, "", "NCCL_TESTS_SPLIT or its mask as given")                          \
 	FIELD(DOUBLE, copy_GBps, "GB/s",                                                           \
-	      "private memory copy of all ranks at once, measured in this run")                    \
-	FIELD(DOUBLE, clock_uncertainty_us, "us", "when clocks of two ranks are compared")         \
+	      "private memory copies of all ranks at once, measured in this run")                  \
+	FIELD(DOUBLE, clock_uncertainty_us, "us",                                                  \
+	      "uncertainty when clocks of two ranks are compared")                                 \
 	FIELD(DOUBLE, init_ms, "ms", "from the start until every rank was ready")                  \
 	FIELD(STRING, pair_ranks, "",                                                              \
-	      "of pairs: the ranks that these are among, as 0-7,24-31; null: all")
+	      "pairs: the ranks whose pairs are measured, as 0-7,24-31; null: all")
 
 /* Once, first. What is needed to repeat the run; never the environment. */
 struct bb_run_record {
@@ -201,64 +201,65 @@ struct bb_run_record {
 #define BB_RESULT_FIELDS(FIELD)                                                                    \
 	FIELD(STRING, collective, "", "what was done")                                             \
 	FIELD(STRING, algorithm_asked, "", "as in --algo")                                         \
-	FIELD(STRING, algorithm, "", "the one that ran: for auto the backend's choice")            \
+	FIELD(STRING, algorithm, "", "algorithm that ran; for auto the backend's choice")          \
 	FIELD(STRING, library_algorithm, "",                                                       \
-	      "ring:LL128: what the library says it chose; null: it does not tell")                \
+	      "choice reported by the library, as ring:LL128; null: not reported")                 \
 	FIELD(STRING, dtype, "", "element type")                                                   \
 	FIELD(STRING, op, "", "reduction; none where data is only moved")                          \
 	FIELD(INT, root, "", "rank; -1 where there is none")                                       \
 	FIELD(INT, nranks, "", "ranks that take part in the call")                                 \
-	FIELD(INT, size_bytes, "bytes", "the size that bandwidths are taken over")                 \
-	FIELD(INT, count, "elements", "the call's count parameter")                                \
+	FIELD(INT, size_bytes, "bytes", "size that bandwidths refer to")                           \
+	FIELD(INT, count, "elements", "count parameter of the call")                               \
 	FIELD(BOOL, in_place, "", "input and output lie in one buffer")                            \
-	FIELD(DOUBLE, time_us, "us", "time of one operation, over the ranks as -a says")           \
+	FIELD(DOUBLE, time_us, "us", "time of one operation, over the ranks as chosen by -a")      \
 	FIELD(DOUBLE, algbw_GBps, "GB/s", "size_bytes / time_us / 1000")                           \
-	FIELD(DOUBLE, busbw_GBps, "GB/s", "algbw_GBps times the factor of the collective")         \
-	FIELD(INT, wrong, "elements", "that differ from the expected result; null: not checked")   \
+	FIELD(DOUBLE, busbw_GBps, "GB/s", "algbw_GBps times the bus factor of the collective")     \
+	FIELD(INT, wrong, "elements",                                                              \
+	      "elements that differ from the expected result; null: not checked")                  \
 	FIELD(INT, iterations, "", "timed iterations")                                             \
 	FIELD(INT, samples, "",                                                                    \
-	      "that they are told in: short iterations share one, or reading the clock would "     \
-	      "count")                                                                             \
-	FIELD(STRING, verified, "", "how the verified iteration was made; null: not checked")      \
-	FIELD(DOUBLE, min_us, "us", "least time of a sample (its maximum over the ranks)")         \
-	FIELD(DOUBLE, p50_us, "us", "its median")                                                  \
-	FIELD(DOUBLE, p95_us, "us", "its 95th percentile")                                         \
-	FIELD(DOUBLE, p99_us, "us", "its 99th percentile")                                         \
-	FIELD(DOUBLE, max_us, "us", "its maximum")                                                 \
-	FIELD(DOUBLE, mean_us, "us", "its mean")                                                   \
-	FIELD(DOUBLE, stdev_us, "us", "its standard deviation")                                    \
+	      "samples of these iterations: short ones share a sample, so that reading the clock " \
+	      "does not count")                                                                    \
+	FIELD(STRING, verified, "", "buffers of the verified iteration; null: not checked")        \
+	FIELD(DOUBLE, min_us, "us", "shortest sample (each the maximum over the ranks)")           \
+	FIELD(DOUBLE, p50_us, "us", "median of the samples")                                       \
+	FIELD(DOUBLE, p95_us, "us", "95th percentile")                                             \
+	FIELD(DOUBLE, p99_us, "us", "99th percentile")                                             \
+	FIELD(DOUBLE, max_us, "us", "longest sample")                                              \
+	FIELD(DOUBLE, mean_us, "us", "mean")                                                       \
+	FIELD(DOUBLE, stdev_us, "us", "standard deviation")                                        \
 	FIELD(DOUBLE, cv_percent, "%", "stdev_us / mean_us")                                       \
 	FIELD(DOUBLE, ci_low_us, "us",                                                             \
-	      "95% confidence interval of the median, of 6 samples or more, from")                 \
-	FIELD(DOUBLE, ci_high_us, "us", "and to")                                                  \
+	      "95% confidence interval of the median, from 6 samples on: lower end")               \
+	FIELD(DOUBLE, ci_high_us, "us", "upper end")                                               \
 	FIELD(DOUBLE, busbw_low_GBps, "GB/s", "busbw in ci_high_us")                               \
 	FIELD(DOUBLE, busbw_high_GBps, "GB/s", "busbw in ci_low_us")                               \
-	FIELD(NUMBERS, samples_us, "us", "time of each sample; with -I: each iteration")           \
+	FIELD(NUMBERS, samples_us, "us", "time of each sample; with -I of each iteration")         \
 	FIELD(NUMBERS, rank_mean_us, "us", "mean time of each rank")                               \
 	FIELD(NUMBERS, groups, "", "numbers of the groups of a split world")                       \
-	FIELD(NUMBERS, group_time_us, "us", "time of each group, over its ranks as -a says")       \
+	FIELD(NUMBERS, group_time_us, "us", "time of each group, over its ranks as chosen by -a")  \
 	FIELD(NUMBERS, group_busbw_GBps, "GB/s",                                                   \
-	      "busbw of each group, by its own size, factor and time")                             \
+	      "busbw of each group, from its own size, factor and time")                           \
 	FIELD(INT, worst_group, "", "group furthest behind the median of those of its size")       \
 	FIELD(DOUBLE, skew_p50_us, "us",                                                           \
-	      "median time between the first and the last rank to enter")                          \
-	FIELD(DOUBLE, skew_max_us, "us", "its maximum")                                            \
-	FIELD(INT, last_rank, "", "rank that entered last most often")                             \
-	FIELD(DOUBLE, last_share, "fraction", "of the iterations that it was last in")             \
-	FIELD(DOUBLE, last_late_us, "us", "how late it was after the median rank, on average")     \
-	FIELD(DOUBLE, clock_uncertainty_us, "us", "of the three times above")                      \
-	FIELD(DOUBLE, bound_us, "us", "least time that this algorithm's bytes can take")           \
+	      "arrival skew: median time between the first and the last rank")                     \
+	FIELD(DOUBLE, skew_max_us, "us", "largest arrival skew")                                   \
+	FIELD(INT, last_rank, "", "rank that arrived last most often")                             \
+	FIELD(DOUBLE, last_share, "fraction", "fraction of the iterations in which it was last")   \
+	FIELD(DOUBLE, last_late_us, "us", "mean delay after the median rank in these")             \
+	FIELD(DOUBLE, clock_uncertainty_us, "us", "uncertainty of the three times above")          \
+	FIELD(DOUBLE, bound_us, "us", "shortest time in which this algorithm can move its bytes")  \
 	FIELD(DOUBLE, bound_busbw_GBps, "GB/s", "busbw in bound_us")                               \
 	FIELD(DOUBLE, percent_of_bound, "%", "bound_us / time_us")                                 \
-	FIELD(STRING, bound_source, "", "where the bound comes from")                              \
+	FIELD(STRING, bound_source, "", "source of the bound")                                     \
 	FIELD(STRING, cache, "", "--cache")                                                        \
 	FIELD(INT, chunk_bytes, "bytes", "largest message of a pipelined algorithm")               \
-	FIELD(DOUBLE, cpu_time_us, "us", "spent in the call itself; with -C")                      \
+	FIELD(DOUBLE, cpu_time_us, "us", "CPU time in the call; with -C")                          \
 	FIELD(INT, cycle, "", "of -N, from 1")                                                     \
 	FIELD(STRING, evaluator, "",                                                               \
-	      "how virtual time was played: sweep, loads, alike, classes (docs/simulator.md)")     \
-	FIELD(DOUBLE, faultless_us, "us", "of virtual time: time_us had there been no --fault")    \
-	FIELD(DOUBLE, end_unix_s, "s", "when it was done, since 1970 UTC")
+	      "evaluator of virtual time: sweep, loads, alike, classes (docs/simulator.md)")       \
+	FIELD(DOUBLE, faultless_us, "us", "virtual time: time_us without --fault")                 \
+	FIELD(DOUBLE, end_unix_s, "s", "end of the measurement, since 1970 UTC")
 
 /* One case in one placement. */
 struct bb_result_record {
@@ -266,7 +267,7 @@ struct bb_result_record {
 };
 
 #define BB_ARRIVAL_FIELDS(FIELD)                                                                   \
-	FIELD(STRING, collective, "", "as in the result before it, and so on")                     \
+	FIELD(STRING, collective, "", "as in the result before it, like the next fields")          \
 	FIELD(STRING, algorithm_asked, "", "as in --algo")                                         \
 	FIELD(STRING, algorithm, "", "the one that ran")                                           \
 	FIELD(STRING, dtype, "", "element type")                                                   \
@@ -275,10 +276,9 @@ struct bb_result_record {
 	FIELD(INT, size_bytes, "bytes", "as in the result")                                        \
 	FIELD(BOOL, in_place, "", "input and output lie in one buffer")                            \
 	FIELD(INT, cycle, "", "of -N, from 1")                                                     \
-	FIELD(INT, rank, "", "whose arrivals they are")                                            \
-	FIELD(NUMBERS, late_us, "us",                                                              \
-	      "of each iteration: how long after the first rank of its group it entered")          \
-	FIELD(DOUBLE, clock_uncertainty_us, "us", "of these times")
+	FIELD(INT, rank, "", "rank that arrived")                                                  \
+	FIELD(NUMBERS, late_us, "us", "per iteration: delay after the first rank of its group")    \
+	FIELD(DOUBLE, clock_uncertainty_us, "us", "uncertainty of these times")
 
 /* When one rank entered the iterations of a case in one placement: with -I. */
 struct bb_arrival_record {
@@ -286,17 +286,17 @@ struct bb_arrival_record {
 };
 
 #define BB_COST_FIELDS(FIELD)                                                                      \
-	FIELD(STRING, collective, "", "as in the result, and so on")                               \
+	FIELD(STRING, collective, "", "as in the result, like the next fields")                    \
 	FIELD(STRING, algorithm_asked, "", "as in --algo")                                         \
 	FIELD(STRING, algorithm, "", "the one that ran")                                           \
-	FIELD(STRING, evaluator, "", "how it was played")                                          \
+	FIELD(STRING, evaluator, "", "evaluator of virtual time")                                  \
 	FIELD(INT, nranks, "", "ranks that took part")                                             \
 	FIELD(INT, size_bytes, "bytes", "as in the result")                                        \
 	FIELD(BOOL, in_place, "", "input and output lie in one buffer")                            \
 	FIELD(DOUBLE, processor_s, "s",                                                            \
-	      "real seconds of a processor for one play, on average; schedules and the lengths "   \
-	      "of their messages were chosen before")                                              \
-	FIELD(INT, peak_memory_bytes, "bytes", "most that the process had taken until it was done")
+	      "mean processor time of one evaluation, without the choice of schedules and of "     \
+	      "the lengths of their messages")                                                     \
+	FIELD(INT, peak_memory_bytes, "bytes", "peak memory of the process by then")
 
 /* What a result in virtual time took of the machine that computed it. */
 struct bb_cost_record {
@@ -304,7 +304,7 @@ struct bb_cost_record {
 };
 
 #define BB_SKIP_FIELDS(FIELD)                                                                      \
-	FIELD(STRING, collective, "", "what was asked for")                                        \
+	FIELD(STRING, collective, "", "what was requested")                                        \
 	FIELD(STRING, algorithm, "", "as in --algo")                                               \
 	FIELD(STRING, dtype, "", "element type; null: all")                                        \
 	FIELD(STRING, op, "", "reduction; null: all")                                              \
@@ -328,17 +328,17 @@ struct bb_skip_record {
 	FIELD(INT, wrong, "", "results with wrong elements")                                       \
 	FIELD(DOUBLE, avg_busbw_GBps, "GB/s", "mean busbw of all results")                         \
 	FIELD(DOUBLE, min_busbw_GBps, "GB/s", "NCCL_TESTS_MIN_BW: the mean must reach 0.9 of it")  \
-	FIELD(DOUBLE, faulty_s, "s", "virtual time of all programs played under --fault")          \
-	FIELD(DOUBLE, faultless_s, "s", "the same had there been no fault")                        \
+	FIELD(DOUBLE, faulty_s, "s", "virtual time of all programs with --fault")                  \
+	FIELD(DOUBLE, faultless_s, "s", "virtual time of the same programs without the fault")     \
 	FIELD(STRING, played_by, "",                                                               \
-	      "all_reduce among 16: nvlstree:Simple model: what did the collectives of programs "  \
-	      "in virtual time; null: time is real, or there are none")                            \
-	FIELD(DOUBLE, wall_s, "s", "from start to end")                                            \
-	FIELD(DOUBLE, processor_s, "s", "that the process of rank 0 had processors, all threads")  \
-	FIELD(INT, peak_memory_bytes, "bytes", "most memory that it had")                          \
-	FIELD(INT, memory_init_bytes, "bytes", "taken by starting up; with -M")                    \
-	FIELD(INT, memory_user_bytes, "bytes", "taken by buffers; with -M")                        \
-	FIELD(INT, memory_call_bytes, "bytes", "taken by the calls; with -M")
+	      "evaluators of the collectives of programs in virtual time, as all_reduce among "    \
+	      "16: nvlstree:Simple model; null: time is real, or there are none")                  \
+	FIELD(DOUBLE, wall_s, "s", "time from start to end")                                       \
+	FIELD(DOUBLE, processor_s, "s", "processor time of the process of rank 0, all threads")    \
+	FIELD(INT, peak_memory_bytes, "bytes", "peak memory of that process")                      \
+	FIELD(INT, memory_init_bytes, "bytes", "memory taken by start-up; with -M")                \
+	FIELD(INT, memory_user_bytes, "bytes", "memory taken by buffers; with -M")                 \
+	FIELD(INT, memory_call_bytes, "bytes", "memory taken by the calls; with -M")
 
 /* Once, last. */
 struct bb_end_record {

@@ -274,15 +274,15 @@ void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run)
 	if (*run->network)
 		bb_strbuf_addf(out, "# Cluster %s: %s\n", run->cluster, run->network);
 	if (run->virtual_time)
-		bb_strbuf_addf(out, "# Virtual time: computed from %s, nothing is measured\n",
+		bb_strbuf_addf(out, "# Virtual time: simulated with %s; no hardware was measured\n",
 			       run->calibrate ? "--calibrate"
 			       : run->cluster ? "--cluster"
 					      : "--link");
-	/* Or else trees would seem to beat rings at every size, as on no NIC. */
+	/* On links without a common port, trees would beat rings at every size, as on no NIC. */
 	if (run->virtual_time && run->link && !strstr(run->link, ",port") && run->nranks > 2)
 		bb_strbuf_addf(out,
 			       "# Each pair of ranks has its own link, which favours trees.\n"
-			       "# One port for each rank, as a NIC has: --link %s,port\n",
+			       "# For one port per rank, as with a NIC: --link %s,port\n",
 			       run->link);
 }
 
@@ -332,7 +332,7 @@ void bb_sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end)
 		bb_strbuf_addf(out, "# wrong data in %lld results\n", (long long)end->wrong);
 	if (!isnan(end->faultless_s))
 		bb_strbuf_addf(out,
-			       "# All played under --fault took %.6g s, without it %.6g s: %.3f "
+			       "# All programs with --fault: %.6g s, without it %.6g s: %.3f "
 			       "times as long\n",
 			       end->faulty_s, end->faultless_s, end->faulty_s / end->faultless_s);
 	bb_strbuf_addf(out, "# verdict: %s\n", end->verdict);

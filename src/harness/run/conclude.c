@@ -1,5 +1,5 @@
 /*
- * conclude.c - what a run came to.
+ * conclude.c - the end of a run: verdict, end record, last lines of text.
  */
 #include "harness/run/run.h"
 
@@ -8,7 +8,7 @@
 
 #include <sys/resource.h>
 
-/* What the run came to: the exit status, and the verdict in a word. */
+/* Returns the exit status; *VERDICT = the verdict as words. */
 static int judge_run(struct bb_run *run, int caught, const char **verdict)
 {
 	const struct bb_end_record *end = &run->end;
@@ -39,7 +39,7 @@ static int judge_run(struct bb_run *run, int caught, const char **verdict)
 	return 0;
 }
 
-/* No result and nothing that went wrong: an error all the same. */
+/* A run without a result is an error, even if nothing failed. */
 static void require_results(struct bb_run *run)
 {
 	if (run->end.results > 0 || bb_error_status(&run->error) != BB_OK)
@@ -48,7 +48,7 @@ static void require_results(struct bb_run *run)
 		bb_fail(&run->error, BB_EUNSUPPORTED, "%s", run->nothing.text);
 	else
 		bb_fail(&run->error, BB_EUNSUPPORTED,
-			"nothing of what was asked can be run; the skipped lines say why");
+			"nothing that was requested can be run; the skipped lines say why");
 }
 
 static void sum_up(struct bb_run *run)
@@ -57,8 +57,8 @@ static void sum_up(struct bb_run *run)
 		(void)bb_no_memory(&run->error, "the comparison of results");
 }
 
-/* What the collectives of programs were done by, in BY, which lasts as long as the end record, and
-   in '#' lines. Results of a collective each have an evaluator. */
+/* Write by what the collectives of programs were evaluated, to BY, which the end record borrows,
+   and to TEXT. The result of a single collective names its evaluator itself. */
 static void recount(struct bb_run *run, struct bb_strbuf *by, struct bb_strbuf *text)
 {
 	const struct bb_virtual *virtual = run->options.backend->virtual;
@@ -69,15 +69,14 @@ static void recount(struct bb_run *run, struct bb_strbuf *by, struct bb_strbuf *
 	modelled = virtual->recount(run->context, by);
 	if (by->length > 0)
 		run->end.played_by = bb_strbuf_text(by);
-	bb_strbuf_addf(text, "# Played by: discrete events%s%s\n", by->length > 0 ? "; " : "",
+	bb_strbuf_addf(text, "# Evaluated by: event simulation%s%s\n", by->length > 0 ? "; " : "",
 		       bb_strbuf_text(by));
 	if (modelled)
-		bb_strbuf_add(text, "# A model has a collective alone, but for rails that groups "
-				    "share: messages and other collectives of its ranks at the "
-				    "same time take nothing from it, nor it from them\n");
+		bb_strbuf_add(text, "# The model ignores contention between concurrent collectives "
+				    "and messages, except on shared rails\n");
 }
 
-/* What the process took of its machine. */
+/* Processor time and memory of this process. */
 static void note_usage(struct bb_end_record *end)
 {
 	struct rusage usage;
@@ -89,8 +88,7 @@ static void note_usage(struct bb_end_record *end)
 	end->peak_memory_bytes = (int64_t)usage.ru_maxrss * 1024;
 }
 
-/* What ends the text, and the end record; after a crash of the sinks only the exit status counts.
- */
+/* If the sinks have failed, only the exit status counts. */
 int bb_run_conclude(struct bb_run *run, int caught)
 {
 	struct bb_end_record *end = &run->end;

@@ -1,5 +1,5 @@
 /*
- * What a user is told when a deadline has passed.
+ * crew_report.c - the report when a deadline has passed.
  */
 #include "harness/run/crew_watch.h"
 
@@ -80,7 +80,7 @@ static void describe(const struct bb_rank_progress *ranks, int nranks, struct bb
 		if (ranks[r].known && ranks[r].entered > most)
 			most = ranks[r].entered;
 	if (most == 0) {
-		bb_strbuf_add(out, "no rank had come to a collective yet");
+		bb_strbuf_add(out, "no rank had entered a collective yet");
 		return;
 	}
 	bb_strbuf_add(out, "ranks that had arrived at the last collective: ");

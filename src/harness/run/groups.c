@@ -17,7 +17,7 @@ struct row {
 	const char *algorithm, *dtype, *op;
 	int64_t size_bytes;
 	bool in_place;
-	int worst; /* index of the group furthest behind those of its size; -1: none has a like */
+	int worst; /* index of the group furthest behind those of its size; -1: all sizes differ */
 	double *busbw;
 };
 
@@ -220,7 +220,7 @@ static void add_row(const struct bb_groups *groups, const struct row *row, struc
 		bb_table_cell(t, "");
 }
 
-/* How a group stands against those of its size, mean over all results; NAN: there is no other. */
+/* Busbw of a group relative to those of its size, mean over all results; NAN: there is no other. */
 static double standing(const struct bb_groups *groups, int group)
 {
 	double sum = 0;
@@ -269,8 +269,7 @@ void bb_groups_text(const struct bb_groups *groups, struct bb_strbuf *out)
 		}
 	}
 	if (worst < 0) {
-		bb_strbuf_add(out,
-			      "# no two groups are of one size: which is behind cannot be said\n");
+		bb_strbuf_add(out, "# no two groups have the same size, so none can be compared\n");
 		return;
 	}
 	for (size_t i = 0; i < groups->nrows; i++)

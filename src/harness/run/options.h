@@ -68,10 +68,10 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	       .min = 1, .max = BB_MOST_BYTES, .section = "Sizes")                                 \
 	OPTION(SIZE, max_bytes, "maxbytes", 'e', "32M", "largest size", .min = 1,                  \
 	       .max = BB_MOST_BYTES)                                                               \
-	OPTION(SIZE, step_bytes, "stepbytes", 'i', NULL, "added from size to size", .min = 1,      \
+	OPTION(SIZE, step_bytes, "stepbytes", 'i', NULL, "step added from size to size", .min = 1, \
 	       .max = BB_MOST_BYTES)                                                               \
 	OPTION(INT, step_factor, "stepfactor", 'f', "2",                                           \
-	       "sizes are multiplied by it; above 1 it goes before -i", .min = 1, .max = 1 << 30)
+	       "factor from size to size; above 1 it overrides -i", .min = 1, .max = 1 << 30)
 
 /* Of all programs. */
 #define BB_RUN_OPTIONS(OPTION, COMMON)                                                             \
@@ -82,65 +82,64 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	       "a process",                                                                        \
 	       .min = 1, .max = BB_CLUSTER_MOST_RANKS)                                             \
 	OPTION(STRING, backend_text, "backend", 0, "auto",                                         \
-	       "how bytes move, see --list; auto: nccl where GPUs are, mpi under an MPI "          \
-	       "launcher, else host",                                                              \
+	       "how bytes move, see --list; auto: nccl with GPUs, mpi under an MPI launcher, "     \
+	       "else host",                                                                        \
 	       .argument = "NAME")                                                                 \
 	OPTION(INT, parallel_init, "parallel_init", 'p', "0",                                      \
-	       "1: ranks start up side by side; what the host backend always does", .min = 0,      \
+	       "1: ranks start up concurrently, as the host backend always does", .min = 0,        \
 	       .max = 1, .argument = "0|1")                                                        \
 	OPTION(DURATION, timeout_ns, "timeout", 'T', "120",                                        \
-	       "longest start-up and longest case, in seconds unless a unit follows; 0: no end",   \
+	       "limit for start-up and for each case, in seconds unless a unit follows; 0: none",  \
 	       .min = 0, .max = BB_YEAR_NS)                                                        \
 	OPTION(INT, iters, "iters", 'n', "20",                                                     \
-	       "timed iterations; on sim, where all are alike without --noise, then 1", .min = 1,  \
+	       "timed iterations; on sim without --noise, where all are equal, 1", .min = 1,       \
 	       .max = MAX_SAMPLES, .section = "How it is measured")                                \
 	OPTION(INT, warmup_iters, "warmup_iters", 'w', "1",                                        \
-	       "untimed iterations before each row; on sim without --noise 0", .min = 0,           \
+	       "warm-up iterations before each row; on sim without --noise 0", .min = 0,           \
 	       .max = BB_MOST_COUNT)                                                               \
-	OPTION(INT, check, "check", 'c', "1", "rounds of verification; 0: none, #wrong says N/A",  \
+	OPTION(INT, check, "check", 'c', "1", "rounds of verification; 0: none, #wrong is N/A",    \
 	       .min = 0, .max = BB_MOST_COUNT)                                                     \
-	OPTION(INT, seed, "seed", 0, "1", "of the input data, and of --noise", .min = 0,           \
+	OPTION(INT, seed, "seed", 0, "1", "seed of the input data and of --noise", .min = 0,       \
 	       .max = INT64_MAX)                                                                   \
 	OPTION(PERCENT, precision, "precision", 0, NULL,                                           \
-	       "repeat until the 95% confidence interval of the median is that tight",             \
-	       .argument = "P%")                                                                   \
+	       "target for half the 95% confidence interval of the median", .argument = "P%")      \
 	OPTION(DURATION, max_time_ns, "max-time", 0, "60",                                         \
-	       "longest time that --precision spends on one row", .min = 1000000,                  \
-	       .max = BB_YEAR_NS)                                                                  \
-	OPTION(FLAG, verbose, "verbose", 'v', NULL,                                                \
-	       "every rank in the text, however many there are", .section = "Results")             \
-	OPTION(INT, memory_report, "memory", 'M', "0", "1: end with the memory used", .min = 0,    \
-	       .max = 1, .argument = "0|1")                                                        \
+	       "time limit of --precision for each row", .min = 1000000, .max = BB_YEAR_NS)        \
+	OPTION(FLAG, verbose, "verbose", 'v', NULL, "every rank in the text, however many",        \
+	       .section = "Results")                                                               \
+	OPTION(INT, memory_report, "memory", 'M', "0", "1: a last line with the memory used",      \
+	       .min = 0, .max = 1, .argument = "0|1")                                              \
 	OPTION(STRING, csv_file, "csv", 0, NULL,                                                   \
 	       "one CSV row per result; - is stdout instead of the text", .argument = "FILE")      \
-	OPTION(STRING, json_file, "json", 0, NULL, "every record as a line of JSON; - is stdout",  \
+	OPTION(STRING, json_file, "json", 0, NULL,                                                 \
+	       "every record as a line of JSON; - is stdout instead of the text",                  \
 	       .argument = "FILE")                                                                 \
 	OPTION(STRING, output_folder, "output-folder", 0, NULL,                                    \
-	       "where paths of output files begin, and which they may not leave",                  \
-	       .argument = "DIR", .once = "one folder has all output files")                       \
+	       "folder that output files are in and cannot leave", .argument = "DIR",              \
+	       .once = "one folder has all output files")                                          \
 	OPTION(STRING, fault_text, "fault", 0, NULL,                                               \
-	       "plant one fault, as in slow:2:5ms; the end of --help says which kinds there are",  \
+	       "one planted fault, as slow:2:5ms; the end of --help lists the kinds",              \
 	       .argument = "SPEC", .once = "only one fault at a time",                             \
 	       .section = "Faults and links")                                                      \
 	OPTION(LINK, link, "link", 0, NULL,                                                        \
-	       "pace each pair of ranks, as in 10GB/s,2us, or with port all that one sends; sim "  \
-	       "computes with it",                                                                 \
+	       "rate and latency of each pair of ranks, as 10GB/s,2us; with port, of all that a "  \
+	       "rank sends",                                                                       \
 	       .argument = "RATE[,LATENCY][,port]", .port = true)                                  \
 	OPTION(STRING, cluster_text, "cluster", 0, NULL,                                           \
-	       "of sim, instead of --link: nodes of a known system (--list), or what a FILE says", \
+	       "sim, instead of --link: nodes of a known system (--list) or of a FILE",            \
 	       .argument = "NAME[:NODES]")                                                         \
 	OPTION(STRING, calibrate_text, "calibrate", 0, NULL,                                       \
-	       "of sim, instead of --link: fit times to FILE, what --json wrote of real runs",     \
+	       "sim, instead of --link: times fitted to FILE, the --json of real runs",            \
 	       .argument = "FILE")                                                                 \
 	OPTION(PERCENT, noise, "noise", 0, NULL,                                                   \
-	       "of sim: by how much each message and each computation varies; --seed draws",       \
+	       "sim: random variation of each message and computation, drawn by --seed",           \
 	       .argument = "P%")                                                                   \
-	OPTION(FLAG, list, "list", 0, NULL, "what this build can do, per backend",                 \
+	OPTION(FLAG, list, "list", 0, NULL, "features of this build, per backend",                 \
 	       .section = "Information")                                                           \
 	OPTION(FLAG, version, "version", 0, NULL, "the version")                                   \
 	OPTION(FLAG, help, "help", 'h', NULL, "this text")                                         \
 	OPTION(FLAG, help_markdown, "help-markdown", 0, NULL,                                      \
-	       "the same as Markdown, as in docs/options.md")
+	       "this text as Markdown, as in docs/options.md")
 
 struct bb_options {
 	BB_OPTION_MEMBERS(BB_SIZE_OPTIONS)
