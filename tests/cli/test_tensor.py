@@ -86,8 +86,8 @@ def the_check_can_fail():
 @test
 def what_cannot_be_checked():
     run("tensor_parallel -g 2 --backend sim --link 1G,1us --equality").exits(5).says("moves no data")
-    run(f"tensor_parallel -g 2 --backend sim --link 1G,1us {SHORT}").exits(0).prints("# Not held against unsplit modules")
-    run(f"tensor_parallel -g 2 {SHORT} -c 0").exits(0).prints("# Not held against unsplit modules: -c 0")
+    run(f"tensor_parallel -g 2 --backend sim --link 1G,1us {SHORT}").exits(0).prints("# Not compared with unsplit modules")
+    run(f"tensor_parallel -g 2 {SHORT} -c 0").exits(0).prints("# Not compared with unsplit modules: -c 0")
     run("tensor_parallel --equality -c 0").exits(2).says("--equality", "-c 0")
 
 

@@ -379,7 +379,7 @@ static void test_swapped(void **state)
 	assert_wrong(&o, "twice");
 	o = make_order("naive", &pipe);
 	swap(&o, 1, 0, 2); /* F1 before F0, while stage 0 does no F1 before BW0 */
-	assert_wrong(&o, "in a circle");
+	assert_wrong(&o, "in a cycle");
 }
 
 /* Neighbours of one microbatch build on each other: whichever are swapped, that is found. */

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-static void list(struct bb_strbuf *out)
+static void dp_list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "strategies (--way):\n");
 	for (int i = 0; bb_strategies[i]; i++) {
@@ -20,7 +20,7 @@ static void list(struct bb_strbuf *out)
 	bb_model_list(out);
 }
 
-static bb_status show(struct bb_run *run, struct bb_strbuf *out)
+static bb_status dp_show(struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_dp *dp = run->own;
 	const struct bb_sampler sampler = {
@@ -33,7 +33,7 @@ static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 	return bb_sampler_tell(&sampler, (uint64_t)dp->asked.epochs, out, &run->error);
 }
 
-static bb_status plan(struct bb_run *run)
+static bb_status dp_plan(struct bb_run *run)
 {
 	const struct bb_dp *dp = run->own;
 	char subject[128];
@@ -59,7 +59,7 @@ static void close_dp(struct bb_run *run)
 	bb_model_free(&dp->model);
 }
 
-static bool shows(const void *own)
+static bool dp_shows(const void *own)
 {
 	const struct bb_dp *dp = own;
 
@@ -74,13 +74,13 @@ const struct bb_benchmark bb_dp_benchmark = {
 	.refuses = {{BB_ALL_SIZES, "the model's gradients are sent; leave it out, --model selects "
 				   "them"}},
 	.queues = true,
-	.shows = shows,
+	.shows = dp_shows,
 	.check = bb_dp_check,
-	.list = list,
-	.show = show,
+	.list = dp_list,
+	.show = dp_show,
 	.open_text = bb_dp_text_open,
 	.rows = &bb_record_way,
-	.plan = plan,
+	.plan = dp_plan,
 	.experiment = &bb_dp_experiment,
 	.close = close_dp,
 };

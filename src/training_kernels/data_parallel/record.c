@@ -26,7 +26,7 @@ BB_RECORD_KIND(bb_record_way, BB_DP_FIELDS, "way",
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
-static void about(const void *record, struct bb_strbuf *out)
+static void dp_about(const void *record, struct bb_strbuf *out)
 {
 	const struct bb_dp_record *r = record;
 	char batch[BB_UNIT_TEXT];
@@ -50,7 +50,7 @@ static void about(const void *record, struct bb_strbuf *out)
 		      "of a root or server, and of a worker. wire: bytes of the busiest rank\n");
 }
 
-static const struct bb_table table = {&bb_record_way, about};
+static const struct bb_table table = {&bb_record_way, dp_about};
 
 bb_status bb_dp_text_open(struct bb_sink **sink, FILE *file, const char *path)
 {

@@ -22,7 +22,7 @@ static bool sends_as_schedule(const struct bb_dp_cell *c)
 	return bb_algorithm_find(&bb_all_reduce, own) != NULL;
 }
 
-static void describe(struct bb_dp_record *r, const struct bb_dp_cell *c)
+static void dp_describe(struct bb_dp_record *r, const struct bb_dp_cell *c)
 {
 	const struct bb_dp *dp = c->sweep->dp;
 	const struct bb_strategy_setting *s = &c->setting;
@@ -55,7 +55,7 @@ static void describe(struct bb_dp_record *r, const struct bb_dp_cell *c)
 	r->end_unix_s = bb_clock_unix();
 }
 
-static void predict(struct bb_dp_record *r, const struct bb_dp_cell *c)
+static void dp_predict(struct bb_dp_record *r, const struct bb_dp_cell *c)
 {
 	const struct bb_dp_sweep *s = c->sweep;
 	const bool ring = strcmp(bb_algorithm_own(s->dp->asked.algo_text), "ring") == 0;
@@ -71,8 +71,8 @@ static void predict(struct bb_dp_record *r, const struct bb_dp_cell *c)
 		r->error_percent = 0;
 }
 
-static void measure(struct bb_dp_record *r, const struct bb_dp_cell *c,
-		    const struct bb_stats *stats)
+static void dp_measure(struct bb_dp_record *r, const struct bb_dp_cell *c,
+		       const struct bb_stats *stats)
 {
 	const struct bb_dp_sweep *s = c->sweep;
 	const double us = 1e6 / (double)bb_strategy_steps(c->strategy, &c->setting);
@@ -90,7 +90,7 @@ static void measure(struct bb_dp_record *r, const struct bb_dp_cell *c,
 	r->efficiency = r->speedup / (double)r->nranks;
 	if (s->links.port && r->wire_bytes != BB_ABSENT)
 		r->port_busy = (double)r->wire_bytes / s->links.rate / (1e-6 * r->step_us);
-	predict(r, c);
+	dp_predict(r, c);
 }
 
 static void describe_staleness(struct bb_dp_record *r, const struct bb_dp_cell *c)
@@ -109,14 +109,15 @@ static void describe_staleness(struct bb_dp_record *r, const struct bb_dp_cell *
 	r->staleness = (struct bb_numbers){c->staleness, (size_t)r->staleness_most + 1};
 }
 
-static void fill(struct bb_dp_record *r, const struct bb_dp_cell *c, const struct bb_trial *trial)
+static void dp_fill(struct bb_dp_record *r, const struct bb_dp_cell *c,
+		    const struct bb_trial *trial)
 {
 	const struct bb_dp_options *a = &c->sweep->dp->asked;
 
 	bb_record_init(&bb_record_way, r);
-	describe(r, c);
+	dp_describe(r, c);
 	if (!a->train_given) {
-		measure(r, c, &trial->stats);
+		dp_measure(r, c, &trial->stats);
 		describe_staleness(r, c);
 		return;
 	}
@@ -165,7 +166,7 @@ static void add_notes(const struct bb_dp_sweep *s, size_t i, struct bb_strbuf *o
 
 	if (s->engine.trials[i].refusal)
 		return;
-	fill(&r, &s->cells[i], &s->engine.trials[i]);
+	dp_fill(&r, &s->cells[i], &s->engine.trials[i]);
 	if (r.staleness.n > 0)
 		add_staleness(&r, out);
 	if (s->cells[i].strategy->servers && !r.colocated &&
@@ -217,7 +218,7 @@ static bb_status deliver_row(struct bb_dp_sweep *s, size_t i)
 {
 	struct bb_dp_record r;
 
-	fill(&r, &s->cells[i], &s->engine.trials[i]);
+	dp_fill(&r, &s->cells[i], &s->engine.trials[i]);
 	return bb_engine_deliver(&s->engine, &bb_record_way, &r, r.wrong);
 }
 

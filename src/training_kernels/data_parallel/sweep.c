@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bb_status no_memory(struct bb_dp_sweep *s)
+static bb_status dp_no_memory(struct bb_dp_sweep *s)
 {
 	return bb_no_memory(&s->engine.run->error, "the strategies");
 }
@@ -86,7 +86,7 @@ static bb_status add_timed(struct bb_dp_cell *c, struct bb_trial *trial)
 		return BB_OK;
 	trial->watch = (struct bb_timeline_watch){observe, c};
 	c->fetched = calloc((size_t)c->setting.nranks, sizeof(*c->fetched));
-	return c->fetched ? BB_OK : no_memory(s);
+	return c->fetched ? BB_OK : dp_no_memory(s);
 }
 
 static bb_status add_cell(struct bb_dp_sweep *s, const struct bb_strategy *strategy,
@@ -178,7 +178,7 @@ static bb_status make_cells(struct bb_dp_sweep *s)
 	s->ncells = a->nstrategies * (a->servers.n + 1) * sizes;
 	s->cells = calloc(s->ncells, sizeof(*s->cells));
 	if (!s->cells)
-		return no_memory(s);
+		return dp_no_memory(s);
 	for (size_t i = 0; i < a->nstrategies && status == BB_OK; i++)
 		status = add_way(s, a->strategies[i]);
 	return status;

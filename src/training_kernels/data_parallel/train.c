@@ -48,7 +48,7 @@ static void compute_batch(struct bb_trainee *p, size_t batch)
 }
 
 /* Adds the gradient of WORKER, or the server's own, to the sum. */
-static void add(struct bb_trainee *p, size_t worker)
+static void trainee_add(struct bb_trainee *p, size_t worker)
 {
 	const struct bb_strategy_setting *s = &p->cell->setting;
 	const size_t n = (size_t)bb_strategy_workers(p->cell->strategy, s);
@@ -87,7 +87,7 @@ static void update_part(struct bb_trainee *p, size_t part)
 }
 
 /* ITEM: the part; it is the rank if each rank updates its own. */
-static void update(struct bb_trainee *p, size_t item)
+static void trainee_update(struct bb_trainee *p, size_t item)
 {
 	const struct bb_strategy_setting *s = &p->cell->setting;
 	const char *name = p->cell->strategy->name;
@@ -108,7 +108,7 @@ static void update(struct bb_trainee *p, size_t item)
 	bb_train_update(p->values, first, count, p->gradient + first, samples);
 }
 
-static void average(struct bb_trainee *p)
+static void trainee_average(struct bb_trainee *p)
 {
 	const struct bb_strategy_setting *s = &p->cell->setting;
 
@@ -126,13 +126,13 @@ static void train_compute(void *own, int rank, const struct bb_operation *operat
 		compute_batch(p, operation->item);
 		break;
 	case BB_STRATEGY_ADD:
-		add(p, operation->item);
+		trainee_add(p, operation->item);
 		break;
 	case BB_STRATEGY_UPDATE:
-		update(p, operation->item);
+		trainee_update(p, operation->item);
 		break;
 	default:
-		average(p);
+		trainee_average(p);
 	}
 }
 

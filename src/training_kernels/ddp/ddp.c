@@ -26,7 +26,7 @@ bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backwar
 /* ---- the descriptor ---------------------------------------------------------------------------
  */
 
-static bb_status plan(struct bb_run *run)
+static bb_status ddp_plan(struct bb_run *run)
 {
 	const struct bb_ddp *ddp = run->own;
 	char subject[128];
@@ -39,7 +39,7 @@ static bb_status plan(struct bb_run *run)
 				"fewer ranks, a smaller datatype, --predict or --backend sim");
 }
 
-static void list(struct bb_strbuf *out)
+static void ddp_list(struct bb_strbuf *out)
 {
 	bb_model_list(out);
 	bb_plan_list(out);
@@ -52,7 +52,7 @@ static void close_ddp(struct bb_run *run)
 	bb_model_free(&ddp->model);
 }
 
-static bool shows(const void *own)
+static bool ddp_shows(const void *own)
 {
 	const struct bb_ddp *ddp = own;
 
@@ -67,13 +67,13 @@ const struct bb_benchmark bb_ddp_benchmark = {
 	.refuses = {{BB_ALL_SIZES, "the model's gradients are reduced; leave it out, --buckets "
 				   "sets the sizes of buckets"}},
 	.queues = true,
-	.shows = shows,
+	.shows = ddp_shows,
 	.check = bb_ddp_check,
-	.list = list,
+	.list = ddp_list,
 	.show = bb_ddp_predict,
 	.open_text = bb_ddp_text_open,
 	.rows = &bb_record_ddp,
-	.plan = plan,
+	.plan = ddp_plan,
 	.experiment = &bb_ddp_experiment,
 	.close = close_ddp,
 };

@@ -48,7 +48,7 @@ static bb_status add_row(struct bb_prediction *p, enum bb_prediction_kind kind, 
 			       p->error);
 }
 
-static bb_status prepare(struct bb_prediction *p)
+static bb_status prediction_prepare(struct bb_prediction *p)
 {
 	const struct bb_ddp_options *a = &p->ddp->asked;
 	const struct bb_model *m = &p->ddp->model;
@@ -152,8 +152,8 @@ static bb_status predict_rows(struct bb_prediction *p, const char *algorithm,
 	return p->reduce.status;
 }
 
-static bb_status skip(struct bb_prediction *p, const char *algorithm, const char *reason,
-		      struct bb_error *first)
+static bb_status prediction_skip(struct bb_prediction *p, const char *algorithm, const char *reason,
+				 struct bb_error *first)
 {
 	(void)bb_fail(first, BB_EUNSUPPORTED, "%s", reason);
 	bb_strbuf_addf(p->out, "#\n# skipped: %s: %s\n", algorithm, reason);
@@ -184,7 +184,7 @@ static bb_status predict_steps(struct bb_prediction *p)
 		if (n == 1 && status == BB_OK)
 			bb_prediction_tell_buckets(p, true);
 		if (status != BB_OK)
-			BB_TRY(written, skip(p, names[i], cause.text, &first), out);
+			BB_TRY(written, prediction_skip(p, names[i], cause.text, &first), out);
 		else
 			BB_TRY(written, deliver_algorithm(p, names[i]), out);
 		told += status == BB_OK;
@@ -195,12 +195,12 @@ out:
 	return written;
 }
 
-static bb_status predict(struct bb_prediction *p)
+static bb_status prediction_make(struct bb_prediction *p)
 {
 	const size_t n = p->ddp->asked.nalgorithms;
 	bb_status status;
 
-	BB_TRY(status, prepare(p), out);
+	BB_TRY(status, prediction_prepare(p), out);
 	BB_TRY(status, bb_estimate_open(p->run, &bb_record_ddp, p->nranks, p->ddp->asked.algo_text),
 	       out);
 	bb_prediction_tell_model(p);
@@ -230,7 +230,7 @@ bb_status bb_ddp_predict(struct bb_run *run, struct bb_strbuf *out)
 	*p = (struct bb_prediction){
 		.ddp = ddp, .options = o, .run = run, .out = out, .error = &run->error};
 	p->nranks = bb_estimate_ranks(o, &run->environment);
-	status = predict(p);
+	status = prediction_make(p);
 	for (size_t i = 0; i < p->nrows; i++)
 		bb_buckets_free(&p->rows[i].buckets);
 	bb_reduce_time_close(&p->reduce);

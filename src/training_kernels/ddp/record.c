@@ -75,7 +75,7 @@ const char *bb_ddp_cap_text(char text[BB_UNIT_TEXT], uint64_t cap)
 	return text;
 }
 
-static void about(const void *record, struct bb_strbuf *out)
+static void ddp_about(const void *record, struct bb_strbuf *out)
 {
 	const struct bb_ddp_record *r = record;
 	char forward[BB_UNIT_TEXT], backward[BB_UNIT_TEXT];
@@ -92,7 +92,7 @@ static void about(const void *record, struct bb_strbuf *out)
 		      "are medians.\n");
 }
 
-static const struct bb_table table = {&bb_record_ddp, about};
+static const struct bb_table table = {&bb_record_ddp, ddp_about};
 
 bb_status bb_ddp_text_open(struct bb_sink **sink, FILE *file, const char *path)
 {

@@ -27,8 +27,8 @@ struct rows {
 
 /* The first trial of PART by an algorithm with buckets of size number CAP. The broadcast is for one
    size alone. */
-static const struct bb_ddp_trial *find(const struct bb_ddp_sweep *s, enum bb_ddp_part part,
-				       size_t cap, size_t algorithm)
+static const struct bb_ddp_trial *trial_find(const struct bb_ddp_sweep *s, enum bb_ddp_part part,
+					     size_t cap, size_t algorithm)
 {
 	for (size_t i = 0; i < s->engine.ntrials; i++) {
 		const struct bb_ddp_trial *t = &s->list[i];
@@ -61,7 +61,7 @@ static void settle_reductions(struct bb_ddp_stamps *stamps)
 }
 
 /* Watched rounds become medians. */
-static void settle(struct bb_ddp_sweep *s)
+static void stamps_settle(struct bb_ddp_sweep *s)
 {
 	for (size_t i = 0; i < s->engine.ntrials; i++) {
 		struct bb_ddp_stamps *stamps = &s->list[i].stamps;
@@ -75,7 +75,7 @@ static void settle(struct bb_ddp_sweep *s)
 /* ---- one row --------------------------------------------------------------------------------- */
 
 /* The fields that follow from the request. */
-static void describe(const struct rows *rows, struct row *row)
+static void row_describe(const struct rows *rows, struct row *row)
 {
 	const struct bb_ddp_sweep *s = rows->sweep;
 	const struct bb_ddp_cap *cap = &s->caps[row->trial->cap];
@@ -96,9 +96,9 @@ static double reduce_seconds(void *own, size_t bucket, uint64_t bytes)
 }
 
 /* The step model, from the parts as measured alone. */
-static struct bb_train_step predict(const struct rows *rows, const struct row *row,
-				    const struct bb_ddp_trial *alone,
-				    const struct bb_ddp_trial *reductions)
+static struct bb_train_step row_predict(const struct rows *rows, const struct row *row,
+					const struct bb_ddp_trial *alone,
+					const struct bb_ddp_trial *reductions)
 {
 	const struct bb_ddp_sweep *s = rows->sweep;
 	const double all_s = measured(s, alone)->stats.p50,
@@ -117,16 +117,16 @@ static struct bb_train_step predict(const struct rows *rows, const struct row *r
 	return bb_step_model(&request, NULL);
 }
 
-static void measure(const struct rows *rows, struct row *row)
+static void row_measure(const struct rows *rows, struct row *row)
 {
 	const struct bb_ddp_sweep *s = rows->sweep;
 	const struct bb_ddp_trial *step = row->trial;
-	const struct bb_ddp_trial *alone = find(s, BB_DDP_ALONE, 0, 0);
+	const struct bb_ddp_trial *alone = trial_find(s, BB_DDP_ALONE, 0, 0);
 	const struct bb_ddp_trial *reductions =
-		find(s, BB_DDP_REDUCTIONS, step->cap, step->algorithm);
+		trial_find(s, BB_DDP_REDUCTIONS, step->cap, step->algorithm);
 	const double alone_s = measured(s, alone)->stats.p50, step_s = row->stats->p50;
 	const double reduce_s = measured(s, reductions)->stats.p50;
-	const struct bb_train_step predicted = predict(rows, row, alone, reductions);
+	const struct bb_train_step predicted = row_predict(rows, row, alone, reductions);
 	struct bb_ddp_record *r = &row->record;
 
 	r->step_us = 1e6 * step_s;
@@ -155,16 +155,17 @@ static void measure(const struct rows *rows, struct row *row)
 	for (size_t k = 0; k < step->stamps.nbuckets; k++)
 		row->us[k] = 1e6 * reductions->stamps.reduce_s[k];
 	r->bucket_us = (struct bb_numbers){row->us, step->stamps.nbuckets};
-	if (!measured(s, find(s, BB_DDP_START, 0, step->algorithm))->refusal)
+	if (!measured(s, trial_find(s, BB_DDP_START, 0, step->algorithm))->refusal)
 		r->broadcast_us =
-			1e6 * measured(s, find(s, BB_DDP_START, 0, step->algorithm))->stats.p50;
+			1e6 *
+			measured(s, trial_find(s, BB_DDP_START, 0, step->algorithm))->stats.p50;
 	r->end_unix_s = bb_clock_unix();
 }
 
 /* ---- comparison of rows ------------------------------------------------------------------
  */
 
-static double times(const struct rows *rows, const struct row *row, uint64_t cap)
+static double row_times(const struct rows *rows, const struct row *row, uint64_t cap)
 {
 	for (size_t i = 0; i < rows->n; i++) {
 		const struct row *o = &rows->list[i];
@@ -177,7 +178,7 @@ static double times(const struct rows *rows, const struct row *row, uint64_t cap
 	return NAN;
 }
 
-static struct row *best(const struct rows *rows, bool overlap)
+static struct row *rows_best(const struct rows *rows, bool overlap)
 {
 	struct row *found = NULL;
 
@@ -191,15 +192,15 @@ static struct row *best(const struct rows *rows, bool overlap)
 	return found;
 }
 
-static void compare(struct rows *rows)
+static void rows_compare(struct rows *rows)
 {
 	for (size_t i = 0; i < rows->n; i++) {
 		struct row *row = &rows->list[i];
-		const struct row *than = best(rows, row->trial->overlap);
+		const struct row *than = rows_best(rows, row->trial->overlap);
 
-		row->record.times_one = times(rows, row, BB_BUCKET_UNLIMITED);
-		row->record.times_tensor = times(rows, row, 1);
-		row->record.times_25M = times(rows, row, BB_DDP_DEFAULT_CAP);
+		row->record.times_one = row_times(rows, row, BB_BUCKET_UNLIMITED);
+		row->record.times_tensor = row_times(rows, row, 1);
+		row->record.times_25M = row_times(rows, row, BB_DDP_DEFAULT_CAP);
 		row->record.best = row == than;
 		row->record.as_good = row->record.low_us <= than->record.high_us;
 	}
@@ -251,7 +252,7 @@ static void add_ties(const struct rows *rows, const struct row *than, struct bb_
 static bb_status recommend(const struct rows *rows)
 {
 	const struct bb_ddp_sweep *s = rows->sweep;
-	const struct row *than = best(rows, s->ddp->asked.overlap != BB_OVERLAP_OFF);
+	const struct row *than = rows_best(rows, s->ddp->asked.overlap != BB_OVERLAP_OFF);
 	struct bb_strbuf out = {0};
 	bb_status status;
 
@@ -261,7 +262,7 @@ static bb_status recommend(const struct rows *rows)
 	add_ties(rows, than, &out);
 	bb_strbuf_add(&out, "\n");
 	for (size_t a = 0; a < s->ddp->asked.nalgorithms; a++) {
-		const struct bb_ddp_trial *start = find(s, BB_DDP_START, 0, a);
+		const struct bb_ddp_trial *start = trial_find(s, BB_DDP_START, 0, a);
 
 		if (measured(s, start)->refusal)
 			continue;
@@ -291,8 +292,8 @@ static bb_status add_row(struct rows *rows, const struct bb_ddp_trial *trial)
 	row->us = calloc(trial->stamps.nbuckets, sizeof(double));
 	if (!row->numbers || !row->us)
 		return BB_EINTERNAL;
-	describe(rows, row);
-	measure(rows, row);
+	row_describe(rows, row);
+	row_measure(rows, row);
 	return BB_OK;
 }
 
@@ -305,7 +306,7 @@ static bb_status tell_refusals(struct bb_ddp_sweep *s, size_t nrows)
 	bb_status status = BB_OK;
 
 	for (size_t a = 0; a < s->ddp->asked.nalgorithms && status == BB_OK; a++) {
-		const struct bb_ddp_trial *t = find(s, BB_DDP_STEP, 0, a);
+		const struct bb_ddp_trial *t = trial_find(s, BB_DDP_STEP, 0, a);
 
 		if (!measured(s, t)->refusal)
 			continue;
@@ -336,7 +337,7 @@ static bb_status make_rows(struct rows *rows)
 			status = add_row(rows, &s->list[i]);
 	if (status != BB_OK)
 		return bb_no_memory(&s->engine.run->error, "the rows");
-	compare(rows);
+	rows_compare(rows);
 	return BB_OK;
 }
 
@@ -345,7 +346,7 @@ bb_status bb_ddp_deliver(struct bb_ddp_sweep *sweep)
 	struct rows rows = {.sweep = sweep};
 	bb_status status;
 
-	settle(sweep);
+	stamps_settle(sweep);
 	bb_ticker_hide(&sweep->engine.run->ticker);
 	status = make_rows(&rows);
 	if (status == BB_OK)

@@ -49,7 +49,7 @@ static struct layout lay_out(const struct bb_ddp_step *step)
 	return l;
 }
 
-static size_t length(const struct bb_program *program, int rank)
+static size_t ddp_step_length(const struct bb_program *program, int rank)
 {
 	const struct layout l = lay_out(program->own);
 
@@ -134,8 +134,8 @@ static void last_pass(const struct bb_ddp_step *step, const struct layout *l, si
 	}
 }
 
-static void operation(const struct bb_program *program, int rank, size_t index,
-		      struct bb_operation *o)
+static void ddp_step_operation(const struct bb_program *program, int rank, size_t index,
+			       struct bb_operation *o)
 {
 	const struct bb_ddp_step *step = program->own;
 	const struct layout l = lay_out(step);
@@ -157,8 +157,8 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 	}
 }
 
-static void describe(const struct bb_program *program, const struct bb_operation *o,
-		     char text[BB_PROGRAM_TEXT])
+static void ddp_step_describe(const struct bb_program *program, const struct bb_operation *o,
+			      char text[BB_PROGRAM_TEXT])
 {
 	static const char *const names[] = {
 		[BB_DDP_FORWARD] = "forward pass of microbatch",
@@ -191,10 +191,10 @@ void bb_ddp_program(struct bb_program *program, const struct bb_ddp_step *step, 
 		.events = step->part == BB_DDP_STEP ? (int)step->buckets->n + 1 : 0,
 		.groups = step->part == BB_DDP_ALONE ? 0 : 1,
 		.algorithm = algorithm,
-		.length = length,
-		.operation = operation,
+		.length = ddp_step_length,
+		.operation = ddp_step_operation,
 		.group_size = bb_program_all_ranks,
 		.member = bb_program_rank_itself,
-		.describe = describe,
+		.describe = ddp_step_describe,
 	};
 }

@@ -7,13 +7,13 @@
 
 /* ---- sizes of buckets ---------------------------------------------------------------------- */
 
-static bb_status no_memory(struct bb_ddp_sweep *s)
+static bb_status ddp_no_memory(struct bb_ddp_sweep *s)
 {
 	return bb_no_memory(&s->engine.run->error, "the buckets");
 }
 
 /* The time at which each bucket is complete, and its offset. */
-static bb_status lay_out(struct bb_ddp_sweep *s, struct bb_ddp_cap *cap)
+static bb_status cap_lay_out(struct bb_ddp_sweep *s, struct bb_ddp_cap *cap)
 {
 	const struct bb_model *model = &s->ddp->model;
 	double *ready = calloc(model->ntensors, sizeof(*ready));
@@ -23,7 +23,7 @@ static bb_status lay_out(struct bb_ddp_sweep *s, struct bb_ddp_cap *cap)
 	cap->offsets = calloc(cap->buckets.n, sizeof(*cap->offsets));
 	if (!ready || !cap->ready_s || !cap->offsets) {
 		free(ready);
-		return no_memory(s);
+		return ddp_no_memory(s);
 	}
 	bb_model_ready(model, s->backward_s, ready);
 	for (size_t k = 0; k < cap->buckets.n; k++) {
@@ -61,7 +61,7 @@ static bb_status add_cap(struct bb_ddp_sweep *s, uint64_t bytes)
 	cap->first = a->first_cap && !extreme ? a->first_cap : bytes;
 	status = bb_buckets_make(&cap->buckets, &s->ddp->model, bb_dtype_size(a->dtype), cap->first,
 				 bytes, &s->engine.run->error);
-	return status == BB_OK ? lay_out(s, cap) : status;
+	return status == BB_OK ? cap_lay_out(s, cap) : status;
 }
 
 static bb_status make_caps(struct bb_ddp_sweep *s)
@@ -72,7 +72,7 @@ static bb_status make_caps(struct bb_ddp_sweep *s)
 
 	s->caps = calloc(a->caps.n + 3, sizeof(*s->caps));
 	if (!s->caps)
-		return no_memory(s);
+		return ddp_no_memory(s);
 	for (size_t i = 0; i < a->caps.n && status == BB_OK; i++)
 		status = add_cap(s, a->caps.list[i]);
 	for (size_t i = 0; i < 3 && status == BB_OK; i++)
@@ -212,7 +212,7 @@ static double flops_of(const struct bb_ddp_sweep *s)
 	return seconds > 0 ? (double)s->ddp->asked.batch * (m->forward + m->backward) / seconds : 0;
 }
 
-static bb_status add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial)
+static bb_status ddp_add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial)
 {
 	const struct bb_ddp_options *a = &s->ddp->asked;
 	struct bb_ddp_trial *t = &s->list[s->engine.ntrials];
@@ -245,22 +245,23 @@ static bb_status add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial)
 	timed.expects = t->part == BB_DDP_STEP ? &expectation : NULL;
 	name_trial(t, timed.what);
 	status = bb_engine_add(&s->engine, &timed, NULL);
-	return status != BB_OK || (t->stamps.reduce_s && t->stamps.ends) ? status : no_memory(s);
+	return status != BB_OK || (t->stamps.reduce_s && t->stamps.ends) ? status
+									 : ddp_no_memory(s);
 }
 
 static bb_status add_steps(struct bb_ddp_sweep *s, size_t cap, size_t algorithm)
 {
 	const int overlap = s->ddp->asked.overlap;
-	bb_status status = add_trial(s, (struct bb_ddp_trial){.cap = cap,
-							      .algorithm = algorithm,
-							      .part = BB_DDP_REDUCTIONS});
+	bb_status status = ddp_add_trial(s, (struct bb_ddp_trial){.cap = cap,
+								  .algorithm = algorithm,
+								  .part = BB_DDP_REDUCTIONS});
 
 	for (int on = 1; on >= 0 && status == BB_OK; on--)
 		if (overlap == BB_OVERLAP_BOTH || (overlap == BB_OVERLAP_ON) == (on == 1))
-			status = add_trial(s, (struct bb_ddp_trial){.cap = cap,
-								    .algorithm = algorithm,
-								    .part = BB_DDP_STEP,
-								    .overlap = on == 1});
+			status = ddp_add_trial(s, (struct bb_ddp_trial){.cap = cap,
+									.algorithm = algorithm,
+									.part = BB_DDP_STEP,
+									.overlap = on == 1});
 	return status;
 }
 
@@ -271,17 +272,18 @@ static bb_status make_trials(struct bb_ddp_sweep *s)
 
 	s->list = calloc(most, sizeof(*s->list));
 	if (!s->list)
-		return no_memory(s);
+		return ddp_no_memory(s);
 	/* Computations do not depend on the buckets. */
-	status = add_trial(s, (struct bb_ddp_trial){.part = BB_DDP_ALONE});
+	status = ddp_add_trial(s, (struct bb_ddp_trial){.part = BB_DDP_ALONE});
 	for (size_t c = 0; c < s->ncaps; c++)
 		for (size_t a = 0; a < s->ddp->asked.nalgorithms && status == BB_OK; a++)
 			status = add_steps(s, c, a);
 	/* All parameters at once: PyTorch broadcasts pieces of 250 MB, more than most buckets. */
 	for (size_t a = 0; a < s->ddp->asked.nalgorithms && status == BB_OK; a++)
-		status = add_trial(s, (struct bb_ddp_trial){.cap = index_of(s, BB_BUCKET_UNLIMITED),
-							    .algorithm = a,
-							    .part = BB_DDP_START});
+		status = ddp_add_trial(
+			s, (struct bb_ddp_trial){.cap = index_of(s, BB_BUCKET_UNLIMITED),
+						 .algorithm = a,
+						 .part = BB_DDP_START});
 	return status;
 }
 

@@ -16,13 +16,13 @@ static const struct bb_backend *backend_of(const struct bb_hybrid_data *d)
 	return d->engine->backend;
 }
 
-static int place(const struct bb_hybrid_data *d, enum bb_axis axis)
+static int data_place(const struct bb_hybrid_data *d, enum bb_axis axis)
 {
 	return bb_grid_place(&d->shape->grid, axis, d->engine->driver->rank);
 }
 
 /* Member I of this rank's group along AXIS. */
-static int member(const struct bb_hybrid_data *d, enum bb_axis axis, int i)
+static int data_member(const struct bb_hybrid_data *d, enum bb_axis axis, int i)
 {
 	const struct bb_grid *g = &d->shape->grid;
 
@@ -101,7 +101,7 @@ static void lay_out_replicas(struct bb_hybrid_data *d, int rank, size_t *at)
 }
 
 /* Lays out all data of RANK; returns its bytes. */
-static size_t lay_out(struct bb_hybrid_data *d, int rank)
+static size_t data_lay_out(struct bb_hybrid_data *d, int rank)
 {
 	const struct bb_hybrid_shape *s = d->shape;
 	const size_t message = bb_hybrid_boundary(s) * bb_dtype_size(s->dtype);
@@ -132,7 +132,7 @@ size_t bb_hybrid_data_bytes(const struct bb_hybrid_shape *shape, int rank)
 {
 	struct bb_hybrid_data d = {.shape = shape};
 
-	return lay_out(&d, rank);
+	return data_lay_out(&d, rank);
 }
 
 /* ---- open and close ------------------------------------------------------------------------
@@ -175,14 +175,14 @@ bb_status bb_hybrid_data_open(struct bb_hybrid_data *d, const struct bb_hybrid_s
 	if (!d->ranks)
 		return bb_no_memory(&engine->run->error, "a step's data");
 	for (int i = 0; i < ep; i++)
-		d->ranks[i] = member(d, BB_AXIS_EP, i);
+		d->ranks[i] = data_member(d, BB_AXIS_EP, i);
 	/* A single rank sends nothing. */
 	if (bytes == 0)
 		return BB_OK;
 	status = bb_engine_alloc(engine, bytes, (void **)&d->memory);
 	if (status != BB_OK)
 		return status;
-	lay_out(d, rank);
+	data_lay_out(d, rank);
 	return take_patterns(d);
 }
 
@@ -199,7 +199,7 @@ static void replica_buffers(const struct bb_hybrid_data *d, const struct bb_oper
 			    void **out)
 {
 	const struct bb_hybrid_replica *r = &d->replicas[o->item];
-	const size_t before = (size_t)place(d, r->axis) * r->part;
+	const size_t before = (size_t)data_place(d, r->axis) * r->part;
 
 	*in = *out = o->collective == &bb_all_gather ? r->parameters : r->gradients;
 	if (o->collective == &bb_reduce_scatter)
@@ -241,8 +241,8 @@ void bb_hybrid_data_buffers(void *own, int rank, const struct bb_operation *o, v
 	}
 }
 
-static bb_status fill(struct bb_hybrid_data *d, char *to, const struct bb_patterns *patterns,
-		      int rank, size_t first, size_t count)
+static bb_status data_fill(struct bb_hybrid_data *d, char *to, const struct bb_patterns *patterns,
+			   int rank, size_t first, size_t count)
 {
 	struct bb_pattern pattern;
 
@@ -257,11 +257,12 @@ static bb_status fill_half(struct bb_hybrid_data *d, const struct bb_hybrid_half
 	const int rank = d->engine->driver->rank;
 	bb_status status;
 
-	BB_TRY(status, fill(d, h->summands, d->sums, place(d, BB_AXIS_TP), 0, h->whole), out);
-	BB_TRY(status, fill(d, h->sum, d->moved, rank, 0, h->part), out);
-	BB_TRY(status, fill(d, h->piece, d->moved, rank, 0, h->part), out);
+	BB_TRY(status, data_fill(d, h->summands, d->sums, data_place(d, BB_AXIS_TP), 0, h->whole),
+	       out);
+	BB_TRY(status, data_fill(d, h->sum, d->moved, rank, 0, h->part), out);
+	BB_TRY(status, data_fill(d, h->piece, d->moved, rank, 0, h->part), out);
 	/* Shifted, so that even the rank's own piece is wrong until it is moved. */
-	BB_TRY(status, fill(d, h->gathered, d->moved, rank, 1, h->whole), out);
+	BB_TRY(status, data_fill(d, h->gathered, d->moved, rank, 1, h->whole), out);
 out:
 	return status;
 }
@@ -270,16 +271,18 @@ static bb_status fill_replica(struct bb_hybrid_data *d, const struct bb_hybrid_r
 {
 	const struct bb_grid *g = &d->shape->grid;
 	const size_t element = bb_dtype_size(d->shape->dtype);
-	const size_t before = (size_t)place(d, r->axis) * r->part;
+	const size_t before = (size_t)data_place(d, r->axis) * r->part;
 	const size_t whole = (size_t)bb_grid_size(g, r->axis) * r->part;
 	const int rank = d->engine->driver->rank;
 	bb_status status;
 
-	BB_TRY(status, fill(d, r->gradients, r->averages, place(d, r->axis), 0, whole), out);
-	BB_TRY(status, fill(d, r->parameters, d->moved, rank, 1, whole), out);
+	BB_TRY(status, data_fill(d, r->gradients, r->averages, data_place(d, r->axis), 0, whole),
+	       out);
+	BB_TRY(status, data_fill(d, r->parameters, d->moved, rank, 1, whole), out);
 	if (r->parameters)
 		BB_TRY(status,
-		       fill(d, r->parameters + before * element, d->moved, rank, 0, r->part), out);
+		       data_fill(d, r->parameters + before * element, d->moved, rank, 0, r->part),
+		       out);
 out:
 	return status;
 }
@@ -297,18 +300,21 @@ bb_status bb_hybrid_data_fill(void *own)
 	for (int i = 0; i < 2; i++)
 		if (d->replicas[i].gradients)
 			BB_TRY(status, fill_replica(d, &d->replicas[i]), out);
-	BB_TRY(status, fill(d, d->losses, d->loss_sums, place(d, BB_AXIS_TP), 0, d->shape->tokens),
+	BB_TRY(status,
+	       data_fill(d, d->losses, d->loss_sums, data_place(d, BB_AXIS_TP), 0,
+			 d->shape->tokens),
 	       out);
 	/* Different from any sum. */
-	BB_TRY(status, fill(d, d->loss, d->loss_sums, place(d, BB_AXIS_TP), 1, d->shape->tokens),
+	BB_TRY(status,
+	       data_fill(d, d->loss, d->loss_sums, data_place(d, BB_AXIS_TP), 1, d->shape->tokens),
 	       out);
 	BB_TRY(status,
-	       fill(d, d->embedding, d->embedding_sums, place(d, BB_AXIS_PP) > 0, 0,
-		    d->shape->shared),
+	       data_fill(d, d->embedding, d->embedding_sums, data_place(d, BB_AXIS_PP) > 0, 0,
+			 d->shape->shared),
 	       out);
-	BB_TRY(status, fill(d, d->sent, d->moved, rank, 0, message), out);
+	BB_TRY(status, data_fill(d, d->sent, d->moved, rank, 0, message), out);
 	for (int lane = 0; lane < LANES; lane++)
-		BB_TRY(status, fill(d, d->got[lane], d->moved, rank, 0, message), out);
+		BB_TRY(status, data_fill(d, d->got[lane], d->moved, rank, 0, message), out);
 	if (d->rows.mine)
 		BB_TRY(status,
 		       bb_moe_rows_fill(&d->rows, backend, d->engine->driver->handle, d->moved),
@@ -336,9 +342,9 @@ static bb_status verify_as(struct bb_hybrid_data *d, enum bb_dtype dtype, const 
 				     0, wrong);
 }
 
-static bb_status verify(struct bb_hybrid_data *d, const char *got,
-			const struct bb_patterns *patterns, int rank, size_t first, size_t count,
-			uint64_t *wrong)
+static bb_status data_verify(struct bb_hybrid_data *d, const char *got,
+			     const struct bb_patterns *patterns, int rank, size_t first,
+			     size_t count, uint64_t *wrong)
 {
 	return verify_as(d, d->shape->dtype, got, patterns, rank, first, count, wrong);
 }
@@ -363,8 +369,8 @@ static bb_status verify_gathered(struct bb_hybrid_data *d, const char *got, enum
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < n && got && status == BB_OK; i++)
-		status = verify(d, got + (size_t)i * bytes, d->moved, member(d, axis, i), 0, part,
-				wrong);
+		status = data_verify(d, got + (size_t)i * bytes, d->moved, data_member(d, axis, i),
+				     0, part, wrong);
 	return status;
 }
 
@@ -372,8 +378,8 @@ static bb_status verify_half(struct bb_hybrid_data *d, const struct bb_hybrid_ha
 			     uint64_t *wrong)
 {
 	const size_t before =
-		d->shape->sequence_parallel ? (size_t)place(d, BB_AXIS_TP) * h->part : 0;
-	bb_status status = verify(d, h->sum, d->sums, BB_REDUCED, before, h->part, wrong);
+		d->shape->sequence_parallel ? (size_t)data_place(d, BB_AXIS_TP) * h->part : 0;
+	bb_status status = data_verify(d, h->sum, d->sums, BB_REDUCED, before, h->part, wrong);
 
 	return status == BB_OK ? verify_gathered(d, h->gathered, BB_AXIS_TP, h->part, wrong)
 			       : status;
@@ -384,7 +390,7 @@ static bb_status verify_replica(struct bb_hybrid_data *d, const struct bb_hybrid
 {
 	const enum bb_dtype dtype = d->shape->gradient_dtype;
 	const struct bb_pattern average = bb_patterns_get(r->averages, BB_REDUCED);
-	const size_t before = d->shape->zero ? (size_t)place(d, r->axis) * r->part : 0;
+	const size_t before = d->shape->zero ? (size_t)data_place(d, r->axis) * r->part : 0;
 	bb_status status = backend_of(d)->verify(
 		d->engine->driver->handle, r->gradients + before * bb_dtype_size(dtype), &average,
 		before, d->shape->zero ? r->part : r->elements, dtype, BB_AVERAGE_ULPS, wrong);
@@ -398,11 +404,12 @@ static bb_status verify_messages(struct bb_hybrid_data *d, uint64_t *wrong)
 	bb_status status = BB_OK;
 
 	for (int lane = 0; lane < LANES && status == BB_OK; lane++) {
-		const int from = place(d, BB_AXIS_PP) + (lane == 0 ? -1 : 1);
+		const int from = data_place(d, BB_AXIS_PP) + (lane == 0 ? -1 : 1);
 
 		if (from >= 0 && from < d->shape->grid.pp)
-			status = verify(d, d->got[lane], d->moved, member(d, BB_AXIS_PP, from), 0,
-					bb_hybrid_boundary(d->shape), wrong);
+			status = data_verify(d, d->got[lane], d->moved,
+					     data_member(d, BB_AXIS_PP, from), 0,
+					     bb_hybrid_boundary(d->shape), wrong);
 	}
 	return status;
 }
@@ -422,10 +429,10 @@ int bb_hybrid_data_victims(void *own, void *victims[BB_MOST_VICTIMS])
 	victims[n++] = d->halves[0].gathered;
 	victims[n++] = d->loss;
 	victims[n++] = d->embedding;
-	victims[n++] = d->got[place(d, BB_AXIS_PP) == 0];
+	victims[n++] = d->got[data_place(d, BB_AXIS_PP) == 0];
 	for (int i = 0; i < 2; i++)
 		if (r[i].gradients) {
-			const size_t mine = d->shape->zero ? (size_t)place(d, r[i].axis) : 0;
+			const size_t mine = d->shape->zero ? (size_t)data_place(d, r[i].axis) : 0;
 
 			victims[n++] = r[i].gradients + mine * r[i].part * element;
 			victims[n++] = r[i].parameters;

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static void list(struct bb_strbuf *out)
+static void hybrid_list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "published runs (--preset):\n");
 	for (const struct bb_hybrid_preset *p = bb_hybrid_presets; p->name; p++)
@@ -70,7 +70,7 @@ static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
 }
 
 /* Is there room for the data of the rank that has most? */
-static bb_status check_room(struct bb_run *run, const struct bb_hybrid_shape *shape)
+static bb_status hybrid_check_room(struct bb_run *run, const struct bb_hybrid_shape *shape)
 {
 	const struct bb_hybrid *h = run->own;
 	char subject[128];
@@ -86,7 +86,7 @@ static bb_status check_room(struct bb_run *run, const struct bb_hybrid_shape *sh
 				"a smaller one, --plan or --backend sim");
 }
 
-static bb_status plan(struct bb_run *run)
+static bb_status hybrid_plan(struct bb_run *run)
 {
 	struct bb_hybrid *h = run->own;
 	struct bb_hybrid_job job;
@@ -98,7 +98,7 @@ static bb_status plan(struct bb_run *run)
 	run->record.algorithms = h->asked.algo_text;
 	status = bb_hybrid_job_open(&job, h, &run->options.config, &run->error);
 	if (status == BB_OK)
-		status = check_room(run, &job.shape);
+		status = hybrid_check_room(run, &job.shape);
 	bb_hybrid_job_close(&job);
 	return status;
 }
@@ -111,7 +111,7 @@ static void close_hybrid(struct bb_run *run)
 	bb_cluster_free(h->nodes);
 }
 
-static bool shows(const void *own)
+static bool hybrid_shows(const void *own)
 {
 	const struct bb_hybrid *h = own;
 
@@ -127,13 +127,13 @@ const struct bb_benchmark bb_hybrid_benchmark = {
 	.refuses = {{BB_ALL_SIZES, "sizes follow from the model; leave it out, --batch and "
 				   "--micro-batch set them"}},
 	.queues = true,
-	.shows = shows,
+	.shows = hybrid_shows,
 	.check = bb_hybrid_check,
-	.list = list,
+	.list = hybrid_list,
 	.show = bb_hybrid_show,
 	.open_text = bb_hybrid_text_open,
 	.rows = &bb_record_hybrid,
-	.plan = plan,
+	.plan = hybrid_plan,
 	.experiment = &bb_hybrid_experiment,
 	.close = close_hybrid,
 };

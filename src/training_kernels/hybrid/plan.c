@@ -208,8 +208,8 @@ static void try_micro_batches(const struct search *s, struct bb_hybrid_division 
 	}
 }
 
-static enum bb_hybrid_misfit judge(const struct search *s,
-				   const struct bb_hybrid_division *division)
+static enum bb_hybrid_misfit division_misfit(const struct search *s,
+					     const struct bb_hybrid_division *division)
 {
 	const struct bb_training *t = &division->training;
 	struct bb_error reason = {.text = ""};
@@ -224,7 +224,7 @@ static enum bb_hybrid_misfit judge(const struct search *s,
 	return bb_training_check(t, &reason) == BB_OK ? BB_MISFITS : BB_MISFIT_OTHER;
 }
 
-static bb_status keep(struct search *s, const struct bb_hybrid_division *division)
+static bb_status division_keep(struct search *s, const struct bb_hybrid_division *division)
 {
 	struct bb_hybrid_division *added = BB_ARRAY_ADD(s->plan->list, s->plan->n, s->room);
 
@@ -250,7 +250,7 @@ static bb_status try_grid(struct search *s, const struct bb_grid *grid)
 	t->sequence_parallel = s->space->base.sequence_parallel && grid->tp > 1;
 	t->micro_batch = t->micro_batches = 1;
 	plan->tried++;
-	misfit = judge(s, &division);
+	misfit = division_misfit(s, &division);
 	if (misfit != BB_MISFITS) {
 		plan->misfits[misfit]++;
 		return BB_OK;
@@ -260,14 +260,14 @@ static bb_status try_grid(struct search *s, const struct bb_grid *grid)
 		try_micro_batches(s, division, &best, &least);
 	}
 	if (best.cost.step > 0)
-		return keep(s, &best);
+		return division_keep(s, &best);
 	plan->misfits[BB_MISFIT_MEMORY]++;
 	if (plan->nearest.need.total == 0 || least.need.total < plan->nearest.need.total)
 		plan->nearest = least;
 	return BB_OK;
 }
 
-static int compare(const void *a, const void *b)
+static int division_compare(const void *a, const void *b)
 {
 	const double x = ((const struct bb_hybrid_division *)a)->cost.step;
 	const double y = ((const struct bb_hybrid_division *)b)->cost.step;
@@ -294,7 +294,7 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 			BB_TRY(status, try_grid(&s, &grid), out);
 		}
 	if (plan->n > 0)
-		qsort(plan->list, plan->n, sizeof(*plan->list), compare);
+		qsort(plan->list, plan->n, sizeof(*plan->list), division_compare);
 out:
 	return status;
 }

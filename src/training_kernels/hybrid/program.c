@@ -89,7 +89,7 @@ static int stage_of(const struct bb_hybrid_program *h, int rank)
 	return bb_grid_place(&h->shape.grid, BB_AXIS_PP, rank);
 }
 
-static size_t length(const struct bb_program *program, int rank)
+static size_t hybrid_program_length(const struct bb_program *program, int rank)
 {
 	const struct bb_hybrid_program *h = program->own;
 	const int stage = stage_of(h, rank);
@@ -106,7 +106,7 @@ static enum family family_of(const struct bb_hybrid_program *h, int group)
 	return (enum family)family;
 }
 
-static int group_size(const struct bb_program *program, int group)
+static int hybrid_group_size(const struct bb_program *program, int group)
 {
 	const struct bb_hybrid_program *h = program->own;
 	const enum family family = family_of(h, group);
@@ -114,7 +114,7 @@ static int group_size(const struct bb_program *program, int group)
 	return family == ENDS ? 2 : bb_grid_size(&h->shape.grid, axes[family]);
 }
 
-static int member(const struct bb_program *program, int group, int i)
+static int hybrid_member(const struct bb_program *program, int group, int i)
 {
 	const struct bb_hybrid_program *h = program->own;
 	const enum family family = family_of(h, group);
@@ -242,8 +242,8 @@ static void pass_on(const struct bb_hybrid_program *h, int rank, const struct st
 	}
 }
 
-static void operation(const struct bb_program *program, int rank, size_t index,
-		      struct bb_operation *o)
+static void hybrid_program_operation(const struct bb_program *program, int rank, size_t index,
+				     struct bb_operation *o)
 {
 	const struct bb_hybrid_program *h = program->own;
 	const struct step *step = &h->steps[h->begins[stage_of(h, rank)] + index];
@@ -273,8 +273,8 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 	}
 }
 
-static void describe(const struct bb_program *program, const struct bb_operation *o,
-		     char text[BB_PROGRAM_TEXT])
+static void hybrid_program_describe(const struct bb_program *program, const struct bb_operation *o,
+				    char text[BB_PROGRAM_TEXT])
 {
 	if (o->act == BB_ACT_COLLECTIVE)
 		snprintf(text, BB_PROGRAM_TEXT, "%s of %s", o->collective->name,
@@ -317,7 +317,7 @@ static unsigned part_of(enum kind kind)
 	return parts[kind];
 }
 
-static void add(struct layout *l, struct step step)
+static void layout_add(struct layout *l, struct step step)
 {
 	if (!(l->program->shape.parts & part_of((enum kind)step.kind)))
 		return;
@@ -336,14 +336,14 @@ static void add_exchange(struct layout *l, bool combines)
 	l->events += 3;
 	step.kind = LEAVE;
 	for (step.k = 0; step.k < BB_MOE_LEAVES; step.k++)
-		add(l, step);
+		layout_add(l, step);
 	step.kind = MESSAGE;
 	for (step.k = 0; step.k < bb_moe_messages(s->load); step.k++)
-		add(l, step);
+		layout_add(l, step);
 	step.kind = MEET;
 	step.event++;
 	for (step.k = 0; step.k < BB_MOE_MEETS; step.k++)
-		add(l, step);
+		layout_add(l, step);
 }
 
 static void add_half(struct layout *l, int half, bool backward)
@@ -355,12 +355,12 @@ static void add_half(struct layout *l, int half, bool backward)
 		add_exchange(l, false);
 	step.kind = GATHER;
 	for (int i = 0; i < (s->sequence_parallel ? 1 + backward : 0); i++)
-		add(l, step);
+		layout_add(l, step);
 	step.kind = COMPUTE;
-	add(l, step);
+	layout_add(l, step);
 	step.kind = SUM;
 	if (s->grid.tp > 1)
-		add(l, step);
+		layout_add(l, step);
 	if (half == 1)
 		add_exchange(l, true);
 }
@@ -376,7 +376,7 @@ static void add_layers(struct layout *l, int stage, bool backward)
 static void add_tensor(struct layout *l, enum kind kind, int count)
 {
 	for (int i = 0; i < count && l->program->shape.grid.tp > 1; i++)
-		add(l, (struct step){.kind = (uint8_t)kind});
+		layout_add(l, (struct step){.kind = (uint8_t)kind});
 }
 
 /* Most models compute nothing there. */
@@ -385,7 +385,7 @@ static void add_look_up(struct layout *l, bool backward)
 	const struct bb_hybrid_time *t = &l->program->shape.embedding;
 
 	if (t->forward_s + t->backward_s > 0)
-		add(l, (struct step){.kind = COMPUTE, .k = LOOK_UP, .backward = backward});
+		layout_add(l, (struct step){.kind = COMPUTE, .k = LOOK_UP, .backward = backward});
 }
 
 static void add_forward(struct layout *l, int stage)
@@ -399,7 +399,7 @@ static void add_forward(struct layout *l, int stage)
 	add_layers(l, stage, false);
 	if (stage == s->grid.pp - 1) {
 		add_tensor(l, GATHER, s->sequence_parallel);
-		add(l, (struct step){.kind = COMPUTE, .k = HEAD});
+		layout_add(l, (struct step){.kind = COMPUTE, .k = HEAD});
 		add_tensor(l, LOSS, 3);
 	}
 }
@@ -409,7 +409,7 @@ static void add_backward(struct layout *l, int stage)
 	const struct bb_hybrid_shape *s = &l->program->shape;
 
 	if (stage == s->grid.pp - 1) {
-		add(l, (struct step){.kind = COMPUTE, .k = HEAD, .backward = true});
+		layout_add(l, (struct step){.kind = COMPUTE, .k = HEAD, .backward = true});
 		add_tensor(l, SUM, 1);
 	}
 	if (s->made_again)
@@ -436,7 +436,7 @@ static void add_data(struct layout *l)
 			step.last = turn == 1;
 			step.half = (uint8_t)experts;
 			if (bb_grid_size(&s->grid, axes[holders(s, experts)]) > 1)
-				add(l, step);
+				layout_add(l, step);
 		}
 }
 
@@ -450,14 +450,14 @@ static void add_stage(struct layout *l, int stage)
 		const struct bb_operation o = bb_program_at(base, stage, i);
 
 		if (o.act != BB_ACT_COMPUTE)
-			add(l, (struct step){.kind = BASE, .base = i});
+			layout_add(l, (struct step){.kind = BASE, .base = i});
 		else if (o.work == BB_PASS_F)
 			add_forward(l, stage);
 		else
 			add_backward(l, stage);
 	}
 	if (shares_embedding(s) && (stage == 0 || stage == s->grid.pp - 1))
-		add(l, (struct step){.kind = EMBEDDING});
+		layout_add(l, (struct step){.kind = EMBEDDING});
 	add_data(l);
 }
 
@@ -524,7 +524,7 @@ static void number(struct bb_hybrid_program *h, struct bb_program *program)
 	program->groups = h->first[FAMILIES];
 }
 
-static bb_status make(struct bb_hybrid_program *h, struct bb_error *error)
+static bb_status hybrid_program_make(struct bb_hybrid_program *h, struct bb_error *error)
 {
 	h->begins = calloc((size_t)h->shape.grid.pp + 1, sizeof(*h->begins));
 	if (h->begins) {
@@ -547,18 +547,18 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 		.own = h,
 		.nranks = bb_grid_ranks(&shape->grid),
 		.algorithm = algorithm,
-		.length = length,
-		.operation = operation,
-		.group_size = group_size,
-		.member = member,
-		.describe = describe,
+		.length = hybrid_program_length,
+		.operation = hybrid_program_operation,
+		.group_size = hybrid_group_size,
+		.member = hybrid_member,
+		.describe = hybrid_program_describe,
 	};
 	if (!h)
 		return bb_no_memory(error, "a step's program");
 	h->shape = *shape;
 	BB_TRY(status, make_base(h, error), fail);
 	number(h, program);
-	BB_TRY(status, make(h, error), fail);
+	BB_TRY(status, hybrid_program_make(h, error), fail);
 	program->events = h->events + h->most_events;
 	return BB_OK;
 fail:

@@ -18,7 +18,7 @@ BB_RECORD_KIND(bb_record_hybrid, BB_HYBRID_FIELDS, "hybrid",
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static void about(const void *record, struct bb_strbuf *out)
+static void hybrid_about(const void *record, struct bb_strbuf *out)
 {
 	const struct bb_hybrid_record *r = record;
 
@@ -43,7 +43,7 @@ static void about(const void *record, struct bb_strbuf *out)
 		     "of all algorithms\n");
 }
 
-static const struct bb_table table = {&bb_record_hybrid, about};
+static const struct bb_table table = {&bb_record_hybrid, hybrid_about};
 
 bb_status bb_hybrid_text_open(struct bb_sink **sink, FILE *file, const char *path)
 {

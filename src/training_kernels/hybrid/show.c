@@ -25,7 +25,7 @@ struct show {
 /* ---- the request ----------------------------------------------------------------------------
  */
 
-static bb_status prepare(struct show *s)
+static bb_status plan_prepare(struct show *s)
 {
 	const struct bb_hybrid_options *a = s->asked;
 	const struct bb_backend_config *link = &s->run->options.config;
@@ -162,8 +162,8 @@ static void describe_costs(const struct bb_hybrid_division *division,
 	r->boundary_bytes = (int64_t)division->volume.boundary;
 }
 
-static void describe(const struct show *s, const struct bb_hybrid_division *division,
-		     struct bb_hybrid_plan_record *r)
+static void division_describe(const struct show *s, const struct bb_hybrid_division *division,
+			      struct bb_hybrid_plan_record *r)
 {
 	const struct bb_training *t = &division->training;
 	const struct bb_grid *g = &division->grid;
@@ -200,7 +200,7 @@ static bb_status write_records(struct show *s)
 	char why[REASON_TEXT];
 
 	for (size_t i = 0; i < s->plan.n && status == BB_OK; i++) {
-		describe(s, &s->plan.list[i], &r);
+		division_describe(s, &s->plan.list[i], &r);
 		explain_division(&s->plan, i, why);
 		r.place = (int64_t)i + 1;
 		r.reason = why;
@@ -367,9 +367,9 @@ static void add_plan(const struct show *s)
 		add_traffic(s, published);
 }
 
-static bb_status show(struct show *s)
+static bb_status plan_show(struct show *s)
 {
-	bb_status status = prepare(s);
+	bb_status status = plan_prepare(s);
 
 	if (status != BB_OK)
 		return status;
@@ -393,7 +393,7 @@ bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out)
 {
 	struct bb_hybrid *h = run->own;
 	struct show s = {.run = run, .out = out, .asked = &h->asked, .model = &h->model};
-	const bb_status status = show(&s);
+	const bb_status status = plan_show(&s);
 
 	bb_sinks_close(&run->sinks);
 	bb_hybrid_plan_free(&s.plan);

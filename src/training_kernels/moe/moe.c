@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void list(struct bb_strbuf *out)
+static void moe_list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "published models (--preset):\n");
 	for (const struct bb_moe_preset *p = bb_moe_presets; p->name; p++)
@@ -53,7 +53,7 @@ static bb_status check_room(struct bb_run *run, const struct bb_moe *moe)
 	return bb_estimate_room(run, most * row, subject, "rows", "fewer");
 }
 
-static bb_status plan(struct bb_run *run)
+static bb_status moe_plan(struct bb_run *run)
 {
 	struct bb_moe *moe = run->own;
 	struct bb_moe_options *a = &moe->asked;
@@ -105,10 +105,10 @@ const struct bb_benchmark bb_moe_benchmark = {
 				   "size"}},
 	.queues = true,
 	.check = bb_moe_check,
-	.list = list,
+	.list = moe_list,
 	.open_text = bb_moe_text_open,
 	.rows = &bb_record_moe,
-	.plan = plan,
+	.plan = moe_plan,
 	.experiment = &bb_moe_experiment,
 	.tell = moe_tell,
 	.close = close_moe,

@@ -91,7 +91,7 @@ static size_t length_of(const struct bb_moe_step *step, enum piece piece)
 	}
 }
 
-static size_t length(const struct bb_program *program, int rank)
+static size_t moe_program_length(const struct bb_program *program, int rank)
 {
 	size_t sum = 0;
 
@@ -100,8 +100,8 @@ static size_t length(const struct bb_program *program, int rank)
 	return sum;
 }
 
-static void operation(const struct bb_program *program, int rank, size_t index,
-		      struct bb_operation *o)
+static void moe_program_operation(const struct bb_program *program, int rank, size_t index,
+				  struct bb_operation *o)
 {
 	const struct bb_moe_step *step = program->own;
 	const struct bb_moe_exchange exchange = exchange_of(step);
@@ -132,8 +132,8 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 	}
 }
 
-static void describe(const struct bb_program *program, const struct bb_operation *o,
-		     char text[BB_PROGRAM_TEXT])
+static void moe_program_describe(const struct bb_program *program, const struct bb_operation *o,
+				 char text[BB_PROGRAM_TEXT])
 {
 	const char *what = o->work == BB_MOE_DISPATCH ? "dispatch" : "combine";
 
@@ -158,11 +158,11 @@ void bb_moe_program(struct bb_program *program, const struct bb_moe_step *step)
 		.lanes = step->parts & messages ? BB_MOE_LANES : 0,
 		.events = step->parts == BB_MOE_LAYER ? EVENTS : 0,
 		.groups = step->parts & BB_MOE_COUNTS ? 1 : 0,
-		.length = length,
-		.operation = operation,
+		.length = moe_program_length,
+		.operation = moe_program_operation,
 		.group_size = bb_program_all_ranks,
 		.member = bb_program_rank_itself,
-		.describe = describe,
+		.describe = moe_program_describe,
 	};
 }
 

@@ -9,7 +9,7 @@
 BB_RECORD_KIND(bb_record_moe, BB_MOE_FIELDS, "experts",
 	       "Expert parallelism: a layer of experts under one load.");
 
-static void about(const void *record, struct bb_strbuf *out)
+static void moe_about(const void *record, struct bb_strbuf *out)
 {
 	const struct bb_moe_record *r = record;
 
@@ -26,7 +26,7 @@ static void about(const void *record, struct bb_strbuf *out)
 			       r->capacity);
 }
 
-static const struct bb_table table = {&bb_record_moe, about};
+static const struct bb_table table = {&bb_record_moe, moe_about};
 
 bb_status bb_moe_text_open(struct bb_sink **sink, FILE *file, const char *path)
 {

@@ -188,7 +188,7 @@ void *bb_pipeline_data_output(const struct bb_pipeline_data *data)
 /* ---- comparison with one rank that computes all parts
  * --------------------------------------------------- */
 
-static uint64_t compare(const uint32_t *got, const uint32_t *expected)
+static uint64_t blocks_compare(const uint32_t *got, const uint32_t *expected)
 {
 	uint64_t wrong = 0;
 
@@ -202,7 +202,7 @@ static uint64_t compare_forward(const struct bb_pipeline_data *data, int depth, 
 {
 	const int chunk = chunk_at(data, depth);
 
-	return chunk < 0 ? 0 : compare(block_of(data, chunk, microbatch, BLOCK_Y), y);
+	return chunk < 0 ? 0 : blocks_compare(block_of(data, chunk, microbatch, BLOCK_Y), y);
 }
 
 static uint64_t compare_backward(const struct bb_pipeline_data *data, int depth, int microbatch,
@@ -212,12 +212,13 @@ static uint64_t compare_backward(const struct bb_pipeline_data *data, int depth,
 
 	if (chunk < 0)
 		return 0;
-	return compare(block_of(data, chunk, microbatch, BLOCK_DX), dx) +
-	       compare(block_of(data, chunk, microbatch, BLOCK_DW), dw);
+	return blocks_compare(block_of(data, chunk, microbatch, BLOCK_DX), dx) +
+	       blocks_compare(block_of(data, chunk, microbatch, BLOCK_DW), dw);
 }
 
 /* XS has room for one block more than there are depths. */
-static uint64_t verify(const struct bb_pipeline_data *data, int microbatch, uint32_t (*xs)[N])
+static uint64_t blocks_verify(const struct bb_pipeline_data *data, int microbatch,
+			      uint32_t (*xs)[N])
 {
 	const int depths = bb_order_depths(data->order);
 	uint32_t dy[N], dx[N], g[N], dw[N];
@@ -244,7 +245,7 @@ bb_status bb_pipeline_data_verify(void *own, uint64_t *wrong)
 	uint32_t(*xs)[N] = calloc((size_t)bb_order_depths(data->order) + 1, sizeof(*xs));
 
 	for (int i = 0; i < data->order->microbatches && xs; i++)
-		*wrong += verify(data, i, xs);
+		*wrong += blocks_verify(data, i, xs);
 	free(xs);
 	return xs ? BB_OK : BB_EINTERNAL;
 }

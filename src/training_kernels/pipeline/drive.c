@@ -78,8 +78,8 @@ static struct bb_pipeline_form form_of(const struct bb_pipeline_session *s)
 /* ---- prediction ------------------------------------------------------------------------------ */
 
 /* Rank 0: the result of the order over modelled links, under FORM. */
-static bb_status evaluate(struct bb_pipeline_job *j, const struct bb_pipeline_form *form,
-			  struct bb_pipeline_result *result)
+static bb_status job_evaluate(struct bb_pipeline_job *j, const struct bb_pipeline_form *form,
+			      struct bb_pipeline_result *result)
 {
 	struct bb_pipeline_session *s = j->s;
 	const struct bb_pipeline_options *a = s->asked;
@@ -103,7 +103,7 @@ static bb_status evaluate(struct bb_pipeline_job *j, const struct bb_pipeline_fo
 	return status;
 }
 
-static bb_status predict(struct bb_pipeline_job *j)
+static bb_status job_predict(struct bb_pipeline_job *j)
 {
 	struct bb_pipeline_form form = form_of(j->s);
 	struct bb_pipeline_result published;
@@ -112,11 +112,11 @@ static bb_status predict(struct bb_pipeline_job *j)
 	form.late_stage = form.swapped_stage = -1;
 	if (!j->schedule->chunks && j->order.chunks > 1) {
 		form.first_wraps = true;
-		BB_TRY(status, evaluate(j, &form, &published), out);
+		BB_TRY(status, job_evaluate(j, &form, &published), out);
 		j->published = published.bubble_over_total;
 		form.first_wraps = false;
 	}
-	status = evaluate(j, &form, &j->prediction);
+	status = job_evaluate(j, &form, &j->prediction);
 	bb_order_memory(&j->order, &j->s->pipeline, j->predicted_peaks);
 	for (int s = 0; s < j->order.stages; s++) {
 		const int64_t one = bb_stage_kept(&j->s->pipeline, &j->order, s);
@@ -167,7 +167,7 @@ static void note_counts(struct bb_pipeline_job *j, int stage, double held, doubl
 }
 
 /* Rank 0: joins the REPORTS of all ranks. */
-static bb_status join(struct bb_pipeline_job *j, const double *reports)
+static bb_status job_join(struct bb_pipeline_job *j, const double *reports)
 {
 	const size_t iters = (size_t)j->s->asked->iters, length = report_length(j);
 	double *sorted = calloc(iters, sizeof(*sorted));
@@ -203,7 +203,7 @@ static void join_virtual(struct bb_pipeline_job *j)
 		note_counts(j, s, (double)j->measured.peaks[s], (double)j->measured.sent[s]);
 }
 
-static bb_status gather(struct bb_pipeline_job *j)
+static bb_status job_gather(struct bb_pipeline_job *j)
 {
 	struct bb_engine *e = &j->s->engine;
 	const void *all;
@@ -215,7 +215,7 @@ static bb_status gather(struct bb_pipeline_job *j)
 	}
 	note_passes(j);
 	status = bb_crew_collect(e->driver, &bb_payload_real, j->report, report_length(j), &all);
-	return status == BB_OK && bb_engine_leads(e) ? join(j, all) : status;
+	return status == BB_OK && bb_engine_leads(e) ? job_join(j, all) : status;
 }
 
 /* Keeps the observations of a step, and begins those of the next. */
@@ -229,7 +229,7 @@ static void pipeline_stepped(void *own, size_t step)
 }
 
 /* Measures TRIAL, which must be possible. */
-static bb_status measure(struct bb_pipeline_session *s, const struct bb_trial *trial)
+static bb_status pipeline_measure(struct bb_pipeline_session *s, const struct bb_trial *trial)
 {
 	bb_status status = bb_engine_add(&s->engine, trial, NULL);
 
@@ -252,8 +252,8 @@ static bb_status time_schedule(struct bb_pipeline_job *j)
 
 	snprintf(trial.what, sizeof(trial.what), "%s", j->schedule->name);
 	bb_pass_times_begin(&j->measured);
-	status = measure(j->s, &trial);
-	return status == BB_OK ? gather(j) : status;
+	status = pipeline_measure(j->s, &trial);
+	return status == BB_OK ? job_gather(j) : status;
 }
 
 /* ---- verification
@@ -287,14 +287,14 @@ static bb_status check_data(struct bb_pipeline_job *j, struct bb_pipeline_data *
 
 	snprintf(trial.what, sizeof(trial.what), "check of %s", j->schedule->name);
 	if (status == BB_OK)
-		status = measure(s, &trial);
+		status = pipeline_measure(s, &trial);
 	if (status == BB_OK)
 		j->wrong = s->engine.trials[s->engine.ntrials - 1].wrong;
 	bb_pipeline_program_free(&program);
 	return status;
 }
 
-static bb_status check(struct bb_pipeline_job *j)
+static bb_status job_check(struct bb_pipeline_job *j)
 {
 	struct bb_engine *e = &j->s->engine;
 	struct bb_pipeline_data *data;
@@ -355,7 +355,7 @@ static bb_status time_hops(struct bb_pipeline_session *s, struct hop *h, double 
 
 	h->passes = 2e-9 * HOP_PASS_NS * s->pipeline.stages;
 	bb_pass_times_begin(&h->job.measured);
-	status = measure(s, &trial);
+	status = pipeline_measure(s, &trial);
 	bb_stats_compute(h->samples, status == BB_OK ? HOP_SAMPLES : 0, &stats);
 	*hop = stats.p50 / (2 * (s->pipeline.stages - 1));
 	return status;
@@ -444,11 +444,11 @@ static bb_status run_schedule(struct bb_pipeline_session *s,
 	BB_TRY(status, bb_pipeline_program_make(&j.program, &j.order, &s->pipeline, &form, error),
 	       out);
 	if (bb_engine_leads(&s->engine))
-		BB_TRY(status, predict(&j), out);
+		BB_TRY(status, job_predict(&j), out);
 	if (!s->asked->predict)
 		BB_TRY(status, time_schedule(&j), out);
 	if (!s->asked->predict)
-		BB_TRY(status, check(&j), out);
+		BB_TRY(status, job_check(&j), out);
 	if (bb_engine_leads(&s->engine))
 		status = bb_pipeline_deliver(&j);
 out:

@@ -5,7 +5,7 @@
 
 #include "models/model.h"
 
-static void list(struct bb_strbuf *out)
+static void pipeline_list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "schedules:\n");
 	for (const struct bb_pipeline_schedule *s = bb_pipeline_schedules; s->name; s++)
@@ -38,7 +38,7 @@ static bool is_possible(const struct bb_pipeline_schedule *schedule,
 	return !bb_pipeline_refuses(schedule, pipeline);
 }
 
-static bb_status plan(struct bb_run *run)
+static bb_status pipeline_plan(struct bb_run *run)
 {
 	struct bb_pipeline_state *state = run->own;
 	const struct bb_pipeline_options *a = &state->asked;
@@ -116,10 +116,10 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 	.programs = true, /* of messages alone */
 	.predicts = pipeline_predicts,
 	.check = bb_pipeline_check,
-	.list = list,
+	.list = pipeline_list,
 	.open_text = bb_sink_pipeline_open,
 	.rows = &bb_record_pipeline,
-	.plan = plan,
+	.plan = pipeline_plan,
 	.open_results = open_results,
 	.experiment = &bb_pipeline_experiment,
 	.tell = pipeline_tell,

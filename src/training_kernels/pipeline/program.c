@@ -24,7 +24,7 @@ struct bb_pipeline_step {
 
 /* ---- functions of the program --------------------------------------------------------------- */
 
-static size_t length(const struct bb_program *program, int rank)
+static size_t pipeline_program_length(const struct bb_program *program, int rank)
 {
 	const struct bb_pipeline_program *p = program->own;
 
@@ -58,8 +58,8 @@ static size_t done_at(const struct bb_pipeline_program *p, int rank, size_t slot
 	return slot == a ? b : a;
 }
 
-static void operation(const struct bb_program *program, int rank, size_t index,
-		      struct bb_operation *operation)
+static void pipeline_program_operation(const struct bb_program *program, int rank, size_t index,
+				       struct bb_operation *operation)
 {
 	const struct bb_pipeline_program *p = program->own;
 	const struct bb_pipeline_step *step = &p->steps[p->begins[rank] + index];
@@ -92,8 +92,9 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 	}
 }
 
-static void describe(const struct bb_program *program, const struct bb_operation *operation,
-		     char text[BB_PROGRAM_TEXT])
+static void pipeline_program_describe(const struct bb_program *program,
+				      const struct bb_operation *operation,
+				      char text[BB_PROGRAM_TEXT])
 {
 	static const char *const acts[] = {
 		[BB_ACT_COMPUTE] = "", [BB_ACT_SEND] = "send of ", [BB_ACT_RECV] = "receive of "};
@@ -123,7 +124,7 @@ struct layout {
 	bool writes;
 };
 
-static void add(struct layout *l, int stage, struct bb_pipeline_step step)
+static void layout_add(struct layout *l, int stage, struct bb_pipeline_step step)
 {
 	const size_t at = l->next[stage]++;
 
@@ -161,15 +162,15 @@ static void add_message(struct layout *l, int stage, int to, const struct bb_pas
 
 	l->arrivals[slot] = arrived;
 	l->program->messages += l->writes;
-	add(l, stage, (struct bb_pipeline_step){BB_ACT_RECORD, COMPUTES, .event = done});
-	add(l, stage, (struct bb_pipeline_step){BB_ACT_WAIT, sends, .event = done});
-	add(l, stage,
-	    (struct bb_pipeline_step){BB_ACT_SEND, sends, (uint8_t)lane, (uint16_t)to,
-				      .slot = (uint32_t)slot});
-	add(l, to,
-	    (struct bb_pipeline_step){BB_ACT_RECV, receives, (uint8_t)lane, (uint16_t)stage,
-				      .slot = (uint32_t)slot});
-	add(l, to, (struct bb_pipeline_step){BB_ACT_RECORD, receives, .event = arrived});
+	layout_add(l, stage, (struct bb_pipeline_step){BB_ACT_RECORD, COMPUTES, .event = done});
+	layout_add(l, stage, (struct bb_pipeline_step){BB_ACT_WAIT, sends, .event = done});
+	layout_add(l, stage,
+		   (struct bb_pipeline_step){BB_ACT_SEND, sends, (uint8_t)lane, (uint16_t)to,
+					     .slot = (uint32_t)slot});
+	layout_add(l, to,
+		   (struct bb_pipeline_step){BB_ACT_RECV, receives, (uint8_t)lane, (uint16_t)stage,
+					     .slot = (uint32_t)slot});
+	layout_add(l, to, (struct bb_pipeline_step){BB_ACT_RECORD, receives, .event = arrived});
 }
 
 static void add_pass(struct layout *l, int stage, const struct bb_pass *pass)
@@ -184,13 +185,14 @@ static void add_pass(struct layout *l, int stage, const struct bb_pass *pass)
 		struct bb_pass before = *pass;
 
 		before.chunk = (uint8_t)(input / order->stages);
-		add(l, stage,
-		    (struct bb_pipeline_step){
-			    BB_ACT_WAIT, COMPUTES,
-			    .event = l->arrivals[bb_order_slot(order, bb_order_stage(order, input),
-							       &before)]});
+		layout_add(l, stage,
+			   (struct bb_pipeline_step){
+				   BB_ACT_WAIT, COMPUTES,
+				   .event = l->arrivals[bb_order_slot(
+					   order, bb_order_stage(order, input), &before)]});
 	}
-	add(l, stage, (struct bb_pipeline_step){BB_ACT_COMPUTE, COMPUTES, .slot = (uint32_t)slot});
+	layout_add(l, stage,
+		   (struct bb_pipeline_step){BB_ACT_COMPUTE, COMPUTES, .slot = (uint32_t)slot});
 	if (is_sent(l, depth, output, pass->microbatch))
 		add_message(l, stage, bb_order_stage(order, output), pass, slot);
 }
@@ -244,9 +246,9 @@ bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 			    .nranks = order->stages,
 			    .queues = lanes ? RECEIVES + lanes : 1,
 			    .lanes = lanes,
-			    .length = length,
-			    .operation = operation,
-			    .describe = describe},
+			    .length = pipeline_program_length,
+			    .operation = pipeline_program_operation,
+			    .describe = pipeline_program_describe},
 		.order = *order,
 		.pipeline = *pipeline,
 		.form = *form,

@@ -24,16 +24,16 @@ struct text {
 	size_t n, room;
 };
 
-static struct text *of(struct bb_sink *sink)
+static struct text *text_of(struct bb_sink *sink)
 {
 	return (struct text *)sink;
 }
 
-static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
+static bb_status text_begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
-	struct bb_strbuf *out = &of(sink)->out;
+	struct bb_strbuf *out = &text_of(sink)->out;
 
-	of(sink)->found = run->virtual_time ? "simulated" : "measured";
+	text_of(sink)->found = run->virtual_time ? "simulated" : "measured";
 	bb_sink_add_head(out, run);
 	return bb_sink_write(sink, out);
 }
@@ -139,7 +139,7 @@ static void add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r, 
 
 /* ---- charts --------------------------------------------------------------------------------- */
 
-static void flush(struct text *t)
+static void text_flush(struct text *t)
 {
 	struct winsize size;
 	const int fd = fileno(t->sink.file);
@@ -161,7 +161,7 @@ static bb_status keep_pass(struct text *t, const struct bb_pass_record *r)
 	struct bb_pass_record *pass;
 
 	if (t->n > 0 && strcmp(t->passes[0].source, r->source) != 0)
-		flush(t);
+		text_flush(t);
 	pass = BB_ARRAY_ADD(t->passes, t->n, t->room);
 	if (!pass)
 		return BB_EINTERNAL;
@@ -169,14 +169,14 @@ static bb_status keep_pass(struct text *t, const struct bb_pass_record *r)
 	return BB_OK;
 }
 
-static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
+static bb_status text_record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
 {
-	struct text *t = of(sink);
+	struct text *t = text_of(sink);
 	const struct bb_skip_record *s = r;
 
 	if (kind == &bb_record_pass)
 		return keep_pass(t, r);
-	flush(t);
+	text_flush(t);
 	if (kind == &bb_record_pipeline && !t->headed) {
 		add_head(&t->out, r);
 		t->headed = true;
@@ -188,34 +188,34 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 	return bb_sink_write(sink, &t->out);
 }
 
-static bb_status comment(struct bb_sink *sink, const char *lines)
+static bb_status text_comment(struct bb_sink *sink, const char *lines)
 {
-	flush(of(sink));
-	bb_strbuf_add(&of(sink)->out, lines);
-	return bb_sink_write(sink, &of(sink)->out);
+	text_flush(text_of(sink));
+	bb_strbuf_add(&text_of(sink)->out, lines);
+	return bb_sink_write(sink, &text_of(sink)->out);
 }
 
-static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
+static bb_status text_end(struct bb_sink *sink, const struct bb_end_record *r)
 {
-	struct bb_strbuf *out = &of(sink)->out;
+	struct bb_strbuf *out = &text_of(sink)->out;
 
-	flush(of(sink));
+	text_flush(text_of(sink));
 	bb_sink_add_end(out, r);
 	return bb_sink_write(sink, out);
 }
 
-static void release(struct bb_sink *sink)
+static void text_release(struct bb_sink *sink)
 {
-	bb_strbuf_free(&of(sink)->out);
-	free(of(sink)->passes);
+	bb_strbuf_free(&text_of(sink)->out);
+	free(text_of(sink)->passes);
 }
 
 static const struct bb_sink_ops pipeline_ops = {
-	.begin = begin,
-	.record = record,
-	.comment = comment,
-	.end = end,
-	.release = release,
+	.begin = text_begin,
+	.record = text_record,
+	.comment = text_comment,
+	.end = text_end,
+	.release = text_release,
 };
 
 bb_status bb_sink_pipeline_open(struct bb_sink **sink, FILE *file, const char *path)

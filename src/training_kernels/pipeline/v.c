@@ -16,13 +16,13 @@ struct fold {
 	int64_t most_granted;
 };
 
-static int done(const struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
+static int fold_done(const struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
 {
 	return f->draft.stages[stage].done[kind][chunk];
 }
 
 /* The bubble that a stage may add without being the worst. */
-static int64_t slack(const struct fold *f, int stage)
+static int64_t fold_slack(const struct fold *f, int stage)
 {
 	int64_t most = f->draft.bubble;
 
@@ -31,7 +31,7 @@ static int64_t slack(const struct fold *f, int stage)
 	return most - f->draft.stages[stage].bubble;
 }
 
-static void put(struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
+static void fold_put(struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
 {
 	struct bb_draft *draft = &f->draft;
 	const struct bb_stage_state *state = &draft->stages[stage];
@@ -39,7 +39,7 @@ static void put(struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
 	const bool always = kind == BB_PASS_B ? chunk == 0 || f->before_b : f->before_f;
 
 	bb_draft_put_fitting_w(draft, stage, arrival);
-	if (state->waiting > 0 && arrival - state->time > slack(f, stage) && always)
+	if (state->waiting > 0 && arrival - state->time > fold_slack(f, stage) && always)
 		bb_draft_put_w(draft, stage);
 	bb_draft_put(draft, stage, kind, chunk);
 }
@@ -78,10 +78,11 @@ static void even_out(struct fold *f)
 
 	for (int i = 1; i < p; i++) {
 		while (!draft->failed &&
-		       done(f, i, BB_PASS_F, 0) + done(f, i, BB_PASS_F, 1) <
-			       done(f, i - 1, BB_PASS_F, 0) + done(f, i - 1, BB_PASS_F, 1)) {
+		       fold_done(f, i, BB_PASS_F, 0) + fold_done(f, i, BB_PASS_F, 1) <
+			       fold_done(f, i - 1, BB_PASS_F, 0) +
+				       fold_done(f, i - 1, BB_PASS_F, 1)) {
 			for (int j = p - 1; j >= i; j--)
-				if (done(f, j, BB_PASS_F, chunk) < draft->microbatches)
+				if (fold_done(f, j, BB_PASS_F, chunk) < draft->microbatches)
 					bb_draft_put(draft, j, BB_PASS_F, chunk);
 			chunk = 1 - chunk;
 		}
@@ -94,9 +95,9 @@ static void even_out(struct fold *f)
    second. */
 static int chunk_of_b(const struct fold *f, int stage)
 {
-	const bool all_back = done(f, stage, BB_PASS_B, 1) == f->draft.microbatches;
+	const bool all_back = fold_done(f, stage, BB_PASS_B, 1) == f->draft.microbatches;
 
-	if (done(f, stage, BB_PASS_B, 0) >= done(f, stage, BB_PASS_B, 1))
+	if (fold_done(f, stage, BB_PASS_B, 0) >= fold_done(f, stage, BB_PASS_B, 1))
 		return 1;
 	return all_back || bb_draft_arrival(&f->draft, stage, BB_PASS_B, 0) >= 0 ? 0 : 1;
 }
@@ -104,7 +105,8 @@ static int chunk_of_b(const struct fold *f, int stage)
 /* The chunk whose F it does next; -1: none now. */
 static int chunk_of_f(const struct fold *f, int stage)
 {
-	const int there = done(f, stage, BB_PASS_F, 0), back = done(f, stage, BB_PASS_F, 1);
+	const int there = fold_done(f, stage, BB_PASS_F, 0),
+		  back = fold_done(f, stage, BB_PASS_F, 1);
 
 	if (back == f->draft.microbatches)
 		return -1;
@@ -121,14 +123,14 @@ static int chunk_of_f(const struct fold *f, int stage)
    turn. */
 static bool is_ready(const struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
 {
-	const int of = done(f, stage, kind, chunk);
+	const int of = fold_done(f, stage, kind, chunk);
 
 	return (kind == BB_PASS_F ? of < f->draft.microbatches
-				  : of < done(f, stage, BB_PASS_F, chunk)) &&
+				  : of < fold_done(f, stage, BB_PASS_F, chunk)) &&
 	       bb_draft_arrival(&f->draft, stage, kind, chunk) >= 0;
 }
 
-static void do_round(struct fold *f)
+static void fold_round(struct fold *f)
 {
 	struct bb_draft *draft = &f->draft;
 	struct bb_stage_state *stages = draft->stages;
@@ -140,17 +142,17 @@ static void do_round(struct fold *f)
 	}
 	for (int i = p - 1; i >= 0; i--)
 		if (stages[i].extra == 0 && is_ready(f, i, BB_PASS_B, 0))
-			put(f, i, BB_PASS_B, 0);
+			fold_put(f, i, BB_PASS_B, 0);
 	for (int i = 0; i < p; i++)
 		if (stages[i].extra == 1 && is_ready(f, i, BB_PASS_B, 1))
-			put(f, i, BB_PASS_B, 1);
+			fold_put(f, i, BB_PASS_B, 1);
 	for (int i = 0; i < p; i++) {
 		const int chunk = chunk_of_f(f, i);
 
 		if (chunk < 0 || !is_ready(f, i, BB_PASS_F, chunk))
 			continue;
 		bb_draft_make_room(draft, i, BB_PASS_F, chunk);
-		put(f, i, BB_PASS_F, chunk);
+		fold_put(f, i, BB_PASS_F, chunk);
 	}
 }
 
@@ -161,11 +163,11 @@ static int64_t all_done(const struct fold *f)
 
 	for (int i = 0; i < f->draft.order.stages; i++)
 		for (int c = 0; c < 2; c++)
-			n += done(f, i, BB_PASS_F, c) + done(f, i, BB_PASS_B, c);
+			n += fold_done(f, i, BB_PASS_F, c) + fold_done(f, i, BB_PASS_B, c);
 	return n;
 }
 
-static void try(struct fold *f)
+static void fold_try(struct fold *f)
 {
 	int64_t before = 0;
 
@@ -174,7 +176,7 @@ static void try(struct fold *f)
 	even_out(f);
 	for (int64_t now = all_done(f); now > before && !f->draft.failed; now = all_done(f)) {
 		before = now;
-		do_round(f);
+		fold_round(f);
 	}
 	bb_draft_finish(&f->draft);
 	f->draft.failed |= before < INT64_C(4) * f->draft.order.stages * f->draft.microbatches;
@@ -190,7 +192,7 @@ static void improve(struct fold *f, int64_t *bubbles, int64_t *best, struct bb_o
 
 	f->granted = NULL;
 	for (;;) {
-		try(f);
+		fold_try(f);
 		if (f->draft.failed || f->draft.bubble >= last)
 			return;
 		last = f->most_granted = f->draft.bubble;

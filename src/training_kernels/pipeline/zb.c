@@ -117,7 +117,7 @@ static int wants_f(const struct search *s, int stage)
 	return b - state->time > draft->bubble - state->bubble;
 }
 
-static void do_round(struct search *s)
+static void search_round(struct search *s)
 {
 	struct bb_draft *draft = s->draft;
 	struct bb_stage_state *stages = draft->stages;
@@ -155,7 +155,7 @@ static void search(struct bb_draft *draft, int flags)
 	for (int j = draft->order.stages - 1; j >= 0; j--)
 		bb_draft_put(draft, j, BB_PASS_B, 0);
 	for (int i = 1; i < draft->microbatches && !draft->failed; i++)
-		do_round(&s);
+		search_round(&s);
 	bb_draft_finish(draft);
 }
 
@@ -215,7 +215,7 @@ static void follow_rule(struct bb_draft *draft, struct bb_list_rule rule)
 #define TRIES (SEARCHES + LISTS + RULES + 1)
 
 /* Try number I of TRIES, within the memory of LIMIT microbatches. */
-static void try(struct bb_draft *draft, int i, int limit)
+static void try_draft(struct bb_draft *draft, int i, int limit)
 {
 	static const int rules[RULES][2] = {{1, 0}, {1, 1}, {2, 2}};
 
@@ -287,7 +287,7 @@ static void try_all(struct bb_draft *draft, const struct bb_pipeline *pipeline, 
 	for (int i = 0; i < TRIES; i++) {
 		struct cost this;
 
-		try(draft, i, limit);
+		try_draft(draft, i, limit);
 		this = cost_of(draft, pipeline->by_step);
 		if (draft->failed || !is_better(this, *best))
 			continue;

@@ -53,7 +53,7 @@ int bb_strategy_worker(const struct bb_strategy *strategy, const struct bb_strat
 
 /* ---- the writer ----------------------------------------------------------------------------- */
 
-static void add(struct bb_strategy_writer *w, int rank, struct bb_operation operation)
+static void strategy_add(struct bb_strategy_writer *w, int rank, struct bb_operation operation)
 {
 	struct bb_strategy_list *l = &w->program->lists[rank];
 	struct bb_operation *added = BB_ARRAY_ADD(l->operations, l->n, l->room);
@@ -68,30 +68,31 @@ void bb_write_batches(struct bb_strategy_writer *w, int rank)
 	const struct bb_strategy_setting *s = &w->program->setting;
 
 	for (size_t k = 0; k < s->batches; k++)
-		add(w, rank,
-		    (struct bb_operation){.act = BB_ACT_COMPUTE,
-					  .queue = COMPUTING,
-					  .work = BB_STRATEGY_COMPUTE,
-					  .item = k,
-					  .peer = BB_NO_PEER,
-					  .seconds = s->compute_s,
-					  .flops = s->flops});
+		strategy_add(w, rank,
+			     (struct bb_operation){.act = BB_ACT_COMPUTE,
+						   .queue = COMPUTING,
+						   .work = BB_STRATEGY_COMPUTE,
+						   .item = k,
+						   .peer = BB_NO_PEER,
+						   .seconds = s->compute_s,
+						   .flops = s->flops});
 }
 
 void bb_write_real(struct bb_strategy_writer *w, int rank, int queue, enum bb_strategy_work work,
 		   size_t item)
 {
 	if (w->program->setting.real)
-		add(w, rank,
-		    (struct bb_operation){.act = BB_ACT_COMPUTE,
-					  .queue = queue,
-					  .work = work,
-					  .item = item,
-					  .peer = BB_NO_PEER});
+		strategy_add(w, rank,
+			     (struct bb_operation){.act = BB_ACT_COMPUTE,
+						   .queue = queue,
+						   .work = work,
+						   .item = item,
+						   .peer = BB_NO_PEER});
 }
 
-static struct bb_operation message(const struct bb_strategy_writer *w, enum bb_act act,
-				   enum bb_strategy_work work, int peer, size_t item, int parts)
+static struct bb_operation strategy_message(const struct bb_strategy_writer *w, enum bb_act act,
+					    enum bb_strategy_work work, int peer, size_t item,
+					    int parts)
 {
 	const struct bb_strategy_setting *s = &w->program->setting;
 
@@ -110,30 +111,32 @@ static struct bb_operation message(const struct bb_strategy_writer *w, enum bb_a
 void bb_write_send(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work, int peer,
 		   size_t item, int parts)
 {
-	add(w, rank, message(w, BB_ACT_SEND, work, peer, item, parts));
+	strategy_add(w, rank, strategy_message(w, BB_ACT_SEND, work, peer, item, parts));
 }
 
 void bb_write_recv(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work, int peer,
 		   size_t item, int parts)
 {
-	add(w, rank, message(w, BB_ACT_RECV, work, peer, item, parts));
+	strategy_add(w, rank, strategy_message(w, BB_ACT_RECV, work, peer, item, parts));
 }
 
 void bb_write_serve(struct bb_strategy_writer *w, int rank, size_t item, int parts)
 {
-	add(w, rank, message(w, BB_ACT_RECV_ANY, BB_STRATEGY_PUSH, BB_NO_PEER, item, parts));
+	strategy_add(
+		w, rank,
+		strategy_message(w, BB_ACT_RECV_ANY, BB_STRATEGY_PUSH, BB_NO_PEER, item, parts));
 }
 
 void bb_write_answer(struct bb_strategy_writer *w, int rank, size_t item, int parts)
 {
 	const struct bb_strategy_list *l = &w->program->lists[rank];
 	struct bb_operation answer =
-		message(w, BB_ACT_SEND, BB_STRATEGY_PULL, BB_NO_PEER, item, parts);
+		strategy_message(w, BB_ACT_SEND, BB_STRATEGY_PULL, BB_NO_PEER, item, parts);
 
 	answer.queue = RECEIVING;
 	/* The request is the operation before, or the one before its sum. */
 	answer.answers = l->n - 1 - w->program->setting.real;
-	add(w, rank, answer);
+	strategy_add(w, rank, answer);
 }
 
 void bb_write_order(struct bb_strategy_writer *w, int rank, int from, int to)
@@ -141,28 +144,28 @@ void bb_write_order(struct bb_strategy_writer *w, int rank, int from, int to)
 	const int event = w->program->lists[rank].events++;
 
 	for (int i = 0; i < 2; i++)
-		add(w, rank,
-		    (struct bb_operation){.act = i == 0 ? BB_ACT_RECORD : BB_ACT_WAIT,
-					  .queue = i == 0 ? from : to,
-					  .work = BB_STRATEGY_READY,
-					  .item = (size_t)event,
-					  .peer = BB_NO_PEER,
-					  .event = event});
+		strategy_add(w, rank,
+			     (struct bb_operation){.act = i == 0 ? BB_ACT_RECORD : BB_ACT_WAIT,
+						   .queue = i == 0 ? from : to,
+						   .work = BB_STRATEGY_READY,
+						   .item = (size_t)event,
+						   .peer = BB_NO_PEER,
+						   .event = event});
 }
 
 void bb_write_collective(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
 			 const struct bb_collective *collective, size_t count)
 {
-	add(w, rank,
-	    (struct bb_operation){.act = BB_ACT_COLLECTIVE,
-				  .queue = SENDING,
-				  .work = work,
-				  .collective = collective,
-				  .count = count,
-				  .dtype = w->program->setting.dtype,
-				  .op = BB_SUM,
-				  .in_place = true,
-				  .peer = BB_NO_PEER});
+	strategy_add(w, rank,
+		     (struct bb_operation){.act = BB_ACT_COLLECTIVE,
+					   .queue = SENDING,
+					   .work = work,
+					   .collective = collective,
+					   .count = count,
+					   .dtype = w->program->setting.dtype,
+					   .op = BB_SUM,
+					   .in_place = true,
+					   .peer = BB_NO_PEER});
 }
 
 /* ---- the program ------------------------------------------------------------------------- */
@@ -172,24 +175,24 @@ static const struct bb_strategy_program *of(const struct bb_program *program)
 	return program->own;
 }
 
-static size_t length(const struct bb_program *program, int rank)
+static size_t strategy_length(const struct bb_program *program, int rank)
 {
 	return of(program)->lists[rank].n;
 }
 
-static void operation(const struct bb_program *program, int rank, size_t index,
-		      struct bb_operation *o)
+static void strategy_operation(const struct bb_program *program, int rank, size_t index,
+			       struct bb_operation *o)
 {
 	*o = of(program)->lists[rank].operations[index];
 }
 
-static int group_size(const struct bb_program *program, int group)
+static int strategy_group_size(const struct bb_program *program, int group)
 {
 	return of(program)->setting.active;
 }
 
-static void describe(const struct bb_program *program, const struct bb_operation *o,
-		     char text[BB_PROGRAM_TEXT])
+static void strategy_describe(const struct bb_program *program, const struct bb_operation *o,
+			      char text[BB_PROGRAM_TEXT])
 {
 	static const char *const names[] = {
 		[BB_STRATEGY_COMPUTE] = "batch",
@@ -223,11 +226,11 @@ bb_status bb_strategy_program_make(struct bb_strategy_program *p,
 			    .lanes = strategy->reduces ? 0 : LANES,
 			    .groups = strategy->reduces ? 1 : 0,
 			    .algorithm = algorithm,
-			    .length = length,
-			    .operation = operation,
-			    .group_size = group_size,
+			    .length = strategy_length,
+			    .operation = strategy_operation,
+			    .group_size = strategy_group_size,
 			    .member = bb_program_rank_itself,
-			    .describe = describe},
+			    .describe = strategy_describe},
 		.strategy = strategy,
 		.setting = *setting,
 		.lists = calloc((size_t)setting->nranks, sizeof(*p->lists)),

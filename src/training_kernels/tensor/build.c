@@ -25,7 +25,7 @@ struct builder {
 	int sent[LANES]; /* event after the latest message of a lane; -1: none */
 };
 
-static void put(struct builder *b, struct bb_operation o)
+static void builder_put(struct builder *b, struct bb_operation o)
 {
 	struct bb_operation *added = BB_ARRAY_ADD(b->p->list, b->p->n, b->p->room);
 
@@ -39,19 +39,23 @@ static bool communicates(const struct builder *b)
 	return b->p->form.half != BB_TENSOR_COMPUTE;
 }
 
-static int record(struct builder *b, enum queue queue)
+static int builder_record(struct builder *b, enum queue queue)
 {
 	const int event = b->p->events++;
 
-	put(b, (struct bb_operation){
-		       .act = BB_ACT_RECORD, .queue = queue, .work = BB_TW_EVENT, .event = event});
+	builder_put(b, (struct bb_operation){.act = BB_ACT_RECORD,
+					     .queue = queue,
+					     .work = BB_TW_EVENT,
+					     .event = event});
 	return event;
 }
 
 static void await(struct builder *b, enum queue queue, int event)
 {
-	put(b, (struct bb_operation){
-		       .act = BB_ACT_WAIT, .queue = queue, .work = BB_TW_EVENT, .event = event});
+	builder_put(b, (struct bb_operation){.act = BB_ACT_WAIT,
+					     .queue = queue,
+					     .work = BB_TW_EVENT,
+					     .event = event});
 }
 
 static void item_compute(struct builder *b, int work, size_t item, struct bb_tensor_cost whole,
@@ -61,12 +65,12 @@ static void item_compute(struct builder *b, int work, size_t item, struct bb_ten
 
 	if (b->p->form.half == BB_TENSOR_COMMUNICATE || (whole.flops == 0 && !b->p->form.real))
 		return;
-	put(b, (struct bb_operation){.act = BB_ACT_COMPUTE,
-				     .queue = COMPUTING,
-				     .work = work,
-				     .item = item,
-				     .seconds = whole.seconds * share,
-				     .flops = whole.flops * share});
+	builder_put(b, (struct bb_operation){.act = BB_ACT_COMPUTE,
+					     .queue = COMPUTING,
+					     .work = work,
+					     .item = item,
+					     .seconds = whole.seconds * share,
+					     .flops = whole.flops * share});
 }
 
 /* A memory-bound computation, which counts as 0 seconds. */
@@ -89,16 +93,16 @@ static void item_call(struct builder *b, int work, size_t item,
 
 	if (!communicates(b))
 		return;
-	await(b, COMMUNICATING, record(b, COMPUTING));
-	put(b, (struct bb_operation){.act = BB_ACT_COLLECTIVE,
-				     .queue = COMMUNICATING,
-				     .work = work,
-				     .item = item,
-				     .collective = collective,
-				     .count = count,
-				     .dtype = loss ? b->size->loss_dtype : b->size->dtype,
-				     .op = op,
-				     .in_place = collective == &bb_all_reduce});
+	await(b, COMMUNICATING, builder_record(b, COMPUTING));
+	builder_put(b, (struct bb_operation){.act = BB_ACT_COLLECTIVE,
+					     .queue = COMMUNICATING,
+					     .work = work,
+					     .item = item,
+					     .collective = collective,
+					     .count = count,
+					     .dtype = loss ? b->size->loss_dtype : b->size->dtype,
+					     .op = op,
+					     .in_place = collective == &bb_all_reduce});
 }
 
 static void call(struct builder *b, int work, const struct bb_collective *collective, size_t count)
@@ -109,7 +113,7 @@ static void call(struct builder *b, int work, const struct bb_collective *collec
 static void join(struct builder *b)
 {
 	if (communicates(b))
-		await(b, COMPUTING, record(b, COMMUNICATING));
+		await(b, COMPUTING, builder_record(b, COMMUNICATING));
 }
 
 /* ---- a layer ----------------------------------------------------------------------------- */
@@ -175,8 +179,8 @@ static void back_block(struct builder *b, int whose, struct bb_tensor_cost input
 }
 
 /* A X + B Y. */
-static struct bb_tensor_cost add(double a, struct bb_tensor_cost x, double b,
-				 struct bb_tensor_cost y)
+static struct bb_tensor_cost cost_add(double a, struct bb_tensor_cost x, double b,
+				      struct bb_tensor_cost y)
 {
 	return (struct bb_tensor_cost){a * x.seconds + b * y.seconds, a * x.flops + b * y.flops};
 }
@@ -240,7 +244,7 @@ static int pass(struct builder *b, enum lane lane, int work, size_t item)
 		.dtype = b->size->dtype,
 	};
 	struct bb_operation send = message, recv = message;
-	const int done = record(b, COMPUTING);
+	const int done = builder_record(b, COMPUTING);
 
 	await(b, SENDING, done);
 	await(b, RECEIVING, done);
@@ -252,10 +256,10 @@ static int pass(struct builder *b, enum lane lane, int work, size_t item)
 	recv.act = BB_ACT_RECV;
 	recv.queue = RECEIVING;
 	recv.peer = -1;
-	put(b, send);
-	put(b, recv);
-	b->sent[lane] = record(b, SENDING);
-	return record(b, RECEIVING);
+	builder_put(b, send);
+	builder_put(b, recv);
+	b->sent[lane] = builder_record(b, SENDING);
+	return builder_record(b, RECEIVING);
 }
 
 /* Sent buffers may be written again. */
@@ -316,10 +320,10 @@ static void back_ring(struct builder *b)
 static void build_layer(struct builder *b)
 {
 	const struct bb_tensor_size *s = b->size;
-	const struct bb_tensor_cost matrices = add(1, s->project, 1, s->output);
+	const struct bb_tensor_cost matrices = cost_add(1, s->project, 1, s->output);
 
 	if (is_split(b))
-		block(b, ATTENTION, add(1, matrices, 1, s->core));
+		block(b, ATTENTION, cost_add(1, matrices, 1, s->core));
 	else if (b->mode == BB_TENSOR_ULYSSES)
 		ulysses(b);
 	else
@@ -328,7 +332,7 @@ static void build_layer(struct builder *b)
 	b->p->forward = b->p->n;
 	back_block(b, MLP, s->mlp, s->mlp);
 	if (is_split(b))
-		back_block(b, ATTENTION, add(1, matrices, 2, s->core), matrices);
+		back_block(b, ATTENTION, cost_add(1, matrices, 2, s->core), matrices);
 	else if (b->mode == BB_TENSOR_ULYSSES)
 		back_ulysses(b);
 	else

@@ -168,7 +168,8 @@ static double ulps(double a, double b, double most)
 	return a == b ? 0 : fabs(a - b) / (DBL_EPSILON * most);
 }
 
-static void compare(const struct job *j, enum bb_tensor_slot slot, int kind, struct found *found)
+static void equality_compare(const struct job *j, enum bb_tensor_slot slot, int kind,
+			     struct found *found)
 {
 	const struct bb_tensor_place all = bb_tensor_place_of(&j->whole, slot);
 	const struct bb_tensor_place p = bb_tensor_place_of(&j->mine, slot);
@@ -197,14 +198,14 @@ static void *victim(const struct job *j, const struct bb_tensor_results *r)
 	return (char *)&j->mine.slots[r->outputs[0]][p.rows * p.columns / 2] + sizeof(double) - 1;
 }
 
-static struct found look(const struct job *j, const struct bb_tensor_results *r)
+static struct found equality_look(const struct job *j, const struct bb_tensor_results *r)
 {
 	struct found found = {.off = 0};
 
 	for (size_t i = 0; i < r->noutputs; i++)
-		compare(j, r->outputs[i], 0, &found);
+		equality_compare(j, r->outputs[i], 0, &found);
 	for (size_t i = 0; i < r->ngradients; i++)
-		compare(j, r->gradients[i], 1, &found);
+		equality_compare(j, r->gradients[i], 1, &found);
 	return found;
 }
 
@@ -241,7 +242,7 @@ sum_up(const struct job *j, const struct bb_tensor_results *results, const struc
 	return r;
 }
 
-static bb_status deliver(struct job *j, const struct bb_tensor_results *results)
+static bb_status equality_deliver(struct job *j, const struct bb_tensor_results *results)
 {
 	struct bb_tensor_equality_record record;
 	struct found mine;
@@ -250,7 +251,7 @@ static bb_status deliver(struct job *j, const struct bb_tensor_results *results)
 
 	if (status != BB_OK)
 		return status;
-	mine = look(j, results);
+	mine = equality_look(j, results);
 	status = bb_crew_gather(j->engine->driver, &bb_payload_number, &mine,
 				sizeof(mine) / sizeof(uint64_t), &all);
 	if (status != BB_OK || !bb_engine_leads(j->engine))
@@ -268,7 +269,7 @@ static bb_status check_way(struct job *j, const struct bb_tensor_scheme *scheme)
 	BB_TRY(status, run_split(j), out);
 	for (const struct bb_tensor_results *r = bb_tensor_results; r->part; r++)
 		if (r->of == scheme->of)
-			BB_TRY(status, deliver(j, r), out);
+			BB_TRY(status, equality_deliver(j, r), out);
 	/* Memory is released once no rank reads it any more. */
 	BB_TRY(status, bb_crew_barrier(j->engine->driver), out);
 	bb_engine_release(j->engine, j->mine.memory);

@@ -78,7 +78,7 @@ static const struct bb_tensor_program *of(const struct bb_program *program)
 	return program->own;
 }
 
-static size_t length(const struct bb_program *program, int rank)
+static size_t tensor_program_length(const struct bb_program *program, int rank)
 {
 	return of(program)->n * of(program)->form.layers;
 }
@@ -93,8 +93,8 @@ static size_t in_order(const struct bb_tensor_program *p, int rank, size_t k)
 }
 
 /* Forward of all layers, then backward from the last to the first. */
-static void operation(const struct bb_program *program, int rank, size_t index,
-		      struct bb_operation *o)
+static void tensor_program_operation(const struct bb_program *program, int rank, size_t index,
+				     struct bb_operation *o)
 {
 	const struct bb_tensor_program *p = of(program);
 	const size_t layers = p->form.layers, back = p->n - p->forward;
@@ -111,8 +111,8 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 		o->peer = BB_NO_PEER;
 }
 
-static void describe(const struct bb_program *program, const struct bb_operation *o,
-		     char text[BB_PROGRAM_TEXT])
+static void tensor_program_describe(const struct bb_program *program, const struct bb_operation *o,
+				    char text[BB_PROGRAM_TEXT])
 {
 	/* Works of attention, each followed by the same of the MLP. */
 	static const char *const twice[] = {
@@ -178,11 +178,11 @@ bb_status bb_tensor_program_make(struct bb_tensor_program *p, const struct bb_te
 		.own = p,
 		.nranks = nranks,
 		.algorithm = form->algorithm,
-		.length = length,
-		.operation = operation,
+		.length = tensor_program_length,
+		.operation = tensor_program_operation,
 		.group_size = bb_program_all_ranks,
 		.member = bb_program_rank_itself,
-		.describe = describe,
+		.describe = tensor_program_describe,
 	};
 	if (!bb_tensor_build(p))
 		return bb_no_memory(error, form->scheme->part);

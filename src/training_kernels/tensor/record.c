@@ -32,7 +32,7 @@ static void about_equality(const void *record, struct bb_strbuf *out)
 		(long long)r->nranks, bb_plural(r->nranks));
 }
 
-static void about(const void *record, struct bb_strbuf *out)
+static void tensor_about(const void *record, struct bb_strbuf *out)
 {
 	const struct bb_tensor_record *r = record;
 
@@ -51,7 +51,7 @@ static void about(const void *record, struct bb_strbuf *out)
 }
 
 static const struct bb_table equality = {&bb_record_tensor_equality, about_equality};
-static const struct bb_table times = {&bb_record_tensor, about};
+static const struct bb_table times = {&bb_record_tensor, tensor_about};
 static const struct bb_table *const tables[] = {&equality, &times, NULL};
 
 bb_status bb_tensor_text_open(struct bb_sink **sink, FILE *file, const char *path)

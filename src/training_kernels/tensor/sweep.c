@@ -27,7 +27,8 @@ static const struct bb_tensor_options *asked(const struct sweep *s)
 
 /* ---- trials ----------------------------------------------------------------------- */
 
-static bb_status skip(struct sweep *s, const struct bb_tensor_scheme *scheme, const char *reason)
+static bb_status tensor_skip(struct sweep *s, const struct bb_tensor_scheme *scheme,
+			     const char *reason)
 {
 	struct bb_skip_record record;
 
@@ -39,8 +40,8 @@ static bb_status skip(struct sweep *s, const struct bb_tensor_scheme *scheme, co
 	return bb_engine_skip(&s->engine, &record);
 }
 
-static bb_status add_trial(struct sweep *s, const struct bb_tensor_scheme *scheme,
-			   enum bb_tensor_half half)
+static bb_status tensor_add_trial(struct sweep *s, const struct bb_tensor_scheme *scheme,
+				  enum bb_tensor_half half)
 {
 	static const char *const names[HALVES] = {"", " alone: computations",
 						  " alone: communication"};
@@ -72,7 +73,7 @@ static bb_status make_trials(struct sweep *s)
 			continue;
 		s->schemes[s->nschemes++] = scheme;
 		for (int half = 0; half < HALVES && status == BB_OK; half++)
-			status = add_trial(s, scheme, (enum bb_tensor_half)half);
+			status = tensor_add_trial(s, scheme, (enum bb_tensor_half)half);
 	}
 	return status;
 }
@@ -87,7 +88,7 @@ static bb_status deliver_skips(struct sweep *s)
 			bb_tensor_refuses(scheme, &s->tensor->size, s->engine.run->world.nranks);
 
 		if (reason)
-			status = skip(s, scheme, reason);
+			status = tensor_skip(s, scheme, reason);
 	}
 	return status;
 }
@@ -115,7 +116,7 @@ static void describe_memory(const struct sweep *s, const struct bb_tensor_scheme
 		r->kept_bytes = (int64_t)bb_tensor_kept(scheme, &s->tensor->size, layer.tp, true);
 }
 
-static void describe(const struct sweep *s, size_t i, struct bb_tensor_record *r)
+static void tensor_describe(const struct sweep *s, size_t i, struct bb_tensor_record *r)
 {
 	const struct bb_tensor_program *program = &s->programs[HALVES * i];
 	const struct bb_tensor_scheme *scheme = s->schemes[i];
@@ -147,7 +148,7 @@ static bool computes(const struct bb_tensor_program *program)
 	return false;
 }
 
-static void measure(const struct sweep *s, size_t i, struct bb_tensor_record *r)
+static void tensor_measure(const struct sweep *s, size_t i, struct bb_tensor_record *r)
 {
 	const struct bb_stats *step = &s->engine.trials[HALVES * i].stats;
 	const double compute_s = s->engine.trials[HALVES * i + BB_TENSOR_COMPUTE].stats.p50;
@@ -177,19 +178,19 @@ static const char *refusal_of(const struct sweep *s, size_t i)
 	return NULL;
 }
 
-static bb_status deliver(struct sweep *s)
+static bb_status tensor_deliver(struct sweep *s)
 {
 	struct bb_tensor_record record;
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; i < s->nschemes && status == BB_OK; i++)
 		if (refusal_of(s, i))
-			status = skip(s, s->schemes[i], refusal_of(s, i));
+			status = tensor_skip(s, s->schemes[i], refusal_of(s, i));
 	for (size_t i = 0; i < s->nschemes && status == BB_OK; i++) {
 		if (refusal_of(s, i))
 			continue;
-		describe(s, i, &record);
-		measure(s, i, &record);
+		tensor_describe(s, i, &record);
+		tensor_measure(s, i, &record);
 		status = bb_engine_deliver(&s->engine, &bb_record_tensor, &record, BB_ABSENT);
 	}
 	return status;
@@ -208,7 +209,7 @@ static bb_status deliver_unchecked(struct sweep *s, const char *reason)
 	return bb_sinks_comment(&s->engine.run->sinks, text);
 }
 
-static bb_status check(struct sweep *s)
+static bb_status tensor_check_parts(struct sweep *s)
 {
 	const char *reason = bb_tensor_equality_refuses(s->engine.run);
 
@@ -223,14 +224,14 @@ static bb_status tensor_run(struct bb_engine *engine)
 	bb_status status;
 
 	s->tensor = engine->run->own;
-	BB_TRY(status, check(s), out);
+	BB_TRY(status, tensor_check_parts(s), out);
 	if (asked(s)->equality)
 		return BB_OK;
 	BB_TRY(status, make_trials(s), out);
 	BB_TRY(status, deliver_skips(s), out);
 	BB_TRY(status, bb_engine_measure(engine), out);
 	if (bb_engine_leads(engine))
-		status = deliver(s);
+		status = tensor_deliver(s);
 out:
 	return status;
 }

@@ -3,7 +3,7 @@
  */
 #include "training_kernels/tensor/tensor.h"
 
-static void list(struct bb_strbuf *out)
+static void tensor_list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "schemes (--way):\n");
 	for (const struct bb_tensor_scheme *w = bb_tensor_schemes; w->part; w++)
@@ -11,7 +11,7 @@ static void list(struct bb_strbuf *out)
 	bb_model_list(out);
 }
 
-static bb_status plan(struct bb_run *run)
+static bb_status tensor_plan(struct bb_run *run)
 {
 	const struct bb_tensor_run *tensor = run->own;
 	const struct bb_tensor_options *a = &tensor->asked;
@@ -46,10 +46,10 @@ const struct bb_benchmark bb_tensor_benchmark = {
 				   "--micro-batch set them"}},
 	.queues = true,
 	.check = bb_tensor_check,
-	.list = list,
+	.list = tensor_list,
 	.open_text = bb_tensor_text_open,
 	.rows = &bb_record_tensor,
-	.plan = plan,
+	.plan = tensor_plan,
 	.experiment = &bb_tensor_experiment,
 	.close = close_tensor,
 };
