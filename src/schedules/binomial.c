@@ -304,7 +304,7 @@ const struct bb_algorithm bb_tree_sendrecv = {
 	.collective = &bb_sendrecv,
 	.meaning =
 		"Everything is gathered at rank 0 on a binomial tree and scattered from there to "
-		"the ranks it is for.",
+		"its destinations.",
 	.tmp_count = sendrecv_tmp,
 	.prepare = sendrecv_prepare,
 	.round = sendrecv_round,

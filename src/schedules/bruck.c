@@ -183,9 +183,9 @@ static int alltoall_round(const struct bb_shape *shape, const struct bb_role *ro
 const struct bb_algorithm bb_bruck_alltoall = {
 	.name = "bruck",
 	.collective = &bb_alltoall,
-	.meaning =
-		"In stage k every rank packs the blocks whose way still to go has bit k set into "
-		"one message and sends it to the rank 2^k ahead.",
+	.meaning = "In stage k every rank packs the blocks whose remaining distance has bit k set "
+		   "into "
+		   "one message and sends it to the rank 2^k ahead.",
 	.flags = BB_SHIFT_INVARIANT,
 	.tmp_count = alltoall_tmp,
 	.prepare = alltoall_prepare,

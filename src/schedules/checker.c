@@ -46,7 +46,7 @@ enum outcome { DONE, BLOCKED, WRONG };
 static bb_status refute(const struct check *c, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* What is wrong, after the names of the algorithm and of the shape. */
+/* Report what is wrong, after the names of the algorithm and of the shape. */
 static bb_status refute(const struct check *c, const char *format, ...)
 {
 	char text[160];
@@ -59,7 +59,7 @@ static bb_status refute(const struct check *c, const char *format, ...)
 		       c->algorithm->name, c->shape->nranks, text);
 }
 
-/* What is wrong with the step that M is at. */
+/* Report what is wrong with M's next step. */
 static enum outcome wrong_step(const struct check *c, const struct member *m, const char *what)
 {
 	(void)refute(c, "rank %d, round %zu, step %d %s", m->rank, m->round, m->next, what);
@@ -283,7 +283,7 @@ static enum outcome execute(const struct check *c, struct member *m, const struc
 
 /* ---- all ranks ----------------------------------------------------------------------- */
 
-/* Go on as far as possible. DONE: to the end. */
+/* Advance M as far as possible. DONE: to the end. */
 static enum outcome advance(const struct check *c, struct member *m, bool *moved)
 {
 	enum outcome outcome;
@@ -321,7 +321,7 @@ static bb_status run(const struct check *c)
 		}
 	} while (stuck && moved);
 	if (stuck) {
-		(void)wrong_step(c, stuck, "waits for ever");
+		(void)wrong_step(c, stuck, "waits forever");
 		return BB_EDATA;
 	}
 	for (int rank = 0; rank < c->shape->nranks; rank++) {
@@ -460,7 +460,7 @@ static bool same_but_partners(const struct partners *p, const struct bb_step *a,
 	       (a->kind == BB_COPY || (peers && seconds));
 }
 
-/* Whom RANK deals with is a partner, who has it for one, and gets one message at most. */
+/* Are RANK's peers partners, mutually, with at most one message to each? */
 static bool keeps_partners(const struct check *c, int rank, const struct partners *p,
 			   const struct bb_step *steps, int n)
 {
@@ -482,7 +482,7 @@ static bool keeps_partners(const struct check *c, int rank, const struct partner
 	return true;
 }
 
-/* Against the first rank that is alike. */
+/* Compare RANK with the first rank of the same kind. */
 static bb_status check_partners(const struct check *c, int rank)
 {
 	struct bb_step a[BB_MAX_STEPS], b[BB_MAX_STEPS];
@@ -518,7 +518,8 @@ static bb_status set_up(const struct check *c)
 		m->rank = rank;
 		c->algorithm->prepare(c->shape, rank, &m->role);
 		if (m->role.rank != rank || m->role.rounds != c->members[0].role.rounds)
-			return refute(c, "the role of rank %d does not fit", rank);
+			return refute(c, "the role of rank %d has a wrong rank or number of rounds",
+				      rank);
 		if (bb_symbols_make(&m->symbols, c->algorithm, c->shape, rank) != BB_OK)
 			return bb_no_memory(c->error, "the checker");
 	}
@@ -549,7 +550,7 @@ bb_status bb_check_algorithm(const struct bb_algorithm *algorithm, const struct 
 	bb_status st;
 
 	if (shape->nranks < 1 || shape->nranks > BB_CHECKER_RANKS)
-		return bb_fail(error, BB_EDATA, "the checker takes 1 to %d ranks",
+		return bb_fail(error, BB_EDATA, "the checker supports 1 to %d ranks",
 			       BB_CHECKER_RANKS);
 	check.members = calloc((size_t)shape->nranks, sizeof(*check.members));
 	if (!check.members)

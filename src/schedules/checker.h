@@ -7,13 +7,13 @@
 #include "core/status.h"
 #include "schedules/schedule.h"
 
-#define BB_CHECKER_RANKS 64 /* most ranks it can hold: a contribution is one bit of a word */
+#define BB_CHECKER_RANKS 64 /* maximum of ranks: a contribution is one bit of a word */
 
 /*
  * Run ALGORITHM on SHAPE (nranks <= BB_CHECKER_RANKS) with every element a symbol, the way the
  * executor does: sends are posted into at most SLOTS outstanding messages per (pair, channel),
- * receivers read the sender's buffer in place, a rank that is about to overwrite something it
- * sent waits until it was read. Proves that
+ * receivers read the sender's buffer in place, and a rank waits before it overwrites a message that
+ * is not read yet. Proves that
  *   - every send meets one receive of the same peer, channel, order and count; none is left over;
  *   - nothing deadlocks, whatever the timing;
  *   - within a round no write overlaps another step's read or write, no step leaves its buffer,
@@ -21,7 +21,7 @@
  *   - every element of OUT holds what the collective promises: each contribution exactly once;
  *   - what a final step wrote is not read again, by anyone;
  *   - BB_SHIFT_INVARIANT and partners are true where they are claimed.
- * BB_OK, or BB_EDATA with ERROR telling the rank, round and step; BB_EINTERNAL without memory.
+ * BB_OK, or BB_EDATA with the rank, round and step in ERROR; BB_EINTERNAL: out of memory.
  */
 BB_MUST bb_status bb_check_algorithm(const struct bb_algorithm *algorithm,
 				     const struct bb_shape *shape, int slots,

@@ -1,5 +1,5 @@
 /*
- * document.c - docs/algorithms.md, from what the algorithms say about themselves.
+ * document.c - docs/algorithms.md, generated from the descriptions of the algorithms.
  */
 #include "schedules/explain.h"
 #include "schedules/schedule.h"
@@ -52,7 +52,7 @@ void bb_document_algorithms(struct bb_strbuf *out)
 		out,
 		"# What the algorithms mean for each collective\n\n"
 		"`ring` and `tree` exist for every collective (hypercube is its own); the others "
-		"where they make sense. `NAME_perf --explain -g 4` plays one round by round.\n\n"
+		"where they make sense. `NAME_perf --explain -g 4` prints one round by round.\n\n"
 		"n is the number of ranks. *Rounds* are those of a call that is not cut into "
 		"chunks, for n = 4, %d, 13 and 64. *Sent* is the most that one rank sends and "
 		"*traffic* what all ranks together move in memory, both for n = %d out of place "

@@ -1,5 +1,5 @@
 /*
- * explain.c - plays a schedule round by round on symbols and prints what happens.
+ * explain.c - runs a schedule round by round on symbols and prints what happens.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define WHICH 28          /* columns for what is sent */
 #define CELL 80           /* bytes of one element's text; 64 ranks take less */
 
-struct play {
+struct explanation {
 	struct bb_strbuf *out;
 	const struct bb_algorithm *algorithm;
 	const struct bb_shape *shape;
@@ -31,7 +31,7 @@ struct play {
 
 /* ---- names --------------------------------------------------------------------------- */
 
-static bool reduces(const struct play *p)
+static bool reduces(const struct explanation *p)
 {
 	return p->algorithm->collective->flags & BB_REDUCES;
 }
@@ -54,7 +54,7 @@ static void span_text(char text[CELL], struct bb_place place, size_t count)
 		snprintf(text, CELL, "%s[%zu..%zu]", name, place.offset, place.offset + count - 1);
 }
 
-/* First rank of the one run (around the ring) that RANKS make up, or -1. */
+/* The first rank of the run around the ring that RANKS form, or -1: they form several. */
 static int run_start(uint64_t ranks, int n)
 {
 	int start = -1, starts = 0;
@@ -101,7 +101,7 @@ static int sum_text(char text[CELL], const struct bb_symbol *s, int n)
 	return length;
 }
 
-static void symbol_text(char text[CELL], const struct play *p, const struct bb_symbol *s)
+static void symbol_text(char text[CELL], const struct explanation *p, const struct bb_symbol *s)
 {
 	int length;
 
@@ -116,9 +116,9 @@ static void symbol_text(char text[CELL], const struct play *p, const struct bb_s
 				 (unsigned long long)__builtin_popcountll(s->ranks));
 }
 
-/* The elements, or as many of the first and last as there is room for. */
-static void symbols_text(char text[3 * CELL], const struct play *p, const struct bb_symbol *s,
-			 size_t count)
+/* The elements, or the first and last ones that fit. */
+static void symbols_text(char text[3 * CELL], const struct explanation *p,
+			 const struct bb_symbol *s, size_t count)
 {
 	char first[CELL], last[CELL];
 	size_t length = 0;
@@ -147,8 +147,8 @@ static bool takes_from(const struct bb_step *step, int peer, int channel)
 	       step->channel == channel && (step->peer == peer || step->peer2 == peer);
 }
 
-/* The step of the receiver that takes what step K of SENDER sends. */
-static const struct bb_step *taker_of(const struct play *p, int sender, int k)
+/* The receiver's step for the message of step K of SENDER. */
+static const struct bb_step *taker_of(const struct explanation *p, int sender, int k)
 {
 	const struct bb_step *send = &p->steps[sender][k];
 	int before = 0;
@@ -166,7 +166,7 @@ static const struct bb_step *taker_of(const struct play *p, int sender, int k)
 	return NULL;
 }
 
-static const struct bb_step *sender_of(const struct play *p, int receiver, int k, int peer)
+static const struct bb_step *sender_of(const struct explanation *p, int receiver, int k, int peer)
 {
 	for (int i = 0; i < p->nsteps[peer]; i++) {
 		const struct bb_step *step = &p->steps[peer][i];
@@ -196,7 +196,7 @@ static void effect_text(char text[3 * CELL], const struct bb_step *step, int sen
 			 step->peer == sender ? step->peer2 : step->peer);
 }
 
-static void transfer(struct play *p, int sender, int k)
+static void transfer(struct explanation *p, int sender, int k)
 {
 	const struct bb_step *step = &p->steps[sender][k];
 	const struct bb_step *taker = step->kind == BB_SEND ? taker_of(p, sender, k) : step;
@@ -215,7 +215,7 @@ static void transfer(struct play *p, int sender, int k)
 	}
 }
 
-static bool print_transfers(struct play *p, size_t round)
+static bool print_transfers(struct explanation *p, size_t round)
 {
 	bool any = false;
 
@@ -241,8 +241,8 @@ static bool print_transfers(struct play *p, size_t round)
 
 /* ---- what every rank holds ----------------------------------------------------------- */
 
-/* Is OUT[I] of RANK as it has to be in the end? */
-static bool complete(const struct play *p, int rank, size_t i)
+/* Does OUT[I] of RANK hold its final value? */
+static bool complete(const struct explanation *p, int rank, size_t i)
 {
 	const struct bb_collective *collective = p->algorithm->collective;
 	const struct bb_symbol *s = bb_symbols_at(&p->symbols[rank], (struct bb_place){BB_OUT, i});
@@ -260,8 +260,8 @@ static bool complete(const struct play *p, int rank, size_t i)
 	return false;
 }
 
-static void cell_text(char text[CELL + 2], const struct play *p, int rank, enum bb_buffer buffer,
-		      size_t i)
+static void cell_text(char text[CELL + 2], const struct explanation *p, int rank,
+		      enum bb_buffer buffer, size_t i)
 {
 	char symbol[CELL];
 
@@ -270,7 +270,7 @@ static void cell_text(char text[CELL + 2], const struct play *p, int rank, enum 
 		 buffer == BB_OUT && complete(p, rank, i) ? "*" : "");
 }
 
-static size_t widest(const struct play *p, enum bb_buffer buffer)
+static size_t widest(const struct explanation *p, enum bb_buffer buffer)
 {
 	size_t width = 4;
 
@@ -285,7 +285,7 @@ static size_t widest(const struct play *p, enum bb_buffer buffer)
 	return width;
 }
 
-static size_t longest(const struct play *p, enum bb_buffer buffer)
+static size_t longest(const struct explanation *p, enum bb_buffer buffer)
 {
 	size_t most = 0;
 
@@ -296,8 +296,8 @@ static size_t longest(const struct play *p, enum bb_buffer buffer)
 }
 
 /* Columns [first, end) of one buffer of all ranks that have it. */
-static void print_columns(const struct play *p, enum bb_buffer buffer, size_t first, size_t end,
-			  int width, const char *title)
+static void print_columns(const struct explanation *p, enum bb_buffer buffer, size_t first,
+			  size_t end, int width, const char *title)
 {
 	char text[CELL + 2];
 
@@ -322,7 +322,7 @@ static void print_columns(const struct play *p, enum bb_buffer buffer, size_t fi
 	}
 }
 
-static void print_buffer(const struct play *p, enum bb_buffer buffer, const char *title)
+static void print_buffer(const struct explanation *p, enum bb_buffer buffer, const char *title)
 {
 	size_t cells = longest(p, buffer), width, fit;
 
@@ -336,7 +336,7 @@ static void print_buffer(const struct play *p, enum bb_buffer buffer, const char
 			      (int)width, title);
 }
 
-/* ---- playing ------------------------------------------------------------------------- */
+/* ---- rounds -------------------------------------------------------------------------- */
 
 static void add(struct bb_symbol *sum, const struct bb_symbol *from)
 {
@@ -344,8 +344,8 @@ static void add(struct bb_symbol *sum, const struct bb_symbol *from)
 	sum->index = from->index;
 }
 
-/* What a round writes no other step of the round uses, so that the order does not matter. */
-static void apply(struct play *p, int rank, int k)
+/* No step uses what another step of the round writes, so their order does not matter. */
+static void apply(struct explanation *p, int rank, int k)
 {
 	const struct bb_step *step = &p->steps[rank][k];
 	const struct bb_step *sent[2] = {NULL, NULL};
@@ -370,7 +370,7 @@ static void apply(struct play *p, int rank, int k)
 	}
 }
 
-static void play_round(struct play *p, size_t round)
+static void explain_round(struct explanation *p, size_t round)
 {
 	for (int rank = 0; rank < p->shape->nranks; rank++)
 		p->nsteps[rank] =
@@ -392,15 +392,14 @@ static void print_wrapped(struct bb_strbuf *out, const char *text)
 	bb_strbuf_wrap(out, text, 0, 2, LINE - 1);
 }
 
-static void print_names(const struct play *p)
+static void print_names(const struct explanation *p)
 {
 	struct bb_strbuf text = {0};
 
-	bb_strbuf_addf(
-		&text,
-		"A letter counts the elements of IN, the digit says whose IN: b%d is element "
-		"1 of rank %d's.",
-		p->shape->root, p->shape->root);
+	bb_strbuf_addf(&text,
+		       "A letter is an element of IN, the digit its rank: b%d is element 1 of rank "
+		       "%d's IN.",
+		       p->shape->root, p->shape->root);
 	print_wrapped(p->out, bb_strbuf_text(&text));
 	p->out->failed |= bb_strbuf_failed(&text);
 	bb_strbuf_free(&text);
@@ -408,7 +407,7 @@ static void print_names(const struct play *p)
 		print_wrapped(p->out, "TMP is scratch memory.");
 }
 
-static void print_intro(const struct play *p)
+static void print_intro(const struct explanation *p)
 {
 	const struct bb_collective *collective = p->algorithm->collective;
 	bool many = p->shape->nranks > 4;
@@ -436,7 +435,7 @@ static void print_intro(const struct play *p)
 		print_wrapped(p->out,
 			      "Element i of every IN is the number i, so a is 0, b is 1, c is "
 			      "2; what follows = is the sum so far.");
-	print_wrapped(p->out, "* marks what is as it has to be in the end; . is not written yet.");
+	print_wrapped(p->out, "* marks a final value; . marks an element that is not written yet.");
 	if (p->shape->in_place)
 		print_wrapped(p->out, "In place: IN and OUT lie in one buffer.");
 	if (longest(p, BB_IN) <= CONTENTS_CELLS && p->shape->nranks <= CONTENTS_RANKS) {
@@ -445,9 +444,9 @@ static void print_intro(const struct play *p)
 	}
 }
 
-/* Elements that have to cross between ranks whatever the algorithm: every contribution but one
-   to each sum, and every result that is wanted in more than one place. */
-static size_t least_elements(const struct play *p)
+/* The least elements that any algorithm sends: all contributions but one to each sum, and every
+   result that is needed in more than one place. */
+static size_t least_elements(const struct explanation *p)
 {
 	const struct bb_collective *collective = p->algorithm->collective;
 	size_t moved = 0, wanted = 0, sums, n = (size_t)p->shape->nranks;
@@ -467,7 +466,7 @@ static size_t least_elements(const struct play *p)
 	return moved + sums * (n - 1) + wanted - sums;
 }
 
-static int least_rounds(const struct play *p)
+static int least_rounds(const struct explanation *p)
 {
 	int rounds = 0;
 
@@ -478,7 +477,7 @@ static int least_rounds(const struct play *p)
 	return rounds;
 }
 
-static void print_result(const struct play *p)
+static void print_result(const struct explanation *p)
 {
 	bb_strbuf_add(p->out, "\nResult as numbers\n");
 	for (int rank = 0; rank < p->shape->nranks; rank++) {
@@ -500,7 +499,7 @@ static void print_result(const struct play *p)
 	}
 }
 
-static void print_end(const struct play *p)
+static void print_end(const struct explanation *p)
 {
 	size_t rounds, wire;
 	double cost = bb_algorithm_cost(p->algorithm, p->shape, &rounds, &wire);
@@ -508,21 +507,19 @@ static void print_end(const struct play *p)
 	if (reduces(p) && longest(p, BB_OUT) <= CONTENTS_CELLS &&
 	    p->shape->nranks <= CONTENTS_RANKS)
 		print_result(p);
-	bb_strbuf_add(p->out, "\nIn all\n");
-	bb_strbuf_addf(
-		p->out,
-		"  %-22s %8zu   at least %d for any algorithm where a rank sends once a round\n",
-		"rounds", rounds, least_rounds(p));
+	bb_strbuf_add(p->out, "\nTotal\n");
+	bb_strbuf_addf(p->out, "  %-22s %8zu   minimum %d if a rank sends once a round\n", "rounds",
+		       rounds, least_rounds(p));
 	bb_strbuf_addf(p->out, "  %-22s %8zu\n", "messages", p->messages);
-	bb_strbuf_addf(p->out, "  %-22s %8zu   %zu is the least possible\n", "elements sent",
-		       p->elements, least_elements(p));
-	bb_strbuf_addf(p->out, "  %-22s %8zu   by the rank that sends most\n", "", wire);
+	bb_strbuf_addf(p->out, "  %-22s %8zu   minimum %zu\n", "elements sent", p->elements,
+		       least_elements(p));
+	bb_strbuf_addf(p->out, "  %-22s %8zu   by the busiest rank\n", "", wire);
 	bb_strbuf_addf(p->out,
-		       "  %-22s %8.1f   in elements copied; adding one arrival counts 1.5\n",
+		       "  %-22s %8.1f   in elements copied; receiving and adding counts 1.5\n",
 		       "memory traffic", cost);
 }
 
-static bb_status set_up(struct play *p)
+static bb_status explanation_open(struct explanation *p)
 {
 	size_t n = (size_t)p->shape->nranks;
 
@@ -540,7 +537,7 @@ static bb_status set_up(struct play *p)
 	return BB_OK;
 }
 
-static void tear_down(struct play *p)
+static void explanation_close(struct explanation *p)
 {
 	for (int rank = 0; p->symbols && rank < p->shape->nranks; rank++)
 		bb_symbols_free(&p->symbols[rank]);
@@ -553,28 +550,28 @@ static void tear_down(struct play *p)
 bb_status bb_explain(struct bb_strbuf *out, const struct bb_algorithm *algorithm,
 		     const struct bb_shape *shape, struct bb_error *error)
 {
-	struct play play = {.out = out, .algorithm = algorithm, .shape = shape};
+	struct explanation explanation = {.out = out, .algorithm = algorithm, .shape = shape};
 	const char *(*refuses)(int) = algorithm->collective->refuses;
 	bb_status st;
 
 	if (shape->nranks < 1 || shape->nranks > BB_CHECKER_RANKS)
-		return bb_fail(error, BB_EUSAGE, "can explain 1 to %d ranks, not %d",
+		return bb_fail(error, BB_EUSAGE, "--explain supports 1 to %d ranks, not %d",
 			       BB_CHECKER_RANKS, shape->nranks);
 	if (refuses && refuses(shape->nranks))
 		return bb_fail(error, BB_EUNSUPPORTED, "%s", refuses(shape->nranks));
 	BB_TRY(st, bb_check_algorithm(algorithm, shape, 16, error), out);
-	if (set_up(&play) != BB_OK) {
+	if (explanation_open(&explanation) != BB_OK) {
 		st = bb_no_memory(error, "the explanation of a schedule");
 		goto down;
 	}
-	print_intro(&play);
-	for (size_t round = 0; round < play.roles[0].rounds; round++)
-		play_round(&play, round);
-	print_end(&play);
+	print_intro(&explanation);
+	for (size_t round = 0; round < explanation.roles[0].rounds; round++)
+		explain_round(&explanation, round);
+	print_end(&explanation);
 	if (bb_strbuf_failed(out))
 		st = bb_no_memory(error, "the explanation of a schedule");
 down:
-	tear_down(&play);
+	explanation_close(&explanation);
 out:
 	return st;
 }

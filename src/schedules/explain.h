@@ -1,5 +1,5 @@
 /*
- * explain.h - prints a schedule so that a student can follow it.
+ * explain.h - prints a schedule step by step.
  */
 #ifndef BB_SCHEDULES_EXPLAIN_H
 #define BB_SCHEDULES_EXPLAIN_H
@@ -9,11 +9,12 @@
 #include "schedules/schedule.h"
 
 /*
- * Append to OUT: what the collective gives, what the algorithm does, then per round a table of
- * who sends which chunk to whom, what every rank holds afterwards, and at the end the count of
- * rounds, messages and bytes against the least possible. Rank r's IN holds 0, 1, 2, … in every
- * element index for reducing collectives, so that sums can be checked by head (reduce-scatter of
- * four ranks that each hold [0, 1, 2, 3] ends in 0, 4, 8, 12).
+ * Append to OUT the goal of the collective, the idea of the algorithm, for each round the messages
+ * and what every rank holds afterwards, and at the end the numbers of rounds, messages and elements
+ * with their minimum. In reducing collectives element i of every IN is the number i, so that sums
+ * can be checked by head (reduce-scatter of four ranks that each hold [0, 1, 2, 3] ends in 0, 4, 8,
+ * 12). BB_EUSAGE: too many ranks; BB_EUNSUPPORTED: the collective does not exist for so many;
+ * BB_EDATA: the checker refutes the algorithm; BB_EINTERNAL: out of memory.
  */
 BB_MUST bb_status bb_explain(struct bb_strbuf *out, const struct bb_algorithm *algorithm,
 			     const struct bb_shape *shape, struct bb_error *error);

@@ -1,5 +1,5 @@
 /*
- * families.h - the algorithms, by the file that they are in. Known to src/schedules only.
+ * families.h - the algorithms, by file; for src/schedules alone.
  */
 #ifndef BB_SCHEDULES_FAMILIES_H
 #define BB_SCHEDULES_FAMILIES_H

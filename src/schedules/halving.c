@@ -75,9 +75,8 @@ static int all_reduce_round(const struct bb_shape *shape, const struct bb_role *
 const struct bb_algorithm bb_halving_all_reduce = {
 	.name = "halving_doubling",
 	.collective = &bb_all_reduce,
-	.meaning =
-		"Partners swap halves and add, then quarters, and so on until each rank has one "
-		"complete block; then the way back: blocks, pairs of blocks, halves are swapped.",
+	.meaning = "Partners swap halves and add, then quarters, and so on until each rank has one "
+		   "complete block; then the reverse: blocks, pairs of blocks, halves are swapped.",
 	.prepare = all_reduce_prepare,
 	.round = all_reduce_round,
 };

@@ -1,11 +1,10 @@
 /*
- * linear.c - master and workers: one rank (the root, or rank 0) deals with all others, one after
- * the other.
+ * linear.c - one rank (the root, or rank 0) communicates with all others, one after the other.
  */
 #include "schedules/families.h"
 #include "schedules/parts.h"
 
-/* Whom the root deals with in round I. */
+/* The peer of the root in round I. */
 static int turn(int n, int root, size_t i)
 {
 	return bb_wrap(root + 1 + (int)i, n);

@@ -250,7 +250,7 @@ const struct bb_algorithm bb_naive_all_gather = {
 
 /* ---- naive all_reduce, reduce_scatter: everyone reduces for itself ----------------------- */
 
-/* In place, all_reduce sends from a copy: sums overwrite IN before everyone has it. */
+/* In place, all_reduce sends from a copy, as sums overwrite IN before all ranks have it. */
 static bool saves_in(const struct bb_shape *shape)
 {
 	return shape->in_place && shape->nranks > 1;
@@ -273,7 +273,7 @@ static void naive_all_reduce_prepare(const struct bb_shape *shape, int rank, str
 	role->rounds += saves_in(shape);
 }
 
-/* Add the shares of the ranks FIRST and FIRST + 1 behind to OUT, in one pass. */
+/* Add the shares of the ranks FIRST and FIRST + 1 behind to OUT in one pass. */
 static void add_two(struct bb_writer *w, const struct bb_shape *shape, int rank, int first,
 		    struct bb_place own)
 {

@@ -1,6 +1,6 @@
 /*
- * parts.h - what the families of algorithms are made of: writing steps, balanced blocks, slabs,
- * and the phases that several algorithms share. Known to src/schedules only.
+ * parts.h - the parts of algorithms: writing steps, balanced blocks, slabs, and phases that several
+ * algorithms share; for src/schedules alone.
  */
 #ifndef BB_SCHEDULES_PARTS_H
 #define BB_SCHEDULES_PARTS_H
@@ -64,7 +64,7 @@ static inline void bb_recv(struct bb_writer *w, int peer, struct bb_place dst, s
 	bb_recv_on(w, 0, peer, dst, count, final);
 }
 
-/* dst = src + what comes from PEER. */
+/* dst = src + the message from PEER. */
 static inline void bb_add(struct bb_writer *w, int peer, struct bb_place src, struct bb_place dst,
 			  size_t count, bool final)
 {
@@ -89,8 +89,7 @@ static inline void bb_copy(struct bb_writer *w, struct bb_place src, struct bb_p
 				      .count = count});
 }
 
-/* What a rank gives itself: [start, start + count) of IN to the same place in OUT, unless in place
-   they are one. */
+/* Copy a rank's own [start, start + count) of IN to the same place in OUT; nothing in place. */
 static inline void bb_copy_over(struct bb_writer *w, const struct bb_shape *shape, size_t start,
 				size_t count)
 {
@@ -141,7 +140,7 @@ static inline struct bb_power bb_power_of(int n)
 	return (struct bb_power){levels, 1 << levels, n - (1 << levels)};
 }
 
-/* Pieces of at most CHUNK that COUNT falls into, at least 1; CHUNK 0: one. */
+/* The number of pieces of at most CHUNK in COUNT, at least 1; CHUNK 0: one. */
 static inline size_t bb_pieces(size_t count, size_t chunk)
 {
 	return !chunk || count <= chunk ? 1 : (count - 1) / chunk + 1;
@@ -195,7 +194,7 @@ static inline size_t bb_block_count(const struct bb_blocks *blocks, int k)
 	return blocks->length + ((size_t)k < blocks->extra ? 1 : 0);
 }
 
-/* ---- slabs: a long call cut into equal calls that follow each other ------------------- */
+/* ---- slabs: a long call cut into equal consecutive calls ------------------------------- */
 
 struct bb_slabs { /* lies at the front of role.at */
 	size_t number;
@@ -268,8 +267,8 @@ size_t bb_alltoall_longest(const struct bb_shape *shape);
 
 /* ---- ring ---------------------------------------------------------------------------- */
 
-/* Round I of n - 1 of passing blocks around until every rank has all; the own one is sent from
-   OWN, the others arrive in and leave from OUT. */
+/* Round I of n - 1 in which blocks travel around the ring until every rank has all. The rank's own
+   block leaves from OWN; the others arrive in OUT and leave from there. */
 void bb_ring_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
 			     const struct bb_blocks *blocks, struct bb_place own,
 			     enum bb_buffer out);
@@ -309,8 +308,8 @@ static inline const struct bb_tree *bb_tree_in(const struct bb_role *role)
 	return (const struct bb_tree *)role->at;
 }
 
-/* In place of a root, where there is none: ranks 0 and 1 each stand above one of the trees, so that
-   no rank has the top of both. */
+/* Instead of a root: ranks 0 and 1 are each the top of one of the trees, so that no rank is the top
+   of both. */
 #define BB_TREES_APART (-1)
 
 void bb_tree_prepare(struct bb_tree *tree, int n, int rank, int root, size_t count, size_t chunk);
@@ -318,8 +317,8 @@ void bb_tree_prepare(struct bb_tree *tree, int n, int rank, int root, size_t cou
 size_t bb_tree_window(int n, int rank, int root, size_t count, size_t chunk);
 /* Rounds of going up or down. */
 size_t bb_tree_rounds(const struct bb_tree *tree);
-/* Reduce towards the root: IN is what the rank adds, sums go to SUM, or with WINDOWED to a
-   window of two slots at SUM. */
+/* Reduce towards the root: the rank adds IN, and sums go to SUM or, with WINDOWED, to a window of
+   two slots at SUM. */
 void bb_tree_up(struct bb_writer *w, const struct bb_tree *tree, size_t round, struct bb_place in,
 		struct bb_place sum, bool windowed);
 /* Spread from the root's TOP to every other rank's OUT. */
@@ -336,9 +335,9 @@ struct bb_binomial {
 	struct bb_blocks blocks; /* equal blocks, or balanced parts */
 	struct bb_place top;     /* the root's blocks, by rank */
 	struct bb_place own;     /* another rank's own block */
-	struct bb_place held;    /* what another rank holds for the ranks below it: */
-	bool natural;            /* at its place among all blocks, else packed */
-	bool final;              /* scatter: the own block is not read again */
+	struct bb_place held;    /* blocks that another rank holds for the ranks below it: */
+	bool natural;            /* at their places among all blocks, else packed */
+	bool final;              /* scatter: the rank's own block is not read again */
 };
 
 /* Rounds of a scatter or gather: bb_log2_up(n). The root's own block is left to the caller. */
@@ -357,7 +356,7 @@ void bb_pairwise_reduce_scatter_part(struct bb_writer *w, int n, int rank, size_
 void bb_pairwise_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
 				 const struct bb_blocks *blocks, struct bb_place own);
 
-/* ---- linear: the root deals with one rank after the other ---------------------------- */
+/* ---- linear: the root communicates with one rank after the other ---------------------- */
 
 /* Round I of n - 1. */
 void bb_linear_broadcast_part(struct bb_writer *w, int n, int rank, int root, size_t i,

@@ -105,7 +105,7 @@ const struct bb_algorithm bb_ring_all_gather = {
 	.collective = &bb_all_gather,
 	.meaning =
 		"Every rank passes on to the next rank the block that it received last, starting "
-		"with its own, until all blocks have been everywhere.",
+		"with its own, until every rank has all blocks.",
 	.flags = BB_SHIFT_INVARIANT,
 	.prepare = block_slabs_prepare,
 	.round = all_gather_round,
@@ -329,8 +329,9 @@ static size_t scatter_tmp(const struct bb_shape *shape, int rank)
 const struct bb_algorithm bb_ring_scatter = {
 	.name = "ring",
 	.collective = &bb_scatter,
-	.meaning = "A chain that begins at the root: blocks leave in the order of the way before "
-		   "them, the farthest first, and every rank passes on what is not its own.",
+	.meaning =
+		"A chain that begins at the root: blocks that go farthest leave first, and every "
+		"rank passes on what is not its own.",
 	.tmp_count = scatter_tmp,
 	.prepare = block_slabs_prepare,
 	.round = scatter_round,
@@ -416,8 +417,8 @@ static int alltoall_round(const struct bb_shape *shape, const struct bb_role *ro
 const struct bb_algorithm bb_ring_alltoall = {
 	.name = "ring",
 	.collective = &bb_alltoall,
-	.meaning = "Every block is handed from neighbour to neighbour until it is there: first all "
-		   "blocks that go one rank far, then those that go two, and so on.",
+	.meaning = "Every block travels from neighbour to neighbour to its destination: first all "
+		   "blocks that go one rank, then those that go two, and so on.",
 	.flags = BB_SHIFT_INVARIANT,
 	.tmp_count = alltoall_tmp,
 	.prepare = alltoall_prepare,
@@ -427,8 +428,8 @@ const struct bb_algorithm bb_ring_alltoall = {
 const struct bb_algorithm bb_ring_alltoallv = {
 	.name = "ring",
 	.collective = &bb_alltoallv,
-	.meaning = "Every block is handed from neighbour to neighbour until it is there: first all "
-		   "blocks that go one rank far, then those that go two, and so on.",
+	.meaning = "Every block travels from neighbour to neighbour to its destination: first all "
+		   "blocks that go one rank, then those that go two, and so on.",
 	.tmp_count = alltoall_tmp,
 	.prepare = alltoall_prepare,
 	.round = alltoall_round,

@@ -1,7 +1,7 @@
 /*
  * schedule.h - collectives and algorithms as data.
  *
- * A collective says what every rank gives and gets. An algorithm says how, as a pure
+ * A collective says what every rank sends and receives. An algorithm says how, as a pure
  * function from (shape, rank, round) to a few steps. Neither communicates, allocates or
  * knows a buffer's address: the executor runs the steps over a backend's point-to-point,
  * the checker proves them, the explainer prints them.
@@ -46,11 +46,11 @@ enum bb_collective_flag {
 	BB_VARIABLE = 16    /* counts come from shape.matrix */
 };
 
-/* Who moves a piece of data when all memory is shared (the `direct` algorithm). */
+/* The rank that moves a piece of data when all memory is shared (the `direct` algorithm). */
 enum bb_share {
 	BB_SHARE_EVEN,          /* every rank an equal slice of each segment */
-	BB_SHARE_BY_SOURCE,     /* the rank whose IN it is */
-	BB_SHARE_BY_DESTINATION /* the rank whose OUT it is */
+	BB_SHARE_BY_SOURCE,     /* the rank that owns its IN */
+	BB_SHARE_BY_DESTINATION /* the rank that owns its OUT */
 };
 
 struct bb_collective {
@@ -71,7 +71,7 @@ struct bb_collective {
 	double (*bus_factor)(int nranks);
 	/* Elements over which algbw is taken. NULL: those that are printed as "size". */
 	size_t (*algbw_count)(const struct bb_shape *shape);
-	/* Ranks it exists for; NULL: any. Returns NULL, or why not. */
+	/* NULL, or why it does not exist for so many ranks. The pointer may be NULL: any number. */
 	const char *(*refuses)(int nranks);
 };
 
@@ -86,9 +86,10 @@ const struct bb_collective *bb_collective_find(const char *name);
 /* The count parameter for a requested size of BYTES, rounded as nccl-tests rounds. */
 size_t bb_count_for_size(const struct bb_collective *collective, size_t bytes, size_t element_size,
 			 int nranks);
-/* The elements that "size" speaks of: the larger of a rank's IN and OUT. */
+/* The elements that "size" counts: the larger of a rank's IN and OUT. */
 size_t bb_size_count(const struct bb_collective *collective, const struct bb_shape *shape);
-/* Those that algbw is taken over; nccl-tests has them apart for hypercube. */
+/* The elements over which algbw is taken; for hypercube they differ from "size", as in nccl-tests.
+ */
 size_t bb_algbw_count(const struct bb_collective *collective, const struct bb_shape *shape);
 
 /* alltoall and alltoallv: elements from SOURCE to DESTINATION, and where they lie in SOURCE's IN
@@ -148,8 +149,8 @@ struct bb_step {
 };
 
 /*
- * A rank's place in an algorithm for one shape, worked out once per call so that a round
- * costs nanoseconds. Plain data; what `at` holds is the algorithm's own affair.
+ * A rank's place in an algorithm for one shape, computed once per call so that a round costs
+ * nanoseconds. Plain data; the algorithm alone knows what `at` holds.
  */
 struct bb_role {
 	int rank;
@@ -167,7 +168,7 @@ struct bb_algorithm {
 	const struct bb_collective *collective;
 	const char *meaning; /* one sentence, for docs/ and --explain */
 	unsigned flags;
-	/* NULL, or why this shape cannot be done this way. Pointer may be NULL: does all. */
+	/* NULL, or why this shape is not supported. The pointer may be NULL: all are. */
 	const char *(*refuses)(const struct bb_shape *shape);
 	/* Elements of TMP that RANK needs. NULL: none. */
 	size_t (*tmp_count)(const struct bb_shape *shape, int rank);
@@ -183,11 +184,11 @@ struct bb_algorithm {
 	int (*round)(const struct bb_shape *shape, const struct bb_role *role, size_t round,
 		     struct bb_step steps[BB_MAX_STEPS]);
 	/*
-	 * Where a rank deals with the same few others all the time: PARTNERS[c] = those on channel
-	 * c, each once, or BB_NO_PEER. Whoever is a partner has the rank for one; in a round there
-	 * is at most one message from one to the other on a channel. Ranks for which the same
-	 * number is returned, and that have partners at the same places, do the same in every round
-	 * but for offsets, with peers at the same places. NULL: partners change.
+	 * Sets PARTNERS[c] to the ranks that the rank communicates with on channel c in all rounds,
+	 * each once, or BB_NO_PEER. Partners are mutual, and a round has at most one message from
+	 * one to the other on a channel. Ranks with equal return values, and with partners at the
+	 * same places, do the same in every round but for offsets, with peers at the same places.
+	 * NULL: partners change.
 	 */
 	uint64_t (*partners)(const struct bb_role *role, int partners[BB_CHANNELS][BB_PARTNERS]);
 };
@@ -196,12 +197,12 @@ struct bb_algorithm {
 extern const struct bb_algorithm *const bb_algorithms[];
 
 /*
- * What a schedule of busbench's is called where a backend's library has an algorithm of the same
- * name: "busbench:ring". Such a name can be asked for everywhere.
+ * The prefix of busbench's schedules where a backend's library has an algorithm of the same name:
+ * "busbench:ring". It is accepted everywhere.
  */
 #define BB_OWN "busbench:"
 
-/* The schedule that WORD asks for: what follows BB_OWN, or WORD itself. */
+/* The name of a schedule in WORD: what follows BB_OWN, or WORD itself. */
 const char *bb_algorithm_own(const char *word);
 
 /* The algorithm NAME of COLLECTIVE, or NULL. */
@@ -219,8 +220,8 @@ double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_s
 			 size_t *rounds, size_t *wire);
 
 /*
- * The algorithm of COLLECTIVE that takes SHAPE and costs the least where a round takes ROUND
- * seconds and each element that a rank sends ELEMENT more; NULL: none takes it.
+ * The algorithm of COLLECTIVE that supports SHAPE and costs the least where a round takes ROUND
+ * seconds and each element that a rank sends ELEMENT more; NULL: none supports it.
  */
 const struct bb_algorithm *bb_algorithm_cheapest(const struct bb_collective *collective,
 						 const struct bb_shape *shape, double round,

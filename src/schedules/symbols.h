@@ -1,6 +1,6 @@
 /*
- * symbols.h - a group's buffers with a symbol in every element: whose contributions it holds the
- * sum of, and of which element of IN. For the checker and the explainer.
+ * symbols.h - a group's buffers with a symbol in every element: the ranks whose contributions it
+ * sums, and the element of IN. For the checker and the explainer.
  */
 #ifndef BB_SCHEDULES_SYMBOLS_H
 #define BB_SCHEDULES_SYMBOLS_H
@@ -20,7 +20,7 @@ struct bb_symbols { /* one rank's buffers */
 	size_t count[3];
 };
 
-/* Buffers of RANK as they are before the call. BB_EINTERNAL without memory. */
+/* Make RANK's buffers as they are before the call. BB_EINTERNAL: out of memory. */
 BB_MUST bb_status bb_symbols_make(struct bb_symbols *symbols, const struct bb_algorithm *algorithm,
 				  const struct bb_shape *shape, int rank);
 void bb_symbols_free(struct bb_symbols *symbols); /* all zero: nothing */
@@ -39,7 +39,7 @@ static inline struct bb_symbol *bb_symbols_at(const struct bb_symbols *symbols,
 	return symbols->cells + symbols->start[place.buffer] + place.offset;
 }
 
-/* What element I of SEGMENT is to hold. */
+/* The expected symbol of element I of SEGMENT. */
 static inline struct bb_symbol bb_symbol_expected(const struct bb_segment *segment, int nranks,
 						  size_t i)
 {

@@ -176,7 +176,7 @@ void bb_tree_down(struct bb_writer *w, const struct bb_tree *tree, size_t round,
 	}
 }
 
-/* A rank that is alone, or the root, brings its own data to its place, in two halves' chunks. */
+/* A rank alone, or the root, copies its own data to its place, by chunks of the two halves. */
 static void copy_round(struct bb_writer *w, const struct bb_shape *shape,
 		       const struct bb_tree *tree, size_t round)
 {
@@ -270,7 +270,7 @@ const struct bb_algorithm bb_tree_broadcast = {
 	.name = "tree",
 	.collective = &bb_broadcast,
 	.meaning = "The root feeds two binary trees of all other ranks, each with one half of the "
-		   "data, chunk by chunk; who passes on one half only receives the other.",
+		   "data, chunk by chunk; a rank that passes on one half only receives the other.",
 	.prepare = rooted_prepare,
 	.round = broadcast_round,
 	.partners = partners_of,

@@ -327,7 +327,7 @@ static void test_written_to_be_wrong(void **state)
 
 	a.prepare = two_rounds;
 	a.round = wait_first;
-	expect_wrong(&a, &shape, "waits for ever");
+	expect_wrong(&a, &shape, "waits forever");
 	a.round = nothing;
 	expect_wrong(&a, &shape, "instead of");
 	a.round = too_many;
@@ -336,7 +336,7 @@ static void test_written_to_be_wrong(void **state)
 	shape.in_place = true;
 	expect_wrong(&a, &shape, "");
 	a.prepare = own_rounds;
-	expect_wrong(&a, &shape, "does not fit");
+	expect_wrong(&a, &shape, "wrong rank or number");
 	shape.nranks = 65;
 	expect_wrong(&a, &shape, "1 to 64");
 }
