@@ -293,4 +293,4 @@ def direct_has_no_links():
 @test
 def routes_have_no_ports():
     result = run("p2p_bandwidth -g 2 -b 8 -e 8 --link 1GB/s,port").exits(5)
-    expect("a route is paced by itself" in result.out, f"no reason given\n{result}")
+    expect("routes are paced by links" in result.out, f"no reason given\n{result}")

@@ -1,6 +1,6 @@
 /*
- * executor.h - runs an algorithm's steps for one rank over any point-to-point transport whose
- * memory the CPU can address.
+ * executor.h - runs the steps of an algorithm for one rank, over any point-to-point transport in
+ * CPU memory.
  */
 #ifndef BB_BACKENDS_CPU_EXECUTOR_H
 #define BB_BACKENDS_CPU_EXECUTOR_H
@@ -8,9 +8,9 @@
 #include "backends/backend.h"
 #include "backends/cpu/kernels.h"
 
-#define BB_SENT_MOST 64     /* messages sent and not known to be taken, at any time */
-#define BB_EXPECTED_MOST 64 /* pieces expected and not yet received */
-#define BB_LENT_MOST 4      /* of these, pieces without a place to land */
+#define BB_SENT_MOST 64     /* messages sent but not known to be taken */
+#define BB_EXPECTED_MOST 64 /* pieces expected but not yet received */
+#define BB_LENT_MOST 4      /* of these, pieces in the transport's memory */
 #define BB_PIECES_MOST 64   /* of one message */
 
 /*
@@ -19,20 +19,20 @@
  */
 struct bb_p2p {
 	/*
-	 * Optional, NULL: messages come whole. Length of the pieces (the last may be shorter) in
-	 * which a message of BYTES arrives, so that one is added while the next is on its way: at
+	 * Optional; NULL: messages are not cut. Length of the pieces (the last may be shorter) in
+	 * which a message of BYTES arrives, so that one is reduced while the next is in flight: at
 	 * least BYTES / BB_PIECES_MOST, a multiple of 64, a function of BYTES alone. send cuts the
 	 * message itself; expect, recv and release are called for each piece.
 	 */
 	size_t (*piece)(void *port, size_t bytes);
 	/*
-	 * Optional, with piece: the next piece from PEER on CHANNEL, in the order of the recvs to
-	 * come, and before the sends of the same round as far as the limits above go. It must
-	 * land in DST; NULL: recv lends it from the transport's own memory.
+	 * Optional, with piece: announces the next piece from PEER on CHANNEL, in the order of the
+	 * later recvs and, within the limits above, before the sends of the same round. It must
+	 * arrive in DST; NULL: recv lends it from the transport's own memory.
 	 */
 	bb_status (*expect)(void *port, int peer, int channel, void *dst, size_t bytes);
-	/* Post a message; *ticket is its number. If *lent, DATA must stay unchanged until the
-	   message is taken, else it may be reused at once. Waits only for a free place. */
+	/* Post a message; *TICKET is its number. If *LENT, DATA must stay unchanged until the
+	   message is taken, else it may be reused at once. Waits only for a free slot. */
 	bb_status (*send)(void *port, int peer, int channel, const void *data, size_t bytes,
 			  uint32_t *ticket, bool *lent);
 	/* Wait for the next message, which must have BYTES, and lend its data until release. */
@@ -49,18 +49,18 @@ struct bb_executor {
 	void *port;
 	int rank; /* in the group */
 	const struct bb_kernels *kernels;
-	bool stream; /* what nobody reads again in this call bypasses the caches */
+	bool stream; /* data that is not read again in this call bypasses the caches */
 };
 
 /*
- * Run CALL's schedule. avg divides OUT at the end; mulsum needs its inputs weighted first, into
- * TMP behind what the algorithm takes: see bb_execute_tmp_bytes. Returns when this rank's OUT
- * is complete and all its messages were taken.
+ * Run CALL's schedule. avg divides OUT at the end; mulsum first weights its inputs, into TMP behind
+ * the part that the algorithm uses (bb_execute_tmp_bytes). Returns when this rank's OUT is complete
+ * and all its messages are taken.
  */
 BB_MUST bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *call);
 
-/* WEIGHED, room for RANK's input, gets it weighted (bb_call_weighs); divide RANK's OUT by the
-   number of ranks (bb_call_divides). */
+/* WEIGHED = RANK's input, weighted (bb_call_weighs). Divide RANK's OUT by the number of ranks
+   (bb_call_divides). */
 void bb_cpu_weigh(const struct bb_kernels *kernels, const struct bb_call *call, int rank,
 		  void *weighed);
 void bb_cpu_divide(const struct bb_kernels *kernels, const struct bb_call *call, int rank);

@@ -35,13 +35,13 @@ struct bb_kernels {
 	bb_copy_fn *copy;
 };
 
-/* Compiled in as far as the compiler's target has them; take them through the calls below. */
+/* Only those of the compiler's target are compiled; use them through the functions below. */
 extern const struct bb_kernels bb_kernels_plain, bb_kernels_avx2, bb_kernels_avx512;
 
-/* The best for this CPU; BUSBENCH_ISA=plain|avx2|avx512 asks for a lesser one, and is
-   not heard where the CPU has no such instructions. */
+/* The best kernels for this CPU, or those of BUSBENCH_ISA=plain|avx2|avx512; NULL if the CPU cannot
+   run the latter. */
 const struct bb_kernels *bb_kernels_select(void);
-/* That of a name if this CPU can run it, else NULL (tests cross them all). */
+/* The kernels of a name if this CPU can run them, else NULL. */
 const struct bb_kernels *bb_kernels_named(const char *isa);
 
 #endif

@@ -34,7 +34,7 @@ static bb_status host_run(struct bb_group *group, const struct bb_call *call)
 	return call->native ? bb_host_direct(group, call) : bb_execute(&executor, call);
 }
 
-/* The workers of a rank's queues share its core. */
+/* The worker threads of a rank share its core. */
 static void host_settle(struct bb_rank *rank)
 {
 	bb_machine_pin(rank->context->cpu.machine, rank->core);
@@ -86,7 +86,7 @@ static uint64_t host_memory_available(struct bb_context *context)
 	return bb_memory_available();
 }
 
-/* Neighbours in rank share a core, or sit on neighbouring ones. */
+/* Neighbouring ranks share a core, or have neighbouring cores. */
 static int core_of(const struct bb_context *context, int local)
 {
 	const struct bb_cpu_context *c = &context->cpu;
@@ -125,7 +125,7 @@ static void host_locate(struct bb_rank *rank, struct bb_location *location)
 static const char *host_refuses(struct bb_group *group, const struct bb_call *call)
 {
 	if (call->native && group->rank->context->config.link_rate != 0)
-		return "direct sends no messages that a paced link could delay";
+		return "direct sends no messages, which a paced link could delay";
 	if (call->native)
 		return call->native->refuses ? call->native->refuses(call->native, call->collective)
 					     : NULL;

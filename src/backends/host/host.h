@@ -1,14 +1,14 @@
 /*
- * host.h - the host backend from within: ranks are threads of one process that read each
- * other's memory.
+ * host.h - the host backend from inside: ranks are threads of one process that read each other's
+ * memory.
  *
- *   host.c    the backend's table; opening, pinning, memory
- *   team.c    groups: what their members share, barrier
+ *   host.c    the backend's table: opening, pinning
+ *   team.c    groups: shared state of the members, barrier
  *   wait.c    waiting and waking, also with more threads than cores
  *   p2p.c     messages, for the executor
  *   direct.c  the algorithm without messages
  *   pair.c    routes between two ranks
- *   tuning.c  which algorithm and chunk when
+ *   tuning.c  choice of algorithm and chunk
  */
 #ifndef BB_BACKENDS_HOST_HOST_H
 #define BB_BACKENDS_HOST_HOST_H
@@ -24,7 +24,7 @@
 #define BB_HOST_MAX_RANKS 1024
 #define BB_LINE 64 /* bytes of a cache line */
 
-/* A rank's way out and its way in, with ports: when they are free again, on the clock. */
+/* With ports: the times at which a rank's outgoing and incoming port are free again. */
 struct bb_host_port {
 	_Alignas(BB_LINE) _Atomic double out;
 	_Alignas(BB_LINE) _Atomic double in;
@@ -36,7 +36,7 @@ struct bb_context {
 	struct bb_backend_config config;
 	struct bb_host_port *ports; /* [local]; NULL: links are not ports */
 	pthread_mutex_t lock;       /* teams */
-	struct bb_host_team *teams; /* those open or being joined */
+	struct bb_host_team *teams; /* open or being joined */
 };
 
 struct bb_rank {
@@ -49,13 +49,13 @@ struct bb_rank {
 
 /* ---- waiting (wait.c) -------------------------------------------------------------- */
 
-/* Where the threads of one member of a team sleep: its driver, and those of its queues. */
+/* The threads of one member that sleep: its driver, and those of its queues. */
 struct bb_bell {
 	_Alignas(BB_LINE) atomic_int sleeping;
 	atomic_uint rung;
 };
 
-/* Do threads wait asleep, so that they leave the core to others? */
+/* Do waiting threads sleep, to leave the core to others? */
 static inline bool bb_host_sleeps(const struct bb_context *context)
 {
 	return context->cpu.crowded ||
@@ -65,13 +65,13 @@ static inline bool bb_host_sleeps(const struct bb_context *context)
 /* Wait until *word has reached TARGET (counters may wrap). BB_ETIMEOUT once aborted. */
 BB_MUST bb_status bb_host_wait(struct bb_context *context, struct bb_bell *bell, atomic_uint *word,
 			       uint32_t target);
-/* Wait until COME(ARGUMENT), which looks at words of the thread's own. Likewise. */
+/* Wait until COME(ARGUMENT) is true. BB_ETIMEOUT once aborted. */
 BB_MUST bb_status bb_host_wait_for(struct bb_context *context, struct bb_bell *bell,
 				   bool (*come)(const void *argument), const void *argument);
-/* Publish VALUE in *word for the thread that may sleep at BELL. */
+/* Store VALUE in *word and wake the threads that sleep at BELL. */
 void bb_host_signal(const struct bb_context *context, struct bb_bell *bell, atomic_uint *word,
 		    uint32_t value);
-/* Wake all N bells after a word they all wait for was stored by bb_host_store. */
+/* Wake the threads at all N bells, after bb_host_store stored the word that they wait for. */
 void bb_host_wake(const struct bb_context *context, struct bb_bell *bells, int n);
 void bb_host_store(const struct bb_context *context, atomic_uint *word, uint32_t value);
 
@@ -83,12 +83,12 @@ static inline bool bb_reached(uint32_t value, uint32_t target)
 /* ---- groups (team.c) --------------------------------------------------------------- */
 
 #define BB_INLINE_BYTES 40
-#define BB_SLOTS 16 /* messages under way per (pair, channel) */
+#define BB_SLOTS 16 /* messages in flight per (pair, channel) */
 
 /* One message. */
 struct bb_slot {
-	_Alignas(BB_LINE) atomic_uint sequence; /* number of the message it holds, once complete */
-	double ready_at;                        /* paced links: not before */
+	_Alignas(BB_LINE) atomic_uint sequence; /* number of its message, once complete */
+	double ready_at;                        /* paced links: earliest time of arrival */
 	size_t bytes;
 	union {
 		const void *data;
@@ -96,7 +96,7 @@ struct bb_slot {
 	};
 };
 
-/* One direction of a pair on one channel. */
+/* One direction of a pair, on one channel. */
 struct bb_pipe {
 	_Alignas(BB_LINE) struct bb_slot slots[BB_SLOTS];
 	_Alignas(BB_LINE) atomic_uint taken; /* messages that the receiver has read */
@@ -104,33 +104,33 @@ struct bb_pipe {
 
 #define BB_FLAT_BYTES 2048 /* inputs up to this are copied through the desk */
 
-/* Where a member of a team lays things out for the others in `direct`. */
+/* What a member of a team offers to the others in `direct`. */
 struct bb_desk {
 	_Alignas(BB_LINE) atomic_uint arrived; /* calls it has entered */
 	const void *in;
 	void *out;
-	_Alignas(BB_LINE) atomic_uint left; /* calls it has finished with others' buffers */
+	_Alignas(BB_LINE) atomic_uint left; /* calls in which it is done with others' buffers */
 	struct {
 		_Alignas(BB_LINE) atomic_uint posted;
 		_Alignas(8) unsigned char data[BB_FLAT_BYTES + BB_LINE - 8];
 	} flat[2]; /* by parity of the call */
 };
 
-/* What a crowded team shares: whoever runs does the work of all. */
+/* Shared by a crowded team: any running member does work of all. */
 struct bb_pool {
 	_Alignas(BB_LINE) atomic_uint arrived; /* members that entered, over all calls */
-	_Alignas(BB_LINE) atomic_uint open;    /* calls whose members are all there */
+	_Alignas(BB_LINE) atomic_uint open;    /* calls that all members have entered */
 	_Alignas(BB_LINE) atomic_uint next;    /* next task of the open call */
 	_Alignas(BB_LINE) atomic_uint done;    /* tasks done of the open call */
 	_Alignas(BB_LINE) atomic_uint closed;  /* calls complete */
 };
 
-/* What one member waits for in a ping from another. */
+/* Counter that one member waits for in a ping from another. */
 struct bb_word {
 	_Alignas(BB_LINE) atomic_uint count;
 };
 
-/* What the members of a group share. */
+/* State that the members of a group share. */
 struct bb_host_team {
 	struct bb_host_team *next;
 	int n;
@@ -161,10 +161,10 @@ struct bb_group {
 	uint32_t barriers; /* barriers passed */
 	uint32_t *sent;    /* [peer * BB_CHANNELS + channel] messages so far */
 	uint32_t *received;
-	int heard;         /* member that was last received from by bb_host_message, of any */
-	double *link_free; /* [peer]: when the paced link to it is free again */
-	uint32_t *words;   /* [peer]: pings that have come from it */
-	char *bounce;      /* the place of what this member stages; NULL: nothing yet */
+	int heard;         /* sender of the last message that recv_any received */
+	double *link_free; /* [peer]: time at which the paced link to it is free again */
+	uint32_t *words;   /* [peer]: pings received from it */
+	char *bounce;      /* buffer of staged transfers; NULL: not needed yet */
 };
 
 BB_CPU_STRUCTS_FIT;
@@ -172,7 +172,7 @@ BB_CPU_STRUCTS_FIT;
 BB_MUST bb_status bb_host_group_open(struct bb_rank *rank, const int *members, int n,
 				     struct bb_group **group, struct bb_error *error);
 void bb_host_group_close(struct bb_group *group);
-/* Free what members that never left leave behind (after an abort). */
+/* Free the teams of members that never left (after an abort). */
 void bb_host_teams_free(struct bb_context *context);
 BB_MUST bb_status bb_host_barrier(struct bb_group *group);
 

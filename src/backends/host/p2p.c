@@ -1,7 +1,7 @@
 /*
- * Messages between ranks that share memory, of the executor and of queues: the sender lays out
- * where its data is, the receiver reads it there and says when it is done. What fits into the slot
- * travels in it.
+ * Messages between ranks that share memory, for the executor and for queues: the sender publishes
+ * the address of its data, the receiver reads it there and acknowledges. Data that fits into the
+ * slot is sent in it.
  */
 #include "backends/host/host.h"
 
@@ -17,7 +17,7 @@ static struct bb_pipe *pipe_of(const struct bb_group *group, int src, int dst, i
 			    (size_t)channel];
 }
 
-/* Take the way that is free at *FREE for SECONDS, from START on or later; returns until when. */
+/* Occupy a port, free at *FREE, for SECONDS from START or later; returns the end. */
 static double use_port(_Atomic double *free, double start, double seconds)
 {
 	double before = atomic_load(free), until;
@@ -28,7 +28,7 @@ static double use_port(_Atomic double *free, double start, double seconds)
 	return until;
 }
 
-/* A message of BYTES leaves through this rank's port and comes in through PEER's: when it has. */
+/* Time at which a message of BYTES has passed this rank's outgoing and PEER's incoming port. */
 static double cross_ports(const struct bb_group *group, int peer, size_t bytes)
 {
 	const struct bb_context *c = group->rank->context;
@@ -41,7 +41,7 @@ static double cross_ports(const struct bb_group *group, int peer, size_t bytes)
 			left - seconds + c->config.link_latency, seconds);
 }
 
-/* When a message of BYTES to PEER has crossed a paced link; 0: not paced. */
+/* Time at which a message of BYTES to PEER has crossed its paced link; 0: not paced. */
 static double crossing_time(struct bb_group *group, int peer, size_t bytes)
 {
 	const struct bb_backend_config *config = &group->rank->context->config;
@@ -102,7 +102,7 @@ static bb_status host_recv(void *port, int peer, int channel, size_t bytes, cons
 	return BB_OK;
 }
 
-/* Over a paced link the data crosses while it is read: both are done when the slower one is. */
+/* A paced link carries data while it is read: the message is done when the slower of both is. */
 static void host_release(void *port, int peer, int channel)
 {
 	struct bb_group *group = port;
@@ -163,11 +163,11 @@ static bb_status pass_in(struct bb_group *group, int peer, const struct bb_messa
 	c->cpu.kernels->copy(&in, 1, data, m->bytes,
 			     bb_cpu_streams(&c->cpu, 2 * m->bytes, group->team->n));
 	host_release(group, peer, 0);
-	/* Then it may not have waited for the link. */
+	/* After an abort the release may not have waited for the link. */
 	return bb_cpu_aborted(&c->cpu) ? BB_ETIMEOUT : BB_OK;
 }
 
-/* The next message from PEER; NULL: it has not been sent. */
+/* The next message from PEER; NULL: not sent yet. */
 static const struct bb_slot *next_slot(const struct bb_group *group, int peer)
 {
 	const uint32_t number = group->received[peer * BB_CHANNELS] + 1;
@@ -176,9 +176,9 @@ static const struct bb_slot *next_slot(const struct bb_group *group, int peer)
 	return bb_reached(atomic_load(&slot->sequence), number) ? slot : NULL;
 }
 
-/* Whose message is there first, of those that were sent; none: -1. All are of one length, so that
-   none that is sent later can be there before. Where links are not paced the one whose turn it is,
-   so that nobody goes unheard. */
+/* Sender of the sent message that arrives first; -1: none. All messages have one length, so none
+   that is sent later arrives earlier. Without paced links peers take turns, so that none starves.
+ */
 static int find_first(const struct bb_group *group)
 {
 	const int n = group->team->n;

@@ -1,6 +1,6 @@
 /*
- * Routes between two ranks: one of them copies from or to the other's memory, or both pass the
- * bytes on through a place between, piece by piece. And words to and fro.
+ * Routes between two ranks: one copies from or to the other's memory, or both copy through a bounce
+ * buffer, piece by piece. Also pings of 8 bytes.
  */
 #include "backends/host/host.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define PIECE ((size_t)128 << 10) /* of a staged transfer: two of them stay in an L2 */
-#define PLACES 4                  /* pieces under way */
+#define PLACES 4                  /* pieces in flight */
 
 enum way { READ, WRITE, STAGED, WORD, MESSAGE };
 
@@ -30,12 +30,12 @@ static const struct bb_route routes[] = {
 		 .uses = BB_ROUTE_TRANSFER,
 		 .actor = BB_BY_BOTH},
 	[WORD] = {.name = "word",
-		  .brief = "each spins on a word that the other writes",
+		  .brief = "each end spins on a word that the other writes",
 		  .uses = BB_ROUTE_PING,
 		  .actor = BB_BY_BOTH,
 		  .direct = true},
 	[MESSAGE] = {.name = "message",
-		     .brief = "a small message, as collectives send it",
+		     .brief = "a small message, as collectives send them",
 		     .uses = BB_ROUTE_PING,
 		     .actor = BB_BY_BOTH},
 	{.name = NULL},
@@ -49,9 +49,9 @@ static enum way way_of(const struct bb_route *route)
 static const char *route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
 {
 	if (group->rank->context->ports)
-		return "a route is paced by itself, not as a part of what goes through a port";
+		return "routes are paced by links, not by ports";
 	if (peer == group->me && way_of(route) != READ && way_of(route) != WRITE)
-		return "a rank has no bounce buffer to itself and sends itself no words";
+		return "a rank has no bounce buffer for itself and pings only others";
 	return NULL;
 }
 
@@ -83,7 +83,7 @@ static double slowness(const struct bb_group *group, int from, int to)
 	return bb_route_slowness(&group->rank->context->config, members[from], members[to]);
 }
 
-/* BYTES have gone FROM … TO since START: not before a paced link is through with them. ALONE: the
+/* BYTES went FROM … TO since START: wait until a paced link would have carried them. ALONE: the
    peer does not need this core meanwhile. */
 static void pace(const struct bb_group *group, int from, int to, size_t bytes, double start,
 		 bool alone)
@@ -113,8 +113,7 @@ static void copy(const struct bb_group *group, void *dst, const void *src, size_
 	c->cpu.kernels->copy(&dst, 1, src, bytes, bb_cpu_streams(&c->cpu, 2 * all, 1));
 }
 
-/* One end of a staged transfer: what it has put into its own place, and taken out of the other's.
- */
+/* One end of a staged transfer: bytes put into its own buffer and taken from the other's. */
 struct staging {
 	struct bb_group *group;
 	int peer;
@@ -127,7 +126,7 @@ static size_t piece(size_t bytes, size_t done)
 	return bytes - done < PIECE ? bytes - done : PIECE;
 }
 
-/* The next piece OUT; it waits until the peer has taken what was in its place before. */
+/* Put the next piece of OUT; waits until the peer has taken the last piece in its place. */
 static bb_status put(struct staging *s, const struct bb_half *out)
 {
 	const size_t number = s->put / PIECE, bytes = piece(out->bytes, s->put);
@@ -174,7 +173,7 @@ static bb_status stage(struct bb_group *group, int peer, const struct bb_half *o
 		if (status == BB_OK && s.taken < in->bytes)
 			status = take(&s, in);
 	}
-	/* The place is free again when the peer has taken the last pieces. */
+	/* The buffer is free again when the peer has taken the last pieces. */
 	for (size_t i = 0; i < PLACES && i * PIECE < out->bytes && status == BB_OK; i++)
 		status = bb_host_p2p.wait_taken(group, peer, 0, s.tickets[i]);
 	return status;
@@ -212,7 +211,7 @@ static bb_status route_transfer(struct bb_group *group, const struct bb_route *r
 
 /* ---- words ------------------------------------------------------------------------------- */
 
-/* The two ends each have a word that only the other writes: what it counts to is the round. */
+/* Each end has a word that only the other writes: the number of the round. */
 static bb_status ping_word(struct bb_group *group, int peer, bool first, size_t rounds)
 {
 	struct bb_host_team *team = group->team;
@@ -263,8 +262,7 @@ static bb_status ping_message(struct bb_group *group, int peer, bool first, size
 	return status;
 }
 
-/* Words over a paced link: a message is delayed by its own route, a word here, all rounds at once.
- */
+/* Pace pings: messages are delayed by their own link, words here, all rounds at once. */
 static void pace_words(struct bb_group *group, const struct bb_route *route, int peer,
 		       size_t rounds, double start)
 {

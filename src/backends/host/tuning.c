@@ -1,11 +1,11 @@
 /*
- * What `auto` means, and how large a pipelined algorithm's messages are.
+ * The choice of `auto`, and the message size of pipelined algorithms.
  */
 #include "backends/host/host.h"
 
 #include <string.h>
 
-/* Up to max_bytes and max_ranks this algorithm was the fastest; the first row that fits counts. */
+/* ALGORITHM was the fastest up to max_bytes and max_ranks; the first row that fits counts. */
 struct choice {
 	const char *collective;
 	bool crowded; /* more ranks than cores */
@@ -17,7 +17,7 @@ struct choice {
 #define K *1024
 #define M *1048576
 
-/* Written by scripts/tune.py (make tune). What no row covers is done by direct. */
+/* Written by scripts/tune.py (make tune). Without a matching row, direct is used. */
 static const struct choice choices[] = {
 #include "backends/host/tuning_table.inc"
 	{.collective = NULL},
@@ -40,9 +40,9 @@ static const char *measured_best(const struct bb_group *group, const struct bb_c
 }
 
 /*
- * Paced links carry messages only, so that direct is no choice. What takes how long over them is
- * known, as on the sim backend: the schedule NAME, or the best if that is NULL, and in *CHUNK the
- * best length of its messages.
+ * Paced links carry only messages, which excludes direct. Their times are known, as on the sim
+ * backend. Returns the schedule NAME, or the best one if that is NULL; *CHUNK = its best message
+ * length.
  */
 static const struct bb_algorithm *over_links(struct bb_group *group, const struct bb_call *call,
 					     const char *name, size_t *chunk)
@@ -52,7 +52,7 @@ static const struct bb_algorithm *over_links(struct bb_group *group, const struc
 					    .latency = config->link_latency,
 					    .port = config->link_port,
 					    .choices = &group->rank->choices};
-	struct bb_error refusal = {.text = ""}; /* told by refuses */
+	struct bb_error refusal = {.text = ""}; /* reported by refuses */
 	struct bb_shape shape = call->shape;
 	const struct bb_algorithm *schedule = bb_timeline_choose(
 		&links, name, call->collective, &shape, bb_dtype_size(call->dtype), &refusal);

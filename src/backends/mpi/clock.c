@@ -1,6 +1,6 @@
 /*
- * How the clocks of the processes differ. Each reads its own host's; processes of one boot of one
- * kernel, and of one time namespace in it, read the same.
+ * Differences of the processes' clocks. Processes in one time namespace of one booted kernel read
+ * the same clock.
  */
 #include "backends/mpi/mpi.h"
 
@@ -16,8 +16,8 @@
 #define BOOT_BYTES 64
 #define SPACE_BYTES 64
 
-/* What names the clock; false where that cannot be known. A kernel that has no time namespaces has
-   no name for them either. */
+/* NAME = identity of the clock; false if unknown. A kernel without time namespaces has only its
+   boot ID. */
 static bool name_clock(char name[BOOT_BYTES + SPACE_BYTES])
 {
 	memset(name, 0, BOOT_BYTES + SPACE_BYTES);
@@ -42,7 +42,7 @@ int bb_mpi_compare_clocks(struct bb_context *context)
 	return code;
 }
 
-/* What a rank that knows its offset answers. */
+/* Answer of a rank that knows its offset. */
 struct answer {
 	double now;
 	double offset;
@@ -67,7 +67,7 @@ static int answer_pings(MPI_Comm comm, int child, double offset, double uncertai
 	return code;
 }
 
-/* The fastest ping says most: the parent read its clock somewhere between its two ends. */
+/* The fastest ping is the most precise: the parent read its clock between its two ends. */
 static int ping(MPI_Comm comm, int parent, double *offset, double *uncertainty)
 {
 	double fastest = 0;
@@ -103,7 +103,7 @@ static bb_status clock_offset(struct bb_rank *rank, double *offset, double *unce
 		return BB_ETIMEOUT;
 	if (context->one_clock)
 		return BB_OK;
-	/* Those below BIT know their offset; each of them tells one more. */
+	/* Ranks below BIT know their offset; each determines that of one more. */
 	for (int bit = 1; bit < n && code == MPI_SUCCESS; bit *= 2) {
 		if (me < bit && me + bit < n)
 			code = answer_pings(context->comm, me + bit, *offset, *uncertainty);

@@ -1,5 +1,5 @@
 /*
- * compat.h - what differs between versions of MPI.
+ * compat.h - differences between versions of MPI.
  */
 #ifndef BB_BACKENDS_MPI_COMPAT_H
 #define BB_BACKENDS_MPI_COMPAT_H
@@ -9,8 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* BB_MPI(Bcast) takes counts up to BB_MPI_MOST: where an int is not enough for them, the function
-   for large ones. */
+/* BB_MPI(Bcast) takes counts up to BB_MPI_MOST: MPI 4 has functions for large counts. */
 #if MPI_VERSION >= 4
 #define BB_MPI(name) MPI_##name##_c
 #define BB_MPI_MOST ((size_t)PTRDIFF_MAX)
@@ -23,8 +22,8 @@ typedef int bb_mpi_count;
 typedef int bb_mpi_offset;
 #endif
 
-/* The library has control variables that name its algorithms. Others are not even asked: MPICH 4.0
-   does not survive an MPI_Init after its tool interface was opened and closed. */
+/* The library has control variables that name its algorithms. Others are not opened: MPICH 4.0 does
+   not survive an MPI_Init after its tool interface was opened and closed. */
 #ifdef OPEN_MPI
 #define BB_MPI_NAMES_ALGORITHMS 1
 #else

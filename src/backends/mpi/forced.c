@@ -1,8 +1,8 @@
 /*
- * Algorithms that the library has names for. Open MPI tells them through MPI's tool interface: a
- * control variable per collective, whose values are an enumeration of names. Its component reads
- * the variable when a communicator is made, so that a duplicate made while the variable is set
- * keeps that algorithm, and all other communicators keep theirs.
+ * Algorithms that the library names. Open MPI exposes them through MPI's tool interface: a control
+ * variable per collective, whose values are an enumeration of names. Its component reads the
+ * variable when a communicator is created, so a duplicate created while the variable is set keeps
+ * that algorithm, and all other communicators keep theirs.
  */
 #include "backends/mpi/mpi.h"
 
@@ -132,7 +132,7 @@ static int read_names(struct named all[MOST_NAMES])
 	return n;
 }
 
-/* Plain `native` and ALL as one block. */
+/* One block that holds plain `native` and ALL. */
 static struct bb_native *make_natives(const struct named *all, int n)
 {
 	static const char prefix[] = "native:";
@@ -193,7 +193,7 @@ void bb_mpi_controls_open(struct bb_mpi_controls *controls)
 		controls->reason = "this MPI library's algorithms cannot be chosen";
 	else if (!on)
 		controls->reason = "OMPI_MCA_coll_" COMPONENT
-				   "_use_dynamic_rules is off: the library would not obey";
+				   "_use_dynamic_rules is off, so the library ignores the choice";
 }
 
 void bb_mpi_controls_close(struct bb_mpi_controls *controls)
@@ -239,7 +239,7 @@ void bb_mpi_components(const struct bb_mpi_controls *controls, const char *frame
 		MPI_Datatype type;
 		size_t bytes;
 
-		/* Variables of what is closed keep their numbers, but are not told of. */
+		/* Variables of closed components keep their numbers but cannot be read. */
 		if (MPI_T_cvar_get_info(i, name, &length, &verbosity, &type, NULL, NULL, &none,
 					&bind, &scope) != MPI_SUCCESS)
 			continue;

@@ -1,6 +1,6 @@
 /*
- * Groups, and what is made ready for a call: the communicators. A group has one for the library's
- * collectives, one for messages, and one more for each algorithm that was forced on it.
+ * Groups and their communicators. A group has one for the library's collectives, one for messages,
+ * and one more for each forced algorithm.
  */
 #include "backends/mpi/mpi.h"
 
@@ -12,7 +12,7 @@
 
 /* ---- opening and closing ---------------------------------------------------------------- */
 
-/* After a failure others may never come to free a communicator; it goes with the process. */
+/* Freeing is collective: after a failure a communicator is left to the end of the process. */
 static void free_comm(const struct bb_context *context, MPI_Comm *comm)
 {
 	const bool healthy = !bb_mpi_aborted(context) && bb_error_status(context->error) == BB_OK;
@@ -108,7 +108,7 @@ void bb_mpi_group_close(struct bb_group *group)
 	free(group);
 }
 
-/* Not where a queue may be in a collective just now. */
+/* Uses the communicator of messages, which no collective of a queue uses. */
 bb_status bb_mpi_barrier(struct bb_group *group)
 {
 	struct bb_context *context = group->rank->context;
@@ -118,7 +118,7 @@ bb_status bb_mpi_barrier(struct bb_group *group)
 	return bb_mpi_told(context, "MPI_Barrier", MPI_Barrier(group->port.comm));
 }
 
-/* ---- what is made ready ----------------------------------------------------------------- */
+/* ---- preparing calls ----------------------------------------------------------------- */
 
 /* Collective over the group. Returns an MPI code. */
 static int force(struct bb_group *group, struct bb_mpi_way *way, int value)
@@ -197,6 +197,6 @@ const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call)
 		return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
 	reason = bb_mpi_native_refuses(call->native, call->collective);
 	if (!reason)
-		reason = way ? way->reason : "it was not made ready";
+		reason = way ? way->reason : "tune was not called";
 	return reason ? reason : bb_mpi_native_limits(call);
 }

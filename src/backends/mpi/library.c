@@ -1,7 +1,7 @@
 /*
- * How the library moves bytes between processes of one host. Open MPI settles it when it starts,
- * and closes what it does not use; a component that is closed has no control variables any more.
- * What is left of them therefore says what messages go through, whatever was asked for.
+ * How the library moves bytes between processes of one host. Open MPI decides when it starts and
+ * closes unused components, which then have no control variables. The remaining variables therefore
+ * show which mechanism carries messages, whatever was requested.
  */
 #include "backends/mpi/mpi.h"
 
@@ -32,7 +32,7 @@ static bool lists(const char *list, const char *word)
 	return false;
 }
 
-/* What this process finds. */
+/* *FOUND = the mechanism that this process sees. */
 static void look(struct bb_context *context, struct bb_mpi_found *found)
 {
 	struct bb_mpi_controls *controls = &context->controls;
@@ -74,7 +74,7 @@ static bb_status library_p2p(struct bb_context *context, bool *p2p, char text[BB
 	*found = (struct bb_mpi_found){.p2p = true};
 	if (!states[0].name)
 		snprintf(found->text, sizeof(found->text),
-			 "as the library does it, which has no known switch");
+			 "unknown: the library has no known switch");
 	else
 		look(context, found);
 	BB_TRY(status,

@@ -1,7 +1,7 @@
 /*
- * Messages of queues. One that MPI's counts, which are ints, do not hold goes in pieces, one after
- * the other. What is sent is done when the peer has begun to receive its last piece: a message that
- * the library keeps for the peer would be done before.
+ * Messages of queues. A message too long for MPI's int counts is sent in pieces, one after the
+ * other. A message is done when the peer has begun to receive its last piece (MPI_Issend); with
+ * MPI_Isend it would be done once the library has buffered it.
  */
 #include "backends/mpi/mpi.h"
 
@@ -13,7 +13,7 @@ static int piece(size_t bytes, size_t at)
 	return (int)(bytes - at < PIECE ? bytes - at : PIECE);
 }
 
-/* One piece, from or to PEER; *peer becomes who it was. */
+/* Pass one piece from or to *PEER; *PEER becomes the actual sender. */
 static bb_status pass_piece(const struct bb_message *m, size_t at, int *peer)
 {
 	struct bb_mpi_port *port = &m->group->port;
@@ -38,7 +38,7 @@ static bb_status pass_piece(const struct bb_message *m, size_t at, int *peer)
 	*peer = got.MPI_SOURCE;
 	if (MPI_Get_count(&got, MPI_BYTE, &came) != MPI_SUCCESS || came != length)
 		return bb_fail(port->context->error, BB_EINTERNAL,
-			       "rank %d: a message of %zu bytes was expected, another came",
+			       "rank %d: expected a message of %zu bytes, received another length",
 			       port->context->world.proc, m->bytes);
 	return BB_OK;
 }

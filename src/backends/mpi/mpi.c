@@ -30,7 +30,7 @@ static bb_status mpi_run(struct bb_group *group, const struct bb_call *call)
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-/* Whom this process shares its cores with. */
+/* Find the processes that share this one's cores. */
 static int look_at_host(struct bb_context *c, MPI_Comm host)
 {
 	const int mine = bb_machine_core(c->cpu.machine, 0).pu,
@@ -60,7 +60,7 @@ static int look_at_host(struct bb_context *c, MPI_Comm host)
 	return code;
 }
 
-/* Everything that all processes do together. */
+/* All collective parts of opening. */
 static int look_around(struct bb_context *c)
 {
 	MPI_Comm host;
@@ -86,21 +86,21 @@ static bb_status check_started(const struct bb_world *world, const struct bb_bac
 
 	if (config->link_rate != 0)
 		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--link paces ranks that are threads; the links of the mpi backend "
-			       "are real");
+			       "--link: paces only ranks that are threads; the links of the mpi "
+			       "backend are real");
 	if (MPI_Initialized(&started) != MPI_SUCCESS || !started ||
 	    MPI_Finalized(&ended) != MPI_SUCCESS || ended)
 		return bb_fail(error, BB_EBACKEND, "the mpi backend needs MPI to be running");
 	if (MPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS || size != world->nprocs ||
 	    world->nlocal != 1)
 		return bb_fail(error, BB_EBACKEND,
-			       "on the mpi backend a rank is a process: %d ranks in %d processes "
-			       "cannot be had",
+			       "on the mpi backend a rank is a process; %d ranks cannot run in %d "
+			       "processes",
 			       world->nranks, world->nprocs);
 	return BB_OK;
 }
 
-/* What this process needs for itself. C may be NULL. */
+/* All parts of opening that are not collective. C may be NULL. */
 static bb_status open_alone(struct bb_context *c, const struct bb_world *world,
 			    const struct bb_backend_config *config, struct bb_error *error)
 {
@@ -123,8 +123,8 @@ static bb_status open_alone(struct bb_context *c, const struct bb_world *world,
 }
 
 /*
- * Nobody begins what all do together before everybody is ready for it. All return the status of
- * the lowest process whose MINE is not BB_OK, and those without a cause of their own take over its.
+ * Collective calls begin only after every process is ready. All return the status of the lowest
+ * process whose MINE is not BB_OK, and report its cause unless they have one of their own.
  */
 static bb_status agree(bb_status mine, const struct bb_world *world, struct bb_error *error)
 {
@@ -175,7 +175,7 @@ static void mpi_close(struct bb_context *context)
 
 	bb_mpi_controls_close(&context->controls);
 	bb_mpi_types_close(&context->types);
-	/* After a failure others may never come to free it. */
+	/* After a failure other processes may never free it, and freeing is collective. */
 	if (healthy && context->comm != MPI_COMM_NULL)
 		MPI_Comm_free(&context->comm);
 	bb_cpu_close(&context->cpu);
@@ -209,7 +209,7 @@ static void mpi_detach(struct bb_rank *rank)
 	free(rank);
 }
 
-/* A process that is bound is on its core; others are taken to spread over those they may use. */
+/* A bound process is on its core; unbound ones are assumed to spread over their cores. */
 static void mpi_locate(struct bb_rank *rank, struct bb_location *location)
 {
 	const struct bb_context *c = rank->context;
@@ -247,8 +247,7 @@ static bb_status mpi_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 {
 	if (!rank->context->threads)
 		return bb_fail(error, BB_EUNSUPPORTED,
-			       "queues need an MPI that several threads may call at once "
-			       "(MPI_THREAD_MULTIPLE)");
+			       "queues need an MPI with MPI_THREAD_MULTIPLE");
 	return bb_cpu_queue_open(rank, queue, error);
 }
 

@@ -1,18 +1,19 @@
 /*
- * mpi.h - the mpi backend from within: a rank is a process of MPI_COMM_WORLD.
+ * mpi.h - the mpi backend from inside: a rank is a process of MPI_COMM_WORLD.
  *
- *   mpi.c     the backend's table; opening, place, memory
- *   group.c   groups, and what is made ready for a call
- *   native.c  the library's own collectives
- *   forced.c  the algorithms that the library has names for
- *   types.c   its datatypes and operations
- *   p2p.c     messages, for the executor; waiting
+ *   mpi.c       the backend's table: opening, location, memory
+ *   group.c     groups, and what tune prepares for their calls
+ *   native.c    the library's own collectives
+ *   forced.c    the algorithms that the library names
+ *   types.c     datatypes and operations
+ *   p2p.c       messages, for the executor; waiting
  *   messages.c  messages of queues
- *   routes.c  routes between two ranks
- *   clock.c   how the clocks of the processes differ
- *   compat.h  what differs between versions of MPI
+ *   routes.c    routes between two ranks
+ *   library.c   how the library moves bytes within a host
+ *   clock.c     differences of the processes' clocks
+ *   compat.h    differences between versions of MPI
  *
- * MPI is started and ended by the launch. The library's errors are returned, none is fatal.
+ * The launch starts and ends MPI. Errors of the library are returned; none is fatal.
  */
 #ifndef BB_BACKENDS_MPI_MPI_H
 #define BB_BACKENDS_MPI_MPI_H
@@ -29,16 +30,16 @@
 struct bb_mpi_types {
 	MPI_Datatype type[BB_NDTYPES];
 	MPI_Op op[BB_NDTYPES][BB_NOPS]; /* where the op takes the type; of avg and mulsum the sum */
-	bool own[BB_NDTYPES][BB_NOPS];  /* it is ours, to be freed */
+	bool own[BB_NDTYPES][BB_NOPS];  /* it is busbench's own, to be freed */
 };
 
-/* Collective over COMM. Returns an MPI code; close TYPES, zeroed before, whatever comes back. */
+/* Collective over COMM. TYPES is zeroed before. Returns an MPI code; close TYPES in any case. */
 int bb_mpi_types_open(struct bb_mpi_types *types, const struct bb_kernels *kernels, MPI_Comm comm);
 void bb_mpi_types_close(struct bb_mpi_types *types);
 
 /* ---- the library's own algorithms (forced.c) -------------------------------------------- */
 
-/* The library's functions that have algorithms to choose from. */
+/* Functions of the library with selectable algorithms. */
 enum bb_mpi_function {
 	BB_MPI_ALLREDUCE,
 	BB_MPI_ALLGATHER,
@@ -53,45 +54,45 @@ enum bb_mpi_function {
 	BB_MPI_FUNCTIONS
 };
 
-/* bb_native's own for "native:NAME"; of plain "native" it is NULL. */
+/* The own of a bb_native "native:NAME"; for plain "native" it is NULL. */
 struct bb_mpi_forced {
-	int value[BB_MPI_FUNCTIONS]; /* what the library calls NAME; 0: it has none */
+	int value[BB_MPI_FUNCTIONS]; /* the library's number of NAME; 0: none */
 	bool only_pairs;             /* needs exactly two ranks */
 };
 
 BB_MUST bb_status bb_mpi_discover(struct bb_native **natives, struct bb_error *error);
 
-/* The library's control variables, once somebody needs them. */
+/* The library's control variables, opened on first use. */
 struct bb_mpi_controls {
 	bool open;
-	const char *reason; /* why no algorithm can be forced; NULL: it can */
+	const char *reason; /* why no algorithm can be forced; NULL: they can */
 };
 
 void bb_mpi_controls_open(struct bb_mpi_controls *controls);
 void bb_mpi_controls_close(struct bb_mpi_controls *controls);
-/* TEXT = the name of what control variable NAME is set to, cut at ROOM; false: it has none. */
+/* TEXT = name of the value of control variable NAME, cut at ROOM; false: there is none. */
 bool bb_mpi_control_read(const struct bb_mpi_controls *controls, const char *name, char *text,
 			 size_t room);
 /*
- * *FORCED = a duplicate of COMM on which FUNCTION takes algorithm VALUE; or MPI_COMM_NULL, and
- * *REASON why not, on all members alike. Collective over COMM. Returns an MPI code.
+ * *FORCED = a duplicate of COMM on which FUNCTION uses algorithm VALUE; or MPI_COMM_NULL and
+ * *REASON, on all members alike. Collective over COMM. Returns an MPI code.
  */
 int bb_mpi_force(struct bb_mpi_controls *controls, MPI_Comm comm, enum bb_mpi_function function,
 		 int value, MPI_Comm *forced, const char **reason);
 
 /*
- * TEXT = the names of FRAMEWORK's components that are open, "self,tcp", cut at ROOM: of FRAMEWORK
- * "btl_" those that have a control variable "btl_NAME" SUFFIX. "none": there are none, or the
- * library does not tell.
+ * TEXT = names of FRAMEWORK's open components, "self,tcp", cut at ROOM: for FRAMEWORK "btl_" those
+ * with a control variable "btl_NAME" SUFFIX. "none": no component is open, or the library does not
+ * report them.
  */
 void bb_mpi_components(const struct bb_mpi_controls *controls, const char *framework,
 		       const char *suffix, char *text, size_t room);
 
 /* How bytes move between processes of one host; the same in all processes. */
 struct bb_mpi_found {
-	bool p2p; /* one process works on another's memory */
+	bool p2p; /* one process accesses another's memory */
 	char text[BB_SWITCH_TEXT];
-	char why[BB_SWITCH_TEXT + 64]; /* it does not */
+	char why[BB_SWITCH_TEXT + 64]; /* why it does not */
 };
 
 /* ---- the process ------------------------------------------------------------------------ */
@@ -100,11 +101,11 @@ struct bb_context {
 	struct bb_cpu_context cpu;
 	struct bb_world world;
 	struct bb_backend_config config;
-	struct bb_error *error; /* where the library's errors are told */
+	struct bb_error *error; /* receives errors of the library */
 	MPI_Comm comm;          /* of the world; groups are made of it */
 	bool threads;           /* several threads may call the library at once */
 	int *hosts;             /* [rank]: the lowest rank of its host */
-	int sharing;            /* of them on the cores that this one may use, itself included */
+	int sharing;            /* processes of this host on the cores of this one, with itself */
 	int place;              /* of this one among them, by rank */
 	bool one_clock;         /* all processes of the world read the same */
 	struct bb_mpi_types types;
@@ -117,10 +118,10 @@ struct bb_rank {
 	struct bb_mpi_shared *shared; /* memory that others may reach */
 };
 
-/* Tell that FUNCTION of the library failed with CODE. */
+/* Report that FUNCTION of the library failed with CODE. */
 bb_status bb_mpi_failed(struct bb_context *context, const char *function, int code);
 
-/* The same; BB_OK if it did not. */
+/* BB_OK if CODE is MPI_SUCCESS, else as bb_mpi_failed. */
 BB_MUST static inline bb_status bb_mpi_told(struct bb_context *context, const char *function,
 					    int code)
 {
@@ -134,14 +135,14 @@ static inline bool bb_mpi_aborted(const struct bb_context *context)
 
 /* ---- messages (p2p.c) ------------------------------------------------------------------- */
 
-/* A message sent, in pieces. */
+/* A sent message, in pieces. */
 struct bb_mpi_sent {
-	int pieces; /* of them the first TAKEN were */
+	int pieces; /* the first TAKEN of them are taken */
 	int taken;
 	MPI_Request requests[BB_PIECES_MOST];
 };
 
-/* A piece expected. */
+/* An expected piece. */
 struct bb_mpi_expected {
 	int peer;
 	int channel;
@@ -152,20 +153,20 @@ struct bb_mpi_expected {
 /* One rank's end of the messages of a group. */
 struct bb_mpi_port {
 	struct bb_context *context;
-	MPI_Comm comm; /* for messages alone */
-	size_t piece;  /* that this call's messages are cut into, but for very long ones */
-	char *lent;    /* in its TMP: room for BB_LENT_MOST pieces of lent_bytes */
+	MPI_Comm comm; /* for messages only */
+	size_t piece;  /* length of this call's pieces, except for very long messages */
+	char *lent;    /* in TMP: room for BB_LENT_MOST pieces of lent_bytes */
 	size_t lent_bytes;
 	unsigned nlent; /* pieces lent so far */
 	unsigned expected, received;
 	struct bb_mpi_expected queue[BB_EXPECTED_MOST];
 	int nfree;
-	uint32_t free[BB_SENT_MOST]; /* tickets that stand for no message */
+	uint32_t free[BB_SENT_MOST]; /* unused tickets */
 	struct bb_mpi_sent sent[BB_SENT_MOST];
 };
 
 void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_Comm comm);
-/* Until REQUEST is done; BB_ETIMEOUT once the run is being abandoned. */
+/* Wait until REQUEST is done; BB_ETIMEOUT once the run is being abandoned. */
 BB_MUST bb_status bb_mpi_await(struct bb_mpi_port *port, MPI_Request *request, MPI_Status *message);
 size_t bb_mpi_schedule_tmp_bytes(const struct bb_group *group, const struct bb_call *call);
 BB_MUST bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call);
@@ -177,17 +178,17 @@ BB_MUST bb_status bb_mpi_message(const struct bb_message *message);
 
 /* ---- groups (group.c) ------------------------------------------------------------------- */
 
-struct bb_mpi_row; /* how the library is called for a collective (native.c) */
+struct bb_mpi_row; /* the library's function for a collective (native.c) */
 
-/* What all calls of one collective by one native have in common; bb_call's prepared. */
+/* What all calls of one collective by one native share: prepared of bb_call. */
 struct bb_mpi_way {
 	struct bb_mpi_way *next;
 	const struct bb_native *native;
 	const struct bb_mpi_row *row;
-	enum bb_mpi_function function; /* of those that ROW has */
-	MPI_Comm forced;               /* made for an algorithm that was forced */
-	MPI_Comm comm;                 /* that calls are made on: FORCED, or the group's */
-	const char *reason;            /* NULL, or why no call can be made this way */
+	enum bb_mpi_function function; /* one of ROW's */
+	MPI_Comm forced;               /* for a forced algorithm */
+	MPI_Comm comm;                 /* of the calls: FORCED, or the group's */
+	const char *reason;            /* NULL, or why no call can be made */
 };
 
 struct bb_group {
@@ -198,10 +199,10 @@ struct bb_group {
 	int n;
 	int *members;
 	bool one_host;
-	int reached;    /* what of others is reached, */
-	bool windowed;  /* and there is */
-	MPI_Win window; /* a window to it */
-	int crowded;    /* any member's process is; the same on all */
+	int reached;   /* number of reached memories of others */
+	bool windowed; /* there is a window to them */
+	MPI_Win window;
+	int crowded; /* any member's process is; the same on all */
 	struct bb_mpi_way *ways;
 	bb_mpi_count *counts;   /* 2 n, for the functions that take them */
 	bb_mpi_offset *offsets; /* likewise */
@@ -231,25 +232,25 @@ struct bb_mpi_shared {
 };
 
 extern const struct bb_routes bb_mpi_routes;
-/* What was shared of BYTES at MEMORY is not any more; no window is open to it. */
+/* Unshare all that was shared of BYTES at MEMORY; no window may be open to it. */
 void bb_mpi_unshare(struct bb_rank *rank, const void *memory, size_t bytes);
 
 /* ---- the library's collectives (native.c) ----------------------------------------------- */
 
 extern const struct bb_native bb_mpi_natives[];
 
-/* NULL, or why COLLECTIVE cannot be had as NATIVE (bb_native's refuses). */
+/* NULL, or why NATIVE cannot do COLLECTIVE (refuses of bb_native). */
 const char *bb_mpi_native_refuses(const struct bb_native *native,
 				  const struct bb_collective *collective);
-/* NULL, or why NRANKS cannot have a NATIVE that is forced (bb_native's refuses_group). */
+/* NULL, or why NRANKS cannot use a forced NATIVE (refuses_group of bb_native). */
 const char *bb_mpi_native_refuses_group(const struct bb_native *native, int nranks);
-/* How COLLECTIVE is done; NULL: the library has no such thing. */
+/* The row of COLLECTIVE; NULL: the library has no such function. */
 const struct bb_mpi_row *bb_mpi_row_find(const struct bb_collective *collective);
-/* What forces NATIVE on ROW: sets *function and returns its value. 0: nothing is to be forced, and
- *function is the one that ROW prefers. */
+/* Value that forces NATIVE on *FUNCTION of ROW. 0: nothing is forced, and *FUNCTION is the one that
+   ROW prefers. */
 int bb_mpi_native_forces(const struct bb_native *native, const struct bb_mpi_row *row,
 			 enum bb_mpi_function *function);
-/* NULL, or why the library cannot take CALL; the same on all ranks. */
+/* NULL, or why the library cannot make CALL; the same on all ranks. */
 const char *bb_mpi_native_limits(const struct bb_call *call);
 size_t bb_mpi_native_tmp_bytes(const struct bb_call *call, int rank);
 BB_MUST bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call);

@@ -1,13 +1,13 @@
 /*
- * The library's own collectives. Where its meaning of "in place" is another than busbench's, or a
- * buffer would be read and written at once, TMP stands in.
+ * The library's own collectives. TMP replaces a buffer where MPI defines "in place" differently, or
+ * where a buffer would be read and written at once.
  */
 #include "backends/mpi/mpi.h"
 
 #define SENDRECV_TAG 0
 #define NO_FUNCTION BB_MPI_FUNCTIONS
 
-/* One call, in the library's words. */
+/* One call, in terms of the library. */
 struct work {
 	struct bb_group *group;
 	const struct bb_call *call;
@@ -22,13 +22,13 @@ struct work {
 struct bb_mpi_row {
 	const struct bb_collective *collective;
 	const char *name; /* the library's, for errors */
-	/* What can be forced on it; the first that knows the algorithm's name counts. */
+	/* Functions with selectable algorithms; the first that has the requested one is used. */
 	enum bb_mpi_function functions[2];
 	const char *lacks; /* why an algorithm cannot be forced */
 	/* Do N units from element AT on; returns an MPI code. Only rows without MOST are called
 	   with AT above 0. */
 	int (*run)(const struct work *work, size_t at, bb_mpi_count n);
-	/* The most elements that one count speaks of; NULL: it is cut into pieces. */
+	/* Largest number of elements behind one count; NULL: the call may be cut into pieces. */
 	size_t (*most)(const struct bb_shape *shape, int rank);
 };
 
@@ -242,7 +242,7 @@ const char *bb_mpi_native_refuses_group(const struct bb_native *native, int nran
 	const struct bb_mpi_forced *forced = native->own;
 
 	if (nranks == 1)
-		return "the MPI library serves a rank alone by other means";
+		return "the MPI library uses no algorithm for a single rank";
 	return forced->only_pairs && nranks != 2 ? "two_proc is for groups of two ranks" : NULL;
 }
 
@@ -256,7 +256,7 @@ const struct bb_native bb_mpi_natives[] = {
 
 /* ---- limits ----------------------------------------------------------------------------- */
 
-/* Elements of a unit, so that counts up to MOST can be told to the library. */
+/* Elements of a unit, so that the library's counts can express MOST elements. */
 static size_t unit_for(size_t most)
 {
 	size_t unit = 1;
@@ -283,7 +283,7 @@ const char *bb_mpi_native_limits(const struct bb_call *call)
 
 	if (!BB_MPI_REDUCES_IN_PLACE_ANYWHERE && call->collective == &bb_reduce &&
 	    shape->in_place && shape->root != 0 && call->op != BB_MULSUM)
-		return "MPICH before 4.1.2 crashes in it: MPI_IN_PLACE at another root than 0";
+		return "MPICH before 4.1.2 crashes with MPI_IN_PLACE at a root other than 0";
 	for (int r = 0; row->most && r < (shape->matrix ? shape->nranks : 1); r++) {
 		const size_t its = row->most(shape, r);
 
@@ -292,10 +292,10 @@ const char *bb_mpi_native_limits(const struct bb_call *call)
 	if (most <= BB_MPI_MOST)
 		return NULL;
 	if (call->collective->flags & BB_REDUCES)
-		return "this MPI counts in ints: at most 2147483647 elements for each rank";
+		return "this MPI counts in ints: at most 2147483647 elements per rank";
 	if (!divides(unit_for(most), shape))
-		return "this MPI counts in ints, and more elements than that must come in equal "
-		       "parts";
+		return "this MPI counts in ints: more than 2147483647 elements must divide into "
+		       "equal units";
 	return NULL;
 }
 

@@ -1,6 +1,6 @@
 /*
- * Routes between two ranks: messages, and one end that works on the other's memory through a
- * window. How the library does it within a host, library.c finds out.
+ * Routes between two ranks: messages, and access of one end to the other's memory through a window.
+ * library.c finds out how the library does it within a host.
  */
 #include "backends/mpi/mpi.h"
 
@@ -31,7 +31,7 @@ static const struct bb_route routes[] = {
 		 .actor = BB_BY_SOURCE,
 		 .direct = true},
 	[MESSAGE] = {.name = "message",
-		     .brief = "a small message, which has no single copy in any case",
+		     .brief = "a small message, which never uses a single copy",
 		     .uses = BB_ROUTE_PING,
 		     .actor = BB_BY_BOTH},
 	{.name = NULL},
@@ -74,8 +74,8 @@ void bb_mpi_unshare(struct bb_rank *rank, const void *memory, size_t bytes)
 	}
 }
 
-/* A window of all that this rank shares. Not every library, or way between hosts, has such a thing:
-   then GROUP has no window, on all members alike. Returns an MPI code. */
+/* Open a window to all memory that this rank shares. If the library or network has none, GROUP has
+   no window, on all members alike. Returns an MPI code. */
 static int open_window(struct bb_group *group)
 {
 	MPI_Comm comm = group->port.comm;
@@ -130,12 +130,10 @@ static const char *route_refuses(struct bb_group *group, const struct bb_route *
 	const enum way way = way_of(route);
 
 	if (way == SEND || way == MESSAGE)
-		return peer == group->me ? "a rank sends itself no messages" : NULL;
+		return peer == group->me ? "a rank sends no messages to itself" : NULL;
 	if (group->one_host && !group->rank->context->found.p2p)
 		return group->rank->context->found.why;
-	return group->windowed ? NULL
-			       : "the MPI library has no window for these ranks that memory can be "
-				 "attached to";
+	return group->windowed ? NULL : "the MPI library has no dynamic window for these ranks";
 }
 
 /* ---- a slow link ------------------------------------------------------------------------- */
@@ -146,7 +144,7 @@ static double slowness(const struct bb_group *group, int from, int to)
 				 group->members[to]);
 }
 
-/* What began at START went FROM … TO: it takes longer there. */
+/* Delay a transfer FROM … TO that began at START by the slowness of its link. */
 static void slow_down(const struct bb_group *group, int from, int to, double start)
 {
 	const double slow = slowness(group, from, to);
@@ -157,7 +155,7 @@ static void slow_down(const struct bb_group *group, int from, int to, double sta
 
 /* ---- transfers --------------------------------------------------------------------------- */
 
-/* BYTES behind AT, as far as one call goes. */
+/* Bytes of one call, from AT on. */
 static int part(size_t bytes, size_t at)
 {
 	return (int)(bytes - at < MOST ? bytes - at : MOST);
@@ -187,7 +185,7 @@ static bb_status exchange(struct bb_group *group, int peer, const struct bb_half
 	return status;
 }
 
-/* The end that acts reads the other's window, or writes it. */
+/* The acting end reads or writes the other's window. */
 static bb_status work_on_window(struct bb_group *group, enum way way, int peer,
 				const struct bb_half *half)
 {
