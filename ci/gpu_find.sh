@@ -170,7 +170,7 @@ probe() {
 		if limited "$BIN/mem_bandwidth_perf" --backend nccl -g 64 -b 4K -e 4K -n 1 -w 0; then
 			GPUS=64
 		else # the refusal has their number
-			GPUS=$(sed -n 's/.* \([0-9]*\) are there.*/\1/p' "$TEMP/out" | head -n 1)
+			GPUS=$(sed -n 's/.* only \([0-9]*\) exist.*/\1/p' "$TEMP/out" | head -n 1)
 		fi
 		GPUS=${GPUS:-1}
 	fi

@@ -248,11 +248,11 @@ def devices():
     """NCCL_TESTS_DEVICE is the first; there must be enough from there on."""
     run, _, _ = records("all_reduce -g 3 -b 8 -e 8", {"NCCL_TESTS_DEVICE": "5"})
     equal([r["device"] for r in run["ranks"]], [5, 6, 7], "devices")
-    gpus.run("all_reduce -g 3", {"NCCL_TESTS_DEVICE": "6"}).exits(2).says("9 GPUs", "8 are there", "NCCL_TESTS_DEVICE")
+    gpus.run("all_reduce -g 3", {"NCCL_TESTS_DEVICE": "6"}).exits(2).says("9 GPUs", "only 8 exist", "NCCL_TESTS_DEVICE")
     for value in ("8", "-1", "two", "1x"):
         gpus.run("all_reduce", {"NCCL_TESTS_DEVICE": value}).exits(2).says(f"NCCL_TESTS_DEVICE={value}", "8 GPUs")
-    gpus.run("all_reduce -g 9").exits(2).says("9 GPUs", "8 are there")
-    gpus.run("all_reduce -t 2 -g 2", {"BUSBENCH_FAKE_GPUS": "3"}).exits(2).says("4 GPUs", "3 are there")
+    gpus.run("all_reduce -g 9").exits(2).says("9 GPUs", "only 8 exist")
+    gpus.run("all_reduce -t 2 -g 2", {"BUSBENCH_FAKE_GPUS": "3"}).exits(2).says("4 GPUs", "only 3 exist")
 
 
 def excludes_graphs(flag):

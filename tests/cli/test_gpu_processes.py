@@ -72,7 +72,7 @@ def too_many_gpus():
     """What all processes of a host ask for counts, and is told once."""
     with gpus.shared() as shared:
         result = mpi.Job(mpi.words(3, "all_reduce -g 3 -b 8 -e 8", program=gpus.built), shared).finish()
-    mpi.told_once(result.exits(2), "9 GPUs", "8 are there")
+    mpi.told_once(result.exits(2), "9 GPUs", "only 8 exist")
 
 
 @test

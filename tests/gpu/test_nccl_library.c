@@ -200,9 +200,9 @@ static void test_devices(void **state)
 	assert_int_equal(open_status("4", 2, 2, &error), BB_OK);
 	assert_int_equal(open_status("1", 1, 3, &error), BB_OK); /* each process sees its own */
 	assert_int_equal(open_status("4", 8, 0, &error), BB_EUSAGE);
-	assert_non_null(strstr(error.text, "8 GPUs are asked for on this host, 4 are there"));
+	assert_non_null(strstr(error.text, "8 GPUs are requested on this host, but only 4 exist"));
 	assert_int_equal(open_status("4", 2, 4, &error), BB_EUSAGE);
-	assert_non_null(strstr(error.text, "6 GPUs are asked for on this host, 4 are there"));
+	assert_non_null(strstr(error.text, "6 GPUs are requested on this host, but only 4 exist"));
 	assert_int_equal(open_status("0", 1, 0, &error), BB_EBACKEND);
 	assert_non_null(strstr(error.text, "finds no GPU: no CUDA-capable device is detected"));
 	setenv("NCCL_TESTS_DEVICE", "3", 1);

@@ -1,11 +1,10 @@
 /*
- * compat.h - what differs between the versions of NCCL and CUDA that busbench is built with and
- * finds.
+ * compat.h - differences between versions of NCCL and CUDA.
  *
- * nccl.so may be built with newer headers than the library that it is loaded beside. A feature is
- * used where both have it: the headers decide what is compiled, the library's version what is
- * called (bb_nccl_has). The library is opened at run time (library.c), so that nccl.so loads beside
- * any version, or none, and says itself what is wrong with it (versions.c).
+ * nccl.so may be built with newer headers than those of the library it finds. A feature is used if
+ * both have it: the headers decide what is compiled, the library's version what is called
+ * (bb_nccl_has). The library is opened at run time (library.c), so nccl.so loads with any version,
+ * or none, and reports itself what is wrong with it (versions.c).
  */
 #ifndef BB_BACKENDS_NCCL_COMPAT_H
 #define BB_BACKENDS_NCCL_COMPAT_H
@@ -25,17 +24,17 @@
 /* In C the header of some versions leaves the name out; the number is always the same. */
 #define BB_NCCL_BFLOAT16 ((ncclDataType_t)9)
 
-/* ---- the version that has a feature first, by the headers of NCCL's releases ------------ */
+/* ---- first version with a feature, by the headers of NCCL's releases ------------ */
 
 /* ncclMemAlloc, and buffers that a communicator knows. */
 #define BB_NCCL_SINCE_REGISTRATION 21901
 /* NCCL_ALGO knows PAT. */
 #define BB_NCCL_SINCE_PAT 22300
-/* What NCCL_ALGO rules out is refused. Before, NCCL runs a ring and does not say so. */
+/* NCCL refuses calls that NCCL_ALGO excludes. Earlier versions silently run a ring. */
 #define BB_NCCL_SINCE_STRICT 22400
 /* Eight-bit floats. */
 #define BB_NCCL_SINCE_FP8 22400
-/* A communicator's name, which its profiler is told. */
+/* Names of communicators, which profilers receive. */
 #define BB_NCCL_SINCE_NAMES 22703
 /* Symmetric windows. */
 #define BB_NCCL_SINCE_WINDOWS 22703
@@ -113,7 +112,7 @@
 	BB_NCCL_WINDOW_FUNCTIONS(FUNCTION)                                                         \
 	BB_NCCL_ALLTOALL_FUNCTIONS(FUNCTION)
 
-/* The library that was found. Of a function that it lacks the pointer is NULL. */
+/* The library that was found. Pointers to missing functions are NULL. */
 struct bb_nccl_library {
 	int version; /* 0: it cannot be used */
 #define BB_NCCL_POINTER(since, name) __typeof__(name) *name;

@@ -1,11 +1,11 @@
 /*
- * kernels.h - what the device computes: fill, verify, reduce and scale, for every datatype; work on
- * memory whose speed is to be seen; what goes from one device to another.
+ * kernels.h - kernels of the device: fill, verify, reduce and scale for every datatype, measured
+ * work on memory, and transfers between devices.
  *
- * Each call issues one kernel to a stream, or none where there is nothing to do, and returns at
- * once. Pointers are the device's and aligned to an element, no more. The arithmetic is that of the
- * CPU's kernels: half, bfloat16 and fp8 are computed in float and rounded to nearest even once, fp8
- * e4m3 saturates at 448, e5m2 overflows to infinity, integers wrap.
+ * Each call issues one kernel to a stream, or none if there is nothing to do, and returns at once.
+ * Pointers are the device's and aligned to an element, no more. The arithmetic is that of the CPU's
+ * kernels: half, bfloat16 and fp8 are computed in float and rounded to nearest even once, fp8 e4m3
+ * saturates at 448, e5m2 overflows to infinity, integers wrap.
  */
 #ifndef BB_BACKENDS_NCCL_KERNELS_H
 #define BB_BACKENDS_NCCL_KERNELS_H
@@ -24,7 +24,7 @@ extern "C" {
 /* Where kernels run. */
 struct bb_gpu_lane {
 	cudaStream_t stream;
-	unsigned blocks; /* most thread blocks of one kernel: as many as the device runs at once */
+	unsigned blocks; /* largest number of thread blocks: as many as the device runs at once */
 };
 
 #define BB_GPU_BLOCKS_PER_PROCESSOR 8u /* that a multiprocessor runs at once */
@@ -74,22 +74,20 @@ enum bb_gpu_works { BB_GPU_READ, BB_GPU_WRITE, BB_GPU_TRIAD };
 cudaError_t bb_gpu_work_on(struct bb_gpu_lane lane, enum bb_gpu_works what, void *a, const void *b,
 			   const void *c, uint64_t bytes, unsigned long long *sink);
 
-/* HOPS steps from one pointer to the next, from MEMORY on; where that ends into SINK. */
+/* Follow HOPS pointers from MEMORY on; *SINK = the last one. */
 cudaError_t bb_gpu_chase(struct bb_gpu_lane lane, void *memory, uint64_t hops,
 			 unsigned long long *sink);
 
-/* One block is busy for NS nanoseconds of the device's clock, or until *HALT, of the host, is not
- * 0.
- */
+/* Keep one block busy for NS nanoseconds of the device's clock, or until *HALT, in host memory, is
+   not 0. */
 cudaError_t bb_gpu_spin(struct bb_gpu_lane lane, uint64_t ns, const unsigned *halt);
 
-/* BYTES from SRC to DST, either of which may be another GPU's that this one reaches. */
+/* Copy BYTES from SRC to DST; either may be in another GPU that this one accesses. */
 cudaError_t bb_gpu_copy(struct bb_gpu_lane lane, void *dst, const void *src, uint64_t bytes);
 
 /*
- * ROUNDS words to and fro, counted from WORD + 1 on: written to *THEIRS, waited for in *MINE; those
- * of the end that is FIRST are answered by the other's. Ends at once where *HALT, of the host, is
- * not 0.
+ * Exchange ROUNDS words, counted from WORD + 1 on: written to *THEIRS, awaited in *MINE; the end
+ * that is FIRST starts, the other answers. Ends at once if *HALT, in host memory, is not 0.
  */
 cudaError_t bb_gpu_ping(struct bb_gpu_lane lane, unsigned *theirs, const unsigned *mine,
 			const unsigned *halt, unsigned word, bool first, uint64_t rounds);

@@ -107,11 +107,10 @@ static bb_status refuse_sharing(const struct bb_rank *rank, const struct card *c
 		ranks++;
 		gpus += !is_taken(cards, r);
 	}
-	return bb_fail(
-		rank->context->error, BB_EUSAGE,
-		"%d GPUs are asked for on host %s, its processes see %d: each rank needs one "
-		"of its own (unless NCCL_MULTI_RANK_GPU_ENABLE=1, from NCCL 2.30 on)",
-		ranks, cards[shared].name, gpus);
+	return bb_fail(rank->context->error, BB_EUSAGE,
+		       "%d GPUs are requested on host %s, but its processes see %d: each rank "
+		       "needs its own (unless NCCL_MULTI_RANK_GPU_ENABLE=1, from NCCL 2.30 on)",
+		       ranks, cards[shared].name, gpus);
 }
 
 bb_status bb_nccl_meet(struct bb_rank *rank)

@@ -92,7 +92,7 @@ static bb_status place_ranks(struct bb_context *c, struct bb_error *error)
 		return status;
 	if (c->first_device + mine > c->devices)
 		return bb_fail(error, BB_EUSAGE,
-			       "%d GPUs are asked for on this host, %d are there%s",
+			       "%d GPUs are requested on this host, but only %d exist%s",
 			       c->first_device + mine, c->devices,
 			       given && *given ? " (NCCL_TESTS_DEVICE counts)" : "");
 	return BB_OK;
@@ -192,8 +192,8 @@ static bb_status check_config(const struct bb_backend_config *config, struct bb_
 {
 	if (config->link_rate != 0)
 		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--link paces ranks that are threads; the links of the nccl backend "
-			       "are real");
+			       "--link: paces only ranks that are threads; the links of the nccl "
+			       "backend are real");
 	if (!config->exchange.gather)
 		return bb_fail(error, BB_EINTERNAL, "the nccl backend was given no exchange");
 	return BB_OK;

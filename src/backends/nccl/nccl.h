@@ -1,34 +1,33 @@
 /*
- * nccl.h - the nccl backend from within: a rank is a GPU, its driver a thread of its own.
+ * nccl.h - the nccl backend from inside: a rank is a GPU with a driver thread of its own.
  *
- *   nccl.c      the backend's table; opening, devices, attaching, place
+ *   nccl.c      the backend's table: opening, devices, attaching, location
  *   memory.c    buffers: allocated, registered, copied, filled, verified
- *   meet.c      what all ranks tell each other first: whose GPU is where, what it can do
+ *   meet.c      first exchange of all ranks: the GPUs and their capabilities
  *   comm.c      groups and their communicators, one algorithm at a time
  *   native.c    the library's collectives
- *   chosen.c    what the library chose for a call
+ *   chosen.c    the library's choice for a call
  *   executor.c  busbench's schedules over ncclSend and ncclRecv
  *   queue.c     streams, events and graphs; waiting
- *   gemm.c      matrices multiplied by cuBLAS (cublas_api.h), as a stand-in for kernels
- *   peers.c     who reaches whose memory
+ *   gemm.c      matrix products by cuBLAS (cublas_api.h), in place of compute kernels
+ *   peers.c     access to memory of other ranks
  *   routes.c    routes between two ranks
- *   staged.c    the one through memory of the host
- *   spaces.c    memory, worked on to see how fast it is
- *   check.h     calls of the libraries, and what is told when they fail
- *   compat.h    what differs between versions
- *   library.c   where the library is looked for
- *   versions.c  the library that was found: its version, and what is used of it
- *   kernels.h   what the device computes: patterns.cu, reductions.cu, works.cu, transfers.cu;
- *               all go through pieces.cuh
+ *   staged.c    the route through host memory
+ *   spaces.c    measuring memory
+ *   check.h     calls of the libraries, and reports of their failures
+ *   compat.h    differences between versions
+ *   library.c   finding the library
+ *   versions.c  the library that was found: its version and its usable features
+ *   kernels.h   kernels: patterns.cu, reductions.cu, works.cu, transfers.cu; all use pieces.cuh
  *
- * NCCL reads NCCL_ALGO and NCCL_PROTO when a communicator is made. A group has one communicator
- * at a time. To change its algorithm all drivers destroy theirs and park, one of each process sets
- * the environment, all make the new one and park again, the environment is put back. The
- * communicator made first, and that of `auto`, finds the environment as the user left it.
+ * NCCL reads NCCL_ALGO and NCCL_PROTO when a communicator is created. A group has one communicator
+ * at a time. To change its algorithm all drivers destroy theirs and meet, one driver of each
+ * process sets the environment, all create the new communicator and meet again, and the environment
+ * is restored. The first communicator, and that of `auto`, uses the environment of the user.
  *
- * Nothing waits in a call of CUDA for work of the device: waits look at the stream, at the
- * communicators' errors and at whether the run is being abandoned. What the libraries themselves
- * wait for (a communicator's ranks to come) they alone can end.
+ * No call of CUDA waits for work of the device: waiting polls the stream, the errors of the
+ * communicators, and whether the run is being abandoned. Only the libraries themselves can end
+ * their own waits (for the ranks of a communicator).
  */
 #ifndef BB_BACKENDS_NCCL_NCCL_H
 #define BB_BACKENDS_NCCL_NCCL_H
@@ -51,25 +50,25 @@ struct bb_context {
 	struct bb_backend_config config;
 	struct bb_error *error;
 	struct bb_nccl_library nccl;
-	struct bb_error unusable; /* why it cannot be used; without text: it can */
+	struct bb_error unusable; /* why NCCL cannot be used; without text: it can */
 	char library[96];         /* its name and version, and CUDA's */
 	int devices;              /* that this process sees */
-	int first_device; /* that its first rank would have were there enough; see bb_nccl_device */
-	int sharers;      /* most ranks that one of them may have, in all processes */
-	bool plugged;     /* NCCL_PROFILER_PLUGIN is chosen.c's */
+	int first_device; /* of its first rank, before wrapping around; see bb_nccl_device */
+	int sharers;      /* largest number of ranks on one device, in all processes */
+	bool plugged;     /* chosen.c has set NCCL_PROFILER_PLUGIN */
 	struct bb_nccl_lane *lanes; /* from local rank to local rank */
 	atomic_int aborted;
 };
 
-/* NCCL_MULTI_RANK_GPU_ENABLE: the library is told to let ranks share a device (from 2.30 on). */
+/* NCCL_MULTI_RANK_GPU_ENABLE: does the library let ranks share a device (from 2.30 on)? */
 bool bb_nccl_may_share(void);
 /* The device of a local rank. */
 int bb_nccl_device(const struct bb_context *context, int local);
 
-/* Memory of the host, as other processes find it. */
+/* Host memory, as other processes find it. */
 struct bb_nccl_staging {
-	int32_t pid;    /* 0: it is not made yet */
-	int32_t number; /* of the file in that process; -1: it could not be made */
+	int32_t pid;    /* 0: not created yet */
+	int32_t number; /* of the file in that process; -1: creation failed */
 	uint64_t file;  /* its inode */
 };
 
@@ -80,25 +79,26 @@ struct bb_rank {
 	int local;
 	int device;
 	struct bb_location location;
-	int capability;   /* 90: 9.0; */
-	uint64_t machine; /* that memory can be shared within; once the world is open */
-	/* Of the library: once the world is open, the least of all ranks'. 0: some have none. */
+	int capability;   /* 90: 9.0; once the world is open the least of all ranks */
+	uint64_t machine; /* identity of the machine whose ranks can share memory; set with the
+			     world */
+	/* Of the library; once the world is open the least of all ranks. 0: some have none. */
 	int version;
-	unsigned blocks; /* most thread blocks of a kernel of ours */
+	unsigned blocks; /* largest number of thread blocks of busbench's kernels */
 	cudaStream_t main;
-	struct bb_group *groups; /* all that are open; the world is the last */
+	struct bb_group *groups; /* open groups; the world is the last */
 	struct bb_nccl_memory *memories;
-	char *desk;                 /* the device's memory for small things, see BB_DESK_… */
+	char *desk;                 /* small device buffer, see BB_DESK_… */
 	bool batched;               /* between batch_begin and batch_end */
-	bool grouping;              /* and the library's group has begun */
+	bool grouping;              /* a group of the library has begun */
 	struct bb_nccl_peer *peers; /* of all ranks */
 	struct bb_nccl_mapped *mapped;
 	struct bb_nccl_staging staging; /* for lanes to ranks of other processes */
-	atomic_uint *halt;         /* pinned: kernels that wait are to end; NULL: there were none */
-	struct bb_nccl_gemm *gemm; /* NULL: nothing was multiplied yet */
+	atomic_uint *halt;              /* pinned: 1 ends waiting kernels; NULL: not needed yet */
+	struct bb_nccl_gemm *gemm;      /* NULL: not needed yet */
 };
 
-/* Where things lie on a rank's desk. Behind it two areas of BB_DESK_PROBE bytes for each rank, and
+/* Offsets in a rank's desk. Behind them follow two areas of BB_DESK_PROBE bytes for each rank, and
    one of BB_DESK_WORD. */
 #define BB_DESK_TABLE BB_GPU_TABLE_MARGIN
 #define BB_DESK_WRONG (BB_DESK_TABLE + 2 * BB_GPU_PERIOD_MOST * 8 + BB_GPU_TABLE_MARGIN)
@@ -107,7 +107,7 @@ struct bb_rank {
 #define BB_DESK_PROBE 16
 #define BB_DESK_WORD 128
 
-/* Where the words begin that the ranks write. */
+/* Offset of the words that other ranks write. */
 static inline size_t bb_nccl_desk_words(const struct bb_context *context)
 {
 	return (BB_DESK_PROBES + 2 * (size_t)context->world.nranks * BB_DESK_PROBE + 255) &
@@ -128,28 +128,28 @@ static inline struct bb_gpu_lane bb_nccl_lane(const struct bb_rank *rank, cudaSt
 
 #define BB_NCCL_VERSION_TEXT 32
 
-/* Is what NCCL has SINCE a version in the library's VERSION, and in the headers? */
+/* Do the library's VERSION and the headers both have a feature that NCCL has SINCE a version? */
 static inline bool bb_nccl_has(int version, int since)
 {
 	return version >= since && NCCL_VERSION_CODE >= since;
 }
 
 void bb_nccl_version_text(int code, char text[BB_NCCL_VERSION_TEXT]);
-/* Find LIBRARY, its functions and its version. BB_EBACKEND, and why, unless it can be used. */
+/* Find LIBRARY, its functions and its version. BB_EBACKEND with the reason unless it is usable. */
 BB_MUST bb_status bb_nccl_library_open(struct bb_nccl_library *library, struct bb_error *error);
-/* The same (library.c) without judging what was found: its version stays as it is. */
+/* The same (library.c) without checking the version, which stays as it is. */
 BB_MUST bb_status bb_nccl_library_find(struct bb_nccl_library *library, struct bb_error *error);
 /* *FUNCTION, a pointer to a function, = symbol NAME of HANDLE; false: there is none, NULL. */
 bool bb_nccl_resolve(void *handle, const char *name, void *function);
-/* Before the library is called: BB_EBACKEND, and why, unless all ranks have one. */
+/* Required before the library is called: BB_EBACKEND with the reason unless all ranks have one. */
 BB_MUST bb_status bb_nccl_need(const struct bb_rank *rank);
-/* BB_EUNSUPPORTED, and which of LIBRARY and headers is too old for OPTION, unless bb_nccl_has. */
+/* BB_EUNSUPPORTED unless bb_nccl_has; names OPTION and which of LIBRARY and headers is too old. */
 BB_MUST bb_status bb_nccl_require(const struct bb_nccl_library *library, int since,
 				  const char *option, const char *feature, struct bb_error *error);
 /* See backend.h. */
 void bb_nccl_list(struct bb_strbuf *out);
 
-/* What goes wrong in letting go has been told; nothing else can be done about it. */
+/* Failures of cleaning up have been reported; nothing else can be done about them. */
 static inline void bb_nccl_ignore(bb_status status)
 {
 }
@@ -158,11 +158,11 @@ static inline void bb_nccl_ignore(bb_status status)
 
 struct bb_nccl_memory {
 	struct bb_nccl_memory *next;
-	void *base; /* as the library gave it, with BYTES; the user's part is aligned */
+	void *base; /* as allocated, with BYTES; the user's part is aligned */
 	size_t bytes;
 };
 
-/* A buffer as a communicator knows it. */
+/* A buffer that is registered with a communicator. */
 struct bb_nccl_registration {
 	struct bb_nccl_registration *next;
 	const struct bb_nccl_memory *memory;
@@ -179,8 +179,8 @@ BB_MUST bb_status bb_nccl_verify(struct bb_rank *rank, const void *got,
 				 enum bb_dtype dtype, int ulps, uint64_t *wrong);
 uint64_t bb_nccl_memory_available(struct bb_context *context);
 
-/* Make all of the rank's buffers known to the group's communicator, as was asked for. Collective
-   over the group. */
+/* Register all of the rank's buffers with the group's communicator, as configured. Collective over
+   the group. */
 BB_MUST bb_status bb_nccl_register(struct bb_group *group);
 /* MEMORY NULL: all. */
 void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *memory);
@@ -189,19 +189,19 @@ void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *mem
 
 extern const struct bb_spaces bb_nccl_spaces;
 
-/* ---- who reaches whom (peers.c) ------------------------------------------------------- */
+/* ---- access to other ranks (peers.c) ------------------------------------------------------- */
 
-/* Another rank, or this one, as this rank reaches it. */
+/* Another rank, or this one, as this rank accesses it. */
 struct bb_nccl_peer {
 	bool known;
-	bool within;     /* this process */
-	bool shares_gpu; /* has this rank's */
-	int reached;     /* memories of its, by tokens */
-	const char *why; /* it does not reach; NULL: it does */
-	char *desk;      /* its, as this rank reaches it */
-	uint32_t words;  /* that went to and fro */
-	/* Of another process: lanes to it and back, and why it has no memory of the host in common
-	   with this one. NULL: it has. */
+	bool within;     /* in this process */
+	bool shares_gpu; /* with this rank */
+	int reached;     /* number of its memories that are reached */
+	const char *why; /* why its memory cannot be accessed; NULL: it can */
+	char *desk;      /* address of its desk for this rank */
+	uint32_t words;  /* pings exchanged so far */
+	/* In another process: lanes to it and back, and why the two processes share no host memory;
+	   NULL: they do. */
 	struct bb_nccl_lane *lanes;
 	const char *apart;
 };
@@ -225,45 +225,45 @@ void bb_nccl_unreach(struct bb_group *group, int peer, void *theirs);
 /* ---- routes (routes.c) --------------------------------------------------------------- */
 
 extern const struct bb_routes bb_nccl_routes;
-/* What RANK made for routes. */
+/* Free what RANK holds for routes. */
 void bb_nccl_routes_close(struct bb_rank *rank);
 
 /* ---- staged transfers (staged.c) -------------------------------------------------------- */
 
-#define BB_NCCL_PLACES 4 /* pieces that are under way */
+#define BB_NCCL_PLACES 4 /* pieces in flight */
 
 /* Lanes between the ranks of this process. The caller frees context->lanes. */
 BB_MUST bb_status bb_nccl_lanes_open(struct bb_context *context);
-/* *STAGING = where ranks of other processes find the rank's lanes to them. */
+/* *STAGING = where ranks of other processes find this rank's lanes to them. */
 void bb_nccl_staging_open(struct bb_rank *rank, struct bb_nccl_staging *staging);
-/* Map the lanes to the rank OTHER, of another process of this host, and back, which is found at
-   STAGING. Where that cannot be, peer->apart says why. */
+/* Map the lanes to rank OTHER, in another process of this host, and the lanes back, at STAGING. On
+   failure peer->apart holds the reason. */
 BB_MUST bb_status bb_nccl_lanes_meet(struct bb_rank *rank, int other,
 				     const struct bb_nccl_staging *staging);
-/* What RANK has of all lanes; nobody is at work on them. */
+/* Free RANK's part of all lanes, which nobody uses any more. */
 void bb_nccl_lanes_close(struct bb_rank *rank);
 BB_MUST bb_status bb_nccl_stage(struct bb_group *group, int peer, const struct bb_half *out,
 				const struct bb_half *in);
-/* Are there lanes between this rank and all others of the group? */
+/* Do lanes connect this rank with all others of the group? */
 bool bb_nccl_lanes_join(const struct bb_group *group);
-/* Nobody of the group, whose members lanes join, is behind when it returns. */
+/* A barrier of a group that bb_nccl_lanes_join. */
 BB_MUST bb_status bb_nccl_lanes_barrier(struct bb_group *group);
 
 /* ---- what the library chooses (chosen.c) ------------------------------------------------ */
 
-/* Where the profiler's calls for a communicator go. */
+/* Receives the profiler's events of a communicator. */
 struct bb_nccl_ear {
-	char name[32]; /* the communicator's, by which the ear is found */
-	int *events;   /* the library's: what it tells of, for all communicators. NULL: it tells
-			  nothing */
-	_Atomic(const char *) algorithm, protocol; /* as the library names them; NULL: not told */
+	char name[32]; /* of the communicator; identifies the ear */
+	int *events;   /* the library's mask of reported events, for all communicators. NULL: it
+			  reports none */
+	_Atomic(const char *) algorithm,
+		protocol; /* as the library names them; NULL: not reported */
 };
 
-/* Before the drivers. From here on communicators may be listened to, unless the user has a profiler
-   of his own. */
+/* Called before the drivers start: enables bb_nccl_listen, unless the user has set a profiler. */
 BB_MUST bb_status bb_nccl_plug(struct bb_context *context, struct bb_error *error);
 void bb_nccl_unplug(struct bb_context *context);
-/* The name that the group's communicator must be made with. */
+/* The name with which the group's communicator must be created. */
 const char *bb_nccl_ear_name(struct bb_group *group);
 void bb_nccl_listen(struct bb_group *group, bool on);
 void bb_nccl_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT]);
@@ -271,16 +271,16 @@ void bb_nccl_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT]);
 /* ---- meeting (meet.c) ------------------------------------------------------------------ */
 
 /*
- * All drivers of the world come here and get what each of them brought: ALL holds BYTES of each.
- * Whoever has failed does not come but leaves: others may be waiting for it where nobody can call
- * them away.
+ * All drivers of the world exchange payloads of TABLE: all[r] = that of rank r. A driver that has
+ * failed does not take part but ends: others may wait for it inside the library, where nobody can
+ * interrupt them.
  */
 BB_MUST bb_status bb_nccl_gather(struct bb_rank *rank, const struct bb_payload *table,
 				 const void *mine, void *all);
 /*
- * Before the first communicator: BB_EUSAGE on all ranks where some that may not share a GPU would.
- * From here on capability and version are the least of all ranks', so that all decide alike what
- * the library can do.
+ * Called before the first communicator: BB_EUSAGE on all ranks if some would share a GPU without
+ * permission. Afterwards capability and version are the least of all ranks, so that all ranks
+ * decide alike what the library can do.
  */
 BB_MUST bb_status bb_nccl_meet(struct bb_rank *rank);
 
@@ -305,13 +305,13 @@ struct bb_group {
 	int n;
 	int *members;
 	ncclComm_t comm;              /* NULL: none, or there is no library */
-	const struct bb_native *made; /* as which way comm was made */
+	const struct bb_native *made; /* the native that comm was created for */
 	struct bb_nccl_registration *registrations;
 	bool weighted[BB_NDTYPES]; /* mulsum's operation exists for comm */
 	ncclRedOp_t weights[BB_NDTYPES];
 	struct bb_nccl_ear ear;
-	struct bb_call probed; /* the call that ready was last asked for, and */
-	char refusal[256];     /* why the library does not make it; empty: it does */
+	struct bb_call probed; /* the last call given to ready, and */
+	char refusal[256];     /* why the library refuses it; empty: it does not */
 };
 
 BB_MUST bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, int n,
@@ -325,23 +325,23 @@ BB_MUST bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *ca
 
 /* bb_native's own. */
 struct bb_nccl_way {
-	unsigned algorithms;   /* that it may come to (native.c); 0: whatever the library has */
-	const char *algorithm; /* NCCL_ALGO; NULL: as it is */
-	const char *protocol;  /* NCCL_PROTO; likewise */
+	unsigned algorithms;   /* mask of possible algorithms (native.c); 0: any */
+	const char *algorithm; /* value of NCCL_ALGO; NULL: unchanged */
+	const char *protocol;  /* value of NCCL_PROTO; likewise */
 };
 
 extern const struct bb_native bb_nccl_natives[]; /* ends with name NULL */
 extern const struct bb_native bb_nccl_auto;      /* the library's choice; in no list */
 
-/* NULL, or why the library cannot take CALL: the same on all ranks. */
+/* NULL, or why the library cannot make CALL: the same on all ranks. */
 const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_call *call);
 size_t bb_nccl_native_tmp_bytes(const struct bb_call *call, int rank);
 /* Issue CALL to STREAM. */
 BB_MUST bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream,
 				 const struct bb_call *call);
 /*
- * Does the library make CALL with its communicator as it is? If not, group->refusal says
- * why. Collective over the group; waits.
+ * Try CALL with the present communicator. If the library refuses it, group->refusal holds the
+ * reason. Collective over the group; waits.
  */
 BB_MUST bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *call);
 

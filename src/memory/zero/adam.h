@@ -12,7 +12,7 @@
 void bb_adam_widen(enum bb_dtype dtype, const void *from, float *to, size_t n);
 void bb_adam_narrow(enum bb_dtype dtype, const float *from, void *to, size_t n);
 
-/* Is one of them infinite or not a number? */
+/* Is any value infinite or NaN? */
 bool bb_adam_overflowed(enum bb_dtype dtype, const void *values, size_t n);
 
 struct bb_adam {

@@ -1,9 +1,9 @@
 /*
- * session.h - the experiment: one driver's way through all stages.
+ * session.h - the experiment: one driver's run of all stages.
  *
  *   drive.c         stage by stage
- *   check.c         what became of the parameters
- *   deliver.c       records of it
+ *   check.c         verification of the parameters
+ *   deliver.c       records
  */
 #ifndef BB_MEMORY_ZERO_SESSION_H
 #define BB_MEMORY_ZERO_SESSION_H
@@ -21,33 +21,32 @@ struct bb_zero_session {
 	int64_t steps;     /* in all */
 };
 
-/* Of a stage, of this rank. */
+/* Measurements of a stage on this rank. */
 struct bb_zero_measured {
-	/* Bytes: before and after the rehearsal, and when all has been done; BB_ABSENT: not known.
-	 */
+	/* Bytes before and after the rehearsal, and after the last step; BB_ABSENT: unknown. */
 	int64_t system_at_first, system_before, system_after;
 	struct bb_zero_times *times; /* [timed step]; owned */
-	size_t timed;                /* of those that were not skipped */
+	size_t timed;                /* steps that were not skipped */
 	double *scratch;             /* as many; owned */
 	struct {
 		uint64_t wrong, checksum;
 	} sum; /* then of all ranks */
 };
 
-/* Is something trained? */
+/* Are elements really trained? */
 static inline bool bb_zero_has_data(const struct bb_zero_session *s)
 {
 	return bb_zero_trains(s->zero, s->engine.run);
 }
 
-/* Train the reference, where the model is small enough to be checked so. */
+/* Train the reference, if the model is small enough. */
 BB_MUST bb_status bb_zero_open_reference(struct bb_zero_session *session);
-/* m->sum = the elements that are wrong on all ranks, and the sum over all parameters. Collective
-   over the world. */
+/* m->sum = the number of wrong elements on all ranks, and the checksum of all parameters.
+   Collective over the world. */
 BB_MUST bb_status bb_zero_look_at_result(struct bb_zero_session *session, struct bb_zero_rank *z,
 					 struct bb_zero_measured *m);
 
-/* Rank 0: the records of a stage to the sinks. */
+/* Rank 0: write the records of a stage to the sinks. */
 BB_MUST bb_status bb_zero_deliver(struct bb_zero_session *session, const struct bb_zero_rank *z,
 				  const struct bb_zero_measured *m);
 

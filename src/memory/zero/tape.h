@@ -1,7 +1,6 @@
 /*
- * tape.h - a step in virtual time. What a rank does is not done but put down, as a program for all
- * ranks, and then evaluated: so the same step is measured where ranks are real and computed where
- * they are not.
+ * tape.h - a step in virtual time. The operations of a rank are recorded as a program of all ranks
+ * and then evaluated, so the same step is measured on real ranks and computed on virtual ones.
  */
 #ifndef BB_MEMORY_ZERO_TAPE_H
 #define BB_MEMORY_ZERO_TAPE_H
@@ -28,23 +27,23 @@ struct bb_zero_tape { /* zero-initialise all but nranks, algorithm and error */
 	bool failed; /* out of memory */
 };
 
-/* Rank computes for SECONDS. */
+/* Record a computation of SECONDS. */
 void bb_zero_tape_compute(struct bb_zero_tape *tape, enum bb_zero_phase phase, double seconds);
-/* All that was put down before is waited for by CALL, which then runs beside what follows. */
+/* Record CALL, which waits for all recorded before and then runs beside what follows. */
 void bb_zero_tape_call(struct bb_zero_tape *tape, enum bb_zero_phase phase,
 		       const struct bb_call *call);
-/* What follows waits for all calls. */
+/* Record that what follows waits for all calls. */
 void bb_zero_tape_settle(struct bb_zero_tape *tape, enum bb_zero_phase phase);
 
 /* Seconds of one step. */
 struct bb_zero_times {
 	double took[BB_ZERO_PHASES];   /* of this rank */
-	double waited[BB_ZERO_PHASES]; /* of it, for collectives */
+	double waited[BB_ZERO_PHASES]; /* part of it that waited for collectives */
 	double step;
 };
 
-/* Evaluate what is on TAPE from now on, and wipe it; *TIMES are rank 0's, but the step that of the
-   last rank. RANK: of a virtual backend. */
+/* Evaluate TAPE, starting now, and empty it. *TIMES are those of rank 0, but the step ends with the
+   last rank. RANK belongs to a virtual backend. */
 BB_MUST bb_status bb_zero_tape_play(struct bb_zero_tape *tape, const struct bb_backend *backend,
 				    struct bb_rank *rank, struct bb_zero_times *times);
 void bb_zero_tape_free(struct bb_zero_tape *tape);
