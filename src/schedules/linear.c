@@ -10,8 +10,8 @@ static int turn(int n, int root, size_t i)
 	return bb_wrap(root + 1 + (int)i, n);
 }
 
-void bb_linear_broadcast_part(struct bb_writer *w, int n, int rank, int root, size_t i,
-			      struct bb_place top, struct bb_place out, size_t count)
+static void linear_broadcast_part(struct bb_writer *w, int n, int rank, int root, size_t i,
+				  struct bb_place top, struct bb_place out, size_t count)
 {
 	if (rank == root)
 		bb_send(w, turn(n, root, i), top, count);
@@ -19,8 +19,8 @@ void bb_linear_broadcast_part(struct bb_writer *w, int n, int rank, int root, si
 		bb_recv(w, root, out, count, true);
 }
 
-void bb_linear_reduce_part(struct bb_writer *w, int n, int rank, int root, size_t i,
-			   struct bb_place sum, size_t count, bool final)
+static void linear_reduce_part(struct bb_writer *w, int n, int rank, int root, size_t i,
+			       struct bb_place sum, size_t count, bool final)
 {
 	struct bb_place in = bb_at(BB_IN, 0);
 
@@ -42,9 +42,9 @@ void bb_linear_gather_part(struct bb_writer *w, int n, int rank, int root, size_
 		bb_send(w, root, bb_at(BB_IN, 0), bb_block_count(blocks, who));
 }
 
-void bb_linear_scatter_part(struct bb_writer *w, int n, int rank, int root, size_t i,
-			    const struct bb_blocks *blocks, struct bb_place top,
-			    struct bb_place own)
+static void linear_scatter_part(struct bb_writer *w, int n, int rank, int root, size_t i,
+				const struct bb_blocks *blocks, struct bb_place top,
+				struct bb_place own)
 {
 	int who = turn(n, root, i);
 
@@ -77,8 +77,8 @@ static int broadcast_round(const struct bb_shape *shape, const struct bb_role *r
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
 	if (shape->nranks > 1)
-		bb_linear_broadcast_part(&w, shape->nranks, role->rank, shape->root, round, in, out,
-					 shape->count);
+		linear_broadcast_part(&w, shape->nranks, role->rank, shape->root, round, in, out,
+				      shape->count);
 	if (role->rank == shape->root)
 		copy_own(&w, shape, round, in, out, true);
 	return w.n;
@@ -99,8 +99,8 @@ static int reduce_round(const struct bb_shape *shape, const struct bb_role *role
 	struct bb_place out = bb_at(BB_OUT, 0);
 
 	if (shape->nranks > 1)
-		bb_linear_reduce_part(&w, shape->nranks, role->rank, shape->root, round, out,
-				      shape->count, true);
+		linear_reduce_part(&w, shape->nranks, role->rank, shape->root, round, out,
+				   shape->count, true);
 	else
 		copy_own(&w, shape, round, bb_at(BB_IN, 0), out, true);
 	return w.n;
@@ -145,8 +145,8 @@ static int scatter_round(const struct bb_shape *shape, const struct bb_role *rol
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
 	if (shape->nranks > 1)
-		bb_linear_scatter_part(&w, shape->nranks, role->rank, shape->root, round, &blocks,
-				       in, out);
+		linear_scatter_part(&w, shape->nranks, role->rank, shape->root, round, &blocks, in,
+				    out);
 	if (role->rank == shape->root)
 		copy_own(&w, shape, round, bb_plus(in, bb_block_start(&blocks, role->rank)), out,
 			 true);
@@ -174,10 +174,9 @@ static int all_reduce_round(const struct bb_shape *shape, const struct bb_role *
 	if (n == 1)
 		copy_own(&w, shape, round, bb_at(BB_IN, 0), out, true);
 	else if (round < others)
-		bb_linear_reduce_part(&w, n, role->rank, 0, round, out, shape->count, false);
+		linear_reduce_part(&w, n, role->rank, 0, round, out, shape->count, false);
 	else
-		bb_linear_broadcast_part(&w, n, role->rank, 0, round - others, out, out,
-					 shape->count);
+		linear_broadcast_part(&w, n, role->rank, 0, round - others, out, out, shape->count);
 	return w.n;
 }
 
@@ -204,8 +203,8 @@ static int all_gather_round(const struct bb_shape *shape, const struct bb_role *
 	if (round < others)
 		bb_linear_gather_part(&w, n, role->rank, 0, round, &blocks, out, false);
 	else if (n > 1)
-		bb_linear_broadcast_part(&w, n, role->rank, 0, round - others, out, out,
-					 shape->count * (size_t)n);
+		linear_broadcast_part(&w, n, role->rank, 0, round - others, out, out,
+				      shape->count * (size_t)n);
 	return w.n;
 }
 
@@ -234,10 +233,10 @@ static int reduce_scatter_round(const struct bb_shape *shape, const struct bb_ro
 	if (n == 1) {
 		copy_own(&w, shape, round, bb_at(BB_IN, 0), out, true);
 	} else if (round < others) {
-		bb_linear_reduce_part(&w, n, role->rank, 0, round, sum, shape->count * (size_t)n,
-				      false);
+		linear_reduce_part(&w, n, role->rank, 0, round, sum, shape->count * (size_t)n,
+				   false);
 	} else {
-		bb_linear_scatter_part(&w, n, role->rank, 0, round - others, &blocks, sum, out);
+		linear_scatter_part(&w, n, role->rank, 0, round - others, &blocks, sum, out);
 		if (!role->rank && round == others)
 			bb_copy(&w, sum, out, shape->count, true);
 	}

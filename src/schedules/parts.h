@@ -313,8 +313,6 @@ static inline const struct bb_tree *bb_tree_in(const struct bb_role *role)
 #define BB_TREES_APART (-1)
 
 void bb_tree_prepare(struct bb_tree *tree, int n, int rank, int root, size_t count, size_t chunk);
-/* Elements of TMP for bb_tree_up with a window. */
-size_t bb_tree_window(int n, int rank, int root, size_t count, size_t chunk);
 /* Rounds of going up or down. */
 size_t bb_tree_rounds(const struct bb_tree *tree);
 /* Reduce towards the root: the rank adds IN, and sums go to SUM or, with WINDOWED, to a window of
@@ -359,14 +357,7 @@ void bb_pairwise_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
 /* ---- linear: the root communicates with one rank after the other ---------------------- */
 
 /* Round I of n - 1. */
-void bb_linear_broadcast_part(struct bb_writer *w, int n, int rank, int root, size_t i,
-			      struct bb_place top, struct bb_place out, size_t count);
-void bb_linear_reduce_part(struct bb_writer *w, int n, int rank, int root, size_t i,
-			   struct bb_place sum, size_t count, bool final);
 void bb_linear_gather_part(struct bb_writer *w, int n, int rank, int root, size_t i,
 			   const struct bb_blocks *blocks, struct bb_place out, bool final);
-void bb_linear_scatter_part(struct bb_writer *w, int n, int rank, int root, size_t i,
-			    const struct bb_blocks *blocks, struct bb_place top,
-			    struct bb_place own);
 
 #endif

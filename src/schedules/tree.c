@@ -96,7 +96,8 @@ void bb_tree_prepare(struct bb_tree *tree, int n, int rank, int root, size_t cou
 	}
 }
 
-size_t bb_tree_window(int n, int rank, int root, size_t count, size_t chunk)
+/* Elements of TMP for bb_tree_up with a window. */
+static size_t tree_window(int n, int rank, int root, size_t count, size_t chunk)
 {
 	struct bb_tree tree;
 
@@ -278,7 +279,7 @@ const struct bb_algorithm bb_tree_broadcast = {
 
 static size_t reduce_tmp(const struct bb_shape *shape, int rank)
 {
-	return bb_tree_window(shape->nranks, rank, shape->root, shape->count, shape->chunk);
+	return tree_window(shape->nranks, rank, shape->root, shape->count, shape->chunk);
 }
 
 static int reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
@@ -375,7 +376,7 @@ static size_t reduce_scatter_tmp(const struct bb_shape *shape, int rank)
 		return 0;
 	if (!rank)
 		return all;
-	return bb_most(bb_tree_window(shape->nranks, rank, 0, all, shape->chunk),
+	return bb_most(tree_window(shape->nranks, rank, 0, all, shape->chunk),
 		       bb_binomial_held(&down));
 }
 

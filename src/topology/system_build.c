@@ -267,8 +267,8 @@ static const char *nearest_system(const char *name)
 {
 	const char *names[64] = {NULL};
 
-	for (int i = 0; i < 63 && bb_system_name(i); i++)
-		names[i] = bb_system_name(i);
+	for (int i = 0; i < 63 && bb_system_at(i); i++)
+		names[i] = bb_system_at(i)->name;
 	return bb_nearest(name, names);
 }
 

@@ -239,16 +239,6 @@ const struct bb_system *bb_system_at(int i)
 	return i >= 0 && i < SYSTEMS ? &systems[i] : NULL;
 }
 
-const char *bb_system_name(int i)
-{
-	return bb_system_at(i) ? systems[i].name : NULL;
-}
-
-const char *bb_system_brief(int i)
-{
-	return bb_system_at(i) ? systems[i].brief : NULL;
-}
-
 const struct bb_system *bb_system_find(const char *name)
 {
 	for (int i = 0; i < SYSTEMS; i++)

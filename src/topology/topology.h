@@ -163,13 +163,10 @@ bool bb_pci_begins_root(const struct bb_topology *t, int p);
    caller frees *T. */
 BB_MUST bb_status bb_topology_here(struct bb_topology **t, struct bb_error *error);
 
-/* A known system by its name (bb_system_name). BB_EUSAGE with the nearest name if there is none.
+/* A known system by its name (systems.h). BB_EUSAGE with the nearest name if there is none.
  */
 BB_MUST bb_status bb_topology_system(const char *name, struct bb_topology **t,
 				     struct bb_error *error);
-/* Names and one line about each, in order; NULL beyond the last. */
-const char *bb_system_name(int i);
-const char *bb_system_brief(int i);
 
 /* ---- conclusions ------------------------------------------------------------------------ */
 

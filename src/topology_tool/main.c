@@ -264,8 +264,8 @@ static bb_status list_systems(struct bb_error *error)
 	struct bb_strbuf out = {0};
 	bb_status st;
 
-	for (int i = 0; bb_system_name(i); i++)
-		bb_strbuf_addf(&out, "%-14s %s\n", bb_system_name(i), bb_system_brief(i));
+	for (int i = 0; bb_system_at(i); i++)
+		bb_strbuf_addf(&out, "%-14s %s\n", bb_system_at(i)->name, bb_system_at(i)->brief);
 	st = bb_write_text("-", &out, error);
 	bb_strbuf_free(&out);
 	return st;

@@ -24,8 +24,4 @@ void bb_print_bounds(const struct bb_topology *t, const struct bb_rank_place *ra
 void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
 		   struct bb_strbuf *out);
 
-/* "1.5 TiB" into TEXT. Returns TEXT. */
-#define BB_BYTES_TEXT 24
-const char *bb_bytes_text(char text[BB_BYTES_TEXT], int64_t bytes);
-
 #endif

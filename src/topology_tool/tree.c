@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *bb_bytes_text(char text[BB_BYTES_TEXT], int64_t bytes)
+#define BYTES_TEXT 24
+
+/* "1.5 TiB" into TEXT. Returns TEXT. */
+static const char *bytes_text(char text[BYTES_TEXT], int64_t bytes)
 {
 	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
 	double value = (double)bytes;
@@ -16,7 +19,7 @@ const char *bb_bytes_text(char text[BB_BYTES_TEXT], int64_t bytes)
 		value /= 1024;
 		unit++;
 	}
-	snprintf(text, BB_BYTES_TEXT, value < 9.95 ? "%.2g %s" : "%.0f %s", value, units[unit]);
+	snprintf(text, BYTES_TEXT, value < 9.95 ? "%.2g %s" : "%.0f %s", value, units[unit]);
 	return text;
 }
 
@@ -51,7 +54,7 @@ static void line(struct printer *p, int indent, const char *format, ...)
 static void print_cpus(struct printer *p)
 {
 	const struct bb_host *h = &p->t->host;
-	char text[BB_BYTES_TEXT];
+	char text[BYTES_TEXT];
 	struct bb_strbuf s = {0};
 
 	if (h->npackages > 0)
@@ -65,11 +68,11 @@ static void print_cpus(struct printer *p)
 	bb_strbuf_clear(&s);
 	if (bb_host_memory(h) > 0)
 		bb_strbuf_addf(&s, "%s of memory in %d NUMA node%s",
-			       bb_bytes_text(text, bb_host_memory(h)), h->nnumas,
+			       bytes_text(text, bb_host_memory(h)), h->nnumas,
 			       bb_plural(h->nnumas));
 	for (int i = 0; i < h->ncaches; i++)
 		bb_strbuf_addf(&s, "%sL%d %s × %d", s.length ? ", " : "", h->caches[i].level,
-			       bb_bytes_text(text, h->caches[i].bytes), h->caches[i].count);
+			       bytes_text(text, h->caches[i].bytes), h->caches[i].count);
 	if (s.length > 0)
 		bb_strbuf_wrap(p->out, bb_strbuf_text(&s), 0, 0, p->width);
 	bb_strbuf_free(&s);
@@ -168,7 +171,7 @@ static void print_device(struct printer *p, int indent, int index)
 	const struct bb_device *d = &p->t->devices[index];
 	const int length = bb_strbuf_columns(d->name, strlen(d->name));
 	const int name = length > DEVICE_NAME ? length : DEVICE_NAME;
-	char memory[BB_BYTES_TEXT];
+	char memory[BYTES_TEXT];
 	struct bb_strbuf s = {0};
 
 	bb_strbuf_addf(p->out, "%*s%-*s ", indent, "", DEVICE_NAME, d->name);
@@ -181,7 +184,7 @@ static void print_device(struct printer *p, int indent, int index)
 	if (d->model[0])
 		bb_strbuf_addf(&s, ", %s", d->model);
 	if (d->bytes > 0 && !tells_size(d->model))
-		bb_strbuf_addf(&s, " %s", bb_bytes_text(memory, d->bytes));
+		bb_strbuf_addf(&s, " %s", bytes_text(memory, d->bytes));
 	if (d->kind == BB_GPU)
 		add_links(p->t, index, &s);
 	else if (d->kind == BB_NIC)
@@ -241,10 +244,10 @@ static void print_io(struct printer *p, int indent, int numa)
 static void print_numa(struct printer *p, int indent, int numa)
 {
 	const struct bb_numa *n = &p->t->host.numas[numa];
-	char memory[BB_BYTES_TEXT];
+	char memory[BYTES_TEXT];
 
 	line(p, indent, "NUMA node %d: %s%s%s", n->os,
-	     n->bytes > 0 ? bb_bytes_text(memory, n->bytes) : "memory unknown",
+	     n->bytes > 0 ? bytes_text(memory, n->bytes) : "memory unknown",
 	     n->cpus ? ", threads " : "", n->cpus ? n->cpus : "");
 	print_io(p, indent + 2, numa);
 }

@@ -1,5 +1,6 @@
 /* The description of clusters: systems by name, files of figures, ways between ranks. */
 #include "simulator/cluster.h"
+#include "topology/systems.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -63,11 +64,11 @@ static void test_systems(void **state)
 
 static void test_every_system_is_a_cluster(void **state)
 {
-	for (int i = 0; bb_system_name(i); i++) {
+	for (int i = 0; bb_system_at(i); i++) {
 		char text[128];
 		struct bb_cluster *c;
 
-		snprintf(text, sizeof(text), "%s:36", bb_system_name(i));
+		snprintf(text, sizeof(text), "%s:36", bb_system_at(i)->name);
 		c = open_cluster(text);
 		assert_true(c->rails > 0 && c->nic_rate > 0 && c->gpu_rate > 0);
 		for (int to = 1; to < c->ranks; to++) {

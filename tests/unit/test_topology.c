@@ -3,6 +3,7 @@
  * what findings and comparison make of planted faults.
  */
 #include "topology/bound.h"
+#include "topology/systems.h"
 #include "topology/rates.h"
 #include "topology/topology.h"
 
@@ -96,10 +97,10 @@ static void test_matrices(void **state)
 /* A path is as long from either end, and NVLinks are there from both. */
 static void test_symmetry(void **state)
 {
-	for (int s = 0; bb_system_name(s); s++) {
-		struct bb_topology *t = system_of(bb_system_name(s));
+	for (int s = 0; bb_system_at(s); s++) {
+		struct bb_topology *t = system_of(bb_system_at(s)->name);
 
-		assert_true(strlen(bb_system_brief(s)) < 66);
+		assert_true(strlen(bb_system_at(s)->brief) < 66);
 		assert_true(t->ndevices > 1 && t->npcis > 0);
 		for (int d = 0; d < t->ndevices; d++)
 			for (int e = 0; e < t->ndevices; e++) {
@@ -208,11 +209,11 @@ static struct told findings_of(const struct bb_topology *t)
 
 static void test_nothing_found(void **state)
 {
-	for (int s = 0; bb_system_name(s); s++) {
-		struct bb_topology *t = system_of(bb_system_name(s));
+	for (int s = 0; bb_system_at(s); s++) {
+		struct bb_topology *t = system_of(bb_system_at(s)->name);
 		struct told told = findings_of(t);
 
-		assert_int_equal(told.n, strcmp(bb_system_name(s), "pcie-4090") == 0);
+		assert_int_equal(told.n, strcmp(bb_system_at(s)->name, "pcie-4090") == 0);
 		bb_topology_free(t);
 	}
 }
@@ -348,11 +349,11 @@ static struct told diff_of(const struct bb_topology *a, const struct bb_topology
 
 static void test_alike(void **state)
 {
-	for (int s = 0; bb_system_name(s); s++) {
-		struct bb_topology *a = system_of(bb_system_name(s));
+	for (int s = 0; bb_system_at(s); s++) {
+		struct bb_topology *a = system_of(bb_system_at(s)->name);
 
-		for (int o = 0; bb_system_name(o); o++) {
-			struct bb_topology *b = system_of(bb_system_name(o));
+		for (int o = 0; bb_system_at(o); o++) {
+			struct bb_topology *b = system_of(bb_system_at(o)->name);
 			struct told told = {0};
 
 			if (o == s)

@@ -3,6 +3,7 @@
  * whatever bytes there are.
  */
 #include "topology/bound.h"
+#include "topology/systems.h"
 #include "topology/build.h"
 #include "topology/files/files.h"
 
@@ -291,8 +292,8 @@ static void test_export(void **state)
 	struct bb_error error = {0};
 	struct bb_topology *t = NULL;
 
-	for (int s = 0; bb_system_name(s); s++) {
-		assert_int_equal(bb_topology_system(bb_system_name(s), &t, &error), BB_OK);
+	for (int s = 0; bb_system_at(s); s++) {
+		assert_int_equal(bb_topology_system(bb_system_at(s)->name, &t, &error), BB_OK);
 		there_and_back(t);
 		hwloc_reads(t);
 		bb_topology_free(t);
