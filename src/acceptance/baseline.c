@@ -1,5 +1,5 @@
 /*
- * baseline.c - a baseline made, and read.
+ * baseline.c - a baseline made, read, and kept as history.
  */
 #include "acceptance/baseline.h"
 
@@ -8,11 +8,15 @@
 #include "core/version.h"
 #include "harness/results/record.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define DUMP (JSON_INDENT(2) | JSON_REAL_PRECISION(15))
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
@@ -170,6 +174,25 @@ static void beside(const char *profile, const char *name, char *path, size_t roo
 		snprintf(path, room, "%.*s/%s", (int)(slash - profile), profile, name);
 }
 
+/* *FILE = the baseline that REQUEST names; the caller releases it. */
+static bb_status baseline_load(const struct bb_file_request *request, json_t **file,
+			       struct bb_error *error)
+{
+	const bb_status st = bb_json_file_open(request, "baseline", file, error);
+	const char *kind;
+
+	if (st != BB_OK)
+		return st;
+	kind = bb_record_string(*file, "kind");
+	if (kind && strcmp(kind, "acceptance_baseline") == 0)
+		return BB_OK;
+	json_decref(*file);
+	*file = NULL;
+	return bb_fail(error, BB_EUSAGE, "%s%s%s is no baseline",
+		       request->option ? request->option : "", request->option ? " " : "",
+		       request->path);
+}
+
 static const char *string_or_unknown(const json_t *file, const char *member)
 {
 	const char *const string = bb_record_string(file, member);
@@ -184,17 +207,12 @@ bb_status bb_baseline_open(const char *profile, const struct bb_gate *g, json_t 
 	struct bb_error why = {0};
 	char path[1024];
 	const struct bb_file_request request = {.path = path, .most = BB_BASELINE_BYTES};
-	const char *kind;
 
 	beside(profile, from->baseline, path, sizeof(path));
-	if (bb_json_file_open(&request, "baseline", file, &why) != BB_OK)
+	if (baseline_load(&request, file, &why) != BB_OK)
 		return bb_fail(error, BB_EUSAGE,
 			       "%s:%d: from: baseline: %s; `acceptance baseline` makes one",
 			       profile, g->line, why.text);
-	kind = bb_record_string(*file, "kind");
-	if (!kind || strcmp(kind, "acceptance_baseline") != 0)
-		return bb_fail(error, BB_EUSAGE, "%s:%d: from: baseline: %s is no baseline",
-			       profile, g->line, path);
 	snprintf(from->told, sizeof(from->told),
 		 "%s: %lld runs on %s, %s, busbench %s, topology %s", from->baseline,
 		 (long long)bb_record_int(*file, "n"), string_or_unknown(*file, "host"),
@@ -234,4 +252,67 @@ void bb_baselines_free(struct bb_baselines *b)
 		json_decref(b->files ? b->files[i] : NULL);
 	free(b->files);
 	*b = (struct bb_baselines){NULL, 0};
+}
+
+/* ---- history --------------------------------------------------------------------------------- */
+
+bb_status bb_baseline_former(const char *path, const char *profile, json_t **former,
+			     struct bb_error *error)
+{
+	const struct bb_file_request request = {
+		.option = "--into", .path = path, .most = BB_BASELINE_BYTES};
+	struct bb_error why = {0};
+	const char *name;
+
+	*former = NULL;
+	if (access(path, F_OK) != 0 && errno == ENOENT)
+		return BB_OK;
+	if (baseline_load(&request, former, &why) != BB_OK)
+		return bb_fail(error, BB_EUSAGE, "%s; give a new path or a baseline", why.text);
+	name = bb_record_string(*former, "profile");
+	if (name && strcmp(name, profile) == 0)
+		return BB_OK;
+	bb_fail(error, BB_EUSAGE, "--into %s: holds the baseline of profile %.60s, not of %.60s",
+		path, name ? name : "without a name", profile);
+	json_decref(*former);
+	*former = NULL;
+	return BB_EUSAGE;
+}
+
+/* FORMER first, then its own history, as many as there is room for. NULL: no memory. */
+static json_t *history_of(const json_t *former)
+{
+	static const char *const left_out[] = {"schema", "kind", "profile", "history"};
+	const json_t *const older = json_object_get(former, "history");
+	json_t *const history = json_array(), *entry = json_copy((json_t *)former);
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < sizeof(left_out) / sizeof(*left_out); i++)
+		json_object_del(entry, left_out[i]);
+	for (size_t i = 0; entry && i < BB_BASELINE_HISTORY; i++) {
+		bytes += json_dumpb(entry, NULL, 0, DUMP);
+		if (bytes > BB_BASELINE_BYTES / 2 || json_array_append(history, entry) != 0)
+			break;
+		json_decref(entry);
+		entry = json_incref(json_array_get(older, i));
+	}
+	json_decref(entry);
+	return history;
+}
+
+bb_status bb_baseline_add_history(struct bb_strbuf *text, const json_t *former,
+				  struct bb_error *error)
+{
+	json_t *const baseline = json_loadb(bb_strbuf_text(text), text->length, 0, NULL);
+	char *dump = NULL;
+
+	if (baseline && json_object_set_new(baseline, "history", history_of(former)) == 0)
+		dump = json_dumps(baseline, DUMP);
+	json_decref(baseline);
+	if (!dump)
+		return bb_no_memory(error, "the history of a baseline");
+	bb_strbuf_clear(text);
+	bb_strbuf_addf(text, "%s\n", dump);
+	free(dump);
+	return BB_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * claims.c - claims from records, and the number of ranks that a ratio reveals.
+ * claims.c - claims from records, and the number of ranks by the ratio of bandwidths.
  */
 #include "acceptance/claims.h"
 
@@ -146,7 +146,7 @@ static bb_status read_records(const char *path, const char *text, size_t length,
 	return good ? st : bb_fail(error, BB_EINTERNAL, "%s: more than can be kept", path);
 }
 
-/* What editors and terminals make of a text, of which no line could be read. */
+/* Refuse encodings of editors and terminals in which no line can be read. */
 static bb_status check_text(const char *path, const char *text, size_t length,
 			    struct bb_error *error)
 {

@@ -1,5 +1,5 @@
 /*
- * claims.h - bandwidths that somebody reports: records, or a log of nccl-tests as it was pasted.
+ * claims.h - reported bandwidths: records, or a log of nccl-tests as it was pasted.
  */
 #ifndef BB_ACCEPTANCE_CLAIMS_H
 #define BB_ACCEPTANCE_CLAIMS_H
@@ -21,52 +21,52 @@ struct bb_claim {
 	int line;
 };
 
-/* One table: what belongs together. Texts are empty, numbers 0 where nothing is said. */
+/* One table of a run. Texts are empty and numbers 0 if they are unknown. */
 struct bb_claims {
 	char collective[24], algorithm[32], gpu[64], backend[16];
 	int64_t nranks, hosts;
-	double rounding; /* half a digit of the bandwidths as they were printed, GB/s */
-	/* Of records: how close the largest size comes to the bound of its record. NAN: unknown. */
-	double percent_of_bound; /* of the last of the list */
+	double rounding; /* half a unit of the last printed digit of bandwidths, GB/s */
+	/* Of records: the largest size as a percentage of its bound. NAN: unknown. */
+	double percent_of_bound;
 	char bound_source[96];
 	struct bb_claim *list;
 	size_t n, room;
-	size_t implausible;      /* left out, since their algbw is not their size over their time */
-	size_t not_finite;       /* left out, since nan or inf is among their numbers */
+	size_t implausible;      /* left out: algbw is not size over time */
+	size_t not_finite;       /* left out: nan or inf is among the numbers */
 	bool simulated;          /* in virtual time */
-	size_t wrong, unchecked; /* rows with wrong data, and those whose data nobody checked */
+	size_t wrong, unchecked; /* rows with wrong data, and with unchecked data */
 };
 
 struct bb_claim_file {
 	struct bb_claims *list;
 	size_t n, room;
-	size_t cut; /* rows of a log that end before their numbers do */
+	size_t cut; /* rows of a log that end before their last number */
 	int cut_line;
 };
 
 /*
- * The tables in the LENGTH bytes of TEXT, which messages call PATH: of records if its first line
- * with a brace is one, else of nccl-tests' text with whatever a launcher or logger put before each
- * line. BB_EUSAGE: there is no table, or a record is broken. *FILE is to be freed.
+ * *FILE = the tables in the LENGTH bytes of TEXT, which messages call PATH: records if there is
+ * one, else text of nccl-tests, with any prefix that a launcher or logger put before its lines.
+ * BB_EUSAGE: there is no table, or a record is broken. Free *FILE.
  */
 BB_MUST bb_status bb_claims_read(const char *path, const char *text, size_t length,
 				 struct bb_claim_file *file, struct bb_error *error);
 void bb_claims_free(struct bb_claim_file *file);
 
 /*
- * How many ranks the ratios of busbw and algbw speak for, by the factor of COLLECTIVE (in
- * nccl-tests' PERFORMANCE.md): from *LEAST to *MOST, within what rounding leaves open. Returns
- * false where they speak for none: the factor does not depend on ranks, or the rows contradict each
- * other or the factor (*LEAST is above *MOST).
+ * The numbers of ranks, *LEAST to *MOST, that the ratios of busbw and algbw allow within rounding,
+ * by the factor of COLLECTIVE (nccl-tests' PERFORMANCE.md). Returns false if they allow none:
+ * *LEAST is 1 and *MOST 0 if the factor is unknown or independent of ranks; else *LEAST is above
+ * *MOST, and the rows contradict each other or the factor.
  */
 bool bb_claims_ranks(const struct bb_claims *claims, const char *collective, int64_t *least,
 		     int64_t *most);
 
-/* ---- of claims.c's own ---- */
+/* ---- for claims_log.c -------------------------------------------------------------------- */
 
 struct bb_claims *bb_claims_add(struct bb_claim_file *file);
 bool bb_claim_add(struct bb_claims *claims, const struct bb_claim *claim);
-/* nccl-tests' text: claims_log.c. */
+/* Tables of nccl-tests' text. */
 BB_MUST bb_status bb_claims_read_log(const char *path, const char *text, size_t length,
 				     struct bb_claim_file *file, struct bb_error *error);
 

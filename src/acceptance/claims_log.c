@@ -22,7 +22,7 @@ struct line {
 	int n;
 };
 
-/* What comments have said so far, for the tables that follow. */
+/* The comments so far, for the tables that follow. */
 struct said {
 	char collective[24], algorithm[32], gpu[64], backend[16];
 	char (*hosts)[64];
@@ -35,7 +35,7 @@ struct said {
 	int begun_line;
 };
 
-/* What terminals and pages put between words becomes blanks: colours, no-break spaces, bars. */
+/* Blank out what terminals and pages put between words: colours, no-break spaces, bars. */
 static void clean(char *text)
 {
 	for (char *c = text; *c; c++) {
@@ -81,7 +81,7 @@ static bool number(const char *word, double *value)
 	return end != word && !*end && errno == 0 && isfinite(*value) && !is_letter(word[0]);
 }
 
-/* What printf makes of a quotient of 0. */
+/* A quotient of 0 as printf writes it. */
 static bool is_not_finite(const char *word)
 {
 	word += *word == '-';
@@ -96,8 +96,7 @@ static const char *digits(const char *word)
 	return colon && is_whole(colon + 1) ? colon + 1 : word;
 }
 
-/* What may stand in a column: a number, with an asterisk where it is an error too large, or none.
- */
+/* A value of a column: a number, with an asterisk if it is an error too large, or none. */
 static bool is_value(const char *word)
 {
 	char *end;
@@ -487,7 +486,7 @@ static bool take_line(struct bb_claim_file *file, struct said *said, char *text,
 	if (n > 0)
 		return true;
 	take_command(said, &line);
-	/* What was a comment where it was printed. */
+	/* A comment that has lost its '#'. */
 	if (!comment && !take_comment(said, &line))
 		return false;
 	if (number > said->begun_line + LINES_BETWEEN || is_summary(&line))

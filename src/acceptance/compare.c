@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What stands for a record, the first that it has; a record that has none is not compared. */
+/* Quantities: the first that a record has is compared; a record without any is not. */
 static const struct quantity {
 	const char *field, *unit;
 	bool more_is_better;

@@ -1,5 +1,5 @@
 /*
- * compare.h - two runs of the same measurements: what differs beyond their noise?
+ * compare.h - two runs of the same measurements: differences beyond their noise.
  */
 #ifndef BB_ACCEPTANCE_COMPARE_H
 #define BB_ACCEPTANCE_COMPARE_H
@@ -13,7 +13,7 @@ struct bb_difference {
 	size_t nbefore, nafter; /* measurements of it */
 	double before, after;   /* their geometric means, in UNIT */
 	double change;          /* of speed, as a fraction: below 0 it is slower now */
-	double low, high;       /* 95% interval of that; NAN: nothing tells the noise */
+	double low, high;       /* 95% interval of that; NAN: the noise is unknown */
 	bool within_runs;       /* the interval is of the iterations of one run on each side */
 };
 
@@ -25,11 +25,11 @@ struct bb_differences { /* zero-initialise */
 };
 
 /*
- * Hold AFTER against BEFORE, record by record of the same subject (bb_record_subject). The list is
- * sorted by change, the slowest first. The interval follows from the spread between runs where both
- * sides have several (Welch's t of logarithms), else from the intervals of medians within one run,
- * which are blind to what changes from run to run. Virtual time without noise has none: the
- * interval is the change. BB_EINTERNAL without memory. Free OUT whatever comes back.
+ * Compare AFTER with BEFORE, records of the same subject (bb_record_subject). The list is sorted by
+ * change, the slowest first. The interval follows from the spread between runs if both sides have
+ * several (Welch's t of logarithms), else from the intervals of medians within one run, which do
+ * not include the variation between runs. Virtual time without noise is exact: the interval is the
+ * change. BB_EINTERNAL without memory. Free OUT whatever comes back.
  */
 BB_MUST bb_status bb_compare(const struct bb_records *before, const struct bb_records *after,
 			     struct bb_differences *out, struct bb_error *error);

@@ -1,5 +1,5 @@
 /*
- * dip.h - the shape of a curve: bandwidth does not fall as sizes grow.
+ * dip.h - dips of a curve: sizes at which bandwidth falls below that of smaller ones.
  */
 #ifndef BB_ACCEPTANCE_DIP_H
 #define BB_ACCEPTANCE_DIP_H
@@ -15,11 +15,11 @@ struct bb_curve_point {
 
 /* The deepest dip of a curve: bus bandwidth over the best at a smaller size, run by run. */
 struct bb_dip {
-	struct bb_confidence ratio; /* n 0: there is but one size */
-	double size;                /* where it is */
+	struct bb_confidence ratio; /* n 0: there is only one size */
+	double size;                /* of the dip */
 };
 
-/* Of N points of NRUNS runs, sorted by size. Returns false without memory. */
+/* *DIP = the deepest of N points of NRUNS runs, sorted by size. Returns false without memory. */
 bool bb_dip_find(const struct bb_curve_point *points, size_t n, size_t nruns, struct bb_dip *dip);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * gates_check.c - a gate must say what it looks at, what it expects and why, and be able to fail.
+ * gates_check.c - a gate must name its metric, its expectation and the source, and be able to fail.
  */
 #include "acceptance/profile.h"
 #include "acceptance/reference.h"

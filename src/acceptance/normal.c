@@ -1,7 +1,7 @@
 /*
- * normal.c - the commonest question of all, answered with what others have measured.
+ * normal.c - is my number normal? Published runs, bounds and the table itself decide.
  */
-#include "acceptance/normal_parts.h"
+#include "acceptance/normal_inside.h"
 
 #include "core/option.h"
 #include "core/units.h"
@@ -9,13 +9,14 @@
 #include <math.h>
 #include <string.h>
 
-static void tell_next(const struct bb_question *q, enum bb_normality n)
+static void describe_next(const struct bb_question *q, enum bb_normality n)
 {
 	if (n == BB_UNEVEN)
-		bb_strbuf_add(q->out,
-			      "  Next: the same again (another job on the nodes or the network?); "
-			      "clocks and power limits; with NCCL_ALGO=Ring (does a change of "
-			      "algorithm make it?).\n");
+		bb_strbuf_add(
+			q->out,
+			"  Next: repeat it (another job may use the nodes or the network); check "
+			"clocks and power limits; try NCCL_ALGO=Ring (a change of algorithm "
+			"may cause it).\n");
 	if (n != BB_LOW)
 		return;
 	if (!q->card)
@@ -37,7 +38,7 @@ static void tell_next(const struct bb_question *q, enum bb_normality n)
 }
 
 /* A bound of copies counts bytes: where they lie is not in it. */
-static void tell_beyond(const struct bb_question *q)
+static void describe_beyond(const struct bb_question *q)
 {
 	const struct bb_claims *const c = q->claims;
 
@@ -54,7 +55,7 @@ static void tell_beyond(const struct bb_question *q)
 }
 
 /* Cards that no table holds are compared with nothing. */
-static void tell_unknown_card(const struct bb_question *q)
+static void describe_unknown_card(const struct bb_question *q)
 {
 	const char *names[32] = {NULL}, *near;
 	int n = 0;
@@ -84,11 +85,11 @@ static enum bb_normality by_bound(const struct bb_question *q)
 	const bool low = c->percent_of_bound < 100 * BB_NORMAL_BOUND;
 
 	if (isnan(c->percent_of_bound) || strcmp(c->backend, "nccl") == 0) {
-		tell_unknown_card(q);
+		describe_unknown_card(q);
 		return BB_UNKNOWN;
 	}
 	if (c->percent_of_bound > 100 * BB_NORMAL_BEYOND) {
-		tell_beyond(q);
+		describe_beyond(q);
 		return BB_HIGH;
 	}
 	bb_strbuf_addf(q->out,
@@ -99,9 +100,9 @@ static enum bb_normality by_bound(const struct bb_question *q)
 	return low ? BB_LOW : BB_NORMAL;
 }
 
-/* Beside published runs or the bound of the records and, on GPUs, beside each other: caches of CPUs
-   make dips of their own. */
-static enum bb_normality beside_others(const struct bb_question *q)
+/* Compare with published runs or the bound of the records and, on GPUs, rows with each other:
+   caches of CPUs make dips of their own. */
+static enum bb_normality compare_all(const struct bb_question *q)
 {
 	const char *const backend = q->claims->backend;
 	const bool on_gpus = !backend[0] || strcmp(backend, "nccl") == 0;
@@ -111,7 +112,7 @@ static enum bb_normality beside_others(const struct bb_question *q)
 	return even > n ? even : n;
 }
 
-static void tell_title(const struct bb_question *q)
+static void describe_title(const struct bb_question *q)
 {
 	const struct bb_claims *const c = q->claims;
 
@@ -133,7 +134,7 @@ static void tell_title(const struct bb_question *q)
 }
 
 /* However fast: wrong data is never normal. */
-static void tell_data(const struct bb_question *q)
+static void describe_data(const struct bb_question *q)
 {
 	const struct bb_claims *const c = q->claims;
 
@@ -167,13 +168,13 @@ enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_refe
 				.gpu = "", .collective = "", .out = out};
 	enum bb_normality n;
 
-	tell_title(&q);
+	describe_title(&q);
 	if (claims->simulated) {
 		bb_strbuf_add(out, "  Simulated: in virtual time, on no machine. There is nothing "
 				   "to compare it with.\n");
 		return BB_UNKNOWN;
 	}
-	tell_data(&q);
+	describe_data(&q);
 	if (claims->n == 0)
 		return claims->wrong > 0 ? BB_WRONG : BB_IMPOSSIBLE;
 	if (is_alone(claims)) {
@@ -190,9 +191,9 @@ enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_refe
 	q.gpu = circumstances->gpu ? circumstances->gpu : claims->gpu;
 	q.card = bb_card_find(q.gpu);
 	bb_normal_find_nodes(&q);
-	n = bb_normal_is_latency(&q) ? BB_LATENCY : beside_others(&q);
-	if (q.card && bb_normal_light(&q) == BB_IMPOSSIBLE)
+	n = bb_normal_is_latency(&q) ? BB_LATENCY : compare_all(&q);
+	if (q.card && bb_normal_judge_bound(&q) == BB_IMPOSSIBLE)
 		n = BB_IMPOSSIBLE;
-	tell_next(&q, n);
+	describe_next(&q, n);
 	return claims->wrong > 0 ? BB_WRONG : n;
 }

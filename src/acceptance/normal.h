@@ -1,5 +1,5 @@
 /*
- * normal.h - is my number normal? Claims beside published measurements and the speed of light.
+ * normal.h - is my number normal? Claims compared with published measurements and bounds.
  */
 #ifndef BB_ACCEPTANCE_NORMAL_H
 #define BB_ACCEPTANCE_NORMAL_H
@@ -12,7 +12,7 @@
 enum bb_normality {
 	BB_NORMAL,
 	BB_HIGH,
-	BB_LATENCY, /* bound by it: too small to show a bandwidth */
+	BB_LATENCY, /* bound by latency: too small to show a bandwidth */
 	BB_UNKNOWN,
 	BB_IMPOSSIBLE,
 	BB_UNEVEN, /* a dip, or one placement slower than the other */
@@ -20,33 +20,33 @@ enum bb_normality {
 	BB_WRONG
 };
 
-/* What the user says where the file does not, or says otherwise. */
+/* Options of the user, which overrule the file. */
 struct bb_circumstances {
 	const char *gpu, *collective; /* NULL: as the file says */
 	int64_t nodes, ranks;         /* 0: as the file says */
 };
 
-/* Low is below so much of the least of the published runs, high above so much of the most. */
+/* Low is below this share of the slowest published run, high above this share of the fastest. */
 #define BB_NORMAL_LOW 0.9
 #define BB_NORMAL_HIGH 1.1
-/* A curve falls to less than so much of its best, or one placement is less than so much of the
-   other; both where a size reaches so much of the best row. */
+/* A dip is below this share of the best at a smaller size, an uneven placement below this share of
+   the other one; both from the first size on that reaches BB_NORMAL_PLATEAU of the best row. */
 #define BB_NORMAL_DIP 0.9
 #define BB_NORMAL_UNEVEN 0.8
 #define BB_NORMAL_PLATEAU 0.25
-/* Latency bounds a table whose time grows, over the last factor of 8 in size, by less than the
-   square root of the size; or whose only size is no larger. */
+/* Latency bounds a table whose time grows over the last factor BB_LATENCY_SPAN in size by less than
+   the size to the power BB_LATENCY_GROWTH, or whose only size is at most BB_LATENCY_BYTES. */
 #define BB_LATENCY_SPAN 8
 #define BB_LATENCY_GROWTH 0.5
 #define BB_LATENCY_BYTES 32768
-/* Without published runs, of the bound. */
+/* Low without published runs: below this share of the bound. */
 #define BB_NORMAL_BOUND 0.2
-/* The speed of light may be passed by what rounding and clocks leave open. */
-#define BB_NORMAL_PAST_LIGHT 1.02
-/* A bound that was measured may be passed by so much. */
+/* Rounding and clocks may put a number this far above the bound of its links. */
+#define BB_NORMAL_ABOVE_LINKS 1.02
+/* A number may exceed a bound that was measured by this factor. */
 #define BB_NORMAL_BEYOND 1.1
 
-/* What CLAIMS come to, in words into OUT: what was compared with what, and what to look at next. */
+/* Judge CLAIMS. Appends to OUT what was compared with what, and what to do next. */
 enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_references *references,
 			    const struct bb_circumstances *circumstances, struct bb_strbuf *out);
 

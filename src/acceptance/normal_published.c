@@ -1,11 +1,11 @@
 /*
- * normal_published.c - claims beside what others have measured.
+ * normal_published.c - claims compared with published runs.
  *
- * Beside runs of as many ranks a bandwidth is compared itself. Beside those of another number it is
- * the share of the bound: what 8 GPUs reach says little of 4, and 2 nodes little of 12, but that
- * they come as near to what their links carry does (tests/unit/test_normal.c).
+ * A bandwidth is compared with runs of as many ranks. With runs of another number of ranks its
+ * share of the bound is compared: the bandwidth of 8 GPUs says little about 4, but both come
+ * equally near to what their links carry (tests/unit/test_normal.c).
  */
-#include "acceptance/normal_parts.h"
+#include "acceptance/normal_inside.h"
 
 #include "core/units.h"
 
@@ -136,7 +136,7 @@ static bool look_up(const struct bb_question *q, uint64_t size, struct published
 	return isfinite(p->scale) && p->scale > 0;
 }
 
-static void tell_runs(const struct bb_question *q, const struct published *p)
+static void describe_runs(const struct bb_question *q, const struct published *p)
 {
 	char range[64];
 
@@ -155,8 +155,8 @@ static void tell_runs(const struct bb_question *q, const struct published *p)
 			(long long)q->ranks, p->scale * p->most);
 }
 
-static enum bb_normality tell_published(const struct bb_question *q, const struct published *p,
-					double value)
+static enum bb_normality describe_published(const struct bb_question *q, const struct published *p,
+					    double value)
 {
 	const double share = value / (p->scale * p->least);
 	const enum bb_normality n = share < BB_NORMAL_LOW                         ? BB_LOW
@@ -169,7 +169,7 @@ static enum bb_normality tell_published(const struct bb_question *q, const struc
 		bb_strbuf_addf(q->out, "Low: %.0f%% of", 100 * share);
 	else
 		bb_strbuf_add(q->out, n == BB_HIGH ? "Higher than" : "Normal, beside");
-	tell_runs(q, p);
+	describe_runs(q, p);
 	return n;
 }
 
@@ -183,7 +183,7 @@ enum bb_normality bb_normal_published(const struct bb_question *q)
 		    look_up(q, q->claims->list[i].size_bytes, &p))
 			best = p;
 	if (best.size > 0)
-		return tell_published(q, &best, at_size(q->claims, best.size));
+		return describe_published(q, &best, at_size(q->claims, best.size));
 	bb_strbuf_addf(q->out, "  No published numbers for %s on %s", q->collective, q->card->name);
 	if (q->ranks == 0)
 		bb_strbuf_add(q->out, ": the number of ranks is unknown; give --ranks.\n");

@@ -1,5 +1,5 @@
 /*
- * plan_check.c - what is wrong with a plan and can be known before its first step is run.
+ * plan_check.c - mistakes of a plan that show before its first step is run.
  */
 #include "acceptance/plan.h"
 
@@ -24,7 +24,7 @@ static bb_status check_binary(const struct bb_planned *plan, const struct bb_pro
 		       step->line, n, run, plan->folder);
 }
 
-/* The link or cluster from which GATE expects, if it is the simulator that says. */
+/* The link or cluster of GATE, if its expectation is the simulator's. */
 static bb_status check_model(const struct bb_planned *plan, const struct bb_profile_step *step,
 			     const struct bb_gate *gate, struct bb_error *error)
 {

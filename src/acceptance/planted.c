@@ -1,5 +1,5 @@
 /*
- * planted.c - a planted fault and the steps that see it.
+ * planted.c - a planted fault and the steps that would notice it.
  */
 #include "acceptance/planted.h"
 

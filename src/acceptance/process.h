@@ -1,5 +1,5 @@
 /*
- * process.h - one command with a time limit, of which nothing is left behind.
+ * process.h - one command with a time limit, which leaves no process behind.
  */
 #ifndef BB_ACCEPTANCE_PROCESS_H
 #define BB_ACCEPTANCE_PROCESS_H
@@ -19,18 +19,18 @@ struct bb_command {
 struct bb_outcome {
 	int status; /* exit status; 128 + n: signal n ended it */
 	bool timed_out;
-	int stopped_by; /* the signal that ended this process's wait, too; 0: none */
+	int stopped_by; /* signal that interrupted this process and ended the command; 0: none */
 	double wall_s;
 };
 
 /*
- * From here on this process waits for signals instead of being interrupted by them, and adopts what
- * its commands leave behind. To be called first.
+ * Make this process wait for SIGINT and SIGTERM instead of ending by them, and adopt processes that
+ * its commands leave behind. Call it first.
  */
 BB_MUST bb_status bb_commands_prepare(struct bb_error *error);
 
 /*
- * Run COMMAND and wait. When it has ended, its time is over, or SIGINT or SIGTERM came, all that it
+ * Run COMMAND until it ends, its time is over, or SIGINT or SIGTERM comes. Then everything that it
  * started is ended too, in its process group or not. BB_EUSAGE: it could not be started.
  */
 BB_MUST bb_status bb_command_run(const struct bb_command *command, struct bb_outcome *outcome,

@@ -1,5 +1,5 @@
 /*
- * profile.c - a profile through libcyaml: which keys there are, and what it says of wrong ones.
+ * profile.c - a profile through libcyaml: its keys, and messages about wrong ones.
  */
 #include "acceptance/profile.h"
 
@@ -88,7 +88,7 @@ static const cyaml_schema_field_t profile_fields[] = {
 static const cyaml_schema_value_t profile_schema = {
 	CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, struct bb_profile, profile_fields)};
 
-/* What libcyaml says of a file that it refuses: the first message, and the innermost line. */
+/* Messages of libcyaml about a file that it refuses: the first one, and the innermost line. */
 struct said {
 	char first[200];
 	int line;

@@ -1,5 +1,5 @@
 /*
- * profile.h - what is to be run and what it must reach: a file of YAML.
+ * profile.h - steps to run and gates that they must pass: a file of YAML.
  *
  * Whatever a profile says is checked when it is read: that every gate says where its expectation
  * comes from, that it can fail, and that it asks for something that exists. docs/acceptance.md
@@ -20,11 +20,11 @@
 #define BB_MOST_GATES 256 /* of a step */
 #define BB_MOST_REPEATS 1000
 
-/* Which records of a step a gate is about. What is not said is any. */
+/* The records of a step that a gate selects. NULL: any. */
 struct bb_where {
 	char *kind, *collective, *algorithm, *dtype, *op, *ranks, *size, *placement;
 	char *route, *direction; /* of pairs */
-	/* What they mean: */
+	/* Their meaning: */
 	uint64_t least_bytes, most_bytes;
 	int64_t nranks; /* 0: any */
 	int in_place;   /* -1: either */
@@ -41,10 +41,10 @@ enum bb_source_kind {
 	BB_SOURCES
 };
 
-/* Where an expectation comes from: one of these. */
+/* The source of an expectation: one of these. */
 struct bb_source {
 	char *copy, *bound, *topology, *cluster, *link, *reference, *baseline, *rule;
-	/* What it means: */
+	/* Its meaning: */
 	enum bb_source_kind kind;
 	double percent;     /* of copy, bound or topology, as a fraction */
 	enum bb_bound what; /* of topology */
@@ -58,7 +58,7 @@ struct bb_gate {
 	char *metric, *shape, *between, *window, *down, *up, *warn;
 	struct bb_where *where; /* NULL: any result */
 	struct bb_source *from;
-	/* What they mean: */
+	/* Their meaning: */
 	int line;
 	enum bb_gate_kind kind;
 	const struct bb_metric *measure;
@@ -72,7 +72,7 @@ struct bb_profile_step {
 	char *said_ranks, *said_nodes, *said_repeats, *said_limit;
 	struct bb_gate *gates;
 	uint32_t ngates;
-	/* What they mean: */
+	/* Their meaning: */
 	int line;
 	unsigned mode; /* bits of enum bb_mode */
 	int64_t ranks, nodes, repeats;
@@ -87,13 +87,13 @@ struct bb_profile {
 	char *said_ranks, *said_nodes, *said_repeats, *said_limit;
 	struct bb_profile_step *steps;
 	uint32_t nsteps;
-	/* On which line each is; 1 where it is not said: */
+	/* The line of each; 1 if it is missing: */
 	struct bb_key_lines {
 		int name, launcher, ranks, nodes, repeats, time_limit;
 	} at;
 };
 
-/* What a gate may look at. */
+/* What a gate may judge. */
 struct bb_metric {
 	const char *name, *field; /* as in profiles, as in records */
 	const char *unit;
@@ -114,15 +114,15 @@ void bb_profile_free(struct bb_profile *profile); /* NULL: nothing */
 /* Whether STEP runs diagnose: what fails it is a culprit. */
 bool bb_step_diagnoses(const struct bb_profile_step *step);
 
-/* How a source is called in verdicts: "copy", "reference". */
+/* The name of a source in verdicts: "copy", "reference". */
 const char *bb_source_name(enum bb_source_kind kind);
 
-/* ---- of profile.c's own ---- */
+/* ---- for profile.c ------------------------------------------------------------------------ */
 
 /* Give every step, gate and key of P the line on which it begins in TEXT, of which libcyaml has
    read the first document. Returns the line on which a second begins, 0: there is one alone. */
 int bb_profile_lines(struct bb_profile *p, const char *text, size_t length);
-/* Give all that was said its meaning, and refuse what has none. */
+/* Give every text of P its meaning. BB_EUSAGE: it has none. */
 BB_MUST bb_status bb_profile_check(struct bb_profile *p, const char *path, struct bb_error *error);
 /* The same for the gates of a step. */
 BB_MUST bb_status bb_gates_check(const struct bb_profile *p, struct bb_profile_step *step,

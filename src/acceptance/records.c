@@ -171,7 +171,7 @@ bool bb_where_selects(const struct bb_where *where, const struct bb_read_record 
 	       (size >= 0 && (uint64_t)size >= w->least_bytes && (uint64_t)size <= w->most_bytes);
 }
 
-/* What a record may be told from others by, in the order in which people say it. */
+/* Fields that identify a record, in the order of a subject. */
 static const char *const identity[] = {
 	"collective", "quantity", "model",  "schedule",     "way",
 	"variant",    "mode",     "stage",  "grouping",     "cap_bytes",

@@ -1,5 +1,5 @@
 /*
- * records.h - records of perf binaries, read back.
+ * records.h - records of perf binaries, read from their files.
  */
 #ifndef BB_ACCEPTANCE_RECORDS_H
 #define BB_ACCEPTANCE_RECORDS_H
@@ -28,16 +28,17 @@ struct bb_records {
 };
 
 /*
- * Records in the LENGTH bytes of TEXT, one a line; what a launcher puts before them is skipped.
- * BB_EUSAGE names the first line that begins as a record and is none; what came before it is kept.
+ * RECORDS = those in the LENGTH bytes of TEXT, one a line; a launcher's prefix is skipped.
+ * BB_EUSAGE names the first line that begins as a record and is none; RECORDS hold those before it.
  */
 BB_MUST bb_status bb_records_read(const char *path, const char *text, size_t length,
 				  struct bb_records *records, struct bb_error *error);
-/* MORE behind RECORDS, which own all of it then. Returns false without memory. */
+/* Move MORE to the end of RECORDS. Returns false without memory. */
 bool bb_records_append(struct bb_records *records, struct bb_records *more);
 void bb_records_free(struct bb_records *records);
 
-/* The file PATH as text that ends with NUL, at most MOST bytes. BB_EUSAGE: it cannot be read. */
+/* *TEXT = the file PATH, with a NUL behind it, of at most MOST bytes; free it. BB_EUSAGE: it cannot
+   be read. */
 BB_MUST bb_status bb_read_whole(const char *path, size_t most, char **text, size_t *length,
 				struct bb_error *error);
 
@@ -53,8 +54,8 @@ double bb_record_metric(const struct json_t *record, const struct bb_metric *met
 bool bb_where_selects(const struct bb_where *where, const struct bb_read_record *record);
 
 /*
- * What RECORD is about, from all that tells it from others of its run: "all_reduce ring float sum
- * 1M out-of-place, 8 ranks". SIZE false: all but its size. Returns TEXT.
+ * TEXT = all that tells RECORD from others of its run: "all_reduce ring float sum 1M out-of-place,
+ * 8 ranks". SIZE false: without its size. Returns TEXT.
  */
 #define BB_SUBJECT_TEXT 160
 const char *bb_record_subject(char text[BB_SUBJECT_TEXT], const struct bb_read_record *record,

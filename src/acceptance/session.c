@@ -1,5 +1,5 @@
 /*
- * session.c - runs one after the other, and what is known of those that have ended.
+ * session.c - runs one after the other, and the record of those that have ended.
  */
 #include "acceptance/session.h"
 
@@ -283,7 +283,7 @@ void bb_session_free(struct bb_acceptance_session *s)
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
-/* The last line of a log that says something, without what launchers add below. */
+/* TROUBLE = the first message of a binary in a log, else its first line of text. */
 static void read_trouble(const char *path, char *trouble, size_t room)
 {
 	struct bb_error ignored = {0};
@@ -295,7 +295,6 @@ static void read_trouble(const char *path, char *trouble, size_t room)
 	for (line = strtok_r(text, "\r\n", &rest); line; line = strtok_r(NULL, "\r\n", &rest)) {
 		const char *const own = strstr(line, "_perf: ");
 
-		/* What a binary says of itself counts most, and first. */
 		if (own || (!trouble[0] && line[strspn(line, " -*#")]))
 			snprintf(trouble, room, "%s", line);
 		if (own)
@@ -304,7 +303,7 @@ static void read_trouble(const char *path, char *trouble, size_t room)
 	free(text);
 }
 
-/* The records of a run that has ended, and what its log says where it failed. */
+/* The records of a run that has ended, and the message in its log if it failed. */
 static void read_run(struct bb_step_run *run, const char *out, const char *err)
 {
 	struct bb_error error = {0};
@@ -366,8 +365,8 @@ static void execute(struct bb_acceptance_session *s, const struct bb_profile_ste
 	read_run(run, out, err);
 }
 
-/* A step in virtual time that ended as a mistake in its options has found one of --cluster, --fault
-   or run:, which no other step mends: no run that could be gone on with. */
+/* A simulated step that ended as wrong usage has found a mistake in --cluster, --fault or run:,
+   which no resumption mends: the session is removed. */
 static bb_status refuse(const struct bb_acceptance_session *s, const struct bb_profile_step *step,
 			const char *name, struct bb_error *error)
 {
@@ -408,7 +407,7 @@ out:
 	return st;
 }
 
-/* What the simulator says, for the gates that ask. */
+/* The predictions for gates whose expectation is the simulator's. */
 static bb_status simulate(struct bb_acceptance_session *s, struct bb_evidence *e,
 			  struct bb_error *error)
 {

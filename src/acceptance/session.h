@@ -1,11 +1,11 @@
 /*
- * session.h - the runs of a profile, in a folder that an interrupted one resumes from.
+ * session.h - the runs of a profile, in a folder from which an interrupted session resumes.
  *
- *   DIR/profile.yaml          what is run, as it was read
+ *   DIR/profile.yaml          the profile, as it was read
  *   DIR/runs.jsonl            a line when the session begins, and one for each run that has ended
  *   DIR/records/STEP.N.jsonl  records of run N of a step; of the simulator: STEP.simG.jsonl
- *   DIR/logs/STEP.N.txt       what it wrote to standard error
- *   DIR/files/                what run: names with --csv or -J
+ *   DIR/logs/STEP.N.txt       its standard error
+ *   DIR/files/                files that run: names with --csv or -J
  */
 #ifndef BB_ACCEPTANCE_SESSION_H
 #define BB_ACCEPTANCE_SESSION_H
@@ -17,8 +17,8 @@
 struct bb_acceptance_session {
 	const struct bb_profile *profile;
 	const char *profile_path, *text; /* the profile as it was read */
-	const char *dir;                 /* where results go */
-	struct bb_places places;         /* in it, what steps write */
+	const char *dir;                 /* of the results */
+	struct bb_places places;         /* of the binaries, and of files in dir */
 	enum bb_mode mode;
 	int64_t repeats; /* of each step; 0: as it declares */
 	struct bb_plan_cluster simulated;
@@ -31,17 +31,18 @@ struct bb_acceptance_session {
 	bool cut_off;   /* runs.jsonl ends within a line */
 };
 
-/* How often STEP is run. */
+/* The number of runs of STEP. */
 int64_t bb_session_repeats(const struct bb_acceptance_session *s,
 			   const struct bb_profile_step *step);
 
-/* Make DIR, or find in it what is to be resumed. BB_EUSAGE: it is not this session's, or holds
-   another already. */
+/* Make DIR, or read the runs of a session that is resumed. BB_EUSAGE: DIR holds another session, or
+   holds one already. */
 BB_MUST bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_error *error);
 
 /*
- * Run what is not done yet, say so on standard error, and read all records. A step that fails does
- * not keep others from running. BB_OK even where SIGINT or SIGTERM stopped it: see stopped_by.
+ * Run the runs that are missing, with progress on standard error, and read all records. A step that
+ * fails does not keep the others from running. BB_OK also if SIGINT or SIGTERM stopped it: see
+ * stopped_by.
  */
 BB_MUST bb_status bb_session_run(struct bb_acceptance_session *s, struct bb_error *error);
 void bb_session_free(struct bb_acceptance_session *s);

@@ -26,8 +26,7 @@ const char *bb_judgement_metric(const struct bb_judgement *j)
 	return j->gate->metric ? j->gate->metric : j->gate->shape;
 }
 
-/* The first judgement of the kind that decided most. What was skipped decides only where nothing
-   else was judged. */
+/* The first judgement of the gravest kind. Skipped ones decide only if nothing else was judged. */
 static const struct bb_judgement *worst(const struct bb_acceptance *a)
 {
 	const int order[] = {[BB_SKIPPED] = 0,
@@ -94,17 +93,16 @@ static void add_culprit(const struct bb_acceptance *a, struct bb_strbuf *out)
 			       a->nodes->n, bb_plural(a->nodes->n),
 			       unknown < a->nodes->n ? ", none of the others stands out" : "");
 	else if (a->nodes->n == 0)
-		bb_strbuf_add(out, "No node is known: no step told of one.\n");
+		bb_strbuf_add(out, "No node is known: no step has recorded one.\n");
 	else
 		bb_strbuf_addf(out, "No node of %zu stands out.\n", a->nodes->n);
 }
 
 static void add_simulated(const struct bb_acceptance_session *s, struct bb_strbuf *out)
 {
-	bb_printable_line(
-		out, "Simulated on --cluster %s%s%s: nothing was measured, no node was at work.",
-		s->simulated.cluster, s->simulated.fault ? " with --fault " : "",
-		s->simulated.fault ? s->simulated.fault : "");
+	bb_printable_line(out, "Simulated on --cluster %s%s%s; no hardware was measured.",
+			  s->simulated.cluster, s->simulated.fault ? " with --fault " : "",
+			  s->simulated.fault ? s->simulated.fault : "");
 }
 
 void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *out)
@@ -192,12 +190,18 @@ void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
 	for (size_t i = 0; i < a->judgements->n; i++)
 		add_row(out, &a->judgements->list[i]);
 	if (ran_once(a))
-		bb_strbuf_add(out, "bound -: 1 run has no interval, its value is taken as it is\n");
+		bb_strbuf_add(out, "bound -: one run, no confidence interval; the value is "
+				   "compared directly\n");
 	bb_strbuf_add(out, "\n");
 	add_nodes(a->nodes, out);
-	bb_strbuf_addf(out, "\nVerdict: %s%s\n", bb_acceptance_word(a),
-		       a->session->simulated.cluster ? " (simulated)" : "");
-	bb_acceptance_sentences(a, out);
 	add_drain(a->nodes, out);
-	bb_printable_line(out, "All of it: %s", a->session->dir);
+	bb_strbuf_add(out, "\n");
+	bb_acceptance_sentences(a, out);
+	bb_printable_line(out, "Results: %s", a->session->dir);
+}
+
+void bb_acceptance_conclusion(const struct bb_acceptance *a, struct bb_strbuf *out)
+{
+	bb_strbuf_addf(out, "Verdict: %s%s\n", bb_acceptance_word(a),
+		       a->session->simulated.cluster ? " (simulated)" : "");
 }

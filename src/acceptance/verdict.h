@@ -1,5 +1,5 @@
 /*
- * verdict.h - what an acceptance run came to, as text, JSON and JUnit's XML.
+ * verdict.h - the verdict of an acceptance run as text, JSON and JUnit's XML.
  */
 #ifndef BB_ACCEPTANCE_VERDICT_H
 #define BB_ACCEPTANCE_VERDICT_H
@@ -16,20 +16,22 @@ struct bb_acceptance {
 	bool strict;
 };
 
-/* "passed", "failed", "could not judge" */
+/* "passed", "failed", "could not judge", "interrupted" */
 const char *bb_acceptance_word(const struct bb_acceptance *a);
 
-/* The verdict and the three sentences that explain it, a line each. */
+/* Three sentences that explain the verdict, a line each. */
 void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *out);
-/* A table, a line for each node, and what to do with bad ones, which nobody does by itself. */
+/* A table, a line for each node, the commands that drain bad ones, which nobody runs by itself, and
+   the sentences. */
 void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out);
+/* The last line of the text: "Verdict: passed". */
+void bb_acceptance_conclusion(const struct bb_acceptance *a, struct bb_strbuf *out);
 /* verdict.json: docs/acceptance.md describes it. */
 void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out);
-/* A test suite for each step: failure is below a gate, error could not be judged. */
+/* A test suite for each step; failure: below a gate, error: could not be judged. */
 void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out);
 
-/* "busbw", "no-dip", "correctness"; of a step of diagnose "diagnosis", of
-   --fault "fault". */
+/* "busbw", "no-dip", "correctness"; of a step of diagnose "diagnosis", of --fault "fault". */
 const char *bb_judgement_metric(const struct bb_judgement *j);
 
 #endif

@@ -32,7 +32,8 @@ static void add_node(const struct bb_examiner *s, int node, struct bb_strbuf *ou
 	bb_strbuf_add(out, ")");
 }
 
-/* ---- before --------------------------------------------------------------------------------- */
+/* ---- the announcement
+ * ----------------------------------------------------------------------------- */
 
 static void add_pairs(const struct bb_examiner *s, int met, int all, struct bb_strbuf *out)
 {
@@ -268,7 +269,8 @@ static void note_another(const struct bb_examiner *s, const struct bb_diagnosis 
 		memcpy(reason + length, AND_MORE, sizeof(AND_MORE));
 }
 
-/* What is said of a node: the first in full, whose code is the node's, and of the others who. */
+/* The reason of a node: its first culprit in full, whose code is the node's, and the codes of the
+   others. */
 static void note(struct report *report, const struct bb_diagnosis *v, const char *text)
 {
 	const struct bb_examiner *s = report->s;
@@ -317,8 +319,8 @@ static void describe(const struct bb_examiner *s, const struct bb_diagnosis *v,
 	r->flapping = v->flapping;
 }
 
-/* Who is slow as a node is late for collectives too: that is told once. */
-static bool is_told(const struct report *report, const struct bb_diagnosis *v)
+/* Who is slow as a node is late for collectives too: it is reported once. */
+static bool is_reported(const struct report *report, const struct bb_diagnosis *v)
 {
 	const struct bb_examiner *s = report->s;
 
@@ -326,15 +328,15 @@ static bool is_told(const struct report *report, const struct bb_diagnosis *v)
 	       report->codes[s->ports.node[v->node]];
 }
 
-static bb_status tell_verdict(struct report *report, const struct bb_diagnosis *v,
-			      struct bb_strbuf *lines)
+static bb_status report_verdict(struct report *report, const struct bb_diagnosis *v,
+				struct bb_strbuf *lines)
 {
 	struct bb_examiner *s = report->s;
 	struct bb_culprit_record r;
 	struct bb_strbuf text = {0};
 	bb_status status;
 
-	if (is_told(report, v))
+	if (is_reported(report, v))
 		return BB_OK;
 	add_subject(s, v, &text);
 	add_charge(s, v, &text);
@@ -402,7 +404,7 @@ static void describe_node(const struct report *report, int node, struct bb_node_
 		r->partners += bb_rounds_partner(&s->survey.rounds, i, node) != BB_NO_PEER;
 }
 
-static bb_status tell_nodes(struct report *report)
+static bb_status report_nodes(struct report *report)
 {
 	struct bb_examiner *s = report->s;
 	bb_status status = BB_OK;
@@ -417,10 +419,10 @@ static bb_status tell_nodes(struct report *report)
 	return status;
 }
 
-/* ---- what was measured ---------------------------------------------------------------------- */
+/* ---- meetings ------------------------------------------------------------------------------- */
 
-static bb_status tell_meetings(struct bb_examiner *s, const struct bb_measuring *stage,
-			       const char *name)
+static bb_status report_meetings(struct bb_examiner *s, const struct bb_measuring *stage,
+				 const char *name)
 {
 	struct bb_meeting_record r = {.stage = name};
 	const struct bb_quantity latency = {&stage->rounds, s->ports.rails,
@@ -505,22 +507,22 @@ static void add_blocks(const struct bb_examiner *s, struct bb_strbuf *lines)
 		add_block(s, block, lines);
 }
 
-static bb_status tell_all(struct report *report, struct bb_strbuf *lines)
+static bb_status report_all(struct report *report, struct bb_strbuf *lines)
 {
 	struct bb_examiner *s = report->s;
 	bb_status status;
 
-	BB_TRY(status, tell_meetings(s, &s->survey, "survey"), out);
-	BB_TRY(status, tell_meetings(s, &s->confirm, "confirm"), out);
-	BB_TRY(status, tell_meetings(s, &s->alone, "alone"), out);
-	BB_TRY(status, tell_meetings(s, &s->links_alone, "alone"), out);
+	BB_TRY(status, report_meetings(s, &s->survey, "survey"), out);
+	BB_TRY(status, report_meetings(s, &s->confirm, "confirm"), out);
+	BB_TRY(status, report_meetings(s, &s->alone, "alone"), out);
+	BB_TRY(status, report_meetings(s, &s->links_alone, "alone"), out);
 	/* Those of nodes first: their code is that of the node. */
 	for (int straggling = 0; straggling < 2; straggling++)
 		for (int i = 0; i < s->verdicts.n && status == BB_OK; i++)
 			if ((s->verdicts.list[i].charge == BB_CHARGE_STRAGGLER) == straggling)
-				status = tell_verdict(report, &s->verdicts.list[i], lines);
+				status = report_verdict(report, &s->verdicts.list[i], lines);
 	if (status == BB_OK)
-		status = tell_nodes(report);
+		status = report_nodes(report);
 out:
 	return status;
 }
@@ -537,7 +539,7 @@ bb_status bb_diagnose_report(struct bb_examiner *s)
 	add_crowded(s, &lines);
 	add_blocks(s, &lines);
 	if (status == BB_OK)
-		status = tell_all(&report, &lines);
+		status = report_all(&report, &lines);
 	if (s->diagnose->culprits == 0)
 		bb_strbuf_add(&lines, "# culprits: none\n");
 	if (status == BB_OK)

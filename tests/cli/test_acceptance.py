@@ -95,7 +95,7 @@ def repeats_have_an_interval():
         with Folder() as f:
             path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 64K -e 64K -n 3", gate, more=f"    repeats: {repeats}\n    ranks: 2\n")))
             result = f.run(path).exits(0)
-            result.require(("bound -: 1 run has no interval" in result.out) == (repeats == 1), "what is said of the bound")
+            result.require(("bound -: one run, no confidence interval" in result.out) == (repeats == 1), "what is said of the bound")
             for g in [g for g in f.verdict()["gates"] if g["metric"] == "time"]:
                 equal((g["bound"] is None, told in g["reason"]), (repeats == 1, True), f"{g}")
 
@@ -157,7 +157,7 @@ def planned(name, nodes, fault, wanted):
         f.run(path, "--cluster", cluster, out="well").exits(0).prints("Verdict: passed (simulated)")
         verdict = f.verdict("well")
         equal((verdict["virtual_time"], verdict["cluster"], verdict["fault"]), (True, cluster, None), "what it is of")
-        expect("nothing was measured" in verdict["sentences"][2], verdict["sentences"])
+        expect("no hardware was measured" in verdict["sentences"][2], verdict["sentences"])
         expect(verdict["sentences"][1].startswith("Every gate "), verdict["sentences"])
         expect({g["verdict"] for g in verdict["gates"]} <= {"passed", "skipped"}, f"{verdict['gates']}")
         equal(verdict["nodes"], [], "nodes that were at work")

@@ -46,14 +46,14 @@ def normal_low_and_high():
     checked(log(8, 478, 1.75), 0, "fits 8 ranks", "Normal, beside", "Verdict: normal")
     checked(log(8, 240, 1.75), 7, "Low: 50% of 2 published runs of H100 on 8 ranks", "p2p_bandwidth_perf", "Verdict: low")
     checked(log(16, 550, 1.875), 0, "Higher than 2 published runs of H100 on 16 ranks")
-    checked(log(8, 720, 1.75), 3, "more than such links carry", "cannot be right")
+    checked(log(8, 720, 1.75), 3, "Impossible on such links", "cannot be right")
 
 
 @test
 def switches_of_the_network_that_reduce():
     """450 GB/s on 32 nodes are more than trees carry, and what SHARP does (its expectation in Azure's skills)."""
-    checked(log(256, 450, 2 * 255 / 256), 0, "Only switches of the network that reduce (SHARP) allow that: up to 791.8", arguments=("--nodes", "32"))
-    checked(log(256, 850, 2 * 255 / 256), 3, "more than such links carry", arguments=("--nodes", "32"))
+    checked(log(256, 450, 2 * 255 / 256), 0, "Possible only with switches that reduce (SHARP): up to 791.8", arguments=("--nodes", "32"))
+    checked(log(256, 850, 2 * 255 / 256), 3, "Impossible on such links", arguments=("--nodes", "32"))
 
 
 @test
@@ -258,7 +258,7 @@ def curves_that_dip():
     checked(healthy, 0, "Verdict: normal")
     dip = curve([(2**k << 20, 240 if k in (10, 11) else 478, 478) for k in range(8, 14)])
     checked(dip, 7, "Dip: 1G out of place reaches 50% of the best at a smaller size", "Uneven: 1G reaches 240 GB/s out of place, 478 GB/s",
-            "Normal, beside", "Next: the same again", "Verdict: uneven")  # fmt: skip
+            "Normal, beside", "Next: repeat it", "Verdict: uneven")  # fmt: skip
     both = curve([(2**k << 20, 400 if k == 11 else 478, 400 if k == 11 else 478) for k in range(8, 14)])
     checked(both, 7, "Dip: 2G out of place reaches 84%", "Dip: 2G in place reaches 84%", "Verdict: uneven")
     apart = curve([(2**k << 20, 470, 320) for k in range(8, 13)] + [(8 << 30, 478, 478)])

@@ -10,20 +10,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TABLES 4 /* of options, with the one that ends them */
+
 static const struct subject {
 	const char *word, *operands, *brief;
 	bb_status (*run)(struct bb_acceptance_job *job, struct bb_error *error);
-	const struct bb_option *rows;
+	const struct bb_option *rows[TABLES]; /* ends with NULL */
 } subjects[] = {
-	{"run", "PROFILE.yaml", "run the steps of a profile and judge them by its gates",
-	 bb_acceptance_run, bb_acceptance_run_rows},
-	{"baseline", "PROFILE.yaml", "measure a profile N times: what later runs are held against",
-	 bb_acceptance_baseline, bb_acceptance_baseline_rows},
-	{"check", "FILE...",
-	 "is my number normal? records, or a log of nccl-tests, beside published ones",
-	 bb_acceptance_check, bb_acceptance_check_rows},
-	{"compare", "BEFORE AFTER", "what became slower or faster: records or folders of two runs",
-	 bb_acceptance_compare, bb_acceptance_compare_rows},
+	{"run",
+	 "PROFILE.yaml",
+	 "run the steps of a profile and judge them by its gates",
+	 bb_acceptance_run,
+	 {bb_acceptance_steps_rows, bb_acceptance_run_rows, bb_acceptance_about_rows}},
+	{"baseline",
+	 "PROFILE.yaml",
+	 "measure a profile N times, for later runs to be compared with",
+	 bb_acceptance_baseline,
+	 {bb_acceptance_steps_rows, bb_acceptance_baseline_rows, bb_acceptance_about_rows}},
+	{"check",
+	 "FILE...",
+	 "is my number normal? records, or a log of nccl-tests, beside published numbers",
+	 bb_acceptance_check,
+	 {bb_acceptance_check_rows, bb_acceptance_about_rows}},
+	{"compare",
+	 "BEFORE AFTER",
+	 "what became slower or faster: records or folders of two runs",
+	 bb_acceptance_compare,
+	 {bb_acceptance_compare_rows, bb_acceptance_about_rows}},
 	{.word = NULL},
 };
 
@@ -45,106 +58,106 @@ static bb_status find_subject(const char *word, const struct subject **subject,
 		       near ? "?" : "");
 }
 
-/* Whether WORD is an option of ROWS whose value is the next word. */
-static bool takes_next(const struct bb_option *rows, const char *word)
+/* Whether WORD is an option of S whose value is the next word. */
+static bool takes_next(const struct subject *s, const char *word)
 {
-	for (; rows->name; rows++) {
-		const bool is_long =
-			strncmp(word, "--", 2) == 0 && strcmp(word + 2, rows->name) == 0;
+	for (const struct bb_option *const *rows = s->rows; *rows; rows++)
+		for (const struct bb_option *row = *rows; row->name; row++) {
+			const bool is_long =
+				strncmp(word, "--", 2) == 0 && strcmp(word + 2, row->name) == 0;
 
-		if (rows->type != BB_OPT_FLAG &&
-		    (is_long || (rows->key && word[1] == rows->key && !word[2])))
-			return true;
-	}
+			if (row->type != BB_OPT_FLAG &&
+			    (is_long || (row->key && word[1] == row->key && !word[2])))
+				return true;
+		}
 	return false;
 }
 
-/* Options to the front of WORDS (after the first), operands behind. Returns how many options and
-   values, the first word included. */
-static int divide(const struct subject *subject, int argc, char **words, char **sorted)
+/* Divide WORDS: options and their values, behind the first word, to SORTED, operands to OPERANDS.
+   Returns how many are in SORTED. */
+static int words_divide(const struct subject *subject, int argc, char **words, char **sorted,
+			char **operands)
 {
-	int n = 0, last;
+	int n = 0;
 
 	sorted[n++] = words[0];
 	for (int i = 1; i < argc; i++) {
-		if (words[i][0] != '-' || !words[i][1])
+		if (words[i][0] != '-' || !words[i][1]) {
+			*operands++ = words[i];
 			continue;
+		}
 		sorted[n++] = words[i];
-		if (i + 1 < argc && takes_next(subject->rows, words[i]))
+		if (i + 1 < argc && takes_next(subject, words[i]))
 			sorted[n++] = words[++i];
 	}
-	last = n;
-	for (int i = 1; i < argc; i++) {
-		if (words[i][0] == '-' && words[i][1])
-			i += i + 1 < argc && takes_next(subject->rows, words[i]);
-		else
-			sorted[last++] = words[i];
-	}
 	return n;
+}
+
+/* The options of S, read into TARGET. */
+static void tables_fill(const struct subject *s, void *target, struct bb_option_table *tables)
+{
+	for (int i = 0; i < TABLES; i++)
+		tables[i] = (struct bb_option_table){.rows = s->rows[i], .target = target};
+}
+
+static bb_status write_and_free(struct bb_strbuf *out, struct bb_error *error)
+{
+	const bb_status st = bb_write_text("-", out, error);
+
+	bb_strbuf_free(out);
+	return st;
 }
 
 static bb_status show_version(struct bb_error *error)
 {
 	struct bb_strbuf out = {0};
-	bb_status st;
 
 	bb_strbuf_add(&out, "acceptance (busbench) " BB_VERSION "\n");
-	st = bb_write_text("-", &out, error);
-	bb_strbuf_free(&out);
-	return st;
+	return write_and_free(&out, error);
 }
 
-static bb_status show_help(const struct subject *only, bool markdown, struct bb_error *error)
+static bb_status show_subjects(struct bb_error *error)
 {
 	struct bb_strbuf out = {0};
-	bb_status st;
 
-	if (!only)
-		bb_strbuf_add(&out,
-			      "Usage: acceptance SUBJECT FILE... [OPTION]...\n"
-			      "Acceptance tests with gates that say where they come from.\n\n");
-	for (const struct subject *s = subjects; s->word; s++) {
-		const struct bb_option_table tables[] = {{s->rows, NULL, NULL},
-							 {bb_acceptance_about_rows, NULL, NULL},
-							 {NULL, NULL, NULL}};
-		struct bb_strbuf program = {0};
-
-		if (!only) {
-			bb_strbuf_addf(&out, "  %-9s %-13s %s\n", s->word, s->operands, s->brief);
-			continue;
-		}
-		if (s != only)
-			continue;
-		bb_strbuf_addf(&program, "acceptance %s %s", s->word, s->operands);
-		if (markdown)
-			bb_options_markdown(&(struct bb_option_table){.rows = s->rows}, &out);
-		else
-			bb_options_help(tables, bb_strbuf_text(&program), s->brief, &out);
-		bb_strbuf_free(&program);
-	}
-	if (!only)
-		bb_strbuf_add(&out, "\nacceptance SUBJECT --help shows the options of one.\n");
-	st = bb_write_text("-", &out, error);
-	bb_strbuf_free(&out);
-	return st;
+	bb_strbuf_add(&out, "Usage: acceptance SUBJECT FILE... [OPTION]...\n"
+			    "Acceptance tests with gates that say where they come from.\n\n");
+	for (const struct subject *s = subjects; s->word; s++)
+		bb_strbuf_addf(&out, "  %-9s %-13s %s\n", s->word, s->operands, s->brief);
+	bb_strbuf_add(&out, "\nacceptance SUBJECT --help shows the options of one.\n");
+	return write_and_free(&out, error);
 }
 
-static bb_status run(const struct subject *subject, int argc, char **words,
-		     struct bb_acceptance_job *job, struct bb_error *error)
+static bb_status show_help(const struct subject *s, bool markdown, struct bb_error *error)
+{
+	struct bb_option_table tables[TABLES];
+	struct bb_strbuf out = {0};
+	char program[64];
+
+	tables_fill(s, NULL, tables);
+	snprintf(program, sizeof(program), "acceptance %s %s", s->word, s->operands);
+	if (!markdown)
+		bb_options_help(tables, program, s->brief, &out);
+	for (int i = 0; markdown && s->rows[i] != bb_acceptance_about_rows; i++)
+		bb_options_markdown(&tables[i], &out);
+	return write_and_free(&out, error);
+}
+
+static bb_status subject_run(const struct subject *subject, int argc, char **words,
+			     struct bb_acceptance_job *job, struct bb_error *error)
 {
 	struct bb_acceptance_options o = {.output = NULL};
-	const struct bb_option_table tables[] = {{subject->rows, &o, NULL},
-						 {bb_acceptance_about_rows, &o, NULL},
-						 {NULL, NULL, NULL}};
-	char **const sorted = calloc((size_t)argc + 1, sizeof(*sorted));
+	struct bb_option_table tables[TABLES];
+	char **const sorted = calloc(2 * (size_t)argc + 2, sizeof(*sorted));
 	bb_status st;
 	int n;
 
 	if (!sorted)
 		return bb_no_memory(error, "options");
-	n = divide(subject, argc, words, sorted);
+	tables_fill(subject, &o, tables);
+	n = words_divide(subject, argc, words, sorted, sorted + argc + 1);
 	job->o = &o;
-	job->operands = sorted + n;
+	job->operands = sorted + argc + 1;
 	job->noperands = argc - n;
 	BB_TRY(st, bb_options_parse(tables, n, sorted, error), out);
 	if (o.help || o.help_markdown)
@@ -174,13 +187,13 @@ int main(int argc, char **argv)
 		st = bb_fail(&error, BB_EUSAGE,
 			     "needs a subject: run, baseline, check or compare; see --help");
 	} else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
-		st = show_help(NULL, false, &error);
+		st = show_subjects(&error);
 	} else if (strcmp(word, "--version") == 0) {
 		st = show_version(&error);
 	} else {
 		st = find_subject(word, &subject, &error);
 		if (subject)
-			st = run(subject, argc - 1, argv + 1, &job, &error);
+			st = subject_run(subject, argc - 1, argv + 1, &job, &error);
 	}
 	if (bb_error_status(&error) != BB_OK)
 		bb_say("acceptance", "%s", error.text);

@@ -265,6 +265,7 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 		BB_TRY(st, bb_acceptance_report(s, &said, error), out);
 	if (s->stopped_by)
 		add_resume(b, "run", o->strict, &said);
+	bb_acceptance_conclusion(&a, &said);
 	BB_TRY(st, bb_write_text("-", &said, error), out);
 	*verdict = a.totals.status;
 out:

@@ -1,9 +1,9 @@
 /*
- * normal_shape.c - claims beside each other: too small to show a bandwidth, falling as sizes grow,
- * or slower in one placement than in the other.
+ * normal_curve.c - the rows of a table compared with each other: bound by latency, falling as sizes
+ * grow, or slower in one placement than in the other.
  */
 #include "acceptance/dip.h"
-#include "acceptance/normal_parts.h"
+#include "acceptance/normal_inside.h"
 
 #include "core/units.h"
 
@@ -84,8 +84,8 @@ static int compare_rows(const void *a, const void *b)
 
 /* The rows of one placement, sorted, from the first on that reaches LEAST: below it latency and
    changes of algorithm shape a curve. */
-static enum bb_normality tell_dip(const struct bb_question *q, const struct bb_claim *rows,
-				  bool in_place, double least)
+static enum bb_normality describe_dip(const struct bb_question *q, const struct bb_claim *rows,
+				      bool in_place, double least)
 {
 	struct bb_curve_point *const curve = calloc(q->claims->n, sizeof(*curve));
 	struct bb_dip dip = {.ratio = {.n = 0}};
@@ -110,9 +110,9 @@ static enum bb_normality tell_dip(const struct bb_question *q, const struct bb_c
 /* ---- placements -------------------------------------------------------------------------------
  */
 
-/* The size at which one placement is slowest beside the other, of sorted rows. */
-static enum bb_normality tell_placements(const struct bb_question *q, const struct bb_claim *rows,
-					 double least)
+/* The size at which one placement is slowest compared with the other, of sorted rows. */
+static enum bb_normality describe_placements(const struct bb_question *q,
+					     const struct bb_claim *rows, double least)
 {
 	const struct bb_claim *slow = NULL, *fast = NULL;
 	double worst = BB_NORMAL_UNEVEN;
@@ -151,9 +151,9 @@ enum bb_normality bb_normal_evenness(const struct bb_question *q)
 	for (size_t i = 0; i < q->claims->n; i++)
 		least = fmax(least, BB_NORMAL_PLATEAU * rows[i].busbw_GBps);
 	for (int in_place = 0; in_place < 2; in_place++)
-		if (tell_dip(q, rows, in_place == 1, least) != BB_NORMAL)
+		if (describe_dip(q, rows, in_place == 1, least) != BB_NORMAL)
 			n = BB_UNEVEN;
-	if (tell_placements(q, rows, least) != BB_NORMAL)
+	if (describe_placements(q, rows, least) != BB_NORMAL)
 		n = BB_UNEVEN;
 	free(rows);
 	return n;

@@ -1,7 +1,7 @@
 /*
- * normal_light.c - claims beside the speed of light of known systems.
+ * normal_bound.c - claims compared with the bounds of known systems.
  */
-#include "acceptance/normal_parts.h"
+#include "acceptance/normal_inside.h"
 
 #include "topology/bound.h"
 
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <strings.h>
 
-/* Whether the collective can be done in the way that bound WHAT is of: a named algorithm in its own
-   alone, all_reduce in all, what is no alltoall in rings. */
-static bool is_a_way(const struct bb_normal_shape *s, enum bb_bound what)
+/* Whether the collective can use the algorithm that bound WHAT is of: a named algorithm only its
+   own, all_reduce all of them, other collectives but alltoall rings. */
+static bool is_usable(const struct bb_normal_shape *s, enum bb_bound what)
 {
 	const bool alltoall = strncmp(s->collective, "alltoall", 8) == 0;
 
@@ -29,28 +29,28 @@ static bool is_a_way(const struct bb_normal_shape *s, enum bb_bound what)
 	return true;
 }
 
-/* The highest bound of the ways in which the collective could be done. */
-static void raise_to_ways(const struct bb_normal_shape *s, const struct bb_topology *t,
-			  const struct bb_rank_place *places, struct bb_normal_bound *bound)
+/* Raise BOUND to the highest of the algorithms that the collective could use. */
+static void bound_raise(const struct bb_normal_shape *s, const struct bb_topology *t,
+			const struct bb_rank_place *places, struct bb_normal_bound *bound)
 {
 	for (int what = BB_BOUND_RING; what < BB_BOUNDS; what++) {
 		struct bb_strbuf why = {0};
 		double GBps = 0;
 
-		if (!is_a_way(s, (enum bb_bound)what))
+		if (!is_usable(s, (enum bb_bound)what))
 			continue;
 		if (bb_speed_of_light(t, places, (int)s->ranks, what, &GBps, &why) == BB_OK &&
 		    GBps > bound->GBps) {
 			bound->GBps = GBps;
 			bound->system = t->name;
-			bound->way = bb_bound_name(what);
+			bound->algorithm = bb_bound_name(what);
 			snprintf(bound->why, sizeof(bound->why), "%s", bb_strbuf_text(&why));
 		}
 		bb_strbuf_free(&why);
 	}
 }
 
-/* Places of the ranks. NULL: not so many GPUs, or too many nodes. */
+/* Places of the ranks; NULL: too few GPUs, or too many nodes. */
 static struct bb_rank_place *places_of(const struct bb_normal_shape *s, const struct bb_topology *t)
 {
 	const int64_t each = s->nodes > 0 ? s->ranks / s->nodes : 0;
@@ -68,8 +68,8 @@ static struct bb_rank_place *places_of(const struct bb_normal_shape *s, const st
 	return places;
 }
 
-/* So many nodes on as few domains of NVLink as can be, evenly: nobody says how they were filled,
-   and no other way allows more. */
+/* Spread NODES evenly over as few NVLink domains as possible: how they were filled is unknown, and
+   no other placement allows more. */
 static void set_nodes(struct bb_topology *t, int nodes)
 {
 	const int domains = (nodes + t->nvlink_nodes - 1) / t->nvlink_nodes;
@@ -92,7 +92,7 @@ struct bb_normal_bound bb_normal_bound_of(const struct bb_card *card,
 			places = places_of(shape, t);
 		if (places) {
 			set_nodes(t, (int)shape->nodes);
-			raise_to_ways(shape, t, places, &bound);
+			bound_raise(shape, t, places, &bound);
 			if (bound.system == t->name)
 				bound.system = bb_card_system(card, i);
 		}
@@ -102,7 +102,7 @@ struct bb_normal_bound bb_normal_bound_of(const struct bb_card *card,
 	return bound;
 }
 
-enum bb_normality bb_normal_light(const struct bb_question *q)
+enum bb_normality bb_normal_judge_bound(const struct bb_question *q)
 {
 	struct bb_normal_shape shape = bb_normal_shape_of(q, q->ranks, q->nodes);
 	const struct bb_normal_bound bound = bb_normal_bound_of(q->card, &shape);
@@ -115,20 +115,21 @@ enum bb_normality bb_normal_light(const struct bb_question *q)
 	for (size_t i = 0; i < c->n; i++)
 		most = fmax(most, c->list[i].busbw_GBps);
 	bb_strbuf_addf(q->out, "  Best row: %.4g GB/s, %.0f%% of the %s bound of %lld x %s: %s.\n",
-		       most, 100 * most / bound.GBps, bound.way, (long long)q->nodes, bound.system,
-		       bound.why);
-	if (most <= BB_NORMAL_PAST_LIGHT * bound.GBps)
+		       most, 100 * most / bound.GBps, bound.algorithm, (long long)q->nodes,
+		       bound.system, bound.why);
+	if (most <= BB_NORMAL_ABOVE_LINKS * bound.GBps)
 		return BB_NORMAL;
 	shape.by_sharp = true;
 	sharp = bb_normal_bound_of(q->card, &shape);
-	if (most <= BB_NORMAL_PAST_LIGHT * sharp.GBps) {
-		bb_strbuf_addf(q->out,
-			       "  Only switches of the network that reduce (SHARP) allow that: up "
-			       "to %.4g GB/s.\n",
-			       sharp.GBps);
+	if (most <= BB_NORMAL_ABOVE_LINKS * sharp.GBps) {
+		bb_strbuf_addf(
+			q->out,
+			"  Possible only with switches that reduce (SHARP): up to %.4g GB/s.\n",
+			sharp.GBps);
 		return BB_NORMAL;
 	}
-	bb_strbuf_add(q->out, "  That is more than such links carry: another system, or a wrong "
-			      "number of ranks or nodes.\n");
+	bb_strbuf_add(q->out,
+		      "  Impossible on such links. Likely: another system, or a wrong number of "
+		      "ranks or nodes.\n");
 	return BB_IMPOSSIBLE;
 }

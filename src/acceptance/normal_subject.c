@@ -1,8 +1,7 @@
 /*
- * normal_who.c - whose numbers they are: collective, ranks and nodes, by what a file says and by
- * what its ratios reveal.
+ * normal_subject.c - the collective, ranks and nodes of a table, by its file and its ratios.
  */
-#include "acceptance/normal_parts.h"
+#include "acceptance/normal_inside.h"
 
 #include "core/units.h"
 
@@ -21,7 +20,7 @@ bool bb_normal_is_near(const struct bb_card *card, int64_t ranks, int64_t nodes)
 	return ranks <= card->of_domain && nodes * card->of_node <= card->of_domain;
 }
 
-/* The first ratio of bandwidths that says something. */
+/* The last ratio of bandwidths that rounding leaves exact enough; NAN: none. */
 static double ratio_of(const struct bb_claims *c)
 {
 	for (size_t i = c->n; i > 0; i--)
@@ -30,7 +29,7 @@ static double ratio_of(const struct bb_claims *c)
 	return NAN;
 }
 
-static void tell_ranks(struct bb_question *q, int64_t said, int64_t least, int64_t most)
+static void describe_ranks(struct bb_question *q, int64_t said, int64_t least, int64_t most)
 {
 	const double ratio = ratio_of(q->claims);
 
@@ -52,8 +51,8 @@ static void tell_ranks(struct bb_question *q, int64_t said, int64_t least, int64
 	bb_strbuf_addf(q->out, " rank%s.\n", bb_plural(most));
 }
 
-/* Of a log that does not say its collective, and whose ratio is that of several. */
-static void tell_collectives(struct bb_question *q)
+/* The log does not name its collective, and several have its ratio. */
+static void describe_collectives(struct bb_question *q)
 {
 	const double ratio = ratio_of(q->claims);
 
@@ -96,7 +95,7 @@ bool bb_normal_find_collective(struct bb_question *q)
 			       ratio);
 		return true;
 	}
-	tell_collectives(q);
+	describe_collectives(q);
 	return false;
 }
 
@@ -109,7 +108,7 @@ bool bb_normal_find_ranks(struct bb_question *q)
 	if (bb_claims_ranks(q->claims, q->collective, &least, &most)) {
 		/* The largest numbers of ranks cannot be told apart by a rounded ratio. */
 		if (said > 0 || most < 2 * least)
-			tell_ranks(q, said, least, most);
+			describe_ranks(q, said, least, most);
 	} else if (least != 1 || most != 0) {
 		bb_strbuf_addf(
 			q->out,
