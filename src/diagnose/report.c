@@ -404,9 +404,15 @@ static void describe_node(const struct report *report, int node, struct bb_node_
 		r->partners += bb_rounds_partner(&s->survey.rounds, i, node) != BB_NO_PEER;
 }
 
+#define MOST_HEALTHY 16 /* nodes that the text lists without -v */
+
 static bb_status report_nodes(struct report *report)
 {
 	struct bb_examiner *s = report->s;
+	struct bb_sinks *sinks = &s->engine.run->sinks;
+	const bool all = s->ports.nodes <= MOST_HEALTHY || s->engine.run->options.verbose;
+	char line[96];
+	int healthy = 0;
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < s->ports.nodes && status == BB_OK; i++) {
@@ -414,9 +420,15 @@ static bb_status report_nodes(struct report *report)
 
 		describe_node(report, i, &r);
 		s->engine.run->end.results++;
-		status = bb_sinks_record(&s->engine.run->sinks, &bb_record_node, &r);
+		healthy += !report->codes[i];
+		status = (all || report->codes[i] ? bb_sinks_record
+						  : bb_sinks_data)(sinks, &bb_record_node, &r);
 	}
-	return status;
+	if (status != BB_OK || all)
+		return status;
+	snprintf(line, sizeof(line), "# %d healthy node%s not listed; -v lists all nodes\n",
+		 healthy, healthy == 1 ? " is" : "s are");
+	return bb_sinks_comment(sinks, line);
 }
 
 /* ---- meetings ------------------------------------------------------------------------------- */

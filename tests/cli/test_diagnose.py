@@ -197,3 +197,14 @@ def refuses():
         ("--backend host -g 4 --fault corrupt:1", 2, "slow:RANK:TIME"),
     ):
         run(f"diagnose {words}").exits(code).says(what)
+
+
+@test
+def healthy_nodes_of_many():
+    """Text names those that are slow, and with -v all; records always have all."""
+    line = "diagnose --backend sim -g 64 --link 25GB/s,5us --noise 5% --fault slow_node:3:2"
+    rows = [row for row in run(line).exits(7).out.splitlines() if " BB-" in row and row[0] != "#"]
+    equal(len(rows), 1, f"rows {rows}")
+    run(line).prints("# 63 healthy nodes are not listed; -v lists all nodes")
+    equal(run(f"{line} -v").exits(7).out.count(" BB-OK\n"), 63, "healthy nodes with -v")
+    equal(sum(r["code"] == "BB-OK" for r in records(line, 7)["node"]), 63, "healthy nodes in the records")

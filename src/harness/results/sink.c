@@ -232,6 +232,18 @@ bb_status bb_sinks_record(struct bb_sinks *sinks, const struct bb_record_kind *k
 	return sinks->status;
 }
 
+bb_status bb_sinks_data(struct bb_sinks *sinks, const struct bb_record_kind *kind,
+			const void *record)
+{
+	for (int i = 0; i < sinks->n; i++) {
+		struct bb_sink *s = sinks->list[i];
+
+		if (!s->failed && s->ops->record && !s->ops->comment)
+			settle(sinks, s, s->ops->record(s, kind, record));
+	}
+	return sinks->status;
+}
+
 bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines)
 {
 	EACH(sinks, comment, lines);

@@ -99,6 +99,9 @@ void bb_sinks_close(struct bb_sinks *sinks); /* also after a failed open */
 bb_status bb_sinks_begin(struct bb_sinks *sinks, const struct bb_run_record *run);
 bb_status bb_sinks_record(struct bb_sinks *sinks, const struct bb_record_kind *kind,
 			  const void *record);
+/* A record that the text leaves out. */
+bb_status bb_sinks_data(struct bb_sinks *sinks, const struct bb_record_kind *kind,
+			const void *record);
 /* Whole lines beginning with '#', for the text only. */
 bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines);
 /* The end record: once for the data, once for the text, which may be long and unread. */

@@ -105,8 +105,8 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	       "target for half the 95% confidence interval of the median", .argument = "P%")      \
 	OPTION(DURATION, max_time_ns, "max-time", 0, "60",                                         \
 	       "time limit of --precision for each row", .min = 1000000, .max = BB_YEAR_NS)        \
-	OPTION(FLAG, verbose, "verbose", 'v', NULL, "every rank in the text, however many",        \
-	       .section = "Results")                                                               \
+	OPTION(FLAG, verbose, "verbose", 'v', NULL,                                                \
+	       "every rank and healthy node in the text, however many", .section = "Results")      \
 	OPTION(INT, memory_report, "memory", 'M', "0", "1: a last line with the memory used",      \
 	       .min = 0, .max = 1, .argument = "0|1")                                              \
 	OPTION(STRING, csv_file, "csv", 0, NULL,                                                   \
