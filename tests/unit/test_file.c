@@ -180,7 +180,7 @@ static void test_kernel(void **state)
 	assert_int_equal(bb_kernel_read("/proc/self/none", text, sizeof(text)), 0);
 	assert_string_equal(text, "");
 	assert_true(bb_kernel_line("/proc/self/status", line, sizeof(line)));
-	assert_string_equal(line, "Name:\tt");
+	assert_memory_equal(line, "Name:\t", 6); /* then of an emulator its own */
 	assert_false(bb_kernel_line("/proc/self/none", line, sizeof(line)));
 }
 
