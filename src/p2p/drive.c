@@ -64,9 +64,8 @@ static bb_status open_memory(struct pairs_session *s)
 	BB_TRY(status, bb_engine_alloc(&s->engine, BUFFERS * s->stride, (void **)&s->memory), out);
 	for (int b = 0; b < BUFFERS; b++)
 		BB_TRY(status,
-		       s->engine.backend->routes->share(s->engine.driver->handle,
-							buffer(s, (enum buffer)b), s->stride,
-							&mine[b]),
+		       s->engine.backend->routes->share(s->engine.rank, buffer(s, (enum buffer)b),
+							s->stride, &mine[b]),
 		       out);
 	BB_TRY(status, bb_crew_gather(s->engine.driver, &token_table, mine, BUFFERS, &gathered),
 	       out);
@@ -84,12 +83,12 @@ static bb_status fill(struct pairs_session *s, enum buffer which, const struct b
 		      size_t bytes)
 {
 	const bool has = s->engine.backend->has_data;
-	bb_status status = has ? s->engine.backend->fill(s->engine.driver->handle, buffer(s, which),
-							 pattern, 0, bytes)
-			       : BB_OK;
+	bb_status status =
+		has ? s->engine.backend->fill(s->engine.rank, buffer(s, which), pattern, 0, bytes)
+		    : BB_OK;
 
 	/* Others reach it. */
-	return status == BB_OK ? s->engine.backend->finish(s->engine.driver->handle, NULL) : status;
+	return status == BB_OK ? s->engine.backend->finish(s->engine.rank, NULL) : status;
 }
 
 static bb_status open_data(struct pairs_session *s)
@@ -109,9 +108,9 @@ static bb_status open_data(struct pairs_session *s)
 
 static bb_status open_lists(struct pairs_session *s)
 {
-	const size_t n = (size_t)s->n, iters = (size_t)s->engine.run->options.iters;
+	const size_t n = (size_t)s->n, iters = (size_t)s->engine.options->iters;
 	const size_t rounds =
-		s->engine.run->options.precision != 0 ? BB_PAIR_MOST_ROUNDS : BB_PAIR_ROUNDS;
+		s->engine.options->precision != 0 ? BB_PAIR_MOST_ROUNDS : BB_PAIR_ROUNDS;
 
 	s->most_samples = (iters / BB_PAIR_ROUNDS + 1) * rounds + 1;
 	s->with = calloc(n, sizeof(struct bb_group *));
@@ -208,7 +207,7 @@ static bb_status meet(struct pairs_session *s, const struct turn *t)
 
 	if (!is_joint(t) || s->with[peer])
 		return BB_OK;
-	return s->engine.backend->group_open(s->engine.driver->handle, members, 2, &s->with[peer],
+	return s->engine.backend->group_open(s->engine.rank, members, 2, &s->with[peer],
 					     &s->engine.run->error);
 }
 
@@ -267,7 +266,7 @@ static void pairs_record_sample(void *own, int64_t sample, double seconds)
 static bb_status act(struct pairs_session *s, const struct turn *t)
 {
 	const struct bb_cell *cell = t->cell;
-	const struct bb_options *o = &s->engine.run->options;
+	const struct bb_options *o = s->engine.options;
 	/* A round trip is two messages. */
 	const struct bb_sampling sampling = {
 		.ready = pairs_ready,
@@ -315,8 +314,8 @@ static bb_status verify(struct pairs_session *s, const struct turn *t)
 	status = bb_engine_corrupt(&s->engine, (char *)buffer(s, VERIFIED) + t->cell->bytes / 2);
 	series->checked = true;
 	if (status == BB_OK)
-		status = s->engine.backend->verify(s->engine.driver->handle, buffer(s, VERIFIED),
-						   &sent, 0, (size_t)t->cell->bytes, BB_INT8, 0,
+		status = s->engine.backend->verify(s->engine.rank, buffer(s, VERIFIED), &sent, 0,
+						   (size_t)t->cell->bytes, BB_INT8, 0,
 						   &series->wrong);
 	return status;
 }
@@ -382,23 +381,23 @@ static bb_status run_round(struct pairs_session *s, const struct bb_cell *cell, 
 static bool are_precise(const struct pairs_session *s)
 {
 	for (int peer = 0; peer < s->n; peer++)
-		if (bb_series_precision(&s->series[peer]) > s->engine.run->options.precision)
+		if (bb_series_precision(&s->series[peer]) > s->engine.options->precision)
 			return false;
 	return true;
 }
 
 static bb_status run_rounds(struct pairs_session *s, const struct bb_cell *cell)
 {
-	const double began = s->engine.backend->now(s->engine.driver->handle);
-	const int base = bb_pair_rounds(&s->engine.run->options);
+	const double began = s->engine.backend->now(s->engine.rank);
+	const int base = bb_pair_rounds(s->engine.options);
 	bool stop = false;
 	bb_status status = BB_OK;
 
 	for (int round = 0; status == BB_OK && !stop; round++) {
 		status = run_round(s, cell, round, false);
 		stop = round + 1 >= base;
-		if (stop && s->engine.run->options.precision != 0 &&
-		    round + 1 < BB_PAIR_MOST_ROUNDS && status == BB_OK)
+		if (stop && s->engine.options->precision != 0 && round + 1 < BB_PAIR_MOST_ROUNDS &&
+		    status == BB_OK)
 			status = bb_engine_agree_to_stop(&s->engine, are_precise(s), began, &stop);
 	}
 	return status;
@@ -415,7 +414,7 @@ static bb_status measure_cell(struct pairs_session *s, const struct bb_cell *cel
 	for (int peer = 0; peer < s->n; peer++)
 		bb_series_clear(&s->series[peer]);
 	status = run_rounds(s, cell);
-	if (status == BB_OK && verified && !cell->ping && s->engine.run->options.check > 0)
+	if (status == BB_OK && verified && !cell->ping && s->engine.options->check > 0)
 		status = run_round(s, cell, 1, true);
 	for (int peer = 0; peer < s->n && status == BB_OK; peer++)
 		bb_series_sum_up(&s->series[peer], &s->parts[peer]);
@@ -500,7 +499,7 @@ static bb_status measure_again(struct pairs_session *s, const struct bb_pair_tur
    time is up. Collective. */
 static bb_status review(struct pairs_session *s)
 {
-	const double began = s->engine.backend->now(s->engine.driver->handle);
+	const double began = s->engine.backend->now(s->engine.rank);
 	const bool leads = bb_driver_leads(s->engine.driver);
 	struct bb_pair_turns turns = {.n = 0};
 	bb_status status = leads ? bb_review_receive(s->pairs) : BB_OK;
@@ -509,7 +508,7 @@ static bb_status review(struct pairs_session *s)
 		if (leads)
 			status = bb_review_list(s->pairs, round, &turns);
 		if (status == BB_OK && leads &&
-		    s->engine.backend->now(s->engine.driver->handle) - began > REVIEW_S)
+		    s->engine.backend->now(s->engine.rank) - began > REVIEW_S)
 			turns.n = 0;
 		if (status == BB_OK)
 			status = bb_review_follow(s->pairs, s->engine.driver, &turns);

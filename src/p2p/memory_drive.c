@@ -83,15 +83,15 @@ static bb_status open_team(struct memory_session *s)
 		if (s->places[r] == s->mine)
 			members[s->nteam++] = r;
 	s->first = members[0] == s->engine.driver->rank;
-	status = s->engine.backend->group_open(s->engine.driver->handle, members, s->nteam,
-					       &s->team, &s->engine.run->error);
+	status = s->engine.backend->group_open(s->engine.rank, members, s->nteam, &s->team,
+					       &s->engine.run->error);
 	free(members);
 	return status;
 }
 
 static bb_status open_lists(struct memory_session *s)
 {
-	const size_t iters = (size_t)s->engine.run->options.iters;
+	const size_t iters = (size_t)s->engine.options->iters;
 
 	s->places = calloc((size_t)s->n, sizeof(*s->places));
 	s->report = calloc(REPORT_HEAD + iters, sizeof(*s->report));
@@ -128,7 +128,7 @@ static bb_status memory_open(struct bb_engine *engine)
 	BB_TRY(status, open_team(s), done);
 	for (int q = 0; q < 2 && copies_both_directions(s); q++)
 		BB_TRY(status,
-		       engine->backend->queue_open(engine->driver->handle, &s->queues[q],
+		       engine->backend->queue_open(engine->rank, &s->queues[q],
 						   &engine->run->error),
 		       done);
 done:
@@ -138,8 +138,8 @@ done:
 static void release(struct memory_session *s, struct array_of *array)
 {
 	if (array->memory)
-		s->engine.backend->spaces->release(s->engine.driver->handle, array->space,
-						   array->memory, array->bytes);
+		s->engine.backend->spaces->release(s->engine.rank, array->space, array->memory,
+						   array->bytes);
 	*array = (struct array_of){.memory = NULL};
 }
 
@@ -185,7 +185,7 @@ static bb_status open_array(struct memory_session *s, enum array which, int spac
 	if (array->memory && (array->space != space || array->bytes != bytes))
 		release(s, array);
 	if (!array->memory) {
-		status = s->engine.backend->spaces->alloc(s->engine.driver->handle, space, bytes,
+		status = s->engine.backend->spaces->alloc(s->engine.rank, space, bytes,
 							  &array->memory, &s->engine.run->error);
 		if (status != BB_OK) {
 			array->memory = NULL;
@@ -196,7 +196,7 @@ static bb_status open_array(struct memory_session *s, enum array which, int spac
 		array->space = space;
 		array->bytes = bytes;
 	}
-	return s->engine.backend->fill(s->engine.driver->handle, array->memory, &p, 0,
+	return s->engine.backend->fill(s->engine.rank, array->memory, &p, 0,
 				       bytes / sizeof(double));
 }
 
@@ -209,8 +209,8 @@ static bb_status open_arrays(struct memory_session *s, const struct bb_memory_ca
 	       out);
 	if (c->kind == BB_MEMORY_CHASE) {
 		status = s->engine.backend->spaces->chase_lay(
-			s->engine.driver->handle, s->arrays[A].memory, bytes,
-			(uint64_t)s->engine.run->options.seed * BB_RANDOM_STEP);
+			s->engine.rank, s->arrays[A].memory, bytes,
+			(uint64_t)s->engine.options->seed * BB_RANDOM_STEP);
 		goto out;
 	}
 	if (c->kind >= BB_MEMORY_COPY)
@@ -221,7 +221,7 @@ static bb_status open_arrays(struct memory_session *s, const struct bb_memory_ca
 		       out);
 	if (c->kind == BB_MEMORY_BOTH)
 		BB_TRY(status, open_array(s, D, c->to, bytes, BASE), out);
-	status = s->engine.backend->finish(s->engine.driver->handle, NULL);
+	status = s->engine.backend->finish(s->engine.rank, NULL);
 out:
 	return status;
 }
@@ -230,9 +230,9 @@ static bb_status verify_array(struct memory_session *s, enum array which, enum d
 {
 	const struct bb_pattern p = pattern(s, holds);
 	uint64_t wrong = 0;
-	bb_status status = s->engine.backend->verify(
-		s->engine.driver->handle, s->arrays[which].memory, &p, 0,
-		s->arrays[which].bytes / sizeof(double), BB_DOUBLE, 0, &wrong);
+	bb_status status = s->engine.backend->verify(s->engine.rank, s->arrays[which].memory, &p, 0,
+						     s->arrays[which].bytes / sizeof(double),
+						     BB_DOUBLE, 0, &wrong);
 
 	s->report[WRONG] += (double)(wrong * sizeof(double));
 	s->report[CHECKED] = 1;
@@ -245,7 +245,7 @@ static bb_status verify(struct memory_session *s, const struct bb_memory_case *c
 	bb_status status = BB_OK;
 
 	if (c->kind == BB_MEMORY_READ || c->kind == BB_MEMORY_CHASE ||
-	    s->engine.run->options.check == 0)
+	    s->engine.options->check == 0)
 		return BB_OK;
 	BB_TRY(status,
 	       bb_engine_corrupt(&s->engine, (char *)s->arrays[A].memory + s->arrays[A].bytes / 2),
@@ -269,13 +269,13 @@ static bb_status copy_both_directions(struct memory_session *s, size_t bytes)
 	bb_status status;
 
 	BB_TRY(status,
-	       s->engine.backend->spaces->work(s->engine.driver->handle, s->queues[0], BB_WORK_COPY,
+	       s->engine.backend->spaces->work(s->engine.rank, s->queues[0], BB_WORK_COPY,
 					       s->arrays[A].memory, s->arrays[B].memory, NULL,
 					       bytes),
 	       out);
-	status = s->engine.backend->spaces->work(s->engine.driver->handle, s->queues[1],
-						 BB_WORK_COPY, s->arrays[C].memory,
-						 s->arrays[D].memory, NULL, bytes);
+	status = s->engine.backend->spaces->work(s->engine.rank, s->queues[1], BB_WORK_COPY,
+						 s->arrays[C].memory, s->arrays[D].memory, NULL,
+						 bytes);
 out:
 	return status;
 }
@@ -287,8 +287,7 @@ static bb_status chase(struct memory_session *s, size_t sample)
 	const size_t start = (size_t)((sample + 1) * BB_RANDOM_STEP >> 16) % stops;
 
 	return s->engine.backend->spaces->chase(
-		s->engine.driver->handle, (char *)s->arrays[A].memory + start * BB_CHASE_STRIDE,
-		HOPS);
+		s->engine.rank, (char *)s->arrays[A].memory + start * BB_CHASE_STRIDE, HOPS);
 }
 
 static bb_status work(struct memory_session *s, const struct bb_memory_case *c, size_t sample)
@@ -302,7 +301,7 @@ static bb_status work(struct memory_session *s, const struct bb_memory_case *c, 
 		return chase(s, sample);
 	if (c->kind == BB_MEMORY_BOTH)
 		return copy_both_directions(s, share(s, c));
-	return s->engine.backend->spaces->work(s->engine.driver->handle, NULL, works[c->kind],
+	return s->engine.backend->spaces->work(s->engine.rank, NULL, works[c->kind],
 					       s->arrays[A].memory, s->arrays[B].memory,
 					       s->arrays[C].memory, share(s, c));
 }
@@ -334,8 +333,7 @@ static bb_status memory_ready(void *own)
 static bb_status memory_operate(void *own, int64_t sample)
 {
 	struct turn *t = own;
-	const size_t repeats = repeats_of(t->s, t->c),
-		     iters = (size_t)t->s->engine.run->options.iters;
+	const size_t repeats = repeats_of(t->s, t->c), iters = (size_t)t->s->engine.options->iters;
 	/* Warm-up samples begin elsewhere than timed ones. */
 	const size_t number = sample < 0 ? iters + (size_t)-sample : (size_t)sample;
 	bb_status status = BB_OK;
@@ -349,10 +347,10 @@ static bb_status memory_finish(void *own)
 {
 	struct turn *t = own;
 	struct memory_session *s = t->s;
-	bb_status status = s->engine.backend->finish(s->engine.driver->handle, NULL);
+	bb_status status = s->engine.backend->finish(s->engine.rank, NULL);
 
 	for (int q = 0; q < 2 && s->queues[q] && status == BB_OK; q++)
-		status = s->engine.backend->finish(s->engine.driver->handle, s->queues[q]);
+		status = s->engine.backend->finish(s->engine.rank, s->queues[q]);
 	return status;
 }
 
@@ -372,8 +370,8 @@ static bb_status time_case(struct memory_session *s, const struct bb_memory_case
 		.finish = memory_finish,
 		.heard = memory_heard,
 		.own = &t,
-		.warm = s->engine.run->options.warmup_iters,
-		.samples = s->engine.run->options.iters,
+		.warm = s->engine.options->warmup_iters,
+		.samples = s->engine.options->iters,
 		.operations = c->kind == BB_MEMORY_CHASE ? HOPS : (double)repeats_of(s, c)};
 
 	return bb_engine_sample(&s->engine, &sampling);
@@ -385,7 +383,7 @@ static bb_status time_case(struct memory_session *s, const struct bb_memory_case
 static void join_workers(struct memory_session *s, const double *reports, struct bb_pair_record *r,
 			 double *bytes)
 {
-	const size_t iters = (size_t)s->engine.run->options.iters, length = REPORT_HEAD + iters;
+	const size_t iters = (size_t)s->engine.options->iters, length = REPORT_HEAD + iters;
 
 	r->workers = 0;
 	*bytes = 0;
@@ -422,7 +420,7 @@ static void name_place(const struct memory_session *s, int place, char name[BB_T
 static bb_status deliver(struct memory_session *s, const struct bb_memory_case *c, int place,
 			 const double *reports)
 {
-	const size_t iters = (size_t)s->engine.run->options.iters;
+	const size_t iters = (size_t)s->engine.options->iters;
 	const bool chases = c->kind == BB_MEMORY_CHASE;
 	char from[BB_SPACE_TEXT], to[BB_SPACE_TEXT], at[BB_TEXT];
 	struct bb_pair_record r;
@@ -468,7 +466,7 @@ static bb_status deliver(struct memory_session *s, const struct bb_memory_case *
 
 static bb_status run_at(struct memory_session *s, const struct bb_memory_case *c, int place)
 {
-	const size_t bytes = (REPORT_HEAD + (size_t)s->engine.run->options.iters) * sizeof(double);
+	const size_t bytes = (REPORT_HEAD + (size_t)s->engine.options->iters) * sizeof(double);
 	const bool works = place == s->mine && (!c->alone || s->first);
 	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	const void *all;

@@ -254,7 +254,7 @@ static bool is_precise(const struct bb_virtual_pairs *v)
 static bb_status run_rounds(struct bb_virtual_pairs *v, struct bb_engine *engine)
 {
 	const struct bb_options *o = &v->pairs->run->options;
-	const double began = engine->backend->now(engine->driver->handle);
+	const double began = engine->backend->now(engine->rank);
 	const int base = bb_pair_rounds(o);
 	bool stop = false;
 	bb_status status = BB_OK;

@@ -49,8 +49,7 @@ static bb_status open_group(struct bb_session *s)
 			s->me = s->n;
 		members[s->n++] = r;
 	}
-	status = bench->backend->group_open(s->engine.driver->handle, members, s->n, &s->group,
-					    bench->error);
+	status = bench->backend->group_open(s->engine.rank, members, s->n, &s->group, bench->error);
 	free(members);
 	return status;
 }
@@ -121,7 +120,7 @@ static bb_status even_out(struct bb_session *s, size_t *bytes)
 	const void *all;
 	bb_status status;
 
-	if (s->bench->options->config.registration != BB_REGISTER_SYMMETRIC)
+	if (s->engine.options->config.registration != BB_REGISTER_SYMMETRIC)
 		return BB_OK;
 	status = bb_crew_gather(s->engine.driver, &bb_payload_number, bytes, 1, &all);
 	for (int r = 0; r < s->bench->world->nranks && status == BB_OK; r++)
@@ -153,7 +152,7 @@ static bb_status open_arena(struct bb_session *s)
 		status = even_out(s, &bytes);
 	if (status != BB_OK)
 		return status;
-	s->arena.rank = s->engine.driver->handle;
+	s->arena.rank = s->engine.rank;
 	s->arena.bytes = bytes;
 	return bb_engine_alloc(&s->engine, bytes, (void **)&s->arena.memory);
 }
@@ -207,8 +206,8 @@ static bb_status open_events(struct bb_session *s)
 	if (!s->events)
 		return bb_no_memory(bench->error, "events");
 	for (; s->nevents < n && status == BB_OK; s->nevents += status == BB_OK)
-		status = bench->backend->event_open(s->engine.driver->handle,
-						    &s->events[s->nevents], bench->error);
+		status = bench->backend->event_open(s->engine.rank, &s->events[s->nevents],
+						    bench->error);
 	return status;
 }
 
@@ -221,7 +220,7 @@ static void close_events(struct bb_session *s)
 
 static bb_status open_samples(struct bb_session *s)
 {
-	const struct bb_options *options = s->bench->options;
+	const struct bb_options *options = s->engine.options;
 
 	s->most_samples = (size_t)options->iters + 1; /* one may have to be taken alone */
 	if (options->precision != 0)
@@ -289,7 +288,7 @@ static bb_status want_patterns(struct bb_session *s, const struct bb_case *c)
 	s->patterns = NULL;
 	s->patterns_dtype = -1;
 	status = bb_pattern_store_take(&s->bench->run->patterns, c->dtype, c->op, s->n,
-				       (uint64_t)s->bench->options->seed, &s->patterns);
+				       (uint64_t)s->engine.options->seed, &s->patterns);
 	if (status != BB_OK)
 		return bb_no_memory(s->bench->error, "input data");
 	s->patterns_dtype = (int)c->dtype;

@@ -6,7 +6,7 @@
  *   measure.c     one case in one placement: fill, warm up, time, verify
  *   timing.c      the timed iterations
  *   copy_speed.c  what the memory can do
- *   judge.c       what the ranks measured, put together into a record
+ *   judge.c       a record from what all ranks measured
  */
 #ifndef BB_HARNESS_MEASURE_BENCH_H
 #define BB_HARNESS_MEASURE_BENCH_H
@@ -20,8 +20,8 @@
 #include "harness/results/costs.h"
 #include "harness/run/run.h"
 
-/* The state of a collective's benchmark: what all drivers of a process share, read-only for them
-   but for what rank 0 alone uses. */
+/* The state of a collective's benchmark. All drivers of a process share it, read-only except for
+   rank 0's part. */
 struct bb_bench {
 	struct bb_collective_options asked; /* first: the rows are read into it */
 	struct bb_run *run;
@@ -47,13 +47,13 @@ extern const struct bb_experiment bb_bench_experiment;
 
 /* ---- a rank's buffers (arena.c) ------------------------------------------------------ */
 
-/* Where one set lies for one case and placement. */
+/* One set of buffers for one case and placement. */
 struct bb_buffers {
 	void *in; /* what calls read; in place it may be OUT's memory */
 	void *out;
 };
 
-#define BB_MOST_SETS 17 /* 16 to move through and a pristine one */
+#define BB_MOST_SETS 17 /* 16 to rotate through and a pristine one */
 
 struct bb_layout {
 	size_t in_bytes, out_bytes;
@@ -69,7 +69,7 @@ struct bb_arena {
 	size_t bytes;
 };
 
-/* How a case's buffers lie in BYTES of arena. sets is 0 when not even one fits. */
+/* Returns the layout of a case's buffers in ARENA_BYTES. sets is 0 if not even one fits. */
 struct bb_layout bb_layout_make(const struct bb_collective *collective,
 				const struct bb_shape *shape, int rank, size_t element_size,
 				size_t unalign, size_t tmp_bytes, size_t arena_bytes);
@@ -114,7 +114,7 @@ struct bb_session {
 	int64_t cycle;
 };
 
-/* What one rank measured of one case in one placement. */
+/* The measurement of one rank of one case in one placement. */
 struct bb_measured {
 	struct bb_group_part part; /* seconds: of one operation, mean over all that were timed */
 	double cpu_seconds;        /* likewise, of the driver: see bb_measure */
@@ -122,8 +122,8 @@ struct bb_measured {
 	double cost_bytes;         /* bytes moved by its group, counted in copies; 0: unknown */
 	uint64_t wrong;
 	size_t iterations;           /* timed */
-	size_t nsamples;             /* that they are told in; the same on all ranks */
-	char chosen[BB_CHOSEN_TEXT]; /* by the library; empty: not told */
+	size_t nsamples;             /* samples of these; the same on all ranks */
+	char chosen[BB_CHOSEN_TEXT]; /* choice reported by the library; empty: none */
 	const char *evaluator;       /* of virtual time; NULL: time is real */
 	double faultless;            /* seconds had there been no fault; NAN: not known */
 	double processor;            /* seconds of this driver, likewise */
@@ -138,16 +138,16 @@ BB_MUST bb_status bb_measure(struct bb_session *s, const struct bb_case *c,
 			     const struct bb_call *call, const struct bb_layout *layout,
 			     struct bb_measured *measured);
 
-/* Collective over the world. Speed of private copies of BYTES by all devices at once; measured once
-   per size, for as many sizes as are remembered. Overwrites the arena: between two measurements its
-   content does not matter. */
+/* *RATE = bytes per second of private copies of BYTES by all devices at once. Each of the first
+   BB_COPY_SPEEDS sizes is measured once. Overwrites the arena, whose content does not matter
+   between two measurements. Collective over the world. */
 BB_MUST bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate);
 
-/* ---- putting together (judge.c) -------------------------------------------------------- */
+/* ---- results (judge.c) ----------------------------------------------------------------- */
 
 /*
- * Gather what all ranks measured; on rank 0 make a complete record of it, give it to the sinks and
- * sum it up. Collective over the world.
+ * Gather what all ranks measured; on rank 0 make a complete record, give it to the sinks and add it
+ * to the sums. Collective over the world.
  */
 BB_MUST bb_status bb_judge(struct bb_session *s, const struct bb_case *c,
 			   const struct bb_call *call, const struct bb_layout *layout,

@@ -15,17 +15,17 @@ static bb_status copy_through(struct bb_session *s, size_t bytes, size_t loops, 
 	const struct bb_backend *backend = s->bench->backend;
 	const size_t half = s->arena.bytes / 2;
 	const size_t places = s->bench->asked.cache == BB_CACHE_ROTATE ? half / bytes : 1;
-	const double start = backend->now(s->engine.driver->handle);
+	const double start = backend->now(s->engine.rank);
 	bb_status status = BB_OK;
 
 	for (size_t k = 0; k < loops && status == BB_OK; k++) {
 		char *from = s->arena.memory + k % places * bytes;
 
-		status = backend->copy(s->engine.driver->handle, from + half, from, bytes);
+		status = backend->copy(s->engine.rank, from + half, from, bytes);
 	}
 	if (status == BB_OK)
-		status = backend->finish(s->engine.driver->handle, NULL);
-	*seconds = (backend->now(s->engine.driver->handle) - start) / (double)loops;
+		status = backend->finish(s->engine.rank, NULL);
+	*seconds = (backend->now(s->engine.rank) - start) / (double)loops;
 	return status;
 }
 

@@ -38,7 +38,7 @@ bb_status bb_engine_alloc(struct bb_engine *e, size_t bytes, void **memory)
 	if (bb_engine_is_virtual(e))
 		return BB_OK;
 	m = calloc(1, sizeof(*m));
-	status = m ? e->backend->alloc(e->driver->handle, bytes, &m->at) : BB_EINTERNAL;
+	status = m ? e->backend->alloc(e->rank, bytes, &m->at) : BB_EINTERNAL;
 	if (status != BB_OK) {
 		free(m);
 		return bb_fail(&e->run->error, status, "rank %d cannot allocate %zu bytes",
@@ -62,7 +62,7 @@ void bb_engine_release(struct bb_engine *e, void *memory)
 	if (!m || !memory)
 		return;
 	*at = m->next;
-	e->backend->release(e->driver->handle, m->at, m->bytes);
+	e->backend->release(e->rank, m->at, m->bytes);
 	engine_count_memory(e, -(int64_t)m->bytes);
 	free(m);
 }
@@ -75,7 +75,7 @@ static void engine_close_memory(struct bb_engine *e, bool all_done)
 
 		e->memory = m->next;
 		if (all_done)
-			e->backend->release(e->driver->handle, m->at, m->bytes);
+			e->backend->release(e->rank, m->at, m->bytes);
 		free(m);
 	}
 }
@@ -92,7 +92,7 @@ bb_status bb_engine_patterns(struct bb_engine *e, enum bb_dtype dtype, int op, i
 	p = calloc(1, sizeof(*p));
 	status = !p ? BB_EINTERNAL
 		    : bb_pattern_store_take(&e->run->patterns, dtype, op, nranks,
-					    (uint64_t)e->run->options.seed, &p->patterns);
+					    (uint64_t)e->options->seed, &p->patterns);
 	if (status != BB_OK) {
 		free(p);
 		return bb_no_memory(&e->run->error, "the data");
@@ -116,15 +116,15 @@ static void engine_close_patterns(struct bb_engine *e)
 
 bb_status bb_engine_corrupt(struct bb_engine *e, void *victim)
 {
-	const struct bb_fault *fault = &e->run->options.fault;
+	const struct bb_fault *fault = &e->options->fault;
 	unsigned char byte;
 	bb_status status;
 
 	if (!victim || fault->kind != BB_FAULT_CORRUPT || fault->rank != e->driver->rank)
 		return BB_OK;
-	status = e->backend->copy(e->driver->handle, &byte, victim, 1);
+	status = e->backend->copy(e->rank, &byte, victim, 1);
 	byte ^= 0x55;
-	return status == BB_OK ? e->backend->copy(e->driver->handle, victim, &byte, 1) : status;
+	return status == BB_OK ? e->backend->copy(e->rank, victim, &byte, 1) : status;
 }
 
 bb_status bb_engine_sum(struct bb_engine *e, uint64_t *values, size_t n)
@@ -160,7 +160,7 @@ bb_status bb_engine_slowest(struct bb_engine *e, double *seconds, size_t n)
 
 bb_status bb_engine_begin(struct bb_engine *e, const char *what)
 {
-	const struct bb_fault *fault = &e->run->options.fault;
+	const struct bb_fault *fault = &e->options->fault;
 
 	if (e->driver->local == 0)
 		bb_crew_deadline(e->driver, what);
@@ -175,8 +175,8 @@ bb_status bb_engine_begin(struct bb_engine *e, const char *what)
 static bb_status engine_time_sample(struct bb_engine *e, const struct bb_sampling *s, int64_t i,
 				    double *seconds)
 {
-	const struct bb_fault *fault = &e->run->options.fault;
-	struct bb_rank *rank = e->driver->handle;
+	const struct bb_fault *fault = &e->options->fault;
+	struct bb_rank *rank = e->rank;
 	double begin;
 	bb_status status = BB_OK;
 
@@ -210,13 +210,13 @@ bb_status bb_engine_sample(struct bb_engine *e, const struct bb_sampling *s)
 
 bb_status bb_engine_agree_to_stop(struct bb_engine *e, bool precise, double began, bool *stop)
 {
-	const double most = 1e-9 * (double)e->run->options.max_time_ns;
+	const double most = 1e-9 * (double)e->options->max_time_ns;
 	unsigned char mine = precise, all_precise = 1;
 	const unsigned char *of;
 	const void *all;
 	bb_status status;
 
-	if (bb_engine_leads(e) && e->backend->now(e->driver->handle) - began > most)
+	if (bb_engine_leads(e) && e->backend->now(e->rank) - began > most)
 		mine |= 2;
 	status = bb_crew_gather(e->driver, &bb_payload_flags, &mine, 1, &all);
 	if (status != BB_OK)
@@ -280,7 +280,9 @@ bb_status bb_engine_drive(struct bb_driver *driver, void *argument)
 		return bb_no_memory(&run->error, "a driver");
 	e->run = run;
 	e->driver = driver;
+	e->options = &run->options;
 	e->backend = run->options.backend;
+	e->rank = driver->handle;
 	e->copy_rate = NAN;
 	status = bb_crew_part(driver, engine_run(e, x));
 	e->all_done = status == BB_OK;

@@ -1,11 +1,11 @@
 /*
  * engine.h - the only timed loop. An experiment is a plan of trials; the engine runs them.
  *
- * A benchmark supplies its trials, what their data must come to, and a function from measured
+ * A benchmark supplies its trials, the expectation of their data, and a function from measured
  * trials to records. The engine owns the world, memory, warm-up, barriers, clocks, deadlines,
  * faults, progress, precision, agreement between ranks, verification and statistics.
  *
- *   engine.c   a driver's way through an experiment, from the world to its end; memory, records
+ *   engine.c   an experiment on one driver, from start to end; memory, records
  *   trials.c   trials that are programs, timed against each other or one by one
  *   timing.c   operations back to back, with as few readings of the clock as possible: collectives
  *              (bench.h)
@@ -22,87 +22,88 @@
 
 struct bb_engine;
 
-/* What every driver does. Each function gets the driver's own state, which begins with a struct
+/* What every driver does. Each function gets the driver's state, which begins with a struct
    bb_engine. */
 struct bb_experiment {
 	size_t bytes; /* of a driver's state, which is zeroed at first */
-	/* Before the ranks know each other and memory is taken. NULL: nothing. Collective. */
+	/* Runs before the ranks know each other and allocate memory. NULL: nothing. Collective. */
 	bb_status (*before)(struct bb_engine *engine);
-	/* The number of RANK's group. NULL: all ranks are in one. */
+	/* Returns the number of RANK's group. NULL: all ranks are in one. */
 	int (*group_of)(const struct bb_run *run, int rank);
-	/* The ranks know each other; rank 0 has printed nothing yet. Takes memory and adds trials,
-	   or leaves them to RUN. Collective. */
+	/* Allocates memory and adds trials, or leaves them to RUN. The ranks know each other; rank
+	   0 has printed nothing yet. Collective. */
 	bb_status (*open)(struct bb_engine *engine);
-	/* Has everything measured. NULL: bb_engine_measure of all trials. Collective. */
+	/* Measures everything. NULL: bb_engine_measure of all trials. Collective. */
 	bb_status (*run)(struct bb_engine *engine);
-	/* Brings what each rank knows to all. NULL: nothing. Collective. */
+	/* Gives every rank the results of the others. NULL: nothing. Collective. */
 	bb_status (*gather)(struct bb_engine *engine);
-	/* Rank 0: records of what was measured. NULL: RUN has delivered them. */
+	/* Rank 0: delivers the records. NULL: RUN has delivered them. */
 	bb_status (*deliver)(struct bb_engine *engine);
-	/* Frees what the state holds but memory, trials and patterns of the engine; also after a
-	   failed open. Unless engine->all_done others may still use what this rank shared. NULL:
+	/* Frees what the state holds, except memory, trials and patterns of the engine; also after
+	   a failed open. Unless engine->all_done, others may still use what this rank shared. NULL:
 	   nothing. */
 	void (*close)(struct bb_engine *engine);
 };
 
-/* What a trial's data must come to. Each function gets the trial's play.own. */
+/* The data that a trial must produce. Each function gets the trial's play.own. */
 struct bb_expectation {
-	/* Before the step that is verified: known inputs, outputs that hold something else. NULL:
-	   the data is known anyway. Collective. */
+	/* Writes known inputs, and outputs that differ from the result, before the verified step.
+	   NULL: the data is known anyway. Collective. */
 	bb_status (*fill)(void *own);
-	/* Bytes among what verify looks at, to be made wrong by --fault corrupt; returns how many.
-	 */
+	/* Writes addresses of bytes that VERIFY checks, for --fault corrupt; returns how many. */
 	int (*victims)(void *own, void *victims[BB_MOST_VICTIMS]);
-	/* *WRONG += the elements of this rank that are not as they must be. */
+	/* Adds the wrong elements of this rank to *WRONG. */
 	bb_status (*verify)(void *own, uint64_t *wrong);
 };
 
-/* Which steps of a trial are timed when. */
+/* The order in which the steps of trials are timed. */
 enum bb_timing {
-	/* A few steps, then a few of the next trial, round after round, so that what passes by on
-	   the machine does not hit one of them alone. -n steps in all after -w; with --precision
-	   until all medians are as precise, or --max-time is over. */
+	/* A few steps, then a few of the next trial, round after round, so that a disturbance of
+	   the machine does not hit one trial alone. -n steps in all after -w; with --precision
+	   until all medians are that precise or --max-time is over. */
 	BB_TIMING_INTERLEAVED,
-	/* All steps one after another; each of them is heard. */
+	/* All steps one after another, each of them watched. */
 	BB_TIMING_STEPS
 };
 
-/* One program, and on every rank what came of it. */
+/* One program, and on every rank its result. */
 struct bb_trial {
 	struct bb_play play;
-	char what[BB_WHAT_TEXT]; /* for progress, and for a deadline that has passed */
+	char what[BB_WHAT_TEXT]; /* its name for progress and deadlines */
 	enum bb_timing timing;
 	size_t steps, warm; /* of BB_TIMING_STEPS; 0 steps: -n of them after -w */
-	/* NULL, or called with play.own when the trial is first made ready, on all ranks: to see
-	   by what it is done. */
+	/* NULL, or called on all ranks with play.own when the trial is first made ready: to see
+	   its algorithms. */
 	bb_status (*opened)(void *own, struct bb_player *player);
-	/* Hears of the last timed step of each round, or of all timed steps. Its `done` may be
-	 * NULL. */
+	/* Watches the last timed step of each round, or with BB_TIMING_STEPS all of them. Its
+	   `done` may be NULL. */
 	struct bb_timeline_watch watch;
 	/* NULL, or called with play.own after each timed step of BB_TIMING_STEPS, number STEP. */
 	void (*stepped)(void *own, size_t step);
-	/* Looked at after the last timed step of the first round, unless -c is 0 or the backend
-	   moves no data. NULL: data does not matter. */
+	/* Verified after the last timed step of the first round, unless -c is 0 or the backend
+	   moves no data. NULL: the data is not verified. */
 	const struct bb_expectation *expects;
 
-	char *refusal;   /* why it cannot be done here; NULL: it can */
-	double *samples; /* seconds of a step until the last rank had done it */
+	char *refusal;   /* why it cannot run here; NULL: it can */
+	double *samples; /* seconds of each step, until the last rank is done */
 	size_t n;
 	struct bb_stats stats; /* of the samples */
-	int64_t wrong;         /* elements, of all ranks; BB_ABSENT: not looked at */
+	int64_t wrong;         /* elements, of all ranks; BB_ABSENT: not verified */
 };
 
 /* A driver's state, which those of benchmarks begin with. */
 struct bb_engine {
 	struct bb_run *run;
 	struct bb_driver *driver;
+	const struct bb_options *options; /* of the run */
 	const struct bb_backend *backend;
+	struct bb_rank *rank; /* the backend's, of this driver */
 	struct bb_group *world;
 	struct bb_trial *trials; /* in the order in which they were added */
 	size_t ntrials;
 	double copy_rate; /* bytes per second of private copies, for the run record; NAN: unknown */
 
-	bool all_done; /* all ranks have come to the end */
+	bool all_done; /* all ranks have reached the end */
 
 	/* The engine's own. */
 	size_t most_trials, measured;
@@ -110,22 +111,22 @@ struct bb_engine {
 	struct bb_engine_patterns *patterns;
 };
 
-/* What a benchmark's descriptor has drivers do: RUN's experiment (see bb_crew_config). */
+/* Run the experiment of RUN: the `drive` of a crew (see bb_crew_config). */
 bb_status bb_engine_drive(struct bb_driver *driver, void *run);
 
-/* Is rank 0 driven here? It alone writes. */
+/* True on the driver of rank 0, which alone writes. */
 static inline bool bb_engine_leads(const struct bb_engine *engine)
 {
 	return bb_driver_leads(engine->driver);
 }
 
-/* Is time virtual, so that this driver stands for all ranks and hears of them? */
+/* True if time is virtual, so that this driver stands for all ranks. */
 static inline bool bb_engine_is_virtual(const struct bb_engine *engine)
 {
 	return engine->backend->virtual;
 }
 
-/* Is data moved, and to be looked at? */
+/* True if data is moved and verified. */
 static inline bool bb_engine_checks(const struct bb_engine *engine)
 {
 	return engine->backend->has_data && engine->run->options.check > 0;
@@ -133,21 +134,21 @@ static inline bool bb_engine_checks(const struct bb_engine *engine)
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-/* Add a copy of TRIAL, with REASON if it cannot be done (NULL: it may be). What the trial points to
-   must last until it is measured. */
+/* Add a copy of TRIAL, with REASON if it cannot run (NULL: it may). What the trial points to must
+   last until it is measured. */
 BB_MUST bb_status bb_engine_add(struct bb_engine *engine, const struct bb_trial *trial,
 				const char *reason);
 
 /*
  * Measure all trials that were added since the last call. BB_EUNSUPPORTED with the reason of the
- * first where none of them can be done. Collective: the plans are the same on all ranks.
+ * first if none of them can run. Collective: the plans are the same on all ranks.
  */
 BB_MUST bb_status bb_engine_measure(struct bb_engine *engine);
 
-/* BB_EUNSUPPORTED with the reason unless trial INDEX could be done. */
+/* BB_EUNSUPPORTED with the reason unless trial INDEX can run. */
 BB_MUST bb_status bb_engine_require(struct bb_engine *engine, size_t index);
 
-/* Forget all trials: another part of the experiment begins. */
+/* Remove all trials, before another part of the experiment. */
 void bb_engine_clear(struct bb_engine *engine);
 
 /* ---- memory and data ------------------------------------------------------------------------- */
@@ -164,11 +165,11 @@ void bb_engine_release(struct bb_engine *engine, void *memory); /* NULL: nothing
 BB_MUST bb_status bb_engine_patterns(struct bb_engine *engine, enum bb_dtype dtype, int op,
 				     int nranks, const struct bb_patterns **patterns);
 
-/* Under --fault corrupt make one byte at VICTIM wrong, on the rank that it names: proof that the
-   check can fail. NULL: nothing. */
+/* With --fault corrupt, flip bits of the byte at VICTIM on the rank that the fault names, as proof
+   that the check can fail. NULL: nothing. */
 BB_MUST bb_status bb_engine_corrupt(struct bb_engine *engine, void *victim);
 
-/* VALUES[0, n) become the sums over all ranks, the same on all. Collective. */
+/* Replace VALUES[0, n) by their sums over all ranks. Collective. */
 BB_MUST bb_status bb_engine_sum(struct bb_engine *engine, uint64_t *values, size_t n);
 
 /* SECONDS[0, n), this rank's own, become those of the rank that took longest, the same on all.
@@ -177,19 +178,19 @@ BB_MUST bb_status bb_engine_slowest(struct bb_engine *engine, double *seconds, s
 
 /* ---- for what is timed outside of trials ----------------------------------------------------- */
 
-/* WHAT begins: a new deadline, the line of progress; under --fault die the rank that it names
-   leaves without a word, as a killed process would (BB_ETIMEOUT). */
+/* Begin WHAT: a new deadline, the line of progress. With --fault die, the rank that it names leaves
+   without a report, as a killed process would (BB_ETIMEOUT). */
 BB_MUST bb_status bb_engine_begin(struct bb_engine *engine, const char *what);
 
-/* Operations that this rank, with others or alone, is timed at, sample by sample. */
+/* Operations of this rank, with others or alone, timed sample by sample. */
 struct bb_sampling {
-	/* Before each sample, outside of its time. NULL: nothing. */
+	/* Prepares each sample, untimed. NULL: nothing. */
 	bb_status (*ready)(void *own);
-	/* What sample number SAMPLE consists of, from -warm on: negative ones are not timed. */
+	/* Runs sample number SAMPLE, from -warm on; negative ones are not timed. */
 	bb_status (*operate)(void *own, int64_t sample);
-	/* Waits for it. NULL: the main queue is finished. */
+	/* Waits for the sample. NULL: finishes the main queue. */
 	bb_status (*finish)(void *own);
-	/* Sample number SAMPLE took SECONDS, of one operation. */
+	/* Gets the SECONDS of one operation of sample number SAMPLE. */
 	void (*heard)(void *own, int64_t sample, double seconds);
 	void *own;
 	int64_t warm, samples;
@@ -198,17 +199,17 @@ struct bb_sampling {
 
 BB_MUST bb_status bb_engine_sample(struct bb_engine *engine, const struct bb_sampling *sampling);
 
-/* *STOP: is every rank PRECISE as --precision asks, or has --max-time passed since BEGAN on rank
-   0's clock? Collective. */
+/* *STOP = whether every rank is PRECISE (--precision), or --max-time has passed since BEGAN on rank
+   0's clock. Collective. */
 BB_MUST bb_status bb_engine_agree_to_stop(struct bb_engine *engine, bool precise, double began,
 					  bool *stop);
 
 /* ---- rank 0's results ------------------------------------------------------------------------ */
 
-/* RECORD, of KIND, goes to the sinks and is counted; WRONG as struct bb_trial has it. */
+/* Give RECORD, of KIND, to the sinks and count it; WRONG as in struct bb_trial. */
 BB_MUST bb_status bb_engine_deliver(struct bb_engine *engine, const struct bb_record_kind *kind,
 				    const void *record, int64_t wrong);
-/* What is not measured, and why; on the other ranks nothing. */
+/* Report what is skipped, and why; the other ranks do nothing. */
 BB_MUST bb_status bb_engine_skip(struct bb_engine *engine, const struct bb_skip_record *record);
 
 #endif

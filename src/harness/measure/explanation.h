@@ -8,10 +8,10 @@
 #include "harness/measure/collective.h"
 
 /*
- * Append to OUT an explanation of every algorithm that is ASKED for (checked for --explain), one
- * element per chunk unless -b asks for more; for what has no schedule, as NATIVES (the backend's),
- * one line that says why.
- * BB_EUNSUPPORTED with the first of these reasons when nothing could be explained.
+ * Append to OUT an explanation of every algorithm in ASKED, which has been checked for --explain,
+ * with one element per chunk unless -b gives more; for an algorithm without a schedule, as those of
+ * NATIVES (the backend's), one line with the reason. BB_EUNSUPPORTED with the first of these
+ * reasons if nothing could be explained.
  */
 BB_MUST bb_status bb_explanation_add(struct bb_strbuf *out, const struct bb_options *options,
 				     const struct bb_collective_options *asked,

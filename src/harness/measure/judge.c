@@ -133,7 +133,7 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 		      const struct bb_call *call, const struct bb_layout *layout,
 		      const struct bb_measured *measured, struct bb_result_record *result)
 {
-	const struct bb_options *options = s->bench->options;
+	const struct bb_options *options = s->engine.options;
 	const struct bb_collective_options *asked = &s->bench->asked;
 	const bool verified = options->check > 0 && s->patterns;
 
@@ -192,7 +192,7 @@ static bool any_counts(const struct bb_measured *all, int n)
 static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
 			    const struct bb_measured *all, struct bb_result_record *result)
 {
-	const struct bb_options *options = s->bench->options;
+	const struct bb_options *options = s->engine.options;
 	const double cost = all[s->engine.driver->rank].cost_bytes;
 	double rate = 0;
 	bb_status status = BB_OK;

@@ -10,11 +10,11 @@
 
 #define BB_DIGEST_TEXT 17
 
-/* Of rank 0: the machine, and where on it and on others like it the ranks are. */
+/* On rank 0: the machine, and the devices of the ranks on it and on others like it. */
 struct bb_link_bounds {
 	const struct bb_topology *topology; /* borrowed */
 	struct bb_rank_place *places;       /* of the ranks of rank 0's group */
-	int n;                              /* 0: it is not known where they are */
+	int n;                              /* ranks; 0: their devices are not known */
 	struct {
 		bool known;
 		double GBps; /* 0: there is none */
@@ -23,18 +23,18 @@ struct bb_link_bounds {
 };
 
 /*
- * The ranks of rank 0's group on TOPOLOGY, which stands for all hosts: GPUS if they are GPUs, found
- * by their place on the bus. Where one is not found, or TOPOLOGY is NULL, nothing is known of any.
- * BB_EINTERNAL without memory.
+ * Find the devices of rank 0's group on TOPOLOGY, which stands for all hosts; with GPUS by their
+ * bus addresses. If one is not found, or TOPOLOGY is NULL, no bound is known. BB_EINTERNAL without
+ * memory.
  */
 BB_MUST bb_status bb_link_bounds_open(struct bb_link_bounds *links, struct bb_topology *topology,
 				      const struct bb_rank_infos *infos, bool gpus);
 void bb_link_bounds_close(struct bb_link_bounds *links); /* of a zeroed one: nothing */
 
 /*
- * Into RESULT, which has no bound, the time in which a bus bandwidth of what links allow moves
- * BUSBW_BYTES, and the sentence that explains it: for COLLECTIVE by ALGORITHM, as the record names
- * it. Where the library chooses, the best of those that it may choose. No bound is known: nothing.
+ * Write to RESULT, which has no bound, the time of BUSBW_BYTES at the bus bandwidth that the links
+ * allow, and the sentence that explains it, for COLLECTIVE by ALGORITHM as the record names it. If
+ * the library chooses, the best algorithm that it may choose counts. Nothing if no bound is known.
  */
 void bb_link_bounds_fill(struct bb_link_bounds *links, const struct bb_collective *collective,
 			 const char *algorithm, double busbw_bytes,

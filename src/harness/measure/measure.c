@@ -32,9 +32,9 @@ bb_status bb_job_fill(const struct bb_job *job, int set)
 	if (!s->patterns)
 		return BB_OK;
 	input = bb_patterns_get(s->patterns, s->me);
-	status = backend->fill(s->engine.driver->handle, b.out, &ruin, 0, job->layout->out_bytes);
+	status = backend->fill(s->engine.rank, b.out, &ruin, 0, job->layout->out_bytes);
 	if (status == BB_OK)
-		status = backend->fill(s->engine.driver->handle, b.in, &input, 0,
+		status = backend->fill(s->engine.rank, b.in, &input, 0,
 				       job->layout->in_bytes / input.element_size);
 	return status;
 }
@@ -59,20 +59,19 @@ static bb_status operate(const struct bb_job *job, int set, int64_t times)
 	struct bb_session *s = job->s;
 	const struct bb_backend *backend = s->bench->backend;
 	const bool batch = times > 1 && backend->gpu;
-	bb_status status = batch ? backend->gpu->batch_begin(s->engine.driver->handle) : BB_OK;
+	bb_status status = batch ? backend->gpu->batch_begin(s->engine.rank) : BB_OK;
 
 	for (int64_t i = 1; i < times && status == BB_OK; i++)
 		status = backend->collective(s->group, NULL,
 					     &job->calls[set == job->pristine ? 0 : set]);
 	if (status == BB_OK)
 		status = backend->collective(s->group, NULL, &job->calls[set]);
-	return batch && status == BB_OK ? backend->gpu->batch_end(s->engine.driver->handle)
-					: status;
+	return batch && status == BB_OK ? backend->gpu->batch_end(s->engine.rank) : status;
 }
 
 bb_status bb_job_finish(const struct bb_job *job)
 {
-	return job->s->bench->backend->finish(job->s->engine.driver->handle, NULL);
+	return job->s->bench->backend->finish(job->s->engine.rank, NULL);
 }
 
 bb_status bb_job_enter(const struct bb_job *job, int set, int64_t times)
@@ -129,14 +128,13 @@ static bb_status verify(const struct bb_job *job, uint64_t *wrong)
 		ulps = seg.source == BB_REDUCED && job->c->op == BB_AVG && bb_dtype_is_float(dtype)
 			       ? BB_AVERAGE_ULPS
 			       : 0;
-		status =
-			backend->verify(s->engine.driver->handle, (char *)b.out + seg.out * element,
-					&expected, seg.in, seg.count, dtype, ulps, wrong);
+		status = backend->verify(s->engine.rank, (char *)b.out + seg.out * element,
+					 &expected, seg.in, seg.count, dtype, ulps, wrong);
 	}
 	if (status == BB_OK && (!shape->in_place || segments == 0)) {
 		struct bb_pattern input = bb_patterns_get(s->patterns, s->me);
 
-		status = backend->verify(s->engine.driver->handle, b.in, &input, 0,
+		status = backend->verify(s->engine.rank, b.in, &input, 0,
 					 job->layout->in_bytes / element, dtype, 0, wrong);
 	}
 	return status;
@@ -146,7 +144,7 @@ static bb_status verify(const struct bb_job *job, uint64_t *wrong)
 static bb_status check(const struct bb_job *job, uint64_t *wrong)
 {
 	struct bb_session *s = job->s;
-	const struct bb_options *options = s->bench->options;
+	const struct bb_options *options = s->engine.options;
 	bb_status status = BB_OK;
 
 	*wrong = 0;
@@ -181,7 +179,7 @@ static bb_status warm_up(const struct bb_job *job)
 		status = bb_job_fill(job, set);
 	if (status == BB_OK)
 		status = bb_crew_barrier(job->s->engine.driver);
-	for (int64_t i = 0; i < job->s->bench->options->warmup_iters && status == BB_OK; i++)
+	for (int64_t i = 0; i < job->s->engine.options->warmup_iters && status == BB_OK; i++)
 		status = bb_job_enter(job, 0, 1);
 	if (status == BB_OK)
 		status = bb_job_finish(job);
@@ -204,8 +202,8 @@ static bb_status read_clock(struct bb_session *s, struct reading *r)
 	*r = (struct reading){.offset = 0};
 	if (!backend->clocks)
 		return BB_OK;
-	status = backend->clocks->offset(s->engine.driver->handle, &r->offset, &r->uncertainty);
-	r->at = backend->now(s->engine.driver->handle);
+	status = backend->clocks->offset(s->engine.rank, &r->offset, &r->uncertainty);
+	r->at = backend->now(s->engine.rank);
 	return status;
 }
 
@@ -276,7 +274,7 @@ static double faultless_now(const struct bb_job *job, struct bb_measured *measur
 bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,
 		     const struct bb_layout *layout, struct bb_measured *measured)
 {
-	const struct bb_fault *fault = &s->bench->options->fault;
+	const struct bb_fault *fault = &s->engine.options->fault;
 	struct bb_job job = {.s = s, .c = c, .layout = layout};
 	struct reading before, after;
 	double faultless, began;

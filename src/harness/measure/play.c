@@ -99,13 +99,13 @@ static bb_status try_gemm(struct bb_player *p)
 		multiplies |= p->items[i].operation.act == BB_ACT_COMPUTE;
 	if (!multiplies || p->objection[0] || p->play->compute || p->play->stand_in != BB_GEMM)
 		return BB_OK;
-	status = p->backend->gpu->gemm(p->driver->handle, NULL, 1, &cause);
+	status = p->backend->gpu->gemm(p->rank, NULL, 1, &cause);
 	if (status == BB_EUNSUPPORTED) {
 		bb_player_object(p, "%s", cause.text);
 		return BB_OK;
 	}
 	if (status == BB_OK)
-		status = p->backend->finish(p->driver->handle, NULL);
+		status = p->backend->finish(p->rank, NULL);
 	return status == BB_OK ? BB_OK : bb_fail(&p->run->error, status, "%s", cause.text);
 }
 
@@ -166,7 +166,7 @@ static bb_status open_queues(struct bb_player *p)
 	if (!p->events)
 		return no_memory(p);
 	for (int q = 0; q < program->queues && status == BB_OK; q++)
-		status = p->backend->queue_open(p->driver->handle, &p->queues[q].handle, &cause);
+		status = p->backend->queue_open(p->rank, &p->queues[q].handle, &cause);
 	if (status == BB_EUNSUPPORTED) {
 		bb_player_object(p, "%s", cause.text);
 		return BB_OK;
@@ -174,7 +174,7 @@ static bb_status open_queues(struct bb_player *p)
 	if (status != BB_OK)
 		return bb_fail(&p->run->error, status, "%s", cause.text);
 	for (int e = 0; e < program->events && status == BB_OK; e++)
-		status = p->backend->event_open(p->driver->handle, &p->events[e], &p->run->error);
+		status = p->backend->event_open(p->rank, &p->events[e], &p->run->error);
 	return status;
 }
 
@@ -217,6 +217,7 @@ bb_status bb_player_open(struct bb_player **player, struct bb_run *run, struct b
 	p->run = run;
 	p->driver = driver;
 	p->backend = run->options.backend;
+	p->rank = driver->handle;
 	p->play = play;
 	p->program = play->program;
 	BB_TRY(status, check_program(p), failed);
@@ -281,10 +282,10 @@ static bb_status open_marks(struct bb_player *p)
 		return BB_OK;
 	for (size_t i = 0; i < p->nitems && status == BB_OK; i++)
 		if (p->items[i].operation.act != BB_ACT_RECORD && !p->items[i].event)
-			status = p->backend->event_open(p->driver->handle, &p->items[i].event,
-							&p->run->error);
+			status =
+				p->backend->event_open(p->rank, &p->items[i].event, &p->run->error);
 	if (status == BB_OK)
-		status = p->backend->event_open(p->driver->handle, &p->origin, &p->run->error);
+		status = p->backend->event_open(p->rank, &p->origin, &p->run->error);
 	return status;
 }
 
@@ -310,7 +311,7 @@ static bb_status read_times(struct bb_player *p, double start)
 		item->begin = done[q];
 		item->end -= start;
 		if (item->event)
-			status = p->backend->gpu->elapsed(p->driver->handle, p->origin, item->event,
+			status = p->backend->gpu->elapsed(p->rank, p->origin, item->event,
 							  &item->end);
 		if (item->operation.act == BB_ACT_RECORD || item->end < item->begin)
 			item->end = item->begin;
@@ -359,7 +360,7 @@ static bb_status finish_all(struct bb_player *p)
 	bb_status status = BB_OK;
 
 	for (int q = 0; q < p->program->queues; q++) {
-		const bb_status one = p->backend->finish(p->driver->handle, p->queues[q].handle);
+		const bb_status one = p->backend->finish(p->rank, p->queues[q].handle);
 
 		if (status == BB_OK || (status == BB_ETIMEOUT && one != BB_OK))
 			status = one;
@@ -374,12 +375,12 @@ static bb_status begin(struct bb_player *p, bool watched, double *start)
 	if (watched)
 		BB_TRY(status, open_marks(p), out);
 	BB_TRY(status, p->backend->barrier(p->driver->world), out);
-	*start = p->backend->now(p->driver->handle);
+	*start = p->backend->now(p->rank);
 	for (int q = 0; q < p->program->queues; q++)
 		p->queues[q].due = bb_clock_now();
 	if (watched && p->origin) {
-		BB_TRY(status, p->backend->event_record(p->driver->handle, NULL, p->origin), out);
-		BB_TRY(status, p->backend->finish(p->driver->handle, NULL), out);
+		BB_TRY(status, p->backend->event_record(p->rank, NULL, p->origin), out);
+		BB_TRY(status, p->backend->finish(p->rank, NULL), out);
 	}
 out:
 	return status;
@@ -398,7 +399,7 @@ static bb_status play_real(struct bb_player *p, const struct bb_timeline_watch *
 	status = issue_all(p, watch, start);
 	if (status == BB_OK)
 		status = finish_all(p);
-	*end = p->backend->now(p->driver->handle) - start;
+	*end = p->backend->now(p->rank) - start;
 	atomic_store_explicit(&progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
 	return status == BB_OK && watch ? tell(p, watch, start) : status;
 }
@@ -441,7 +442,7 @@ void bb_run_add_faulted(struct bb_run *run, double took, double faultless)
 static bb_status play_virtual(struct bb_player *p, const struct bb_timeline_watch *watch,
 			      double *end)
 {
-	struct bb_rank *rank = p->driver->handle;
+	struct bb_rank *rank = p->rank;
 	struct shifted shifted = {.watch = watch};
 	const struct bb_timeline_watch hears = {shift, &shifted};
 	double before;

@@ -64,7 +64,7 @@ static bb_status judge_native(struct bb_player *p, const struct bb_operation *o,
 
 	if (!members)
 		return no_memory(p);
-	status = p->backend->group_open(p->driver->handle, members, n, &group, &p->run->error);
+	status = p->backend->group_open(p->rank, members, n, &group, &p->run->error);
 	free(members);
 	if (status != BB_OK)
 		return status;
@@ -161,8 +161,7 @@ static bb_status open_group(struct bb_player *p, int group)
 	members = bb_player_members(p, group);
 	if (!members)
 		return no_memory(p);
-	status = p->backend->group_open(p->driver->handle, members, g->size, &g->handle,
-					&p->run->error);
+	status = p->backend->group_open(p->rank, members, g->size, &g->handle, &p->run->error);
 	free(members);
 	return status;
 }
@@ -181,7 +180,7 @@ static bb_status open_groups(struct bb_player *p)
 	for (int r = 0; r < nranks && members; r++)
 		members[r] = r;
 	for (int l = 0; l < p->program->lanes && status == BB_OK && nranks > 1; l++)
-		status = p->backend->group_open(p->driver->handle, members, nranks, &p->lanes[l],
+		status = p->backend->group_open(p->rank, members, nranks, &p->lanes[l],
 						&p->run->error);
 	free(members);
 	return status;
@@ -311,9 +310,8 @@ static bb_status open_arenas(struct bb_player *p)
 
 		if (!arena->bytes)
 			continue;
-		arena->rank = p->driver->handle;
-		status =
-			p->backend->alloc(p->driver->handle, arena->bytes, (void **)&arena->memory);
+		arena->rank = p->rank;
+		status = p->backend->alloc(p->rank, arena->bytes, (void **)&arena->memory);
 		if (status != BB_OK)
 			return bb_fail(&p->run->error, status, "rank %d cannot allocate %zu bytes",
 				       p->driver->rank, arena->bytes);
@@ -414,7 +412,7 @@ void bb_player_close_calls(struct bb_player *p)
 		p->backend->group_close(p->lanes[l]);
 	for (int q = 0; q < BB_PROGRAM_QUEUES && !p->failed; q++)
 		if (p->queues[q].arena.memory)
-			p->backend->release(p->driver->handle, p->queues[q].arena.memory,
+			p->backend->release(p->rank, p->queues[q].arena.memory,
 					    p->queues[q].arena.bytes);
 	free(p->groups);
 	free(p->calls);

@@ -49,6 +49,7 @@ struct bb_player {
 	struct bb_run *run;
 	struct bb_driver *driver;
 	const struct bb_backend *backend;
+	struct bb_rank *rank; /* the backend's, of this driver */
 	const struct bb_play *play;
 	const struct bb_program *program;
 	const struct bb_native *natives; /* the backend's; of these OWNED is to be freed */

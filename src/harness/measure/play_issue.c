@@ -121,7 +121,7 @@ static void stamp(void *argument)
 
 	if (!enter(item->player))
 		return;
-	item->end = item->player->backend->now(item->player->driver->handle);
+	item->end = item->player->backend->now(item->player->rank);
 	leave(item->player);
 }
 
@@ -131,7 +131,7 @@ static bb_status issue_computation(struct bb_item *item)
 {
 	const struct bb_player *p = item->player;
 	const struct bb_backend *backend = p->backend;
-	struct bb_rank *rank = p->driver->handle;
+	struct bb_rank *rank = p->rank;
 	struct bb_queue *queue = queue_of(item)->handle;
 
 	if (p->play->compute)
@@ -214,20 +214,19 @@ static bb_status issue_operation(struct bb_item *item)
 	case BB_ACT_RECV_ANY:
 		return issue_message(item);
 	case BB_ACT_RECORD:
-		return p->backend->event_record(p->driver->handle, queue_of(item)->handle,
+		return p->backend->event_record(p->rank, queue_of(item)->handle,
 						p->events[o->event]);
 	case BB_ACT_WAIT:
 		break;
 	}
-	return p->backend->event_wait(p->driver->handle, queue_of(item)->handle,
-				      p->events[o->event]);
+	return p->backend->event_wait(p->rank, queue_of(item)->handle, p->events[o->event]);
 }
 
 static bb_status run_in_queue(struct bb_item *item, void (*function)(void *argument))
 {
 	const struct bb_player *p = item->player;
 
-	return p->backend->compute(p->driver->handle, queue_of(item)->handle, function, item);
+	return p->backend->compute(p->rank, queue_of(item)->handle, function, item);
 }
 
 /* A record takes no time: it was done with what came before. Stamped after it, it would seem later
@@ -246,8 +245,8 @@ bb_status bb_player_issue(struct bb_item *item, bool watched)
 	if (p->dues && item->operation.act != BB_ACT_COMPUTE)
 		BB_TRY(status, run_in_queue(item, take_due), out);
 	if (watched)
-		status = item->event ? p->backend->event_record(p->driver->handle,
-								queue_of(item)->handle, item->event)
+		status = item->event ? p->backend->event_record(p->rank, queue_of(item)->handle,
+								item->event)
 				     : run_in_queue(item, stamp);
 out:
 	return status;

@@ -30,8 +30,7 @@ static bb_status choose_virtual(struct bb_player *p, const struct bb_operation *
 
 	if (!members)
 		return bb_no_memory(&p->run->error, "a group");
-	status = p->backend->group_open(p->driver->handle, members, n, &group.handle,
-					&p->run->error);
+	status = p->backend->group_open(p->rank, members, n, &group.handle, &p->run->error);
 	free(members);
 	if (status != BB_OK)
 		return status;

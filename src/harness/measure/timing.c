@@ -39,7 +39,7 @@ static const struct bb_collective_options *asked_of(const struct bb_job *job)
 
 static double now(const struct bb_job *job)
 {
-	return job->s->bench->backend->now(job->s->engine.driver->handle);
+	return job->s->bench->backend->now(job->s->engine.rank);
 }
 
 /* Nobody begins its clock while others are still busy. */
@@ -70,9 +70,9 @@ static double clock_seconds(struct bb_session *s)
 
 	if (s->clock_seconds > 0)
 		return s->clock_seconds;
-	first = backend->now(s->engine.driver->handle);
+	first = backend->now(s->engine.rank);
 	for (int i = 0; i < CLOCK_READINGS; i++)
-		last = backend->now(s->engine.driver->handle);
+		last = backend->now(s->engine.rank);
 	s->clock_seconds = (last - first) / CLOCK_READINGS;
 	return s->clock_seconds;
 }
@@ -167,7 +167,7 @@ static bb_status mark(const struct bb_job *job, size_t i)
 
 	if (!s->events || !job->runs_ahead)
 		return BB_OK;
-	return s->bench->backend->event_record(s->engine.driver->handle, NULL, s->events[i]);
+	return s->bench->backend->event_record(s->engine.rank, NULL, s->events[i]);
 }
 
 /* The device's own times of the iterations of a span, each of TIMES operations. */
@@ -179,7 +179,7 @@ static bb_status add_samples_of_device(struct bb_job *job, size_t span, int64_t 
 	for (size_t i = 0; i < span && status == BB_OK; i++) {
 		double seconds = 0;
 
-		status = s->bench->backend->gpu->elapsed(s->engine.driver->handle, s->events[i],
+		status = s->bench->backend->gpu->elapsed(s->engine.rank, s->events[i],
 							 s->events[i + 1], &seconds);
 		add_sample(job, NAN, seconds / (double)times);
 	}
@@ -305,12 +305,11 @@ static bb_status capture(const struct bb_job *job, size_t count, bool verified, 
 {
 	const struct bb_backend *backend = job->s->bench->backend;
 	const struct span span = {.length = count, .verified = verified};
-	bb_status status = backend->graphs->begin(job->s->engine.driver->handle, NULL);
+	bb_status status = backend->graphs->begin(job->s->engine.rank, NULL);
 
 	if (status == BB_OK)
 		status = run_span(job, &span, times);
-	return status == BB_OK ? backend->graphs->end(job->s->engine.driver->handle, NULL, graph)
-			       : status;
+	return status == BB_OK ? backend->graphs->end(job->s->engine.rank, NULL, graph) : status;
 }
 
 static bb_status launch(struct bb_job *job, struct bb_graph *graph, int64_t launches)
@@ -319,7 +318,7 @@ static bb_status launch(struct bb_job *job, struct bb_graph *graph, int64_t laun
 	bb_status status = BB_OK;
 
 	for (int64_t i = 0; i < launches && status == BB_OK; i++)
-		status = backend->graphs->launch(job->s->engine.driver->handle, NULL, graph);
+		status = backend->graphs->launch(job->s->engine.rank, NULL, graph);
 	return status;
 }
 

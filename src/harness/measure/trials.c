@@ -56,7 +56,7 @@ bb_status bb_engine_require(struct bb_engine *e, size_t index)
 /* Without --precision. */
 static int trial_least_rounds(const struct bb_engine *e)
 {
-	const int64_t iters = e->run->options.iters;
+	const int64_t iters = e->options->iters;
 
 	return iters < BB_ENGINE_ROUNDS ? (int)iters : BB_ENGINE_ROUNDS;
 }
@@ -69,7 +69,7 @@ static bool trial_is_interleaved(const struct bb_trial *t)
 /* Timed steps in round ROUND: all rounds together have what -n says. */
 static size_t trial_steps(const struct bb_engine *e, const struct bb_trial *t, int round)
 {
-	const size_t iters = (size_t)e->run->options.iters, rounds = (size_t)trial_least_rounds(e);
+	const size_t iters = (size_t)e->options->iters, rounds = (size_t)trial_least_rounds(e);
 	const size_t r = (size_t)round % rounds;
 
 	if (!trial_is_interleaved(t))
@@ -83,19 +83,19 @@ static size_t trial_warm_steps(const struct bb_engine *e, const struct bb_trial 
 	if (t->steps > 0)
 		return t->warm;
 	if (round == 0)
-		return (size_t)e->run->options.warmup_iters;
+		return (size_t)e->options->warmup_iters;
 	return bb_engine_is_virtual(e) ? 0 : 1;
 }
 
 static size_t trial_most_samples(const struct bb_engine *e, const struct bb_trial *t)
 {
-	const bool precise = e->run->options.precision != 0;
+	const bool precise = e->options->precision != 0;
 	const size_t base = (size_t)trial_least_rounds(e);
 	const size_t rounds = precise ? BB_ENGINE_MOST_ROUNDS : base;
 
 	if (!trial_is_interleaved(t))
 		return trial_steps(e, t, 0);
-	return ((size_t)e->run->options.iters / base + 1) * rounds;
+	return ((size_t)e->options->iters / base + 1) * rounds;
 }
 
 static bb_status trials_open_samples(struct bb_engine *e)
@@ -243,7 +243,7 @@ static bb_status trials_run_round(struct bb_engine *e, int round, bool several)
 /* Are all rounds done, or all interleaved trials precise? */
 static bb_status trials_agree_to_stop(struct bb_engine *e, int round, double began, bool *stop)
 {
-	const struct bb_options *o = &e->run->options;
+	const struct bb_options *o = e->options;
 	bool interleaved = false, precise = true;
 
 	for (size_t i = e->measured; i < e->ntrials; i++) {
@@ -263,7 +263,7 @@ static bb_status trials_agree_to_stop(struct bb_engine *e, int round, double beg
 
 bb_status bb_engine_measure(struct bb_engine *e)
 {
-	const double began = e->backend->now(e->driver->handle);
+	const double began = e->backend->now(e->rank);
 	const size_t n = e->ntrials - e->measured;
 	bool stop = n == 0;
 	bb_status status = trials_open_samples(e);

@@ -14,13 +14,13 @@
 #define BB_COMPARE_MOST 64     /* algorithms */
 #define BB_COMPARE_CROSSINGS 4 /* told for one pair */
 
-/* What came of a case in one placement. */
+/* The result of a case in one placement. */
 struct bb_compare_run {
-	const char *used;          /* what ran: differs from the name for auto; NULL: not run */
-	char told[BB_CHOSEN_TEXT]; /* what the library chose in it; empty: not told */
-	const char *source;        /* of the bound; NULL: there is none */
+	const char *used;          /* algorithm that ran, for auto the choice; NULL: not run */
+	char told[BB_CHOSEN_TEXT]; /* choice reported by the library; empty: none */
+	const char *source;        /* source of the bound; NULL: there is no bound */
 	double time;               /* us */
-	double percent;            /* of the bound; NAN: there is none */
+	double percent;            /* of the bound; NAN: there is no bound */
 };
 
 struct bb_compare_cell {
@@ -42,7 +42,7 @@ struct bb_compare {
 struct bb_compare_table {
 	const struct bb_compare *all;
 	const struct bb_compare_cell *first;
-	int64_t *sizes; /* ascending as they came */
+	int64_t *sizes; /* in the order of the results */
 	size_t nsizes;
 	int placement;                    /* whose runs are shown: 0 out of place, 1 in place */
 	const struct bb_compare_run **at; /* [size * nnames + algorithm], NULL: not run */
@@ -51,31 +51,31 @@ struct bb_compare_table {
 	bool won[BB_COMPARE_MOST]; /* by algorithm: is the fastest at some size */
 };
 
-/* Is cell I the first of its datatype, op and root? Each such has a table. */
+/* True if cell I is the first of its datatype, op and root: each of these has a table. */
 bool bb_compare_is_first(const struct bb_compare *compare, size_t i);
-/* The table of FIRST; to be freed whatever comes back. BB_EINTERNAL without memory. */
+/* Make the table of FIRST. Free it whatever comes back. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_compare_table(struct bb_compare_table *table, const struct bb_compare *all,
 				   const struct bb_compare_cell *first);
 void bb_compare_table_free(struct bb_compare_table *table);
 
-/* Of ALGORITHM at the number SIZE of the sizes; NULL: not run in the placement of the table. */
+/* Returns the result of ALGORITHM at size number SIZE; NULL: not run in the table's placement. */
 const struct bb_compare_run *bb_compare_at(const struct bb_compare_table *t, size_t size,
 					   int algorithm);
-/* In us, of ALGORITHM at the number SIZE of the sizes; NAN: not run. */
+/* Returns the time of ALGORITHM at size number SIZE in us; NAN: not run. */
 double bb_compare_time(const struct bb_compare_table *t, size_t size, int algorithm);
 bool bb_compare_is_auto(const struct bb_compare_table *t, int algorithm);
-/* What ran as ALGORITHM: under auto, what was chosen; NULL: not run. */
+/* Returns what ran as ALGORITHM, for auto the choice; NULL: not run. */
 const char *bb_compare_ran(const struct bb_compare_table *t, size_t size, int algorithm);
-/* What was run twice, under its own name and by auto, was as fast as the faster of the two. */
+/* Returns the time of ALGORITHM; if auto chose it too, the shorter of the two. */
 double bb_compare_best_time(const struct bb_compare_table *t, size_t size, int algorithm);
-/* The fastest at a size, and in LEAD how many times faster than the second (NAN: there is none);
-   -1: none was run. */
+/* Returns the fastest algorithm at a size, -1 if none was run. *LEAD = the second's time over its
+   own; NAN: there is no second. */
 int bb_compare_winner(const struct bb_compare_table *t, size_t size, double *lead);
-/* Is the pair of the algorithms I and K of the order worth telling about? Of many only those that
-   win somewhere are. */
+/* True if algorithms I and K of the order are compared as a pair: of many, only those that win
+   somewhere are. */
 bool bb_compare_pair(const struct bb_compare_table *t, int i, int k);
-/* Where the lead changes between A and B, in bytes: returns how many PLACES. FASTER is set to the
-   one ahead at the first size, -1 where both never ran together. */
+/* Writes to PLACES, in bytes, where the lead changes between A and B; returns how many. *FASTER =
+   the one ahead at the first size; -1: both never ran at the same size. */
 int bb_compare_crossings(const struct bb_compare_table *t, int a, int b,
 			 double places[BB_COMPARE_CROSSINGS], int *faster);
 

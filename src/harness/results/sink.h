@@ -14,11 +14,11 @@
 
 struct bb_sink; /* one open sink; each kind embeds it */
 
-/* What a kind of sink does with each record; NULL: nothing. All return BB_OK, or a failure
-   without a report: the reporting is done once, for all kinds, by bb_sinks. */
+/* What a kind of sink does with each record; NULL: nothing. All return BB_OK or a failure without a
+   report: bb_sinks reports it once for all kinds. */
 struct bb_sink_ops {
 	bb_status (*begin)(struct bb_sink *sink, const struct bb_run_record *run);
-	/* RECORD is a struct of KIND; what a sink does not know it leaves alone. */
+	/* RECORD is a struct of KIND; a sink ignores kinds that it does not know. */
 	bb_status (*record)(struct bb_sink *sink, const struct bb_record_kind *kind,
 			    const void *record);
 	bb_status (*comment)(struct bb_sink *sink, const char *lines);
@@ -36,7 +36,8 @@ struct bb_sink {
 	const char *path;     /* for reports */
 	struct bb_strbuf out; /* what is not written yet */
 	bool owns_file;
-	bool failed; /* nothing more is written; reported, or another thread holds it for ever */
+	bool failed; /* nothing more is written: it was reported, or another thread holds the file
+		      */
 };
 
 /* Open kinds. *SINK is closed by bb_sink_close. BB_EINTERNAL without memory. */
@@ -45,18 +46,18 @@ bb_sink_open bb_sink_csv_open, bb_sink_jsonl_open;
 bb_sink_open bb_sink_text_open, bb_sink_nccl_json_open; /* of collectives */
 void bb_sink_close(struct bb_sink *sink);               /* NULL: nothing */
 
-/* For the kinds: a sink of SIZE bytes that begins with struct bb_sink, zeroed; and TEXT to the
-   file, flushed, then emptied. */
+/* For the kinds: a zeroed sink of SIZE bytes that begins with struct bb_sink; NULL without memory.
+   And: write TEXT to the file, flush it, and empty TEXT. */
 void *bb_sink_new(size_t size, const struct bb_sink_ops *ops, FILE *file, const char *path);
 bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text);
-/* For text: a line for each rank, as nccl-tests prints it. */
+/* Append a line for each rank, as nccl-tests prints it. */
 void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos);
 
-/* What virtual time is computed from; nothing for real runs. */
+/* Append what virtual time is simulated with; nothing for real runs. */
 void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run);
 
-/* For text that is not nccl-tests': what ran, where and how; what is skipped, of COLLECTIVE where
-   it is named; and what it came to. Whole '#' lines. */
+/* For text that is not nccl-tests': append what ran, where and how; a skipped case, with COLLECTIVE
+   unless that is NULL; the verdict. Whole '#' lines. */
 void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run);
 void bb_sink_add_skip(struct bb_strbuf *out, const char *collective,
 		      const struct bb_skip_record *skip);
@@ -73,20 +74,20 @@ struct bb_sinks { /* zero-initialise */
 	int n;
 	const struct bb_record_kind *rows;
 	const char *folder;     /* of the files; NULL: anywhere; borrowed */
-	char *nccl_path;        /* where -J really went */
+	char *nccl_path;        /* the file that -J writes */
 	struct bb_error *error; /* borrowed; takes the first write error */
 	bb_status status;
 };
 
 /*
- * Open what OPTIONS ask for: text on TEXT, as OPEN_TEXT writes it (NULL: none), unless stdout
+ * Open the sinks that OPTIONS request: text on TEXT by OPEN_TEXT (NULL: none) unless stdout
  * carries something else, CSV with a row for each record of kind ROWS, JSON lines. A file that
  * cannot be opened is BB_EUSAGE. To be called in one process of the world only.
  */
 BB_MUST bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options,
 				bb_sink_open *open_text, const struct bb_record_kind *rows,
 				FILE *text, struct bb_error *error);
-/* nccl-tests' JSON too (an existing file is kept: .0, .1, … is appended to the name). PATH NULL:
+/* Add nccl-tests' JSON. An existing file is kept: .0, .1, … is appended to the name. PATH NULL:
    nothing. */
 BB_MUST bb_status bb_sinks_add_nccl(struct bb_sinks *sinks, const char *path);
 void bb_sinks_close(struct bb_sinks *sinks); /* also after a failed open */
@@ -104,13 +105,13 @@ bb_status bb_sinks_data(struct bb_sinks *sinks, const struct bb_record_kind *kin
 			const void *record);
 /* Whole lines beginning with '#', for the text only. */
 bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines);
-/* The end record: once for the data, once for the text, which may be long and unread. */
+/* The end record: once for the data, then for the text, whose reader may be slow. */
 bb_status bb_sinks_end_data(struct bb_sinks *sinks, const struct bb_end_record *end);
 bb_status bb_sinks_end_text(struct bb_sinks *sinks, const struct bb_end_record *end);
 
 /*
- * Another thread may be stuck in the middle of a record: leave the sinks alone that it holds, and
- * take the others from it. The process must then end with _exit, which lets go of nothing.
+ * Another thread may be stuck in the middle of a record: give up the sinks that it holds, and keep
+ * the others from it. The process must then end with _exit, which closes nothing.
  */
 void bb_sinks_seize(struct bb_sinks *sinks);
 

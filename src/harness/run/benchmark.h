@@ -16,7 +16,7 @@ struct bb_run;
 
 struct bb_benchmark {
 	const char *brief;   /* for --help */
-	const void *subject; /* what it measures, where several programs share a benchmark */
+	const void *subject; /* what it measures, if several programs share a benchmark */
 
 	/*
 	 * Its state, run->own: OWN_BYTES, zeroed when the run begins. It begins with the struct
@@ -25,18 +25,17 @@ struct bb_benchmark {
 	size_t own_bytes;
 	const struct bb_option *options;
 	unsigned faults; /* bit per enum bb_fault_kind that it obeys */
-	/* Options of all programs that it has no use for; ends with names NULL. */
+	/* Options of all programs that it refuses; ends with names NULL. */
 	struct bb_option_refusal refuses[3];
 	bool queues;   /* its drivers open queues, which may call a library all at once */
-	bool programs; /* where time is virtual it plays programs, of messages; QUEUES everywhere */
+	bool programs; /* in virtual time it evaluates programs of messages; QUEUES everywhere */
 
-	/* Do OWN's options ask for what SHOW prints? NULL: there is no such option. */
+	/* True if OWN's options request what SHOW prints. NULL: there is no such option. */
 	bool (*shows)(const void *own);
-	/* Do OWN's options ask for what follows without measuring? Then auto is the null backend.
-	   NULL: never. */
+	/* True if OWN's options need no measurement; then --backend auto is null. NULL: never. */
 	bool (*predicts)(const void *own);
 	/*
-	 * Before anything is started, in every process: work out and judge OWN's options, with
+	 * Before anything is started, in every process: resolve and check OWN's options, with
 	 * OPTIONS read and their backend and fault known. BB_EUSAGE or BB_EUNSUPPORTED, naming the
 	 * word. NULL: the rows say all.
 	 */
@@ -44,16 +43,16 @@ struct bb_benchmark {
 			   struct bb_options *options, const struct bb_environment *environment,
 			   struct bb_error *error);
 	void (*list)(struct bb_strbuf *out); /* --list */
-	/* What is printed instead of running where options->shows */
+	/* Prints instead of running, if SHOWS. */
 	bb_status (*show)(struct bb_run *run, struct bb_strbuf *out);
 
 	bb_sink_open *open_text;           /* the text on stdout */
-	const struct bb_record_kind *rows; /* what --csv holds */
+	const struct bb_record_kind *rows; /* the rows of --csv */
 
 	/*
-	 * Once the world is known, in every process, before the drivers: decide what is run, and
-	 * tell run->record what of it is special. BB_EUNSUPPORTED when nothing can be run. NULL:
-	 * the experiment decides.
+	 * Once the world is known, in every process, before the drivers: make the plan, and fill
+	 * the benchmark's fields of run->record. BB_EUNSUPPORTED if nothing can be run. NULL: the
+	 * experiment decides.
 	 */
 	bb_status (*plan)(struct bb_run *run);
 	/* In process 0, with the sinks open. NULL: nothing more is needed. */
@@ -61,13 +60,13 @@ struct bb_benchmark {
 	/* What every driver does (harness/measure/engine.h). */
 	const struct bb_experiment *experiment;
 	/*
-	 * In process 0, once the drivers are done: its part of run->end. False with *VERDICT
-	 * ("below the gate") if a gate says that the run, otherwise right, has not passed. NULL:
-	 * there is none.
+	 * In process 0, once the drivers are done: fill its part of run->end. Returns false with
+	 * *VERDICT ("below the gate") if the run, otherwise right, has not passed a gate. NULL:
+	 * there is no gate.
 	 */
 	bool (*judge)(struct bb_run *run, const char **verdict);
-	/* In process 0, before the end record: records that follow from several results.
-	   BB_EINTERNAL without memory; what the sinks say. NULL: there are none. */
+	/* In process 0, before the end record: deliver records that follow from several results.
+	   BB_EINTERNAL without memory, or the status of the sinks. NULL: there are none. */
 	bb_status (*sum_up)(struct bb_run *run);
 	/* Append '#' lines that end the text. NULL: none. */
 	void (*tell)(struct bb_run *run, struct bb_strbuf *out);

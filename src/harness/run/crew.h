@@ -1,11 +1,11 @@
 /*
- * crew.h - the drivers of this process: one thread per local rank, the first of them the caller's,
- * what they exchange outside the measured collectives, and the watch over them, on a thread of its
- * own, so that nothing hangs for ever.
+ * crew.h - the drivers of this process: one thread per local rank, the first of them the caller's;
+ * their exchanges outside the measured collectives; and a watch on a thread of its own, so that
+ * nothing hangs.
  *
- *   crew.c         the drivers and what they exchange
- *   crew_watch.c   the watch: failures, deadlines, signals, and what other processes have to say
- *   crew_report.c  what is said when a deadline has passed
+ *   crew.c         the drivers and their exchanges
+ *   crew_watch.c   the watch: failures, deadlines, signals, reports of other processes
+ *   crew_report.c  the report when a deadline has passed
  */
 #ifndef BB_HARNESS_RUN_CREW_H
 #define BB_HARNESS_RUN_CREW_H
@@ -22,10 +22,10 @@ enum bb_phase {
 	BB_PHASE_BETWEEN,  /* preparing, filling, verifying */
 	BB_PHASE_INSIDE,   /* in a collective */
 	BB_PHASE_FINISHED, /* done with everything */
-	BB_PHASE_ENDED     /* its thread is gone, finished or not */
+	BB_PHASE_ENDED     /* its thread has ended, finished or not */
 };
 
-/* What a driver is doing, for the watch. */
+/* The state of a driver, for the watch. */
 struct bb_progress {
 	_Alignas(64) atomic_int phase;
 	atomic_ullong entered; /* collectives entered so far */
@@ -45,19 +45,19 @@ struct bb_driver {
 };
 
 struct bb_crew_outcome {
-	/* The signal (SIGINT, SIGTERM) that ended the run, here or at process 0; 0: none, or
-	   something else was the cause: a launcher that loses a process ends the others by one. */
+	/* The signal (SIGINT, SIGTERM) that ended the run, here or at process 0; 0: none, or the
+	   cause was another one: a launcher that loses a process ends the others by a signal. */
 	int caught;
-	bool stuck; /* a driver did not let go */
-	/* Another process tells the user what happened. */
+	bool stuck; /* a driver did not return */
+	/* Another process reports the cause to the user. */
 	bool silent;
 };
 
 struct bb_crew_config {
 	struct bb_launch *launch;
-	struct bb_control *control; /* the watch's as long as the crew runs; NULL: one process */
-	/* Every process drives as many ranks as this one: together all of them, but of virtual
-	   ranks rank 0 alone. */
+	struct bb_control *control; /* used by the watch while the crew runs; NULL: one process */
+	/* Every process drives as many ranks as this one, together all of them; of virtual ranks
+	   only rank 0 is driven. */
 	const struct bb_world *world;
 	const struct bb_backend *backend;
 	struct bb_context *context;
@@ -65,13 +65,13 @@ struct bb_crew_config {
 	struct bb_error *error;
 	bool speaks_for_host;  /* the lowest process but 0 of its host */
 	struct bb_crew **crew; /* where bb_crew_exchange finds the crew; NULL: nobody looks */
-	/* What a driver does; ARGUMENT as given. Runs on the driver's own thread, attached. */
+	/* The work of a driver, on its own thread, attached to the backend. */
 	bb_status (*drive)(struct bb_driver *driver, void *argument);
-	/* Append what a user calls process PROC: "rank 3 (h4, pid 4711)". On the watch's thread, at
-	   any time. NULL: "process 3". */
+	/* Appends the name of process PROC: "rank 3 (h4, pid 4711)". Called on the watch's thread
+	   at any time. NULL: "process 3". */
 	void (*name)(void *argument, int proc, struct bb_strbuf *out);
-	/* A driver, perhaps the caller of bb_crew_run, does not let go: end the process with _exit,
-	   having closed its control channel. What drivers use must not be freed. On the watch's
+	/* A driver, perhaps the caller of bb_crew_run, does not return: close the control channel
+	   and end the process with _exit. What drivers use must not be freed. Called on the watch's
 	   thread. */
 	void (*leave)(void *argument, const struct bb_crew_outcome *outcome);
 	void *argument;
@@ -81,7 +81,7 @@ struct bb_crew_config {
  * Run the drivers to their end, or leave the process by config->leave. The first cause of a failure
  * is in config->error: a driver's own, a driver that ended without finishing, another process's, a
  * process that is gone, or a deadline that passed, with the ranks of the world that had arrived and
- * those that had not. With several processes the first cause is process 0's to tell. All of them
+ * those that had not. With several processes, process 0 reports the first cause. All of them
  * end soon after one of them failed or is gone, and within the deadline and 4 seconds if one hangs.
  */
 struct bb_crew_outcome bb_crew_run(const struct bb_crew_config *config);
@@ -109,39 +109,40 @@ BB_MUST bb_status bb_crew_gather(struct bb_driver *driver, const struct bb_paylo
 BB_MUST bb_status bb_crew_collect(struct bb_driver *driver, const struct bb_payload *table,
 				  const void *mine, size_t count, const void **all);
 
-/* Is the run being abandoned? For a driver that waits for something else. */
+/* True once the run is being abandoned; for a driver that waits for something else. */
 bool bb_crew_is_over(const struct bb_driver *driver);
 
 /*
- * OBJECTION, of which every rank has one or an empty text, becomes the first of all by rank, the
- * same on all. Collective over the world.
+ * Every rank has an OBJECTION or an empty text; all get the first one by rank. Collective over the
+ * world.
  */
 #define BB_OBJECTION_TEXT 160
 BB_MUST bb_status bb_crew_hear(struct bb_driver *driver, char objection[BB_OBJECTION_TEXT]);
 
 /*
- * struct bb_exchange's gather, for a backend that was opened before the crew. OWN: config->crew's
- * value, what it points to set by then.
+ * The gather of struct bb_exchange, for a backend that was opened before the crew. OWN is
+ * config->crew, which must be set by then.
  */
 bb_status bb_crew_exchange(void *own, int local, const struct bb_payload *table, const void *mine,
 			   void *all);
 
 /*
- * A driver that fails calls this before it lets go of what others may be waiting for: nobody waits
- * in the backend any more.
+ * Abandon the run. A driver that fails calls this before it closes what others may wait for: nobody
+ * waits in the backend any more.
  */
 void bb_crew_abandon(struct bb_driver *driver);
 
 /*
- * The last word of a driver whose work came to STATUS: all meet, so that nobody lets go of what
- * others may still read; or it abandons them. Returns STATUS, or why they did not meet.
+ * The last call of a driver whose work returned STATUS. With BB_OK all drivers meet, so that none
+ * frees what others may still read; else the run is abandoned. Returns STATUS, or why they did not
+ * meet.
  */
 BB_MUST bb_status bb_crew_part(struct bb_driver *driver, bb_status status);
 
 /* Let SECONDS pass on the driver's clock; less once the run is being abandoned. */
 void bb_crew_delay(struct bb_driver *driver, double seconds);
 
-/* Is the run being abandoned? From any thread. */
+/* True once the run is being abandoned. From any thread. */
 bool bb_crew_is_stopping(const struct bb_driver *driver);
 
 static inline bool bb_driver_leads(const struct bb_driver *driver)

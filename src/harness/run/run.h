@@ -1,9 +1,8 @@
 /*
- * run.h - one run of a perf binary, from its command line to its exit status; a value that the
- * parts of that way share.
+ * run.h - one run of a perf binary, from its command line to its exit status, as a value.
  *
- *   main.c      what is said and how the process ends
- *   start.c     launch, agreement, backend, sinks; and letting go of them
+ *   main.c      messages, and how the process ends
+ *   start.c     opening and closing of launch, agreement, backend and sinks
  *   attend.c    what every driver does before it measures
  *   conclude.c  the end record and the exit status
  */
@@ -24,10 +23,10 @@
 #include <stdatomic.h>
 #include <sys/utsname.h>
 
-/* What waits for other processes while the guard looks on. */
+/* The stages in which this process waits for others under the guard. */
 enum bb_stage { BB_STAGE_START, BB_STAGE_COMPARE, BB_STAGE_CONNECT, BB_STAGE_OPEN, BB_STAGE_END };
 
-/* Everything one run holds, so that it can be let go in one place. */
+/* Everything that one run holds, so that it is freed in one place. */
 struct bb_run {
 	const struct bb_benchmark *benchmark;
 	void *own;                              /* the benchmark's state */
@@ -37,7 +36,7 @@ struct bb_run {
 	int argc; /* the command line */
 	char **argv;
 	struct bb_error error;
-	struct bb_error nothing; /* why there is nothing to run; told in the end */
+	struct bb_error nothing; /* why there is nothing to run; reported at the end */
 	struct bb_launch launch; /* zeroed until it is open */
 	struct bb_assembly assembly;
 	struct bb_secret *secret;   /* NULL: none */
@@ -53,17 +52,17 @@ struct bb_run {
 	struct bb_crew *crew; /* while it runs, for the backend's exchange */
 	struct bb_context *context;
 	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
-	struct bb_rank_info *infos; /* of all ranks, once they have told */
-	bool begun;                 /* the sinks have the run's record: they are to end in order */
+	struct bb_rank_info *infos; /* of all ranks, after bb_run_attend */
+	bool begun;                 /* the sinks have the run's record and need an end record */
 	struct bb_machine *machine;
 	struct bb_topology *topology;   /* of the first process of each host; NULL: not known */
 	struct bb_error topology_error; /* why not */
 	struct bb_pattern_store patterns;
 	struct bb_run_counters counters;
 	double started;        /* CLOCK_MONOTONIC seconds at program start */
-	int64_t memory_before; /* taken by others, in the measure of bb_memory_taken */
+	int64_t memory_before; /* taken before the run, as by bb_memory_taken */
 
-	/* Process 0's, while the drivers run rank 0's. */
+	/* Used by process 0; while the drivers run, by that of rank 0. */
 	struct utsname system;
 	struct bb_run_record record;
 	char topology_digest[BB_DIGEST_TEXT];
@@ -73,7 +72,7 @@ struct bb_run {
 	struct bb_end_record end; /* summed up as results come */
 };
 
-/* What the run record says without a world: the request, and where and when it was made. */
+/* Fill the run record as far as it is known without a world: request, place and time. */
 void bb_run_describe(struct bb_run *run);
 
 /*
@@ -85,50 +84,50 @@ BB_MUST bb_status bb_run_open(struct bb_run *run);
 /* Collective where the launch is open. */
 void bb_run_close(struct bb_run *run);
 
-/* From here on STAGE is what the guard watches over; without a launch nothing needs it. */
+/* Let the guard watch over STAGE from now on; without a launch there is no guard. */
 BB_MUST bb_status bb_run_guard(struct bb_run *run, enum bb_stage stage);
 void bb_run_unguard(struct bb_run *run);
 
-/* Process 0 writes and speaks. */
+/* True in process 0, which writes all output. */
 static inline bool bb_run_leads(const struct bb_run *run)
 {
 	return run->launch.proc == 0;
 }
 
 /*
- * Process 0, once the crew is done: end the output, with what it came to, CAUGHT being the signal
- * that ended it. Returns the exit status.
+ * Process 0, once the crew is done: end the output with the verdict; CAUGHT is the signal that
+ * ended the run, or 0. Returns the exit status.
  */
 int bb_run_conclude(struct bb_run *run, int caught);
 
 /*
- * Bytes that are taken of the memory that buffers are in: on CPUs the most that this process had so
- * far. What GPUs have left is known, so there only differences mean something.
+ * Returns the bytes taken from the memory of buffers: on CPUs the peak of this process so far. GPUs
+ * only report what is free, so there only differences mean something.
  */
 int64_t bb_memory_taken(const struct bb_run *run);
 
 /* ---- for the drivers of any benchmark (attend.c); collective over the world ------------- */
 
 /*
- * All ranks tell where they live; from then on run->infos is known, with the number of each rank's
- * group as GROUP_OF says (NULL: all are in one). *WORLD = the group of all ranks, to be closed.
+ * Exchange the locations of all ranks: run->infos is known from then on, with each rank's group by
+ * GROUP_OF (NULL: all are in one). *WORLD = the group of all ranks, to be closed.
  */
 BB_MUST bb_status bb_run_attend(struct bb_run *run, struct bb_driver *driver,
 				int (*group_of)(const struct bb_run *run, int rank),
 				struct bb_group **world);
 
 /*
- * -M: *BYTES, on rank 0, = what was taken since the start but for what the end record knows of. At
- * a point that all ranks pass.
+ * -M: *BYTES, on rank 0, = the memory taken since the start, without what the end record already
+ * has.
  */
 BB_MUST bb_status bb_run_note_memory(struct bb_run *run, struct bb_driver *driver, int64_t *bytes);
 
-/* Is RANK the lowest of those that live on its device? */
+/* True if RANK is the lowest rank on its device. */
 bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank);
 
 /*
- * On rank 0 the run record is complete with COPY_RATE, bytes per second of private copies of all
- * ranks together (NAN: not measured); the sinks begin.
+ * On rank 0: complete the run record with COPY_RATE, bytes per second of private copies of all
+ * ranks together (NAN: not measured), and begin the sinks.
  */
 BB_MUST bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy_rate);
 
