@@ -1,5 +1,5 @@
 /*
- * bound.h - the speed of light: what the links of a machine, or of several, allow at most.
+ * bound.h - the speed of light: the highest bandwidth that the links of machines allow.
  */
 #ifndef BB_TOPOLOGY_BOUND_H
 #define BB_TOPOLOGY_BOUND_H
@@ -28,8 +28,8 @@ const char *bb_bound_name(enum bb_bound what); /* "ring" */
  * The bound of WHAT over N >= 2 different RANKS in GB/s, and in WHY the sentence that explains it,
  * such as "18 NVLink4 × 25 GB/s payload = 450 GB/s". How each is derived: docs/topology.md.
  *
- * Every bound is made of what links carry as payload (rates.h), between nodes that of the NICs
- * nearest to the ranks: no measurement exceeds it.
+ * A bound follows from the payload of links (rates.h), between nodes from that of the NICs nearest
+ * to the ranks: no measurement exceeds it.
  * BB_EUNSUPPORTED, with the reason in WHY and *GBps 0: there is no such bound, or a link's rate is
  * not known. BB_EUSAGE: a rank is not in the topology, or there twice. Costs O(n + nodes) for
  * machines that are used alike.
@@ -40,7 +40,7 @@ BB_MUST bb_status bb_speed_of_light(const struct bb_topology *t, const struct bb
 /* The GPUs of all nodes as ranks, node by node. *N of them; NULL if out of memory; to be freed. */
 struct bb_rank_place *bb_all_gpus(const struct bb_topology *t, int nodes, int *n);
 
-/* The link of PCI object P to what is above as it is under load: a sleeping device lowers the
+/* The link of PCI object P to the object above, as it runs under load: a sleeping device lowers the
    generation, not the width. */
 struct bb_pcie bb_pci_link(const struct bb_topology *t, int p);
 

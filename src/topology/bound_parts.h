@@ -14,8 +14,8 @@ struct bb_limit {
 	char why[256];
 };
 
-/* Lower LIMIT to GBPS x FACTOR if that is less. What FORMAT makes says what GBPS is; how it becomes
-   the bound of WHAT is added unless the factor is 1. */
+/* Lower LIMIT to GBPS x FACTOR if that is less. FORMAT explains GBPS; the factor for the bound of
+   WHAT is appended unless it is 1. */
 void bb_limit_to(struct bb_limit *limit, double GBps, double factor, enum bb_bound what,
 		 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
@@ -39,7 +39,7 @@ enum bb_fabric_kind {
 };
 enum bb_fabric_kind bb_fabric_of(const struct bb_topology *t, bb_gpus set);
 
-/* What one GPU's NVLinks to the switches are worth: the least of SET. BB_EUNSUPPORTED: unknown. */
+/* The rate of one GPU's NVLinks to the switches, the least of SET. BB_EUNSUPPORTED: unknown. */
 BB_MUST bb_status bb_bound_switch(const struct bb_topology *t, bb_gpus set, struct bb_limit *limit);
 /* The bound of WHAT (ring, tree, all-to-all) among the GPUs of SET, on the other two fabrics. */
 BB_MUST bb_status bb_bound_mesh(const struct bb_topology *t, bb_gpus set, enum bb_bound what,
@@ -53,12 +53,12 @@ BB_MUST bb_status bb_bound_pair(const struct bb_topology *t, int a, int b, struc
 /* ---- between nodes ---- */
 
 struct bb_egress {
-	double GBps; /* what may leave a node, and enter it */
+	double GBps; /* of all NICs, each way */
 	int nics;
 	int64_t rate_Mbps; /* of each, 0: not all alike */
 	enum bb_nic_layer layer;
 	bool assumed;     /* a rate is the most of its model, not read */
-	double gpus_GBps; /* what the GPUs' own way to the NICs carries; INFINITY unknown */
+	double gpus_GBps; /* of the GPUs' links towards the NICs; INFINITY unknown */
 };
 /* Of the GPUs in SET or, if that is 0, of the host: the NICs nearest to each, the fastest of
    these. Nothing (nics 0) if no NIC's rate is known. */
@@ -66,7 +66,7 @@ struct bb_egress bb_egress_of(const struct bb_topology *t, bb_gpus set);
 
 /* Is NIC among the nearest of GPU, the fastest of these? GPU < 0: the fastest of all. */
 bool bb_nic_serves(const struct bb_topology *t, int gpu, int nic);
-/* What it carries as payload; 0 unknown. */
+/* The payload of NIC; 0 unknown. */
 double bb_nic_GBps(const struct bb_topology *t, int nic);
 
 #endif

@@ -4,11 +4,11 @@
 #ifndef BB_TOPOLOGY_CARDS_H
 #define BB_TOPOLOGY_CARDS_H
 
-/* Cards that are alike for communication. */
+/* Cards with the same communication. */
 struct bb_card {
 	const char *name; /* "H100", which is not the "H100 PCIe" */
-	int of_node;   /* GPUs that a node is built with at most; 0: slots, as many as one likes */
-	int of_domain; /* GPUs that NVLink or its like joins at most; 0: bridges or none */
+	int of_node;      /* maximum GPUs of a node; 0: any number, in slots */
+	int of_domain;    /* maximum GPUs that NVLink or its like joins; 0: bridges or none */
 	const char *const *also; /* full product names, NULL behind the last; NULL: none */
 };
 
@@ -18,7 +18,7 @@ const struct bb_card *bb_card_at(int i);
 /*
  * The card called NAME: by its own name, a full product name ("NVIDIA A100-SXM4-80GB", with or
  * without the maker), the model of a known system ("A100 SXM4 80GB"), or the known system itself.
- * A part of a name is none. NULL: it is in no table.
+ * Parts of names do not match. NULL: unknown.
  */
 const struct bb_card *bb_card_find(const char *name);
 

@@ -1,9 +1,9 @@
 /*
- * rates.h - what a link carries, in GB/s (10^9 bytes per second) in one direction.
+ * rates.h - rates of links, in GB/s (10^9 bytes per second) in one direction.
  *
- * payload: what the wire's encoding and packet headers leave; nothing exceeds it. usable: what
- * NCCL's tuning assumes of its kernels in a ring (NCCL, src/graph/topo.h and topo.cc). It is the
- * simulator's rate and no bound: kernels and copy engines may exceed it.
+ * payload: the rate after line coding and packet headers; nothing exceeds it. usable: the rate that
+ * NCCL's tuning assumes for its kernels in a ring (NCCL, src/graph/topo.h and topo.cc). The
+ * simulator uses it; it is no bound, as kernels and copy engines may exceed it.
  */
 #ifndef BB_TOPOLOGY_RATES_H
 #define BB_TOPOLOGY_RATES_H
@@ -36,8 +36,8 @@ double bb_nic_share(enum bb_nic_layer layer);
 
 /* ---- models ---- */
 
-/* What is known of a PCI device: a name for it (NULL unknown), the compute capability of a GPU and
-   the most that a NIC's port carries (0 unknown). */
+/* A known PCI device: its name (NULL unknown), the compute capability of a GPU and the maximum rate
+   of a NIC's port (0 unknown). */
 struct bb_pci_device {
 	const char *name;
 	int sm;

@@ -1,5 +1,5 @@
 /*
- * systems.h - how a known system is written down.
+ * systems.h - the description of known systems.
  */
 #ifndef BB_TOPOLOGY_SYSTEMS_H
 #define BB_TOPOLOGY_SYSTEMS_H
@@ -9,8 +9,8 @@
 enum bb_system_card { BB_CARD_NONE, BB_CARD_GPU, BB_CARD_NIC, BB_CARD_SIDE_NIC, BB_CARD_SIDE_PORT };
 
 /*
- * Where a device is plugged in. Devices of the same root share a host bridge; below it an outer and
- * an inner switch, 0: none. BB_CARD_SIDE_NIC is for storage and management, BB_CARD_SIDE_PORT the
+ * The slot of a device. Devices of the same root share a host bridge, and below it an outer and an
+ * inner switch; 0: none. BB_CARD_SIDE_NIC is for storage and management, BB_CARD_SIDE_PORT the
  * second port of the one before.
  */
 struct bb_system_slot {

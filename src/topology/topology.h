@@ -1,8 +1,8 @@
 /*
- * topology.h - one model of a machine, or of several that are alike: the CPU side, devices by
- * their PCI path, links between GPUs, what is known about peer access.
+ * topology.h - the model of a machine, or of several identical ones: the CPU side, devices by
+ * their PCI path, links between GPUs, and peer access.
  *
- * Plain values: built once by one of the sources, read by everyone, freed once. An index is a
+ * Plain values: built once by one source, then read-only, freed once. An index is a
  * position in an array of the model; -1 stands for unknown or none.
  */
 #ifndef BB_TOPOLOGY_TOPOLOGY_H
@@ -19,8 +19,8 @@
 
 struct bb_pcie {
 	int gen, width; /* 0 unknown */
-	double GBps;    /* after line coding, in one direction; known even where the above are not,
-			   0 if nothing is known */
+	double GBps;    /* after line coding, in one direction; may be known where the above are
+			   not; 0 unknown */
 };
 
 enum bb_pci_role { BB_PCI_ENDPOINT, BB_PCI_ROOT_PORT, BB_PCI_SWITCH_UP, BB_PCI_SWITCH_DOWN };
@@ -35,8 +35,8 @@ struct bb_pci {
 	int parent;          /* index of the port above; -1: a host bridge */
 	int root;            /* number of its host bridge, the same for all below it */
 	int numa;            /* index */
-	struct bb_pcie now;  /* link to what is above */
-	struct bb_pcie most; /* what this end could do */
+	struct bb_pcie now;  /* link to the object above, as it runs */
+	struct bb_pcie most; /* capability of this end */
 	enum bb_acs acs;     /* of a port: whether it sends traffic between peers upwards */
 };
 
@@ -68,14 +68,14 @@ struct bb_device {
 
 enum bb_link_kind { BB_NVLINK, BB_C2C };
 
-/* What one GPU is linked to, seen from it. A link between two GPUs is there twice. */
+/* Links of one GPU to one peer. A link between two GPUs is listed twice. */
 struct bb_link {
 	enum bb_link_kind kind;
 	int device;  /* index of a GPU */
 	int peer;    /* index of a GPU, or one of the above */
 	int version; /* of NVLink: 4; 0 unknown */
-	int count;   /* links that work */
-	int down;    /* links that are there and do not */
+	int count;   /* working links */
+	int down;    /* links that are down */
 	double GBps; /* one link, payload in one direction */
 };
 
@@ -94,10 +94,10 @@ enum bb_peer_access {
 
 struct bb_topology {
 	char name[BB_TEXT];   /* host name, known system or file */
-	char source[BB_TEXT]; /* where the knowledge comes from */
+	char source[BB_TEXT]; /* of the model, for users */
 	char driver[32];      /* of the GPUs; empty if unknown */
 	int nodes;            /* machines like this one, >= 1 */
-	int nvlink_nodes;     /* so many of them share their NVSwitches, >= 1 */
+	int nvlink_nodes;     /* nodes that share their NVSwitches, >= 1 */
 	int nvswitches;       /* chips in one machine; 0 none or unknown */
 	struct bb_host host;
 	int hidden_gpus; /* on the bus, but not shown by their driver */
@@ -111,7 +111,7 @@ struct bb_topology {
 
 void bb_topology_free(struct bb_topology *t); /* NULL: nothing */
 
-/* How many devices of a kind there are, and the index of number I of them. */
+/* The number of devices of KIND, and the index of number I of them, or -1. */
 int bb_topology_count(const struct bb_topology *t, enum bb_device_kind kind);
 int bb_topology_device(const struct bb_topology *t, enum bb_device_kind kind, int i);
 /* The device of that name, or -1. */
@@ -130,7 +130,7 @@ bool bb_topology_reaches(const struct bb_topology *t, int a, int b);
 
 /* ---- paths ----------------------------------------------------------------------------- */
 
-/* As nvidia-smi topo -m has them, from near to far. */
+/* The classes of nvidia-smi topo -m, from near to far. */
 enum bb_path {
 	BB_PATH_SELF,
 	BB_PATH_NVLINK,
@@ -142,8 +142,8 @@ enum bb_path {
 	BB_PATH_UNKNOWN
 };
 
-/* Between two devices. On BB_PATH_NVLINK *NVLINKS (may be NULL) is how many are bonded: the smaller
-   count of the two where they meet in a switch. */
+/* The path between two devices. *NVLINKS (may be NULL) is the number of bonded NVLinks, through
+   switches the smaller number of the two; 0 on other paths. */
 enum bb_path bb_topology_path(const struct bb_topology *t, int a, int b, int *nvlinks);
 /* The same without NVLink. */
 enum bb_path bb_topology_pci_path(const struct bb_topology *t, int a, int b);

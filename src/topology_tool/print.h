@@ -6,15 +6,15 @@
 
 #include "topology/bound.h"
 
-/* Lines of at most WIDTH columns where what is printed can be split or shortened. */
+/* Lines have at most WIDTH columns where their text can be split or shortened. */
 
-/* What there is, and the devices by their way to the CPUs. */
+/* A summary, and the devices by their path to the CPUs. */
 void bb_print_tree(const struct bb_topology *t, int width, struct bb_strbuf *out);
-/* GPUs and NICs as nvidia-smi topo -m has them, with its legend; nothing if there are none. */
+/* GPUs and NICs like nvidia-smi topo -m, with its legend; nothing if there are none. */
 void bb_print_matrix(const struct bb_topology *t, int width, struct bb_strbuf *out);
 /* NUMA nodes: the distances that the firmware gives; nothing if there is only one node. */
 void bb_print_numas(const struct bb_topology *t, int width, struct bb_strbuf *out);
-/* What looks wrong, or that nothing does. */
+/* Findings, or that there are none. */
 void bb_print_findings(const struct bb_topology *t, int width, struct bb_strbuf *out);
 /* The speed of light of N ranks. */
 void bb_print_bounds(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,

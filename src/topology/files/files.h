@@ -3,8 +3,7 @@
  * (NCCL_TOPO_DUMP_FILE), and busbench's own, which is hwloc's with what hwloc does not know in
  * info attributes.
  *
- * Files are read with bounds and without trust: whatever is in them, the result is a model or an
- * error.
+ * Files are untrusted and their sizes bounded: the result is always a model or an error.
  */
 #ifndef BB_TOPOLOGY_FILES_FILES_H
 #define BB_TOPOLOGY_FILES_FILES_H

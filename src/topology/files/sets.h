@@ -1,5 +1,5 @@
 /*
- * sets.h - which processors belong to what, as hwloc's format has to be told.
+ * sets.h - the processors of cores, NUMA nodes and packages, as hwloc's format requires them.
  */
 #ifndef BB_TOPOLOGY_FILES_SETS_H
 #define BB_TOPOLOGY_FILES_SETS_H

@@ -1,6 +1,6 @@
 /*
- * counters.h - what the kernel counts of this host's network that should not happen in a healthy
- * one, and how fast its processors run.
+ * counters.h - the kernel's counters of network errors on this host, and the frequency of its
+ * processors.
  */
 #ifndef BB_TOPOLOGY_PROBES_COUNTERS_H
 #define BB_TOPOLOGY_PROBES_COUNTERS_H
@@ -48,8 +48,8 @@ struct bb_counters_source {
 extern const struct bb_counters_source bb_counters_here; /* this machine */
 
 /*
- * Whatever can be read now. What is not there, cannot be read or finds no memory is left out:
- * nothing fails because of it.
+ * Read all counters. Those that are missing, unreadable or find no memory are left out; nothing
+ * fails.
  */
 void bb_counters_read(struct bb_counters *counters, const struct bb_counters_source *source);
 void bb_counters_free(struct bb_counters *counters);

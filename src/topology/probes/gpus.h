@@ -1,5 +1,5 @@
 /*
- * gpus.h - whether this process has GPUs, whatever of CUDA's libraries is missing.
+ * gpus.h - whether this process has GPUs, without CUDA's libraries.
  */
 #ifndef BB_TOPOLOGY_PROBES_GPUS_H
 #define BB_TOPOLOGY_PROBES_GPUS_H

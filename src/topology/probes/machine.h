@@ -1,6 +1,6 @@
 /*
- * machine.h - the part of this machine that this process may use: cores and caches. It is the
- * CPU side of the model (topology.h) without a look at PCI, as start-up has to be quick.
+ * machine.h - the cores and caches of this machine that this process may use: the CPU side of the
+ * model (topology.h) without PCI, for a quick start.
  */
 #ifndef BB_TOPOLOGY_PROBES_MACHINE_H
 #define BB_TOPOLOGY_PROBES_MACHINE_H
@@ -14,10 +14,11 @@
 
 struct bb_machine; /* read-only once open; may be shared by threads */
 
-/* Look at the machine through hwloc, within the affinity this thread has and the cgroup. */
+/* Read the machine through hwloc, within this thread's affinity and cgroup. BB_EBACKEND: hwloc
+   failed; BB_EINTERNAL: out of memory. */
 BB_MUST bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error);
 void bb_machine_close(struct bb_machine *machine); /* NULL: nothing */
-/* All of it, whatever of it may be used. */
+/* The whole host, including what this process may not use. */
 const struct bb_host *bb_machine_host(const struct bb_machine *machine);
 
 int bb_machine_cores(const struct bb_machine *machine); /* usable cores, >= 1 */

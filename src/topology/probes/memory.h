@@ -1,6 +1,6 @@
 /*
- * memory.h - the memory that this process may still take, whoever limits it: the host, a control
- * group that it is in, or Slurm.
+ * memory.h - the memory available to this process within the limits of the host, its control groups
+ * and Slurm.
  */
 #ifndef BB_TOPOLOGY_PROBES_MEMORY_H
 #define BB_TOPOLOGY_PROBES_MEMORY_H
