@@ -161,9 +161,9 @@ def same_gpu_twice():
     """Refused with both numbers, once, unless NCCL is told that it may, or that these are several hosts."""
     one = {"BUSBENCH_FAKE_GPUS": "1"}
     for n, gpus_each, env, said in (
-        (2, 1, one, ("2 GPUs are asked for", "see 1:")),
-        (3, 2, {"BUSBENCH_FAKE_GPUS": "2"}, ("6 GPUs are asked for", "see 2:")),
-        (2, 1, {**one, "NCCL_HOSTID": "same"}, ("2 GPUs are asked for", "see 1:")),
+        (2, 1, one, ("2 GPUs are requested", "see 1:")),
+        (3, 2, {"BUSBENCH_FAKE_GPUS": "2"}, ("6 GPUs are requested", "see 2:")),
+        (2, 1, {**one, "NCCL_HOSTID": "same"}, ("2 GPUs are requested", "see 1:")),
     ):
         line = f"all_reduce -g {gpus_each} {SOME}"
         with gpus.shared() as shared:
