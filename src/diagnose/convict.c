@@ -15,7 +15,7 @@ struct reading {
 	double limit;
 	/* How often the healthy are slow: over one rail, and over most rails in a round. */
 	struct bb_tally healthy, healthy_rounds;
-	bool controlled;        /* base, limit and healthy are of those measured beside */
+	bool controlled;        /* base, limit and healthy are those of the reference */
 	struct bb_tally *ports; /* [(node * rails + rail) * DIRECTIONS + direction] */
 	struct bb_tally *nodes; /* [node * DIRECTIONS + direction]: most rails of a round */
 };
@@ -26,6 +26,7 @@ struct confirmation {
 	int nodes, rails, n;
 	struct reading readings[BB_QUANTITIES];
 	int charges;
+	double *values; /* room for all measurements of a quantity */
 };
 
 static struct bb_tally *port_of(const struct confirmation *t, const struct reading *h, int node,
@@ -54,53 +55,39 @@ static bool is_proven(const struct confirmation *t, int node)
 	return t->suspects->standing[node] == BB_PROVEN;
 }
 
-/* Call F for each measurement from one node to another. */
-static void each(const struct confirmation *t, struct reading *h,
-		 void (*f)(const struct confirmation *t, struct reading *h, int from, int to,
-			   int rail, double log_s, void *own),
-		 void *own)
-{
-	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
-		for (int k = 0; k < t->rails; k++) {
-			const double y = bb_measured_at(h->measured, m.round, m.to, k);
-
-			if (!isnan(y))
-				f(t, h, m.from, m.to, k, y, own);
-		}
-}
-
-/* ---- those who are measured beside ---------------------------------------------------------- */
-
-struct controls {
-	double *values;
-	size_t n;
-	int rail; /* -1: distances from the base */
-	struct bb_tally tally;
-};
+/* ---- the reference -------------------------------------------------------------------------- */
 
 static bool is_control(const struct confirmation *t, int from, int to)
 {
 	return is_proven(t, from) && is_proven(t, to) && !bb_suspects_have(t->suspects, from, to);
 }
 
-static void take_control(const struct confirmation *t, struct reading *h, int from, int to,
-			 int rail, double y, void *own)
+/* t->values = the measurements of the reference over RAIL; -1: over all, above their base. Returns
+   how many there are. */
+static size_t controls_take(const struct confirmation *t, const struct reading *h, int rail)
 {
-	struct controls *c = own;
+	size_t n = 0;
 
-	if (!is_control(t, from, to))
-		return;
-	if (c->rail < 0)
-		c->values[c->n++] = y - h->base[rail];
-	else if (c->rail == rail)
-		c->values[c->n++] = y;
+	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
+		for (int k = 0; k < t->rails && is_control(t, m.from, m.to); k++) {
+			const double y = bb_measured_at(h->measured, m.round, m.to, k);
+
+			if (!isnan(y) && (rail < 0 || rail == k))
+				t->values[n++] = rail < 0 ? y - h->base[k] : y;
+		}
+	return n;
 }
 
-static void count_control(const struct confirmation *t, struct reading *h, int from, int to,
-			  int rail, double y, void *own)
+/* How often those over RAIL (-1: all) were slow, by BASE more. */
+static struct bb_tally controls_count(const struct confirmation *t, const struct reading *h,
+				      int rail, double base)
 {
-	if (is_control(t, from, to))
-		bb_tally_count(&((struct controls *)own)->tally, y - h->base[rail], h->limit);
+	const size_t n = controls_take(t, h, rail);
+	struct bb_tally tally = {0};
+
+	for (size_t i = 0; i < n; i++)
+		bb_tally_count(&tally, t->values[i] - base, h->limit);
+	return tally;
 }
 
 /* What came to a node in ROUND, over most of the rails. */
@@ -128,47 +115,36 @@ static struct bb_tally count_rounds(const struct confirmation *t, const struct r
 	return tally;
 }
 
-static double settle_limit(struct controls *c, double tolerance)
+static double limit_find(const struct confirmation *t, const struct reading *h, double tolerance)
 {
-	const double rare = bb_upper(c->values, c->n, BB_RARE);
+	const size_t n = controls_take(t, h, -1);
+	const double rare = bb_upper(t->values, n, BB_RARE);
 
-	for (size_t i = 0; i < c->n; i++)
-		c->values[i] = fabs(c->values[i]);
-	return bb_slow_from(tolerance, 1.4826 * bb_low_median(c->values, c->n), rare);
+	for (size_t i = 0; i < n; i++)
+		t->values[i] = fabs(t->values[i]);
+	return bb_slow_from(tolerance, 1.4826 * bb_low_median(t->values, n), rare);
 }
 
-/* What is usual now; where hardly anybody was measured beside, what was in the survey. */
-static bb_status settle_usual(struct confirmation *t, struct reading *h, double tolerance)
+/* What is typical now; in the survey if the reference has too few measurements. */
+static void settle_usual(const struct confirmation *t, struct reading *h, double tolerance)
 {
-	const size_t most = (size_t)h->measured->rounds->n * (size_t)t->nodes * (size_t)t->rails;
-	struct controls c = {.values = malloc((most + 1) * sizeof(*c.values))};
-
-	if (!c.values)
-		return BB_EINTERNAL;
 	h->controlled = true;
 	h->limit = h->view->limit;
 	h->healthy = (struct bb_tally){.slow = h->view->slow, .of = h->view->of};
 	h->healthy_rounds = h->healthy;
 	for (int k = 0; k < t->rails; k++) {
-		c.rail = k;
-		c.n = 0;
-		each(t, h, take_control, &c);
-		h->controlled = h->controlled && c.n >= BB_CONFIRMING;
+		const size_t n = controls_take(t, h, k);
+
+		h->controlled = h->controlled && n >= BB_CONFIRMING;
 		h->base[k] =
-			c.n >= BB_CONFIRMING ? bb_low_median(c.values, c.n) : h->view->fit.base[k];
+			n >= BB_CONFIRMING ? bb_low_median(t->values, n) : h->view->fit.base[k];
 	}
-	if (h->controlled) {
-		c.rail = -1;
-		c.n = 0;
-		each(t, h, take_control, &c);
-		/* Nobody is blamed for less than what is told to be slow. */
-		h->limit = fmax(h->view->limit, settle_limit(&c, tolerance));
-		each(t, h, count_control, &c);
-		h->healthy = c.tally;
-		h->healthy_rounds = count_rounds(t, h);
-	}
-	free(c.values);
-	return BB_OK;
+	if (!h->controlled)
+		return;
+	/* Nobody is blamed for less than the report calls slow. */
+	h->limit = fmax(h->view->limit, limit_find(t, h, tolerance));
+	h->healthy = controls_count(t, h, -1, 0);
+	h->healthy_rounds = count_rounds(t, h);
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
@@ -415,21 +391,6 @@ static bb_status judge_pair(struct confirmation *t, int a, int b)
 
 /* ---- rails ---------------------------------------------------------------------------------- */
 
-struct plane {
-	int rail;
-	double usual;
-	struct bb_tally tally;
-};
-
-static void count_plane(const struct confirmation *t, struct reading *h, int from, int to, int rail,
-			double y, void *own)
-{
-	struct plane *p = own;
-
-	if (rail == p->rail && is_control(t, from, to))
-		bb_tally_count(&p->tally, y - p->usual, h->limit);
-}
-
 static bb_status judge_rail(struct confirmation *t, int rail)
 {
 	struct bb_diagnosis v = {
@@ -439,49 +400,46 @@ static bb_status judge_rail(struct confirmation *t, int rail)
 	for (int q = 0; q < t->n; q++) {
 		struct reading *h = &t->readings[q];
 		const double beyond = bb_rail_excess(h->base, t->rails, rail);
-		struct plane p = {.rail = rail, .usual = h->base[rail] - beyond};
+		struct bb_tally tally;
 
 		if (!h->controlled || beyond <= h->limit)
 			continue;
-		each(t, h, count_plane, &p);
-		if (!is_guilty(t, h, &p.tally, false))
+		tally = controls_count(t, h, rail, h->base[rail] - beyond);
+		if (!is_guilty(t, h, &tally, false))
 			continue;
 		guilty = v.sends = v.receives = true;
-		charge(t, h, &p.tally, false, &v);
+		charge(t, h, &tally, false, &v);
 	}
 	return guilty ? bb_verdicts_add(t->verdicts, &v) : BB_OK;
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
-static void confirmation_close(struct confirmation *t)
-{
-	for (int q = 0; q < t->n; q++) {
-		free(t->readings[q].ports);
-		free(t->readings[q].nodes);
-	}
-}
-
 static bb_status confirmation_open(struct confirmation *t, const struct bb_view *views,
 				   const struct bb_quantity *measured, double tolerance)
 {
-	const size_t tallies = (size_t)t->nodes * (size_t)t->rails * DIRECTIONS;
+	const size_t ports = (size_t)t->nodes * (size_t)t->rails;
 	int charged = t->suspects->npairs;
-	bb_status status = BB_OK;
 
 	for (int i = 0; i < t->nodes; i++)
 		charged += t->suspects->standing[i] >= BB_QUESTIONED;
 	t->charges = (charged * DIRECTIONS + 1) * (t->rails > 1 ? t->rails + 1 : 1) * t->n;
-	for (int q = 0; q < t->n && status == BB_OK; q++) {
+	t->values = malloc(((size_t)measured[0].rounds->n * ports + 1) * sizeof(*t->values));
+	if (!t->values)
+		return BB_EINTERNAL;
+	for (int q = 0; q < t->n; q++) {
 		struct reading *h = &t->readings[q];
 
 		h->measured = &measured[q];
 		h->view = &views[q];
-		h->ports = calloc(tallies, sizeof(*h->ports));
+		h->ports = calloc(ports * DIRECTIONS, sizeof(*h->ports));
 		h->nodes = calloc((size_t)t->nodes * DIRECTIONS, sizeof(*h->nodes));
-		status = h->ports && h->nodes ? settle_usual(t, h, tolerance) : BB_EINTERNAL;
+		if (!h->ports || !h->nodes)
+			return BB_EINTERNAL;
+		settle_usual(t, h, tolerance);
+		count_meetings(t, h);
 	}
-	return status;
+	return BB_OK;
 }
 
 /* Calls JUDGE for a confirmation that is open. */
@@ -494,11 +452,13 @@ static bb_status confirmation_judge(struct confirmation *t, const struct bb_view
 	t->nodes = t->suspects->nodes;
 	t->rails = views[0].measured.rails;
 	status = confirmation_open(t, views, measured, tolerance);
-	for (int q = 0; q < t->n && status == BB_OK; q++)
-		count_meetings(t, &t->readings[q]);
 	if (status == BB_OK)
 		status = judge(t);
-	confirmation_close(t);
+	for (int q = 0; q < t->n; q++) {
+		free(t->readings[q].ports);
+		free(t->readings[q].nodes);
+	}
+	free(t->values);
 	return status;
 }
 

@@ -92,7 +92,7 @@ static void fill_noise(struct noise *n, const double points[BB_QUANTITIES][POINT
 
 /* ---- clusters ------------------------------------------------------------------------------- */
 
-enum fault { NODE, LINK, PORT, RAIL, FLAPPING, STRAGGLER };
+enum fault { NODE, LINK, LINK_RAIL, PORT, RAIL, FLAPPING, STRAGGLER };
 
 struct planted {
 	enum fault fault;
@@ -133,6 +133,7 @@ static const struct scenario {
 	{"a slow node, two blocks", {NODE}, 1, false, true, true, false},
 	{"a slow link, two blocks", {LINK}, 1, false, true, true, false},
 	{"a slow rail of a node, busy processors", {PORT}, 1, true, true, false, true},
+	{"a slow link on one rail", {LINK_RAIL}, 1, true, true, false, false},
 };
 
 static const struct size {
@@ -165,11 +166,11 @@ static void plant(struct cluster *c, enum fault fault)
 	struct planted p = {.fault = fault, .node = free_node(c), .peer = -1, .rail = -1};
 
 	p.factor = c->busy ? 60 : fault == FLAPPING ? 4 : 2.5;
-	if (fault == LINK)
+	if (fault == LINK || fault == LINK_RAIL)
 		do
 			p.peer = free_node(c);
 		while (p.peer == p.node);
-	if (fault == PORT || fault == RAIL)
+	if (fault == PORT || fault == RAIL || fault == LINK_RAIL)
 		p.rail = (int)(uniform(&c->state) * c->rails);
 	if (fault == RAIL)
 		p.node = -1;
@@ -184,11 +185,13 @@ static double factor_of(const struct cluster *c, int from, int to, int rail, con
 	for (int i = 0; i < c->nfaults; i++) {
 		const struct planted *p = &c->faults[i];
 		const bool end = p->node == from || p->node == to;
-		const bool hit = (p->fault == NODE && end) ||
-				 (p->fault == LINK && p->node == from && p->peer == to) ||
-				 (p->fault == PORT && end && p->rail == rail) ||
-				 (p->fault == RAIL && p->rail == rail) ||
-				 (p->fault == FLAPPING && end && flaps[i]);
+		const bool hit =
+			(p->fault == NODE && end) ||
+			((p->fault == LINK || (p->fault == LINK_RAIL && p->rail == rail)) &&
+			 p->node == from && p->peer == to) ||
+			(p->fault == PORT && end && p->rail == rail) ||
+			(p->fault == RAIL && p->rail == rail) ||
+			(p->fault == FLAPPING && end && flaps[i]);
 
 		factor = hit && p->factor > factor ? p->factor : factor;
 	}
@@ -388,7 +391,8 @@ static bool matches(const struct cluster *c, const struct planted *p, const stru
 	case FLAPPING:
 		return v->charge == BB_CHARGE_NODE && v->node == p->node;
 	case LINK:
-		return v->charge == BB_CHARGE_LINK && v->rail == -1 &&
+	case LINK_RAIL:
+		return v->charge == BB_CHARGE_LINK && v->rail == p->rail &&
 		       ((v->node == p->node && v->peer == p->peer && v->sends && !v->receives) ||
 			(v->node == p->peer && v->peer == p->node && v->receives && !v->sends));
 	case PORT:
