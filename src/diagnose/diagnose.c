@@ -1,6 +1,6 @@
 #include "diagnose/diagnose.h"
 
-/* What the programs themselves contain. */
+/* The faults that are in the programs themselves. */
 #define PLANTED                                                                                    \
 	(1u << BB_FAULT_SLOW | 1u << BB_FAULT_SLOW_LINK | 1u << BB_FAULT_SLOW_NODE |               \
 	 1u << BB_FAULT_FLAPPING_NODE | 1u << BB_FAULT_FLAPPING_LINK | 1u << BB_FAULT_LATE)
@@ -16,17 +16,17 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 	if (a->quick && a->full)
 		return bb_fail(error, BB_EUSAGE, "--quick and --full: give one of them");
 	if (a->tolerance >= 1)
-		return bb_fail(error, BB_EUSAGE,
-			       "--tolerance %g%%: nothing is slower than with none of its speed; "
-			       "give less than 100%%, as in 20%%",
-			       100 * a->tolerance);
-	if (o->fault.factor > 0 && o->config.link_rate == 0 && !o->config.flawed &&
-	    !(o->cluster_text && o->fault.kind == BB_FAULT_SLOW_LINK))
 		return bb_fail(
 			error, BB_EUSAGE,
-			"--fault %s: the factor is of the time that --link says; give --link "
-			"RATE,LATENCY too, as in --link 1GB/s,50us",
-			o->fault_text);
+			"--tolerance %g%%: a loss of speed is less than 100%%; give one such "
+			"as 20%%",
+			100 * a->tolerance);
+	if (o->fault.factor > 0 && o->config.link_rate == 0 && !o->config.flawed &&
+	    !(o->cluster_text && o->fault.kind == BB_FAULT_SLOW_LINK))
+		return bb_fail(error, BB_EUSAGE,
+			       "--fault %s: the factor multiplies the time of --link; give --link "
+			       "RATE,LATENCY too, as in --link 1GB/s,50us",
+			       o->fault_text);
 	if (!o->backend->messages && !o->backend->virtual)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "the %s backend passes no messages between two ranks: there is "
@@ -35,7 +35,7 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 	return BB_OK;
 }
 
-/* --node-ranks that leaves ranks over: what would not. */
+/* --node-ranks leaves ranks over: name those that do not. */
 static bb_status refuse_nodes(struct bb_run *run, int64_t asked)
 {
 	struct bb_strbuf fit = {0};
@@ -45,8 +45,7 @@ static bb_status refuse_nodes(struct bb_run *run, int64_t asked)
 		if (run->world.nranks % n == 0)
 			bb_strbuf_addf(&fit, n == 1 ? "%d" : ", %d", n);
 	status = bb_fail(&run->error, BB_EUSAGE,
-			 "--node-ranks %lld: %d ranks are no whole number of such nodes; these "
-			 "divide them: %s",
+			 "--node-ranks %lld: it does not divide %d ranks; these divide them: %s",
 			 (long long)asked, run->world.nranks, bb_strbuf_text(&fit));
 	bb_strbuf_free(&fit);
 	return status;
@@ -91,7 +90,8 @@ static void close_diagnose(struct bb_run *run)
 }
 
 const struct bb_benchmark bb_diagnose_benchmark = {
-	.brief = "When something is slow: which node, which rail, which link, and who comes last.",
+	.brief = "When something is slow: which node, rail or link it is, and which rank comes "
+		 "last.",
 	.own_bytes = sizeof(struct bb_diagnose),
 	.options = bb_diagnose_rows,
 	.refuses = {{BB_ALL_SIZES, "large messages have one size, that of -b; leave it out"}},

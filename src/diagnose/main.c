@@ -1,5 +1,5 @@
 /*
- * When something is slow: which node, which rail, which link, and who comes last.
+ * When something is slow: which node, rail or link it is, and which rank comes last.
  */
 #include "diagnose/diagnose.h"
 #include "harness/run/harness.h"

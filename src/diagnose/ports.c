@@ -84,8 +84,7 @@ bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_
 	if (ports->nodes < LEAST_NODES)
 		return bb_fail(
 			error, BB_EBACKEND,
-			"%d %s: which of them is to blame can be judged only with a third to "
-			"compare; give at least %d",
+			"%d %s: to blame one takes a third to compare with; give at least %d",
 			ports->nodes, ports->nodes == 1 ? "node" : "nodes", LEAST_NODES);
 	return BB_OK;
 }

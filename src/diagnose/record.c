@@ -1,20 +1,20 @@
 /*
- * record.c - what the records of a diagnosis carry, and the tables.
+ * record.c - the fields of a diagnosis' records, and the table.
  */
 #include "diagnose/diagnose.h"
 #include "harness/results/sink_table.h"
 
 #define BB_RECORD bb_node_record
-BB_RECORD_KIND(bb_record_node, BB_NODE_FIELDS, "node", "Of a diagnosis: a node and its verdict.");
+BB_RECORD_KIND(bb_record_node, BB_NODE_FIELDS, "node", "Diagnosis: a node and its verdict.");
 
 #undef BB_RECORD
 #define BB_RECORD bb_culprit_record
-BB_RECORD_KIND(bb_record_culprit, BB_CULPRIT_FIELDS, "culprit", "Of a diagnosis: who is to blame.");
+BB_RECORD_KIND(bb_record_culprit, BB_CULPRIT_FIELDS, "culprit", "Diagnosis: a culprit.");
 
 #undef BB_RECORD
 #define BB_RECORD bb_meeting_record
 BB_RECORD_KIND(bb_record_meeting, BB_MEETING_FIELDS, "meeting",
-	       "Of a diagnosis: two nodes in one round.");
+	       "Diagnosis: two nodes in one round.");
 
 static const struct bb_table table = {&bb_record_node, NULL};
 
