@@ -8,7 +8,7 @@
 #define FASTEST 0.25
 #define MOST_ROUNDS 1024 /* beyond them the search takes longer than the measuring */
 
-void bb_blocks_free(struct bb_blocks *blocks)
+void bb_block_map_free(struct bb_block_map *blocks)
 {
 	free(blocks->of);
 	memset(blocks, 0, sizeof(*blocks));
@@ -124,7 +124,7 @@ static void list_pairs(struct joining *j, const struct bb_view *v)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
 
-	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(rounds, &m);) {
+	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(rounds, &m);) {
 		struct pair p = {m.to, m.from, NAN};
 
 		if (m.from <= m.to || met_before(rounds, m.round, m.to))
@@ -224,7 +224,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* GROUPS: room for one of each node. */
-static void number_blocks(struct bb_blocks *blocks, struct joining *j, struct group *groups)
+static void number_blocks(struct bb_block_map *blocks, struct joining *j, struct group *groups)
 {
 	const int nodes = j->nodes;
 
@@ -243,12 +243,12 @@ static void number_blocks(struct bb_blocks *blocks, struct joining *j, struct gr
 		blocks->n = 0;
 }
 
-static void settle_level(struct bb_blocks *blocks, const struct bb_view *v, int from, int to,
+static void settle_level(struct bb_block_map *blocks, const struct bb_view *v, int from, int to,
 			 double *values)
 {
 	size_t n = 0;
 
-	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(v->measured.rounds, &m);)
+	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(v->measured.rounds, &m);)
 		for (int k = 0; k < v->measured.rails; k++) {
 			const double e = beyond(v, m.round, m.to, k);
 
@@ -260,7 +260,7 @@ static void settle_level(struct bb_blocks *blocks, const struct bb_view *v, int 
 
 /* Blocks that never met get the typical level between blocks. Paths within a block have a level of
    their own if it exceeds the noise. Returns the typical level between blocks. */
-static double settle_levels(struct bb_blocks *blocks, const struct bb_view *v, double *values)
+static double settle_levels(struct bb_block_map *blocks, const struct bb_view *v, double *values)
 {
 	double between[BB_MOST_BLOCKS * BB_MOST_BLOCKS], usual;
 	size_t n = 0;
@@ -285,7 +285,7 @@ static double settle_levels(struct bb_blocks *blocks, const struct bb_view *v, d
 
 /* How much the paths of NODE differ from those of a node of BLOCK, but for a factor: the mean
    distance from their median. INFINITY if NODE met nobody. */
-static double deviation_of(const struct bb_blocks *blocks, const struct bb_view *v, int node,
+static double deviation_of(const struct bb_block_map *blocks, const struct bb_view *v, int node,
 			   int block, double *values)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
@@ -310,8 +310,8 @@ static double deviation_of(const struct bb_blocks *blocks, const struct bb_view 
 
 /* The block whose paths are most like those of NODE, but for a factor. CHOICES: of so many. Returns
    -1 if NODE met nobody. */
-static int most_like(const struct bb_blocks *blocks, const struct bb_view *v, int node, int choices,
-		     double *values)
+static int most_like(const struct bb_block_map *blocks, const struct bb_view *v, int node,
+		     int choices, double *values)
 {
 	double least = INFINITY;
 	int best = -1;
@@ -330,7 +330,7 @@ static int most_like(const struct bb_blocks *blocks, const struct bb_view *v, in
 /* Who is slow is fast with nobody, and in a sample a node may not have met those of its block:
    these may be of another block, of which nobody met. USUAL: between blocks. CHOSEN: room for one
    of each node. */
-static void place_others(struct bb_blocks *blocks, const struct bb_view *v, double usual,
+static void place_others(struct bb_block_map *blocks, const struct bb_view *v, double usual,
 			 int *chosen, double *values)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
@@ -355,7 +355,7 @@ static void place_others(struct bb_blocks *blocks, const struct bb_view *v, doub
 	}
 }
 
-bb_status bb_blocks_find(struct bb_blocks *blocks, const struct bb_view *view)
+bb_status bb_block_map_find(struct bb_block_map *blocks, const struct bb_view *view)
 {
 	const struct bb_rounds *rounds = view->measured.rounds;
 	const size_t nodes = (size_t)rounds->nodes;
@@ -379,14 +379,15 @@ out:
 
 static double distance_between(const void *own, int from, int to)
 {
-	const struct bb_blocks *blocks = own;
+	const struct bb_block_map *blocks = own;
 
 	if (blocks->of[from] < 0 || blocks->of[to] < 0)
 		return 0;
 	return blocks->level[blocks->of[from]][blocks->of[to]];
 }
 
-void bb_blocks_apply(const struct bb_blocks *blocks, const struct bb_quantity *m, float *log_s)
+void bb_block_map_apply(const struct bb_block_map *blocks, const struct bb_quantity *m,
+			float *log_s)
 {
 	if (blocks->n > 0)
 		bb_quantity_subtract(m, log_s, distance_between, blocks);

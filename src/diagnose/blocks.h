@@ -13,7 +13,7 @@
 
 #define BB_MOST_BLOCKS 32
 
-struct bb_blocks {                /* zero-initialise */
+struct bb_block_map {             /* zero-initialise */
 	int n;                    /* 0: the network has one block, or it is unknown */
 	int size[BB_MOST_BLOCKS]; /* nodes; the first block is the largest */
 	int *of;                  /* [node]: its block; -1: none, it is fast with nobody. Owned */
@@ -21,12 +21,13 @@ struct bb_blocks {                /* zero-initialise */
 	double level[BB_MOST_BLOCKS][BB_MOST_BLOCKS];
 };
 
-void bb_blocks_free(struct bb_blocks *blocks);
+void bb_block_map_free(struct bb_block_map *blocks);
 
 /* BLOCKS = those that VIEW shows. BB_EINTERNAL without memory. */
-BB_MUST bb_status bb_blocks_find(struct bb_blocks *blocks, const struct bb_view *view);
+BB_MUST bb_status bb_block_map_find(struct bb_block_map *blocks, const struct bb_view *view);
 
 /* Take the levels off LOG_S, that of M. */
-void bb_blocks_apply(const struct bb_blocks *blocks, const struct bb_quantity *m, float *log_s);
+void bb_block_map_apply(const struct bb_block_map *blocks, const struct bb_quantity *m,
+			float *log_s);
 
 #endif

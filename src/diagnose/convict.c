@@ -68,7 +68,7 @@ static size_t controls_take(const struct confirmation *t, const struct reading *
 {
 	size_t n = 0;
 
-	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
+	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
 		for (int k = 0; k < t->rails && is_control(t, m.from, m.to); k++) {
 			const double y = bb_measured_at(h->measured, m.round, m.to, k);
 
@@ -109,7 +109,7 @@ static struct bb_tally count_rounds(const struct confirmation *t, const struct r
 {
 	struct bb_tally tally = {0};
 
-	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
+	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
 		if (is_control(t, m.from, m.to))
 			bb_tally_count(&tally, usual_excess(t, h, m.round, m.to), h->limit);
 	return tally;
@@ -169,7 +169,7 @@ static bool is_about(const struct confirmation *t, int node, int other)
 
 static void count_meetings(const struct confirmation *t, struct reading *h)
 {
-	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);) {
+	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);) {
 		if (is_about(t, m.to, m.from))
 			count_meeting(t, h, m.round, m.to, m.to, RECEIVES);
 		if (is_about(t, m.from, m.to))

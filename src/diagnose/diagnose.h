@@ -156,7 +156,7 @@ struct bb_examiner {
 	/* Rank 0's. */
 	struct bb_spot *places; /* [node]; NULL: the nodes are not ranks of one host */
 	double level[BB_QUANTITIES][BB_NEARNESSES];
-	struct bb_blocks blocks[BB_QUANTITIES]; /* of the network */
+	struct bb_block_map blocks[BB_QUANTITIES]; /* of the network */
 	struct bb_view views[BB_QUANTITIES];
 	struct bb_verdicts verdicts;
 	double step_s; /* a step's time */

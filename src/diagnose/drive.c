@@ -125,7 +125,7 @@ static void level(struct bb_examiner *s, struct bb_measuring *stage)
 
 		if (s->places)
 			bb_level_apply(s->level[q], &m, s->places, stage->even[q]);
-		bb_blocks_apply(&s->blocks[q], &m, stage->even[q]);
+		bb_block_map_apply(&s->blocks[q], &m, stage->even[q]);
 	}
 }
 
@@ -222,10 +222,10 @@ static bb_status view(struct bb_examiner *s, int q)
 		return status;
 	s->views[q].floor = find_floor(s, q);
 	if (s->views[q].floor == 0)
-		status = bb_blocks_find(&s->blocks[q], &s->views[q]);
+		status = bb_block_map_find(&s->blocks[q], &s->views[q]);
 	if (status != BB_OK || (s->views[q].floor == 0 && s->blocks[q].n == 0))
 		return status;
-	bb_blocks_apply(&s->blocks[q], &m, s->survey.even[q]);
+	bb_block_map_apply(&s->blocks[q], &m, s->survey.even[q]);
 	bb_polish_free(&s->views[q].fit);
 	return bb_view_make(&s->views[q], &m, tolerance);
 }
@@ -441,7 +441,7 @@ static void diagnose_close(struct bb_engine *engine)
 
 	for (int q = 0; q < BB_QUANTITIES; q++) {
 		bb_polish_free(&s->views[q].fit);
-		bb_blocks_free(&s->blocks[q]);
+		bb_block_map_free(&s->blocks[q]);
 	}
 	bb_verdicts_free(&s->verdicts);
 	bb_measuring_free(&s->survey);

@@ -91,7 +91,7 @@ static void settle_base(struct bb_polish *fit, const struct bb_quantity *m, int 
 {
 	size_t n = 0;
 
-	for (struct bb_meeting at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
+	for (struct bb_pairing at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
 		keep(scratch, &n, residual(fit, m, at.round, at.to, rail));
 	if (n > 0)
 		fit->base[rail] += bb_low_median(scratch, n);
@@ -140,7 +140,7 @@ static void settle_noise(struct bb_polish *fit, const struct bb_quantity *m, dou
 {
 	size_t n = 0;
 
-	for (struct bb_meeting at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
+	for (struct bb_pairing at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
 		for (int k = 0; k < fit->rails; k++)
 			keep(scratch, &n, residual(fit, m, at.round, at.to, k));
 	if (n == 0)
@@ -201,7 +201,7 @@ bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_quantity *m
 	for (int kind = 0; kind < BB_NEARNESSES; kind++) {
 		size_t n = 0;
 
-		for (struct bb_meeting at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
+		for (struct bb_pairing at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
 			for (int k = 0; k < m->rails; k++)
 				if (nearness_of(&places[at.from], &places[at.to]) == kind)
 					keep(scratch, &n, bb_measured_at(m, at.round, at.to, k));
@@ -218,7 +218,7 @@ bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_quantity *m
 void bb_quantity_subtract(const struct bb_quantity *m, float *log_s,
 			  double (*level)(const void *own, int from, int to), const void *own)
 {
-	for (struct bb_meeting at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);) {
+	for (struct bb_pairing at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);) {
 		const size_t seat = (size_t)at.round * (size_t)m->rounds->nodes + (size_t)at.to;
 
 		for (int k = 0; k < m->rails; k++)

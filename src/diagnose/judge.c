@@ -61,7 +61,7 @@ bb_status bb_view_make(struct bb_view *view, const struct bb_quantity *m, double
 		return status;
 	view->measured = *m;
 	view->limit = fmax(view->floor, bb_slow_from(tolerance, view->fit.sigma, view->fit.rare));
-	for (struct bb_meeting at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
+	for (struct bb_pairing at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
 		for (int k = 0; k < m->rails; k++)
 			bb_tally_count(&all, excess(view, at.round, at.to, k, true, true),
 				       view->limit);
@@ -183,7 +183,7 @@ static void survey_links(struct bb_suspects *s, const struct bb_view *v, struct 
 {
 	const int most = s->nodes < BB_MOST_PAIRS ? s->nodes : BB_MOST_PAIRS;
 
-	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(v->measured.rounds, &m);)
+	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(v->measured.rounds, &m);)
 		for (int k = 0; k < v->measured.rails; k++) {
 			struct candidate c;
 

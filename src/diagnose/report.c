@@ -443,7 +443,7 @@ static bb_status report_meetings(struct bb_examiner *s, const struct bb_measurin
 					      stage->log_s[BB_BANDWIDTH]};
 	bb_status status = BB_OK;
 
-	for (struct bb_meeting m = BB_BEFORE_FIRST; bb_rounds_next(&stage->rounds, &m);)
+	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(&stage->rounds, &m);)
 		for (int k = 0; k < s->ports.rails && status == BB_OK; k++) {
 			r.round = m.round;
 			r.from = m.from;
@@ -493,7 +493,7 @@ static void add_block(const struct bb_examiner *s, int block, struct bb_strbuf *
 	static const char *const names[BB_QUANTITIES] = {"latency", "bandwidth"};
 
 	for (int q = 0; q < BB_QUANTITIES; q++) {
-		const struct bb_blocks *p = &s->blocks[q];
+		const struct bb_block_map *p = &s->blocks[q];
 		int first = -1, last = -1;
 
 		if (block >= p->n)

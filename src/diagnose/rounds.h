@@ -37,7 +37,7 @@ static inline bool bb_rounds_has(const struct bb_rounds *rounds, int round, int 
 }
 
 /* One ordered pair of nodes that meet in a round. */
-struct bb_meeting {
+struct bb_pairing {
 	int round, from, to;
 };
 #define BB_BEFORE_FIRST                                                                            \
@@ -46,7 +46,7 @@ struct bb_meeting {
 	}
 
 /* The next of ROUNDS, by round and TO. Returns false behind the last. */
-static inline bool bb_rounds_next(const struct bb_rounds *rounds, struct bb_meeting *m)
+static inline bool bb_rounds_next(const struct bb_rounds *rounds, struct bb_pairing *m)
 {
 	do {
 		if (++m->to == rounds->nodes) {

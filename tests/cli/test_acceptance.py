@@ -355,7 +355,7 @@ def interrupted():
         finally:
             process.kill()
         equal(process.returncode, 143, f"exit status\n{err}")
-        expect(said.endswith(f"To go on: {built('acceptance')} run --resume {out}\n"), said)
+        expect(said.endswith(f"To go on: {built('acceptance')} run --resume {out}\nVerdict: interrupted\n"), said)
         equal(f.verdict()["verdict"], "interrupted", "verdict")
 
 

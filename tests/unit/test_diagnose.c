@@ -199,7 +199,7 @@ static void blocks_are_found(void **state)
 	enum { NODES = 12, ALL = (NODES - 1) * NODES };
 	struct bb_rounds rounds = {0};
 	struct bb_view view = {.limit = 0};
-	struct bb_blocks blocks = {.n = 0};
+	struct bb_block_map blocks = {.n = 0};
 	float log_s[ALL];
 	const struct bb_quantity m = {&rounds, 1, log_s};
 
@@ -210,17 +210,17 @@ static void blocks_are_found(void **state)
 		log_s[i] = (p == 2 || node == 2 ? 3 : 0) + ((p < 10) == (node < 10) ? 0 : 1);
 	}
 	assert_int_equal(bb_view_make(&view, &m, 0.2), BB_OK);
-	assert_int_equal(bb_blocks_find(&blocks, &view), BB_OK);
+	assert_int_equal(bb_block_map_find(&blocks, &view), BB_OK);
 	assert_int_equal(blocks.n, 2);
 	assert_int_equal(blocks.size[0], 10);
 	assert_int_equal(blocks.size[1], 2);
 	for (int i = 0; i < NODES; i++)
 		assert_int_equal(blocks.of[i], i >= 10);
-	bb_blocks_apply(&blocks, &m, log_s);
+	bb_block_map_apply(&blocks, &m, log_s);
 	for (int i = 0; i < ALL; i++)
 		assert_true(fabsf(log_s[i] - (i % NODES == 2 || rounds.partner[i] == 2 ? 3 : 0)) <
 			    1e-6f);
-	bb_blocks_free(&blocks);
+	bb_block_map_free(&blocks);
 	bb_polish_free(&view.fit);
 	bb_rounds_free(&rounds);
 }

@@ -286,12 +286,12 @@ struct taken {
 };
 
 /* As if all ways were alike, once PARTS are known. */
-static void take(struct cluster *c, const struct bb_blocks *blocks, struct taken *t)
+static void take(struct cluster *c, const struct bb_block_map *blocks, struct taken *t)
 {
 	for (int q = 0; q < BB_QUANTITIES; q++) {
 		t->log_s[q] = measure(c, &t->rounds, q);
 		t->of[q] = (struct bb_quantity){&t->rounds, c->rails, t->log_s[q]};
-		bb_blocks_apply(&blocks[q], &t->of[q], t->log_s[q]);
+		bb_block_map_apply(&blocks[q], &t->of[q], t->log_s[q]);
 	}
 }
 
@@ -303,7 +303,7 @@ static void drop(struct taken *t)
 }
 
 /* As diagnose does with who was convicted. */
-static void hear_alone(struct cluster *c, const struct bb_blocks *blocks,
+static void hear_alone(struct cluster *c, const struct bb_block_map *blocks,
 		       const struct bb_suspects *suspects, const struct bb_view *views,
 		       struct bb_verdicts *verdicts, int first)
 {
@@ -321,7 +321,7 @@ static void hear_alone(struct cluster *c, const struct bb_blocks *blocks,
 	drop(&alone);
 }
 
-static void try_suspects(struct cluster *c, const struct bb_blocks *blocks, uint64_t seed,
+static void try_suspects(struct cluster *c, const struct bb_block_map *blocks, uint64_t seed,
 			 const struct bb_suspects *suspects, const struct bb_view *views,
 			 struct bb_verdicts *verdicts)
 {
@@ -341,13 +341,13 @@ static void try_suspects(struct cluster *c, const struct bb_blocks *blocks, uint
 	drop(&again);
 }
 
-static void view(struct bb_view *v, struct bb_blocks *blocks, struct taken *survey, int q)
+static void view(struct bb_view *v, struct bb_block_map *blocks, struct taken *survey, int q)
 {
 	assert_int_equal(bb_view_make(v, &survey->of[q], TOLERANCE), BB_OK);
-	assert_int_equal(bb_blocks_find(blocks, v), BB_OK);
+	assert_int_equal(bb_block_map_find(blocks, v), BB_OK);
 	if (blocks->n == 0)
 		return;
-	bb_blocks_apply(blocks, &survey->of[q], survey->log_s[q]);
+	bb_block_map_apply(blocks, &survey->of[q], survey->log_s[q]);
 	bb_polish_free(&v->fit);
 	assert_int_equal(bb_view_make(v, &survey->of[q], TOLERANCE), BB_OK);
 }
@@ -355,7 +355,7 @@ static void view(struct bb_view *v, struct bb_blocks *blocks, struct taken *surv
 static void diagnose(struct cluster *c, uint64_t seed, struct bb_verdicts *verdicts)
 {
 	struct taken survey = {.rounds = {0}};
-	struct bb_blocks blocks[BB_QUANTITIES] = {{.n = 0}};
+	struct bb_block_map blocks[BB_QUANTITIES] = {{.n = 0}};
 	struct bb_view views[BB_QUANTITIES] = {{.limit = 0}};
 	struct bb_suspects suspects = {0};
 	float *waits;
@@ -374,7 +374,7 @@ static void diagnose(struct cluster *c, uint64_t seed, struct bb_verdicts *verdi
 	free(waits);
 	for (int q = 0; q < BB_QUANTITIES; q++) {
 		bb_polish_free(&views[q].fit);
-		bb_blocks_free(&blocks[q]);
+		bb_block_map_free(&blocks[q]);
 	}
 	bb_suspects_free(&suspects);
 	drop(&survey);
