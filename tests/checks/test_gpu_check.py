@@ -174,7 +174,7 @@ WITHOUT_NCCL = (
 )
 
 
-@test(cores=kit.ALL)
+@test(cores=kit.ALL, full=True)
 def without_nccl():
     """What needs none is still checked, also from a bundle that lies elsewhere; the rest is skipped with the reason."""
     with chosen_stand_ins("gpu_speed", "nccl.so") as folder, tempfile.TemporaryDirectory() as empty:

@@ -382,7 +382,7 @@ def fails(line, call, number):
 for line, calls, numbers in FAILURES:
     for call in calls.split():
         for number in numbers:
-            add(f"{call} {number} fails: {line}", fails, line, call, number)
+            add(f"{call} {number} fails: {line}", fails, line, call, number, full=number != numbers[-1])
 
 
 @test

@@ -13,6 +13,7 @@ import mpi
 import tcp
 from kit import COLLECTIVES, LONG, add, equal, expect, test
 
+CORES = 1 / 2  # half of the time all wait, for launchers and for each other
 TIMEOUT = 6  # -T of runs that use it up
 WAYS = "ring,tree,busbench:ring,auto"
 SOME = "-b 40 -e 40000 -f 30 -n 3"
@@ -136,7 +137,7 @@ EACH = (  # that calls CUDA in ways of its own
 )
 
 
-@test
+@test(full=True)
 def one_gpu_is_the_only_one():
     """A process that has GPU 3 never makes a context on another, GPU 0 included."""
     third = {"NCCL_TESTS_DEVICE": "3", "BUSBENCH_FAKE_CONTEXTS": "1"}

@@ -7,6 +7,8 @@ import mpi
 from hosts import Hosts, Link
 from kit import equal, expect, test
 
+CORES = 1 / 2  # processes that mostly wait for each other
+
 
 def hosts_of(run):
     return [rank["host"] for rank in run["ranks"]]

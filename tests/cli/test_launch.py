@@ -10,6 +10,8 @@ import time
 import kit
 from kit import ROOT, built, equal, execute, expect, run, test
 
+CORES = 1 / 2  # processes that mostly wait for each other
+
 # The null backend under another name, with algorithms that only its library knows, and a launch that
 # finds nobody.
 PLUGIN = """

@@ -80,7 +80,7 @@ def stopped():
         equal(keeps_rows(folder)[-1]["kind"], "end", "last record")
 
 
-@test
+@test(full=True)
 def a_host_is_cut_off():
     """Its link goes down in the middle of the run."""
     with Hosts(3) as hosts, running(3, BRIEF_FOREVER, hosts) as (job, folder):

@@ -129,7 +129,7 @@ def processes():
     equal(skipped, {}, "skipped")
 
 
-@test
+@test(full=True)
 def staged_between_processes():
     """One piece that is not whole, as many as there are places, and more; one way and both."""
     for n, size in ((3, 1), (2, 4 << 20), (2, 5_000_001)):

@@ -17,6 +17,8 @@ import mpi
 from kit import ROOT, add, equal, expect, test
 from mpi import TIMEOUT, ended, keeps_rows, running, told_once
 
+CORES = 1 / 2  # processes that mostly wait for each other
+
 
 def need():
     mpi.need()
@@ -58,7 +60,7 @@ def without_mpi():
     expect(records[0]["launch"].startswith("OpenPMIx "), records[0]["launch"])
 
 
-@test(cores=2)
+@test(cores=2, full=True)
 def gpus_of_processes():
     """The nccl backend's processes exchange its identifiers, and what they verify is right."""
     with installed(nccl=True) as program, gpus.shared() as env:

@@ -168,7 +168,7 @@ def thirty_kinds_at_once():
     result.prints("no BUSBENCH_SECRET")
 
 
-@test
+@test(full=True)
 def thirty_kinds_and_a_secret():
     kinds = [*KINDS.values(), *WITH_SECRET.values()]
     result, closed = among(kinds, BUSBENCH_SECRET=SECRET)

@@ -134,7 +134,7 @@ def moments():
     equal(peaks, sorted(peaks), "a peak never falls")
 
 
-@test
+@test(full=True)
 def four_points():
     """20 layers of 2000 x 2000 in fp32, as PyTorch's example has them: the sharded optimizer takes half."""
     line = "zero -g 2 --model linear:20x2000 -d float --stages 0,1 -n 1 -w 0 -c 0 --json -"

@@ -103,7 +103,7 @@ def harmless(browser, page):
     expect("<script>pwned=1" in browser.run("document.body.textContent"), "the text is not on the page as it was")
 
 
-@test
+@test(full=True)
 def in_a_browser():
     """One browser for all that needs one."""
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
