@@ -116,9 +116,18 @@ def run_unit(path, variant):
     return len(good), failures, skips
 
 
-def has_threads(folder, name):
+def source_has(folder, name, pattern):
     with open(os.path.join(kit.ROOT, "tests", folder, name + ".c"), encoding="utf-8") as source:
-        return folder == "gpu" or re.search(r"pthread_create|(ranks|processes)\.h", source.read())
+        return folder == "gpu" or re.search(pattern, source.read())
+
+
+def has_threads(folder, name):
+    return source_has(folder, name, r"pthread_create|(ranks|processes)\.h")
+
+
+def cores_of(folder, name):
+    """Ranks that share cores with another test's spend their time slices on waiting."""
+    return 1 / 4 if name in WAITING else 2 if source_has(folder, name, r'"ranks\.h"') else 1
 
 
 def units():
@@ -165,7 +174,7 @@ def unit_jobs(report, wanted):
                     result = 0, [(file.name, f"{path} was not built")], []
                 report.add(file, name, *result, time.monotonic() - started)
 
-            yield job, 2 if folder == "gpu" else 1 / 4 if name in WAITING else 1
+            yield job, cores_of(folder, name)
 
 
 # ---- modules -----------------------------------------------------------------------------
@@ -264,7 +273,8 @@ def main():
     parser = argparse.ArgumentParser(description="Runs the tests of a build.")
     parser.add_argument("--full", action="store_true", help="the slow and wide ones too, and all under sanitizers")
     parser.add_argument("-k", default="", metavar="WORD", help="only tests with WORD in file or name")
-    parser.add_argument("-j", type=int, default=os.cpu_count() or 1, metavar="CORES", help="cores to keep busy (default: all)")
+    parser.add_argument("-j", type=float, default=(os.cpu_count() or 1) + 1 / 2, metavar="CORES",
+                        help="cores to keep busy (default: all, and a half for what waits)")  # fmt: skip
     parser.add_argument("--slowest", type=int, default=0, metavar="N", help="print the N slowest tests at the end")
     parser.add_argument("--under", default="", metavar="COMMAND", help="what runs the unit tests, such as an emulator")
     parser.add_argument("build", metavar="BUILD")

@@ -305,7 +305,7 @@ for what in (
     ("ring", "ring", "null", "skipped", "NCCL does not report what it chose"),
     ("ring", "busbench:ring", "null", "skipped", "none ran: "),
 ):
-    add(f"forced {what[0]}, {what[1]} ran {what[2]}", reported, *what)
+    add(f"forced {what[0]}, {what[1]} ran {what[2]}", reported, *what, full=":" in what[0])
 
 
 # ---- what is found -----------------------------------------------------------------------------

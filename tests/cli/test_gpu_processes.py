@@ -249,8 +249,8 @@ def killed_without_mpi(rank):
 
 
 for rank in (0, 2):
-    add(f"rank {rank} is killed", killed, rank)
-    add(f"rank {rank} is killed without MPI", killed_without_mpi, rank)
+    add(f"rank {rank} is killed", killed, rank, full=rank == 0)
+    add(f"rank {rank} is killed without MPI", killed_without_mpi, rank, full=rank == 0)
 
 
 @test
@@ -271,7 +271,7 @@ def leaves(fault, code, *said):
     mpi.told_once(result.exits(code), *said)
 
 
-add("rank 0 dies", leaves, "die:0", 3, "rank 0 ended")
+add("rank 0 dies", leaves, "die:0", 3, "rank 0 ended", full=True)
 add("rank 2 dies", leaves, "die:2", 3, "rank 2 ended")
 add("rank 1 is late", leaves, "slow:1:60s", 4, "had not: 1")
 
@@ -312,4 +312,4 @@ def fails_under_mpirun(rank, failure):
 
 
 for call in ("ncclCommInitRankConfig:1", "ncclAllReduce:20", "ncclCommDestroy:1"):
-    add(f"{call} fails at rank 1 under mpirun", fails_under_mpirun, 1, call)
+    add(f"{call} fails at rank 1 under mpirun", fails_under_mpirun, 1, call, full=call != "ncclAllReduce:20")

@@ -63,7 +63,7 @@ def gpu_and_host():
     expect(pairs and all(r["wrong"] in (0, None) for r in pairs), f"{pairs}")
 
 
-@test
+@test(full=True)
 def pairs():
     """All routes but NCCL's, one way and both ways at once."""
     found = records("p2p_bandwidth -g 3 -b 1 -e 5000001 -f 70000 -n 2")

@@ -48,7 +48,7 @@ def every_route():
                 equal(r["child_process"], (route, p2p) == ("send", "off"), f"who measured {route}, P2P {p2p}")
 
 
-@test
+@test(full=True)
 def without_peer_access():
     """What needs it is skipped with the reason, but for a GPU's own memory."""
     found = records("p2p_bandwidth -g 3 -b 64 -e 64 -n 2", {"BUSBENCH_FAKE_PEERS": "0"})
@@ -354,29 +354,26 @@ def with_links(words):
     return {"LD_LIBRARY_PATH": os.path.join(kit.Settings.build, "tests", "nvml"), "FAKE_NVML": words}
 
 
-def about(finding):
-    """Which pairs a finding is about, as a test of one: what else disturbed a pair may have been told of it instead."""
-    rank, ends = finding["rank"], {finding["from"], finding["to"]}
-    if rank is not None:
-        return lambda r: rank in (r["from"], r["to"])
-    if finding["finding"] == "below bound":
-        return lambda r: r["path"] == finding["path"]
-    return lambda r: {r["from"], r["to"]} == ends
+def judged(line, env):
+    """Records with findings, which there are since stand-ins are far below what NVLink allows; a busy machine may need
+    several runs before it has as many undisturbed rounds as a judgement takes."""
+    for _ in range(5):
+        found = records(line, env)
+        if found.get("finding"):
+            return found
+    raise kit.Skipped("this machine is too busy to judge pairs")
 
 
 def between(found):
-    """The pairs of two ranks; the stand-ins are far below what NVLink allows, so something is found of each."""
-    pairs = [r for r in found["pair"] if r["from"] != r["to"]]
-    for r in pairs:
-        expect(any(about(f)(r) for f in found["finding"]), f"nothing is found of {r['from']} -> {r['to']}")
-    return pairs
+    """The pairs of two ranks."""
+    return [r for r in found["pair"] if r["from"] != r["to"]]
 
 
 @test
 def links_tell_path_and_bound():
     """NVML says what lies between two GPUs: the path, what it allows, and why a pair is slow."""
     line = "p2p_bandwidth -g 3 -b 8K -e 8K -n 7 --p2p on --direction unidirectional"
-    found = records(line, with_links("gpus=3 sm=90 switch=18 down=1:3"))
+    found = judged(line, with_links("gpus=3 sm=90 switch=18 down=1:3"))
     for r in between(found):
         nvlinks = 17 if 1 in (r["from"], r["to"]) else 18
         equal(r["path"], f"NV{nvlinks}", f"path of {r['from']} -> {r['to']}")
@@ -384,7 +381,7 @@ def links_tell_path_and_bound():
         expect(r["bound_source"].startswith(f"{nvlinks} NVLink4 "), r["bound_source"])
     for r in (r for r in found["pair"] if r["from"] == r["to"]):
         equal((r["path"], r["bound_GBps"]), ("private copy", None), "a rank and itself")
-    for f in found.get("finding", []):  # none where the machine is too busy to judge
+    for f in found["finding"]:
         down = 1 in (f["rank"], f["from"], f["to"])
         equal(f["cause"], "1 NVLink of GPU1 is down" if down else None, f"cause of: {f['text']}")
 
@@ -392,9 +389,8 @@ def links_tell_path_and_bound():
 @test
 def nvml_tells_why_there_is_no_p2p():
     line = "p2p_bandwidth -g 2 -b 8K -e 8K -n 7 --p2p on --direction unidirectional"
-    found = records(line, with_links("gpus=2 sm=80 p2p=1"))
-    between(found)
-    for f in found.get("finding", []):
+    found = judged(line, with_links("gpus=2 sm=80 p2p=1"))
+    for f in found["finding"]:
         why = None if f["rank"] is not None else "NVML: the chipset does not support P2P between them"
         equal(f["cause"], why, f"cause of: {f['text']}")
 

@@ -5,7 +5,7 @@ import json
 import mpi
 from kit import ALL, equal, expect, test
 
-CORES = 1 / 2  # most of the time a launcher waits; its ranks wait by looking, but yield
+CORES = 1  # most of the time a launcher waits; its ranks wait by looking, but yield
 
 MECHANISM = "btl_vader_single_copy_mechanism"
 
@@ -65,7 +65,7 @@ def no_shared_memory():
         equal((r["route"], r["p2p"]), ("message", "off"), "words")
 
 
-@test
+@test(full=True)
 def states_are_runs():
     """Each line that is told, in front of the command, gives another state of the library."""
     result = mpi.run(2, "p2p_bandwidth -b 8 -e 8 --p2p both").exits(2).says("Leave out --p2p")
@@ -92,7 +92,7 @@ def words():
             expect(0 < r["min_us"] <= r["p50_us"] <= r["p99_us"], f"times of {r}")
 
 
-@test
+@test(full=True)
 def wrong_data():
     found = records(3, "p2p_bandwidth -b 100 -e 100 --fault corrupt:1", codes=(7,))
     for r in found["pair"]:

@@ -169,7 +169,7 @@ def sampled_at_random(records, seed):
     return changed
 
 
-@test
+@test(full=True)
 def ticks_fit_whatever_is_measured():
     with tempfile.TemporaryDirectory() as folder:
         _, records = collective(folder)
