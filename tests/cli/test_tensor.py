@@ -136,7 +136,7 @@ def sanitized(variant):
     all_equal(found, 4)
 
 
-for variant in SANITIZERS:
+for variant in Settings.variants:
     add(f"timed and checked ({variant})", sanitized, variant)
 
 

@@ -358,12 +358,12 @@ static bb_status check_graph(const struct bb_collective_options *a, const struct
 		const char *flag, *why;
 	} rows[] = {
 		{a->per_iter_timing, "-I 1", "a graph is timed as a whole"},
-		{a->blocking > 0, "-z", "nobody waits within a graph"},
+		{a->blocking > 0, "-z", "no rank waits within a graph"},
 		{a->stream_null > 0, "-y 1", "the default stream cannot be captured"},
 		{o->precision != 0, "--precision", "a graph is launched as often as -G says"},
 		{a->cache == BB_CACHE_REWRITE, "--cache rewrite",
 		 "nothing is rewritten within a graph"},
-		{o->fault.kind == BB_FAULT_SLOW, "--fault slow", "nobody is slow within a graph"},
+		{o->fault.kind == BB_FAULT_SLOW, "--fault slow", "no rank is slowed down within a graph"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && a->cudagraph > 0; i++)

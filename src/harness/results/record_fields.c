@@ -25,7 +25,7 @@ BB_RECORD_KIND(bb_record_cost, BB_COST_FIELDS, "cost",
 #undef BB_RECORD
 #define BB_RECORD bb_skip_record
 BB_RECORD_KIND(bb_record_skip, BB_SKIP_FIELDS, "skip",
-	       "Something that was asked for and not run, with the reason.");
+	       "A requested case that was not run, with the reason.");
 
 #undef BB_RECORD
 #define BB_RECORD bb_end_record
