@@ -286,7 +286,7 @@ def main():
     kit.Settings.variants = tuple(kit.SANITIZERS) if arguments.full else ()
     kit.Settings.under = shlex.split(arguments.under)
     report = Report()
-    jobs = list(module_jobs(report, arguments.k)) + list(unit_jobs(report, arguments.k))
+    jobs = list(unit_jobs(report, arguments.k)) + list(module_jobs(report, arguments.k))
     run_all(jobs, max(arguments.j, 1))
     report.print_slowest(arguments.slowest)
     return report.close()

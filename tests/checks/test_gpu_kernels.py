@@ -54,7 +54,7 @@ def no_far_case_is_forgotten():
     equal(sorted(named), sorted(everything), "cases beyond 2^32 bytes")
 
 
-@test
+@test(full=True)
 def a_broken_device_is_found():
     """Thread 1 of each block does nothing: only what one thread does alone, or none, is right."""
     result = gpu_kernels(env={"BUSBENCH_FAKE_IDLE": "1"}).exits(1)

@@ -252,7 +252,7 @@ for name in PLANNED:
     add(f"slow_gpus_{name}", slow_gpus, name, full=name != "hgx-h100")
 
 
-@test
+@test(full=True)
 def slow_gpus_under_mpirun():
     mpi.need()
     text = small_steps("hgx-h100", lambda step: "launcher: mpirun" in step).replace("1M", "64K")

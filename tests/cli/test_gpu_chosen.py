@@ -31,7 +31,7 @@ def by_size_and_algorithm():
     equal(told("all_gather -g 4 -b 1K -e 1K"), [("auto", 1024, "ring:LL")], "of all_gather")
 
 
-@test
+@test(full=True)
 def however_operations_are_made():
     for flags in ("-m 3", "-z 1", "-z 3", "-I 1", "-C 1", "-R 1", "-y 1", "-c 0", "-c 2", "-t 2"):
         got = told(f"all_reduce -g 2 -b 1K -e 1K {flags}")

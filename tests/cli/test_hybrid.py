@@ -270,7 +270,7 @@ def same_experts_are_reduced_apart():
     equal(found["step"]["wrong"], 0, "wrong")
 
 
-@test
+@test(full=True)
 def over_mpi():
     mpi.need()
     check_eight(parts(mpi.run(8, f"hybrid_parallel {SHORT} --json -")))
