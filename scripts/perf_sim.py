@@ -42,8 +42,8 @@ def sections(out, repeats):
                      f"{middle('peak_memory_bytes', 1e6):.1f}"])
     out.append("## Clusters in virtual time")
     out.append("")
-    out.append("`all_reduce_perf --backend sim --cluster hgx-h100:NODES`, 1 GiB unless a size is named; each run plays it twice, "
-               "out of place and in place. Real seconds of the longest play alone, and of the whole program, which has one "
+    out.append("`all_reduce_perf --backend sim --cluster hgx-h100:NODES`, 1 GiB unless a size is named; each run evaluates it twice, "
+               "out of place and in place. Real seconds of the longest evaluation alone, and of the whole program, which has one "
                "thread, and its peak memory.")
     out.append("")
-    speed.table(out, ["ranks", "all_reduce by", "played by", "a play, s", "processor s", "wall s", "peak MB"], rows)
+    speed.table(out, ["ranks", "all_reduce by", "evaluator", "evaluation, s", "processor s", "wall s", "peak MB"], rows)
