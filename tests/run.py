@@ -127,7 +127,7 @@ def has_threads(folder, name):
 
 def cores_of(folder, name):
     """Ranks that share cores with another test's spend their time slices on waiting."""
-    return 1 / 4 if name in WAITING else 2 if source_has(folder, name, r'"ranks\.h"') else 1
+    return 1 / 4 if name in WAITING else kit.ALL if source_has(folder, name, r'"ranks\.h"') else 1
 
 
 def units():
@@ -273,8 +273,8 @@ def main():
     parser = argparse.ArgumentParser(description="Runs the tests of a build.")
     parser.add_argument("--full", action="store_true", help="the slow and wide ones too, and all under sanitizers")
     parser.add_argument("-k", default="", metavar="WORD", help="only tests with WORD in file or name")
-    parser.add_argument("-j", type=float, default=(os.cpu_count() or 1) + 1 / 2, metavar="CORES",
-                        help="cores to keep busy (default: all, and a half for what waits)")  # fmt: skip
+    parser.add_argument("-j", type=float, default=1.5 * (os.cpu_count() or 1), metavar="CORES",
+                        help="cores to keep busy (default: all, and a half more for what waits)")  # fmt: skip
     parser.add_argument("--slowest", type=int, default=0, metavar="N", help="print the N slowest tests at the end")
     parser.add_argument("--under", default="", metavar="COMMAND", help="what runs the unit tests, such as an emulator")
     parser.add_argument("build", metavar="BUILD")
