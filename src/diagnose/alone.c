@@ -72,6 +72,8 @@ static void reference_find(struct lone *l)
 	if (n < BB_RETEST_ROUNDS)
 		return;
 	l->shift = bb_low_median(l->values, n);
+	if (l->view->floor > 0) /* see base_find in convict.c */
+		l->shift = fmax(l->shift, 0);
 	for (size_t i = 0; i < n; i++)
 		bb_tally_count(&tally, l->values[i] - l->shift, l->limit);
 	l->rate = bb_tally_rate(tally.slow, tally.of);

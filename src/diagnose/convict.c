@@ -44,9 +44,13 @@ static double chance_of(const struct confirmation *t, const struct reading *h,
 	return fmin(1, t->charges * bb_chance(tally->slow, tally->of, healthy->slow, healthy->of));
 }
 
+/* Where ranks share processors, what is typical changes within a run: without a reference that was
+   measured at the same time nobody is guilty. */
 static bool is_guilty(const struct confirmation *t, const struct reading *h,
 		      const struct bb_tally *tally, bool whole)
 {
+	if (h->view->floor > 0 && !h->controlled)
+		return false;
 	return bb_tally_convicts(tally, chance_of(t, h, tally, whole));
 }
 
@@ -125,7 +129,16 @@ static double limit_find(const struct confirmation *t, const struct reading *h, 
 	return bb_slow_from(tolerance, 1.4826 * bb_low_median(t->values, n), rare);
 }
 
-/* What is typical now; in the survey if the reference has too few measurements. */
+/* What is typical of RAIL: now, by the N values of the reference; in the survey if they are too
+   few. Where ranks share processors, the slower of both. */
+static double base_find(const struct confirmation *t, const struct reading *h, int rail, size_t n)
+{
+	const double surveyed = h->view->fit.base[rail];
+	const double now = n >= BB_CONFIRMING ? bb_low_median(t->values, n) : surveyed;
+
+	return h->view->floor > 0 ? fmax(now, surveyed) : now;
+}
+
 static void settle_usual(const struct confirmation *t, struct reading *h, double tolerance)
 {
 	h->controlled = true;
@@ -136,8 +149,7 @@ static void settle_usual(const struct confirmation *t, struct reading *h, double
 		const size_t n = controls_take(t, h, k);
 
 		h->controlled = h->controlled && n >= BB_CONFIRMING;
-		h->base[k] =
-			n >= BB_CONFIRMING ? bb_low_median(t->values, n) : h->view->fit.base[k];
+		h->base[k] = base_find(t, h, k, n);
 	}
 	if (!h->controlled)
 		return;
@@ -301,17 +313,32 @@ static bb_status judge_node(struct confirmation *t, int node)
 
 /* ---- links ---------------------------------------------------------------------------------- */
 
-/* What came over RAIL from one node to another. */
+static double mean_excess(const struct bb_tally *tally)
+{
+	return tally->of > 0 ? tally->all / tally->of : 0;
+}
+
+/* How much longer than the reference NODE takes with the proven, on average: its own share of what
+   its links take. */
+static double end_excess(const struct confirmation *t, const struct reading *h, int node, int rail,
+			 enum direction direction)
+{
+	return fmax(0,
+		    mean_excess(port_of(t, h, node, rail, direction)) - mean_excess(&h->healthy));
+}
+
+/* What came over RAIL from one node to another, beyond what its ends take with others. */
 static struct bb_tally count_link(const struct confirmation *t, const struct reading *h, int from,
 				  int to, int rail)
 {
 	const struct bb_rounds *rounds = h->measured->rounds;
+	const double base = h->base[rail] + fmax(end_excess(t, h, from, rail, SENDS),
+						 end_excess(t, h, to, rail, RECEIVES));
 	struct bb_tally tally = {0};
 
 	for (int r = 0; r < rounds->n; r++)
 		if (bb_rounds_partner(rounds, r, to) == from)
-			bb_tally_count(&tally,
-				       bb_measured_at(h->measured, r, to, rail) - h->base[rail],
+			bb_tally_count(&tally, bb_measured_at(h->measured, r, to, rail) - base,
 				       h->limit);
 	return tally;
 }

@@ -153,6 +153,7 @@ struct bb_examiner {
 	struct bb_diagnose *diagnose;
 	struct bb_ports ports;
 	struct bb_measuring survey, confirm, alone, links_alone;
+	int pairs_at_once; /* of nodes, where more would share processors; 0: no limit */
 	/* Rank 0's. */
 	struct bb_spot *places; /* [node]; NULL: the nodes are not ranks of one host */
 	double level[BB_QUANTITIES][BB_NEARNESSES];

@@ -4,6 +4,7 @@
  */
 #include "diagnose/diagnose.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,13 +118,34 @@ static bb_status find_places(struct bb_examiner *s)
 	return BB_OK;
 }
 
+/* Ranks that wait for a processor would measure who else waits: no more pairs meet at a time than
+   have processors. Collective. */
+static bb_status find_pairs_at_once(struct bb_examiner *s)
+{
+	const int64_t ranks = 2 * s->ports.rails; /* of a pair */
+	bb_status status = leads(s) ? find_places(s) : BB_OK;
+
+	if (status == BB_OK && leads(s) && bb_examiner_is_crowded(s))
+		s->pairs_at_once = (int)fmax(1, (double)(s->engine.run->record.cores / ranks));
+	if (status != BB_OK)
+		return status;
+	return follow_numbers(s, "the pairs at a time", INT32_MAX, &s->pairs_at_once,
+			      sizeof(s->pairs_at_once), 1);
+}
+
+/* Where ranks share processors, it is not distance that makes pairs differ. */
+static bool has_levels(const struct bb_examiner *s)
+{
+	return s->places && !bb_examiner_is_crowded(s);
+}
+
 /* Rank 0: take differences of distance off STAGE. */
 static void level(struct bb_examiner *s, struct bb_measuring *stage)
 {
 	for (int q = 0; q < BB_QUANTITIES; q++) {
 		const struct bb_quantity m = bb_measuring_of(s, stage, q);
 
-		if (s->places)
+		if (has_levels(s))
 			bb_level_apply(s->level[q], &m, s->places, stage->even[q]);
 		bb_block_map_apply(&s->blocks[q], &m, stage->even[q]);
 	}
@@ -131,9 +153,9 @@ static void level(struct bb_examiner *s, struct bb_measuring *stage)
 
 static bb_status find_level(struct bb_examiner *s)
 {
-	bb_status status = find_places(s);
+	bb_status status = BB_OK;
 
-	for (int q = 0; q < BB_QUANTITIES && s->places && status == BB_OK; q++) {
+	for (int q = 0; q < BB_QUANTITIES && has_levels(s) && status == BB_OK; q++) {
 		const struct bb_quantity m = bb_measuring_of(s, &s->survey, q);
 
 		status = bb_level_find(s->level[q], &m, s->places);
@@ -414,6 +436,7 @@ static bb_status diagnose_run(struct bb_engine *engine)
 	struct bb_verdicts late = {0};
 	bb_status status;
 
+	BB_TRY(status, find_pairs_at_once(s), out);
 	BB_TRY(status, pilot(s), out);
 	BB_TRY(status, survey(s, &suspects), out);
 	if (s->diagnose->asked.steps > 0)

@@ -209,6 +209,43 @@ static bool survey_pairs(struct bb_suspects *s, const struct bb_view *views, int
 	return scratch != NULL;
 }
 
+/* How many nodes NODE met: ROUNDS are of other pairs while there are any. */
+static int partners_of(const struct bb_rounds *rounds, int node)
+{
+	int n = 0;
+
+	for (int r = 0; r < rounds->n && n < rounds->nodes - 1; r++)
+		n += bb_rounds_partner(rounds, r, node) != BB_NO_PEER;
+	return n;
+}
+
+/* With how many of its partners NODE is suspected. */
+static int pairs_of(const struct bb_suspects *s, int node)
+{
+	int n = 0;
+
+	for (int i = 0; i < s->npairs; i++)
+		n += s->pairs[i].a == node || s->pairs[i].b == node;
+	return n;
+}
+
+/* A node that is suspected with all of its partners but one is a suspect itself, and its links are
+   not: they would leave it hardly anybody to be measured with. */
+static void charge_ends(struct bb_suspects *s, const struct bb_rounds *rounds)
+{
+	for (int node = 0; node < s->nodes; node++) {
+		int left = 0;
+
+		if (pairs_of(s, node) < 2 || pairs_of(s, node) < partners_of(rounds, node) - 1)
+			continue;
+		s->standing[node] = BB_SUSPECT;
+		for (int i = 0; i < s->npairs; i++)
+			if (s->pairs[i].a != node && s->pairs[i].b != node)
+				s->pairs[left++] = s->pairs[i];
+		s->npairs = left;
+	}
+}
+
 double bb_rail_excess(const double *base, int rails, int rail)
 {
 	double others[BB_MOST_RAILS];
@@ -265,6 +302,7 @@ bb_status bb_suspect(struct bb_suspects *s, const struct bb_view *views, int n)
 				s->standing[i] = BB_SUSPECT;
 	if (!survey_pairs(s, views, n))
 		goto out;
+	charge_ends(s, views[0].measured.rounds);
 	for (int q = 0; q < n; q++)
 		for (int k = 0; k < rails; k++)
 			s->rails |= bb_rail_excess(views[q].fit.base, rails, k) > views[q].limit;

@@ -39,11 +39,14 @@ static void add_pairs(const struct bb_examiner *s, int met, int all, struct bb_s
 {
 	const struct bb_diagnose_options *a = &s->diagnose->asked;
 	const int rounds = s->survey.rounds.n, pairs = s->ports.nodes / 2 * s->ports.rails;
+	const int limit = s->pairs_at_once * s->ports.rails;
 	const double bytes = 2.0 * (double)(a->large + 1) * (double)a->bytes * rounds * pairs;
 
 	bb_strbuf_addf(out, "# %d nodes of %d %s: %d of %d pairs, %d rounds of ", s->ports.nodes,
 		       s->ports.rails, s->ports.rails == 1 ? "rail" : "rails", met, all, rounds);
-	bb_strbuf_addf(out, pairs == 1 ? "one pair" : "%d pairs at once", pairs);
+	bb_strbuf_addf(out, pairs == 1 ? "one pair" : "%d pairs", pairs);
+	if (pairs > 1)
+		bb_strbuf_addf(out, ", %d at a time", limit > 0 && limit < pairs ? limit : pairs);
 	bb_strbuf_addf(out, ", %.3g GB; %lld steps\n", 1e-9 * bytes, (long long)a->steps);
 }
 

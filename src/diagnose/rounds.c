@@ -130,6 +130,44 @@ bb_status bb_rounds_survey(struct bb_rounds *rounds, int nodes, int least, bool 
 	return status;
 }
 
+/* The pairs of ROUND of FROM, at most PAIRS in each round. */
+static bb_status split_round(struct bb_rounds *to, const struct bb_rounds *from, int round,
+			     int pairs)
+{
+	int met = 0, *last = add_round(to);
+
+	for (int i = 0; i < from->nodes && last; i++) {
+		const int partner = bb_rounds_partner(from, round, i);
+
+		if (partner <= i) /* or BB_NO_PEER */
+			continue;
+		if (met > 0 && met % pairs == 0)
+			last = add_round(to);
+		if (!last)
+			break;
+		to->rail[to->n - 1] = from->rail[round];
+		meet(last, i, partner);
+		met++;
+	}
+	return last ? BB_OK : BB_EINTERNAL;
+}
+
+bb_status bb_rounds_split(struct bb_rounds *rounds, int pairs)
+{
+	struct bb_rounds split = {.nodes = rounds->nodes};
+	bb_status status = BB_OK;
+
+	for (int r = 0; r < rounds->n && status == BB_OK; r++)
+		status = split_round(&split, rounds, r, pairs);
+	if (status == BB_OK) {
+		bb_rounds_free(rounds);
+		*rounds = split;
+	} else {
+		bb_rounds_free(&split);
+	}
+	return status;
+}
+
 /* ---- suspects ----------------------------------------------------------------------------- */
 
 /* What is left to be measured. */

@@ -73,6 +73,10 @@ int bb_circle_partner(int nodes, int round, int node);
 BB_MUST bb_status bb_rounds_survey(struct bb_rounds *rounds, int nodes, int least, bool all,
 				   uint64_t seed);
 
+/* Split each of ROUNDS with more than PAIRS pairs into several, which together have the same pairs.
+   BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_rounds_split(struct bb_rounds *rounds, int pairs);
+
 /* Whether a node may be a partner of suspects: the better half may. */
 enum bb_standing {
 	BB_PROVEN,

@@ -265,6 +265,11 @@ bb_status bb_measuring_play(struct bb_examiner *s, struct bb_measuring *stage, c
 	struct playing p;
 	bb_status status;
 
+	if (s->pairs_at_once > 0) {
+		if (bb_rounds_split(&stage->rounds, s->pairs_at_once) != BB_OK)
+			return BB_EINTERNAL;
+		stage->in_turn = true;
+	}
 	open_playing(&p, s);
 	p.probe.rounds = &stage->rounds;
 	p.probe.pause_s = stage->pause_s;

@@ -141,15 +141,17 @@ def cost_is_linear_when_quick():
 
 @test(cores=1 / 2)
 def real_ranks():
-    """Threads that send each other real bytes: a rank that takes 20 ms for everything it sends. More ranks than cores
-    disturb each other, so that a single one of its links may be blamed, but never what it has no part in."""
+    """Threads that send each other real bytes: a rank that takes 20 ms for everything it sends. On a busy machine the
+    run itself says that 20 ms is too little to be seen; nobody else is blamed then either."""
     line = "diagnose --backend host -g 4 -b 4K -n 1 --quick --partners 3 --steps 0 --fault slow:2:20ms"
-    for _ in range(5):
-        worst = max(records(line, 7)["culprit"], key=lambda c: c["factor"])
-        expect(2 in (worst["node"], worst["peer"]), f"culprit {worst}")
-        if worst["code"] == "BB-SLOW-NODE":
+    for _ in range(3):
+        out = run(line).exits(0, 3, 7).out
+        culprits = re.findall(r"# culprit: (.*)", out)
+        expect(all(c.startswith("BB-SLOW-NODE: node 2 ") for c in culprits), f"culprits {culprits}")
+        if culprits:
             return
-    expect(False, f"only links were blamed: {worst}")
+    typical, slow = re.search(r"round trip of 8 bytes (\S+) us.* slow from (\S+) and", out).groups()
+    expect(float(typical) * float(slow) > 20e3, f"a rank that takes 20 ms is not blamed: {out}")
 
 
 @test

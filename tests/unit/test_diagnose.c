@@ -94,6 +94,29 @@ static void suspects_meet_the_proven(void **state)
 	bb_rounds_free(&rounds);
 }
 
+/* The same pairs in the same order, no more at a time than allowed; who rests alone still rests. */
+static void split_rounds_have_the_same_pairs(void **state)
+{
+	struct bb_rounds whole = {0}, split = {0};
+	int round = 0, first = 0, met = 0;
+
+	assert_int_equal(bb_rounds_survey(&whole, 9, 9, false, 3), BB_OK);
+	assert_int_equal(bb_rounds_survey(&split, 9, 9, false, 3), BB_OK);
+	whole.rail[2] = split.rail[2] = 5;
+	assert_int_equal(bb_rounds_split(&split, 3), BB_OK);
+	assert_int_equal(split.n, 2 * whole.n);
+	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(&split, &m); met++) {
+		first = m.round > round ? met : first;
+		round = m.round;
+		assert_true(met - first < 2 * 3);
+		assert_int_equal(bb_rounds_partner(&whole, m.round / 2, m.from), m.to);
+		assert_int_equal(split.rail[m.round], whole.rail[m.round / 2]);
+	}
+	assert_int_equal(met, 9 * 8);
+	bb_rounds_free(&whole);
+	bb_rounds_free(&split);
+}
+
 /* One at a time, each followed by two others that are not suspected, over as many rails. */
 static void who_is_alone(void **state)
 {
@@ -228,10 +251,15 @@ static void blocks_are_found(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(circle_meets_all),         cmocka_unit_test(samples_are_even),
-		cmocka_unit_test(suspects_meet_the_proven), cmocka_unit_test(who_is_alone),
-		cmocka_unit_test(programs_keep_the_rules),  cmocka_unit_test(numbers_are_right),
-		cmocka_unit_test(far_ways_are_level),       cmocka_unit_test(blocks_are_found),
+		cmocka_unit_test(circle_meets_all),
+		cmocka_unit_test(samples_are_even),
+		cmocka_unit_test(suspects_meet_the_proven),
+		cmocka_unit_test(split_rounds_have_the_same_pairs),
+		cmocka_unit_test(who_is_alone),
+		cmocka_unit_test(programs_keep_the_rules),
+		cmocka_unit_test(numbers_are_right),
+		cmocka_unit_test(far_ways_are_level),
+		cmocka_unit_test(blocks_are_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
