@@ -88,6 +88,33 @@ const struct bb_algorithm *bb_algorithm_find(const struct bb_collective *collect
 	return NULL;
 }
 
+void bb_algorithm_prepare(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
+			  int rank, struct bb_role *role)
+{
+	if (shape->nranks > 1)
+		algorithm->prepare(shape, rank, role);
+	else
+		bb_role_fill(role, rank, 1);
+}
+
+size_t bb_algorithm_tmp_count(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
+			      int rank)
+{
+	return shape->nranks > 1 && algorithm->tmp_count ? algorithm->tmp_count(shape, rank) : 0;
+}
+
+int bb_algorithm_steps(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
+		       const struct bb_role *role, size_t round, struct bb_step steps[BB_MAX_STEPS])
+{
+	struct bb_writer w = {steps, 0};
+
+	if (shape->nranks > 1)
+		algorithm->round(shape, role, round, &w);
+	else
+		bb_copy_over(&w, shape, 0, algorithm->collective->in_count(shape, role->rank));
+	return w.n;
+}
+
 /* ---- prepare ------------------------------------------------------------------------- */
 
 void bb_prepare_others(const struct bb_shape *shape, int rank, struct bb_role *role)
@@ -118,7 +145,7 @@ static size_t walk(const struct bb_algorithm *algorithm, const struct bb_shape *
 	size_t wire = 0;
 
 	for (size_t round = 0; round < role->rounds; round++) {
-		int n = algorithm->round(shape, role, round, steps);
+		int n = bb_algorithm_steps(algorithm, shape, role, round, steps);
 
 		for (int k = 0; k < n; k++) {
 			double count = (double)steps[k].count;
@@ -158,18 +185,18 @@ double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_s
 	double root = 0.0, rest = 0.0;
 	int walked;
 
-	algorithm->prepare(shape, 0, &role);
+	bb_algorithm_prepare(algorithm, shape, 0, &role);
 	if (rounds)
 		*rounds = role.rounds;
 	whole.chunk = 0;
-	algorithm->prepare(&whole, 0, &role);
+	bb_algorithm_prepare(algorithm, &whole, 0, &role);
 	walked = ranks_to_walk(algorithm, shape->nranks, role.rounds);
 	/* The root may differ from all others; those are walked evenly spaced. */
 	for (int i = 0; i < walked; i++) {
 		size_t behind = i ? 1 + (size_t)(i - 1) * others / (size_t)(walked - 1) : 0;
 
-		algorithm->prepare(&whole, bb_wrap(shape->root + (int)behind, shape->nranks),
-				   &role);
+		bb_algorithm_prepare(algorithm, &whole,
+				     bb_wrap(shape->root + (int)behind, shape->nranks), &role);
 		most = bb_most(most, walk(algorithm, &whole, &role, i ? &rest : &root));
 	}
 	if (wire)

@@ -128,18 +128,15 @@ static size_t held_for_others(const struct bb_shape *shape, int rank)
 
 /* ---- gather, scatter ----------------------------------------------------------------- */
 
-static int gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			struct bb_step *steps)
+static void gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			 struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_binomial b = blocks_at_root(shape, role->rank, BB_OUT, BB_IN);
 	struct bb_place own = bb_at(BB_OUT, (size_t)role->rank * shape->count);
 
-	if (shape->nranks > 1)
-		bb_binomial_gather(&w, &b, round);
+	bb_binomial_gather(w, &b, round);
 	if (!round && role->rank == shape->root && !shape->in_place)
-		bb_copy(&w, bb_at(BB_IN, 0), own, shape->count, true);
-	return w.n;
+		bb_copy(w, bb_at(BB_IN, 0), own, shape->count, true);
 }
 
 const struct bb_algorithm bb_tree_gather = {
@@ -152,18 +149,15 @@ const struct bb_algorithm bb_tree_gather = {
 	.round = gather_round,
 };
 
-static int scatter_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			 struct bb_step *steps)
+static void scatter_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			  struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_binomial b = blocks_at_root(shape, role->rank, BB_IN, BB_OUT);
 	struct bb_place own = bb_at(BB_IN, (size_t)role->rank * shape->count);
 
-	if (shape->nranks > 1)
-		bb_binomial_scatter(&w, &b, round);
+	bb_binomial_scatter(w, &b, round);
 	if (!round && role->rank == shape->root && !shape->in_place)
-		bb_copy(&w, own, bb_at(BB_OUT, 0), shape->count, true);
-	return w.n;
+		bb_copy(w, own, bb_at(BB_OUT, 0), shape->count, true);
 }
 
 const struct bb_algorithm bb_tree_scatter = {
@@ -211,22 +205,18 @@ static void alltoall_prepare(const struct bb_shape *shape, int rank, struct bb_r
 	role->rounds += shape->in_place;
 }
 
-static int alltoall_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			  struct bb_step *steps)
+static void alltoall_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			   struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	size_t depth = (size_t)bb_log2_up(shape->nranks);
 	struct bb_binomial b;
 
-	if (bb_alltoall_saves(&w, shape, role->rank, &round))
-		return w.n;
+	if (bb_alltoall_saves(w, shape, role->rank, &round))
+		return;
 	if (!round)
-		bb_alltoall_keep(&w, shape, role->rank);
-	if (!depth)
-		return w.n;
+		bb_alltoall_keep(w, shape, role->rank);
 	b = row_of(shape, role->rank, (int)(round / depth));
-	bb_binomial_scatter(&w, &b, round % depth);
-	return w.n;
+	bb_binomial_scatter(w, &b, round % depth);
 }
 
 const struct bb_algorithm bb_tree_alltoall = {
@@ -266,8 +256,6 @@ static size_t sendrecv_tmp(const struct bb_shape *shape, int rank)
 {
 	size_t n = (size_t)shape->nranks;
 
-	if (n == 1)
-		return 0;
 	return rank ? held_for_others(shape, rank) : (n + 1) * shape->count;
 }
 
@@ -276,27 +264,23 @@ static void sendrecv_prepare(const struct bb_shape *shape, int rank, struct bb_r
 	bb_role_fill(role, rank, 2 * (size_t)bb_log2_up(shape->nranks));
 }
 
-static int sendrecv_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			  struct bb_step *steps)
+static void sendrecv_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			   struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	size_t n = (size_t)shape->nranks, depth = (size_t)bb_log2_up(shape->nranks);
 	bool down = round >= depth;
 	struct bb_binomial b = shifted(shape, role->rank, down);
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
-	if (!depth) {
-		bb_copy_over(&w, shape, 0, shape->count);
-	} else if (!down) {
-		bb_binomial_gather(&w, &b, round);
+	if (!down) {
+		bb_binomial_gather(w, &b, round);
 		if (!round && !role->rank)
-			bb_copy(&w, in, b.top, shape->count, false);
+			bb_copy(w, in, b.top, shape->count, false);
 	} else {
-		bb_binomial_scatter(&w, &b, round - depth);
+		bb_binomial_scatter(w, &b, round - depth);
 		if (round == depth && !role->rank)
-			bb_copy(&w, bb_at(BB_TMP, n * shape->count), out, shape->count, true);
+			bb_copy(w, bb_at(BB_TMP, n * shape->count), out, shape->count, true);
 	}
-	return w.n;
 }
 
 const struct bb_algorithm bb_tree_sendrecv = {

@@ -15,31 +15,29 @@ static void runs_of(int n, int first, int number, int from[2], int length[2])
 	length[1] = number - length[0];
 }
 
-static int all_gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			    struct bb_step *steps)
+static void all_gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			     struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	int n = shape->nranks, rank = role->rank, far = 1 << round, from[2], length[2];
 	int number = n - far < far ? n - far : far;
 	int later = n - 2 * far < 2 * far ? n - 2 * far : 2 * far; /* are sent in the next round */
 	size_t count = shape->count;
 	struct bb_place own = bb_at(BB_OUT, (size_t)rank * count);
 
-	for (int k = 0; k < 2 && n > 1; k++) {
+	for (int k = 0; k < 2; k++) {
 		int ahead = bb_wrap(rank + far, n);
 
 		/* One block to send is the own one, whatever the round. */
 		runs_of(n, rank, number, from, length);
-		bb_send(&w, bb_wrap(rank - far, n),
+		bb_send(w, bb_wrap(rank - far, n),
 			number == 1 ? bb_at(BB_IN, 0) : bb_at(BB_OUT, (size_t)from[k] * count),
 			(size_t)length[k] * count);
 		runs_of(n, ahead, number, from, length);
-		bb_recv(&w, ahead, bb_at(BB_OUT, (size_t)from[k] * count),
-			(size_t)length[k] * count, far + (k ? length[0] : 0) >= later);
+		bb_recv(w, ahead, bb_at(BB_OUT, (size_t)from[k] * count), (size_t)length[k] * count,
+			far + (k ? length[0] : 0) >= later);
 	}
 	if (!round && !shape->in_place)
-		bb_copy(&w, bb_at(BB_IN, 0), own, count, n <= 3);
-	return w.n;
+		bb_copy(w, bb_at(BB_IN, 0), own, count, n <= 3);
 }
 
 const struct bb_algorithm bb_bruck_all_gather = {
@@ -103,7 +101,7 @@ static size_t alltoall_tmp(const struct bb_shape *shape, int rank)
 	size_t half = (size_t)shape->nranks / 2 * shape->count;
 	size_t under_way = (size_t)shape->nranks * shape->count;
 
-	return bb_alltoall_saved(shape, rank) + (shape->nranks > 1 ? under_way + 2 * half : 0);
+	return bb_alltoall_saved(shape, rank) + under_way + 2 * half;
 }
 
 static void alltoall_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
@@ -150,34 +148,32 @@ static void unpack(struct bb_writer *w, const struct bb_shape *shape, int rank, 
 	}
 }
 
-static int alltoall_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			  struct bb_step *steps)
+static void alltoall_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			   struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	int n = shape->nranks, rank = role->rank;
 	struct bb_place under_way = bb_at(BB_TMP, bb_alltoall_saved(shape, rank));
 	struct bb_place packed = bb_plus(under_way, (size_t)n * shape->count);
 	struct bb_place arrived = bb_plus(packed, (size_t)n / 2 * shape->count);
 	struct stage s;
 
-	if (bb_alltoall_saves(&w, shape, rank, &round))
-		return w.n;
+	if (bb_alltoall_saves(w, shape, rank, &round))
+		return;
 	if (!round) {
-		bb_alltoall_keep(&w, shape, rank);
-		return w.n;
+		bb_alltoall_keep(w, shape, rank);
+		return;
 	}
 	s = stage_of(n, round - 1);
 	if (s.round < s.copies) {
-		pack(&w, shape, rank, s, under_way, packed);
+		pack(w, shape, rank, s, under_way, packed);
 	} else if (s.round > s.copies) {
-		unpack(&w, shape, rank, s, under_way, arrived);
+		unpack(w, shape, rank, s, under_way, arrived);
 	} else {
 		size_t count = (size_t)s.blocks * shape->count;
 
-		bb_send(&w, bb_wrap(rank + (1 << s.bit), n), packed, count);
-		bb_recv(&w, bb_wrap(rank - (1 << s.bit), n), arrived, count, false);
+		bb_send(w, bb_wrap(rank + (1 << s.bit), n), packed, count);
+		bb_recv(w, bb_wrap(rank - (1 << s.bit), n), arrived, count, false);
 	}
-	return w.n;
 }
 
 const struct bb_algorithm bb_bruck_alltoall = {

@@ -133,7 +133,7 @@ static bool disturbs(const struct member *m, const struct bb_step *a, const stru
 static enum outcome load(const struct check *c, struct member *m)
 {
 	struct bb_step steps[BB_MAX_STEPS];
-	int n = c->algorithm->round(c->shape, &m->role, m->round, steps);
+	int n = bb_algorithm_steps(c->algorithm, c->shape, &m->role, m->round, steps);
 
 	m->nsteps = m->next = 0;
 	if (n < 0 || n > BB_MAX_STEPS)
@@ -404,8 +404,9 @@ static bb_status check_shift(const struct check *c, int rank)
 	struct bb_step a[BB_MAX_STEPS], b[BB_MAX_STEPS];
 
 	for (size_t round = 0; round < c->members[0].role.rounds; round++) {
-		int na = c->algorithm->round(c->shape, &c->members[rank].role, round, a);
-		int nb = c->algorithm->round(c->shape, &c->members[0].role, round, b);
+		int na = bb_algorithm_steps(c->algorithm, c->shape, &c->members[rank].role, round,
+					    a);
+		int nb = bb_algorithm_steps(c->algorithm, c->shape, &c->members[0].role, round, b);
 
 		if (!same_round(a, na, b, nb, rank, c->shape->nranks))
 			return refute(c, "round %zu of rank %d is not that of rank 0 shifted",
@@ -494,8 +495,10 @@ static bb_status check_partners(const struct check *c, int rank)
 		find_partners(c, ++like, &q);
 	while (!is_alike(&p, &q));
 	for (size_t round = 0; round < c->members[0].role.rounds; round++) {
-		const int n = c->algorithm->round(c->shape, &c->members[rank].role, round, a);
-		bool same = c->algorithm->round(c->shape, &c->members[like].role, round, b) == n;
+		const int n = bb_algorithm_steps(c->algorithm, c->shape, &c->members[rank].role,
+						 round, a);
+		bool same = bb_algorithm_steps(c->algorithm, c->shape, &c->members[like].role,
+					       round, b) == n;
 
 		for (int i = 0; same && i < n; i++)
 			same = same_but_partners(&p, &a[i], &q, &b[i]);
@@ -516,7 +519,7 @@ static bb_status set_up(const struct check *c)
 		struct member *m = &c->members[rank];
 
 		m->rank = rank;
-		c->algorithm->prepare(c->shape, rank, &m->role);
+		bb_algorithm_prepare(c->algorithm, c->shape, rank, &m->role);
 		if (m->role.rank != rank || m->role.rounds != c->members[0].role.rounds)
 			return refute(c, "the role of rank %d has a wrong rank or number of rounds",
 				      rank);

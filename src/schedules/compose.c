@@ -9,27 +9,23 @@
 static void reduce_broadcast_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
 	bb_tree_prepare(bb_tree_of(role), shape->nranks, rank, 0, shape->count, shape->chunk);
-	bb_role_fill(role, rank, shape->nranks > 1 ? 2 * bb_tree_rounds(bb_tree_of(role)) : 1);
+	bb_role_fill(role, rank, 2 * bb_tree_rounds(bb_tree_of(role)));
 }
 
-static int reduce_broadcast_round(const struct bb_shape *shape, const struct bb_role *role,
-				  size_t round, struct bb_step *steps)
+static void reduce_broadcast_round(const struct bb_shape *shape, const struct bb_role *role,
+				   size_t round, struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	const struct bb_tree *tree = bb_tree_in(role);
 	struct bb_place out = bb_at(BB_OUT, 0);
 	size_t up = bb_tree_rounds(tree);
 
-	if (shape->nranks == 1) {
-		bb_copy_over(&w, shape, 0, shape->count);
-	} else if (round < up) {
-		bb_tree_up(&w, tree, round, bb_at(BB_IN, 0), out, false);
-		for (int k = 0; k < w.n; k++)
-			steps[k].final = false; /* it is broadcast next */
+	if (round < up) {
+		bb_tree_up(w, tree, round, bb_at(BB_IN, 0), out, false);
+		for (int k = 0; k < w->n; k++)
+			w->steps[k].final = false; /* it is broadcast next */
 	} else {
-		bb_tree_down(&w, tree, round - up, out, out);
+		bb_tree_down(w, tree, round - up, out, out);
 	}
-	return w.n;
 }
 
 const struct bb_algorithm bb_reduce_broadcast_all_reduce = {
@@ -48,24 +44,22 @@ static void gather_broadcast_prepare(const struct bb_shape *shape, int rank, str
 	int n = shape->nranks;
 
 	bb_tree_prepare(bb_tree_of(role), n, rank, 0, shape->count * (size_t)n, shape->chunk);
-	bb_role_fill(role, rank, n > 1 ? (size_t)n - 1 + bb_tree_rounds(bb_tree_of(role)) : 1);
+	bb_role_fill(role, rank, (size_t)n - 1 + bb_tree_rounds(bb_tree_of(role)));
 }
 
-static int gather_broadcast_round(const struct bb_shape *shape, const struct bb_role *role,
-				  size_t round, struct bb_step *steps)
+static void gather_broadcast_round(const struct bb_shape *shape, const struct bb_role *role,
+				   size_t round, struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_blocks blocks = bb_blocks_within(0, shape->count, shape->count);
 	struct bb_place out = bb_at(BB_OUT, 0);
 	size_t others = (size_t)shape->nranks - 1;
 
 	if (!round && !role->rank && !shape->in_place)
-		bb_copy(&w, bb_at(BB_IN, 0), out, shape->count, !others);
+		bb_copy(w, bb_at(BB_IN, 0), out, shape->count, false);
 	if (round < others)
-		bb_linear_gather_part(&w, shape->nranks, role->rank, 0, round, &blocks, out, false);
-	else if (others)
-		bb_tree_down(&w, bb_tree_in(role), round - others, out, out);
-	return w.n;
+		bb_linear_gather_part(w, shape->nranks, role->rank, 0, round, &blocks, out, false);
+	else
+		bb_tree_down(w, bb_tree_in(role), round - others, out, out);
 }
 
 const struct bb_algorithm bb_gather_broadcast_all_gather = {
@@ -79,22 +73,19 @@ const struct bb_algorithm bb_gather_broadcast_all_gather = {
 
 /* ---- all_reduce = reduce_scatter + all_gather ------------------------------------------- */
 
-static int reduce_scatter_all_gather_round(const struct bb_shape *shape, const struct bb_role *role,
-					   size_t round, struct bb_step *steps)
+static void reduce_scatter_all_gather_round(const struct bb_shape *shape,
+					    const struct bb_role *role, size_t round,
+					    struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	int n = shape->nranks, rank = role->rank;
 	struct bb_blocks blocks = bb_blocks_of(0, shape->count, n);
 	struct bb_place own = bb_at(BB_OUT, bb_block_start(&blocks, rank));
 	size_t others = (size_t)n - 1;
 
-	if (n == 1)
-		bb_copy_over(&w, shape, 0, shape->count);
-	else if (round < others)
-		bb_pairwise_reduce_scatter_part(&w, n, rank, round, &blocks, own, false);
+	if (round < others)
+		bb_pairwise_reduce_scatter_part(w, n, rank, round, &blocks, own, false);
 	else
-		bb_pairwise_all_gather_part(&w, n, rank, round - others, &blocks, own);
-	return w.n;
+		bb_pairwise_all_gather_part(w, n, rank, round - others, &blocks, own);
 }
 
 const struct bb_algorithm bb_reduce_scatter_all_gather_all_reduce = {
@@ -114,10 +105,9 @@ static void scatter_all_gather_prepare(const struct bb_shape *shape, int rank, s
 	bb_role_fill(role, rank, (size_t)bb_log2_up(shape->nranks) + (size_t)shape->nranks - 1);
 }
 
-static int scatter_all_gather_round(const struct bb_shape *shape, const struct bb_role *role,
-				    size_t round, struct bb_step *steps)
+static void scatter_all_gather_round(const struct bb_shape *shape, const struct bb_role *role,
+				     size_t round, struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	int n = shape->nranks, rank = role->rank;
 	struct bb_blocks blocks = bb_blocks_of(0, shape->count, n);
 	size_t depth = (size_t)bb_log2_up(n), start = bb_block_start(&blocks, rank);
@@ -133,13 +123,12 @@ static int scatter_all_gather_round(const struct bb_shape *shape, const struct b
 				      .natural = true};
 
 	if (round < depth)
-		bb_binomial_scatter(&w, &scatter, round);
-	else if (n > 1)
-		bb_ring_all_gather_part(&w, n, rank, round - depth, &blocks, root ? top : own,
+		bb_binomial_scatter(w, &scatter, round);
+	else
+		bb_ring_all_gather_part(w, n, rank, round - depth, &blocks, root ? top : own,
 					BB_OUT);
 	if (!round && root && !shape->in_place)
-		bb_copy(&w, top, own, bb_block_count(&blocks, rank), true);
-	return w.n;
+		bb_copy(w, top, own, bb_block_count(&blocks, rank), true);
 }
 
 const struct bb_algorithm bb_scatter_all_gather_broadcast = {

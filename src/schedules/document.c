@@ -35,7 +35,7 @@ static void add_row(struct bb_strbuf *out, const struct bb_algorithm *algorithm)
 			bb_strbuf_add(out, " – |");
 			continue;
 		}
-		algorithm->prepare(&shape, 0, &role);
+		bb_algorithm_prepare(algorithm, &shape, 0, &role);
 		bb_strbuf_addf(out, " %zu |", role.rounds);
 	}
 	shape = shape_of(collective, RANKS, matrix);

@@ -17,7 +17,7 @@ static size_t all_reduce_tmp(const struct bb_shape *shape, int rank)
 {
 	struct bb_power plan = bb_power_of(shape->nranks);
 
-	if (shape->nranks == 1 || rank >= plan.power)
+	if (rank >= plan.power)
 		return 0;
 	return shape->nranks > 2 || shape->in_place ? shape->count : 0;
 }
@@ -50,32 +50,28 @@ static void all_reduce_before(struct bb_writer *w, const struct bb_shape *shape,
 		bb_copy(w, in, sum, shape->count, false);
 }
 
-static int all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			    struct bb_step *steps)
+static void all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			     struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_power plan = bb_power_of(shape->nranks);
 	bool saves = saves_in(shape, &plan), before = plan.rest || saves;
 	int rank = role->rank, level = (int)round - before;
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
-	if (shape->nranks == 1) {
-		bb_copy_over(&w, shape, 0, shape->count);
-	} else if (level < 0) {
-		all_reduce_before(&w, shape, &plan, rank);
+	if (level < 0) {
+		all_reduce_before(w, shape, &plan, rank);
 	} else if (level < plan.levels && rank < plan.power) {
 		bool untouched = !level && rank >= plan.rest && !saves;
 		struct bb_place from = untouched ? in : bb_at(sum_of(&plan, level - 1), 0);
 
-		bb_send(&w, rank ^ (1 << level), from, shape->count);
-		bb_add(&w, rank ^ (1 << level), from, bb_at(sum_of(&plan, level), 0), shape->count,
+		bb_send(w, rank ^ (1 << level), from, shape->count);
+		bb_add(w, rank ^ (1 << level), from, bb_at(sum_of(&plan, level), 0), shape->count,
 		       level == plan.levels - 1 && rank >= plan.rest);
 	} else if (level == plan.levels && rank < plan.rest) {
-		bb_send(&w, rank + plan.power, out, shape->count);
+		bb_send(w, rank + plan.power, out, shape->count);
 	} else if (level == plan.levels && rank >= plan.power) {
-		bb_recv(&w, rank - plan.power, out, shape->count, true);
+		bb_recv(w, rank - plan.power, out, shape->count, true);
 	}
-	return w.n;
 }
 
 const struct bb_algorithm bb_doubling_all_reduce = {
@@ -125,33 +121,31 @@ static void swap_level(struct bb_writer *w, const struct bb_shape *shape,
 	}
 }
 
-static int all_gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			    struct bb_step *steps)
+static void all_gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			     struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_power plan = bb_power_of(shape->nranks);
 	int rank = role->rank, level = (int)round - (plan.rest > 0);
 	size_t all = shape->count * (size_t)shape->nranks;
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
 	if (!round && rank < plan.power && !shape->in_place)
-		bb_copy(&w, in, bb_at(BB_OUT, (size_t)rank * shape->count), shape->count,
+		bb_copy(w, in, bb_at(BB_OUT, (size_t)rank * shape->count), shape->count,
 			plan.levels < 2 && rank >= plan.rest);
 	if (level < 0) {
 		if (rank >= plan.power)
-			bb_send(&w, rank - plan.power, in, shape->count);
+			bb_send(w, rank - plan.power, in, shape->count);
 		else if (rank < plan.rest)
-			bb_recv(&w, rank + plan.power,
+			bb_recv(w, rank + plan.power,
 				bb_at(BB_OUT, (size_t)(rank + plan.power) * shape->count),
 				shape->count, false);
 	} else if (level < plan.levels && rank < plan.power) {
-		swap_level(&w, shape, &plan, rank, level);
+		swap_level(w, shape, &plan, rank, level);
 	} else if (level == plan.levels && rank < plan.rest) {
-		bb_send(&w, rank + plan.power, out, all);
+		bb_send(w, rank + plan.power, out, all);
 	} else if (level == plan.levels && rank >= plan.power) {
-		bb_recv(&w, rank - plan.power, out, all, true);
+		bb_recv(w, rank - plan.power, out, all, true);
 	}
-	return w.n;
 }
 
 const struct bb_algorithm bb_doubling_all_gather = {
@@ -176,21 +170,19 @@ const struct bb_algorithm bb_hypercube_hypercube = {
 
 /* ---- broadcast, reduce: binomial, unpipelined ---------------------------------------------- */
 
-static int broadcast_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			   struct bb_step *steps)
+static void broadcast_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			    struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	int n = shape->nranks, self = bb_wrap(role->rank - shape->root, n), width = 1 << round;
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
 	if (self < width && self + width < n)
-		bb_send(&w, bb_wrap(role->rank + width, n), self ? out : in, shape->count);
+		bb_send(w, bb_wrap(role->rank + width, n), self ? out : in, shape->count);
 	else if (self >= width && self < 2 * width)
-		bb_recv(&w, bb_wrap(role->rank - width, n), out, shape->count,
+		bb_recv(w, bb_wrap(role->rank - width, n), out, shape->count,
 			self + 2 * width >= n);
 	if (!self && !round)
-		bb_copy_over(&w, shape, 0, shape->count);
-	return w.n;
+		bb_copy_over(w, shape, 0, shape->count);
 }
 
 const struct bb_algorithm bb_doubling_broadcast = {
@@ -216,25 +208,19 @@ static size_t reduce_tmp(const struct bb_shape *shape, int rank)
 	return self && summed_before(self, 1 << bb_log2_down(self), n) ? shape->count : 0;
 }
 
-static int reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			struct bb_step *steps)
+static void reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			 struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
-	int n = shape->nranks, self = bb_wrap(role->rank - shape->root, n), width;
+	int n = shape->nranks, self = bb_wrap(role->rank - shape->root, n);
+	int width = 1 << (bb_log2_up(n) - 1 - (int)round);
 	struct bb_place in = bb_at(BB_IN, 0), sum = bb_at(self ? BB_TMP : BB_OUT, 0);
 
-	if (n == 1) {
-		bb_copy_over(&w, shape, 0, shape->count);
-		return w.n;
-	}
-	width = 1 << (bb_log2_up(n) - 1 - (int)round);
 	if (self < width && self + width < n)
-		bb_add(&w, bb_wrap(role->rank + width, n), summed_before(self, width, n) ? sum : in,
+		bb_add(w, bb_wrap(role->rank + width, n), summed_before(self, width, n) ? sum : in,
 		       sum, shape->count, !self && width == 1);
 	else if (self >= width && self < 2 * width)
-		bb_send(&w, bb_wrap(role->rank - width, n),
-			summed_before(self, width, n) ? sum : in, shape->count);
-	return w.n;
+		bb_send(w, bb_wrap(role->rank - width, n), summed_before(self, width, n) ? sum : in,
+			shape->count);
 }
 
 const struct bb_algorithm bb_doubling_reduce = {

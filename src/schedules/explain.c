@@ -373,8 +373,8 @@ static void apply(struct explanation *p, int rank, int k)
 static void explain_round(struct explanation *p, size_t round)
 {
 	for (int rank = 0; rank < p->shape->nranks; rank++)
-		p->nsteps[rank] =
-			p->algorithm->round(p->shape, &p->roles[rank], round, p->steps[rank]);
+		p->nsteps[rank] = bb_algorithm_steps(p->algorithm, p->shape, &p->roles[rank], round,
+						     p->steps[rank]);
 	if (!print_transfers(p, round))
 		return;
 	for (int rank = 0; rank < p->shape->nranks; rank++) {
@@ -530,7 +530,7 @@ static bb_status explanation_open(struct explanation *p)
 	if (!p->symbols || !p->roles || !p->steps || !p->nsteps)
 		return BB_EINTERNAL;
 	for (int rank = 0; rank < p->shape->nranks; rank++) {
-		p->algorithm->prepare(p->shape, rank, &p->roles[rank]);
+		bb_algorithm_prepare(p->algorithm, p->shape, rank, &p->roles[rank]);
 		if (bb_symbols_make(&p->symbols[rank], p->algorithm, p->shape, rank) != BB_OK)
 			return BB_EINTERNAL;
 	}

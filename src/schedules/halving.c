@@ -41,35 +41,31 @@ static void double_back(struct bb_writer *w, const struct bb_blocks *blocks, int
 		span(blocks, theirs, width), final);
 }
 
-static int all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			    struct bb_step *steps)
+static void all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			     struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_power plan = bb_power_of(shape->nranks);
 	struct bb_blocks blocks = bb_blocks_of(0, shape->count, plan.power);
 	int rank = role->rank, level = (int)round - (plan.rest > 0);
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
-	if (shape->nranks == 1) {
-		bb_copy_over(&w, shape, 0, shape->count);
-	} else if (level < 0) {
+	if (level < 0) {
 		if (rank >= plan.power)
-			bb_send(&w, rank - plan.power, in, shape->count);
+			bb_send(w, rank - plan.power, in, shape->count);
 		else if (rank < plan.rest)
-			bb_add(&w, rank + plan.power, in, out, shape->count, false);
+			bb_add(w, rank + plan.power, in, out, shape->count, false);
 	} else if (level == 2 * plan.levels) {
 		if (rank >= plan.power)
-			bb_recv(&w, rank - plan.power, out, shape->count, true);
+			bb_recv(w, rank - plan.power, out, shape->count, true);
 		else if (rank < plan.rest)
-			bb_send(&w, rank + plan.power, out, shape->count);
+			bb_send(w, rank + plan.power, out, shape->count);
 	} else if (rank < plan.power && level < plan.levels) {
-		halve(&w, &blocks, rank, plan.power >> (level + 1),
+		halve(w, &blocks, rank, plan.power >> (level + 1),
 		      !level && rank >= plan.rest ? BB_IN : BB_OUT);
 	} else if (rank < plan.power) {
-		double_back(&w, &blocks, rank, 1 << (level - plan.levels),
+		double_back(w, &blocks, rank, 1 << (level - plan.levels),
 			    level == 2 * plan.levels - 1 && rank >= plan.rest);
 	}
-	return w.n;
 }
 
 const struct bb_algorithm bb_halving_all_reduce = {
@@ -93,7 +89,7 @@ static size_t reduce_scatter_tmp(const struct bb_shape *shape, int rank)
 {
 	struct bb_power plan = bb_power_of(shape->nranks);
 
-	if (rank >= plan.power || shape->nranks < 3)
+	if (rank >= plan.power || shape->nranks == 2)
 		return 0;
 	return shape->count * (size_t)(plan.rest ? shape->nranks : plan.power / 2);
 }
@@ -141,27 +137,23 @@ static void swap_blocks(struct bb_writer *w, const struct side *s, int given, in
 				      .count = (size_t)keep * count});
 }
 
-static int reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
-				size_t round, struct bb_step *steps)
+static void reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
+				 size_t round, struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_power plan = bb_power_of(shape->nranks);
 	int rank = role->rank, level = (int)round - (plan.rest > 0);
 	size_t all = shape->count * (size_t)shape->nranks;
 
-	if (shape->nranks == 1) {
-		bb_copy_over(&w, shape, 0, shape->count);
-	} else if (level < 0) {
+	if (level < 0) {
 		if (rank >= plan.power)
-			bb_send(&w, rank - plan.power, bb_at(BB_IN, 0), all);
+			bb_send(w, rank - plan.power, bb_at(BB_IN, 0), all);
 		else if (rank < plan.rest)
-			bb_add(&w, rank + plan.power, bb_at(BB_IN, 0), bb_at(BB_TMP, 0), all,
-			       false);
+			bb_add(w, rank + plan.power, bb_at(BB_IN, 0), bb_at(BB_TMP, 0), all, false);
 	} else if (level == plan.levels) {
 		if (rank >= plan.power)
-			bb_recv(&w, rank - plan.power, bb_at(BB_OUT, 0), shape->count, true);
+			bb_recv(w, rank - plan.power, bb_at(BB_OUT, 0), shape->count, true);
 		else if (rank < plan.rest)
-			bb_send(&w, rank + plan.power,
+			bb_send(w, rank + plan.power,
 				bb_at(BB_TMP, (size_t)(rank + plan.power) * shape->count),
 				shape->count);
 	} else if (rank < plan.power) {
@@ -169,11 +161,10 @@ static int reduce_scatter_round(const struct bb_shape *shape, const struct bb_ro
 		bool first = !level && rank >= plan.rest;
 		struct side side = {shape, plan, rank, width, first ? BB_IN : BB_TMP};
 
-		swap_blocks(&w, &side, kept ^ width, kept, plan.power);
-		swap_blocks(&w, &side, plan.power + (kept ^ width), plan.power + kept,
+		swap_blocks(w, &side, kept ^ width, kept, plan.power);
+		swap_blocks(w, &side, plan.power + (kept ^ width), plan.power + kept,
 			    shape->nranks);
 	}
-	return w.n;
 }
 
 const struct bb_algorithm bb_halving_reduce_scatter = {

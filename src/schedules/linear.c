@@ -70,18 +70,15 @@ static void copy_own(struct bb_writer *w, const struct bb_shape *shape, size_t r
 
 /* ---- rooted collectives ---------------------------------------------------------------- */
 
-static int broadcast_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			   struct bb_step *steps)
+static void broadcast_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			    struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
-	if (shape->nranks > 1)
-		linear_broadcast_part(&w, shape->nranks, role->rank, shape->root, round, in, out,
-				      shape->count);
+	linear_broadcast_part(w, shape->nranks, role->rank, shape->root, round, in, out,
+			      shape->count);
 	if (role->rank == shape->root)
-		copy_own(&w, shape, round, in, out, true);
-	return w.n;
+		copy_own(w, shape, round, in, out, true);
 }
 
 const struct bb_algorithm bb_linear_broadcast = {
@@ -92,18 +89,11 @@ const struct bb_algorithm bb_linear_broadcast = {
 	.round = broadcast_round,
 };
 
-static int reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			struct bb_step *steps)
+static void reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			 struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
-	struct bb_place out = bb_at(BB_OUT, 0);
-
-	if (shape->nranks > 1)
-		linear_reduce_part(&w, shape->nranks, role->rank, shape->root, round, out,
-				   shape->count, true);
-	else
-		copy_own(&w, shape, round, bb_at(BB_IN, 0), out, true);
-	return w.n;
+	linear_reduce_part(w, shape->nranks, role->rank, shape->root, round, bb_at(BB_OUT, 0),
+			   shape->count, true);
 }
 
 const struct bb_algorithm bb_linear_reduce = {
@@ -114,19 +104,16 @@ const struct bb_algorithm bb_linear_reduce = {
 	.round = reduce_round,
 };
 
-static int gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			struct bb_step *steps)
+static void gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			 struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_blocks blocks = equal_blocks(shape);
 
-	if (shape->nranks > 1)
-		bb_linear_gather_part(&w, shape->nranks, role->rank, shape->root, round, &blocks,
-				      bb_at(BB_OUT, 0), true);
+	bb_linear_gather_part(w, shape->nranks, role->rank, shape->root, round, &blocks,
+			      bb_at(BB_OUT, 0), true);
 	if (role->rank == shape->root)
-		copy_own(&w, shape, round, bb_at(BB_IN, 0),
+		copy_own(w, shape, round, bb_at(BB_IN, 0),
 			 bb_at(BB_OUT, bb_block_start(&blocks, role->rank)), true);
-	return w.n;
 }
 
 const struct bb_algorithm bb_linear_gather = {
@@ -137,20 +124,16 @@ const struct bb_algorithm bb_linear_gather = {
 	.round = gather_round,
 };
 
-static int scatter_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			 struct bb_step *steps)
+static void scatter_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			  struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_blocks blocks = equal_blocks(shape);
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
-	if (shape->nranks > 1)
-		linear_scatter_part(&w, shape->nranks, role->rank, shape->root, round, &blocks, in,
-				    out);
+	linear_scatter_part(w, shape->nranks, role->rank, shape->root, round, &blocks, in, out);
 	if (role->rank == shape->root)
-		copy_own(&w, shape, round, bb_plus(in, bb_block_start(&blocks, role->rank)), out,
+		copy_own(w, shape, round, bb_plus(in, bb_block_start(&blocks, role->rank)), out,
 			 true);
-	return w.n;
 }
 
 const struct bb_algorithm bb_linear_scatter = {
@@ -163,21 +146,17 @@ const struct bb_algorithm bb_linear_scatter = {
 
 /* ---- collectives without a root: rank 0 collects, then hands out -------------------------- */
 
-static int all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			    struct bb_step *steps)
+static void all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			     struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	int n = shape->nranks;
 	struct bb_place out = bb_at(BB_OUT, 0);
 	size_t others = (size_t)n - 1;
 
-	if (n == 1)
-		copy_own(&w, shape, round, bb_at(BB_IN, 0), out, true);
-	else if (round < others)
-		linear_reduce_part(&w, n, role->rank, 0, round, out, shape->count, false);
+	if (round < others)
+		linear_reduce_part(w, n, role->rank, 0, round, out, shape->count, false);
 	else
-		linear_broadcast_part(&w, n, role->rank, 0, round - others, out, out, shape->count);
-	return w.n;
+		linear_broadcast_part(w, n, role->rank, 0, round - others, out, out, shape->count);
 }
 
 const struct bb_algorithm bb_linear_all_reduce = {
@@ -189,23 +168,21 @@ const struct bb_algorithm bb_linear_all_reduce = {
 	.round = all_reduce_round,
 };
 
-static int all_gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			    struct bb_step *steps)
+static void all_gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			     struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	int n = shape->nranks;
 	struct bb_blocks blocks = equal_blocks(shape);
 	struct bb_place out = bb_at(BB_OUT, 0);
 	size_t others = (size_t)n - 1;
 
 	if (!role->rank)
-		copy_own(&w, shape, round, bb_at(BB_IN, 0), out, n == 1);
+		copy_own(w, shape, round, bb_at(BB_IN, 0), out, false);
 	if (round < others)
-		bb_linear_gather_part(&w, n, role->rank, 0, round, &blocks, out, false);
-	else if (n > 1)
-		linear_broadcast_part(&w, n, role->rank, 0, round - others, out, out,
+		bb_linear_gather_part(w, n, role->rank, 0, round, &blocks, out, false);
+	else
+		linear_broadcast_part(w, n, role->rank, 0, round - others, out, out,
 				      shape->count * (size_t)n);
-	return w.n;
 }
 
 const struct bb_algorithm bb_linear_all_gather = {
@@ -218,29 +195,25 @@ const struct bb_algorithm bb_linear_all_gather = {
 
 static size_t reduce_scatter_tmp(const struct bb_shape *shape, int rank)
 {
-	return rank || shape->nranks == 1 ? 0 : shape->count * (size_t)shape->nranks;
+	return rank ? 0 : shape->count * (size_t)shape->nranks;
 }
 
-static int reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
-				size_t round, struct bb_step *steps)
+static void reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
+				 size_t round, struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	int n = shape->nranks;
 	struct bb_blocks blocks = equal_blocks(shape);
 	struct bb_place out = bb_at(BB_OUT, 0), sum = bb_at(BB_TMP, 0);
 	size_t others = (size_t)n - 1;
 
-	if (n == 1) {
-		copy_own(&w, shape, round, bb_at(BB_IN, 0), out, true);
-	} else if (round < others) {
-		linear_reduce_part(&w, n, role->rank, 0, round, sum, shape->count * (size_t)n,
+	if (round < others) {
+		linear_reduce_part(w, n, role->rank, 0, round, sum, shape->count * (size_t)n,
 				   false);
 	} else {
-		linear_scatter_part(&w, n, role->rank, 0, round - others, &blocks, sum, out);
+		linear_scatter_part(w, n, role->rank, 0, round - others, &blocks, sum, out);
 		if (!role->rank && round == others)
-			bb_copy(&w, sum, out, shape->count, true);
+			bb_copy(w, sum, out, shape->count, true);
 	}
-	return w.n;
 }
 
 const struct bb_algorithm bb_linear_reduce_scatter = {

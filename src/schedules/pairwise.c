@@ -62,22 +62,19 @@ static void alltoall_exchange(struct bb_writer *w, const struct bb_shape *shape,
 }
 
 /* Round of an exchange with AT_ONCE peers a round. */
-static int exchange_round(const struct bb_shape *shape, int rank, size_t round, int at_once,
-			  struct bb_step *steps)
+static void exchange_round(struct bb_writer *w, const struct bb_shape *shape, int rank,
+			   size_t round, int at_once)
 {
-	struct bb_writer w = {steps, 0};
-
-	if (bb_alltoall_saves(&w, shape, rank, &round))
-		return w.n;
+	if (bb_alltoall_saves(w, shape, rank, &round))
+		return;
 	for (int k = 0; k < at_once; k++) {
 		int i = (int)round * at_once + k;
 
 		if (i < shape->nranks - 1)
-			alltoall_exchange(&w, shape, rank, i);
+			alltoall_exchange(w, shape, rank, i);
 	}
 	if (!round)
-		bb_alltoall_keep(&w, shape, rank);
-	return w.n;
+		bb_alltoall_keep(w, shape, rank);
 }
 
 static void pairwise_alltoall_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
@@ -86,10 +83,10 @@ static void pairwise_alltoall_prepare(const struct bb_shape *shape, int rank, st
 	role->rounds += shape->in_place;
 }
 
-static int pairwise_alltoall_round(const struct bb_shape *shape, const struct bb_role *role,
-				   size_t round, struct bb_step *steps)
+static void pairwise_alltoall_round(const struct bb_shape *shape, const struct bb_role *role,
+				    size_t round, struct bb_writer *w)
 {
-	return exchange_round(shape, role->rank, round, 1, steps);
+	exchange_round(w, shape, role->rank, round, 1);
 }
 
 const struct bb_algorithm bb_pairwise_alltoall = {
@@ -124,10 +121,10 @@ static void naive_alltoall_prepare(const struct bb_shape *shape, int rank, struc
 	role->rounds += shape->in_place;
 }
 
-static int naive_alltoall_round(const struct bb_shape *shape, const struct bb_role *role,
-				size_t round, struct bb_step *steps)
+static void naive_alltoall_round(const struct bb_shape *shape, const struct bb_role *role,
+				 size_t round, struct bb_writer *w)
 {
-	return exchange_round(shape, role->rank, round, AT_ONCE, steps);
+	exchange_round(w, shape, role->rank, round, AT_ONCE);
 }
 
 const struct bb_algorithm bb_naive_alltoall = {
@@ -162,18 +159,13 @@ void bb_pairwise_reduce_scatter_part(struct bb_writer *w, int n, int rank, size_
 	bb_add(w, from, i ? sum : own, sum, bb_block_count(blocks, rank), final && (int)i == n - 2);
 }
 
-static int pairwise_reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
-					 size_t round, struct bb_step *steps)
+static void pairwise_reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
+					  size_t round, struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_blocks blocks = bb_blocks_within(0, shape->count, shape->count);
 
-	if (shape->nranks == 1)
-		bb_copy_over(&w, shape, 0, shape->count);
-	else
-		bb_pairwise_reduce_scatter_part(&w, shape->nranks, role->rank, round, &blocks,
-						bb_at(BB_OUT, 0), true);
-	return w.n;
+	bb_pairwise_reduce_scatter_part(w, shape->nranks, role->rank, round, &blocks,
+					bb_at(BB_OUT, 0), true);
 }
 
 const struct bb_algorithm bb_pairwise_reduce_scatter = {
@@ -198,10 +190,9 @@ void bb_pairwise_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
 		true);
 }
 
-static int gather_round(const struct bb_shape *shape, int rank, size_t round, int at_once,
-			struct bb_step *steps)
+static void gather_round(struct bb_writer *w, const struct bb_shape *shape, int rank, size_t round,
+			 int at_once)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_blocks blocks = bb_blocks_within(0, shape->count, shape->count);
 	struct bb_place own = bb_at(BB_IN, 0);
 
@@ -209,17 +200,16 @@ static int gather_round(const struct bb_shape *shape, int rank, size_t round, in
 		size_t i = round * (size_t)at_once + (size_t)k;
 
 		if (i + 1 < (size_t)shape->nranks)
-			bb_pairwise_all_gather_part(&w, shape->nranks, rank, i, &blocks, own);
+			bb_pairwise_all_gather_part(w, shape->nranks, rank, i, &blocks, own);
 	}
 	if (!round && !shape->in_place)
-		bb_copy(&w, own, bb_at(BB_OUT, bb_block_start(&blocks, rank)), shape->count, true);
-	return w.n;
+		bb_copy(w, own, bb_at(BB_OUT, bb_block_start(&blocks, rank)), shape->count, true);
 }
 
-static int pairwise_all_gather_round(const struct bb_shape *shape, const struct bb_role *role,
-				     size_t round, struct bb_step *steps)
+static void pairwise_all_gather_round(const struct bb_shape *shape, const struct bb_role *role,
+				      size_t round, struct bb_writer *w)
 {
-	return gather_round(shape, role->rank, round, 1, steps);
+	gather_round(w, shape, role->rank, round, 1);
 }
 
 const struct bb_algorithm bb_pairwise_all_gather = {
@@ -233,10 +223,10 @@ const struct bb_algorithm bb_pairwise_all_gather = {
 	.round = pairwise_all_gather_round,
 };
 
-static int naive_all_gather_round(const struct bb_shape *shape, const struct bb_role *role,
-				  size_t round, struct bb_step *steps)
+static void naive_all_gather_round(const struct bb_shape *shape, const struct bb_role *role,
+				   size_t round, struct bb_writer *w)
 {
-	return gather_round(shape, role->rank, round, AT_ONCE, steps);
+	gather_round(w, shape, role->rank, round, AT_ONCE);
 }
 
 const struct bb_algorithm bb_naive_all_gather = {
@@ -250,15 +240,10 @@ const struct bb_algorithm bb_naive_all_gather = {
 
 /* ---- naive all_reduce, reduce_scatter: everyone reduces for itself ----------------------- */
 
-/* In place, all_reduce sends from a copy, as sums overwrite IN before all ranks have it. */
-static bool saves_in(const struct bb_shape *shape)
-{
-	return shape->in_place && shape->nranks > 1;
-}
-
+/* In place, all_reduce sends from a copy, because sums overwrite IN before all ranks have it. */
 static size_t naive_all_reduce_tmp(const struct bb_shape *shape, int rank)
 {
-	return saves_in(shape) ? shape->count : 0;
+	return shape->in_place ? shape->count : 0;
 }
 
 static void naive_reduce_scatter_prepare(const struct bb_shape *shape, int rank,
@@ -270,7 +255,7 @@ static void naive_reduce_scatter_prepare(const struct bb_shape *shape, int rank,
 static void naive_all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
 	naive_reduce_scatter_prepare(shape, rank, role);
-	role->rounds += saves_in(shape);
+	role->rounds += shape->in_place;
 }
 
 /* Add the shares of the ranks FIRST and FIRST + 1 behind to OUT in one pass. */
@@ -288,24 +273,20 @@ static void add_two(struct bb_writer *w, const struct bb_shape *shape, int rank,
 				      .count = shape->count});
 }
 
-static int naive_all_reduce_round(const struct bb_shape *shape, const struct bb_role *role,
-				  size_t round, struct bb_step *steps)
+static void naive_all_reduce_round(const struct bb_shape *shape, const struct bb_role *role,
+				   size_t round, struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
-	bool saved = saves_in(shape);
+	bool saved = shape->in_place;
 	struct bb_place own = bb_at(saved ? BB_TMP : BB_IN, 0);
 	int n = shape->nranks, first = 2 * (int)(round - saved) + 1;
 
-	if (n == 1) {
-		bb_copy_over(&w, shape, 0, shape->count);
-	} else if (saved && !round) {
-		bb_copy(&w, bb_at(BB_IN, 0), own, shape->count, false);
+	if (saved && !round) {
+		bb_copy(w, bb_at(BB_IN, 0), own, shape->count, false);
 	} else {
 		for (int d = first; d < first + 2 && d < n; d++)
-			bb_send(&w, bb_wrap(role->rank + d, n), own, shape->count);
-		add_two(&w, shape, role->rank, first, own);
+			bb_send(w, bb_wrap(role->rank + d, n), own, shape->count);
+		add_two(w, shape, role->rank, first, own);
 	}
-	return w.n;
 }
 
 const struct bb_algorithm bb_naive_all_reduce = {
@@ -319,23 +300,17 @@ const struct bb_algorithm bb_naive_all_reduce = {
 	.round = naive_all_reduce_round,
 };
 
-static int naive_reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
-				      size_t round, struct bb_step *steps)
+static void naive_reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
+				       size_t round, struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	int n = shape->nranks, first = 2 * (int)round + 1;
 
-	if (n == 1) {
-		bb_copy_over(&w, shape, 0, shape->count);
-		return w.n;
-	}
 	for (int d = first; d < first + 2 && d < n; d++) {
 		int to = bb_wrap(role->rank + d, n);
 
-		bb_send(&w, to, bb_at(BB_IN, (size_t)to * shape->count), shape->count);
+		bb_send(w, to, bb_at(BB_IN, (size_t)to * shape->count), shape->count);
 	}
-	add_two(&w, shape, role->rank, first, bb_at(BB_IN, (size_t)role->rank * shape->count));
-	return w.n;
+	add_two(w, shape, role->rank, first, bb_at(BB_IN, (size_t)role->rank * shape->count));
 }
 
 const struct bb_algorithm bb_naive_reduce_scatter = {

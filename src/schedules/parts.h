@@ -9,11 +9,6 @@
 
 /* ---- writing steps ------------------------------------------------------------------- */
 
-struct bb_writer {
-	struct bb_step *steps;
-	int n;
-};
-
 static inline struct bb_place bb_at(enum bb_buffer buffer, size_t offset)
 {
 	return (struct bb_place){buffer, offset};
@@ -148,11 +143,10 @@ static inline size_t bb_pieces(size_t count, size_t chunk)
 
 /* ---- roles of algorithms that keep nothing else ---------------------------------------- */
 
-/* ROUNDS, but at least one. */
 static inline void bb_role_fill(struct bb_role *role, int rank, size_t rounds)
 {
 	role->rank = rank;
-	role->rounds = bb_most(1, rounds);
+	role->rounds = rounds;
 }
 
 /* algorithms.c: bb_algorithm's prepare for a round with each of the n - 1 others, for two with

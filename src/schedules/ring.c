@@ -16,11 +16,6 @@ static int previous_of(int rank, int n)
 	return rank ? rank - 1 : n - 1;
 }
 
-static size_t at_least_one(int rounds)
-{
-	return rounds > 0 ? (size_t)rounds : 1;
-}
-
 void bb_ring_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
 			     const struct bb_blocks *blocks, struct bb_place own,
 			     enum bb_buffer out)
@@ -38,32 +33,28 @@ void bb_ring_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
 static void all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
 	bb_slabs_prepare(role, rank, shape->count, shape->chunk * (size_t)shape->nranks,
-			 at_least_one(2 * (shape->nranks - 1)));
+			 2 * ((size_t)shape->nranks - 1));
 }
 
-static int all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			    struct bb_step *steps)
+static void all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			     struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_slab slab = bb_slab_of(role, round);
 	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
 	struct bb_blocks blocks = bb_blocks_of(slab.start, slab.count, n);
 
-	if (n == 1) {
-		bb_copy_over(&w, shape, slab.start, slab.count);
-	} else if (i < n - 1) {
+	if (i < n - 1) {
 		int s = bb_wrap(rank - i - 1, n), d = bb_wrap(rank - i - 2, n);
 		size_t start = bb_block_start(&blocks, d);
 
-		bb_send(&w, next_of(rank, n), bb_at(i ? BB_OUT : BB_IN, bb_block_start(&blocks, s)),
+		bb_send(w, next_of(rank, n), bb_at(i ? BB_OUT : BB_IN, bb_block_start(&blocks, s)),
 			bb_block_count(&blocks, s));
-		bb_add(&w, previous_of(rank, n), bb_at(BB_IN, start), bb_at(BB_OUT, start),
+		bb_add(w, previous_of(rank, n), bb_at(BB_IN, start), bb_at(BB_OUT, start),
 		       bb_block_count(&blocks, d), false);
 	} else {
-		bb_ring_all_gather_part(&w, n, rank, (size_t)(i - (n - 1)), &blocks,
+		bb_ring_all_gather_part(w, n, rank, (size_t)(i - (n - 1)), &blocks,
 					bb_at(BB_OUT, bb_block_start(&blocks, rank)), BB_OUT);
 	}
-	return w.n;
 }
 
 const struct bb_algorithm bb_ring_all_reduce = {
@@ -81,23 +72,20 @@ const struct bb_algorithm bb_ring_all_reduce = {
 
 static void block_slabs_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	bb_slabs_prepare(role, rank, shape->count, shape->chunk, at_least_one(shape->nranks - 1));
+	bb_slabs_prepare(role, rank, shape->count, shape->chunk, (size_t)shape->nranks - 1);
 }
 
-static int all_gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			    struct bb_step *steps)
+static void all_gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			     struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_slab slab = bb_slab_of(role, round);
 	int n = shape->nranks, rank = role->rank;
 	struct bb_blocks blocks = bb_blocks_within(slab.start, slab.count, shape->count);
 	struct bb_place own = bb_at(BB_IN, slab.start);
 
-	if (n > 1)
-		bb_ring_all_gather_part(&w, n, rank, slab.round, &blocks, own, BB_OUT);
+	bb_ring_all_gather_part(w, n, rank, slab.round, &blocks, own, BB_OUT);
 	if (!slab.round && !shape->in_place)
-		bb_copy(&w, own, bb_at(BB_OUT, bb_block_start(&blocks, rank)), slab.count, true);
-	return w.n;
+		bb_copy(w, own, bb_at(BB_OUT, bb_block_start(&blocks, rank)), slab.count, true);
 }
 
 const struct bb_algorithm bb_ring_all_gather = {
@@ -124,10 +112,9 @@ static size_t two_slots(const struct bb_shape *shape, int rank)
 	return shape->nranks > 2 ? 2 * bb_slab_most(shape->count, shape->chunk) : 0;
 }
 
-static int reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
-				size_t round, struct bb_step *steps)
+static void reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
+				 size_t round, struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_slab slab = bb_slab_of(role, round);
 	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
 	int s = bb_wrap(rank - i - 1, n), d = bb_wrap(rank - i - 2, n);
@@ -135,16 +122,11 @@ static int reduce_scatter_round(const struct bb_shape *shape, const struct bb_ro
 	size_t length = bb_slab_longest(role);
 	struct bb_place out = bb_at(BB_OUT, slab.start);
 
-	if (n == 1) {
-		bb_copy_over(&w, shape, slab.start, slab.count);
-		return w.n;
-	}
-	bb_send(&w, next_of(rank, n),
+	bb_send(w, next_of(rank, n),
 		i ? slot(0, round - 1, length) : bb_at(BB_IN, bb_block_start(&blocks, s)),
 		slab.count);
-	bb_add(&w, previous_of(rank, n), bb_at(BB_IN, bb_block_start(&blocks, d)),
+	bb_add(w, previous_of(rank, n), bb_at(BB_IN, bb_block_start(&blocks, d)),
 	       i == n - 2 ? out : slot(0, round, length), slab.count, i == n - 2);
-	return w.n;
 }
 
 const struct bb_algorithm bb_ring_reduce_scatter = {
@@ -163,8 +145,7 @@ const struct bb_algorithm bb_ring_reduce_scatter = {
 static void chain_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
 	bb_slabs_prepare(role, rank, shape->count, shape->chunk, 1);
-	if (shape->nranks > 2)
-		role->rounds += (size_t)shape->nranks - 2;
+	role->rounds += (size_t)shape->nranks - 2;
 }
 
 /* Chunk that a rank LAG links behind the start handles in ROUND; false: none. */
@@ -178,22 +159,20 @@ static bool chunk_of(const struct bb_role *role, size_t round, int lag, struct b
 	return true;
 }
 
-static int broadcast_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			   struct bb_step *steps)
+static void broadcast_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			    struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_slab chunk;
 	int n = shape->nranks, rank = role->rank, behind = bb_wrap(rank - shape->root, n);
 	bool last = behind == n - 1;
 
 	if (!last && chunk_of(role, round, behind, &chunk))
-		bb_send(&w, next_of(rank, n), bb_at(behind ? BB_OUT : BB_IN, chunk.start),
+		bb_send(w, next_of(rank, n), bb_at(behind ? BB_OUT : BB_IN, chunk.start),
 			chunk.count);
 	if (behind && chunk_of(role, round, behind - 1, &chunk))
-		bb_recv(&w, previous_of(rank, n), bb_at(BB_OUT, chunk.start), chunk.count, last);
+		bb_recv(w, previous_of(rank, n), bb_at(BB_OUT, chunk.start), chunk.count, last);
 	if (!behind && chunk_of(role, round, 0, &chunk))
-		bb_copy_over(&w, shape, chunk.start, chunk.count);
-	return w.n;
+		bb_copy_over(w, shape, chunk.start, chunk.count);
 }
 
 const struct bb_algorithm bb_ring_broadcast = {
@@ -213,10 +192,9 @@ static size_t reduce_tmp(const struct bb_shape *shape, int rank)
 	return behind < 2 ? 0 : slots * bb_slab_most(shape->count, shape->chunk);
 }
 
-static int reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			struct bb_step *steps)
+static void reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			 struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_slab chunk;
 	int n = shape->nranks, rank = role->rank;
 	int behind = bb_wrap(rank - shape->root - 1, n); /* the root is last */
@@ -224,16 +202,13 @@ static int reduce_round(const struct bb_shape *shape, const struct bb_role *role
 	size_t length = bb_slab_longest(role);
 
 	if (!root && chunk_of(role, round, behind, &chunk))
-		bb_send(&w, next_of(rank, n),
+		bb_send(w, next_of(rank, n),
 			behind ? slot(0, chunk.index, length) : bb_at(BB_IN, chunk.start),
 			chunk.count);
 	if (behind && chunk_of(role, round, behind - 1, &chunk))
-		bb_add(&w, previous_of(rank, n), bb_at(BB_IN, chunk.start),
+		bb_add(w, previous_of(rank, n), bb_at(BB_IN, chunk.start),
 		       root ? bb_at(BB_OUT, chunk.start) : slot(0, chunk.index, length),
 		       chunk.count, root);
-	if (n == 1 && chunk_of(role, round, 0, &chunk))
-		bb_copy_over(&w, shape, chunk.start, chunk.count);
-	return w.n;
 }
 
 const struct bb_algorithm bb_ring_reduce = {
@@ -248,10 +223,9 @@ const struct bb_algorithm bb_ring_reduce = {
 
 /* ---- gather, scatter: blocks forwarded along the chain ---------------------------------- */
 
-static int gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			struct bb_step *steps)
+static void gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			 struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_slab slab = bb_slab_of(role, round);
 	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
 	int behind = bb_wrap(rank - shape->root - 1, n);
@@ -261,15 +235,14 @@ static int gather_round(const struct bb_shape *shape, const struct bb_role *role
 	struct bb_place out = bb_at(BB_OUT, (size_t)source * shape->count + slab.start);
 
 	if (!root && i <= behind)
-		bb_send(&w, next_of(rank, n),
+		bb_send(w, next_of(rank, n),
 			i ? slot(0, round - 1, length) : bb_at(BB_IN, slab.start), slab.count);
 	if (i < behind)
-		bb_recv(&w, previous_of(rank, n), root ? out : slot(0, round, length), slab.count,
+		bb_recv(w, previous_of(rank, n), root ? out : slot(0, round, length), slab.count,
 			root);
 	if (root && !i && !shape->in_place)
-		bb_copy(&w, bb_at(BB_IN, slab.start),
+		bb_copy(w, bb_at(BB_IN, slab.start),
 			bb_at(BB_OUT, (size_t)rank * shape->count + slab.start), slab.count, true);
-	return w.n;
 }
 
 /* Ranks that pass blocks on: all but the root and its neighbour at the chain's far end. */
@@ -291,10 +264,9 @@ const struct bb_algorithm bb_ring_gather = {
 	.round = gather_round,
 };
 
-static int scatter_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			 struct bb_step *steps)
+static void scatter_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			  struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_slab slab = bb_slab_of(role, round);
 	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
 	int behind = bb_wrap(rank - shape->root, n);
@@ -305,16 +277,15 @@ static int scatter_round(const struct bb_shape *shape, const struct bb_role *rol
 	if (out > behind && out < n) {
 		size_t start = (size_t)bb_wrap(shape->root + out, n) * shape->count + slab.start;
 
-		bb_send(&w, next_of(rank, n),
+		bb_send(w, next_of(rank, n),
 			behind ? slot(0, round - 1, length) : bb_at(BB_IN, start), slab.count);
 	}
 	if (behind && in >= behind && in < n)
-		bb_recv(&w, previous_of(rank, n), in == behind ? own : slot(0, round, length),
+		bb_recv(w, previous_of(rank, n), in == behind ? own : slot(0, round, length),
 			slab.count, in == behind);
 	if (!behind && !i && !shape->in_place)
-		bb_copy(&w, bb_at(BB_IN, (size_t)rank * shape->count + slab.start), own, slab.count,
+		bb_copy(w, bb_at(BB_IN, (size_t)rank * shape->count + slab.start), own, slab.count,
 			true);
-	return w.n;
 }
 
 static size_t scatter_tmp(const struct bb_shape *shape, int rank)
@@ -341,9 +312,9 @@ const struct bb_algorithm bb_ring_scatter = {
 
 static void alltoall_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	size_t n = (size_t)shape->nranks, trips = n * (n - 1) / 2;
+	size_t n = (size_t)shape->nranks;
 
-	bb_slabs_prepare(role, rank, bb_alltoall_longest(shape), shape->chunk, trips ? trips : 1);
+	bb_slabs_prepare(role, rank, bb_alltoall_longest(shape), shape->chunk, n * (n - 1) / 2);
 	role->rounds += shape->in_place;
 }
 
@@ -378,20 +349,17 @@ static size_t piece_of(const struct bb_role *role, size_t index, size_t count, s
 	return base + (index < extra ? 1 : 0);
 }
 
-static int alltoall_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			  struct bb_step *steps)
+static void alltoall_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			   struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	int n = shape->nranks, rank = role->rank, hop, distance, source;
 	size_t saved = bb_alltoall_saved(shape, rank), start, count, length;
 	struct bb_slab slab;
 
-	if (bb_alltoall_saves(&w, shape, rank, &round))
-		return w.n;
+	if (bb_alltoall_saves(w, shape, rank, &round))
+		return;
 	if (!round)
-		bb_alltoall_keep(&w, shape, rank);
-	if (n == 1)
-		return w.n;
+		bb_alltoall_keep(w, shape, rank);
 	slab = bb_slab_of(role, round);
 	length = bb_slab_longest(role);
 	distance = distance_of(slab.round, &hop);
@@ -399,7 +367,7 @@ static int alltoall_round(const struct bb_shape *shape, const struct bb_role *ro
 	source = bb_wrap(rank - hop, n);
 	count = piece_of(role, slab.index,
 			 bb_alltoall_count(shape, source, bb_wrap(source + distance, n)), &start);
-	bb_send(&w, next_of(rank, n),
+	bb_send(w, next_of(rank, n),
 		hop ? slot(saved, round - 1, length)
 		    : bb_plus(bb_alltoall_from(shape, rank, bb_wrap(rank + distance, n)), start),
 		count);
@@ -407,11 +375,10 @@ static int alltoall_round(const struct bb_shape *shape, const struct bb_role *ro
 	source = bb_wrap(rank - hop - 1, n);
 	count = piece_of(role, slab.index,
 			 bb_alltoall_count(shape, source, bb_wrap(source + distance, n)), &start);
-	bb_recv(&w, previous_of(rank, n),
+	bb_recv(w, previous_of(rank, n),
 		hop == distance - 1 ? bb_at(BB_OUT, bb_alltoall_out(shape, source, rank) + start)
 				    : slot(saved, round, length),
 		count, hop == distance - 1);
-	return w.n;
 }
 
 const struct bb_algorithm bb_ring_alltoall = {
@@ -437,54 +404,42 @@ const struct bb_algorithm bb_ring_alltoallv = {
 
 /* ---- sendrecv: one hop ----------------------------------------------------------------- */
 
-static bool through_tmp(const struct bb_shape *shape)
-{
-	return shape->in_place && shape->nranks > 1;
-}
-
 /* Nothing is passed on, so that chunks would only cost a hop each; in place they keep TMP small. */
 static size_t sendrecv_chunk(const struct bb_shape *shape)
 {
-	return through_tmp(shape) ? shape->chunk : 0;
+	return shape->in_place ? shape->chunk : 0;
 }
 
 static void sendrecv_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
 	bb_slabs_prepare(role, rank, shape->count, sendrecv_chunk(shape), 1);
-	role->rounds += through_tmp(shape);
+	role->rounds += shape->in_place;
 }
 
 static size_t sendrecv_tmp(const struct bb_shape *shape, int rank)
 {
 	size_t slots = bb_least(2, bb_pieces(shape->count, shape->chunk));
 
-	return through_tmp(shape) ? slots * bb_slab_most(shape->count, shape->chunk) : 0;
+	return shape->in_place ? slots * bb_slab_most(shape->count, shape->chunk) : 0;
 }
 
-static int sendrecv_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			  struct bb_step *steps)
+static void sendrecv_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			   struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	struct bb_slab chunk;
 	int n = shape->nranks, rank = role->rank;
-	bool saved = through_tmp(shape);
+	bool saved = shape->in_place;
 	size_t length = bb_slab_longest(role);
 
-	if (n == 1) {
-		if (chunk_of(role, round, 0, &chunk))
-			bb_copy_over(&w, shape, chunk.start, chunk.count);
-		return w.n;
-	}
 	if (chunk_of(role, round, saved, &chunk)) {
-		bb_send(&w, next_of(rank, n),
+		bb_send(w, next_of(rank, n),
 			saved ? slot(0, chunk.index, length) : bb_at(BB_IN, chunk.start),
 			chunk.count);
-		bb_recv(&w, previous_of(rank, n), bb_at(BB_OUT, chunk.start), chunk.count, true);
+		bb_recv(w, previous_of(rank, n), bb_at(BB_OUT, chunk.start), chunk.count, true);
 	}
 	if (saved && chunk_of(role, round, 0, &chunk))
-		bb_copy(&w, bb_at(BB_IN, chunk.start), slot(0, chunk.index, length), chunk.count,
+		bb_copy(w, bb_at(BB_IN, chunk.start), slot(0, chunk.index, length), chunk.count,
 			false);
-	return w.n;
 }
 
 const struct bb_algorithm bb_ring_sendrecv = {

@@ -148,6 +148,12 @@ struct bb_step {
 	size_t count;
 };
 
+/* The steps of a round as they are written. */
+struct bb_writer {
+	struct bb_step *steps; /* room for BB_MAX_STEPS */
+	int n;
+};
+
 /*
  * A rank's place in an algorithm for one shape, computed once per call so that a round costs
  * nanoseconds. Plain data; the algorithm alone knows what `at` holds.
@@ -170,19 +176,21 @@ struct bb_algorithm {
 	unsigned flags;
 	/* NULL, or why this shape is not supported. The pointer may be NULL: all are. */
 	const char *(*refuses)(const struct bb_shape *shape);
+	/* The next three are for two or more ranks; call them through bb_algorithm_tmp_count,
+	   bb_algorithm_prepare and bb_algorithm_steps. */
 	/* Elements of TMP that RANK needs. NULL: none. */
 	size_t (*tmp_count)(const struct bb_shape *shape, int rank);
 	/* Fill ROLE (rank and rounds included). */
 	void (*prepare)(const struct bb_shape *shape, int rank, struct bb_role *role);
 	/*
-	 * The steps of one round; returns how many, <= BB_MAX_STEPS. Steps of count 0 are not
-	 * emitted, on both sides alike. Within a round no write overlaps another step's read or
-	 * write (a reduction onto its own source is fine); all sends are posted first, then the
-	 * others run in order. No step has the rank itself as peer. A message is received in the
-	 * round in which it was sent.
+	 * Write the steps of one round, at most BB_MAX_STEPS. Steps of count
+	 * 0 are not written, on both sides alike. Within a round no write overlaps another step's
+	 * read or write (a reduction onto its own source is fine); all sends are posted first, then
+	 * the others run in order. No step has the rank itself as peer. A message is received in
+	 * the round in which it was sent.
 	 */
-	int (*round)(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-		     struct bb_step steps[BB_MAX_STEPS]);
+	void (*round)(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+		      struct bb_writer *writer);
 	/*
 	 * Sets PARTNERS[c] to the ranks that the rank communicates with on channel c in all rounds,
 	 * each once, or BB_NO_PEER. Partners are mutual, and a round has at most one message from
@@ -192,6 +200,18 @@ struct bb_algorithm {
 	 */
 	uint64_t (*partners)(const struct bb_role *role, int partners[BB_CHANNELS][BB_PARTNERS]);
 };
+
+/*
+ * The functions of ALGORITHM, for any number of ranks: a rank alone copies IN to OUT in a single
+ * round, whatever the algorithm. bb_algorithm_steps returns the number of steps.
+ */
+void bb_algorithm_prepare(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
+			  int rank, struct bb_role *role);
+size_t bb_algorithm_tmp_count(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
+			      int rank);
+int bb_algorithm_steps(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
+		       const struct bb_role *role, size_t round,
+		       struct bb_step steps[BB_MAX_STEPS]);
 
 /* Every (collective, algorithm) pair; ends with NULL. */
 extern const struct bb_algorithm *const bb_algorithms[];

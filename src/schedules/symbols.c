@@ -13,7 +13,7 @@ static void lay_out(struct bb_symbols *s, const struct bb_algorithm *algorithm,
 
 	s->count[BB_IN] = collective->in_count(shape, rank);
 	s->count[BB_OUT] = collective->out_count(shape, rank);
-	s->count[BB_TMP] = algorithm->tmp_count ? algorithm->tmp_count(shape, rank) : 0;
+	s->count[BB_TMP] = bb_algorithm_tmp_count(algorithm, shape, rank);
 	s->start[BB_IN] = 0;
 	s->start[BB_OUT] = s->count[BB_IN];
 	if (shape->in_place) {

@@ -111,7 +111,7 @@ static size_t tree_window(int n, int rank, int root, size_t count, size_t chunk)
 
 size_t bb_tree_rounds(const struct bb_tree *tree)
 {
-	return tree->chunks + bb_most(tree->depth, 1) - 1;
+	return tree->chunks + tree->depth - 1;
 }
 
 /* The chunk that is due LAG rounds after the first one started; count 0: none. */
@@ -177,7 +177,7 @@ void bb_tree_down(struct bb_writer *w, const struct bb_tree *tree, size_t round,
 	}
 }
 
-/* A rank alone, or the root, copies its own data to its place, by chunks of the two halves. */
+/* The root copies its own data from IN to OUT, by chunks of the two halves. */
 static void copy_round(struct bb_writer *w, const struct bb_shape *shape,
 		       const struct bb_tree *tree, size_t round)
 {
@@ -212,26 +212,20 @@ static void all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb
 
 	bb_tree_prepare(tree, shape->nranks, rank, BB_TREES_APART, shape->count, shape->chunk);
 	role->rank = rank;
-	role->rounds = tree->chunks + (tree->depth ? 2 * tree->depth - 1 : 0);
+	role->rounds = tree->chunks + 2 * tree->depth - 1;
 }
 
-static int all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			    struct bb_step *steps)
+static void all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			     struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	const struct bb_tree *tree = bb_tree_in(role);
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
-	if (!tree->depth) {
-		copy_round(&w, shape, tree, round);
-		return w.n;
-	}
-	bb_tree_up(&w, tree, round, in, out, false);
-	for (int k = 0; k < w.n; k++)
-		steps[k].final = false; /* it still has to go down */
+	bb_tree_up(w, tree, round, in, out, false);
+	for (int k = 0; k < w->n; k++)
+		w->steps[k].final = false; /* it still has to go down */
 	if (round >= tree->depth)
-		bb_tree_down(&w, tree, round - tree->depth, out, out);
-	return w.n;
+		bb_tree_down(w, tree, round - tree->depth, out, out);
 }
 
 const struct bb_algorithm bb_tree_all_reduce = {
@@ -256,15 +250,12 @@ static void rooted_prepare(const struct bb_shape *shape, int rank, struct bb_rol
 	role->rounds = bb_tree_rounds(tree);
 }
 
-static int broadcast_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			   struct bb_step *steps)
+static void broadcast_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			    struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
-
-	bb_tree_down(&w, bb_tree_in(role), round, bb_at(BB_IN, 0), bb_at(BB_OUT, 0));
+	bb_tree_down(w, bb_tree_in(role), round, bb_at(BB_IN, 0), bb_at(BB_OUT, 0));
 	if (role->rank == shape->root)
-		copy_round(&w, shape, bb_tree_in(role), round);
-	return w.n;
+		copy_round(w, shape, bb_tree_in(role), round);
 }
 
 const struct bb_algorithm bb_tree_broadcast = {
@@ -282,18 +273,13 @@ static size_t reduce_tmp(const struct bb_shape *shape, int rank)
 	return tree_window(shape->nranks, rank, shape->root, shape->count, shape->chunk);
 }
 
-static int reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			struct bb_step *steps)
+static void reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			 struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	bool root = role->rank == shape->root;
 
-	if (shape->nranks == 1)
-		copy_round(&w, shape, bb_tree_in(role), round);
-	else
-		bb_tree_up(&w, bb_tree_in(role), round, bb_at(BB_IN, 0),
-			   bb_at(root ? BB_OUT : BB_TMP, 0), !root);
-	return w.n;
+	bb_tree_up(w, bb_tree_in(role), round, bb_at(BB_IN, 0), bb_at(root ? BB_OUT : BB_TMP, 0),
+		   !root);
 }
 
 const struct bb_algorithm bb_tree_reduce = {
@@ -321,10 +307,9 @@ static void over_root_prepare(const struct bb_shape *shape, int rank, struct bb_
 	role->rounds = tree->depth + bb_tree_rounds(tree);
 }
 
-static int all_gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			    struct bb_step *steps)
+static void all_gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			     struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	const struct bb_tree *tree = bb_tree_in(role);
 	struct bb_place out = bb_at(BB_OUT, 0);
 	struct bb_binomial up = {.n = shape->nranks,
@@ -336,12 +321,11 @@ static int all_gather_round(const struct bb_shape *shape, const struct bb_role *
 				 .natural = true};
 
 	if (!round && !role->rank && !shape->in_place)
-		bb_copy(&w, bb_at(BB_IN, 0), out, shape->count, shape->nranks == 1);
+		bb_copy(w, bb_at(BB_IN, 0), out, shape->count, false);
 	if (round < tree->depth)
-		bb_binomial_gather(&w, &up, round);
+		bb_binomial_gather(w, &up, round);
 	else
-		bb_tree_down(&w, tree, round - tree->depth, out, out);
-	return w.n;
+		bb_tree_down(w, tree, round - tree->depth, out, out);
 }
 
 const struct bb_algorithm bb_tree_all_gather = {
@@ -372,34 +356,28 @@ static size_t reduce_scatter_tmp(const struct bb_shape *shape, int rank)
 	struct bb_binomial down = scatter_below_zero(shape, rank);
 	size_t all = shape->count * (size_t)shape->nranks;
 
-	if (shape->nranks == 1)
-		return 0;
 	if (!rank)
 		return all;
 	return bb_most(tree_window(shape->nranks, rank, 0, all, shape->chunk),
 		       bb_binomial_held(&down));
 }
 
-static int reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
-				size_t round, struct bb_step *steps)
+static void reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
+				 size_t round, struct bb_writer *w)
 {
-	struct bb_writer w = {steps, 0};
 	const struct bb_tree *tree = bb_tree_in(role);
 	struct bb_binomial down = scatter_below_zero(shape, role->rank);
 	size_t up = bb_tree_rounds(tree);
 
-	if (!tree->depth) {
-		copy_round(&w, shape, tree, round);
-	} else if (round < up) {
-		bb_tree_up(&w, tree, round, bb_at(BB_IN, 0), bb_at(BB_TMP, 0), role->rank != 0);
-		for (int k = 0; k < w.n; k++)
-			steps[k].final = false;
+	if (round < up) {
+		bb_tree_up(w, tree, round, bb_at(BB_IN, 0), bb_at(BB_TMP, 0), role->rank != 0);
+		for (int k = 0; k < w->n; k++)
+			w->steps[k].final = false;
 	} else {
-		bb_binomial_scatter(&w, &down, round - up);
+		bb_binomial_scatter(w, &down, round - up);
 		if (round == up && !role->rank)
-			bb_copy(&w, bb_at(BB_TMP, 0), bb_at(BB_OUT, 0), shape->count, true);
+			bb_copy(w, bb_at(BB_TMP, 0), bb_at(BB_OUT, 0), shape->count, true);
 	}
-	return w.n;
 }
 
 const struct bb_algorithm bb_tree_reduce_scatter = {

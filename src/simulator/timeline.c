@@ -292,7 +292,7 @@ static bb_status note(struct sweep *s, int rank, const struct bb_step *step)
 static bb_status post_round(struct sweep *s, int rank)
 {
 	struct bb_step steps[BB_MAX_STEPS];
-	const int n = s->schedule->round(s->shape, &s->roles[rank], s->round, steps);
+	const int n = bb_algorithm_steps(s->schedule, s->shape, &s->roles[rank], s->round, steps);
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < n && status == BB_OK; i++) {
@@ -336,7 +336,7 @@ static bb_status sweep(struct sweep *s)
 	const int n = s->shape->nranks;
 
 	for (int rank = 0; rank < n; rank++) {
-		s->schedule->prepare(s->shape, rank, &s->roles[rank]);
+		bb_algorithm_prepare(s->schedule, s->shape, rank, &s->roles[rank]);
 		s->taken[rank] = s->times[rank];
 		s->inboxes[rank].first = NONE;
 	}
@@ -414,7 +414,7 @@ enum bb_evaluator bb_timeline_evaluator(const struct bb_link_model *links,
 	struct bb_role role;
 
 	if (alike && bb_timeline_alike_shape(schedule, shape).count != shape->count) {
-		schedule->prepare(shape, 0, &role);
+		bb_algorithm_prepare(schedule, shape, 0, &role);
 		alike = (double)role.rounds * shape->nranks > SWEEP_MOST;
 	}
 	if (alike)

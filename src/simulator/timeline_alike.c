@@ -89,7 +89,7 @@ double bb_timeline_alike_work(const struct bb_link_model *links,
 {
 	struct bb_role role;
 
-	schedule->prepare(shape, 0, &role);
+	bb_algorithm_prepare(schedule, shape, 0, &role);
 	return (double)role.rounds * period_of(links, shape->nranks);
 }
 
@@ -376,10 +376,11 @@ static bb_status alike_evaluate(struct alike *a)
 	bb_status status = BB_OK;
 
 	memset(&role, 0, sizeof(role));
-	a->schedule->prepare(&a->shape, 0, &role);
+	bb_algorithm_prepare(a->schedule, &a->shape, 0, &role);
 	memcpy(a->taken, a->times, (size_t)a->period * sizeof(*a->taken));
 	for (size_t round = 0; round < role.rounds && status == BB_OK; round++) {
-		status = alike_round(a, steps, a->schedule->round(&a->shape, &role, round, steps));
+		status = alike_round(
+			a, steps, bb_algorithm_steps(a->schedule, &a->shape, &role, round, steps));
 		if (!bb_pace_allows(a->links, a->schedule, round, role.rounds, a->period))
 			status = BB_ETIMEOUT;
 	}

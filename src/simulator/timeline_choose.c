@@ -29,7 +29,7 @@ static size_t rounds_of(const struct bb_algorithm *schedule, const struct bb_sha
 {
 	struct bb_role role;
 
-	schedule->prepare(shape, 0, &role);
+	bb_algorithm_prepare(schedule, shape, 0, &role);
 	return role.rounds;
 }
 
@@ -70,7 +70,7 @@ static double round_of(const struct choosing *c, const struct bb_algorithm *sche
 		       const struct bb_shape *shape, const struct bb_role *role, size_t round)
 {
 	struct bb_step steps[BB_MAX_STEPS];
-	const int n = schedule->round(shape, role, round, steps);
+	const int n = bb_algorithm_steps(schedule, shape, role, round, steps);
 	double seconds = 0, latency = 0;
 
 	for (int i = 0; i < n; i++) {
@@ -96,7 +96,7 @@ static double estimated(const struct choosing *c, const struct bb_algorithm *sch
 	size_t step;
 
 	for (int i = 0; i < n; i++)
-		schedule->prepare(shape, sampled(shape->nranks, i), &roles[i]);
+		bb_algorithm_prepare(schedule, shape, sampled(shape->nranks, i), &roles[i]);
 	step = 1 + roles[0].rounds / ROUNDS_MOST;
 	for (size_t round = 0; round < roles[0].rounds; round += step) {
 		double longest = 0;

@@ -252,7 +252,7 @@ static bb_status part(struct classes *p, int number, int slot)
 static void find_steps(const struct classes *p, struct bb_kind *kind, size_t round)
 {
 	struct bb_step steps[BB_MAX_STEPS];
-	const int n = p->schedule->round(p->shape, &kind->role, round, steps);
+	const int n = bb_algorithm_steps(p->schedule, p->shape, &kind->role, round, steps);
 
 	kind->nsends = kind->nreceipts = 0;
 	for (int i = 0; i < n; i++) {

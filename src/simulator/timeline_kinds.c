@@ -53,7 +53,7 @@ static void fill_kind(const struct finding *f, int rank, double time, struct bb_
 	int partners[BB_CHANNELS][BB_PARTNERS];
 
 	memset(kind, 0, sizeof(*kind));
-	f->schedule->prepare(f->shape, rank, &kind->role);
+	bb_algorithm_prepare(f->schedule, f->shape, rank, &kind->role);
 	kind->key.number = f->schedule->partners(&kind->role, partners);
 	kind->key.time = time;
 	memcpy(kind->partners, partners, sizeof(partners));

@@ -290,9 +290,9 @@ static double moved_by(const struct bb_algorithm *algorithm, const struct bb_sha
 	for (int rank = 0; rank < shape->nranks; rank++) {
 		struct bb_role role;
 
-		algorithm->prepare(shape, rank, &role);
+		bb_algorithm_prepare(algorithm, shape, rank, &role);
 		for (size_t round = 0; round < role.rounds; round++) {
-			int n = algorithm->round(shape, &role, round, steps);
+			int n = bb_algorithm_steps(algorithm, shape, &role, round, steps);
 
 			for (int k = 0; k < n; k++) {
 				double arrivals = 1 + (steps[k].peer2 != BB_NO_PEER);

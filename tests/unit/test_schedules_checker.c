@@ -148,21 +148,21 @@ static int collide(struct bb_step *steps, int n, int nranks)
 	return n;
 }
 
-static int mutated(const struct bb_collective *collective, const char *name, mutation *mutate,
-		   const struct bb_shape *shape, const struct bb_role *role, size_t round,
-		   struct bb_step *steps)
+static void mutated(const struct bb_collective *collective, const char *name, mutation *mutate,
+		    const struct bb_shape *shape, const struct bb_role *role, size_t round,
+		    struct bb_writer *w)
 {
-	int n = bb_algorithm_find(collective, name)->round(shape, role, round, steps);
-
-	return role->rank == 1 ? mutate(steps, n, shape->nranks) : n;
+	bb_algorithm_find(collective, name)->round(shape, role, round, w);
+	if (role->rank == 1)
+		w->n = mutate(w->steps, w->n, shape->nranks);
 }
 
 #define MUTANT(collective, name, mutation)                                                         \
-	static int collective##_##name##_##mutation(const struct bb_shape *shape,                  \
-						    const struct bb_role *role, size_t round,      \
-						    struct bb_step *steps)                         \
+	static void collective##_##name##_##mutation(const struct bb_shape *shape,                 \
+						     const struct bb_role *role, size_t round,     \
+						     struct bb_writer *w)                          \
 	{                                                                                          \
-		return mutated(&bb_##collective, #name, mutation, shape, role, round, steps);      \
+		mutated(&bb_##collective, #name, mutation, shape, role, round, w);                 \
 	}
 
 #define MUTANTS(collective, name)                                                                  \
@@ -190,7 +190,7 @@ MUTANT(all_reduce, recursive_doubling, forget_own)
 MUTANT(all_reduce, recursive_doubling, collide)
 MUTANT(reduce, ring, forget_own)
 
-typedef int round_fn(const struct bb_shape *, const struct bb_role *, size_t, struct bb_step *);
+typedef void round_fn(const struct bb_shape *, const struct bb_role *, size_t, struct bb_writer *);
 
 struct mutant {
 	const struct bb_collective *collective;
@@ -263,51 +263,47 @@ static void own_rounds(const struct bb_shape *shape, int rank, struct bb_role *r
 }
 
 /* sendrecv in which everyone waits before sending */
-static int wait_first(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-		      struct bb_step *steps)
+static void wait_first(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+		       struct bb_writer *w)
 {
 	int n = shape->nranks;
 
-	steps[0] = (struct bb_step){.kind = round ? BB_SEND : BB_RECV,
-				    .peer = (role->rank + (round ? 1 : n - 1)) % n,
-				    .peer2 = BB_NO_PEER,
-				    .src = {BB_IN, 0},
-				    .dst = {BB_OUT, 0},
-				    .count = shape->count};
-	return 1;
+	w->steps[w->n++] = (struct bb_step){.kind = round ? BB_SEND : BB_RECV,
+					    .peer = (role->rank + (round ? 1 : n - 1)) % n,
+					    .peer2 = BB_NO_PEER,
+					    .src = {BB_IN, 0},
+					    .dst = {BB_OUT, 0},
+					    .count = shape->count};
 }
 
 /* sendrecv in place that overwrites what it sent one round ago: nobody may write first */
-static int overwrite(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-		     struct bb_step *steps)
+static void overwrite(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+		      struct bb_writer *w)
 {
-	int n = shape->nranks;
+	const int n = shape->nranks;
+	const struct bb_step send = {.kind = BB_SEND,
+				     .peer = (role->rank + 1) % n,
+				     .peer2 = BB_NO_PEER,
+				     .src = {BB_IN, 0},
+				     .count = 1};
+	const struct bb_step receive = {.kind = BB_RECV,
+					.peer = (role->rank + n - 1) % n,
+					.peer2 = BB_NO_PEER,
+					.dst = {BB_OUT, 0},
+					.count = 1};
 
-	steps[0] = (struct bb_step){.kind = BB_SEND,
-				    .peer = (role->rank + 1) % n,
-				    .peer2 = BB_NO_PEER,
-				    .src = {BB_IN, 0},
-				    .count = 1};
-	steps[1] = (struct bb_step){.kind = BB_RECV,
-				    .peer = (role->rank + n - 1) % n,
-				    .peer2 = BB_NO_PEER,
-				    .dst = {BB_OUT, 0},
-				    .count = 1};
-	if (round)
-		steps[0] = steps[1];
-	return 1;
+	w->steps[w->n++] = round ? receive : send;
 }
 
-static int nothing(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-		   struct bb_step *steps)
+static void nothing(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+		    struct bb_writer *w)
 {
-	return 0;
 }
 
-static int too_many(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-		    struct bb_step *steps)
+static void too_many(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+		     struct bb_writer *w)
 {
-	return BB_MAX_STEPS + 1;
+	w->n = BB_MAX_STEPS + 1;
 }
 
 static void expect_wrong(const struct bb_algorithm *algorithm, const struct bb_shape *shape,

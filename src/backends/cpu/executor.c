@@ -262,9 +262,9 @@ static bb_status run_schedule(struct run *run, const struct bb_shape *shape)
 	struct bb_role role;
 	bb_status status = BB_OK;
 
-	algorithm->prepare(shape, run->x->rank, &role);
+	bb_algorithm_prepare(algorithm, shape, run->x->rank, &role);
 	for (size_t round = 0; round < role.rounds && status == BB_OK; round++) {
-		int n = algorithm->round(shape, &role, round, steps);
+		int n = bb_algorithm_steps(algorithm, shape, &role, round, steps);
 
 		status = run_round(run, steps, n);
 	}
@@ -276,8 +276,8 @@ static bb_status run_schedule(struct run *run, const struct bb_shape *shape)
 static size_t schedule_tmp_bytes(const struct bb_call *call, int rank)
 {
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
-	size_t count = call->schedule->tmp_count ? call->schedule->tmp_count(&shape, rank) : 0;
-	size_t bytes = count * bb_dtype_size(call->dtype);
+	const size_t bytes =
+		bb_algorithm_tmp_count(call->schedule, &shape, rank) * bb_dtype_size(call->dtype);
 
 	return (bytes + 63) & ~(size_t)63;
 }

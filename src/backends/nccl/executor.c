@@ -61,9 +61,9 @@ static size_t bench_bytes(const struct bb_call *call, int rank)
 
 	if (!(call->collective->flags & BB_REDUCES))
 		return 0;
-	call->schedule->prepare(&shape, rank, &role);
+	bb_algorithm_prepare(call->schedule, &shape, rank, &role);
 	for (size_t round = 0; round < role.rounds; round++) {
-		const int n = call->schedule->round(&shape, &role, round, steps);
+		const int n = bb_algorithm_steps(call->schedule, &shape, &role, round, steps);
 		size_t bytes = 0;
 
 		for (int i = 0; i < n; i++)
@@ -218,9 +218,9 @@ static bb_status run_rounds(const struct run *run)
 	struct bb_role role;
 	bb_status status = BB_OK;
 
-	run->call->schedule->prepare(&shape, run->group->me, &role);
+	bb_algorithm_prepare(run->call->schedule, &shape, run->group->me, &role);
 	for (size_t round = 0; round < role.rounds && status == BB_OK; round++) {
-		const int n = run->call->schedule->round(&shape, &role, round, steps);
+		const int n = bb_algorithm_steps(run->call->schedule, &shape, &role, round, steps);
 
 		status = run_round(run, steps, n);
 	}

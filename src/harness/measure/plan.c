@@ -368,8 +368,8 @@ static double buffer_bytes(const struct bb_plan *plan, const struct bb_case *c,
 		double here = unalign + (double)collective->in_count(shape, rank) +
 			      (double)collective->out_count(shape, rank);
 
-		if (schedule && schedule->tmp_count)
-			here += (double)schedule->tmp_count(shape, rank);
+		if (schedule)
+			here += (double)bb_algorithm_tmp_count(schedule, shape, rank);
 		sum += here;
 		most = here > most ? here : most;
 	}
