@@ -19,13 +19,10 @@ static void reduce_broadcast_round(const struct bb_shape *shape, const struct bb
 	struct bb_place out = bb_at(BB_OUT, 0);
 	size_t up = bb_tree_rounds(tree);
 
-	if (round < up) {
-		bb_tree_up(w, tree, round, bb_at(BB_IN, 0), out, false);
-		for (int k = 0; k < w->n; k++)
-			w->steps[k].final = false; /* it is broadcast next */
-	} else {
+	if (round < up)
+		bb_tree_up(w, tree, round, bb_at(BB_IN, 0), out, false, false);
+	else
 		bb_tree_down(w, tree, round - up, out, out);
-	}
 }
 
 const struct bb_algorithm bb_reduce_broadcast_all_reduce = {
@@ -125,8 +122,7 @@ static void scatter_all_gather_round(const struct bb_shape *shape, const struct 
 	if (round < depth)
 		bb_binomial_scatter(w, &scatter, round);
 	else
-		bb_ring_all_gather_part(w, n, rank, round - depth, &blocks, root ? top : own,
-					BB_OUT);
+		bb_ring_all_gather_part(w, n, rank, round - depth, &blocks, root ? top : own);
 	if (!round && root && !shape->in_place)
 		bb_copy(w, top, own, bb_block_count(&blocks, rank), true);
 }

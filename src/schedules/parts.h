@@ -264,8 +264,7 @@ size_t bb_alltoall_longest(const struct bb_shape *shape);
 /* Round I of n - 1 in which blocks travel around the ring until every rank has all. The rank's own
    block leaves from OWN; the others arrive in OUT and leave from there. */
 void bb_ring_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
-			     const struct bb_blocks *blocks, struct bb_place own,
-			     enum bb_buffer out);
+			     const struct bb_blocks *blocks, struct bb_place own);
 
 /* ---- double binary tree -------------------------------------------------------------- */
 
@@ -310,9 +309,9 @@ void bb_tree_prepare(struct bb_tree *tree, int n, int rank, int root, size_t cou
 /* Rounds of going up or down. */
 size_t bb_tree_rounds(const struct bb_tree *tree);
 /* Reduce towards the root: the rank adds IN, and sums go to SUM or, with WINDOWED, to a window of
-   two slots at SUM. */
+   two slots at SUM. FINAL: what the root writes is not read again. */
 void bb_tree_up(struct bb_writer *w, const struct bb_tree *tree, size_t round, struct bb_place in,
-		struct bb_place sum, bool windowed);
+		struct bb_place sum, bool windowed, bool final);
 /* Spread from the root's TOP to every other rank's OUT. */
 void bb_tree_down(struct bb_writer *w, const struct bb_tree *tree, size_t round,
 		  struct bb_place top, struct bb_place out);

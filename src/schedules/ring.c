@@ -17,14 +17,13 @@ static int previous_of(int rank, int n)
 }
 
 void bb_ring_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
-			     const struct bb_blocks *blocks, struct bb_place own,
-			     enum bb_buffer out)
+			     const struct bb_blocks *blocks, struct bb_place own)
 {
 	int mine = bb_wrap(rank - (int)i, n), theirs = bb_wrap(rank - (int)i - 1, n);
-	struct bb_place from = i ? bb_at(out, bb_block_start(blocks, mine)) : own;
+	struct bb_place from = i ? bb_at(BB_OUT, bb_block_start(blocks, mine)) : own;
 
 	bb_send(w, next_of(rank, n), from, bb_block_count(blocks, mine));
-	bb_recv(w, previous_of(rank, n), bb_at(out, bb_block_start(blocks, theirs)),
+	bb_recv(w, previous_of(rank, n), bb_at(BB_OUT, bb_block_start(blocks, theirs)),
 		bb_block_count(blocks, theirs), (int)i == n - 2);
 }
 
@@ -53,7 +52,7 @@ static void all_reduce_round(const struct bb_shape *shape, const struct bb_role 
 		       bb_block_count(&blocks, d), false);
 	} else {
 		bb_ring_all_gather_part(w, n, rank, (size_t)(i - (n - 1)), &blocks,
-					bb_at(BB_OUT, bb_block_start(&blocks, rank)), BB_OUT);
+					bb_at(BB_OUT, bb_block_start(&blocks, rank)));
 	}
 }
 
@@ -83,7 +82,7 @@ static void all_gather_round(const struct bb_shape *shape, const struct bb_role 
 	struct bb_blocks blocks = bb_blocks_within(slab.start, slab.count, shape->count);
 	struct bb_place own = bb_at(BB_IN, slab.start);
 
-	bb_ring_all_gather_part(w, n, rank, slab.round, &blocks, own, BB_OUT);
+	bb_ring_all_gather_part(w, n, rank, slab.round, &blocks, own);
 	if (!slab.round && !shape->in_place)
 		bb_copy(w, own, bb_at(BB_OUT, bb_block_start(&blocks, rank)), slab.count, true);
 }

@@ -126,7 +126,7 @@ static size_t chunk_at(const struct bb_tree *tree, const struct bb_lane *lane, s
 }
 
 void bb_tree_up(struct bb_writer *w, const struct bb_tree *tree, size_t round, struct bb_place in,
-		struct bb_place sum, bool windowed)
+		struct bb_place sum, bool windowed, bool final)
 {
 	for (int which = 0; which < 2; which++) {
 		const struct bb_lane *lane = &tree->lanes[which];
@@ -139,7 +139,7 @@ void bb_tree_up(struct bb_writer *w, const struct bb_tree *tree, size_t round, s
 					    .peer = lane->child[0],
 					    .peer2 = lane->child[1],
 					    .channel = which,
-					    .final = lane->parent == BB_NO_PEER,
+					    .final = final && lane->parent == BB_NO_PEER,
 					    .src = bb_plus(in, start),
 					    .dst = bb_plus(sum, windowed ? (k & 1) * tree->window
 									 : start),
@@ -221,9 +221,7 @@ static void all_reduce_round(const struct bb_shape *shape, const struct bb_role 
 	const struct bb_tree *tree = bb_tree_in(role);
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
-	bb_tree_up(w, tree, round, in, out, false);
-	for (int k = 0; k < w->n; k++)
-		w->steps[k].final = false; /* it still has to go down */
+	bb_tree_up(w, tree, round, in, out, false, false);
 	if (round >= tree->depth)
 		bb_tree_down(w, tree, round - tree->depth, out, out);
 }
@@ -279,7 +277,7 @@ static void reduce_round(const struct bb_shape *shape, const struct bb_role *rol
 	bool root = role->rank == shape->root;
 
 	bb_tree_up(w, bb_tree_in(role), round, bb_at(BB_IN, 0), bb_at(root ? BB_OUT : BB_TMP, 0),
-		   !root);
+		   !root, true);
 }
 
 const struct bb_algorithm bb_tree_reduce = {
@@ -370,9 +368,8 @@ static void reduce_scatter_round(const struct bb_shape *shape, const struct bb_r
 	size_t up = bb_tree_rounds(tree);
 
 	if (round < up) {
-		bb_tree_up(w, tree, round, bb_at(BB_IN, 0), bb_at(BB_TMP, 0), role->rank != 0);
-		for (int k = 0; k < w->n; k++)
-			w->steps[k].final = false;
+		bb_tree_up(w, tree, round, bb_at(BB_IN, 0), bb_at(BB_TMP, 0), role->rank != 0,
+			   false);
 	} else {
 		bb_binomial_scatter(w, &down, round - up);
 		if (round == up && !role->rank)
