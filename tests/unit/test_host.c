@@ -111,7 +111,7 @@ static void set_counters(struct one *me, uint32_t start)
 {
 	struct bb_group *group = me->world;
 	struct bb_host_team *team = group->team;
-	struct bb_desk *desk = &team->desks[me->rank];
+	struct bb_host_offer *offer = &team->offers[me->rank];
 
 	for (int k = 0; k < me->n * BB_CHANNELS; k++) {
 		struct bb_pipe *pipe = &team->pipes[me->rank * me->n * BB_CHANNELS + k];
@@ -122,13 +122,13 @@ static void set_counters(struct one *me, uint32_t start)
 			atomic_store(&pipe->slots[number % BB_SLOTS].sequence, number);
 	}
 	group->calls = group->entered = group->barriers = start;
-	atomic_store(&desk->arrived, start);
-	atomic_store(&desk->left, start);
+	atomic_store(&offer->arrived, start);
+	atomic_store(&offer->left, start);
 	for (uint32_t number = start - 1; number != start + 1; number++)
-		atomic_store(&desk->flat[number & 1].posted, number);
-	atomic_store(&team->pool->arrived, start * (uint32_t)me->n);
-	atomic_store(&team->pool->open, start);
-	atomic_store(&team->pool->closed, start);
+		atomic_store(&offer->flat[number & 1].posted, number);
+	atomic_store(&team->pool.arrived, start * (uint32_t)me->n);
+	atomic_store(&team->pool.open, start);
+	atomic_store(&team->pool.closed, start);
 	atomic_store(&team->barrier_arrived, start * (uint32_t)me->n);
 	atomic_store(&team->barrier_opened, start);
 }

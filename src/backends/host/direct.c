@@ -29,14 +29,14 @@ struct work {
 
 static const char *input_of(const struct work *work, int rank)
 {
-	const struct bb_desk *desk = &work->group->team->desks[rank];
+	const struct bb_host_offer *offer = &work->group->team->offers[rank];
 
-	return work->flat >= 0 ? (const char *)desk->flat[work->flat].data : desk->in;
+	return work->flat >= 0 ? (const char *)offer->flat[work->flat].data : offer->in;
 }
 
 static char *output_of(const struct work *work, int rank)
 {
-	return work->group->team->desks[rank].out;
+	return work->group->team->offers[rank].out;
 }
 
 /*
@@ -186,7 +186,7 @@ static bb_status wait_posted(struct bb_group *group, int peer, uint32_t number)
 	struct bb_host_team *team = group->team;
 
 	return bb_host_wait(group->rank->context, &team->bells[group->me],
-			    &team->desks[peer].flat[number & 1].posted, number);
+			    &team->offers[peer].flat[number & 1].posted, number);
 }
 
 static bb_status wait_all_posted(struct bb_group *group, uint32_t number)
@@ -225,7 +225,7 @@ static bb_status run_flat(struct bb_group *group, struct work *work, size_t in_b
 	const struct bb_call *call = work->call;
 	const struct bb_collective *c = call->collective;
 	const uint32_t number = group->calls;
-	struct bb_desk *desk = &group->team->desks[group->me];
+	struct bb_host_offer *offer = &group->team->offers[group->me];
 	bb_status status = BB_OK;
 	int segments;
 
@@ -236,9 +236,9 @@ static bb_status run_flat(struct bb_group *group, struct work *work, size_t in_b
 		return status;
 	work->flat = number & 1;
 	if (in_bytes > 0)
-		memcpy(desk->flat[work->flat].data, call->in, in_bytes);
-	desk->out = call->out;
-	publish(group, &desk->flat[work->flat].posted, number);
+		memcpy(offer->flat[work->flat].data, call->in, in_bytes);
+	offer->out = call->out;
+	publish(group, &offer->flat[work->flat].posted, number);
 	status = wait_sources(group, call, number);
 	segments = c->segments(&call->shape, group->me);
 	for (int k = 0; k < segments && status == BB_OK; k++) {
@@ -258,27 +258,27 @@ static bb_status wait_all(struct bb_group *group, size_t offset, uint32_t number
 	bb_status status = BB_OK;
 
 	for (int i = 1; i < team->n && status == BB_OK; i++) {
-		char *desk = (char *)&team->desks[(group->me + i) % team->n];
+		char *offer = (char *)&team->offers[(group->me + i) % team->n];
 
 		status = bb_host_wait(group->rank->context, &team->bells[group->me],
-				      (atomic_uint *)(desk + offset), number);
+				      (atomic_uint *)(offer + offset), number);
 	}
 	return status;
 }
 
 static bb_status run_static(struct bb_group *group, const struct work *work)
 {
-	struct bb_desk *desk = &group->team->desks[group->me];
+	struct bb_host_offer *offer = &group->team->offers[group->me];
 	const uint32_t number = group->calls;
 	bb_status status;
 
-	publish(group, &desk->arrived, number);
-	status = wait_all(group, offsetof(struct bb_desk, arrived), number);
+	publish(group, &offer->arrived, number);
+	status = wait_all(group, offsetof(struct bb_host_offer, arrived), number);
 	if (status != BB_OK)
 		return status;
 	do_share(work, group->me, 0, 1);
-	publish(group, &desk->left, number);
-	status = wait_all(group, offsetof(struct bb_desk, left), number);
+	publish(group, &offer->left, number);
+	status = wait_all(group, offsetof(struct bb_host_offer, left), number);
 	group->entered = number;
 	return status;
 }
@@ -289,7 +289,7 @@ static bb_status run_static(struct bb_group *group, const struct work *work)
 static void help(struct bb_group *group, const struct work *work, uint32_t tasks, int pieces)
 {
 	struct bb_host_team *team = group->team;
-	struct bb_pool *pool = team->pool;
+	struct bb_pool *pool = &team->pool;
 	uint32_t task;
 
 	while ((task = atomic_fetch_add(&pool->next, 1)) < tasks) {
@@ -305,7 +305,7 @@ static bb_status run_pooled(struct bb_group *group, const struct work *work, siz
 {
 	struct bb_context *context = group->rank->context;
 	struct bb_host_team *team = group->team;
-	struct bb_pool *pool = team->pool;
+	struct bb_pool *pool = &team->pool;
 	struct bb_bell *bell = &team->bells[group->me];
 	const uint32_t number = group->calls;
 	const size_t wanted = bytes / (size_t)team->n / PIECE_BYTES;
@@ -356,13 +356,13 @@ size_t bb_host_direct_tmp_bytes(const struct bb_call *call, int rank)
 static void refresh(struct bb_group *group)
 {
 	const struct bb_context *context = group->rank->context;
-	struct bb_desk *desk = &group->team->desks[group->me];
+	struct bb_host_offer *offer = &group->team->offers[group->me];
 	const uint32_t last = group->calls - 1;
 
-	bb_host_store(context, &desk->arrived, last);
-	bb_host_store(context, &desk->left, last);
-	bb_host_store(context, &desk->flat[0].posted, last);
-	bb_host_store(context, &desk->flat[1].posted, last);
+	bb_host_store(context, &offer->arrived, last);
+	bb_host_store(context, &offer->left, last);
+	bb_host_store(context, &offer->flat[0].posted, last);
+	bb_host_store(context, &offer->flat[1].posted, last);
 }
 
 bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
@@ -371,7 +371,7 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 	const int n = group->team->n;
 	const size_t element = bb_dtype_size(call->dtype);
 	const size_t size = bb_size_count(call->collective, &call->shape) * element;
-	struct bb_desk *desk = &group->team->desks[group->me];
+	struct bb_host_offer *offer = &group->team->offers[group->me];
 	struct work work = {.group = group, .call = call, .element = element, .flat = -1};
 
 	if (++group->calls % REFRESH_CALLS == 0)
@@ -381,13 +381,13 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 		      bb_cpu_streams(&context->cpu, 2 * size, n);
 	if (!context->cpu.crowded && size <= BB_FLAT_BYTES)
 		return run_flat(group, &work, in_bytes_of(call, group->me));
-	desk->in = call->in;
-	desk->out = call->out;
+	offer->in = call->in;
+	offer->out = call->out;
 	if (needs_staging(call)) {
 		void *tmp = call->tmp;
 
 		context->cpu.kernels->copy(&tmp, 1, call->in, in_bytes_of(call, group->me), false);
-		desk->in = tmp;
+		offer->in = tmp;
 	}
 	return context->cpu.crowded ? run_pooled(group, &work, size * (size_t)n)
 				    : run_static(group, &work);

@@ -102,10 +102,10 @@ struct bb_pipe {
 	_Alignas(BB_LINE) atomic_uint taken; /* messages that the receiver has read */
 };
 
-#define BB_FLAT_BYTES 2048 /* inputs up to this are copied through the desk */
+#define BB_FLAT_BYTES 2048 /* inputs up to this are copied through the offer */
 
 /* What a member of a team offers to the others in `direct`. */
-struct bb_desk {
+struct bb_host_offer {
 	_Alignas(BB_LINE) atomic_uint arrived; /* calls it has entered */
 	const void *in;
 	void *out;
@@ -133,19 +133,16 @@ struct bb_word {
 /* State that the members of a group share. */
 struct bb_host_team {
 	struct bb_host_team *next;
+	size_t bytes; /* of this struct and all arrays, in one mapping */
 	int n;
-	int joined;
 	int left;
-	int *members;
-	bool *has_joined;
-	size_t pipes_bytes;
 	struct bb_pipe *pipes; /* [(dst * n + src) * BB_CHANNELS + channel], lazily touched */
-	size_t words_bytes;
 	struct bb_word *words; /* [dst * n + src], lazily touched */
-	size_t desks_bytes;
-	struct bb_desk *desks; /* [member] */
-	struct bb_bell *bells; /* [member] */
-	struct bb_pool *pool;
+	struct bb_host_offer *offers; /* [member] */
+	struct bb_bell *bells;        /* [member] */
+	int *members;
+	bool *has_joined; /* [member] */
+	struct bb_pool pool;
 	_Alignas(BB_LINE) atomic_uint barrier_arrived; /* members, over all barriers */
 	_Alignas(BB_LINE) atomic_uint barrier_opened;  /* barriers that all have reached */
 };

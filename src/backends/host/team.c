@@ -8,62 +8,31 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static void *map_zeroed(size_t bytes)
-{
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return memory == MAP_FAILED ? NULL : memory;
-}
-
-static void *zeroed_lines(size_t bytes)
-{
-	size_t rounded = (bytes + BB_LINE - 1) & ~(size_t)(BB_LINE - 1);
-	void *memory = aligned_alloc(BB_LINE, rounded);
-
-	return memory ? memset(memory, 0, rounded) : NULL;
-}
-
-static void team_free(struct bb_host_team *team)
-{
-	if (!team)
-		return;
-	if (team->pipes)
-		munmap(team->pipes, team->pipes_bytes);
-	if (team->words)
-		munmap(team->words, team->words_bytes);
-	if (team->desks)
-		munmap(team->desks, team->desks_bytes);
-	free(team->members);
-	free(team->has_joined);
-	free(team->bells);
-	free(team->pool);
-	free(team);
-}
-
+/* A team and all that its members share lie in one mapping. */
 static struct bb_host_team *team_new(const int *members, int n)
 {
-	struct bb_host_team *team = zeroed_lines(sizeof(*team));
 	const size_t size = (size_t)n;
+	const size_t pipes = size * size * BB_CHANNELS * sizeof(struct bb_pipe);
+	const size_t words = size * size * sizeof(struct bb_word);
+	const size_t offers = size * sizeof(struct bb_host_offer);
+	const size_t bells = size * sizeof(struct bb_bell);
+	const size_t bytes = sizeof(struct bb_host_team) + pipes + words + offers + bells +
+			     size * (sizeof(*members) + sizeof(bool));
+	struct bb_host_team *team = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *at;
 
-	if (!team)
+	if (team == MAP_FAILED)
 		return NULL;
+	at = (char *)(team + 1);
+	team->bytes = bytes;
 	team->n = n;
-	team->pipes_bytes = size * size * BB_CHANNELS * sizeof(struct bb_pipe);
-	team->pipes = map_zeroed(team->pipes_bytes);
-	team->words_bytes = size * size * sizeof(struct bb_word);
-	team->words = map_zeroed(team->words_bytes);
-	team->desks_bytes = size * sizeof(struct bb_desk);
-	team->desks = map_zeroed(team->desks_bytes);
-	team->members = calloc(size, sizeof(*team->members));
-	team->has_joined = calloc(size, sizeof(*team->has_joined));
-	team->bells = zeroed_lines(size * sizeof(*team->bells));
-	team->pool = zeroed_lines(sizeof(*team->pool));
-	if (!team->pipes || !team->words || !team->desks || !team->members || !team->has_joined ||
-	    !team->bells || !team->pool) {
-		team_free(team);
-		return NULL;
-	}
+	team->pipes = (struct bb_pipe *)at;
+	team->words = (struct bb_word *)(at += pipes);
+	team->offers = (struct bb_host_offer *)(at += words);
+	team->bells = (struct bb_bell *)(at += offers);
+	team->members = (int *)(at += bells);
+	team->has_joined = (bool *)(team->members + n);
 	memcpy(team->members, members, size * sizeof(*members));
 	return team;
 }
@@ -80,10 +49,8 @@ static struct bb_host_team *team_join(struct bb_context *context, const int *mem
 			break;
 	if (!team)
 		team = *link = team_new(members, n);
-	if (team) {
+	if (team)
 		team->has_joined[me] = true;
-		team->joined++;
-	}
 	pthread_mutex_unlock(&context->lock);
 	return team;
 }
@@ -103,7 +70,7 @@ static void team_leave(struct bb_context *context, struct bb_host_team *team)
 	}
 	pthread_mutex_unlock(&context->lock);
 	if (last)
-		team_free(team);
+		munmap(team, team->bytes);
 }
 
 void bb_host_teams_free(struct bb_context *context)
@@ -112,7 +79,7 @@ void bb_host_teams_free(struct bb_context *context)
 		struct bb_host_team *team = context->teams;
 
 		context->teams = team->next;
-		team_free(team);
+		munmap(team, team->bytes);
 	}
 }
 
