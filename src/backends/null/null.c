@@ -1,11 +1,11 @@
 /*
- * null.c - the backend that does nothing: what a run takes on it is the harness's own share.
+ * null.c - the backend that does nothing, so that a run measures the harness alone.
  */
-#include "backends/backend.h"
+#include "backends/dataless.h"
+#include "core/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define MAX_RANKS 1024
 #define PAGE 4096
@@ -17,14 +17,10 @@ struct bb_context {
 struct bb_rank {
 	struct bb_context *context;
 	int rank;
-	void *page; /* stands for every buffer: it has an address, nothing is ever kept there */
+	/* Stands for every buffer, group, queue and event: it provides an address, and its contents
+	   are never used. */
+	void *page;
 };
-
-struct bb_group {
-	int nranks;
-};
-
-/* Queues and events do nothing either; the page stands for them too. */
 
 static bb_status null_open(struct bb_context **context, const struct bb_world *world,
 			   const struct bb_backend_config *config, struct bb_error *error)
@@ -46,11 +42,6 @@ static void null_close(struct bb_context *context)
 
 static void null_abort(struct bb_context *context)
 {
-}
-
-static uint64_t null_memory_available(struct bb_context *context)
-{
-	return UINT64_MAX;
 }
 
 static bb_status null_attach(struct bb_context *context, int local, struct bb_rank **rank,
@@ -94,41 +85,15 @@ static bb_status null_alloc(struct bb_rank *rank, size_t bytes, void **memory)
 	return BB_OK;
 }
 
-static void null_release(struct bb_rank *rank, void *memory, size_t bytes)
-{
-}
-
-static bb_status null_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes)
-{
-	return BB_OK;
-}
-
-static bb_status null_fill(struct bb_rank *rank, void *dst, const struct bb_pattern *pattern,
-			   size_t first, size_t count)
-{
-	return BB_OK;
-}
-
-static bb_status null_verify(struct bb_rank *rank, const void *got,
-			     const struct bb_pattern *pattern, size_t first, size_t count,
-			     enum bb_dtype dtype, int ulps, uint64_t *wrong)
-{
-	return BB_OK;
-}
-
 static bb_status null_group_open(struct bb_rank *rank, const int *members, int n,
 				 struct bb_group **group, struct bb_error *error)
 {
-	*group = malloc(sizeof(**group));
-	if (!*group)
-		return bb_no_memory(error, "a group");
-	(*group)->nranks = n;
+	*group = rank->page;
 	return BB_OK;
 }
 
 static void null_group_close(struct bb_group *group)
 {
-	free(group);
 }
 
 static bb_status null_barrier(struct bb_group *group)
@@ -136,12 +101,10 @@ static bb_status null_barrier(struct bb_group *group)
 	return BB_OK;
 }
 
-/* Nothing is as fast as any other nothing: the first schedule there is. */
+/* All take the same time, so the first schedule will do. */
 static bb_status null_choose(struct bb_group *group, struct bb_call *call)
 {
-	int i;
-
-	for (i = 0; bb_algorithms[i]; i++) {
+	for (int i = 0; bb_algorithms[i]; i++) {
 		const struct bb_algorithm *a = bb_algorithms[i];
 
 		if (a->collective != call->collective || (a->refuses && a->refuses(&call->shape)))
@@ -166,16 +129,6 @@ static const char *null_refuses(struct bb_group *group, const struct bb_call *ca
 	return NULL;
 }
 
-static size_t null_tmp_bytes(struct bb_group *group, const struct bb_call *call)
-{
-	return 0;
-}
-
-static double null_cost_bytes(struct bb_group *group, const struct bb_call *call)
-{
-	return 0;
-}
-
 static bb_status null_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 				 struct bb_error *error)
 {
@@ -183,19 +136,11 @@ static bb_status null_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 	return BB_OK;
 }
 
-static void null_queue_close(struct bb_queue *queue)
-{
-}
-
 static bb_status null_event_open(struct bb_rank *rank, struct bb_event **event,
 				 struct bb_error *error)
 {
 	*event = rank->page;
 	return BB_OK;
-}
-
-static void null_event_close(struct bb_event *event)
-{
 }
 
 static bb_status null_event(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
@@ -215,17 +160,9 @@ static bb_status null_collective(struct bb_group *group, struct bb_queue *queue,
 	return BB_OK;
 }
 
-static bb_status null_finish(struct bb_rank *rank, struct bb_queue *queue)
-{
-	return BB_OK;
-}
-
 static double null_now(struct bb_rank *rank)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	return bb_clock_now();
 }
 
 static const struct bb_native null_natives[] = {{.name = NULL}};
@@ -240,31 +177,31 @@ const struct bb_backend bb_backend_null = {
 	.close = null_close,
 	.abort = null_abort,
 	.max_local = MAX_RANKS,
-	.memory_available = null_memory_available,
+	.memory_available = bb_dataless_memory_available,
 	.attach = null_attach,
 	.detach = null_detach,
 	.locate = null_locate,
 	.alloc = null_alloc,
-	.release = null_release,
-	.copy = null_copy,
-	.fill = null_fill,
-	.verify = null_verify,
+	.release = bb_dataless_release,
+	.copy = bb_dataless_copy,
+	.fill = bb_dataless_fill,
+	.verify = bb_dataless_verify,
 	.group_open = null_group_open,
 	.group_close = null_group_close,
 	.barrier = null_barrier,
 	.choose = null_choose,
 	.tune = null_tune,
 	.refuses = null_refuses,
-	.tmp_bytes = null_tmp_bytes,
-	.cost_bytes = null_cost_bytes,
+	.tmp_bytes = bb_dataless_tmp_bytes,
+	.cost_bytes = bb_dataless_cost_bytes,
 	.queue_open = null_queue_open,
-	.queue_close = null_queue_close,
+	.queue_close = bb_dataless_queue_close,
 	.event_open = null_event_open,
-	.event_close = null_event_close,
+	.event_close = bb_dataless_event_close,
 	.event_record = null_event,
 	.event_wait = null_event,
 	.compute = null_compute,
 	.collective = null_collective,
-	.finish = null_finish,
+	.finish = bb_dataless_finish,
 	.now = null_now,
 };

@@ -4,6 +4,8 @@
  */
 #include "backends/sim/sim_inside.h"
 
+#include "backends/dataless.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,11 +108,6 @@ static void sim_abort(struct bb_context *context)
 	atomic_store(&context->aborted, true);
 }
 
-static uint64_t sim_memory_available(struct bb_context *context)
-{
-	return UINT64_MAX;
-}
-
 static bb_status sim_attach(struct bb_context *context, int local, struct bb_rank **rank,
 			    struct bb_error *error)
 {
@@ -138,28 +135,6 @@ static void sim_locate(struct bb_rank *rank, struct bb_location *location)
 static bb_status sim_alloc(struct bb_rank *rank, size_t bytes, void **memory)
 {
 	*memory = rank->context->page;
-	return BB_OK;
-}
-
-static void sim_release(struct bb_rank *rank, void *memory, size_t bytes)
-{
-}
-
-static bb_status sim_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes)
-{
-	return BB_OK;
-}
-
-static bb_status sim_fill(struct bb_rank *rank, void *dst, const struct bb_pattern *pattern,
-			  size_t first, size_t count)
-{
-	return BB_OK;
-}
-
-static bb_status sim_verify(struct bb_rank *rank, const void *got, const struct bb_pattern *pattern,
-			    size_t first, size_t count, enum bb_dtype dtype, int ulps,
-			    uint64_t *wrong)
-{
 	return BB_OK;
 }
 
@@ -226,18 +201,6 @@ static bb_status sim_barrier(struct bb_group *group)
 	return atomic_load(&c->aborted) ? BB_ETIMEOUT : BB_OK;
 }
 
-/* ---- calls: they need nothing but the clocks ------------------------------------------------ */
-
-static size_t sim_tmp_bytes(struct bb_group *group, const struct bb_call *call)
-{
-	return 0;
-}
-
-static double sim_cost_bytes(struct bb_group *group, const struct bb_call *call)
-{
-	return 0;
-}
-
 /* ---- GPUs: NCCL's collectives by their model ---------------------------------------------- */
 
 static bb_status gpu_open(struct bb_context **context, const struct bb_world *world,
@@ -278,18 +241,10 @@ static bb_status sim_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 	return bb_fail(error, BB_EUNSUPPORTED, "sim has queues in programs only");
 }
 
-static void sim_queue_close(struct bb_queue *queue)
-{
-}
-
 static bb_status sim_event_open(struct bb_rank *rank, struct bb_event **event,
 				struct bb_error *error)
 {
 	return bb_fail(error, BB_EUNSUPPORTED, "sim has events in programs only");
-}
-
-static void sim_event_close(struct bb_event *event)
-{
 }
 
 static bb_status sim_event(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
@@ -301,11 +256,6 @@ static bb_status sim_compute(struct bb_rank *rank, struct bb_queue *queue,
 			     void (*function)(void *argument), void *argument)
 {
 	return BB_EUNSUPPORTED;
-}
-
-static bb_status sim_finish(struct bb_rank *rank, struct bb_queue *queue)
-{
-	return BB_OK;
 }
 
 /* ---- time -------------------------------------------------------------------------------- */
@@ -348,16 +298,18 @@ static const struct bb_virtual sim_virtual = {
 	.abi = BB_BACKEND_ABI, .name = "sim",                                                      \
 	.brief = "ranks are virtual: times are computed from --link, --cluster or --calibrate",    \
 	.close = sim_close, .abort = sim_abort, .max_local = BB_CLUSTER_MOST_RANKS,                \
-	.memory_available = sim_memory_available, .attach = sim_attach, .detach = sim_detach,      \
-	.locate = sim_locate, .alloc = sim_alloc, .release = sim_release, .copy = sim_copy,        \
-	.fill = sim_fill, .verify = sim_verify, .group_open = bb_sim_group_open,                   \
+	.memory_available = bb_dataless_memory_available, .attach = sim_attach,                    \
+	.detach = sim_detach, .locate = sim_locate, .alloc = sim_alloc,                            \
+	.release = bb_dataless_release, .copy = bb_dataless_copy, .fill = bb_dataless_fill,        \
+	.verify = bb_dataless_verify, .group_open = bb_sim_group_open,                             \
 	.group_close = bb_sim_group_close, .barrier = sim_barrier, .choose = bb_sim_choose,        \
-	.tune = bb_sim_tune, .refuses = bb_sim_refuses, .tmp_bytes = sim_tmp_bytes,                \
-	.cost_bytes = sim_cost_bytes, .queue_open = sim_queue_open,                                \
-	.queue_close = sim_queue_close, .event_open = sim_event_open,                              \
-	.event_close = sim_event_close, .event_record = sim_event, .event_wait = sim_event,        \
-	.compute = sim_compute, .collective = bb_sim_collective, .finish = sim_finish,             \
-	.now = sim_now, .virtual = &sim_virtual, .routes = &bb_sim_routes
+	.tune = bb_sim_tune, .refuses = bb_sim_refuses, .tmp_bytes = bb_dataless_tmp_bytes,        \
+	.cost_bytes = bb_dataless_cost_bytes, .queue_open = sim_queue_open,                        \
+	.queue_close = bb_dataless_queue_close, .event_open = sim_event_open,                      \
+	.event_close = bb_dataless_event_close, .event_record = sim_event,                         \
+	.event_wait = sim_event, .compute = sim_compute, .collective = bb_sim_collective,          \
+	.finish = bb_dataless_finish, .now = sim_now, .virtual = &sim_virtual,                     \
+	.routes = &bb_sim_routes
 
 static const struct bb_library gpu_library = {
 	.name = gpu_library_name,

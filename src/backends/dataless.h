@@ -1,0 +1,62 @@
+/*
+ * dataless.h - functions of the tables of backends without data (has_data of backend.h).
+ */
+#ifndef BB_BACKENDS_DATALESS_H
+#define BB_BACKENDS_DATALESS_H
+
+#include "backends/backend.h"
+
+static inline uint64_t bb_dataless_memory_available(struct bb_context *context)
+{
+	return UINT64_MAX;
+}
+
+static inline void bb_dataless_release(struct bb_rank *rank, void *memory, size_t bytes)
+{
+}
+
+static inline bb_status bb_dataless_copy(struct bb_rank *rank, void *dst, const void *src,
+					 size_t bytes)
+{
+	return BB_OK;
+}
+
+static inline bb_status bb_dataless_fill(struct bb_rank *rank, void *dst,
+					 const struct bb_pattern *pattern, size_t first,
+					 size_t count)
+{
+	return BB_OK;
+}
+
+static inline bb_status bb_dataless_verify(struct bb_rank *rank, const void *got,
+					   const struct bb_pattern *pattern, size_t first,
+					   size_t count, enum bb_dtype dtype, int ulps,
+					   uint64_t *wrong)
+{
+	return BB_OK;
+}
+
+static inline size_t bb_dataless_tmp_bytes(struct bb_group *group, const struct bb_call *call)
+{
+	return 0;
+}
+
+static inline double bb_dataless_cost_bytes(struct bb_group *group, const struct bb_call *call)
+{
+	return 0;
+}
+
+static inline void bb_dataless_queue_close(struct bb_queue *queue)
+{
+}
+
+static inline void bb_dataless_event_close(struct bb_event *event)
+{
+}
+
+static inline bb_status bb_dataless_finish(struct bb_rank *rank, struct bb_queue *queue)
+{
+	return BB_OK;
+}
+
+#endif
