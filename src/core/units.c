@@ -178,8 +178,10 @@ bool bb_parse_rank(const char *text, int *rank)
 {
 	int64_t value;
 
-	if (!bb_parse_int(text, &value) || value < 0 || value > INT_MAX)
+	if (!bb_parse_int(text, &value))
 		return false;
+	if (value < 0 || value > INT_MAX)
+		return fail(value < 0 ? EINVAL : ERANGE);
 	*rank = (int)value;
 	return true;
 }

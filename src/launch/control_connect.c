@@ -222,8 +222,7 @@ static int make_control(struct opening *o)
 
 	if (!control)
 		return ENOMEM;
-	*control = (struct bb_control){
-		.proc = o->launch->proc, .nprocs = o->launch->nprocs, .epoll = -1};
+	*control = (struct bb_control){.proc = o->launch->proc, .epoll = -1};
 	o->control = control;
 	control->wires = calloc((size_t)n, sizeof(*control->wires));
 	if (!control->wires)

@@ -10,7 +10,6 @@
 
 struct bb_control {
 	int proc;
-	int nprocs;
 	int epoll;
 	int nwires;                    /* NPROCS at process 0, else 1 */
 	struct bb_wire *wires;         /* to process i; process 0 has none to itself */

@@ -54,7 +54,8 @@ static bb_status load(struct own *own, struct bb_error *error)
 	if (!library)
 		return bb_fail(error, BB_EBACKEND, "PMIx cannot be loaded: %s", dlerror());
 	if (!find_functions(&own->api, library))
-		return bb_fail(error, BB_EBACKEND, "PMIx cannot be used: %s", dlerror());
+		return bb_fail(error, BB_EBACKEND,
+			       "PMIx cannot be used: " LIBRARY " lacks a function of PMIx 2.0");
 	version = own->api.version(); /* "OpenPMIx 4.2.2 (PMIx Standard: …", "OpenPMIx 3.2.3, …" */
 	length = strcspn(version, ",(\n");
 	length -= length > 0 && version[length - 1] == ' ';

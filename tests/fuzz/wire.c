@@ -95,7 +95,7 @@ static void try_hello(const uint8_t *data, size_t size, enum bb_side me,
 static void try_news(const uint8_t *data, size_t size, int proc)
 {
 	struct bb_wire wires[2] = {{.fd = -1}, {.fd = -1}};
-	struct bb_control control = {.proc = proc, .nprocs = 2, .nwires = 2 - proc, .wires = wires};
+	struct bb_control control = {.proc = proc, .nwires = 2 - proc, .wires = wires};
 	struct bb_wire *wire = &wires[1 - proc];
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = wire};
 	struct bb_news news;

@@ -14,14 +14,13 @@
 
 #if defined(__AVX512BW__)
 #define BB_VEC 64 /* bytes of a vector */
-#define BB_UNITS 4
 #elif defined(__AVX2__)
 #define BB_VEC 32
-#define BB_UNITS 4
 #else
 #define BB_VEC 16
-#define BB_UNITS 4
 #endif
+
+#define BB_UNITS 4 /* vectors of a block, held in registers together */
 
 /* Up to so many sources and destinations together, what goes past the caches is fastest one vector
    after the other: a copy by 1.4 times with vectors of 64 bytes. */
