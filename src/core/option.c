@@ -480,7 +480,7 @@ static bb_status fail_option(const struct cursor *c, struct bb_error *error)
 	return bb_fail(error, BB_EUSAGE, "%s: unknown option -%c; see --help", c->word, optopt);
 }
 
-static bb_status take(struct cursor *c, struct bb_error *error)
+static bb_status read_option(struct cursor *c, struct bb_error *error)
 {
 	struct place p = {.row = NULL};
 
@@ -519,7 +519,7 @@ bb_status bb_options_parse(const struct bb_option_table *tables, int argc, char 
 		c.result = getopt_long(argc, argv, c.tables.shorts, c.tables.longs, NULL);
 		if (c.result == -1)
 			break;
-		BB_TRY(st, take(&c, error), free_tables);
+		BB_TRY(st, read_option(&c, error), free_tables);
 	}
 	if (optind < argc)
 		st = bb_fail(error, BB_EUSAGE, "%s: not an option; options start with a dash",

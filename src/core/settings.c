@@ -37,7 +37,7 @@ static bool split(char *text, struct bb_settings *s)
 }
 
 /* The next line into TEXT. False: it is too long. */
-static bool take_line(struct bb_settings *s)
+static bool read_line(struct bb_settings *s)
 {
 	const size_t length = strcspn(s->rest, "\n");
 	const bool fits = length < sizeof(s->text);
@@ -51,7 +51,7 @@ static bool take_line(struct bb_settings *s)
 bb_status bb_settings_next(struct bb_settings *s, bool *more, struct bb_error *error)
 {
 	while (*s->rest) {
-		const bool fits = take_line(s);
+		const bool fits = read_line(s);
 		char *line = trim(s->text);
 
 		if (s->section && *line == '[') {

@@ -15,10 +15,10 @@ static bool is_for_me(const struct bb_control *control, const struct bb_frame *f
 		return true;
 	case BB_NEWS_FAILED:
 	case BB_NEWS_LEFT:
-	case BB_NEWS_ANSWER:
+	case BB_NEWS_PROGRESS:
 		return control->proc == 0;
 	case BB_NEWS_STOP:
-	case BB_NEWS_ASKED:
+	case BB_NEWS_REQUEST:
 		return control->proc != 0;
 	case BB_NEWS_GONE:
 		break;
@@ -38,19 +38,21 @@ static void read_frame(const struct bb_frame *frame, struct bb_news *news)
 }
 
 /* Receive from WIRE; false: no news. */
-static bool listen_to(const struct bb_control *control, struct bb_wire *wire, struct bb_news *news)
+static bool receive_from(const struct bb_control *control, struct bb_wire *wire,
+			 struct bb_news *news)
 {
-	enum bb_heard heard = wire->fd < 0 ? BB_HEARD_NOTHING : bb_wire_receive(wire);
+	enum bb_received received = wire->fd < 0 ? BB_RECEIVED_NOTHING : bb_wire_receive(wire);
 
-	if (heard == BB_HEARD_NOTHING)
+	if (received == BB_RECEIVED_NOTHING)
 		return false;
-	if (heard == BB_HEARD_FRAME && is_for_me(control, &wire->frame))
+	if (received == BB_RECEIVED_FRAME && is_for_me(control, &wire->frame))
 		read_frame(&wire->frame, news);
 	else
 		news->kind = BB_NEWS_GONE;
 	if (news->kind == BB_NEWS_GONE)
 		snprintf(news->text, sizeof(news->text), "%s",
-			 heard == BB_HEARD_END ? wire->why : "sent a frame of another process");
+			 received == BB_RECEIVED_END ? wire->why
+						     : "sent a frame of another process");
 	if (news->kind == BB_NEWS_NONE || news->kind == BB_NEWS_GONE)
 		bb_wire_close(wire);
 	news->proc = (int)(wire - control->wires);
@@ -64,7 +66,7 @@ void bb_control_poll(struct bb_control *control, struct bb_news *news)
 	memset(news, 0, sizeof(*news));
 	while (control) {
 		while (control->next < control->nevents)
-			if (listen_to(control, control->events[control->next++].data.ptr, news))
+			if (receive_from(control, control->events[control->next++].data.ptr, news))
 				return;
 		control->next = 0;
 		control->nevents = epoll_wait(control->epoll, control->events, most, 0);
@@ -82,7 +84,7 @@ bool bb_control_reaches(const struct bb_control *control, int proc)
 
 /* ---- sending ---------------------------------------------------------------------- */
 
-static void tell(struct bb_control *control, struct bb_frame *frame, const char *text)
+static void send_all(struct bb_control *control, struct bb_frame *frame, const char *text)
 {
 	if (!control)
 		return;
@@ -90,40 +92,40 @@ static void tell(struct bb_control *control, struct bb_frame *frame, const char 
 		bb_wire_send(&control->wires[i], frame, text, strlen(text));
 }
 
-void bb_control_tell_failed(struct bb_control *control, bb_status status, const char *text)
+void bb_control_send_failed(struct bb_control *control, bb_status status, const char *text)
 {
 	struct bb_frame frame = {.kind = BB_NEWS_FAILED, .status = (int32_t)status};
 
-	tell(control, &frame, text);
+	send_all(control, &frame, text);
 }
 
-void bb_control_tell_left(struct bb_control *control, int signal)
+void bb_control_send_left(struct bb_control *control, int signal)
 {
 	struct bb_frame frame = {.kind = BB_NEWS_LEFT, .signal = signal};
 
-	tell(control, &frame, "");
+	send_all(control, &frame, "");
 }
 
-void bb_control_answer(struct bb_control *control, int rank, uint64_t entered, bool inside)
+void bb_control_send_progress(struct bb_control *control, int rank, uint64_t entered, bool inside)
 {
 	struct bb_frame frame = {
-		.kind = BB_NEWS_ANSWER, .rank = rank, .entered = entered, .inside = inside};
+		.kind = BB_NEWS_PROGRESS, .rank = rank, .entered = entered, .inside = inside};
 
-	tell(control, &frame, "");
+	send_all(control, &frame, "");
 }
 
-void bb_control_tell_stop(struct bb_control *control, bb_status status, int signal)
+void bb_control_send_stop(struct bb_control *control, bb_status status, int signal)
 {
 	struct bb_frame frame = {.kind = BB_NEWS_STOP, .status = (int32_t)status, .signal = signal};
 
-	tell(control, &frame, "");
+	send_all(control, &frame, "");
 }
 
-void bb_control_ask(struct bb_control *control)
+void bb_control_request_progress(struct bb_control *control)
 {
-	struct bb_frame frame = {.kind = BB_NEWS_ASKED};
+	struct bb_frame frame = {.kind = BB_NEWS_REQUEST};
 
-	tell(control, &frame, "");
+	send_all(control, &frame, "");
 }
 
 /* ---- closing --------------------------------------------------------------------------- */
@@ -153,7 +155,7 @@ void bb_control_close(struct bb_control *control)
 {
 	struct bb_frame frame = {.kind = BB_NEWS_NONE};
 
-	tell(control, &frame, "");
+	send_all(control, &frame, "");
 	for (int i = 0; control && i < control->nwires; i++)
 		drain(&control->wires[i]);
 	bb_control_release(control);

@@ -42,14 +42,14 @@ void bb_control_close(struct bb_control *control);
 
 enum bb_news_kind {
 	BB_NEWS_NONE,
-	BB_NEWS_FAILED, /* at process 0: process PROC failed with STATUS, TEXT says why */
-	BB_NEWS_LEFT,   /* at process 0: process PROC leaves because of SIGNAL */
-	BB_NEWS_ANSWER, /* at process 0: RANK of process PROC has ENTERED that many collectives and
-			   is still INSIDE the last one, or not */
-	BB_NEWS_STOP,   /* elsewhere: the run is over, with STATUS or because of SIGNAL (not 0) */
-	BB_NEWS_ASKED,  /* elsewhere: request for the progress of this process's ranks */
-	BB_NEWS_GONE    /* process PROC (elsewhere: process 0) ended without goodbye, or was
-			   disconnected because of what TEXT says; the last news of it */
+	BB_NEWS_FAILED,   /* at process 0: process PROC failed with STATUS, TEXT says why */
+	BB_NEWS_LEFT,     /* at process 0: process PROC leaves because of SIGNAL */
+	BB_NEWS_PROGRESS, /* at process 0: RANK of process PROC has ENTERED that many collectives
+			   and is still INSIDE the last one, or not */
+	BB_NEWS_STOP,     /* elsewhere: the run is over, with STATUS or because of SIGNAL (not 0) */
+	BB_NEWS_REQUEST,  /* elsewhere: request for the progress of this process's ranks */
+	BB_NEWS_GONE      /* process PROC (elsewhere: process 0) ended without goodbye, or was
+			     disconnected because of what TEXT says; the last news of it */
 };
 
 #define BB_NEWS_TEXT 512
@@ -76,11 +76,11 @@ bool bb_control_reaches(const struct bb_control *control, int proc);
  * up; it will report this process as gone.
  */
 /* Elsewhere than at process 0. TEXT is cut at BB_NEWS_TEXT - 1 bytes. */
-void bb_control_tell_failed(struct bb_control *control, bb_status status, const char *text);
-void bb_control_tell_left(struct bb_control *control, int signal);
-void bb_control_answer(struct bb_control *control, int rank, uint64_t entered, bool inside);
+void bb_control_send_failed(struct bb_control *control, bb_status status, const char *text);
+void bb_control_send_left(struct bb_control *control, int signal);
+void bb_control_send_progress(struct bb_control *control, int rank, uint64_t entered, bool inside);
 /* At process 0, to all others. */
-void bb_control_tell_stop(struct bb_control *control, bb_status status, int signal);
-void bb_control_ask(struct bb_control *control);
+void bb_control_send_stop(struct bb_control *control, bb_status status, int signal);
+void bb_control_request_progress(struct bb_control *control);
 
 #endif

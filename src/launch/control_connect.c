@@ -141,7 +141,7 @@ static int list_addresses(struct offer *offer)
 }
 
 /* A process that connects over several addresses is answered on the first. */
-static int take(struct bb_star *star, const struct bb_hello *hello, int fd)
+static int control_admit(struct bb_star *star, const struct bb_hello *hello, int fd)
 {
 	struct opening *o = star->own;
 	int error;
@@ -271,7 +271,7 @@ static int find_failed(const int32_t *errors, int nprocs, int *nfailed)
 	return first;
 }
 
-static void say_addresses(const struct opening *o, struct bb_strbuf *out)
+static void add_addresses(const struct opening *o, struct bb_strbuf *out)
 {
 	char text[INET6_ADDRSTRLEN];
 
@@ -284,8 +284,8 @@ static void say_addresses(const struct opening *o, struct bb_strbuf *out)
 }
 
 /* The failure of all processes if one of them has an error. */
-static bb_status judge(const struct opening *o, const int32_t *errors, bool connected,
-		       struct bb_error *error)
+static bb_status report_failed(const struct opening *o, const int32_t *errors, bool connected,
+			       struct bb_error *error)
 {
 	struct bb_strbuf others = {0}, addresses = {0};
 	char text[BB_UNIT_TEXT];
@@ -296,7 +296,7 @@ static bb_status judge(const struct opening *o, const int32_t *errors, bool conn
 		return BB_OK;
 	if (nfailed > 1)
 		bb_strbuf_addf(&others, " and %d more", nfailed - 1);
-	say_addresses(o, &addresses);
+	add_addresses(o, &addresses);
 	if (first == 0 || !connected)
 		bb_fail(error, BB_EBACKEND,
 			"process %d (%s)%s cannot open the control connections between processes: "
@@ -335,7 +335,7 @@ static bb_status agree(struct opening *o, int mine, int32_t *errors, bool connec
 	const int32_t number = mine;
 	const bb_status status = exchange(o, &error_table, &number, errors, error);
 
-	return status == BB_OK ? judge(o, errors, connected, error) : status;
+	return status == BB_OK ? report_failed(o, errors, connected, error) : status;
 }
 
 /* Processes with and without a secret cannot connect: report that before they try. */
@@ -378,7 +378,7 @@ static bb_status run_opening(struct opening *o, int32_t *errors, struct bb_error
 		return status;
 	for (int p = 0; p < o->launch->nprocs; p++)
 		errors[p] = o->offers[p].error;
-	status = judge(o, errors, false, error);
+	status = report_failed(o, errors, false, error);
 	if (status == BB_OK)
 		status = compare_secrets(o, error);
 	if (status == BB_OK)
@@ -395,7 +395,7 @@ bb_status bb_control_open(struct bb_control **control, struct bb_launch *launch,
 		.timeout = timeout_s,
 		.star = {.identity = {.hello = {.proc = launch->proc, .nprocs = launch->nprocs},
 				      .secret = secret},
-			 .take = take},
+			 .admit = control_admit},
 	};
 	int32_t *errors = calloc(n, sizeof(*errors));
 	bb_status status = BB_OK;

@@ -55,9 +55,9 @@ static struct transcript transcribe(const struct bb_greet *greet, enum bb_side m
 	struct transcript t;
 
 	memset(&t, 0, sizeof(t));
-	memcpy(t.label, who == BB_SIDE_HOST ? "busbench host" : "busbench comer", 14);
-	t.comer = me == BB_SIDE_COMER ? greet->mine : greet->theirs;
-	t.host = me == BB_SIDE_HOST ? greet->mine : greet->theirs;
+	memcpy(t.label, who == BB_SIDE_SERVER ? "busbench host" : "busbench comer", 14);
+	t.comer = me == BB_SIDE_CLIENT ? greet->mine : greet->theirs;
+	t.host = me == BB_SIDE_SERVER ? greet->mine : greet->theirs;
 	return t;
 }
 
@@ -73,8 +73,8 @@ bool bb_greet_prove(struct bb_greet *greet, const struct bb_identity *identity, 
 
 /* ---- receiving --------------------------------------------------------------------- */
 
-/* 1: BYTES at DATA are complete; 0, -1: as bb_greet_hear. */
-static int hear_bytes(struct bb_greet *greet, int fd, void *data, size_t bytes)
+/* 1: BYTES at DATA are complete; 0, -1: as bb_greet_receive. */
+static int receive_bytes(struct bb_greet *greet, int fd, void *data, size_t bytes)
 {
 	while (greet->got < bytes) {
 		const ssize_t got =
@@ -109,18 +109,18 @@ static bool is_password(const unsigned char *a, const unsigned char *b)
 	return differ == 0;
 }
 
-static int hear_hello(struct bb_greet *greet, const struct bb_identity *identity, int fd,
-		      enum bb_side other)
+static int receive_hello(struct bb_greet *greet, const struct bb_identity *identity, int fd,
+			 enum bb_side other)
 {
 	struct bb_greeting *theirs = &greet->theirs;
 	char why[BB_PAYLOAD_WHY];
-	int heard = hear_bytes(greet, fd, &theirs->hello, sizeof(theirs->hello));
-	const bool secured = heard > 0 && theirs->hello.magic == BB_HELLO_SECURED;
+	int received = receive_bytes(greet, fd, &theirs->hello, sizeof(theirs->hello));
+	const bool secured = received > 0 && theirs->hello.magic == BB_HELLO_SECURED;
 
 	if (secured)
-		heard = hear_bytes(greet, fd, theirs, sizeof(*theirs));
-	if (heard <= 0)
-		return heard;
+		received = receive_bytes(greet, fd, theirs, sizeof(*theirs));
+	if (received <= 0)
+		return received;
 	if (!bb_payload_decode(&bb_hello_table, &theirs->hello, why) ||
 	    !is_password(theirs->hello.password, identity->password[other]))
 		return fail(greet, EPROTO);
@@ -131,29 +131,29 @@ static int hear_hello(struct bb_greet *greet, const struct bb_identity *identity
 	return 1;
 }
 
-static int hear_proof(struct bb_greet *greet, const struct bb_identity *identity, int fd,
-		      enum bb_side me, enum bb_side other)
+static int receive_proof(struct bb_greet *greet, const struct bb_identity *identity, int fd,
+			 enum bb_side me, enum bb_side other)
 {
 	const struct transcript t = transcribe(greet, me, other);
-	const int heard = hear_bytes(greet, fd, greet->proof, sizeof(greet->proof));
+	const int received = receive_bytes(greet, fd, greet->proof, sizeof(greet->proof));
 
 	/* A peer that closes instead of proving does not know the secret, or rejects this side's.
 	 */
-	if (heard < 0 ||
-	    (heard > 0 && !bb_secret_verify(identity->secret, &t, sizeof(t), greet->proof)))
+	if (received < 0 ||
+	    (received > 0 && !bb_secret_verify(identity->secret, &t, sizeof(t), greet->proof)))
 		return fail(greet, EKEYREJECTED);
-	if (heard > 0)
+	if (received > 0)
 		greet->stage = BB_GREET_DONE;
-	return heard;
+	return received;
 }
 
-int bb_greet_hear(struct bb_greet *greet, const struct bb_identity *identity, int fd,
-		  enum bb_side me)
+int bb_greet_receive(struct bb_greet *greet, const struct bb_identity *identity, int fd,
+		     enum bb_side me)
 {
-	const enum bb_side other = me == BB_SIDE_HOST ? BB_SIDE_COMER : BB_SIDE_HOST;
+	const enum bb_side other = me == BB_SIDE_SERVER ? BB_SIDE_CLIENT : BB_SIDE_SERVER;
 
-	return greet->stage == BB_GREET_HELLO ? hear_hello(greet, identity, fd, other)
-					      : hear_proof(greet, identity, fd, me, other);
+	return greet->stage == BB_GREET_HELLO ? receive_hello(greet, identity, fd, other)
+					      : receive_proof(greet, identity, fd, me, other);
 }
 
 const char *bb_greet_explain(int error)

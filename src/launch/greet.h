@@ -39,7 +39,7 @@ struct bb_hello {
 
 extern const struct bb_payload bb_hello_table;
 
-enum bb_side { BB_SIDE_COMER, BB_SIDE_HOST }; /* the connecting process, and process 0 */
+enum bb_side { BB_SIDE_CLIENT, BB_SIDE_SERVER }; /* the connecting process, and process 0 */
 
 /* What a process sends on each connection. */
 struct bb_identity {
@@ -80,7 +80,7 @@ BB_MUST bool bb_greet_prove(struct bb_greet *greet, const struct bb_identity *id
 			    enum bb_side me);
 /* Receive the data of this stage from the other side than ME. 1: complete, the stage advances; 0:
    not yet complete; -1: failed, see error. */
-BB_MUST int bb_greet_hear(struct bb_greet *greet, const struct bb_identity *identity, int fd,
-			  enum bb_side me);
+BB_MUST int bb_greet_receive(struct bb_greet *greet, const struct bb_identity *identity, int fd,
+			     enum bb_side me);
 
 #endif

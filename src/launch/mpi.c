@@ -16,7 +16,7 @@ struct own {
 	char library[MPI_MAX_LIBRARY_VERSION_STRING];
 };
 
-static bb_status told(int code)
+static bb_status status_of(int code)
 {
 	return code == MPI_SUCCESS ? BB_OK : BB_EBACKEND;
 }
@@ -35,13 +35,13 @@ static bb_status collect(struct bb_launch *launch, const void *mine, size_t byte
 		return BB_EINTERNAL;
 	code = MPI_Type_contiguous((int)bytes, MPI_BYTE, &block);
 	if (code != MPI_SUCCESS)
-		return told(code);
+		return status_of(code);
 	code = MPI_Type_commit(&block);
 	if (code == MPI_SUCCESS)
 		code = everywhere ? MPI_Allgather(mine, 1, block, all, 1, block, own->comm)
 				  : MPI_Gather(mine, 1, block, all, 1, block, 0, own->comm);
 	MPI_Type_free(&block);
-	return told(code);
+	return status_of(code);
 }
 
 static bb_status mpi_all_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all)
@@ -56,7 +56,7 @@ static bb_status mpi_gather(struct bb_launch *launch, const void *mine, size_t b
 
 static bb_status mpi_barrier(struct bb_launch *launch)
 {
-	return told(MPI_Barrier(((struct own *)launch->own)->comm));
+	return status_of(MPI_Barrier(((struct own *)launch->own)->comm));
 }
 
 static void mpi_close(struct bb_launch *launch)

@@ -171,11 +171,11 @@ int bb_star_listen(struct bb_star *star, const struct bb_address *addresses, int
 
 bool bb_star_answer(struct bb_star *star)
 {
-	struct bb_stranger *s = star->taken;
+	struct bb_stranger *s = star->admitted;
 
 	return star->identity.secret
-		       ? bb_greet_prove(&s->greet, &star->identity, s->fd, BB_SIDE_HOST)
-		       : bb_greet_send(&s->greet, &star->identity, s->fd, BB_SIDE_HOST);
+		       ? bb_greet_prove(&s->greet, &star->identity, s->fd, BB_SIDE_SERVER)
+		       : bb_greet_send(&s->greet, &star->identity, s->fd, BB_SIDE_SERVER);
 }
 
 static bool is_silent(const struct bb_stranger *s)
@@ -195,7 +195,7 @@ void bb_star_count_silent(struct bb_star *star)
 	}
 }
 
-/* Who comes when all places are taken takes that of whoever has been silent for longest. */
+/* Who comes when all places are admitted takes that of whoever has been silent for longest. */
 static struct bb_stranger *find_place(struct bb_star *star)
 {
 	struct bb_stranger *oldest = &star->strangers[0];
@@ -223,32 +223,33 @@ static void drop(struct bb_star *star, struct bb_stranger *s)
 	else if (error == ENOKEY || error == EKEYREJECTED)
 		kind = BB_DROPPED_UNPROVEN;
 	if (kind == BB_DROPPED_UNPROVEN && !s->greeted)
-		(void)!bb_greet_send(&s->greet, &star->identity, s->fd, BB_SIDE_HOST);
+		(void)!bb_greet_send(&s->greet, &star->identity, s->fd, BB_SIDE_SERVER);
 	star->dropped[kind]++;
 	dismiss(s);
 }
 
-/* Returns an errno if S is a process of this run that cannot be taken. */
+/* Returns an errno if S is a process of this run that cannot be admitted. */
 static int identify(struct bb_star *star, struct bb_stranger *s)
 {
-	int heard = bb_greet_hear(&s->greet, &star->identity, s->fd, BB_SIDE_HOST);
+	int received = bb_greet_receive(&s->greet, &star->identity, s->fd, BB_SIDE_SERVER);
 	int error;
 
-	if (heard > 0 && s->greet.stage == BB_GREET_PROOF) {
-		s->greeted = bb_greet_send(&s->greet, &star->identity, s->fd, BB_SIDE_HOST);
-		heard = s->greeted ? bb_greet_hear(&s->greet, &star->identity, s->fd, BB_SIDE_HOST)
-				   : -1;
+	if (received > 0 && s->greet.stage == BB_GREET_PROOF) {
+		s->greeted = bb_greet_send(&s->greet, &star->identity, s->fd, BB_SIDE_SERVER);
+		received = s->greeted ? bb_greet_receive(&s->greet, &star->identity, s->fd,
+							 BB_SIDE_SERVER)
+				      : -1;
 	}
-	if (heard == 0)
+	if (received == 0)
 		return 0;
-	if (heard < 0) {
+	if (received < 0) {
 		drop(star, s);
 		return 0;
 	}
 	keep(s->fd);
 	epoll_ctl(star->epoll, EPOLL_CTL_DEL, s->fd, NULL);
-	star->taken = s;
-	error = star->take(star, &s->greet.theirs.hello, s->fd);
+	star->admitted = s;
+	error = star->admit(star, &s->greet.theirs.hello, s->fd);
 	if (error == 0)
 		s->fd = -1;
 	dismiss(s);
@@ -256,7 +257,7 @@ static int identify(struct bb_star *star, struct bb_stranger *s)
 }
 
 /* Returns an errno if somebody could not be let in for want of something. */
-static int let_in(struct bb_star *star, int listener)
+static int accept_all(struct bb_star *star, int listener)
 {
 	for (;;) {
 		struct epoll_event event = {.events = EPOLLIN};
@@ -303,7 +304,7 @@ int bb_star_receive(struct bb_star *star)
 	for (int i = 0; i < n; i++) {
 		const int *listener = find_listener(star, events[i].data.ptr);
 		struct bb_stranger *s = listener ? NULL : events[i].data.ptr;
-		const int error = listener     ? let_in(star, *listener)
+		const int error = listener     ? accept_all(star, *listener)
 				  : s->fd >= 0 ? identify(star, s)
 					       : 0;
 
@@ -329,7 +330,7 @@ static int start_attempt(struct bb_stranger *s, const struct bb_address *a)
 }
 
 /* An attempt that got through says more than one that was refused, be it the first or the last. */
-static void give_up(struct bb_stranger *s, int error, bool reached)
+static void attempt_failed(struct bb_stranger *s, int error, bool reached)
 {
 	if (reached || !s->reached)
 		s->error = error;
@@ -338,28 +339,28 @@ static void give_up(struct bb_stranger *s, int error, bool reached)
 }
 
 /* Something happened to an attempt. True if it is process 0 that answered. */
-static bool go_on(const struct bb_star *star, struct bb_stranger *s)
+static bool advance_attempt(const struct bb_star *star, struct bb_stranger *s)
 {
-	int error = 0, heard;
+	int error = 0, received;
 	socklen_t length = sizeof(error);
 
 	if (!s->greeted) {
 		getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &length);
 		s->greeted = error == 0 &&
-			     bb_greet_send(&s->greet, &star->identity, s->fd, BB_SIDE_COMER);
+			     bb_greet_send(&s->greet, &star->identity, s->fd, BB_SIDE_CLIENT);
 		if (!s->greeted)
-			give_up(s, error ? error : ECONNRESET, false);
+			attempt_failed(s, error ? error : ECONNRESET, false);
 		return false;
 	}
-	heard = bb_greet_hear(&s->greet, &star->identity, s->fd, BB_SIDE_COMER);
-	if (heard > 0 && s->greet.stage == BB_GREET_PROOF &&
-	    !bb_greet_prove(&s->greet, &star->identity, s->fd, BB_SIDE_COMER)) {
+	received = bb_greet_receive(&s->greet, &star->identity, s->fd, BB_SIDE_CLIENT);
+	if (received > 0 && s->greet.stage == BB_GREET_PROOF &&
+	    !bb_greet_prove(&s->greet, &star->identity, s->fd, BB_SIDE_CLIENT)) {
 		s->greet.error = ECONNRESET;
-		heard = -1;
+		received = -1;
 	}
-	if (heard < 0)
-		give_up(s, s->greet.error, true);
-	return heard > 0 && s->greet.stage == BB_GREET_DONE;
+	if (received < 0)
+		attempt_failed(s, s->greet.error, true);
+	return received > 0 && s->greet.stage == BB_GREET_DONE;
 }
 
 /* Try again what failed, and fill in what to wait for. */
@@ -373,7 +374,7 @@ static void attempt_all(struct bb_star *star, const struct bb_address *addresses
 			const int error = start_attempt(s, &addresses[i]);
 
 			if (error)
-				give_up(s, error, false);
+				attempt_failed(s, error, false);
 		}
 		fds[i] = (struct pollfd){.fd = s->fd, .events = s->greeted ? POLLIN : POLLOUT};
 	}
@@ -391,7 +392,7 @@ int bb_star_reach(struct bb_star *star, const struct bb_address *addresses, int 
 		for (int i = 0; i < n; i++) {
 			struct bb_stranger *s = &star->strangers[i];
 
-			if (!fds[i].revents || !go_on(star, s)) {
+			if (!fds[i].revents || !advance_attempt(star, s)) {
 				if (s->error == ENOKEY)
 					return ENOKEY;
 				continue;

@@ -41,14 +41,14 @@ struct bb_star {
 	 * Process 0: the peer at FD has sent HELLO and any required proof. Returns 0 to keep the
 	 * connection, after bb_star_answer; an errno if it cannot be kept; -1 to close it.
 	 */
-	int (*take)(struct bb_star *star, const struct bb_hello *hello, int fd);
+	int (*admit)(struct bb_star *star, const struct bb_hello *hello, int fd);
 	void *own;
 
 	int epoll; /* process 0's, as all below */
 	int listeners[BB_STAR_ADDRESSES], nlisteners;
 	struct bb_stranger *strangers; /* peers; elsewhere: one per address of process 0 */
 	int nstrangers;
-	struct bb_stranger *taken; /* argument of TAKE, while it runs */
+	struct bb_stranger *admitted; /* argument of ADMIT, while it runs */
 	int dropped[BB_DROPPED_KINDS];
 };
 

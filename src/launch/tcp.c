@@ -48,17 +48,17 @@ static enum progress push(struct bb_wire *wire, struct bb_tcp_transfer *t)
 /* Receive the head of a transfer. BROKEN also for any other frame, which is then in WIRE->frame. */
 static enum progress pull_head(struct bb_wire *wire, struct bb_tcp_transfer *t)
 {
-	const enum bb_heard heard = bb_wire_receive(wire);
+	const enum bb_received received = bb_wire_receive(wire);
 
-	if (heard == BB_HEARD_NOTHING)
+	if (received == BB_RECEIVED_NOTHING)
 		return UNDER_WAY;
-	t->headed = heard == BB_HEARD_FRAME && wire->frame.kind == BB_FRAME_DATA &&
+	t->headed = received == BB_RECEIVED_FRAME && wire->frame.kind == BB_FRAME_DATA &&
 		    wire->frame.entered == t->bytes;
-	if (heard == BB_HEARD_FRAME && wire->frame.kind == BB_FRAME_DATA && !t->headed)
+	if (received == BB_RECEIVED_FRAME && wire->frame.kind == BB_FRAME_DATA && !t->headed)
 		snprintf(wire->why, sizeof(wire->why),
 			 "sent %" PRIu64 " bytes where %zu are expected", wire->frame.entered,
 			 t->bytes);
-	else if (heard == BB_HEARD_FRAME && !t->headed)
+	else if (received == BB_RECEIVED_FRAME && !t->headed)
 		snprintf(wire->why, sizeof(wire->why), "sent a frame of kind %d instead of data",
 			 wire->frame.kind);
 	return t->headed ? DONE : BROKEN;
@@ -91,7 +91,7 @@ const char *bb_tcp_name(char text[112], const struct bb_hello *hello)
 	return text;
 }
 
-void bb_tcp_tell_stop(struct bb_tcp *tcp, bb_status status)
+void bb_tcp_send_stop(struct bb_tcp *tcp, bb_status status)
 {
 	struct bb_frame frame = {.kind = BB_NEWS_STOP, .status = (int32_t)status};
 
@@ -108,16 +108,16 @@ static bool is_stop(const struct bb_wire *wire)
  * Elsewhere than at process 0: does process 0 say within SECONDS that the run is over? The frame
  * may have arrived while this process was sending.
  */
-static bool hear_stop(struct bb_wire *wire, double seconds)
+static bool receive_stop(struct bb_wire *wire, double seconds)
 {
 	const double end = bb_clock_now() + seconds;
-	enum bb_heard heard;
+	enum bb_received received;
 
 	if (wire->got == 0 && is_stop(wire))
 		return true;
-	while ((heard = bb_wire_receive(wire)) == BB_HEARD_NOTHING && bb_clock_now() < end)
+	while ((received = bb_wire_receive(wire)) == BB_RECEIVED_NOTHING && bb_clock_now() < end)
 		poll(&(struct pollfd){.fd = wire->fd, .events = POLLIN}, 1, 50);
-	return heard == BB_HEARD_FRAME && is_stop(wire);
+	return received == BB_RECEIVED_FRAME && is_stop(wire);
 }
 
 /* The connection to process I is broken, or it sent invalid data. */
@@ -130,15 +130,15 @@ static bb_status lose(struct bb_launch *launch, int i)
 
 	snprintf(tcp->cause, sizeof(tcp->cause), "%s %s", bb_tcp_name(name, &tcp->hello[i]),
 		 *wire->why ? wire->why : "is gone: its process ended without a word");
-	if (tcp->proc != 0 && hear_stop(wire, GONE_S)) {
+	if (tcp->proc != 0 && receive_stop(wire, GONE_S)) {
 		launch->silent = true;
 		return (bb_status)wire->frame.status;
 	}
 	while (bb_clock_now() < end)
 		poll(NULL, 0, 50);
 	if (tcp->proc == 0)
-		bb_tcp_tell_stop(tcp, BB_EBACKEND);
-	launch->silent = tcp->proc != 0 && !tcp->speaks;
+		bb_tcp_send_stop(tcp, BB_EBACKEND);
+	launch->silent = tcp->proc != 0 && !tcp->reports;
 	launch->cause = tcp->cause;
 	return BB_EBACKEND;
 }
@@ -148,9 +148,9 @@ static void tcp_refuse(struct bb_launch *launch)
 	struct bb_tcp *tcp = launch->own;
 
 	if (tcp->proc == 0)
-		bb_tcp_tell_stop(tcp, BB_EBACKEND);
+		bb_tcp_send_stop(tcp, BB_EBACKEND);
 	else
-		launch->silent = hear_stop(&tcp->wires[0], GONE_S) || !tcp->speaks;
+		launch->silent = receive_stop(&tcp->wires[0], GONE_S) || !tcp->reports;
 }
 
 /* Complete all transfers with MOVE: push or pull. */
@@ -252,8 +252,8 @@ static bool tcp_abandon(struct bb_launch *launch)
 	struct bb_tcp *tcp = launch->own;
 
 	if (tcp->proc == 0)
-		bb_tcp_tell_stop(tcp, BB_ETIMEOUT);
-	return tcp->proc == 0 || tcp->speaks;
+		bb_tcp_send_stop(tcp, BB_ETIMEOUT);
+	return tcp->proc == 0 || tcp->reports;
 }
 
 struct bb_tcp *bb_tcp_new(int proc, int nprocs)

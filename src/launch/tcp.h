@@ -47,7 +47,7 @@ struct bb_tcp {
 	struct bb_hello *hello; /* the hello of each, likewise */
 	struct bb_tcp_transfer *transfers;
 	struct pollfd *fds;
-	bool speaks; /* elsewhere than at process 0: reports for its host if process 0 cannot */
+	bool reports; /* elsewhere than at process 0: reports for its host if process 0 cannot */
 	char note[400];
 	char cause[112 + BB_PAYLOAD_WHY];
 };
@@ -62,6 +62,6 @@ struct bb_launch bb_tcp_launch(struct bb_tcp *tcp);
 const char *bb_tcp_name(char text[112], const struct bb_hello *hello);
 
 /* At process 0: tell all connected processes that the run is over, with STATUS. Never waits. */
-void bb_tcp_tell_stop(struct bb_tcp *tcp, bb_status status);
+void bb_tcp_send_stop(struct bb_tcp *tcp, bb_status status);
 
 #endif

@@ -17,9 +17,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOK_S 0.2 /* between two looks for lost processes */
-#define LATE_S 1.0 /* for processes that arrive after the run has failed */
-#define NAMED 8    /* of the missing processes */
+#define CHECK_S 0.2 /* between two looks for lost processes */
+#define LATE_S 1.0  /* for processes that arrive after the run has failed */
+#define NAMED 8     /* of the missing processes */
 
 /* ---- peers ------------------------------------------------------------------------- */
 
@@ -71,15 +71,16 @@ static void lose(struct bb_opening *o, int p)
 	o->missing++;
 }
 
-static void look_for_gone(struct bb_opening *o)
+static void check_for_lost(struct bb_opening *o)
 {
-	o->look = bb_clock_now() + LOOK_S;
+	o->next_check = bb_clock_now() + CHECK_S;
 	for (int p = 1; p < o->tcp->nprocs && o->failed == BB_OK; p++)
 		if (is_gone(o->tcp, p))
 			lose(o, p);
 }
 
-static bb_status judge(struct bb_opening *o, const struct bb_hello *hello, struct bb_error *error)
+static bb_status check_peer(struct bb_opening *o, const struct bb_hello *hello,
+			    struct bb_error *error)
 {
 	char name[112], first[112];
 	bb_status status = bb_opening_compare(o, hello, error);
@@ -99,7 +100,7 @@ static bb_status judge(struct bb_opening *o, const struct bb_hello *hello, struc
 }
 
 /* Tell the peer why, unless process 0 will report it. */
-static int send_away(struct bb_opening *o, int fd, bb_status status, const char *why)
+static int reject_peer(struct bb_opening *o, int fd, bb_status status, const char *why)
 {
 	struct bb_wire wire = {.fd = fd};
 	struct bb_frame stop = {.kind = BB_NEWS_STOP, .status = (int32_t)status};
@@ -111,7 +112,7 @@ static int send_away(struct bb_opening *o, int fd, bb_status status, const char 
 }
 
 /* A peer with the right password. */
-static int take(struct bb_star *star, const struct bb_hello *hello, int fd)
+static int tcp_admit(struct bb_star *star, const struct bb_hello *hello, int fd)
 {
 	struct bb_opening *o = star->own;
 	struct bb_error error = {.text = ""};
@@ -123,11 +124,11 @@ static int take(struct bb_star *star, const struct bb_hello *hello, int fd)
 	if (!bb_star_answer(star))
 		return -1;
 	if (status == BB_OK)
-		status = judge(o, hello, &error);
+		status = check_peer(o, hello, &error);
 	if (bb_error_status(&error) != BB_OK)
 		note_misfit(o, &error);
 	if (status != BB_OK)
-		return send_away(o, fd, status, o->failed == BB_OK ? error.text : "");
+		return reject_peer(o, fd, status, o->failed == BB_OK ? error.text : "");
 	o->tcp->wires[hello->proc].fd = fd;
 	o->tcp->hello[hello->proc] = *hello;
 	o->missing--;
@@ -215,7 +216,7 @@ static void add_dropped(struct bb_opening *o, struct bb_strbuf *out)
 	}
 }
 
-static bb_status miss(struct bb_opening *o, int reason)
+static bb_status report_missing(struct bb_opening *o, int reason)
 {
 	const bb_status misfit = bb_error_status(&o->misfit);
 	struct bb_strbuf who = {0}, where = {0};
@@ -249,7 +250,7 @@ static bb_status miss(struct bb_opening *o, int reason)
 }
 
 /* Is process P the lowest of its host, process 0 aside? */
-static bool speaks(const struct bb_tcp *tcp, int p)
+static bool reports(const struct bb_tcp *tcp, int p)
 {
 	for (int q = 1; q < p; q++)
 		if (strcmp(tcp->hello[q].host, tcp->hello[p].host) == 0)
@@ -258,13 +259,13 @@ static bool speaks(const struct bb_tcp *tcp, int p)
 }
 
 /* All processes have arrived: let them go on. */
-static void welcome(struct bb_opening *o)
+static void start_all(struct bb_opening *o)
 {
 	struct bb_tcp *tcp = o->tcp;
 	struct bb_strbuf note = {0};
 
 	for (int p = 1; p < tcp->nprocs; p++) {
-		struct bb_frame frame = {.kind = BB_FRAME_DATA, .inside = speaks(tcp, p)};
+		struct bb_frame frame = {.kind = BB_FRAME_DATA, .inside = reports(tcp, p)};
 
 		bb_wire_send(&tcp->wires[p], &frame, "", 0);
 	}
@@ -285,7 +286,7 @@ bb_status bb_opening_gather(struct bb_opening *o)
 	int reason = 0;
 	bb_status status;
 
-	o->star.take = take;
+	o->star.admit = tcp_admit;
 	status = open_port(o);
 	if (status != BB_OK)
 		return status;
@@ -295,14 +296,14 @@ bb_status bb_opening_gather(struct bb_opening *o)
 		const int error = bb_star_receive(&o->star);
 
 		reason = error ? error : reason;
-		if (o->failed == BB_OK && (o->missing == 0 || bb_clock_now() >= o->look))
-			look_for_gone(o);
+		if (o->failed == BB_OK && (o->missing == 0 || bb_clock_now() >= o->next_check))
+			check_for_lost(o);
 	}
 	if (o->failed == BB_OK && o->missing > 0)
-		o->failed = miss(o, reason);
+		o->failed = report_missing(o, reason);
 	if (o->failed == BB_OK)
-		welcome(o);
+		start_all(o);
 	else
-		bb_tcp_tell_stop(o->tcp, o->failed);
+		bb_tcp_send_stop(o->tcp, o->failed);
 	return o->failed;
 }

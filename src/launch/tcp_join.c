@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* All processes of a host see the same failure; one of them reports it. */
-static bool speaks_unasked(const struct bb_tcp_environment *e)
+static bool reports_for_host(const struct bb_tcp_environment *e)
 {
 	return e->local <= 0 || (e->local == 1 && e->proc == 1);
 }
@@ -26,7 +26,7 @@ static bb_status cannot_reach(struct bb_opening *o, const char *why, int reason,
 							  : BB_ETIMEOUT;
 	char name[112], time[BB_UNIT_TEXT];
 
-	launch->silent = !speaks_unasked(e);
+	launch->silent = !reports_for_host(e);
 	bb_tcp_name(name, &o->star.identity.hello);
 	if (reason == ENOKEY)
 		return bb_fail(o->error, status,
@@ -43,36 +43,36 @@ static bb_status cannot_reach(struct bb_opening *o, const char *why, int reason,
  * Process 0 says whether the run starts; until then it waits for other processes. It does not wait
  * longer than this process has waited for it, and ends before -T does.
  */
-static enum bb_heard hear_process_0(struct bb_opening *o)
+static enum bb_received receive_process_0(struct bb_opening *o)
 {
 	struct bb_wire *wire = &o->tcp->wires[0];
 	const double end = o->star.end + 0.9 * o->request->timeout_s;
-	enum bb_heard heard;
+	enum bb_received received;
 
-	while ((heard = bb_wire_receive(wire)) == BB_HEARD_NOTHING && bb_clock_now() < end)
+	while ((received = bb_wire_receive(wire)) == BB_RECEIVED_NOTHING && bb_clock_now() < end)
 		poll(&(struct pollfd){.fd = wire->fd, .events = POLLIN}, 1, 100);
-	return heard;
+	return received;
 }
 
-static bb_status await_welcome(struct bb_opening *o, struct bb_launch *launch)
+static bb_status await_start(struct bb_opening *o, struct bb_launch *launch)
 {
 	const struct bb_frame *frame = &o->tcp->wires[0].frame;
-	const enum bb_heard heard = hear_process_0(o);
+	const enum bb_received received = receive_process_0(o);
 	char name[112];
 
-	o->tcp->speaks = heard == BB_HEARD_FRAME && frame->inside;
-	if (heard == BB_HEARD_FRAME && frame->kind == BB_FRAME_DATA)
+	o->tcp->reports = received == BB_RECEIVED_FRAME && frame->inside;
+	if (received == BB_RECEIVED_FRAME && frame->kind == BB_FRAME_DATA)
 		return BB_OK;
-	launch->silent = heard == BB_HEARD_FRAME || !speaks_unasked(o->environment);
+	launch->silent = received == BB_RECEIVED_FRAME || !reports_for_host(o->environment);
 	bb_tcp_name(name, &o->tcp->hello[0]);
-	if (heard == BB_HEARD_FRAME && frame->status != BB_OK && frame->length > 0) {
+	if (received == BB_RECEIVED_FRAME && frame->status != BB_OK && frame->length > 0) {
 		launch->silent = false;
 		return bb_fail(o->error, (bb_status)frame->status, "%s rejected this process: %s",
 			       name, frame->text);
 	}
-	if (heard == BB_HEARD_FRAME && frame->status != BB_OK)
+	if (received == BB_RECEIVED_FRAME && frame->status != BB_OK)
 		return bb_fail(o->error, (bb_status)frame->status, "process 0 ended the run");
-	if (heard == BB_HEARD_NOTHING)
+	if (received == BB_RECEIVED_NOTHING)
 		return bb_fail(o->error, BB_ETIMEOUT,
 			       "%s did not report within -T whether all processes have arrived",
 			       name);
@@ -96,7 +96,7 @@ bb_status bb_opening_join(struct bb_opening *o, struct bb_launch *launch)
 		return cannot_reach(o, bb_greet_explain(error), error, launch);
 	status = bb_opening_compare(o, there, o->error);
 	if (status == BB_OK)
-		return await_welcome(o, launch);
+		return await_start(o, launch);
 	/* With a secret process 0 reports it and ends the run; else only this process ends. */
 	launch->silent = o->star.identity.secret != NULL;
 	return status;

@@ -13,9 +13,9 @@ struct bb_opening {
 	struct bb_star star;
 	struct bb_error *error;
 	/* Process 0's: */
-	bb_status failed; /* the run will not start */
-	int missing;      /* processes that have not arrived */
-	double look;      /* time of the next look for lost processes */
+	bb_status failed;  /* the run will not start */
+	int missing;       /* processes that have not arrived */
+	double next_check; /* time of the next look for lost processes */
 	/* The first process that was rejected because it does not fit the run. */
 	struct bb_error misfit;
 };

@@ -55,8 +55,8 @@ static bool frame_fits(const void *payload)
 	case BB_NEWS_GONE:
 		return false;
 	case BB_NEWS_NONE:
-	case BB_NEWS_ANSWER:
-	case BB_NEWS_ASKED:
+	case BB_NEWS_PROGRESS:
+	case BB_NEWS_REQUEST:
 		break;
 	}
 	return true;
@@ -74,7 +74,7 @@ static size_t frame_length(struct bb_wire *wire)
 	return BB_FRAME_HEAD + wire->frame.length;
 }
 
-enum bb_heard bb_wire_receive(struct bb_wire *wire)
+enum bb_received bb_wire_receive(struct bb_wire *wire)
 {
 	size_t length;
 
@@ -85,19 +85,19 @@ enum bb_heard bb_wire_receive(struct bb_wire *wire)
 			wire->frame.text[wire->frame.length] = '\0';
 			bb_payload_clean(wire->frame.text);
 			wire->got = 0;
-			return BB_HEARD_FRAME;
+			return BB_RECEIVED_FRAME;
 		}
 		got = recv(wire->fd, (char *)&wire->frame + wire->got, length - wire->got,
 			   MSG_DONTWAIT);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			return BB_HEARD_NOTHING;
+			return BB_RECEIVED_NOTHING;
 		if (got <= 0)
 			break;
 		wire->got += (size_t)got;
 	}
-	return BB_HEARD_END;
+	return BB_RECEIVED_END;
 }
 
 void bb_wire_close(struct bb_wire *wire)

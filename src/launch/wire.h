@@ -40,16 +40,16 @@ struct bb_wire {
 	char why[BB_PAYLOAD_WHY]; /* "sent …": why a frame was invalid; else empty */
 };
 
-enum bb_heard {
-	BB_HEARD_NOTHING,
-	BB_HEARD_FRAME, /* a whole, valid frame; its text ends with NUL */
-	BB_HEARD_END    /* closed, broken, or an invalid frame (WHY) */
+enum bb_received {
+	BB_RECEIVED_NOTHING,
+	BB_RECEIVED_FRAME, /* a whole, valid frame; its text ends with NUL */
+	BB_RECEIVED_END    /* closed, broken, or an invalid frame (WHY) */
 };
 
 /* Send FRAME with LENGTH bytes of TEXT; sets its magic and length. Never waits. */
 void bb_wire_send(struct bb_wire *wire, struct bb_frame *frame, const char *text, size_t length);
 /* Receive at most one frame into wire->frame, so that no data is buffered outside the socket. */
-enum bb_heard bb_wire_receive(struct bb_wire *wire);
+enum bb_received bb_wire_receive(struct bb_wire *wire);
 void bb_wire_close(struct bb_wire *wire); /* without a connection: nothing */
 
 #endif

@@ -50,8 +50,8 @@ struct use {
 	int queue;
 };
 
-struct look {
-	const struct bb_program_check *check;
+struct rank_check {
+	const struct bb_program_check *whole;
 	struct event *events;
 	struct use *groups;              /* [group] */
 	struct use *peers;               /* [lane * nranks + peer] */
@@ -65,8 +65,8 @@ struct look {
 	const struct bb_operation *operation;
 };
 
-#define WRONG(look, ...)                                                                           \
-	bb_program_wrong((look)->check, (look)->rank, (look)->index, (look)->operation, __VA_ARGS__)
+#define WRONG(c, ...)                                                                              \
+	bb_program_wrong((c)->whole, (c)->rank, (c)->index, (c)->operation, __VA_ARGS__)
 
 /* ---- collectives --------------------------------------------------------------------- */
 
@@ -78,77 +78,77 @@ static bool uses_one(struct use *use, int rank, int queue)
 	return use->queue == queue;
 }
 
-static bb_status look_at_collective(struct look *look)
+static bb_status check_collective(struct rank_check *c)
 {
-	const struct bb_operation *o = look->operation;
-	const struct bb_program *p = look->check->program;
+	const struct bb_operation *o = c->operation;
+	const struct bb_program *p = c->whole->program;
 	const char *reason;
 	int size;
 
 	if (!o->collective)
-		return WRONG(look, "it names no collective");
+		return WRONG(c, "it names no collective");
 	if (o->group < 0 || o->group >= p->groups)
-		return WRONG(look, "group %d is not within 0 to %d", o->group, p->groups - 1);
-	if (bb_seats_find(&look->check->seats, o->group, look->rank) == SIZE_MAX)
-		return WRONG(look, "the rank is not a member of group %d", o->group);
-	size = bb_seats_size(&look->check->seats, o->group);
+		return WRONG(c, "group %d is not within 0 to %d", o->group, p->groups - 1);
+	if (bb_seats_find(&c->whole->seats, o->group, c->rank) == SIZE_MAX)
+		return WRONG(c, "the rank is not a member of group %d", o->group);
+	size = bb_seats_size(&c->whole->seats, o->group);
 	if (o->root < 0 || o->root >= size)
-		return WRONG(look, "root %d is not one of the %d members", o->root, size);
+		return WRONG(c, "root %d is not one of the %d members", o->root, size);
 	if (o->op < 0 || o->op >= BB_NOPS ||
 	    (o->collective->flags & BB_REDUCES && !bb_op_accepts(o->op, o->dtype)))
-		return WRONG(look, "its operator does not accept its datatype");
-	if (!uses_one(&look->groups[o->group], look->rank, o->queue))
-		return WRONG(look, "queue %d, but collectives of group %d are on queue %d",
-			     o->queue, o->group, look->groups[o->group].queue);
+		return WRONG(c, "its operator does not accept its datatype");
+	if (!uses_one(&c->groups[o->group], c->rank, o->queue))
+		return WRONG(c, "queue %d, but collectives of group %d are on queue %d", o->queue,
+			     o->group, c->groups[o->group].queue);
 	reason = o->collective->refuses ? o->collective->refuses(size) : NULL;
 	if (reason)
-		return bb_fail(look->check->error, BB_EUNSUPPORTED, "%s among %d ranks: %s",
+		return bb_fail(c->whole->error, BB_EUNSUPPORTED, "%s among %d ranks: %s",
 			       o->collective->name, size, reason);
 	return BB_OK;
 }
 
 /* ---- messages ------------------------------------------------------------------------ */
 
-static struct lane *lane_of(struct look *look, int lane)
+static struct lane *lane_of(struct rank_check *c, int lane)
 {
-	if (look->lanes[lane].rank != look->rank)
-		look->lanes[lane] = (struct lane){.rank = look->rank, .receiver = -1, .sender = -1};
-	return &look->lanes[lane];
+	if (c->lanes[lane].rank != c->rank)
+		c->lanes[lane] = (struct lane){.rank = c->rank, .receiver = -1, .sender = -1};
+	return &c->lanes[lane];
 }
 
 /* Receives that are posted together: on one lane, consecutive in their queue, from different peers.
  */
-static bb_status look_at_posted(struct look *look, struct lane *lane)
+static bb_status check_posted(struct rank_check *c, struct lane *lane)
 {
-	const struct bb_operation *o = look->operation;
-	struct use *use = &look->posted[(size_t)o->lane * (size_t)look->check->program->nranks +
-					(size_t)o->peer];
+	const struct bb_operation *o = c->operation;
+	struct use *use =
+		&c->posted[(size_t)o->lane * (size_t)c->whole->program->nranks + (size_t)o->peer];
 
 	if (!o->together)
 		lane->posted++;
-	else if (look->receives[o->queue] != o->lane)
-		return WRONG(look,
+	else if (c->receives[o->queue] != o->lane)
+		return WRONG(c,
 			     "posted together with an operation that is not a receive of lane %d",
 			     o->lane);
-	else if (use->rank == look->rank && use->queue == lane->posted)
-		return WRONG(look, "posted together with another receive from rank %d", o->peer);
-	*use = (struct use){look->rank, lane->posted};
+	else if (use->rank == c->rank && use->queue == lane->posted)
+		return WRONG(c, "posted together with another receive from rank %d", o->peer);
+	*use = (struct use){c->rank, lane->posted};
 	return BB_OK;
 }
 
-static bb_status look_at_receive(struct look *look)
+static bb_status check_receive(struct rank_check *c)
 {
-	const struct bb_operation *o = look->operation;
-	struct lane *lane = lane_of(look, o->lane);
+	const struct bb_operation *o = c->operation;
+	struct lane *lane = lane_of(c, o->lane);
 
 	if (lane->receiver < 0)
 		lane->receiver = o->queue;
 	if (lane->receiver != o->queue)
-		return WRONG(look, "queue %d, but lane %d is received into queue %d", o->queue,
+		return WRONG(c, "queue %d, but lane %d is received into queue %d", o->queue,
 			     o->lane, lane->receiver);
 	if (o->act == BB_ACT_RECV_ANY) {
 		if (lane->any && lane->bytes != bb_operation_bytes(o))
-			return WRONG(look,
+			return WRONG(c,
 				     "%zu bytes, but other receives from any on lane %d take %zu",
 				     bb_operation_bytes(o), o->lane, lane->bytes);
 		lane->any = true;
@@ -157,88 +157,88 @@ static bb_status look_at_receive(struct look *look)
 		lane->named = true;
 	}
 	if (lane->any && lane->named)
-		return WRONG(look, "lane %d is received from any and from a named peer", o->lane);
-	return o->act == BB_ACT_RECV ? look_at_posted(look, lane) : BB_OK;
+		return WRONG(c, "lane %d is received from any and from a named peer", o->lane);
+	return o->act == BB_ACT_RECV ? check_posted(c, lane) : BB_OK;
 }
 
 /* An answer needs a message that is known to have arrived. */
-static bb_status look_at_answer(struct look *look)
+static bb_status check_answer(struct rank_check *c)
 {
-	const struct bb_operation *o = look->operation;
-	const struct bb_program *p = look->check->program;
-	struct bb_operation heard;
+	const struct bb_operation *o = c->operation;
+	const struct bb_program *p = c->whole->program;
+	struct bb_operation answered;
 
 	if (o->peer != BB_NO_PEER)
 		return BB_OK;
-	if (o->answers >= look->index)
-		return WRONG(look, "it answers operation %zu, which is not before it", o->answers);
-	heard = bb_program_at(p, look->rank, o->answers);
-	if (heard.act != BB_ACT_RECV_ANY)
-		return WRONG(look, "it answers operation %zu, which does not receive from any",
+	if (o->answers >= c->index)
+		return WRONG(c, "it answers operation %zu, which is not before it", o->answers);
+	answered = bb_program_at(p, c->rank, o->answers);
+	if (answered.act != BB_ACT_RECV_ANY)
+		return WRONG(c, "it answers operation %zu, which does not receive from any",
 			     o->answers);
-	if (look->known[o->queue].before[heard.queue] <= o->answers)
-		return WRONG(look, "it answers operation %zu, which may not be done by then",
+	if (c->known[o->queue].before[answered.queue] <= o->answers)
+		return WRONG(c, "it answers operation %zu, which may not be done by then",
 			     o->answers);
 	return BB_OK;
 }
 
-static bb_status look_at_send(struct look *look)
+static bb_status check_send(struct rank_check *c)
 {
-	const struct bb_operation *o = look->operation;
-	struct lane *lane = lane_of(look, o->lane);
+	const struct bb_operation *o = c->operation;
+	struct lane *lane = lane_of(c, o->lane);
 	struct use *use;
 
 	lane->two_senders |= lane->sender >= 0 && lane->sender != o->queue;
 	lane->sender = o->queue;
 	lane->answers |= o->peer == BB_NO_PEER;
 	if (lane->answers && lane->two_senders)
-		return WRONG(look, "lane %d has answers, but is sent on from two queues", o->lane);
+		return WRONG(c, "lane %d has answers, but is sent on from two queues", o->lane);
 	if (o->peer != BB_NO_PEER) {
-		use = &look->peers[(size_t)o->lane * (size_t)look->check->program->nranks +
-				   (size_t)o->peer];
-		if (!uses_one(use, look->rank, o->queue))
-			return WRONG(look,
+		use = &c->peers[(size_t)o->lane * (size_t)c->whole->program->nranks +
+				(size_t)o->peer];
+		if (!uses_one(use, c->rank, o->queue))
+			return WRONG(c,
 				     "queue %d, but messages of lane %d to rank %d are on queue %d",
 				     o->queue, o->lane, o->peer, use->queue);
 	}
-	return look_at_answer(look);
+	return check_answer(c);
 }
 
-static bb_status look_at_message(struct look *look)
+static bb_status check_message(struct rank_check *c)
 {
-	const struct bb_operation *o = look->operation;
-	const struct bb_program *p = look->check->program;
+	const struct bb_operation *o = c->operation;
+	const struct bb_program *p = c->whole->program;
 	const bool peer = o->act == BB_ACT_RECV || (o->act == BB_ACT_SEND && o->peer != BB_NO_PEER);
 
 	if (o->lane < 0 || o->lane >= p->lanes)
-		return WRONG(look, "lane %d is not within 0 to %d", o->lane, p->lanes - 1);
+		return WRONG(c, "lane %d is not within 0 to %d", o->lane, p->lanes - 1);
 	if (peer && (o->peer < 0 || o->peer >= p->nranks))
-		return WRONG(look, "peer %d is not one of the %d ranks", o->peer, p->nranks);
-	if (peer && o->peer == look->rank)
-		return WRONG(look, "its peer is the rank itself");
-	return o->act == BB_ACT_SEND ? look_at_send(look) : look_at_receive(look);
+		return WRONG(c, "peer %d is not one of the %d ranks", o->peer, p->nranks);
+	if (peer && o->peer == c->rank)
+		return WRONG(c, "its peer is the rank itself");
+	return o->act == BB_ACT_SEND ? check_send(c) : check_receive(c);
 }
 
 /* ---- events -------------------------------------------------------------------------- */
 
-static bb_status look_at_event(struct look *look)
+static bb_status check_event(struct rank_check *c)
 {
-	const struct bb_operation *o = look->operation;
-	const struct bb_program *p = look->check->program;
-	struct known *mine = &look->known[o->queue];
+	const struct bb_operation *o = c->operation;
+	const struct bb_program *p = c->whole->program;
+	struct known *mine = &c->known[o->queue];
 	struct event *event;
 
 	if (o->event < 0 || o->event >= p->events)
-		return WRONG(look, "event %d is not within 0 to %d", o->event, p->events - 1);
-	event = &look->events[o->event];
+		return WRONG(c, "event %d is not within 0 to %d", o->event, p->events - 1);
+	event = &c->events[o->event];
 	if (o->act == BB_ACT_RECORD) {
-		if (event->rank == look->rank)
-			return WRONG(look, "event %d is recorded a second time", o->event);
-		*event = (struct event){look->rank, *mine};
+		if (event->rank == c->rank)
+			return WRONG(c, "event %d is recorded a second time", o->event);
+		*event = (struct event){c->rank, *mine};
 		return BB_OK;
 	}
-	if (event->rank != look->rank)
-		return WRONG(look, "event %d is waited for before it is recorded", o->event);
+	if (event->rank != c->rank)
+		return WRONG(c, "event %d is waited for before it is recorded", o->event);
 	for (int q = 0; q < BB_PROGRAM_QUEUES; q++)
 		if (mine->before[q] < event->known.before[q])
 			mine->before[q] = event->known.before[q];
@@ -247,57 +247,57 @@ static bb_status look_at_event(struct look *look)
 
 /* ---- all ----------------------------------------------------------------------------- */
 
-static bb_status look_at(struct look *look)
+static bb_status check_operation(struct rank_check *c)
 {
-	const struct bb_operation *o = look->operation;
+	const struct bb_operation *o = c->operation;
 	bb_status status = BB_OK;
 
-	if (o->queue < 0 || o->queue >= look->check->program->queues)
-		return WRONG(look, "queue %d is not within 0 to %d", o->queue,
-			     look->check->program->queues - 1);
+	if (o->queue < 0 || o->queue >= c->whole->program->queues)
+		return WRONG(c, "queue %d is not within 0 to %d", o->queue,
+			     c->whole->program->queues - 1);
 	if (o->dtype < 0 || o->dtype >= BB_NDTYPES)
-		return WRONG(look, "unknown datatype");
+		return WRONG(c, "unknown datatype");
 	switch (o->act) {
 	case BB_ACT_COMPUTE:
 		if (!(o->seconds >= 0 && isfinite(o->seconds) && o->flops >= 0))
-			return WRONG(look, "its cost is impossible: %g s and %g FLOPs", o->seconds,
+			return WRONG(c, "its cost is impossible: %g s and %g FLOPs", o->seconds,
 				     o->flops);
 		break;
 	case BB_ACT_COLLECTIVE:
-		status = look_at_collective(look);
+		status = check_collective(c);
 		break;
 	case BB_ACT_SEND:
 	case BB_ACT_RECV:
 	case BB_ACT_RECV_ANY:
-		status = look_at_message(look);
+		status = check_message(c);
 		break;
 	case BB_ACT_RECORD:
 	case BB_ACT_WAIT:
-		status = look_at_event(look);
+		status = check_event(c);
 		break;
 	default:
-		return WRONG(look, "unknown act");
+		return WRONG(c, "unknown act");
 	}
-	look->known[o->queue].before[o->queue] = look->index + 1;
-	look->receives[o->queue] = o->act == BB_ACT_RECV ? o->lane : -1;
+	c->known[o->queue].before[o->queue] = c->index + 1;
+	c->receives[o->queue] = o->act == BB_ACT_RECV ? o->lane : -1;
 	return status;
 }
 
-static bb_status look_at_rank(struct look *look, int rank)
+static bb_status check_rank(struct rank_check *c, int rank)
 {
-	const struct bb_program *p = look->check->program;
+	const struct bb_program *p = c->whole->program;
 	const size_t length = p->length(p, rank);
 	bb_status status = BB_OK;
 
-	memset(look->known, 0, sizeof(look->known));
+	memset(c->known, 0, sizeof(c->known));
 	for (int queue = 0; queue < BB_PROGRAM_QUEUES; queue++)
-		look->receives[queue] = -1;
-	look->rank = rank;
-	for (look->index = 0; look->index < length && status == BB_OK; look->index++) {
-		const struct bb_operation operation = bb_program_at(p, rank, look->index);
+		c->receives[queue] = -1;
+	c->rank = rank;
+	for (c->index = 0; c->index < length && status == BB_OK; c->index++) {
+		const struct bb_operation operation = bb_program_at(p, rank, c->index);
 
-		look->operation = &operation;
-		status = look_at(look);
+		c->operation = &operation;
+		status = check_operation(c);
 	}
 	return status;
 }
@@ -311,34 +311,34 @@ static struct use *nobody(size_t n)
 	return uses;
 }
 
-static bb_status look_at_ranks(const struct bb_program_check *check)
+static bb_status check_ranks(const struct bb_program_check *check)
 {
 	const struct bb_program *p = check->program;
-	struct look look = {
-		.check = check,
-		.events = malloc(((size_t)p->events + 1) * sizeof(*look.events)),
+	struct rank_check c = {
+		.whole = check,
+		.events = malloc(((size_t)p->events + 1) * sizeof(*c.events)),
 		.groups = nobody((size_t)p->groups),
 		.peers = nobody((size_t)p->lanes * (size_t)p->nranks),
 		.posted = nobody((size_t)p->lanes * (size_t)p->nranks),
 	};
 	bb_status status = BB_OK;
 
-	if (!look.events || !look.groups || !look.peers || !look.posted)
+	if (!c.events || !c.groups || !c.peers || !c.posted)
 		status = bb_no_memory(check->error, "the check of a program");
-	for (int e = 0; look.events && e < p->events; e++)
-		look.events[e].rank = -1;
+	for (int e = 0; c.events && e < p->events; e++)
+		c.events[e].rank = -1;
 	for (int lane = 0; lane < BB_PROGRAM_LANES; lane++)
-		look.lanes[lane].rank = -1;
+		c.lanes[lane].rank = -1;
 	for (int rank = 0; rank < p->nranks && status == BB_OK; rank++)
-		status = look_at_rank(&look, rank);
-	free(look.events);
-	free(look.groups);
-	free(look.peers);
-	free(look.posted);
+		status = check_rank(&c, rank);
+	free(c.events);
+	free(c.groups);
+	free(c.peers);
+	free(c.posted);
 	return status;
 }
 
-static bb_status look_at_program(const struct bb_program *p, struct bb_error *error)
+static bb_status check_program(const struct bb_program *p, struct bb_error *error)
 {
 	if (p->nranks < 1)
 		return bb_fail(error, BB_EINTERNAL, "a program of %d ranks", p->nranks);
@@ -359,9 +359,9 @@ bb_status bb_program_check(const struct bb_program *program, struct bb_error *er
 	struct bb_program_check check = {.program = program, .error = error};
 	bb_status st;
 
-	BB_TRY(st, look_at_program(program, error), out);
+	BB_TRY(st, check_program(program, error), out);
 	BB_TRY(st, bb_seats_make(&check.seats, program, error), out);
-	BB_TRY(st, look_at_ranks(&check), out);
+	BB_TRY(st, check_ranks(&check), out);
 	BB_TRY(st, bb_program_run_serially(&check), out);
 out:
 	bb_seats_free(&check.seats);

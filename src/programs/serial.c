@@ -16,7 +16,7 @@ struct actor {
 	struct bb_operation operation; /* number NEXT, unless all are done */
 	int peer;                      /* of a send */
 	bool stuck;                    /* it waits for others in OPERATION */
-	int *heard; /* [index]: the source of a receive from any; NULL: none yet */
+	int *sources; /* [index]: the source of a receive from any; NULL: none yet */
 	int first_sender, next_sender; /* list of ranks that wait to send to it */
 };
 
@@ -56,15 +56,15 @@ static void go_on(struct serial *s, int rank)
 /* ---- messages ------------------------------------------------------------------------ */
 
 /* Keeps the source of a receive from any of RANK. */
-static bb_status hear(struct serial *s, int rank, int source)
+static bb_status keep_source(struct serial *s, int rank, int source)
 {
 	struct actor *a = &s->actors[rank];
 
-	if (!a->heard)
-		a->heard = malloc(a->length * sizeof(*a->heard));
-	if (!a->heard)
+	if (!a->sources)
+		a->sources = malloc(a->length * sizeof(*a->sources));
+	if (!a->sources)
 		return bb_no_memory(s->check->error, "the check of a program");
-	a->heard[a->next] = source;
+	a->sources[a->next] = source;
 	return BB_OK;
 }
 
@@ -84,7 +84,7 @@ static bb_status deliver(struct serial *s, int source, int destination)
 	if (bb_operation_bytes(&from->operation) != bb_operation_bytes(&to->operation))
 		return wrong(s, destination, "its length differs from that of", source);
 	if (to->operation.act == BB_ACT_RECV_ANY)
-		status = hear(s, destination, source);
+		status = keep_source(s, destination, source);
 	go_on(s, source);
 	go_on(s, destination);
 	return status;
@@ -96,7 +96,7 @@ static bb_status send(struct serial *s, int rank)
 	const struct bb_operation *o = &a->operation;
 	struct actor *to;
 
-	a->peer = o->peer == BB_NO_PEER ? a->heard[o->answers] : o->peer;
+	a->peer = o->peer == BB_NO_PEER ? a->sources[o->answers] : o->peer;
 	to = &s->actors[a->peer];
 	a->stuck = true;
 	if (accepts_from(to, o->lane, rank))
@@ -274,7 +274,7 @@ bb_status bb_program_run_serially(const struct bb_program_check *check)
 	else
 		status = bb_no_memory(check->error, "the check of a program");
 	for (size_t i = 0; s.actors && i < n; i++)
-		free(s.actors[i].heard);
+		free(s.actors[i].sources);
 	free(s.actors);
 	free(s.meetings);
 	free(s.ready);

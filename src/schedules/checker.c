@@ -196,7 +196,7 @@ static const struct message *arrival(const struct check *c, const struct member 
 	return NULL;
 }
 
-static void take(const struct check *c, int from, const struct message *message)
+static void remove_message(const struct check *c, int from, const struct message *message)
 {
 	struct member *peer = &c->members[from];
 	size_t i = (size_t)(message - peer->sent);
@@ -277,7 +277,7 @@ static enum outcome execute(const struct check *c, struct member *m, const struc
 	if (apply(c, m, step, from, nfrom) != DONE)
 		return WRONG;
 	for (int k = 0; k < npeers; k++)
-		take(c, peers[k], arrival(c, m, peers[k], step->channel));
+		remove_message(c, peers[k], arrival(c, m, peers[k], step->channel));
 	return DONE;
 }
 

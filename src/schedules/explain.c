@@ -141,14 +141,14 @@ static void symbols_text(char text[3 * CELL], const struct explanation *p,
 
 /* ---- what is sent -------------------------------------------------------------------- */
 
-static bool takes_from(const struct bb_step *step, int peer, int channel)
+static bool receives_from(const struct bb_step *step, int peer, int channel)
 {
 	return (step->kind == BB_RECV || step->kind == BB_RECV_REDUCE) &&
 	       step->channel == channel && (step->peer == peer || step->peer2 == peer);
 }
 
 /* The receiver's step for the message of step K of SENDER. */
-static const struct bb_step *taker_of(const struct explanation *p, int sender, int k)
+static const struct bb_step *receipt_of(const struct explanation *p, int sender, int k)
 {
 	const struct bb_step *send = &p->steps[sender][k];
 	int before = 0;
@@ -160,19 +160,19 @@ static const struct bb_step *taker_of(const struct explanation *p, int sender, i
 	for (int i = 0; i < p->nsteps[send->peer]; i++) {
 		const struct bb_step *step = &p->steps[send->peer][i];
 
-		if (takes_from(step, sender, send->channel) && !before--)
+		if (receives_from(step, sender, send->channel) && !before--)
 			return step;
 	}
 	return NULL;
 }
 
-static const struct bb_step *sender_of(const struct explanation *p, int receiver, int k, int peer)
+static const struct bb_step *sending_of(const struct explanation *p, int receiver, int k, int peer)
 {
 	for (int i = 0; i < p->nsteps[peer]; i++) {
 		const struct bb_step *step = &p->steps[peer][i];
 
 		if (step->kind == BB_SEND && step->peer == receiver &&
-		    taker_of(p, peer, i) == &p->steps[receiver][k])
+		    receipt_of(p, peer, i) == &p->steps[receiver][k])
 			return step;
 	}
 	return NULL;
@@ -199,13 +199,13 @@ static void effect_text(char text[3 * CELL], const struct bb_step *step, int sen
 static void transfer(struct explanation *p, int sender, int k)
 {
 	const struct bb_step *step = &p->steps[sender][k];
-	const struct bb_step *taker = step->kind == BB_SEND ? taker_of(p, sender, k) : step;
+	const struct bb_step *receipt = step->kind == BB_SEND ? receipt_of(p, sender, k) : step;
 	char what[CELL], which[3 * CELL], effect[3 * CELL] = "", to[16];
 
 	span_text(what, step->src, step->count);
 	symbols_text(which, p, bb_symbols_at(&p->symbols[sender], step->src), step->count);
-	if (taker)
-		effect_text(effect, taker, sender);
+	if (receipt)
+		effect_text(effect, receipt, sender);
 	snprintf(to, sizeof(to), step->kind == BB_SEND ? "%d" : "itself", step->peer);
 	bb_strbuf_addf(p->out, "  %4d -> %-6s  %-11s  %-*s  %s\n", sender, to, what, WHICH, which,
 		       effect);
@@ -355,7 +355,7 @@ static void apply(struct explanation *p, int rank, int k)
 		return;
 	for (int i = 0; i < 2; i++) {
 		if (step->kind != BB_COPY && peers[i] != BB_NO_PEER)
-			sent[i] = sender_of(p, rank, k, peers[i]);
+			sent[i] = sending_of(p, rank, k, peers[i]);
 	}
 	for (size_t i = 0; i < step->count; i++) {
 		struct bb_symbol sum = {0, 0, false};

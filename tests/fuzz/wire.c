@@ -54,16 +54,16 @@ static int open_wire(const uint8_t *data, size_t size)
 static void try_frames(const uint8_t *data, size_t size)
 {
 	struct bb_wire wire = {.fd = open_wire(data, size)};
-	enum bb_heard heard;
+	enum bb_received heard;
 
-	while ((heard = bb_wire_receive(&wire)) == BB_HEARD_FRAME) {
+	while ((heard = bb_wire_receive(&wire)) == BB_RECEIVED_FRAME) {
 		CHECK(is_status(wire.frame.status) && wire.frame.inside <= 1);
 		CHECK(wire.frame.rank >= 0);
 		CHECK(wire.frame.signal == 0 || wire.frame.signal == SIGINT ||
 		      wire.frame.signal == SIGTERM);
 		CHECK(strlen(wire.frame.text) <= wire.frame.length);
 	}
-	CHECK(heard == BB_HEARD_END);
+	CHECK(heard == BB_RECEIVED_END);
 	CHECK(!*wire.why || strncmp(wire.why, "sent a frame in which ", 22) == 0);
 	bb_wire_close(&wire);
 }
@@ -77,7 +77,7 @@ static void try_hello(const uint8_t *data, size_t size, enum bb_side me,
 		.secret = secret};
 	struct bb_greet greet = {.got = 0};
 	const int fd = open_wire(data, size);
-	int heard = bb_greet_hear(&greet, &identity, fd, me);
+	int heard = bb_greet_receive(&greet, &identity, fd, me);
 
 	if (heard > 0) {
 		CHECK(greet.theirs.hello.proc >= 0 && greet.theirs.hello.nprocs > 0);
@@ -86,7 +86,7 @@ static void try_hello(const uint8_t *data, size_t size, enum bb_side me,
 	}
 	/* Nobody guesses a proof. */
 	if (heard > 0 && secret)
-		CHECK(bb_greet_hear(&greet, &identity, fd, me) < 0);
+		CHECK(bb_greet_receive(&greet, &identity, fd, me) < 0);
 	else
 		CHECK(heard > 0 || greet.error != 0);
 	close(fd);
@@ -212,7 +212,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case 3:
 		setenv(BB_SECRET_VARIABLE, "a secret of tests", 1);
 		CHECK(bb_secret_open(&secret, &error) == BB_OK);
-		try_hello(data + 1, size - 1, BB_SIDE_HOST, secret);
+		try_hello(data + 1, size - 1, BB_SIDE_SERVER, secret);
 		bb_secret_close(secret);
 		break;
 	case 4:

@@ -61,12 +61,12 @@ static void ask_all(struct process *me, struct bb_control *control)
 	const int others = me->launch.nprocs - 1;
 	int answers[MOST_PROCESSES] = {0};
 
-	bb_control_ask(control);
+	bb_control_request_progress(control);
 	for (int i = 0; i < others * RANKS; i++) {
 		const struct bb_news news = hear(control);
 		const int rank = news.proc * RANKS + answers[news.proc]++;
 
-		CHECK(me->meeting, news.kind == BB_NEWS_ANSWER && news.rank == rank);
+		CHECK(me->meeting, news.kind == BB_NEWS_PROGRESS && news.rank == rank);
 		CHECK(me->meeting, news.entered == ((uint64_t)rank << 40) + 1);
 		CHECK(me->meeting, news.inside == (rank % 2 == 1));
 	}
@@ -78,11 +78,11 @@ static void answer(struct process *me, struct bb_control *control)
 {
 	const struct bb_news news = hear(control);
 
-	CHECK(me->meeting, news.kind == BB_NEWS_ASKED && news.proc == 0);
+	CHECK(me->meeting, news.kind == BB_NEWS_REQUEST && news.proc == 0);
 	for (int i = 0; i < RANKS; i++) {
 		const int rank = me->launch.proc * RANKS + i;
 
-		bb_control_answer(control, rank, ((uint64_t)rank << 40) + 1, rank % 2 == 1);
+		bb_control_send_progress(control, rank, ((uint64_t)rank << 40) + 1, rank % 2 == 1);
 	}
 }
 
@@ -93,8 +93,8 @@ static void talk(struct process *me)
 
 	if (control && me->launch.proc == 0) {
 		ask_all(me, control);
-		bb_control_tell_stop(control, BB_EDATA, 0);
-		bb_control_tell_stop(control, BB_OK, SIGTERM);
+		bb_control_send_stop(control, BB_EDATA, 0);
+		bb_control_send_stop(control, BB_OK, SIGTERM);
 	} else if (control) {
 		answer(me, control);
 		news = hear(control);
@@ -102,7 +102,7 @@ static void talk(struct process *me)
 		CHECK(me->meeting, news.signal == 0);
 		news = hear(control);
 		CHECK(me->meeting, news.kind == BB_NEWS_STOP && news.signal == SIGTERM);
-		bb_control_tell_left(control, SIGINT);
+		bb_control_send_left(control, SIGINT);
 	}
 	for (int i = 1; i < me->launch.nprocs && me->launch.proc == 0; i++) {
 		news = hear(control);
@@ -148,7 +148,7 @@ static void say_why(struct process *me)
 			text[c] = (char)('a' + (c + i) % 26);
 		text[lengths[i]] = '\0';
 		if (me->launch.proc != 0) {
-			bb_control_tell_failed(control, BB_EDATA, text);
+			bb_control_send_failed(control, BB_EDATA, text);
 			continue;
 		}
 		news = hear(control);
@@ -173,16 +173,16 @@ static void talk_much(struct process *me)
 
 	if (me->launch.proc == 1)
 		for (int i = 0; i < 1000; i++)
-			bb_control_answer(control, 1, 1, true);
+			bb_control_send_progress(control, 1, 1, true);
 	if (me->launch.proc == 2)
-		bb_control_tell_failed(control, BB_EDATA, "");
+		bb_control_send_failed(control, BB_EDATA, "");
 	meet_all(&me->launch);
 	if (me->launch.proc == 0) {
-		while (hear(control).kind == BB_NEWS_ANSWER)
+		while (hear(control).kind == BB_NEWS_PROGRESS)
 			before++;
 		CHECK(me->meeting, before < 10);
 		for (; before < 1000; before++)
-			CHECK(me->meeting, hear(control).kind == BB_NEWS_ANSWER);
+			CHECK(me->meeting, hear(control).kind == BB_NEWS_PROGRESS);
 	}
 	meet_all(&me->launch);
 	bb_control_close(control);
@@ -302,7 +302,7 @@ static void join_through_crowd(struct process *me)
 		close(crowd->fds[i]);
 	}
 	if (me->launch.proc == 1)
-		bb_control_tell_failed(control, BB_EDATA, "me");
+		bb_control_send_failed(control, BB_EDATA, "me");
 	if (me->launch.proc == 0)
 		CHECK(me->meeting, strcmp(hear(control).text, "me") == 0);
 	meet_all(&me->launch);
@@ -376,7 +376,7 @@ static const struct rubbish rubbish[] = {
 	{1, {.magic = BB_FRAME_MAGIC, .kind = 200}, BB_FRAME_HEAD, true},
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_GONE}, BB_FRAME_HEAD, true},
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_STOP, .status = 3}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_ASKED}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_REQUEST}, BB_FRAME_HEAD, true},
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED}, BB_FRAME_HEAD, true},
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 99}, BB_FRAME_HEAD, true},
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = -1}, BB_FRAME_HEAD, true},
@@ -384,10 +384,10 @@ static const struct rubbish rubbish[] = {
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 6}, BB_FRAME_HEAD, true},
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT, .signal = 65}, BB_FRAME_HEAD, true},
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT, .signal = 16}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_ANSWER, .rank = -1}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_PROGRESS, .rank = -1}, BB_FRAME_HEAD, true},
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT}, BB_FRAME_HEAD, true},
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT, .signal = -9}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_ANSWER, .inside = 2}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_PROGRESS, .inside = 2}, BB_FRAME_HEAD, true},
 	/* Longer than any. */
 	{1,
 	 {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 3, .length = BB_NEWS_TEXT},
@@ -434,7 +434,7 @@ static void talk_rubbish(struct process *me)
 	/* The others still hear each other. */
 	meet_all(&me->launch);
 	if (proc == 0)
-		bb_control_tell_stop(control, BB_EDATA, 0);
+		bb_control_send_stop(control, BB_EDATA, 0);
 	if (proc == 2)
 		CHECK(me->meeting, hear(control).kind == BB_NEWS_STOP);
 	meet_all(&me->launch);
@@ -480,8 +480,8 @@ static void lose(struct process *me)
 		nap_ms(1);
 	/* What is told to who is gone does no harm. */
 	for (int i = 0; i < 3; i++)
-		me->launch.proc == 0 ? bb_control_tell_stop(control, BB_EDATA, 0)
-				     : bb_control_tell_failed(control, BB_EDATA, "x");
+		me->launch.proc == 0 ? bb_control_send_stop(control, BB_EDATA, 0)
+				     : bb_control_send_failed(control, BB_EDATA, "x");
 	bb_control_close(control);
 }
 
@@ -525,7 +525,7 @@ static void tell_many(struct process *me, struct bb_control *control, struct hea
 	for (int i = 0; i < MANY; i++) {
 		const double start = bb_clock_now();
 
-		bb_control_tell_stop(control, BB_EDATA, 0);
+		bb_control_send_stop(control, BB_EDATA, 0);
 		longest = bb_clock_now() - start > longest ? bb_clock_now() - start : longest;
 		while (atomic_load(&hearing->heard) < i - AHEAD)
 			nap_ms(1);

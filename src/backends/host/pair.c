@@ -11,7 +11,7 @@
 #define PIECE ((size_t)128 << 10) /* of a staged transfer: two of them stay in an L2 */
 #define PLACES 4                  /* pieces in flight */
 
-enum way { READ, WRITE, STAGED, WORD, MESSAGE };
+enum route_kind { READ, WRITE, STAGED, WORD, MESSAGE };
 
 static const struct bb_route routes[] = {
 	[READ] = {.name = "read",
@@ -41,16 +41,16 @@ static const struct bb_route routes[] = {
 	{.name = NULL},
 };
 
-static enum way way_of(const struct bb_route *route)
+static enum route_kind route_kind_of(const struct bb_route *route)
 {
-	return (enum way)(route - routes);
+	return (enum route_kind)(route - routes);
 }
 
 static const char *route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
 {
 	if (group->rank->context->ports)
 		return "routes are paced by links, not by ports";
-	if (peer == group->me && way_of(route) != READ && way_of(route) != WRITE)
+	if (peer == group->me && route_kind_of(route) != READ && route_kind_of(route) != WRITE)
 		return "a rank has no bounce buffer for itself and pings only others";
 	return NULL;
 }
@@ -191,7 +191,7 @@ static bb_status route_transfer(struct bb_group *group, const struct bb_route *r
 	const bool alone = out->bytes == 0 || in->bytes == 0;
 	bb_status status = BB_OK;
 
-	switch (way_of(route)) {
+	switch (route_kind_of(route)) {
 	case READ:
 		if (in->bytes)
 			copy(group, in->mine, in->theirs, in->bytes, in->bytes);
@@ -268,7 +268,7 @@ static void pace_words(struct bb_group *group, const struct bb_route *route, int
 {
 	const struct bb_backend_config *c = &group->rank->context->config;
 	const double one_way = 0.5 * (bb_clock_now() - start);
-	const double link = way_of(route) == WORD ? c->link_latency * (double)rounds : 0;
+	const double link = route_kind_of(route) == WORD ? c->link_latency * (double)rounds : 0;
 	const double wait = 2 * link + slowness(group, group->me, peer) * (one_way + link) +
 			    slowness(group, peer, group->me) * (one_way + link);
 
@@ -280,8 +280,8 @@ static bb_status route_ping(struct bb_group *group, const struct bb_route *route
 			    bool first, size_t rounds)
 {
 	const double start = bb_clock_now();
-	bb_status status = way_of(route) == WORD ? ping_word(group, peer, first, rounds)
-						 : ping_message(group, peer, first, rounds);
+	bb_status status = route_kind_of(route) == WORD ? ping_word(group, peer, first, rounds)
+							: ping_message(group, peer, first, rounds);
 
 	if (status == BB_OK)
 		pace_words(group, route, peer, rounds, start);

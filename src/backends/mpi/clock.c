@@ -110,7 +110,7 @@ static bb_status clock_offset(struct bb_rank *rank, double *offset, double *unce
 		else if (me >= bit && me < 2 * bit)
 			code = ping(context->comm, me - bit, offset, uncertainty);
 	}
-	return bb_mpi_told(context, "comparing clocks", code);
+	return bb_mpi_check(context, "comparing clocks", code);
 }
 
 const struct bb_clocks bb_mpi_clocks = {.offset = clock_offset};

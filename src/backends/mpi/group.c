@@ -80,8 +80,8 @@ bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 		status = bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
 				 context->world.proc);
 	else
-		status = bb_mpi_told(context, "MPI_Comm_create_group",
-				     make_comms(context, members, n, g));
+		status = bb_mpi_check(context, "MPI_Comm_create_group",
+				      make_comms(context, members, n, g));
 	if (status == BB_OK)
 		*group = g;
 	else
@@ -91,14 +91,14 @@ bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 
 void bb_mpi_group_close(struct bb_group *group)
 {
-	struct bb_mpi_way *way, *next;
+	struct bb_mpi_prepared *p, *next;
 
 	if (!group)
 		return;
-	for (way = group->ways; way; way = next) {
-		next = way->next;
-		free_comm(group->rank->context, &way->forced);
-		free(way);
+	for (p = group->prepared; p; p = next) {
+		next = p->next;
+		free_comm(group->rank->context, &p->forced);
+		free(p);
 	}
 	free_comm(group->rank->context, &group->port.comm);
 	free_comm(group->rank->context, &group->comm);
@@ -115,52 +115,53 @@ bb_status bb_mpi_barrier(struct bb_group *group)
 
 	if (bb_mpi_aborted(context))
 		return BB_ETIMEOUT;
-	return bb_mpi_told(context, "MPI_Barrier", MPI_Barrier(group->port.comm));
+	return bb_mpi_check(context, "MPI_Barrier", MPI_Barrier(group->port.comm));
 }
 
 /* ---- preparing calls ----------------------------------------------------------------- */
 
 /* Collective over the group. Returns an MPI code. */
-static int force(struct bb_group *group, struct bb_mpi_way *way, int value)
+static int force(struct bb_group *group, struct bb_mpi_prepared *p, int value)
 {
 	int code;
 
-	way->reason = bb_mpi_native_refuses_group(way->native, group->n);
-	if (way->reason)
+	p->reason = bb_mpi_native_refuses_group(p->native, group->n);
+	if (p->reason)
 		return MPI_SUCCESS;
-	code = bb_mpi_force(&group->rank->context->controls, group->comm, way->function, value,
-			    &way->forced, &way->reason);
-	way->comm = way->forced;
+	code = bb_mpi_force(&group->rank->context->controls, group->comm, p->function, value,
+			    &p->forced, &p->reason);
+	p->comm = p->forced;
 	return code;
 }
 
-static bb_status make_way(struct bb_group *group, const struct bb_native *native,
-			  const struct bb_mpi_row *row)
+static bb_status add_prepared(struct bb_group *group, const struct bb_native *native,
+			      const struct bb_mpi_row *row)
 {
 	struct bb_context *context = group->rank->context;
-	struct bb_mpi_way *way = calloc(1, sizeof(*way));
+	struct bb_mpi_prepared *p = calloc(1, sizeof(*p));
 	int value;
 
-	if (!way)
+	if (!p)
 		return bb_no_memory(context->error, "an algorithm");
-	*way = (struct bb_mpi_way){.next = group->ways,
-				   .native = native,
-				   .row = row,
-				   .forced = MPI_COMM_NULL,
-				   .comm = group->comm};
-	group->ways = way;
-	value = bb_mpi_native_forces(native, row, &way->function);
-	return bb_mpi_told(context, "MPI_Comm_dup", value ? force(group, way, value) : MPI_SUCCESS);
+	*p = (struct bb_mpi_prepared){.next = group->prepared,
+				      .native = native,
+				      .row = row,
+				      .forced = MPI_COMM_NULL,
+				      .comm = group->comm};
+	group->prepared = p;
+	value = bb_mpi_native_forces(native, row, &p->function);
+	return bb_mpi_check(context, "MPI_Comm_dup", value ? force(group, p, value) : MPI_SUCCESS);
 }
 
-static const struct bb_mpi_way *
-find_way(const struct bb_group *group, const struct bb_native *native, const struct bb_mpi_row *row)
+static const struct bb_mpi_prepared *find_prepared(const struct bb_group *group,
+						   const struct bb_native *native,
+						   const struct bb_mpi_row *row)
 {
-	const struct bb_mpi_way *way = group->ways;
+	const struct bb_mpi_prepared *p = group->prepared;
 
-	while (way && (way->native != native || way->row != row))
-		way = way->next;
-	return way;
+	while (p && (p->native != native || p->row != row))
+		p = p->next;
+	return p;
 }
 
 bb_status bb_mpi_choose(struct bb_group *group, struct bb_call *call)
@@ -182,21 +183,21 @@ bb_status bb_mpi_tune(struct bb_group *group, struct bb_call *call)
 	call->shape.chunk = CHUNK_BYTES / bb_dtype_size(call->dtype);
 	if (!call->native || !row)
 		return BB_OK;
-	if (!find_way(group, call->native, row))
-		status = make_way(group, call->native, row);
-	call->prepared = find_way(group, call->native, row);
+	if (!find_prepared(group, call->native, row))
+		status = add_prepared(group, call->native, row);
+	call->prepared = find_prepared(group, call->native, row);
 	return status;
 }
 
 const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call)
 {
-	const struct bb_mpi_way *way = call->prepared;
+	const struct bb_mpi_prepared *p = call->prepared;
 	const char *reason;
 
 	if (!call->native)
 		return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
 	reason = bb_mpi_native_refuses(call->native, call->collective);
 	if (!reason)
-		reason = way ? way->reason : "tune was not called";
+		reason = p ? p->reason : "tune was not called";
 	return reason ? reason : bb_mpi_native_limits(call);
 }

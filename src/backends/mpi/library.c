@@ -78,9 +78,9 @@ static bb_status library_p2p(struct bb_context *context, bool *p2p, char text[BB
 	else
 		look(context, found);
 	BB_TRY(status,
-	       bb_mpi_told(context, "MPI_Bcast",
-			   MPI_Bcast(found, (int)sizeof(*found), MPI_BYTE, speaker(context),
-				     context->comm)),
+	       bb_mpi_check(context, "MPI_Bcast",
+			    MPI_Bcast(found, (int)sizeof(*found), MPI_BYTE, speaker(context),
+				      context->comm)),
 	       out);
 	snprintf(found->why, sizeof(found->why),
 		 "the library does not copy from process to process (%s)", found->text);

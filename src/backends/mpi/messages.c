@@ -30,7 +30,7 @@ static bb_status pass_piece(const struct bb_message *m, size_t at, int *peer)
 	else
 		code = MPI_Irecv((char *)m->in + at, length, MPI_BYTE, *peer, TAG, port->comm,
 				 &request);
-	status = bb_mpi_told(port->context, sends ? "MPI_Issend" : "MPI_Irecv", code);
+	status = bb_mpi_check(port->context, sends ? "MPI_Issend" : "MPI_Irecv", code);
 	if (status == BB_OK)
 		status = bb_mpi_await(port, &request, &got);
 	if (status != BB_OK || sends)

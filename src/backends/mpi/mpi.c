@@ -158,10 +158,10 @@ static bb_status mpi_open(struct bb_context **context, const struct bb_world *wo
 	c = calloc(1, sizeof(*c));
 	status = agree(open_alone(c, world, config, error), world, error);
 	if (status == BB_OK)
-		status = bb_mpi_told(c, "looking around", look_around(c));
+		status = bb_mpi_check(c, "looking around", look_around(c));
 	if (status == BB_OK)
-		status = bb_mpi_told(c, "MPI_Op_create",
-				     bb_mpi_types_open(&c->types, c->cpu.kernels, c->comm));
+		status = bb_mpi_check(c, "MPI_Op_create",
+				      bb_mpi_types_open(&c->types, c->cpu.kernels, c->comm));
 	if (status == BB_OK)
 		*context = c;
 	else if (c)

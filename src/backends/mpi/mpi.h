@@ -122,8 +122,8 @@ struct bb_rank {
 bb_status bb_mpi_failed(struct bb_context *context, const char *function, int code);
 
 /* BB_OK if CODE is MPI_SUCCESS, else as bb_mpi_failed. */
-BB_MUST static inline bb_status bb_mpi_told(struct bb_context *context, const char *function,
-					    int code)
+BB_MUST static inline bb_status bb_mpi_check(struct bb_context *context, const char *function,
+					     int code)
 {
 	return code == MPI_SUCCESS ? BB_OK : bb_mpi_failed(context, function, code);
 }
@@ -181,8 +181,8 @@ BB_MUST bb_status bb_mpi_message(const struct bb_message *message);
 struct bb_mpi_row; /* the library's function for a collective (native.c) */
 
 /* What all calls of one collective by one native share: prepared of bb_call. */
-struct bb_mpi_way {
-	struct bb_mpi_way *next;
+struct bb_mpi_prepared {
+	struct bb_mpi_prepared *next;
 	const struct bb_native *native;
 	const struct bb_mpi_row *row;
 	enum bb_mpi_function function; /* one of ROW's */
@@ -203,7 +203,7 @@ struct bb_group {
 	bool windowed; /* there is a window to them */
 	MPI_Win window;
 	int crowded; /* any member's process is; the same on all */
-	struct bb_mpi_way *ways;
+	struct bb_mpi_prepared *prepared;
 	bb_mpi_count *counts;   /* 2 n, for the functions that take them */
 	bb_mpi_offset *offsets; /* likewise */
 	struct bb_mpi_port port;

@@ -11,7 +11,7 @@
 struct work {
 	struct bb_group *group;
 	const struct bb_call *call;
-	const struct bb_mpi_way *way;
+	const struct bb_mpi_prepared *prepared;
 	const void *in;
 	bool in_place;     /* and OUT holds the input as MPI wants it */
 	size_t unit;       /* elements that one count stands for */
@@ -50,7 +50,8 @@ static void copy_out(const struct work *w, const void *src, size_t at, size_t n)
 static int all_reduce(const struct work *w, size_t at, bb_mpi_count n)
 {
 	return BB_MPI(Allreduce)(w->in_place ? MPI_IN_PLACE : element(w, w->in, at),
-				 element(w, w->call->out, at), n, w->type, w->op, w->way->comm);
+				 element(w, w->call->out, at), n, w->type, w->op,
+				 w->prepared->comm);
 }
 
 static int reduce(const struct work *w, size_t at, bb_mpi_count n)
@@ -59,7 +60,7 @@ static int reduce(const struct work *w, size_t at, bb_mpi_count n)
 
 	return BB_MPI(Reduce)(w->in_place && at_root ? MPI_IN_PLACE : element(w, w->in, at),
 			      at_root ? element(w, w->call->out, at) : NULL, n, w->type, w->op,
-			      w->call->shape.root, w->way->comm);
+			      w->call->shape.root, w->prepared->comm);
 }
 
 /* MPI has one buffer for it: the root's is IN. */
@@ -67,7 +68,7 @@ static int broadcast(const struct work *w, size_t at, bb_mpi_count n)
 {
 	const bool at_root = w->group->me == w->call->shape.root;
 	void *buffer = element(w, at_root ? w->in : w->call->out, at);
-	const int code = BB_MPI(Bcast)(buffer, n, w->type, w->call->shape.root, w->way->comm);
+	const int code = BB_MPI(Bcast)(buffer, n, w->type, w->call->shape.root, w->prepared->comm);
 
 	if (code == MPI_SUCCESS && at_root && w->in != w->call->out)
 		copy_out(w, buffer, at, (size_t)n);
@@ -82,13 +83,14 @@ static int reduce_scatter(const struct work *w, size_t at, bb_mpi_count n)
 	void *result = w->in_place ? w->call->tmp : w->call->out;
 	int code;
 
-	for (int r = 0; w->way->function == BB_MPI_REDUCE_SCATTER && r < g->n; r++)
+	for (int r = 0; w->prepared->function == BB_MPI_REDUCE_SCATTER && r < g->n; r++)
 		g->counts[r] = n;
-	if (w->way->function == BB_MPI_REDUCE_SCATTER)
+	if (w->prepared->function == BB_MPI_REDUCE_SCATTER)
 		code = BB_MPI(Reduce_scatter)(w->in, result, g->counts, w->type, w->op,
-					      w->way->comm);
+					      w->prepared->comm);
 	else
-		code = BB_MPI(Reduce_scatter_block)(w->in, result, n, w->type, w->op, w->way->comm);
+		code = BB_MPI(Reduce_scatter_block)(w->in, result, n, w->type, w->op,
+						    w->prepared->comm);
 	if (code == MPI_SUCCESS && result != w->call->out)
 		copy_out(w, result, 0, (size_t)n);
 	return code;
@@ -104,7 +106,7 @@ static size_t whole(const struct bb_shape *shape, int rank)
 static int all_gather(const struct work *w, size_t at, bb_mpi_count n)
 {
 	return BB_MPI(Allgather)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->call->out, n,
-				 w->type, w->way->comm);
+				 w->type, w->prepared->comm);
 }
 
 static int gather(const struct work *w, size_t at, bb_mpi_count n)
@@ -112,7 +114,7 @@ static int gather(const struct work *w, size_t at, bb_mpi_count n)
 	const int root = w->call->shape.root;
 
 	return BB_MPI(Gather)(w->in_place && w->group->me == root ? MPI_IN_PLACE : w->in, n,
-			      w->type, w->call->out, n, w->type, root, w->way->comm);
+			      w->type, w->call->out, n, w->type, root, w->prepared->comm);
 }
 
 static int scatter(const struct work *w, size_t at, bb_mpi_count n)
@@ -121,13 +123,13 @@ static int scatter(const struct work *w, size_t at, bb_mpi_count n)
 
 	return BB_MPI(Scatter)(w->in, n, w->type,
 			       w->in_place && w->group->me == root ? MPI_IN_PLACE : w->call->out, n,
-			       w->type, root, w->way->comm);
+			       w->type, root, w->prepared->comm);
 }
 
 static int alltoall(const struct work *w, size_t at, bb_mpi_count n)
 {
 	return BB_MPI(Alltoall)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->call->out, n,
-				w->type, w->way->comm);
+				w->type, w->prepared->comm);
 }
 
 /* In place MPI wants as much to come from a rank as goes to it: the input is in TMP instead. */
@@ -155,7 +157,7 @@ static int alltoallv(const struct work *w, size_t at, bb_mpi_count n)
 		bb_cpu_copy(w->group->rank, w->call->tmp, w->in,
 			    in_at * w->unit * bb_dtype_size(w->call->dtype));
 	return BB_MPI(Alltoallv)(in, sent, from, w->type, w->call->out, received, to, w->type,
-				 w->way->comm);
+				 w->prepared->comm);
 }
 
 static size_t row_or_column(const struct bb_shape *shape, int rank)
@@ -173,13 +175,13 @@ static int sendrecv(const struct work *w, size_t at, bb_mpi_count n)
 
 	if (w->in_place)
 		return BB_MPI(Sendrecv_replace)(w->call->out, n, w->type, next, SENDRECV_TAG,
-						previous, SENDRECV_TAG, w->way->comm,
+						previous, SENDRECV_TAG, w->prepared->comm,
 						MPI_STATUS_IGNORE);
 	return BB_MPI(Sendrecv)(w->in, n, w->type, next, SENDRECV_TAG, w->call->out, n, w->type,
-				previous, SENDRECV_TAG, w->way->comm, MPI_STATUS_IGNORE);
+				previous, SENDRECV_TAG, w->prepared->comm, MPI_STATUS_IGNORE);
 }
 
-/* ---- which is which --------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------- */
 
 #define ROW(collective, name, run, most, ...)                                                      \
 	{                                                                                          \
@@ -326,7 +328,7 @@ static int run_in_pieces(const struct work *w)
 	do {
 		const size_t n = count - at > BB_MPI_MOST ? PIECE : count - at;
 
-		code = w->way->row->run(w, at, (bb_mpi_count)n);
+		code = w->prepared->row->run(w, at, (bb_mpi_count)n);
 		at += n;
 	} while (code == MPI_SUCCESS && at < count);
 	return code;
@@ -340,7 +342,7 @@ static int run_in_units(struct work *w)
 		return code;
 	code = MPI_Type_commit(&w->type);
 	if (code == MPI_SUCCESS)
-		code = w->way->row->run(w, 0, (bb_mpi_count)(w->call->shape.count / w->unit));
+		code = w->prepared->row->run(w, 0, (bb_mpi_count)(w->call->shape.count / w->unit));
 	MPI_Type_free(&w->type);
 	return code;
 }
@@ -349,11 +351,11 @@ bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_mpi_types *types = &group->rank->context->types;
 	const struct bb_kernels *kernels = group->rank->context->cpu.kernels;
-	const struct bb_mpi_way *way = call->prepared;
-	const struct bb_mpi_row *row = way->row;
+	const struct bb_mpi_prepared *prepared = call->prepared;
+	const struct bb_mpi_row *row = prepared->row;
 	struct work w = {.group = group,
 			 .call = call,
-			 .way = way,
+			 .prepared = prepared,
 			 .in = call->in,
 			 .in_place = call->shape.in_place,
 			 .unit = row->most ? unit_for(row->most(&call->shape, group->me)) : 1,
@@ -372,7 +374,7 @@ bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 	else
 		code = row->most ? row->run(&w, 0, (bb_mpi_count)call->shape.count)
 				 : run_in_pieces(&w);
-	status = bb_mpi_told(group->rank->context, row->name, code);
+	status = bb_mpi_check(group->rank->context, row->name, code);
 	if (status == BB_OK && bb_call_divides(call))
 		bb_cpu_divide(kernels, call, group->me);
 	return status;

@@ -40,7 +40,7 @@ bb_status bb_mpi_await(struct bb_mpi_port *port, MPI_Request *request, MPI_Statu
 	for (unsigned i = 1;; i++) {
 		code = MPI_Test(request, &done, message);
 		if (code != MPI_SUCCESS)
-			return bb_mpi_told(port->context, "MPI_Test", code);
+			return bb_mpi_check(port->context, "MPI_Test", code);
 		if (done)
 			return BB_OK;
 		if (i % TESTS == 0 && bb_mpi_aborted(port->context))
@@ -122,7 +122,7 @@ static bb_status mpi_send(void *argument, int peer, int channel, const void *dat
 		code = MPI_Isend((const char *)data + at,
 				 (int)(bytes - at < length ? bytes - at : length), MPI_BYTE, peer,
 				 channel, port->comm, &sent->requests[sent->pieces++]);
-	return bb_mpi_told(port->context, "MPI_Isend", code);
+	return bb_mpi_check(port->context, "MPI_Isend", code);
 }
 
 static bool mpi_taken(void *argument, int peer, int channel, uint32_t ticket)
@@ -165,7 +165,7 @@ static bb_status mpi_expect(void *argument, int peer, int channel, void *dst, si
 	if (!dst)
 		dst = port->lent + port->nlent++ % BB_LENT_MOST * port->lent_bytes;
 	*e = (struct bb_mpi_expected){.peer = peer, .channel = channel, .data = dst};
-	return bb_mpi_told(
+	return bb_mpi_check(
 		port->context, "MPI_Irecv",
 		MPI_Irecv(dst, (int)bytes, MPI_BYTE, peer, channel, port->comm, &e->request));
 }

@@ -11,7 +11,7 @@
 
 #define MOST ((size_t)1 << 30) /* bytes of one call: its count is an int */
 
-enum way { SEND, GET, PUT, MESSAGE };
+enum route_kind { SEND, GET, PUT, MESSAGE };
 
 static const struct bb_route routes[] = {
 	[SEND] = {.name = "send",
@@ -37,9 +37,9 @@ static const struct bb_route routes[] = {
 	{.name = NULL},
 };
 
-static enum way way_of(const struct bb_route *route)
+static enum route_kind route_kind_of(const struct bb_route *route)
 {
-	return (enum way)(route - routes);
+	return (enum route_kind)(route - routes);
 }
 
 /* ---- windows ----------------------------------------------------------------------------- */
@@ -112,7 +112,7 @@ static bb_status route_reach(struct bb_group *group, int peer, const struct bb_t
 	MPI_Aint address;
 
 	if (group->reached++ == 0)
-		status = bb_mpi_told(group->rank->context, "opening a window", open_window(group));
+		status = bb_mpi_check(group->rank->context, "opening a window", open_window(group));
 	memcpy(&address, token->bytes, sizeof(address));
 	*theirs = group->windowed ? (void *)address : NULL;
 	return status;
@@ -127,9 +127,9 @@ static void route_unreach(struct bb_group *group, int peer, void *theirs)
 
 static const char *route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
 {
-	const enum way way = way_of(route);
+	const enum route_kind kind = route_kind_of(route);
 
-	if (way == SEND || way == MESSAGE)
+	if (kind == SEND || kind == MESSAGE)
 		return peer == group->me ? "a rank sends no messages to itself" : NULL;
 	if (group->one_host && !group->rank->context->found.p2p)
 		return group->rank->context->found.why;
@@ -177,7 +177,7 @@ static bb_status exchange(struct bb_group *group, int peer, const struct bb_half
 		if (at < out->bytes && code == MPI_SUCCESS)
 			code = MPI_Isend((const char *)out->mine + at, part(out->bytes, at),
 					 MPI_BYTE, peer, 0, port->comm, &requests[1]);
-		status = bb_mpi_told(port->context, "MPI_Isend or MPI_Irecv", code);
+		status = bb_mpi_check(port->context, "MPI_Isend or MPI_Irecv", code);
 		for (int i = 0; i < 2 && status == BB_OK; i++)
 			if (requests[i] != MPI_REQUEST_NULL)
 				status = bb_mpi_await(port, &requests[i], MPI_STATUS_IGNORE);
@@ -186,7 +186,7 @@ static bb_status exchange(struct bb_group *group, int peer, const struct bb_half
 }
 
 /* The acting end reads or writes the other's window. */
-static bb_status work_on_window(struct bb_group *group, enum way way, int peer,
+static bb_status work_on_window(struct bb_group *group, enum route_kind kind, int peer,
 				const struct bb_half *half)
 {
 	const MPI_Aint there = (MPI_Aint)half->theirs;
@@ -197,30 +197,30 @@ static bb_status work_on_window(struct bb_group *group, enum way way, int peer,
 		const MPI_Aint target = MPI_Aint_add(there, (MPI_Aint)at);
 		char *const mine = (char *)half->mine + at;
 
-		code = way == GET ? MPI_Get(mine, n, MPI_BYTE, peer, target, n, MPI_BYTE,
-					    group->window)
-				  : MPI_Put(mine, n, MPI_BYTE, peer, target, n, MPI_BYTE,
-					    group->window);
+		code = kind == GET ? MPI_Get(mine, n, MPI_BYTE, peer, target, n, MPI_BYTE,
+					     group->window)
+				   : MPI_Put(mine, n, MPI_BYTE, peer, target, n, MPI_BYTE,
+					     group->window);
 	}
 	if (code == MPI_SUCCESS)
 		code = MPI_Win_flush(peer, group->window);
-	return bb_mpi_told(group->rank->context, way == GET ? "MPI_Get" : "MPI_Put", code);
+	return bb_mpi_check(group->rank->context, kind == GET ? "MPI_Get" : "MPI_Put", code);
 }
 
 static bb_status route_transfer(struct bb_group *group, const struct bb_route *route, int peer,
 				const struct bb_half *out, const struct bb_half *in)
 {
-	const enum way way = way_of(route);
+	const enum route_kind kind = route_kind_of(route);
 	const double start = bb_clock_now();
 	bb_status status;
 
-	if (way == SEND)
+	if (kind == SEND)
 		status = exchange(group, peer, out, in);
 	else
-		status = work_on_window(group, way, peer, way == GET ? in : out);
-	if (way != PUT && in->bytes > 0)
+		status = work_on_window(group, kind, peer, kind == GET ? in : out);
+	if (kind != PUT && in->bytes > 0)
 		slow_down(group, peer, group->me, start);
-	if (way == PUT && out->bytes > 0)
+	if (kind == PUT && out->bytes > 0)
 		slow_down(group, group->me, peer, start);
 	return status;
 }

@@ -114,7 +114,7 @@ static void end(struct watch *w, bb_status status)
 	w->stopped = w->now;
 	atomic_store(&w->crew->stop, true);
 	if (w->proc == 0)
-		bb_control_tell_stop(w->config->control, status, w->signal);
+		bb_control_send_stop(w->config->control, status, w->signal);
 	w->config->backend->abort(w->config->context);
 	say_gone(w);
 }
@@ -124,9 +124,9 @@ void bb_watch_tell(const struct bb_crew_config *config)
 	const bb_status status = bb_error_status(config->error);
 
 	if (config->world->proc == 0)
-		bb_control_tell_stop(config->control, status, 0);
+		bb_control_send_stop(config->control, status, 0);
 	else
-		bb_control_tell_failed(config->control, status, config->error->text);
+		bb_control_send_failed(config->control, status, config->error->text);
 }
 
 /* The cause was found in this process; process 0 shall tell it. */
@@ -182,7 +182,7 @@ static void hear_answer(struct watch *w, const struct bb_news *news)
 			.known = true, .inside = news->inside, .entered = news->entered};
 }
 
-static void hear_stop(struct watch *w, const struct bb_news *news)
+static void receive_stop(struct watch *w, const struct bb_news *news)
 {
 	w->obeyed = true;
 	if (w->stopped != 0)
@@ -207,8 +207,8 @@ static void answer(const struct watch *w)
 	for (int i = 0; i < w->config->world->nlocal; i++) {
 		const struct bb_rank_progress p = local_progress(w, i);
 
-		bb_control_answer(w->config->control, w->config->world->first_rank + i, p.entered,
-				  p.inside);
+		bb_control_send_progress(w->config->control, w->config->world->first_rank + i,
+					 p.entered, p.inside);
 	}
 }
 
@@ -247,13 +247,13 @@ static void hear(struct watch *w)
 				w->left_signal = news.signal;
 			}
 			break;
-		case BB_NEWS_ANSWER:
+		case BB_NEWS_PROGRESS:
 			hear_answer(w, &news);
 			break;
 		case BB_NEWS_STOP:
-			hear_stop(w, &news);
+			receive_stop(w, &news);
 			break;
-		case BB_NEWS_ASKED:
+		case BB_NEWS_REQUEST:
 			answer(w);
 			break;
 		case BB_NEWS_GONE:
@@ -273,7 +273,7 @@ static void catch_signal(struct watch *w, int signal)
 	note(&w->troubled, w->now);
 	w->signal = signal;
 	if (w->proc != 0)
-		bb_control_tell_left(w->config->control, signal);
+		bb_control_send_left(w->config->control, signal);
 }
 
 static bool ended_unfinished(const struct bb_driver *driver)
@@ -348,7 +348,7 @@ static void look_at_clock(struct watch *w)
 		w->expired = w->now;
 		memcpy(w->what, what, sizeof(w->what));
 		note(&w->troubled, w->now);
-		bb_control_ask(w->config->control);
+		bb_control_request_progress(w->config->control);
 	} else if (deadline != 0 && w->now > deadline + WORD_S && w->proc != 0) {
 		w->common = true;
 		bb_fail(w->config->error, BB_ETIMEOUT,
