@@ -21,7 +21,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 21u
+#define BB_BACKEND_ABI 22u
 
 struct bb_cluster; /* topology/cluster.h */
 
@@ -60,7 +60,7 @@ struct bb_listener {
 	/* DONE of ALL rounds of SCHEDULE (NULL: operations of a program) are evaluated; ALL 0: the
 	   computation is over. Called often, on the thread that called the backend. NULL: no
 	   listener. */
-	void (*hear)(void *own, const struct bb_algorithm *schedule, size_t done, size_t all);
+	void (*progress)(void *own, const struct bb_algorithm *schedule, size_t done, size_t all);
 	void *own;
 };
 

@@ -31,15 +31,15 @@ struct bb_virtual {
 	bb_status (*evaluate)(struct bb_rank *rank, const struct bb_program *program,
 			      const struct bb_timeline_watch *watch, double *end,
 			      struct bb_error *error);
-	/* *EVALUATOR = how the last collective of GROUP was evaluated (bb_evaluator_name).
-	 *FAULTLESS = what this rank's clock would read without the planted fault; NAN: no fault. */
-	void (*played)(struct bb_group *group, const char **evaluator, double *faultless);
+	/* Set *EVALUATOR to how the last collective of GROUP was evaluated (bb_evaluator_name), and
+	 *FAULTLESS to this rank's clock without the planted fault; NAN: there is no fault. */
+	void (*evaluated)(struct bb_group *group, const char **evaluator, double *faultless);
 	/*
 	 * Append how collectives were evaluated since open, including those of programs:
 	 * "all_reduce among 16: nvlstree:Simple model, busbench:ring alike"; nothing without
 	 * collectives. True: some by a model of the library, which ignores contention.
 	 */
-	bool (*recount)(const struct bb_context *context, struct bb_strbuf *out);
+	bool (*summarize)(const struct bb_context *context, struct bb_strbuf *out);
 };
 
 #endif

@@ -6,18 +6,18 @@
 
 /* ---- NCCL's names ------------------------------------------------------------------------ */
 
-struct way {
+struct choice {
 	enum bb_nccl_algorithm algorithm;
 	enum bb_nccl_protocol protocol;
 };
 
 static const char *refuses(const struct bb_native *native, const struct bb_collective *collective)
 {
-	const struct way *way = native->own;
+	const struct choice *choice = native->own;
 
 	if (collective == &bb_hypercube)
 		return "it is an algorithm of its own, not a collective of NCCL";
-	return bb_nccl_lacks(collective, way->algorithm);
+	return bb_nccl_lacks(collective, choice->algorithm);
 }
 
 static const char *auto_refuses(const struct bb_native *native,
@@ -28,37 +28,38 @@ static const char *auto_refuses(const struct bb_native *native,
 		       : NULL;
 }
 
-#define WAY(text, sentence, check, algo, proto)                                                    \
+#define NATIVE(text, sentence, check, algo, proto)                                                 \
 	{                                                                                          \
-		.name = text, .brief = sentence, .refuses = check, .own = &(const struct way)      \
+		.name = text, .brief = sentence, .refuses = check, .own = &(const struct choice)   \
 		{                                                                                  \
 			BB_NCCL_##algo, BB_NCCL_##proto                                            \
 		}                                                                                  \
 	}
 
 const struct bb_native bb_sim_nccl_natives[] = {
-	WAY("ring", "the model of NCCL_ALGO=Ring", refuses, RING, ANY_PROTOCOL),
-	WAY("tree", "the model of NCCL_ALGO=Tree", refuses, TREE, ANY_PROTOCOL),
-	WAY("nvls", "the model of NCCL_ALGO=NVLS: reduced by NVSwitch", refuses, NVLS,
-	    ANY_PROTOCOL),
-	WAY("nvlstree", "the model of NCCL_ALGO=NVLSTree: NVSwitch in a node, a tree between them",
-	    refuses, NVLSTREE, ANY_PROTOCOL),
-	WAY("pat", "the model of NCCL_ALGO=PAT: parallel aggregated trees", refuses, PAT,
-	    ANY_PROTOCOL),
-	WAY("ring:LL", "and NCCL_PROTO=LL", refuses, RING, LL),
-	WAY("ring:LL128", "and NCCL_PROTO=LL128", refuses, RING, LL128),
-	WAY("ring:Simple", "and NCCL_PROTO=Simple", refuses, RING, SIMPLE),
-	WAY("tree:LL", "and NCCL_PROTO=LL", refuses, TREE, LL),
-	WAY("tree:LL128", "and NCCL_PROTO=LL128", refuses, TREE, LL128),
-	WAY("tree:Simple", "and NCCL_PROTO=Simple", refuses, TREE, SIMPLE),
-	WAY("auto:LL", "NCCL's choice under NCCL_PROTO=LL", refuses, ANY, LL),
-	WAY("auto:LL128", "NCCL's choice under NCCL_PROTO=LL128", refuses, ANY, LL128),
-	WAY("auto:Simple", "NCCL's choice under NCCL_PROTO=Simple", refuses, ANY, SIMPLE),
+	NATIVE("ring", "the model of NCCL_ALGO=Ring", refuses, RING, ANY_PROTOCOL),
+	NATIVE("tree", "the model of NCCL_ALGO=Tree", refuses, TREE, ANY_PROTOCOL),
+	NATIVE("nvls", "the model of NCCL_ALGO=NVLS: reduced by NVSwitch", refuses, NVLS,
+	       ANY_PROTOCOL),
+	NATIVE("nvlstree",
+	       "the model of NCCL_ALGO=NVLSTree: NVSwitch in a node, a tree between them", refuses,
+	       NVLSTREE, ANY_PROTOCOL),
+	NATIVE("pat", "the model of NCCL_ALGO=PAT: parallel aggregated trees", refuses, PAT,
+	       ANY_PROTOCOL),
+	NATIVE("ring:LL", "and NCCL_PROTO=LL", refuses, RING, LL),
+	NATIVE("ring:LL128", "and NCCL_PROTO=LL128", refuses, RING, LL128),
+	NATIVE("ring:Simple", "and NCCL_PROTO=Simple", refuses, RING, SIMPLE),
+	NATIVE("tree:LL", "and NCCL_PROTO=LL", refuses, TREE, LL),
+	NATIVE("tree:LL128", "and NCCL_PROTO=LL128", refuses, TREE, LL128),
+	NATIVE("tree:Simple", "and NCCL_PROTO=Simple", refuses, TREE, SIMPLE),
+	NATIVE("auto:LL", "NCCL's choice under NCCL_PROTO=LL", refuses, ANY, LL),
+	NATIVE("auto:LL128", "NCCL's choice under NCCL_PROTO=LL128", refuses, ANY, LL128),
+	NATIVE("auto:Simple", "NCCL's choice under NCCL_PROTO=Simple", refuses, ANY, SIMPLE),
 	{.name = NULL},
 };
 
 const struct bb_native bb_sim_nccl_auto =
-	WAY("auto", "NCCL's own choice", auto_refuses, ANY, ANY_PROTOCOL);
+	NATIVE("auto", "NCCL's own choice", auto_refuses, ANY, ANY_PROTOCOL);
 
 /* ---- what NCCL would find -------------------------------------------------------------------- */
 
@@ -87,8 +88,7 @@ bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_cluster 
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-/* Of an alltoall whose ranks all move as much as the one of SHAPE that sends most to others, or
-   receives most from them. */
+/* The size of an even alltoall in which each rank moves as much as the busiest rank of SHAPE. */
 static double even_size(const struct bb_shape *shape)
 {
 	const int n = shape->nranks;
@@ -123,9 +123,9 @@ static bool is_messages(const struct bb_call *call)
 const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 				const struct bb_nccl_machine *machine, const struct bb_call *call)
 {
-	const struct way *way = call->native->own;
-	enum bb_nccl_algorithm algorithm = way->algorithm;
-	enum bb_nccl_protocol protocol = way->protocol;
+	const struct choice *choice = call->native->own;
+	enum bb_nccl_algorithm algorithm = choice->algorithm;
+	enum bb_nccl_protocol protocol = choice->protocol;
 	const char *why = call->native->refuses(call->native, call->collective);
 
 	if (why)
@@ -146,9 +146,9 @@ const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 double bb_sim_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 			const struct bb_call *call, char chosen[BB_CHOSEN_TEXT])
 {
-	const struct way *way = call->native->own;
-	enum bb_nccl_algorithm algorithm = way->algorithm;
-	enum bb_nccl_protocol protocol = way->protocol;
+	const struct choice *choice = call->native->own;
+	enum bb_nccl_algorithm algorithm = choice->algorithm;
+	enum bb_nccl_protocol protocol = choice->protocol;
 	const double bytes = size_of(call);
 
 	if (chosen)

@@ -34,7 +34,7 @@ static bool counts(const struct bb_fabric *f, int level)
 }
 
 /* The shared link of LEVEL that RANK uses. */
-static size_t thing_of(const struct bb_fabric *f, int level, int rank)
+static size_t shared_link_of(const struct bb_fabric *f, int level, int rank)
 {
 	return bb_fabric_shared(f, (enum bb_fabric_level)level, rank / f->per_node,
 				bb_fabric_rail(f, rank));
@@ -47,17 +47,17 @@ static bool open_users(struct bb_network *network)
 		const struct bb_fabric *f = i < BB_LEVELS ? &network->fabric : &network->faulty;
 		int **users = &network->users[i / BB_LEVELS][level];
 		int **members = &network->members[level];
-		size_t things;
+		size_t links;
 
 		if (!counts(f, level))
 			continue;
-		things = bb_fabric_shared_count(f, (enum bb_fabric_level)level);
-		*users = calloc(things, sizeof(**users));
-		*members = *members ? *members : calloc(things, sizeof(**members));
+		links = bb_fabric_shared_count(f, (enum bb_fabric_level)level);
+		*users = calloc(links, sizeof(**users));
+		*members = *members ? *members : calloc(links, sizeof(**members));
 		if (!*users || !*members)
 			return false;
 		for (int rank = 0; rank < network->ranks; rank++)
-			(*users)[thing_of(f, level, rank)]++;
+			(*users)[shared_link_of(f, level, rank)]++;
 	}
 	return true;
 }
@@ -89,16 +89,16 @@ bool bb_network_crowd(struct bb_network *network, const struct bb_fabric *f, con
 		int *mine = network->members[level];
 
 		for (int i = 0; i < n && users; i++)
-			mine[thing_of(f, level, members[i])]++;
+			mine[shared_link_of(f, level, members[i])]++;
 		for (int i = 0; i < n; i++) {
-			const size_t thing = users ? thing_of(f, level, members[i]) : 0;
-			const double times = users ? (double)users[thing] / mine[thing] : 1;
+			const size_t link = users ? shared_link_of(f, level, members[i]) : 0;
+			const double times = users ? (double)users[link] / mine[link] : 1;
 
 			(*crowd)[i * BB_LEVELS + level] = times;
 			any |= times != 1;
 		}
 		for (int i = 0; i < n && users; i++)
-			mine[thing_of(f, level, members[i])] = 0;
+			mine[shared_link_of(f, level, members[i])] = 0;
 	}
 	if (!any) {
 		free(*crowd);

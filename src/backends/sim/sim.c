@@ -56,12 +56,12 @@ static bool open_course(struct bb_context *c, const struct bb_backend_config *co
 }
 
 /* An evaluation ends when the run is aborted. */
-static bool goes_on(void *own, const struct bb_algorithm *schedule, size_t done, size_t all)
+static bool report_progress(void *own, const struct bb_algorithm *schedule, size_t done, size_t all)
 {
 	const struct bb_context *c = own;
 
-	if (c->listener.hear)
-		c->listener.hear(c->listener.own, schedule, done, all);
+	if (c->listener.progress)
+		c->listener.progress(c->listener.own, schedule, done, all);
 	return !atomic_load(&c->aborted);
 }
 
@@ -76,7 +76,7 @@ static bb_status sim_open(struct bb_context **context, const struct bb_world *wo
 				 .cluster = config->cluster,
 				 .error = error,
 				 .listener = config->listener,
-				 .pace = {goes_on, c}};
+				 .pace = {report_progress, c}};
 	if (config->cluster && !bb_network_make(&c->network, config->cluster, world->nranks,
 						config->flawed ? &config->flaw : NULL))
 		goto fail;
@@ -274,7 +274,7 @@ static void sim_delay(struct bb_rank *rank, double seconds)
 			c->courses[i].clocks[r] += seconds;
 }
 
-static void sim_played(struct bb_group *group, const char **evaluator, double *faultless)
+static void sim_evaluated(struct bb_group *group, const char **evaluator, double *faultless)
 {
 	const struct bb_context *c = group->context;
 
@@ -289,8 +289,8 @@ static const struct bb_virtual sim_virtual = {
 	.explain = sim_explain,
 	.delay = sim_delay,
 	.evaluate = bb_sim_evaluate,
-	.played = sim_played,
-	.recount = bb_sim_summarize,
+	.evaluated = sim_evaluated,
+	.summarize = bb_sim_summarize,
 };
 
 /* Members of both tables. */

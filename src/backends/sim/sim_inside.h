@@ -4,7 +4,7 @@
  *   sim.c              the table: opening, stand-ins for memory, groups, clocks
  *   sim_collectives.c  choosing and evaluating calls of collectives
  *   sim_programs.c     evaluating programs
- *   sim_recount.c      which algorithms and evaluators were used
+ *   sim_summary.c      which algorithms and evaluators were used
  */
 #ifndef BB_BACKENDS_SIM_SIM_INSIDE_H
 #define BB_BACKENDS_SIM_SIM_INSIDE_H
@@ -71,11 +71,11 @@ struct bb_group {
 /* The latest of N times, at least 0. */
 double bb_sim_latest(const double *times, int n);
 
-/* Tell the listener that an evaluation has ended. */
+/* Report to the listener that an evaluation has ended. */
 static inline void bb_sim_progress_done(const struct bb_context *c)
 {
-	if (c->listener.hear)
-		c->listener.hear(c->listener.own, NULL, 0, 0);
+	if (c->listener.progress)
+		c->listener.progress(c->listener.own, NULL, 0, 0);
 }
 
 /* The course without a fault. */
@@ -113,7 +113,7 @@ BB_MUST bb_status bb_sim_time_call(struct bb_group *group, int course,
 				   const struct bb_link_model *links, const struct bb_call *call,
 				   uint64_t number, double *times, struct bb_error *error);
 
-/* ---- sim_recount.c ----------------------------------------------------------------------- */
+/* ---- sim_summary.c ----------------------------------------------------------------------- */
 
 /* Remember how GROUP evaluated CALL. BB_EINTERNAL: out of memory. */
 BB_MUST bb_status bb_sim_count(const struct bb_group *group, const struct bb_call *call,

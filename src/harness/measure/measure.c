@@ -267,7 +267,7 @@ static double faultless_now(const struct bb_job *job, struct bb_measured *measur
 	double seconds = NAN;
 
 	if (virtual)
-		virtual->played(job->s->group, &measured->evaluator, &seconds);
+		virtual->evaluated(job->s->group, &measured->evaluator, &seconds);
 	return seconds;
 }
 

@@ -425,7 +425,7 @@ double bb_faultless_now(const struct bb_backend *backend, struct bb_group *world
 	double seconds = NAN;
 
 	if (backend->virtual)
-		backend->virtual->played(world, &evaluator, &seconds);
+		backend->virtual->evaluated(world, &evaluator, &seconds);
 	return seconds;
 }
 

@@ -66,7 +66,7 @@ static void recount(struct bb_run *run, struct bb_strbuf *by, struct bb_strbuf *
 
 	if (!(run->benchmark->queues || run->benchmark->programs) || !virtual || !run->context)
 		return;
-	modelled = virtual->recount(run->context, by);
+	modelled = virtual->summarize(run->context, by);
 	if (by->length > 0)
 		run->end.played_by = bb_strbuf_text(by);
 	bb_strbuf_addf(text, "# Evaluated by: event simulation%s%s\n", by->length > 0 ? "; " : "",

@@ -1,5 +1,5 @@
 /*
- * sim_recount.c - how collectives were evaluated: NCCL's algorithms by their model, schedules
+ * sim_summary.c - how collectives were evaluated: NCCL's algorithms by their model, schedules
  * message by message, and why the model was not used.
  */
 #include "backends/sim/sim_inside.h"
