@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <time.h>
 
-#define LONGEST_NAP 0.02 /* seconds between two looks at whether to go on */
-#define OVERSLEEP 100e-6 /* that a nap may take longer than it should */
+#define LONGEST_NAP 0.02 /* seconds between two checks of ABANDONED */
+#define OVERSLEEP 100e-6 /* seconds by which a nap may be too long */
 
 double bb_clock_now(void)
 {
@@ -44,8 +44,8 @@ void bb_clock_wait_moment(pthread_cond_t *changed, pthread_mutex_t *lock)
 	pthread_cond_timedwait(changed, lock, &t);
 }
 
-/* Sleep while that is surely short enough, then wait awake until the end. */
-static void let_pass(double seconds, const atomic_int *abandoned, bool gives_away)
+/* Sleep until shortly before the end, then spin. */
+static void clock_wait(double seconds, const atomic_int *abandoned, bool yields)
 {
 	const double end = bb_clock_now() + seconds;
 	double left;
@@ -57,17 +57,17 @@ static void let_pass(double seconds, const atomic_int *abandoned, bool gives_awa
 
 		if (ns > 0)
 			nanosleep(&nap, NULL);
-		else if (gives_away)
+		else if (yields)
 			sched_yield();
 	}
 }
 
 void bb_clock_pause(double seconds, const atomic_int *abandoned)
 {
-	let_pass(seconds, abandoned, true);
+	clock_wait(seconds, abandoned, true);
 }
 
 void bb_clock_hold(double seconds, const atomic_int *abandoned)
 {
-	let_pass(seconds, abandoned, false);
+	clock_wait(seconds, abandoned, false);
 }

@@ -1,5 +1,5 @@
 /*
- * clock.h - this machine's clock, and waits that look around from time to time.
+ * clock.h - this machine's clocks, and waits that notice an abandoned run.
  */
 #ifndef BB_CORE_CLOCK_H
 #define BB_CORE_CLOCK_H
@@ -15,16 +15,16 @@ double bb_clock_thread(void);
 double bb_clock_unix(void);
 
 /*
- * Sleep on CHANGED, LOCK held, for a moment at most (20 ms): the caller looks at its condition
- * again, and at whether the run is being abandoned, which nobody signals.
+ * Wait for CHANGED, with LOCK held, for BB_MOMENT_NS at most. The caller then checks its condition
+ * again, and whether the run is being abandoned, which nobody signals.
  */
 #define BB_MOMENT_NS 20000000L
 void bb_clock_wait_moment(pthread_cond_t *changed, pthread_mutex_t *lock);
 
 /* Let SECONDS pass, precisely; returns early once *ABANDONED is set. */
 void bb_clock_pause(double seconds, const atomic_int *abandoned);
-/* The same, but keeps the core at the end: who gives it away on a busy machine comes back late by
-   a time slice. For a thread whose peers do not need its core meanwhile. */
+/* The same, but spins at the end instead of yielding: on a busy machine a thread that yields gets
+   its core back a time slice later. For a thread whose peers do not need its core meanwhile. */
 void bb_clock_hold(double seconds, const atomic_int *abandoned);
 
 #endif

@@ -32,7 +32,7 @@ static bool is_stdin(const struct bb_file_request *r)
 	return r->stdin_too && strcmp(r->path, "-") == 0;
 }
 
-/* Without waiting for the other end of a pipe. */
+/* Does not wait for the other end of a pipe. */
 static bb_status open_file(const struct bb_file_request *r, int *file, struct bb_error *error)
 {
 	struct stat st;
@@ -48,7 +48,7 @@ static bb_status open_file(const struct bb_file_request *r, int *file, struct bb
 	return (uintmax_t)st.st_size > r->most ? refuse_size(r, error) : BB_OK;
 }
 
-/* The first byte of a pipe, for which a writer may be missing, is waited for within bounds. */
+/* A pipe may have no writer, so the wait for its first byte is limited. */
 static bb_status await(const struct bb_file_request *r, int file, struct bb_error *error)
 {
 	struct pollfd one = {.fd = file, .events = POLLIN};

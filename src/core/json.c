@@ -90,7 +90,7 @@ static void write_escaped(struct bb_strbuf *out, unsigned c)
 	}
 }
 
-/* No control characters, of either range: a terminal may be what reads it. */
+/* Control characters of both ranges are escaped, because a terminal may show the text. */
 static void write_string(struct bb_strbuf *out, const char *s)
 {
 	bb_strbuf_add(out, "\"");

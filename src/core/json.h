@@ -1,9 +1,8 @@
 /*
  * json.h - writes JSON into a string. Asserts that calls nest as JSON does.
  *
- * This is the one writer of records, reports and the topology, and needs libc alone, as the
- * benchmarks do. What reads JSON is linked with jansson (training kernels, model_memory,
- * acceptance); json_find.h serves benchmarks that read records back.
+ * It is the only writer of JSON and needs only libc. Programs that read JSON files link jansson
+ * (json_file.h); json_find.h reads members of records without it.
  */
 #ifndef BB_CORE_JSON_H
 #define BB_CORE_JSON_H
@@ -37,7 +36,7 @@ void bb_json_double(struct bb_json *j,
 void bb_json_bool(struct bb_json *j, bool value);
 void bb_json_null(struct bb_json *j);
 
-/* A key and its value; of an object or array the beginning. */
+/* A key and its value, or the beginning of its object or array. */
 void bb_json_add_string(struct bb_json *j, const char *key, const char *value);
 void bb_json_add_int(struct bb_json *j, const char *key, int64_t value);
 void bb_json_add_uint(struct bb_json *j, const char *key, uint64_t value);

@@ -1,6 +1,5 @@
 /*
- * json_file.h - a file of JSON that the user names, read with care. It needs jansson and is part of
- * the programs alone that are linked with it.
+ * json_file.h - reads a JSON file that the user names. Only programs that link jansson contain it.
  */
 #ifndef BB_CORE_JSON_FILE_H
 #define BB_CORE_JSON_FILE_H
@@ -12,9 +11,9 @@
 struct json_t; /* of jansson */
 
 /*
- * The JSON object in the file that REQUEST names, a KIND such as "config.json"; no object in it has
- * a key twice. BB_EUSAGE with a sentence that names option and path; BB_EINTERNAL without memory.
- * json_decref ROOT; NULL on failure.
+ * *ROOT = the JSON object in the file that REQUEST names, to be freed by json_decref; NULL on
+ * failure. Duplicate keys are refused. KIND, such as "config.json", is for errors. BB_EUSAGE: the
+ * error names option and path; BB_EINTERNAL: out of memory.
  */
 BB_MUST bb_status bb_json_file_open(const struct bb_file_request *request, const char *kind,
 				    struct json_t **root, struct bb_error *error);

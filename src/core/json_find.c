@@ -8,7 +8,7 @@ static const char *blanks(const char *at)
 	return at + strspn(at, " \t\r\n");
 }
 
-/* Past the string that begins AT its quote; its end where it has none. */
+/* The end of the string that begins at AT, or of the text if it is not terminated. */
 static const char *past_string(const char *at)
 {
 	for (at++; *at && *at != '"'; at++)
@@ -17,7 +17,7 @@ static const char *past_string(const char *at)
 	return *at ? at + 1 : at;
 }
 
-/* Past the value AT: what is open in it is closed, or the text has ended. */
+/* The end of the value that begins at AT, or of the text. */
 static const char *past_value(const char *at)
 {
 	int depth = 0;

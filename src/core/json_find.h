@@ -8,8 +8,9 @@
 #include <stddef.h>
 
 /*
- * Each gives the member KEY of OBJECT itself, not of objects in it, and false where there is none
- * of that kind. What is no JSON gives false or nonsense, but nothing beyond the text is read.
+ * Each sets the value of member KEY of OBJECT itself, not of objects within it, and returns false
+ * if there is none of that type. Malformed JSON gives false or a wrong value, but nothing beyond
+ * the text is read.
  */
 bool bb_json_find_number(const char *object, const char *key, double *value);
 bool bb_json_find_bool(const char *object, const char *key, bool *value);

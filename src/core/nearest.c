@@ -17,7 +17,7 @@ static bool same(char a, char b)
 
 /*
  * Edits from A to B: insert, delete, replace, or swap two neighbours (optimal string alignment),
- * upper and lower case alike. Words beyond LONGEST are infinitely far.
+ * upper and lower case alike. Words longer than LONGEST are infinitely far.
  */
 static size_t distance(const char *a, const char *b)
 {
@@ -49,7 +49,7 @@ const char *bb_nearest(const char *word, const char *const *words)
 	for (; *words; words++) {
 		size_t d = distance(word, *words);
 
-		/* A word of which nothing is left is not near. */
+		/* A word that shares no character is not near. */
 		if (d < best && d < length && d < strlen(*words)) {
 			best = d;
 			nearest = *words;

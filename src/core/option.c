@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of links: beyond these nothing would be measured but a slip of the pen. */
+/* Limits of links: a value beyond them is a typing error. */
 #define LEAST_RATE 1e3
 #define MOST_RATE 1e15
 #define MOST_LATENCY_NS UINT64_C(60000000000)
@@ -20,11 +20,11 @@
 struct place {
 	const struct bb_option *row;
 	char *target;
-	bool *given;         /* NULL: nobody asks */
-	const char *refused; /* why it is; NULL: it is not */
+	bool *given;         /* NULL: not needed */
+	const char *refused; /* why the row is refused; NULL: it is not */
 };
 
-/* All rows, and what getopt_long wants to know of them. */
+/* All rows, and their form for getopt_long. */
 struct tables {
 	struct place *places; /* ends with row NULL */
 	struct option *longs;
@@ -32,13 +32,13 @@ struct tables {
 	char *shorts;
 };
 
-/* One look at argv: the word that is being parsed and what came of it. */
+/* The word of argv that is being parsed, and getopt_long's result. */
 struct cursor {
 	struct tables tables;
 	char **argv;
 	const char *word;
 	int result;
-	char item[BB_OPTION_WORD]; /* of a list: the one that is wrong */
+	char item[BB_OPTION_WORD]; /* the wrong item of a list */
 };
 
 static struct place place_of(const struct bb_option_table *table, const struct bb_option *row)
@@ -104,7 +104,7 @@ static bb_status tables_make(const struct bb_option_table *tables, struct tables
 	list_rows(tables, t->places);
 	s = t->shorts;
 	*s++ = '+'; /* stop at the first operand */
-	*s++ = ':'; /* tell a missing argument from an unknown option */
+	*s++ = ':'; /* distinguish a missing argument from an unknown option */
 	for (size_t i = 0; i < n; i++) {
 		const struct bb_option *row = t->places[i].row;
 		bool takes = row->type != BB_OPT_FLAG;
@@ -240,7 +240,7 @@ static bool add_index(struct bb_option_indices *indices, int index, bool once)
 	return true;
 }
 
-/* One more ITEM of a list, which has room for it. */
+/* Append ITEM to the list TARGET, which has room for it. */
 static bool read_item(const struct bb_option *row, const char *item, void *target)
 {
 	struct bb_option_sizes *sizes = target;
@@ -266,7 +266,7 @@ static bool read_item(const struct bb_option *row, const char *item, void *targe
 	}
 }
 
-/* TEXT is a list, or all where there are choices. ITEM is the last that was looked at. */
+/* Read TEXT, a list or, with choices, "all". ITEM = the last item that was read. */
 static bool read_list(const struct bb_option *row, const char *text, void *target,
 		      char item[BB_OPTION_WORD])
 {
@@ -293,8 +293,8 @@ static bool read_list(const struct bb_option *row, const char *text, void *targe
 	return true;
 }
 
-/* TEXT into the row's TARGET; on failure errno says why, ITEM, of a list, at which word, and TARGET
-   is anything. */
+/* Read TEXT into the row's TARGET. On failure errno says why, ITEM is the wrong item of a list, and
+   TARGET is undefined. */
 static bool read_value(const struct bb_option *row, const char *text, void *target,
 		       char item[BB_OPTION_WORD])
 {
@@ -388,9 +388,9 @@ static void add_cause(struct bb_strbuf *out, const struct bb_option_kind *kind, 
 	if (why == ERANGE)
 		bb_strbuf_add(out, "out of range");
 	else if (why == EEXIST)
-		bb_strbuf_add(out, "there twice");
+		bb_strbuf_add(out, "given twice");
 	else if (why == E2BIG)
-		bb_strbuf_addf(out, "one more than the %d that a list may have", BB_OPTION_MOST);
+		bb_strbuf_addf(out, "more than the %d items that a list may have", BB_OPTION_MOST);
 	else
 		bb_strbuf_addf(out, "not %s", kind->is);
 }
@@ -407,7 +407,7 @@ static bb_status fail_value(const struct cursor *c, const struct bb_option *row,
 	if (!meant && why == EINVAL && bb_option_has_choices(row))
 		meant = near_choice(row, bb_option_is_list(row) ? c->item : text);
 	if (of_list && !*c->item) {
-		bb_strbuf_add(&cause, "there is an empty word in the list");
+		bb_strbuf_add(&cause, "the list has an empty item");
 	} else {
 		if (of_list)
 			bb_strbuf_addf(&cause, "\"%s\" is ", c->item);
@@ -422,7 +422,7 @@ static bb_status fail_value(const struct cursor *c, const struct bb_option *row,
 	return BB_EUSAGE;
 }
 
-/* A long option that matches nothing, or too much. */
+/* A long option that matches no name, or several. */
 static bb_status fail_long(const struct cursor *c, struct bb_error *error)
 {
 	const char *name = c->word + 2, *nearest = NULL;
@@ -449,7 +449,7 @@ static bb_status fail_long(const struct cursor *c, struct bb_error *error)
 	return BB_EUSAGE;
 }
 
-/* Its row is NULL where there is none. */
+/* The place of what getopt_long returned as VALUE; its row is NULL if there is none. */
 static struct place find(const struct cursor *c, int value)
 {
 	const struct place *p = c->tables.places;

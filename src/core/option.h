@@ -31,7 +31,7 @@
 
 #define BB_OPTION_MOST 32 /* items of a list */
 
-/* Limits that many have. */
+/* Common limits. */
 #define BB_MOST_BYTES (INT64_C(1) << 60)
 #define BB_MOST_COUNT INT64_C(1000000000)
 #define BB_YEAR_NS (INT64_C(8760) * 3600000000000)
@@ -58,8 +58,8 @@ struct bb_option_link {
 };
 
 /*
- * KIND(name, type of the member, argument in the help, what it is not when it is malformed, what is
- * expected, examples). Lists are words with commas between; "all" stands for every choice.
+ * KIND(name, type of the member, argument in the help, noun for "not …" in errors, expected value,
+ * examples). Lists are words separated by commas; "all" stands for every choice.
  */
 #define BB_OPTION_KINDS(KIND)                                                                      \
 	/* No argument. Its default is false. */                                                   \
@@ -67,7 +67,7 @@ struct bb_option_link {
 	KIND(INT, int64_t, "N", "an integer", "an integer", "")                                    \
 	/* Bytes; or 0, which row->zero stands for. */                                             \
 	KIND(SIZE, uint64_t, "SIZE", "a size", "a size", ", such as 8, 64K or 1.5G")               \
-	/* Of something, decimal. */                                                               \
+	/* A decimal count. */                                                                     \
 	KIND(COUNT, uint64_t, "COUNT", "a count", "a count", ", such as 7.5B, 124M or 4096")       \
 	/* Nanoseconds. */                                                                         \
 	KIND(DURATION, uint64_t, "TIME", "a duration", "a duration",                               \
@@ -114,8 +114,7 @@ struct bb_option {
 	const char *initial;  /* default, as the user would write it; NULL: zero */
 	const char *argument; /* "SIZE"; NULL: that of the type */
 	const char *help;     /* one line */
-	/* Of numbers, and items of lists of them. Both 0: no limits; max below min: no upper limit.
-	 */
+	/* Limits of a number or of a list's items. Both 0: none; max below min: no upper limit. */
 	int64_t min, max;
 	/* CHOICE, DTYPE, CHOICES, SET: ends with NULL; or the same as a function of the index. */
 	const char *const *choices;
@@ -124,7 +123,7 @@ struct bb_option {
 	bool port;           /* LINK: may end with ",port", where a rank's transfers share it */
 	const char *once;    /* needs given: why a second one is refused; NULL: the last counts */
 	const char *section; /* heading in the help, set on the first row of a section */
-	bool common;         /* another table says where it is read into */
+	bool common;         /* a later table says where it is read into */
 };
 
 /* The members of a list. */
@@ -160,7 +159,7 @@ struct bb_option {
 	 .help = text,                                                                             \
 	 __VA_ARGS__},
 
-/* Options of another table that a program has no use for. */
+/* Options of another table that a program refuses. */
 struct bb_option_refusal {
 	const char *names; /* long names, a space between */
 	const char *why;   /* and what to give instead */

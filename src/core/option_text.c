@@ -7,7 +7,7 @@
 #define HELP_WIDTH 100
 #define LABEL_MAX 32 /* a longer label has its help on the next line */
 
-#define MANY_CHOICES 16 /* so many are not spelled out */
+#define MANY_CHOICES 16 /* so many are not listed */
 
 #define KIND(kind, type, argument, is, expected, examples)                                         \
 	[BB_OPT_##kind] = {sizeof(type), argument, is, expected, examples},
@@ -60,7 +60,7 @@ bool bb_option_has_max(const struct bb_option *row)
 	return has_limits(row) && row->max >= row->min && row->max < INT64_MAX;
 }
 
-/* In a unit that divides VALUE, so that it can be given back to the option. */
+/* In the largest unit that divides VALUE, so that the option accepts the text. */
 static void add_duration(struct bb_strbuf *out, int64_t value)
 {
 	static const struct {
@@ -136,7 +136,7 @@ void bb_option_add_expected(const struct bb_option *row, struct bb_strbuf *out)
 	start = out->length;
 	bb_option_add_range(row, out);
 	if (out->length == start && !out->failed)
-		out->text[--out->length] = '\0'; /* no range: take the blank back */
+		out->text[--out->length] = '\0'; /* no range: remove the blank */
 	if (row->zero)
 		bb_strbuf_addf(out, " or %s", row->zero);
 	bb_strbuf_add(out, kind->examples);
@@ -175,7 +175,7 @@ static void add_meaning(const struct bb_option *row, struct bb_strbuf *out)
 	bb_option_add_range(row, out);
 	if (out->length > start + 2)
 		separator = "; ";
-	else if (!out->failed) /* no range: take the bracket back */
+	else if (!out->failed) /* no range: remove the bracket */
 		out->text[out->length = start] = '\0';
 	if (row->initial && row->type != BB_OPT_FLAG)
 		bb_strbuf_addf(out, "%sdefault %s", separator,

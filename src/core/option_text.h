@@ -1,6 +1,5 @@
 /*
- * option_text.h - how the values of an option row are put in words; shared by its errors, help
- * and Markdown.
+ * option_text.h - describes the values of an option row, for its errors, help and Markdown.
  */
 #ifndef BB_CORE_OPTION_TEXT_H
 #define BB_CORE_OPTION_TEXT_H
@@ -26,11 +25,11 @@ static inline bool bb_option_has_choices(const struct bb_option *row)
 	return row->choices || row->choice;
 }
 
-/* The choice number INDEX, NULL where they end. Those before it are there. */
+/* Choice INDEX, which may be the number of choices: NULL. */
 const char *bb_option_choice(const struct bb_option *row, int index);
 
-/* Is ROW of table AT, whose name an earlier table of TABLES has too, hidden by it? So a program
-   gives an option that all have another default. */
+/* Is ROW of table AT hidden by a row of the same name in an earlier one of TABLES? That is how a
+   program changes the default of a common option. */
 bool bb_option_hidden(const struct bb_option_table *tables, const struct bb_option_table *at,
 		      const struct bb_option *row);
 /* Why TABLE refuses its ROW; NULL: it does not. */

@@ -45,7 +45,7 @@ static bb_status resolve(const struct bb_output *o, char path[PATH_MAX], struct 
 	return BB_OK;
 }
 
-/* Why a file at PATH cannot be created, as errno has it; 0: it can. */
+/* The errno with which PATH cannot be written; 0: it can. */
 static int cause_against(const char *path)
 {
 	char folder[PATH_MAX];

@@ -1,10 +1,10 @@
 /*
- * payload.h - the one decoder of what another process sends.
+ * payload.h - the only decoder of data from other processes.
  *
  * All processes of a run are the same program, so a payload travels as the struct that it is. Its
- * table names each field and the values that are valid. A payload is decoded in place, before
- * anything looks at it: a value out of range refuses it with a reason, and text is cleaned of what
- * a terminal would obey.
+ * table names each field and the values that are valid. A payload is decoded in place, before it
+ * is used: a value out of range refuses it with a reason, and control characters in text become
+ * '?'.
  */
 #ifndef BB_CORE_PAYLOAD_H
 #define BB_CORE_PAYLOAD_H
@@ -64,7 +64,7 @@ struct bb_payload {
  */
 bool bb_payload_decode(const struct bb_payload *table, void *payload, char why[BB_PAYLOAD_WHY]);
 
-/* Of text that a table cannot describe: control characters become '?'. TEXT ends with NUL. */
+/* Replace control characters by '?' in TEXT, which no table describes. */
 void bb_payload_clean(char *text);
 
 /* Single numbers. */

@@ -1,6 +1,6 @@
 /*
- * printable.h - text that others wrote, as a terminal may have it: names of hosts, arguments, logs
- * and files could hold what moves a cursor, sets a title, or ends a line.
+ * printable.h - makes foreign text safe for a terminal: host names, arguments, logs and files may
+ * contain control characters.
  */
 #ifndef BB_CORE_PRINTABLE_H
 #define BB_CORE_PRINTABLE_H
@@ -9,18 +9,17 @@
 
 /* Bytes of the UTF-8 sequence that TEXT begins with (Unicode, table 3-7); 0: it is malformed. */
 size_t bb_utf8_length(const char *text);
-/* The same of a character that can be shown; 0: a control character, or no UTF-8. TEXT is not
-   empty. */
+/* The same for a printable character; 0: a control character, or malformed. TEXT is not empty. */
 size_t bb_printable_character(const char *text);
 
-/* In place, a sentence: '?' for each byte that cannot be shown, but for an end of line before two
-   blanks, so that no value in it begins a line of its own. */
+/* Replace each unprintable byte of a sentence by '?', in place. Only a line break before two blanks
+   stays, so that no value begins a line of its own. */
 void bb_printable_clean(char *text);
-/* The same of whole lines: their ends and tabs stay. */
+/* The same for whole lines: line breaks and tabs stay. */
 void bb_printable_clean_lines(char *lines);
-/* TEXT for the inside of a line: '?' for each byte that cannot be shown. */
+/* Append TEXT, with '?' for each unprintable byte. */
 void bb_printable_add(struct bb_strbuf *out, const char *text);
-/* The same of what FORMAT gives, as a line. */
+/* The same for the formatted text, as a line. */
 void bb_printable_line(struct bb_strbuf *out, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

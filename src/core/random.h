@@ -1,6 +1,5 @@
 /*
- * random.h - numbers that look random and follow from a seed. They are part of results: what a seed
- * gives never changes.
+ * random.h - pseudorandom numbers. Results depend on them: the numbers of a seed never change.
  */
 #ifndef BB_CORE_RANDOM_H
 #define BB_CORE_RANDOM_H

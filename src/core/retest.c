@@ -33,7 +33,7 @@ int bb_floor_kept(const struct bb_floor *floor)
 	return floor->rounds < BB_FLOOR_TIMES ? floor->rounds : BB_FLOOR_TIMES;
 }
 
-/* Into place, if it is among the shortest. */
+/* Keep SECONDS if it is among the shortest. */
 static void insert(struct bb_floor *floor, double seconds)
 {
 	int kept = bb_floor_kept(floor), at = kept;

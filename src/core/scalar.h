@@ -1,7 +1,7 @@
 /*
- * scalar.h - one element at a time: the arithmetic of every datatype written plainly, in double
- * or 64-bit integers. The oracle that inputs, expected results and tests are made with; it shares
- * no line with the vector kernels.
+ * scalar.h - one element at a time: the arithmetic of every datatype written plainly, in double or
+ * 64-bit integers. It is the oracle of inputs, expected results and tests, and shares no code with
+ * the vector kernels.
  */
 #ifndef BB_CORE_SCALAR_H
 #define BB_CORE_SCALAR_H

@@ -17,7 +17,7 @@ static char *trim(char *text)
 	return text;
 }
 
-/* KEY = VALUE # SOURCE, cut in place. False: it is none. */
+/* Split KEY = VALUE # SOURCE in place. False: TEXT is malformed. */
 static bool split(char *text, struct bb_settings *s)
 {
 	char *equals, *hash = strchr(text, '#');

@@ -10,7 +10,8 @@
 
 #define BB_SETTING_LINE 512
 
-/* Where a reader is. Set NAME (for errors), REST (NUL-terminated) and SECTION; the rest zero. */
+/* A reader and its position. Set NAME (for errors), REST (NUL-terminated) and SECTION; the rest
+   zero. */
 struct bb_settings {
 	const char *name;
 	const char *rest;
@@ -22,8 +23,7 @@ struct bb_settings {
 	char text[BB_SETTING_LINE];
 };
 
-/* The next line that says something. *MORE = false at the end. BB_EUSAGE names a line that is none.
- */
+/* Read the next setting. *MORE = false at the end. BB_EUSAGE names a malformed line. */
 BB_MUST bb_status bb_settings_next(struct bb_settings *s, bool *more, struct bb_error *error);
 
 enum bb_setting_unit {

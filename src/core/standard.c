@@ -9,9 +9,10 @@
 
 bool bb_standard_open(void)
 {
-	static const int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY}; /* the wrong ones */
+	static const int modes[] = {O_WRONLY, O_RDONLY,
+				    O_WRONLY}; /* use fails, except of standard error */
 
-	/* The lowest number that is free is given. */
+	/* open returns the lowest free number. */
 	for (int number = 0; number < 3; number++)
 		if (fcntl(number, F_GETFD) < 0 && open("/dev/null", modes[number]) != number)
 			return false;

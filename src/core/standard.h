@@ -9,16 +9,16 @@
 #include <stdbool.h>
 
 /*
- * The first call of every program: descriptors 0 to 2 are open from here on, so that no file gets
- * one of their numbers, and with it what is meant for them. One that was closed cannot be read or
- * written, but for standard error, which is lost. False: there is no /dev/null.
+ * The first call of every program. It opens descriptors 0 to 2 where they are closed, so that no
+ * file gets one of their numbers, and their data. Reading or writing such a stand-in fails; only
+ * text for standard error is lost. False: there is no /dev/null.
  */
 BB_MUST bool bb_standard_open(void);
 
 /* BB_EUSAGE where standard output was closed. */
 BB_MUST bb_status bb_standard_output(struct bb_error *error);
 
-/* "PROGRAM: SENTENCE" on standard error, with nothing in it that a terminal would obey. */
+/* "PROGRAM: SENTENCE" on standard error, without control characters. */
 void bb_say(const char *program, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * status.h - what a call can come to, and the first cause of a failure.
+ * status.h - the outcome of a call, and the first cause of a failure.
  *
  * A status is the exit code it leads to, the same in every binary.
  */
@@ -14,7 +14,7 @@ typedef enum bb_status {
 	BB_EUSAGE = 2,       /* the request makes no sense */
 	BB_EBACKEND = 3,     /* the backend, the hardware or another rank is not usable */
 	BB_ETIMEOUT = 4,     /* something did not happen in time */
-	BB_EUNSUPPORTED = 5, /* nothing of what was asked can be done here */
+	BB_EUNSUPPORTED = 5, /* nothing of the request can be done here */
 	BB_EDATA = 7         /* wrong data, or below a gate */
 } bb_status;
 
@@ -41,7 +41,7 @@ struct bb_error {
 bb_status bb_fail(struct bb_error *error, bb_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The same of memory that is missing for WHAT, such as "verdicts": BB_EINTERNAL. */
+/* Record BB_EINTERNAL: out of memory for WHAT, such as "verdicts". */
 bb_status bb_no_memory(struct bb_error *error, const char *what);
 
 /* The status of the recorded cause, BB_OK if there is none. */

@@ -1,6 +1,6 @@
 /*
- * strbuf.h - a string that grows. Running out of memory is remembered, not returned: append
- * freely, ask bb_strbuf_failed once at the end. After a failure the text is what was complete until
+ * strbuf.h - a string that grows. Running out of memory is remembered, not returned: append freely,
+ * and check bb_strbuf_failed once at the end. After a failure the text is what was complete until
  * then, and every further append does nothing, until bb_strbuf_free.
  */
 #ifndef BB_CORE_STRBUF_H
@@ -25,8 +25,8 @@ void bb_strbuf_vaddf(struct bb_strbuf *s, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
 /* Columns of LENGTH bytes of TEXT: its characters, in UTF-8. */
 int bb_strbuf_columns(const char *text, size_t length);
-/* The words of TEXT as lines of at most WIDTH columns, where words are no longer, indented to
-   INDENT. The first line begins at column AT; the last one ends, too. */
+/* Append the words of TEXT in lines of at most WIDTH columns, unless a word is longer, indented to
+   INDENT. The first line begins at column AT; the last one ends with a line break. */
 void bb_strbuf_wrap(struct bb_strbuf *s, const char *text, int at, int indent, int width);
 void bb_strbuf_clear(struct bb_strbuf *s); /* empty it, keep the memory and a failure */
 void bb_strbuf_free(struct bb_strbuf *s);

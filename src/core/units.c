@@ -219,7 +219,7 @@ bool bb_parse_rate(const char *text, double *bytes_per_second)
 		rate *= 1000;
 	if (*text == 'B' || *text == 'b')
 		bits = *text++ == 'b' ? 8 : 1;
-	/* A bare number is more likely a forgotten unit than bytes; but 0 is too little of any. */
+	/* A bare number probably lacks its unit; 0 is out of range in any unit. */
 	if ((*text && strcmp(text, "/s")) || (text == unit && (*text || rate > 0)))
 		return fail(EINVAL);
 	if (rate <= 0)

@@ -150,7 +150,7 @@ def table_and_list():
 
 BAD = [
     ("--preset mixtrl-8x7b", "did you mean mixtral-8x7b?"),
-    ("--skew 0,", "--skew 0,: there is an empty word in the list"),
+    ("--skew 0,", "--skew 0,: the list has an empty item"),
     ("--skew -1", "--skew -1: out of range; expected a list of numbers from 0 to 16, such as 0,0.5,1"),
     ("--skew nan", "--skew nan: not a number"),
     ("--skew " + ",".join(["1"] * 33), "more than the 32 that a list may have"),

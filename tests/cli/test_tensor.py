@@ -209,7 +209,7 @@ def what_cannot_be_split_is_told():
 for words, wanted in (
     ("--way tensr", ["--way tensr", "did you mean tensor?"]),
     ("--way rows", ["--way rows"]),
-    ("--way ring,ring", ['"ring" is there twice']),
+    ("--way ring,ring", ['"ring" is given twice']),
     ("-d double", ["-d double"]),
     ("--flops 10", ["--flops", "100T"]),
     ("--flops 10T --layer-time 1ms", ["give one"]),

@@ -144,7 +144,7 @@ BAD = [
     ("--model /no/such/config.json", "No such file"),
     ("--model /dev/zero", "not a regular file"),
     ("--seq 100", "resnet50 has no sequence"),
-    ("--buckets 1M,", "--buckets 1M,: there is an empty word in the list"),
+    ("--buckets 1M,", "--buckets 1M,: the list has an empty item"),
     ("--buckets 25", None),
     ("--buckets 0", "--buckets 0: out of range"),
     ("--buckets 1M,x", "--buckets 1M,x: \"x\" is not a size"),

@@ -372,7 +372,7 @@ static void test_bad_lists(void **state)
 		 ": out of range; expected a list of sizes from 1 to 1G, such as "
 		 "1K,4M"},
 		{"--sizes", "8,",
-		 ": there is an empty word in the list; expected a list of sizes "
+		 ": the list has an empty item; expected a list of sizes "
 		 "from 1 to 1G, such as 1K,4M"},
 		{"--numbers", "nan",
 		 ": not a number; expected a list of numbers from 0 to 16, such "
@@ -381,10 +381,10 @@ static void test_bad_lists(void **state)
 		 ": \"9\" is out of range; expected a list of integers from 1 to "
 		 "8, such as 1"},
 		{"--ints", "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1",
-		 ": \"1\" is one more than the 32 that a list may have; expected a list of "
+		 ": \"1\" is more than the 32 items that a list may have; expected a list of "
 		 "integers "
 		 "from 1 to 8, such as 1"},
-		{"--order", "ring,ring", ": \"ring\" is there twice; expected " SHAPES},
+		{"--order", "ring,ring", ": \"ring\" is given twice; expected " SHAPES},
 		{"--order", "ring,tere",
 		 ": \"tere\" is not a valid choice (did you mean tree?); "
 		 "expected " SHAPES},
