@@ -1,6 +1,7 @@
 /*
- * control.h - messages between the processes of a run beside the measured library: a process failed
- * and why, a process is gone, how far each has come. They work even if that library is stuck.
+ * control.h - messages between the processes of a run, independent of the measured library: a
+ * process failed and why, a process is gone, the progress of each. They work even if that library
+ * is stuck.
  *
  * The control channel is a star of TCP connections around process 0. Only process 0 reports to the
  * user: a process that fails sends it the cause, and process 0 tells all others that the run is

@@ -9,11 +9,11 @@
 #define TORCHRUN "torchrun", "torchrun --no-python --nproc-per-node", &bb_launch_tcp
 
 /*
- * Variables in which launchers report the number of processes. The first row counts of which all
- * KNOWN_BY variables are set. Launchers under which others run come last: mpirun within a batch job
- * sees the variables of the job too. Scripts export torchrun's variables for anything they start,
- * except RANK, which differs in each process: with RANK they mean this program, without it any
- * other launcher has priority.
+ * Variables in which launchers report the number of processes. The first row whose KNOWN_BY
+ * variables are all set counts. Launchers that start other launchers come last: mpirun within a
+ * batch job sees the variables of the job too. Scripts export torchrun's variables for anything
+ * they start, except RANK, which differs in each process: with RANK they mean this program, without
+ * it any other launcher has priority.
  */
 static const struct {
 	const char *launcher, *start;

@@ -12,7 +12,7 @@
 extern const struct bb_launch_kind bb_plugin_launch;
 
 struct own {
-	MPI_Comm comm; /* apart from what is measured */
+	MPI_Comm comm; /* not the one that is measured */
 	char library[MPI_MAX_LIBRARY_VERSION_STRING];
 };
 

@@ -1,5 +1,5 @@
 /*
- * Why libcrypto: it is where Python and ssh are, its HMAC and CRYPTO_memcmp have had the same
+ * libcrypto serves because Python and ssh need it too, its HMAC and CRYPTO_memcmp have had the same
  * signature since 1.1, and distributions keep it patched.
  */
 #include "launch/secret.h"

@@ -13,16 +13,16 @@
 #include <unistd.h>
 
 #define RETRY_S 0.1
-#define STRANGERS 256     /* that may hold a connection at once and not say who they are */
-#define SPARE_FILES 1024u /* beside the connections of process 0: strangers, and all else */
+#define STRANGERS 256     /* unidentified peers that may be connected at once */
+#define SPARE_FILES 1024u /* for all other files of process 0 */
 
 struct bb_stranger {
 	int fd; /* -1: none */
 	bool greeted;
 	struct bb_greet greet;
-	double since; /* it is here; of a closed one: when to try again */
-	int error;    /* an errno: why an attempt failed, the latest that got through if any did */
-	bool reached; /* one got through */
+	double since; /* time of the connection; without one, of the next attempt */
+	int error;    /* errno of the last failed attempt, if possible of one that connected */
+	bool reached; /* an attempt connected */
 };
 
 /* ---- both sides ------------------------------------------------------------------------ */
@@ -49,7 +49,7 @@ static void dismiss(struct bb_stranger *s)
 				  .since = bb_clock_now() + RETRY_S};
 }
 
-/* Of a connection that stays: a host that vanishes is noticed after half a minute. */
+/* Set up a lasting connection: a host that vanishes is noticed after half a minute. */
 static void keep(int fd)
 {
 	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -99,7 +99,7 @@ static void raise_file_limit(int nprocs)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Listens at ADDRESS too. Returns an errno. */
+/* Listen at ADDRESS too. Returns an errno. */
 static int listen_at(struct bb_star *star, const struct bb_address *address)
 {
 	const int family = address->to.ss_family;
@@ -116,7 +116,7 @@ static int listen_at(struct bb_star *star, const struct bb_address *address)
 		set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY,
 			   !IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr));
 	}
-	/* What is left of a run that has ended does not keep the port. */
+	/* Connections of a run that has ended do not block the port. */
 	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (bind(fd, (const struct sockaddr *)&address->to, address->length) == 0 &&
 	    listen(fd, SOMAXCONN) == 0 && epoll_ctl(star->epoll, EPOLL_CTL_ADD, fd, &event) == 0) {
@@ -129,7 +129,7 @@ static int listen_at(struct bb_star *star, const struct bb_address *address)
 	return error;
 }
 
-/* On all addresses of both kinds, else of one. */
+/* Listen on all IPv6 and IPv4 addresses or, without IPv6, on all IPv4 addresses. */
 static int listen_anywhere(struct bb_star *star, uint16_t port)
 {
 	const struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
@@ -162,7 +162,7 @@ int bb_star_listen(struct bb_star *star, const struct bb_address *addresses, int
 		error = listen_at(star, &addresses[i]);
 	if (star->nlisteners == 0 || (error && error != EADDRNOTAVAIL))
 		return error;
-	/* The port is in the same place of both kinds of address. */
+	/* sin6_port and sin_port have the same offset. */
 	if (getsockname(star->listeners[0], (struct sockaddr *)&name, &length) < 0)
 		return errno;
 	*port = ntohs(name.sin6_port);
@@ -195,7 +195,7 @@ void bb_star_count_silent(struct bb_star *star)
 	}
 }
 
-/* Who comes when all places are admitted takes that of whoever has been silent for longest. */
+/* A free place for a stranger, else that of the one with the oldest connection. */
 static struct bb_stranger *find_place(struct bb_star *star)
 {
 	struct bb_stranger *oldest = &star->strangers[0];
@@ -212,7 +212,7 @@ static struct bb_stranger *find_place(struct bb_star *star)
 	return oldest;
 }
 
-/* S leads nowhere. What it came for may be told by this side's hello: a secret that it lacks. */
+/* Close the connection of S. If the secrets differ, this side's hello shows the peer why. */
 static void drop(struct bb_star *star, struct bb_stranger *s)
 {
 	const int error = s->greet.error;
@@ -256,7 +256,7 @@ static int identify(struct bb_star *star, struct bb_stranger *s)
 	return error > 0 ? error : 0;
 }
 
-/* Returns an errno if somebody could not be let in for want of something. */
+/* Accept all waiting peers. Returns an errno if a resource for one of them is missing. */
 static int accept_all(struct bb_star *star, int listener)
 {
 	for (;;) {
@@ -271,7 +271,7 @@ static int accept_all(struct bb_star *star, int listener)
 		    (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
 			return errno;
 		if (fd < 0)
-			continue; /* it went before it was let in */
+			continue; /* it disconnected before it was accepted */
 		s = find_place(star);
 		*s = (struct bb_stranger){.fd = fd, .since = bb_clock_now()};
 		event.data.ptr = s;
@@ -285,7 +285,7 @@ static int accept_all(struct bb_star *star, int listener)
 	}
 }
 
-/* The listener that an event is of; NULL: it is a stranger's. */
+/* The listener of an event; NULL: the event is a stranger's. */
 static const int *find_listener(const struct bb_star *star, const void *of)
 {
 	for (int i = 0; i < star->nlisteners; i++)
@@ -329,7 +329,7 @@ static int start_attempt(struct bb_stranger *s, const struct bb_address *a)
 	return 0;
 }
 
-/* An attempt that got through says more than one that was refused, be it the first or the last. */
+/* An attempt that connected explains more than one that was refused. */
 static void attempt_failed(struct bb_stranger *s, int error, bool reached)
 {
 	if (reached || !s->reached)
@@ -338,7 +338,7 @@ static void attempt_failed(struct bb_stranger *s, int error, bool reached)
 	dismiss(s);
 }
 
-/* Something happened to an attempt. True if it is process 0 that answered. */
+/* Handle an event of an attempt. True: process 0 answered. */
 static bool advance_attempt(const struct bb_star *star, struct bb_stranger *s)
 {
 	int error = 0, received;
@@ -363,7 +363,7 @@ static bool advance_attempt(const struct bb_star *star, struct bb_stranger *s)
 	return received > 0 && s->greet.stage == BB_GREET_DONE;
 }
 
-/* Try again what failed, and fill in what to wait for. */
+/* Repeat failed attempts, and set the events to wait for. */
 static void attempt_all(struct bb_star *star, const struct bb_address *addresses, int n,
 			struct pollfd *fds)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-/* For the control channel to report who is gone, and why. */
+/* For the control channel to report the lost process and the cause. */
 #define GONE_S 1.0
 
 enum progress { UNDER_WAY, DONE, BROKEN };
@@ -292,7 +292,7 @@ void bb_tcp_release(struct bb_tcp *tcp)
 	free(tcp);
 }
 
-/* A process that does not arrive any more misses nothing. */
+/* A process that does not reach this barrier misses nothing. */
 static void tcp_close(struct bb_launch *launch)
 {
 	(void)!tcp_barrier(launch);

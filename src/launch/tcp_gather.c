@@ -17,13 +17,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CHECK_S 0.2 /* between two looks for lost processes */
+#define CHECK_S 0.2 /* between two checks for lost processes */
 #define LATE_S 1.0  /* for processes that arrive after the run has failed */
 #define NAMED 8     /* of the missing processes */
 
 /* ---- peers ------------------------------------------------------------------------- */
 
-/* Processes that arrive late are told as well. */
+/* Processes that arrive late are informed as well. */
 static void fail_all(struct bb_opening *o, bb_status status)
 {
 	const double end = bb_clock_now() + LATE_S;
@@ -99,7 +99,7 @@ static bb_status check_peer(struct bb_opening *o, const struct bb_hello *hello,
 		       bb_tcp_name(name, hello), first);
 }
 
-/* Tell the peer why, unless process 0 will report it. */
+/* Send the peer the cause, unless process 0 will report it. */
 static int reject_peer(struct bb_opening *o, int fd, bb_status status, const char *why)
 {
 	struct bb_wire wire = {.fd = fd};
@@ -118,7 +118,7 @@ static int tcp_admit(struct bb_star *star, const struct bb_hello *hello, int fd)
 	struct bb_error error = {.text = ""};
 	bb_status status = o->failed;
 
-	/* The same process, over another address. */
+	/* The same process has connected over another address. */
 	if (hello->proc < o->tcp->nprocs && o->tcp->hello[hello->proc].nonce == hello->nonce)
 		return -1;
 	if (!bb_star_answer(star))
@@ -258,7 +258,7 @@ static bool reports(const struct bb_tcp *tcp, int p)
 	return true;
 }
 
-/* All processes have arrived: let them go on. */
+/* All processes have arrived: start them. */
 static void start_all(struct bb_opening *o)
 {
 	struct bb_tcp *tcp = o->tcp;

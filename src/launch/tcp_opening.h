@@ -15,7 +15,7 @@ struct bb_opening {
 	/* Process 0's: */
 	bb_status failed;  /* the run will not start */
 	int missing;       /* processes that have not arrived */
-	double next_check; /* time of the next look for lost processes */
+	double next_check; /* time of the next check for lost processes */
 	/* The first process that was rejected because it does not fit the run. */
 	struct bb_error misfit;
 };

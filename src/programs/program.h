@@ -11,15 +11,16 @@
  *   - A queue performs its operations one after another, in the order of their indices. Queues of a
  *     rank run concurrently.
  *   - An event belongs to a rank and is recorded once. A wait comes after the record of its event.
- *   - The collectives of a group match in the order of their indices; a member issues all of them
- * to one queue. They are equal on all members, except for what follows from the rank.
- *   - A lane carries messages. Messages of a lane from one rank to another match in the order of
- * their indices and have equal lengths. A rank sends those to one peer from one queue, and receives
- * all of a lane into one queue; on one rank a lane receives from named peers or from any, not both.
- *   - Consecutive receives of a queue on one lane, each from a different named peer, may be posted
- *     together, as in a grouped call: then a sender does not wait for earlier receives. The queue
- *     continues after all of them. A library that does one operation at a time may do them in
- * order.
+ *   - The collectives of a group match in the order of their indices; a member issues all of
+ *     them to one queue. They are equal on all members, except for what follows from the rank.
+ *   - A lane carries messages. Messages of a lane from one rank to another match in the order
+ *     of their indices and have equal lengths. A rank sends those to one peer from one queue,
+ *     and receives all of a lane into one queue. On one rank a lane receives from named peers
+ *     or from any, not both.
+ *   - Consecutive receives of a queue on one lane, each from a different named peer, may be
+ *     posted together, as in a grouped call: then a sender does not wait for earlier receives.
+ *     The queue continues after all of them. A library that does one operation at a time may
+ *     do them in order.
  *   - Everything ends, even if each rank does its operations one at a time in the order of their
  *     indices, as some libraries do.
  */

@@ -45,7 +45,7 @@ static bb_status wrong(const struct serial *s, int rank, const char *what, int o
 				"%s operation %zu (%s) of rank %d", what, a->next, theirs, other);
 }
 
-/* RANK has done its operation. */
+/* RANK's operation is done. */
 static void go_on(struct serial *s, int rank)
 {
 	s->actors[rank].next++;
@@ -55,7 +55,7 @@ static void go_on(struct serial *s, int rank)
 
 /* ---- messages ------------------------------------------------------------------------ */
 
-/* Keeps the source of a receive from any of RANK. */
+/* Remember SOURCE as the sender of RANK's receive from any. */
 static bb_status keep_source(struct serial *s, int rank, int source)
 {
 	struct actor *a = &s->actors[rank];

@@ -1,6 +1,6 @@
 /*
- * binomial.c - gather and scatter of blocks on a binomial tree: rank v (counted from the root)
- * stands for the ranks v … v + 2^k - 1, 2^k being its lowest bit.
+ * binomial.c - gather and scatter of blocks on a binomial tree: rank v, counted from the root,
+ * serves the ranks v … v + 2^k - 1, where 2^k is the lowest bit of v.
  */
 #include "schedules/families.h"
 #include "schedules/parts.h"
@@ -29,7 +29,7 @@ static size_t count_of(const struct bb_binomial *b, int from, int to)
 	return start_of(b, b->n) - start_of(b, first) + start_of(b, end - b->n) - start_of(b, 0);
 }
 
-/* Where HOLDER keeps the block of K (both counted from the root), which is itself or below. */
+/* Where HOLDER keeps the block of K, itself or a rank below it; both are counted from the root. */
 static struct bb_place place_of(const struct bb_binomial *b, int holder, int k)
 {
 	size_t start = start_of(b, bb_wrap(k + b->root, b->n));
@@ -46,7 +46,7 @@ struct edge {
 	bool down;
 };
 
-/* The blocks [from, to) cross EDGE in one message. */
+/* Send or receive the blocks [from, to) over EDGE, in one message. */
 static void cross(struct bb_writer *w, const struct bb_binomial *b, const struct edge *edge,
 		  int from, int to)
 {
@@ -63,7 +63,7 @@ static void cross(struct bb_writer *w, const struct bb_binomial *b, const struct
 			edge->down ? b->final && from == edge->lower : b->final && !self);
 }
 
-/* The lower rank's own block lies apart, and the others may lie on both sides of the wrap. */
+/* The lower rank's own block is separate, and the others may wrap around after rank n - 1. */
 static void cross_all(struct bb_writer *w, const struct bb_binomial *b, const struct edge *edge,
 		      int end)
 {
@@ -75,7 +75,7 @@ static void cross_all(struct bb_writer *w, const struct bb_binomial *b, const st
 	cross(w, b, edge, wrap, end);
 }
 
-/* The edges between ranks 2^LEVEL apart. */
+/* This rank's messages over the edges between ranks 2^LEVEL apart. */
 static void level(struct bb_writer *w, const struct bb_binomial *b, int level, bool down)
 {
 	int self = bb_wrap(b->rank - b->root, b->n), bit = 1 << level;
@@ -241,7 +241,7 @@ const struct bb_algorithm bb_tree_alltoallv = {
 
 /* ---- sendrecv: gather at rank 0, scatter from there -------------------------------------- */
 
-/* Rank 0 keeps rank s's data at s + 1: there the block for rank r is the one at r, its own at n. */
+/* Rank 0 keeps the data of rank s as block s + 1: block r is for rank r, and block n for rank 0. */
 static struct bb_binomial shifted(const struct bb_shape *shape, int rank, bool down)
 {
 	struct bb_binomial b = blocks_at_root(shape, rank, BB_TMP, down ? BB_OUT : BB_IN);

@@ -6,7 +6,7 @@
 
 /* ---- all_gather ---------------------------------------------------------------------- */
 
-/* The blocks of ranks [first, first + number) in the one or two runs that they make up. */
+/* The blocks of ranks [first, first + number) as one or two runs. */
 static void runs_of(int n, int first, int number, int from[2], int length[2])
 {
 	from[0] = first;
@@ -20,14 +20,15 @@ static void all_gather_round(const struct bb_shape *shape, const struct bb_role 
 {
 	int n = shape->nranks, rank = role->rank, far = 1 << round, from[2], length[2];
 	int number = n - far < far ? n - far : far;
-	int later = n - 2 * far < 2 * far ? n - 2 * far : 2 * far; /* are sent in the next round */
+	int later =
+		n - 2 * far < 2 * far ? n - 2 * far : 2 * far; /* blocks sent in the next round */
 	size_t count = shape->count;
 	struct bb_place own = bb_at(BB_OUT, (size_t)rank * count);
 
 	for (int k = 0; k < 2; k++) {
 		int ahead = bb_wrap(rank + far, n);
 
-		/* One block to send is the own one, whatever the round. */
+		/* A single block to send is the rank's own, in any round. */
 		runs_of(n, rank, number, from, length);
 		bb_send(w, bb_wrap(rank - far, n),
 			number == 1 ? bb_at(BB_IN, 0) : bb_at(BB_OUT, (size_t)from[k] * count),
@@ -52,13 +53,13 @@ const struct bb_algorithm bb_bruck_all_gather = {
 /* ---- alltoall ------------------------------------------------------------------------ */
 
 /*
- * A block that has DISTANCE to go hops 2^k ranks in stage k for every bit k of DISTANCE. The
- * blocks of a stage are packed, sent as one message, and unpacked. TMP holds, behind the copy of
- * IN: blocks under way by distance, then what is packed, then what arrived.
+ * A block for a rank DISTANCE ahead moves 2^k ranks in stage k for every bit k of DISTANCE. The
+ * blocks of a stage are packed, sent as one message, and unpacked. TMP holds the copy of IN, blocks
+ * in transit by distance, packed blocks, and received blocks.
  */
 #define COPIES BB_MAX_STEPS /* of one round of packing or unpacking */
 
-/* Distances below N with bit K, and the I-th of them. */
+/* The number of distances below N with bit K, and the I-th of them. */
 static int with_bit(int n, int k)
 {
 	int low = n & ((2 << k) - 1), more = low - (1 << k);

@@ -1,6 +1,6 @@
 /*
- * checker.c - runs an algorithm on symbols. The ranks are deterministic processes that meet only
- * in messages, so that one greedy execution decides about deadlock and data for every timing.
+ * checker.c - runs an algorithm on symbols. Ranks are deterministic and interact only by messages,
+ * so one greedy execution decides about deadlock and data for every timing.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ struct member {
 	int nsteps;
 	int next;
 	struct bb_step steps[BB_MAX_STEPS];
-	struct message *sent; /* not yet taken, oldest first */
+	struct message *sent; /* not yet received, oldest first */
 	size_t nsent;
 	size_t capacity;
 };
@@ -217,7 +217,7 @@ static bool must_wait(const struct member *m, const struct bb_step *step)
 
 /* ---- data ---------------------------------------------------------------------------- */
 
-/* Add what FROM holds to *SUM; NULL or what is wrong. */
+/* Add the contents of FROM to *SUM. Returns NULL, or the fault. */
 static const char *add(struct bb_symbol *sum, const struct bb_symbol *from)
 {
 	if (!from->ranks)
@@ -380,7 +380,7 @@ static bool same_but_shifted(const struct bb_step *a, const struct bb_step *b, i
 	       difference <= 1 && peers && seconds;
 }
 
-/* Steps are aligned; one of a single element may be missing on the other side. */
+/* Compare the steps in order; one of a single element may be missing on the other side. */
 static bool same_round(const struct bb_step *a, int na, const struct bb_step *b, int nb, int rank,
 		       int n)
 {

@@ -1,5 +1,5 @@
 /*
- * collectives.c - what every rank gives and gets, as data.
+ * collectives.c - what every rank sends and receives, as data.
  */
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /*
- * doubling.c - recursive doubling: the distance between partners doubles every round. Ranks
- * beyond the greatest power of two P hand their data to rank - P first and get the result back.
+ * doubling.c - recursive doubling: the distance between partners doubles every round. Ranks beyond
+ * the greatest power of two P first send their data to rank - P, which sends the result back.
  */
 #include "schedules/families.h"
 #include "schedules/parts.h"
 
 /* ---- all_reduce ---------------------------------------------------------------------- */
 
-/* In place, does IN have to be copied first, as nothing else would free it for being written? */
+/* In place, must IN be copied first, because nothing else allows it to be overwritten? */
 static bool saves_in(const struct bb_shape *shape, const struct bb_power *plan)
 {
 	return shape->in_place && plan->levels % 2;
@@ -30,8 +30,8 @@ static void all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb
 		     (size_t)plan.levels + (plan.rest || saves_in(shape, &plan)) + (plan.rest > 0));
 }
 
-/* Sums alternate between OUT and TMP, as a rank may not overwrite what its partner still reads;
-   the last one goes to OUT. */
+/* Sums alternate between OUT and TMP, because a rank may not overwrite what its partner still
+   reads; the last one goes to OUT. */
 static enum bb_buffer sum_of(const struct bb_power *plan, int level)
 {
 	return (plan->levels - 1 - level) % 2 ? BB_TMP : BB_OUT;
@@ -94,8 +94,8 @@ static void all_gather_prepare(const struct bb_shape *shape, int rank, struct bb
 	bb_role_fill(role, rank, (size_t)plan.levels + 2 * (plan.rest > 0));
 }
 
-/* The blocks of ranks [from, from + 2^level), and of those that they are proxies for; on two
-   channels, so that the swap cannot lock up however few messages may be under way. */
+/* Swap the blocks of ranks [from, from + 2^level) and of the ranks that they are proxies for. Two
+   channels prevent a deadlock even with one message in flight on each. */
 static void swap_level(struct bb_writer *w, const struct bb_shape *shape,
 		       const struct bb_power *plan, int rank, int level)
 {

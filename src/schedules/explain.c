@@ -14,7 +14,7 @@
 #define LABEL 17          /* of the rank and buffer before its contents */
 #define CONTENTS_RANKS 16 /* contents are shown up to here … */
 #define CONTENTS_CELLS 16 /* … and for buffers of so many elements */
-#define WHICH 28          /* columns for what is sent */
+#define WHICH 28          /* columns for the contents of a message */
 #define CELL 80           /* bytes of one element's text; 64 ranks take less */
 
 struct explanation {
@@ -76,7 +76,7 @@ static int element_text(char text[CELL], uint32_t index)
 	return snprintf(text, CELL, "(%u)", index);
 }
 
-/* "c0+c1+c3"; among more than four ranks "c0..3" where they follow each other, else "c:3". */
+/* "c0+c1+c3"; with more than four ranks "c0..3" if they are consecutive, else "c:3". */
 static int sum_text(char text[CELL], const struct bb_symbol *s, int n)
 {
 	int length = 0, start = run_start(s->ranks, n), terms = __builtin_popcountll(s->ranks);

@@ -1,6 +1,7 @@
 /*
- * halving.c - recursive halving: partners half as far apart every round swap halves of what they
- * still reduce. Ranks beyond the greatest power of two P act through rank - P.
+ * halving.c - recursive halving: the distance between partners halves every round, and they swap
+ * halves of what they still reduce. Ranks beyond the greatest power of two P use rank - P as a
+ * proxy.
  */
 #include "schedules/families.h"
 #include "schedules/parts.h"
@@ -79,7 +80,7 @@ const struct bb_algorithm bb_halving_all_reduce = {
 
 /* ---- reduce_scatter ------------------------------------------------------------------ */
 
-/* Sums wait in TMP: block k at (k - first) * count. */
+/* TMP holds the sum of block k at (k - first) * count. */
 static int first_block(const struct bb_power *plan, int rank)
 {
 	return plan->rest ? 0 : rank & (plan->power / 2);
@@ -116,8 +117,8 @@ static struct bb_place block_at(const struct side *s, enum bb_buffer buffer, int
 	return bb_at(buffer, (size_t)(k - first) * s->shape->count);
 }
 
-/* Swap and add blocks [GIVEN, …) against [KEPT, …), as far as they exist below END; those
-   beyond the power of two on a channel of their own. */
+/* Send blocks [GIVEN, …) and add those received to [KEPT, …), as far as they exist below END.
+   Blocks beyond the power of two have a channel of their own. */
 static void swap_blocks(struct bb_writer *w, const struct side *s, int given, int kept, int end)
 {
 	int give = given >= end ? 0 : end - given < s->width ? end - given : s->width;

@@ -1,6 +1,6 @@
 /*
- * pairwise.c - in round i every rank deals directly with the ranks i + 1 ahead and behind, and
- * (naive) with several of them at once.
+ * pairwise.c - in round i every rank exchanges data directly with the ranks i + 1 ahead and behind;
+ * naive algorithms do so with several ranks at once.
  */
 #include "schedules/families.h"
 #include "schedules/parts.h"
@@ -32,7 +32,7 @@ bool bb_alltoall_saves(struct bb_writer *w, const struct bb_shape *shape, int ra
 void bb_alltoall_keep(struct bb_writer *w, const struct bb_shape *shape, int rank)
 {
 	if (shape->in_place && !shape->matrix)
-		return; /* it is at its place */
+		return; /* it is in place already */
 	bb_copy(w, bb_alltoall_from(shape, rank, rank),
 		bb_at(BB_OUT, bb_alltoall_out(shape, rank, rank)),
 		bb_alltoall_count(shape, rank, rank), true);
@@ -61,7 +61,7 @@ static void alltoall_exchange(struct bb_writer *w, const struct bb_shape *shape,
 		bb_alltoall_count(shape, from, rank), true);
 }
 
-/* Round of an exchange with AT_ONCE peers a round. */
+/* A round of an exchange with AT_ONCE peers per round. */
 static void exchange_round(struct bb_writer *w, const struct bb_shape *shape, int rank,
 			   size_t round, int at_once)
 {

@@ -161,7 +161,7 @@ struct bb_blocks {
 	size_t origin; /* of block 0 */
 	size_t stride;
 	size_t length;
-	size_t extra; /* so many blocks at the front are one element longer */
+	size_t extra; /* number of blocks at the front with one element more */
 };
 
 /* n blocks that are the balanced parts of [origin, origin + count). */

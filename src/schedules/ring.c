@@ -1,5 +1,5 @@
 /*
- * ring.c - every rank receives from the previous rank and sends to the next one, nothing else.
+ * ring.c - every rank receives only from the previous rank and sends only to the next one.
  */
 #include <math.h>
 
@@ -100,7 +100,7 @@ const struct bb_algorithm bb_ring_all_gather = {
 
 /* ---- reduce_scatter ------------------------------------------------------------------ */
 
-/* Two slots in TMP take turns: what arrives in one round leaves in the next. */
+/* Two slots in TMP alternate: what arrives in one round leaves in the next. */
 static struct bb_place slot(size_t base, size_t round, size_t length)
 {
 	return bb_at(BB_TMP, base + (round & 1 ? length : 0));
@@ -244,7 +244,7 @@ static void gather_round(const struct bb_shape *shape, const struct bb_role *rol
 			bb_at(BB_OUT, (size_t)rank * shape->count + slab.start), slab.count, true);
 }
 
-/* Ranks that pass blocks on: all but the root and its neighbour at the chain's far end. */
+/* All ranks forward blocks, except the root and the first rank of the chain. */
 static size_t gather_tmp(const struct bb_shape *shape, int rank)
 {
 	int behind = bb_wrap(rank - shape->root, shape->nranks);
@@ -325,7 +325,7 @@ static size_t alltoall_tmp(const struct bb_shape *shape, int rank)
 	       slots * bb_slab_most(bb_alltoall_longest(shape), shape->chunk);
 }
 
-/* Round I of a slab is hop *HOP of the blocks that go DISTANCE ranks far. */
+/* The distance of the blocks that move in round I of a slab; *HOP = how far they have moved. */
 static int distance_of(size_t i, int *hop)
 {
 	size_t d = (size_t)((sqrt(8.0 * (double)i + 1.0) + 1.0) / 2.0);
@@ -403,7 +403,7 @@ const struct bb_algorithm bb_ring_alltoallv = {
 
 /* ---- sendrecv: one hop ----------------------------------------------------------------- */
 
-/* Nothing is passed on, so that chunks would only cost a hop each; in place they keep TMP small. */
+/* Nothing is forwarded, so chunks would only add rounds; in place they keep TMP small. */
 static size_t sendrecv_chunk(const struct bb_shape *shape)
 {
 	return shape->in_place ? shape->chunk : 0;

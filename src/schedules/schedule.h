@@ -165,8 +165,8 @@ struct bb_role {
 };
 
 enum bb_algorithm_flag {
-	BB_SHIFT_INVARIANT = 1 /* every round of rank r is round of rank 0 with peers and
-				  chunk indices shifted by r, so one rank's sizes stand for all */
+	BB_SHIFT_INVARIANT = 1 /* every round of rank r is that of rank 0 with peers and chunk
+				  indices shifted by r, so one rank's sizes stand for all */
 };
 
 struct bb_algorithm {

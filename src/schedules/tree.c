@@ -45,7 +45,7 @@ static int children_of(int node, int m, int child[2])
 	return children;
 }
 
-/* Lane 1 has the ranks in other places, so that even ones (inner) swap with odd ones (leaves). */
+/* Lane 1 assigns ranks to other nodes, so that inner nodes (even) become leaves (odd). */
 static int node_of(int lane, int rank, int m)
 {
 	if (!lane || !rank)
@@ -85,7 +85,7 @@ void bb_tree_prepare(struct bb_tree *tree, int n, int rank, int root, size_t cou
 		struct bb_lane *lane = &tree->lanes[which];
 		size_t half = bb_part_count(count, 2, which);
 
-		if (root == BB_TREES_APART) /* one rank on, inner ranks become leaves */
+		if (root == BB_TREES_APART) /* shifted by one rank, inner nodes become leaves */
 			lane_prepare(lane, 0, n, rank, bb_wrap(which, n));
 		else
 			lane_prepare(lane, which, n, rank, root);
@@ -189,7 +189,7 @@ static void copy_round(struct bb_writer *w, const struct bb_shape *shape,
 	}
 }
 
-/* Chunks are due by a rank's depth in either tree. */
+/* The round of a chunk depends on the rank's depth in both trees. */
 static uint64_t partners_of(const struct bb_role *role, int partners[BB_CHANNELS][BB_PARTNERS])
 {
 	const struct bb_tree *tree = bb_tree_in(role);
@@ -294,7 +294,7 @@ const struct bb_algorithm bb_tree_reduce = {
 
 /* ---- all_gather: binomial gather to rank 0, then broadcast of everything ---------------- */
 
-/* Everything passes rank 0: by blocks on one side, on the double tree on the other. */
+/* All data passes through rank 0: in blocks on a binomial tree, in chunks on the double tree. */
 static void over_root_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
 	struct bb_tree *tree = bb_tree_of(role);
