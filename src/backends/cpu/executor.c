@@ -11,7 +11,7 @@ struct sent {
 	uint32_t ticket;
 };
 
-/* A piece of a message of a round, in the order in which they are received. */
+/* A piece of a message of a round. Pieces are received in this order. */
 struct piece {
 	int step;   /* in the round */
 	size_t at;  /* bytes into the message */
@@ -29,7 +29,7 @@ struct run {
 	bool stream;
 	int nsent;
 	struct sent sent[BB_SENT_MOST];
-	/* The pieces of this round that are expected, where the transport wants to know. */
+	/* The pieces of this round that are expected, if the transport has expect. */
 	const struct bb_step *steps;
 	int nsteps;
 	struct piece next; /* the first that is not yet expected */
@@ -73,7 +73,7 @@ static bb_status wait_for(struct run *run, int i)
 	return status;
 }
 
-/* Whoever still reads what lies in [begin, end) must finish before it is overwritten. */
+/* Wait until no peer still reads from [begin, begin + bytes). */
 static bb_status make_writable(struct run *run, const char *begin, size_t bytes)
 {
 	const char *end = begin + bytes;
@@ -127,7 +127,7 @@ static size_t piece_bytes(const struct run *run, size_t bytes, size_t at)
 	return bytes - at < length ? bytes - at : length;
 }
 
-/* Let PIECE be the one after it; past the last one its step is nsteps. */
+/* Advance PIECE to the next one; after the last its step is nsteps. */
 static void next_piece(const struct run *run, struct piece *piece)
 {
 	const struct bb_step *step = &run->steps[piece->step];
@@ -145,7 +145,7 @@ static void next_piece(const struct run *run, struct piece *piece)
 		;
 }
 
-/* Tell the transport of as many pieces as it takes. */
+/* Announce as many pieces to the transport as the limits allow. */
 static bb_status expect_pieces(struct run *run)
 {
 	const struct bb_executor *x = run->x;
@@ -174,7 +174,7 @@ static bb_status expect_pieces(struct run *run)
 	return status;
 }
 
-/* A round begins; where messages must land in time the transport hears of them now. */
+/* Begin a round: announce its pieces if the transport has expect. */
 static bb_status begin_round(struct run *run, const struct bb_step *steps, int n)
 {
 	if (!run->x->p2p->expect)
@@ -187,7 +187,7 @@ static bb_status begin_round(struct run *run, const struct bb_step *steps, int n
 	return expect_pieces(run);
 }
 
-/* Piece AT of STEP, BYTES long: from every peer, into its place. */
+/* Receive the piece of STEP at byte AT, BYTES long, from every peer. */
 static bb_status receive_piece(struct run *run, const struct bb_step *step, size_t at, size_t bytes)
 {
 	const struct bb_executor *x = run->x;
@@ -196,7 +196,7 @@ static bb_status receive_piece(struct run *run, const struct bb_step *step, size
 	void *dst = address(run, step->dst) + at;
 	const void *sources[3] = {address(run, step->src) + at};
 	const bool stream = step->final && run->stream;
-	/* What a reduction just read is in the cache: storing there again is cheap. */
+	/* What a reduction just read is in the cache, where a store is cheap. */
 	const struct bb_reduce_args args = {.stream = stream && dst != sources[0]};
 	bb_status status = BB_OK;
 
@@ -330,7 +330,7 @@ bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *c
 	run.stream = executor->stream;
 	run.nsent = run.nexpected = run.nlent = 0;
 	if (bb_call_weighs(call, executor->rank)) {
-		/* Behind the algorithm's TMP, and the schedule reads that. */
+		/* The weighted copy lies behind the algorithm's TMP, and the schedule reads it. */
 		run.in = run.tmp + schedule_tmp_bytes(call, executor->rank);
 		bb_cpu_weigh(executor->kernels, call, executor->rank, (void *)run.in);
 	}

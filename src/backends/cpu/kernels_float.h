@@ -29,8 +29,8 @@ BB_INLINE bb_vu32 bb_pick(bb_vi32 mask, bb_vu32 yes, bb_vu32 no)
 
 /*
  * Normal numbers need their exponent rebiased. Subnormal ones are given the smallest normal
- * exponent, which adds exactly that power of two, and have it subtracted again; so no operand is
- * subnormal as a float, which would be slow.
+ * exponent, which adds exactly that power of two, and have it subtracted again, so that no operand
+ * is a subnormal float, which would be slow.
  */
 BB_INLINE bb_vf32 bb_from_small(const struct bb_small_float f, bb_vu32 code)
 {

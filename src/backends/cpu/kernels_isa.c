@@ -13,7 +13,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the pair's value is t
 
 #define OWN_AHEAD 512 /* bytes; measured between 256 and 2048 with two cores that share buffers */
 
-/* How an element is computed with. */
+/* The type in which an element is computed. */
 enum lane {
 	LANE_I8,
 	LANE_U8,
@@ -50,7 +50,7 @@ BB_INLINE enum lane lane_of(enum bb_dtype dtype)
 	}
 }
 
-/* Bytes of memory that a vector of computed elements stands for. */
+/* Bytes of memory that a vector of computed elements occupies. */
 BB_INLINE size_t unit_of(enum bb_dtype dtype)
 {
 	switch (dtype) {
@@ -200,7 +200,8 @@ BB_INLINE bb_vec add(enum lane lane, bb_vec a, bb_vec b)
 	}
 }
 
-/* No instruction set multiplies bytes: the even ones and the odd ones of each pair on their own. */
+/* No instruction set multiplies bytes: multiply the even and the odd ones of each pair
+   separately. */
 BB_INLINE bb_vec multiply_bytes(bb_vec a, bb_vec b)
 {
 	const bb_vu16 x = (bb_vu16)a, y = (bb_vu16)b;
@@ -329,7 +330,7 @@ BB_INLINE bb_vec combine(enum lane lane, enum bb_op op, bb_vec a, bb_vec b)
 	}
 }
 
-/* FACTOR is 1 or 2; whole numbers are doubled by adding. */
+/* FACTOR is 1 or 2; integers are doubled by an addition. */
 BB_INLINE bb_vec scale(enum lane lane, bb_vec a, int factor)
 {
 	if (lane == LANE_F32)
@@ -359,8 +360,8 @@ DIVIDE(u64, uint64_t)
 #undef DIVIDE
 
 /*
- * Bytes are exact as floats, and so is the whole part of their quotients: one that is not whole
- * is at least 1/divisor away from the next whole number, far more than a float's rounding.
+ * Bytes are exact as floats, and so is the integer part of their quotients: other quotients differ
+ * from the next integer by at least 1/divisor, far more than a float's rounding.
  */
 BB_INLINE bb_vec divide_bytes(bb_vec v, int divisor, const bool is_signed)
 {
@@ -427,8 +428,8 @@ BB_INLINE bb_vec finish(enum bb_dtype dtype, enum bb_op op, const struct streams
 }
 
 /*
- * Ask for the lines that will be stored to: a destination may lie modified in another core's cache,
- * and stores alone fetch such lines one after the other.
+ * Prefetch the lines that will be stored to: they may be modified in another core's cache, and
+ * stores alone fetch such lines one after the other.
  */
 BB_INLINE void own_ahead(const struct streams *s, size_t at, size_t bytes)
 {
@@ -441,8 +442,8 @@ BB_INLINE void own_ahead(const struct streams *s, size_t at, size_t bytes)
 }
 
 /*
- * UNITS vectors at byte AT of every stream, held in registers from the first source on. ACCESS is
- * that of the sources; to STREAM changes only how whole vectors are stored.
+ * Reduce UNITS vectors at byte AT of every stream in registers. ACCESS is that of the sources and,
+ * unless STREAM stores whole vectors past the caches, of the destinations.
  */
 BB_INLINE void span(enum bb_dtype dtype, enum bb_op op, const struct streams *s, size_t at,
 		    const int units, enum bb_access access, size_t part, bool stream)
@@ -470,7 +471,8 @@ BB_INLINE void span(enum bb_dtype dtype, enum bb_op op, const struct streams *s,
 	}
 }
 
-/* Bytes until dst[0] is aligned for streaming; SIZE_MAX if they cannot all be aligned at once. */
+/* Bytes until dst[0] is aligned for streaming; SIZE_MAX if not all destinations are aligned
+   there. */
 BB_INLINE size_t head_of(const struct streams *s, size_t unit, size_t element)
 {
 	const uintptr_t first = (uintptr_t)s->dst[0];
@@ -486,7 +488,7 @@ BB_INLINE size_t head_of(const struct streams *s, size_t unit, size_t element)
 BB_INLINE void reduce(enum bb_dtype dtype, enum bb_op op, const struct streams *s, size_t count,
 		      bool stream)
 {
-	/* Conversions keep the processor busy as it is, and are long. */
+	/* Conversions already keep the processor busy, and their code is long. */
 	const int units = unit_of(dtype) == BB_VEC ? BB_UNITS : 2;
 	const size_t unit = unit_of(dtype), block = (size_t)units * unit;
 	const size_t bytes = count * element_of(dtype);
@@ -520,7 +522,7 @@ BB_INLINE void reduce(enum bb_dtype dtype, enum bb_op op, const struct streams *
 
 /* ---- instances --------------------------------------------------------------------- */
 
-/* Two's complement: these take signed integers as unsigned ones. */
+/* In two's complement these operations are the same for signed and unsigned integers. */
 #define SIGNLESS_OPS(X, dtype, instance)                                                           \
 	X(dtype, instance, SUM)                                                                    \
 	X(dtype, instance, PROD)                                                                   \

@@ -1,6 +1,6 @@
 /*
- * kernels_vec.h - vectors of the instruction set this file is compiled for: how they come from
- * memory and go back, whole, in part, or past the caches. For kernels_isa.c alone.
+ * kernels_vec.h - vectors of the instruction set this file is compiled for: loading and storing
+ * them whole, in part, or past the caches. For kernels_isa.c alone.
  */
 #ifndef BB_BACKENDS_CPU_KERNELS_VEC_H
 #define BB_BACKENDS_CPU_KERNELS_VEC_H
@@ -22,8 +22,8 @@
 
 #define BB_UNITS 4 /* vectors of a block, held in registers together */
 
-/* Up to so many sources and destinations together, what goes past the caches is fastest one vector
-   after the other: a copy by 1.4 times with vectors of 64 bytes. */
+/* With at most this many sources and destinations, stores past the caches are fastest one vector at
+   a time: 1.4 times for a copy with vectors of 64 bytes. */
 #define BB_FEW_STREAMS 3
 
 #define BB_INLINE static inline __attribute__((always_inline))
@@ -43,7 +43,7 @@ typedef double bb_vf64 __attribute__((vector_size(BB_VEC)));
 typedef uint16_t bb_half __attribute__((vector_size(BB_VEC / 2)));
 typedef uint8_t bb_quarter __attribute__((vector_size(BB_VEC / 4)));
 
-/* How a vector meets memory. BB_PART: only its first bytes, fewer than it has. */
+/* How a vector is loaded or stored. BB_PART: only its first bytes. */
 enum bb_access { BB_WHOLE, BB_STREAM, BB_PART };
 
 typedef bb_vec bb_vec_at __attribute__((aligned(1), may_alias));

@@ -31,7 +31,7 @@ bb_status bb_cpu_alloc(struct bb_rank *rank, size_t bytes, void **memory)
 		munmap(p + head + size, slack - head);
 	p += head;
 	if (slack)
-		madvise(p, size, MADV_HUGEPAGE); /* a wish: small pages work as well */
+		madvise(p, size, MADV_HUGEPAGE); /* optional: small pages work as well */
 	for (size_t at = 0; at < size; at += SMALL_PAGE)
 		((volatile char *)p)[at] = 0;
 	*memory = p;
@@ -44,7 +44,7 @@ void bb_cpu_release(struct bb_rank *rank, void *memory, size_t bytes)
 		munmap(memory, mapped_bytes(bytes));
 }
 
-/* The longest piece of the table that holds elements FIRST …, at most COUNT of them. */
+/* The piece of the table that holds elements FIRST …; *LENGTH of them, at most COUNT. */
 static const char *piece(const struct bb_pattern *pattern, size_t first, size_t count,
 			 size_t *length)
 {

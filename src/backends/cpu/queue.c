@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-#define TURN_SECONDS 20e-6 /* between two looks at whose turn it is */
+#define TURN_SECONDS 20e-6 /* between two checks of the turn */
 
 struct bb_event {
 	const struct bb_cpu_context *context;
@@ -63,7 +63,7 @@ static bb_status event_await(struct bb_event *event, uint64_t number)
 	return reached ? BB_OK : BB_ETIMEOUT;
 }
 
-/* Run CALL when it is the TURN-th collective of GROUP to run, and let the next one go. */
+/* Run CALL as collective number TURN of GROUP, and release the next one. */
 static bb_status run_in_turn(struct bb_cpu_group *group, uint32_t turn, const struct bb_call *call)
 {
 	struct bb_cpu_context *context = bb_cpu_of(group->rank);
@@ -104,8 +104,8 @@ static bb_status run_queued(struct queued *work)
 }
 
 /*
- * A poisoned queue runs nothing more, but lets go whoever waits for it: events are reached, and
- * a collective or a message that will not run fails its whole world.
+ * A poisoned queue runs nothing more, but releases those that wait for it: events are reached, and
+ * a collective or message that will not run aborts the process's ranks.
  */
 static void skip_queued(struct bb_queue *queue, struct queued *work)
 {
@@ -120,7 +120,7 @@ static void *work_off(void *argument)
 	struct bb_queue *queue = argument;
 	const struct bb_cpu_context *context = bb_cpu_of(queue->rank);
 
-	/* Stand-ins for kernels sleep: they are to wake when they should. */
+	/* Stand-ins for kernels sleep, and must wake in time. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	if (context->settle)
 		context->settle(queue->rank);

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #define PAGE ((size_t)4096)
-#define PROBED_PAGES 64                /* of what was allocated, to see where it is */
-#define BLOCK_BYTES ((size_t)32 << 10) /* what is written again and again comes from the caches */
+#define PROBED_PAGES 64                /* of an allocation, whose node is checked */
+#define BLOCK_BYTES ((size_t)32 << 10) /* the source of all writes, which stays in the caches */
 
 /* ---- where ------------------------------------------------------------------------------- */
 
@@ -25,7 +25,7 @@ static int space_count(struct bb_context *context)
 	return n > 0 ? n : 1;
 }
 
-/* The system's number of SPACE's node; -1: there is but one. */
+/* The system's number of SPACE's node; -1: there is only one. */
 static int node_of(const struct bb_rank *rank, int space)
 {
 	const struct bb_host *host = bb_machine_host(bb_cpu_of(rank)->machine);
@@ -85,12 +85,12 @@ static void space_release(struct bb_rank *rank, int space, void *memory, size_t 
 
 /* ---- bandwidth --------------------------------------------------------------------------- */
 
-/* A vector that every CPU of the target has a register for: wider ones become several, and their
-   sums go to the stack and back in each round, which halved what was read. */
+/* A vector for which every CPU of the target has a register. Wider ones become several, whose sums
+   are spilled in each iteration; that halved the bandwidth. */
 typedef uint64_t words __attribute__((vector_size(16), may_alias));
 
-/* The sum keeps the compiler from leaving the loads out. No prefetching: the caches do it better.
- */
+/* The sum keeps the compiler from removing the loads. The hardware prefetches better than
+   software. */
 static void read_all(const void *a, size_t bytes)
 {
 	const words *const from = a, *const end = from + bytes / sizeof(words) / 4 * 4;
@@ -160,7 +160,8 @@ struct stop {
 };
 
 /*
- * One cycle through all stops in an order that nothing can foresee: Sattolo's shuffle, in place.
+ * One cycle through all stops in an order that no prefetcher can predict: Sattolo's shuffle, in
+ * place.
  */
 void bb_cpu_chase_lay(void *memory, void *at, size_t bytes, uint64_t seed)
 {

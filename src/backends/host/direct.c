@@ -2,8 +2,8 @@
  * `direct`: no messages. Each piece of the result is made once, reading all its sources and
  * storing to all its destinations in one pass; that is the least traffic the collective needs.
  *
- * Work is divided into one share per rank (struct bb_collective's share says which). Three ways
- * to carry it out:
+ * Work is divided into one share per rank (struct bb_collective's share says which). There are
+ * three modes:
  *   flat    few bytes: every rank posts a copy of its input and makes its own output from the
  *           others' copies. Copies alternate between two places, so no rank waits for readers.
  *   static  a core for every rank: all enter, each does its own share, all leave.
@@ -18,7 +18,7 @@
 #define ALONE_BYTES ((size_t)64 << 10)  /* less work than this, the last to enter does alone */
 #define REFRESH_CALLS (1u << 24)
 
-/* What the work is about: a call, and where every member's buffers are. */
+/* A call, and the buffers of all members. */
 struct work {
 	const struct bb_group *group;
 	const struct bb_call *call;
@@ -81,7 +81,7 @@ static void reduce_piece(const struct work *work, const struct bb_segment *s, in
 	}
 }
 
-/* Copy FROM to the outputs of NDST ranks from FIRST on, except where it is already. */
+/* Copy FROM to the outputs of NDST ranks from FIRST on, except to itself. */
 static void copy_piece(const struct work *work, const char *from, const struct bb_segment *s,
 		       int first, int ndst)
 {
@@ -160,7 +160,8 @@ static void do_share(const struct work *work, int owner, int piece, int pieces)
 	for (int k = 0; k < segments; k++) {
 		struct bb_segment part;
 
-		/* Each begins elsewhere, so that not all read from the same rank at once. */
+		/* Each owner begins with another segment, so that not all read from the same rank
+		   at once. */
 		c->segment(shape, target, (owner + k) % segments, &s);
 		if (c->share == BB_SHARE_BY_SOURCE && s.source != owner)
 			continue;
@@ -172,7 +173,7 @@ static void do_share(const struct work *work, int owner, int piece, int pieces)
 	}
 }
 
-/* For all members, some of which may sleep. */
+/* Store VALUE in *WORD, and wake the members that sleep. */
 static void publish(const struct bb_group *group, atomic_uint *word, uint32_t value)
 {
 	bb_host_store(group->rank->context, word, value);
@@ -285,7 +286,7 @@ static bb_status run_static(struct bb_group *group, const struct work *work)
 
 /* ---- pooled ------------------------------------------------------------------------ */
 
-/* Do tasks of the open call until none is left; the one who ends the last closes it. */
+/* Do tasks of the open call until none is left; the rank that completes the last one closes it. */
 static void help(struct bb_group *group, const struct work *work, uint32_t tasks, int pieces)
 {
 	struct bb_host_team *team = group->team;
@@ -350,8 +351,9 @@ size_t bb_host_direct_tmp_bytes(const struct bb_call *call, int rank)
 }
 
 /*
- * The modes count in one number but each in words of its own. A word that rested for half the
- * range of a counter would seem to be ahead, so all are brought up to the last call now and then.
+ * The modes share one number of calls, but each has words of its own. A word that is unused for
+ * half the range of a counter would seem to be ahead, so all are set to the last call from time to
+ * time.
  */
 static void refresh(struct bb_group *group)
 {
@@ -376,7 +378,7 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 
 	if (++group->calls % REFRESH_CALLS == 0)
 		refresh(group);
-	/* What was just read is in the cache: storing there again is cheap, past it is not. */
+	/* What was just read is in the cache, where a store is cheaper than past it. */
 	work.stream = !(call->shape.in_place && (call->collective->flags & BB_REDUCES)) &&
 		      bb_cpu_streams(&context->cpu, 2 * size, n);
 	if (!context->cpu.crowded && size <= BB_FLAT_BYTES)
@@ -393,7 +395,7 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 				    : run_static(group, &work);
 }
 
-/* Reads and writes of a segment, in place not counting what lies where it belongs already. */
+/* Cost of a segment; in place, data that is already at its destination costs nothing. */
 static double segment_cost(const struct bb_call *call, const struct bb_segment *s, int target)
 {
 	const int n = call->shape.nranks;

@@ -65,9 +65,9 @@ static inline bool bb_host_sleeps(const struct bb_context *context)
 /* Wait until *word has reached TARGET (counters may wrap). BB_ETIMEOUT once aborted. */
 BB_MUST bb_status bb_host_wait(struct bb_context *context, struct bb_bell *bell, atomic_uint *word,
 			       uint32_t target);
-/* Wait until COME(ARGUMENT) is true. BB_ETIMEOUT once aborted. */
+/* Wait until MET(ARGUMENT) is true. BB_ETIMEOUT once aborted. */
 BB_MUST bb_status bb_host_wait_for(struct bb_context *context, struct bb_bell *bell,
-				   bool (*come)(const void *argument), const void *argument);
+				   bool (*met)(const void *argument), const void *argument);
 /* Store VALUE in *word and wake the threads that sleep at BELL. */
 void bb_host_signal(const struct bb_context *context, struct bb_bell *bell, atomic_uint *word,
 		    uint32_t value);

@@ -102,7 +102,7 @@ static bb_status host_recv(void *port, int peer, int channel, size_t bytes, cons
 	return BB_OK;
 }
 
-/* A paced link carries data while it is read: the message is done when the slower of both is. */
+/* A paced link carries data while it is read; the message is done when both are. */
 static void host_release(void *port, int peer, int channel)
 {
 	struct bb_group *group = port;
@@ -176,9 +176,9 @@ static const struct bb_slot *next_slot(const struct bb_group *group, int peer)
 	return bb_reached(atomic_load(&slot->sequence), number) ? slot : NULL;
 }
 
-/* Sender of the sent message that arrives first; -1: none. All messages have one length, so none
-   that is sent later arrives earlier. Without paced links peers take turns, so that none starves.
- */
+/* The sender of the posted message that arrives first; -1: none. All messages have the same
+   length, so no later one overtakes it. Without paced links peers are served in turn, so that
+   none starves. */
 static int find_first(const struct bb_group *group)
 {
 	const int n = group->team->n;
@@ -197,7 +197,7 @@ static int find_first(const struct bb_group *group)
 	return first;
 }
 
-static bool any_has_come(const void *group)
+static bool any_has_arrived(const void *group)
 {
 	return find_first(group) >= 0;
 }
@@ -205,7 +205,7 @@ static bool any_has_come(const void *group)
 static bb_status pass_in_any(struct bb_group *group, const struct bb_message *m)
 {
 	bb_status status = bb_host_wait_for(group->rank->context, &group->team->bells[group->me],
-					    any_has_come, group);
+					    any_has_arrived, group);
 
 	if (status != BB_OK)
 		return status;

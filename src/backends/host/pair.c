@@ -83,8 +83,8 @@ static double slowness(const struct bb_group *group, int from, int to)
 	return bb_route_slowness(&group->rank->context->config, members[from], members[to]);
 }
 
-/* BYTES went FROM … TO since START: wait until a paced link would have carried them. ALONE: the
-   peer does not need this core meanwhile. */
+/* Wait until a paced link would have carried BYTES, sent FROM … TO since START. ALONE: the peer
+   does not need this core meanwhile. */
 static void pace(const struct bb_group *group, int from, int to, size_t bytes, double start,
 		 bool alone)
 {
@@ -113,11 +113,11 @@ static void copy(const struct bb_group *group, void *dst, const void *src, size_
 	c->cpu.kernels->copy(&dst, 1, src, bytes, bb_cpu_streams(&c->cpu, 2 * all, 1));
 }
 
-/* One end of a staged transfer: bytes put into its own buffer and taken from the other's. */
+/* One end of a staged transfer: bytes put into its own buffer and got from the other's. */
 struct staging {
 	struct bb_group *group;
 	int peer;
-	size_t put, taken;
+	size_t put, got;
 	uint32_t tickets[PLACES];
 };
 
@@ -126,8 +126,8 @@ static size_t piece(size_t bytes, size_t done)
 	return bytes - done < PIECE ? bytes - done : PIECE;
 }
 
-/* Put the next piece of OUT; waits until the peer has taken the last piece in its place. */
-static bb_status put(struct staging *s, const struct bb_half *out)
+/* Put the next piece of OUT; waits until the peer has read the last piece in its place. */
+static bb_status put_piece(struct staging *s, const struct bb_half *out)
 {
 	const size_t number = s->put / PIECE, bytes = piece(out->bytes, s->put);
 	char *place = s->group->bounce + number % PLACES * PIECE;
@@ -144,21 +144,21 @@ static bb_status put(struct staging *s, const struct bb_half *out)
 				&lent);
 }
 
-static bb_status take(struct staging *s, const struct bb_half *in)
+static bb_status get_piece(struct staging *s, const struct bb_half *in)
 {
-	const size_t bytes = piece(in->bytes, s->taken);
+	const size_t bytes = piece(in->bytes, s->got);
 	const void *data;
 	bb_status status = bb_host_p2p.recv(s->group, s->peer, 0, bytes, &data);
 
 	if (status != BB_OK)
 		return status;
-	copy(s->group, (char *)in->mine + s->taken, data, bytes, in->bytes);
+	copy(s->group, (char *)in->mine + s->got, data, bytes, in->bytes);
 	bb_host_p2p.release(s->group, s->peer, 0);
-	s->taken += bytes;
+	s->got += bytes;
 	return BB_OK;
 }
 
-/* Both directions take turns, so that neither end waits for a piece that the other cannot send. */
+/* The directions alternate, so that neither end waits for a piece that the other cannot send. */
 static bb_status stage(struct bb_group *group, int peer, const struct bb_half *out,
 		       const struct bb_half *in)
 {
@@ -167,13 +167,13 @@ static bb_status stage(struct bb_group *group, int peer, const struct bb_half *o
 
 	if (out->bytes && !group->bounce)
 		status = bb_cpu_alloc(group->rank, PLACES * PIECE, (void **)&group->bounce);
-	while (status == BB_OK && (s.put < out->bytes || s.taken < in->bytes)) {
+	while (status == BB_OK && (s.put < out->bytes || s.got < in->bytes)) {
 		if (s.put < out->bytes)
-			status = put(&s, out);
-		if (status == BB_OK && s.taken < in->bytes)
-			status = take(&s, in);
+			status = put_piece(&s, out);
+		if (status == BB_OK && s.got < in->bytes)
+			status = get_piece(&s, in);
 	}
-	/* The buffer is free again when the peer has taken the last pieces. */
+	/* The buffer is free again when the peer has read the last pieces. */
 	for (size_t i = 0; i < PLACES && i * PIECE < out->bytes && status == BB_OK; i++)
 		status = bb_host_p2p.wait_taken(group, peer, 0, s.tickets[i]);
 	return status;
@@ -221,17 +221,17 @@ static bb_status ping_word(struct bb_group *group, int peer, bool first, size_t 
 	atomic_uint *mine = &team->words[(size_t)group->me * (size_t)team->n + (size_t)peer].count;
 	struct bb_bell *bells = team->bells;
 	uint32_t sent = atomic_load_explicit(theirs, memory_order_relaxed);
-	uint32_t come = group->words[peer];
+	uint32_t received = group->words[peer];
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; i < rounds && status == BB_OK; i++) {
 		if (first)
 			bb_host_signal(context, &bells[peer], theirs, ++sent);
-		status = bb_host_wait(context, &bells[group->me], mine, ++come);
+		status = bb_host_wait(context, &bells[group->me], mine, ++received);
 		if (!first)
 			bb_host_signal(context, &bells[peer], theirs, ++sent);
 	}
-	group->words[peer] = come;
+	group->words[peer] = received;
 	return status;
 }
 

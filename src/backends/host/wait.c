@@ -1,9 +1,9 @@
 /*
  * Waiting. With a core for every thread a waiter spins, because what it waits for is a cache miss
- * away. With more ranks than cores, or queues, which share their rank's core, it must not: it gives
- * the core away a few times, then sleeps on its bell. The order of the stores and loads around
- * `sleeping` is what keeps a wake-up from being lost: the waker publishes, then looks for a
- * sleeper; the sleeper announces itself, then looks at the word again.
+ * away. With more ranks than cores, or queues, which share their rank's core, it must not: it
+ * yields a few times, then sleeps on its bell. The order of the stores and loads around `sleeping`
+ * is what keeps a wake-up from being lost: the waker publishes, then looks for a sleeper; the
+ * sleeper announces itself, then looks at the word again.
  */
 #include "backends/host/host.h"
 
@@ -41,51 +41,51 @@ static void ring(struct bb_bell *bell)
 	syscall(SYS_futex, &bell->rung, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* What a waiter looks at; its loads are ordered behind the announcement that it sleeps. */
-typedef bool come_fn(const void *argument);
+/* The condition of a wait; its loads are ordered after the announcement that the waiter sleeps. */
+typedef bool condition_fn(const void *argument);
 
 struct goal {
 	atomic_uint *word;
 	uint32_t target;
 };
 
-static bool has_come(const void *argument)
+static bool is_reached(const void *argument)
 {
 	const struct goal *goal = argument;
 
 	return bb_reached(atomic_load(goal->word), goal->target);
 }
 
-/* The two are part of the time of every message: COME is known where they are compiled. */
-#define WITH_COME static inline __attribute__((always_inline))
+/* Both are part of the time of every message, so MET is compiled in. */
+#define INLINED static inline __attribute__((always_inline))
 
-WITH_COME bb_status wait_asleep(struct bb_context *context, struct bb_bell *bell, come_fn *come,
-				const void *argument)
+INLINED bb_status wait_asleep(struct bb_context *context, struct bb_bell *bell, condition_fn *met,
+			      const void *argument)
 {
 	for (int i = 0; i < SLEEPER_YIELDS; i++) {
 		sched_yield();
-		if (come(argument))
+		if (met(argument))
 			return BB_OK;
 	}
 	while (!bb_cpu_aborted(&context->cpu)) {
 		uint32_t rung = atomic_load(&bell->rung);
 
 		atomic_fetch_add(&bell->sleeping, 1);
-		if (!come(argument))
+		if (!met(argument))
 			futex_wait(&bell->rung, rung, BB_MOMENT_NS);
 		atomic_fetch_sub_explicit(&bell->sleeping, 1, memory_order_relaxed);
-		if (come(argument))
+		if (met(argument))
 			return BB_OK;
 	}
 	return BB_ETIMEOUT;
 }
 
-WITH_COME bb_status wait_awake(struct bb_context *context, come_fn *come, const void *argument)
+INLINED bb_status wait_awake(struct bb_context *context, condition_fn *met, const void *argument)
 {
 	const struct timespec nap = {.tv_nsec = NAP_NS};
 
 	for (int i = 0; i < SPINS; i++) {
-		if (come(argument))
+		if (met(argument))
 			return BB_OK;
 		relax();
 	}
@@ -94,7 +94,7 @@ WITH_COME bb_status wait_awake(struct bb_context *context, come_fn *come, const 
 			sched_yield();
 		else
 			nanosleep(&nap, NULL);
-		if (come(argument))
+		if (met(argument))
 			return BB_OK;
 	}
 	return BB_ETIMEOUT;
@@ -105,19 +105,19 @@ bb_status bb_host_wait(struct bb_context *context, struct bb_bell *bell, atomic_
 {
 	const struct goal goal = {word, target};
 
-	if (has_come(&goal))
+	if (is_reached(&goal))
 		return BB_OK;
-	return bb_host_sleeps(context) ? wait_asleep(context, bell, has_come, &goal)
-				       : wait_awake(context, has_come, &goal);
+	return bb_host_sleeps(context) ? wait_asleep(context, bell, is_reached, &goal)
+				       : wait_awake(context, is_reached, &goal);
 }
 
 bb_status bb_host_wait_for(struct bb_context *context, struct bb_bell *bell,
-			   bool (*come)(const void *argument), const void *argument)
+			   bool (*met)(const void *argument), const void *argument)
 {
-	if (come(argument))
+	if (met(argument))
 		return BB_OK;
-	return bb_host_sleeps(context) ? wait_asleep(context, bell, come, argument)
-				       : wait_awake(context, come, argument);
+	return bb_host_sleeps(context) ? wait_asleep(context, bell, met, argument)
+				       : wait_awake(context, met, argument);
 }
 
 void bb_host_store(const struct bb_context *context, atomic_uint *word, uint32_t value)

@@ -33,7 +33,7 @@ static bool lists(const char *list, const char *word)
 }
 
 /* *FOUND = the mechanism that this process sees. */
-static void look(struct bb_context *context, struct bb_mpi_found *found)
+static void detect(struct bb_context *context, struct bb_mpi_found *found)
 {
 	struct bb_mpi_controls *controls = &context->controls;
 	char pml[NAMES_BYTES], btl[NAMES_BYTES], mechanism[NAMES_BYTES] = "";
@@ -76,7 +76,7 @@ static bb_status library_p2p(struct bb_context *context, bool *p2p, char text[BB
 		snprintf(found->text, sizeof(found->text),
 			 "unknown: the library has no known switch");
 	else
-		look(context, found);
+		detect(context, found);
 	BB_TRY(status,
 	       bb_mpi_check(context, "MPI_Bcast",
 			    MPI_Bcast(found, (int)sizeof(*found), MPI_BYTE, speaker(context),

@@ -31,7 +31,7 @@ static bb_status mpi_run(struct bb_group *group, const struct bb_call *call)
 /* ---- opening ---------------------------------------------------------------------------- */
 
 /* Find the processes that share this one's cores. */
-static int look_at_host(struct bb_context *c, MPI_Comm host)
+static int find_neighbours(struct bb_context *c, MPI_Comm host)
 {
 	const int mine = bb_machine_core(c->cpu.machine, 0).pu,
 		  cores = bb_machine_cores(c->cpu.machine);
@@ -61,7 +61,7 @@ static int look_at_host(struct bb_context *c, MPI_Comm host)
 }
 
 /* All collective parts of opening. */
-static int look_around(struct bb_context *c)
+static int open_together(struct bb_context *c)
 {
 	MPI_Comm host;
 	int code = MPI_Comm_dup(MPI_COMM_WORLD, &c->comm);
@@ -74,7 +74,7 @@ static int look_around(struct bb_context *c)
 	code = MPI_Comm_split_type(c->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
 	if (code != MPI_SUCCESS)
 		return code;
-	code = look_at_host(c, host);
+	code = find_neighbours(c, host);
 	MPI_Comm_free(&host);
 	return code == MPI_SUCCESS ? bb_mpi_compare_clocks(c) : code;
 }
@@ -158,7 +158,7 @@ static bb_status mpi_open(struct bb_context **context, const struct bb_world *wo
 	c = calloc(1, sizeof(*c));
 	status = agree(open_alone(c, world, config, error), world, error);
 	if (status == BB_OK)
-		status = bb_mpi_check(c, "looking around", look_around(c));
+		status = bb_mpi_check(c, "comparing hosts", open_together(c));
 	if (status == BB_OK)
 		status = bb_mpi_check(c, "MPI_Op_create",
 				      bb_mpi_types_open(&c->types, c->cpu.kernels, c->comm));

@@ -13,7 +13,7 @@ struct work {
 	const struct bb_call *call;
 	const struct bb_mpi_prepared *prepared;
 	const void *in;
-	bool in_place;     /* and OUT holds the input as MPI wants it */
+	bool in_place;     /* and OUT holds the input where MPI expects it */
 	size_t unit;       /* elements that one count stands for */
 	MPI_Datatype type; /* of a unit */
 	MPI_Op op;
@@ -40,7 +40,7 @@ static void *element(const struct work *w, const void *memory, size_t at)
 	return at == 0 ? (void *)memory : (char *)memory + at * bb_dtype_size(w->call->dtype);
 }
 
-/* SRC, which OUT is to hold from element AT on. */
+/* Copy N elements of SRC into OUT from element AT on. */
 static void copy_out(const struct work *w, const void *src, size_t at, size_t n)
 {
 	bb_cpu_copy(w->group->rank, element(w, w->call->out, at), src,
@@ -63,7 +63,7 @@ static int reduce(const struct work *w, size_t at, bb_mpi_count n)
 			      w->call->shape.root, w->prepared->comm);
 }
 
-/* MPI has one buffer for it: the root's is IN. */
+/* MPI has a single buffer: at the root it is IN. */
 static int broadcast(const struct work *w, size_t at, bb_mpi_count n)
 {
 	const bool at_root = w->group->me == w->call->shape.root;
@@ -75,8 +75,8 @@ static int broadcast(const struct work *w, size_t at, bb_mpi_count n)
 	return code;
 }
 
-/* In place the result belongs into this rank's block, where MPI would put it into the first: it
-   goes through TMP, unless that already holds the input. */
+/* In place the result belongs into this rank's block, but MPI writes it into the first one. It goes
+   through TMP, unless TMP holds the input. */
 static int reduce_scatter(const struct work *w, size_t at, bb_mpi_count n)
 {
 	const struct bb_group *g = w->group;
@@ -132,7 +132,8 @@ static int alltoall(const struct work *w, size_t at, bb_mpi_count n)
 				w->type, w->prepared->comm);
 }
 
-/* In place MPI wants as much to come from a rank as goes to it: the input is in TMP instead. */
+/* In place MPI requires that a rank receives from each peer as much as it sends: the input is
+   copied to TMP instead. */
 static int alltoallv(const struct work *w, size_t at, bb_mpi_count n)
 {
 	const struct bb_shape *shape = &w->call->shape;

@@ -1,7 +1,7 @@
 /*
- * Messages for the executor, on a communicator of their own; a channel is a tag. Whatever waits
- * tests, so that it can look at whether the run is being abandoned; and where queues are open,
- * which share the process's cores, it leaves those to others from time to time.
+ * Messages for the executor, on a communicator of their own; a channel is a tag. Waits are loops of
+ * tests, so that they notice an abandoned run. With open queues, which share the process's cores,
+ * they sleep between tests.
  */
 #include "backends/mpi/mpi.h"
 
@@ -9,15 +9,15 @@
 
 /*
  * Pieces of a message that is reduced: on one host some of them stay in the cache; where processes
- * share cores each piece may wait for its sender's turn, over a network each must be worth its way.
- * Any other message comes whole as far as MPI's counts, which are ints, go.
+ * share cores each piece may wait until its sender runs, and over a network short pieces cost too
+ * much. Other messages are cut only at the limit of MPI's counts, which are ints.
  */
 #define PIECE_BYTES ((size_t)128 << 10)
 #define CROWDED_PIECE_BYTES ((size_t)256 << 10)
 #define FAR_PIECE_BYTES ((size_t)512 << 10)
 #define WHOLE_BYTES ((size_t)1 << 30)
 
-#define TESTS 1000 /* between two looks at whether the run is being abandoned */
+#define TESTS 1000 /* between two checks for an abandoned run */
 /* Where queues are open, between two tests; longer where processes share cores. */
 #define NAP_NS 20000L
 #define CROWDED_NAP_NS 100000L
@@ -191,8 +191,8 @@ static bb_status mpi_recv(void *argument, int peer, int channel, size_t bytes, c
 
 static void mpi_release(void *argument, int peer, int channel)
 {
-	/* Its place in the queue, and its data where it was lent, come round again when the
-	   executor expects more. */
+	/* Its place in the queue, and its data if lent, are reused when the executor expects
+	   more. */
 }
 
 static const struct bb_p2p p2p = {
@@ -205,7 +205,7 @@ static const struct bb_p2p p2p = {
 	.wait_taken = mpi_wait_taken,
 };
 
-/* Should what is done with be stored past the caches? By this rank's own buffers. */
+/* Should final data bypass the caches? That depends on this rank's own buffers. */
 static bool streams(const struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_context *c = group->rank->context;

@@ -1,8 +1,8 @@
 /*
- * Datatypes and operations. What MPI has and means as busbench does it does itself. The small
- * floating-point types, which it has not, travel as integers of their size; they, and integers
- * where the library does not wrap (Open MPI 4.1 lets sums of bytes saturate), are reduced by
- * busbench's kernels.
+ * Datatypes and operations. MPI performs the operations that it defines as busbench does. It lacks
+ * the small floating-point types, which travel as integers of their size. They, and integers where
+ * the library does not wrap (Open MPI 4.1 saturates sums of bytes), are reduced by busbench's
+ * kernels.
  */
 #include "backends/mpi/mpi.h"
 
@@ -11,11 +11,11 @@
 #include <assert.h>
 #include <string.h>
 
-/* Only those that the compiler's target has are linked in. */
+/* Only the kernels for the compiler's target are linked. */
 #pragma weak bb_kernels_avx2
 #pragma weak bb_kernels_avx512
 
-/* ---- operations of our own -------------------------------------------------------------- */
+/* ---- busbench's own operations ----------------------------------------------------------- */
 
 static void combine(const struct bb_kernels *kernels, enum bb_dtype dtype, enum bb_op op, void *in,
 		    void *inout, int count)
@@ -26,7 +26,7 @@ static void combine(const struct bb_kernels *kernels, enum bb_dtype dtype, enum 
 	kernels->reduce[dtype][op](&inout, 1, sources, 2, (size_t)count, &args);
 }
 
-/* MPI hands its operations nothing but data, so that there is one for each combination. */
+/* MPI passes only data to an operation, so there is one for each combination. */
 #define OP(isa, dtype, op)                                                                         \
 	static void isa##_##dtype##_##op(void *in, void *inout, int *count, MPI_Datatype *type)    \
 	{                                                                                          \
@@ -51,7 +51,7 @@ FOR_TYPES(OPS_OF_TYPE, avx512)
 
 static const struct {
 	const struct bb_kernels *kernels;
-	MPI_User_function *op[BB_NDTYPES][BB_NOPS]; /* NULL: there is none of our own */
+	MPI_User_function *op[BB_NDTYPES][BB_NOPS]; /* NULL: MPI has it */
 } sets[] = {
 	{&bb_kernels_plain, {FOR_TYPES(ROW, plain)}},
 	{&bb_kernels_avx2, {FOR_TYPES(ROW, avx2)}},
@@ -128,7 +128,8 @@ static bool is_small_float(enum bb_dtype dtype)
 	return bb_dtype_is_float(dtype) && dtype != BB_FLOAT && dtype != BB_DOUBLE;
 }
 
-/* Does the library do the op as busbench does? Enough elements that its vector code has some. */
+/* Does the library perform the op as busbench does? There are enough elements for its vector
+   code. */
 #define SAMPLES 256
 
 static bool means_the_same(MPI_Datatype type, MPI_Op op, enum bb_dtype dtype, enum bb_op meant)
@@ -150,7 +151,7 @@ static bool means_the_same(MPI_Datatype type, MPI_Op op, enum bb_dtype dtype, en
 	       memcmp(inout, expected, SAMPLES * size) == 0;
 }
 
-/* Bit DTYPE * BB_NOPS + OP of a set: the op is one of our own. */
+/* Bit DTYPE * BB_NOPS + OP of a set: the op is busbench's own. */
 #define OWN_BYTES ((BB_NDTYPES * BB_NOPS + 7) / 8)
 
 static void find_own(const struct bb_mpi_types *types, const struct bb_kernels *kernels,
