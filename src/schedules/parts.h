@@ -165,11 +165,9 @@ struct bb_blocks {
 };
 
 /* n blocks that are the balanced parts of [origin, origin + count). */
-static inline struct bb_blocks bb_blocks_of(size_t origin, size_t count, int n)
+static inline struct bb_blocks bb_blocks_of(size_t origin, size_t count, size_t n)
 {
-	size_t base = count / (size_t)n;
-
-	return (struct bb_blocks){origin, base, base, count % (size_t)n};
+	return (struct bb_blocks){origin, count / n, count / n, count % n};
 }
 
 /* Elements [origin, origin + count) of every block of STRIDE elements. */
@@ -178,14 +176,14 @@ static inline struct bb_blocks bb_blocks_within(size_t origin, size_t count, siz
 	return (struct bb_blocks){origin, stride, count, 0};
 }
 
-static inline size_t bb_block_start(const struct bb_blocks *blocks, int k)
+static inline size_t bb_block_start(const struct bb_blocks *blocks, size_t k)
 {
-	return blocks->origin + (size_t)k * blocks->stride + bb_least((size_t)k, blocks->extra);
+	return blocks->origin + k * blocks->stride + bb_least(k, blocks->extra);
 }
 
-static inline size_t bb_block_count(const struct bb_blocks *blocks, int k)
+static inline size_t bb_block_count(const struct bb_blocks *blocks, size_t k)
 {
-	return blocks->length + ((size_t)k < blocks->extra ? 1 : 0);
+	return blocks->length + (k < blocks->extra ? 1 : 0);
 }
 
 /* ---- slabs: a long call cut into equal consecutive calls ------------------------------- */
@@ -193,8 +191,7 @@ static inline size_t bb_block_count(const struct bb_blocks *blocks, int k)
 struct bb_slabs { /* lies at the front of role.at */
 	size_t number;
 	size_t rounds; /* of one slab */
-	size_t base;
-	size_t extra;
+	struct bb_blocks blocks;
 };
 
 struct bb_slab {
@@ -214,20 +211,17 @@ static inline void bb_slabs_prepare(struct bb_role *role, int rank, size_t total
 
 	slabs->number = bb_pieces(total, limit);
 	slabs->rounds = rounds;
-	slabs->base = total / slabs->number;
-	slabs->extra = total % slabs->number;
-	role->rank = rank;
-	role->rounds = slabs->number * rounds;
+	slabs->blocks = bb_blocks_of(0, total, slabs->number);
+	bb_role_fill(role, rank, slabs->number * rounds);
 }
 
 static inline struct bb_slab bb_slab_of(const struct bb_role *role, size_t round)
 {
 	const struct bb_slabs *slabs = (const struct bb_slabs *)role->at;
-	size_t k = slabs->number == 1 ? 0 : round / slabs->rounds;
+	const size_t k = slabs->number == 1 ? 0 : round / slabs->rounds;
 
-	return (struct bb_slab){k, round - k * slabs->rounds,
-				k * slabs->base + bb_least(k, slabs->extra),
-				slabs->base + (k < slabs->extra ? 1 : 0)};
+	return (struct bb_slab){k, round - k * slabs->rounds, bb_block_start(&slabs->blocks, k),
+				bb_block_count(&slabs->blocks, k)};
 }
 
 /* The longest slab: of a prepared role, or of what a role would be prepared for. */
@@ -235,14 +229,12 @@ static inline size_t bb_slab_longest(const struct bb_role *role)
 {
 	const struct bb_slabs *slabs = (const struct bb_slabs *)role->at;
 
-	return slabs->base + (slabs->extra ? 1 : 0);
+	return bb_block_count(&slabs->blocks, 0);
 }
 
 static inline size_t bb_slab_most(size_t total, size_t limit)
 {
-	size_t number = bb_pieces(total, limit);
-
-	return total / number + (total % number ? 1 : 0);
+	return bb_part_count(total, bb_pieces(total, limit), 0);
 }
 
 /* ---- alltoall, alltoallv: in place they work from a copy of IN in TMP ------------------ */
@@ -277,9 +269,7 @@ struct bb_lane {    /* a rank's place in one of the trees */
 	int depth;
 	int children;
 	int child[2]; /* [1] is BB_NO_PEER unless there are two */
-	size_t start;
-	size_t base;
-	size_t extra;
+	struct bb_blocks chunks;
 };
 
 struct bb_tree { /* lies at the front of role.at */

@@ -338,14 +338,13 @@ static int distance_of(size_t i, int *hop)
 	return (int)d;
 }
 
-/* The part of a block of COUNT elements that this slab carries. */
+/* The part of a block of COUNT elements that slab INDEX carries. */
 static size_t piece_of(const struct bb_role *role, size_t index, size_t count, size_t *start)
 {
-	size_t number = ((const struct bb_slabs *)role->at)->number;
-	size_t base = count / number, extra = count % number;
+	const size_t number = ((const struct bb_slabs *)role->at)->number;
 
-	*start = index * base + bb_least(index, extra);
-	return base + (index < extra ? 1 : 0);
+	*start = bb_part_start(count, number, index);
+	return bb_part_count(count, number, index);
 }
 
 static void alltoall_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,

@@ -104,16 +104,16 @@ size_t bb_alltoall_out(const struct bb_shape *shape, int source, int destination
 void bb_alltoallv_matrix(size_t *matrix, int n, size_t count, double spread);
 
 /* Start and length of part K of N balanced parts of COUNT elements (any count, any n >= 1). */
-static inline size_t bb_part_start(size_t count, int n, int k)
+static inline size_t bb_part_start(size_t count, size_t n, size_t k)
 {
-	size_t base = count / (size_t)n, extra = count % (size_t)n, part = (size_t)k;
+	const size_t extra = count % n;
 
-	return part * base + (part < extra ? part : extra);
+	return k * (count / n) + (k < extra ? k : extra);
 }
 
-static inline size_t bb_part_count(size_t count, int n, int k)
+static inline size_t bb_part_count(size_t count, size_t n, size_t k)
 {
-	return count / (size_t)n + ((size_t)k < count % (size_t)n ? 1 : 0);
+	return count / n + (k < count % n ? 1 : 0);
 }
 
 /* ---- algorithms -------------------------------------------------------------------- */

@@ -83,16 +83,14 @@ void bb_tree_prepare(struct bb_tree *tree, int n, int rank, int root, size_t cou
 	tree->window = 0;
 	for (int which = 0; which < 2; which++) {
 		struct bb_lane *lane = &tree->lanes[which];
-		size_t half = bb_part_count(count, 2, which);
 
 		if (root == BB_TREES_APART) /* shifted by one rank, inner nodes become leaves */
 			lane_prepare(lane, 0, n, rank, bb_wrap(which, n));
 		else
 			lane_prepare(lane, which, n, rank, root);
-		lane->start = bb_part_start(count, 2, which);
-		lane->base = half / tree->chunks;
-		lane->extra = half % tree->chunks;
-		tree->window = bb_most(tree->window, lane->base + (lane->extra ? 1 : 0));
+		lane->chunks = bb_blocks_of(bb_part_start(count, 2, which),
+					    bb_part_count(count, 2, which), tree->chunks);
+		tree->window = bb_most(tree->window, bb_block_count(&lane->chunks, 0));
 	}
 }
 
@@ -121,8 +119,8 @@ static size_t chunk_at(const struct bb_tree *tree, const struct bb_lane *lane, s
 	if (round < lag || round - lag >= tree->chunks)
 		return 0;
 	*index = round - lag;
-	*start = lane->start + *index * lane->base + bb_least(*index, lane->extra);
-	return lane->base + (*index < lane->extra ? 1 : 0);
+	*start = bb_block_start(&lane->chunks, *index);
+	return bb_block_count(&lane->chunks, *index);
 }
 
 void bb_tree_up(struct bb_writer *w, const struct bb_tree *tree, size_t round, struct bb_place in,
