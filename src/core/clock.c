@@ -7,28 +7,27 @@
 #define LONGEST_NAP 0.02 /* seconds between two checks of ABANDONED */
 #define OVERSLEEP 100e-6 /* seconds by which a nap may be too long */
 
-double bb_clock_now(void)
+static double clock_read(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double bb_clock_now(void)
+{
+	return clock_read(CLOCK_MONOTONIC);
 }
 
 double bb_clock_thread(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+	return clock_read(CLOCK_THREAD_CPUTIME_ID);
 }
 
 double bb_clock_unix(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+	return clock_read(CLOCK_REALTIME);
 }
 
 void bb_clock_wait_moment(pthread_cond_t *changed, pthread_mutex_t *lock)

@@ -38,28 +38,21 @@ const struct bb_payload bb_payload_flags = {"flags", 1, flags_fields, NULL};
 
 /* ---- numbers --------------------------------------------------------------------------- */
 
-static int64_t read_signed(const char *at, size_t bytes)
-{
-	int8_t one;
-	int16_t two;
-	int32_t four;
-	int64_t eight = 0;
-
-	if (bytes == sizeof(one))
-		return memcpy(&one, at, bytes), one;
-	if (bytes == sizeof(two))
-		return memcpy(&two, at, bytes), two;
-	if (bytes == sizeof(four))
-		return memcpy(&four, at, bytes), four;
-	memcpy(&eight, at, sizeof(eight));
-	return eight;
-}
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a short number is the low bytes");
 
 static uint64_t read_unsigned(const char *at, size_t bytes)
 {
-	const uint64_t value = (uint64_t)read_signed(at, bytes);
+	uint64_t value = 0;
 
-	return bytes < sizeof(value) ? value & ((UINT64_C(1) << (8 * bytes)) - 1) : value;
+	memcpy(&value, at, bytes);
+	return value;
+}
+
+static int64_t read_signed(const char *at, size_t bytes)
+{
+	const int shift = 64 - 8 * (int)bytes;
+
+	return (int64_t)(read_unsigned(at, bytes) << shift) >> shift;
 }
 
 static bool refuse_number(const struct bb_payload_field *f, char why[BB_PAYLOAD_WHY],

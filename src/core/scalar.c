@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a short element is the low bytes");
+
 /* The small floating-point formats: sign, exponent, mantissa, in that order from the top. */
 struct format {
 	int mantissa; /* bits, without the implicit one */
@@ -35,46 +37,15 @@ static const struct format *format_of(enum bb_dtype dtype)
 
 static uint64_t load_bits(enum bb_dtype dtype, const void *element)
 {
-	uint8_t byte;
-	uint16_t word;
-	uint32_t dword;
-	uint64_t qword;
+	uint64_t bits = 0;
 
-	switch (bb_dtype_size(dtype)) {
-	case 1:
-		memcpy(&byte, element, sizeof(byte));
-		return byte;
-	case 2:
-		memcpy(&word, element, sizeof(word));
-		return word;
-	case 4:
-		memcpy(&dword, element, sizeof(dword));
-		return dword;
-	default:
-		memcpy(&qword, element, sizeof(qword));
-		return qword;
-	}
+	memcpy(&bits, element, bb_dtype_size(dtype));
+	return bits;
 }
 
 static void store_bits(enum bb_dtype dtype, void *element, uint64_t bits)
 {
-	const uint8_t byte = (uint8_t)bits;
-	const uint16_t word = (uint16_t)bits;
-	const uint32_t dword = (uint32_t)bits;
-
-	switch (bb_dtype_size(dtype)) {
-	case 1:
-		memcpy(element, &byte, sizeof(byte));
-		break;
-	case 2:
-		memcpy(element, &word, sizeof(word));
-		break;
-	case 4:
-		memcpy(element, &dword, sizeof(dword));
-		break;
-	default:
-		memcpy(element, &bits, sizeof(bits));
-	}
+	memcpy(element, &bits, bb_dtype_size(dtype));
 }
 
 static double decode_small(const struct format *f, uint32_t sign, uint32_t magnitude)
