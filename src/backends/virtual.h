@@ -31,8 +31,8 @@ struct bb_virtual {
 	bb_status (*evaluate)(struct bb_rank *rank, const struct bb_program *program,
 			      const struct bb_timeline_watch *watch, double *end,
 			      struct bb_error *error);
-	/* Set *EVALUATOR to how the last collective of GROUP was evaluated (bb_evaluator_name), and
-	 *FAULTLESS to this rank's clock without the planted fault; NAN: there is no fault. */
+	/* *EVALUATOR = how the last collective of GROUP was evaluated (bb_evaluator_name), and
+	   in *FAULTLESS this rank's clock without the planted fault; NAN: there is no fault. */
 	void (*evaluated)(struct bb_group *group, const char **evaluator, double *faultless);
 	/*
 	 * Append how collectives were evaluated since open, including those of programs:

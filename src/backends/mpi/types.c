@@ -151,41 +151,28 @@ static bool means_the_same(MPI_Datatype type, MPI_Op op, enum bb_dtype dtype, en
 	       memcmp(inout, expected, SAMPLES * size) == 0;
 }
 
-/* Bit DTYPE * BB_NOPS + OP of a set: the op is busbench's own. */
-#define OWN_BYTES ((BB_NDTYPES * BB_NOPS + 7) / 8)
-
-static void find_own(const struct bb_mpi_types *types, const struct bb_kernels *kernels,
-		     unsigned char own[OWN_BYTES])
+static void find_own(struct bb_mpi_types *types, const struct bb_kernels *kernels)
 {
-	memset(own, 0, OWN_BYTES);
-	for (int bit = 0; bit < BB_NDTYPES * BB_NOPS; bit++) {
-		const enum bb_dtype dtype = (enum bb_dtype)(bit / BB_NOPS);
-		const enum bb_op op = (enum bb_op)(bit % BB_NOPS);
-
-		if (own_op(kernels, dtype, op) &&
-		    (is_small_float(dtype) ||
-		     !means_the_same(types->type[dtype], named_op(op), dtype, op)))
-			own[bit / 8] |= (unsigned char)(1 << bit % 8);
-	}
+	for (enum bb_dtype dtype = 0; dtype < BB_NDTYPES; dtype++)
+		for (enum bb_op op = 0; op < BB_NOPS; op++)
+			types->own[dtype][op] =
+				own_op(kernels, dtype, op) &&
+				(is_small_float(dtype) ||
+				 !means_the_same(types->type[dtype], named_op(op), dtype, op));
 }
 
-static int make_ops(struct bb_mpi_types *types, const struct bb_kernels *kernels,
-		    const unsigned char own[OWN_BYTES])
+static int make_ops(struct bb_mpi_types *types, const struct bb_kernels *kernels)
 {
 	int code = MPI_SUCCESS;
 
-	for (int bit = 0; bit < BB_NDTYPES * BB_NOPS && code == MPI_SUCCESS; bit++) {
-		const enum bb_dtype dtype = (enum bb_dtype)(bit / BB_NOPS);
-		const enum bb_op op = (enum bb_op)(bit % BB_NOPS);
-
-		types->own[dtype][op] = own[bit / 8] >> bit % 8 & 1;
-		types->op[dtype][op] = named_op(op);
-		if (types->own[dtype][op])
-			code = MPI_Op_create(own_op(kernels, dtype, op), true,
-					     &types->op[dtype][op]);
-		types->own[dtype][op] &= code == MPI_SUCCESS;
-	}
-	for (int dtype = 0; dtype < BB_NDTYPES; dtype++) {
+	for (enum bb_dtype dtype = 0; dtype < BB_NDTYPES; dtype++) {
+		for (enum bb_op op = 0; op < BB_NOPS; op++) {
+			types->op[dtype][op] = named_op(op);
+			if (types->own[dtype][op] && code == MPI_SUCCESS)
+				code = MPI_Op_create(own_op(kernels, dtype, op), true,
+						     &types->op[dtype][op]);
+			types->own[dtype][op] &= code == MPI_SUCCESS;
+		}
 		types->op[dtype][BB_AVG] = types->op[dtype][BB_SUM];
 		types->op[dtype][BB_MULSUM] = types->op[dtype][BB_SUM];
 	}
@@ -194,14 +181,18 @@ static int make_ops(struct bb_mpi_types *types, const struct bb_kernels *kernels
 
 int bb_mpi_types_open(struct bb_mpi_types *types, const struct bb_kernels *kernels, MPI_Comm comm)
 {
-	unsigned char own[OWN_BYTES];
 	int code;
 
 	name_types(types);
-	find_own(types, kernels, own);
+	find_own(types, kernels);
 	/* An op must be the same on all ranks, whatever their processors. */
-	code = MPI_Allreduce(MPI_IN_PLACE, own, OWN_BYTES, MPI_UINT8_T, MPI_BOR, comm);
-	return code == MPI_SUCCESS ? make_ops(types, kernels, own) : code;
+	code = MPI_Allreduce(MPI_IN_PLACE, types->own, sizeof(types->own), MPI_UINT8_T, MPI_BOR,
+			     comm);
+	if (code == MPI_SUCCESS)
+		code = make_ops(types, kernels);
+	else
+		memset(types->own, 0, sizeof(types->own));
+	return code;
 }
 
 void bb_mpi_types_close(struct bb_mpi_types *types)
