@@ -468,7 +468,7 @@ static bb_status fail_option(const struct cursor *c, struct bb_error *error)
 
 	if (c->result == ':')
 		return bb_fail(error, BB_EUSAGE, "%s: needs a value: %s", c->word,
-			       row && row->argument ? row->argument : "see --help");
+			       bb_option_argument(row));
 	if (row && optopt >= FIRST_VALUE)
 		return bb_fail(error, BB_EUSAGE, "%s: --%s takes no value", c->word, row->name);
 	if (!strncmp(c->word, "--", 2))

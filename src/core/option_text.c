@@ -146,7 +146,7 @@ void bb_option_add_expected(const struct bb_option *row, struct bb_strbuf *out)
 		bb_strbuf_addf(out, ", such as %s", row->initial);
 }
 
-static const char *argument(const struct bb_option *row)
+const char *bb_option_argument(const struct bb_option *row)
 {
 	return row->argument && row->type != BB_OPT_FLAG ? row->argument
 							 : bb_option_kinds[row->type].argument;
@@ -154,7 +154,7 @@ static const char *argument(const struct bb_option *row)
 
 static void add_label(const struct bb_option *row, struct bb_strbuf *out)
 {
-	const char *name = argument(row);
+	const char *name = bb_option_argument(row);
 
 	if (row->key)
 		bb_strbuf_addf(out, "  -%c, --%s", row->key, row->name);
@@ -197,7 +197,7 @@ static size_t label_width(const struct bb_option_table *tables)
 
 	for (const struct bb_option_table *t = tables; t->rows; t++)
 		for (const struct bb_option *row = t->rows; row->name; row++) {
-			const char *name = argument(row);
+			const char *name = bb_option_argument(row);
 			size_t length = 8 + strlen(row->name) + (*name ? 1 + strlen(name) : 0);
 
 			if (length > width && length <= LABEL_MAX && is_shown(tables, t, row))
@@ -263,7 +263,7 @@ static void add_cell(struct bb_strbuf *out, const char *text)
 
 static void add_markdown_row(const struct bb_option *row, struct bb_strbuf *out)
 {
-	const char *name = argument(row);
+	const char *name = bb_option_argument(row);
 	struct bb_strbuf range = {0};
 
 	bb_strbuf_add(out, "| ");

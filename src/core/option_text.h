@@ -25,6 +25,9 @@ static inline bool bb_option_has_choices(const struct bb_option *row)
 	return row->choices || row->choice;
 }
 
+/* The argument in the help, such as "SIZE"; of a FLAG "". */
+const char *bb_option_argument(const struct bb_option *row);
+
 /* Choice INDEX, which may be the number of choices: NULL. */
 const char *bb_option_choice(const struct bb_option *row, int index);
 

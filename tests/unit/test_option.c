@@ -161,6 +161,7 @@ static void test_errors(void **state)
 		{"-d x", "-d x: not a valid choice; expected one of: " TYPES},
 		{"-n", "-n: needs a value: N"},
 		{"--minbytes", "--minbytes: needs a value: SIZE"},
+		{"--repeat", "--repeat: needs a value: N"},
 		{"--check=3", "--check=3: --check takes no value"},
 		{"8", "8: not an option; options start with a dash"},
 		{"-c -- 8", "8: not an option; options start with a dash"},
