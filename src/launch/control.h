@@ -54,6 +54,8 @@ enum bb_news_kind {
 };
 
 #define BB_NEWS_TEXT 512
+/* After the name of a process, if nothing says more. */
+#define BB_NEWS_GONE_WHY "is gone: its process ended without reporting a cause"
 
 struct bb_news {
 	enum bb_news_kind kind;

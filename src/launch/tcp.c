@@ -129,7 +129,7 @@ static bb_status lose(struct bb_launch *launch, int i)
 	char name[112];
 
 	snprintf(tcp->cause, sizeof(tcp->cause), "%s %s", bb_tcp_name(name, &tcp->hello[i]),
-		 *wire->why ? wire->why : "is gone: its process ended without a word");
+		 *wire->why ? wire->why : BB_NEWS_GONE_WHY);
 	if (tcp->proc != 0 && receive_stop(wire, GONE_S)) {
 		launch->silent = true;
 		return (bb_status)wire->frame.status;

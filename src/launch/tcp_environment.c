@@ -56,9 +56,8 @@ bb_status bb_tcp_environment_read(struct bb_tcp_environment *e, struct bb_error 
 	BB_TRY(status, read_number("WORLD_SIZE", 1, BB_TCP_MOST_PROCESSES, &e->nprocs, error), out);
 	BB_TRY(status, read_number("RANK", 0, BB_TCP_MOST_PROCESSES - 1, &e->proc, error), out);
 	if (e->proc >= e->nprocs) {
-		status = bb_fail(error, BB_EUSAGE,
-				 "RANK=%d: with WORLD_SIZE=%d there is only 0 … %d", e->proc,
-				 e->nprocs, e->nprocs - 1);
+		status = bb_fail(error, BB_EUSAGE, "RANK=%d: with WORLD_SIZE=%d ranks are 0 to %d",
+				 e->proc, e->nprocs, e->nprocs - 1);
 		goto out;
 	}
 	if (getenv("LOCAL_RANK"))

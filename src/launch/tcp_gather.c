@@ -61,8 +61,7 @@ static void lose(struct bb_opening *o, int p)
 	struct bb_error error = {.text = ""};
 	char name[112];
 
-	bb_fail(&error, BB_EBACKEND, "%s is gone: its process ended without a word",
-		bb_tcp_name(name, &o->tcp->hello[p]));
+	bb_fail(&error, BB_EBACKEND, "%s " BB_NEWS_GONE_WHY, bb_tcp_name(name, &o->tcp->hello[p]));
 	note_misfit(o, &error);
 	if (o->failed != BB_OK)
 		return;
@@ -88,7 +87,7 @@ static bb_status check_peer(struct bb_opening *o, const struct bb_hello *hello,
 	if (status != BB_OK)
 		return status;
 	if (hello->proc >= o->tcp->nprocs)
-		return bb_fail(error, BB_EUSAGE, "%s: with WORLD_SIZE=%d there is only 0 … %d",
+		return bb_fail(error, BB_EUSAGE, "%s: with WORLD_SIZE=%d ranks are 0 to %d",
 			       bb_tcp_name(name, hello), o->tcp->nprocs, o->tcp->nprocs - 1);
 	if (hello->proc != 0 && is_gone(o->tcp, hello->proc))
 		lose(o, hello->proc);

@@ -77,8 +77,7 @@ static bb_status await_start(struct bb_opening *o, struct bb_launch *launch)
 			       "%s did not report within -T whether all processes have arrived",
 			       name);
 	return bb_fail(o->error, BB_EBACKEND, "%s %s", name,
-		       *o->tcp->wires[0].why ? o->tcp->wires[0].why
-					     : "is gone: its process ended without a word");
+		       *o->tcp->wires[0].why ? o->tcp->wires[0].why : BB_NEWS_GONE_WHY);
 }
 
 bb_status bb_opening_join(struct bb_opening *o, struct bb_launch *launch)

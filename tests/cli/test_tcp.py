@@ -148,7 +148,7 @@ def killed(rank):
         job.processes[rank].kill()
         results = job.finish()
         keeps_rows(table)
-    told_once(results, f"rank {rank} (", "is gone: its process ended without a word", code=3)
+    told_once(results, f"rank {rank} (", "is gone: its process ended without reporting a cause", code=3)
 
 
 for rank in (0, 2):

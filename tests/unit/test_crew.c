@@ -293,7 +293,7 @@ static bb_status wait_for_others(struct bb_driver *driver, void *argument)
 	return status;
 }
 
-#define IS_GONE "rank 2 (h1, pid 1002) is gone: its process ended without a word"
+#define IS_GONE "rank 2 (h1, pid 1002) is gone: its process ended without reporting a cause"
 
 static void kill_one(struct plot *plot, int victim, int others_signal, int number)
 {
@@ -363,7 +363,7 @@ static void test_first_killed(void **state)
 		const struct result *r = &plot.results[p];
 
 		assert_string_equal(r->text, "rank 0 (h0, pid 1000) is gone: its process ended "
-					     "without a word");
+					     "without reporting a cause");
 		assert_int_equal(r->status, BB_EBACKEND);
 		assert_int_equal(r->outcome.silent, p == 3);
 	}

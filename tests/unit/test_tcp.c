@@ -27,7 +27,7 @@ static const struct words environments[] = {
 	{{"0", "4", NULL, NULL, "29500"}, "MASTER_ADDR is not set"},
 	{{"0", "4", NULL, "", "29500"}, "MASTER_ADDR is not set"},
 	{{"0", "4", NULL, "h1"}, "MASTER_PORT is not set"},
-	{{"4", "4", NULL, GOOD}, "RANK=4: with WORLD_SIZE=4 there is only 0 … 3"},
+	{{"4", "4", NULL, GOOD}, "RANK=4: with WORLD_SIZE=4 ranks are 0 to 3"},
 	{{"1", "1"}, "RANK=1: with WORLD_SIZE=1"},
 	{{"-1", "4", NULL, GOOD}, "RANK=\"-1\""},
 	{{"1st", "4", NULL, GOOD}, "RANK=\"1st\""},

@@ -9,10 +9,10 @@ bb_status bb_cpu_open(struct bb_cpu_context *context, struct bb_error *error)
 {
 	context->kernels = bb_kernels_select();
 	if (!context->kernels)
-		return bb_fail(error, BB_EUSAGE,
-			       "BUSBENCH_ISA=%s: expected one this CPU can run of plain, avx2, "
-			       "avx512",
-			       getenv("BUSBENCH_ISA"));
+		return bb_fail(
+			error, BB_EUSAGE,
+			"BUSBENCH_ISA=%s: expected plain, avx2 or avx512, as this CPU supports",
+			getenv("BUSBENCH_ISA"));
 	return bb_machine_open(&context->machine, error);
 }
 

@@ -56,8 +56,7 @@ static bb_status host_open(struct bb_context **context, const struct bb_world *w
 	bb_status status;
 
 	if (world->nprocs != 1)
-		return bb_fail(error, BB_EBACKEND,
-			       "the host backend joins threads of one process, not %d processes",
+		return bb_fail(error, BB_EBACKEND, "the host backend runs in one process, not %d",
 			       world->nprocs);
 	c = calloc(1, sizeof(*c));
 	if (!c)

@@ -170,7 +170,7 @@ static const struct bb_native null_natives[] = {{.name = NULL}};
 const struct bb_backend bb_backend_null = {
 	.abi = BB_BACKEND_ABI,
 	.name = "null",
-	.brief = "does nothing: shows what the harness itself takes",
+	.brief = "does nothing: measures the harness itself",
 	.in_processes = true,
 	.natives = null_natives,
 	.open = null_open,

@@ -238,13 +238,13 @@ static void gpu_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT])
 static bb_status sim_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 				struct bb_error *error)
 {
-	return bb_fail(error, BB_EUNSUPPORTED, "sim has queues in programs only");
+	return bb_fail(error, BB_EUNSUPPORTED, "sim has queues only in programs");
 }
 
 static bb_status sim_event_open(struct bb_rank *rank, struct bb_event **event,
 				struct bb_error *error)
 {
-	return bb_fail(error, BB_EUNSUPPORTED, "sim has events in programs only");
+	return bb_fail(error, BB_EUNSUPPORTED, "sim has events only in programs");
 }
 
 static bb_status sim_event(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)

@@ -83,8 +83,7 @@ static bool failed(const struct watch *w)
 static void name_gone(const struct watch *w, struct bb_strbuf *out)
 {
 	bb_report_name(w->config, w->gone, out);
-	bb_strbuf_addf(out, " %s",
-		       *w->gone_why ? w->gone_why : "is gone: its process ended without a word");
+	bb_strbuf_addf(out, " %s", *w->gone_why ? w->gone_why : BB_NEWS_GONE_WHY);
 }
 
 /* Who is gone is told even where something else came to light first: it may be why. */
