@@ -28,7 +28,7 @@ bb_status bb_launch_all_gather(struct bb_launch *launch, const struct bb_payload
 			       const void *mine, size_t count, void *all)
 {
 	const size_t bytes = count * table->bytes;
-	const bb_status status = launch->all_gather(launch, mine, bytes, all);
+	const bb_status status = launch->gather(launch, mine, bytes, all, true);
 
 	if (status != BB_OK)
 		return status;
@@ -41,7 +41,7 @@ bb_status bb_launch_all_gather(struct bb_launch *launch, const struct bb_payload
 bb_status bb_launch_gather(struct bb_launch *launch, const struct bb_payload *table,
 			   const void *mine, size_t count, void *all)
 {
-	const bb_status status = launch->gather(launch, mine, count * table->bytes, all);
+	const bb_status status = launch->gather(launch, mine, count * table->bytes, all, false);
 
 	return status == BB_OK && launch->proc == 0 ? check_all(launch, table, count, all) : status;
 }

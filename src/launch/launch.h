@@ -15,17 +15,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define BB_LAUNCH_ABI 4u
+#define BB_LAUNCH_ABI 5u
 
 struct bb_launch {
 	int proc;
 	int nprocs;
-	/* Raw bytes: only bb_launch_gather and bb_launch_all_gather call these two. */
-	/* all[p * bytes …] = the bytes of process p; ALL holds nprocs * bytes. */
-	bb_status (*all_gather)(struct bb_launch *launch, const void *mine, size_t bytes,
-				void *all);
-	/* The same, but only process 0 receives ALL; elsewhere it may be NULL. */
-	bb_status (*gather)(struct bb_launch *launch, const void *mine, size_t bytes, void *all);
+	/* all[p * bytes …] = the bytes of process p, at process 0 or EVERYWHERE; ALL holds nprocs *
+	   bytes, and may be NULL at a process that receives nothing. Only bb_launch_gather and
+	   bb_launch_all_gather call it, because the bytes are unchecked. */
+	bb_status (*gather)(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
+			    bool everywhere);
 	bb_status (*barrier)(struct bb_launch *launch);
 	/* Waits for all processes. Not after a failure: then the process just exits. */
 	void (*close)(struct bb_launch *launch);

@@ -24,8 +24,8 @@ static bb_status status_of(int code)
 #define MOST_BYTES ((size_t)1 << 30) /* of one process */
 
 /* The bytes of a process are one element, so counts stay below the number of processes. */
-static bb_status collect(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
-			 bool everywhere)
+static bb_status mpi_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
+			    bool everywhere)
 {
 	struct own *own = launch->own;
 	MPI_Datatype block;
@@ -42,16 +42,6 @@ static bb_status collect(struct bb_launch *launch, const void *mine, size_t byte
 				  : MPI_Gather(mine, 1, block, all, 1, block, 0, own->comm);
 	MPI_Type_free(&block);
 	return status_of(code);
-}
-
-static bb_status mpi_all_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all)
-{
-	return collect(launch, mine, bytes, all, true);
-}
-
-static bb_status mpi_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all)
-{
-	return collect(launch, mine, bytes, all, false);
 }
 
 static bb_status mpi_barrier(struct bb_launch *launch)
@@ -171,7 +161,6 @@ static bb_status mpi_open(struct bb_launch *launch, const struct bb_launch_reque
 		return status;
 	}
 	*launch = (struct bb_launch){
-		.all_gather = mpi_all_gather,
 		.gather = mpi_gather,
 		.barrier = mpi_barrier,
 		.close = mpi_close,

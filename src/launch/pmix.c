@@ -113,9 +113,10 @@ static bb_status get(struct bb_launch *launch, const char *key, int p, void *dat
 	return status;
 }
 
-static bb_status collect(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
-			 bool wanted)
+static bb_status pmix_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
+			     bool everywhere)
 {
+	const bool receives = everywhere || launch->proc == 0;
 	struct own *own = launch->own;
 	struct bb_pmix_value value = {.type = BB_PMIX_BYTE_OBJECT,
 				      .data.bytes = {(char *)(uintptr_t)mine, bytes}};
@@ -133,20 +134,9 @@ static bb_status collect(struct bb_launch *launch, const void *mine, size_t byte
 	if (code != BB_PMIX_SUCCESS)
 		return failed(launch, "PMIx_Commit", code);
 	status = fence(launch, true);
-	for (int p = 0; p < launch->nprocs && wanted && status == BB_OK; p++)
+	for (int p = 0; p < launch->nprocs && receives && status == BB_OK; p++)
 		status = get(launch, key, p, (char *)all + (size_t)p * bytes, bytes);
 	return status;
-}
-
-static bb_status pmix_all_gather(struct bb_launch *launch, const void *mine, size_t bytes,
-				 void *all)
-{
-	return collect(launch, mine, bytes, all, true);
-}
-
-static bb_status pmix_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all)
-{
-	return collect(launch, mine, bytes, all, launch->proc == 0);
 }
 
 static bb_status pmix_barrier(struct bb_launch *launch)
@@ -201,7 +191,6 @@ static bb_status join(struct bb_launch *launch, struct own *own, struct bb_error
 	*launch = (struct bb_launch){
 		.proc = (int)own->self.rank,
 		.nprocs = (int)size,
-		.all_gather = pmix_all_gather,
 		.gather = pmix_gather,
 		.barrier = pmix_barrier,
 		.close = pmix_close,

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-static bb_status single_all_gather(struct bb_launch *launch, const void *mine, size_t bytes,
-				   void *all)
+static bb_status single_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
+			       bool everywhere)
 {
 	memcpy(all, mine, bytes);
 	return BB_OK;
@@ -23,9 +23,8 @@ struct bb_launch bb_launch_single(void)
 	return (struct bb_launch){
 		.proc = 0,
 		.nprocs = 1,
-		.all_gather = single_all_gather,
 		.barrier = single_barrier,
-		.gather = single_all_gather,
+		.gather = single_gather,
 		.close = single_close,
 	};
 }

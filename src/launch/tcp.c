@@ -212,10 +212,11 @@ static bb_status receive_all(struct bb_launch *launch, void *data, size_t bytes)
 	return carry(launch, pull, POLLIN);
 }
 
-/* The bytes of all processes go to process 0, and BACK bytes of ALL to all others. */
-static bb_status exchange(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
-			  size_t back)
+/* The bytes of all processes go to process 0, and from there ALL, or nothing, to all others. */
+static bb_status tcp_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
+			    bool everywhere)
 {
+	const size_t back = everywhere ? bytes * (size_t)launch->nprocs : 0;
 	bb_status status;
 
 	if (launch->proc != 0) {
@@ -230,21 +231,11 @@ static bb_status exchange(struct bb_launch *launch, const void *mine, size_t byt
 
 /* ---- the launch ------------------------------------------------------------------------ */
 
-static bb_status tcp_all_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all)
-{
-	return exchange(launch, mine, bytes, all, bytes * (size_t)launch->nprocs);
-}
-
-static bb_status tcp_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all)
-{
-	return exchange(launch, mine, bytes, all, 0);
-}
-
 static bb_status tcp_barrier(struct bb_launch *launch)
 {
 	char nothing = 0;
 
-	return exchange(launch, &nothing, 0, &nothing, 0);
+	return tcp_gather(launch, &nothing, 0, &nothing, false);
 }
 
 static bool tcp_abandon(struct bb_launch *launch)
@@ -304,7 +295,6 @@ struct bb_launch bb_tcp_launch(struct bb_tcp *tcp)
 	return (struct bb_launch){
 		.proc = tcp->proc,
 		.nprocs = tcp->nprocs,
-		.all_gather = tcp_all_gather,
 		.gather = tcp_gather,
 		.barrier = tcp_barrier,
 		.note = *tcp->note ? tcp->note : NULL,

@@ -124,7 +124,7 @@ struct mirror {
 };
 
 static bb_status look_into_mirror(struct bb_launch *launch, const void *mine, size_t bytes,
-				  void *all)
+				  void *all, bool everywhere)
 {
 	struct mirror *m = launch->own;
 	char *other = (char *)all + (1 - launch->proc) * bytes;
@@ -151,7 +151,6 @@ static void try_assembly(const uint8_t *data, size_t size, int way)
 	const struct bb_environment environment = {.nccl_algo = "ring"};
 	struct mirror mirror = {data, size, 0};
 	struct bb_launch launch = {.nprocs = 2,
-				   .all_gather = look_into_mirror,
 				   .gather = look_into_mirror,
 				   .own = &mirror};
 	struct bb_error error = {.text = ""};
@@ -174,7 +173,7 @@ static void try_offer(const uint8_t *data, size_t size, int proc)
 {
 	struct mirror mirror = {data, size, 0};
 	struct bb_launch launch = {
-		.proc = proc, .nprocs = 2, .all_gather = look_into_mirror, .own = &mirror};
+		.proc = proc, .nprocs = 2, .gather = look_into_mirror, .own = &mirror};
 	struct bb_control *control = NULL;
 	struct bb_error error = {.text = ""};
 

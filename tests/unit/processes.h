@@ -81,8 +81,8 @@ static inline bb_status meet_all(struct bb_launch *launch)
 	return BB_OK;
 }
 
-static inline bb_status meet_all_gather(struct bb_launch *launch, const void *mine, size_t bytes,
-					void *all)
+static inline bb_status meet_gather(struct bb_launch *launch, const void *mine, size_t bytes,
+				    void *all, bool everywhere)
 {
 	struct meeting *m = launch->own;
 
@@ -90,22 +90,15 @@ static inline bb_status meet_all_gather(struct bb_launch *launch, const void *mi
 		abort();
 	memcpy(m->given[launch->proc], mine, bytes);
 	meet_all(launch);
-	for (int p = 0; p < m->n && all; p++)
+	for (int p = 0; p < m->n && (everywhere || launch->proc == 0); p++)
 		memcpy((char *)all + (size_t)p * bytes, m->given[p], bytes);
 	return meet_all(launch);
-}
-
-static inline bb_status meet_gather(struct bb_launch *launch, const void *mine, size_t bytes,
-				    void *all)
-{
-	return meet_all_gather(launch, mine, bytes, launch->proc == 0 ? all : NULL);
 }
 
 static inline struct bb_launch meeting_launch(struct meeting *m, int proc)
 {
 	return (struct bb_launch){.proc = proc,
 				  .nprocs = m->n,
-				  .all_gather = meet_all_gather,
 				  .gather = meet_gather,
 				  .barrier = meet_all,
 				  .library = "shared memory",

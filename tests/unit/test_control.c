@@ -257,7 +257,7 @@ struct crowd {
 
 /* Process 0's launch: before the others learn its port, a crowd is at its door. */
 static bb_status gather_in_a_crowd(struct bb_launch *launch, const void *mine, size_t bytes,
-				   void *all)
+				   void *all, bool everywhere)
 {
 	struct meeting *m = launch->own;
 	struct crowd *crowd = (struct crowd *)m->given[MOST_PROCESSES - 1];
@@ -266,7 +266,7 @@ static bb_status gather_in_a_crowd(struct bb_launch *launch, const void *mine, s
 	char noise[4096];
 	int i;
 
-	launch->all_gather = meet_all_gather;
+	launch->gather = meet_gather;
 	CHECK(m, port != 0);
 	memset(noise, 'x', sizeof(noise));
 	for (i = 0; i < SILENT; i++)
@@ -278,7 +278,7 @@ static bb_status gather_in_a_crowd(struct bb_launch *launch, const void *mine, s
 	crowd->fds[i++] = knock(port, &hello, 1);
 	crowd->fds[i] = knock(port, noise, 1);
 	shutdown(crowd->fds[i], SHUT_RDWR);
-	return meet_all_gather(launch, mine, bytes, all);
+	return meet_gather(launch, mine, bytes, all, everywhere);
 }
 
 static void join_through_crowd(struct process *me)
@@ -289,7 +289,7 @@ static void join_through_crowd(struct process *me)
 	const double start = bb_clock_now();
 
 	if (me->launch.proc == 0)
-		me->launch.all_gather = gather_in_a_crowd;
+		me->launch.gather = gather_in_a_crowd;
 	control = join(me);
 	CHECK(me->meeting, bb_clock_now() - start < 5);
 	for (int i = 0; i < SILENT + 6 && me->launch.proc == 0; i++) {
@@ -318,18 +318,20 @@ static void test_strangers(void **state)
 static bb_status gather_wrongly(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
 				size_t where)
 {
-	launch->all_gather = meet_all_gather;
-	meet_all_gather(launch, mine, bytes, all);
+	launch->gather = meet_gather;
+	meet_gather(launch, mine, bytes, all, true);
 	((char *)all)[bytes - where] ^= 1;
 	return BB_OK;
 }
 
-static bb_status mishear_mine(struct bb_launch *launch, const void *mine, size_t bytes, void *all)
+static bb_status mishear_mine(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
+			      bool everywhere)
 {
 	return gather_wrongly(launch, mine, bytes, all, 17);
 }
 
-static bb_status mishear_answer(struct bb_launch *launch, const void *mine, size_t bytes, void *all)
+static bb_status mishear_answer(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
+				bool everywhere)
 {
 	return gather_wrongly(launch, mine, bytes, all, 1);
 }
@@ -341,7 +343,7 @@ static void fail_to_join(struct process *me)
 	const double start = bb_clock_now();
 
 	if (me->launch.proc == 2)
-		me->launch.all_gather = me->argument ? mishear_answer : mishear_mine;
+		me->launch.gather = me->argument ? mishear_answer : mishear_mine;
 	CHECK(me->meeting,
 	      bb_control_open(&control, &me->launch, NULL, 0.7, &error) == BB_EBACKEND);
 	CHECK(me->meeting, bb_clock_now() - start < 3);

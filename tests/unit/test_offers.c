@@ -17,13 +17,14 @@ struct mishearing {
 	const char *reason;
 };
 
-static bb_status mishear_offer(struct bb_launch *launch, const void *mine, size_t bytes, void *all)
+static bb_status mishear_offer(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
+			       bool everywhere)
 {
 	struct meeting *m = launch->own;
 	const struct mishearing *heard;
 
-	launch->all_gather = meet_all_gather;
-	meet_all_gather(launch, mine, bytes, all);
+	launch->gather = meet_gather;
+	meet_gather(launch, mine, bytes, all, everywhere);
 	memcpy(&heard, m->given[MOST_PROCESSES - 1], sizeof(heard));
 	memcpy((char *)all + heard->offset, heard->value, heard->length);
 	return BB_OK;
@@ -36,7 +37,7 @@ static void hear_strange_offer(struct process *me)
 	struct bb_error error = {0};
 
 	memcpy(me->meeting->given[MOST_PROCESSES - 1], &heard, sizeof(heard));
-	me->launch.all_gather = mishear_offer;
+	me->launch.gather = mishear_offer;
 	CHECK(me->meeting,
 	      bb_control_open(&control, &me->launch, NULL, 0.2, &error) == BB_EBACKEND);
 	CHECK(me->meeting, strstr(error.text, heard->reason) != NULL);

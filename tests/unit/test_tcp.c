@@ -100,11 +100,11 @@ static void exchange(struct process *me)
 		mine[i] = pattern(launch.proc, i);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		memset(all, 0, n * most);
-		CHECK(me->meeting, launch.all_gather(&launch, mine, sizes[i], all) == BB_OK);
+		CHECK(me->meeting, launch.gather(&launch, mine, sizes[i], all, true) == BB_OK);
 		check_all(me, all, sizes[i]);
 		memset(all, 0, n * most);
 		CHECK(me->meeting, launch.gather(&launch, mine, sizes[i],
-						 launch.proc == 0 ? all : NULL) == BB_OK);
+						 launch.proc == 0 ? all : NULL, false) == BB_OK);
 		if (launch.proc == 0)
 			check_all(me, all, sizes[i]);
 		CHECK(me->meeting, launch.barrier(&launch) == BB_OK);
@@ -133,7 +133,7 @@ static void exchange_much(struct process *me)
 		mine[i] = pattern(launch.proc, i);
 	if (launch.proc == 1)
 		nap_ms(200);
-	CHECK(me->meeting, launch.all_gather(&launch, mine, bytes, all) == BB_OK);
+	CHECK(me->meeting, launch.gather(&launch, mine, bytes, all, true) == BB_OK);
 	check_all(me, all, bytes);
 	launch.close(&launch);
 	free(mine);
@@ -162,7 +162,7 @@ static void arrive_late(struct process *me)
 		nap_ms(launch.proc == late ? 100 : 0);
 		atomic_fetch_add(arrived, 1);
 		if (late == 1)
-			CHECK(me->meeting, launch.gather(&launch, &mine, 1, all) == BB_OK);
+			CHECK(me->meeting, launch.gather(&launch, &mine, 1, all, false) == BB_OK);
 		else
 			CHECK(me->meeting, launch.barrier(&launch) == BB_OK);
 		CHECK(me->meeting, atomic_load(arrived) >= before + 3);

@@ -224,7 +224,7 @@ static void exchange(struct process *me)
 	struct bb_launch launch = join(me);
 	int mine = 100 + launch.proc, all[4];
 
-	CHECK(me->meeting, launch.all_gather(&launch, &mine, sizeof(mine), all) == BB_OK);
+	CHECK(me->meeting, launch.gather(&launch, &mine, sizeof(mine), all, true) == BB_OK);
 	for (int p = 0; p < 4; p++)
 		CHECK(me->meeting, all[p] == 100 + p);
 	if (launch.proc == 0)

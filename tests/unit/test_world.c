@@ -36,21 +36,17 @@ struct process {
 	struct bb_environment environment;
 };
 
-static bb_status exchange(struct bb_launch *launch, const void *mine, size_t bytes, void *all)
+static bb_status gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
+			bool everywhere)
 {
 	struct hub *hub = launch->own;
 
 	hub->given[launch->proc] = mine;
 	pthread_barrier_wait(&hub->met);
-	for (int p = 0; all && p < hub->n; p++)
+	for (int p = 0; (everywhere || launch->proc == 0) && p < hub->n; p++)
 		memcpy((char *)all + (size_t)p * bytes, hub->given[p], bytes);
 	pthread_barrier_wait(&hub->met);
 	return hub->broken == launch->proc ? BB_EBACKEND : BB_OK;
-}
-
-static bb_status gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all)
-{
-	return exchange(launch, mine, bytes, launch->proc == 0 ? all : NULL);
 }
 
 static void *main_of_process(void *argument)
@@ -73,7 +69,6 @@ static void prepare(struct process *processes, struct hub *hub, int n,
 			.hub = hub,
 			.launch = {.proc = p,
 				   .nprocs = n,
-				   .all_gather = exchange,
 				   .gather = gather,
 				   .library = "Some MPI 1.0",
 				   .own = hub},
@@ -407,7 +402,7 @@ struct mirror {
 };
 
 static bb_status look_into_mirror(struct bb_launch *launch, const void *mine, size_t bytes,
-				  void *all)
+				  void *all, bool everywhere)
 {
 	struct mirror *m = launch->own;
 
@@ -426,7 +421,7 @@ static void refused(void (*body)(struct process *process), struct mirror mirror,
 	struct hub hub;
 
 	prepare(processes, &hub, 2, body);
-	p->launch.all_gather = p->launch.gather = look_into_mirror;
+	p->launch.gather = look_into_mirror;
 	p->launch.own = &mirror;
 	p->assembly = (struct bb_assembly){.launch = &p->launch, .error = &p->error};
 	body(p);
@@ -511,7 +506,7 @@ static void test_strange_cause(void **state)
 	memset(endless, 'x', sizeof(endless));
 	mirror.value = endless;
 	prepare(processes, &hub, 2, fail_together);
-	p->launch.all_gather = p->launch.gather = look_into_mirror;
+	p->launch.gather = look_into_mirror;
 	p->launch.own = &mirror;
 	p->assembly = (struct bb_assembly){.launch = &p->launch, .error = &p->error};
 	fail_together(p);
@@ -530,7 +525,7 @@ static void test_own_share(void **state)
 	memset(endless, 'x', sizeof(endless));
 	mirror.value = endless;
 	prepare(processes, &hub, 2, compare);
-	p->launch.all_gather = p->launch.gather = look_into_mirror;
+	p->launch.gather = look_into_mirror;
 	p->launch.own = &mirror;
 	p->assembly = (struct bb_assembly){.launch = &p->launch, .error = &p->error};
 	compare(p);
