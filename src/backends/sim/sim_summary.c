@@ -4,6 +4,7 @@
  */
 #include "backends/sim/sim_inside.h"
 #include "core/array.h"
+#include "core/units.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,8 +122,7 @@ bool bb_sim_summarize(const struct bb_context *c, struct bb_strbuf *out)
 		bb_strbuf_addf(out, "%s%s among %d", i ? "; " : "", count->collective->name,
 			       count->n);
 		if (count->nodes > 0)
-			bb_strbuf_addf(out, " on %d node%s", count->nodes,
-				       count->nodes > 1 ? "s" : "");
+			bb_strbuf_addf(out, " on %d node%s", count->nodes, bb_plural(count->nodes));
 		bb_strbuf_add(out, ": ");
 		add_all(c, i, out);
 	}
