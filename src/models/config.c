@@ -5,6 +5,7 @@
 #include "models/parts.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct config {
@@ -13,41 +14,35 @@ struct config {
 	struct bb_error *error;
 };
 
-/* ---- its keys ------------------------------------------------------------------------ */
-
-/* Refuse VALUE, which is quoted as in the file, cut to fit into a sentence. */
-static bb_status wrong(const struct config *c, const char *key, const json_t *value,
-		       const struct bb_hyper_row *row)
+/* Refuse VALUE, quoted from the file and cut to fit into the message. */
+static bb_status refuse_value(const struct config *c, const char *key, const json_t *value,
+			      const struct bb_hyper_row *row)
 {
 	char *const text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-	bb_status status;
+	char expected[80] = "true or false";
 
-	if (row->is_bool)
-		status = bb_fail(c->error, BB_EUSAGE,
-				 "--model %.200s: %s: %.60s is not true or false", c->path, key,
-				 text ? text : "?");
-	else
-		status = bb_fail(
-			c->error, BB_EUSAGE,
-			"--model %.200s: %s: %.60s is not a whole number from %lld to %lld",
-			c->path, key, text ? text : "?", (long long)row->min, (long long)row->max);
+	if (!row->is_bool)
+		snprintf(expected, sizeof(expected), "a whole number from %lld to %lld",
+			 (long long)row->min, (long long)row->max);
+	bb_fail(c->error, BB_EUSAGE, "--model %.200s: %s: %.60s is not %s", c->path, key,
+		text ? text : "?", expected);
 	free(text);
-	return status;
+	return BB_EUSAGE;
 }
 
 static bb_status read_value(const struct config *c, const char *key, const json_t *value,
 			    const struct bb_hyper_row *row, int64_t *into)
 {
 	if (row->is_bool ? !json_is_boolean(value) : !json_is_integer(value))
-		return wrong(c, key, value, row);
+		return refuse_value(c, key, value, row);
 	*into = row->is_bool ? json_is_true(value) : json_integer_value(value);
-	return *into < row->min || *into > row->max ? wrong(c, key, value, row) : BB_OK;
+	return *into < row->min || *into > row->max ? refuse_value(c, key, value, row) : BB_OK;
 }
 
 /* transformers writes null for a value that follows from others. */
 static bb_status read_row(const struct config *c, const struct bb_hyper_row *row, int64_t *into)
 {
-	const char *by = NULL;
+	const char *first = NULL;
 
 	for (const char *const *key = row->keys; *key; key++) {
 		const json_t *value = json_object_get(c->root, *key);
@@ -59,13 +54,13 @@ static bb_status read_row(const struct config *c, const struct bb_hyper_row *row
 		status = read_value(c, *key, value, row, &found);
 		if (status != BB_OK)
 			return status;
-		if (by && found != *into)
+		if (first && found != *into)
 			return bb_fail(
 				c->error, BB_EUSAGE,
 				"--model %.200s: %s is %lld and %s is %lld, but both mean the same",
-				c->path, by, (long long)*into, *key, (long long)found);
+				c->path, first, (long long)*into, *key, (long long)found);
 		*into = found;
-		by = *key;
+		first = *key;
 	}
 	return BB_OK;
 }
@@ -108,8 +103,7 @@ static bb_status read_family(const struct config *c, const struct bb_family **fa
 	return BB_EUSAGE;
 }
 
-/* Which transformers a file is of, where its tensors depend on it: experts are stacked from version
-   5 on. A file that does not say it is of an earlier one. */
+/* Version 5 of transformers and later ones stack the experts; a file without a version is older. */
 static void read_version(const struct config *c, struct bb_hyper *hyper)
 {
 	const char *version = json_string_value(json_object_get(c->root, "transformers_version"));
@@ -131,7 +125,7 @@ bb_status bb_config_read(const char *path, struct bb_hyper *hyper, const struct 
 	for (int i = 0; i < BB_NHYPERS; i++) {
 		const struct bb_hyper_row *row = &bb_hyper_rows[i];
 
-		/* There may be keys that mean something else in another family. */
+		/* A key that the family does not use may mean something else there. */
 		if ((*family)->uses[i] != BB_HYPER_NONE)
 			BB_TRY(status, read_row(&c, row, bb_hyper_at(hyper, row)), out);
 	}

@@ -1,5 +1,5 @@
 /*
- * families.c - hyperparameters of the families, presets, and models in words.
+ * families.c - hyperparameters of the families, presets, and the text of --model.
  */
 #include "core/option.h"
 #include "core/units.h"
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NOT_SAID (-1)
-#define WORD 64 /* longest name or value in a word, with its end */
+#define NOT_GIVEN (-1)
+#define ITEM 64 /* bytes of a NAME=NUMBER in the text, with its end */
 
 enum {
 	LAYERS,
@@ -100,7 +100,7 @@ static const struct bb_family families[] = {
 #define NFAMILIES (sizeof(families) / sizeof(families[0]) - 1)
 
 static const struct preset {
-	const char *name, *word, *source;
+	const char *name, *text, *source;
 } presets[] = {
 	{"resnet50", "resnet:50", "He et al. 2015, table 1; torchvision"},
 	{"gpt2", "gpt2:layers=12,hidden=768,heads=12,vocab=50257,seq=1024",
@@ -160,18 +160,18 @@ void bb_family_config_types(struct bb_strbuf *out)
 			bb_strbuf_addf(out, "%s%s", f == families ? "" : ", ", f->name);
 }
 
-/* ---- hyperparameters that go together ------------------------------------------------ */
+/* ---- given and default hyperparameters ------------------------------------------------ */
 
 static void add_needed(struct bb_strbuf *out, const struct bb_family *family)
 {
 	bb_strbuf_addf(out, "%s:", family->name);
 	for (int i = 0, n = 0; i < BB_NHYPERS; i++)
 		if (family->uses[i] == BB_HYPER_NEEDED)
-			bb_strbuf_addf(out, "%s%s=N", n++ ? "," : "", bb_hyper_rows[i].word);
+			bb_strbuf_addf(out, "%s%s=N", n++ ? "," : "", bb_hyper_rows[i].name);
 }
 
-static bb_status missing(struct bb_builder *b, const struct bb_family *family,
-			 const struct bb_hyper_row *row)
+static bb_status refuse_missing(struct bb_builder *b, const struct bb_family *family,
+				const struct bb_hyper_row *row)
 {
 	struct bb_strbuf form = {0};
 
@@ -180,31 +180,31 @@ static bb_status missing(struct bb_builder *b, const struct bb_family *family,
 			       b->model->name, row->keys[0], family->name);
 	add_needed(&form, family);
 	bb_fail(b->error, BB_EUSAGE, "--model %s: %s is missing; give %s", b->model->name,
-		row->word, bb_strbuf_text(&form));
+		row->name, bb_strbuf_text(&form));
 	bb_strbuf_free(&form);
 	return BB_EUSAGE;
 }
 
-/* Check that what the family needs is given; clear what it lacks. */
-static bb_status check_said(struct bb_builder *b, const struct bb_family *family)
+/* Check that all hyperparameters which the family needs are given; set those that it lacks to 0. */
+static bb_status check_given(struct bb_builder *b, const struct bb_family *family)
 {
 	for (int i = 0; i < BB_NHYPERS; i++) {
 		const struct bb_hyper_row *row = &bb_hyper_rows[i];
 		int64_t *value = bb_hyper_at(&b->model->hyper, row);
 
-		if (i == SEQ && *value == NOT_SAID && b->from_file && family->seq > 0)
+		if (i == SEQ && *value == NOT_GIVEN && b->from_file && family->seq > 0)
 			*value = family->seq;
-		if (*value == NOT_SAID && family->uses[i] == BB_HYPER_NEEDED)
-			return missing(b, family, row);
+		if (*value == NOT_GIVEN && family->uses[i] == BB_HYPER_NEEDED)
+			return refuse_missing(b, family, row);
 		if (family->uses[i] == BB_HYPER_NONE)
 			*value = 0;
 	}
 	return BB_OK;
 }
 
-static void choose(int64_t *value, int64_t otherwise)
+static void set_default(int64_t *value, int64_t otherwise)
 {
-	if (*value == NOT_SAID)
+	if (*value == NOT_GIVEN)
 		*value = otherwise;
 }
 
@@ -220,7 +220,7 @@ static bb_status check_heads(struct bb_builder *b)
 				       b->model->name, (long long)h->heads, (long long)h->hidden);
 		h->head_dim = h->hidden / h->heads;
 	}
-	choose(&h->kv_heads, h->heads);
+	set_default(&h->kv_heads, h->heads);
 	if (h->kv_heads == 0)
 		h->kv_heads = h->heads;
 	if (h->heads % h->kv_heads)
@@ -231,10 +231,10 @@ static bb_status check_heads(struct bb_builder *b)
 	return BB_OK;
 }
 
-static bb_status complete(struct bb_builder *b, const struct bb_family *family, int64_t seq)
+static bb_status complete_hyper(struct bb_builder *b, const struct bb_family *family, int64_t seq)
 {
 	struct bb_hyper *h = &b->model->hyper;
-	bb_status status = check_said(b, family);
+	bb_status status = check_given(b, family);
 
 	if (status != BB_OK)
 		return status;
@@ -244,11 +244,11 @@ static bb_status complete(struct bb_builder *b, const struct bb_family *family, 
 					  "--seq %lld: %s has no sequence; leave it out",
 					  (long long)seq, b->model->name);
 	BB_TRY(status, check_heads(b), out);
-	choose(&h->ffn, 4 * h->hidden);
-	choose(&h->positions, h->seq);
-	choose(&h->types, 2);
-	choose(&h->fused, 0);
-	choose(&h->tied, family->tied);
+	set_default(&h->ffn, 4 * h->hidden);
+	set_default(&h->positions, h->seq);
+	set_default(&h->types, 2);
+	set_default(&h->fused, 0);
+	set_default(&h->tied, family->tied);
 	h->seq = seq ? seq : h->seq;
 	if (h->positions && h->seq > h->positions)
 		return bb_fail(
@@ -263,19 +263,19 @@ out:
 	return status;
 }
 
-/* ---- models in words ----------------------------------------------------------------- */
+/* ---- the text of --model -------------------------------------------------------------- */
 
 static bb_status read_number(struct bb_builder *b, const struct bb_hyper_row *row, const char *text)
 {
 	int64_t *value = bb_hyper_at(&b->model->hyper, row);
 
-	if (*value != NOT_SAID)
+	if (*value != NOT_GIVEN)
 		return bb_fail(b->error, BB_EUSAGE, "--model %s: %s is given twice", b->model->name,
-			       row->word);
+			       row->name);
 	if (!bb_parse_int(text, value) || *value < row->min || *value > row->max)
 		return bb_fail(b->error, BB_EUSAGE,
 			       "--model %s: %s: \"%s\" is not a number from %lld to %lld",
-			       b->model->name, row->word, text, (long long)row->min,
+			       b->model->name, row->name, text, (long long)row->min,
 			       (long long)row->max);
 	return BB_OK;
 }
@@ -290,9 +290,9 @@ static bb_status read_named(struct bb_builder *b, const struct bb_family *family
 	for (int i = 0; i < BB_NHYPERS; i++) {
 		if (family->uses[i] == BB_HYPER_NONE)
 			continue;
-		if (strcmp(bb_hyper_rows[i].word, item) == 0)
+		if (strcmp(bb_hyper_rows[i].name, item) == 0)
 			return read_number(b, &bb_hyper_rows[i], equals + 1);
-		names[n++] = bb_hyper_rows[i].word;
+		names[n++] = bb_hyper_rows[i].name;
 	}
 	near = bb_nearest(item, names);
 	return bb_fail(b->error, BB_EUSAGE,
@@ -301,10 +301,11 @@ static bb_status read_named(struct bb_builder *b, const struct bb_family *family
 		       near ? near : "", near ? "\"?" : "");
 }
 
-/* "20x2000": those that the family needs, in their order. */
-static bb_status read_row(struct bb_builder *b, const struct bb_family *family, const char *item)
+/* "20x2000": the needed hyperparameters of the family, in order. */
+static bb_status read_ordered(struct bb_builder *b, const struct bb_family *family,
+			      const char *item)
 {
-	char value[WORD];
+	char value[ITEM];
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < BB_NHYPERS && status == BB_OK && *item; i++) {
@@ -322,9 +323,9 @@ static bb_status read_row(struct bb_builder *b, const struct bb_family *family, 
 	return status;
 }
 
-static bb_status read_word(struct bb_builder *b, const struct bb_family *family, const char *list)
+static bb_status read_items(struct bb_builder *b, const struct bb_family *family, const char *list)
 {
-	char item[WORD];
+	char item[ITEM];
 	bb_status status = BB_OK;
 
 	do {
@@ -335,31 +336,31 @@ static bb_status read_word(struct bb_builder *b, const struct bb_family *family,
 			return bb_fail(b->error, BB_EUSAGE,
 				       "--model %s: \"%s\" is not of the form NAME=NUMBER",
 				       b->model->name, item);
-		status =
-			strchr(item, '=') ? read_named(b, family, item) : read_row(b, family, item);
+		status = strchr(item, '=') ? read_named(b, family, item)
+					   : read_ordered(b, family, item);
 		list += length;
 	} while (status == BB_OK && *list++ == ',');
 	return status;
 }
 
-static bool is_path(const char *word)
+static bool is_path(const char *text)
 {
-	const size_t length = strlen(word);
+	const size_t length = strlen(text);
 
-	return strchr(word, '/') || (length > 5 && strcmp(word + length - 5, ".json") == 0);
+	return strchr(text, '/') || (length > 5 && strcmp(text + length - 5, ".json") == 0);
 }
 
-static bb_status unknown(const char *word, struct bb_error *error)
+static bb_status refuse_unknown(const char *name, struct bb_error *error)
 {
-	const size_t length = strcspn(word, ":");
-	const struct bb_family *family = find_family(word, length);
+	const size_t length = strcspn(name, ":");
+	const struct bb_family *family = find_family(name, length);
 	const char *names[NPRESETS + NFAMILIES + 1] = {NULL}, *near;
 	struct bb_strbuf text = {0};
 
 	if (family) {
 		add_needed(&text, family);
 		bb_fail(error, BB_EUSAGE, "--model %s is a family; give its hyperparameters: %s",
-			word, bb_strbuf_text(&text));
+			name, bb_strbuf_text(&text));
 		bb_strbuf_free(&text);
 		return BB_EUSAGE;
 	}
@@ -367,7 +368,7 @@ static bb_status unknown(const char *word, struct bb_error *error)
 		names[i] = presets[i].name;
 	for (size_t i = 0; i < NFAMILIES; i++)
 		names[NPRESETS + i] = families[i].name;
-	bb_strbuf_add_bytes(&text, word, length);
+	bb_strbuf_add_bytes(&text, name, length);
 	near = bb_nearest(bb_strbuf_text(&text), names);
 	bb_fail(error, BB_EUSAGE,
 		"--model: \"%.200s\" is not a model%s%s%s (see --list; the path of a file has a / "
@@ -378,35 +379,35 @@ static bb_status unknown(const char *word, struct bb_error *error)
 	return BB_EUSAGE;
 }
 
-/* The hyperparameters that WORD names, without defaults. */
-static bb_status read_hyper(struct bb_builder *b, const char *word, const struct bb_family **family)
+/* The hyperparameters that NAME gives, without defaults. */
+static bb_status read_hyper(struct bb_builder *b, const char *name, const struct bb_family **family)
 {
-	const char *text = word, *colon;
+	const char *text = name, *colon;
 
 	for (size_t i = 0; i < NPRESETS; i++)
-		if (strcmp(presets[i].name, word) == 0)
-			text = presets[i].word;
-	b->from_file = text == word && is_path(word);
+		if (strcmp(presets[i].name, name) == 0)
+			text = presets[i].text;
+	b->from_file = text == name && is_path(name);
 	if (b->from_file)
-		return bb_config_read(word, &b->model->hyper, family, b->error);
+		return bb_config_read(name, &b->model->hyper, family, b->error);
 	colon = strchr(text, ':');
 	*family = colon ? find_family(text, (size_t)(colon - text)) : NULL;
-	return *family ? read_word(b, *family, colon + 1) : unknown(word, b->error);
+	return *family ? read_items(b, *family, colon + 1) : refuse_unknown(name, b->error);
 }
 
-bb_status bb_model_open(struct bb_model *model, const char *word, int64_t seq,
+bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
 			struct bb_error *error)
 {
 	struct bb_builder b = {.model = model, .error = error, .layer = BB_LAYER_BEFORE};
 	const struct bb_family *family = NULL;
 	bb_status status;
 
-	*model = (struct bb_model){.name = word};
+	*model = (struct bb_model){.name = text};
 	for (int i = 0; i < BB_NHYPERS; i++)
-		*bb_hyper_at(&model->hyper, &bb_hyper_rows[i]) = NOT_SAID;
-	BB_TRY(status, read_hyper(&b, word, &family), out);
+		*bb_hyper_at(&model->hyper, &bb_hyper_rows[i]) = NOT_GIVEN;
+	BB_TRY(status, read_hyper(&b, text, &family), out);
 	model->family = family->name;
-	BB_TRY(status, complete(&b, family, seq), out);
+	BB_TRY(status, complete_hyper(&b, family, seq), out);
 	family->build(&b);
 	status = bb_build_finish(&b);
 out:
@@ -420,7 +421,7 @@ void bb_model_list(struct bb_strbuf *out)
 	bb_strbuf_add(out, "models (--model)\n");
 	for (size_t i = 0; i < NPRESETS; i++)
 		bb_strbuf_addf(out, "    %-13s %s\n    %-13s   from %s\n", presets[i].name,
-			       presets[i].word, "", presets[i].source);
+			       presets[i].text, "", presets[i].source);
 	bb_strbuf_add(out, "or a family and its hyperparameters; those in [] are optional\n");
 	for (const struct bb_family *f = families; f->name; f++) {
 		bb_strbuf_addf(out, "    %-13s %s\n    %-13s  ", f->name, f->brief, "");
@@ -428,7 +429,7 @@ void bb_model_list(struct bb_strbuf *out)
 			if (f->uses[i] != BB_HYPER_NONE)
 				bb_strbuf_addf(out, " %s%s%s",
 					       f->uses[i] == BB_HYPER_OPTIONAL ? "[" : "",
-					       bb_hyper_rows[i].word,
+					       bb_hyper_rows[i].name,
 					       f->uses[i] == BB_HYPER_OPTIONAL ? "]" : "");
 		bb_strbuf_add(out, "\n");
 	}

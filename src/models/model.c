@@ -46,7 +46,7 @@ void bb_build_tensor(struct bb_builder *b, uint64_t rows, uint64_t columns, cons
 	va_end(args);
 }
 
-void bb_build_belongs(struct bb_builder *b, size_t work)
+void bb_build_set_work(struct bb_builder *b, size_t work)
 {
 	if (b->status == BB_OK)
 		b->model->tensors[b->model->ntensors - 1].work = work;
@@ -105,7 +105,7 @@ bb_status bb_build_finish(struct bb_builder *b)
 	for (size_t i = 0; i < m->ntensors; i++)
 		m->order[i] = i;
 	qsort_r(m->order, m->ntensors, sizeof(*m->order), compare_ready, m);
-	/* From last to first as bb_model_ready adds them up: the end is then exactly the end. */
+	/* Summed from last to first, as bb_model_ready does, so that its last time is exact. */
 	for (size_t i = m->nworks; i-- > 0;) {
 		m->forward += m->works[i].forward;
 		m->backward += m->works[i].input + m->works[i].weights;
@@ -121,7 +121,7 @@ void bb_model_free(struct bb_model *model)
 	*model = (struct bb_model){.family = NULL};
 }
 
-/* Length of a tensor's name that is its module's. */
+/* Length of the module's name in a tensor's. */
 static size_t module_length(const struct bb_tensor *tensor)
 {
 	const char *const point = strrchr(tensor->name, '.');

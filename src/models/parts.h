@@ -1,5 +1,5 @@
 /*
- * parts.h - what the families put models together with.
+ * parts.h - the builder of models, and the table of families.
  */
 #ifndef BB_MODELS_PARTS_H
 #define BB_MODELS_PARTS_H
@@ -9,34 +9,35 @@
 #define BB_MODEL_MOST_TENSORS ((size_t)1 << 20)
 #define BB_MODEL_MOST_PARAMETERS (UINT64_C(1) << 56) /* so that bytes fit into 64 bits */
 
-/* A model under construction. The first failure stays, so that nothing needs a check before
-   bb_model_finish. */
+/* A model under construction. STATUS keeps the first failure, so that only bb_build_finish needs a
+   check. */
 struct bb_builder {
 	struct bb_model *model;
 	struct bb_error *error;
 	bb_status status;
 	size_t tensor_room, work_room;
-	int layer;         /* that tensors and works are added to */
-	bool expert;       /* whether tensors are of an expert */
-	uint64_t matrices; /* that are stacked in a tensor; 0: one */
+	int layer;         /* of the tensors and works that follow */
+	bool expert;       /* the tensors that follow belong to an expert */
+	uint64_t matrices; /* stacked in each tensor that follows; 0: one */
 	bool from_file;
 };
 
-/* A tensor of ROWS x COLUMNS (1: a vector). Its gradient is complete with the work that was added
-   last; there has been one. */
+/* Add a tensor of ROWS x COLUMNS (1: a vector). The work added last completes its gradient; there
+   must be one. */
 void bb_build_tensor(struct bb_builder *b, uint64_t rows, uint64_t columns, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
-/* The tensor that was added last is complete only with WORK. */
-void bb_build_belongs(struct bb_builder *b, size_t work);
-/* A work without arithmetic: a norm, a lookup. */
+/* Let WORK complete the gradient of the tensor added last. */
+void bb_build_set_work(struct bb_builder *b, size_t work);
+/* Add a work without matrix products: a norm, a lookup. */
 void bb_build_light(struct bb_builder *b);
-/* Matrix products of FORWARD FLOPs with weights: the backward pass does the same for the gradient
-   of the input, unless nothing before it LEARNS, and again for that of the weights. */
+/* Add matrix products with weights, of FORWARD FLOPs. The backward pass spends as many on the
+   gradient of the weights and, if anything before it LEARNS, as many on that of the input. */
 void bb_build_product(struct bb_builder *b, double forward, bool learns);
-/* Products of FORWARD FLOPs of two inputs, both of which want a gradient: attention. */
+/* Add products of two inputs (attention), of FORWARD FLOPs. The backward pass spends as many on the
+   gradient of each. */
 void bb_build_attention(struct bb_builder *b, double forward);
 
-/* Works out order and sums. Returns the first failure. */
+/* Compute order and sums. Returns the first failure. */
 BB_MUST bb_status bb_build_finish(struct bb_builder *b);
 
 /* Generators: model.hyper is checked and complete (families.c). */
@@ -52,28 +53,27 @@ void bb_build_linear(struct bb_builder *b);
 enum bb_hyper_use {
 	BB_HYPER_NONE, /* the family has no such hyperparameter */
 	BB_HYPER_NEEDED,
-	BB_HYPER_OPTIONAL, /* its family knows what it then is */
+	BB_HYPER_OPTIONAL, /* the family has a default */
 };
 
 #define BB_NHYPERS 14
 #define BB_HYPER_KEYS 3
 
 struct bb_hyper_row {
-	const char *word; /* "layers" */
+	const char *name; /* "layers" */
 	size_t offset;    /* of an int64_t in struct bb_hyper */
 	int64_t min, max;
-	const char *keys[BB_HYPER_KEYS + 1]; /* in a config.json; any of them, ends with NULL */
-	bool is_bool;                        /* there: true or false */
+	const char *keys[BB_HYPER_KEYS + 1]; /* in a config.json, synonyms; ends with NULL */
+	bool is_bool;                        /* true or false in a config.json */
 };
 
 struct bb_family {
-	const char *name; /* and model_type in a config.json */
+	const char *name; /* also model_type in a config.json */
 	const char *brief;
 	void (*build)(struct bb_builder *b);
-	/* Of each of bb_hyper_rows. */
-	unsigned char uses[BB_NHYPERS];
-	int64_t tied; /* where it is not said */
-	int64_t seq;  /* where a config.json does not say it; 0: it must */
+	unsigned char uses[BB_NHYPERS]; /* enum bb_hyper_use of each of bb_hyper_rows */
+	int64_t tied;                   /* default */
+	int64_t seq;                    /* default for a config.json; 0: none */
 };
 
 extern const struct bb_hyper_row bb_hyper_rows[BB_NHYPERS];
@@ -86,9 +86,8 @@ void bb_family_config_types(struct bb_strbuf *out);
 int64_t *bb_hyper_at(struct bb_hyper *hyper, const struct bb_hyper_row *row);
 
 /*
- * Read a config.json into HYPER, -1 where it says nothing, and FAMILY. BB_EUSAGE with a sentence
- * that names file and key. The file is read whole, if it is regular and not larger than any
- * config.json is.
+ * Read the config.json at PATH into HYPER and FAMILY. Hyperparameters that the file lacks, or gives
+ * as null, stay unchanged. BB_EUSAGE with a sentence that names file and key.
  */
 BB_MUST bb_status bb_config_read(const char *path, struct bb_hyper *hyper,
 				 const struct bb_family **family, struct bb_error *error);

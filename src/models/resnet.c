@@ -2,8 +2,8 @@
  * resnet.c - residual networks for images of 224 x 224 and 1000 classes (He et al. 2015), tensors
  * named and ordered as torchvision registers them; and linear, a stack of linear layers.
  *
- * FLOPs of an image: a convolution of k x k from in to out channels is 2 k² in out for each pixel
- * that it makes. torchvision strides in a block's 3 x 3 convolution.
+ * FLOPs of an image: a k x k convolution from in to out channels costs 2 k² in out for each output
+ * pixel. As in torchvision, the stride is that of a block's 3 x 3 convolution.
  */
 #include "models/parts.h"
 
@@ -23,14 +23,14 @@ static const struct depth {
 	{101, {3, 4, 23, 3}, 4}, {152, {3, 8, 36, 3}, 4},
 };
 
-/* What goes from layer to layer. */
-struct picture {
+/* The activations between two layers. */
+struct feature_map {
 	int channels;
-	int pixels; /* of a side */
+	int pixels; /* per side */
 };
 
 /* A convolution and its batch norm. */
-static void convolve(struct bb_builder *b, struct picture *p, int kernel, int stride, int out,
+static void convolve(struct bb_builder *b, struct feature_map *p, int kernel, int stride, int out,
 		     const char *prefix, const char *conv, const char *bn)
 {
 	const int area = kernel * kernel;
@@ -46,10 +46,10 @@ static void convolve(struct bb_builder *b, struct picture *p, int kernel, int st
 	p->channels = out;
 }
 
-static void block(struct bb_builder *b, struct picture *p, int width, int stride, int expansion,
+static void block(struct bb_builder *b, struct feature_map *p, int width, int stride, int expansion,
 		  const char *prefix)
 {
-	struct picture side = *p;
+	struct feature_map side = *p;
 	const int out = width * expansion;
 
 	if (expansion == 1) {
@@ -78,7 +78,7 @@ static const struct depth *find_depth(struct bb_builder *b)
 void bb_build_resnet(struct bb_builder *b)
 {
 	const struct depth *depth = find_depth(b);
-	struct picture p = {3, 224};
+	struct feature_map p = {3, 224};
 	char prefix[PREFIX];
 
 	if (!depth)

@@ -2,9 +2,9 @@
  * transformer.c - transformers, their tensors named and ordered as Hugging Face's transformers
  * registers them.
  *
- * FLOPs of a sequence of s tokens: a product with a matrix of in x out is 2 s in out; attention is
- * 4 s² (heads x width of a head), scores and weighted sum together, without regard to a causal
- * mask. For heads x width = h and a feed-forward network of 4 h that is s h (24 h + 4 s) a block,
+ * FLOPs of a sequence of s tokens: a product with a matrix of in x out costs 2 s in out. Attention
+ * costs 4 s² (heads x width of a head), scores and weighted sum together; a causal mask saves
+ * nothing. For heads x width = h and a feed-forward network of 4 h a block costs s h (24 h + 4 s),
  * as in Qi et al. 2023 (arXiv 2401.10241), table 1.
  */
 #include "models/parts.h"
@@ -13,7 +13,7 @@
 
 #define PREFIX 40
 
-/* Where a block's tensors are named from: "transformer.h.3." */
+/* Prefix of the names of a block's tensors: "transformer.h.3." */
 struct prefix {
 	char text[PREFIX];
 };
@@ -32,7 +32,7 @@ static void begin_end(struct bb_builder *b)
 	b->layer = b->model->blocks = (int)b->model->hyper.layers;
 }
 
-/* A linear layer that TOKENS of a sample go through. */
+/* A linear layer, applied to TOKENS tokens of a sample. */
 static void linear(struct bb_builder *b, double tokens, int64_t in, int64_t out, bool bias,
 		   const char *prefix, const char *name)
 {
@@ -59,7 +59,8 @@ static void attention(struct bb_builder *b)
 	bb_build_attention(b, 4 * s * s * (double)h->heads * (double)h->head_dim);
 }
 
-/* Logits; where the weights are tied, their gradient is complete with that of the embedding. */
+/* The projection to logits. Tied weights have no tensor of their own: the embedding completes their
+   gradient. */
 static void head(struct bb_builder *b)
 {
 	const struct bb_hyper *h = &b->model->hyper;
@@ -74,7 +75,7 @@ static void head(struct bb_builder *b)
 
 /* ---- gpt2 and bloom: one matrix for queries, keys and values, biases everywhere ------ */
 
-/* The names of a block's parts, in order. */
+/* Names of a block's parts, in order. */
 struct decoder_names {
 	const char *norm_1, *qkv, *out, *norm_2, *up, *down;
 };
@@ -150,7 +151,7 @@ static void bert_block(struct bb_builder *b, const char *prefix)
 	norm(b, prefix, "output.LayerNorm");
 }
 
-/* The encoder and its pooler, which looks at the first token alone. */
+/* The encoder and its pooler, which reads only the first token. */
 void bb_build_bert(struct bb_builder *b)
 {
 	const struct bb_hyper *h = &b->model->hyper;
@@ -173,7 +174,7 @@ void bb_build_bert(struct bb_builder *b)
 
 /* ---- llama, mistral, mixtral: gated, no biases, norms registered last ---------------- */
 
-/* As transformers 5 registers them (MixtralExperts): the experts' matrices are stacked. */
+/* The experts' matrices stacked, as transformers 5 registers them (MixtralExperts). */
 static void fused_experts(struct bb_builder *b, const char *prefix)
 {
 	const struct bb_hyper *h = &b->model->hyper;
@@ -190,8 +191,8 @@ static void fused_experts(struct bb_builder *b, const char *prefix)
 	b->expert = false;
 }
 
-/* A router, and experts of which a token goes through top_k; tokens are spread evenly. As
-   transformers 4 registers them (MixtralSparseMoeBlock). */
+/* A router and its experts, as transformers 4 registers them (MixtralSparseMoeBlock). Each expert
+   gets an equal share of the tokens, each of which goes to top_k experts. */
 static void experts(struct bb_builder *b, const char *prefix)
 {
 	const struct bb_hyper *h = &b->model->hyper;
@@ -238,9 +239,9 @@ static void llama_block(struct bb_builder *b, const char *prefix)
 		linear(b, s, h->ffn, h->hidden, false, prefix, "mlp.down_proj");
 	}
 	bb_build_tensor(b, (uint64_t)h->hidden, 1, "%sinput_layernorm.weight", prefix);
-	bb_build_belongs(b, norm_1);
+	bb_build_set_work(b, norm_1);
 	bb_build_tensor(b, (uint64_t)h->hidden, 1, "%spost_attention_layernorm.weight", prefix);
-	bb_build_belongs(b, norm_2);
+	bb_build_set_work(b, norm_2);
 }
 
 void bb_build_llama(struct bb_builder *b)
