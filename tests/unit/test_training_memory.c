@@ -151,7 +151,7 @@ static void test_flash(void **state)
 	l.flash = true;
 	assert_int_equal(bb_layer_kept(&l, BB_RECOMPUTE_SELECTIVE), others);
 	assert_int_equal(bb_layer_kept(&l, BB_RECOMPUTE_NONE), others + 4 * 96 * 2048);
-	assert_int_equal(bb_layer_made_again(&l, BB_RECOMPUTE_FULL),
+	assert_int_equal(bb_layer_recomputed(&l, BB_RECOMPUTE_FULL),
 			 others + 4 * 96 * 2048 - 48 * MiB);
 }
 
@@ -159,10 +159,10 @@ static void test_made_again(void **state)
 {
 	struct bb_layer l = gpt(12288, 96, 1);
 
-	assert_int_equal(bb_layer_made_again(&l, BB_RECOMPUTE_NONE), 0);
-	assert_int_equal(bb_layer_made_again(&l, BB_RECOMPUTE_SELECTIVE),
+	assert_int_equal(bb_layer_recomputed(&l, BB_RECOMPUTE_NONE), 0);
+	assert_int_equal(bb_layer_recomputed(&l, BB_RECOMPUTE_SELECTIVE),
 			 UINT64_C(5) * 96 * 2048 * 2048);
-	assert_int_equal(bb_layer_made_again(&l, BB_RECOMPUTE_FULL), (2736 - 48) * MiB);
+	assert_int_equal(bb_layer_recomputed(&l, BB_RECOMPUTE_FULL), (2736 - 48) * MiB);
 }
 
 /* Does not wrap around. */
@@ -172,7 +172,7 @@ static void test_too_large(void **state)
 
 	l.seq = 1 << 28;
 	assert_true(bb_layer_kept(&l, BB_RECOMPUTE_NONE) == UINT64_MAX);
-	assert_true(bb_layer_made_again(&l, BB_RECOMPUTE_FULL) == UINT64_MAX);
+	assert_true(bb_layer_recomputed(&l, BB_RECOMPUTE_FULL) == UINT64_MAX);
 	assert_true(bb_head_kept(&l, 1 << 28) == UINT64_MAX);
 	assert_true(bb_bytes_add(UINT64_MAX - 1, 3) == UINT64_MAX);
 	assert_true(bb_bytes_times(UINT64_C(1) << 40, UINT64_C(1) << 24) == UINT64_MAX);

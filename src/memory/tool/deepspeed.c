@@ -7,7 +7,7 @@
 static const struct {
 	int stage;
 	bool offload, parameters, zero_init;
-} ways[] = {
+} configurations[] = {
 	{2, true, false, false}, {2, false, false, false}, {3, true, true, true},
 	{3, true, true, false},  {3, true, false, true},   {3, true, false, false},
 	{3, false, false, true}, {3, false, false, false},
@@ -38,27 +38,27 @@ static bb_status read_input(struct job *job, const struct bb_module *largest,
 
 static void add_estimate(struct job *job, const struct bb_estimate_input *in, size_t i)
 {
-	const bool three = ways[i].stage == 3;
-	const char *offload = ways[i].parameters ? "parameters"
-			      : ways[i].offload  ? "optimizer"
-						 : "none";
+	const bool three = configurations[i].stage == 3;
+	const char *offload = configurations[i].parameters ? "parameters"
+			      : configurations[i].offload  ? "optimizer"
+							   : "none";
 	const struct bb_estimate e =
-		three ? bb_estimate_zero3(in, ways[i].offload, ways[i].parameters,
-					  ways[i].zero_init)
-		      : bb_estimate_zero2(in, ways[i].offload);
+		three ? bb_estimate_zero3(in, configurations[i].offload,
+					  configurations[i].parameters, configurations[i].zero_init)
+		      : bb_estimate_zero2(in, configurations[i].offload);
 
-	bb_strbuf_addf(&job->text, "%7d %-10s %9s %10.2f %10.2f %10.2f %10.2f\n", ways[i].stage,
-		       offload,
-		       !three              ? "-"
-		       : ways[i].zero_init ? "yes"
-					   : "no",
+	bb_strbuf_addf(&job->text, "%7d %-10s %9s %10.2f %10.2f %10.2f %10.2f\n",
+		       configurations[i].stage, offload,
+		       !three                        ? "-"
+		       : configurations[i].zero_init ? "yes"
+						     : "no",
 		       GiB(e.host), GiB(e.gpu), GB(e.host), GB(e.gpu));
 	bb_json_object(&job->json);
-	bb_json_add_int(&job->json, "zero", ways[i].stage);
+	bb_json_add_int(&job->json, "zero", configurations[i].stage);
 	bb_json_add_string(&job->json, "offload", offload);
 	bb_json_key(&job->json, "zero_init");
 	if (three)
-		bb_json_bool(&job->json, ways[i].zero_init);
+		bb_json_bool(&job->json, configurations[i].zero_init);
 	else
 		bb_json_null(&job->json);
 	bb_json_add_uint(&job->json, "host_bytes", e.host);
@@ -92,7 +92,7 @@ bb_status bb_memory_deepspeed(struct job *job)
 	bb_json_add_uint(&job->json, "nodes", in.nodes);
 	bb_json_add_uint(&job->json, "gpus_per_node", in.gpus_per_node);
 	bb_json_add_array(&job->json, "estimates");
-	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+	for (size_t i = 0; i < sizeof(configurations) / sizeof(configurations[0]); i++)
 		add_estimate(job, &in, i);
 	bb_json_end(&job->json);
 	bb_json_add_uint(&job->json, "documented_zero2_gpu_bytes",

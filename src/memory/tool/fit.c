@@ -25,7 +25,7 @@ static void add_header(struct job *job, uint64_t gpus, uint64_t limit)
 		       "pp", "ZeRO", "recompute", "micro-batch", "GB", "GiB", "full", "tightest");
 }
 
-/* A size without a unit is in bytes, which nobody means for a GPU. */
+/* Refuse a size that lacks its unit: it would be in bytes. */
 static bb_status check_size(const struct job *job, const char *name, uint64_t bytes)
 {
 	if (bytes == 0 || bytes >= LEAST_SIZE)

@@ -4,14 +4,14 @@
 #include "models/memory/inference.h"
 #include "memory/tool/tool.h"
 
-struct parts {
-	uint64_t weights, cache, rule, token;
+struct inference {
+	uint64_t weights, cache, rule, token; /* bytes */
 	uint64_t context;
 	uint64_t billions;
 	bool has_cache;
 };
 
-static bb_status check(const struct job *job)
+static bb_status check_infer(const struct job *job)
 {
 	const struct options *o = job->o;
 	const int64_t heads = job->has_model ? job->model.hyper.heads : 0;
@@ -32,8 +32,8 @@ static bb_status check(const struct job *job)
 	return BB_OK;
 }
 
-/* Where ranks outnumber the heads of keys and values, several ranks hold the same head. */
-static void add_cache(const struct job *job, struct parts *p)
+/* If ranks outnumber the heads of keys and values, several ranks hold the same head. */
+static void add_cache(const struct job *job, struct inference *p)
 {
 	const struct options *o = job->o;
 	const struct bb_hyper *h = &job->model.hyper;
@@ -56,9 +56,9 @@ static void add_line(struct job *job, const char *name, uint64_t bytes, const ch
 }
 
 /* The estimate of the weights that articles use. */
-static void add_spoken(struct job *job, const struct parts *p)
+static void add_rounded(struct job *job, const struct inference *p)
 {
-	const double each = bb_spoken_gib((unsigned)job->o->bits);
+	const double each = bb_rounded_gib((unsigned)job->o->bits);
 	const double all = each * (double)p->billions;
 
 	if (p->billions > 0 && job->o->tp == 1)
@@ -68,7 +68,7 @@ static void add_spoken(struct job *job, const struct parts *p)
 			       (unsigned long long)p->billions, each);
 }
 
-static void add_text(struct job *job, const struct parts *p)
+static void add_text(struct job *job, const struct inference *p)
 {
 	const struct options *o = job->o;
 	char token[BB_BOTH_TEXT];
@@ -94,11 +94,11 @@ static void add_text(struct job *job, const struct parts *p)
 			       "KV cache", "N/A", "N/A");
 	}
 	add_line(job, "rule", p->rule, "P x 4 / (32 / Q) x 1.2, for any batch and context");
-	add_spoken(job, p);
+	add_rounded(job, p);
 	bb_strbuf_add(&job->text, "# not counted: activations, CUDA, buffers of libraries\n");
 }
 
-static void add_json(struct job *job, const struct parts *p)
+static void add_json(struct job *job, const struct inference *p)
 {
 	const struct options *o = job->o;
 	struct bb_json *j = &job->json;
@@ -119,16 +119,16 @@ static void add_json(struct job *job, const struct parts *p)
 bb_status bb_memory_infer(struct job *job)
 {
 	const struct options *o = job->o;
-	struct parts p = {.has_cache = false};
+	struct inference p = {.has_cache = false};
 	uint64_t share;
 	bb_status st;
 
 	BB_TRY(st, bb_memory_open_subject(job), out);
-	BB_TRY(st, check(job), out);
+	BB_TRY(st, check_infer(job), out);
 	share = bb_partition(job->parameters, (uint64_t)o->tp);
 	p.weights = bb_weight_bytes(share, (unsigned)o->bits);
 	p.rule = bb_serving_rule(share, (unsigned)o->bits);
-	p.billions = bb_spoken_billions(job->parameters);
+	p.billions = bb_rounded_billions(job->parameters);
 	add_cache(job, &p);
 	if (p.cache == UINT64_MAX)
 		return bb_fail(

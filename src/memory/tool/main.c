@@ -1,5 +1,5 @@
 /*
- * main.c - the program model_memory: choice of the subject, output of its result.
+ * main.c - the program model_memory: options, choice of the subject, output of its result.
  */
 #include "core/output.h"
 #include "core/standard.h"
@@ -10,42 +10,67 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_RANKS (1 << 20)
+#define MOST_PARAMETERS INT64_C(1000000000000000) /* their bytes fit into 64 bits */
+
+static const char *const format_words[] = {"all", "int8", "int4", NULL};
+static const char *const method_words[] = {"all", "minmax", "scale", NULL};
+
+#define BB_OPTIONS struct options
+#define ROWS(LIST)                                                                                 \
+	{                                                                                          \
+		LIST(BB_OPTION_ROW, BB_OPTION_ROW)                                                 \
+		{                                                                                  \
+			.name = NULL                                                               \
+		}                                                                                  \
+	}
+
+static const struct bb_option model_rows[] = ROWS(BB_MEMORY_MODEL);
+static const struct bb_option states_rows[] = ROWS(BB_MEMORY_STATES);
+static const struct bb_option parallel_rows[] = ROWS(BB_MEMORY_PARALLEL);
+static const struct bb_option fits_rows[] = ROWS(BB_MEMORY_FITS);
+static const struct bb_option zero_rows[] = ROWS(BB_MEMORY_ZERO);
+static const struct bb_option deepspeed_rows[] = ROWS(BB_MEMORY_DEEPSPEED);
+static const struct bb_option infer_rows[] = ROWS(BB_MEMORY_INFER);
+static const struct bb_option checkpoint_rows[] = ROWS(BB_MEMORY_CHECKPOINT);
+static const struct bb_option quantise_rows[] = ROWS(BB_MEMORY_QUANTISE);
+static const struct bb_option about_rows[] = ROWS(BB_MEMORY_ABOUT);
+
 #define MOST_TABLES 7
 
 static const struct subject {
-	const char *word, *brief;
+	const char *name, *brief;
 	bb_status (*run)(struct job *job);
 	const struct bb_option *rows[MOST_TABLES]; /* ends with NULL */
 } subjects[] = {
 	{"train",
 	 "memory of a rank of a training run; with --fits: the runs that fit",
 	 bb_memory_train,
-	 {bb_memory_model_rows, bb_memory_states_rows, bb_memory_parallel_rows, bb_memory_fits_rows,
-	  bb_memory_about_rows}},
+	 {model_rows, states_rows, parallel_rows, fits_rows, about_rows}},
 	{"infer",
 	 "memory of inference: weights, KV cache, and the rule of thumb",
 	 bb_memory_infer,
-	 {bb_memory_model_rows, bb_memory_infer_rows, bb_memory_about_rows}},
+	 {model_rows, infer_rows, about_rows}},
 	{"zero",
 	 "stages of ZeRO and FSDP side by side: bytes that a rank keeps and sends",
 	 bb_memory_zero,
-	 {bb_memory_model_rows, bb_memory_states_rows, bb_memory_zero_rows, bb_memory_about_rows}},
+	 {model_rows, states_rows, zero_rows, about_rows}},
 	{"deepspeed",
 	 "DeepSpeed's own estimates for stages 2 and 3",
 	 bb_memory_deepspeed,
-	 {bb_memory_model_rows, bb_memory_deepspeed_rows, bb_memory_about_rows}},
+	 {model_rows, deepspeed_rows, about_rows}},
 	{"checkpoint",
 	 "activation checkpointing, measured: memory against time",
 	 bb_memory_checkpoint,
-	 {bb_memory_checkpoint_rows, bb_memory_about_rows}},
+	 {checkpoint_rows, about_rows}},
 	{"quantise",
 	 "a tensor in 8 or 4 bits and back: bytes and error",
 	 bb_memory_quantise,
-	 {bb_memory_quantise_rows, bb_memory_about_rows}},
-	{.word = NULL},
+	 {quantise_rows, about_rows}},
+	{.name = NULL},
 };
 
-/* TABLES = those of SUBJECT, to be read into TARGET. */
+/* Set TABLES to those of SUBJECT, which are read into TARGET. */
 static void list_tables(const struct subject *subject, struct options *target,
 			struct bb_option_table tables[MOST_TABLES + 1])
 {
@@ -56,73 +81,72 @@ static void list_tables(const struct subject *subject, struct options *target,
 	tables[n] = (struct bb_option_table){NULL, NULL, NULL};
 }
 
-/* Does SUBJECT have the option in WORD ("--bits", "--bits=8")? */
-static bool has_option(const struct subject *subject, const char *word)
+/* Whether SUBJECT has the option in ARGUMENT ("--bits", "--bits=8"). */
+static bool has_option(const struct subject *subject, const char *argument)
 {
-	const size_t length = strcspn(word + 2, "=");
+	const size_t length = strcspn(argument + 2, "=");
 
 	for (int t = 0; subject->rows[t]; t++)
 		for (const struct bb_option *row = subject->rows[t]; row->name; row++)
 			if (strlen(row->name) == length &&
-			    strncmp(row->name, word + 2, length) == 0)
+			    strncmp(row->name, argument + 2, length) == 0)
 				return true;
 	return false;
 }
 
-/* The first option in WORDS that SUBJECT lacks, or NULL. */
-static const char *foreign_option(const struct subject *subject, char **words)
+/* The first option in ARGV that SUBJECT lacks, or NULL. */
+static const char *foreign_option(const struct subject *subject, char **argv)
 {
-	for (; *words; words++)
-		if (strncmp(*words, "--", 2) == 0 && (*words)[2] && !has_option(subject, *words))
-			return *words;
+	for (; *argv; argv++)
+		if (strncmp(*argv, "--", 2) == 0 && (*argv)[2] && !has_option(subject, *argv))
+			return *argv;
 	return NULL;
 }
 
-/* Without a named subject: the first that has all options. */
-static const struct subject *guess_subject(char **words)
+/* The first subject that has all options, for a command line that names none. */
+static const struct subject *guess_subject(char **argv)
 {
-	for (const struct subject *s = subjects; s->word; s++)
-		if (!foreign_option(s, words))
+	for (const struct subject *s = subjects; s->name; s++)
+		if (!foreign_option(s, argv))
 			return s;
 	return subjects;
 }
 
-/* An option of another subject is refused with its name; unknown options are refused by the parser.
- */
-static bb_status check_options(const struct subject *subject, char **words, struct bb_error *error)
+/* Refuse an option of another subject; the parser refuses unknown ones. */
+static bb_status check_arguments(const struct subject *subject, char **argv, struct bb_error *error)
 {
-	const char *word = foreign_option(subject, words);
+	const char *option = foreign_option(subject, argv);
 
-	for (const struct subject *s = subjects; s->word && word; s++)
-		if (has_option(s, word))
+	for (const struct subject *s = subjects; s->name && option; s++)
+		if (has_option(s, option))
 			return bb_fail(
 				error, BB_EUSAGE,
 				"%.*s: an option of model_memory %s, not of %s; leave it out",
-				(int)strcspn(word, "="), word, s->word, subject->word);
+				(int)strcspn(option, "="), option, s->name, subject->name);
 	return BB_OK;
 }
 
-/* *SUBJECT = the one that the first word names, which is removed from ARGV, or one that has the
- * options. */
+/* Set *SUBJECT to the one that the first argument names, which is removed from ARGV, or else to the
+   first that has the options. */
 static bb_status find_subject(int *argc, char ***argv, const struct subject **subject,
 			      struct bb_error *error)
 {
-	const char *words[sizeof(subjects) / sizeof(subjects[0])] = {NULL}, *near;
+	const char *names[sizeof(subjects) / sizeof(subjects[0])] = {NULL}, *near;
 
 	if (*argc < 2 || (*argv)[1][0] == '-') {
 		*subject = guess_subject(*argv + 1);
-		return check_options(*subject, *argv + 1, error);
+		return check_arguments(*subject, *argv + 1, error);
 	}
-	for (int i = 0; subjects[i].word; i++) {
-		words[i] = subjects[i].word;
-		if (strcmp((*argv)[1], subjects[i].word) == 0) {
+	for (int i = 0; subjects[i].name; i++) {
+		names[i] = subjects[i].name;
+		if (strcmp((*argv)[1], subjects[i].name) == 0) {
 			*subject = &subjects[i];
 			++*argv;
 			--*argc;
-			return check_options(*subject, *argv + 1, error);
+			return check_arguments(*subject, *argv + 1, error);
 		}
 	}
-	near = bb_nearest((*argv)[1], words);
+	near = bb_nearest((*argv)[1], names);
 	return bb_fail(error, BB_EUSAGE, "%s: not a subject%s%s%s", (*argv)[1],
 		       near ? "; did you mean " : "; see --help", near ? near : "",
 		       near ? "?" : "");
@@ -134,8 +158,8 @@ static void add_subjects(struct bb_strbuf *out)
 		out, "Usage: model_memory [SUBJECT] [OPTION]...\n"
 		     "Calculates the memory of models, in GB (10^9 bytes) and GiB (2^30 bytes).\n\n"
 		     "Subjects (default: the first that has all given options):\n");
-	for (const struct subject *s = subjects; s->word; s++)
-		bb_strbuf_addf(out, "  %-11s %s\n", s->word, s->brief);
+	for (const struct subject *s = subjects; s->name; s++)
+		bb_strbuf_addf(out, "  %-11s %s\n", s->name, s->brief);
 	bb_strbuf_add(out, "model_memory SUBJECT --help shows the options of a subject.\n\n");
 }
 
@@ -145,7 +169,7 @@ static void add_help(const struct subject *subject, struct bb_strbuf *out)
 	struct bb_strbuf program = {0};
 
 	list_tables(subject, NULL, tables);
-	bb_strbuf_addf(&program, "model_memory %s", subject->word);
+	bb_strbuf_addf(&program, "model_memory %s", subject->name);
 	bb_options_help(tables, bb_strbuf_text(&program), subject->brief, out);
 	out->failed |= program.failed;
 	bb_strbuf_free(&program);
@@ -206,7 +230,7 @@ static bb_status run(const struct subject *subject, const struct options *o, str
 	bb_json_object(&job.json);
 	bb_json_add_int(&job.json, "schema", 1);
 	bb_json_add_string(&job.json, "kind", "model_memory");
-	bb_json_add_string(&job.json, "subject", subject->word);
+	bb_json_add_string(&job.json, "subject", subject->name);
 	st = subject->run(&job);
 	/* "Nothing fits" is a result, not an error. */
 	if (st == BB_OK || (st == BB_EDATA && bb_error_status(error) == BB_OK)) {
@@ -226,7 +250,7 @@ int main(int argc, char **argv)
 	struct bb_error error = {0};
 	const struct subject *subject = subjects;
 	struct options o = {.model = NULL};
-	const int words = argc;
+	const int given = argc;
 	bb_status st;
 
 	if (!bb_standard_open())
@@ -235,7 +259,7 @@ int main(int argc, char **argv)
 	list_tables(subject, &o, tables);
 	BB_TRY(st, bb_options_parse(tables, argc, argv, &error), out);
 	if (o.help || o.help_markdown || o.version || o.list)
-		st = inform(subject, &o, argc != words, &error);
+		st = inform(subject, &o, argc != given, &error);
 	else
 		st = run(subject, &o, &error);
 out:

@@ -1,6 +1,6 @@
 /*
- * measure.c - activation checkpointing, measured: passes over a chain that keep all activations or
- * recompute some, in turn.
+ * measure.c - activation checkpointing, measured: passes over a chain alternate between variants
+ * that keep all activations or recompute some.
  */
 #include "core/stats.h"
 #include "models/memory/checkpoint.h"
@@ -9,15 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MOST_WAYS 16
+#define MOST_VARIANTS 16
 #define MOST_BYTES (UINT64_C(4) << 30)
 #define MB(bytes) ((double)(bytes) / 1e6)
 #define MiB(bytes) ((double)(bytes) / (double)(1 << 20))
 
-/* A distance between checkpoints, and the cost of its passes. */
-struct way {
+/* A distance between checkpoints, and the cost of passes with it. */
+struct variant {
 	size_t every;
-	struct bb_chain_cost cost;             /* bytes and layers; times: medians */
+	struct bb_chain_cost cost;             /* times are medians */
 	double *forward, *backward, *repeated; /* of each pass, in one allocation */
 	bool same;
 };
@@ -26,25 +26,25 @@ struct measurement {
 	struct job *job;
 	struct bb_chain chain;
 	struct bb_chain_result all, now;
-	struct way ways[MOST_WAYS];
+	struct variant variants[MOST_VARIANTS];
 	size_t n, passes;
 };
 
-static void choose_ways(struct measurement *m, const struct options *o)
+static void choose_variants(struct measurement *m, const struct options *o)
 {
 	const size_t layers = (size_t)o->layers;
 
-	m->ways[m->n++].every = BB_CHECKPOINT_NEVER;
+	m->variants[m->n++].every = BB_CHECKPOINT_NEVER;
 	if (o->every_given)
-		m->ways[m->n++].every = (size_t)o->every;
+		m->variants[m->n++].every = (size_t)o->every;
 	/* At most 4096 layers: 13 powers of two. */
 	for (size_t k = 1; !o->every_given && k < layers; k *= 2)
-		m->ways[m->n++].every = k;
+		m->variants[m->n++].every = k;
 	if (!o->every_given)
-		m->ways[m->n++].every = layers;
+		m->variants[m->n++].every = layers;
 }
 
-/* Bytes of weights, two sets of gradients, and all activations. */
+/* Bytes of weights, two sets of gradients and all activations. */
 static uint64_t chain_bytes(const struct options *o)
 {
 	const uint64_t layers = (uint64_t)o->layers, width = (uint64_t)o->width;
@@ -62,16 +62,16 @@ static bb_status prepare(struct measurement *m, const struct options *o)
 			       "activations exceed 4 GiB; give a smaller chain",
 			       (long long)o->layers, (long long)o->width, (long long)o->rows);
 	m->passes = (size_t)o->repeat;
-	choose_ways(m, o);
+	choose_variants(m, o);
 	for (size_t i = 0; i < m->n; i++) {
-		struct way *w = &m->ways[i];
+		struct variant *v = &m->variants[i];
 
-		w->same = true;
-		w->forward = calloc(3 * m->passes, sizeof(double));
-		if (!w->forward)
+		v->same = true;
+		v->forward = calloc(3 * m->passes, sizeof(double));
+		if (!v->forward)
 			return bb_no_memory(m->job->error, "times");
-		w->backward = w->forward + m->passes;
-		w->repeated = w->backward + m->passes;
+		v->backward = v->forward + m->passes;
+		v->repeated = v->backward + m->passes;
 	}
 	BB_TRY(st,
 	       bb_chain_make(&m->chain, (size_t)o->layers, (size_t)o->rows, (size_t)o->width,
@@ -86,26 +86,27 @@ out:
 static void release(struct measurement *m)
 {
 	for (size_t i = 0; i < m->n; i++)
-		free(m->ways[i].forward);
+		free(m->variants[i].forward);
 	bb_chain_result_free(&m->all);
 	bb_chain_result_free(&m->now);
 	bb_chain_free(&m->chain);
 }
 
-/* A pass of each variant, compared with the first one that kept all activations. */
-static bb_status pass_of_each(struct measurement *m, size_t pass)
+/* Run a pass of each variant, and compare its results with those of the warm-up, which kept all
+   activations. */
+static bb_status run_variants(struct measurement *m, size_t pass)
 {
 	bb_status st;
 
 	for (size_t i = 0; i < m->n; i++) {
-		struct way *w = &m->ways[i];
+		struct variant *v = &m->variants[i];
 
-		BB_TRY(st, bb_chain_run(&m->chain, w->every, &m->now, &w->cost, m->job->error),
+		BB_TRY(st, bb_chain_run(&m->chain, v->every, &m->now, &v->cost, m->job->error),
 		       out);
-		w->forward[pass] = w->cost.forward_s;
-		w->backward[pass] = w->cost.backward_s;
-		w->repeated[pass] = w->cost.repeated_s;
-		w->same &= bb_chain_same(&m->all, &m->now);
+		v->forward[pass] = v->cost.forward_s;
+		v->backward[pass] = v->cost.backward_s;
+		v->repeated[pass] = v->cost.repeated_s;
+		v->same &= bb_chain_same(&m->all, &m->now);
 	}
 out:
 	return st;
@@ -119,47 +120,47 @@ static bb_status measure(struct measurement *m)
 	BB_TRY(st, bb_chain_run(&m->chain, BB_CHECKPOINT_NEVER, &m->all, &warm_up, m->job->error),
 	       out);
 	for (size_t pass = 0; pass < m->passes; pass++)
-		BB_TRY(st, pass_of_each(m, pass), out);
+		BB_TRY(st, run_variants(m, pass), out);
 	for (size_t i = 0; i < m->n; i++) {
-		struct way *w = &m->ways[i];
+		struct variant *v = &m->variants[i];
 
-		w->cost.forward_s = bb_stats_median(w->forward, m->passes);
-		w->cost.backward_s = bb_stats_median(w->backward, m->passes);
-		w->cost.repeated_s = bb_stats_median(w->repeated, m->passes);
+		v->cost.forward_s = bb_stats_median(v->forward, m->passes);
+		v->cost.backward_s = bb_stats_median(v->backward, m->passes);
+		v->cost.repeated_s = bb_stats_median(v->repeated, m->passes);
 	}
 out:
 	return st;
 }
 
-static void add_json(struct bb_json *j, const struct measurement *m, const struct way *w)
+static void add_json(struct bb_json *j, const struct measurement *m, const struct variant *v)
 {
 	bb_json_object(j);
-	bb_memory_add_known(j, "every", w->every != BB_CHECKPOINT_NEVER, w->every);
-	bb_json_add_uint(j, "activation_bytes", w->cost.most);
-	bb_json_add_uint(j, "calculated_bytes", bb_chain_expected(&m->chain, w->every));
-	bb_json_add_uint(j, "repeated_layers", w->cost.repeated);
-	bb_json_add_double(j, "forward_s", w->cost.forward_s);
-	bb_json_add_double(j, "backward_s", w->cost.backward_s);
-	bb_json_add_double(j, "repeated_s", w->cost.repeated_s);
-	bb_json_add_bool(j, "same_result", w->same);
+	bb_memory_add_known(j, "every", v->every != BB_CHECKPOINT_NEVER, v->every);
+	bb_json_add_uint(j, "activation_bytes", v->cost.most);
+	bb_json_add_uint(j, "calculated_bytes", bb_chain_expected(&m->chain, v->every));
+	bb_json_add_uint(j, "repeated_layers", v->cost.repeated);
+	bb_json_add_double(j, "forward_s", v->cost.forward_s);
+	bb_json_add_double(j, "backward_s", v->cost.backward_s);
+	bb_json_add_double(j, "repeated_s", v->cost.repeated_s);
+	bb_json_add_bool(j, "same_result", v->same);
 	bb_json_end(j);
 }
 
-static void add_row(struct job *job, const struct measurement *m, const struct way *w)
+static void add_row(struct job *job, const struct measurement *m, const struct variant *v)
 {
-	const struct bb_chain_cost *all = &m->ways[0].cost, *c = &w->cost;
+	const struct bb_chain_cost *all = &m->variants[0].cost, *c = &v->cost;
 	char every[24] = "keep all";
 
-	if (w->every != BB_CHECKPOINT_NEVER)
-		snprintf(every, sizeof(every), "%zu", w->every);
+	if (v->every != BB_CHECKPOINT_NEVER)
+		snprintf(every, sizeof(every), "%zu", v->every);
 	bb_strbuf_addf(
 		&job->text,
 		"%10s %10.3f %10.3f %10.3f %6.1f%% %9.3f %9.3f %9.3f %8.1f%% %7.1f%%  %s\n", every,
-		MB(c->most), MiB(c->most), MB(bb_chain_expected(&m->chain, w->every)),
+		MB(c->most), MiB(c->most), MB(bb_chain_expected(&m->chain, v->every)),
 		100 * (1 - (double)c->most / (double)all->most), c->forward_s * 1e3,
 		c->backward_s * 1e3, c->repeated_s * 1e3, 100 * c->repeated_s / c->forward_s,
 		100 * ((c->forward_s + c->backward_s) / (all->forward_s + all->backward_s) - 1),
-		w->same ? "same" : "DIFFERS");
+		v->same ? "same" : "DIFFERS");
 }
 
 static void add_header(struct job *job, const struct measurement *m)
@@ -181,8 +182,8 @@ static void add_header(struct job *job, const struct measurement *m)
 		       "MiB", "MB", "", "ms", "ms", "ms", "", "longer");
 }
 
-/* All rows. BB_EDATA if a result or a peak is not as it must be. */
-static bb_status tell(struct measurement *m)
+/* Add all rows. BB_EDATA if a result or a peak is wrong. */
+static bb_status add_results(struct measurement *m)
 {
 	struct job *job = m->job;
 	bb_status st = BB_OK;
@@ -193,10 +194,10 @@ static bb_status tell(struct measurement *m)
 	bb_json_add_uint(&job->json, "width", m->chain.width);
 	bb_json_add_array(&job->json, "results");
 	for (size_t i = 0; i < m->n; i++) {
-		add_row(job, m, &m->ways[i]);
-		add_json(&job->json, m, &m->ways[i]);
-		if (!m->ways[i].same ||
-		    m->ways[i].cost.most != bb_chain_expected(&m->chain, m->ways[i].every))
+		add_row(job, m, &m->variants[i]);
+		add_json(&job->json, m, &m->variants[i]);
+		if (!m->variants[i].same ||
+		    m->variants[i].cost.most != bb_chain_expected(&m->chain, m->variants[i].every))
 			st = BB_EDATA;
 	}
 	bb_json_end(&job->json);
@@ -210,7 +211,7 @@ bb_status bb_memory_checkpoint(struct job *job)
 
 	BB_TRY(st, prepare(&m, job->o), out);
 	BB_TRY(st, measure(&m), out);
-	st = tell(&m);
+	st = add_results(&m);
 out:
 	release(&m);
 	return st;

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define SHOWN 8 /* numbers of a short tensor */
+#define SHOWN 8 /* maximum numbers of a tensor whose codes are shown */
 
 struct tensor {
 	float *x;
@@ -76,7 +76,7 @@ static void add_numbers(struct job *job, const struct bb_quantised *q)
 	bb_strbuf_add(&job->text, "# codes:");
 	for (size_t i = 0; i < q->n; i++)
 		bb_strbuf_addf(&job->text, " %d", bb_quantised_code(q, i));
-	bb_strbuf_add(&job->text, "; back:");
+	bb_strbuf_add(&job->text, "; decoded:");
 	for (size_t i = 0; i < q->n; i++)
 		bb_strbuf_addf(&job->text, " %.6g", (double)bb_quantised_number(q, i));
 	bb_strbuf_add(&job->text, "\n");

@@ -68,7 +68,7 @@ void bb_memory_add_recipe(struct job *job, const struct bb_recipe *recipe)
 	bb_json_add_string(&job->json, "optimizer", recipe->optimizer->name);
 }
 
-static void describe(struct job *job)
+static void describe_subject(struct job *job)
 {
 	const struct bb_hyper *h = &job->model.hyper;
 	char number[BB_GROUPED_TEXT];
@@ -114,7 +114,7 @@ bb_status bb_memory_open_subject(struct job *job)
 	       bb_model_layout_make(&job->layout, job->has_model ? &job->model : NULL,
 				    job->parameters, job->error),
 	       out);
-	describe(job);
+	describe_subject(job);
 out:
 	return st;
 }

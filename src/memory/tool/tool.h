@@ -1,11 +1,10 @@
 /*
- * tool.h - the program model_memory: its subjects, their options, their results as text and JSON.
+ * tool.h - the program model_memory: its subjects, and their options.
  *
- *   main.c        the subjects, and the program around them
- *   options.c     tables of options
+ *   main.c        the subjects, their options, and the program around them
  *   subject.c     the model, or a number of parameters
- *   train.c       one training run; fit.c: the runs that fit
- *   zero.c        stages of ZeRO side by side; deepspeed.c: DeepSpeed's estimates
+ *   train.c       one training run; fit.c: the combinations that fit
+ *   zero.c        stages of ZeRO, compared; deepspeed.c: DeepSpeed's estimates
  *   infer.c       inference
  *   measure.c     checkpointing, measured; quantise.c: a tensor in integers
  */
@@ -159,28 +158,21 @@ struct options {
 	BB_OPTION_MEMBERS(BB_MEMORY_ABOUT)
 };
 
-/* Tables of options, by list. */
-extern const struct bb_option bb_memory_model_rows[];
-extern const struct bb_option bb_memory_states_rows[], bb_memory_parallel_rows[];
-extern const struct bb_option bb_memory_fits_rows[], bb_memory_zero_rows[];
-extern const struct bb_option bb_memory_deepspeed_rows[], bb_memory_infer_rows[];
-extern const struct bb_option bb_memory_checkpoint_rows[], bb_memory_quantise_rows[];
-extern const struct bb_option bb_memory_about_rows[];
-
 /* A run of the program. */
 struct job {
 	const struct options *o;
 	struct bb_strbuf text;
-	struct bb_json json; /* into an open object */
+	struct bb_json json; /* in its open object */
 	struct bb_error *error;
-	/* Subjects about a model: */
+	/* Of the subjects with a model: */
 	struct bb_model model;
-	bool has_model; /* else only a number of parameters */
+	bool has_model; /* false: only a number of parameters */
 	struct bb_model_layout layout;
 	uint64_t parameters;
 };
 
-/* Subjects. Text and JSON are complete after BB_OK, and after BB_EDATA: nothing fits. */
+/* The subjects. They complete text and JSON if they return BB_OK, or BB_EDATA without an error:
+   nothing fits, or a measured result is wrong. */
 BB_MUST bb_status bb_memory_train(struct job *job);
 BB_MUST bb_status bb_memory_zero(struct job *job);
 BB_MUST bb_status bb_memory_infer(struct job *job);
@@ -189,19 +181,21 @@ BB_MUST bb_status bb_memory_checkpoint(struct job *job);
 BB_MUST bb_status bb_memory_quantise(struct job *job);
 BB_MUST bb_status bb_memory_fit(struct job *job, const struct bb_training *base);
 
-/* Open the model or size that the options name, into JOB, and describe it in text and JSON. */
+/* Open the model, or take the number of parameters, that the options name, and describe it in text
+   and JSON. */
 BB_MUST bb_status bb_memory_open_subject(struct job *job);
 
-/* Describe the states of a parameter in text and JSON. */
+/* Add the states of a parameter to text and JSON. */
 void bb_memory_add_recipe(struct job *job, const struct bb_recipe *recipe);
 
-/* Add VALUE under KEY to an open object, or null unless it is KNOWN. */
+/* Add VALUE, or null unless it is KNOWN, under KEY to an open object. */
 void bb_memory_add_known(struct bb_json *json, const char *key, bool known, uint64_t value);
 
-/* TEXT = "13.48 GB = 12.55 GiB", in suitable units; below 1000 "999 B". Returns TEXT. */
+/* Write BYTES in suitable units into TEXT: "13.48 GB = 12.55 GiB", below 1000 "999 B". Returns
+   TEXT. */
 #define BB_BOTH_TEXT 64
 const char *bb_memory_both(char text[BB_BOTH_TEXT], uint64_t bytes);
-/* TEXT = "6,738,415,616". Returns TEXT. */
+/* Write NUMBER into TEXT as "6,738,415,616". Returns TEXT. */
 #define BB_GROUPED_TEXT 32
 const char *bb_memory_grouped(char text[BB_GROUPED_TEXT], uint64_t number);
 

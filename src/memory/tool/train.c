@@ -6,80 +6,68 @@
 
 #include <stdio.h>
 
-/* Take FROM_FILE where the file SAID it. BB_EUSAGE if the option was GIVEN another value. */
-static bb_status merge(struct job *job, const char *option, bool given, uint64_t *value, bool said,
-		       uint64_t from_file)
+/* Set *VALUE to the one IN_FILE, unless that is -1: missing. BB_EUSAGE if the option was given
+   another value. */
+static bb_status merge_setting(const struct job *job, const char *option, bool given,
+			       int64_t *value, int64_t in_file)
 {
-	if (said && given && *value != from_file)
+	if (in_file < 0)
+		return BB_OK;
+	if (given && *value != in_file)
 		return bb_fail(job->error, BB_EUSAGE,
 			       "--%s: contradicts --ds-config %.200s; leave one of them out",
 			       option, job->o->ds_config);
-	if (said)
-		*value = from_file;
+	*value = in_file;
 	return BB_OK;
 }
 
-static bb_status merge_states(struct job *job, const struct bb_ds_config *c, struct bb_training *t)
+static bb_status merge_choice(const struct job *job, const char *option, bool given, int *choice,
+			      int in_file)
 {
-	const struct options *o = job->o;
-	uint64_t zero = (uint64_t)t->zero, offload = (uint64_t)t->offload;
-	uint64_t precision = (uint64_t)o->precision, optimizer = (uint64_t)o->optimizer;
-	bb_status st;
+	int64_t value = *choice;
+	const bb_status st = merge_setting(job, option, given, &value, in_file);
 
-	BB_TRY(st, merge(job, "zero", o->zero_given, &zero, c->zero >= 0, (uint64_t)c->zero), out);
-	BB_TRY(st,
-	       merge(job, "offload", o->offload_given, &offload, c->offload >= 0,
-		     (uint64_t)c->offload),
-	       out);
-	BB_TRY(st,
-	       merge(job, "precision", o->precision_given, &precision, c->precision != NULL,
-		     c->precision ? (uint64_t)(c->precision - bb_precisions) : 0),
-	       out);
-	BB_TRY(st,
-	       merge(job, "optimizer", o->optimizer_given, &optimizer, c->optimizer != NULL,
-		     c->optimizer ? (uint64_t)(c->optimizer - bb_optimizers) : 0),
-	       out);
-	t->zero = (int)zero;
-	t->offload = (enum bb_offload)offload;
-	t->recipe = (struct bb_recipe){&bb_precisions[precision], &bb_optimizers[optimizer]};
-out:
+	*choice = (int)value;
 	return st;
 }
 
-static bb_status merge_file(struct job *job, struct bb_training *t)
+/* Merge the settings of --ds-config into O, a copy of the options. */
+static bb_status merge_file(const struct job *job, struct options *o)
 {
-	const struct options *o = job->o;
-	const bool batch = o->micro_batch_given, batches = o->micro_batches_given;
 	struct bb_ds_config c;
 	bb_status st;
 
 	BB_TRY(st, bb_ds_config_read(o->ds_config, &c, job->error), out);
-	BB_TRY(st, merge_states(job, &c, t), out);
-	/* With --fits each combination divides the batch in its own way. */
+	BB_TRY(st, merge_setting(job, "zero", o->zero_given, &o->zero, c.zero), out);
+	BB_TRY(st, merge_choice(job, "offload", o->offload_given, &o->offload, c.offload), out);
+	BB_TRY(st, merge_choice(job, "precision", o->precision_given, &o->precision, c.precision),
+	       out);
+	BB_TRY(st, merge_choice(job, "optimizer", o->optimizer_given, &o->optimizer, c.optimizer),
+	       out);
+	/* With --fits each combination has its own microbatches. */
 	if (o->fits_given)
 		goto out;
 	BB_TRY(st,
-	       merge(job, "micro-batch", batch, &t->micro_batch, c.micro_batch > 0, c.micro_batch),
+	       merge_setting(job, "micro-batch", o->micro_batch_given, &o->micro_batch,
+			     c.micro_batch > 0 ? (int64_t)c.micro_batch : -1),
 	       out);
 	BB_TRY(st,
-	       merge(job, "micro-batches", batches, &t->micro_batches, c.micro_batches > 0,
-		     c.micro_batches),
+	       merge_setting(job, "micro-batches", o->micro_batches_given, &o->micro_batches,
+			     c.micro_batches > 0 ? (int64_t)c.micro_batches : -1),
 	       out);
-	if (batch)
-		c.micro_batch = t->micro_batch;
-	if (batches)
-		c.micro_batches = t->micro_batches;
-	BB_TRY(st, bb_ds_config_batch(&c, o->ds_config, t->dp, job->error), out);
-	t->micro_batch = c.micro_batch;
-	t->micro_batches = c.micro_batches;
+	if (o->micro_batch_given)
+		c.micro_batch = (uint64_t)o->micro_batch;
+	if (o->micro_batches_given)
+		c.micro_batches = (uint64_t)o->micro_batches;
+	BB_TRY(st, bb_ds_config_batch(&c, o->ds_config, (uint64_t)o->dp, job->error), out);
+	o->micro_batch = (int64_t)c.micro_batch;
+	o->micro_batches = (int64_t)c.micro_batches;
 out:
 	return st;
 }
 
-static struct bb_training from_options(const struct job *job)
+static struct bb_training from_options(const struct job *job, const struct options *o)
 {
-	const struct options *o = job->o;
-
 	return (struct bb_training){
 		.model = job->has_model ? &job->model : NULL,
 		.layout = &job->layout,
@@ -155,12 +143,12 @@ static void add_row(struct job *job, const char *name, uint64_t bytes, uint64_t 
 	bb_strbuf_add(&job->text, "\n");
 }
 
-/* The categories of the run; activations are null in JSON where they are not known. */
+/* Add the categories of memory; unknown activations are null in JSON. */
 static void add_need(struct job *job, const struct bb_training *t, const struct bb_need *need)
 {
 	static const char *const notes[BB_CATEGORIES] = {
 		[BB_NEED_GATHERED] = "parameters and gradients of the largest layer, whole",
-		[BB_NEED_MADE_AGAIN] = "of one layer at a time",
+		[BB_NEED_RECOMPUTED] = "of one layer at a time",
 		[BB_NEED_ENDS] = "embedding, last norm, head and logits",
 	};
 	char key[32];
@@ -185,7 +173,7 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 	bb_json_add_uint(&job->json, "rank_parameters", need->elements);
 }
 
-static bb_status check_options(const struct job *job)
+static bb_status check_train(const struct job *job)
 {
 	const struct options *o = job->o;
 
@@ -199,16 +187,17 @@ static bb_status check_options(const struct job *job)
 
 bb_status bb_memory_train(struct job *job)
 {
+	struct options o = *job->o;
 	struct bb_training t;
 	struct bb_need need;
 	bb_status st;
 
-	BB_TRY(st, check_options(job), out);
+	BB_TRY(st, check_train(job), out);
 	BB_TRY(st, bb_memory_open_subject(job), out);
-	t = from_options(job);
-	if (job->o->ds_config)
-		BB_TRY(st, merge_file(job, &t), out);
-	if (job->o->fits_given)
+	if (o.ds_config)
+		BB_TRY(st, merge_file(job, &o), out);
+	t = from_options(job, &o);
+	if (o.fits_given)
 		return bb_memory_fit(job, &t);
 	if (t.micro_batches == 0)
 		t.micro_batches = 4 * t.pp;

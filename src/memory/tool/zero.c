@@ -1,11 +1,11 @@
 /*
- * zero.c - the stages of ZeRO side by side.
+ * zero.c - the stages of ZeRO, compared.
  */
 #include "memory/tool/tool.h"
 
 static const char *const fsdp[BB_ZERO_STAGES] = {"NO_SHARD", "-", "SHARD_GRAD_OP", "FULL_SHARD"};
 
-/* One stage with RANKS ranks: a line of text and an object of JSON. */
+/* Add STAGE with RANKS ranks: a line of text and an object of JSON. */
 static void add_stage(struct job *job, const struct bb_recipe *recipe, int stage, uint64_t ranks)
 {
 	const uint64_t n = job->parameters, steps = (uint64_t)job->o->micro_batches;
@@ -49,11 +49,11 @@ static void add_header(struct job *job, const struct bb_recipe *recipe)
 
 bb_status bb_memory_zero(struct job *job)
 {
-	static const uint64_t usual[] = {1, 4, 16, 64, 256, 1024}; /* table 1 of the ZeRO paper */
+	static const uint64_t typical[] = {1, 4, 16, 64, 256, 1024}; /* table 1 of the ZeRO paper */
 	const struct options *o = job->o;
 	const struct bb_recipe recipe = {&bb_precisions[o->precision],
 					 &bb_optimizers[o->optimizer]};
-	const size_t n = o->dp_given ? 1 : sizeof(usual) / sizeof(usual[0]);
+	const size_t n = o->dp_given ? 1 : sizeof(typical) / sizeof(typical[0]);
 	bb_status st;
 
 	BB_TRY(st, bb_memory_open_subject(job), out);
@@ -66,7 +66,7 @@ bb_status bb_memory_zero(struct job *job)
 	bb_json_add_array(&job->json, "stages");
 	for (size_t i = 0; i < n; i++)
 		for (int stage = 0; stage < BB_ZERO_STAGES; stage++)
-			add_stage(job, &recipe, stage, o->dp_given ? (uint64_t)o->dp : usual[i]);
+			add_stage(job, &recipe, stage, o->dp_given ? (uint64_t)o->dp : typical[i]);
 	bb_json_end(&job->json);
 out:
 	return st;

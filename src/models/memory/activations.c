@@ -5,7 +5,7 @@
 
 #define FP32 4
 
-typedef unsigned __int128 wide; /* holds any product of the limits that models have */
+typedef unsigned __int128 wide; /* holds any product of the limits of models */
 
 const char *const bb_recompute_words[] = {"none", "selective", "full", NULL};
 const char *const bb_pipeline_words[] = {"1f1b", "interleaved", "gpipe", NULL};
@@ -22,7 +22,7 @@ uint64_t bb_bytes_times(uint64_t a, uint64_t b)
 	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* BYTES divided among RANKS. */
+/* BYTES divided among RANKS, rounded up. */
 static uint64_t share(wide bytes, uint64_t ranks)
 {
 	const wide part = bytes / ranks + (bytes % ranks > 0);
@@ -54,7 +54,7 @@ static wide tokens(const struct bb_layer *l)
 	return (wide)l->seq * l->batch;
 }
 
-/* What is of the width of the residual stream, and every rank has unless sequence parallel. */
+/* Activations as wide as the residual stream; only sequence parallelism divides them. */
 static wide residual(const struct bb_layer *l)
 {
 	const uint64_t inputs = 3 + l->routes, masks = l->gated ? 0 : 2;
@@ -62,7 +62,7 @@ static wide residual(const struct bb_layer *l)
 	return tokens(l) * l->hidden * (inputs * l->bytes + masks);
 }
 
-/* What tensor parallelism divides, but for the core of attention. */
+/* Activations that tensor parallelism divides, without the core of attention. */
 static wide inner(const struct bb_layer *l)
 {
 	const wide attention = 2 * (wide)l->queries + 2 * (wide)l->keys;
@@ -71,14 +71,14 @@ static wide inner(const struct bb_layer *l)
 	return tokens(l) * l->bytes * (attention + feed_forward);
 }
 
-/* Scores of each head, of each pair of tokens, or what FlashAttention keeps of them. */
+/* The core of attention: scores of all heads and pairs of tokens, or the sums that FlashAttention
+   keeps. */
 static wide core(const struct bb_layer *l)
 {
 	const unsigned dropout = l->gated ? 0 : 1 + l->bytes;
 
 	if (l->flash)
 		return tokens(l) * l->heads * FP32;
-
 	return tokens(l) * l->seq * l->heads * (l->bytes + dropout);
 }
 
@@ -96,11 +96,10 @@ uint64_t bb_layer_kept(const struct bb_layer *l, enum bb_recompute recompute)
 	return bb_bytes_add(share(residual(l), 1), share(divided, l->tp));
 }
 
-uint64_t bb_layer_made_again(const struct bb_layer *l, enum bb_recompute recompute)
+uint64_t bb_layer_recomputed(const struct bb_layer *l, enum bb_recompute recompute)
 {
 	const uint64_t all = bb_layer_kept(l, BB_RECOMPUTE_NONE);
 
-	/* Nothing that would not fit is subtracted from. */
 	return all == UINT64_MAX ? all : all - bb_layer_kept(l, recompute);
 }
 

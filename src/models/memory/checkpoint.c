@@ -1,5 +1,5 @@
 /*
- * checkpoint.c - a chain of layers, forwards and backwards.
+ * checkpoint.c - forward and backward passes over a chain of layers.
  */
 #include "models/memory/checkpoint.h"
 #include "core/clock.h"
@@ -11,8 +11,7 @@
 
 #define WIDER 4
 
-/* ---- arithmetic ---------------------------------------------------------------------------------
- */
+/* ---- arithmetic ------------------------------------------------------------------------- */
 
 /* C += A B, of N x K and K x M. */
 static void multiply(float *restrict c, const float *restrict a, const float *restrict b, size_t n,
@@ -48,8 +47,7 @@ static void multiply_second(float *restrict c, const float *restrict a, const fl
 		}
 }
 
-/* ---- the chain ----------------------------------------------------------------------------------
- */
+/* ---- the chain -------------------------------------------------------------------------- */
 
 static size_t rows_floats(const struct bb_chain *c)
 {
@@ -61,7 +59,7 @@ static size_t layer_floats(const struct bb_chain *c)
 	return 2 * WIDER * c->width * c->width;
 }
 
-/* Between -1 and 1, times SIZE. */
+/* Fill X with random numbers between -SIZE and SIZE. */
 static void fill(float *x, size_t n, float size, uint64_t *seed)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -116,10 +114,9 @@ bool bb_chain_same(const struct bb_chain_result *a, const struct bb_chain_result
 	return a->n == b->n && memcmp(a->numbers, b->numbers, a->n * sizeof(float)) == 0;
 }
 
-/* ---- a pass -------------------------------------------------------------------------------------
- */
+/* ---- a pass ----------------------------------------------------------------------------- */
 
-/* Activations that are there now: x[i] the input of layer i, inside[i] what it has inside. */
+/* Activations that are held now: x[i] is the input of layer i, inside[i] its inner activations. */
 struct pass {
 	const struct bb_chain *chain;
 	struct bb_chain_cost *cost;
@@ -128,7 +125,7 @@ struct pass {
 	bool failed;
 };
 
-static float *take(struct pass *p, size_t floats)
+static float *hold(struct pass *p, size_t floats)
 {
 	float *memory = calloc(floats, sizeof(float));
 
@@ -139,7 +136,7 @@ static float *take(struct pass *p, size_t floats)
 	return memory;
 }
 
-static void drop(struct pass *p, float **memory, size_t floats)
+static void release(struct pass *p, float **memory, size_t floats)
 {
 	if (*memory)
 		p->bytes -= floats * sizeof(float);
@@ -166,7 +163,7 @@ static void make_inside(struct pass *p, size_t layer)
 {
 	const struct bb_chain *c = p->chain;
 	const size_t floats = WIDER * rows_floats(c);
-	float *inside = p->inside[layer] = take(p, floats);
+	float *inside = p->inside[layer] = hold(p, floats);
 
 	if (p->failed)
 		return;
@@ -178,7 +175,7 @@ static void make_inside(struct pass *p, size_t layer)
 static void make_output(struct pass *p, size_t layer)
 {
 	const struct bb_chain *c = p->chain;
-	float *y = p->x[layer + 1] = take(p, rows_floats(c));
+	float *y = p->x[layer + 1] = hold(p, rows_floats(c));
 
 	if (p->failed)
 		return;
@@ -195,13 +192,14 @@ static void forward(struct pass *p, size_t every)
 		make_output(p, i);
 		if (every == BB_CHECKPOINT_NEVER)
 			continue;
-		drop(p, &p->inside[i], WIDER * rows_floats(c));
+		release(p, &p->inside[i], WIDER * rows_floats(c));
 		if (i % every)
-			drop(p, &p->x[i], rows_floats(c));
+			release(p, &p->x[i], rows_floats(c));
 	}
 }
 
-/* What the backward pass of layers BEGIN … END-1 needs and only the input of BEGIN is there of. */
+/* Recompute the activations of layers BEGIN … END-1 from the input of BEGIN, for their backward
+   pass. */
 static void repeat(struct pass *p, size_t begin, size_t end)
 {
 	const double before = bb_clock_now();
@@ -215,7 +213,8 @@ static void repeat(struct pass *p, size_t begin, size_t end)
 	p->cost->repeated_s += bb_clock_now() - before;
 }
 
-/* GRADIENT, of the layer's output, becomes that of its input; WEIGHTS: those of the weights. */
+/* GRADIENT is that of the layer's output and becomes that of its input; WEIGHTS: those of its
+   weights. */
 static void backward(struct pass *p, size_t layer, float *gradient, float *inner, float *weights)
 {
 	const struct bb_chain *c = p->chain;
@@ -248,15 +247,15 @@ static void all_backward(struct pass *p, size_t every, float *gradient, float *i
 		for (; end > begin && !p->failed; end--) {
 			backward(p, end - 1, gradient, inner,
 				 weights + (end - 1) * layer_floats(c));
-			drop(p, &p->inside[end - 1], WIDER * rows_floats(c));
-			drop(p, &p->x[end - 1], rows_floats(c));
+			release(p, &p->inside[end - 1], WIDER * rows_floats(c));
+			release(p, &p->x[end - 1], rows_floats(c));
 		}
 		if (p->failed)
 			return;
 	}
 }
 
-static void both(struct pass *p, size_t every, struct bb_chain_result *result, float *inner)
+static void run_both(struct pass *p, size_t every, struct bb_chain_result *result, float *inner)
 {
 	const struct bb_chain *c = p->chain;
 	float *output = result->numbers, *gradient = output + rows_floats(c);
@@ -285,7 +284,7 @@ bb_status bb_chain_run(const struct bb_chain *chain, size_t every, struct bb_cha
 	p.inside = calloc(chain->layers, sizeof(*p.inside));
 	p.failed = !inner || !p.x || !p.inside;
 	if (!p.failed)
-		both(&p, every, result, inner);
+		run_both(&p, every, result, inner);
 	for (size_t i = 0; p.x && p.inside && i <= chain->layers; i++) {
 		free(p.x[i]);
 		free(i < chain->layers ? p.inside[i] : NULL);

@@ -1,10 +1,10 @@
 /*
- * deepspeed.c - the arithmetic of DeepSpeed's estimates, divisions cut as int() cuts them there.
+ * deepspeed.c - the arithmetic of DeepSpeed's estimates; divisions truncate, as int() does there.
  */
 #include "models/memory/deepspeed.h"
 #include "models/memory/activations.h"
 
-/* Bytes of a node, with the factor of 1.5. */
+/* BYTES with DeepSpeed's factor of 1.5 for buffers. */
 static uint64_t buffered(uint64_t bytes)
 {
 	const uint64_t thrice = bb_bytes_times(bytes, 3);
@@ -37,7 +37,8 @@ struct bb_estimate bb_estimate_zero2(const struct bb_estimate_input *in, bool cp
 	};
 }
 
-/* PARAMETERS that every process of a node makes in fp32, or EACH bytes of its share of them. */
+/* A node whose processes each create the model in fp32, or its share of EACH bytes a parameter if
+   that is more. */
 static uint64_t made_whole(const struct bb_estimate_input *in, unsigned each)
 {
 	const uint64_t p = in->parameters, processes = 4 * in->gpus_per_node;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define NOT_SAID (-1)
+#define NOT_GIVEN (-1)
 #define MOST (INT64_C(1) << 32)
 
 struct reader {
@@ -20,8 +20,8 @@ struct reader {
 };
 
 /* Refuse VALUE of KEY in SECTION ("": the root), where WANTED is expected. */
-static bb_status wrong(const struct reader *r, const char *section, const char *key,
-		       const json_t *value, const char *wanted)
+static bb_status refuse_value(const struct reader *r, const char *section, const char *key,
+			      const json_t *value, const char *wanted)
 {
 	char *const text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
 
@@ -45,10 +45,10 @@ static bb_status read_object(const struct reader *r, const json_t *parent, const
 	*object = json_is_object(value) ? value : NULL;
 	return !value || json_is_null(value) || *object
 		       ? BB_OK
-		       : wrong(r, section, key, value, "an object");
+		       : refuse_value(r, section, key, value, "an object");
 }
 
-/* INTO stays as it is where the key is missing or "auto". */
+/* *INTO stays unchanged if the key is missing or "auto". */
 static bb_status read_number(const struct reader *r, const json_t *parent, const char *section,
 			     const char *key, int64_t min, int64_t max, int64_t *into)
 {
@@ -64,12 +64,12 @@ static bb_status read_number(const struct reader *r, const json_t *parent, const
 	}
 	snprintf(wanted, sizeof(wanted), "a whole number from %lld to %lld", (long long)min,
 		 (long long)max);
-	return wrong(r, section, key, value, wanted);
+	return refuse_value(r, section, key, value, wanted);
 }
 
-/* *AWAY: the device of KEY (offload_optimizer, offload_param) is not the GPU. */
+/* *OFFLOADED: the device of KEY (offload_optimizer, offload_param) is not the GPU. */
 static bb_status read_device(const struct reader *r, const json_t *zero, const char *key,
-			     bool *away)
+			     bool *offloaded)
 {
 	static const char section[] = "zero_optimization";
 	const json_t *object = NULL, *device;
@@ -78,11 +78,12 @@ static bb_status read_device(const struct reader *r, const json_t *zero, const c
 	device = json_object_get(object, "device");
 	if (status != BB_OK || !device)
 		return status;
-	*away = json_is_string(device) && strcmp(json_string_value(device), "none") != 0;
-	if (json_is_string(device) && (!*away || strcmp(json_string_value(device), "cpu") == 0 ||
-				       strcmp(json_string_value(device), "nvme") == 0))
+	*offloaded = json_is_string(device) && strcmp(json_string_value(device), "none") != 0;
+	if (json_is_string(device) &&
+	    (!*offloaded || strcmp(json_string_value(device), "cpu") == 0 ||
+	     strcmp(json_string_value(device), "nvme") == 0))
 		return BB_OK;
-	return wrong(r, key, "device", device, "\"none\", \"cpu\" or \"nvme\"");
+	return refuse_value(r, key, "device", device, "\"none\", \"cpu\" or \"nvme\"");
 }
 
 static bb_status read_zero(const struct reader *r, struct bb_ds_config *c)
@@ -90,7 +91,7 @@ static bb_status read_zero(const struct reader *r, struct bb_ds_config *c)
 	static const char section[] = "zero_optimization";
 	bool optimizer = false, parameters = false;
 	const json_t *zero = NULL;
-	int64_t stage = NOT_SAID;
+	int64_t stage = NOT_GIVEN;
 	bb_status status;
 
 	BB_TRY(status, read_object(r, r->root, "", section, &zero), out);
@@ -109,8 +110,8 @@ out:
 	return status;
 }
 
-/* *ON: KEY ("fp16") is enabled; *SAID = false where that is "auto". */
-static bb_status read_format(const struct reader *r, const char *key, bool *on, bool *said)
+/* *ON: KEY ("fp16") is enabled. *GIVEN becomes false if that is "auto". */
+static bb_status read_format(const struct reader *r, const char *key, bool *on, bool *given)
 {
 	const json_t *object = NULL, *enabled;
 	bb_status status = read_object(r, r->root, "", key, &object);
@@ -119,35 +120,26 @@ static bb_status read_format(const struct reader *r, const char *key, bool *on, 
 	*on = json_is_true(enabled);
 	if (status != BB_OK || !enabled || json_is_boolean(enabled))
 		return status;
-	*said = false;
-	return is_auto(enabled) ? BB_OK : wrong(r, key, "enabled", enabled, "true or false");
-}
-
-static const struct bb_precision *find_precision(const char *name)
-{
-	const struct bb_precision *p = bb_precisions;
-
-	while (strcmp(p->name, name) != 0)
-		p++;
-	return p;
+	*given = false;
+	return is_auto(enabled) ? BB_OK : refuse_value(r, key, "enabled", enabled, "true or false");
 }
 
 static bb_status read_precision(const struct reader *r, struct bb_ds_config *c)
 {
-	bool fp16 = false, bf16 = false, said = true;
+	bool fp16 = false, bf16 = false, given = true;
 	bb_status status;
 
-	BB_TRY(status, read_format(r, "fp16", &fp16, &said), out);
-	BB_TRY(status, read_format(r, "bf16", &bf16, &said), out);
+	BB_TRY(status, read_format(r, "fp16", &fp16, &given), out);
+	BB_TRY(status, read_format(r, "bf16", &bf16, &given), out);
 	if (fp16 && bf16)
 		status = bb_fail(r->error, BB_EUSAGE,
 				 "--ds-config %.200s: fp16.enabled and bf16.enabled are both true; "
 				 "set only one",
 				 r->path);
 	else if (fp16 || bf16)
-		c->precision = find_precision("mixed");
-	else if (said)
-		c->precision = find_precision("fp32");
+		c->precision = BB_MIXED;
+	else if (given)
+		c->precision = BB_ALL_FP32;
 out:
 	return status;
 }
@@ -155,12 +147,10 @@ out:
 static bb_status read_optimizer(const struct reader *r, struct bb_ds_config *c)
 {
 	/* DeepSpeed ignores their case. */
-	static const char *const names[][2] = {
-		{"adamw", "adamw"},
-		{"adam", "adamw"},
-		{"lamb", "adamw"},
-		{"sgd", "sgd"},
-	};
+	static const struct {
+		const char *name;
+		enum bb_optimizer_index index;
+	} names[] = {{"adamw", BB_ADAMW}, {"adam", BB_ADAMW}, {"lamb", BB_ADAMW}, {"sgd", BB_SGD}};
 	const json_t *object = NULL, *type;
 	bb_status status = read_object(r, r->root, "", "optimizer", &object);
 
@@ -168,13 +158,11 @@ static bb_status read_optimizer(const struct reader *r, struct bb_ds_config *c)
 	if (status != BB_OK || !type)
 		return status;
 	for (size_t i = 0; json_is_string(type) && i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcasecmp(json_string_value(type), names[i][0]) == 0)
-			for (c->optimizer = bb_optimizers;
-			     strcmp(c->optimizer->name, names[i][1]) != 0;)
-				c->optimizer++;
-	return c->optimizer ? BB_OK
-			    : wrong(r, "optimizer", "type", type,
-				    "a known optimizer: Adam, AdamW, Lamb or SGD");
+		if (strcasecmp(json_string_value(type), names[i].name) == 0)
+			c->optimizer = (int)names[i].index;
+	return c->optimizer >= 0 ? BB_OK
+				 : refuse_value(r, "optimizer", "type", type,
+						"a known optimizer: Adam, AdamW, Lamb or SGD");
 }
 
 static bb_status read_batch(const struct reader *r, struct bb_ds_config *c)
@@ -206,7 +194,10 @@ bb_status bb_ds_config_read(const char *path, struct bb_ds_config *config, struc
 	struct reader r = {path, NULL, error};
 	bb_status status;
 
-	*config = (struct bb_ds_config){.zero = NOT_SAID, .offload = NOT_SAID};
+	*config = (struct bb_ds_config){.zero = NOT_GIVEN,
+					.offload = NOT_GIVEN,
+					.precision = NOT_GIVEN,
+					.optimizer = NOT_GIVEN};
 	BB_TRY(status, bb_json_file_open(&request, "ds_config.json", &root, error), out);
 	r.root = root;
 	BB_TRY(status, read_zero(&r, config), out);

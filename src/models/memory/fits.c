@@ -1,5 +1,5 @@
 /*
- * fits.c - search of all combinations.
+ * fits.c - search through all combinations.
  */
 #include "models/memory/fits.h"
 #include "core/array.h"
@@ -18,24 +18,24 @@ static bb_status keep(struct search *s, const struct bb_fit *fit)
 	struct bb_fit *new = BB_ARRAY_ADD(s->fits->list, s->fits->n, s->room);
 
 	if (!new)
-		return bb_no_memory(s->error, "the list of what fits");
+		return bb_no_memory(s->error, "the list of combinations");
 	*new = *fit;
 	return BB_OK;
 }
 
-/* The largest micro-batch that fits, if any does. */
-static bb_status try_micro_batches(struct search *s, struct bb_training way)
+/* Keep the largest microbatch that fits, if any does. */
+static bb_status try_micro_batches(struct search *s, struct bb_training t)
 {
 	const uint64_t given = s->space->micro_batch;
-	/* Without activations all sizes need the same. */
-	const bool one = given > 0 || !bb_training_has_activations(&way);
+	/* Without activations all microbatches need the same memory. */
+	const bool one = given > 0 || !bb_training_has_activations(&t);
 	const uint64_t first = given ? given : 1, last = one ? first : s->space->most_micro_batch;
 	struct bb_fit best = {.need = {.total = 0}};
 	bool found = false;
 
 	s->fits->tried++;
-	for (way.micro_batch = first; way.micro_batch <= last; way.micro_batch *= 2) {
-		const struct bb_fit fit = {way, bb_training_most(&way)};
+	for (t.micro_batch = first; t.micro_batch <= last; t.micro_batch *= 2) {
+		const struct bb_fit fit = {t, bb_training_most(&t)};
 
 		if (s->fits->nearest.need.total == 0 ||
 		    fit.need.total < s->fits->nearest.need.total)
@@ -48,42 +48,41 @@ static bb_status try_micro_batches(struct search *s, struct bb_training way)
 	return found ? keep(s, &best) : BB_OK;
 }
 
-static bb_status try_recompute(struct search *s, struct bb_training way)
+static bb_status try_recompute(struct search *s, struct bb_training t)
 {
-	const int asked = s->space->recompute;
-	const int all = bb_training_has_activations(&way) ? BB_RECOMPUTE_FULL : BB_RECOMPUTE_NONE;
+	const int given = s->space->recompute;
+	const int all = bb_training_has_activations(&t) ? BB_RECOMPUTE_FULL : BB_RECOMPUTE_NONE;
 	bb_status st = BB_OK;
 
-	for (int r = asked < 0 ? 0 : asked; r <= (asked < 0 ? all : asked) && st == BB_OK; r++) {
-		way.recompute = (enum bb_recompute)r;
-		st = try_micro_batches(s, way);
+	for (int r = given < 0 ? 0 : given; r <= (given < 0 ? all : given) && st == BB_OK; r++) {
+		t.recompute = (enum bb_recompute)r;
+		st = try_micro_batches(s, t);
 	}
 	return st;
 }
 
-/* Invalid combinations are not tried. */
-static bool goes(const struct bb_training *way)
+static bool is_valid(const struct bb_training *t)
 {
 	struct bb_error reason = {.text = ""};
-	struct bb_training least = *way;
+	struct bb_training least = *t;
 
 	least.micro_batch = 1;
 	return bb_training_check(&least, &reason) == BB_OK;
 }
 
-static bb_status try_stages(struct search *s, struct bb_training way)
+static bb_status try_stages(struct search *s, struct bb_training t)
 {
-	const int asked = s->space->zero;
-	const int last = asked >= 0 ? asked : BB_ZERO_STAGES - 1;
+	const int given = s->space->zero;
+	const int last = given >= 0 ? given : BB_ZERO_STAGES - 1;
 	bb_status st = BB_OK;
 
-	for (way.zero = asked < 0 ? 0 : asked; way.zero <= last && st == BB_OK; way.zero++)
-		if ((way.zero == 0 || way.dp > 1) && goes(&way))
-			st = try_recompute(s, way);
+	for (t.zero = given < 0 ? 0 : given; t.zero <= last && st == BB_OK; t.zero++)
+		if ((t.zero == 0 || t.dp > 1) && is_valid(&t))
+			st = try_recompute(s, t);
 	return st;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_fits(const void *a, const void *b)
 {
 	const struct bb_training *x = &((const struct bb_fit *)a)->training;
 	const struct bb_training *y = &((const struct bb_fit *)b)->training;
@@ -109,19 +108,19 @@ bb_status bb_fits_find(struct bb_fits *fits, const struct bb_training *base,
 	*fits = (struct bb_fits){.list = NULL};
 	for (uint64_t tp = 1; tp <= space->most_tp; tp *= 2)
 		for (uint64_t pp = 1; pp <= space->most_pp && tp * pp <= space->gpus; pp++) {
-			struct bb_training way = *base;
+			struct bb_training t = *base;
 
 			if (space->gpus % (tp * pp))
 				continue;
-			way.tp = tp;
-			way.pp = pp;
-			way.dp = space->gpus / (tp * pp);
-			way.sequence_parallel = base->sequence_parallel && tp > 1;
-			way.micro_batches = base->micro_batches ? base->micro_batches : 4 * pp;
-			BB_TRY(st, try_stages(&s, way), out);
+			t.tp = tp;
+			t.pp = pp;
+			t.dp = space->gpus / (tp * pp);
+			t.sequence_parallel = base->sequence_parallel && tp > 1;
+			t.micro_batches = base->micro_batches ? base->micro_batches : 4 * pp;
+			BB_TRY(st, try_stages(&s, t), out);
 		}
 	if (fits->n > 0)
-		qsort(fits->list, fits->n, sizeof(*fits->list), compare);
+		qsort(fits->list, fits->n, sizeof(*fits->list), compare_fits);
 out:
 	return st;
 }

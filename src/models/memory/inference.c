@@ -13,15 +13,15 @@ uint64_t bb_weight_bytes(uint64_t parameters, unsigned bits)
 
 uint64_t bb_serving_rule(uint64_t parameters, unsigned bits)
 {
-	return parameters * bits * 3 / 20; /* 1.2 / 8, without a fraction that rounds */
+	return parameters * bits * 3 / 20; /* 1.2 / 8, in integers */
 }
 
-uint64_t bb_spoken_billions(uint64_t parameters)
+uint64_t bb_rounded_billions(uint64_t parameters)
 {
 	return (parameters + 500000000) / 1000000000;
 }
 
-double bb_spoken_gib(unsigned bits)
+double bb_rounded_gib(unsigned bits)
 {
 	return round(1e3 * 1e9 / 8 * bits / (1 << 30)) / 1e3;
 }

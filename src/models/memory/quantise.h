@@ -1,10 +1,10 @@
 /*
- * quantise.h - a tensor in integers of 8 or 4 bits, with one scale for all of it, and back.
+ * quantise.h - a tensor in integers of 8 or 4 bits with one scale, and back.
  *
  * Codes go from -M to M, M = 127 or 7:
- *   min/max   the least number becomes -M, the largest M, all others between in proportion
+ *   min/max   linear: the smallest number becomes -M, the largest M
  *   scale     code = round(x / scale), scale = largest magnitude / M; 0 stays 0
- * Halves are rounded to the even number, as torch.round does.
+ * Halves round to even, as in torch.round.
  */
 #ifndef BB_MODELS_MEMORY_QUANTISE_H
 #define BB_MODELS_MEMORY_QUANTISE_H
@@ -20,24 +20,24 @@ extern const char *const bb_quantise_words[];
 struct bb_quantised {
 	unsigned bits; /* 8 or 4 */
 	size_t n;
-	float scale;          /* between neighbouring codes; 0: all numbers are the same, or 0 */
-	float zero;           /* the number of code 0; by scale: 0 */
-	unsigned char *codes; /* two in a byte where they have 4 bits, the first one low; owned */
+	float scale; /* between neighbouring codes; 0: all numbers are equal (scale: all are 0) */
+	float zero;  /* number that code 0 stands for */
+	unsigned char *codes; /* of 4 bits: two in a byte, the first one low; owned */
 	uint64_t bytes;       /* of codes, scale and, by min/max, zero */
 };
 
 /*
- * Quantise N (at least 1) numbers of X. BB_EUSAGE for one that is not finite, or so far from others
- * that their difference is not; BB_EINTERNAL without memory. Free Q whatever comes back.
+ * Quantise N (at least 1) numbers of X. BB_EUSAGE if a number or the range of all is not finite;
+ * BB_EINTERNAL without memory. The caller frees Q whatever is returned.
  */
 BB_MUST bb_status bb_quantise(struct bb_quantised *q, const float *x, size_t n, unsigned bits,
 			      enum bb_quantise_method method, struct bb_error *error);
 void bb_quantised_free(struct bb_quantised *q);
 
 int bb_quantised_code(const struct bb_quantised *q, size_t i);
-float bb_quantised_number(const struct bb_quantised *q, size_t i); /* as it comes back */
+float bb_quantised_number(const struct bb_quantised *q, size_t i); /* decoded */
 
-/* How far what comes back is from X: at most, and root of the mean square. */
+/* Maximum and root mean square of the differences between decoded numbers and X. */
 struct bb_quantise_loss {
 	double most, rms;
 };

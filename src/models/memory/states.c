@@ -7,31 +7,33 @@
 
 #define FP32 4
 
+/*
+ * mixed: ZeRO (arXiv 1910.02054), section 3.1; DeepSpeed. The megatron formats and fp32:
+ * Megatron-LM, distributed optimizer, whose d ranks hold 6 + 12/d, 4 + 16/d and 8 + 8/d bytes.
+ * bf16: torch.optim, whose states have the format of their parameter.
+ */
 const struct bb_precision bb_precisions[] = {
-	{"mixed", "fp16 or bf16, the optimizer with an fp32 copy of the parameters",
-	 "ZeRO (arXiv 1910.02054), section 3.1; DeepSpeed", 2, 2, FP32, FP32},
-	{"megatron-bf16", "bf16 parameters, fp32 gradients, an fp32 copy of the parameters",
-	 "Megatron-LM, distributed optimizer: 18 bytes, 6 + 12/d divided", 2, FP32, FP32, FP32},
-	{"megatron-fp16", "fp16, the optimizer with fp32 copies of parameters and gradients",
-	 "Megatron-LM, distributed optimizer: 20 bytes, 4 + 16/d divided", 2, 2, 2 * FP32, FP32},
-	{"fp32", "all in fp32", "Megatron-LM, distributed optimizer: 16 bytes, 8 + 8/d divided",
-	 FP32, FP32, 0, FP32},
-	{"bf16", "all in bf16, without an fp32 copy",
-	 "torch.optim: states have the format of their parameter", 2, 2, 0, 2},
+	[BB_MIXED] = {"mixed", 2, 2, FP32, FP32},
+	[BB_MEGATRON_BF16] = {"megatron-bf16", 2, FP32, FP32, FP32},
+	[BB_MEGATRON_FP16] = {"megatron-fp16", 2, 2, 2 * FP32, FP32},
+	[BB_ALL_FP32] = {"fp32", FP32, FP32, 0, FP32},
+	[BB_ALL_BF16] = {"bf16", 2, 2, 0, 2},
 	{.name = NULL},
 };
 
 const char *const bb_precision_words[] = {"mixed", "megatron-bf16", "megatron-fp16",
 					  "fp32",  "bf16",          NULL};
 
+/*
+ * Loshchilov and Hutter (arXiv 1711.05101); Dettmers et al. (arXiv 2110.02861), without the fp32
+ * scale of each block; torch.optim.SGD with momentum; Shazeer and Stern (arXiv 1804.04235), without
+ * the first moment.
+ */
 const struct bb_optimizer bb_optimizers[] = {
-	{"adamw", "two moments", "Loshchilov and Hutter (arXiv 1711.05101)", 2, 0, false},
-	{"adamw-8bit", "two moments of one byte",
-	 "Dettmers et al. (arXiv 2110.02861); its scales, fp32 for each block, are not counted", 2,
-	 1, false},
-	{"sgd", "one moment: SGD with momentum", "torch.optim.SGD", 1, 0, false},
-	{"adafactor", "sums of rows and of columns of the squares, in fp32",
-	 "Shazeer and Stern (arXiv 1804.04235), without the first moment", 0, 0, true},
+	[BB_ADAMW] = {"adamw", 2, 0, false},
+	[BB_ADAMW_8BIT] = {"adamw-8bit", 2, 1, false},
+	[BB_SGD] = {"sgd", 1, 0, false},
+	[BB_ADAFACTOR] = {"adafactor", 0, 0, true},
 	{.name = NULL},
 };
 
@@ -77,7 +79,7 @@ uint64_t bb_factored_elements(uint64_t rows, uint64_t columns)
 	return columns == 1 ? rows : rows + columns;
 }
 
-/* What a reduce-scatter or an all-gather sends: each part but one. */
+/* Sent by a rank in a reduce-scatter or an all-gather: all parts but one. */
 static uint64_t one_pass(uint64_t elements, uint64_t ranks)
 {
 	return (ranks - 1) * bb_partition(elements, ranks);

@@ -1,5 +1,5 @@
 /*
- * training.c - states and activations of a rank's part of a model.
+ * training.c - memory of a rank of a training run.
  */
 #include "models/memory/training.h"
 
@@ -15,12 +15,11 @@ const char *const bb_category_words[BB_CATEGORIES] = {
 	[BB_NEED_OPTIMIZER] = "optimizer",
 	[BB_NEED_GATHERED] = "gathered",
 	[BB_NEED_ACTIVATIONS] = "activations",
-	[BB_NEED_MADE_AGAIN] = "recomputed",
+	[BB_NEED_RECOMPUTED] = "recomputed",
 	[BB_NEED_ENDS] = "ends",
 };
 
-/* ---- elements of layers -------------------------------------------------------------------
- */
+/* ---- elements of layers ------------------------------------------------------------------ */
 
 static void add(struct bb_piece *to, const struct bb_piece *piece)
 {
@@ -52,8 +51,8 @@ static struct bb_piece piece_of_tensor(const struct bb_tensor *tensor)
 	return piece;
 }
 
-/* Sums into prefix sums. */
-static void accumulate(struct bb_model_layout *layout, bool largest)
+/* Turn the pieces in layout->before into their prefix sums. */
+static void sum_pieces(struct bb_model_layout *layout, bool largest)
 {
 	struct bb_piece sum = {0};
 
@@ -81,7 +80,7 @@ bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_m
 
 		add(&layout->before[model->tensors[i].layer - BB_LAYER_BEFORE], &piece);
 	}
-	accumulate(layout, model != NULL);
+	sum_pieces(layout, model != NULL);
 	if (model && model->logits && model->hyper.tied)
 		layout->embedding = (uint64_t)(model->hyper.vocab * model->hyper.hidden);
 	return BB_OK;
@@ -93,8 +92,7 @@ void bb_model_layout_free(struct bb_model_layout *layout)
 	*layout = (struct bb_model_layout){.before = NULL};
 }
 
-/* ---- valid combinations -------------------------------------------------------------------------
- */
+/* ---- valid combinations ------------------------------------------------------------------ */
 
 bool bb_training_has_activations(const struct bb_training *t)
 {
@@ -182,8 +180,8 @@ static bb_status check_states(const struct bb_training *t, struct bb_error *erro
 			       "--optimizer %s: needs rows and columns of tensors, but --zero %d "
 			       "divides flat arrays; give --zero 0",
 			       t->recipe.optimizer->name, t->zero);
-	/* Each microbatch adds to the gradients, which stay whole until the last one has passed
-	   back through the stage: stage 2 would save nothing and reduce them each time. */
+	/* Each microbatch adds to the gradients, which stay whole until the last one: stage 2 would
+	   save nothing and reduce them each time. */
 	if (t->zero > 1 && t->pp > 1)
 		return bb_fail(error, BB_EUSAGE,
 			       "--zero %d: gradients of a pipeline stay whole while microbatches "
@@ -213,8 +211,7 @@ out:
 	return st;
 }
 
-/* ---- states -------------------------------------------------------------------------------------
- */
+/* ---- states ------------------------------------------------------------------------------ */
 
 uint64_t bb_layers_before(uint64_t layers, uint64_t pp, uint64_t stage)
 {
@@ -225,7 +222,7 @@ uint64_t bb_layers_before(uint64_t layers, uint64_t pp, uint64_t stage)
 	return stage == 0 ? 0 : stage == pp ? layers : stage * each - 1;
 }
 
-/* Elements of the stage, those of all its tensor ranks. */
+/* Elements of the stage, of all its tensor-parallel ranks together. */
 static struct bb_piece piece_of_stage(const struct bb_training *t, uint64_t stage)
 {
 	const uint64_t layers = t->model ? blocks(t) : 0;
@@ -235,7 +232,7 @@ static struct bb_piece piece_of_stage(const struct bb_training *t, uint64_t stag
 		last ? t->layout->pieces : 1 + bb_layers_before(layers, t->pp, stage + 1);
 	struct bb_piece piece = between(&t->layout->before[end], &t->layout->before[begin]);
 
-	if (!t->model) /* only their number is known */
+	if (!t->model) /* a number of parameters divides evenly */
 		return (struct bb_piece){
 			.matrices = bb_partition(t->layout->before[end].matrices, t->pp)};
 	if (last && t->pp > 1)
@@ -243,7 +240,8 @@ static struct bb_piece piece_of_stage(const struct bb_training *t, uint64_t stag
 	return piece;
 }
 
-/* What a tensor rank has of PIECE that all data-parallel ranks share, and of its experts. */
+/* Elements of PIECE on a tensor-parallel rank: those that all data-parallel ranks share, and those
+   of experts. */
 static uint64_t dense(const struct bb_training *t, const struct bb_piece *piece)
 {
 	return bb_partition(piece->matrices, t->tp) + piece->vectors;
@@ -266,7 +264,7 @@ static void offload(const struct bb_training *t, struct bb_need *need)
 	}
 }
 
-/* Of ELEMENTS, of which not all need be trained. */
+/* States of ELEMENTS, of which only the trainable share has gradients and optimizer states. */
 static struct bb_states states(const struct bb_training *t, uint64_t elements, uint64_t factored,
 			       uint64_t ranks)
 {
@@ -299,10 +297,9 @@ static void add_states(const struct bb_training *t, const struct bb_piece *piece
 	}
 }
 
-/* ---- activations --------------------------------------------------------------------------------
- */
+/* ---- activations ------------------------------------------------------------------------- */
 
-/* Layers of the chunks that the stage keeps, times micro-batches. */
+/* Layers whose activations the stage keeps, each counted once for each microbatch. */
 static uint64_t layers_kept(const struct bb_training *t, const struct bb_need *need)
 {
 	const uint64_t layers = bb_layers_before(blocks(t), t->pp, need->stage + 1) -
@@ -323,7 +320,7 @@ static void add_activations(const struct bb_training *t, struct bb_need *need)
 	layer.flash = t->flash;
 	need->bytes[BB_NEED_ACTIVATIONS] =
 		bb_bytes_times(bb_layer_kept(&layer, t->recompute), layers_kept(t, need));
-	need->bytes[BB_NEED_MADE_AGAIN] = bb_layer_made_again(&layer, t->recompute);
+	need->bytes[BB_NEED_RECOMPUTED] = bb_layer_recomputed(&layer, t->recompute);
 	if (need->stage == 0)
 		*ends = bb_bytes_times(bb_embedding_kept(&layer), micro_batches);
 	if (need->stage == t->pp - 1 && t->model->logits)
@@ -332,8 +329,7 @@ static void add_activations(const struct bb_training *t, struct bb_need *need)
 					      t->schedule == BB_GPIPE ? micro_batches : 1));
 }
 
-/* ---- all ----------------------------------------------------------------------------------------
- */
+/* ---- all --------------------------------------------------------------------------------- */
 
 struct bb_need bb_training_stage(const struct bb_training *t, uint64_t stage)
 {
