@@ -284,6 +284,7 @@ def bad_words():
             ("--flops fast", 2, ("fast",)),
             ("--flops 1T --model 7M", 2, ("--flops", "--step-time")),
             ("--batch 3", 2, ("--batch", "--flops")),
+            ("--loss-scale 50000", 2, ("--loss-scale", "power of two")),
             ("--model 900T", 5, ("stage 0", "--model"))):
         result = run(f"zero {line}").exits(code)
         for word in words:

@@ -114,25 +114,25 @@ static void test_ledger(void **state)
 		.backend = &store, .rank = (struct bb_rank *)(void *)&given, .error = &error};
 	struct bb_held a, b, c, host;
 
-	assert_int_equal(bb_ledger_take(&l, BB_HOLD_PARAMETERS, 5000, false, &a), BB_OK);
-	assert_int_equal(bb_ledger_take(&l, BB_HOLD_COMMUNICATION, 4096, false, &b), BB_OK);
+	assert_int_equal(bb_ledger_acquire(&l, BB_HOLD_PARAMETERS, 5000, false, &a), BB_OK);
+	assert_int_equal(bb_ledger_acquire(&l, BB_HOLD_COMMUNICATION, 4096, false, &b), BB_OK);
 	assert_int_equal(given, 3 * 4096);
 	assert_int_equal(l.now.reserved, given);
-	assert_int_equal(bb_books_held(&l.now), 9096);
-	assert_int_equal(bb_books_fragmentation(&l.now), 3 * 4096 - 9096);
-	bb_ledger_give(&l, &b);
-	bb_ledger_give(&l, &b); /* holds nothing any more */
+	assert_int_equal(bb_usage_held(&l.now), 9096);
+	assert_int_equal(bb_usage_fragmentation(&l.now), 3 * 4096 - 9096);
+	bb_ledger_release(&l, &b);
+	bb_ledger_release(&l, &b); /* holds nothing any more */
 	assert_int_equal(l.now.holds[BB_HOLD_COMMUNICATION], 0);
-	assert_int_equal(bb_books_held(&l.peak), 9096);
+	assert_int_equal(bb_usage_held(&l.peak), 9096);
 	/* As much again comes from what was given, whatever it is for. */
-	assert_int_equal(bb_ledger_take(&l, BB_HOLD_GRADIENTS, 4000, false, &c), BB_OK);
+	assert_int_equal(bb_ledger_acquire(&l, BB_HOLD_GRADIENTS, 4000, false, &c), BB_OK);
 	assert_int_equal(given, 3 * 4096);
 	assert_int_equal(l.now.holds[BB_HOLD_GRADIENTS], 4000);
-	assert_int_equal(bb_books_held(&l.peak), 9096);
-	assert_int_equal(bb_ledger_take(&l, BB_HOLD_OPTIMIZER, 7000, true, &host), BB_OK);
+	assert_int_equal(bb_usage_held(&l.peak), 9096);
+	assert_int_equal(bb_ledger_acquire(&l, BB_HOLD_OPTIMIZER, 7000, true, &host), BB_OK);
 	assert_int_equal(l.now.host, 7000);
 	assert_int_equal(l.now.reserved, 3 * 4096);
-	assert_int_equal(bb_ledger_take(&l, BB_HOLD_GRADIENTS, (size_t)3 << 30, false, &b),
+	assert_int_equal(bb_ledger_acquire(&l, BB_HOLD_GRADIENTS, (size_t)3 << 30, false, &b),
 			 BB_EINTERNAL);
 	bb_ledger_close(&l);
 	assert_int_equal(given, 0);

@@ -21,7 +21,8 @@ static float float_of(uint32_t bits)
 	return value;
 }
 
-/* A half's exponent is 112 less than a float's; the product sets subnormal ones right. */
+/* A half's exponent is 112 less than a float's. The product adds 112, also for subnormal numbers.
+ */
 static float from_half(uint16_t code)
 {
 	const uint32_t sign = (uint32_t)(code & 0x8000) << 16, magnitude = code & 0x7fff;
@@ -31,7 +32,7 @@ static float from_half(uint16_t code)
 	return float_of(sign | bits_of(float_of(magnitude << 13) * 0x1p112f));
 }
 
-/* Added to a number whose last place is that of the result, VALUE rounds as the sum does. */
+/* A subnormal result is rounded by adding a number whose last place is that of the result. */
 static uint16_t to_half(float value)
 {
 	const uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffff;
@@ -41,7 +42,7 @@ static uint16_t to_half(float value)
 		return sign | 0x7e00;
 	if (magnitude >= 0x477ff000) /* 65520 rounds to infinity */
 		return sign | 0x7c00;
-	if (magnitude < 0x38800000) /* below 2^-14 all are multiples of 2^-24 */
+	if (magnitude < 0x38800000) /* subnormal: a multiple of 2^-24 */
 		return sign | (uint16_t)(bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f));
 	return sign | (uint16_t)((magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13);
 }

@@ -1,5 +1,5 @@
 /*
- * calls.c - the collectives of a stage: settled once, made on each unit.
+ * calls.c - the collectives of a stage: prepared once, issued for each unit.
  */
 #include "memory/zero/rank.h"
 
@@ -15,7 +15,7 @@ static const struct bb_collective *const collectives[BB_ZERO_KINDS] = {
 	[BB_ZERO_GATHER] = &bb_all_gather,
 };
 
-static bool needs(int stage, enum bb_zero_kind kind)
+static bool stage_needs(int stage, enum bb_zero_kind kind)
 {
 	return (kind == BB_ZERO_REDUCE) == (stage == 0);
 }
@@ -30,11 +30,12 @@ static void object(struct bb_zero_rank *z, const struct bb_call *call, const cha
 {
 	if (!*z->objection)
 		snprintf(z->objection, sizeof(z->objection), "%s by %s on %d ranks: %s",
-			 call->collective->name, z->zero->asked.algo_text, z->zero->nranks, reason);
+			 call->collective->name, z->zero->options.algo_text, z->zero->nranks,
+			 reason);
 }
 
-/* Bytes that a rank sends at most. What a library does inside is not known: the ring's are taken,
-   which are the fewest. */
+/* Maximum bytes that a rank sends. The algorithm of a library is unknown and counts as a ring,
+   which sends the fewest. */
 static uint64_t wire_of(const struct bb_call *call)
 {
 	const struct bb_algorithm *a =
@@ -46,14 +47,16 @@ static uint64_t wire_of(const struct bb_call *call)
 	return wire * bb_dtype_size(call->dtype);
 }
 
-/* *CALL, of which collective, datatype, op and shape are set. */
-static bb_status settle(struct bb_zero_rank *z, struct bb_call *call)
+/* Choose the algorithm of CALL, of which collective, datatype, op and shape are set, and raise *TMP
+   to the temporary memory that it needs. A refusal becomes the objection of Z. */
+static bb_status prepare_call(struct bb_zero_rank *z, struct bb_call *call, size_t *tmp)
 {
 	struct bb_group *group = z->driver->world;
 	struct bb_choice choice;
 	const char *reason = bb_choice_find(&choice, z->natives, call->collective, z->zero->nranks,
-					    z->zero->asked.algo_text);
+					    z->zero->options.algo_text);
 	bb_status status = BB_OK;
+	size_t bytes;
 
 	reason = reason ? reason : choice.reason;
 	if (reason) {
@@ -68,15 +71,19 @@ static bb_status settle(struct bb_zero_rank *z, struct bb_call *call)
 	if (z->backend->gpu)
 		BB_TRY(status, z->backend->gpu->ready(group, call), out);
 	reason = z->backend->refuses(group, call);
-	/* Of a slow link the schedule of that name knows. */
+	/* Only the schedule of that name supports a slow link. */
 	if (reason && choice.stand_in && z->run->options.config.slow_link.factor > 0) {
 		call->native = NULL;
 		call->schedule = choice.stand_in;
 		BB_TRY(status, z->backend->tune(group, call), out);
 		reason = z->backend->refuses(group, call);
 	}
-	if (reason)
+	if (reason) {
 		object(z, call, reason);
+	} else {
+		bytes = z->backend->tmp_bytes(group, call);
+		*tmp = bytes > *tmp ? bytes : *tmp;
+	}
 out:
 	if (status == BB_EUNSUPPORTED) {
 		object(z, call, "the backend has no such algorithm");
@@ -85,32 +92,27 @@ out:
 	return status;
 }
 
-static bb_status settle_unit(struct bb_zero_rank *z, enum bb_zero_kind kind, size_t unit,
-			     size_t *tmp)
+static bb_status prepare_unit(struct bb_zero_rank *z, enum bb_zero_kind kind, size_t unit,
+			      size_t *tmp)
 {
 	const struct bb_zero_place *p = &z->places.list[unit];
 	struct bb_zero_call *c = call_of(z, kind, unit);
-	size_t bytes;
 	bb_status status;
 
 	c->call = (struct bb_call){
 		.collective = collectives[kind],
-		.dtype = z->zero->asked.dtype,
+		.dtype = z->zero->options.dtype,
 		.op = BB_SUM,
 		.shape = {.nranks = z->zero->nranks, .in_place = true, .count = (size_t)p->part},
 	};
-	status = settle(z, &c->call);
-	if (status != BB_OK || *z->objection)
-		return status;
-	c->wire = wire_of(&c->call);
-	bytes = z->backend->tmp_bytes(z->driver->world, &c->call);
-	*tmp = bytes > *tmp ? bytes : *tmp;
-	return BB_OK;
+	status = prepare_call(z, &c->call, tmp);
+	if (status == BB_OK && !*z->objection)
+		c->wire = wire_of(&c->call);
+	return status;
 }
 
-static bb_status settle_flag(struct bb_zero_rank *z, size_t *tmp)
+static bb_status prepare_flag(struct bb_zero_rank *z, size_t *tmp)
 {
-	size_t bytes;
 	bb_status status;
 
 	z->flag_call = (struct bb_call){
@@ -119,15 +121,14 @@ static bb_status settle_flag(struct bb_zero_rank *z, size_t *tmp)
 		.op = BB_MAX,
 		.shape = {.nranks = z->zero->nranks, .in_place = true, .count = 1},
 	};
-	status = settle(z, &z->flag_call);
-	if (status != BB_OK || *z->objection)
-		return status;
-	bytes = z->backend->tmp_bytes(z->driver->world, &z->flag_call);
-	*tmp = bytes > *tmp ? bytes : *tmp;
-	return bb_zero_take(z, BB_HOLD_COMMUNICATION, sizeof(int32_t), false, &z->flag);
+	status = prepare_call(z, &z->flag_call, tmp);
+	if (status == BB_OK && !*z->objection)
+		status =
+			bb_zero_acquire(z, BB_HOLD_COMMUNICATION, sizeof(int32_t), false, &z->flag);
+	return status;
 }
 
-static bb_status settle_all(struct bb_zero_rank *z, size_t *tmp)
+static bb_status prepare_all(struct bb_zero_rank *z, size_t *tmp)
 {
 	bb_status status = BB_OK;
 
@@ -135,11 +136,11 @@ static bb_status settle_all(struct bb_zero_rank *z, size_t *tmp)
 	if (!z->calls)
 		return bb_no_memory(&z->run->error, "collectives");
 	for (int k = 0; k < BB_ZERO_KINDS; k++)
-		for (size_t u = 0; u < z->zero->units.n && needs(z->stage, k); u++)
+		for (size_t u = 0; u < z->zero->units.n && stage_needs(z->stage, k); u++)
 			if (status == BB_OK && !*z->objection)
-				status = settle_unit(z, k, u, tmp);
+				status = prepare_unit(z, k, u, tmp);
 	if (status == BB_OK && !*z->objection && z->stage > 0)
-		status = settle_flag(z, tmp);
+		status = prepare_flag(z, tmp);
 	return status;
 }
 
@@ -148,13 +149,13 @@ bb_status bb_zero_calls_open(struct bb_zero_rank *z)
 	size_t tmp = 0;
 	bb_status status;
 
-	if (!z->talks)
+	if (!z->has_peers)
 		return BB_OK;
 	BB_TRY(status,
-	       bb_plan_natives(&z->natives, &z->own_natives, z->backend, z->zero->asked.algo_text,
+	       bb_plan_natives(&z->natives, &z->own_natives, z->backend, z->zero->options.algo_text,
 			       &z->run->error),
 	       out);
-	BB_TRY(status, settle_all(z, &tmp), out);
+	BB_TRY(status, prepare_all(z, &tmp), out);
 	BB_TRY(status, bb_crew_hear(z->driver, z->objection), out);
 	if (*z->objection)
 		return BB_EUNSUPPORTED;
@@ -163,7 +164,7 @@ bb_status bb_zero_calls_open(struct bb_zero_rank *z)
 		BB_TRY(status, z->backend->queue_open(z->driver->handle, &z->queue, &z->run->error),
 		       out);
 	if (tmp)
-		status = bb_zero_take(z, BB_HOLD_COMMUNICATION, tmp, false, &z->tmp);
+		status = bb_zero_acquire(z, BB_HOLD_COMMUNICATION, tmp, false, &z->tmp);
 out:
 	return status;
 }
@@ -177,16 +178,16 @@ void bb_zero_calls_close(struct bb_zero_rank *z)
 	free(z->own_natives);
 }
 
-/* ---- making them ----------------------------------------------------------------------------- */
+/* ---- issuing --------------------------------------------------------------------------------- */
 
-bb_status bb_zero_settle(struct bb_zero_rank *z)
+bb_status bb_zero_wait(struct bb_zero_rank *z)
 {
 	const double from = z->backend->now(z->driver->handle);
 	bb_status status = BB_OK;
 
 	if (z->taped)
-		bb_zero_tape_settle(&z->tape, z->phase);
-	if (z->talks)
+		bb_zero_tape_wait(&z->tape, z->phase);
+	if (z->has_peers)
 		status = z->backend->finish(z->driver->handle, z->queue);
 	z->times.waited[z->phase] += z->backend->now(z->driver->handle) - from;
 	return status;
@@ -200,7 +201,7 @@ static bb_status issue(struct bb_zero_rank *z, const struct bb_call *call)
 		bb_zero_tape_call(&z->tape, z->phase, call);
 		return BB_OK;
 	}
-	/* What copies made is there before another queue reads it. */
+	/* Another queue may read only what copies in the main queue have completed. */
 	status = z->backend->finish(z->driver->handle, NULL);
 	return status == BB_OK ? z->backend->collective(z->driver->world, z->queue, call) : status;
 }
@@ -212,7 +213,7 @@ bb_status bb_zero_call(struct bb_zero_rank *z, enum bb_zero_kind kind, size_t un
 	struct bb_call call;
 	bb_status status;
 
-	if (!z->talks)
+	if (!z->has_peers)
 		return BB_OK;
 	call = call_of(z, kind, unit)->call;
 	call.in = memory + (kind == BB_ZERO_GATHER ? mine : 0);
@@ -232,14 +233,14 @@ bb_status bb_zero_agree(struct bb_zero_rank *z, bool *found)
 	int32_t flag = *found;
 	bb_status status;
 
-	if (!z->talks || z->stage == 0)
+	if (!z->has_peers || z->stage == 0)
 		return BB_OK;
 	call.in = call.out = z->flag.memory;
 	call.tmp = z->tmp.memory;
 	BB_TRY(status, z->backend->copy(z->driver->handle, z->flag.memory, &flag, sizeof(flag)),
 	       out);
 	BB_TRY(status, issue(z, &call), out);
-	BB_TRY(status, bb_zero_settle(z), out);
+	BB_TRY(status, bb_zero_wait(z), out);
 	status = z->backend->copy(z->driver->handle, &flag, z->flag.memory, sizeof(flag));
 	*found = flag;
 out:

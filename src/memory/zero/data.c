@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNIT 0x1p-16f /* of gradients, before they are scaled */
+#define UNIT 0x1p-16f /* of gradients, before scaling */
 #define BLOCK 256
 
 int bb_zero_most_draw(enum bb_dtype dtype, int nranks, int64_t microbatches)
@@ -49,7 +49,7 @@ uint64_t bb_zero_sum(enum bb_dtype dtype, uint64_t first, size_t n, const void *
 	return sum;
 }
 
-/* A seed for all gradients of a batch, and one of them. */
+/* The seed of all gradients of a batch. */
 static uint64_t batch_seed(const struct bb_zero_batch *b, int rank, int64_t microbatch)
 {
 	return bb_random_mix(b->forward ^
@@ -57,6 +57,7 @@ static uint64_t batch_seed(const struct bb_zero_batch *b, int rank, int64_t micr
 					   (uint64_t)rank));
 }
 
+/* The gradient of element INDEX with value BITS, in units. */
 static int draw(const struct bb_zero_data *d, uint64_t seed, uint64_t index, uint32_t bits)
 {
 	const uint64_t x = bb_random_mix(seed ^ (index << 32 ^ bits));
@@ -131,7 +132,7 @@ bb_status bb_zero_reference_open(struct bb_zero_reference *r, const struct bb_ze
 	return BB_OK;
 }
 
-/* The gradient of element I: whole numbers of all ranks and micro-batches, summed as such. */
+/* The gradient of element I, summed over all ranks and microbatches in integers. */
 static float sum_gradient(const struct bb_zero_reference *r, size_t i)
 {
 	const uint32_t bits = bits_at(r->data->dtype, r->parameters, i);
@@ -142,7 +143,7 @@ static float sum_gradient(const struct bb_zero_reference *r, size_t i)
 	return (float)sum * UNIT * r->scale.scale;
 }
 
-static void update(struct bb_zero_reference *r, size_t first, size_t n)
+static void reference_update(struct bb_zero_reference *r, size_t first, size_t n)
 {
 	const size_t size = bb_dtype_size(r->data->dtype);
 	const float unscale = 1.0f / (r->scale.scale * (float)r->nseeds);
@@ -168,7 +169,7 @@ void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 		r->seeds[s] = batch_seed(&batch, (int)(s % ranks), (int64_t)(s / ranks));
 	r->steps += !overflowed;
 	for (size_t i = 0; i < n && !overflowed; i += BLOCK)
-		update(r, i, n - i < BLOCK ? n - i : BLOCK);
+		reference_update(r, i, n - i < BLOCK ? n - i : BLOCK);
 	bb_zero_scale_update(&r->scale, overflowed);
 }
 

@@ -1,5 +1,5 @@
 /*
- * deliver.c - what was measured of a stage, as records.
+ * deliver.c - the records of a stage.
  */
 #include "core/clock.h"
 #include "core/stats.h"
@@ -16,14 +16,14 @@ static double percent_off(double got, double wanted)
 	return wanted > 0 ? 100 * (got - wanted) / wanted : NAN;
 }
 
-static void tell_subject(const struct bb_zero_session *s, const struct bb_zero_rank *z,
+static void fill_subject(const struct bb_zero_session *s, const struct bb_zero_rank *z,
 			 struct bb_zero_record *r)
 {
 	const struct bb_zero *zero = s->zero;
 
-	r->model = zero->asked.model_text;
-	r->dtype = bb_dtype_name(zero->asked.dtype);
-	r->algorithm = z->talks ? zero->asked.algo_text : NULL;
+	r->model = zero->options.model_text;
+	r->dtype = bb_dtype_name(zero->options.dtype);
+	r->algorithm = z->has_peers ? zero->options.algo_text : NULL;
 	r->overlap = zero->overlaps ? "on" : "off";
 	r->nranks = zero->nranks;
 	r->stage = z->stage;
@@ -31,18 +31,22 @@ static void tell_subject(const struct bb_zero_session *s, const struct bb_zero_r
 	r->parameters = (int64_t)zero->units.elements;
 	r->units = (int64_t)zero->units.n;
 	r->padding = (int64_t)(z->places.whole - zero->units.elements);
-	r->accumulate = zero->asked.accumulate;
+	r->accumulate = zero->options.accumulate;
 	r->steps = z->step;
-	r->offload = zero->asked.offload;
+	r->offload = zero->options.offload;
 	r->alone = zero->alone;
 }
 
-static void tell_memory(const struct bb_zero_rank *z, struct bb_zero_record *r)
+static void fill_memory(const struct bb_zero_rank *z, struct bb_zero_record *r)
 {
 	const uint64_t n = z->stage == 0 ? 1 : (uint64_t)z->zero->nranks;
 	const struct bb_states states =
 		bb_states_of_rank(&z->zero->recipe, z->places.whole, 0, z->stage, n);
-	const struct bb_books *peak = &z->ledger.peak, *last = &z->ledger.now;
+	const struct bb_usage *peak = &z->ledger.peak, *last = &z->ledger.now;
+	int64_t *const peaks[BB_ZERO_POINTS] = {[BB_ZERO_MODEL] = &r->model_bytes,
+						[BB_ZERO_WRAPPED] = &r->wrapped_bytes,
+						[BB_ZERO_BEFORE] = &r->before_bytes,
+						[BB_ZERO_AFTER] = &r->after_bytes};
 
 	r->formula_parameters_bytes = (int64_t)states.parameters;
 	r->formula_gradients_bytes = (int64_t)states.gradients;
@@ -52,41 +56,24 @@ static void tell_memory(const struct bb_zero_rank *z, struct bb_zero_record *r)
 	r->gradients_bytes = (int64_t)peak->holds[BB_HOLD_GRADIENTS];
 	r->optimizer_bytes = (int64_t)peak->holds[BB_HOLD_OPTIMIZER];
 	r->communication_bytes = (int64_t)peak->holds[BB_HOLD_COMMUNICATION];
-	r->held_bytes = (int64_t)bb_books_held(peak);
-	r->fragmentation_bytes = (int64_t)bb_books_fragmentation(peak);
+	r->held_bytes = (int64_t)bb_usage_held(peak);
+	r->fragmentation_bytes = (int64_t)bb_usage_fragmentation(peak);
 	r->reserved_bytes = (int64_t)peak->reserved;
 	r->host_bytes = (int64_t)last->host;
-	/* What stays, with what was offloaded. */
+	/* States that stay allocated, with offloaded ones. */
 	r->states_error_percent = percent_off((double)(last->holds[BB_HOLD_PARAMETERS] +
 						       last->holds[BB_HOLD_GRADIENTS] +
 						       last->holds[BB_HOLD_OPTIMIZER] + last->host),
 					      (double)r->formula_bytes);
-	for (size_t i = 0; i < z->nmoments; i++) {
-		const int64_t bytes = (int64_t)z->moments[i].peak;
-
-		switch (z->moments[i].point) {
-		case BB_ZERO_MODEL:
-			r->model_bytes = bytes;
-			break;
-		case BB_ZERO_WRAPPED:
-			r->wrapped_bytes = bytes;
-			break;
-		case BB_ZERO_BEFORE:
-			r->before_bytes = bytes;
-			break;
-		case BB_ZERO_AFTER:
-			r->after_bytes = bytes;
-			break;
-		default:
-			break;
-		}
-	}
+	for (size_t i = 0; i < z->nmoments; i++)
+		if (peaks[z->moments[i].point])
+			*peaks[z->moments[i].point] = (int64_t)z->moments[i].peak;
 }
 
-/* Of less than that a few pages, which anybody may need, are more than a percent. */
-#define LEAST_TOLD (4 << 20)
+/* Below this a few pages for any purpose exceed one percent. */
+#define LEAST_BYTES (4 << 20)
 
-static void tell_system(const struct bb_zero_session *s, const struct bb_zero_rank *z,
+static void fill_system(const struct bb_zero_session *s, const struct bb_zero_rank *z,
 			const struct bb_zero_measured *m, struct bb_zero_record *r)
 {
 	if (m->system_at_first == BB_ABSENT || m->system_before == BB_ABSENT ||
@@ -96,12 +83,12 @@ static void tell_system(const struct bb_zero_session *s, const struct bb_zero_ra
 	r->system_bytes = m->system_after - m->system_before;
 	r->system_reserved_bytes =
 		(int64_t)z->ledger.now.reserved * (int64_t)s->engine.run->world.nlocal;
-	if (r->system_reserved_bytes >= LEAST_TOLD)
+	if (r->system_reserved_bytes >= LEAST_BYTES)
 		r->system_error_percent =
 			percent_off((double)r->system_bytes, (double)r->system_reserved_bytes);
 }
 
-static void tell_traffic(const struct bb_zero_session *s, const struct bb_zero_rank *z,
+static void fill_traffic(const struct bb_zero_session *s, const struct bb_zero_rank *z,
 			 struct bb_zero_record *r)
 {
 	const size_t size = bb_zero_size(z);
@@ -113,7 +100,7 @@ static void tell_traffic(const struct bb_zero_session *s, const struct bb_zero_r
 	for (size_t u = 0; u < units->n; u++)
 		elements +=
 			bb_zero_volume(units->list[u].elements, z->stage, (uint64_t)s->zero->nranks,
-				       (uint64_t)s->zero->asked.accumulate);
+				       (uint64_t)s->zero->options.accumulate);
 	r->wire_bytes = (int64_t)z->wire;
 	r->formula_wire_bytes = (int64_t)(elements * size);
 	r->wire_volumes = (double)z->wire / (double)(units->elements * size);
@@ -129,8 +116,8 @@ static double median_us(const struct bb_zero_measured *m, size_t n, size_t offse
 	return 1e6 * stats.p50;
 }
 
-static void tell_time(const struct bb_zero_session *s, const struct bb_zero_measured *m,
-		      struct bb_zero_record *r)
+static void fill_times(const struct bb_zero_session *s, const struct bb_zero_measured *m,
+		       struct bb_zero_record *r)
 {
 	const size_t n = m->timed;
 
@@ -162,8 +149,8 @@ static bb_status deliver_moments(const struct bb_zero_session *s, const struct b
 			.gradients_bytes = (int64_t)m->now.holds[BB_HOLD_GRADIENTS],
 			.optimizer_bytes = (int64_t)m->now.holds[BB_HOLD_OPTIMIZER],
 			.communication_bytes = (int64_t)m->now.holds[BB_HOLD_COMMUNICATION],
-			.held_bytes = (int64_t)bb_books_held(&m->now),
-			.fragmentation_bytes = (int64_t)bb_books_fragmentation(&m->now),
+			.held_bytes = (int64_t)bb_usage_held(&m->now),
+			.fragmentation_bytes = (int64_t)bb_usage_fragmentation(&m->now),
 			.reserved_bytes = (int64_t)m->now.reserved,
 			.host_bytes = (int64_t)m->now.host,
 			.peak_bytes = (int64_t)m->peak,
@@ -196,12 +183,12 @@ bb_status bb_zero_deliver(struct bb_zero_session *s, const struct bb_zero_rank *
 	bb_status status;
 
 	bb_record_init(&bb_record_zero, &r);
-	tell_subject(s, z, &r);
-	tell_memory(z, &r);
-	tell_system(s, z, m, &r);
-	tell_traffic(s, z, &r);
-	tell_time(s, m, &r);
-	if (bb_zero_has_data(s)) {
+	fill_subject(s, z, &r);
+	fill_memory(z, &r);
+	fill_system(s, z, m, &r);
+	fill_traffic(s, z, &r);
+	fill_times(s, m, &r);
+	if (bb_zero_trains(s->zero, s->engine.run)) {
 		snprintf(checksum, sizeof(checksum), "%016llx",
 			 (unsigned long long)m->sum.checksum);
 		r.checksum = checksum;

@@ -1,6 +1,6 @@
 /*
- * drive.c - the experiment: one stage after the other, each from the same start; timed, its memory
- * measured, its result looked at.
+ * drive.c - the experiment: one stage after the other from the same initial model, timed, with its
+ * memory measured and its results verified.
  */
 #include "core/file.h"
 #include "memory/zero/session.h"
@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* ---- what the system says -------------------------------------------------------------------- */
+/* ---- memory of the system -------------------------------------------------------------------- */
 
-/* Bytes that are taken: of the host by this process, of GPUs by anybody. */
+/* Bytes in use: of the host by this process, of GPUs by anybody. */
 static int64_t system_bytes(const struct bb_zero_session *s)
 {
 	const struct bb_backend *backend = s->engine.run->options.backend;
@@ -28,8 +28,8 @@ static int64_t system_bytes(const struct bb_zero_session *s)
 	return (int64_t)resident * sysconf(_SC_PAGESIZE);
 }
 
-/* When no rank of the process takes or gives any. */
-static bb_status look_at_system(struct bb_zero_session *s, int64_t *bytes)
+/* Measure while no rank of the process allocates or frees memory. */
+static bb_status measure_system(struct bb_zero_session *s, int64_t *bytes)
 {
 	bb_status status = bb_crew_barrier(s->engine.driver);
 
@@ -37,17 +37,28 @@ static bb_status look_at_system(struct bb_zero_session *s, int64_t *bytes)
 	return status == BB_OK ? bb_crew_barrier(s->engine.driver) : status;
 }
 
-/* ---- before it ------------------------------------------------------------------------------- */
+/* ---- rehearsal ------------------------------------------------------------------------------- */
 
-/* Layers as many as ZERO's, and no larger than what is worked on at a time. */
-static bb_status make_small(const struct bb_zero *zero, struct bb_zero *small,
-			    struct bb_error *error)
+static struct bb_zero_rank rank_of(struct bb_zero_session *s, const struct bb_zero *zero, int stage)
+{
+	return (struct bb_zero_rank){.zero = zero,
+				     .run = s->engine.run,
+				     .driver = s->engine.driver,
+				     .blocks = &s->blocks,
+				     .stage = stage,
+				     .rank = zero->alone ? (int)zero->options.as_rank
+							 : s->engine.driver->rank};
+}
+
+/* Set SMALL to ZERO with layers of at most a block per rank. */
+static bb_status shrink_layers(const struct bb_zero *zero, struct bb_zero *small,
+			       struct bb_error *error)
 {
 	const uint64_t most = BB_ZERO_BLOCK * (uint64_t)(zero->alone ? 1 : zero->nranks);
 	struct bb_zero_units *units = &small->units;
 
 	*small = *zero;
-	small->asked.accumulate = small->data.microbatches = 1;
+	small->options.accumulate = small->data.microbatches = 1;
 	small->data.overflow = 0;
 	small->forward = small->backward = (struct bb_zero_pass){0, 0};
 	*units = (struct bb_zero_units){.list = calloc(zero->units.n, sizeof(*units->list)),
@@ -66,25 +77,19 @@ static bb_status make_small(const struct bb_zero *zero, struct bb_zero *small,
 }
 
 /*
- * What a process takes whatever the size of the model (code that runs for the first time, stacks,
- * what collectives keep) is taken by a step with small layers, so that by how much it then grows is
- * what the model takes. Collective.
+ * Run a step with small layers. It allocates what does not depend on the size of the model (code
+ * that runs for the first time, stacks, buffers of collectives), so that later growth is due to the
+ * model. Collective.
  */
 static bb_status rehearse(struct bb_zero_session *s, int stage)
 {
 	struct bb_zero small = {.nranks = 0};
-	struct bb_zero_rank z = {.zero = &small,
-				 .run = s->engine.run,
-				 .driver = s->engine.driver,
-				 .blocks = &s->blocks,
-				 .stage = stage,
-				 .rank = s->zero->alone ? (int)s->zero->asked.as_rank
-							: s->engine.driver->rank};
+	struct bb_zero_rank z = rank_of(s, &small, stage);
 	bb_status status;
 
 	if (!s->engine.backend->has_data)
 		return BB_OK;
-	BB_TRY(status, make_small(s->zero, &small, &s->engine.run->error), out);
+	BB_TRY(status, shrink_layers(s->zero, &small, &s->engine.run->error), out);
 	BB_TRY(status, bb_zero_rank_open(&z), out);
 	BB_TRY(status, z.backend->barrier(s->engine.driver->world), out);
 	BB_TRY(status, bb_zero_step(&z), out);
@@ -94,13 +99,13 @@ out:
 		bb_crew_abandon(s->engine.driver);
 	bb_zero_rank_close(&z);
 	bb_zero_units_free(&small.units);
-	/* A stage that cannot be run says so itself. */
+	/* The stage itself then reports that it cannot run. */
 	return status == BB_EUNSUPPORTED && *z.objection ? BB_OK : status;
 }
 
 /* ---- a stage --------------------------------------------------------------------------------- */
 
-/* The step took as long as the last rank needed. */
+/* The duration of a step is that of the slowest rank. */
 static bb_status agree_on_times(struct bb_zero_session *s, struct bb_zero_measured *m)
 {
 	bb_status status;
@@ -115,7 +120,7 @@ static bb_status agree_on_times(struct bb_zero_session *s, struct bb_zero_measur
 	return status;
 }
 
-/* A stage's steps on one rank. */
+/* The steps of a stage on one rank. */
 struct steps {
 	struct bb_zero_session *s;
 	struct bb_zero_rank *z;
@@ -136,7 +141,7 @@ static bb_status zero_operate(void *own, int64_t sample)
 	return bb_zero_step(((struct steps *)own)->z);
 }
 
-/* A step that was skipped takes less. */
+/* A skipped step takes less time and does not count. */
 static void zero_heard(void *own, int64_t sample, double seconds)
 {
 	struct steps *t = own;
@@ -168,7 +173,7 @@ static bb_status time_steps(struct bb_zero_session *s, struct bb_zero_rank *z,
 	return status;
 }
 
-static bb_status tell_refusal(struct bb_zero_session *s, int stage, const char *reason)
+static bb_status skip_stage(struct bb_zero_session *s, int stage, const char *reason)
 {
 	struct bb_skip_record skip;
 	char name[32];
@@ -176,13 +181,13 @@ static bb_status tell_refusal(struct bb_zero_session *s, int stage, const char *
 	snprintf(name, sizeof(name), "stage %d", stage);
 	bb_record_init(&bb_record_skip, &skip);
 	skip.collective = name;
-	skip.dtype = bb_dtype_name(s->zero->asked.dtype);
+	skip.dtype = bb_dtype_name(s->zero->options.dtype);
 	skip.reason = reason;
 	return bb_engine_skip(&s->engine, &skip);
 }
 
-static bb_status measure(struct bb_zero_session *s, struct bb_zero_rank *z,
-			 struct bb_zero_measured *m)
+static bb_status measure_stage(struct bb_zero_session *s, struct bb_zero_rank *z,
+			       struct bb_zero_measured *m)
 {
 	bb_status status;
 
@@ -190,14 +195,14 @@ static bb_status measure(struct bb_zero_session *s, struct bb_zero_rank *z,
 	m->scratch = calloc((size_t)s->steps, sizeof(*m->scratch));
 	if (!m->times || !m->scratch)
 		return bb_no_memory(&s->engine.run->error, "times");
-	BB_TRY(status, look_at_system(s, &m->system_at_first), out);
+	BB_TRY(status, measure_system(s, &m->system_at_first), out);
 	BB_TRY(status, rehearse(s, z->stage), out);
-	BB_TRY(status, look_at_system(s, &m->system_before), out);
+	BB_TRY(status, measure_system(s, &m->system_before), out);
 	BB_TRY(status, bb_zero_rank_open(z), out);
 	BB_TRY(status, time_steps(s, z, m), out);
-	BB_TRY(status, look_at_system(s, &m->system_after), out);
+	BB_TRY(status, measure_system(s, &m->system_after), out);
 	BB_TRY(status, agree_on_times(s, m), out);
-	BB_TRY(status, bb_zero_look_at_result(s, z, m), out);
+	BB_TRY(status, bb_zero_verify(s, z, m), out);
 	if (bb_driver_leads(s->engine.driver))
 		status = bb_zero_deliver(s, z, m);
 out:
@@ -206,27 +211,21 @@ out:
 
 static bb_status run_stage(struct bb_zero_session *s, int stage)
 {
-	struct bb_zero_rank z = {.zero = s->zero,
-				 .run = s->engine.run,
-				 .driver = s->engine.driver,
-				 .blocks = &s->blocks,
-				 .stage = stage,
-				 .rank = s->zero->alone ? (int)s->zero->asked.as_rank
-							: s->engine.driver->rank};
+	struct bb_zero_rank z = rank_of(s, s->zero, stage);
 	struct bb_zero_measured m = {0};
 	char what[BB_WHAT_TEXT];
 	bb_status status;
 
 	if (s->zero->skips[stage])
-		return tell_refusal(s, stage, s->zero->skips[stage]);
-	snprintf(what, sizeof(what), "ZeRO stage %d of %.32s", stage, s->zero->asked.model_text);
+		return skip_stage(s, stage, s->zero->skips[stage]);
+	snprintf(what, sizeof(what), "ZeRO stage %d of %.32s", stage, s->zero->options.model_text);
 	status = bb_engine_begin(&s->engine, what);
 	if (status != BB_OK)
 		return status;
-	status = measure(s, &z, &m);
+	status = measure_stage(s, &z, &m);
 	if (status == BB_EUNSUPPORTED && *z.objection)
-		status = tell_refusal(s, stage, z.objection);
-	/* Nobody lets go of what others may still read. */
+		status = skip_stage(s, stage, z.objection);
+	/* Other ranks may still read the memory of this one. */
 	if (status == BB_OK)
 		status = bb_crew_barrier(s->engine.driver);
 	if (status != BB_OK)
@@ -239,12 +238,14 @@ static bb_status run_stage(struct bb_zero_session *s, int stage)
 	return status;
 }
 
-/* A rank alone: one step that allocates everything and one that finds it allocated. Else the
-   requested steps, and one more where a timed one overflows. */
+/* Steps of a stage: the requested ones, and one more if a timed one overflows. A rank alone runs
+   one that allocates everything, and one that reuses it. */
 static int64_t steps_of(const struct bb_zero_session *s)
 {
-	const int64_t warm = s->engine.run->options.warmup_iters, all = warm + s->zero->asked.iters;
-	const int64_t overflow = bb_zero_has_data(s) ? s->zero->data.overflow : 0;
+	const int64_t warm = s->engine.run->options.warmup_iters,
+		      all = warm + s->zero->options.iters;
+	const int64_t overflow =
+		bb_zero_trains(s->zero, s->engine.run) ? s->zero->data.overflow : 0;
 
 	return s->zero->alone ? 2 : all + (overflow > warm && overflow <= all);
 }
@@ -268,7 +269,7 @@ static bb_status zero_run(struct bb_engine *engine)
 	bb_status status = BB_OK;
 
 	for (int stage = 0; stage < BB_ZERO_STAGES && status == BB_OK; stage++)
-		if (s->zero->asked.stages >> stage & 1)
+		if (s->zero->options.stages >> stage & 1)
 			status = run_stage(s, stage);
 	return status;
 }

@@ -7,12 +7,12 @@
 
 struct bb_block {
 	char *memory;
-	size_t bytes; /* as the backend gave them */
+	size_t bytes; /* as allocated */
 	enum bb_holding holding;
 	bool held, host;
 };
 
-uint64_t bb_books_held(const struct bb_books *books)
+uint64_t bb_usage_held(const struct bb_usage *books)
 {
 	uint64_t sum = 0;
 
@@ -21,9 +21,9 @@ uint64_t bb_books_held(const struct bb_books *books)
 	return sum;
 }
 
-uint64_t bb_books_fragmentation(const struct bb_books *books)
+uint64_t bb_usage_fragmentation(const struct bb_usage *books)
 {
-	return books->reserved - bb_books_held(books);
+	return books->reserved - bb_usage_held(books);
 }
 
 size_t bb_ledger_rounded(size_t bytes)
@@ -74,8 +74,8 @@ static bb_status add_block(struct bb_ledger *l, size_t bytes, bool host, struct 
 	return BB_OK;
 }
 
-bb_status bb_ledger_take(struct bb_ledger *l, enum bb_holding holding, size_t bytes, bool host,
-			 struct bb_held *held)
+bb_status bb_ledger_acquire(struct bb_ledger *l, enum bb_holding holding, size_t bytes, bool host,
+			    struct bb_held *held)
 {
 	const size_t rounded = bb_ledger_rounded(bytes);
 	struct bb_block *block = find_free(l, rounded, host);
@@ -90,12 +90,12 @@ bb_status bb_ledger_take(struct bb_ledger *l, enum bb_holding holding, size_t by
 	block->holding = holding;
 	*held = (struct bb_held){block->memory, bytes, (size_t)(block - l->blocks)};
 	*(host ? &l->now.host : &l->now.holds[holding]) += bytes;
-	if (bb_books_held(&l->now) >= bb_books_held(&l->peak))
+	if (bb_usage_held(&l->now) >= bb_usage_held(&l->peak))
 		l->peak = l->now;
 	return BB_OK;
 }
 
-void bb_ledger_give(struct bb_ledger *l, struct bb_held *held)
+void bb_ledger_release(struct bb_ledger *l, struct bb_held *held)
 {
 	struct bb_block *block;
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define MOST_RANKS (1 << 20)
-#define MOST_PARAMETERS UINT64_C(1000000000000000) /* whose bytes fit into 64 bits */
+#define MOST_PARAMETERS UINT64_C(1000000000000000) /* their bytes fit into 64 bits */
 
 static const char *const dtypes[] = {"half", "bfloat16", "float", NULL};
 static const char *const stage_names[] = {"0", "1", "2", "3", NULL};
@@ -24,6 +24,11 @@ static bb_status check_scaling(const struct bb_zero_options *a, const struct bb_
 {
 	const long long steps = (long long)(a->iters + o->warmup_iters);
 
+	if (a->scale & (a->scale - 1))
+		return bb_fail(error, BB_EUSAGE,
+			       "--loss-scale %lld: sums of gradients are exact only for a power of "
+			       "two, such as 65536",
+			       (long long)a->scale);
 	if (a->overflow_given && a->overflow > 0 && a->dtype == BB_FLOAT)
 		return bb_fail(error, BB_EUSAGE,
 			       "--overflow: fp32 has no loss scale, so gradients cannot overflow; "
@@ -80,11 +85,11 @@ static bb_status check_compute(const struct bb_zero_options *a, const struct bb_
 	return BB_OK;
 }
 
-/* Set the duration of a microbatch. FORWARD and BACKWARD are FLOPs of a sample; 0: unknown. */
+/* Set time and FLOPs of a microbatch. FORWARD and BACKWARD are FLOPs of a sample; 0: unknown. */
 static bb_status read_time(struct bb_zero *zero, double forward, double backward,
 			   struct bb_error *error)
 {
-	const struct bb_zero_options *a = &zero->asked;
+	const struct bb_zero_options *a = &zero->options;
 	double per_flop = 0;
 
 	if (a->flops_given && a->step_ns)
@@ -114,14 +119,14 @@ static bb_status open_size(struct bb_zero *zero, uint64_t count, struct bb_error
 
 	if (count == 0 || count > MOST_PARAMETERS)
 		return bb_fail(error, BB_EUSAGE, "--model %s: expected 1 to 1000T parameters",
-			       zero->asked.model_text);
+			       zero->options.model_text);
 	status = bb_zero_units_of_size(&zero->units, count, error);
 	return status == BB_OK ? read_time(zero, 0, 0, error) : status;
 }
 
 static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
 {
-	const struct bb_zero_options *a = &zero->asked;
+	const struct bb_zero_options *a = &zero->options;
 	struct bb_model model = {0};
 	uint64_t count;
 	bb_status status;
@@ -140,7 +145,7 @@ bb_status bb_zero_check(const struct bb_benchmark *benchmark, void *own, struct 
 			const struct bb_environment *environment, struct bb_error *error)
 {
 	struct bb_zero *zero = own;
-	struct bb_zero_options *a = &zero->asked;
+	struct bb_zero_options *a = &zero->options;
 	bb_status status;
 
 	o->iters = a->iters;

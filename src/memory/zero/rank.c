@@ -1,5 +1,5 @@
 /*
- * rank.c - what a rank holds under a stage, and its first look at it.
+ * rank.c - memory of a rank under a stage.
  */
 #include "memory/zero/rank.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PERIOD 2048 /* of zeros, elements of two bytes, of which all rows are multiples */
+#define PERIOD 2048 /* elements of a pattern of zeros; arrays are multiples of their two bytes */
 
 const char *const bb_zero_point_names[BB_ZERO_POINTS] = {
 	[BB_ZERO_MODEL] = "model",
@@ -21,24 +21,24 @@ const char *const bb_zero_point_names[BB_ZERO_POINTS] = {
 
 size_t bb_zero_size(const struct bb_zero_rank *z)
 {
-	return bb_dtype_size(z->zero->asked.dtype);
+	return bb_dtype_size(z->zero->options.dtype);
 }
 
-/* ---- memory that the CPU may not reach ----------------------------------------------------- */
+/* ---- access of the CPU ---------------------------------------------------------------------- */
 
-static bool reaches(const struct bb_zero_rank *z)
+static bool cpu_accesses(const struct bb_zero_rank *z)
 {
 	return !z->backend->gpu;
 }
 
-bb_status bb_zero_see(struct bb_zero_rank *z, int view, char *memory, size_t bytes, bool host,
-		      void **seen)
+bb_status bb_zero_view(struct bb_zero_rank *z, int view, char *memory, size_t bytes, bool host,
+		       void **seen)
 {
-	*seen = host || reaches(z) ? memory : z->blocks->views[view];
+	*seen = host || cpu_accesses(z) ? memory : z->blocks->views[view];
 	return *seen == memory ? BB_OK : z->backend->copy(z->driver->handle, *seen, memory, bytes);
 }
 
-bb_status bb_zero_put(struct bb_zero_rank *z, char *memory, const void *seen, size_t bytes)
+bb_status bb_zero_store(struct bb_zero_rank *z, char *memory, const void *seen, size_t bytes)
 {
 	return seen == memory ? BB_OK : z->backend->copy(z->driver->handle, memory, seen, bytes);
 }
@@ -62,19 +62,19 @@ void bb_zero_blocks_close(struct bb_zero_blocks *blocks)
 	}
 }
 
-/* ---- holding --------------------------------------------------------------------------------- */
+/* ---- allocation ----------------------------------------------------------------------------- */
 
-bb_status bb_zero_take(struct bb_zero_rank *z, enum bb_holding holding, uint64_t bytes, bool host,
-		       struct bb_held *held)
+bb_status bb_zero_acquire(struct bb_zero_rank *z, enum bb_holding holding, uint64_t bytes,
+			  bool host, struct bb_held *held)
 {
 	static const uint16_t zeros[2 * PERIOD];
 	const struct bb_pattern pattern = {zeros, PERIOD, sizeof(*zeros), 0};
 	const bool real = z->backend->has_data;
-	const bb_status status = bb_ledger_take(&z->ledger, holding, bytes, host, held);
+	const bb_status status = bb_ledger_acquire(&z->ledger, holding, bytes, host, held);
 
 	if (status != BB_OK || !real)
 		return status;
-	if (host || reaches(z)) {
+	if (host || cpu_accesses(z)) {
 		memset(held->memory, 0, bytes);
 		return BB_OK;
 	}
@@ -87,10 +87,11 @@ void bb_zero_note(struct bb_zero_rank *z, enum bb_zero_point point, size_t item)
 	if (z->nmoments == z->most_moments || z->step > 1)
 		return;
 	z->moments[z->nmoments++] =
-		(struct bb_zero_moment){point, item, z->ledger.now, bb_books_held(&z->ledger.peak)};
+		(struct bb_zero_moment){point, item, z->ledger.now, bb_usage_held(&z->ledger.peak)};
 }
 
-/* Elements of UNIT that this rank's row of parameters has begin there, as many of them real. */
+/* Number of elements of UNIT, without padding, in this rank's parameters: from FIRST of the model
+   on, at offset AT of the array. */
 static size_t real_elements(const struct bb_zero_rank *z, size_t unit, uint64_t *first,
 			    uint64_t *at)
 {
@@ -116,18 +117,18 @@ static bb_status make_parameters(struct bb_zero_rank *z, size_t unit)
 	for (size_t i = 0; i < n && status == BB_OK; i += BB_ZERO_BLOCK) {
 		const size_t block = n - i < BB_ZERO_BLOCK ? n - i : BB_ZERO_BLOCK;
 
-		bb_zero_initial(z->zero->asked.dtype, first + i, block, z->blocks->views[0]);
+		bb_zero_initial(z->zero->options.dtype, first + i, block, z->blocks->views[0]);
 		status = z->backend->copy(z->driver->handle, z->parameters.memory + (at + i) * size,
 					  z->blocks->views[0], block * size);
 	}
 	return status;
 }
 
-static bb_status take_parameters(struct bb_zero_rank *z)
+static bb_status allocate_parameters(struct bb_zero_rank *z)
 {
 	const uint64_t elements = z->stage == 3 ? z->places.divided : z->places.whole;
-	bb_status status = bb_zero_take(z, BB_HOLD_PARAMETERS, elements * bb_zero_size(z), false,
-					&z->parameters);
+	bb_status status = bb_zero_acquire(z, BB_HOLD_PARAMETERS, elements * bb_zero_size(z), false,
+					   &z->parameters);
 
 	for (size_t u = 0; u < z->zero->units.n && status == BB_OK && z->data; u++)
 		status = make_parameters(z, u);
@@ -138,7 +139,7 @@ static bb_status take_parameters(struct bb_zero_rank *z)
 
 static bb_status open_moments(struct bb_zero_rank *z)
 {
-	z->most_moments = 4 + 2 * z->zero->units.n * (size_t)z->zero->asked.accumulate;
+	z->most_moments = 4 + 2 * z->zero->units.n * (size_t)z->zero->options.accumulate;
 	z->moments = calloc(z->most_moments, sizeof(*z->moments));
 	return z->moments ? BB_OK : bb_no_memory(&z->run->error, "moments");
 }
@@ -153,18 +154,18 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z)
 		.backend = z->backend, .rank = z->driver->handle, .error = &z->run->error};
 	z->data = bb_zero_trains(zero, z->run);
 	z->tape = (struct bb_zero_tape){.nranks = zero->nranks,
-					.algorithm = strcmp(zero->asked.algo_text, "auto") == 0
+					.algorithm = strcmp(zero->options.algo_text, "auto") == 0
 							     ? NULL
-							     : zero->asked.algo_text,
+							     : zero->options.algo_text,
 					.error = &z->run->error};
-	z->talks = !zero->alone && zero->nranks > 1;
+	z->has_peers = !zero->alone && zero->nranks > 1;
 	z->scale = zero->scale;
 	BB_TRY(status, open_moments(z), out);
 	BB_TRY(status,
 	       bb_zero_places_make(&z->places, &zero->units, z->stage, zero->nranks, z->rank,
 				   &z->run->error),
 	       out);
-	BB_TRY(status, take_parameters(z), out);
+	BB_TRY(status, allocate_parameters(z), out);
 	BB_TRY(status, bb_zero_calls_open(z), out);
 	bb_zero_note(z, BB_ZERO_WRAPPED, 0);
 out:
@@ -179,7 +180,7 @@ void bb_zero_rank_close(struct bb_zero_rank *z)
 	free(z->moments);
 }
 
-/* ---- how much that will be ------------------------------------------------------------------- */
+/* ---- the plan ------------------------------------------------------------------------------- */
 
 bb_status bb_zero_need(const struct bb_zero *zero, int stage, uint64_t *bytes,
 		       struct bb_error *error)
@@ -193,9 +194,9 @@ bb_status bb_zero_need(const struct bb_zero *zero, int stage, uint64_t *bytes,
 	if (status != BB_OK)
 		return status;
 	states = bb_states_of_rank(&zero->recipe, places.whole, 0, stage, n);
-	*bytes =
-		states.parameters + states.gradients + (zero->asked.offload ? 0 : states.optimizer);
-	/* Two units that are reduced, and under stage 3 two that are gathered. */
+	*bytes = states.parameters + states.gradients +
+		 (zero->options.offload ? 0 : states.optimizer);
+	/* Two units being reduced, and under stage 3 two being gathered. */
 	if (stage >= 2)
 		*bytes += (stage == 3 ? 4 : 2) * places.largest * zero->recipe.precision->parameter;
 	bb_zero_places_free(&places);

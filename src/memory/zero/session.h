@@ -10,7 +10,7 @@
 
 #include "memory/zero/rank.h"
 
-/* A driver's state. */
+/* State of a driver. */
 struct bb_zero_session {
 	struct bb_engine engine;
 	struct bb_zero *zero;
@@ -18,35 +18,31 @@ struct bb_zero_session {
 	struct bb_zero_reference reference;
 	bool has_reference, has_checksum;
 	uint64_t checksum; /* of the first stage */
-	int64_t steps;     /* in all */
+	int64_t steps;     /* of a stage, with warm-up */
 };
 
 /* Measurements of a stage on this rank. */
 struct bb_zero_measured {
-	/* Bytes before and after the rehearsal, and after the last step; BB_ABSENT: unknown. */
+	/* Bytes of the process before and after the rehearsal, and after the last step; BB_ABSENT:
+	   unknown. */
 	int64_t system_at_first, system_before, system_after;
 	struct bb_zero_times *times; /* [timed step]; owned */
 	size_t timed;                /* steps that were not skipped */
 	double *scratch;             /* as many; owned */
 	struct {
 		uint64_t wrong, checksum;
-	} sum; /* then of all ranks */
+	} sum; /* first of this rank, then of all */
 };
 
-/* Are elements really trained? */
-static inline bool bb_zero_has_data(const struct bb_zero_session *s)
-{
-	return bb_zero_trains(s->zero, s->engine.run);
-}
-
-/* Train the reference, if the model is small enough. */
+/* Train the reference if results are checked and the model is small enough. BB_EINTERNAL without
+   memory. */
 BB_MUST bb_status bb_zero_open_reference(struct bb_zero_session *session);
-/* m->sum = the number of wrong elements on all ranks, and the checksum of all parameters.
+/* Set m->sum to the number of wrong elements on all ranks and the checksum of all parameters.
    Collective over the world. */
-BB_MUST bb_status bb_zero_look_at_result(struct bb_zero_session *session, struct bb_zero_rank *z,
-					 struct bb_zero_measured *m);
+BB_MUST bb_status bb_zero_verify(struct bb_zero_session *session, struct bb_zero_rank *z,
+				 struct bb_zero_measured *m);
 
-/* Rank 0: write the records of a stage to the sinks. */
+/* Write the records of a stage to the sinks; for rank 0. */
 BB_MUST bb_status bb_zero_deliver(struct bb_zero_session *session, const struct bb_zero_rank *z,
 				  const struct bb_zero_measured *m);
 

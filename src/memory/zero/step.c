@@ -1,14 +1,14 @@
 /*
  * step.c - a step of training under each stage.
  *
- *   stage 0   gradients of a unit are all-reduced when the last micro-batch has made them; all
- *             ranks update all parameters
- *   stage 1   they are reduce-scattered in place; each rank updates its part, and parameters are
- *             gathered again
- *   stage 2   a unit's gradients are made in a bucket, reduce-scattered in each micro-batch, and
- *             its part is added up
- *   stage 3   likewise; a unit's parameters are gathered before its forward and before its backward
- *             pass, the next one's meanwhile, and freed afterwards
+ *   stage 0   gradients of a unit are all-reduced after the last microbatch; all ranks update
+ *             all parameters
+ *   stage 1   they are reduce-scattered in place; each rank updates its part, and parameters
+ *             are gathered again
+ *   stage 2   gradients of a unit are made in a bucket and reduce-scattered for each
+ *             microbatch; this rank's part is added up
+ *   stage 3   likewise; parameters of a unit are gathered before its forward and its backward
+ *             pass, while the previous unit computes, and freed afterwards
  */
 #include "backends/gpu.h"
 #include "core/clock.h"
@@ -25,7 +25,7 @@
 /* A unit's elements, a block at a time. */
 struct block {
 	uint64_t first; /* in the model */
-	size_t at, n;   /* in the unit, real ones */
+	size_t at, n;   /* in the unit, without padding */
 };
 
 static size_t next_block(const struct bb_zero_rank *z, size_t unit, size_t at, struct block *b)
@@ -37,7 +37,7 @@ static size_t next_block(const struct bb_zero_rank *z, size_t unit, size_t at, s
 	return at + b->n;
 }
 
-static bb_status sum_up(struct bb_zero_rank *z, size_t unit, char *parameters)
+static bb_status sum_parameters(struct bb_zero_rank *z, size_t unit, char *parameters)
 {
 	const size_t size = bb_zero_size(z), n = (size_t)z->zero->units.list[unit].elements;
 	bb_status status = BB_OK;
@@ -46,9 +46,9 @@ static bb_status sum_up(struct bb_zero_rank *z, size_t unit, char *parameters)
 
 	for (size_t at = 0; at < n && status == BB_OK && z->data;) {
 		at = next_block(z, unit, at, &b);
-		status = bb_zero_see(z, 0, parameters + b.at * size, b.n * size, false, &seen);
+		status = bb_zero_view(z, 0, parameters + b.at * size, b.n * size, false, &seen);
 		if (status == BB_OK)
-			z->forward += bb_zero_sum(z->zero->asked.dtype, b.first, b.n, seen);
+			z->forward += bb_zero_sum(z->zero->options.dtype, b.first, b.n, seen);
 	}
 	return status;
 }
@@ -67,20 +67,21 @@ static bb_status make_gradients(struct bb_zero_rank *z, size_t unit, int64_t mic
 	for (size_t at = 0; at < n && z->data;) {
 		at = next_block(z, unit, at, &b);
 		BB_TRY(status,
-		       bb_zero_see(z, 0, parameters + b.at * size, b.n * size, false, &from), out);
-		BB_TRY(status, bb_zero_see(z, 1, gradients + b.at * size, b.n * size, false, &to),
+		       bb_zero_view(z, 0, parameters + b.at * size, b.n * size, false, &from), out);
+		BB_TRY(status, bb_zero_view(z, 1, gradients + b.at * size, b.n * size, false, &to),
 		       out);
 		bb_zero_gradients(&z->zero->data, &batch, b.first, b.n, from, to, add);
-		BB_TRY(status, bb_zero_put(z, gradients + b.at * size, to, b.n * size), out);
+		BB_TRY(status, bb_zero_store(z, gradients + b.at * size, to, b.n * size), out);
 	}
 out:
 	return status;
 }
 
-/* N elements, this rank's part of a reduced unit, go to or are added to the divided row. */
+/* Add this rank's N elements of a reduced unit, at PART, to SUM in the divided array; if FIRST,
+   copy them. */
 static bb_status add_part(struct bb_zero_rank *z, char *sum, char *part, size_t n, bool first)
 {
-	const enum bb_dtype dtype = z->zero->asked.dtype;
+	const enum bb_dtype dtype = z->zero->options.dtype;
 	const size_t size = bb_zero_size(z);
 	bb_status status = BB_OK;
 	void *a, *b;
@@ -90,14 +91,14 @@ static bb_status add_part(struct bb_zero_rank *z, char *sum, char *part, size_t 
 	for (size_t at = 0; at < n; at += BB_ZERO_BLOCK) {
 		const size_t block = n - at < BB_ZERO_BLOCK ? n - at : BB_ZERO_BLOCK;
 
-		BB_TRY(status, bb_zero_see(z, 0, sum + at * size, block * size, false, &a), out);
-		BB_TRY(status, bb_zero_see(z, 1, part + at * size, block * size, false, &b), out);
+		BB_TRY(status, bb_zero_view(z, 0, sum + at * size, block * size, false, &a), out);
+		BB_TRY(status, bb_zero_view(z, 1, part + at * size, block * size, false, &b), out);
 		bb_adam_widen(dtype, a, z->blocks->floats[0], block);
 		bb_adam_widen(dtype, b, z->blocks->floats[1], block);
 		for (size_t i = 0; i < block; i++)
 			z->blocks->floats[0][i] += z->blocks->floats[1][i];
 		bb_adam_narrow(dtype, z->blocks->floats[0], a, block);
-		BB_TRY(status, bb_zero_put(z, sum + at * size, a, block * size), out);
+		BB_TRY(status, bb_zero_store(z, sum + at * size, a, block * size), out);
 	}
 out:
 	return status;
@@ -105,37 +106,40 @@ out:
 
 /* ---- parameters of a unit -------------------------------------------------------------------- */
 
-static bb_status fetch(struct bb_zero_rank *z, size_t unit)
+static bb_status prefetch(struct bb_zero_rank *z, size_t unit)
 {
 	const struct bb_zero_place *p = &z->places.list[unit];
 	const size_t size = bb_zero_size(z);
-	bb_status status = bb_ledger_take(&z->ledger, BB_HOLD_COMMUNICATION,
-					  (size_t)p->padded * size, false, &z->ahead);
+	bb_status status = bb_ledger_acquire(&z->ledger, BB_HOLD_COMMUNICATION,
+					     (size_t)p->padded * size, false, &z->prefetched);
 
 	if (status == BB_OK && z->data)
-		status = z->backend->copy(z->driver->handle, z->ahead.memory + p->mine * size,
+		status = z->backend->copy(z->driver->handle, z->prefetched.memory + p->mine * size,
 					  z->parameters.memory + p->part_at * size,
 					  (size_t)p->part * size);
-	return status == BB_OK ? bb_zero_call(z, BB_ZERO_GATHER, unit, z->ahead.memory) : status;
+	return status == BB_OK ? bb_zero_call(z, BB_ZERO_GATHER, unit, z->prefetched.memory)
+			       : status;
 }
 
-/* *PARAMETERS = those of UNIT, whole; under stage 3 those of NEXT are on their way. */
-static bb_status acquire(struct bb_zero_rank *z, size_t unit, size_t next, char **parameters)
+/* Set *PARAMETERS to those of UNIT, whole. Under stage 3 start to gather those of NEXT.
+ */
+static bb_status acquire_parameters(struct bb_zero_rank *z, size_t unit, size_t next,
+				    char **parameters)
 {
 	bb_status status = BB_OK;
 
 	*parameters = z->parameters.memory + z->places.list[unit].at * bb_zero_size(z);
 	if (z->stage < 3)
 		return BB_OK;
-	if (!z->ahead.memory) {
-		BB_TRY(status, fetch(z, unit), out);
-		BB_TRY(status, bb_zero_settle(z), out);
+	if (!z->prefetched.memory) {
+		BB_TRY(status, prefetch(z, unit), out);
+		BB_TRY(status, bb_zero_wait(z), out);
 	}
-	z->here = z->ahead;
-	z->ahead = (struct bb_held){0};
-	*parameters = z->here.memory;
+	z->current = z->prefetched;
+	z->prefetched = (struct bb_held){0};
+	*parameters = z->current.memory;
 	if (next != NO_UNIT)
-		status = fetch(z, next);
+		status = prefetch(z, next);
 out:
 	return status;
 }
@@ -147,8 +151,8 @@ static double now(const struct bb_zero_rank *z)
 	return z->backend->now(z->driver->handle);
 }
 
-/* Time that the core is given to others is not time that it computes. */
-static void spin_here(double seconds)
+/* Spin for SECONDS of CPU time of this thread. */
+static void spin_thread(double seconds)
 {
 	const double end = bb_clock_thread() + seconds;
 
@@ -156,13 +160,13 @@ static void spin_here(double seconds)
 		;
 }
 
-/* What SHARE of PASS stands for. */
+/* Compute SHARE of PASS. */
 static bb_status compute(struct bb_zero_rank *z, const struct bb_zero_pass *pass, double share)
 {
 	const struct bb_backend *backend = z->backend;
 	struct bb_rank *rank = z->driver->handle;
 	const double seconds = pass->seconds * share;
-	const enum bb_stand_in stand_in = (enum bb_stand_in)z->zero->asked.stand_in;
+	const enum bb_stand_in stand_in = (enum bb_stand_in)z->zero->options.stand_in;
 	bb_status status = BB_OK;
 
 	if (z->taped)
@@ -174,7 +178,7 @@ static bb_status compute(struct bb_zero_rank *z, const struct bb_zero_pass *pass
 	else if (stand_in == BB_SPIN && backend->gpu)
 		status = backend->gpu->spin(rank, NULL, seconds);
 	else if (stand_in == BB_SPIN)
-		spin_here(seconds);
+		spin_thread(seconds);
 	else
 		bb_crew_delay(z->driver, seconds);
 	return status == BB_OK && !z->taped && stand_in != BB_SLEEP ? backend->finish(rank, NULL)
@@ -189,59 +193,60 @@ static bb_status forward(struct bb_zero_rank *z)
 
 	z->forward = 0;
 	for (size_t u = 0; u < n; u++) {
-		BB_TRY(status, acquire(z, u, u + 1 < n ? u + 1 : NO_UNIT, &parameters), out);
-		BB_TRY(status, sum_up(z, u, parameters), out);
+		BB_TRY(status, acquire_parameters(z, u, u + 1 < n ? u + 1 : NO_UNIT, &parameters),
+		       out);
+		BB_TRY(status, sum_parameters(z, u, parameters), out);
 		BB_TRY(status, compute(z, &z->zero->forward, z->zero->units.list[u].forward), out);
 		bb_zero_note(z, BB_ZERO_FORWARD, u);
 		if (z->stage == 3)
-			BB_TRY(status, bb_zero_settle(z), out);
-		bb_ledger_give(&z->ledger, &z->here);
+			BB_TRY(status, bb_zero_wait(z), out);
+		bb_ledger_release(&z->ledger, &z->current);
 	}
 out:
 	return status;
 }
 
-/* What was being reduced is: its part is kept. */
-static bb_status land(struct bb_zero_rank *z)
+/* Keep this rank's part of the unit whose reduction has completed. */
+static bb_status keep_reduced(struct bb_zero_rank *z)
 {
-	const struct bb_zero_place *p = &z->places.list[z->flying_unit];
+	const struct bb_zero_place *p = &z->places.list[z->reducing_unit];
 	const size_t size = bb_zero_size(z);
 	bb_status status = BB_OK;
 
-	if (!z->flying.memory)
+	if (!z->reducing.memory)
 		return BB_OK;
 	if (z->data)
 		status = add_part(z, z->gradients.memory + p->part_at * size,
-				  z->flying.memory + p->mine * size, (size_t)p->part,
-				  z->flying_first);
-	bb_ledger_give(&z->ledger, &z->flying);
+				  z->reducing.memory + p->mine * size, (size_t)p->part,
+				  z->reducing_first);
+	bb_ledger_release(&z->ledger, &z->reducing);
 	return status;
 }
 
-/* *GRADIENTS = where those of UNIT are made. What is made in a bucket is padded with zeros. */
+/* Set *GRADIENTS to the memory for those of UNIT. A bucket is padded with zeros. */
 static bb_status place_gradients(struct bb_zero_rank *z, size_t unit, char **gradients)
 {
 	const struct bb_zero_place *p = &z->places.list[unit];
 	bb_status status = BB_OK;
 
 	if (z->stage >= 2)
-		status = bb_zero_take(z, BB_HOLD_COMMUNICATION, p->padded * bb_zero_size(z), false,
-				      &z->bucket);
+		status = bb_zero_acquire(z, BB_HOLD_COMMUNICATION, p->padded * bb_zero_size(z),
+					 false, &z->bucket);
 	*gradients =
 		z->stage >= 2 ? z->bucket.memory : z->gradients.memory + p->at * bb_zero_size(z);
 	return status;
 }
 
-static bb_status reduce(struct bb_zero_rank *z, size_t unit, int64_t microbatch)
+static bb_status reduce_gradients(struct bb_zero_rank *z, size_t unit, int64_t microbatch)
 {
-	const bool last = microbatch == z->zero->asked.accumulate - 1;
+	const bool last = microbatch == z->zero->options.accumulate - 1;
 
 	if (z->stage >= 2) {
-		z->flying = z->bucket;
-		z->flying_unit = unit;
-		z->flying_first = microbatch == 0;
+		z->reducing = z->bucket;
+		z->reducing_unit = unit;
+		z->reducing_first = microbatch == 0;
 		z->bucket = (struct bb_held){0};
-		return bb_zero_call(z, BB_ZERO_SCATTER, unit, z->flying.memory);
+		return bb_zero_call(z, BB_ZERO_SCATTER, unit, z->reducing.memory);
 	}
 	if (!last)
 		return BB_OK;
@@ -254,17 +259,18 @@ static bb_status backward_unit(struct bb_zero_rank *z, size_t unit, int64_t micr
 	char *parameters, *gradients;
 	bb_status status;
 
-	BB_TRY(status, acquire(z, unit, unit > 0 ? unit - 1 : NO_UNIT, &parameters), out);
+	BB_TRY(status, acquire_parameters(z, unit, unit > 0 ? unit - 1 : NO_UNIT, &parameters),
+	       out);
 	BB_TRY(status, place_gradients(z, unit, &gradients), out);
 	BB_TRY(status, make_gradients(z, unit, microbatch, parameters, gradients), out);
 	BB_TRY(status, compute(z, &z->zero->backward, z->zero->units.list[unit].backward), out);
 	bb_zero_note(z, BB_ZERO_BACKWARD, unit);
 	if (z->stage >= 2) {
-		BB_TRY(status, bb_zero_settle(z), out);
-		BB_TRY(status, land(z), out);
+		BB_TRY(status, bb_zero_wait(z), out);
+		BB_TRY(status, keep_reduced(z), out);
 	}
-	bb_ledger_give(&z->ledger, &z->here);
-	status = reduce(z, unit, microbatch);
+	bb_ledger_release(&z->ledger, &z->current);
+	status = reduce_gradients(z, unit, microbatch);
 out:
 	return status;
 }
@@ -276,23 +282,23 @@ static bb_status backward(struct bb_zero_rank *z, int64_t microbatch)
 
 	if (!z->gradients.memory)
 		BB_TRY(status,
-		       bb_zero_take(z, BB_HOLD_GRADIENTS, elements * bb_zero_size(z), false,
-				    &z->gradients),
+		       bb_zero_acquire(z, BB_HOLD_GRADIENTS, elements * bb_zero_size(z), false,
+				       &z->gradients),
 		       out);
 	for (size_t u = z->zero->units.n; u-- > 0;)
 		BB_TRY(status, backward_unit(z, u, microbatch), out);
-	BB_TRY(status, bb_zero_settle(z), out);
-	status = land(z);
+	BB_TRY(status, bb_zero_wait(z), out);
+	status = keep_reduced(z);
 out:
 	return status;
 }
 
 /* ---- the optimizer --------------------------------------------------------------------------- */
 
-/* A piece of this rank's part of a unit: where it begins in the rows. */
+/* A piece of this rank's part of a unit. */
 struct piece {
 	char *parameters, *gradients;
-	size_t at, n; /* in the divided rows */
+	size_t at, n; /* in the divided arrays */
 };
 
 static struct piece piece_of(const struct bb_zero_rank *z, size_t unit, size_t at)
@@ -310,7 +316,7 @@ static struct piece piece_of(const struct bb_zero_rank *z, size_t unit, size_t a
 	};
 }
 
-/* Call WORK on all pieces. */
+/* Call WORK for each piece. */
 static bb_status
 each_piece(struct bb_zero_rank *z,
 	   bb_status (*work)(struct bb_zero_rank *z, const struct piece *p, void *own), void *own)
@@ -327,74 +333,75 @@ each_piece(struct bb_zero_rank *z,
 	return status;
 }
 
-static bb_status look(struct bb_zero_rank *z, const struct piece *p, void *own)
+static bb_status find_overflow(struct bb_zero_rank *z, const struct piece *p, void *own)
 {
 	bool *found = own;
 	void *seen;
 	const bb_status status =
-		bb_zero_see(z, 0, p->gradients, p->n * bb_zero_size(z), false, &seen);
+		bb_zero_view(z, 0, p->gradients, p->n * bb_zero_size(z), false, &seen);
 
 	if (status == BB_OK)
-		*found |= bb_adam_overflowed(z->zero->asked.dtype, seen, p->n);
+		*found |= bb_adam_overflowed(z->zero->options.dtype, seen, p->n);
 	return status;
 }
 
-/* The master copy, of which the parameters are a rounded one: taken from them. */
+/* Initialise the master copy from the parameters. */
 static bb_status copy_master(struct bb_zero_rank *z, const struct piece *p, void *own)
 {
-	const bool host = z->zero->asked.offload;
+	const bool host = z->zero->options.offload;
 	float *const to = (float *)z->master.memory + p->at;
 	void *seen, *master;
 	bb_status status;
 
-	BB_TRY(status, bb_zero_see(z, 0, p->parameters, p->n * bb_zero_size(z), false, &seen), out);
-	BB_TRY(status, bb_zero_see(z, 1, (char *)to, p->n * sizeof(float), host, &master), out);
-	bb_adam_widen(z->zero->asked.dtype, seen, master, p->n);
-	status = bb_zero_put(z, (char *)to, master, p->n * sizeof(float));
+	BB_TRY(status, bb_zero_view(z, 0, p->parameters, p->n * bb_zero_size(z), false, &seen),
+	       out);
+	BB_TRY(status, bb_zero_view(z, 1, (char *)to, p->n * sizeof(float), host, &master), out);
+	bb_adam_widen(z->zero->options.dtype, seen, master, p->n);
+	status = bb_zero_store(z, (char *)to, master, p->n * sizeof(float));
 out:
 	return status;
 }
 
 static bool has_master(const struct bb_zero_rank *z)
 {
-	return z->zero->asked.dtype != BB_FLOAT;
+	return z->zero->options.dtype != BB_FLOAT;
 }
 
-static bb_status take_optimizer(struct bb_zero_rank *z)
+static bb_status allocate_optimizer(struct bb_zero_rank *z)
 {
 	const uint64_t bytes = z->places.divided * sizeof(float);
-	const bool host = z->zero->asked.offload;
+	const bool host = z->zero->options.offload;
 	bb_status status = BB_OK;
 
 	if (z->moment1.memory)
 		return BB_OK;
 	if (has_master(z)) {
-		BB_TRY(status, bb_zero_take(z, BB_HOLD_OPTIMIZER, bytes, host, &z->master), out);
+		BB_TRY(status, bb_zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->master), out);
 		BB_TRY(status, each_piece(z, copy_master, NULL), out);
 	}
-	BB_TRY(status, bb_zero_take(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment1), out);
-	status = bb_zero_take(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment2);
+	BB_TRY(status, bb_zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment1), out);
+	status = bb_zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment2);
 out:
 	return status;
 }
 
-static bb_status update(struct bb_zero_rank *z, const struct piece *p, void *own)
+static bb_status update_piece(struct bb_zero_rank *z, const struct piece *p, void *own)
 {
-	const enum bb_dtype dtype = z->zero->asked.dtype;
+	const enum bb_dtype dtype = z->zero->options.dtype;
 	const float unscale =
-		1.0f / (z->scale.scale * (float)(z->zero->nranks * z->zero->asked.accumulate));
+		1.0f / (z->scale.scale * (float)(z->zero->nranks * z->zero->options.accumulate));
 	const size_t size = bb_zero_size(z), bytes = p->n * sizeof(float);
-	const bool host = z->zero->asked.offload;
+	const bool host = z->zero->options.offload;
 	char *const rows[3] = {z->moment1.memory, z->moment2.memory, z->master.memory};
 	void *gradients, *parameters, *seen[3] = {0};
 	bb_status status;
 
-	BB_TRY(status, bb_zero_see(z, 0, p->gradients, p->n * size, false, &gradients), out);
-	BB_TRY(status, bb_zero_see(z, 1, p->parameters, p->n * size, false, &parameters), out);
+	BB_TRY(status, bb_zero_view(z, 0, p->gradients, p->n * size, false, &gradients), out);
+	BB_TRY(status, bb_zero_view(z, 1, p->parameters, p->n * size, false, &parameters), out);
 	for (int i = 0; i < 2 + has_master(z); i++)
 		BB_TRY(status,
-		       bb_zero_see(z, 2 + i, rows[i] + p->at * sizeof(float), bytes, host,
-				   &seen[i]),
+		       bb_zero_view(z, 2 + i, rows[i] + p->at * sizeof(float), bytes, host,
+				    &seen[i]),
 		       out);
 	bb_adam_widen(dtype, gradients, z->blocks->floats[0], p->n);
 	if (!has_master(z)) {
@@ -404,9 +411,9 @@ static bb_status update(struct bb_zero_rank *z, const struct piece *p, void *own
 	bb_adam_step(&bb_adam_defaults, z->taken, unscale, z->blocks->floats[0], seen[2], seen[0],
 		     seen[1], p->n);
 	bb_adam_narrow(dtype, seen[2], parameters, p->n);
-	BB_TRY(status, bb_zero_put(z, p->parameters, parameters, p->n * size), out);
+	BB_TRY(status, bb_zero_store(z, p->parameters, parameters, p->n * size), out);
 	for (int i = 0; i < 2 + has_master(z); i++)
-		BB_TRY(status, bb_zero_put(z, rows[i] + p->at * sizeof(float), seen[i], bytes),
+		BB_TRY(status, bb_zero_store(z, rows[i] + p->at * sizeof(float), seen[i], bytes),
 		       out);
 out:
 	return status;
@@ -418,20 +425,20 @@ static bb_status optimise(struct bb_zero_rank *z)
 	bb_status status;
 
 	bb_zero_note(z, BB_ZERO_BEFORE, 0);
-	BB_TRY(status, take_optimizer(z), out);
-	BB_TRY(status, each_piece(z, look, &overflowed), out);
+	BB_TRY(status, allocate_optimizer(z), out);
+	BB_TRY(status, each_piece(z, find_overflow, &overflowed), out);
 	BB_TRY(status, bb_zero_agree(z, &overflowed), out);
 	z->taken += !overflowed;
 	if (!overflowed)
-		BB_TRY(status, each_piece(z, update, NULL), out);
+		BB_TRY(status, each_piece(z, update_piece, NULL), out);
 	bb_zero_scale_update(&z->scale, overflowed);
 	bb_zero_note(z, BB_ZERO_AFTER, 0);
 out:
 	return status;
 }
 
-/* Stages 1 and 2: everybody's part of the parameters to everybody. */
-static bb_status gather(struct bb_zero_rank *z)
+/* Stages 1 and 2: gather the updated parameters. */
+static bb_status gather_parameters(struct bb_zero_rank *z)
 {
 	bb_status status = BB_OK;
 
@@ -441,11 +448,11 @@ static bb_status gather(struct bb_zero_rank *z)
 		status =
 			bb_zero_call(z, BB_ZERO_GATHER, u,
 				     z->parameters.memory + z->places.list[u].at * bb_zero_size(z));
-	return status == BB_OK ? bb_zero_settle(z) : status;
+	return status == BB_OK ? bb_zero_wait(z) : status;
 }
 
-/* What follows is of PHASE. */
-static void enter(struct bb_zero_rank *z, enum bb_zero_phase phase)
+/* Begin PHASE. */
+static void begin_phase(struct bb_zero_rank *z, enum bb_zero_phase phase)
 {
 	const double at = now(z);
 
@@ -463,20 +470,20 @@ bb_status bb_zero_step(struct bb_zero_rank *z)
 	z->wire = 0;
 	z->times = (struct bb_zero_times){0};
 	z->since = start;
-	for (int64_t g = 0; g < z->zero->asked.accumulate; g++) {
-		enter(z, BB_ZERO_IN_FORWARD);
+	for (int64_t g = 0; g < z->zero->options.accumulate; g++) {
+		begin_phase(z, BB_ZERO_IN_FORWARD);
 		BB_TRY(status, forward(z), out);
-		enter(z, BB_ZERO_IN_BACKWARD);
+		begin_phase(z, BB_ZERO_IN_BACKWARD);
 		BB_TRY(status, backward(z, g), out);
 	}
-	enter(z, BB_ZERO_IN_OPTIMIZER);
+	begin_phase(z, BB_ZERO_IN_OPTIMIZER);
 	BB_TRY(status, optimise(z), out);
-	enter(z, BB_ZERO_IN_GATHER);
-	BB_TRY(status, gather(z), out);
-	enter(z, BB_ZERO_IN_FORWARD);
+	begin_phase(z, BB_ZERO_IN_GATHER);
+	BB_TRY(status, gather_parameters(z), out);
+	begin_phase(z, BB_ZERO_IN_FORWARD);
 	z->times.step = z->since - start;
 	if (z->taped)
-		status = bb_zero_tape_play(&z->tape, z->backend, z->driver->handle, &z->times);
+		status = bb_zero_tape_evaluate(&z->tape, z->backend, z->driver->handle, &z->times);
 out:
 	return status;
 }

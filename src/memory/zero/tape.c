@@ -8,9 +8,9 @@
 
 enum queue { COMPUTING, COMMUNICATING, QUEUES };
 
-/* ---- putting down ---------------------------------------------------------------------------- */
+/* ---- recording ------------------------------------------------------------------------------- */
 
-static void add(struct bb_zero_tape *t, const struct bb_operation *operation)
+static void tape_add(struct bb_zero_tape *t, const struct bb_operation *operation)
 {
 	struct bb_operation *new = BB_ARRAY_ADD(t->list, t->n, t->room);
 
@@ -19,52 +19,53 @@ static void add(struct bb_zero_tape *t, const struct bb_operation *operation)
 		*new = *operation;
 }
 
-/* TO waits for all that is in FROM. */
+/* Let queue TO wait for all operations in queue FROM. */
 static void order(struct bb_zero_tape *t, enum bb_zero_phase phase, enum queue from, enum queue to)
 {
 	struct bb_operation o = {
 		.act = BB_ACT_RECORD, .queue = from, .work = phase, .event = t->events++};
 
-	add(t, &o);
+	tape_add(t, &o);
 	o.act = BB_ACT_WAIT;
 	o.queue = to;
-	add(t, &o);
+	tape_add(t, &o);
 }
 
 void bb_zero_tape_compute(struct bb_zero_tape *t, enum bb_zero_phase phase, double seconds)
 {
-	add(t,
-	    &(struct bb_operation){
-		    .act = BB_ACT_COMPUTE, .queue = COMPUTING, .work = phase, .seconds = seconds});
+	tape_add(t, &(struct bb_operation){.act = BB_ACT_COMPUTE,
+					   .queue = COMPUTING,
+					   .work = phase,
+					   .seconds = seconds});
 }
 
 void bb_zero_tape_call(struct bb_zero_tape *t, enum bb_zero_phase phase, const struct bb_call *call)
 {
 	order(t, phase, COMPUTING, COMMUNICATING);
-	add(t, &(struct bb_operation){.act = BB_ACT_COLLECTIVE,
-				      .queue = COMMUNICATING,
-				      .work = phase,
-				      .collective = call->collective,
-				      .count = call->shape.count,
-				      .dtype = call->dtype,
-				      .op = call->op,
-				      .in_place = call->shape.in_place});
+	tape_add(t, &(struct bb_operation){.act = BB_ACT_COLLECTIVE,
+					   .queue = COMMUNICATING,
+					   .work = phase,
+					   .collective = call->collective,
+					   .count = call->shape.count,
+					   .dtype = call->dtype,
+					   .op = call->op,
+					   .in_place = call->shape.in_place});
 }
 
-void bb_zero_tape_settle(struct bb_zero_tape *t, enum bb_zero_phase phase)
+void bb_zero_tape_wait(struct bb_zero_tape *t, enum bb_zero_phase phase)
 {
 	order(t, phase, COMMUNICATING, COMPUTING);
 }
 
-/* ---- as a program ---------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
-static size_t length(const struct bb_program *program, int rank)
+static size_t tape_length(const struct bb_program *program, int rank)
 {
 	return ((const struct bb_zero_tape *)program->own)->n;
 }
 
-static void operation(const struct bb_program *program, int rank, size_t index,
-		      struct bb_operation *o)
+static void tape_operation(const struct bb_program *program, int rank, size_t index,
+			   struct bb_operation *o)
 {
 	*o = ((const struct bb_zero_tape *)program->own)->list[index];
 }
@@ -79,27 +80,27 @@ static int member(const struct bb_program *program, int group, int i)
 	return i;
 }
 
-struct hearing {
+struct observation {
 	struct bb_zero_times *times;
-	double last; /* when what came before was done */
+	double last; /* end of the previous operation */
 };
 
-/* What rank 0 computes or waits for, one after the other. */
-static void hear(void *own, int rank, size_t index, const struct bb_operation *o, double from,
-		 double to, int source)
+/* Add an operation in the computing queue of rank 0 to the times of its phase. */
+static void observe(void *own, int rank, size_t index, const struct bb_operation *o, double from,
+		    double to, int source)
 {
-	struct hearing *h = own;
+	struct observation *t = own;
 
 	if (rank != 0 || o->queue != COMPUTING)
 		return;
-	h->times->took[o->work] += to - h->last;
+	t->times->took[o->work] += to - t->last;
 	if (o->act == BB_ACT_WAIT)
-		h->times->waited[o->work] += to - h->last;
-	h->last = to;
+		t->times->waited[o->work] += to - t->last;
+	t->last = to;
 }
 
-bb_status bb_zero_tape_play(struct bb_zero_tape *t, const struct bb_backend *backend,
-			    struct bb_rank *rank, struct bb_zero_times *times)
+bb_status bb_zero_tape_evaluate(struct bb_zero_tape *t, const struct bb_backend *backend,
+				struct bb_rank *rank, struct bb_zero_times *times)
 {
 	const struct bb_program program = {
 		.own = t,
@@ -108,14 +109,14 @@ bb_status bb_zero_tape_play(struct bb_zero_tape *t, const struct bb_backend *bac
 		.events = t->events,
 		.groups = 1,
 		.algorithm = t->algorithm,
-		.length = length,
-		.operation = operation,
+		.length = tape_length,
+		.operation = tape_operation,
 		.group_size = group_size,
 		.member = member,
 	};
 	const double start = backend->now(rank);
-	struct hearing h = {times, start};
-	const struct bb_timeline_watch watch = {hear, &h};
+	struct observation observation = {times, start};
+	const struct bb_timeline_watch watch = {observe, &observation};
 	double end;
 	bb_status status;
 

@@ -1,6 +1,6 @@
 /*
- * tape.h - a step in virtual time. The operations of a rank are recorded as a program of all ranks
- * and then evaluated, so the same step is measured on real ranks and computed on virtual ones.
+ * tape.h - a step in virtual time. The operations of one rank are recorded as the program of all
+ * ranks and then evaluated, so that real and virtual ranks run the same code.
  */
 #ifndef BB_MEMORY_ZERO_TAPE_H
 #define BB_MEMORY_ZERO_TAPE_H
@@ -29,23 +29,24 @@ struct bb_zero_tape { /* zero-initialise all but nranks, algorithm and error */
 
 /* Record a computation of SECONDS. */
 void bb_zero_tape_compute(struct bb_zero_tape *tape, enum bb_zero_phase phase, double seconds);
-/* Record CALL, which waits for all recorded before and then runs beside what follows. */
+/* Record CALL, which waits for the computations recorded before and then overlaps with later ones.
+ */
 void bb_zero_tape_call(struct bb_zero_tape *tape, enum bb_zero_phase phase,
 		       const struct bb_call *call);
-/* Record that what follows waits for all calls. */
-void bb_zero_tape_settle(struct bb_zero_tape *tape, enum bb_zero_phase phase);
+/* Record that later computations wait for all calls. */
+void bb_zero_tape_wait(struct bb_zero_tape *tape, enum bb_zero_phase phase);
 
 /* Seconds of one step. */
 struct bb_zero_times {
-	double took[BB_ZERO_PHASES];   /* of this rank */
-	double waited[BB_ZERO_PHASES]; /* part of it that waited for collectives */
+	double took[BB_ZERO_PHASES];   /* time in the phase */
+	double waited[BB_ZERO_PHASES]; /* part of it spent waiting for collectives */
 	double step;
 };
 
-/* Evaluate TAPE, starting now, and empty it. *TIMES are those of rank 0, but the step ends with the
-   last rank. RANK belongs to a virtual backend. */
-BB_MUST bb_status bb_zero_tape_play(struct bb_zero_tape *tape, const struct bb_backend *backend,
-				    struct bb_rank *rank, struct bb_zero_times *times);
+/* Evaluate TAPE, starting now, and empty it. TIMES are those of rank 0, except that the step ends
+   when the last rank ends. RANK belongs to a virtual backend. */
+BB_MUST bb_status bb_zero_tape_evaluate(struct bb_zero_tape *tape, const struct bb_backend *backend,
+					struct bb_rank *rank, struct bb_zero_times *times);
 void bb_zero_tape_free(struct bb_zero_tape *tape);
 
 #endif

@@ -10,7 +10,8 @@ static bb_status make_list(struct bb_zero_units *units, size_t n, struct bb_erro
 	return units->list ? BB_OK : bb_no_memory(error, "the layers of a model");
 }
 
-/* The work of a layer belongs to the unit that begins with one of its tensors, or to the last. */
+/* Add the FLOPs of each layer to the unit that begins with one of its tensors, or to the last unit.
+ */
 static void share_out(struct bb_zero_units *units, const struct bb_model *model)
 {
 	for (size_t w = 0; w < model->nworks; w++) {
@@ -42,7 +43,7 @@ bb_status bb_zero_units_of_model(struct bb_zero_units *units, const struct bb_mo
 
 	if (status != BB_OK)
 		return status;
-	/* While FLOPs are shared out, FIRST is the unit's first tensor. */
+	/* Until FLOPs are shared out, FIRST is the index of the first tensor. */
 	for (size_t t = 0; t < model->ntensors; t++) {
 		if (t > 0 && model->tensors[t].layer != model->tensors[t - 1].layer)
 			(++unit)->first = t;

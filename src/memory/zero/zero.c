@@ -1,5 +1,5 @@
 /*
- * zero.c - the benchmark of ZeRO: its plan and its limits.
+ * zero.c - the benchmark of ZeRO and its plan.
  */
 #include "memory/zero/zero.h"
 
@@ -10,25 +10,16 @@
 
 #define ALONE_SHARE 0.95
 
-static const struct bb_precision *precision_named(const char *name)
+static void set_up(struct bb_zero *zero, const struct bb_run *run)
 {
-	const struct bb_precision *p = bb_precisions;
-
-	while (p->name && strcmp(p->name, name) != 0)
-		p++;
-	return p;
-}
-
-static void describe(struct bb_zero *zero, const struct bb_run *run)
-{
-	const struct bb_zero_options *a = &zero->asked;
+	const struct bb_zero_options *a = &zero->options;
 	const bool scaled = a->dtype != BB_FLOAT;
 
 	zero->alone = a->as_rank_given;
 	zero->nranks = zero->alone ? (int)a->world : run->world.nranks;
 	zero->overlaps = a->overlap == BB_ZERO_OVERLAP_ON;
-	zero->recipe =
-		(struct bb_recipe){precision_named(scaled ? "mixed" : "fp32"), &bb_optimizers[0]};
+	zero->recipe = (struct bb_recipe){&bb_precisions[scaled ? BB_MIXED : BB_ALL_FP32],
+					  &bb_optimizers[BB_ADAMW]};
 	zero->data = (struct bb_zero_data){
 		.dtype = a->dtype,
 		.nranks = zero->nranks,
@@ -48,11 +39,11 @@ static bb_status check_sums(const struct bb_zero *zero, struct bb_run *run)
 	return bb_fail(&run->error, BB_EUSAGE,
 		       "--accumulate %lld on %d rank%s: sums of so many gradients are not exact in "
 		       "%s; give a smaller number or another -d",
-		       (long long)zero->asked.accumulate, zero->nranks, bb_plural(zero->nranks),
-		       bb_dtype_name(zero->asked.dtype));
+		       (long long)zero->options.accumulate, zero->nranks, bb_plural(zero->nranks),
+		       bb_dtype_name(zero->options.dtype));
 }
 
-/* Bytes that the ranks of this process may take. A rank alone on a GPU may take nearly all. */
+/* Bytes that the ranks of this process may allocate: nearly all of the GPU for a rank alone. */
 static uint64_t room_for(const struct bb_zero *zero, const struct bb_run *run)
 {
 	const struct bb_backend *backend = run->options.backend;
@@ -62,7 +53,7 @@ static uint64_t room_for(const struct bb_zero *zero, const struct bb_run *run)
 	return run->memory;
 }
 
-/* Stages that do not fit are skipped; BB_EUNSUPPORTED if none fits. */
+/* Skip stages that do not fit into memory. BB_EUNSUPPORTED if none fits. */
 static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 {
 	const uint64_t room = room_for(zero, run);
@@ -77,7 +68,7 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 		if (status != BB_OK)
 			return status;
 		bytes *= (uint64_t)run->world.nlocal;
-		if (!(zero->asked.stages >> stage & 1))
+		if (!(zero->options.stages >> stage & 1))
 			continue;
 		if (bytes > room) {
 			snprintf(zero->skip_text[stage], sizeof(zero->skip_text[stage]),
@@ -95,22 +86,22 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 			     zero->skips[first]);
 }
 
-static bb_status plan(struct bb_run *run)
+static bb_status zero_plan(struct bb_run *run)
 {
 	struct bb_zero *zero = run->own;
 	bb_status status;
 
-	run->record.algorithms = zero->asked.algo_text;
-	if (zero->asked.as_rank_given && run->world.nranks > 1)
+	run->record.algorithms = zero->options.algo_text;
+	if (zero->options.as_rank_given && run->world.nranks > 1)
 		return bb_fail(&run->error, BB_EUSAGE,
 			       "--as-rank: runs one rank alone, not %d; leave -t and -g out",
 			       run->world.nranks);
-	describe(zero, run);
+	set_up(zero, run);
 	status = check_sums(zero, run);
 	return status == BB_OK ? find_room(zero, run) : status;
 }
 
-static void tell(struct bb_run *run, struct bb_strbuf *out)
+static void add_heading(struct bb_run *run, struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "# MB: 1e6 bytes, of one rank at its peak. formula: states by the ZeRO "
 			   "paper (Rajbhandari et al.), with padding;\n"
@@ -118,7 +109,7 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 			   "allocated but not held; wire: sent by a rank per step\n");
 }
 
-static void close_zero(struct bb_run *run)
+static void zero_close(struct bb_run *run)
 {
 	struct bb_zero *zero = run->own;
 
@@ -139,8 +130,8 @@ const struct bb_benchmark bb_zero_benchmark = {
 	.list = bb_model_list,
 	.open_text = bb_zero_text_open,
 	.rows = &bb_record_zero,
-	.plan = plan,
+	.plan = zero_plan,
 	.experiment = &bb_zero_experiment,
-	.tell = tell,
-	.close = close_zero,
+	.tell = add_heading,
+	.close = zero_close,
 };

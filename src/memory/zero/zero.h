@@ -1,18 +1,18 @@
 /*
- * zero.h - the benchmark of ZeRO: a mixed-precision Adam step under each stage. Its memory is
- * accounted byte by byte, its result is checked bit by bit.
+ * zero.h - the benchmark of ZeRO: mixed-precision Adam steps under each stage. Memory is accounted
+ * byte by byte, results are checked bit by bit.
  *
- *   zero.c           the benchmark: its plan and its limits
+ *   zero.c           the benchmark and its plan
  *   options.c        its options
- *   units.c          layers of a model, and where a rank holds them
+ *   units.c          layers of a model, and their places on a rank
  *   ledger.c         accounted memory
- *   data.c adam.c    what is trained, and its arithmetic
- *   rank.c           what a rank holds under a stage
+ *   data.c adam.c    parameters, gradients, reference; arithmetic
+ *   rank.c           memory of a rank under a stage
  *   calls.c          the collectives of a step
- *   step.c           a step; tape.c: the same in virtual time
+ *   step.c           a step; tape.c: a step in virtual time
  *   drive.c          the experiment: stage by stage, timed and verified
  *   check.c          verification of the parameters
- *   deliver.c        records; record.c: their fields, text.c: the table
+ *   deliver.c        records; text.c: their fields and the table
  */
 #ifndef BB_MEMORY_ZERO_ZERO_H
 #define BB_MEMORY_ZERO_ZERO_H
@@ -58,7 +58,8 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 	       .min = 1, .max = INT64_C(1) << 30)                                                  \
 	BB_COMPUTE_OPTION(OPTION)                                                                  \
 	OPTION(INT, scale, "loss-scale", 0, "65536",                                               \
-	       "initial loss scale; it halves when a gradient overflows", .min = 1, .max = 65536)  \
+	       "initial loss scale, a power of two; it halves when a gradient overflows",          \
+	       .min = 1, .max = 65536)                                                             \
 	OPTION(INT, growth, "growth-interval", 0, "2000",                                          \
 	       "good steps until the loss scale doubles, up to 65536", .min = 1,                   \
 	       .max = BB_MOST_COUNT)                                                               \
@@ -162,7 +163,7 @@ struct bb_zero_options {
 	      BB_COLUMN("#wrong", 6, 0), .place = 21, .head_unit = "")                             \
 	FIELD(DOUBLE, end_unix_s, "s", "end of the stage, since 1970 UTC")
 
-/* A stage; memory is that of one rank. */
+/* Results of a stage; memory is that of one rank. */
 struct bb_zero_record {
 	BB_ZERO_FIELDS(BB_MEMBER)
 };
@@ -182,7 +183,7 @@ struct bb_zero_record {
 	FIELD(INT, host_bytes, "bytes", "offloaded")                                               \
 	FIELD(INT, peak_bytes, "bytes", "most held until now")
 
-/* Memory of a rank at one point of its first step. */
+/* Memory of a rank at a point of its first step. */
 struct bb_zero_moment_record {
 	BB_ZERO_MOMENT_FIELDS(BB_MEMBER)
 };
@@ -192,16 +193,16 @@ extern const struct bb_option bb_zero_rows[];
 extern const struct bb_benchmark bb_zero_benchmark;
 
 struct bb_zero_pass {
-	double seconds, flops; /* 0: no time; unknown */
+	double seconds, flops; /* 0: takes no time; FLOPs unknown */
 };
 
 /* State of the benchmark. */
 struct bb_zero {
-	struct bb_zero_options asked; /* first member: the rows are read into it */
+	struct bb_zero_options options; /* first member: the target of bb_zero_rows */
 	struct bb_zero_units units;
-	struct bb_zero_pass forward, backward; /* of a microbatch, without the work on its data */
+	struct bb_zero_pass forward, backward; /* of a microbatch, beside the work on its data */
 	struct bb_recipe recipe;
-	int nranks; /* that divide the states */
+	int nranks; /* ranks that divide the states */
 	bool overlaps;
 	bool alone; /* --as-rank: no other rank runs */
 	struct bb_zero_data data;
@@ -210,25 +211,25 @@ struct bb_zero {
 	char skip_text[BB_ZERO_STAGES][256];
 };
 
-/* The check of the benchmark (see benchmark.h). */
+/* The check hook of the benchmark (benchmark.h). */
 BB_MUST bb_status bb_zero_check(const struct bb_benchmark *benchmark, void *own,
 				struct bb_options *options,
 				const struct bb_environment *environment, struct bb_error *error);
 extern const struct bb_experiment bb_zero_experiment;
 
-/* Is something trained? A rank alone, or one without data, computes nothing. */
+/* Whether elements are really trained: not by a rank alone, nor by a backend without data. */
 static inline bool bb_zero_trains(const struct bb_zero *zero, const struct bb_run *run)
 {
 	return run->options.backend->has_data && !zero->alone;
 }
 
-/* Bytes of the device (not of the host where it is offloaded) that a rank takes at most under
-   STAGE, what collectives need left out. BB_EINTERNAL without memory. */
+/* Set *BYTES to the maximum that a rank allocates under STAGE, without buffers of collectives and
+   offloaded states. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_zero_need(const struct bb_zero *zero, int stage, uint64_t *bytes,
 			       struct bb_error *error);
 
 bb_sink_open bb_zero_text_open;
-/* Append the '#' line that stands below the row of R, which was timed: what the step is made of. */
+/* Append the '#' line below the row of R: the phases of its steps. */
 void bb_zero_text_phases(const struct bb_zero_record *r, struct bb_strbuf *out);
 
 #endif
