@@ -232,7 +232,6 @@ COLLECTIVES = (
 ).split()
 
 
-@functools.lru_cache(None)
 def table_rows(text, keys=1):
     """The words of each row of a table; one that is too wide for 80 columns is printed in parts, with KEYS each."""
     parts = [[]]
@@ -245,6 +244,7 @@ def table_rows(text, keys=1):
     return [sum((part[i][keys if n else 0 :] for n, part in enumerate(parts)), []) for i in range(len(parts[0]))]
 
 
+@functools.lru_cache(None)
 def listing():
     """--list of the host backend: {collective: [algorithm…]}, and {op: [datatype…]}."""
     algorithms, types = {}, {}

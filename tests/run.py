@@ -19,7 +19,10 @@ import threading
 import time
 import traceback
 
+sys.dont_write_bytecode = True
+
 import kit
+
 
 class File:
     """The tests of one program or module: one line when all are done."""
@@ -279,7 +282,6 @@ def main():
     parser.add_argument("--under", default="", metavar="COMMAND", help="what runs the unit tests, such as an emulator")
     parser.add_argument("build", metavar="BUILD")
     arguments = parser.parse_args()
-    sys.dont_write_bytecode = True
     kit.Settings.given = arguments.build
     kit.Settings.build = os.path.abspath(arguments.build)
     kit.Settings.full = arguments.full

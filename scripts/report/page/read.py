@@ -11,7 +11,6 @@ MOST_RECORDS = 100000  # of all files
 MOST_BYTES = 256 << 20  # likewise
 MOST_RUNS = 64
 MOST_LINE = 32 << 20  # bytes
-MOST_NOTES = 12  # of one file
 NO_RECORD = "no record in it can be used"
 
 MEASURED = (
@@ -102,7 +101,7 @@ class Reader:
         elif self.source.records >= MOST_RECORDS or self.source.bytes + length > MOST_BYTES:
             self.source.note(
                 self.path,
-                f"more than {MOST_RECORDS:,} records or {MOST_BYTES >> 20} MiB in all: " "the rest is left out",
+                f"more than {MOST_RECORDS:,} records or {MOST_BYTES >> 20} MiB in all: the rest is left out",
             )
             return False
         else:
