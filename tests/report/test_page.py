@@ -93,6 +93,20 @@ def several_runs_are_told_apart():
         execute([*words, "-o", paths[0]]).exits(2).says("ends in .svg")
 
 
+@test
+def the_fastest_of_many_is_shown():
+    """Pictures have eight algorithms: the fastest of ten is among them, whatever their order."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = *LINK.split(), "-b", "64K", "-e", "64K", "-g", "4", "--algo", "ring"
+        path, records = records_of(folder, "ten", "all_reduce_perf", *words)
+        one = next(r for r in records if r["kind"] == "result" and not r["in_place"])
+        many = [dict(one, algorithm_asked=f"a{n}", algorithm=f"a{n}", time_us=one["time_us"] * (10 - n)) for n in range(10)]
+        _, target = report(folder, write_records(path, [records[0], *many, records[-1]]))
+        page = read(target, "index.html")
+        expect("At 64K, a9 is the fastest" in page, "another algorithm is called the fastest")
+        expect("2 more algorithms are in the table" in page, "the others are not told")
+
+
 def played(records, identity, nranks, slower=1.0, **head):
     """The records of a run as another run's: of so many ranks, with fields of its head changed."""
     changed = {"run": dict(head, nranks=nranks), "result": {"nranks": nranks}}

@@ -11,6 +11,7 @@ from report.paper import Paper, clip, width_of
 WIDTH, HEIGHT = 460, 300
 NUMBERS, NAMES = 11, 12  # heights of letters: at ticks, at lines
 GRID, AXIS = "#e4e4e4", "#999999"
+DOTTED = (0, (1.2, 2))
 LEFT, TOP, BOTTOM = 56, 26, 40
 STEP = 14  # between names at the ends of lines
 
@@ -116,7 +117,8 @@ class Frame:
         heights = spread([end[0] for end in ends], STEP, self.top, self.bottom)
         for height, (y, x, text, color, bold) in zip(heights, ends):
             start = self.right + 10
-            self.paper.line([(x + 4, y), (start - 2, height)], color, 0.7, above=2)
+            style = DOTTED if start - x > 4 * STEP else "-"  # a long line would be taken for data
+            self.paper.line([(x + 4, y), (start - 2, height)], color, 0.7, style, above=2)
             room = self.paper.width - start - 2
             self.paper.text(start, height, clip(text, NAMES, room, bold), NAMES, color, bold)
 

@@ -18,7 +18,7 @@ from report.page.values import (
 
 MOST_GROUPS = 4  # of datatype, operation and root, that have pictures
 MOST_ALGORITHMS = 8
-DASHED, DOTTED = (0, (5, 3)), (0, (1.2, 2))
+DASHED = (0, (5, 3))
 
 
 class Group:
@@ -33,8 +33,15 @@ class Group:
             bytes_ = positive(r, "size_bytes")
             if (r.get("in_place") is True) == self.in_place and bytes_ and positive(r, "time_us"):
                 self.rows.setdefault(text(r, "algorithm_asked", 40) or "unnamed", {})[bytes_] = r
-        self.left_out = max(0, len(self.rows) - MOST_ALGORITHMS)
-        self.rows = dict(list(self.rows.items())[:MOST_ALGORITHMS])
+        nearest = {a: self.nearest(rows) for a, rows in self.rows.items()}
+        shown = sorted(nearest, key=nearest.get)[:MOST_ALGORITHMS]
+        self.left_out = len(self.rows) - len(shown)
+        self.rows = {a: rows for a, rows in self.rows.items() if a in shown}
+
+    def nearest(self, rows):
+        """How many times as long as the fastest an algorithm takes, at the size where it does best."""
+        best = lambda s: min(others[s]["time_us"] for others in self.rows.values() if s in others)
+        return min(r["time_us"] / best(s) for s, r in rows.items())
 
     def name(self):
         parts = [
@@ -56,10 +63,10 @@ class Group:
         return sorted({s for rows in self.rows.values() for s in rows})
 
     def label(self, algorithm):
-        """Its name; of one that stands for another, what ran in the end."""
+        """Its name, and what ran at the largest size if the name does not tell (auto, a stand-in)."""
         last = self.rows[algorithm][max(self.rows[algorithm])]
-        ran = text(last, "library_algorithm", 30) or text(last, "algorithm", 30)
-        return algorithm if ran in (None, algorithm) else f"{algorithm} ({ran})"
+        ran = text(last, "library_algorithm", 30) or text(last, "algorithm", 30) or algorithm
+        return algorithm if ran.partition(":")[0] == algorithm or ran == algorithm else f"{algorithm} ({ran})"
 
 
 def key_of(r):
@@ -102,7 +109,7 @@ def against_size(group, key, low, high, bound, y_name, y_ticks, turns=()):
     for place in turns:
         if frame.x.low <= place <= frame.x.high:
             paper.line(
-                [(frame.x.at(place), frame.top), (frame.x.at(place), frame.bottom)], ink.FAINT, 1, DOTTED, above=1
+                [(frame.x.at(place), frame.top), (frame.x.at(place), frame.bottom)], ink.FAINT, 1, chart.DOTTED, above=1
             )
     for a, points in lines.items():
         color = group.color(a)
@@ -111,7 +118,8 @@ def against_size(group, key, low, high, bound, y_name, y_ticks, turns=()):
         ends = [(s, l, h) for s, l, h in ends if l and h]
         frame.band([(s, l) for s, l, _ in ends], [(s, h) for s, _, h in ends], color)
         if bounds[a]:
-            frame.line(bounds[a], ink.FAINT if shared else color, 1, DASHED, above=1.8)
+            level = [(end, bounds[a][0][1]) for end in (frame.x.low, frame.x.high)]  # one size: a point is no dashes
+            frame.line(bounds[a] if len(bounds[a]) > 1 else level, ink.FAINT if shared else color, 1, DASHED, above=1.8)
         frame.line(points, color, marks=True)
     frame.names([(*points[-1], labels[a], group.color(a), True) for a, points in lines.items()])
     return paper
@@ -287,7 +295,7 @@ def time_line(group):
         frame.line(list(enumerate(series[a], 1)), group.color(a), 1.1, marks=most <= 60)
         if positive(r, "p50_us"):
             frame.line(
-                [(1, positive(r, "p50_us")), (max(most, 2), positive(r, "p50_us"))], group.color(a), 1, DOTTED, above=2
+                [(1, positive(r, "p50_us")), (max(most, 2), positive(r, "p50_us"))], group.color(a), 1, chart.DOTTED, above=2
             )
     frame.names(
         [

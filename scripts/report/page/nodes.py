@@ -3,10 +3,10 @@
 from report import paper as ink
 from report.page import chart
 from report.page.figure import Figure
-from report.page.values import number, positive, short, speed, text, three
+from report.page.values import number, positive, speed, text, three
 
 BAD = "#c24400"
-MOST_NODES = 48
+MOST_NODES = 24
 MOST_CELLS = 128
 
 
@@ -15,14 +15,15 @@ def of_diagnosis(run):
     rows = [r for r in run.of("node") if positive(r, "sends_share") or positive(r, "receives_share")]
     if not rows:
         return []
-    speed = lambda r: min(positive(r, key) or 9e9 for key in ("sends_share", "receives_share"))
+    simulated = run.head.get("virtual_time") is True  # on no host
+    share = lambda r: min(positive(r, key) or 9e9 for key in ("sends_share", "receives_share"))
     figures = []
     for key, title, bandwidth in (
         ("sends_share", "What nodes send", "sends_GBps"),
         ("receives_share", "What nodes receive", "receives_GBps"),
     ):
-        shown = sorted((r for r in rows if positive(r, key)), key=speed)[:MOST_NODES]
-        bars = [(node_name(r), {part_of(r): 100 * r[key]}, end_text(r, bandwidth)) for r in shown]
+        shown = sorted((r for r in rows if positive(r, key)), key=share)[:MOST_NODES]
+        bars = [(node_name(r, simulated), {part_of(r): 100 * r[key]}, end_text(r, bandwidth)) for r in shown]
         if bars:
             told = "As a share of what is usual in this run, the slowest first. The line: what is usual."
             more = len(rows) - len(shown)
@@ -49,12 +50,10 @@ def part_of(r):
     return "good" if text(r, "verdict") in ("OK", "passed") else "bad"
 
 
-def node_name(r):
-    node = number(r, "node")
-    return short(
-        " ".join(part for part in (text(r, "host", 24), f"#{node:g}" if node is not None else None) if part) or "node",
-        30,
-    )
+def node_name(r, simulated):
+    host, node = None if simulated else text(r, "host", 24), number(r, "node")
+    parts = (host or "node", f"#{node:g}" if node is not None else None)
+    return " ".join(part for part in parts if part)
 
 
 def end_text(r, key):
