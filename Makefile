@@ -1,27 +1,27 @@
-# busbench - `make bench` and `make check` do all the set-up first, `make` alone builds.
+# busbench - `make bench` and `make check` install what they need first; `make` alone builds.
 #
-#   all (default)     the binaries: B/*_perf
-#   bench             the main job: all-reduce from 1M to 1G on 8 ranks, ring, tree and the default, and a report
-#   check             the tests; check-full: all of them, also under sanitizers; check-build: only what check runs
-#   mutants           plants small defects, one after the other: the tests must notice each of them
+#   all (default)     programs and backends
+#   bench             all-reduce from 1M to 1G on 8 ranks or all GPUs by ring, tree and the default, and a report
+#   check             the tests; check-full: all tests, also under sanitizers; check-build: only builds what check runs
+#   mutants           plants small defects, one after the other; a test must notice each
 #   validate          docs/validation.md: the sim backend against published measurements
-#   perf tune truth   measurements that print tables: speed, the tuning table, known truths
-#   fuzz              what other processes send, and the readers of files; each target for FUZZ_SECONDS (60)
-#   docs              docs/options.md, records.md and algorithms.md from the code, libraries.md from its list,
-#                     gpu.md's table from the records of GPU checks
+#   perf tune truth   measurements that print tables: speed, the tuning table, planted truths
+#   fuzz              messages of other processes, and readers of files; each target for FUZZ_SECONDS (60)
+#   docs              docs/options.md, records.md, algorithms.md and libraries.md, and the table of gpu.md
 #   install clean help
 #
-#   B=DIR                            where to build; nothing is written anywhere else
-#   SAN=address,undefined | thread   instrument with sanitizers
+#   B=DIR                            build folder
+#   SAN=address,undefined | thread   sanitizers
 #   CC=gcc | clang   CFLAGS= LDFLAGS= CPPFLAGS=   V=1: show the commands
-#   MPI=auto | 0 | 1                 the mpi backend: if MPICC is there, never, always
-#   CUDA=auto | 0 | 1                the nccl backend: if nvcc and nccl.h are there, never, always
-#   CUDA_HOME=DIR NCCL_HOME=DIR NVCC_GENCODE=   where they are; the devices that it is built for
-#   REPORT=DIR BENCH_MAX=1G          where `make bench` puts its report; the largest size that it measures
-#   PREFIX=DIR DESTDIR=DIR           where `make install` puts things
+#   MPI=auto | 0 | 1                 mpi backend: if MPICC exists, never, always
+#   CUDA=auto | 0 | 1                nccl backend: if nvcc and nccl.h exist, never, always
+#   CUDA_HOME=DIR NCCL_HOME=DIR NVCC_GENCODE=   their folders; the devices to build for
+#   REPORT=DIR BENCH_MAX=1G          folder of the report and largest size of `make bench`
+#   PREFIX=DIR DESTDIR=DIR           folders of `make install`
 
 SAN    ?=
 comma  := ,
+space  := $() $()
 B      ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 PREFIX ?= /usr/local
 REPORT ?= $(B)/bench/report
@@ -38,17 +38,17 @@ NVCC_GENCODE ?= -gencode arch=compute_80,code=sm_80 \
 PYTHON ?= python3 -B
 
 $(foreach v,MPI CUDA,$(if $(filter auto 0 1,$($v)),,$(error $v=$($v): expected auto, 0 or 1)))
-# A folder that somebody names must be there, else another one's headers would be taken for its. Under
-# `auto` the environment may name what this machine has not.
+# A folder named on the command line must exist, or headers of another one would be used unnoticed. Under `auto` the
+# environment may name folders that this machine lacks.
 $(foreach v,$(if $(filter 0,$(CUDA)),,CUDA_HOME NCCL_HOME),$(if $(and $($v),\
   $(filter command $(if $(filter 1,$(CUDA)),environment),$(firstword $(origin $v)))),\
   $(if $(wildcard $($v)/include),,$(error $v=$($v): there is no folder $($v)/include))))
 
-# `make -s` says nothing, V=1 says all.
+# `make -s` prints nothing, V=1 everything.
 silent := $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
 Q      := $(if $(filter 1,$(V)),,@)
 say     = @$(if $(silent)$(filter 1,$(V)),:,printf '  %-5s %s\n' $(1) '$(2)')
-# For the targets that build and then run something: all cores, unless -j was given.
+# Targets that build and then run something build on all cores, unless -j was given.
 BUILD  := $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
 # ---- flags -------------------------------------------------------------------------------
@@ -64,16 +64,16 @@ endif
 # ---- libraries: scripts/libraries.txt lists them ----------------------------------------------
 
 CUDA_INCLUDE := $(addprefix -isystem ,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/include) $(CUDA_HOME)/include))
-# hwloc:-lhwloc and so on, of those that this compiler finds.
+# hwloc:-lhwloc and so on, for the libraries that this compiler finds.
 FOUND        := $(shell CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' MPICC='$(MPICC)' CUDA_INCLUDE='$(CUDA_INCLUDE)' \
                 scripts/libraries.sh found hwloc numa expat jansson cyaml yaml cmocka mpi nccl)
 missing       = $(strip $(foreach l,$(1),$(if $(filter $(l):%,$(FOUND)),,$(l))))
 have          = $(if $(call missing,$(1)),,1)
 link          = $(strip $(foreach l,$(1),$(patsubst $(l):%,%,$(filter $(l):%,$(FOUND)))))
-LDLIBS       := $(call link,hwloc numa) -lm -ldl
+LDLIBS       := -Wl,--as-needed $(call link,cyaml yaml jansson expat hwloc numa) -lm -ldl
 
-# The vector kernels: one source, several instruction sets, chosen when a backend opens. They take longest
-# to build: two are enough for sanitizers, and one where only threads are watched.
+# The vector kernels: one source for several instruction sets, chosen when a backend opens. They take longest to
+# build, so sanitizers get two sets, and ThreadSanitizer one.
 ISAS        := plain $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),$(if $(filter thread,$(SAN)),,avx2) $(if $(SAN),,avx512))
 ISA_O       := $(if $(SAN),-O1,-O3)
 ISA_plain   := $(ISA_O)
@@ -82,12 +82,12 @@ ISA_avx512  := $(ISA_O) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c 
                -mprefer-vector-width=512
 
 COMPILE = $(CC) $(CPPFLAGS) $(CFLAGS) $(BB_FLAGS) $(SAN_FLAGS)
-# Programs find libraries that lie beside the installed backends: ci/gpu_bundle.sh puts there what a bare machine
-# lacks. An RPATH, unlike a RUNPATH, also serves what those libraries and the backends need.
+# Programs find libraries beside the installed backends, where ci/gpu_bundle.sh puts those that a bare machine lacks.
+# An RPATH, unlike a RUNPATH, also serves the libraries of those libraries and of the backends.
 BESIDE  = -Wl,--disable-new-dtags,-rpath,\$$ORIGIN/../lib/busbench
 LINK    = $(CC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) $(BESIDE) -pthread
 
-# ---- what there is -------------------------------------------------------------------------
+# ---- sources and targets -------------------------------------------------------------------------
 
 BACKENDS := host sim null
 SOURCES  := $(filter-out %/kernels_isa.c src/launch/mpi.c src/simulator/cluster_file.c src/core/json_file.c,$(wildcard $(foreach d,\
@@ -95,70 +95,49 @@ SOURCES  := $(filter-out %/kernels_isa.c src/launch/mpi.c src/simulator/cluster_
             $(BACKENDS:%=backends/%) harness/run harness/measure harness/results,src/$(d)/*.c)))
 OBJECTS  := $(SOURCES:%.c=$(B)/%.o) $(ISAS:%=$(B)/src/backends/cpu/kernels_%.o)
 LIB      := $(B)/libbusbench.a
-USES_LIB := $(LIB)
 
-COLLECTIVES := $(patsubst src/collectives/%.c,%,$(wildcard src/collectives/*_perf.c))
-PAIRS       := $(patsubst src/p2p/%.c,%,$(wildcard src/p2p/*_perf.c))
-P2P_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/p2p/*.c)))
+# Everything above it. Programs and tests take the objects that they need from this archive, and with them their
+# libraries. Training kernels and models need jansson, acceptance (profiles are YAML) libcyaml, readers of XML expat.
+HAVE_JANSSON := $(call have,jansson)
+HAVE_CYAML   := $(call have,jansson cyaml yaml)
+HAVE_EXPAT   := $(call have,expat)
+READER       := $(if $(HAVE_EXPAT),$(wildcard src/topology/files/*.c) src/simulator/cluster_file.c)
+UPPER        := $(filter-out %_perf.c %/main.c,$(READER) $(wildcard src/collectives/*.c src/p2p/*.c src/diagnose/*.c \
+                $(if $(HAVE_JANSSON),src/core/json_file.c src/models/*.c src/models/memory/*.c src/memory/*/*.c \
+                src/training_kernels/*.c src/training_kernels/*/*.c) $(if $(HAVE_CYAML),src/acceptance/*.c src/acceptance/tool/*.c) \
+                $(if $(HAVE_EXPAT),src/topology_tool/*.c)))
+UPPER_LIB    := $(B)/libbenchmarks.a
 
-# Training kernels read models, those in a config.json with jansson: left out without it.
-HAVE_JANSSON     := $(call have,jansson)
-TRAINING_MAINS   := $(wildcard src/training_kernels/*/*_perf.c)
-TRAINING         := $(if $(HAVE_JANSSON),$(notdir $(TRAINING_MAINS:.c=)))
-TRAINING_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/training_kernels/*.c src/training_kernels/*/*.c \
-                    src/models/*.c)) src/core/json_file.c)
-TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets test_step_model test_pipeline test_pipeline_search test_pipeline_program test_ddp test_hybrid test_hybrid_program test_moe test_strategies test_train test_tensor)
-# Who is to blame when something is slow.
-DIAGNOSE         := $(B)/diagnose
-DIAGNOSE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %/main.c,$(wildcard src/diagnose/*.c)))
-DIAGNOSE_UNITS   := $(B)/tests/test_diagnose $(B)/tests/test_diagnose_score
-ZERO             := $(if $(HAVE_JANSSON),$(B)/zero_perf)
-BINS             := $(COLLECTIVES:%=$(B)/%) $(PAIRS:%=$(B)/%) $(TRAINING:%=$(B)/%) $(ZERO) $(DIAGNOSE)
+PERFS        := $(wildcard src/collectives/*_perf.c src/p2p/*_perf.c \
+                $(if $(HAVE_JANSSON),src/training_kernels/*/*_perf.c src/memory/*/*_perf.c))
+BINS         := $(patsubst %.c,$(B)/%,$(notdir $(PERFS))) $(B)/diagnose
+TOPOLOGY     := $(if $(HAVE_EXPAT),$(B)/topology)
+MODEL_MEMORY := $(if $(HAVE_JANSSON),$(B)/model_memory)
+ACCEPTANCE   := $(if $(HAVE_CYAML),$(B)/acceptance)
+REFERENCE    := $(B)/docs/reference
 
-# The memory that training and inference take, calculated; of models too.
-MODEL_OBJECTS    := $(filter $(B)/src/models/% $(B)/src/core/%,$(TRAINING_OBJECTS))
-MEMORY_OBJECTS   := $(patsubst %.c,$(B)/%.o,$(wildcard src/models/memory/*.c))
-MEMORY_TOOL      := $(patsubst %.c,$(B)/%.o,$(wildcard src/memory/tool/*.c))
-ZERO_OBJECTS     := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/memory/zero/*.c))) $(B)/src/models/memory/states.o
-ZERO_UNITS       := $(B)/tests/test_zero
-MODEL_MEMORY     := $(if $(HAVE_JANSSON),$(B)/model_memory)
-MEMORY_UNITS     := $(addprefix $(B)/tests/,test_states test_memory test_training_memory)
+# Unit tests without those of missing libraries; under ThreadSanitizer only those that start threads.
+UNIT_SOURCES := $(wildcard tests/unit/test_*.c)
+LEFT_OUT     := $(if $(HAVE_JANSSON),,training_kernels/ models/ memory/ pipelines\.h) $(if $(HAVE_CYAML),,acceptance/) \
+                $(if $(HAVE_EXPAT),,topology/files/)
+UNITS        := $(patsubst tests/unit/%.c,$(B)/tests/%,$(filter-out \
+                $(if $(strip $(LEFT_OUT)),$(shell grep -lE '"($(subst $(space),|,$(strip $(LEFT_OUT))))' $(UNIT_SOURCES))),\
+                $(if $(filter thread,$(SAN)),$(shell grep -lE "pthread_create|(ranks|processes)\.h" $(UNIT_SOURCES)),$(UNIT_SOURCES))))
+UNIT_LIB     := $(B)/tests/libunits.a
 
-# Acceptance tests: profiles are YAML, which only this binary reads; left out without libcyaml.
-HAVE_CYAML         := $(call have,jansson cyaml yaml)
-ACCEPTANCE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard src/acceptance/*.c) src/core/json_file.c)
-ACCEPTANCE_TOOL    := $(patsubst %.c,$(B)/%.o,$(wildcard src/acceptance/tool/*.c))
-ACCEPTANCE         := $(if $(HAVE_CYAML),$(B)/acceptance)
-ACCEPTANCE_UNITS   := $(addprefix $(B)/tests/,test_acceptance test_claims test_normal)
-ACCEPTANCE_LIBS    := $(call link,cyaml yaml jansson)
-
-# Under ThreadSanitizer only the tests that start threads.
-UNITS       := $(filter-out $(if $(HAVE_JANSSON),,$(TRAINING_UNITS) $(MEMORY_UNITS) $(ZERO_UNITS)) $(if $(HAVE_CYAML),,$(ACCEPTANCE_UNITS)),$(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN)),\
-               $(shell grep -lE "pthread_create|(ranks|processes)\.h" tests/unit/test_*.c),$(wildcard tests/unit/test_*.c))))
-REFERENCE   := $(B)/docs/reference
-
-# The binary that reads XML files: the only one that needs expat, and left out without it.
-HAVE_EXPAT       := $(call have,expat)
-TOPOLOGY_SOURCES := $(wildcard src/topology/files/*.c src/topology_tool/*.c) src/simulator/cluster_file.c
-TOPOLOGY_OBJECTS := $(TOPOLOGY_SOURCES:%.c=$(B)/%.o)
-TOPOLOGY         := $(if $(HAVE_EXPAT),$(B)/topology)
-
-# The same part of it, for collectives over clusters that files describe: loaded at run time.
-READER_OBJECTS   := $(filter-out $(B)/src/topology_tool/%,$(TOPOLOGY_OBJECTS))
-
-# Backends loaded at run time; what they need is needed by nothing else.
+# Backends loaded at run time. Nothing else needs their libraries.
 HAVE_MPI    := $(if $(filter auto,$(MPI)),$(call have,mpi),$(filter 1,$(MPI)))
 MPI_SOURCES := $(wildcard src/backends/mpi/*.c) src/launch/mpi.c
 MPI_OBJECTS := $(MPI_SOURCES:%.c=$(B)/%.o)
 PLUGINS     := $(if $(HAVE_MPI),$(B)/backends/mpi.so) $(if $(HAVE_EXPAT),$(B)/backends/topology.so)
 
-# The nccl backend, and for its tests the same with stand-ins for the libraries, whose headers suffice.
+# The nccl backend, and for its tests a copy with stand-ins for the libraries, which needs their headers alone.
 CUDA_LIBS    := $(foreach d,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/lib) $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib),-L$(d) -Wl,-rpath,$(d)) \
                 -lcudart_static -lstdc++ -lrt -ldl -lpthread
 HAVE_NCCL_H  := $(if $(filter auto,$(CUDA)),$(call have,nccl),$(filter 1,$(CUDA)))
 HAVE_NVCC    := $(if $(filter auto,$(CUDA)),$(shell command -v $(NVCC) >/dev/null 2>&1 && echo 1),$(filter 1,$(CUDA)))
 NCCL_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard src/backends/nccl/*.c))
-# With a stand-in for NCCL, which nobody looks for.
+# A stand-in for NCCL is linked, not searched for.
 FAKED_NCCL   := $(filter-out %/library.o,$(NCCL_OBJECTS))
 CUDA_OBJECTS := $(patsubst %.cu,$(B)/%.o,$(wildcard src/backends/nccl/*.cu))
 FAKE_OBJECTS := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fake/*.c)) \
@@ -170,7 +149,7 @@ FAKE_UNITS   := $(if $(HAVE_FAKE),$(patsubst tests/gpu/%.c,$(B)/tests/%,$(wildca
 GPU_TEST_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out tests/gpu/test_% %_device.c,$(wildcard tests/gpu/*.c)))
 HAVE_CUDA    := $(and $(HAVE_NCCL_H),$(HAVE_NVCC),$(if $(SAN),,1))
 PLUGINS      += $(if $(HAVE_CUDA),$(B)/backends/nccl.so)
-# The stand-in is called as the library of this CUDA is.
+# The stand-in has the name of cuBLAS in this version of CUDA.
 CUDART_CODE  := $(if $(HAVE_FAKE),$(shell printf '\043include <cuda_runtime_api.h>\nCUDART_VERSION\n' | \
                 $(CC) $(CUDA_INCLUDE) -E -P - | tail -n 1))
 FAKE_CUBLAS  := $(if $(HAVE_FAKE),$(B)/tests/cublas/libcublas.so.$(shell expr $(CUDART_CODE) / 1000))
@@ -178,15 +157,15 @@ PLAYER       := $(B)/tests/player
 PLAYER_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/play/*.c))
 GPU_KERNELS_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/gpu/kernels/*.c))
 GPU_KERNELS  := $(if $(HAVE_CUDA),$(B)/tests/gpu_kernels) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_kernels)
-# Those of them that hold on real GPUs, too, over the backend as it is installed.
+# Those that also hold on real GPUs, over the backend as it is installed.
 DEVICE_UNITS := $(if $(and $(HAVE_CUDA),$(call have,cmocka)),$(addprefix $(B)/tests/device/,test_nccl test_nccl_features test_nccl_memory test_nccl_work))
 GPU_SPEED    := $(if $(HAVE_CUDA),$(B)/tests/gpu_speed) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_speed)
 
-# What is built without these is less, and nothing without hwloc and libnuma.
+# Without one of these, programs are left out; nothing is built without hwloc and libnuma.
 ABSENT := $(call missing,expat jansson cyaml yaml)
 all: $(BINS) $(PLUGINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_CUDA),,no-nccl)
 	$(if $(ABSENT),@scripts/libraries.sh absent $(ABSENT))
-# What an earlier build left would still be loaded.
+# A backend of an earlier build would still be loaded.
 no-mpi no-nccl: no-%:
 	@rm -f $(B)/backends/$*.so
 units: $(UNITS) $(PLAYER) $(FAKE_UNITS) $(if $(HAVE_FAKE),$(B)/tests/fake/nccl.so) $(FAKE_CUBLAS) $(GPU_KERNELS) $(GPU_SPEED) $(B)/tests/nvml/libnvidia-ml.so.1
@@ -194,13 +173,12 @@ units: $(UNITS) $(PLAYER) $(FAKE_UNITS) $(if $(HAVE_FAKE),$(B)/tests/fake/nccl.s
 # Tests that need a device, for ci/gpu_bundle.sh.
 gpu-tests: $(filter-out $(B)/tests/fake/%,$(GPU_SPEED) $(GPU_KERNELS)) $(DEVICE_UNITS)
 
-# ---- how it is built -----------------------------------------------------------------------
+# ---- build rules -----------------------------------------------------------------------
 
-# Rewritten only when what they say changes: other flags or another compiler rebuild everything, a
-# source that comes or goes the library, another MPI the mpi backend, another CUDA or NCCL what needs
-# their headers.
+# Rewritten only when their content changes: other flags or another compiler rebuild everything, a new or deleted
+# source the archives, another MPI the mpi backend, another CUDA or NCCL the files that need their headers.
 $(B)/flags: SAYS = $(shell $(CC) --version | head -n 1) $(COMPILE) $(LINK) $(foreach i,$(ISAS),$(ISA_$(i)))
-$(B)/objects: SAYS = $(SOURCES) $(ISAS)
+$(B)/objects: SAYS = $(SOURCES) $(ISAS) $(UPPER)
 $(B)/mpicc: SAYS = $(MPICC) $(shell command -v $(MPICC)) $(shell $(MPICC) -show 2>/dev/null)
 $(B)/cuda: SAYS = $(NVCC) $(NVCC_GENCODE) $(CUDA_INCLUDE) $(CUDA_LIBS)
 $(B)/flags $(B)/objects $(B)/mpicc $(B)/cuda: FORCE
@@ -219,81 +197,55 @@ $(B)/src/backends/cpu/kernels_%.o: src/backends/cpu/kernels_isa.c $(B)/flags
 	$(call say,CC,$< ($*))
 	$(Q)$(COMPILE) $(ISA_$*) -DBB_ISA=$* -c -o $@ $<
 
-# The figures of clusters are part of the program.
+# Compiled into the program.
 $(B)/src/simulator/cluster_figures.o: src/simulator/clusters.txt
 $(B)/src/simulator/nccl_constants.o: src/simulator/nccl.txt
 
 $(B)/src/backends/cpu/kernels.o: BB_FLAGS += $(ISAS:%=-DBB_HAVE_ISA_%)
 
-$(LIB): $(OBJECTS) $(B)/objects
+$(LIB): $(OBJECTS)
+$(UPPER_LIB): $(UPPER:%.c=$(B)/%.o)
+$(UNIT_LIB): $(patsubst %.c,$(B)/%.o,$(filter-out $(UNIT_SOURCES),$(wildcard tests/unit/*.c)))
+$(LIB) $(UPPER_LIB) $(UNIT_LIB): $(B)/objects
+	@mkdir -p $(@D)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && $(AR) rcs $@ $(OBJECTS)
+	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
-$(COLLECTIVES:%=$(B)/%): $(B)/%: $(B)/src/collectives/%.o
-$(B)/barrier_perf $(REFERENCE): $(B)/src/collectives/barrier.o
-$(PAIRS:%=$(B)/%): $(B)/%: $(B)/src/p2p/%.o $(P2P_OBJECTS)
-$(foreach f,$(TRAINING_MAINS:.c=),$(eval $(B)/$(notdir $(f)): $(B)/$(f).o))
-$(TRAINING:%=$(B)/%): $(TRAINING_OBJECTS) $(MEMORY_OBJECTS)
-$(TRAINING:%=$(B)/%): LDLIBS := $(call link,jansson) $(LDLIBS)
-$(DIAGNOSE): $(B)/src/diagnose/main.o $(DIAGNOSE_OBJECTS)
-$(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
-$(filter $(DIAGNOSE_UNITS),$(UNITS)) $(REFERENCE): $(DIAGNOSE_OBJECTS)
-$(UNITS): LDLIBS := $(call link,cmocka) $(LDLIBS)
-$(addprefix $(B)/tests/,test_collectives test_host test_host_memory test_messages test_queues test_routes): $(B)/tests/unit/ranks.o
-$(B)/tests/test_collectives $(B)/tests/test_pieces: $(B)/tests/unit/oracle.o
-$(B)/tests/test_pipeline $(B)/tests/test_pipeline_search: $(B)/tests/unit/pipelines.o
-$(addprefix $(B)/tests/,test_evaluators test_performer test_ports test_program test_sim test_timeline_program): $(B)/tests/unit/script.o
-$(B)/tests/test_topology_files: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS))
-$(B)/tests/test_topology_files: LDLIBS += $(call link,expat)
-$(ZERO): $(B)/src/memory/zero/zero_perf.o
-$(ZERO) $(filter $(ZERO_UNITS),$(UNITS)): $(ZERO_OBJECTS) $(MODEL_OBJECTS)
-$(ZERO): LDLIBS := $(call link,jansson) $(LDLIBS)
-$(filter $(TRAINING_UNITS),$(UNITS)): $(TRAINING_OBJECTS) $(MEMORY_OBJECTS)
-$(filter $(MEMORY_UNITS),$(UNITS)): $(MEMORY_OBJECTS) $(MODEL_OBJECTS)
-$(filter $(TRAINING_UNITS) $(MEMORY_UNITS) $(ZERO_UNITS),$(UNITS)): LDLIBS += $(call link,jansson)
-$(filter $(ACCEPTANCE_UNITS),$(UNITS)): $(ACCEPTANCE_OBJECTS)
-$(filter $(ACCEPTANCE_UNITS),$(UNITS)): LDLIBS += $(ACCEPTANCE_LIBS)
-$(B)/tests/test_child $(B)/tests/test_findings $(REFERENCE): $(P2P_OBJECTS)
-$(REFERENCE): $(TRAINING_OBJECTS) $(MEMORY_OBJECTS) $(ZERO_OBJECTS)
-$(REFERENCE): LDLIBS += $(call link,jansson)
+$(foreach f,$(PERFS:.c=),$(eval $(B)/$(notdir $(f)): $(B)/$(f).o))
+$(B)/diagnose: $(B)/src/diagnose/main.o
+$(B)/topology: $(B)/src/topology_tool/main.o
+$(B)/model_memory: $(B)/src/memory/tool/main.o
+$(B)/acceptance: $(B)/src/acceptance/tool/main.o
 $(REFERENCE): $(B)/docs/reference.o
+$(PLAYER): $(PLAYER_OBJECTS)
 $(B)/tests/host_speed: $(B)/tests/perf/host_speed.o
+$(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
+$(UNITS) $(FAKE_UNITS) $(DEVICE_UNITS): $(UNIT_LIB)
+$(UNITS) $(FAKE_UNITS) $(DEVICE_UNITS): LDLIBS := $(call link,cmocka) $(LDLIBS)
 
-# This test stands between busbench and its allocator.
+# This test replaces the allocator.
 $(B)/tests/test_malloc: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 
-# A backend loaded at run time finds in the binary what it is built on.
-$(BINS) $(PLAYER) $(ACCEPTANCE) $(DEVICE_UNITS): USES_LIB := -rdynamic -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive
-$(PLAYER): $(PLAYER_OBJECTS)
-$(BINS) $(UNITS) $(PLAYER) $(FAKE_UNITS) $(DEVICE_UNITS) $(REFERENCE) $(B)/tests/host_speed: $(LIB)
+# Backends loaded at run time use functions of the program, so it exports the whole archive.
+LINK_LIB = $(LIB)
+$(BINS) $(PLAYER) $(ACCEPTANCE) $(DEVICE_UNITS): LINK_LIB = -rdynamic -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive
+$(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(UNITS) $(PLAYER) $(FAKE_UNITS) $(DEVICE_UNITS) $(REFERENCE) $(B)/tests/host_speed: \
+		$(UPPER_LIB) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(USES_LIB) $(LDLIBS)
+	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(filter $(UNIT_LIB) $(UPPER_LIB),$^) $(LINK_LIB) $(LDLIBS)
 
-$(B)/topology: $(TOPOLOGY_OBJECTS) $(LIB)
-	$(call say,LINK,$@)
-	$(Q)$(LINK) -o $@ $^ $(call link,expat) $(LDLIBS)
-
-$(READER_OBJECTS): private BB_FLAGS += -fPIC
-$(B)/backends/topology.so: $(READER_OBJECTS)
+# The readers of XML again, for collectives on clusters that files describe.
+$(READER:%.c=$(B)/%.o): private BB_FLAGS += -fPIC
+$(B)/backends/topology.so: $(READER:%.c=$(B)/%.o)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -shared -Wl,-Bsymbolic-functions -o $@ $^ $(call link,expat)
 
-$(B)/model_memory: $(MEMORY_TOOL) $(MEMORY_OBJECTS) $(MODEL_OBJECTS) $(LIB)
-	@mkdir -p $(@D)
-	$(call say,LINK,$@)
-	$(Q)$(LINK) -o $@ $^ $(call link,jansson) $(LDLIBS)
-
-$(B)/acceptance: $(ACCEPTANCE_TOOL) $(ACCEPTANCE_OBJECTS) $(LIB)
-	@mkdir -p $(@D)
-	$(call say,LINK,$@)
-	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(USES_LIB) $(ACCEPTANCE_LIBS) $(LDLIBS)
-
-# The table of published measurements is part of it.
+# Compiled into it: the table of published measurements.
 $(B)/src/acceptance/reference.o: reports/reference/reference_busbw.csv
 
-# The wrapper adds what its MPI needs to the compiler that all else is built with.
+# The wrapper of MPI calls the compiler of everything else.
 $(MPI_OBJECTS) $(B)/backends/mpi.so: $(B)/mpicc
 $(MPI_OBJECTS): private COMPILE = OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CPPFLAGS) $(CFLAGS) $(BB_FLAGS) $(SAN_FLAGS) -fPIC
 
@@ -302,8 +254,8 @@ $(B)/backends/mpi.so: $(MPI_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -Wl,-Bsymbolic-functions -pthread -o $@ $(MPI_OBJECTS)
 
-# The nccl backend: its C by the compiler of all else, its kernels by CUDA's. It opens NCCL when it runs, where it was
-# built unless LD_LIBRARY_PATH names another (new dtags).
+# The nccl backend: C by the compiler of everything else, kernels by CUDA's. With a RUNPATH, LD_LIBRARY_PATH comes before
+# the folders of the build.
 $(NCCL_OBJECTS): private BB_FLAGS += -fPIC $(CUDA_INCLUDE)
 $(FAKE_OBJECTS): private BB_FLAGS += $(FAKE_PIC) $(CUDA_INCLUDE)
 $(NCCL_OBJECTS) $(CUDA_OBJECTS) $(FAKE_OBJECTS) $(GPU_TEST_OBJECTS): $(B)/cuda
@@ -320,10 +272,9 @@ $(B)/backends/nccl.so: $(NCCL_OBJECTS) $(CUDA_OBJECTS) $(B)/cuda
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,--enable-new-dtags -o $@ $(filter %.o,$^) $(CUDA_LIBS)
 
-# For tests alone: no CUDA, no NCCL, the kernels compiled for the CPU. Nobody finds it who does not
-# name its folder. What its threads have for themselves lies with their stacks: else the C library would
-# allocate it, and let one thread free that of another that has ended, which is a race to
-# ThreadSanitizer.
+# For tests alone: no CUDA, no NCCL, the kernels compiled for the CPU, in a folder that only tests name. Its
+# thread-local data lies with the stacks: otherwise the C library would allocate it and let one thread free that of
+# another, which ThreadSanitizer reports as a race.
 FAKE_PIC     := -fPIC -ftls-model=initial-exec
 COMPILE_FAKE  = $(FAKE_CXX) $(CPPFLAGS) $(CFLAGS) -x c++ -std=c++17 -Isrc -Itests/fake $(CUDA_INCLUDE) $(FAKE_PIC) -Wall \
                 -Wextra -Werror -Wno-unused-parameter -Wno-unused-function -Wno-unknown-pragmas -fno-exceptions \
@@ -345,16 +296,14 @@ $(B)/tests/fake/nccl.so: $(FAKED_NCCL) $(FAKE_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -Wl,-Bsymbolic -pthread -o $@ $^
 
-$(FAKE_UNITS): $(B)/tests/%: $(B)/tests/gpu/%.o $(GPU_TEST_OBJECTS) $(FAKED_NCCL) $(FAKE_OBJECTS) \
-               $(B)/tests/unit/ranks.o $(B)/tests/unit/oracle.o
-$(FAKE_UNITS): LDLIBS := $(call link,cmocka) $(LDLIBS)
+$(FAKE_UNITS): $(B)/tests/%: $(B)/tests/gpu/%.o $(GPU_TEST_OBJECTS) $(FAKED_NCCL) $(FAKE_OBJECTS)
 
 $(B)/tests/gpu/gpus_device.o: private BB_FLAGS += -Itests/unit
-$(DEVICE_UNITS): $(B)/tests/device/%: $(B)/tests/gpu/%.o $(subst gpus_fake,gpus_device,$(GPU_TEST_OBJECTS)) \
-                 $(B)/tests/unit/ranks.o $(B)/tests/unit/oracle.o $(B)/backends/nccl.so
-$(DEVICE_UNITS): LDLIBS := -L$(B)/backends -Wl,-rpath,\$$ORIGIN/../../backends -l:nccl.so $(call link,cmocka) $(LDLIBS)
+$(DEVICE_UNITS): $(B)/tests/device/%: $(B)/tests/gpu/%.o $(subst gpus_fake,gpus_device,$(GPU_TEST_OBJECTS)) $(B)/backends/nccl.so
+$(DEVICE_UNITS): LDFLAGS += -L$(B)/backends -Wl,-rpath,\$$ORIGIN/../../backends
+$(DEVICE_UNITS): LINK_LIB += -l:nccl.so
 
-# The speed of the kernels, and for tests the same with stand-ins.
+# The speed of the kernels, on a device and with stand-ins.
 $(B)/tests/perf/gpu_speed.o: private BB_FLAGS += $(CUDA_INCLUDE)
 
 $(B)/tests/gpu_speed: $(B)/tests/perf/gpu_speed.o $(CUDA_OBJECTS) $(LIB)
@@ -366,7 +315,7 @@ $(B)/tests/fake/gpu_speed: $(B)/tests/perf/gpu_speed.o $(FAKE_OBJECTS) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $^ -lm
 
-# The results of the kernels on a device, and the same on the CPU.
+# The results of the kernels, on a device and on the CPU.
 $(GPU_KERNELS_OBJECTS): private BB_FLAGS += $(CUDA_INCLUDE)
 
 $(B)/tests/gpu_kernels: $(filter-out %/far_cpu.o,$(GPU_KERNELS_OBJECTS)) $(CUDA_OBJECTS) $(LIB)
@@ -378,14 +327,13 @@ $(B)/tests/fake/gpu_kernels: $(filter-out %/far_device.o,$(GPU_KERNELS_OBJECTS))
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $^ -lm
 
-# What the driver's library would say of GPUs that are not here; tests name its folder in
-# LD_LIBRARY_PATH.
+# A stand-in for the driver's library, with GPUs that do not exist; tests name its folder in LD_LIBRARY_PATH.
 $(B)/tests/nvml/libnvidia-ml.so.1: tests/topology/nvml.c src/topology/probes/nvml_api.h $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(COMPILE) $(LDFLAGS) -fPIC -shared -o $@ $<
 
-# Likewise of cuBLAS.
+# A stand-in for cuBLAS.
 $(FAKE_CUBLAS): tests/cublas/cublas.c src/backends/nccl/cublas_api.h $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -410,11 +358,10 @@ $(B)/tests/wire $(B)/tests/bare_pairs: $(B)/tests/%: tests/perf/%.c $(B)/flags
 
 SANITIZED := address,undefined thread
 
-# The GPUs that the driver lists, where the nccl backend was built; else the CPU, which has to be asked for where there
-# are GPUs.
+# All GPUs of the driver if the nccl backend was built; else the CPU, which must be named where there are GPUs.
 BENCH_GPUS   = $(filter-out 0,$(if $(HAVE_CUDA),$(shell nvidia-smi -L 2>/dev/null | grep -c '^GPU ')))
 BENCH_RANKS  = $(if $(BENCH_GPUS),-g $(BENCH_GPUS),-g 8 --backend host)
-# Large sizes take a second an iteration: the fewest that give an interval. Small ones go on until it is narrow.
+# Large sizes take a second per iteration: -n 8 suffices for an interval. Small ones continue until it is narrow.
 bench:
 	PYTHON='$(PYTHON)' scripts/setup.sh bench
 	+$(BUILD) all
@@ -426,7 +373,7 @@ bench:
 		--json $(B)/bench/records.jsonl || \
 		status=$$?; \
 	$(PYTHON) scripts/report.py $(B)/bench/records.jsonl -o $(REPORT)/; \
-	case $$? in 0 | 3 | 127) exit $$status ;; *) exit 1 ;; esac # without a Python that can draw there is no report
+	case $$? in 0 | 3 | 127) exit $$status ;; *) exit 1 ;; esac # 3, 127: no Python that can draw, hence no report
 
 check-build:
 	scripts/setup.sh check
@@ -463,9 +410,8 @@ tune truth:
 	+$(BUILD) all $(B)/tests/host_speed $(if $(filter truth,$@),$(B)/tests/wire)
 	$(PYTHON) scripts/$@.py $(B)
 
-# What other processes send, and the readers of topology files, of models, of DeepSpeed's settings, of profiles and of
-# logs against what libFuzzer thinks of,
-# each for a while. What it finds is kept in B/fuzz and makes it fail.
+# libFuzzer against messages of other processes and against the readers of topology files, models, DeepSpeed's settings,
+# profiles and logs. Inputs that break one are kept in B/fuzz, and make fails.
 FUZZ_SECONDS ?= 60
 FUZZERS      := wire topology model ds_config $(if $(HAVE_CYAML),profile claims)
 fuzz:
@@ -476,17 +422,8 @@ fuzz:
 		-print_final_stats=1 $(f) $(CURDIR)/tests/fuzz/seeds/$(f) &&) :
 	$(PYTHON) tests/fuzz/proxy.py --seconds $(FUZZ_SECONDS) $(B)/fuzz
 
-$(B)/topology_fuzz: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS)) $(filter $(B)/src/topology/% $(B)/src/simulator/cluster%,$(OBJECTS))
-$(B)/topology_fuzz: LDLIBS += $(call link,expat)
-$(B)/model_fuzz: $(filter %/buckets.o,$(TRAINING_OBJECTS)) $(MODEL_OBJECTS)
-$(B)/ds_config_fuzz: $(MEMORY_OBJECTS) $(MODEL_OBJECTS)
-$(B)/model_fuzz $(B)/ds_config_fuzz: LDLIBS += $(call link,jansson)
-$(B)/profile_fuzz $(B)/claims_fuzz: $(ACCEPTANCE_OBJECTS) $(LIB)
-$(B)/profile_fuzz $(B)/claims_fuzz: LDLIBS += $(ACCEPTANCE_LIBS)
 $(B)/wire_fuzz $(B)/tests/test_wire: LDFLAGS += -Wl,--wrap=connect
-$(B)/wire_fuzz $(B)/tests/test_wire: $(B)/src/p2p/series.o
-$(B)/wire_fuzz: $(LIB)
-$(FUZZERS:%=$(B)/%_fuzz): $(B)/%_fuzz: $(B)/tests/fuzz/%.o $(filter $(B)/src/core/%,$(OBJECTS))
+$(FUZZERS:%=$(B)/%_fuzz): $(B)/%_fuzz: $(B)/tests/fuzz/%.o $(UPPER_LIB) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 
@@ -517,11 +454,4 @@ clean:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
--include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(TRAINING_OBJECTS:.o=.d) $(MEMORY_OBJECTS:.o=.d) $(MEMORY_TOOL:.o=.d) \
-         $(ACCEPTANCE_OBJECTS:.o=.d) $(ACCEPTANCE_TOOL:.o=.d) \
-         $(ZERO_OBJECTS:.o=.d) $(B)/src/memory/zero/zero_perf.d \
-         $(TRAINING_MAINS:%.c=$(B)/%.d) $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) $(B)/src/collectives/barrier.d \
-         $(PAIRS:%=$(B)/src/p2p/%.d) $(P2P_OBJECTS:.o=.d) $(DIAGNOSE_OBJECTS:.o=.d) $(B)/src/diagnose/main.d \
-         $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d $(B)/tests/unit/pipelines.d \
-         $(PLAYER_OBJECTS:.o=.d) $(B)/docs/reference.d $(B)/tests/perf/host_speed.d $(B)/tests/perf/gpu_speed.d $(NCCL_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) \
-         $(FAKE_OBJECTS:.o=.d) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.d) $(GPU_TEST_OBJECTS:.o=.d) $(GPU_KERNELS_OBJECTS:.o=.d)
+-include $(shell find $(B)/src $(B)/tests $(B)/docs -name '*.d' 2>/dev/null)

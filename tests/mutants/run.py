@@ -21,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 # After fewer seconds a test that hangs has failed.
 KIT, PATIENT, SHORT = "tests/kit.py", "\nLIMIT = 600\n", "\nLIMIT = 60\n"
 OBJECTS = (".o", ".d", ".a")  # of a build; programs are linked anew
-BUILD = ("src", "tests", "flags", "objects", "mpicc", "cuda", "libbusbench.a")
+BUILD = ("src", "tests", "flags", "objects", "mpicc", "cuda", "libbusbench.a", "libbenchmarks.a")
 
 
 class Broken(Exception):
