@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws what busbench writes: reports, or single pictures.
+"""Draws records of busbench: reports, or single pictures.
 
     build/all_reduce_perf -g 8 --algo ring,tree,auto --json run.jsonl
     scripts/report.py run.jsonl -o reports/run/         # index.html, CSV and summary.md
@@ -11,9 +11,9 @@
     build/ddp_bucket_perf --json buckets.jsonl
     scripts/report.py buckets.jsonl -o buckets.svg
 
-A report takes any number of files; a picture one, whose kind is told by its "kind", that of records by the
-first that can be drawn. Exit status: 0 written; 2 usage, something asked for that is not in the file, or a
-file that cannot be read or written; 3 no matplotlib or Jinja2; 7 what is in the file cannot be drawn.
+A report takes any number of files, a picture one; "kind" in the file selects the picture, in records the first kind
+that can be drawn. Exit status: 0 written; 2 usage, a request that the file cannot meet, or a file that cannot be
+read or written; 3 no matplotlib or Jinja2; 7 content that cannot be drawn.
 """
 
 import argparse
@@ -84,27 +84,27 @@ def write_report(arguments):
 
 
 def main():
-    parser = Parser(description="Draws what busbench writes: reports, or single pictures.",
+    parser = Parser(description="Draws records of busbench: reports, or single pictures.",
                     allow_abbrev=False)
     parser.add_argument("files", metavar="FILE", nargs="+",
-                        help="records as --json writes them, JSON of build/topology and others")
+                        help="records of --json, or JSON of build/topology and other tools")
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER|PICTURE",
-                        help="where to: a folder for a report of all files (it ends in / or has no ending), or a "
-                        "picture of one, in .svg, .png or .pdf")
-    parser.add_argument("--run", metavar="N", type=int, help="of records: the run to draw, from 1 (default: the last)")
-    parser.add_argument("--schedule", metavar="LIST", help="of pipelines: those to draw, in that order (default: all)")
+                        help="folder for a report of all files (the name ends in / or has no ending), or "
+                        "picture of one file, in .svg, .png or .pdf")
+    parser.add_argument("--run", metavar="N", type=int, help="number of the run to draw, from 1 (default: the last)")
+    parser.add_argument("--schedule", metavar="LIST", help="pipeline schedules to draw, in that order (default: all)")
     arguments = parser.parse_args()
     form = suffix(arguments.output)
     folder = arguments.output.endswith("/") or os.path.isdir(arguments.output) or not form
     if folder and (arguments.run is not None or arguments.schedule is not None):
         parser.error(
-            f"--run and --schedule are about single pictures, which end in .svg, .png or .pdf; {arguments.output}: "
+            f"--run and --schedule need a single picture, which ends in .svg, .png or .pdf; {arguments.output}: "
             "a report has all"
         )
     if not folder and form not in ("svg", "png", "pdf"):
-        parser.error(f"{arguments.output}: a picture ends in .svg, .png or .pdf; a folder of such a name in '/'")
+        parser.error(f"{arguments.output}: a picture ends in .svg, .png or .pdf; a folder with such a name ends in '/'")
     if not folder and len(arguments.files) > 1:
-        parser.error(f"{arguments.output}: a picture is of one file; a report of several goes into a folder, DIR/")
+        parser.error(f"{arguments.output}: a picture shows one file; a report of several needs a folder, DIR/")
     try:
         return write_report(arguments) if folder else draw_picture(arguments)
     except files.CannotOpen as error:

@@ -1,4 +1,4 @@
-"""What `ddp_bucket_perf --json` writes: steps of data-parallel training by how gradients are put into buckets."""
+"""Records of `ddp_bucket_perf --json`: steps of data-parallel training by bucket size."""
 
 from report.files import BadFile, List, Maybe, Real, check
 
@@ -52,7 +52,7 @@ class Sweep:
         self.first, self.rows = rows[0], rows
         self.has_tensor, self.has_one = (any(end in one.rows for one in self.series) for end in ("tensor", "one"))
         if not self.measured and all(row["predicted_step_us"] is None for row in rows):
-            raise BadFile("no step in it has a time; with --predict that needs --link and --flops or --step-time")
+            raise BadFile("no step has a time; with --predict that needs --link and --flops or --step-time")
         for n, most, what in ((len(self.series), MOST_SERIES, "algorithms with and without overlap"),
                               (len(self.sizes), MOST_SIZES, "sizes")):
             if n > most:
@@ -62,7 +62,7 @@ class Sweep:
         if row["grouping"] != "cap":
             return row["grouping"]
         if not row["cap_bytes"]:
-            raise BadFile(f"{where}.cap_bytes is no size")
+            raise BadFile(f"{where}.cap_bytes is not a size")
         return row["cap_bytes"]
 
     def name(self, size):

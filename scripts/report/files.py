@@ -1,4 +1,4 @@
-"""Reading a file without trust: JSON values, and whether they have the shape that they must have."""
+"""Reads JSON files without trust, and checks the shape of their values."""
 
 import contextlib
 import json
@@ -13,15 +13,15 @@ class CannotOpen(Exception):
 
 
 class BadChoice(Exception):
-    """What was asked for is not in the file; the message says what is."""
+    """The file lacks the requested run or schedule; the message names those it has."""
 
 
 class BadFile(Exception):
-    """What is in the file cannot be drawn; the message says what is wrong with it."""
+    """The content of the file cannot be drawn; the message says why."""
 
 
 def refuse_constant(word):
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 def number_of(path, flags):
@@ -63,9 +63,9 @@ def values_of(data):
             values.append(value)
             at += len(text[at : at + 256]) - len(text[at : at + 256].lstrip())
     except (ValueError, RecursionError) as error:
-        raise BadFile(f"no JSON: {error}") from None
+        raise BadFile(f"not JSON: {error}") from None
     if not values:
-        raise BadFile("no JSON: nothing is in it")
+        raise BadFile("not JSON: the file is empty")
     return values
 
 
@@ -83,7 +83,7 @@ def write(path, data):
 
 
 def clean(text):
-    """Without what is no character of a line, nor one that SVG could have."""
+    """TEXT with a replacement for each character that is not printable; SVG cannot hold some of them."""
     return "".join(c if c.isprintable() or c == "\N{NO-BREAK SPACE}" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
@@ -118,7 +118,7 @@ def check(value, shape, where):
         check_list(value, shape, where)
     elif isinstance(shape, dict):
         if not isinstance(value, dict):
-            raise BadFile(f"{where} is no object")
+            raise BadFile(f"{where} is not an object")
         for key, member in shape.items():
             if key not in value:
                 raise BadFile(f"{where} has no {key!r}")
@@ -128,16 +128,16 @@ def check(value, shape, where):
             raise BadFile(f"{where} is none of {', '.join(shape)}")
     elif shape is str:
         if not isinstance(value, str):
-            raise BadFile(f"{where} is no string")
+            raise BadFile(f"{where} is not a string")
     elif isinstance(value, bool) or not isinstance(value, int if shape is int else (int, float)):
-        raise BadFile(f"{where} is no {'integer' if shape is int else 'number'}")
+        raise BadFile(f"{where} is not {'an integer' if shape is int else 'a number'}")
     elif not (-INTEGER_MOST if shape is Real else 0) <= value < INTEGER_MOST:
         raise BadFile(f"{where} is out of range")
 
 
 def check_list(value, shape, where):
     if not isinstance(value, list):
-        raise BadFile(f"{where} is no list")
+        raise BadFile(f"{where} is not a list")
     if len(value) > shape.most:
         raise BadFile(f"{where} has {len(value)} elements, more than {shape.most}")
     for i, element in enumerate(value):

@@ -79,7 +79,7 @@ class Chart:
         paper.text(x + self.width, y, f"bubble: {known or 'unknown'}", TEXT, bold=True, align="right")
 
     def found(self):
-        """What is not predicted is played where time is virtual."""
+        """The source of the passes beside the prediction."""
         return "played" if self.schedule.passes["played"] else "measured"
 
     def heading(self, source):
@@ -187,10 +187,10 @@ def heading(pipelines, width):
     words.line([(0, "Pipeline schedules", TITLE, ink.INK, True, "left")], 20)
     words.space(4)
     computes = sorted({one.record["compute"] for one in pipelines.schedules} - {None})
-    told = pipelines.run.where() + (f", passes are {', '.join(computes)}" if computes else "")
+    told = pipelines.run.where() + (f", computations: {', '.join(computes)}" if computes else "")
     for text in wrap(told, TEXT, width, 3):
         words.line([(0, text, TEXT, ink.FAINT, False, "left")])
-    told = "In a pass: the number of its microbatch, where there is room. Bubble: the share of a step in which stages wait."
+    told = "Numbers: microbatches, where there is room. Bubble: the share of a step in which stages wait."
     words.line([(0, told, TEXT, ink.FAINT, False, "left")])
     return words
 

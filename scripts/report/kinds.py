@@ -1,4 +1,4 @@
-"""What can be drawn, and how a file says which of it it has."""
+"""The kinds of pictures, and which of them a file holds."""
 
 import typing
 
@@ -21,7 +21,7 @@ KINDS = {"topology": Kind(machine.Machine, "report.topology", "build/topology --
 
 
 def words_for(kind, run, schedules):
-    """What KIND's subject is told beside the file; BadChoice where an option is about another kind."""
+    """Further arguments of KIND's subject. Raises BadChoice if an option belongs to another kind."""
     if run is not None and kind not in RECORDS:
         raise files.BadChoice(f"--run is about records; this is a {kind}")
     if schedules is not None and kind != "pipeline":
@@ -30,14 +30,14 @@ def words_for(kind, run, schedules):
 
 
 def read(path, run=None, schedules=None):
-    """What the file is about, the module that draws it, and a note where there was a choice. RUN: which
-    of its runs, from 1; SCHEDULES: names of those to draw."""
+    """The subject of the file, the module that draws it, and a note if there was a choice. RUN: number of the run,
+    from 1; SCHEDULES: names of those to draw."""
     values, note = files.read_values(path), None
     kind = values[0].get("kind") if isinstance(values[0], dict) else None
     if kind == "run":
         values, kind, note = records.choose(values, RECORDS, run)
     if not isinstance(kind, str) or kind not in KINDS:
-        told = f"kind {kind[:40]!r} cannot be drawn" if isinstance(kind, str) else 'it has no "kind"'
+        told = f"kind {kind[:40]!r} cannot be drawn" if isinstance(kind, str) else 'the file has no "kind"'
         can = "; ".join(f"{name} (written by {one.source})" for name, one in KINDS.items())
-        raise files.BadFile(f"{told}; what can be: {can}")
+        raise files.BadFile(f"{told}; these can: {can}")
     return KINDS[kind].subject(values, *words_for(kind, run, schedules)), KINDS[kind].module, note

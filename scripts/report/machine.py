@@ -117,10 +117,10 @@ def check_devices(topology):
 
 def check_topology(values):
     if len(values) > 1:
-        raise BadFile("more follows behind the topology")
+        raise BadFile("more follows after the topology")
     topology = values[0]
     if topology.get("schema") != SCHEMA:
-        raise BadFile(f"schema {str(topology.get('schema'))[:40]}; this program knows {SCHEMA}")
+        raise BadFile(f"schema {str(topology.get('schema'))[:40]}; known is {SCHEMA}")
     check(topology, SHAPE, "it")
     check_numas(topology)
     check_pcis(topology["pci"])

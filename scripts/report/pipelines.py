@@ -1,4 +1,4 @@
-"""What `pipeline_perf --gantt --json` writes: of each schedule when which stage does what."""
+"""Records of `pipeline_perf --gantt --json`: the passes of each stage over time."""
 
 from report.files import BadChoice, BadFile, Maybe, Real, check
 
@@ -63,7 +63,7 @@ class Pipelines:
             schedules[record["schedule"]].add(record, where)
         drawable = {name: schedule for name, schedule in schedules.items() if schedule.sources()}
         if not drawable:
-            raise BadFile("no pass in it has times; pipeline_perf writes them with --gantt")
+            raise BadFile("no pass has a time; pipeline_perf writes them with --gantt")
         self.schedules = self.chosen(drawable, names)
         self.check_size()
 

@@ -34,7 +34,7 @@ def runs_of(values):
         where = f"record {i + 1}"
         check(record, RECORD, where)
         if record["schema"] not in SCHEMAS:
-            raise BadFile(f"{where}: schema {record['schema']}; this program knows {SCHEMAS[0]} to {SCHEMAS[-1]}")
+            raise BadFile(f"{where}: schema {record['schema']}; known are {SCHEMAS[0]} to {SCHEMAS[-1]}")
         if record["kind"] == "run":
             check(record, RUN, where)
             runs[record["run_id"]] = Run(record, len(runs) + 1)
@@ -50,13 +50,13 @@ def choose(values, kinds, number):
     NUMBER: the run that was asked for, from 1; None: the last that has such records."""
     runs = runs_of(values)
     if number is not None and not 1 <= number <= len(runs):
-        raise BadChoice(f"--run {number}: it has {len(runs)} run{'s' if len(runs) > 1 else ''}")
+        raise BadChoice(f"--run {number}: the file has {len(runs)} run{'s' if len(runs) > 1 else ''}")
     drawable = {run.number: record["kind"] for run in runs for record in run.of(*kinds)[:1]}
     if not drawable:
         found = sorted({record["kind"] for run in runs for record in run.records})[:10]
-        raise BadFile(f"no record of it can be drawn; it has {', '.join(found)[:200] or 'none'}")
+        raise BadFile(f"no record can be drawn; the file has {', '.join(found)[:200] or 'none'}")
     if number is not None and number not in drawable:
-        raise BadChoice(f"--run {number}: nothing of it can be drawn; of these can: {', '.join(map(str, drawable))}")
+        raise BadChoice(f"--run {number}: the run cannot be drawn; these can: {', '.join(map(str, drawable))}")
     run = runs[(number or max(drawable)) - 1]
     note = None
     if number is None and len(drawable) > 1:

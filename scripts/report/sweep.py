@@ -1,4 +1,4 @@
-"""The sizes of buckets side by side: the time of a step, and below it what of the reductions it waits for."""
+"""Bucket sizes side by side: the time of a step, and below it the exposed part of the reductions."""
 
 import math
 
@@ -14,9 +14,9 @@ TITLES, NAMES = 24, 40  # above a panel, and below it
 END = 34  # from an edge of a panel to the first and last size
 BROKEN = 70  # between "tensor" or "one" and the sizes on the log axis
 SHARE = 0.8  # of the room between sizes, for bars
-BEYOND = 0.5  # of the span of all points: how far intervals may widen the axis
+BEYOND = 0.5  # share of the span of all points by which intervals may widen the axis
 DODGE = 4  # between points of one size
-PALE = 0.7  # of the way to white: what the step does not wait for
+PALE = 0.7  # of the way to white, for hidden reductions
 
 # By algorithm a colour; if there are more, shapes change.
 COLORS = ink.SERIES
@@ -131,7 +131,7 @@ class Drawing:
             paper.line([(x, bottom), (x, bottom + 4)], ink.FAINT, 0.8)
         for x, text in self.places.labels():
             paper.text(x, bottom + 13, text, TEXT, align="center")
-        end = "size of buckets in bytes, log axis; tensor: each by itself, one: all in one"
+        end = "bucket size in bytes, log axis; tensor: a bucket per tensor, one: a single bucket"
         paper.text((self.left + self.right) / 2, bottom + 29, end, SMALL, ink.FAINT, align="center")
 
     # ---- steps
@@ -193,7 +193,7 @@ class Drawing:
         values = [milliseconds(row[key]) for row in self.sweep.rows for key in (whole, waited) if row[key] is not None]
         scale = Scale(top, REDUCTIONS, 0, 1.05 * max(values + [0]))
         told = "" if self.sweep.measured else ", predicted"
-        title = f"Reductions, ms{told}: what a step waits for, and faint what is hidden; in the order of the key"
+        title = f"Reductions, ms{told}: solid the exposed part, faint the hidden one; in the order of the key"
         self.panel(title, scale, ticks(0, scale.high, 5))
         width = min(SHARE * self.places.least / len(self.sweep.series), 16)
         for number, (series, look) in enumerate(zip(self.sweep.series, self.looks)):
@@ -241,16 +241,16 @@ def key_rows(sweep):
     known = lambda key: any(row[key] is not None for row in sweep.rows)
     rows += [(legend.line(ink.INK, PREDICTED, 1.4), "predicted by the model")] if known("predicted_step_us") else []
     rows += [(interval, "95% confidence interval")] if known("low_us") else []
-    rows += [(arrow, "goes on outside")] if is_cut(sweep) else []
-    rows += [(legend.line(FLOOR, (0, (1, 1.2)), 1.4), "computing alone")] if known("compute_us") else []
-    rows += [(in_key(best_ring), "shortest step of its overlap")] if sweep.best() else []
+    rows += [(arrow, "continues outside")] if is_cut(sweep) else []
+    rows += [(legend.line(FLOOR, (0, (1, 1.2)), 1.4), "computations alone")] if known("compute_us") else []
+    rows += [(in_key(best_ring), "shortest step with this overlap")] if sweep.best() else []
     as_good = any(row["as_good"] == 1 and row["best"] != 1 for row in sweep.rows)
-    return rows + ([(in_key(good_ring), "as good: its interval reaches that one's")] if as_good else [])
+    return rows + ([(in_key(good_ring), "tied with it: the intervals overlap")] if as_good else [])
 
 
 def heading(sweep, width):
     words, first = Words(width), sweep.first
-    words.line([(0, "Buckets of gradients", TITLE, ink.INK, True, "left")], 20)
+    words.line([(0, "Gradient buckets", TITLE, ink.INK, True, "left")], 20)
     words.space(4)
     what = ", ".join(text for text in (first["model"], first["dtype"], f"{first['nranks']} ranks") if text)
     best = [f"shortest step with overlap {one.overlap}: {sweep.name(size)} ({one.algorithm}), "

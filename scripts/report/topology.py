@@ -75,7 +75,7 @@ class RowDrawing:
     def numa(self, place):
         numa, room = place.part, place.width - 10
         known = numa.number is not None
-        name = f"NUMA node {numa.number}" if known else "at no known NUMA node"
+        name = f"NUMA node {numa.number}" if known else "NUMA node unknown"
         texts = [text for text in (known and (bytes_text(numa.bytes) if numa.bytes else "memory unknown"), numa.cpus and f"threads {numa.cpus}") if text]
         both = ", ".join(texts)
         rest = [both] if width_of(both, TEXT) <= room else texts

@@ -22,7 +22,7 @@ def csv_is_tidy():
     """A row for each result, with all its fields and where it comes from."""
     with tempfile.TemporaryDirectory() as folder:
         path, records = collective(folder)
-        _, target = report(folder, path)
+        _, target = report(folder, path, path)  # the second time it is left out
         results = [r for r in records if r["kind"] == "result"]
         rows = list(csv.DictReader(read(target, "result.csv").splitlines()))
         equal(len(rows), len(results), "rows")
@@ -119,7 +119,7 @@ def scaling_of(folder, runs):
     path = write_records(os.path.join(folder, "runs.jsonl"), [r for run in runs for r in run])
     page = read(report(folder, path)[1], "index.html")
     part = page.partition('<section id="scaling">')[2].partition("</section>")[0]
-    lines = part.partition("<h3>What the simulator takes")[0]
+    lines = part.partition("<h3>Cost of the simulator")[0]
     found = [re.findall(f"<{tag}>(.*)</{tag}>", lines) for tag in ("h3", "figcaption")]
     return [*found, re.findall('<p class="note">(.*)</p>', part)]
 
@@ -132,7 +132,7 @@ def runs_of_one_line_belong_together():
         one = records_of(folder, "one", "all_reduce_perf", *words)[1]
         line = "all_reduce float sum, backend sim, link 10GB/s,5us"
         pair = [played(one, "a", 4), played(one, "b", 8)]
-        equal(scaling_of(folder, pair), [[line], ["Computed in virtual time."] * 3, []], "a pair")
+        equal(scaling_of(folder, pair), [[line], ["Virtual time."] * 3, []], "a pair")
         others = [dict(fault="slow:2:2ms"), dict(split="/2"), dict(link="1GB/s"), dict(cache="reuse"), dict(agg_iters=7)]
         others = [played(one, f"other-{i}", 16, **head) for i, head in enumerate(others)]
         equal(scaling_of(folder, others + [played(one, "c", 32)]), [[], [], []], "all alone")
@@ -205,7 +205,7 @@ def odd_baselines():
             if status == 0:
                 equal(read(target, "index.html").count("<svg"), pictures, f"pictures of {history}")
             else:
-                result.says("history is no list")
+                result.says("history is not a list")
 
 
 @test
@@ -237,15 +237,15 @@ def odd_files(records):
     new = dict(records[1], schema=3)
     nan = lines[1].replace(str(records[1]["time_us"]), "NaN")
     return [
-        ("broken", all_of(lines[:3] + ['{"kind": "res'] + lines[3:]), "line 4 is no JSON"),
-        ("cut", all_of(lines)[:-40], f"line {len(lines)} is no JSON"),
-        ("binary", all_of(lines).encode() + b"\xff\xfe\x00\n", "no JSON"),
-        ("deep", all_of(lines + ["[" * 100000]), "no JSON"),
-        ("nan", all_of([lines[0], nan] + lines[2:]), "line 2 is no JSON"),
-        ("kind", all_of(lines + [json.dumps(dict(records[1], kind="news"))]), "1 record of kind 'news'"),
+        ("broken", all_of(lines[:3] + ['{"kind": "res'] + lines[3:]), "line 4 is not JSON"),
+        ("cut", all_of(lines)[:-40], f"line {len(lines)} is not JSON"),
+        ("binary", all_of(lines).encode() + b"\xff\xfe\x00\n", "not JSON"),
+        ("deep", all_of(lines + ["[" * 100000]), "not JSON"),
+        ("nan", all_of([lines[0], nan] + lines[2:]), "line 2 is not JSON"),
+        ("kind", all_of(lines + [json.dumps(dict(records[1], kind="news"))]), "1 record of the unknown kind 'news'"),
         ("schema", all_of(lines + [json.dumps(new)]), "1 record of schema 3"),
         ("stray", all_of(lines + [json.dumps(dict(records[1], run_id="x"))]), "1 record of a run that has no record"),
-        ("list", all_of(lines + ["[]"]), "no record: it has no kind"),
+        ("list", all_of(lines + ["[]"]), "not a record: it has no kind"),
         ("long", all_of(lines + ['"' + "x" * (33 << 20) + '"']), "longer than 32 MiB"),
     ]
 
@@ -300,8 +300,8 @@ def files_that_cannot_be_used():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "x.jsonl")
         for text, said in (
-            ("", "nothing is in it"),
-            ("<xml/>\n", "no JSON"),
+            ("", "the file is empty"),
+            ("<xml/>\n", "not JSON"),
             ('{"kind": "cake"}\n', "schema None"),
             ('{\n"kind": "cake"\n}\n', "it has kind 'cake'"),
             ("[1]\n", "no kind"),
@@ -314,8 +314,8 @@ def files_that_cannot_be_used():
             expect(not os.path.exists(target), "a report was written")
         report(folder, os.path.join(folder, "none.jsonl"), status=2)[0].says("none.jsonl: cannot be read")
         words = [sys.executable, "-B", REPORT, path]
-        execute([*words, "-o", folder + "/", "--run", "1"]).exits(2).says("single pictures")
-        execute([*words, path, "-o", "a.svg"]).exits(2).says("a picture is of one file")
+        execute([*words, "-o", folder + "/", "--run", "1"]).exits(2).says("a single picture")
+        execute([*words, path, "-o", "a.svg"]).exits(2).says("a picture shows one file")
 
 
 @test
@@ -335,7 +335,7 @@ def a_file_that_cannot_be_drawn_is_left_out():
         for path in broken, undrawn:
             expect(path in result.err and path in page and "the file is left out" in page, f"no note on {path}\n{result}")
         equal(re.findall(r"<h2>all_reduce[^<]*run (\d)", page), ["2", "1"], "order of the runs")
-        expect("run 2: wrong data. Of 2 results, 2 have wrong data." in read(target, "summary.md"), "why it failed")
+        expect("run 2: wrong data. 2 of 2 results have wrong data." in read(target, "summary.md"), "why it failed")
         report(folder, broken, undrawn, status=7)
 
 

@@ -179,10 +179,10 @@ def bad_files():
     good = topology("--system", "v100-x4", "--json", "-").out
     new = lambda: json.loads(good)
     cases = [
-        ("", "nothing is in it"),
-        ("<xml/>", "no JSON"),
-        ("[" * 100000, "no JSON"),
-        (good[: len(good) // 2], "no JSON"),
+        ("", "the file is empty"),
+        ("<xml/>", "not JSON"),
+        ("[" * 100000, "not JSON"),
+        (good[: len(good) // 2], "not JSON"),
         ('{"kind": "topology", "schema": NaN}', "NaN"),
         (good + good, "more follows"),
         ("[]", 'no "kind"'),
@@ -206,7 +206,7 @@ def bad_files():
             refused(write(source, text), target, words)
         with open(source, "wb") as file:
             file.write(b"\xff\xfe\0")
-        refused(source, target, "no JSON")
+        refused(source, target, "not JSON")
 
 
 @test
@@ -370,8 +370,8 @@ def bad_records():
         plan = next(i for i, r in enumerate(good) if r["kind"] == "pipeline")
         put = lambda i, **fields: good[:i] + [dict(good[i], **fields)] + good[i + 1 :]
         cases = [
-            (good[:1], "no record of it can be drawn"),
-            ([r for r in good if r["kind"] != "pipeline"], "no record of it can be drawn; it has end, pass"),
+            (good[:1], "no record can be drawn"),
+            ([r for r in good if r["kind"] != "pipeline"], "no record can be drawn; the file has end, pass"),
             ([r for r in good if r["kind"] != "pass"], "--gantt"),
             (put(0, schema=3), "schema 3"),
             (put(first, run_id="x"), "of a run that has no record"),
@@ -379,17 +379,17 @@ def bad_records():
             (put(first, source="guessed"), "none of predicted, measured"),
             (put(first, stage=3), "stage 3"),
             (put(first, chunk=1), "chunk 1"),
-            (put(first, from_us="0"), "from_us is no number"),
+            (put(first, from_us="0"), "from_us is not a number"),
             (put(first, from_us=1e9), "ends before it begins"),
             (put(first, to_us=1e300), "to_us is out of range"),
             (put(plan, stages=257), "257 stages, more than"),
-            (put(plan, p50_us=[]), "p50_us is no number"),
-            ([good[0], 7], "record 2 is no object"),
+            (put(plan, p50_us=[]), "p50_us is not a number"),
+            ([good[0], 7], "record 2 is not an object"),
         ]
         source, target = os.path.join(folder, "bad.jsonl"), os.path.join(folder, "a.svg")
         for records, words in cases:
             refused(write_records(source, records), target, words)
-        refused(write(source, json.dumps(good[0]) + "\n" + json.dumps(good[1])[:50]), target, "no JSON")
+        refused(write(source, json.dumps(good[0]) + "\n" + json.dumps(good[1])[:50]), target, "not JSON")
         source = os.path.join(folder, "node.json")
         topology("--system", "v100-x4", "--json", source)
         refused(source, target, "--schedule is about pipelines", 2, ["--schedule", "1f1b"])
@@ -428,7 +428,7 @@ def sweep_has_all_series():
         for size in ("tensor", "1M", "25M", "one"):
             equal(words.count(size), 2, f"labels {size}")
         wanted = [f"{a}, overlap {o}" for a in ("ring", "tree") for o in ("on", "off")]
-        wanted += ["resnet50, float, 4 ranks", "predicted by the model", "95% confidence interval", "computing alone"]
+        wanted += ["resnet50, float, 4 ranks", "predicted by the model", "95% confidence interval", "computations alone"]
         for r in rows:
             if r["best"] == 1:
                 size = f"{r['cap_bytes'] >> 20}M" if r["cap_bytes"] else r["grouping"]
@@ -447,7 +447,7 @@ def sweep_of_a_prediction():
         words = ["--predict", "-g", "8", "--link", "50GB/s,5us", "--flops", "400T"]
         path, _ = records_of(folder, "ddp_bucket_perf", *words)
         found = texts(draw(path, os.path.join(folder, "a.svg")))
-        expect("Time of a step, ms, predicted" in found and "computing alone" not in found, list(found))
+        expect("Time of a step, ms, predicted" in found and "computations alone" not in found, list(found))
         refused(path, os.path.join(folder, "b.svg"), "--schedule is about pipelines", 2, ["--schedule", "1f1b"])
         path, _ = records_of(folder, "ddp_bucket_perf", "--predict")
         refused(path, os.path.join(folder, "b.svg"), "--link")
@@ -476,8 +476,8 @@ def odd_sweeps():
         pictures = json.loads(python(OVERLAPS, *sources).exits(0).out)
         for name, picture in pictures.items():
             equal((picture["overlaps"], picture["outside"]), ([], []), f"texts of {name} that overlap, are outside")
-        expect("goes on outside" in pictures["outlier"]["texts"], "the interval is drawn as if it were all there")
-        for fields, words in ((rows[1], "twice"), ({"cap_bytes": 0}, "no size"), ({"overlap": "so"}, "on, off"),
-                              ({"step_us": -1}, "step_us is out of range"), ({"nranks": None}, "nranks is no integer")):
+        expect("continues outside" in pictures["outlier"]["texts"], "the interval is drawn as if it were all there")
+        for fields, words in ((rows[1], "twice"), ({"cap_bytes": 0}, "not a size"), ({"overlap": "so"}, "on, off"),
+                              ({"step_us": -1}, "step_us is out of range"), ({"nranks": None}, "nranks is not an integer")):
             source = write_records(os.path.join(folder, "bad.jsonl"), change(**fields))
             refused(source, os.path.join(folder, "a.svg"), words)

@@ -1,4 +1,4 @@
-"""An acceptance run's verdict.json: what it says, its gates as bars, its nodes."""
+"""The verdict.json of an acceptance run: its sentences, gates as bars, and nodes."""
 
 import shlex
 
@@ -17,7 +17,7 @@ STATES = {"passed": PASSED, "warning": WARNED, "failed": FAILED}
 def rows_of(document, key, most=1000):
     rows = document.get(key)
     if not isinstance(rows, list):
-        raise files.BadFile(f"{key} is no list")
+        raise files.BadFile(f"{key} is not a list")
     return [row for row in rows[:most] if isinstance(row, dict)]
 
 
@@ -29,7 +29,7 @@ def verdict_of(document):
         state = WARNED
     word = text(document, "verdict", 60) or "no verdict"
     if document.get("virtual_time") is True:
-        word += ", simulated: nothing was measured"
+        word += " (simulated)"
     return Verdict(state, word, words(document, "sentences"))
 
 
@@ -48,7 +48,7 @@ def title_of(document):
 
 
 def gates(document):
-    """A figure for each unit: what was reached, and across it the gate."""
+    """A figure per unit: values as bars, limits across them."""
     by_unit = {}
     for g in rows_of(document, "gates"):
         if positive(g, "value") and positive(g, "limit"):
@@ -63,13 +63,13 @@ def gates(document):
         paper = chart.bars(bars, PARTS, three, name, {i: g["limit"] for i, g in enumerate(shown)})
         more = f" {len(found) - MOST_BARS} more are in the table." if len(found) > MOST_BARS else ""
         figures.append(
-            Figure(f"Gates, {unit}", paper, f"The line across a bar: the gate's limit.{more}")
+            Figure(f"Gates, {unit}", paper, f"Line across a bar: the limit of the gate.{more}")
         )
     return figures
 
 
 def names_of(gates):
-    """Step and subject of each, and where that leaves two alike their metrics."""
+    """Step and subject of each, and the metric if two would be alike."""
     keys = ("step", 60), ("subject", 200)
     plain = [": ".join(filter(None, (text(g, key, longest) for key, longest in keys))) for g in gates]
     metrics = [text(g, "metric", 20) for g in gates]
@@ -77,11 +77,11 @@ def names_of(gates):
 
 
 MOST_GATES, MOST_NODES = 6, 48
-SIDES = (("good", "keeps to the limit", ink.BLUE), ("bad", "beyond the limit", BAD))
+SIDES = (("good", "within the limit", ink.BLUE), ("bad", "beyond the limit", BAD))
 
 
 def nodes(document):
-    """A figure for each gate whose number tells nodes apart: each with the gate's limit, the slowest first."""
+    """A figure per gate that has a value per node: values with the limit, the slowest first."""
     by_gate = {}
     for node in rows_of(document, "nodes"):
         values = node.get("values")
@@ -99,16 +99,16 @@ def nodes(document):
             for host, v in shown
         ]
         metric = text(found[0][1], "metric", 20) or "value"
-        told = "The line across a bar: the gate's limit."
-        told += " Of each node the best of its pairs with others." if shared else ""
+        told = "Line across a bar: the limit of the gate."
+        told += " The best pair of each node counts." if shared else ""
         more = len(found) - len(shown)
-        told += f" {more} more keep to it." if more > 0 else ""
+        told += f" {more} more are within it." if more > 0 else ""
         paper = chart.bars(bars, SIDES, three, f"{metric}, {unit}", {i: v["limit"] for i, (_, v) in enumerate(shown)})
         figures.append(Figure(f"Nodes in {step or 'a step'}: {metric}", paper, told))
     return figures
 
 
-PARTS = (("good", "holds", ink.BLUE), ("warned", "holds with a warning", "#c48a00"), ("bad", "does not hold", BAD))
+PARTS = (("good", "passed", ink.BLUE), ("warned", "passed with a warning", "#c48a00"), ("bad", "failed", BAD))
 
 
 def part_of(gate):
@@ -116,7 +116,7 @@ def part_of(gate):
 
 
 def command_of(step):
-    """As it was run; of a verdict that does not say, as its profile has it."""
+    """The command line that was run; the profile's if the verdict has none."""
     return shlex.join(words(step, "args")) or text(step, "run")
 
 

@@ -20,7 +20,7 @@ MOST_PICTURED = 12  # runs
 
 
 class Section:
-    """Of a page: a heading, sentences, figures in rows under headings of their own, tables."""
+    """A part of the page: heading, sentences, figures in rows under headings of their own, tables."""
 
     def __init__(self, identity, title, verdict=None):
         self.identity, self.title, self.verdict = identity, title, verdict
@@ -81,16 +81,16 @@ def command_words(record):
     return [shlex.quote(word) for word in words(record, "args")]
 
 
-def drawn_elsewhere(run, section):
-    """Pictures that are drawn by themselves too: of pipelines and buckets."""
+def draw_schedules(run, section):
+    """Pictures of pipelines and buckets, which also exist alone."""
     for kind, subject, module, title, caption in (
-        ("pass", pipelines.Pipelines, gantt, "Who does what when", "Each row is a stage, each box a pass."),
+        ("pass", pipelines.Pipelines, gantt, "Passes over time", "Each row is a stage, each box a pass."),
         (
             "data_parallel",
             buckets.Sweep,
             sweep,
-            "Sizes of buckets",
-            "What a step takes, and what of the reductions it waits for.",
+            "Bucket sizes",
+            "Time of a step, and the part of the reductions that it waits for.",
         ),
     ):
         if not run.of(kind):
@@ -110,7 +110,7 @@ def section_of(run):
             rows, notes = subject.figures(run)
             section.rows += rows
             section.notes += notes
-        drawn_elsewhere(run, section)
+        draw_schedules(run, section)
     return section
 
 
@@ -126,7 +126,7 @@ def document_section(number_, path, kind, document):
         drawn = training.calculated(document)
         if not drawn:
             raise files.BadFile(
-                "it has no stages of ZeRO, the only ones that can be drawn (build/model_memory zero --json)"
+                "only the stages of ZeRO can be drawn (build/model_memory zero --json)"
             )
         section.rows.append((None, [drawn]))
     elif kind == "acceptance_baseline":
@@ -148,7 +148,7 @@ class Report:
     def __init__(self, source):
         self.source = source
         self.runs = list(self.source.runs.values())
-        # What failed stands first; else verdicts of other programs, then what is about all runs, then each run.
+        # Failures first; then verdicts of other programs, what concerns all runs, and each run.
         self.sections = sorted(self.of_documents() + self.of_runs(), key=Section.has_passed)
         if len(self.runs) > MOST_PICTURED:
             self.source.notes.append(
@@ -161,7 +161,7 @@ class Report:
         self.title = self.sections[0].title if len(self.sections) == 1 else self.several()
 
     def of_documents(self):
-        """Verdicts first. One that cannot be drawn is left out, unless there is nothing else."""
+        """Verdicts first. A document that cannot be drawn is left out, unless there is nothing else."""
         found, unused = [], []
         for i, (path, kind, document) in enumerate(self.source.documents, 1):
             try:
@@ -174,7 +174,7 @@ class Report:
         return sorted(found, key=lambda section: section.verdict is None)
 
     def of_runs(self):
-        """Of all together, then of each."""
+        """A section for all runs together, then one for each."""
         found = [section_of(run) for run in self.runs]
         (rows, notes), costs = scaling.figures(self.runs), cost.figures(self.runs)
         titles = [section.title for section in found]
@@ -183,7 +183,7 @@ class Report:
                 section.title += f" · run {run.number}"
         if rows or notes or costs:
             section = Section("scaling", "Scaling")
-            section.rows, section.notes = rows + [("What the simulator takes", costs)], notes
+            section.rows, section.notes = rows + [("Cost of the simulator", costs)], notes
             found.insert(0, section)
         return found
 

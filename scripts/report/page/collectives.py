@@ -1,4 +1,4 @@
-"""Pictures of results of collectives: bandwidth and time against size, who wins, iterations and arrivals."""
+"""Pictures of collectives: bandwidth and time against size, winners, iterations, arrivals."""
 
 from report import paper as ink
 from report.page import chart
@@ -16,14 +16,14 @@ from report.page.values import (
     text,
 )
 
-MOST_GROUPS = 4  # of datatype, operation and root, that have pictures
+MOST_GROUPS = 4  # combinations of datatype, operation and root with pictures
 MOST_ALGORITHMS = 8
 DASHED = (0, (5, 3))
 
 
 class Group:
-    """Results of one collective with one datatype, operation and root: by algorithm, then size. Of two
-    placements out of place is shown, as in the comparison; of several cycles the last."""
+    """Results of one collective, datatype, operation and root: by algorithm, then size. Out-of-place results are
+    shown if there are any, as in the comparison, and the last of several cycles."""
 
     def __init__(self, key, records):
         self.collective, self.dtype, self.op, self.root = key
@@ -88,7 +88,7 @@ def belongs(r, group):
 
 
 def against_size(group, key, low, high, bound, y_name, y_ticks, turns=()):
-    """TURNS: sizes that are marked by lines across."""
+    """TURNS: sizes marked by vertical lines."""
     lines = {a: group.series(a, key) for a in group.rows}
     lines = {a: points for a, points in lines.items() if points}
     bounds = {a: group.series(a, bound) for a in lines}
@@ -126,18 +126,18 @@ def against_size(group, key, low, high, bound, y_name, y_ticks, turns=()):
 
 
 def caption(group):
-    """What of these is in the picture."""
+    """Explains the lines that the picture has."""
     rows = [r for rows in group.rows.values() for r in rows.values()]
     told = []
     if any(positive(r, "ci_low_us") for r in rows):
         told.append(
-            "Lines: the mean of the loop. Shaded: 95 % confidence interval of the median sample, "
-            "which the mean leaves where few samples are slow or ranks differ."
+            "Lines: mean of the loop. Shaded: 95 % confidence interval of the median sample; "
+            "a few slow samples, or ranks that differ, move the mean out of it."
         )
     if any(positive(r, "bound_us") for r in rows):
         sources = {text(r, "bound_source", 160) for r in rows} - {None}
         why = f" ({'; '.join(sorted(sources)[:2])})" if sources else ""
-        told.append(f"Dashed: the bound of the algorithm of that colour{why}.")
+        told.append(f"Dashed: the bound of the algorithm{why}.")
     return " ".join(told)
 
 
@@ -166,8 +166,8 @@ def time(run, group):
     turns = positives(crossing, "crossing_bytes", 8)
     names = "time_us", "ci_low_us", "ci_high_us", "bound_us", "time of one operation"
     paper = against_size(group, *names, chart.duration_ticks, turns)
-    told = f"Dotted: where {text(crossing, 'ahead', 40)} and {text(crossing, 'behind', 40)} cross. " if turns else ""
-    return paper and Figure("Time", paper, told + "The rest as in the picture of bandwidth.")
+    told = f"Dotted: crossover of {text(crossing, 'ahead', 40)} and {text(crossing, 'behind', 40)}. " if turns else ""
+    return paper and Figure("Time", paper, told + "Other lines as for the bandwidth.")
 
 
 def percent(group):
@@ -185,21 +185,21 @@ def percent(group):
         chart.size_ticks(frame.x),
         [(v, t + " %") for v, t in frame.y.plain()],
         "size, bytes",
-        "percent of what it could be",
+        "percent of the bound",
     )
     frame.line([(frame.x.low, 100), (frame.x.high, 100)], ink.FAINT, 1, DASHED, above=1.8)
     for a, points in lines.items():
         frame.line(points, group.color(a), marks=True)
     frame.names([(*points[-1], a, group.color(a), True) for a, points in lines.items()])
-    note = "100 %: the bytes of the algorithm at the bound's speed. A measured one varies: it may be passed a little."
+    note = "100 %: the algorithm's bytes at the speed of the bound. A measured bound varies, so results may slightly exceed it."
     return Figure("Percent of the bound", paper, note)
 
 
-# ---- who wins ---------------------------------------------------------------------------------------------
+# ---- winners ---------------------------------------------------------------------------------------------
 
 
 def crossing_sentence(r):
-    """What a record of two algorithms says, in words; None where it says nothing."""
+    """A sentence about the crossover of two algorithms; None if the record lacks one."""
     ahead, behind = text(r, "ahead", 40), text(r, "behind", 40)
     places = [size(v) for v in positives(r, "crossing_bytes", 8)]
     if not ahead or not behind:
@@ -225,7 +225,7 @@ def winners(run, group):
     left = 12 + min(120, max(chart.width_of(a, chart.NAMES, True) for a in names))
     wide, high, top = (chart.WIDTH - left - 6) / len(sizes), 30, 24
     paper = chart.sheet(top + high * len(names) + 44)
-    paper.text(4, 10, "the fastest at a size, and how many times as fast as the next", chart.NUMBERS, ink.FAINT)
+    paper.text(4, 10, "fastest algorithm at each size, and its speed relative to the second", chart.NUMBERS, ink.FAINT)
     for i, a in enumerate(names):
         y = top + i * high
         paper.text(
@@ -252,7 +252,7 @@ def winners(run, group):
     chart.name_columns(paper, [size(s) for s in sizes], left, top + high * len(names), wide)
     paper.text((left + chart.WIDTH) / 2, paper.height - 12, "size, bytes", chart.NUMBERS, ink.FAINT, align="center")
     told = [crossing_sentence(r) for r in run.of("crossing") if belongs(r, group)]
-    return Figure("Who wins where", paper, " ".join(t for t in told[:4] if t))
+    return Figure("Winners", paper, " ".join(t for t in told[:4] if t))
 
 
 # ---- iterations -------------------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ def time_line(group):
             if series[a]
         ]
     )
-    return Figure("Iterations one after the other", paper, "Each the slowest rank's time. Dotted: the median.")
+    return Figure("Iterations in order", paper, "Time of the slowest rank. Dotted: the median.")
 
 
 def distribution(group):
@@ -341,7 +341,7 @@ def distribution(group):
 
 
 def arrivals(run, group):
-    """For each algorithm at the largest size, how late which rank came to which iteration."""
+    """For each algorithm at the largest size: the lateness of each rank in each iteration."""
     records = [r for r in run.of("arrival") if belongs(r, group) and (r.get("in_place") is True) == group.in_place]
     figures = []
     for a in list(group.rows)[:3]:
@@ -370,8 +370,8 @@ def arrivals(run, group):
 
 def arrival_sentence(r):
     told = (
-        "How long after the first rank each entered an iteration: the more a cell stands out from the page, the later. "
-        "A row that stands out throughout is a rank that keeps the others waiting."
+        "Time from the first rank's entry into an iteration to that of each rank: the stronger the cell, the later. "
+        "A strong row is a rank that keeps the others waiting."
     )
     last, share, late = (r and number(r, key) for key in ("last_rank", "last_share", "last_late_us"))
     if last is None or share is None or late is None:
@@ -406,7 +406,7 @@ def figures(run):
 
 
 def best_sentence(group):
-    """What was reached at the largest size."""
+    """The best result at the largest size."""
     s = group.sizes()[-1]
     found = [(a, rows[s]) for a, rows in group.rows.items() if s in rows]
     a, r = min(found, key=lambda one: positive(one[1], "time_us"))

@@ -1,4 +1,4 @@
-"""Pictures of several simulated runs together: what the simulator itself takes as ranks are added."""
+"""Pictures of several simulated runs: the cost of the simulator itself against ranks."""
 
 from report import paper as ink
 from report.page import chart
@@ -10,8 +10,7 @@ MOST_LINES = 8
 
 
 def collected(runs):
-    """{(program, collective, size): {algorithm: {ranks: (µs of a play, evaluator)}}}: of all plays of a kind the
-    least."""
+    """{(program, collective, size): {algorithm: {ranks: (µs, evaluator)}}} of the shortest evaluation."""
     found = {}
     for run in runs:
         for r in run.of("cost"):
@@ -21,13 +20,13 @@ def collected(runs):
                 continue
             lines = found.setdefault((program_of(run), text(r, "collective", 40), bytes_), {})
             line = lines.setdefault(text(r, "algorithm_asked", 40) or "unnamed", {})
-            play = seconds * 1e6, text(r, "evaluator", 20) or "unknown"
-            line[ranks] = min(line.get(ranks, play), play)
+            cost = seconds * 1e6, text(r, "evaluator", 20) or "unknown"
+            line[ranks] = min(line.get(ranks, cost), cost)
     return found
 
 
 def best_sizes(found):
-    """{(program, collective): (size, lines)} with the most points on lines of two and more, of those the largest."""
+    """{(program, collective): (size, lines)}: the size with the most points on lines of several, else the largest."""
     best = {}
     for (program, collective, bytes_), lines in found.items():
         lines = {a: line for a, line in lines.items() if len(line) > 1}
@@ -40,7 +39,7 @@ def best_sizes(found):
 def drawn(lines, second, y_name, y_ticks):
     """LINES: {name: [(ranks, value)]}. SECOND: {name: what stands below it}."""
     values = [v for points in lines.values() for _, v in points]
-    values.append(max(values) / 2)  # what differs by little is not made to look like much
+    values.append(max(values) / 2)  # a small difference must not look large
     ranks = [n for points in lines.values() for n, _ in points]
     paper = chart.sheet()
     frame = chart.Frame(
@@ -60,8 +59,8 @@ def drawn(lines, second, y_name, y_ticks):
     return paper
 
 
-def ways_of(line):
-    """What it was played by, few ranks first."""
+def evaluators_of(line):
+    """Evaluators of the points, from few ranks to many."""
     return "by " + ", ".join(dict.fromkeys(evaluator for _, (_, evaluator) in sorted(line.items())))
 
 
@@ -70,11 +69,11 @@ def processor(program, collective, bytes_, lines):
     points = {a: [(n, us) for n, (us, _) in sorted(line.items())] for a, line in shown.items()}
     paper = drawn(
         points,
-        {a: ways_of(line) for a, line in shown.items()},
-        f"processor time of one play at {size(bytes_)}",
+        {a: evaluators_of(line) for a, line in shown.items()},
+        f"processor time of one evaluation at {size(bytes_)}",
         chart.duration_ticks,
     )
-    caption = f"{collective}, {program}: real time that computing one call takes, and by what it was played."
+    caption = f"{collective}, {program}: processor time to evaluate one call, and the evaluator."
     return Figure(f"Cost of the simulator against ranks, {size(bytes_)}", paper, caption)
 
 
@@ -92,8 +91,8 @@ def figures(runs):
     found = [processor(*key, *best) for key, best in best_sizes(collected(runs)).items()]
     most = peaks(runs)
     if len(most) > 1:
-        paper = drawn({"all runs": most}, {}, "most memory of a run, MB", chart.number_ticks)
+        paper = drawn({"all runs": most}, {}, "peak memory of a run, MB", chart.number_ticks)
         found.append(
-            Figure("Memory of the simulator against ranks", paper, "The most that a run of so many ranks took.")
+            Figure("Memory of the simulator against ranks", paper, "Highest peak of the runs with that many ranks.")
         )
     return found

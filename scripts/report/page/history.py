@@ -1,4 +1,4 @@
-"""A baseline and those that it was before: the mean of each metric over time."""
+"""A baseline and its history: the mean of each metric over time."""
 
 import datetime
 
@@ -16,16 +16,16 @@ CHANGES = ("version", "library", "os", "host", "topology")
 
 
 def baselines_of(document):
-    """With their dates, the oldest first; the others are counted."""
+    """(date, baseline) of those with a date, oldest first."""
     history = document.get("history", [])
     if not isinstance(history, list):
-        raise files.BadFile("history is no list")
+        raise files.BadFile("history is not a list")
     found = [(date_of(b), b) for b in [document, *history[:MOST_BASELINES]] if isinstance(b, dict)]
     return sorted(((when, b) for when, b in found if when is not None), key=lambda one: one[0])
 
 
 def date_of(baseline):
-    """Seconds since 1970, UTC; None: it does not say."""
+    """Seconds since 1970, UTC; None without a valid date."""
     try:
         date = datetime.datetime.fromisoformat((text(baseline, "date", 40) or "").replace("Z", "+00:00"))
         when = date.timestamp() if date.tzinfo else None
@@ -40,13 +40,13 @@ def entries_of(baseline):
 
 
 def changes_of(baselines):
-    """Dates of those before which something else than the numbers changed."""
+    """Dates from which on the version, the system or the machine is another."""
     head = lambda b: [text(b, key) for key in CHANGES]
     return [when for (when, b), (_, before) in zip(baselines[1:], baselines) if head(b) != head(before)]
 
 
 def lines_of(baselines):
-    """[((step, subject, metric), [(date, entry)])] of what the newest has too, those that changed most first."""
+    """[((step, subject, metric), [(date, entry)])] of the metrics of the newest baseline, most changed first."""
     lines = {}
     for when, baseline in baselines:
         for e in entries_of(baseline):
@@ -72,7 +72,7 @@ def date_ticks(line):
 
 
 def interval_of(entry):
-    """(low, high), each a one-sided bound; None where one run has none, or a baseline does not say."""
+    """(low, high), each a one-sided bound; None if the baseline has none."""
     low, high = positive(entry, "low"), positive(entry, "high")
     return (low, high) if low and high and low < high else None
 
@@ -86,12 +86,12 @@ def drawn(line, changes, unit):
     bars = [(when, interval_of(e)) for when, e in line]
     values = [e["mean"] for _, e in line] + [v for _, bar in bars if bar for v in bar]
     low, high = min(values), max(values)
-    room = max(0.1 * (high - low), 0.05 * high)  # what differs by little is not made to look like much
+    room = max(0.1 * (high - low), 0.05 * high)  # a small difference must not look large
     paper = chart.sheet(220)
     dates = [when for when, _ in line]
     ends = (max(low - room, 0), high + room, False)
     frame = chart.Frame(paper, (dates[0], dates[-1], False), ends, right=34)
-    frame.axes(date_ticks(line), frame.y.plain(), "when it was measured, UTC", unit)
+    frame.axes(date_ticks(line), frame.y.plain(), "time of measurement, UTC", unit)
     for when in changes:
         if dates[0] < when <= dates[-1]:
             frame.line([(when, ends[0]), (when, ends[1])], chart.AXIS, 1, ":", above=1)

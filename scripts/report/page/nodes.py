@@ -1,4 +1,4 @@
-"""Pictures of nodes: how fast each is beside what is usual, and each pair of them."""
+"""Pictures of nodes: the speed of each relative to the typical one, and of each pair."""
 
 from report import paper as ink
 from report.page import chart
@@ -11,7 +11,7 @@ MOST_CELLS = 128
 
 
 def of_diagnosis(run):
-    """Bars of each node's share of the usual speed, the slowest first."""
+    """Bars of each node's share of the typical speed, slowest first."""
     rows = [r for r in run.of("node") if positive(r, "sends_share") or positive(r, "receives_share")]
     if not rows:
         return []
@@ -19,13 +19,13 @@ def of_diagnosis(run):
     share = lambda r: min(positive(r, key) or 9e9 for key in ("sends_share", "receives_share"))
     figures = []
     for key, title, bandwidth in (
-        ("sends_share", "What nodes send", "sends_GBps"),
-        ("receives_share", "What nodes receive", "receives_GBps"),
+        ("sends_share", "Sending speed of nodes", "sends_GBps"),
+        ("receives_share", "Receiving speed of nodes", "receives_GBps"),
     ):
         shown = sorted((r for r in rows if positive(r, key)), key=share)[:MOST_NODES]
         bars = [(node_name(r, simulated), {part_of(r): 100 * r[key]}, end_text(r, bandwidth)) for r in shown]
         if bars:
-            told = "As a share of what is usual in this run, the slowest first. The line: what is usual."
+            told = "Share of the typical speed of this run, slowest first. Line: the typical speed."
             more = len(rows) - len(shown)
             figures.append(
                 Figure(
@@ -34,7 +34,7 @@ def of_diagnosis(run):
                         bars,
                         PARTS,
                         lambda v: f"{v:.3g} %",
-                        "percent of the usual speed",
+                        "percent of the typical speed",
                         {i: 100 for i in range(len(bars))},
                     ),
                     told + (f" {more} faster nodes are in the table." if more > 0 else ""),
@@ -43,7 +43,7 @@ def of_diagnosis(run):
     return figures
 
 
-PARTS = (("good", "nothing stands out", ink.BLUE), ("bad", "to blame", BAD))
+PARTS = (("good", "nothing stands out", ink.BLUE), ("bad", "culprit", BAD))
 
 
 def part_of(r):
@@ -63,7 +63,7 @@ def end_text(r, key):
 
 
 def meetings(run):
-    """From each node to each other: the slowest of all rails and rounds in the survey, so that a lost rail shows."""
+    """Bandwidth from node to node: the slowest of all rails and rounds of the survey, so that a lost rail shows."""
     found, rails = {}, set()
     for r in run.of("meeting"):
         ends = number(r, "from"), number(r, "to")
@@ -82,13 +82,13 @@ def meetings(run):
             "From node to node, GB/s",
             chart.cells(values, names, names, three, "to node", "from node", 0),
             ("The slowest rail of each pair" if len(rails) > 1 else "Each pair")
-            + " in the survey: the fainter, the slower. A faint row or column is a node or one of its rails, a faint cell a link.",
+            + " in the survey: the fainter, the slower. A faint row or column is a slow node or rail, a faint cell a slow link.",
         )
     ]
 
 
 def groups(run):
-    """Of a split world: each group's bandwidth at the largest size, the worst marked."""
+    """Bandwidth of each group of a split world at the largest size, the worst marked."""
     rows = [
         r
         for r in run.of("result")

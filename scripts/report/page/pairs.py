@@ -11,7 +11,7 @@ MOST_BARS = 24
 
 
 def maps_of(run):
-    """{what was measured: {(from, to): record}}, in the order of the records."""
+    """{measurement: {(from, to): record}}, in the order of the records."""
     found = {}
     for r in run.of("pair"):
         ends = number(r, "from"), number(r, "to")
@@ -57,16 +57,16 @@ def pair_map(key, records):
 
 
 def caption(latency, records, with_):
-    told = "Half a round trip, median" if latency else "Median of the rounds; the more a cell stands out from the page, the faster"
+    told = "Half a round trip, median" if latency else "Median of the rounds; the stronger the cell, the faster"
     told += f". {with_}." if with_ else "."
     if any(a == b for a, b in records):
         told += " On the diagonal: a private copy."
     paths = {text(r, "path", 60) for (a, b), r in records.items() if a != b} - {None}
-    return told + (f" Between them: {', '.join(sorted(paths)[:6])}." if paths else "")
+    return told + (f" Paths: {', '.join(sorted(paths)[:6])}." if paths else "")
 
 
 def memory_bars(run):
-    """Of memory: a bar for each place and what is done there."""
+    """Bars of memory, one per place and work."""
     records = [
         r for r in run.of("pair") if text(r, "ends") == "memory" and (positive(r, "GBps") or positive(r, "p50_us"))
     ]
@@ -83,7 +83,7 @@ def memory_bars(run):
             title = "Latency of memory" if latency else "Bandwidth of memory"
             axis = "time of one access" if latency else "GB/s"
             marks = {i: r["bound_GBps"] for i, r in enumerate(mine) if not latency and positive(r, "bound_GBps")}
-            told = "The line across a bar: what it could be." if marks else ""
+            told = "Line across a bar: the bound." if marks else ""
             figures.append(Figure(title, chart.bars(rows, [(key, title, ink.BLUE)], write, axis, marks), told))
     return figures
 

@@ -1,5 +1,4 @@
-"""Reading the files of a report, line by line and without trust: what cannot be read is left out with a
-sentence that says so."""
+"""Reads the files of a report line by line, without trust: a line that cannot be used is left out with a note."""
 
 import json
 
@@ -11,7 +10,7 @@ MOST_RECORDS = 100000  # of all files
 MOST_BYTES = 256 << 20  # likewise
 MOST_RUNS = 64
 MOST_LINE = 32 << 20  # bytes
-NO_RECORD = "no record in it can be used"
+NO_RECORD = "no usable record"
 
 MEASURED = (
     "result",
@@ -46,7 +45,7 @@ DOCUMENTS = ("topology", "model_memory", "acceptance", "acceptance_baseline")
 
 
 class Source:
-    """What came of the files: runs in their order, documents that are no records, and notes."""
+    """The content of the files: runs in their order, other documents, and notes."""
 
     def __init__(self):
         self.runs, self.documents, self.notes, self.records, self.bytes = {}, [], [], 0, 0
@@ -60,20 +59,20 @@ class Reader:
 
     def __init__(self, source, path):
         self.source, self.path = source, path
-        self.broken, self.unknown, self.schemas, self.strays = [], {}, {}, 0
+        self.broken, self.unknown, self.schemas, self.strays, self.repeated = [], {}, {}, 0, set()
 
     def take(self, line_number, line):
-        """False where no more is wanted."""
+        """Returns False if the rest of the file is not needed."""
         if len(line) > MOST_LINE:
             self.broken.append((line_number, f"longer than {MOST_LINE >> 20} MiB"))
             return True
         try:
             record = json.loads(line.decode("utf-8"), parse_constant=files.refuse_constant)
         except (ValueError, RecursionError):
-            self.broken.append((line_number, "no JSON"))
+            self.broken.append((line_number, "not JSON"))
             return True
         if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
-            self.broken.append((line_number, "no record: it has no kind"))
+            self.broken.append((line_number, "not a record: it has no kind"))
         elif record.get("schema") not in SCHEMAS:
             schema = short(str(record.get("schema")), 20)
             self.schemas[schema] = self.schemas.get(schema, 0) + 1
@@ -93,11 +92,14 @@ class Reader:
                 self.source.note(self.path, f"more than {MOST_RUNS} runs: the rest is left out")
                 return False
             if identity in runs:
-                self.source.note(self.path, "has a run that was there before: it is told once")
+                self.source.note(self.path, "repeats a run: shown once")
+                self.repeated.add(identity)
             else:
                 runs[identity] = Run(record, len(runs) + 1)
         elif identity not in runs:
             self.strays += 1
+        elif identity in self.repeated:
+            pass
         elif self.source.records >= MOST_RECORDS or self.source.bytes + length > MOST_BYTES:
             self.source.note(
                 self.path,
@@ -117,15 +119,15 @@ class Reader:
         if len(self.broken) > 3:
             note(f"{count(len(self.broken) - 3, 'more line')} like these")
         for schema, n in list(self.schemas.items())[:3]:
-            note(f"{count(n, 'record')} of schema {schema}; this program knows {SCHEMAS[0]} to {SCHEMAS[-1]}: left out")
+            note(f"{count(n, 'record')} of schema {schema}: left out; known are {SCHEMAS[0]} to {SCHEMAS[-1]}")
         for kind, n in list(self.unknown.items())[:5]:
-            note(f"{count(n, 'record')} of kind {kind!r}, which this program does not know: in tables only")
+            note(f"{count(n, 'record')} of the unknown kind {kind!r}: in tables only")
         if self.strays:
             note(f"{count(self.strays, 'record')} of a run that has no record of kind run before it: left out")
 
 
 def is_record(line):
-    """Is this first line one of records, which are lines, or part of a document?"""
+    """True if this first line is a record; documents may span lines."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -134,7 +136,7 @@ def is_record(line):
 
 
 def read(source, path):
-    """Add what the file has to SOURCE. CannotOpen; BadFile where nothing of it can be used."""
+    """Adds the content of a file to SOURCE. Raises CannotOpen, or BadFile if nothing of it can be used."""
     with files.opened(path) as file:
         first = file.readline(MOST_LINE + 2)
         while first and not first.strip():
@@ -187,8 +189,8 @@ def read_records(source, path, file, first):
             source.note(path, f"larger than {MOST_BYTES >> 20} MiB: the rest is left out")
             break
     reader.conclude()
-    if (len(source.runs), source.records) == before and not any(note for note in source.notes if "told once" in note):
-        why = source.notes[-1].partition(": ")[2] if source.notes else "nothing is in it"
+    if (len(source.runs), source.records) == before and not reader.repeated:
+        why = source.notes[-1].partition(": ")[2] if source.notes else "the file is empty"
         raise files.BadFile(f"{NO_RECORD}; {why}")
 
 
@@ -212,7 +214,7 @@ def nranks_of(run):
 
 
 def world_of(run):
-    """How many ranks of what; where nothing runs, what is computed."""
+    """Number of ranks and backend; if nothing ran, what was computed."""
     ranks, stages = nranks_of(run), [number(r, "stages") for r in run.of("pipeline")]
     if stages and text(run.head, "backend") == "null":
         return [count(stages[0], "stage") if stages[0] else None, "predicted"]
@@ -221,7 +223,7 @@ def world_of(run):
 
 
 def title_of(run):
-    """What it ran, on how many ranks of what."""
+    """Program, ranks and backend."""
     parts = [program_of(run).removesuffix("_perf"), *world_of(run)]
     return " · ".join(part for part in parts if part)
 

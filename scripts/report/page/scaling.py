@@ -1,4 +1,4 @@
-"""Pictures of several runs together: what becomes of a collective as ranks are added."""
+"""Pictures of several runs: time and bandwidth of a collective against ranks."""
 
 import re
 import statistics
@@ -11,7 +11,7 @@ from report.page.read import end_of, nranks_of, program_of
 from report.page.values import count, number, positive, size, text
 
 MOST_FAMILIES = 4
-# Of a run's head: runs that differ in one of them are no line. What a picture always tells of them, ...
+# Fields of the run record: runs that differ in one are separate lines. The heading always has these, ...
 TOLD = (
     ("backend", "backend {}"),
     ("link", "link {}"),
@@ -21,7 +21,7 @@ TOLD = (
     ("fault", "fault {}"),
     ("split", "split {}"),
 )
-# ... and what only where runs differ in it.
+# ... and these only if they differ.
 TOLD_IF_THEY_DIFFER = (
     ("version", "busbench {}"),
     ("library", "library {}"),
@@ -37,15 +37,15 @@ TOLD_IF_THEY_DIFFER = (
     ("cpu", "{}"),
     ("topology", "machine {}"),
 )
-OF_A_MACHINE = ("cpu", "topology", "cold")  # of no meaning in virtual time
+OF_A_MACHINE = ("cpu", "topology", "cold")  # meaningless in virtual time
 
 
 def setting(run, key):
-    """A text, or None where it is not given."""
+    """The setting as text; None if the run record lacks it."""
     head = run.head
     if head.get("virtual_time") is True and key in OF_A_MACHINE:
         return None
-    if key == "cluster":  # without how many nodes there are: that grows with the ranks
+    if key == "cluster":  # without the number of nodes, which grows with the ranks
         return re.sub(r":\d+$", "", text(head, key, 80) or "") or None
     if key == "cold":
         return "no" if number(head, "warmup_iters") == 0 else "yes"
@@ -56,7 +56,7 @@ def setting(run, key):
 
 
 def hosts_of(run):
-    """Of what was measured, the machines; of what was computed none."""
+    """Hosts of a measurement; none in virtual time."""
     ranks = run.head.get("ranks")
     if run.head.get("virtual_time") is True or not isinstance(ranks, list):
         return frozenset()
@@ -64,26 +64,26 @@ def hosts_of(run):
 
 
 def unfit(run):
-    """Why its times are no point of a line; None where they are."""
+    """Why its times cannot be drawn; None if they can."""
     end = end_of(run)
     if not end:
         return "did not end"
     if number(end, "wrong") or any(number(r, "wrong") for r in run.of("result")):
         return "wrong data"
-    if number(end, "exit_status") not in (0, 7):  # 7 with right data: below a gate, and a measurement all the same
+    if number(end, "exit_status") not in (0, 7):  # 7 with right data: below a gate, but measured
         return text(end, "verdict", 40) or "failed"
     return None
 
 
 class Family:
-    """Runs that differ in ranks alone, and in the machines that these need."""
+    """Runs that differ only in their ranks and in the machines that these need."""
 
     def __init__(self, program, name, settings):
         self.program, self.name, self.settings, self.members = program, name, settings, []
 
     def takes(self, run):
-        """Do its machines fit those of the others? Of two runs one has all machines of the other, and as many
-        ranks on each or more: one rank on each of 8 machines is no neighbour of 8 ranks on one."""
+        """True if of each two runs one has all machines of the other, and at least as many ranks on each: one rank
+        on each of 8 machines does not belong with 8 ranks on one."""
         mine, ranks = hosts_of(run), nranks_of(run)
         for other, _ in self.members:
             small, large = sorted(((mine, ranks), (hosts_of(other), nranks_of(other))), key=lambda one: len(one[0]))
@@ -108,7 +108,7 @@ class Family:
         return [self.name, *(form.format(self.settings[key]) for key, form in TOLD if self.settings[key] is not None)]
 
     def where(self, alike):
-        """In words; ALIKE: families that are told the same, from which it differs in something else."""
+        """The heading. ALIKE: families with the same heading, from which other settings must tell this one."""
         told = self.told()
         for key, form in TOLD_IF_THEY_DIFFER:
             if self.settings[key] is not None and len({other.settings[key] for other in alike}) > 1:
@@ -120,7 +120,7 @@ class Family:
 
 
 def families(runs):
-    """Those of more than one number of ranks."""
+    """The families with several numbers of ranks."""
     found = {}
     for run in sorted(runs, key=lambda run: -len(hosts_of(run))):
         if not positive(run.head, "nranks"):
@@ -139,7 +139,7 @@ def families(runs):
 
 
 def sizes_of(groups):
-    """The sizes that most numbers of ranks have."""
+    """The sizes that the most numbers of ranks have in common."""
     having = {}
     for several in groups.values():
         for bytes_ in {s for group in several for s in group.sizes()}:
@@ -149,7 +149,7 @@ def sizes_of(groups):
 
 
 def lines_of(groups, bytes_, key):
-    """{algorithm: {ranks: values}} at one size, those with the most points first."""
+    """{algorithm: {ranks: values}} at one size, most points first."""
     found = {}
     for ranks, several in groups.items():
         for group in several:
@@ -161,7 +161,7 @@ def lines_of(groups, bytes_, key):
 
 
 def against_ranks(lines, y_name, y_ticks):
-    """Through the median of the values of each number of ranks, each of which is a dot."""
+    """Lines through the median of each number of ranks; each value is a dot."""
     points = {a: [(n, v) for n, values in line.items() for v in values] for a, line in lines.items()}
     ranks = [n for several in points.values() for n, _ in several]
     paper = chart.sheet()
@@ -183,7 +183,7 @@ def against_ranks(lines, y_name, y_ticks):
 
 
 def caption(family, groups, lines):
-    told = ["Computed in virtual time." if family.members[0][0].head.get("virtual_time") is True else "Measured."]
+    told = ["Virtual time." if family.members[0][0].head.get("virtual_time") is True else "Measured."]
     several = {n: values for line in lines.values() for n, values in line.items() if len(values) > 1}
     if several:
         ranks = ", ".join(f"{n:g}" for n in sorted(several)[:6]) + (" …" if len(several) > 6 else "")

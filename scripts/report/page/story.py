@@ -1,4 +1,4 @@
-"""The verdict of a report and the sentences that explain it: what records say, in words."""
+"""The verdict of a report and the sentences that explain it."""
 
 from report.page import collectives
 from report.page.read import MEASURED, end_of, program_of, title_of
@@ -15,7 +15,7 @@ class Verdict:
 
 
 def data_sentence(run):
-    """What the check of the data came to."""
+    """The result of the data check."""
     end = end_of(run)
     results, wrong, skipped = (number(end, key) for key in ("results", "wrong", "skipped"))
     if results is None:
@@ -23,13 +23,13 @@ def data_sentence(run):
         return f"The run did not end: its records stop after {count(n, 'result')}."
     checked = any(number(r, "wrong") is not None for kind in MEASURED for r in run.of(kind))
     if wrong:
-        told = f"Of {count(results, 'result')}, {wrong:,} {'has' if wrong == 1 else 'have'} wrong data"
+        told = f"{wrong:,} of {count(results, 'result')} {'has' if wrong == 1 else 'have'} wrong data"
     elif run.head.get("virtual_time") is True:
         asked = [(key, text(run.head, key, 80)) for key in ("cluster", "link")]
         given = " ".join(f"--{key} {value}" for key, value in asked if value)
         told = f"{count(results, 'result')} in virtual time, computed" + (f" from {given}" if given else "")
     elif not checked:
-        told = f"{count(results, 'result')}, of which no data was checked"
+        told = f"{count(results, 'result')}; data was not checked"
     else:
         told = f"No wrong data in {count(results, 'result')}"
     if skipped:
@@ -43,10 +43,10 @@ def error_sentence(run):
     if error:
         return error[0].upper() + error[1:].rstrip(".") + "."
     if text(end, "verdict") == "interrupted":
-        return "The run was interrupted; what was measured until then is here."
+        return "The run was interrupted; the results before that are shown."
     gate, mean = number(end, "min_busbw_GBps"), number(end, "avg_busbw_GBps")
     if text(end, "verdict") == "below the gate" and gate is not None and mean is not None:
-        return f"The mean bus bandwidth is {speed(mean)}; the gate asks for 0.9 of {speed(gate)}."
+        return f"The mean bus bandwidth is {speed(mean)}; the gate requires 90% of {speed(gate)}."
     return None
 
 
@@ -64,7 +64,7 @@ def pair_sentences(run):
     said = lambda r: f"{speed(r['GBps'])} ({pair_name(r)})"
     return [
         "No pair, rank or link looks wrong.",
-        f"The slowest of them reaches {said(slow)}, the fastest {said(fast)}.",
+        f"The slowest pair reaches {said(slow)}, the fastest {said(fast)}.",
     ]
 
 
@@ -89,7 +89,7 @@ def training_sentences(run):
                 )
             )
             told.append(
-                f"With overlap {text(r, 'overlap', 8)} the step is shortest with {buckets} "
+                f"With overlap {text(r, 'overlap', 8)}, the step is shortest with {buckets} "
                 f"({text(r, 'algorithm', 40)}): {duration(r['step_us'])}."
             )
     plans = [r for r in run.of("pipeline") if positive(r, "p50_us") or positive(r, "predicted_us")]
@@ -98,29 +98,29 @@ def training_sentences(run):
         best = min((r for r in plans if positive(r, key)), key=lambda r: r[key])
         bubble = number(best, "bubble_over_total" if key == "p50_us" else "predicted_bubble_over_total")
         told.append(
-            f"{text(best, 'schedule', 40)} takes the shortest step, {duration(best[key])}"
-            + (f", of which {percent(100 * bubble)} is a bubble." if bubble is not None else ".")
+            f"{text(best, 'schedule', 40)} has the shortest step, {duration(best[key])}"
+            + (f", with a bubble of {percent(100 * bubble)}." if bubble is not None else ".")
         )
     for r in sorted((r for r in run.of("hybrid_plan") if number(r, "place") == 1), key=str)[:1]:
         told.append(
             f"The fastest division that fits is tp {r.get('tp')}, pp {r.get('pp')}, dp {r.get('dp')}: "
-            f"{duration(positive(r, 'step_us'))} a step; {text(r, 'reason', 160) or 'no reason is given'}."
+            f"{duration(positive(r, 'step_us'))} per step; {text(r, 'reason', 160) or 'no reason is given'}."
         )
     for kind, key, name in (("way", "step_us", "way"), ("tensor_parallel", "step_us", "way")):
         rows = [r for r in run.of(kind) if positive(r, key) and r.get("part", "layer") == "layer"]
         if len(rows) > 1:
             best = min(rows, key=lambda r: r[key])
-            told.append(f"The shortest step is that of {text(best, name, 40)}: {duration(best[key])}.")
+            told.append(f"{text(best, name, 40)} has the shortest step: {duration(best[key])}.")
     for r in run.of("hybrid"):
         if text(r, "part") == "step" and positive(r, "time_us"):
             planned = positive(r, "plan_us")
             told.append(
                 f"A step takes {duration(r['time_us'])}"
-                + (f"; the formula of --plan says {duration(planned)}." if planned else ".")
+                + (f"; the formula of --plan gives {duration(planned)}." if planned else ".")
             )
     for r in run.of("zero")[-1:]:
         if positive(r, "held_bytes"):
-            told.append(f"Stage {r.get('stage')} of ZeRO holds {memory(r['held_bytes'])} on a rank at its peak.")
+            told.append(f"ZeRO stage {r.get('stage')} holds up to {memory(r['held_bytes'])} on a rank.")
     return [short(t, 300) for t in told]
 
 
@@ -138,7 +138,7 @@ def verdict_of(run):
 
 
 def failures(runs, verdicts):
-    """A sentence for each run that did not pass: what is wrong, and not how many results there are."""
+    """A sentence for each run that did not pass."""
     told = []
     for run, v in zip(runs, verdicts):
         if v.state != PASSED:
@@ -150,7 +150,7 @@ def failures(runs, verdicts):
 
 
 def judge(runs, documents):
-    """Of the whole report. DOCUMENTS: verdicts of other programs, which are told first."""
+    """The verdict of the whole report. DOCUMENTS: verdicts of other programs, which come first."""
     verdicts = [verdict_of(run) for run in runs]
     every = documents + verdicts
     if not every:
@@ -163,7 +163,7 @@ def judge(runs, documents):
         told = [f"{sum(v.state == PASSED for v in documents)} of {len(documents)} acceptance runs passed."]
         told = told * (len(documents) > 1) + first.sentences
         if first.state != worst.state:
-            # What is worst is told first, and what acceptance says of itself behind it.
+            # The worst first, then the verdict of acceptance itself.
             told = failures(runs, verdicts) + [f"Acceptance: {first.word}."] + told
         return Verdict(worst.state, worst.word, told)
     passed = sum(v.state == PASSED for v in verdicts)

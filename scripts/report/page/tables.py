@@ -11,7 +11,7 @@ MOST_ROWS = 1000  # of one table of the page; CSV has all
 MOST_UNKNOWN = 8  # kinds
 LONG = 24  # numbers of an array that are shown
 
-# What a table of the page shows; a kind that is not named shows its first columns.
+# Columns of the page's tables; other kinds show their first columns.
 COLUMNS = {
     "result": (
         "collective algorithm_asked algorithm dtype op nranks size_bytes in_place time_us p50_us "
@@ -61,7 +61,7 @@ NAMES = {
     "result": "Results",
     "barrier": "Barriers",
     "pair": "Pairs",
-    "data_parallel": "Steps by buckets",
+    "data_parallel": "Steps by bucket size",
     "pipeline": "Schedules",
     "tensor_parallel": "Split layers",
     "tensor_equality": "Equality with the unsplit layer",
@@ -69,14 +69,14 @@ NAMES = {
     "hybrid": "Steps and their parts",
     "experts": "Loads",
     "zero": "Stages",
-    "way": "Ways",
+    "way": "Strategies",
     "skip": "Skipped",
     "finding": "Findings",
-    "culprit": "Who is to blame",
+    "culprit": "Culprits",
     "node": "Nodes",
-    "counter": "Counters that moved during the run",
+    "counter": "Counters that changed during the run",
 }
-# Heads that their column's name does not say.
+# Heads that do not follow from the name of the column.
 HEADS = {"ci_low_us": "p50, 95 % from", "ci_high_us": "p50, 95 % to"}
 UNITS = (("_GBps", "GB/s"), ("_us", ""), ("_bytes", ""), ("_percent", "%"), ("_ms", "ms"), ("_unix_s", "s"))
 COUNTS = (
@@ -96,14 +96,14 @@ COUNTS = (
 
 
 class Table:
-    """SHARED: what all rows have in common, in words."""
+    """SHARED: the values that all rows have in common, as text."""
 
     def __init__(self, name, heads, rows, shared, note):
         self.name, self.heads, self.rows, self.shared, self.note = name, heads, rows, shared, note
 
 
 class Cell:
-    """What is shown, and what it is sorted by: a number, else its text."""
+    """The text shown, and the key for sorting: a number, else the text."""
 
     def __init__(self, shown, key, numeric):
         self.shown, self.key, self.numeric = shown, key, numeric
@@ -165,7 +165,7 @@ def columns_of(kind, records):
 
 
 def shared(records, columns):
-    """{column: what is shown} of words and numbers of ranks that are the same in all of several rows."""
+    """{column: text} of the words and rank numbers that several rows all share."""
     if len(records) < 2:
         return {}
     first = records[0]
@@ -177,7 +177,7 @@ def shared(records, columns):
 
 
 def unknown(runs):
-    """Kinds that this program knows nothing of, but for those that could not be a file's name."""
+    """Unknown kinds whose names can be file names."""
     kinds = dict.fromkeys(r["kind"] for run in runs for r in run.records if r["kind"] not in KINDS)
     return tuple(kind for kind in kinds if re.fullmatch("[a-z0-9_]{1,40}", kind))[:MOST_UNKNOWN]
 
@@ -216,7 +216,7 @@ OF_RUN = ("program", "backend", "host", "start_time", "version")
 
 
 def plain(value):
-    """Of a cell: as in the CSV of --csv; text that a spreadsheet would run as a formula begins with a quote."""
+    """A CSV cell as --csv writes it; text that a spreadsheet would run as a formula begins with a quote."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -232,7 +232,7 @@ def plain(value):
 
 
 def csv_files(runs):
-    """{name: text}: a file for each kind of measurement that there is, all runs in it."""
+    """{name: text}: a file per kind of record, with all runs."""
     files = {}
     for kind in MEASURED + OTHERS + unknown(runs):
         rows = [(run, r) for run in runs for r in run.of(kind)]

@@ -1,4 +1,4 @@
-"""Pictures of training: what a step is made of, and what its memory holds."""
+"""Pictures of training: parts of a step, and of its memory."""
 
 from report import paper as ink
 from report.page import chart
@@ -40,25 +40,25 @@ def stacked(rows, parts, total, name, write, axis, mark=None):
 
 
 def zero_stages(run):
-    """What a rank holds at its peak under each stage of ZeRO."""
+    """Peak memory of a rank under each stage of ZeRO."""
     drawn = stacked(
         run.of("zero"),
         PARTS_OF_MEMORY,
         "reserved_bytes",
         lambda r: f"stage {r.get('stage')}",
         memory,
-        "memory of a rank at its peak",
+        "peak memory of a rank",
         "formula_bytes",
     )
     told = (
-        "At the end of a bar: all that was taken from the backend. The line across it: parameters, gradients and "
-        "optimizer by the formula."
+        "Number: all memory taken from the backend. Line across a bar: parameters, gradients and optimizer by "
+        "the formula."
     )
     return drawn and Figure("Memory under the stages of ZeRO", drawn, told)
 
 
 def zero_moments(run, stage):
-    """What a rank holds from moment to moment of a step: areas on each other."""
+    """Memory of a rank during a step, as stacked areas."""
     rows = [r for r in run.of("zero_moment") if number(r, "stage") == stage][:2000]
     if len(rows) < 2:
         return None
@@ -82,7 +82,7 @@ def zero_moments(run, stage):
     frame.axes(
         [(i, text(rows[i], "moment", 20) or "") for i in turns],
         [(v, chart.shortest(memory(v))) for v, _ in frame.y.plain(5)],
-        "from moment to moment of the first step",
+        "moments of the first step",
         "memory held by rank 0",
     )
     for name, color, below, above in tops:
@@ -112,7 +112,7 @@ def memory_figures(run):
 
 
 def calculated(document):
-    """Of what build/model_memory zero --json writes."""
+    """The stages of `build/model_memory zero --json`."""
     stages = document.get("stages")
     rows = [r for r in stages if isinstance(r, dict)] if isinstance(stages, list) else []
     if not rows:
@@ -138,7 +138,7 @@ def named(*keys):
 
 
 def step_figures(run):
-    exposed = "What a step waits for beside its computations; at the end of a bar the whole step."
+    exposed = "Computations, and the time that the step waits for communication. Number: the whole step."
     ways = stacked(
         [dict(r, compute_us=rest(r)) for r in run.of("way")],
         (COMPUTE, EXPOSED),
@@ -172,17 +172,17 @@ def step_figures(run):
     )
     planned = any(positive(r, "plan_us") for r in run.of("hybrid"))
     drawn = [
-        (ways, "Ways of data parallelism", exposed + " The line across it: by the formula."),
-        (tensor, "Ways to split", exposed),
+        (ways, "Strategies of data parallelism", exposed + " Line across a bar: by the formula."),
+        (tensor, "Strategies of splitting a layer", exposed),
         (plans, "Divisions of the model", "The fastest that fit."),
-        (moe, "A layer of experts", "Each part alone; at the end of a bar the whole layer, in which they may overlap."),
-        (hybrid, "A step and its parts alone", "The line across a bar: by the formula of --plan." * planned),
+        (moe, "A layer of experts", "Each part alone. Number: the whole layer, in which parts may overlap."),
+        (hybrid, "A step and its parts alone", "Line across a bar: by the formula of --plan." * planned),
     ]
     return [Figure(title, paper, told) for paper, title, told in drawn if paper]
 
 
 def rest(r):
-    """The part of a bar that ends at step_us which is not exposed."""
+    """The step without the exposed communication."""
     step, exposed = positive(r, "step_us"), positive(r, "exposed_us") or 0
     return step - exposed if step else None
 
