@@ -1,24 +1,23 @@
 #!/usr/bin/env python3
 """make perf: the speed of the host and mpi backends as ratios within one run, written as tables.
 
-Every ratio holds a time against another of the same run: a plain copy by the same threads, a
-copy of the neighbour's freshly written buffer, or Open MPI's MPI_Allreduce. Buffers are written
-anew before each repetition; medians of interleaved repetitions. Nothing here passes or fails.
+Every ratio compares two times of the same run: a plain copy by the same threads, a copy of the neighbour's freshly
+written buffer, or Open MPI's MPI_Allreduce. Buffers are rewritten before each repetition; times are medians of
+interleaved repetitions. Nothing passes or fails.
 """
 
 import argparse
 import datetime
-import json
 import os
 import platform
 import shutil
-import subprocess
 import sys
 
 import perf_memory
 import perf_mpi
 import perf_pairs
 import perf_sim
+import programs
 import speed
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -34,7 +33,7 @@ def cpu_name():
 
 
 def direct_section(out, ranks, low, high, repeats):
-    """direct against copies: what its minimal bytes cost at copy speed, over what it takes."""
+    """direct against copies: the time of its least bytes at copy speed over its own."""
     whats = ["copy", "xcopy"] + [f"{name}:direct" for name in DIRECT]
     result = speed.interleave([speed.host_command(ranks, low, high, 4, whats)], repeats)
     rows = []
@@ -72,7 +71,7 @@ def peer_section(out, ranks, low, high, factor, repeats):
 
 
 def schedule_section(out, ranks, low, high, repeats):
-    """ring and tree against what the bytes they move cost at copy speed."""
+    """ring and tree against the time of the bytes they move at copy speed."""
     whats = ["copy", "xcopy", "all_reduce:ring", "all_reduce:tree", "all_reduce:halving_doubling",
              "all_reduce:recursive_doubling"]
     result = speed.interleave([speed.host_command(ranks, low, high, 4, whats)], repeats)
@@ -94,13 +93,9 @@ def schedule_section(out, ranks, low, high, repeats):
 
 
 def overhead_section(out):
-    """What the harness itself costs per iteration."""
-    path = f"{speed.BUILD}/perf-null.jsonl"
-    command = [f"{speed.BUILD}/all_reduce_perf", "--backend", "null", "-b", "8", "-e", "8",
-               "-n", "100000", "-g", "2", "--json", path]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    with open(path, encoding="utf-8") as lines:
-        times = [1e3 * row["p50_us"] for row in map(json.loads, lines) if row["kind"] == "result"]
+    """The cost of the harness itself per iteration."""
+    command = [f"{speed.BUILD}/all_reduce_perf", "--backend", "null", "-b", "8", "-e", "8", "-n", "100000", "-g", "2"]
+    times = [1e3 * row["p50_us"] for row in programs.records(command, "result")]
     out.append("## The harness itself")
     out.append("")
     out.append(f"One iteration on the null backend takes {min(times):.0f} ns (median of 100,000).")

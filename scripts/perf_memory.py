@@ -1,12 +1,11 @@
 """Sections of make perf on memory itself: mem_bandwidth_perf against STREAM's kernels and sysbench."""
 
-import json
 import os
 import re
 import shutil
 import statistics
-import subprocess
 
+import programs
 import speed
 
 ITERATIONS = 7
@@ -15,26 +14,22 @@ WORKS = ("read", "write", "copy", "triad")
 
 def measured(ranks, size, work):
     """GB/s of mem_bandwidth_perf, by all ranks at once and by one."""
-    out = subprocess.run([f"{speed.BUILD}/mem_bandwidth_perf", "--backend", "host", "-g", str(ranks), "-b", str(size),
-                          "-e", str(size), "-n", str(ITERATIONS), "--work", work, "--json", "-"], check=True,
-                         capture_output=True, text=True).stdout
-    pairs = [r for r in map(json.loads, out.splitlines()) if r["kind"] == "pair"]
-    return {r["workers"]: r["GBps"] for r in pairs}
+    command = [f"{speed.BUILD}/mem_bandwidth_perf", "--backend", "host", "-g", str(ranks), "-b", str(size), "-e", str(size),
+               "-n", str(ITERATIONS), "--work", work]
+    return {r["workers"]: r["GBps"] for r in programs.records(command, "pair")}
 
 
 def bare(kind, threads, size):
-    out = subprocess.run([f"{speed.BUILD}/tests/stream", kind, str(threads), str(size), str(ITERATIONS)], check=True,
-                         capture_output=True, text=True).stdout
-    return float(out)
+    return float(programs.output([f"{speed.BUILD}/tests/stream", kind, str(threads), str(size), str(ITERATIONS)]))
 
 
 def sysbench(work, threads, size):
     """GB/s of sysbench, which reads and writes alone; None where it is not installed."""
     if work not in ("read", "write") or not shutil.which("sysbench"):
         return None
-    out = subprocess.run(["sysbench", "memory", f"--threads={threads}", f"--memory-block-size={size}",
-                          f"--memory-total-size={ITERATIONS * threads * size}", "--memory-scope=local",
-                          f"--memory-oper={work}", "run"], check=True, capture_output=True, text=True).stdout
+    out = programs.output(["sysbench", "memory", f"--threads={threads}", f"--memory-block-size={size}",
+                           f"--memory-total-size={ITERATIONS * threads * size}", "--memory-scope=local",
+                           f"--memory-oper={work}", "run"])
     return float(re.search(r"\(([0-9.]+) MiB/sec\)", out)[1]) * (1 << 20) / 1e9
 
 

@@ -1,12 +1,11 @@
-"""A section of make perf on the simulator: how long virtual clusters take in real time, and what memory, as records say."""
+"""A section of make perf on the simulator: real time and memory that virtual clusters take."""
 
-import json
 import statistics
-import subprocess
 
+import programs
 import speed
 
-# Ranks, nodes of 8, what is asked for.
+# Ranks, options, name.
 CASES = [
     (1024, "-b 8 -e 4G -f 2 --algo busbench:ring,busbench:tree,nvlstree", "30 sizes of ring, tree and nvlstree"),
     (1024, "-b 1G -e 1G --algo busbench:ring", "ring"),
@@ -23,22 +22,15 @@ CASES = [
 ]
 
 
-def played(ranks, words):
-    """The records of a run that are about its cost."""
-    out = subprocess.run([f"{speed.BUILD}/all_reduce_perf", "--backend", "sim", "--cluster", f"hgx-h100:{ranks // 8}",
-                          "-T", "0", "--json", "-", *words.split()], stdout=subprocess.PIPE, text=True, check=True).stdout
-    records = [json.loads(line) for line in out.splitlines()]
-    return [r for r in records if r["kind"] in ("cost", "end")]
-
-
 def sections(out, repeats):
     rows = []
     for ranks, words, name in CASES:
-        runs = [played(ranks, words) for _ in range(repeats)]
+        command = [f"{speed.BUILD}/all_reduce_perf", "--backend", "sim", "--cluster", f"hgx-h100:{ranks // 8}", "-T", "0", *words.split()]
+        runs = [programs.records(command, "cost", "end") for _ in range(repeats)]
         middle = lambda key, unit=1: statistics.median(run[-1][key] for run in runs) / unit
-        ways = sorted({r["evaluator"] for r in runs[0][:-1]})
-        play = statistics.median(max(r["processor_s"] for r in run[:-1]) for run in runs)
-        rows.append([str(ranks), name, ", ".join(ways), f"{play:.3g}", f"{middle('processor_s'):.2f}", f"{middle('wall_s'):.2f}",
+        evaluators = sorted({r["evaluator"] for r in runs[0][:-1]})
+        evaluation = statistics.median(max(r["processor_s"] for r in run[:-1]) for run in runs)
+        rows.append([str(ranks), name, ", ".join(evaluators), f"{evaluation:.3g}", f"{middle('processor_s'):.2f}", f"{middle('wall_s'):.2f}",
                      f"{middle('peak_memory_bytes', 1e6):.1f}"])
     out.append("## Clusters in virtual time")
     out.append("")

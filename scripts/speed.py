@@ -1,10 +1,11 @@
-"""Run the speed programs and put their JSON lines together. Used by perf.py and tune.py."""
+"""Runs the speed programs, and collects their JSON lines. Used by perf.py and tune.py."""
 
 import json
 import os
 import statistics
-import subprocess
 import sys
+
+import programs
 
 BUILD = "build"  # set by use_build
 
@@ -49,13 +50,13 @@ def mpi_command(ranks, low, high, factor):
 
 
 def pair_row(row):
-    """A record of a pair of ranks. Pairs over one route are one row: their median."""
+    """The row of a pair of ranks; pairs over one route form one row, their median."""
     what = "private" if row["from"] == row["to"] else row["route"]
     return {"size": row["size_bytes"] or 0, "what": what, "us": row["p50_us"]}
 
 
 def rows_of(line):
-    """What one line of output says: the row of a speed program, or a record of a perf binary."""
+    """The row of one line: of a speed program, or of a record of a perf binary."""
     if not line.startswith("{"):
         return []
     row = json.loads(line)
@@ -69,17 +70,14 @@ def rows_of(line):
 
 
 def run(command):
-    """The rows that a program prints as JSON lines; ends the script with its message if it fails."""
+    """The rows that a program prints as JSON lines."""
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    return [row for line in done.stdout.splitlines() for row in rows_of(line)]
+    return [row for line in programs.output(command, env=environment).splitlines() for row in rows_of(line)]
 
 
 def interleave(commands, repeats):
     """Run COMMANDS in turn, REPEATS times; medians as {(size, what): (microseconds, copies)}. A
-    command may be a pair (what, command) where its rows are to be called otherwise."""
+    command may be a pair (what, command), which renames its rows."""
     times, copies = {}, {}
     for turn in range(repeats):
         for command in commands:

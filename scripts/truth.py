@@ -1,18 +1,13 @@
 #!/usr/bin/env python3
-"""make truth: what busbench measures, held against truths planted beforehand.
+"""make truth: measurements against planted truths.
 
-A paced link has a known rate and latency, a delayed rank a known delay, a shaped link between hosts a
-known rate, a pipeline of sleepers a known step, a calibrated model predicts what it has not seen; the
-table shows how near the measurements come. Nothing here passes or fails: a loaded machine measures
-late."""
+A paced link has a known rate and latency, a delayed rank a known delay, a shaped link between hosts a known rate, a
+pipeline of sleepers a known step, and a calibrated model predicts sizes that it has not seen. The table shows how near
+the measurements come. Nothing passes or fails, because a loaded machine measures late."""
 
 import argparse
-import json
-import os
-import subprocess
-import sys
-import tempfile
 
+import programs
 import truth_calibrate
 import truth_data_parallel
 import truth_ddp
@@ -25,20 +20,11 @@ MIB = 1 << 20
 
 
 def results(build, binary, arguments):
-    """The result records of one run."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "records.jsonl")
-        command = [f"{build}/{binary}_perf", *arguments, "--json", path]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-        with open(path, encoding="utf-8") as lines:
-            records = [json.loads(line) for line in lines]
-    return [record for record in records if record["kind"] == "result"]
+    return programs.records([f"{build}/{binary}_perf", *arguments], "result")
 
 
 def ring_seconds(collective, size, ranks, chunk, rate, latency):
-    """What the ring takes over links of RATE bytes/s and LATENCY s between every two ranks."""
+    """Time of the ring over links of RATE bytes/s and LATENCY s, one per pair of ranks."""
     if collective == "sendrecv" or ranks == 1:
         return size / rate + latency
     if collective == "broadcast":  # a chain, filled and drained chunk by chunk

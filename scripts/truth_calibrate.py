@@ -3,21 +3,13 @@
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 
+import programs
+
 RANKS = (2, 4)
-# In turns; of each result that counts which others on the machine held up least.
-RUNS = 3
+RUNS = 3  # interleaved; the shortest of each result counts, which other load disturbed least
 RUN = ["-b", "1K", "-e", "16M", "-f", "2", "-n", "50", "-w", "5", "--algo", "ring,tree,halving_doubling", "-T", "600"]
-
-
-def records(command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def key(record):
@@ -25,13 +17,13 @@ def key(record):
 
 
 def predictions(build, folder, known, ranks, algorithms):
-    """Times that follow from the records KNOWN, by key."""
+    """Times predicted from the records KNOWN, by key."""
     path = os.path.join(folder, "known.jsonl")
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(record) + "\n" for record in known)
     command = [f"{build}/all_reduce_perf", "--backend", "sim", "--calibrate", path, "-g", str(ranks), *RUN[:6],
-               "--algo", ",".join(algorithms), "--json", "-"]
-    return {key(record): record["time_us"] for record in records(command) if record["kind"] == "result"}
+               "--algo", ",".join(algorithms)]
+    return {key(record): record["time_us"] for record in programs.records(command, "result")}
 
 
 def row(what, calibrated, pairs):
@@ -47,7 +39,7 @@ def pairs_of(measured, predicted, wanted):
 def rows(build):
     everything = []
     for ranks in RANKS * RUNS:
-        everything += records([f"{build}/all_reduce_perf", "--backend", "host", "-g", str(ranks), *RUN, "--json", "-"])
+        everything += programs.records([f"{build}/all_reduce_perf", "--backend", "host", "-g", str(ranks), *RUN])
     times = {}
     for record in everything:
         if record["kind"] == "result":

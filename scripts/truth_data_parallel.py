@@ -1,21 +1,15 @@
-"""Rows of make truth: ways of data parallelism over paced ports, against the same in virtual time, which
-but for ps_async are their formulas."""
+"""Rows of make truth: strategies of data parallelism over paced ports against virtual time, which equals their
+formulas except for ps_async."""
 
-import json
-import subprocess
-import sys
+import programs
 
 LINK = "100MB/s,1ms,port"
-WAYS = ["--model", "linear:10x300", "--step-time", "50ms", "--servers", "1,2", "-g", "4", "-n", "10", "--link", LINK, "-T", "600"]
+SWEEP = ["--model", "linear:10x300", "--step-time", "50ms", "--servers", "1,2", "-g", "4", "-n", "10", "--link", LINK, "-T", "600"]
 
 
 def steps(build, backend):
-    command = [f"{build}/data_parallel_perf", *WAYS, "--backend", backend, "--json", "-"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    records = [json.loads(line) for line in done.stdout.splitlines()]
-    return {(r["way"], r["servers"], r["colocated"]): r["step_us"] for r in records if r["kind"] == "way"}
+    found = programs.records([f"{build}/data_parallel_perf", *SWEEP, "--backend", backend], "way")
+    return {(r["way"], r["servers"], r["colocated"]): r["step_us"] for r in found}
 
 
 def rows(build):

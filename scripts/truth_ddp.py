@@ -1,8 +1,6 @@
-"""Rows of make truth: steps of data-parallel training over paced links, against the same in virtual time."""
+"""Rows of make truth: steps of data-parallel training over paced links, against virtual time."""
 
-import json
-import subprocess
-import sys
+import programs
 
 LINK = "100MB/s,100us"
 SWEEP = ["--model", "linear:20x512", "--buckets", "1M,5M,10M", "--step-time", "400ms", "--algo", "ring", "-g", "4",
@@ -10,13 +8,9 @@ SWEEP = ["--model", "linear:20x512", "--buckets", "1M,5M,10M", "--step-time", "4
 
 
 def steps(build, *words):
-    """Records of the sweep by what they are about."""
-    command = [f"{build}/ddp_bucket_perf", *SWEEP, *words, "--json", "-"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    records = [json.loads(line) for line in done.stdout.splitlines()]
-    return {(r["grouping"], r["cap_bytes"], r["overlap"]): r for r in records if r["kind"] == "data_parallel"}
+    """Records of the sweep by buckets and overlap."""
+    found = programs.records([f"{build}/ddp_bucket_perf", *SWEEP, *words], "data_parallel")
+    return {(r["grouping"], r["cap_bytes"], r["overlap"]): r for r in found}
 
 
 def rows(build):
@@ -28,5 +22,5 @@ def rows(build):
             expected, got = truth[key][name], record[name]
             yield [f"{of}, buckets of {buckets}, overlap {overlap}", f"4 ranks, ring, link {LINK}",
                    f"{expected / 1e3:.1f} ms", f"{got / 1e3:.1f} ms",
-                   # Of what is exposed as a share of the step.
+                   # The exposed part too is off by a share of the step.
                    f"{100 * (got - expected) / truth[key]['step_us']:+.1f}%"]

@@ -1,25 +1,25 @@
 """Links between hosts with planted rates and delays; part of truth.py.
 
-The rate of a shaped link counts Ethernet frames as the kernel does, from the destination address to
-the end of the data. Of a full frame, MTU + 14 bytes, MTU - 52 are the program's: IP takes 20, TCP 32 with
-its time stamps. So the truth is rate * (MTU - 52) / (MTU + 14). Acknowledgements are not counted; they
-take some of it, as in a ring both directions carry data.
+The rate of a shaped link counts Ethernet frames as the kernel does, from the destination address to the end of the
+data. A full frame of MTU + 14 bytes has MTU - 52 bytes of the program, because IP takes 20 and TCP with time stamps 32.
+The truth is therefore rate * (MTU - 52) / (MTU + 14). Acknowledgements are not counted, but take some of it, because in
+a ring both directions carry data.
 
-For links that are all late and slow, the model plays the rounds of --explain: a message leaves when
-its sender is done with the round before and its link has carried what was sent earlier; it occupies the
-links of both its ends for its bytes over the planted rate, the second from when its first frame has
-left the first, and arrives the planted delays later."""
+If all links are late and slow, the model evaluates the rounds of --explain: a message leaves when its sender has
+finished the previous round and its link has carried the earlier messages. It occupies the links of both ends for its
+bytes over the planted rate, the second from when its first frame has left the first, and arrives the planted delays
+later."""
 
 import json
 import math
 import os
 import re
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests"))
 
 import kit  # noqa: E402
+import programs  # noqa: E402
 from hosts import Hosts, Link  # noqa: E402
 
 MIB = 1 << 20
@@ -72,7 +72,7 @@ def rounds(build, algorithm):
     """Of each round the messages: from, to, share of the data."""
     size = str(4 * ELEMENTS)
     words = [f"{build}/all_reduce_perf", "--explain", "-g", str(HOSTS), "--algo", algorithm, "-b", size, "-e", size]
-    text = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
+    text = programs.output(words)
     found = []
     for line in text.splitlines():
         if re.match(r"Round \d+ of", line):

@@ -1,4 +1,4 @@
-"""Rows of make truth: a slow link planted among real ranks, and nothing planted, on a machine that does other work."""
+"""Rows of make truth: real ranks with and without a planted slow link, on a machine with other load."""
 
 import contextlib
 import json
@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+
+import programs
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RUNS = 10
@@ -20,12 +22,12 @@ LOOPS = "for i in 1 2 3; do while kill -0 $PPID; do :; done & done; wait"
 
 @contextlib.contextmanager
 def beside(script):
-    """SCRIPT runs meanwhile, with a folder that goes away afterwards; None: nothing does."""
+    """Runs SCRIPT meanwhile, in a temporary folder; None: nothing."""
     with tempfile.TemporaryDirectory() as folder:
         if not script:
             yield
             return
-        # In this session: Linux shares processors between sessions first (autogroup), which hides the load.
+        # In the same session: Linux shares processors between sessions first (autogroup), which would hide the load.
         load = subprocess.Popen(["sh", "-c", script, os.path.join(folder, "build")], cwd=ROOT, process_group=0,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -36,16 +38,14 @@ def beside(script):
 
 
 def findings(build, arguments):
-    """The findings of a run, and whether some suspect could not be judged."""
+    """The findings of a run, and whether a suspect could not be judged."""
     command = [os.path.join(build, COMMAND.split()[0]), *COMMAND.split()[1:], *arguments]
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "records.jsonl")
-        done = subprocess.run([*command, "--json", path], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
+        text = programs.output([*command, "--json", path])
         with open(path, encoding="utf-8") as lines:
             records = [json.loads(line) for line in lines]
-    return [r for r in records if r["kind"] == "finding"], "# not judged:" in done.stdout
+    return [r for r in records if r["kind"] == "finding"], "# not judged:" in text
 
 
 def row(build, where, planted):

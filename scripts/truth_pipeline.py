@@ -1,28 +1,22 @@
-"""Rows of make truth: steps of pipelines against what virtual time says, with the hop of the same run."""
+"""Rows of make truth: steps of pipelines against virtual time with the hop of the same run."""
 
-import json
-import subprocess
-import sys
+import programs
 
-# Stages and microbatches. Few microbatches: all schedules; many: without naive, which takes as long as all others
-# together; of the longest only one schedule of each kind.
+# Stages and microbatches. With many microbatches without naive, which takes as long as all others together; the longest
+# with one schedule of each kind.
 NAIVE = "naive,gpipe,1f1b,interleaved,zb-h1,zb-h2,zb-v,zb-auto"
 MOST = NAIVE.removeprefix("naive,")
 KINDS = "1f1b,interleaved,zb-h2,zb-v"
 SHAPES = ((2, 8, NAIVE), (3, 9, NAIVE), (4, 8, NAIVE), (8, 8, NAIVE), (6, 12, MOST), (5, 20, MOST), (7, 21, MOST),
           (2, 32, MOST), (6, 48, KINDS), (4, 64, KINDS), (8, 64, MOST))
-LONG = 24  # microbatches: shorter ones are done five times, the others three times
+LONG = 24  # microbatches: below, five steps, else three
 
 
 def measured(build, stages, microbatches, schedules):
-    """The records of all schedules, passes sleeping for 10 ms. At worst as late as sleepers wake."""
+    """The records of all schedules, with passes that sleep for 10 ms."""
     command = [f"{build}/pipeline_perf", "--stages", str(stages), "--microbatches", str(microbatches),
-               "--schedule", schedules, "-n", "5" if microbatches < LONG else "3", "-c", "0", "-T", "600", "--json", "-"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    records = [json.loads(line) for line in done.stdout.splitlines()]
-    return [record for record in records if record["kind"] == "pipeline"]
+               "--schedule", schedules, "-n", "5" if microbatches < LONG else "3", "-c", "0", "-T", "600"]
+    return programs.records(command, "pipeline")
 
 
 def rows(build):

@@ -6,8 +6,8 @@ direct stays unless another algorithm is clearly faster, so that noise does not 
 
 import argparse
 import os
-import subprocess
 
+import programs
 import speed
 
 TABLE = "src/backends/host/tuning_table.inc"
@@ -18,8 +18,7 @@ COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduc
 
 def algorithms(collective):
     """The schedules that --list names for the collective on the host backend."""
-    text = subprocess.run([f"{speed.BUILD}/{collective}_perf", "--list"], check=True,
-                          capture_output=True, text=True).stdout
+    text = programs.output([f"{speed.BUILD}/{collective}_perf", "--list"])
     names, inside = [], False
     for line in text.splitlines():
         words = line.split()
