@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Looks for what scripts/libraries.txt lists. Presence is judged by use, so what was installed by hand counts too.
+# Finds the libraries and programs of scripts/libraries.txt. A probe uses them, so those installed by hand count too.
 #
-#   scripts/libraries.sh found NAME...        of these libraries those that are here, each as NAME:-lNAME
-#   scripts/libraries.sh absent NAME...       a sentence about each, for those who build without it
-#   scripts/libraries.sh missing LEVEL        the rows that this level of setup.sh lacks
+#   scripts/libraries.sh found NAME...        the libraries among these that exist, each as NAME:-lNAME
+#   scripts/libraries.sh absent NAME...       a sentence about each missing library
+#   scripts/libraries.sh missing LEVEL        the rows that this level of setup.sh needs and lacks
 #   scripts/libraries.sh table                docs/libraries.md
 #
 # Reads CC and CPPFLAGS, MPICC, CUDA_INCLUDE (flags) and PYTHON from the environment.
@@ -30,7 +30,7 @@ each() {
 
 # ---- probes --------------------------------------------------------------------------------
 
-# The compiler for the probes: the user's, else whichever is there.
+# The compiler of the probes: the user's, else the first that exists.
 compiler() {
 	local name
 	for name in ${CC:+"${CC%% *}"} gcc clang cc; do
@@ -42,7 +42,7 @@ compiler() {
 	return 1
 }
 
-# source_with HEADER...: a program that includes these and does nothing.
+# source_with HEADER...: an empty program that includes these.
 source_with() {
 	printf '#include <%s>\n' "$@"
 	echo 'int main(void) { return 0; }'
@@ -71,12 +71,12 @@ has_compiler() {
 	cc=$(compiler) && compiles "$cc"
 }
 
-# Emacs and Exuberant install a ctags of their own, without JSON and line ends.
+# The ctags of Emacs and Exuberant Ctags have neither JSON nor ends of functions.
 has_ctags() {
 	ctags --version 2>/dev/null | grep -q 'Universal Ctags'
 }
 
-# A header that is not where compilers look; the library is loaded by name.
+# Its header is not in the compiler's path; the library is loaded by name.
 has_pmix() {
 	ldconfig -p 2>/dev/null | grep -q 'libpmix\.so\.2'
 }
@@ -106,7 +106,7 @@ is_here() {
 	esac
 }
 
-# ---- what the commands print ------------------------------------------------------------------
+# ---- output ------------------------------------------------------------------
 
 print_found() {
 	case " $* " in
@@ -124,7 +124,7 @@ print_absent() {
 	esac
 }
 
-# print_missing LEVEL: the row with a ? before it where the level does without.
+# print_missing LEVEL: the row, with a ? before it if the level can do without.
 print_missing() {
 	local level=$1 mark
 	for mark in '' '?'; do
@@ -146,9 +146,9 @@ print_table() {
 	cat <<-'END'
 		# Libraries and programs
 
-		What busbench is built, tested and drawn with. `scripts/setup.sh LEVEL` installs what a level needs and this machine
-		lacks, each level on top of `build`; `make` leaves out what it finds no library for. This page is made by
-		`make docs` from [scripts/libraries.txt](../scripts/libraries.txt), from which both read.
+		`scripts/setup.sh LEVEL` installs what a level needs and this machine lacks; each level includes `build`. `make` leaves
+		out programs whose libraries it does not find. `make docs` writes this page from
+		[scripts/libraries.txt](../scripts/libraries.txt), which setup and Makefile read too.
 
 		| what | Debian's package | needed by | level |
 		| --- | --- | --- | --- |

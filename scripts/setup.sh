@@ -1,22 +1,21 @@
 #!/usr/bin/env bash
-# Installs what busbench needs and is missing here.
+# Installs the missing packages that busbench needs.
 #
-#   scripts/setup.sh build   what `make` needs (the default)
-#   scripts/setup.sh bench   and what reports are drawn with, if it can be had
-#   scripts/setup.sh check   and what the tests and measurements need
-#   scripts/setup.sh perf    and what make perf compares with
-#   scripts/setup.sh gpu     and what the nccl backend is built with: CUDA's compiler and NCCL
-#   scripts/setup.sh fresh   and what tests/fresh makes a fresh Debian root with
+#   scripts/setup.sh build   for `make` (the default)
+#   scripts/setup.sh bench   also for drawing reports (optional)
+#   scripts/setup.sh check   also for tests and measurements
+#   scripts/setup.sh perf    also the peers that make perf compares with
+#   scripts/setup.sh gpu     also for building the nccl backend: CUDA's compiler and NCCL
+#   scripts/setup.sh fresh   also for the fresh Debian roots of tests/fresh
 #
 # scripts/libraries.txt lists what each level needs.
 #
-# CUDA and NCCL come from NVIDIA's Python packages (about 350 MB to fetch, 700 MB unpacked) and go into
-# build/cuda, where no other place has them. The tests of the nccl backend need no GPU, but these; where
-# they are missing `make check` leaves those tests out and says so.
+# If CUDA and NCCL are missing, NVIDIA's Python packages (350 MB to download, 700 MB unpacked) go into build/cuda. The
+# tests of the nccl backend need them, but no GPU; without them `make check` skips these tests.
 #
-# Where all is there, nothing is done and no network is used. What a level can do without is left out with a
-# sentence where it cannot be installed.
-# Exit: 0 all there, 2 usage, 3 something is missing and cannot be installed here.
+# If nothing is missing, nothing is done and no network is used. Optional packages that cannot be installed are named and
+# left out.
+# Exit: 0 nothing is missing, 2 usage, 3 something is missing and cannot be installed.
 set -euo pipefail
 
 LEVEL=${1:-build}
@@ -33,7 +32,7 @@ trap 'rm -rf "$TEMP"' EXIT
 
 . "$(dirname "$0")/libraries.sh"
 
-# VERSION: Debian keeps clang's sanitizers in a package of clang's version, whose name changed over time.
+# Debian's package of clang's sanitizers has clang's VERSION in its name, which changed over time.
 clang_runtime_package() {
 	local version
 	version=$(apt-cache depends clang 2>/dev/null |
@@ -47,7 +46,7 @@ clang_runtime_package() {
 	fi
 }
 
-# look: rows of libraries.txt that are missing, and of those that are wanted but can be done without.
+# look: MISSING = rows of libraries.txt that are needed and missing, WANTED = the optional ones.
 look() {
 	local row rows
 	MISSING=()
@@ -93,7 +92,7 @@ give_up() {
 	exit 3
 }
 
-# has_cuda CUDA_HOME NCCL_HOME: nvcc runs, and the headers are there.
+# has_cuda CUDA_HOME NCCL_HOME: nvcc runs, and the headers exist.
 has_cuda() {
 	"$1/bin/nvcc" --version >/dev/null 2>&1 &&
 		CUDA_INCLUDE="-I$2/include -I$1/include" is_here cuda nccl.h cuda_runtime_api.h
@@ -113,7 +112,7 @@ get_cuda() {
 			tail -n 20 "$TEMP/log" >&2
 			give_up "pip could not install them; please install CUDA's toolkit (13, or 11.8 or newer) and NCCL (2.18 or newer)"
 		}
-		has_cuda "$home" "$folder/nvidia/nccl" || give_up "what pip installed in $folder does not work"
+		has_cuda "$home" "$folder/nvidia/nccl" || give_up "the packages that pip installed in $folder do not work"
 	}
 	echo "build with: make CUDA=1 CUDA_HOME=$home NCCL_HOME=$folder/nvidia/nccl"
 }
@@ -128,7 +127,7 @@ finish() {
 }
 
 look
-[ $((${#MISSING[@]} + ${#WANTED[@]})) -gt 0 ] || finish "all there"
+[ $((${#MISSING[@]} + ${#WANTED[@]})) -gt 0 ] || finish "nothing is missing"
 
 command -v apt-get >/dev/null || give_up "no apt-get here; please install these with your package manager"
 ROOT=()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""make validate: what the sim backend predicts of NCCL, held against published measurements.
+"""make validate: predictions of the sim backend against published measurements of NCCL.
 
-Every row of the files in reports/reference is in the table: predicted and compared, used to fit a
-constant and therefore not counted, or left out for a reason that is said. Which row is what, and on
-which cluster it is predicted, is in reports/reference/model_rows.csv."""
+Every row of the files in reports/reference is in the table: predicted and compared, used to fit a constant and
+therefore not counted, or left out with a reason. reports/reference/model_rows.csv gives the class and the cluster of
+each row."""
 
 import argparse
 import csv
@@ -20,10 +20,10 @@ import textwrap
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 REFERENCE = os.path.join(ROOT, "reports", "reference")
 CLUSTERS = os.path.join(REFERENCE, "clusters")
-# What holds for all sites.
+# The constants for all sites.
 GENERAL = (os.path.join(ROOT, "src", "simulator", "nccl.txt"), os.path.join(ROOT, "src", "simulator", "clusters.txt"))
 LARGE = 256 << 20
-# Of a busbw of two decimals; what is known no better tells nothing.
+# Largest rounding error of a row that is published as a busbw of two decimals.
 COARSE = 0.05
 FACTORS = {"all_reduce": lambda n: 2 * (n - 1) / n, "broadcast": lambda n: 1, "reduce": lambda n: 1}
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -52,7 +52,7 @@ def bytes_of(text):
 
 
 def published():
-    """All rows of both files, alike."""
+    """All rows of both files, in one form."""
     for line, row in enumerate(read("reference_busbw.csv"), 2):
         yield {"file": "reference_busbw", "line": line, "system": row["id"], "ranks": row["nranks"],
                "collective": row["collective"], "algorithm": row["algo"], "size": row["size_bytes"],
@@ -64,7 +64,7 @@ def published():
 
 
 def rule_of(row, rules):
-    """The first rule that fits, as a file of patterns is read."""
+    """The first rule whose patterns fit."""
     for rule in rules:
         if all(fnmatch.fnmatchcase(row[key].strip(), rule[key])
                for key in ("file", "system", "ranks", "collective", "algorithm")):
@@ -73,19 +73,19 @@ def rule_of(row, rules):
 
 
 def settle(row, rule):
-    """What the row is, why, and the time that it says."""
+    """Sets the row's class with its reason, and its time."""
     row.update(what=rule["class"], why=rule["reason"], cluster=rule["cluster"], run=rule["run"])
     if row["what"] != "model":
         return
     if not row["size"].isdigit():
-        row.update(what="suspicious", why="no size is said")
+        row.update(what="suspicious", why="published without a size")
         return
     row["bytes"], n, busbw = int(row["size"]), int(row["ranks"]), number(row["busbw"])
     factor = FACTORS.get(row["collective"], lambda n: (n - 1) / n)(n)
     row["us"] = number(row["time"])
     if row["us"] is None:
         if busbw == 0 or 0.005 / busbw > COARSE:
-            row.update(what="too coarse", why="published as a bus bandwidth of two decimals alone")
+            row.update(what="too coarse", why="published only as a bus bandwidth of two decimals")
             return
         row["us"] = row["bytes"] * factor / busbw / 1e3
     for fit in rule["fit"].split():
@@ -103,7 +103,7 @@ def command(build, row, clusters):
 
 
 def predicted(build, rows, clusters):
-    """Each row with its record, from one run of each command over all sizes that are asked for, and the run's."""
+    """(row, its record, the record of the run) of each row, from one run of each command over all its sizes."""
     runs = {}
     for row in rows:
         runs.setdefault(command(build, row, clusters), []).append(row)
@@ -114,7 +114,7 @@ def predicted(build, rows, clusters):
         if done.returncode != 0:
             raise Failure(f"{' '.join(words)} ended with {done.returncode}:\n{done.stderr}")
         records = [json.loads(line) for line in done.stdout.splitlines()]
-        # In steps of two all sizes are there; what is rounded is a little less than was asked for.
+        # In steps of two all sizes exist; a rounded one is slightly smaller than requested.
         times = {record["size_bytes"]: record for record in records
                  if record["kind"] == "result" and not record["in_place"]}
         for row in asked:
@@ -122,7 +122,7 @@ def predicted(build, rows, clusters):
 
 
 def strip_sites(folder):
-    """Into FOLDER all descriptions of sites, without what was fitted to them."""
+    """Writes all descriptions of sites to FOLDER, without the constants fitted to them."""
     for name in os.listdir(CLUSTERS):
         with open(os.path.join(CLUSTERS, name), encoding="utf-8") as file:
             lines = [line for line in file if "# fitted:" not in line]
@@ -131,8 +131,8 @@ def strip_sites(folder):
 
 
 def predict(build, rows):
-    """Of all rows that count, as their site is described, and of those of unseen machines as if nothing had been
-    measured there."""
+    """Predicts all rows that count by the description of their site, and those of unseen machines also without the
+    constants fitted to it."""
     counted = [row for row in rows if row["what"] in ("model", "fit")]
     for row, record, run in predicted(build, counted, CLUSTERS):
         row["predicted"] = record["time_us"]
@@ -146,12 +146,12 @@ def predict(build, rows):
 
 
 def machine(system):
-    """Whose it is: "mle_h200" of mle_h200_1n and mle_h200_16g, which are one machine."""
+    """The machine of a system: "mle_h200" of mle_h200_1n and mle_h200_16g."""
     return "_".join(re.split(r",| \(", system)[0].split("_")[:2])
 
 
 def fitted(paths):
-    """What the files say was fitted: (section, system)."""
+    """(section, system) of each constant that the files call fitted."""
     for path in paths:
         section = ""
         with open(path, encoding="utf-8") as file:
@@ -163,7 +163,7 @@ def fitted(paths):
 
 
 def unseen(rows):
-    """Of machines to no row of which anything was fitted that holds for all sites."""
+    """Rows of machines to which no constant for all sites was fitted."""
     used = {machine(system) for _, system in fitted(GENERAL)}
     return [row for row in rows if machine(row["system"]) not in used]
 
@@ -212,7 +212,7 @@ def size_text(size):
 
 
 def summary(rows):
-    """What the tests hold on to: name, rows, figures, what is asked for."""
+    """(name, figures, target of the median, target of p90), which the tests check."""
     counted = [row for row in rows if row["what"] == "model"]
     new = unseen([row for row in rows if row["what"] in ("model", "fit")])
     for name, some, key, median, p90 in (
@@ -224,7 +224,7 @@ def summary(rows):
 
 
 def summary_table(rows):
-    yield from table(["sizes", "rows", "median error", "asked for", "p90", "asked for"],
+    yield from table(["sizes", "rows", "median error", "target", "p90", "target"],
                      ([name, f["rows"], percent(f["median"]), percent(median), percent(f["p90"]), percent(p90)]
                       for name, f, median, p90 in summary(rows)))
 
@@ -254,7 +254,7 @@ def reason_of(row, reasons):
 
 
 def misses(rows, reasons):
-    """Those beyond what is asked for, with the first reason that fits."""
+    """Rows beyond the targets, with the first reason that fits."""
     found = {}
     for row in filter(missed, rows):
         found.setdefault((group_of(row), row["ranks"], reason_of(row, reasons)), []).append(row)
@@ -281,23 +281,23 @@ def every(rows):
 
 
 def honesty(rows):
-    """How far these figures may be taken for what is not in the files."""
+    """States what the figures say about machines that are not in the files."""
     counted = [row for row in rows if row["what"] in ("model", "fit")]
     sections = {section for section, _ in fitted(GENERAL)}
     new = [row for row in counted if row["generation"] not in sections]
     names = list(dict.fromkeys(machine(row["system"]) for row in unseen(counted)))
     return textwrap.fill(
-        f"Unseen machines ({', '.join(names)}): nothing that holds for all sites (nccl.txt, clusters.txt) was fitted to any "
-        "of their rows, and what was fitted to the site itself (`reports/reference/clusters`: NICs, their latency, how fast "
-        "operations are issued) is left out, as nobody knows it before measuring there; all their rows count. They are not "
-        "unlike those that were seen: each generation of GPUs has constants of its own, and of one for which none were "
-        f"fitted there {'is' if len(new) == 1 else 'are'} {len(new)} row{'' if len(new) == 1 else 's'} "
-        f"({', '.join(dict.fromkeys(row['generation'] for row in new))}). The form of the model was found with all rows in "
-        "view but those of oci_gb200, oci_gb300 and Alps; nothing was changed after they came.", 120)
+        f"Unseen machines ({', '.join(names)}): no constant for all sites (nccl.txt, clusters.txt) was fitted to their rows. "
+        "Constants fitted to the site itself (`reports/reference/clusters`: NICs, their latency, the rate at which operations "
+        "are issued) are left out, because nobody knows them before measuring there; all their rows count. These machines "
+        "resemble seen ones: each generation of GPUs has its own constants, and generations without fitted constants have "
+        f"{len(new)} row{'' if len(new) == 1 else 's'} ({', '.join(dict.fromkeys(row['generation'] for row in new))}). The "
+        "form of the model was found with all rows in view except those of oci_gb200, oci_gb300 and Alps; nothing changed "
+        "after these came.", 120)
 
 
 def left_out_rows():
-    """What scripts/validate_left_out.py wrote."""
+    """The rows of left_out.csv, which scripts/validate_left_out.py writes."""
     for row in read("left_out.csv"):
         yield [row["machine"], row["constants"], row["fitted to"],
                *(row[f"{size}_{key}"] if key == "rows" else percent(number(row[f"{size}_{key}"]))
@@ -306,31 +306,31 @@ def left_out_rows():
 
 def document(rows):
     counts = {what: sum(row["what"] == what for row in rows) for what in dict.fromkeys(r["what"] for r in rows)}
-    yield "# How near the sim backend comes to NCCL\n"
-    yield ("Written by `make validate` (scripts/validate_sim.py). Every row of the published measurements in "
-           "`reports/reference` is\nhere: predicted and compared, used to fit a constant of the model and "
-           "therefore not counted, or left out for a\nreason. Errors are of times; what the model is: "
-           "[simulator.md](simulator.md).\n")
+    yield "# Errors of the sim backend against NCCL\n"
+    yield textwrap.fill(
+        "Written by `make validate` (scripts/validate_sim.py). Every row of the published measurements in `reports/reference` "
+        "is listed: predicted and compared, used to fit a constant of the model and therefore not counted, or left out with a "
+        "reason. Errors are those of times. [simulator.md](simulator.md) describes the model.", 120) + "\n"
     yield "Rows: " + ", ".join(f"{n} {what}" for what, n in counts.items()) + f"; {len(rows)} in all.\n"
     yield from summary_table(rows)
     yield "\n" + honesty(rows) + "\n"
     yield "## Each machine left out\n"
     yield textwrap.fill(
-        "Of each machine that constants of nccl.txt were fitted to they are fitted anew, to all rows of other machines that "
-        "they matter to (least mean error, to within a few percent and no further than 1.6 times what they were), and then "
-        "its rows are predicted, without what was fitted to its site. Where no other row tells, a constant stays. "
+        "The constants of nccl.txt that were fitted to a machine are fitted again to the rows of all other machines that "
+        "depend on them (least mean error, to within a few percent, by at most a factor of 1.6). Then its rows are predicted, "
+        "without the constants of its site. A constant that no other row depends on stays. "
         "(`scripts/validate_left_out.py`)", 120) + "\n"
-    yield from table(["machine", "constants", "rows that told", "rows ≥ 256M", "median", "p90", "rows < 256M", "median",
+    yield from table(["machine", "constants", "rows fitted to", "rows ≥ 256M", "median", "p90", "rows < 256M", "median",
                       "p90"], left_out_rows())
     yield "\n## By system\n"
     yield "Times predicted on a cluster of `reports/reference/clusters` or a known system.\n"
     yield from table(["system, collective", "ranks", "cluster", "fit", "rows ≥ 256M", "median", "p90", "rows < 256M",
                       "median", "p90"], groups(rows))
-    yield "\n## Misses: beyond 15 % from 256 MiB on, 20 % below\n"
+    yield "\n## Misses: errors above 15 % from 256 MiB up, above 20 % below\n"
     yield from table(["system, collective", "ranks", "rows", "sizes and errors", "reason"],
                      misses(rows, read("model_misses.csv")))
     yield "\n## Left out\n"
-    yield from table(["what it is", "system", "rows", "file", "reason"], left_out(rows))
+    yield from table(["class", "system", "rows", "file", "reason"], left_out(rows))
     yield "\n## All\n"
     yield from table(["row", "system", "collective", "ranks", "size", "", "published us", "predicted us", "error",
                       "chosen", ""], every(rows))

@@ -1,4 +1,4 @@
-"""What the tests are written with: registering them, running a binary, reading its tables."""
+"""Tools of the tests: registering them, running a binary, reading its tables."""
 
 import functools
 import os
@@ -9,10 +9,10 @@ import subprocess
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Folders of the sanitized builds, and how what was built there is run.
+# Folders of the sanitized builds, and the environment of their programs.
 SANITIZERS = {
     "address-undefined": {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1"},
-    # ThreadSanitizer would wait a second before each end. Who ends without its drivers leaves threads behind.
+    # ThreadSanitizer would wait a second at each exit. A process that ends without its drivers leaves threads behind.
     "thread": {"TSAN_OPTIONS": "halt_on_error=1 atexit_sleep_ms=0 report_thread_leaks=0"},
 }
 
@@ -22,23 +22,22 @@ class Failure(Exception):
 
 
 class Skipped(Exception):
-    """A test cannot be made here; the message says why."""
+    """A test cannot run here; the message says why."""
 
 
 class Settings:
     """Set by run.py before any test module is loaded."""
 
-    given = "build"  # the build folder as make knows it
+    given = "build"  # the build folder as given to make
     build = os.path.join(ROOT, "build")
     full = False
-    variants = ()  # of SANITIZERS that are built and tested: all with --full, else none
-    under = []  # the command that runs unit tests
+    variants = ()  # the SANITIZERS to test: all with --full, else none
+    under = []  # command that runs unit tests
 
 
-# No test is decided by a timing. This limit ends what hangs, on a machine that is busy with other things as well; what
-# ends in time says so by its exit status and its words.
+# No test is decided by a timing. This limit only ends programs that hang, also on a busy machine.
 LIMIT = 600
-LONG = LIMIT // 2  # -T of runs that end before it: exit status 4 would say that they did not
+LONG = LIMIT // 2  # -T of runs that must end by themselves; exit status 4 shows that they did not
 ALL = 1 << 20  # cores of a test that runs alone
 
 
@@ -54,14 +53,14 @@ TESTS = []  # of the module that is being loaded
 
 
 def add(name, function, *arguments, cores=None, full=False):
-    """Register function(*arguments). cores: how many it keeps busy (default: CORES of its module, else 1). full: it is
-    slow or wide, and another test covers its kind: only make check-full runs it."""
+    """Registers function(*arguments). cores: number that it keeps busy (default: CORES of its module, else 1). full: only
+    make check-full runs it, because it is slow or wide and another test covers its kind."""
     if Settings.full or not full:
         TESTS.append(Test(name, function, arguments, cores))
 
 
 def test(function=None, *, cores=None, full=False):
-    """Decorator: the function is one test, named after itself."""
+    """Decorator: registers the function under its own name."""
 
     def register(f):
         add(f.__name__, f, cores=cores, full=full)
@@ -80,7 +79,7 @@ def equal(got, wanted, what):
 
 
 def built(name, variant=""):
-    """Path of a program; variant is the folder of a sanitized build."""
+    """Path of a program. VARIANT: the folder of a sanitized build."""
     path = os.path.join(Settings.build, variant, name)
     expect(os.path.exists(path), f"{path} was not built")
     return path
@@ -133,8 +132,8 @@ READ = r"NCCL_|BUSBENCH_|[A-Z]+SAN_OPTIONS|OMPI_COMM_|MV2_COMM_|PMIX?_|JSM_|FLUX
 
 
 def environment(extra=None):
-    """The environment without what busbench and the sanitizers would read, and EXTRA. GPUs that the machine has are
-    out of sight: tests know what they measure on."""
+    """The environment without variables of busbench, launchers and sanitizers, and with EXTRA. GPUs of the machine are
+    hidden, so that tests know what they measure."""
     clean = {k: v for k, v in os.environ.items() if not re.match(READ, k)}
     clean["CUDA_VISIBLE_DEVICES"] = ""
     clean.update(extra or {})
@@ -151,7 +150,7 @@ def spawn(words, env=None, **options):
 
 
 def finish(process, started=None):
-    """Wait for PROCESS; one that hangs is killed with everything it started, and the test fails."""
+    """Waits for PROCESS. If it hangs, it is killed with everything it started, and the test fails."""
     try:
         out, err = process.communicate(timeout=LIMIT)
     except subprocess.TimeoutExpired:
@@ -163,7 +162,7 @@ def finish(process, started=None):
 
 
 def wait_for(condition, what, alive=lambda: True):
-    """Wait until CONDITION(), which must come while ALIVE()."""
+    """Waits until CONDITION(), which must hold before ALIVE() ends."""
     until = time.monotonic() + LIMIT
     while not condition():
         expect(alive() and time.monotonic() < until, f"waited in vain: {what}")
@@ -171,7 +170,7 @@ def wait_for(condition, what, alive=lambda: True):
 
 
 def has_rows(table):
-    """A CSV file has a good many rows."""
+    """True if a CSV file has many rows."""
     return os.path.exists(table) and os.path.getsize(table) > 10000
 
 
@@ -181,13 +180,13 @@ def execute(words, env=None, **options):
 
 
 def run(line, env=None, variant="", **options):
-    """Run "all_reduce -g 4 …": the words of a command line, without _perf and a folder."""
+    """Runs a command line such as "all_reduce -g 4", without folder and "_perf"."""
     name, *arguments = shlex.split(line)
     return execute([built(name + "_perf", variant)] + arguments, env, **options)
 
 
 def passes(line, env=None, variant=""):
-    """Run LINE; it exits 0 with nothing on stderr, and every row that was checked is right."""
+    """Runs LINE, which must exit 0 with nothing on stderr and no wrong data."""
     result = run(line, env, variant).exits(0)
     result.require(not result.err, "something on stderr")
     for row in result.rows():
@@ -197,7 +196,7 @@ def passes(line, env=None, variant=""):
 
 
 class Half:
-    """One placement of a row: time, algbw, busbw, #wrong, and with -I four more."""
+    """One placement of a row: time, algbw, busbw, #wrong, and with -I four more columns."""
 
     def __init__(self, words):
         self.time, self.algbw, self.busbw, self.wrong = words[:4]
@@ -215,8 +214,8 @@ class Row:
 
 
 def rows(text):
-    """The result rows as parsers of nccl-tests' text read them: lines that are not comments, split at
-    white space, 13 columns (21 with -I)."""
+    """The result rows as parsers of nccl-tests read them: lines without comments, split at white space into 13 columns
+    (21 with -I)."""
     found, algorithm = [], None
     for line in text.splitlines():
         if line.startswith("# Algorithm:"):
@@ -233,7 +232,7 @@ COLLECTIVES = (
 
 
 def table_rows(text, keys=1):
-    """The words of each row of a table; one that is too wide for 80 columns is printed in parts, with KEYS each."""
+    """The words of each row of a table. A table wider than 80 columns is printed in parts that repeat its first KEYS."""
     parts = [[]]
     for line in text.splitlines():
         if line.startswith(" "):

@@ -3,10 +3,10 @@
 
     tests/run.py [--full] [-k WORD] [-j CORES] [--slowest N] [--under COMMAND] BUILD
 
-Unit tests are the programs BUILD/tests/test_* (cmocka); tests of the binaries and of the sources are
-the modules test_*.py of tests/checks, tests/cli and tests/report. A program that crashes, hangs or says
-nothing has failed. Beside each other run only as many tests as this machine has cores for: a test declares how many
-it keeps busy on average (kit.add, CORES of its module; measured, most tests of several ranks keep one).
+Unit tests are the programs BUILD/tests/test_* (cmocka). Tests of binaries and sources are the modules test_*.py of
+tests/checks, tests/cli and tests/report. A program that crashes, hangs or prints nothing has failed. Tests run in
+parallel as cores allow: each declares how many it keeps busy on average (kit.add, CORES of its module; most tests of
+several ranks keep one).
 """
 
 import argparse
@@ -67,7 +67,7 @@ class Report:
         print(f"{file.name:<40} {counts:<30} {file.seconds:6.1f} s", flush=True)
 
     def tell(self, what, file, messages):
-        """At once: a long run that is ended early has still said what it found."""
+        """Prints messages at once, so that a run that is ended early has reported its failures."""
         for name, text in messages:
             print(f"{what}: {file.name}: {name}")
             for line in text.splitlines():
@@ -98,7 +98,7 @@ class Report:
 
 
 def run_unit(path, variant):
-    """Run a cmocka program. Returns how many passed, and the failures and skips."""
+    """Runs a cmocka program. Returns the number of passed tests, the failures and the skips."""
     options = kit.SANITIZERS[variant] if variant else {}
     name = os.path.basename(path)
     try:
@@ -129,26 +129,26 @@ def has_threads(folder, name):
 
 
 def cores_of(folder, name):
-    """Ranks that share cores with another test's spend their time slices on waiting."""
+    """Cores of a unit test. Tests with ranks run alone: ranks that share cores with others waste time slices."""
     return 1 / 4 if name in WAITING else kit.ALL if source_has(folder, name, r'"ranks\.h"') else 1
 
 
 def units():
-    """(folder, name) of each program."""
+    """(folder, name) of each unit test."""
     for folder in ("unit", "gpu"):
         sources = os.listdir(os.path.join(kit.ROOT, "tests", folder))
         yield from ((folder, n[:-2]) for n in sorted(sources) if re.match(r"test_.*\.c$", n))
 
 
 def was_left_out(folder):
-    """The programs of the folder are built only where there are headers that others do without."""
+    """True for tests of the nccl backend without the headers of CUDA and NCCL."""
     return folder == "gpu" and not os.path.exists(os.path.join(kit.Settings.build, "tests", "fake", "nccl.so"))
 
 
-# Programs of tests that wait for most of their time, such as for deadlines to pass.
+# Tests that mostly wait, for example for deadlines.
 WAITING = ("test_control", "test_crew", "test_late", "test_tcp", "test_tcp_strangers", "test_wire")
 
-# Programs that start themselves, which a kernel does that knows their instructions.
+# Tests that execute themselves, which needs a kernel that knows their instructions.
 NOT_EMULATED = ("test_child",)
 
 
@@ -168,7 +168,7 @@ def unit_jobs(report, wanted):
             def job(file=file, path=path, variant=variant, folder=folder, name=name):
                 started = time.monotonic()
                 if kit.Settings.under and name in NOT_EMULATED:
-                    result = 0, [], [(file.name, "it starts itself, which an emulator does not")]
+                    result = 0, [], [(file.name, "executes itself, which fails under an emulator")]
                 elif os.path.exists(path):
                     result = run_unit(path, variant)
                 elif was_left_out(folder):
@@ -190,13 +190,13 @@ def run_test(test):
         return 0, [(test.name, str(failure))], []
     except kit.Skipped as reason:
         return 0, [], [(test.name, str(reason))]
-    except Exception:  # a defect of the test itself is a failure, not the end of the run
+    except Exception:  # a defect of the test itself is a failure
         return 0, [(test.name, traceback.format_exc())], []
     return 1, [], []
 
 
 def load(path, name):
-    """The tests of one module; one that does not load is a test that fails."""
+    """The tests of one module; a module that does not load is one failing test."""
     kit.TESTS.clear()
     try:
         spec = importlib.util.spec_from_file_location(name.replace("/", "."), path)
@@ -240,8 +240,8 @@ def module_jobs(report, wanted):
 
 
 def run_all(jobs, cores):
-    """Run jobs, (function, cores that it keeps busy) each: the largest that fits what is free comes next, behind those
-    that mostly wait, which take long. Shares of a core are powers of two, so that sums of them are exact."""
+    """Runs jobs, each (function, cores that it keeps busy): first those that mostly wait, because they take long, then
+    the largest that fits the free cores. Fractions of a core are powers of two, so that their sums are exact."""
     waiting = sorted(jobs, key=lambda job: (job[1] >= 1, -job[1]))
     changed = threading.Condition()
     free = cores
@@ -274,12 +274,12 @@ def run_all(jobs, cores):
 
 def main():
     parser = argparse.ArgumentParser(description="Runs the tests of a build.")
-    parser.add_argument("--full", action="store_true", help="the slow and wide ones too, and all under sanitizers")
-    parser.add_argument("-k", default="", metavar="WORD", help="only tests with WORD in file or name")
+    parser.add_argument("--full", action="store_true", help="also slow and wide tests, and all under sanitizers")
+    parser.add_argument("-k", default="", metavar="WORD", help="only tests with WORD in their file or name")
     parser.add_argument("-j", type=float, default=1.5 * (os.cpu_count() or 1), metavar="CORES",
-                        help="cores to keep busy (default: all, and a half more for what waits)")  # fmt: skip
+                        help="cores to keep busy (default: 1.5 times all, because tests wait)")  # fmt: skip
     parser.add_argument("--slowest", type=int, default=0, metavar="N", help="print the N slowest tests at the end")
-    parser.add_argument("--under", default="", metavar="COMMAND", help="what runs the unit tests, such as an emulator")
+    parser.add_argument("--under", default="", metavar="COMMAND", help="command that runs the unit tests, such as an emulator")
     parser.add_argument("build", metavar="BUILD")
     arguments = parser.parse_args()
     kit.Settings.given = arguments.build

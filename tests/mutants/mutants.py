@@ -1,7 +1,7 @@
-"""Planted defects: a change of one file, and the fastest test of `make check`, unsanitized, that notices it.
+"""Planted defects: a change of one file, and the fastest unsanitized test of `make check` that notices it.
 
-OLD stands once in FILE. TEST is a word of tests/run.py -k; PROGRAMS are what it runs, if it is no unit test. With a
-mutant that HANGS the test fails by its limit.
+OLD occurs once in FILE. TEST is the word of tests/run.py -k, and PROGRAMS are those that it runs, unless it is a unit
+test. A mutant that HANGS makes the test reach its time limit.
 """
 
 
@@ -36,7 +36,7 @@ MUTANTS = [
     Mutant("verification: of training steps skipped", "src/harness/measure/trials.c",
            "BB_TRY(status, t->expects->verify(t->play.own, &wrong), out);", "wrong = 0;",
            "cli/test_moe what_is_wrong_is_found", "moe_alltoall_perf"),
-    # Barriers that nobody may leave out.
+    # Barriers.
     Mutant("barrier: clocks begin during warm-up", "src/harness/measure/measure.c",
            """	if (status == BB_OK)
 		status = bb_crew_barrier(job->s->engine.driver);
@@ -106,14 +106,14 @@ MUTANTS = [
            "unit/test_moe"),
     Mutant("hybrid: recomputation sends nothing", "src/training_kernels/hybrid/volume.c",
            "(s->made_again ? 3 : 2); /* sums", "2; /* sums", "unit/test_hybrid"),
-    # Who is to blame.
+    # Culprits.
     Mutant("diagnose: the largest value is the median", "src/diagnose/fit.c",
            "return selected(values, n, ((ptrdiff_t)n - 1) / 2);", "return selected(values, n, (ptrdiff_t)n - 1);",
            "unit/test_diagnose"),
     Mutant("pairs: fast ones are slow", "src/p2p/findings.c",
            "v->best < fmin(SLOW, 1 / factor) * reference", "v->best > fmin(SLOW, 1 / factor) * reference",
            "unit/test_findings"),
-    # What goes in and comes out.
+    # Input and output.
     Mutant("payload: no upper limit", "src/core/payload.c",
            "if (value >= f->low && value <= f->high)", "if (value >= f->low)", "unit/test_payload"),
     Mutant("option: one more than its limit", "src/core/option.c",
@@ -124,7 +124,7 @@ MUTANTS = [
            "bb_strbuf_add(out, \"\\\\\\\"\");", "bb_strbuf_add(out, \"\\\"\");", "unit/test_json"),
     Mutant("comparison: the crossover is the next size", "src/harness/results/compare.c",
            "exp(before_size + (here - before_size) * before / (before - now));", "exp((before_size + here) / 2);", "unit/test_compare"),
-    # Ends.
+    # Exit and authentication.
     Mutant("deadline: not enforced", "src/harness/run/crew_watch.c",
            "deadline != 0 && w->now > deadline && w->proc == 0", "deadline != 0 && w->now < 0 && w->proc == 0",
            "cli/test_faults a_slow_link_exceeds_the_time", "all_reduce_perf", hangs=True),

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Plants each mutant of mutants.py in a copy of the tree and runs the test that must notice.
+"""Plants each mutant of mutants.py in a copy of the tree and runs the test that must notice it.
 
     tests/mutants/run.py [-k WORD] [-j JOBS] BUILD
 
-Ends with one line: N killed, M survived. The copy has the objects of BUILD, which lies below the sources, so only what
-a mutant changes is compiled. Each test must pass without a mutant before it can kill one.
+The last line is "N killed, M survived". The copy has the objects of BUILD, a folder below the sources, so that only
+files that a mutant changes are compiled. Each test must pass without a mutant before it can kill one.
 """
 
 import argparse

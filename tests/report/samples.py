@@ -1,4 +1,4 @@
-"""What reports are made of in their tests, a file of each kind among it, and how they are made."""
+"""Makes reports for their tests, from a file of each kind."""
 
 import json
 import os
@@ -12,7 +12,7 @@ LINK = "--backend sim --link 10GB/s,5us"
 
 
 def report(folder, *sources, status=0):
-    """Run the program; where no Python here has what it needs, the test is left out."""
+    """Runs the program. Skips the test if no Python here has its modules."""
     target = os.path.join(folder, "report", "")
     result = execute([sys.executable, "-B", REPORT, *sources, "-o", target])
     if result.code == 3:
@@ -43,26 +43,7 @@ def read(*parts):
 
 
 def collective(folder, name="all", *words):
-    return records_of(
-        folder,
-        name,
-        "all_reduce_perf",
-        "-g",
-        "3",
-        "-b",
-        "1K",
-        "-e",
-        "64K",
-        "-f",
-        "8",
-        "-n",
-        "8",
-        "--algo",
-        "ring,tree,auto",
-        "-I",
-        "1",
-        *words,
-    )
+    return records_of(folder, name, *"all_reduce_perf -g 3 -b 1K -e 64K -f 8 -n 8 --algo ring,tree,auto -I 1".split(), *words)
 
 
 # ---- one of every kind ----------------------------------------------------------------------------------
@@ -81,7 +62,7 @@ RUNS = {
     "pipeline": "pipeline_perf --predict --gantt --stages 3 --microbatches 4 --schedule 1f1b,zb-h1",
     "buckets": "ddp_bucket_perf -g 4 --flops 10T --buckets 1M,25M -n 6 --noise 5% " + LINK,
 }
-# What they come to on a page.
+# The pictures of a page about them.
 PICTURES = (
     "Bus bandwidth",
     "Time",
@@ -115,7 +96,7 @@ PICTURES = (
 
 
 def by_hand(head):
-    """Records of what takes long to measure, or needs more than one machine."""
+    """Records of measurements that take long or need several machines."""
     new = lambda kind, **fields: {"schema": 1, "kind": kind, "run_id": "by-hand", **fields}
     pair = lambda a, b, **fields: new(
         "pair",

@@ -1,5 +1,4 @@
-"""scripts/report.py: pictures of known and of faulty machines and of records, and what it says of files that
-are none."""
+"""scripts/report.py: pictures of healthy and faulty machines and of records, and refusals of other files."""
 
 import json
 import os
@@ -11,7 +10,10 @@ import xml.etree.ElementTree
 import kit
 from kit import Skipped, add, built, equal, execute, expect, test
 
-REPORT = os.path.join(kit.ROOT, "scripts", "report.py")
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from samples import REPORT, records_of, write_records
+
 OVERLAPS = os.path.join(kit.ROOT, "tests", "report", "overlaps.py")
 SEEDS = os.path.join(kit.ROOT, "tests", "fuzz", "seeds", "topology")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -239,20 +241,8 @@ def usage():
 # ---- records ------------------------------------------------------------------------------------------
 
 
-def records_of(folder, binary, *words):
-    """The path of the records of a run, and them."""
-    path = os.path.join(folder, "records.jsonl")
-    execute([built(binary), *words, "--json", path]).exits(0)
-    with open(path, encoding="utf-8") as file:
-        return path, [json.loads(line) for line in file]
-
-
-def write_records(path, records):
-    return write(path, "".join(json.dumps(record) + "\n" for record in records))
-
-
 def pipeline(folder, *words):
-    return records_of(folder, "pipeline_perf", "--gantt", "--stages", "3", "--microbatches", "4", *words)
+    return records_of(folder, "records", "pipeline_perf", "--gantt", "--stages", "3", "--microbatches", "4", *words)
 
 
 def fills(svg):
@@ -412,7 +402,7 @@ def unknown_times_are_left_out():
 
 def buckets(folder, *words):
     """On links that are not there: the same every time."""
-    return records_of(folder, "ddp_bucket_perf", "--buckets", "1M,25M", "--backend", "sim", "-g", "4", "-n", "6",
+    return records_of(folder, "records", "ddp_bucket_perf", "--buckets", "1M,25M", "--backend", "sim", "-g", "4", "-n", "6",
                       "--link", "10GB/s,5us", "--noise", "5%", "--flops", "10T", *words)
 
 
@@ -445,11 +435,11 @@ def sweep_has_all_series():
 def sweep_of_a_prediction():
     with tempfile.TemporaryDirectory() as folder:
         words = ["--predict", "-g", "8", "--link", "50GB/s,5us", "--flops", "400T"]
-        path, _ = records_of(folder, "ddp_bucket_perf", *words)
+        path, _ = records_of(folder, "records", "ddp_bucket_perf", *words)
         found = texts(draw(path, os.path.join(folder, "a.svg")))
         expect("Time of a step, ms, predicted" in found and "computations alone" not in found, list(found))
         refused(path, os.path.join(folder, "b.svg"), "--schedule is about pipelines", 2, ["--schedule", "1f1b"])
-        path, _ = records_of(folder, "ddp_bucket_perf", "--predict")
+        path, _ = records_of(folder, "records", "ddp_bucket_perf", "--predict")
         refused(path, os.path.join(folder, "b.svg"), "--link")
 
 
