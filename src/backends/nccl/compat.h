@@ -30,7 +30,8 @@
 #define BB_NCCL_SINCE_REGISTRATION 21901
 /* NCCL_ALGO knows PAT. */
 #define BB_NCCL_SINCE_PAT 22300
-/* NCCL refuses calls that NCCL_ALGO excludes. Earlier versions silently run a ring. */
+/* NCCL refuses calls that NCCL_ALGO excludes. Earlier versions silently run a ring in place of what
+   they lack, which is never a tree of an all-reduce (graph/tuning.cc of 2.18 to 2.23). */
 #define BB_NCCL_SINCE_STRICT 22400
 /* Eight-bit floats. */
 #define BB_NCCL_SINCE_FP8 22400
@@ -48,7 +49,7 @@
 #define BB_NCCL_FEATURES(FEATURE)                                                                  \
 	FEATURE(BB_NCCL_SINCE_REGISTRATION, "registered buffers")                                  \
 	FEATURE(BB_NCCL_SINCE_PAT, "PAT")                                                          \
-	FEATURE(BB_NCCL_SINCE_STRICT, "forced algorithms other than ring")                         \
+	FEATURE(BB_NCCL_SINCE_STRICT, "forced algorithms other than ring and tree")                         \
 	FEATURE(BB_NCCL_SINCE_FP8, "eight-bit floats")                                             \
 	FEATURE(BB_NCCL_SINCE_NAMES, "the library's choice of an algorithm")                       \
 	FEATURE(BB_NCCL_SINCE_WINDOWS, "symmetric windows")                                        \

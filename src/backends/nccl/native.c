@@ -315,10 +315,11 @@ static bool reduces(const struct bb_call *call)
 	return call->collective->flags & BB_REDUCES;
 }
 
+/* Every communicator has a ring, and for the collectives that know it a tree. */
 static bool may_fall_back(const struct bb_rank *rank, const struct bb_nccl_way *way)
 {
 	return rank->version < BB_NCCL_SINCE_STRICT && way->algorithm &&
-	       strcmp(way->algorithm, "Ring") != 0;
+	       way->algorithms & ~(RING | TREE);
 }
 
 const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_call *call)
