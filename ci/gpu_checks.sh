@@ -176,6 +176,7 @@ ran_as_forced() {
 			return match($0, "\"" name "\":\"[^\"]*\"") ? substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 5) : ""
 		}
 		/"kind":"skip"/ { skip = field("reason") }
+		/"kind":"skip"/ && skip ~ /^the library ran / { print field("algorithm") " was forced, " skip; bad = 1; exit }
 		!/"kind":"result"/ || field("algorithm") ~ /^busbench:/ { next }
 		{
 			asked = field("algorithm_asked"); ran = field("library_algorithm"); n++

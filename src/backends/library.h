@@ -22,6 +22,10 @@ struct bb_library {
 	void (*listen)(struct bb_group *group, bool on);
 	/* TEXT = "ring:LL128"; empty if the library does not report it. */
 	void (*chosen)(struct bb_group *group, char text[BB_CHOSEN_TEXT]);
+	/* How the library knows the buffers of GROUP after ready: "none", "local", "symmetric", or
+	   "local or symmetric" where it does not tell these apart. Lasts for ever; NULL: no
+	   registration was requested. The function may be NULL. */
+	const char *(*registered)(const struct bb_group *group);
 };
 
 #endif

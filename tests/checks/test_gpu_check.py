@@ -290,8 +290,11 @@ def odd_words_are_recorded():
 RESULT = '{"schema":1,"kind":"result","algorithm_asked":"%s","algorithm":"%s","library_algorithm":%s}'
 
 
+SKIP = '{"schema":1,"kind":"skip","algorithm":"%s","reason":%s}'
+
+
 def reported(asked, ran, library, status, reason):
-    body = f"echo '{RESULT % (asked, ran, library)}'"
+    body = f"echo '{RESULT % (asked, ran, library) if ran else SKIP % (asked, library)}'"
     run = with_program("broadcast", body, ["-k", "broadcast runs ring", "algorithms"])
     record = run.checks[0]
     equal((record["status"], record["reason"]), (status, reason), "the verdict on what NCCL reports")
@@ -304,6 +307,9 @@ for what in (
     ("ring:LL", "ring:LL", '"ring:LL128"', "failed", "ring:LL was forced, NCCL ran ring:LL128"),
     ("ring", "ring", "null", "skipped", "NCCL does not report what it chose"),
     ("ring", "busbench:ring", "null", "skipped", "none ran: "),
+    ("ring", None, '"the library ran nvls:Simple instead"', "failed",
+     "ring was forced, the library ran nvls:Simple instead"),
+    ("ring", None, '"NCCL has no such algorithm"', "skipped", "none ran: NCCL has no such algorithm"),
 ):
     add(f"forced {what[0]}, {what[1]} ran {what[2]}", reported, *what, full=":" in what[0])
 

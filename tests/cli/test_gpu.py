@@ -147,14 +147,43 @@ def falls_back():
     equal({r["algorithm"] for r in results}, {"tree", "ring", "ring:LL", "auto"}, "ran")
     reasons = {r["algorithm"]: r["reason"] for r in others if r["kind"] == "skip"}
     expect("before 2.24" in reasons["nvls"], f"{reasons}")
-    warning = "# Warning: nvls was requested"
-    result = gpus.passes(line, lax)
-    told = [text for text in result.out.splitlines() if text.startswith("# Warning")]
-    expect(len(told) == 1 and told[0].startswith(warning) and "ran ring:LL" in told[0], f"{told}")
+
+
+@test
+def strays():
+    """What NCCL reports to be another algorithm than the forced one is no result of that one."""
+    for env, reason in (({"BUSBENCH_FAKE_LAX": "1"}, "the library ran ring:LL instead"),
+                        ({"BUSBENCH_FAKE_STRAY": "1"}, "the library ran nvls:Simple instead")):  # fmt: skip
+        forced = "nvls" if "BUSBENCH_FAKE_LAX" in env else "ring"
+        line = f"all_gather -g 3 -b 4K -e 4K -n 2 --algo {forced}"
+        _, results, others = records(line + ",auto", env)
+        equal({r["algorithm"] for r in results}, {"auto"}, "ran")
+        equal({r["reason"] for r in others if r["kind"] == "skip"}, {reason}, "reasons")
+        gpus.run(line + " --backend nccl", env).exits(5).prints(reason)
     named = "all_gather -g 3 -b 4K -e 4M -f 1024 -n 2 --algo ring,auto --proto LL,Simple"
-    for quiet in (line, named, "all_gather -g 3 -b 4K -e 4K -n 2 --algo pat"):
-        out = gpus.passes(quiet).out
-        expect("# Warning" not in out, out)
+    for right in (named, "all_gather -g 3 -b 4K -e 4K -n 2 --algo pat"):
+        _, results, others = records(right)
+        expect(results and not any("instead" in (r.get("reason") or "") for r in others), f"{others}")
+
+
+@test
+def registers_what_it_can():
+    """The record says what -R came to, by what the library returns."""
+    old = {"BUSBENCH_FAKE_VERSION": "22707"}
+    for flags, env, version, used in (
+        ("", {}, None, None),
+        ("-R 1", {}, None, "local"),
+        ("-R 1", {"NCCL_LOCAL_REGISTER": "0"}, None, "none"),
+        ("-R 2", {}, None, "symmetric"),
+        ("-R 2", {"NCCL_WIN_ENABLE": "0"}, None, "none"),
+        ("-R 2", {"NCCL_WIN_ENABLE": "0"}, old, "local or symmetric"),
+    ):
+        line = f"all_reduce -g 2 -b 4K -e 4K -n 2 {flags}"
+        newer = {"BUSBENCH_FAKE_VERSION": "23004"}
+        _, results, _ = records(line, {**env, **(version or newer)})
+        equal({r["registration"] for r in results}, {used}, f"{flags} {env}")
+        out = gpus.passes(line, {**env, **(version or newer)}).out
+        equal(out.count("# Warning: -R: "), used == "none", f"warnings of {flags} {env}")
 
 
 # ---- features ----------------------------------------------------------------------------------

@@ -21,7 +21,9 @@
  * BUSBENCH_FAKE_CAPABILITY (90) what it can do; BUSBENCH_FAKE_DRIVER is the driver's version code,
  * 0 without one, BUSBENCH_FAKE_VERSION the library's version code; BUSBENCH_FAKE_LAX=1 lets it run
  * a ring where it lacks the algorithm of NCCL_ALGO, as before 2.24, BUSBENCH_FAKE_INTERNAL=1 call
- * that an internal error; BUSBENCH_FAKE_PEERS=0: no GPU reaches another's memory;
+ * that an internal error; BUSBENCH_FAKE_STRAY=1: it runs NVLS whatever NCCL_ALGO was;
+ * NCCL_LOCAL_REGISTER=0, NCCL_WIN_ENABLE=0: it registers no buffers, no windows;
+ * BUSBENCH_FAKE_PEERS=0: no GPU reaches another's memory;
  * BUSBENCH_FAKE_PINS=0: memory of the host cannot be pinned in place;
  * BUSBENCH_FAKE_NCCL=0: there is no NCCL;
  * BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail;

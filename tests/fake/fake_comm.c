@@ -411,13 +411,23 @@ ncclResult_t ncclMemFree(void *at)
 	return known ? ncclSuccess : fake_complain(ncclInvalidArgument, "unknown memory");
 }
 
+static void note_registration(ncclComm_t comm, const void *at, int change)
+{
+	comm->registrations += change;
+	fake_known(at, change);
+	if (change > 0)
+		fake_made(FAKE_REGISTRATION);
+	else
+		fake_let_go(FAKE_REGISTRATION);
+}
+
+/* NULL where the user forbids it. */
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *at, size_t bytes, void **handle)
 {
 	FAKE_NCCL();
-	comm->registrations++;
-	fake_known(at, 1);
-	fake_made(FAKE_REGISTRATION);
-	*handle = at;
+	*handle = fake_number("NCCL_LOCAL_REGISTER", 1) ? at : NULL;
+	if (*handle)
+		note_registration(comm, at, 1);
 	return ncclSuccess;
 }
 
@@ -426,9 +436,7 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 	FAKE_NCCL();
 	if (comm->registrations < 1)
 		fake_misused("a buffer is deregistered that is not registered");
-	comm->registrations--;
-	fake_known(handle, -1);
-	fake_let_go(FAKE_REGISTRATION);
+	note_registration(comm, handle, -1);
 	return ncclSuccess;
 }
 
@@ -436,7 +444,7 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_WINDOWS
 
-/* All ranks come with buffers of one size. */
+/* All ranks come with buffers of one size. Without symmetric memory there is no window. */
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncclWindow_t *window,
 				    int flags)
 {
@@ -447,6 +455,9 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncc
 	FAKE_NCCL();
 	if (flags != NCCL_WIN_COLL_SYMMETRIC)
 		return fake_complain(ncclInvalidArgument, "a window of another kind");
+	*window = NULL;
+	if (!fake_number("NCCL_WIN_ENABLE", 1) && library_version() >= BB_NCCL_SINCE_TOLD_WINDOWS)
+		return ncclSuccess;
 	pthread_mutex_lock(&c->lock);
 	round = c->registered;
 	if (c->registering == 0)
@@ -465,9 +476,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncc
 	pthread_mutex_unlock(&c->lock);
 	if (!together)
 		return fake_complain(ncclRemoteError, "a rank did not come");
-	comm->registrations++;
-	fake_known(at, 1);
-	fake_made(FAKE_REGISTRATION);
+	note_registration(comm, at, 1);
 	*window = at;
 	return ncclSuccess;
 }
@@ -475,9 +484,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncc
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
 	FAKE_NCCL();
-	comm->registrations--;
-	fake_known(window, -1);
-	fake_let_go(FAKE_REGISTRATION);
+	note_registration(comm, window, -1);
 	return ncclSuccess;
 }
 

@@ -75,6 +75,7 @@ static void choose(ncclComm_t comm, const struct fake_call *call, struct event *
 {
 	const bool small = fake_bytes(call->count, call->type) < 65536;
 	const char *const asked = comm->clique->algorithm;
+	const bool strays = fake_number("BUSBENCH_FAKE_STRAY", 0);
 
 	event->collective.algorithm = small && call->kind == FAKE_ALL_REDUCE ? "TREE" : "RING";
 	if (strcmp(asked, "Ring") == 0)
@@ -87,7 +88,9 @@ static void choose(ncclComm_t comm, const struct fake_call *call, struct event *
 		event->collective.algorithm = "PAT";
 	else if (strcmp(asked, "NVLSTree") == 0)
 		event->collective.algorithm = "NVLS_TREE";
-	event->collective.protocol = small ? "LL" : "SIMPLE";
+	if (strays)
+		event->collective.algorithm = "NVLS";
+	event->collective.protocol = small && !strays ? "LL" : "SIMPLE";
 	if (*comm->clique->protocol)
 		event->collective.protocol = strcmp(comm->clique->protocol, "Simple") == 0
 						     ? "SIMPLE"

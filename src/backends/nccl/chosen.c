@@ -170,7 +170,8 @@ void bb_nccl_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT])
 {
 	const char *algorithm = atomic_load(&group->ear.algorithm);
 	const char *protocol = atomic_load(&group->ear.protocol);
-	const bool symmetric = group->rank->context->config.registration == BB_REGISTER_SYMMETRIC;
+	const char *const registered = bb_nccl_registered(group);
+	const bool symmetric = registered && strstr(registered, "symmetric");
 	size_t length = 0;
 
 	text[0] = '\0';

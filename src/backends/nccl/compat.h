@@ -39,6 +39,9 @@
 #define BB_NCCL_SINCE_NAMES 22703
 /* Symmetric windows. */
 #define BB_NCCL_SINCE_WINDOWS 22703
+/* A window is NULL without symmetric memory (dev_runtime.cc). Before, it may be one that only this
+   rank knows. */
+#define BB_NCCL_SINCE_TOLD_WINDOWS 22902
 /* The thread block policy of a communicator; and that of no thread blocks. */
 #define BB_NCCL_SINCE_POLICIES 22703
 #define BB_NCCL_SINCE_POLICY_ZERO 22803
@@ -49,7 +52,7 @@
 #define BB_NCCL_FEATURES(FEATURE)                                                                  \
 	FEATURE(BB_NCCL_SINCE_REGISTRATION, "registered buffers")                                  \
 	FEATURE(BB_NCCL_SINCE_PAT, "PAT")                                                          \
-	FEATURE(BB_NCCL_SINCE_STRICT, "forced algorithms other than ring and tree")                         \
+	FEATURE(BB_NCCL_SINCE_STRICT, "forced algorithms other than ring and tree")                \
 	FEATURE(BB_NCCL_SINCE_FP8, "eight-bit floats")                                             \
 	FEATURE(BB_NCCL_SINCE_NAMES, "the library's choice of an algorithm")                       \
 	FEATURE(BB_NCCL_SINCE_WINDOWS, "symmetric windows")                                        \

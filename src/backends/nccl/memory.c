@@ -121,6 +121,8 @@ static bb_status make_known(struct bb_group *group, struct bb_nccl_registration 
 
 static bb_status make_unknown(struct bb_group *group, const struct bb_nccl_registration *r)
 {
+	if (!r->handle)
+		return BB_OK;
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_WINDOWS
 	if (group->rank->context->config.registration == BB_REGISTER_SYMMETRIC)
 		return BB_NCCL(group->rank, ncclCommWindowDeregister(group->comm, r->handle));
@@ -190,6 +192,21 @@ void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *mem
 }
 
 #endif
+
+const char *bb_nccl_registered(const struct bb_group *group)
+{
+	const enum bb_registration requested = group->rank->context->config.registration;
+
+	if (requested == BB_REGISTER_NONE)
+		return NULL;
+	for (const struct bb_nccl_registration *r = group->registrations; r; r = r->next)
+		if (!r->handle)
+			return "none";
+	if (requested == BB_REGISTER_LOCAL)
+		return "local";
+	return group->rank->version >= BB_NCCL_SINCE_TOLD_WINDOWS ? "symmetric"
+								  : "local or symmetric";
+}
 
 /* ---- copied -------------------------------------------------------------------------- */
 

@@ -416,6 +416,7 @@ static const struct bb_library library = {
 	.name = nccl_library,
 	.listen = bb_nccl_listen,
 	.chosen = bb_nccl_chosen,
+	.registered = bb_nccl_registered,
 };
 
 extern const struct bb_backend bb_plugin_backend;

@@ -166,7 +166,7 @@ struct bb_nccl_memory {
 struct bb_nccl_registration {
 	struct bb_nccl_registration *next;
 	const struct bb_nccl_memory *memory;
-	void *handle;
+	void *handle; /* NULL: the library cannot register it here, and did not */
 };
 
 BB_MUST bb_status bb_nccl_alloc(struct bb_rank *rank, size_t bytes, void **memory);
@@ -184,6 +184,8 @@ uint64_t bb_nccl_memory_available(struct bb_context *context);
 BB_MUST bb_status bb_nccl_register(struct bb_group *group);
 /* MEMORY NULL: all. */
 void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *memory);
+/* See backends/library.h. */
+const char *bb_nccl_registered(const struct bb_group *group);
 
 /* ---- works (spaces.c) ------------------------------------------------------------------ */
 

@@ -424,7 +424,9 @@ static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bo
 	if (*objection)
 		return skip(s, c, placement, objection);
 	status = bb_measure(s, c, &call, &layout, &measured);
-	return status == BB_OK ? bb_judge(s, c, &call, &layout, &measured) : status;
+	if (status == BB_OK)
+		status = bb_judge(s, c, &call, &layout, &measured, objection);
+	return status == BB_OK && *objection ? skip(s, c, placement, objection) : status;
 }
 
 static bb_status run_case(struct bb_session *s, const struct bb_case *c)

@@ -110,7 +110,7 @@ struct bb_session {
 	const struct bb_choice *told_choice;
 	enum bb_dtype told_dtype;
 	int told_op;
-	const struct bb_choice *strayed; /* of which it was told last that another ran */
+	bool told_unregistered; /* that -R came to nothing */
 	int64_t cycle;
 };
 
@@ -147,10 +147,11 @@ BB_MUST bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *ra
 
 /*
  * Gather what all ranks measured; on rank 0 make a complete record, give it to the sinks and add it
- * to the sums. Collective over the world.
+ * to the sums. There is no record if OBJECTION has a text in the end, the same on all ranks: why
+ * the measurement is not one of the requested algorithm. Collective over the world.
  */
 BB_MUST bb_status bb_judge(struct bb_session *s, const struct bb_case *c,
 			   const struct bb_call *call, const struct bb_layout *layout,
-			   struct bb_measured *measured);
+			   struct bb_measured *measured, char objection[BB_OBJECTION_TEXT]);
 
 #endif

@@ -3,9 +3,11 @@
  */
 #include "harness/measure/bench.h"
 
+#include "backends/library.h"
 #include "core/clock.h"
 #include "core/stats.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,6 +137,7 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 {
 	const struct bb_options *options = s->engine.options;
 	const struct bb_collective_options *asked = &s->bench->asked;
+	const struct bb_library *library = s->bench->backend->library;
 	const bool verified = options->check > 0 && s->patterns;
 
 	bb_record_init(&bb_record_result, result);
@@ -144,6 +147,8 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 			    : call->native ? call->native->name
 					   : c->choice->name;
 	result->library_algorithm = measured->chosen[0] ? measured->chosen : NULL;
+	result->registration =
+		library && library->registered ? library->registered(s->group) : NULL;
 	result->dtype = bb_dtype_name(c->dtype);
 	result->op = c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op);
 	result->root = c->root == BB_NO_ROOT ? -1 : c->root;
@@ -251,25 +256,36 @@ static bool is_another(const struct bb_backend *backend, const struct bb_native 
 	return false;
 }
 
-/* Rank 0: report once for all sizes that the library ran another algorithm. */
-static bb_status tell_stray(struct bb_session *s, const struct bb_case *c,
-			    const struct bb_call *call, const char *ran)
+/* OBJECTION = that the library ran another algorithm on some rank; empty: it did not, or data is
+   wrong, which is worse. The same on all ranks. */
+static void object_to_choice(const struct bb_session *s, const struct bb_call *call,
+			     const struct bb_measured *all, char objection[BB_OBJECTION_TEXT])
 {
-	struct bb_strbuf lines = {0};
-	bb_status status;
+	const int n = s->bench->world->nranks;
+	uint64_t wrong = 0;
 
-	if (!call->native || !*ran || s->strayed == c->choice ||
-	    !is_another(s->bench->backend, call->native, ran))
+	objection[0] = '\0';
+	for (int r = n - 1; r >= 0 && call->native; r--) {
+		wrong += all[r].wrong;
+		if (all[r].chosen[0] && is_another(s->bench->backend, call->native, all[r].chosen))
+			snprintf(objection, BB_OBJECTION_TEXT, "the library ran %s instead",
+				 all[r].chosen);
+	}
+	if (wrong > 0)
+		objection[0] = '\0';
+}
+
+/* Rank 0: report once that -R came to nothing. */
+static bb_status tell_unregistered(struct bb_session *s, const struct bb_result_record *result)
+{
+	if (s->told_unregistered || !result->registration ||
+	    strcmp(result->registration, "none") != 0)
 		return BB_OK;
-	s->strayed = c->choice;
-	bb_strbuf_addf(&lines, "# Warning: %s was requested, but the library ran %s\n",
-		       call->native->name, ran);
+	s->told_unregistered = true;
 	bb_ticker_hide(&s->bench->run->ticker);
-	status = bb_strbuf_failed(&lines)
-			 ? BB_EINTERNAL
-			 : bb_sinks_comment(&s->bench->run->sinks, bb_strbuf_text(&lines));
-	bb_strbuf_free(&lines);
-	return status;
+	return bb_sinks_comment(&s->bench->run->sinks,
+				"# Warning: -R: the library cannot register these buffers here; "
+				"they are used unregistered\n");
 }
 
 /* Busbw in US instead of in the record's time. */
@@ -454,7 +470,8 @@ static const struct bb_payload measured_table = {"a measurement", sizeof(struct 
 						 measured_fields, NULL};
 
 bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,
-		   const struct bb_layout *layout, struct bb_measured *measured)
+		   const struct bb_layout *layout, struct bb_measured *measured,
+		   char objection[BB_OBJECTION_TEXT])
 {
 	const size_t n = (size_t)s->bench->world->nranks, nsamples = measured->nsamples;
 	struct bb_result_record result;
@@ -476,6 +493,9 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 		return bb_no_memory(s->bench->error, "statistics");
 	scratch = (double *)(all + n);
 	memcpy(all, gathered, n * sizeof(*all));
+	object_to_choice(s, call, all, objection);
+	if (*objection)
+		goto out;
 	fill_bandwidth(s, call, row_seconds(s, all, scratch), &result);
 	status = fill_bound(s, call, all, &result);
 	if (bb_driver_leads(s->engine.driver) && isnan(result.bound_us))
@@ -485,9 +505,10 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 		status = bb_crew_collect(s->engine.driver, &bb_payload_number, s->samples,
 					 2 * nsamples, &gathered);
 	if (status == BB_OK && bb_driver_leads(s->engine.driver))
-		status = tell_stray(s, c, call, measured->chosen);
+		status = tell_unregistered(s, &result);
 	if (status == BB_OK && bb_driver_leads(s->engine.driver))
 		status = put_together(s, all, gathered, &result);
+out:
 	free(all);
 	return status;
 }

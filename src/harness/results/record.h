@@ -204,6 +204,9 @@ struct bb_run_record {
 	FIELD(STRING, algorithm, "", "algorithm that ran; for auto the backend's choice")          \
 	FIELD(STRING, library_algorithm, "",                                                       \
 	      "choice reported by the library, as ring:LL128; null: not reported")                 \
+	FIELD(STRING, registration, "",                                                            \
+	      "GPUs: what -R came to: none, local, symmetric, or local or symmetric where NCCL "   \
+	      "does not tell; null: no -R")                                                        \
 	FIELD(STRING, dtype, "", "element type")                                                   \
 	FIELD(STRING, op, "", "reduction; none where data is only moved")                          \
 	FIELD(INT, root, "", "rank; -1 where there is none")                                       \
