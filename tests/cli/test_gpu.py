@@ -167,6 +167,13 @@ def strays():
 
 
 @test
+def warms_up_what_is_timed():
+    """Under -m the first operations of a communicator are as many as those that are timed."""
+    for flags in ("-m 4", "-m 4 -G 2", ""):
+        gpus.passes(f"all_reduce -g 2 -b 4K -e 4K -n 2 -w 1 {flags}", {"BUSBENCH_FAKE_GROUPS": "1"})
+
+
+@test
 def registers_what_it_can():
     """The record says what -R came to, by what the library returns."""
     old = {"BUSBENCH_FAKE_VERSION": "22707"}

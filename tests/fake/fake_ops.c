@@ -307,9 +307,27 @@ static ncclResult_t issue_bundle(int first)
 		       : fake_complain(ncclUnhandledCudaError, "the stream has failed");
 }
 
+/* NCCL chooses one algorithm for a whole group and connects it when it is first used. */
+static void note_group(void)
+{
+	ncclComm_t const comm = group.calls[0].comm;
+	int n = 0;
+
+	for (int i = 0; i < group.n; i++)
+		n += !group.calls[i].is_message;
+	if (comm->first_group == 0)
+		comm->first_group = n;
+	else if (n > comm->first_group && fake_number("BUSBENCH_FAKE_GROUPS", 0))
+		fake_misused("a group of %d collectives after a first one of %d", n,
+			     comm->first_group);
+}
+
 static ncclResult_t issue_group(void)
 {
 	ncclResult_t result = ncclSuccess;
+
+	if (group.n > 0)
+		note_group();
 
 	for (int i = 0; i < group.n && result == ncclSuccess; i++)
 		if (!group.calls[i].is_message)

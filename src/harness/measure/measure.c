@@ -171,6 +171,8 @@ static bb_status check(const struct bb_job *job, uint64_t *wrong)
 	return status;
 }
 
+/* What is timed is warmed up: a library connects the algorithm that it chooses for several
+   operations together at the first of them. */
 static bb_status warm_up(const struct bb_job *job)
 {
 	bb_status status = BB_OK;
@@ -180,7 +182,7 @@ static bb_status warm_up(const struct bb_job *job)
 	if (status == BB_OK)
 		status = bb_crew_barrier(job->s->engine.driver);
 	for (int64_t i = 0; i < job->s->engine.options->warmup_iters && status == BB_OK; i++)
-		status = bb_job_enter(job, 0, 1);
+		status = bb_job_enter(job, 0, job->s->bench->asked.agg_iters);
 	if (status == BB_OK)
 		status = bb_job_finish(job);
 	/* Whoever is done first must not begin its clock while others still warm up. */
