@@ -174,6 +174,16 @@ def warms_up_what_is_timed():
 
 
 @test
+def begins_at_pages():
+    """Buffers begin at multiples of 4 KiB, out of place and in place, whatever their size and whatever lies before."""
+    aligned = {"BUSBENCH_FAKE_ALIGNED": "4096"}
+    gpus.passes("all_reduce -g 2 -b 4 -e 3M -f 37 -n 4", aligned)
+    gpus.passes("all_reduce -g 3 -b 1000 -e 100000 -f 10 -n 2 --algo busbench:ring,auto", aligned)
+    result = gpus.run("all_reduce -g 2 -b 4K -e 4K -n 2 -u 1", {"BUSBENCH_FAKE_LEAKS": "1", **aligned}).exits(0)
+    expect("fake: ncclAllReduce of 1024 elements from" in result.err, result.err)
+
+
+@test
 def registers_what_it_can():
     """The record says what -R came to, by what the library returns."""
     old = {"BUSBENCH_FAKE_VERSION": "22707"}

@@ -29,6 +29,7 @@
  * BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail;
  * BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not let go, or misused;
  * BUSBENCH_FAKE_CONTEXTS=1 says on stderr at the end on which devices the process had a context;
+ * BUSBENCH_FAKE_ALIGNED=N also says that a collective's buffer did not begin at a multiple of N;
  * BUSBENCH_FAKE_GROUPS=1 also says that a group of collectives was larger than the first of its
  * communicator, for which alone it is connected;
  * BUSBENCH_FAKE_REGION=FILE is what the processes of a run share, made by the first of them.

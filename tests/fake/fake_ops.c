@@ -395,6 +395,10 @@ static ncclResult_t collect(const char *function, struct fake_call call, ncclCom
 		group.error = fake_complain(ncclSystemError, "%s was to fail", function);
 		return group.error;
 	}
+	if (((uintptr_t)call.in | (uintptr_t)call.out) %
+	    (uintptr_t)fake_number("BUSBENCH_FAKE_ALIGNED", 1))
+		fake_misused("%s of %zu elements from %p to %p", function, call.count, call.in,
+			     call.out);
 	result = fake_check_type(call.type);
 	if (result == ncclSuccess)
 		result = fake_check_algorithm(comm, call.kind, call.type);

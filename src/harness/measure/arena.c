@@ -1,30 +1,50 @@
 #include "harness/measure/bench.h"
 
 /*
- * IN and OUT are kept apart by an odd number of lines, and so are the sets: buffers whose addresses
- * agree in their low 12 bits would fight for the same cache sets and alias in the load buffers.
+ * On CPUs IN and OUT are kept apart by an odd number of lines, and so are the sets: buffers whose
+ * addresses agree in their low 12 bits would fight for the same cache sets and alias in the load
+ * buffers. GPUs have no such trouble. There buffers begin where an allocation of their own would,
+ * since transfers, registered buffers and multicast objects want aligned ones: at 4 KiB, and from
+ * 2 MiB on at a page of the device's memory.
  */
 #define LINE ((size_t)64)
 #define APART (33 * LINE)
+#define GPU_SMALL ((size_t)4 << 10)
+#define GPU_PAGE ((size_t)2 << 20)
 
-static size_t whole_lines(size_t bytes)
+/* What lies behind BYTES begins at a multiple of GRAIN, and APART further. */
+struct spacing {
+	size_t grain, apart;
+};
+
+static struct spacing spacing_of(bool on_gpu, size_t largest)
 {
-	return (bytes + LINE - 1) / LINE * LINE;
+	if (!on_gpu)
+		return (struct spacing){LINE, APART};
+	return (struct spacing){largest < GPU_PAGE ? GPU_SMALL : GPU_PAGE, 0};
+}
+
+static size_t behind(struct spacing spacing, size_t bytes)
+{
+	return (bytes + spacing.grain - 1) / spacing.grain * spacing.grain + spacing.apart;
 }
 
 struct bb_layout bb_layout_make(const struct bb_collective *collective,
 				const struct bb_shape *shape, int rank, size_t element_size,
-				size_t unalign, size_t tmp_bytes, size_t arena_bytes)
+				size_t unalign, size_t tmp_bytes, size_t arena_bytes, bool on_gpu)
 {
 	const size_t shift = unalign * element_size;
-	const size_t tmp_span = whole_lines(tmp_bytes) + APART;
-	struct bb_layout l = {.tmp_bytes = tmp_bytes};
+	const size_t in_bytes = collective->in_count(shape, rank) * element_size;
+	const size_t out_bytes = collective->out_count(shape, rank) * element_size;
+	const struct spacing spacing =
+		spacing_of(on_gpu, in_bytes > out_bytes ? in_bytes : out_bytes);
+	struct bb_layout l = {.in_bytes = in_bytes,
+			      .out_bytes = out_bytes,
+			      .in_at = shift,
+			      .out_at = behind(spacing, shift + in_bytes) + shift,
+			      .sets_at = behind(spacing, tmp_bytes)};
 	size_t end;
 
-	l.in_bytes = collective->in_count(shape, rank) * element_size;
-	l.out_bytes = collective->out_count(shape, rank) * element_size;
-	l.in_at = shift;
-	l.out_at = whole_lines(shift + l.in_bytes) + APART + shift;
 	if (shape->in_place) {
 		size_t in = collective->in_place_in ? collective->in_place_in(shape, rank) : 0;
 		size_t out = collective->in_place_out ? collective->in_place_out(shape, rank) : 0;
@@ -34,9 +54,9 @@ struct bb_layout bb_layout_make(const struct bb_collective *collective,
 	}
 	end = l.in_at + l.in_bytes > l.out_at + l.out_bytes ? l.in_at + l.in_bytes
 							    : l.out_at + l.out_bytes;
-	l.set_bytes = whole_lines(end) + APART;
-	if (arena_bytes >= tmp_span + l.set_bytes) {
-		size_t fit = (arena_bytes - tmp_span) / l.set_bytes;
+	l.set_bytes = behind(spacing, end ? end : 1);
+	if (arena_bytes >= l.sets_at + l.set_bytes) {
+		size_t fit = (arena_bytes - l.sets_at) / l.set_bytes;
 
 		l.sets = fit > BB_MOST_SETS ? BB_MOST_SETS : (int)fit;
 	}
@@ -46,8 +66,7 @@ struct bb_layout bb_layout_make(const struct bb_collective *collective,
 struct bb_buffers bb_arena_set(const struct bb_arena *arena, const struct bb_layout *layout,
 			       int set)
 {
-	char *base = arena->memory + whole_lines(layout->tmp_bytes) + APART +
-		     (size_t)set * layout->set_bytes;
+	char *base = arena->memory + layout->sets_at + (size_t)set * layout->set_bytes;
 
 	return (struct bb_buffers){base + layout->in_at, base + layout->out_at};
 }

@@ -17,7 +17,6 @@
 /* What copies read and write to tell what the memory does: beyond the caches of cores, and on a GPU
    far longer than a launch. CPUs: all ranks of a process together; GPUs: each, read alone. */
 #define COPY_BYTES ((size_t)64 << 20)
-#define SLACK ((size_t)64 << 10) /* what lies between a rank's buffers */
 
 /* ---- before the first case ------------------------------------------------------------- */
 
@@ -87,7 +86,7 @@ static struct bb_layout make_layout(const struct bb_session *s, const struct bb_
 
 	return bb_layout_make(s->bench->collective, &call->shape, s->me, bb_dtype_size(call->dtype),
 			      (size_t)s->bench->asked.unalign, backend->tmp_bytes(s->group, call),
-			      bytes);
+			      bytes, backend->gpu);
 }
 
 /* What arenas are made for: bytes of one set of the largest case that fits, and of two of any. */
@@ -107,7 +106,7 @@ static bb_status add_need(struct bb_session *s, const struct bb_case *c, bool in
 	if (status != BB_OK)
 		return status;
 	l = make_layout(s, &call, SIZE_MAX);
-	bytes = l.tmp_bytes + l.set_bytes + SLACK;
+	bytes = l.sets_at + l.set_bytes;
 	need->one = bytes <= need->share && bytes > need->one ? bytes : need->one;
 	bytes += l.set_bytes;
 	need->two = bytes > need->two ? bytes : need->two;

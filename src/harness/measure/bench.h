@@ -58,9 +58,9 @@ struct bb_buffers {
 struct bb_layout {
 	size_t in_bytes, out_bytes;
 	size_t in_at, out_at; /* within a set */
+	size_t sets_at;       /* of the first set, behind TMP */
 	size_t set_bytes;     /* distance of sets */
-	size_t tmp_bytes;
-	int sets; /* that fit, >= 1 */
+	int sets;             /* that fit, >= 1 */
 };
 
 struct bb_arena {
@@ -72,7 +72,7 @@ struct bb_arena {
 /* Returns the layout of a case's buffers in ARENA_BYTES. sets is 0 if not even one fits. */
 struct bb_layout bb_layout_make(const struct bb_collective *collective,
 				const struct bb_shape *shape, int rank, size_t element_size,
-				size_t unalign, size_t tmp_bytes, size_t arena_bytes);
+				size_t unalign, size_t tmp_bytes, size_t arena_bytes, bool on_gpu);
 struct bb_buffers bb_arena_set(const struct bb_arena *arena, const struct bb_layout *layout,
 			       int set);
 void *bb_arena_tmp(const struct bb_arena *arena);

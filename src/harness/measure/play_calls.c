@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLACK ((size_t)64 << 10) /* what lies between buffers */
-
 static bb_status no_memory(const struct bb_player *p)
 {
 	return bb_no_memory(&p->run->error, "a program's calls");
@@ -226,9 +224,9 @@ bb_status bb_player_settle(struct bb_player *p, const struct bb_play_group *g,
 	if (status == BB_OK)
 		status = p->backend->tune(g->handle, &c->call);
 	if (status == BB_OK)
-		c->layout = bb_layout_make(o->collective, &c->call.shape, g->place,
-					   bb_dtype_size(o->dtype), 0,
-					   p->backend->tmp_bytes(g->handle, &c->call), SIZE_MAX);
+		c->layout = bb_layout_make(
+			o->collective, &c->call.shape, g->place, bb_dtype_size(o->dtype), 0,
+			p->backend->tmp_bytes(g->handle, &c->call), SIZE_MAX, p->backend->gpu);
 	return status;
 }
 
@@ -280,7 +278,7 @@ static size_t bytes_of(const struct bb_player *p, const struct bb_item *item)
 		if (!p->groups[o->group].handle)
 			return 0;
 		l = &p->calls[item->call].layout;
-		return l->tmp_bytes + SLACK + (p->play->buffers ? 0 : l->set_bytes);
+		return l->sets_at + (p->play->buffers ? 0 : l->set_bytes);
 	case BB_ACT_SEND:
 	case BB_ACT_RECV:
 	case BB_ACT_RECV_ANY:
