@@ -96,6 +96,7 @@ struct bb_backend_config {
 	int ranks_here;              /* on this host, in all processes */
 	enum bb_registration registration;
 	int cta_policy; /* 0: the library's default, 1: few thread blocks, 2: none if possible */
+	int peers;      /* ranks that each rank exchanges messages with; 0: any number */
 	bool reached;   /* other ranks access buffers, over routes */
 	/* No collectives and messages are called, so their library may be missing. */
 	bool library_optional;

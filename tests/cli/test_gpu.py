@@ -174,6 +174,28 @@ def warms_up_what_is_timed():
 
 
 @test
+def configures_as_nccl_tests():
+    """Blocks are scheduled for NVLink; sendrecv tells its two peers, where the headers have that."""
+    for program, peers in (("all_reduce", ""), ("sendrecv", " maxP2pPeers=2")):
+        err = gpus.run(f"{program} -g 2 -b 4K -e 4K -n 1", {"BUSBENCH_FAKE_CONFIG": "1"}).exits(0).err
+        told = "fake: communicator with nvlinkCentricSched=1"
+        expect(err in (f"{told}\n", f"{told}{peers}\n"), err)
+
+
+@test
+def parts_of_gpus():
+    """Under MIG parts of a GPU are GPUs of their own to NCCL from 2.30.7 on, and reach no memory of each other."""
+    mig = {"BUSBENCH_FAKE_MIG": "2"}
+    gpus.passes("all_reduce -g 4 -b 4K -e 4K -n 2", {**mig, "BUSBENCH_FAKE_VERSION": "23007"})
+    old = gpus.run("all_reduce -g 4 -b 4K -e 4K -n 2", {**mig, "BUSBENCH_FAKE_VERSION": "23004"})
+    old.exits(2).says("4 GPUs are requested", "its processes see 2", "MIG")
+    line = "p2p_bandwidth -g 2 -b 4K -e 4K -n 2 --backend nccl --json -"
+    result = gpus.run(line, {**mig, "BUSBENCH_FAKE_VERSION": "23007"}).exits(0)
+    skips = [r for r in map(json.loads, result.out.splitlines()) if r["kind"] == "skip"]
+    expect(any("(MIG)" in r["reason"] for r in skips), f"{skips}")
+
+
+@test
 def begins_at_pages():
     """Buffers begin at multiples of 4 KiB, out of place and in place, whatever their size and whatever lies before."""
     aligned = {"BUSBENCH_FAKE_ALIGNED": "4096"}

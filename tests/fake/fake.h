@@ -29,6 +29,8 @@
  * BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail;
  * BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not let go, or misused;
  * BUSBENCH_FAKE_CONTEXTS=1 says on stderr at the end on which devices the process had a context;
+ * BUSBENCH_FAKE_CONFIG=1 says on stderr with which configuration each communicator is made;
+ * BUSBENCH_FAKE_MIG=N: N GPUs are parts of one, with UUIDs of their own on one bus;
  * BUSBENCH_FAKE_ALIGNED=N also says that a collective's buffer did not begin at a multiple of N;
  * BUSBENCH_FAKE_GROUPS=1 also says that a group of collectives was larger than the first of its
  * communicator, for which alone it is connected;
@@ -143,6 +145,7 @@ void fake_settle_ended(void);
 long fake_number(const char *name, long otherwise);
 int fake_device(void);     /* the thread's */
 int fake_gpu(int ordinal); /* which of the machine's that is */
+int fake_card(int gpu);    /* which of the machine's cards that is part of */
 
 /* Memory of the thread's device. False: there is no more; it is not there. */
 bool fake_take_memory(void **at, size_t bytes);

@@ -208,19 +208,42 @@ static void note_environment(struct fake_clique *c)
 	}
 }
 
+/* By the card's bus, from 2.30 on by the UUID of its part. */
+static bool is_same_gpu(int a, int b)
+{
+	return library_version() < BB_NCCL_SINCE_UUIDS ? fake_card(a - 1) == fake_card(b - 1)
+						       : a == b;
+}
+
 /* NCCL lets ranks share a GPU when it is told so, or that they are on several hosts. Locked. */
 static ncclResult_t check_gpu(const struct fake_clique *c, int rank)
 {
 	if (strcmp(environment("NCCL_MULTI_RANK_GPU_ENABLE"), "1") == 0)
 		return ncclSuccess;
 	for (int r = 0; r < c->n; r++)
-		if (r != rank && c->gpus[r] == c->gpus[rank] &&
+		if (r != rank && c->gpus[r] > 0 && is_same_gpu(c->gpus[r], c->gpus[rank]) &&
 		    strcmp(c->hosts[r], c->hosts[rank]) == 0)
 			return fake_complain(ncclInvalidUsage,
 					     "Duplicate GPU detected : rank %d and rank %d both on "
 					     "CUDA device %d",
 					     rank, r, c->gpus[rank] - 1);
 	return ncclSuccess;
+}
+
+/* What a user of the library has set, as far as the header has it. */
+static void tell_config(const ncclConfig_t *config)
+{
+	if (!fake_number("BUSBENCH_FAKE_CONFIG", 0))
+		return;
+	fprintf(stderr, "fake: communicator with");
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_NVLINK_SCHEDULING
+	fprintf(stderr, " nvlinkCentricSched=%d", config->nvlinkCentricSched);
+#endif
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_PEERS
+	if (config->maxP2pPeers != NCCL_CONFIG_UNDEF_INT)
+		fprintf(stderr, " maxP2pPeers=%d", config->maxP2pPeers);
+#endif
+	fprintf(stderr, "\n");
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, int rank,
@@ -233,6 +256,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, in
 	FAKE_NCCL();
 	if (result != ncclSuccess)
 		return result;
+	if (rank == 0)
+		tell_config(config);
 	if (n > FAKE_MOST_RANKS || rank < 0 || rank >= n)
 		return fake_complain(ncclInvalidArgument, "rank %d of %d", rank, n);
 	memcpy(&number, id.internal, sizeof(number));

@@ -109,11 +109,16 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 	return cudaSuccess;
 }
 
+int fake_card(int gpu)
+{
+	return gpu / (int)fake_number("BUSBENCH_FAKE_MIG", 1);
+}
+
 cudaError_t cudaDeviceGetPCIBusId(char *text, int room, int ordinal)
 {
 	FAKE_CUDA();
 	/* Where the stand-in of NVML has them. */
-	snprintf(text, (size_t)room, "0000:%02X:00.0", 0x10 + 0x11 * fake_gpu(ordinal));
+	snprintf(text, (size_t)room, "0000:%02X:00.0", 0x10 + 0x11 * fake_card(fake_gpu(ordinal)));
 	return cudaSuccess;
 }
 
@@ -127,6 +132,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int ordin
 	properties->major = capability / 10;
 	properties->minor = capability % 10;
 	properties->multiProcessorCount = 2;
+	properties->uuid.bytes[15] = (char)(1 + fake_gpu(ordinal));
 	return cudaSuccess;
 }
 
@@ -378,7 +384,7 @@ cudaError_t cudaDeviceGetByPCIBusId(int *ordinal, const char *text)
 
 	FAKE_CUDA();
 	for (int i = 0; i < FAKE_MOST_RANKS; i++) {
-		snprintf(bus, sizeof(bus), "0000:%02X:00.0", 0x10 + 0x11 * fake_gpu(i));
+		snprintf(bus, sizeof(bus), "0000:%02X:00.0", 0x10 + 0x11 * fake_card(fake_gpu(i)));
 		*ordinal = i;
 		if (strcmp(bus, text) == 0)
 			return cudaSuccess;

@@ -141,6 +141,14 @@ static bb_status make(struct bb_group *group, const ncclUniqueId *id)
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_POLICIES
 	config.CTAPolicy = rank->context->config.cta_policy;
 #endif
+/* As nccl-tests has it; without them the times would differ from its own. */
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_NVLINK_SCHEDULING
+	config.nvlinkCentricSched = 1;
+#endif
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_PEERS
+	if (rank->context->config.peers > 0)
+		config.maxP2pPeers = rank->context->config.peers;
+#endif
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_NAMES
 	config.commName = bb_nccl_ear_name(group);
 #endif

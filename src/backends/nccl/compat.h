@@ -45,6 +45,12 @@
 /* The thread block policy of a communicator; and that of no thread blocks. */
 #define BB_NCCL_SINCE_POLICIES 22703
 #define BB_NCCL_SINCE_POLICY_ZERO 22803
+/* Scheduling of blocks for NVLink, which GPUs from compute capability 10.0 on have. */
+#define BB_NCCL_SINCE_NVLINK_SCHEDULING 22803
+/* The number of peers of messages. */
+#define BB_NCCL_SINCE_PEERS 23003
+/* GPUs are told apart by UUID, no longer by bus (init.cc, transport.h). */
+#define BB_NCCL_SINCE_UUIDS 23007
 /* ncclAlltoAll, ncclGather and ncclScatter. */
 #define BB_NCCL_SINCE_ALLTOALL 22803
 

@@ -14,7 +14,8 @@ struct card {
 	uint64_t host; /* as the library tells hosts apart */
 	char name[64]; /* of the host */
 	char bus[16];
-	bool shares; /* see bb_nccl_may_share */
+	unsigned char uuid[16]; /* see struct bb_rank */
+	bool shares;            /* see bb_nccl_may_share */
 	int capability;
 	int version;
 };
@@ -23,6 +24,7 @@ static const struct bb_payload_field card_fields[] = {
 	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_ANY, struct card, host),
 	BB_PAYLOAD_FIELD("the name", BB_PAYLOAD_TEXT, struct card, name),
 	BB_PAYLOAD_FIELD("the bus", BB_PAYLOAD_TEXT, struct card, bus),
+	BB_PAYLOAD_FIELD("the UUID", BB_PAYLOAD_ANY, struct card, uuid),
 	BB_PAYLOAD_FIELD("the sharing mark", BB_PAYLOAD_UNSIGNED, struct card, shares, .high = 1),
 	BB_PAYLOAD_FIELD("the capability", BB_PAYLOAD_SIGNED, struct card, capability,
 			 .high = INT32_MAX),
@@ -75,6 +77,7 @@ static struct card describe(const struct bb_rank *rank)
 	card.host = identify_host(rank->machine);
 	snprintf(card.name, sizeof(card.name), "%s", rank->location.host);
 	snprintf(card.bus, sizeof(card.bus), "%s", rank->location.bus);
+	memcpy(card.uuid, rank->uuid, sizeof(card.uuid));
 	card.shares = bb_nccl_may_share();
 	card.capability = rank->capability;
 	card.version = rank->version;
@@ -83,9 +86,16 @@ static struct card describe(const struct bb_rank *rank)
 
 /* ---- GPUs ---------------------------------------------------------------------------- */
 
+/* As the library tells them apart: before 2.30.7 the parts of a GPU (MIG) are one to it. */
 static bool is_same_gpu(const struct card *a, const struct card *b)
 {
-	return a->host == b->host && strcmp(a->bus, b->bus) == 0;
+	const bool by_bus = (a->version > 0 && a->version < BB_NCCL_SINCE_UUIDS) ||
+			    (b->version > 0 && b->version < BB_NCCL_SINCE_UUIDS);
+
+	if (a->host != b->host)
+		return false;
+	return by_bus ? strcmp(a->bus, b->bus) == 0
+		      : memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
 }
 
 /* Does a rank before R have its GPU? */
@@ -109,7 +119,8 @@ static bb_status refuse_sharing(const struct bb_rank *rank, const struct card *c
 	}
 	return bb_fail(rank->context->error, BB_EUSAGE,
 		       "%d GPUs are requested on host %s, but its processes see %d: each rank "
-		       "needs its own (unless NCCL_MULTI_RANK_GPU_ENABLE=1, from NCCL 2.30 on)",
+		       "needs its own (unless NCCL_MULTI_RANK_GPU_ENABLE=1, from NCCL 2.30 on; "
+		       "the parts of a GPU under MIG are one GPU to earlier versions)",
 		       ranks, cards[shared].name, gpus);
 }
 

@@ -293,6 +293,7 @@ static bb_status read_device(struct bb_rank *rank)
 	bus[strcspn(bus, ".")] = '\0';
 	snprintf(here->bus, sizeof(here->bus), "%.15s", bus);
 	snprintf(here->name, sizeof(here->name), "%.63s", properties.name);
+	memcpy(rank->uuid, &properties.uuid, sizeof(rank->uuid));
 	rank->capability = 10 * properties.major + properties.minor;
 	rank->blocks = (unsigned)properties.multiProcessorCount * BB_GPU_BLOCKS_PER_PROCESSOR;
 out:

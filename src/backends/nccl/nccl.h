@@ -79,7 +79,8 @@ struct bb_rank {
 	int local;
 	int device;
 	struct bb_location location;
-	int capability;   /* 90: 9.0; once the world is open the least of all ranks */
+	unsigned char uuid[16]; /* of the GPU, or of its part (MIG) */
+	int capability;         /* 90: 9.0; once the world is open the least of all ranks */
 	uint64_t machine; /* identity of the machine whose ranks can share memory; set with the
 			     world */
 	/* Of the library; once the world is open the least of all ranks. 0: some have none. */

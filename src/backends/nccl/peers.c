@@ -11,6 +11,7 @@
 struct shared {
 	uint64_t machine; /* see struct bb_rank */
 	char bus[16];     /* of the GPU */
+	unsigned char uuid[16];
 	int proc;
 	int device; /* the process's number for it */
 	uint64_t base, offset, desk;
@@ -51,6 +52,7 @@ bb_status bb_nccl_share(struct bb_rank *rank, void *memory, size_t bytes, struct
 		BB_TRY(status, BB_CUDA(rank, cudaIpcGetMemHandle(&s.desk_handle, rank->desk)), out);
 		bb_nccl_staging_open(rank, &s.staging);
 	}
+	memcpy(s.uuid, rank->uuid, sizeof(s.uuid));
 	memset(token, 0, sizeof(*token));
 	memcpy(token->bytes, &s, sizeof(s));
 out:
@@ -79,6 +81,14 @@ static bb_status enable(struct bb_rank *rank, int device, bool within, const cha
 	return BB_OK;
 }
 
+/* BUS as cudaDeviceGetPCIBusId spells it. */
+static bool is_on_bus(const struct bb_rank *rank, const char *bus)
+{
+	const char *const mine = rank->location.bus;
+
+	return strncasecmp(mine, bus, strlen(mine)) == 0;
+}
+
 static bb_status map(struct bb_rank *rank, cudaIpcMemHandle_t handle, void **at)
 {
 	return BB_CUDA(rank, cudaIpcOpenMemHandle(at, handle, cudaIpcMemLazyEnablePeerAccess));
@@ -103,8 +113,10 @@ static bb_status get_to_know(struct bb_rank *rank, int other, const struct share
 		peer->why = "the process does not see the other's GPU (CUDA_VISIBLE_DEVICES)";
 		return BB_OK;
 	}
-	peer->shares_gpu = device == rank->device;
-	if (!peer->shares_gpu)
+	peer->shares_gpu = memcmp(s->uuid, rank->uuid, sizeof(rank->uuid)) == 0;
+	if (!peer->shares_gpu && is_on_bus(rank, s->bus))
+		peer->why = "CUDA lets parts of one GPU (MIG) not access each other's memory";
+	else if (!peer->shares_gpu)
 		BB_TRY(status, enable(rank, device, peer->within, &peer->why), out);
 	if (peer->within)
 		peer->desk = (char *)(uintptr_t)s->desk;

@@ -363,7 +363,8 @@ static bb_status check_graph(const struct bb_collective_options *a, const struct
 		{o->precision != 0, "--precision", "a graph is launched as often as -G says"},
 		{a->cache == BB_CACHE_REWRITE, "--cache rewrite",
 		 "nothing is rewritten within a graph"},
-		{o->fault.kind == BB_FAULT_SLOW, "--fault slow", "no rank is slowed down within a graph"},
+		{o->fault.kind == BB_FAULT_SLOW, "--fault slow",
+		 "no rank is slowed down within a graph"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && a->cudagraph > 0; i++)
@@ -374,8 +375,10 @@ static bb_status check_graph(const struct bb_collective_options *a, const struct
 }
 
 /* What a backend of GPUs is asked for; the enum's values are the option's. */
-static void resolve_gpu(const struct bb_collective_options *a, struct bb_options *o)
+static void resolve_gpu(const struct bb_collective_options *a,
+			const struct bb_collective *collective, struct bb_options *o)
 {
+	o->config.peers = collective == &bb_sendrecv ? 2 : 0;
 	o->config.registration = (enum bb_registration)a->local_register;
 	o->config.cta_policy = (int)a->cta_policy;
 	o->config.default_stream = a->stream_null != 0;
@@ -466,7 +469,7 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	BB_TRY(st, check_op(a, collective, error), out);
 	BB_TRY(st, check_output(a, o, e->launch.proc == 0, error), out);
 	BB_TRY(st, check_supported(a, o, error), out);
-	resolve_gpu(a, o);
+	resolve_gpu(a, collective, o);
 	st = check_graph(a, o, error);
 out:
 	return st;
