@@ -15,9 +15,10 @@ struct reading {
 	double limit;
 	/* How often the healthy are slow: over one rail, and over most rails in a round. */
 	struct bb_tally healthy, healthy_rounds;
-	bool controlled;        /* base, limit and healthy are those of the reference */
-	struct bb_tally *ports; /* [(node * rails + rail) * DIRECTIONS + direction] */
-	struct bb_tally *nodes; /* [node * DIRECTIONS + direction]: most rails of a round */
+	bool controlled;             /* base, limit and healthy are those of the reference */
+	int controls[BB_NEARNESSES]; /* pairs of the reference at that distance */
+	struct bb_tally *ports;      /* [(node * rails + rail) * DIRECTIONS + direction] */
+	struct bb_tally *nodes;      /* [node * DIRECTIONS + direction]: most rails of a round */
 };
 
 struct confirmation {
@@ -64,6 +65,13 @@ static bool is_proven(const struct confirmation *t, int node)
 static bool is_control(const struct confirmation *t, int from, int to)
 {
 	return is_proven(t, from) && is_proven(t, to) && !bb_suspects_have(t->suspects, from, to);
+}
+
+/* Does the reference have pairs like those of A and B? */
+static bool is_comparable(const struct reading *h, int a, int b)
+{
+	return !h->measured->places ||
+	       h->controls[bb_measured_nearness(h->measured, a, b)] >= BB_CONFIRMING;
 }
 
 /* t->values = the measurements of the reference over RAIL; -1: over all, above their base. Returns
@@ -141,6 +149,9 @@ static double base_find(const struct confirmation *t, const struct reading *h, i
 
 static void settle_usual(const struct confirmation *t, struct reading *h, double tolerance)
 {
+	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
+		h->controls[bb_measured_nearness(h->measured, m.from, m.to)] +=
+			is_control(t, m.from, m.to);
 	h->controlled = true;
 	h->limit = h->view->limit;
 	h->healthy = (struct bb_tally){.slow = h->view->slow, .of = h->view->of};
@@ -182,6 +193,8 @@ static bool is_about(const struct confirmation *t, int node, int other)
 static void count_meetings(const struct confirmation *t, struct reading *h)
 {
 	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);) {
+		if (!is_comparable(h, m.from, m.to))
+			continue;
 		if (is_about(t, m.to, m.from))
 			count_meeting(t, h, m.round, m.to, m.to, RECEIVES);
 		if (is_about(t, m.from, m.to))
@@ -336,7 +349,7 @@ static struct bb_tally count_link(const struct confirmation *t, const struct rea
 						 end_excess(t, h, to, rail, RECEIVES));
 	struct bb_tally tally = {0};
 
-	for (int r = 0; r < rounds->n; r++)
+	for (int r = 0; r < rounds->n && is_comparable(h, from, to); r++)
 		if (bb_rounds_partner(rounds, r, to) == from)
 			bb_tally_count(&tally, bb_measured_at(h->measured, r, to, rail) - base,
 				       h->limit);

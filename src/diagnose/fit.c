@@ -181,13 +181,6 @@ bb_status bb_polish_make(struct bb_polish *fit, const struct bb_quantity *m)
 
 /* ---- distances ------------------------------------------------------------------------------ */
 
-static int nearness_of(const struct bb_spot *a, const struct bb_spot *b)
-{
-	if (a->numa != b->numa)
-		return 2;
-	return a->core != b->core;
-}
-
 bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_quantity *m,
 			const struct bb_spot *places)
 {
@@ -203,7 +196,7 @@ bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_quantity *m
 
 		for (struct bb_pairing at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
 			for (int k = 0; k < m->rails; k++)
-				if (nearness_of(&places[at.from], &places[at.to]) == kind)
+				if (bb_nearness(&places[at.from], &places[at.to]) == kind)
 					keep(scratch, &n, bb_measured_at(m, at.round, at.to, k));
 		level[kind] = n > 0 ? bb_low_median(scratch, n) : NAN;
 		usual = n > most ? level[kind] : usual;
@@ -236,7 +229,7 @@ static double level_between(const void *own, int from, int to)
 {
 	const struct levels *l = own;
 
-	return l->level[nearness_of(&l->places[from], &l->places[to])];
+	return l->level[bb_nearness(&l->places[from], &l->places[to])];
 }
 
 void bb_level_apply(const double level[BB_NEARNESSES], const struct bb_quantity *m,

@@ -20,6 +20,22 @@
 
 #include <math.h>
 
+/* The place of a node within its host. */
+struct bb_spot {
+	int core, numa;
+};
+
+/* Distances between nodes of a host: within a core, within a NUMA node, across NUMA nodes. */
+#define BB_NEARNESSES 3
+
+/* The distance between A and B, below BB_NEARNESSES. */
+static inline int bb_nearness(const struct bb_spot *a, const struct bb_spot *b)
+{
+	if (a->numa != b->numa)
+		return 2;
+	return a->core != b->core;
+}
+
 /* The measurements of one quantity in ROUNDS. */
 struct bb_quantity {
 	const struct bb_rounds *rounds;
@@ -27,7 +43,14 @@ struct bb_quantity {
 	/* [(round * nodes + node) * rails + rail]: logarithm of the seconds from the node's partner
 	   to it; NAN: not measured. */
 	const float *log_s;
+	/* [node]: pairs compare only with pairs at the same distance. NULL: all pairs compare. */
+	const struct bb_spot *places;
 };
+
+static inline int bb_measured_nearness(const struct bb_quantity *m, int a, int b)
+{
+	return m->places ? bb_nearness(&m->places[a], &m->places[b]) : 0;
+}
 
 static inline double bb_measured_at(const struct bb_quantity *m, int round, int node, int rail)
 {
@@ -55,14 +78,6 @@ void bb_polish_free(struct bb_polish *fit);
 
 /* Fit M. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_polish_make(struct bb_polish *fit, const struct bb_quantity *m);
-
-/* The place of a node within its host. */
-struct bb_spot {
-	int core, numa;
-};
-
-/* Distances between nodes of a host: within a core, within a NUMA node, across NUMA nodes. */
-#define BB_NEARNESSES 3
 
 /*
  * LEVEL[distance] = the median of its pairs above that of the commonest distance. Distance is

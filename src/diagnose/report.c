@@ -441,9 +441,9 @@ static bb_status report_meetings(struct bb_examiner *s, const struct bb_measurin
 {
 	struct bb_meeting_record r = {.stage = name};
 	const struct bb_quantity latency = {&stage->rounds, s->ports.rails,
-					    stage->log_s[BB_LATENCY]};
+					    stage->log_s[BB_LATENCY], NULL};
 	const struct bb_quantity bandwidth = {&stage->rounds, s->ports.rails,
-					      stage->log_s[BB_BANDWIDTH]};
+					      stage->log_s[BB_BANDWIDTH], NULL};
 	bb_status status = BB_OK;
 
 	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(&stage->rounds, &m);)

@@ -304,7 +304,8 @@ void bb_measuring_free(struct bb_measuring *stage)
 struct bb_quantity bb_measuring_of(const struct bb_examiner *s, const struct bb_measuring *stage,
 				   int quantity)
 {
-	return (struct bb_quantity){&stage->rounds, s->ports.rails, stage->even[quantity]};
+	return (struct bb_quantity){&stage->rounds, s->ports.rails, stage->even[quantity],
+				    bb_examiner_is_crowded(s) ? s->places : NULL};
 }
 
 bb_status bb_steps_play(struct bb_examiner *s, float **waits)

@@ -200,7 +200,7 @@ static void far_ways_are_level(void **state)
 	struct bb_rounds rounds = {0};
 	double level[BB_NEARNESSES];
 	float log_s[12];
-	struct bb_quantity m = {&rounds, 1, log_s};
+	struct bb_quantity m = {&rounds, 1, log_s, NULL};
 
 	assert_int_equal(bb_rounds_survey(&rounds, 4, 3, false, 1), BB_OK);
 	for (int i = 0; i < 12; i++) {
@@ -224,7 +224,7 @@ static void blocks_are_found(void **state)
 	struct bb_view view = {.limit = 0};
 	struct bb_block_map blocks = {.n = 0};
 	float log_s[ALL];
-	const struct bb_quantity m = {&rounds, 1, log_s};
+	const struct bb_quantity m = {&rounds, 1, log_s, NULL};
 
 	assert_int_equal(bb_rounds_survey(&rounds, NODES, NODES - 1, false, 1), BB_OK);
 	for (int i = 0; i < ALL; i++) {

@@ -290,7 +290,7 @@ static void take(struct cluster *c, const struct bb_block_map *blocks, struct ta
 {
 	for (int q = 0; q < BB_QUANTITIES; q++) {
 		t->log_s[q] = measure(c, &t->rounds, q);
-		t->of[q] = (struct bb_quantity){&t->rounds, c->rails, t->log_s[q]};
+		t->of[q] = (struct bb_quantity){&t->rounds, c->rails, t->log_s[q], NULL};
 		bb_block_map_apply(&blocks[q], &t->of[q], t->log_s[q]);
 	}
 }
