@@ -11,7 +11,7 @@ bb_status bb_estimate_room(struct bb_run *run, uint64_t bytes, const char *subje
 	const uint64_t all = bytes * (uint64_t)run->world.nlocal;
 	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
 
-	if (run->options.backend->virtual || all <= run->memory)
+	if (all <= run->memory)
 		return BB_OK;
 	return bb_fail(&run->error, BB_EUNSUPPORTED,
 		       "%s: %s take %s on %d rank%s, there is room for %s; give %s", subject, data,

@@ -8,8 +8,8 @@
 #include "harness/run/run.h"
 
 /*
- * BB_EUNSUPPORTED unless BYTES fit on each rank of this process; virtual ranks need none. The
- * reason names SUBJECT, an option with its value; DATA, in the plural; and what to GIVE instead.
+ * BB_EUNSUPPORTED unless BYTES fit on each rank of this process. The reason names SUBJECT, an
+ * option with its value; DATA, in the plural; and what to GIVE instead.
  */
 BB_MUST bb_status bb_estimate_room(struct bb_run *run, uint64_t bytes, const char *subject,
 				   const char *data, const char *give);

@@ -76,7 +76,7 @@ static bb_status hybrid_check_room(struct bb_run *run, const struct bb_hybrid_sh
 	char subject[128];
 	uint64_t most = 0;
 
-	for (int rank = 0; rank < run->world.nranks && !run->options.backend->virtual; rank++) {
+	for (int rank = 0; rank < run->world.nranks; rank++) {
 		const uint64_t bytes = bb_hybrid_data_bytes(shape, rank);
 
 		most = bytes > most ? bytes : most;

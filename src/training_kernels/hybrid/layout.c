@@ -4,11 +4,6 @@
 
 const char *const bb_grid_order_words[] = {"tp-pp-dp", "tp-dp-pp", NULL};
 
-const char *const bb_axis_words[BB_AXES] = {
-	[BB_AXIS_TP] = "tensor", [BB_AXIS_PP] = "pipeline",     [BB_AXIS_DP] = "data",
-	[BB_AXIS_EP] = "expert", [BB_AXIS_EDP] = "expert data",
-};
-
 int bb_grid_ranks(const struct bb_grid *grid)
 {
 	return grid->tp * grid->pp * grid->dp;

@@ -26,7 +26,6 @@ enum bb_axis {
 	BB_AXIS_EDP, /* ranks with the same experts */
 	BB_AXES
 };
-extern const char *const bb_axis_words[BB_AXES];
 
 /* All at least 1; ep divides dp. */
 struct bb_grid {

@@ -1,10 +1,9 @@
 /*
  * deliver.c - the results of a schedule, as records.
  */
+#include "core/clock.h"
 #include "core/stats.h"
 #include "training_kernels/pipeline/inside.h"
-
-#include <time.h>
 
 /* The passes of all chunks of the busiest stage. */
 static void fill_passes(const struct bb_pipeline_job *j, struct bb_pipeline_record *r)
@@ -121,7 +120,6 @@ bb_status bb_pipeline_deliver(struct bb_pipeline_job *j)
 	struct bb_pipeline_session *s = j->s;
 	const struct bb_pipeline *p = &s->pipeline;
 	struct bb_pipeline_record r;
-	struct timespec now;
 	bb_status status;
 
 	bb_record_init(&bb_record_pipeline, &r);
@@ -137,8 +135,7 @@ bb_status bb_pipeline_deliver(struct bb_pipeline_job *j)
 	fill_prediction(j, &r);
 	if (!s->asked->predict)
 		fill_measurement(j, &r);
-	clock_gettime(CLOCK_REALTIME, &now);
-	r.end_unix_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+	r.end_unix_s = bb_clock_unix();
 	status = bb_engine_deliver(&s->engine, &bb_record_pipeline, &r, r.wrong);
 	if (status == BB_OK && s->asked->gantt)
 		status = deliver_passes(j, &j->predicted, "predicted");

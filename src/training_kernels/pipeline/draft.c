@@ -188,16 +188,6 @@ void bb_draft_put_fitting_w(struct bb_draft *draft, int stage, int64_t arrival)
 	}
 }
 
-void bb_draft_fill_gap(struct bb_draft *draft, int stage, int64_t arrival, int64_t slack,
-		       bool eager)
-{
-	const struct bb_stage_state *state = &draft->stages[stage];
-
-	bb_draft_put_fitting_w(draft, stage, arrival);
-	if (state->waiting > 0 && state->time < arrival && (eager || arrival - state->time > slack))
-		bb_draft_put_w(draft, stage);
-}
-
 void bb_draft_finish(struct bb_draft *draft)
 {
 	for (int s = 0; s < draft->order.stages; s++)

@@ -84,10 +84,6 @@ int bb_draft_next_w(const struct bb_draft *draft, int stage);
 void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk);
 /* W while they fit before ARRIVAL. */
 void bb_draft_put_fitting_w(struct bb_draft *draft, int stage, int64_t arrival);
-/* The same, and then one that is too long for the rest of the gap, if EAGER or if the stage would
-   otherwise be idle for more than SLACK. */
-void bb_draft_fill_gap(struct bb_draft *draft, int stage, int64_t arrival, int64_t slack,
-		       bool eager);
 /* The W that are left. */
 void bb_draft_finish(struct bb_draft *draft);
 

@@ -22,7 +22,7 @@ struct bb_pipeline_job {
 	struct bb_order order;
 	struct bb_pipeline_program program;
 	struct bb_pass_times predicted, measured;
-	struct bb_pipeline_result prediction, result;
+	struct bb_pipeline_result prediction;
 	/* [stage], all in one piece of memory, which begins at PREDICTED_SPANS: seconds, M_B,
 	   bytes, layers. Those without "predicted" are measured. */
 	double *predicted_spans, *spans;

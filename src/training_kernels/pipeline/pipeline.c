@@ -32,12 +32,6 @@ static bool pipeline_predicts(const void *own)
 	return state->asked.predict;
 }
 
-static bool is_possible(const struct bb_pipeline_schedule *schedule,
-			const struct bb_pipeline *pipeline)
-{
-	return !bb_pipeline_refuses(schedule, pipeline);
-}
-
 static bb_status pipeline_plan(struct bb_run *run)
 {
 	struct bb_pipeline_state *state = run->own;
@@ -60,7 +54,7 @@ static bb_status pipeline_plan(struct bb_run *run)
 		.by_step = a->cost == BB_COST_STEP,
 	};
 	for (int i = 0; i < a->nschedules; i++)
-		if (is_possible(a->schedules[i], &state->pipeline))
+		if (!bb_pipeline_refuses(a->schedules[i], &state->pipeline))
 			return status;
 	return bb_fail(&run->error, BB_EUNSUPPORTED, "--schedule %s: %s", a->schedules[0]->name,
 		       bb_pipeline_refuses(a->schedules[0], &state->pipeline));
@@ -98,10 +92,6 @@ static void pipeline_tell(struct bb_run *run, struct bb_strbuf *out)
 			found);
 }
 
-static void close_pipeline(struct bb_run *run)
-{
-}
-
 const struct bb_benchmark bb_pipeline_benchmark = {
 	.brief = "Pipeline parallelism: the bubble of each schedule, predicted and measured.",
 	.own_bytes = sizeof(struct bb_pipeline_state),
@@ -123,5 +113,4 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 	.open_results = open_results,
 	.experiment = &bb_pipeline_experiment,
 	.tell = pipeline_tell,
-	.close = close_pipeline,
 };

@@ -143,8 +143,7 @@ struct bb_pipeline_options {
 	FIELD(NUMBERS, stage_peak_bytes, "bytes", "most activations that each stage holds")        \
 	FIELD(INT, peak_bytes, "bytes", "maximum of stage_peak_bytes")                             \
 	FIELD(NUMBERS, counted_peak_microbatches, "",                                              \
-	      "peak_microbatches, counted from the passes of the last timed step"                  \
-	      "done")                                                                              \
+	      "peak_microbatches, counted from the passes of the last timed step")                 \
 	FIELD(INT, message_bytes, "bytes", "size of a message between two parts of the model")     \
 	FIELD(INT, sent_bytes, "bytes", "bytes that all stages send in a step")                    \
 	FIELD(NUMBERS, stage_sent_bytes, "bytes", "bytes that each stage sends in a step")         \

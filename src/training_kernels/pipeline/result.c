@@ -37,7 +37,7 @@ void bb_pass_times_close(struct bb_pass_times *times)
 
 void bb_pass_times_begin(struct bb_pass_times *times)
 {
-	const size_t bytes = (size_t)times->order->stages * sizeof(int64_t);
+	const size_t bytes = (size_t)times->order->stages * sizeof(*times->held);
 
 	memset(times->held, 0, bytes);
 	memset(times->peaks, 0, bytes);
@@ -102,10 +102,7 @@ struct bb_pipeline_result bb_pipeline_result_of(const struct bb_pass_times *time
 			spans[s] = span;
 		r.makespan = fmax(r.makespan, end);
 		r.ideal = fmax(r.ideal, passes);
-		if (span > r.span) {
-			r.span = span;
-			r.span_stage = s;
-		}
+		r.span = fmax(r.span, span);
 	}
 	r.bubble_over_ideal = share(r.makespan - r.ideal, r.ideal);
 	r.bubble_over_total = share(r.makespan - r.ideal, r.makespan);

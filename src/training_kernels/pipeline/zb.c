@@ -18,11 +18,17 @@ struct search {
 	bool eager;   /* a gap is filled by a W that is longer */
 };
 
+/* W while they fit before ARRIVAL, then one that is too long for the rest of the gap, if EAGER or
+   if the stage's bubble would otherwise be the longest. */
 static void fill_gap(struct search *s, int stage, int64_t arrival)
 {
-	const int64_t slack = s->draft->bubble - s->draft->stages[stage].bubble;
+	const struct bb_stage_state *state = &s->draft->stages[stage];
+	const int64_t slack = s->draft->bubble - state->bubble;
 
-	bb_draft_fill_gap(s->draft, stage, arrival, slack, s->eager);
+	bb_draft_put_fitting_w(s->draft, stage, arrival);
+	if (state->waiting > 0 && state->time < arrival &&
+	    (s->eager || arrival - state->time > slack))
+		bb_draft_put_w(s->draft, stage);
 }
 
 /* ---- warm-up: until each stage has done its first B
