@@ -5,7 +5,6 @@
 
 #include "core/clock.h"
 #include "core/units.h"
-#include "harness/results/sink_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -321,9 +320,6 @@ static void barrier_name(const void *record, char text[BB_CELL_TEXT])
 		 r->algorithm_asked, r->algorithm);
 }
 
-#define BB_RECORD bb_barrier_record
-BB_RECORD_KIND(bb_record_barrier, BB_BARRIER_FIELDS, "barrier", "One kind of barrier, timed.");
-
 static void barrier_about(const void *record, struct bb_strbuf *out)
 {
 	const struct bb_barrier_record *r = record;
@@ -332,12 +328,9 @@ static void barrier_about(const void *record, struct bb_strbuf *out)
 		       (long long)r->nranks, bb_plural(r->nranks));
 }
 
-static bb_status barrier_text_open(struct bb_sink **sink, FILE *file, const char *path)
-{
-	static const struct bb_table table = {&bb_record_barrier, barrier_about};
-
-	return bb_sink_table_open(sink, file, path, &table);
-}
+#define BB_RECORD bb_barrier_record
+BB_RECORD_KIND(bb_record_barrier, BB_BARRIER_FIELDS, "barrier", "One kind of barrier, timed.",
+	       .about = barrier_about);
 
 const struct bb_benchmark bb_barrier_benchmark = {
 	.brief = "Barriers: how long all ranks need to meet.",
@@ -346,7 +339,7 @@ const struct bb_benchmark bb_barrier_benchmark = {
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
 	.refuses = {{BB_ALL_SIZES, "a barrier has no size; leave it out"}},
 	.list = barrier_list,
-	.open_text = barrier_text_open,
+	.open_text = bb_sink_table_open,
 	.rows = &bb_record_barrier,
 	.experiment = &experiment,
 };

@@ -7,7 +7,7 @@
  *   stage.c             the rounds of one stage, measured and collected
  *   ports.c             which rank is which rail of which node
  *   report.c            the results: records and sentences
- *   record.c            the fields of the records, and the table
+ *   record.c            the fields of the records
  *
  * Pure: rounds.h (who meets whom), program.h (what they do), fit.h and blocks.h (what is typical),
  * judge.h (who is to blame).
@@ -127,7 +127,6 @@ extern const struct bb_diagnose_code {
 extern const struct bb_record_kind bb_record_node, bb_record_culprit, bb_record_meeting;
 extern const struct bb_option bb_diagnose_rows[];
 extern const struct bb_benchmark bb_diagnose_benchmark;
-bb_sink_open bb_diagnose_text_open;
 
 /* The state of the benchmark. */
 struct bb_diagnose {

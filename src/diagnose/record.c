@@ -2,7 +2,6 @@
  * record.c - the fields of a diagnosis' records, and the table.
  */
 #include "diagnose/diagnose.h"
-#include "harness/results/sink_table.h"
 
 #define BB_RECORD bb_node_record
 BB_RECORD_KIND(bb_record_node, BB_NODE_FIELDS, "node", "Diagnosis: a node and its verdict.");
@@ -15,10 +14,3 @@ BB_RECORD_KIND(bb_record_culprit, BB_CULPRIT_FIELDS, "culprit", "Diagnosis: a cu
 #define BB_RECORD bb_meeting_record
 BB_RECORD_KIND(bb_record_meeting, BB_MEETING_FIELDS, "meeting",
 	       "Diagnosis: two nodes in one round.");
-
-static const struct bb_table table = {&bb_record_node, NULL};
-
-bb_status bb_diagnose_text_open(struct bb_sink **sink, FILE *file, const char *path)
-{
-	return bb_sink_table_open(sink, file, path, &table);
-}

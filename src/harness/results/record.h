@@ -10,7 +10,8 @@
  *           FIELD(DOUBLE, step_us, "us", "a step", BB_COLUMN("step", 9, 3), BB_MS)
  *   struct bb_moe_record { BB_MOE_FIELDS(BB_MEMBER) };              double skew; double step_us;
  *   #define BB_RECORD bb_moe_record
- *   BB_RECORD_KIND(bb_record_moe, BB_MOE_FIELDS, "experts", "A layer of experts.");
+ *   BB_RECORD_KIND(bb_record_moe, BB_MOE_FIELDS, "experts", "A layer of experts.",
+ *                  .about = moe_about);
  *
  * FIELD has a kind, the name, the unit ("": none), the help and members of struct bb_field. Units
  * are in the names. A double that is not known is NAN, an integer BB_ABSENT, a string NULL: JSON
@@ -83,7 +84,7 @@ struct bb_field {
 	const char *unit; /* "" where there is none */
 	const char *help;
 
-	/* Its column in a table of text (sink_table.h); head NULL: it has none. */
+	/* Its column in a table of text (bb_sink_table_open); head NULL: it has none. */
 	const char *head, *head_unit; /* the two lines above it; head_unit NULL: UNIT in brackets */
 	int width;                    /* negative: aligned to the left */
 	/* A number is printed times SCALE (0: 1) with DECIMALS as far as they fit; an absent one as
@@ -105,11 +106,16 @@ struct bb_field {
 #define BB_SHARE .head_unit = "(%)", .scale = 100
 #define BB_TIMES .head_unit = "(times)"
 
-/* The members of a list; and its kind, where BB_RECORD is the tag of the struct. */
+/* The members of a list; and its kind, where BB_RECORD is the tag of the struct. Members of struct
+   bb_record_kind may follow. */
 #define BB_MEMBER(kind, field, ...) bb_field_##kind field;
-#define BB_RECORD_KIND(symbol, LIST, word, text)                                                   \
+#define BB_RECORD_KIND(symbol, LIST, word, text, ...)                                              \
 	static const struct bb_field symbol##_fields[] = {LIST(BB_FIELD_ROW){.name = NULL}};       \
-	const struct bb_record_kind symbol = {word, text, symbol##_fields, sizeof(struct BB_RECORD)}
+	const struct bb_record_kind symbol = {.name = word,                                        \
+					      .brief = text,                                       \
+					      .fields = symbol##_fields,                           \
+					      .size = sizeof(struct BB_RECORD),                    \
+					      ##__VA_ARGS__}
 #define BB_FIELD_ROW(kind, field, unit_, help_, ...)                                               \
 	{.name = #field,                                                                           \
 	 .type = BB_FIELD_##kind,                                                                  \
@@ -124,6 +130,9 @@ struct bb_record_kind {
 	const char *brief;
 	const struct bb_field *fields; /* ends with name NULL */
 	size_t size;                   /* of the struct */
+	/* Appends '#' lines that stand once above its table, before the first row, which RECORD is.
+	   NULL: none. */
+	void (*about)(const void *record, struct bb_strbuf *out);
 };
 
 /* ---- records of every benchmark ----------------------------------------------------------- */

@@ -44,7 +44,10 @@ struct bb_sink {
 typedef bb_status bb_sink_open(struct bb_sink **sink, FILE *file, const char *path);
 bb_sink_open bb_sink_csv_open, bb_sink_jsonl_open;
 bb_sink_open bb_sink_text_open, bb_sink_nccl_json_open; /* of collectives */
-void bb_sink_close(struct bb_sink *sink);               /* NULL: nothing */
+/* Text: a head that says what ran, for each kind with columns a table, comments, and how it ended.
+   For benchmarks whose results are rows. */
+bb_sink_open bb_sink_table_open;
+void bb_sink_close(struct bb_sink *sink); /* NULL: nothing */
 
 /* For the kinds: a zeroed sink of SIZE bytes that begins with struct bb_sink; NULL without memory.
    And: write TEXT to the file, flush it, and empty TEXT. */

@@ -1,4 +1,7 @@
-#include "harness/results/sink_table.h"
+/*
+ * sink_table.c - records as tables of text: a row for each record of a kind that has columns.
+ */
+#include "harness/results/sink.h"
 
 #include "core/table.h"
 
@@ -9,9 +12,7 @@
 
 struct table {
 	struct bb_sink sink;
-	const struct bb_table *const *tables;
-	const struct bb_table *one[2]; /* what TABLES is where there is only one */
-	const struct bb_table *table;  /* of the rows; NULL: there was none yet */
+	const struct bb_record_kind *kind; /* of the rows; NULL: there was none yet */
 	struct bb_text_table rows;
 	bool waits; /* the rows are too wide for one line: they are printed together */
 };
@@ -116,22 +117,21 @@ static void flush(struct bb_sink *sink)
 		bb_table_print(&t->rows, &t->sink.out);
 }
 
-static void add_row(struct table *t, const struct bb_table *table, const void *record)
+static void add_row(struct table *t, const struct bb_record_kind *kind,
+		    const struct bb_field *const *columns, const void *record)
 {
-	const struct bb_field *columns[COLUMNS + 1];
 	char text[BB_CELL_TEXT];
 
-	list_columns(table->kind, columns);
-	if (t->table != table) {
+	if (t->kind != kind) {
 		flush(&t->sink);
-		if (table->about)
-			table->about(record, &t->sink.out);
+		if (kind->about)
+			kind->about(record, &t->sink.out);
 		bb_strbuf_add(&t->sink.out, "#\n");
 		bb_table_clear(&t->rows);
 		add_columns(&t->rows, columns);
 		t->waits = bb_table_is_wide(&t->rows);
 	}
-	t->table = table;
+	t->kind = kind;
 	for (const struct bb_field *const *c = columns; *c; c++) {
 		cell(*c, record, text);
 		bb_table_cell(&t->rows, text);
@@ -143,10 +143,11 @@ static void add_row(struct table *t, const struct bb_table *table, const void *r
 static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
 {
 	struct table *t = of(sink);
+	const struct bb_field *columns[COLUMNS + 1];
 
-	for (const struct bb_table *const *table = t->tables; *table; table++)
-		if (kind == (*table)->kind)
-			add_row(t, *table, r);
+	list_columns(kind, columns);
+	if (columns[0])
+		add_row(t, kind, columns, r);
 	if (kind == &bb_record_skip)
 		bb_sink_add_skip(&t->sink.out, ((const struct bb_skip_record *)r)->collective, r);
 	return bb_sink_write(sink, &t->sink.out);
@@ -166,28 +167,14 @@ static const struct bb_sink_ops table_ops = {
 	.release = release,
 };
 
-bb_status bb_sink_tables_open(struct bb_sink **sink, FILE *file, const char *path,
-			      const struct bb_table *const *tables)
+bb_status bb_sink_table_open(struct bb_sink **sink, FILE *file, const char *path)
 {
 	struct table *t = bb_sink_new(sizeof(*t), &table_ops, file, path);
 
 	if (!t)
 		return BB_EINTERNAL;
-	t->tables = tables;
 	t->rows.limit = bb_table_limit(file);
 	t->rows.mark = " ";
 	*sink = &t->sink;
 	return BB_OK;
-}
-
-bb_status bb_sink_table_open(struct bb_sink **sink, FILE *file, const char *path,
-			     const struct bb_table *table)
-{
-	const bb_status status = bb_sink_tables_open(sink, file, path, NULL);
-
-	if (status == BB_OK) {
-		of(*sink)->one[0] = table;
-		of(*sink)->tables = of(*sink)->one;
-	}
-	return status;
 }

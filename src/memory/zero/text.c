@@ -2,16 +2,7 @@
  * text.c - fields of the records, and the table of stages.
  */
 #include "core/units.h"
-#include "harness/results/sink_table.h"
 #include "memory/zero/zero.h"
-
-#define BB_RECORD bb_zero_record
-BB_RECORD_KIND(bb_record_zero, BB_ZERO_FIELDS, "zero", "Of ZeRO: a stage, its memory of one rank.");
-
-#undef BB_RECORD
-#define BB_RECORD bb_zero_moment_record
-BB_RECORD_KIND(bb_record_zero_moment, BB_ZERO_MOMENT_FIELDS, "zero_moment",
-	       "Of ZeRO: the memory of rank 0 at a point of its first step.");
 
 static void add_about(const void *record, struct bb_strbuf *out)
 {
@@ -41,9 +32,11 @@ void bb_zero_text_phases(const struct bb_zero_record *r, struct bb_strbuf *out)
 	bb_strbuf_add(out, "\n");
 }
 
-static const struct bb_table table = {&bb_record_zero, add_about};
+#define BB_RECORD bb_zero_record
+BB_RECORD_KIND(bb_record_zero, BB_ZERO_FIELDS, "zero", "Of ZeRO: a stage, its memory of one rank.",
+	       .about = add_about);
 
-bb_status bb_zero_text_open(struct bb_sink **sink, FILE *file, const char *path)
-{
-	return bb_sink_table_open(sink, file, path, &table);
-}
+#undef BB_RECORD
+#define BB_RECORD bb_zero_moment_record
+BB_RECORD_KIND(bb_record_zero_moment, BB_ZERO_MOMENT_FIELDS, "zero_moment",
+	       "Of ZeRO: the memory of rank 0 at a point of its first step.");

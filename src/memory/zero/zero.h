@@ -228,7 +228,6 @@ static inline bool bb_zero_trains(const struct bb_zero *zero, const struct bb_ru
 BB_MUST bb_status bb_zero_need(const struct bb_zero *zero, int stage, uint64_t *bytes,
 			       struct bb_error *error);
 
-bb_sink_open bb_zero_text_open;
 /* Append the '#' line below the row of R: the phases of its steps. */
 void bb_zero_text_phases(const struct bb_zero_record *r, struct bb_strbuf *out);
 

@@ -192,8 +192,6 @@ struct bb_dp_sweep {
 extern const struct bb_option bb_dp_rows[];
 extern const struct bb_benchmark bb_dp_benchmark;
 extern const struct bb_experiment bb_dp_experiment;
-bb_sink_open bb_dp_text_open;
-
 BB_MUST bb_status bb_dp_check(const struct bb_benchmark *benchmark, void *own,
 			      struct bb_options *options, const struct bb_environment *environment,
 			      struct bb_error *error);

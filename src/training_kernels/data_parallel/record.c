@@ -2,7 +2,6 @@
  * record.c - the record of a strategy, and its table.
  */
 #include "core/units.h"
-#include "harness/results/sink_table.h"
 #include "training_kernels/data_parallel/data_parallel.h"
 
 #include <stddef.h>
@@ -19,10 +18,6 @@ static void servers_cell(const void *record, char text[BB_CELL_TEXT])
 	else
 		snprintf(text, BB_CELL_TEXT, "%lld", (long long)r->servers);
 }
-
-#define BB_RECORD bb_dp_record
-BB_RECORD_KIND(bb_record_way, BB_DP_FIELDS, "way",
-	       "Data-parallel training: a step by one strategy.");
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
@@ -50,9 +45,6 @@ static void dp_about(const void *record, struct bb_strbuf *out)
 		      "of a root or server, and of a worker. wire: bytes of the busiest rank\n");
 }
 
-static const struct bb_table table = {&bb_record_way, dp_about};
-
-bb_status bb_dp_text_open(struct bb_sink **sink, FILE *file, const char *path)
-{
-	return bb_sink_table_open(sink, file, path, &table);
-}
+#define BB_RECORD bb_dp_record
+BB_RECORD_KIND(bb_record_way, BB_DP_FIELDS, "way",
+	       "Data-parallel training: a step by one strategy.", .about = dp_about);

@@ -191,8 +191,6 @@ const char *bb_ddp_cap_text(char text[BB_UNIT_TEXT], uint64_t cap);
 
 extern const struct bb_experiment bb_ddp_experiment;
 
-bb_sink_open bb_ddp_text_open;
-
 /* The benchmark's show. */
 BB_MUST bb_status bb_ddp_predict(struct bb_run *run, struct bb_strbuf *out);
 

@@ -1,7 +1,6 @@
 /*
  * record.c - the record of a step of data-parallel training, and its table.
  */
-#include "harness/results/sink_table.h"
 #include "training_kernels/ddp/ddp.h"
 
 #include <stdio.h>
@@ -15,10 +14,6 @@ static void cap_cell(const void *record, char text[BB_CELL_TEXT])
 		 r->cap_bytes == BB_ABSENT ? r->grouping
 					   : bb_format_size(cap, (uint64_t)r->cap_bytes));
 }
-
-#define BB_RECORD bb_ddp_record
-BB_RECORD_KIND(bb_record_ddp, BB_DDP_FIELDS, "data_parallel",
-	       "Data-parallel training: one size of gradient buckets.");
 
 void bb_ddp_describe(const struct bb_ddp *ddp, int nranks, struct bb_ddp_record *r)
 {
@@ -92,9 +87,6 @@ static void ddp_about(const void *record, struct bb_strbuf *out)
 		      "are medians.\n");
 }
 
-static const struct bb_table table = {&bb_record_ddp, ddp_about};
-
-bb_status bb_ddp_text_open(struct bb_sink **sink, FILE *file, const char *path)
-{
-	return bb_sink_table_open(sink, file, path, &table);
-}
+#define BB_RECORD bb_ddp_record
+BB_RECORD_KIND(bb_record_ddp, BB_DDP_FIELDS, "data_parallel",
+	       "Data-parallel training: one size of gradient buckets.", .about = ddp_about);

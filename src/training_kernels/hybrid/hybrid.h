@@ -314,8 +314,6 @@ BB_MUST bb_status bb_hybrid_data_verify(void *own, uint64_t *wrong);
 
 extern const struct bb_experiment bb_hybrid_experiment;
 
-bb_sink_open bb_hybrid_text_open;
-
 /* The benchmark's show. */
 BB_MUST bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out);
 

@@ -2,7 +2,6 @@
  * record.c - the records of hybrid-parallel training, and the table of its steps.
  */
 #include "core/units.h"
-#include "harness/results/sink_table.h"
 #include "training_kernels/hybrid/hybrid.h"
 
 #include <math.h>
@@ -10,11 +9,6 @@
 #define BB_RECORD bb_hybrid_plan_record
 BB_RECORD_KIND(bb_record_hybrid_plan, BB_HYBRID_PLAN_FIELDS, "hybrid_plan",
 	       "Hybrid-parallel training: a division of a model, as planned.");
-
-#undef BB_RECORD
-#define BB_RECORD bb_hybrid_record
-BB_RECORD_KIND(bb_record_hybrid, BB_HYBRID_FIELDS, "hybrid",
-	       "Hybrid-parallel training: a step, or a part of it alone.");
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
@@ -43,9 +37,7 @@ static void hybrid_about(const void *record, struct bb_strbuf *out)
 		     "of all algorithms\n");
 }
 
-static const struct bb_table table = {&bb_record_hybrid, hybrid_about};
-
-bb_status bb_hybrid_text_open(struct bb_sink **sink, FILE *file, const char *path)
-{
-	return bb_sink_table_open(sink, file, path, &table);
-}
+#undef BB_RECORD
+#define BB_RECORD bb_hybrid_record
+BB_RECORD_KIND(bb_record_hybrid, BB_HYBRID_FIELDS, "hybrid",
+	       "Hybrid-parallel training: a step, or a part of it alone.", .about = hybrid_about);

@@ -106,8 +106,6 @@ struct bb_moe_record {
 };
 
 extern const struct bb_record_kind bb_record_moe;
-bb_sink_open bb_moe_text_open;
-
 /* The state of the benchmark. */
 struct bb_moe {
 	struct bb_moe_options asked; /* first: the rows are read into it */

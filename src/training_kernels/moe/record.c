@@ -2,12 +2,7 @@
  * record.c - the record of a layer of experts, and its table.
  */
 #include "core/units.h"
-#include "harness/results/sink_table.h"
 #include "training_kernels/moe/moe.h"
-
-#define BB_RECORD bb_moe_record
-BB_RECORD_KIND(bb_record_moe, BB_MOE_FIELDS, "experts",
-	       "Expert parallelism: a layer of experts under one load.");
 
 static void moe_about(const void *record, struct bb_strbuf *out)
 {
@@ -26,9 +21,6 @@ static void moe_about(const void *record, struct bb_strbuf *out)
 			       r->capacity);
 }
 
-static const struct bb_table table = {&bb_record_moe, moe_about};
-
-bb_status bb_moe_text_open(struct bb_sink **sink, FILE *file, const char *path)
-{
-	return bb_sink_table_open(sink, file, path, &table);
-}
+#define BB_RECORD bb_moe_record
+BB_RECORD_KIND(bb_record_moe, BB_MOE_FIELDS, "experts",
+	       "Expert parallelism: a layer of experts under one load.", .about = moe_about);

@@ -3,19 +3,9 @@
  * unsplit ones, and the cost of splitting.
  */
 #include "core/units.h"
-#include "harness/results/sink_table.h"
 #include "training_kernels/tensor/tensor.h"
 
 #include <stdio.h>
-
-#define BB_RECORD bb_tensor_record
-BB_RECORD_KIND(bb_record_tensor, BB_TENSOR_FIELDS, "tensor_parallel",
-	       "Tensor parallelism: a part of a model, split by one scheme.");
-
-#undef BB_RECORD
-#define BB_RECORD bb_tensor_equality_record
-BB_RECORD_KIND(bb_record_tensor_equality, BB_TENSOR_EQUALITY_FIELDS, "tensor_equality",
-	       "Tensor parallelism: a module on small matrices, compared with the unsplit one.");
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
@@ -50,11 +40,13 @@ static void tensor_about(const void *record, struct bb_strbuf *out)
 	bb_strbuf_add(out, "\n# Times are medians.\n");
 }
 
-static const struct bb_table equality = {&bb_record_tensor_equality, about_equality};
-static const struct bb_table times = {&bb_record_tensor, tensor_about};
-static const struct bb_table *const tables[] = {&equality, &times, NULL};
+#define BB_RECORD bb_tensor_record
+BB_RECORD_KIND(bb_record_tensor, BB_TENSOR_FIELDS, "tensor_parallel",
+	       "Tensor parallelism: a part of a model, split by one scheme.",
+	       .about = tensor_about);
 
-bb_status bb_tensor_text_open(struct bb_sink **sink, FILE *file, const char *path)
-{
-	return bb_sink_tables_open(sink, file, path, tables);
-}
+#undef BB_RECORD
+#define BB_RECORD bb_tensor_equality_record
+BB_RECORD_KIND(bb_record_tensor_equality, BB_TENSOR_EQUALITY_FIELDS, "tensor_equality",
+	       "Tensor parallelism: a module on small matrices, compared with the unsplit one.",
+	       .about = about_equality);

@@ -159,6 +159,4 @@ BB_MUST bb_status bb_tensor_check(const struct bb_benchmark *benchmark, void *ow
 				  const struct bb_environment *environment, struct bb_error *error);
 
 extern const struct bb_experiment bb_tensor_experiment;
-bb_sink_open bb_tensor_text_open;
-
 #endif
