@@ -72,7 +72,7 @@ bb_status bb_sampler_coverage(const struct bb_sampler *s, const size_t *order,
 	return BB_OK;
 }
 
-/* ---- text -------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void tell_rank(const struct bb_sampler *s, const size_t *order, int rank,
 		      struct bb_strbuf *out)

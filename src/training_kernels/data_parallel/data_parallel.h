@@ -3,11 +3,10 @@
  * by parameter servers, by all-reduce and so on, side by side.
  *
  *   strategies/               the strategies: programs, and formulas of their time
- *   data_parallel.c           the descriptor of the benchmark
- *   options.c                 its options
+ *   data_parallel.c           its options, record and descriptor
  *   sweep.c                   the experiment: strategies and settings
  *   train.c                   --train: a small model is trained and verified
- *   rows.c                    the results; record.c their fields and the table
+ *   rows.c                    the results
  */
 #ifndef BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
 #define BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
@@ -192,9 +191,6 @@ struct bb_dp_sweep {
 extern const struct bb_option bb_dp_rows[];
 extern const struct bb_benchmark bb_dp_benchmark;
 extern const struct bb_experiment bb_dp_experiment;
-BB_MUST bb_status bb_dp_check(const struct bb_benchmark *benchmark, void *own,
-			      struct bb_options *options, const struct bb_environment *environment,
-			      struct bb_error *error);
 
 /* Makes TRIAL train the model of CELL. */
 BB_MUST bb_status bb_dp_train_add(struct bb_dp_cell *cell, struct bb_trial *trial);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- one row ------------------------------------------------------------------------------ */
+/* ---- one row --------------------------------------------------------------------------------- */
 
 /* Does a rank send the bytes of the schedule with this name? A library's own tree differs; rings
    are equal. */
@@ -128,7 +128,7 @@ static void dp_fill(struct bb_dp_record *r, const struct bb_dp_cell *c,
 	r->wrong = c->wrong;
 }
 
-/* ---- notes -------------------------------------------------------------------------- */
+/* ---- notes ----------------------------------------------------------------------------------- */
 
 static void add_formulas(const struct bb_dp_sweep *s, struct bb_strbuf *out)
 {
@@ -200,7 +200,7 @@ static bb_status deliver_notes(const struct bb_dp_sweep *s)
 	return status;
 }
 
-/* ---- delivery ---------------------------------------------------------------------------- */
+/* ---- delivery -------------------------------------------------------------------------------- */
 
 static bb_status deliver_skip(struct bb_dp_sweep *s, size_t i)
 {

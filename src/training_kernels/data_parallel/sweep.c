@@ -14,7 +14,7 @@ static bb_status dp_no_memory(struct bb_dp_sweep *s)
 	return bb_no_memory(&s->engine.run->error, "the strategies");
 }
 
-/* ---- observation of steps ------------------------------------------------------------ */
+/* ---- observation of steps -------------------------------------------------------------------- */
 
 /* Server 0: the staleness of each gradient that arrives. */
 static void observe(void *own, int rank, size_t index, const struct bb_operation *operation,
@@ -34,7 +34,7 @@ static void observe(void *own, int rank, size_t index, const struct bb_operation
 	c->staleness[age < BB_STALENESS_MOST ? age : BB_STALENESS_MOST - 1]++;
 }
 
-/* ---- one cell ----------------------------------------------------------------------------- */
+/* ---- one cell -------------------------------------------------------------------------------- */
 
 static struct bb_strategy_setting setting_of(const struct bb_dp_sweep *s, int active)
 {
@@ -118,7 +118,7 @@ static bb_status add_cell(struct bb_dp_sweep *s, const struct bb_strategy *strat
 	return status == BB_OK ? bb_engine_add(&s->engine, &trial, reason) : status;
 }
 
-/* ---- cells -------------------------------------------------------------------------- */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 /* With 1, 2, 4, … and all ranks, or with all ranks only; SERVERS 0: colocated. */
 static bb_status add_sizes(struct bb_dp_sweep *s, const struct bb_strategy *strategy, int servers)
@@ -184,7 +184,7 @@ static bb_status make_cells(struct bb_dp_sweep *s)
 	return status;
 }
 
-/* ---- the experiment ------------------------------------------------------------------------- */
+/* ---- the experiment -------------------------------------------------------------------------- */
 
 static double batch_seconds(const struct bb_dp *dp)
 {

@@ -31,7 +31,7 @@ static size_t part_count(const struct bb_trainee *p, size_t part)
 	return bb_part_count(p->cell->setting.elements, p->cell->setting.servers, (int)part);
 }
 
-/* ---- computations ------------------------------------------------------------------------- */
+/* ---- computations ---------------------------------------------------------------------------- */
 
 static void compute_batch(struct bb_trainee *p, size_t batch)
 {
@@ -136,7 +136,7 @@ static void train_compute(void *own, int rank, const struct bb_operation *operat
 	}
 }
 
-/* ---- communication ------------------------------------------------------------------------ */
+/* ---- communication --------------------------------------------------------------------------- */
 
 static void message_buffers(struct bb_trainee *p, const struct bb_operation *o, void **in,
 			    void **out)
@@ -172,7 +172,7 @@ static void train_buffers(void *own, int rank, const struct bb_operation *o, voi
 		*in = all + (size_t)rank * o->count;
 }
 
-/* ---- comparison ---------------------------------------------------------------------- */
+/* ---- comparison ------------------------------------------------------------------------------ */
 
 /* One rank with all samples. *SUM = the last gradient, undivided. */
 static void train_alone(const struct bb_trainee *p, double *values, double *sum)
@@ -289,7 +289,7 @@ static bb_status train_agree(struct bb_engine *e, struct bb_dp_cell *c, const st
 	return BB_OK;
 }
 
-/* ---- the trial ---------------------------------------------------------------------------- */
+/* ---- the trial ------------------------------------------------------------------------------- */
 
 bb_status bb_dp_train_add(struct bb_dp_cell *c, struct bb_trial *trial)
 {

@@ -1,12 +1,114 @@
 /*
- * ddp.c - the descriptor of the benchmark of data-parallel training.
+ * ddp.c - buckets of data-parallel training: options, record and descriptor of the benchmark.
  */
 #include "training_kernels/ddp/ddp.h"
 
+#include "harness/measure/collective.h"
 #include "harness/measure/plan.h"
+#include "harness/run/options_check.h"
 #include "training_kernels/estimate.h"
 
 #include <stdio.h>
+#include <string.h>
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+#define MOST_BATCH (INT64_C(1) << 30)
+#define STEP_NS 50000000 /* of a batch, unless an option sets it */
+
+const char *const bb_ddp_dtypes[] = {"float", "half", "bfloat16", "double", NULL};
+static const char *const overlap_names[] = {"on", "off", "both", NULL};
+
+#define BB_OPTIONS struct bb_ddp_options
+const struct bb_option bb_ddp_rows[] = BB_OPTION_ROWS(BB_DDP_OPTIONS);
+
+/* ---- algorithms ------------------------------------------------------------------------------ */
+
+static bb_status add_algorithm(struct bb_ddp_options *a, const char *name, struct bb_error *error)
+{
+	if (a->nalgorithms == BB_DDP_MOST_ALGORITHMS)
+		return bb_fail(error, BB_EUSAGE, "--algo %s: more than %d algorithms", a->algo_text,
+			       BB_DDP_MOST_ALGORITHMS);
+	snprintf(a->algorithms[a->nalgorithms++], BB_WORD, "%s", name);
+	return BB_OK;
+}
+
+/* A schedule of busbench gets its prefix if the backend's library has the name too. */
+static bb_status add_schedule(struct bb_ddp_options *a, const char *name, struct bb_error *error)
+{
+	char own[BB_WORD];
+
+	snprintf(own, sizeof(own), BB_OWN "%s", name);
+	for (size_t i = 0; i < a->nalgorithms; i++)
+		if (strcmp(a->algorithms[i], name) == 0)
+			return add_algorithm(a, own, error);
+	return add_algorithm(a, name, error);
+}
+
+/* The algorithms of --algo, which has passed its check. */
+static bb_status read_algorithms(struct bb_ddp_options *a, const struct bb_backend *backend,
+				 struct bb_error *error)
+{
+	const char *rest = a->algo_text;
+	char word[BB_WORD];
+	bb_status status = BB_OK;
+
+	if (strcmp(rest, "all") != 0) {
+		do {
+			bb_next_word(&rest, word);
+			status = add_algorithm(a, word, error);
+		} while (status == BB_OK && *rest++ == ',');
+		return status;
+	}
+	for (const struct bb_native *n = backend->natives; n->name && status == BB_OK; n++)
+		if (!a->predict && (!n->refuses || !n->refuses(n, &bb_all_reduce)))
+			status = add_algorithm(a, n->name, error);
+	for (int i = 0; bb_algorithms[i] && status == BB_OK; i++)
+		if (bb_algorithms[i]->collective == &bb_all_reduce)
+			status = add_schedule(a, bb_algorithms[i]->name, error);
+	return status;
+}
+
+/* ---- the check ------------------------------------------------------------------------------- */
+
+bb_status bb_ddp_check_time(bool flops_given, bool step_given, bool batch_given,
+			    struct bb_error *error)
+{
+	if (flops_given && step_given)
+		return bb_fail(error, BB_EUSAGE,
+			       "--flops and --step-time both set the time of a batch; give one");
+	if (step_given && batch_given)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--batch: --step-time is the time of a batch of any size; leave one of "
+			"them out");
+	return BB_OK;
+}
+
+static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
+			   const struct bb_environment *environment, struct bb_error *error)
+{
+	struct bb_ddp *ddp = own;
+	struct bb_ddp_options *a = &ddp->asked;
+	bb_status status;
+
+	if (a->predict && o->fault_text_given)
+		return bb_fail(error, BB_EUSAGE,
+			       "--fault: --predict runs nothing; leave one of them out");
+	BB_TRY(status, bb_ddp_check_time(a->flops_given, a->step_ns_given, a->batch_given, error),
+	       out);
+	BB_TRY(status, bb_check_algorithms(a->algo_text, o, &bb_all_reduce, error), out);
+	BB_TRY(status, read_algorithms(a, o->backend, error), out);
+	BB_TRY(status, bb_model_open(&ddp->model, a->model_text, a->seq, error), out);
+	if (!a->predict && !a->flops_given && !a->step_ns_given) {
+		a->step_ns = STEP_NS;
+		a->step_ns_given = true;
+	}
+	if (a->predict)
+		status = bb_check_outputs(o, NULL, environment->launch.proc == 0, error);
+out:
+	return status;
+}
 
 bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backward_s)
 {
@@ -23,8 +125,93 @@ bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backwar
 	return per_flop > 0;
 }
 
-/* ---- the descriptor ---------------------------------------------------------------------------
- */
+/* ---- the record ------------------------------------------------------------------------------ */
+
+static void cap_cell(const void *record, char text[BB_CELL_TEXT])
+{
+	const struct bb_ddp_record *r = record;
+	char cap[BB_UNIT_TEXT];
+
+	snprintf(text, BB_CELL_TEXT, "%s",
+		 r->cap_bytes == BB_ABSENT ? r->grouping
+					   : bb_format_size(cap, (uint64_t)r->cap_bytes));
+}
+
+static void ddp_about(const void *record, struct bb_strbuf *out)
+{
+	const struct bb_ddp_record *r = record;
+	char forward[BB_UNIT_TEXT], backward[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(out, "# %s: %lld parameters, %.2f MiB of gradients (%s)\n", r->model,
+		       (long long)r->parameters, (double)r->gradient_bytes / (1 << 20), r->dtype);
+	bb_strbuf_addf(out, "# Batch: forward %s, backward %s (%s)",
+		       bb_format_duration(forward, 1e-6 * r->forward_us),
+		       bb_format_duration(backward, 1e-6 * r->backward_us), r->compute);
+	if (r->batches > 1)
+		bb_strbuf_addf(out, "; %lld batches per step", (long long)r->batches);
+	bb_strbuf_add(out,
+		      "\n# Buckets: one = a single bucket, tensor = a bucket per tensor. Times "
+		      "are medians.\n");
+}
+
+#define BB_RECORD bb_ddp_record
+BB_RECORD_KIND(bb_record_ddp, BB_DDP_FIELDS, "data_parallel",
+	       "Data-parallel training: one size of gradient buckets.", .about = ddp_about);
+
+void bb_ddp_describe(const struct bb_ddp *ddp, int nranks, struct bb_ddp_record *r)
+{
+	const struct bb_ddp_options *a = &ddp->asked;
+	const struct bb_model *m = &ddp->model;
+	double forward_s, backward_s;
+
+	bb_record_init(&bb_record_ddp, r);
+	r->model = m->name;
+	r->family = m->family;
+	r->dtype = bb_dtype_name(a->dtype);
+	r->nranks = nranks;
+	r->batches = a->accumulate;
+	r->tensors = (int64_t)m->ntensors;
+	r->parameters = (int64_t)m->parameters;
+	r->gradient_bytes = (int64_t)(m->parameters * bb_dtype_size(a->dtype));
+	if (bb_ddp_compute(ddp, &forward_s, &backward_s)) {
+		r->forward_us = 1e6 * forward_s;
+		r->backward_us = 1e6 * backward_s;
+	}
+}
+
+void bb_ddp_describe_buckets(struct bb_ddp_record *r, const struct bb_buckets *b, uint64_t cap,
+			     uint64_t first, const double *ready_s, double *numbers)
+{
+	double *bytes = numbers, *tensors = bytes + b->n, *ready = tensors + b->n;
+	const bool capped = cap != BB_BUCKET_UNLIMITED && cap != 1;
+
+	for (size_t i = 0; i < b->n; i++) {
+		bytes[i] = (double)b->list[i].bytes;
+		tensors[i] = (double)b->list[i].count;
+		ready[i] = ready_s ? 1e6 * ready_s[b->list[i].first + b->list[i].count - 1] : 0;
+	}
+	r->grouping = capped ? "cap" : cap == 1 ? "tensor" : "one";
+	r->cap_bytes = capped ? (int64_t)cap : BB_ABSENT;
+	r->first_cap_bytes = capped ? (int64_t)first : BB_ABSENT;
+	r->buckets = (int64_t)b->n;
+	r->least_bytes = (int64_t)bb_buckets_least(b);
+	r->most_bytes = (int64_t)bb_buckets_most(b);
+	r->last_bytes = (int64_t)b->list[b->n - 1].bytes;
+	r->mean_bytes = (double)b->bytes / (double)b->n;
+	r->bucket_bytes = (struct bb_numbers){bytes, b->n};
+	r->bucket_tensors = (struct bb_numbers){tensors, b->n};
+	r->bucket_ready_us = (struct bb_numbers){ready, ready_s ? b->n : 0};
+}
+
+const char *bb_ddp_cap_text(char text[BB_UNIT_TEXT], uint64_t cap)
+{
+	if (cap != BB_BUCKET_UNLIMITED && cap != 1)
+		return bb_format_size(text, cap);
+	snprintf(text, BB_UNIT_TEXT, "%s", cap == 1 ? "tensor" : "one");
+	return text;
+}
+
+/* ---- the benchmark --------------------------------------------------------------------------- */
 
 static bb_status ddp_plan(struct bb_run *run)
 {
@@ -68,7 +255,7 @@ const struct bb_benchmark bb_ddp_benchmark = {
 				   "sets the sizes of buckets"}},
 	.queues = true,
 	.shows = ddp_shows,
-	.check = bb_ddp_check,
+	.check = ddp_check,
 	.list = ddp_list,
 	.show = bb_ddp_predict,
 	.open_text = bb_sink_table_open,

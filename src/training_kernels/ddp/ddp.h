@@ -2,12 +2,11 @@
  * ddp.h - the benchmark of data-parallel training: gradients are reduced in buckets while the
  * backward pass continues.
  *
- *   ddp.c          the descriptor of the benchmark
- *   options.c      its options
+ *   ddp.c          its options, record and descriptor
  *   predict.c      --predict: buckets and step computed, nothing run; predict_text.c prints it
  *   step.c         a step as a program
  *   sweep.c        the experiment: steps with buckets of all sizes, timed and verified
- *   rows.c         what was measured, as rows; record.c their fields and the table
+ *   rows.c         what was measured, as rows
  */
 #ifndef BB_TRAINING_KERNELS_DDP_DDP_H
 #define BB_TRAINING_KERNELS_DDP_DDP_H
@@ -170,11 +169,6 @@ struct bb_ddp {
 
 extern const struct bb_option bb_ddp_rows[];
 extern const struct bb_benchmark bb_ddp_benchmark;
-
-/* The benchmark's check (see benchmark.h). Opens the model, which bb_ddp_predict or close frees. */
-BB_MUST bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own,
-			       struct bb_options *options, const struct bb_environment *environment,
-			       struct bb_error *error);
 
 /* Datatypes of gradients; ends with NULL. */
 extern const char *const bb_ddp_dtypes[];

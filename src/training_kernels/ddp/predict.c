@@ -26,7 +26,7 @@ struct bb_train_step bb_prediction_step(struct bb_prediction *p,
 	return bb_step_model(&request, times);
 }
 
-/* ---- rows ---------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static bb_status add_row(struct bb_prediction *p, enum bb_prediction_kind kind, uint64_t cap)
 {
@@ -71,7 +71,7 @@ out:
 	return status;
 }
 
-/* ---- records ------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 static void describe_prediction(const struct bb_prediction *p, const struct bb_prediction_row *row,
 				bool overlap, struct bb_ddp_record *r)
@@ -127,7 +127,7 @@ static bb_status write_skip(struct bb_prediction *p, const char *algorithm, cons
 	return bb_sinks_record(&p->run->sinks, &bb_record_skip, &r);
 }
 
-/* ---- algorithms ---------------------------------------------------------------------- */
+/* ---- algorithms ------------------------------------------------------------------------------ */
 
 /* The steps of all rows by ALGORITHM. BB_EUNSUPPORTED with the reason in CAUSE. */
 static bb_status predict_rows(struct bb_prediction *p, const char *algorithm,

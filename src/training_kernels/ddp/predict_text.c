@@ -12,7 +12,7 @@
 #define MIB (1.0 / (1 << 20))
 #define MOST_LINES 7 /* of a list of buckets, before the last one */
 
-/* ---- model and setting --------------------------------------------------------------- */
+/* ---- model and setting ----------------------------------------------------------------------- */
 
 /* "291.6 GFLOPs" */
 static void add_flops(struct bb_strbuf *out, double flops)
@@ -75,7 +75,7 @@ void bb_prediction_tell_model(const struct bb_prediction *p)
 	tell_setting(p);
 }
 
-/* ---- buckets ------------------------------------------------------------------------- */
+/* ---- buckets --------------------------------------------------------------------------------- */
 
 static void tell_caps(const struct bb_prediction *p)
 {
@@ -168,7 +168,7 @@ void bb_prediction_tell_buckets(struct bb_prediction *p, bool timed)
 		tell_list(p, &p->rows[i], timed);
 }
 
-/* ---- the step ------------------------------------------------------------------------ */
+/* ---- the step -------------------------------------------------------------------------------- */
 
 /* Speed relative to BASE. */
 static void add_gain(struct bb_strbuf *out, const struct bb_train_step *step,

@@ -162,8 +162,7 @@ static void row_measure(const struct rows *rows, struct row *row)
 	r->end_unix_s = bb_clock_unix();
 }
 
-/* ---- comparison of rows ------------------------------------------------------------------
- */
+/* ---- comparison of rows ---------------------------------------------------------------------- */
 
 static double row_times(const struct rows *rows, const struct row *row, uint64_t cap)
 {
@@ -279,8 +278,7 @@ static bb_status recommend(const struct rows *rows)
 	return status;
 }
 
-/* ---- all of it
- * ----------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static bb_status add_row(struct rows *rows, const struct bb_ddp_trial *trial)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- sizes of buckets ---------------------------------------------------------------------- */
+/* ---- sizes of buckets ------------------------------------------------------------------------ */
 
 static bb_status ddp_no_memory(struct bb_ddp_sweep *s)
 {
@@ -80,7 +80,7 @@ static bb_status make_caps(struct bb_ddp_sweep *s)
 	return status;
 }
 
-/* ---- observation of steps --------------------------------------------------------------- */
+/* ---- observation of steps -------------------------------------------------------------------- */
 
 /* Ranks that this driver observes. */
 static int heard_ranks(const struct bb_ddp_sweep *s)
@@ -287,8 +287,7 @@ static bb_status make_trials(struct bb_ddp_sweep *s)
 	return status;
 }
 
-/* ---- the experiment
- * ------------------------------------------------------------------------------- */
+/* ---- the experiment -------------------------------------------------------------------------- */
 
 static bb_status ddp_open(struct bb_engine *engine)
 {

@@ -29,8 +29,7 @@ static int data_member(const struct bb_hybrid_data *d, enum bb_axis axis, int i)
 	return bb_grid_member(g, axis, bb_grid_group(g, axis, d->engine->driver->rank), i);
 }
 
-/* ---- layout ----------------------------------------------------------------------------
- */
+/* ---- layout ---------------------------------------------------------------------------------- */
 
 /* The next BYTES of MEMORY. NULL: they are only counted. */
 static char *take(char *memory, size_t *at, size_t bytes)
@@ -135,8 +134,7 @@ size_t bb_hybrid_data_bytes(const struct bb_hybrid_shape *shape, int rank)
 	return data_lay_out(&d, rank);
 }
 
-/* ---- open and close ------------------------------------------------------------------------
- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static bb_status take_patterns(struct bb_hybrid_data *d)
 {
@@ -191,8 +189,7 @@ void bb_hybrid_data_close(struct bb_hybrid_data *d)
 	free(d->ranks);
 }
 
-/* ---- buffers ---------------------------------------------------------------------------
- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 /* In place: the part of this rank is one of the two buffers. */
 static void replica_buffers(const struct bb_hybrid_data *d, const struct bb_operation *o, void **in,

@@ -63,8 +63,7 @@ static void hybrid_hear(void *own, int rank, size_t index, const struct bb_opera
 	s->heard.steps += index + 1 == s->programs[0].length(&s->programs[0], rank);
 }
 
-/* ---- data -------------------------------------------------------------------------------------
- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 static const struct bb_expectation expectation = {bb_hybrid_data_fill, bb_hybrid_data_victims,
 						  bb_hybrid_data_verify};
@@ -94,8 +93,7 @@ static bb_status hybrid_opened(void *own, struct bb_player *player)
 	return status;
 }
 
-/* ---- programs ---------------------------------------------------------------------------------
- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 /* Does any rank have operations of KIND? */
 static bool hybrid_exists(const struct hybrid_session *s, size_t kind)
@@ -160,8 +158,7 @@ static void hybrid_close(struct bb_engine *engine)
 	bb_hybrid_job_close(&s->job);
 }
 
-/* ---- records -------------------------------------------------------------------------
- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 /* Groups of KIND with members on several hosts, or nodes of a cluster; BB_ABSENT in virtual time
    with equal links. */

@@ -1,12 +1,250 @@
 /*
- * hybrid.c - the descriptor of the benchmark of hybrid-parallel training.
+ * hybrid.c - hybrid-parallel training: options, records and descriptor of the benchmark.
  */
 #include "training_kernels/hybrid/hybrid.h"
 
+#include "core/units.h"
+#include "harness/measure/collective.h"
+#include "harness/run/options_check.h"
 #include "simulator/cluster.h"
 #include "training_kernels/estimate.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+#define MOST_RANKS 1000000
+#define MOST_BATCH (INT64_C(1) << 30)
+#define ANY_RECOMPUTE (BB_RECOMPUTE_FULL + 1)
+
+static const char *preset_name(int index)
+{
+	return bb_hybrid_presets[index].name;
+}
+
+static const char *const recompute_words[] = {"none", "selective", "full", "any", NULL};
+
+#define BB_OPTIONS struct bb_hybrid_options
+const struct bb_option bb_hybrid_rows[] = BB_OPTION_ROWS(BB_HYBRID_OPTIONS);
+
+/* Takes the settings of the preset that the user does not give. */
+static void take_preset(struct bb_hybrid_options *a, struct bb_options *o)
+{
+	const struct bb_hybrid_preset *p = a->preset;
+	struct bb_backend_config *link = &o->config;
+
+	a->order = a->order_given ? a->order : (int)p->grid.order;
+	a->zero = a->zero_given ? a->zero : p->zero;
+	a->recompute = a->recompute_given ? a->recompute : (int)p->recompute;
+	a->model_text = a->model_text_given ? a->model_text : p->model;
+	a->batch = a->batch_given ? a->batch : (int64_t)p->batch;
+	a->micro_batch = a->micro_batch_given ? a->micro_batch : (int64_t)p->micro_batch;
+	a->batch_given = a->micro_batch_given = true;
+	a->node = a->node_given ? a->node : p->node;
+	if (!a->plan) {
+		a->tp = a->tp_given ? a->tp : p->grid.tp;
+		a->pp = a->pp_given ? a->pp : p->grid.pp;
+		a->dp = a->dp_given ? a->dp : p->grid.dp;
+		return;
+	}
+	a->ranks = a->ranks_given ? a->ranks : bb_grid_ranks(&p->grid);
+	a->ranks_given = true;
+	a->memory = a->memory_given ? a->memory : p->memory;
+	if (o->link.text)
+		return;
+	link->link_rate = p->inside.rate;
+	link->link_latency = p->inside.latency;
+	if (!a->between_given)
+		a->between = p->between;
+	a->between_given = true;
+}
+
+static bb_status settle_preset(struct bb_hybrid_options *a, struct bb_options *o,
+			       struct bb_error *error)
+{
+	if (!a->preset_choice_given)
+		return BB_OK;
+	a->preset = &bb_hybrid_presets[a->preset_choice];
+	take_preset(a, o);
+	return a->flops_given || a->pass_ns_given
+		       ? BB_OK
+		       : bb_hybrid_preset_rate(a->preset, &a->flops, error);
+}
+
+/* ---- the check ------------------------------------------------------------------------------- */
+
+static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options *o,
+			    struct bb_error *error)
+{
+	const char *given = o->fault_text_given  ? "--fault"
+			    : a->pass_ns_given   ? "--pass-time"
+			    : a->algo_text_given ? "--algo"
+			    : o->threads_given   ? "-t"
+			    : o->gpus_given      ? "-g"
+						 : NULL;
+
+	if (given)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"%s: --plan runs nothing; leave one of them out, --ranks sets their number",
+			given);
+	if (!a->ranks_given)
+		return bb_fail(error, BB_EUSAGE, "--plan needs the number of ranks; give --ranks");
+	if (o->config.link_rate <= 0)
+		return bb_fail(error, BB_EUSAGE, "--plan needs the time of messages; give --link");
+	if (a->flops <= 0)
+		return bb_fail(error, BB_EUSAGE,
+			       "--plan needs the time of computations; give --flops");
+	if (!a->between_given)
+		a->between = (struct bb_hybrid_link){o->config.link_rate, o->config.link_latency};
+	return BB_OK;
+}
+
+/* Nodes in virtual time: --link within a node, --node-link between nodes. */
+static bb_status make_nodes(struct bb_hybrid *h, struct bb_options *o, struct bb_error *error)
+{
+	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_cluster_link inside = {o->config.link_rate, o->config.link_latency};
+	const struct bb_cluster_link between = {a->between.rate, a->between.latency};
+	const int64_t ranks = o->threads * o->gpus;
+	bb_status status;
+
+	if (!a->node_link_given && a->node_given)
+		return bb_fail(error, BB_EUSAGE,
+			       "--node needs --node-link, the links between nodes; give "
+			       "both or neither");
+	if (!a->node_link_given)
+		return BB_OK;
+	if (!o->backend->virtual || o->config.link_rate <= 0)
+		return bb_fail(error, BB_EUSAGE,
+			       "--node-link needs --plan or virtual time; give --backend sim "
+			       "and --link, or leave it out");
+	if (ranks % a->node || a->node > BB_MOST_GPUS)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--node %lld: does not divide the %lld ranks; give a divisor of at most "
+			"%d",
+			(long long)a->node, (long long)ranks, BB_MOST_GPUS);
+	status = bb_cluster_of_links(&h->nodes, (int)(ranks / a->node), (int)a->node, &inside,
+				     &between, error);
+	o->config.cluster = h->nodes;
+	return status;
+}
+
+/* Options of --plan alone. */
+static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error *error)
+{
+	const char *given = a->ranks_given    ? "--ranks"
+			    : a->memory_given ? "--memory"
+			    : a->best_given   ? "--best"
+			    : a->scatter      ? "--scatter-gather"
+					      : NULL;
+
+	if (given)
+		return bb_fail(error, BB_EUSAGE, "%s needs --plan; give both or neither", given);
+	if (a->zero > 1)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--zero %lld: without --plan only stages 0 and 1 are supported; give one "
+			"of them, or --plan",
+			(long long)a->zero);
+	if (a->flops > 0 && a->pass_ns_given)
+		return bb_fail(error, BB_EUSAGE,
+			       "--flops and --pass-time both set the time of computations; give "
+			       "one");
+	return BB_OK;
+}
+
+/* BB_EUSAGE unless N, the value of --WORD, divides RANKS. */
+static bb_status check_division(const char *word, int64_t n, int64_t ranks, struct bb_error *error)
+{
+	if (n == 0 || ranks % n == 0)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "--%s %lld: does not divide the %lld ranks; give a divisor", word,
+		       (long long)n, (long long)ranks);
+}
+
+static bb_status check_divisions(const struct bb_hybrid_options *a, struct bb_error *error)
+{
+	bb_status status = check_division("tp", a->tp, a->ranks, error);
+
+	if (status == BB_OK)
+		status = check_division("pp", a->pp, a->ranks, error);
+	if (status == BB_OK)
+		status = check_division("dp", a->dp, a->ranks, error);
+	return status;
+}
+
+static bb_status check_model(const struct bb_hybrid *h, struct bb_error *error)
+{
+	if (h->model.hyper.heads > 0 && h->model.hyper.seq > 0)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE, "--model %s: not a transformer; give one",
+		       h->asked.model_text);
+}
+
+static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
+			      const struct bb_environment *environment, struct bb_error *error)
+{
+	struct bb_hybrid *h = own;
+	struct bb_hybrid_options *a = &h->asked;
+	bb_status status;
+
+	a->between_given = a->node_link_given;
+	a->between = (struct bb_hybrid_link){a->node_link.rate, a->node_link.latency};
+	BB_TRY(status, settle_preset(a, o, error), out);
+	BB_TRY(status, bb_check_one_algorithm(a->algo_text, o, error), out);
+	BB_TRY(status, a->plan ? check_plan(a, o, error) : check_steps(a, error), out);
+	if (a->plan)
+		BB_TRY(status, check_divisions(a, error), out);
+	BB_TRY(status, bb_model_open(&h->model, a->model_text, a->seq, error), out);
+	BB_TRY(status, check_model(h, error), out);
+	status = a->plan ? bb_check_outputs(o, NULL, environment->launch.proc == 0, error)
+			 : make_nodes(h, o, error);
+out:
+	return status;
+}
+
+/* ---- the records ----------------------------------------------------------------------------- */
+
+#define BB_RECORD bb_hybrid_plan_record
+BB_RECORD_KIND(bb_record_hybrid_plan, BB_HYBRID_PLAN_FIELDS, "hybrid_plan",
+	       "Hybrid-parallel training: a division of a model, as planned.");
+
+static void hybrid_about(const void *record, struct bb_strbuf *out)
+{
+	const struct bb_hybrid_record *r = record;
+
+	bb_strbuf_addf(
+		out,
+		"# %s: dp %lld, tp %lld, pp %lld, ep %lld (%s), ZeRO %lld%s, %lld micro-batch%s "
+		"of %lld sequence%s per replica; collectives: %s; computations: %s\n",
+		r->model, (long long)r->dp, (long long)r->tp, (long long)r->pp, (long long)r->ep,
+		r->order, (long long)r->zero, r->sequence_parallel ? ", sequence parallel" : "",
+		(long long)r->micro_batches, r->micro_batches == 1 ? "" : "es",
+		(long long)r->micro_batch, bb_plural(r->micro_batch), r->algorithm, r->compute);
+	bb_strbuf_addf(out, "# links: %s\n", r->links);
+	if (!isnan(r->plan_us))
+		bb_strbuf_addf(out,
+			       "# plan: formula of --plan with rings and all stages as slow as the "
+			       "slowest; the bubble of its step is %.3f ms\n",
+			       1e-3 * r->plan_bubble_us);
+	bb_strbuf_add(
+		out, "# alone: median of the part without the others. in step: mean of ranks, with "
+		     "waits for partners; pipeline: waits for messages\n"
+		     "# sent: by the rank that sends most; by an algorithm of a library, the least "
+		     "of all algorithms\n");
+}
+
+#undef BB_RECORD
+#define BB_RECORD bb_hybrid_record
+BB_RECORD_KIND(bb_record_hybrid, BB_HYBRID_FIELDS, "hybrid",
+	       "Hybrid-parallel training: a step, or a part of it alone.", .about = hybrid_about);
+
+/* ---- the benchmark --------------------------------------------------------------------------- */
 
 static void hybrid_list(struct bb_strbuf *out)
 {
@@ -16,8 +254,7 @@ static void hybrid_list(struct bb_strbuf *out)
 	bb_model_list(out);
 }
 
-/* ---- the grid ------------------------------------------------------------------------------
- */
+/* ---- the grid -------------------------------------------------------------------------------- */
 
 /* ASKED, or 2 if that divides the LEFT ranks, else 1. *LEFT is divided by it, or 0 if it cannot be.
  */
@@ -128,7 +365,7 @@ const struct bb_benchmark bb_hybrid_benchmark = {
 				   "--micro-batch set them"}},
 	.queues = true,
 	.shows = hybrid_shows,
-	.check = bb_hybrid_check,
+	.check = hybrid_check,
 	.list = hybrid_list,
 	.show = bb_hybrid_show,
 	.open_text = bb_sink_table_open,

@@ -2,13 +2,11 @@
  * hybrid.h - the benchmark of hybrid-parallel training: tensor, pipeline, data and expert
  * parallelism at once.
  *
- *   hybrid.c           the descriptor of the benchmark
- *   options.c          its options; presets.c published runs
+ *   hybrid.c           its options, records and descriptor; presets.c published runs
  *   show.c             --plan: divisions of a model compared, without a run
  *   job.c              the step that is run, derived from the options
  *   drive.c            the experiment: a step and its parts, timed
  *   data.c             known data for the communication of a step, and its verification
- *   record.c           its records, and the table
  *
  * Divisions are in layout.h and plan.h, bytes in volume.h, programs in program.h.
  */
@@ -118,7 +116,7 @@ extern const struct bb_hybrid_preset bb_hybrid_presets[]; /* ends with name NULL
 BB_MUST bb_status bb_hybrid_preset_rate(const struct bb_hybrid_preset *preset, double *flops,
 					struct bb_error *error);
 
-/* ---- records (record.c) -------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 #define BB_HYBRID_PLAN_FIELDS(FIELD)                                                               \
 	FIELD(STRING, model, "", "name of the model, as requested")                                \
@@ -226,7 +224,7 @@ struct bb_hybrid_record {
 
 extern const struct bb_record_kind bb_record_hybrid_plan, bb_record_hybrid;
 
-/* ---- the benchmark -------------------------------------------------------------------------- */
+/* ---- the benchmark --------------------------------------------------------------------------- */
 
 /* The state of the benchmark. */
 struct bb_hybrid {
@@ -239,12 +237,7 @@ struct bb_hybrid {
 extern const struct bb_option bb_hybrid_rows[];
 extern const struct bb_benchmark bb_hybrid_benchmark;
 
-/* The benchmark's check (see benchmark.h). Opens the model, which its show or close frees. */
-BB_MUST bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *own,
-				  struct bb_options *options,
-				  const struct bb_environment *environment, struct bb_error *error);
-
-/* ---- the step that is run (job.c) ----------------------------------------------------- */
+/* ---- the step that is run (job.c) ------------------------------------------------------------ */
 
 struct bb_hybrid_job {
 	struct bb_hybrid_shape shape; /* borrows from the rest */
@@ -262,7 +255,7 @@ BB_MUST bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_
 				     struct bb_error *error);
 void bb_hybrid_job_close(struct bb_hybrid_job *job);
 
-/* ---- its data (data.c) ---------------------------------------------------------------- */
+/* ---- its data (data.c) ----------------------------------------------------------------------- */
 
 /* Data of a half of a layer: WHOLE summands, of whose sum this rank has PART elements; with
    sequence parallelism also its piece of PART elements, and WHOLE gathered elements. */

@@ -14,7 +14,7 @@ const char *const bb_misfit_words[BB_MISFITS] = {
 	[BB_MISFIT_MEMORY] = "does not fit into memory",
 };
 
-/* ---- stages --------------------------------------------------------------- */
+/* ---- stages ---------------------------------------------------------------------------------- */
 
 static struct bb_hybrid_part part_of(const struct bb_training *t, uint64_t stage)
 {
@@ -83,8 +83,7 @@ static struct bb_hybrid_step step_of(const struct bb_hybrid_division *division, 
 	};
 }
 
-/* ---- cost -------------------------------------------------------------------------------------
- */
+/* ---- cost ------------------------------------------------------------------------------------ */
 
 static void find_crossings(struct bb_hybrid_division *division, int node)
 {

@@ -57,8 +57,7 @@ static int layers_of(const struct bb_hybrid_shape *shape, int stage)
 		     bb_layers_before(layers, p, (uint64_t)stage));
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------
- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 size_t bb_hybrid_part(const struct bb_hybrid_shape *s, int half, int rank)
 {
@@ -81,8 +80,7 @@ static enum family holders(const struct bb_hybrid_shape *s, bool experts)
 	return experts && s->grid.ep > 1 ? ALIKE : REPLICAS;
 }
 
-/* ---- functions of the program -----------------------------------------------------------------
- */
+/* ---- functions of the program ---------------------------------------------------------------- */
 
 static int stage_of(const struct bb_hybrid_program *h, int rank)
 {
@@ -293,8 +291,7 @@ static void hybrid_program_describe(const struct bb_program *program, const stru
 			 o->work == BB_HYBRID_EXPERT ? "tokens" : "a micro-batch");
 }
 
-/* ---- layout -------------------------------------------------------------------------------------
- */
+/* ---- layout ---------------------------------------------------------------------------------- */
 
 /* The layout is made twice: counted, then written. */
 struct layout {

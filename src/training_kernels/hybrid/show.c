@@ -22,8 +22,7 @@ struct show {
 	struct bb_hybrid_plan plan;
 };
 
-/* ---- the request ----------------------------------------------------------------------------
- */
+/* ---- the request ----------------------------------------------------------------------------- */
 
 static bb_status plan_prepare(struct show *s)
 {
@@ -122,8 +121,7 @@ static void explain_division(const struct bb_hybrid_plan *plan, size_t i, char t
 		 i > 0 ? "best" : "second-best", cause_of(division, other, part));
 }
 
-/* ---- records ----------------------------------------------------------------------------------
- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 static bool is_published(const struct show *s, const struct bb_grid *g)
 {
@@ -209,8 +207,7 @@ static bb_status write_records(struct show *s)
 	return status;
 }
 
-/* ---- text -------------------------------------------------------------------------------------
- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void add_preset(const struct show *s)
 {

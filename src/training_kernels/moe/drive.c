@@ -58,8 +58,7 @@ static size_t row_bytes(const struct moe_session *s)
 	return (size_t)s->moe->asked.hidden * bb_dtype_size(s->moe->asked.dtype);
 }
 
-/* ---- data -------------------------------------------------------------------------------------
- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 static struct bb_moe_rows moe_rows_of(const struct moe_session *s, size_t skew)
 {
@@ -194,8 +193,7 @@ static bb_status moe_verify(void *own, uint64_t *wrong)
 
 static const struct bb_expectation expectation = {moe_fill, moe_victims, moe_verify};
 
-/* ---- programs ---------------------------------------------------------------------------------
- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 static bb_status moe_add_trial(struct moe_session *s, size_t skew, int kind)
 {
@@ -245,8 +243,7 @@ static void moe_close(struct bb_engine *engine)
 	free(s->counts);
 }
 
-/* ---- records -------------------------------------------------------------------------
- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 static const struct bb_stats *stats_of(const struct moe_session *s, size_t skew, int kind)
 {

@@ -1,7 +1,6 @@
 #include "training_kernels/moe/exchange.h"
 
-/* ---- operations -------------------------------------------------------------------------------
- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 /* The greatest common divisor. */
 static int divisor(int a, int b)
@@ -58,8 +57,7 @@ void bb_moe_meet(const struct bb_moe_exchange *x, int event, size_t k, struct bb
 	o->event = event + (int)(k % 2);
 }
 
-/* ---- data -------------------------------------------------------------------------------------
- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 static size_t row_bytes(const struct bb_moe_rows *rows)
 {

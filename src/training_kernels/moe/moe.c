@@ -1,17 +1,81 @@
 /*
- * moe.c - the descriptor of the benchmark of expert parallelism.
+ * moe.c - expert parallelism: options, record and descriptor of the benchmark.
  */
 #include "training_kernels/moe/moe.h"
 
+#include "core/units.h"
 #include "training_kernels/estimate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* Layers of published models. */
+static const struct preset {
+	const char *name, *source;
+	int64_t experts, top_k, hidden;
+} presets[] = {
+	{"mixtral-8x7b", "Jiang et al. 2024, table 1; config.json of Mixtral-8x7B", 8, 2, 4096},
+	{"deepseek-v3", "DeepSeek-AI 2024, section 4.2; config.json of DeepSeek-V3", 256, 8, 7168},
+	{.name = NULL},
+};
+
+static const char *preset_name(int index)
+{
+	return presets[index].name;
+}
+
+static const char *const dtypes[] = {"bfloat16", "half", "float", "f8e4m3", "f8e5m2", NULL};
+/* No gemm: the FLOPs of experts are unknown. */
+static const char *const stand_ins[] = {[BB_SLEEP] = "sleep", [BB_SPIN] = "spin", [BB_GEMM] = NULL};
+
+#define BB_OPTIONS struct bb_moe_options
+const struct bb_option bb_moe_rows[] = BB_OPTION_ROWS(BB_MOE_OPTIONS);
+
+static bb_status moe_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
+			   const struct bb_environment *environment, struct bb_error *error)
+{
+	struct bb_moe_options *a = &((struct bb_moe *)own)->asked;
+	const struct preset *p = presets + (a->preset_given ? a->preset : 0);
+
+	if (!a->preset_given)
+		return BB_OK;
+	a->experts = a->experts_given ? a->experts : p->experts;
+	a->top_k = a->top_k_given ? a->top_k : p->top_k;
+	a->hidden = a->hidden_given ? a->hidden : p->hidden;
+	return BB_OK;
+}
+
+/* ---- the record ------------------------------------------------------------------------------ */
+
+static void moe_about(const void *record, struct bb_strbuf *out)
+{
+	const struct bb_moe_record *r = record;
+
+	bb_strbuf_addf(out,
+		       "# %lld expert%s on %lld rank%s; %lld tokens of each rank through %lld "
+		       "expert%s each, "
+		       "%lld elements of %s: %.3f MB per rank\n",
+		       (long long)r->experts, bb_plural(r->experts), (long long)r->nranks,
+		       bb_plural(r->nranks), (long long)r->tokens, (long long)r->top_k,
+		       bb_plural(r->top_k), (long long)r->hidden, r->dtype,
+		       1e-6 * (double)r->sent_bytes);
+	if (r->capacity > 0)
+		bb_strbuf_addf(out, "# an expert takes at most %g times its even share\n",
+			       r->capacity);
+}
+
+#define BB_RECORD bb_moe_record
+BB_RECORD_KIND(bb_record_moe, BB_MOE_FIELDS, "experts",
+	       "Expert parallelism: a layer of experts under one load.", .about = moe_about);
+
+/* ---- the benchmark --------------------------------------------------------------------------- */
+
 static void moe_list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "published models (--preset):\n");
-	for (const struct bb_moe_preset *p = bb_moe_presets; p->name; p++)
+	for (const struct preset *p = presets; p->name; p++)
 		bb_strbuf_addf(out, "    %-14s experts %lld, top-k %lld, hidden %lld; %s\n",
 			       p->name, (long long)p->experts, (long long)p->top_k,
 			       (long long)p->hidden, p->source);
@@ -104,7 +168,7 @@ const struct bb_benchmark bb_moe_benchmark = {
 	.refuses = {{BB_ALL_SIZES, "tokens are sent; leave it out, --tokens and --hidden set their "
 				   "size"}},
 	.queues = true,
-	.check = bb_moe_check,
+	.check = moe_check,
 	.list = moe_list,
 	.open_text = bb_sink_table_open,
 	.rows = &bb_record_moe,

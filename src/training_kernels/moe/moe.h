@@ -2,10 +2,8 @@
  * moe.h - the benchmark of expert parallelism: tokens go to experts on other ranks and back, under
  * even and uneven loads.
  *
- *   moe.c          the descriptor of the benchmark
- *   options.c      its options
+ *   moe.c          its options, record and descriptor
  *   drive.c        the experiment: layers and their parts timed, rows verified
- *   record.c       its record and the table
  *
  * Loads are in load.h, programs in program.h.
  */
@@ -15,12 +13,6 @@
 #include "harness/measure/engine.h"
 #include "harness/measure/step_options.h"
 #include "training_kernels/moe/program.h"
-
-/* A published model's layer of experts. */
-struct bb_moe_preset {
-	const char *name, *source;
-	int64_t experts, top_k, hidden;
-};
 
 #define BB_MOE_OPTIONS(OPTION, COMMON)                                                             \
 	OPTION(CHOICE, preset, "preset", 0, NULL,                                                  \
@@ -106,20 +98,15 @@ struct bb_moe_record {
 };
 
 extern const struct bb_record_kind bb_record_moe;
+
 /* The state of the benchmark. */
 struct bb_moe {
 	struct bb_moe_options asked; /* first: the rows are read into it */
 	struct bb_moe_load *loads;   /* [skew] of the world */
 };
 
-extern const struct bb_moe_preset bb_moe_presets[]; /* ends with name NULL */
 extern const struct bb_option bb_moe_rows[];
 extern const struct bb_benchmark bb_moe_benchmark;
-
-/* The benchmark's check (see benchmark.h). */
-BB_MUST bb_status bb_moe_check(const struct bb_benchmark *benchmark, void *own,
-			       struct bb_options *options, const struct bb_environment *environment,
-			       struct bb_error *error);
 
 extern const struct bb_experiment bb_moe_experiment;
 

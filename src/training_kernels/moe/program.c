@@ -28,8 +28,7 @@ static struct bb_moe_exchange exchange_of(const struct bb_moe_step *step)
 					.receives = RECEIVES};
 }
 
-/* ---- one operation ----------------------------------------------------------------------------
- */
+/* ---- one operation --------------------------------------------------------------------------- */
 
 static void counts(const struct bb_moe_step *step, struct bb_operation *o)
 {
@@ -54,8 +53,7 @@ static void experts(const struct bb_moe_step *step, int rank, struct bb_operatio
 		     ((double)l->form.tokens * l->form.top_k);
 }
 
-/* ---- the order --------------------------------------------------------------------------------
- */
+/* ---- the order ------------------------------------------------------------------------------- */
 
 /* Pieces of a program, in their order. */
 enum piece {

@@ -21,7 +21,7 @@ struct bb_pipeline_data {
 	uint32_t *memory; /* [(chunk * microbatches + microbatch) * BLOCKS + block][N] */
 };
 
-/* ---- the arithmetic of a part --------------------------------------------------------------- */
+/* ---- the arithmetic of a part ---------------------------------------------------------------- */
 
 /* Numbers that look random and follow from their position. */
 static uint32_t draw(uint64_t seed, uint64_t where)
@@ -75,7 +75,7 @@ static void backward_weight(const uint32_t *x, const uint32_t *g, uint32_t *dw)
 		dw[i] = (uint32_t)((uint64_t)x[i] * g[i] % PRIME);
 }
 
-/* ---- a stage -------------------------------------------------------------------------------- */
+/* ---- a stage --------------------------------------------------------------------------------- */
 
 size_t bb_pipeline_data_bytes(const struct bb_order *order)
 {
@@ -185,8 +185,7 @@ void *bb_pipeline_data_output(const struct bb_pipeline_data *data)
 	return block_of(data, 0, 0, BLOCK_Y);
 }
 
-/* ---- comparison with one rank that computes all parts
- * --------------------------------------------------- */
+/* ---- comparison with one rank that computes all parts ---------------------------------------- */
 
 static uint64_t blocks_compare(const uint32_t *got, const uint32_t *expected)
 {

@@ -195,8 +195,7 @@ void bb_draft_finish(struct bb_draft *draft)
 			bb_draft_put_w(draft, s);
 }
 
-/* ---- list scheduling: the next pass of a stage
- * --------------------------------------------------------------- */
+/* ---- list scheduling: the next pass of a stage ----------------------------------------------- */
 
 /* The earliest begin of a pass of KIND. */
 static int64_t earliest(const struct bb_draft *draft, int stage, enum bb_pass_kind kind)

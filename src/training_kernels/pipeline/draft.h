@@ -109,7 +109,7 @@ const struct bb_pass *bb_draft_step(struct bb_draft *draft, int *stage);
    stage? */
 bool bb_draft_lacks_own(const struct bb_draft *draft, int stage);
 
-/* ---- the schedules that are found so -------------------------------------------------------- */
+/* ---- the schedules that are found so --------------------------------------------------------- */
 
 bb_status bb_fill_auto(const struct bb_pipeline *pipeline, struct bb_order *order,
 		       struct bb_error *error);

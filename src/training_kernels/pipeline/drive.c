@@ -10,7 +10,7 @@
 #define HOP_PASS_NS 1000000 /* long enough to sleep, as measured passes are */
 #define HOP_SAMPLES 15
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static size_t report_length(const struct bb_pipeline_job *j)
 {
@@ -131,8 +131,7 @@ out:
 	return status;
 }
 
-/* ---- measurement -------------------------------------------------------------------------------
- */
+/* ---- measurement ----------------------------------------------------------------------------- */
 
 /* Iteration I of this rank, or of all stages in virtual time. */
 static void note_iteration(struct bb_pipeline_job *j, size_t i)
@@ -256,8 +255,7 @@ static bb_status time_schedule(struct bb_pipeline_job *j)
 	return status == BB_OK ? job_gather(j) : status;
 }
 
-/* ---- verification
- * -------------------------------------------------------------------------------- */
+/* ---- verification ---------------------------------------------------------------------------- */
 
 static int pipeline_victims(void *own, void *victims[BB_MOST_VICTIMS])
 {
@@ -319,7 +317,7 @@ static bb_status job_check(struct bb_pipeline_job *j)
 	return status;
 }
 
-/* ---- the hop -------------------------------------------------------------------------------- */
+/* ---- the hop --------------------------------------------------------------------------------- */
 
 struct hop {
 	struct bb_pipeline_job job;
@@ -406,7 +404,7 @@ static bb_status settle_hop(struct bb_pipeline_session *s)
 	return by_measure ? measure_hop(s) : BB_OK;
 }
 
-/* ---- schedules ------------------------------------------------------------------------------ */
+/* ---- schedules ------------------------------------------------------------------------------- */
 
 /* BB_EUNSUPPORTED, with the reason in REFUSAL, if there is no such order. */
 static bb_status make_order(struct bb_pipeline_job *j, struct bb_error *refusal)

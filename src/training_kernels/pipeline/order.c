@@ -11,7 +11,7 @@
 
 const char *const bb_pass_names[BB_PASS_KINDS] = {"F", "B", "W", "BW"};
 
-/* ---- the list of a stage, from front to back --------------------------------------------- */
+/* ---- the list of a stage, from front to back ------------------------------------------------- */
 
 struct pen {
 	struct bb_pass *at;
@@ -30,7 +30,7 @@ static void write_next(struct pen *pen, enum bb_pass_kind kind)
 				      .microbatch = (uint16_t)pen->written[kind]++};
 }
 
-/* ---- one chunk ------------------------------------------------------------------------------ */
+/* ---- one chunk ------------------------------------------------------------------------------- */
 
 /*
  * A stage does REACH times as many F ahead as there are stages behind it; from then on F and B take
@@ -96,7 +96,7 @@ static bb_status fill_gpipe(const struct bb_pipeline *pipeline, struct bb_order 
 	return BB_OK;
 }
 
-/* ---- several chunks ------------------------------------------------------------------------- */
+/* ---- several chunks -------------------------------------------------------------------------- */
 
 static const char *refuses_interleaved(const struct bb_pipeline *pipeline)
 {
@@ -138,8 +138,7 @@ static bb_status fill_interleaved(const struct bb_pipeline *pipeline, struct bb_
 	return BB_OK;
 }
 
-/* ---- the schedules ----------------------------------------------------------------------------
- */
+/* ---- the schedules --------------------------------------------------------------------------- */
 
 const struct bb_pipeline_schedule bb_pipeline_schedules[] = {
 	{.name = "naive", .brief = "one microbatch after another", .chunks = 1, .fill = fill_naive},

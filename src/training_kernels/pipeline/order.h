@@ -188,7 +188,7 @@ int64_t bb_pass_ns(const struct bb_pipeline *pipeline, const struct bb_order *or
 int64_t bb_stage_ns(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage);
 int64_t bb_stage_kept(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage);
 
-/* ---- the checker (check.c) --------------------------------------------------------- */
+/* ---- the checker (check.c) ------------------------------------------------------------------- */
 
 /*
  * Checks that ORDER has every pass once, none before what it needs, and that it ends. BB_EDATA,

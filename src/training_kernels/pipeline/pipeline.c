@@ -1,9 +1,246 @@
 /*
- * pipeline.c - the descriptor of the pipeline benchmark.
+ * pipeline.c - pipeline parallelism: options, records and descriptor of the benchmark.
  */
 #include "training_kernels/pipeline/pipeline.h"
 
+#include "harness/run/options_check.h"
+#include "models/memory/activations.h"
 #include "models/model.h"
+#include "training_kernels/estimate.h"
+
+#include <string.h>
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+#define MOST_MICROBATCHES 65535
+#define MOST_CHUNKS 64
+#define MOST_BYTES (INT64_C(1) << 40)
+/* Limits for a microbatch of a model, so that sums over all passes do not overflow. */
+#define MOST_SECONDS 1000
+#define MOST_KEPT (4 * MOST_BYTES)
+#define DEFAULT_STAGES 4
+
+static const char *const costs[] = {[BB_COST_STAGE] = "stage", [BB_COST_STEP] = "step", NULL};
+
+static const char *schedule_name(int index)
+{
+	return bb_pipeline_schedules[index].name;
+}
+
+#define BB_OPTIONS struct bb_pipeline_options
+const struct bb_option bb_pipeline_rows[] = BB_OPTION_ROWS(BB_PIPELINE_OPTIONS);
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+/* Nanoseconds of FLOPS; 0 FLOPs take no time. */
+static int64_t ns_of(const struct bb_pipeline_options *a, double flops)
+{
+	return flops > 0 ? 1 + (int64_t)(1e9 * flops * (double)a->batch / a->flops) : 0;
+}
+
+static void add_work(const struct bb_pipeline_options *a, const struct bb_work *work,
+		     struct bb_pipeline_end *to)
+{
+	to->f += ns_of(a, work->forward);
+	to->b += ns_of(a, work->input);
+	to->w += ns_of(a, work->weights);
+}
+
+/* Bytes that W of a layer needs: inputs of its matrix products and gradients of their outputs, of
+   all routes; 32 s b h for an inner width of 4 h (arXiv 2401.10241, 2.3). */
+static uint64_t weights_need(const struct bb_layer *l)
+{
+	const uint64_t attention = 2 * l->hidden + 2 * l->queries + 2 * l->keys;
+	const uint64_t inner = 2 * l->hidden + (l->gated ? 3 : 2) * l->ffn;
+
+	return l->seq * l->batch * l->bytes * (attention + l->routes * inner);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * Takes the times of layers from the FLOPs of the model, and their activations, in 16 bits, from
+ * models/memory/activations.h. The embedding is on the first stage; norm, head or pooler and the
+ * loss are on the last. Messages have 2 s b h bytes. False: the numbers exceed the limits.
+ */
+static bool take_model(const struct bb_model *m, struct bb_pipeline_options *a)
+{
+	const struct bb_layer layer = bb_layer_of_model(m, (uint64_t)a->batch, 2);
+	const uint64_t kept = bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
+	const uint64_t head = m->logits ? bb_head_kept(&layer, (uint64_t)m->hyper.vocab) : 0;
+	const double seconds = (m->forward + m->backward) * (double)a->batch / a->flops;
+	struct bb_pipeline_end one = {0, 0, 0, 0, 0};
+
+	if (bb_bytes_add(bb_bytes_times(kept, (uint64_t)m->blocks), head) > MOST_KEPT ||
+	    seconds > MOST_SECONDS)
+		return false;
+	a->layers = m->blocks;
+	for (size_t i = 0; i < m->nworks; i++)
+		add_work(a, &m->works[i],
+			 m->works[i].layer == 0           ? &one
+			 : m->works[i].layer < 0          ? &a->first
+			 : m->works[i].layer >= m->blocks ? &a->last
+							  : &(struct bb_pipeline_end){0});
+	a->tf_ns = (uint64_t)one.f;
+	a->tb_ns = (uint64_t)one.b;
+	a->tw_ns = (uint64_t)one.w;
+	a->message_bytes = 2 * layer.seq * layer.batch * layer.hidden;
+	a->mb_bytes = kept;
+	a->mw_bytes = least(weights_need(&layer), kept);
+	a->first.kept = (int64_t)bb_embedding_kept(&layer);
+	a->last.kept = (int64_t)head;
+	/* W needs the input of the head and the gradients of the logits. */
+	a->last.kept_w = (int64_t)(head - (head ? layer.seq * layer.batch * layer.hidden * 2 : 0));
+	return true;
+}
+
+static bb_status read_model(struct bb_pipeline_options *a, struct bb_error *error)
+{
+	struct bb_model model = {.ntensors = 0};
+	bb_status status = BB_OK;
+
+	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
+	if (model.hyper.heads == 0 || model.hyper.seq == 0)
+		status = bb_fail(error, BB_EUSAGE,
+				 "--model %s: not a transformer; give --tf, --tb and --tw",
+				 a->model_text);
+	else if (model.blocks < a->stages)
+		status = bb_fail(error, BB_EUSAGE,
+				 "--stages %lld: more than the %d layers of %s; "
+				 "give at most as many",
+				 (long long)a->stages, model.blocks, a->model_text);
+	else if (!take_model(&model, a))
+		status = bb_fail(error, BB_EUSAGE,
+				 "--model: a microbatch takes more than %d s or more than 4 TiB; "
+				 "give a smaller --batch or --seq, or more --flops",
+				 MOST_SECONDS);
+out:
+	bb_model_free(&model);
+	return status;
+}
+
+static bb_status check_model(struct bb_pipeline_options *a, struct bb_error *error)
+{
+	const char *alone = a->flops_given   ? "--flops"
+			    : a->seq_given   ? "--seq"
+			    : a->batch_given ? "--batch"
+					     : NULL;
+	bool passes;
+
+	if (!a->model_text && alone)
+		return bb_fail(error, BB_EUSAGE, "%s needs --model; give it, or leave %s out",
+			       alone, alone);
+	if (a->stand_in == BB_GEMM && !a->model_text)
+		return bb_fail(error, BB_EUSAGE,
+			       "--compute gemm needs the FLOPs of --model; give it");
+	if (!a->model_text) {
+		if (!a->mw_bytes)
+			a->mw_bytes = a->mb_bytes / 2;
+		return BB_OK;
+	}
+	if (!a->flops_given)
+		return bb_fail(error, BB_EUSAGE,
+			       "--model: the times of its passes need --flops; give it");
+	passes = a->tf_ns_given || a->tb_ns_given || a->tw_ns_given;
+	if (passes || a->mb_bytes_given || a->mw_bytes_given || a->message_bytes_given)
+		return bb_fail(error, BB_EUSAGE,
+			       "--model sets the times of passes and the sizes of activations and "
+			       "messages; leave out %s",
+			       passes ? "--tf, --tb and --tw" : "--mb, --mw and --message");
+	return read_model(a, error);
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+/* One rank that runs nothing is enough, and the link is that of the prediction. */
+static bb_status check_predict(struct bb_pipeline_options *a, struct bb_options *o,
+			       struct bb_error *error)
+{
+	const char *given = o->fault_text_given                    ? "--fault"
+			    : o->threads_given                     ? "-t"
+			    : o->gpus_given                        ? "-g"
+			    : strcmp(o->backend_text, "auto") != 0 ? "--backend"
+								   : NULL;
+
+	if (given)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s: --predict runs nothing; leave one of them out", given);
+	a->by_link = o->link.text;
+	a->link_rate = o->config.link_rate;
+	a->link_latency = o->config.link_latency;
+	o->link.text = NULL;
+	o->config.link_rate = o->config.link_latency = 0;
+	return BB_OK;
+}
+
+/* A rank for each stage, unless the number of ranks is given. */
+static void choose_ranks(const struct bb_pipeline_options *a, struct bb_options *o,
+			 const struct bb_environment *environment)
+{
+	if (!o->threads_given && !o->gpus_given && environment->launch.nprocs <= 1 &&
+	    o->backend->max_local > 1)
+		o->gpus = a->stages_given ? a->stages : DEFAULT_STAGES;
+}
+
+static bb_status check_size(const struct bb_pipeline_options *a, struct bb_error *error)
+{
+	const int64_t chunks = a->chunks > 2 ? a->chunks : 2;
+
+	if (a->mw_bytes > a->mb_bytes)
+		return bb_fail(error, BB_EUSAGE,
+			       "--mw: more than --mb, of which it is a part; give at most --mb");
+	if (3 * a->stages * a->microbatches * chunks > BB_PIPELINE_PASSES)
+		return bb_fail(error, BB_EUSAGE,
+			       "--stages, --microbatches and --chunks make more than %lld passes; "
+			       "give fewer",
+			       (long long)BB_PIPELINE_PASSES);
+	return BB_OK;
+}
+
+static bb_status pipeline_check(const struct bb_benchmark *benchmark, void *own,
+				struct bb_options *o, const struct bb_environment *environment,
+				struct bb_error *error)
+{
+	struct bb_pipeline_state *state = own;
+	struct bb_pipeline_options *a = &state->asked;
+	bb_status status;
+
+	for (size_t i = 0; i < a->schedule_choices.n; i++)
+		a->schedules[a->nschedules++] = &bb_pipeline_schedules[a->schedule_choices.list[i]];
+	if (a->tc_ns_given && o->link.text)
+		return bb_fail(error, BB_EUSAGE,
+			       "--tc and --link both set the time of messages; give one");
+	if (a->predict)
+		BB_TRY(status, check_predict(a, o, error), out);
+	else
+		choose_ranks(a, o, environment);
+	if (!a->stages_given && a->predict)
+		a->stages = DEFAULT_STAGES;
+	else if (!a->stages_given)
+		a->stages = bb_estimate_ranks(o, environment);
+	if (a->iters_given || !o->exact)
+		o->iters = a->iters;
+	BB_TRY(status, check_model(a, error), out);
+	status = check_size(a, error);
+out:
+	return status;
+}
+
+/* ---- the records ----------------------------------------------------------------------------- */
+
+#define BB_RECORD bb_pipeline_record
+BB_RECORD_KIND(bb_record_pipeline, BB_PIPELINE_FIELDS, "pipeline",
+	       "Pipelines: the results of one schedule.");
+
+#undef BB_RECORD
+#define BB_RECORD bb_pass_record
+BB_RECORD_KIND(bb_record_pass, BB_PASS_FIELDS, "pass",
+	       "Pipelines with --gantt: one pass of one stage.");
+
+/* ---- the benchmark --------------------------------------------------------------------------- */
 
 static void pipeline_list(struct bb_strbuf *out)
 {
@@ -105,7 +342,7 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 	.queues = true,
 	.programs = true, /* of messages alone */
 	.predicts = pipeline_predicts,
-	.check = bb_pipeline_check,
+	.check = pipeline_check,
 	.list = pipeline_list,
 	.open_text = bb_sink_pipeline_open,
 	.rows = &bb_record_pipeline,

@@ -2,12 +2,10 @@
  * pipeline.h - the benchmark of pipeline parallelism: the bubble of each schedule, predicted and
  * measured.
  *
- *   pipeline.c          the descriptor of the benchmark
- *   options.c           its options
+ *   pipeline.c          its options, records and descriptor
  *   drive.c             the experiment: predict, time, check
  *   deliver.c           its results, as records
  *   data.c              numbers that go through the stages, and their verification
- *   record.c            the fields of its records
  *   text.c              the text: two rows per schedule
  *   gantt.c             the passes of each stage over time, as characters
  *
@@ -91,7 +89,7 @@ struct bb_pipeline_options {
 	double link_rate, link_latency;     /* bytes per second, seconds */
 };
 
-/* ---- records (record.c) ------------------------------------------------------------ */
+/* ---- records --------------------------------------------------------------------------------- */
 
 #define BB_PIPELINE_FIELDS(FIELD)                                                                  \
 	FIELD(STRING, schedule, "", "as in --schedule")                                            \
@@ -179,7 +177,7 @@ struct bb_pass_record {
 
 extern const struct bb_record_kind bb_record_pipeline, bb_record_pass;
 
-/* ---- the benchmark -------------------------------------------------------------------------- */
+/* ---- the benchmark --------------------------------------------------------------------------- */
 
 /* The state of the benchmark. */
 struct bb_pipeline_state {
@@ -189,12 +187,6 @@ struct bb_pipeline_state {
 
 extern const struct bb_option bb_pipeline_rows[];
 extern const struct bb_benchmark bb_pipeline_benchmark;
-
-/* The check of the benchmark (see benchmark.h). */
-BB_MUST bb_status bb_pipeline_check(const struct bb_benchmark *benchmark, void *own,
-				    struct bb_options *options,
-				    const struct bb_environment *environment,
-				    struct bb_error *error);
 
 extern const struct bb_experiment bb_pipeline_experiment;
 
@@ -209,7 +201,7 @@ const char *bb_pipeline_source_word(const char *source);
 void bb_pipeline_gantt(struct bb_strbuf *out, const struct bb_pass_record *passes, size_t n,
 		       int width, bool colours);
 
-/* ---- data of the verification (data.c) ----------------------------------- */
+/* ---- data of the verification (data.c) ------------------------------------------------------- */
 
 #define BB_PIPELINE_ELEMENTS 64 /* of a block, BB_UINT32 below a prime */
 

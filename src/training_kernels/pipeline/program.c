@@ -22,7 +22,7 @@ struct bb_pipeline_step {
 	uint32_t slot; /* of the pass, or of that whose result is sent */
 };
 
-/* ---- functions of the program --------------------------------------------------------------- */
+/* ---- functions of the program ---------------------------------------------------------------- */
 
 static size_t pipeline_program_length(const struct bb_program *program, int rank)
 {
@@ -113,7 +113,7 @@ static void pipeline_program_describe(const struct bb_program *program,
 		 bb_pass_names[pass.kind], pass.microbatch, pass.chunk);
 }
 
-/* ---- layout ------------------------------------------------------------------------------- */
+/* ---- layout ---------------------------------------------------------------------------------- */
 
 /* The layout is made twice: counted, then written. */
 struct layout {

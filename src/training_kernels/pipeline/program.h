@@ -52,7 +52,7 @@ void bb_pipeline_program_free(struct bb_pipeline_program *program);
 /* The pass with SLOT of ORDER, and its STAGE; where the order is not split, BW instead of B. */
 struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *stage);
 
-/* ---- results (result.c) --------------------------------------------------- */
+/* ---- results (result.c) ---------------------------------------------------------------------- */
 
 /* What was observed of a step. */
 struct bb_pass_times {

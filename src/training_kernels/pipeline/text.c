@@ -38,7 +38,7 @@ static bb_status text_begin(struct bb_sink *sink, const struct bb_run_record *ru
 	return bb_sink_write(sink, out);
 }
 
-/* ---- rows ----------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void add_head(struct bb_strbuf *out, const struct bb_pipeline_record *r)
 {
@@ -137,7 +137,7 @@ static void add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r, 
 		add_stage(out, r, found, s);
 }
 
-/* ---- charts --------------------------------------------------------------------------------- */
+/* ---- charts ---------------------------------------------------------------------------------- */
 
 static void text_flush(struct text *t)
 {

@@ -44,7 +44,7 @@ static void fold_put(struct fold *f, int stage, enum bb_pass_kind kind, int chun
 	bb_draft_put(draft, stage, kind, chunk);
 }
 
-/* ---- before the first B --------------------------------------------------------------------- */
+/* ---- before the first B ---------------------------------------------------------------------- */
 
 /* One microbatch there and back; on the way back each stage adds the F that fit before its turn. */
 static void fold_first(struct fold *f)
@@ -89,7 +89,7 @@ static void even_out(struct fold *f)
 	}
 }
 
-/* ---- then round by round -------------------------------------------------------------------- */
+/* ---- then round by round --------------------------------------------------------------------- */
 
 /* The chunk whose B a stage does next: the first chunk once its input has arrived, else the
    second. */
@@ -182,7 +182,7 @@ static void fold_try(struct fold *f)
 	f->draft.failed |= before < INT64_C(4) * f->draft.order.stages * f->draft.microbatches;
 }
 
-/* ---- the search ----------------------------------------------------------------------------- */
+/* ---- the search ------------------------------------------------------------------------------ */
 
 /* Tries again and again, with the bubbles of the previous try allowed, while that improves it. */
 static void improve(struct fold *f, int64_t *bubbles, int64_t *best, struct bb_order *order)

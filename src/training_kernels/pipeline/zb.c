@@ -31,8 +31,7 @@ static void fill_gap(struct search *s, int stage, int64_t arrival)
 		bb_draft_put_w(s->draft, stage);
 }
 
-/* ---- warm-up: until each stage has done its first B
- * -------------------------------------------------- */
+/* ---- warm-up: until each stage has done its first B ------------------------------------------ */
 
 /* F that fit, in time and in memory, before the first B of a stage, which can begin at ARRIVAL. */
 static int fitting(const struct search *s, int stage, int64_t arrival, int64_t *time)
@@ -80,8 +79,7 @@ static void warm_up(struct search *s)
 			bb_draft_put(draft, j, BB_PASS_F, 0);
 }
 
-/* ---- rounds: each stage does an F, if any, and a B ---------------------------------------------
- */
+/* ---- rounds: each stage does an F, if any, and a B ------------------------------------------- */
 
 /* The arrival of a B from the next stage, once that has done one more F and B. */
 static int64_t next_b(const struct bb_draft *draft, int stage)
@@ -151,7 +149,7 @@ static void search_round(struct search *s)
 	}
 }
 
-/* ---- tries -------------------------------------------------------------------------- */
+/* ---- tries ----------------------------------------------------------------------------------- */
 
 static void search(struct bb_draft *draft, int flags)
 {
@@ -237,7 +235,7 @@ static void try_draft(struct bb_draft *draft, int i, int limit)
 		follow_groups(draft, limit);
 }
 
-/* ---- the best try ------------------------------------------------------------------------- */
+/* ---- the best try ---------------------------------------------------------------------------- */
 
 /* The longest time of a stage from its first pass to its last, and the end of the last pass. FIRST
    is the one to minimize, REST decides between equals. */

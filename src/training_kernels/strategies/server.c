@@ -139,7 +139,7 @@ const struct bb_strategy bb_strategy_ps = {
 	.memory = memory,
 };
 
-/* ---- asynchronous ------------------------------------------------------------------------ */
+/* ---- asynchronous ---------------------------------------------------------------------------- */
 
 static const char *refuses_async(const struct bb_strategy_setting *s)
 {

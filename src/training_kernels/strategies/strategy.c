@@ -51,7 +51,7 @@ int bb_strategy_worker(const struct bb_strategy *strategy, const struct bb_strat
 	return rank < s->active && worker >= 0 ? worker : -1;
 }
 
-/* ---- the writer ----------------------------------------------------------------------------- */
+/* ---- the writer ------------------------------------------------------------------------------ */
 
 static void strategy_add(struct bb_strategy_writer *w, int rank, struct bb_operation operation)
 {
@@ -168,7 +168,7 @@ void bb_write_collective(struct bb_strategy_writer *w, int rank, enum bb_strateg
 					   .peer = BB_NO_PEER});
 }
 
-/* ---- the program ------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 static const struct bb_strategy_program *of(const struct bb_program *program)
 {
@@ -254,7 +254,7 @@ void bb_strategy_program_free(struct bb_strategy_program *p)
 	p->lists = NULL;
 }
 
-/* ---- bytes ----------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 /* Bytes that the busiest member sends in a collective; by a ring it receives as many. */
 static double collective_wire(const struct bb_strategy_program *p, const struct bb_operation *o,

@@ -13,7 +13,7 @@ enum lane { BLOCKS, GRADIENTS, LANES };
 #define ATTENTION 0 /* added to a work: its half of the layer */
 #define MLP 1
 
-/* ---- the builder ------------------------------------------------------------- */
+/* ---- the builder ----------------------------------------------------------------------------- */
 
 /* A program in the making. */
 struct builder {
@@ -116,7 +116,7 @@ static void join(struct builder *b)
 		await(b, COMPUTING, builder_record(b, COMMUNICATING));
 }
 
-/* ---- a layer ----------------------------------------------------------------------------- */
+/* ---- a layer --------------------------------------------------------------------------------- */
 
 static size_t activation(const struct builder *b)
 {
@@ -185,7 +185,7 @@ static struct bb_tensor_cost cost_add(double a, struct bb_tensor_cost x, double 
 	return (struct bb_tensor_cost){a * x.seconds + b * y.seconds, a * x.flops + b * y.flops};
 }
 
-/* ---- attention by tokens: ulysses -------------------------------------------------------- */
+/* ---- attention by tokens: ulysses ------------------------------------------------------------ */
 
 /* All-to-all of a matrix of WIDTH columns, from tokens to heads or back. */
 static void exchange_all(struct builder *b, int work, size_t item, size_t width)
@@ -226,7 +226,7 @@ static void back_ulysses(struct builder *b)
 	light(b, BB_TW_BACK_NORM);
 }
 
-/* ---- attention by tokens: ring ----------------------------------------------------------- */
+/* ---- attention by tokens: ring --------------------------------------------------------------- */
 
 /*
  * Sends the next message of LANE to the next rank, after the computations so far, and receives that
@@ -315,7 +315,7 @@ static void back_ring(struct builder *b)
 	light(b, BB_TW_BACK_NORM);
 }
 
-/* ---- parts ------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 static void build_layer(struct builder *b)
 {

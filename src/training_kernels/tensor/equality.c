@@ -61,7 +61,7 @@ static struct bb_tensor_size small_size(size_t t)
 				       .loss_dtype = BB_DOUBLE};
 }
 
-/* ---- the unsplit part -------------------------------------------------------------------- */
+/* ---- the unsplit part ------------------------------------------------------------------------ */
 
 /* The scheme of PART on one rank. */
 static const struct bb_tensor_scheme *unsplit_way(enum bb_tensor_part part)
@@ -99,7 +99,7 @@ static bb_status make_whole(struct job *j, const struct bb_tensor_scheme *scheme
 	return BB_OK;
 }
 
-/* ---- the split part ---------------------------------------------------------------------- */
+/* ---- the split part -------------------------------------------------------------------------- */
 
 static void equality_compute(void *own, int rank, const struct bb_operation *operation)
 {
@@ -151,7 +151,7 @@ static bb_status open_mine(struct job *j, const struct bb_tensor_scheme *scheme)
 	return BB_OK;
 }
 
-/* ---- comparison ---------------------------------------------------------------------------- */
+/* ---- comparison ------------------------------------------------------------------------------ */
 
 static double largest(const double *x, size_t n)
 {
@@ -209,7 +209,7 @@ static struct found equality_look(const struct job *j, const struct bb_tensor_re
 	return found;
 }
 
-/* ---- records -------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 static struct bb_tensor_equality_record
 sum_up(const struct job *j, const struct bb_tensor_results *results, const struct found *all)

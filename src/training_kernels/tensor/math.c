@@ -13,7 +13,7 @@ double bb_tm_round(bool grid, double x, int bits)
 	return grid ? ldexp(nearbyint(ldexp(x, bits)), -bits) : x;
 }
 
-/* ---- products ---------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 static double dot(const double *a, const double *b, size_t n)
 {
@@ -61,7 +61,7 @@ void bb_tm_product_at(double *out, const double *a, const double *b, size_t rows
 			add_times(out + i * columns, a[k * rows + i], b + k * columns, columns);
 }
 
-/* ---- GeLU and norm ---------------------------------------------------------- */
+/* ---- GeLU and norm --------------------------------------------------------------------------- */
 
 double bb_tm_gelu(double x)
 {
@@ -118,7 +118,7 @@ void bb_tm_norm_back(bool grid, double *dx, const double *g, const double *x, si
 	}
 }
 
-/* ---- attention --------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 /* Row I of head H in a matrix of all heads. */
 static size_t at(const struct bb_tm_attention *a, size_t i, size_t h)
@@ -194,7 +194,7 @@ void bb_tm_attend_back(const struct bb_tm_attention *a, double *dq, double *dk, 
 	round_all(a->grid, dv, n, HEAD_BITS);
 }
 
-/* ---- attention block by block ------------------------------------------------------------ */
+/* ---- attention block by block ---------------------------------------------------------------- */
 
 /* Rescales row OUT and its SUM to the largest score NOW, if that exceeds MOST. */
 static void raise(double *out, double *sum, double *most, double now, size_t width)

@@ -40,7 +40,7 @@ size_t bb_tensor_vocab_part(const struct bb_tensor_size *s, size_t t)
 	return (s->vocab + t - 1) / t;
 }
 
-/* ---- refusals ---------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 static const char *refuse_layer(enum bb_tensor_mode mode, const struct bb_tensor_size *s, size_t t)
 {
@@ -71,7 +71,7 @@ const char *bb_tensor_refuses(const struct bb_tensor_scheme *scheme, const struc
 	return NULL;
 }
 
-/* ---- the program ------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 static const struct bb_tensor_program *of(const struct bb_program *program)
 {
@@ -195,7 +195,7 @@ void bb_tensor_program_free(struct bb_tensor_program *p)
 	*p = (struct bb_tensor_program){.list = NULL};
 }
 
-/* ---- bytes on the wire ------------------------------------------------------------------- */
+/* ---- bytes on the wire ----------------------------------------------------------------------- */
 
 static double wire_of(const struct bb_operation *o, int nranks)
 {

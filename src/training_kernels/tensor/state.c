@@ -23,7 +23,7 @@ const struct bb_tensor_results bb_tensor_results[] = {
 	{.part = NULL},
 };
 
-/* ---- shapes ------------------------------------------------------------------------------ */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 /* The division of a matrix. */
 enum share {
@@ -215,7 +215,7 @@ uint64_t bb_tensor_kept(const struct bb_tensor_scheme *scheme, const struct bb_t
 	return all;
 }
 
-/* ---- initial numbers ----------------------------------------------------------------- */
+/* ---- initial numbers ------------------------------------------------------------------------- */
 
 /* An integer from -MOST to MOST that follows from SLOT and I. */
 static double drawn(int slot, size_t i, int most)

@@ -25,7 +25,7 @@ static const struct bb_tensor_options *asked(const struct sweep *s)
 	return &s->tensor->asked;
 }
 
-/* ---- trials ----------------------------------------------------------------------- */
+/* ---- trials ---------------------------------------------------------------------------------- */
 
 static bb_status tensor_skip(struct sweep *s, const struct bb_tensor_scheme *scheme,
 			     const char *reason)
@@ -93,7 +93,7 @@ static bb_status deliver_skips(struct sweep *s)
 	return status;
 }
 
-/* ---- records -------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 /* Ring attention keeps no scores: its blocks are recomputed, as by selective recomputation. Gated
    MLPs are not counted, as the small matrices have no gates. */
@@ -196,8 +196,7 @@ static bb_status tensor_deliver(struct sweep *s)
 	return status;
 }
 
-/* ---- the experiment ---------------------------------------------------------------------------
- */
+/* ---- the experiment -------------------------------------------------------------------------- */
 
 static bb_status deliver_unchecked(struct sweep *s, const char *reason)
 {

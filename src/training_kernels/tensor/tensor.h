@@ -2,14 +2,12 @@
  * tensor.h - the benchmark of tensor and sequence parallelism: a transformer layer, its embedding
  * and its loss split over all ranks.
  *
- *   tensor.c           the descriptor of the benchmark
- *   options.c          its options
+ *   tensor.c           its options, records and descriptor
  *   program.c          parts as programs, and their bytes; build.c their operations
  *   state.c            small matrices, and computations on them (works.c, vocabulary.c,
  *                      math.c)
  *   equality.c         the comparison with unsplit parts
  *   sweep.c            the experiment: parts of real size, timed
- *   record.c           its records, and the tables
  */
 #ifndef BB_TRAINING_KERNELS_TENSOR_TENSOR_H
 #define BB_TRAINING_KERNELS_TENSOR_TENSOR_H
@@ -60,7 +58,7 @@ struct bb_tensor_run {
 extern const struct bb_option bb_tensor_rows[];
 extern const struct bb_benchmark bb_tensor_benchmark;
 
-/* ---- equality ---------------------------------------------------------------------------- */
+/* ---- equality -------------------------------------------------------------------------------- */
 
 #define BB_TENSOR_EQUALITY_FIELDS(FIELD)                                                           \
 	FIELD(STRING, module, "", "attention, mlp, embedding or loss",                             \
@@ -101,7 +99,7 @@ const char *bb_tensor_equality_refuses(const struct bb_run *run);
  */
 BB_MUST bb_status bb_tensor_equality(struct bb_engine *engine);
 
-/* ---- time -------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 #define BB_TENSOR_FIELDS(FIELD)                                                                    \
 	FIELD(STRING, model, "", "name of the model, as requested")                                \
@@ -153,10 +151,6 @@ struct bb_tensor_record {
 
 extern const struct bb_record_kind bb_record_tensor;
 
-/* The check of the benchmark (see benchmark.h). Opens the model. */
-BB_MUST bb_status bb_tensor_check(const struct bb_benchmark *benchmark, void *own,
-				  struct bb_options *options,
-				  const struct bb_environment *environment, struct bb_error *error);
-
 extern const struct bb_experiment bb_tensor_experiment;
+
 #endif

@@ -41,7 +41,7 @@ static double *gradients(const struct bb_tensor_state *s, int matrix)
 	return s->slots[BB_TS_DWEIGHTS + matrix];
 }
 
-/* ---- norms and the residual stream; WHOSE: 0 attention, 1 MLP ------------------ */
+/* ---- norms and the residual stream; WHOSE: 0 attention, 1 MLP -------------------------------- */
 
 /* The normed input of all tokens that the matrices process. */
 static const double *input(const struct bb_tensor_state *s, size_t whose)
@@ -102,7 +102,7 @@ static void back_norm(struct bb_tensor_state *s, size_t whose)
 		dx[i] += more[i];
 }
 
-/* ---- the MLP ----------------------------------------------------------------------------- */
+/* ---- the MLP --------------------------------------------------------------------------------- */
 
 static void gelu(bool grid, double *out, const double *x, size_t n)
 {
@@ -155,7 +155,7 @@ static void rows_mlp(struct bb_tensor_state *s, size_t none)
 	}
 }
 
-/* ---- attention: projections -------------------------------------------------------------- */
+/* ---- attention: projections ------------------------------------------------------------------ */
 
 static struct bb_tm_attention attention(const struct bb_tensor_state *s)
 {
@@ -271,7 +271,7 @@ static void project_weights(struct bb_tensor_state *s)
 				 s->size->hidden, here(s), projected(s));
 }
 
-/* ---- attention: the core ----------------------------------------------------------------- */
+/* ---- attention: the core --------------------------------------------------------------------- */
 
 /* Ulysses computes on the result of all-to-alls, others on their projections. */
 static void core(struct bb_tensor_state *s, size_t none)
@@ -325,7 +325,7 @@ static void add_own(struct bb_tensor_state *s, size_t item)
 		so_far[i] = (item > 0 ? so_far[i] : 0) + own[i];
 }
 
-/* ---- tables ---------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static void attend(struct bb_tensor_state *s, size_t none)
 {
