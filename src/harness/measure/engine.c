@@ -114,6 +114,31 @@ static void engine_close_patterns(struct bb_engine *e)
 	}
 }
 
+bb_status bb_engine_fill(struct bb_engine *e, void *memory, const struct bb_patterns *patterns,
+			 int rank, size_t first, size_t count)
+{
+	struct bb_pattern pattern;
+
+	if (!memory)
+		return BB_OK;
+	pattern = bb_patterns_get(patterns, rank);
+	return e->backend->fill(e->rank, memory, &pattern, first, count);
+}
+
+bb_status bb_engine_verify(struct bb_engine *e, const void *memory,
+			   const struct bb_patterns *patterns, int rank, size_t first, size_t count,
+			   uint64_t *wrong)
+{
+	struct bb_pattern pattern;
+
+	if (!memory)
+		return BB_OK;
+	pattern = bb_patterns_get(patterns, rank);
+	return e->backend->verify(e->rank, memory, &pattern, first, count,
+				  bb_patterns_dtype(patterns), bb_patterns_ulps(patterns, rank),
+				  wrong);
+}
+
 bb_status bb_engine_corrupt(struct bb_engine *e, void *victim)
 {
 	const struct bb_fault *fault = &e->options->fault;
@@ -246,6 +271,19 @@ bb_status bb_engine_skip(struct bb_engine *e, const struct bb_skip_record *recor
 	e->run->end.skipped++;
 	bb_ticker_hide(&e->run->ticker);
 	return bb_sinks_record(&e->run->sinks, &bb_record_skip, record);
+}
+
+bb_status bb_engine_skip_subject(struct bb_engine *e, const char *subject, const char *algorithm,
+				 const char *dtype, const char *reason)
+{
+	struct bb_skip_record record;
+
+	bb_record_init(&bb_record_skip, &record);
+	record.collective = subject;
+	record.algorithm = algorithm;
+	record.dtype = dtype;
+	record.reason = reason;
+	return bb_engine_skip(e, &record);
 }
 
 /* ---- the whole of it ------------------------------------------------------------------------- */

@@ -165,6 +165,17 @@ void bb_engine_release(struct bb_engine *engine, void *memory); /* NULL: nothing
 BB_MUST bb_status bb_engine_patterns(struct bb_engine *engine, enum bb_dtype dtype, int op,
 				     int nranks, const struct bb_patterns **patterns);
 
+/* MEMORY[0, COUNT) = elements FIRST … of what RANK of PATTERNS holds (BB_REDUCED: of the result).
+   MEMORY NULL: nothing. */
+BB_MUST bb_status bb_engine_fill(struct bb_engine *engine, void *memory,
+				 const struct bb_patterns *patterns, int rank, size_t first,
+				 size_t count);
+/* *WRONG += elements of MEMORY[0, COUNT) that differ from those by more than bb_patterns_ulps.
+   MEMORY NULL: nothing. */
+BB_MUST bb_status bb_engine_verify(struct bb_engine *engine, const void *memory,
+				   const struct bb_patterns *patterns, int rank, size_t first,
+				   size_t count, uint64_t *wrong);
+
 /* With --fault corrupt, flip bits of the byte at VICTIM on the rank that the fault names, as proof
    that the check can fail. NULL: nothing. */
 BB_MUST bb_status bb_engine_corrupt(struct bb_engine *engine, void *victim);
@@ -211,5 +222,9 @@ BB_MUST bb_status bb_engine_deliver(struct bb_engine *engine, const struct bb_re
 				    const void *record, int64_t wrong);
 /* Report what is skipped, and why; the other ranks do nothing. */
 BB_MUST bb_status bb_engine_skip(struct bb_engine *engine, const struct bb_skip_record *record);
+/* The same for SUBJECT, by ALGORITHM and with elements of DTYPE; NULL: not said. */
+BB_MUST bb_status bb_engine_skip_subject(struct bb_engine *engine, const char *subject,
+					 const char *algorithm, const char *dtype,
+					 const char *reason);
 
 #endif

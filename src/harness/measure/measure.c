@@ -109,34 +109,23 @@ static void *victim(const struct bb_job *job)
 static bb_status verify(const struct bb_job *job, uint64_t *wrong)
 {
 	struct bb_session *s = job->s;
-	const struct bb_backend *backend = s->bench->backend;
 	const struct bb_collective *collective = s->bench->collective;
 	const struct bb_shape *shape = &job->calls[0].shape;
-	const enum bb_dtype dtype = job->calls[0].dtype;
-	const size_t element = bb_dtype_size(dtype);
+	const size_t element = bb_dtype_size(job->calls[0].dtype);
 	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, job->pristine);
 	const int segments = collective->segments(shape, s->me);
 	bb_status status = BB_OK;
 
 	for (int k = 0; k < segments && status == BB_OK; k++) {
 		struct bb_segment seg;
-		struct bb_pattern expected;
-		int ulps;
 
 		collective->segment(shape, s->me, k, &seg);
-		expected = bb_patterns_get(s->patterns, seg.source);
-		ulps = seg.source == BB_REDUCED && job->c->op == BB_AVG && bb_dtype_is_float(dtype)
-			       ? BB_AVERAGE_ULPS
-			       : 0;
-		status = backend->verify(s->engine.rank, (char *)b.out + seg.out * element,
-					 &expected, seg.in, seg.count, dtype, ulps, wrong);
+		status = bb_engine_verify(&s->engine, (char *)b.out + seg.out * element,
+					  s->patterns, seg.source, seg.in, seg.count, wrong);
 	}
-	if (status == BB_OK && (!shape->in_place || segments == 0)) {
-		struct bb_pattern input = bb_patterns_get(s->patterns, s->me);
-
-		status = backend->verify(s->engine.rank, b.in, &input, 0,
-					 job->layout->in_bytes / element, dtype, 0, wrong);
-	}
+	if (status == BB_OK && (!shape->in_place || segments == 0))
+		status = bb_engine_verify(&s->engine, b.in, s->patterns, s->me, 0,
+					  job->layout->in_bytes / element, wrong);
 	return status;
 }
 

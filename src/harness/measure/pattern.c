@@ -429,3 +429,15 @@ struct bb_pattern bb_patterns_get(const struct bb_patterns *patterns, int rank)
 		.seed = patterns->seed,
 	};
 }
+
+enum bb_dtype bb_patterns_dtype(const struct bb_patterns *patterns)
+{
+	return patterns->dtype;
+}
+
+int bb_patterns_ulps(const struct bb_patterns *patterns, int rank)
+{
+	return rank == BB_REDUCED && patterns->op == BB_AVG && bb_dtype_is_float(patterns->dtype)
+		       ? BB_AVERAGE_ULPS
+		       : 0;
+}

@@ -29,4 +29,8 @@ void bb_patterns_free(struct bb_patterns *patterns); /* NULL: nothing */
    PATTERNS. */
 struct bb_pattern bb_patterns_get(const struct bb_patterns *patterns, int rank);
 
+enum bb_dtype bb_patterns_dtype(const struct bb_patterns *patterns);
+/* Units in the last place by which what RANK or BB_REDUCED holds may be off. */
+int bb_patterns_ulps(const struct bb_patterns *patterns, int rank);
+
 #endif
