@@ -204,14 +204,11 @@ static bb_status deliver_notes(const struct bb_dp_sweep *s)
 
 static bb_status deliver_skip(struct bb_dp_sweep *s, size_t i)
 {
-	const struct bb_dp_cell *c = &s->cells[i];
-	struct bb_skip_record skip;
+	const struct bb_strategy *strategy = s->cells[i].strategy;
 
-	bb_record_init(&bb_record_skip, &skip);
-	skip.collective = c->strategy->name;
-	skip.algorithm = c->strategy->reduces ? s->dp->asked.algo_text : NULL;
-	skip.reason = s->engine.trials[i].refusal;
-	return bb_engine_skip(&s->engine, &skip);
+	return bb_engine_skip_subject(&s->engine, strategy->name,
+				      strategy->reduces ? s->dp->asked.algo_text : NULL, NULL,
+				      s->engine.trials[i].refusal);
 }
 
 static bb_status deliver_row(struct bb_dp_sweep *s, size_t i)

@@ -300,7 +300,6 @@ static bb_status add_row(struct rows *rows, const struct bb_ddp_trial *trial)
 static bb_status tell_refusals(struct bb_ddp_sweep *s, size_t nrows)
 {
 	struct bb_error first = {.text = ""};
-	struct bb_skip_record skip;
 	bb_status status = BB_OK;
 
 	for (size_t a = 0; a < s->ddp->asked.nalgorithms && status == BB_OK; a++) {
@@ -308,13 +307,10 @@ static bb_status tell_refusals(struct bb_ddp_sweep *s, size_t nrows)
 
 		if (!measured(s, t)->refusal)
 			continue;
-		bb_record_init(&bb_record_skip, &skip);
-		skip.collective = bb_all_reduce.name;
-		skip.algorithm = s->ddp->asked.algorithms[a];
-		skip.dtype = bb_dtype_name(s->ddp->asked.dtype);
-		skip.reason = measured(s, t)->refusal;
-		(void)bb_fail(&first, BB_EUNSUPPORTED, "%s", skip.reason);
-		status = bb_engine_skip(&s->engine, &skip);
+		(void)bb_fail(&first, BB_EUNSUPPORTED, "%s", measured(s, t)->refusal);
+		status = bb_engine_skip_subject(
+			&s->engine, bb_all_reduce.name, s->ddp->asked.algorithms[a],
+			bb_dtype_name(s->ddp->asked.dtype), measured(s, t)->refusal);
 	}
 	if (status == BB_OK && nrows == 0)
 		status = bb_fail(&s->engine.run->error, BB_EUNSUPPORTED, "%s", first.text);

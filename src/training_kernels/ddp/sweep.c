@@ -122,31 +122,31 @@ static void ddp_hear(void *own, int rank, size_t index, const struct bb_operatio
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
+static char *bucket_of(const struct bb_ddp_trial *t, size_t bucket)
+{
+	const struct bb_ddp_sweep *s = t->sweep;
+
+	return s->gradients + s->caps[t->cap].offsets[bucket] * bb_dtype_size(s->ddp->asked.dtype);
+}
+
 static void ddp_buffers(void *own, int rank, const struct bb_operation *operation, void **in,
 			void **out)
 {
-	const struct bb_ddp_trial *t = own;
-	const struct bb_ddp_cap *cap = &t->sweep->caps[t->cap];
-
-	*in = *out = t->sweep->gradients +
-		     cap->offsets[operation->item] * bb_dtype_size(operation->dtype);
+	*in = *out = bucket_of(own, operation->item);
 }
 
 /* The pattern continues from bucket to bucket, so that all differ. */
 static bb_status ddp_fill(void *own)
 {
 	const struct bb_ddp_trial *t = own;
-	const struct bb_ddp_sweep *s = t->sweep;
-	const struct bb_engine *e = &s->engine;
-	const struct bb_ddp_cap *cap = &s->caps[t->cap];
-	const struct bb_pattern mine = bb_patterns_get(s->patterns, e->driver->rank);
+	struct bb_engine *e = &t->sweep->engine;
+	const struct bb_ddp_cap *cap = &t->sweep->caps[t->cap];
 	bb_status status = BB_OK;
 
 	for (size_t k = 0; k < cap->buckets.n && status == BB_OK; k++)
-		status = e->backend->fill(e->driver->handle,
-					  s->gradients + cap->offsets[k] * mine.element_size, &mine,
-					  cap->offsets[k], (size_t)cap->buckets.list[k].elements);
-	return status == BB_OK ? e->backend->finish(e->driver->handle, NULL) : status;
+		status = bb_engine_fill(e, bucket_of(t, k), t->sweep->patterns, e->driver->rank,
+					cap->offsets[k], (size_t)cap->buckets.list[k].elements);
+	return status == BB_OK ? e->backend->finish(e->rank, NULL) : status;
 }
 
 static int ddp_victims(void *own, void *victims[BB_MOST_VICTIMS])
@@ -161,17 +161,13 @@ static int ddp_victims(void *own, void *victims[BB_MOST_VICTIMS])
 static bb_status ddp_verify(void *own, uint64_t *wrong)
 {
 	const struct bb_ddp_trial *t = own;
-	const struct bb_ddp_sweep *s = t->sweep;
-	const struct bb_engine *e = &s->engine;
-	const struct bb_ddp_cap *cap = &s->caps[t->cap];
-	const struct bb_pattern average = bb_patterns_get(s->patterns, BB_REDUCED);
+	const struct bb_ddp_cap *cap = &t->sweep->caps[t->cap];
 	bb_status status = BB_OK;
 
 	for (size_t k = 0; k < cap->buckets.n && status == BB_OK; k++)
-		status = e->backend->verify(
-			e->driver->handle, s->gradients + cap->offsets[k] * average.element_size,
-			&average, cap->offsets[k], (size_t)cap->buckets.list[k].elements,
-			s->ddp->asked.dtype, BB_AVERAGE_ULPS, wrong);
+		status = bb_engine_verify(&t->sweep->engine, bucket_of(t, k), t->sweep->patterns,
+					  BB_REDUCED, cap->offsets[k],
+					  (size_t)cap->buckets.list[k].elements, wrong);
 	return status;
 }
 

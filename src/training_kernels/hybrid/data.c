@@ -11,11 +11,6 @@
 
 #define LANES 2 /* forward and backward, as in any pipeline that is not folded */
 
-static const struct bb_backend *backend_of(const struct bb_hybrid_data *d)
-{
-	return d->engine->backend;
-}
-
 static int data_place(const struct bb_hybrid_data *d, enum bb_axis axis)
 {
 	return bb_grid_place(&d->shape->grid, axis, d->engine->driver->rank);
@@ -238,28 +233,19 @@ void bb_hybrid_data_buffers(void *own, int rank, const struct bb_operation *o, v
 	}
 }
 
-static bb_status data_fill(struct bb_hybrid_data *d, char *to, const struct bb_patterns *patterns,
-			   int rank, size_t first, size_t count)
-{
-	struct bb_pattern pattern;
-
-	if (!to)
-		return BB_OK;
-	pattern = bb_patterns_get(patterns, rank);
-	return backend_of(d)->fill(d->engine->driver->handle, to, &pattern, first, count);
-}
-
 static bb_status fill_half(struct bb_hybrid_data *d, const struct bb_hybrid_half *h)
 {
 	const int rank = d->engine->driver->rank;
 	bb_status status;
 
-	BB_TRY(status, data_fill(d, h->summands, d->sums, data_place(d, BB_AXIS_TP), 0, h->whole),
+	BB_TRY(status,
+	       bb_engine_fill(d->engine, h->summands, d->sums, data_place(d, BB_AXIS_TP), 0,
+			      h->whole),
 	       out);
-	BB_TRY(status, data_fill(d, h->sum, d->moved, rank, 0, h->part), out);
-	BB_TRY(status, data_fill(d, h->piece, d->moved, rank, 0, h->part), out);
+	BB_TRY(status, bb_engine_fill(d->engine, h->sum, d->moved, rank, 0, h->part), out);
+	BB_TRY(status, bb_engine_fill(d->engine, h->piece, d->moved, rank, 0, h->part), out);
 	/* Shifted, so that even the rank's own piece is wrong until it is moved. */
-	BB_TRY(status, data_fill(d, h->gathered, d->moved, rank, 1, h->whole), out);
+	BB_TRY(status, bb_engine_fill(d->engine, h->gathered, d->moved, rank, 1, h->whole), out);
 out:
 	return status;
 }
@@ -273,12 +259,15 @@ static bb_status fill_replica(struct bb_hybrid_data *d, const struct bb_hybrid_r
 	const int rank = d->engine->driver->rank;
 	bb_status status;
 
-	BB_TRY(status, data_fill(d, r->gradients, r->averages, data_place(d, r->axis), 0, whole),
+	BB_TRY(status,
+	       bb_engine_fill(d->engine, r->gradients, r->averages, data_place(d, r->axis), 0,
+			      whole),
 	       out);
-	BB_TRY(status, data_fill(d, r->parameters, d->moved, rank, 1, whole), out);
+	BB_TRY(status, bb_engine_fill(d->engine, r->parameters, d->moved, rank, 1, whole), out);
 	if (r->parameters)
 		BB_TRY(status,
-		       data_fill(d, r->parameters + before * element, d->moved, rank, 0, r->part),
+		       bb_engine_fill(d->engine, r->parameters + before * element, d->moved, rank,
+				      0, r->part),
 		       out);
 out:
 	return status;
@@ -287,7 +276,6 @@ out:
 bb_status bb_hybrid_data_fill(void *own)
 {
 	struct bb_hybrid_data *d = own;
-	const struct bb_backend *backend = backend_of(d);
 	const size_t message = bb_hybrid_boundary(d->shape);
 	const int rank = d->engine->driver->rank;
 	bb_status status;
@@ -298,25 +286,25 @@ bb_status bb_hybrid_data_fill(void *own)
 		if (d->replicas[i].gradients)
 			BB_TRY(status, fill_replica(d, &d->replicas[i]), out);
 	BB_TRY(status,
-	       data_fill(d, d->losses, d->loss_sums, data_place(d, BB_AXIS_TP), 0,
-			 d->shape->tokens),
+	       bb_engine_fill(d->engine, d->losses, d->loss_sums, data_place(d, BB_AXIS_TP), 0,
+			      d->shape->tokens),
 	       out);
 	/* Different from any sum. */
 	BB_TRY(status,
-	       data_fill(d, d->loss, d->loss_sums, data_place(d, BB_AXIS_TP), 1, d->shape->tokens),
+	       bb_engine_fill(d->engine, d->loss, d->loss_sums, data_place(d, BB_AXIS_TP), 1,
+			      d->shape->tokens),
 	       out);
 	BB_TRY(status,
-	       data_fill(d, d->embedding, d->embedding_sums, data_place(d, BB_AXIS_PP) > 0, 0,
-			 d->shape->shared),
+	       bb_engine_fill(d->engine, d->embedding, d->embedding_sums,
+			      data_place(d, BB_AXIS_PP) > 0, 0, d->shape->shared),
 	       out);
-	BB_TRY(status, data_fill(d, d->sent, d->moved, rank, 0, message), out);
+	BB_TRY(status, bb_engine_fill(d->engine, d->sent, d->moved, rank, 0, message), out);
 	for (int lane = 0; lane < LANES; lane++)
-		BB_TRY(status, data_fill(d, d->got[lane], d->moved, rank, 0, message), out);
-	if (d->rows.mine)
-		BB_TRY(status,
-		       bb_moe_rows_fill(&d->rows, backend, d->engine->driver->handle, d->moved),
+		BB_TRY(status, bb_engine_fill(d->engine, d->got[lane], d->moved, rank, 0, message),
 		       out);
-	status = backend->finish(d->engine->driver->handle, NULL);
+	if (d->rows.mine)
+		BB_TRY(status, bb_moe_rows_fill(&d->rows, d->engine, d->moved), out);
+	status = d->engine->backend->finish(d->engine->rank, NULL);
 out:
 	return status;
 }
@@ -325,35 +313,13 @@ out:
  * ---------------------------------------------------------------------------------
  */
 
-/* *WRONG += elements of COUNT at GOT that differ from the pattern of RANK from FIRST. */
-static bb_status verify_as(struct bb_hybrid_data *d, enum bb_dtype dtype, const char *got,
-			   const struct bb_patterns *patterns, int rank, size_t first, size_t count,
-			   uint64_t *wrong)
-{
-	struct bb_pattern pattern;
-
-	if (!got)
-		return BB_OK;
-	pattern = bb_patterns_get(patterns, rank);
-	return backend_of(d)->verify(d->engine->driver->handle, got, &pattern, first, count, dtype,
-				     0, wrong);
-}
-
-static bb_status data_verify(struct bb_hybrid_data *d, const char *got,
-			     const struct bb_patterns *patterns, int rank, size_t first,
-			     size_t count, uint64_t *wrong)
-{
-	return verify_as(d, d->shape->dtype, got, patterns, rank, first, count, wrong);
-}
-
 static bb_status verify_ends(struct bb_hybrid_data *d, uint64_t *wrong)
 {
-	const struct bb_hybrid_shape *s = d->shape;
-	const bb_status status =
-		verify_as(d, BB_FLOAT, d->loss, d->loss_sums, BB_REDUCED, 0, s->tokens, wrong);
+	const bb_status status = bb_engine_verify(d->engine, d->loss, d->loss_sums, BB_REDUCED, 0,
+						  d->shape->tokens, wrong);
 
-	return status == BB_OK ? verify_as(d, s->gradient_dtype, d->embedding, d->embedding_sums,
-					   BB_REDUCED, 0, s->shared, wrong)
+	return status == BB_OK ? bb_engine_verify(d->engine, d->embedding, d->embedding_sums,
+						  BB_REDUCED, 0, d->shape->shared, wrong)
 			       : status;
 }
 
@@ -366,8 +332,8 @@ static bb_status verify_gathered(struct bb_hybrid_data *d, const char *got, enum
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < n && got && status == BB_OK; i++)
-		status = data_verify(d, got + (size_t)i * bytes, d->moved, data_member(d, axis, i),
-				     0, part, wrong);
+		status = bb_engine_verify(d->engine, got + (size_t)i * bytes, d->moved,
+					  data_member(d, axis, i), 0, part, wrong);
 	return status;
 }
 
@@ -376,7 +342,8 @@ static bb_status verify_half(struct bb_hybrid_data *d, const struct bb_hybrid_ha
 {
 	const size_t before =
 		d->shape->sequence_parallel ? (size_t)data_place(d, BB_AXIS_TP) * h->part : 0;
-	bb_status status = data_verify(d, h->sum, d->sums, BB_REDUCED, before, h->part, wrong);
+	const bb_status status =
+		bb_engine_verify(d->engine, h->sum, d->sums, BB_REDUCED, before, h->part, wrong);
 
 	return status == BB_OK ? verify_gathered(d, h->gathered, BB_AXIS_TP, h->part, wrong)
 			       : status;
@@ -385,12 +352,10 @@ static bb_status verify_half(struct bb_hybrid_data *d, const struct bb_hybrid_ha
 static bb_status verify_replica(struct bb_hybrid_data *d, const struct bb_hybrid_replica *r,
 				uint64_t *wrong)
 {
-	const enum bb_dtype dtype = d->shape->gradient_dtype;
-	const struct bb_pattern average = bb_patterns_get(r->averages, BB_REDUCED);
 	const size_t before = d->shape->zero ? (size_t)data_place(d, r->axis) * r->part : 0;
-	bb_status status = backend_of(d)->verify(
-		d->engine->driver->handle, r->gradients + before * bb_dtype_size(dtype), &average,
-		before, d->shape->zero ? r->part : r->elements, dtype, BB_AVERAGE_ULPS, wrong);
+	const bb_status status = bb_engine_verify(
+		d->engine, r->gradients + before * bb_dtype_size(d->shape->gradient_dtype),
+		r->averages, BB_REDUCED, before, d->shape->zero ? r->part : r->elements, wrong);
 
 	return status == BB_OK ? verify_gathered(d, r->parameters, r->axis, r->part, wrong)
 			       : status;
@@ -404,9 +369,9 @@ static bb_status verify_messages(struct bb_hybrid_data *d, uint64_t *wrong)
 		const int from = data_place(d, BB_AXIS_PP) + (lane == 0 ? -1 : 1);
 
 		if (from >= 0 && from < d->shape->grid.pp)
-			status = data_verify(d, d->got[lane], d->moved,
-					     data_member(d, BB_AXIS_PP, from), 0,
-					     bb_hybrid_boundary(d->shape), wrong);
+			status = bb_engine_verify(d->engine, d->got[lane], d->moved,
+						  data_member(d, BB_AXIS_PP, from), 0,
+						  bb_hybrid_boundary(d->shape), wrong);
 	}
 	return status;
 }
@@ -452,10 +417,7 @@ bb_status bb_hybrid_data_verify(void *own, uint64_t *wrong)
 		if (d->replicas[i].gradients)
 			BB_TRY(status, verify_replica(d, &d->replicas[i], wrong), out);
 	if (d->rows.mine)
-		BB_TRY(status,
-		       bb_moe_rows_verify(&d->rows, backend_of(d), d->engine->driver->handle,
-					  d->moved, wrong),
-		       out);
+		BB_TRY(status, bb_moe_rows_verify(&d->rows, d->engine, d->moved, wrong), out);
 	status = d->shape->grid.pp > 1 ? verify_messages(d, wrong) : BB_OK;
 out:
 	return status;

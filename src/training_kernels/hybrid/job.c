@@ -118,8 +118,8 @@ static void plan_step(struct bb_hybrid_job *job, const struct bb_hybrid *h,
 
 	if (c) {
 		cluster.node = c->gpus;
-		cluster.inside = (struct bb_hybrid_link){c->gpu_rate,
-							 c->figures[BB_FIGURE_GPU_LATENCY]};
+		cluster.inside =
+			(struct bb_hybrid_link){c->gpu_rate, c->figures[BB_FIGURE_GPU_LATENCY]};
 		cluster.between =
 			(struct bb_hybrid_link){c->nic_rate / (c->rails ? c->rail_gpus[0] : 1),
 						c->figures[BB_FIGURE_NET_LATENCY]};

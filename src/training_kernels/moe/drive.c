@@ -132,17 +132,16 @@ static bb_status moe_fill(void *own)
 	const struct bb_moe_load *l = t->step.load;
 	const struct bb_moe_rows rows = moe_rows_of(s, t->skew);
 	const size_t experts = (size_t)l->form.experts, bytes = experts * sizeof(*s->counts);
-	void *handle = s->engine.driver->handle;
 	bb_status status;
 
-	BB_TRY(status, bb_moe_rows_fill(&rows, backend, handle, s->patterns), out);
+	BB_TRY(status, bb_moe_rows_fill(&rows, &s->engine, s->patterns), out);
 	for (size_t e = 0; e < experts; e++)
 		s->counts[e] = -1;
-	BB_TRY(status, backend->copy(handle, s->gets, s->counts, bytes), out);
+	BB_TRY(status, backend->copy(s->engine.rank, s->gets, s->counts, bytes), out);
 	for (size_t e = 0; e < experts; e++)
 		s->counts[e] = l->rows[e];
-	BB_TRY(status, backend->copy(handle, s->gives, s->counts, bytes), out);
-	status = backend->finish(handle, NULL);
+	BB_TRY(status, backend->copy(s->engine.rank, s->gives, s->counts, bytes), out);
+	status = backend->finish(s->engine.rank, NULL);
 out:
 	return status;
 }
@@ -154,7 +153,7 @@ static bb_status moe_verify_counts(const struct moe_trial *t, uint64_t *wrong)
 	const struct bb_moe_form *f = &t->step.load->form;
 	const size_t each = (size_t)(f->experts / f->nranks), experts = (size_t)f->experts;
 	const int64_t *rows = &t->step.load->rows[(size_t)moe_rank_of(s) * each];
-	bb_status status = s->engine.backend->copy(s->engine.driver->handle, s->counts, s->gets,
+	bb_status status = s->engine.backend->copy(s->engine.rank, s->counts, s->gets,
 						   experts * sizeof(*s->counts));
 
 	for (size_t i = 0; i < experts && status == BB_OK; i++)
@@ -183,10 +182,9 @@ static int moe_victims(void *own, void *list[BB_MOST_VICTIMS])
 static bb_status moe_verify(void *own, uint64_t *wrong)
 {
 	const struct moe_trial *t = own;
-	const struct moe_session *s = t->s;
+	struct moe_session *s = t->s;
 	const struct bb_moe_rows rows = moe_rows_of(s, t->skew);
-	const bb_status status = bb_moe_rows_verify(&rows, s->engine.backend,
-						    s->engine.driver->handle, s->patterns, wrong);
+	const bb_status status = bb_moe_rows_verify(&rows, &s->engine, s->patterns, wrong);
 
 	return status == BB_OK ? moe_verify_counts(t, wrong) : status;
 }

@@ -1,5 +1,7 @@
 #include "training_kernels/moe/exchange.h"
 
+#include "harness/measure/engine.h"
+
 /* ---- operations ------------------------------------------------------------------------------ */
 
 /* The greatest common divisor. */
@@ -91,56 +93,51 @@ char *bb_moe_rows_of(const struct bb_moe_rows *rows, bool combines, const struct
 				 (size_t)rows->load->rows_before[peer] * row_bytes(rows);
 }
 
-static struct bb_pattern pattern_of(const struct bb_moe_rows *rows,
-				    const struct bb_patterns *patterns, int place)
+static int rank_of(const struct bb_moe_rows *rows, int place)
 {
-	return bb_patterns_get(patterns, rows->ranks ? rows->ranks[place] : place);
+	return rows->ranks ? rows->ranks[place] : place;
 }
 
-bb_status bb_moe_rows_fill(const struct bb_moe_rows *rows, const struct bb_backend *backend,
-			   struct bb_rank *rank, const struct bb_patterns *patterns)
+bb_status bb_moe_rows_fill(const struct bb_moe_rows *rows, struct bb_engine *engine,
+			   const struct bb_patterns *patterns)
 {
-	const struct bb_pattern mine = pattern_of(rows, patterns, rows->place);
+	const int mine = rank_of(rows, rows->place);
 	const size_t element = bb_dtype_size(rows->dtype);
 	const size_t leave = bb_moe_bytes_mine(rows) / element;
 	const size_t come = bb_moe_bytes_theirs(rows) / element;
 	bb_status status;
 
-	BB_TRY(status, backend->fill(rank, rows->mine, &mine, 0, leave), out);
-	BB_TRY(status, backend->fill(rank, rows->back, &mine, 1, leave), out);
-	BB_TRY(status, backend->fill(rank, rows->theirs, &mine, 1, come), out);
+	BB_TRY(status, bb_engine_fill(engine, rows->mine, patterns, mine, 0, leave), out);
+	BB_TRY(status, bb_engine_fill(engine, rows->back, patterns, mine, 1, leave), out);
+	status = bb_engine_fill(engine, rows->theirs, patterns, mine, 1, come);
 out:
 	return status;
 }
 
-static bb_status verify_peer(const struct bb_moe_rows *rows, const struct bb_backend *backend,
-			     struct bb_rank *rank, const struct bb_patterns *patterns, int peer,
-			     uint64_t *wrong)
+static bb_status verify_peer(const struct bb_moe_rows *rows, struct bb_engine *engine,
+			     const struct bb_patterns *patterns, int peer, uint64_t *wrong)
 {
 	const struct bb_moe_load *l = rows->load;
-	const struct bb_pattern mine = pattern_of(rows, patterns, rows->place);
-	const struct bb_pattern theirs = pattern_of(rows, patterns, peer);
 	const size_t here = (size_t)l->rows_to[rows->place] * rows->hidden;
 	const size_t before = (size_t)l->rows_before[rows->place] * rows->hidden;
 	const size_t there = (size_t)l->rows_to[peer] * rows->hidden;
 	const size_t away = (size_t)l->rows_before[peer] * rows->hidden;
-	bb_status status = backend->verify(rank, theirs_of(rows, peer), &theirs, before, here,
-					   rows->dtype, 0, wrong);
+	const bb_status status = bb_engine_verify(engine, theirs_of(rows, peer), patterns,
+						  rank_of(rows, peer), before, here, wrong);
 
-	if (status != BB_OK)
-		return status;
-	return backend->verify(rank, rows->back + away * bb_dtype_size(rows->dtype), &mine, away,
-			       there, rows->dtype, 0, wrong);
+	return status == BB_OK
+		       ? bb_engine_verify(engine, rows->back + away * bb_dtype_size(rows->dtype),
+					  patterns, rank_of(rows, rows->place), away, there, wrong)
+		       : status;
 }
 
-bb_status bb_moe_rows_verify(const struct bb_moe_rows *rows, const struct bb_backend *backend,
-			     struct bb_rank *rank, const struct bb_patterns *patterns,
-			     uint64_t *wrong)
+bb_status bb_moe_rows_verify(const struct bb_moe_rows *rows, struct bb_engine *engine,
+			     const struct bb_patterns *patterns, uint64_t *wrong)
 {
 	bb_status status = BB_OK;
 
 	for (int peer = 0; peer < rows->load->form.nranks && status == BB_OK; peer++)
 		if (peer != rows->place)
-			status = verify_peer(rows, backend, rank, patterns, peer, wrong);
+			status = verify_peer(rows, engine, patterns, peer, wrong);
 	return status;
 }

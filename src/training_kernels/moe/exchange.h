@@ -12,10 +12,11 @@
 #ifndef BB_TRAINING_KERNELS_MOE_EXCHANGE_H
 #define BB_TRAINING_KERNELS_MOE_EXCHANGE_H
 
-#include "backends/backend.h"
-#include "harness/measure/pattern.h"
 #include "programs/program.h"
 #include "training_kernels/moe/load.h"
+
+struct bb_engine;
+struct bb_patterns;
 
 #define BB_MOE_LANES 2 /* dispatch and combine */
 
@@ -65,11 +66,10 @@ size_t bb_moe_bytes_theirs(const struct bb_moe_rows *rows);
 char *bb_moe_rows_of(const struct bb_moe_rows *rows, bool combines, const struct bb_operation *o);
 
 /* Fills MINE with known rows and the others with different data, which the exchange overwrites. */
-BB_MUST bb_status bb_moe_rows_fill(const struct bb_moe_rows *rows, const struct bb_backend *backend,
-				   struct bb_rank *rank, const struct bb_patterns *patterns);
+BB_MUST bb_status bb_moe_rows_fill(const struct bb_moe_rows *rows, struct bb_engine *engine,
+				   const struct bb_patterns *patterns);
 /* *WRONG += elements that differ from the rows sent, in THEIRS and BACK, of all other ranks. */
-BB_MUST bb_status bb_moe_rows_verify(const struct bb_moe_rows *rows,
-				     const struct bb_backend *backend, struct bb_rank *rank,
+BB_MUST bb_status bb_moe_rows_verify(const struct bb_moe_rows *rows, struct bb_engine *engine,
 				     const struct bb_patterns *patterns, uint64_t *wrong);
 
 #endif

@@ -144,14 +144,3 @@ bb_status bb_pipeline_deliver(struct bb_pipeline_job *j)
 					bb_engine_is_virtual(&s->engine) ? "played" : "measured");
 	return status;
 }
-
-bb_status bb_pipeline_skip(struct bb_pipeline_session *s, const char *name, const char *reason)
-{
-	struct bb_skip_record r;
-
-	bb_record_init(&bb_record_skip, &r);
-	r.collective = "pipeline";
-	r.algorithm = name;
-	r.reason = reason;
-	return bb_engine_skip(&s->engine, &r);
-}

@@ -431,7 +431,8 @@ static bb_status run_schedule(struct bb_pipeline_session *s,
 	BB_TRY(status, bb_engine_begin(&s->engine, schedule->name), out);
 	status = make_order(&j, &refusal);
 	if (status == BB_EUNSUPPORTED) {
-		status = bb_pipeline_skip(s, schedule->name, refusal.text);
+		status = bb_engine_skip_subject(&s->engine, "pipeline", schedule->name, NULL,
+						refusal.text);
 		goto out;
 	}
 	if (status != BB_OK) {

@@ -45,8 +45,5 @@ static inline size_t bb_pipeline_job_slot(const struct bb_pipeline_job *j, int s
 
 /* Rank 0: the records of J to the sinks. */
 BB_MUST bb_status bb_pipeline_deliver(struct bb_pipeline_job *j);
-/* The schedule NAME is skipped for REASON; a no-op on all ranks but 0. */
-BB_MUST bb_status bb_pipeline_skip(struct bb_pipeline_session *s, const char *name,
-				   const char *reason);
 
 #endif

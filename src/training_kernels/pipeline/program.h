@@ -77,7 +77,7 @@ void bb_pass_times_note(void *times, int rank, size_t index, const struct bb_ope
 struct bb_pipeline_result {
 	double makespan; /* end of the last pass, from 0 */
 	double span;     /* longest time of a stage from its first pass to its last */
-	double ideal; /* all passes of the busiest stage */
+	double ideal;    /* all passes of the busiest stage */
 	/* Idle time as a share of IDEAL, and of the whole; by either definition of the cost. */
 	double bubble_over_ideal, bubble_over_total;
 	double span_bubble_over_ideal, span_bubble_over_total;

@@ -30,14 +30,8 @@ static const struct bb_tensor_options *asked(const struct sweep *s)
 static bb_status tensor_skip(struct sweep *s, const struct bb_tensor_scheme *scheme,
 			     const char *reason)
 {
-	struct bb_skip_record record;
-
-	bb_record_init(&bb_record_skip, &record);
-	record.collective = scheme->part;
-	record.algorithm = scheme->name;
-	record.dtype = bb_dtype_name(asked(s)->dtype);
-	record.reason = reason;
-	return bb_engine_skip(&s->engine, &record);
+	return bb_engine_skip_subject(&s->engine, scheme->part, scheme->name,
+				      bb_dtype_name(asked(s)->dtype), reason);
 }
 
 static bb_status tensor_add_trial(struct sweep *s, const struct bb_tensor_scheme *scheme,
