@@ -20,7 +20,7 @@
 
 #define STEP_NS 50000000 /* of a batch, unless an option sets it */
 
-static const char *way_name(int index)
+static const char *strategy_name(int index)
 {
 	return bb_strategies[index] ? bb_strategies[index]->name : NULL;
 }
@@ -44,10 +44,10 @@ static bb_status check_sampler(const struct bb_dp_options *a, struct bb_error *e
 	return BB_OK;
 }
 
-static bool has_way(const struct bb_dp_options *a, const char *name)
+static bool averages(const struct bb_dp_options *a)
 {
-	for (size_t i = 0; i < a->nstrategies; i++)
-		if (strcmp(a->strategies[i]->name, name) == 0)
+	for (size_t i = 0; i < a->strategies.n; i++)
+		if (bb_strategies[a->strategies.list[i]] == &bb_strategy_average)
 			return true;
 	return false;
 }
@@ -78,7 +78,7 @@ static bb_status check_train(const struct bb_dp_options *a, const struct bb_opti
 			       "--train: the CPU computes, and cannot access the memory of the %s "
 			       "backend",
 			       o->backend->name);
-	if (has_way(a, "average") && a->train % a->every != 0)
+	if (averages(a) && a->train % a->every != 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "--train %lld: average needs a multiple of --every %lld steps",
 			       (long long)a->train, (long long)a->every);
@@ -106,8 +106,6 @@ static bb_status dp_check(const struct bb_benchmark *benchmark, void *own, struc
 	struct bb_dp_options *a = &dp->asked;
 	bb_status status;
 
-	for (size_t i = 0; i < a->way_choices.n; i++)
-		a->strategies[a->nstrategies++] = bb_strategies[a->way_choices.list[i]];
 	BB_TRY(status, bb_ddp_check_time(a->flops_given, a->step_ns_given, a->batch_given, error),
 	       out);
 	BB_TRY(status, bb_check_one_algorithm(a->algo_text, o, error), out);

@@ -16,13 +16,11 @@
 #include "models/model.h"
 #include "training_kernels/strategies/strategy.h"
 
-#define BB_DP_MOST_STRATEGIES 8
-
 enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 
 #define BB_DP_OPTIONS(OPTION, COMMON)                                                              \
-	OPTION(CHOICES, way_choices, "way", 0, "all", "strategies of a step (see --list)",         \
-	       .choice = way_name, .section = "Strategies")                                        \
+	OPTION(CHOICES, strategies, "way", 0, "all", "strategies of a step (see --list)",          \
+	       .choice = strategy_name, .section = "Strategies")                                   \
 	OPTION(INTS, servers, "servers", 0, "1",                                                   \
 	       "numbers of parameter servers, which are not workers", .min = 1,                    \
 	       .max = BB_MAX_RANKS)                                                                \
@@ -71,10 +69,6 @@ enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 
 struct bb_dp_options {
 	BB_OPTION_MEMBERS(BB_DP_OPTIONS)
-
-	/* Derived from them. */
-	const struct bb_strategy *strategies[BB_DP_MOST_STRATEGIES];
-	size_t nstrategies;
 };
 
 #define BB_STALENESS_MOST 64 /* the last one counts all older gradients, too */

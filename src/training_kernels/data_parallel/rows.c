@@ -42,7 +42,7 @@ static void dp_describe(struct bb_dp_record *r, const struct bb_dp_cell *c)
 	r->dtype = bb_dtype_name(s->dtype);
 	r->compute = dp->asked.train_given ? "real" : bb_stand_in_names[dp->asked.stand_in];
 	r->batches = (int64_t)s->batches;
-	if (strcmp(c->strategy->name, "average") == 0)
+	if (c->strategy == &bb_strategy_average)
 		r->every = (int64_t)s->every;
 	r->program_steps = (int64_t)bb_strategy_steps(c->strategy, s);
 	r->algorithm = c->strategy->reduces ? dp->asked.algo_text : NULL;
@@ -138,8 +138,8 @@ static void add_formulas(const struct bb_dp_sweep *s, struct bb_strbuf *out)
 	}
 	bb_strbuf_add(
 		out, "# Formulas: C batches, M gradients, B rate, L latency, n ranks, k servers\n");
-	for (size_t i = 0; i < s->dp->asked.nstrategies; i++) {
-		const struct bb_strategy *strategy = s->dp->asked.strategies[i];
+	for (size_t i = 0; i < s->dp->asked.strategies.n; i++) {
+		const struct bb_strategy *strategy = bb_strategies[s->dp->asked.strategies.list[i]];
 
 		bb_strbuf_addf(out, "#   %-9s %s\n", strategy->name,
 			       s->links.port && strategy->shared ? strategy->shared

@@ -139,7 +139,7 @@ static bb_status add_sizes(struct bb_dp_sweep *s, const struct bb_strategy *stra
 	return status;
 }
 
-static bb_status add_way(struct bb_dp_sweep *s, const struct bb_strategy *strategy)
+static bb_status add_strategy(struct bb_dp_sweep *s, const struct bb_strategy *strategy)
 {
 	const struct bb_dp_options *a = &s->dp->asked;
 	bb_status status = BB_OK;
@@ -175,12 +175,12 @@ static bb_status make_cells(struct bb_dp_sweep *s)
 
 	if (status != BB_OK)
 		return status;
-	s->ncells = a->nstrategies * (a->servers.n + 1) * sizes;
+	s->ncells = a->strategies.n * (a->servers.n + 1) * sizes;
 	s->cells = calloc(s->ncells, sizeof(*s->cells));
 	if (!s->cells)
 		return dp_no_memory(s);
-	for (size_t i = 0; i < a->nstrategies && status == BB_OK; i++)
-		status = add_way(s, a->strategies[i]);
+	for (size_t i = 0; i < a->strategies.n && status == BB_OK; i++)
+		status = add_strategy(s, bb_strategies[a->strategies.list[i]]);
 	return status;
 }
 

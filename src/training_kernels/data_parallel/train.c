@@ -86,25 +86,30 @@ static void update_part(struct bb_trainee *p, size_t part)
 	bb_train_update(p->values, first, part_count(p, part), sum, samples);
 }
 
-/* ITEM: the part; it is the rank if each rank updates its own. */
-static void trainee_update(struct bb_trainee *p, size_t item)
+/* The elements that RANK updates by zero: parts have one length, padded at the end. */
+static void zero_part(const struct bb_strategy_setting *s, int rank, size_t *first, size_t *count)
+{
+	const size_t part = bb_part_count(s->elements, s->active, 0);
+
+	*first = (size_t)rank * part < s->elements ? (size_t)rank * part : s->elements;
+	*count = s->elements - *first < part ? s->elements - *first : part;
+}
+
+/* PART: that of a server. */
+static void trainee_update(struct bb_trainee *p, size_t part)
 {
 	const struct bb_strategy_setting *s = &p->cell->setting;
-	const char *name = p->cell->strategy->name;
-	const size_t part = bb_part_count(s->elements, s->active, 0);
 	size_t first = 0, count = s->elements;
 	double samples = (double)p->samples;
 
 	if (p->cell->strategy->servers) {
-		update_part(p, item);
+		update_part(p, part);
 		return;
 	}
-	if (strcmp(name, "zero") == 0) {
-		first = item * part < s->elements ? item * part : s->elements;
-		count = s->elements - first < part ? s->elements - first : part;
-	} else if (strcmp(name, "average") == 0) {
+	if (p->cell->strategy == &bb_strategy_zero)
+		zero_part(s, p->rank, &first, &count);
+	else if (p->cell->strategy == &bb_strategy_average)
 		samples = (double)bb_part_count(p->samples, s->active, p->rank);
-	}
 	bb_train_update(p->values, first, count, p->gradient + first, samples);
 }
 
@@ -200,7 +205,7 @@ static bool is_complete(const struct bb_trainee *p)
 {
 	const struct bb_strategy *strategy = p->cell->strategy;
 
-	if (strcmp(strategy->name, "dp") == 0)
+	if (strategy == &bb_strategy_dp)
 		return p->rank == 0;
 	return bb_strategy_worker(strategy, &p->cell->setting, p->rank) >= 0;
 }
@@ -209,7 +214,6 @@ static bool is_complete(const struct bb_trainee *p)
 static const double *sum_of(const struct bb_trainee *p, size_t *first, size_t *count)
 {
 	const struct bb_strategy_setting *s = &p->cell->setting;
-	const size_t part = bb_part_count(s->elements, s->active, 0);
 
 	*first = 0;
 	*count = 0;
@@ -223,13 +227,10 @@ static const double *sum_of(const struct bb_trainee *p, size_t *first, size_t *c
 		return p->sum;
 	}
 	*count = s->elements;
-	if (strcmp(p->cell->strategy->name, "dp") == 0 && p->rank > 0)
+	if (p->cell->strategy == &bb_strategy_dp && p->rank > 0)
 		*count = 0;
-	if (strcmp(p->cell->strategy->name, "zero") == 0) {
-		*first =
-			(size_t)p->rank * part < s->elements ? (size_t)p->rank * part : s->elements;
-		*count = s->elements - *first < part ? s->elements - *first : part;
-	}
+	if (p->cell->strategy == &bb_strategy_zero)
+		zero_part(s, p->rank, first, count);
 	return p->gradient + *first;
 }
 

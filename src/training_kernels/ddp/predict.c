@@ -35,7 +35,6 @@ static bb_status add_row(struct bb_prediction *p, enum bb_prediction_kind kind, 
 	struct bb_prediction_row *row = &p->rows[p->nrows++];
 	uint64_t first = cap;
 
-	row->kind = kind;
 	if (kind == BB_PREDICT_CAP)
 		bb_format_size(row->name, cap);
 	else
@@ -45,7 +44,7 @@ static bb_status add_row(struct bb_prediction *p, enum bb_prediction_kind kind, 
 	row->cap = cap;
 	row->first_cap = first;
 	return bb_buckets_make(&row->buckets, &p->ddp->model, bb_dtype_size(a->dtype), first, cap,
-			       p->error);
+			       &p->run->error);
 }
 
 static bb_status prediction_prepare(struct bb_prediction *p)
@@ -55,12 +54,12 @@ static bb_status prediction_prepare(struct bb_prediction *p)
 	bb_status status;
 
 	p->computes = bb_ddp_compute(p->ddp, &p->forward_s, &p->backward_s);
-	p->links = p->options->config.link_rate > 0;
+	p->links = p->run->options.config.link_rate > 0;
 	p->ready = calloc(m->ntensors, sizeof(*p->ready));
 	p->times = calloc(m->ntensors, sizeof(*p->times));
 	p->numbers = calloc(m->ntensors, 3 * sizeof(*p->numbers));
 	if (!p->ready || !p->times || !p->numbers)
-		return bb_no_memory(p->error, "the prediction");
+		return bb_no_memory(&p->run->error, "the prediction");
 	bb_model_ready(m, p->backward_s, p->ready);
 	BB_TRY(status, add_row(p, BB_PREDICT_ONE, BB_BUCKET_UNLIMITED), out);
 	BB_TRY(status, add_row(p, BB_PREDICT_TENSOR, 1), out);
@@ -133,7 +132,7 @@ static bb_status write_skip(struct bb_prediction *p, const char *algorithm, cons
 static bb_status predict_rows(struct bb_prediction *p, const char *algorithm,
 			      struct bb_error *cause)
 {
-	const struct bb_backend_config *link = &p->options->config;
+	const struct bb_backend_config *link = &p->run->options.config;
 
 	bb_reduce_time_close(&p->reduce);
 	p->reduce = (struct bb_reduce_time){
@@ -180,7 +179,7 @@ static bb_status predict_steps(struct bb_prediction *p)
 		const bb_status status = predict_rows(p, names[i], &cause);
 
 		if (status != BB_OK && status != BB_EUNSUPPORTED)
-			return bb_fail(p->error, status, "%s", cause.text);
+			return bb_fail(&p->run->error, status, "%s", cause.text);
 		if (n == 1 && status == BB_OK)
 			bb_prediction_tell_buckets(p, true);
 		if (status != BB_OK)
@@ -190,7 +189,7 @@ static bb_status predict_steps(struct bb_prediction *p)
 		told += status == BB_OK;
 	}
 	if (!told)
-		written = bb_fail(p->error, BB_EUNSUPPORTED, "--algo: %s", first.text);
+		written = bb_fail(&p->run->error, BB_EUNSUPPORTED, "--algo: %s", first.text);
 out:
 	return written;
 }
@@ -220,16 +219,14 @@ out:
 
 bb_status bb_ddp_predict(struct bb_run *run, struct bb_strbuf *out)
 {
-	const struct bb_options *o = &run->options;
 	struct bb_ddp *ddp = run->own;
 	struct bb_prediction *p = calloc(1, sizeof(*p));
 	bb_status status;
 
 	if (!p)
 		return bb_no_memory(&run->error, "the prediction");
-	*p = (struct bb_prediction){
-		.ddp = ddp, .options = o, .run = run, .out = out, .error = &run->error};
-	p->nranks = bb_estimate_ranks(o, &run->environment);
+	*p = (struct bb_prediction){.ddp = ddp, .run = run, .out = out};
+	p->nranks = bb_estimate_ranks(&run->options, &run->environment);
 	status = prediction_make(p);
 	for (size_t i = 0; i < p->nrows; i++)
 		bb_buckets_free(&p->rows[i].buckets);

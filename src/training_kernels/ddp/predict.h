@@ -18,7 +18,6 @@ enum bb_prediction_kind {
 };
 
 struct bb_prediction_row {
-	enum bb_prediction_kind kind;
 	struct bb_buckets buckets;
 	uint64_t cap, first_cap;
 	char name[BB_UNIT_TEXT];
@@ -27,10 +26,8 @@ struct bb_prediction_row {
 
 struct bb_prediction {
 	const struct bb_ddp *ddp;
-	const struct bb_options *options;
-	struct bb_run *run; /* its sinks, and the end record that counts results */
+	struct bb_run *run;
 	struct bb_strbuf *out;
-	struct bb_error *error;
 	int nranks;
 	bool computes; /* the time of computations is known */
 	bool links;    /* the links are known */

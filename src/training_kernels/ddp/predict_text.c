@@ -32,7 +32,7 @@ static void tell_model(const struct bb_prediction *p)
 	const uint64_t bytes = p->rows[BB_PREDICT_ONE].buckets.bytes;
 
 	bb_strbuf_addf(p->out, "# busbench version %s\n# %s: %s (%s), gradients in %s\n",
-		       BB_VERSION, p->options->program, m->name, m->family,
+		       BB_VERSION, p->run->options.program, m->name, m->family,
 		       bb_dtype_name(a->dtype));
 	bb_strbuf_addf(p->out,
 		       "# %zu tensors, %llu parameters, %llu bytes of gradients (%.2f MiB)\n# ",
@@ -64,8 +64,8 @@ static void tell_setting(const struct bb_prediction *p)
 	if (a->accumulate > 1)
 		bb_strbuf_addf(p->out, ", %lld batches", (long long)a->accumulate);
 	if (p->links)
-		bb_strbuf_addf(p->out, "; links of %s%s", p->options->link.text,
-			       p->options->config.link_port ? "" : " per pair of ranks");
+		bb_strbuf_addf(p->out, "; links of %s%s", p->run->options.link.text,
+			       p->run->options.config.link_port ? "" : " per pair of ranks");
 	bb_strbuf_add(p->out, "\n");
 }
 

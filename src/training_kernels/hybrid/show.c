@@ -255,8 +255,8 @@ static void add_seconds(struct bb_strbuf *out, const struct bb_hybrid_division *
 		       division->crosses[traffic] ? "*" : " ");
 }
 
-static void add_way(const struct show *s, const struct bb_hybrid_division *division,
-		    const char *why)
+static void add_division(const struct show *s, const struct bb_hybrid_division *division,
+			 const char *why)
 {
 	const struct bb_training *t = &division->training;
 	const struct bb_grid *g = &division->grid;
@@ -353,7 +353,7 @@ static void add_plan(const struct show *s)
 		if (i >= (size_t)s->asked->best && !mark)
 			continue;
 		explain_division(plan, i, why);
-		add_way(s, &plan->list[i], why);
+		add_division(s, &plan->list[i], why);
 	}
 	add_misfits(s);
 	if (published)

@@ -27,15 +27,6 @@ static void fill_passes(const struct bb_pipeline_job *j, struct bb_pipeline_reco
 	r->hop_source = j->s->hop_source;
 }
 
-static double most_of(const double *numbers, int64_t n)
-{
-	double most = 0;
-
-	for (int64_t i = 0; i < n; i++)
-		most = fmax(most, numbers[i]);
-	return most;
-}
-
 static void fill_prediction(const struct bb_pipeline_job *j, struct bb_pipeline_record *r)
 {
 	const struct bb_pipeline_result *p = &j->prediction;
@@ -51,7 +42,7 @@ static void fill_prediction(const struct bb_pipeline_job *j, struct bb_pipeline_
 	r->predicted_stage_us = (struct bb_numbers){j->predicted_spans, (size_t)r->stages};
 	r->peak_microbatches = (struct bb_numbers){j->predicted_peaks, (size_t)r->stages};
 	r->stage_peak_bytes = (struct bb_numbers){j->predicted_kept, (size_t)r->stages};
-	r->peak_bytes = (int64_t)most_of(j->predicted_kept, r->stages);
+	r->peak_bytes = (int64_t)bb_pipeline_most(&r->stage_peak_bytes);
 	r->stage_sent_bytes = (struct bb_numbers){j->predicted_sent, (size_t)r->stages};
 	if (j->s->pipeline.layers)
 		r->layers = (struct bb_numbers){j->layers, (size_t)r->stages};
@@ -68,13 +59,13 @@ static void fill_measurement(struct bb_pipeline_job *j, struct bb_pipeline_recor
 	r->p99_us = 1e6 * stats.p99;
 	r->min_us = 1e6 * stats.min;
 	r->max_us = 1e6 * stats.max;
-	r->span_us = most_of(j->spans, r->stages);
+	r->stage_us = (struct bb_numbers){j->spans, (size_t)r->stages};
+	r->span_us = bb_pipeline_most(&r->stage_us);
 	r->bubble_over_ideal = r->p50_us / r->ideal_us - 1;
 	r->bubble_over_total = 1 - r->ideal_us / r->p50_us;
 	r->span_bubble_over_ideal = r->span_us / r->ideal_us - 1;
 	r->span_bubble_over_total = 1 - r->ideal_us / r->span_us;
 	r->off_percent = 100 * (r->p50_us / r->predicted_us - 1);
-	r->stage_us = (struct bb_numbers){j->spans, (size_t)r->stages};
 	r->counted_peak_microbatches = (struct bb_numbers){j->peaks, (size_t)r->stages};
 	r->counted_stage_sent_bytes = (struct bb_numbers){j->sent, (size_t)r->stages};
 	r->counted_sent_bytes = 0;

@@ -466,8 +466,8 @@ static bb_status pipeline_run(struct bb_engine *engine)
 	s->pipeline = state->pipeline;
 	s->stage = engine->driver->rank;
 	status = settle_hop(s);
-	for (int i = 0; i < s->asked->nschedules && status == BB_OK; i++) {
-		status = run_schedule(s, s->asked->schedules[i]);
+	for (size_t i = 0; i < s->asked->schedules.n && status == BB_OK; i++) {
+		status = run_schedule(s, &bb_pipeline_schedules[s->asked->schedules.list[i]]);
 		if (bb_engine_leads(engine))
 			bb_ticker_step(&engine->run->ticker, 1);
 	}

@@ -208,8 +208,6 @@ static bb_status pipeline_check(const struct bb_benchmark *benchmark, void *own,
 	struct bb_pipeline_options *a = &state->asked;
 	bb_status status;
 
-	for (size_t i = 0; i < a->schedule_choices.n; i++)
-		a->schedules[a->nschedules++] = &bb_pipeline_schedules[a->schedule_choices.list[i]];
 	if (a->tc_ns_given && o->link.text)
 		return bb_fail(error, BB_EUSAGE,
 			       "--tc and --link both set the time of messages; give one");
@@ -273,8 +271,11 @@ static bb_status pipeline_plan(struct bb_run *run)
 {
 	struct bb_pipeline_state *state = run->own;
 	const struct bb_pipeline_options *a = &state->asked;
+	const struct bb_pipeline_schedule *first = &bb_pipeline_schedules[a->schedules.list[0]];
 	const bb_status status = check_world(run, a);
 
+	if (status != BB_OK)
+		return status;
 	state->pipeline = (struct bb_pipeline){
 		.stages = (int)a->stages,
 		.microbatches = (int)a->microbatches,
@@ -290,18 +291,19 @@ static bb_status pipeline_plan(struct bb_run *run)
 		.limit = a->memory ? a->memory : 2 * a->stages,
 		.by_step = a->cost == BB_COST_STEP,
 	};
-	for (int i = 0; i < a->nschedules; i++)
-		if (!bb_pipeline_refuses(a->schedules[i], &state->pipeline))
-			return status;
-	return bb_fail(&run->error, BB_EUNSUPPORTED, "--schedule %s: %s", a->schedules[0]->name,
-		       bb_pipeline_refuses(a->schedules[0], &state->pipeline));
+	for (size_t i = 0; i < a->schedules.n; i++)
+		if (!bb_pipeline_refuses(&bb_pipeline_schedules[a->schedules.list[i]],
+					 &state->pipeline))
+			return BB_OK;
+	return bb_fail(&run->error, BB_EUNSUPPORTED, "--schedule %s: %s", first->name,
+		       bb_pipeline_refuses(first, &state->pipeline));
 }
 
 static bb_status open_results(struct bb_run *run)
 {
 	const struct bb_pipeline_state *state = run->own;
-	bb_ticker_start(&run->ticker, (size_t)state->asked.nschedules,
-			(uint64_t)state->asked.nschedules);
+
+	bb_ticker_start(&run->ticker, state->asked.schedules.n, state->asked.schedules.n);
 	return BB_OK;
 }
 

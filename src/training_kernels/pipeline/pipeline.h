@@ -18,13 +18,11 @@
 #include "harness/measure/step_options.h"
 #include "training_kernels/pipeline/program.h"
 
-#define BB_PIPELINE_SCHEDULES 16 /* most in a list */
-
 enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 
 #define BB_PIPELINE_OPTIONS(OPTION, COMMON)                                                        \
-	OPTION(CHOICES, schedule_choices, "schedule", 0, "all", "schedules",                       \
-	       .choice = schedule_name, .section = "Pipeline")                                     \
+	OPTION(CHOICES, schedules, "schedule", 0, "all", "schedules", .choice = schedule_name,     \
+	       .section = "Pipeline")                                                              \
 	OPTION(INT, stages, "stages", 0, NULL,                                                     \
 	       "number of stages, one rank each (default: number of ranks, else 4)", .min = 1,     \
 	       .max = BB_PIPELINE_STAGES)                                                          \
@@ -81,8 +79,6 @@ struct bb_pipeline_options {
 	BB_OPTION_MEMBERS(BB_PIPELINE_OPTIONS)
 
 	/* Derived from them. */
-	const struct bb_pipeline_schedule *schedules[BB_PIPELINE_SCHEDULES];
-	int nschedules;
 	int layers; /* of --model: times and bytes are those of one layer; */
 	struct bb_pipeline_end first, last; /* those of the ends are added */
 	bool by_link;                       /* the prediction uses --link: */
@@ -192,6 +188,9 @@ extern const struct bb_experiment bb_pipeline_experiment;
 
 /* The benchmark's open_text. */
 bb_sink_open bb_sink_pipeline_open;
+
+/* The largest of NUMBERS, which are not negative. */
+double bb_pipeline_most(const struct bb_numbers *numbers);
 
 /* SOURCE of a record in the words of the text: "played" is "simulated". */
 const char *bb_pipeline_source_word(const char *source);

@@ -65,7 +65,7 @@ static void add_head(struct bb_strbuf *out, const struct bb_pipeline_record *r)
 		"   /total    (ms)    (%)  (M_B)      (B)  #wrong\n");
 }
 
-static double most_of(const struct bb_numbers *numbers)
+double bb_pipeline_most(const struct bb_numbers *numbers)
 {
 	double most = 0;
 
@@ -106,8 +106,8 @@ static void add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r, 
 		       r->schedule, (long long)r->chunks, r->predicted_us / 1e3,
 		       r->predicted_bubble_over_ideal, r->predicted_bubble_over_total,
 		       r->predicted_span_us / 1e3, r->predicted_span_bubble_over_ideal,
-		       r->predicted_span_bubble_over_total, "", "", most_of(&r->peak_microbatches),
-		       (long long)r->sent_bytes);
+		       r->predicted_span_bubble_over_total, "", "",
+		       bb_pipeline_most(&r->peak_microbatches), (long long)r->sent_bytes);
 	if (r->compute) {
 		bb_strbuf_addf(out,
 			       "  %-16s %-9s %9.2f    %6.4f    %6.4f %9.2f    %6.4f    %6.4f "
@@ -115,7 +115,7 @@ static void add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r, 
 			       "", found, r->p50_us / 1e3, r->bubble_over_ideal,
 			       r->bubble_over_total, r->span_us / 1e3, r->span_bubble_over_ideal,
 			       r->span_bubble_over_total, r->p99_us / 1e3, r->off_percent,
-			       most_of(&r->counted_peak_microbatches),
+			       bb_pipeline_most(&r->counted_peak_microbatches),
 			       (long long)r->counted_sent_bytes);
 		if (r->wrong == BB_ABSENT)
 			bb_strbuf_add(out, "    N/A\n");

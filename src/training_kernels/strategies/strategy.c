@@ -33,7 +33,7 @@ const struct bb_strategy *bb_strategy_find(const char *name)
 
 size_t bb_strategy_steps(const struct bb_strategy *strategy, const struct bb_strategy_setting *s)
 {
-	if (strcmp(strategy->name, "average") == 0)
+	if (strategy == &bb_strategy_average)
 		return s->every;
 	return strategy->synchronous ? 1 : s->steps;
 }

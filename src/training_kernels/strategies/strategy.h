@@ -70,7 +70,9 @@ struct bb_strategy {
 	struct bb_strategy_memory (*memory)(const struct bb_strategy_setting *setting);
 };
 
-/* In the order of the table; ends with NULL. */
+extern const struct bb_strategy bb_strategy_dp, bb_strategy_ps, bb_strategy_ps_async,
+	bb_strategy_ddp, bb_strategy_zero, bb_strategy_average;
+/* All of them, in the order of --list; ends with NULL. */
 extern const struct bb_strategy *const bb_strategies[];
 const struct bb_strategy *bb_strategy_find(const char *name); /* or NULL */
 

@@ -11,9 +11,6 @@
 enum { COMPUTING, SENDING, RECEIVING, QUEUES };
 enum { TO_SERVER, TO_WORKER, LANES };
 
-extern const struct bb_strategy bb_strategy_dp, bb_strategy_ps, bb_strategy_ps_async,
-	bb_strategy_ddp, bb_strategy_zero, bb_strategy_average;
-
 /* Functions append operations to those of RANK; FAILED once memory is missing. */
 struct bb_strategy_writer {
 	struct bb_strategy_program *program;

@@ -1,7 +1,7 @@
 /*
  * build.c - the operations of a layer, in their order.
  */
-#include "training_kernels/tensor/build.h"
+#include "training_kernels/tensor/program.h"
 
 #include "core/array.h"
 
@@ -385,7 +385,7 @@ static void build_rows(struct builder *b)
 	b->p->forward = b->p->n;
 }
 
-bool bb_tensor_build(struct bb_tensor_program *p)
+bool bb_tensor_program_build(struct bb_tensor_program *p)
 {
 	static void (*const builders[])(struct builder * b) = {
 		[BB_TENSOR_LAYER] = build_layer,

@@ -64,7 +64,7 @@ static struct bb_tensor_size small_size(size_t t)
 /* ---- the unsplit part ------------------------------------------------------------------------ */
 
 /* The scheme of PART on one rank. */
-static const struct bb_tensor_scheme *unsplit_way(enum bb_tensor_part part)
+static const struct bb_tensor_scheme *unsplit_scheme(enum bb_tensor_part part)
 {
 	const struct bb_tensor_scheme *scheme = bb_tensor_schemes;
 
@@ -77,7 +77,7 @@ static const struct bb_tensor_scheme *unsplit_way(enum bb_tensor_part part)
 static bb_status make_whole(struct job *j, const struct bb_tensor_scheme *scheme)
 {
 	struct bb_tensor_form form = {
-		.scheme = unsplit_way(scheme->of), .size = &j->size, .layers = 1, .real = true};
+		.scheme = unsplit_scheme(scheme->of), .size = &j->size, .layers = 1, .real = true};
 	struct bb_tensor_program program;
 	bb_status status = bb_tensor_program_make(&program, &form, 1, &j->engine->run->error);
 	double *memory;
@@ -260,7 +260,7 @@ static bb_status equality_deliver(struct job *j, const struct bb_tensor_results 
 	return bb_engine_deliver(j->engine, &bb_record_tensor_equality, &record, !record.passed);
 }
 
-static bb_status check_way(struct job *j, const struct bb_tensor_scheme *scheme)
+static bb_status check_scheme(struct job *j, const struct bb_tensor_scheme *scheme)
 {
 	bb_status status;
 
@@ -292,7 +292,7 @@ bb_status bb_tensor_equality(struct bb_engine *engine)
 		/* On one rank the rows are not split. */
 		if (scheme->mode == BB_TENSOR_ROWS && nranks == 1)
 			continue;
-		status = check_way(&j, scheme);
+		status = check_scheme(&j, scheme);
 	}
 	return status;
 }

@@ -1,4 +1,4 @@
-#include "training_kernels/tensor/build.h"
+#include "training_kernels/tensor/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,7 +184,7 @@ bb_status bb_tensor_program_make(struct bb_tensor_program *p, const struct bb_te
 		.member = bb_program_rank_itself,
 		.describe = tensor_program_describe,
 	};
-	if (!bb_tensor_build(p))
+	if (!bb_tensor_program_build(p))
 		return bb_no_memory(error, form->scheme->part);
 	return BB_OK;
 }

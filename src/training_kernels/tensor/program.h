@@ -144,6 +144,10 @@ struct bb_tensor_program {
 	int events; /* of a layer */
 };
 
+/* For bb_tensor_program_make: sets the operations of one layer and the numbers of queues, lanes,
+   events and groups; form and ranks are set. False: no memory. */
+bool bb_tensor_program_build(struct bb_tensor_program *program);
+
 /* The reason why SCHEME cannot split a part of SIZE among NRANKS, constant, or NULL. */
 const char *bb_tensor_refuses(const struct bb_tensor_scheme *scheme,
 			      const struct bb_tensor_size *size, int nranks);

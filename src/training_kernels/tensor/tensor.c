@@ -13,17 +13,17 @@
 #define DEFAULT_RANKS 4
 
 static const char *const dtypes[] = {"bfloat16", "half", "float", NULL};
-static const char *const way_names[] = {"tensor", "sequence", "ulysses", "ring", "gather", NULL};
+static const char *const scheme_names[] = {"tensor", "sequence", "ulysses", "ring", "gather", NULL};
 
 #define BB_OPTIONS struct bb_tensor_options
 const struct bb_option bb_tensor_rows[] = BB_OPTION_ROWS(BB_TENSOR_OPTIONS);
 
 /* Adds the schemes of NAME; NULL: all schemes. */
-static void add_ways(struct bb_tensor_options *a, const char *name)
+static void add_schemes(struct bb_tensor_options *a, const char *name)
 {
-	for (const struct bb_tensor_scheme *w = bb_tensor_schemes; w->part; w++)
-		if (w->mode != BB_TENSOR_ROWS && (!name || strcmp(name, w->name) == 0))
-			a->schemes[a->nschemes++] = w;
+	for (const struct bb_tensor_scheme *s = bb_tensor_schemes; s->part; s++)
+		if (s->mode != BB_TENSOR_ROWS && (!name || strcmp(name, s->name) == 0))
+			a->schemes[a->nschemes++] = s;
 }
 
 /* ---- the layer ------------------------------------------------------------------------------- */
@@ -116,10 +116,10 @@ static bb_status tensor_check(const struct bb_benchmark *benchmark, void *own, s
 	if (a->flops_given && a->layer_ns_given)
 		return bb_fail(error, BB_EUSAGE,
 			       "--flops and --layer-time both set the time of a layer; give one");
-	if (!a->way_choices_given)
-		add_ways(a, NULL);
-	for (size_t i = 0; a->way_choices_given && i < a->way_choices.n; i++)
-		add_ways(a, way_names[a->way_choices.list[i]]);
+	if (!a->scheme_choices_given)
+		add_schemes(a, NULL);
+	for (size_t i = 0; a->scheme_choices_given && i < a->scheme_choices.n; i++)
+		add_schemes(a, scheme_names[a->scheme_choices.list[i]]);
 	if (a->equality && o->check == 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "--equality: -c 0 verifies nothing; leave one of them out");
@@ -182,8 +182,8 @@ BB_RECORD_KIND(bb_record_tensor_equality, BB_TENSOR_EQUALITY_FIELDS, "tensor_equ
 static void tensor_list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "schemes (--way):\n");
-	for (const struct bb_tensor_scheme *w = bb_tensor_schemes; w->part; w++)
-		bb_strbuf_addf(out, "    %-10s %-9s %s\n", w->name, w->part, w->brief);
+	for (const struct bb_tensor_scheme *s = bb_tensor_schemes; s->part; s++)
+		bb_strbuf_addf(out, "    %-10s %-9s %s\n", s->name, s->part, s->brief);
 	bb_model_list(out);
 }
 

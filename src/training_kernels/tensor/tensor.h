@@ -28,8 +28,8 @@
 	       .max = 1024)                                                                        \
 	OPTION(DTYPE, dtype, "datatype", 'd', "bfloat16", "datatype of activations",               \
 	       .choices = dtypes)                                                                  \
-	OPTION(CHOICES, way_choices, "way", 0, "all", "schemes that split parts (see --list)",     \
-	       .choices = way_names, .section = "Parallelism")                                     \
+	OPTION(CHOICES, scheme_choices, "way", 0, "all", "schemes that split parts (see --list)",  \
+	       .choices = scheme_names, .section = "Parallelism")                                  \
 	OPTION(FLAG, equality, "equality", 0, NULL,                                                \
 	       "compare split parts with unsplit ones on small matrices; time nothing")            \
 	BB_FLOPS_OPTION(OPTION, ": time of its part", .section = "Time")                           \
