@@ -125,6 +125,33 @@ bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backwar
 	return per_flop > 0;
 }
 
+/* ---- sizes of buckets ------------------------------------------------------------------------ */
+
+/* One bucket and a bucket per tensor have no cap. */
+static bool is_capped(uint64_t bytes)
+{
+	return bytes != BB_BUCKET_UNLIMITED && bytes != 1;
+}
+
+bb_status bb_ddp_cap_make(struct bb_ddp_cap *cap, const struct bb_ddp *ddp, uint64_t bytes,
+			  struct bb_error *error)
+{
+	const struct bb_ddp_options *a = &ddp->asked;
+
+	cap->bytes = bytes;
+	cap->first = a->first_cap && is_capped(bytes) ? a->first_cap : bytes;
+	return bb_buckets_make(&cap->buckets, &ddp->model, bb_dtype_size(a->dtype), cap->first,
+			       bytes, error);
+}
+
+const char *bb_ddp_cap_text(char text[BB_UNIT_TEXT], uint64_t bytes)
+{
+	if (is_capped(bytes))
+		return bb_format_size(text, bytes);
+	snprintf(text, BB_UNIT_TEXT, "%s", bytes == 1 ? "tensor" : "one");
+	return text;
+}
+
 /* ---- the record ------------------------------------------------------------------------------ */
 
 static void cap_cell(const void *record, char text[BB_CELL_TEXT])
@@ -179,20 +206,21 @@ void bb_ddp_describe(const struct bb_ddp *ddp, int nranks, struct bb_ddp_record 
 	}
 }
 
-void bb_ddp_describe_buckets(struct bb_ddp_record *r, const struct bb_buckets *b, uint64_t cap,
-			     uint64_t first, const double *ready_s, double *numbers)
+void bb_ddp_describe_cap(struct bb_ddp_record *r, const struct bb_ddp_cap *cap,
+			 const double *ready_s, double *numbers)
 {
+	const struct bb_buckets *b = &cap->buckets;
 	double *bytes = numbers, *tensors = bytes + b->n, *ready = tensors + b->n;
-	const bool capped = cap != BB_BUCKET_UNLIMITED && cap != 1;
+	const bool capped = is_capped(cap->bytes);
 
 	for (size_t i = 0; i < b->n; i++) {
 		bytes[i] = (double)b->list[i].bytes;
 		tensors[i] = (double)b->list[i].count;
 		ready[i] = ready_s ? 1e6 * ready_s[b->list[i].first + b->list[i].count - 1] : 0;
 	}
-	r->grouping = capped ? "cap" : cap == 1 ? "tensor" : "one";
-	r->cap_bytes = capped ? (int64_t)cap : BB_ABSENT;
-	r->first_cap_bytes = capped ? (int64_t)first : BB_ABSENT;
+	r->grouping = capped ? "cap" : cap->bytes == 1 ? "tensor" : "one";
+	r->cap_bytes = capped ? (int64_t)cap->bytes : BB_ABSENT;
+	r->first_cap_bytes = capped ? (int64_t)cap->first : BB_ABSENT;
 	r->buckets = (int64_t)b->n;
 	r->least_bytes = (int64_t)bb_buckets_least(b);
 	r->most_bytes = (int64_t)bb_buckets_most(b);
@@ -201,14 +229,6 @@ void bb_ddp_describe_buckets(struct bb_ddp_record *r, const struct bb_buckets *b
 	r->bucket_bytes = (struct bb_numbers){bytes, b->n};
 	r->bucket_tensors = (struct bb_numbers){tensors, b->n};
 	r->bucket_ready_us = (struct bb_numbers){ready, ready_s ? b->n : 0};
-}
-
-const char *bb_ddp_cap_text(char text[BB_UNIT_TEXT], uint64_t cap)
-{
-	if (cap != BB_BUCKET_UNLIMITED && cap != 1)
-		return bb_format_size(text, cap);
-	snprintf(text, BB_UNIT_TEXT, "%s", cap == 1 ? "tensor" : "one");
-	return text;
 }
 
 /* ---- the benchmark --------------------------------------------------------------------------- */

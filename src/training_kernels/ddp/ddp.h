@@ -152,14 +152,26 @@ extern const struct bb_record_kind bb_record_ddp;
 
 struct bb_ddp;
 
+/* One size of buckets. */
+struct bb_ddp_cap {
+	uint64_t bytes; /* BB_BUCKET_UNLIMITED: a single bucket; 1: a bucket per tensor */
+	uint64_t first; /* of the first bucket */
+	struct bb_buckets buckets;
+};
+
+/* *CAP = the buckets of DDP's model, closed at BYTES, and the first as --first-bucket says.
+   BB_EINTERNAL without memory. Free its buckets whatever comes back. */
+BB_MUST bb_status bb_ddp_cap_make(struct bb_ddp_cap *cap, const struct bb_ddp *ddp, uint64_t bytes,
+				  struct bb_error *error);
+/* TEXT = the name of buckets of BYTES: "25M", "one", "tensor". */
+const char *bb_ddp_cap_text(char text[BB_UNIT_TEXT], uint64_t bytes);
+
 /* R = the fields that all records of DDP on NRANKS share; all others are absent. */
 void bb_ddp_describe(const struct bb_ddp *ddp, int nranks, struct bb_ddp_record *r);
-/*
- * Fills the fields of R about BUCKETS, which are closed at CAP, the first at FIRST. READY_S: see
- * bb_model_ready; NULL: unknown. NUMBERS has room for three numbers of each bucket and outlives R.
- */
-void bb_ddp_describe_buckets(struct bb_ddp_record *r, const struct bb_buckets *buckets,
-			     uint64_t cap, uint64_t first, const double *ready_s, double *numbers);
+/* Fills the fields of R about CAP. READY_S: see bb_model_ready; NULL: unknown. NUMBERS has room for
+   three numbers of each bucket and outlives R. */
+void bb_ddp_describe_cap(struct bb_ddp_record *r, const struct bb_ddp_cap *cap,
+			 const double *ready_s, double *numbers);
 
 /* The state of the benchmark. */
 struct bb_ddp {
@@ -179,9 +191,6 @@ BB_MUST bb_status bb_ddp_check_time(bool flops_given, bool step_given, bool batc
 /* Is the time of computations known? Then *FORWARD_S and *BACKWARD_S are those of a batch: its
    FLOPs at --flops, or --step-time in proportion to FLOPs. Otherwise both are 0. */
 bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backward_s);
-
-/* TEXT = the name of buckets of CAP: "25M", "one", "tensor". */
-const char *bb_ddp_cap_text(char text[BB_UNIT_TEXT], uint64_t cap);
 
 extern const struct bb_experiment bb_ddp_experiment;
 

@@ -16,7 +16,7 @@ struct bb_train_step bb_prediction_step(struct bb_prediction *p,
 {
 	const struct bb_step_request request = {
 		.compute = {p->forward_s, p->backward_s, p->ready},
-		.buckets = &row->buckets,
+		.buckets = &row->cap.buckets,
 		.overlap = overlap,
 		.accumulate = (int)p->ddp->asked.accumulate,
 		.reduce = bb_reduce_time_seconds,
@@ -28,23 +28,12 @@ struct bb_train_step bb_prediction_step(struct bb_prediction *p,
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static bb_status add_row(struct bb_prediction *p, enum bb_prediction_kind kind, uint64_t cap)
+static bb_status add_row(struct bb_prediction *p, uint64_t bytes)
 {
-	static const char *const names[] = {"one", "tensor", "25M"};
-	const struct bb_ddp_options *a = &p->ddp->asked;
 	struct bb_prediction_row *row = &p->rows[p->nrows++];
-	uint64_t first = cap;
 
-	if (kind == BB_PREDICT_CAP)
-		bb_format_size(row->name, cap);
-	else
-		snprintf(row->name, sizeof(row->name), "%s", names[kind]);
-	if (kind >= BB_PREDICT_DEFAULT && a->first_cap)
-		first = a->first_cap;
-	row->cap = cap;
-	row->first_cap = first;
-	return bb_buckets_make(&row->buckets, &p->ddp->model, bb_dtype_size(a->dtype), first, cap,
-			       &p->run->error);
+	bb_ddp_cap_text(row->name, bytes);
+	return bb_ddp_cap_make(&row->cap, p->ddp, bytes, &p->run->error);
 }
 
 static bb_status prediction_prepare(struct bb_prediction *p)
@@ -61,11 +50,11 @@ static bb_status prediction_prepare(struct bb_prediction *p)
 	if (!p->ready || !p->times || !p->numbers)
 		return bb_no_memory(&p->run->error, "the prediction");
 	bb_model_ready(m, p->backward_s, p->ready);
-	BB_TRY(status, add_row(p, BB_PREDICT_ONE, BB_BUCKET_UNLIMITED), out);
-	BB_TRY(status, add_row(p, BB_PREDICT_TENSOR, 1), out);
-	BB_TRY(status, add_row(p, BB_PREDICT_DEFAULT, BB_DDP_DEFAULT_CAP), out);
+	BB_TRY(status, add_row(p, BB_BUCKET_UNLIMITED), out);
+	BB_TRY(status, add_row(p, 1), out);
+	BB_TRY(status, add_row(p, BB_DDP_DEFAULT_CAP), out);
 	for (size_t i = 0; i < a->caps.n; i++)
-		BB_TRY(status, add_row(p, BB_PREDICT_CAP, a->caps.list[i]), out);
+		BB_TRY(status, add_row(p, a->caps.list[i]), out);
 out:
 	return status;
 }
@@ -99,9 +88,7 @@ static bb_status write_rows(struct bb_prediction *p, const char *algorithm)
 		/* 25 MiB only if requested. */
 		if (i == BB_PREDICT_DEFAULT)
 			continue;
-		bb_ddp_describe_buckets(&r, &p->rows[i].buckets, p->rows[i].cap,
-					p->rows[i].first_cap, p->computes ? p->ready : NULL,
-					p->numbers);
+		bb_ddp_describe_cap(&r, &p->rows[i].cap, p->computes ? p->ready : NULL, p->numbers);
 		if (!algorithm)
 			status = bb_estimate_record(p->run, &bb_record_ddp, &r);
 		for (int overlap = 1; overlap >= 0 && algorithm; overlap--) {
@@ -112,18 +99,6 @@ static bb_status write_rows(struct bb_prediction *p, const char *algorithm)
 		}
 	}
 	return status;
-}
-
-static bb_status write_skip(struct bb_prediction *p, const char *algorithm, const char *reason)
-{
-	struct bb_skip_record r;
-
-	bb_record_init(&bb_record_skip, &r);
-	r.collective = bb_all_reduce.name;
-	r.algorithm = algorithm;
-	r.reason = reason;
-	p->run->end.skipped++;
-	return bb_sinks_record(&p->run->sinks, &bb_record_skip, &r);
 }
 
 /* ---- algorithms ------------------------------------------------------------------------------ */
@@ -151,12 +126,17 @@ static bb_status predict_rows(struct bb_prediction *p, const char *algorithm,
 	return p->reduce.status;
 }
 
-static bb_status prediction_skip(struct bb_prediction *p, const char *algorithm, const char *reason,
-				 struct bb_error *first)
+static bb_status prediction_skip(struct bb_prediction *p, const char *algorithm, const char *reason)
 {
-	(void)bb_fail(first, BB_EUNSUPPORTED, "%s", reason);
+	struct bb_skip_record r;
+
 	bb_strbuf_addf(p->out, "#\n# skipped: %s: %s\n", algorithm, reason);
-	return write_skip(p, algorithm, reason);
+	bb_record_init(&bb_record_skip, &r);
+	r.collective = bb_all_reduce.name;
+	r.algorithm = algorithm;
+	r.reason = reason;
+	p->run->end.skipped++;
+	return bb_sinks_record(&p->run->sinks, &bb_record_skip, &r);
 }
 
 static bb_status deliver_algorithm(struct bb_prediction *p, const char *algorithm)
@@ -172,7 +152,7 @@ static bb_status predict_steps(struct bb_prediction *p)
 	const size_t n = p->ddp->asked.nalgorithms;
 	struct bb_error first = {.text = ""};
 	bb_status written = BB_OK;
-	int told = 0;
+	bool any = false;
 
 	for (size_t i = 0; i < n; i++) {
 		struct bb_error cause = {.text = ""};
@@ -182,13 +162,15 @@ static bb_status predict_steps(struct bb_prediction *p)
 			return bb_fail(&p->run->error, status, "%s", cause.text);
 		if (n == 1 && status == BB_OK)
 			bb_prediction_tell_buckets(p, true);
-		if (status != BB_OK)
-			BB_TRY(written, prediction_skip(p, names[i], cause.text, &first), out);
-		else
+		any |= status == BB_OK;
+		if (status == BB_OK) {
 			BB_TRY(written, deliver_algorithm(p, names[i]), out);
-		told += status == BB_OK;
+			continue;
+		}
+		(void)bb_fail(&first, BB_EUNSUPPORTED, "%s", cause.text);
+		BB_TRY(written, prediction_skip(p, names[i], cause.text), out);
 	}
-	if (!told)
+	if (!any)
 		written = bb_fail(&p->run->error, BB_EUNSUPPORTED, "--algo: %s", first.text);
 out:
 	return written;
@@ -229,7 +211,7 @@ bb_status bb_ddp_predict(struct bb_run *run, struct bb_strbuf *out)
 	p->nranks = bb_estimate_ranks(&run->options, &run->environment);
 	status = prediction_make(p);
 	for (size_t i = 0; i < p->nrows; i++)
-		bb_buckets_free(&p->rows[i].buckets);
+		bb_buckets_free(&p->rows[i].cap.buckets);
 	bb_reduce_time_close(&p->reduce);
 	free(p->ready);
 	free(p->times);

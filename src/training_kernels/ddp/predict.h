@@ -9,17 +9,16 @@
 #include "training_kernels/ddp/ddp.h"
 #include "training_kernels/reduce_time.h"
 
-/* The subject of a row: a cap, or a reference that all are compared with. */
-enum bb_prediction_kind {
+/* The first rows, which all others are compared with. */
+enum bb_prediction_reference {
 	BB_PREDICT_ONE,     /* a single bucket */
 	BB_PREDICT_TENSOR,  /* a bucket per tensor */
 	BB_PREDICT_DEFAULT, /* 25 MiB, PyTorch's default */
-	BB_PREDICT_CAP
+	BB_PREDICT_CAP      /* then the requested ones */
 };
 
 struct bb_prediction_row {
-	struct bb_buckets buckets;
-	uint64_t cap, first_cap;
+	struct bb_ddp_cap cap;
 	char name[BB_UNIT_TEXT];
 	struct bb_train_step steps[2]; /* by the current algorithm; without and with overlap */
 };
@@ -36,7 +35,6 @@ struct bb_prediction {
 	struct bb_bucket_times *times;
 	double *numbers;              /* room for three numbers of each bucket */
 	struct bb_reduce_time reduce; /* by the current algorithm */
-	/* A row for each reference, in the order of kinds; then the caps. */
 	struct bb_prediction_row rows[BB_PREDICT_CAP + BB_OPTION_MOST];
 	size_t nrows;
 };

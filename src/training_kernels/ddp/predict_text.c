@@ -29,7 +29,7 @@ static void tell_model(const struct bb_prediction *p)
 {
 	const struct bb_ddp_options *a = &p->ddp->asked;
 	const struct bb_model *m = &p->ddp->model;
-	const uint64_t bytes = p->rows[BB_PREDICT_ONE].buckets.bytes;
+	const uint64_t bytes = p->rows[BB_PREDICT_ONE].cap.buckets.bytes;
 
 	bb_strbuf_addf(p->out, "# busbench version %s\n# %s: %s (%s), gradients in %s\n",
 		       BB_VERSION, p->run->options.program, m->name, m->family,
@@ -89,7 +89,7 @@ static void tell_caps(const struct bb_prediction *p)
 		       "cap", "buckets", "min", "mean", "max", "last", "tensors", "", "", "(MiB)",
 		       "(MiB)", "(MiB)", "(MiB)", "(mean)");
 	for (size_t i = BB_PREDICT_CAP; i < p->nrows; i++) {
-		const struct bb_buckets *b = &p->rows[i].buckets;
+		const struct bb_buckets *b = &p->rows[i].cap.buckets;
 
 		bb_strbuf_addf(p->out, "%10s %8zu %10.3f %10.3f %10.3f %10.3f %8.1f\n",
 			       p->rows[i].name, b->n, (double)bb_buckets_least(b) * MIB,
@@ -130,7 +130,7 @@ static void tell_bucket(const struct bb_prediction *p, const struct bb_buckets *
 /* Equal buckets share a line. */
 static void tell_list(struct bb_prediction *p, const struct bb_prediction_row *row, bool timed)
 {
-	const struct bb_buckets *b = &row->buckets;
+	const struct bb_buckets *b = &row->cap.buckets;
 	size_t k = 0;
 
 	for (size_t i = 0; i < b->n; i++)

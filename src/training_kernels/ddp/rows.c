@@ -15,7 +15,7 @@ struct row {
 	const struct bb_ddp_trial *trial; /* the step */
 	const struct bb_stats *stats;     /* of that trial */
 	struct bb_ddp_record record;
-	double *numbers, *us; /* of each bucket; owned */
+	double *numbers; /* four of each bucket; owned */
 };
 
 struct rows {
@@ -78,13 +78,11 @@ static void stamps_settle(struct bb_ddp_sweep *s)
 static void row_describe(const struct rows *rows, struct row *row)
 {
 	const struct bb_ddp_sweep *s = rows->sweep;
-	const struct bb_ddp_cap *cap = &s->caps[row->trial->cap];
 	struct bb_ddp_record *r = &row->record;
 
 	bb_ddp_describe(s->ddp, s->engine.run->world.nranks, r);
 	bb_model_ready(&s->ddp->model, s->backward_s, rows->ready_s);
-	bb_ddp_describe_buckets(r, &cap->buckets, cap->bytes, cap->first, rows->ready_s,
-				row->numbers);
+	bb_ddp_describe_cap(r, &s->caps[row->trial->cap].cap, rows->ready_s, row->numbers);
 	r->compute = bb_stand_in_names[s->ddp->asked.stand_in];
 	r->algorithm = s->ddp->asked.algorithms[row->trial->algorithm];
 	r->overlap = row->trial->overlap ? "on" : "off";
@@ -106,7 +104,7 @@ static struct bb_train_step row_predict(const struct rows *rows, const struct ro
 	const struct bb_step_request request = {
 		/* All forward passes, and all backward passes but the last. */
 		.compute = {all_s - backward_s, backward_s, rows->ready_s},
-		.buckets = &s->caps[row->trial->cap].buckets,
+		.buckets = &s->caps[row->trial->cap].cap.buckets,
 		.overlap = row->trial->overlap,
 		.accumulate = 1,
 		.reduce = reduce_seconds,
@@ -124,9 +122,12 @@ static void row_measure(const struct rows *rows, struct row *row)
 	const struct bb_ddp_trial *alone = trial_find(s, BB_DDP_ALONE, 0, 0);
 	const struct bb_ddp_trial *reductions =
 		trial_find(s, BB_DDP_REDUCTIONS, step->cap, step->algorithm);
+	const struct bb_trial *start = measured(s, trial_find(s, BB_DDP_START, 0, step->algorithm));
 	const double alone_s = measured(s, alone)->stats.p50, step_s = row->stats->p50;
 	const double reduce_s = measured(s, reductions)->stats.p50;
 	const struct bb_train_step predicted = row_predict(rows, row, alone, reductions);
+	const size_t n = step->stamps.nbuckets;
+	double *us = row->numbers + 3 * n;
 	struct bb_ddp_record *r = &row->record;
 
 	r->step_us = 1e6 * step_s;
@@ -152,13 +153,11 @@ static void row_measure(const struct rows *rows, struct row *row)
 	if (step_s > 0)
 		r->error_percent = 100 * (predicted.step_s - step_s) / step_s;
 	r->wrong = measured(s, step)->wrong;
-	for (size_t k = 0; k < step->stamps.nbuckets; k++)
-		row->us[k] = 1e6 * reductions->stamps.reduce_s[k];
-	r->bucket_us = (struct bb_numbers){row->us, step->stamps.nbuckets};
-	if (!measured(s, trial_find(s, BB_DDP_START, 0, step->algorithm))->refusal)
-		r->broadcast_us =
-			1e6 *
-			measured(s, trial_find(s, BB_DDP_START, 0, step->algorithm))->stats.p50;
+	for (size_t k = 0; k < n; k++)
+		us[k] = 1e6 * reductions->stamps.reduce_s[k];
+	r->bucket_us = (struct bb_numbers){us, n};
+	if (!start->refusal)
+		r->broadcast_us = 1e6 * start->stats.p50;
 	r->end_unix_s = bb_clock_unix();
 }
 
@@ -171,7 +170,7 @@ static double row_times(const struct rows *rows, const struct row *row, uint64_t
 
 		if (o->trial->algorithm == row->trial->algorithm &&
 		    o->trial->overlap == row->trial->overlap &&
-		    rows->sweep->caps[o->trial->cap].bytes == cap && row->record.step_us > 0)
+		    rows->sweep->caps[o->trial->cap].cap.bytes == cap && row->record.step_us > 0)
 			return o->record.step_us / row->record.step_us;
 	}
 	return NAN;
@@ -195,13 +194,13 @@ static void rows_compare(struct rows *rows)
 {
 	for (size_t i = 0; i < rows->n; i++) {
 		struct row *row = &rows->list[i];
-		const struct row *than = rows_best(rows, row->trial->overlap);
+		const struct row *best = rows_best(rows, row->trial->overlap);
 
 		row->record.times_one = row_times(rows, row, BB_BUCKET_UNLIMITED);
 		row->record.times_tensor = row_times(rows, row, 1);
 		row->record.times_25M = row_times(rows, row, BB_DDP_DEFAULT_CAP);
-		row->record.best = row == than;
-		row->record.as_good = row->record.low_us <= than->record.high_us;
+		row->record.best = row == best;
+		row->record.as_good = row->record.low_us <= best->record.high_us;
 	}
 }
 
@@ -212,7 +211,7 @@ static void rows_compare(struct rows *rows)
 /* "25M (ring)", "one bucket (ring)" */
 static void add_row_name(const struct rows *rows, const struct row *row, struct bb_strbuf *out)
 {
-	const uint64_t cap = rows->sweep->caps[row->trial->cap].bytes;
+	const uint64_t cap = rows->sweep->caps[row->trial->cap].cap.bytes;
 	char text[BB_UNIT_TEXT];
 
 	bb_strbuf_addf(out, "%s (%s)",
@@ -223,7 +222,7 @@ static void add_row_name(const struct rows *rows, const struct row *row, struct 
 }
 
 /* The rows that are tied with the best, and the next one. */
-static void add_ties(const struct rows *rows, const struct row *than, struct bb_strbuf *out)
+static void add_ties(const struct rows *rows, const struct row *best, struct bb_strbuf *out)
 {
 	const struct row *next = NULL;
 	int others = 0;
@@ -231,7 +230,7 @@ static void add_ties(const struct rows *rows, const struct row *than, struct bb_
 	for (size_t i = 0; i < rows->n; i++) {
 		const struct row *row = &rows->list[i];
 
-		if (row == than || row->trial->overlap != than->trial->overlap)
+		if (row == best || row->trial->overlap != best->trial->overlap)
 			continue;
 		if (row->record.as_good) {
 			bb_strbuf_add(out, others++ ? ", " : "; tied (95% confidence): ");
@@ -245,20 +244,20 @@ static void add_ties(const struct rows *rows, const struct row *than, struct bb_
 	bb_strbuf_add(out, "; next: ");
 	add_row_name(rows, next, out);
 	bb_strbuf_addf(out, ", %.1f%% longer",
-		       100 * (next->record.step_us / than->record.step_us - 1));
+		       100 * (next->record.step_us / best->record.step_us - 1));
 }
 
 static bb_status recommend(const struct rows *rows)
 {
 	const struct bb_ddp_sweep *s = rows->sweep;
-	const struct row *than = rows_best(rows, s->ddp->asked.overlap != BB_OVERLAP_OFF);
+	const struct row *best = rows_best(rows, s->ddp->asked.overlap != BB_OVERLAP_OFF);
 	struct bb_strbuf out = {0};
 	bb_status status;
 
-	bb_strbuf_addf(&out, "# Best buckets, overlap %s: ", than->record.overlap);
-	add_row_name(rows, than, &out);
-	bb_strbuf_addf(&out, ", step %.2f ms", 1e-3 * than->record.step_us);
-	add_ties(rows, than, &out);
+	bb_strbuf_addf(&out, "# Best buckets, overlap %s: ", best->record.overlap);
+	add_row_name(rows, best, &out);
+	bb_strbuf_addf(&out, ", step %.2f ms", 1e-3 * best->record.step_us);
+	add_ties(rows, best, &out);
 	bb_strbuf_add(&out, "\n");
 	for (size_t a = 0; a < s->ddp->asked.nalgorithms; a++) {
 		const struct bb_ddp_trial *start = trial_find(s, BB_DDP_START, 0, a);
@@ -286,9 +285,8 @@ static bb_status add_row(struct rows *rows, const struct bb_ddp_trial *trial)
 
 	row->trial = trial;
 	row->stats = &measured(rows->sweep, trial)->stats;
-	row->numbers = calloc(trial->stamps.nbuckets, 3 * sizeof(double));
-	row->us = calloc(trial->stamps.nbuckets, sizeof(double));
-	if (!row->numbers || !row->us)
+	row->numbers = calloc(trial->stamps.nbuckets, 4 * sizeof(double));
+	if (!row->numbers)
 		return BB_EINTERNAL;
 	row_describe(rows, row);
 	row_measure(rows, row);
@@ -335,25 +333,23 @@ static bb_status make_rows(struct rows *rows)
 	return BB_OK;
 }
 
-bb_status bb_ddp_deliver(struct bb_ddp_sweep *sweep)
+bb_status bb_ddp_deliver(struct bb_engine *engine)
 {
+	struct bb_ddp_sweep *sweep = (struct bb_ddp_sweep *)engine;
 	struct rows rows = {.sweep = sweep};
 	bb_status status;
 
 	stamps_settle(sweep);
-	bb_ticker_hide(&sweep->engine.run->ticker);
 	status = make_rows(&rows);
 	if (status == BB_OK)
 		status = tell_refusals(sweep, rows.n);
 	for (size_t i = 0; i < rows.n && status == BB_OK; i++)
-		status = bb_engine_deliver(&sweep->engine, &bb_record_ddp, &rows.list[i].record,
+		status = bb_engine_deliver(engine, &bb_record_ddp, &rows.list[i].record,
 					   rows.list[i].record.wrong);
 	if (status == BB_OK && rows.n > 0)
 		status = recommend(&rows);
-	for (size_t i = 0; i < rows.n; i++) {
+	for (size_t i = 0; i < rows.n; i++)
 		free(rows.list[i].numbers);
-		free(rows.list[i].us);
-	}
 	free(rows.list);
 	free(rows.ready_s);
 	return status;

@@ -13,24 +13,25 @@ static bb_status ddp_no_memory(struct bb_ddp_sweep *s)
 }
 
 /* The time at which each bucket is complete, and its offset. */
-static bb_status cap_lay_out(struct bb_ddp_sweep *s, struct bb_ddp_cap *cap)
+static bb_status cap_lay_out(struct bb_ddp_sweep *s, struct bb_ddp_layout *layout)
 {
 	const struct bb_model *model = &s->ddp->model;
+	const struct bb_buckets *buckets = &layout->cap.buckets;
 	double *ready = calloc(model->ntensors, sizeof(*ready));
 	size_t offset = 0;
 
-	cap->ready_s = calloc(cap->buckets.n, sizeof(*cap->ready_s));
-	cap->offsets = calloc(cap->buckets.n, sizeof(*cap->offsets));
-	if (!ready || !cap->ready_s || !cap->offsets) {
+	layout->ready_s = calloc(buckets->n, sizeof(*layout->ready_s));
+	layout->offsets = calloc(buckets->n, sizeof(*layout->offsets));
+	if (!ready || !layout->ready_s || !layout->offsets) {
 		free(ready);
 		return ddp_no_memory(s);
 	}
 	bb_model_ready(model, s->backward_s, ready);
-	for (size_t k = 0; k < cap->buckets.n; k++) {
-		const struct bb_bucket *b = &cap->buckets.list[k];
+	for (size_t k = 0; k < buckets->n; k++) {
+		const struct bb_bucket *b = &buckets->list[k];
 
-		cap->ready_s[k] = ready[b->first + b->count - 1];
-		cap->offsets[k] = offset;
+		layout->ready_s[k] = ready[b->first + b->count - 1];
+		layout->offsets[k] = offset;
 		offset += (size_t)b->elements;
 	}
 	free(ready);
@@ -42,26 +43,21 @@ static size_t index_of(const struct bb_ddp_sweep *s, uint64_t bytes)
 {
 	size_t i = 0;
 
-	while (i < s->ncaps && s->caps[i].bytes != bytes)
+	while (i < s->ncaps && s->caps[i].cap.bytes != bytes)
 		i++;
 	return i;
 }
 
 static bb_status add_cap(struct bb_ddp_sweep *s, uint64_t bytes)
 {
-	const struct bb_ddp_options *a = &s->ddp->asked;
-	const bool extreme = bytes == BB_BUCKET_UNLIMITED || bytes == 1;
-	struct bb_ddp_cap *cap = &s->caps[s->ncaps];
+	struct bb_ddp_layout *layout = &s->caps[s->ncaps];
 	bb_status status;
 
 	if (index_of(s, bytes) < s->ncaps)
 		return BB_OK;
 	s->ncaps++;
-	cap->bytes = bytes;
-	cap->first = a->first_cap && !extreme ? a->first_cap : bytes;
-	status = bb_buckets_make(&cap->buckets, &s->ddp->model, bb_dtype_size(a->dtype), cap->first,
-				 bytes, &s->engine.run->error);
-	return status == BB_OK ? cap_lay_out(s, cap) : status;
+	status = bb_ddp_cap_make(&layout->cap, s->ddp, bytes, &s->engine.run->error);
+	return status == BB_OK ? cap_lay_out(s, layout) : status;
 }
 
 static bb_status make_caps(struct bb_ddp_sweep *s)
@@ -140,12 +136,13 @@ static bb_status ddp_fill(void *own)
 {
 	const struct bb_ddp_trial *t = own;
 	struct bb_engine *e = &t->sweep->engine;
-	const struct bb_ddp_cap *cap = &t->sweep->caps[t->cap];
+	const struct bb_ddp_layout *layout = &t->sweep->caps[t->cap];
 	bb_status status = BB_OK;
 
-	for (size_t k = 0; k < cap->buckets.n && status == BB_OK; k++)
+	for (size_t k = 0; k < layout->cap.buckets.n && status == BB_OK; k++)
 		status = bb_engine_fill(e, bucket_of(t, k), t->sweep->patterns, e->driver->rank,
-					cap->offsets[k], (size_t)cap->buckets.list[k].elements);
+					layout->offsets[k],
+					(size_t)layout->cap.buckets.list[k].elements);
 	return status == BB_OK ? e->backend->finish(e->rank, NULL) : status;
 }
 
@@ -161,13 +158,13 @@ static int ddp_victims(void *own, void *victims[BB_MOST_VICTIMS])
 static bb_status ddp_verify(void *own, uint64_t *wrong)
 {
 	const struct bb_ddp_trial *t = own;
-	const struct bb_ddp_cap *cap = &t->sweep->caps[t->cap];
+	const struct bb_ddp_layout *layout = &t->sweep->caps[t->cap];
 	bb_status status = BB_OK;
 
-	for (size_t k = 0; k < cap->buckets.n && status == BB_OK; k++)
+	for (size_t k = 0; k < layout->cap.buckets.n && status == BB_OK; k++)
 		status = bb_engine_verify(&t->sweep->engine, bucket_of(t, k), t->sweep->patterns,
-					  BB_REDUCED, cap->offsets[k],
-					  (size_t)cap->buckets.list[k].elements, wrong);
+					  BB_REDUCED, layout->offsets[k],
+					  (size_t)layout->cap.buckets.list[k].elements, wrong);
 	return status;
 }
 
@@ -182,7 +179,7 @@ static void name_trial(const struct bb_ddp_trial *t, char what[BB_WHAT_TEXT])
 
 	const char *algorithm = s->ddp->asked.algorithms[t->algorithm];
 
-	bb_ddp_cap_text(cap, s->caps[t->cap].bytes);
+	bb_ddp_cap_text(cap, s->caps[t->cap].cap.bytes);
 	switch (t->part) {
 	case BB_DDP_ALONE:
 		snprintf(what, BB_WHAT_TEXT, "computations alone");
@@ -212,7 +209,8 @@ static bb_status ddp_add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial
 {
 	const struct bb_ddp_options *a = &s->ddp->asked;
 	struct bb_ddp_trial *t = &s->list[s->engine.ntrials];
-	const struct bb_ddp_cap *cap = &s->caps[trial.cap];
+	const struct bb_ddp_layout *layout = &s->caps[trial.cap];
+	const struct bb_buckets *buckets = &layout->cap.buckets;
 	const char *algorithm = a->algorithms[trial.algorithm];
 	struct bb_trial timed = {.watch = {ddp_hear, t}};
 	bb_status status;
@@ -221,9 +219,9 @@ static bb_status ddp_add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial
 	t->sweep = s;
 	t->step = (struct bb_ddp_step){
 		.forward_s = s->forward_s,
-		.ready_s = cap->ready_s,
+		.ready_s = layout->ready_s,
 		.flops = flops_of(s),
-		.buckets = &cap->buckets,
+		.buckets = buckets,
 		.microbatches = (size_t)a->accumulate,
 		.dtype = a->dtype,
 		.overlap = t->overlap,
@@ -231,9 +229,9 @@ static bb_status ddp_add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial
 	};
 	bb_ddp_program(&t->program, &t->step, s->engine.run->world.nranks,
 		       strcmp(algorithm, "auto") == 0 ? NULL : algorithm);
-	t->stamps.nbuckets = cap->buckets.n;
-	t->stamps.reduce_s = calloc(cap->buckets.n, sizeof(double));
-	t->stamps.ends = calloc(cap->buckets.n * BB_ENGINE_MOST_ROUNDS, sizeof(double));
+	t->stamps.nbuckets = buckets->n;
+	t->stamps.reduce_s = calloc(buckets->n, sizeof(double));
+	t->stamps.ends = calloc(buckets->n * BB_ENGINE_MOST_ROUNDS, sizeof(double));
 	timed.play = (struct bb_play){.program = &t->program,
 				      .stand_in = (enum bb_stand_in)a->stand_in,
 				      .buffers = ddp_buffers,
@@ -304,11 +302,6 @@ out:
 	return status;
 }
 
-static bb_status ddp_deliver(struct bb_engine *engine)
-{
-	return bb_ddp_deliver((struct bb_ddp_sweep *)engine);
-}
-
 static void ddp_close(struct bb_engine *engine)
 {
 	struct bb_ddp_sweep *s = (struct bb_ddp_sweep *)engine;
@@ -318,7 +311,7 @@ static void ddp_close(struct bb_engine *engine)
 		free(s->list[i].stamps.ends);
 	}
 	for (size_t i = 0; i < s->ncaps; i++) {
-		bb_buckets_free(&s->caps[i].buckets);
+		bb_buckets_free(&s->caps[i].cap.buckets);
 		free(s->caps[i].ready_s);
 		free(s->caps[i].offsets);
 	}
@@ -329,6 +322,6 @@ static void ddp_close(struct bb_engine *engine)
 const struct bb_experiment bb_ddp_experiment = {
 	.bytes = sizeof(struct bb_ddp_sweep),
 	.open = ddp_open,
-	.deliver = ddp_deliver,
+	.deliver = bb_ddp_deliver,
 	.close = ddp_close,
 };

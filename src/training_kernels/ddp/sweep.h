@@ -11,11 +11,9 @@
 #include "training_kernels/ddp/ddp.h"
 #include "training_kernels/ddp/step.h"
 
-/* One size of buckets. The references are always measured, requested or not. */
-struct bb_ddp_cap {
-	uint64_t bytes; /* BB_BUCKET_UNLIMITED: a single bucket; 1: a bucket per tensor */
-	uint64_t first; /* of the first bucket */
-	struct bb_buckets buckets;
+/* Buckets of one size, as they are timed. The references are always measured, requested or not. */
+struct bb_ddp_layout {
+	struct bb_ddp_cap cap;
 	double *ready_s; /* [bucket]: seconds since the backward pass began */
 	size_t *offsets; /* [bucket]: elements before it */
 };
@@ -49,7 +47,7 @@ struct bb_ddp_trial {
 struct bb_ddp_sweep {
 	struct bb_engine engine;
 	struct bb_ddp *ddp;
-	struct bb_ddp_cap *caps;
+	struct bb_ddp_layout *caps;
 	size_t ncaps;
 	double forward_s, backward_s; /* of one batch, as requested */
 	struct bb_ddp_trial *list;    /* beside the engine's trials */
@@ -59,6 +57,6 @@ struct bb_ddp_sweep {
 };
 
 /* Rank 0, after the measurement: rows and the recommendation to the sinks. */
-BB_MUST bb_status bb_ddp_deliver(struct bb_ddp_sweep *sweep);
+BB_MUST bb_status bb_ddp_deliver(struct bb_engine *engine);
 
 #endif
