@@ -102,7 +102,7 @@ static void write_records(struct bb_strbuf *out)
 							     &bb_record_moe,
 							     &bb_record_zero,
 							     &bb_record_zero_moment,
-							     &bb_record_way,
+							     &bb_record_strategy,
 							     &bb_record_node,
 							     &bb_record_culprit,
 							     &bb_record_meeting,

@@ -26,6 +26,14 @@ int bb_estimate_ranks(const struct bb_options *o, const struct bb_environment *e
 	return (int)(o->threads * o->gpus) * (nprocs > 1 ? nprocs : 1);
 }
 
+void bb_estimate_set_ranks(struct bb_options *o, const struct bb_environment *environment,
+			   int64_t n)
+{
+	if (!o->threads_given && !o->gpus_given && environment->launch.nprocs <= 1 &&
+	    o->backend->max_local > 1)
+		o->gpus = n;
+}
+
 bb_status bb_estimate_open(struct bb_run *run, const struct bb_record_kind *rows, int nranks,
 			   const char *algorithms)
 {

@@ -14,8 +14,12 @@
 BB_MUST bb_status bb_estimate_room(struct bb_run *run, uint64_t bytes, const char *subject,
 				   const char *data, const char *give);
 
-/* The number of ranks that OPTIONS ask for, before the world is known. */
+/* The number of ranks that OPTIONS request, before the world is known. */
 int bb_estimate_ranks(const struct bb_options *options, const struct bb_environment *environment);
+
+/* As many ranks as N, unless a process is a rank, or their number is given. */
+void bb_estimate_set_ranks(struct bb_options *options, const struct bb_environment *environment,
+			   int64_t n);
 
 /*
  * Open RUN's sinks for records of ROWS, without text, and write the run's record, with NRANKS and

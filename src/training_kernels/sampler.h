@@ -45,7 +45,7 @@ BB_MUST bb_status bb_sampler_coverage(const struct bb_sampler *sampler, const si
 				      struct bb_coverage *coverage, struct bb_error *error);
 
 /* Append the samples of all ranks in EPOCHS epochs, and their coverage. */
-BB_MUST bb_status bb_sampler_tell(const struct bb_sampler *sampler, uint64_t epochs,
-				  struct bb_strbuf *out, struct bb_error *error);
+BB_MUST bb_status bb_sampler_describe(const struct bb_sampler *sampler, uint64_t epochs,
+				      struct bb_strbuf *out, struct bb_error *error);
 
 #endif

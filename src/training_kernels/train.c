@@ -18,7 +18,7 @@ enum {
 };
 _Static_assert(LOSS == BB_TRAIN_PARAMETERS, "the loss comes behind the parameters");
 
-/* Word I of splitmix64 with SEED. */
+/* Number I of splitmix64 with SEED. */
 static uint64_t draw(uint64_t seed, uint64_t i)
 {
 	return bb_random_mix(seed + (i + 1) * BB_RANDOM_STEP);

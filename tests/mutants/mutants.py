@@ -105,7 +105,7 @@ MUTANTS = [
            "load->rows_to[r] > load->rows_to[load->busiest]", "load->rows_to[r] < load->rows_to[load->busiest]",
            "unit/test_moe"),
     Mutant("hybrid: recomputation sends nothing", "src/training_kernels/hybrid/volume.c",
-           "(s->made_again ? 3 : 2); /* sums", "2; /* sums", "unit/test_hybrid"),
+           "(s->recomputes ? 3 : 2); /* sums", "2; /* sums", "unit/test_hybrid"),
     # Culprits.
     Mutant("diagnose: the largest value is the median", "src/diagnose/fit.c",
            "return selected(values, n, ((ptrdiff_t)n - 1) / 2);", "return selected(values, n, (ptrdiff_t)n - 1);",

@@ -161,7 +161,7 @@ static void test_bloom_volumes(void **state)
 	assert_int_equal(v.of[BB_TRAFFIC_TENSOR].calls, 4 * 6 * 128);
 	assert_int_equal(v.of[BB_TRAFFIC_PIPELINE].calls, 2 * 128);
 	assert_int_equal(v.of[BB_TRAFFIC_EMBEDDING].calls, 0);
-	s.made_again = true;
+	s.recomputes = true;
 	v = bb_hybrid_volumes_of(&s, &part);
 	assert_near(v.of[BB_TRAFFIC_TENSOR].sent, 756 * GIB, 0);
 	s.scatter = true;

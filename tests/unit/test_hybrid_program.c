@@ -30,7 +30,7 @@ struct divided {
 	struct bb_grid grid;
 	bool sequence_parallel, experts;
 	int zero;
-	bool made_again;
+	bool recomputes;
 	uint64_t shared; /* of the embedding, by a rank */
 };
 
@@ -50,7 +50,7 @@ static void open_program(struct bb_program *program, struct bb_moe_load *load,
 					      .activation = 96,
 					      .tokens = 12,
 					      .shared = d->shared,
-					      .made_again = d->made_again,
+					      .recomputes = d->recomputes,
 					      .sequence_parallel = d->sequence_parallel && tp > 1,
 					      .zero = d->zero,
 					      .load = d->experts ? load : NULL,
@@ -153,7 +153,7 @@ static void assert_counts(const struct divided *d)
 					 .zero = d->zero,
 					 .embedding = d->shared * (uint64_t)g->tp,
 					 .sequence_parallel = d->sequence_parallel,
-					 .made_again = d->made_again};
+					 .recomputes = d->recomputes};
 	struct bb_program program;
 	struct bb_moe_load load;
 
@@ -215,7 +215,7 @@ static void assert_step(const struct bb_hybrid_shape *shape, double latency, dou
 	const struct bb_link_model links = {.latency = latency};
 	const double f = shape->layer.forward_s + layer_forward * latency;
 	const double b =
-		shape->layer.backward_s + layer_backward * latency + (shape->made_again ? f : 0);
+		shape->layer.backward_s + layer_backward * latency + (shape->recomputes ? f : 0);
 	const double head = shape->head.forward_s + shape->head.backward_s + ends * latency;
 	/* An all-reduce of what is looked up, or its scatter, and a gather backward. */
 	const double embedding = 2 * latency;
@@ -255,7 +255,7 @@ static void test_step_in_virtual_time(void **state)
 	/* Of a layer two all-reduces each way, of the head one and three for the loss, in the end
 	   one of the embedding and one of the gradients. */
 	assert_step(&shape, 1e-4, 4, 4, 8, 4);
-	shape.made_again = true;
+	shape.recomputes = true;
 	assert_step(&shape, 1e-4, 4, 4, 8, 4);
 	/* Sequence parallelism: 4 and 6 of a round each, and 2 for the head; two exchanges of rows
 	   each way; of ZeRO a reduce-scatter and an all-gather. */

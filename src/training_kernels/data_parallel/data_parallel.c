@@ -161,7 +161,7 @@ static void dp_about(const void *record, struct bb_strbuf *out)
 }
 
 #define BB_RECORD bb_dp_record
-BB_RECORD_KIND(bb_record_way, BB_DP_FIELDS, "way",
+BB_RECORD_KIND(bb_record_strategy, BB_DP_FIELDS, "way",
 	       "Data-parallel training: a step by one strategy.", .about = dp_about);
 
 /* ---- the benchmark --------------------------------------------------------------------------- */
@@ -189,7 +189,7 @@ static bb_status dp_show(struct bb_run *run, struct bb_strbuf *out)
 		.seed = (uint64_t)run->options.seed,
 	};
 
-	return bb_sampler_tell(&sampler, (uint64_t)dp->asked.epochs, out, &run->error);
+	return bb_sampler_describe(&sampler, (uint64_t)dp->asked.epochs, out, &run->error);
 }
 
 static bb_status dp_plan(struct bb_run *run)
@@ -238,7 +238,7 @@ const struct bb_benchmark bb_dp_benchmark = {
 	.list = dp_list,
 	.show = dp_show,
 	.open_text = bb_sink_table_open,
-	.rows = &bb_record_way,
+	.rows = &bb_record_strategy,
 	.plan = dp_plan,
 	.experiment = &bb_dp_experiment,
 	.close = close_dp,

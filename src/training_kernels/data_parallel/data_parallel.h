@@ -145,7 +145,7 @@ struct bb_dp_record {
 	BB_DP_FIELDS(BB_MEMBER)
 };
 
-extern const struct bb_record_kind bb_record_way;
+extern const struct bb_record_kind bb_record_strategy;
 
 /* The state of the benchmark. */
 struct bb_dp {

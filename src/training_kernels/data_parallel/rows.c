@@ -114,7 +114,7 @@ static void dp_fill(struct bb_dp_record *r, const struct bb_dp_cell *c,
 {
 	const struct bb_dp_options *a = &c->sweep->dp->asked;
 
-	bb_record_init(&bb_record_way, r);
+	bb_record_init(&bb_record_strategy, r);
 	dp_describe(r, c);
 	if (!a->train_given) {
 		dp_measure(r, c, &trial->stats);
@@ -216,7 +216,7 @@ static bb_status deliver_row(struct bb_dp_sweep *s, size_t i)
 	struct bb_dp_record r;
 
 	dp_fill(&r, &s->cells[i], &s->engine.trials[i]);
-	return bb_engine_deliver(&s->engine, &bb_record_way, &r, r.wrong);
+	return bb_engine_deliver(&s->engine, &bb_record_strategy, &r, r.wrong);
 }
 
 bb_status bb_dp_deliver(struct bb_engine *engine)

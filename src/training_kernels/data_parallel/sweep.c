@@ -17,8 +17,8 @@ static bb_status dp_no_memory(struct bb_dp_sweep *s)
 /* ---- observation of steps -------------------------------------------------------------------- */
 
 /* Server 0: the staleness of each gradient that arrives. */
-static void observe(void *own, int rank, size_t index, const struct bb_operation *operation,
-		    double from, double to, int source)
+static void dp_observe(void *own, int rank, size_t index, const struct bb_operation *operation,
+		       double from, double to, int source)
 {
 	struct bb_dp_cell *c = own;
 	uint64_t age;
@@ -84,7 +84,7 @@ static bb_status add_timed(struct bb_dp_cell *c, struct bb_trial *trial)
 	trial->play.own = c;
 	if (c->strategy->synchronous || !c->strategy->servers)
 		return BB_OK;
-	trial->watch = (struct bb_timeline_watch){observe, c};
+	trial->watch = (struct bb_timeline_watch){dp_observe, c};
 	c->fetched = calloc((size_t)c->setting.nranks, sizeof(*c->fetched));
 	return c->fetched ? BB_OK : dp_no_memory(s);
 }

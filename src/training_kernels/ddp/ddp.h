@@ -159,6 +159,12 @@ struct bb_ddp_cap {
 	struct bb_buckets buckets;
 };
 
+/* Are steps with overlap (ON) or without requested? */
+static inline bool bb_ddp_has_overlap(const struct bb_ddp_options *options, bool on)
+{
+	return options->overlap != (on ? BB_OVERLAP_OFF : BB_OVERLAP_ON);
+}
+
 /* *CAP = the buckets of DDP's model, closed at BYTES, and the first as --first-bucket says.
    BB_EINTERNAL without memory. Free its buckets whatever comes back. */
 BB_MUST bb_status bb_ddp_cap_make(struct bb_ddp_cap *cap, const struct bb_ddp *ddp, uint64_t bytes,

@@ -78,7 +78,6 @@ static void describe_prediction(const struct bb_prediction *p, const struct bb_p
 
 static bb_status write_rows(struct bb_prediction *p, const char *algorithm)
 {
-	const int asked = p->ddp->asked.overlap;
 	struct bb_ddp_record r;
 	bb_status status = BB_OK;
 
@@ -92,7 +91,7 @@ static bb_status write_rows(struct bb_prediction *p, const char *algorithm)
 		if (!algorithm)
 			status = bb_estimate_record(p->run, &bb_record_ddp, &r);
 		for (int overlap = 1; overlap >= 0 && algorithm; overlap--) {
-			if (asked == (overlap ? BB_OVERLAP_OFF : BB_OVERLAP_ON))
+			if (!bb_ddp_has_overlap(&p->ddp->asked, overlap))
 				continue;
 			describe_prediction(p, &p->rows[i], overlap == 1, &r);
 			status = bb_estimate_record(p->run, &bb_record_ddp, &r);
@@ -141,7 +140,7 @@ static bb_status prediction_skip(struct bb_prediction *p, const char *algorithm,
 
 static bb_status deliver_algorithm(struct bb_prediction *p, const char *algorithm)
 {
-	bb_prediction_tell_steps(p, algorithm);
+	bb_prediction_add_steps(p, algorithm);
 	return write_rows(p, algorithm);
 }
 
@@ -161,7 +160,7 @@ static bb_status predict_steps(struct bb_prediction *p)
 		if (status != BB_OK && status != BB_EUNSUPPORTED)
 			return bb_fail(&p->run->error, status, "%s", cause.text);
 		if (n == 1 && status == BB_OK)
-			bb_prediction_tell_buckets(p, true);
+			bb_prediction_add_buckets(p, true);
 		any |= status == BB_OK;
 		if (status == BB_OK) {
 			BB_TRY(written, deliver_algorithm(p, names[i]), out);
@@ -184,13 +183,13 @@ static bb_status prediction_make(struct bb_prediction *p)
 	BB_TRY(status, prediction_prepare(p), out);
 	BB_TRY(status, bb_estimate_open(p->run, &bb_record_ddp, p->nranks, p->ddp->asked.algo_text),
 	       out);
-	bb_prediction_tell_model(p);
+	bb_prediction_add_model(p);
 	if (!p->computes || !p->links || n > 1)
-		bb_prediction_tell_buckets(p, false);
+		bb_prediction_add_buckets(p, false);
 	if (p->computes && p->links) {
 		status = predict_steps(p);
 	} else {
-		bb_prediction_tell_missing(p);
+		bb_prediction_add_missing(p);
 		status = write_rows(p, NULL);
 	}
 	status = bb_estimate_end(p->run, p->out, status);

@@ -1,6 +1,6 @@
 /*
- * predict.h - a prediction under way: predict.c works it out and makes records of it,
- * predict_text.c makes text of it.
+ * predict.h - a prediction in the making: predict.c computes it and makes its records,
+ * predict_text.c its text.
  */
 #ifndef BB_TRAINING_KERNELS_DDP_PREDICT_H
 #define BB_TRAINING_KERNELS_DDP_PREDICT_H
@@ -46,9 +46,9 @@ struct bb_train_step bb_prediction_step(struct bb_prediction *p,
 
 /* Text: the model and the setting; the buckets, with times by the current algorithm if TIMED; the
    steps by it; the options that are missing. */
-void bb_prediction_tell_model(const struct bb_prediction *p);
-void bb_prediction_tell_buckets(struct bb_prediction *p, bool timed);
-void bb_prediction_tell_steps(const struct bb_prediction *p, const char *algorithm);
-void bb_prediction_tell_missing(const struct bb_prediction *p);
+void bb_prediction_add_model(const struct bb_prediction *p);
+void bb_prediction_add_buckets(struct bb_prediction *p, bool timed);
+void bb_prediction_add_steps(const struct bb_prediction *p, const char *algorithm);
+void bb_prediction_add_missing(const struct bb_prediction *p);
 
 #endif

@@ -25,7 +25,7 @@ static void add_flops(struct bb_strbuf *out, double flops)
 	bb_strbuf_addf(out, "%.4g %sFLOPs", flops, units[unit]);
 }
 
-static void tell_model(const struct bb_prediction *p)
+static void add_model(const struct bb_prediction *p)
 {
 	const struct bb_ddp_options *a = &p->ddp->asked;
 	const struct bb_model *m = &p->ddp->model;
@@ -48,7 +48,7 @@ static void tell_model(const struct bb_prediction *p)
 		bb_strbuf_add(p->out, " backward, of one sample\n");
 }
 
-static void tell_setting(const struct bb_prediction *p)
+static void add_setting(const struct bb_prediction *p)
 {
 	const struct bb_ddp_options *a = &p->ddp->asked;
 	char forward[BB_UNIT_TEXT], backward[BB_UNIT_TEXT], rate[BB_UNIT_TEXT];
@@ -69,15 +69,15 @@ static void tell_setting(const struct bb_prediction *p)
 	bb_strbuf_add(p->out, "\n");
 }
 
-void bb_prediction_tell_model(const struct bb_prediction *p)
+void bb_prediction_add_model(const struct bb_prediction *p)
 {
-	tell_model(p);
-	tell_setting(p);
+	add_model(p);
+	add_setting(p);
 }
 
 /* ---- buckets --------------------------------------------------------------------------------- */
 
-static void tell_caps(const struct bb_prediction *p)
+static void add_caps(const struct bb_prediction *p)
 {
 	const uint64_t first = p->ddp->asked.first_cap;
 	char size[BB_UNIT_TEXT];
@@ -111,8 +111,8 @@ static size_t behind(const struct bb_buckets *b, size_t first)
 	return k;
 }
 
-static void tell_bucket(const struct bb_prediction *p, const struct bb_buckets *b, size_t first,
-			size_t end, bool timed)
+static void add_bucket(const struct bb_prediction *p, const struct bb_buckets *b, size_t first,
+		       size_t end, bool timed)
 {
 	char name[32];
 
@@ -128,7 +128,7 @@ static void tell_bucket(const struct bb_prediction *p, const struct bb_buckets *
 }
 
 /* Equal buckets share a line. */
-static void tell_list(struct bb_prediction *p, const struct bb_prediction_row *row, bool timed)
+static void add_list(struct bb_prediction *p, const struct bb_prediction_row *row, bool timed)
 {
 	const struct bb_buckets *b = &row->cap.buckets;
 	size_t k = 0;
@@ -136,10 +136,11 @@ static void tell_list(struct bb_prediction *p, const struct bb_prediction_row *r
 	for (size_t i = 0; i < b->n; i++)
 		p->times[i].ready = p->ready[b->list[i].first + b->list[i].count - 1];
 	if (timed)
-		(void)bb_prediction_step(p, row, p->ddp->asked.overlap != BB_OVERLAP_OFF, p->times);
+		(void)bb_prediction_step(p, row, bb_ddp_has_overlap(&p->ddp->asked, true),
+					 p->times);
 	bb_strbuf_addf(p->out, "#\n# Buckets of %s%s\n#%11s %8s %10s", row->name,
 		       !p->computes ? ""
-		       : !timed || p->ddp->asked.overlap != BB_OVERLAP_OFF
+		       : !timed || bb_ddp_has_overlap(&p->ddp->asked, true)
 			       ? ", in ms of the backward pass"
 			       : ", in ms of the backward pass, "
 				 "reduced after it",
@@ -152,20 +153,20 @@ static void tell_list(struct bb_prediction *p, const struct bb_prediction_row *r
 	for (int line = 0; k < b->n && line < MOST_LINES; line++) {
 		const size_t end = behind(b, k);
 
-		tell_bucket(p, b, k, end, timed);
+		add_bucket(p, b, k, end, timed);
 		k = end;
 	}
 	if (k + 1 < b->n)
 		bb_strbuf_addf(p->out, "#%11s %zu more\n", "...", b->n - 1 - k);
 	if (k < b->n)
-		tell_bucket(p, b, b->n - 1, b->n, timed);
+		add_bucket(p, b, b->n - 1, b->n, timed);
 }
 
-void bb_prediction_tell_buckets(struct bb_prediction *p, bool timed)
+void bb_prediction_add_buckets(struct bb_prediction *p, bool timed)
 {
-	tell_caps(p);
+	add_caps(p);
 	for (size_t i = BB_PREDICT_CAP; i < p->nrows; i++)
-		tell_list(p, &p->rows[i], timed);
+		add_list(p, &p->rows[i], timed);
 }
 
 /* ---- the step -------------------------------------------------------------------------------- */
@@ -177,8 +178,8 @@ static void add_gain(struct bb_strbuf *out, const struct bb_train_step *step,
 	bb_strbuf_addf(out, " %8.3f", base->step_s / step->step_s);
 }
 
-static void tell_step(const struct bb_prediction *p, const struct bb_prediction_row *row,
-		      bool overlap)
+static void add_step(const struct bb_prediction *p, const struct bb_prediction_row *row,
+		     bool overlap)
 {
 	const struct bb_train_step *s = &row->steps[overlap];
 
@@ -214,7 +215,7 @@ static bool is_first(const struct bb_reduce_time *r, size_t i)
 }
 
 /* The choices of auto: the smallest and the largest bucket of each. */
-static void tell_choices(const struct bb_prediction *p)
+static void add_choices(const struct bb_prediction *p)
 {
 	const struct bb_reduce_time *r = &p->reduce;
 
@@ -236,10 +237,8 @@ static void tell_choices(const struct bb_prediction *p)
 	}
 }
 
-void bb_prediction_tell_steps(const struct bb_prediction *p, const char *algorithm)
+void bb_prediction_add_steps(const struct bb_prediction *p, const char *algorithm)
 {
-	const int asked = p->ddp->asked.overlap;
-
 	bb_strbuf_addf(p->out,
 		       "#\n# Step by %s: %.3f ms of computations and the exposed time of "
 		       "reductions\n",
@@ -250,20 +249,20 @@ void bb_prediction_tell_steps(const struct bb_prediction *p, const char *algorit
 		       "cap", "overlap", "step", "reduce", "exposed", "hidden", "one", "tensor",
 		       "25M", "", "", "(ms)", "(ms)", "(ms)", "(%)", "times as fast as");
 	for (int overlap = 1; overlap >= 0; overlap--) {
-		if (asked == (overlap ? BB_OVERLAP_OFF : BB_OVERLAP_ON))
+		if (!bb_ddp_has_overlap(&p->ddp->asked, overlap))
 			continue;
 		/* 25 MiB only if requested; the extremes always. */
 		for (size_t i = 0; i < p->nrows; i++)
 			if (i != BB_PREDICT_DEFAULT)
-				tell_step(p, &p->rows[i], overlap);
+				add_step(p, &p->rows[i], overlap);
 		bb_strbuf_addf(p->out, "# best with overlap %s: %s\n", overlap ? "on" : "off",
 			       best(p, overlap)->name);
 	}
 	if (!p->reduce.algorithm)
-		tell_choices(p);
+		add_choices(p);
 }
 
-void bb_prediction_tell_missing(const struct bb_prediction *p)
+void bb_prediction_add_missing(const struct bb_prediction *p)
 {
 	if (!p->links)
 		bb_strbuf_add(p->out,

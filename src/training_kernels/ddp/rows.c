@@ -40,7 +40,7 @@ static const struct bb_ddp_trial *trial_find(const struct bb_ddp_sweep *s, enum 
 	return NULL;
 }
 
-/* What the engine measured of T. */
+/* The engine's trial of T. */
 static const struct bb_trial *measured(const struct bb_ddp_sweep *s, const struct bb_ddp_trial *t)
 {
 	return &s->engine.trials[t - s->list];
@@ -250,7 +250,7 @@ static void add_ties(const struct rows *rows, const struct row *best, struct bb_
 static bb_status recommend(const struct rows *rows)
 {
 	const struct bb_ddp_sweep *s = rows->sweep;
-	const struct row *best = rows_best(rows, s->ddp->asked.overlap != BB_OVERLAP_OFF);
+	const struct row *best = rows_best(rows, bb_ddp_has_overlap(&s->ddp->asked, true));
 	struct bb_strbuf out = {0};
 	bb_status status;
 
@@ -295,7 +295,7 @@ static bb_status add_row(struct rows *rows, const struct bb_ddp_trial *trial)
 
 /* A refusal holds for buckets of any size: it is reported once for its algorithm. BB_EUNSUPPORTED
    if there are no rows. */
-static bb_status tell_refusals(struct bb_ddp_sweep *s, size_t nrows)
+static bb_status deliver_refusals(struct bb_ddp_sweep *s, size_t nrows)
 {
 	struct bb_error first = {.text = ""};
 	bb_status status = BB_OK;
@@ -342,7 +342,7 @@ bb_status bb_ddp_deliver(struct bb_engine *engine)
 	stamps_settle(sweep);
 	status = make_rows(&rows);
 	if (status == BB_OK)
-		status = tell_refusals(sweep, rows.n);
+		status = deliver_refusals(sweep, rows.n);
 	for (size_t i = 0; i < rows.n && status == BB_OK; i++)
 		status = bb_engine_deliver(engine, &bb_record_ddp, &rows.list[i].record,
 					   rows.list[i].record.wrong);

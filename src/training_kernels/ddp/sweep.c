@@ -79,13 +79,13 @@ static bb_status make_caps(struct bb_ddp_sweep *s)
 /* ---- observation of steps -------------------------------------------------------------------- */
 
 /* Ranks that this driver observes. */
-static int heard_ranks(const struct bb_ddp_sweep *s)
+static int observed_ranks(const struct bb_ddp_sweep *s)
 {
 	return bb_engine_is_virtual(&s->engine) ? s->engine.run->world.nranks : 1;
 }
 
-static void ddp_hear(void *own, int rank, size_t index, const struct bb_operation *operation,
-		     double from, double to, int source)
+static void ddp_observe(void *own, int rank, size_t index, const struct bb_operation *operation,
+			double from, double to, int source)
 {
 	struct bb_ddp_trial *t = own;
 	struct bb_ddp_stamps *stamps = &t->stamps;
@@ -110,7 +110,7 @@ static void ddp_hear(void *own, int rank, size_t index, const struct bb_operatio
 				fmax(stamps->backward_s[round], to - stamps->begin);
 	}
 	stamps->finals += final;
-	if (stamps->finals == heard_ranks(t->sweep)) {
+	if (stamps->finals == observed_ranks(t->sweep)) {
 		stamps->finals = 0;
 		stamps->rounds++;
 	}
@@ -212,7 +212,7 @@ static bb_status ddp_add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial
 	const struct bb_ddp_layout *layout = &s->caps[trial.cap];
 	const struct bb_buckets *buckets = &layout->cap.buckets;
 	const char *algorithm = a->algorithms[trial.algorithm];
-	struct bb_trial timed = {.watch = {ddp_hear, t}};
+	struct bb_trial timed = {.watch = {ddp_observe, t}};
 	bb_status status;
 
 	*t = trial;
@@ -245,13 +245,12 @@ static bb_status ddp_add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial
 
 static bb_status add_steps(struct bb_ddp_sweep *s, size_t cap, size_t algorithm)
 {
-	const int overlap = s->ddp->asked.overlap;
 	bb_status status = ddp_add_trial(s, (struct bb_ddp_trial){.cap = cap,
 								  .algorithm = algorithm,
 								  .part = BB_DDP_REDUCTIONS});
 
 	for (int on = 1; on >= 0 && status == BB_OK; on--)
-		if (overlap == BB_OVERLAP_BOTH || (overlap == BB_OVERLAP_ON) == (on == 1))
+		if (bb_ddp_has_overlap(&s->ddp->asked, on))
 			status = ddp_add_trial(s, (struct bb_ddp_trial){.cap = cap,
 									.algorithm = algorithm,
 									.part = BB_DDP_STEP,

@@ -27,7 +27,7 @@ static int data_member(const struct bb_hybrid_data *d, enum bb_axis axis, int i)
 /* ---- layout ---------------------------------------------------------------------------------- */
 
 /* The next BYTES of MEMORY. NULL: they are only counted. */
-static char *take(char *memory, size_t *at, size_t bytes)
+static char *carve(char *memory, size_t *at, size_t bytes)
 {
 	char *const here = memory ? memory + *at : NULL;
 
@@ -46,12 +46,12 @@ static void lay_out_halves(struct bb_hybrid_data *d, int rank, size_t *at)
 
 		h->part = bb_hybrid_part(s, i, rank);
 		h->whole = s->sequence_parallel ? h->part * (size_t)s->grid.tp : h->part;
-		h->summands = take(d->memory, at, h->whole * element);
-		h->sum = take(d->memory, at, h->part * element);
+		h->summands = carve(d->memory, at, h->whole * element);
+		h->sum = carve(d->memory, at, h->part * element);
 		if (!s->sequence_parallel)
 			continue;
-		h->piece = take(d->memory, at, h->part * element);
-		h->gathered = take(d->memory, at, h->whole * element);
+		h->piece = carve(d->memory, at, h->part * element);
+		h->gathered = carve(d->memory, at, h->whole * element);
 	}
 	for (int i = different; i < BB_HYBRID_HALVES; i++)
 		d->halves[i] = d->halves[0];
@@ -64,11 +64,11 @@ static void lay_out_ends(struct bb_hybrid_data *d, int rank, size_t *at)
 	const int stage = bb_grid_place(&s->grid, BB_AXIS_PP, rank), last = s->grid.pp - 1;
 
 	if (stage == last && s->grid.tp > 1) {
-		d->losses = take(d->memory, at, s->tokens * sizeof(float));
-		d->loss = take(d->memory, at, s->tokens * sizeof(float));
+		d->losses = carve(d->memory, at, s->tokens * sizeof(float));
+		d->loss = carve(d->memory, at, s->tokens * sizeof(float));
 	}
 	if (s->shared > 0 && last > 0 && (stage == 0 || stage == last))
-		d->embedding = take(d->memory, at, s->shared * bb_dtype_size(s->gradient_dtype));
+		d->embedding = carve(d->memory, at, s->shared * bb_dtype_size(s->gradient_dtype));
 }
 
 static void lay_out_replicas(struct bb_hybrid_data *d, int rank, size_t *at)
@@ -88,9 +88,9 @@ static void lay_out_replicas(struct bb_hybrid_data *d, int rank, size_t *at)
 		r->elements = (size_t)elements[i][stage];
 		r->part = (size_t)bb_partition(r->elements, n);
 		whole = n * r->part;
-		r->gradients = take(d->memory, at, whole * bb_dtype_size(s->gradient_dtype));
+		r->gradients = carve(d->memory, at, whole * bb_dtype_size(s->gradient_dtype));
 		if (s->zero)
-			r->parameters = take(d->memory, at, whole * bb_dtype_size(s->dtype));
+			r->parameters = carve(d->memory, at, whole * bb_dtype_size(s->dtype));
 	}
 }
 
@@ -105,9 +105,9 @@ static size_t data_lay_out(struct bb_hybrid_data *d, int rank)
 	lay_out_ends(d, rank, &at);
 	lay_out_replicas(d, rank, &at);
 	if (s->grid.pp > 1) {
-		d->sent = take(d->memory, &at, message);
+		d->sent = carve(d->memory, &at, message);
 		for (int lane = 0; lane < LANES; lane++)
-			d->got[lane] = take(d->memory, &at, message);
+			d->got[lane] = carve(d->memory, &at, message);
 	}
 	if (!s->load || s->grid.ep == 1)
 		return at;
@@ -116,9 +116,9 @@ static size_t data_lay_out(struct bb_hybrid_data *d, int rank)
 				       .dtype = s->dtype,
 				       .place = bb_grid_place(&s->grid, BB_AXIS_EP, rank),
 				       .ranks = d->ranks};
-	d->rows.mine = take(d->memory, &at, bb_moe_bytes_mine(&d->rows));
-	d->rows.back = take(d->memory, &at, bb_moe_bytes_mine(&d->rows));
-	d->rows.theirs = take(d->memory, &at, bb_moe_bytes_theirs(&d->rows));
+	d->rows.mine = carve(d->memory, &at, bb_moe_bytes_mine(&d->rows));
+	d->rows.back = carve(d->memory, &at, bb_moe_bytes_mine(&d->rows));
+	d->rows.theirs = carve(d->memory, &at, bb_moe_bytes_theirs(&d->rows));
 	return at;
 }
 
@@ -131,7 +131,7 @@ size_t bb_hybrid_data_bytes(const struct bb_hybrid_shape *shape, int rank)
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-static bb_status take_patterns(struct bb_hybrid_data *d)
+static bb_status open_patterns(struct bb_hybrid_data *d)
 {
 	const struct bb_hybrid_shape *s = d->shape;
 	const struct bb_grid *g = &s->grid;
@@ -176,7 +176,7 @@ bb_status bb_hybrid_data_open(struct bb_hybrid_data *d, const struct bb_hybrid_s
 	if (status != BB_OK)
 		return status;
 	data_lay_out(d, rank);
-	return take_patterns(d);
+	return open_patterns(d);
 }
 
 void bb_hybrid_data_close(struct bb_hybrid_data *d)

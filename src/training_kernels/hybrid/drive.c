@@ -28,8 +28,8 @@ static const struct {
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* Observations of a rank in watched steps: seconds of each kind. */
-struct heard {
+/* What a rank spends in watched steps: seconds of each kind. */
+struct observed {
 	double seconds[KINDS];
 	double steps;
 };
@@ -41,26 +41,26 @@ struct hybrid_session {
 	struct bb_hybrid_job job;
 	struct bb_hybrid_data data; /* of this rank */
 	struct bb_program programs[KINDS];
-	size_t kind_of[KINDS];      /* of each trial */
-	struct heard heard, mean;   /* of this rank; mean of all ranks, per step */
-	struct bb_sent sent[KINDS]; /* in a step, by the rank that sends most of each kind */
+	size_t kind_of[KINDS];          /* of each trial */
+	struct observed observed, mean; /* of this rank; mean of all ranks, per step */
+	struct bb_sent sent[KINDS];     /* in a step, by the rank that sends most of each kind */
 };
 
 /* ---- observation of steps
  * ----------------------------------------------------------------------------
  */
 
-static void hybrid_hear(void *own, int rank, size_t index, const struct bb_operation *o,
-			double from, double to, int source)
+static void hybrid_observe(void *own, int rank, size_t index, const struct bb_operation *o,
+			   double from, double to, int source)
 {
 	struct hybrid_session *s = own;
 
-	/* Of the pipeline, only the waits of computations: messages travel beside them. */
+	/* Messages travel beside computations, so only waits of the computing queue count. */
 	for (size_t i = 1; i < KINDS; i++)
 		if (o->work == (int)kinds[i].parts && o->queue == BB_HYBRID_COMPUTES)
-			s->heard.seconds[i] += to - from;
+			s->observed.seconds[i] += to - from;
 	/* The end of a step of this rank, or of each rank in virtual time. */
-	s->heard.steps += index + 1 == s->programs[0].length(&s->programs[0], rank);
+	s->observed.steps += index + 1 == s->programs[0].length(&s->programs[0], rank);
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
@@ -125,7 +125,7 @@ static bb_status hybrid_add_trial(struct hybrid_session *s, size_t kind)
 	snprintf(trial.what, sizeof(trial.what), "%s%s", kinds[kind].name,
 		 kind > 0 ? " alone" : "");
 	if (kind == 0) {
-		trial.watch = (struct bb_timeline_watch){hybrid_hear, s};
+		trial.watch = (struct bb_timeline_watch){hybrid_observe, s};
 		trial.opened = hybrid_opened;
 	}
 	return bb_engine_add(&s->engine, &trial, NULL);
@@ -222,7 +222,7 @@ static void hybrid_describe_plan(const struct hybrid_session *s, size_t kind,
 }
 
 static void hybrid_describe(const struct hybrid_session *s, const struct bb_trial *trial,
-			    size_t kind, const struct heard *mean, struct bb_hybrid_record *r)
+			    size_t kind, const struct observed *mean, struct bb_hybrid_record *r)
 {
 	const struct bb_hybrid *h = s->hybrid;
 	const struct bb_sent *sent = &s->sent[kind];
@@ -230,7 +230,7 @@ static void hybrid_describe(const struct hybrid_session *s, const struct bb_tria
 	bb_record_init(&bb_record_hybrid, r);
 	r->model = h->model.name;
 	r->part = kinds[kind].name;
-	r->order = bb_grid_order_words[h->grid.order];
+	r->order = bb_grid_order_names[h->grid.order];
 	r->algorithm = h->asked.algo_text;
 	r->compute = bb_stand_in_names[h->asked.stand_in];
 	r->nranks = s->engine.run->world.nranks;
@@ -291,8 +291,8 @@ static bb_status hybrid_gather(struct bb_engine *engine)
 {
 	struct hybrid_session *s = (struct hybrid_session *)engine;
 	const int n = engine->run->world.nranks;
-	struct heard mine = s->heard;
-	const struct heard *of;
+	struct observed mine = s->observed;
+	const struct observed *of;
 	const void *all;
 	bb_status status;
 

@@ -24,13 +24,13 @@ static const char *preset_name(int index)
 	return bb_hybrid_presets[index].name;
 }
 
-static const char *const recompute_words[] = {"none", "selective", "full", "any", NULL};
+static const char *const recompute_names[] = {"none", "selective", "full", "any", NULL};
 
 #define BB_OPTIONS struct bb_hybrid_options
 const struct bb_option bb_hybrid_rows[] = BB_OPTION_ROWS(BB_HYBRID_OPTIONS);
 
 /* Takes the settings of the preset that the user does not give. */
-static void take_preset(struct bb_hybrid_options *a, struct bb_options *o)
+static void apply_preset(struct bb_hybrid_options *a, struct bb_options *o)
 {
 	const struct bb_hybrid_preset *p = a->preset;
 	struct bb_backend_config *link = &o->config;
@@ -67,7 +67,7 @@ static bb_status settle_preset(struct bb_hybrid_options *a, struct bb_options *o
 	if (!a->preset_choice_given)
 		return BB_OK;
 	a->preset = &bb_hybrid_presets[a->preset_choice];
-	take_preset(a, o);
+	apply_preset(a, o);
 	return a->flops_given || a->pass_ns_given
 		       ? BB_OK
 		       : bb_hybrid_preset_rate(a->preset, &a->flops, error);
@@ -157,25 +157,19 @@ static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error 
 	return BB_OK;
 }
 
-/* BB_EUSAGE unless N, the value of --WORD, divides RANKS. */
-static bb_status check_division(const char *word, int64_t n, int64_t ranks, struct bb_error *error)
-{
-	if (n == 0 || ranks % n == 0)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "--%s %lld: does not divide the %lld ranks; give a divisor", word,
-		       (long long)n, (long long)ranks);
-}
-
 static bb_status check_divisions(const struct bb_hybrid_options *a, struct bb_error *error)
 {
-	bb_status status = check_division("tp", a->tp, a->ranks, error);
+	const struct {
+		const char *name;
+		int64_t n;
+	} sizes[] = {{"tp", a->tp}, {"pp", a->pp}, {"dp", a->dp}};
 
-	if (status == BB_OK)
-		status = check_division("pp", a->pp, a->ranks, error);
-	if (status == BB_OK)
-		status = check_division("dp", a->dp, a->ranks, error);
-	return status;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		if (sizes[i].n > 0 && a->ranks % sizes[i].n != 0)
+			return bb_fail(error, BB_EUSAGE,
+				       "--%s %lld: does not divide the %lld ranks; give a divisor",
+				       sizes[i].name, (long long)sizes[i].n, (long long)a->ranks);
+	return BB_OK;
 }
 
 static bb_status check_model(const struct bb_hybrid *h, struct bb_error *error)
@@ -256,11 +250,11 @@ static void hybrid_list(struct bb_strbuf *out)
 
 /* ---- the grid -------------------------------------------------------------------------------- */
 
-/* ASKED, or 2 if that divides the LEFT ranks, else 1. *LEFT is divided by it, or 0 if it cannot be.
+/* REQUESTED, or 2 if that divides the LEFT ranks, else 1. *LEFT is divided by it; 0: it cannot be.
  */
-static int choose(int64_t asked, int64_t *left)
+static int choose(int64_t requested, int64_t *left)
 {
-	const int64_t n = asked ? asked : *left % 2 == 0 ? 2 : 1;
+	const int64_t n = requested ? requested : *left % 2 == 0 ? 2 : 1;
 
 	*left = *left % n == 0 ? *left / n : 0;
 	return (int)n;
@@ -271,10 +265,10 @@ static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
 	const struct bb_hybrid *h = run->own;
 	const struct bb_hybrid_options *a = &h->asked;
 	const struct {
-		const char *word;
+		const char *name;
 		int64_t n;
-	} asked[] = {{"dp", a->dp}, {"ep", a->dp ? 0 : a->ep}, {"tp", a->tp}, {"pp", a->pp}};
-	const int n = (int)(sizeof(asked) / sizeof(asked[0]));
+	} requested[] = {{"dp", a->dp}, {"ep", a->dp ? 0 : a->ep}, {"tp", a->tp}, {"pp", a->pp}};
+	const int n = (int)(sizeof(requested) / sizeof(requested[0]));
 	struct bb_strbuf given = {0};
 	int64_t left = run->world.nranks;
 
@@ -295,9 +289,9 @@ static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
 			       "or --tp, --pp and --dp",
 			       a->preset->name, bb_grid_ranks(&a->preset->grid), run->world.nranks);
 	for (int i = 0; i < n; i++)
-		if (asked[i].n > (i == 1))
+		if (requested[i].n > (i == 1))
 			bb_strbuf_addf(&given, "%s--%s %lld", given.length ? ", " : "",
-				       asked[i].word, (long long)asked[i].n);
+				       requested[i].name, (long long)requested[i].n);
 	bb_fail(&run->error, BB_EUSAGE,
 		"%s: cannot divide the %d ranks; give numbers whose product divides %d, or "
 		"equals it if all three are given",

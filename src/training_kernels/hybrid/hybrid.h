@@ -46,7 +46,7 @@
 	OPTION(CHOICE, order, "order", 0, "tp-pp-dp",                                              \
 	       "order of ranks: tensor ranks are neighbours, then stages or "                      \
 	       "replicas",                                                                         \
-	       .choices = bb_grid_order_words)                                                     \
+	       .choices = bb_grid_order_names)                                                     \
 	OPTION(FLAG, sequence_parallel, "sequence-parallel", 0, NULL,                              \
 	       "all-gather and reduce-scatter instead of all-reduce in tensor parallelism")        \
 	OPTION(FLAG, scatter, "scatter-gather", 0, NULL,                                           \
@@ -56,7 +56,7 @@
 	OPTION(CHOICE, recompute, "recompute", 0, "any",                                           \
 	       "part of the forward pass that is recomputed; any: the fastest with --plan, "       \
 	       "else none",                                                                        \
-	       .choices = recompute_words)                                                         \
+	       .choices = recompute_names)                                                         \
 	OPTION(FLAG, plan, "plan", 0, NULL,                                                        \
 	       "compare all divisions of the model, by --link, --node-link, --flops and "          \
 	       "--memory; run nothing",                                                            \

@@ -34,7 +34,7 @@ static struct bb_hybrid_time work_of(const struct bb_hybrid *h, int first, int l
 	return t;
 }
 
-static void take_time(struct bb_hybrid_time *t, double flops_per_second)
+static void to_seconds(struct bb_hybrid_time *t, double flops_per_second)
 {
 	t->forward_s /= flops_per_second;
 	t->backward_s /= flops_per_second;
@@ -54,9 +54,9 @@ static void time_work(const struct bb_hybrid *h, struct bb_hybrid_job *job)
 	if (a->flops <= 0)
 		job->flops = (s->layer.flops - again_of(h)) * m->blocks / h->grid.pp /
 			     (1e-9 * (double)a->pass_ns);
-	take_time(&s->embedding, job->flops);
-	take_time(&s->layer, job->flops);
-	take_time(&s->head, job->flops);
+	to_seconds(&s->embedding, job->flops);
+	to_seconds(&s->layer, job->flops);
+	to_seconds(&s->head, job->flops);
 }
 
 /* A step that is run recomputes only on request. */
@@ -159,7 +159,7 @@ static struct bb_hybrid_shape shape_of(const struct bb_hybrid_job *job, const st
 		.activation = (size_t)(m->seq * a->micro_batch * m->hidden),
 		.tokens = (size_t)(m->seq * a->micro_batch),
 		.shared = (size_t)job->shared,
-		.made_again = a->recompute == BB_RECOMPUTE_FULL,
+		.recomputes = a->recompute == BB_RECOMPUTE_FULL,
 		.sequence_parallel = a->sequence_parallel,
 		.zero = (int)a->zero,
 		.load = m->experts ? &job->load : NULL,

@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-const char *const bb_grid_order_words[] = {"tp-pp-dp", "tp-dp-pp", NULL};
+const char *const bb_grid_order_names[] = {"tp-pp-dp", "tp-dp-pp", NULL};
 
 int bb_grid_ranks(const struct bb_grid *grid)
 {

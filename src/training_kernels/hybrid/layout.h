@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 enum bb_grid_order { BB_GRID_TP_PP_DP, BB_GRID_TP_DP_PP };
-extern const char *const bb_grid_order_words[]; /* ends with NULL */
+extern const char *const bb_grid_order_names[]; /* ends with NULL */
 
 enum bb_axis {
 	BB_AXIS_TP,

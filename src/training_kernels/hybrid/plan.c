@@ -6,7 +6,7 @@
 
 #define MOST_MICRO_BATCH 64
 
-const char *const bb_misfit_words[BB_MISFITS] = {
+const char *const bb_misfit_reasons[BB_MISFITS] = {
 	[BB_MISFIT_HEADS] = "tp does not divide the heads",
 	[BB_MISFIT_LAYERS] = "more stages than layers",
 	[BB_MISFIT_BATCH] = "dp and micro-batch do not divide the batch",
@@ -79,7 +79,7 @@ static struct bb_hybrid_step step_of(const struct bb_hybrid_division *division, 
 		.zero = t->zero,
 		.sequence_parallel = t->sequence_parallel,
 		.scatter = scatter && division->grid.tp > 1,
-		.made_again = t->recompute == BB_RECOMPUTE_FULL,
+		.recomputes = t->recompute == BB_RECOMPUTE_FULL,
 	};
 }
 
@@ -190,11 +190,11 @@ static void keep_better(struct bb_hybrid_division *best, const struct bb_hybrid_
 static void try_micro_batches(const struct search *s, struct bb_hybrid_division division,
 			      struct bb_hybrid_division *best, struct bb_hybrid_division *least)
 {
-	const uint64_t asked = s->space->micro_batch,
-		       replica = s->space->batch / division.training.dp;
-	const uint64_t last = asked ? asked : MOST_MICRO_BATCH;
+	const uint64_t only = s->space->micro_batch;
+	const uint64_t replica = s->space->batch / division.training.dp;
+	const uint64_t last = only ? only : MOST_MICRO_BATCH;
 
-	for (uint64_t b = asked ? asked : 1; b <= last && replica % b == 0; b *= 2) {
+	for (uint64_t b = only ? only : 1; b <= last && replica % b == 0; b *= 2) {
 		division.training.micro_batch = b;
 		division.training.micro_batches = replica / b;
 		division.need = bb_training_most(&division.training);
@@ -235,7 +235,7 @@ static bb_status division_keep(struct search *s, const struct bb_hybrid_division
 
 static bb_status try_grid(struct search *s, const struct bb_grid *grid)
 {
-	const int asked = s->space->recompute;
+	const int only = s->space->recompute;
 	struct bb_hybrid_division division = {.grid = *grid, .training = s->space->base};
 	struct bb_hybrid_division best = {.cost.step = 0}, least = {.need.total = 0};
 	struct bb_hybrid_plan *plan = s->plan;
@@ -254,7 +254,7 @@ static bb_status try_grid(struct search *s, const struct bb_grid *grid)
 		plan->misfits[misfit]++;
 		return BB_OK;
 	}
-	for (int r = asked < 0 ? 0 : asked; r <= (asked < 0 ? BB_RECOMPUTE_FULL : asked); r++) {
+	for (int r = only < 0 ? 0 : only; r <= (only < 0 ? BB_RECOMPUTE_FULL : only); r++) {
 		t->recompute = (enum bb_recompute)r;
 		try_micro_batches(s, division, &best, &least);
 	}

@@ -66,7 +66,7 @@ enum bb_hybrid_misfit {
 	BB_MISFIT_MEMORY,
 	BB_MISFITS
 };
-extern const char *const bb_misfit_words[BB_MISFITS];
+extern const char *const bb_misfit_reasons[BB_MISFITS];
 
 struct bb_hybrid_plan {
 	struct bb_hybrid_division

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum kind { BASE, COMPUTE, SUM, GATHER, LOSS, LEAVE, MESSAGE, MEET, EMBEDDING, DATA };
+enum kind { BASE, COMPUTE, SUM, GATHER, LOSS, FORK, MESSAGE, JOIN, EMBEDDING, DATA };
 
 /* The subject of a computation. */
 enum subject { LAYER, LOOK_UP, HEAD };
@@ -22,8 +22,8 @@ enum subject { LAYER, LOOK_UP, HEAD };
 /* One operation: operation BASE of the pipeline, or a piece of that pass. */
 struct step {
 	size_t base;
-	int event;     /* LEAVE, MEET: the first event */
-	uint32_t k;    /* LEAVE, MESSAGE, MEET: its number; COMPUTE: enum subject */
+	int event;     /* FORK, JOIN: the first event */
+	uint32_t k;    /* FORK, MESSAGE, JOIN: its number; COMPUTE: enum subject */
 	uint8_t kind;  /* enum kind */
 	uint8_t half;  /* of the layer; DATA: 1 for experts */
 	bool backward; /* COMPUTE */
@@ -212,10 +212,10 @@ static void exchange(const struct bb_hybrid_program *h, int rank, const struct s
 	const struct bb_grid *g = &h->shape.grid;
 
 	o->work = BB_HYBRID_EXPERT;
-	if (step->kind == LEAVE) {
-		bb_moe_leave(&h->exchange, step->event, step->k, o);
-	} else if (step->kind == MEET) {
-		bb_moe_meet(&h->exchange, step->event, step->k, o);
+	if (step->kind == FORK) {
+		bb_moe_fork(&h->exchange, step->event, step->k, o);
+	} else if (step->kind == JOIN) {
+		bb_moe_join(&h->exchange, step->event, step->k, o);
 	} else {
 		bb_moe_message(&h->exchange, step->last, bb_grid_place(g, BB_AXIS_EP, rank),
 			       step->k, o);
@@ -306,8 +306,8 @@ static unsigned part_of(enum kind kind)
 	static const unsigned parts[] = {
 		[BASE] = BB_HYBRID_PIPELINE,       [COMPUTE] = BB_HYBRID_COMPUTE,
 		[SUM] = BB_HYBRID_TENSOR,          [GATHER] = BB_HYBRID_TENSOR,
-		[LOSS] = BB_HYBRID_TENSOR,         [LEAVE] = BB_HYBRID_EXPERT,
-		[MESSAGE] = BB_HYBRID_EXPERT,      [MEET] = BB_HYBRID_EXPERT,
+		[LOSS] = BB_HYBRID_TENSOR,         [FORK] = BB_HYBRID_EXPERT,
+		[MESSAGE] = BB_HYBRID_EXPERT,      [JOIN] = BB_HYBRID_EXPERT,
 		[EMBEDDING] = BB_HYBRID_EMBEDDING, [DATA] = BB_HYBRID_DATA,
 	};
 
@@ -331,15 +331,15 @@ static void add_exchange(struct layout *l, bool combines)
 	if (!(s->parts & BB_HYBRID_EXPERT) || !s->load || s->grid.ep == 1)
 		return;
 	l->events += 3;
-	step.kind = LEAVE;
-	for (step.k = 0; step.k < BB_MOE_LEAVES; step.k++)
+	step.kind = FORK;
+	for (step.k = 0; step.k < BB_MOE_FORKS; step.k++)
 		layout_add(l, step);
 	step.kind = MESSAGE;
 	for (step.k = 0; step.k < bb_moe_messages(s->load); step.k++)
 		layout_add(l, step);
-	step.kind = MEET;
+	step.kind = JOIN;
 	step.event++;
-	for (step.k = 0; step.k < BB_MOE_MEETS; step.k++)
+	for (step.k = 0; step.k < BB_MOE_JOINS; step.k++)
 		layout_add(l, step);
 }
 
@@ -409,7 +409,7 @@ static void add_backward(struct layout *l, int stage)
 		layout_add(l, (struct step){.kind = COMPUTE, .k = HEAD, .backward = true});
 		add_tensor(l, SUM, 1);
 	}
-	if (s->made_again)
+	if (s->recomputes)
 		add_layers(l, stage, false);
 	add_layers(l, stage, true);
 	if (stage == 0) {

@@ -64,7 +64,7 @@ struct bb_hybrid_shape {
 	size_t tokens;          /* of a micro-batch */
 	size_t shared;          /* elements of a rank's embedding that the head shares; 0: none */
 	bool sequence_parallel; /* tp divides the activation */
-	bool made_again;        /* full recomputation of layers in the backward pass */
+	bool recomputes;        /* full recomputation of layers in the backward pass */
 	int zero;               /* 0 or 1 */
 	/* Tokens of a rank among the EP ranks; borrowed. NULL: no experts. */
 	const struct bb_moe_load *load;

@@ -68,9 +68,9 @@ static double part_of(const struct bb_hybrid_cost *cost, int part)
 				     : cost->compute;
 }
 
-static const char *part_word(int part)
+static const char *part_name(int part)
 {
-	return part < BB_TRAFFICS    ? bb_traffic_words[part]
+	return part < BB_TRAFFICS    ? bb_traffic_names[part]
 	       : part == BB_TRAFFICS ? "bubble"
 				     : "compute";
 }
@@ -117,7 +117,7 @@ static void explain_division(const struct bb_hybrid_plan *plan, size_t i, char t
 			   i > 0 ? part_of(&division->cost, part) - part_of(&other->cost, part)
 				 : part_of(&other->cost, part) - part_of(&division->cost, part));
 	snprintf(text, REASON_TEXT, "%s %s %s%s than the %s plan%s", time, i > 0 ? "more" : "less",
-		 part_word(part), part < BB_TRAFFICS ? " communication" : "",
+		 part_name(part), part < BB_TRAFFICS ? " communication" : "",
 		 i > 0 ? "best" : "second-best", cause_of(division, other, part));
 }
 
@@ -168,7 +168,7 @@ static void division_describe(const struct show *s, const struct bb_hybrid_divis
 
 	bb_record_init(&bb_record_hybrid_plan, r);
 	r->model = s->model->name;
-	r->order = bb_grid_order_words[g->order];
+	r->order = bb_grid_order_names[g->order];
 	r->recompute = bb_recompute_words[t->recompute];
 	r->tightest = bb_category_words[bb_need_tightest(&division->need)];
 	r->nranks = s->cluster.ranks;
@@ -234,7 +234,7 @@ static void add_setting(const struct show *s)
 		       (unsigned long long)s->space.batch, bb_plural((long long)s->space.batch));
 	bb_strbuf_addf(s->out, "# %d rank%s, %d per node, each %.1f GB and %.4g TFLOPS; order %s\n",
 		       c->ranks, bb_plural(c->ranks), c->node, 1e-9 * (double)c->memory,
-		       1e-12 * c->flops, bb_grid_order_words[s->space.grid.order]);
+		       1e-12 * c->flops, bb_grid_order_names[s->space.grid.order]);
 	bb_strbuf_addf(s->out,
 		       "# links of a rank: within a node %.4g GB/s, %s; between nodes %.4g GB/s, "
 		       "%s\n",
@@ -283,7 +283,7 @@ static void add_misfits(const struct show *s)
 		       plan->tried, s->cluster.ranks, bb_plural(s->cluster.ranks));
 	for (int i = 0; i < BB_MISFITS; i++)
 		if (plan->misfits[i])
-			bb_strbuf_addf(s->out, "; %zu: %s", plan->misfits[i], bb_misfit_words[i]);
+			bb_strbuf_addf(s->out, "; %zu: %s", plan->misfits[i], bb_misfit_reasons[i]);
 	bb_strbuf_add(s->out, "\n");
 	if (n->need.total > 0)
 		bb_strbuf_addf(s->out,
@@ -328,7 +328,7 @@ static void add_traffic(const struct show *s, const struct bb_hybrid_division *d
 		bb_strbuf_addf(
 			s->out,
 			"#   %-9s %8llu calls %12.3f GB; %d of %d groups of %d cross nodes\n",
-			bb_traffic_words[i], (unsigned long long)v->calls, 1e-9 * v->sent,
+			bb_traffic_names[i], (unsigned long long)v->calls, 1e-9 * v->sent,
 			bb_grid_crossing(&division->grid, axes[i], s->cluster.node),
 			bb_grid_groups(&division->grid, axes[i]),
 			bb_grid_size(&division->grid, axes[i]));

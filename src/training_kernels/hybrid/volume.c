@@ -1,6 +1,6 @@
 #include "training_kernels/hybrid/volume.h"
 
-const char *const bb_traffic_words[BB_TRAFFICS] = {
+const char *const bb_traffic_names[BB_TRAFFICS] = {
 	[BB_TRAFFIC_TENSOR] = "tensor",       [BB_TRAFFIC_EXPERT] = "expert",
 	[BB_TRAFFIC_PIPELINE] = "pipeline",   [BB_TRAFFIC_DATA] = "data",
 	[BB_TRAFFIC_EMBEDDING] = "embedding",
@@ -22,7 +22,7 @@ static void add_tensor(const struct bb_hybrid_step *s, const struct bb_hybrid_pa
 		       double activation, struct bb_volume *v)
 {
 	const uint64_t m = s->micro_batches;
-	const uint64_t half = m * part->layers * (s->made_again ? 3 : 2); /* sums of half a layer */
+	const uint64_t half = m * part->layers * (s->recomputes ? 3 : 2); /* sums of half a layer */
 	const uint64_t ends = m * ((uint64_t)part->first + (uint64_t)part->last);
 	const double loss = (double)(LOSS_BYTES * s->seq * s->micro_batch);
 	const double routed = s->routes ? activation * (double)s->routes : activation;
@@ -70,7 +70,7 @@ struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_hybrid_step *s,
 					      const struct bb_hybrid_part *part)
 {
 	const struct bb_grid *g = &s->grid;
-	const uint64_t t = (uint64_t)g->tp, again = s->made_again ? 6 : 4;
+	const uint64_t t = (uint64_t)g->tp, again = s->recomputes ? 6 : 4;
 	const bool parts = s->sequence_parallel || s->scatter;
 	struct bb_hybrid_volumes v = {.activation = (uint64_t)s->recipe.precision->parameter *
 						    s->seq * s->micro_batch * s->hidden};

@@ -42,7 +42,7 @@ enum bb_traffic {
 	BB_TRAFFIC_EMBEDDING,
 	BB_TRAFFICS
 };
-extern const char *const bb_traffic_words[BB_TRAFFICS];
+extern const char *const bb_traffic_names[BB_TRAFFICS];
 
 /* The properties that all stages share. */
 struct bb_hybrid_step {
@@ -55,7 +55,7 @@ struct bb_hybrid_step {
 	int zero;
 	bool sequence_parallel;
 	bool scatter;    /* each tensor rank sends a part to the next stage */
-	bool made_again; /* full recomputation */
+	bool recomputes; /* full recomputation */
 };
 
 /* A rank of one stage. */

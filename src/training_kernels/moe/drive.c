@@ -38,7 +38,7 @@ struct moe_session {
 	struct moe_trial *list; /* beside the engine's */
 	/* Of this rank, for the largest load: rows as in struct bb_moe_rows; counts that it sends
 	   and receives, one for each expert. NULL: no data. */
-	char *memory, *mine, *theirs, *back, *gives, *gets;
+	char *memory, *mine, *theirs, *back, *counts_out, *counts_in;
 	const struct bb_patterns *patterns;
 	int64_t *counts; /* room for as many in CPU memory */
 };
@@ -79,8 +79,8 @@ static void moe_buffers(void *own, int rank, const struct bb_operation *o, void 
 	const struct bb_moe_rows rows = moe_rows_of(t->s, t->skew);
 
 	if (o->act == BB_ACT_COLLECTIVE) {
-		*in = t->s->gives;
-		*out = t->s->gets;
+		*in = t->s->counts_out;
+		*out = t->s->counts_in;
 		return;
 	}
 	*(o->act == BB_ACT_SEND ? in : out) = bb_moe_rows_of(&rows, o->work == BB_MOE_COMBINE, o);
@@ -116,14 +116,14 @@ static bb_status moe_open_data(struct moe_session *s)
 		return status;
 	s->mine = s->memory;
 	s->back = s->mine + mine;
-	s->gives = s->back + mine;
-	s->gets = s->gives + counts;
-	s->theirs = s->gets + counts;
+	s->counts_out = s->back + mine;
+	s->counts_in = s->counts_out + counts;
+	s->theirs = s->counts_in + counts;
 	return bb_engine_patterns(&s->engine, a->dtype, -1, s->engine.run->world.nranks,
 				  &s->patterns);
 }
 
-/* What the layer overwrites is filled with other data. */
+/* Fills buffers that the layer overwrites with other data than it leaves there. */
 static bb_status moe_fill(void *own)
 {
 	const struct moe_trial *t = own;
@@ -137,10 +137,10 @@ static bb_status moe_fill(void *own)
 	BB_TRY(status, bb_moe_rows_fill(&rows, &s->engine, s->patterns), out);
 	for (size_t e = 0; e < experts; e++)
 		s->counts[e] = -1;
-	BB_TRY(status, backend->copy(s->engine.rank, s->gets, s->counts, bytes), out);
+	BB_TRY(status, backend->copy(s->engine.rank, s->counts_in, s->counts, bytes), out);
 	for (size_t e = 0; e < experts; e++)
 		s->counts[e] = l->rows[e];
-	BB_TRY(status, backend->copy(s->engine.rank, s->gives, s->counts, bytes), out);
+	BB_TRY(status, backend->copy(s->engine.rank, s->counts_out, s->counts, bytes), out);
 	status = backend->finish(s->engine.rank, NULL);
 out:
 	return status;
@@ -153,7 +153,7 @@ static bb_status moe_verify_counts(const struct moe_trial *t, uint64_t *wrong)
 	const struct bb_moe_form *f = &t->step.load->form;
 	const size_t each = (size_t)(f->experts / f->nranks), experts = (size_t)f->experts;
 	const int64_t *rows = &t->step.load->rows[(size_t)moe_rank_of(s) * each];
-	bb_status status = s->engine.backend->copy(s->engine.rank, s->counts, s->gets,
+	bb_status status = s->engine.backend->copy(s->engine.rank, s->counts, s->counts_in,
 						   experts * sizeof(*s->counts));
 
 	for (size_t i = 0; i < experts && status == BB_OK; i++)
@@ -171,7 +171,7 @@ static int moe_victims(void *own, void *list[BB_MOST_VICTIMS])
 	const size_t row = row_bytes(s);
 	int n = 0;
 
-	list[n++] = s->gets;
+	list[n++] = s->counts_in;
 	if (peer != rank && l->rows_to[rank] > 0)
 		list[n++] = s->theirs + (size_t)peer * (size_t)l->rows_to[rank] * row;
 	if (peer != rank && l->rows_to[peer] > 0)

@@ -41,18 +41,18 @@ void bb_moe_message(const struct bb_moe_exchange *x, bool combines, int place, s
 	o->dtype = x->dtype;
 }
 
-void bb_moe_leave(const struct bb_moe_exchange *x, int event, size_t k, struct bb_operation *o)
+void bb_moe_fork(const struct bb_moe_exchange *x, int event, size_t k, struct bb_operation *o)
 {
-	const int queues[BB_MOE_LEAVES] = {x->computes, x->sends, x->receives};
+	const int queues[BB_MOE_FORKS] = {x->computes, x->sends, x->receives};
 
 	o->act = k == 0 ? BB_ACT_RECORD : BB_ACT_WAIT;
 	o->queue = queues[k];
 	o->event = event;
 }
 
-void bb_moe_meet(const struct bb_moe_exchange *x, int event, size_t k, struct bb_operation *o)
+void bb_moe_join(const struct bb_moe_exchange *x, int event, size_t k, struct bb_operation *o)
 {
-	const int queues[BB_MOE_MEETS] = {x->sends, x->receives, x->computes, x->computes};
+	const int queues[BB_MOE_JOINS] = {x->sends, x->receives, x->computes, x->computes};
 
 	o->act = k < 2 ? BB_ACT_RECORD : BB_ACT_WAIT;
 	o->queue = queues[k];

@@ -36,13 +36,13 @@ size_t bb_moe_messages(const struct bb_moe_load *load);
 void bb_moe_message(const struct bb_moe_exchange *exchange, bool combines, int place, size_t k,
 		    struct bb_operation *o);
 
-/* *O = operation K of those by which the queues of an exchange wait for computations (leave), or
-   computations wait for them (meet). meet records EVENT and EVENT + 1. */
-#define BB_MOE_LEAVES 3
-#define BB_MOE_MEETS 4
-void bb_moe_leave(const struct bb_moe_exchange *exchange, int event, size_t k,
-		  struct bb_operation *o);
-void bb_moe_meet(const struct bb_moe_exchange *exchange, int event, size_t k,
+/* *O = operation K of a fork, by which the queues of an exchange wait for computations, or of a
+   join, by which computations wait for them. A fork records EVENT, a join EVENT and EVENT + 1. */
+#define BB_MOE_FORKS 3
+#define BB_MOE_JOINS 4
+void bb_moe_fork(const struct bb_moe_exchange *exchange, int event, size_t k,
+		 struct bb_operation *o);
+void bb_moe_join(const struct bb_moe_exchange *exchange, int event, size_t k,
 		 struct bb_operation *o);
 
 /* ---- data ------------------------------------------------------------------------------------ */

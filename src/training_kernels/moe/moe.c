@@ -140,7 +140,7 @@ static bb_status moe_plan(struct bb_run *run)
 	return status == BB_OK ? check_room(run, moe) : status;
 }
 
-static void moe_tell(struct bb_run *run, struct bb_strbuf *out)
+static void moe_add_notes(struct bb_run *run, struct bb_strbuf *out)
 {
 	bb_strbuf_add(
 		out,
@@ -174,6 +174,6 @@ const struct bb_benchmark bb_moe_benchmark = {
 	.rows = &bb_record_moe,
 	.plan = moe_plan,
 	.experiment = &bb_moe_experiment,
-	.tell = moe_tell,
+	.tell = moe_add_notes,
 	.close = close_moe,
 };

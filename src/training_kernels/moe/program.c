@@ -83,9 +83,9 @@ static size_t length_of(const struct bb_moe_step *step, enum piece piece)
 	case COMBINE:
 		return p & BB_MOE_COMBINE ? messages : 0;
 	case BEFORE_EXPERTS:
-		return layer ? BB_MOE_MEETS : 0;
+		return layer ? BB_MOE_JOINS : 0;
 	default:
-		return layer ? BB_MOE_LEAVES : 0;
+		return layer ? BB_MOE_FORKS : 0;
 	}
 }
 
@@ -113,16 +113,16 @@ static void moe_program_operation(const struct bb_program *program, int rank, si
 		counts(step, o);
 		break;
 	case BEFORE_DISPATCH:
-		bb_moe_leave(&exchange, COUNTED, index, o);
+		bb_moe_fork(&exchange, COUNTED, index, o);
 		break;
 	case BEFORE_EXPERTS:
-		bb_moe_meet(&exchange, SENT, index, o);
+		bb_moe_join(&exchange, SENT, index, o);
 		break;
 	case EXPERTS:
 		experts(step, rank, o);
 		break;
 	case BEFORE_COMBINE:
-		bb_moe_leave(&exchange, COMPUTED, index, o);
+		bb_moe_fork(&exchange, COMPUTED, index, o);
 		break;
 	default:
 		o->work = piece == COMBINE ? BB_MOE_COMBINE : BB_MOE_DISPATCH;

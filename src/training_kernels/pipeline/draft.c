@@ -1,5 +1,5 @@
 /*
- * draft.c - passes that are put down one by one, and list scheduling: no stage waits that has
+ * draft.c - passes that are placed one by one, and list scheduling: no stage waits that has
  * something to do.
  */
 #include "training_kernels/pipeline/draft.h"

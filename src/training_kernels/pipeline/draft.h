@@ -1,5 +1,5 @@
 /*
- * draft.h - an order in the making: passes are put down one by one, each as early as its stage and
+ * draft.h - an order in the making: passes are placed one by one, each as early as its stage and
  * what it needs allow.
  */
 #ifndef BB_TRAINING_KERNELS_PIPELINE_DRAFT_H
@@ -40,7 +40,7 @@ struct bb_draft {
 	struct bb_list_rule rule;
 	int *winners;   /* list scheduling: a tree of stages, the one that begins first on top */
 	int64_t bubble; /* the most of any stage */
-	bool failed;    /* a pass was put down that does not fit, or lacks what it needs */
+	bool failed;    /* a pass was placed that does not fit, or lacks what it needs */
 };
 
 /* LIMIT: most that a stage holds, in units of what F leaves there of a microbatch. Free DRAFT
@@ -90,7 +90,7 @@ void bb_draft_finish(struct bb_draft *draft);
 /*
  * ---- list scheduling ----
  *
- * At each step the stage that can begin first puts down its next pass. By a fixed rule that is the
+ * At each step the stage that can begin first places its next pass. By a fixed rule that is the
  * next one of its list. Otherwise it is the first that can begin then, of B before F before W, or F
  * before B before W; F only where there is room for it. So memory is never short and there is
  * always an order, if one microbatch fits; with little memory it is close to the best, because W
@@ -102,7 +102,7 @@ void bb_draft_list(struct bb_draft *draft, struct bb_list_rule rule);
 /* Opens DRAFT and begins to follow the lists of ORDER. Free DRAFT whatever comes back. */
 BB_MUST bb_status bb_draft_follow(struct bb_draft *draft, const struct bb_order *order,
 				  const struct bb_pipeline *pipeline, struct bb_error *error);
-/* Puts down the pass that can begin first, and returns it and its STAGE; NULL: none can begin, at
+/* Places the pass that can begin first, and returns it and its STAGE; NULL: none can begin, at
    the end or because each stage that is not done waits for another. */
 const struct bb_pass *bb_draft_step(struct bb_draft *draft, int *stage);
 /* A fixed rule: does the next pass of STAGE precede the pass that it builds on, on the same

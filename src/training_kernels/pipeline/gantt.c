@@ -67,7 +67,7 @@ static void add_stage(struct bb_strbuf *out, const struct bb_pass_record *passes
 	bb_strbuf_add(out, "|\n");
 }
 
-const char *bb_pipeline_source_word(const char *source)
+const char *bb_pipeline_source_name(const char *source)
 {
 	return strcmp(source, "played") == 0 ? "simulated" : source;
 }
@@ -80,7 +80,7 @@ void bb_pipeline_gantt(struct bb_strbuf *out, const struct bb_pass_record *passe
 	for (size_t i = 0; i < n; i++)
 		end = fmax(end, passes[i].to_us);
 	bb_strbuf_addf(out, "# %s, %s: %.2f ms\n", passes[0].schedule,
-		       bb_pipeline_source_word(passes[0].source), end / 1e3);
+		       bb_pipeline_source_name(passes[0].source), end / 1e3);
 	for (size_t i = 0, next; i < n; i = next) {
 		for (next = i; next < n && passes[next].stage == passes[i].stage; next++)
 			;

@@ -30,7 +30,7 @@ struct bb_pipeline_job {
 	double *predicted_sent, *sent;
 	double *layers;
 	double *steps; /* makespans */
-	/* Of this rank: begin and end of each iteration, then of each pass of the last one, then
+	/* This rank's begin and end of each iteration, then of each pass of the last one, then its
 	   activations held and bytes sent. */
 	double *report;
 	double published; /* bubble_over_total with first_wraps; NAN: not interleaved */

@@ -2,7 +2,7 @@
  * order.h - pipeline schedules as data: the passes of each stage, in their order.
  *
  *   order.c             the schedules, and the lists of those that follow a rule
- *   draft.h             passes put down one by one: list scheduling, zb-auto (zb.c), zb-v (v.c)
+ *   draft.h             passes placed one by one: list scheduling, zb-auto (zb.c), zb-v (v.c)
  *   part.c              time and memory of a part of the model
  *   check.c             the checker, and the memory of an order
  *

@@ -66,7 +66,7 @@ static uint64_t least(uint64_t a, uint64_t b)
  * models/memory/activations.h. The embedding is on the first stage; norm, head or pooler and the
  * loss are on the last. Messages have 2 s b h bytes. False: the numbers exceed the limits.
  */
-static bool take_model(const struct bb_model *m, struct bb_pipeline_options *a)
+static bool apply_model(const struct bb_model *m, struct bb_pipeline_options *a)
 {
 	const struct bb_layer layer = bb_layer_of_model(m, (uint64_t)a->batch, 2);
 	const uint64_t kept = bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
@@ -112,7 +112,7 @@ static bb_status read_model(struct bb_pipeline_options *a, struct bb_error *erro
 				 "--stages %lld: more than the %d layers of %s; "
 				 "give at most as many",
 				 (long long)a->stages, model.blocks, a->model_text);
-	else if (!take_model(&model, a))
+	else if (!apply_model(&model, a))
 		status = bb_fail(error, BB_EUSAGE,
 				 "--model: a microbatch takes more than %d s or more than 4 TiB; "
 				 "give a smaller --batch or --seq, or more --flops",
@@ -176,15 +176,6 @@ static bb_status check_predict(struct bb_pipeline_options *a, struct bb_options 
 	return BB_OK;
 }
 
-/* A rank for each stage, unless the number of ranks is given. */
-static void choose_ranks(const struct bb_pipeline_options *a, struct bb_options *o,
-			 const struct bb_environment *environment)
-{
-	if (!o->threads_given && !o->gpus_given && environment->launch.nprocs <= 1 &&
-	    o->backend->max_local > 1)
-		o->gpus = a->stages_given ? a->stages : DEFAULT_STAGES;
-}
-
 static bb_status check_size(const struct bb_pipeline_options *a, struct bb_error *error)
 {
 	const int64_t chunks = a->chunks > 2 ? a->chunks : 2;
@@ -214,7 +205,7 @@ static bb_status pipeline_check(const struct bb_benchmark *benchmark, void *own,
 	if (a->predict)
 		BB_TRY(status, check_predict(a, o, error), out);
 	else
-		choose_ranks(a, o, environment);
+		bb_estimate_set_ranks(o, environment, a->stages_given ? a->stages : DEFAULT_STAGES);
 	if (!a->stages_given && a->predict)
 		a->stages = DEFAULT_STAGES;
 	else if (!a->stages_given)
@@ -307,7 +298,7 @@ static bb_status open_results(struct bb_run *run)
 	return BB_OK;
 }
 
-static void pipeline_tell(struct bb_run *run, struct bb_strbuf *out)
+static void pipeline_add_notes(struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_pipeline_state *state = run->own;
 	const bool virtual = run->options.backend->virtual;
@@ -351,5 +342,5 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 	.plan = pipeline_plan,
 	.open_results = open_results,
 	.experiment = &bb_pipeline_experiment,
-	.tell = pipeline_tell,
+	.tell = pipeline_add_notes,
 };

@@ -193,7 +193,7 @@ bb_sink_open bb_sink_pipeline_open;
 double bb_pipeline_most(const struct bb_numbers *numbers);
 
 /* SOURCE of a record in the words of the text: "played" is "simulated". */
-const char *bb_pipeline_source_word(const char *source);
+const char *bb_pipeline_source_name(const char *source);
 
 /* Append the chart of N records of passes, all of one schedule and source: a line for each stage,
    WIDTH characters wide, with COLOURS for a terminal. */

@@ -52,7 +52,7 @@ static void add_head(struct bb_strbuf *out, const struct bb_pipeline_record *r)
 		       r->microbatches == 1 ? "" : "es", bb_format_duration(f, 1e-6 * r->f_us),
 		       bb_format_duration(b, 1e-6 * r->b_us), bb_format_duration(w, 1e-6 * r->w_us),
 		       bb_format_duration(hop, 1e-6 * r->hop_us),
-		       bb_pipeline_source_word(r->hop_source),
+		       bb_pipeline_source_name(r->hop_source),
 		       bb_format_size(message, (uint64_t)r->message_bytes));
 	if (r->compute)
 		bb_strbuf_addf(out, "; passes: %s", r->compute);

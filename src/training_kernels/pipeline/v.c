@@ -1,6 +1,6 @@
 /*
  * v.c - zb-v: the parts of the model are folded over the stages, so each stage has two chunks and
- * the first stage is also the last (arXiv 2401.10241, 6). Passes are put down round by round, a B
+ * the first stage is also the last (arXiv 2401.10241, 6). Passes are placed round by round, a B
  * and an F of each stage, and W where a stage would otherwise be idle.
  */
 #include "training_kernels/pipeline/draft.h"

@@ -74,7 +74,7 @@ static void item_compute(struct builder *b, int work, size_t item, struct bb_ten
 }
 
 /* A memory-bound computation, which counts as 0 seconds. */
-static void light(struct builder *b, int work)
+static void untimed(struct builder *b, int work)
 {
 	item_compute(b, work, 0, (struct bb_tensor_cost){0}, 1);
 }
@@ -145,7 +145,7 @@ static void gather(struct builder *b, int work)
 /* COST: of all matrices, with the core of attention. */
 static void block(struct builder *b, int whose, struct bb_tensor_cost cost)
 {
-	light(b, BB_TW_NORM + whose);
+	untimed(b, BB_TW_NORM + whose);
 	gather(b, BB_TW_GATHER + whose);
 	if (is_split(b))
 		join(b);
@@ -154,7 +154,7 @@ static void block(struct builder *b, int whose, struct bb_tensor_cost cost)
 		sum(b, BB_TW_SUM + whose);
 		join(b);
 	}
-	light(b, BB_TW_ADD + whose);
+	untimed(b, BB_TW_ADD + whose);
 }
 
 /* The gradient of the input is summed while those of the weights are computed. INPUT: cost of the
@@ -175,7 +175,7 @@ static void back_block(struct builder *b, int whose, struct bb_tensor_cost input
 	compute(b, BB_TW_WEIGHTS + whose, weights, 1);
 	if (is_split(b))
 		join(b);
-	light(b, BB_TW_BACK_NORM + whose);
+	untimed(b, BB_TW_BACK_NORM + whose);
 }
 
 /* A X + B Y. */
@@ -202,7 +202,7 @@ static void exchange_inputs(struct builder *b, int work)
 
 static void ulysses(struct builder *b)
 {
-	light(b, BB_TW_NORM);
+	untimed(b, BB_TW_NORM);
 	compute(b, BB_TW_PROJECT, b->size->project, 1);
 	exchange_inputs(b, BB_TW_TO_HEADS);
 	join(b);
@@ -210,7 +210,7 @@ static void ulysses(struct builder *b)
 	exchange_all(b, BB_TW_TO_TOKENS, 0, b->size->queries);
 	join(b);
 	compute(b, BB_TW_OUTPUT, b->size->output, 1);
-	light(b, BB_TW_ADD);
+	untimed(b, BB_TW_ADD);
 }
 
 static void back_ulysses(struct builder *b)
@@ -223,7 +223,7 @@ static void back_ulysses(struct builder *b)
 	exchange_inputs(b, BB_TW_BACK_TO_TOKENS);
 	join(b);
 	compute(b, BB_TW_BACK_PROJECT, b->size->project, 2);
-	light(b, BB_TW_BACK_NORM);
+	untimed(b, BB_TW_BACK_NORM);
 }
 
 /* ---- attention by tokens: ring --------------------------------------------------------------- */
@@ -272,7 +272,7 @@ static void end_lane(struct builder *b, enum lane lane)
 
 static void ring(struct builder *b)
 {
-	light(b, BB_TW_NORM);
+	untimed(b, BB_TW_NORM);
 	compute(b, BB_TW_PROJECT, b->size->project, 1);
 	for (size_t i = 0; i < b->t; i++) {
 		const bool more = communicates(b) && i + 1 < b->t;
@@ -284,7 +284,7 @@ static void ring(struct builder *b)
 	}
 	end_lane(b, BLOCKS);
 	compute(b, BB_TW_OUTPUT, b->size->output, 1);
-	light(b, BB_TW_ADD);
+	untimed(b, BB_TW_ADD);
 }
 
 static void back_ring(struct builder *b)
@@ -312,7 +312,7 @@ static void back_ring(struct builder *b)
 	end_lane(b, BLOCKS);
 	end_lane(b, GRADIENTS);
 	compute(b, BB_TW_BACK_PROJECT, b->size->project, 2);
-	light(b, BB_TW_BACK_NORM);
+	untimed(b, BB_TW_BACK_NORM);
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -346,14 +346,14 @@ static void build_layer(struct builder *b)
 
 static void build_embedding(struct builder *b)
 {
-	light(b, BB_TW_LOOKUP);
+	untimed(b, BB_TW_LOOKUP);
 	sum(b, BB_TW_EMBED_SUM);
 	join(b);
 	b->p->forward = b->p->n;
 	gather(b, BB_TW_EMBED_GATHER);
 	if (b->mode == BB_TENSOR_SEQUENCE)
 		join(b);
-	light(b, BB_TW_EMBED_BACK);
+	untimed(b, BB_TW_EMBED_BACK);
 }
 
 static void build_loss(struct builder *b)
@@ -363,16 +363,16 @@ static void build_loss(struct builder *b)
 	if (b->mode == BB_TENSOR_GATHER) {
 		call(b, BB_TW_LOGITS, &bb_all_gather, tokens * bb_tensor_vocab_part(b->size, b->t));
 		join(b);
-		light(b, BB_TW_LOSS_WHOLE);
+		untimed(b, BB_TW_LOSS_WHOLE);
 	} else {
-		light(b, BB_TW_LOSS_MAX);
+		untimed(b, BB_TW_LOSS_MAX);
 		item_call(b, BB_TW_ALL_MAX, 0, &bb_all_reduce, tokens, BB_MAX);
 		join(b);
-		light(b, BB_TW_LOSS_EXP);
+		untimed(b, BB_TW_LOSS_EXP);
 		call(b, BB_TW_ALL_TARGET, &bb_all_reduce, tokens);
 		call(b, BB_TW_ALL_EXP, &bb_all_reduce, tokens);
 		join(b);
-		light(b, BB_TW_LOSS_END);
+		untimed(b, BB_TW_LOSS_END);
 	}
 	b->p->forward = b->p->n;
 }

@@ -83,8 +83,8 @@ static size_t tensor_program_length(const struct bb_program *program, int rank)
 	return of(program)->n * of(program)->form.layers;
 }
 
-/* Of a send and a receive at once, odd ranks receive first: otherwise ranks that do one operation
-   at a time would all wait in their sends. */
+/* Odd ranks receive before they send: otherwise ranks that do one operation at a time would all
+   wait in their sends. */
 static size_t in_order(const struct bb_tensor_program *p, int rank, size_t k)
 {
 	if (rank % 2 == 1 && p->list[k].act == BB_ACT_SEND)

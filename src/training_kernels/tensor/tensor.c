@@ -4,6 +4,7 @@
 #include "training_kernels/tensor/tensor.h"
 
 #include "core/units.h"
+#include "training_kernels/estimate.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +60,7 @@ static void share_out(const struct bb_tensor_run *t, struct bb_tensor_size *s, d
 
 /* Times by FLOPs per second, or by the time of forward and backward pass, three times the forward
    pass. */
-static void take_time(const struct bb_tensor_options *a, struct bb_tensor_size *s)
+static void set_times(const struct bb_tensor_options *a, struct bb_tensor_size *s)
 {
 	struct bb_tensor_cost *const costs[] = {&s->project, &s->core, &s->output, &s->mlp};
 	double all = 0;
@@ -72,7 +73,7 @@ static void take_time(const struct bb_tensor_options *a, struct bb_tensor_size *
 					    : 1e-9 * (double)a->layer_ns * costs[i]->flops / all;
 }
 
-static bb_status take_model(struct bb_tensor_run *t, struct bb_error *error)
+static bb_status apply_model(struct bb_tensor_run *t, struct bb_error *error)
 {
 	const struct bb_tensor_options *a = &t->asked;
 	const struct bb_hyper *h = &t->model.hyper;
@@ -100,7 +101,7 @@ static bb_status take_model(struct bb_tensor_run *t, struct bb_error *error)
 			       "--model %s: experts cannot be split; give a model without them",
 			       a->model_text);
 	share_out(t, s, (double)a->batch);
-	take_time(a, s);
+	set_times(a, s);
 	return BB_OK;
 }
 
@@ -124,11 +125,8 @@ static bb_status tensor_check(const struct bb_benchmark *benchmark, void *own, s
 		return bb_fail(error, BB_EUSAGE,
 			       "--equality: -c 0 verifies nothing; leave one of them out");
 	BB_TRY(status, bb_model_open(&t->model, a->model_text, a->seq, error), out);
-	BB_TRY(status, take_model(t, error), out);
-	/* Several ranks, unless their number is given. */
-	if (!o->threads_given && !o->gpus_given && environment->launch.nprocs <= 1 &&
-	    o->backend->max_local > 1)
-		o->gpus = DEFAULT_RANKS;
+	BB_TRY(status, apply_model(t, error), out);
+	bb_estimate_set_ranks(o, environment, DEFAULT_RANKS);
 out:
 	return status;
 }

@@ -20,11 +20,11 @@ static size_t vocab_part(const struct bb_tensor_state *s)
 	return s->size->vocab / s->t;
 }
 
-/* Does this rank have WORD? *ROW = its row on the rank that has it. */
-static bool is_mine(const struct bb_tensor_state *s, size_t word, size_t *row)
+/* Does this rank have ENTRY of the vocabulary? *ROW = its row on the rank that has it. */
+static bool is_mine(const struct bb_tensor_state *s, size_t entry, size_t *row)
 {
-	*row = word % vocab_part(s);
-	return word / vocab_part(s) == s->rank;
+	*row = entry % vocab_part(s);
+	return entry / vocab_part(s) == s->rank;
 }
 
 static void look_up(struct bb_tensor_state *s)
