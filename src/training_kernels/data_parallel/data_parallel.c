@@ -103,7 +103,7 @@ static bb_status dp_check(const struct bb_benchmark *benchmark, void *own, struc
 			  const struct bb_environment *environment, struct bb_error *error)
 {
 	struct bb_dp *dp = own;
-	struct bb_dp_options *a = &dp->asked;
+	struct bb_dp_options *a = &dp->options;
 	bb_status status;
 
 	BB_TRY(status, bb_ddp_check_time(a->flops_given, a->step_ns_given, a->batch_given, error),
@@ -183,13 +183,13 @@ static bb_status dp_show(struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_dp *dp = run->own;
 	const struct bb_sampler sampler = {
-		.samples = (size_t)dp->asked.sampler,
+		.samples = (size_t)dp->options.sampler,
 		.nranks = bb_estimate_ranks(&run->options, &run->environment),
-		.drop_last = dp->asked.drop_last,
+		.drop_last = dp->options.drop_last,
 		.seed = (uint64_t)run->options.seed,
 	};
 
-	return bb_sampler_describe(&sampler, (uint64_t)dp->asked.epochs, out, &run->error);
+	return bb_sampler_describe(&sampler, (uint64_t)dp->options.epochs, out, &run->error);
 }
 
 static bb_status dp_plan(struct bb_run *run)
@@ -197,16 +197,16 @@ static bb_status dp_plan(struct bb_run *run)
 	const struct bb_dp *dp = run->own;
 	char subject[128];
 
-	run->record.algorithms = dp->asked.algo_text;
-	if (dp->asked.train_given && dp->asked.samples < run->world.nranks)
+	run->record.algorithms = dp->options.algo_text;
+	if (dp->options.train_given && dp->options.samples < run->world.nranks)
 		return bb_fail(
 			&run->error, BB_EUSAGE,
 			"--samples %lld: fewer than the %d ranks; give at least one for each rank",
-			(long long)dp->asked.samples, run->world.nranks);
-	if (dp->asked.train_given)
+			(long long)dp->options.samples, run->world.nranks);
+	if (dp->options.train_given)
 		return BB_OK;
-	snprintf(subject, sizeof(subject), "--model %s", dp->asked.model_text);
-	return bb_estimate_room(run, 2 * dp->model.parameters * bb_dtype_size(dp->asked.dtype),
+	snprintf(subject, sizeof(subject), "--model %s", dp->options.model_text);
+	return bb_estimate_room(run, 2 * dp->model.parameters * bb_dtype_size(dp->options.dtype),
 				subject, "gradients and parameters",
 				"fewer ranks, a smaller datatype or --backend sim");
 }
@@ -222,7 +222,7 @@ static bool dp_shows(const void *own)
 {
 	const struct bb_dp *dp = own;
 
-	return dp->asked.sampler_given;
+	return dp->options.sampler_given;
 }
 
 const struct bb_benchmark bb_dp_benchmark = {

@@ -149,7 +149,7 @@ extern const struct bb_record_kind bb_record_strategy;
 
 /* The state of the benchmark. */
 struct bb_dp {
-	struct bb_dp_options asked; /* first: the rows are read into it */
+	struct bb_dp_options options; /* first: the rows are read into it */
 	struct bb_model model;
 };
 

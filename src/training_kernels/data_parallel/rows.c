@@ -13,7 +13,7 @@
    are equal. */
 static bool sends_as_schedule(const struct bb_dp_cell *c)
 {
-	const char *name = c->sweep->dp->asked.algo_text, *own = bb_algorithm_own(name);
+	const char *name = c->sweep->dp->options.algo_text, *own = bb_algorithm_own(name);
 	const struct bb_native *native = c->sweep->engine.run->options.backend->natives;
 
 	for (; own == name && native->name && strcmp(name, "ring") != 0; native++)
@@ -36,29 +36,29 @@ static void dp_describe(struct bb_dp_record *r, const struct bb_dp_cell *c)
 	r->colocated = s->colocated;
 	r->nranks = s->active;
 	r->workers = bb_strategy_workers(c->strategy, s);
-	r->model = dp->asked.train_given ? "two layers" : dp->model.name;
-	r->parameters = (int64_t)s->elements - dp->asked.train_given;
+	r->model = dp->options.train_given ? "two layers" : dp->model.name;
+	r->parameters = (int64_t)s->elements - dp->options.train_given;
 	r->gradient_bytes = (int64_t)(s->elements * bb_dtype_size(s->dtype));
 	r->dtype = bb_dtype_name(s->dtype);
-	r->compute = dp->asked.train_given ? "real" : bb_stand_in_names[dp->asked.stand_in];
+	r->compute = dp->options.train_given ? "real" : bb_stand_in_names[dp->options.stand_in];
 	r->batches = (int64_t)s->batches;
 	if (c->strategy == &bb_strategy_average)
 		r->every = (int64_t)s->every;
 	r->program_steps = (int64_t)bb_strategy_steps(c->strategy, s);
-	r->algorithm = c->strategy->reduces ? dp->asked.algo_text : NULL;
+	r->algorithm = c->strategy->reduces ? dp->options.algo_text : NULL;
 	r->most_bytes = (int64_t)memory.most;
 	if (memory.worker != memory.most)
 		r->worker_bytes = (int64_t)memory.worker;
 	if (!c->strategy->reduces || sends_as_schedule(c))
 		r->wire_bytes = (int64_t)bb_strategy_wire(&c->program,
-							  bb_algorithm_own(dp->asked.algo_text));
+							  bb_algorithm_own(dp->options.algo_text));
 	r->end_unix_s = bb_clock_unix();
 }
 
 static void dp_predict(struct bb_dp_record *r, const struct bb_dp_cell *c)
 {
 	const struct bb_dp_sweep *s = c->sweep;
-	const bool ring = strcmp(bb_algorithm_own(s->dp->asked.algo_text), "ring") == 0;
+	const bool ring = strcmp(bb_algorithm_own(s->dp->options.algo_text), "ring") == 0;
 
 	if (s->links.rate == 0 || (c->strategy->reduces && !ring))
 		return;
@@ -112,7 +112,7 @@ static void describe_staleness(struct bb_dp_record *r, const struct bb_dp_cell *
 static void dp_fill(struct bb_dp_record *r, const struct bb_dp_cell *c,
 		    const struct bb_trial *trial)
 {
-	const struct bb_dp_options *a = &c->sweep->dp->asked;
+	const struct bb_dp_options *a = &c->sweep->dp->options;
 
 	bb_record_init(&bb_record_strategy, r);
 	dp_describe(r, c);
@@ -138,8 +138,9 @@ static void add_formulas(const struct bb_dp_sweep *s, struct bb_strbuf *out)
 	}
 	bb_strbuf_add(
 		out, "# Formulas: C batches, M gradients, B rate, L latency, n ranks, k servers\n");
-	for (size_t i = 0; i < s->dp->asked.strategies.n; i++) {
-		const struct bb_strategy *strategy = bb_strategies[s->dp->asked.strategies.list[i]];
+	for (size_t i = 0; i < s->dp->options.strategies.n; i++) {
+		const struct bb_strategy *strategy =
+			bb_strategies[s->dp->options.strategies.list[i]];
 
 		bb_strbuf_addf(out, "#   %-9s %s\n", strategy->name,
 			       s->links.port && strategy->shared ? strategy->shared
@@ -183,7 +184,7 @@ static bb_status deliver_notes(const struct bb_dp_sweep *s)
 	struct bb_strbuf out = {0};
 	bb_status status;
 
-	if (!s->dp->asked.train_given)
+	if (!s->dp->options.train_given)
 		add_formulas(s, &out);
 	else
 		bb_strbuf_add(
@@ -207,7 +208,7 @@ static bb_status deliver_skip(struct bb_dp_sweep *s, size_t i)
 	const struct bb_strategy *strategy = s->cells[i].strategy;
 
 	return bb_engine_skip_subject(&s->engine, strategy->name,
-				      strategy->reduces ? s->dp->asked.algo_text : NULL, NULL,
+				      strategy->reduces ? s->dp->options.algo_text : NULL, NULL,
 				      s->engine.trials[i].refusal);
 }
 

@@ -39,7 +39,7 @@ static void dp_observe(void *own, int rank, size_t index, const struct bb_operat
 static struct bb_strategy_setting setting_of(const struct bb_dp_sweep *s, int active)
 {
 	const struct bb_dp *dp = s->dp;
-	const struct bb_dp_options *a = &dp->asked;
+	const struct bb_dp_options *a = &dp->options;
 
 	return (struct bb_strategy_setting){
 		.nranks = s->engine.run->world.nranks,
@@ -95,7 +95,7 @@ static bb_status add_cell(struct bb_dp_sweep *s, const struct bb_strategy *strat
 	const char *reason = strategy->refuses ? strategy->refuses(setting) : NULL;
 	struct bb_dp_cell *c = &s->cells[s->engine.ntrials];
 	struct bb_trial trial = {.play = {.program = &c->program.program,
-					  .stand_in = (enum bb_stand_in)s->dp->asked.stand_in}};
+					  .stand_in = (enum bb_stand_in)s->dp->options.stand_in}};
 	bb_status status = BB_OK;
 
 	/* Refusals of fewer ranks are not reported. */
@@ -110,10 +110,10 @@ static bb_status add_cell(struct bb_dp_sweep *s, const struct bb_strategy *strat
 	snprintf(trial.what, sizeof(trial.what), "%s of %d ranks", strategy->name, setting->active);
 	if (!reason) {
 		status = bb_strategy_program_make(&c->program, strategy, setting,
-						  s->dp->asked.algo_text, &s->engine.run->error);
+						  s->dp->options.algo_text, &s->engine.run->error);
 		if (status == BB_OK)
-			status = s->dp->asked.train_given ? bb_dp_train_add(c, &trial)
-							  : add_timed(c, &trial);
+			status = s->dp->options.train_given ? bb_dp_train_add(c, &trial)
+							    : add_timed(c, &trial);
 	}
 	return status == BB_OK ? bb_engine_add(&s->engine, &trial, reason) : status;
 }
@@ -125,7 +125,7 @@ static bb_status add_sizes(struct bb_dp_sweep *s, const struct bb_strategy *stra
 {
 	const int nranks = s->engine.run->world.nranks;
 	bb_status status = BB_OK;
-	int active = s->dp->asked.scale ? 1 : nranks;
+	int active = s->dp->options.scale ? 1 : nranks;
 
 	for (; status == BB_OK; active = 2 * active < nranks ? 2 * active : nranks) {
 		struct bb_strategy_setting setting = setting_of(s, active);
@@ -141,7 +141,7 @@ static bb_status add_sizes(struct bb_dp_sweep *s, const struct bb_strategy *stra
 
 static bb_status add_strategy(struct bb_dp_sweep *s, const struct bb_strategy *strategy)
 {
-	const struct bb_dp_options *a = &s->dp->asked;
+	const struct bb_dp_options *a = &s->dp->options;
 	bb_status status = BB_OK;
 
 	if (!strategy->servers)
@@ -161,7 +161,7 @@ static bb_status open_room(struct bb_dp_sweep *s)
 	const size_t bytes = (all.elements + (size_t)all.nranks) * bb_dtype_size(all.dtype);
 	bb_status status;
 
-	if (s->dp->asked.train_given)
+	if (s->dp->options.train_given)
 		return BB_OK;
 	status = bb_engine_alloc(&s->engine, bytes, (void **)&s->out);
 	return status == BB_OK ? bb_engine_alloc(&s->engine, bytes, (void **)&s->in) : status;
@@ -169,7 +169,7 @@ static bb_status open_room(struct bb_dp_sweep *s)
 
 static bb_status make_cells(struct bb_dp_sweep *s)
 {
-	const struct bb_dp_options *a = &s->dp->asked;
+	const struct bb_dp_options *a = &s->dp->options;
 	const size_t sizes = 32; /* powers of two of an int, and all ranks */
 	bb_status status = open_room(s);
 
@@ -188,7 +188,7 @@ static bb_status make_cells(struct bb_dp_sweep *s)
 
 static double batch_seconds(const struct bb_dp *dp)
 {
-	const struct bb_dp_options *a = &dp->asked;
+	const struct bb_dp_options *a = &dp->options;
 
 	if (a->flops_given)
 		return (dp->model.forward + dp->model.backward) * (double)a->batch / a->flops;
@@ -215,7 +215,7 @@ static bb_status dp_gather(struct bb_engine *engine)
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; i < engine->ntrials && status == BB_OK; i++)
-		if (s->dp->asked.train_given && !engine->trials[i].refusal)
+		if (s->dp->options.train_given && !engine->trials[i].refusal)
 			status = bb_dp_train_compare(&s->cells[i]);
 	return status;
 }

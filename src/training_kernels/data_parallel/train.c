@@ -183,7 +183,7 @@ static void train_buffers(void *own, int rank, const struct bb_operation *o, voi
 static void train_alone(const struct bb_trainee *p, double *values, double *sum)
 {
 	bb_train_begin(values, p->seed);
-	for (int64_t k = 0; k < p->cell->sweep->dp->asked.train; k++) {
+	for (int64_t k = 0; k < p->cell->sweep->dp->options.train; k++) {
 		memset(sum, 0, BB_TRAIN_ELEMENTS * sizeof(*sum));
 		bb_train_add(values, p->seed, 0, p->samples, sum);
 		bb_train_update(values, 0, BB_TRAIN_ELEMENTS, sum, (double)p->samples);
@@ -295,7 +295,7 @@ static bb_status train_agree(struct bb_engine *e, struct bb_dp_cell *c, const st
 bb_status bb_dp_train_add(struct bb_dp_cell *c, struct bb_trial *trial)
 {
 	struct bb_engine *e = &c->sweep->engine;
-	const struct bb_dp_options *a = &c->sweep->dp->asked;
+	const struct bb_dp_options *a = &c->sweep->dp->options;
 	const size_t n = (size_t)c->setting.active, room = c->setting.elements + n;
 	struct bb_trainee *p = calloc(1, sizeof(*p));
 	bb_status status;

@@ -89,7 +89,7 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 			   const struct bb_environment *environment, struct bb_error *error)
 {
 	struct bb_ddp *ddp = own;
-	struct bb_ddp_options *a = &ddp->asked;
+	struct bb_ddp_options *a = &ddp->options;
 	bb_status status;
 
 	if (a->predict && o->fault_text_given)
@@ -112,7 +112,7 @@ out:
 
 bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backward_s)
 {
-	const struct bb_ddp_options *a = &ddp->asked;
+	const struct bb_ddp_options *a = &ddp->options;
 	const struct bb_model *m = &ddp->model;
 	double per_flop = 0;
 
@@ -136,7 +136,7 @@ static bool is_capped(uint64_t bytes)
 bb_status bb_ddp_cap_make(struct bb_ddp_cap *cap, const struct bb_ddp *ddp, uint64_t bytes,
 			  struct bb_error *error)
 {
-	const struct bb_ddp_options *a = &ddp->asked;
+	const struct bb_ddp_options *a = &ddp->options;
 
 	cap->bytes = bytes;
 	cap->first = a->first_cap && is_capped(bytes) ? a->first_cap : bytes;
@@ -187,7 +187,7 @@ BB_RECORD_KIND(bb_record_ddp, BB_DDP_FIELDS, "data_parallel",
 
 void bb_ddp_describe(const struct bb_ddp *ddp, int nranks, struct bb_ddp_record *r)
 {
-	const struct bb_ddp_options *a = &ddp->asked;
+	const struct bb_ddp_options *a = &ddp->options;
 	const struct bb_model *m = &ddp->model;
 	double forward_s, backward_s;
 
@@ -239,9 +239,9 @@ static bb_status ddp_plan(struct bb_run *run)
 	char subject[128];
 
 	run->record.collective = bb_all_reduce.name;
-	run->record.algorithms = ddp->asked.algo_text;
-	snprintf(subject, sizeof(subject), "--model %s", ddp->asked.model_text);
-	return bb_estimate_room(run, ddp->model.parameters * bb_dtype_size(ddp->asked.dtype),
+	run->record.algorithms = ddp->options.algo_text;
+	snprintf(subject, sizeof(subject), "--model %s", ddp->options.model_text);
+	return bb_estimate_room(run, ddp->model.parameters * bb_dtype_size(ddp->options.dtype),
 				subject, "gradients",
 				"fewer ranks, a smaller datatype, --predict or --backend sim");
 }
@@ -263,7 +263,7 @@ static bool ddp_shows(const void *own)
 {
 	const struct bb_ddp *ddp = own;
 
-	return ddp->asked.predict;
+	return ddp->options.predict;
 }
 
 const struct bb_benchmark bb_ddp_benchmark = {

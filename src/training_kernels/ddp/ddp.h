@@ -181,7 +181,7 @@ void bb_ddp_describe_cap(struct bb_ddp_record *r, const struct bb_ddp_cap *cap,
 
 /* The state of the benchmark. */
 struct bb_ddp {
-	struct bb_ddp_options asked; /* first: the rows are read into it */
+	struct bb_ddp_options options; /* first: the rows are read into it */
 	struct bb_model model;
 };
 

@@ -18,7 +18,7 @@ struct bb_train_step bb_prediction_step(struct bb_prediction *p,
 		.compute = {p->forward_s, p->backward_s, p->ready},
 		.buckets = &row->cap.buckets,
 		.overlap = overlap,
-		.accumulate = (int)p->ddp->asked.accumulate,
+		.accumulate = (int)p->ddp->options.accumulate,
 		.reduce = bb_reduce_time_seconds,
 		.own = &p->reduce,
 	};
@@ -38,7 +38,7 @@ static bb_status add_row(struct bb_prediction *p, uint64_t bytes)
 
 static bb_status prediction_prepare(struct bb_prediction *p)
 {
-	const struct bb_ddp_options *a = &p->ddp->asked;
+	const struct bb_ddp_options *a = &p->ddp->options;
 	const struct bb_model *m = &p->ddp->model;
 	bb_status status;
 
@@ -91,7 +91,7 @@ static bb_status write_rows(struct bb_prediction *p, const char *algorithm)
 		if (!algorithm)
 			status = bb_estimate_record(p->run, &bb_record_ddp, &r);
 		for (int overlap = 1; overlap >= 0 && algorithm; overlap--) {
-			if (!bb_ddp_has_overlap(&p->ddp->asked, overlap))
+			if (!bb_ddp_has_overlap(&p->ddp->options, overlap))
 				continue;
 			describe_prediction(p, &p->rows[i], overlap == 1, &r);
 			status = bb_estimate_record(p->run, &bb_record_ddp, &r);
@@ -115,7 +115,7 @@ static bb_status predict_rows(struct bb_prediction *p, const char *algorithm,
 			  .port = link->link_port},
 		.algorithm = strcmp(algorithm, "auto") == 0 ? NULL : algorithm,
 		.nranks = p->nranks,
-		.dtype = p->ddp->asked.dtype,
+		.dtype = p->ddp->options.dtype,
 		.error = cause,
 	};
 	for (size_t i = 0; i < p->nrows && p->reduce.status == BB_OK; i++)
@@ -147,8 +147,8 @@ static bb_status deliver_algorithm(struct bb_prediction *p, const char *algorith
 /* Steps by each algorithm. BB_EUNSUPPORTED if none of them can be predicted. */
 static bb_status predict_steps(struct bb_prediction *p)
 {
-	const char(*names)[BB_WORD] = p->ddp->asked.algorithms;
-	const size_t n = p->ddp->asked.nalgorithms;
+	const char(*names)[BB_WORD] = p->ddp->options.algorithms;
+	const size_t n = p->ddp->options.nalgorithms;
 	struct bb_error first = {.text = ""};
 	bb_status written = BB_OK;
 	bool any = false;
@@ -177,12 +177,12 @@ out:
 
 static bb_status prediction_make(struct bb_prediction *p)
 {
-	const size_t n = p->ddp->asked.nalgorithms;
+	const size_t n = p->ddp->options.nalgorithms;
 	bb_status status;
 
 	BB_TRY(status, prediction_prepare(p), out);
-	BB_TRY(status, bb_estimate_open(p->run, &bb_record_ddp, p->nranks, p->ddp->asked.algo_text),
-	       out);
+	BB_TRY(status,
+	       bb_estimate_open(p->run, &bb_record_ddp, p->nranks, p->ddp->options.algo_text), out);
 	bb_prediction_add_model(p);
 	if (!p->computes || !p->links || n > 1)
 		bb_prediction_add_buckets(p, false);

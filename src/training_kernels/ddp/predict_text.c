@@ -27,7 +27,7 @@ static void add_flops(struct bb_strbuf *out, double flops)
 
 static void add_model(const struct bb_prediction *p)
 {
-	const struct bb_ddp_options *a = &p->ddp->asked;
+	const struct bb_ddp_options *a = &p->ddp->options;
 	const struct bb_model *m = &p->ddp->model;
 	const uint64_t bytes = p->rows[BB_PREDICT_ONE].cap.buckets.bytes;
 
@@ -50,7 +50,7 @@ static void add_model(const struct bb_prediction *p)
 
 static void add_setting(const struct bb_prediction *p)
 {
-	const struct bb_ddp_options *a = &p->ddp->asked;
+	const struct bb_ddp_options *a = &p->ddp->options;
 	char forward[BB_UNIT_TEXT], backward[BB_UNIT_TEXT], rate[BB_UNIT_TEXT];
 
 	bb_strbuf_addf(p->out, "# %d rank%s", p->nranks, bb_plural(p->nranks));
@@ -79,7 +79,7 @@ void bb_prediction_add_model(const struct bb_prediction *p)
 
 static void add_caps(const struct bb_prediction *p)
 {
-	const uint64_t first = p->ddp->asked.first_cap;
+	const uint64_t first = p->ddp->options.first_cap;
 	char size[BB_UNIT_TEXT];
 
 	bb_strbuf_addf(p->out, "#\n# Buckets; the first is closed at %s\n",
@@ -136,11 +136,11 @@ static void add_list(struct bb_prediction *p, const struct bb_prediction_row *ro
 	for (size_t i = 0; i < b->n; i++)
 		p->times[i].ready = p->ready[b->list[i].first + b->list[i].count - 1];
 	if (timed)
-		(void)bb_prediction_step(p, row, bb_ddp_has_overlap(&p->ddp->asked, true),
+		(void)bb_prediction_step(p, row, bb_ddp_has_overlap(&p->ddp->options, true),
 					 p->times);
 	bb_strbuf_addf(p->out, "#\n# Buckets of %s%s\n#%11s %8s %10s", row->name,
 		       !p->computes ? ""
-		       : !timed || bb_ddp_has_overlap(&p->ddp->asked, true)
+		       : !timed || bb_ddp_has_overlap(&p->ddp->options, true)
 			       ? ", in ms of the backward pass"
 			       : ", in ms of the backward pass, "
 				 "reduced after it",
@@ -249,7 +249,7 @@ void bb_prediction_add_steps(const struct bb_prediction *p, const char *algorith
 		       "cap", "overlap", "step", "reduce", "exposed", "hidden", "one", "tensor",
 		       "25M", "", "", "(ms)", "(ms)", "(ms)", "(%)", "times as fast as");
 	for (int overlap = 1; overlap >= 0; overlap--) {
-		if (!bb_ddp_has_overlap(&p->ddp->asked, overlap))
+		if (!bb_ddp_has_overlap(&p->ddp->options, overlap))
 			continue;
 		/* 25 MiB only if requested; the extremes always. */
 		for (size_t i = 0; i < p->nrows; i++)

@@ -83,8 +83,8 @@ static void row_describe(const struct rows *rows, struct row *row)
 	bb_ddp_describe(s->ddp, s->engine.run->world.nranks, r);
 	bb_model_ready(&s->ddp->model, s->backward_s, rows->ready_s);
 	bb_ddp_describe_cap(r, &s->caps[row->trial->cap].cap, rows->ready_s, row->numbers);
-	r->compute = bb_stand_in_names[s->ddp->asked.stand_in];
-	r->algorithm = s->ddp->asked.algorithms[row->trial->algorithm];
+	r->compute = bb_stand_in_names[s->ddp->options.stand_in];
+	r->algorithm = s->ddp->options.algorithms[row->trial->algorithm];
 	r->overlap = row->trial->overlap ? "on" : "off";
 }
 
@@ -250,7 +250,7 @@ static void add_ties(const struct rows *rows, const struct row *best, struct bb_
 static bb_status recommend(const struct rows *rows)
 {
 	const struct bb_ddp_sweep *s = rows->sweep;
-	const struct row *best = rows_best(rows, bb_ddp_has_overlap(&s->ddp->asked, true));
+	const struct row *best = rows_best(rows, bb_ddp_has_overlap(&s->ddp->options, true));
 	struct bb_strbuf out = {0};
 	bb_status status;
 
@@ -259,7 +259,7 @@ static bb_status recommend(const struct rows *rows)
 	bb_strbuf_addf(&out, ", step %.2f ms", 1e-3 * best->record.step_us);
 	add_ties(rows, best, &out);
 	bb_strbuf_add(&out, "\n");
-	for (size_t a = 0; a < s->ddp->asked.nalgorithms; a++) {
+	for (size_t a = 0; a < s->ddp->options.nalgorithms; a++) {
 		const struct bb_ddp_trial *start = trial_find(s, BB_DDP_START, 0, a);
 
 		if (measured(s, start)->refusal)
@@ -267,7 +267,7 @@ static bb_status recommend(const struct rows *rows)
 		bb_strbuf_addf(&out,
 			       "# Rank 0 broadcasts the parameters before the first step (%s): "
 			       "%.2f ms\n",
-			       s->ddp->asked.algorithms[a], 1e3 * measured(s, start)->stats.p50);
+			       s->ddp->options.algorithms[a], 1e3 * measured(s, start)->stats.p50);
 	}
 	if (bb_strbuf_failed(&out))
 		status = bb_no_memory(&s->engine.run->error, "the rows");
@@ -300,15 +300,15 @@ static bb_status deliver_refusals(struct bb_ddp_sweep *s, size_t nrows)
 	struct bb_error first = {.text = ""};
 	bb_status status = BB_OK;
 
-	for (size_t a = 0; a < s->ddp->asked.nalgorithms && status == BB_OK; a++) {
+	for (size_t a = 0; a < s->ddp->options.nalgorithms && status == BB_OK; a++) {
 		const struct bb_ddp_trial *t = trial_find(s, BB_DDP_STEP, 0, a);
 
 		if (!measured(s, t)->refusal)
 			continue;
 		(void)bb_fail(&first, BB_EUNSUPPORTED, "%s", measured(s, t)->refusal);
 		status = bb_engine_skip_subject(
-			&s->engine, bb_all_reduce.name, s->ddp->asked.algorithms[a],
-			bb_dtype_name(s->ddp->asked.dtype), measured(s, t)->refusal);
+			&s->engine, bb_all_reduce.name, s->ddp->options.algorithms[a],
+			bb_dtype_name(s->ddp->options.dtype), measured(s, t)->refusal);
 	}
 	if (status == BB_OK && nrows == 0)
 		status = bb_fail(&s->engine.run->error, BB_EUNSUPPORTED, "%s", first.text);

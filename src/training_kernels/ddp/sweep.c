@@ -62,7 +62,7 @@ static bb_status add_cap(struct bb_ddp_sweep *s, uint64_t bytes)
 
 static bb_status make_caps(struct bb_ddp_sweep *s)
 {
-	const struct bb_ddp_options *a = &s->ddp->asked;
+	const struct bb_ddp_options *a = &s->ddp->options;
 	const uint64_t others[] = {BB_DDP_DEFAULT_CAP, BB_BUCKET_UNLIMITED, 1};
 	bb_status status = BB_OK;
 
@@ -122,7 +122,8 @@ static char *bucket_of(const struct bb_ddp_trial *t, size_t bucket)
 {
 	const struct bb_ddp_sweep *s = t->sweep;
 
-	return s->gradients + s->caps[t->cap].offsets[bucket] * bb_dtype_size(s->ddp->asked.dtype);
+	return s->gradients +
+	       s->caps[t->cap].offsets[bucket] * bb_dtype_size(s->ddp->options.dtype);
 }
 
 static void ddp_buffers(void *own, int rank, const struct bb_operation *operation, void **in,
@@ -177,7 +178,7 @@ static void name_trial(const struct bb_ddp_trial *t, char what[BB_WHAT_TEXT])
 	const struct bb_ddp_sweep *s = t->sweep;
 	char cap[BB_UNIT_TEXT];
 
-	const char *algorithm = s->ddp->asked.algorithms[t->algorithm];
+	const char *algorithm = s->ddp->options.algorithms[t->algorithm];
 
 	bb_ddp_cap_text(cap, s->caps[t->cap].cap.bytes);
 	switch (t->part) {
@@ -202,12 +203,13 @@ static double flops_of(const struct bb_ddp_sweep *s)
 	const struct bb_model *m = &s->ddp->model;
 	const double seconds = s->forward_s + s->backward_s;
 
-	return seconds > 0 ? (double)s->ddp->asked.batch * (m->forward + m->backward) / seconds : 0;
+	return seconds > 0 ? (double)s->ddp->options.batch * (m->forward + m->backward) / seconds
+			   : 0;
 }
 
 static bb_status ddp_add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial)
 {
-	const struct bb_ddp_options *a = &s->ddp->asked;
+	const struct bb_ddp_options *a = &s->ddp->options;
 	struct bb_ddp_trial *t = &s->list[s->engine.ntrials];
 	const struct bb_ddp_layout *layout = &s->caps[trial.cap];
 	const struct bb_buckets *buckets = &layout->cap.buckets;
@@ -250,7 +252,7 @@ static bb_status add_steps(struct bb_ddp_sweep *s, size_t cap, size_t algorithm)
 								  .part = BB_DDP_REDUCTIONS});
 
 	for (int on = 1; on >= 0 && status == BB_OK; on--)
-		if (bb_ddp_has_overlap(&s->ddp->asked, on))
+		if (bb_ddp_has_overlap(&s->ddp->options, on))
 			status = ddp_add_trial(s, (struct bb_ddp_trial){.cap = cap,
 									.algorithm = algorithm,
 									.part = BB_DDP_STEP,
@@ -260,7 +262,7 @@ static bb_status add_steps(struct bb_ddp_sweep *s, size_t cap, size_t algorithm)
 
 static bb_status make_trials(struct bb_ddp_sweep *s)
 {
-	const size_t most = (3 * s->ncaps + 1) * s->ddp->asked.nalgorithms + 1;
+	const size_t most = (3 * s->ncaps + 1) * s->ddp->options.nalgorithms + 1;
 	bb_status status;
 
 	s->list = calloc(most, sizeof(*s->list));
@@ -269,10 +271,10 @@ static bb_status make_trials(struct bb_ddp_sweep *s)
 	/* Computations do not depend on the buckets. */
 	status = ddp_add_trial(s, (struct bb_ddp_trial){.part = BB_DDP_ALONE});
 	for (size_t c = 0; c < s->ncaps; c++)
-		for (size_t a = 0; a < s->ddp->asked.nalgorithms && status == BB_OK; a++)
+		for (size_t a = 0; a < s->ddp->options.nalgorithms && status == BB_OK; a++)
 			status = add_steps(s, c, a);
 	/* All parameters at once: PyTorch broadcasts pieces of 250 MB, more than most buckets. */
-	for (size_t a = 0; a < s->ddp->asked.nalgorithms && status == BB_OK; a++)
+	for (size_t a = 0; a < s->ddp->options.nalgorithms && status == BB_OK; a++)
 		status = ddp_add_trial(
 			s, (struct bb_ddp_trial){.cap = index_of(s, BB_BUCKET_UNLIMITED),
 						 .algorithm = a,
@@ -288,12 +290,12 @@ static bb_status ddp_open(struct bb_engine *engine)
 	bb_status status;
 
 	s->ddp = engine->run->own;
-	s->bytes = (size_t)s->ddp->model.parameters * bb_dtype_size(s->ddp->asked.dtype);
+	s->bytes = (size_t)s->ddp->model.parameters * bb_dtype_size(s->ddp->options.dtype);
 	bb_ddp_compute(s->ddp, &s->forward_s, &s->backward_s);
 	BB_TRY(status, make_caps(s), out);
 	BB_TRY(status, bb_engine_alloc(engine, s->bytes, (void **)&s->gradients), out);
 	BB_TRY(status,
-	       bb_engine_patterns(engine, s->ddp->asked.dtype, BB_AVG, engine->run->world.nranks,
+	       bb_engine_patterns(engine, s->ddp->options.dtype, BB_AVG, engine->run->world.nranks,
 				  &s->patterns),
 	       out);
 	status = make_trials(s);

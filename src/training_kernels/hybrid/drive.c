@@ -106,7 +106,7 @@ static bool hybrid_exists(const struct hybrid_session *s, size_t kind)
 
 static bb_status hybrid_add_trial(struct hybrid_session *s, size_t kind)
 {
-	const char *algorithm = s->hybrid->asked.algo_text;
+	const char *algorithm = s->hybrid->options.algo_text;
 	struct bb_hybrid_shape shape = s->job.shape;
 	struct bb_trial trial = {.expects = kind == 0 ? &expectation : NULL};
 	bb_status status;
@@ -119,7 +119,7 @@ static bb_status hybrid_add_trial(struct hybrid_session *s, size_t kind)
 		return status;
 	s->kind_of[s->engine.ntrials] = kind;
 	trial.play = (struct bb_play){.program = &s->programs[kind],
-				      .stand_in = (enum bb_stand_in)s->hybrid->asked.stand_in,
+				      .stand_in = (enum bb_stand_in)s->hybrid->options.stand_in,
 				      .buffers = s->data.memory ? bb_hybrid_data_buffers : NULL,
 				      .own = &s->data};
 	snprintf(trial.what, sizeof(trial.what), "%s%s", kinds[kind].name,
@@ -231,16 +231,16 @@ static void hybrid_describe(const struct hybrid_session *s, const struct bb_tria
 	r->model = h->model.name;
 	r->part = kinds[kind].name;
 	r->order = bb_grid_order_names[h->grid.order];
-	r->algorithm = h->asked.algo_text;
-	r->compute = bb_stand_in_names[h->asked.stand_in];
+	r->algorithm = h->options.algo_text;
+	r->compute = bb_stand_in_names[h->options.stand_in];
 	r->nranks = s->engine.run->world.nranks;
 	r->tp = h->grid.tp;
 	r->pp = h->grid.pp;
 	r->dp = h->grid.dp;
 	r->ep = h->grid.ep;
-	r->zero = h->asked.zero;
-	r->sequence_parallel = h->asked.sequence_parallel;
-	r->micro_batch = h->asked.micro_batch;
+	r->zero = h->options.zero;
+	r->sequence_parallel = h->options.sequence_parallel;
+	r->micro_batch = h->options.micro_batch;
 	r->micro_batches = s->job.shape.micro_batches;
 	r->time_us = 1e6 * trial->stats.p50;
 	r->low_us = 1e6 * trial->stats.ci_low;

@@ -105,7 +105,7 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 /* Nodes in virtual time: --link within a node, --node-link between nodes. */
 static bb_status make_nodes(struct bb_hybrid *h, struct bb_options *o, struct bb_error *error)
 {
-	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_hybrid_options *a = &h->options;
 	const struct bb_cluster_link inside = {o->config.link_rate, o->config.link_latency};
 	const struct bb_cluster_link between = {a->between.rate, a->between.latency};
 	const int64_t ranks = o->threads * o->gpus;
@@ -177,14 +177,14 @@ static bb_status check_model(const struct bb_hybrid *h, struct bb_error *error)
 	if (h->model.hyper.heads > 0 && h->model.hyper.seq > 0)
 		return BB_OK;
 	return bb_fail(error, BB_EUSAGE, "--model %s: not a transformer; give one",
-		       h->asked.model_text);
+		       h->options.model_text);
 }
 
 static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			      const struct bb_environment *environment, struct bb_error *error)
 {
 	struct bb_hybrid *h = own;
-	struct bb_hybrid_options *a = &h->asked;
+	struct bb_hybrid_options *a = &h->options;
 	bb_status status;
 
 	a->between_given = a->node_link_given;
@@ -263,7 +263,7 @@ static int choose(int64_t requested, int64_t *left)
 static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
 {
 	const struct bb_hybrid *h = run->own;
-	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_hybrid_options *a = &h->options;
 	const struct {
 		const char *name;
 		int64_t n;
@@ -326,7 +326,7 @@ static bb_status hybrid_plan(struct bb_run *run)
 	if (status != BB_OK)
 		return status;
 	run->record.collective = bb_all_reduce.name;
-	run->record.algorithms = h->asked.algo_text;
+	run->record.algorithms = h->options.algo_text;
 	status = bb_hybrid_job_open(&job, h, &run->options.config, &run->error);
 	if (status == BB_OK)
 		status = hybrid_check_room(run, &job.shape);
@@ -346,7 +346,7 @@ static bool hybrid_shows(const void *own)
 {
 	const struct bb_hybrid *h = own;
 
-	return h->asked.plan;
+	return h->options.plan;
 }
 
 const struct bb_benchmark bb_hybrid_benchmark = {

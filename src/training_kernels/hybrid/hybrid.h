@@ -228,7 +228,7 @@ extern const struct bb_record_kind bb_record_hybrid_plan, bb_record_hybrid;
 
 /* The state of the benchmark. */
 struct bb_hybrid {
-	struct bb_hybrid_options asked; /* first: the rows are read into it */
+	struct bb_hybrid_options options; /* first: the rows are read into it */
 	struct bb_model model;
 	struct bb_grid grid;      /* of the world, once it is known */
 	struct bb_cluster *nodes; /* nodes of --link and --node-link; NULL: none */

@@ -10,8 +10,8 @@
 /* FLOPs that a rank recomputes in the backward pass of a layer by selective recomputation. */
 static double again_of(const struct bb_hybrid *h)
 {
-	return h->asked.recompute == BB_RECOMPUTE_SELECTIVE
-		       ? bb_attention_flops(&h->model) * (double)h->asked.micro_batch / h->grid.tp
+	return h->options.recompute == BB_RECOMPUTE_SELECTIVE
+		       ? bb_attention_flops(&h->model) * (double)h->options.micro_batch / h->grid.tp
 		       : 0;
 }
 
@@ -20,7 +20,7 @@ static double again_of(const struct bb_hybrid *h)
 static struct bb_hybrid_time work_of(const struct bb_hybrid *h, int first, int last)
 {
 	const struct bb_model *m = &h->model;
-	const double share = (double)h->asked.micro_batch / h->grid.tp;
+	const double share = (double)h->options.micro_batch / h->grid.tp;
 	struct bb_hybrid_time t = {.flops = 0};
 
 	for (size_t i = 0; i < m->nworks; i++)
@@ -43,7 +43,7 @@ static void to_seconds(struct bb_hybrid_time *t, double flops_per_second)
 /* Times at --flops, or such that the layers of a stage take --pass-time without recomputation. */
 static void time_work(const struct bb_hybrid *h, struct bb_hybrid_job *job)
 {
-	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_hybrid_options *a = &h->options;
 	const struct bb_model *m = &h->model;
 	struct bb_hybrid_shape *s = &job->shape;
 
@@ -70,7 +70,7 @@ static enum bb_recompute recompute_of(const struct bb_hybrid_options *a)
 static struct bb_training training_of(const struct bb_hybrid *h,
 				      const struct bb_model_layout *layout)
 {
-	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_hybrid_options *a = &h->options;
 	const struct bb_grid *g = &h->grid;
 
 	return (struct bb_training){
@@ -138,8 +138,8 @@ static bb_status share_tokens(struct bb_hybrid_job *job, const struct bb_hybrid 
 		.nranks = h->grid.ep,
 		.experts = (int)m->experts,
 		.top_k = (int)m->top_k,
-		.tokens = m->seq * h->asked.micro_batch /
-			  (h->asked.sequence_parallel ? h->grid.tp : 1),
+		.tokens = m->seq * h->options.micro_batch /
+			  (h->options.sequence_parallel ? h->grid.tp : 1),
 	};
 
 	return m->experts ? bb_moe_load_make(&job->load, &form, error) : BB_OK;
@@ -148,7 +148,7 @@ static bb_status share_tokens(struct bb_hybrid_job *job, const struct bb_hybrid 
 static struct bb_hybrid_shape shape_of(const struct bb_hybrid_job *job, const struct bb_hybrid *h,
 				       int64_t micro_batches)
 {
-	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_hybrid_options *a = &h->options;
 	const struct bb_precision *precision = &bb_precisions[a->precision];
 	const struct bb_hyper *m = &h->model.hyper;
 
@@ -174,7 +174,7 @@ static struct bb_hybrid_shape shape_of(const struct bb_hybrid_job *job, const st
 bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *h,
 			     const struct bb_backend_config *config, struct bb_error *error)
 {
-	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_hybrid_options *a = &h->options;
 	const struct bb_grid *g = &h->grid;
 	const int64_t replica = a->batch_given ? a->batch / g->dp : 2 * g->pp * a->micro_batch;
 	struct bb_model_layout layout = {.before = NULL};

@@ -14,7 +14,7 @@
 struct show {
 	struct bb_run *run;
 	struct bb_strbuf *out;
-	const struct bb_hybrid_options *asked;
+	const struct bb_hybrid_options *options;
 	const struct bb_model *model;
 	struct bb_model_layout layout;
 	struct bb_hybrid_cluster cluster;
@@ -26,7 +26,7 @@ struct show {
 
 static bb_status plan_prepare(struct show *s)
 {
-	const struct bb_hybrid_options *a = s->asked;
+	const struct bb_hybrid_options *a = s->options;
 	const struct bb_backend_config *link = &s->run->options.config;
 
 	s->cluster = (struct bb_hybrid_cluster){
@@ -125,7 +125,7 @@ static void explain_division(const struct bb_hybrid_plan *plan, size_t i, char t
 
 static bool is_published(const struct show *s, const struct bb_grid *g)
 {
-	const struct bb_hybrid_preset *p = s->asked->preset;
+	const struct bb_hybrid_preset *p = s->options->preset;
 
 	return p && g->tp == p->grid.tp && g->pp == p->grid.pp && g->dp == p->grid.dp &&
 	       g->order == p->grid.order;
@@ -211,10 +211,10 @@ static bb_status write_records(struct show *s)
 
 static void add_preset(const struct show *s)
 {
-	const struct bb_hybrid_preset *p = s->asked->preset;
+	const struct bb_hybrid_preset *p = s->options->preset;
 
 	bb_strbuf_addf(s->out, "# preset %s: %s; assumed: %s\n", p->name, p->source, p->assumed);
-	if (p->run_flops > 0 && !s->asked->flops_given)
+	if (p->run_flops > 0 && !s->options->flops_given)
 		bb_strbuf_addf(s->out,
 			       "# the whole run reached %.4g TFLOPS with communication and bubble; "
 			       "computations alone reach %.4g\n",
@@ -240,12 +240,12 @@ static void add_setting(const struct show *s)
 		       "%s\n",
 		       1e-9 * c->inside.rate, bb_format_duration(in, c->inside.latency),
 		       1e-9 * c->between.rate, bb_format_duration(between, c->between.latency));
-	if (s->asked->preset)
+	if (s->options->preset)
 		add_preset(s);
 	bb_strbuf_addf(s->out,
 		       "#\n# Divisions of the model, fastest first. Seconds per step; * crosses "
 		       "nodes%s\n#\n",
-		       s->asked->preset ? "; > published" : "");
+		       s->options->preset ? "; > published" : "");
 }
 
 static void add_seconds(struct bb_strbuf *out, const struct bb_hybrid_division *division,
@@ -350,7 +350,7 @@ static void add_plan(const struct show *s)
 
 		if (mark)
 			published = &plan->list[i];
-		if (i >= (size_t)s->asked->best && !mark)
+		if (i >= (size_t)s->options->best && !mark)
 			continue;
 		explain_division(plan, i, why);
 		add_division(s, &plan->list[i], why);
@@ -389,7 +389,7 @@ out:
 bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out)
 {
 	struct bb_hybrid *h = run->own;
-	struct show s = {.run = run, .out = out, .asked = &h->asked, .model = &h->model};
+	struct show s = {.run = run, .out = out, .options = &h->options, .model = &h->model};
 	const bb_status status = plan_show(&s);
 
 	bb_sinks_close(&run->sinks);

@@ -55,7 +55,7 @@ static int moe_rank_of(const struct moe_session *s)
 
 static size_t row_bytes(const struct moe_session *s)
 {
-	return (size_t)s->moe->asked.hidden * bb_dtype_size(s->moe->asked.dtype);
+	return (size_t)s->moe->options.hidden * bb_dtype_size(s->moe->options.dtype);
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
@@ -64,8 +64,8 @@ static struct bb_moe_rows moe_rows_of(const struct moe_session *s, size_t skew)
 {
 	return (struct bb_moe_rows){
 		.load = &s->moe->loads[skew],
-		.hidden = (size_t)s->moe->asked.hidden,
-		.dtype = s->moe->asked.dtype,
+		.hidden = (size_t)s->moe->options.hidden,
+		.dtype = s->moe->options.dtype,
 		.place = moe_rank_of(s),
 		.mine = s->mine,
 		.theirs = s->theirs,
@@ -93,7 +93,7 @@ static size_t round_up(size_t bytes)
 
 static bb_status moe_open_data(struct moe_session *s)
 {
-	const struct bb_moe_options *a = &s->moe->asked;
+	const struct bb_moe_options *a = &s->moe->options;
 	const size_t counts = round_up((size_t)a->experts * sizeof(int64_t));
 	size_t mine = 0, theirs = 0;
 	bb_status status;
@@ -195,7 +195,7 @@ static const struct bb_expectation expectation = {moe_fill, moe_victims, moe_ver
 
 static bb_status moe_add_trial(struct moe_session *s, size_t skew, int kind)
 {
-	const struct bb_moe_options *a = &s->moe->asked;
+	const struct bb_moe_options *a = &s->moe->options;
 	struct moe_trial *t = &s->list[s->engine.ntrials];
 	struct bb_trial trial = {.expects = kind == LAYER ? &expectation : NULL};
 
@@ -223,10 +223,10 @@ static bb_status moe_open(struct bb_engine *engine)
 
 	s->moe = engine->run->own;
 	BB_TRY(status, moe_open_data(s), out);
-	s->list = calloc(KINDS * s->moe->asked.skews.n, sizeof(*s->list));
+	s->list = calloc(KINDS * s->moe->options.skews.n, sizeof(*s->list));
 	if (!s->list)
 		return moe_no_memory(s);
-	for (size_t skew = 0; skew < s->moe->asked.skews.n; skew++)
+	for (size_t skew = 0; skew < s->moe->options.skews.n; skew++)
 		for (int kind = 0; kind < KINDS; kind++)
 			BB_TRY(status, moe_add_trial(s, skew, kind), out);
 out:
@@ -258,7 +258,7 @@ static double busiest_bytes(const struct moe_session *s, size_t skew)
 /* Compared with a skew of 0, if it was measured. */
 static void moe_compare_with_even(const struct moe_session *s, size_t skew, struct bb_moe_record *r)
 {
-	const struct bb_moe_options *a = &s->moe->asked;
+	const struct bb_moe_options *a = &s->moe->options;
 
 	for (size_t i = 0; i < a->skews.n; i++)
 		if (a->skews.list[i] == 0 && busiest_bytes(s, i) > 0) {
@@ -289,7 +289,7 @@ static void moe_describe_load(const struct moe_session *s, size_t skew, struct b
 
 static void moe_describe(const struct moe_session *s, size_t skew, struct bb_moe_record *r)
 {
-	const struct bb_moe_options *a = &s->moe->asked;
+	const struct bb_moe_options *a = &s->moe->options;
 	const struct bb_stats *layer = stats_of(s, skew, LAYER);
 	const double dispatch = stats_of(s, skew, DISPATCH)->p50;
 	const double combine = stats_of(s, skew, COMBINE)->p50;
@@ -330,7 +330,7 @@ static bb_status moe_deliver(struct bb_engine *engine)
 
 	for (size_t i = 0; i < engine->ntrials; i++)
 		BB_TRY(status, bb_engine_require(engine, i), out);
-	for (size_t skew = 0; skew < s->moe->asked.skews.n; skew++) {
+	for (size_t skew = 0; skew < s->moe->options.skews.n; skew++) {
 		moe_describe(s, skew, &r);
 		BB_TRY(status, bb_engine_deliver(engine, &bb_record_moe, &r, r.wrong), out);
 	}

@@ -36,7 +36,7 @@ const struct bb_option bb_moe_rows[] = BB_OPTION_ROWS(BB_MOE_OPTIONS);
 static bb_status moe_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			   const struct bb_environment *environment, struct bb_error *error)
 {
-	struct bb_moe_options *a = &((struct bb_moe *)own)->asked;
+	struct bb_moe_options *a = &((struct bb_moe *)own)->options;
 	const struct preset *p = presets + (a->preset_given ? a->preset : 0);
 
 	if (!a->preset_given)
@@ -101,7 +101,7 @@ static bb_status check_experts(struct bb_run *run, struct bb_moe_options *a)
 /* Rows of the busiest rank: its own, those that come, and those that come back. */
 static bb_status check_room(struct bb_run *run, const struct bb_moe *moe)
 {
-	const struct bb_moe_options *a = &moe->asked;
+	const struct bb_moe_options *a = &moe->options;
 	const uint64_t row = (uint64_t)a->hidden * bb_dtype_size(a->dtype);
 	char subject[32];
 	uint64_t most = 0;
@@ -120,7 +120,7 @@ static bb_status check_room(struct bb_run *run, const struct bb_moe *moe)
 static bb_status moe_plan(struct bb_run *run)
 {
 	struct bb_moe *moe = run->own;
-	struct bb_moe_options *a = &moe->asked;
+	struct bb_moe_options *a = &moe->options;
 	bb_status status = check_experts(run, a);
 
 	if (status != BB_OK)
@@ -154,7 +154,7 @@ static void close_moe(struct bb_run *run)
 {
 	struct bb_moe *moe = run->own;
 
-	for (size_t i = 0; moe->loads && i < moe->asked.skews.n; i++)
+	for (size_t i = 0; moe->loads && i < moe->options.skews.n; i++)
 		bb_moe_load_free(&moe->loads[i]);
 	free(moe->loads);
 }

@@ -101,8 +101,8 @@ extern const struct bb_record_kind bb_record_moe;
 
 /* The state of the benchmark. */
 struct bb_moe {
-	struct bb_moe_options asked; /* first: the rows are read into it */
-	struct bb_moe_load *loads;   /* [skew] of the world */
+	struct bb_moe_options options; /* first: the rows are read into it */
+	struct bb_moe_load *loads;     /* [skew] of the world */
 };
 
 extern const struct bb_option bb_moe_rows[];

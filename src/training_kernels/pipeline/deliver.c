@@ -52,9 +52,9 @@ static void fill_measurement(struct bb_pipeline_job *j, struct bb_pipeline_recor
 {
 	struct bb_stats stats;
 
-	bb_stats_compute(j->steps, (size_t)j->s->asked->iters, &stats);
-	r->compute = bb_stand_in_names[j->s->asked->stand_in];
-	r->iterations = j->s->asked->iters;
+	bb_stats_compute(j->steps, (size_t)j->s->options->iters, &stats);
+	r->compute = bb_stand_in_names[j->s->options->stand_in];
+	r->iterations = j->s->options->iters;
 	r->p50_us = 1e6 * stats.p50;
 	r->p99_us = 1e6 * stats.p99;
 	r->min_us = 1e6 * stats.min;
@@ -119,18 +119,18 @@ bb_status bb_pipeline_deliver(struct bb_pipeline_job *j)
 	r.microbatches = p->microbatches;
 	r.chunks = j->order.chunks;
 	fill_passes(j, &r);
-	r.message_bytes = (int64_t)s->asked->message_bytes / 4 * 4;
+	r.message_bytes = (int64_t)s->options->message_bytes / 4 * 4;
 	r.sent_bytes = r.message_bytes * (int64_t)j->program.messages;
 	to_microseconds(j->predicted_spans, p->stages);
 	to_microseconds(j->spans, p->stages);
 	fill_prediction(j, &r);
-	if (!s->asked->predict)
+	if (!s->options->predict)
 		fill_measurement(j, &r);
 	r.end_unix_s = bb_clock_unix();
 	status = bb_engine_deliver(&s->engine, &bb_record_pipeline, &r, r.wrong);
-	if (status == BB_OK && s->asked->gantt)
+	if (status == BB_OK && s->options->gantt)
 		status = deliver_passes(j, &j->predicted, "predicted");
-	if (status == BB_OK && s->asked->gantt && !s->asked->predict)
+	if (status == BB_OK && s->options->gantt && !s->options->predict)
 		status = deliver_passes(j, &j->measured,
 					bb_engine_is_virtual(&s->engine) ? "played" : "measured");
 	return status;

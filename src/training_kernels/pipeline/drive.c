@@ -14,7 +14,7 @@
 
 static size_t report_length(const struct bb_pipeline_job *j)
 {
-	return 2 * ((size_t)j->s->asked->iters + j->order.length + 1);
+	return 2 * ((size_t)j->s->options->iters + j->order.length + 1);
 }
 
 /* The numbers of each stage. */
@@ -43,7 +43,7 @@ static bb_status open_job(struct bb_pipeline_job *j)
 	if (status != BB_OK)
 		return status;
 	j->published = NAN;
-	j->steps = calloc((size_t)s->asked->iters, sizeof(double));
+	j->steps = calloc((size_t)s->options->iters, sizeof(double));
 	j->report = calloc(report_length(j), sizeof(double));
 	return open_stages(j) && j->steps && j->report
 		       ? BB_OK
@@ -67,8 +67,8 @@ static struct bb_pipeline_form form_of(const struct bb_pipeline_session *s)
 	const bool slow = fault->kind == BB_FAULT_SLOW;
 
 	return (struct bb_pipeline_form){
-		.elements = (size_t)(s->asked->message_bytes / sizeof(uint32_t)),
-		.rate = s->asked->flops,
+		.elements = (size_t)(s->options->message_bytes / sizeof(uint32_t)),
+		.rate = s->options->flops,
 		.late_stage = slow ? fault->rank : -1,
 		.late = slow ? fault->seconds : 0,
 		.swapped_stage = fault->kind == BB_FAULT_SWAP ? fault->rank : -1,
@@ -82,7 +82,7 @@ static bb_status job_evaluate(struct bb_pipeline_job *j, const struct bb_pipelin
 			      struct bb_pipeline_result *result)
 {
 	struct bb_pipeline_session *s = j->s;
-	const struct bb_pipeline_options *a = s->asked;
+	const struct bb_pipeline_options *a = s->options;
 	const struct bb_link_model links = {
 		.rate = a->by_link ? a->link_rate : 0,
 		.latency = a->by_link ? a->link_latency : 1e-9 * (double)s->pipeline.hop,
@@ -148,7 +148,7 @@ static void note_iteration(struct bb_pipeline_job *j, size_t i)
 
 static void note_passes(struct bb_pipeline_job *j)
 {
-	double *passes = &j->report[2 * j->s->asked->iters];
+	double *passes = &j->report[2 * j->s->options->iters];
 
 	for (size_t i = 0; i < j->order.length; i++) {
 		passes[2 * i] = j->measured.from[bb_pipeline_job_slot(j, j->s->stage, i)];
@@ -168,7 +168,7 @@ static void note_counts(struct bb_pipeline_job *j, int stage, double held, doubl
 /* Rank 0: joins the REPORTS of all ranks. */
 static bb_status job_join(struct bb_pipeline_job *j, const double *reports)
 {
-	const size_t iters = (size_t)j->s->asked->iters, length = report_length(j);
+	const size_t iters = (size_t)j->s->options->iters, length = report_length(j);
 	double *sorted = calloc(iters, sizeof(*sorted));
 
 	if (!sorted)
@@ -195,7 +195,7 @@ static bb_status job_join(struct bb_pipeline_job *j, const double *reports)
 /* In virtual time rank 0 has observed all stages; steps differ by noise only. */
 static void join_virtual(struct bb_pipeline_job *j)
 {
-	for (int64_t i = 0; i < j->s->asked->iters; i++)
+	for (int64_t i = 0; i < j->s->options->iters; i++)
 		j->steps[i] = j->report[2 * i + 1];
 	(void)bb_pipeline_result_of(&j->measured, &j->s->pipeline, j->spans);
 	for (int s = 0; s < j->order.stages; s++)
@@ -223,7 +223,7 @@ static void pipeline_stepped(void *own, size_t step)
 	struct bb_pipeline_job *j = own;
 
 	note_iteration(j, step);
-	if (step + 1 < (size_t)j->s->asked->iters)
+	if (step + 1 < (size_t)j->s->options->iters)
 		bb_pass_times_begin(&j->measured);
 }
 
@@ -240,10 +240,10 @@ static bb_status pipeline_measure(struct bb_pipeline_session *s, const struct bb
 static bb_status time_schedule(struct bb_pipeline_job *j)
 {
 	struct bb_trial trial = {.play = {.program = &j->program.program,
-					  .stand_in = (enum bb_stand_in)j->s->asked->stand_in,
+					  .stand_in = (enum bb_stand_in)j->s->options->stand_in,
 					  .own = j},
 				 .timing = BB_TIMING_STEPS,
-				 .steps = (size_t)j->s->asked->iters,
+				 .steps = (size_t)j->s->options->iters,
 				 .warm = (size_t)j->s->engine.run->options.warmup_iters,
 				 .watch = {bb_pass_times_note, &j->measured},
 				 .stepped = pipeline_stepped};
@@ -391,7 +391,7 @@ out:
 
 static bb_status settle_hop(struct bb_pipeline_session *s)
 {
-	const struct bb_pipeline_options *a = s->asked;
+	const struct bb_pipeline_options *a = s->options;
 	const bool by_measure = !a->predict && !a->tc_ns_given && s->pipeline.stages > 1;
 
 	s->hop_source = by_measure   ? (bb_engine_is_virtual(&s->engine) ? "played" : "measured")
@@ -444,9 +444,9 @@ static bb_status run_schedule(struct bb_pipeline_session *s,
 	       out);
 	if (bb_engine_leads(&s->engine))
 		BB_TRY(status, job_predict(&j), out);
-	if (!s->asked->predict)
+	if (!s->options->predict)
 		BB_TRY(status, time_schedule(&j), out);
-	if (!s->asked->predict)
+	if (!s->options->predict)
 		BB_TRY(status, job_check(&j), out);
 	if (bb_engine_leads(&s->engine))
 		status = bb_pipeline_deliver(&j);
@@ -462,12 +462,12 @@ static bb_status pipeline_run(struct bb_engine *engine)
 	const struct bb_pipeline_state *state = engine->run->own;
 	bb_status status;
 
-	s->asked = &state->asked;
+	s->options = &state->options;
 	s->pipeline = state->pipeline;
 	s->stage = engine->driver->rank;
 	status = settle_hop(s);
-	for (size_t i = 0; i < s->asked->schedules.n && status == BB_OK; i++) {
-		status = run_schedule(s, &bb_pipeline_schedules[s->asked->schedules.list[i]]);
+	for (size_t i = 0; i < s->options->schedules.n && status == BB_OK; i++) {
+		status = run_schedule(s, &bb_pipeline_schedules[s->options->schedules.list[i]]);
 		if (bb_engine_leads(engine))
 			bb_ticker_step(&engine->run->ticker, 1);
 	}

@@ -9,7 +9,7 @@
 /* A driver's state. */
 struct bb_pipeline_session {
 	struct bb_engine engine;
-	const struct bb_pipeline_options *asked;
+	const struct bb_pipeline_options *options;
 	struct bb_pipeline pipeline; /* hop included */
 	const char *hop_source;
 	int stage; /* this rank's */

@@ -196,7 +196,7 @@ static bb_status pipeline_check(const struct bb_benchmark *benchmark, void *own,
 				struct bb_error *error)
 {
 	struct bb_pipeline_state *state = own;
-	struct bb_pipeline_options *a = &state->asked;
+	struct bb_pipeline_options *a = &state->options;
 	bb_status status;
 
 	if (a->tc_ns_given && o->link.text)
@@ -255,13 +255,13 @@ static bool pipeline_predicts(const void *own)
 {
 	const struct bb_pipeline_state *state = own;
 
-	return state->asked.predict;
+	return state->options.predict;
 }
 
 static bb_status pipeline_plan(struct bb_run *run)
 {
 	struct bb_pipeline_state *state = run->own;
-	const struct bb_pipeline_options *a = &state->asked;
+	const struct bb_pipeline_options *a = &state->options;
 	const struct bb_pipeline_schedule *first = &bb_pipeline_schedules[a->schedules.list[0]];
 	const bb_status status = check_world(run, a);
 
@@ -294,7 +294,7 @@ static bb_status open_results(struct bb_run *run)
 {
 	const struct bb_pipeline_state *state = run->own;
 
-	bb_ticker_start(&run->ticker, state->asked.schedules.n, state->asked.schedules.n);
+	bb_ticker_start(&run->ticker, state->options.schedules.n, state->options.schedules.n);
 	return BB_OK;
 }
 
@@ -312,7 +312,7 @@ static void pipeline_add_notes(struct bb_run *run, struct bb_strbuf *out)
 		"# stage: longest time of a stage from its first pass to its last, the cost of a "
 		"step if stages do not meet at its end\n",
 		found);
-	if (state->asked.gantt)
+	if (state->options.gantt)
 		bb_strbuf_addf(
 			out,
 			"# charts: a line per stage; each pass is its letter, the number of its "

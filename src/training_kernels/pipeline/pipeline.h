@@ -177,8 +177,8 @@ extern const struct bb_record_kind bb_record_pipeline, bb_record_pass;
 
 /* The state of the benchmark. */
 struct bb_pipeline_state {
-	struct bb_pipeline_options asked; /* first: the rows are read into it */
-	struct bb_pipeline pipeline;      /* without the hop, which may be measured */
+	struct bb_pipeline_options options; /* first: the rows are read into it */
+	struct bb_pipeline pipeline;        /* without the hop, which may be measured */
 };
 
 extern const struct bb_option bb_pipeline_rows[];

@@ -20,9 +20,9 @@ struct sweep {
 	struct bb_tensor_program programs[HALVES * BB_TENSOR_MOST_SCHEMES]; /* beside the trials */
 };
 
-static const struct bb_tensor_options *asked(const struct sweep *s)
+static const struct bb_tensor_options *tensor_options(const struct sweep *s)
 {
-	return &s->tensor->asked;
+	return &s->tensor->options;
 }
 
 /* ---- trials ---------------------------------------------------------------------------------- */
@@ -31,7 +31,7 @@ static bb_status tensor_skip(struct sweep *s, const struct bb_tensor_scheme *sch
 			     const char *reason)
 {
 	return bb_engine_skip_subject(&s->engine, scheme->part, scheme->name,
-				      bb_dtype_name(asked(s)->dtype), reason);
+				      bb_dtype_name(tensor_options(s)->dtype), reason);
 }
 
 static bb_status tensor_add_trial(struct sweep *s, const struct bb_tensor_scheme *scheme,
@@ -42,11 +42,11 @@ static bb_status tensor_add_trial(struct sweep *s, const struct bb_tensor_scheme
 	const struct bb_tensor_form form = {
 		.scheme = scheme,
 		.size = &s->tensor->size,
-		.layers = scheme->of == BB_TENSOR_LAYER ? (size_t)asked(s)->layers : 1,
+		.layers = scheme->of == BB_TENSOR_LAYER ? (size_t)tensor_options(s)->layers : 1,
 		.half = half};
 	struct bb_tensor_program *program = &s->programs[s->engine.ntrials];
 	struct bb_trial trial = {.play = {.program = &program->program,
-					  .stand_in = (enum bb_stand_in)asked(s)->stand_in,
+					  .stand_in = (enum bb_stand_in)tensor_options(s)->stand_in,
 					  .own = program}};
 	bb_status status = bb_tensor_program_make(program, &form, s->engine.run->world.nranks,
 						  &s->engine.run->error);
@@ -60,8 +60,8 @@ static bb_status make_trials(struct sweep *s)
 {
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < asked(s)->nschemes && status == BB_OK; i++) {
-		const struct bb_tensor_scheme *scheme = asked(s)->schemes[i];
+	for (size_t i = 0; i < tensor_options(s)->nschemes && status == BB_OK; i++) {
+		const struct bb_tensor_scheme *scheme = tensor_options(s)->schemes[i];
 
 		if (bb_tensor_refuses(scheme, &s->tensor->size, s->engine.run->world.nranks))
 			continue;
@@ -76,8 +76,8 @@ static bb_status deliver_skips(struct sweep *s)
 {
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < asked(s)->nschemes && status == BB_OK; i++) {
-		const struct bb_tensor_scheme *scheme = asked(s)->schemes[i];
+	for (size_t i = 0; i < tensor_options(s)->nschemes && status == BB_OK; i++) {
+		const struct bb_tensor_scheme *scheme = tensor_options(s)->schemes[i];
 		const char *reason =
 			bb_tensor_refuses(scheme, &s->tensor->size, s->engine.run->world.nranks);
 
@@ -95,8 +95,9 @@ static void describe_memory(const struct sweep *s, const struct bb_tensor_scheme
 			    struct bb_tensor_record *r)
 {
 	const bool gated = s->tensor->model.gated;
-	struct bb_layer layer = bb_layer_of_model(&s->tensor->model, (uint64_t)asked(s)->batch,
-						  (unsigned)bb_dtype_size(asked(s)->dtype));
+	struct bb_layer layer =
+		bb_layer_of_model(&s->tensor->model, (uint64_t)tensor_options(s)->batch,
+				  (unsigned)bb_dtype_size(tensor_options(s)->dtype));
 
 	if (scheme->of != BB_TENSOR_LAYER)
 		return;
@@ -120,12 +121,12 @@ static void tensor_describe(const struct sweep *s, size_t i, struct bb_tensor_re
 	r->model = s->tensor->model.name;
 	r->part = scheme->part;
 	r->way = scheme->name;
-	r->dtype = bb_dtype_name(asked(s)->dtype);
+	r->dtype = bb_dtype_name(tensor_options(s)->dtype);
 	r->nranks = s->engine.run->world.nranks;
 	r->layers = (int64_t)program->form.layers;
 	r->seq = s->tensor->model.hyper.seq;
-	r->batch = asked(s)->batch;
-	r->compute = bb_stand_in_names[asked(s)->stand_in];
+	r->batch = tensor_options(s)->batch;
+	r->compute = bb_stand_in_names[tensor_options(s)->stand_in];
 	r->wire_bytes = bb_tensor_wire_counted(program, &calls);
 	r->calls = (int64_t)calls;
 	r->formula_bytes = (double)r->layers * bb_tensor_wire_formula(scheme, &s->tensor->size,
@@ -218,7 +219,7 @@ static bb_status tensor_run(struct bb_engine *engine)
 
 	s->tensor = engine->run->own;
 	BB_TRY(status, tensor_check_parts(s), out);
-	if (asked(s)->equality)
+	if (tensor_options(s)->equality)
 		return BB_OK;
 	BB_TRY(status, make_trials(s), out);
 	BB_TRY(status, deliver_skips(s), out);

@@ -75,7 +75,7 @@ static void set_times(const struct bb_tensor_options *a, struct bb_tensor_size *
 
 static bb_status apply_model(struct bb_tensor_run *t, struct bb_error *error)
 {
-	const struct bb_tensor_options *a = &t->asked;
+	const struct bb_tensor_options *a = &t->options;
 	const struct bb_hyper *h = &t->model.hyper;
 	struct bb_tensor_size *s = &t->size;
 
@@ -111,7 +111,7 @@ static bb_status tensor_check(const struct bb_benchmark *benchmark, void *own, s
 			      const struct bb_environment *environment, struct bb_error *error)
 {
 	struct bb_tensor_run *t = own;
-	struct bb_tensor_options *a = &t->asked;
+	struct bb_tensor_options *a = &t->options;
 	bb_status status;
 
 	if (a->flops_given && a->layer_ns_given)
@@ -188,7 +188,7 @@ static void tensor_list(struct bb_strbuf *out)
 static bb_status tensor_plan(struct bb_run *run)
 {
 	const struct bb_tensor_run *tensor = run->own;
-	const struct bb_tensor_options *a = &tensor->asked;
+	const struct bb_tensor_options *a = &tensor->options;
 	const char *reason = bb_tensor_equality_refuses(run);
 
 	if (a->equality && reason)

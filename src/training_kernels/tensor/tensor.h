@@ -50,7 +50,7 @@ struct bb_tensor_options {
 
 /* The state of the benchmark. */
 struct bb_tensor_run {
-	struct bb_tensor_options asked; /* first: the rows are read into it */
+	struct bb_tensor_options options; /* first: the rows are read into it */
 	struct bb_model model;
 	struct bb_tensor_size size;
 };
