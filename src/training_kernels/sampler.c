@@ -74,8 +74,8 @@ bb_status bb_sampler_coverage(const struct bb_sampler *s, const size_t *order,
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void add_rank(const struct bb_sampler *s, const size_t *order, int rank,
-		     struct bb_strbuf *out)
+static void sampler_add_rank(const struct bb_sampler *s, const size_t *order, int rank,
+			     struct bb_strbuf *out)
 {
 	const size_t length = bb_sampler_length(s), n = (size_t)s->nranks;
 
@@ -85,8 +85,8 @@ static void add_rank(const struct bb_sampler *s, const size_t *order, int rank,
 	bb_strbuf_add(out, length > SHOWN ? " …\n" : "\n");
 }
 
-static bb_status add_epoch(const struct bb_sampler *s, uint64_t epoch, const size_t *order,
-			   struct bb_strbuf *out, struct bb_error *error)
+static bb_status sampler_add_epoch(const struct bb_sampler *s, uint64_t epoch, const size_t *order,
+				   struct bb_strbuf *out, struct bb_error *error)
 {
 	const size_t total = bb_sampler_length(s) * (size_t)s->nranks;
 	struct bb_coverage c;
@@ -97,7 +97,7 @@ static bb_status add_epoch(const struct bb_sampler *s, uint64_t epoch, const siz
 	bb_strbuf_addf(out, "#\n# Epoch %llu\n#%5s %8s  samples\n", (unsigned long long)epoch,
 		       "rank", "length");
 	for (int rank = 0; rank < s->nranks; rank++)
-		add_rank(s, order, rank, out);
+		sampler_add_rank(s, order, rank, out);
 	bb_strbuf_addf(out,
 		       "# %zu places; %zu of %zu samples are in them, %zu are left out; %zu "
 		       "places repeat a sample; %zu samples are on several ranks\n",
@@ -117,8 +117,8 @@ static size_t same_places(const struct bb_sampler *s, const size_t *a, const siz
 }
 
 /* The effect of set_epoch, and of forgetting it. */
-static bb_status add_mistake(const struct bb_sampler *s, struct bb_strbuf *out,
-			     struct bb_error *error)
+static bb_status sampler_add_mistake(const struct bb_sampler *s, struct bb_strbuf *out,
+				     struct bb_error *error)
 {
 	const size_t total = bb_sampler_length(s) * (size_t)s->nranks;
 	size_t *first = NULL, *next = NULL;
@@ -153,8 +153,8 @@ bb_status bb_sampler_describe(const struct bb_sampler *s, uint64_t epochs, struc
 
 		status = bb_sampler_order(s, epoch, &order, error);
 		if (status == BB_OK)
-			status = add_epoch(s, epoch, order, out, error);
+			status = sampler_add_epoch(s, epoch, order, out, error);
 		free(order);
 	}
-	return status == BB_OK ? add_mistake(s, out, error) : status;
+	return status == BB_OK ? sampler_add_mistake(s, out, error) : status;
 }

@@ -19,7 +19,7 @@ enum {
 _Static_assert(LOSS == BB_TRAIN_PARAMETERS, "the loss comes behind the parameters");
 
 /* Number I of splitmix64 with SEED. */
-static uint64_t draw(uint64_t seed, uint64_t i)
+static uint64_t train_draw(uint64_t seed, uint64_t i)
 {
 	return bb_random_mix(seed + (i + 1) * BB_RANDOM_STEP);
 }
@@ -32,19 +32,21 @@ double bb_train_round(double value)
 void bb_train_begin(double *values, uint64_t seed)
 {
 	for (int i = 0; i < LOSS; i++)
-		values[i] = ((double)(draw(~seed, (uint64_t)i) % 65) - 32) / GRID;
+		values[i] = ((double)(train_draw(~seed, (uint64_t)i) % 65) - 32) / GRID;
 	values[LOSS] = 0;
 }
 
 /* The inputs of a sample; returns its target, which follows from them. */
-static double sample(uint64_t seed, size_t number, double input[BB_TRAIN_INPUTS])
+static double train_sample(uint64_t seed, size_t number, double input[BB_TRAIN_INPUTS])
 {
 	for (int i = 0; i < BB_TRAIN_INPUTS; i++)
-		input[i] = (double)(draw(seed, number * BB_TRAIN_INPUTS + (uint64_t)i) % 3) - 1;
+		input[i] =
+			(double)(train_draw(seed, number * BB_TRAIN_INPUTS + (uint64_t)i) % 3) - 1;
 	return input[0] * input[1] + 0.5 * input[2] - 0.25 * input[3];
 }
 
-static double forward(const double *values, const double *input, double hidden[BB_TRAIN_HIDDEN])
+static double train_forward(const double *values, const double *input,
+			    double hidden[BB_TRAIN_HIDDEN])
 {
 	double output = values[BIAS2];
 
@@ -60,8 +62,8 @@ static double forward(const double *values, const double *input, double hidden[B
 }
 
 /* The objective is half the square of the error, whose derivative is the error. */
-static void backward(const double *values, const double *input, const double *hidden, double error,
-		     double *gradient)
+static void train_backward(const double *values, const double *input, const double *hidden,
+			   double error, double *gradient)
 {
 	gradient[LOSS] += error * error;
 	gradient[BIAS2] += error;
@@ -79,10 +81,10 @@ void bb_train_add(const double *values, uint64_t seed, size_t first, size_t coun
 {
 	for (size_t k = first; k < first + count; k++) {
 		double input[BB_TRAIN_INPUTS], hidden[BB_TRAIN_HIDDEN];
-		const double target = sample(seed, k, input);
-		const double error = forward(values, input, hidden) - target;
+		const double target = train_sample(seed, k, input);
+		const double error = train_forward(values, input, hidden) - target;
 
-		backward(values, input, hidden, error, gradient);
+		train_backward(values, input, hidden, error, gradient);
 	}
 }
 

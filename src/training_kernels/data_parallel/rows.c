@@ -161,7 +161,7 @@ static void add_staleness(const struct bb_dp_record *r, struct bb_strbuf *out)
 	bb_strbuf_add(out, "\n");
 }
 
-static void add_notes(const struct bb_dp_sweep *s, size_t i, struct bb_strbuf *out)
+static void dp_add_notes(const struct bb_dp_sweep *s, size_t i, struct bb_strbuf *out)
 {
 	struct bb_dp_record r;
 
@@ -192,7 +192,7 @@ static bb_status deliver_notes(const struct bb_dp_sweep *s)
 			"# average and ps_async differ from one rank by design; see apart and "
 			"loss\n");
 	for (size_t i = 0; i < s->engine.ntrials; i++)
-		add_notes(s, i, &out);
+		dp_add_notes(s, i, &out);
 	if (bb_strbuf_failed(&out))
 		status = bb_no_memory(&s->engine.run->error, "the rows");
 	else

@@ -89,8 +89,8 @@ static bb_status add_timed(struct bb_dp_cell *c, struct bb_trial *trial)
 	return c->fetched ? BB_OK : dp_no_memory(s);
 }
 
-static bb_status add_cell(struct bb_dp_sweep *s, const struct bb_strategy *strategy,
-			  const struct bb_strategy_setting *setting)
+static bb_status dp_add_cell(struct bb_dp_sweep *s, const struct bb_strategy *strategy,
+			     const struct bb_strategy_setting *setting)
 {
 	const char *reason = strategy->refuses ? strategy->refuses(setting) : NULL;
 	struct bb_dp_cell *c = &s->cells[s->engine.ntrials];
@@ -121,7 +121,8 @@ static bb_status add_cell(struct bb_dp_sweep *s, const struct bb_strategy *strat
 /* ---- cells ----------------------------------------------------------------------------------- */
 
 /* With 1, 2, 4, … and all ranks, or with all ranks only; SERVERS 0: colocated. */
-static bb_status add_sizes(struct bb_dp_sweep *s, const struct bb_strategy *strategy, int servers)
+static bb_status dp_add_sizes(struct bb_dp_sweep *s, const struct bb_strategy *strategy,
+			      int servers)
 {
 	const int nranks = s->engine.run->world.nranks;
 	bb_status status = BB_OK;
@@ -132,25 +133,25 @@ static bb_status add_sizes(struct bb_dp_sweep *s, const struct bb_strategy *stra
 
 		setting.colocated = servers == 0;
 		setting.servers = servers == 0 ? active : servers;
-		status = add_cell(s, strategy, &setting);
+		status = dp_add_cell(s, strategy, &setting);
 		if (active == nranks)
 			break;
 	}
 	return status;
 }
 
-static bb_status add_strategy(struct bb_dp_sweep *s, const struct bb_strategy *strategy)
+static bb_status dp_add_strategy(struct bb_dp_sweep *s, const struct bb_strategy *strategy)
 {
 	const struct bb_dp_options *a = &s->dp->options;
 	bb_status status = BB_OK;
 
 	if (!strategy->servers)
-		return add_sizes(s, strategy, 1);
+		return dp_add_sizes(s, strategy, 1);
 	if (a->colocated != BB_COLOCATED_ON || !strategy->synchronous)
 		for (size_t i = 0; i < a->servers.n && status == BB_OK; i++)
-			status = add_sizes(s, strategy, a->servers.list[i]);
+			status = dp_add_sizes(s, strategy, a->servers.list[i]);
 	if (a->colocated != BB_COLOCATED_OFF && strategy->synchronous && status == BB_OK)
-		status = add_sizes(s, strategy, 0);
+		status = dp_add_sizes(s, strategy, 0);
 	return status;
 }
 
@@ -180,7 +181,7 @@ static bb_status make_cells(struct bb_dp_sweep *s)
 	if (!s->cells)
 		return dp_no_memory(s);
 	for (size_t i = 0; i < a->strategies.n && status == BB_OK; i++)
-		status = add_strategy(s, bb_strategies[a->strategies.list[i]]);
+		status = dp_add_strategy(s, bb_strategies[a->strategies.list[i]]);
 	return status;
 }
 

@@ -211,7 +211,7 @@ static bool is_complete(const struct bb_trainee *p)
 }
 
 /* The sum of gradients on this rank, or its part from element *FIRST with *COUNT elements. */
-static const double *sum_of(const struct bb_trainee *p, size_t *first, size_t *count)
+static const double *trainee_sum(const struct bb_trainee *p, size_t *first, size_t *count)
 {
 	const struct bb_strategy_setting *s = &p->cell->setting;
 
@@ -253,7 +253,7 @@ static struct outcome train_compare(const struct bb_trainee *p)
 	double values[BB_TRAIN_ELEMENTS], sum[BB_TRAIN_ELEMENTS];
 	struct outcome o = {0, NAN, NAN};
 	size_t first, count;
-	const double *mine = sum_of(p, &first, &count);
+	const double *mine = trainee_sum(p, &first, &count);
 
 	train_alone(p, values, sum);
 	if (p->cell->strategy->synchronous)

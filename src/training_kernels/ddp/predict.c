@@ -28,7 +28,7 @@ struct bb_train_step bb_prediction_step(struct bb_prediction *p,
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static bb_status add_row(struct bb_prediction *p, uint64_t bytes)
+static bb_status prediction_add_row(struct bb_prediction *p, uint64_t bytes)
 {
 	struct bb_prediction_row *row = &p->rows[p->nrows++];
 
@@ -50,11 +50,11 @@ static bb_status prediction_prepare(struct bb_prediction *p)
 	if (!p->ready || !p->times || !p->numbers)
 		return bb_no_memory(&p->run->error, "the prediction");
 	bb_model_ready(m, p->backward_s, p->ready);
-	BB_TRY(status, add_row(p, BB_BUCKET_UNLIMITED), out);
-	BB_TRY(status, add_row(p, 1), out);
-	BB_TRY(status, add_row(p, BB_DDP_DEFAULT_CAP), out);
+	BB_TRY(status, prediction_add_row(p, BB_BUCKET_UNLIMITED), out);
+	BB_TRY(status, prediction_add_row(p, 1), out);
+	BB_TRY(status, prediction_add_row(p, BB_DDP_DEFAULT_CAP), out);
 	for (size_t i = 0; i < a->caps.n; i++)
-		BB_TRY(status, add_row(p, a->caps.list[i]), out);
+		BB_TRY(status, prediction_add_row(p, a->caps.list[i]), out);
 out:
 	return status;
 }

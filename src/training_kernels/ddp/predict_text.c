@@ -194,7 +194,7 @@ static void add_step(const struct bb_prediction *p, const struct bb_prediction_r
 	bb_strbuf_add(p->out, "\n");
 }
 
-static const struct bb_prediction_row *best(const struct bb_prediction *p, bool overlap)
+static const struct bb_prediction_row *best_row(const struct bb_prediction *p, bool overlap)
 {
 	const struct bb_prediction_row *found = &p->rows[0];
 
@@ -206,7 +206,7 @@ static const struct bb_prediction_row *best(const struct bb_prediction *p, bool 
 }
 
 /* Is number I the first with its algorithm? */
-static bool is_first(const struct bb_reduce_time *r, size_t i)
+static bool is_first_choice(const struct bb_reduce_time *r, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
 		if (strcmp(r->known[k].algorithm, r->known[i].algorithm) == 0)
@@ -222,7 +222,7 @@ static void add_choices(const struct bb_prediction *p)
 	for (size_t i = 0; i < r->nknown; i++) {
 		uint64_t least = r->known[i].bytes, most = least;
 
-		if (!is_first(r, i))
+		if (!is_first_choice(r, i))
 			continue;
 		for (size_t k = i; k < r->nknown; k++) {
 			const uint64_t bytes = r->known[k].bytes;
@@ -256,7 +256,7 @@ void bb_prediction_add_steps(const struct bb_prediction *p, const char *algorith
 			if (i != BB_PREDICT_DEFAULT)
 				add_step(p, &p->rows[i], overlap);
 		bb_strbuf_addf(p->out, "# best with overlap %s: %s\n", overlap ? "on" : "off",
-			       best(p, overlap)->name);
+			       best_row(p, overlap)->name);
 	}
 	if (!p->reduce.algorithm)
 		add_choices(p);

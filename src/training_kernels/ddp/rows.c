@@ -279,7 +279,7 @@ static bb_status recommend(const struct rows *rows)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static bb_status add_row(struct rows *rows, const struct bb_ddp_trial *trial)
+static bb_status rows_add(struct rows *rows, const struct bb_ddp_trial *trial)
 {
 	struct row *row = &rows->list[rows->n++];
 
@@ -326,7 +326,7 @@ static bb_status make_rows(struct rows *rows)
 		status = BB_EINTERNAL;
 	for (size_t i = 0; i < s->engine.ntrials && status == BB_OK; i++)
 		if (s->list[i].part == BB_DDP_STEP && !measured(s, &s->list[i])->refusal)
-			status = add_row(rows, &s->list[i]);
+			status = rows_add(rows, &s->list[i]);
 	if (status != BB_OK)
 		return bb_no_memory(&s->engine.run->error, "the rows");
 	rows_compare(rows);

@@ -23,17 +23,17 @@ struct layout {
 	size_t end;        /* record, wait and optimize */
 };
 
-static bool computes(const struct bb_ddp_step *step)
+static bool step_computes(const struct bb_ddp_step *step)
 {
 	return step->part == BB_DDP_STEP || step->part == BB_DDP_ALONE;
 }
 
-static struct layout lay_out(const struct bb_ddp_step *step)
+static struct layout step_lay_out(const struct bb_ddp_step *step)
 {
 	const size_t n = step->buckets->n;
 	struct layout l = {.buckets = n, .pass = 1 + n};
 
-	if (!computes(step)) {
+	if (!step_computes(step)) {
 		l.per_bucket = 1;
 		l.last = n;
 		return l;
@@ -51,13 +51,13 @@ static struct layout lay_out(const struct bb_ddp_step *step)
 
 static size_t ddp_step_length(const struct bb_program *program, int rank)
 {
-	const struct layout l = lay_out(program->own);
+	const struct layout l = step_lay_out(program->own);
 
 	return l.before + l.last + l.end;
 }
 
-static void compute(const struct bb_ddp_step *step, struct bb_operation *o, enum bb_ddp_work work,
-		    size_t item, double seconds)
+static void step_compute(const struct bb_ddp_step *step, struct bb_operation *o,
+			 enum bb_ddp_work work, size_t item, double seconds)
 {
 	o->act = BB_ACT_COMPUTE;
 	o->queue = COMPUTING;
@@ -67,19 +67,19 @@ static void compute(const struct bb_ddp_step *step, struct bb_operation *o, enum
 	o->flops = seconds * step->flops;
 }
 
-static void backward(const struct bb_ddp_step *step, struct bb_operation *o, size_t microbatch,
-		     size_t bucket)
+static void step_backward(const struct bb_ddp_step *step, struct bb_operation *o, size_t microbatch,
+			  size_t bucket)
 {
-	compute(step, o, BB_DDP_BACKWARD, microbatch * step->buckets->n + bucket,
-		step->ready_s[bucket] - (bucket > 0 ? step->ready_s[bucket - 1] : 0));
+	step_compute(step, o, BB_DDP_BACKWARD, microbatch * step->buckets->n + bucket,
+		     step->ready_s[bucket] - (bucket > 0 ? step->ready_s[bucket - 1] : 0));
 }
 
-static void forward(const struct bb_ddp_step *step, struct bb_operation *o, size_t microbatch)
+static void step_forward(const struct bb_ddp_step *step, struct bb_operation *o, size_t microbatch)
 {
-	compute(step, o, BB_DDP_FORWARD, microbatch * step->buckets->n, step->forward_s);
+	step_compute(step, o, BB_DDP_FORWARD, microbatch * step->buckets->n, step->forward_s);
 }
 
-static void communicate(const struct bb_ddp_step *step, struct bb_operation *o, size_t bucket)
+static void step_communicate(const struct bb_ddp_step *step, struct bb_operation *o, size_t bucket)
 {
 	const bool start = step->part == BB_DDP_START;
 
@@ -94,7 +94,7 @@ static void communicate(const struct bb_ddp_step *step, struct bb_operation *o, 
 	o->in_place = true;
 }
 
-static void event(struct bb_operation *o, bool record, enum queue queue, size_t event)
+static void step_event(struct bb_operation *o, bool record, enum queue queue, size_t event)
 {
 	o->act = record ? BB_ACT_RECORD : BB_ACT_WAIT;
 	o->queue = queue;
@@ -104,32 +104,32 @@ static void event(struct bb_operation *o, bool record, enum queue queue, size_t 
 }
 
 /* Operation K of the last microbatch with its reductions. */
-static void last_pass(const struct bb_ddp_step *step, const struct layout *l, size_t k,
-		      struct bb_operation *o)
+static void step_last_pass(const struct bb_ddp_step *step, const struct layout *l, size_t k,
+			   struct bb_operation *o)
 {
 	const size_t microbatch = step->microbatches - 1;
 	const size_t bucket = (k - 1) / l->per_bucket, tail = 1 + l->buckets * l->per_bucket;
 
 	if (k == 0) {
-		forward(step, o, microbatch);
+		step_forward(step, o, microbatch);
 	} else if (k >= tail) {
 		if (k < tail + 2)
-			event(o, k == tail, k == tail ? COMPUTING : COMMUNICATING, 0);
+			step_event(o, k == tail, k == tail ? COMPUTING : COMMUNICATING, 0);
 		else
-			communicate(step, o, k - tail - 2);
+			step_communicate(step, o, k - tail - 2);
 	} else {
 		switch ((k - 1) % l->per_bucket) {
 		case 0:
-			backward(step, o, microbatch, bucket);
+			step_backward(step, o, microbatch, bucket);
 			break;
 		case 3:
-			communicate(step, o, bucket);
+			step_communicate(step, o, bucket);
 			break;
 		case 1:
-			event(o, true, COMPUTING, bucket);
+			step_event(o, true, COMPUTING, bucket);
 			break;
 		default:
-			event(o, false, COMMUNICATING, bucket);
+			step_event(o, false, COMMUNICATING, bucket);
 		}
 	}
 }
@@ -138,22 +138,22 @@ static void ddp_step_operation(const struct bb_program *program, int rank, size_
 			       struct bb_operation *o)
 {
 	const struct bb_ddp_step *step = program->own;
-	const struct layout l = lay_out(step);
+	const struct layout l = step_lay_out(step);
 	const size_t at = index - l.before;
 
-	if (!computes(step)) {
-		communicate(step, o, index);
+	if (!step_computes(step)) {
+		step_communicate(step, o, index);
 	} else if (index < l.before) {
 		if (index % l.pass == 0)
-			forward(step, o, index / l.pass);
+			step_forward(step, o, index / l.pass);
 		else
-			backward(step, o, index / l.pass, index % l.pass - 1);
+			step_backward(step, o, index / l.pass, index % l.pass - 1);
 	} else if (at < l.last) {
-		last_pass(step, &l, at, o);
+		step_last_pass(step, &l, at, o);
 	} else if (step->part == BB_DDP_STEP && at - l.last < 2) {
-		event(o, at == l.last, at == l.last ? COMMUNICATING : COMPUTING, l.buckets);
+		step_event(o, at == l.last, at == l.last ? COMMUNICATING : COMPUTING, l.buckets);
 	} else {
-		compute(step, o, BB_DDP_OPTIMISE, 0, step->optimise_s);
+		step_compute(step, o, BB_DDP_OPTIMISE, 0, step->optimise_s);
 	}
 }
 

@@ -39,7 +39,7 @@ static bb_status cap_lay_out(struct bb_ddp_sweep *s, struct bb_ddp_layout *layou
 }
 
 /* The index of BYTES among the caps; ncaps: none. */
-static size_t index_of(const struct bb_ddp_sweep *s, uint64_t bytes)
+static size_t cap_index(const struct bb_ddp_sweep *s, uint64_t bytes)
 {
 	size_t i = 0;
 
@@ -53,7 +53,7 @@ static bb_status add_cap(struct bb_ddp_sweep *s, uint64_t bytes)
 	struct bb_ddp_layout *layout = &s->caps[s->ncaps];
 	bb_status status;
 
-	if (index_of(s, bytes) < s->ncaps)
+	if (cap_index(s, bytes) < s->ncaps)
 		return BB_OK;
 	s->ncaps++;
 	status = bb_ddp_cap_make(&layout->cap, s->ddp, bytes, &s->engine.run->error);
@@ -198,7 +198,7 @@ static void name_trial(const struct bb_ddp_trial *t, char what[BB_WHAT_TEXT])
 }
 
 /* FLOPs per second, for the requested time of a batch. */
-static double flops_of(const struct bb_ddp_sweep *s)
+static double ddp_flops(const struct bb_ddp_sweep *s)
 {
 	const struct bb_model *m = &s->ddp->model;
 	const double seconds = s->forward_s + s->backward_s;
@@ -222,7 +222,7 @@ static bb_status ddp_add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial
 	t->step = (struct bb_ddp_step){
 		.forward_s = s->forward_s,
 		.ready_s = layout->ready_s,
-		.flops = flops_of(s),
+		.flops = ddp_flops(s),
 		.buckets = buckets,
 		.microbatches = (size_t)a->accumulate,
 		.dtype = a->dtype,
@@ -260,7 +260,7 @@ static bb_status add_steps(struct bb_ddp_sweep *s, size_t cap, size_t algorithm)
 	return status;
 }
 
-static bb_status make_trials(struct bb_ddp_sweep *s)
+static bb_status ddp_make_trials(struct bb_ddp_sweep *s)
 {
 	const size_t most = (3 * s->ncaps + 1) * s->ddp->options.nalgorithms + 1;
 	bb_status status;
@@ -276,7 +276,7 @@ static bb_status make_trials(struct bb_ddp_sweep *s)
 	/* All parameters at once: PyTorch broadcasts pieces of 250 MB, more than most buckets. */
 	for (size_t a = 0; a < s->ddp->options.nalgorithms && status == BB_OK; a++)
 		status = ddp_add_trial(
-			s, (struct bb_ddp_trial){.cap = index_of(s, BB_BUCKET_UNLIMITED),
+			s, (struct bb_ddp_trial){.cap = cap_index(s, BB_BUCKET_UNLIMITED),
 						 .algorithm = a,
 						 .part = BB_DDP_START});
 	return status;
@@ -298,7 +298,7 @@ static bb_status ddp_open(struct bb_engine *engine)
 	       bb_engine_patterns(engine, s->ddp->options.dtype, BB_AVG, engine->run->world.nranks,
 				  &s->patterns),
 	       out);
-	status = make_trials(s);
+	status = ddp_make_trials(s);
 out:
 	return status;
 }

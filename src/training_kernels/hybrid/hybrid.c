@@ -19,7 +19,7 @@
 #define MOST_BATCH (INT64_C(1) << 30)
 #define ANY_RECOMPUTE (BB_RECOMPUTE_FULL + 1)
 
-static const char *preset_name(int index)
+static const char *hybrid_preset_name(int index)
 {
 	return bb_hybrid_presets[index].name;
 }
@@ -172,7 +172,7 @@ static bb_status check_divisions(const struct bb_hybrid_options *a, struct bb_er
 	return BB_OK;
 }
 
-static bb_status check_model(const struct bb_hybrid *h, struct bb_error *error)
+static bb_status hybrid_check_model(const struct bb_hybrid *h, struct bb_error *error)
 {
 	if (h->model.hyper.heads > 0 && h->model.hyper.seq > 0)
 		return BB_OK;
@@ -195,7 +195,7 @@ static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, s
 	if (a->plan)
 		BB_TRY(status, check_divisions(a, error), out);
 	BB_TRY(status, bb_model_open(&h->model, a->model_text, a->seq, error), out);
-	BB_TRY(status, check_model(h, error), out);
+	BB_TRY(status, hybrid_check_model(h, error), out);
 	status = a->plan ? bb_check_outputs(o, NULL, environment->launch.proc == 0, error)
 			 : make_nodes(h, o, error);
 out:
@@ -252,7 +252,7 @@ static void hybrid_list(struct bb_strbuf *out)
 
 /* REQUESTED, or 2 if that divides the LEFT ranks, else 1. *LEFT is divided by it; 0: it cannot be.
  */
-static int choose(int64_t requested, int64_t *left)
+static int choose_size(int64_t requested, int64_t *left)
 {
 	const int64_t n = requested ? requested : *left % 2 == 0 ? 2 : 1;
 
@@ -274,9 +274,9 @@ static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
 
 	*grid = (struct bb_grid){.ep = (int)a->ep, .order = (enum bb_grid_order)a->order};
 	/* The ranks that divide experts are replicas. */
-	grid->dp = choose(a->dp ? a->dp : a->ep, &left);
-	grid->tp = choose(a->tp, &left);
-	grid->pp = choose(a->pp, &left);
+	grid->dp = choose_size(a->dp ? a->dp : a->ep, &left);
+	grid->tp = choose_size(a->tp, &left);
+	grid->pp = choose_size(a->pp, &left);
 	if (!a->dp) {
 		grid->dp *= (int)left;
 		left = left > 0;

@@ -22,7 +22,7 @@
 #define BB_HYBRID_OPTIONS(OPTION, COMMON)                                                          \
 	OPTION(CHOICE, preset_choice, "preset", 0, NULL,                                           \
 	       "a published run; other options override its settings", .argument = "NAME",         \
-	       .choice = preset_name, .section = "Model")                                          \
+	       .choice = hybrid_preset_name, .section = "Model")                                   \
 	BB_MODEL_OPTION(OPTION, "gpt2", "transformer: ")                                           \
 	BB_SEQ_OPTION(OPTION)                                                                      \
 	OPTION(INT, batch, "batch", 0, NULL,                                                       \

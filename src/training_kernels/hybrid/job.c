@@ -17,7 +17,7 @@ static double again_of(const struct bb_hybrid *h)
 
 /* Computations of a rank for a micro-batch in layers FIRST to LAST; seconds are FLOPs at this
    point. */
-static struct bb_hybrid_time work_of(const struct bb_hybrid *h, int first, int last)
+static struct bb_hybrid_time layers_time(const struct bb_hybrid *h, int first, int last)
 {
 	const struct bb_model *m = &h->model;
 	const double share = (double)h->options.micro_batch / h->grid.tp;
@@ -47,9 +47,9 @@ static void time_work(const struct bb_hybrid *h, struct bb_hybrid_job *job)
 	const struct bb_model *m = &h->model;
 	struct bb_hybrid_shape *s = &job->shape;
 
-	s->embedding = work_of(h, BB_LAYER_BEFORE, BB_LAYER_BEFORE);
-	s->layer = work_of(h, 0, 0);
-	s->head = work_of(h, m->blocks, INT_MAX);
+	s->embedding = layers_time(h, BB_LAYER_BEFORE, BB_LAYER_BEFORE);
+	s->layer = layers_time(h, 0, 0);
+	s->head = layers_time(h, m->blocks, INT_MAX);
 	job->flops = a->flops;
 	if (a->flops <= 0)
 		job->flops = (s->layer.flops - again_of(h)) * m->blocks / h->grid.pp /
@@ -145,8 +145,8 @@ static bb_status share_tokens(struct bb_hybrid_job *job, const struct bb_hybrid 
 	return m->experts ? bb_moe_load_make(&job->load, &form, error) : BB_OK;
 }
 
-static struct bb_hybrid_shape shape_of(const struct bb_hybrid_job *job, const struct bb_hybrid *h,
-				       int64_t micro_batches)
+static struct bb_hybrid_shape job_shape(const struct bb_hybrid_job *job, const struct bb_hybrid *h,
+					int64_t micro_batches)
 {
 	const struct bb_hybrid_options *a = &h->options;
 	const struct bb_precision *precision = &bb_precisions[a->precision];
@@ -198,7 +198,7 @@ bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *
 	BB_TRY(status, bb_training_check(&t, error), out);
 	BB_TRY(status, share_tokens(job, h, error), out);
 	count_elements(job, &t);
-	job->shape = shape_of(job, h, (int64_t)t.micro_batches);
+	job->shape = job_shape(job, h, (int64_t)t.micro_batches);
 	time_work(h, job);
 	plan_step(job, h, &t, config);
 out:

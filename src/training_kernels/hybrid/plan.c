@@ -16,7 +16,7 @@ const char *const bb_misfit_reasons[BB_MISFITS] = {
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-static struct bb_hybrid_part part_of(const struct bb_training *t, uint64_t stage)
+static struct bb_hybrid_part stage_part(const struct bb_training *t, uint64_t stage)
 {
 	const struct bb_need need = bb_training_stage(t, stage);
 	const uint64_t layers = (uint64_t)t->model->blocks;
@@ -39,7 +39,7 @@ double bb_attention_flops(const struct bb_model *m)
 }
 
 /* FLOPs of a rank of STAGE for one micro-batch, with recomputation. */
-static double flops_of(const struct bb_training *t, uint64_t stage)
+static double stage_flops(const struct bb_training *t, uint64_t stage)
 {
 	const struct bb_model *m = t->model;
 	const int begin = (int)bb_layers_before((uint64_t)m->blocks, t->pp, stage);
@@ -114,9 +114,9 @@ void bb_hybrid_division_cost(struct bb_hybrid_division *division,
 
 	find_crossings(division, cluster->node);
 	for (uint64_t stage = 0; stage < t->pp; stage++) {
-		const struct bb_hybrid_part part = part_of(t, stage);
+		const struct bb_hybrid_part part = stage_part(t, stage);
 		const struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&step, &part);
-		const double compute = m * flops_of(t, stage) / cluster->flops;
+		const double compute = m * stage_flops(t, stage) / cluster->flops;
 		double each[BB_TRAFFICS], busy;
 
 		for (int i = 0; i < BB_TRAFFICS; i++)
@@ -155,7 +155,7 @@ double bb_hybrid_division_rate(struct bb_hybrid_division *division,
 	double low = run, high = 1e6 * run, stages = 0, step;
 
 	for (uint64_t stage = 0; stage < t->pp; stage++)
-		stages += flops_of(t, stage);
+		stages += stage_flops(t, stage);
 	step = stages * (double)t->micro_batches / (double)t->pp / run;
 	/* The step gets shorter with faster computations, so bisection finds the rate. */
 	while (high - low > 1e-12 * high) {

@@ -53,8 +53,8 @@ const struct bb_hybrid_preset bb_hybrid_presets[] = {
 };
 
 /* The rate of the published run, whatever other options say. */
-static double rate_of(const struct bb_hybrid_preset *p, const struct bb_model *model,
-		      const struct bb_model_layout *layout)
+static double preset_rate(const struct bb_hybrid_preset *p, const struct bb_model *model,
+			  const struct bb_model_layout *layout)
 {
 	const struct bb_hybrid_cluster cluster = {.ranks = bb_grid_ranks(&p->grid),
 						  .node = p->node,
@@ -91,7 +91,7 @@ bb_status bb_hybrid_preset_rate(const struct bb_hybrid_preset *p, double *flops,
 		return BB_OK;
 	BB_TRY(status, bb_model_open(&model, p->model, 0, error), out);
 	BB_TRY(status, bb_model_layout_make(&layout, &model, 0, error), out);
-	*flops = rate_of(p, &model, &layout);
+	*flops = preset_rate(p, &model, &layout);
 out:
 	bb_model_layout_free(&layout);
 	bb_model_free(&model);

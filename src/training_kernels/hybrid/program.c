@@ -82,7 +82,7 @@ static enum family holders(const struct bb_hybrid_shape *s, bool experts)
 
 /* ---- functions of the program ---------------------------------------------------------------- */
 
-static int stage_of(const struct bb_hybrid_program *h, int rank)
+static int hybrid_stage(const struct bb_hybrid_program *h, int rank)
 {
 	return bb_grid_place(&h->shape.grid, BB_AXIS_PP, rank);
 }
@@ -90,7 +90,7 @@ static int stage_of(const struct bb_hybrid_program *h, int rank)
 static size_t hybrid_program_length(const struct bb_program *program, int rank)
 {
 	const struct bb_hybrid_program *h = program->own;
-	const int stage = stage_of(h, rank);
+	const int stage = hybrid_stage(h, rank);
 
 	return h->begins[stage + 1] - h->begins[stage];
 }
@@ -121,8 +121,9 @@ static int hybrid_member(const struct bb_program *program, int group, int i)
 			      family == ENDS ? i * (h->shape.grid.pp - 1) : i);
 }
 
-static void call(const struct bb_hybrid_program *h, int rank, enum family family,
-		 const struct bb_collective *collective, size_t count, struct bb_operation *o)
+static void hybrid_call(const struct bb_hybrid_program *h, int rank, enum family family,
+			const struct bb_collective *collective, size_t count,
+			struct bb_operation *o)
 {
 	o->act = BB_ACT_COLLECTIVE;
 	o->queue = BB_HYBRID_COMPUTES;
@@ -142,8 +143,8 @@ static void call_tensor(const struct bb_hybrid_program *h, int rank, const struc
 	o->item = step->half;
 	o->dtype = s->dtype;
 	o->op = BB_SUM;
-	call(h, rank, TENSOR, step->kind == GATHER ? &bb_all_gather : sum,
-	     bb_hybrid_part(s, step->half, rank), o);
+	hybrid_call(h, rank, TENSOR, step->kind == GATHER ? &bb_all_gather : sum,
+		    bb_hybrid_part(s, step->half, rank), o);
 }
 
 static void call_data(const struct bb_hybrid_program *h, int rank, const struct step *step,
@@ -152,7 +153,8 @@ static void call_data(const struct bb_hybrid_program *h, int rank, const struct 
 	const struct bb_hybrid_shape *s = &h->shape;
 	const bool experts = step->half == 1;
 	const enum family family = holders(s, experts);
-	const size_t elements = (size_t)(experts ? s->experts : s->gradients)[stage_of(h, rank)];
+	const size_t elements =
+		(size_t)(experts ? s->experts : s->gradients)[hybrid_stage(h, rank)];
 	const size_t part =
 		(size_t)bb_partition(elements, (uint64_t)bb_grid_size(&s->grid, axes[family]));
 
@@ -161,11 +163,11 @@ static void call_data(const struct bb_hybrid_program *h, int rank, const struct 
 	o->dtype = step->last ? s->dtype : s->gradient_dtype;
 	o->op = BB_AVG;
 	o->in_place = true;
-	call(h, rank, family,
-	     step->last ? &bb_all_gather
-	     : s->zero  ? &bb_reduce_scatter
-			: &bb_all_reduce,
-	     s->zero ? part : elements, o);
+	hybrid_call(h, rank, family,
+		    step->last ? &bb_all_gather
+		    : s->zero  ? &bb_reduce_scatter
+			       : &bb_all_reduce,
+		    s->zero ? part : elements, o);
 }
 
 /* Three numbers per token are reduced, one after another. */
@@ -175,7 +177,7 @@ static void call_loss(const struct bb_hybrid_program *h, int rank, struct bb_ope
 	o->item = BB_HYBRID_LOSS;
 	o->dtype = BB_FLOAT;
 	o->op = BB_SUM;
-	call(h, rank, TENSOR, &bb_all_reduce, h->shape.tokens, o);
+	hybrid_call(h, rank, TENSOR, &bb_all_reduce, h->shape.tokens, o);
 }
 
 static void call_embedding(const struct bb_hybrid_program *h, int rank, struct bb_operation *o)
@@ -184,11 +186,11 @@ static void call_embedding(const struct bb_hybrid_program *h, int rank, struct b
 	o->dtype = h->shape.gradient_dtype;
 	o->op = BB_SUM;
 	o->in_place = true;
-	call(h, rank, ENDS, &bb_all_reduce, h->shape.shared, o);
+	hybrid_call(h, rank, ENDS, &bb_all_reduce, h->shape.shared, o);
 }
 
-static void compute(const struct bb_hybrid_program *h, const struct step *step,
-		    struct bb_operation *o)
+static void hybrid_compute(const struct bb_hybrid_program *h, const struct step *step,
+			   struct bb_operation *o)
 {
 	const struct bb_hybrid_shape *s = &h->shape;
 	const struct bb_hybrid_time *t = step->k == LAYER     ? &s->layer
@@ -206,8 +208,8 @@ static void compute(const struct bb_hybrid_program *h, const struct step *step,
 }
 
 /* Exchange of rows among the ranks that divide the experts. */
-static void exchange(const struct bb_hybrid_program *h, int rank, const struct step *step,
-		     struct bb_operation *o)
+static void hybrid_exchange(const struct bb_hybrid_program *h, int rank, const struct step *step,
+			    struct bb_operation *o)
 {
 	const struct bb_grid *g = &h->shape.grid;
 
@@ -230,7 +232,7 @@ static void pass_on(const struct bb_hybrid_program *h, int rank, const struct st
 {
 	const struct bb_grid *g = &h->shape.grid;
 
-	*o = bb_program_at(&h->base.program, stage_of(h, rank), step->base);
+	*o = bb_program_at(&h->base.program, hybrid_stage(h, rank), step->base);
 	o->work = BB_HYBRID_PIPELINE;
 	if (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV) {
 		o->peer =
@@ -244,14 +246,14 @@ static void hybrid_program_operation(const struct bb_program *program, int rank,
 				     struct bb_operation *o)
 {
 	const struct bb_hybrid_program *h = program->own;
-	const struct step *step = &h->steps[h->begins[stage_of(h, rank)] + index];
+	const struct step *step = &h->steps[h->begins[hybrid_stage(h, rank)] + index];
 
 	switch ((enum kind)step->kind) {
 	case BASE:
 		pass_on(h, rank, step, o);
 		break;
 	case COMPUTE:
-		compute(h, step, o);
+		hybrid_compute(h, step, o);
 		break;
 	case SUM:
 	case GATHER:
@@ -267,7 +269,7 @@ static void hybrid_program_operation(const struct bb_program *program, int rank,
 		call_data(h, rank, step, o);
 		break;
 	default:
-		exchange(h, rank, step, o);
+		hybrid_exchange(h, rank, step, o);
 	}
 }
 
@@ -301,7 +303,7 @@ struct layout {
 	bool writes;
 };
 
-static unsigned part_of(enum kind kind)
+static unsigned kind_part(enum kind kind)
 {
 	static const unsigned parts[] = {
 		[BASE] = BB_HYBRID_PIPELINE,       [COMPUTE] = BB_HYBRID_COMPUTE,
@@ -316,14 +318,14 @@ static unsigned part_of(enum kind kind)
 
 static void layout_add(struct layout *l, struct step step)
 {
-	if (!(l->program->shape.parts & part_of((enum kind)step.kind)))
+	if (!(l->program->shape.parts & kind_part((enum kind)step.kind)))
 		return;
 	if (l->writes)
 		l->program->steps[l->at] = step;
 	l->at++;
 }
 
-static void add_exchange(struct layout *l, bool combines)
+static void layout_add_exchange(struct layout *l, bool combines)
 {
 	const struct bb_hybrid_shape *s = &l->program->shape;
 	struct step step = {.event = l->program->events + l->events, .last = combines};
@@ -343,13 +345,13 @@ static void add_exchange(struct layout *l, bool combines)
 		layout_add(l, step);
 }
 
-static void add_half(struct layout *l, int half, bool backward)
+static void layout_add_half(struct layout *l, int half, bool backward)
 {
 	const struct bb_hybrid_shape *s = &l->program->shape;
 	struct step step = {.half = (uint8_t)half, .backward = backward};
 
 	if (half == 1)
-		add_exchange(l, false);
+		layout_add_exchange(l, false);
 	step.kind = GATHER;
 	for (int i = 0; i < (s->sequence_parallel ? 1 + backward : 0); i++)
 		layout_add(l, step);
@@ -359,25 +361,25 @@ static void add_half(struct layout *l, int half, bool backward)
 	if (s->grid.tp > 1)
 		layout_add(l, step);
 	if (half == 1)
-		add_exchange(l, true);
+		layout_add_exchange(l, true);
 }
 
-static void add_layers(struct layout *l, int stage, bool backward)
+static void layout_add_layers(struct layout *l, int stage, bool backward)
 {
 	for (int i = 0; i < layers_of(&l->program->shape, stage); i++)
 		for (int half = 0; half < BB_HYBRID_HALVES; half++)
-			add_half(l, backward ? BB_HYBRID_HALVES - 1 - half : half, backward);
+			layout_add_half(l, backward ? BB_HYBRID_HALVES - 1 - half : half, backward);
 }
 
 /* COUNT pieces of KIND, if there are other tensor ranks. */
-static void add_tensor(struct layout *l, enum kind kind, int count)
+static void layout_add_tensor(struct layout *l, enum kind kind, int count)
 {
 	for (int i = 0; i < count && l->program->shape.grid.tp > 1; i++)
 		layout_add(l, (struct step){.kind = (uint8_t)kind});
 }
 
 /* Most models compute nothing there. */
-static void add_look_up(struct layout *l, bool backward)
+static void layout_add_look_up(struct layout *l, bool backward)
 {
 	const struct bb_hybrid_time *t = &l->program->shape.embedding;
 
@@ -385,36 +387,36 @@ static void add_look_up(struct layout *l, bool backward)
 		layout_add(l, (struct step){.kind = COMPUTE, .k = LOOK_UP, .backward = backward});
 }
 
-static void add_forward(struct layout *l, int stage)
+static void layout_add_forward(struct layout *l, int stage)
 {
 	const struct bb_hybrid_shape *s = &l->program->shape;
 
 	if (stage == 0) {
-		add_look_up(l, false);
-		add_tensor(l, SUM, 1);
+		layout_add_look_up(l, false);
+		layout_add_tensor(l, SUM, 1);
 	}
-	add_layers(l, stage, false);
+	layout_add_layers(l, stage, false);
 	if (stage == s->grid.pp - 1) {
-		add_tensor(l, GATHER, s->sequence_parallel);
+		layout_add_tensor(l, GATHER, s->sequence_parallel);
 		layout_add(l, (struct step){.kind = COMPUTE, .k = HEAD});
-		add_tensor(l, LOSS, 3);
+		layout_add_tensor(l, LOSS, 3);
 	}
 }
 
-static void add_backward(struct layout *l, int stage)
+static void layout_add_backward(struct layout *l, int stage)
 {
 	const struct bb_hybrid_shape *s = &l->program->shape;
 
 	if (stage == s->grid.pp - 1) {
 		layout_add(l, (struct step){.kind = COMPUTE, .k = HEAD, .backward = true});
-		add_tensor(l, SUM, 1);
+		layout_add_tensor(l, SUM, 1);
 	}
 	if (s->recomputes)
-		add_layers(l, stage, false);
-	add_layers(l, stage, true);
+		layout_add_layers(l, stage, false);
+	layout_add_layers(l, stage, true);
 	if (stage == 0) {
-		add_tensor(l, GATHER, s->sequence_parallel);
-		add_look_up(l, true);
+		layout_add_tensor(l, GATHER, s->sequence_parallel);
+		layout_add_look_up(l, true);
 	}
 }
 
@@ -423,7 +425,7 @@ static bool shares_embedding(const struct bb_hybrid_shape *s)
 	return s->shared > 0 && s->grid.pp > 1;
 }
 
-static void add_data(struct layout *l)
+static void layout_add_data(struct layout *l)
 {
 	const struct bb_hybrid_shape *s = &l->program->shape;
 	struct step step = {.kind = DATA};
@@ -437,7 +439,7 @@ static void add_data(struct layout *l)
 		}
 }
 
-static void add_stage(struct layout *l, int stage)
+static void layout_add_stage(struct layout *l, int stage)
 {
 	const struct bb_hybrid_shape *s = &l->program->shape;
 	const struct bb_program *base = &l->program->base.program;
@@ -449,22 +451,22 @@ static void add_stage(struct layout *l, int stage)
 		if (o.act != BB_ACT_COMPUTE)
 			layout_add(l, (struct step){.kind = BASE, .base = i});
 		else if (o.work == BB_PASS_F)
-			add_forward(l, stage);
+			layout_add_forward(l, stage);
 		else
-			add_backward(l, stage);
+			layout_add_backward(l, stage);
 	}
 	if (shares_embedding(s) && (stage == 0 || stage == s->grid.pp - 1))
 		layout_add(l, (struct step){.kind = EMBEDDING});
-	add_data(l);
+	layout_add_data(l);
 }
 
-static void lay_out(struct bb_hybrid_program *h, bool writes)
+static void hybrid_lay_out(struct bb_hybrid_program *h, bool writes)
 {
 	struct layout l = {.program = h, .writes = writes};
 
 	for (int stage = 0; stage < h->shape.grid.pp; stage++) {
 		h->begins[stage] = l.at;
-		add_stage(&l, stage);
+		layout_add_stage(&l, stage);
 		h->most_events = l.events > h->most_events ? l.events : h->most_events;
 	}
 	h->begins[h->shape.grid.pp] = l.at;
@@ -495,7 +497,7 @@ out:
 }
 
 /* Queues, lanes and events of exchanges follow those of the pipeline. */
-static void number(struct bb_hybrid_program *h, struct bb_program *program)
+static void hybrid_number(struct bb_hybrid_program *h, struct bb_program *program)
 {
 	const struct bb_hybrid_shape *s = &h->shape;
 	const bool messages = s->parts & BB_HYBRID_PIPELINE;
@@ -525,12 +527,12 @@ static bb_status hybrid_program_make(struct bb_hybrid_program *h, struct bb_erro
 {
 	h->begins = calloc((size_t)h->shape.grid.pp + 1, sizeof(*h->begins));
 	if (h->begins) {
-		lay_out(h, false);
+		hybrid_lay_out(h, false);
 		h->steps = calloc(h->begins[h->shape.grid.pp] + 1, sizeof(*h->steps));
 	}
 	if (!h->steps)
 		return bb_no_memory(error, "a step's program");
-	lay_out(h, true);
+	hybrid_lay_out(h, true);
 	return BB_OK;
 }
 
@@ -554,7 +556,7 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 		return bb_no_memory(error, "a step's program");
 	h->shape = *shape;
 	BB_TRY(status, make_base(h, error), fail);
-	number(h, program);
+	hybrid_number(h, program);
 	BB_TRY(status, hybrid_program_make(h, error), fail);
 	program->events = h->events + h->most_events;
 	return BB_OK;

@@ -61,7 +61,7 @@ static bb_status plan_prepare(struct show *s)
 
 #define PARTS (BB_TRAFFICS + 2)
 
-static double part_of(const struct bb_hybrid_cost *cost, int part)
+static double cost_part(const struct bb_hybrid_cost *cost, int part)
 {
 	return part < BB_TRAFFICS    ? cost->traffic[part]
 	       : part == BB_TRAFFICS ? cost->bubble
@@ -82,8 +82,8 @@ static int worst_part(const struct bb_hybrid_division *behind,
 	int worst = 0;
 
 	for (int i = 1; i < PARTS; i++)
-		if (part_of(&behind->cost, i) - part_of(&ahead->cost, i) >
-		    part_of(&behind->cost, worst) - part_of(&ahead->cost, worst))
+		if (cost_part(&behind->cost, i) - cost_part(&ahead->cost, i) >
+		    cost_part(&behind->cost, worst) - cost_part(&ahead->cost, worst))
 			worst = i;
 	return worst;
 }
@@ -113,9 +113,9 @@ static void explain_division(const struct bb_hybrid_plan *plan, size_t i, char t
 		return;
 	}
 	part = i > 0 ? worst_part(division, other) : worst_part(other, division);
-	bb_format_duration(time,
-			   i > 0 ? part_of(&division->cost, part) - part_of(&other->cost, part)
-				 : part_of(&other->cost, part) - part_of(&division->cost, part));
+	bb_format_duration(
+		time, i > 0 ? cost_part(&division->cost, part) - cost_part(&other->cost, part)
+			    : cost_part(&other->cost, part) - cost_part(&division->cost, part));
 	snprintf(text, REASON_TEXT, "%s %s %s%s than the %s plan%s", time, i > 0 ? "more" : "less",
 		 part_name(part), part < BB_TRAFFICS ? " communication" : "",
 		 i > 0 ? "best" : "second-best", cause_of(division, other, part));

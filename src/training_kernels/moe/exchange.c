@@ -93,7 +93,7 @@ char *bb_moe_rows_of(const struct bb_moe_rows *rows, bool combines, const struct
 				 (size_t)rows->load->rows_before[peer] * row_bytes(rows);
 }
 
-static int rank_of(const struct bb_moe_rows *rows, int place)
+static int pattern_rank(const struct bb_moe_rows *rows, int place)
 {
 	return rows->ranks ? rows->ranks[place] : place;
 }
@@ -101,7 +101,7 @@ static int rank_of(const struct bb_moe_rows *rows, int place)
 bb_status bb_moe_rows_fill(const struct bb_moe_rows *rows, struct bb_engine *engine,
 			   const struct bb_patterns *patterns)
 {
-	const int mine = rank_of(rows, rows->place);
+	const int mine = pattern_rank(rows, rows->place);
 	const size_t element = bb_dtype_size(rows->dtype);
 	const size_t leave = bb_moe_bytes_mine(rows) / element;
 	const size_t come = bb_moe_bytes_theirs(rows) / element;
@@ -123,11 +123,12 @@ static bb_status verify_peer(const struct bb_moe_rows *rows, struct bb_engine *e
 	const size_t there = (size_t)l->rows_to[peer] * rows->hidden;
 	const size_t away = (size_t)l->rows_before[peer] * rows->hidden;
 	const bb_status status = bb_engine_verify(engine, theirs_of(rows, peer), patterns,
-						  rank_of(rows, peer), before, here, wrong);
+						  pattern_rank(rows, peer), before, here, wrong);
 
 	return status == BB_OK
 		       ? bb_engine_verify(engine, rows->back + away * bb_dtype_size(rows->dtype),
-					  patterns, rank_of(rows, rows->place), away, there, wrong)
+					  patterns, pattern_rank(rows, rows->place), away, there,
+					  wrong)
 		       : status;
 }
 

@@ -5,7 +5,7 @@
 
 /* Shares of TOP_K in proportion to (e + 1)^-skew, at most 1 each, as running sums. Weights fall, so
    the shares that are cut at 1 come first. */
-static void share_out(struct bb_moe_load *load)
+static void fill_shares(struct bb_moe_load *load)
 {
 	const struct bb_moe_form *f = &load->form;
 	double *shares = load->shares, left = f->top_k, rest = 0, below = 0;
@@ -81,7 +81,7 @@ bb_status bb_moe_load_make(struct bb_moe_load *load, const struct bb_moe_form *f
 	};
 	if (!load->shares || !load->rows || !load->rows_to || !load->rows_before)
 		return bb_no_memory(error, "the loads of experts");
-	share_out(load);
+	fill_shares(load);
 	count_rows(load);
 	return BB_OK;
 }

@@ -21,7 +21,7 @@ static const struct preset {
 	{.name = NULL},
 };
 
-static const char *preset_name(int index)
+static const char *moe_preset_name(int index)
 {
 	return presets[index].name;
 }
@@ -81,7 +81,7 @@ static void moe_list(struct bb_strbuf *out)
 			       (long long)p->hidden, p->source);
 }
 
-static bb_status check_experts(struct bb_run *run, struct bb_moe_options *a)
+static bb_status moe_check_experts(struct bb_run *run, struct bb_moe_options *a)
 {
 	const int n = run->world.nranks;
 
@@ -121,7 +121,7 @@ static bb_status moe_plan(struct bb_run *run)
 {
 	struct bb_moe *moe = run->own;
 	struct bb_moe_options *a = &moe->options;
-	bb_status status = check_experts(run, a);
+	bb_status status = moe_check_experts(run, a);
 
 	if (status != BB_OK)
 		return status;

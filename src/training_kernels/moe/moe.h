@@ -17,7 +17,7 @@
 #define BB_MOE_OPTIONS(OPTION, COMMON)                                                             \
 	OPTION(CHOICE, preset, "preset", 0, NULL,                                                  \
 	       "experts, top-k and hidden of a published model", .argument = "NAME",               \
-	       .choice = preset_name, .section = "Experts")                                        \
+	       .choice = moe_preset_name, .section = "Experts")                                    \
 	OPTION(INT, experts, "experts", 0, NULL,                                                   \
 	       "number of experts of the layer (default: 2 per rank)", .min = 1, .max = 65536)     \
 	OPTION(INT, top_k, "top-k", 0, "2", "number of experts per token", .min = 1, .max = 1024)  \

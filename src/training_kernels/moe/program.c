@@ -30,7 +30,7 @@ static struct bb_moe_exchange exchange_of(const struct bb_moe_step *step)
 
 /* ---- one operation --------------------------------------------------------------------------- */
 
-static void counts(const struct bb_moe_step *step, struct bb_operation *o)
+static void moe_counts(const struct bb_moe_step *step, struct bb_operation *o)
 {
 	const struct bb_moe_form *f = &step->load->form;
 
@@ -42,7 +42,7 @@ static void counts(const struct bb_moe_step *step, struct bb_operation *o)
 	o->dtype = BB_INT64;
 }
 
-static void experts(const struct bb_moe_step *step, int rank, struct bb_operation *o)
+static void moe_experts(const struct bb_moe_step *step, int rank, struct bb_operation *o)
 {
 	const struct bb_moe_load *l = step->load;
 
@@ -67,7 +67,7 @@ enum piece {
 	PIECES
 };
 
-static size_t length_of(const struct bb_moe_step *step, enum piece piece)
+static size_t piece_length(const struct bb_moe_step *step, enum piece piece)
 {
 	const unsigned p = step->parts;
 	const size_t messages = bb_moe_messages(step->load);
@@ -94,7 +94,7 @@ static size_t moe_program_length(const struct bb_program *program, int rank)
 	size_t sum = 0;
 
 	for (int piece = 0; piece < PIECES; piece++)
-		sum += length_of(program->own, (enum piece)piece);
+		sum += piece_length(program->own, (enum piece)piece);
 	return sum;
 }
 
@@ -105,12 +105,12 @@ static void moe_program_operation(const struct bb_program *program, int rank, si
 	const struct bb_moe_exchange exchange = exchange_of(step);
 	enum piece piece = COUNTS;
 
-	for (; index >= length_of(step, piece); piece++)
-		index -= length_of(step, piece);
+	for (; index >= piece_length(step, piece); piece++)
+		index -= piece_length(step, piece);
 	o->work = BB_MOE_EVENT;
 	switch (piece) {
 	case COUNTS:
-		counts(step, o);
+		moe_counts(step, o);
 		break;
 	case BEFORE_DISPATCH:
 		bb_moe_fork(&exchange, COUNTED, index, o);
@@ -119,7 +119,7 @@ static void moe_program_operation(const struct bb_program *program, int rank, si
 		bb_moe_join(&exchange, SENT, index, o);
 		break;
 	case EXPERTS:
-		experts(step, rank, o);
+		moe_experts(step, rank, o);
 		break;
 	case BEFORE_COMBINE:
 		bb_moe_fork(&exchange, COMPUTED, index, o);

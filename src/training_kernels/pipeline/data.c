@@ -24,7 +24,7 @@ struct bb_pipeline_data {
 /* ---- the arithmetic of a part ---------------------------------------------------------------- */
 
 /* Numbers that look random and follow from their position. */
-static uint32_t draw(uint64_t seed, uint64_t where)
+static uint32_t draw_number(uint64_t seed, uint64_t where)
 {
 	const uint64_t at = seed * BB_RANDOM_STEP + where * UINT64_C(0xbf58476d1ce4e5b9);
 
@@ -33,13 +33,13 @@ static uint32_t draw(uint64_t seed, uint64_t where)
 
 static uint32_t weight(uint64_t seed, int depth, int i)
 {
-	return draw(seed, (uint64_t)depth * N + (uint64_t)i);
+	return draw_number(seed, (uint64_t)depth * N + (uint64_t)i);
 }
 
 static void make_input(uint64_t seed, int microbatch, uint32_t *x)
 {
 	for (int i = 0; i < N; i++)
-		x[i] = draw(~seed, (uint64_t)microbatch * N + (uint64_t)i);
+		x[i] = draw_number(~seed, (uint64_t)microbatch * N + (uint64_t)i);
 }
 
 static void make_loss(const uint32_t *y, uint32_t *dy)
@@ -48,7 +48,7 @@ static void make_loss(const uint32_t *y, uint32_t *dy)
 		dy[i] = (uint32_t)((3 * (uint64_t)y[i] + 1) % PRIME);
 }
 
-static void forward(uint64_t seed, int depth, const uint32_t *x, uint32_t *y)
+static void part_forward(uint64_t seed, int depth, const uint32_t *x, uint32_t *y)
 {
 	for (int i = 0; i < N; i++) {
 		const uint64_t square = (uint64_t)x[i] * x[i] % PRIME;
@@ -108,7 +108,7 @@ static uint32_t *block_of(const struct bb_pipeline_data *data, int chunk, int mi
 }
 
 /* The chunk of this stage at DEPTH; -1: none, or of another stage. */
-static int chunk_at(const struct bb_pipeline_data *data, int depth)
+static int stage_chunk(const struct bb_pipeline_data *data, int depth)
 {
 	const struct bb_order *order = data->order;
 
@@ -120,7 +120,7 @@ static int chunk_at(const struct bb_pipeline_data *data, int depth)
 
 static void do_forward(const struct bb_pipeline_data *data, int depth, const struct bb_pass *pass)
 {
-	const int before = chunk_at(data, depth - 1);
+	const int before = stage_chunk(data, depth - 1);
 	uint32_t *x = block_of(data, pass->chunk, pass->microbatch, BLOCK_X);
 	uint32_t *y = block_of(data, pass->chunk, pass->microbatch, BLOCK_Y);
 
@@ -128,12 +128,12 @@ static void do_forward(const struct bb_pipeline_data *data, int depth, const str
 		make_input(data->seed, pass->microbatch, x);
 	else if (before >= 0)
 		memcpy(x, block_of(data, before, pass->microbatch, BLOCK_Y), BLOCK);
-	forward(data->seed, depth, x, y);
+	part_forward(data->seed, depth, x, y);
 }
 
 static void do_backward(const struct bb_pipeline_data *data, int depth, const struct bb_pass *pass)
 {
-	const int behind = chunk_at(data, depth + 1);
+	const int behind = stage_chunk(data, depth + 1);
 	uint32_t *dy = block_of(data, pass->chunk, pass->microbatch, BLOCK_DY);
 
 	if (depth == bb_order_depths(data->order) - 1)
@@ -171,7 +171,7 @@ void bb_pipeline_buffers(void *own, int rank, const struct bb_operation *operati
 	const struct bb_pass pass = bb_order_pass(data->order, operation->item, &stage);
 	const int depth = bb_order_depth(data->order, stage, pass.chunk);
 	const bool goes_forward = pass.kind == BB_PASS_F;
-	const int chunk = chunk_at(data, goes_forward ? depth + 1 : depth - 1);
+	const int chunk = stage_chunk(data, goes_forward ? depth + 1 : depth - 1);
 
 	if (operation->act == BB_ACT_SEND)
 		*in = block_of(data, pass.chunk, pass.microbatch,
@@ -199,7 +199,7 @@ static uint64_t blocks_compare(const uint32_t *got, const uint32_t *expected)
 static uint64_t compare_forward(const struct bb_pipeline_data *data, int depth, int microbatch,
 				const uint32_t *y)
 {
-	const int chunk = chunk_at(data, depth);
+	const int chunk = stage_chunk(data, depth);
 
 	return chunk < 0 ? 0 : blocks_compare(block_of(data, chunk, microbatch, BLOCK_Y), y);
 }
@@ -207,7 +207,7 @@ static uint64_t compare_forward(const struct bb_pipeline_data *data, int depth, 
 static uint64_t compare_backward(const struct bb_pipeline_data *data, int depth, int microbatch,
 				 const uint32_t *dx, const uint32_t *dw)
 {
-	const int chunk = chunk_at(data, depth);
+	const int chunk = stage_chunk(data, depth);
 
 	if (chunk < 0)
 		return 0;
@@ -225,7 +225,7 @@ static uint64_t blocks_verify(const struct bb_pipeline_data *data, int microbatc
 
 	make_input(data->seed, microbatch, xs[0]);
 	for (int d = 0; d < depths; d++) {
-		forward(data->seed, d, xs[d], xs[d + 1]);
+		part_forward(data->seed, d, xs[d], xs[d + 1]);
 		wrong += compare_forward(data, d, microbatch, xs[d + 1]);
 	}
 	make_loss(xs[depths], dy);

@@ -66,8 +66,8 @@ static int64_t later(int64_t a, int64_t b)
 }
 
 /* The end of a pass; BW is a B there. */
-static int64_t *end_of(const struct bb_draft *draft, enum bb_pass_kind kind, int depth,
-		       int microbatch)
+static int64_t *draft_end(const struct bb_draft *draft, enum bb_pass_kind kind, int depth,
+			  int microbatch)
 {
 	const int slots = kind == BB_PASS_BW ? BB_PASS_B : (int)kind;
 	const size_t part = (size_t)slots * (size_t)bb_order_depths(&draft->order) + (size_t)depth;
@@ -87,7 +87,7 @@ static int64_t arrival_of(const struct bb_draft *draft, int stage, const struct 
 		return 0;
 	if (pass->microbatch == draft->microbatches)
 		return -1;
-	end = *end_of(draft, pass->kind, input, pass->microbatch);
+	end = *draft_end(draft, pass->kind, input, pass->microbatch);
 	return end < 0 || bb_order_stage(order, input) == stage ? end : end + draft->hop;
 }
 
@@ -119,7 +119,7 @@ static void place(struct bb_draft *draft, int stage, struct bb_pass pass)
 		state->begin = from;
 	draft->bubble = later(draft->bubble, state->bubble);
 	state->time = from + draft->parts[depth].cost[pass.kind];
-	*end_of(draft, pass.kind, depth, pass.microbatch) = state->time;
+	*draft_end(draft, pass.kind, depth, pass.microbatch) = state->time;
 	if (pass.microbatch < draft->order.microbatches)
 		draft->order.passes[(size_t)stage * draft->order.length + state->written++] = pass;
 }
@@ -153,7 +153,7 @@ int bb_draft_next_w(const struct bb_draft *draft, int stage)
 
 		if (next == state->done[BB_PASS_B][c])
 			continue;
-		since = *end_of(draft, BB_PASS_B, bb_order_depth(&draft->order, stage, c), next);
+		since = *draft_end(draft, BB_PASS_B, bb_order_depth(&draft->order, stage, c), next);
 		if (since < oldest) {
 			oldest = since;
 			chunk = c;
@@ -243,8 +243,8 @@ bool bb_draft_lacks_own(const struct bb_draft *draft, int stage)
 	const struct bb_pass *pass = &bb_order_passes(&draft->order, stage)[written];
 
 	return written < draft->order.length && pass->kind != BB_PASS_F &&
-	       *end_of(draft, pass->kind == BB_PASS_W ? BB_PASS_B : BB_PASS_F,
-		       bb_order_depth(&draft->order, stage, pass->chunk), pass->microbatch) < 0;
+	       *draft_end(draft, pass->kind == BB_PASS_W ? BB_PASS_B : BB_PASS_F,
+			  bb_order_depth(&draft->order, stage, pass->chunk), pass->microbatch) < 0;
 }
 
 static void choose_fixed(struct bb_draft *draft, int stage)
@@ -261,7 +261,7 @@ static void choose_fixed(struct bb_draft *draft, int stage)
 		state->begins = later(arrival, state->time);
 }
 
-static void choose(struct bb_draft *draft, int stage)
+static void draft_choose(struct bb_draft *draft, int stage)
 {
 	if (draft->rule.fixed)
 		choose_fixed(draft, stage);
@@ -280,7 +280,7 @@ static void play_off(struct bb_draft *draft, int at)
 
 static void choose_again(struct bb_draft *draft, int stage)
 {
-	choose(draft, stage);
+	draft_choose(draft, stage);
 	for (int at = (draft->order.stages + stage) / 2; at > 0; at /= 2)
 		play_off(draft, at);
 }
@@ -292,7 +292,7 @@ void bb_draft_list(struct bb_draft *draft, struct bb_list_rule rule)
 	draft->rule = rule;
 	for (int s = 0; s < p; s++) {
 		draft->winners[p + s] = s;
-		choose(draft, s);
+		draft_choose(draft, s);
 	}
 	for (int at = p - 1; at > 0; at--)
 		play_off(draft, at);

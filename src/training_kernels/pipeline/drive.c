@@ -61,7 +61,7 @@ static void close_job(struct bb_pipeline_job *j)
 	free(j->report);
 }
 
-static struct bb_pipeline_form form_of(const struct bb_pipeline_session *s)
+static struct bb_pipeline_form session_form(const struct bb_pipeline_session *s)
 {
 	const struct bb_fault *fault = &s->engine.run->options.fault;
 	const bool slow = fault->kind == BB_FAULT_SLOW;
@@ -105,7 +105,7 @@ static bb_status job_evaluate(struct bb_pipeline_job *j, const struct bb_pipelin
 
 static bb_status job_predict(struct bb_pipeline_job *j)
 {
-	struct bb_pipeline_form form = form_of(j->s);
+	struct bb_pipeline_form form = session_form(j->s);
 	struct bb_pipeline_result published;
 	bb_status status = BB_OK;
 
@@ -237,7 +237,7 @@ static bb_status pipeline_measure(struct bb_pipeline_session *s, const struct bb
 	return status;
 }
 
-static bb_status time_schedule(struct bb_pipeline_job *j)
+static bb_status pipeline_time_schedule(struct bb_pipeline_job *j)
 {
 	struct bb_trial trial = {.play = {.program = &j->program.program,
 					  .stand_in = (enum bb_stand_in)j->s->options->stand_in,
@@ -271,7 +271,7 @@ static bb_status check_data(struct bb_pipeline_job *j, struct bb_pipeline_data *
 	struct bb_pipeline_session *s = j->s;
 	const struct bb_pipeline_form form = {.elements = BB_PIPELINE_ELEMENTS,
 					      .late_stage = -1,
-					      .swapped_stage = form_of(s).swapped_stage};
+					      .swapped_stage = session_form(s).swapped_stage};
 	struct bb_pipeline_program program;
 	struct bb_trial trial = {.play = {.program = &program.program,
 					  .compute = bb_pipeline_compute,
@@ -369,7 +369,7 @@ static bb_status measure_hop(struct bb_pipeline_session *s)
 				       .chunks = 1,
 				       .f = HOP_PASS_NS,
 				       .b = HOP_PASS_NS};
-	struct bb_pipeline_form form = form_of(s);
+	struct bb_pipeline_form form = session_form(s);
 	const void *all;
 	double hop = 0;
 	bb_status status;
@@ -419,12 +419,12 @@ static bb_status make_order(struct bb_pipeline_job *j, struct bb_error *refusal)
 	return status == BB_OK ? bb_order_check(&j->order, refusal) : status;
 }
 
-static bb_status run_schedule(struct bb_pipeline_session *s,
-			      const struct bb_pipeline_schedule *schedule)
+static bb_status pipeline_run_schedule(struct bb_pipeline_session *s,
+				       const struct bb_pipeline_schedule *schedule)
 {
 	struct bb_pipeline_job j = {.s = s, .schedule = schedule, .wrong = BB_ABSENT};
 	struct bb_error *error = &s->engine.run->error;
-	const struct bb_pipeline_form form = form_of(s);
+	const struct bb_pipeline_form form = session_form(s);
 	struct bb_error refusal = {.text = ""};
 	bb_status status;
 
@@ -445,7 +445,7 @@ static bb_status run_schedule(struct bb_pipeline_session *s,
 	if (bb_engine_leads(&s->engine))
 		BB_TRY(status, job_predict(&j), out);
 	if (!s->options->predict)
-		BB_TRY(status, time_schedule(&j), out);
+		BB_TRY(status, pipeline_time_schedule(&j), out);
 	if (!s->options->predict)
 		BB_TRY(status, job_check(&j), out);
 	if (bb_engine_leads(&s->engine))
@@ -467,7 +467,8 @@ static bb_status pipeline_run(struct bb_engine *engine)
 	s->stage = engine->driver->rank;
 	status = settle_hop(s);
 	for (size_t i = 0; i < s->options->schedules.n && status == BB_OK; i++) {
-		status = run_schedule(s, &bb_pipeline_schedules[s->options->schedules.list[i]]);
+		status = pipeline_run_schedule(
+			s, &bb_pipeline_schedules[s->options->schedules.list[i]]);
 		if (bb_engine_leads(engine))
 			bb_ticker_step(&engine->run->ticker, 1);
 	}

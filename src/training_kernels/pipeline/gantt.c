@@ -28,8 +28,8 @@ static int column(double time, double end, int width)
 	return c < 0 ? 0 : c > width ? width : c;
 }
 
-static void add_pass(struct bb_strbuf *out, const struct bb_pass_record *pass, int length,
-		     bool colours)
+static void chart_pass(struct bb_strbuf *out, const struct bb_pass_record *pass, int length,
+		       bool colours)
 {
 	char text[32];
 	int n;
@@ -47,8 +47,8 @@ static void add_pass(struct bb_strbuf *out, const struct bb_pass_record *pass, i
 	bb_strbuf_add(out, colours ? RESET : "");
 }
 
-static void add_stage(struct bb_strbuf *out, const struct bb_pass_record *passes, size_t n,
-		      double end, int width, bool colours)
+static void chart_stage(struct bb_strbuf *out, const struct bb_pass_record *passes, size_t n,
+			double end, int width, bool colours)
 {
 	int at = 0;
 
@@ -59,7 +59,7 @@ static void add_stage(struct bb_strbuf *out, const struct bb_pass_record *passes
 
 		for (; at < from; at++)
 			bb_strbuf_add(out, ".");
-		add_pass(out, &passes[i], to - at, colours);
+		chart_pass(out, &passes[i], to - at, colours);
 		at = to > at ? to : at;
 	}
 	for (; at < width; at++)
@@ -84,6 +84,6 @@ void bb_pipeline_gantt(struct bb_strbuf *out, const struct bb_pass_record *passe
 	for (size_t i = 0, next; i < n; i = next) {
 		for (next = i; next < n && passes[next].stage == passes[i].stage; next++)
 			;
-		add_stage(out, &passes[i], next - i, end, width, colours);
+		chart_stage(out, &passes[i], next - i, end, width, colours);
 	}
 }

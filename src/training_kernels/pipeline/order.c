@@ -18,7 +18,7 @@ struct pen {
 	int written[BB_PASS_KINDS];
 };
 
-static struct pen begin(struct bb_order *order, int stage)
+static struct pen pen_begin(struct bb_order *order, int stage)
 {
 	return (struct pen){.at = &order->passes[(size_t)stage * order->length]};
 }
@@ -41,7 +41,7 @@ static void write_stage(struct bb_order *order, int stage, int reach)
 {
 	const int m = order->microbatches, late = reach * stage;
 	const int64_t ahead = (int64_t)reach * (order->stages - 1 - stage);
-	struct pen pen = begin(order, stage);
+	struct pen pen = pen_begin(order, stage);
 
 	for (int i = 0; i < ahead && i < m; i++)
 		write_next(&pen, BB_PASS_F);
@@ -86,7 +86,7 @@ static bb_status fill_gpipe(const struct bb_pipeline *pipeline, struct bb_order 
 			    struct bb_error *error)
 {
 	for (int s = 0; s < order->stages; s++) {
-		struct pen pen = begin(order, s);
+		struct pen pen = pen_begin(order, s);
 
 		for (int i = 0; i < order->microbatches; i++)
 			write_next(&pen, BB_PASS_F);
@@ -124,7 +124,7 @@ static bb_status fill_interleaved(const struct bb_pipeline *pipeline, struct bb_
 
 	for (int s = 0; s < order->stages; s++) {
 		const int ahead = 2 * (order->stages - 1 - s) + (order->chunks - 1) * order->stages;
-		struct pen pen = begin(order, s);
+		struct pen pen = pen_begin(order, s);
 		int written = 0;
 
 		while (written < ahead && written < all)

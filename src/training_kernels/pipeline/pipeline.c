@@ -66,7 +66,7 @@ static uint64_t least(uint64_t a, uint64_t b)
  * models/memory/activations.h. The embedding is on the first stage; norm, head or pooler and the
  * loss are on the last. Messages have 2 s b h bytes. False: the numbers exceed the limits.
  */
-static bool apply_model(const struct bb_model *m, struct bb_pipeline_options *a)
+static bool pipeline_apply_model(const struct bb_model *m, struct bb_pipeline_options *a)
 {
 	const struct bb_layer layer = bb_layer_of_model(m, (uint64_t)a->batch, 2);
 	const uint64_t kept = bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
@@ -112,7 +112,7 @@ static bb_status read_model(struct bb_pipeline_options *a, struct bb_error *erro
 				 "--stages %lld: more than the %d layers of %s; "
 				 "give at most as many",
 				 (long long)a->stages, model.blocks, a->model_text);
-	else if (!apply_model(&model, a))
+	else if (!pipeline_apply_model(&model, a))
 		status = bb_fail(error, BB_EUSAGE,
 				 "--model: a microbatch takes more than %d s or more than 4 TiB; "
 				 "give a smaller --batch or --seq, or more --flops",
@@ -122,7 +122,7 @@ out:
 	return status;
 }
 
-static bb_status check_model(struct bb_pipeline_options *a, struct bb_error *error)
+static bb_status pipeline_check_model(struct bb_pipeline_options *a, struct bb_error *error)
 {
 	const char *alone = a->flops_given   ? "--flops"
 			    : a->seq_given   ? "--seq"
@@ -176,7 +176,7 @@ static bb_status check_predict(struct bb_pipeline_options *a, struct bb_options 
 	return BB_OK;
 }
 
-static bb_status check_size(const struct bb_pipeline_options *a, struct bb_error *error)
+static bb_status pipeline_check_size(const struct bb_pipeline_options *a, struct bb_error *error)
 {
 	const int64_t chunks = a->chunks > 2 ? a->chunks : 2;
 
@@ -212,8 +212,8 @@ static bb_status pipeline_check(const struct bb_benchmark *benchmark, void *own,
 		a->stages = bb_estimate_ranks(o, environment);
 	if (a->iters_given || !o->exact)
 		o->iters = a->iters;
-	BB_TRY(status, check_model(a, error), out);
-	status = check_size(a, error);
+	BB_TRY(status, pipeline_check_model(a, error), out);
+	status = pipeline_check_size(a, error);
 out:
 	return status;
 }
@@ -239,7 +239,7 @@ static void pipeline_list(struct bb_strbuf *out)
 	bb_model_list(out);
 }
 
-static bb_status check_world(struct bb_run *run, const struct bb_pipeline_options *a)
+static bb_status pipeline_check_world(struct bb_run *run, const struct bb_pipeline_options *a)
 {
 	const int n = run->world.nranks;
 
@@ -263,7 +263,7 @@ static bb_status pipeline_plan(struct bb_run *run)
 	struct bb_pipeline_state *state = run->own;
 	const struct bb_pipeline_options *a = &state->options;
 	const struct bb_pipeline_schedule *first = &bb_pipeline_schedules[a->schedules.list[0]];
-	const bb_status status = check_world(run, a);
+	const bb_status status = pipeline_check_world(run, a);
 
 	if (status != BB_OK)
 		return status;
@@ -290,7 +290,7 @@ static bb_status pipeline_plan(struct bb_run *run)
 		       bb_pipeline_refuses(first, &state->pipeline));
 }
 
-static bb_status open_results(struct bb_run *run)
+static bb_status pipeline_open_results(struct bb_run *run)
 {
 	const struct bb_pipeline_state *state = run->own;
 
@@ -340,7 +340,7 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 	.open_text = bb_sink_pipeline_open,
 	.rows = &bb_record_pipeline,
 	.plan = pipeline_plan,
-	.open_results = open_results,
+	.open_results = pipeline_open_results,
 	.experiment = &bb_pipeline_experiment,
 	.tell = pipeline_add_notes,
 };

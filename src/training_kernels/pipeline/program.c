@@ -144,18 +144,18 @@ static bool is_sent(const struct layout *l, int from, int to, int microbatch)
 }
 
 /* The lane of the message of a pass at DEPTH: those of a lane always come from the same side. */
-static int lane_of(const struct bb_order *order, const struct bb_pass *pass, int depth)
+static int message_lane(const struct bb_order *order, const struct bb_pass *pass, int depth)
 {
 	const int backward = pass->kind != BB_PASS_F;
 
 	return order->folded ? backward + 2 * (depth / order->stages % 2) : backward;
 }
 
-static void add_message(struct layout *l, int stage, int to, const struct bb_pass *pass,
-			size_t slot)
+static void layout_add_message(struct layout *l, int stage, int to, const struct bb_pass *pass,
+			       size_t slot)
 {
 	const struct bb_order *order = &l->program->order;
-	const int lane = lane_of(order, pass, bb_order_depth(order, stage, pass->chunk));
+	const int lane = message_lane(order, pass, bb_order_depth(order, stage, pass->chunk));
 	const uint8_t sends = (uint8_t)(SENDS + (pass->kind != BB_PASS_F));
 	const uint8_t receives = (uint8_t)(RECEIVES + lane);
 	const uint32_t done = l->events[stage]++, arrived = l->events[to]++;
@@ -173,7 +173,7 @@ static void add_message(struct layout *l, int stage, int to, const struct bb_pas
 	layout_add(l, to, (struct bb_pipeline_step){BB_ACT_RECORD, receives, .event = arrived});
 }
 
-static void add_pass(struct layout *l, int stage, const struct bb_pass *pass)
+static void layout_add_pass(struct layout *l, int stage, const struct bb_pass *pass)
 {
 	const struct bb_order *order = &l->program->order;
 	const int depth = bb_order_depth(order, stage, pass->chunk);
@@ -194,10 +194,10 @@ static void add_pass(struct layout *l, int stage, const struct bb_pass *pass)
 	layout_add(l, stage,
 		   (struct bb_pipeline_step){BB_ACT_COMPUTE, COMPUTES, .slot = (uint32_t)slot});
 	if (is_sent(l, depth, output, pass->microbatch))
-		add_message(l, stage, bb_order_stage(order, output), pass, slot);
+		layout_add_message(l, stage, bb_order_stage(order, output), pass, slot);
 }
 
-static bb_status lay_out(struct layout *l, struct bb_error *error)
+static bb_status pipeline_lay_out(struct layout *l, struct bb_error *error)
 {
 	const struct bb_order *order = &l->program->order;
 	const struct bb_pass *pass;
@@ -209,14 +209,14 @@ static bb_status lay_out(struct layout *l, struct bb_error *error)
 	for (int s = 0; s < order->stages; s++)
 		l->events[s] = 0;
 	while ((pass = bb_draft_step(&draft, &stage)))
-		add_pass(l, stage, pass);
+		layout_add_pass(l, stage, pass);
 out:
 	bb_draft_free(&draft);
 	return status;
 }
 
 /* After the count: where the operations of each stage begin, and the number of events. */
-static bb_status settle(struct layout *l, struct bb_error *error)
+static bb_status layout_settle(struct layout *l, struct bb_error *error)
 {
 	struct bb_pipeline_program *p = l->program;
 	const int n = p->order.stages;
@@ -261,11 +261,11 @@ bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 			 ? BB_OK
 			 : bb_no_memory(error, "a pipeline's program");
 	if (status == BB_OK)
-		status = lay_out(&l, error);
+		status = pipeline_lay_out(&l, error);
 	if (status == BB_OK)
-		status = settle(&l, error);
+		status = layout_settle(&l, error);
 	if (status == BB_OK)
-		status = lay_out(&l, error);
+		status = pipeline_lay_out(&l, error);
 	free(l.next);
 	free(l.events);
 	free(l.arrivals);

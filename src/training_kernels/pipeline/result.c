@@ -81,7 +81,7 @@ static double span_of(const struct bb_pass_times *times, int stage, double *end)
 }
 
 /* PART / WHOLE, without what is only rounding of sums. */
-static double share(double part, double whole)
+static double ratio(double part, double whole)
 {
 	return fabs(part) < 1e-9 * whole ? 0 : part / whole;
 }
@@ -104,9 +104,9 @@ struct bb_pipeline_result bb_pipeline_result_of(const struct bb_pass_times *time
 		r.ideal = fmax(r.ideal, passes);
 		r.span = fmax(r.span, span);
 	}
-	r.bubble_over_ideal = share(r.makespan - r.ideal, r.ideal);
-	r.bubble_over_total = share(r.makespan - r.ideal, r.makespan);
-	r.span_bubble_over_ideal = share(r.span - r.ideal, r.ideal);
-	r.span_bubble_over_total = share(r.span - r.ideal, r.span);
+	r.bubble_over_ideal = ratio(r.makespan - r.ideal, r.ideal);
+	r.bubble_over_total = ratio(r.makespan - r.ideal, r.makespan);
+	r.span_bubble_over_ideal = ratio(r.span - r.ideal, r.ideal);
+	r.span_bubble_over_total = ratio(r.span - r.ideal, r.span);
 	return r;
 }

@@ -40,7 +40,7 @@ static bb_status text_begin(struct bb_sink *sink, const struct bb_run_record *ru
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void add_head(struct bb_strbuf *out, const struct bb_pipeline_record *r)
+static void text_add_head(struct bb_strbuf *out, const struct bb_pipeline_record *r)
 {
 	char f[BB_UNIT_TEXT], b[BB_UNIT_TEXT], w[BB_UNIT_TEXT], hop[BB_UNIT_TEXT];
 	char message[BB_UNIT_TEXT];
@@ -75,8 +75,8 @@ double bb_pipeline_most(const struct bb_numbers *numbers)
 }
 
 /* One stage: predicted, and measured or counted. */
-static void add_stage(struct bb_strbuf *out, const struct bb_pipeline_record *r, const char *found,
-		      size_t s)
+static void text_add_stage(struct bb_strbuf *out, const struct bb_pipeline_record *r,
+			   const char *found, size_t s)
 {
 	char peak[BB_UNIT_TEXT];
 
@@ -98,7 +98,8 @@ static void add_stage(struct bb_strbuf *out, const struct bb_pipeline_record *r,
 	bb_strbuf_add(out, "\n");
 }
 
-static void add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r, const char *found)
+static void text_add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r,
+			  const char *found)
 {
 	bb_strbuf_addf(out,
 		       "  %-12s %-3lld predicted %9.2f    %6.4f    %6.4f %9.2f    %6.4f    %6.4f "
@@ -134,7 +135,7 @@ static void add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r, 
 		return;
 	}
 	for (size_t s = 0; s < (size_t)r->stages; s++)
-		add_stage(out, r, found, s);
+		text_add_stage(out, r, found, s);
 }
 
 /* ---- charts ---------------------------------------------------------------------------------- */
@@ -178,11 +179,11 @@ static bb_status text_record(struct bb_sink *sink, const struct bb_record_kind *
 		return keep_pass(t, r);
 	text_flush(t);
 	if (kind == &bb_record_pipeline && !t->headed) {
-		add_head(&t->out, r);
+		text_add_head(&t->out, r);
 		t->headed = true;
 	}
 	if (kind == &bb_record_pipeline)
-		add_rows(&t->out, r, t->found);
+		text_add_rows(&t->out, r, t->found);
 	if (kind == &bb_record_skip)
 		bb_strbuf_addf(&t->out, "# skipped: %s: %s\n", s->algorithm, s->reason);
 	return bb_sink_write(sink, &t->out);

@@ -165,7 +165,7 @@ static void search(struct bb_draft *draft, int flags)
 
 /* A rule: REACH times as many F ahead as there are stages behind, and W delayed by LATE times as
    many B as there are stages before. 1F1B is 1 and 0, ZB-H1 1 and 1, ZB-H2 2 and 2. */
-static void follow(struct bb_draft *draft, int reach, int late)
+static void follow_rule_of(struct bb_draft *draft, int reach, int late)
 {
 	const int p = draft->order.stages, m = draft->microbatches;
 
@@ -230,7 +230,7 @@ static void try_draft(struct bb_draft *draft, int i, int limit)
 		follow_rule(draft, (struct bb_list_rule){.first = i & 1 ? BB_PASS_F : BB_PASS_B,
 							 .patient = i & 2});
 	else if ((i -= LISTS) < RULES)
-		follow(draft, rules[i][0], rules[i][1]);
+		follow_rule_of(draft, rules[i][0], rules[i][1]);
 	else
 		follow_groups(draft, limit);
 }
@@ -248,7 +248,7 @@ static struct cost cost(int64_t span, int64_t end, bool by_step)
 	return by_step ? (struct cost){end, span} : (struct cost){span, end};
 }
 
-static struct cost cost_of(const struct bb_draft *draft, bool by_step)
+static struct cost draft_cost(const struct bb_draft *draft, bool by_step)
 {
 	int64_t span = 0, end = 0;
 
@@ -269,7 +269,7 @@ static bool is_better(struct cost a, struct cost b)
 }
 
 /* A bound from below: a stage does all its passes, after one F of each stage before it. */
-static struct cost least(const struct bb_pipeline *pipeline, const struct bb_order *order)
+static struct cost least_cost(const struct bb_pipeline *pipeline, const struct bb_order *order)
 {
 	int64_t before = 0, span = 0, end = 0;
 
@@ -292,7 +292,7 @@ static void try_all(struct bb_draft *draft, const struct bb_pipeline *pipeline, 
 		struct cost this;
 
 		try_draft(draft, i, limit);
-		this = cost_of(draft, pipeline->by_step);
+		this = draft_cost(draft, pipeline->by_step);
 		if (draft->failed || !is_better(this, *best))
 			continue;
 		*best = this;
@@ -316,7 +316,7 @@ bb_status bb_fill_auto(const struct bb_pipeline *pipeline, struct bb_order *orde
 		if (limit < most && (size_t)(most - limit + 1) * passes > BB_PIPELINE_TRIED)
 			break;
 		try_all(&draft, pipeline, limit, order, &best);
-		if (!is_better(least(pipeline, order), best))
+		if (!is_better(least_cost(pipeline, order), best))
 			break;
 	}
 	if (status == BB_OK && best.first == INT64_MAX)

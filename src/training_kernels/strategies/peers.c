@@ -4,7 +4,8 @@
 #include "training_kernels/strategies/writer.h"
 
 /* The batches, a collective of their gradients, and the update. */
-static void write_step(struct bb_strategy_writer *w, const struct bb_strategy_setting *s, int rank)
+static void peers_write_rank(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
+			     int rank)
 {
 	const size_t part = bb_part_count(s->elements, s->active, 0);
 
@@ -25,10 +26,10 @@ static void write_step(struct bb_strategy_writer *w, const struct bb_strategy_se
 	}
 }
 
-static void write(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
+static void peers_write(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
 {
 	for (int rank = 0; rank < s->active; rank++)
-		write_step(w, s, rank);
+		peers_write_rank(w, s, rank);
 }
 
 /* Each rank updates by its own gradients, until parameters are averaged. */
@@ -49,24 +50,24 @@ static void write_average(struct bb_strategy_writer *w, const struct bb_strategy
 }
 
 /* 2 (n-1) rounds, each with the largest part on some link. */
-static double ring(const struct bb_strategy_setting *s, const struct bb_link_model *links)
+static double ring_seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
 {
 	return 2 * (s->active - 1) *
 	       (links->latency + bb_strategy_slowest_entry(s, links, s->active));
 }
 
-static double seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
+static double peers_seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
 {
-	return bb_strategy_compute(s) + ring(s, links);
+	return bb_strategy_compute(s) + ring_seconds(s, links);
 }
 
 static double average_seconds(const struct bb_strategy_setting *s,
 			      const struct bb_link_model *links)
 {
-	return bb_strategy_compute(s) + ring(s, links) / (double)s->every;
+	return bb_strategy_compute(s) + ring_seconds(s, links) / (double)s->every;
 }
 
-static struct bb_strategy_memory memory(const struct bb_strategy_setting *s)
+static struct bb_strategy_memory peers_memory(const struct bb_strategy_setting *s)
 {
 	const uint64_t bytes = 2 * (uint64_t)bb_strategy_bytes(s);
 
@@ -88,9 +89,9 @@ const struct bb_strategy bb_strategy_ddp = {
 	.formula = "C + 2 (n-1) (L + M/nB)",
 	.synchronous = true,
 	.reduces = true,
-	.write = write,
-	.seconds = seconds,
-	.memory = memory,
+	.write = peers_write,
+	.seconds = peers_seconds,
+	.memory = peers_memory,
 };
 
 const struct bb_strategy bb_strategy_zero = {
@@ -99,8 +100,8 @@ const struct bb_strategy bb_strategy_zero = {
 	.formula = "C + 2 (n-1) (L + M/nB)",
 	.synchronous = true,
 	.reduces = true,
-	.write = write,
-	.seconds = seconds,
+	.write = peers_write,
+	.seconds = peers_seconds,
 	.memory = padded_memory,
 };
 
@@ -111,5 +112,5 @@ const struct bb_strategy bb_strategy_average = {
 	.reduces = true,
 	.write = write_average,
 	.seconds = average_seconds,
-	.memory = memory,
+	.memory = peers_memory,
 };

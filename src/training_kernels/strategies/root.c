@@ -5,7 +5,7 @@
  */
 #include "training_kernels/strategies/writer.h"
 
-static void write_root(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
+static void root_write_root(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
 {
 	for (int worker = 1; worker < s->active; worker++)
 		bb_write_send(w, 0, BB_STRATEGY_PULL, worker, 0, 1);
@@ -20,9 +20,9 @@ static void write_root(struct bb_strategy_writer *w, const struct bb_strategy_se
 	bb_write_real(w, 0, COMPUTING, BB_STRATEGY_UPDATE, 0);
 }
 
-static void write(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
+static void root_write(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
 {
-	write_root(w, s);
+	root_write_root(w, s);
 	for (int worker = 1; worker < s->active; worker++) {
 		bb_write_recv(w, worker, BB_STRATEGY_PULL, 0, 0, 1);
 		bb_write_order(w, worker, RECEIVING, COMPUTING);
@@ -34,7 +34,7 @@ static void write(struct bb_strategy_writer *w, const struct bb_strategy_setting
 
 /* Worker i has the parameters after i messages, and gradients follow each other likewise; the last
    one arrives a message later. */
-static double seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
+static double root_seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
 {
 	const int n = s->active;
 
@@ -43,7 +43,7 @@ static double seconds(const struct bb_strategy_setting *s, const struct bb_link_
 }
 
 /* The root keeps the gradients of all ranks until it sums them. */
-static struct bb_strategy_memory memory(const struct bb_strategy_setting *s)
+static struct bb_strategy_memory root_memory(const struct bb_strategy_setting *s)
 {
 	const uint64_t bytes = (uint64_t)bb_strategy_bytes(s);
 
@@ -55,7 +55,7 @@ const struct bb_strategy bb_strategy_dp = {
 	.brief = "a root sends parameters and gathers gradients, as a single process does",
 	.formula = "C + n (L + M/B)",
 	.synchronous = true,
-	.write = write,
-	.seconds = seconds,
-	.memory = memory,
+	.write = root_write,
+	.seconds = root_seconds,
+	.memory = root_memory,
 };

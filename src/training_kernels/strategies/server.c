@@ -8,7 +8,7 @@
  */
 #include "training_kernels/strategies/writer.h"
 
-static int rank_of(const struct bb_strategy_setting *s, int worker)
+static int worker_rank(const struct bb_strategy_setting *s, int worker)
 {
 	return s->colocated ? worker : s->servers + worker;
 }
@@ -18,7 +18,7 @@ static int workers_of(const struct bb_strategy_setting *s)
 	return s->colocated ? s->active : s->active - s->servers;
 }
 
-static const char *refuses(const struct bb_strategy_setting *s)
+static const char *server_refuses(const struct bb_strategy_setting *s)
 {
 	if (s->colocated && s->servers != s->active)
 		return "with colocated servers, every worker is a server";
@@ -33,7 +33,7 @@ static const char *refuses(const struct bb_strategy_setting *s)
 static void write_push(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
 		       int worker, int server)
 {
-	const int rank = rank_of(s, worker);
+	const int rank = worker_rank(s, worker);
 
 	if (rank != server) {
 		bb_write_send(w, rank, BB_STRATEGY_PUSH, server, (size_t)server, s->servers);
@@ -45,7 +45,7 @@ static void write_push(struct bb_strategy_writer *w, const struct bb_strategy_se
 static void write_pull(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
 		       int worker, int server)
 {
-	const int rank = rank_of(s, worker);
+	const int rank = worker_rank(s, worker);
 
 	if (rank == server)
 		return;
@@ -62,13 +62,13 @@ static void in_rounds(struct bb_strategy_writer *w, const struct bb_strategy_set
 			write(w, s, worker, (worker + round) % s->servers);
 }
 
-static void write(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
+static void server_write(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
 {
 	const int workers = workers_of(s);
 
 	for (int worker = 0; worker < workers; worker++) {
-		bb_write_batches(w, rank_of(s, worker));
-		bb_write_order(w, rank_of(s, worker), COMPUTING, SENDING);
+		bb_write_batches(w, worker_rank(s, worker));
+		bb_write_order(w, worker_rank(s, worker), COMPUTING, SENDING);
 		/* A colocated server also adds its own gradient. */
 		if (s->real && s->colocated && worker < s->servers)
 			bb_write_order(w, worker, COMPUTING, RECEIVING);
@@ -82,7 +82,7 @@ static void write(struct bb_strategy_writer *w, const struct bb_strategy_setting
 	in_rounds(w, s, write_pull);
 	for (int worker = 0; worker < workers && !s->updates; worker++)
 		for (int part = 0; part < s->servers; part++)
-			bb_write_real(w, rank_of(s, worker), RECEIVING, BB_STRATEGY_UPDATE,
+			bb_write_real(w, worker_rank(s, worker), RECEIVING, BB_STRATEGY_UPDATE,
 				      (size_t)part);
 }
 
@@ -105,7 +105,7 @@ static double push_seconds(const struct bb_strategy_setting *s, const struct bb_
 
 /* Colocated servers communicate with all others in turn, as in a ring. Otherwise a server answers
    one worker after another. */
-static double seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
+static double server_seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
 {
 	const double strategy = links->latency + bb_strategy_slowest_entry(s, links, s->servers);
 
@@ -116,7 +116,7 @@ static double seconds(const struct bb_strategy_setting *s, const struct bb_link_
 
 /* A server holds its part of the sum and of one gradient, and of the parameters if it updates them.
  */
-static struct bb_strategy_memory memory(const struct bb_strategy_setting *s)
+static struct bb_strategy_memory server_memory(const struct bb_strategy_setting *s)
 {
 	const uint64_t part = bb_part_count(s->elements, s->servers, 0) * bb_dtype_size(s->dtype);
 	const uint64_t worker = 2 * (uint64_t)bb_strategy_bytes(s);
@@ -133,10 +133,10 @@ const struct bb_strategy bb_strategy_ps = {
 		  "C + 2 (n-1) (L + M/nB)",
 	.synchronous = true,
 	.servers = true,
-	.refuses = refuses,
-	.write = write,
-	.seconds = seconds,
-	.memory = memory,
+	.refuses = server_refuses,
+	.write = server_write,
+	.seconds = server_seconds,
+	.memory = server_memory,
 };
 
 /* ---- asynchronous ---------------------------------------------------------------------------- */
@@ -145,13 +145,13 @@ static const char *refuses_async(const struct bb_strategy_setting *s)
 {
 	if (s->colocated)
 		return "a server that receives from any worker cannot be a worker";
-	return refuses(s);
+	return server_refuses(s);
 }
 
 static void write_worker(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
 			 int worker)
 {
-	const int rank = rank_of(s, worker);
+	const int rank = worker_rank(s, worker);
 
 	for (size_t step = 0; step < s->steps; step++) {
 		if (step > 0)
@@ -197,5 +197,5 @@ const struct bb_strategy bb_strategy_ps_async = {
 	.refuses = refuses_async,
 	.write = write_async,
 	.seconds = async_seconds,
-	.memory = memory,
+	.memory = server_memory,
 };

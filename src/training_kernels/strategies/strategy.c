@@ -170,25 +170,25 @@ void bb_write_collective(struct bb_strategy_writer *w, int rank, enum bb_strateg
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-static const struct bb_strategy_program *of(const struct bb_program *program)
+static const struct bb_strategy_program *strategy_program(const struct bb_program *program)
 {
 	return program->own;
 }
 
 static size_t strategy_length(const struct bb_program *program, int rank)
 {
-	return of(program)->lists[rank].n;
+	return strategy_program(program)->lists[rank].n;
 }
 
 static void strategy_operation(const struct bb_program *program, int rank, size_t index,
 			       struct bb_operation *o)
 {
-	*o = of(program)->lists[rank].operations[index];
+	*o = strategy_program(program)->lists[rank].operations[index];
 }
 
 static int strategy_group_size(const struct bb_program *program, int group)
 {
-	return of(program)->setting.active;
+	return strategy_program(program)->setting.active;
 }
 
 static void strategy_describe(const struct bb_program *program, const struct bb_operation *o,

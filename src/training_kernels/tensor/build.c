@@ -50,7 +50,7 @@ static int builder_record(struct builder *b, enum queue queue)
 	return event;
 }
 
-static void await(struct builder *b, enum queue queue, int event)
+static void build_wait(struct builder *b, enum queue queue, int event)
 {
 	builder_put(b, (struct bb_operation){.act = BB_ACT_WAIT,
 					     .queue = queue,
@@ -58,8 +58,8 @@ static void await(struct builder *b, enum queue queue, int event)
 					     .event = event});
 }
 
-static void item_compute(struct builder *b, int work, size_t item, struct bb_tensor_cost whole,
-			 double times)
+static void build_compute_item(struct builder *b, int work, size_t item,
+			       struct bb_tensor_cost whole, double times)
 {
 	const double share = times / (double)b->t;
 
@@ -74,26 +74,26 @@ static void item_compute(struct builder *b, int work, size_t item, struct bb_ten
 }
 
 /* A memory-bound computation, which counts as 0 seconds. */
-static void untimed(struct builder *b, int work)
+static void build_untimed(struct builder *b, int work)
 {
-	item_compute(b, work, 0, (struct bb_tensor_cost){0}, 1);
+	build_compute_item(b, work, 0, (struct bb_tensor_cost){0}, 1);
 }
 
 /* The rank's part of TIMES WHOLE. */
-static void compute(struct builder *b, int work, struct bb_tensor_cost whole, double times)
+static void build_compute(struct builder *b, int work, struct bb_tensor_cost whole, double times)
 {
-	item_compute(b, work, 0, whole, times);
+	build_compute_item(b, work, 0, whole, times);
 }
 
 /* A collective of the results so far; computations continue until join. */
-static void item_call(struct builder *b, int work, size_t item,
-		      const struct bb_collective *collective, size_t count, enum bb_op op)
+static void build_call_item(struct builder *b, int work, size_t item,
+			    const struct bb_collective *collective, size_t count, enum bb_op op)
 {
 	const bool loss = b->p->form.scheme->of == BB_TENSOR_LOSS && collective == &bb_all_reduce;
 
 	if (!communicates(b))
 		return;
-	await(b, COMMUNICATING, builder_record(b, COMPUTING));
+	build_wait(b, COMMUNICATING, builder_record(b, COMPUTING));
 	builder_put(b, (struct bb_operation){.act = BB_ACT_COLLECTIVE,
 					     .queue = COMMUNICATING,
 					     .work = work,
@@ -105,15 +105,16 @@ static void item_call(struct builder *b, int work, size_t item,
 					     .in_place = collective == &bb_all_reduce});
 }
 
-static void call(struct builder *b, int work, const struct bb_collective *collective, size_t count)
+static void build_call(struct builder *b, int work, const struct bb_collective *collective,
+		       size_t count)
 {
-	item_call(b, work, 0, collective, count, BB_SUM);
+	build_call_item(b, work, 0, collective, count, BB_SUM);
 }
 
-static void join(struct builder *b)
+static void build_join(struct builder *b)
 {
 	if (communicates(b))
-		await(b, COMPUTING, builder_record(b, COMMUNICATING));
+		build_wait(b, COMPUTING, builder_record(b, COMMUNICATING));
 }
 
 /* ---- a layer --------------------------------------------------------------------------------- */
@@ -128,54 +129,54 @@ static bool is_split(const struct builder *b)
 	return b->mode == BB_TENSOR_SPLIT || b->mode == BB_TENSOR_SEQUENCE;
 }
 
-static void sum(struct builder *b, int work)
+static void build_sum(struct builder *b, int work)
 {
 	if (b->mode == BB_TENSOR_SEQUENCE)
-		call(b, work, &bb_reduce_scatter, activation(b) / b->t);
+		build_call(b, work, &bb_reduce_scatter, activation(b) / b->t);
 	else
-		call(b, work, &bb_all_reduce, activation(b));
+		build_call(b, work, &bb_all_reduce, activation(b));
 }
 
-static void gather(struct builder *b, int work)
+static void build_gather(struct builder *b, int work)
 {
 	if (b->mode == BB_TENSOR_SEQUENCE)
-		call(b, work, &bb_all_gather, activation(b) / b->t);
+		build_call(b, work, &bb_all_gather, activation(b) / b->t);
 }
 
 /* COST: of all matrices, with the core of attention. */
-static void block(struct builder *b, int whose, struct bb_tensor_cost cost)
+static void build_block(struct builder *b, int whose, struct bb_tensor_cost cost)
 {
-	untimed(b, BB_TW_NORM + whose);
-	gather(b, BB_TW_GATHER + whose);
+	build_untimed(b, BB_TW_NORM + whose);
+	build_gather(b, BB_TW_GATHER + whose);
 	if (is_split(b))
-		join(b);
-	compute(b, BB_TW_INNER + whose, cost, 1);
+		build_join(b);
+	build_compute(b, BB_TW_INNER + whose, cost, 1);
 	if (is_split(b)) {
-		sum(b, BB_TW_SUM + whose);
-		join(b);
+		build_sum(b, BB_TW_SUM + whose);
+		build_join(b);
 	}
-	untimed(b, BB_TW_ADD + whose);
+	build_untimed(b, BB_TW_ADD + whose);
 }
 
 /* The gradient of the input is summed while those of the weights are computed. INPUT: cost of the
    former; WEIGHTS: cost of the latter. */
-static void back_block(struct builder *b, int whose, struct bb_tensor_cost input,
-		       struct bb_tensor_cost weights)
+static void build_back_block(struct builder *b, int whose, struct bb_tensor_cost input,
+			     struct bb_tensor_cost weights)
 {
 	if (b->mode == BB_TENSOR_SEQUENCE) {
-		gather(b, BB_TW_BACK_GATHER + whose);
-		join(b);
-		gather(b, BB_TW_GATHER_AGAIN + whose);
+		build_gather(b, BB_TW_BACK_GATHER + whose);
+		build_join(b);
+		build_gather(b, BB_TW_GATHER_AGAIN + whose);
 	}
-	compute(b, BB_TW_BACK_INNER + whose, input, 1);
+	build_compute(b, BB_TW_BACK_INNER + whose, input, 1);
 	if (b->mode == BB_TENSOR_SEQUENCE)
-		join(b);
+		build_join(b);
 	if (is_split(b))
-		sum(b, BB_TW_BACK_SUM + whose);
-	compute(b, BB_TW_WEIGHTS + whose, weights, 1);
+		build_sum(b, BB_TW_BACK_SUM + whose);
+	build_compute(b, BB_TW_WEIGHTS + whose, weights, 1);
 	if (is_split(b))
-		join(b);
-	untimed(b, BB_TW_BACK_NORM + whose);
+		build_join(b);
+	build_untimed(b, BB_TW_BACK_NORM + whose);
 }
 
 /* A X + B Y. */
@@ -190,7 +191,8 @@ static struct bb_tensor_cost cost_add(double a, struct bb_tensor_cost x, double 
 /* All-to-all of a matrix of WIDTH columns, from tokens to heads or back. */
 static void exchange_all(struct builder *b, int work, size_t item, size_t width)
 {
-	item_call(b, work, item, &bb_alltoall, b->size->tokens / b->t * (width / b->t), BB_SUM);
+	build_call_item(b, work, item, &bb_alltoall, b->size->tokens / b->t * (width / b->t),
+			BB_SUM);
 }
 
 static void exchange_inputs(struct builder *b, int work)
@@ -200,30 +202,30 @@ static void exchange_inputs(struct builder *b, int work)
 	exchange_all(b, work, 2, b->size->keys);
 }
 
-static void ulysses(struct builder *b)
+static void build_ulysses(struct builder *b)
 {
-	untimed(b, BB_TW_NORM);
-	compute(b, BB_TW_PROJECT, b->size->project, 1);
+	build_untimed(b, BB_TW_NORM);
+	build_compute(b, BB_TW_PROJECT, b->size->project, 1);
 	exchange_inputs(b, BB_TW_TO_HEADS);
-	join(b);
-	compute(b, BB_TW_CORE, b->size->core, 1);
+	build_join(b);
+	build_compute(b, BB_TW_CORE, b->size->core, 1);
 	exchange_all(b, BB_TW_TO_TOKENS, 0, b->size->queries);
-	join(b);
-	compute(b, BB_TW_OUTPUT, b->size->output, 1);
-	untimed(b, BB_TW_ADD);
+	build_join(b);
+	build_compute(b, BB_TW_OUTPUT, b->size->output, 1);
+	build_untimed(b, BB_TW_ADD);
 }
 
-static void back_ulysses(struct builder *b)
+static void build_back_ulysses(struct builder *b)
 {
-	compute(b, BB_TW_BACK_OUTPUT, b->size->output, 1);
+	build_compute(b, BB_TW_BACK_OUTPUT, b->size->output, 1);
 	exchange_all(b, BB_TW_BACK_TO_HEADS, 0, b->size->queries);
-	compute(b, BB_TW_OUTPUT_WEIGHTS, b->size->output, 1);
-	join(b);
-	compute(b, BB_TW_BACK_CORE, b->size->core, 2);
+	build_compute(b, BB_TW_OUTPUT_WEIGHTS, b->size->output, 1);
+	build_join(b);
+	build_compute(b, BB_TW_BACK_CORE, b->size->core, 2);
 	exchange_inputs(b, BB_TW_BACK_TO_TOKENS);
-	join(b);
-	compute(b, BB_TW_BACK_PROJECT, b->size->project, 2);
-	untimed(b, BB_TW_BACK_NORM);
+	build_join(b);
+	build_compute(b, BB_TW_BACK_PROJECT, b->size->project, 2);
+	build_untimed(b, BB_TW_BACK_NORM);
 }
 
 /* ---- attention by tokens: ring --------------------------------------------------------------- */
@@ -234,7 +236,7 @@ static void back_ulysses(struct builder *b)
  * which earlier computations used. Odd ranks receive first (see operation). Returns the event of
  * arrival.
  */
-static int pass(struct builder *b, enum lane lane, int work, size_t item)
+static int ring_pass(struct builder *b, enum lane lane, int work, size_t item)
 {
 	const struct bb_operation message = {
 		.work = work,
@@ -246,10 +248,10 @@ static int pass(struct builder *b, enum lane lane, int work, size_t item)
 	struct bb_operation send = message, recv = message;
 	const int done = builder_record(b, COMPUTING);
 
-	await(b, SENDING, done);
-	await(b, RECEIVING, done);
+	build_wait(b, SENDING, done);
+	build_wait(b, RECEIVING, done);
 	if (b->sent[lane] >= 0)
-		await(b, RECEIVING, b->sent[lane]);
+		build_wait(b, RECEIVING, b->sent[lane]);
 	send.act = BB_ACT_SEND;
 	send.queue = SENDING;
 	send.peer = 1;
@@ -266,53 +268,53 @@ static int pass(struct builder *b, enum lane lane, int work, size_t item)
 static void end_lane(struct builder *b, enum lane lane)
 {
 	if (b->sent[lane] >= 0)
-		await(b, COMPUTING, b->sent[lane]);
+		build_wait(b, COMPUTING, b->sent[lane]);
 	b->sent[lane] = -1;
 }
 
-static void ring(struct builder *b)
+static void build_ring(struct builder *b)
 {
-	untimed(b, BB_TW_NORM);
-	compute(b, BB_TW_PROJECT, b->size->project, 1);
+	build_untimed(b, BB_TW_NORM);
+	build_compute(b, BB_TW_PROJECT, b->size->project, 1);
 	for (size_t i = 0; i < b->t; i++) {
 		const bool more = communicates(b) && i + 1 < b->t;
-		const int arrived = more ? pass(b, BLOCKS, BB_TW_PASS, i) : -1;
+		const int arrived = more ? ring_pass(b, BLOCKS, BB_TW_PASS, i) : -1;
 
-		item_compute(b, BB_TW_BLOCK, i, b->size->core, 1.0 / (double)b->t);
+		build_compute_item(b, BB_TW_BLOCK, i, b->size->core, 1.0 / (double)b->t);
 		if (more)
-			await(b, COMPUTING, arrived);
+			build_wait(b, COMPUTING, arrived);
 	}
 	end_lane(b, BLOCKS);
-	compute(b, BB_TW_OUTPUT, b->size->output, 1);
-	untimed(b, BB_TW_ADD);
+	build_compute(b, BB_TW_OUTPUT, b->size->output, 1);
+	build_untimed(b, BB_TW_ADD);
 }
 
-static void back_ring(struct builder *b)
+static void build_back_ring(struct builder *b)
 {
 	const bool passes = communicates(b) && b->t > 1;
 	int gradients = -1;
 
-	compute(b, BB_TW_BACK_OUTPUT, b->size->output, 1);
+	build_compute(b, BB_TW_BACK_OUTPUT, b->size->output, 1);
 	for (size_t i = 0; i < b->t; i++) {
 		const bool more = passes && i + 1 < b->t;
-		const int arrived = more ? pass(b, BLOCKS, BB_TW_PASS, i) : -1;
+		const int arrived = more ? ring_pass(b, BLOCKS, BB_TW_PASS, i) : -1;
 
-		item_compute(b, BB_TW_BACK_BLOCK, i, b->size->core, 2.0 / (double)b->t);
+		build_compute_item(b, BB_TW_BACK_BLOCK, i, b->size->core, 2.0 / (double)b->t);
 		if (gradients >= 0)
-			await(b, COMPUTING, gradients);
-		item_compute(b, BB_TW_BACK_ADD, i, (struct bb_tensor_cost){0}, 1);
+			build_wait(b, COMPUTING, gradients);
+		build_compute_item(b, BB_TW_BACK_ADD, i, (struct bb_tensor_cost){0}, 1);
 		if (passes)
-			gradients = pass(b, GRADIENTS, BB_TW_BACK_PASS, i);
+			gradients = ring_pass(b, GRADIENTS, BB_TW_BACK_PASS, i);
 		if (more)
-			await(b, COMPUTING, arrived);
+			build_wait(b, COMPUTING, arrived);
 	}
-	compute(b, BB_TW_OUTPUT_WEIGHTS, b->size->output, 1);
+	build_compute(b, BB_TW_OUTPUT_WEIGHTS, b->size->output, 1);
 	if (passes)
-		await(b, COMPUTING, gradients);
+		build_wait(b, COMPUTING, gradients);
 	end_lane(b, BLOCKS);
 	end_lane(b, GRADIENTS);
-	compute(b, BB_TW_BACK_PROJECT, b->size->project, 2);
-	untimed(b, BB_TW_BACK_NORM);
+	build_compute(b, BB_TW_BACK_PROJECT, b->size->project, 2);
+	build_untimed(b, BB_TW_BACK_NORM);
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -323,37 +325,37 @@ static void build_layer(struct builder *b)
 	const struct bb_tensor_cost matrices = cost_add(1, s->project, 1, s->output);
 
 	if (is_split(b))
-		block(b, ATTENTION, cost_add(1, matrices, 1, s->core));
+		build_block(b, ATTENTION, cost_add(1, matrices, 1, s->core));
 	else if (b->mode == BB_TENSOR_ULYSSES)
-		ulysses(b);
+		build_ulysses(b);
 	else
-		ring(b);
-	block(b, MLP, s->mlp);
+		build_ring(b);
+	build_block(b, MLP, s->mlp);
 	b->p->forward = b->p->n;
-	back_block(b, MLP, s->mlp, s->mlp);
+	build_back_block(b, MLP, s->mlp, s->mlp);
 	if (is_split(b))
-		back_block(b, ATTENTION, cost_add(1, matrices, 2, s->core), matrices);
+		build_back_block(b, ATTENTION, cost_add(1, matrices, 2, s->core), matrices);
 	else if (b->mode == BB_TENSOR_ULYSSES)
-		back_ulysses(b);
+		build_back_ulysses(b);
 	else
-		back_ring(b);
+		build_back_ring(b);
 	for (int m = 0; m < BB_TENSOR_MATRICES && !is_split(b) && b->p->form.real; m++)
-		item_call(b, BB_TW_REDUCE_WEIGHTS, (size_t)m, &bb_all_reduce,
-			  bb_tensor_matrix(s, m), BB_SUM);
+		build_call_item(b, BB_TW_REDUCE_WEIGHTS, (size_t)m, &bb_all_reduce,
+				bb_tensor_matrix(s, m), BB_SUM);
 	if (!is_split(b) && b->p->form.real)
-		join(b);
+		build_join(b);
 }
 
 static void build_embedding(struct builder *b)
 {
-	untimed(b, BB_TW_LOOKUP);
-	sum(b, BB_TW_EMBED_SUM);
-	join(b);
+	build_untimed(b, BB_TW_LOOKUP);
+	build_sum(b, BB_TW_EMBED_SUM);
+	build_join(b);
 	b->p->forward = b->p->n;
-	gather(b, BB_TW_EMBED_GATHER);
+	build_gather(b, BB_TW_EMBED_GATHER);
 	if (b->mode == BB_TENSOR_SEQUENCE)
-		join(b);
-	untimed(b, BB_TW_EMBED_BACK);
+		build_join(b);
+	build_untimed(b, BB_TW_EMBED_BACK);
 }
 
 static void build_loss(struct builder *b)
@@ -361,27 +363,28 @@ static void build_loss(struct builder *b)
 	const size_t tokens = b->size->tokens;
 
 	if (b->mode == BB_TENSOR_GATHER) {
-		call(b, BB_TW_LOGITS, &bb_all_gather, tokens * bb_tensor_vocab_part(b->size, b->t));
-		join(b);
-		untimed(b, BB_TW_LOSS_WHOLE);
+		build_call(b, BB_TW_LOGITS, &bb_all_gather,
+			   tokens * bb_tensor_vocab_part(b->size, b->t));
+		build_join(b);
+		build_untimed(b, BB_TW_LOSS_WHOLE);
 	} else {
-		untimed(b, BB_TW_LOSS_MAX);
-		item_call(b, BB_TW_ALL_MAX, 0, &bb_all_reduce, tokens, BB_MAX);
-		join(b);
-		untimed(b, BB_TW_LOSS_EXP);
-		call(b, BB_TW_ALL_TARGET, &bb_all_reduce, tokens);
-		call(b, BB_TW_ALL_EXP, &bb_all_reduce, tokens);
-		join(b);
-		untimed(b, BB_TW_LOSS_END);
+		build_untimed(b, BB_TW_LOSS_MAX);
+		build_call_item(b, BB_TW_ALL_MAX, 0, &bb_all_reduce, tokens, BB_MAX);
+		build_join(b);
+		build_untimed(b, BB_TW_LOSS_EXP);
+		build_call(b, BB_TW_ALL_TARGET, &bb_all_reduce, tokens);
+		build_call(b, BB_TW_ALL_EXP, &bb_all_reduce, tokens);
+		build_join(b);
+		build_untimed(b, BB_TW_LOSS_END);
 	}
 	b->p->forward = b->p->n;
 }
 
 static void build_rows(struct builder *b)
 {
-	compute(b, BB_TW_ROWS, b->size->mlp, 1);
-	call(b, BB_TW_ROWS_SUM, &bb_all_reduce, activation(b));
-	join(b);
+	build_compute(b, BB_TW_ROWS, b->size->mlp, 1);
+	build_call(b, BB_TW_ROWS_SUM, &bb_all_reduce, activation(b));
+	build_join(b);
 	b->p->forward = b->p->n;
 }
 

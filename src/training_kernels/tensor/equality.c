@@ -191,7 +191,7 @@ static void equality_compare(const struct job *j, enum bb_tensor_slot slot, int 
 }
 
 /* The highest byte of a number in the middle: its change exceeds any tolerance. */
-static void *victim(const struct job *j, const struct bb_tensor_results *r)
+static void *equality_victim(const struct job *j, const struct bb_tensor_results *r)
 {
 	const struct bb_tensor_place p = bb_tensor_place_of(&j->mine, r->outputs[0]);
 
@@ -247,7 +247,7 @@ static bb_status equality_deliver(struct job *j, const struct bb_tensor_results 
 	struct bb_tensor_equality_record record;
 	struct found mine;
 	const void *all;
-	bb_status status = bb_engine_corrupt(j->engine, victim(j, results));
+	bb_status status = bb_engine_corrupt(j->engine, equality_victim(j, results));
 
 	if (status != BB_OK)
 		return status;

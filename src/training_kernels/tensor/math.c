@@ -121,7 +121,7 @@ void bb_tm_norm_back(bool grid, double *dx, const double *g, const double *x, si
 /* ---- attention ------------------------------------------------------------------------------- */
 
 /* Row I of head H in a matrix of all heads. */
-static size_t at(const struct bb_tm_attention *a, size_t i, size_t h)
+static size_t row_at(const struct bb_tm_attention *a, size_t i, size_t h)
 {
 	return (i * a->heads + h) * a->width;
 }
@@ -150,10 +150,11 @@ void bb_tm_attend(const struct bb_tm_attention *a, double *out, double *p, const
 	for (size_t h = 0; h < a->heads; h++)
 		for (size_t i = 0; i < a->rows; i++, p += a->rows) {
 			for (size_t j = 0; j < a->rows; j++)
-				p[j] = score(a, q + at(a, i, h), k + at(a, j, h));
+				p[j] = score(a, q + row_at(a, i, h), k + row_at(a, j, h));
 			softmax(a->grid, p, a->rows);
 			for (size_t j = 0; j < a->rows; j++)
-				add_times(out + at(a, i, h), p[j], v + at(a, j, h), a->width);
+				add_times(out + row_at(a, i, h), p[j], v + row_at(a, j, h),
+					  a->width);
 		}
 }
 
@@ -175,18 +176,18 @@ void bb_tm_attend_back(const struct bb_tm_attention *a, double *dq, double *dk, 
 	memset(dv, 0, n * sizeof(*dv));
 	for (size_t h = 0; h < a->heads; h++)
 		for (size_t i = 0; i < a->rows; i++, p += a->rows) {
-			const double *gi = g + at(a, i, h);
+			const double *gi = g + row_at(a, i, h);
 			double mean = 0;
 
 			for (size_t j = 0; j < a->rows; j++)
-				mean += p[j] * dot(gi, v + at(a, j, h), a->width);
+				mean += p[j] * dot(gi, v + row_at(a, j, h), a->width);
 			for (size_t j = 0; j < a->rows; j++) {
-				const double d = dot(gi, v + at(a, j, h), a->width) - mean;
+				const double d = dot(gi, v + row_at(a, j, h), a->width) - mean;
 				const double ds = scale * bb_tm_round(a->grid, p[j] * d, CORE_BITS);
 
-				add_times(dq + at(a, i, h), ds, k + at(a, j, h), a->width);
-				add_times(dk + at(a, j, h), ds, q + at(a, i, h), a->width);
-				add_times(dv + at(a, j, h), p[j], gi, a->width);
+				add_times(dq + row_at(a, i, h), ds, k + row_at(a, j, h), a->width);
+				add_times(dk + row_at(a, j, h), ds, q + row_at(a, i, h), a->width);
+				add_times(dv + row_at(a, j, h), p[j], gi, a->width);
 			}
 		}
 	round_all(a->grid, dq, n, HEAD_BITS);
@@ -221,14 +222,14 @@ void bb_tm_block(const struct bb_tm_attention *a, double *out, double *sum, doub
 				*most = -INFINITY;
 			}
 			for (size_t j = 0; j < a->rows; j++)
-				raise(out + at(a, i, h), sum, most,
-				      score(a, q + at(a, i, h), k + at(a, j, h)), a->width);
+				raise(out + row_at(a, i, h), sum, most,
+				      score(a, q + row_at(a, i, h), k + row_at(a, j, h)), a->width);
 			for (size_t j = 0; j < a->rows; j++) {
-				const double e =
-					exp(score(a, q + at(a, i, h), k + at(a, j, h)) - *most);
+				const double e = exp(
+					score(a, q + row_at(a, i, h), k + row_at(a, j, h)) - *most);
 
 				*sum += e;
-				add_times(out + at(a, i, h), e, v + at(a, j, h), a->width);
+				add_times(out + row_at(a, i, h), e, v + row_at(a, j, h), a->width);
 			}
 		}
 }
@@ -244,11 +245,11 @@ void bb_tm_block_back(const struct bb_tm_attention *a, double *dq, double *dk, d
 	memset(dv, 0, n * sizeof(*dv));
 	for (size_t i = 0; i < a->rows; i++)
 		for (size_t h = 0; h < a->heads; h++, sum++, most++) {
-			const size_t me = at(a, i, h);
+			const size_t me = row_at(a, i, h);
 			const double mean = dot(g + me, out + me, a->width);
 
 			for (size_t j = 0; j < a->rows; j++) {
-				const size_t other = at(a, j, h);
+				const size_t other = row_at(a, j, h);
 				const double p = exp(score(a, q + me, k + other) - *most) / *sum;
 				const double d = dot(g + me, v + other, a->width) - mean;
 

@@ -165,7 +165,7 @@ static size_t other_numbers(const struct bb_tensor_state *s, int slot)
 	}
 }
 
-static bool belongs(const struct bb_tensor_state *s, int slot)
+static bool slot_belongs(const struct bb_tensor_state *s, int slot)
 {
 	switch (s->scheme->of) {
 	case BB_TENSOR_LAYER:
@@ -182,7 +182,7 @@ static bool belongs(const struct bb_tensor_state *s, int slot)
 
 static size_t numbers(const struct bb_tensor_state *s, int slot)
 {
-	if (!belongs(s, slot))
+	if (!slot_belongs(s, slot))
 		return 0;
 	return slot < BB_TS_TABLE ? layer_numbers(s, slot) : other_numbers(s, slot);
 }
@@ -226,7 +226,7 @@ static double drawn(int slot, size_t i, int most)
 	return (double)(x % (uint64_t)(2 * most + 1)) - most;
 }
 
-static void draw(struct bb_tensor_state *s, enum bb_tensor_slot slot, int most, double unit)
+static void draw_slot(struct bb_tensor_state *s, enum bb_tensor_slot slot, int most, double unit)
 {
 	const struct bb_tensor_place p = bb_tensor_place_of(s, slot);
 	double *to = s->slots[slot];
@@ -247,22 +247,22 @@ void bb_tensor_state_fill(struct bb_tensor_state *s, double *memory)
 	}
 	switch (s->scheme->of) {
 	case BB_TENSOR_LAYER:
-		draw(s, BB_TS_X, 8, 0.25);
-		draw(s, BB_TS_DZ, 8, 0.125);
+		draw_slot(s, BB_TS_X, 8, 0.25);
+		draw_slot(s, BB_TS_DZ, 8, 0.125);
 		for (int m = 0; m < BB_TENSOR_MATRICES; m++)
-			draw(s, (enum bb_tensor_slot)(BB_TS_WEIGHTS + m), 8, 1.0 / 32);
+			draw_slot(s, (enum bb_tensor_slot)(BB_TS_WEIGHTS + m), 8, 1.0 / 32);
 		break;
 	case BB_TENSOR_EMBEDDING:
-		draw(s, BB_TS_TABLE, 100, 1);
-		draw(s, BB_TS_DEMBEDDED, 100, 1);
+		draw_slot(s, BB_TS_TABLE, 100, 1);
+		draw_slot(s, BB_TS_DEMBEDDED, 100, 1);
 		break;
 	case BB_TENSOR_LOSS:
-		draw(s, BB_TS_LOGITS, 64, 0.125);
+		draw_slot(s, BB_TS_LOGITS, 64, 0.125);
 		break;
 	case BB_TENSOR_MLP:
-		draw(s, BB_TS_ROWS_X, 8, 0.25);
-		draw(s, BB_TS_ROWS_FIRST, 8, 1.0 / 32);
-		draw(s, BB_TS_ROWS_SECOND, 8, 1.0 / 32);
+		draw_slot(s, BB_TS_ROWS_X, 8, 0.25);
+		draw_slot(s, BB_TS_ROWS_FIRST, 8, 1.0 / 32);
+		draw_slot(s, BB_TS_ROWS_SECOND, 8, 1.0 / 32);
 		break;
 	}
 }

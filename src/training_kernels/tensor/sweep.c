@@ -56,7 +56,7 @@ static bb_status tensor_add_trial(struct sweep *s, const struct bb_tensor_scheme
 	return status == BB_OK ? bb_engine_add(&s->engine, &trial, NULL) : status;
 }
 
-static bb_status make_trials(struct sweep *s)
+static bb_status tensor_make_trials(struct sweep *s)
 {
 	bb_status status = BB_OK;
 
@@ -135,7 +135,7 @@ static void tensor_describe(const struct sweep *s, size_t i, struct bb_tensor_re
 }
 
 /* Are there computations that can hide communication? */
-static bool computes(const struct bb_tensor_program *program)
+static bool has_computations(const struct bb_tensor_program *program)
 {
 	for (size_t i = 0; i < program->n; i++)
 		if (program->list[i].act == BB_ACT_COMPUTE && program->list[i].seconds > 0)
@@ -157,7 +157,7 @@ static void tensor_measure(const struct sweep *s, size_t i, struct bb_tensor_rec
 	r->compute_us = 1e6 * compute_s;
 	r->communicate_us = 1e6 * communicate_s;
 	r->exposed_us = r->step_us - r->compute_us;
-	if (computes(&s->programs[HALVES * i])) {
+	if (has_computations(&s->programs[HALVES * i])) {
 		r->hidden_us = r->communicate_us - r->exposed_us;
 		if (r->calls > 0 && communicate_s > 0)
 			r->hidden = r->hidden_us / r->communicate_us;
@@ -221,7 +221,7 @@ static bb_status tensor_run(struct bb_engine *engine)
 	BB_TRY(status, tensor_check_parts(s), out);
 	if (tensor_options(s)->equality)
 		return BB_OK;
-	BB_TRY(status, make_trials(s), out);
+	BB_TRY(status, tensor_make_trials(s), out);
 	BB_TRY(status, deliver_skips(s), out);
 	BB_TRY(status, bb_engine_measure(engine), out);
 	if (bb_engine_leads(engine))

@@ -39,7 +39,7 @@ static double product(const struct bb_tensor_size *s, size_t elements)
  * Divides the FLOPs of the model's first layer into those of the core, which has no weights, of the
  * matrices of attention, by their sizes, and of the MLP, the rest.
  */
-static void share_out(const struct bb_tensor_run *t, struct bb_tensor_size *s, double batch)
+static void divide_flops(const struct bb_tensor_run *t, struct bb_tensor_size *s, double batch)
 {
 	double matrices = 0;
 
@@ -73,7 +73,7 @@ static void set_times(const struct bb_tensor_options *a, struct bb_tensor_size *
 					    : 1e-9 * (double)a->layer_ns * costs[i]->flops / all;
 }
 
-static bb_status apply_model(struct bb_tensor_run *t, struct bb_error *error)
+static bb_status tensor_apply_model(struct bb_tensor_run *t, struct bb_error *error)
 {
 	const struct bb_tensor_options *a = &t->options;
 	const struct bb_hyper *h = &t->model.hyper;
@@ -100,7 +100,7 @@ static bb_status apply_model(struct bb_tensor_run *t, struct bb_error *error)
 		return bb_fail(error, BB_EUSAGE,
 			       "--model %s: experts cannot be split; give a model without them",
 			       a->model_text);
-	share_out(t, s, (double)a->batch);
+	divide_flops(t, s, (double)a->batch);
 	set_times(a, s);
 	return BB_OK;
 }
@@ -125,7 +125,7 @@ static bb_status tensor_check(const struct bb_benchmark *benchmark, void *own, s
 		return bb_fail(error, BB_EUSAGE,
 			       "--equality: -c 0 verifies nothing; leave one of them out");
 	BB_TRY(status, bb_model_open(&t->model, a->model_text, a->seq, error), out);
-	BB_TRY(status, apply_model(t, error), out);
+	BB_TRY(status, tensor_apply_model(t, error), out);
 	bb_estimate_set_ranks(o, environment, DEFAULT_RANKS);
 out:
 	return status;

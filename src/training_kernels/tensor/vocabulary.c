@@ -27,7 +27,7 @@ static bool is_mine(const struct bb_tensor_state *s, size_t entry, size_t *row)
 	return entry / vocab_part(s) == s->rank;
 }
 
-static void look_up(struct bb_tensor_state *s)
+static void embedding_look_up(struct bb_tensor_state *s)
 {
 	const size_t h = s->size->hidden;
 	double *out =
@@ -133,9 +133,9 @@ static void loss_whole(struct bb_tensor_state *s)
 void bb_tensor_compute_vocabulary(struct bb_tensor_state *s, int work)
 {
 	static void (*const works[BB_TW_WORKS])(struct bb_tensor_state * s) = {
-		[BB_TW_LOOKUP] = look_up,     [BB_TW_EMBED_BACK] = back_look_up,
-		[BB_TW_LOSS_MAX] = loss_most, [BB_TW_LOSS_EXP] = loss_exp,
-		[BB_TW_LOSS_END] = loss_end,  [BB_TW_LOSS_WHOLE] = loss_whole,
+		[BB_TW_LOOKUP] = embedding_look_up, [BB_TW_EMBED_BACK] = back_look_up,
+		[BB_TW_LOSS_MAX] = loss_most,       [BB_TW_LOSS_EXP] = loss_exp,
+		[BB_TW_LOSS_END] = loss_end,        [BB_TW_LOSS_WHOLE] = loss_whole,
 	};
 
 	works[work](s);

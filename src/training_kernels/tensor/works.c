@@ -49,7 +49,7 @@ static const double *input(const struct bb_tensor_state *s, size_t whose)
 	return s->slots[(bb_tensor_gathers(s) ? BB_TS_GATHERED : BB_TS_NORM) + whose];
 }
 
-static double *sum_of(const struct bb_tensor_state *s, size_t slot, size_t whose)
+static double *block_sum(const struct bb_tensor_state *s, size_t slot, size_t whose)
 {
 	/* Reduce-scattered there; all-reduced in place, or complete as it is. */
 	return s->slots[(bb_tensor_gathers(s) ? slot + 2 : slot) + whose];
@@ -80,7 +80,7 @@ static void norm(struct bb_tensor_state *s, size_t whose)
 
 static void add(struct bb_tensor_state *s, size_t whose)
 {
-	const double *x = s->slots[BB_TS_X + whose], *more = sum_of(s, BB_TS_PARTIAL, whose);
+	const double *x = s->slots[BB_TS_X + whose], *more = block_sum(s, BB_TS_PARTIAL, whose);
 	double *out = output(s, whose);
 
 	for (size_t i = 0; i < stream(s) * s->size->hidden; i++)
@@ -96,7 +96,7 @@ static void back_norm(struct bb_tensor_state *s, size_t whose)
 	const double *more = output_gradient(s, whose);
 	double *dx = s->slots[BB_TS_DX + whose];
 
-	bb_tm_norm_back(s->grid, dx, sum_of(s, BB_TS_BACK_PARTIAL, whose),
+	bb_tm_norm_back(s->grid, dx, block_sum(s, BB_TS_BACK_PARTIAL, whose),
 			s->slots[BB_TS_X + whose], stream(s), s->size->hidden);
 	for (size_t i = 0; i < stream(s) * s->size->hidden; i++)
 		dx[i] += more[i];
