@@ -9,20 +9,21 @@ static void peers_write_rank(struct bb_strategy_writer *w, const struct bb_strat
 {
 	const size_t part = bb_part_count(s->elements, s->active, 0);
 
-	bb_write_batches(w, rank);
+	bb_writer_add_batches(w, rank);
 	if (s->active > 1) {
-		bb_write_order(w, rank, COMPUTING, SENDING);
+		bb_writer_add_order(w, rank, COMPUTING, SENDING);
 		if (w->program->strategy == &bb_strategy_zero)
-			bb_write_collective(w, rank, BB_STRATEGY_REDUCE, &bb_reduce_scatter, part);
+			bb_writer_add_collective(w, rank, BB_STRATEGY_REDUCE, &bb_reduce_scatter,
+						 part);
 		else
-			bb_write_collective(w, rank, BB_STRATEGY_REDUCE, &bb_all_reduce,
-					    s->elements);
-		bb_write_order(w, rank, SENDING, COMPUTING);
+			bb_writer_add_collective(w, rank, BB_STRATEGY_REDUCE, &bb_all_reduce,
+						 s->elements);
+		bb_writer_add_order(w, rank, SENDING, COMPUTING);
 	}
-	bb_write_real(w, rank, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
+	bb_writer_add_real(w, rank, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
 	if (s->active > 1 && w->program->strategy == &bb_strategy_zero) {
-		bb_write_order(w, rank, COMPUTING, SENDING);
-		bb_write_collective(w, rank, BB_STRATEGY_GATHER, &bb_all_gather, part);
+		bb_writer_add_order(w, rank, COMPUTING, SENDING);
+		bb_writer_add_collective(w, rank, BB_STRATEGY_GATHER, &bb_all_gather, part);
 	}
 }
 
@@ -37,15 +38,15 @@ static void write_average(struct bb_strategy_writer *w, const struct bb_strategy
 {
 	for (int rank = 0; rank < s->active; rank++) {
 		for (size_t k = 0; k < s->every; k++) {
-			bb_write_batches(w, rank);
-			bb_write_real(w, rank, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
+			bb_writer_add_batches(w, rank);
+			bb_writer_add_real(w, rank, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
 		}
 		if (s->active == 1)
 			continue;
-		bb_write_order(w, rank, COMPUTING, SENDING);
-		bb_write_collective(w, rank, BB_STRATEGY_AVERAGE, &bb_all_reduce, s->elements);
-		bb_write_order(w, rank, SENDING, COMPUTING);
-		bb_write_real(w, rank, COMPUTING, BB_STRATEGY_AVERAGE, 0);
+		bb_writer_add_order(w, rank, COMPUTING, SENDING);
+		bb_writer_add_collective(w, rank, BB_STRATEGY_AVERAGE, &bb_all_reduce, s->elements);
+		bb_writer_add_order(w, rank, SENDING, COMPUTING);
+		bb_writer_add_real(w, rank, COMPUTING, BB_STRATEGY_AVERAGE, 0);
 	}
 }
 

@@ -36,10 +36,10 @@ static void write_push(struct bb_strategy_writer *w, const struct bb_strategy_se
 	const int rank = worker_rank(s, worker);
 
 	if (rank != server) {
-		bb_write_send(w, rank, BB_STRATEGY_PUSH, server, (size_t)server, s->servers);
-		bb_write_recv(w, server, BB_STRATEGY_PUSH, rank, (size_t)server, s->servers);
+		bb_writer_add_send(w, rank, BB_STRATEGY_PUSH, server, (size_t)server, s->servers);
+		bb_writer_add_recv(w, server, BB_STRATEGY_PUSH, rank, (size_t)server, s->servers);
 	}
-	bb_write_real(w, server, RECEIVING, BB_STRATEGY_ADD, (size_t)worker);
+	bb_writer_add_real(w, server, RECEIVING, BB_STRATEGY_ADD, (size_t)worker);
 }
 
 static void write_pull(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
@@ -49,8 +49,8 @@ static void write_pull(struct bb_strategy_writer *w, const struct bb_strategy_se
 
 	if (rank == server)
 		return;
-	bb_write_send(w, server, BB_STRATEGY_PULL, rank, (size_t)server, s->servers);
-	bb_write_recv(w, rank, BB_STRATEGY_PULL, server, (size_t)server, s->servers);
+	bb_writer_add_send(w, server, BB_STRATEGY_PULL, rank, (size_t)server, s->servers);
+	bb_writer_add_recv(w, rank, BB_STRATEGY_PULL, server, (size_t)server, s->servers);
 }
 
 static void in_rounds(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
@@ -67,23 +67,24 @@ static void server_write(struct bb_strategy_writer *w, const struct bb_strategy_
 	const int workers = workers_of(s);
 
 	for (int worker = 0; worker < workers; worker++) {
-		bb_write_batches(w, worker_rank(s, worker));
-		bb_write_order(w, worker_rank(s, worker), COMPUTING, SENDING);
+		bb_writer_add_batches(w, worker_rank(s, worker));
+		bb_writer_add_order(w, worker_rank(s, worker), COMPUTING, SENDING);
 		/* A colocated server also adds its own gradient. */
 		if (s->real && s->colocated && worker < s->servers)
-			bb_write_order(w, worker, COMPUTING, RECEIVING);
+			bb_writer_add_order(w, worker, COMPUTING, RECEIVING);
 	}
 	in_rounds(w, s, write_push);
 	for (int server = 0; server < s->servers; server++) {
 		if (s->updates)
-			bb_write_real(w, server, RECEIVING, BB_STRATEGY_UPDATE, (size_t)server);
-		bb_write_order(w, server, RECEIVING, SENDING);
+			bb_writer_add_real(w, server, RECEIVING, BB_STRATEGY_UPDATE,
+					   (size_t)server);
+		bb_writer_add_order(w, server, RECEIVING, SENDING);
 	}
 	in_rounds(w, s, write_pull);
 	for (int worker = 0; worker < workers && !s->updates; worker++)
 		for (int part = 0; part < s->servers; part++)
-			bb_write_real(w, worker_rank(s, worker), RECEIVING, BB_STRATEGY_UPDATE,
-				      (size_t)part);
+			bb_writer_add_real(w, worker_rank(s, worker), RECEIVING, BB_STRATEGY_UPDATE,
+					   (size_t)part);
 }
 
 /*
@@ -155,16 +156,16 @@ static void write_worker(struct bb_strategy_writer *w, const struct bb_strategy_
 
 	for (size_t step = 0; step < s->steps; step++) {
 		if (step > 0)
-			bb_write_order(w, rank, RECEIVING, COMPUTING);
-		bb_write_batches(w, rank);
-		bb_write_order(w, rank, COMPUTING, SENDING);
+			bb_writer_add_order(w, rank, RECEIVING, COMPUTING);
+		bb_writer_add_batches(w, rank);
+		bb_writer_add_order(w, rank, COMPUTING, SENDING);
 		for (int round = 0; round < s->servers; round++) {
 			const int server = (worker + round) % s->servers;
 
-			bb_write_send(w, rank, BB_STRATEGY_PUSH, server, (size_t)server,
-				      s->servers);
-			bb_write_recv(w, rank, BB_STRATEGY_PULL, server, (size_t)server,
-				      s->servers);
+			bb_writer_add_send(w, rank, BB_STRATEGY_PUSH, server, (size_t)server,
+					   s->servers);
+			bb_writer_add_recv(w, rank, BB_STRATEGY_PULL, server, (size_t)server,
+					   s->servers);
 		}
 	}
 }
@@ -175,9 +176,10 @@ static void write_async(struct bb_strategy_writer *w, const struct bb_strategy_s
 		write_worker(w, s, worker);
 	for (int server = 0; server < s->servers; server++)
 		for (size_t i = 0; i < s->steps * (size_t)workers_of(s); i++) {
-			bb_write_serve(w, server, (size_t)server, s->servers);
-			bb_write_real(w, server, RECEIVING, BB_STRATEGY_UPDATE, (size_t)server);
-			bb_write_answer(w, server, (size_t)server, s->servers);
+			bb_writer_add_serve(w, server, (size_t)server, s->servers);
+			bb_writer_add_real(w, server, RECEIVING, BB_STRATEGY_UPDATE,
+					   (size_t)server);
+			bb_writer_add_answer(w, server, (size_t)server, s->servers);
 		}
 }
 

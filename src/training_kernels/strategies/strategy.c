@@ -63,7 +63,7 @@ static void strategy_add(struct bb_strategy_writer *w, int rank, struct bb_opera
 		*added = operation;
 }
 
-void bb_write_batches(struct bb_strategy_writer *w, int rank)
+void bb_writer_add_batches(struct bb_strategy_writer *w, int rank)
 {
 	const struct bb_strategy_setting *s = &w->program->setting;
 
@@ -78,8 +78,8 @@ void bb_write_batches(struct bb_strategy_writer *w, int rank)
 						   .flops = s->flops});
 }
 
-void bb_write_real(struct bb_strategy_writer *w, int rank, int queue, enum bb_strategy_work work,
-		   size_t item)
+void bb_writer_add_real(struct bb_strategy_writer *w, int rank, int queue,
+			enum bb_strategy_work work, size_t item)
 {
 	if (w->program->setting.real)
 		strategy_add(w, rank,
@@ -108,26 +108,26 @@ static struct bb_operation strategy_message(const struct bb_strategy_writer *w, 
 	};
 }
 
-void bb_write_send(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work, int peer,
-		   size_t item, int parts)
+void bb_writer_add_send(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
+			int peer, size_t item, int parts)
 {
 	strategy_add(w, rank, strategy_message(w, BB_ACT_SEND, work, peer, item, parts));
 }
 
-void bb_write_recv(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work, int peer,
-		   size_t item, int parts)
+void bb_writer_add_recv(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
+			int peer, size_t item, int parts)
 {
 	strategy_add(w, rank, strategy_message(w, BB_ACT_RECV, work, peer, item, parts));
 }
 
-void bb_write_serve(struct bb_strategy_writer *w, int rank, size_t item, int parts)
+void bb_writer_add_serve(struct bb_strategy_writer *w, int rank, size_t item, int parts)
 {
 	strategy_add(
 		w, rank,
 		strategy_message(w, BB_ACT_RECV_ANY, BB_STRATEGY_PUSH, BB_NO_PEER, item, parts));
 }
 
-void bb_write_answer(struct bb_strategy_writer *w, int rank, size_t item, int parts)
+void bb_writer_add_answer(struct bb_strategy_writer *w, int rank, size_t item, int parts)
 {
 	const struct bb_strategy_list *l = &w->program->lists[rank];
 	struct bb_operation answer =
@@ -139,7 +139,7 @@ void bb_write_answer(struct bb_strategy_writer *w, int rank, size_t item, int pa
 	strategy_add(w, rank, answer);
 }
 
-void bb_write_order(struct bb_strategy_writer *w, int rank, int from, int to)
+void bb_writer_add_order(struct bb_strategy_writer *w, int rank, int from, int to)
 {
 	const int event = w->program->lists[rank].events++;
 
@@ -153,8 +153,8 @@ void bb_write_order(struct bb_strategy_writer *w, int rank, int from, int to)
 						   .event = event});
 }
 
-void bb_write_collective(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
-			 const struct bb_collective *collective, size_t count)
+void bb_writer_add_collective(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
+			      const struct bb_collective *collective, size_t count)
 {
 	strategy_add(w, rank,
 		     (struct bb_operation){.act = BB_ACT_COLLECTIVE,

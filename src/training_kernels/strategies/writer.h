@@ -18,24 +18,24 @@ struct bb_strategy_writer {
 };
 
 /* The batches of a step. */
-void bb_write_batches(struct bb_strategy_writer *w, int rank);
+void bb_writer_add_batches(struct bb_strategy_writer *w, int rank);
 /* A computation that takes no time; no-op unless the setting is real. */
-void bb_write_real(struct bb_strategy_writer *w, int rank, int queue, enum bb_strategy_work work,
-		   size_t item);
+void bb_writer_add_real(struct bb_strategy_writer *w, int rank, int queue,
+			enum bb_strategy_work work, size_t item);
 /* Messages with part ITEM of PARTS of all elements. */
-void bb_write_send(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work, int peer,
-		   size_t item, int parts);
-void bb_write_recv(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work, int peer,
-		   size_t item, int parts);
+void bb_writer_add_send(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
+			int peer, size_t item, int parts);
+void bb_writer_add_recv(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
+			int peer, size_t item, int parts);
 /* A server's receive from any worker, and the answer to that worker, both in the receiving queue.
  */
-void bb_write_serve(struct bb_strategy_writer *w, int rank, size_t item, int parts);
-void bb_write_answer(struct bb_strategy_writer *w, int rank, size_t item, int parts);
+void bb_writer_add_serve(struct bb_strategy_writer *w, int rank, size_t item, int parts);
+void bb_writer_add_answer(struct bb_strategy_writer *w, int rank, size_t item, int parts);
 /* Later operations of queue TO wait for the earlier ones of FROM. */
-void bb_write_order(struct bb_strategy_writer *w, int rank, int from, int to);
+void bb_writer_add_order(struct bb_strategy_writer *w, int rank, int from, int to);
 /* A collective of all active ranks, in place. */
-void bb_write_collective(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
-			 const struct bb_collective *collective, size_t count);
+void bb_writer_add_collective(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
+			      const struct bb_collective *collective, size_t count);
 
 static inline double bb_strategy_compute(const struct bb_strategy_setting *s)
 {
