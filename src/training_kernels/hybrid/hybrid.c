@@ -17,7 +17,6 @@
 
 #define MOST_RANKS 1000000
 #define MOST_BATCH (INT64_C(1) << 30)
-#define ANY_RECOMPUTE (BB_RECOMPUTE_FULL + 1)
 
 static const char *hybrid_preset_name(int index)
 {
@@ -56,9 +55,11 @@ static void apply_preset(struct bb_hybrid_options *a, struct bb_options *o)
 		return;
 	link->link_rate = p->inside.rate;
 	link->link_latency = p->inside.latency;
-	if (!a->between_given)
-		a->between = p->between;
-	a->between_given = true;
+	if (!a->node_link_given) {
+		a->node_link.rate = p->between.rate;
+		a->node_link.latency = p->between.latency;
+	}
+	a->node_link_given = true;
 }
 
 static bb_status settle_preset(struct bb_hybrid_options *a, struct bb_options *o,
@@ -97,8 +98,10 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 	if (a->flops <= 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "--plan needs the time of computations; give --flops");
-	if (!a->between_given)
-		a->between = (struct bb_hybrid_link){o->config.link_rate, o->config.link_latency};
+	if (!a->node_link_given) {
+		a->node_link.rate = o->config.link_rate;
+		a->node_link.latency = o->config.link_latency;
+	}
 	return BB_OK;
 }
 
@@ -107,7 +110,7 @@ static bb_status make_nodes(struct bb_hybrid *h, struct bb_options *o, struct bb
 {
 	const struct bb_hybrid_options *a = &h->options;
 	const struct bb_cluster_link inside = {o->config.link_rate, o->config.link_latency};
-	const struct bb_cluster_link between = {a->between.rate, a->between.latency};
+	const struct bb_cluster_link between = {a->node_link.rate, a->node_link.latency};
 	const int64_t ranks = o->threads * o->gpus;
 	bb_status status;
 
@@ -187,8 +190,6 @@ static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, s
 	struct bb_hybrid_options *a = &h->options;
 	bb_status status;
 
-	a->between_given = a->node_link_given;
-	a->between = (struct bb_hybrid_link){a->node_link.rate, a->node_link.latency};
 	BB_TRY(status, settle_preset(a, o, error), out);
 	BB_TRY(status, bb_check_one_algorithm(a->algo_text, o, error), out);
 	BB_TRY(status, a->plan ? check_plan(a, o, error) : check_steps(a, error), out);

@@ -88,8 +88,6 @@ struct bb_hybrid_options {
 
 	/* Derived from them. */
 	const struct bb_hybrid_preset *preset; /* NULL: none */
-	struct bb_hybrid_link between;
-	bool between_given;
 };
 
 /* A published run; other options override its settings. */

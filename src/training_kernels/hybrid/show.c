@@ -33,7 +33,7 @@ static bb_status plan_prepare(struct show *s)
 		.ranks = (int)a->ranks,
 		.node = (int)a->node,
 		.inside = {link->link_rate, link->link_latency},
-		.between = a->between,
+		.between = {a->node_link.rate, a->node_link.latency},
 		.flops = a->flops,
 		.memory = a->memory,
 	};

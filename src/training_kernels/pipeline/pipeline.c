@@ -56,11 +56,6 @@ static uint64_t weights_need(const struct bb_layer *l)
 	return l->seq * l->batch * l->bytes * (attention + l->routes * inner);
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /*
  * Takes the times of layers from the FLOPs of the model, and their activations, in 16 bits, from
  * models/memory/activations.h. The embedding is on the first stage; norm, head or pooler and the
@@ -89,7 +84,7 @@ static bool pipeline_apply_model(const struct bb_model *m, struct bb_pipeline_op
 	a->tw_ns = (uint64_t)one.w;
 	a->message_bytes = 2 * layer.seq * layer.batch * layer.hidden;
 	a->mb_bytes = kept;
-	a->mw_bytes = least(weights_need(&layer), kept);
+	a->mw_bytes = weights_need(&layer) < kept ? weights_need(&layer) : kept;
 	a->first.kept = (int64_t)bb_embedding_kept(&layer);
 	a->last.kept = (int64_t)head;
 	/* W needs the input of the head and the gradients of the logits. */

@@ -79,24 +79,20 @@ static bb_status make_whole(struct job *j, const struct bb_tensor_scheme *scheme
 	struct bb_tensor_form form = {
 		.scheme = unsplit_scheme(scheme->of), .size = &j->size, .layers = 1, .real = true};
 	struct bb_tensor_program program;
-	bb_status status = bb_tensor_program_make(&program, &form, 1, &j->engine->run->error);
-	double *memory;
+	bb_status status;
 
 	j->whole = (struct bb_tensor_state){
 		.scheme = form.scheme, .size = &j->size, .t = 1, .grid = j->mine.grid};
-	memory = malloc(bb_tensor_state_numbers(&j->whole) * sizeof(*memory));
-	if (status == BB_OK && !memory)
-		status = bb_no_memory(&j->engine->run->error, "the unsplit part");
-	if (status != BB_OK) {
-		bb_tensor_program_free(&program);
-		return status;
-	}
-	bb_tensor_state_fill(&j->whole, memory);
-	for (size_t i = 0; i < program.n; i++)
+	j->whole.memory = malloc(bb_tensor_state_numbers(&j->whole) * sizeof(double));
+	if (!j->whole.memory)
+		return bb_no_memory(&j->engine->run->error, "the unsplit part");
+	bb_tensor_state_fill(&j->whole, j->whole.memory);
+	status = bb_tensor_program_make(&program, &form, 1, &j->engine->run->error);
+	for (size_t i = 0; status == BB_OK && i < program.n; i++)
 		if (program.list[i].act == BB_ACT_COMPUTE)
 			bb_tensor_compute(&j->whole, &program.list[i]);
 	bb_tensor_program_free(&program);
-	return BB_OK;
+	return status;
 }
 
 /* ---- the split part -------------------------------------------------------------------------- */
