@@ -7,6 +7,7 @@
  */
 #include "training_kernels/hybrid/program.h"
 
+#include "core/array.h"
 #include "models/memory/training.h"
 #include "training_kernels/moe/exchange.h"
 #include "training_kernels/pipeline/program.h"
@@ -44,7 +45,8 @@ struct bb_hybrid_program {
 	int events;              /* of the pipeline, before those of exchanges */
 	int most_events;
 	struct step *steps; /* of all stages */
-	size_t *begins;     /* [stage], one more for the end */
+	size_t nsteps, room;
+	size_t *begins; /* [stage], one more for the end */
 };
 
 static const enum bb_axis axes[FAMILIES] = {BB_AXIS_TP, BB_AXIS_DP, BB_AXIS_EDP, BB_AXIS_PP};
@@ -295,12 +297,10 @@ static void hybrid_program_describe(const struct bb_program *program, const stru
 
 /* ---- layout ---------------------------------------------------------------------------------- */
 
-/* The layout is made twice: counted, then written. */
 struct layout {
 	struct bb_hybrid_program *program;
-	size_t at;
-	int events; /* of the stage */
-	bool writes;
+	int events;  /* of the stage */
+	bool failed; /* no memory */
 };
 
 static unsigned kind_part(enum kind kind)
@@ -318,11 +318,15 @@ static unsigned kind_part(enum kind kind)
 
 static void layout_add(struct layout *l, struct step step)
 {
-	if (!(l->program->shape.parts & kind_part((enum kind)step.kind)))
+	struct bb_hybrid_program *h = l->program;
+	struct step *added;
+
+	if (!(h->shape.parts & kind_part((enum kind)step.kind)))
 		return;
-	if (l->writes)
-		l->program->steps[l->at] = step;
-	l->at++;
+	added = BB_ARRAY_ADD(h->steps, h->nsteps, h->room);
+	l->failed |= !added;
+	if (added)
+		*added = step;
 }
 
 static void layout_add_exchange(struct layout *l, bool combines)
@@ -460,16 +464,17 @@ static void layout_add_stage(struct layout *l, int stage)
 	layout_add_data(l);
 }
 
-static void hybrid_lay_out(struct bb_hybrid_program *h, bool writes)
+static bb_status hybrid_lay_out(struct bb_hybrid_program *h, struct bb_error *error)
 {
-	struct layout l = {.program = h, .writes = writes};
+	struct layout l = {.program = h};
 
-	for (int stage = 0; stage < h->shape.grid.pp; stage++) {
-		h->begins[stage] = l.at;
+	h->begins = calloc((size_t)h->shape.grid.pp + 1, sizeof(*h->begins));
+	for (int stage = 0; h->begins && stage < h->shape.grid.pp; stage++) {
 		layout_add_stage(&l, stage);
+		h->begins[stage + 1] = h->nsteps;
 		h->most_events = l.events > h->most_events ? l.events : h->most_events;
 	}
-	h->begins[h->shape.grid.pp] = l.at;
+	return h->begins && !l.failed ? BB_OK : bb_no_memory(error, "a step's program");
 }
 
 static bb_status make_base(struct bb_hybrid_program *h, struct bb_error *error)
@@ -523,19 +528,6 @@ static void hybrid_number(struct bb_hybrid_program *h, struct bb_program *progra
 	program->groups = h->first[FAMILIES];
 }
 
-static bb_status hybrid_program_make(struct bb_hybrid_program *h, struct bb_error *error)
-{
-	h->begins = calloc((size_t)h->shape.grid.pp + 1, sizeof(*h->begins));
-	if (h->begins) {
-		hybrid_lay_out(h, false);
-		h->steps = calloc(h->begins[h->shape.grid.pp] + 1, sizeof(*h->steps));
-	}
-	if (!h->steps)
-		return bb_no_memory(error, "a step's program");
-	hybrid_lay_out(h, true);
-	return BB_OK;
-}
-
 bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hybrid_shape *shape,
 				 const char *algorithm, struct bb_error *error)
 {
@@ -557,7 +549,7 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 	h->shape = *shape;
 	BB_TRY(status, make_base(h, error), fail);
 	hybrid_number(h, program);
-	BB_TRY(status, hybrid_program_make(h, error), fail);
+	BB_TRY(status, hybrid_lay_out(h, error), fail);
 	program->events = h->events + h->most_events;
 	return BB_OK;
 fail:

@@ -4,8 +4,10 @@
  * Operations are laid out as a draft follows the order (draft.h): a pass, then its message, at both
  * ends. So the operations of each stage could also be done one at a time, whatever their queue.
  */
-#include "training_kernels/pipeline/draft.h"
 #include "training_kernels/pipeline/program.h"
+
+#include "core/array.h"
+#include "training_kernels/pipeline/draft.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,13 +24,20 @@ struct bb_pipeline_step {
 	uint32_t slot; /* of the pass, or of that whose result is sent */
 };
 
+/* The operations of a stage. */
+struct bb_pipeline_list {
+	struct bb_pipeline_step *steps;
+	size_t n, room;
+	uint32_t events;
+};
+
 /* ---- functions of the program ---------------------------------------------------------------- */
 
 static size_t pipeline_program_length(const struct bb_program *program, int rank)
 {
 	const struct bb_pipeline_program *p = program->own;
 
-	return p->begins[rank + 1] - p->begins[rank];
+	return p->lists[rank].n;
 }
 
 struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *stage)
@@ -62,7 +71,7 @@ static void pipeline_program_operation(const struct bb_program *program, int ran
 				       struct bb_operation *operation)
 {
 	const struct bb_pipeline_program *p = program->own;
-	const struct bb_pipeline_step *step = &p->steps[p->begins[rank] + index];
+	const struct bb_pipeline_step *step = &p->lists[rank].steps[index];
 	struct bb_pass pass;
 	int stage;
 
@@ -115,21 +124,20 @@ static void pipeline_program_describe(const struct bb_program *program,
 
 /* ---- layout ---------------------------------------------------------------------------------- */
 
-/* The layout is made twice: counted, then written. */
 struct layout {
 	struct bb_pipeline_program *program;
-	size_t *next;       /* [stage] */
-	uint32_t *events;   /* [stage]: so far */
 	uint32_t *arrivals; /* [slot]: the receiver's event of the arrival of its result */
-	bool writes;
+	bool failed;        /* no memory */
 };
 
 static void layout_add(struct layout *l, int stage, struct bb_pipeline_step step)
 {
-	const size_t at = l->next[stage]++;
+	struct bb_pipeline_list *list = &l->program->lists[stage];
+	struct bb_pipeline_step *added = BB_ARRAY_ADD(list->steps, list->n, list->room);
 
-	if (l->writes)
-		l->program->steps[at] = step;
+	l->failed |= !added;
+	if (added)
+		*added = step;
 }
 
 /* Does MICROBATCH need a message from depth FROM to depth TO? */
@@ -158,10 +166,11 @@ static void layout_add_message(struct layout *l, int stage, int to, const struct
 	const int lane = message_lane(order, pass, bb_order_depth(order, stage, pass->chunk));
 	const uint8_t sends = (uint8_t)(SENDS + (pass->kind != BB_PASS_F));
 	const uint8_t receives = (uint8_t)(RECEIVES + lane);
-	const uint32_t done = l->events[stage]++, arrived = l->events[to]++;
+	const uint32_t done = l->program->lists[stage].events++;
+	const uint32_t arrived = l->program->lists[to].events++;
 
 	l->arrivals[slot] = arrived;
-	l->program->messages += l->writes;
+	l->program->messages++;
 	layout_add(l, stage, (struct bb_pipeline_step){BB_ACT_RECORD, COMPUTES, .event = done});
 	layout_add(l, stage, (struct bb_pipeline_step){BB_ACT_WAIT, sends, .event = done});
 	layout_add(l, stage,
@@ -206,38 +215,23 @@ static bb_status pipeline_lay_out(struct layout *l, struct bb_error *error)
 	int stage;
 
 	BB_TRY(status, bb_draft_follow(&draft, order, &l->program->pipeline, error), out);
-	for (int s = 0; s < order->stages; s++)
-		l->events[s] = 0;
 	while ((pass = bb_draft_step(&draft, &stage)))
 		layout_add_pass(l, stage, pass);
+	for (int s = 0; s < order->stages; s++)
+		if (l->program->program.events < (int)l->program->lists[s].events)
+			l->program->program.events = (int)l->program->lists[s].events;
+	if (l->failed)
+		status = bb_no_memory(error, "a pipeline's program");
 out:
 	bb_draft_free(&draft);
 	return status;
-}
-
-/* After the count: where the operations of each stage begin, and the number of events. */
-static bb_status layout_settle(struct layout *l, struct bb_error *error)
-{
-	struct bb_pipeline_program *p = l->program;
-	const int n = p->order.stages;
-
-	for (int s = 0; s < n; s++) {
-		p->begins[s + 1] = p->begins[s] + l->next[s];
-		l->next[s] = p->begins[s];
-		if ((int)l->events[s] > p->program.events)
-			p->program.events = (int)l->events[s];
-	}
-	p->steps = calloc(p->begins[n], sizeof(*p->steps));
-	l->writes = true;
-	return p->steps ? BB_OK : bb_no_memory(error, "a pipeline's program");
 }
 
 bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 				   const struct bb_order *order, const struct bb_pipeline *pipeline,
 				   const struct bb_pipeline_form *form, struct bb_error *error)
 {
-	const size_t n = (size_t)order->stages;
-	const int lanes = n == 1 ? 0 : order->folded ? 4 : 2;
+	const int lanes = order->stages == 1 ? 0 : order->folded ? 4 : 2;
 	struct layout l = {.program = program};
 	bb_status status;
 
@@ -252,28 +246,18 @@ bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 		.order = *order,
 		.pipeline = *pipeline,
 		.form = *form,
-		.begins = calloc(n + 1, sizeof(*program->begins)),
+		.lists = calloc((size_t)order->stages, sizeof(*program->lists)),
 	};
-	l.next = calloc(n, sizeof(*l.next));
-	l.events = calloc(n, sizeof(*l.events));
 	l.arrivals = calloc(bb_order_slots(order), sizeof(*l.arrivals));
-	status = program->begins && l.next && l.events && l.arrivals
-			 ? BB_OK
-			 : bb_no_memory(error, "a pipeline's program");
-	if (status == BB_OK)
-		status = pipeline_lay_out(&l, error);
-	if (status == BB_OK)
-		status = layout_settle(&l, error);
-	if (status == BB_OK)
-		status = pipeline_lay_out(&l, error);
-	free(l.next);
-	free(l.events);
+	status = program->lists && l.arrivals ? pipeline_lay_out(&l, error)
+					      : bb_no_memory(error, "a pipeline's program");
 	free(l.arrivals);
 	return status;
 }
 
 void bb_pipeline_program_free(struct bb_pipeline_program *program)
 {
-	free(program->steps);
-	free(program->begins);
+	for (int s = 0; program->lists && s < program->order.stages; s++)
+		free(program->lists[s].steps);
+	free(program->lists);
 }

@@ -12,8 +12,6 @@
 #include "simulator/timeline.h"
 #include "training_kernels/pipeline/order.h"
 
-struct bb_pipeline_step;
-
 struct bb_pipeline_form {
 	size_t elements; /* of each message, BB_UINT32 */
 	double rate;     /* FLOPs per second that the times of passes follow from; 0: unknown */
@@ -33,8 +31,7 @@ struct bb_pipeline_program {
 	struct bb_order order;       /* borrowed lists */
 	struct bb_pipeline pipeline; /* the times of its passes */
 	struct bb_pipeline_form form;
-	struct bb_pipeline_step *steps; /* of all stages */
-	size_t *begins;                 /* [stage]; one more for the end */
+	struct bb_pipeline_list *lists; /* [stage] */
 	size_t messages;                /* of all stages together */
 };
 
