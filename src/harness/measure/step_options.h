@@ -18,10 +18,9 @@
 #define BB_FLOPS_OPTION(OPTION, more, ...)                                                         \
 	OPTION(FLOPS, flops, "flops", 0, NULL,                                                     \
 	       "FLOPs per second of a rank's computations, as in 100T" more, ##__VA_ARGS__)
-/* For steps without which nothing says how long they take. */
-#define BB_STEP_TIME_OPTION(OPTION)                                                                \
-	OPTION(DURATION, step_ns, "step-time", 0, NULL,                                            \
-	       "instead of --flops: time of forward and backward pass of a batch together",        \
+#define BB_STEP_TIME_OPTION(OPTION, initial, more)                                                 \
+	OPTION(DURATION, step_ns, "step-time", 0, initial,                                         \
+	       "instead of --flops: time of forward and backward pass of a batch together" more,   \
 	       .min = 1, .max = BB_YEAR_NS)
 /* STAND_IN is an enum bb_stand_in. */
 #define BB_COMPUTE_OPTION(OPTION)                                                                  \

@@ -18,8 +18,6 @@
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-#define STEP_NS 50000000 /* of a batch, unless an option sets it */
-
 static const char *strategy_name(int index)
 {
 	return bb_strategies[index] ? bb_strategies[index]->name : NULL;
@@ -115,8 +113,6 @@ static bb_status dp_check(const struct bb_benchmark *benchmark, void *own, struc
 		status = check_sampler_alone(o, error);
 		goto out;
 	}
-	if (!a->flops_given && !a->step_ns_given)
-		a->step_ns = STEP_NS;
 	status = bb_model_open(&dp->model, a->model_text, a->seq, error);
 out:
 	return status;
