@@ -105,6 +105,8 @@ static void explain_division(const struct bb_hybrid_plan *plan, size_t i, char t
 {
 	const struct bb_hybrid_division *division = &plan->list[i];
 	const struct bb_hybrid_division *other = &plan->list[i > 0 ? 0 : 1];
+	const struct bb_hybrid_division *behind = i > 0 ? division : other;
+	const struct bb_hybrid_division *ahead = i > 0 ? other : division;
 	char time[BB_UNIT_TEXT];
 	int part;
 
@@ -112,10 +114,8 @@ static void explain_division(const struct bb_hybrid_plan *plan, size_t i, char t
 		snprintf(text, REASON_TEXT, "the only division that fits");
 		return;
 	}
-	part = i > 0 ? worst_part(division, other) : worst_part(other, division);
-	bb_format_duration(
-		time, i > 0 ? cost_part(&division->cost, part) - cost_part(&other->cost, part)
-			    : cost_part(&other->cost, part) - cost_part(&division->cost, part));
+	part = worst_part(behind, ahead);
+	bb_format_duration(time, cost_part(&behind->cost, part) - cost_part(&ahead->cost, part));
 	snprintf(text, REASON_TEXT, "%s %s %s%s than the %s plan%s", time, i > 0 ? "more" : "less",
 		 part_name(part), part < BB_TRAFFICS ? " communication" : "",
 		 i > 0 ? "best" : "second-best", cause_of(division, other, part));

@@ -15,8 +15,6 @@
 struct sweep {
 	struct bb_engine engine; /* its trials are HALVES of each scheme */
 	struct bb_tensor_run *tensor;
-	const struct bb_tensor_scheme *schemes[BB_TENSOR_MOST_SCHEMES]; /* that are possible */
-	size_t nschemes;
 	struct bb_tensor_program programs[HALVES * BB_TENSOR_MOST_SCHEMES]; /* beside the trials */
 };
 
@@ -26,13 +24,6 @@ static const struct bb_tensor_options *tensor_options(const struct sweep *s)
 }
 
 /* ---- trials ---------------------------------------------------------------------------------- */
-
-static bb_status tensor_skip(struct sweep *s, const struct bb_tensor_scheme *scheme,
-			     const char *reason)
-{
-	return bb_engine_skip_subject(&s->engine, scheme->part, scheme->name,
-				      bb_dtype_name(tensor_options(s)->dtype), reason);
-}
 
 static bb_status tensor_add_trial(struct sweep *s, const struct bb_tensor_scheme *scheme,
 				  enum bb_tensor_half half)
@@ -48,42 +39,25 @@ static bb_status tensor_add_trial(struct sweep *s, const struct bb_tensor_scheme
 	struct bb_trial trial = {.play = {.program = &program->program,
 					  .stand_in = (enum bb_stand_in)tensor_options(s)->stand_in,
 					  .own = program}};
-	bb_status status = bb_tensor_program_make(program, &form, s->engine.run->world.nranks,
-						  &s->engine.run->error);
+	const int nranks = s->engine.run->world.nranks;
+	const char *reason = bb_tensor_refuses(scheme, &s->tensor->size, nranks);
+	bb_status status = BB_OK;
 
+	if (!reason)
+		status = bb_tensor_program_make(program, &form, nranks, &s->engine.run->error);
 	snprintf(trial.what, sizeof(trial.what), "%s by %s%s", scheme->part, scheme->name,
 		 names[half]);
-	return status == BB_OK ? bb_engine_add(&s->engine, &trial, NULL) : status;
+	return status == BB_OK ? bb_engine_add(&s->engine, &trial, reason) : status;
 }
 
 static bb_status tensor_make_trials(struct sweep *s)
 {
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < tensor_options(s)->nschemes && status == BB_OK; i++) {
-		const struct bb_tensor_scheme *scheme = tensor_options(s)->schemes[i];
-
-		if (bb_tensor_refuses(scheme, &s->tensor->size, s->engine.run->world.nranks))
-			continue;
-		s->schemes[s->nschemes++] = scheme;
+	for (size_t i = 0; i < tensor_options(s)->nschemes; i++)
 		for (int half = 0; half < HALVES && status == BB_OK; half++)
-			status = tensor_add_trial(s, scheme, (enum bb_tensor_half)half);
-	}
-	return status;
-}
-
-static bb_status deliver_skips(struct sweep *s)
-{
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < tensor_options(s)->nschemes && status == BB_OK; i++) {
-		const struct bb_tensor_scheme *scheme = tensor_options(s)->schemes[i];
-		const char *reason =
-			bb_tensor_refuses(scheme, &s->tensor->size, s->engine.run->world.nranks);
-
-		if (reason)
-			status = tensor_skip(s, scheme, reason);
-	}
+			status = tensor_add_trial(s, tensor_options(s)->schemes[i],
+						  (enum bb_tensor_half)half);
 	return status;
 }
 
@@ -114,7 +88,7 @@ static void describe_memory(const struct sweep *s, const struct bb_tensor_scheme
 static void tensor_describe(const struct sweep *s, size_t i, struct bb_tensor_record *r)
 {
 	const struct bb_tensor_program *program = &s->programs[HALVES * i];
-	const struct bb_tensor_scheme *scheme = s->schemes[i];
+	const struct bb_tensor_scheme *scheme = tensor_options(s)->schemes[i];
 	size_t calls;
 
 	bb_record_init(&bb_record_tensor, r);
@@ -175,13 +149,16 @@ static const char *refusal_of(const struct sweep *s, size_t i)
 
 static bb_status tensor_deliver(struct sweep *s)
 {
+	const struct bb_tensor_options *a = tensor_options(s);
 	struct bb_tensor_record record;
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < s->nschemes && status == BB_OK; i++)
+	for (size_t i = 0; i < a->nschemes && status == BB_OK; i++)
 		if (refusal_of(s, i))
-			status = tensor_skip(s, s->schemes[i], refusal_of(s, i));
-	for (size_t i = 0; i < s->nschemes && status == BB_OK; i++) {
+			status = bb_engine_skip_subject(&s->engine, a->schemes[i]->part,
+							a->schemes[i]->name,
+							bb_dtype_name(a->dtype), refusal_of(s, i));
+	for (size_t i = 0; i < a->nschemes && status == BB_OK; i++) {
 		if (refusal_of(s, i))
 			continue;
 		tensor_describe(s, i, &record);
@@ -222,7 +199,6 @@ static bb_status tensor_run(struct bb_engine *engine)
 	if (tensor_options(s)->equality)
 		return BB_OK;
 	BB_TRY(status, tensor_make_trials(s), out);
-	BB_TRY(status, deliver_skips(s), out);
 	BB_TRY(status, bb_engine_measure(engine), out);
 	if (bb_engine_leads(engine))
 		status = tensor_deliver(s);
