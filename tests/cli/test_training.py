@@ -58,6 +58,13 @@ def buckets():
 
 
 @test
+def bucket_per_tensor():
+    """--buckets 1 also closes the first bucket at its first tensor, as a run does."""
+    found = table(run(f"{PREDICT} --model gpt2 --buckets 1").exits(0).out, "Buckets;")
+    equal(found[0][:2], ["tensor", "148"], "buckets")
+
+
+@test
 def alike_in_one_line():
     out = run(f"{PREDICT} --model gpt2 --buckets 25M,1M").exits(0).out
     equal([r[:3] for r in table(out, "Buckets of 25M")],
