@@ -402,6 +402,16 @@ static bool is_blamed(const struct confirmation *t, int node)
 	return false;
 }
 
+/* Is it known what NODE takes with others? */
+static bool is_known(const struct confirmation *t, int node)
+{
+	bool known = is_proven(t, node);
+
+	for (int i = 0; i < t->n * DIRECTIONS; i++)
+		known |= t->readings[i / DIRECTIONS].nodes[node * DIRECTIONS + i % 2].of > 0;
+	return known;
+}
+
 static bb_status judge_pair(struct confirmation *t, int a, int b)
 {
 	const struct bb_diagnosis none = {
@@ -411,7 +421,7 @@ static bb_status judge_pair(struct confirmation *t, int a, int b)
 	bb_status status = BB_OK;
 
 	/* What a link of a bad node does may be the node's doing. */
-	if (is_blamed(t, a) || is_blamed(t, b))
+	if (is_blamed(t, a) || is_blamed(t, b) || !is_known(t, a) || !is_known(t, b))
 		return BB_OK;
 	for (int k = 0; k < t->rails; k++)
 		guilty += judge_link_rail(t, a, b, k, &whole);

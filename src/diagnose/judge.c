@@ -256,8 +256,9 @@ double bb_rail_excess(const double *base, int rails, int rail)
 
 /* Most nodes are healthy, or nobody knows what is usual: of too many suspects those are left that
    were slow most often; of those who are not suspected the half that was slow least often is
-   proven. COUNTS: room for one of each node. */
-static void settle_standing(struct bb_suspects *s, const int *slow, int *counts)
+   proven. Where ranks share processors (CROWDED) all of them are: chance decides how often they
+   were slow, and each is needed for pairs at its distance. COUNTS: room for one of each node. */
+static void settle_standing(struct bb_suspects *s, bool crowded, const int *slow, int *counts)
 {
 	int n = 0, least = 0, middle;
 
@@ -274,7 +275,7 @@ static void settle_standing(struct bb_suspects *s, const int *slow, int *counts)
 			counts[n++] = slow[i];
 		}
 	bb_stats_sort_ints(counts, (size_t)n);
-	middle = counts[(n - 1) / 2];
+	middle = counts[crowded ? n - 1 : (n - 1) / 2];
 	for (int i = 0; i < s->nodes; i++)
 		if (s->standing[i] == BB_UNPROVEN && slow[i] <= middle)
 			s->standing[i] = BB_PROVEN;
@@ -306,7 +307,7 @@ bb_status bb_suspect(struct bb_suspects *s, const struct bb_view *views, int n)
 	for (int q = 0; q < n; q++)
 		for (int k = 0; k < rails; k++)
 			s->rails |= bb_rail_excess(views[q].fit.base, rails, k) > views[q].limit;
-	settle_standing(s, slow, slow + nodes);
+	settle_standing(s, views[0].floor > 0, slow, slow + nodes);
 	status = BB_OK;
 out:
 	free(slow);

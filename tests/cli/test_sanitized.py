@@ -1,7 +1,7 @@
 """The same under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer (make check-full).
 
 A fixed sample: of each collective every pair of algorithm, datatype, operation, number of ranks, size
-and way to call occurs, both placements each time. With --full the whole product. Where elements are only
+and way to call occurs, both placements each time. The whole product follows. Where elements are only
 moved, datatypes are one of each size; and few stand for all where only threads are watched.
 """
 
@@ -98,11 +98,11 @@ def add_sample():
 
 
 def add_product():
-    for name in COLLECTIVES:
-        for n in HYPERCUBE_RANKS if name == "hypercube" else RANKS:
-            line = f"{name} --algo all -d all -o all -r all -g {n} -b 4 -e 4000 -f 10 -n 2"
+    for name, algorithms in listing()[0].items():
+        for n, algorithm in itertools.product(HYPERCUBE_RANKS if name == "hypercube" else RANKS, algorithms):
+            line = f"{name} --algo {algorithm} -d all -o all -r all -g {n} -b 4 -e 4000 -f 10 -n 2"
             for variant in Settings.variants:
-                add(f"{name} -g {n} ({variant})", clean, variant, line)
+                add(f"{name} --algo {algorithm} -g {n} ({variant})", clean, variant, line)
 
 
 add_sample()
