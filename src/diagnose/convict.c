@@ -183,10 +183,19 @@ static void count_meeting(const struct confirmation *t, struct reading *h, int r
 		       h->limit);
 }
 
-/* Is what goes between NODE, which is on confirmation, and OTHER about NODE? */
+static bool is_end(const struct confirmation *t, int node)
+{
+	for (int i = 0; i < t->suspects->npairs; i++)
+		if (t->suspects->pairs[i].a == node || t->suspects->pairs[i].b == node)
+			return true;
+	return false;
+}
+
+/* Is what goes between NODE, which is on confirmation or an end of a suspected link, and OTHER
+   about NODE? */
 static bool is_about(const struct confirmation *t, int node, int other)
 {
-	return !is_proven(t, node) && is_proven(t, other) &&
+	return is_proven(t, other) && (!is_proven(t, node) || is_end(t, node)) &&
 	       !bb_suspects_have(t->suspects, node, other);
 }
 
@@ -402,14 +411,18 @@ static bool is_blamed(const struct confirmation *t, int node)
 	return false;
 }
 
-/* Is it known what NODE takes with others? */
+/* Is it known what NODE takes with others? Where ranks share processors, not from the survey. */
 static bool is_known(const struct confirmation *t, int node)
 {
-	bool known = is_proven(t, node);
+	int most = 0;
 
-	for (int i = 0; i < t->n * DIRECTIONS; i++)
-		known |= t->readings[i / DIRECTIONS].nodes[node * DIRECTIONS + i % 2].of > 0;
-	return known;
+	for (int i = 0; i < t->n * DIRECTIONS; i++) {
+		const struct bb_tally *tally =
+			&t->readings[i / DIRECTIONS].nodes[node * DIRECTIONS + i % 2];
+
+		most = tally->of > most ? tally->of : most;
+	}
+	return most >= BB_RETEST_ROUNDS || (t->readings[0].view->floor == 0 && is_proven(t, node));
 }
 
 static bb_status judge_pair(struct confirmation *t, int a, int b)
