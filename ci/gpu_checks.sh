@@ -32,16 +32,18 @@ kernel_speed() {
 	[ "${slow%% *}" -ge 80 ]
 }
 
-# p50 in GB/s, of all sizes the most, of each kind of work with each memory.
+# The most of all sizes in GB/s, of each kind of work with each memory.
 memory_speed() {
 	local name value
-	perf mem_bandwidth -g "$1" "${MEMORY_SIZES[@]}" || return
+	perf mem_bandwidth -g "$1" "${MEMORY_SIZES[@]}" --csv "$TEMP/memory.csv" || return
 	while read -r name value; do
 		number "$name" "$value"
-	done < <(awk '!/^#/ && $2 ~ /^(read|write|copy|triad)$/ {
-			memory = $6; for (i = 7; i <= NF - 5; i++) memory = memory $i
-			key = $2 "_" memory "_GBps"; if ($(NF - 4) + 0 > most[key]) most[key] = $(NF - 4) }
-		END { for (key in most) print key, most[key] }' "$TEMP/out" | sort)
+	done < <(awk -F , 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+		$at["quantity"] == "bandwidth" {
+			from = $at["memory_from"]; to = $at["memory_to"]
+			key = $at["route"] "_" from (from != "" && to != "" && from != to ? "_" to : from == "" ? to : "") "_GBps"
+			gsub(" ", "", key); if ($at["GBps"] + 0 > most[key]) most[key] = $at["GBps"] }
+		END { for (key in most) printf "%s %.4g\n", key, most[key] }' "$TEMP/memory.csv" | sort)
 }
 
 # like COLLECTIVE: both harnesses take turns; nccl-tests with a thread for each GPU, as busbench has it.

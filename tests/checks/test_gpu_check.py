@@ -155,10 +155,19 @@ def everything_on_two_gpus():
     equal(skipped, absent, "what was skipped")
     equal((run.end["passed"], run.end["failed"], run.machine["stand_in"]), (len(listed) - len(skipped), 0, True), "the records")
     expect("Avg bus bandwidth" in run.log and "reduce3" in run.log, "the log lacks what the programs printed")
-    expect(named(run, "1 GPU: bandwidth and latency")["numbers"]["copy_device_GBps"] > 0, "no number of the memory's")
     equal(named(run, "4 processes on 1 GPU: all_gather runs pat")["numbers"], {"results": 4}, "results that ran as forced")
     wide = [line for line in run.result.out.splitlines() if len(line) > 80 and not line.startswith("by hand")]
     expect(not wide, f"wider than 80 columns: {wide}")
+
+
+@test
+def memory_has_a_number_for_each_work():
+    with chosen_stand_ins("gpu_speed", "nccl.so") as folder:
+        run = checked(["-k", "1 GPU: bandwidth", "memory"], {"BUSBENCH_FAKE_GPUS": "1"}, backend=folder)
+    numbers = run.checks[0]["numbers"]
+    wanted = {f"{work}_device_GBps" for work in ("read", "write", "copy", "triad", "copy_host", "both_host")}
+    expect(wanted <= set(numbers), f"numbers {set(numbers)}")
+    expect(all(value > 0 for value in numbers.values()), f"numbers {numbers}")
 
 
 WITHOUT_NCCL = (
