@@ -33,9 +33,8 @@ static size_t own_bytes(const struct bb_call *call, int rank)
 {
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
 
-	return call->schedule->tmp_count ? aligned(call->schedule->tmp_count(&shape, rank) *
-						   bb_dtype_size(call->dtype))
-					 : 0;
+	return aligned(bb_algorithm_tmp_count(call->schedule, &shape, rank) *
+		       bb_dtype_size(call->dtype));
 }
 
 static size_t weighted_bytes(const struct bb_call *call, int rank)
