@@ -284,7 +284,7 @@ for env, *said in (
     ({"WORLD_SIZE": None}, "WORLD_SIZE is not set"),
     ({"MASTER_ADDR": None}, "MASTER_ADDR is not set"),
     ({"MASTER_PORT": None}, "MASTER_PORT is not set"),
-    ({"RANK": "2"}, "RANK=2", "0 … 1"),
+    ({"RANK": "2"}, "RANK=2", "0 to 1"),
     ({"RANK": "first"}, 'RANK="first"'),
     ({"WORLD_SIZE": "0"}, 'WORLD_SIZE="0"'),
     ({"MASTER_PORT": "99999"}, 'MASTER_PORT="99999"', "1 to 65535"),
