@@ -107,6 +107,13 @@ def whole_layers():
 
 
 @test
+def many_stages():
+    """zb-v is refused before it tries a hundred million passes."""
+    result = run("pipeline --predict --stages 4096 --microbatches 1 --schedule zb-v,naive").exits(0)
+    expect("zb-v: needs fewer stages" in result.out, f"zb-v of 4096 stages: {result.out}")
+
+
+@test
 def by_a_link():
     """A message takes its bytes at the link's rate, then the latency."""
     got = schedules("pipeline --predict --schedule naive --stages 2 --microbatches 1 --tf 1ms --tb 1ms --tw 1ms "

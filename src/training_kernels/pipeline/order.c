@@ -138,6 +138,16 @@ static bb_status fill_interleaved(const struct bb_pipeline *pipeline, struct bb_
 	return BB_OK;
 }
 
+/* zb-v is tried with enough microbatches to fill the pipeline (v.c). */
+static const char *refuses_v(const struct bb_pipeline *pipeline)
+{
+	const int64_t p = pipeline->stages, m = pipeline->microbatches;
+
+	return 6 * p * (m > 2 * p ? m : 2 * p) <= BB_PIPELINE_TRIED
+		       ? NULL
+		       : "needs fewer stages, as its search takes twice as many microbatches";
+}
+
 /* ---- the schedules --------------------------------------------------------------------------- */
 
 const struct bb_pipeline_schedule bb_pipeline_schedules[] = {
@@ -171,6 +181,7 @@ const struct bb_pipeline_schedule bb_pipeline_schedules[] = {
 	 .folded = true,
 	 .chunks = 2,
 	 .by_hop = true,
+	 .refuses = refuses_v,
 	 .fill = bb_fill_v},
 	{.name = "zb-auto",
 	 .brief = "the best order that a search finds within --memory",

@@ -22,8 +22,8 @@
 
 #define BB_PIPELINE_STAGES 4096               /* most */
 #define BB_PIPELINE_PASSES (INT64_C(1) << 22) /* most, of all stages */
-#define BB_PIPELINE_TRIED                                                                          \
-	(1 << 25) /* passes that zb-auto tries; the first memory limit may take more */
+/* Most passes that zb-auto tries, but for its first memory limit, and zb-v in one try. */
+#define BB_PIPELINE_TRIED (1 << 25)
 
 enum bb_pass_kind {
 	BB_PASS_F,
