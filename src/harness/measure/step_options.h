@@ -25,8 +25,7 @@
 /* STAND_IN is an enum bb_stand_in. */
 #define BB_COMPUTE_OPTION(OPTION)                                                                  \
 	OPTION(CHOICE, stand_in, "compute", 0, "sleep",                                            \
-	       "how computations are stood in for; spin: a busy core, or part of the GPU, gemm: "  \
-	       "cuBLAS",                                                                           \
+	       "stand-in for computations; spin: a busy core, or part of the GPU; gemm: cuBLAS",   \
 	       .choices = bb_stand_in_names)
 
 #endif

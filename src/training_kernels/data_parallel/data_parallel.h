@@ -48,7 +48,7 @@ enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 	       .choices = bb_ddp_dtypes)                                                           \
 	OPTION(INT, accumulate, "accumulate", 0, "1", "batches of a rank for one gradient",        \
 	       .min = 1, .max = 1 << 20)                                                           \
-	BB_FLOPS_OPTION(OPTION, ": time of a batch", .section = "Time")                            \
+	BB_FLOPS_OPTION(OPTION, ", for the time of a batch", .section = "Time")                    \
 	BB_STEP_TIME_OPTION(OPTION, "50ms", "")                                                    \
 	BB_COMPUTE_OPTION(OPTION)                                                                  \
 	COMMON("iters", 'n', "5", "timed programs of each strategy, over all rounds", .min = 1,    \

@@ -45,7 +45,7 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	OPTION(INT, accumulate, "accumulate", 0, "1",                                              \
 	       "batches of a step; only the gradients of the last are reduced", .min = 1,          \
 	       .max = 1 << 20)                                                                     \
-	BB_FLOPS_OPTION(OPTION, ": time of a batch", .section = "Time")                            \
+	BB_FLOPS_OPTION(OPTION, ", for the time of a batch", .section = "Time")                    \
 	BB_STEP_TIME_OPTION(OPTION, NULL, " (default: 50ms; with --predict: none)")                \
 	BB_COMPUTE_OPTION(OPTION)                                                                  \
 	COMMON("iters", 'n', "10", "timed steps of each kind, over all rounds", .min = 1,          \

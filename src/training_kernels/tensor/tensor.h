@@ -32,7 +32,7 @@
 	       .choices = scheme_names, .section = "Parallelism")                                  \
 	OPTION(FLAG, equality, "equality", 0, NULL,                                                \
 	       "compare split parts with unsplit ones on small matrices; time nothing")            \
-	BB_FLOPS_OPTION(OPTION, ": time of its part", .section = "Time")                           \
+	BB_FLOPS_OPTION(OPTION, ", for the time of its part", .section = "Time")                   \
 	OPTION(DURATION, layer_ns, "layer-time", 0, "40ms",                                        \
 	       "instead of --flops: forward and backward pass of the unsplit layer", .min = 1,     \
 	       .max = BB_YEAR_NS)                                                                  \
