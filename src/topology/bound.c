@@ -1,11 +1,10 @@
 /*
- * bound.c - ranks on machines, put together from what is within a machine and between them.
+ * bound.c - bounds of ranks on several machines, from those within and between machines.
  */
 #include "core/units.h"
 #include "topology/bound_parts.h"
 #include "topology/rates.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,41 +26,27 @@ struct bb_rank_place *bb_all_gpus(const struct bb_topology *t, int nodes, int *n
 	return ranks;
 }
 
-/* Who is where. */
+/* The ranks by node. */
 struct world {
 	const struct bb_topology *t;
 	int n;
-	int nodes;     /* from the first to the last that has a rank */
+	int nodes;     /* from 0 to the last one with a rank */
 	bb_gpus *gpus; /* of each node */
-	int *hosts;    /* ranks of each node that are on no GPU */
-	bool on_host;  /* all of them are */
-	int span; /* nodes that share NVSwitches and are thus like one; 1 if these are not used */
+	int *hosts;    /* ranks on the host of each node */
+	bool on_host;  /* all ranks are on hosts */
+	int span;      /* nodes that share NVSwitches, if all ranks are on these; else 1 */
 };
 
 /* A node, or the nodes that share NVSwitches. */
 struct group {
 	int ranks;
-	bb_gpus set; /* a set that stands for all: those of its nodes are alike, or share switches
-		      */
+	bb_gpus set; /* GPUs of any of its nodes */
 	struct bb_egress out;
-	double GBps; /* what leaves it */
+	double GBps; /* payload out of the group */
 };
 
-static bb_status refuse(struct bb_strbuf *why, bb_status status, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static bb_status refuse(struct bb_strbuf *why, bb_status status, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	bb_strbuf_vaddf(why, format, args);
-	va_end(args);
-	return status;
-}
-
-static bb_status place_all(struct world *w, const struct bb_rank_place *ranks,
-			   struct bb_strbuf *why)
+static bb_status place_ranks(struct world *w, const struct bb_rank_place *ranks,
+			     struct bb_limit *limit)
 {
 	int on_host = 0;
 
@@ -69,8 +54,9 @@ static bb_status place_all(struct world *w, const struct bb_rank_place *ranks,
 		const struct bb_rank_place r = ranks[i];
 
 		if (r.node < 0 || r.node >= w->t->nodes)
-			return refuse(why, BB_EUSAGE, "rank %d is on node %d, of %d nodes", i,
-				      r.node, w->t->nodes);
+			return bb_limit_refuse(limit, BB_EUSAGE,
+					       "rank %d is on node %d, of %d nodes", i, r.node,
+					       w->t->nodes);
 		if (r.device == BB_ON_HOST) {
 			w->hosts[r.node]++;
 			on_host++;
@@ -78,16 +64,18 @@ static bb_status place_all(struct world *w, const struct bb_rank_place *ranks,
 		}
 		if (r.device < 0 || r.device >= w->t->ndevices ||
 		    w->t->devices[r.device].kind != BB_GPU)
-			return refuse(why, BB_EUSAGE, "rank %d is on device %d, which is no GPU", i,
-				      r.device);
+			return bb_limit_refuse(limit, BB_EUSAGE,
+					       "rank %d is on device %d, which is no GPU", i,
+					       r.device);
 		if (w->gpus[r.node] >> r.device & 1)
-			return refuse(why, BB_EUSAGE, "two ranks are on %s of node %d",
-				      w->t->devices[r.device].name, r.node);
+			return bb_limit_refuse(limit, BB_EUSAGE, "two ranks are on %s of node %d",
+					       w->t->devices[r.device].name, r.node);
 		w->gpus[r.node] |= 1ull << r.device;
 	}
 	w->on_host = on_host == w->n;
 	if (on_host > 0 && !w->on_host && w->n != 2)
-		return refuse(why, BB_EUNSUPPORTED, "some ranks are on GPUs, others on the host");
+		return bb_limit_refuse(limit, BB_EUNSUPPORTED,
+				       "some ranks are on GPUs, others on the host");
 	return BB_OK;
 }
 
@@ -104,7 +92,7 @@ static bool shares_switches(const struct world *w)
 }
 
 static bb_status open_world(struct world *w, const struct bb_topology *t,
-			    const struct bb_rank_place *ranks, int n, struct bb_strbuf *why)
+			    const struct bb_rank_place *ranks, int n, struct bb_limit *limit)
 {
 	bb_status st;
 
@@ -115,8 +103,8 @@ static bb_status open_world(struct world *w, const struct bb_topology *t,
 	w->gpus = calloc((size_t)w->nodes + 1, sizeof(*w->gpus));
 	w->hosts = calloc((size_t)w->nodes + 1, sizeof(*w->hosts));
 	if (!w->gpus || !w->hosts)
-		return refuse(why, BB_EINTERNAL, "out of memory");
-	st = place_all(w, ranks, why);
+		return bb_limit_refuse(limit, BB_EINTERNAL, "out of memory");
+	st = place_ranks(w, ranks, limit);
 	if (st == BB_OK)
 		w->span = shares_switches(w) ? t->nvlink_nodes : 1;
 	return st;
@@ -133,8 +121,8 @@ static double egress_GBps(const struct bb_egress *e)
 	return e->GBps < e->gpus_GBps ? e->GBps : e->gpus_GBps;
 }
 
-/* The group that begins at node FIRST. LAST_SET and LAST_OUT remember what a set came to, as most
-   nodes are alike. */
+/* The group that begins at node FIRST. LAST_OUT is the egress of LAST_SET, kept because most nodes
+   have the same set. */
 static struct group read_group(const struct world *w, int first, bb_gpus *last_set,
 			       struct bb_egress *last_out)
 {
@@ -166,7 +154,7 @@ static struct group read_group(const struct world *w, int first, bb_gpus *last_s
 /* ---- within a group ------------------------------------------------------------------------ */
 
 /*
- * How the bound of a link of the switches becomes that of WHAT among N ranks, of which G are in
+ * The factor from the rate of a GPU's links to the bound of WHAT among N ranks, of which G are in
  * this group (docs/topology.md):
  * - ring: each link carries the bus bandwidth itself.
  * - tree: each rank sends 2(g-1)/g of the data inside the group; busbw = size/time x 2(n-1)/n.
@@ -198,7 +186,7 @@ static bool switches_reduce(const struct bb_topology *t, bb_gpus set)
 	return true;
 }
 
-/* Within a group that is reduced further by the network: the better of NVLS and trees. */
+/* What SHARP uses within a group: the better of NVLS and trees. */
 static enum bb_bound inside_of_sharp(const struct world *w, const struct group *g)
 {
 	const bool better = inside_factor(BB_BOUND_NVLS, g->ranks, w->n) >
@@ -220,8 +208,8 @@ static bb_status bound_inside(const struct world *w, const struct group *g, enum
 	bb_status st;
 
 	if (what == BB_BOUND_NVLS && (fabric != BB_FABRIC_SWITCH || !switches_reduce(w->t, g->set)))
-		return bb_limit_unknown(limit,
-					"NVLS needs NVSwitches that reduce: NVLink4 or newer");
+		return bb_limit_refuse(limit, BB_EUNSUPPORTED,
+				       "NVLS needs NVSwitches that reduce: NVLink4 or newer");
 	if (fabric == BB_FABRIC_SWITCH)
 		st = bb_bound_switch(w->t, g->set, &in);
 	else if (fabric == BB_FABRIC_MESH)
@@ -245,7 +233,7 @@ static double outside_factor(enum bb_bound what, double g, double n, double k)
 	case BB_BOUND_TREE:
 	case BB_BOUND_NVLS:
 		return k / (k - 1) * (n - 1) / n;
-	case BB_BOUND_SHARP: /* a node sends its part once, and receives the result */
+	case BB_BOUND_SHARP: /* a node sends its part once and receives the result */
 		return 2 * (n - 1) / n;
 	case BB_BOUND_ALLTOALL:
 		return (n - 1) / (g * (n - g));
@@ -279,9 +267,9 @@ static bb_status bound_outside(const struct world *w, const struct group *g, int
 	char text[200];
 
 	if (g->out.nics == 0)
-		return bb_limit_unknown(limit, "no NIC whose rate is known");
+		return bb_limit_refuse(limit, BB_EUNSUPPORTED, "no NIC whose rate is known");
 	if (what == BB_BOUND_SHARP && g->out.layer != BB_INFINIBAND)
-		return bb_limit_unknown(limit, "SHARP needs InfiniBand");
+		return bb_limit_refuse(limit, BB_EUNSUPPORTED, "SHARP needs InfiniBand");
 	describe_egress(g, text);
 	bb_limit_to(limit, g->GBps, factor, what, "out of %s: %s",
 		    w->span > 1 ? "an NVLink domain" : "a node", text);
@@ -292,15 +280,12 @@ static bb_status bound_outside(const struct world *w, const struct group *g, int
 
 static int count_groups(const struct world *w)
 {
+	bb_gpus last_set = ~0ull;
+	struct bb_egress last_out = {0};
 	int groups = 0;
 
-	for (int first = 0; first < w->nodes; first += w->span) {
-		bool used = false;
-
-		for (int node = first; node < first + w->span && node < w->nodes; node++)
-			used = used || w->gpus[node] || w->hosts[node] > 0;
-		groups += used;
-	}
+	for (int first = 0; first < w->nodes; first += w->span)
+		groups += read_group(w, first, &last_set, &last_out).ranks > 0;
 	return groups;
 }
 
@@ -313,10 +298,11 @@ static bb_status bound_all(const struct world *w, enum bb_bound what, struct bb_
 	bb_status st = BB_OK;
 
 	if (groups == 1 && w->on_host)
-		return bb_limit_unknown(limit,
-					"ranks share one host's memory: no link limits them");
+		return bb_limit_refuse(limit, BB_EUNSUPPORTED,
+				       "ranks share one host's memory: no link limits them");
 	if (groups == 1 && what == BB_BOUND_SHARP)
-		return bb_limit_unknown(limit, "SHARP needs several nodes, on InfiniBand");
+		return bb_limit_refuse(limit, BB_EUNSUPPORTED,
+				       "SHARP needs several nodes, on InfiniBand");
 	for (int first = 0; first < w->nodes; first += w->span) {
 		struct group g = read_group(w, first, &last_set, &last_out);
 
@@ -325,7 +311,8 @@ static bb_status bound_all(const struct world *w, enum bb_bound what, struct bb_
 		if (g.ranks > 1 && !w->on_host)
 			BB_TRY(st, bound_inside(w, &g, what, limit), out);
 		if (what == BB_BOUND_NVLS && g.ranks == 1)
-			return bb_limit_unknown(limit, "NVLS needs several GPUs on each node");
+			return bb_limit_refuse(limit, BB_EUNSUPPORTED,
+					       "NVLS needs several GPUs on each node");
 		if (groups > 1)
 			BB_TRY(st, bound_outside(w, &g, groups, what, limit), out);
 		last = g;
@@ -339,7 +326,7 @@ static bb_status bound_pair(const struct world *w, const struct bb_rank_place *r
 {
 	int a = ranks[0].device, b = ranks[1].device;
 
-	/* On shared switches two nodes are like one, and each GPU bounds the pair. */
+	/* GPUs on shared switches are like those of one node. */
 	if (ranks[0].node != ranks[1].node &&
 	    (w->span == 1 || ranks[0].node / w->span != ranks[1].node / w->span))
 		return bound_all(w, BB_BOUND_PAIR, limit);
@@ -348,9 +335,9 @@ static bb_status bound_pair(const struct world *w, const struct bb_rank_place *r
 		b = BB_ON_HOST;
 	}
 	if (a == BB_ON_HOST)
-		return bb_limit_unknown(limit,
-					"ranks share one host's memory: no link limits them");
-	if (a == b) /* the same GPU of two nodes: as any other on these switches */
+		return bb_limit_refuse(limit, BB_EUNSUPPORTED,
+				       "ranks share one host's memory: no link limits them");
+	if (a == b) /* the same GPU of two nodes: like any other on these switches */
 		b = a == 0 ? bb_topology_count(w->t, BB_GPU) - 1 : 0;
 	return bb_bound_pair(w->t, a, b, limit);
 }
@@ -362,18 +349,19 @@ bb_status bb_speed_of_light(const struct bb_topology *t, const struct bb_rank_pl
 	struct world w;
 	bb_status st;
 
-	*GBps = 0;
-	if (n < 2 || (what == BB_BOUND_PAIR && n != 2))
-		return refuse(why, BB_EUSAGE, "%s, not %d",
-			      what == BB_BOUND_PAIR ? "a pair has two ranks"
-						    : "a collective has two ranks or more",
-			      n);
-	BB_TRY(st, open_world(&w, t, ranks, n, why), out);
+	if (n < 2 || (what == BB_BOUND_PAIR && n != 2)) {
+		*GBps = 0;
+		bb_strbuf_addf(why, "%s, not %d",
+			       what == BB_BOUND_PAIR ? "a pair has two ranks"
+						     : "a collective has two ranks or more",
+			       n);
+		return BB_EUSAGE;
+	}
+	BB_TRY(st, open_world(&w, t, ranks, n, &limit), out);
 	st = what == BB_BOUND_PAIR ? bound_pair(&w, ranks, &limit) : bound_all(&w, what, &limit);
-	bb_strbuf_add(why, limit.why);
-	if (st == BB_OK)
-		*GBps = limit.GBps;
 out:
 	close_world(&w);
+	bb_strbuf_add(why, limit.why);
+	*GBps = limit.GBps;
 	return st;
 }

@@ -1,13 +1,12 @@
 /*
- * bound_net.c - what may leave a machine over its NICs.
+ * bound_net.c - payload out of a machine over its NICs.
  */
 #include "topology/bound_parts.h"
 #include "topology/build.h"
 #include "topology/rates.h"
 
-#include <string.h>
-
-/* The rate that is known of a NIC, or the most that its model can do. 0: it is down or unknown. */
+/* The rate of a NIC, or else the maximum of its model (ASSUMED). 0: it is down, or its rate is
+   unknown. */
 static int64_t rate_of(const struct bb_topology *t, int nic, bool *assumed)
 {
 	const struct bb_device *d = &t->devices[nic];
@@ -29,12 +28,12 @@ bool bb_nic_serves(const struct bb_topology *t, int gpu, int nic)
 
 	if (rate <= 0)
 		return false;
-	for (int i = 0; i < bb_topology_count(t, BB_NIC); i++) {
-		int other = bb_topology_device(t, BB_NIC, i);
+	for (int other = 0; other < t->ndevices; other++) {
 		int64_t its = rate_of(t, other, &assumed);
 		enum bb_path near = gpu < 0 ? BB_PATH_SELF : bb_topology_pci_path(t, gpu, other);
 
-		if (its > 0 && (near < path || (near == path && its > rate)))
+		if (t->devices[other].kind == BB_NIC && its > 0 &&
+		    (near < path || (near == path && its > rate)))
 			return false;
 	}
 	return true;
@@ -50,19 +49,15 @@ static bool is_used(const struct bb_topology *t, bb_gpus set, int nic)
 	return false;
 }
 
-/* Two ports of one card share its slot. */
+/* Whether two NICs are ports of one card, which share its slot. */
 static bool on_card(const struct bb_topology *t, int a, int b)
 {
 	const int p = t->devices[a].pci, q = t->devices[b].pci;
-	size_t length;
 
-	if (p < 0 || q < 0)
-		return a == b;
-	length = strcspn(t->pcis[p].id, ".");
-	return strncmp(t->pcis[p].id, t->pcis[q].id, length + 1) == 0;
+	return p < 0 || q < 0 ? a == b : bb_pci_same_card(&t->pcis[p], &t->pcis[q]);
 }
 
-/* All ports in USED of the card that NIC is on, if NIC is the first of them. */
+/* Payload of the ports in USED on the card of NIC; 0 unless NIC is the first of them. */
 static double card_GBps(const struct bb_topology *t, const bool *used, int nic)
 {
 	double GBps = 0, slot;
@@ -93,7 +88,8 @@ double bb_nic_GBps(const struct bb_topology *t, int nic)
 	return card_GBps(t, used, nic);
 }
 
-/* Over C2C a GPU reaches the CPU's NICs by a wider way than its own slot. */
+/* Payload of the links from the GPUs in SET: C2C to the CPU is wider than a slot. INFINITY:
+   unknown. */
 static double gpus_GBps(const struct bb_topology *t, bb_gpus set)
 {
 	double GBps = 0;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MESH_MOST 16 /* GPUs for which all ways around and all cuts are looked at */
+#define MESH_MOST 16 /* GPUs up to which all rings and all cuts are tried */
 
 const char *bb_gbps_text(char text[16], double GBps)
 {
@@ -35,7 +35,7 @@ void bb_limit_to(struct bb_limit *limit, double GBps, double factor, enum bb_bou
 			 bb_bound_name(what), GBPS(GBps * factor));
 }
 
-bb_status bb_limit_unknown(struct bb_limit *limit, const char *format, ...)
+bb_status bb_limit_refuse(struct bb_limit *limit, bb_status status, const char *format, ...)
 {
 	va_list args;
 
@@ -43,7 +43,7 @@ bb_status bb_limit_unknown(struct bb_limit *limit, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(limit->why, sizeof(limit->why), format, args);
 	va_end(args);
-	return BB_EUNSUPPORTED;
+	return status;
 }
 
 static bool in(bb_gpus set, int gpu)
@@ -61,7 +61,7 @@ static int first_of(bb_gpus set)
 	return __builtin_ctzll(set);
 }
 
-/* What one NVLink of a GPU carries; 0 unknown. */
+/* Payload of one NVLink of a GPU; 0 unknown. */
 static double payload(const struct bb_topology *t, int gpu)
 {
 	const struct bb_link *link = bb_topology_link(t, gpu, BB_NVLINK);
@@ -101,17 +101,6 @@ static bool all_on_switches(const struct bb_topology *t, bb_gpus set)
 	return true;
 }
 
-/* Whether a path from LAST through all of REST ends at a neighbour of HOME. */
-static bool way_home(const bb_gpus *neighbours, int last, bb_gpus rest, int home)
-{
-	if (!rest)
-		return in(neighbours[last], home);
-	for (bb_gpus next = neighbours[last] & rest; next; next &= next - 1)
-		if (way_home(neighbours, first_of(next), rest & ~(1ull << first_of(next)), home))
-			return true;
-	return false;
-}
-
 /* GPUs of SET that GPU has NVLinks to. */
 static bb_gpus linked(const struct bb_topology *t, int gpu, bb_gpus set)
 {
@@ -123,16 +112,47 @@ static bb_gpus linked(const struct bb_topology *t, int gpu, bb_gpus set)
 	return found;
 }
 
+struct mesh {
+	int n;
+	int gpus[MESH_MOST];
+	int links[MESH_MOST][MESH_MOST];
+};
+
+static void read_mesh(const struct bb_topology *t, bb_gpus set, struct mesh *m)
+{
+	m->n = 0;
+	for (bb_gpus s = set; s; s &= s - 1)
+		m->gpus[m->n++] = first_of(s);
+	for (int i = 0; i < m->n; i++)
+		for (int j = 0; j < m->n; j++)
+			m->links[i][j] = bb_topology_nvlinks(t, m->gpus[i], m->gpus[j]);
+}
+
+/*
+ * Whether a ring of NVLinks passes through all GPUs of SET, by dynamic programming over its subsets
+ * (Held and Karp 1962): ends[part] are the GPUs at which a path from the first GPU through all of
+ * PART may end. Trying all paths takes hours for some meshes of 16 GPUs.
+ */
 static bool ring_of_nvlinks(const struct bb_topology *t, bb_gpus set)
 {
-	bb_gpus neighbours[64] = {0};
-	const int home = first_of(set);
+	uint16_t ends[1 << MESH_MOST];
+	unsigned neighbours[MESH_MOST] = {0};
+	const int n = size_of(set);
+	struct mesh m;
 
-	if (size_of(set) > MESH_MOST)
+	if (n > MESH_MOST)
 		return false;
-	for (bb_gpus s = set; s; s &= s - 1)
-		neighbours[first_of(s)] = linked(t, first_of(s), set);
-	return way_home(neighbours, home, set & ~(1ull << home), home);
+	read_mesh(t, set, &m);
+	for (int i = 0; i < n * n; i++)
+		neighbours[i / n] |= (unsigned)(m.links[i / n][i % n] > 0) << i % n;
+	memset(ends, 0, sizeof(*ends) << n);
+	ends[1] = 1;
+	for (unsigned part = 1; part < 1u << n; part += 2)
+		for (unsigned last = ends[part]; last; last &= last - 1)
+			for (unsigned next = neighbours[first_of(last)] & ~part; next;
+			     next &= next - 1)
+				ends[part | (next & -next)] |= (uint16_t)(next & -next);
+	return ends[(1u << n) - 1] & neighbours[0];
 }
 
 enum bb_fabric_kind bb_fabric_of(const struct bb_topology *t, bb_gpus set)
@@ -153,8 +173,9 @@ bb_status bb_bound_switch(const struct bb_topology *t, bb_gpus set, struct bb_li
 		double rate = payload(t, gpu);
 
 		if (rate <= 0)
-			return bb_limit_unknown(limit, "the rate of an NVLink of %s is not known",
-						t->devices[gpu].name);
+			return bb_limit_refuse(limit, BB_EUNSUPPORTED,
+					       "the rate of an NVLink of %s is not known",
+					       t->devices[gpu].name);
 		bb_limit_to(limit, count * rate, 1, BB_BOUND_RING,
 			    "%d %s × %s GB/s payload = %s GB/s", count, link_name(name, t, gpu),
 			    GBPS(rate), GBPS(count * rate));
@@ -164,9 +185,9 @@ bb_status bb_bound_switch(const struct bb_topology *t, bb_gpus set, struct bb_li
 
 /* ---- NVLinks between GPUs ------------------------------------------------------------------ */
 
-/* How often the bus bandwidth's worth of traffic crosses, in one direction, the border around S of
-   N ranks. The trees share their load evenly, so that each rank sends 2(n-1)/n of the data; across
-   a border of several ranks it has to pass once. */
+/* Traffic in one direction across a cut between S of N ranks and the others, as a multiple of the
+   bus bandwidth. Trees with equal loads let each rank send 2(n-1)/n of the data; across a cut with
+   several ranks on both sides the data must pass once. */
 static double crossings(enum bb_bound what, int s, int n)
 {
 	if (what == BB_BOUND_ALLTOALL)
@@ -174,22 +195,6 @@ static double crossings(enum bb_bound what, int s, int n)
 	if (what == BB_BOUND_TREE && s > 1 && s < n - 1)
 		return n / (2.0 * (n - 1));
 	return 1;
-}
-
-struct mesh {
-	int n;
-	int gpus[MESH_MOST];
-	int links[MESH_MOST][MESH_MOST];
-};
-
-static void read_mesh(const struct bb_topology *t, bb_gpus set, struct mesh *m)
-{
-	m->n = 0;
-	for (bb_gpus s = set; s; s &= s - 1)
-		m->gpus[m->n++] = first_of(s);
-	for (int i = 0; i < m->n; i++)
-		for (int j = 0; j < m->n; j++)
-			m->links[i][j] = bb_topology_nvlinks(t, m->gpus[i], m->gpus[j]);
 }
 
 /* Links from the GPUs whose bits are in PART to the others. */
@@ -225,10 +230,11 @@ bb_status bb_bound_mesh(const struct bb_topology *t, bb_gpus set, enum bb_bound 
 	read_mesh(t, set, &m);
 	all = (1u << m.n) - 1;
 	if (rate <= 0)
-		return bb_limit_unknown(limit, "the rate of an NVLink of %s is not known",
-					t->devices[m.gpus[0]].name);
+		return bb_limit_refuse(limit, BB_EUNSUPPORTED,
+				       "the rate of an NVLink of %s is not known",
+				       t->devices[m.gpus[0]].name);
 	link_name(name, t, m.gpus[0]);
-	/* Every way to part the set in two; as links go both ways, one side of each will do. */
+	/* Every cut of the set in two: links are symmetric, so the smaller side suffices. */
 	for (unsigned part = 1; part < all; part++) {
 		int size = __builtin_popcount(part), count;
 		double times;
@@ -254,7 +260,7 @@ struct bb_pcie bb_pci_link(const struct bb_topology *t, int p)
 
 	if (gen == 0 || width == 0)
 		return pci->now.GBps > 0 ? pci->now : pci->most;
-	/* The two ends of one link; where the port above is left out, nothing is known of it. */
+	/* The two ends of one link; the port above may be missing from the model. */
 	if (above && above->role != BB_PCI_SWITCH_UP && above->most.gen > 0 &&
 	    above->most.gen < gen && !bb_pci_virtual(above))
 		gen = above->most.gen;
@@ -270,8 +276,8 @@ static const char *pcie_text(char text[24], const struct bb_pcie *link)
 	return text;
 }
 
-/* How often the bus bandwidth's worth of traffic crosses a PCIe link that PART is below, in one
-   direction. What goes through host memory crosses it even between two of PART. */
+/* Traffic in one direction across the PCIe link above PART, as a multiple of the bus bandwidth.
+   Traffic through host memory crosses it even between two GPUs of PART. */
 static double pcie_crossings(const struct bb_topology *t, enum bb_bound what, bb_gpus set,
 			     bb_gpus part)
 {
@@ -295,7 +301,7 @@ static double pcie_crossings(const struct bb_topology *t, enum bb_bound what, bb
 	return part == set ? 0 : crossings(what, size_of(part), n);
 }
 
-/* GPUs of SET that NVLinks join to GPU, directly or over others. */
+/* GPUs of SET that NVLinks join to GPU, directly or through others. */
 static bb_gpus joined(const struct bb_topology *t, int gpu, bb_gpus set)
 {
 	bb_gpus part = 1ull << gpu, before = 0;
@@ -308,7 +314,7 @@ static bb_gpus joined(const struct bb_topology *t, int gpu, bb_gpus set)
 	return part;
 }
 
-/* The GPUs' own links. Those joined by a bridge enter and leave by all of theirs. */
+/* Lower LIMIT to the GPUs' own PCIe links. GPUs joined by NVLinks share theirs. */
 static bb_status limit_to_slots(const struct bb_topology *t, bb_gpus set, enum bb_bound what,
 				struct bb_limit *limit)
 {
@@ -328,8 +334,8 @@ static bb_status limit_to_slots(const struct bb_topology *t, bb_gpus set, enum b
 
 			link = d->pci >= 0 ? bb_pci_link(t, d->pci) : link;
 			if (d->pci < 0 || bb_pcie_payload(&link) <= 0)
-				return bb_limit_unknown(limit, "the PCIe link of %s is not known",
-							d->name);
+				return bb_limit_refuse(limit, BB_EUNSUPPORTED,
+						       "the PCIe link of %s is not known", d->name);
 			GBps += bb_pcie_payload(&link);
 		}
 		times = what == BB_BOUND_ALLTOALL ? pcie_crossings(t, what, set, part) : 1;
@@ -341,7 +347,7 @@ static bb_status limit_to_slots(const struct bb_topology *t, bb_gpus set, enum b
 	return BB_OK;
 }
 
-/* The links above switches. */
+/* Lower LIMIT to the PCIe links above switches. */
 static void limit_to_switches(const struct bb_topology *t, bb_gpus set, enum bb_bound what,
 			      struct bb_limit *limit)
 {
@@ -396,7 +402,8 @@ static bb_status limit_to_slot(const struct bb_topology *t, int gpu, const char 
 	char text[24];
 
 	if (link.GBps <= 0)
-		return bb_limit_unknown(limit, "the PCIe link of %s is not known", d->name);
+		return bb_limit_refuse(limit, BB_EUNSUPPORTED, "the PCIe link of %s is not known",
+				       d->name);
 	bb_limit_to(limit, bb_pcie_payload(&link), 1, BB_BOUND_PAIR,
 		    "%s: %s GB/s × 256/280 payload = %s GB/s%s", pcie_text(text, &link),
 		    GBPS(link.GBps), GBPS(bb_pcie_payload(&link)), after);
@@ -436,8 +443,9 @@ bb_status bb_bound_pair(const struct bb_topology *t, int a, int b, struct bb_lim
 		double GBps = bb_topology_link(t, a, BB_NVLINK)->GBps;
 
 		if (GBps <= 0)
-			return bb_limit_unknown(limit, "the rate of an NVLink of %s is not known",
-						t->devices[a].name);
+			return bb_limit_refuse(limit, BB_EUNSUPPORTED,
+					       "the rate of an NVLink of %s is not known",
+					       t->devices[a].name);
 		limit_to_links(t, a, count, GBps, limit);
 		return BB_OK;
 	}

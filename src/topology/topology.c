@@ -75,7 +75,7 @@ static int least(int a, int b)
 	return a < b ? a : b;
 }
 
-/* NVLinks that are bonded between two GPUs, directly or through a switch. */
+/* NVLinks bonded between two GPUs, directly or through switches. */
 static int bonded(const struct bb_topology *t, int a, int b)
 {
 	int direct = bb_topology_nvlinks(t, a, b);
@@ -113,7 +113,7 @@ bool bb_pci_begins_root(const struct bb_topology *t, int p)
 	return t->pcis[p].parent < 0;
 }
 
-/* Switches from P up to, and without, the port ABOVE. */
+/* Number of switches from P up to, but without, the port ABOVE. */
 static int switches_below(const struct bb_topology *t, int p, int above)
 {
 	int n = 0;
@@ -123,7 +123,7 @@ static int switches_below(const struct bb_topology *t, int p, int above)
 	return n;
 }
 
-/* The nearest port that both are below, or -1. */
+/* The lowest port above both, or -1. */
 static int common_port(const struct bb_topology *t, int a, int b)
 {
 	for (int x = t->pcis[a].parent; x >= 0; x = t->pcis[x].parent)
@@ -133,8 +133,7 @@ static int common_port(const struct bb_topology *t, int a, int b)
 	return -1;
 }
 
-/* Functions of one card: the same bus and slot. */
-static bool same_card(const struct bb_pci *a, const struct bb_pci *b)
+bool bb_pci_same_card(const struct bb_pci *a, const struct bb_pci *b)
 {
 	size_t length = strcspn(a->id, ".");
 
@@ -149,7 +148,7 @@ enum bb_path bb_topology_pci_path(const struct bb_topology *t, int a, int b)
 	if (a == b)
 		return BB_PATH_SELF;
 	if (da->pci >= 0 && db->pci >= 0) {
-		if (da->pci == db->pci || same_card(&t->pcis[da->pci], &t->pcis[db->pci]))
+		if (da->pci == db->pci || bb_pci_same_card(&t->pcis[da->pci], &t->pcis[db->pci]))
 			return BB_PATH_PIX;
 		port = common_port(t, da->pci, db->pci);
 		if (port >= 0) {

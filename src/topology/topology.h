@@ -19,8 +19,7 @@
 
 struct bb_pcie {
 	int gen, width; /* 0 unknown */
-	double GBps;    /* after line coding, in one direction; may be known where the above are
-			   not; 0 unknown */
+	double GBps;    /* after line coding, in one direction; may be known alone; 0 unknown */
 };
 
 enum bb_pci_role { BB_PCI_ENDPOINT, BB_PCI_ROOT_PORT, BB_PCI_SWITCH_UP, BB_PCI_SWITCH_DOWN };
@@ -37,7 +36,7 @@ struct bb_pci {
 	int numa;            /* index */
 	struct bb_pcie now;  /* link to the object above, as it runs */
 	struct bb_pcie most; /* capability of this end */
-	enum bb_acs acs;     /* of a port: whether it sends traffic between peers upwards */
+	enum bb_acs acs;     /* of a port: whether it redirects traffic between peers upwards */
 };
 
 /* ---- devices --------------------------------------------------------------------------- */
@@ -117,15 +116,15 @@ int bb_topology_device(const struct bb_topology *t, enum bb_device_kind kind, in
 /* The device of that name, or -1. */
 int bb_topology_find(const struct bb_topology *t, const char *name);
 
-/* Working NVLinks of a GPU to PEER (a device or BB_PEER_*), and to all together. */
+/* Number of working NVLinks of a GPU to PEER (a device or BB_PEER_*), and to all peers. */
 int bb_topology_nvlinks(const struct bb_topology *t, int gpu, int peer);
 int bb_topology_nvlinks_all(const struct bb_topology *t, int gpu);
 /* The first link of this kind of a GPU, or NULL. */
 const struct bb_link *bb_topology_link(const struct bb_topology *t, int gpu,
 				       enum bb_link_kind kind);
-/* Whether GPU B's memory can be reached from A; GPUs joined by NVLink always can. */
+/* Whether GPU A can access the memory of GPU B; GPUs joined by NVLink always can. */
 enum bb_peer_access bb_topology_p2p(const struct bb_topology *t, int a, int b);
-/* Whether it can, as far as is known. */
+/* Whether it can, or access is unknown. */
 bool bb_topology_reaches(const struct bb_topology *t, int a, int b);
 
 /* ---- paths ----------------------------------------------------------------------------- */
@@ -143,52 +142,56 @@ enum bb_path {
 };
 
 /* The path between two devices. *NVLINKS (may be NULL) is the number of bonded NVLinks, through
-   switches the smaller number of the two; 0 on other paths. */
+   switches the smaller number of both; 0 on other paths. */
 enum bb_path bb_topology_path(const struct bb_topology *t, int a, int b, int *nvlinks);
 /* The same without NVLink. */
 enum bb_path bb_topology_pci_path(const struct bb_topology *t, int a, int b);
-/* "X", "NV18", "PIX"... into TEXT. Returns TEXT. */
+/* Write "X", "NV18", "PIX" … into TEXT. Returns TEXT. */
 #define BB_PATH_TEXT 16
 const char *bb_topology_path_text(char text[BB_PATH_TEXT], enum bb_path path, int nvlinks);
 /* One sentence per class, as in nvidia-smi's legend; NULL for BB_PATH_UNKNOWN. */
 const char *bb_path_meaning(enum bb_path path);
 const char *bb_path_word(enum bb_path path);
 
-/* Whether PCI object P is the first below its host bridge, with none above it. */
+/* Whether A and B are functions of one card: the same bus and slot. */
+bool bb_pci_same_card(const struct bb_pci *a, const struct bb_pci *b);
+/* Whether PCI object P is the first one directly below its host bridge. */
 bool bb_pci_begins_root(const struct bb_topology *t, int p);
 
 /* ---- sources --------------------------------------------------------------------------- */
 
-/* This machine: hwloc, sysfs, and NVML if its library is there. Reading PCI takes a while. The
+/* This machine by hwloc, sysfs, and NVML if its library exists. Reading PCI takes a while. The
    caller frees *T. */
 BB_MUST bb_status bb_topology_here(struct bb_topology **t, struct bb_error *error);
 
-/* A known system by its name (systems.h). BB_EUSAGE with the nearest name if there is none.
+/* The known system NAME (systems.h). BB_EUSAGE with the nearest name if there is none. The caller
+   frees *T.
  */
 BB_MUST bb_status bb_topology_system(const char *name, struct bb_topology **t,
 				     struct bb_error *error);
 
 /* ---- conclusions ------------------------------------------------------------------------ */
 
-/* Call ADD with a sentence for each thing that looks wrong, most serious first. Returns how many.
+/* Call ADD with a sentence for each finding: links below the capability of both ends, devices
+   slower than others of their model. Returns their number.
  */
 int bb_topology_findings(const struct bb_topology *t, void (*add)(void *context, const char *text),
 			 void *context);
 
 /*
- * Call ADD with a sentence for each difference between two machines, which it calls NAME_A and
- * NAME_B. Returns how many.
+ * Call ADD with a sentence for each difference between two machines, called NAME_A and NAME_B.
+ * Returns their number.
  *
- * What varies between machines of one kind is no difference: the numbers and the order of PCI
- * buses, and with them the order of devices; serial numbers and host names; less than 1 percent of
- * memory; the generation at which a sleeping GPU's link runs; the number of nodes.
+ * Not compared is what varies between machines of one kind: numbers and order of PCI buses, and
+ * with them the order of devices; host names; less than 1 percent of memory; the current generation
+ * of PCIe links, which idle GPUs lower; the number of nodes.
  */
 int bb_topology_diff(const struct bb_topology *a, const struct bb_topology *b, const char *name_a,
 		     const char *name_b, void (*add)(void *context, const char *text),
 		     void *context);
 
-/* A digest of what bb_topology_diff compares: equal for machines without differences, except that
-   memory counts in whole GiB. */
+/* A digest of what bb_topology_diff compares: equal for machines without differences, but memory
+   counts in whole GiB. */
 uint64_t bb_topology_digest(const struct bb_topology *t);
 
 #endif

@@ -3,6 +3,7 @@
  * no measurement exceeds its bound, and good ones come near.
  */
 #include "topology/bound.h"
+#include "topology/build.h"
 #include "topology/rates.h"
 
 #include <setjmp.h>
@@ -272,6 +273,33 @@ static void test_pcie_boxes(void **state)
 	bb_strbuf_free(&why);
 }
 
+/* No ring passes through a GPU without NVLinks, however many paths the other 15 have. */
+static void test_mesh_without_ring(void **state)
+{
+	struct bb_topology *t = system_of("dgx-2", 1);
+	struct bb_strbuf why = {0};
+	struct bb_error error = {0};
+
+	t->nlinks = 0;
+	for (int i = 0; i < 15 * 15; i++) {
+		const struct bb_link link = {.kind = BB_NVLINK,
+					     .device = i / 15,
+					     .peer = i % 15,
+					     .count = 1,
+					     .GBps = 25};
+
+		if (link.device != link.peer)
+			assert_int_equal(bb_add_link(t, &link, &error), BB_OK);
+	}
+	assert_true(bound_of(t, 16, RING, &why) > 0);
+	assert_non_null(strstr(bb_strbuf_text(&why), "PCIe"));
+	bb_strbuf_clear(&why);
+	assert_true(bound_of(t, 15, RING, &why) > 0);
+	assert_non_null(strstr(bb_strbuf_text(&why), "NVLink"));
+	bb_strbuf_free(&why);
+	bb_topology_free(t);
+}
+
 static void test_faults_show(void **state)
 {
 	struct bb_topology *t = system_of("hgx-h100", 2);
@@ -295,7 +323,7 @@ static void test_faults_show(void **state)
 }
 
 /* ---- sentences, and what has no bound
- * ------------------------------------------------------------- */
+   ------------------------------------------------------------- */
 
 static void explains(const char *system, int nodes, int each, enum bb_bound what, const char *words)
 {
@@ -422,6 +450,7 @@ int main(void)
 		cmocka_unit_test(test_formulas),
 		cmocka_unit_test(test_parts_of_a_cube),
 		cmocka_unit_test(test_pcie_boxes),
+		cmocka_unit_test(test_mesh_without_ring),
 		cmocka_unit_test(test_faults_show),
 		cmocka_unit_test(test_sentences),
 		cmocka_unit_test(test_refused),
