@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_LINKS 9999 /* of one kind between two */
+#define MOST_LINKS 9999 /* of one kind between two ends */
 
 struct bb_topology *bb_topology_new(void)
 {
@@ -20,8 +20,8 @@ struct bb_topology *bb_topology_new(void)
 
 /* ---- arrays that grow ---------------------------------------------------------------------- */
 
-/* Append a copy of ITEM to the array *ITEMS of *N. Its room is the next power of two, so nobody has
-   to keep it. */
+/* Append a copy of ITEM to the array *ITEMS of *N. Its room follows from *N: the next power of two,
+   at least 16. */
 static bb_status append(void *items, int *n, const void *item, size_t size, int most,
 			const char *what, int *index, struct bb_error *error)
 {
@@ -90,8 +90,8 @@ bb_status bb_add_device(struct bb_topology *t, const struct bb_device *device, i
 		      "devices", index, error);
 }
 
-/* No GPU has more; a file may say so again and again. */
-static int add(int a, int b)
+/* The sum of two numbers of links, bounded since a file may repeat a link. */
+static int add_links(int a, int b)
 {
 	return a + b < MOST_LINKS ? a + b : MOST_LINKS;
 }
@@ -103,8 +103,8 @@ bb_status bb_add_link(struct bb_topology *t, const struct bb_link *link, struct 
 
 		if (old->kind == link->kind && old->device == link->device &&
 		    old->peer == link->peer) {
-			old->count = add(old->count, link->count);
-			old->down = add(old->down, link->down);
+			old->count = add_links(old->count, link->count);
+			old->down = add_links(old->down, link->down);
 			return BB_OK;
 		}
 	}
@@ -185,7 +185,7 @@ static int count_nvswitches(const struct bb_topology *t)
 	return n;
 }
 
-/* Keep the ports that lead to a device. Indices of what is kept change together. */
+/* Drop PCI objects without a device at or below them, and renumber the rest. */
 static bool drop_idle_ports(struct bb_topology *t)
 {
 	int *moved = calloc(t->npcis > 0 ? (size_t)t->npcis : 1, sizeof(*moved)), n = 0;
@@ -265,7 +265,7 @@ static int compare_links(const void *left, const void *right)
 	return a->peer < b->peer ? -1 : a->peer > b->peer;
 }
 
-/* A file may say anything; what is printed are letters. */
+/* Replace control characters, which a file may contain. */
 static void clean(char *text)
 {
 	for (; *text; text++)
@@ -273,7 +273,7 @@ static void clean(char *text)
 			*text = '?';
 }
 
-/* Names are what links between devices and options refer to. */
+/* Clean names, and give a new one to GPUs and to devices whose name is empty or taken. */
 static void name_devices(struct bb_topology *t)
 {
 	static const char *const words[] = {"GPU", "NIC", "NVMe"};
@@ -326,8 +326,8 @@ static void clean_texts(struct bb_topology *t)
 		clean(t->pcis[i].id);
 }
 
-/* Where there is only one NUMA node, everything is at it. */
-static void place_all(struct bb_topology *t)
+/* Place everything at the only NUMA node, if there is only one. */
+static void place_at_numa(struct bb_topology *t)
 {
 	if (t->host.nnumas != 1)
 		return;
@@ -351,7 +351,7 @@ bb_status bb_topology_finish(struct bb_topology *t, struct bb_error *error)
 	}
 	if (t->nlinks > 0)
 		qsort(t->links, (size_t)t->nlinks, sizeof(*t->links), compare_links);
-	place_all(t);
+	place_at_numa(t);
 	clean_texts(t);
 	name_devices(t);
 	return BB_OK;

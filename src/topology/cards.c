@@ -1,6 +1,6 @@
 /*
- * cards.c - GPUs by name. Product names are what drivers report (nvidia-smi -L, the devices that
- * nccl-tests lists), and what reports/reference/reference_busbw.csv calls them.
+ * cards.c - GPUs by name. Product names are those that drivers report (nvidia-smi -L, the devices
+ * that nccl-tests lists) and those of reports/reference/reference_busbw.csv.
  */
 #include "topology/cards.h"
 
@@ -39,14 +39,14 @@ const struct bb_card *bb_card_at(int i)
 	return i >= 0 && i < CARDS ? &cards[i] : NULL;
 }
 
-/* Behind the maker and the make. */
+/* NAME without vendor and brand. */
 static const char *product_of(const char *name)
 {
-	static const char *const makes[] = {"NVIDIA ", "AMD ", "Tesla ", "GeForce ", "Instinct "};
+	static const char *const brands[] = {"NVIDIA ", "AMD ", "Tesla ", "GeForce ", "Instinct "};
 
-	for (size_t i = 0; i < sizeof(makes) / sizeof(makes[0]); i++)
-		if (strncasecmp(name, makes[i], strlen(makes[i])) == 0)
-			name += strlen(makes[i]);
+	for (size_t i = 0; i < sizeof(brands) / sizeof(brands[0]); i++)
+		if (strncasecmp(name, brands[i], strlen(brands[i])) == 0)
+			name += strlen(brands[i]);
 	return name;
 }
 

@@ -1,9 +1,9 @@
 /*
  * compare.c - the differences between two machines.
  *
- * Buses may be numbered differently, so first a one-to-one map of the devices is sought under which
- * everything is the same. Only if there is none, devices are matched by likelihood, bus number
- * first, and each difference is reported.
+ * Buses may be numbered differently, so a one-to-one map of the devices is sought under which
+ * everything is equal. Only if there is none, devices are matched by similarity, first by bus, and
+ * every difference is reported.
  */
 #include "topology/reporter.h"
 #include "topology/topology.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRIES 200000 /* steps of the search for a map; symmetric machines succeed at once */
+#define TRIES 200000 /* steps of the search; symmetric machines need few */
 #define PAIRS_REPORTED 8
 
 /* ---- signatures ------------------------------------------------------------------------------ */
@@ -44,7 +44,7 @@ static int numa_number(const struct bb_topology *t, int d)
 	return t->devices[d].numa >= 0 ? t->host.numas[t->devices[d].numa].os : -1;
 }
 
-/* Of device D by itself. */
+/* The signature of device D alone. */
 static uint64_t own_signature(const struct bb_topology *t, int d)
 {
 	const struct bb_device *v = &t->devices[d];
@@ -67,7 +67,7 @@ static uint64_t own_signature(const struct bb_topology *t, int d)
 	return hash;
 }
 
-/* How device D stands to E. */
+/* The signature of the path from device D to E. */
 static uint64_t pair_signature(const struct bb_topology *t, int d, int e)
 {
 	int nvlinks = 0;
@@ -79,7 +79,7 @@ static uint64_t pair_signature(const struct bb_topology *t, int d, int e)
 	return hash;
 }
 
-/* Of device D among all others, whatever their order. */
+/* The signature of device D and its paths to all others, in any order. */
 static uint64_t signature(const struct bb_topology *t, int d)
 {
 	uint64_t sum = 0;
@@ -107,7 +107,7 @@ uint64_t bb_topology_digest(const struct bb_topology *t)
 	return mix(hash, devices);
 }
 
-/* ---- a map under which all is the same ------------------------------------------------------- */
+/* ---- equal machines -------------------------------------------------------------------------- */
 
 struct match {
 	const struct bb_topology *a, *b;
@@ -135,7 +135,7 @@ static bool map_rest(struct match *m, int d)
 	if (d == m->a->ndevices)
 		return true;
 	for (int i = 0; i < n; i++) {
-		int e = (d + i) % n; /* the same place first */
+		int e = (d + i) % n; /* the same index first */
 
 		if (++m->tries > TRIES)
 			return false;
@@ -163,7 +163,7 @@ struct diff {
 static const char *label(struct diff *f, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* What differs, until the next label. */
+/* The name of what differs; valid until the next call. */
 static const char *label(struct diff *f, const char *format, ...)
 {
 	va_list args;
@@ -174,7 +174,7 @@ static const char *label(struct diff *f, const char *format, ...)
 	return f->label;
 }
 
-/* Empty is unknown, which differs from nothing. */
+/* An empty text is unknown and differs from nothing. */
 static void report_text(struct diff *f, const char *what, const char *a, const char *b)
 {
 	if (*a && *b && strcmp(a, b) != 0)
@@ -189,7 +189,7 @@ static void report_number(struct diff *f, const char *what, int64_t a, int64_t b
 				f->name_a, (long long)b, f->name_b);
 }
 
-/* Of numbers that are above 0 where they are known. */
+/* 0 is unknown and differs from nothing. */
 static void report_known(struct diff *f, const char *what, int64_t a, int64_t b)
 {
 	if (a > 0 && b > 0)
@@ -213,21 +213,16 @@ static void compare_packages(struct diff *f)
 
 	report_text(f, "architecture", a->arch, b->arch);
 	report_known(f, "packages", a->npackages, b->npackages);
-	for (int i = 0; i < a->npackages && i < b->npackages; i++) {
-
+	for (int i = 0; i < a->npackages && i < b->npackages; i++)
 		report_text(f, label(f, "package %d", i), a->packages[i].model,
 			    b->packages[i].model);
-	}
 	report_known(f, "cores", a->ncores, b->ncores);
 	report_known(f, "hardware threads", a->nthreads, b->nthreads);
 	for (int i = 0; i < a->ncaches; i++)
-		for (int j = 0; j < b->ncaches; j++) {
-
-			if (a->caches[i].level != b->caches[j].level)
-				continue;
-			report_known(f, label(f, "L%d cache, KiB", a->caches[i].level),
-				     a->caches[i].bytes / 1024, b->caches[j].bytes / 1024);
-		}
+		for (int j = 0; j < b->ncaches; j++)
+			if (a->caches[i].level == b->caches[j].level)
+				report_known(f, label(f, "L%d cache, KiB", a->caches[i].level),
+					     a->caches[i].bytes / 1024, b->caches[j].bytes / 1024);
 }
 
 static void compare_numas(struct diff *f)
@@ -244,12 +239,11 @@ static void compare_numas(struct diff *f)
 			    a->numas[i].cpus ? a->numas[i].cpus : "",
 			    b->numas[i].cpus ? b->numas[i].cpus : "");
 	}
-	for (int i = 0; a->distances && b->distances && i < a->nnumas * a->nnumas; i++) {
+	for (int i = 0; a->distances && b->distances && i < a->nnumas * a->nnumas; i++)
 		report_number(f,
 			      label(f, "distance from NUMA node %d to %d",
 				    a->numas[i / a->nnumas].os, a->numas[i % a->nnumas].os),
 			      a->distances[i], b->distances[i]);
-	}
 }
 
 /* ---- devices --------------------------------------------------------------------------------- */
@@ -259,13 +253,14 @@ static const char *pci_id(const struct bb_topology *t, int d)
 	return t->devices[d].pci >= 0 ? t->pcis[t->devices[d].pci].id : "";
 }
 
-/* Match what is left by LIKE, in order. */
+/* Match the remaining devices of one kind in order; only those that LIKE accepts, unless it is
+   NULL. */
 static void match_by(struct match *m, bool (*like)(const struct match *m, int d, int e))
 {
 	for (int d = 0; d < m->a->ndevices; d++)
 		for (int e = 0; e < m->b->ndevices && m->map[d] < 0; e++)
 			if (!m->taken[e] && m->a->devices[d].kind == m->b->devices[e].kind &&
-			    like(m, d, e)) {
+			    (!like || like(m, d, e))) {
 				m->map[d] = e;
 				m->taken[e] = true;
 			}
@@ -287,13 +282,8 @@ static bool same_place(const struct match *m, int d, int e)
 	       strcmp(m->a->devices[d].model, m->b->devices[e].model) == 0;
 }
 
-static bool same_kind(const struct match *m, int d, int e)
-{
-	return m->a->devices[d].kind == m->b->devices[e].kind;
-}
-
 /* "ConnectX-7, 400 Gb/s, NUMA node 1, PIX to GPU5" */
-static void describe(const struct bb_topology *t, int d, char *text, size_t size)
+static void describe_device(const struct bb_topology *t, int d, char *text, size_t size)
 {
 	const struct bb_device *v = &t->devices[d];
 	enum bb_path best = BB_PATH_UNKNOWN;
@@ -321,13 +311,13 @@ static void report_missing(struct diff *f)
 
 	for (int d = 0; d < f->m.a->ndevices; d++)
 		if (f->m.map[d] < 0) {
-			describe(f->m.a, d, text, sizeof(text));
+			describe_device(f->m.a, d, text, sizeof(text));
 			bb_reporter_add(&f->out, "%s is missing from %s (%s)",
 					f->m.a->devices[d].name, f->name_b, text);
 		}
 	for (int e = 0; e < f->m.b->ndevices; e++)
 		if (!f->m.taken[e]) {
-			describe(f->m.b, e, text, sizeof(text));
+			describe_device(f->m.b, e, text, sizeof(text));
 			bb_reporter_add(&f->out, "%s is only in %s (%s)", f->m.b->devices[e].name,
 					f->name_b, text);
 		}
@@ -413,7 +403,7 @@ static void compare_devices(struct diff *f)
 	match_by(m, same_bus);
 	match_by(m, same_by_itself);
 	match_by(m, same_place);
-	match_by(m, same_kind);
+	match_by(m, NULL);
 	report_missing(f);
 	for (int d = 0; d < m->a->ndevices; d++)
 		if (m->map[d] >= 0)

@@ -1,6 +1,6 @@
 /*
- * findings.c - what looks wrong on a machine: links below the capability of both ends, devices that
- * are slower than others of their model.
+ * findings.c - signs of defects: links below the capability of both ends, devices slower than
+ * others of their model.
  */
 #include "core/units.h"
 #include "topology/bound.h"
@@ -65,8 +65,8 @@ static void check_nvlinks(struct report *f)
 
 		if (n < most && down_links(t, d, BB_NVLINK, &all) == 0)
 			bb_reporter_add(&f->out,
-					"%s: %d NVLinks, where others of its model have %d",
-					t->devices[d].name, n, most);
+					"%s: %d NVLink%s, where others of its model have %d",
+					t->devices[d].name, n, bb_plural(n), most);
 	}
 }
 
@@ -82,15 +82,15 @@ static void check_both_ends(struct report *f)
 			continue;
 		back = bb_topology_nvlinks(t, a->peer, a->device);
 		if (back != a->count)
-			bb_reporter_add(&f->out, "%s has %d NVLinks to %s, which has %d back",
-					t->devices[a->device].name, a->count,
+			bb_reporter_add(&f->out, "%s has %d NVLink%s to %s, which has %d back",
+					t->devices[a->device].name, a->count, bb_plural(a->count),
 					t->devices[a->peer].name, back);
 	}
 }
 
 /* ---- PCIe ---------------------------------------------------------------------------------- */
 
-/* The port that a device is plugged into, NULL if its link is not known. */
+/* The port above a device; NULL if its link is unknown. */
 static const struct bb_pci *port_of(const struct bb_topology *t, const struct bb_pci *p)
 {
 	const struct bb_pci *port = p->parent >= 0 ? &t->pcis[p->parent] : NULL;
@@ -114,7 +114,7 @@ static void check_width(struct report *f, const char *name, const struct bb_pci 
 				most, port ? " and so does its slot: reseat or replace it" : "");
 }
 
-/* Not of GPUs: they lower their speed while they sleep. */
+/* Not for GPUs, which lower their speed while idle. */
 static void check_speed(struct report *f, const char *name, const struct bb_pci *p)
 {
 	const struct bb_pci *port = port_of(f->t, p);
@@ -173,7 +173,7 @@ static const char *const p2p_reasons[] = {
 	[BB_P2P_NOT_SUPPORTED] = "it is not supported",
 };
 
-/* One sentence per reason, with how many pairs it concerns and the first of them. */
+/* One sentence for each reason, with the number of pairs and the first of them. */
 static void check_p2p(struct report *f)
 {
 	const struct bb_topology *t = f->t;
@@ -199,8 +199,8 @@ static void check_p2p(struct report *f)
 	}
 }
 
-/* Redirected to the host bridge, P2P between the devices of one switch is slow, often slower than
-   over host memory. */
+/* ACS may redirect P2P between devices of one switch to the host bridge, where it is often slower
+   than through host memory. */
 static void check_acs(struct report *f)
 {
 	const struct bb_topology *t = f->t;
@@ -223,8 +223,8 @@ static void check_acs(struct report *f)
 
 /* ---- NICs ---------------------------------------------------------------------------------- */
 
-/* An on-board Ethernet port that is not used is no finding. */
-static bool has_like_up(const struct bb_topology *t, const struct bb_device *nic)
+/* Whether a NIC of the same model is up: an unused on-board Ethernet port is no finding. */
+static bool model_is_up(const struct bb_topology *t, const struct bb_device *nic)
 {
 	for (int d = 0; d < t->ndevices; d++)
 		if (t->devices[d].kind == BB_NIC && t->devices[d].state == BB_STATE_UP &&
@@ -233,8 +233,8 @@ static bool has_like_up(const struct bb_topology *t, const struct bb_device *nic
 	return false;
 }
 
-/* How near NIC is to the nearest GPU: those for storage are farther away than those for GPUs. */
-static enum bb_path nearest(const struct bb_topology *t, int nic)
+/* The path from NIC to the nearest GPU, which tells NICs for storage from those for GPUs. */
+static enum bb_path nearest_path(const struct bb_topology *t, int nic)
 {
 	enum bb_path best = BB_PATH_UNKNOWN;
 
@@ -246,13 +246,13 @@ static enum bb_path nearest(const struct bb_topology *t, int nic)
 	return best;
 }
 
-/* Whether another NIC is expected to run as fast. */
+/* Whether OTHER is expected to be as fast as NIC. */
 static bool is_like(const struct bb_topology *t, int nic, int other)
 {
 	const struct bb_device *a = &t->devices[nic], *b = &t->devices[other];
 
 	return b->kind == BB_NIC && a->model[0] && strcmp(a->model, b->model) == 0 &&
-	       a->layer == b->layer && nearest(t, nic) == nearest(t, other);
+	       a->layer == b->layer && nearest_path(t, nic) == nearest_path(t, other);
 }
 
 static void check_nics(struct report *f)
@@ -266,7 +266,7 @@ static void check_nics(struct report *f)
 		if (nic->kind != BB_NIC)
 			continue;
 		if (nic->state == BB_STATE_DOWN) {
-			if (nic->layer == BB_INFINIBAND || has_like_up(t, nic))
+			if (nic->layer == BB_INFINIBAND || model_is_up(t, nic))
 				bb_reporter_add(&f->out, "%s: its port is down", nic->name);
 			continue;
 		}
@@ -280,7 +280,7 @@ static void check_nics(struct report *f)
 	}
 }
 
-/* A slot that is narrower than the network port behind it. */
+/* Slots that are slower than the network port of their NIC. */
 static void check_nic_slots(struct report *f)
 {
 	const struct bb_topology *t = f->t;

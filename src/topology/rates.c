@@ -6,7 +6,7 @@
 
 static const struct {
 	double gigatransfers; /* per second and lane */
-	double coding;        /* part of them that is data */
+	double coding;        /* share of data */
 	double usable;        /* GB/s of 16 lanes (NCCL, topo.cc: width x rate / 80) */
 } generations[] = {
 	{0, 0, 0},
@@ -19,7 +19,7 @@ static const struct {
 };
 
 #define GENERATIONS (int)(sizeof(generations) / sizeof(generations[0]))
-#define PACKET 256.0  /* bytes of payload: what platforms agree on */
+#define PACKET 256.0  /* bytes of payload, typical of platforms */
 #define OVERHEAD 24.0 /* framing and sequence 4, header with a 64-bit address 16, CRC 4 */
 
 int bb_pcie_gen(double gigatransfers)
@@ -50,7 +50,7 @@ double bb_pcie_usable(const struct bb_pcie *link)
 {
 	if (link->gen > 0 && link->width > 0)
 		return generations[link->gen].usable * link->width / 16;
-	/* Generations 3 to 5 are alike in this, and 16 lanes of 3 carry 15.75 GB/s. */
+	/* The ratio of generations 3 to 5: 16 lanes of generation 3 carry 15.754 GB/s. */
 	return link->GBps * 12 / 15.754;
 }
 
@@ -153,7 +153,7 @@ enum bb_device_kind bb_pci_kind(const struct bb_pci *p)
 {
 	if (p->class_code == 0x0302)
 		return BB_GPU;
-	/* A server's own display (Matrox, ASPEED) is none. */
+	/* Displays of Matrox or ASPEED, on board of servers, are no GPUs. */
 	if ((p->class_code == 0x0300 && (p->vendor == NVIDIA || p->vendor == AMD)) ||
 	    (p->class_code == 0x0380 && (p->vendor == AMD || p->vendor == INTEL)))
 		return BB_GPU;
@@ -164,7 +164,7 @@ enum bb_device_kind bb_pci_kind(const struct bb_pci *p)
 
 bool bb_pci_virtual(const struct bb_pci *p)
 {
-	/* Red Hat's of QEMU, and the two parts of Texas Instruments that it imitates. */
+	/* Devices of QEMU: Red Hat's, and two of Texas Instruments that it emulates. */
 	return p->vendor == 0x1b36 || p->vendor == 0x1af4 ||
 	       (p->vendor == 0x104c && (p->device == 0x8232 || p->device == 0x8233));
 }

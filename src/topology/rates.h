@@ -3,7 +3,7 @@
  *
  * payload: the rate after line coding and packet headers; nothing exceeds it. usable: the rate that
  * NCCL's tuning assumes for its kernels in a ring (NCCL, src/graph/topo.h and topo.cc). The
- * simulator uses it; it is no bound, as kernels and copy engines may exceed it.
+ * simulator uses it; it is not a bound, since kernels and copy engines may exceed it.
  */
 #ifndef BB_TOPOLOGY_RATES_H
 #define BB_TOPOLOGY_RATES_H
@@ -12,9 +12,10 @@
 
 /* ---- PCIe ---- */
 
-/* The generation of a transfer rate in GT/s, 0 if it is none. */
+/* The PCIe generation with a transfer rate in GT/s; 0: none. */
 int bb_pcie_gen(double gigatransfers);
-/* A link with its rate after line coding (8b/10b, 128b/130b; generation 6: 242/256 of a flit). */
+/* A link of GEN and WIDTH with its rate after line coding (8b/10b, 128b/130b; generation 6: 242/256
+   of a flit); invalid values become 0. */
 struct bb_pcie bb_pcie(int gen, int width);
 double bb_pcie_payload(const struct bb_pcie *link); /* packets of 256 bytes with 24 of overhead */
 double bb_pcie_usable(const struct bb_pcie *link);  /* width x 12/16 GB/s for generation 3, etc. */
@@ -25,31 +26,31 @@ struct bb_nvlink {
 	int version;
 	double payload, usable; /* of one link */
 };
-/* The NVLink of an NVIDIA GPU of compute capability SM, as NVML reported a wrong version for H100.
-   All zero: none, or unknown. */
+/* The NVLink of a GPU of compute capability SM; NVML has reported a wrong version for H100. All
+   zero: none, or unknown. */
 struct bb_nvlink bb_nvlink_of(int sm);
 
 /* ---- NICs ---- */
 
-/* The part of the signalling rate that is payload: InfiniBand or RoCE packets of 4096 bytes. */
+/* The payload as a share of the rate, for InfiniBand or RoCE packets of 4096 bytes. */
 double bb_nic_share(enum bb_nic_layer layer);
 
 /* ---- models ---- */
 
-/* A known PCI device: its name (NULL unknown), the compute capability of a GPU and the maximum rate
-   of a NIC's port (0 unknown). */
+/* A known PCI device: name (NULL unknown), compute capability of a GPU, maximum rate of a NIC's
+   port (0 unknown). */
 struct bb_pci_device {
 	const char *name;
 	int sm;
 	int64_t rate_Mbps;
 };
 struct bb_pci_device bb_pci_model(uint32_t vendor, uint32_t device);
-/* Compute capability by a GPU's name ("NVIDIA H100 80GB HBM3"), 0 unknown. */
+/* Compute capability by the name of a GPU ("NVIDIA H100 80GB HBM3"); 0 unknown. */
 int bb_gpu_sm(const char *name);
 
-/* Whether PCI object P is a GPU, a NIC or an NVMe disk; BB_DEVICE_KINDS if none of these. */
+/* The kind of PCI object P; BB_DEVICE_KINDS: neither GPU nor NIC nor NVMe disk. */
 enum bb_device_kind bb_pci_kind(const struct bb_pci *p);
-/* A virtual machine's bridge, whose link speed means nothing. */
+/* Whether P is the bridge of a virtual machine, whose link speed means nothing. */
 bool bb_pci_virtual(const struct bb_pci *p);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * reporter.h - sentences about machines, handed to a callback one at a time.
+ * reporter.h - sentences about machines, passed to a callback one by one.
  */
 #ifndef BB_TOPOLOGY_REPORTER_H
 #define BB_TOPOLOGY_REPORTER_H

@@ -17,13 +17,13 @@ struct builder {
 	struct bb_topology *t;
 	const struct bb_system *s;
 	struct bb_error *error;
-	int bus; /* the next number */
-	/* Ports there are already: of a host bridge, a switch, the other end of a switch. */
+	int bus; /* last bus number */
+	/* Upstream ports of outer and inner switches that exist, or -1; [4 * root + number]. */
 	int outer[SLOTS], inner[SLOTS];
 	int ngpus, nnics;
 };
 
-/* "0-19,40-59": cores FIRST to LAST, and their second threads after all the first ones. */
+/* Write the threads of cores FIRST to LAST, "0-19,40-59": second threads follow all first ones. */
 static void list_cpus(const struct bb_system_cpu *c, int first, int last, char text[64])
 {
 	const int all = c->packages * c->cores;
@@ -104,8 +104,8 @@ static bb_status plug(struct builder *b, const struct bb_system_slot *slot, int 
 	return bb_add_pci(b->t, &p, index, b->error);
 }
 
-/* The downstream port of switch number NUMBER (0: no switch) below PORT, which it becomes. UPS
-   remembers upstream ports. */
+/* Set *PORT to a new downstream port of switch NUMBER (0: none) below *PORT. UPS holds upstream
+   ports. */
 static bb_status pass_switch(struct builder *b, const struct bb_system_slot *slot, int *ups,
 			     int number, int *port)
 {
@@ -122,7 +122,8 @@ out:
 	return st;
 }
 
-/* The port that a slot's device is plugged into: a root port, or the end of its switches. */
+/* Set *PORT to the port above the device of SLOT: a root port or a downstream port of its last
+   switch. */
 static bb_status find_port(struct builder *b, const struct bb_system_slot *slot, int *port)
 {
 	const int gen = b->s->gpu->gen;

@@ -1,9 +1,8 @@
 /*
- * systems.c - machines that are known well enough to be written down. They are what their makers'
- * documents and users' `nvidia-smi topo -m` and NCCL_TOPO_DUMP_FILE say; bus numbers are made up.
+ * systems.c - known systems, from the documents of their vendors, and from users' `nvidia-smi topo
+ * -m` and NCCL_TOPO_DUMP_FILE. Bus numbers are invented.
  *
- * What is not in those sources is left out: a NUMA node's memory is its share of what the machine
- * is sold with.
+ * What these sources lack is left out. The memory of a NUMA node is its share of the whole.
  */
 #include "topology/systems.h"
 
@@ -14,10 +13,10 @@
 #define CPU(maker, is, version, of) .vendor = maker, .arch = is, .family = version, .number = of
 #define INTEL(number) CPU("GenuineIntel", "x86_64", 6, number)
 #define EPYC(family, number) CPU("AuthenticAMD", "x86_64", family, number)
-/* Packages, NUMA nodes of each, cores of each, threads of a core; GiB of memory in all. */
+/* Packages, NUMA nodes and cores of each, threads per core; GiB of memory in all. */
 #define COUNTS(n, of_each, all, smt, memory)                                                       \
 	.packages = n, .numas = of_each, .cores = all, .threads = smt, .gib = memory
-/* KiB of a core's L2, MiB of an L3 and its cores; distances of NUMA nodes, firmware's figures. */
+/* KiB of L2 per core, MiB of an L3 and its cores; distances of NUMA nodes by the firmware. */
 #define CACHES(l2, l3, sharing) .l2_kib = l2, .l3_mib = l3, .l3_cores = sharing
 #define DISTANCES(same, other) .near = same, .far = other
 
@@ -92,9 +91,9 @@ static const struct bb_system_nic roce_400 = {0x1021, 400, 200, BB_ETHERNET, 5};
 static const struct bb_system_nic roce_200 = {0x101b, 200, 0, BB_ETHERNET, 4};
 static const struct bb_system_nic roce_25 = {0x1017, 25, 0, BB_ETHERNET, 3};
 
-/* ---- where they are plugged in -------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
-/* One card each: NUMA node, host bridge, outer switch, inner switch (0: none). */
+/* A card: NUMA node, host bridge, outer switch, inner switch (0: none). */
 #define GPU(...)                                                                                   \
 	{                                                                                          \
 		BB_CARD_GPU, __VA_ARGS__                                                           \
@@ -118,7 +117,7 @@ static const struct bb_system_nic roce_25 = {0x1017, 25, 0, BB_ETHERNET, 3};
 
 /* clang-format off */
 
-/* Four GPUs and a NIC on one switch (Dell C4140 with SXM2). */
+/* Dell C4140 with SXM2: four GPUs and a NIC on one switch. */
 static const struct bb_system_slot one_switch[] = {
 	GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), NIC(0, 0, 1, 0), END,
 };

@@ -1,5 +1,5 @@
 /*
- * systems.h - the description of known systems.
+ * systems.h - descriptions of known systems.
  */
 #ifndef BB_TOPOLOGY_SYSTEMS_H
 #define BB_TOPOLOGY_SYSTEMS_H
@@ -9,9 +9,9 @@
 enum bb_system_card { BB_CARD_NONE, BB_CARD_GPU, BB_CARD_NIC, BB_CARD_SIDE_NIC, BB_CARD_SIDE_PORT };
 
 /*
- * The slot of a device. Devices of the same root share a host bridge, and below it an outer and an
- * inner switch; 0: none. BB_CARD_SIDE_NIC is for storage and management, BB_CARD_SIDE_PORT the
- * second port of the one before.
+ * A device in its slot. Devices with the same root share a host bridge; below it devices with the
+ * same outer or inner number share a switch (0: none). BB_CARD_SIDE_NIC is for storage and
+ * management, BB_CARD_SIDE_PORT the second port of the card before.
  */
 struct bb_system_slot {
 	enum bb_system_card card;
@@ -51,16 +51,16 @@ struct bb_system {
 	const struct bb_system_slot *slots;
 	int switched; /* NVLinks of each GPU to NVSwitches */
 	int nvswitches;
-	const char *const *bridged; /* or a row for each GPU of the NVLinks to every other, a digit
-				       each, a letter from 10 on: 'c' is 12 */
+	const char *const *bridged; /* NVLinks between GPUs: a row for each GPU, a digit for each
+				       peer, letters from 10 on ('c' is 12); NULL: none */
 	bool no_p2p;
-	int nodes; /* that share the NVSwitches; 0: one */
-	int c2c;   /* NVLink-C2C to the CPU, of each GPU */
+	int nodes; /* nodes that share the NVSwitches; 0: one */
+	int c2c;   /* NVLink-C2C of each GPU to the CPU */
 };
 
 /* The I-th system; NULL beyond the last. */
 const struct bb_system *bb_system_at(int i);
-/* The system of that name, or NULL. */
+/* The system NAME, or NULL. */
 const struct bb_system *bb_system_find(const char *name);
 
 #endif

@@ -277,7 +277,7 @@ static void test_lost_links(void **state)
 	link_of(t, 0)->count = 1; /* seen from one end only */
 	told = findings_of(t);
 	assert_int_equal(told.n, 2);
-	assert_non_null(strstr(told.text[1], "GPU0 has 1 NVLinks to GPU1, which has 2 back"));
+	assert_non_null(strstr(told.text[1], "GPU0 has 1 NVLink to GPU1, which has 2 back"));
 	bb_topology_free(t);
 }
 

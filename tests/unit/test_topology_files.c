@@ -326,7 +326,7 @@ static void test_export_oddities(void **state)
 }
 
 /* ---- bad files
- * ------------------------------------------------------------------------------------ */
+   ------------------------------------------------------------------------------------ */
 
 static void refuses(const char *text, const char *words)
 {
@@ -389,16 +389,16 @@ static void test_refused(void **state)
 	refuses("<topology version=\"2.0\"/>", "no object");
 	refuses("<system version=\"1\"/>", "no cpu");
 	refuses("<system><cpu numaid=\"0\"><pci busid=\"x\"/></cpu></system>",
-		"\"x\" is no PCI bus id");
+		"\"x\" is not a PCI bus id");
 	refuses("<system><cpu numaid=\"1\"/><cpu numaid=\"1\"/></system>",
 		"two NUMA nodes have the number 1");
 	refuses("<topology version=\"2.0\"><object type=\"NUMANode\"/></topology>",
 		"line 1: a NUMANode without os_index");
 	refuses("<topology version=\"2.0\"><object type=\"PCIDev\" pci_busid=\"0:0\"/></topology>",
-		"\"0:0\" is no PCI bus id");
+		"\"0:0\" is not a PCI bus id");
 	refuses("<topology version=\"2.0\"><object type=\"PCIDev\" pci_busid=\"0000:01:00.0\" "
 		"pci_type=\"?\"/></topology>",
-		"\"?\" is no PCI type");
+		"\"?\" is not a PCI type");
 	refuses("<!DOCTYPE system [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;\">]>"
 		"<system>&b;</system>",
 		"it declares entities");

@@ -1,11 +1,10 @@
 /*
- * export.c - a model as XML of hwloc 2, that hwloc reads. What its format has no place for goes
- * into info attributes (formats.h), so that nothing is lost on the way back. It is written here,
- * since libhwloc has no function that adds a NUMA node or a PCI device to a topology, which a known
- * system or a file of NCCL's describes.
+ * export.c - a model as XML of hwloc 2. What its format lacks goes into info attributes
+ * (formats.h), so that reading loses nothing. libhwloc cannot write it, since it has no function
+ * that adds the NUMA nodes and PCI devices of a known system or of a file of NCCL to a topology.
  *
- * hwloc wants a consistent tree: every object says which processors and NUMA nodes are below it and
- * has a number that no other has. Where the model knows no processor at all, one is made up.
+ * hwloc requires a consistent tree: every object has a unique number and names the processors and
+ * NUMA nodes below it. If the model knows no processor, one stands in.
  */
 #include "topology/build.h"
 #include "topology/files/files.h"
@@ -21,8 +20,8 @@ struct writer {
 	const struct bb_topology *t;
 	struct bb_strbuf *out;
 	int indent;
-	int64_t gp;                 /* the next number */
-	int64_t gpus[BB_MOST_GPUS]; /* what each GPU got */
+	int64_t gp;                 /* next gp_index */
+	int64_t gpus[BB_MOST_GPUS]; /* gp_index of each GPU */
 	struct bb_sets sets;
 };
 
@@ -93,8 +92,7 @@ static void infof(struct writer *w, const char *name, const char *format, ...)
 	bb_strbuf_free(&s);
 }
 
-/* ---- sets --------------------------------------------------------------------------------------
- */
+/* ---- sets -------------------------------------------------------------------------------- */
 
 static void sets_of(struct writer *w, hwloc_const_bitmap_t cpus, hwloc_const_bitmap_t nodes)
 {
@@ -109,7 +107,7 @@ static void sets_of(struct writer *w, hwloc_const_bitmap_t cpus, hwloc_const_bit
 		}
 }
 
-/* An object that has processors: those of PACKAGE in NUMA node I, -1: of any. */
+/* Start an object that has the processors of PACKAGE in NUMA node NUMA; -1: of any. */
 static void start_normal(struct writer *w, const char *type, int os, int package, int numa)
 {
 	hwloc_bitmap_t cpus = hwloc_bitmap_alloc(), nodes = hwloc_bitmap_alloc();
@@ -127,8 +125,7 @@ static void start_normal(struct writer *w, const char *type, int os, int package
 	hwloc_bitmap_free(nodes);
 }
 
-/* ---- processors --------------------------------------------------------------------------------
- */
+/* ---- processors -------------------------------------------------------------------------- */
 
 static void write_pus(struct writer *w, hwloc_const_bitmap_t cpus, hwloc_const_bitmap_t nodes)
 {
@@ -147,7 +144,7 @@ static void write_pus(struct writer *w, hwloc_const_bitmap_t cpus, hwloc_const_b
 	hwloc_bitmap_free(one);
 }
 
-/* The cores of PACKAGE in a NUMA node or, where none are known, its bare processors. */
+/* Write the cores of PACKAGE in a NUMA node or, if no cores are known, its processors. */
 static void write_cores(struct writer *w, int package, int numa)
 {
 	const struct bb_host *h = &w->t->host;
@@ -190,8 +187,7 @@ static void write_numa_node(struct writer *w, int i)
 	hwloc_bitmap_free(nodes);
 }
 
-/* ---- devices -----------------------------------------------------------------------------------
- */
+/* ---- devices ----------------------------------------------------------------------------- */
 
 static void write_links(struct writer *w, int device)
 {
@@ -242,8 +238,7 @@ static void write_device(struct writer *w, int index)
 	end(w);
 }
 
-/* ---- PCI ---------------------------------------------------------------------------------------
- */
+/* ---- PCI --------------------------------------------------------------------------------- */
 
 static void bus_of(const struct bb_pci *p, unsigned *domain, unsigned *bus)
 {
@@ -251,7 +246,7 @@ static void bus_of(const struct bb_pci *p, unsigned *domain, unsigned *bus)
 		*domain = *bus = 0;
 }
 
-/* Buses below a port: from that of its first child to the highest. */
+/* Buses below a port: from that of its first child to the highest one. */
 static void buses_below(const struct bb_topology *t, int index, unsigned *low, unsigned *high)
 {
 	unsigned domain, bus, first, last;
@@ -343,8 +338,7 @@ static void write_io(struct writer *w, int numa)
 			write_device(w, d);
 }
 
-/* ---- the tree ----------------------------------------------------------------------------------
- */
+/* ---- the tree ---------------------------------------------------------------------------- */
 
 static void write_package_infos(struct writer *w, int k)
 {
@@ -356,7 +350,7 @@ static void write_package_infos(struct writer *w, int k)
 	info(w, "CPUModel", p->model);
 }
 
-/* A NUMA node that holds several packages, or is in none that is known. */
+/* Write a NUMA node that spans several packages, or whose package is unknown. */
 static void write_wide(struct writer *w, int numa)
 {
 	const struct bb_host *h = &w->t->host;
@@ -440,8 +434,7 @@ static void write_machine(struct writer *w)
 	end(w);
 }
 
-/* ---- matrices
- * ------------------------------------------------------------------------------------ */
+/* ---- matrices ---------------------------------------------------------------------------- */
 
 static void write_list(struct writer *w, const char *tag, const struct bb_strbuf *s)
 {
@@ -471,7 +464,7 @@ static void write_distances(struct writer *w)
 	bb_strbuf_free(&s);
 }
 
-/* For hwloc's users; bb_topology_load takes the links from the GPUs. */
+/* For users of hwloc; bb_topology_load reads the links at the GPUs. */
 static void write_bandwidths(struct writer *w)
 {
 	const struct bb_topology *t = w->t;

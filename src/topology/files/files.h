@@ -1,9 +1,8 @@
 /*
- * files.h - a topology in files: hwloc's XML (lstopo FILE.xml, versions 2 and 3), NCCL's
- * (NCCL_TOPO_DUMP_FILE), and busbench's own, which is hwloc's with what hwloc does not know in
- * info attributes.
+ * files.h - topologies in files: XML of hwloc (lstopo FILE.xml, versions 2 and 3), of NCCL
+ * (NCCL_TOPO_DUMP_FILE), and busbench's own: hwloc's with info attributes for what it lacks.
  *
- * Files are untrusted and their sizes bounded: the result is always a model or an error.
+ * Files are untrusted: any input gives a model or an error, and sizes are bounded.
  */
 #ifndef BB_TOPOLOGY_FILES_FILES_H
 #define BB_TOPOLOGY_FILES_FILES_H
@@ -14,16 +13,16 @@
 
 #define BB_FILE_MOST ((size_t)64 << 20) /* bytes of a file */
 
-/* Read the file at PATH. BB_EUSAGE: it cannot be read, or is too large; BB_EDATA: what is in it is
-   no topology. *T is to be freed. */
+/* Read the file at PATH. BB_EUSAGE: it cannot be read, or is too large; BB_EDATA: it does not hold
+   a topology. The caller frees *T. */
 BB_MUST bb_status bb_topology_load(const char *path, struct bb_topology **t,
 				   struct bb_error *error);
 
-/* The same of LENGTH bytes at TEXT; NAME is what errors and the model call it. */
+/* The same from LENGTH bytes at TEXT; NAME stands for the file in errors and in the model. */
 BB_MUST bb_status bb_topology_parse(const char *text, size_t length, const char *name,
 				    struct bb_topology **t, struct bb_error *error);
 
-/* T as hwloc 2 reads it, and bb_topology_load without loss. */
+/* Append T as XML that hwloc 2 reads, and bb_topology_load without loss. */
 void bb_topology_export(const struct bb_topology *t, struct bb_strbuf *out);
 
 #endif

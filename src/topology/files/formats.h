@@ -1,5 +1,5 @@
 /*
- * formats.h - the readers of the XML formats, from a parsed document into a model.
+ * formats.h - readers of the XML formats, from a parsed document into a model.
  */
 #ifndef BB_TOPOLOGY_FILES_FORMATS_H
 #define BB_TOPOLOGY_FILES_FORMATS_H
@@ -9,35 +9,35 @@
 
 #include <hwloc/bitmap.h>
 
-/* T is new; bb_topology_finish comes after. BB_EDATA: it is no such document, or says what cannot
-   be. */
+/* Add the machine under ROOT to T, which is empty and not finished afterwards. BB_EDATA: ROOT is of
+   another format, or describes an impossible machine. */
 BB_MUST bb_status bb_read_hwloc_xml(const struct bb_xml *root, struct bb_topology *t,
 				    struct bb_error *error);
 BB_MUST bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t,
 				   struct bb_error *error);
 
-/* What hwloc's gp_index number GP is: a device, or BB_PEER_SWITCH or BB_PEER_CPU. */
+/* The object with hwloc's gp_index GP: a device, BB_PEER_SWITCH or BB_PEER_CPU. */
 struct bb_gp {
 	int64_t gp;
 	int device;
 };
-/* The links and peer access that busbench's own files keep with the GPUs below X. */
+/* Read the links and peer access in busbench's own files, at the GPUs below X. */
 BB_MUST bb_status bb_read_own_links(const struct bb_gp *gps, int ngps, const struct bb_xml *x,
 				    struct bb_topology *t, struct bb_error *error);
-/* hwloc's NVLinkBandwidth matrix: MB/s of all links between two objects, 0 none. */
+/* Read hwloc's NVLinkBandwidth matrix: MB/s of all links between two objects, 0 none. */
 BB_MUST bb_status bb_read_hwloc_nvlinks(const struct bb_gp *gps, int ngps,
 					const struct bb_xml *matrix, struct bb_topology *t,
 					struct bb_error *error);
 
-/* The bits of a mask in hexadecimal words ("0x000000ff,0xffffffff"); NULL: it is none, it is
-   endless, or there are none. */
+/* The bits of a mask in hexadecimal words ("0x000000ff,0xffffffff"). NULL: it is malformed,
+   infinite or empty. */
 hwloc_bitmap_t bb_read_mask(const char *mask);
-/* The same as a list: "0-3,8". To be freed. */
+/* The same as a list: "0-3,8"; NULL as above. The caller frees it. */
 char *bb_cpu_list(const char *mask);
 
 /*
- * What busbench's own files keep that hwloc's format has no place for, as info attributes. Values
- * are numbers and words with spaces between.
+ * Info attributes of busbench's own files, for what hwloc's format lacks. Values are numbers and
+ * words separated by spaces.
  */
 #define BB_INFO_MODEL "busbench.model"   /* Machine: nodes, those that share NVSwitches, */
 					 /* NVSwitches, hidden GPUs, cores, processors made up */

@@ -10,14 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_PEER (-3)
-
 static int device_of(const struct bb_gp *gps, int ngps, int64_t gp)
 {
 	for (int i = 0; i < ngps; i++)
 		if (gps[i].gp == gp)
 			return gps[i].device;
-	return NO_PEER;
+	return BB_PEER_MISSING;
 }
 
 static bool is_gpu(const struct bb_topology *t, int device)
@@ -27,7 +25,7 @@ static bool is_gpu(const struct bb_topology *t, int device)
 
 /* ---- busbench's own ------------------------------------------------------------------------ */
 
-/* "kind peer version count down MB/s" again and again. */
+/* Repetitions of "kind peer version count down MB/s". */
 static bb_status read_links(const char *text, int device, struct bb_topology *t,
 			    struct bb_error *error)
 {
@@ -48,7 +46,7 @@ static bb_status read_links(const char *text, int device, struct bb_topology *t,
 			l.peer = bb_topology_device(t, BB_GPU, peer);
 		if (l.peer < BB_PEER_CPU || (peer >= 0 && l.peer < 0) || l.peer == device ||
 		    count < 0 || count > 999 || down < 0 || down > 999 || MBps < 0)
-			return bb_fail(error, BB_EDATA, "%.40s: no link that a GPU can have", text);
+			return bb_fail(error, BB_EDATA, "%.40s: not a valid link of a GPU", text);
 		BB_TRY(st, bb_add_link(t, &l, error), out);
 		text += length;
 	}
@@ -71,7 +69,7 @@ static bb_status read_p2p(const char *digits, int device, struct bb_topology *t,
 bb_status bb_read_own_links(const struct bb_gp *gps, int ngps, const struct bb_xml *x,
 			    struct bb_topology *t, struct bb_error *error)
 {
-	int device = NO_PEER;
+	int device = BB_PEER_MISSING;
 	bb_status st = BB_OK;
 
 	if (strcmp(bb_xml_text(x, "type"), "OSDev") == 0)
@@ -98,7 +96,7 @@ out:
 
 struct matrix {
 	int n;
-	int ends[MOST_ENDS]; /* device, BB_PEER_* or NO_PEER */
+	int ends[MOST_ENDS]; /* device, BB_PEER_* or BB_PEER_MISSING */
 };
 
 /* "OSDev:802 PCIDev:449" or, where all are of one type, "802 803". */
@@ -114,19 +112,20 @@ static void read_ends(const struct bb_gp *gps, int ngps, const char *text, struc
 		if (length == 0 && !*text)
 			return;
 		if (length > 0)
-			m->ends[m->n++] = end > number ? device_of(gps, ngps, gp) : NO_PEER;
+			m->ends[m->n++] = end > number ? device_of(gps, ngps, gp) : BB_PEER_MISSING;
 		text += length + (text[length] != '\0');
 	}
 }
 
-/* One value of the matrix: what all links from A to B carry. */
+/* Add the links of a value of the matrix, MB/s of all links from A to B. */
 static bb_status add_links(int a, int b, double MBps, struct bb_topology *t, struct bb_error *error)
 {
 	struct bb_link l = {.kind = BB_NVLINK, .device = a, .peer = b};
 	struct bb_nvlink nvlink;
 	double each;
 
-	if (!is_gpu(t, a) || (b >= 0 && !is_gpu(t, b)) || b == NO_PEER || a == b || MBps <= 0)
+	if (!is_gpu(t, a) || (b >= 0 && !is_gpu(t, b)) || b == BB_PEER_MISSING || a == b ||
+	    MBps <= 0)
 		return BB_OK;
 	nvlink = bb_nvlink_of(t->devices[a].sm);
 	l.version = nvlink.version;
@@ -155,7 +154,7 @@ bb_status bb_read_hwloc_nvlinks(const struct bb_gp *gps, int ngps, const struct 
 
 			if (end == text || at >= m.n * m.n)
 				break;
-			/* The diagonal, and more than any machine has, says "itself". */
+			/* Larger values stand on the diagonal. */
 			if (value < 1000000000)
 				BB_TRY(st,
 				       add_links(m.ends[at / m.n], m.ends[at % m.n], (double)value,

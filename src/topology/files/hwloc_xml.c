@@ -1,10 +1,9 @@
 /*
- * hwloc_xml.c - the XML that lstopo writes, of hwloc 2 and 3.
+ * hwloc_xml.c - XML of lstopo, of hwloc 2 and 3.
  *
- * It is read here and not by libhwloc, for two reasons: libhwloc 2 refuses files of hwloc 3, and a
- * malformed file may end the process. Of 600 mutations of tests/fuzz/seeds/topology/own.xml,
- * libhwloc 2.9 died of 78 (SIGSEGV or a failed assertion); this reader names the line that is
- * wrong.
+ * libhwloc does not read it for two reasons: version 2 refuses files of hwloc 3, and malformed
+ * files may end the process. 78 of 600 mutations of tests/fuzz/seeds/topology/own.xml killed
+ * libhwloc 2.9 (SIGSEGV or a failed assertion); this reader names the wrong line.
  */
 #include "topology/files/formats.h"
 #include "topology/build.h"
@@ -23,13 +22,13 @@ struct reader {
 	int version;       /* of the format: 2 or 3 */
 	struct bb_gp *gps; /* room for one per element that can be the end of an NVLink */
 	int ngps, room;
-	int order[BB_MOST_DEVICES]; /* of devices: the number of a GPU, as its driver counts */
+	int order[BB_MOST_DEVICES]; /* of devices: the driver's number of a GPU */
 };
 
-/* What an element is inside of. */
+/* Surroundings of an element. */
 struct place {
 	int package;
-	int numa; /* of the innermost object that has processors: the system's number, -1 several */
+	int numa; /* number of the NUMA node of the innermost object with processors, -1 several */
 	int port, root;
 	int device; /* of the PCI device, -1 none */
 };
@@ -42,8 +41,7 @@ static const char *info(const struct bb_xml *x, const char *name)
 	return "";
 }
 
-/* ---- sets of hardware threads and NUMA nodes ---------------------------------------------------
- */
+/* ---- sets of hardware threads and NUMA nodes --------------------------------------------- */
 
 static int first_in(const char *mask)
 {
@@ -66,8 +64,7 @@ static int only_numa(const char *mask)
 	return numa;
 }
 
-/* ---- the host ----------------------------------------------------------------------------------
- */
+/* ---- the host ---------------------------------------------------------------------------- */
 
 static bb_status read_package(struct reader *r, const struct bb_xml *x, int *package)
 {
@@ -111,7 +108,7 @@ static void read_cache(struct reader *r, const struct bb_xml *x)
 	const int level = (int)bb_xml_number(x, "depth", 1, 9, 0);
 	int i = 0;
 
-	/* Of instructions (2): not counted. */
+	/* Caches of instructions (2) do not count. */
 	if (level == 0 || bb_xml_number(x, "cache_type", 0, 2, 0) == 2)
 		return;
 	while (i < h->ncaches && h->caches[i].level < level)
@@ -129,10 +126,9 @@ static void read_cache(struct reader *r, const struct bb_xml *x)
 	h->caches[i].count++;
 }
 
-/* ---- PCI and devices
- * ----------------------------------------------------------------------------- */
+/* ---- PCI and devices --------------------------------------------------------------------- */
 
-static bb_status remember(struct reader *r, const struct bb_xml *x, int device)
+static bb_status keep_gp(struct reader *r, const struct bb_xml *x, int device)
 {
 	const int64_t gp = bb_xml_number(x, "gp_index", 0, INT64_MAX, -1);
 	struct bb_gp *new;
@@ -165,7 +161,7 @@ static void read_own_pci(const struct bb_xml *x, struct bb_pci *p)
 	}
 }
 
-/* What Bridge and PCIDev have in common. */
+/* Read what Bridge and PCIDev have in common. */
 static bb_status read_pci(struct reader *r, const struct bb_xml *x, struct place *at, bool bridge)
 {
 	struct bb_pci p = {.parent = at->port, .root = at->root, .numa = at->numa};
@@ -173,10 +169,10 @@ static bb_status read_pci(struct reader *r, const struct bb_xml *x, struct place
 	double GBps = strtod(bb_xml_text(x, "pci_link_speed"), NULL);
 
 	if (!bb_pci_id(p.id, bb_xml_text(x, "pci_busid")))
-		return bb_fail(r->error, BB_EDATA, "line %d: \"%.32s\" is no PCI bus id", x->line,
-			       bb_xml_text(x, "pci_busid"));
+		return bb_fail(r->error, BB_EDATA, "line %d: \"%.32s\" is not a PCI bus id",
+			       x->line, bb_xml_text(x, "pci_busid"));
 	if (sscanf(bb_xml_text(x, "pci_type"), "%4x [%4x:%4x]", &class_code, &vendor, &device) < 1)
-		return bb_fail(r->error, BB_EDATA, "line %d: \"%.32s\" is no PCI type", x->line,
+		return bb_fail(r->error, BB_EDATA, "line %d: \"%.32s\" is not a PCI type", x->line,
 			       bb_xml_text(x, "pci_type"));
 	p.class_code = class_code;
 	p.vendor = vendor;
@@ -191,7 +187,7 @@ static bb_status read_pci(struct reader *r, const struct bb_xml *x, struct place
 static bb_status read_bridge(struct reader *r, const struct bb_xml *x, struct place *at)
 {
 	if (bb_xml_text(x, "bridge_type")[0] != '1') {
-		at->root = r->t->npcis; /* a number that no other has */
+		at->root = r->t->npcis; /* unique */
 		return BB_OK;
 	}
 	return read_pci(r, x, at, true);
@@ -215,23 +211,23 @@ static bb_status read_pci_device(struct reader *r, const struct bb_xml *x, struc
 	if (has_own_device(x))
 		return BB_OK;
 	kind = bb_pci_kind(&r->t->pcis[at->port]);
-	/* Some are known by nothing else. */
+	/* Some NVSwitches show only by their class. */
 	if (r->t->pcis[at->port].class_code == 0x0680 ||
 	    strcmp(bb_xml_text(x, "subtype"), "NVSwitch") == 0) {
 		r->t->nvswitches++;
-		return remember(r, x, BB_PEER_SWITCH);
+		return keep_gp(r, x, BB_PEER_SWITCH);
 	}
 	if (kind == BB_DEVICE_KINDS)
 		return BB_OK;
 	d = bb_device_of(r->t, at->port, kind);
 	BB_TRY(st, bb_add_device(r->t, &d, &at->device, r->error), out);
 	r->order[at->device] = at->device;
-	st = remember(r, x, at->device);
+	st = keep_gp(r, x, at->device);
 out:
 	return st;
 }
 
-/* The bit of hwloc 3, or the number of hwloc 2. */
+/* Whether X has the type BIT of hwloc 3, or NUMBER of hwloc 2. */
 static bool is_type(const struct reader *r, const struct bb_xml *x, int bit, int number)
 {
 	const int64_t type = bb_xml_number(x, "osdev_type", 0, 255, 0);
@@ -270,7 +266,7 @@ static void read_nic_names(struct reader *r, const struct bb_xml *x, struct bb_d
 	}
 }
 
-/* One of busbench's own, which does not depend on what hwloc makes of its surroundings. */
+/* Read a device of busbench's own files, which is complete without its surroundings. */
 static bb_status read_own_device(struct reader *r, const struct bb_xml *x, const struct place *at)
 {
 	struct bb_device d = {.pci = at->port, .numa = at->numa};
@@ -295,7 +291,7 @@ static bb_status read_own_device(struct reader *r, const struct bb_xml *x, const
 	snprintf(d.model, sizeof(d.model), "%s", info(x, kind == BB_GPU ? "GPUModel" : "Model"));
 	BB_TRY(st, bb_add_device(r->t, &d, &index, r->error), out);
 	r->order[index] = order;
-	st = remember(r, x, index);
+	st = keep_gp(r, x, index);
 out:
 	return st;
 }
@@ -314,11 +310,10 @@ static bb_status read_os_device(struct reader *r, const struct bb_xml *x, const 
 		read_nic_names(r, x, d);
 	else
 		snprintf(d->name, sizeof(d->name), "%s", bb_xml_text(x, "name"));
-	return remember(r, x, at->device);
+	return keep_gp(r, x, at->device);
 }
 
-/* ---- the tree
- * ------------------------------------------------------------------------------------ */
+/* ---- the tree ---------------------------------------------------------------------------- */
 
 static bool is_cache(const char *type)
 {
@@ -348,7 +343,7 @@ static bb_status read_object(struct reader *r, const struct bb_xml *x, struct pl
 	if (st == BB_OK && strcmp(type, "Package") == 0)
 		BB_TRY(st, read_package(r, x, &at.package), out);
 	if (strcmp(type, "Package") == 0)
-		BB_TRY(st, remember(r, x, BB_PEER_CPU), out);
+		BB_TRY(st, keep_gp(r, x, BB_PEER_CPU), out);
 	else if (strcmp(type, "Bridge") == 0)
 		BB_TRY(st, read_bridge(r, x, &at), out);
 	else if (strcmp(type, "PCIDev") == 0)
@@ -366,10 +361,9 @@ out:
 	return st;
 }
 
-/* ---- after the tree
- * ------------------------------------------------------------------------------ */
+/* ---- after the tree ---------------------------------------------------------------------- */
 
-/* Numbers of NUMA nodes become indices, now that all nodes are there. */
+/* Turn numbers of NUMA nodes into indices, once all nodes are known. */
 static void find_numas(struct bb_topology *t)
 {
 	for (int p = 0; p < t->npcis; p++)
@@ -378,8 +372,8 @@ static void find_numas(struct bb_topology *t)
 		t->devices[d].numa = bb_host_numa(&t->host, t->devices[d].numa);
 }
 
-/* Each core belongs to the first NUMA node that has its processor, and to the package that it is in
-   or else that node is. What has no node, or the processor of another core, cannot be. */
+/* Place each core at the first NUMA node that has its processor, and in its own package or else
+   that of the node. Drop cores without a node, or with the processor of another core. */
 static void place_cores(struct bb_host *h)
 {
 	hwloc_bitmap_t left = hwloc_bitmap_alloc();
@@ -409,7 +403,7 @@ static void place_cores(struct bb_host *h)
 	h->ncores = n;
 }
 
-/* A NUMA node that holds whole packages is not inside of any: it gets the first of them. */
+/* A NUMA node that spans several packages is placed in the first of them. */
 static void place_numas(struct bb_topology *t)
 {
 	for (int i = 0; i < t->host.nnumas; i++)
@@ -459,8 +453,9 @@ out:
 static void read_machine(struct reader *r, const struct bb_xml *root, const struct bb_xml *machine)
 {
 	struct bb_topology *t = r->t;
-	/* hwloc 3 keeps what is known of all at the top. */
+	/* hwloc 3 has attributes of the machine at the root. */
 	const struct bb_xml *of = *info(machine, "Architecture") ? machine : root;
+
 	snprintf(t->host.arch, sizeof(t->host.arch), "%s", info(of, "Architecture"));
 	snprintf(t->name, sizeof(t->name), "%s", info(of, "HostName"));
 	snprintf(t->source, sizeof(t->source), "hwloc's XML");
@@ -484,7 +479,7 @@ static void read_own_caches(struct bb_host *h, const char *text)
 	}
 }
 
-/* What busbench's own files say about the machine, over what was read from the tree. */
+/* Attributes of the machine in busbench's own files replace those from the tree. */
 static void read_own_machine(struct bb_topology *t, const struct bb_xml *machine)
 {
 	int nodes, shared, switches, hidden, cores, made_up;
@@ -510,7 +505,7 @@ static void read_own_machine(struct bb_topology *t, const struct bb_xml *machine
 
 static bb_status read_matrices(struct reader *r, const struct bb_xml *root)
 {
-	const bool has_links = r->t->nlinks > 0; /* busbench's own, which say more */
+	const bool has_links = r->t->nlinks > 0; /* of busbench's own files, which say more */
 	bb_status st = BB_OK;
 
 	for (const struct bb_xml *c = root->child; c; c = c->next) {
@@ -528,39 +523,33 @@ out:
 bb_status bb_read_hwloc_xml(const struct bb_xml *root, struct bb_topology *t,
 			    struct bb_error *error)
 {
-	struct reader *r = calloc(1, sizeof(*r));
+	struct reader r = {.t = t, .error = error};
 	const struct place nowhere = {-1, -1, -1, -1, -1};
 	const struct bb_xml *machine = bb_xml_child(root, "object");
 	bb_status st = BB_OK;
 
-	if (!r)
-		return bb_no_memory(error, "a topology");
-	r->t = t;
-	r->error = error;
-	r->version = (int)strtod(bb_xml_text(root, "version"), NULL);
-	if (r->version != 2 && r->version != 3)
-		st = bb_fail(error, BB_EDATA,
-			     "version %.16s of hwloc's XML; 2 and 3 are known, and lstopo of hwloc "
-			     "2 converts older ones",
-			     *bb_xml_text(root, "version") ? bb_xml_text(root, "version") : "1");
-	else if (!machine)
-		st = bb_fail(error, BB_EDATA, "there is no object in the topology");
-	if (st != BB_OK)
-		goto out;
-	read_machine(r, root, machine);
+	r.version = (int)strtod(bb_xml_text(root, "version"), NULL);
+	if (r.version != 2 && r.version != 3)
+		return bb_fail(error, BB_EDATA,
+			       "version %.16s of hwloc's XML; 2 and 3 are known, and lstopo of "
+			       "hwloc 2 converts older ones",
+			       *bb_xml_text(root, "version") ? bb_xml_text(root, "version") : "1");
+	if (!machine)
+		return bb_fail(error, BB_EDATA, "there is no object in the topology");
+	read_machine(&r, root, machine);
 	BB_TRY(st,
-	       read_object(r, machine, nowhere, count_objects(machine, "Core") > 0 ? "Core" : "PU"),
+	       read_object(&r, machine, nowhere,
+			   count_objects(machine, "Core") > 0 ? "Core" : "PU"),
 	       out);
 	t->host.nthreads = count_objects(machine, "PU");
 	find_numas(t);
 	place_cores(&t->host);
 	place_numas(t);
 	read_own_machine(t, machine);
-	BB_TRY(st, order_gpus(r), out);
-	BB_TRY(st, bb_read_own_links(r->gps, r->ngps, machine, t, error), out);
-	st = read_matrices(r, root);
+	BB_TRY(st, order_gpus(&r), out);
+	BB_TRY(st, bb_read_own_links(r.gps, r.ngps, machine, t, error), out);
+	st = read_matrices(&r, root);
 out:
-	free(r->gps);
-	free(r);
+	free(r.gps);
 	return st;
 }

@@ -1,7 +1,6 @@
 /*
- * mask.c - sets of processors and NUMA nodes as hexadecimal words of 32 bits, the highest first,
- * with commas between. They are read here, since hwloc's own reader ends the process on some that
- * are malformed.
+ * mask.c - sets of processors and NUMA nodes in comma-separated hexadecimal words of 32 bits, the
+ * highest first. hwloc's own reader ends the process on some malformed ones.
  */
 #include "topology/files/formats.h"
 
@@ -11,7 +10,7 @@
 
 #define WORDS 2048 /* 65536 processors */
 
-/* One word up to the next comma or the end; one that is empty is 0. */
+/* Read a word up to the next comma or the end; an empty one is 0. */
 static bool read_word(const char **text, uint32_t *word)
 {
 	const char *at = *text;

@@ -1,8 +1,8 @@
 /*
- * nccl_xml.c - the XML that NCCL writes to NCCL_TOPO_DUMP_FILE (src/graph/xml.cc, topo.cc). A cpu
- * element is a NUMA node. As NCCL has it, each is a package of its own, with one host bridge; files
- * do not tell. A dump of a machine whose NVSwitches are shared holds several machines, told apart
- * by host_hash: the first is read, the others are counted.
+ * nccl_xml.c - XML that NCCL writes to NCCL_TOPO_DUMP_FILE (src/graph/xml.cc, topo.cc). A cpu
+ * element is a NUMA node. As in NCCL each is a package with one host bridge, since files do not
+ * tell. If machines share NVSwitches, a file has several of them, with different host_hash: the
+ * first is read, the others are counted.
  */
 #include "topology/build.h"
 #include "topology/files/formats.h"
@@ -12,21 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_PEER (-3)
-
 struct reader {
 	struct bb_topology *t;
 	struct bb_error *error;
 	int numa;
-	/* Of each device: the element of a GPU, and its number as NCCL counts. */
+	/* By device: the element of a GPU, and its number in NCCL. */
 	const struct bb_xml *elements[BB_MOST_DEVICES];
 	int numbers[BB_MOST_DEVICES];
-	int moved[BB_MOST_DEVICES]; /* where it is once they are in order */
+	int moved[BB_MOST_DEVICES]; /* index after sorting */
 };
 
 /* ---- PCI ------------------------------------------------------------------------------------- */
 
-/* "16.0 GT/s PCIe" and "16"; width 0 is how a virtual machine says that it does not know. */
+/* "16.0 GT/s PCIe" and "16"; a virtual machine without this information has width 0. */
 static struct bb_pcie link_of(const struct bb_xml *x)
 {
 	return bb_pcie(bb_pcie_gen(strtod(bb_xml_text(x, "link_speed"), NULL)),
@@ -42,12 +40,12 @@ static bb_status add_pci(struct reader *r, const struct bb_xml *x, int parent, i
 		.parent = parent,
 		.root = r->numa,
 		.numa = r->numa,
-		.most = link_of(x), /* NCCL reads what the device could do, not what it does */
+		.most = link_of(x), /* NCCL reads the maximum, not the current link */
 	};
 
 	if (!bb_pci_id(p.id, bb_xml_text(x, "busid")))
-		return bb_fail(r->error, BB_EDATA, "line %d: \"%.32s\" is no PCI bus id", x->line,
-			       bb_xml_text(x, "busid"));
+		return bb_fail(r->error, BB_EDATA, "line %d: \"%.32s\" is not a PCI bus id",
+			       x->line, bb_xml_text(x, "busid"));
 	p.role = bb_xml_child(x, "pci") || p.class_code == 0x0604 ? BB_PCI_SWITCH_UP
 								  : BB_PCI_ENDPOINT;
 	return bb_add_pci(r->t, &p, index, r->error);
@@ -55,7 +53,7 @@ static bb_status add_pci(struct reader *r, const struct bb_xml *x, int parent, i
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
-/* NCCL writes -1 for what it does not know. */
+/* NCCL writes -1 for unknown numbers. */
 static int number_or(const struct bb_xml *x, const char *name, int most, int otherwise)
 {
 	const int value = (int)bb_xml_number(x, name, -1, most, otherwise);
@@ -79,7 +77,7 @@ out:
 	return st;
 }
 
-/* One port. X is NULL where a card is there without a port, as in a file made by hand. */
+/* Add a port. X is NULL for a card without ports, as in a file made by hand. */
 static bb_status add_nic(struct reader *r, const struct bb_xml *x, int pci)
 {
 	struct bb_device d = {.kind = BB_NIC, .pci = -1, .numa = r->numa};
@@ -146,7 +144,7 @@ static bb_status read_cpu(struct reader *r, const struct bb_xml *x)
 
 	n.os = (int)bb_xml_number(x, "numaid", -1, 65535, -1);
 	if (n.os < 0)
-		n.os = r->t->host.nnumas; /* NCCL's -1: the machine has only one */
+		n.os = r->t->host.nnumas; /* -1: the machine has only one */
 	snprintf(p.vendor, sizeof(p.vendor), "%s", bb_xml_text(x, "vendor"));
 	snprintf(r->t->host.arch, sizeof(r->t->host.arch), "%s", bb_xml_text(x, "arch"));
 	BB_TRY(st, bb_add_package(r->t, &p, &n.package, r->error), out);
@@ -157,11 +155,10 @@ out:
 	return st;
 }
 
-/* ---- links -------------------------------------------------------------------------------------
- */
+/* ---- links ------------------------------------------------------------------------------- */
 
-/* The GPU at TARGET, the CPU by its class, or else a switch: also where the id is blank. NO_PEER: a
-   GPU that is not in the file. */
+/* The GPU at X's target, the CPU by its class, or else a switch, even if the target is blank.
+   BB_PEER_MISSING: a GPU that is not in the file. */
 static int peer_of(const struct bb_topology *t, const struct bb_xml *x)
 {
 	const int64_t class_code = bb_xml_number(x, "tclass", 0, 0xffffff, 0);
@@ -171,7 +168,7 @@ static int peer_of(const struct bb_topology *t, const struct bb_xml *x)
 		if (t->devices[d].kind == BB_GPU && t->devices[d].pci == p)
 			return d;
 	if (class_code >> 16 == 0x03)
-		return NO_PEER;
+		return BB_PEER_MISSING;
 	return class_code == 0x068001 ? BB_PEER_CPU : BB_PEER_SWITCH;
 }
 
@@ -190,7 +187,7 @@ static bb_status add_link(struct reader *r, const struct bb_xml *x, int gpu)
 		l.version = nvlink.version;
 		l.GBps = nvlink.payload;
 	}
-	return l.peer == gpu || l.peer == NO_PEER ? BB_OK : bb_add_link(r->t, &l, r->error);
+	return l.peer == gpu || l.peer == BB_PEER_MISSING ? BB_OK : bb_add_link(r->t, &l, r->error);
 }
 
 static bb_status read_links(struct reader *r)
@@ -206,10 +203,9 @@ out:
 	return st;
 }
 
-/* ---- the document
- * -------------------------------------------------------------------------------- */
+/* ---- the document ---------------------------------------------------------------------------- */
 
-/* Machines other than that of FIRST. */
+/* Number of machines with another host_hash than FIRST. */
 static int count_others(const struct bb_xml *root, const char *first)
 {
 	int n = 0;
@@ -228,28 +224,21 @@ static int count_others(const struct bb_xml *root, const char *first)
 bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t, struct bb_error *error)
 {
 	const struct bb_xml *first = bb_xml_child(root, "cpu");
-	struct reader *r = calloc(1, sizeof(*r));
-	const char *host = first ? bb_xml_text(first, "host_hash") : "";
+	struct reader r = {.t = t, .error = error};
+	const char *host;
 	bb_status st = BB_OK;
 
-	if (!r)
-		return bb_no_memory(error, "a topology");
-	r->t = t;
-	r->error = error;
-	if (!first) {
-		st = bb_fail(error, BB_EDATA, "there is no cpu in the system");
-		goto out;
-	}
+	if (!first)
+		return bb_fail(error, BB_EDATA, "there is no cpu in the system");
+	host = bb_xml_text(first, "host_hash");
 	snprintf(t->source, sizeof(t->source), "NCCL's XML");
 	for (const struct bb_xml *c = root->child; c; c = c->next)
 		if (bb_xml_is(c, "cpu") && strcmp(bb_xml_text(c, "host_hash"), host) == 0)
-			BB_TRY(st, read_cpu(r, c), out);
+			BB_TRY(st, read_cpu(&r, c), out);
 	t->nodes = t->nvlink_nodes = 1 + count_others(root, host);
-	if (!bb_sort_devices(t, r->numbers, r->moved))
-		st = bb_no_memory(error, "devices");
-	else
-		st = read_links(r);
+	if (!bb_sort_devices(t, r.numbers, r.moved))
+		return bb_no_memory(error, "devices");
+	st = read_links(&r);
 out:
-	free(r);
 	return st;
 }

@@ -25,7 +25,8 @@ static void free_bitmaps(hwloc_bitmap_t *list, int n)
 	free(list);
 }
 
-/* Of a NUMA node: its cores' first processors, then the others in turn, as systems number them. */
+/* Assign the processors of a NUMA node to its cores: first processors, then the others in turn, as
+   systems number them. LEFT is working memory. */
 static void share_out(struct bb_sets *s, const struct bb_host *h, int numa, hwloc_bitmap_t left)
 {
 	int pu, c = -1, tried;

@@ -8,7 +8,7 @@
 
 #define BLOCK ((size_t)64 << 10)
 
-/* Memory that is given back all at once. */
+/* Memory that is freed at once. */
 struct block {
 	struct block *before;
 	char bytes[];
@@ -16,13 +16,13 @@ struct block {
 
 struct bb_xml_document {
 	struct block *blocks;
-	size_t used, room; /* of the newest */
+	size_t used, room; /* of the newest block */
 	struct bb_xml *root;
 	int elements;
-	struct bb_error error; /* of numbers */
+	struct bb_error error; /* first malformed number */
 };
 
-/* An element whose end has not come yet. */
+/* An element before its end. */
 struct open_element {
 	struct bb_xml *element, *last_child;
 	struct bb_strbuf text;
@@ -33,10 +33,10 @@ struct parse {
 	XML_Parser parser;
 	struct open_element open[BB_XML_DEPTH];
 	int depth;
-	const char *problem; /* why it was stopped */
+	const char *problem; /* why parsing stopped */
 };
 
-static void *take(struct bb_xml_document *d, size_t size)
+static void *allocate(struct bb_xml_document *d, size_t size)
 {
 	struct block *block;
 	void *at;
@@ -59,7 +59,7 @@ static void *take(struct bb_xml_document *d, size_t size)
 static char *copy(struct bb_xml_document *d, const char *text)
 {
 	size_t length = strlen(text) + 1;
-	char *at = take(d, length);
+	char *at = allocate(d, length);
 
 	return at ? memcpy(at, text, length) : NULL;
 }
@@ -78,7 +78,7 @@ static bool copy_attributes(struct bb_xml_document *d, struct bb_xml *x, const c
 
 	while (pairs[2 * n])
 		n++;
-	list = take(d, (size_t)(n + 1) * sizeof(*list));
+	list = allocate(d, (size_t)(n + 1) * sizeof(*list));
 	if (!list)
 		return false;
 	for (int i = 0; i < n; i++) {
@@ -109,7 +109,7 @@ static void on_start(void *context, const char *name, const char **attributes)
 		stop(p, "too many elements");
 		return;
 	}
-	x = take(d, sizeof(*x));
+	x = allocate(d, sizeof(*x));
 	if (!x || !(x->name = copy(d, name)) || !copy_attributes(d, x, attributes)) {
 		stop(p, "out of memory");
 		return;
@@ -155,7 +155,7 @@ static void on_end(void *context, const char *name)
 	bb_strbuf_free(&o->text);
 }
 
-/* They can make a small file a huge one, and no topology needs them. */
+/* Entities can make a small file huge, and no topology needs them. */
 static void on_entity(void *context, const char *name, int is_parameter, const char *value,
 		      int length, const char *base, const char *system, const char *public,
 		      const char *notation)
@@ -163,7 +163,8 @@ static void on_entity(void *context, const char *name, int is_parameter, const c
 	stop(context, "it declares entities");
 }
 
-static bb_status run(struct parse *p, const char *text, size_t length, struct bb_error *error)
+static bb_status parse_text(struct parse *p, const char *text, size_t length,
+			    struct bb_error *error)
 {
 	enum XML_Status status;
 	const char *problem;
@@ -183,32 +184,24 @@ static bb_status run(struct parse *p, const char *text, size_t length, struct bb
 bb_status bb_xml_open(const char *text, size_t length, struct bb_xml_document **document,
 		      struct bb_error *error)
 {
-	struct parse *p = calloc(1, sizeof(*p));
-	bb_status st = BB_OK;
+	struct parse p = {.depth = 0};
+	bb_status st;
 
-	if (length > INT32_MAX) {
-		free(p);
+	if (length > INT32_MAX)
 		return bb_fail(error, BB_EDATA, "too large");
-	}
-	if (p) {
-		p->document = calloc(1, sizeof(*p->document));
-		p->parser = XML_ParserCreate(NULL);
-	}
-	if (!p || !p->document || !p->parser)
+	p.document = calloc(1, sizeof(*p.document));
+	p.parser = XML_ParserCreate(NULL);
+	if (!p.document || !p.parser)
 		st = bb_no_memory(error, "XML");
 	else
-		st = run(p, text, length, error);
-	if (p) {
-		while (p->depth > 0)
-			bb_strbuf_free(&p->open[--p->depth].text);
-		if (p->parser)
-			XML_ParserFree(p->parser);
-		if (st == BB_OK)
-			*document = p->document;
-		else
-			bb_xml_close(p->document);
-	}
-	free(p);
+		st = parse_text(&p, text, length, error);
+	while (p.depth > 0)
+		bb_strbuf_free(&p.open[--p.depth].text);
+	XML_ParserFree(p.parser);
+	if (st == BB_OK)
+		*document = p.document;
+	else
+		bb_xml_close(p.document);
 	return st;
 }
 
@@ -279,7 +272,7 @@ int64_t bb_xml_number(const struct bb_xml *x, const char *name, int64_t low, int
 	value = strtoll(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10);
 	if (end != text && !*end && errno == 0 && value >= low && value <= high)
 		return value;
-	bb_fail(x->error, BB_EDATA, "line %d: %s=\"%.32s\" is no number from %lld to %lld", x->line,
-		name, text, (long long)low, (long long)high);
+	bb_fail(x->error, BB_EDATA, "line %d: %s=\"%.32s\" is not a number from %lld to %lld",
+		x->line, name, text, (long long)low, (long long)high);
 	return otherwise;
 }

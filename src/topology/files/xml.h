@@ -19,35 +19,36 @@ struct bb_xml_attribute {
 
 struct bb_xml {
 	const char *name;
-	const char *text; /* directly in it, all pieces together; empty if none */
+	const char *text; /* directly in the element, joined; empty if none */
 	int nattributes;
 	const struct bb_xml_attribute *attributes;
-	const struct bb_xml *child, *next; /* first child, next of the same parent */
+	const struct bb_xml *child, *next; /* first child, next sibling */
 	int line;
-	struct bb_error *error; /* of the document: its first number that is none */
+	struct bb_error *error; /* of the document: its first malformed number */
 };
 
-struct bb_xml_document; /* owns all of it */
+struct bb_xml_document; /* owns the tree */
 
 /*
- * Parse LENGTH bytes. BB_EDATA with the line where it is no XML, ends early, nests deeper or has
- * more elements than the limits, or declares entities. The tree lives until bb_xml_close.
+ * Parse LENGTH bytes of TEXT. BB_EDATA with the line where TEXT is malformed, exceeds a limit
+ * above, or declares entities. The tree is valid until bb_xml_close.
  */
 BB_MUST bb_status bb_xml_open(const char *text, size_t length, struct bb_xml_document **document,
 			      struct bb_error *error);
 void bb_xml_close(struct bb_xml_document *document); /* NULL: nothing */
 const struct bb_xml *bb_xml_root(const struct bb_xml_document *document);
-/* BB_EDATA where bb_xml_number has found a number that is none, with its line. */
+/* BB_EDATA with the first malformed number that bb_xml_number found, and its line. */
 BB_MUST bb_status bb_xml_check(const struct bb_xml_document *document, struct bb_error *error);
 
-/* The first child called NAME; NULL: none. */
+/* The first child element NAME; NULL: none. */
 const struct bb_xml *bb_xml_child(const struct bb_xml *x, const char *name);
-/* The value of an attribute, or an empty string. */
+/* The value of the attribute NAME, or an empty string. */
 const char *bb_xml_text(const struct bb_xml *x, const char *name);
+/* Whether X is an element NAME. */
 bool bb_xml_is(const struct bb_xml *x, const char *name);
 
-/* An attribute as a number, base 10, or 16 after 0x; OTHERWISE if it is missing or empty. Anything
-   else than a number within LOW … HIGH gives OTHERWISE, too, and bb_xml_check reports it. */
+/* The attribute NAME as a number, decimal, or hexadecimal after 0x; OTHERWISE if it is missing or
+   empty. Anything but a number in LOW … HIGH also gives OTHERWISE, and bb_xml_check then fails. */
 int64_t bb_xml_number(const struct bb_xml *x, const char *name, int64_t low, int64_t high,
 		      int64_t otherwise);
 

@@ -24,10 +24,9 @@ const char *bb_counter_class_name(enum bb_counter_class class)
 }
 
 /*
- * The first part that a name contains, in any case, decides. NCLASSES: what looks like trouble and
- * is none. Drivers name thousands of counters, so parts of names stand for them. Flushed
- * completions come with each closed connection; errors per lane are counted before they are
- * corrected.
+ * Drivers name thousands of counters, so parts of names classify them: the first part that a name
+ * contains, in any case, decides. NCLASSES is not an error: each closed connection flushes
+ * completions, and errors per lane count before correction.
  */
 static const struct {
 	const char *part;
@@ -90,7 +89,7 @@ static bool to_number(const char *text, int64_t *value)
 	return end > text && errno == 0;
 }
 
-/* Of "/sys/class/KIND/DEVICE/…" or, where ports have counters of their own,
+/* Add the counter in "/sys/class/KIND/DEVICE/…" or, of a port, in
    "/sys/class/KIND/DEVICE/ports/PORT/…". */
 static void add_file(struct bb_counters *c, const char *root, const char *path)
 {
@@ -128,7 +127,7 @@ static void read_sysfs(struct bb_counters *c, const char *root)
 	}
 }
 
-/* The next line of *TEXT that begins with HEAD, behind it; NULL: none. */
+/* The rest of the next line of *TEXT that begins with HEAD; NULL: none. */
 static char *next_line(char **text, const char *head)
 {
 	char *line;
@@ -139,7 +138,7 @@ static char *next_line(char **text, const char *head)
 	return NULL;
 }
 
-/* Names in one line, their values in the next, both behind HEAD. */
+/* Read names in one line and values in the next, both behind HEAD. */
 static void read_protocol(struct bb_counters *c, const char *root, const char *file,
 			  const char *head)
 {
@@ -156,7 +155,7 @@ static void read_protocol(struct bb_counters *c, const char *root, const char *f
 			bb_counters_add(c, "tcp", name, number);
 }
 
-/* The frequencies of several processors. */
+/* Frequencies of several processors. */
 struct frequencies {
 	int n;
 	double least, sum; /* MHz */
@@ -171,7 +170,7 @@ static void note_frequency(struct frequencies *f, double MHz)
 	f->n++;
 }
 
-#define CPUINFO_BYTES ((size_t)1 << 20) /* of some 600 processors, which are enough */
+#define CPUINFO_BYTES ((size_t)1 << 20) /* some 600 processors, which suffice */
 
 static void read_cpuinfo(struct frequencies *f, const char *root)
 {
@@ -198,7 +197,8 @@ static void read_cpufreq(struct frequencies *f, const char *root)
 	globfree(&found);
 }
 
-/* /proc/cpuinfo first: some kernels wait 10 ms for each scaling_cur_freq, there but once. */
+/* /proc/cpuinfo comes first: some kernels wait 10 ms for each scaling_cur_freq, but there only
+   once. */
 static void read_frequencies(struct bb_counters *c, const char *root)
 {
 	struct frequencies f = {.n = 0};
@@ -250,15 +250,16 @@ static uint64_t distance(const struct bb_counter_move *m)
 				    : (uint64_t)m->before - (uint64_t)m->after;
 }
 
-/* Is A to be listed before B? */
+/* Whether A is listed before B. */
 static bool is_graver(const struct bb_counter_move *a, const struct bb_counter_move *b)
 {
 	return a->class != b->class ? a->class < b->class : distance(a) > distance(b);
 }
 
-/* Into MOVES, which are in order; the least grave makes room. Returns how many there are then. */
-static size_t insert(struct bb_counter_move *moves, size_t n, size_t room,
-		     const struct bb_counter_move *move)
+/* Insert MOVE into the N sorted MOVES; if they are ROOM, the least grave is dropped. Returns their
+   new number. */
+static size_t insert_move(struct bb_counter_move *moves, size_t n, size_t room,
+			  const struct bb_counter_move *move)
 {
 	size_t at = n;
 
@@ -294,11 +295,11 @@ size_t bb_counters_moved(const struct bb_counters *before, const struct bb_count
 		const struct bb_counter_move move = move_of(a, b);
 
 		if (order == 0 && a->value != b->value)
-			n = insert(moves, n, room, &move);
+			n = insert_move(moves, n, room, &move);
 		i += order <= 0;
 		k += order >= 0;
 	}
-	/* Segments are sent whenever anything is. */
+	/* Segments are sent in any run. */
 	while (n > 0 && moves[0].class >= BB_COUNTER_FREQUENCY &&
 	       moves[n - 1].class == BB_COUNTER_TRAFFIC)
 		n--;

@@ -1,6 +1,5 @@
 /*
- * counters.h - the kernel's counters of network errors on this host, and the frequency of its
- * processors.
+ * counters.h - counters of network errors and frequency of the processors on this host.
  */
 #ifndef BB_TOPOLOGY_PROBES_COUNTERS_H
 #define BB_TOPOLOGY_PROBES_COUNTERS_H
@@ -9,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The gravest first. */
+/* In descending order of severity. */
 enum bb_counter_class {
 	BB_COUNTER_LINK_DOWN,
 	BB_COUNTER_SYMBOL_ERROR,
@@ -17,7 +16,7 @@ enum bb_counter_class {
 	BB_COUNTER_DISCARD,
 	BB_COUNTER_RETRANSMIT,
 	BB_COUNTER_FREQUENCY,
-	BB_COUNTER_TRAFFIC, /* what the others are a share of */
+	BB_COUNTER_TRAFFIC, /* the base of shares */
 	BB_COUNTER_NCLASSES
 };
 
@@ -25,9 +24,9 @@ enum bb_counter_class {
 #define BB_COUNTER_NAME 48
 
 struct bb_counter {
-	char device[BB_COUNTER_DEVICE]; /* "eth0", "mlx5_0:1" (port 1), "tcp", "cpu": all of the
-					   host's */
-	char name[BB_COUNTER_NAME];     /* as the kernel names it */
+	char device[BB_COUNTER_DEVICE]; /* "eth0", "mlx5_0:1" (port 1); of the whole host: "tcp",
+					   "cpu" */
+	char name[BB_COUNTER_NAME];     /* of the kernel */
 	enum bb_counter_class class;
 	int64_t value;
 };
@@ -38,9 +37,9 @@ struct bb_counters { /* zero-initialise */
 	size_t n, room;
 };
 
-/* What bb_counters_read reads: tests have files and a driver of their own. */
+/* The sources of bb_counters_read; tests replace them. */
 struct bb_counters_source {
-	const char *root; /* of /proc and /sys; "" is the real one */
+	const char *root; /* prefix of /proc and /sys; "": none */
 	/* ioctl(SIOCETHTOOL) of DEVICE with REQUEST; false: it failed */
 	bool (*ethtool)(const char *device, void *request);
 };
@@ -48,13 +47,13 @@ struct bb_counters_source {
 extern const struct bb_counters_source bb_counters_here; /* this machine */
 
 /*
- * Read all counters. Those that are missing, unreadable or find no memory are left out; nothing
- * fails.
+ * Read all counters into COUNTERS, whose previous ones are dropped. Counters that are unreadable,
+ * or find no memory, are left out.
  */
 void bb_counters_read(struct bb_counters *counters, const struct bb_counters_source *source);
 void bb_counters_free(struct bb_counters *counters);
 
-/* One counter between two readings. */
+/* A counter that changed between two readings. */
 struct bb_counter_move {
 	char device[BB_COUNTER_DEVICE];
 	char name[BB_COUNTER_NAME];
@@ -63,9 +62,8 @@ struct bb_counter_move {
 };
 
 /*
- * The first ROOM of those that both readings have with different values, the gravest class first,
- * then the largest move. Traffic is listed only where it is the base of something. Returns how
- * many are in MOVES.
+ * Set MOVES to the counters that differ between both readings, in order of class, then of the size
+ * of the change; at most ROOM. Traffic is listed only if an error class is. Returns their number.
  */
 size_t bb_counters_moved(const struct bb_counters *before, const struct bb_counters *after,
 			 struct bb_counter_move *moves, size_t room);

@@ -1,5 +1,5 @@
 /*
- * counters_ethtool.c - statistics that a NIC's driver has under names of its own.
+ * counters_ethtool.c - statistics of NIC drivers, which have their own names.
  */
 #include "topology/probes/counters_parts.h"
 
@@ -46,7 +46,7 @@ static uint32_t count_of(const struct bb_counters_source *source, const char *de
 	return set.head.data[0];
 }
 
-/* Queues are as many as processors, and totals have what they count. */
+/* Whether NAME counts a queue: there is one per processor, and totals include them. */
 static bool is_of_queue(const char *name)
 {
 	const bool direction = strncmp(name, "rx", 2) == 0 || strncmp(name, "tx", 2) == 0 ||
@@ -82,7 +82,7 @@ static void read_device(struct bb_counters *c, const struct bb_counters_source *
 			const char *device)
 {
 	const uint32_t n = count_of(source, device);
-	/* Room for twice as many: the kernel writes all that there are by then. */
+	/* Room for twice as many, since the kernel writes as many as exist by then. */
 	struct ethtool_gstrings *names = calloc(1, sizeof(*names) + 2 * n * ETH_GSTRING_LEN);
 	struct ethtool_stats *stats = calloc(1, sizeof(*stats) + 2 * n * sizeof(stats->data[0]));
 
@@ -90,7 +90,7 @@ static void read_device(struct bb_counters *c, const struct bb_counters_source *
 		*names = (struct ethtool_gstrings){
 			.cmd = ETHTOOL_GSTRINGS, .string_set = ETH_SS_STATS, .len = n};
 		*stats = (struct ethtool_stats){.cmd = ETHTOOL_GSTATS, .n_stats = n};
-		/* Where they are no longer as many, names and values may not belong together. */
+		/* If the number has changed, names and values may not match. */
 		if (source->ethtool(device, names) && source->ethtool(device, stats) &&
 		    names->len == n && stats->n_stats == n)
 			add_all(c, device, (const char *)names->data, stats);

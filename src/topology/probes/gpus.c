@@ -10,7 +10,7 @@
 
 #define PREFIX "nvidia"
 
-/* CUDA reads its list until the first word that is neither a number nor an identifier. */
+/* CUDA ignores its list from the first item on that is neither a number nor an identifier. */
 static bool are_hidden(void)
 {
 	const char *const list = getenv("CUDA_VISIBLE_DEVICES");
@@ -36,7 +36,7 @@ int bb_gpus_present(void)
 
 	if (!folder)
 		return 0;
-	/* access asks the cgroup, too; opening would wake the GPU. */
+	/* access checks the cgroup too; opening would wake the GPU. */
 	while ((file = readdir(folder)) != NULL)
 		n += is_gpu(file->d_name) &&
 		     faccessat(dirfd(folder), file->d_name, R_OK | W_OK, 0) == 0;

@@ -1,13 +1,13 @@
 /*
- * gpus.h - whether this process has GPUs, without CUDA's libraries.
+ * gpus.h - the GPUs of this process, without CUDA's libraries.
  */
 #ifndef BB_TOPOLOGY_PROBES_GPUS_H
 #define BB_TOPOLOGY_PROBES_GPUS_H
 
 /*
- * Number of the NVIDIA driver's device files (/dev/nvidia0, …) that this process may open: those of
- * its container and its cgroup. 0 where CUDA_VISIBLE_DEVICES hides all GPUs from CUDA.
- * BUSBENCH_DEVICE_FOLDER names another folder than /dev, for tests.
+ * Number of device files of the NVIDIA driver (/dev/nvidia0, …) that container and cgroup let this
+ * process open; 0 if CUDA_VISIBLE_DEVICES hides all GPUs from CUDA. BUSBENCH_DEVICE_FOLDER replaces
+ * /dev in tests.
  */
 int bb_gpus_present(void);
 

@@ -1,6 +1,5 @@
 /*
- * here.c - this machine: hwloc for the host and for PCI, sysfs where hwloc is silent, NVML for
- * what only the GPUs' driver knows.
+ * here.c - this machine: the host and PCI by hwloc, more of PCI and NICs by sysfs, GPUs by NVML.
  */
 #include "topology/build.h"
 #include "topology/probes/host_hwloc.h"
@@ -18,7 +17,7 @@ struct walk {
 	struct bb_error *error;
 };
 
-/* The rate that hwloc has read from the device; sysfs may know generation and width later. */
+/* The link has only a rate until sysfs adds generation and width. */
 static void copy_pci(struct bb_pci *p, const struct hwloc_pcidev_attr_s *attr)
 {
 	snprintf(p->id, sizeof(p->id), "%04x:%02x:%02x.%x", attr->domain, attr->bus, attr->dev,
@@ -29,33 +28,25 @@ static void copy_pci(struct bb_pci *p, const struct hwloc_pcidev_attr_s *attr)
 	p->now.GBps = attr->linkspeed;
 }
 
-static bool is_rdma(hwloc_obj_t os)
+static bool has_type(hwloc_obj_t os, hwloc_obj_osdev_type_t type)
 {
 #if HWLOC_API_VERSION >= 0x00030000
-	return os->attr->osdev.types & HWLOC_OBJ_OSDEV_OPENFABRICS;
+	return os->attr->osdev.types & type;
 #else
-	return os->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
+	return os->attr->osdev.type == type;
 #endif
 }
 
-static bool is_interface(hwloc_obj_t os)
-{
-#if HWLOC_API_VERSION >= 0x00030000
-	return os->attr->osdev.types & HWLOC_OBJ_OSDEV_NETWORK;
-#else
-	return os->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK;
-#endif
-}
-
-/* A NIC is called as RDMA knows it, its network interface goes along. */
+/* A NIC has the name of its RDMA device, if any, and its network interface as port. */
 static void name_device(struct bb_device *d, hwloc_obj_t obj)
 {
 	for (hwloc_obj_t os = obj->io_first_child; os; os = os->next_sibling) {
 		if (os->type != HWLOC_OBJ_OS_DEVICE || !os->name || d->kind == BB_GPU)
 			continue;
-		if (d->kind == BB_NIC && is_interface(os))
+		if (d->kind == BB_NIC && has_type(os, HWLOC_OBJ_OSDEV_NETWORK))
 			snprintf(d->port, sizeof(d->port), "%s", os->name);
-		if ((d->kind == BB_NIC && is_rdma(os)) || d->kind == BB_NVME)
+		if ((d->kind == BB_NIC && has_type(os, HWLOC_OBJ_OSDEV_OPENFABRICS)) ||
+		    d->kind == BB_NVME)
 			snprintf(d->name, sizeof(d->name), "%s", os->name);
 	}
 	if (d->kind == BB_NIC && !d->name[0]) {
@@ -76,7 +67,7 @@ static bb_status add_device(struct walk *w, hwloc_obj_t obj, int p)
 	return bb_add_device(w->t, &d, NULL, w->error);
 }
 
-/* OBJ is a bridge or a device below PCI object PARENT, of host bridge ROOT. */
+/* Add OBJ, a bridge or a device below PCI object PARENT and host bridge ROOT, and all below it. */
 static bb_status add_io(struct walk *w, hwloc_obj_t obj, int parent, int root, int numa)
 {
 	struct bb_pci p = {.parent = parent, .root = root, .numa = numa};
@@ -85,7 +76,7 @@ static bb_status add_io(struct walk *w, hwloc_obj_t obj, int parent, int root, i
 	bb_status st = BB_OK;
 
 	if (bridge && obj->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST) {
-		root = w->t->npcis; /* any number that no other has */
+		root = w->t->npcis; /* unique */
 	} else if (bridge || obj->type == HWLOC_OBJ_PCI_DEVICE) {
 		copy_pci(&p, bridge ? &obj->attr->bridge.upstream.pci : &obj->attr->pcidev);
 		p.role = bridge ? bb_port_role(w->t, parent) : BB_PCI_ENDPOINT;
@@ -99,7 +90,7 @@ out:
 	return st;
 }
 
-/* All I/O below OBJ, which is a normal object. */
+/* Add all I/O below OBJ, a normal object. */
 static bb_status add_all_io(struct walk *w, hwloc_obj_t obj)
 {
 	const int numa = bb_host_numa_of(&w->t->host, w->topology, obj);
@@ -114,8 +105,8 @@ out:
 }
 
 /*
- * Parts of hwloc that start whole drivers for names that we do not use; and libpciaccess, which
- * leaks and finds no more than hwloc itself does in sysfs.
+ * Components of hwloc that start whole drivers for unused names, and libpciaccess, which leaks and
+ * finds no more than hwloc does in sysfs.
  */
 static const char *const unwanted[] = {"opencl", "gl",        "cuda", "nvml", "rsmi",
 				       "hip",    "levelzero", "pci",  NULL};

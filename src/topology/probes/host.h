@@ -1,5 +1,5 @@
 /*
- * host.h - the CPU side of a machine: packages, NUMA nodes, caches, cores. Plain values.
+ * host.h - the CPU side of a machine: packages, NUMA nodes, caches, cores.
  */
 #ifndef BB_TOPOLOGY_PROBES_HOST_H
 #define BB_TOPOLOGY_PROBES_HOST_H
@@ -13,12 +13,12 @@
 
 struct bb_package {
 	char model[BB_TEXT]; /* "Intel(R) Xeon(R) Platinum 8480C", empty if unknown */
-	char vendor[32];     /* as CPUID says it: "GenuineIntel" */
+	char vendor[32];     /* by CPUID: "GenuineIntel" */
 	int family, number;  /* of the CPU model; 0 unknown */
 };
 
 struct bb_numa {
-	int os;        /* the operating system's number */
+	int os;        /* number of the operating system */
 	int package;   /* -1 unknown */
 	int64_t bytes; /* of memory; 0 unknown */
 	char *cpus;    /* list of hardware threads, "0-23,48-71"; NULL none or unknown; owned */
@@ -43,10 +43,10 @@ struct bb_host {
 	struct bb_numa *numas;
 	struct bb_core *cores;
 	struct bb_cpu_cache caches[BB_CACHES]; /* data and unified, level by level */
-	int *distances; /* nnumas x nnumas, row by row, as the firmware says; NULL unknown */
+	int *distances; /* nnumas x nnumas, row by row, of the firmware; NULL unknown */
 };
 
-void bb_host_free(struct bb_host *host); /* and zero it */
+void bb_host_free(struct bb_host *host); /* and zeroes it */
 
 /* The index of the NUMA node that the operating system calls OS, or -1. */
 int bb_host_numa(const struct bb_host *host, int os);

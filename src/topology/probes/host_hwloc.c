@@ -1,6 +1,5 @@
 /*
- * host_hwloc.c - packages, NUMA nodes, caches and cores from hwloc. No PCI: it is asked for where
- * start-up has to be quick.
+ * host_hwloc.c - packages, NUMA nodes, caches and cores by hwloc, without PCI, for a quick start.
  */
 #include "topology/probes/host_hwloc.h"
 
@@ -40,7 +39,7 @@ static void read_packages(hwloc_topology_t topology, struct bb_host *host)
 	}
 }
 
-/* The package that OBJ lies in or, as NUMA nodes may hold several, the first one in it. */
+/* The package that contains OBJ or, as a NUMA node may span several, the first one inside it. */
 static int package_of(hwloc_topology_t topology, hwloc_obj_t obj)
 {
 	hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, obj);

@@ -9,13 +9,13 @@ struct bb_machine {
 	hwloc_topology_t topology;
 	struct bb_host host;
 	int ncores;
-	struct bb_core *cores; /* those that may be used */
+	struct bb_core *cores; /* usable ones */
 	size_t l2;
 	size_t l3;
 	char cpu[BB_TEXT];
 };
 
-/* The hardware threads that this thread may run on; all of them where nobody knows. */
+/* The hardware threads that this thread may run on; all if that is unknown. */
 static hwloc_bitmap_t usable_pus(hwloc_topology_t topology)
 {
 	hwloc_bitmap_t set = hwloc_bitmap_alloc();
@@ -25,7 +25,7 @@ static hwloc_bitmap_t usable_pus(hwloc_topology_t topology)
 	return set;
 }
 
-/* Of the host's cores those with a usable hardware thread; hwloc gives both in the same order. */
+/* Keep the host's cores with a usable hardware thread; hwloc has the cores in the same order. */
 static void read_cores(struct bb_machine *m, hwloc_const_bitmap_t usable)
 {
 	const int type = hwloc_get_nbobjs_by_type(m->topology, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE
@@ -63,33 +63,25 @@ static void read_cpu_name(struct bb_machine *m)
 bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 {
 	struct bb_machine *m = calloc(1, sizeof(*m));
-	hwloc_bitmap_t usable;
+	hwloc_bitmap_t usable = NULL;
 	bb_status st;
 
 	if (!m || hwloc_topology_init(&m->topology) != 0) {
 		free(m);
 		return bb_no_memory(error, "the topology of the machine");
 	}
-	if (hwloc_topology_load(m->topology) != 0) {
-		bb_machine_close(m);
-		return bb_fail(error, BB_EBACKEND, "hwloc could not read this machine's topology");
-	}
-	st = bb_host_read(m->topology, &m->host, error);
-	if (st != BB_OK) {
-		bb_machine_close(m);
-		return st;
-	}
+	if (hwloc_topology_load(m->topology) != 0)
+		BB_TRY(st,
+		       bb_fail(error, BB_EBACKEND, "hwloc could not read this machine's topology"),
+		       failed);
+	BB_TRY(st, bb_host_read(m->topology, &m->host, error), failed);
 	m->cores = calloc((size_t)m->host.ncores + 1, sizeof(*m->cores));
 	usable = usable_pus(m->topology);
-	if (!m->cores || !usable) {
-		hwloc_bitmap_free(usable);
-		bb_machine_close(m);
-		return bb_no_memory(error, "the topology of the machine");
-	}
+	if (!m->cores || !usable)
+		BB_TRY(st, bb_no_memory(error, "the topology of the machine"), failed);
 	read_cores(m, usable);
 	hwloc_bitmap_free(usable);
-	if (m->ncores == 0)
-		m->ncores = 1;
+	m->ncores = m->ncores > 0 ? m->ncores : 1;
 	m->l2 = cache_bytes(&m->host, 2, false);
 	m->l3 = cache_bytes(&m->host, 3, true);
 	m->l2 = m->l2 ? m->l2 : (size_t)1 << 20;
@@ -97,6 +89,10 @@ bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 	read_cpu_name(m);
 	*machine = m;
 	return BB_OK;
+failed:
+	hwloc_bitmap_free(usable);
+	bb_machine_close(m);
+	return st;
 }
 
 void bb_machine_close(struct bb_machine *machine)

@@ -18,7 +18,7 @@ struct hierarchy {
 	const char *type;       /* of the mount */
 	const char *controller; /* in the mount's options and in /proc/self/cgroup; "": version 2 */
 	const char *usage, *cache; /* a file, and a key in memory.stat */
-	const char *limits[2];     /* the second one slows down what exceeds it; NULL: none */
+	const char *limits[2];     /* beyond the second one processes slow down; NULL: none */
 };
 
 static const struct hierarchy hierarchies[] = {
@@ -32,7 +32,7 @@ static const struct hierarchy hierarchies[] = {
 
 /* ---- numbers ------------------------------------------------------------------------------- */
 
-/* The number after KEY at the beginning of a line in PATH; without one ("max") it is false. */
+/* Read the number after KEY at the start of a line in PATH. False: there is none ("max"). */
 static bool read_number(const char *path, const char *key, uint64_t *value)
 {
 	char text[STAT_BYTES];
@@ -61,7 +61,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 /* ---- control groups ------------------------------------------------------------------------ */
 
-/* What the group in FOLDER leaves. */
+/* Free memory of the group in FOLDER. */
 static uint64_t room_of_group(const struct hierarchy *h, const char *folder)
 {
 	uint64_t usage, limit, cache = 0, room = UINT64_MAX;
@@ -76,7 +76,7 @@ static uint64_t room_of_group(const struct hierarchy *h, const char *folder)
 	return room;
 }
 
-/* The group MOUNT + PATH and all above it, up to the mount. */
+/* Free memory of the group MOUNT + PATH and of all above it, up to the mount. */
 static uint64_t room_of_groups(const struct hierarchy *h, const char *mount, const char *path)
 {
 	char folder[PATH_MAX];
@@ -95,18 +95,17 @@ static uint64_t room_of_groups(const struct hierarchy *h, const char *mount, con
 	return room;
 }
 
-static bool has_word(const char *list, const char *word)
+static bool has_item(const char *list, const char *item)
 {
-	const size_t length = strlen(word);
+	const size_t length = strlen(item);
 
-	for (const char *at = list; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ',')) {
-		if (strcspn(at, ",") == length && strncmp(at, word, length) == 0)
+	for (const char *at = list; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ','))
+		if (strcspn(at, ",") == length && strncmp(at, item, length) == 0)
 			return true;
-	}
 	return false;
 }
 
-/* The path of this process in H: of the line "ID:CONTROLLERS:PATH" that is H's; NULL: none. */
+/* The path of this process in H, from its line "ID:CONTROLLERS:PATH"; NULL: none. */
 static char *find_path(const struct hierarchy *h, char *lines)
 {
 	char *rest;
@@ -118,13 +117,13 @@ static char *find_path(const struct hierarchy *h, char *lines)
 		if (!path)
 			continue;
 		*path = '\0';
-		if (*h->controller ? has_word(controllers + 1, h->controller) : !controllers[1])
+		if (*h->controller ? has_item(controllers + 1, h->controller) : !controllers[1])
 			return path + 1;
 	}
 	return NULL;
 }
 
-/* PATH as it stands below a mount of ROOT. A namespace may hide it: then it is the mount itself. */
+/* PATH below a mount of ROOT; the mount itself ("") if a namespace hides PATH. */
 static const char *below(const char *path, const char *root)
 {
 	const size_t length = strcmp(root, "/") == 0 ? 0 : strlen(root);
@@ -135,7 +134,7 @@ static const char *below(const char *path, const char *root)
 	return path + length;
 }
 
-/* "\040" is a blank, in place. */
+/* Replace octal escapes ("\040" is a blank) in place. */
 static void unescape(char *text)
 {
 	char *to = text;
@@ -151,7 +150,8 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
-/* LINE of mountinfo (proc(5)): ID PARENT DEVICE ROOT MOUNT … - TYPE SOURCE OPTIONS. */
+/* Free memory by LINE of mountinfo (proc(5)): "ID PARENT DEVICE ROOT MOUNT … - TYPE SOURCE
+   OPTIONS". */
 static uint64_t room_of_mount(const struct bb_memory_source *source, const char *line)
 {
 	char root[PATH_MAX], mount[PATH_MAX], type[32], options[512], lines[STAT_BYTES];
@@ -170,7 +170,7 @@ static uint64_t room_of_mount(const struct bb_memory_source *source, const char 
 		const char *path;
 
 		if (strcmp(type, h->type) != 0 ||
-		    (*h->controller && !has_word(options, h->controller)))
+		    (*h->controller && !has_item(options, h->controller)))
 			continue;
 		bb_kernel_read(file, lines, sizeof(lines));
 		path = find_path(h, lines);
@@ -207,8 +207,8 @@ static uint64_t variable(const struct bb_memory_source *source, const char *name
 	return text && *text >= '0' && *text <= '9' && !*end ? value : 0;
 }
 
-/* In MiB of each node, or of each CPU that the job has there (sbatch(1)); 0 is all of the node.
-   Slurm may hold the job to them without a control group. */
+/* Slurm's limit is in MiB per node, or per CPU of the job on the node (sbatch(1)); 0 is the whole
+   node. Slurm may enforce it without a control group. */
 static uint64_t room_of_slurm(const struct bb_memory_source *source)
 {
 	const uint64_t node = variable(source, "SLURM_MEM_PER_NODE");

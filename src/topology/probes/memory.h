@@ -7,20 +7,20 @@
 
 #include <stdint.h>
 
-/* What bb_memory_room reads: tests have files and an environment of their own. */
+/* The sources of bb_memory_room; tests replace them. */
 struct bb_memory_source {
-	const char *root;                          /* of /proc and /sys; "" is the real one */
+	const char *root;                          /* prefix of /proc and /sys; "": none */
 	const char *(*variable)(const char *name); /* as getenv */
 };
 
 /*
- * Bytes: the least of MemAvailable, of what each cgroup leaves, of version 1 and 2, from that of
- * this process up to the mount, and of the memory that Slurm gave to the job on this node. A cgroup
- * can give back its inactive file cache, which therefore counts as free.
+ * The minimum, in bytes, of MemAvailable, of the free memory of each cgroup (version 1 and 2) from
+ * that of this process up to the mount, and of the memory that Slurm leaves to the job on this
+ * node. Inactive file cache of a cgroup counts as free, since the kernel reclaims it.
  */
 uint64_t bb_memory_room(const struct bb_memory_source *source);
 
-/* The same of this machine and environment. */
+/* The same for this machine and environment. */
 uint64_t bb_memory_available(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * nvml.c - NVLinks by the way NCCL looks at them (src/graph/xml.cc): capability, then state, from
- * compute capability 9.0 on by field; a remote end that has no id is taken for an NVSwitch.
+ * nvml.c - GPUs by NVML. NVLinks are read as in NCCL (src/graph/xml.cc): capability, then state, by
+ * a field from compute capability 9.0 on; a remote end without an id is an NVSwitch.
  */
 #include "topology/probes/nvml.h"
 #include "topology/build.h"
@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NO_PEER (-3)
 
 struct api {
 	void *library;
@@ -30,7 +28,7 @@ struct reader {
 	int ngpus;
 };
 
-/* Through a union, as ISO C has no cast from data to function pointers. */
+/* By memcpy, since ISO C has no cast from data to function pointers. */
 static bool resolve(void *library, const char *name, void *function)
 {
 	void *symbol = dlsym(library, name);
@@ -39,27 +37,27 @@ static bool resolve(void *library, const char *name, void *function)
 	return symbol;
 }
 
-static bool load(struct api *api)
+static bool load_api(struct api *api)
 {
 	bool needed = true;
 
 	api->library = dlopen(BB_NVML_LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!api->library)
 		return false;
-#define NEED(name, parameters) needed = resolve(api->library, #name, &api->name) && needed;
-	BB_NVML_NEEDED(NEED)
-#undef NEED
-#define ASK(name, parameters) resolve(api->library, #name, &api->name);
-	BB_NVML_OPTIONAL(ASK)
-#undef ASK
+#define LOAD_NEEDED(name, parameters) needed = resolve(api->library, #name, &api->name) && needed;
+	BB_NVML_NEEDED(LOAD_NEEDED)
+#undef LOAD_NEEDED
+#define LOAD_OPTIONAL(name, parameters) resolve(api->library, #name, &api->name);
+	BB_NVML_OPTIONAL(LOAD_OPTIONAL)
+#undef LOAD_OPTIONAL
 	if (needed && api->nvmlInit_v2() == 0)
 		return true;
 	dlclose(api->library);
 	return false;
 }
 
-/* Whether CALL of an optional function exists and succeeds. */
-#define ASKED(api, name, ...) ((api)->name && (api)->name(__VA_ARGS__) == 0)
+/* Whether an optional function exists and succeeds. */
+#define SUCCEEDS(api, name, ...) ((api)->name && (api)->name(__VA_ARGS__) == 0)
 
 /* ---- one GPU ------------------------------------------------------------------------------ */
 
@@ -67,32 +65,32 @@ static void read_pcie(struct api *api, nvmlDevice_t handle, struct bb_pci *p)
 {
 	unsigned gen, width;
 
-	if (ASKED(api, nvmlDeviceGetCurrPcieLinkGeneration, handle, &gen) &&
-	    ASKED(api, nvmlDeviceGetCurrPcieLinkWidth, handle, &width) && gen > 0 && width > 0)
+	if (SUCCEEDS(api, nvmlDeviceGetCurrPcieLinkGeneration, handle, &gen) &&
+	    SUCCEEDS(api, nvmlDeviceGetCurrPcieLinkWidth, handle, &width) && gen > 0 && width > 0)
 		p->now = bb_pcie((int)gen, (int)width);
-	if (ASKED(api, nvmlDeviceGetMaxPcieLinkGeneration, handle, &gen) &&
-	    ASKED(api, nvmlDeviceGetMaxPcieLinkWidth, handle, &width) && gen > 0 && width > 0)
+	if (SUCCEEDS(api, nvmlDeviceGetMaxPcieLinkGeneration, handle, &gen) &&
+	    SUCCEEDS(api, nvmlDeviceGetMaxPcieLinkWidth, handle, &width) && gen > 0 && width > 0)
 		p->most = bb_pcie((int)gen, (int)width);
 }
 
-static void describe(struct api *api, nvmlDevice_t handle, struct bb_device *d)
+static void describe_gpu(struct api *api, nvmlDevice_t handle, struct bb_device *d)
 {
 	char name[BB_TEXT];
 	nvmlMemory_t memory;
 	int major, minor;
 
-	if (ASKED(api, nvmlDeviceGetName, handle, name, sizeof(name))) {
+	if (SUCCEEDS(api, nvmlDeviceGetName, handle, name, sizeof(name))) {
 		name[sizeof(name) - 1] = '\0';
 		snprintf(d->model, sizeof(d->model), "%s",
 			 strncmp(name, "NVIDIA ", 7) == 0 ? name + 7 : name);
 	}
-	if (ASKED(api, nvmlDeviceGetMemoryInfo, handle, &memory))
+	if (SUCCEEDS(api, nvmlDeviceGetMemoryInfo, handle, &memory))
 		d->bytes = (int64_t)memory.total;
-	if (ASKED(api, nvmlDeviceGetCudaComputeCapability, handle, &major, &minor))
+	if (SUCCEEDS(api, nvmlDeviceGetCudaComputeCapability, handle, &major, &minor))
 		d->sm = 10 * major + minor;
 }
 
-/* The PCI object of a GPU; one that hwloc has not seen, as in a container, is added. */
+/* Set *P to the PCI object of a GPU; if hwloc has not found it, as in a container, it is added. */
 static bb_status find_pci(struct reader *r, const nvmlPciInfo_t *info, int *p)
 {
 	struct bb_pci pci = {.class_code = 0x0302, .parent = -1, .root = -1, .numa = -1};
@@ -101,7 +99,7 @@ static bb_status find_pci(struct reader *r, const nvmlPciInfo_t *info, int *p)
 	if (*p >= 0)
 		return BB_OK;
 	if (!bb_pci_id(pci.id, info->busId))
-		return bb_fail(r->error, BB_EBACKEND, "NVML calls a GPU's place on the bus %.32s",
+		return bb_fail(r->error, BB_EBACKEND, "NVML reports %.32s as the bus id of a GPU",
 			       info->busId);
 	pci.vendor = info->pciDeviceId & 0xffff;
 	pci.device = info->pciDeviceId >> 16;
@@ -124,7 +122,7 @@ static bb_status add_gpu(struct reader *r, nvmlDevice_t handle)
 	int p, at;
 
 	if (r->api.nvmlDeviceGetPciInfo_v3(handle, &info) != 0)
-		return BB_OK; /* lost from the bus; it stays as PCI has it */
+		return BB_OK; /* lost from the bus; it stays as found on PCI */
 	info.busId[sizeof(info.busId) - 1] = '\0';
 	BB_TRY(st, find_pci(r, &info, &p), out);
 	read_pcie(&r->api, handle, &r->t->pcis[p]);
@@ -133,7 +131,7 @@ static bb_status add_gpu(struct reader *r, nvmlDevice_t handle)
 		d = bb_device_of(r->t, p, BB_GPU);
 		BB_TRY(st, bb_add_device(r->t, &d, &at, r->error), out);
 	}
-	describe(&r->api, handle, &r->t->devices[at]);
+	describe_gpu(&r->api, handle, &r->t->devices[at]);
 	r->handles[r->ngpus] = handle;
 	r->devices[r->ngpus++] = at;
 out:
@@ -147,7 +145,7 @@ static bool field(struct api *api, nvmlDevice_t handle, unsigned id, unsigned sc
 {
 	nvmlFieldValue_t f = {.fieldId = id, .scopeId = scope};
 
-	if (!ASKED(api, nvmlDeviceGetFieldValues, handle, 1, &f) || f.nvmlReturn != 0)
+	if (!SUCCEEDS(api, nvmlDeviceGetFieldValues, handle, 1, &f) || f.nvmlReturn != 0)
 		return false;
 	*value = f.value.uiVal;
 	return true;
@@ -160,34 +158,34 @@ static enum link_state link_state(struct api *api, nvmlDevice_t handle, unsigned
 	unsigned able = 0, value = 0;
 	int active = 0;
 
-	if (!ASKED(api, nvmlDeviceGetNvLinkCapability, handle, link, BB_NVML_NVLINK_CAP_P2P,
-		   &able) ||
+	if (!SUCCEEDS(api, nvmlDeviceGetNvLinkCapability, handle, link, BB_NVML_NVLINK_CAP_P2P,
+		      &able) ||
 	    !able)
 		return LINK_NONE;
 	if (sm >= 90 && field(api, handle, BB_NVML_FI_NVLINK_GET_STATE, link, &value))
 		return value == 1 ? LINK_UP : LINK_DOWN;
-	if (!ASKED(api, nvmlDeviceGetNvLinkState, handle, link, &active))
+	if (!SUCCEEDS(api, nvmlDeviceGetNvLinkState, handle, link, &active))
 		return LINK_NONE;
 	return active ? LINK_UP : LINK_DOWN;
 }
 
-/* Where a link goes: a GPU of the model, the CPU, or a switch, seen or not. NO_PEER: a GPU that is
-   hidden here. */
+/* The other end of a link: a GPU of the model, the CPU or a switch. BB_PEER_MISSING: a hidden GPU.
+ */
 static int link_peer(struct reader *r, nvmlDevice_t handle, unsigned link)
 {
 	nvmlPciInfo_t remote = {0};
 	int type, p;
 
-	if (ASKED(&r->api, nvmlDeviceGetNvLinkRemotePciInfo_v2, handle, link, &remote)) {
+	if (SUCCEEDS(&r->api, nvmlDeviceGetNvLinkRemotePciInfo_v2, handle, link, &remote)) {
 		remote.busId[sizeof(remote.busId) - 1] = '\0';
 		p = bb_find_pci(r->t, remote.busId);
 		if (p >= 0 && device_on(r->t, p) >= 0)
 			return device_on(r->t, p);
 	}
-	if (!ASKED(&r->api, nvmlDeviceGetNvLinkRemoteDeviceType, handle, link, &type))
+	if (!SUCCEEDS(&r->api, nvmlDeviceGetNvLinkRemoteDeviceType, handle, link, &type))
 		return BB_PEER_SWITCH;
 	if (type == BB_NVML_REMOTE_GPU)
-		return NO_PEER;
+		return BB_PEER_MISSING;
 	return type == BB_NVML_REMOTE_IBMNPU ? BB_PEER_CPU : BB_PEER_SWITCH;
 }
 
@@ -210,10 +208,10 @@ static bb_status add_nvlinks(struct reader *r, int i)
 		if (state != LINK_UP)
 			continue;
 		l.peer = link_peer(r, r->handles[i], link);
-		if (l.peer != NO_PEER)
+		if (l.peer != BB_PEER_MISSING)
 			BB_TRY(st, bb_add_link(r->t, &l, r->error), out);
 	}
-	/* A link that is down has no remote end: where any goes to a switch, this one does too. */
+	/* A link that is down has no remote end; assume that of the first working one. */
 	if (down > 0 && bb_topology_nvlinks_all(r->t, l.device) > 0) {
 		l.peer = bb_topology_link(r->t, l.device, BB_NVLINK)->peer;
 		l.count = 0;
@@ -251,8 +249,8 @@ static bb_status read_p2p(struct reader *r)
 
 	for (int i = 0; i < r->ngpus && st == BB_OK; i++)
 		for (int j = 0; j < r->ngpus; j++)
-			if (i != j && ASKED(&r->api, nvmlDeviceGetP2PStatus, r->handles[i],
-					    r->handles[j], BB_NVML_P2P_READ, &status))
+			if (i != j && SUCCEEDS(&r->api, nvmlDeviceGetP2PStatus, r->handles[i],
+					       r->handles[j], BB_NVML_P2P_READ, &status))
 				r->t->p2p[i * r->ngpus + j] = status >= 0 && status < BB_P2P_UNKNOWN
 								      ? (uint8_t)status
 								      : BB_P2P_UNKNOWN;
@@ -262,8 +260,8 @@ static bb_status read_p2p(struct reader *r)
 /* ---- all ---------------------------------------------------------------------------------- */
 
 /*
- * GPUs are those that NVML shows, in its order. Others on the bus are displays of other makes, or
- * hidden from a container, or dead; of NVIDIA's the number is kept.
+ * Keep the GPUs that NVML shows, in its order. Others on the bus are displays of other vendors, or
+ * hidden from a container, or dead; those of NVIDIA are counted.
  */
 static void keep_shown(struct reader *r)
 {
@@ -305,7 +303,7 @@ static bb_status read_all(struct reader *r)
 		BB_TRY(st, add_c2c(r, i), out);
 	}
 	BB_TRY(st, read_p2p(r), out);
-	if (ASKED(&r->api, nvmlSystemGetDriverVersion, r->t->driver, sizeof(r->t->driver)))
+	if (SUCCEEDS(&r->api, nvmlSystemGetDriverVersion, r->t->driver, sizeof(r->t->driver)))
 		r->t->driver[sizeof(r->t->driver) - 1] = '\0';
 out:
 	return st;
@@ -313,22 +311,14 @@ out:
 
 bb_status bb_nvml_read(struct bb_topology *t, bool *found, struct bb_error *error)
 {
-	struct reader *r = calloc(1, sizeof(*r));
+	struct reader r = {.t = t, .error = error};
 	bb_status st;
 
-	*found = false;
-	if (!r)
-		return bb_no_memory(error, "the list of GPUs");
-	r->t = t;
-	r->error = error;
-	if (!load(&r->api)) {
-		free(r);
+	*found = load_api(&r.api);
+	if (!*found)
 		return BB_OK;
-	}
-	*found = true;
-	st = read_all(r);
-	r->api.nvmlShutdown();
-	dlclose(r->api.library);
-	free(r);
+	st = read_all(&r);
+	r.api.nvmlShutdown();
+	dlclose(r.api.library);
 	return st;
 }

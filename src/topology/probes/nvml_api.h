@@ -1,7 +1,7 @@
 /*
- * nvml_api.h - what busbench uses of NVML: types, constants and prototypes, as far as they are
- * part of its binary interface. The library comes with NVIDIA's driver and is loaded at run time.
- * NVML's own header maps some names to versioned ones; here they stand as they are exported.
+ * nvml_api.h - the part of NVML's binary interface that busbench uses: types, constants and
+ * prototypes. The library comes with NVIDIA's driver and is loaded at run time. Names are those
+ * that it exports; NVML's own header maps some names to them.
  */
 #ifndef BB_TOPOLOGY_PROBES_NVML_API_H
 #define BB_TOPOLOGY_PROBES_NVML_API_H
@@ -51,12 +51,11 @@ typedef struct {
 #define BB_NVML_REMOTE_GPU 0
 #define BB_NVML_REMOTE_IBMNPU 1
 #define BB_NVML_REMOTE_SWITCH 2
-#define BB_NVML_P2P_READ                                                                           \
-	0 /* a capability; the answer is 0 OK, 1 to 6 as in enum bb_peer_access                    \
-	   */
+/* A capability of P2P; the status is 0 (OK), or 1 to 6 as in enum bb_peer_access. */
+#define BB_NVML_P2P_READ 0
 
-/* X(result name, parameters) of every function; all return nvmlReturn_t. The first line is needed,
-   the others are asked for and may be missing in an old driver. */
+/* X(name, parameters) for every function; all return nvmlReturn_t. Those of the second list may be
+   missing in old drivers. */
 #define BB_NVML_NEEDED(X)                                                                          \
 	X(nvmlInit_v2, (void))                                                                     \
 	X(nvmlShutdown, (void))                                                                    \

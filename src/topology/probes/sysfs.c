@@ -18,7 +18,7 @@ static bool read_line(const char *root, const char *folder, const char *name, co
 	       bb_kernel_line(path, line, bytes);
 }
 
-/* "16.0 GT/s PCIe" and "16"; "Unknown" and 255 are how the kernel says that it does not know. */
+/* "16.0 GT/s PCIe" and "16"; the kernel writes "Unknown" and 255 for unknown values. */
 static void read_link(const char *root, const char *id, const char *speed, const char *width,
 		      struct bb_pcie *link)
 {
@@ -43,7 +43,8 @@ static uint32_t little_endian(const unsigned char *bytes)
 #define ACS 0x000d      /* Access Control Services (7.7.11) */
 #define REDIRECT 0x000c /* request and completion redirect in its control register */
 
-/* Whether a port sends traffic between what is below it upwards. Only root may read that far. */
+/* Whether a port redirects traffic between devices below it upwards. Only root can read these
+   registers. */
 static enum bb_acs read_acs(const char *root, const char *id)
 {
 	char path[PATH_BYTES];
