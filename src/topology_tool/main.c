@@ -1,5 +1,5 @@
 /*
- * main.c - the binary: a topology from one of the sources, printed, exported or compared.
+ * main.c - the program topology: a machine is printed, exported or compared.
  */
 #include "core/option.h"
 #include "core/output.h"
@@ -29,8 +29,8 @@ static const char *const print_words[] = {"all",      "tree",   "matrix", "numa"
 
 #define OPTIONS(OPTION, COMMON)                                                                    \
 	OPTION(STRING, topology, "topology", 0, NULL,                                              \
-	       "machine to read: XML of hwloc (lstopo), NCCL (NCCL_TOPO_DUMP_FILE) or --export; "  \
-	       "default: this machine",                                                            \
+	       "XML of a machine, from hwloc (lstopo), NCCL (NCCL_TOPO_DUMP_FILE) or --export "    \
+	       "(default: this machine)",                                                          \
 	       .argument = "FILE.xml", .section = "Machine")                                       \
 	OPTION(STRING, system, "system", 0, NULL, "known system to show instead of this machine",  \
 	       .argument = "NAME")                                                                 \
@@ -38,7 +38,7 @@ static const char *const print_words[] = {"all",      "tree",   "matrix", "numa"
 	       "number of such machines, joined by their NICs; 0: as many as the source names",    \
 	       .min = 0, .max = MOST_NODES)                                                        \
 	OPTION(STRING, ranks, "ranks", 0, NULL,                                                    \
-	       "GPUs of each node for the speed of light, such as 0-3,6; default: all",            \
+	       "GPUs of each node for the speed of light, such as 0-3,6 (default: all)",           \
 	       .argument = "LIST")                                                                 \
 	OPTION(FLAG, list_systems, "list-systems", 0, NULL, "list of known systems")               \
 	OPTION(CHOICE, print, "print", 0, "all", "part to print", .argument = "PART",              \
@@ -63,9 +63,9 @@ struct options {
 #define BB_OPTIONS struct options
 static const struct bb_option rows[] = BB_OPTION_ROWS(OPTIONS);
 
-/* ---- where the topology comes from ----------------------------------------------------------- */
+/* ---- sources --------------------------------------------------------------------------------- */
 
-/* "here", a known system or a file. */
+/* Open WHAT: "here", a known system or a file. */
 static bb_status open_any(const char *what, struct bb_topology **t, struct bb_error *error)
 {
 	if (strcmp(what, "here") == 0)
@@ -95,10 +95,9 @@ static bb_status open_topology(const struct options *o, struct bb_topology **t,
 	return st;
 }
 
-/* ---- which ranks -------------------------------------------------------------------------------
- */
+/* ---- ranks ----------------------------------------------------------------------------------- */
 
-/* "0-3,6" as bits; of GPUs 0 to N - 1. */
+/* Read a list such as "0-3,6" of numbers below N into BITS. */
 static bool read_list(const char *text, int n, uint64_t *bits)
 {
 	*bits = 0;
@@ -122,7 +121,7 @@ static bool read_list(const char *text, int n, uint64_t *bits)
 	}
 }
 
-/* The chosen GPUs of every node or, where there is none, one rank on the host of every node. */
+/* Set *RANKS to the chosen GPUs of every node or, without GPUs, to one rank on each host. */
 static bb_status choose_ranks(const struct options *o, const struct bb_topology *t,
 			      struct bb_rank_place **ranks, int *n, struct bb_error *error)
 {
@@ -148,8 +147,7 @@ static bb_status choose_ranks(const struct options *o, const struct bb_topology 
 	return BB_OK;
 }
 
-/* ---- what is done ------------------------------------------------------------------------------
- */
+/* ---- actions --------------------------------------------------------------------------------- */
 
 static int terminal_width(void)
 {
@@ -164,20 +162,20 @@ static int terminal_width(void)
 static void add_text(const struct options *o, const struct bb_topology *t,
 		     const struct bb_rank_place *ranks, int n, struct bb_strbuf *out)
 {
+	static void (*const parts[])(const struct bb_topology *, int, struct bb_strbuf *) = {
+		[PRINT_TREE] = bb_print_tree,
+		[PRINT_MATRIX] = bb_print_matrix,
+		[PRINT_NUMA] = bb_print_numas,
+		[PRINT_FINDINGS] = bb_print_findings,
+	};
 	const int width = terminal_width();
-	const enum print_choice part = (enum print_choice)o->print;
 
-	if (part == PRINT_ALL || part == PRINT_TREE)
-		bb_print_tree(t, width, out);
-	if (part == PRINT_ALL || part == PRINT_MATRIX)
-		bb_print_matrix(t, width, out);
-	if (part == PRINT_ALL || part == PRINT_NUMA)
-		bb_print_numas(t, width, out);
-	if (part == PRINT_ALL || part == PRINT_FINDINGS)
-		bb_print_findings(t, width, out);
-	if (part == PRINT_ALL || part == PRINT_BOUNDS)
+	for (int part = PRINT_TREE; part < PRINT_BOUNDS; part++)
+		if (o->print == PRINT_ALL || o->print == part)
+			parts[part](t, width, out);
+	if (o->print == PRINT_ALL || o->print == PRINT_BOUNDS)
 		bb_print_bounds(t, ranks, n, width, out);
-	/* Parts end with an empty line, the last one need not. */
+	/* Every part ends with an empty line; drop the last one. */
 	if (out->length > 1 && strcmp(out->text + out->length - 2, "\n\n") == 0)
 		out->text[--out->length] = '\0';
 }
@@ -212,7 +210,7 @@ out:
 	return st;
 }
 
-static bb_status show(const struct options *o, struct bb_error *error)
+static bb_status show_machine(const struct options *o, struct bb_error *error)
 {
 	struct bb_topology *t = NULL;
 	struct bb_rank_place *ranks = NULL;
@@ -234,8 +232,8 @@ static void add_difference(void *context, const char *text)
 	bb_strbuf_wrap(context, text, 4, 4, terminal_width());
 }
 
-/* Exit status 7, without a message, if they differ. */
-static bb_status compare(const struct options *o, struct bb_error *error)
+/* BB_EDATA, without a message, if the machines differ. */
+static bb_status compare_machines(const struct options *o, struct bb_error *error)
 {
 	struct bb_topology *a = NULL, *b = NULL;
 	struct bb_strbuf out = {0};
@@ -288,8 +286,9 @@ static bb_status inform(const struct options *o, struct bb_error *error)
 	return st;
 }
 
-/* "--diff A B" as "--diff A --with B", since an option takes one word. NULL: out of memory. */
-static char **spell_out(int *argc, char **argv)
+/* ARGV with "--diff A B" written as "--diff A --with B", since an option has one argument. NULL
+   without memory. The caller frees it. */
+static char **split_diff(int *argc, char **argv)
 {
 	static const char option[] = "--with";
 	const size_t most = (size_t)*argc + 2;
@@ -298,9 +297,8 @@ static char **spell_out(int *argc, char **argv)
 
 	if (!words)
 		return NULL;
-	with = (char *)(words + most); /* behind the last word */
+	with = (char *)(words + most); /* behind the arguments */
 	memcpy(with, option, sizeof(option));
-
 	for (int i = 0; i < *argc; i++) {
 		int operand = strcmp(argv[i], "--diff") == 0        ? i + 2
 			      : strncmp(argv[i], "--diff=", 7) == 0 ? i + 1
@@ -320,30 +318,31 @@ static char **spell_out(int *argc, char **argv)
 	return words;
 }
 
+static bb_status perform(const struct options *o, struct bb_error *error)
+{
+	if (o->help || o->help_markdown || o->version)
+		return inform(o, error);
+	if (o->list_systems)
+		return list_systems(error);
+	if (o->with_given && !o->diff)
+		return bb_fail(error, BB_EUSAGE, "--with %s: only with --diff", o->with);
+	return o->diff ? compare_machines(o, error) : show_machine(o, error);
+}
+
 int main(int argc, char **argv)
 {
 	struct options o;
 	const struct bb_option_table tables[] = {{rows, &o, NULL}, {NULL, NULL, NULL}};
 	struct bb_error error = {0};
-	char **words = spell_out(&argc, argv);
+	char **words = split_diff(&argc, argv);
 	bb_status st;
 
 	if (!bb_standard_open())
 		return BB_EINTERNAL;
-	if (!words)
-		st = bb_no_memory(&error, "options");
-	else
-		st = bb_options_parse(tables, argc, words, &error);
-	if (st != BB_OK)
-		;
-	else if (o.help || o.help_markdown || o.version)
-		st = inform(&o, &error);
-	else if (o.list_systems)
-		st = list_systems(&error);
-	else if (o.with_given && !o.diff)
-		st = bb_fail(&error, BB_EUSAGE, "--with %s: only with --diff", o.with);
-	else
-		st = o.diff ? compare(&o, &error) : show(&o, &error);
+	st = words ? bb_options_parse(tables, argc, words, &error)
+		   : bb_no_memory(&error, "options");
+	if (st == BB_OK)
+		st = perform(&o, &error);
 	if (bb_error_status(&error) != BB_OK)
 		bb_say("topology", "%s", error.text);
 	free(words);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A square table of words, printed in blocks of columns that fit. */
+/* A square table, printed in blocks of columns that fit. */
 struct table {
 	int n;
 	void (*label)(const void *source, int i, char text[16]);
@@ -103,7 +103,7 @@ static void print_legend(const struct bb_topology *t, int n, int width, struct b
 	bb_strbuf_add(out, "\n");
 }
 
-/* nvidia-smi's last columns, on lines of their own as they are long. */
+/* The last columns of nvidia-smi, on separate lines since they are long. */
 static void print_affinity(const struct bb_topology *t, int width, struct bb_strbuf *out)
 {
 	const int gpus = bb_topology_count(t, BB_GPU);
@@ -164,6 +164,6 @@ void bb_print_numas(const struct bb_topology *t, int width, struct bb_strbuf *ou
 		bb_strbuf_add(out, "The distances between NUMA nodes are not known.\n\n");
 		return;
 	}
-	bb_strbuf_add(out, "NUMA distances, as the firmware gives them (10: itself)\n");
+	bb_strbuf_add(out, "NUMA distances by the firmware (10: the node itself)\n");
 	print_table(&m, width, out);
 }

@@ -6,21 +6,22 @@
 
 #include "topology/bound.h"
 
-/* Lines have at most WIDTH columns where their text can be split or shortened. */
+/* All of them append to OUT; lines have at most WIDTH columns if their text can be wrapped or cut.
+ */
 
-/* A summary, and the devices by their path to the CPUs. */
+/* A summary, and the tree of devices. */
 void bb_print_tree(const struct bb_topology *t, int width, struct bb_strbuf *out);
-/* GPUs and NICs like nvidia-smi topo -m, with its legend; nothing if there are none. */
+/* GPUs and NICs as in nvidia-smi topo -m, with its legend; nothing for less than two devices. */
 void bb_print_matrix(const struct bb_topology *t, int width, struct bb_strbuf *out);
-/* NUMA nodes: the distances that the firmware gives; nothing if there is only one node. */
+/* Distances of NUMA nodes by the firmware; nothing for a single node. */
 void bb_print_numas(const struct bb_topology *t, int width, struct bb_strbuf *out);
-/* Findings, or that there are none. */
+/* Findings, or "none". */
 void bb_print_findings(const struct bb_topology *t, int width, struct bb_strbuf *out);
-/* The speed of light of N ranks. */
+/* The speed of light of N ranks; nothing for a single rank. */
 void bb_print_bounds(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
 		     int width, struct bb_strbuf *out);
 
-/* All of that, for programs: one object. */
+/* Everything as one JSON object. */
 void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
 		   struct bb_strbuf *out);
 

@@ -42,7 +42,7 @@ static void print_bound(const char *name, bb_status st, double GBps, const struc
 	bb_strbuf_wrap(out, bb_strbuf_text(why), SENTENCE_AT, SENTENCE_AT, width);
 }
 
-/* The slowest and, if it differs, the fastest pair of RANKS. */
+/* Print the slowest pair of RANKS and, if it differs, the fastest. */
 static void print_pairs(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
 			int width, struct bb_strbuf *out)
 {
@@ -78,7 +78,7 @@ static void print_pairs(const struct bb_topology *t, const struct bb_rank_place 
 	bb_strbuf_free(&why);
 }
 
-#define PAIR_RANKS 128 /* beyond, pairs repeat on nodes that are alike */
+#define PAIR_RANKS 128 /* further pairs are like these, on equal nodes */
 
 void bb_print_bounds(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
 		     int width, struct bb_strbuf *out)

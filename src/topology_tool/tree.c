@@ -8,7 +8,7 @@
 
 #define BYTES_TEXT 24
 
-/* "1.5 TiB" into TEXT. Returns TEXT. */
+/* Write BYTES as "1.5 TiB" into TEXT. Returns TEXT. */
 static const char *bytes_text(char text[BYTES_TEXT], int64_t bytes)
 {
 	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -29,11 +29,11 @@ struct printer {
 	int width;
 };
 
-/* One line, cut at the width. */
-static void line(struct printer *p, int indent, const char *format, ...)
+/* Print a line, cut at the width. */
+static void print_line(struct printer *p, int indent, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void line(struct printer *p, int indent, const char *format, ...)
+static void print_line(struct printer *p, int indent, const char *format, ...)
 {
 	char text[512];
 	int room = p->width - indent;
@@ -49,7 +49,7 @@ static void line(struct printer *p, int indent, const char *format, ...)
 	bb_strbuf_addf(p->out, "%*s%s\n", indent, "", text);
 }
 
-/* ---- what there is ------------------------------------------------------------------------- */
+/* ---- summary ------------------------------------------------------------------------------- */
 
 static void print_cpus(struct printer *p)
 {
@@ -84,12 +84,12 @@ static void print_summary(struct printer *p)
 	const int gpus = bb_topology_count(t, BB_GPU), nics = bb_topology_count(t, BB_NIC);
 	const int disks = bb_topology_count(t, BB_NVME);
 
-	line(p, 0, "%s (%s)", t->name, t->source);
+	print_line(p, 0, "%s (%s)", t->name, t->source);
 	if (t->nvlink_nodes > 1)
-		line(p, 0, "one of %d nodes; every %d share their NVSwitches", t->nodes,
-		     t->nvlink_nodes);
+		print_line(p, 0, "one of %d nodes; every %d share their NVSwitches", t->nodes,
+			   t->nvlink_nodes);
 	else if (t->nodes > 1)
-		line(p, 0, "one of %d nodes", t->nodes);
+		print_line(p, 0, "one of %d nodes", t->nodes);
 	print_cpus(p);
 	bb_strbuf_addf(p->out, "%d GPU%s, %d NIC%s", gpus, bb_plural(gpus), nics, bb_plural(nics));
 	if (disks > 0)
@@ -150,14 +150,14 @@ static void add_nic(const struct bb_device *d, struct bb_strbuf *s)
 		bb_strbuf_addf(s, ", %s", d->port);
 }
 
-/* Without the domain where it says nothing. */
+/* The id of P, without domain 0000. */
 static const char *short_id(const struct bb_pci *p)
 {
 	return strncmp(p->id, "0000:", 5) == 0 ? p->id + 5 : p->id;
 }
 
-/* "H100 80GB HBM3" */
-static bool tells_size(const char *model)
+/* Whether MODEL names its memory: "H100 80GB HBM3". */
+static bool names_size(const char *model)
 {
 	const char *unit = strstr(model, "GB");
 
@@ -183,7 +183,7 @@ static void print_device(struct printer *p, int indent, int index)
 	}
 	if (d->model[0])
 		bb_strbuf_addf(&s, ", %s", d->model);
-	if (d->bytes > 0 && !tells_size(d->model))
+	if (d->bytes > 0 && !names_size(d->model))
 		bb_strbuf_addf(&s, " %s", bytes_text(memory, d->bytes));
 	if (d->kind == BB_GPU)
 		add_links(p->t, index, &s);
@@ -193,7 +193,7 @@ static void print_device(struct printer *p, int indent, int index)
 	bb_strbuf_free(&s);
 }
 
-/* What is below PCI object INDEX, itself included. Ports that are no switch do not show. */
+/* Print PCI object INDEX and all below it. Only switches have a line of their own. */
 static void print_below(struct printer *p, int indent, int index)
 {
 	const struct bb_pci *pci = &p->t->pcis[index];
@@ -202,7 +202,7 @@ static void print_below(struct printer *p, int indent, int index)
 	if (pci->role == BB_PCI_SWITCH_UP) {
 		bb_strbuf_addf(&s, "switch   %s", short_id(pci));
 		add_pcie(pci, &s);
-		line(p, indent, "%s", bb_strbuf_text(&s));
+		print_line(p, indent, "%s", bb_strbuf_text(&s));
 		bb_strbuf_free(&s);
 		indent += 2;
 	}
@@ -214,7 +214,8 @@ static void print_below(struct printer *p, int indent, int index)
 			print_below(p, indent, c);
 }
 
-/* All below one host bridge, which shows where it has several things below. */
+/* Print all below a host bridge, which has a line of its own if several objects are directly below
+   it. */
 static void print_root(struct printer *p, int indent, int first)
 {
 	const struct bb_topology *t = p->t;
@@ -223,7 +224,7 @@ static void print_root(struct printer *p, int indent, int first)
 	for (int i = first; i < t->npcis; i++)
 		below += t->pcis[i].parent < 0 && t->pcis[i].root == t->pcis[first].root;
 	if (below > 1 && t->pcis[first].root >= 0) {
-		line(p, indent, "host bridge");
+		print_line(p, indent, "host bridge");
 		indent += 2;
 	}
 	for (int i = first; i < t->npcis; i++)
@@ -246,13 +247,13 @@ static void print_numa(struct printer *p, int indent, int numa)
 	const struct bb_numa *n = &p->t->host.numas[numa];
 	char memory[BYTES_TEXT];
 
-	line(p, indent, "NUMA node %d: %s%s%s", n->os,
-	     n->bytes > 0 ? bytes_text(memory, n->bytes) : "memory unknown",
-	     n->cpus ? ", threads " : "", n->cpus ? n->cpus : "");
+	print_line(p, indent, "NUMA node %d: %s%s%s", n->os,
+		   n->bytes > 0 ? bytes_text(memory, n->bytes) : "memory unknown",
+		   n->cpus ? ", threads " : "", n->cpus ? n->cpus : "");
 	print_io(p, indent + 2, numa);
 }
 
-/* Where a NUMA node spans several packages, it shows below the first. */
+/* A NUMA node that spans several packages is printed below the first. */
 static void print_package(struct printer *p, int k)
 {
 	bool begun = false;
@@ -261,7 +262,7 @@ static void print_package(struct printer *p, int k)
 		if (p->t->host.numas[i].package != k)
 			continue;
 		if (!begun)
-			line(p, 0, "package %d", k);
+			print_line(p, 0, "package %d", k);
 		begun = true;
 		print_numa(p, 2, i);
 	}
@@ -289,7 +290,7 @@ void bb_print_tree(const struct bb_topology *t, int width, struct bb_strbuf *out
 		if (t->host.numas[i].package < 0)
 			print_numa(&p, 0, i);
 	if (has_unplaced(t)) {
-		line(&p, 0, "at no known NUMA node");
+		print_line(&p, 0, "at no known NUMA node");
 		print_io(&p, 2, -1);
 	}
 	bb_strbuf_add(out, "\n");
