@@ -33,10 +33,10 @@ void bb_zero_text_phases(const struct bb_zero_record *r, struct bb_strbuf *out)
 }
 
 #define BB_RECORD bb_zero_record
-BB_RECORD_KIND(bb_record_zero, BB_ZERO_FIELDS, "zero", "Of ZeRO: a stage, its memory of one rank.",
+BB_RECORD_KIND(bb_record_zero, BB_ZERO_FIELDS, "zero", "ZeRO: a stage, and the memory of one rank.",
 	       .about = add_about);
 
 #undef BB_RECORD
 #define BB_RECORD bb_zero_moment_record
 BB_RECORD_KIND(bb_record_zero_moment, BB_ZERO_MOMENT_FIELDS, "zero_moment",
-	       "Of ZeRO: the memory of rank 0 at a point of its first step.");
+	       "ZeRO: the memory of one rank at a point of its first step.");

@@ -121,8 +121,8 @@ struct bb_zero_options {
 	      "optimizer) from the formula",                                                       \
 	      BB_COLUMN("off", 6, 2), .place = 10)                                                 \
 	FIELD(INT, system_constant_bytes, "bytes",                                                 \
-	      "growth of the process in a first step with small layers: threads, code and what "   \
-	      "else does not depend on the size of the model")                                     \
+	      "growth of the process in a first step with small layers: threads, code and "        \
+	      "whatever does not depend on the size of the model")                                 \
 	FIELD(INT, system_bytes, "bytes",                                                          \
 	      "growth of the process from then until the last step; on GPUs growth of their "      \
 	      "used memory",                                                                       \
@@ -159,7 +159,8 @@ struct bb_zero_options {
 	      BB_COLUMN("checksum", 16, 0), .place = 20)                                           \
 	FIELD(STRING, verified, "", "reference of the comparison, bit by bit or by checksum")      \
 	FIELD(INT, wrong, "elements",                                                              \
-	      "that differ; against the first stage 1 if anything does; null: not checked",        \
+	      "that differ; 1 if only the checksum of the first stage is known; null: not "        \
+	      "checked",                                                                           \
 	      BB_COLUMN("#wrong", 6, 0), .place = 21, .head_unit = "")                             \
 	FIELD(DOUBLE, end_unix_s, "s", "end of the stage, since 1970 UTC")
 
