@@ -7,7 +7,7 @@
 
 /* The rate of a NIC, or else the maximum of its model (ASSUMED). 0: it is down, or its rate is
    unknown. */
-static int64_t rate_of(const struct bb_topology *t, int nic, bool *assumed)
+static int64_t nic_rate(const struct bb_topology *t, int nic, bool *assumed)
 {
 	const struct bb_device *d = &t->devices[nic];
 	const struct bb_pci *p = d->pci >= 0 ? &t->pcis[d->pci] : NULL;
@@ -23,13 +23,13 @@ static int64_t rate_of(const struct bb_topology *t, int nic, bool *assumed)
 bool bb_nic_serves(const struct bb_topology *t, int gpu, int nic)
 {
 	bool assumed;
-	const int64_t rate = rate_of(t, nic, &assumed);
+	const int64_t rate = nic_rate(t, nic, &assumed);
 	const enum bb_path path = gpu < 0 ? BB_PATH_SELF : bb_topology_pci_path(t, gpu, nic);
 
 	if (rate <= 0)
 		return false;
 	for (int other = 0; other < t->ndevices; other++) {
-		int64_t its = rate_of(t, other, &assumed);
+		int64_t its = nic_rate(t, other, &assumed);
 		enum bb_path near = gpu < 0 ? BB_PATH_SELF : bb_topology_pci_path(t, gpu, other);
 
 		if (t->devices[other].kind == BB_NIC && its > 0 &&
@@ -68,7 +68,7 @@ static double card_GBps(const struct bb_topology *t, const bool *used, int nic)
 			continue;
 		if (d < nic)
 			return 0;
-		GBps += (double)rate_of(t, d, &assumed) / 8000 * bb_nic_share(t->devices[d].layer);
+		GBps += (double)nic_rate(t, d, &assumed) / 8000 * bb_nic_share(t->devices[d].layer);
 	}
 	if (t->devices[nic].pci >= 0) {
 		struct bb_pcie link = bb_pci_link(t, t->devices[nic].pci);
@@ -124,7 +124,7 @@ struct bb_egress bb_egress_of(const struct bb_topology *t, bb_gpus set)
 
 		if (!used[d])
 			continue;
-		rate = rate_of(t, d, &assumed);
+		rate = nic_rate(t, d, &assumed);
 		e.assumed = e.assumed || assumed;
 		e.rate_Mbps = e.nics == 0 || e.rate_Mbps == rate ? rate : 0;
 		e.layer = t->devices[d].layer;

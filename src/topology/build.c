@@ -22,8 +22,8 @@ struct bb_topology *bb_topology_new(void)
 
 /* Append a copy of ITEM to the array *ITEMS of *N. Its room follows from *N: the next power of two,
    at least 16. */
-static bb_status append(void *items, int *n, const void *item, size_t size, int most,
-			const char *what, int *index, struct bb_error *error)
+static bb_status append_item(void *items, int *n, const void *item, size_t size, int most,
+			     const char *what, int *index, struct bb_error *error)
 {
 	char **array = items, *more;
 	size_t room = *n > 0 ? 16 : 0;
@@ -46,8 +46,8 @@ static bb_status append(void *items, int *n, const void *item, size_t size, int 
 bb_status bb_add_package(struct bb_topology *t, const struct bb_package *package, int *index,
 			 struct bb_error *error)
 {
-	return append(&t->host.packages, &t->host.npackages, package, sizeof(*package),
-		      BB_MOST_NUMAS, "packages", index, error);
+	return append_item(&t->host.packages, &t->host.npackages, package, sizeof(*package),
+			   BB_MOST_NUMAS, "packages", index, error);
 }
 
 bb_status bb_add_numa(struct bb_topology *t, const struct bb_numa *numa, const char *cpus,
@@ -61,8 +61,8 @@ bb_status bb_add_numa(struct bb_topology *t, const struct bb_numa *numa, const c
 	copy.cpus = cpus && *cpus ? strdup(cpus) : NULL;
 	if (cpus && *cpus && !copy.cpus)
 		return bb_no_memory(error, "NUMA nodes");
-	st = append(&t->host.numas, &t->host.nnumas, &copy, sizeof(copy), BB_MOST_NUMAS,
-		    "NUMA nodes", index, error);
+	st = append_item(&t->host.numas, &t->host.nnumas, &copy, sizeof(copy), BB_MOST_NUMAS,
+			 "NUMA nodes", index, error);
 	if (st != BB_OK)
 		free(copy.cpus);
 	return st;
@@ -70,15 +70,15 @@ bb_status bb_add_numa(struct bb_topology *t, const struct bb_numa *numa, const c
 
 bb_status bb_add_core(struct bb_topology *t, const struct bb_core *core, struct bb_error *error)
 {
-	return append(&t->host.cores, &t->host.ncores, core, sizeof(*core), BB_TOPOLOGY_MOST,
-		      "cores", NULL, error);
+	return append_item(&t->host.cores, &t->host.ncores, core, sizeof(*core), BB_TOPOLOGY_MOST,
+			   "cores", NULL, error);
 }
 
 bb_status bb_add_pci(struct bb_topology *t, const struct bb_pci *pci, int *index,
 		     struct bb_error *error)
 {
-	return append(&t->pcis, &t->npcis, pci, sizeof(*pci), BB_TOPOLOGY_MOST, "PCI objects",
-		      index, error);
+	return append_item(&t->pcis, &t->npcis, pci, sizeof(*pci), BB_TOPOLOGY_MOST, "PCI objects",
+			   index, error);
 }
 
 bb_status bb_add_device(struct bb_topology *t, const struct bb_device *device, int *index,
@@ -86,12 +86,12 @@ bb_status bb_add_device(struct bb_topology *t, const struct bb_device *device, i
 {
 	if (device->kind == BB_GPU && bb_topology_count(t, BB_GPU) >= BB_MOST_GPUS)
 		return bb_fail(error, BB_EDATA, "more than %d GPUs in one machine", BB_MOST_GPUS);
-	return append(&t->devices, &t->ndevices, device, sizeof(*device), BB_MOST_DEVICES,
-		      "devices", index, error);
+	return append_item(&t->devices, &t->ndevices, device, sizeof(*device), BB_MOST_DEVICES,
+			   "devices", index, error);
 }
 
 /* The sum of two numbers of links, bounded since a file may repeat a link. */
-static int add_links(int a, int b)
+static int sum_links(int a, int b)
 {
 	return a + b < MOST_LINKS ? a + b : MOST_LINKS;
 }
@@ -103,13 +103,13 @@ bb_status bb_add_link(struct bb_topology *t, const struct bb_link *link, struct 
 
 		if (old->kind == link->kind && old->device == link->device &&
 		    old->peer == link->peer) {
-			old->count = add_links(old->count, link->count);
-			old->down = add_links(old->down, link->down);
+			old->count = sum_links(old->count, link->count);
+			old->down = sum_links(old->down, link->down);
 			return BB_OK;
 		}
 	}
-	return append(&t->links, &t->nlinks, link, sizeof(*link), BB_TOPOLOGY_MOST, "links", NULL,
-		      error);
+	return append_item(&t->links, &t->nlinks, link, sizeof(*link), BB_TOPOLOGY_MOST, "links",
+			   NULL, error);
 }
 
 bb_status bb_add_distances(struct bb_topology *t, struct bb_error *error)
@@ -214,7 +214,7 @@ static bool drop_idle_ports(struct bb_topology *t)
 /* ---- order --------------------------------------------------------------------------------- */
 
 /* "mlx5_2" before "mlx5_10". */
-static int compare_names(const char *a, const char *b)
+static int compare_device_names(const char *a, const char *b)
 {
 	while (*a && *b) {
 		if (isdigit((unsigned char)*a) && isdigit((unsigned char)*b)) {
@@ -250,7 +250,7 @@ static int compare_entries(const void *left, const void *right)
 	if (a->device.kind == BB_GPU)
 		order = a->number - b->number;
 	else
-		order = compare_names(a->device.name, b->device.name);
+		order = compare_device_names(a->device.name, b->device.name);
 	return order ? order : a->index - b->index;
 }
 
@@ -266,7 +266,7 @@ static int compare_links(const void *left, const void *right)
 }
 
 /* Replace control characters, which a file may contain. */
-static void clean(char *text)
+static void clean_text(char *text)
 {
 	for (; *text; text++)
 		if ((unsigned char)*text < ' ' || *text == 0x7f)
@@ -283,9 +283,9 @@ static void name_devices(struct bb_topology *t)
 		struct bb_device *device = &t->devices[d];
 		int number = numbers[device->kind]++, first = -1;
 
-		clean(device->name);
-		clean(device->model);
-		clean(device->port);
+		clean_text(device->name);
+		clean_text(device->model);
+		clean_text(device->port);
 		if (device->name[0])
 			first = bb_topology_find(t, device->name);
 		if (device->kind == BB_GPU || !device->name[0] || first < d)
@@ -314,16 +314,16 @@ bool bb_sort_devices(struct bb_topology *t, const int *numbers, int *moved)
 
 static void clean_texts(struct bb_topology *t)
 {
-	clean(t->name);
-	clean(t->source);
-	clean(t->driver);
-	clean(t->host.arch);
+	clean_text(t->name);
+	clean_text(t->source);
+	clean_text(t->driver);
+	clean_text(t->host.arch);
 	for (int i = 0; i < t->host.npackages; i++) {
-		clean(t->host.packages[i].model);
-		clean(t->host.packages[i].vendor);
+		clean_text(t->host.packages[i].model);
+		clean_text(t->host.packages[i].vendor);
 	}
 	for (int i = 0; i < t->npcis; i++)
-		clean(t->pcis[i].id);
+		clean_text(t->pcis[i].id);
 }
 
 /* Place everything at the only NUMA node, if there is only one. */

@@ -337,7 +337,7 @@ static void compare_pcie(struct diff *f, int d, int e)
 	report_known(f, label(f, "PCIe generation of %s", name), a->most.gen, b->most.gen);
 }
 
-static void compare_links(struct diff *f, int d, int e)
+static void compare_nvlinks(struct diff *f, int d, int e)
 {
 	const struct bb_topology *a = f->m.a, *b = f->m.b;
 	const struct bb_link *x = bb_topology_link(a, d, BB_C2C);
@@ -365,7 +365,7 @@ static void compare_device(struct diff *f, int d, int e)
 	report_text(f, label(f, "port of %s", a->name), states[a->state], states[b->state]);
 	compare_pcie(f, d, e);
 	if (a->kind == BB_GPU)
-		compare_links(f, d, e);
+		compare_nvlinks(f, d, e);
 }
 
 static void compare_pair(struct diff *f, int d, int e, int *pairs)

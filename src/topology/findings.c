@@ -91,7 +91,7 @@ static void check_both_ends(struct report *f)
 /* ---- PCIe ---------------------------------------------------------------------------------- */
 
 /* The port above a device; NULL if its link is unknown. */
-static const struct bb_pci *port_of(const struct bb_topology *t, const struct bb_pci *p)
+static const struct bb_pci *port_above(const struct bb_topology *t, const struct bb_pci *p)
 {
 	const struct bb_pci *port = p->parent >= 0 ? &t->pcis[p->parent] : NULL;
 
@@ -100,7 +100,7 @@ static const struct bb_pci *port_of(const struct bb_topology *t, const struct bb
 
 static void check_width(struct report *f, const char *name, const struct bb_pci *p)
 {
-	const struct bb_pci *port = port_of(f->t, p);
+	const struct bb_pci *port = port_above(f->t, p);
 	const int now = p->now.width, most = p->most.width;
 
 	if (now == 0 || now >= most)
@@ -117,7 +117,7 @@ static void check_width(struct report *f, const char *name, const struct bb_pci 
 /* Not for GPUs, which lower their speed while idle. */
 static void check_speed(struct report *f, const char *name, const struct bb_pci *p)
 {
-	const struct bb_pci *port = port_of(f->t, p);
+	const struct bb_pci *port = port_above(f->t, p);
 	int possible = p->most.gen;
 
 	if (port && port->most.gen > 0 && port->most.gen < possible)
@@ -129,7 +129,7 @@ static void check_speed(struct report *f, const char *name, const struct bb_pci 
 
 static void check_slot(struct report *f, const char *name, const struct bb_pci *p)
 {
-	const struct bb_pci *port = port_of(f->t, p);
+	const struct bb_pci *port = port_above(f->t, p);
 
 	if (port && port->most.gen > 0 && port->most.gen < p->most.gen)
 		bb_reporter_add(&f->out,

@@ -140,7 +140,7 @@ out:
 	return st;
 }
 
-static void describe_gpu(struct builder *b, struct bb_device *d, struct bb_pci *p)
+static void fill_gpu(struct builder *b, struct bb_device *d, struct bb_pci *p)
 {
 	p->class_code = 0x0302;
 	p->vendor = 0x10de;
@@ -152,7 +152,7 @@ static void describe_gpu(struct builder *b, struct bb_device *d, struct bb_pci *
 	b->ngpus++;
 }
 
-static void describe_nic(struct builder *b, struct bb_device *d, struct bb_pci *p, bool side)
+static void fill_nic(struct builder *b, struct bb_device *d, struct bb_pci *p, bool side)
 {
 	const struct bb_system_nic *nic = b->s->nic;
 
@@ -185,9 +185,9 @@ static bb_status build_slot(struct builder *b, const struct bb_system_slot *slot
 		BB_TRY(st, plug(b, slot, port, BB_PCI_ENDPOINT, b->s->gpu->gen, &d.pci), out);
 	}
 	if (slot->card == BB_CARD_GPU)
-		describe_gpu(b, &d, &b->t->pcis[d.pci]);
+		fill_gpu(b, &d, &b->t->pcis[d.pci]);
 	else
-		describe_nic(b, &d, &b->t->pcis[d.pci], slot->card != BB_CARD_NIC);
+		fill_nic(b, &d, &b->t->pcis[d.pci], slot->card != BB_CARD_NIC);
 	st = bb_add_device(b->t, &d, NULL, b->error);
 out:
 	return st;
@@ -244,7 +244,7 @@ static bb_status build_p2p(struct builder *b)
 	return st;
 }
 
-static bb_status build(struct builder *b)
+static bb_status build_model(struct builder *b)
 {
 	bb_status st;
 
@@ -289,7 +289,7 @@ bb_status bb_topology_system(const char *name, struct bb_topology **topology,
 	b.t = bb_topology_new();
 	if (!b.t)
 		return bb_no_memory(error, name);
-	st = build(&b);
+	st = build_model(&b);
 	if (st == BB_OK)
 		*topology = b.t;
 	else

@@ -70,7 +70,7 @@ const struct bb_link *bb_topology_link(const struct bb_topology *t, int gpu, enu
 	return NULL;
 }
 
-static int least(int a, int b)
+static int fewer_links(int a, int b)
 {
 	return a < b ? a : b;
 }
@@ -81,8 +81,8 @@ static int bonded(const struct bb_topology *t, int a, int b)
 	int direct = bb_topology_nvlinks(t, a, b);
 
 	return direct > 0 ? direct
-			  : least(bb_topology_nvlinks(t, a, BB_PEER_SWITCH),
-				  bb_topology_nvlinks(t, b, BB_PEER_SWITCH));
+			  : fewer_links(bb_topology_nvlinks(t, a, BB_PEER_SWITCH),
+					bb_topology_nvlinks(t, b, BB_PEER_SWITCH));
 }
 
 enum bb_peer_access bb_topology_p2p(const struct bb_topology *t, int a, int b)

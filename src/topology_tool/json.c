@@ -8,13 +8,13 @@
 
 #define SCHEMA 1
 
-static void add_text(struct bb_json *j, const char *key, const char *value)
+static void add_string(struct bb_json *j, const char *key, const char *value)
 {
 	bb_json_add_string(j, key, value && *value ? value : NULL);
 }
 
 /* UNKNOWN becomes null. */
-static void add_number(struct bb_json *j, const char *key, int64_t value, int64_t unknown)
+static void add_known_int(struct bb_json *j, const char *key, int64_t value, int64_t unknown)
 {
 	bb_json_key(j, key);
 	if (value == unknown)
@@ -24,12 +24,12 @@ static void add_number(struct bb_json *j, const char *key, int64_t value, int64_
 }
 
 /* 0 becomes null. */
-static void add_rate(struct bb_json *j, const char *key, double GBps)
+static void add_known_rate(struct bb_json *j, const char *key, double GBps)
 {
 	bb_json_add_double(j, key, GBps > 0 ? GBps : NAN);
 }
 
-static void add_numbers(struct bb_json *j, const int *values, int n)
+static void add_int_list(struct bb_json *j, const int *values, int n)
 {
 	bb_json_array(j);
 	for (int i = 0; i < n; i++)
@@ -44,10 +44,10 @@ static void write_numas(struct bb_json *j, const struct bb_host *h)
 	bb_json_add_array(j, "numa_nodes");
 	for (int i = 0; i < h->nnumas; i++) {
 		bb_json_object(j);
-		add_number(j, "number", h->numas[i].os, -1);
-		add_number(j, "package", h->numas[i].package, -1);
-		add_number(j, "memory_bytes", h->numas[i].bytes, 0);
-		add_text(j, "cpus", h->numas[i].cpus);
+		add_known_int(j, "number", h->numas[i].os, -1);
+		add_known_int(j, "package", h->numas[i].package, -1);
+		add_known_int(j, "memory_bytes", h->numas[i].bytes, 0);
+		add_string(j, "cpus", h->numas[i].cpus);
 		bb_json_end(j);
 	}
 	bb_json_end(j);
@@ -58,31 +58,31 @@ static void write_numas(struct bb_json *j, const struct bb_host *h)
 	}
 	bb_json_array(j);
 	for (int i = 0; i < h->nnumas; i++)
-		add_numbers(j, h->distances + i * h->nnumas, h->nnumas);
+		add_int_list(j, h->distances + i * h->nnumas, h->nnumas);
 	bb_json_end(j);
 }
 
 static void write_host(struct bb_json *j, const struct bb_host *h)
 {
-	add_text(j, "architecture", h->arch);
+	add_string(j, "architecture", h->arch);
 	bb_json_add_array(j, "packages");
 	for (int i = 0; i < h->npackages; i++) {
 		bb_json_object(j);
-		add_text(j, "model", h->packages[i].model);
-		add_text(j, "vendor", h->packages[i].vendor);
-		add_number(j, "family", h->packages[i].family, 0);
-		add_number(j, "number", h->packages[i].number, 0);
+		add_string(j, "model", h->packages[i].model);
+		add_string(j, "vendor", h->packages[i].vendor);
+		add_known_int(j, "family", h->packages[i].family, 0);
+		add_known_int(j, "number", h->packages[i].number, 0);
 		bb_json_end(j);
 	}
 	bb_json_end(j);
-	add_number(j, "cores", h->ncores, 0);
-	add_number(j, "threads", h->nthreads, 0);
+	add_known_int(j, "cores", h->ncores, 0);
+	add_known_int(j, "threads", h->nthreads, 0);
 	bb_json_add_array(j, "caches");
 	for (int i = 0; i < h->ncaches; i++) {
 		bb_json_object(j);
-		add_number(j, "level", h->caches[i].level, 0);
-		add_number(j, "bytes", h->caches[i].bytes, 0);
-		add_number(j, "count", h->caches[i].count, 0);
+		add_known_int(j, "level", h->caches[i].level, 0);
+		add_known_int(j, "bytes", h->caches[i].bytes, 0);
+		add_known_int(j, "count", h->caches[i].count, 0);
 		bb_json_end(j);
 	}
 	bb_json_end(j);
@@ -94,9 +94,9 @@ static void write_host(struct bb_json *j, const struct bb_host *h)
 static void write_pcie(struct bb_json *j, const char *key, const struct bb_pcie *link)
 {
 	bb_json_add_object(j, key);
-	add_number(j, "generation", link->gen, 0);
-	add_number(j, "width", link->width, 0);
-	add_rate(j, "GBps", link->GBps);
+	add_known_int(j, "generation", link->gen, 0);
+	add_known_int(j, "width", link->width, 0);
+	add_known_rate(j, "GBps", link->GBps);
 	bb_json_end(j);
 }
 
@@ -111,18 +111,18 @@ static void write_pcis(struct bb_json *j, const struct bb_topology *t)
 		const struct bb_pci *p = &t->pcis[i];
 
 		bb_json_object(j);
-		add_text(j, "id", p->id);
+		add_string(j, "id", p->id);
 		snprintf(code, sizeof(code), "%04x", p->class_code);
-		add_text(j, "class", code);
+		add_string(j, "class", code);
 		snprintf(code, sizeof(code), "%04x:%04x", p->vendor, p->device);
-		add_text(j, "model", code);
-		add_text(j, "role", roles[p->role]);
-		add_number(j, "parent", p->parent, -1);
-		add_number(j, "host_bridge", p->root, -1);
-		add_number(j, "numa_node", p->numa >= 0 ? t->host.numas[p->numa].os : -1, -1);
+		add_string(j, "model", code);
+		add_string(j, "role", roles[p->role]);
+		add_known_int(j, "parent", p->parent, -1);
+		add_known_int(j, "host_bridge", p->root, -1);
+		add_known_int(j, "numa_node", p->numa >= 0 ? t->host.numas[p->numa].os : -1, -1);
 		write_pcie(j, "now", &p->now);
 		write_pcie(j, "most", &p->most);
-		add_text(j, "acs", acs[p->acs]);
+		add_string(j, "acs", acs[p->acs]);
 		bb_json_end(j);
 	}
 	bb_json_end(j);
@@ -139,19 +139,19 @@ static void write_devices(struct bb_json *j, const struct bb_topology *t)
 		const struct bb_device *d = &t->devices[i];
 
 		bb_json_object(j);
-		add_text(j, "kind", kinds[d->kind]);
-		add_text(j, "name", d->name);
-		add_text(j, "model", d->model);
-		add_number(j, "pci", d->pci, -1);
-		add_number(j, "numa_node", d->numa >= 0 ? t->host.numas[d->numa].os : -1, -1);
+		add_string(j, "kind", kinds[d->kind]);
+		add_string(j, "name", d->name);
+		add_string(j, "model", d->model);
+		add_known_int(j, "pci", d->pci, -1);
+		add_known_int(j, "numa_node", d->numa >= 0 ? t->host.numas[d->numa].os : -1, -1);
 		if (d->kind == BB_GPU) {
-			add_number(j, "memory_bytes", d->bytes, 0);
-			add_number(j, "sm", d->sm, 0);
+			add_known_int(j, "memory_bytes", d->bytes, 0);
+			add_known_int(j, "sm", d->sm, 0);
 		} else if (d->kind == BB_NIC) {
-			add_number(j, "rate_Mbps", d->rate_Mbps, 0);
-			add_text(j, "layer", layers[d->layer]);
-			add_text(j, "state", states[d->state]);
-			add_text(j, "interface", d->port);
+			add_known_int(j, "rate_Mbps", d->rate_Mbps, 0);
+			add_string(j, "layer", layers[d->layer]);
+			add_string(j, "state", states[d->state]);
+			add_string(j, "interface", d->port);
 		}
 		bb_json_end(j);
 	}
@@ -165,16 +165,16 @@ static void write_links(struct bb_json *j, const struct bb_topology *t)
 		const struct bb_link *l = &t->links[i];
 
 		bb_json_object(j);
-		add_text(j, "kind", l->kind == BB_C2C ? "c2c" : "nvlink");
-		add_text(j, "from", t->devices[l->device].name);
-		add_text(j, "to",
-			 l->peer >= 0                ? t->devices[l->peer].name
-			 : l->peer == BB_PEER_SWITCH ? "switch"
-						     : "cpu");
-		add_number(j, "version", l->version, 0);
-		add_number(j, "count", l->count, -1);
-		add_number(j, "down", l->down, -1);
-		add_rate(j, "link_GBps", l->GBps);
+		add_string(j, "kind", l->kind == BB_C2C ? "c2c" : "nvlink");
+		add_string(j, "from", t->devices[l->device].name);
+		add_string(j, "to",
+			   l->peer >= 0                ? t->devices[l->peer].name
+			   : l->peer == BB_PEER_SWITCH ? "switch"
+						       : "cpu");
+		add_known_int(j, "version", l->version, 0);
+		add_known_int(j, "count", l->count, -1);
+		add_known_int(j, "down", l->down, -1);
+		add_known_rate(j, "link_GBps", l->GBps);
 		bb_json_end(j);
 	}
 	bb_json_end(j);
@@ -221,7 +221,7 @@ static void write_p2p(struct bb_json *j, const struct bb_topology *t)
 	bb_json_end(j);
 }
 
-static void add_finding(void *context, const char *text)
+static void add_json_finding(void *context, const char *text)
 {
 	bb_json_string(context, text);
 }
@@ -230,15 +230,15 @@ static void write_bounds(struct bb_json *j, const struct bb_topology *t,
 			 const struct bb_rank_place *ranks, int n)
 {
 	bb_json_add_object(j, "bounds");
-	add_number(j, "ranks", n, -1);
+	add_known_int(j, "ranks", n, -1);
 	for (int what = BB_BOUND_RING; what < BB_BOUNDS && n > 1; what++) {
 		struct bb_strbuf why = {0};
 		double GBps;
 		bb_status st = bb_speed_of_light(t, ranks, n, (enum bb_bound)what, &GBps, &why);
 
 		bb_json_add_object(j, bb_bound_name((enum bb_bound)what));
-		add_rate(j, "GBps", st == BB_OK ? GBps : 0);
-		add_text(j, "why", bb_strbuf_text(&why));
+		add_known_rate(j, "GBps", st == BB_OK ? GBps : 0);
+		add_string(j, "why", bb_strbuf_text(&why));
 		bb_json_end(j);
 		bb_strbuf_free(&why);
 	}
@@ -277,17 +277,17 @@ void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *rank
 
 	bb_json_init(&j, out, true);
 	bb_json_object(&j);
-	add_number(&j, "schema", SCHEMA, -1);
-	add_text(&j, "kind", "topology");
-	add_text(&j, "name", t->name);
-	add_text(&j, "source", t->source);
+	add_known_int(&j, "schema", SCHEMA, -1);
+	add_string(&j, "kind", "topology");
+	add_string(&j, "name", t->name);
+	add_string(&j, "source", t->source);
 	snprintf(digest, sizeof(digest), "%016" PRIx64, bb_topology_digest(t));
-	add_text(&j, "digest", digest);
-	add_text(&j, "driver", t->driver);
-	add_number(&j, "nodes", t->nodes, -1);
-	add_number(&j, "nvlink_nodes", t->nvlink_nodes, -1);
-	add_number(&j, "nvswitches", t->nvswitches, -1);
-	add_number(&j, "hidden_gpus", t->hidden_gpus, -1);
+	add_string(&j, "digest", digest);
+	add_string(&j, "driver", t->driver);
+	add_known_int(&j, "nodes", t->nodes, -1);
+	add_known_int(&j, "nvlink_nodes", t->nvlink_nodes, -1);
+	add_known_int(&j, "nvswitches", t->nvswitches, -1);
+	add_known_int(&j, "hidden_gpus", t->hidden_gpus, -1);
 	write_host(&j, &t->host);
 	write_pcis(&j, t);
 	write_devices(&j, t);
@@ -297,7 +297,7 @@ void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *rank
 	write_pairs(&j, t);
 	write_bounds(&j, t, ranks, n);
 	bb_json_add_array(&j, "findings");
-	bb_topology_findings(t, add_finding, &j);
+	bb_topology_findings(t, add_json_finding, &j);
 	bb_json_end(&j);
 	bb_json_end(&j);
 	bb_strbuf_add(out, "\n");

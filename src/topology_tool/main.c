@@ -159,8 +159,8 @@ static int terminal_width(void)
 	return NARROWEST;
 }
 
-static void add_text(const struct options *o, const struct bb_topology *t,
-		     const struct bb_rank_place *ranks, int n, struct bb_strbuf *out)
+static void add_parts(const struct options *o, const struct bb_topology *t,
+		      const struct bb_rank_place *ranks, int n, struct bb_strbuf *out)
 {
 	static void (*const parts[])(const struct bb_topology *, int, struct bb_strbuf *) = {
 		[PRINT_TREE] = bb_print_tree,
@@ -200,7 +200,7 @@ static bb_status print_all(const struct options *o, const struct bb_topology *t,
 		BB_TRY(st, bb_write_text(o->xml, &xml, error), out);
 	}
 	if (!to_json && !to_xml) {
-		add_text(o, t, ranks, n, &text);
+		add_parts(o, t, ranks, n, &text);
 		st = bb_write_text("-", &text, error);
 	}
 out:
@@ -269,7 +269,7 @@ static bb_status list_systems(struct bb_error *error)
 	return st;
 }
 
-static bb_status inform(const struct options *o, struct bb_error *error)
+static bb_status print_help(const struct options *o, struct bb_error *error)
 {
 	const struct bb_option_table tables[] = {{rows, NULL, NULL}, {NULL, NULL, NULL}};
 	struct bb_strbuf out = {0};
@@ -318,10 +318,10 @@ static char **split_diff(int *argc, char **argv)
 	return words;
 }
 
-static bb_status perform(const struct options *o, struct bb_error *error)
+static bb_status topology_perform(const struct options *o, struct bb_error *error)
 {
 	if (o->help || o->help_markdown || o->version)
-		return inform(o, error);
+		return print_help(o, error);
 	if (o->list_systems)
 		return list_systems(error);
 	if (o->with_given && !o->diff)
@@ -342,7 +342,7 @@ int main(int argc, char **argv)
 	st = words ? bb_options_parse(tables, argc, words, &error)
 		   : bb_no_memory(&error, "options");
 	if (st == BB_OK)
-		st = perform(&o, &error);
+		st = topology_perform(&o, &error);
 	if (bb_error_status(&error) != BB_OK)
 		bb_say("topology", "%s", error.text);
 	free(words);

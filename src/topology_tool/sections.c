@@ -12,7 +12,7 @@ struct list {
 	int width;
 };
 
-static void add_finding(void *context, const char *text)
+static void add_text_finding(void *context, const char *text)
 {
 	struct list *list = context;
 
@@ -25,7 +25,7 @@ void bb_print_findings(const struct bb_topology *t, int width, struct bb_strbuf 
 	struct list list = {out, width};
 
 	bb_strbuf_add(out, "Findings\n");
-	if (bb_topology_findings(t, add_finding, &list) == 0)
+	if (bb_topology_findings(t, add_text_finding, &list) == 0)
 		bb_strbuf_add(out, "  none\n");
 	bb_strbuf_add(out, "\n");
 }

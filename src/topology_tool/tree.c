@@ -118,7 +118,7 @@ static void add_pcie(const struct bb_pci *p, struct bb_strbuf *s)
 	}
 }
 
-static void add_links(const struct bb_topology *t, int gpu, struct bb_strbuf *s)
+static void add_link_counts(const struct bb_topology *t, int gpu, struct bb_strbuf *s)
 {
 	const struct bb_link *nvlink = bb_topology_link(t, gpu, BB_NVLINK);
 	const struct bb_link *c2c = bb_topology_link(t, gpu, BB_C2C);
@@ -138,7 +138,7 @@ static void add_links(const struct bb_topology *t, int gpu, struct bb_strbuf *s)
 		bb_strbuf_addf(s, ", %d C2C", c2c->count);
 }
 
-static void add_nic(const struct bb_device *d, struct bb_strbuf *s)
+static void add_nic_state(const struct bb_device *d, struct bb_strbuf *s)
 {
 	static const char *const layers[] = {"", " InfiniBand", " Ethernet"};
 
@@ -186,9 +186,9 @@ static void print_device(struct printer *p, int indent, int index)
 	if (d->bytes > 0 && !names_size(d->model))
 		bb_strbuf_addf(&s, " %s", bytes_text(memory, d->bytes));
 	if (d->kind == BB_GPU)
-		add_links(p->t, index, &s);
+		add_link_counts(p->t, index, &s);
 	else if (d->kind == BB_NIC)
-		add_nic(d, &s);
+		add_nic_state(d, &s);
 	bb_strbuf_wrap(p->out, bb_strbuf_text(&s), indent + name + 1, indent + name + 1, p->width);
 	bb_strbuf_free(&s);
 }

@@ -27,7 +27,7 @@ struct writer {
 
 /* ---- XML ------------------------------------------------------------------------------------- */
 
-static void escape(struct writer *w, const char *text)
+static void add_escaped(struct writer *w, const char *text)
 {
 	for (; *text; text++) {
 		if (*text == '<')
@@ -41,46 +41,46 @@ static void escape(struct writer *w, const char *text)
 	}
 }
 
-static void attribute(struct writer *w, const char *name, const char *value)
+static void add_attribute(struct writer *w, const char *name, const char *value)
 {
 	bb_strbuf_addf(w->out, " %s=\"", name);
-	escape(w, value);
+	add_escaped(w, value);
 	bb_strbuf_add(w->out, "\"");
 }
 
-static void start(struct writer *w, const char *type)
+static void start_object(struct writer *w, const char *type)
 {
 	bb_strbuf_addf(w->out, "%*s<object type=\"%s\"", 2 * w->indent++, "", type);
 }
 
-static void number(struct writer *w)
+static void add_gp_index(struct writer *w)
 {
 	bb_strbuf_addf(w->out, " gp_index=\"%lld\"", (long long)w->gp++);
 }
 
-static void inside(struct writer *w)
+static void close_tag(struct writer *w)
 {
 	bb_strbuf_add(w->out, ">\n");
 }
 
-static void end(struct writer *w)
+static void end_object(struct writer *w)
 {
 	bb_strbuf_addf(w->out, "%*s</object>\n", 2 * --w->indent, "");
 }
 
-static void info(struct writer *w, const char *name, const char *value)
+static void write_info(struct writer *w, const char *name, const char *value)
 {
 	if (!*value)
 		return;
 	bb_strbuf_addf(w->out, "%*s<info name=\"%s\"", 2 * w->indent, "", name);
-	attribute(w, "value", value);
+	add_attribute(w, "value", value);
 	bb_strbuf_add(w->out, "/>\n");
 }
 
-static void infof(struct writer *w, const char *name, const char *format, ...)
+static void write_infof(struct writer *w, const char *name, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void infof(struct writer *w, const char *name, const char *format, ...)
+static void write_infof(struct writer *w, const char *name, const char *format, ...)
 {
 	struct bb_strbuf s = {0};
 	va_list args;
@@ -88,7 +88,7 @@ static void infof(struct writer *w, const char *name, const char *format, ...)
 	va_start(args, format);
 	bb_strbuf_vaddf(&s, format, args);
 	va_end(args);
-	info(w, name, bb_strbuf_text(&s));
+	write_info(w, name, bb_strbuf_text(&s));
 	bb_strbuf_free(&s);
 }
 
@@ -102,7 +102,7 @@ static void sets_of(struct writer *w, hwloc_const_bitmap_t cpus, hwloc_const_bit
 
 	for (int i = 0; i < 4; i++)
 		if (hwloc_bitmap_asprintf(&text, i < 2 ? cpus : nodes) >= 0) {
-			attribute(w, names[i], text);
+			add_attribute(w, names[i], text);
 			free(text);
 		}
 }
@@ -112,15 +112,15 @@ static void start_normal(struct writer *w, const char *type, int os, int package
 {
 	hwloc_bitmap_t cpus = hwloc_bitmap_alloc(), nodes = hwloc_bitmap_alloc();
 
-	start(w, type);
+	start_object(w, type);
 	if (os >= 0)
 		bb_strbuf_addf(w->out, " os_index=\"%d\"", os);
 	if (cpus && nodes) {
 		bb_sets_collect(&w->sets, w->t, package, numa, cpus, nodes);
 		sets_of(w, cpus, nodes);
 	}
-	number(w);
-	inside(w);
+	add_gp_index(w);
+	close_tag(w);
 	hwloc_bitmap_free(cpus);
 	hwloc_bitmap_free(nodes);
 }
@@ -133,11 +133,11 @@ static void write_pus(struct writer *w, hwloc_const_bitmap_t cpus, hwloc_const_b
 	hwloc_bitmap_t one = hwloc_bitmap_alloc();
 
 	for (pu = hwloc_bitmap_first(cpus); pu >= 0 && one; pu = hwloc_bitmap_next(cpus, pu)) {
-		start(w, "PU");
+		start_object(w, "PU");
 		bb_strbuf_addf(w->out, " os_index=\"%d\"", pu);
 		hwloc_bitmap_only(one, (unsigned)pu);
 		sets_of(w, one, nodes);
-		number(w);
+		add_gp_index(w);
 		bb_strbuf_add(w->out, "/>\n");
 		w->indent--;
 	}
@@ -159,13 +159,13 @@ static void write_cores(struct writer *w, int package, int numa)
 		if (h->cores[c].numa != h->numas[numa].os || h->cores[c].package != package ||
 		    hwloc_bitmap_iszero(w->sets.cores[c]))
 			continue;
-		start(w, "Core");
+		start_object(w, "Core");
 		bb_strbuf_addf(w->out, " os_index=\"%d\"", c);
 		sets_of(w, w->sets.cores[c], nodes);
-		number(w);
-		inside(w);
+		add_gp_index(w);
+		close_tag(w);
 		write_pus(w, w->sets.cores[c], nodes);
-		end(w);
+		end_object(w);
 	}
 	hwloc_bitmap_free(nodes);
 }
@@ -175,13 +175,13 @@ static void write_numa_node(struct writer *w, int i)
 	const struct bb_numa *n = &w->t->host.numas[i];
 	hwloc_bitmap_t nodes = hwloc_bitmap_alloc();
 
-	start(w, "NUMANode");
+	start_object(w, "NUMANode");
 	bb_strbuf_addf(w->out, " os_index=\"%d\"", n->os);
 	if (nodes) {
 		hwloc_bitmap_only(nodes, (unsigned)n->os);
 		sets_of(w, w->sets.numas[i], nodes);
 	}
-	number(w);
+	add_gp_index(w);
 	bb_strbuf_addf(w->out, " local_memory=\"%lld\"/>\n", (long long)n->bytes);
 	w->indent--;
 	hwloc_bitmap_free(nodes);
@@ -201,11 +201,11 @@ static void write_links(struct writer *w, int device)
 				       t->links[l].kind, t->links[l].peer, t->links[l].version,
 				       t->links[l].count, t->links[l].down,
 				       t->links[l].GBps * 1000);
-	info(w, BB_INFO_NVLINK, bb_strbuf_text(&s));
+	write_info(w, BB_INFO_NVLINK, bb_strbuf_text(&s));
 	bb_strbuf_clear(&s);
 	for (int i = 0; t->p2p && i < n; i++)
 		bb_strbuf_addf(&s, "%d", t->p2p[device * n + i]);
-	info(w, BB_INFO_P2P, bb_strbuf_text(&s));
+	write_info(w, BB_INFO_P2P, bb_strbuf_text(&s));
 	bb_strbuf_free(&s);
 }
 
@@ -223,19 +223,19 @@ static void write_device(struct writer *w, int index)
 	} else if (d->kind == BB_NIC) {
 		type = d->port[0] || d->layer == BB_INFINIBAND ? 3 : 2;
 	}
-	start(w, "OSDev");
-	number(w);
-	attribute(w, "name", name);
+	start_object(w, "OSDev");
+	add_gp_index(w);
+	add_attribute(w, "name", name);
 	bb_strbuf_addf(w->out, " osdev_type=\"%d\"%s", type,
 		       d->kind == BB_GPU ? " subtype=\"NVML\"" : "");
-	inside(w);
-	info(w, d->kind == BB_GPU ? "GPUModel" : "Model", d->model);
-	infof(w, BB_INFO_DEVICE, "%d %d %lld %d %lld %d %d", d->kind, index, (long long)d->bytes,
-	      d->sm, (long long)d->rate_Mbps, d->layer, d->state);
-	info(w, BB_INFO_PORT, d->port);
+	close_tag(w);
+	write_info(w, d->kind == BB_GPU ? "GPUModel" : "Model", d->model);
+	write_infof(w, BB_INFO_DEVICE, "%d %d %lld %d %lld %d %d", d->kind, index,
+		    (long long)d->bytes, d->sm, (long long)d->rate_Mbps, d->layer, d->state);
+	write_info(w, BB_INFO_PORT, d->port);
 	if (d->kind == BB_GPU)
 		write_links(w, index);
-	end(w);
+	end_object(w);
 }
 
 /* ---- PCI --------------------------------------------------------------------------------- */
@@ -269,9 +269,10 @@ static void pci_attributes(struct writer *w, const struct bb_pci *p)
 		       " pci_busid=\"%s\" pci_type=\"%04x [%04x:%04x] [0000:0000] 00\" "
 		       "pci_link_speed=\"%.6f\"",
 		       p->id, p->class_code, p->vendor, p->device, p->now.GBps);
-	inside(w);
-	infof(w, BB_INFO_PCI, "%d %d %d", p->role, p->root, p->acs);
-	infof(w, BB_INFO_LINK, "%d %d %d %d", p->now.gen, p->now.width, p->most.gen, p->most.width);
+	close_tag(w);
+	write_infof(w, BB_INFO_PCI, "%d %d %d", p->role, p->root, p->acs);
+	write_infof(w, BB_INFO_LINK, "%d %d %d %d", p->now.gen, p->now.width, p->most.gen,
+		    p->most.width);
 }
 
 static void write_pci(struct writer *w, int index, int depth)
@@ -281,13 +282,13 @@ static void write_pci(struct writer *w, int index, int depth)
 	unsigned domain, low = 0, high = 0, bus;
 
 	if (p->role == BB_PCI_ENDPOINT) {
-		start(w, "PCIDev");
-		number(w);
+		start_object(w, "PCIDev");
+		add_gp_index(w);
 	} else {
 		bus_of(p, &domain, &bus);
 		buses_below(t, index, &low, &high);
-		start(w, "Bridge");
-		number(w);
+		start_object(w, "Bridge");
+		add_gp_index(w);
 		bb_strbuf_addf(w->out,
 			       " bridge_type=\"1-1\" depth=\"%d\" bridge_pci=\"%04x:[%02x-%02x]\"",
 			       depth, domain, low, high);
@@ -299,7 +300,7 @@ static void write_pci(struct writer *w, int index, int depth)
 	for (int d = 0; d < t->ndevices; d++)
 		if (t->devices[d].pci == index)
 			write_device(w, d);
-	end(w);
+	end_object(w);
 }
 
 static void write_root(struct writer *w, int first)
@@ -315,15 +316,15 @@ static void write_root(struct writer *w, int first)
 			low = bus < low ? bus : low;
 			high = bus > high ? bus : high;
 		}
-	start(w, "Bridge");
-	number(w);
+	start_object(w, "Bridge");
+	add_gp_index(w);
 	bb_strbuf_addf(w->out, " bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"%04x:[%02x-%02x]\"",
 		       domain, low, high);
-	inside(w);
+	close_tag(w);
 	for (int p = first; p < t->npcis; p++)
 		if (t->pcis[p].parent < 0 && t->pcis[p].root == t->pcis[first].root)
 			write_pci(w, p, 1);
-	end(w);
+	end_object(w);
 }
 
 static void write_io(struct writer *w, int numa)
@@ -344,10 +345,10 @@ static void write_package_infos(struct writer *w, int k)
 {
 	const struct bb_package *p = &w->t->host.packages[k];
 
-	info(w, "CPUVendor", p->vendor);
-	infof(w, "CPUFamilyNumber", "%d", p->family);
-	infof(w, "CPUModelNumber", "%d", p->number);
-	info(w, "CPUModel", p->model);
+	write_info(w, "CPUVendor", p->vendor);
+	write_infof(w, "CPUFamilyNumber", "%d", p->family);
+	write_infof(w, "CPUModelNumber", "%d", p->number);
+	write_info(w, "CPUModel", p->model);
 }
 
 /* Write a NUMA node that spans several packages, or whose package is unknown. */
@@ -364,12 +365,12 @@ static void write_wide(struct writer *w, int numa)
 			start_normal(w, "Package", k, k, numa);
 			write_package_infos(w, k);
 			write_cores(w, k, numa);
-			end(w);
+			end_object(w);
 		}
 	write_cores(w, -1, numa);
 	write_io(w, numa);
 	if (group)
-		end(w);
+		end_object(w);
 }
 
 static void write_package(struct writer *w, int k)
@@ -396,9 +397,9 @@ static void write_package(struct writer *w, int k)
 			write_cores(w, -1, i);
 		write_io(w, i);
 		if (group)
-			end(w);
+			end_object(w);
 	}
-	end(w);
+	end_object(w);
 }
 
 static void write_machine_infos(struct writer *w)
@@ -406,16 +407,16 @@ static void write_machine_infos(struct writer *w)
 	const struct bb_topology *t = w->t;
 	struct bb_strbuf s = {0};
 
-	info(w, "Architecture", t->host.arch);
-	infof(w, BB_INFO_MODEL, "%d %d %d %d %d %d", t->nodes, t->nvlink_nodes, t->nvswitches,
-	      t->hidden_gpus, t->host.ncores, w->sets.made_up);
-	info(w, BB_INFO_NAME, t->name);
-	info(w, BB_INFO_SOURCE, t->source);
-	info(w, BB_INFO_DRIVER, t->driver);
+	write_info(w, "Architecture", t->host.arch);
+	write_infof(w, BB_INFO_MODEL, "%d %d %d %d %d %d", t->nodes, t->nvlink_nodes, t->nvswitches,
+		    t->hidden_gpus, t->host.ncores, w->sets.made_up);
+	write_info(w, BB_INFO_NAME, t->name);
+	write_info(w, BB_INFO_SOURCE, t->source);
+	write_info(w, BB_INFO_DRIVER, t->driver);
 	for (int i = 0; i < t->host.ncaches; i++)
 		bb_strbuf_addf(&s, "%s%d %lld %d", i ? " " : "", t->host.caches[i].level,
 			       (long long)t->host.caches[i].bytes, t->host.caches[i].count);
-	info(w, BB_INFO_CACHES, bb_strbuf_text(&s));
+	write_info(w, BB_INFO_CACHES, bb_strbuf_text(&s));
 	bb_strbuf_free(&s);
 }
 
@@ -431,7 +432,7 @@ static void write_machine(struct writer *w)
 	for (int k = 0; k < h->npackages; k++)
 		write_package(w, k);
 	write_io(w, -1);
-	end(w);
+	end_object(w);
 }
 
 /* ---- matrices ---------------------------------------------------------------------------- */

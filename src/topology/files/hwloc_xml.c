@@ -33,7 +33,7 @@ struct place {
 	int device; /* of the PCI device, -1 none */
 };
 
-static const char *info(const struct bb_xml *x, const char *name)
+static const char *info_of(const struct bb_xml *x, const char *name)
 {
 	for (const struct bb_xml *c = x->child; c; c = c->next)
 		if (bb_xml_is(c, "info") && strcmp(bb_xml_text(c, "name"), name) == 0)
@@ -70,10 +70,10 @@ static bb_status read_package(struct reader *r, const struct bb_xml *x, int *pac
 {
 	struct bb_package p = {0};
 
-	snprintf(p.model, sizeof(p.model), "%s", info(x, "CPUModel"));
-	snprintf(p.vendor, sizeof(p.vendor), "%s", info(x, "CPUVendor"));
-	p.family = (int)(strtol(info(x, "CPUFamilyNumber"), NULL, 10) & 0xffff);
-	p.number = (int)(strtol(info(x, "CPUModelNumber"), NULL, 10) & 0xffff);
+	snprintf(p.model, sizeof(p.model), "%s", info_of(x, "CPUModel"));
+	snprintf(p.vendor, sizeof(p.vendor), "%s", info_of(x, "CPUVendor"));
+	p.family = (int)(strtol(info_of(x, "CPUFamilyNumber"), NULL, 10) & 0xffff);
+	p.number = (int)(strtol(info_of(x, "CPUModelNumber"), NULL, 10) & 0xffff);
 	return bb_add_package(r->t, &p, package, r->error);
 }
 
@@ -146,14 +146,14 @@ static void read_own_pci(const struct bb_xml *x, struct bb_pci *p)
 {
 	int role, root, acs, gen, width, most_gen, most_width;
 
-	if (sscanf(info(x, BB_INFO_PCI), "%d %d %d", &role, &root, &acs) == 3 &&
+	if (sscanf(info_of(x, BB_INFO_PCI), "%d %d %d", &role, &root, &acs) == 3 &&
 	    role >= BB_PCI_ENDPOINT && role <= BB_PCI_SWITCH_DOWN && acs >= BB_ACS_UNKNOWN &&
 	    acs <= BB_ACS_REDIRECT) {
 		p->role = (enum bb_pci_role)role;
 		p->root = root;
 		p->acs = (enum bb_acs)acs;
 	}
-	if (sscanf(info(x, BB_INFO_LINK), "%d %d %d %d", &gen, &width, &most_gen, &most_width) ==
+	if (sscanf(info_of(x, BB_INFO_LINK), "%d %d %d %d", &gen, &width, &most_gen, &most_width) ==
 	    4) {
 		p->most = bb_pcie(most_gen, most_width);
 		if (gen > 0)
@@ -196,7 +196,7 @@ static bb_status read_bridge(struct reader *r, const struct bb_xml *x, struct pl
 static bool has_own_device(const struct bb_xml *x)
 {
 	for (const struct bb_xml *c = x->child; c; c = c->next)
-		if (bb_xml_is(c, "object") && *info(c, BB_INFO_DEVICE))
+		if (bb_xml_is(c, "object") && *info_of(c, BB_INFO_DEVICE))
 			return true;
 	return false;
 }
@@ -238,7 +238,7 @@ static bool is_type(const struct reader *r, const struct bb_xml *x, int bit, int
 static void read_gpu_names(struct reader *r, const struct bb_xml *x, int device)
 {
 	struct bb_device *d = &r->t->devices[device];
-	const char *model = info(x, "GPUModel"), *name = bb_xml_text(x, "name");
+	const char *model = info_of(x, "GPUModel"), *name = bb_xml_text(x, "name");
 	int number;
 
 	if (*model) {
@@ -258,9 +258,9 @@ static void read_nic_names(struct reader *r, const struct bb_xml *x, struct bb_d
 		if (!d->port[0])
 			snprintf(d->port, sizeof(d->port), "%s", d->name);
 		snprintf(d->name, sizeof(d->name), "%s", name);
-		if (*info(x, "Port1State"))
-			d->state = strtol(info(x, "Port1State"), NULL, 10) == 4 ? BB_STATE_UP
-										: BB_STATE_DOWN;
+		if (*info_of(x, "Port1State"))
+			d->state = strtol(info_of(x, "Port1State"), NULL, 10) == 4 ? BB_STATE_UP
+										   : BB_STATE_DOWN;
 	} else if (is_type(r, x, 16, 2)) {
 		snprintf(d->name[0] ? d->port : d->name, sizeof(d->name), "%s", name);
 	}
@@ -274,21 +274,21 @@ static bb_status read_own_device(struct reader *r, const struct bb_xml *x, const
 	int kind, order, layer, state, index;
 	bb_status st;
 
-	if (sscanf(info(x, BB_INFO_DEVICE), "%d %d %lld %d %lld %d %d", &kind, &order, &bytes,
+	if (sscanf(info_of(x, BB_INFO_DEVICE), "%d %d %lld %d %lld %d %d", &kind, &order, &bytes,
 		   &d.sm, &rate, &layer, &state) != 7 ||
 	    kind < 0 || kind >= BB_DEVICE_KINDS || order < 0 || order >= BB_MOST_DEVICES ||
 	    bytes < 0 || d.sm < 0 || d.sm > 999 || rate < 0 || rate > 100000000 || layer < 0 ||
 	    layer > BB_ETHERNET || state < 0 || state > BB_STATE_DOWN)
 		return bb_fail(r->error, BB_EDATA, "line %d: \"%.40s\" describes no device",
-			       x->line, info(x, BB_INFO_DEVICE));
+			       x->line, info_of(x, BB_INFO_DEVICE));
 	d.kind = (enum bb_device_kind)kind;
 	d.bytes = bytes;
 	d.rate_Mbps = rate;
 	d.layer = (enum bb_nic_layer)layer;
 	d.state = (enum bb_nic_state)state;
 	snprintf(d.name, sizeof(d.name), "%s", bb_xml_text(x, "name"));
-	snprintf(d.port, sizeof(d.port), "%s", info(x, BB_INFO_PORT));
-	snprintf(d.model, sizeof(d.model), "%s", info(x, kind == BB_GPU ? "GPUModel" : "Model"));
+	snprintf(d.port, sizeof(d.port), "%s", info_of(x, BB_INFO_PORT));
+	snprintf(d.model, sizeof(d.model), "%s", info_of(x, kind == BB_GPU ? "GPUModel" : "Model"));
 	BB_TRY(st, bb_add_device(r->t, &d, &index, r->error), out);
 	r->order[index] = order;
 	st = keep_gp(r, x, index);
@@ -300,7 +300,7 @@ static bb_status read_os_device(struct reader *r, const struct bb_xml *x, const 
 {
 	struct bb_device *d = at->device >= 0 ? &r->t->devices[at->device] : NULL;
 
-	if (*info(x, BB_INFO_DEVICE))
+	if (*info_of(x, BB_INFO_DEVICE))
 		return read_own_device(r, x, at);
 	if (!d)
 		return BB_OK;
@@ -454,10 +454,10 @@ static void read_machine(struct reader *r, const struct bb_xml *root, const stru
 {
 	struct bb_topology *t = r->t;
 	/* hwloc 3 has attributes of the machine at the root. */
-	const struct bb_xml *of = *info(machine, "Architecture") ? machine : root;
+	const struct bb_xml *of = *info_of(machine, "Architecture") ? machine : root;
 
-	snprintf(t->host.arch, sizeof(t->host.arch), "%s", info(of, "Architecture"));
-	snprintf(t->name, sizeof(t->name), "%s", info(of, "HostName"));
+	snprintf(t->host.arch, sizeof(t->host.arch), "%s", info_of(of, "Architecture"));
+	snprintf(t->name, sizeof(t->name), "%s", info_of(of, "HostName"));
 	snprintf(t->source, sizeof(t->source), "hwloc's XML");
 }
 
@@ -484,7 +484,7 @@ static void read_own_machine(struct bb_topology *t, const struct bb_xml *machine
 {
 	int nodes, shared, switches, hidden, cores, made_up;
 
-	if (sscanf(info(machine, BB_INFO_MODEL), "%d %d %d %d %d %d", &nodes, &shared, &switches,
+	if (sscanf(info_of(machine, BB_INFO_MODEL), "%d %d %d %d %d %d", &nodes, &shared, &switches,
 		   &hidden, &cores, &made_up) != 6)
 		return;
 	t->nodes = nodes > 0 && nodes <= 1000000 ? nodes : 1;
@@ -497,10 +497,10 @@ static void read_own_machine(struct bb_topology *t, const struct bb_xml *machine
 		free(t->host.numas[0].cpus);
 		t->host.numas[0].cpus = NULL;
 	}
-	read_own_caches(&t->host, info(machine, BB_INFO_CACHES));
-	snprintf(t->name, sizeof(t->name), "%s", info(machine, BB_INFO_NAME));
-	snprintf(t->source, sizeof(t->source), "%s", info(machine, BB_INFO_SOURCE));
-	snprintf(t->driver, sizeof(t->driver), "%s", info(machine, BB_INFO_DRIVER));
+	read_own_caches(&t->host, info_of(machine, BB_INFO_CACHES));
+	snprintf(t->name, sizeof(t->name), "%s", info_of(machine, BB_INFO_NAME));
+	snprintf(t->source, sizeof(t->source), "%s", info_of(machine, BB_INFO_SOURCE));
+	snprintf(t->driver, sizeof(t->driver), "%s", info_of(machine, BB_INFO_DRIVER));
 }
 
 static bb_status read_matrices(struct reader *r, const struct bb_xml *root)

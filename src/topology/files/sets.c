@@ -27,7 +27,8 @@ static void free_bitmaps(hwloc_bitmap_t *list, int n)
 
 /* Assign the processors of a NUMA node to its cores: first processors, then the others in turn, as
    systems number them. LEFT is working memory. */
-static void share_out(struct bb_sets *s, const struct bb_host *h, int numa, hwloc_bitmap_t left)
+static void assign_processors(struct bb_sets *s, const struct bb_host *h, int numa,
+			      hwloc_bitmap_t left)
 {
 	int pu, c = -1, tried;
 
@@ -73,7 +74,7 @@ bool bb_sets_open(struct bb_sets *s, const struct bb_topology *t)
 	if (s->made_up && h->nnumas > 0)
 		hwloc_bitmap_only(s->numas[0], 0);
 	for (int i = 0; i < h->nnumas; i++)
-		share_out(s, h, i, taken);
+		assign_processors(s, h, i, taken);
 	hwloc_bitmap_free(taken);
 	return true;
 }

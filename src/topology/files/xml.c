@@ -56,7 +56,7 @@ static void *allocate(struct bb_xml_document *d, size_t size)
 	return memset(at, 0, size);
 }
 
-static char *copy(struct bb_xml_document *d, const char *text)
+static char *copy_text(struct bb_xml_document *d, const char *text)
 {
 	size_t length = strlen(text) + 1;
 	char *at = allocate(d, length);
@@ -82,8 +82,8 @@ static bool copy_attributes(struct bb_xml_document *d, struct bb_xml *x, const c
 	if (!list)
 		return false;
 	for (int i = 0; i < n; i++) {
-		list[i].name = copy(d, pairs[2 * i]);
-		list[i].value = copy(d, pairs[2 * i + 1]);
+		list[i].name = copy_text(d, pairs[2 * i]);
+		list[i].value = copy_text(d, pairs[2 * i + 1]);
 		if (!list[i].name || !list[i].value)
 			return false;
 	}
@@ -110,7 +110,7 @@ static void on_start(void *context, const char *name, const char **attributes)
 		return;
 	}
 	x = allocate(d, sizeof(*x));
-	if (!x || !(x->name = copy(d, name)) || !copy_attributes(d, x, attributes)) {
+	if (!x || !(x->name = copy_text(d, name)) || !copy_attributes(d, x, attributes)) {
 		stop(p, "out of memory");
 		return;
 	}
@@ -149,7 +149,7 @@ static void on_end(void *context, const char *name)
 	if (bb_strbuf_failed(&o->text))
 		stop(p, "out of memory");
 	else if (text[strspn(text, " \t\r\n")])
-		o->element->text = copy(p->document, text);
+		o->element->text = copy_text(p->document, text);
 	if (!o->element->text)
 		stop(p, "out of memory");
 	bb_strbuf_free(&o->text);

@@ -91,7 +91,7 @@ static bool to_number(const char *text, int64_t *value)
 
 /* Add the counter in "/sys/class/KIND/DEVICE/…" or, of a port, in
    "/sys/class/KIND/DEVICE/ports/PORT/…". */
-static void add_file(struct bb_counters *c, const char *root, const char *path)
+static void add_counter_file(struct bb_counters *c, const char *root, const char *path)
 {
 	const char *const name = strrchr(path, '/') + 1;
 	char device[BB_COUNTER_DEVICE], port[8] = "", line[64], label[BB_COUNTER_DEVICE + 8];
@@ -122,7 +122,7 @@ static void read_sysfs(struct bb_counters *c, const char *root)
 		snprintf(pattern, sizeof(pattern), "%s%s", root, patterns[i]);
 		if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0)
 			for (size_t k = 0; k < found.gl_pathc; k++)
-				add_file(c, root, found.gl_pathv[k]);
+				add_counter_file(c, root, found.gl_pathv[k]);
 		globfree(&found);
 	}
 }
@@ -212,7 +212,7 @@ static void read_frequencies(struct bb_counters *c, const char *root)
 	bb_counters_add(c, "cpu", "mean_MHz", (int64_t)(f.sum / f.n + 0.5));
 }
 
-static int compare_names(const struct bb_counter *a, const struct bb_counter *b)
+static int compare_counters(const struct bb_counter *a, const struct bb_counter *b)
 {
 	const int devices = strcmp(a->device, b->device);
 
@@ -221,7 +221,7 @@ static int compare_names(const struct bb_counter *a, const struct bb_counter *b)
 
 static int by_name(const void *a, const void *b)
 {
-	return compare_names(a, b);
+	return compare_counters(a, b);
 }
 
 void bb_counters_read(struct bb_counters *c, const struct bb_counters_source *source)
@@ -244,7 +244,7 @@ void bb_counters_free(struct bb_counters *c)
 
 /* ---- two readings ---------------------------------------------------------------------------- */
 
-static uint64_t distance(const struct bb_counter_move *m)
+static uint64_t move_size(const struct bb_counter_move *m)
 {
 	return m->after > m->before ? (uint64_t)m->after - (uint64_t)m->before
 				    : (uint64_t)m->before - (uint64_t)m->after;
@@ -253,7 +253,7 @@ static uint64_t distance(const struct bb_counter_move *m)
 /* Whether A is listed before B. */
 static bool is_graver(const struct bb_counter_move *a, const struct bb_counter_move *b)
 {
-	return a->class != b->class ? a->class < b->class : distance(a) > distance(b);
+	return a->class != b->class ? a->class < b->class : move_size(a) > move_size(b);
 }
 
 /* Insert MOVE into the N sorted MOVES; if they are ROOM, the least grave is dropped. Returns their
@@ -291,7 +291,7 @@ size_t bb_counters_moved(const struct bb_counters *before, const struct bb_count
 
 	for (size_t i = 0, k = 0; i < before->n && k < after->n;) {
 		const struct bb_counter *const a = &before->list[i], *const b = &after->list[k];
-		const int order = compare_names(a, b);
+		const int order = compare_counters(a, b);
 		const struct bb_counter_move move = move_of(a, b);
 
 		if (order == 0 && a->value != b->value)

@@ -34,7 +34,7 @@ static bool ask_kernel(const char *device, void *request)
 
 const struct bb_counters_source bb_counters_here = {"", ask_kernel};
 
-static uint32_t count_of(const struct bb_counters_source *source, const char *device)
+static uint32_t count_statistics(const struct bb_counters_source *source, const char *device)
 {
 	union {
 		struct ethtool_sset_info head;
@@ -56,7 +56,7 @@ static bool is_of_queue(const char *name)
 	       strstr(name, "queue_");
 }
 
-static bool has(const struct bb_counters *c, size_t n, const char *device, const char *name)
+static bool has_counter(const struct bb_counters *c, size_t n, const char *device, const char *name)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(c->list[i].name, name) == 0 && strcmp(c->list[i].device, device) == 0)
@@ -64,8 +64,8 @@ static bool has(const struct bb_counters *c, size_t n, const char *device, const
 	return false;
 }
 
-static void add_all(struct bb_counters *c, const char *device, const char *names,
-		    const struct ethtool_stats *stats)
+static void add_statistics(struct bb_counters *c, const char *device, const char *names,
+			   const struct ethtool_stats *stats)
 {
 	const size_t known = c->n;
 
@@ -73,15 +73,15 @@ static void add_all(struct bb_counters *c, const char *device, const char *names
 		char name[ETH_GSTRING_LEN + 1];
 
 		snprintf(name, sizeof(name), "%.*s", ETH_GSTRING_LEN, names + i * ETH_GSTRING_LEN);
-		if (!is_of_queue(name) && !has(c, known, device, name))
+		if (!is_of_queue(name) && !has_counter(c, known, device, name))
 			bb_counters_add(c, device, name, (int64_t)stats->data[i]);
 	}
 }
 
-static void read_device(struct bb_counters *c, const struct bb_counters_source *source,
-			const char *device)
+static void read_statistics(struct bb_counters *c, const struct bb_counters_source *source,
+			    const char *device)
 {
-	const uint32_t n = count_of(source, device);
+	const uint32_t n = count_statistics(source, device);
 	/* Room for twice as many, since the kernel writes as many as exist by then. */
 	struct ethtool_gstrings *names = calloc(1, sizeof(*names) + 2 * n * ETH_GSTRING_LEN);
 	struct ethtool_stats *stats = calloc(1, sizeof(*stats) + 2 * n * sizeof(stats->data[0]));
@@ -93,7 +93,7 @@ static void read_device(struct bb_counters *c, const struct bb_counters_source *
 		/* If the number has changed, names and values may not match. */
 		if (source->ethtool(device, names) && source->ethtool(device, stats) &&
 		    names->len == n && stats->n_stats == n)
-			add_all(c, device, (const char *)names->data, stats);
+			add_statistics(c, device, (const char *)names->data, stats);
 	}
 	free(names);
 	free(stats);
@@ -107,6 +107,6 @@ void bb_counters_read_ethtool(struct bb_counters *c, const struct bb_counters_so
 	snprintf(pattern, sizeof(pattern), "%s/sys/class/net/*", source->root);
 	if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0)
 		for (size_t i = 0; i < found.gl_pathc; i++)
-			read_device(c, source, strrchr(found.gl_pathv[i], '/') + 1);
+			read_statistics(c, source, strrchr(found.gl_pathv[i], '/') + 1);
 	globfree(&found);
 }

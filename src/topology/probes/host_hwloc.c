@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *info(hwloc_obj_t obj, const char *name)
+static const char *object_info(hwloc_obj_t obj, const char *name)
 {
 	const char *value = hwloc_obj_get_info_by_name(obj, name);
 
 	return value ? value : "";
 }
 
-static int count_of(hwloc_topology_t topology, hwloc_obj_type_t type)
+static int count_type(hwloc_topology_t topology, hwloc_obj_type_t type)
 {
 	int n = hwloc_get_nbobjs_by_type(topology, type);
 
@@ -26,16 +26,16 @@ static int count_of(hwloc_topology_t topology, hwloc_obj_type_t type)
 static void read_packages(hwloc_topology_t topology, struct bb_host *host)
 {
 	hwloc_obj_t obj = NULL;
-	const char *arch = info(hwloc_get_root_obj(topology), "Architecture");
+	const char *arch = object_info(hwloc_get_root_obj(topology), "Architecture");
 
 	snprintf(host->arch, sizeof(host->arch), "%s", arch);
 	while ((obj = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, obj)) != NULL) {
 		struct bb_package *p = &host->packages[host->npackages++];
 
-		snprintf(p->model, sizeof(p->model), "%s", info(obj, "CPUModel"));
-		snprintf(p->vendor, sizeof(p->vendor), "%s", info(obj, "CPUVendor"));
-		p->family = (int)strtol(info(obj, "CPUFamilyNumber"), NULL, 10);
-		p->number = (int)strtol(info(obj, "CPUModelNumber"), NULL, 10);
+		snprintf(p->model, sizeof(p->model), "%s", object_info(obj, "CPUModel"));
+		snprintf(p->vendor, sizeof(p->vendor), "%s", object_info(obj, "CPUVendor"));
+		p->family = (int)strtol(object_info(obj, "CPUFamilyNumber"), NULL, 10);
+		p->number = (int)strtol(object_info(obj, "CPUModelNumber"), NULL, 10);
 	}
 }
 
@@ -88,8 +88,8 @@ static void read_cores(hwloc_topology_t topology, struct bb_host *host)
 	hwloc_obj_t obj = NULL;
 	hwloc_obj_type_t type = HWLOC_OBJ_CORE;
 
-	host->nthreads = count_of(topology, HWLOC_OBJ_PU);
-	if (count_of(topology, type) == 0)
+	host->nthreads = count_type(topology, HWLOC_OBJ_PU);
+	if (count_type(topology, type) == 0)
 		type = HWLOC_OBJ_PU;
 	while ((obj = hwloc_get_next_obj_by_type(topology, type, obj)) != NULL) {
 		int numa = bb_host_numa_of(host, topology, obj);
@@ -108,7 +108,7 @@ static void read_caches(hwloc_topology_t topology, struct bb_host *host)
 						 HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L4CACHE};
 
 	for (int level = 1; level <= 4; level++) {
-		int n = count_of(topology, types[level - 1]);
+		int n = count_type(topology, types[level - 1]);
 		hwloc_obj_t obj = hwloc_get_obj_by_type(topology, types[level - 1], 0);
 
 		if (obj)
@@ -157,9 +157,9 @@ static void *zeros(int n, size_t size)
 bb_status bb_host_read(hwloc_topology_t topology, struct bb_host *host, struct bb_error *error)
 {
 	memset(host, 0, sizeof(*host));
-	host->packages = zeros(count_of(topology, HWLOC_OBJ_PACKAGE), sizeof(*host->packages));
-	host->numas = zeros(count_of(topology, HWLOC_OBJ_NUMANODE), sizeof(*host->numas));
-	host->cores = zeros(count_of(topology, HWLOC_OBJ_PU), sizeof(*host->cores));
+	host->packages = zeros(count_type(topology, HWLOC_OBJ_PACKAGE), sizeof(*host->packages));
+	host->numas = zeros(count_type(topology, HWLOC_OBJ_NUMANODE), sizeof(*host->numas));
+	host->cores = zeros(count_type(topology, HWLOC_OBJ_PU), sizeof(*host->cores));
 	if (!host->packages || !host->numas || !host->cores)
 		goto no_memory;
 	read_packages(topology, host);

@@ -33,7 +33,7 @@ static const struct hierarchy hierarchies[] = {
 /* ---- numbers ------------------------------------------------------------------------------- */
 
 /* Read the number after KEY at the start of a line in PATH. False: there is none ("max"). */
-static bool read_number(const char *path, const char *key, uint64_t *value)
+static bool read_key(const char *path, const char *key, uint64_t *value)
 {
 	char text[STAT_BYTES];
 
@@ -51,10 +51,10 @@ static bool read_in(const char *folder, const char *name, const char *key, uint6
 	char path[PATH_MAX];
 
 	return snprintf(path, sizeof(path), "%s/%s", folder, name) < (int)sizeof(path) &&
-	       read_number(path, key, value);
+	       read_key(path, key, value);
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t least_bytes(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -69,10 +69,10 @@ static uint64_t room_of_group(const struct hierarchy *h, const char *folder)
 	if (!read_in(folder, h->usage, "", &usage))
 		return UINT64_MAX;
 	read_in(folder, "memory.stat", h->cache, &cache);
-	usage -= least(cache, usage);
+	usage -= least_bytes(cache, usage);
 	for (int i = 0; i < 2 && h->limits[i]; i++)
 		if (read_in(folder, h->limits[i], "", &limit))
-			room = least(room, limit > usage ? limit - usage : 0);
+			room = least_bytes(room, limit > usage ? limit - usage : 0);
 	return room;
 }
 
@@ -87,7 +87,7 @@ static uint64_t room_of_groups(const struct hierarchy *h, const char *mount, con
 	if (snprintf(folder, sizeof(folder), "%s%s", mount, path) >= (int)sizeof(folder))
 		return room;
 	do {
-		room = least(room, room_of_group(h, folder));
+		room = least_bytes(room, room_of_group(h, folder));
 		slash = strrchr(folder + top, '/');
 		if (slash)
 			*slash = '\0';
@@ -191,7 +191,7 @@ static uint64_t room_of_mounts(const struct bb_memory_source *source)
 	if (bb_file_read(&request, &text, &length, &ignored) != BB_OK)
 		return room;
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		room = least(room, room_of_mount(source, line));
+		room = least_bytes(room, room_of_mount(source, line));
 	free(text);
 	return room;
 }
@@ -221,9 +221,9 @@ static uint64_t room_of_slurm(const struct bb_memory_source *source)
 	if (all == 0 || all > UINT64_MAX >> 20)
 		return UINT64_MAX;
 	snprintf(path, sizeof(path), "%s/proc/self/status", source->root);
-	if (read_number(path, "VmRSS:", &taken))
+	if (read_key(path, "VmRSS:", &taken))
 		taken *= 1024;
-	return (all << 20) - least(taken, all << 20);
+	return (all << 20) - least_bytes(taken, all << 20);
 }
 
 /* -------------------------------------------------------------------------------------------- */
@@ -234,9 +234,9 @@ uint64_t bb_memory_room(const struct bb_memory_source *source)
 	uint64_t available = 0;
 
 	snprintf(path, sizeof(path), "%s/proc/meminfo", source->root);
-	if (read_number(path, "MemAvailable:", &available))
+	if (read_key(path, "MemAvailable:", &available))
 		available *= 1024;
-	return least(least(available, room_of_mounts(source)), room_of_slurm(source));
+	return least_bytes(least_bytes(available, room_of_mounts(source)), room_of_slurm(source));
 }
 
 static const char *environment_variable(const char *name)

@@ -29,7 +29,7 @@ struct reader {
 };
 
 /* By memcpy, since ISO C has no cast from data to function pointers. */
-static bool resolve(void *library, const char *name, void *function)
+static bool resolve_symbol(void *library, const char *name, void *function)
 {
 	void *symbol = dlsym(library, name);
 
@@ -44,10 +44,11 @@ static bool load_api(struct api *api)
 	api->library = dlopen(BB_NVML_LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!api->library)
 		return false;
-#define LOAD_NEEDED(name, parameters) needed = resolve(api->library, #name, &api->name) && needed;
+#define LOAD_NEEDED(name, parameters)                                                              \
+	needed = resolve_symbol(api->library, #name, &api->name) && needed;
 	BB_NVML_NEEDED(LOAD_NEEDED)
 #undef LOAD_NEEDED
-#define LOAD_OPTIONAL(name, parameters) resolve(api->library, #name, &api->name);
+#define LOAD_OPTIONAL(name, parameters) resolve_symbol(api->library, #name, &api->name);
 	BB_NVML_OPTIONAL(LOAD_OPTIONAL)
 #undef LOAD_OPTIONAL
 	if (needed && api->nvmlInit_v2() == 0)
@@ -73,7 +74,7 @@ static void read_pcie(struct api *api, nvmlDevice_t handle, struct bb_pci *p)
 		p->most = bb_pcie((int)gen, (int)width);
 }
 
-static void describe_gpu(struct api *api, nvmlDevice_t handle, struct bb_device *d)
+static void fill_gpu_device(struct api *api, nvmlDevice_t handle, struct bb_device *d)
 {
 	char name[BB_TEXT];
 	nvmlMemory_t memory;
@@ -114,7 +115,7 @@ static int device_on(const struct bb_topology *t, int p)
 	return -1;
 }
 
-static bb_status add_gpu(struct reader *r, nvmlDevice_t handle)
+static bb_status add_nvml_gpu(struct reader *r, nvmlDevice_t handle)
 {
 	nvmlPciInfo_t info = {0};
 	struct bb_device d;
@@ -131,7 +132,7 @@ static bb_status add_gpu(struct reader *r, nvmlDevice_t handle)
 		d = bb_device_of(r->t, p, BB_GPU);
 		BB_TRY(st, bb_add_device(r->t, &d, &at, r->error), out);
 	}
-	describe_gpu(&r->api, handle, &r->t->devices[at]);
+	fill_gpu_device(&r->api, handle, &r->t->devices[at]);
 	r->handles[r->ngpus] = handle;
 	r->devices[r->ngpus++] = at;
 out:
@@ -242,7 +243,7 @@ static bb_status add_c2c(struct reader *r, int i)
 	return count > 0 ? bb_add_link(r->t, &l, r->error) : BB_OK;
 }
 
-static bb_status read_p2p(struct reader *r)
+static bb_status read_peer_access(struct reader *r)
 {
 	int status;
 	bb_status st = bb_add_p2p(r->t, r->error);
@@ -284,7 +285,7 @@ static void keep_shown(struct reader *r)
 	t->ndevices = shown + others;
 }
 
-static bb_status read_all(struct reader *r)
+static bb_status read_gpus(struct reader *r)
 {
 	unsigned count = 0;
 	nvmlDevice_t handle;
@@ -294,7 +295,7 @@ static bb_status read_all(struct reader *r)
 		return BB_OK;
 	for (unsigned i = 0; i < count && i < BB_MOST_GPUS; i++)
 		if (r->api.nvmlDeviceGetHandleByIndex_v2(i, &handle) == 0)
-			BB_TRY(st, add_gpu(r, handle), out);
+			BB_TRY(st, add_nvml_gpu(r, handle), out);
 	if (r->ngpus == 0)
 		goto out;
 	keep_shown(r);
@@ -302,7 +303,7 @@ static bb_status read_all(struct reader *r)
 		BB_TRY(st, add_nvlinks(r, i), out);
 		BB_TRY(st, add_c2c(r, i), out);
 	}
-	BB_TRY(st, read_p2p(r), out);
+	BB_TRY(st, read_peer_access(r), out);
 	if (SUCCEEDS(&r->api, nvmlSystemGetDriverVersion, r->t->driver, sizeof(r->t->driver)))
 		r->t->driver[sizeof(r->t->driver) - 1] = '\0';
 out:
@@ -317,7 +318,7 @@ bb_status bb_nvml_read(struct bb_topology *t, bool *found, struct bb_error *erro
 	*found = load_api(&r.api);
 	if (!*found)
 		return BB_OK;
-	st = read_all(&r);
+	st = read_gpus(&r);
 	r.api.nvmlShutdown();
 	dlclose(r.api.library);
 	return st;
