@@ -30,8 +30,8 @@ static bb_status refuse_value(const struct config *c, const char *key, const jso
 	return BB_EUSAGE;
 }
 
-static bb_status read_value(const struct config *c, const char *key, const json_t *value,
-			    const struct bb_hyper_row *row, int64_t *into)
+static bb_status read_json_value(const struct config *c, const char *key, const json_t *value,
+				 const struct bb_hyper_row *row, int64_t *into)
 {
 	if (row->is_bool ? !json_is_boolean(value) : !json_is_integer(value))
 		return refuse_value(c, key, value, row);
@@ -40,7 +40,8 @@ static bb_status read_value(const struct config *c, const char *key, const json_
 }
 
 /* transformers writes null for a value that follows from others. */
-static bb_status read_row(const struct config *c, const struct bb_hyper_row *row, int64_t *into)
+static bb_status read_hyper_row(const struct config *c, const struct bb_hyper_row *row,
+				int64_t *into)
 {
 	const char *first = NULL;
 
@@ -51,7 +52,7 @@ static bb_status read_row(const struct config *c, const struct bb_hyper_row *row
 
 		if (!value || json_is_null(value))
 			continue;
-		status = read_value(c, *key, value, row, &found);
+		status = read_json_value(c, *key, value, row, &found);
 		if (status != BB_OK)
 			return status;
 		if (first && found != *into)
@@ -127,7 +128,7 @@ bb_status bb_config_read(const char *path, struct bb_hyper *hyper, const struct 
 
 		/* A key that the family does not use may mean something else there. */
 		if ((*family)->uses[i] != BB_HYPER_NONE)
-			BB_TRY(status, read_row(&c, row, bb_hyper_at(hyper, row)), out);
+			BB_TRY(status, read_hyper_row(&c, row, bb_hyper_at(hyper, row)), out);
 	}
 	read_version(&c, hyper);
 out:

@@ -264,7 +264,8 @@ out:
 
 /* ---- the text of --model -------------------------------------------------------------- */
 
-static bb_status read_number(struct bb_builder *b, const struct bb_hyper_row *row, const char *text)
+static bb_status read_hyper_value(struct bb_builder *b, const struct bb_hyper_row *row,
+				  const char *text)
 {
 	int64_t *value = bb_hyper_at(&b->model->hyper, row);
 
@@ -290,7 +291,7 @@ static bb_status read_named(struct bb_builder *b, const struct bb_family *family
 		if (family->uses[i] == BB_HYPER_NONE)
 			continue;
 		if (strcmp(bb_hyper_rows[i].name, item) == 0)
-			return read_number(b, &bb_hyper_rows[i], equals + 1);
+			return read_hyper_value(b, &bb_hyper_rows[i], equals + 1);
 		names[n++] = bb_hyper_rows[i].name;
 	}
 	near = bb_nearest(item, names);
@@ -313,7 +314,7 @@ static bb_status read_ordered(struct bb_builder *b, const struct bb_family *fami
 		if (family->uses[i] != BB_HYPER_NEEDED)
 			continue;
 		snprintf(value, sizeof(value), "%.*s", (int)length, item);
-		status = read_number(b, &bb_hyper_rows[i], value);
+		status = read_hyper_value(b, &bb_hyper_rows[i], value);
 		item += length + (item[length] == 'x');
 	}
 	if (status == BB_OK && *item)

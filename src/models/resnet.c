@@ -46,8 +46,8 @@ static void convolve(struct bb_builder *b, struct feature_map *p, int kernel, in
 	p->channels = out;
 }
 
-static void block(struct bb_builder *b, struct feature_map *p, int width, int stride, int expansion,
-		  const char *prefix)
+static void residual_block(struct bb_builder *b, struct feature_map *p, int width, int stride,
+			   int expansion, const char *prefix)
 {
 	struct feature_map side = *p;
 	const int out = width * expansion;
@@ -89,8 +89,8 @@ void bb_build_resnet(struct bb_builder *b)
 	for (int stage = 0; stage < STAGES; stage++)
 		for (int i = 0; i < depth->blocks[stage]; i++, b->layer++) {
 			snprintf(prefix, sizeof(prefix), "layer%d.%d.", stage + 1, i);
-			block(b, &p, 64 << stage, stage > 0 && i == 0 ? 2 : 1, depth->expansion,
-			      prefix);
+			residual_block(b, &p, 64 << stage, stage > 0 && i == 0 ? 2 : 1,
+				       depth->expansion, prefix);
 		}
 	b->model->blocks = b->layer;
 	bb_build_product(b, 2.0 * p.channels * CLASSES, true);

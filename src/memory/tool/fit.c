@@ -9,7 +9,7 @@
 #define ROWS 24
 #define LEAST_SIZE (1 << 20)
 
-static void add_header(struct job *job, uint64_t gpus, uint64_t limit)
+static void add_fit_header(struct job *job, uint64_t gpus, uint64_t limit)
 {
 	char whole[BB_BOTH_TEXT], left[BB_BOTH_TEXT];
 
@@ -36,7 +36,7 @@ static bb_status check_size(const struct job *job, const char *name, uint64_t by
 		       (unsigned long long)(bytes < 1024 ? bytes : 80));
 }
 
-static void add_text(struct job *job, const struct bb_fit *fit, uint64_t limit)
+static void add_fit_text(struct job *job, const struct bb_fit *fit, uint64_t limit)
 {
 	const struct bb_training *t = &fit->training;
 	const enum bb_category tightest = bb_need_tightest(&fit->need);
@@ -52,7 +52,7 @@ static void add_text(struct job *job, const struct bb_fit *fit, uint64_t limit)
 		       100 * (double)fit->need.total / (double)limit, bb_category_words[tightest]);
 }
 
-static void add_json(struct bb_json *j, const struct bb_fit *fit)
+static void add_fit_json(struct bb_json *j, const struct bb_fit *fit)
 {
 	const struct bb_training *t = &fit->training;
 	const enum bb_category tightest = bb_need_tightest(&fit->need);
@@ -74,10 +74,10 @@ static void add_json(struct bb_json *j, const struct bb_fit *fit)
 static void add_list(struct job *job, const struct bb_fits *fits, uint64_t limit)
 {
 	for (size_t i = 0; i < fits->n && i < ROWS; i++)
-		add_text(job, &fits->list[i], limit);
+		add_fit_text(job, &fits->list[i], limit);
 	if (fits->n == 0) {
 		bb_strbuf_add(&job->text, "# nothing fits; the nearest combination:\n");
-		add_text(job, &fits->nearest, limit);
+		add_fit_text(job, &fits->nearest, limit);
 	}
 	if (fits->n > ROWS)
 		bb_strbuf_addf(&job->text, "# … and %zu more, all in --json\n", fits->n - ROWS);
@@ -86,10 +86,10 @@ static void add_list(struct job *job, const struct bb_fits *fits, uint64_t limit
 	bb_json_add_uint(&job->json, "tried", fits->tried);
 	bb_json_add_array(&job->json, "fits");
 	for (size_t i = 0; i < fits->n; i++)
-		add_json(&job->json, &fits->list[i]);
+		add_fit_json(&job->json, &fits->list[i]);
 	bb_json_end(&job->json);
 	bb_json_key(&job->json, "nearest");
-	add_json(&job->json, &fits->nearest);
+	add_fit_json(&job->json, &fits->nearest);
 }
 
 bb_status bb_memory_fit(struct job *job, const struct bb_training *base)
@@ -125,7 +125,7 @@ bb_status bb_memory_fit(struct job *job, const struct bb_training *base)
 	}
 	bb_json_add_uint(&job->json, "limit_bytes", space.limit);
 	bb_json_add_uint(&job->json, "gpus", space.gpus);
-	add_header(job, space.gpus, space.limit);
+	add_fit_header(job, space.gpus, space.limit);
 	add_list(job, &fits, space.limit);
 	bb_strbuf_add(&job->text, "# not counted: CUDA, buffers of libraries, fragmentation; "
 				  "--reserve leaves room for them\n");

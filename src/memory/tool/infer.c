@@ -49,7 +49,7 @@ static void add_cache(const struct job *job, struct inference *p)
 				  p->context * (uint64_t)o->batch, (unsigned)o->cache_bits);
 }
 
-static void add_line(struct job *job, const char *name, uint64_t bytes, const char *note)
+static void add_bytes_line(struct job *job, const char *name, uint64_t bytes, const char *note)
 {
 	bb_strbuf_addf(&job->text, "%-12s %12.3f %12.3f%s%s\n", name, GB(bytes), GiB(bytes),
 		       note ? "  " : "", note ? note : "");
@@ -68,7 +68,7 @@ static void add_rounded(struct job *job, const struct inference *p)
 			       (unsigned long long)p->billions, each);
 }
 
-static void add_text(struct job *job, const struct inference *p)
+static void add_inference_text(struct job *job, const struct inference *p)
 {
 	const struct options *o = job->o;
 	char token[BB_BOTH_TEXT];
@@ -83,22 +83,22 @@ static void add_text(struct job *job, const struct inference *p)
 	bb_strbuf_addf(&job->text, "\n# tensor-parallel ranks: %lld, memory of each:\n",
 		       (long long)o->tp);
 	bb_strbuf_addf(&job->text, "#\n# %-10s %12s %12s\n", "", "GB", "GiB");
-	add_line(job, "weights", p->weights, NULL);
+	add_bytes_line(job, "weights", p->weights, NULL);
 	if (p->has_cache) {
 		bb_strbuf_addf(&job->text, "%-12s %12.3f %12.3f  %s per token\n", "KV cache",
 			       GB(p->cache), GiB(p->cache), bb_memory_both(token, p->token));
-		add_line(job, "all", bb_bytes_add(p->weights, p->cache), NULL);
+		add_bytes_line(job, "all", bb_bytes_add(p->weights, p->cache), NULL);
 	} else if (job->has_model && job->model.encoder) {
 		bb_strbuf_addf(&job->text,
 			       "%-12s %12s %12s  none: an encoder reads all tokens at once\n",
 			       "KV cache", "N/A", "N/A");
 	}
-	add_line(job, "rule", p->rule, "P x 4 / (32 / Q) x 1.2, for any batch and context");
+	add_bytes_line(job, "rule", p->rule, "P x 4 / (32 / Q) x 1.2, for any batch and context");
 	add_rounded(job, p);
 	bb_strbuf_add(&job->text, "# not counted: activations, CUDA, buffers of libraries\n");
 }
 
-static void add_json(struct job *job, const struct inference *p)
+static void add_inference_json(struct job *job, const struct inference *p)
 {
 	const struct options *o = job->o;
 	struct bb_json *j = &job->json;
@@ -135,8 +135,8 @@ bb_status bb_memory_infer(struct job *job)
 			job->error, BB_EUSAGE,
 			"--context %llu: the bytes exceed 64 bits; give fewer tokens or sequences",
 			(unsigned long long)p.context);
-	add_text(job, &p);
-	add_json(job, &p);
+	add_inference_text(job, &p);
+	add_inference_json(job, &p);
 out:
 	return st;
 }

@@ -183,8 +183,8 @@ static void add_markdown(const struct subject *subject, struct bb_strbuf *out)
 	}
 }
 
-static bb_status inform(const struct subject *subject, const struct options *o, bool named,
-			struct bb_error *error)
+static bb_status print_information(const struct subject *subject, const struct options *o,
+				   bool named, struct bb_error *error)
 {
 	struct bb_strbuf out = {0};
 	bb_status st;
@@ -205,7 +205,7 @@ static bb_status inform(const struct subject *subject, const struct options *o, 
 	return st;
 }
 
-static bb_status write_all(struct job *job, struct bb_strbuf *json)
+static bb_status write_result(struct job *job, struct bb_strbuf *json)
 {
 	const char *path = job->o->json;
 	bb_status st = BB_OK;
@@ -220,7 +220,8 @@ static bb_status write_all(struct job *job, struct bb_strbuf *json)
 	return st;
 }
 
-static bb_status run(const struct subject *subject, const struct options *o, struct bb_error *error)
+static bb_status run_subject(const struct subject *subject, const struct options *o,
+			     struct bb_error *error)
 {
 	struct bb_strbuf json = {0};
 	struct job job = {.o = o, .error = error};
@@ -234,7 +235,7 @@ static bb_status run(const struct subject *subject, const struct options *o, str
 	st = subject->run(&job);
 	/* "Nothing fits" is a result, not an error. */
 	if (st == BB_OK || (st == BB_EDATA && bb_error_status(error) == BB_OK)) {
-		written = write_all(&job, &json);
+		written = write_result(&job, &json);
 		st = written == BB_OK ? st : written;
 	}
 	bb_model_layout_free(&job.layout);
@@ -259,9 +260,9 @@ int main(int argc, char **argv)
 	list_tables(subject, &o, tables);
 	BB_TRY(st, bb_options_parse(tables, argc, argv, &error), out);
 	if (o.help || o.help_markdown || o.version || o.list)
-		st = inform(subject, &o, argc != given, &error);
+		st = print_information(subject, &o, argc != given, &error);
 	else
-		st = run(subject, &o, &error);
+		st = run_subject(subject, &o, &error);
 out:
 	if (bb_error_status(&error) != BB_OK)
 		bb_say("model_memory", "%s", error.text);

@@ -52,7 +52,7 @@ static uint64_t chain_bytes(const struct options *o)
 	return 4 * layers * width * (3 * 8 * width + 5 * (uint64_t)o->rows);
 }
 
-static bb_status prepare(struct measurement *m, const struct options *o)
+static bb_status open_measurement(struct measurement *m, const struct options *o)
 {
 	bb_status st;
 
@@ -83,7 +83,7 @@ out:
 	return st;
 }
 
-static void release(struct measurement *m)
+static void close_measurement(struct measurement *m)
 {
 	for (size_t i = 0; i < m->n; i++)
 		free(m->variants[i].forward);
@@ -112,7 +112,7 @@ out:
 	return st;
 }
 
-static bb_status measure(struct measurement *m)
+static bb_status measure_variants(struct measurement *m)
 {
 	struct bb_chain_cost warm_up;
 	bb_status st;
@@ -132,7 +132,8 @@ out:
 	return st;
 }
 
-static void add_json(struct bb_json *j, const struct measurement *m, const struct variant *v)
+static void add_variant_json(struct bb_json *j, const struct measurement *m,
+			     const struct variant *v)
 {
 	bb_json_object(j);
 	bb_memory_add_known(j, "every", v->every != BB_CHECKPOINT_NEVER, v->every);
@@ -146,7 +147,7 @@ static void add_json(struct bb_json *j, const struct measurement *m, const struc
 	bb_json_end(j);
 }
 
-static void add_row(struct job *job, const struct measurement *m, const struct variant *v)
+static void add_variant_row(struct job *job, const struct measurement *m, const struct variant *v)
 {
 	const struct bb_chain_cost *all = &m->variants[0].cost, *c = &v->cost;
 	char every[24] = "keep all";
@@ -163,7 +164,7 @@ static void add_row(struct job *job, const struct measurement *m, const struct v
 		v->same ? "same" : "DIFFERS");
 }
 
-static void add_header(struct job *job, const struct measurement *m)
+static void add_checkpoint_header(struct job *job, const struct measurement *m)
 {
 	const struct bb_chain *c = &m->chain;
 
@@ -188,14 +189,14 @@ static bb_status add_results(struct measurement *m)
 	struct job *job = m->job;
 	bb_status st = BB_OK;
 
-	add_header(job, m);
+	add_checkpoint_header(job, m);
 	bb_json_add_uint(&job->json, "layers", m->chain.layers);
 	bb_json_add_uint(&job->json, "rows", m->chain.rows);
 	bb_json_add_uint(&job->json, "width", m->chain.width);
 	bb_json_add_array(&job->json, "results");
 	for (size_t i = 0; i < m->n; i++) {
-		add_row(job, m, &m->variants[i]);
-		add_json(&job->json, m, &m->variants[i]);
+		add_variant_row(job, m, &m->variants[i]);
+		add_variant_json(&job->json, m, &m->variants[i]);
 		if (!m->variants[i].same ||
 		    m->variants[i].cost.most != bb_chain_expected(&m->chain, m->variants[i].every))
 			st = BB_EDATA;
@@ -209,10 +210,10 @@ bb_status bb_memory_checkpoint(struct job *job)
 	struct measurement m = {.job = job};
 	bb_status st;
 
-	BB_TRY(st, prepare(&m, job->o), out);
-	BB_TRY(st, measure(&m), out);
+	BB_TRY(st, open_measurement(&m, job->o), out);
+	BB_TRY(st, measure_variants(&m), out);
 	st = add_results(&m);
 out:
-	release(&m);
+	close_measurement(&m);
 	return st;
 }

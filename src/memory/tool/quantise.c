@@ -63,7 +63,7 @@ static bb_status make_values(struct job *job, struct tensor *t)
 }
 
 /* Codes and decoded numbers of a short tensor. */
-static void add_numbers(struct job *job, const struct bb_quantised *q)
+static void add_codes(struct job *job, const struct bb_quantised *q)
 {
 	bb_json_add_array(&job->json, "codes");
 	for (size_t i = 0; i < q->n; i++)
@@ -104,11 +104,11 @@ static void add_result(struct job *job, const struct tensor *t, const struct bb_
 	bb_json_add_double(j, "error_rms", loss.rms);
 	bb_json_add_double(j, "times_smaller", smaller);
 	if (t->n <= SHOWN)
-		add_numbers(job, q);
+		add_codes(job, q);
 	bb_json_end(j);
 }
 
-static bb_status add_all(struct job *job, const struct tensor *t)
+static bb_status add_quantised(struct job *job, const struct tensor *t)
 {
 	const struct options *o = job->o;
 	bb_status st = BB_OK;
@@ -145,7 +145,7 @@ bb_status bb_memory_quantise(struct job *job)
 	bb_json_add_uint(&job->json, "count", t.n);
 	bb_json_add_uint(&job->json, "whole_bytes", t.n * sizeof(*t.x));
 	bb_json_add_array(&job->json, "results");
-	st = add_all(job, &t);
+	st = add_quantised(job, &t);
 	bb_json_end(&job->json);
 out:
 	free(t.x);

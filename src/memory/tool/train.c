@@ -132,8 +132,8 @@ static void add_json_run(struct job *job, const struct bb_training *t)
 	bb_json_add_bool(j, "flash_attention", t->flash);
 }
 
-static void add_row(struct job *job, const char *name, uint64_t bytes, uint64_t total,
-		    const char *note)
+static void add_category(struct job *job, const char *name, uint64_t bytes, uint64_t total,
+			 const char *note)
 {
 	bb_strbuf_addf(&job->text, "%-12s %12.3f %12.3f", name, GB(bytes), GiB(bytes));
 	if (total > 0)
@@ -162,11 +162,12 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 		snprintf(key, sizeof(key), "%s_bytes", bb_category_words[i]);
 		bb_memory_add_known(&job->json, key, known, need->bytes[i]);
 		if (known && (need->bytes[i] > 0 || i <= BB_NEED_OPTIMIZER))
-			add_row(job, bb_category_words[i], need->bytes[i], need->total, notes[i]);
+			add_category(job, bb_category_words[i], need->bytes[i], need->total,
+				     notes[i]);
 	}
-	add_row(job, "all", need->total, need->total, NULL);
+	add_category(job, "all", need->total, need->total, NULL);
 	if (need->host > 0)
-		add_row(job, "on the host", need->host, 0, NULL);
+		add_category(job, "on the host", need->host, 0, NULL);
 	bb_json_add_uint(&job->json, "total_bytes", need->total);
 	bb_json_add_uint(&job->json, "host_bytes", need->host);
 	bb_json_add_uint(&job->json, "stage", need->stage);

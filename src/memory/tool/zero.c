@@ -6,7 +6,8 @@
 static const char *const fsdp[BB_ZERO_STAGES] = {"NO_SHARD", "-", "SHARD_GRAD_OP", "FULL_SHARD"};
 
 /* Add STAGE with RANKS ranks: a line of text and an object of JSON. */
-static void add_stage(struct job *job, const struct bb_recipe *recipe, int stage, uint64_t ranks)
+static void add_zero_stage(struct job *job, const struct bb_recipe *recipe, int stage,
+			   uint64_t ranks)
 {
 	const uint64_t n = job->parameters, steps = (uint64_t)job->o->micro_batches;
 	const struct bb_states whole = bb_states_of_rank(recipe, n, 0, 0, 1);
@@ -33,7 +34,7 @@ static void add_stage(struct job *job, const struct bb_recipe *recipe, int stage
 	bb_json_end(j);
 }
 
-static void add_header(struct job *job, const struct bb_recipe *recipe)
+static void add_stage_header(struct job *job, const struct bb_recipe *recipe)
 {
 	bb_memory_add_recipe(job, recipe);
 	bb_strbuf_addf(&job->text,
@@ -62,11 +63,12 @@ bb_status bb_memory_zero(struct job *job)
 			       "--optimizer %s needs rows and columns of tensors, but ZeRO divides "
 			       "flat arrays; give another optimizer",
 			       recipe.optimizer->name);
-	add_header(job, &recipe);
+	add_stage_header(job, &recipe);
 	bb_json_add_array(&job->json, "stages");
 	for (size_t i = 0; i < n; i++)
 		for (int stage = 0; stage < BB_ZERO_STAGES; stage++)
-			add_stage(job, &recipe, stage, o->dp_given ? (uint64_t)o->dp : typical[i]);
+			add_zero_stage(job, &recipe, stage,
+				       o->dp_given ? (uint64_t)o->dp : typical[i]);
 	bb_json_end(&job->json);
 out:
 	return st;

@@ -26,7 +26,7 @@ static struct bb_zero_call *call_of(const struct bb_zero_rank *z, enum bb_zero_k
 	return &z->calls[(size_t)kind * z->zero->units.n + unit];
 }
 
-static void object(struct bb_zero_rank *z, const struct bb_call *call, const char *reason)
+static void refuse_call(struct bb_zero_rank *z, const struct bb_call *call, const char *reason)
 {
 	if (!*z->objection)
 		snprintf(z->objection, sizeof(z->objection), "%s by %s on %d ranks: %s",
@@ -36,7 +36,7 @@ static void object(struct bb_zero_rank *z, const struct bb_call *call, const cha
 
 /* Maximum bytes that a rank sends. The algorithm of a library is unknown and counts as a ring,
    which sends the fewest. */
-static uint64_t wire_of(const struct bb_call *call)
+static uint64_t wire_bytes(const struct bb_call *call)
 {
 	const struct bb_algorithm *a =
 		call->schedule ? call->schedule : bb_algorithm_find(call->collective, "ring");
@@ -60,7 +60,7 @@ static bb_status prepare_call(struct bb_zero_rank *z, struct bb_call *call, size
 
 	reason = reason ? reason : choice.reason;
 	if (reason) {
-		object(z, call, reason);
+		refuse_call(z, call, reason);
 		return BB_OK;
 	}
 	call->schedule = choice.schedule;
@@ -79,14 +79,14 @@ static bb_status prepare_call(struct bb_zero_rank *z, struct bb_call *call, size
 		reason = z->backend->refuses(group, call);
 	}
 	if (reason) {
-		object(z, call, reason);
+		refuse_call(z, call, reason);
 	} else {
 		bytes = z->backend->tmp_bytes(group, call);
 		*tmp = bytes > *tmp ? bytes : *tmp;
 	}
 out:
 	if (status == BB_EUNSUPPORTED) {
-		object(z, call, "the backend has no such algorithm");
+		refuse_call(z, call, "the backend has no such algorithm");
 		return BB_OK;
 	}
 	return status;
@@ -107,7 +107,7 @@ static bb_status prepare_unit(struct bb_zero_rank *z, enum bb_zero_kind kind, si
 	};
 	status = prepare_call(z, &c->call, tmp);
 	if (status == BB_OK && !*z->objection)
-		c->wire = wire_of(&c->call);
+		c->wire = wire_bytes(&c->call);
 	return status;
 }
 
@@ -193,7 +193,7 @@ bb_status bb_zero_wait(struct bb_zero_rank *z)
 	return status;
 }
 
-static bb_status issue(struct bb_zero_rank *z, const struct bb_call *call)
+static bb_status issue_call(struct bb_zero_rank *z, const struct bb_call *call)
 {
 	bb_status status;
 
@@ -220,7 +220,7 @@ bb_status bb_zero_call(struct bb_zero_rank *z, enum bb_zero_kind kind, size_t un
 	call.out = memory + (kind == BB_ZERO_SCATTER ? mine : 0);
 	call.tmp = z->tmp.memory;
 	z->wire += call_of(z, kind, unit)->wire;
-	status = issue(z, &call);
+	status = issue_call(z, &call);
 	if (status == BB_OK && !z->zero->overlaps)
 		status = z->backend->finish(z->driver->handle, NULL);
 	z->times.waited[z->phase] += z->backend->now(z->driver->handle) - from;
@@ -239,7 +239,7 @@ bb_status bb_zero_agree(struct bb_zero_rank *z, bool *found)
 	call.tmp = z->tmp.memory;
 	BB_TRY(status, z->backend->copy(z->driver->handle, z->flag.memory, &flag, sizeof(flag)),
 	       out);
-	BB_TRY(status, issue(z, &call), out);
+	BB_TRY(status, issue_call(z, &call), out);
 	BB_TRY(status, bb_zero_wait(z), out);
 	status = z->backend->copy(z->driver->handle, &flag, z->flag.memory, sizeof(flag));
 	*found = flag;

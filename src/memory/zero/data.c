@@ -58,7 +58,7 @@ static uint64_t batch_seed(const struct bb_zero_batch *b, int rank, int64_t micr
 }
 
 /* The gradient of element INDEX with value BITS, in units. */
-static int draw(const struct bb_zero_data *d, uint64_t seed, uint64_t index, uint32_t bits)
+static int draw_gradient(const struct bb_zero_data *d, uint64_t seed, uint64_t index, uint32_t bits)
 {
 	const uint64_t x = bb_random_mix(seed ^ (index << 32 ^ bits));
 
@@ -81,7 +81,8 @@ void bb_zero_gradients(const struct bb_zero_data *d, const struct bb_zero_batch 
 		char *const to = (char *)gradients + i * size;
 		float value, before = 0;
 
-		value = (float)draw(d, seed, first + i, bits_at(d->dtype, parameters, i)) * UNIT;
+		value = (float)draw_gradient(d, seed, first + i, bits_at(d->dtype, parameters, i)) *
+			UNIT;
 		if (last && overflows(d, b->step, first + i))
 			value = 1e38f;
 		value *= b->scale;
@@ -139,7 +140,7 @@ static float sum_gradient(const struct bb_zero_reference *r, size_t i)
 	int64_t sum = 0;
 
 	for (size_t s = 0; s < r->nseeds; s++)
-		sum += draw(r->data, r->seeds[s], i, bits);
+		sum += draw_gradient(r->data, r->seeds[s], i, bits);
 	return (float)sum * UNIT * r->scale.scale;
 }
 

@@ -39,7 +39,8 @@ static bb_status measure_system(struct bb_zero_session *s, int64_t *bytes)
 
 /* ---- rehearsal ------------------------------------------------------------------------------- */
 
-static struct bb_zero_rank rank_of(struct bb_zero_session *s, const struct bb_zero *zero, int stage)
+static struct bb_zero_rank zero_rank_of(struct bb_zero_session *s, const struct bb_zero *zero,
+					int stage)
 {
 	return (struct bb_zero_rank){.zero = zero,
 				     .run = s->engine.run,
@@ -84,7 +85,7 @@ static bb_status shrink_layers(const struct bb_zero *zero, struct bb_zero *small
 static bb_status rehearse(struct bb_zero_session *s, int stage)
 {
 	struct bb_zero small = {.nranks = 0};
-	struct bb_zero_rank z = rank_of(s, &small, stage);
+	struct bb_zero_rank z = zero_rank_of(s, &small, stage);
 	bb_status status;
 
 	if (!s->engine.backend->has_data)
@@ -211,7 +212,7 @@ out:
 
 static bb_status run_stage(struct bb_zero_session *s, int stage)
 {
-	struct bb_zero_rank z = rank_of(s, s->zero, stage);
+	struct bb_zero_rank z = zero_rank_of(s, s->zero, stage);
 	struct bb_zero_measured m = {0};
 	char what[BB_WHAT_TEXT];
 	bb_status status;

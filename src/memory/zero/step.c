@@ -146,7 +146,7 @@ out:
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-static double now(const struct bb_zero_rank *z)
+static double rank_now(const struct bb_zero_rank *z)
 {
 	return z->backend->now(z->driver->handle);
 }
@@ -161,7 +161,7 @@ static void spin_thread(double seconds)
 }
 
 /* Compute SHARE of PASS. */
-static bb_status compute(struct bb_zero_rank *z, const struct bb_zero_pass *pass, double share)
+static bb_status compute_pass(struct bb_zero_rank *z, const struct bb_zero_pass *pass, double share)
 {
 	const struct bb_backend *backend = z->backend;
 	struct bb_rank *rank = z->driver->handle;
@@ -185,7 +185,7 @@ static bb_status compute(struct bb_zero_rank *z, const struct bb_zero_pass *pass
 								    : status;
 }
 
-static bb_status forward(struct bb_zero_rank *z)
+static bb_status run_forward(struct bb_zero_rank *z)
 {
 	const size_t n = z->zero->units.n;
 	bb_status status = BB_OK;
@@ -196,7 +196,8 @@ static bb_status forward(struct bb_zero_rank *z)
 		BB_TRY(status, acquire_parameters(z, u, u + 1 < n ? u + 1 : NO_UNIT, &parameters),
 		       out);
 		BB_TRY(status, sum_parameters(z, u, parameters), out);
-		BB_TRY(status, compute(z, &z->zero->forward, z->zero->units.list[u].forward), out);
+		BB_TRY(status, compute_pass(z, &z->zero->forward, z->zero->units.list[u].forward),
+		       out);
 		bb_zero_note(z, BB_ZERO_FORWARD, u);
 		if (z->stage == 3)
 			BB_TRY(status, bb_zero_wait(z), out);
@@ -263,7 +264,8 @@ static bb_status backward_unit(struct bb_zero_rank *z, size_t unit, int64_t micr
 	       out);
 	BB_TRY(status, place_gradients(z, unit, &gradients), out);
 	BB_TRY(status, make_gradients(z, unit, microbatch, parameters, gradients), out);
-	BB_TRY(status, compute(z, &z->zero->backward, z->zero->units.list[unit].backward), out);
+	BB_TRY(status, compute_pass(z, &z->zero->backward, z->zero->units.list[unit].backward),
+	       out);
 	bb_zero_note(z, BB_ZERO_BACKWARD, unit);
 	if (z->stage >= 2) {
 		BB_TRY(status, bb_zero_wait(z), out);
@@ -275,7 +277,7 @@ out:
 	return status;
 }
 
-static bb_status backward(struct bb_zero_rank *z, int64_t microbatch)
+static bb_status run_backward(struct bb_zero_rank *z, int64_t microbatch)
 {
 	const uint64_t elements = z->stage >= 2 ? z->places.divided : z->places.whole;
 	bb_status status = BB_OK;
@@ -301,7 +303,7 @@ struct piece {
 	size_t at, n; /* in the divided arrays */
 };
 
-static struct piece piece_of(const struct bb_zero_rank *z, size_t unit, size_t at)
+static struct piece unit_piece(const struct bb_zero_rank *z, size_t unit, size_t at)
 {
 	const struct bb_zero_place *p = &z->places.list[unit];
 	const size_t size = bb_zero_size(z), left = (size_t)p->part - at;
@@ -325,7 +327,7 @@ each_piece(struct bb_zero_rank *z,
 
 	for (size_t u = 0; u < z->zero->units.n && z->data; u++)
 		for (size_t at = 0; at < z->places.list[u].part && status == BB_OK;) {
-			const struct piece p = piece_of(z, u, at);
+			const struct piece p = unit_piece(z, u, at);
 
 			status = work(z, &p, own);
 			at += p.n;
@@ -454,7 +456,7 @@ static bb_status gather_parameters(struct bb_zero_rank *z)
 /* Begin PHASE. */
 static void begin_phase(struct bb_zero_rank *z, enum bb_zero_phase phase)
 {
-	const double at = now(z);
+	const double at = rank_now(z);
 
 	z->times.took[z->phase] += at - z->since;
 	z->since = at;
@@ -463,7 +465,7 @@ static void begin_phase(struct bb_zero_rank *z, enum bb_zero_phase phase)
 
 bb_status bb_zero_step(struct bb_zero_rank *z)
 {
-	const double start = now(z);
+	const double start = rank_now(z);
 	bb_status status;
 
 	z->step++;
@@ -472,9 +474,9 @@ bb_status bb_zero_step(struct bb_zero_rank *z)
 	z->since = start;
 	for (int64_t g = 0; g < z->zero->options.accumulate; g++) {
 		begin_phase(z, BB_ZERO_IN_FORWARD);
-		BB_TRY(status, forward(z), out);
+		BB_TRY(status, run_forward(z), out);
 		begin_phase(z, BB_ZERO_IN_BACKWARD);
-		BB_TRY(status, backward(z, g), out);
+		BB_TRY(status, run_backward(z, g), out);
 	}
 	begin_phase(z, BB_ZERO_IN_OPTIMIZER);
 	BB_TRY(status, optimise(z), out);

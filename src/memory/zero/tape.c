@@ -70,12 +70,12 @@ static void tape_operation(const struct bb_program *program, int rank, size_t in
 	*o = ((const struct bb_zero_tape *)program->own)->list[index];
 }
 
-static int group_size(const struct bb_program *program, int group)
+static int tape_group_size(const struct bb_program *program, int group)
 {
 	return program->nranks;
 }
 
-static int member(const struct bb_program *program, int group, int i)
+static int tape_member(const struct bb_program *program, int group, int i)
 {
 	return i;
 }
@@ -111,8 +111,8 @@ bb_status bb_zero_tape_evaluate(struct bb_zero_tape *t, const struct bb_backend 
 		.algorithm = t->algorithm,
 		.length = tape_length,
 		.operation = tape_operation,
-		.group_size = group_size,
-		.member = member,
+		.group_size = tape_group_size,
+		.member = tape_member,
 	};
 	const double start = backend->now(rank);
 	struct observation observation = {times, start};

@@ -12,7 +12,7 @@ static bb_status make_list(struct bb_zero_units *units, size_t n, struct bb_erro
 
 /* Add the FLOPs of each layer to the unit that begins with one of its tensors, or to the last unit.
  */
-static void share_out(struct bb_zero_units *units, const struct bb_model *model)
+static void divide_flops(struct bb_zero_units *units, const struct bb_model *model)
 {
 	for (size_t w = 0; w < model->nworks; w++) {
 		const struct bb_work *work = &model->works[w];
@@ -49,7 +49,7 @@ bb_status bb_zero_units_of_model(struct bb_zero_units *units, const struct bb_mo
 			(++unit)->first = t;
 		unit->elements += model->tensors[t].elements;
 	}
-	share_out(units, model);
+	divide_flops(units, model);
 	for (size_t u = 0; u < units->n; u++) {
 		units->list[u].first = units->elements;
 		units->elements += units->list[u].elements;

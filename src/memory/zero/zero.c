@@ -10,7 +10,7 @@
 
 #define ALONE_SHARE 0.95
 
-static void set_up(struct bb_zero *zero, const struct bb_run *run)
+static void zero_set_up(struct bb_zero *zero, const struct bb_run *run)
 {
 	const struct bb_zero_options *a = &zero->options;
 	const bool scaled = a->dtype != BB_FLOAT;
@@ -96,7 +96,7 @@ static bb_status zero_plan(struct bb_run *run)
 		return bb_fail(&run->error, BB_EUSAGE,
 			       "--as-rank: runs one rank alone, not %d; leave -t and -g out",
 			       run->world.nranks);
-	set_up(zero, run);
+	zero_set_up(zero, run);
 	status = check_sums(zero, run);
 	return status == BB_OK ? find_room(zero, run) : status;
 }
@@ -109,7 +109,7 @@ static void add_heading(struct bb_run *run, struct bb_strbuf *out)
 			   "allocated but not held; wire: sent by a rank per step\n");
 }
 
-static void zero_close(struct bb_run *run)
+static void zero_release(struct bb_run *run)
 {
 	struct bb_zero *zero = run->own;
 
@@ -133,5 +133,5 @@ const struct bb_benchmark bb_zero_benchmark = {
 	.plan = zero_plan,
 	.experiment = &bb_zero_experiment,
 	.tell = add_heading,
-	.close = zero_close,
+	.close = zero_release,
 };

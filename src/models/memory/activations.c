@@ -23,7 +23,7 @@ uint64_t bb_bytes_times(uint64_t a, uint64_t b)
 }
 
 /* BYTES divided among RANKS, rounded up. */
-static uint64_t share(wide bytes, uint64_t ranks)
+static uint64_t share_of(wide bytes, uint64_t ranks)
 {
 	const wide part = bytes / ranks + (bytes % ranks > 0);
 
@@ -88,12 +88,12 @@ uint64_t bb_layer_kept(const struct bb_layer *l, enum bb_recompute recompute)
 	wide divided = inner(l);
 
 	if (recompute == BB_RECOMPUTE_FULL)
-		return share(tokens(l) * l->hidden * l->bytes, all);
+		return share_of(tokens(l) * l->hidden * l->bytes, all);
 	if (recompute == BB_RECOMPUTE_NONE)
 		divided += core(l);
 	if (l->sequence_parallel)
-		return share(residual(l) + divided, l->tp);
-	return bb_bytes_add(share(residual(l), 1), share(divided, l->tp));
+		return share_of(residual(l) + divided, l->tp);
+	return bb_bytes_add(share_of(residual(l), 1), share_of(divided, l->tp));
 }
 
 uint64_t bb_layer_recomputed(const struct bb_layer *l, enum bb_recompute recompute)
@@ -105,18 +105,18 @@ uint64_t bb_layer_recomputed(const struct bb_layer *l, enum bb_recompute recompu
 
 uint64_t bb_embedding_kept(const struct bb_layer *l)
 {
-	return l->gated ? 0 : share(tokens(l) * l->hidden, l->sequence_parallel ? l->tp : 1);
+	return l->gated ? 0 : share_of(tokens(l) * l->hidden, l->sequence_parallel ? l->tp : 1);
 }
 
 uint64_t bb_head_kept(const struct bb_layer *l, uint64_t vocab)
 {
 	const wide inputs = tokens(l) * l->hidden * 2 * l->bytes;
 
-	return bb_bytes_add(share(inputs, l->sequence_parallel ? l->tp : 1),
-			    share(tokens(l) * vocab * FP32, l->tp));
+	return bb_bytes_add(share_of(inputs, l->sequence_parallel ? l->tp : 1),
+			    share_of(tokens(l) * vocab * FP32, l->tp));
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t fewer(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -129,6 +129,6 @@ uint64_t bb_in_flight(enum bb_pipelining schedule, uint64_t stage, uint64_t stag
 	if (schedule == BB_GPIPE)
 		return micro_batches;
 	if (schedule == BB_INTERLEAVED)
-		return least(2 * later + (chunks - 1) * stages + 1, micro_batches * chunks);
-	return least(later + 1, micro_batches);
+		return fewer(2 * later + (chunks - 1) * stages + 1, micro_batches * chunks);
+	return fewer(later + 1, micro_batches);
 }

@@ -14,8 +14,8 @@
 /* ---- arithmetic ------------------------------------------------------------------------- */
 
 /* C += A B, of N x K and K x M. */
-static void multiply(float *restrict c, const float *restrict a, const float *restrict b, size_t n,
-		     size_t k, size_t m)
+static void multiply_matrices(float *restrict c, const float *restrict a, const float *restrict b,
+			      size_t n, size_t k, size_t m)
 {
 	for (size_t i = 0; i < n; i++)
 		for (size_t l = 0; l < k; l++)
@@ -24,8 +24,8 @@ static void multiply(float *restrict c, const float *restrict a, const float *re
 }
 
 /* C += transposed A times B, of N x K and N x M. */
-static void multiply_first(float *restrict c, const float *restrict a, const float *restrict b,
-			   size_t n, size_t k, size_t m)
+static void multiply_first_transposed(float *restrict c, const float *restrict a,
+				      const float *restrict b, size_t n, size_t k, size_t m)
 {
 	for (size_t i = 0; i < n; i++)
 		for (size_t l = 0; l < k; l++)
@@ -34,8 +34,8 @@ static void multiply_first(float *restrict c, const float *restrict a, const flo
 }
 
 /* C += A times transposed B, of N x K and M x K. */
-static void multiply_second(float *restrict c, const float *restrict a, const float *restrict b,
-			    size_t n, size_t k, size_t m)
+static void multiply_second_transposed(float *restrict c, const float *restrict a,
+				       const float *restrict b, size_t n, size_t k, size_t m)
 {
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = 0; j < m; j++) {
@@ -60,7 +60,7 @@ static size_t layer_floats(const struct bb_chain *c)
 }
 
 /* Fill X with random numbers between -SIZE and SIZE. */
-static void fill(float *x, size_t n, float size, uint64_t *seed)
+static void fill_random(float *x, size_t n, float size, uint64_t *seed)
 {
 	for (size_t i = 0; i < n; i++) {
 		const uint64_t bits = bb_random_congruential(seed) >> 40;
@@ -81,9 +81,9 @@ bb_status bb_chain_make(struct bb_chain *chain, size_t layers, size_t rows, size
 	chain->weights = malloc(layers * layer_floats(chain) * sizeof(float));
 	if (!chain->input || !chain->ascent || !chain->weights)
 		return bb_no_memory(error, "the layers of a chain");
-	fill(chain->input, rows_floats(chain), 1, &seed);
-	fill(chain->ascent, rows_floats(chain), 1, &seed);
-	fill(chain->weights, layers * layer_floats(chain), size, &seed);
+	fill_random(chain->input, rows_floats(chain), 1, &seed);
+	fill_random(chain->ascent, rows_floats(chain), 1, &seed);
+	fill_random(chain->weights, layers * layer_floats(chain), size, &seed);
 	return BB_OK;
 }
 
@@ -125,7 +125,7 @@ struct pass {
 	bool failed;
 };
 
-static float *hold(struct pass *p, size_t floats)
+static float *hold_floats(struct pass *p, size_t floats)
 {
 	float *memory = calloc(floats, sizeof(float));
 
@@ -136,7 +136,7 @@ static float *hold(struct pass *p, size_t floats)
 	return memory;
 }
 
-static void release(struct pass *p, float **memory, size_t floats)
+static void release_floats(struct pass *p, float **memory, size_t floats)
 {
 	if (*memory)
 		p->bytes -= floats * sizeof(float);
@@ -144,17 +144,17 @@ static void release(struct pass *p, float **memory, size_t floats)
 	*memory = NULL;
 }
 
-static const float *first(const struct pass *p, size_t layer)
+static const float *first_weights(const struct pass *p, size_t layer)
 {
 	return p->chain->weights + layer * layer_floats(p->chain);
 }
 
-static const float *second(const struct pass *p, size_t layer)
+static const float *second_weights(const struct pass *p, size_t layer)
 {
-	return first(p, layer) + layer_floats(p->chain) / 2;
+	return first_weights(p, layer) + layer_floats(p->chain) / 2;
 }
 
-static const float *input(const struct pass *p, size_t layer)
+static const float *layer_input(const struct pass *p, size_t layer)
 {
 	return layer == 0 ? p->chain->input : p->x[layer];
 }
@@ -163,11 +163,12 @@ static void make_inside(struct pass *p, size_t layer)
 {
 	const struct bb_chain *c = p->chain;
 	const size_t floats = WIDER * rows_floats(c);
-	float *inside = p->inside[layer] = hold(p, floats);
+	float *inside = p->inside[layer] = hold_floats(p, floats);
 
 	if (p->failed)
 		return;
-	multiply(inside, input(p, layer), first(p, layer), c->rows, c->width, WIDER * c->width);
+	multiply_matrices(inside, layer_input(p, layer), first_weights(p, layer), c->rows, c->width,
+			  WIDER * c->width);
 	for (size_t i = 0; i < floats; i++)
 		inside[i] /= 1 + fabsf(inside[i]);
 }
@@ -175,15 +176,16 @@ static void make_inside(struct pass *p, size_t layer)
 static void make_output(struct pass *p, size_t layer)
 {
 	const struct bb_chain *c = p->chain;
-	float *y = p->x[layer + 1] = hold(p, rows_floats(c));
+	float *y = p->x[layer + 1] = hold_floats(p, rows_floats(c));
 
 	if (p->failed)
 		return;
-	memcpy(y, input(p, layer), rows_floats(c) * sizeof(float));
-	multiply(y, p->inside[layer], second(p, layer), c->rows, WIDER * c->width, c->width);
+	memcpy(y, layer_input(p, layer), rows_floats(c) * sizeof(float));
+	multiply_matrices(y, p->inside[layer], second_weights(p, layer), c->rows, WIDER * c->width,
+			  c->width);
 }
 
-static void forward(struct pass *p, size_t every)
+static void chain_forward(struct pass *p, size_t every)
 {
 	const struct bb_chain *c = p->chain;
 
@@ -192,15 +194,15 @@ static void forward(struct pass *p, size_t every)
 		make_output(p, i);
 		if (every == BB_CHECKPOINT_NEVER)
 			continue;
-		release(p, &p->inside[i], WIDER * rows_floats(c));
+		release_floats(p, &p->inside[i], WIDER * rows_floats(c));
 		if (i % every)
-			release(p, &p->x[i], rows_floats(c));
+			release_floats(p, &p->x[i], rows_floats(c));
 	}
 }
 
 /* Recompute the activations of layers BEGIN … END-1 from the input of BEGIN, for their backward
    pass. */
-static void repeat(struct pass *p, size_t begin, size_t end)
+static void recompute_layers(struct pass *p, size_t begin, size_t end)
 {
 	const double before = bb_clock_now();
 
@@ -215,26 +217,30 @@ static void repeat(struct pass *p, size_t begin, size_t end)
 
 /* GRADIENT is that of the layer's output and becomes that of its input; WEIGHTS: those of its
    weights. */
-static void backward(struct pass *p, size_t layer, float *gradient, float *inner, float *weights)
+static void layer_backward(struct pass *p, size_t layer, float *gradient, float *inner,
+			   float *weights)
 {
 	const struct bb_chain *c = p->chain;
 	const size_t wide = WIDER * c->width;
 	const float *inside = p->inside[layer];
 
 	memset(inner, 0, c->rows * wide * sizeof(float));
-	multiply_second(inner, gradient, second(p, layer), c->rows, c->width, wide);
-	multiply_first(weights + layer_floats(c) / 2, inside, gradient, c->rows, wide, c->width);
+	multiply_second_transposed(inner, gradient, second_weights(p, layer), c->rows, c->width,
+				   wide);
+	multiply_first_transposed(weights + layer_floats(c) / 2, inside, gradient, c->rows, wide,
+				  c->width);
 	for (size_t i = 0; i < c->rows * wide; i++) {
 		const float slope = 1 - fabsf(inside[i]);
 
 		inner[i] *= slope * slope;
 	}
-	multiply_first(weights, input(p, layer), inner, c->rows, c->width, wide);
-	multiply_second(gradient, inner, first(p, layer), c->rows, wide, c->width);
+	multiply_first_transposed(weights, layer_input(p, layer), inner, c->rows, c->width, wide);
+	multiply_second_transposed(gradient, inner, first_weights(p, layer), c->rows, wide,
+				   c->width);
 }
 
-static void all_backward(struct pass *p, size_t every, float *gradient, float *inner,
-			 float *weights)
+static void chain_backward(struct pass *p, size_t every, float *gradient, float *inner,
+			   float *weights)
 {
 	const struct bb_chain *c = p->chain;
 	const size_t step = every == BB_CHECKPOINT_NEVER ? c->layers : every;
@@ -243,19 +249,19 @@ static void all_backward(struct pass *p, size_t every, float *gradient, float *i
 		const size_t begin = (end - 1) / step * step;
 
 		if (every != BB_CHECKPOINT_NEVER)
-			repeat(p, begin, end);
+			recompute_layers(p, begin, end);
 		for (; end > begin && !p->failed; end--) {
-			backward(p, end - 1, gradient, inner,
-				 weights + (end - 1) * layer_floats(c));
-			release(p, &p->inside[end - 1], WIDER * rows_floats(c));
-			release(p, &p->x[end - 1], rows_floats(c));
+			layer_backward(p, end - 1, gradient, inner,
+				       weights + (end - 1) * layer_floats(c));
+			release_floats(p, &p->inside[end - 1], WIDER * rows_floats(c));
+			release_floats(p, &p->x[end - 1], rows_floats(c));
 		}
 		if (p->failed)
 			return;
 	}
 }
 
-static void run_both(struct pass *p, size_t every, struct bb_chain_result *result, float *inner)
+static void run_passes(struct pass *p, size_t every, struct bb_chain_result *result, float *inner)
 {
 	const struct bb_chain *c = p->chain;
 	float *output = result->numbers, *gradient = output + rows_floats(c);
@@ -263,13 +269,13 @@ static void run_both(struct pass *p, size_t every, struct bb_chain_result *resul
 
 	memset(result->numbers, 0, result->n * sizeof(float));
 	memcpy(gradient, c->ascent, rows_floats(c) * sizeof(float));
-	forward(p, every);
+	chain_forward(p, every);
 	p->cost->forward_s = bb_clock_now() - begun;
 	if (p->failed)
 		return;
 	memcpy(output, p->x[c->layers], rows_floats(c) * sizeof(float));
 	begun = bb_clock_now();
-	all_backward(p, every, gradient, inner, gradient + rows_floats(c));
+	chain_backward(p, every, gradient, inner, gradient + rows_floats(c));
 	p->cost->backward_s = bb_clock_now() - begun;
 }
 
@@ -284,7 +290,7 @@ bb_status bb_chain_run(const struct bb_chain *chain, size_t every, struct bb_cha
 	p.inside = calloc(chain->layers, sizeof(*p.inside));
 	p.failed = !inner || !p.x || !p.inside;
 	if (!p.failed)
-		run_both(&p, every, result, inner);
+		run_passes(&p, every, result, inner);
 	for (size_t i = 0; p.x && p.inside && i <= chain->layers; i++) {
 		free(p.x[i]);
 		free(i < chain->layers ? p.inside[i] : NULL);

@@ -20,8 +20,8 @@ struct reader {
 };
 
 /* Refuse VALUE of KEY in SECTION ("": the root), where WANTED is expected. */
-static bb_status refuse_value(const struct reader *r, const char *section, const char *key,
-			      const json_t *value, const char *wanted)
+static bb_status refuse_setting(const struct reader *r, const char *section, const char *key,
+				const json_t *value, const char *wanted)
 {
 	char *const text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
 
@@ -37,20 +37,20 @@ static bool is_auto(const json_t *value)
 }
 
 /* The object KEY of PARENT, NULL where it is missing or null. */
-static bb_status read_object(const struct reader *r, const json_t *parent, const char *section,
-			     const char *key, const json_t **object)
+static bb_status read_section(const struct reader *r, const json_t *parent, const char *section,
+			      const char *key, const json_t **object)
 {
 	const json_t *value = json_object_get(parent, key);
 
 	*object = json_is_object(value) ? value : NULL;
 	return !value || json_is_null(value) || *object
 		       ? BB_OK
-		       : refuse_value(r, section, key, value, "an object");
+		       : refuse_setting(r, section, key, value, "an object");
 }
 
 /* *INTO stays unchanged if the key is missing or "auto". */
-static bb_status read_number(const struct reader *r, const json_t *parent, const char *section,
-			     const char *key, int64_t min, int64_t max, int64_t *into)
+static bb_status read_setting(const struct reader *r, const json_t *parent, const char *section,
+			      const char *key, int64_t min, int64_t max, int64_t *into)
 {
 	const json_t *value = json_object_get(parent, key);
 	char wanted[80];
@@ -64,16 +64,16 @@ static bb_status read_number(const struct reader *r, const json_t *parent, const
 	}
 	snprintf(wanted, sizeof(wanted), "a whole number from %lld to %lld", (long long)min,
 		 (long long)max);
-	return refuse_value(r, section, key, value, wanted);
+	return refuse_setting(r, section, key, value, wanted);
 }
 
 /* *OFFLOADED: the device of KEY (offload_optimizer, offload_param) is not the GPU. */
-static bb_status read_device(const struct reader *r, const json_t *zero, const char *key,
-			     bool *offloaded)
+static bb_status read_offload(const struct reader *r, const json_t *zero, const char *key,
+			      bool *offloaded)
 {
 	static const char section[] = "zero_optimization";
 	const json_t *object = NULL, *device;
-	bb_status status = read_object(r, zero, section, key, &object);
+	bb_status status = read_section(r, zero, section, key, &object);
 
 	device = json_object_get(object, "device");
 	if (status != BB_OK || !device)
@@ -83,7 +83,7 @@ static bb_status read_device(const struct reader *r, const json_t *zero, const c
 	    (!*offloaded || strcmp(json_string_value(device), "cpu") == 0 ||
 	     strcmp(json_string_value(device), "nvme") == 0))
 		return BB_OK;
-	return refuse_value(r, key, "device", device, "\"none\", \"cpu\" or \"nvme\"");
+	return refuse_setting(r, key, "device", device, "\"none\", \"cpu\" or \"nvme\"");
 }
 
 static bb_status read_zero(const struct reader *r, struct bb_ds_config *c)
@@ -94,14 +94,14 @@ static bb_status read_zero(const struct reader *r, struct bb_ds_config *c)
 	int64_t stage = NOT_GIVEN;
 	bb_status status;
 
-	BB_TRY(status, read_object(r, r->root, "", section, &zero), out);
+	BB_TRY(status, read_section(r, r->root, "", section, &zero), out);
 	if (!zero) {
 		c->zero = 0;
 		goto out;
 	}
-	BB_TRY(status, read_number(r, zero, section, "stage", 0, BB_ZERO_STAGES - 1, &stage), out);
-	BB_TRY(status, read_device(r, zero, "offload_optimizer", &optimizer), out);
-	BB_TRY(status, read_device(r, zero, "offload_param", &parameters), out);
+	BB_TRY(status, read_setting(r, zero, section, "stage", 0, BB_ZERO_STAGES - 1, &stage), out);
+	BB_TRY(status, read_offload(r, zero, "offload_optimizer", &optimizer), out);
+	BB_TRY(status, read_offload(r, zero, "offload_param", &parameters), out);
 	c->zero = (int)stage;
 	c->offload = parameters  ? BB_OFFLOAD_PARAMETERS
 		     : optimizer ? BB_OFFLOAD_OPTIMIZER
@@ -114,14 +114,15 @@ out:
 static bb_status read_format(const struct reader *r, const char *key, bool *on, bool *given)
 {
 	const json_t *object = NULL, *enabled;
-	bb_status status = read_object(r, r->root, "", key, &object);
+	bb_status status = read_section(r, r->root, "", key, &object);
 
 	enabled = json_object_get(object, "enabled");
 	*on = json_is_true(enabled);
 	if (status != BB_OK || !enabled || json_is_boolean(enabled))
 		return status;
 	*given = false;
-	return is_auto(enabled) ? BB_OK : refuse_value(r, key, "enabled", enabled, "true or false");
+	return is_auto(enabled) ? BB_OK
+				: refuse_setting(r, key, "enabled", enabled, "true or false");
 }
 
 static bb_status read_precision(const struct reader *r, struct bb_ds_config *c)
@@ -152,7 +153,7 @@ static bb_status read_optimizer(const struct reader *r, struct bb_ds_config *c)
 		enum bb_optimizer_index index;
 	} names[] = {{"adamw", BB_ADAMW}, {"adam", BB_ADAMW}, {"lamb", BB_ADAMW}, {"sgd", BB_SGD}};
 	const json_t *object = NULL, *type;
-	bb_status status = read_object(r, r->root, "", "optimizer", &object);
+	bb_status status = read_section(r, r->root, "", "optimizer", &object);
 
 	type = json_object_get(object, "type");
 	if (status != BB_OK || !type)
@@ -161,8 +162,8 @@ static bb_status read_optimizer(const struct reader *r, struct bb_ds_config *c)
 		if (strcasecmp(json_string_value(type), names[i].name) == 0)
 			c->optimizer = (int)names[i].index;
 	return c->optimizer >= 0 ? BB_OK
-				 : refuse_value(r, "optimizer", "type", type,
-						"a known optimizer: Adam, AdamW, Lamb or SGD");
+				 : refuse_setting(r, "optimizer", "type", type,
+						  "a known optimizer: Adam, AdamW, Lamb or SGD");
 }
 
 static bb_status read_batch(const struct reader *r, struct bb_ds_config *c)
@@ -180,7 +181,7 @@ static bb_status read_batch(const struct reader *r, struct bb_ds_config *c)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && status == BB_OK; i++) {
 		int64_t value = 0;
 
-		status = read_number(r, r->root, "", rows[i].key, 1, MOST, &value);
+		status = read_setting(r, r->root, "", rows[i].key, 1, MOST, &value);
 		*(uint64_t *)((char *)c + rows[i].offset) = (uint64_t)value;
 	}
 	return status;

@@ -13,7 +13,7 @@ struct search {
 	size_t room;
 };
 
-static bb_status keep(struct search *s, const struct bb_fit *fit)
+static bb_status keep_fit(struct search *s, const struct bb_fit *fit)
 {
 	struct bb_fit *new = BB_ARRAY_ADD(s->fits->list, s->fits->n, s->room);
 
@@ -45,7 +45,7 @@ static bb_status try_micro_batches(struct search *s, struct bb_training t)
 		best = fit;
 		found = true;
 	}
-	return found ? keep(s, &best) : BB_OK;
+	return found ? keep_fit(s, &best) : BB_OK;
 }
 
 static bb_status try_recompute(struct search *s, struct bb_training t)

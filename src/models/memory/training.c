@@ -21,7 +21,7 @@ const char *const bb_category_words[BB_CATEGORIES] = {
 
 /* ---- elements of layers ------------------------------------------------------------------ */
 
-static void add(struct bb_piece *to, const struct bb_piece *piece)
+static void add_piece(struct bb_piece *to, const struct bb_piece *piece)
 {
 	to->matrices += piece->matrices;
 	to->vectors += piece->vectors;
@@ -29,7 +29,7 @@ static void add(struct bb_piece *to, const struct bb_piece *piece)
 	to->factored += piece->factored;
 }
 
-static struct bb_piece between(const struct bb_piece *end, const struct bb_piece *begin)
+static struct bb_piece pieces_between(const struct bb_piece *end, const struct bb_piece *begin)
 {
 	return (struct bb_piece){end->matrices - begin->matrices, end->vectors - begin->vectors,
 				 end->experts - begin->experts, end->factored - begin->factored};
@@ -60,7 +60,7 @@ static void sum_pieces(struct bb_model_layout *layout, bool largest)
 		const struct bb_piece piece = layout->before[i];
 
 		layout->before[i] = sum;
-		add(&sum, &piece);
+		add_piece(&sum, &piece);
 		if (largest && all_of(&piece) > all_of(&layout->largest))
 			layout->largest = piece;
 	}
@@ -78,7 +78,7 @@ bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_m
 	for (size_t i = 0; model && i < model->ntensors; i++) {
 		const struct bb_piece piece = piece_of_tensor(&model->tensors[i]);
 
-		add(&layout->before[model->tensors[i].layer - BB_LAYER_BEFORE], &piece);
+		add_piece(&layout->before[model->tensors[i].layer - BB_LAYER_BEFORE], &piece);
 	}
 	sum_pieces(layout, model != NULL);
 	if (model && model->logits && model->hyper.tied)
@@ -230,7 +230,7 @@ static struct bb_piece piece_of_stage(const struct bb_training *t, uint64_t stag
 	const size_t begin = stage == 0 ? 0 : 1 + bb_layers_before(layers, t->pp, stage);
 	const size_t end =
 		last ? t->layout->pieces : 1 + bb_layers_before(layers, t->pp, stage + 1);
-	struct bb_piece piece = between(&t->layout->before[end], &t->layout->before[begin]);
+	struct bb_piece piece = pieces_between(&t->layout->before[end], &t->layout->before[begin]);
 
 	if (!t->model) /* a number of parameters divides evenly */
 		return (struct bb_piece){
