@@ -1,1 +1,1 @@
-"""Drawings of what busbench writes, one file a kind; scripts/report.py is the way in."""
+"""Pictures of records, a module per kind; scripts/report.py is the program."""

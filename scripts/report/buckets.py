@@ -1,5 +1,6 @@
 """Records of `ddp_bucket_perf --json`: steps of data-parallel training by bucket size."""
 
+from report import values
 from report.files import BadFile, List, Maybe, Real, check
 
 ROW = {
@@ -12,14 +13,6 @@ ROW = {
     "best": Maybe(int), "as_good": Maybe(int),
 }
 MOST_SERIES, MOST_SIZES = 24, 40
-
-
-def size_text(n):
-    """As the options are written: 25M."""
-    for letter, unit in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
-        if n >= unit:
-            return f"{n / unit:.4g}{letter}"
-    return str(n)
 
 
 class Series:
@@ -66,7 +59,7 @@ class Sweep:
         return row["cap_bytes"]
 
     def name(self, size):
-        return size_text(size) if isinstance(size, int) else size
+        return values.size(size) if isinstance(size, int) else size
 
     def places(self):
         """All sizes from left to right."""

@@ -1,24 +1,24 @@
-"""The columns of a machine's picture: what stands beside and above what, how wide and how high it is."""
+"""The layout of a machine's picture: columns, rows, widths and heights."""
 
 from report import paper as ink
 from report.machine import model_text, rate_text
 from report.paper import GAP, LINE, NAME, SMALL, TEXT, clean, clip, width_of, wrap
 
 COLUMN_LEAST, COLUMN_MOST = 70, 150
-COLUMNS_IN_A_ROW = 10  # more are parted in two rows, if packages can be
+COLUMNS_IN_A_ROW = 10  # more are divided into two rows, if there are several packages
 STACK_MOST = 12  # NICs and disks above each other
 STACK_INDENT = 8
 INDENT = 10
 NUMA_LEAST = 146
-PACKAGE_WORDS = 360  # the longer name of a CPU does not make its box wider
+PACKAGE_WORDS = 360  # limit of a package's width by the name of its CPU
 
 CPU_HEIGHT = 84  # a package with its NUMA nodes
 BRIDGE_HEIGHT, BRIDGE_STEP = 34, 56
-DROP = 24  # from what is above to a device
+DROP = 24  # above a device
 
 
 class Place:
-    """A part of the machine, and from where to where it spans."""
+    """A part of the machine, and its horizontal extent."""
 
     def __init__(self, part, x, width, below=()):
         self.part, self.x, self.width, self.below = part, x, width, list(below)
@@ -29,8 +29,8 @@ class Place:
 
 
 def arrange(parts, x, column, stack):
-    """Places of PARTS side by side from X on; of devices that are no GPUs up to STACK are above each
-    other: those are a Place whose part is the list of them."""
+    """Places of PARTS side by side from X on. Up to STACK devices other than GPUs are stacked: a Place whose part is
+    the list of them."""
     places, others = [], []
     for part in parts:
         if hasattr(part, "below"):
@@ -63,7 +63,7 @@ def arrange_package(package, x, column, stack):
 
 
 def package_words(package):
-    """How wide what is written in its box is."""
+    """Width of the text in its box."""
     return 2 * INDENT + width_of(package.name, NAME, True) + GAP + width_of(clean(package.model), TEXT)
 
 
@@ -107,7 +107,7 @@ def levels(places):
 
 
 def parted(packages):
-    """The packages in one row or in two with about as many devices each."""
+    """The packages in one row, or in two rows with about equal numbers of devices."""
     sizes = [Row([p], COLUMN_LEAST, 1).columns() for p in packages]
     if sum(sizes) <= COLUMNS_IN_A_ROW or sum(size > 0 for size in sizes) < 2:
         return [packages]
@@ -116,7 +116,7 @@ def parted(packages):
 
 
 def fitting(packages, room):
-    """Rows of columns as wide as they can be, with stacks no higher than they must be."""
+    """Rows of columns of the greatest width, with stacks of the least height."""
     halves = parted(packages)
 
     def rows(column, stack):
@@ -130,7 +130,7 @@ def fitting(packages, room):
     return rows(column, stack)
 
 
-# ---- how high -------------------------------------------------------------------------------------
+# ---- heights -------------------------------------------------------------------------------------
 
 
 def device_lines(device, width):
@@ -160,7 +160,7 @@ def box_height(device, width):
 
 
 class Heights:
-    """Of all boxes of devices, so that they stand in line, and of rows."""
+    """Heights of the boxes of devices, equal so that they are aligned, and of rows."""
 
     def __init__(self, rows):
         boxes = [(p.part, p.width) for row in rows for p in row.gpus]
@@ -172,7 +172,7 @@ class Heights:
             self.devices = max(self.devices, self.box)
 
     def stack(self, place):
-        """Of each box in a stack: one alone is as high as GPUs are."""
+        """Height of each box in a stack; a single one is as high as GPUs."""
         if len(place.part) == 1:
             return [self.box]
         return [box_height(device, inner_width(place)) for device in place.part]
@@ -191,5 +191,5 @@ class Heights:
 
 
 def inner_width(stack):
-    """Of the boxes of a stack: left of several is the line that leads to them."""
+    """Width of the boxes of a stack; the line to several of them needs room at the left."""
     return stack.width - (STACK_INDENT if len(stack.part) > 1 else 0)

@@ -1,7 +1,8 @@
-"""What joins the GPUs of a machine, between the rows of its picture: NVSwitches or NVLinks."""
+"""The links between the GPUs of a machine, drawn between the rows of its picture: NVSwitches or NVLinks."""
 
 from report import paper as ink
 from report.paper import NAME, TEXT, clip, width_of
+from report.values import count
 
 NVLINK, C2C = ink.GREEN, ink.PURPLE
 BAR, BAR_GAP = 44, 38  # the box of NVSwitches; to the GPUs
@@ -22,7 +23,7 @@ def link_width(link):
 
 
 class Fabric:
-    """The links between GPUs; how much room they need between the rows."""
+    """The links between GPUs, and the room that they need between the rows."""
 
     def __init__(self, machine, rows):
         self.machine = machine
@@ -37,7 +38,7 @@ class Fabric:
         self.arcs = [max([self.depth(p) for p in self.pairs if self.is_arc(p, i)], default=0) for i in range(self.rows)]
 
     def both_ways(self, links):
-        """One link of every two: the one that has less where they differ."""
+        """One link of each pair, the smaller one if they differ."""
         pairs = {}
         for link in links:
             key = frozenset((link["from"], link["to"]))
@@ -52,21 +53,21 @@ class Fabric:
         return 14 + 24 * abs(self.order[link["from"]] - self.order[link["to"]])
 
     def height(self):
-        """Between the rows, or below the only one."""
+        """Height of the links between the rows, or below the only one."""
         bar = BAR_GAP * min(self.rows, 2) + BAR if self.switched else 0
         if self.rows == 1:
             return bar + (self.arcs[0] + 16 if self.arcs[0] else 0)
         return max(bar + sum(self.arcs) + (50 if self.pairs else 0), 40)
 
     def warned(self, link):
-        """Whether a finding is about the link; which one of a GPU that lacks some is not known."""
+        """True if a finding concerns the link. If a GPU lacks links, all of its links count."""
         device = self.machine.devices[link["from"]]
         missing = device.finds("NVLinks, where others") and link["to"] == "switch"
         return link["down"] > 0 or missing or device.finds(f"NVLinks to {link['to']},")
 
 
 class FabricDrawing:
-    """Between the heights TOP and BOTTOM, where the first and the second row end."""
+    """Draws the links between the heights TOP and BOTTOM, where the two rows end."""
 
     def __init__(self, paper, fabric, top, bottom):
         self.paper, self.fabric, self.top, self.bottom = paper, fabric, top, bottom
@@ -74,7 +75,7 @@ class FabricDrawing:
         self.crossed = {}  # cell: the links whose lines go through it
 
     def edge(self, name):
-        """Where the GPU's row ends, and which way is away from it."""
+        """The edge of the GPU's row, and the direction away from it."""
         return (self.top, 1) if self.fabric.row[name] == 0 else (self.bottom, -1)
 
     def draw(self):
@@ -91,7 +92,7 @@ class FabricDrawing:
         self.paper.box(left, middle - BAR / 2, right - left, BAR, edge=NVLINK, fill="#cdebdf", line=1.8)
         self.taken.update(cells((left, middle - BAR / 2, right, middle + BAR / 2)))
         n, sharing = topology["nvswitches"], topology["nvlink_nodes"]
-        name = f"{n} NVSwitch{'' if n == 1 else 'es'}" if n else "NVSwitches"
+        name = count(n, "NVSwitch", "NVSwitches") if n else "NVSwitches"
         rate = next((link["link_GBps"] for link in fabric.switched if link["link_GBps"]), None)
         kind = nvlink_name(fabric.switched[0]) + (f", a link {rate:.4g} GB/s each way" if rate else "")
         kind = (f"shared by {sharing} nodes, " if sharing > 1 else "") + kind
@@ -111,7 +112,7 @@ class FabricDrawing:
         self.taken.update(cells((x - 4, middle - 8, x + 9 + width_of(text, TEXT, True), middle + 8)))
 
     def ports(self):
-        """{(GPU, link): where on its edge the link begins}: in an order in which arcs do not cross there."""
+        """{(GPU, link): x where the link begins}, ordered so that arcs do not cross there."""
         ports = {}
         for name, place in self.fabric.place.items():
             mine = [link for link in self.fabric.pairs if name in (link["from"], link["to"])]
@@ -150,7 +151,7 @@ class FabricDrawing:
             self.label(link, points)
 
     def label(self, link, points):
-        """The count, at the place near the middle where it covers nothing else."""
+        """Draws the count, near the middle, where it covers the least."""
         text = count_label(link)
         width, height = width_of(text, TEXT, True) + 6, 15
 

@@ -25,7 +25,7 @@ def refuse_constant(word):
 
 
 def number_of(path, flags):
-    """A descriptor of a regular file or a pipe; others may never end."""
+    """A descriptor of a regular file or a pipe; other files may never end."""
     number = os.open(path, flags | os.O_NONBLOCK)
     mode = os.fstat(number).st_mode
     if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
@@ -37,7 +37,7 @@ def number_of(path, flags):
 
 @contextlib.contextmanager
 def opened(path):
-    """A file to be read; CannotOpen."""
+    """Opens a file for reading. Raises CannotOpen."""
     try:
         with open(path, "rb", opener=number_of) as file:
             yield file
@@ -70,7 +70,7 @@ def values_of(data):
 
 
 def write(path, data):
-    """All or nothing: an earlier picture stays where the new one cannot be written."""
+    """Writes all or nothing: if it fails, an earlier file stays."""
     beside = f"{path}.part"
     try:
         with open(beside, "wb") as file:
@@ -88,9 +88,8 @@ def clean(text):
 
 
 # ---- shapes ----------------------------------------------------------------------------------
-# A shape is a type, whose numbers are not negative, or Real, whose may be; a tuple of allowed words;
-# Maybe(shape), which null has too; List(shape, most); or a dictionary of the members that an object must
-# have (it may have more).
+# A shape is a type (its numbers are not negative), Real (they may be), a tuple of allowed words, Maybe(shape) (or null),
+# List(shape, most), or a dictionary of required members.
 
 INTEGER_MOST = 1 << 62
 
@@ -110,7 +109,7 @@ class List:
 
 
 def check(value, shape, where):
-    """Raise BadFile naming the first place below WHERE that does not have the shape."""
+    """Raises BadFile with the first place below WHERE that does not have the shape."""
     if isinstance(shape, Maybe):
         if value is not None:
             check(value, shape.shape, where)

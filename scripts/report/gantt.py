@@ -9,10 +9,10 @@ WIDTH, MARGIN = 800, 20
 LABELS = 44  # the numbers of the stages, left of the lanes
 AXIS = 34  # below the lanes
 APART = 26  # from one schedule to the next
-PARTED = 4  # so wide is a pass that has a white edge: narrower ones would be nothing else
+PARTED = 4  # least width of a pass with a white edge, which would cover narrower ones
 CLEAR = 4  # between the letters of a number and the edges of its pass
 
-# By pass: the colour of chunk 0. That of the last one is PALE of the way to white.
+# Colours of chunk 0. That of the last chunk is PALE of the way to white.
 COLORS = {"F": "#56b4e9", "B": "#e69f00", "W": "#12a57a"}
 PALE = 0.62
 NAMES = {
@@ -39,7 +39,7 @@ def milliseconds(us):
 
 
 class Chart:
-    """One schedule: how high it is, and how it is drawn."""
+    """One schedule: its height, and its drawing."""
 
     def __init__(self, schedule, width):
         self.schedule, self.record, self.width = schedule, schedule.record, width
@@ -113,7 +113,7 @@ class Chart:
             self.numbers(paper, x0, y, source, self.lane - gap)
 
     def rectangles(self, x, y, source, height):
-        """By pass and chunk: what is drawn in one colour."""
+        """Rectangles by pass and chunk, which have one colour."""
         found = {}
         for one in self.schedule.passes[source]:
             left, top = x + self.at(one["from_us"]), y + one["stage"] * self.lane
@@ -127,7 +127,7 @@ class Chart:
         return found
 
     def numbers(self, paper, x, y, source, height):
-        """Of the microbatches, where there is room."""
+        """Draws numbers of microbatches where there is room."""
         for one in self.schedule.passes[source]:
             room = self.at(one["to_us"] - one["from_us"]) - CLEAR
             text = str(one["microbatch"])

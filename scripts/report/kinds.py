@@ -8,7 +8,7 @@ from report import buckets, files, machine, pipelines, records
 class Kind(typing.NamedTuple):
     """Something that can be drawn."""
 
-    subject: typing.Callable  # makes of the file's values, or of a run, what is drawn
+    subject: typing.Callable  # makes the subject from the file's values or a run
     module: str  # that draws it
     source: str  # what writes it
 

@@ -1,5 +1,5 @@
-"""The key to a drawing: samples, and what each stands for. A row of it is (sample, text); a sample draws
-itself on a paper from X on around the height MIDDLE."""
+"""The key of a drawing. An entry is (sample, text); a sample is a function that draws itself on a paper from X on around
+the height MIDDLE."""
 
 from report.paper import TEXT, clip, width_of
 
@@ -16,7 +16,7 @@ def line(color, style="-", width=2.5):
 
 
 def lines(rows, width):
-    """[[(x, row)…]…]: the rows broken into lines, and how wide they are."""
+    """[[(x, entry)…]…], the entries broken into lines, and their width."""
     broken, x, used = [[]], 0, 0
     for sample, text in rows:
         row = sample, clip(text, TEXT, width - SAMPLE - 6)

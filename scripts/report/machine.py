@@ -1,8 +1,9 @@
-"""What `build/topology --json` writes, as a tree: packages, NUMA nodes, PCIe switches, devices."""
+"""The document of `build/topology --json` as a tree: packages, NUMA nodes, PCIe switches, devices."""
 
 import re
 
 from report.files import BadFile, List, Maybe, check
+from report.values import count
 
 SCHEMA = 1
 # More than any machine has; busbench's own readers stop earlier.
@@ -75,7 +76,7 @@ BOUNDS = ("ring", "tree", "NVLS", "SHARP", "all-to-all")
 BOUND_SHAPE = {"GBps": Maybe(float), "why": Maybe(str)}
 
 
-# ---- whether it is one -------------------------------------------------------------------------
+# ---- checks -------------------------------------------------------------------------
 
 
 def check_pcis(pcis):
@@ -130,11 +131,7 @@ def check_topology(values):
             check(topology["bounds"][name], BOUND_SHAPE, f"bounds.{name}")
 
 
-# ---- words ----------------------------------------------------------------------------------------
-
-
-def count(n, word, plural="s"):
-    return f"{n} {word}{'' if n == 1 else plural}"
+# ---- text ----------------------------------------------------------------------------------------
 
 
 def bytes_text(n):
@@ -162,7 +159,7 @@ def short_id(pci):
 
 
 def model_text(device):
-    """With the memory of a GPU where its model does not say it ("H100 80GB HBM3")."""
+    """The model, with the memory of a GPU unless the name has it ("H100 80GB HBM3")."""
     model = device["model"] or ""
     if device["kind"] == "gpu" and device["memory_bytes"] and not re.search(r"\dGB", model):
         return f"{model} {bytes_text(device['memory_bytes'])}".strip()
@@ -210,7 +207,7 @@ class Package:
 
 
 class Machine:
-    """topology: the checked document. packages: all there is; devices by name."""
+    """topology: the checked document; packages: the tree; devices: by name."""
 
     def __init__(self, values):
         check_topology(values)
@@ -244,7 +241,7 @@ class Machine:
         return [Bridge("PCIe switch", short_id(self.pcis[i]), pcie_text(self.pcis[i]), found, warnings)]
 
     def io(self, number):
-        """What is below the NUMA node of that number, by host bridge; with None, below no known one."""
+        """Everything below the NUMA node of that number, by host bridge. None: below no known node."""
         bridges = {}
         for i, pci in enumerate(self.pcis):
             if pci["parent"] is None and pci["numa_node"] == number:
@@ -258,7 +255,7 @@ class Machine:
         return found + [d for d in self.at.get(None, []) if d.device["numa_node"] == number]
 
     def package(self, index):
-        """The NUMA nodes of a package, those that have nothing left out (Grace has many)."""
+        """The NUMA nodes of a package, without empty ones (Grace has many)."""
         numas = []
         for n in self.topology["numa_nodes"]:
             if n["package"] != index:
@@ -277,7 +274,7 @@ class Machine:
         return Package("", "", [Numa(None, None, None, below)] if below else [])
 
     def summary(self):
-        """Lines that say what it is and has."""
+        """Lines that summarize its components."""
         t = self.topology
         first = []
         if t["nodes"] > 1:
@@ -296,7 +293,7 @@ class Machine:
         if self.of("nvme"):
             has.append(count(len(self.of("nvme")), "NVMe disk"))
         if t["nvswitches"]:
-            has.append(count(t["nvswitches"], "NVSwitch", "es"))
+            has.append(count(t["nvswitches"], "NVSwitch", "NVSwitches"))
         if t["driver"]:
             has.append(f"driver {t['driver']}")
         return [", ".join(line) for line in (first, cpus, has) if line]

@@ -1,4 +1,4 @@
-"""A sheet that is drawn on in pixels, the origin at its top left."""
+"""A sheet for drawing in pixels, with the origin at its top left."""
 
 import functools
 import io
@@ -21,7 +21,7 @@ SMALL, TEXT, NAME, TITLE = 9, 10.5, 11.5, 17  # heights of letters
 LINE = 14  # from one line of text to the next
 GAP = 8  # between neighbours
 
-# Okabe and Ito's colours, which people with any kind of colour vision tell apart, and tints of them.
+# Okabe and Ito's colours, distinct for any kind of colour vision, and tints of them.
 INK, FAINT, PAPER = "#222222", "#666666", "#ffffff"
 BLUE, SKY, GREEN, PURPLE = "#0072b2", "#56b4e9", "#009e73", "#b0528c"
 WARNING = "#c24400"  # their vermilion, darker: readable as text
@@ -58,7 +58,7 @@ def width_of(text, size, bold=False):
 
 
 def clip(text, size, width, bold=False):
-    """TEXT, or as much of it as fits, and an ellipsis."""
+    """TEXT, or as much as fits and an ellipsis."""
     text = clean(text)[:2000]
     if width_of(text, size, bold) <= width:
         return text
@@ -73,7 +73,7 @@ def clip(text, size, width, bold=False):
 
 
 def wrap(text, size, width, most):
-    """At most MOST lines that fit the width; what is left over ends in an ellipsis."""
+    """At most MOST lines that fit the width; longer text ends in an ellipsis."""
     lines = []
     words = clean(text)[:4000].split()
     while words and len(lines) < most:
@@ -98,7 +98,7 @@ class Paper:
     def text(self, x, y, text, size, color=INK, bold=False, align="left", ground=None, above=5):
         """One line whose middle is at height Y. GROUND: a colour behind it."""
         return self.axes.text(
-            x, y, text.replace("$", r"\$"),  # else what stands between two would be a formula
+            x, y, text.replace("$", r"\$"),  # else text between two would be a formula
             fontsize=size * 72 / DPI, color=color, weight="bold" if bold else "normal", ha=align,
             va="center_baseline", zorder=above,
             bbox={"facecolor": ground, "edgecolor": "none", "pad": 1.2} if ground else None,

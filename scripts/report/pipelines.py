@@ -16,8 +16,7 @@ MOST_SCHEDULES, MOST_STAGES, MOST_PASSES = 32, 256, 100000  # of all that is dra
 
 
 class Schedule:
-    """One schedule: its record, and its passes by where they come from. Passes whose times are not known
-    are counted and left out."""
+    """One schedule: its record, and its passes by source. Passes without times are counted and left out."""
 
     def __init__(self, record):
         self.record, self.unknown = record, 0
@@ -46,7 +45,7 @@ class Schedule:
 
 
 class Pipelines:
-    """The schedules of a run that have passes; NAMES: those of them to draw, in that order; None: all."""
+    """The schedules of a run that have passes. NAMES: those to draw, in that order; None: all."""
 
     def __init__(self, run, names=None):
         self.run = run

@@ -1,10 +1,10 @@
-"""Finding a Python that has what is needed: the one rule for it, which scripts/libraries.sh asks too."""
+"""Finds a Python with the needed modules; scripts/libraries.sh uses the same rule."""
 
 import importlib
 import os
 import sys
 
-# The distribution's, for which its packages are; another Python may come first in PATH.
+# The distribution's Python, which has its packages; another one may come first in PATH.
 DISTRIBUTION = "/usr/bin/python3"
 
 
@@ -17,13 +17,13 @@ def can_import(name):
 
 
 def need(*modules):
-    """Return where this Python has the modules. Otherwise start the program anew with the
-    distribution's Python; if this is that one, return why it cannot go on."""
+    """Returns None if this Python has the modules. Otherwise executes the program with the distribution's Python; if
+    that is this one, returns an error message."""
     missing = [name for name in modules if not can_import(name)]
     if not missing:
         return None
     if sys.prefix != "/usr" and os.access(DISTRIBUTION, os.X_OK):
-        # -E: what is set for one Python, such as PYTHONHOME, is not for the other.
+        # -E ignores variables such as PYTHONHOME, which are meant for the other Python.
         os.execv(DISTRIBUTION, [DISTRIBUTION, "-B", "-E", *sys.argv])
     packages = " ".join(f"python3-{name}" for name in missing)
     return (f"{sys.executable} has no {' and no '.join(missing)}; install it (Debian: {packages}; "

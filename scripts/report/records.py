@@ -1,4 +1,4 @@
-"""Records, as `--json` writes them: of each run a line about the run, then one for each thing measured."""
+"""Records of `--json`: for each run a line about the run, then its measurements."""
 
 from report.files import BadChoice, BadFile, Maybe, check
 
@@ -10,7 +10,7 @@ RUN = {"start_time": Maybe(str), "program": Maybe(str), "backend": Maybe(str), "
 
 
 class Run:
-    """One run: its record of kind "run", and those that follow by their kind."""
+    """One run: its record of kind "run", and the other records by kind."""
 
     def __init__(self, head, number):
         self.head, self.number, self.records = head, number, []
@@ -19,7 +19,7 @@ class Run:
         return [record for record in self.records if record["kind"] in kinds]
 
     def where(self):
-        """Who ran, where and when, in words."""
+        """Program, host and time of the run as text."""
         head = self.head
         known = [head["program"], head["backend"] and f"backend {head['backend']}",
                  head["link"] and f"link {head['link']}", head["host"] and f"on {head['host']}", head["cpu"],
@@ -28,7 +28,7 @@ class Run:
 
 
 def runs_of(values):
-    """The runs of a file, which may be woven into each other, in the order that they began."""
+    """The runs of a file, which may be interleaved, in the order of their beginnings."""
     runs = {}
     for i, record in enumerate(values):
         where = f"record {i + 1}"
@@ -46,8 +46,8 @@ def runs_of(values):
 
 
 def choose(values, kinds, number):
-    """The run to draw, which of KINDS its first such record is, and a note where there was a choice.
-    NUMBER: the run that was asked for, from 1; None: the last that has such records."""
+    """The run to draw, the first of KINDS in it, and a note if there was a choice. NUMBER: the requested run, from 1;
+    None: the last with such records."""
     runs = runs_of(values)
     if number is not None and not 1 <= number <= len(runs):
         raise BadChoice(f"--run {number}: the file has {len(runs)} run{'s' if len(runs) > 1 else ''}")

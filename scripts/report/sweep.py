@@ -18,14 +18,14 @@ BEYOND = 0.5  # share of the span of all points by which intervals may widen the
 DODGE = 4  # between points of one size
 PALE = 0.7  # of the way to white, for hidden reductions
 
-# By algorithm a colour; if there are more, shapes change.
+# A colour per algorithm; further ones have other shapes.
 COLORS = ink.SERIES
 SHAPES = "osD"
 FLOOR = "#555555"
 PREDICTED = (0, (4, 2.5))  # how lines of the model are dashed
 
 
-def milliseconds(us):
+def to_ms(us):
     return us / 1000
 
 
@@ -40,7 +40,7 @@ class Scale:
 
 
 class Places:
-    """Where each size is: bytes on a log axis, "tensor" and "one" at its ends."""
+    """The place of each size: bytes on a log axis, "tensor" and "one" at its ends."""
 
     def __init__(self, sweep, left, right):
         self.sweep, self.x = sweep, {}
@@ -59,7 +59,7 @@ class Places:
         self.least = min((b - a for a, b in zip(self.order, self.order[1:])), default=BROKEN)
 
     def labels(self):
-        """(x, text) of those that do not touch the one before."""
+        """(x, text) of the labels that fit beside the previous one."""
         end, shown = -math.inf, []
         for size in self.sweep.places():
             text, x = self.sweep.name(size), self.x[size]
@@ -71,7 +71,7 @@ class Places:
 
 
 class Look:
-    """How a series is drawn: its colour says the algorithm; without overlap points are hollow and lines thin."""
+    """The look of a series: a colour per algorithm; without overlap hollow points and thin lines."""
 
     def __init__(self, sweep, number):
         one = sweep.series[number]
@@ -92,9 +92,9 @@ class Look:
 
 
 def span(sweep):
-    """Of the times of steps, in ms: all points and lines, and of intervals as much as leaves these readable."""
+    """Range of the times of steps in ms: all points and lines, and intervals as far as these stay readable."""
     def values(*keys):
-        return [milliseconds(row[key]) for row in sweep.rows for key in keys if row[key] is not None]
+        return [to_ms(row[key]) for row in sweep.rows for key in keys if row[key] is not None]
 
     points = values("step_us", "predicted_step_us", "compute_us")
     least, most = min(points), max(points)
@@ -108,8 +108,8 @@ def span(sweep):
 def is_cut(sweep):
     """Whether an interval ends outside of the panel."""
     low, high = span(sweep)
-    return any(row["low_us"] is not None and milliseconds(row["low_us"]) < low
-               or row["high_us"] is not None and milliseconds(row["high_us"]) > high for row in sweep.rows)
+    return any(row["low_us"] is not None and to_ms(row["low_us"]) < low
+               or row["high_us"] is not None and to_ms(row["high_us"]) > high for row in sweep.rows)
 
 
 class Drawing:
@@ -141,7 +141,7 @@ class Drawing:
         title = "Time of a step, ms" + (": median" if self.sweep.measured else ", predicted")
         self.panel(title, scale, ticks(scale.low, scale.high, 8))
         for floor in sorted({row["compute_us"] for row in self.sweep.rows} - {None}):
-            y = scale.at(milliseconds(floor))
+            y = scale.at(to_ms(floor))
             self.paper.line([(self.left, y), (self.right, y)], FLOOR, 1.4, (0, (1, 1.2)), above=1.5)
         for number in range(len(self.sweep.series)):
             self.one(number, scale)
@@ -153,7 +153,7 @@ class Drawing:
 
         def points(key):
             rows = [(size, series.rows[size]) for size in self.sweep.places() if size in series.rows]
-            return [(self.places.x[size] + apart, scale.at(milliseconds(row[key]))) for size, row in rows
+            return [(self.places.x[size] + apart, scale.at(to_ms(row[key]))) for size, row in rows
                     if row[key] is not None]
 
         if points("predicted_step_us"):
@@ -169,13 +169,13 @@ class Drawing:
     def point(self, x, row, scale, look):
         """Its confidence interval, and a ring where it is marked."""
         if row["low_us"] is not None and row["high_us"] is not None:
-            self.interval(x, milliseconds(row["low_us"]), milliseconds(row["high_us"]), scale, look.color)
+            self.interval(x, to_ms(row["low_us"]), to_ms(row["high_us"]), scale, look.color)
         ring = best_ring if row["best"] == 1 else good_ring if row["as_good"] == 1 else None
         if ring:
-            ring(self.paper, x, scale.at(milliseconds(row["step_us"])))
+            ring(self.paper, x, scale.at(to_ms(row["step_us"])))
 
     def interval(self, x, low, high, scale, color):
-        """A line with a bar at either end, or an arrow where it goes on outside of the panel."""
+        """A line with a bar at either end, or an arrow where it continues outside the panel."""
         ends = [min(max(end, scale.low), scale.high) for end in (low, high)]
         self.paper.line([(x, scale.at(end)) for end in ends], color, 1.1, above=2.6)
         for end, shown, arrow in zip((low, high), ends, "v^"):
@@ -190,7 +190,7 @@ class Drawing:
     def reductions(self, top):
         before = "" if self.sweep.measured else "predicted_"
         whole, waited = before + "reduce_us", before + "exposed_us"
-        values = [milliseconds(row[key]) for row in self.sweep.rows for key in (whole, waited) if row[key] is not None]
+        values = [to_ms(row[key]) for row in self.sweep.rows for key in (whole, waited) if row[key] is not None]
         scale = Scale(top, REDUCTIONS, 0, 1.05 * max(values + [0]))
         told = "" if self.sweep.measured else ", predicted"
         title = f"Reductions, ms{told}: solid the exposed part, faint the hidden one; in the order of the key"
@@ -200,7 +200,7 @@ class Drawing:
             shift = (number - len(self.sweep.series) / 2) * width
             for key, fill in ((whole, tint(look.color, PALE)), (waited, look.color)):
                 bars = [(size, row[key]) for size, row in series.rows.items() if (row[key] or 0) > 0]
-                tops = [(self.places.x[size] + shift, scale.at(milliseconds(us))) for size, us in bars]
+                tops = [(self.places.x[size] + shift, scale.at(to_ms(us))) for size, us in bars]
                 boxes = [(x, y, width * 0.88, scale.at(0) - y) for x, y in tops]
                 if boxes:
                     self.paper.boxes(boxes, fill, above=2 if key == whole else 3)
@@ -254,7 +254,7 @@ def heading(sweep, width):
     words.space(4)
     what = ", ".join(text for text in (first["model"], first["dtype"], f"{first['nranks']} ranks") if text)
     best = [f"shortest step with overlap {one.overlap}: {sweep.name(size)} ({one.algorithm}), "
-            f"{milliseconds(row['step_us']):.4g} ms" for one, size, row in sweep.best() if row["step_us"] is not None]
+            f"{to_ms(row['step_us']):.4g} ms" for one, size, row in sweep.best() if row["step_us"] is not None]
     for text in [*wrap(what, NAME, width, 2), *[line for told in best for line in wrap(told, NAME, width, 2)]]:
         words.line([(0, text, NAME, ink.INK, False, "left")])
     for text in wrap(sweep.run.where(), TEXT, width, 3):

@@ -1,14 +1,15 @@
-"""The picture of a machine, as it is drawn on a whiteboard: packages with their NUMA nodes, below them
-PCIe switches and devices, and in the middle what joins the GPUs. Machines with much are drawn in two
-rows, the second upside down, so that GPUs face each other."""
+"""The picture of a machine, as on a whiteboard: packages with their NUMA nodes, below them PCIe switches and devices,
+and in the middle the links between GPUs. Large machines are drawn in two rows, the second upside down, so that GPUs face
+each other."""
 
 from report import legend, paper as ink
 from report.columns import (
     BRIDGE_HEIGHT, BRIDGE_STEP, CPU_HEIGHT, DROP, INDENT, Heights, device_lines, fitting, inner_width,
 )
 from report.fabric import C2C, NVLINK, Fabric, FabricDrawing, count_label, link_width, nvlink_name
-from report.machine import BOUNDS, bytes_text, count
+from report.machine import BOUNDS, bytes_text
 from report.paper import GAP, LINE, NAME, TEXT, TITLE, Paper, clip, width_of, wrap
+from report.values import count
 from report.words import Words
 
 WIDTH, WIDTH_LEAST = 1200, 600
@@ -85,7 +86,7 @@ class RowDrawing:
         self.lines(place.middle, self.y(24 + (CPU_HEIGHT - 32) / 2), lines)
 
     def below(self, place, start, level):
-        """PLACE and all below it; its line begins at depth START."""
+        """Draws PLACE and everything below it; its line begins at depth START."""
         if isinstance(place.part, list):
             self.stack(place, start)
         elif place.below:
@@ -141,7 +142,7 @@ class RowDrawing:
             self.down(x, start, depth - GAP - height / 2, False)
 
     def cpu_link(self, place, link):
-        """What joins a GPU with its CPU beside PCIe: drawn behind switches."""
+        """The link of a GPU to its CPU beside PCIe, drawn behind switches."""
         x = place.x + place.width * 0.45
         top = self.heights.gpu(self.row)
         color = ink.WARNING if link["down"] else C2C if link["kind"] == "c2c" else NVLINK
@@ -200,7 +201,7 @@ def findings(machine, words):
 
 
 def key_rows(machine, fabric):
-    """(how a sample is drawn, what it stands for) of what is in the picture."""
+    """(function that draws a sample, text) of each kind of element in the picture."""
     rows = [(legend.box(PCIE, "#ececec"), "PCIe switch")] if has_bridge(machine) else []
     rows += [(legend.box(*KINDS["gpu"]), "GPU")] if machine.of("gpu") else []
     layers = [device.device["layer"] for device in machine.of("nic")]
@@ -264,6 +265,6 @@ def draw(machine):
 
 
 def between(paper, rows, top, bottom):
-    """What joins the packages of two rows."""
+    """The link between the packages of two rows."""
     first, second = rows[0].places[0].x, rows[1].places[0].x
     paper.line([(first, top), (MARGIN, top), (MARGIN, bottom), (second, bottom)], ink.INK, 2, BETWEEN)

@@ -4,7 +4,7 @@ from report.paper import LINE, width_of
 
 
 class Words:
-    """Lines of text from top to bottom, laid out first, as the height of the paper follows from them."""
+    """Lines of text, laid out before the paper exists, because its height depends on them."""
 
     def __init__(self, width):
         self.width, self.height, self.items = width, 0, []
@@ -19,7 +19,7 @@ class Words:
         self.height += height
 
     def used(self):
-        """How far to the right they go."""
+        """Their width."""
         return max([x + width_of(text, size, bold) for _, (x, text, size, _, bold, _) in self.items], default=0)
 
     def draw(self, paper, x, y):

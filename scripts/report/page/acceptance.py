@@ -8,7 +8,7 @@ from report.page.figure import Figure
 from report.page.nodes import BAD
 from report.page.story import FAILED, PASSED, WARNED, Verdict
 from report.page.tables import Table, cell
-from report.page.values import number, positive, short, text, three, words
+from report.values import number, positive, short, text, three, words
 
 MOST_BARS = 30
 STATES = {"passed": PASSED, "warning": WARNED, "failed": FAILED}
@@ -91,7 +91,7 @@ def nodes(document):
                 by_gate.setdefault(key, []).append((text(node, "host", 64) or "node", v))
     figures = []
     for (step, _, shared), found in list(by_gate.items())[:MOST_GATES]:
-        # Those beyond their limit are at the bad end, whichever that is.
+        # Values beyond their limit first: low is bad for some metrics, high for others.
         found.sort(key=lambda pair: (pair[1].get("beyond") is not True, pair[1]["value"] / pair[1]["limit"]))
         shown, unit = found[:MOST_NODES], text(found[0][1], "unit", 16) or "value"
         bars = [

@@ -13,7 +13,7 @@ from report.page.markdown import markdown
 from report.page.read import end_of, program_of, title_of
 from report.page.story import FAILED, judge, verdict_of
 from report.page.svg import Pictures
-from report.page.values import count, number, short, text, words
+from report.values import count, number, short, text, words
 
 TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "reports", "template")
 MOST_PICTURED = 12  # runs

@@ -1,11 +1,11 @@
-"""Lines, bars and cells on a sheet that stands beside others on a wide screen and is read on a narrow one."""
+"""Lines, bars and cells on a sheet that is readable on a narrow screen, and beside others on a wide one."""
 
 import math
 import re
 
 from report import paper as ink
 from report.axis import ticks
-from report.page.values import duration, size, three
+from report.values import duration, size
 from report.paper import Paper, clip, width_of
 
 WIDTH, HEIGHT = 460, 300
@@ -35,7 +35,7 @@ class Scale:
         return self.start + (self.end - self.start) * min(max(share, -0.02), 1.02)
 
     def has(self, value):
-        """Does it lie on the scale? Of ticks at its very ends rounding decides nothing."""
+        """True if it lies on the scale, whatever rounding does at its ends."""
         rounding = 1e-9 * max(abs(self.low), abs(self.high))
         return self.low - rounding <= value <= self.high + rounding
 
@@ -112,7 +112,7 @@ class Frame:
             self.paper.area(self.points(low) + self.points(high)[::-1], color, 0.18)
 
     def names(self, ends):
-        """(x, y, text, color, bold) of lines, written to the right of where they end, in their order."""
+        """Writes names beside the ends of lines, in their order: (x, y, text, color, bold) each."""
         ends = sorted(((self.y.at(y), self.x.at(x), *rest) for x, y, *rest in ends), key=lambda one: one[0])
         heights = spread([end[0] for end in ends], STEP, self.top, self.bottom)
         for height, (y, x, text, color, bold) in zip(heights, ends):
@@ -147,8 +147,8 @@ NARROWEST = 1.1  # log axis, from end to end
 
 
 def ends_of(values, margin=0.06, log=True):
-    """(low, high) of an axis that has room for all VALUES. What differs by less than NARROWEST is not made to
-    look like much, and its ticks need no more than three or four digits."""
+    """(low, high) of an axis for all VALUES. It spans at least a factor of NARROWEST, so that a small difference does not
+    look large and ticks need at most four digits."""
     low, high = min(values), max(values)
     if log:
         grow = max((high / low) ** margin, (NARROWEST * low / high) ** 0.5) if high > low else 2
@@ -181,9 +181,8 @@ LONGEST = 170  # name beside a bar; longer ones stand above it
 
 
 def bars(rows, parts, write, x_name, mark=None):
-    """Bars to the right, one a row, each stacked of PARTS. ROWS: (name, {part: value}, text at its end);
-    PARTS: (key, name, color); WRITE: of a value at the axis; MARK: {number of a row: value}, a line across
-    the bar."""
+    """Horizontal bars, one per row, stacked from PARTS. ROWS: (name, {part: value}, text at the end); PARTS: (key, name,
+    color); WRITE: text of a value at the axis; MARK: {number of a row: value}, a line across the bar."""
     mark = mark or {}
     totals = [sum(max(values.get(key) or 0, 0) for key, _, _ in parts) for _, values, _ in rows]
     longest = 10 + max(width_of(name, NAMES) for name, _, _ in rows)
@@ -223,7 +222,7 @@ def bars(rows, parts, write, x_name, mark=None):
 
 
 def shortest(text):
-    """Without zeros behind the point that say nothing."""
+    """TEXT without needless zeros behind the decimal point."""
     return re.sub(r"(\.\d*?)0+(?!\d)", lambda m: m[1].rstrip("."), text)
 
 
@@ -251,8 +250,8 @@ def draw_key(paper, lines, top=2):
 # ---- cells --------------------------------------------------------------------------------------------
 
 
-# From little to much; of one hue, so that grey paper and colour-blind readers have the same order.
-# On a dark page it runs from dark to bright: captions say what stands out, not what is dark.
+# From low to high in one hue, so that grey paper and colour-blind readers see the same order. On a dark page it runs from
+# dark to bright, so captions say "stronger", not "darker".
 RAMP = ("#f1f6fa", "#d3e4f1", "#aacde4", "#74afd2", "#3f8cbd", "#1369a2", "#004a80", "#002f57")
 UNKNOWN = "#ececec"
 
@@ -269,8 +268,8 @@ STEPS = 32  # colours of cells: cells of one colour are one shape
 
 
 def cells(values, row_names, column_names, write, x_name, y_name, low=None, power=1):
-    """A map of VALUES[row][column], None where there is none. LOW: of the scale, where it is not the least.
-    POWER: below 1 it tells small values better apart."""
+    """A map of VALUES[row][column]; None is unknown. LOW: lower end of the scale (default: the least value). POWER: below 1
+    it separates small values better."""
     rows, columns = len(values), max(len(row) for row in values)
     found = [v for row in values for v in row if v is not None]
     least, most = low if low is not None else min(found), max(found)
@@ -322,7 +321,7 @@ def name_rows(paper, names, left, top, high):
 
 
 def name_columns(paper, names, left, y, wide):
-    """As many as there is room for, evenly."""
+    """As many names as fit, evenly spaced."""
     every = max(1, math.ceil((max(width_of(name, NUMBERS) for name in names) + 5) / wide))
     for i in range(0, len(names), every):
         x = left + (i + 0.5) * wide

@@ -3,7 +3,7 @@
 from report import paper as ink
 from report.page import chart
 from report.page.figure import Figure
-from report.page.values import (
+from report.values import (
     duration,
     number,
     numbers,
@@ -118,7 +118,7 @@ def against_size(group, key, low, high, bound, y_name, y_ticks, turns=()):
         ends = [(s, l, h) for s, l, h in ends if l and h]
         frame.band([(s, l) for s, l, _ in ends], [(s, h) for s, _, h in ends], color)
         if bounds[a]:
-            level = [(end, bounds[a][0][1]) for end in (frame.x.low, frame.x.high)]  # one size: a point is no dashes
+            level = [(end, bounds[a][0][1]) for end in (frame.x.low, frame.x.high)]  # a single point has no dashes
             frame.line(bounds[a] if len(bounds[a]) > 1 else level, ink.FAINT if shared else color, 1, DASHED, above=1.8)
         frame.line(points, color, marks=True)
     frame.names([(*points[-1], labels[a], group.color(a), True) for a, points in lines.items()])
@@ -212,7 +212,7 @@ def crossing_sentence(r):
 
 
 def winners(run, group):
-    """Which algorithm is the fastest at which size."""
+    """The fastest algorithm at each size."""
     records = {
         positive(r, "size_bytes"): r
         for r in run.of("winner")
@@ -222,7 +222,7 @@ def winners(run, group):
     names = [a for a in group.rows]
     if len(sizes) < 2 or len(names) < 2:
         return None
-    left = 12 + min(120, max(chart.width_of(a, chart.NAMES, True) for a in names))
+    left = 12 + min(140, max(chart.width_of(a, chart.NAMES, True) for a in names))
     wide, high, top = (chart.WIDTH - left - 6) / len(sizes), 30, 24
     paper = chart.sheet(top + high * len(names) + 44)
     paper.text(4, 10, "fastest algorithm at each size, and its speed relative to the second", chart.NUMBERS, ink.FAINT)

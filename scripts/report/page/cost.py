@@ -4,7 +4,7 @@ from report import paper as ink
 from report.page import chart
 from report.page.figure import Figure
 from report.page.read import program_of
-from report.page.values import positive, size, text
+from report.values import positive, size, text
 
 MOST_LINES = 8
 

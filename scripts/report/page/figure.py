@@ -1,4 +1,4 @@
-"""A picture of a page, with what is said around it."""
+"""A picture of a page, with its title and caption."""
 
 import typing
 
@@ -6,5 +6,5 @@ import typing
 class Figure(typing.NamedTuple):
     title: str
     paper: typing.Any  # report.paper.Paper
-    caption: str  # what is to be seen, and what lines and colours mean
-    wide: bool = False  # takes a row by itself, and is scrolled where the screen is narrower
+    caption: str  # what the picture shows, and what lines and colours mean
+    wide: bool = False  # has a row of its own, scrolled on a narrower screen

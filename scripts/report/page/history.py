@@ -6,7 +6,7 @@ from report import files, paper as ink
 from report.page import chart
 from report.page.figure import Figure
 from report.page.tables import Table, cell
-from report.page.values import count, number, positive, short, text
+from report.values import count, number, positive, short, text
 
 MOST_PICTURES = 24
 MOST_BASELINES = 101

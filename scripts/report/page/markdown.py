@@ -2,13 +2,13 @@
 
 import re
 
-from report.page.values import count
+from report.values import count
 
 MOST_ROWS = 24  # of a table
 
 
 def plain(text):
-    """Without what Markdown or HTML would take for more than text."""
+    """TEXT with Markdown and HTML escaped."""
     text = " ".join(str(text).split())
     return (
         re.sub(r"([\\`*_{}\[\]<>|#~!&])", r"\\\1", text)

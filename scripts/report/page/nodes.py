@@ -3,7 +3,7 @@
 from report import paper as ink
 from report.page import chart
 from report.page.figure import Figure
-from report.page.values import number, positive, speed, text, three
+from report.values import number, positive, speed, text, three
 
 BAD = "#c24400"
 MOST_NODES = 24

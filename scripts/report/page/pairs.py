@@ -3,7 +3,7 @@
 from report import paper as ink
 from report.page import chart
 from report.page.figure import Figure
-from report.page.values import duration, number, positive, short, size, speed, text, three
+from report.values import duration, number, positive, short, size, speed, text, three
 
 MOST_MAPS = 8
 MOST_RANKS = 128

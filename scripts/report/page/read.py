@@ -3,7 +3,7 @@
 import json
 
 from report import files
-from report.page.values import count, number, short, text
+from report.values import count, number, short, text
 from report.records import SCHEMAS, Run
 
 MOST_RECORDS = 100000  # of all files
@@ -163,7 +163,7 @@ def read_all(paths):
 
 
 def looks_like_document(first):
-    """Something in braces that is no record: of several lines, or of a kind of its own."""
+    """True for an object that is not a record: on several lines, or of a kind of document."""
     if is_record(first):
         return False
     start = first.strip()
@@ -180,7 +180,7 @@ def read_records(source, path, file, first):
     while line:
         if line.strip() and not reader.take(n, line):
             break
-        while line and not line.endswith(b"\n") and read_bytes <= MOST_BYTES:  # the rest of one that is too long
+        while line and not line.endswith(b"\n") and read_bytes <= MOST_BYTES:  # skips the rest of a line that is too long
             line = file.readline(MOST_LINE + 2)
             read_bytes += len(line)
         line, n = file.readline(MOST_LINE + 2), n + 1
@@ -204,7 +204,7 @@ def take_document(source, path, values):
 
 
 def end_of(run):
-    """The record that ends a run, {} where it did not."""
+    """The end record; {} if the run did not end."""
     ends = run.of("end")
     return ends[-1] if ends else {}
 

@@ -8,7 +8,7 @@ from report.page import chart
 from report.page.collectives import MOST_ALGORITHMS, groups_of
 from report.page.figure import Figure
 from report.page.read import end_of, nranks_of, program_of
-from report.page.values import count, number, positive, size, text
+from report.values import count, number, positive, size, text
 
 MOST_FAMILIES = 4
 # Fields of the run record: runs that differ in one are separate lines. The heading always has these, ...

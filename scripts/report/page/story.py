@@ -2,7 +2,7 @@
 
 from report.page import collectives
 from report.page.read import MEASURED, end_of, program_of, title_of
-from report.page.values import count, duration, memory, number, percent, positive, short, size, speed, text
+from report.values import count, duration, memory, number, percent, positive, short, size, speed, text
 
 PASSED, WARNED, FAILED = "passed", "warned", "failed"
 WORST = (PASSED, WARNED, FAILED)

@@ -73,9 +73,9 @@ class Pictures:
         self.n += 1
         data = paper.save("svg").decode("utf-8")
         data = data[data.index("<svg") :]
-        # Its style would be that of the whole page, which has it for pictures.
+        # Its style would apply to the whole page, which has its own for pictures.
         data = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", data, flags=re.S)
-        # Names are needed only where something refers to them, and are of one picture.
+        # Keep only names that are referred to, and make them unique.
         used = set(re.findall(r'(?:url\(#|xlink:href="#)([\w-]+)', data))
         data = re.sub(r' id="([\w-]+)"', lambda m: f' id="p{self.n}-{m[1]}"' if m[1] in used else "", data)
         data = re.sub(r'(url\(#|xlink:href="#)([\w-]+)', rf"\1p{self.n}-\2", data)

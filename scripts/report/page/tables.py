@@ -5,7 +5,7 @@ import io
 import re
 
 from report.page.read import KINDS, MEASURED, OTHERS
-from report.page.values import clean, duration, memory, number, numbers, short, text, three
+from report.values import clean, duration, memory, number, numbers, short, text, three
 
 MOST_ROWS = 1000  # of one table of the page; CSV has all
 MOST_UNKNOWN = 8  # kinds

@@ -3,7 +3,7 @@
 from report import paper as ink
 from report.page import chart
 from report.page.figure import Figure
-from report.page.values import duration, memory, number, positive, text
+from report.values import duration, memory, number, positive, text
 
 MOST_ROWS = 16
 GREY = "#b9bec6"

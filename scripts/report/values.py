@@ -1,4 +1,4 @@
-"""Values of records that nobody vouches for, and how they are written."""
+"""Values of records, read without trust, and their text."""
 
 import math
 
@@ -9,7 +9,7 @@ LONGEST = 400  # characters of one text
 
 
 def number(record, key):
-    """None where it is not known, or no number that a measurement could have."""
+    """The number; None if it is unknown, or not one that a measurement can have."""
     value = record.get(key)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < MOST:
         return None
@@ -33,7 +33,7 @@ def positives(record, key, most=100000):
 
 
 def text(record, key, longest=LONGEST):
-    """None where there is none."""
+    """The text; None if there is none."""
     value = record.get(key)
     return short(value, longest) if isinstance(value, str) else None
 
@@ -48,11 +48,11 @@ def words(record, key, most=200):
     return [short(v) for v in values[:most] if isinstance(v, str)] if isinstance(values, list) else []
 
 
-# ---- how they are written ---------------------------------------------------------------------------
+# ---- text ---------------------------------------------------------------------------
 
 
 def three(value):
-    """Three digits, without an exponent where that is readable."""
+    """Three digits, without an exponent unless it would be long."""
     if value is None:
         return "–"
     if value == 0:
@@ -70,8 +70,8 @@ BEFORE_UNIT = "\N{NO-BREAK SPACE}"
 
 
 def scaled(value, units, form=None):
-    """VALUE in the largest unit that leaves it at 1 or more; UNITS: (factor, name) ascending. FORM: how,
-    where it is not three digits."""
+    """VALUE in the largest unit that leaves it at 1 or more. UNITS: (factor, name), ascending. FORM: the format
+    (default: three digits)."""
     if value == 0:
         return "0"
     factor, name = units[0]
@@ -94,15 +94,16 @@ def percent(value):
 
 
 def memory(bytes_):
-    """Decimal, as memory of models is told."""
+    """Decimal, as memory of models is given."""
     return "–" if bytes_ is None else scaled(bytes_, ((1, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")))
 
 
 def size(bytes_):
-    """Binary, as sizes are given to the options: 25M."""
+    """Binary, as in options: 25M."""
     for letter, unit in (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
         if bytes_ >= unit:
-            return f"{bytes_ / unit:.3g}{letter}"
+            n = bytes_ / unit
+            return f"{n:.{3 if n < 999.5 else 4}g}{letter}"
     return f"{bytes_:.4g}"
 
 
