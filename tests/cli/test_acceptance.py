@@ -1,4 +1,4 @@
-"""The binary acceptance: profiles, gates, verdicts, and what it leaves behind."""
+"""The binary acceptance: profiles, gates, verdicts and output files."""
 
 import glob
 import os
@@ -18,7 +18,7 @@ GATE = "      - metric: peak\n        from: {copy: 0.1%}\n"
 
 @test
 def this_machine():
-    """How fast this machine is while tests run decides nothing: only that the gates were judged."""
+    """The speed of a busy machine must not matter: only that the gates were judged."""
     with Folder() as f:
         result = f.run(THIS_MACHINE).exits(0, 3, 7)
         verdict = f.verdict()
@@ -58,7 +58,7 @@ for variant in ("", *Settings.variants):
 
 @test
 def wrong_data_fails():
-    """Without any gate: that data must be right is asked for by no profile."""
+    """Data must be right without any gate."""
     with Folder() as f:
         path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 4K -e 4K --fault corrupt:1")))
         f.run(path).exits(7).prints("wrong data in 2 of 2 results", "BB-WRONG-DATA", "state=drain")
@@ -78,7 +78,7 @@ def a_slow_rank_is_named():
 
 @test
 def a_suspect_is_a_warning():
-    """No gate fails, but a rank is late each time: only --strict fails for that."""
+    """No gate fails, but a rank is always late: an error only under --strict."""
     with Folder() as f:
         path = f.profile(profile(step("all_reduce_perf --backend host -g 4 -b 64K -e 64K -n 10 --fault slow:2:30ms")))
         f.run(path).exits(0).prints("| SUSPECT | BB-STRAGGLER | ", "Verdict: passed")
@@ -89,7 +89,7 @@ def a_suspect_is_a_warning():
 
 @test
 def repeats_have_an_interval():
-    """Of several runs the bound is what counts; of one there is none, and it is said."""
+    """Several runs are judged by the confidence bound; a single run has none, and the text says so."""
     gate = '      - metric: time\n        from: {link: "1MB/s,1s"}\n'
     for repeats, told in (3, "the ratios of 3 runs have the mean"), (1, "1 run: no interval"):
         with Folder() as f:
@@ -102,7 +102,7 @@ def repeats_have_an_interval():
 
 @test
 def what_could_not_be_judged():
-    """A step that hangs, one that fails and one that is not supported keep none of the others from running."""
+    """Steps that hang, fail or are not supported do not stop the others."""
     with Folder() as f:
         path = f.profile(profile(
             step("all_reduce_perf --backend host -g 2 -b 64M -e 64M -n 1000000 -T 0", GATE, "hangs",
@@ -128,7 +128,7 @@ def what_could_not_be_judged():
 
 @test
 def diagnosed():
-    """A step may run diagnose: a culprit fails it. In virtual time no host is to blame for that."""
+    """A culprit of diagnose fails its step. In virtual time no host is blamed."""
     with Folder() as f:
         path = f.profile(profile(step("diagnose --backend sim --link 10GB/s,5us,port -g 8 --fault slow:3:1ms")))
         f.run(path, "--dry-run").exits(0).prints("gate: no culprit")
@@ -151,7 +151,8 @@ PLANNED = {
 
 
 def planned(name, nodes, fault, wanted):
-    """Of a healthy machine by the model every gate holds or is left out; of a faulty one those fail that should."""
+    """In virtual time the gates pass on a healthy machine or are skipped, and those that should fail on a faulty one
+    do."""
     path, cluster = os.path.join(PROFILES, name + ".yaml"), f"{name}:{nodes}"
     with Folder() as f:
         f.run(path, "--cluster", cluster, out="well").exits(0).prints("Verdict: passed (simulated)")
@@ -173,7 +174,8 @@ for name, what in PLANNED.items():
 
 @test
 def planted_where_nothing_goes():
-    """A fault of a node beyond all steps, of a rail within one node, of a link that no ring takes: nothing noticed it."""
+    """Faults that no step can notice: of a node beyond all steps, of a rail within one node, of a link that no ring
+    uses."""
     path = os.path.join(PROFILES, "hgx-h100.yaml")
     for quick, cluster, fault, words in (
         ((), "hgx-h100:16", "lost_rail:5:2", "a step of 48 ranks on 6 nodes or more sees it, and the largest, pair_of_nodes, has 16 on 2"),
@@ -214,7 +216,7 @@ def planned_wrongly():
 
 
 def on_stand_ins(text, code, env=None):
-    """A profile of GPUs from the first command to the verdict, on stand-ins for CUDA and NCCL."""
+    """A profile for GPUs from the first command to the verdict, on stand-ins for CUDA and NCCL."""
     folder = gpus.installed().name
     if not os.path.exists(os.path.join(folder, "acceptance")):
         raise Skipped("acceptance was not built: no libcyaml")
@@ -227,8 +229,8 @@ def on_stand_ins(text, code, env=None):
 
 
 def small_steps(name, keep):
-    """The steps of a shipped profile that KEEP, with sizes that fit into the stand-ins' memory. Published numbers
-    that are known at large sizes alone become a bound."""
+    """The steps KEEP of a shipped profile, with sizes that fit into the stand-ins' memory. Published numbers of large
+    sizes become a bound."""
     with open(os.path.join(PROFILES, name + ".yaml"), encoding="utf-8") as file:
         head, *steps = re.split(r"\n(?=  - name: )", re.sub(r"\n *#.*", "", file.read()).replace("repeats: 3", "repeats: 1"))
     text = "\n".join([head] + [step for step in steps if keep(step)]) + "\n"
@@ -237,7 +239,7 @@ def small_steps(name, keep):
 
 
 def slow_gpus(name):
-    """They compute on the CPU, so data is right, and no gate of a GPU is near."""
+    """Stand-ins compute on the CPU: data is right, and no gate of a GPU passes."""
     text = small_steps(name, lambda step: "launcher:" not in step)
     verdict = on_stand_ins(text, 7)
     gates = verdict["gates"]
@@ -265,7 +267,7 @@ def slow_gpus_under_mpirun():
 
 @test
 def gpus_that_are_fast_enough():
-    """What links of a second's latency would take, the stand-ins keep however busy this machine is."""
+    """Gates of links with a latency of a second pass on stand-ins, however busy the machine is."""
     gate = '      - metric: time\n        from: {link: "1MB/s,1s"}\n'
     run = "all_reduce_perf --backend nccl -g 8 -b 64K -e 64K -n 1 -w 0 --algo ring,tree"
     verdict = on_stand_ins(profile(step(run, gate), more="system: hgx-h100\nranks: 8\n"), 0)
@@ -286,7 +288,7 @@ def dry_run_runs_nothing():
 
 @test
 def shipped_profiles():
-    """Each is read, finds its references, and has a quick mode."""
+    """Each profile is valid, finds its references, and has a quick mode."""
     folder = os.path.join(ROOT, "ci", "profiles")
     names = sorted(os.listdir(folder))
     for name in "this-machine mpi-cluster dgx-a100 hgx-h100 hgx-h200 hgx-b200 gb200-nvl72".split():
@@ -310,7 +312,7 @@ def quick_and_full():
 
 @test
 def resumed():
-    """What has ended is not run again: its records are taken as they are."""
+    """Completed runs are not repeated; their records are kept."""
     with Folder() as f:
         path = f.profile(profile(step("all_reduce_perf -g 2 -b 1K -e 1K -n 2", "", "a"),
                                  step("all_reduce_perf -g 2 -b 1K -e 1K -n 2", "", "b")))
@@ -361,7 +363,7 @@ def interrupted():
 
 @test
 def report():
-    """The page is made where matplotlib and Jinja2 are; where not, the verdict stands without it."""
+    """The page is written if matplotlib and Jinja2 exist; without them the verdict stands alone."""
     with Folder() as f:
         path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 64K -e 64K -n 3", GATE)))
         out = os.path.join(f.name, "out")
@@ -376,7 +378,7 @@ def report():
 
 @test
 def slurm_epilog():
-    """It always ends with 0, and drains a bad node only when told to."""
+    """It always exits 0, and drains a bad node only on request."""
     acceptance("--version")
     with Folder() as f:
         os.mkdir(os.path.join(f.name, "bin"))
@@ -406,7 +408,7 @@ def command_of(process):
 
 @test
 def nothing_is_left_behind():
-    """mpirun's ranks have process groups of their own, and are ended all the same."""
+    """mpirun's ranks, which have process groups of their own, are ended too."""
     with Folder() as f:
         seed = 10**9 + os.getpid()
         path = f.profile(profile(step(f"all_reduce_perf --backend mpi -b 16M -e 16M -n 1000000 -T 0 --seed {seed}", "", "a",
@@ -421,7 +423,7 @@ def nothing_is_left_behind():
 
 @test
 def simulator():
-    """Expected is what the same command gives in virtual time, of a link or of a known cluster."""
+    """The expectation is the same command in virtual time, on a link or a known cluster."""
     gate = "      - metric: busbw\n        where: {{placement: in-place}}\n        from: {{{}}}\n        down: 5%\n"
     run = "all_reduce_perf --backend sim --link {} -g 8 -b 64M -e 64M --algo ring"
     with Folder() as f:
@@ -435,7 +437,7 @@ def simulator():
 
 @test
 def pairs():
-    """Bandwidths of pairs have gates, what a rank copies to itself has none; a latency has no data to check."""
+    """Bandwidths of pairs can have gates, private copies not; a latency has no data to check."""
     bandwidth = ("      - metric: bandwidth\n        where: {kind: pair, route: read, direction: unidirectional}\n"
                  "        from: {bound: 0.1%}\n")
     with Folder() as f:
@@ -447,7 +449,7 @@ def pairs():
 
 @test
 def shapes():
-    """On links of 1 GB/s trees are faster below and the ring above; curves rise."""
+    """On links of 1 GB/s trees are faster for small sizes and rings for large ones; curves rise."""
     run = "all_reduce_perf --backend sim --link 1GB/s,20us,port -g 8 -b 1K -e 64M -f 4 --algo ring,tree"
     cross = "      - shape: crossover\n        between: tree, ring\n        window: {}\n        from: {{rule: this model}}\n"
     with Folder() as f:

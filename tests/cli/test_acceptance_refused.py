@@ -1,4 +1,4 @@
-"""Profiles and command lines that acceptance refuses, and what a profile cannot do."""
+"""Profiles and command lines that acceptance refuses, and limits of profiles."""
 
 import os
 import re
@@ -55,7 +55,7 @@ def lines_of_the_head():
 
 @test
 def outputs_stay_in_the_folder():
-    """What run: writes goes into DIR/files; a path that leaves it ends the step, and nothing is written there."""
+    """Output files of run: go into DIR/files; a path that leaves it ends the step, and nothing is written there."""
     with Folder() as f:
         run = "all_reduce_perf --backend host -g 2 -b 64 -e 64 -n 1 "
         path = f.profile(profile(step(run + "--csv rows.csv -J all.json")))
@@ -76,7 +76,7 @@ def outputs_stay_in_the_folder():
 
 @test
 def nothing_moves_the_cursor():
-    """What a profile or a log says reaches a terminal and JUnit without its control characters."""
+    """Text of profiles and logs reaches terminal and JUnit without control characters."""
     with Folder() as f:
         path = f.profile(profile(step('"all_reduce_perf --no\\e[31m\\anonsense"')))
         f.run(path, "--dry-run").exits(0).prints(r"$'--no\x1b[31m\x07nonsense'")

@@ -1,4 +1,4 @@
-"""Requests that make no sense end at once, say which word is wrong, and print nothing else."""
+"""Invalid requests end at once, name the wrong word, and print nothing else."""
 
 import json
 import os
@@ -128,7 +128,7 @@ for flag in GPU_ONLY:
 
 
 def nothing_can_run():
-    """Asked for, understood, and not there: exit 5 with the reason, and all of it recorded."""
+    """A valid request that is not supported: exit status 5 with the reason, and everything recorded."""
     for line, reason, env in [
         ("hypercube -g 6 -b 1K -e 1K", "power", None),
         ("broadcast -g 2 -b 8 -e 8 --algo bruck,halving_doubling", "bruck", None),
@@ -144,26 +144,26 @@ def nothing_can_run():
 
 
 def named_pairs():
-    """A datatype and an operation that do not go together are told of where both were named."""
+    """A datatype and an operation that do not fit are reported if both were named."""
     line = "all_reduce -g 2 -b 8 -e 8 -o band,sum"
     run(f"{line} -d float,int8").exits(0).prints("# skipped: ", "-o band does not take -d float")
     expect("skipped" not in run(f"{line} -d all").exits(0).out, "-d all tells of pairs")
 
 
 def alltoallv_environment():
-    """What only nccl-tests can do is not left out in silence."""
+    """A variable that only nccl-tests supports is not ignored silently."""
     for name in ("MATRIX_FILE", "MATRIX_SCALE", "PRINT_SUMMARY"):
         variable = f"NCCL_TESTS_ALLTOALLV_{name}"
         refused(5, "alltoallv -b 8 -e 8", (variable,), {variable: "1"})
 
 
 def smallest_group():
-    """A root is counted within its group."""
+    """A root is a rank of its group."""
     refused(2, "broadcast -g 8 -r 2", ("smallest group, of 2 ranks",), {"NCCL_TESTS_SPLIT": "MOD 4"})
 
 
 def unwritable():
-    """A file without permission is refused before the run, unless one is root."""
+    """A file without permission is refused before the run, except for root."""
     if os.geteuid() == 0:
         return
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:

@@ -1,4 +1,4 @@
-"""barrier_perf: all ranks meet, by the backend's own barrier and by all-reduces of 8 bytes."""
+"""barrier_perf: barriers of the backend itself and all-reduces of 8 bytes."""
 
 import json
 
@@ -10,14 +10,14 @@ SCHEDULES = "ring tree recursive_doubling halving_doubling linear naive reduce+b
 
 
 def barriers(result, *codes):
-    """{algorithm asked for: record}; what is skipped is None."""
+    """{requested algorithm: record}; None if skipped."""
     found = [json.loads(text) for text in result.exits(*(codes or (0,))).out.splitlines()]
     return {r.get("algorithm_asked", r.get("algorithm")): r if r["kind"] == "barrier" else None
             for r in found if r["kind"] in ("barrier", "skip")}  # fmt: skip
 
 
 def check(found, ranks, samples, wrong=0):
-    """All kinds, each with ordered times, and the sums of those that have one."""
+    """All kinds have ordered times, and those with data the right sums."""
     equal(list(found), ["barrier", "auto", *SCHEDULES], "barriers")
     for name, r in found.items():
         equal((r["nranks"], r["samples"]), (ranks, samples), name)
@@ -54,7 +54,7 @@ def on_null():
 
 @test
 def in_virtual_time():
-    """Messages of 8 bytes take the latency of a link: as many as one waits for, one after the other."""
+    """A barrier takes one latency of the link for each message of 8 bytes that waits for the previous one."""
     found = barriers(run("barrier --backend sim -g 8 --link 1000TB/s,5us --json -"))
     equal(found.pop("barrier"), None, "clocks that meet")
     for name, rounds in {"ring": 14, "tree": 6, "recursive_doubling": 3, "halving_doubling": 6}.items():
@@ -72,7 +72,7 @@ def wrong_sums_are_found():
 
 @test(cores=2)
 def precision_repeats_rounds():
-    """Whole rounds, until the median is as precise as asked for, or 100 of them are done."""
+    """Whole rounds, until the median is precise enough or after 100 of them."""
     r = barriers(run("barrier -g 2 -n 40 --algo barrier --precision 0.001% --json -"))["barrier"]
     precise = (r["ci_high_us"] - r["ci_low_us"]) / 2 <= 1e-5 * r["p50_us"]
     expect(r["samples"] == 4000 or (precise and r["samples"] % 40 == 0), r)

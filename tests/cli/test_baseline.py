@@ -1,4 +1,4 @@
-"""acceptance baseline: what later runs are held against, and its history."""
+"""acceptance baseline: the reference of later runs, and its history."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def baseline():
 
 @test
 def baseline_history():
-    """A baseline in a file keeps those that it held, the newest first, and only those of its profile."""
+    """A baseline in a file keeps the earlier ones, newest first, and only those of its profile."""
     run = "all_reduce_perf --backend sim --link {}GB/s,5us -g 4 -b 1M -e 1M --algo ring"
     gate = "      - metric: busbw\n        from: {baseline: base.json}\n        down: 5%\n"
     with Folder() as f:

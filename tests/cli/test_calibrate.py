@@ -1,4 +1,4 @@
-"""Predictions fitted to records: exact enough where times follow a law, refused where there is nothing to go by."""
+"""Predictions fitted to records: exact where times follow a law, refused without a basis."""
 
 import json
 import os
@@ -21,12 +21,12 @@ def write(folder, lines):
 
 
 def links(line):
-    """Records of virtual links, on a machine with a processor for each: what the model can know exactly."""
+    """Records of virtual links on a machine with a processor per rank, which the model can fit exactly."""
     return [{**r, "cores": 64} if r["kind"] == "run" else r for r in records(line.format(LINK))]
 
 
 def off(known, line):
-    """By how much predictions from KNOWN differ from the truth."""
+    """Errors of predictions from KNOWN."""
     with tempfile.TemporaryDirectory() as folder:
         predicted = times(records(line.format(f"--backend sim --calibrate {write(folder, known)}")))
     return max(abs(predicted[key] / time - 1) for key, time in times(records(line.format(LINK))).items())
@@ -38,7 +38,7 @@ def times(found):
 
 @test
 def other_sizes():
-    """Every fourth size of virtual runs, whose law is known, gives those in between."""
+    """Every fourth size of virtual runs predicts the sizes between."""
     sweep = "all_reduce {} -g 4 -b 1K -e 64M -f {} --algo ring,halving_doubling"
     with tempfile.TemporaryDirectory() as folder:
         path = write(folder, records(sweep.format(LINK, 4)))
@@ -54,7 +54,7 @@ def other_sizes():
 
 @test
 def names_of_libraries():
-    """What NCCL did, or a model of it, under a name that schedules have too, is none of theirs."""
+    """Results of NCCL or its model are not used for a schedule of the same name."""
     known = records("all_reduce --backend sim --cluster hgx-h100:2 -b 1M -e 16M --algo ring,busbench:ring")
     for backend in ("sim", "nccl"):
         told = [{**r, "backend": backend} if r["kind"] == "run" else r for r in known]
@@ -67,7 +67,7 @@ def names_of_libraries():
 
 @test
 def known_truth():
-    """Pipelined trees, a schedule that was seen among fewer ranks alone, another collective, more ranks."""
+    """Pipelined trees, a schedule seen only among fewer ranks, another collective, more ranks."""
     sweep = "all_reduce {} -g %d -b 1K -e 16M -f %d --algo %s"
     known = [r for n in (2, 4) for r in links(sweep % (n, 4, "ring,halving_doubling,tree"))]
     expect(off(known, sweep % (4, 2, "ring,halving_doubling")) < 0.005, "sizes between")
@@ -81,7 +81,7 @@ def known_truth():
 
 @test
 def rounds_are_not_bytes():
-    """What a round takes does not pass for slow bytes of short messages."""
+    """The time of a round does not count as slow bytes of short messages."""
     with tempfile.TemporaryDirectory() as folder:
         path = write(folder, links("all_reduce {} -g 4 -b 1K -e 1M -f 4 --algo ring,halving_doubling"))
         out = run(f"all_reduce --backend sim --calibrate {path} -g 4 -b 1K -e 1K --algo ring").exits(0).out
@@ -90,7 +90,7 @@ def rounds_are_not_bytes():
 
 @test
 def real_records():
-    """Of a real run, too, each size that is known comes out as it was."""
+    """In a real run too, each known size is predicted as measured."""
     with tempfile.TemporaryDirectory() as folder:
         found = records("all_reduce --backend host -g 2 -b 4K -e 64K -f 4 --algo ring,direct -n 5")
         path = write(folder, found)
@@ -105,7 +105,7 @@ def real_records():
 
 @test
 def medians():
-    """What is fitted is told: the table of the run itself prints means."""
+    """The text names the fitted medians, because the table of the run prints means."""
     line = "all_reduce --backend sim --calibrate {} -g 4 -b 1K -e 64K -f 4 --algo ring"
     with tempfile.TemporaryDirectory() as folder:
         known = records(f"all_reduce {LINK} -g 4 -b 1K -e 64K -f 4 --algo ring")

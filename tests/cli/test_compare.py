@@ -1,4 +1,4 @@
-"""acceptance compare: what became slower between two runs. Runs are simulated, with noise of which the seed is known."""
+"""acceptance compare: what became slower between two runs. Runs are simulated, with noise of known seeds."""
 
 import json
 import os
@@ -11,7 +11,7 @@ FAULT = "--fault lost_rail:0:2"
 
 
 def measure(folder, side, seeds, more=""):
-    """A folder with the records of runs of these seeds."""
+    """A folder with the records of runs with these seeds."""
     path = os.path.join(folder.name, side)
     os.makedirs(path, exist_ok=True)
     for seed in seeds:
@@ -25,7 +25,7 @@ def verdict(result):
 
 @test
 def a_lost_rail():
-    """The large sizes are slower by what the interval says, worst first, and what changed is named."""
+    """Large sizes are slower by the interval, worst first, and the change is named."""
     with Folder() as f:
         before, after = measure(f, "before", range(1, 5)), measure(f, "after", range(5, 9), FAULT)
         result = acceptance("compare", before, after).exits(7)
@@ -58,7 +58,7 @@ add("no interval", single, "--noise 2% -n 1", 7, "no interval", "are judged by t
 
 
 def with_counters(path, *moved):
-    """Behind the records of PATH one for each counter that moved."""
+    """Appends to the records of PATH one per counter that changed."""
     with open(path, "a", encoding="utf-8") as file:
         for host, device, counter, kind, by in moved:
             record = {"schema": 1, "kind": "counter", "run_id": "by-hand", "host": host, "device": device}
@@ -68,7 +68,7 @@ def with_counters(path, *moved):
 
 @test
 def counters_of_one_side():
-    """What moved on one side alone is told, the gravest first; neither what fell nor what means no trouble."""
+    """Counters that rose on one side alone are reported, most serious first; falling and harmless ones are not."""
     errors, down = ("h1", "mlx5_0:1", "symbol_error", "symbol error"), ("h2", "eth0", "carrier_down_count", "link down")
     retransmits, speed = ("h1", "tcp", "RetransSegs", "retransmit"), ("h1", "cpu", "mean_MHz", "frequency")
     with Folder() as f:

@@ -1,4 +1,4 @@
-"""Every collective under every algorithm gives the right result, and wrong ones are found."""
+"""Every collective gives the right result under every algorithm, and wrong results are found."""
 
 from kit import COLLECTIVES, add, equal, listing, passes, run
 
@@ -11,7 +11,7 @@ def ranks_of(name):
 
 
 def everything(name, n):
-    """All algorithms, sizes that do not divide, that are below n, and zero."""
+    """All algorithms, at sizes that the ranks do not divide, below n, and zero."""
     result = passes(f"{name} -g {n} --algo all -b 1 -e 100000 -f 7 -n 3")
     ran = {row.algorithm for row in result.rows()}
     wanted = set(listing()[0][name])
@@ -21,12 +21,12 @@ def everything(name, n):
 
 
 def every_type(name, n, algorithms):
-    """All datatypes and operations, against the known result."""
+    """All datatypes and operations against the known result."""
     passes(f"{name} -g {n} --algo {algorithms} -d all -o all -r all -b 1000 -e 1000 -n 1 -w 0")
 
 
 def corrupt(name, rank):
-    """One wrong byte is found, under every algorithm."""
+    """One wrong byte is found under every algorithm."""
     result = run(f"{name} -g 4 -b 4K -e 4K --algo all --fault corrupt:{rank}").exits(7)
     equal({row.algorithm for row in result.rows()}, set(listing()[0][name]), "algorithms that ran")
     for row in result.rows():

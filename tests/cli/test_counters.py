@@ -1,4 +1,4 @@
-"""What hosts count while a run lasts: retransmits over a link that drops, and nothing where nothing moves."""
+"""Counters of hosts during a run: retransmits over a lossy link, and nothing on an idle one."""
 
 import json
 
@@ -16,7 +16,7 @@ def counters(text):
 
 @test
 def a_link_that_drops():
-    """Behind a slow link packets are dropped and sent again: the sender's counters say so."""
+    """Packets dropped behind a slow link are sent again, which the sender's counters show."""
     mpi.need()
     with Hosts(2, links={2: Link(rate="100mbit")}) as hosts:
         line = "all_reduce -b 2M -e 2M -n 3"
@@ -34,7 +34,7 @@ def a_link_that_drops():
 
 @test
 def processes_of_one_host():
-    """One of them speaks for the host."""
+    """One process reports for its host."""
     mpi.need()
     found = counters(mpi.run(3, "all_reduce -b 8 -e 8 --json -").exits(0).out)
     equal(len(found), len({(r["device"], r["counter"]) for r in found}), "counters, each once")

@@ -1,4 +1,4 @@
-"""Ways of data-parallel training: what they take in virtual time, and what they come to when they train."""
+"""Strategies of data-parallel training: times in virtual time, and results of training."""
 
 import json
 
@@ -16,7 +16,7 @@ def rows(line, runner=run):
 
 
 def agrees(link, ranks):
-    """Steps take in virtual time what the formulas say, with every number of ranks."""
+    """Steps in virtual time take the time of their formulas, for every number of ranks."""
     found = rows(f"{SIM} -g {ranks} --link {link} --scale --servers 1,2,4 --every 3 --accumulate 2")
     expect({r["way"] for r in found} == {*SYNCHRONOUS, "ps_async", "average"}, f"ways: {found}")
     for r in found:
@@ -33,7 +33,7 @@ for number in (2, 4, 8, 16):
 
 @test
 def published_server():
-    """100 MB at 25 GB/s: one server 64 ms for 8 workers, one of them on every worker 7 ms."""
+    """100 MB at 25 GB/s and 8 workers: one server takes 64 ms, a server on every worker 7 ms."""
     line = "data_parallel --backend sim --model linear:1x4999 --step-time 1ns --link 25GB/s,port --way ps"
     # 4999 * 5000 floats are 99.98 MB.
     equal([round(r["step_us"] * 100 / 99.98, -1) for r in rows(f"{line} -g 9 --colocated off")], [64000], "one server")
@@ -44,7 +44,7 @@ def published_server():
 
 @test
 def speedup_decays():
-    """More ranks, more speed, less of it for each."""
+    """With more ranks the speedup rises and the efficiency falls."""
     found = [r for r in rows(f"{SIM} -g 16 --link 100MB/s,10us --scale --way ddp")]
     equal([r["nranks"] for r in found], [1, 2, 4, 8, 16], "ranks")
     equal(found[0]["efficiency"], 1, "of one rank")
@@ -62,7 +62,7 @@ def many_ranks():
 
 @test
 def staleness():
-    """Workers that are alike: each gradient is as many updates late as there are other workers."""
+    """With equal workers each gradient is as many updates late as there are other workers."""
     (r,) = rows(f"{SIM} -g 9 --link 1GB/s,port --way ps_async --steps 100")
     expect(6.5 < r["staleness_mean"] <= 7, f"mean staleness {r['staleness_mean']}")
     equal((r["staleness_most"], len(r["staleness"]), sum(r["staleness"])), (7, 8, 800), "histogram")
@@ -70,7 +70,7 @@ def staleness():
 
 @test
 def bytes_of_a_step():
-    """A root has all gradients, a server's port all of a part."""
+    """A root receives all gradients, a server's port all of its part."""
     found = {(r["way"], r["colocated"]): r for r in rows(f"{SIM} -g 4 --link 1GB/s,1us --every 5")}
     size = 4 * (100 * 101) * 4
     for key, wire, most in ((("dp", False), 3, 5), (("ps", False), 3, 3), (("ps", True), 1.5, 2.75), (("ddp", False), 1.5, 2),
@@ -79,7 +79,7 @@ def bytes_of_a_step():
 
 
 def trains(ranks, words, runner=run):
-    """Bit for bit what one rank with all samples comes to, however they are shared out."""
+    """Results equal those of one rank with all samples bit for bit, whatever the division."""
     found = rows(f"data_parallel {ranks} --train 12 --servers 1,2 {words}", runner)
     seen = set()
     for r in found:
@@ -105,7 +105,7 @@ def training_does_not_depend_on_ranks():
 
 @test
 def averaging_parameters_is_something_else():
-    """It is not what one rank comes to, and the less so the more seldom it happens."""
+    """Its result differs from that of one rank, more so the rarer it happens."""
     for every in (1, 4, 12):
         found, loss = trains("-g 4", f"--every {every}")
         (r,) = [r for r in found if r["way"] == "average"]
@@ -127,7 +127,7 @@ def corrupt_is_found():
 
 @test
 def measured():
-    """On threads too: all ways, without a formula where no link is known."""
+    """All strategies on threads, without a formula if the link is unknown."""
     found = rows("data_parallel -g 3 --model linear:2x50 --step-time 1ms -n 3 --way dp,ps,ps_async,ddp,zero,average")
     equal(len(found), 7, "rows")
     for r in found:
@@ -174,7 +174,7 @@ def refused():
 
 @test
 def on_gpus():
-    """Stand-ins for them: what the library has no word for is skipped, and so is arithmetic."""
+    """On stand-ins for GPUs: programs that NCCL cannot perform are skipped, and so is arithmetic."""
     result = gpus.run("data_parallel -g 3 --model linear:2x50 --step-time 1ms -n 2").exits(0)
     expect("# skipped: ps_async: the nccl backend cannot receive from any rank" in result.out, result)
     gpus.run("data_parallel -g 2 --train 4").exits(5).says("--train")

@@ -1,4 +1,4 @@
-"""Who is to blame: planted faults are named, in virtual time; what is healthy is not blamed. Real ranks once."""
+"""Planted faults are named in virtual time, and nothing healthy is blamed. Real ranks once."""
 
 import json
 import os
@@ -64,7 +64,7 @@ LOST = [("BB-SHARED-RAIL", 3, None, 2, "both"), ("BB-SHARED-RAIL", 3, None, 3, "
 
 @test
 def on_clusters():
-    """Ranks of a lost rail take the next one: both are slow together, and neither is alone."""
+    """Ranks of a lost rail use the next one: both are slow together and fast alone."""
     for words, wanted in (
         ("", []),
         ("--fault slow_node:3:2", [("BB-SLOW-NODE", 3, None, None, "both")]),
@@ -82,7 +82,7 @@ def on_clusters():
 
 @test
 def few_nodes():
-    """Of three nodes a bad link is told from a bad node."""
+    """Among three nodes a bad link differs from a bad node."""
     line = "diagnose --backend sim -g 3 --link 10GB/s,5us --noise 5% -n 3"
     equal(named(f"{line} --fault slow_link:0:1:4"), [("BB-SLOW-LINK", 0, 1, None, "there")], "link")
     equal(named(f"{line} --fault slow_node:1:3"), [("BB-SLOW-NODE", 1, None, None, "both")], "node")
@@ -92,7 +92,7 @@ def few_nodes():
 
 @test
 def far_nodes_are_not_blamed():
-    """Nodes below another switch, which is far, and are fast with each other."""
+    """Nodes below another, distant switch that are fast with each other."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write("system = hgx-h100\nnodes = 12\nleaf_nodes = 9\nswitch_latency = 6us\n")
         file.flush()
@@ -104,7 +104,7 @@ def far_nodes_are_not_blamed():
 
 @test
 def slow_within_a_part():
-    """A sample of three racks: a slow node is so steadily, with its own rack and with the others."""
+    """A sample of three racks: a slow node is slow with its own rack and with the others."""
     line = "diagnose --backend sim --cluster gb200-nvl72:40"
     out = run(line).exits(0).out
     for first, last in ((18, 35), (36, 39)):
@@ -115,7 +115,7 @@ def slow_within_a_part():
 
 @test
 def text_names_it():
-    """A row for each node, the culprit in a sentence, the cost before the result, the verdict last."""
+    """A row per node, a sentence per culprit, the cost before the result, the verdict last."""
     out = run(f"{VIRTUAL} --fault slow_node:5:3").exits(7).out
     lines = out.splitlines()
     cost = next(i for i, line in enumerate(lines) if line.startswith("# Cost: "))
@@ -130,7 +130,7 @@ def text_names_it():
 
 @test
 def cost_is_linear_when_quick():
-    """Each node meets as many others, whatever the number of nodes; full meets all."""
+    """Each node meets equally many others, whatever the number of nodes; with --full all pairs meet."""
     for nodes in (64, 256):
         found = records(f"diagnose --backend sim -g {nodes} --link 10GB/s,5us --quick --partners 6 --steps 0 -n 1", 0)
         equal({r["partners"] for r in found["node"]}, {6}, f"partners of {nodes} nodes")
@@ -141,8 +141,8 @@ def cost_is_linear_when_quick():
 
 @test(cores=1 / 2)
 def real_ranks():
-    """Threads that send each other real bytes: a rank that takes 20 ms for everything it sends. On a busy machine the
-    run itself says that 20 ms is too little to be seen; nobody else is blamed then either."""
+    """Threads exchange real bytes, and one rank is 20 ms late with everything that it sends. Nobody else is blamed. On
+    a busy machine, where a round trip takes scheduler slices, the late rank may not be blamed either."""
     line = "diagnose --backend host -g 4 -b 4K -n 1 --quick --partners 3 --steps 0 --fault slow:2:20ms"
     for _ in range(3):
         out = run(line).exits(0, 3, 7).out
@@ -150,13 +150,13 @@ def real_ranks():
         expect(all(c.startswith("BB-SLOW-NODE: node 2 ") for c in culprits), f"culprits {culprits}")
         if culprits:
             return
-    typical, slow = re.search(r"round trip of 8 bytes (\S+) us.* slow from (\S+) and", out).groups()
-    expect(float(typical) * float(slow) > 20e3, f"a rank that takes 20 ms is not blamed: {out}")
+    typical_us = float(re.search(r"round trip of 8 bytes (\S+) us", out)[1])
+    expect(typical_us > 250, f"a rank that is 20 ms late is not blamed: {out}")
 
 
 @test
 def crowded():
-    """Ranks that share a processor are not blamed for it; what a planted link adds is no work."""
+    """Ranks are not blamed for sharing a processor; the delay of a planted link is no work."""
     one = min(os.sched_getaffinity(0))
     line = f"taskset -c {one} {built('diagnose')} --backend host -g 4 -b 4K -n 1 --quick --partners 3 --steps 0"
     out = execute(shlex.split(line)).exits(0, 3, 7).out
@@ -171,13 +171,13 @@ def crowded():
 
 @test
 def who_did_not_arrive():
-    """A rank that is gone is named, within the time."""
+    """A rank that is gone is named within the time limit."""
     run("diagnose --backend host -g 4 -b 4K --fault die:2 -T 3").exits(3, 4).says("2")
 
 
 @test
 def says_what_is_not_judged():
-    """Too few steps; ranks of clusters whose last node has fewer."""
+    """Too few steps; clusters whose last node has fewer ranks."""
     line = "diagnose --backend sim -g 7 --link 10GB/s,5us -n 1 -b 4K"
     for words, told in (("--steps 3", "3 steps are too few for 7 ranks; give --steps 4"), ("--steps 0", "0 steps are too few")):
         run(f"{line} {words}").exits(0).prints(f"# Stragglers are not judged: {told}")
@@ -207,7 +207,7 @@ def refuses():
 
 @test
 def healthy_nodes_of_many():
-    """Text names those that are slow, and with -v all; records always have all."""
+    """The text lists slow nodes, and all with -v; records always have all."""
     line = "diagnose --backend sim -g 64 --link 25GB/s,5us --noise 5% --fault slow_node:3:2"
     rows = [row for row in run(line).exits(7).out.splitlines() if " BB-" in row and row[0] != "#"]
     equal(len(rows), 1, f"rows {rows}")

@@ -1,4 +1,4 @@
-"""What goes wrong is found, named and survived: slow and dying ranks, time-outs, signals, full disks."""
+"""Failures are found, named and survived: slow and dying ranks, timeouts, signals, full disks."""
 
 import csv
 import fcntl
@@ -24,7 +24,7 @@ def results(text):
 
 
 def slow(name, rank, algorithm):
-    """The records name the rank that arrives last, and how late."""
+    """The records name the rank that arrives last, and its lateness."""
     line = f"{name} -g 4 -b 4K -e 4K -n 4 -w 1 --algo {algorithm} --fault slow:{rank}:200ms --json -"
     for r in results(run(line).exits(0).out):
         what = f"{name} {algorithm}: {r['last_rank']=} {r['last_share']=} {r['last_late_us']=}"
@@ -43,7 +43,7 @@ for algorithm in ("ring", "tree", "halving_doubling", "naive"):
 
 
 def die(name, rank, n, algorithm):
-    """The run ends before -T does it, and says which rank it was."""
+    """The run ends before -T expires and names the rank."""
     result = run(f"{name} -g {n} -b 1K -e 1M -T {kit.LONG} --algo {algorithm} --fault die:{rank}")
     result.exits(3).says(f"rank {rank}")
     equal(len(result.err.strip().splitlines()), 1, "sentences on stderr")
@@ -84,7 +84,7 @@ FAULTS = {  # of each kind one, and its exit status where that is the same for a
 
 
 def every_fault(program, words):
-    """What --help lists is obeyed, what it does not list is refused."""
+    """Faults that --help lists are planted, others are refused."""
     text = kit.execute([built(program), "--help"]).exits(0).out
     kinds = re.findall(r"^ {6}(\w+):\S+", text.split("Of --fault this program obeys:")[1].split("Of --fault, where")[0], re.M)
     expect(set(kinds) <= {*FAULTS, "slow_node"} and "die" in kinds, f"{program}: {kinds}")
@@ -104,7 +104,7 @@ for program, words in SMALL.items():
 
 
 def expires(line, least):
-    """Exit 4, not before its time, with the ranks that had arrived and those that had not."""
+    """Exit status 4, not too early, with the ranks that had arrived and those that had not."""
     result = run(line).exits(4)
     result.require(least <= result.seconds, f"took {result.seconds:.1f} s, not {least} at least")
     result.require("rank" in result.err, "names no rank")
@@ -123,7 +123,7 @@ def a_slow_link_exceeds_the_time():
 
 @test
 def each_case_has_its_own_time():
-    """-T is for one case, not for the run."""
+    """-T applies to a case, not to the run."""
     run("sendrecv -g 2 -b 8 -e 1K -n 10 -w 0 -T 2 --fault slow:0:20ms").exits(0)
 
 
@@ -131,7 +131,7 @@ def each_case_has_its_own_time():
 
 
 def told_to_stop(number, name):
-    """Rows that were complete are in the files, the exit status says which signal."""
+    """Complete rows are in the files, and the exit status names the signal."""
     with tempfile.TemporaryDirectory() as folder:
         table, lines = os.path.join(folder, "a.csv"), os.path.join(folder, "a.jsonl")
         words = [built(f"{name}_perf"), "-g", "4", "-b", "8", "-e", "1K", "-N", "0", "--csv", table, "--json", lines]
@@ -164,7 +164,7 @@ def stopped_while_ranks_wait():
 
 @test
 def killed():
-    """Even without a chance to say goodbye, complete rows are complete."""
+    """Even after SIGKILL, complete rows are complete."""
     with tempfile.TemporaryDirectory() as folder:
         table = os.path.join(folder, "a.csv")
         process = kit.spawn([built("all_reduce_perf"), *"-g 2 -b 8 -e 1K -N 0 --csv".split(), table])
@@ -200,7 +200,7 @@ def standard_output_is_full():
 
 @test
 def nobody_listens():
-    """A reader that goes away (… | head) ends the run by its status, not by a signal."""
+    """A reader that leaves (… | head) ends the run with its status, not by a signal."""
     for stream, line, code in (
         ("stdout", "all_reduce -g 2 -b 8 -e 64", 1),
         ("stderr", "all_reduce -g 2 -b 8 -e 64 --fault die:1", 3),
@@ -213,7 +213,7 @@ def nobody_listens():
 
 @test
 def nobody_reads():
-    """A full pipe that stays open holds up neither the time limit nor the exit, nor the other files."""
+    """A full pipe that stays open delays neither timeout nor exit, nor the other files."""
     reader, writer = os.pipe()
     with tempfile.TemporaryDirectory() as folder, os.fdopen(reader), os.fdopen(writer, "w") as pipe:
         path = os.path.join(folder, "a.jsonl")
@@ -227,7 +227,7 @@ def nobody_reads():
 
 @test
 def nobody_reads_the_end():
-    """Nor does a pipe that is full only when the conclusion comes."""
+    """The same for a pipe that fills up only at the end."""
     line = "all_reduce -g 2 -b 8 -e 64 -n 1 -T 2 --algo ring,tree"
     text = run(line).exits(0).out
     for room in range(len(text) - 300, len(text), 100):
@@ -248,7 +248,7 @@ def limited(what, amount):
 
 @test
 def no_memory():
-    """Too little address space for threads or buffers is an orderly failure, wherever it strikes."""
+    """Too little address space for threads or buffers is an orderly failure, wherever it occurs."""
     for megabytes in (20, 50, 80, 100, 150, 300):
         result = run("all_reduce -g 4 -b 32M -e 32M -n 1", preexec_fn=limited(resource.RLIMIT_AS, megabytes << 20))
         result.exits(1).require(len(result.err.strip().splitlines()) == 1, "not one sentence")

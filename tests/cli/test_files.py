@@ -1,4 +1,4 @@
-"""Files that users name: what is no file, or has no end, is refused with a sentence, whoever reads it."""
+"""Files that users name: anything but a regular file or a pipe is refused with a sentence by every reader."""
 
 import os
 import re
@@ -33,7 +33,7 @@ def read(line, path):
 
 
 def refuses(line):
-    """A device and a folder, what is not there, and a file larger than any of its kind; never status 0, never a signal."""
+    """Devices, folders, missing and oversized files: never status 0, never a signal."""
     with tempfile.TemporaryDirectory(suffix=".d") as folder:
         endless, missing = os.path.join(folder, "endless.json"), os.path.join(folder, "missing.json")
         with open(endless, "wb") as file:
@@ -52,7 +52,7 @@ for what, command in READERS.items():
 
 @test
 def reads_pipes():
-    """Once, from its beginning to its end; as of <(command) in a shell."""
+    """A pipe is read once, as of <(command) in a shell."""
     records = run("all_reduce --backend sim --link 10G,5us -g 2 -b 1K -e 64K --algo ring --json -").exits(0).out
     xml = execute([kit.built("topology"), "--system", "hgx-h100", "--export", "-"]).exits(0).out
     for line, text in ((SIM + " --calibrate {}", records), (SIM + " --cluster {}:1", xml), ("topology --topology {}", xml),
@@ -66,7 +66,7 @@ def reads_pipes():
 
 @test
 def every_reader_is_held():
-    """An option whose value is a file that is read stands in the table above."""
+    """Every option that reads a file is in the table above."""
     held = " ".join(READERS.values())
     for name in ("all_reduce_perf", "ddp_bucket_perf", "zero_perf", "topology", "diagnose"):
         for line in execute([kit.built(name), "--help"]).exits(0).out.splitlines():

@@ -1,4 +1,4 @@
-"""The nccl backend from the command line, on GPUs that are stood in for (tests/fake)."""
+"""The nccl backend from the command line, on stand-ins for GPUs (tests/fake)."""
 
 import csv
 import json
@@ -25,13 +25,13 @@ NAMED = ("ring", "tree", "collnet", "nvls", "nvlstree", "pat")
 
 
 def sentences(result):
-    """What is said on stderr but of memory, which after a failure stays as long as the process."""
+    """Text on stderr, except about memory that stays until the process ends after a failure."""
     stays = r"fake: not let go: \d+ blocks of memory, $"
     return [text for text in result.err.splitlines() if not re.match(stays, text)]
 
 
 def records(line, env=None):
-    """The run's record, those of its results, all of which are right, and the others."""
+    """The record of the run, those of its results, which must all be right, and the others."""
     result = gpus.right(gpus.run(line + " --json -", env))
     found = [json.loads(text) for text in result.out.splitlines()]
     results = [r for r in found if r["kind"] == "result"]
@@ -43,7 +43,7 @@ def records(line, env=None):
 
 
 def everything(name, n):
-    """NCCL's and busbench's, at sizes that do not divide or are below n."""
+    """NCCL's algorithms and busbench's, at sizes that the ranks do not divide or below n."""
     result = gpus.passes(f"{name} --algo all -g {n} -b 1 -e 90000 -f 300 -n 2 -w 0")
     ran = {row.algorithm for row in result.rows()}
     wanted = {"auto"} | {way for way, names in HAS.items() if name in names}
@@ -53,7 +53,7 @@ def everything(name, n):
 
 
 def named(name, n):
-    """What NCCL lacks busbench's schedule of that name does, and is called so; the rest is skipped."""
+    """If NCCL lacks an algorithm, busbench's schedule of that name runs under its own name; others are skipped."""
     own = listing()[0][name]
     schedules = [a for a in own if a not in ("auto", "direct")]
     algorithms = ",".join([*NAMED, *(f"busbench:{a}" for a in schedules), "auto"])
@@ -92,7 +92,7 @@ for name in ROOTED:
 
 @test
 def stands_in():
-    """NCCL has a ring, but none that takes bxor: a line says so, once, and the records say what ran."""
+    """NCCL's ring does not support bxor: one line says so, and the records name what ran."""
     line = "all_reduce -g 3 -b 40 -e 4000 -f 10 -n 2 -d int32 -o bxor,sum --algo ring,auto"
     result = gpus.passes(line)
     said = [text for text in result.out.splitlines() if "busbench:ring runs, because NCCL has no" in text]
@@ -108,7 +108,7 @@ def stands_in():
 
 @test
 def compares():
-    """Ring, tree and the library's choice side by side, in one run."""
+    """Ring, tree and the library's choice side by side in one run."""
     result = gpus.passes("all_reduce -g 4 -b 1K -e 64K -f 8 -n 3 --algo ring,tree,auto")
     equal([row.algorithm for row in result.rows()], ["ring"] * 3 + ["tree"] * 3 + ["auto"] * 3, "algorithms")
     result.prints("# Backend nccl was chosen: there are GPUs", "# Comparison of all_reduce float sum")
@@ -129,7 +129,7 @@ def protocols():
 
 @test
 def lacks_algorithms():
-    """By whatever error NCCL says that it lacks an algorithm, that one is skipped and the others run."""
+    """Whatever error reports a missing algorithm, it is skipped and the others run."""
     line = "all_reduce -g 3 -b 4K -e 4K -n 2 --algo nvls,ring"
     for env in ({}, {"BUSBENCH_FAKE_INTERNAL": "1"}):
         _, results, others = records(line, env)
@@ -140,7 +140,7 @@ def lacks_algorithms():
 
 @test
 def falls_back():
-    """Before 2.24 NCCL ran a ring for what it lacks: no algorithm is believed there but the two that it always has."""
+    """Before 2.24 NCCL silently ran a ring instead, so only ring, and tree of all_reduce, can be forced there."""
     lax = {"BUSBENCH_FAKE_LAX": "1"}
     line = "all_reduce -g 3 -b 4K -e 4K -n 2 --algo nvls,tree,ring,ring:LL,auto"
     _, results, others = records(line, {**lax, "BUSBENCH_FAKE_VERSION": "22304"})
@@ -279,7 +279,7 @@ for line, env, check in FEATURES:
 
 
 def one_set(line):
-    """With no memory for two sets of buffers, the verified iteration is made alone, on them refilled."""
+    """Without memory for two sets of buffers, the verified iteration runs alone on refilled buffers."""
     some = {"BUSBENCH_FAKE_BYTES": "8000000"}
     _, results, others = records(f"all_reduce -g 3 -b 500K -e 4M -n 3 --algo ring,busbench:tree {line}", some)
     last = [r for r in results if r["size_bytes"] == 2048000]
@@ -305,7 +305,7 @@ def per_iteration_columns():
 
 @test
 def memory_report():
-    """The buffers are the user's, what a communicator takes is not known to be anything."""
+    """Buffers count as the user's; the memory of communicators is unknown."""
     out = gpus.passes("all_reduce -g 2 -b 8 -e 1K -M 1").out
     line = next(text for text in out.splitlines() if text.startswith("# Memory usage"))
     expect(re.search(r"User-Allocated +8\.0+ MB", line), line)
@@ -313,7 +313,7 @@ def memory_report():
 
 @test
 def devices():
-    """NCCL_TESTS_DEVICE is the first; there must be enough from there on."""
+    """NCCL_TESTS_DEVICE is the first device; enough must follow."""
     run, _, _ = records("all_reduce -g 3 -b 8 -e 8", {"NCCL_TESTS_DEVICE": "5"})
     equal([r["device"] for r in run["ranks"]], [5, 6, 7], "devices")
     gpus.run("all_reduce -g 3", {"NCCL_TESTS_DEVICE": "6"}).exits(2).says("9 GPUs", "only 8 exist", "NCCL_TESTS_DEVICE")
@@ -341,7 +341,7 @@ def refused():
 
 @test
 def wrong_environment():
-    """NCCL reads NCCL_ALGO itself, and its own sentence is told."""
+    """NCCL reads NCCL_ALGO itself, and its message is printed."""
     result = gpus.run("all_reduce -g 2 -b 8 -e 8", {"NCCL_ALGO": "Rnig"}).exits(3)
     result.says("ncclCommInitRankConfig", "Rnig")
     equal(len(sentences(result)), 1, "sentences")
@@ -380,7 +380,7 @@ def is_slow():
 
 @test
 def expires():
-    """A rank that does not come is named, though the others wait on their devices."""
+    """A missing rank is named although the others wait on their devices."""
     for line in ("", "-z 1", "-G 2 -m 2"):
         slow = "--fault slow:1:60s" if "-G" not in line else "--fault die:1"
         gpus.run(f"all_reduce -g 3 -b 8 -e 8 -T 2 {slow} {line}").exits(4, 3).says("1")
@@ -430,7 +430,7 @@ FAILURES = [
 
 
 def fails(line, call, number):
-    """The run ends before -T does it, says once what failed where, and keeps the rows that it had."""
+    """The run ends before -T expires, names what failed where once, and keeps its rows."""
     with tempfile.TemporaryDirectory() as folder:
         table = os.path.join(folder, "a.csv")
         env = {"BUSBENCH_FAKE_FAIL": f"{call}:{number}"}
@@ -481,7 +481,7 @@ def sanitized(variant, line):
 
 
 def fails_sanitized(variant, failure):
-    """What others may still read stays as long as the process: no leak is looked for."""
+    """Memory that others may read stays until the process ends, so leaks are not searched."""
     flags = "-I 1" if "Event" in failure else "-G 2" if "Graph" in failure else "-R 1"
     env = {**SANITIZERS[variant], "BUSBENCH_FAKE_FAIL": failure}
     env["ASAN_OPTIONS"] = "detect_leaks=0"

@@ -1,4 +1,4 @@
-"""--backend auto where there are GPUs that it cannot use: refused, so that nobody takes a CPU's numbers for theirs."""
+"""--backend auto refuses to measure the CPU if there are GPUs that it cannot use."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ TO_CPU = "; to measure the CPU, give --backend host\n"
 
 @contextlib.contextmanager
 def machine(*files, backend=None):
-    """(folder of programs, environment) of a machine with these device files, where BACKEND is nccl.so, if any."""
+    """(folder of programs, environment) of a machine with these device files and BACKEND as nccl.so."""
     with tempfile.TemporaryDirectory(prefix="bb") as folder:
         devices = os.path.join(folder, "dev")
         os.mkdir(devices)
@@ -40,7 +40,7 @@ def run(place, line, env=None):
 
 @test
 def not_built():
-    """Exit status 3 and the remedy; the CPU is measured by name, and where nothing is measured no GPU is missed."""
+    """Exit status 3 with the remedy; naming the CPU measures it, and programs that measure nothing need no GPU."""
     missing = "no nccl backend was built (build it with make CUDA=1, which needs nvcc and nccl.h)"
     for files, count in ((("nvidia0",), "1 GPU is"), (("nvidia3", "nvidia10", "nvidiactl", "nvidia-uvm"), "2 GPUs are")):
         with machine(*files) as place:
@@ -56,7 +56,7 @@ def not_built():
 
 
 def hidden(files, visible):
-    """CUDA would find none: the CPU is measured, and a line says why."""
+    """CUDA would find no GPU: the CPU is measured, and a line gives the reason."""
     with machine(*files) as place:
         result = run(place, f"all_reduce {SMALL}", {"CUDA_VISIBLE_DEVICES": visible}).exits(0)
         result.prints("# Backend host was chosen: no nccl backend was built")
@@ -76,7 +76,7 @@ def visible():
 
 @test
 def may_not_be_opened():
-    """A device file that is there but cannot be opened is another's GPU."""
+    """A device file that cannot be opened belongs to another user's GPU."""
     with machine() as place:
         os.symlink("nowhere", os.path.join(place[1]["BUSBENCH_DEVICE_FOLDER"], "nvidia0"))
         run(place, f"all_reduce {SMALL}").exits(0)
@@ -92,7 +92,7 @@ def does_not_load():
 
 @test
 def driver_does_not_fit():
-    """What CUDA says of a driver that is missing or too old, though the devices are there."""
+    """CUDA reports a missing or old driver although the devices exist."""
     for driver, why in (("0", "no NVIDIA driver is loaded"), ("11000", "CUDA driver version is insufficient")):
         with machine("nvidia0", "nvidia1") as place:
             env = {**place[1], "BUSBENCH_FAKE_DRIVER": driver}
@@ -103,7 +103,7 @@ def driver_does_not_fit():
 
 @test
 def library_too_old():
-    """Where CUDA finds a GPU no device file is looked for: the backend is chosen, and says what it lacks."""
+    """If CUDA finds a GPU, device files do not matter: the backend is chosen, and names what it lacks."""
     with machine() as place:
         env = {**place[1], "BUSBENCH_FAKE_VERSION": "21701"}
         result = gpus.run(f"all_reduce {SMALL}", env).exits(3)
@@ -119,7 +119,7 @@ def used_where_it_can_be():
 
 @test
 def under_launchers():
-    """The processes of a launcher are no more to be taken for GPUs than threads are."""
+    """A launcher's processes do not measure the CPU instead of GPUs either."""
     torchrun = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29871"}
     mpirun = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}
     for launcher, backend in (torchrun, "host"), (mpirun, "mpi"):

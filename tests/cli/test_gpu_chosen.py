@@ -1,5 +1,4 @@
-"""What the library says that it chose, on stand-ins for GPUs and NCCL: recorded, compared, and null where
-it does not tell."""
+"""The library's own choice on stand-ins for GPUs and NCCL: recorded, compared, and null if unreported."""
 
 import json
 import os
@@ -15,7 +14,7 @@ def run(line, env=None, variant=""):
 
 
 def told(line, env=None, variant=""):
-    """library_algorithm of each result: (algorithm asked, size, what was told) out of place."""
+    """(requested algorithm, size, library_algorithm) of each out-of-place result."""
     records = [json.loads(text) for text in run(line + " --json -", env, variant).out.splitlines()]
     return [(r["algorithm_asked"], r["size_bytes"], r["library_algorithm"]) for r in records
             if r["kind"] == "result" and not r["in_place"]]  # fmt: skip
@@ -23,7 +22,7 @@ def told(line, env=None, variant=""):
 
 @test
 def by_size_and_algorithm():
-    """The stand-in takes a tree for small all-reduces, and LL below 64 KiB."""
+    """The stand-in chooses tree for small all-reduces, and LL below 64 KiB."""
     equal(told("all_reduce -g 4 -b 1K -e 1M -f 1024 --algo auto,ring,tree"),
           [("auto", 1024, "tree:LL"), ("auto", 1048576, "ring:Simple"), ("ring", 1024, "ring:LL"),
            ("ring", 1048576, "ring:Simple"), ("tree", 1024, "tree:LL"), ("tree", 1048576, "tree:Simple")],
@@ -40,7 +39,7 @@ def however_operations_are_made():
 
 @test
 def not_told():
-    """Within graphs, on symmetric windows, of one rank, of messages, of busbench's own, with another profiler."""
+    """In graphs, on symmetric windows, with one rank, for messages and busbench's schedules, with another profiler."""
     for line, env in (
         ("all_reduce -g 2 -b 1K -e 1K -G 2", None),
         ("all_reduce -g 2 -b 1K -e 1K -R 2", None),

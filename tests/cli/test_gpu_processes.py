@@ -1,5 +1,5 @@
-"""The nccl backend in several processes, each with GPUs of its own that are stood in for: under mpirun, and as
-torchrun starts them. Whatever dies or fails, all end in time and say why once."""
+"""The nccl backend in several processes, each with GPUs of its own (stand-ins): under mpirun and as torchrun starts
+them. Whatever dies or fails, all end in time and report it once."""
 
 import json
 import os
@@ -53,7 +53,7 @@ for i, name in enumerate(COLLECTIVES):
 
 @test
 def several_gpus_each():
-    """Each process takes those behind what the processes before it on its host have."""
+    """Each process uses the GPUs after those of the earlier processes on its host."""
     run, results = records(2, f"reduce_scatter -g 3 {SOME} --algo {WAYS} -o sum,mulsum,bxor -d int32 -R 2")
     pids = [rank["pid"] for rank in run["ranks"]]
     equal([rank["device"] for rank in run["ranks"]], list(range(6)), "devices")
@@ -70,7 +70,7 @@ def features():
 
 @test
 def too_many_gpus():
-    """What all processes of a host ask for counts, and is told once."""
+    """The requests of all processes of a host are added, and reported once."""
     with gpus.shared() as shared:
         result = mpi.Job(mpi.words(3, "all_reduce -g 3 -b 8 -e 8", program=gpus.built), shared).finish()
     mpi.told_once(result.exits(2), "9 GPUs", "only 8 exist")
@@ -105,7 +105,7 @@ add("2 processes of 2 GPUs without MPI", without_mpi, 2, f"all_gather -g 2 {SOME
 
 
 def each_its_own(n, line, **common):
-    """A launcher may let each process see its own GPU only, which it calls device 0."""
+    """A launcher may show each process only its own GPU, as device 0."""
     changed = {rank: {"BUSBENCH_FAKE_GPUS": "1", "BUSBENCH_FAKE_FIRST": str(rank)} for rank in range(n)}
     with gpus.shared() as shared:
         return tcp.Job(n, line, changed, program=gpus.built, **shared, **common).finish()
@@ -120,8 +120,8 @@ def sees_its_own_only():
 
 
 def contexts(result):
-    """The devices on which a process had a context: one on another's would take memory there, and fail where a GPU is
-    one process's only."""
+    """The devices on which a process had a context; one on another's device would take memory there, and fail with
+    exclusive GPUs."""
     found = re.findall(r"^fake: contexts on devices:((?: \d+)*)$", result.exits(0).err, re.M)
     result.require(len(found) == 1 and result.err.count("\n") == 1, "something else on stderr")
     return [int(device) for device in found[0].split()]
@@ -139,7 +139,7 @@ EACH = (  # that calls CUDA in ways of its own
 
 @test(full=True)
 def one_gpu_is_the_only_one():
-    """A process that has GPU 3 never makes a context on another, GPU 0 included."""
+    """A process with GPU 3 never creates a context on another GPU, not even GPU 0."""
     third = {"NCCL_TESTS_DEVICE": "3", "BUSBENCH_FAKE_CONTEXTS": "1"}
     for line in (*EACH, "p2p_bandwidth -b 4K -e 4K -n 3", "mem_bandwidth -b 64K -e 64K -n 3"):
         equal(contexts(gpus.run(f"{line} --backend nccl", third)), [3], f"devices of {line}")
@@ -159,7 +159,7 @@ for line in EACH[:2]:
 
 @test
 def same_gpu_twice():
-    """Refused with both numbers, once, unless NCCL is told that it may, or that these are several hosts."""
+    """Refused once with both numbers, unless NCCL allows it or counts the processes as several hosts."""
     one = {"BUSBENCH_FAKE_GPUS": "1"}
     for n, gpus_each, env, said in (
         (2, 1, one, ("2 GPUs are requested", "see 1:")),
@@ -182,7 +182,7 @@ def same_gpu_twice():
 
 @test
 def shares_memory():
-    """Of 8 MB that two processes share each plans with half: 80 percent of 4 MB are not two buffers of 2 MiB."""
+    """Two processes that share 8 MB plan with half each: 80 percent of 4 MB are less than two buffers of 2 MiB."""
     env = {"BUSBENCH_FAKE_GPUS": "1", "BUSBENCH_FAKE_BYTES": "8000000", "NCCL_MULTI_RANK_GPU_ENABLE": "1"}
     for more in ({}, {"NCCL_TESTS_DEVICE": "0"}):
         _, results = records(2, "all_reduce -b 1M -e 2M -n 2", {**env, **more})
@@ -191,8 +191,8 @@ def shares_memory():
 
 @test
 def not_all_can():
-    """What one rank's GPU or library cannot do, none asks for: f8e4m3 is reduced from 9.0 on, PAT is from 2.23 on,
-    ncclAlltoAll from 2.28 on."""
+    """No rank uses what one GPU or library lacks: f8e4m3 is reduced from 9.0 on, PAT exists from 2.23 on, ncclAlltoAll
+    from 2.28 on."""
     changed = {1: {"BUSBENCH_FAKE_CAPABILITY": "80"}, 2: {"BUSBENCH_FAKE_VERSION": "22200"}}
     line = "-b 4000 -e 4000 -n 2 -d f8e4m3,half --algo ring,pat,auto --json -"
     with gpus.shared() as shared:
@@ -209,7 +209,7 @@ def not_all_can():
 
 
 def on_different(words, env):
-    """Two processes under mpirun, the second of which has no GPU."""
+    """Two processes under mpirun, the second without a GPU."""
     line = [gpus.built("all_reduce_perf"), "-b", "8", "-e", "8", *words]
     with gpus.shared() as shared:
         job = mpi.Job(["mpirun", "-np", "1", *line, ":", "-np", "1", "env", *env, *line], shared)
@@ -218,7 +218,7 @@ def on_different(words, env):
 
 @test
 def no_gpu():
-    """Without any the backend is mpi, and says why; all processes must have them or none."""
+    """Without GPUs the backend is mpi, with a reason; either all processes have GPUs or none."""
     none = "BUSBENCH_FAKE_GPUS=0"
     why = "the nccl backend finds no GPU"
     result = under_mpirun(2, "all_reduce -b 8 -e 8", dict([none.split("=")]))
@@ -255,7 +255,7 @@ for rank in (0, 2):
 
 @test
 def stopped():
-    """The others wait on their GPUs for a rank that SIGSTOP holds."""
+    """The others wait on their GPUs for a rank stopped by SIGSTOP."""
     line = f"{FOREVER} -T {TIMEOUT}"
     with gpus.shared() as shared, mpi.running(3, line, program=gpus.built, env=shared) as (job, folder):
         os.kill(job.ranks()[1], signal.SIGSTOP)
@@ -280,7 +280,7 @@ add("rank 1 is late", leaves, "slow:1:60s", 4, "had not: 1")
 
 
 def fails(rank, failure):
-    """The first cause is told once, whoever waits where, and all exit with 3 in time."""
+    """The first cause is reported once, whoever waits where, and all exit 3 in time."""
     call = failure.split(":")[0]
     with gpus.shared() as shared:
         changed = {rank: {"BUSBENCH_FAKE_FAIL": failure}}

@@ -1,6 +1,5 @@
-"""nccl.so beside older and newer libraries than the headers that it was built with, and beside none: where they are
-found, what of them is used, and the sentences where something is not. The libraries are stand-ins that have the
-functions of a version and no others."""
+"""nccl.so with older and newer libraries than its headers, and with none: where they are found, which functions are
+used, and the messages. The libraries are stand-ins with exactly the functions of a version."""
 
 import contextlib
 import functools
@@ -79,14 +78,14 @@ def link(path, *words):
 
 
 def stand_ins(of_nccl):
-    """The objects of tests/fake that are NCCL, or the others; how the backend finds the former is its own affair."""
+    """The objects of tests/fake that are NCCL, or all others, without the search for the library."""
     found = glob.glob(os.path.join(kit.Settings.build, "tests", "fake", "*.o"))
     names = {path: os.path.basename(path)[:-2] for path in found}
     return [path for path in found if names[path] != "fake_library" and (names[path] in OF_NCCL) == of_nccl]
 
 
 def library(folder, names, place, file=FILE):
-    """FOLDER/FILE: the stand-in for NCCL, with these functions of it. What else it needs PLACE's nccl.so has."""
+    """FOLDER/FILE: the stand-in for NCCL with these functions. PLACE's nccl.so has the rest."""
     script = os.path.join(folder, "functions")
     with open(script, "w", encoding="utf-8") as text:
         text.write(f"{{ global: {' '.join(name + ';' for name in names)} fake_*; local: *; }};\n")
@@ -96,7 +95,7 @@ def library(folder, names, place, file=FILE):
 
 
 def searcher(folder, file):
-    """The object of the backend that looks for the library, looking for FILE."""
+    """The object of the backend that searches the library, for FILE."""
     if file == FILE:
         return os.path.join(kit.Settings.build, "src", "backends", "nccl", "library.o")
     with open(os.path.join(kit.Settings.build, "cuda"), encoding="utf-8") as text:
@@ -108,7 +107,7 @@ def searcher(folder, file):
 
 
 def place(folder, file=FILE):
-    """Programs in FOLDER, with an nccl.so that has the stand-ins for CUDA in it and looks for NCCL."""
+    """Programs in FOLDER, with an nccl.so that contains the stand-ins for CUDA and searches NCCL."""
     if not os.path.exists(os.path.join(kit.Settings.build, "tests", "fake", "nccl.so")):
         raise kit.Skipped("built without the headers of CUDA and NCCL")
     for name in ("all_reduce", "alltoall", "gather", "scatter", "broadcast", "mem_bandwidth"):
@@ -151,7 +150,7 @@ class Beside:
 
 @functools.lru_cache(None)
 def headers():
-    """The version that nccl.so was built with the headers of."""
+    """The version of the headers that nccl.so was built with."""
     with tempfile.TemporaryDirectory(prefix="bb") as folder:
         out = Beside(folder, 22809).run("all_reduce --list").exits(0).out
     major, minor, patch = map(int, re.search(r"built with the headers of (\d+)\.(\d+)\.(\d+)", out).groups())
@@ -162,7 +161,7 @@ def headers():
 
 
 def uses(code):
-    """All that a library of this version has, by its own functions or by its messages, and nothing else."""
+    """All functions of a library of this version are used, or replaced by messages, and no others."""
     built = headers()
     with tempfile.TemporaryDirectory(prefix="bb") as folder:
         beside = Beside(folder, code)
@@ -212,7 +211,7 @@ for code in TOO_OLD:
 
 @test
 def half_a_library():
-    """One that lacks what its version should have is refused by name, not called."""
+    """A library without functions of its version is refused by name, not called."""
     with tempfile.TemporaryDirectory(prefix="bb") as folder:
         beside = Beside(folder, 22105, [name for name in functions(22105) if name != "ncclSend"])
         result = beside.run("all_reduce -g 2 -b 8 -e 8 --backend nccl").exits(3)
@@ -231,7 +230,7 @@ def looking_for_gone():
 
 @contextlib.contextmanager
 def machine():
-    """(programs, an empty folder, an environment that names nothing but what is in it)."""
+    """(programs, an empty folder, an environment with that folder alone)."""
     with gpus.LOCK:
         programs = looking_for_gone().name
     with tempfile.TemporaryDirectory(prefix="bb") as folder:
@@ -283,7 +282,7 @@ for variable, inside in PLACES:
 
 @test
 def found_beside_python():
-    """That of the python3 that PATH names first, in a virtual environment or where a link leads to."""
+    """Beside the first python3 of PATH, in a virtual environment or through a link."""
     for linked in (False, True):
         with machine() as (programs, folder, env):
             install(programs, os.path.join(folder, "py", WHEEL))
@@ -314,7 +313,7 @@ def what_is_broken_is_passed_over():
 
 @test
 def no_library():
-    """The sentence names the library, where it was looked for, and how to give it; the rest runs."""
+    """The sentence names the library, the searched places and the remedy; the rest runs."""
     with machine() as (programs, folder, env):
         env["CUDA_HOME"] = folder
         for backend in ("", " --backend nccl"):
@@ -328,7 +327,7 @@ def no_library():
 
 @test
 def other_library():
-    """One of that name that is no NCCL is not called."""
+    """A library of that name that is not NCCL is not called."""
     with machine() as (programs, folder, env):
         os.mkdir(os.path.join(folder, "lib"))
         library(os.path.join(folder, "lib"), ["ncclSend"], programs, GONE)
@@ -348,7 +347,7 @@ const char *ncclGetErrorString(int result) { return "a stub"; }
 
 @test
 def real_backend():
-    """build/backends/nccl.so itself loads beside all of them, and says which one it found."""
+    """build/backends/nccl.so itself loads with all of them, and names the one it found."""
     backend = os.path.join(kit.Settings.build, "backends", "nccl.so")
     if not os.path.exists(backend):
         raise kit.Skipped("the nccl backend was not built: no nvcc or no nccl.h")

@@ -1,4 +1,4 @@
-"""GPUs, which are stood in for, on a machine without NCCL: what makes no call of it runs, the rest is refused."""
+"""Stand-ins for GPUs on a machine without NCCL: what does not call it runs, the rest is refused."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def records(line, env=None):
 
 
 def refused(line):
-    """Before anything is printed, with one sentence, whether the backend was named or found."""
+    """Refused before any output, with one sentence, whether the backend was named or chosen."""
     for backend in ("", "--backend nccl"):
         result = gpus.run(f"{line} {backend}", NONE).exits(3)
         equal(result.err, f"{line.split()[0]}_perf: {WHY}\n", "the sentence")
@@ -65,7 +65,7 @@ def gpu_and_host():
 
 @test(full=True)
 def pairs():
-    """All routes but NCCL's, one way and both ways at once."""
+    """All routes except NCCL's, in one direction and in both."""
     found = records("p2p_bandwidth -g 3 -b 1 -e 5000001 -f 70000 -n 2")
     equal(found[0]["library_p2p"], "off (there is no NCCL that can be used)", "library_p2p")
     pairs = [r for r in found if r["kind"] == "pair"]
@@ -79,7 +79,7 @@ def pairs():
 
 
 def among_processes(n, line, **env):
-    """Ranks of other processes meet over memory of the host."""
+    """Ranks of other processes meet over host memory."""
     with gpus.shared() as shared:
         results = tcp.Job(n, line + " --backend nccl --json -", program=gpus.built, **shared, **NONE, **env).finish()
     for result in results.values():
@@ -101,7 +101,7 @@ def pairs_of_processes():
 
 @test
 def one_process_lacks_it():
-    """What one of them cannot call none does."""
+    """If one process lacks NCCL, none calls it."""
     with gpus.shared() as shared:
         results = tcp.Job(2, "p2p_bandwidth -b 4K -e 4K -n 2 --backend nccl --p2p on --json -", {1: NONE}, program=gpus.built, **shared).finish()
     found = mpi.records(results[0].exits(0).out)
@@ -122,7 +122,7 @@ def zero_alone():
 
 @test
 def too_old_is_like_none():
-    """It is not called; the record says that there is one."""
+    """It is not called; the record names it."""
     old = {"BUSBENCH_FAKE_VERSION": "21701"}
     result = gpus.run("mem_bandwidth -b 64K -e 64K -n 1 --json -", old).exits(0)
     expect(json.loads(result.out.splitlines()[0])["library"].startswith("NCCL: not usable, CUDA "), result.out)

@@ -1,4 +1,4 @@
-"""Several hosts, simulated on this machine: who is where, what crosses between them, whose clock says what."""
+"""Several hosts, simulated on this machine: places, traffic between them, clocks."""
 
 import os
 
@@ -16,7 +16,7 @@ def hosts_of(run):
 
 @test
 def three_hosts():
-    """One rank each and two; every algorithm crosses between them."""
+    """One rank or two on each; every algorithm crosses between hosts."""
     mpi.need()
     with Hosts(3) as hosts:
         for slots, names in ((1, ("all_reduce", "alltoall", "broadcast")), (2, ("all_reduce",))):
@@ -43,7 +43,7 @@ def groups_across_hosts():
 
 @test
 def a_slow_link():
-    """Right results over a link that drops and delays."""
+    """Right results over a link that drops and delays packets."""
     mpi.need()
     with Hosts(3, links={3: Link(rate="100mbit")}) as hosts:
         mpi.measured(3, "all_reduce -b 64K -e 1M -f 16 -n 2 --algo ring,tree,native", hosts=hosts)
@@ -54,7 +54,7 @@ CLOCK = "import time; print(time.monotonic())"
 
 @test
 def clocks_that_differ():
-    """A host whose clock is 1000 s ahead: arrivals are compared on one clock nevertheless."""
+    """One host's clock is 1000 s ahead; arrivals are still compared on one clock."""
     mpi.need()
     if not os.path.exists("/proc/self/ns/time"):
         raise kit.Skipped("this kernel has no time namespaces")

@@ -1,4 +1,4 @@
-"""hybrid_parallel_perf: ways of dividing a model, planned; steps, played and verified."""
+"""hybrid_parallel_perf: divisions of a model, planned; steps, run and verified."""
 
 import json
 
@@ -17,7 +17,7 @@ def plans(line, codes=(0,)):
 
 @test
 def bloom():
-    """The published run is among them, and what it sends is what is known of it."""
+    """The published division is in the list, and sends the known bytes."""
     out = run(BLOOM).exits(0).out
     expect("# 384 ranks, 8 per node, each 80.0 GB and 184.5 TFLOPS; order tp-pp-dp" in out, out)
     marked = [line.split() for line in out.splitlines() if line.startswith(">")]
@@ -37,7 +37,7 @@ def bloom():
 
 @test
 def bloom_takes_its_time():
-    """150 TFLOPS of the whole run: the published division takes what they say, and is among the best."""
+    """At 150 TFLOPS of the whole run the published division takes its published time, and is among the best."""
     rows, _ = plans(BLOOM)
     (r,) = [r for r in rows if r["published"]]
     b, seq, layers, width, words = 2048, 2048, 70, 14336, 250880
@@ -55,7 +55,7 @@ def bloom_takes_its_time():
 
 @test
 def deepspeed():
-    """32 GPUs and the model of DeepSpeed's example, by hand: no tensor group leaves its node."""
+    """32 GPUs and the model of DeepSpeed's example, computed by hand: no tensor group leaves its node."""
     rows, _ = plans("hybrid_parallel --plan --preset deepspeed-3d")
     (r,) = [r for r in rows if r["published"]]
     equal((r["tp"], r["pp"], r["dp"], r["order"], r["zero"]), (4, 4, 2, "tp-dp-pp", 1), "division")
@@ -86,7 +86,7 @@ def divisions_are_kept():
 
 @test
 def zero_in_a_pipeline():
-    """Gradients that add up are whole: stage 2 and a pipeline are not held against others, as by model_memory."""
+    """Accumulated gradients stay whole, so stage 2 with a pipeline is not compared, as in model_memory."""
     line = "--model llama2-7b --micro-batch 1"
     rows, _ = plans(f"hybrid_parallel --plan --ranks 64 {line} --zero 2 {LINKS}")
     expect(rows and all(r["pp"] == 1 and r["zero"] == 2 for r in rows), rows)
@@ -97,7 +97,7 @@ def zero_in_a_pipeline():
 
 @test
 def slow_links_between_nodes():
-    """Tensor groups across nodes lose, and the reason says so."""
+    """Tensor groups across nodes are slower, and the reason says so."""
     rows, _ = plans(f"hybrid_parallel --plan --ranks 32 --model llama2-7b --node 4 {LINKS}")
     expect(rows[0]["tensor_crossing"] == 0, rows[0])
     across = [r for r in rows if r["tp"] == 32]
@@ -122,7 +122,7 @@ def nothing_fits():
 
 @test
 def nodes_of_a_preset():
-    """A played preset is placed as its plan is."""
+    """A preset runs with the placement of its plan."""
     line = "hybrid_parallel --backend sim -g 32 --preset deepspeed-3d --link 150GB/s,5us --node-link 3.125GB/s,5us"
     run(line).exits(0).prints("8 nodes of 4 ranks")
 
@@ -178,7 +178,7 @@ for words, sentence in BAD:
 
 @test
 def help_without_sizes():
-    """What is always refused is not offered."""
+    """--help lists no option that is always refused."""
     for binary in ("hybrid_parallel", "tensor_parallel", "moe_alltoall"):
         out = run(f"{binary} --help").exits(0).out
         expect("--minbytes" not in out and "--seed" in out, out)
@@ -226,7 +226,7 @@ def check_eight(found):
 
 @test
 def eight_ranks():
-    """2 x 2 x 2 on threads: all kinds are there, counted and right."""
+    """2 x 2 x 2 on threads: all kinds of communication are counted and right."""
     check_eight(steps(f"-g 8 {SHORT}"))
 
 
@@ -235,7 +235,7 @@ EXPERTS = "--model mixtral:layers=2,hidden=64,heads=4,kv=4,ffn=64,experts=4,top_
 
 
 def check_all_ways(found, ep):
-    """Everything at once, 2 stages of a layer, 4 micro-batches: bytes by hand, all elements right."""
+    """All kinds at once, 2 stages of a layer, 4 micro-batches: bytes computed by hand, all elements right."""
     equal(set(found), {"step", "compute", "tensor", "expert", "pipeline", "data"}, "parts")
     step = found["step"]
     equal((step["tp"], step["pp"], step["dp"], step["ep"]), (2, 2, 2, ep), "division")
@@ -262,7 +262,7 @@ def all_ways_at_once():
 
 @test
 def same_experts_are_reduced_apart():
-    """Of four replicas two hold the same experts: two reductions, one of two and one of four ranks."""
+    """Two of four replicas hold the same experts: one reduction among two ranks, one among four."""
     found = steps(f"-g 4 {EXPERTS} --tp 1 --pp 1 --ep 2 --algo ring")
     dense = 2 * 100 * 64 + 64 + 2 * (4 * 64 * 64 + 4 * 64 + 2 * 64)
     equal((found["data"]["calls"], found["data"]["sent_bytes"]),
@@ -308,7 +308,7 @@ add("tensor and data", divided, 2, 1, 2, ("tensor", "data"))
 
 
 def virtual_time(algorithm, rounds):
-    """2 x 2 x 2, by hand. Of two ranks a ring takes two rounds, a mere exchange one."""
+    """2 x 2 x 2, computed by hand. Between two ranks a ring takes two rounds, an exchange one."""
     latency = 20
     line = f"-g 8 {SMALL} --pass-time 3ms --backend sim --link 1000GB/s,{latency}us --algo {algorithm}"
     found = steps(line)
@@ -324,7 +324,7 @@ def virtual_time(algorithm, rounds):
 
 
 def as_planned(options):
-    """Without a pipeline nothing is left to approximate: each part takes what --plan's formula says."""
+    """Without a pipeline nothing is approximated: each part takes the time of --plan's formula."""
     line = f"-g 4 --pp 1 {SHORT} --backend sim --link 1GB/s,5us --algo ring"
     found = steps(f"{line} {options}")
     for part in found.values():
@@ -342,7 +342,7 @@ def without_nodes():
 
 @test
 def with_nodes():
-    """Tensor groups stay on their nodes, replicas do not: each kind takes what its links take, by hand."""
+    """Tensor groups stay on their nodes, replicas do not: each kind takes the time of its links, computed by hand."""
     found = as_planned("--tp 2 --dp 2 --node 2 --node-link 100MB/s,50us")
     equal([found[k]["crossing"] for k in ("tensor", "data")], [0, 2], "groups that cross nodes")
     # An all-reduce of two: two messages of half, one after the other.
@@ -355,7 +355,7 @@ add("as planned: experts", as_planned, f"{EXPERTS} --tp 1 --ep 2")
 
 
 def made_again(recompute, more):
-    """What is made again is computed, and communicated, once more."""
+    """Recomputation repeats computations and their communication."""
     line = f"-g 8 {SMALL} --pass-time 3ms --backend sim --link 1000GB/s,20us --algo ring --recompute"
     none, some = (steps(f"{line} {word}") for word in ("none", recompute))
     # Four micro-batches of the last stage, two layers each.
@@ -372,7 +372,7 @@ add("virtual time, auto", virtual_time, "auto", 1)
 
 @test
 def bloom_is_played():
-    """All 384 ranks on 48 nodes in virtual time: what is known of a step, and what the plan says of it."""
+    """All 384 ranks on 48 nodes in virtual time: the step against its published time and the plan."""
     line = "-g 384 --preset bloom-176b --backend sim --link 300GB/s,5us --node-link 6.25GB/s,5us --algo ring -n 1"
     found = steps(line)
     # Six layers of a middle stage, made again; the last has five and the head.
@@ -397,7 +397,7 @@ def algorithms():
 
 
 def sent_by(algorithm, times):
-    """An all-reduce of four sends more by some algorithms than by a ring; never more than the port lets through."""
+    """An all-reduce among four sends more by some algorithms than by a ring, but never more than the port carries."""
     line = f"-g 4 --tp 4 --pp 1 {SHORT} --algo {algorithm}"
     for place in ("", "--backend sim --link 1GB/s,1us,port"):
         tensor = steps(f"{line} {place}")["tensor"]
@@ -418,7 +418,7 @@ def what_is_wrong_is_found():
 
 
 def every_kind_is_looked_at(options, wrong):
-    """An element of each thing that a rank has got is made wrong, and counted."""
+    """A wrong element of each kind of data is counted."""
     result = run(f"hybrid_parallel -g 8 {EXPERTS} {options} --fault corrupt:5 --json -").exits(7)
     (step,) = [r for r in map(json.loads, result.out.splitlines()) if r.get("part") == "step"]
     equal(step["wrong"], wrong, "wrong")

@@ -1,4 +1,4 @@
-"""What ends a run from outside: limits of memory are kept, and rows that are done are in the files."""
+"""Runs ended from outside: memory limits are kept, and completed rows are in the files."""
 
 import json
 import os
@@ -14,7 +14,7 @@ MiB = 1 << 20
 
 
 def own_groups():
-    """Folders of this process's control groups that limit memory, of version 1 and 2."""
+    """Folders of this process's control groups that limit memory, versions 1 and 2."""
     with open("/proc/self/cgroup", encoding="utf-8") as file:
         paths = {words[1]: words[2] for words in (line.rstrip("\n").split(":", 2) for line in file)}
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
@@ -28,7 +28,7 @@ def own_groups():
 
 
 def make_group(limit):
-    """A new control group with that limit, which processes can enter; only few hosts let tests have one."""
+    """A new control group with that limit for processes to enter; few hosts allow it."""
     for parent, name in own_groups():
         group = os.path.join(parent, f"busbench-test-{os.getpid()}-{time.monotonic_ns()}")
         try:
@@ -46,7 +46,7 @@ def make_group(limit):
 
 @test
 def keeps_the_limit_of_its_cgroup():
-    """A job whose group allows 300 MiB ends in order, without the sizes that do not fit."""
+    """A job with a limit of 300 MiB ends in order, without the sizes that do not fit."""
     group = make_group(300 * MiB)
     inside = os.path.join(group, "step")
     try:
@@ -63,7 +63,7 @@ def keeps_the_limit_of_its_cgroup():
 
 @test
 def rows_are_in_the_files_when_they_are_done():
-    """After SIGKILL, which nothing can prepare for, each file has the rows that a reader saw before."""
+    """After SIGKILL each file has the rows that a reader saw before."""
     with tempfile.TemporaryDirectory() as folder:
         path = {name: os.path.join(folder, "run." + name) for name in ("jsonl", "csv", "json", "txt")}
         words = "-g 2 -b 8 -e 8 -n 1 -w 1 -N 0 --algo ring -c 0".split()

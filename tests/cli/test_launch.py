@@ -1,5 +1,5 @@
-"""Backends that are loaded at run time, and what a launcher's environment leads to; without an MPI:
-a small plug-in stands for it that is built here."""
+"""Backends loaded at run time, and the effect of a launcher's environment; a small plug-in built here stands in for
+MPI."""
 
 import os
 import shutil
@@ -69,7 +69,7 @@ def two(size, rank="0"):
 
 
 class Place:
-    """A folder with programs and no plug-in, or one of these."""
+    """A folder with programs, with or without a plug-in."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="bb")
@@ -111,7 +111,7 @@ SMALL = "all_reduce -b 8 -e 8"
 
 @test
 def nothing_there():
-    """The sentence says where it was looked for and how it comes there."""
+    """The sentence names the searched places and the remedy."""
     with Place() as place:
         said = (place.bin + "/backends/mpi.so", place.bin + "/../lib/busbench/mpi.so", "make MPI=1", "mpicc")
         place.run(f"{SMALL} --backend mpi").exits(3).says(*said)
@@ -148,7 +148,7 @@ def not_in_the_working_directory():
 
 @test
 def does_not_load():
-    """What the dynamic linker says is told; a file that is no part of busbench is not taken for one."""
+    """The dynamic linker's message is printed; a file that is no part of busbench is refused."""
     with Place() as place:
         with open(place.path("bin", "backends", "mpi.so"), "w", encoding="utf-8") as file:
             file.write("not a shared object, but long enough to be read as the beginning of one" * 10)
@@ -162,7 +162,7 @@ def does_not_load():
 
 @test
 def damaged():
-    """Cut off anywhere it is refused by a sentence, not by a signal."""
+    """A file cut off anywhere is refused by a sentence, not by a signal."""
     with plugged() as place:
         path = place.path("bin", "backends", "mpi.so")
         with open(path, "rb") as file:
@@ -185,7 +185,7 @@ def another_abi():
 
 @test
 def only_half_of_it():
-    """A launch without a backend serves others; a backend without a launch is of no use to a launcher."""
+    """A launch without a backend serves other backends; a backend without a launch is useless under a launcher."""
     half = PLUGIN.replace("struct bb_backend bb_plugin_backend;", "static struct bb_backend bb_plugin_backend;")
     with Place().plug("bin", "backends", "mpi.so", text=half) as place:
         place.run(f"{SMALL} --backend mpi").exits(3).says("has no backend", "rebuild")
@@ -249,7 +249,7 @@ def chosen_backend():
 
 @test
 def alone():
-    """N processes of which each finds itself alone are an error, not N results."""
+    """N processes that each find themselves alone are an error, not N results."""
     with plugged() as place:
         for env, said in (
             (two(2), "mpirun started 2 processes (OMPI_COMM_WORLD_SIZE=2)"),
@@ -269,7 +269,7 @@ def one_process_backends():
 
 @test
 def ranks_are_processes():
-    """-t and -g above 1 say what to start instead."""
+    """-t and -g above 1 are refused with the command to use instead."""
     with plugged() as place:
         for flags, env, *said in (
             ("-g 8", two(4), "-g 8:", "mpirun -np 32 all_reduce_perf"),
@@ -287,7 +287,7 @@ def ranks_are_processes():
 
 @test
 def process_0_comes_first():
-    """The others leave it to it to complain, and they write no files."""
+    """Process 0 reports errors for the others, which write no files."""
     line = f"{SMALL} --backend null --csv /no/such/folder/x"
     run(line, two(2)).exits(2).says("/no/such/folder")
     result = run(f"{SMALL} --itres 3", two(2, "1")).exits(2).says("--itres")
@@ -305,7 +305,7 @@ def process_0_comes_first():
 
 @test
 def ended_while_waiting():
-    """A launcher that ends the others cuts their complaints short."""
+    """A launcher that ends the others prevents their messages."""
     process = kit.spawn([built("all_reduce_perf"), "--itres"], two(2, "1"))
     time.sleep(0.3)
     process.terminate()
@@ -332,7 +332,7 @@ def start_up_ends():
 
 @test
 def shut_down_ends():
-    """-T covers a launch that never closes, too."""
+    """-T covers a launch that never closes."""
     text = PLUGIN.replace('launch->library = "An MPI";', "launch->close = never;").replace(
         "static bb_status start", "static void never(struct bb_launch *launch)\n{\n\tfor (;;)\n\t\tsleep(1);\n}\n\nstatic bb_status start"
     ).replace("#include <stdlib.h>", "#include <stdlib.h>\n#include <unistd.h>")

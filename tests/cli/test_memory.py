@@ -1,4 +1,4 @@
-"""Memory: what mem_bandwidth_perf measures where, counts and verifies."""
+"""mem_bandwidth_perf: what it measures, counts and verifies."""
 
 import json
 
@@ -17,7 +17,7 @@ def records(result, codes=(0,)):
 
 
 def check_numbers(record, counts):
-    """What counts of an array, by the time of the median iteration."""
+    """Counted bytes over the time of the median iteration."""
     expect(record["low_GBps"] <= record["GBps"] <= record["high_GBps"], f"quartiles {record}")
     bytes_ = record["GBps"] * record["p50_us"] * 1e3
     share = record["size_bytes"] // record["workers"] // 256 * 256
@@ -26,7 +26,7 @@ def check_numbers(record, counts):
 
 @test
 def every_work_on_the_host():
-    """By all ranks of a node and by one; what writes is verified."""
+    """By all ranks of a node and by one; written data is verified."""
     found = records(run(f"mem_bandwidth -g 2 {SMALL} --json -"))
     got = {(r["route"], r["workers"]): r for r in found["pair"]}
     works = {"read": 1, "write": 1, "copy": 2, "triad": 3}
@@ -89,7 +89,7 @@ def a_dead_rank_ends_the_run():
 
 @test
 def gpus_copy_to_and_from_the_host():
-    """Device-local, host to device, device to host, both at once: on two GPUs."""
+    """Device-local, host to device, device to host, and both at once, on two GPUs."""
     found = records(gpus.run(f"mem_bandwidth -g 2 {SMALL} --json -"))
     got = {(r["place"], r["route"], r["memory_from"], r["memory_to"]) for r in found["pair"]}
     for gpu in ("GPU 0", "GPU 1"):

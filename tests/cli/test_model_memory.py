@@ -1,4 +1,4 @@
-"""The binary model_memory: published figures through its command line, and what it refuses."""
+"""The binary model_memory: published figures through its command line, and refusals."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def near(got, wanted, off, what):
 
 @test
 def figures_of_the_articles():
-    """GPT-3 in fp32 is 700 GB; LLaMA-2's 3.725 x 7 is GiB, of the true number of parameters 25.10."""
+    """GPT-3 in fp32 has 700 GB; LLaMA-2's 3.725 x 7 is GiB, and 25.10 with the true number of parameters."""
     equal(said("train --params 175B --precision fp32")["parameters_bytes"], 700 * GB, "GPT-3")
     near(said("--params 7B --precision fp32")["parameters_bytes"] / GiB, 26.075, 0.005, "LLaMA-2 7B")
     near(said("--model llama2-7b --precision fp32")["parameters_bytes"] / GiB, 25.10, 0.005, "LLaMA-2 7B")
@@ -39,7 +39,7 @@ def figures_of_the_articles():
 
 @test
 def zero_of_the_paper():
-    """Figure 1: 7.5B on 64 ranks; and by the sizes of models that ran without model parallelism."""
+    """Figure 1: 7.5B on 64 ranks, and models that ran without model parallelism."""
     rows = said("zero --params 7.5B --dp 64")["stages"]
     equal([r["zero"] for r in rows], [0, 1, 2, 3], "stages")
     for row, published, unit in zip(rows, (120, 31.4, 16.6, 1.9), (1, 0.1, 0.1, 0.1)):
@@ -62,7 +62,7 @@ def train_and_zero_agree():
 
 @test
 def activations_of_the_paper():
-    """Korthikanti et al.: a layer of GPT-3, MiB, in whole models of 96 layers."""
+    """Korthikanti et al.: a layer of GPT-3 in MiB, in whole models of 96 layers."""
     base = "--model gpt3-175b --micro-batch 1"
     for line, layer in [
         ("", 2736),
@@ -115,7 +115,7 @@ def a_size_has_no_activations():
 
 @test
 def what_fits_of_a_size():
-    """7.5B on 64 GPUs: plain data parallelism needs 120 GB, too much for 80 GiB; the stages do not."""
+    """7.5B on 64 GPUs: plain data parallelism needs 120 GB, more than 80 GiB; the stages need less."""
     line = "--params 7.5B --dp 64 --gpus-per-node 1"
     for limit, stages in [("112G", [0, 1, 2, 3]), ("80G", [1, 2, 3]), ("24G", [2, 3]), ("2G", [3])]:
         j = said(f"{line} --fits {limit}")
@@ -171,7 +171,7 @@ def inference():
 
 @test
 def subject_of_options():
-    """Without a subject it is the one that has the options."""
+    """Without a subject, the options select it."""
     equal(said("--checkpoint-every 4 --repeat 1 --layers 4 --width 8")["subject"], "checkpoint", "--checkpoint-every")
     equal(said("--model gpt2 --bits 8")["subject"], "infer", "--bits")
     equal(said("--values 1,2,3")["subject"], "quantise", "--values")
@@ -257,7 +257,7 @@ def wrong_configs():
 
 @test
 def a_config_of_hugging_face():
-    """Beside a config of DeepSpeed: both files, one answer."""
+    """Together with a config of DeepSpeed: two files, one result."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "config.json")
         with open(path, "w", encoding="utf-8") as file:

@@ -79,7 +79,7 @@ add("DeepSeek-V3 on 64", published, "deepseek-v3", 64, 448, 441)
 
 @test
 def time_follows_the_busiest():
-    """Through one port a rank a dispatch is never faster than the busiest rank's bytes, and hardly slower."""
+    """With one port per rank a dispatch is never faster than the busiest rank's bytes, and hardly slower."""
     found = layers(run(f"{SIM} --preset mixtral-8x7b -g 8 --skew 0,0.5,1,2 --json -"))
     for r in found.values():
         least = r["busiest_bytes"] / 50e3
@@ -116,7 +116,7 @@ def a_slower_link_is_no_faster():
 
 @test
 def capacity():
-    """Of a capacity of 1 nobody has more than under an even load; what is dropped is counted."""
+    """With a capacity of 1 no expert has more than under even load; dropped tokens are counted."""
     whole = layers(run(f"{SIM} --preset mixtral-8x7b -g 8 --skew 0,1 --json -"))
     cut = layers(run(f"{SIM} --preset mixtral-8x7b -g 8 --skew 0,1 --capacity 1 --json -"))
     equal((cut[0]["dropped_rows"], whole[1]["dropped_rows"]), (0, 0), "dropped")
@@ -127,7 +127,7 @@ def capacity():
 
 @test
 def what_is_wrong_is_found():
-    """A byte of the counts, of a row at its expert and of one that is back."""
+    """A wrong byte in the counts, in a row at its expert, and in one that came back."""
     result = run(f"moe_alltoall -g 3 {SMALL} --fault corrupt:1 --json -").exits(7)
     found = [json.loads(text) for text in result.out.splitlines()]
     equal([r["wrong"] for r in found if r["kind"] == "experts"], [3, 3, 3], "wrong")

@@ -1,4 +1,4 @@
-"""The mpi backend under mpirun on one machine: right results, what is refused, what is printed once."""
+"""The mpi backend under mpirun on one machine: right results, refusals, output printed once."""
 
 import csv
 import json
@@ -25,7 +25,7 @@ def algorithms(result):
 
 
 def everything(name, n):
-    """All algorithms, busbench's and the library's, at sizes that do not divide or are below n."""
+    """busbench's and the library's algorithms, at sizes that the ranks do not divide or below n."""
     result = mpi.passes(n, f"{name} {SWEEP}")
     ran = algorithms(result)
     result.require(ran >= {"auto", "native"} or name == "hypercube", f"only {sorted(ran)} ran")
@@ -48,7 +48,7 @@ for name in ("broadcast", "reduce", "gather", "scatter"):
 
 @test
 def averages():
-    """-a chooses between the ranks' times, which the record holds."""
+    """-a selects among the ranks' times, which the record holds."""
     choices = (lambda t: t[0], lambda t: sum(t) / len(t), min, max)
     for a, choice in enumerate(choices):
         for record in mpi.measured(3, f"all_reduce -b 8 -e 64K -f 64 -a {a}")[1]:
@@ -58,7 +58,7 @@ def averages():
 
 
 def split(n, sizes):
-    """Each group of a split world has its own time and bandwidth; of equal ones the worst is named."""
+    """Each group of a split world has its own time and bandwidth; of equal groups the worst is named."""
     line = "all_reduce -b 64K -e 64K --algo ring,native"
     _, records = mpi.measured(n, line, {"NCCL_TESTS_SPLIT": "MOD 2"})
     equal(len(records), 4, "records")
@@ -78,7 +78,7 @@ add("split into 2 and 2", split, 4, (2, 2), full=True)
 
 @test
 def groups_object_together():
-    """What one group cannot run none runs, and all go on with the next."""
+    """If one group cannot run an algorithm, none does, and all continue with the next."""
     line = "all_gather -b 1K -e 4K -n 3 --algo native:two_proc,native:ring,ring"
     for how, n in (("MOD 2", 5), ("DIV 2", 3)):
         _, found = mpi.measured(n, line, {"NCCL_TESTS_SPLIT": how})
@@ -88,7 +88,7 @@ def groups_object_together():
 
 @test
 def skips_an_algorithm_once():
-    """Where no size can be run there is one line for all of them."""
+    """An algorithm without any possible size has one line."""
     for n, algorithm, reason in ((3, "native:two_proc", "two ranks"), (1, "native:ring", "a single rank")):
         out = mpi.passes(n, f"all_gather -b 1K -e 4K -n 3 --algo {algorithm},ring").out
         lines = [line for line in out.splitlines() if line.startswith("# skipped")]
@@ -98,7 +98,7 @@ def skips_an_algorithm_once():
 
 @test
 def names_the_ranks():
-    """A line for each process: its host, pid and core; the records say the same."""
+    """A line per process with host, pid and core; the records have the same."""
     out = mpi.passes(3, "all_reduce -b 8 -e 8").out
     found = re.findall(r"^#\s+Rank\s+(\d+) Group\s+0 Pid\s+(\d+) on\s+(\S+) device\s+(\S+) ", out, re.M)
     equal([int(f[0]) for f in found], [0, 1, 2], "ranks")
@@ -122,7 +122,7 @@ def one_process():
 
 @test
 def all_outputs_are_written_once():
-    """By process 0; every sink has every row."""
+    """Process 0 writes; every sink has every row."""
     with tempfile.TemporaryDirectory() as folder:
         names = [os.path.join(folder, name) for name in ("a.csv", "a.jsonl", "a.json")]
         result = mpi.passes(3, f"all_gather -b 1K -e 16K --csv {names[0]} --json {names[1]} -J {names[2]}")
@@ -142,7 +142,7 @@ def all_outputs_are_written_once():
 
 @test
 def survives_tags():
-    """mpirun --tag-output puts [1,0]<stdout>: before every line of the text."""
+    """mpirun --tag-output prefixes each line of the text with [1,0]<stdout>:."""
     out = mpi.quiet(mpi.run(2, "all_reduce -b 8 -e 64", options="--tag-output").exits(0)).out
     lines = out.splitlines()
     expect(all(re.match(r"\[\d+,0\]<stdout>:", line) for line in lines), f"not all lines are process 0's:\n{out}")
@@ -152,7 +152,7 @@ def survives_tags():
 
 @test
 def null():
-    """The harness's own cost, over processes."""
+    """The cost of the harness itself over processes."""
     for row in mpi.passes(3, "all_reduce --backend null -b 8 -e 1K").rows():
         equal(row.halves[0].wrong, "N/A", "#wrong")
 
@@ -161,7 +161,7 @@ def null():
 
 
 def refused(n, line, code, *said, env=None):
-    """Exit CODE, with one sentence."""
+    """Exit status CODE with one sentence."""
     result = mpi.run(n, line, env).exits(code).says(*said)
     name = line.split()[0] + "_perf:"
     equal(sum(1 for text in result.err.splitlines() if text.startswith(name)), 1, f"sentences on stderr of {result}")
@@ -178,7 +178,7 @@ add("a root that is none", refused, 2, "broadcast -r 2 -b 8 -e 8", 2, "2")
 
 @test
 def wrong_data_is_found_by_all():
-    """Exit 7 in every process."""
+    """Exit status 7 in every process."""
     with tempfile.TemporaryDirectory() as folder:
         script = os.path.join(folder, "keep")
         with open(script, "w", encoding="utf-8") as file:
@@ -208,7 +208,7 @@ def available_bytes():
 
 
 def more_than_an_int():
-    """Counts that no int holds, in pieces."""
+    """Counts beyond an int, in pieces."""
     if available_bytes() < 22 << 30:
         raise kit.Skipped("needs 22 GiB of memory")
     for name, algorithm in (("broadcast", "native"), ("all_reduce", "ring")):

@@ -1,5 +1,5 @@
-"""What goes wrong between processes: whatever dies, stalls or disagrees, the run ends in time on all of
-them, says why once, and keeps the rows that it had."""
+"""Failures between processes: whatever dies, stalls or disagrees, all processes end in time, the cause is reported
+once, and completed rows are kept."""
 
 import os
 import signal
@@ -46,7 +46,7 @@ for rank in (0, 1):
 
 
 def with_wrapper(folder, rank, instead, n, line):
-    """The words of a run in which RANK does something INSTEAD."""
+    """The command of a run in which RANK executes INSTEAD."""
     script = os.path.join(folder, "wrapper")
     with open(script, "w", encoding="utf-8") as file:
         file.write(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" != {rank} ] || {instead}\nexec "$@"\n')
@@ -66,14 +66,14 @@ def never_starts():
 
 @test
 def arrives_late():
-    """The rank that had not come is named."""
+    """The missing rank is named."""
     result = mpi.run(3, f"all_reduce -b 8 -e 8 -n 5 -T {TIMEOUT} --fault slow:2:60s").exits(4)
     told_once(result, "had not: 2")
 
 
 @test
 def stopped():
-    """A rank that SIGSTOP holds."""
+    """A rank stopped by SIGSTOP."""
     with running(3, BRIEF_FOREVER) as (job, folder):
         os.kill(job.ranks()[1], signal.SIGSTOP)
         told_once(ended(job), "1").exits(4)
@@ -82,7 +82,7 @@ def stopped():
 
 @test(full=True)
 def a_host_is_cut_off():
-    """Its link goes down in the middle of the run."""
+    """Its link goes down during the run."""
     with Hosts(3) as hosts, running(3, BRIEF_FOREVER, hosts) as (job, folder):
         hosts.cut(3)
         result = told_once(ended(job))
@@ -114,7 +114,7 @@ def the_disk_is_full():
 
 
 def patched(path, folder, old, new):
-    """A copy of the file with other bytes of the same number."""
+    """A copy of the file with equally many other bytes."""
     with open(path, "rb") as file:
         data = file.read()
     expect(old in data and len(old) == len(new), f"{old} is not in {path}")
@@ -126,7 +126,7 @@ def patched(path, folder, old, new):
 
 
 def misfits(first, last, *said):
-    """Two processes of FIRST and one of LAST do not start; who differs is said once."""
+    """Two processes of FIRST and one of LAST do not start; the difference is reported once."""
     line = ["mpirun", "-np", "2", *first, ":", "-np", "1", *last]
     env = {"BUSBENCH_BACKEND_DIR": os.path.join(kit.Settings.build, "backends")}
     result = mpi.Job(line, env).finish().exits(2, 3)
@@ -163,7 +163,7 @@ def another_algorithm():
 
 
 def cannot_open(rank):
-    """Only this one lacks what all are to use, and what all do together does not wait for it."""
+    """Only this process lacks something, and the collective start does not wait for it."""
     mpi.need()
     program = built("all_reduce_perf")
     with open("/proc/cpuinfo", encoding="utf-8") as file:

@@ -1,5 +1,4 @@
-"""The model of NCCL on clusters of GPUs that are not here: its names, what it chooses, and how near it comes to
-published measurements."""
+"""The model of NCCL on simulated clusters: names, choices, and errors against published measurements."""
 
 import csv
 import functools
@@ -38,7 +37,8 @@ def near(got, wanted, what):
 
 @test
 def named_as_on_nccl():
-    """On a cluster of GPUs a name is NCCL's; busbench's schedules have theirs in front. Without one it is as before."""
+    """On a cluster of GPUs plain names are NCCL's, and busbench's schedules have a prefix; elsewhere names are
+    plain."""
     found = times(f"all_reduce {H100}:2 -b 1M -e 1M --algo ring,busbench:ring,ring:LL,ring:LL128,ring:Simple,auto:LL")
     size = 1 << 20
     expect(found["ring", size] != found["busbench:ring", size], "both rings take as long")
@@ -75,7 +75,7 @@ def refused():
 
 @test
 def tapers():
-    """Fewer links up than down cost NCCL's rings, trees and messages what they cost busbench's played over one rail."""
+    """Tapered links slow NCCL's rings, trees and messages like busbench's schedules over one rail."""
     def of(folder, collective, taper, algorithms, size="1G"):
         path = os.path.join(folder, f"{taper}.cluster")
         with open(path, "w") as f:
@@ -101,7 +101,8 @@ def tapers():
 
 @test
 def shared_rails():
-    """Of four GPUs that share a NIC all send in an alltoall, one in a sendrecv; without NVLink they change rails above."""
+    """Of four GPUs that share a NIC all send in an alltoall, one in a sendrecv; without NVLink they change rails
+    above."""
     with tempfile.TemporaryDirectory() as folder:
         for taper, within in ((1, 0.08), (4, 0.1)):
             path = os.path.join(folder, f"{taper}.cluster")
@@ -116,7 +117,7 @@ def shared_rails():
 
 @test
 def uneven_messages():
-    """Of alltoallv the busiest rank's bytes take what those of an alltoall take, so that it never costs less."""
+    """The busiest rank's bytes decide an alltoallv, so it never takes less than an alltoall."""
     sizes = "-b 1K -e 64M -f 8 --algo auto"
     for machine in (H100, f"{H100}:2"):
         even = times(f"alltoall {machine} {sizes}")
@@ -130,7 +131,7 @@ def uneven_messages():
 
 @test
 def all_collectives():
-    """Every one runs on a cluster of GPUs, by NCCL's model or by a schedule."""
+    """Every collective runs on a cluster of GPUs, by NCCL's model or by a schedule."""
     for name in ("all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter", "alltoall", "alltoallv",
                  "sendrecv", "hypercube"):
         found = records(f"{name} {H100}:4 -b 1M -e 64M -f 64")
@@ -180,7 +181,7 @@ def validated():
 
 @test
 def nothing_is_dropped():
-    """Each row of both files is in the table, and each that is left out has a reason."""
+    """Each row of both files is in the table, and each row left out has a reason."""
     rules, rows = validate_sim.read("model_rows.csv"), list(validate_sim.published())
     used = set()
     for row in rows:
@@ -199,7 +200,7 @@ def nothing_is_dropped():
 
 @test
 def constants_have_sources():
-    """A line of NCCL's source, a fit or an assumption: what records count as published is."""
+    """Each constant is published, fitted or assumed, and records count them so."""
     counted = {"published": 0, "fitted": 0, "assumed": 0}
     with open(validate_sim.GENERAL[0], encoding="utf-8") as file:
         text = file.read()
@@ -219,7 +220,7 @@ def constants_have_sources():
 
 @test
 def broken_constants():
-    """A program whose data file makes no sense says so and ends in order."""
+    """A program with a broken data file reports it and ends in order."""
     with open(built("all_reduce_perf"), "rb") as file:
         program = file.read()
     with tempfile.TemporaryDirectory() as folder:
@@ -234,7 +235,7 @@ def broken_constants():
 
 @test
 def fits_are_said_on_both_sides():
-    """Rows that a constant was fitted to are marked as such, and marked rows belong to a constant."""
+    """Rows used for a fit are marked, and each mark belongs to a constant."""
     folder = validate_sim.CLUSTERS
     paths = [*validate_sim.GENERAL, *(os.path.join(folder, name) for name in os.listdir(folder))]
     said = {system for _, system in validate_sim.fitted(paths)} - {"the same"}
@@ -244,7 +245,7 @@ def fits_are_said_on_both_sides():
 
 @test
 def left_out_is_of_these_constants():
-    """What make validate wrote of machines left out is of the constants that there are."""
+    """left_out.csv is about the current constants."""
     said = {row["machine"]: row["constants"] for row in validate_sim.read("left_out.csv")}
     now = validate_left_out.constants()
     equal(sorted(said), sorted(now), "machines left out")
@@ -263,7 +264,7 @@ def every_miss_has_a_reason():
 
 @test
 def page_is_written():
-    """docs/validation.md is what make validate writes."""
+    """docs/validation.md is the output of make validate."""
     page = "\n".join(validate_sim.document(evaluated())) + "\n"
     with open(os.path.join(ROOT, "docs", "validation.md"), encoding="utf-8") as file:
         expect(file.read() == page, "docs/validation.md is not what make validate writes")

@@ -1,5 +1,5 @@
-"""Training on clusters of GPUs that are not here: the collectives of its steps are NCCL's, by the same model and under the
-same names as alone."""
+"""Training on simulated clusters of GPUs: collectives of a step are NCCL's, with the model and names of single
+collectives."""
 
 import json
 
@@ -28,7 +28,8 @@ def played_by(line):
 
 @test
 def steps_are_sums():
-    """A bucket takes what an all-reduce of its size does; without overlap a step is computations and all of them."""
+    """A bucket takes the time of an all-reduce of its size; without overlap a step is the sum of computations and
+    buckets."""
     found = records(f"{DDP} {H100}:4 --algo auto,nvlstree,ring:LL,busbench:halving_doubling", "data_parallel")
     for r in (r for r in found if r["grouping"] == "cap"):
         for size in set(r["bucket_bytes"]):
@@ -43,7 +44,7 @@ def steps_are_sums():
 
 @test
 def names():
-    """Plain ones and auto are NCCL's, busbench:NAME a schedule, as of the collectives alone."""
+    """Plain names and auto are NCCL's, busbench:NAME is a schedule, as for single collectives."""
     took = {r["algorithm"]: r["reduce_us"] for r in records(f"{DDP} {H100}:2 --algo auto,ring,busbench:ring,tree:LL128,auto:Simple", "data_parallel")
             if r["grouping"] == "one"}
     expect(took["auto"] <= min(took["ring"], took["tree:LL128"]) and took["busbench:ring"] > 2 * took["ring"], str(took))
@@ -57,7 +58,7 @@ def names():
 
 @test
 def groups():
-    """Each is what NCCL would find of it: tensor ranks on a node, data ranks on two GPUs of each."""
+    """Each group has the shape that NCCL would find: tensor ranks on a node, data ranks on two GPUs of each."""
     found = {r["part"]: r for r in records(f"hybrid_parallel {H100}:4 --model gpt2 --tp 4 --dp 8", "hybrid")}
     data = found["data"]
     near(data["time_us"], alone("all_reduce", data["sent_bytes"] * 8 // 14, "auto", 4, env={"NCCL_TESTS_SPLIT": "MOD 4"}), "data ranks")
@@ -67,7 +68,7 @@ def groups():
 
 @test
 def nodes_that_differ():
-    """NCCL goes by the mean of ranks and the least of rates."""
+    """NCCL uses the mean number of ranks and the lowest rate."""
     line = "-b 1G -e 1G --algo ring:Simple"
     uneven, even = (records(f"all_reduce {H100}:2 {line} -g {n}", "result")[0]["time_us"] for n in (11, 16))
     expect(uneven > 2 * even, f"3 rails of a node take {uneven} us, 8 take {even}")
@@ -76,7 +77,7 @@ def nodes_that_differ():
 
 @test
 def what_there_is_no_model_of():
-    """It is refused, or played and told with the reason."""
+    """Without a model it is refused, or a schedule runs and the reason is printed."""
     run(f"{DDP} {H100}:2 --algo nvls").exits(5).says("among 16 ranks: NVLS alone is for one node")
     run(f"hybrid_parallel {H100}:2 --model gpt2 --tp 4 --dp 4 --algo nvls").exits(5).says("nvls among 4 ranks")
     out = run(f"zero {H100}:2 --stages 1 -n 1 --algo nvlstree").exits(5).out
@@ -105,7 +106,7 @@ def what_there_is_no_model_of():
 
 @test
 def zero_and_overlap():
-    """Collectives one by one and as a program take as long."""
+    """Single collectives and those of a program take the same time."""
     line = f"zero {H100}:2 --model 7.5M --stages 2 -n 1 --overlap"
     texts = [played_by(f"{line} {overlap}") for overlap in ("on", "off")]
     equal(sorted(texts[0].split("; ")), sorted(texts[1].split("; ")), "played by")
@@ -114,7 +115,7 @@ def zero_and_overlap():
 
 @test
 def faults_of_a_node():
-    """What is wrong with a rail is wrong with the groups that use it."""
+    """The fault of a rail affects the groups that use it."""
     line = f"hybrid_parallel {H100}:4 --model gpt2 --tp 4 --dp 8 --fault slow_rail:1:"
     sound = {r["part"]: r["time_us"] for r in records(line.split(" --fault")[0], "hybrid")}
     for rail, times in ((0, 4), (7, 4)):

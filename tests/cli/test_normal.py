@@ -1,4 +1,4 @@
-"""acceptance check: is my number normal? Logs of nccl-tests, as people paste them, and records."""
+"""acceptance check: is my number normal? Pasted logs of nccl-tests, and records."""
 
 import os
 
@@ -15,14 +15,14 @@ ROW = "[1,0]<stdout>:  8589934592    2147483648     float     sum      -1 {:8.0f
 
 
 def log(ranks, busbw, factor, head=HEAD):
-    """A log that says RANKS, with a bus bandwidth under a FACTOR."""
+    """A log for RANKS, with a bus bandwidth computed with FACTOR."""
     algbw = busbw / factor
     half = (8589934592 / algbw / 1e3, algbw, busbw)
     return head.format(ranks - 1, "node-a" if ranks <= 8 else "node-h") + ROW.format(*half, *half)
 
 
 def curve(rows):
-    """A log of 8 ranks with (size, bus bandwidth out of place, in place) in each row."""
+    """A log of 8 ranks with (size, bus bandwidth out of place, in place) per row."""
     text = "# Collective test starting: all_reduce_perf\n" + HEAD.format(7, "node-a")
     for size, *busbw in rows:
         halves = [f"{size / (b / 1.75) / 1e3:.5g} {b / 1.75:.2f} {b:.2f} 0" for b in busbw]
@@ -37,7 +37,7 @@ def checked(text, code, *words, arguments=()):
 
 @test
 def a_wrong_number_of_ranks():
-    """As a README has it that says 64, while its numbers are those of 96."""
+    """A README that says 64 ranks, with numbers of 96."""
     checked(log(64, 386.56, 2 * 95 / 96), 0, "The file says 64 ranks, but busbw / algbw = 1.97921 means 96 ranks.", "Normal, beside 1 published run")
 
 
@@ -51,7 +51,7 @@ def normal_low_and_high():
 
 @test
 def switches_of_the_network_that_reduce():
-    """450 GB/s on 32 nodes are more than trees carry, and what SHARP does (its expectation in Azure's skills)."""
+    """450 GB/s on 32 nodes exceed trees and equal SHARP (the expectation in Azure's skills)."""
     checked(log(256, 450, 2 * 255 / 256), 0, "Possible only with switches that reduce (SHARP): up to 791.8", arguments=("--nodes", "32"))
     checked(log(256, 850, 2 * 255 / 256), 3, "Impossible on such links", arguments=("--nodes", "32"))
 
@@ -86,7 +86,7 @@ def a_ratio_of_several_collectives():
 
 @test
 def cards_by_their_full_names():
-    """A card that is in no table is compared with nothing, however much of its name is another's."""
+    """An unknown card is compared with nothing, even if its name resembles a known one."""
     for name in "NVIDIA H100 NVL", "NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB", "NVIDIA H200 NVL", "Tesla V100-PCIE-16GB":
         other = log(8, 40, 1.75).replace("NVIDIA H100 80GB HBM3", name)
         checked(other, 3, f"No published numbers for {name}.", "Verdict: could not judge: nothing to compare with")
@@ -110,7 +110,7 @@ def gpu_takes_every_name_that_is_printed():
 
 @test
 def nodes_choose_what_is_compared():
-    """Eight ranks on two nodes go through the network, by half as many NICs as sixteen."""
+    """Eight ranks on two nodes use the network, with half the NICs of sixteen."""
     text = log(8, 240, 1.75)
     checked(text, 7, "published runs of H100 on 8 ranks", "Verdict: low")
     spread = 3, "beyond NVLink's reach with 4 ranks a node", "4 NICs", "nothing to compare with"
@@ -178,7 +178,7 @@ for what, text in PASTED.items():
 
 @test
 def pasted_of_one_placement():
-    """What was not run has no numbers, or no columns."""
+    """A placement that was not run has no numbers or no columns."""
     none = LINES.replace("    31430  273.30  478.28      0", "      N/A     N/A     N/A    N/A")
     checked(none, 0, ": 3 results", "At 8G: 478.6 GB/s. Normal")
     half = "".join(line.split("      0    ")[0] + "      0\n" if "float" in line else line for line in LINES.splitlines(True))
@@ -197,7 +197,7 @@ def pasted_and_cut_off():
 
 @test
 def cut_off_within_the_last_row():
-    """Wherever a log ends, what is missing does not move other columns into #wrong."""
+    """Wherever a log ends, no other column is read as #wrong."""
     row = LINES.splitlines()[8]
     words = row.split()
     for kept in range(4, len(words)):
@@ -231,7 +231,7 @@ def records_and_texts_of_our_own():
 
 @test
 def simulated_records():
-    """No machine did that: it is not low, however slow its links are."""
+    """A simulated result is not low, however slow its links are."""
     words = [built("all_reduce_perf"), "--backend", "sim", "--link", "1MB/s,5us", "-g", "4", "-b", "1M", "-e", "1M", "--json", "-"]
     checked(execute(words).exits(0).out, 3, "Simulated: in virtual time", "nothing to compare with")
 
@@ -253,7 +253,7 @@ def shares_of_a_bound_in_records():
 
 @test
 def curves_that_dip():
-    """What halves at 1G and 2G is not normal, however fast 8G is."""
+    """A dip to half at 1G and 2G is not normal, however fast 8G is."""
     healthy = curve([(2**k << 20, 478, 478) for k in range(8, 14)])
     checked(healthy, 0, "Verdict: normal")
     dip = curve([(2**k << 20, 240 if k in (10, 11) else 478, 478) for k in range(8, 14)])
@@ -302,7 +302,7 @@ def every_log_is_there():
 
 @test
 def command_lines_name_the_collective():
-    """Of a log that begins with its command, whatever launched it; of two commands each its own."""
+    """The command above a log names its collective, under any launcher; each of two commands its own."""
     row = "  8589934592 2147483648 float none -1 {0} 0 {0} 0\n"
     log_of = "$ mpirun -np 8 ./build/{}_perf -b 8G -e 8G\n" + HEAD.format(7, "node-a")
     gather = log_of.format("all_gather") + row.format("21000 409.04 357.91")
@@ -314,7 +314,7 @@ def command_lines_name_the_collective():
 
 @test
 def small_sizes_alone():
-    """Time that hardly grows with size is latency; a bandwidth says nothing then."""
+    """Times that hardly grow with size are latency and show no bandwidth."""
     small = curve([(2**k, 2**k / 25e3 * 1.75, 2**k / 25e3 * 1.75) for k in range(13, 19)])
     checked(small, 3, "Bound by latency: 256K takes 25 us, 32K 25 us", "Verdict: could not judge: bound by latency")
     checked(curve([(16384, 1.15, 1.15)]), 3, "Bound by latency: 16K takes 24.9")
@@ -322,7 +322,7 @@ def small_sizes_alone():
 
 @test
 def texts_of_other_backends():
-    """Text says its backend as records do: caches of CPUs make dips, and what was simulated is no machine's."""
+    """Text names its backend like records: CPU caches make dips, and simulated numbers are no machine's."""
     dip = curve([(2**k << 20, 240 if k == 10 else 478, 478) for k in range(8, 14)])
     checked("# busbench version 0.1.0 backend=sim\n" + dip, 3, "Simulated: in virtual time")
     checked("# busbench version 0.1.0 backend=nccl\n" + dip, 7, "Dip: 1G")

@@ -20,7 +20,7 @@ def records(line, kind="result", **options):
 
 @test
 def iterations():
-    """-n iterations of -m operations; each has its sample, -K leaves the first ones out."""
+    """-n iterations of -m operations; each has a sample, and -K omits the first ones."""
     (r, _) = records("all_reduce -g 2 -b 1K -e 1K -n 7 -m 3 -w 2 -I 1")
     equal((r["iterations"], len(r["samples_us"])), (7, 7), "iterations of -n 7 -m 3")
     (config,) = records("all_reduce -g 2 -b 1K -e 1K -n 7 -m 3 -w 2", "run")
@@ -36,7 +36,7 @@ def cycles():
 
 @test
 def endless_cycles():
-    """-N 0 runs until it is told to stop, and what it measured is there."""
+    """-N 0 runs until it is stopped, and keeps its measurements."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8") as text:
         process = kit.spawn([kit.built("all_reduce_perf"), "-b", "8", "-e", "8", "-N", "0"], stdout=text)
 
@@ -51,7 +51,7 @@ def endless_cycles():
 
 @test
 def unchecked():
-    """-c 0 measures and says N/A."""
+    """-c 0 measures and prints N/A."""
     for row in passes("all_reduce -g 2 -b 8 -e 64 -c 0").rows():
         equal([half.wrong for half in row.halves], ["N/A", "N/A"], "#wrong")
     equal({r["verified"] for r in records("all_reduce -g 2 -b 8 -e 64 -c 0")}, {None}, "verified")
@@ -59,7 +59,7 @@ def unchecked():
 
 @test
 def roots():
-    """-r all, also as -1, takes every rank in turn; the others one."""
+    """-r all, also written -1, uses every rank in turn, other values one."""
     for root in ("all", "-1"):
         equal([r.root for r in passes(f"broadcast -g 3 -b 8 -e 8 -r {root}").rows()], [0, 1, 2], f"-r {root}")
     equal([r.root for r in passes("scatter -g 3 -b 64 -e 64 -r 2").rows()], [2], "-r 2")
@@ -68,7 +68,7 @@ def roots():
 
 @test
 def types_and_ops():
-    """-d all -o all makes every pair that goes together, once."""
+    """-d all -o all runs every valid pair once."""
     types = listing()[1]
     wanted = {(dtype, op) for op, dtypes in types.items() for dtype in dtypes}
     rows = passes("reduce_scatter -g 2 -b 64 -e 64 -d all -o all").rows()
@@ -80,7 +80,7 @@ def types_and_ops():
 
 @test
 def averages():
-    """-a: the time is that of rank 0, the mean, the least or the most over the ranks."""
+    """-a: the time is rank 0's, the mean, the minimum or the maximum over the ranks."""
     pick = {0: lambda t: t[0], 1: lambda t: sum(t) / len(t), 2: min, 3: max}
     for a, choose in pick.items():
         for r in records(f"broadcast -g 3 -b 64K -e 64K -n 5 --algo ring -a {a}"):
@@ -135,7 +135,7 @@ for long in [
 
 @test
 def precision():
-    """More iterations until it is tight, or --max-time is over."""
+    """Iterations continue until the interval is narrow, or --max-time is over."""
     (r, _) = records("all_reduce -g 2 -b 1K -e 1K --precision 5% --max-time 2s")
     half = (r["ci_high_us"] - r["ci_low_us"]) / 2 / r["p50_us"]
     expect(half <= 0.05 or r["iterations"] > 20, f"half the interval is {half:.3f} of the median")
@@ -150,7 +150,7 @@ def cache_modes_are_recorded():
 
 @test
 def nccl_algo():
-    """NCCL_ALGO counts unless --algo is given."""
+    """NCCL_ALGO applies unless --algo is given."""
     for value, algorithm in (("Ring", "ring"), ("Tree", "tree"), ("TREE", "tree")):
         rows = passes("all_reduce -g 2 -b 8 -e 8", env={"NCCL_ALGO": value}).rows()
         equal([r.algorithm for r in rows], [algorithm], f"NCCL_ALGO={value}")
@@ -160,7 +160,7 @@ def nccl_algo():
 
 @test
 def split():
-    """NCCL_TESTS_SPLIT makes groups that run side by side; n is the group's."""
+    """NCCL_TESTS_SPLIT forms groups that run side by side; n is the group's."""
     for env, groups in [
         ({"NCCL_TESTS_SPLIT": "MOD 2"}, [0, 1, 0, 1]),
         ({"NCCL_TESTS_SPLIT": "%2"}, [0, 1, 0, 1]),
@@ -188,7 +188,7 @@ def least_bandwidth():
 
 @test
 def alltoallv_spread():
-    """With NCCL_TESTS_ALLTOALLV_SPREAD 0 all pairs get the same."""
+    """With NCCL_TESTS_ALLTOALLV_SPREAD 0 all pairs exchange equal amounts."""
     for spread in ("0", "0.5", "1"):
         passes("alltoallv -g 3 -b 1K -e 64K -f 8 --algo all", env={"NCCL_TESTS_ALLTOALLV_SPREAD": spread})
 
@@ -212,7 +212,7 @@ def version_help_list():
 
 @test
 def documents_are_current():
-    """docs/ is what `make docs` writes now."""
+    """docs/ equals the output of `make docs`."""
     for page in ("options", "records", "algorithms"):
         with open(os.path.join(kit.ROOT, "docs", page + ".md"), encoding="utf-8") as file:
             text = file.read()
@@ -227,7 +227,7 @@ def documents_are_current():
 
 @test
 def explain():
-    """What a student reads: each round, who sends what to whom, and sums to check by head."""
+    """Each round with senders, receivers and chunks, and sums that can be checked by hand."""
     result = run("all_reduce --explain -g 4").exits(0).prints("ring", "4")
     rounds = set(re.findall(r"[Rr]ound +(\d+)", result.out))
     result.require(len(rounds) >= 6, f"{len(rounds)} rounds, not 6")
@@ -241,7 +241,7 @@ def explain():
 
 @test
 def explain_several():
-    """Every schedule that was named, in that order; what has none is told in a line."""
+    """Every named schedule in that order; names without a schedule get a line."""
 
     def explained(line):
         return re.findall(r"^\w+ by (\S+), ", run(line).exits(0).out, re.M)

@@ -1,5 +1,4 @@
-"""What is printed and written: nccl-tests' text to the letter, CSV, JSON lines and -J, and that they
-all say the same."""
+"""Output: nccl-tests' text to the letter, CSV, JSON lines and -J, which all agree."""
 
 import csv
 import json
@@ -23,7 +22,7 @@ NULL_RUNS = {
 
 
 def masked(text):
-    """Numbers that a clock makes become T, pids P, the host H; widths stay."""
+    """Replaces times by T, pids by P and the host by H; widths stay."""
     lines, judging = [], False
     for line in text.splitlines():
         line = re.sub(r"Pid +\d+ on +\S+", lambda m: "Pid P on H".ljust(len(m[0])), line)
@@ -81,7 +80,7 @@ def thirteen_columns():
 
 @test
 def numbers_follow_from_each_other():
-    """algbw = size / time, but for hypercube; busbw = algbw * factor, as each collective defines it."""
+    """algbw = size / time, except for hypercube; busbw = algbw * factor of the collective."""
     factors = {
         "all_reduce": lambda n: 2 * (n - 1) / n,
         "broadcast": lambda n: 1,
@@ -133,7 +132,7 @@ def all_sinks(arguments, folder):
 
 
 def shown(text, value):
-    """Whether TEXT is VALUE to the digits that it has."""
+    """True if TEXT is VALUE to its digits."""
     digits = len(text.split(".")[1]) if "." in text and "e" not in text else 0
     return abs(float(text) - value) <= 0.51 * 10**-digits or abs(float(text) / value - 1) < 0.01
 
@@ -172,7 +171,7 @@ def agree(arguments):
 
 
 def cell(value):
-    """A JSON value as CSV has it."""
+    """A JSON value as written in CSV."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -225,7 +224,7 @@ V3 = {
 
 @test
 def nccl_tests_json():
-    """-J has the keys of version 3, no environment, and keeps a file that is there."""
+    """-J has the keys of version 3 and no environment, and keeps an existing file."""
     with tempfile.TemporaryDirectory() as folder:
         line = "all_reduce -g 2 -b 1K -e 2K -n 7 -I 1"
         document = all_sinks(line, folder)[3]
@@ -259,7 +258,7 @@ def standard_output_can_carry_csv_or_json():
 
 @test
 def what_follows_from_results_is_recorded():
-    """Several algorithms: a winner at each size and a crossing for each pair, of the results' own times."""
+    """Several algorithms: a winner per size and a crossover per pair, from the times of the results."""
     records = [json.loads(line) for line in passes("all_reduce -g 3 -b 1K -e 64K -f 4 --algo ring,tree --json -").out.splitlines()]
     of = lambda kind: [r for r in records if r["kind"] == kind]
     times = {(r["algorithm"], r["size_bytes"]): r["time_us"] for r in of("result") if not r["in_place"]}
@@ -292,7 +291,7 @@ def bandwidths_of_intervals_and_bounds():
 
 @test
 def arrivals_of_each_rank():
-    """With -I: of each result a record a rank, in which someone is the first to enter each iteration."""
+    """With -I each result has a record per rank; in each iteration some rank enters first."""
     records = [json.loads(line) for line in passes("all_reduce -g 3 -b 1K -e 1K -n 7 -I 1 --json -").out.splitlines()]
     equal([r["kind"] for r in records], ["run"] + 2 * (["result"] + 3 * ["arrival"]) + ["end"], "kinds")
     for i in (1, 5):
@@ -305,7 +304,7 @@ def arrivals_of_each_rank():
 
 @test
 def the_comparison():
-    """Several algorithms end in a comparison with a winner for each size."""
+    """Several algorithms end in a comparison with the winner of each size."""
     out = passes("all_reduce -g 4 -b 1K -e 64K -f 8 --algo ring,tree,auto").out
     for algorithm in ("ring", "tree", "auto"):
         expect(f"# Algorithm: {algorithm}\n" in out, f"no table of {algorithm}")

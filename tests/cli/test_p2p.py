@@ -1,4 +1,4 @@
-"""Pairs of ranks: what the matrices and the records say, that planted faults are found and nothing else is."""
+"""Pairs of ranks: matrices and records; planted faults are found and nothing else."""
 
 import csv
 import io
@@ -21,13 +21,13 @@ def records(line, env=None, codes=(0,)):
 
 
 def pairs(line, **conditions):
-    """(from, to) -> record of those pairs that meet the conditions."""
+    """{(from, to): record} of the pairs that meet the conditions."""
     return {(r["from"], r["to"]): r for r in records(line)["pair"] if all(r[k] == v for k, v in conditions.items())}
 
 
 @test
 def every_pair_has_a_record():
-    """Each ordered pair, and private copies on the diagonal; both ways at once each pair once."""
+    """Each ordered pair, private copies on the diagonal, and each pair once in both directions."""
     found = records("p2p_bandwidth -g 3 -b 4K -e 64K -f 16 -n 5")
     for route, p2p, actor in (("read", "on", "target"), ("write", "on", "source"), ("staged", "off", "both")):
         for size in (4096, 65536):
@@ -49,7 +49,7 @@ def every_pair_has_a_record():
 
 @test
 def choices():
-    """--p2p and --direction choose what is run."""
+    """--p2p and --direction select what runs."""
     for words, routes in (("on", {"read", "write"}), ("off", {"staged"}), ("both", {"read", "write", "staged"})):
         got = {r["route"] for r in records(f"p2p_bandwidth -g 2 -b 8 -e 8 --p2p {words}")["pair"]}
         equal(got, routes, f"routes of --p2p {words}")
@@ -60,7 +60,7 @@ def choices():
 
 @test
 def matrices():
-    """A matrix for each route, direction and size; rows are where the data comes from."""
+    """A matrix per route, direction and size; rows are sources."""
     out = run("p2p_bandwidth -g 2 -b 64K -e 64K -n 3 --p2p on").exits(0).out
     titles = [line for line in out.splitlines() if "bandwidth, " in line]
     equal(len(titles), 4, "matrices")
@@ -86,7 +86,7 @@ def only(found, what, **values):
 
 @test
 def findings():
-    """A planted fault is found and nothing else is. On real ranks scripts/truth_p2p.py looks for them."""
+    """A planted fault is found and nothing else. scripts/truth_p2p.py does the same on real ranks."""
     for ranks, a, b in ((2, 0, 1), (2, 1, 0), (4, 1, 2)):
         only(records(f"p2p_bandwidth {LINKS} -g {ranks} --fault slow_link:{a}:{b}:3"), "asymmetry", **{"from": a, "to": b})
     only(records(f"p2p_bandwidth {LINKS} -g 4 --fault slow:2:20ms"), "slow rank", rank=2)
@@ -112,7 +112,7 @@ def too_few_to_tell():
 
 @test
 def wrong_data():
-    """Every pair is checked, at the rank that was given the data."""
+    """Every pair is checked at the receiving rank."""
     found = records("p2p_bandwidth -g 3 -b 100 -e 100 --fault corrupt:1", codes=(7,))
     for r in found["pair"]:
         hit = r["to"] == 1 or (r["direction"] == "bidirectional" and r["from"] == 1)
@@ -143,7 +143,7 @@ def latency():
 
 @test
 def latency_faults():
-    """A word comes late from a slow rank, and takes at least the latency of its link."""
+    """The word of a slow rank is late, and that of a slow link takes at least its latency."""
     only(records("p2p_latency --backend sim -g 4 --link 1GB/s,20us --fault slow:1:80us"), "slow rank", rank=1)
     for r in records("p2p_latency -g 2 -n 20 --link 1GB/s,20us")["pair"]:
         expect(r["min_us"] >= 20, f"{r['route']} takes {r['min_us']} us")

@@ -1,4 +1,4 @@
-"""Pairs of GPUs, which are stood in for (tests/fake)."""
+"""Pairs of GPUs, which are stand-ins (tests/fake)."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ ROUTES += [("staged", "off", "both"), ("send", "on", "both"), ("send", "off", "b
 
 
 def records(line, env=None, codes=(0,)):
-    """{kind: [record…]} of a run; nothing is left behind."""
+    """{kind: [record…]} of a run that leaves nothing behind."""
     result = gpus.run(line + " --backend nccl --json -", env).exits(*codes)
     result.require(codes != (0,) or not result.err, "something on stderr")
     found = {}
@@ -31,7 +31,7 @@ def records(line, env=None, codes=(0,)):
 
 @test
 def every_route():
-    """Every pair over every route, at sizes of one piece of a kernel, not of one, and of several staged."""
+    """Every pair over every route, at sizes of one, less than one, and several pieces."""
     for sizes in ("-b 1 -e 5000 -f 70 -n 1 -w 0", "-b 5000001 -e 5000001 -n 1 -w 0 --direction bidirectional"):
         found = records(f"p2p_bandwidth -g 3 {sizes}")
         library = "on (NCCL_P2P_DISABLE is not set); in a child process off (NCCL_P2P_DISABLE=1)"
@@ -50,7 +50,7 @@ def every_route():
 
 @test(full=True)
 def without_peer_access():
-    """What needs it is skipped with the reason, but for a GPU's own memory."""
+    """Routes that need access are skipped with the reason, except in a GPU's own memory."""
     found = records("p2p_bandwidth -g 3 -b 64 -e 64 -n 2", {"BUSBENCH_FAKE_PEERS": "0"})
     pairs = {(r["from"], r["to"]) for r in found["pair"] if r["route"] in DIRECT}
     equal(pairs, {(0, 0), (1, 1), (2, 2)}, "pairs")
@@ -64,7 +64,7 @@ def without_peer_access():
 
 @test(full=True)
 def library_switched_off():
-    """NCCL is told before it begins; as the user set it, it counts as what it is."""
+    """NCCL's P2P is disabled before it starts; a setting of the user counts as it is."""
     found = records("p2p_bandwidth -g 2 -b 64 -e 64 -n 2 --p2p off")
     equal(found["run"][0]["library_p2p"], "off (NCCL_P2P_DISABLE=1)", "library_p2p")
     equal({(r["route"], r["p2p"]) for r in found["pair"]}, {("staged", "off"), ("send", "off")}, "routes")
@@ -99,7 +99,7 @@ def wrong_data():
 
 @test(cores=kit.ALL, full=True)
 def slow_link():
-    """What goes one way takes 20 times as long, over every route."""
+    """One direction takes 20 times as long over every route."""
     line = "p2p_bandwidth -g 2 -b 1K -e 1K -n 5 --direction unidirectional --fault slow_link:1:0:10"
     times = {(r["route"], r["p2p"], r["from"], r["to"]): r["min_us"] for r in records(line)["pair"]}
     for route, p2p, _ in ROUTES:
@@ -112,7 +112,7 @@ def words_of(n, line):
 
 
 def among_processes(n, line, env=None):
-    """({(route, from, to, wrong)…} of pairs of different ranks, {route: reason} of what was skipped)."""
+    """({(route, from, to, wrong)…} of pairs of different ranks, {route: reason} of skipped routes)."""
     with gpus.shared() as shared:
         result = mpi.Job(words_of(n, line + " --json -"), {**shared, **(env or {})}).finish().exits(0)
     result.require("fake: " not in result.err, "something was not let go")
@@ -123,7 +123,7 @@ def among_processes(n, line, env=None):
 
 @test
 def processes():
-    """Each GPU in a process of its own: memory is mapped, that of the host is shared."""
+    """Each GPU in a process of its own: device memory is mapped, host memory shared."""
     pairs, skipped = among_processes(2, "-b 64 -e 64 -n 1")
     equal({(route, wrong) for route, _, _, wrong in pairs}, {(r, 0) for r in (*DIRECT, "staged", "send")}, "routes")
     equal(skipped, {}, "skipped")
@@ -131,7 +131,7 @@ def processes():
 
 @test(full=True)
 def staged_between_processes():
-    """One piece that is not whole, as many as there are places, and more; one way and both."""
+    """Part of a piece, as many pieces as slots, and more, in one direction and in both."""
     for n, size in ((3, 1), (2, 4 << 20), (2, 5_000_001)):
         pairs, _ = among_processes(n, f"-b {size} -e {size} -n 1 -w 0 --p2p off")
         one_way = {("staged", a, b, 0) for a in range(n) for b in range(n) if a != b}
@@ -143,7 +143,7 @@ def staged_between_processes():
 
 @test(full=True)
 def staged_has_reasons():
-    """What cannot be pinned, and what is on another machine, does not share memory."""
+    """Memory that cannot be pinned, or that is on another machine, is not shared."""
     pairs, skipped = among_processes(2, "-b 64 -e 64 -n 1 --p2p off", {"BUSBENCH_FAKE_PINS": "0"})
     equal({p[0] for p in pairs}, {"send"}, "routes")
     expect("cannot pin memory that processes share (cudaHostRegister)" in skipped["staged"], skipped)
@@ -162,8 +162,8 @@ def staged_has_reasons():
 
 @test(full=True)
 def hosts_of_nccl_are_not_machines():
-    """NCCL_HOSTID tells NCCL that one GPU is in two hosts, so that two processes may have it; they reach each
-    other's memory as on one machine, but do not wait for each other in kernels."""
+    """Different NCCL_HOSTID let two processes share a GPU. They reach each other's memory as on one machine, but do not
+    wait for each other in kernels."""
     one = {"BUSBENCH_FAKE_GPUS": "1", "NCCL_TESTS_DEVICE": "0"}
     changed = {rank: {"NCCL_HOSTID": str(rank)} for rank in range(2)}
     for line, routes, refused in (
@@ -182,7 +182,7 @@ def hosts_of_nccl_are_not_machines():
 
 
 def mapped(pid):
-    """Does the process have memory that staged transfers go through?"""
+    """True if the process has memory of staged transfers."""
     try:
         with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
             return "/memfd:busbench-staged" in file.read()
@@ -192,7 +192,7 @@ def mapped(pid):
 
 @test
 def staged_leaves_nothing():
-    """A rank is killed amid transfers: the others end in time, and nobody has the memory any more."""
+    """A rank is killed during transfers: the others end in time, and nobody holds the memory any more."""
     with gpus.shared() as shared:
         job = mpi.Job(words_of(3, "-b 8M -e 8M -n 100000 --p2p off -T 3"), shared)
         try:
@@ -211,7 +211,7 @@ HOST_ROUTES = {"pinned": "on", "pageable": "off"}
 
 @test
 def one_gpu_and_its_host():
-    """Each way and both at once, by pinned memory and by any; --p2p and --direction choose among them."""
+    """Each direction and both, by pinned and pageable memory, selected by --p2p and --direction."""
     for words, routes, ways in (
         ("", HOST_ROUTES, {"unidirectional", "bidirectional"}),
         (" --p2p on --direction unidirectional", {"pinned": "on"}, {"unidirectional"}),
@@ -231,7 +231,7 @@ def one_gpu_and_its_host():
 
 @test
 def one_gpu_as_text():
-    """A matrix has both ways; the bound is that of the link, and of what goes straight."""
+    """A matrix has both directions; the bound of pinned copies is the link's."""
     line = "p2p_bandwidth -g 1 -b 64K -e 64K -n 3 --backend nccl"
     out = gpus.run(line, with_links("gpus=1 sm=90")).exits(0).out
     for route, p2p in HOST_ROUTES.items():
@@ -263,7 +263,7 @@ def dies():
 
 @test
 def halves_in_one_report():
-    """What the child measures is in the parent's files and text, which the child leaves alone."""
+    """Measurements of the child are in the parent's files and text, which the child does not touch."""
     with tempfile.TemporaryDirectory(prefix="bb") as folder:
         files = {kind: os.path.join(folder, kind) for kind in ("csv", "json")}
         words = " ".join(f"--{kind} {path}" for kind, path in files.items())
@@ -290,7 +290,7 @@ CHILD = "p2p_bandwidth -g 3 -b 4K -e 4K -n 3 --backend nccl"
 
 @test
 def failing_child():
-    """Its failure is the run's, and nothing is reported; what fails only then is the parent's."""
+    """Its failure is the run's, and nothing is reported; a later failure is the parent's."""
     result = gpus.run(CHILD + " --json -", {"BUSBENCH_FAKE_FAIL": "ncclSend:3"}).exits(3)
     result.says("ncclSend was to fail", "the child process that measures with P2P of the library off failed")
     result.require(not result.out, "half a result")
@@ -301,7 +301,7 @@ def failing_child():
 
 @test
 def child_out_of_time():
-    """-T is for the child too, which says what takes too long."""
+    """-T applies to the child too, which names what takes too long."""
     result = gpus.run(CHILD + " --fault slow:1:2s -T 1").exits(4)
     result.says("send 0 -> 1 at 4K", "failed with exit status 4").require(not result.out, "half a result")
 
@@ -321,7 +321,7 @@ def is_running(process):
 
 
 def disturbed(to_parent, to_child, words=""):
-    """The result of a run that is sent signals while its child measures; the child is gone then."""
+    """The result of a run that gets signals while its child measures; the child is gone then."""
     name, *arguments = (CHILD + " -n 1000000 " + words).split()
     process = kit.spawn([gpus.built(name + "_perf"), *arguments])
     kit.wait_for(lambda: children(process.pid) or process.poll() is not None, "a child is started")
@@ -350,13 +350,13 @@ def child_that_is_gone():
 
 
 def with_links(words):
-    """GPUs that NVML's stand-in describes (tests/topology/nvml.c)."""
+    """GPUs described by NVML's stand-in (tests/topology/nvml.c)."""
     return {"LD_LIBRARY_PATH": os.path.join(kit.Settings.build, "tests", "nvml"), "FAKE_NVML": words}
 
 
 def judged(line, env):
-    """Records with findings, which there are since stand-ins are far below what NVLink allows; a busy machine may need
-    several runs before it has as many undisturbed rounds as a judgement takes."""
+    """Records with findings, because stand-ins are far slower than NVLink; on a busy machine several runs may be needed
+    for enough undisturbed rounds."""
     for _ in range(5):
         found = records(line, env)
         if found.get("finding"):
@@ -371,7 +371,7 @@ def between(found):
 
 @test
 def links_tell_path_and_bound():
-    """NVML says what lies between two GPUs: the path, what it allows, and why a pair is slow."""
+    """NVML gives the path between two GPUs, its bound, and the reason why a pair is slow."""
     line = "p2p_bandwidth -g 3 -b 8K -e 8K -n 7 --p2p on --direction unidirectional"
     found = judged(line, with_links("gpus=3 sm=90 switch=18 down=1:3"))
     for r in between(found):
@@ -396,7 +396,7 @@ def nvml_tells_why_there_is_no_p2p():
 
 
 def sanitized(variant):
-    """Both halves, and what both ends of the pipe let go of when the child fails."""
+    """Both halves, and resources of both ends of the pipe when the child fails."""
     line = "p2p_bandwidth -g 2 -b 8 -e 8 -n 3 --backend nccl --direction unidirectional"
     result = gpus.run(line, SANITIZERS[variant], variant).exits(0)
     result.require(not result.err, "not clean")

@@ -1,4 +1,4 @@
-"""Pairs of processes over MPI: every pair is right, in each state that the library may be in."""
+"""Pairs of processes over MPI: every pair is right in each state of the library."""
 
 import json
 
@@ -22,7 +22,7 @@ def records(n, line, env=None, codes=(0,)):
 
 @test
 def single_copy_on():
-    """Messages, and one end alone that reads or writes the other's window; a window to itself is a private copy."""
+    """Messages, and one end that reads or writes the other's window; with itself a private copy."""
     found = records(3, "p2p_bandwidth -b 100 -e 1M -f 100 -n 5 --p2p on")
     said = found["run"][0]["library_p2p"]
     expect(said.startswith("on (single copy: pml=ob1 btl=") and f" {MECHANISM}=" in said, said)
@@ -38,7 +38,7 @@ def single_copy_on():
 
 @test
 def single_copy_off():
-    """The library is told before it begins, says that it obeys, and what needs a single copy is not run."""
+    """The library is configured before it starts and reports its state; routes that need a single copy are skipped."""
     for env in (None, {f"OMPI_MCA_{MECHANISM}": "cma"}):
         found = records(2, "p2p_bandwidth -b 1M -e 1M -n 5 --p2p off", env)
         said = found["run"][0]["library_p2p"]
@@ -53,7 +53,7 @@ def single_copy_off():
 
 @test(full=True)
 def no_shared_memory():
-    """What the library left open says it, however it was told; then its messages are all there is."""
+    """The state follows from the library's remaining transports, however they were selected; only messages remain."""
     for env in ({"OMPI_MCA_btl": "self,tcp"}, {"OMPI_MCA_btl": "^vader,ofi"}):
         for choice in ("", " --p2p off"):
             found = records(3, "p2p_bandwidth -b 100 -e 1M -f 100 -n 5" + choice, env)
@@ -67,7 +67,7 @@ def no_shared_memory():
 
 @test(full=True)
 def states_are_runs():
-    """Each line that is told, in front of the command, gives another state of the library."""
+    """Each suggested prefix of the command gives another state of the library."""
     result = mpi.run(2, "p2p_bandwidth -b 8 -e 8 --p2p both").exits(2).says("Leave out --p2p")
     lines = [line.split() for line in result.err.splitlines() if line.startswith("  OMPI_MCA_")]
     states = []
@@ -102,7 +102,7 @@ def wrong_data():
 
 @test(cores=ALL)
 def slow_link():
-    """20 times as slow is found, whatever else the machine does; what else is found is its affair."""
+    """A link 20 times as slow is found; other findings are the machine's."""
     line = "p2p_bandwidth -b 256K -e 256K -n 350 --direction unidirectional --fault slow_link:0:1:20"
     texts = [f for f in records(2, line).get("finding", []) if f["finding"] == "asymmetry"]
     equal([(f["from"], f["to"]) for f in texts], [(0, 1)], "asymmetry")

@@ -1,4 +1,4 @@
-"""Pairs of virtual ranks: what the matrices say follows from the figures of the cluster, and faults show in them."""
+"""Pairs of virtual ranks: matrices follow from the figures of the cluster, and faults show in them."""
 
 import csv
 import io
@@ -37,7 +37,7 @@ def records(line, codes=(0,)):
 
 
 def on_cluster(line, check):
-    """Records of LINE on eight nodes of which all figures are known."""
+    """Records of LINE on eight nodes with known figures."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "ours.cluster")
         with open(path, "w", encoding="utf-8") as file:
@@ -50,7 +50,7 @@ def near(got, wanted, what):
 
 
 def way_of(a, b):
-    """What joins two ranks: its name, rate and latency."""
+    """Name, rate and latency of the path between two ranks."""
     m, n = a // 8, b // 8
     if m == n:
         return "NVLink", GPU, NVLINK_S
@@ -63,7 +63,8 @@ def way_of(a, b):
 
 @test
 def closed_forms():
-    """A message takes its overhead, its bytes at the rate of its way, and the latency; both ways at once each as long."""
+    """A message takes its overhead, its bytes at the rate of its path, and the latency; in both directions each as
+    long."""
 
     def check(found):
         one = {(r["from"], r["to"]): r for r in found["pair"] if r["direction"] == "unidirectional"}
@@ -129,7 +130,7 @@ def only(found, what, **values):
 
 @test
 def faults():
-    """What a fault does to a pair alone is in the matrix, and told."""
+    """The effect of a fault on a pair alone is in the matrix and in the text."""
     line = "p2p_bandwidth --backend sim --cluster hgx-h100:6 --fault"
     only(records(f"{line} slow_link:3:12:2"), "asymmetry", **{"from": {3}, "to": {12}})
     only(records(f"{line} slow_node:1:2"), "slow rank", rank=set(range(8, 16)))
@@ -145,7 +146,7 @@ def faults():
 
 @test
 def many_ranks():
-    """Of many ranks there are the pairs of some nodes, which have every kind of path among them, and of those at fault."""
+    """With many ranks the pairs of some nodes, with every kind of path, and those of the fault."""
     found = records("p2p_bandwidth --backend sim --cluster hgx-h100:512 --direction unidirectional --fault slow_rail:77:5:3")
     equal(found["run"][0]["pair_ranks"], "0-31,256-263,616-623,2048-2055,4088-4095", "ranks")
     equal(len(found["pair"]), 64 * 63, "pairs")
@@ -159,7 +160,7 @@ def many_ranks():
 
 @test
 def neighbours():
-    """sendrecv says which of the ways to the next rank all others wait for."""
+    """sendrecv names the slowest path to a next rank, which all others wait for."""
     sim = "sendrecv --backend sim --cluster"
     run(f"{sim} hgx-h100:4 -b 1M -e 1M").exits(0).prints("# Slowest path between neighbours: 7 -> 8 over spine, 48.49 GB/s and 3 us")
     run(f"{sim} hgx-h100:1 -b 1M -e 1M").exits(0).prints("0 -> 1 over NVLink, 363.4 GB/s and 0.6 us")
@@ -190,7 +191,7 @@ def listed():
 
 @test
 def pairs_as_published():
-    """Both ways between two of 4 V100, as the row v100x4_article of the reference table has it."""
+    """Both directions between two of 4 V100, as row v100x4_article of the reference table."""
     with open(os.path.join(ROOT, "reports", "reference", "reference_busbw.csv"), encoding="utf-8", newline="") as file:
         rows = [r for r in csv.DictReader(file) if (r["id"], r["fabric"]) == ("v100x4_article", "NVLink2")]
     (published,) = [float(r["busbw_GBps"]) for r in rows if r["collective"] == "p2p_bidirectional"]

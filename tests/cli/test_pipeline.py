@@ -1,5 +1,4 @@
-"""Pipelines: what pipeline_perf predicts, against what is published; what it measures, checks and
-draws."""
+"""Pipelines: predictions of pipeline_perf against published ones; measurements, checks and drawings."""
 
 import csv
 import io
@@ -28,7 +27,7 @@ def schedules(line, codes=(0,)):
 
 @test
 def unit_costs():
-    """p = 4, m = 8, each pass 1: the steps that the literature draws."""
+    """p = 4, m = 8, passes of 1: the steps of the literature."""
     got = schedules("pipeline --predict --tf 1s --tb 1s --tw 1s")
     wanted = {"naive": (96, 96), "gpipe": (33, 33), "1f1b": (33, 33), "interleaved": (28.5, 28.5),
               "zb-h1": (27, 27), "zb-h2": (27, 24), "zb-v": (25.5, 24), "zb-auto": (27, 24)}
@@ -57,8 +56,8 @@ PUBLISHED = (
 
 @test
 def published():
-    """By the evaluator of programs: one-pass schedules by the time of the step, the others by that of
-    a stage; interleaved as published, and with everything that goes around waited for."""
+    """By the evaluator of programs: one-pass schedules by the time of the step, others by that of a stage; interleaved
+    as published, and with all waits of a real one."""
     for p, m, f, b, w, c, hidden, heads, chunks, wanted in PUBLISHED:
         line = (f"pipeline --predict --stages {p} --microbatches {m} --tf {f}us --tb {b}us --tw {w}us --tc {c}us "
                 f"--chunks {chunks} --mb {34 * hidden + 5 * heads * 1024} --mw {32 * hidden}")
@@ -75,7 +74,7 @@ def published():
 
 @test
 def from_a_model():
-    """Halves of the backward pass differ by attention; bytes are those of the paper."""
+    """The halves of the backward pass differ by attention; bytes are those of the paper."""
     got = schedules("pipeline --predict --schedule 1f1b --model gpt2 --flops 100T --stages 2 --batch 3")["1f1b"]
     expect(got["f_us"] < got["b_us"] and got["w_us"] < got["b_us"], f"halves {got}")
     equal(got["message_bytes"], 2 * 3 * 1024 * 768, "2 s b h")
@@ -85,7 +84,7 @@ def from_a_model():
 
 @test
 def whole_layers():
-    """12 layers on 5 stages: layers are not cut, and the head is on the last stage alone."""
+    """12 layers on 5 stages: layers are not cut, and the last stage has the head."""
     got = schedules("pipeline --predict --model gpt2 --flops 100T --stages 5 --schedule 1f1b,zb-auto --microbatches 10")
     equal({name: r["layers"] for name, r in got.items()}, {"1f1b": [2, 2, 3, 2, 3], "zb-auto": [2, 2, 3, 2, 3]},
           "layers of stages")
@@ -138,7 +137,7 @@ def check_measured(r, stages):
 
 @test
 def all_on_the_host():
-    """Every schedule is played by real ranks, and what comes of it is what one rank makes."""
+    """Real ranks run every schedule, with the results of a single rank."""
     got = schedules(f"pipeline {SHORT}")
     equal(len(got), 8, "schedules")
     for r in got.values():
@@ -157,7 +156,7 @@ def nothing_is_measured_in_virtual_time():
 
 @test
 def stages_are_told():
-    """A line for each stage, with what was predicted and what was measured or counted."""
+    """A line per stage with predicted, measured and counted values."""
     text = run(f"pipeline {SHORT} --stages 2 --schedule zb-h1").exits(0).out
     lines = re.findall(r"^# +stage (\d) +[\d.]+, measured [\d.]+ ms; peak ([\d.]+), counted ([\d.]+) M_B \((.*?)\); "
                        r"sent (\d+), counted (\d+) B$", text, re.M)

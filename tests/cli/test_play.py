@@ -1,4 +1,4 @@
-"""Programs on every backend: the data arrives, what is told obeys the order, refusals and failures."""
+"""Programs on every backend: arrival of data, order of events, refusals and failures."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ def play(line, env=None, variant=""):
 
 
 def right(result):
-    """Everything that it checks itself."""
+    """Everything that the player checks itself."""
     return result.exits(0).require(not result.err, "something on stderr")
 
 
@@ -94,7 +94,7 @@ for name in ("ring", "tree", "ring:LL", "busbench:ring"):
 
 @test
 def layers():
-    """The library takes an algorithm up for rows at once, then for columns, then for each rank alone."""
+    """The library's algorithm is used for all rows at once, then for columns, then for each rank alone."""
     right(on_gpus("--kernel grid -g 4 --algo ring"))
     on_gpus("--kernel grid -g 4 --algo tree").exits(5).says("all_gather by tree among 2 ranks: NCCL has no such")
 
@@ -105,7 +105,7 @@ def spin_on_gpus():
 
 
 def multiplies(folder):
-    """What cuBLAS's stand-in was asked for; three times five computations of a million operations."""
+    """Operations of cuBLAS's stand-in: three times five computations of a million operations."""
     env = {"LD_LIBRARY_PATH": folder, "BUSBENCH_FAKE_GEMM": "1"}
     return on_gpus("--kernel ddp -g 2 --compute gemm", "", env)
 
@@ -136,7 +136,7 @@ def server_on_gpus():
 
 @test
 def dies_over_mpi():
-    """A rank that dies between two playings ends all of them."""
+    """A rank that dies between two steps ends all of them."""
     job = under_mpi(3, "--kernel pipeline --backend mpi --fault die:1 -T 300")
     result = job.finish()
     result.require(result.code != 0, "it passed")
@@ -147,7 +147,7 @@ def ended_late(result):
 
 
 def late(line):
-    """A computation that is too long ends with -T, and what sleeps or spins lets go."""
+    """A computation that is too long ends at -T, and sleeping or spinning stops."""
     ended_late(play(line + " --pass 1h -T 1"))
 
 

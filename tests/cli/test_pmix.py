@@ -1,5 +1,5 @@
-"""Processes that find each other by the PMIx of their launcher, because there is no mpi backend. mpirun brings
-one, as srun --mpi=pmix does."""
+"""Processes that meet through the PMIx of their launcher, because there is no mpi backend. mpirun provides one, like
+srun --mpi=pmix."""
 
 import contextlib
 import ctypes
@@ -30,7 +30,7 @@ def need():
 
 @contextlib.contextmanager
 def installed(nccl=False):
-    """What gives the path of a program with no mpi backend beside it, but with that of the stand-ins if NCCL."""
+    """A function that gives the path of a program without an mpi backend, and with the stand-ins' backend if NCCL."""
     need()
     with tempfile.TemporaryDirectory(prefix="bb") as folder:
         for program in glob.glob(os.path.join(kit.Settings.build, "*_perf")):
@@ -50,7 +50,7 @@ def passes(n, line, program, env=None):
 
 @test
 def without_mpi():
-    """All processes are there, and the output says how they met."""
+    """All processes are there, and the output names the launch."""
     with installed() as program:
         result = passes(5, "all_reduce --backend null -b 8 -e 64K -f 64", program)
         records = mpi.records(passes(3, "all_gather --backend null -b 8 -e 8 --json -", program).out)
@@ -62,7 +62,7 @@ def without_mpi():
 
 @test(cores=2, full=True)
 def gpus_of_processes():
-    """The nccl backend's processes exchange its identifiers, and what they verify is right."""
+    """The nccl backend's processes exchange its identifiers, and their data is right."""
     with installed(nccl=True) as program, gpus.shared() as env:
         result = passes(4, "all_reduce --backend nccl -b 8 -e 64K -f 64 --algo ring,busbench:tree", program, env)
     equal([half.wrong for row in result.rows() for half in row.halves], ["0"] * 12, "#wrong")
@@ -77,7 +77,7 @@ def mpi_comes_first():
 
 @test
 def measuring_without_mpi_on_the_cpu():
-    """auto has nothing for several processes then: refused, with what to do."""
+    """auto has no backend for several processes then: refused, with the remedy."""
     with installed() as program:
         job = mpi.Job(mpi.words(2, "all_reduce -b 8 -e 8", program=program))
         told = job.finish().exits(3)
@@ -86,7 +86,7 @@ def measuring_without_mpi_on_the_cpu():
 
 @test
 def launcher_gone():
-    """The variables of PMIx are there and its server is not."""
+    """PMIx's variables exist, but its server does not."""
     with installed() as program:
         env = {"PMIX_NAMESPACE": "1", "PMIX_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}
         kit.execute([program("all_reduce_perf"), "--backend", "null", "-b", "8", "-e", "8"], env).exits(3).says(
@@ -106,7 +106,7 @@ def nothing_connects():
 
 @test
 def stopped():
-    """A process that SIGSTOP holds ends the run within -T, and the rows are kept."""
+    """A process stopped by SIGSTOP ends the run within -T, and rows are kept."""
     with installed() as program:
         line = f"all_reduce --backend null -b 8 -e 1K -n 50 -N 0 -T {TIMEOUT}"
         with running(3, line, program=program) as (job, folder):
@@ -153,7 +153,7 @@ SAME(sizeof(BB_PMIX_COLLECT_DATA PMIX_COLLECT_DATA), 2 * sizeof(BB_PMIX_COLLECT_
 
 @test
 def same_as_the_header():
-    """What is declared of PMIx is what <pmix.h> declares."""
+    """busbench's declarations of PMIx equal those of <pmix.h>."""
     flags = []
     if shutil.which("pkg-config"):
         said = subprocess.run(["pkg-config", "--cflags", "pmix"], capture_output=True, text=True, check=False)

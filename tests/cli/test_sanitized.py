@@ -1,9 +1,7 @@
-"""The same under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer (make check-full).
-
-A fixed sample: of each collective every pair of algorithm, datatype, operation, number of ranks, size
-and way to call occurs, both placements each time. The whole product follows. Where elements are only
-moved, datatypes are one of each size; and few stand for all where only threads are watched.
-"""
+"""Collectives under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer (make check-full): a
+fixed sample in which each pair of algorithm, datatype, operation, number of ranks, size and kind of call of each
+collective occurs, in both placements; then the whole product. Where elements are only moved, one datatype per size;
+under ThreadSanitizer few stand for all."""
 
 import itertools
 
@@ -21,13 +19,13 @@ def clean(variant, *lines):
 
 
 class Lot:
-    """The same fixed lot each time."""
+    """A random choice that is the same every time."""
 
     def __init__(self):
         self.state = 12345
 
     def draw(self, values, count):
-        """COUNT different ones of VALUES (all, where there are fewer)."""
+        """COUNT different VALUES, or all if there are fewer."""
         left, drawn = list(values), []
         while left and len(drawn) < count:
             self.state = (self.state * 1103515245 + 12345) % (1 << 31)
@@ -64,7 +62,7 @@ def all_pairs(algorithms, types, ranks):
 
 
 def sample(algorithms, types, ranks):
-    """Commands that together have every pair of values; each is the best of a few that a lot draws."""
+    """Commands that together have every pair of values; each is the best of a few draws."""
     lot, chosen, wanted = Lot(), [], all_pairs(algorithms, types, ranks)
     while wanted:
         candidates = [draw(lot, algorithms, types, ranks) for _ in range(30)]

@@ -1,5 +1,5 @@
-"""Values that no option takes, made from the options' declarations: each is refused at once, in one sentence that names
-the option, the value and what would be right."""
+"""Values outside an option's declaration: each is refused at once, in one sentence with the option, the value and the
+valid range."""
 
 import json
 
@@ -57,7 +57,7 @@ def bad_values(option):
 
 
 def misspelt(option):
-    """A choice with a letter twice, and the choice."""
+    """A choice with a doubled letter, and the choice."""
     if option["type"] in CHOICES:
         longest = max(option["choices"], key=len)
         if len(longest) >= 4:

@@ -1,4 +1,4 @@
-"""Virtual time: the sim backend's numbers are those of the closed forms, under the harness as it is."""
+"""Virtual time: the sim backend's numbers equal the closed forms, under the unmodified harness."""
 
 import csv
 import io
@@ -48,7 +48,7 @@ def closed_forms():
 
 @test
 def bounds():
-    """The bytes that a rank sends, spread over all its links or through its port, at the rate of a link."""
+    """Bytes that a rank sends, over all its links or through its port, at the rate of a link."""
     for n in (2, 8):
         for port, links in (("", n - 1), (",port", 1)):
             for r in records(f"all_reduce {SIM}{port} -g {n} -b 1M -e 16M -f 16 --algo ring"):
@@ -58,7 +58,7 @@ def bounds():
 
 @test
 def chunks():
-    """broadcast by ring is a chain; how long its messages are is chosen, told, and what the time follows from."""
+    """broadcast by ring is a chain; its message length is chosen, printed, and explains the time."""
     for r in records(f"broadcast {SIM} -g 8 -b 64M -e 1G -f 4 --algo ring"):
         near(r["time_us"], chain(8, r["size_bytes"], r["chunk_bytes"]), f"chain at {r['size_bytes']}")
         expect(r["time_us"] < 1.1e6 * (7 * ALPHA + r["size_bytes"] / RATE), f"{r['chunk_bytes']} is not the best")
@@ -107,7 +107,7 @@ def repeats_bit_by_bit():
 
 @test
 def noise():
-    """Each iteration is drawn for itself; where many wait for the slowest, it adds to the time."""
+    """Each iteration is drawn separately; waiting for the slowest of many adds to the time."""
     quiet = ring(8, 1 << 20)
     (r, _) = records(f"all_reduce {SIM} -g 8 -b 1M -e 1M --algo ring --noise 5% -I 1")
     equal((r["iterations"], len(r["samples_us"])), (20, 20), "the usual counts")
@@ -133,7 +133,8 @@ def says_that_time_is_virtual():
 
 @test
 def what_links_of_their_own_favour():
-    """Tree beats ring at every size on a link for each pair, which text says; behind a port each ring wins where sizes are large."""
+    """With a link per pair tree beats ring at every size, and the text says so; with a port ring wins at large
+    sizes."""
     hint = "# Each pair of ranks has its own link, which favours trees."
     compared = "all_reduce --backend sim -g 64 -b 8K -e 512M -f 16 --algo ring,tree --link 25GB/s,5us"
     passes(compared).prints(hint, ",port\n", "# tree is faster than ring at every size")
@@ -155,7 +156,7 @@ def what_is_not_known_is_not_told():
 
 @test
 def iterations():
-    """One is like the other, so there is one, and nothing has to get warm."""
+    """All iterations are equal, so there is one and no warm-up."""
     (config,) = records(f"all_reduce {SIM} -g 2 -b 1K -e 1K", "run")
     equal((config["iters"], config["warmup_iters"]), (1, 0), "-n, -w by default")
     (config,) = records(f"all_reduce {SIM} -g 2 -b 1K -e 1K -n 3 -w 2", "run")
@@ -167,7 +168,7 @@ def iterations():
 
 @test
 def groups():
-    """All are of one size, and one stands for all."""
+    """Groups have one size, and one stands for all."""
     split = {"NCCL_TESTS_SPLIT": "MOD 2"}
     for r in records(f"all_reduce {SIM} -g 8 -b 1M -e 1M --algo ring", env=split):
         equal((r["nranks"], r["groups"]), (4, [0, 1]), "groups")
@@ -206,7 +207,7 @@ def refused():
 
 @test
 def clusters():
-    """Ranks, names and rates follow from the system; what a network cannot be is told."""
+    """Ranks, names and rates follow from the system; impossible networks are refused."""
     out = passes("all_reduce --backend sim --cluster hgx-h100:4 -b 8 -e 1G -f 1024 --algo busbench:ring,halving_doubling,auto").out
     expect("# Cluster hgx-h100:4: room for 32 ranks on 4 nodes of hgx-h100" in out, "the cluster is not described")
     expect("8 rails of 48.49 GB/s" in out and "#  Rank" not in out, "rails, or a line for each rank")
@@ -235,7 +236,7 @@ def cluster_file():
 
 @test
 def captured_machine():
-    """A machine that a file describes is the one that it was written from."""
+    """A machine read from a file equals the one that it was written from."""
     if not os.path.exists(built("topology")):
         return run("all_reduce --backend sim --cluster /dev/null/node.xml").exits(2)
     with tempfile.TemporaryDirectory() as folder:
@@ -254,13 +255,13 @@ def captured_machine():
 
 
 def costs(line, **options):
-    """Of each algorithm what a fault makes of its time."""
+    """The effect of a fault on the time of each algorithm."""
     return {r["algorithm"]: r["time_us"] / r["faultless_us"] for r in records(line, **options) if not r["in_place"]}
 
 
 @test
 def groups_share():
-    """Of a split world the group is played that a fault is about, and all others are as busy."""
+    """In a split world the group of the fault is evaluated, and all others are as busy."""
     line = "all_reduce --backend sim --cluster hgx-h100:4 -b 1G -e 1G --algo auto,busbench:ring --fault"
     split = {"NCCL_TESTS_SPLIT": "MOD 8"}
     for fault in "slow_rail:3:2:2", "slow_rail:3:0:2", "lost_rail:3:0", "lost_rail:3:7":
@@ -289,7 +290,7 @@ def groups_share():
 
 @test
 def faults():
-    """They cost what they must: a rail for two ranks twice its time, a late rank its delay; what does not use them nothing."""
+    """A rail for two ranks takes twice the time, a late rank its delay, and whatever does not use them nothing."""
     line = "all_reduce --backend sim --cluster hgx-h100:4 -b 1G -e 1G --algo busbench:ring,halving_doubling,nvlstree --fault"
     found = costs(f"{line} lost_rail:3:2")
     expect(1.9 < found["halving_doubling"] <= 2 and abs(found["busbench:ring"] - 1) < 1e-9, f"a lost rail: {found}")
@@ -315,7 +316,7 @@ def faults():
 
 @test
 def programs_on_clusters():
-    """A step waits longer where its buckets cross nodes; stages next to each other on a node pass messages faster."""
+    """A step waits longer if its buckets cross nodes; adjacent stages on a node pass messages faster."""
     one, two = (records(f"ddp_bucket --model gpt2 --backend sim --cluster hgx-h100:{nodes} --buckets 25M --overlap off", kind="data_parallel")
                 for nodes in (1, 2))
     expect(one and two and one[0]["step_us"] < two[0]["step_us"], "a step over two nodes is no longer")
@@ -324,7 +325,7 @@ def programs_on_clusters():
 
 @test
 def programs_say_what_they_are_made_of():
-    """Over links they are busbench's schedules, by their names with and without its own in front."""
+    """Over links they are busbench's schedules, named with and without its prefix."""
     for name in ("ring", "busbench:ring"):
         line = f"ddp_bucket --model linear:2x64 {SIM} -g 4 --buckets 25M --overlap off --algo {name}"
         out = run(line).exits(0).out
@@ -335,7 +336,7 @@ def programs_say_what_they_are_made_of():
 
 @test
 def scale():
-    """What a sweep of every message would take hours for."""
+    """Sizes at which a sweep of every message would take hours."""
     for algorithm in ("busbench:ring", "halving_doubling"):
         run(f"all_reduce --backend sim --cluster hgx-h100:512 -b 1G -e 1G --algo {algorithm}").exits(0)
     ring = passes(f"all_reduce {SIM} -g 100000 -b 400M -e 400M --algo ring").out
@@ -345,7 +346,7 @@ def scale():
 
 @test
 def cost_records():
-    """Each result in virtual time has a record of what it took; results measured for real have none."""
+    """Each result in virtual time has a cost record; measured results have none."""
     line = "all_reduce --backend sim --cluster hgx-h100:512 -b 1M -e 1G -f 1024 --algo busbench:ring,busbench:tree,nvlstree --json -"
     found = [json.loads(text) for text in run(line).exits(0).out.splitlines()]
     key = lambda r: [r[name] for name in ("algorithm", "evaluator", "size_bytes", "in_place", "nranks")]
@@ -371,7 +372,7 @@ def listed():
 
 @test
 def tells_how_far_it_is():
-    """What takes long says so on a terminal, and ends when it is told to."""
+    """A long evaluation shows progress on a terminal, and a signal ends it."""
     ours, theirs = pty.openpty()
     words = "--backend sim --cluster hgx-h100:2048 -b 1M -e 1M --algo busbench:pairwise --fault slow_link:1:2:3 -T 0".split()
     play = subprocess.Popen([built("alltoall_perf"), *words], stdout=subprocess.DEVNULL, stderr=theirs)
@@ -386,5 +387,5 @@ def tells_how_far_it_is():
 
 @test
 def ends_in_time():
-    """With noise each of the billion messages of a ring of 16384 is played; the deadline is real."""
+    """With noise each of a billion messages of a ring of 16384 is evaluated; the deadline is in real time."""
     run(f"all_reduce {SIM} -g 16384 -b 1G -e 1G --algo ring --noise 1% -T 1").exits(4).says("ring at 1G did not end within")

@@ -32,7 +32,7 @@ def srun():
 
 @test
 def without_pmix():
-    """Each task would be alone in its world: refused, with what to do."""
+    """Each task would be alone in its world: refused, with the remedy."""
     mpi.need()
     with Slurm(3) as cluster:
         result = cluster.execute(["srun", "-N3", "-n3"] + program("all_reduce -b 8 -e 8"))
@@ -41,7 +41,7 @@ def without_pmix():
 
 @test
 def pmix_alone():
-    """Without the mpi backend its tasks meet through the PMIx of srun; a dead one ends the run."""
+    """Without the mpi backend its tasks meet through srun's PMIx; a dead task ends the run."""
     mpi.need()
     with Slurm(3) as cluster, tempfile.TemporaryDirectory() as folder:
         perf = shutil.copy(built("all_reduce_perf"), folder)
@@ -61,7 +61,7 @@ def started(cluster, flags, table):
 
 
 def killed(flags):
-    """The others end by themselves; what srun returns is its own affair, but for 0."""
+    """The others end by themselves; srun's status is its own, but not 0."""
     with Slurm(3) as cluster, tempfile.TemporaryDirectory() as folder:
         job = started(cluster, flags, os.path.join(folder, "a.csv"))
         try:
@@ -79,7 +79,7 @@ kit.add("a killed task, srun -K1", killed, ["-K1"])
 
 @test
 def batch_script():
-    """The example of the documentation runs, and hands on busbench's exit status."""
+    """The example of the documentation runs and passes on busbench's exit status."""
     mpi.need()
     script = os.path.join(ROOT, "ci", "examples", "slurm.sbatch")
     with Slurm(3) as cluster, tempfile.TemporaryDirectory() as folder:

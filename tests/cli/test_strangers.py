@@ -1,5 +1,5 @@
-"""Who comes to the port of process 0 and is no process of the run: each is sent away and counted, and the
-run passes all the same. And who listens there instead of process 0."""
+"""Strangers at the port of process 0: each is rejected and counted, and the run passes. Also strangers that listen in
+place of process 0."""
 
 import contextlib
 import functools
@@ -35,7 +35,7 @@ def hello(magic=PLAIN, proc=1, password=b"busbench, hello", nprocs=3, its=None, 
 
 
 def says(*words):
-    """A stranger that says WORDS, a pause between two of them, and stays."""
+    """A stranger that sends WORDS with pauses, and stays."""
 
     def stranger(connection):
         for word in words:
@@ -46,7 +46,7 @@ def says(*words):
 
 
 def goes(*words, how=None):
-    """It goes then."""
+    """The stranger disconnects."""
 
     def stranger(connection):
         says(*words)(connection)
@@ -116,7 +116,7 @@ def connect(port):
 
 
 def visit(port, strangers):
-    """All of them come, and those that stay are still there."""
+    """All of them connect, and those that stay are still connected."""
     crowd = []
     for stranger in strangers:
         crowd.append(connect(port))
@@ -126,14 +126,14 @@ def visit(port, strangers):
 
 
 def established(port):
-    """Connections to PORT that process 0 has, here and in this test's processes."""
+    """Connections to PORT of process 0, here and in this test's processes."""
     with open("/proc/net/tcp", encoding="ascii") as table:
         rows = [line.split() for line in table][1:]
     return sum(row[1].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
 
 
 def among(strangers, **common):
-    """STRANGERS come before all real ranks but 0, and again when rank 1 is there."""
+    """STRANGERS connect before all real ranks but 0, and again when rank 1 is there."""
     port = free_port()
     common["BUSBENCH_PORT"] = str(port)
     first = Job(3, LINE, lines={1: None, 2: None}, master="127.0.0.1", **common)
@@ -206,7 +206,7 @@ def a_short_secret():
 
 @test
 def a_secret_without_its_library():
-    """Where no libcrypto can be loaded: a folder of files of these names that are no libraries goes first."""
+    """No libcrypto can be loaded: a folder with broken files of these names comes first."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("libcrypto.so.3", "libcrypto.so.1.1"):
             with open(os.path.join(folder, name), "w", encoding="ascii") as file:
@@ -220,7 +220,7 @@ def a_secret_without_its_library():
 
 
 class Impostor:
-    """Listens where process 0 should, and has ANSWER(connection) answer whoever says hello."""
+    """Listens in place of process 0, and calls ANSWER(connection) for each hello."""
 
     def __init__(self, answer):
         self.answer, self.heard = answer, 0
@@ -266,7 +266,7 @@ IMPOSTORS = {
 
 
 def before_process_0(answer):
-    """A false process 0 is at the port first. With a secret nobody believes it, and the real one takes its place."""
+    """A false process 0 has the port first. With a secret nobody believes it, and the real one takes over."""
     impostor = Impostor(answer)
     common = {"BUSBENCH_PORT": str(impostor.port), "BUSBENCH_SECRET": SECRET, "master": "127.0.0.1"}
     others = Job(3, LINE, lines={0: None}, **common)
@@ -286,7 +286,7 @@ for kind, answer in IMPOSTORS.items():
 
 @test
 def instead_of_process_0():
-    """It stays: the run cannot be, and both sides say why."""
+    """The false process 0 stays: the run fails, and both sides give the reason."""
     impostor = Impostor(IMPOSTORS["a false proof"])
     try:
         results = Job(2, BRIEF, BUSBENCH_PORT=str(impostor.port), BUSBENCH_SECRET=SECRET, master="127.0.0.1").finish()
@@ -298,7 +298,7 @@ def instead_of_process_0():
 
 @test
 def believed_without_a_secret():
-    """What it says is decoded all the same: whatever it sends, a rank ends with a status of the documented ones."""
+    """Its data is still decoded: whatever it sends, ranks end with a documented status."""
     stop = struct.Struct("=IHHiiiIQ")
     for status in (256, -1, 6, 2**31 - 1, 0):
         impostor = Impostor(lambda c, said, s=status: claim(c, said, tail=stop.pack(0x62624331, 4, 0, s, 0, 0, 0, 0)))
@@ -311,7 +311,7 @@ def believed_without_a_secret():
 
 @test
 def listens_where_master_addr_says():
-    """Loopback is not reached from elsewhere; an address of another host is refused."""
+    """Loopback is unreachable from elsewhere; an address of another host is refused."""
     result = Job(2, LINE, master="localhost").finish()[0].exits(0)
     result.prints("process 0 listened on", "127.0.0.1")
     equal("::," in result.out, False, "listens on all addresses")

@@ -1,4 +1,4 @@
-"""Where text goes: closed descriptors, files with two writers, and what a terminal would obey."""
+"""Destinations of text: closed descriptors, files with two writers, and terminal escapes."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def words(line):
 
 
 def shell(redirection, *more):
-    """The words MORE with their descriptors as a shell's REDIRECTION has them."""
+    """Runs the words MORE with their descriptors set by a shell's REDIRECTION."""
     return execute(["sh", "-c", f'"$@" {redirection}', "sh", *more], cwd=kit.ROOT)
 
 
@@ -49,7 +49,7 @@ for what, command in PRINTERS.items():
 
 @test
 def files_get_what_is_theirs():
-    """With descriptors closed, files have the numbers of standard output and error; not what is said there."""
+    """With descriptors closed, files get the numbers of standard output and error, but not their text."""
     with tempfile.TemporaryDirectory() as folder:
         path = {name: os.path.join(folder, name) for name in ("a.jsonl", "a.csv")}
         line = [*words(SMALL), "--json", path["a.jsonl"], "--csv", path["a.csv"]]
@@ -71,7 +71,7 @@ def files_get_what_is_theirs():
 
 @test
 def one_run_has_a_file():
-    """The second run is refused, and what the first wrote stays as it is."""
+    """The second run is refused, and the first one's output stays."""
     with tempfile.TemporaryDirectory() as folder:
         for option in ("--json", "--csv"):
             path = os.path.join(folder, "both" + option)
@@ -128,7 +128,7 @@ def arguments_are_no_escapes():
 
 @test
 def files_are_no_escapes():
-    """Names in files that others wrote are told; nothing else of them comes through."""
+    """Names in files of others are printed; none of their control characters."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "evil")
 
@@ -148,7 +148,7 @@ def files_are_no_escapes():
 
 @test
 def reports_are_no_escapes():
-    """What report.py says of files, and their names, on a terminal."""
+    """Messages of report.py about files, and their names, on a terminal."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run" + EVIL.replace("/", "") + ".jsonl")
         for text in ("no record\n", '{"schema":99,"kind":"run","run_id":"' + json.dumps(EVIL)[1:-1] + '"}\n'):

@@ -1,5 +1,5 @@
-"""Several processes without MPI: torchrun's variables, on this machine and on several hosts. Whatever
-dies, stays away or does not fit, all end in time and say why once."""
+"""Several processes without MPI: torchrun's variables, on this machine and on several hosts. Whatever dies, is missing
+or does not fit, all end in time and report it once."""
 
 import contextlib
 import signal
@@ -91,7 +91,7 @@ def connects(port, crowd):
 
 @test
 def among_strangers():
-    """A port scanner, a browser and who says nothing do not keep the others from coming."""
+    """A port scanner, a browser and a silent connection do not keep the others out."""
     port = free_port()
     job = Job(3, SMALL, lines={2: None}, BUSBENCH_PORT=str(port))
     crowd = []
@@ -130,7 +130,7 @@ def process_0_never_comes():
 
 @test
 def comes_late():
-    """The others wait for it for their share of the time."""
+    """The others wait for it, for their share of the time."""
     port = str(free_port())
     early = Job(3, SMALL, lines={0: None}, BUSBENCH_PORT=port)
     time.sleep(0.8)
@@ -167,7 +167,7 @@ def stopped():
 
 
 def stopped_at_start(rank):
-    """It has come, and then says nothing."""
+    """It connects and then stays silent."""
     port = str(free_port())
     job = Job(4, BRIEF, lines={other: None for other in range(4) if other != rank}, BUSBENCH_PORT=port)
     time.sleep(0.3)
@@ -183,7 +183,7 @@ add("stopped at start", stopped_at_start, 1)
 
 @test
 def process_0_is_stopped():
-    """Whenever that happens, one alone of its host says so."""
+    """Whenever that happens, one process per host reports it."""
     for ms in (0, 5, 10, 20, 40):
         job = Job(4, BRIEF_FOREVER)
         time.sleep(ms / 1000)
@@ -220,7 +220,7 @@ def a_host_is_cut_off():
 
 @test
 def another_world_size():
-    """With a secret it is one of the run, which ends at once; without, it may be a stranger."""
+    """With a secret it belongs to the run, which ends at once; without one it may be a stranger."""
     differs, said = {2: {"WORLD_SIZE": "4"}}, ("process 2 (", "has WORLD_SIZE 4, process 0 (", "has 3")
     told_once(outcome(3, changed=differs, BUSBENCH_SECRET=SECRET), *said, code=2)
     results = brief_outcome(3, changed=differs)
@@ -297,7 +297,7 @@ for env, *said in (
 
 @test
 def which_backend():
-    """host is one process: it serves a world of one, and is refused in another."""
+    """host is one process: it serves a world of one and is refused in a larger one."""
     alone = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
     run("all_reduce -b 8 -e 8 -g 2", alone).exits(0).prints("backend=host", "ranks: 2 ")
     for words in ("", " --backend host"):

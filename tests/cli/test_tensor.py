@@ -1,4 +1,4 @@
-"""Tensor and sequence parallelism: what tensor_parallel_perf checks, counts and times."""
+"""Tensor and sequence parallelism: checks, counts and times of tensor_parallel_perf."""
 
 import csv
 import io
@@ -75,7 +75,7 @@ def equality_table():
 
 @test
 def the_check_can_fail():
-    """One wrong number on one rank; the way that is wrong anyhow stays as it must be."""
+    """One wrong number on one rank; the strategy that must be wrong stays wrong."""
     found = records(run("tensor_parallel -g 3 --equality --json - --fault corrupt:1"), (7,))
     wanted = {name: "wrong" for name in MODULES} | {("mlp", "rows"): "wrong, as it must be"}
     equal(verdicts(found), wanted, "verdicts")
@@ -121,7 +121,7 @@ def timed_by_processes():
 
 @test
 def timed_on_gpus():
-    """The CPU does not reach what a GPU's collectives made: that is said, and all else is done."""
+    """The CPU cannot reach the results of a GPU's collectives: a line says so, and everything else runs."""
     cublas = {"LD_LIBRARY_PATH": os.path.join(Settings.build, "tests", "cublas")}
     for compute in ("spin", "sleep", "gemm"):
         found = records(gpus.run(f"tensor_parallel --backend nccl -g 4 {SHORT} --compute {compute} --json -", cublas))
@@ -154,7 +154,7 @@ MIB = 1 << 20
 
 @test
 def gpt3_over_8_ranks():
-    """Bytes on the wire and kept, as Korthikanti et al. have them; times by the model of the links."""
+    """Sent and kept bytes as in Korthikanti et al.; times by the model of the links."""
     got = parts(records(run(GPT3)))
     wire = {way: got["layer", way]["wire_bytes"] / MIB for way in ("tensor", "sequence", "ulysses", "ring")}
     equal(wire, {"tensor": 336, "sequence": 420, "ulysses": 42, "ring": 264}, "MiB on the wire")
@@ -172,7 +172,7 @@ def gpt3_over_8_ranks():
 
 @test
 def layers_add_up():
-    """In virtual time a step of three layers is three steps of one; all bytes are counted."""
+    """In virtual time a step of three layers takes three steps of one; all bytes are counted."""
     one, three = (parts(records(run(f"{GPT3} --layers {n}"))) for n in (1, 3))
     for way in ("tensor", "sequence", "ulysses", "ring"):
         equal(three["layer", way]["wire_bytes"], 3 * one["layer", way]["wire_bytes"], "bytes")
@@ -184,7 +184,7 @@ def layers_add_up():
 
 @test
 def long_sequences_hide_a_ring():
-    """What a block takes to compute grows with its square, what it takes to send with its length."""
+    """Computing with a block grows with its square, sending it with its length."""
     hidden = []
     for seq in (8192, 131072):
         model = f"llama:layers=1,hidden=12288,heads=96,vocab=51200,ffn=32768,seq={seq}"
@@ -198,7 +198,7 @@ def long_sequences_hide_a_ring():
 
 @test
 def what_cannot_be_split_is_told():
-    """GPT-2 has 12 heads and a vocabulary of 50257: eight ranks share out neither."""
+    """GPT-2 has 12 heads and a vocabulary of 50257, which eight ranks divide neither."""
     found = records(run("tensor_parallel -g 8 --backend sim --link 1G,1us -n 1 --json -"))
     equal([(r["collective"], r["algorithm"]) for r in found["skip"]], WAYS[:3], "skipped")
     expect("heads" in found["skip"][0]["reason"], f"{found['skip'][0]}")

@@ -1,4 +1,4 @@
-"""The binary topology: what it prints of known systems, of files and of GPUs that are not here."""
+"""The binary topology: output for known systems, files, and GPUs that do not exist here."""
 
 import json
 import os
@@ -68,7 +68,7 @@ def parts_make_the_whole():
 
 @test
 def this_machine():
-    """Whatever it is: text, JSON, export and itself again."""
+    """Text, JSON and export of whatever machine this is, and reading it back."""
     topology().exits(0).prints("NUMA node", "Findings")
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "here.xml")
@@ -161,7 +161,7 @@ def changed(xml, *changes):
 
 @test
 def differences():
-    """7 when they differ, 0 when alike; where and what."""
+    """Exit status 7 if machines differ, 0 if not, with place and difference."""
     whole = topology("--system", "hgx-h100", "--export", "-").out
     card = re.search(r' *<object type="PCIDev"[^<]*(?:<info[^<]*)*<object type="OSDev"[^<]*name="mlx5_5"', whole)
     end = whole.index("</object>", whole.index("</object>", card.end()) + 1) + len("</object>\n")
@@ -293,7 +293,7 @@ def nvml_cpu_links():
 
 @test
 def nvml_that_fails():
-    """A GPU that does not answer is left out; a driver that does not start is as none."""
+    """A GPU that does not answer is left out; a driver that does not start counts as none."""
     j = read_json(env=driver("gpus=4 sm=90 switch=18 lost=2"))
     equal(len([d for d in j["devices"] if d["kind"] == "gpu"]), 3, "GPUs")
     for words in ("gpus=8 init=9", "gpus=0"):
@@ -317,7 +317,7 @@ def sanitized():
 
 @test
 def as_many_nodes_as_are_allowed():
-    """The largest number of nodes ends, and is one."""
+    """The largest number of nodes works."""
     for system in ("hgx-h100", "gb200-nvl72", "dgx-a100"):
         topology("--system", system, "--nodes", "1000000", "--print", "bounds").exits(0).prints("on 1000000 nodes")
     topology("--system", "hgx-h100", "--nodes", "1000000", "--json", "-").exits(0).prints('"nodes": 1000000')

@@ -1,4 +1,4 @@
-"""Training kernels: what ddp_bucket_perf works out of a model, and what it refuses."""
+"""Training kernels: results of ddp_bucket_perf for a model, and refusals."""
 
 import csv
 import json
@@ -16,7 +16,7 @@ LINK = "-g 8 --link 10GB/s,5us"
 
 
 def table(out, title):
-    """The rows, split into words, of the table whose title begins so."""
+    """The rows, split into words, of the table with this title."""
     lines = out.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith("# " + title)), None)
     expect(start is not None, f"no table {title!r}:\n{out}")
@@ -30,7 +30,7 @@ def table(out, title):
 
 
 def steps(line, algorithm="ring"):
-    """(cap, overlap) -> numbers of the row of the step."""
+    """{(cap, overlap): numbers of the row of the step}."""
     rows = table(run(f"{PREDICT} {line} --algo {algorithm}").exits(0).out, f"Step by {algorithm}:")
     return {(r[0], r[1]): [float(x) if x != "-" else None for x in r[2:]] for r in rows}
 
@@ -47,7 +47,7 @@ add("GPT-2", counts, "gpt2", 148, 124439808, "474.70", [50, 37, 25, 13, 7, 5])
 
 @test
 def buckets():
-    """Those of ResNet-50 at 25 MiB; without a smaller first one; in half the bytes."""
+    """Buckets of ResNet-50 at 25 MiB, without a smaller first one, and in half the bytes."""
     out = run(f"{PREDICT} --buckets 25M").exits(0).out
     wanted = [["0", "2", "7.816"], ["1", "15", "30.043"], ["2", "12", "25.039"], ["3", "51", "25.320"], ["4", "81", "9.274"]]
     equal(table(out, "Buckets of 25M"), wanted, "buckets")
@@ -76,7 +76,7 @@ def alike_in_one_line():
 
 @test
 def step_by_hand():
-    """Two linear layers: small enough to work out on paper."""
+    """Two linear layers, small enough for a calculation by hand."""
     # FLOPs of a row: forward 2 * 200, backward 400 and, of the first layer, 200: 1000 in all, 1 ms.
     # A layer's gradients are 110 * 4 bytes; over 2 ranks a ring takes 2 (1 us + 220 B / 1 GB/s) = 2.44 us.
     line = "--model linear:2x10 -g 2 --link 1GB/s,1us --step-time 1ms --buckets 440 --first-bucket cap --overlap both"
@@ -89,7 +89,7 @@ def step_by_hand():
 
 @test
 def steps_follow():
-    """Overlap helps, more links help, and of K batches one is reduced."""
+    """Overlap helps, faster links help, and one of K batches is reduced."""
     base = steps(f"{LINK} --model gpt2 --flops 100T --batch 8 --overlap both")
     for (cap, overlap), row in base.items():
         if overlap == "on":
@@ -110,7 +110,7 @@ def steps_follow():
 
 @test
 def algorithms():
-    """One after the other; what is best is never behind; what has no schedule is told."""
+    """Several algorithms in turn; auto is never slower; one without a schedule is reported."""
     line = f"{PREDICT} {LINK} --model gpt2 --flops 100T --batch 8 --buckets 25M"
     out = run(f"{line} --algo ring,tree,direct,auto").exits(0).prints("# skipped: direct: all_reduce has no schedule direct").out
     found = {a: float(table(out, f"Step by {a}:")[-1][2]) for a in ("ring", "tree", "auto")}
@@ -125,7 +125,7 @@ def algorithms():
 
 @test
 def time_of_a_batch():
-    """FLOPs at a rate, or a time that is shared out as they are."""
+    """FLOPs at a rate, or a time that is shared like the FLOPs."""
     run(f"{PREDICT} --model gpt2 --flops 100T --batch 8").exits(0).prints("forward 23.3 ms, backward 46.7 ms (batch 8 at 100T)")
     run(f"{PREDICT} --model gpt2 --step-time 70ms").exits(0).prints("forward 23.3 ms, backward 46.7 ms")
     run(f"{PREDICT} --model gpt2 --seq 512").exits(0).prints("136.2 GFLOPs forward")
@@ -205,7 +205,7 @@ def records(line, codes=(0,)):
 
 @test
 def records_of_buckets():
-    """As the text has them, all buckets in full; without --link and --flops no times."""
+    """Records equal the text, with all buckets; without --link and --flops there are no times."""
     found = records("--model gpt2 --buckets 25M,1M --first-bucket cap")
     equal([(r["grouping"], r["cap_bytes"], r["first_cap_bytes"]) for r in found["data_parallel"]],
           [("one", None, None), ("tensor", None, None), ("cap", 25 << 20, 25 << 20), ("cap", 1 << 20, 1 << 20)], "rows")  # fmt: skip
@@ -266,7 +266,7 @@ SMALL = "--model linear:6x96 --buckets 64K,1M --step-time 3ms -n 3"
 
 
 def rows(line, runner=run):
-    """Records of a sweep by (algorithm, grouping, cap, overlap)."""
+    """{(algorithm, grouping, cap, overlap): record} of a sweep."""
     found = [json.loads(text) for text in runner(f"ddp_bucket {line} --json -").exits(0).out.splitlines()]
     return {(r["algorithm"], r["grouping"], r["cap_bytes"], r["overlap"]): r for r in found if r["kind"] == "data_parallel"}, found
 
@@ -286,7 +286,7 @@ def all_are_there(found, algorithms):
 
 @test
 def steps_are_measured_and_verified():
-    """All sizes of buckets and what they are held against, on threads; averages are exact."""
+    """All bucket sizes and references on threads; averages are exact."""
     for ranks, algorithms in ((1, "auto"), (3, "ring,tree"), (4, "direct")):
         found, _ = rows(f"-g {ranks} {SMALL} --algo {algorithms}")
         if ranks > 1:
@@ -297,7 +297,7 @@ def steps_are_measured_and_verified():
 
 @test
 def steps_on_gpus():
-    """Computations by a kernel or by sleeping, averages by the library or by busbench's own schedules."""
+    """Computations by a kernel or by sleeping, averages by the library or by busbench's schedules."""
     cublas = {"LD_LIBRARY_PATH": os.path.join(kit.Settings.build, "tests", "cublas")}
     for compute, variant in (("spin", ""), ("sleep", ""), ("gemm", ""), *(("spin", v) for v in kit.Settings.variants)):
         line = f"-g 3 --backend nccl {SMALL} --compute {compute} --algo ring,busbench:ring,auto"
@@ -316,7 +316,7 @@ def steps_of_processes():
 
 @test
 def virtual_time_is_the_step_model():
-    """Step, exposed communication and what is hidden are those of the model, to the last digits."""
+    """Step, exposed and hidden communication equal the model to the last digits."""
     line = f"-g 4 {SMALL} --accumulate 2 --algo ring,tree,auto --backend sim --link 1G,20us"
     found, _ = rows(line)
     all_are_there(found, ["ring", "tree", "auto"])
@@ -331,7 +331,7 @@ def virtual_time_is_the_step_model():
 
 @test
 def reductions_add_up():
-    """Also where ranks are done at different times, and the last one counts."""
+    """Also if ranks finish at different times, and the last one counts."""
     for words in ("-g 5", "-g 3 --algo tree,reduce+broadcast", "-g 6 --algo linear --link 1G,20us,port"):
         found, _ = rows(f"--backend sim --link 1G,20us {SMALL} {words}".replace("--link 1G,20us " if "port" in words else "\0", ""))
         for key, r in found.items():
@@ -341,7 +341,7 @@ def reductions_add_up():
 
 @test
 def prediction_is_virtual_time():
-    """What --predict says is what sim measures."""
+    """--predict equals the measurement on sim."""
     line = f"-g 4 {SMALL} --algo ring --link 1G,20us"
     predicted, _ = rows(line + " --predict")
     played, _ = rows(line + " --backend sim")
@@ -351,7 +351,7 @@ def prediction_is_virtual_time():
 
 @test
 def accumulation_reduces_once():
-    """Reductions of a step are the same however many batches it has."""
+    """The reductions of a step do not depend on the number of batches."""
     link = "--backend sim --link 1G,20us --algo ring"
     one, _ = rows(f"-g 4 {SMALL} {link}")
     many, _ = rows(f"-g 4 {SMALL} {link} --accumulate 5")
@@ -374,7 +374,7 @@ def a_rank_dies():
 
 @test
 def what_cannot_be_done_is_told_once():
-    """An algorithm without messages over a paced link: the others go on."""
+    """An algorithm without messages over a paced link is skipped once; the others run."""
     found, all_of_them = rows(f"-g 2 {SMALL} --algo ring,direct --link 1G,1us")
     all_are_there(found, ["ring"])
     skips = [r for r in all_of_them if r["kind"] == "skip"]
@@ -427,7 +427,7 @@ PARAMETERS = {
 
 
 def predict_file(text, *words):
-    """--predict of a file with TEXT."""
+    """Runs --predict with a file that contains TEXT."""
     with tempfile.NamedTemporaryFile("wb", suffix=".json") as file:
         file.write(text if isinstance(text, bytes) else text.encode())
         file.flush()
@@ -468,7 +468,7 @@ for name in FAMILIES:
 
 @test
 def broken_files():
-    """Cut, with bytes changed, or nested: a sentence or a result, nothing else."""
+    """Truncated, altered or nested files give a sentence or a result, nothing else."""
     noise = random.Random(1)
     whole = json.dumps({"model_type": "llama", **FAMILIES["llama"]}).encode()
     for i in range(60):

@@ -1,5 +1,5 @@
-"""Two processes over TCP under AddressSanitizer, between which a proxy alters what they send: tests/fuzz/proxy.py
-for a while, always the same runs."""
+"""Two processes over TCP under AddressSanitizer with a proxy between them that alters messages: tests/fuzz/proxy.py for
+a while, the same runs every time."""
 
 import os
 import sys

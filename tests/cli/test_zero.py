@@ -1,5 +1,5 @@
-"""ZeRO, measured: zero_perf's stages come to the same bits, hold what is calculated, and send what
-rings send; on every backend."""
+"""ZeRO: stages of zero_perf have the same bits, hold the calculated bytes, and send those of rings, on every
+backend."""
 
 import json
 import re
@@ -21,7 +21,7 @@ def records(result, codes=(0,)):
 
 
 def check(result, verified="one rank alone", **fields):
-    """All four stages are right and alike; their records, by stage."""
+    """All four stages are right and alike; returns their records by stage."""
     found = records(result)["zero"]
     equal([r["stage"] for r in found], [0, 1, 2, 3], "stages")
     equal({r["wrong"] for r in found}, {0}, "wrong elements")
@@ -42,7 +42,7 @@ def zero(line, **fields):
 
 @test
 def stages_agree():
-    """Bit by bit with one rank that trains alone; sizes that do not divide; a step that is skipped."""
+    """Bit by bit with one rank that trains alone; uneven sizes; a skipped step."""
     for n in (1, 2, 3, 4):
         for model in ("linear:3x9", "1001", "5"):
             zero(f"-g {n} --model {model} {SHORT}", nranks=n, skipped=1, loss_scale=32768)
@@ -55,7 +55,7 @@ def stages_agree():
 
 @test
 def passes_may_spin():
-    """A pass is busy for the time that it stands for, and changes no result."""
+    """A pass keeps a core busy for its time, and changes no result."""
     quick = zero(f"-g 2 --model linear:4x64 {SHORT}")
     spun = zero(f"-g 2 --model linear:4x64 {SHORT} --compute spin --step-time 6ms")
     equal([r["checksum"] for r in spun], [r["checksum"] for r in quick], "results")
@@ -66,7 +66,7 @@ def passes_may_spin():
 
 @test
 def skipped_steps_are_not_timed():
-    """The only timed step is one that the optimizer takes, though the one before it overflows."""
+    """The only timed step is one that the optimizer performs, although the previous one overflows."""
     for r in zero("-g 2 --model linear:4x64 -n 1", skipped=1, steps=3):
         expect(r["optimise_us"] > 0 and r["step_us"] > 0, f"times of {r}")
     zero("-g 2 --model linear:4x64 -n 1 -w 2", skipped=1, steps=3)
@@ -75,7 +75,7 @@ def skipped_steps_are_not_timed():
 
 @test
 def any_order():
-    """Algorithms add up in different orders, and with the computations or after them: the same bits."""
+    """Algorithms sum in different orders, with or after the computations: the same bits."""
     sums = set()
     for words in ("", "--algo direct", "--algo auto", "--overlap off", "--step-time 2ms"):
         sums |= {r["checksum"] for r in zero(f"-g 3 --model linear:4x50 {SHORT} --accumulate 2 {words}")}
@@ -97,7 +97,7 @@ def wrong_data():
 
 @test
 def states():
-    """16 P; 4 P + 12 P / n; 2 P + 14 P / n; 16 P / n: what is held, and not a byte more."""
+    """16 P; 4 P + 12 P / n; 2 P + 14 P / n; 16 P / n bytes, exactly."""
     psi, n = 4 * (64 * 64 + 64), 4
     each = ((2, 2, 12), (2, 2, 12 / n), (2, 2 / n, 12 / n), (2 / n, 2 / n, 12 / n))
     for r, wanted in zip(zero(f"-g {n} --model linear:4x64 {SHORT}", padding=0, parameters=psi), each):
@@ -136,7 +136,7 @@ def moments():
 
 @test(full=True)
 def four_points():
-    """20 layers of 2000 x 2000 in fp32, as PyTorch's example has them: the sharded optimizer takes half."""
+    """20 layers of 2000 x 2000 in fp32, as in PyTorch's example: the sharded optimizer takes half."""
     line = "zero -g 2 --model linear:20x2000 -d float --stages 0,1 -n 1 -w 0 -c 0 --json -"
     whole, sharded = records(run(line))["zero"]
     psi = 20 * (2000 * 2000 + 2000)
@@ -151,7 +151,7 @@ def four_points():
 
 @test
 def the_system_agrees():
-    """Also of a small model: what processes take whatever its size is there before, and told apart."""
+    """Also for a small model: constant memory of the processes is allocated before, and separated."""
     for r in zero("-g 4 -n 1 -w 0 --overflow 0"):
         expect(abs(r["system_error_percent"]) < 1 and r["system_constant_bytes"] >= 0, f"system {r}")
     small = zero("-g 2 --model linear:3x9 -n 1 -w 0 --overflow 0")
@@ -178,7 +178,7 @@ def one_of_many():
 
 @test
 def wire():
-    """Rings send 2, 2, 2 and 3 times the model, (n - 1) / n of it; micro-batches count for 2 and 3 alone."""
+    """Rings send 2, 2, 2 and 3 times the model, times (n - 1) / n; micro-batches count only for stages 2 and 3."""
     for n in (2, 4):
         for g in (1, 3):
             found = zero(f"-g {n} --model linear:4x64 {SHORT} --accumulate {g}")
@@ -193,7 +193,7 @@ def wire():
 
 @test
 def virtual_time():
-    """No data. One after the other: the sum of what rings take."""
+    """No data. Without overlap, the sum of the rings' times."""
     line = "zero --backend sim -g 4 --model linear:4x64 --link 1GB/s,0us --step-time 3ms --overlap off --json -"
     found = records(run(line))["zero"]
     psi = 2 * 4 * (64 * 64 + 64)
@@ -212,7 +212,7 @@ def virtual_time():
 
 @test
 def overlap_in_virtual_time():
-    """Layers compute 1 ms forward and 2 ms backward, the first one 1 ms; to gather or reduce-scatter one takes 0.5 ms."""
+    """Layers compute 1 ms forward and 2 ms backward, the first one 1 ms; a gather or reduce-scatter takes 0.5 ms."""
     layer = 2 * (64 * 64 + 64)
     rate = layer * 0.75 / 0.5e-3
     line = f"zero --backend sim -g 4 --model linear:4x64 --link {rate / 1e6:.6f}MB/s,0us --step-time 11ms --json -"
@@ -243,7 +243,7 @@ def processes():
 
 @test
 def gpu_stand_ins():
-    """Memory that the CPU does not reach; the optimizer's on the host's side."""
+    """Memory that the CPU cannot reach; the optimizer's in host memory."""
     host = zero(f"-g 2 --model linear:3x90 {SHORT}")
     for words in ("", "--offload", "--overlap off"):
         found = check(gpus.run(f"zero -g 2 --model linear:3x90 {SHORT} {words} --json -"))
