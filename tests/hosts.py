@@ -105,7 +105,7 @@ wait $! || true
 
 
 class Link:
-    """Of one host, both ways alike: a rate as tc has it ("100mbit"), and the seconds from end to end."""
+    """The link of a host, equal in both directions: a rate as for tc ("100mbit"), and the seconds from end to end."""
 
     def __init__(self, rate=None, delay=0.0):
         self.rate, self.delay = rate, delay
@@ -115,7 +115,7 @@ class Link:
         return float(number) * {"kbit": 1e-3, "mbit": 1, "gbit": 1e3}[unit]
 
     def shape(self):
-        """The queueing discipline at each of its ends, where that alone does it."""
+        """The queueing discipline at each of its ends, if one suffices."""
         if self.delay:
             return f"netem limit 10000 delay {1e6 * self.delay:.0f}us" + (f" rate {self.rate}" if self.rate else "")
         # Segments wait for tokens as a whole, 64 KiB; tokens for 8 ms bridge a late timer. Behind
@@ -126,7 +126,7 @@ class Link:
 
 
 def outer(user):
-    """What makes the namespaces of the first process."""
+    """Words that create the namespaces of the first process."""
     own = ["--user", "--map-root-user"] if user else []
     spaces = ["--mount", "--net", "--pid", "--ipc", "--uts"]
     return ["setpriv", "--pdeathsig", "KILL", "unshare", *own, *spaces, "--fork", "--kill-child", "sh"]
@@ -192,7 +192,7 @@ class Hosts:
         self.enter = ["nsenter", "-t", line[1], *own, "-m", "-u", "-i", "-n", "-p"]
 
     def close(self):
-        """Everything that runs on the hosts ends."""
+        """Ends everything that runs on the hosts."""
         if self.process:
             self.process.kill()
             self.process.wait()
@@ -212,15 +212,15 @@ class Hosts:
         return kit.spawn(self.words(words, host), {**self.environment(), **(env or {})})
 
     def cut(self, host):
-        """Unplug the host's link."""
+        """Takes down the link of a host."""
         self.execute(["ip", "link", "set", f"p{host}", "down"]).exits(0)
 
     def names(self, slots=1):
-        """Open MPI's --host."""
+        """The value of Open MPI's --host."""
         return ",".join(f"h{i}:{slots}" for i in range(1, self.n + 1))
 
     def environment(self, slots=1):
-        """What has Open MPI spread over the hosts, and over nothing else."""
+        """Variables that make Open MPI use the hosts and nothing else."""
         return {
             "PATH": PATH,
             "TMPDIR": f"{PLACE}/tmp",
@@ -241,7 +241,7 @@ class Hosts:
 
 
 def has_netem():
-    """Whether the kernel can delay packets by itself."""
+    """True if the kernel can delay packets by itself."""
     user = os.geteuid() != 0
     probe = "ip link set lo up && tc qdisc add dev lo root netem delay 1us"
     words = outer(user) + ["-c", probe]

@@ -1,4 +1,4 @@
-"""busbench under mpirun, on this machine or on the hosts of hosts.py, and what is left of it."""
+"""busbench under mpirun, on this machine or on the hosts of hosts.py, and its remaining processes."""
 
 import contextlib
 import csv
@@ -29,7 +29,7 @@ LOCAL = {
 
 @functools.lru_cache(None)
 def missing():
-    """Why there is no mpirun for busbench here, or None."""
+    """The reason why mpirun cannot run busbench here; None if it can."""
     if not os.path.exists(os.path.join(kit.Settings.build, "backends", "mpi.so")):
         return "the mpi backend was not built"
     if not shutil.which("mpirun"):
@@ -44,7 +44,7 @@ def need():
 
 
 class Job:
-    """A command, usually mpirun, and all that it starts; on HOSTS, or on this machine."""
+    """A command, usually mpirun, with all processes that it starts, on HOSTS or on this machine."""
 
     def __init__(self, words, env=None, hosts=None):
         need()
@@ -62,14 +62,14 @@ class Job:
             self.end()
 
     def end(self):
-        """Whatever is left of it ends now."""
+        """Ends all remaining processes."""
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.folder.cleanup()
 
     def processes(self, name=""):
-        """{pid: command line} of what lives of it and has NAME in its program's path."""
+        """{pid: command line} of its living processes with NAME in their program's path."""
         found = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -84,7 +84,7 @@ class Job:
         return found
 
     def ranks(self):
-        """{rank: pid} of the busbench processes that live."""
+        """{rank: pid} of the living busbench processes."""
         found = {}
         for pid in self.processes("_perf"):
             try:
@@ -98,11 +98,11 @@ class Job:
         return found
 
     def await_start(self):
-        """A busbench process is there; or the launcher is not, any more."""
+        """Waits until a busbench process exists or the launcher is gone."""
         kit.wait_for(lambda: self.processes("_perf") or self.process.poll() is not None, "a process starts")
 
     def await_gone(self):
-        """All busbench processes that have started end by themselves, or the test fails."""
+        """Waits until all busbench processes have ended by themselves, or the test fails."""
         try:
             kit.wait_for(lambda: not self.processes("_perf"), "all processes end")
         except kit.Failure:
@@ -116,7 +116,7 @@ class Job:
 
 
 def words(n, line, options="", hosts=None, slots=1, program=kit.built):
-    """mpirun -np N of "all_reduce -b 8 …"; PROGRAM gives the path of "all_reduce_perf"."""
+    """mpirun -np N of "all_reduce -b 8 …". PROGRAM: a function from "all_reduce_perf" to a path."""
     name, *arguments = shlex.split(line)
     there = ["--host", hosts.names(slots)] if hosts else []
     return ["mpirun", *there, "-np", str(n), *shlex.split(options), program(name + "_perf"), *arguments]
@@ -127,13 +127,13 @@ def run(n, line, env=None, options="", hosts=None, slots=1):
 
 
 def quiet(result):
-    """Nothing on stderr but what the launcher says now and then of its agent."""
+    """Nothing is on stderr, except occasional messages of the launcher about its agent."""
     said = [line for line in result.err.splitlines() if line.strip() and "plm:rsh: Warning: setpgid" not in line]
     return result.require(not said, "something on stderr")
 
 
 def passes(n, line, env=None, options="", hosts=None, slots=1):
-    """It exits 0 with nothing on stderr, and every row that was checked is right."""
+    """It exits 0 with nothing on stderr and no wrong data."""
     result = quiet(run(n, line, env, options, hosts, slots).exits(0))
     for row in result.rows():
         for half in row.halves:
@@ -146,7 +146,7 @@ def records(text):
 
 
 def measured(n, line, env=None, hosts=None, slots=1):
-    """The record of a run that exits 0, and those of its results, which are all right."""
+    """The record of a run that exits 0, and those of its results, which must be right."""
     result = quiet(run(n, line + " --json -", env, "", hosts, slots).exits(0))
     found = records(result.out)
     rows = [record for record in found if record["kind"] == "result"]
@@ -159,7 +159,7 @@ def measured(n, line, env=None, hosts=None, slots=1):
 
 @contextlib.contextmanager
 def running(n, line, hosts=None, program=kit.built, env=None):
-    """A job of N processes that has written rows, and the folder with its a.csv and a.jsonl."""
+    """A job of N processes that has written rows, and the folder of its a.csv and a.jsonl."""
     with tempfile.TemporaryDirectory() as folder:
         table = os.path.join(folder, "a.csv")
         files = f" --csv {table} --json {os.path.join(folder, 'a.jsonl')}"
@@ -172,7 +172,7 @@ def running(n, line, hosts=None, program=kit.built, env=None):
 
 
 def ended(job):
-    """All busbench processes end by themselves; then whatever the launcher does is cut short."""
+    """All busbench processes end by themselves; then the launcher is ended."""
     job.await_start()
     job.await_gone()
     try:
@@ -183,7 +183,7 @@ def ended(job):
 
 
 def sentences(result):
-    """What busbench itself says on stderr."""
+    """Messages of busbench itself on stderr."""
     return [line for line in result.err.splitlines() if "_perf: " in line]
 
 
@@ -194,7 +194,7 @@ def told_once(result, *words):
 
 
 def keeps_rows(folder):
-    """Rows that were complete are in both files, whole."""
+    """Completed rows are in both files, whole."""
     with open(os.path.join(folder, "a.csv"), newline="", encoding="utf-8") as file:
         text = file.read()
     with open(os.path.join(folder, "a.jsonl"), encoding="utf-8") as file:

@@ -49,7 +49,7 @@ slurmctld -c -f {PLACE}/slurm.conf
 
 
 class Slurm(Hosts):
-    """N nodes that are hosts as well. Raises kit.Skipped with the reason where there cannot be any."""
+    """N nodes, which are hosts as well. Raises kit.Skipped with the reason if they cannot be made."""
 
     def __enter__(self):
         for tool in ("munged", "slurmctld", "slurmd", "srun", "sinfo"):

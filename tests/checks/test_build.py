@@ -1,4 +1,4 @@
-"""The Makefile: what is rebuilt when, what is installed, what is said; and memory under Valgrind."""
+"""The Makefile: rebuilding, installation and messages; and memory under Valgrind."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ def silent_when_built():
 
 @test
 def rebuilds_what_changed():
-    """A header makes those who include it, other flags make everything, the same flags nothing."""
+    """A header rebuilds the files that include it, other flags rebuild everything, equal flags nothing."""
     with tempfile.TemporaryDirectory() as folder:
         target = [f"B={folder}", f"{folder}/src/core/units.o", f"{folder}/src/core/json.o"]
         changes = ([], [], ["-W", "src/core/units.h"], ["CFLAGS=-O0"], ["CFLAGS=-O0"])
@@ -34,7 +34,7 @@ def rebuilds_what_changed():
 
 @test
 def benches_what_is_there():
-    """make bench takes as many GPUs as there are, and the CPU where there is none or no backend for them."""
+    """make bench uses all GPUs, and the CPU without GPUs or without their backend."""
     with tempfile.TemporaryDirectory() as folder:
         smi = os.path.join(folder, "nvidia-smi")
         with open(smi, "w", encoding="utf-8") as file:
@@ -49,7 +49,7 @@ def benches_what_is_there():
 
 @test
 def another_cuda():
-    """What is built with NCCL's headers, and nothing else, is built again for another folder of them."""
+    """Another folder of NCCL's headers rebuilds the files that need them, and nothing else."""
     if not os.path.exists(os.path.join(kit.Settings.build, "tests", "fake", "nccl.so")):
         raise kit.Skipped("built without the headers of CUDA and NCCL")
     with tempfile.TemporaryDirectory() as folder:
@@ -98,7 +98,7 @@ def builds_outside_and_installs():
 
 @test
 def writes_nothing_into_the_sources():
-    """Whatever was built and run, git sees no new file."""
+    """After any build or run, git sees no new file."""
     if not os.path.isdir(os.path.join(ROOT, ".git")) or not shutil.which("git"):
         raise kit.Skipped("not a git checkout")
     status = execute(["git", "status", "--porcelain", "--ignored"], cwd=ROOT)

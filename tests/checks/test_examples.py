@@ -1,4 +1,4 @@
-"""ci/examples: what is copied into other projects can be read, and what it calls is there."""
+"""ci/examples: the files are valid, and everything that they name exists."""
 
 import glob
 import os
@@ -46,7 +46,7 @@ def what_they_name_is_there():
 
 @test
 def jobs_can_be_read():
-    """As each service wants them: steps of one key with a value, scripts of lines, results that the runs write."""
+    """Valid for each service: steps with one key, scripts of lines, and results that the runs write."""
     try:
         import yaml
     except ImportError:

@@ -1,4 +1,4 @@
-"""ci/gpu_bundle.sh and ci/gpu_check.sh, on stand-ins for a GPU: what passes, fails, is skipped and recorded."""
+"""ci/gpu_bundle.sh and ci/gpu_check.sh on stand-ins for a GPU: checks that pass, fail, are skipped and recorded."""
 
 import collections
 import contextlib
@@ -33,7 +33,7 @@ def script(path, body):
 
 @functools.lru_cache(None)
 def make_bundle():
-    """A folder and what was said of it."""
+    """A bundle's folder, and the output of its making."""
     stand_ins()
     if not os.path.exists(os.path.join(kit.Settings.build, "backends", "nccl.so")):
         raise kit.Skipped("the nccl backend was not built: no nvcc or no nccl.h")
@@ -56,7 +56,7 @@ def stand_ins():
 
 @contextlib.contextmanager
 def chosen_stand_ins(*names):
-    """A folder with these stand-ins, and programs that pass in the place of tools."""
+    """A folder with these stand-ins, and programs that pass in place of tools."""
     with tempfile.TemporaryDirectory(prefix="bb") as folder:
         for name in names:
             os.symlink(os.path.join(stand_ins(), name), os.path.join(folder, name))
@@ -71,7 +71,7 @@ Checked = collections.namedtuple("Checked", "result machine checks end log")
 
 
 def checked(words, env=None, where=None, backend=None):
-    """Run the check of a bundle: its result, its records by kind, and its log."""
+    """Runs the check of a bundle. Returns its result, its records by kind, and its log."""
     program = os.path.join(where or bundle(), "ci", "gpu_check.sh")
     with tempfile.TemporaryDirectory() as folder:
         given = {"GPU_CHECK_BACKEND": backend or stand_ins(), "BUSBENCH_FAKE_GPUS": "1", **(env or {})}
@@ -98,7 +98,7 @@ def named(run, name):
 
 @test(cores=kit.ALL)
 def bundle_is_complete():
-    """Of this machine it needs the C and C++ libraries alone; CUDA's and NCCL's it finds on the other one."""
+    """From the machine it needs only the C and C++ libraries; it finds CUDA and NCCL there."""
     folder = bundle()
     make_bundle()[1].prints(" MiB")
     with open(os.path.join(folder, "bundle.txt"), encoding="utf-8") as file:
@@ -185,7 +185,7 @@ WITHOUT_NCCL = (
 
 @test(cores=kit.ALL, full=True)
 def without_nccl():
-    """What needs none is still checked, also from a bundle that lies elsewhere; the rest is skipped with the reason."""
+    """Checks that need no NCCL still run, also from a moved bundle; the rest is skipped with the reason."""
     with chosen_stand_ins("gpu_speed", "nccl.so") as folder, tempfile.TemporaryDirectory() as empty:
         elsewhere = os.path.join(empty, "a folder")
         shutil.copytree(bundle(), elsewhere)
@@ -201,7 +201,7 @@ def without_nccl():
 
 @test
 def units_of_a_bundle_run():
-    """They are linked with the backend that lies beside them."""
+    """They are linked with the backend beside them."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(bundle(), os.path.join(folder, "b"))
         shutil.copy(os.path.join(stand_ins(), "nccl.so"), os.path.join(folder, "b", "lib", "busbench"))
@@ -237,7 +237,7 @@ add("a kernel is skipped", kernel, "echo skipped fill 1: no memory", "skipped", 
 
 @test
 def no_gpu():
-    """Nothing can be checked, which is no success."""
+    """Nothing can be checked, which is a failure."""
     run = checked(["speed", "features"], {"BUSBENCH_FAKE_GPUS": "0"})
     run.result.exits(3).says("gpu_check.sh: no GPU that CUDA can use: ")
     equal(run.result.err.count("\n"), 1, "sentences")
@@ -262,7 +262,7 @@ def no_time_left():
 
 
 def with_program(name, body, words):
-    """The check of a build, one of whose programs is this script; the others are stripped and quickly copied."""
+    """The check of a build in which this script replaces a program; the others are stripped and quickly copied."""
     with tempfile.TemporaryDirectory() as folder:
         for other in (*kit.COLLECTIVES, "mem_bandwidth"):
             shutil.copy(os.path.join(bundle(), "bin", f"{other}_perf"), folder)
@@ -274,7 +274,7 @@ def with_program(name, body, words):
 
 @test
 def a_part_over_its_limit():
-    """What runs into it has not passed; what comes after is skipped."""
+    """A check that reaches the limit has not passed; later ones are skipped."""
     run = with_program("all_gather", "exec sleep 3600", ["-p", "2", "-k", "1 GPU: all_gather", "algorithms"])
     run.result.exits(1).prints("TIMEOUT  algorithms: 1 GPU: all_gather")
     equal([r["status"] for r in run.checks], ["timeout", "skipped", "skipped", "skipped"], "statuses")
@@ -283,7 +283,7 @@ def a_part_over_its_limit():
 
 @test
 def wrong_data_fails():
-    """Of a program that finds wrong data and says so with its exit status alone."""
+    """A program that reports wrong data only by its exit status."""
     run = with_program("broadcast", 'exec "${0%/*}/real_perf" "$@" --fault corrupt:0', ["-k", "1 GPU: broadcast", "algorithms"])
     run.result.exits(1)
     expect(run.checks[0]["reason"].startswith("exit status 7: "), f"{run.checks[0]}")
@@ -328,7 +328,7 @@ for what in (
 
 @test
 def nccl_of_a_wheel():
-    """The first that loads, wherever Python keeps it, without Python."""
+    """The first library that loads, wherever Python keeps it, without running Python."""
     with tempfile.TemporaryDirectory() as root:
         broken = os.path.join(root, "usr", "local", "cuda-13.0", "lib64")
         wheel = os.path.join(root, "opt", "torch", ".venv", "lib", "python3.12", "site-packages", "nvidia", "nccl", "lib")
@@ -347,7 +347,7 @@ def nccl_of_a_wheel():
 
 @test
 def missing_packages():
-    """As Debian calls them, where the dynamic linker does not find what the programs need."""
+    """Debian's names of the libraries that the dynamic linker does not find."""
     with tempfile.TemporaryDirectory() as tools:
         said = "libhwloc.so.15 => not found\\nlibfoo.so.1 => not found\\nlibnuma.so.1 => /lib/libnuma.so.1 (0x0)\\n"
         script(os.path.join(tools, "ldd"), f"printf '{said}'")
@@ -360,7 +360,7 @@ def missing_packages():
 
 
 def compared(theirs, ours, code, said):
-    """THEIRS and OURS: times of each turn, of 1 KiB and of 16 MiB."""
+    """THEIRS and OURS: times of each turn at 1 KiB and 16 MiB."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [os.path.join(folder, name) for name in ("theirs", "ours")]
         for path, turns in zip(paths, (theirs, ours)):
@@ -455,7 +455,7 @@ def is_clean_shell():
 
 @test
 def the_backend_is_built():
-    """Where all that it needs is there, `make` has built it, and it loads as far as it can without a GPU."""
+    """If everything that it needs exists, `make` has built it, and it loads as far as possible without a GPU."""
     home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
     nvcc = os.path.join(home, "bin", "nvcc")
     probe = ["gcc", "-isystem", os.path.join(home, "include"), "-E", "-x", "c", "-"]

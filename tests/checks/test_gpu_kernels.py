@@ -1,4 +1,4 @@
-"""gpu_kernels, its kernels compiled for the CPU: that they are right, and that it finds those that are not."""
+"""gpu_kernels with kernels compiled for the CPU: right ones pass, and wrong ones are found."""
 
 import os
 import re
@@ -22,7 +22,7 @@ def names(result, outcome):
 
 
 def counts(result):
-    """passed, failed, skipped of the last line, which are those of the lines above it."""
+    """passed, failed, skipped of the last line, which must count the lines above it."""
     last = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", result.out.splitlines()[-1])
     result.require(last, "no counts at the end")
     said = [int(n) for n in last.groups()]
@@ -56,7 +56,7 @@ def no_far_case_is_forgotten():
 
 @test(full=True)
 def a_broken_device_is_found():
-    """Thread 1 of each block does nothing: only what one thread does alone, or none, is right."""
+    """Thread 1 of each block does nothing: only work of a single other thread is right."""
     result = gpu_kernels(env={"BUSBENCH_FAKE_IDLE": "1"}).exits(1)
     equal(names(result, "passed"), ["reduce what is refused", "ping", "chase", "spin"], "what passes")
     for name in ("chase", "spin"):
@@ -72,7 +72,7 @@ def says_what_differs():
 
 @test
 def a_failed_call_ends_it():
-    """Nothing after it is judged."""
+    """Nothing after it is checked."""
     result = gpu_kernels("--only", "fill", env={"BUSBENCH_FAKE_FAIL": "cudaLaunchKernel:2000"}).exits(1)
     result.prints("FAILED fill 1-byte elements: bb_gpu_fill: unknown error", "skipped fill 2-byte elements: the device failed before")
 

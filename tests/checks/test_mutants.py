@@ -1,4 +1,4 @@
-"""The planted defects of make mutants fit the sources: what each replaces stands there once."""
+"""The planted defects of make mutants fit the sources: the text to replace occurs once."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""Rules that the sources keep: who may include whom, sizes, what is not used."""
+"""Rules of the sources: includes, sizes, banned functions, places of input and output."""
 
 import collections
 import concurrent.futures
@@ -49,13 +49,13 @@ def read(path):
 
 
 def code(path):
-    """The text without comments and strings, as many lines long."""
+    """The text without comments and strings, with the same number of lines."""
     blank = lambda match: re.sub(r"[^\n]", " ", match[0])
     return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', blank, read(path), flags=re.S)
 
 
 def upward(path, included):
-    """Why the file may not include that one, or None."""
+    """The reason why the file may not include that one; None if it may."""
     folder, target = path.split("/")[1], included.split("/")[0]
     if "/" not in included:
         return "is not named from src/ on"
@@ -121,7 +121,7 @@ def core():
 
 @test
 def every_backend_has_all_of_the_core():
-    """A function of the core is in every backend's table, null has nothing else."""
+    """Every backend's table has all core functions, and null nothing else."""
     functions, parts = core()
     expect(20 < len(functions) <= CORE_MOST, f"{len(functions)} functions: {functions}")
     expect(len(parts) > 5, f"parts: {parts}")
@@ -219,7 +219,7 @@ def text_is_written_in_one_place():
 
 @test
 def programs_open_their_descriptors():
-    """First of all: else a file gets the number of standard output, and its text."""
+    """Before anything else, or a file could get the number of standard output, and its text."""
     for path in sources("src"):
         for body in re.findall(r"\nint main\(int argc, char \*\*argv\)\n\{(.*?)\n\}", code(path), re.S):
             first = next(line for line in body.split("\n\n", 1)[-1].splitlines() if line.strip())
@@ -241,7 +241,7 @@ OPENS = re.compile(r"\b(fopen|freopen|fdopen|open|open64|openat|creat|mkstemp)\s
 
 
 def opens(text):
-    """Names of the functions that open a file; calls through a pointer are none."""
+    """Names of the functions that open a file; calls through a pointer do not count."""
     return [m[1] for m in OPENS.finditer(re.sub(r"(->|\.)\s*open\s*\(|bb_sink_open \*open|= open\(&sink", "", text))]
 
 
@@ -268,7 +268,7 @@ def nothing_unfinished():
 
 
 def mutable(folder):
-    """Data that can be written in the object files of a folder of the build."""
+    """Writable data in the object files of a folder of the build."""
     objects, found = [], []
     for path, _, names in os.walk(os.path.join(kit.Settings.build, folder)):
         objects += [os.path.join(path, name) for name in names if name.endswith(".o")]
@@ -296,7 +296,7 @@ def nothing_mutable_at_file_scope():
 
 @test
 def reading_loop_stays_in_registers():
-    """Sums that go to the stack and back in each round halve what mem_bandwidth_perf reads."""
+    """Sums that pass through the stack in each round would halve the speed of reading."""
     if os.uname().machine != "x86_64":
         raise kit.Skipped("the loop is looked for in the instructions of x86-64")
     path = os.path.join(kit.Settings.build, "src/backends/cpu/work.o")
@@ -315,7 +315,7 @@ def reading_loop_stays_in_registers():
 
 @functools.lru_cache(None)
 def mpi_flags():
-    """Where the headers of the MPI are that mpicc stands for; None without one."""
+    """Include flags of mpicc's MPI; None without one."""
     for question in ("-showme:compile", "-compile-info"):
         try:
             done = subprocess.run(["mpicc", question], capture_output=True, text=True, check=False)
@@ -332,7 +332,7 @@ def needs_mpi(path):
 
 @functools.lru_cache(None)
 def has_nccl():
-    """Whether the headers of CUDA and NCCL are where the build looks for them."""
+    """True if the headers of CUDA and NCCL are where the build looks for them."""
     probe = [COMPILERS[0], *CUDA_INCLUDE, "-E", "-x", "c", "-"]
     return subprocess.run(probe, input=b"#include <nccl.h>\n", capture_output=True, check=False).returncode == 0
 
@@ -342,7 +342,7 @@ def needs_nccl(path):
 
 
 def compile_alone(compiler, paths, flags=()):
-    """Each path on its own; what the compiler says, if anything."""
+    """Compiles each path alone, without any message."""
     paths = [p for p in paths if not needs_mpi(p) or mpi_flags() is not None]
     paths = [p for p in paths if not needs_nccl(p) or has_nccl()]
 
@@ -364,7 +364,7 @@ def headers_compile_alone(compiler):
 
 
 def sources_compile(compiler):
-    """Without a warning; the build itself has only used one compiler."""
+    """Without a warning; the build has used only one of the compilers."""
     paths = [p for p in sources("src", (".c",)) if not p.endswith("kernels_isa.c")]
     compile_alone(compiler, paths + sources("tests/unit", (".c",)) + sources("docs", (".c",)))
     for isa in (["plain"], ["avx2", "-mavx2", "-mfma", "-mf16c"]):
@@ -379,7 +379,8 @@ add("sources compile with clang", sources_compile, "clang", cores=2, full=True)
 
 @test
 def no_test_is_decided_by_a_timing():
-    """A busy machine may take any time: tests bound no time from above, but for kit.LIMIT, which ends what hangs."""
+    """Tests bound no time from above, because a busy machine may take any time; only kit.LIMIT ends programs that
+    hang."""
     found = []
     for folder, _, names in os.walk(os.path.join(ROOT, "tests")):
         for name in sorted(names):

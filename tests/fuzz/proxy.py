@@ -36,7 +36,7 @@ VALUES = [0, 1, 2, 3, 7, 16, 17, 127, 128, 200, 255, 256, 32767, 65535, 2**31 - 
 
 
 class Plan:
-    """Which messages of a run are altered, and how: by its seed alone, whatever thread comes first."""
+    """The altered messages of a run and their alterations, which depend on its seed alone."""
 
     def __init__(self, seed):
         draw = random.Random(seed)
@@ -51,7 +51,7 @@ class Plan:
 
 
 class Stream:
-    """What one side of a connection says: the control connection's or the other's, process 0 or who comes."""
+    """One direction of a connection: of the control connection or the other, from process 0 or to it."""
 
     def __init__(self, plan, control, answers):
         self.plan, self.side = plan, (control, answers)
@@ -90,7 +90,7 @@ class Stream:
 
 
 class Proxy:
-    """Between one process and process 0: what comes to its port goes on to another, message by message."""
+    """Stands between one process and process 0 and forwards messages from its port to another."""
 
     def __init__(self, plan, port, control=False):
         self.plan, self.port, self.control = plan, port, control
@@ -147,7 +147,7 @@ class Proxy:
             to.sendall(stream.alter(payload))
 
     def reroute(self, payload):
-        """The control connection is to come through a proxy as well."""
+        """Routes the control connection through a proxy too."""
         (port,) = struct.unpack_from("=H", payload, OFFER_PORT)
         if not self.next:
             self.next = Proxy(self.plan, port, control=True)
@@ -192,7 +192,7 @@ def environment(rank, port, secured):
 
 
 class Bad(Exception):
-    """A process did not end as it may; the message says how."""
+    """A process ended in a forbidden manner; the message says how."""
 
 
 def judge(seed, rank, process):
@@ -208,7 +208,7 @@ def judge(seed, rank, process):
 
 
 def one_run(program, seed):
-    """Run number SEED. Returns its plan and both exit statuses."""
+    """Runs number SEED. Returns its plan and both exit statuses."""
     plan = Plan(seed)
     port = free_port()
     proxy = Proxy(plan, port)
@@ -231,7 +231,7 @@ def one_run(program, seed):
 
 
 def campaign(build, seeds, jobs, seconds=float("inf")):
-    """Runs by SEEDS until they or SECONDS are over. Returns runs, altered messages, and how often each status came."""
+    """Runs SEEDS until they or SECONDS are over. Returns runs, altered messages, and how often each status occurred."""
     program, until = os.path.join(build, "all_reduce_perf"), time.monotonic() + seconds
     runs, altered, statuses = 0, 0, collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:

@@ -1,4 +1,4 @@
-"""Chromium without a window, told what to do over a pipe in the DevTools protocol."""
+"""Headless Chromium, controlled over a pipe by the DevTools protocol."""
 
 import json
 import os
@@ -15,7 +15,7 @@ SECONDS = LIMIT
 
 
 class Browser:
-    """One browser with one page. `events`: what the page did since it was opened."""
+    """One browser with one page. `events`: those of the page since it was opened."""
 
     def __init__(self):
         program = next(filter(None, map(shutil.which, PROGRAMS)), None)
@@ -86,7 +86,7 @@ class Browser:
             self.events.append(self.message(until))
 
     def complaints(self):
-        """What went wrong, and what was asked of the network, since the page was opened."""
+        """Errors and network requests since the page was opened."""
         found = []
         for event in self.events:
             method, told = event.get("method"), event.get("params", {})

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Draws files and says, as JSON, which texts each picture has, which of them overlap, and which are not
-all on the paper: judged by the boxes that matplotlib draws them in. --report: the pictures of one report."""
+"""Draws files and prints as JSON the texts of each picture, the overlapping ones, and those beyond the paper, by the
+boxes that matplotlib draws them in. --report: the pictures of one report."""
 
 import importlib
 import json
@@ -39,7 +39,7 @@ def judge(paper):
 
 
 def look_at_report(paths):
-    """Of a report of all files, by the number and title of each picture."""
+    """The pictures of a report of all files, by number and title."""
     from report.page import build, read
 
     report = build.Report(read.read_all(paths))

@@ -1,4 +1,4 @@
-"""scripts/report.py FILE… -o FOLDER/: reports, and what they say, of bad files too."""
+"""scripts/report.py FILE… -o FOLDER/: content of reports, also of bad files."""
 
 import csv
 import json
@@ -19,7 +19,7 @@ from samples import BASELINE, GATE, LINK, REPORT, RUNS, VERDICT, by_hand, collec
 
 @test
 def csv_is_tidy():
-    """A row for each result, with all its fields and where it comes from."""
+    """A row per result, with all its fields and its origin; a run counts once."""
     with tempfile.TemporaryDirectory() as folder:
         path, records = collective(folder)
         _, target = report(folder, path, path)  # the second time it is left out
@@ -44,7 +44,7 @@ def csv_is_tidy():
 
 @test
 def says_what_was_found():
-    """Page and Markdown begin with the verdict and what explains it; what is needed to repeat the run is there."""
+    """Page and Markdown begin with the verdict and its reasons, and have everything for a repetition."""
     with tempfile.TemporaryDirectory() as folder:
         path, records = collective(folder)
         _, target = report(folder, path)
@@ -63,7 +63,7 @@ def says_what_was_found():
 
 @test
 def what_is_worst_is_explained_first():
-    """A verdict of acceptance that passed does not stand below the word of a run that did not."""
+    """A passed verdict of acceptance does not explain the failure of another run."""
     with tempfile.TemporaryDirectory() as folder:
         slow, _ = records_of(folder, "slow", "all_reduce_perf", "-g", "2", "-b", "1K", "-e", "1K", "-n", "2")
         head = json.loads(read(slow).splitlines()[0])
@@ -80,7 +80,7 @@ def what_is_worst_is_explained_first():
 
 @test
 def several_runs_are_told_apart():
-    """What is said of one of several runs says of which; a folder needs no slash behind its name."""
+    """Sentences about one of several runs name it; a folder needs no slash."""
     with tempfile.TemporaryDirectory() as folder:
         paths = []
         for ranks in ("2", "4"):
@@ -108,7 +108,7 @@ def the_fastest_of_many_is_shown():
 
 
 def played(records, identity, nranks, slower=1.0, **head):
-    """The records of a run as another run's: of so many ranks, with fields of its head changed."""
+    """The records as those of another run, with that number of ranks and changed fields of the run record."""
     changed = {"run": dict(head, nranks=nranks), "result": {"nranks": nranks}}
     found = [dict(r, run_id=identity, **changed.get(r["kind"], {})) for r in records]
     return [dict(r, time_us=r["time_us"] * slower) if r["kind"] == "result" else r for r in found]
@@ -126,7 +126,7 @@ def scaling_of(folder, runs):
 
 @test
 def runs_of_one_line_belong_together():
-    """What differs in more than its ranks is no point of the same line; what is left out is named."""
+    """Runs that differ in more than ranks are separate lines; those left out are named."""
     with tempfile.TemporaryDirectory() as folder:
         words = *LINK.split(), "-b", "1K", "-e", "4K", "-g", "4", "--algo", "ring"
         one = records_of(folder, "one", "all_reduce_perf", *words)[1]
@@ -150,7 +150,7 @@ def runs_of_one_line_belong_together():
 
 @test
 def machines_of_one_line_fit_each_other():
-    """One rank on each of 4 machines, or runs on another machine, are not on the line of a machine that fills."""
+    """One rank on each of 4 machines, and runs on another machine, are separate lines."""
     with tempfile.TemporaryDirectory() as folder:
         words = "-b", "1K", "-e", "4K", "-g", "2", "-n", "2", "--algo", "ring"
         one = records_of(folder, "one", "all_reduce_perf", *words)[1]
@@ -187,7 +187,7 @@ def gates_are_told_apart():
 
 @test
 def odd_baselines():
-    """What has no date or no number is left out; a history that is no list leaves nothing to draw."""
+    """Baselines without date or number are left out; an invalid history is refused."""
     entry = BASELINE["entries"][0]
     odd = [
         {"date": "soon"}, {"date": 7}, {}, 5, None,
@@ -231,7 +231,7 @@ def a_failure_is_told_first():
 
 
 def odd_files(records):
-    """(name, text, what is said on stderr): files of which something can be used."""
+    """(name, text, message on stderr): files with usable parts."""
     lines = [json.dumps(r) for r in records]
     all_of = lambda lines: "\n".join(lines) + "\n"
     new = dict(records[1], schema=3)
@@ -252,7 +252,7 @@ def odd_files(records):
 
 @test
 def odd_files_are_told_about():
-    """What can be read is shown; what cannot is named."""
+    """Usable parts are shown, the rest is named."""
     with tempfile.TemporaryDirectory() as folder:
         _, records = records_of(folder, "all", "all_reduce_perf", "-g", "2", "-b", "1K", "-e", "1K", "--algo", "ring")
         odd, identity = odd_files(records), records[0]["run_id"]
@@ -274,7 +274,7 @@ def odd_files_are_told_about():
 
 @test
 def odd_values_do_no_harm():
-    """Numbers that are none, or no size that anything has: left out, and the page is there."""
+    """Invalid and absurd values are left out, and the page exists."""
     with tempfile.TemporaryDirectory() as folder:
         _, records = collective(folder)
         odd = [None, -1, 0, 1e300, "7", [], {}, True, [None, "x", 1e300], 1e-300, [-1, 5e-324, 7], 3]
@@ -320,7 +320,7 @@ def files_that_cannot_be_used():
 
 @test
 def a_file_that_cannot_be_drawn_is_left_out():
-    """With a note, and the run that failed stands first."""
+    """With a note; the failed run comes first."""
     with tempfile.TemporaryDirectory() as folder:
         words = "all_reduce_perf", "-g", "2", "-b", "1K", "-e", "1K", "-n", "2"
         good, _ = records_of(folder, "good", *words)

@@ -1,4 +1,4 @@
-"""scripts/report.py FILE… -o FOLDER/: reports, looked at in a browser, and the texts of their pictures."""
+"""scripts/report.py FILE… -o FOLDER/: reports in a browser, and the texts of their pictures."""
 
 import json
 import os
@@ -24,7 +24,7 @@ COLUMN = """Array.from(document.querySelectorAll("table")[%d].tBodies[0].rows, (
 
 
 def looks_right(browser, page, *pictures):
-    """At a phone's width and a desk's: nothing is wrong, asked for or cut off, and each picture is there."""
+    """At the width of a phone and of a desktop: no error, no request, nothing cut off, and every picture."""
     for width in (360, 1280):
         browser.open(page, width)
         equal(browser.complaints(), [], f"complaints about {page} at {width}")
@@ -46,7 +46,7 @@ def numbers_of(texts):
 
 
 def sorts(browser):
-    """A click sorts by numbers, a second one the other way, and the head says so."""
+    """A click sorts by numbers, a second one in reverse, and the head shows it."""
     head = 'document.querySelectorAll("table")[0].tHead.rows[0].cells'
     names = browser.run(f"Array.from({head}, (cell) => cell.textContent)")
     size = names.index("size")
@@ -61,7 +61,7 @@ def sorts(browser):
 
 
 def prints_all(browser):
-    """What is folded on the screen is on paper, and folded again afterwards."""
+    """Folded parts are printed, and folded again afterwards."""
     count = "document.querySelectorAll('details:not([open])').length"
     closed = browser.run("document.querySelectorAll('details')[0].open = false, " + count)
     expect(closed > 0, "nothing is folded")
@@ -84,7 +84,7 @@ def themes(browser):
 
 
 def evil(records):
-    """The same, every text of which tries to be more than text."""
+    """The records, with texts that try to be more than text."""
     bad = "\"'><script>pwned=1</script><img src=x onerror=pwned=1>]]>--></style></svg>{{7*7}}&lt;\u202e\x1b[31m|`"
     keep = ("kind", "run_id")
     change = lambda v: bad if isinstance(v, str) else [change(x) for x in v] if isinstance(v, list) else v
@@ -105,7 +105,7 @@ def harmless(browser, page):
 
 @test(full=True)
 def in_a_browser():
-    """One browser for all that needs one."""
+    """One browser for all tests that need one."""
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
         path, records = collective(folder)
         _, target = report(folder, path)
@@ -155,7 +155,7 @@ def no_text_overlaps():
 
 
 def sampled_at_random(records, seed):
-    """The same, whose iterations take any time and differ by little or much."""
+    """The records with random times of iterations, with small or large differences."""
     draw = random.Random(seed)
     base, spread = 10 ** draw.uniform(-3, 8), draw.choice((1e-9, 1e-4, 0.01, 0.1, 1, 10))
     changed = []

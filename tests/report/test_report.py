@@ -28,7 +28,7 @@ def systems():
 
 
 def python(script, *words):
-    """Run a script of the reports. Where no Python here has matplotlib nothing can be drawn."""
+    """Runs a script of the reports. Skips the test if no Python here has matplotlib."""
     result = execute([sys.executable, "-B", script, *words])
     if "has no matplotlib" in result.err:
         raise Skipped(result.err.strip())
@@ -81,7 +81,7 @@ add("has all of this machine", has_all, [], "this machine")
 
 
 def crowded(machine):
-    """With more disks and NICs than stand side by side, and names that are long."""
+    """The machine with more disks and NICs than fit side by side, and long names."""
     for i in range(40):
         machine["pci"].append(dict(machine["pci"][-1], id=f"0001:{i:02x}:00.0"))
         machine["devices"].append(
@@ -120,7 +120,7 @@ def changed(xml_text, *changes):
 
 @test
 def findings_stand_out():
-    """A card at x8, links that are down and a port that is down: in the colour of the findings."""
+    """Lanes at x8, links that are down and a port that is down have the colour of findings."""
     cases = [
         ("pcie-4090", [('"3 16 3 16"', '"3 8 3 16"')], "Gen3 x8 of x16"),
         ("hgx-h100", [('"0 -1 4 18 0 25000"', '"0 -1 4 12 6 25000"')], "×12 of 18"),
@@ -213,7 +213,7 @@ def bad_files():
 
 @test
 def odd_words_are_drawn():
-    """Words that are formulas, mark-up or no characters elsewhere are drawn as they stand."""
+    """Texts that are formulas, mark-up or invalid characters elsewhere are drawn as they are."""
     machine = json.loads(topology("--system", "v100-x4", "--json", "-").out)
     machine["name"], machine["findings"] = "$\\frac{$ <b>&amp; \ud800\0", ["GPU0: \x1b[31m$x$"]
     machine["devices"][0]["model"] = "$_$"
@@ -246,7 +246,7 @@ def pipeline(folder, *words):
 
 
 def fills(svg):
-    """How many rectangles there are of each colour."""
+    """Number of rectangles of each colour."""
     found = {}
     for path in xml.etree.ElementTree.fromstring(svg).iter(SVG + "path"):
         color = re.search(r"fill: (#\w+)", path.get("style", ""))
@@ -257,7 +257,7 @@ def fills(svg):
 
 @test
 def gantt_has_all_passes():
-    """Each pass is a rectangle in its colour, each schedule has its bubbles, each stage its number."""
+    """A rectangle of the right colour per pass, bubbles per schedule, a number per stage."""
     blue, orange, green = "#56b4e9", "#e69f00", "#12a57a"
     with tempfile.TemporaryDirectory() as folder:
         times = ["--tf", "1ms", "--tb", "1ms", "--tw", "1ms", "--schedule", "1f1b,zb-h1", "-n", "1"]
@@ -291,7 +291,7 @@ def narrow_passes_keep_their_colour():
 
 @test
 def gantt_of_a_prediction():
-    """Nothing was run: one half of the picture, and no bubble that was not measured."""
+    """Without a measurement, one half of the picture, and no measured bubble."""
     with tempfile.TemporaryDirectory() as folder:
         path, _ = pipeline(folder, "--predict", "--schedule", "zb-v")
         found = " ".join(texts(draw(path, os.path.join(folder, "a.svg"))))
@@ -333,7 +333,7 @@ def no_text_of_records_overlaps():
 
 @test
 def one_of_several_runs():
-    """The last that can be drawn, and it says so; --run takes another."""
+    """The last run that can be drawn, with a note; --run selects another."""
     with tempfile.TemporaryDirectory() as folder:
         both = []
         for schedule in ("gpipe", "1f1b"):
@@ -353,7 +353,7 @@ def one_of_several_runs():
 
 @test
 def bad_records():
-    """Records that lack something or are of something else: a sentence, and no picture."""
+    """Incomplete or other records give a sentence, and no picture."""
     with tempfile.TemporaryDirectory() as folder:
         _, good = pipeline(folder, "--predict", "--schedule", "1f1b")
         first = next(i for i, r in enumerate(good) if r["kind"] == "pass")
@@ -401,14 +401,14 @@ def unknown_times_are_left_out():
 
 
 def buckets(folder, *words):
-    """On links that are not there: the same every time."""
+    """On simulated links, so always the same."""
     return records_of(folder, "records", "ddp_bucket_perf", "--buckets", "1M,25M", "--backend", "sim", "-g", "4", "-n", "6",
                       "--link", "10GB/s,5us", "--noise", "5%", "--flops", "10T", *words)
 
 
 @test
 def sweep_has_all_series():
-    """A line and bars for each algorithm and overlap, each size twice, and the steps that are marked."""
+    """A line and bars per algorithm and overlap, each size twice, and the marked steps."""
     with tempfile.TemporaryDirectory() as folder:
         path, records = buckets(folder, "--algo", "ring,tree")
         rows = [r for r in records if r["kind"] == "data_parallel"]
@@ -445,7 +445,7 @@ def sweep_of_a_prediction():
 
 @test
 def odd_sweeps():
-    """What is not known leaves a gap; what is noise stays on the paper; what is no sweep is refused."""
+    """Unknown values leave a gap; noise stays on the paper; other records are refused."""
     with tempfile.TemporaryDirectory() as folder:
         path, good = buckets(folder, "--algo", "ring")
         plain = [r for r in good if r["kind"] != "data_parallel"]
