@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Part of make validate: how near the model comes to machines that nothing was fitted to.
+"""Part of make validate: errors of the model on machines to which nothing was fitted.
 
-Each machine that constants of nccl.txt were fitted to is left out in turn: its constants are fitted
-anew to the rows of all others that they matter to, and then its own rows are predicted, without what
-was fitted to its site. Writes a table that docs/validation.md takes in."""
+Each machine to which constants of nccl.txt were fitted is left out in turn: these constants are fitted again to the rows
+of all other machines that depend on them, and then its own rows are predicted, without the constants of its site. Writes
+a table for docs/validation.md."""
 
 import argparse
 import csv
@@ -16,15 +16,15 @@ import tempfile
 import validate_sim as v
 
 UNITS = ("GB/s", "us", "%")
-# Of a constant: what is looked at, over and under it, and how often the range is narrowed.
+# The factor by which a constant may change, steps of the search in that range, and rounds over all constants.
 RANGE, STEPS, SWEEPS = 1.6, 6, 1
-# Rows that a change of a tenth moves by less say nothing of it.
+# Rows that a change of a tenth moves by less do not depend on it.
 MATTERS = 0.005
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 class Constant:
-    """A line of nccl.txt, which stands in the programs as it does in the file."""
+    """A line of nccl.txt, which the programs contain as it is."""
 
     def __init__(self, section, line):
         self.section, self.line = section, line
@@ -34,7 +34,7 @@ class Constant:
         self.published = self.value = float(text[:-len(self.unit)])
 
     def patched(self):
-        """The line with another value, as long as it was."""
+        """The line with another value, equally long."""
         room = self.line.index("#") - self.line.index("= ") - 3
         value = f"{self.value:.4g}{self.unit}"
         if len(value) > room:
@@ -46,7 +46,7 @@ class Constant:
 
 
 def constants():
-    """Those that were fitted, by machine."""
+    """The fitted constants by machine."""
     found, section, owner = {}, "", None
     with open(v.GENERAL[0], encoding="utf-8") as file:
         for line in file.read().splitlines():
@@ -60,7 +60,7 @@ def constants():
 
 
 def errors(build, folder, some, rows, clusters):
-    """Of ROWS, as logarithms, with the values that the constants SOME have now."""
+    """Errors of ROWS, as logarithms, with the current values of the constants SOME."""
     for name in {f"{row['collective']}_perf" for row in rows}:
         with open(os.path.join(build, name), "rb") as file:
             program = file.read()
@@ -79,7 +79,7 @@ def errors(build, folder, some, rows, clusters):
 
 
 def fit(build, folder, constant, some, rows):
-    """CONSTANT, one of SOME, anew to those of ROWS that it matters to. How many there are."""
+    """Fits CONSTANT, one of SOME, to those of ROWS that depend on it. Returns their number."""
     def tried(value, asked):
         constant.value = min(value, 100) if constant.unit == "%" else value
         return errors(build, folder, some, asked, v.CLUSTERS)
