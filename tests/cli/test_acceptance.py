@@ -44,7 +44,7 @@ def small(variant):
         verdict = f.verdict()
         correctness, *peaks = verdict["gates"]
         equal((correctness["metric"], correctness["verdict"], len(peaks)), ("correctness", "passed", 2), "gates")
-        for gate in peaks:  # how fast it was decides, not the test
+        for gate in peaks:  # the speed decides, not the test
             equal(gate["verdict"], "passed" if gate["value"] >= gate["limit"] else "failed", f"{gate}")
         equal(result.code, 0 if all(g["verdict"] == "passed" for g in peaks) else 7, "exit status")
         equal(verdict["args"][1:], ["run", path], "the command line that repeats it")
@@ -140,7 +140,7 @@ def diagnosed():
 # ---- systems that are not here -------------------------------------------------------------------
 
 PROFILES = os.path.join(ROOT, "ci", "profiles")
-# What the shipped profiles ask for, and a fault of it with the gates that must notice.
+# Clusters of the shipped profiles, and a fault with the gates that must notice it.
 PLANNED = {
     "dgx-a100": (2, "lost_rail:0:2", {"pair_of_nodes", "rails"}),
     "hgx-h100": (2, "lost_rail:0:2", {"pair_of_nodes", "rails"}),
@@ -200,13 +200,13 @@ def planned_wrongly():
     acceptance("run", path, "--cluster", "hgx-h100").exits(2).says("has 1 node; step pair_of_nodes needs 2")
     acceptance("run", path, "--cluster", "gb200-nvl72:4").exits(2).says("nodes of 4 ranks; step all_reduce has 8")
     acceptance("run", path, "--fault", "lost_rail:0:2").exits(2).says("--cluster")
-    # Its own reader refuses a fault before anything runs; what only some programs obey, the first that does not.
+    # A fault is refused before anything runs; one that only some programs support, by the first that does not.
     played = ("run", path, "--cluster", "hgx-h100:2", "--fault")
     acceptance(*played, "foo", "--dry-run").exits(2).says('--fault: "foo"', "or late:RANK:TIME (late:2:5ms)\n")
     for fault in "lost_rail:9:2", "lost_rail:0:99":
         acceptance(*played, fault, "--dry-run").exits(2).says("has nodes 0 … 1 with rails 0 … 7")
     with Folder() as f:
-        for _ in range(2):  # it leaves nothing to go on with
+        for _ in range(2):  # it leaves nothing to continue
             f.run(path, *played[2:], "swap:3").exits(2).says("step all_reduce: all_reduce_perf: --fault", "lost_rail:NODE:RAIL (lost_rail:3:0)\n")
     acceptance("run", path, "--quick", "--cluster", "hgx-h100", "--dry-run").exits(0).prints("--backend sim -t 1 -g 8 --cluster hgx-h100", ": 1 run,")
     with Folder() as f:
@@ -332,7 +332,7 @@ def resumed():
         written = os.stat(b).st_mtime_ns
         acceptance("run", path, "--quiet", "--no-report", "--resume", out).exits(0)
         equal(os.stat(b).st_mtime_ns, written, "records of b, which had ended")
-        # Without a profile it is the folder's own, and the way it was run.
+        # Without a profile, the folder's own profile and options apply.
         os.remove(b)
         with open(runs, "w", encoding="utf-8") as file:
             file.writelines(lines[:2])

@@ -7,8 +7,8 @@ import tempfile
 
 from kit import add, expect, run
 
-# A line, and what the sentence on stderr has to contain: the offending word, and where there is a
-# second one, what would be right. test_schema.py has what each option refuses by its declaration.
+# A command line, and texts that the message on stderr contains: the wrong word, and if there is a
+# second one, the right one. test_schema.py has the values that each option refuses by its declaration.
 USAGE = [
     ("all_reduce --no-such-flag", "--no-such-flag"),
     ("all_reduce --itres 5", "--itres", "--iters"),
@@ -106,12 +106,12 @@ ENVIRONMENT = [
     ({"NCCL_TESTS_ALLTOALLV_SPREAD": "2"}, "alltoallv", "NCCL_TESTS_ALLTOALLV_SPREAD"),
 ]
 
-# What only a GPU can do: exit 5, the flag, and who has it.
+# Features of GPUs alone: exit status 5, the flag, and the backend that has it.
 GPU_ONLY = ["-G 1", "-y 1", "-R 1", "-R 2", "-x 0", "-x 2", "-D 1 -R 2", "--cudagraph 4"]
 
 
 def refused(code, line, words, env=None):
-    # Where a request is wrongly taken, the run must stay small.
+    # If a request is wrongly accepted, the run stays small.
     result = run(line, env=env, cwd=tempfile.gettempdir())
     result.exits(code).says(*words)
     result.require(not result.out, "something on stdout")

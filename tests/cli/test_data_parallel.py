@@ -20,7 +20,7 @@ def agrees(link, ranks):
     found = rows(f"{SIM} -g {ranks} --link {link} --scale --servers 1,2,4 --every 3 --accumulate 2")
     expect({r["way"] for r in found} == {*SYNCHRONOUS, "ps_async", "average"}, f"ways: {found}")
     for r in found:
-        # Every second server would have a worker less; and asynchronous ones begin all at once.
+        # Every second server would have one worker less, and asynchronous workers begin at once.
         exact = r["way"] != "ps_async" and (r["servers"] or 1) < 4
         if exact or r["colocated"]:
             expect(abs(r["error_percent"]) < 1e-9, f"not what the formula says: {r}")

@@ -28,7 +28,7 @@ def slow(name, rank, algorithm):
     line = f"{name} -g 4 -b 4K -e 4K -n 4 -w 1 --algo {algorithm} --fault slow:{rank}:200ms --json -"
     for r in results(run(line).exits(0).out):
         what = f"{name} {algorithm}: {r['last_rank']=} {r['last_share']=} {r['last_late_us']=}"
-        # A busy machine holds others up for some tens of milliseconds at a time.
+        # A busy machine delays others by tens of milliseconds.
         expect(r["last_rank"] == rank and r["last_share"] >= 0.5, what)
         expect(r["last_late_us"] > 0 and r["skew_max_us"] >= r["skew_p50_us"] > 0, what)
 
@@ -59,7 +59,7 @@ add("the last of 32 ranks dies", die, "all_reduce", 31, 32, "ring")
 
 # ---- every fault of every program ----------------------------------------------------------------
 
-SMALL = {  # programs that are no collective, and words that make them quick
+SMALL = {  # programs other than collectives, with options that make them quick
     "barrier_perf": "",
     "data_parallel_perf": "--train 4",
     "ddp_bucket_perf": "--step-time 2ms",
@@ -72,7 +72,7 @@ SMALL = {  # programs that are no collective, and words that make them quick
     "tensor_parallel_perf": "",
     "zero_perf": "--model 1001",
 }
-FAULTS = {  # of each kind one, and its exit status where that is the same for all programs
+FAULTS = {  # one of each kind, with its exit status if all programs have the same
     "corrupt": ("corrupt:1", 7),
     "swap": ("swap:1", 7),
     "die": ("die:1", 3),
@@ -276,7 +276,7 @@ add("sendrecv over 1GB/s", paced, "sendrecv -g 2 -b 1M -e 1M -n 3 --algo ring --
 add("broadcast over 1GB/s", paced, "broadcast -g 3 -b 1M -e 1M -n 3 --algo ring --link 1GB/s,10us", 1048)
 add("ring all_reduce over 1GB/s", paced, "all_reduce -g 4 -b 1M -e 1M -n 3 --algo ring --link 8Gb/s", 1572)
 add("a root sends through one port", paced, "broadcast -g 3 -b 1M -e 1M -n 3 --algo linear --link 1GB/s,port", 2097)
-# Twice as long as one message, which is 1049 us; now and then the others begin long before the root does.
+# Twice one message of 1049 us, because the others sometimes begin long before the root.
 add("a root receives through one port", paced,
     "gather -g 3 -b 3M -e 3M -n 21 -a 3 --algo linear --link 1GB/s,0us,port", 1600, "p50_us")
 add("a latency of 1ms", paced, "all_reduce -g 2 -b 8 -e 8 -n 3 --algo ring --link 100GB/s,1ms", 1000)

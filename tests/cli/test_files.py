@@ -9,7 +9,7 @@ import kit
 from kit import add, execute, expect, run, test
 
 SIM = "all_reduce_perf --backend sim -g 2 -b 8 -e 8"
-# Every option and operand that names a file to be read; {} is the file.
+# Every option and operand that names an input file; {} is the file.
 READERS = {
     "--calibrate": SIM + " --calibrate {}",
     "--cluster": SIM + " --cluster {}",
@@ -41,7 +41,7 @@ def refuses(line):
         for path, why in ((missing, "No such file"), (folder, "not a regular file or a pipe"),
                           ("/dev/zero", "not a regular file or a pipe")):  # fmt: skip
             read(line, path).exits(2).says(path, why)
-        # report.py uses the beginning of a large file, if there is something to be used.
+        # report.py uses the beginning of a large file if it is usable.
         result = read(line, endless).exits(2, 7).says(endless)
         expect(re.search("l(arger|onger) than", result.err), f"no limit is told\n{result}")
 

@@ -14,7 +14,7 @@ HYPERCUBE_RANKS = (1, 2, 4, 8)
 REDUCING = ("all_reduce", "reduce_scatter", "reduce")
 ROOTED = ("broadcast", "reduce", "gather", "scatter")
 
-# What stands in for NCCL is a node without NVSwitch and without a network that reduces.
+# The stand-in for NCCL is a node without NVSwitches and without a reducing network.
 RING = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 HAS = {
     "ring": RING,
@@ -69,7 +69,7 @@ def named(name, n):
             expect((f"busbench:{way}",) * 2 in pairs, f"{way}: {pairs}")
         else:
             expect(way in skipped, f"{way} ran: {pairs}")
-    # What NCCL has a name for is told apart; one that no number of ranks allows is skipped.
+    # Names of NCCL are distinguished; one that no number of ranks allows is skipped.
     for way in schedules:
         whose = f"busbench:{way}" if way in NAMED else way
         expect((whose, whose) in pairs or (whose in skipped and n & (n - 1)), f"{whose}: {pairs}")
@@ -237,7 +237,7 @@ def feature(line, env, check):
     return others
 
 
-FEATURES = [  # and what each record says of it
+FEATURES = [  # and the field of the record
     ("-z 0", {}, lambda r: r["samples"] == 1 and r["iterations"] == 4),
     ("-z 1", {}, lambda r: r["samples"] > 0 and r["skew_p50_us"] is not None),
     ("-z 2", {}, lambda r: r["samples"] > 0 and r["skew_p50_us"] is not None),
@@ -271,7 +271,7 @@ FEATURES = [  # and what each record says of it
     ("", {"NCCL_TESTS_DEVICE": "4"}, lambda r: True),
     ("", {"NCCL_ALGO": "ring", "NCCL_PROTO": "LL"}, lambda r: True),
 ]
-# What others of these do as well.
+# Features that other tests of this table cover.
 WIDE = "-z 0,-z 1,-z 3,-G 3,-I 1,-m 300,-R 1,-R 2,-C 1 -G 2,-x 0,-x 2,-w 0,--cache reuse,-R 2 -z 1".split(",")
 for line, env, check in FEATURES:
     name = " ".join([f"feature {line}", *(f"{k}={v}" for k, v in env.items())])
@@ -401,13 +401,13 @@ def no_gpu():
     for driver, said in (("0", "no NVIDIA driver is loaded"), ("11000", "CUDA driver version is insufficient")):
         result = gpus.run("all_reduce -b 8 -e 8 --backend nccl", {"BUSBENCH_FAKE_DRIVER": driver}).exits(3)
         result.says(f"finds no GPU: {said}", "(cudaErrorInsufficientDriver)")
-    # What only GPUs can do says why there are none.
+    # Features of GPUs alone report why there are none.
     gpus.run("all_reduce -b 8 -e 8 -G 1", none).exits(5).says("-G 1", "host", why)
 
 
 # ---- failures ----------------------------------------------------------------------------------
 
-# A line, the calls that fail, and their numbers from 1; told is the call, except of kernels.
+# A command line, the calls that fail, and their numbers from 1; the message names the call, except for kernels.
 FAILURES = [
     ("all_reduce -g 3", "cudaSetDevice cudaMemGetInfo cudaMalloc", (1, 3)),
     ("all_reduce -g 3", "cudaDeviceGetPCIBusId cudaGetDeviceProperties", (1, 3)),

@@ -13,7 +13,7 @@ import mpi
 import tcp
 from kit import COLLECTIVES, LONG, add, equal, expect, test
 
-CORES = 1 / 2  # half of the time all wait, for launchers and for each other
+CORES = 1 / 2  # processes wait half of the time
 TIMEOUT = 6  # -T of runs that use it up
 WAYS = "ring,tree,busbench:ring,auto"
 SOME = "-b 40 -e 40000 -f 30 -n 3"
@@ -127,7 +127,7 @@ def contexts(result):
     return [int(device) for device in found[0].split()]
 
 
-EACH = (  # that calls CUDA in ways of its own
+EACH = (  # that has calls of CUDA of its own
     "all_reduce -b 40 -e 40000 -f 30 -n 3 --algo ring,tree,busbench:ring,auto -o sum,mulsum,bxor -d int32",
     "all_reduce -b 40 -e 4000 -f 30 -n 3 -I 1 -M 1 -R 2",
     "all_gather -b 40 -e 4000 -f 30 -n 3 -G 2 -m 2 -R 1",

@@ -37,9 +37,9 @@ RELEASES = (
             "ncclParamGetStr"),
 )  # fmt: skip
 TOO_OLD = (21212, 21701)
-VERSIONS = (21806, 22105, 22403, 22707, 22809, 23007, 23203)  # of the last nothing is known; it has what 2.30 has
+VERSIONS = (21806, 22105, 22403, 22707, 22809, 23007, 23203)  # the last is unknown and has the functions of 2.30
 
-# What is refused before a version: the words of it, its first version, and what is said.
+# Refused before a version: options, first version, message.
 FEATURES = (
     ("-R 1", 21901, "2.19"),
     ("-R 2", 22703, "2.27"),
@@ -54,7 +54,7 @@ LISTED = {
     "ncclAlltoAll, ncclGather and ncclScatter (2.28)": 22803,
 }
 FILE = "libnccl.so.2"
-GONE = "libnccl_gone.so.2"  # looked for in its place: no machine has one
+GONE = "libnccl_gone.so.2"  # searched in its place; no machine has it
 
 
 def text(code):
@@ -255,7 +255,7 @@ def broken(folder):
 
 
 WHEEL = "lib/python3.12/site-packages/nvidia/nccl/lib"
-PLACES = (  # the variable that leads to a folder, and where in it the library is
+PLACES = (  # the variable with a folder, and the library's place in it
     ("LD_LIBRARY_PATH", ""),
     ("NCCL_HOME", "lib"),
     ("NCCL_HOME", "lib64"),

@@ -48,7 +48,7 @@ def bloom_takes_its_time():
     equal({row["recompute"] for row in rows}, {"full"}, "as it was published")
     out = run(BLOOM).exits(0).out
     expect("whole run reached 150 TFLOPS" in out and "the published division is number" in out, out)
-    # A rate that is given is that of computations.
+    # --flops is the rate of computations.
     (given,) = [r for r in plans(f"{BLOOM} --flops 150T")[0] if r["published"]]
     expect(given["step_us"] > 1.15 * r["step_us"], given)
 
@@ -241,7 +241,7 @@ def check_all_ways(found, ep):
     equal((step["tp"], step["pp"], step["dp"], step["ep"]), (2, 2, 2, ep), "division")
     equal((step["zero"], step["sequence_parallel"], step["wrong"]), (1, True, 0), "step")
     # Five gathers and scatters of 32 tokens, and five of the twice as many rows at the experts; half of it is sent.
-    # Two of the head, and three all-reduces of 4 bytes of each token.
+    # Two for the head, and three all-reduces of 4 bytes per token.
     equal((found["tensor"]["calls"], found["tensor"]["sent_bytes"]),
           (4 * (10 + 2 + 3), 4 * ((5 + 10 + 2) * 2048 + 3 * 128)), "tensor")  # fmt: skip
     # Four exchanges of the 32 rows of 16 tokens, of which half go to the other.
@@ -316,7 +316,7 @@ def virtual_time(algorithm, rounds):
     first = 1000 + 5 * reduction  # two layers forward, and the embedding's sum
     head = 1500 * 200 / 1664  # a layer's time, 2 V against 24 h + 4 s
     last = 3000 + head + (8 + 1 + 3) * reduction
-    # The last stage, which has more to do, is busy from its first micro-batch to its last.
+    # The last stage has the most work and is busy from its first micro-batch to its last.
     wanted = first + latency + 4 * last + latency + 2000 + 4 * reduction + 2 * reduction
     expect(abs(found["step"]["time_us"] - wanted) < 5, f"{found['step']['time_us']}, not {wanted}")
     inside = [found[k]["in_step_us"] for k in ("compute", "tensor", "pipeline", "data", "embedding")]
@@ -375,14 +375,14 @@ def bloom_is_played():
     """All 384 ranks on 48 nodes in virtual time: the step against its published time and the plan."""
     line = "-g 384 --preset bloom-176b --backend sim --link 300GB/s,5us --node-link 6.25GB/s,5us --algo ring -n 1"
     found = steps(line)
-    # Six layers of a middle stage, made again; the last has five and the head.
+    # Six layers of a middle stage, recomputed; the last stage has five and the head.
     equal((found["tensor"]["calls"], found["tensor"]["sent_bytes"]), (6 * 6 * 128, 756 << 30), "tensor")
     equal((found["pipeline"]["calls"], found["pipeline"]["sent_bytes"]), (2 * 128, 28 << 30), "pipeline")
     equal([found[k]["crossing"] for k in ("tensor", "pipeline", "data")], [0, 32, 48], "groups that cross nodes")
     step = found["step"]
     (planned,) = [r for r in plans(BLOOM)[0] if r["published"]]
     expect(abs(step["plan_us"] / planned["step_us"] - 1) < 1e-9, f"{step} of {planned}")
-    # The plan has every stage as slow as the slowest and every message between nodes; half of them stay.
+    # The plan assumes that each stage is as slow as the slowest and each message leaves its node; half of them stay.
     expect(0.95 < step["time_us"] / step["plan_us"] < 1, step)
     expect("48 nodes of 8 ranks" in step["links"], step)
 
@@ -426,9 +426,9 @@ def every_kind_is_looked_at(options, wrong):
 
 # Sums, a message, gradients, rows at the experts and rows that are back.
 add("all kinds are looked at", every_kind_is_looked_at, "--ep 2", 5)
-# What is gathered, and parameters.
+# Gathered data and parameters.
 add("all kinds of parts are looked at", every_kind_is_looked_at, "--ep 2 --sequence-parallel --zero 1", 7)
-# No messages, but the loss; gradients of experts beside all others.
+# No messages except for the loss; gradients of experts beside all others.
 add("both kinds of gradients are looked at", every_kind_is_looked_at, "--ep 2 --pp 1", 6)
 
 

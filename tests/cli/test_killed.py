@@ -50,7 +50,7 @@ def keeps_the_limit_of_its_cgroup():
     group = make_group(300 * MiB)
     inside = os.path.join(group, "step")
     try:
-        os.mkdir(inside)  # the limit is that of the group above
+        os.mkdir(inside)  # the group above has the limit
         line = [built("all_reduce_perf"), *"-g 4 -b 1M -e 256M -f 16 -n 1 -w 1 --algo ring".split()]
         done = execute(["sh", "-c", f'echo $$ > {inside}/cgroup.procs; exec "$@"', "sh", *line]).exits(0)
         equal([row.size for row in done.rows()], [MiB, 16 * MiB], "sizes")

@@ -12,8 +12,8 @@ from kit import ROOT, built, equal, execute, expect, run, test
 
 CORES = 1 / 2  # processes that mostly wait for each other
 
-# The null backend under another name, with algorithms that only its library knows, and a launch that
-# finds nobody.
+# The null backend under another name, with algorithms of its library, and a launch that
+# finds no other process.
 PLUGIN = """
 #include "backends/backend.h"
 #include "launch/launch.h"

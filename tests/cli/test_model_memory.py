@@ -191,7 +191,7 @@ def estimates_of_deepspeed():
                   (3, 127.45, 0.78), (3, 1.43, 6.09), (3, 127.45, 6.09)], "as documented")  # fmt: skip
     near(j["documented_zero2_gpu_bytes"] / GiB, 15.93, 0.005, "stage 2 in the documentation")
     memory("deepspeed --params 2851M --largest-layer 32M").exits(0).prints("15.93", "11.28", "GiB", "GB")
-    # As DeepSpeed's model_to_params has it: what a module holds itself, not a block.
+    # As in DeepSpeed's model_to_params: the parameters of a module itself, not of a block.
     for model, largest in (
         ("llama2-7b", 32000 * 4096),
         ("llama2-70b", 32000 * 8192),

@@ -11,12 +11,12 @@ import kit
 import mpi
 from kit import ALL, COLLECTIVES, add, built, equal, execute, expect, rows, test
 
-CORES = 1 / 2  # most of the time a launcher waits; its ranks wait by looking, but yield
+CORES = 1 / 2  # the launcher mostly waits; its ranks poll, but yield
 
 RANKS = (2, 3, 4, 7)
 HYPERCUBE_RANKS = (2, 4, 8)
 
-# The largest process of each of these runs takes its share of two cores: few iterations will do.
+# Ranks share two cores, so few iterations suffice.
 SWEEP = "-b 1 -e 90000 -f 300 -n 2 -w 0 --algo all"
 
 

@@ -11,7 +11,7 @@ from hosts import Hosts
 from kit import LONG, add, built, equal, expect, test
 from mpi import TIMEOUT, ended, keeps_rows, running, sentences, told_once
 
-CORES = 1 / 4  # most of the time all wait for what does not come
+CORES = 1 / 4  # processes mostly wait in vain
 
 FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 -T {LONG}"
 BRIEF_FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 -T {TIMEOUT}"

@@ -80,7 +80,7 @@ def tapers():
         path = os.path.join(folder, f"{taper}.cluster")
         with open(path, "w") as f:
             f.write(f"system = hgx-h100\nnodes = 16\nleaf_nodes = 4\nleaf_taper = {taper}\n")
-        # A group has one GPU of each node: its rail is its own.
+        # A group has one GPU of each node, hence a rail of its own.
         found = records(f"{collective} --backend sim --cluster {path} -b {size} -e {size} --algo {algorithms}",
                         env={"NCCL_TESTS_SPLIT": "MOD 8"})
         return [r["time_us"] for r in found if not r["in_place"]]
@@ -150,7 +150,7 @@ def noise_and_groups():
     equal(noisy[0]["time_us"], noisy[1]["time_us"], "the same seed")
     expect(noisy[0]["time_us"] != noisy[2]["time_us"], "another seed")
     expect(noisy[0]["min_us"] < noisy[0]["max_us"], "noise")
-    # Groups of a node each: no network is in the way.
+    # One group per node, so no network is involved.
     (alone, _) = records(f"all_reduce {H100}:1 -b 1G -e 1G --algo nvls")
     (split, _) = records(f"all_reduce {H100}:4 -b 1G -e 1G --algo nvls", env={"NCCL_TESTS_SPLIT": "DIV 8"})
     near(split["time_us"], alone["time_us"], "groups of a node")
@@ -158,7 +158,7 @@ def noise_and_groups():
 
 # ---- validation --------------------------------------------------------------------------------
 
-# A change of the model that makes it worse is to be seen: what `make validate` found, and a little more.
+# Slightly above the errors of `make validate`, so that a change that makes the model worse fails.
 HELD = {"from 256 MiB on": (0.03, 0.1), "below 256 MiB": (0.08, 0.36),
         "from 256 MiB on, of unseen machines": (0.05, 0.2), "below 256 MiB, of unseen machines": (0.5, 1)}
 

@@ -35,7 +35,7 @@ def steps_are_sums():
         for size in set(r["bucket_bytes"]):
             took = [us for us, bytes in zip(r["bucket_us"], r["bucket_bytes"]) if bytes == size]
             for us in took[:1] + took[-1:]:
-                # The first of several buckets is all that a clock that begins at 0 tells to the last bit.
+                # Only the first of several buckets begins at 0, where times are exact to the last bit.
                 expect(abs(us / alone("all_reduce", size, r["algorithm"], 4) - 1) < 1e-6, f"{r['algorithm']}: {size} bytes in {us} us")
         near(r["reduce_us"], sum(r["bucket_us"]), "the sum")
         near(r["step_us"], r["compute_us"] + r["reduce_us"], f"a step by {r['algorithm']}")
@@ -82,7 +82,7 @@ def what_there_is_no_model_of():
     run(f"hybrid_parallel {H100}:2 --model gpt2 --tp 4 --dp 4 --algo nvls").exits(5).says("nvls among 4 ranks")
     out = run(f"zero {H100}:2 --stages 1 -n 1 --algo nvlstree").exits(5).out
     expect("reduce_scatter by nvlstree on 16 ranks: NCCL has no such algorithm" in out, out)
-    # The rank whose rail is lost comes to that of another group, which all run at once.
+    # The rank without its rail uses that of another group, and all groups run at once.
     line = "hybrid_parallel --backend sim --cluster hgx-h100:2 --model llama2-7b --tp 8 --dp 2 --fault"
     for algorithm in ("auto", "busbench:ring"):
         lost, slow = (records(f"{line} {fault} --algo {algorithm}", "end")[0] for fault in ("lost_rail:1:2", "slow_rail:1:2:2"))

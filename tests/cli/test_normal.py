@@ -226,7 +226,7 @@ def records_and_texts_of_our_own():
         records = f.write("r.jsonl", execute(words + ["--json", "-"]).exits(0).out)
         for path in records, f.write("r.txt", execute(words).exits(0).out):
             result = acceptance("check", path).prints("all_reduce, ring, 2 ranks", "all_reduce, auto")
-            result.exits(*((0, 3, 7) if path == records else (3, 7)))  # how fast each size was decides
+            result.exits(*((0, 3, 7) if path == records else (3, 7)))  # the speed of each size decides
 
 
 @test

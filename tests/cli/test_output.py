@@ -10,7 +10,7 @@ from kit import Failure, add, equal, expect, passes, test
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 
-# Rows without data are deterministic but for what the clock says.
+# Rows without data are deterministic except for times.
 NULL_RUNS = {
     "all_reduce": "all_reduce --backend null -g 4 -b 1K -e 16K -f 4",
     "reduce_roots": "reduce --backend null -g 3 -r all -b 64 -e 64 -o max,avg -d half,int32",
@@ -32,7 +32,7 @@ def masked(text):
         if line and not line.startswith("#"):
             line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "YYYY-MM-DD HH:MM:SS", line)
             line = line[:52] + re.sub(r" +\d[\d.e+]*(?= |$)", lambda m: "T".rjust(len(m[0])), line[52:])
-        # Which algorithm wins is the clock's.
+        # Times decide the winner.
         judging = re.match("# (Comparison|Bounds|Algorithm) of ", line) or (judging and "Out of bounds" not in line)
         if not judging or re.match("# (Comparison|Bounds|Algorithm) of ", line):
             lines.append(line.rstrip())

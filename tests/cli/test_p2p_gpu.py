@@ -152,7 +152,7 @@ def staged_has_reasons():
         raise kit.Skipped("no second host on this machine: unshare cannot give a process a host name of its own")
     words = words_of(1, "-b 64 -e 64 -n 1 --json -")[3:]
     with gpus.shared() as shared:
-        # NCCL is told that it is one host, which memory does not follow.
+        # NCCL believes in one host, but memory does not.
         line = ["mpirun", "-np", "1", *words, ":", "-np", "1", *elsewhere, "env", "BUSBENCH_FAKE_FIRST=1", *words]
         result = mpi.Job(line, {**shared, "NCCL_HOSTID": "same"}).finish().exits(0)
     skipped = {r["algorithm"]: r["reason"] for r in map(json.loads, result.out.splitlines()) if r["kind"] == "skip"}

@@ -5,7 +5,7 @@ import json
 import mpi
 from kit import ALL, equal, expect, test
 
-CORES = 1  # most of the time a launcher waits; its ranks wait by looking, but yield
+CORES = 1  # the launcher mostly waits; its ranks poll, but yield
 
 MECHANISM = "btl_vader_single_copy_mechanism"
 

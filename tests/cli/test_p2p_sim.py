@@ -136,7 +136,7 @@ def faults():
     only(records(f"{line} slow_node:1:2"), "slow rank", rank=set(range(8, 16)))
     only(records(f"{line} slow_rail:1:2:2"), "slow rank", rank={10}, path={"leaf", "spine"})
     only(records("p2p_bandwidth --backend sim --cluster hgx-h100:2 -g 8 --fault slow:3:50us"), "slow rank", rank={3})
-    found = records(f"{line} lost_rail:1:2")  # who is alone has the rail that is left to himself
+    found = records(f"{line} lost_rail:1:2")  # a pair alone has the remaining rail to itself
     equal(found.get("finding"), None, "findings of a lost rail")
     equal({r["path"] for r in found["pair"] if r["from"] == 10 and r["to"] == 18}, {"leaf"}, "path")
     found = records(f"p2p_bandwidth {SIM} -g 6 --fault slow_link:3:2:3")

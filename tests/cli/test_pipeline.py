@@ -128,7 +128,7 @@ def check_measured(r, stages):
     expect(r["span_us"] >= r["ideal_us"] > 0 and len(r["stage_us"]) == stages, f"spans of {r}")
     expect(r["hop_us"] >= 0 and r["hop_source"] == "measured", f"hop of {r}")
     expect(abs(r["bubble_over_ideal"] - (r["p50_us"] / r["ideal_us"] - 1)) < 1e-9, f"bubble of {r}")
-    # What was counted as it was played is what the order says.
+    # Counted values equal those of the order.
     for name in ("peak_microbatches", "sent_bytes", "stage_sent_bytes"):
         equal(r["counted_" + name], r[name], f"{name} of {r['schedule']}")
     equal((len(r["stage_sent_bytes"]), sum(r["stage_sent_bytes"]), max(r["stage_peak_bytes"])),

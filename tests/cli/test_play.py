@@ -37,7 +37,7 @@ for kernel, ranks in KERNELS.items():
         add(f"{kernel} ({variant})", host, f"--kernel {kernel} -g {ranks[-1]}", variant)
 for name in ("ring", "tree", "direct", "busbench:ring", "auto"):
     add(f"--algo {name}", host, f"--kernel ddp -g 4 --algo {name}")
-# Eight ranks and one queue more each share two cores: what sleeps does not hold up what is sent.
+# Eight ranks with a second queue each share two cores: sleeping does not delay messages.
 add("overlap", host, "--kernel ddp -g 8 --overlap --pass 50ms")
 for kernel in KERNELS:
     add(f"{kernel} in virtual time", lambda k: right(play(f"--kernel {k} -g 4 --backend sim --link 1GB/s,5us")), kernel)

@@ -106,7 +106,7 @@ def add_product():
 add_sample()
 add_product()
 
-# What the sample does not reach: the ends that are not good, and the machinery around.
+# Not in the sample: failures and the machinery around collectives.
 for variant in Settings.variants:
     for line, code in [
         ("all_reduce -g 4 -b 4K -e 4K --fault corrupt:1", 7),
@@ -135,7 +135,7 @@ for variant in Settings.variants:
     ]:
 
         def ends(line=line, code=code, variant=variant):
-            # An MPI that is asked what it has keeps some of its memory.
+            # MPI's tool interface leaks some memory.
             leaks = {"LSAN_OPTIONS": "detect_leaks=0"} if "--list" in line else {}
             result = run(line, env={**SANITIZERS[variant], **leaks}, variant=variant).exits(code)
             expect("Sanitizer" not in result.err and "runtime error" not in result.err, f"not clean\n{result}")

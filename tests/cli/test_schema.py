@@ -5,7 +5,7 @@ import json
 
 from kit import add, built, execute, expect
 
-PROGRAMS = {  # of the sections that are no program
+PROGRAMS = {  # of the sections that are not programs
     "All programs": "all_reduce_perf",
     "All programs whose data has a size to be chosen": "all_reduce_perf",
     "Collectives": "all_reduce_perf",

@@ -272,13 +272,13 @@ def groups_share():
     run(f"{line} slow_rail:3:2:2", env=split).exits(0).prints("# Simulated: the group of rank 26")
     run(f"{line} slow_link:0:9:4", env=split).exits(2).says("different groups", "--fault slow_link:0:9:4")
     run(f"{line} slow_rail:3:2:2 -g 16").exits(2).says("none of the 16 ranks", "--fault slow_rail:3:2:2")
-    # Two GPUs have one NIC: eight groups of one GPU of each node half of it, four of two GPUs two halves.
+    # Two GPUs share a NIC: eight groups with one GPU per node have half of it each, four groups with two GPUs two halves.
     line = "all_reduce --backend sim --cluster dgx-1v:4 -b 1G -e 1G --algo"
     halves, wholes = (records(f"{line} auto,busbench:ring", env={"NCCL_TESTS_SPLIT": f"MOD {n}"}) for n in (8, 4))
     rates = [r["busbw_GBps"] for r in halves + wholes if not r["in_place"]]
     for rate, parts in zip(rates, (1, 1, 2, 1), strict=True):
         expect(abs(rate / rates[0] - parts) < 0.01, f"{rates} GB/s")
-    # Two nodes of a leaf have a quarter of a rail up: half of the group's bytes go there, and half of those below.
+    # Two nodes of a leaf share a quarter of a rail upwards, which half of the group's bytes take.
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "tapered.txt")
         with open(path, "w") as f:

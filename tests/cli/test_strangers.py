@@ -15,7 +15,7 @@ import time
 from kit import add, equal, expect, run, test
 from tcp import Job, free_port, told_once
 
-CORES = 1 / 4  # most of the time all wait for what does not come
+CORES = 1 / 4  # processes mostly wait in vain
 
 LINE = "all_reduce -b 8 -e 64 --backend null -T 120"
 BRIEF = "all_reduce -b 8 -e 64 --backend null -T 4"
@@ -97,7 +97,7 @@ KINDS = {
     "a challenge": lambda c: says(hello(magic=SECURED) + b"c" * 32)(c),
     "a challenge and a proof": lambda c: says(hello(magic=SECURED) + b"c" * 32, b"p" * 32)(c),
 }
-# Only who proves something is told from these.
+# Only a proof distinguishes a rank from these.
 WITH_SECRET = {
     "rank 1 before it comes": lambda c: says(hello())(c),
     "rank 1 with a false proof": lambda c: says(hello(magic=SECURED) + b"c" * 32, b"p" * 32)(c),
@@ -163,7 +163,7 @@ for kind, stranger in KINDS.items():
 def thirty_kinds_at_once():
     expect(len(KINDS) >= 30, f"{len(KINDS)} kinds")
     result, closed = among(KINDS.values())
-    # A stranger that takes a rank for a moment may be one of those that are sent away twice.
+    # A stranger that briefly gets a rank may be rejected twice.
     expect(closed >= 2 * len(KINDS), f"{closed} of {2 * len(KINDS)} strangers are counted\n{result}")
     result.prints("no BUSBENCH_SECRET")
 

@@ -60,7 +60,7 @@ def files_get_what_is_theirs():
             equal([json.loads(text)["kind"] for text in file][0], "run", "the first record")
         with open(path["a.csv"], encoding="utf-8") as file:
             expect(all("," in text for text in file), "something in the CSV file is no row")
-        # What is said on a closed standard error does not land in the next file that is opened.
+        # Messages on a closed standard error do not land in the next opened file.
         shell("2>&- >/dev/null", *line, "--fault", "none:1").exits(2)
         with open(path["a.jsonl"], encoding="utf-8") as file:
             [json.loads(text) for text in file]
@@ -119,7 +119,7 @@ def arguments_are_no_escapes():
                  ("model_memory", EVIL), ("model_memory", "train", "--model", EVIL), ("acceptance", EVIL),
                  ("acceptance", "check", EVIL), ("acceptance", "run", EVIL)):  # fmt: skip
         told(*line, code=(2,))
-    # What is accepted stands in the records, which a terminal may show as well.
+    # Accepted values are in the records, which a terminal may show too.
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, EVIL.replace("/", "") + ".jsonl")
         for sink in ((), ("--json", "-"), ("--csv", "-")):

@@ -11,9 +11,9 @@ from hosts import Hosts
 from kit import LONG, add, built, equal, expect, run, test
 from tcp import TIMEOUT, Job, everything, free_port, keeps_rows, running, told_once
 
-CORES = 1 / 4  # most of the time all wait for what does not come
+CORES = 1 / 4  # processes mostly wait in vain
 
-# BRIEF, and what begins with it, uses up its time, or half of it: that somebody has to come.
+# Runs with BRIEF use up their time limit, or the half of it for joining.
 SMALL = f"all_reduce -b 8 -e 64 --backend null -T {LONG}"
 BRIEF = f"all_reduce -b 8 -e 64 --backend null -T {TIMEOUT}"
 FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 --backend null -T {LONG}"
@@ -303,7 +303,7 @@ def which_backend():
     for words in ("", " --backend host"):
         result = run("all_reduce -b 8 -e 8" + words, {**alone, "WORLD_SIZE": "2"}).exits(2)
         result.says("host backend is one process", "WORLD_SIZE=2", "mpirun")
-    # Scripts export all but RANK for what they start later: nobody runs alone for that.
+    # Scripts often export everything but RANK; such a run is refused instead of running alone.
     run("all_reduce -b 8 -e 8", {"WORLD_SIZE": "2", "MASTER_ADDR": "h1"}).exits(2).says("RANK is not set")
     run("all_reduce -b 8 -e 8", {"MASTER_ADDR": "h1", "MASTER_PORT": "29500"}).exits(0)
     for words in ("--help", "--version", "--list", "--explain -g 2"):

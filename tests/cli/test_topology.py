@@ -179,7 +179,7 @@ def differences():
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
             result = topology("--diff", "hgx-h100", path).exits(code)
-            told = " ".join(result.out.split())  # lines are broken where the path ends them
+            told = " ".join(result.out.split())  # lines may break within the path
             for word in words:
                 result.require(word in told, f"stdout does not contain {word!r}")
             result.require(("are alike" in result.out) == (code == 0), "words and exit status")

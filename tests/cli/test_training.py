@@ -412,7 +412,7 @@ FAMILIES = {
                 "num_local_experts": 3, "num_experts_per_tok": 2},
 }  # fmt: skip
 
-# Parameters, worked out from the shapes of the tensors.
+# Parameters, calculated from the shapes of the tensors.
 H, V, S = 64, 100, 16
 GPT = 12 * H * H + 13 * H
 GATED = 2 * H * H + 3 * H * 96 + 2 * H
@@ -482,5 +482,5 @@ def broken_files():
     predict_file('{"a":' * 100000).exits(2).says("not JSON")
     predict_file(b" " * (2 << 20)).exits(2).says("larger than 1M")
     with tempfile.NamedTemporaryFile("wb", suffix=".json") as file:
-        os.truncate(file.name, 1 << 40)  # sparse: nobody can read it all
+        os.truncate(file.name, 1 << 40)  # sparse, too large to read
         execute([kit.built("ddp_bucket_perf"), "--predict", "--model", file.name]).exits(2).says("larger than 1M")

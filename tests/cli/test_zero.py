@@ -60,7 +60,7 @@ def passes_may_spin():
     spun = zero(f"-g 2 --model linear:4x64 {SHORT} --compute spin --step-time 6ms")
     equal([r["checksum"] for r in spun], [r["checksum"] for r in quick], "results")
     for r in spun:
-        # The first of four layers has no gradient of its input to make: 4 and 7 of 11 parts.
+        # The first of four layers computes no gradient of its input: 4 and 7 of 11 parts.
         expect(r["forward_us"] >= 6000 * 4 / 11 - 1 and r["backward_us"] >= 6000 * 7 / 11 - 1, f"times of {r}")
 
 
@@ -103,7 +103,7 @@ def states():
     for r, wanted in zip(zero(f"-g {n} --model linear:4x64 {SHORT}", padding=0, parameters=psi), each):
         for name, factor in zip(STATES, wanted):
             equal(r[f"formula_{name}_bytes"], factor * psi, f"formula of {name}")
-        # The peak of stages 2 and 3 is in the backward pass, with the optimizer there already.
+        # The peak of stages 2 and 3 is in the backward pass, when the optimizer's states exist.
         equal([r[f"{name}_bytes"] for name in STATES], [r[f"formula_{name}_bytes"] for name in STATES], "held")
         equal(r["held_bytes"], r["formula_bytes"] + r["communication_bytes"], "peak")
         equal(r["reserved_bytes"], r["held_bytes"] + r["fragmentation_bytes"], "reserved")
@@ -145,7 +145,7 @@ def four_points():
         equal([r[f"{point}_bytes"] for point in ("model", "wrapped", "before", "after")],
               [4 * psi, 4 * psi + extra, 8 * psi + extra, (8 + optimizer) * psi + extra], "peaks")
         expect(extra < 0.01 * psi, f"what communication needs: {extra}")
-        # What the process grew by is what was taken, within a percent.
+        # The process grew by the allocated bytes, within a percent.
         expect(abs(r["system_error_percent"]) < 1, f"system {r}")
 
 
@@ -204,7 +204,7 @@ def virtual_time():
     large = records(run("zero --backend sim -g 64 --model 7.5B --stages 3 --link 10GB/s --json -"))["zero"][0]
     equal((large["formula_bytes"], large["padding"], large["states_error_percent"]),
           (1875000000 + 16 * large["padding"] // 64, 32 * 40, 0), "7.5B on 64")
-    # No machine has room for that: what it takes and what there is, in one form.
+    # No machine has so much memory: both figures have the same form.
     result = run("zero --as-rank 0 --world 2 --model 999T --stages 0,1").exits(5)
     expect(re.search(r"stage 0 needs 16(\.\d)? PB on 1 rank, but only [\d.]+ [MGT]B are available; give a smaller --model",
                      result.err), f"refusal: {result.err}")
@@ -216,7 +216,7 @@ def overlap_in_virtual_time():
     layer = 2 * (64 * 64 + 64)
     rate = layer * 0.75 / 0.5e-3
     line = f"zero --backend sim -g 4 --model linear:4x64 --link {rate / 1e6:.6f}MB/s,0us --step-time 11ms --json -"
-    # Waited for: the last reduction; with all gathers, of stage 3 the first of each pass.
+    # Exposed: the last reduction; with stage 3 also the first gather of each pass.
     wanted = ((0, 1), (0, 0.5), (0, 0.5), (0.5, 1))
     for r, (forward, backward) in zip(records(run(line))["zero"], wanted):
         expect(abs(r["forward_wait_us"] / 1e3 - forward) < 1e-3, f"forward {r}")
@@ -225,7 +225,7 @@ def overlap_in_virtual_time():
         expect(abs(r["gather_us"] / 1e3 - gather) < 5e-3, f"gather {r}")
         expect(abs(r["step_us"] / 1e3 - 11 - forward - backward - gather) < 5e-3, f"step {r}")
     slow = [r["step_us"] for r in records(run(line.replace("11ms", "1us")))["zero"]]
-    flops = 4 * 64 * 64 * 6 - 64 * 64 * 2  # nothing learns before the first layer
+    flops = 4 * 64 * 64 * 6 - 64 * 64 * 2  # nothing is learned before the first layer
     counted = records(run(line.replace("--step-time 11ms", f"--batch 2 --flops {flops / 6e3:.6f}M")))["zero"][0]
     expect(abs(counted["step_us"] / 1e3 - 12 - 1) < 0.2, f"two samples, 6 ms each {counted}")
     volumes = (4, 4, 4, 6)  # of four layers, 0.5 ms each
