@@ -224,7 +224,7 @@ $(UNITS) $(FAKE_UNITS) $(DEVICE_UNITS): $(UNIT_LIB)
 $(UNITS) $(FAKE_UNITS) $(DEVICE_UNITS): LDLIBS := $(call link,cmocka) $(LDLIBS)
 
 # This test replaces the allocator.
-$(B)/tests/test_malloc: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
+$(B)/tests/test_malloc: private LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 
 # Backends loaded at run time use functions of the program, so it exports the whole archive.
 LINK_LIB = $(LIB)
@@ -300,7 +300,7 @@ $(FAKE_UNITS): $(B)/tests/%: $(B)/tests/gpu/%.o $(GPU_TEST_OBJECTS) $(FAKED_NCCL
 
 $(B)/tests/gpu/gpus_device.o: private BB_FLAGS += -Itests/unit
 $(DEVICE_UNITS): $(B)/tests/device/%: $(B)/tests/gpu/%.o $(subst gpus_fake,gpus_device,$(GPU_TEST_OBJECTS)) $(B)/backends/nccl.so
-$(DEVICE_UNITS): LDFLAGS += -L$(B)/backends -Wl,-rpath,\$$ORIGIN/../../backends
+$(DEVICE_UNITS): private LDFLAGS += -L$(B)/backends -Wl,-rpath,\$$ORIGIN/../../backends
 $(DEVICE_UNITS): LINK_LIB += -l:nccl.so
 
 # The speed of the kernels, on a device and with stand-ins.
@@ -422,7 +422,7 @@ fuzz:
 		-print_final_stats=1 $(f) $(CURDIR)/tests/fuzz/seeds/$(f) &&) :
 	$(PYTHON) tests/fuzz/proxy.py --seconds $(FUZZ_SECONDS) $(B)/fuzz
 
-$(B)/wire_fuzz $(B)/tests/test_wire: LDFLAGS += -Wl,--wrap=connect
+$(B)/wire_fuzz $(B)/tests/test_wire: private LDFLAGS += -Wl,--wrap=connect
 $(FUZZERS:%=$(B)/%_fuzz): $(B)/%_fuzz: $(B)/tests/fuzz/%.o $(UPPER_LIB) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)

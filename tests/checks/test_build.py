@@ -1,6 +1,7 @@
 """The Makefile: rebuilding, installation and messages; and memory under Valgrind."""
 
 import os
+import re
 import shutil
 import tempfile
 
@@ -18,6 +19,14 @@ def make(*words):
 def silent_when_built():
     result = make("-s", f"B={kit.Settings.given}", "all", "units")
     equal(result.out + result.err, "", "what make -s says")
+
+
+@test(cores=kit.ALL)
+def one_test_alone_rebuilds_nothing():
+    """The link flags of a test do not apply to its prerequisites."""
+    for name in ("test_malloc", "test_wire"):
+        result = make(f"B={kit.Settings.given}", f"{kit.Settings.given}/tests/{name}")
+        expect(not re.search(r"^  (CC|AR|LINK) ", result.out, re.M), result.out)
 
 
 @test
