@@ -1,10 +1,10 @@
 # Compares the out-of-place times of two harnesses: awk -f gpu_like.awk THEIRS OURS
 #
-# Each line of a file is a turn's number and a row of nccl-tests' columns. Prints a line for each size, lines
-# "number NAME VALUE", and last a sentence. A size is judged by the medians of its turns: they may differ by 1 percent
-# from 1 MiB on, by 5 percent below. Where the turns of either spread wider than that (without the fastest and the
-# slowest, if there are five), nobody can judge.
-# Exit: 0 alike, 1 a size is not, 5 none can be judged, or there are none.
+# Each line of a file is the number of a turn and a row of nccl-tests' columns. Prints a line per size, lines
+# "number NAME VALUE", and a final sentence. The medians of the turns of a size may differ by 1 percent from 1 MiB up, by
+# 5 percent below. A size cannot be judged if the turns of either side spread wider (without the fastest and the slowest
+# of five).
+# Exit: 0 alike, 1 a size differs, 5 no size can be judged.
 
 $2 !~ /^[0-9]+$/ || NF < 14 { next }
 {
@@ -16,7 +16,7 @@ $2 !~ /^[0-9]+$/ || NF < 14 { next }
 	}
 }
 
-# Sorts the turns of a side; its median, and into SPREAD how far they lie apart, as a share of it.
+# Returns the median of the turns of a side, and sets SPREAD to their spread as a share of it.
 function median(side, size, i, j, t, count, cut) {
 	count = turns[side, size]
 	for (i = 2; i <= count; i++)

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Tries busbench as on a fresh machine: a Debian root with git and make, and a clean clone of what is committed.
+# Tests busbench on a fresh machine: a Debian root with git and make, and a clean clone of the committed tree.
 #
 #   tests/fresh/run.sh [-s SUITE] [-k] [STAGE...]
 #
 #   bench     `make bench` up to 4 MiB: set-up, build, measurement, report
-#   check     what `make check` does before the first test: set-up, and the build of all tests
-#   clang     a machine whose only compiler is clang: set-up, build, a measurement
+#   check     the beginning of `make check`: set-up, and the build of all tests
+#   clang     a machine with clang as its only compiler: set-up, build, a measurement
 #   aarch64   a cross-build, its unit tests and a measurement under qemu-user
 #
-# Without a STAGE bench and check run, one after the other in one root. SUITE is a suite of this machine's mirror, such as
-# trixie (default: this machine's). -k keeps the root and its logs. Needs root; uses the network; takes 3 GB of
-# $TMPDIR. Closes with "N passed, N failed, N skipped", where a root that cannot be made here is skipped.
+# Without a STAGE bench and check run in one root. SUITE is a suite of this machine's mirror, such as trixie (default: this
+# machine's). -k keeps the root and its logs. Needs root privileges, the network, and 3 GB in $TMPDIR. The last line is
+# "N passed, N failed, N skipped"; a root that cannot be made is skipped.
 # Exit: 0 nothing failed, 1 a stage failed, 2 usage.
 set -uo pipefail
 
@@ -19,13 +19,13 @@ STAGES='bench check clang aarch64'
 PASSED=0 FAILED=0 SKIPPED=0
 
 usage() {
-	sed -n 's/^# \{0,1\}//; 2,12p' "$0" >&2
+	sed -n 's/^# \{0,1\}//; 2,14p' "$0" >&2
 	exit 2
 }
 
 # ---- the root ------------------------------------------------------------------------------
 
-# why_not: prints why no root can be made here; nothing where one can.
+# why_not: prints the reason why no root can be made here, if any.
 why_not() {
 	local free
 	free=$(df -Pk "$FOLDER" | awk 'NR == 2 { print int($4 / 1048576) }')
@@ -42,13 +42,13 @@ why_not() {
 	fi
 }
 
-# Apt's first mirror, in either of the formats of its lists.
+# Apt's first mirror, in either format of its lists.
 mirror() {
 	cat /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list /etc/apt/sources.list 2>/dev/null |
 		awk '$1 == "URIs:" { print $2; exit } $1 == "deb" { for (i = 2; i <= NF; i++) if ($i ~ /:\/\//) { print $i; exit } }'
 }
 
-# make_root ROOT: a minimal Debian that fetches its packages as this machine does.
+# make_root ROOT: a minimal Debian with this machine's package sources.
 make_root() {
 	local root=$1
 	debootstrap --variant=minbase --include=git,make,ca-certificates "$SUITE" "$root" "$MIRROR" || return
@@ -57,8 +57,8 @@ make_root() {
 		echo "127.0.0.1 localhost $(hostname)" >"$root/etc/hosts"
 }
 
-# within ROOT SCRIPT: a shell script in the clone inside the root, as on a machine of its own; what it starts and
-# mounts ends with it.
+# within ROOT SCRIPT: runs a shell script in the clone inside the root, as on a machine of its own; its processes and
+# mounts end with it.
 within() {
 	# shellcheck disable=SC2016 # the inner shell expands these
 	unshare --mount --pid --fork --kill-child bash -c '
@@ -68,7 +68,7 @@ within() {
 			bash -euc "cd /root/busbench; $2" </dev/null' bash "$1" "$2"
 }
 
-# new_root NAME: prints its folder, a copy of the root that was made first, with a clean clone.
+# new_root NAME: makes a copy of the first root with a clean clone, and prints its folder.
 new_root() {
 	local root=$FOLDER/$1
 	if [ ! -d "$FOLDER/base" ]; then
@@ -79,7 +79,7 @@ new_root() {
 		echo "$root"
 }
 
-# ---- stages: a root each, but check goes on in that of bench -----------------------------------
+# ---- stages: each has its own root, except that check continues in that of bench -----------------------------------
 
 root_of() {
 	case $1 in
