@@ -1,5 +1,7 @@
 #include "harness/measure/explanation.h"
 
+#include "harness/measure/plan.h"
+#include "harness/run/options_check.h"
 #include "schedules/explain.h"
 
 #include <stdarg.h>
@@ -62,16 +64,13 @@ static bb_status explain(struct explanation *l, const struct bb_algorithm *algor
 static bb_status explain_named(struct explanation *l, const char *name)
 {
 	const struct bb_algorithm *algorithm = bb_algorithm_find(l->collective, name);
-	const struct bb_native *native = l->natives;
 
 	if (algorithm)
 		return explain(l, algorithm);
-	while (native && native->name && strcmp(native->name, name) != 0)
-		native++;
 	if (strcmp(name, "auto") == 0)
 		decline(l, name, "no algorithm of its own, but the %s backend's choice at run time",
 			l->options->backend->name);
-	else if (native && native->name)
+	else if (bb_native_find(l->natives, name))
 		decline(l, name, "has no schedule to explain: it is the %s backend's own",
 			l->options->backend->name);
 	else
@@ -79,7 +78,7 @@ static bb_status explain_named(struct explanation *l, const char *name)
 	return BB_OK;
 }
 
-/* What auto takes is known only at run time; the classic stands for it. */
+/* The choice of auto is known only at run time; a classic algorithm is shown instead. */
 static bb_status explain_default(struct explanation *l)
 {
 	const char *name = strcmp(l->collective->name, "hypercube") == 0 ? "hypercube" : "ring";
@@ -104,15 +103,14 @@ static bb_status explain_all(struct explanation *l)
 
 static bb_status explain_list(struct explanation *l)
 {
-	char *words = strdup(l->asked->algorithms), *word, *rest = NULL;
+	const char *rest = l->asked->algorithms;
+	char name[BB_WORD];
 	bb_status st = BB_OK;
 
-	if (!words)
-		return bb_no_memory(l->error, "the explanation");
-	for (word = strtok_r(words, ",", &rest); word && st == BB_OK;
-	     word = strtok_r(NULL, ",", &rest))
-		st = explain_named(l, word);
-	free(words);
+	while (st == BB_OK && bb_next_word(&rest, name)) {
+		st = explain_named(l, name);
+		rest += *rest == ',';
+	}
 	return st;
 }
 

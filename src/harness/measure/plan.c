@@ -3,6 +3,8 @@
  */
 #include "harness/measure/plan.h"
 
+#include "harness/run/options_check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,18 +37,15 @@ out:
 	return st;
 }
 
-static const struct bb_native *find_native(const struct bb_native *natives, const char *name)
+const struct bb_native *bb_native_find(const struct bb_native *natives, const char *name)
 {
-	const struct bb_native *native;
-
-	for (native = natives; native && native->name; native++) {
-		if (strcmp(native->name, name) == 0)
-			return native;
-	}
+	for (; natives && natives->name; natives++)
+		if (strcmp(natives->name, name) == 0)
+			return natives;
 	return NULL;
 }
 
-/* NULL, or why NRANKS cannot have SCHEDULE. */
+/* Returns why SCHEDULE cannot run on NRANKS; NULL: it can. */
 static const char *schedule_refuses(const struct bb_algorithm *schedule, int nranks)
 {
 	const struct bb_shape shape = {.nranks = nranks, .count = PROBE_COUNT};
@@ -68,7 +67,7 @@ const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *nat
 			   const struct bb_collective *collective, int nranks, const char *asked)
 {
 	const char *name = bb_algorithm_own(asked), *reason = NULL;
-	const struct bb_native *native = name == asked ? find_native(natives, name) : NULL;
+	const struct bb_native *native = name == asked ? bb_native_find(natives, name) : NULL;
 	const struct bb_algorithm *schedule = bb_algorithm_find(collective, name);
 
 	if (strcmp(name, auto_choice.name) == 0) {
@@ -101,7 +100,7 @@ static bb_status name_schedules(struct bb_plan *plan)
 		n++;
 	plan->own_names = calloc(n + 1, sizeof(*plan->own_names));
 	for (size_t i = 0; i < n && plan->own_names; i++)
-		if (find_native(plan->natives, bb_algorithms[i]->name))
+		if (bb_native_find(plan->natives, bb_algorithms[i]->name))
 			snprintf(plan->own_names[i], BB_ALGORITHM_TEXT, BB_OWN "%s",
 				 bb_algorithms[i]->name);
 	return plan->own_names ? BB_OK : BB_EINTERNAL;
@@ -202,7 +201,7 @@ static bb_status no_native(const struct bb_plan *plan, const char *name, struct 
 static bb_status add_named(struct bb_plan *plan, const char *asked, bool by_environment,
 			   struct bb_error *error)
 {
-	if (is_discovered(bb_algorithm_own(asked)) && !find_native(plan->natives, asked))
+	if (is_discovered(bb_algorithm_own(asked)) && !bb_native_find(plan->natives, asked))
 		return no_native(plan, bb_algorithm_own(asked), error);
 	add_algorithm(plan, asked,
 		      by_environment
@@ -211,19 +210,8 @@ static bb_status add_named(struct bb_plan *plan, const char *asked, bool by_envi
 	return BB_OK;
 }
 
-/* "ring:LL", which the backend lists by itself. */
-static bool is_variant(const struct bb_backend *backend, const char *name)
-{
-	for (const struct bb_native *n = backend->natives; n && n->name; n++)
-		if (strcmp(n->name, name) == 0)
-			return strchr(name, ':') != NULL;
-	return false;
-}
-
-/*
- * What the library only has for other collectives does not belong to all, as other schedules; nor
- * do the variants that a backend lists beside what they vary.
- */
+/* `all` has neither what the library discovered for other collectives, nor variants such as
+   "ring:LL", which the backend lists itself. */
 static void add_all(struct bb_plan *plan)
 {
 	const struct bb_native *native;
@@ -231,12 +219,12 @@ static void add_all(struct bb_plan *plan)
 
 	for (i = 0; bb_algorithms[i]; i++) {
 		if (bb_algorithms[i]->collective == plan->collective &&
-		    !find_native(plan->natives, bb_algorithms[i]->name))
+		    !bb_native_find(plan->natives, bb_algorithms[i]->name))
 			add_algorithm(plan, bb_algorithms[i]->name, NULL);
 	}
 	for (native = plan->natives; native && native->name; native++) {
 		if (is_discovered(native->name) &&
-		    (is_variant(plan->backend, native->name) ||
+		    (bb_native_find(plan->backend->natives, native->name) ||
 		     (native->refuses && native->refuses(native, plan->collective))))
 			continue;
 		add_algorithm(plan, native->name, NULL);
@@ -247,21 +235,18 @@ static void add_all(struct bb_plan *plan)
 static bb_status choose_algorithms(struct bb_plan *plan, const struct bb_collective_options *a,
 				   struct bb_error *error)
 {
-	const char *const list = a->algorithms;
-	char *words, *word, *rest = NULL;
+	const char *rest = a->algorithms;
+	char name[BB_WORD];
 	bb_status st = BB_OK;
 
-	if (strcmp(list, "all") == 0) {
+	if (strcmp(rest, "all") == 0) {
 		add_all(plan);
 		return BB_OK;
 	}
-	words = strdup(list);
-	if (!words)
-		return bb_no_memory(error, "the plan");
-	for (word = strtok_r(words, ",", &rest); word && st == BB_OK;
-	     word = strtok_r(NULL, ",", &rest))
-		st = add_named(plan, word, list != a->algo_text, error);
-	free(words);
+	while (st == BB_OK && bb_next_word(&rest, name)) {
+		st = add_named(plan, name, a->algorithms != a->algo_text, error);
+		rest += *rest == ',';
+	}
 	return st;
 }
 

@@ -13,6 +13,9 @@
 
 #define BB_ALGORITHM_TEXT 48
 
+/* Returns the row of NATIVES that is called NAME; NULL: none. NATIVES may be NULL. */
+const struct bb_native *bb_native_find(const struct bb_native *natives, const char *name);
+
 /* One algorithm that was asked for. Schedule and native NULL: auto, the backend chooses. */
 struct bb_choice {
 	const char *name; /* owned by its algorithm, native, the plan, or constant */

@@ -5,18 +5,6 @@
 #include "harness/measure/plan.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-static const struct bb_native *shadow(const struct bb_native *natives, const char *name)
-{
-	const struct bb_native *native;
-
-	for (native = natives; native && native->name; native++) {
-		if (strcmp(native->name, name) == 0)
-			return native;
-	}
-	return NULL;
-}
 
 static bool has(const struct bb_native *native, const struct bb_collective *collective)
 {
@@ -26,35 +14,27 @@ static bool has(const struct bb_native *native, const struct bb_collective *coll
 static void list_algorithms(struct bb_strbuf *out, const struct bb_native *natives,
 			    const struct bb_collective *collective)
 {
-	const struct bb_native *native;
-	int i;
-
 	bb_strbuf_addf(out, "    %-15s", collective->name);
-	for (i = 0; bb_algorithms[i]; i++) {
-		if (bb_algorithms[i]->collective != collective)
-			continue;
-		/* What the library has of that name goes first; busbench's own can be had too. */
-		native = shadow(natives, bb_algorithms[i]->name);
-		bb_strbuf_addf(out, " %s%s", native ? BB_OWN : "", bb_algorithms[i]->name);
-	}
-	for (native = natives; native && native->name; native++) {
-		if (has(native, collective))
-			bb_strbuf_addf(out, " %s", native->name);
-	}
+	/* The library's algorithm takes the plain name; busbench's gets a prefix. */
+	for (int i = 0; bb_algorithms[i]; i++)
+		if (bb_algorithms[i]->collective == collective)
+			bb_strbuf_addf(out, " %s%s",
+				       bb_native_find(natives, bb_algorithms[i]->name) ? BB_OWN : "",
+				       bb_algorithms[i]->name);
+	for (; natives && natives->name; natives++)
+		if (has(natives, collective))
+			bb_strbuf_addf(out, " %s", natives->name);
 	bb_strbuf_add(out, " auto\n");
 }
 
 static void list_types(struct bb_strbuf *out)
 {
-	int op, dtype;
-
 	bb_strbuf_add(out, "operations (-o) and the datatypes (-d) that they take\n");
-	for (op = 0; op < BB_NOPS; op++) {
+	for (int op = 0; op < BB_NOPS; op++) {
 		bb_strbuf_addf(out, "    %-15s", bb_op_name((enum bb_op)op));
-		for (dtype = 0; dtype < BB_NDTYPES; dtype++) {
+		for (int dtype = 0; dtype < BB_NDTYPES; dtype++)
 			if (bb_op_accepts((enum bb_op)op, (enum bb_dtype)dtype))
 				bb_strbuf_addf(out, " %s", bb_dtype_name((enum bb_dtype)dtype));
-		}
 		bb_strbuf_add(out, "\n");
 	}
 	bb_strbuf_add(out, "collectives that only move data take every datatype\n");

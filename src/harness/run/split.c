@@ -16,7 +16,7 @@ static const struct {
 	{"&", BB_SPLIT_AND},   {"|", BB_SPLIT_OR},  {"%", BB_SPLIT_MOD},   {"/", BB_SPLIT_DIV},
 };
 
-/* The whole text or nothing: no sign, no trailing garbage, and it fits an int. */
+/* Reads TEXT as an int without a sign; spaces may surround it, anything else is an error. */
 static bool parse_number(const char *text, int base, int *value)
 {
 	char *end;
@@ -44,19 +44,12 @@ static bool parse_number(const char *text, int base, int *value)
 	return true;
 }
 
-static bool is_set(const char *text)
-{
-	return text && *text;
-}
-
 static bb_status parse_split(struct bb_split_rule *rule, const char *split, struct bb_error *error)
 {
-	size_t i, n = sizeof(operators) / sizeof(operators[0]);
-
 	while (isspace((unsigned char)*split))
 		split++;
-	for (i = 0; i < n; i++) {
-		size_t length = strlen(operators[i].word);
+	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
+		const size_t length = strlen(operators[i].word);
 
 		if (strncasecmp(split, operators[i].word, length) != 0)
 			continue;
@@ -81,7 +74,7 @@ bb_status bb_split_parse(struct bb_split_rule *rule, const char *split, const ch
 			 struct bb_error *error)
 {
 	*rule = (struct bb_split_rule){.kind = BB_SPLIT_NONE};
-	if (is_set(mask)) {
+	if (mask && *mask) {
 		rule->kind = BB_SPLIT_AND;
 		if (parse_number(mask, 16, &rule->operand))
 			return BB_OK;
@@ -90,7 +83,7 @@ bb_status bb_split_parse(struct bb_split_rule *rule, const char *split, const ch
 			       "0x7",
 			       mask);
 	}
-	return is_set(split) ? parse_split(rule, split, error) : BB_OK;
+	return split && *split ? parse_split(rule, split, error) : BB_OK;
 }
 
 int bb_split_color(const struct bb_split_rule *rule, int rank)
