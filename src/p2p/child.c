@@ -399,7 +399,7 @@ static bb_status look(struct child *c)
 	const uint64_t timeout_ns = c->pairs->run->options.timeout_ns;
 	const double patience = 1e-9 * (double)timeout_ns + GRACE_S;
 
-	if (bb_crew_is_over(c->driver))
+	if (bb_crew_is_stopping(c->driver))
 		return BB_ETIMEOUT;
 	bb_crew_deadline(c->driver, SUBJECT);
 	if (timeout_ns && bb_clock_now() > c->heard + patience)

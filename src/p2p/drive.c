@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POISON_PERIOD 1021
 /* Distance between a rank's buffers, so that they do not alias in a cache. */
 #define APART ((size_t)4096)
 #define REVIEW_S 10.0 /* longest time for suspects, on the clock of the backend */
@@ -294,13 +293,11 @@ static bool receives(const struct pairs_session *s, const struct turn *t)
 	return s->me == t->to || (t->cell->bidirectional && s->me == t->from);
 }
 
-static bb_status poison(struct pairs_session *s, const struct turn *t)
+static bb_status poison_target(struct pairs_session *s, const struct turn *t)
 {
-	static const unsigned char bytes[2 * POISON_PERIOD] = {[0 ... 2 * POISON_PERIOD - 1] =
-								       0xa5};
-	const struct bb_pattern ruin = {bytes, POISON_PERIOD, 1, 0};
+	const struct bb_pattern poison = bb_pattern_poison();
 
-	return receives(s, t) ? fill(s, VERIFIED, &ruin, (size_t)t->cell->bytes) : BB_OK;
+	return receives(s, t) ? fill(s, VERIFIED, &poison, (size_t)t->cell->bytes) : BB_OK;
 }
 
 static bb_status verify(struct pairs_session *s, const struct turn *t)
@@ -341,7 +338,7 @@ static bb_status take_turn(struct pairs_session *s, const struct turn *t)
 
 	BB_TRY(status, begin_turn(s, t), out);
 	if (takes_part(s, t) && t->final)
-		BB_TRY(status, poison(s, t), out);
+		BB_TRY(status, poison_target(s, t), out);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 	if (takes_part(s, t) && acts(s, t))
 		BB_TRY(status, act(s, t), out);

@@ -235,10 +235,7 @@ static inline int bb_pair_rounds(const struct bb_options *o)
 
 static inline size_t bb_pair_samples(const struct bb_options *o, int round)
 {
-	const size_t iters = (size_t)o->iters, rounds = (size_t)bb_pair_rounds(o);
-	const size_t r = (size_t)round % rounds;
-
-	return iters * (r + 1) / rounds - iters * r / rounds;
+	return bb_engine_samples_of(o->iters, bb_pair_rounds(o), round);
 }
 
 /* ---- the ranks whose pairs are measured (selection.c) ------------------------------------ */

@@ -20,37 +20,31 @@
 
 /* ---- before the first case ------------------------------------------------------------- */
 
-/* Of a split world this rank's part; else the world itself. */
+/* Opens this rank's group of a split world, else takes the world itself. */
 static bb_status open_group(struct bb_session *s)
 {
 	struct bb_bench *bench = s->bench;
 	const struct bb_rank_info *infos = bench->run->infos;
-	const bool virtual = bench->backend->virtual;
+	const bool split = bench->asked.split.kind != BB_SPLIT_NONE;
 	const int nranks = bench->world->nranks;
-	const int rank = virtual ? bench->simulated_rank : s->engine.driver->rank;
-	bb_status status;
-	int *members;
+	const int rank = split && bench->backend->virtual ? bench->simulated_rank
+							  : s->engine.driver->rank;
 
-	s->group = s->engine.world;
-	s->me = s->engine.driver->rank;
-	s->n = nranks;
-	if (bench->asked.split.kind == BB_SPLIT_NONE)
-		return BB_OK;
-	s->group = NULL;
-	members = calloc((size_t)nranks, sizeof(*members));
-	if (!members)
+	s->members = calloc((size_t)nranks, sizeof(*s->members));
+	if (!s->members)
 		return bb_no_memory(bench->error, "groups");
-	s->n = 0;
 	for (int r = 0; r < nranks; r++) {
 		if (infos[r].group != infos[rank].group)
 			continue;
 		if (r == rank)
 			s->me = s->n;
-		members[s->n++] = r;
+		s->members[s->n++] = r;
 	}
-	status = bench->backend->group_open(s->engine.rank, members, s->n, &s->group, bench->error);
-	free(members);
-	return status;
+	if (split)
+		return bench->backend->group_open(s->engine.rank, s->members, s->n, &s->group,
+						  bench->error);
+	s->group = s->engine.world;
+	return BB_OK;
 }
 
 /*
@@ -116,15 +110,13 @@ static bb_status add_need(struct bb_session *s, const struct bb_case *c, bool in
 /* Symmetric windows are of one size on all ranks. Collective over the world where that matters. */
 static bb_status even_out(struct bb_session *s, size_t *bytes)
 {
-	const void *all;
+	double most = (double)*bytes;
 	bb_status status;
 
 	if (s->engine.options->config.registration != BB_REGISTER_SYMMETRIC)
 		return BB_OK;
-	status = bb_crew_gather(s->engine.driver, &bb_payload_number, bytes, 1, &all);
-	for (int r = 0; r < s->bench->world->nranks && status == BB_OK; r++)
-		if (((const size_t *)all)[r] > *bytes)
-			*bytes = ((const size_t *)all)[r];
+	status = bb_crew_most(s->engine.driver, &bb_payload_real, &most, 1);
+	*bytes = (size_t)most;
 	return status;
 }
 
@@ -269,6 +261,7 @@ static void bench_close(struct bb_engine *engine)
 	if (s->group != engine->world)
 		engine->backend->group_close(s->group);
 	bb_pattern_store_give(&engine->run->patterns, s->patterns);
+	free(s->members);
 	free(s->matrix);
 	free(s->samples);
 	free(s->arrivals);
@@ -356,26 +349,16 @@ static bb_status hear_objections(struct bb_session *s, const struct bb_call *cal
 static bb_status tell_stand_in(struct bb_session *s, const struct bb_case *c,
 			       const struct bb_algorithm *schedule, const char *objection)
 {
-	struct bb_strbuf lines = {0};
-	bb_status status = BB_OK;
-
 	if (!bb_driver_leads(s->engine.driver) ||
 	    (s->told_choice == c->choice && s->told_dtype == c->dtype && s->told_op == c->op))
 		return BB_OK;
 	s->told_choice = c->choice;
 	s->told_dtype = c->dtype;
 	s->told_op = c->op;
-	bb_strbuf_addf(&lines, "# %s %s %s: %s runs, because %s\n", c->choice->name,
-		       bb_dtype_name(c->dtype),
-		       c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op),
-		       bb_plan_schedule_name(&s->bench->plan, schedule), objection);
-	bb_ticker_hide(&s->bench->run->ticker);
-	if (bb_strbuf_failed(&lines))
-		status = BB_EINTERNAL;
-	else
-		status = bb_sinks_comment(&s->bench->run->sinks, bb_strbuf_text(&lines));
-	bb_strbuf_free(&lines);
-	return status;
+	return bb_engine_comment(&s->engine, "# %s %s %s: %s runs, because %s\n", c->choice->name,
+				 bb_dtype_name(c->dtype),
+				 c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op),
+				 bb_plan_schedule_name(&s->bench->plan, schedule), objection);
 }
 
 /*
@@ -415,8 +398,7 @@ static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bo
 	char objection[BB_OBJECTION_TEXT];
 	bb_status status;
 
-	if (s->engine.driver->local == 0)
-		begin_deadline(s, c);
+	begin_deadline(s, c);
 	status = agree_on_call(s, c, in_place, &call, &layout, objection);
 	if (status != BB_OK)
 		return status;
@@ -448,21 +430,16 @@ static bb_status run_case(struct bb_session *s, const struct bb_case *c)
 static bb_status tell_stand_ins(struct bb_session *s)
 {
 	const struct bb_plan *plan = &s->bench->plan;
-	struct bb_strbuf lines = {0};
 	bb_status status = BB_OK;
 
-	for (int i = 0; i < plan->nchoices && bb_driver_leads(s->engine.driver); i++) {
+	for (int i = 0; i < plan->nchoices && status == BB_OK; i++) {
 		const struct bb_choice *choice = &plan->choices[i];
 
-		if (choice->instead_of)
-			bb_strbuf_addf(&lines, "# %s: %s runs, because %s\n",
-				       choice->instead_of->name, choice->name, choice->reason);
+		if (choice->instead_of && bb_engine_leads(&s->engine))
+			status = bb_engine_comment(&s->engine, "# %s: %s runs, because %s\n",
+						   choice->instead_of->name, choice->name,
+						   choice->reason);
 	}
-	if (bb_strbuf_failed(&lines))
-		status = BB_EINTERNAL;
-	else if (lines.length > 0)
-		status = bb_sinks_comment(&s->bench->run->sinks, bb_strbuf_text(&lines));
-	bb_strbuf_free(&lines);
 	return status;
 }
 

@@ -88,6 +88,7 @@ struct bb_session {
 	struct bb_group *group; /* the world itself, or this rank's part of a split world */
 	int me;                 /* rank in the group */
 	int n;                  /* ranks of the group */
+	int *members;           /* [rank in the group] */
 	bool copies;            /* takes part in measuring the copy speed: one rank per device */
 	struct bb_arena arena;
 	size_t *matrix; /* alltoallv: n * n counts */

@@ -1,5 +1,6 @@
 #include "harness/measure/engine.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,16 +170,7 @@ bb_status bb_engine_sum(struct bb_engine *e, uint64_t *values, size_t n)
 
 bb_status bb_engine_slowest(struct bb_engine *e, double *seconds, size_t n)
 {
-	const void *all;
-	bb_status status = bb_crew_gather(e->driver, &bb_payload_seconds, seconds, n, &all);
-
-	for (int r = 0; r < e->run->world.nranks && status == BB_OK; r++)
-		for (size_t i = 0; i < n; i++) {
-			const double theirs = ((const double *)all)[(size_t)r * n + i];
-
-			seconds[i] = theirs > seconds[i] ? theirs : seconds[i];
-		}
-	return status;
+	return bb_crew_most(e->driver, &bb_payload_seconds, seconds, n);
 }
 
 /* ---- what is timed --------------------------------------------------------------------------- */
@@ -187,8 +179,7 @@ bb_status bb_engine_begin(struct bb_engine *e, const char *what)
 {
 	const struct bb_fault *fault = &e->options->fault;
 
-	if (e->driver->local == 0)
-		bb_crew_deadline(e->driver, what);
+	bb_crew_deadline(e->driver, what);
 	if (bb_engine_leads(e))
 		bb_ticker_show(&e->run->ticker, what, 0);
 	atomic_fetch_add_explicit(&e->driver->progress->entered, 1, memory_order_relaxed);
@@ -262,6 +253,22 @@ bb_status bb_engine_deliver(struct bb_engine *e, const struct bb_record_kind *ki
 	e->run->end.wrong += wrong != BB_ABSENT && wrong > 0;
 	bb_ticker_hide(&e->run->ticker);
 	return bb_sinks_record(&e->run->sinks, kind, record);
+}
+
+bb_status bb_engine_comment(struct bb_engine *e, const char *format, ...)
+{
+	struct bb_strbuf line = {0};
+	bb_status status = BB_EINTERNAL;
+	va_list args;
+
+	va_start(args, format);
+	bb_strbuf_vaddf(&line, format, args);
+	va_end(args);
+	bb_ticker_hide(&e->run->ticker);
+	if (!bb_strbuf_failed(&line))
+		status = bb_sinks_comment(&e->run->sinks, bb_strbuf_text(&line));
+	bb_strbuf_free(&line);
+	return status;
 }
 
 bb_status bb_engine_skip(struct bb_engine *e, const struct bb_skip_record *record)

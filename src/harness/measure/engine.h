@@ -132,6 +132,14 @@ static inline bool bb_engine_checks(const struct bb_engine *engine)
 	return engine->backend->has_data && engine->run->options.check > 0;
 }
 
+/* Returns the samples in ROUND, from 0 on: every ROUNDS rounds have N samples together. */
+static inline size_t bb_engine_samples_of(int64_t n, int rounds, int round)
+{
+	const int64_t r = round % rounds;
+
+	return (size_t)(n * (r + 1) / rounds - n * r / rounds);
+}
+
 /* ---- the plan -------------------------------------------------------------------------------- */
 
 /* Add a copy of TRIAL, with REASON if it cannot run (NULL: it may). What the trial points to must
@@ -214,6 +222,10 @@ BB_MUST bb_status bb_engine_sample(struct bb_engine *engine, const struct bb_sam
    0's clock. Collective. */
 BB_MUST bb_status bb_engine_agree_to_stop(struct bb_engine *engine, bool precise, double began,
 					  bool *stop);
+
+/* Print the '#' line FORMAT in the text of collectives, whatever case is under way. Rank 0 only. */
+BB_MUST bb_status bb_engine_comment(struct bb_engine *engine, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* ---- rank 0's results ------------------------------------------------------------------------ */
 

@@ -83,17 +83,6 @@ static void fill_statistics(const struct view *v, struct bb_result_record *resul
 	result->ci_high_us = stats.ci_high;
 }
 
-/* The ranks of rank 0's group: only within a group does one wait for the other. */
-static int members_of_first_group(const struct bb_rank_infos *infos, int *members)
-{
-	int n = 0;
-
-	for (size_t r = 0; r < infos->n; r++)
-		if (infos->ranks[r].group == infos->ranks[0].group)
-			members[n++] = (int)r;
-	return n;
-}
-
 /* The rank of N MEMBERS that arrived last most often, how often, and how late after the median
  * rank. */
 static void fill_skew(const struct view *v, const int *members, int n,
@@ -282,10 +271,9 @@ static bb_status tell_unregistered(struct bb_session *s, const struct bb_result_
 	    strcmp(result->registration, "none") != 0)
 		return BB_OK;
 	s->told_unregistered = true;
-	bb_ticker_hide(&s->bench->run->ticker);
-	return bb_sinks_comment(&s->bench->run->sinks,
-				"# Warning: -R: the library cannot register these buffers here; "
-				"they are used unregistered\n");
+	return bb_engine_comment(&s->engine,
+				 "# Warning: -R: the library cannot register these buffers here; "
+				 "they are used unregistered\n");
 }
 
 /* Busbw in US instead of in the record's time. */
@@ -301,35 +289,26 @@ static bb_status deliver(struct bb_session *s, const struct bb_result_record *re
 	struct bb_bench *bench = s->bench;
 	bb_status status;
 
-	bench->run->end.results++;
-	bench->run->end.wrong += result->wrong > 0;
 	bench->busbw_sum += result->busbw_GBps;
-	bb_ticker_hide(&bench->run->ticker);
-	status = bb_sinks_record(&bench->run->sinks, &bb_record_result, result);
+	status = bb_engine_deliver(&s->engine, &bb_record_result, result, result->wrong);
 	if (status == BB_OK && result->evaluator)
 		status = bb_costs_add(bench->costs, result, processor, bb_memory_taken(bench->run));
 	return status == BB_OK ? bb_compare_add(bench->compare, result) : status;
 }
 
-/* Rank 0: what follows from all ranks' samples. */
-static bb_status fill_from_samples(const struct bb_session *s, const struct view *v,
-				   struct bb_result_record *result)
+/* Fills in what follows from the samples of all ranks. Only the ranks of a group wait for each
+   other, so the skew is that of rank 0's group. */
+static void fill_from_samples(const struct bb_session *s, const struct view *v,
+			      struct bb_result_record *result)
 {
-	int *members = calloc((size_t)v->nranks, sizeof(*members)), n;
-
-	if (!members)
-		return BB_EINTERNAL;
-	n = members_of_first_group(&s->bench->run->record.ranks, members);
 	fill_statistics(v, result);
 	result->busbw_low_GBps = busbw_in(result, result->ci_high_us);
 	result->busbw_high_GBps = busbw_in(result, result->ci_low_us);
 	result->bound_busbw_GBps = busbw_in(result, result->bound_us);
-	if (n > 1 && !isnan(arrival(v, 0, 0)))
-		fill_skew(v, members, n, result);
-	free(members);
+	if (s->n > 1 && !isnan(arrival(v, 0, 0)))
+		fill_skew(v, s->members, s->n, result);
 	if (s->bench->asked.per_iter_timing)
 		result->samples_us = (struct bb_numbers){v->work, v->n};
-	return BB_OK;
 }
 
 /* Rank 0: what follows from all ranks' summaries. MEANS: 2 numbers a rank. */
@@ -372,12 +351,9 @@ static bb_status deliver_arrivals(const struct bb_session *s, const struct view 
 {
 	struct bb_arrival_record r;
 	bb_status status = BB_OK;
-	int *members = calloc((size_t)v->nranks, sizeof(*members)), n;
+	const int *members = s->members;
 	double *first = v->work, *late = v->work + v->n;
 
-	if (!members)
-		return bb_no_memory(s->bench->error, "arrivals");
-	n = members_of_first_group(&s->bench->run->record.ranks, members);
 	bb_record_init(&bb_record_arrival, &r);
 	r.collective = result->collective;
 	r.algorithm_asked = result->algorithm_asked;
@@ -392,16 +368,15 @@ static bb_status deliver_arrivals(const struct bb_session *s, const struct view 
 	r.late_us = (struct bb_numbers){late, v->n};
 	for (size_t i = 0; i < v->n; i++) {
 		first[i] = arrival(v, members[0], i);
-		for (int m = 1; m < n; m++)
+		for (int m = 1; m < s->n; m++)
 			first[i] = fmin(first[i], arrival(v, members[m], i));
 	}
-	for (int m = 0; m < n && status == BB_OK; m++) {
+	for (int m = 0; m < s->n && status == BB_OK; m++) {
 		for (size_t i = 0; i < v->n; i++)
 			late[i] = (arrival(v, members[m], i) - first[i]) * 1e6;
 		r.rank = members[m];
 		status = bb_sinks_record(&s->bench->run->sinks, &bb_record_arrival, &r);
 	}
-	free(members);
 	return status;
 }
 
@@ -419,14 +394,14 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 		.work = calloc(4 * (nsamples + n), sizeof(*v.work)),
 	};
 	double *means = calloc(2 * n, sizeof(*means));
-	bb_status status = v.work && means ? BB_OK : BB_EINTERNAL;
+	bb_status status = BB_EINTERNAL;
 
 	result->iterations = (int64_t)all[0].iterations;
 	result->samples = (int64_t)nsamples;
-	if (status == BB_OK)
-		status = fill_from_samples(s, &v, result);
-	if (status == BB_OK)
+	if (v.work && means) {
+		fill_from_samples(s, &v, result);
 		status = fill_from_ranks(s, all, means, result);
+	}
 	if (status == BB_OK)
 		status = deliver(s, result, all[0].processor);
 	else

@@ -10,29 +10,19 @@
 #include "backends/virtual.h"
 #include "core/clock.h"
 
-#define POISON_PERIOD 1021
-
-static struct bb_pattern poison(void)
-{
-	static const unsigned char bytes[2 * POISON_PERIOD] = {[0 ... 2 * POISON_PERIOD - 1] =
-								       0xa5};
-
-	return (struct bb_pattern){bytes, POISON_PERIOD, 1, 0};
-}
-
 bb_status bb_job_fill(const struct bb_job *job, int set)
 {
 	struct bb_session *s = job->s;
 	const struct bb_backend *backend = s->bench->backend;
 	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, set);
-	const struct bb_pattern ruin = poison();
+	const struct bb_pattern poison = bb_pattern_poison();
 	struct bb_pattern input;
 	bb_status status;
 
 	if (!s->patterns)
 		return BB_OK;
 	input = bb_patterns_get(s->patterns, s->me);
-	status = backend->fill(s->engine.rank, b.out, &ruin, 0, job->layout->out_bytes);
+	status = backend->fill(s->engine.rank, b.out, &poison, 0, job->layout->out_bytes);
 	if (status == BB_OK)
 		status = backend->fill(s->engine.rank, b.in, &input, 0,
 				       job->layout->in_bytes / input.element_size);

@@ -441,3 +441,10 @@ int bb_patterns_ulps(const struct bb_patterns *patterns, int rank)
 		       ? BB_AVERAGE_ULPS
 		       : 0;
 }
+
+struct bb_pattern bb_pattern_poison(void)
+{
+	static const unsigned char bytes[2 * PERIOD] = {[0 ... 2 * PERIOD - 1] = 0xa5};
+
+	return (struct bb_pattern){bytes, PERIOD, 1, 0};
+}

@@ -32,5 +32,7 @@ struct bb_pattern bb_patterns_get(const struct bb_patterns *patterns, int rank);
 enum bb_dtype bb_patterns_dtype(const struct bb_patterns *patterns);
 /* Units in the last place by which what RANK or BB_REDUCED holds may be off. */
 int bb_patterns_ulps(const struct bb_patterns *patterns, int rank);
+/* Returns bytes that no input or result has, to be written where results are expected. */
+struct bb_pattern bb_pattern_poison(void);
 
 #endif

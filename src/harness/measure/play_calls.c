@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bb_status no_memory(const struct bb_player *p)
-{
-	return bb_no_memory(&p->run->error, "a program's calls");
-}
-
 /* ---- which algorithm --------------------------------------------------------------------- */
 
 static const char *algorithm_of(const struct bb_player *p)
@@ -55,15 +50,10 @@ static bb_status judge_native(struct bb_player *p, const struct bb_operation *o,
 		.op = o->op,
 		.shape = {.nranks = n, .root = o->root, .in_place = o->in_place, .count = o->count},
 	};
-	int *members = bb_player_members(p, o->group);
 	struct bb_group *group;
 	const char *reason;
-	bb_status status;
+	bb_status status = bb_player_open_group(p, o->group, &group);
 
-	if (!members)
-		return no_memory(p);
-	status = p->backend->group_open(p->rank, members, n, &group, &p->run->error);
-	free(members);
 	if (status != BB_OK)
 		return status;
 	reason = p->backend->refuses(group, &call);
@@ -135,52 +125,40 @@ static bool is_needed(const struct bb_player *p, int group)
 	return false;
 }
 
-int *bb_player_members(const struct bb_player *p, int group)
-{
-	const int n = p->program->group_size(p->program, group);
-	int *members = calloc((size_t)n, sizeof(*members));
-
-	for (int i = 0; i < n && members; i++)
-		members[i] = p->program->member(p->program, group, i);
-	return members;
-}
-
-static bb_status open_group(struct bb_player *p, int group)
+bb_status bb_player_open_group(struct bb_player *p, int group, struct bb_group **handle)
 {
 	const struct bb_program *program = p->program;
-	struct bb_play_group *g = &p->groups[group];
+	const int n = group < 0 ? program->nranks : program->group_size(program, group);
+	int *members = calloc((size_t)n, sizeof(*members));
 	bb_status status;
-	int *members;
 
-	g->size = program->group_size(program, group);
-	g->place = bb_program_place(program, group, p->driver->rank);
-	if (!is_needed(p, group))
-		return BB_OK;
-	members = bb_player_members(p, group);
 	if (!members)
-		return no_memory(p);
-	status = p->backend->group_open(p->rank, members, g->size, &g->handle, &p->run->error);
+		return bb_no_memory(&p->run->error, "a group");
+	for (int i = 0; i < n; i++)
+		members[i] = group < 0 ? i : program->member(program, group, i);
+	status = p->backend->group_open(p->rank, members, n, handle, &p->run->error);
 	free(members);
 	return status;
 }
 
 static bb_status open_groups(struct bb_player *p)
 {
-	const int nranks = p->program->nranks;
-	int *members = calloc((size_t)nranks, sizeof(*members));
+	const struct bb_program *program = p->program;
 	bb_status status = BB_OK;
 
-	p->groups = calloc((size_t)p->program->groups + 1, sizeof(*p->groups));
-	if (!members || !p->groups)
-		status = no_memory(p);
-	for (int g = 0; g < p->program->groups && status == BB_OK; g++)
-		status = open_group(p, g);
-	for (int r = 0; r < nranks && members; r++)
-		members[r] = r;
-	for (int l = 0; l < p->program->lanes && status == BB_OK && nranks > 1; l++)
-		status = p->backend->group_open(p->rank, members, nranks, &p->lanes[l],
-						&p->run->error);
-	free(members);
+	p->groups = calloc((size_t)program->groups + 1, sizeof(*p->groups));
+	if (!p->groups)
+		return bb_no_memory(&p->run->error, "a program's groups");
+	for (int i = 0; i < program->groups && status == BB_OK; i++) {
+		struct bb_play_group *g = &p->groups[i];
+
+		g->size = program->group_size(program, i);
+		g->place = bb_program_place(program, i, p->driver->rank);
+		if (is_needed(p, i))
+			status = bb_player_open_group(p, i, &g->handle);
+	}
+	for (int l = 0; l < program->lanes && status == BB_OK && program->nranks > 1; l++)
+		status = bb_player_open_group(p, -1, &p->lanes[l]);
 	return status;
 }
 
@@ -349,7 +327,7 @@ static bb_status check_layers(struct bb_player *p)
 		return BB_OK;
 	count = calloc((size_t)p->program->nranks, sizeof(*count));
 	if (!count)
-		return no_memory(p);
+		return bb_no_memory(&p->run->error, "a program's groups");
 	if (!groups_are_layers(p, count))
 		bb_player_object(
 			p,
@@ -388,7 +366,7 @@ bb_status bb_player_open_calls(struct bb_player *p)
 	BB_TRY(status, open_groups(p), out);
 	p->calls = calloc(p->nitems + 1, sizeof(*p->calls));
 	if (!p->calls)
-		BB_TRY(status, no_memory(p), out);
+		BB_TRY(status, bb_no_memory(&p->run->error, "a program's calls"), out);
 	for (int g = 0; g < p->program->groups; g++)
 		if (p->groups[g].handle)
 			BB_TRY(status, settle_group(p, g), out);

@@ -83,8 +83,9 @@ BB_MUST bb_status bb_player_open_calls(struct bb_player *player);
 void bb_player_close_calls(struct bb_player *player);
 /* Are both the same call, but for their buffers? */
 bool bb_player_is_like(const struct bb_operation *a, const struct bb_operation *b);
-/* Ranks of GROUP, to be freed; NULL without memory. */
-int *bb_player_members(const struct bb_player *player, int group);
+/* *HANDLE = the backend's group of the members of GROUP, or of all ranks if GROUP is negative. */
+BB_MUST bb_status bb_player_open_group(struct bb_player *player, int group,
+				       struct bb_group **handle);
 /* Decide by what CALL, whose operation is known, is done in GROUP. What cannot be is objected to.
  */
 BB_MUST bb_status bb_player_settle(struct bb_player *player, const struct bb_play_group *group,

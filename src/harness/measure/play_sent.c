@@ -3,8 +3,6 @@
  */
 #include "harness/measure/play_inside.h"
 
-#include <stdlib.h>
-
 #define KINDS_KEPT 8 /* of collectives of a rank that are remembered */
 
 struct kept {
@@ -22,16 +20,10 @@ struct counting {
 static bb_status choose_virtual(struct bb_player *p, const struct bb_operation *o,
 				struct bb_call *call)
 {
-	const int n = p->program->group_size(p->program, o->group);
-	int *members = bb_player_members(p, o->group);
 	struct bb_play_call c = {.like = *o};
-	struct bb_play_group group = {.size = n};
-	bb_status status;
+	struct bb_play_group group = {.size = p->program->group_size(p->program, o->group)};
+	bb_status status = bb_player_open_group(p, o->group, &group.handle);
 
-	if (!members)
-		return bb_no_memory(&p->run->error, "a group");
-	status = p->backend->group_open(p->rank, members, n, &group.handle, &p->run->error);
-	free(members);
 	if (status != BB_OK)
 		return status;
 	status = bb_player_settle(p, &group, &c);

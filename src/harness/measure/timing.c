@@ -83,19 +83,14 @@ static bb_status probe(const struct bb_job *job, int count, double *needed)
 {
 	struct bb_session *s = job->s;
 	const double clock = clock_seconds(s);
-	double begin = now(job), mine;
-	const void *all;
+	const double begin = now(job);
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < count && status == BB_OK; i++)
 		status = bb_job_enter(job, 0, asked_of(job)->agg_iters);
-	mine = clock / (CLOCK_SHARE * ((now(job) - begin) / count + 1e-12));
-	if (status == BB_OK)
-		status = bb_crew_gather(s->engine.driver, &bb_payload_real, &mine, 1, &all);
-	*needed = 0;
-	for (int r = 0; r < s->bench->world->nranks && status == BB_OK; r++)
-		*needed = fmax(*needed, ((const double *)all)[r]);
-	return status;
+	*needed = clock / (CLOCK_SHARE * ((now(job) - begin) / count + 1e-12));
+	return status == BB_OK ? bb_crew_most(s->engine.driver, &bb_payload_real, needed, 1)
+			       : status;
 }
 
 /* The first iterations take longer, for ranks come late; short ones are looked at once more. */
@@ -115,17 +110,13 @@ static bb_status choose_span(const struct bb_job *job, size_t *span)
 {
 	const struct bb_collective_options *asked = asked_of(job);
 
-	if (is_prepared(job))
-		*span = 1;
-	else if (job->runs_ahead)
+	if (job->runs_ahead && !is_prepared(job))
 		return BB_OK;
-	else if (asked->per_iter_timing || asked->per_iter_skip > 0 ||
-		 job->c->size_bytes > PROBED_BYTES)
-		*span = 1;
-	else if (job->s->patterns) /* null is there to show what all this costs */
+	/* The null backend, which has no data, measures what a sample of one iteration costs. */
+	if (!is_prepared(job) && !asked->per_iter_timing && asked->per_iter_skip == 0 &&
+	    job->c->size_bytes <= PROBED_BYTES && job->s->patterns)
 		return probe_span(job, span);
-	else
-		*span = 1;
+	*span = 1;
 	return BB_OK;
 }
 

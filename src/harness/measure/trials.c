@@ -69,12 +69,11 @@ static bool trial_is_interleaved(const struct bb_trial *t)
 /* Timed steps in round ROUND: all rounds together have what -n says. */
 static size_t trial_steps(const struct bb_engine *e, const struct bb_trial *t, int round)
 {
-	const size_t iters = (size_t)e->options->iters, rounds = (size_t)trial_least_rounds(e);
-	const size_t r = (size_t)round % rounds;
+	const int64_t iters = e->options->iters;
 
 	if (!trial_is_interleaved(t))
-		return round > 0 ? 0 : t->steps > 0 ? t->steps : iters;
-	return iters * (r + 1) / rounds - iters * r / rounds;
+		return round > 0 ? 0 : t->steps > 0 ? t->steps : (size_t)iters;
+	return bb_engine_samples_of(iters, trial_least_rounds(e), round);
 }
 
 /* Steps that come before the timed ones: the first after others has caches to fill again. */
@@ -144,13 +143,6 @@ out:
 	return status;
 }
 
-/* Each step has all of it. */
-static void trial_renew_deadline(const struct bb_engine *e, const struct bb_trial *t)
-{
-	if (e->driver->local == 0)
-		bb_crew_deadline(e->driver, t->what);
-}
-
 static bb_status trial_play_round(struct bb_engine *e, struct bb_trial *t, struct bb_player *player,
 				  int round)
 {
@@ -159,14 +151,15 @@ static bb_status trial_play_round(struct bb_engine *e, struct bb_trial *t, struc
 	bb_status status = BB_OK;
 	double end;
 
+	/* Each step has a deadline of its own. */
 	for (size_t i = trial_warm_steps(e, t, round); i > 0 && status == BB_OK; i--) {
-		trial_renew_deadline(e, t);
+		bb_crew_deadline(e->driver, t->what);
 		status = bb_player_play(player, NULL, &end);
 	}
 	for (size_t i = 0; i < steps && status == BB_OK; i++) {
 		const bool last = i + 1 == steps;
 
-		trial_renew_deadline(e, t);
+		bb_crew_deadline(e->driver, t->what);
 		status = trial_time_step(e, t, player, last, last && checks);
 		if (status == BB_OK && t->stepped)
 			t->stepped(t->play.own, i);

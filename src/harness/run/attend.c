@@ -128,23 +128,17 @@ bb_status bb_run_note_memory(struct bb_run *run, struct bb_driver *driver, int64
 	return status == BB_OK ? bb_crew_barrier(driver) : status;
 }
 
-/* How wrong it may be to compare any two ranks' clocks. */
+/* *UNCERTAINTY = the largest error, in seconds, of a comparison of two ranks' clocks. */
 static bb_status compare_clocks(struct bb_run *run, struct bb_driver *driver, double *uncertainty)
 {
 	const struct bb_backend *backend = run->options.backend;
-	double offset, mine = 0;
-	const void *all;
+	double offset;
 	bb_status status = BB_OK;
 
 	*uncertainty = 0;
 	if (backend->clocks)
-		status = backend->clocks->offset(driver->handle, &offset, &mine);
-	if (status == BB_OK)
-		status = bb_crew_gather(driver, &bb_payload_seconds, &mine, 1, &all);
-	for (int r = 0; r < run->world.nranks && status == BB_OK; r++)
-		if (((const double *)all)[r] > *uncertainty)
-			*uncertainty = ((const double *)all)[r];
-	return status;
+		status = backend->clocks->offset(driver->handle, &offset, uncertainty);
+	return status == BB_OK ? bb_crew_most(driver, &bb_payload_seconds, uncertainty, 1) : status;
 }
 
 /*

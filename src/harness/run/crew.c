@@ -4,6 +4,7 @@
 #include "core/clock.h"
 #include "harness/run/guard.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,18 @@ bb_status bb_crew_gather(struct bb_driver *driver, const struct bb_payload *tabl
 			all);
 }
 
+bb_status bb_crew_most(struct bb_driver *driver, const struct bb_payload *table, double *values,
+		       size_t n)
+{
+	const void *all;
+	const bb_status status = bb_crew_gather(driver, table, values, n, &all);
+
+	for (int r = 0; r < driver->crew->config->world->nranks && status == BB_OK; r++)
+		for (size_t i = 0; i < n; i++)
+			values[i] = fmax(values[i], ((const double *)all)[(size_t)r * n + i]);
+	return status;
+}
+
 bb_status bb_crew_collect(struct bb_driver *driver, const struct bb_payload *table,
 			  const void *mine, size_t count, const void **all)
 {
@@ -181,11 +194,6 @@ bb_status bb_crew_exchange(void *own, int local, const struct bb_payload *table,
 	return status;
 }
 
-bool bb_crew_is_over(const struct bb_driver *driver)
-{
-	return atomic_load(&driver->crew->stop);
-}
-
 void bb_crew_abandon(struct bb_driver *driver)
 {
 	const struct bb_crew_config *config = driver->crew->config;
@@ -226,6 +234,8 @@ void bb_crew_deadline(struct bb_driver *driver, const char *what)
 	struct bb_crew *crew = driver->crew;
 	const uint64_t timeout = crew->config->timeout_ns;
 
+	if (driver->local != 0)
+		return;
 	pthread_mutex_lock(&crew->lock);
 	crew->deadline = timeout ? bb_clock_now() + 1e-9 * (double)timeout : 0;
 	snprintf(crew->what, sizeof(crew->what), "%s", what);

@@ -86,8 +86,8 @@ struct bb_crew_config {
  */
 struct bb_crew_outcome bb_crew_run(const struct bb_crew_config *config);
 
-/* A new deadline from now on, for WHAT ("ring at 512M"; cut at BB_WHAT_TEXT - 1 bytes). By the
-   first local driver. */
+/* Begin a new deadline for WHAT ("ring at 512M"; cut at BB_WHAT_TEXT - 1 bytes). Only the call of
+   the first local driver counts. */
 #define BB_WHAT_TEXT 64
 void bb_crew_deadline(struct bb_driver *driver, const char *what);
 
@@ -102,15 +102,17 @@ BB_MUST bb_status bb_crew_barrier(struct bb_driver *driver);
 BB_MUST bb_status bb_crew_gather(struct bb_driver *driver, const struct bb_payload *table,
 				 const void *mine, size_t count, const void **all);
 
+/* VALUES[0, n), this rank's own, become the largest of any rank, each checked by TABLE, a payload
+   of a double. Collective over the world. */
+BB_MUST bb_status bb_crew_most(struct bb_driver *driver, const struct bb_payload *table,
+			       double *values, size_t n);
+
 /*
- * The same for the drivers of process 0 alone; *all is NULL on the others, which do not wait for
- * it.
+ * The same as bb_crew_gather for the drivers of process 0 alone; *all is NULL on the others, which
+ * do not wait for it.
  */
 BB_MUST bb_status bb_crew_collect(struct bb_driver *driver, const struct bb_payload *table,
 				  const void *mine, size_t count, const void **all);
-
-/* True once the run is being abandoned; for a driver that waits for something else. */
-bool bb_crew_is_over(const struct bb_driver *driver);
 
 /*
  * Every rank has an OBJECTION or an empty text; all get the first one by rank. Collective over the
