@@ -61,20 +61,19 @@ static const char *text_of(struct bb_compare *compare, struct bb_strbuf *out)
 static void test_two(void **state)
 {
 	struct bb_strbuf out = {0};
-	struct bb_compare *c;
+	struct bb_compare c = {.ncells = 0};
 
-	assert_int_equal(bb_compare_open(&c), BB_OK);
 	for (int64_t size = 1024; size <= 16384; size *= 2) {
 		/* Equal at 4 KiB times 2^(2/3): in logarithms two thirds of the way from 4 to 1/2.
 		 */
-		add(c, "ring", "ring", size, false, size < 8192 ? 40 : 10, NAN);
-		add(c, "ring", "ring", size, true, 1, NAN);
+		add(&c, "ring", "ring", size, false, size < 8192 ? 40 : 10, NAN);
+		add(&c, "ring", "ring", size, true, 1, NAN);
 	}
 	for (int64_t size = 1024; size <= 16384; size *= 2) {
-		add(c, "tree", "tree", size, false, size < 8192 ? 10 : 20, NAN);
-		add(c, "tree", "tree", size, true, 1, NAN);
+		add(&c, "tree", "tree", size, false, size < 8192 ? 10 : 20, NAN);
+		add(&c, "tree", "tree", size, true, 1, NAN);
 	}
-	assert_string_equal(text_of(c, &out),
+	assert_string_equal(text_of(&c, &out),
 			    "#\n"
 			    "# Comparison of all_reduce float sum, out of place\n"
 			    "#       size       ring       tree winner, ahead\n"
@@ -86,7 +85,7 @@ static void test_two(void **state)
 			    "#        16K      10.00      20.00 ring 2.00x\n"
 			    "# tree is faster than ring below about 6.35K, slower above\n");
 	bb_strbuf_free(&out);
-	bb_compare_close(c);
+	bb_compare_free(&c);
 }
 
 /* What the library says it chose under auto, which may be what a column of its own shows. */
@@ -102,48 +101,44 @@ static void test_told(void **state)
 		{"tree:LL", "tree:LL", NULL, 1024, 12},
 	};
 	struct bb_strbuf out = {0};
-	struct bb_compare *c;
+	struct bb_compare c = {.ncells = 0};
 	const char *text;
 
-	assert_int_equal(bb_compare_open(&c), BB_OK);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		add_told(c, rows[i].asked, rows[i].used, rows[i].told, rows[i].size, rows[i].time);
-	text = text_of(c, &out);
+		add_told(&c, rows[i].asked, rows[i].used, rows[i].told, rows[i].size, rows[i].time);
+	text = text_of(&c, &out);
 	assert_non_null(strstr(text, "# auto chose ring:LL, tree:LL from 2K\n"));
 	/* At 1K auto is the ring, which is as fast as the faster of the two; at 2K it is itself. */
 	assert_non_null(strstr(text, "ring 1.33x\n"));
 	assert_non_null(strstr(text, "tree:LL 4.00x\n"));
 	assert_null(strstr(text, "nccl"));
 	bb_strbuf_free(&out);
-	bb_compare_close(c);
+	bb_compare_free(&c);
 }
 
 static void test_bounds_and_auto(void **state)
 {
 	struct bb_strbuf out = {0};
-	struct bb_compare *c;
+	struct bb_compare c = {.ncells = 0};
 	const char *text;
 
-	assert_int_equal(bb_compare_open(&c), BB_OK);
-	add(c, "ring", "ring", 1024, false, 10, 50);
-	add(c, "ring", "ring", 2048, false, 20, 5.25);
-	add(c, "tree", "tree", 1024, false, 20, NAN);
-	add(c, "tree", "tree", 2048, false, 15000, 90);
+	add(&c, "ring", "ring", 1024, false, 10, 50);
+	add(&c, "ring", "ring", 2048, false, 20, 5.25);
+	add(&c, "tree", "tree", 1024, false, 20, NAN);
+	add(&c, "tree", "tree", 2048, false, 15000, 90);
 	/* Repeats ring at first, and then finds what has no column. */
-	add(c, "auto", "ring", 1024, false, 5, 100);
-	add(c, "auto", "direct", 2048, false, 5, 100);
-	text = text_of(c, &out);
+	add(&c, "auto", "ring", 1024, false, 5, 100);
+	add(&c, "auto", "direct", 2048, false, 5, 100);
+	text = text_of(&c, &out);
 	assert_non_null(strstr(text, "\n# bound: percent of the bound reached; source: copies\n"));
-	assert_non_null(strstr(text,
-			       "#         1K      10.00   50%      20.00     -       5.00"
-			       "  100% ring 4.00x\n"));
-	assert_non_null(strstr(text,
-			       "#         2K      20.00  5.2%      15000   90%       5.00"
-			       "  100% direct 4.00x\n"));
+	assert_non_null(strstr(text, "#         1K      10.00   50%      20.00     -       5.00"
+				     "  100% ring 4.00x\n"));
+	assert_non_null(strstr(text, "#         2K      20.00  5.2%      15000   90%       5.00"
+				     "  100% direct 4.00x\n"));
 	assert_non_null(strstr(text, "# auto chose ring, direct from 2K\n"));
 	assert_non_null(strstr(text, "# ring is faster than tree at every size\n"));
 	bb_strbuf_free(&out);
-	bb_compare_close(c);
+	bb_compare_free(&c);
 }
 
 /* Keeps the winner at the one size. */
@@ -181,17 +176,16 @@ static void test_auto_of_placements(void **state)
 {
 	struct bb_strbuf out = {0};
 	struct bb_winner_record winner;
-	struct bb_compare *c;
+	struct bb_compare c = {.ncells = 0};
 
-	assert_int_equal(bb_compare_open(&c), BB_OK);
-	add(c, "ring", "ring", 1024, false, 23, 50);
-	add(c, "ring", "ring", 1024, true, 10, 50);
-	add(c, "tree", "tree", 1024, false, 20.5, 60);
-	add(c, "tree", "tree", 1024, true, 20, NAN);
-	add(c, "auto", "tree", 1024, false, 20, 60);
-	add(c, "auto", "ring", 1024, true, 9, NAN);
+	add(&c, "ring", "ring", 1024, false, 23, 50);
+	add(&c, "ring", "ring", 1024, true, 10, 50);
+	add(&c, "tree", "tree", 1024, false, 20.5, 60);
+	add(&c, "tree", "tree", 1024, true, 20, NAN);
+	add(&c, "auto", "tree", 1024, false, 20, 60);
+	add(&c, "auto", "ring", 1024, true, 9, NAN);
 	assert_string_equal(
-		text_of(c, &out),
+		text_of(&c, &out),
 		"#\n"
 		"# Comparison of all_reduce float sum, out of place\n"
 		"# bound: percent of the bound reached; source: copies\n"
@@ -199,14 +193,14 @@ static void test_auto_of_placements(void **state)
 		"#        (B)       (us) bound       (us) bound       (us) bound\n"
 		"#         1K      23.00   50%      20.50   60%      20.00   60% tree 1.15x\n"
 		"# auto chose tree\n");
-	winner = winner_of(c);
+	winner = winner_of(&c);
 	assert_false(winner.in_place);
 	assert_string_equal(winner.algorithm_asked, "tree");
 	assert_string_equal(winner.algorithm, "tree");
 	assert_float_equal(winner.time_us, 20, 1e-9);
 	assert_float_equal(winner.times_second, 1.15, 1e-9);
 	bb_strbuf_free(&out);
-	bb_compare_close(c);
+	bb_compare_free(&c);
 }
 
 /* The same of what no column of its own shows, and of what the library tells. */
@@ -215,12 +209,11 @@ static void test_told_of_placements(void **state)
 	static const char *const told[] = {"tree:LL", "ring:LL"};
 	struct bb_strbuf out = {0};
 	struct bb_winner_record winner;
-	struct bb_compare *c;
+	struct bb_compare c = {.ncells = 0};
 	const char *text;
 
-	assert_int_equal(bb_compare_open(&c), BB_OK);
-	add(c, "direct", "direct", 1024, false, 30, NAN);
-	add(c, "direct", "direct", 1024, true, 30, NAN);
+	add(&c, "direct", "direct", 1024, false, 30, NAN);
+	add(&c, "direct", "direct", 1024, true, 30, NAN);
 	for (int in_place = 0; in_place < 2; in_place++) {
 		struct bb_result_record r;
 
@@ -235,52 +228,50 @@ static void test_told_of_placements(void **state)
 		r.in_place = in_place;
 		r.time_us = in_place ? 5 : 10;
 		r.cycle = 1;
-		assert_int_equal(bb_compare_add(c, &r), BB_OK);
+		assert_int_equal(bb_compare_add(&c, &r), BB_OK);
 	}
 	/* Only in place there is such a column: out of place auto repeats nothing. */
-	add(c, "tree:LL", "tree:LL", 1024, true, 1, NAN);
-	text = text_of(c, &out);
+	add(&c, "tree:LL", "tree:LL", 1024, true, 1, NAN);
+	text = text_of(&c, &out);
 	assert_non_null(
 		strstr(text, "#         1K      30.00      10.00          - tree:LL 3.00x\n"));
 	assert_non_null(strstr(text, "# auto chose tree:LL\n"));
-	winner = winner_of(c);
+	winner = winner_of(&c);
 	assert_string_equal(winner.algorithm_asked, "auto");
 	assert_string_equal(winner.algorithm, "tree:LL");
 	assert_float_equal(winner.time_us, 10, 1e-9);
 	bb_strbuf_free(&out);
-	bb_compare_close(c);
+	bb_compare_free(&c);
 }
 
 static void test_holes(void **state)
 {
 	struct bb_strbuf out = {0};
-	struct bb_compare *c;
+	struct bb_compare c = {.ncells = 0};
 	const char *text;
 
-	assert_int_equal(bb_compare_open(&c), BB_OK);
-	assert_string_equal(text_of(c, &out), "");
-	add(c, "ring", "ring", 1024, false, 10, NAN);
+	assert_string_equal(text_of(&c, &out), "");
+	add(&c, "ring", "ring", 1024, false, 10, NAN);
 	/* One algorithm that was asked for, and nothing to hold it against. */
-	assert_string_equal(text_of(c, &out), "");
-	add(c, "tree", "tree", 2048, false, 10, NAN);
-	add(c, "bruck", "bruck", 2048, true, 10, NAN); /* has no out-of-place time */
-	text = text_of(c, &out);
+	assert_string_equal(text_of(&c, &out), "");
+	add(&c, "tree", "tree", 2048, false, 10, NAN);
+	add(&c, "bruck", "bruck", 2048, true, 10, NAN); /* has no out-of-place time */
+	text = text_of(&c, &out);
 	assert_non_null(strstr(text, "#         1K      10.00          -          -\n"));
 	assert_non_null(strstr(text, "#         2K          -      10.00          -\n"));
 	assert_null(strstr(text, "faster"));
 	bb_strbuf_free(&out);
-	bb_compare_close(c);
+	bb_compare_free(&c);
 }
 
 static void test_again(void **state)
 {
 	struct bb_strbuf out = {0};
-	struct bb_compare *c;
+	struct bb_compare c = {.ncells = 0};
 	struct bb_result_record r;
 
-	assert_int_equal(bb_compare_open(&c), BB_OK);
-	add(c, "ring", "ring", 1024, true, 10, NAN);
-	add(c, "tree", "tree", 1024, true, 20, NAN);
+	add(&c, "ring", "ring", 1024, true, 10, NAN);
+	add(&c, "tree", "tree", 1024, true, 20, NAN);
 	bb_record_init(&bb_record_result, &r);
 	r.collective = "all_reduce";
 	r.algorithm_asked = r.algorithm = "ring";
@@ -291,15 +282,15 @@ static void test_again(void **state)
 	r.in_place = true;
 	r.time_us = 40;
 	r.cycle = 2;
-	assert_int_equal(bb_compare_add(c, &r), BB_OK);
-	assert_string_equal(text_of(c, &out),
+	assert_int_equal(bb_compare_add(&c, &r), BB_OK);
+	assert_string_equal(text_of(&c, &out),
 			    "#\n"
 			    "# Comparison of all_reduce float sum, in place, the last of 2 cycles\n"
 			    "#       size       ring       tree winner, ahead\n"
 			    "#        (B)       (us)       (us)\n"
 			    "#         1K      40.00      20.00 tree 2.00x\n");
 	bb_strbuf_free(&out);
-	bb_compare_close(c);
+	bb_compare_free(&c);
 }
 
 /* Rows stay within a terminal however many algorithms there are. */
@@ -307,16 +298,15 @@ static void test_many(void **state)
 {
 	static const char *const names[] = {"ring", "tree", "a", "b", "c", "d", "e", "auto"};
 	struct bb_strbuf out = {0};
-	struct bb_compare *c;
+	struct bb_compare c = {.ncells = 0};
 	const char *line, *end;
 
-	assert_int_equal(bb_compare_open(&c), BB_OK);
 	for (size_t i = 0; i < 8; i++) {
 		for (int64_t size = 1; size <= 4; size *= 2)
-			add(c, names[i], names[i < 7 ? i : 0], size, false,
+			add(&c, names[i], names[i < 7 ? i : 0], size, false,
 			    (double)(i + 1) * (double)size, 50);
 	}
-	for (line = text_of(c, &out); *line; line = end + 1) {
+	for (line = text_of(&c, &out); *line; line = end + 1) {
 		end = strchr(line, '\n');
 		assert_true(end - line <= 100);
 	}
@@ -324,7 +314,7 @@ static void test_many(void **state)
 	assert_non_null(strstr(bb_strbuf_text(&out), " ring 2.00x\n"));
 	assert_null(strstr(bb_strbuf_text(&out), "faster")); /* ring alone wins anywhere */
 	bb_strbuf_free(&out);
-	bb_compare_close(c);
+	bb_compare_free(&c);
 }
 
 int main(void)

@@ -261,22 +261,22 @@ static struct bb_result_record some_result(int i)
 
 static bool call_compare(bool *orderly)
 {
-	struct bb_compare *compare = NULL;
+	struct bb_compare compare = {.ncells = 0};
 	struct bb_sinks sinks = {.n = 0};
 	struct bb_strbuf out = {0};
-	bool ok = bb_compare_open(&compare) == BB_OK;
+	bool ok = true;
 
 	for (int i = 0; i < 200 && ok; i++) {
 		struct bb_result_record r = some_result(i);
 
-		ok = bb_compare_add(compare, &r) == BB_OK;
+		ok = bb_compare_add(&compare, &r) == BB_OK;
 	}
 	if (ok)
-		bb_compare_text(compare, &out);
+		bb_compare_text(&compare, &out);
 	ok = ok && !bb_strbuf_failed(&out);
-	ok = ok && bb_compare_records(compare, &sinks) == BB_OK;
+	ok = ok && bb_compare_records(&compare, &sinks) == BB_OK;
 	bb_strbuf_free(&out);
-	bb_compare_close(compare);
+	bb_compare_free(&compare);
 	return ok;
 }
 

@@ -35,8 +35,8 @@ struct bb_bench {
 	struct bb_plan plan;
 
 	/* Rank 0's. */
-	struct bb_compare *compare;
-	struct bb_costs *costs;   /* of virtual time */
+	struct bb_compare compare;
+	struct bb_costs costs;    /* of virtual time */
 	struct bb_groups *groups; /* NULL: one group */
 	int simulated_rank; /* of a split world in virtual time: a rank of the group that is played
 			     */

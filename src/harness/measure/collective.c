@@ -180,8 +180,6 @@ static bb_status open_results(struct bb_run *run)
 	const struct bb_plan *p = &bench->plan;
 	uint64_t bytes = 0;
 
-	if (bb_compare_open(&bench->compare) != BB_OK || bb_costs_open(&bench->costs) != BB_OK)
-		return bb_no_memory(&run->error, "the comparison");
 	for (size_t i = 0; i < p->ncases; i++)
 		bytes += p->cases[i].skip ? 0 : p->cases[i].size_bytes;
 	bb_ticker_start(&run->ticker, p->ncases, bytes);
@@ -204,11 +202,9 @@ static bool judge(struct bb_run *run, const char **verdict)
 
 static bb_status sum_up(struct bb_run *run)
 {
-	bb_status status = BB_OK;
+	const bb_status status = bb_compare_records(&of(run)->compare, &run->sinks);
 
-	if (of(run)->compare)
-		status = bb_compare_records(of(run)->compare, &run->sinks);
-	return status == BB_OK ? bb_costs_record(of(run)->costs, &run->sinks) : status;
+	return status == BB_OK ? bb_costs_record(&of(run)->costs, &run->sinks) : status;
 }
 
 /* Each rank of a cluster sends to the next: append the slowest of these paths. */
@@ -240,14 +236,14 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 
 	if (cluster && run->benchmark->subject == &bb_sendrecv && !run->record.split)
 		add_slowest_path(cluster, run->world.nranks, out);
-	bb_compare_text(of(run)->compare, out);
+	bb_compare_text(&of(run)->compare, out);
 	if (run->options.backend->virtual && run->record.split &&
 	    run->options.fault.kind != BB_FAULT_NONE)
 		bb_strbuf_addf(out,
 			       "# Simulated: the group of rank %d, which --fault concerns; all "
 			       "groups run at once\n",
 			       of(run)->simulated_rank);
-	bb_costs_text(of(run)->costs, run->options.fault_text, out);
+	bb_costs_text(&of(run)->costs, run->options.fault_text, out);
 	bb_groups_text(of(run)->groups, out);
 }
 
@@ -255,8 +251,8 @@ static void close_bench(struct bb_run *run)
 {
 	struct bb_bench *bench = of(run);
 
-	bb_compare_close(bench->compare);
-	bb_costs_close(bench->costs);
+	bb_compare_free(&bench->compare);
+	bb_costs_free(&bench->costs);
 	bb_groups_close(bench->groups);
 	bb_plan_free(&bench->plan);
 	free(bench->own_natives);

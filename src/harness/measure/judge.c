@@ -292,8 +292,9 @@ static bb_status deliver(struct bb_session *s, const struct bb_result_record *re
 	bench->busbw_sum += result->busbw_GBps;
 	status = bb_engine_deliver(&s->engine, &bb_record_result, result, result->wrong);
 	if (status == BB_OK && result->evaluator)
-		status = bb_costs_add(bench->costs, result, processor, bb_memory_taken(bench->run));
-	return status == BB_OK ? bb_compare_add(bench->compare, result) : status;
+		status =
+			bb_costs_add(&bench->costs, result, processor, bb_memory_taken(bench->run));
+	return status == BB_OK ? bb_compare_add(&bench->compare, result) : status;
 }
 
 /* Fills in what follows from the samples of all ranks. Only the ranks of a group wait for each

@@ -12,18 +12,9 @@
 
 #define ALL_PAIRS 4 /* up to so many algorithms every pair is compared */
 
-bb_status bb_compare_open(struct bb_compare **compare)
+void bb_compare_free(struct bb_compare *compare)
 {
-	*compare = calloc(1, sizeof(**compare));
-	return *compare ? BB_OK : BB_EINTERNAL;
-}
-
-void bb_compare_close(struct bb_compare *compare)
-{
-	if (!compare)
-		return;
 	free(compare->cells);
-	free(compare);
 }
 
 /* ---- keeping ----------------------------------------------------------------------- */

@@ -9,7 +9,17 @@
 #include "harness/results/record.h"
 #include "harness/results/sink.h"
 
-struct bb_compare; /* the results so far */
+#define BB_COMPARE_MOST 64 /* algorithms */
+
+struct bb_compare_cell;
+
+struct bb_compare { /* the results so far; zero-initialise */
+	struct bb_compare_cell *cells;
+	size_t ncells, room;
+	int64_t cycles; /* seen so far */
+	const char *names[BB_COMPARE_MOST];
+	int nnames;
+};
 
 #define BB_WINNER_FIELDS(FIELD)                                                                    \
 	FIELD(STRING, collective, "", "what was done")                                             \
@@ -47,10 +57,8 @@ struct bb_crossing_record {
 
 extern const struct bb_record_kind bb_record_winner, bb_record_crossing;
 
-BB_MUST bb_status bb_compare_open(struct bb_compare **compare);
-void bb_compare_close(struct bb_compare *compare); /* NULL: nothing */
-
-/* Keep what is needed of RESULT. The same case again replaces it. BB_EINTERNAL without memory. */
+/* Keep what is needed of RESULT, whose strings must last. The same case again replaces it.
+   BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_compare_add(struct bb_compare *compare, const struct bb_result_record *result);
 
 /*
@@ -66,5 +74,7 @@ void bb_compare_text(const struct bb_compare *compare, struct bb_strbuf *out);
  * BB_EINTERNAL without memory; what the sinks say.
  */
 BB_MUST bb_status bb_compare_records(const struct bb_compare *compare, struct bb_sinks *sinks);
+
+void bb_compare_free(struct bb_compare *compare);
 
 #endif

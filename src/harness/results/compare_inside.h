@@ -11,8 +11,7 @@
 #include "backends/library.h"
 #include "harness/results/compare.h"
 
-#define BB_COMPARE_MOST 64     /* algorithms */
-#define BB_COMPARE_CROSSINGS 4 /* told for one pair */
+#define BB_COMPARE_CROSSINGS 4 /* reported for one pair */
 
 /* The result of a case in one placement. */
 struct bb_compare_run {
@@ -28,14 +27,6 @@ struct bb_compare_cell {
 	int64_t root, size;
 	int algorithm;                 /* index into names */
 	struct bb_compare_run runs[2]; /* out of place, in place: auto may choose differently */
-};
-
-struct bb_compare {
-	struct bb_compare_cell *cells;
-	size_t ncells, room;
-	int64_t cycles; /* seen so far */
-	const char *names[BB_COMPARE_MOST];
-	int nnames;
 };
 
 /* The cells of one datatype, op and root as a matrix. */

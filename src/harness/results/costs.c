@@ -8,38 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct row {
+struct bb_cost_row {
 	struct bb_cost_record cost;
 	double us, faultless_us;
 };
 
-struct bb_costs {
-	struct row *rows;
-	size_t n, room;
-};
-
-bb_status bb_costs_open(struct bb_costs **costs)
+void bb_costs_free(struct bb_costs *costs)
 {
-	*costs = calloc(1, sizeof(**costs));
-	return *costs ? BB_OK : BB_EINTERNAL;
-}
-
-void bb_costs_close(struct bb_costs *costs)
-{
-	if (!costs)
-		return;
 	free(costs->rows);
-	free(costs);
 }
 
 bb_status bb_costs_add(struct bb_costs *p, const struct bb_result_record *r, double processor,
 		       int64_t memory)
 {
-	struct row *row = BB_ARRAY_ADD(p->rows, p->n, p->room);
+	struct bb_cost_row *row = BB_ARRAY_ADD(p->rows, p->n, p->room);
 
 	if (!row)
 		return BB_EINTERNAL;
-	*row = (struct row){
+	*row = (struct bb_cost_row){
 		.cost = {.collective = r->collective,
 			 .algorithm_asked = r->algorithm_asked,
 			 .algorithm = r->algorithm,
@@ -59,14 +45,14 @@ bb_status bb_costs_record(const struct bb_costs *p, struct bb_sinks *sinks)
 {
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; p && i < p->n && status == BB_OK; i++)
+	for (size_t i = 0; i < p->n && status == BB_OK; i++)
 		status = bb_sinks_record(sinks, &bb_record_cost, &p->rows[i].cost);
 	return status;
 }
 
 /* ---- text ---------------------------------------------------------------------------- */
 
-static bool same_evaluation(const struct row *a, const struct row *b)
+static bool same_evaluation(const struct bb_cost_row *a, const struct bb_cost_row *b)
 {
 	return strcmp(a->cost.algorithm, b->cost.algorithm) == 0 &&
 	       strcmp(a->cost.evaluator, b->cost.evaluator) == 0;
@@ -117,7 +103,7 @@ static void add_costs(const struct bb_costs *p, const char *fault, struct bb_str
 	bb_table_column(&t, "with", "(us)", 10);
 	bb_table_column(&t, "as long", "(times)", 10);
 	for (size_t i = 0; i < p->n; i++) {
-		const struct row *r = &p->rows[i];
+		const struct bb_cost_row *r = &p->rows[i];
 		char size[BB_UNIT_TEXT];
 
 		if (isnan(r->faultless_us) || repeats_case(p, i))
@@ -134,8 +120,6 @@ static void add_costs(const struct bb_costs *p, const char *fault, struct bb_str
 
 void bb_costs_text(const struct bb_costs *p, const char *fault, struct bb_strbuf *out)
 {
-	if (!p)
-		return;
 	add_evaluators(p, out);
 	if (fault && p->n > 0 && !isnan(p->rows[0].faultless_us))
 		add_costs(p, fault, out);

@@ -8,22 +8,23 @@
 #include "core/strbuf.h"
 #include "harness/results/sink.h"
 
-struct bb_costs; /* of the results so far */
-
-/* BB_EINTERNAL without memory. */
-BB_MUST bb_status bb_costs_open(struct bb_costs **costs);
-void bb_costs_close(struct bb_costs *costs); /* NULL: nothing */
+struct bb_costs { /* of the results so far; zero-initialise */
+	struct bb_cost_row *rows;
+	size_t n, room;
+};
 
 /* Add RESULT, which is in virtual time: PROCESSOR seconds of one evaluation, and the peak MEMORY of
    the process in bytes by then. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_costs_add(struct bb_costs *costs, const struct bb_result_record *result,
 			       double processor, int64_t memory);
 
-/* Write a cost record for each result. Returns the status of the sinks. COSTS NULL: nothing. */
+/* Write a cost record for each result. Returns the status of the sinks. */
 BB_MUST bb_status bb_costs_record(const struct bb_costs *costs, struct bb_sinks *sinks);
 
 /* Append '#' lines: the evaluator of each algorithm and, with FAULT (NULL: none), the times out of
-   place (in place if there is no other) without it and with it. COSTS NULL: nothing. */
+   place (in place if there is no other) without it and with it. */
 void bb_costs_text(const struct bb_costs *costs, const char *fault, struct bb_strbuf *out);
+
+void bb_costs_free(struct bb_costs *costs);
 
 #endif

@@ -29,6 +29,13 @@ void bb_record_init(const struct bb_record_kind *kind, void *record)
 	}
 }
 
+bool bb_result_is_row_of(const struct bb_result_record *a, const struct bb_result_record *b)
+{
+	return a->size_bytes == b->size_bytes && a->root == b->root && a->cycle == b->cycle &&
+	       strcmp(a->dtype, b->dtype) == 0 && strcmp(a->op, b->op) == 0 &&
+	       strcmp(a->algorithm_asked, b->algorithm_asked) == 0;
+}
+
 void bb_run_id(char text[BB_RUN_ID_TEXT])
 {
 	unsigned char bytes[(BB_RUN_ID_TEXT - 1) / 2];
@@ -69,12 +76,10 @@ static void json_int(struct bb_json *j, int64_t value)
 		bb_json_int(j, value);
 }
 
-static void json_numbers(struct bb_json *j, const struct bb_numbers *numbers)
+void bb_numbers_json(struct bb_json *j, const struct bb_numbers *numbers)
 {
-	size_t i;
-
 	bb_json_array(j);
-	for (i = 0; i < numbers->n; i++)
+	for (size_t i = 0; i < numbers->n; i++)
 		bb_json_double(j, numbers->values[i]);
 	bb_json_end(j);
 }
@@ -133,7 +138,7 @@ static void json_value(struct bb_json *j, const struct bb_field *field, const vo
 		bb_json_bool(j, *(const bool *)value);
 		break;
 	case BB_FIELD_NUMBERS:
-		json_numbers(j, value);
+		bb_numbers_json(j, value);
 		break;
 	case BB_FIELD_WORDS:
 		json_words(j, value);

@@ -364,9 +364,13 @@ void bb_time_text(char text[BB_TIME_TEXT]);
 extern const struct bb_record_kind bb_record_run, bb_record_result, bb_record_arrival,
 	bb_record_cost, bb_record_skip, bb_record_end;
 
+/* True if A and B are the two placements of one row of a table. */
+bool bb_result_is_row_of(const struct bb_result_record *a, const struct bb_result_record *b);
+
 /* Every number of RECORD, a struct of KIND, absent, everything else zero. */
 void bb_record_init(const struct bb_record_kind *kind, void *record);
 
+void bb_numbers_json(struct bb_json *j, const struct bb_numbers *numbers); /* adds an array */
 /* One line without newline: {"schema":2,"kind":…,"run_id":…, the fields}. */
 void bb_record_json(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
 		    const void *record);

@@ -298,7 +298,19 @@ void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run)
 			       run->link);
 }
 
-/* All of a few, or of many with -v. */
+void bb_sink_add_settings(struct bb_strbuf *out, const struct bb_run_record *run)
+{
+	if (!isnan(run->precision))
+		bb_strbuf_addf(out, "  precision: %g%%", run->precision * 100);
+	if (run->fault)
+		bb_strbuf_addf(out, "  fault: %s", run->fault);
+	if (run->link)
+		bb_strbuf_addf(out, "  link: %s", run->link);
+	if (!isnan(run->link_noise))
+		bb_strbuf_addf(out, "  noise: %g%%", run->link_noise * 100);
+}
+
+/* All ranks of a small run, or with -v; else the first ones. */
 static void add_some_ranks(struct bb_strbuf *out, const struct bb_run_record *run)
 {
 	struct bb_rank_infos shown = run->ranks;
@@ -324,16 +336,9 @@ void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
 	if (run->check != BB_ABSENT)
 		bb_strbuf_addf(out, " validation: %lld", (long long)run->check);
 	bb_strbuf_addf(out, " seed: %lld", (long long)run->seed);
-	if (!isnan(run->precision))
-		bb_strbuf_addf(out, "  precision: %g%%", run->precision * 100);
-	if (!isnan(run->link_noise))
-		bb_strbuf_addf(out, "  noise: %g%%", run->link_noise * 100);
 	if (run->library)
 		bb_strbuf_addf(out, "  library: %s", run->library);
-	if (run->fault)
-		bb_strbuf_addf(out, "  fault: %s", run->fault);
-	if (run->link)
-		bb_strbuf_addf(out, "  link: %s", run->link);
+	bb_sink_add_settings(out, run);
 	bb_strbuf_add(out, "\n");
 	bb_sink_add_virtual(out, run);
 }

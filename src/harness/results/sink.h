@@ -56,6 +56,8 @@ bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text);
 /* Append a line for each rank, as nccl-tests prints it. */
 void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos);
 
+/* Append "  precision: …  fault: …  link: …  noise: …", those that are set. */
+void bb_sink_add_settings(struct bb_strbuf *out, const struct bb_run_record *run);
 /* Append what virtual time is simulated with; nothing for real runs. */
 void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run);
 

@@ -7,7 +7,6 @@
  */
 #include "harness/results/sink.h"
 
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,8 +16,8 @@ struct nccl_json {
 	struct bb_sink sink;
 	struct bb_json json;         /* inside the array of results, or inside a row */
 	long row_end;                /* in the file: where the next row goes */
-	bool in_row;                 /* an out-of-place half waits for its other */
-	struct bb_result_record row; /* whose; its strings are constants */
+	bool in_row;                 /* a row waits for its in-place half */
+	struct bb_result_record row; /* its out-of-place half; strings are constants */
 	int64_t wrong, results;
 	double busbw_sum;
 };
@@ -127,7 +126,7 @@ static void put_tail(struct nccl_json *n, const struct bb_end_record *end)
 	bb_strbuf_add(&n->sink.out, "\n");
 }
 
-/* Write what is pending over the old end, and a new end. */
+/* Writes the pending rows over the end of the document, then a new end. */
 static bb_status commit(struct nccl_json *n, const struct bb_end_record *end)
 {
 	FILE *file = n->sink.file;
@@ -169,19 +168,6 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 
 /* ---- rows -------------------------------------------------------------------------- */
 
-/* KEY NULL: an element of an array. */
-static void put_times(struct bb_json *j, const char *key, const struct bb_numbers *times)
-{
-	size_t i;
-
-	if (key)
-		bb_json_key(j, key);
-	bb_json_array(j);
-	for (i = 0; i < times->n; i++)
-		bb_json_double(j, times->values[i]);
-	bb_json_end(j);
-}
-
 static void put_per_iter(struct bb_json *j, const char *key, const struct bb_run_record *run,
 			 const struct bb_result_record *r)
 {
@@ -195,11 +181,12 @@ static void put_per_iter(struct bb_json *j, const char *key, const struct bb_run
 	bb_json_add_double(j, "p99_us", r->p99_us);
 	bb_json_add_double(j, "stdev_us", r->stdev_us);
 	bb_json_add_double(j, "cv_pct", r->cv_percent);
-	put_times(j, "times_us", &r->samples_us);
-	/* Samples are the longest over all ranks, which of one process are all there are. */
+	bb_json_key(j, "times_us");
+	bb_numbers_json(j, &r->samples_us);
+	/* A sample is the maximum over all ranks, so with one process it is that process's. */
 	bb_json_add_array(j, "per_process_max_times_us");
 	if (run->nprocs == 1)
-		put_times(j, NULL, &r->samples_us);
+		bb_numbers_json(j, &r->samples_us);
 	bb_json_end(j);
 	bb_json_end(j);
 }
@@ -263,15 +250,6 @@ static bb_status finish_row(struct nccl_json *n)
 	return end_row(n);
 }
 
-static bool same_row(const struct nccl_json *n, const struct bb_result_record *r)
-{
-	const struct bb_result_record *row = &n->row;
-
-	return n->in_row && row->size_bytes == r->size_bytes && row->root == r->root &&
-	       row->cycle == r->cycle && strcmp(row->dtype, r->dtype) == 0 &&
-	       strcmp(row->op, r->op) == 0 && strcmp(row->algorithm_asked, r->algorithm_asked) == 0;
-}
-
 static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
 {
 	struct nccl_json *n = of(sink);
@@ -280,7 +258,7 @@ static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
 	n->wrong += r->wrong != BB_ABSENT && r->wrong > 0;
 	n->results++;
 	n->busbw_sum += isnan(r->busbw_GBps) ? 0 : r->busbw_GBps;
-	if (!r->in_place || !same_row(n, r)) {
+	if (!r->in_place || !n->in_row || !bb_result_is_row_of(&n->row, r)) {
 		BB_TRY(st, finish_row(n), out);
 		begin_row(n, r);
 		if (r->in_place) {

@@ -1,7 +1,7 @@
 /*
- * sink_text.c - the terminal's text, laid out as nccl-tests prints it, because programs read it:
- * the same comment lines and the same 13 columns. Whatever busbench knows beyond that is in lines
- * that begin with '#'.
+ * sink_text.c - the text of a collective in the layout of nccl-tests, which parsers in the wild
+ * read: the same comment lines and the same 13 columns. Everything else is in lines that begin with
+ * '#'.
  */
 #include "harness/results/sink.h"
 
@@ -10,14 +10,11 @@
 
 struct text {
 	struct bb_sink sink;
-	bool half;                  /* out ends in a row that lacks its in-place half */
-	char algorithm[32];         /* of the table that was begun; "" none yet */
-	int64_t row_size, row_root; /* what the half row is about */
-	const char *row_dtype, *row_op;
-	int64_t row_cycle;
-	struct bb_skip_record skipped; /* the last that was told; reason: in … */
+	bool half;                     /* OUT ends in a row that lacks its in-place half */
+	struct bb_result_record row;   /* the last row; its strings are constants */
+	struct bb_skip_record skipped; /* the last one printed; its reason is in SKIP_REASON */
 	char skip_reason[256];
-	int more_skips; /* for the same reason, since then */
+	int more_skips; /* skips since then with the same reason */
 };
 
 static struct text *of(struct bb_sink *sink)
@@ -64,7 +61,7 @@ static size_t count_hosts(const struct bb_rank_infos *infos)
 	return hosts;
 }
 
-/* What nccl-tests does not know about. */
+/* Appends what nccl-tests does not have. */
 static void add_extras(struct bb_strbuf *out, const struct bb_run_record *run)
 {
 	const size_t hosts = count_hosts(&run->ranks);
@@ -83,14 +80,7 @@ static void add_extras(struct bb_strbuf *out, const struct bb_run_record *run)
 		bb_strbuf_addf(out, "  hosts: %zu", hosts);
 	if (run->clock_uncertainty_us > 0)
 		bb_strbuf_addf(out, "  clocks within: %.3g us", run->clock_uncertainty_us);
-	if (!isnan(run->precision))
-		bb_strbuf_addf(out, "  precision: %g%%", run->precision * 100);
-	if (run->fault)
-		bb_strbuf_addf(out, "  fault: %s", run->fault);
-	if (run->link)
-		bb_strbuf_addf(out, "  link: %s", run->link);
-	if (!isnan(run->link_noise))
-		bb_strbuf_addf(out, "  noise: %g%%", run->link_noise * 100);
+	bb_sink_add_settings(out, run);
 	if (run->split)
 		bb_strbuf_addf(out, "  split: %s", run->split);
 	bb_strbuf_add(out, "\n");
@@ -186,27 +176,24 @@ static void add_half(struct bb_strbuf *out, const struct bb_run_record *run,
 			       bb_format_fit(last, r->cv_percent, 7));
 }
 
-/* A placement that was not run; the columns stay in place for those who read them. */
+/* A placement that was not run: every column is N/A, so that parsers find the others. */
 static void add_no_half(struct bb_strbuf *out, const struct bb_run_record *run)
 {
-	bb_strbuf_addf(out, "  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A");
-	if (run->per_iter_timing)
-		bb_strbuf_addf(out, "  %7s  %7s  %7s  %7s", "N/A", "N/A", "N/A", "N/A");
+	struct bb_result_record absent;
+
+	bb_record_init(&bb_record_result, &absent);
+	add_half(out, run, &absent);
 }
 
 static void begin_row(struct text *t, const struct bb_result_record *r)
 {
-	if (strcmp(t->algorithm, r->algorithm_asked) != 0) {
-		snprintf(t->algorithm, sizeof(t->algorithm), "%s", r->algorithm_asked);
+	const char *before = t->row.algorithm_asked;
+
+	if (!before || strcmp(before, r->algorithm_asked) != 0)
 		add_table_head(&t->sink.out, t->sink.run, r->algorithm_asked);
-	}
 	bb_strbuf_addf(&t->sink.out, "%12lld  %12lld  %8s  %6s  %6lld", (long long)r->size_bytes,
 		       (long long)r->count, r->dtype, r->op, (long long)r->root);
-	t->row_size = r->size_bytes;
-	t->row_root = r->root;
-	t->row_dtype = r->dtype;
-	t->row_op = r->op;
-	t->row_cycle = r->cycle;
+	t->row = *r;
 }
 
 static void end_row(struct text *t, double end_unix_s)
@@ -241,19 +228,12 @@ static void finish_half(struct text *t)
 	t->half = false;
 }
 
-static bool same_row(const struct text *t, const struct bb_result_record *r)
-{
-	return t->half && t->row_size == r->size_bytes && t->row_root == r->root &&
-	       t->row_cycle == r->cycle && strcmp(t->row_dtype, r->dtype) == 0 &&
-	       strcmp(t->row_op, r->op) == 0 && strcmp(t->algorithm, r->algorithm_asked) == 0;
-}
-
 static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
 {
 	struct text *t = of(sink);
 
 	finish_skips(t);
-	if (!r->in_place || !same_row(t, r)) {
+	if (!r->in_place || !t->half || !bb_result_is_row_of(&t->row, r)) {
 		finish_half(t);
 		begin_row(t, r);
 		if (r->in_place)
@@ -269,7 +249,7 @@ static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
 
 /* ---- everything else --------------------------------------------------------------- */
 
-/* Of one algorithm at many sizes one line tells. */
+/* True if R would repeat the last line but for its size or placement. */
 static bool repeats_skip(const struct text *t, const struct bb_skip_record *r)
 {
 	const struct bb_skip_record *s = &t->skipped;
