@@ -86,7 +86,7 @@ FAULTS = {  # one of each kind, with its exit status if all programs have the sa
 def every_fault(program, words):
     """Faults that --help lists are planted, others are refused."""
     text = kit.execute([built(program), "--help"]).exits(0).out
-    kinds = re.findall(r"^ {6}(\w+):\S+", text.split("Of --fault this program obeys:")[1].split("Of --fault, where")[0], re.M)
+    kinds = re.findall(r"^ {6}(\w+):\S+", text.split("\nKinds of --fault:")[1].split("\nMore kinds")[0], re.M)
     expect(set(kinds) <= {*FAULTS, "slow_node"} and "die" in kinds, f"{program}: {kinds}")
     for kind, (fault, code) in FAULTS.items():
         line = [built(program), *f"-g 2 -n 2 -w 0 {words} -T {kit.LONG} --fault {fault}".split()]

@@ -27,11 +27,11 @@ BB_MUST bb_status bb_check_rank(const char *flag, const char *text, int rank, in
 BB_MUST bb_status bb_check_outputs(const struct bb_options *options, const char *nccl_file,
 				   bool writes, struct bb_error *error);
 
-/* --fault, where KNOWN has a bit for each kind that the benchmark obeys; backends of virtual time
-   know some more. */
+/* Read --fault. KNOWN has a bit for each kind that the benchmark supports; virtual time supports
+   some more. BB_EUSAGE lists the forms of all kinds that are supported. */
 BB_MUST bb_status bb_options_fault(struct bb_options *options, unsigned known,
 				   struct bb_error *error);
-/* Which kinds these are, for the end of --help. */
+/* Append the list of these kinds, for the end of --help. */
 void bb_options_fault_help(unsigned known, struct bb_strbuf *out);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * options_fault.c - --fault: from words to what is wrong.
+ * options_fault.c - reads --fault.
  */
 #include "core/units.h"
 #include "harness/run/options_check.h"
@@ -9,29 +9,28 @@
 #include <string.h>
 
 #define MOST_FACTOR 1e6 /* of a slow link */
-#define FAULT_WORDS 5
 
+/* FIELDS are the words behind the name, a letter each: see fault_read. */
 static const struct {
-	const char *word, *form;
-	int words;
+	const char *name, *fields, *form;
 } faults[] = {
-	[BB_FAULT_CORRUPT] = {"corrupt", "corrupt:RANK", 2},
-	[BB_FAULT_SLOW] = {"slow", "slow:RANK:TIME (slow:2:5ms)", 3},
-	[BB_FAULT_DIE] = {"die", "die:RANK", 2},
-	[BB_FAULT_SLOW_LINK] = {"slow_link", "slow_link:FROM:TO:FACTOR (slow_link:0:1:1.5)", 4},
-	[BB_FAULT_SWAP] = {"swap", "swap:RANK", 2},
-	[BB_FAULT_SLOW_NODE] = {"slow_node", "slow_node:NODE:FACTOR (slow_node:3:2)", 3},
-	[BB_FAULT_SLOW_RAIL] = {"slow_rail", "slow_rail:NODE:RAIL:FACTOR (slow_rail:3:0:2)", 4},
-	[BB_FAULT_LOST_RAIL] = {"lost_rail", "lost_rail:NODE:RAIL (lost_rail:3:0)", 3},
-	[BB_FAULT_FLAPPING_NODE] = {"flapping_node",
-				    "flapping_node:NODE:FACTOR:SHARE (flapping_node:3:4:0.4)", 4},
-	[BB_FAULT_FLAPPING_LINK] = {"flapping_link",
-				    "flapping_link:FROM:TO:FACTOR:SHARE (flapping_link:0:1:4:0.4)",
-				    5},
-	[BB_FAULT_LATE] = {"late", "late:RANK:TIME (late:2:5ms)", 3},
+	[BB_FAULT_CORRUPT] = {"corrupt", "R", "corrupt:RANK"},
+	[BB_FAULT_SLOW] = {"slow", "RD", "slow:RANK:TIME (slow:2:5ms)"},
+	[BB_FAULT_DIE] = {"die", "R", "die:RANK"},
+	[BB_FAULT_SLOW_LINK] = {"slow_link", "RPF", "slow_link:FROM:TO:FACTOR (slow_link:0:1:1.5)"},
+	[BB_FAULT_SWAP] = {"swap", "R", "swap:RANK"},
+	[BB_FAULT_SLOW_NODE] = {"slow_node", "RF", "slow_node:NODE:FACTOR (slow_node:3:2)"},
+	[BB_FAULT_SLOW_RAIL] = {"slow_rail", "RTF", "slow_rail:NODE:RAIL:FACTOR (slow_rail:3:0:2)"},
+	[BB_FAULT_LOST_RAIL] = {"lost_rail", "RT", "lost_rail:NODE:RAIL (lost_rail:3:0)"},
+	[BB_FAULT_FLAPPING_NODE] = {"flapping_node", "RFS",
+				    "flapping_node:NODE:FACTOR:SHARE (flapping_node:3:4:0.4)"},
+	[BB_FAULT_FLAPPING_LINK] = {"flapping_link", "RPFS",
+				    "flapping_link:FROM:TO:FACTOR:SHARE "
+				    "(flapping_link:0:1:4:0.4)"},
+	[BB_FAULT_LATE] = {"late", "RD", "late:RANK:TIME (late:2:5ms)"},
 };
 
-/* What the backend of virtual time does on a cluster, whatever the benchmark obeys. */
+/* The kinds that a cluster simulates for every benchmark. */
 #define OF_CLUSTERS                                                                                \
 	(1u << BB_FAULT_SLOW_NODE | 1u << BB_FAULT_SLOW_RAIL | 1u << BB_FAULT_LOST_RAIL |          \
 	 1u << BB_FAULT_SLOW_LINK)
@@ -46,10 +45,10 @@ static void add_kinds(struct bb_strbuf *out, unsigned kinds)
 void bb_options_fault_help(unsigned known, struct bb_strbuf *out)
 {
 	if (known) {
-		bb_strbuf_add(out, "\nOf --fault this program obeys:\n");
+		bb_strbuf_add(out, "\nKinds of --fault:\n");
 		add_kinds(out, known);
 	}
-	bb_strbuf_add(out, "\nOf --fault, where it runs on --backend sim with --cluster, also:\n");
+	bb_strbuf_add(out, "\nMore kinds of --fault with --backend sim --cluster:\n");
 	add_kinds(out, OF_CLUSTERS & ~known);
 }
 
@@ -63,7 +62,7 @@ static bb_status unknown_fault(const struct bb_options *o, unsigned known, struc
 		if (known >> k & 1)
 			forms[n++] = faults[k].form;
 	if (n == 0)
-		return bb_fail(error, BB_EUSAGE, "--fault %s: %s obeys no faults; leave it out",
+		return bb_fail(error, BB_EUSAGE, "--fault %s: %s supports no faults; leave it out",
 			       o->fault_text, o->program);
 	for (k = 0; k < n; k++)
 		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
@@ -75,58 +74,39 @@ static bb_status unknown_fault(const struct bb_options *o, unsigned known, struc
 		       o->fault_text, list);
 }
 
-static bool read_share(double *share, const char *word)
+/* Reads WORD as a number above LOW, at most HIGH. */
+static bool number_read(const char *word, double low, double high, double *value)
 {
 	char *end;
 
-	*share = strtod(word, &end);
-	return end != word && !*end && *share > 0 && *share <= 1;
+	*value = strtod(word, &end);
+	return end != word && !*end && *value > low && *value <= high;
 }
 
-static bool read_factor(double *factor, const char *word)
+static bool fault_read(struct bb_fault *fault, char field, const char *word)
 {
-	char *end;
+	uint64_t ns;
 
-	*factor = strtod(word, &end);
-	return end != word && !*end && *factor > 1 && *factor <= MOST_FACTOR;
-}
-
-/* The words behind the kind's name. */
-static bool read_fault(struct bb_fault *fault, char *const *words)
-{
-	uint64_t ns = 0;
-
-	if (!bb_parse_rank(words[1], &fault->rank))
-		return false;
-	switch (fault->kind) {
-	case BB_FAULT_SLOW:
-	case BB_FAULT_LATE:
-		if (!bb_parse_duration(words[2], &ns))
+	switch (field) {
+	case 'R': /* a rank or node */
+		return bb_parse_rank(word, &fault->rank);
+	case 'P': /* its peer, another rank */
+		return bb_parse_rank(word, &fault->to) && fault->to != fault->rank;
+	case 'T': /* a rail */
+		return bb_parse_rank(word, &fault->to);
+	case 'F': /* a factor */
+		return number_read(word, 1, MOST_FACTOR, &fault->factor);
+	case 'S': /* a share of the rounds */
+		return number_read(word, 0, 1, &fault->share);
+	default: /* a duration */
+		if (!bb_parse_duration(word, &ns))
 			return false;
 		fault->seconds = (double)ns * 1e-9;
-		return true;
-	case BB_FAULT_SLOW_LINK:
-		return bb_parse_rank(words[2], &fault->to) && fault->to != fault->rank &&
-		       read_factor(&fault->factor, words[3]);
-	case BB_FAULT_FLAPPING_LINK:
-		return bb_parse_rank(words[2], &fault->to) && fault->to != fault->rank &&
-		       read_factor(&fault->factor, words[3]) && read_share(&fault->share, words[4]);
-	case BB_FAULT_FLAPPING_NODE:
-		fault->to = -1;
-		return read_factor(&fault->factor, words[2]) && read_share(&fault->share, words[3]);
-	case BB_FAULT_SLOW_NODE:
-		fault->to = -1;
-		return read_factor(&fault->factor, words[2]);
-	case BB_FAULT_SLOW_RAIL:
-		return bb_parse_rank(words[2], &fault->to) && read_factor(&fault->factor, words[3]);
-	case BB_FAULT_LOST_RAIL:
-		return bb_parse_rank(words[2], &fault->to);
-	default:
 		return true;
 	}
 }
 
-/* What the backend is to know of it. */
+/* Copies into the backend's configuration what it simulates. */
 static void configure(struct bb_options *o)
 {
 	const struct bb_fault *fault = &o->fault;
@@ -154,8 +134,9 @@ static void configure(struct bb_options *o)
 
 bb_status bb_options_fault(struct bb_options *o, unsigned known, struct bb_error *error)
 {
-	char copy[64], *words[FAULT_WORDS + 1], *rest = NULL, *word;
-	int n = 0, kind = BB_FAULT_NONE + 1;
+	char copy[64], *rest, *word;
+	int kind = BB_FAULT_NONE + 1;
+	bool good;
 
 	if (!o->fault_text)
 		return BB_OK;
@@ -164,17 +145,16 @@ bb_status bb_options_fault(struct bb_options *o, unsigned known, struct bb_error
 	if (o->cluster_text)
 		known |= OF_CLUSTERS;
 	snprintf(copy, sizeof(copy), "%s", o->fault_text);
-	for (word = copy; word && n <= FAULT_WORDS; word = rest) {
-		rest = strchr(word, ':');
-		if (rest)
-			*rest++ = '\0';
-		words[n++] = word;
-	}
-	while (kind < BB_NFAULTS && (!(known >> kind & 1) || strcmp(copy, faults[kind].word) != 0))
+	rest = copy;
+	word = strsep(&rest, ":");
+	while (kind < BB_NFAULTS && (!(known >> kind & 1) || strcmp(word, faults[kind].name) != 0))
 		kind++;
-	o->fault.kind = kind < BB_NFAULTS ? (enum bb_fault_kind)kind : BB_FAULT_NONE;
-	if (kind == BB_NFAULTS || n != faults[kind].words || word ||
-	    strlen(o->fault_text) >= sizeof(copy) || !read_fault(&o->fault, words))
+	good = kind < BB_NFAULTS && strlen(o->fault_text) < sizeof(copy);
+	o->fault = (struct bb_fault){.kind = good ? (enum bb_fault_kind)kind : BB_FAULT_NONE,
+				     .to = -1};
+	for (const char *field = good ? faults[kind].fields : ""; *field && good; field++)
+		good = rest && fault_read(&o->fault, *field, strsep(&rest, ":"));
+	if (!good || rest)
 		return unknown_fault(o, known, error);
 	configure(o);
 	return BB_OK;
