@@ -1,6 +1,6 @@
 /*
- * Every rank gives a piece and gets all pieces, in the order of ranks: how sharded parameters
- * are put together before a layer runs.
+ * Every rank contributes a piece and receives all pieces in rank order: sharded parameters are
+ * gathered so before a layer runs.
  */
 #include "harness/run/harness.h"
 

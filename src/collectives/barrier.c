@@ -12,24 +12,27 @@
 
 #define LINE 64 /* between a rank's buffers */
 
-/* ---- what can be asked for --------------------------------------------------------------- */
+/* ---- algorithms --------------------------------------------------------------- */
 
-/* What --algo counts: the backend's own barrier, and ways to reduce. */
+/* Numbers of --algo: the backend's barrier, then all-reduces. */
 enum { BARRIER, AUTO, SCHEDULES };
 
-static const struct bb_algorithm *barrier_schedule(int way)
+static const struct bb_algorithm *barrier_schedule(int index)
 {
 	for (int i = 0; bb_algorithms[i]; i++)
-		if (bb_algorithms[i]->collective == &bb_all_reduce && way-- == SCHEDULES)
+		if (bb_algorithms[i]->collective == &bb_all_reduce && index-- == SCHEDULES)
 			return bb_algorithms[i];
 	return NULL;
 }
 
-static const char *barrier_way(int way)
+static const char *barrier_algorithm(int index)
 {
-	const struct bb_algorithm *schedule = barrier_schedule(way);
+	const struct bb_algorithm *schedule = barrier_schedule(index);
 
-	return way == BARRIER ? "barrier" : way == AUTO ? "auto" : schedule ? schedule->name : NULL;
+	return index == BARRIER ? "barrier"
+	       : index == AUTO  ? "auto"
+	       : schedule       ? schedule->name
+				: NULL;
 }
 
 #define BB_OPTIONS struct bb_barrier_options
@@ -38,8 +41,8 @@ const struct bb_option bb_barrier_rows[] = BB_OPTION_ROWS(BB_BARRIER_OPTIONS);
 static void barrier_list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "barriers (--algo):\n");
-	for (int way = 0; barrier_way(way); way++)
-		bb_strbuf_addf(out, "    %s\n", barrier_way(way));
+	for (int index = 0; barrier_algorithm(index); index++)
+		bb_strbuf_addf(out, "    %s\n", barrier_algorithm(index));
 }
 
 /* ---- the experiment ---------------------------------------------------------------------- */
@@ -68,7 +71,7 @@ static bb_status barrier_open(struct bb_engine *engine)
 }
 
 /* Settle the call. OBJECTION = why it cannot be made here. Collective. */
-static bb_status barrier_settle(struct barrier_session *s, int way,
+static bb_status barrier_settle(struct barrier_session *s, int index,
 				char objection[BB_OBJECTION_TEXT])
 {
 	const struct bb_backend *backend = s->engine.backend;
@@ -76,19 +79,19 @@ static bb_status barrier_settle(struct barrier_session *s, int way,
 	const char *reason = NULL;
 	bb_status status = BB_OK;
 
-	*call = (struct bb_call){.collective = way == BARRIER ? NULL : &bb_all_reduce,
-				 .schedule = barrier_schedule(way),
+	*call = (struct bb_call){.collective = index == BARRIER ? NULL : &bb_all_reduce,
+				 .schedule = barrier_schedule(index),
 				 .dtype = BB_INT64,
 				 .op = BB_SUM,
 				 .shape = {.nranks = s->engine.run->world.nranks, .count = 1}};
-	if (way == BARRIER) {
+	if (index == BARRIER) {
 		if (bb_engine_is_virtual(&s->engine))
 			reason = "clocks of virtual ranks meet without messages, in no time";
 		goto out;
 	}
 	if (call->schedule && call->schedule->refuses)
 		reason = call->schedule->refuses(&call->shape);
-	if (way == AUTO)
+	if (index == AUTO)
 		status = backend->choose(s->engine.world, call);
 	if (status == BB_EUNSUPPORTED)
 		reason = "the backend has no all-reduce of its own choice";
@@ -101,11 +104,11 @@ out:
 	return status == BB_EUNSUPPORTED ? BB_OK : status;
 }
 
-/* What comes out is this rank's input at first, which is no sum. */
+/* Writes the inputs. The output holds this rank's input at first, which is not the sum. */
 static bb_status barrier_fill(struct barrier_session *s)
 {
 	const struct bb_backend *backend = s->engine.backend;
-	struct bb_rank *rank = s->engine.driver->handle;
+	struct bb_rank *rank = s->engine.rank;
 	struct bb_call *call = &s->call;
 	struct bb_pattern input;
 	bb_status status;
@@ -140,8 +143,8 @@ static bb_status barrier_verify(struct barrier_session *s, int64_t *wrong)
 	sum = bb_patterns_get(s->patterns, BB_REDUCED);
 	BB_TRY(status, bb_engine_corrupt(&s->engine, call->out), out);
 	BB_TRY(status,
-	       s->engine.backend->verify(s->engine.driver->handle, call->out, &sum, 0, 1,
-					 call->dtype, 0, &found),
+	       s->engine.backend->verify(s->engine.rank, call->out, &sum, 0, 1, call->dtype, 0,
+					 &found),
 	       out);
 	BB_TRY(status, bb_engine_sum(&s->engine, &found, 1), out);
 	*wrong = (int64_t)found;
@@ -169,8 +172,7 @@ static bb_status barrier_finish(void *own)
 {
 	struct barrier_session *s = own;
 
-	return s->call.collective ? s->engine.backend->finish(s->engine.driver->handle, NULL)
-				  : BB_OK;
+	return s->call.collective ? s->engine.backend->finish(s->engine.rank, NULL) : BB_OK;
 }
 
 static void barrier_heard(void *own, int64_t sample, double seconds)
@@ -180,11 +182,11 @@ static void barrier_heard(void *own, int64_t sample, double seconds)
 	s->samples[s->n++] = seconds;
 }
 
-/* -n barriers, and as many again until the median is as precise as asked for. */
+/* Times -n barriers, and as many again until the median has the requested precision. */
 static bb_status barrier_time(struct barrier_session *s, struct bb_stats *stats)
 {
 	const struct bb_options *o = &s->engine.run->options;
-	const double began = s->engine.backend->now(s->engine.driver->handle);
+	const double began = s->engine.backend->now(s->engine.rank);
 	struct bb_sampling sampling = {.ready = barrier_meet,
 				       .operate = barrier_operate,
 				       .finish = barrier_finish,
@@ -218,7 +220,7 @@ out:
 	return status;
 }
 
-static bb_status barrier_deliver(struct barrier_session *s, int way, const struct bb_stats *stats,
+static bb_status barrier_deliver(struct barrier_session *s, int index, const struct bb_stats *stats,
 				 int64_t wrong)
 {
 	const struct bb_call *call = &s->call;
@@ -227,7 +229,7 @@ static bb_status barrier_deliver(struct barrier_session *s, int way, const struc
 	if (!bb_engine_leads(&s->engine))
 		return BB_OK;
 	bb_record_init(&bb_record_barrier, &r);
-	r.algorithm_asked = barrier_way(way);
+	r.algorithm_asked = barrier_algorithm(index);
 	r.algorithm = call->schedule ? call->schedule->name
 		      : call->native ? call->native->name
 				     : "barrier";
@@ -244,30 +246,30 @@ static bb_status barrier_deliver(struct barrier_session *s, int way, const struc
 	return bb_engine_deliver(&s->engine, &bb_record_barrier, &r, wrong);
 }
 
-static bb_status barrier_skip(struct barrier_session *s, int way, const char *reason)
+static bb_status barrier_skip(struct barrier_session *s, int index, const char *reason)
 {
 	struct bb_skip_record skip;
 
 	bb_record_init(&bb_record_skip, &skip);
 	skip.collective = "barrier";
-	skip.algorithm = barrier_way(way);
+	skip.algorithm = barrier_algorithm(index);
 	skip.reason = reason;
 	return bb_engine_skip(&s->engine, &skip);
 }
 
-static bb_status barrier_measure(struct barrier_session *s, int way)
+static bb_status barrier_measure(struct barrier_session *s, int index)
 {
 	char objection[BB_OBJECTION_TEXT], what[BB_WHAT_TEXT];
 	struct bb_stats stats;
 	int64_t wrong;
 	bb_status status;
 
-	snprintf(what, sizeof(what), "barrier by %s", barrier_way(way));
+	snprintf(what, sizeof(what), "barrier by %s", barrier_algorithm(index));
 	BB_TRY(status, bb_engine_begin(&s->engine, what), out);
-	BB_TRY(status, barrier_settle(s, way, objection), out);
+	BB_TRY(status, barrier_settle(s, index, objection), out);
 	BB_TRY(status, bb_crew_hear(s->engine.driver, objection), out);
 	if (*objection)
-		return barrier_skip(s, way, objection);
+		return barrier_skip(s, index, objection);
 	if (s->call.collective)
 		BB_TRY(status, barrier_fill(s), out);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
@@ -275,18 +277,18 @@ static bb_status barrier_measure(struct barrier_session *s, int way)
 	BB_TRY(status, barrier_verify(s, &wrong), out);
 	bb_engine_release(&s->engine, s->memory);
 	s->memory = NULL;
-	status = barrier_deliver(s, way, &stats, wrong);
+	status = barrier_deliver(s, index, &stats, wrong);
 out:
 	return status;
 }
 
 static bb_status barrier_run(struct bb_engine *engine)
 {
-	const struct bb_barrier_options *asked = engine->run->own;
+	const struct bb_barrier_options *o = engine->run->own;
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < asked->ways.n && status == BB_OK; i++)
-		status = barrier_measure((struct barrier_session *)engine, asked->ways.list[i]);
+	for (size_t i = 0; i < o->algorithms.n && status == BB_OK; i++)
+		status = barrier_measure((struct barrier_session *)engine, o->algorithms.list[i]);
 	return status;
 }
 

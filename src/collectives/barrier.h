@@ -8,10 +8,10 @@
 #include "harness/measure/engine.h"
 
 #define BB_BARRIER_OPTIONS(OPTION, COMMON)                                                         \
-	OPTION(CHOICES, ways, "algo", 0, "all",                                                    \
+	OPTION(CHOICES, algorithms, "algo", 0, "all",                                              \
 	       "barriers to measure: barrier is the backend's own, the others are all-reduces of " \
 	       "8 bytes, auto by the backend's choice",                                            \
-	       .choice = barrier_way)                                                              \
+	       .choice = barrier_algorithm)                                                        \
 	COMMON("iters", 'n', "1000", "timed barriers; with --precision per round", .min = 1,       \
 	       .max = 100000)
 

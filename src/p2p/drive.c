@@ -324,8 +324,8 @@ static bb_status begin_turn(struct pairs_session *s, const struct turn *t)
 	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	bb_status status;
 
-	snprintf(what, sizeof(what), "%s %d -> %d at %s", t->cell->route->name, t->from, t->to,
-		 t->cell->ping ? "a word" : bb_format_size(size, t->cell->bytes));
+	snprintf(what, sizeof(what), "%s %d -> %d: %s", t->cell->route->name, t->from, t->to,
+		 t->cell->ping ? "latency" : bb_format_size(size, t->cell->bytes));
 	status = bb_engine_begin(&s->engine, what);
 	if (status == BB_OK && bb_engine_leads(&s->engine))
 		status = bb_child_send_alive(s->pairs);
@@ -375,27 +375,29 @@ static bb_status run_round(struct pairs_session *s, const struct bb_cell *cell, 
 	return status;
 }
 
-static bool are_precise(const struct pairs_session *s)
+bb_status bb_pairs_agree_to_stop(struct bb_engine *engine, const struct bb_series *series, int n,
+				 int round, double began, bool *stop)
 {
-	for (int peer = 0; peer < s->n; peer++)
-		if (bb_series_precision(&s->series[peer]) > s->engine.options->precision)
-			return false;
-	return true;
+	const struct bb_options *o = engine->options;
+
+	*stop = round + 1 >= bb_pair_rounds(o);
+	if (!*stop || o->precision == 0 || o->exact || round + 1 == BB_PAIR_MOST_ROUNDS)
+		return BB_OK;
+	return bb_engine_agree_to_stop(engine, bb_series_are_precise(series, n, o->precision),
+				       began, stop);
 }
 
 static bb_status run_rounds(struct pairs_session *s, const struct bb_cell *cell)
 {
 	const double began = s->engine.backend->now(s->engine.rank);
-	const int base = bb_pair_rounds(s->engine.options);
 	bool stop = false;
 	bb_status status = BB_OK;
 
 	for (int round = 0; status == BB_OK && !stop; round++) {
 		status = run_round(s, cell, round, false);
-		stop = round + 1 >= base;
-		if (stop && s->engine.options->precision != 0 && round + 1 < BB_PAIR_MOST_ROUNDS &&
-		    status == BB_OK)
-			status = bb_engine_agree_to_stop(&s->engine, are_precise(s), began, &stop);
+		if (status == BB_OK)
+			status = bb_pairs_agree_to_stop(&s->engine, s->series, s->n, round, began,
+							&stop);
 	}
 	return status;
 }
@@ -446,7 +448,7 @@ static bb_status run_cell(struct pairs_session *s, size_t i)
 /* ---- suspects, once more -------------------------------------------------------------------- */
 
 /* Virtual ranks have no turns: all pairs of a suspect's cell are measured again. */
-static bb_status play_again(struct pairs_session *s, const struct bb_pair_turns *turns)
+static bb_status measure_virtual_again(struct pairs_session *s, const struct bb_pair_turns *turns)
 {
 	const void *all;
 	bb_status status = BB_OK;
@@ -473,7 +475,7 @@ static bb_status measure_again(struct pairs_session *s, const struct bb_pair_tur
 	bb_status status = BB_OK;
 
 	if (bb_pairs_are_virtual(s->pairs))
-		return play_again(s, turns);
+		return measure_virtual_again(s, turns);
 	for (int i = 0; i < turns->n && status == BB_OK; i++) {
 		const struct bb_pair_turn *p = &turns->list[i];
 		const struct turn t = {s, &s->pairs->cells[p->cell], p->from, p->to, 1, false};

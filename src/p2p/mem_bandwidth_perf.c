@@ -1,6 +1,6 @@
 /*
- * How fast memory is: what the cores of each NUMA node read, write and copy per second in the
- * memory of each, and how long a load takes.
+ * Bandwidth and latency of memory: the cores of each NUMA node read, write, copy and load in the
+ * memory of each.
  */
 #include "harness/run/harness.h"
 #include "p2p/memory.h"

@@ -206,24 +206,15 @@ static bb_status plan(struct bb_run *run)
 	return status;
 }
 
-static bb_status open_results(struct bb_run *run)
+bb_status bb_memory_open_results(struct bb_run *run)
 {
-	const struct bb_memory_plan *plan = &of(run)->plan;
+	const struct bb_memory_plan *plan = bb_memory_plan_of(run);
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < plan->ncases; i++)
 		bytes += plan->cases[i].bytes;
 	bb_ticker_start(&run->ticker, plan->ncases, bytes);
 	return BB_OK;
-}
-
-static bool judge(struct bb_run *run, const char **verdict)
-{
-	return true;
-}
-
-static void tell(struct bb_run *run, struct bb_strbuf *out)
-{
 }
 
 const struct bb_memory_plan *bb_memory_plan_of(const struct bb_run *run)
@@ -249,9 +240,7 @@ const struct bb_benchmark bb_memory_benchmark = {
 	.open_text = bb_sink_memory_open,
 	.rows = &bb_record_pair,
 	.plan = plan,
-	.open_results = open_results,
+	.open_results = bb_memory_open_results,
 	.experiment = &bb_memory_experiment,
-	.judge = judge,
-	.tell = tell,
 	.close = close_memory,
 };

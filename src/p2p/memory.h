@@ -79,6 +79,8 @@ extern const struct bb_benchmark bb_memory_benchmark;
 /* Returns the plan of RUN: of the benchmark of memory, or of the pair of a GPU and its host. */
 const struct bb_memory_plan *bb_memory_plan_of(const struct bb_run *run);
 
+/* Starts the progress of that plan. */
+BB_MUST bb_status bb_memory_open_results(struct bb_run *run);
 /* Measures all cases of that plan. */
 extern const struct bb_experiment bb_memory_experiment;
 

@@ -1,5 +1,5 @@
 /*
- * All pairs of ranks: how fast bytes go from the memory of one to that of the other.
+ * All pairs of ranks: bandwidth from the memory of one to that of the other.
  */
 #include "harness/run/harness.h"
 #include "p2p/pairs.h"

@@ -1,5 +1,5 @@
 /*
- * All pairs of ranks: how long a word takes from one to the other, as half a round trip.
+ * All pairs of ranks: latency of a small message, as half a round trip.
  */
 #include "harness/run/harness.h"
 #include "p2p/pairs.h"

@@ -37,7 +37,7 @@ const struct bb_option bb_latency_rows[] = BB_OPTION_ROWS(BB_LATENCY_OPTIONS);
 /* ---- options ------------------------------------------------------------------------------ */
 
 /* Fail with a line "NAME=VALUE   # its effect" for each state of BACKEND's library. */
-static bb_status tell_states(const struct bb_backend *backend, struct bb_error *error)
+static bb_status list_states(const struct bb_backend *backend, struct bb_error *error)
 {
 	struct bb_strbuf lines = {0};
 	bb_status status;
@@ -67,7 +67,7 @@ static bb_status switch_library(const struct bb_pair_options *asked,
 	if (!state || !state->name)
 		return BB_OK;
 	if (asked->p2p == BB_P2P_BOTH && asked->p2p_given && environment->launch.nprocs > 1)
-		return tell_states(backend, error);
+		return list_states(backend, error);
 	if (asked->p2p != BB_P2P_OFF)
 		return BB_OK;
 	while (state->p2p)
@@ -249,7 +249,7 @@ static bb_status check_world(const struct bb_pairs *pairs)
 }
 
 /* What the library reports counts, whatever was requested. */
-static bb_status ask_library(struct bb_pairs *pairs)
+static bb_status query_library(struct bb_pairs *pairs)
 {
 	struct bb_run *run = pairs->run;
 	const struct bb_route_switch *library = run->options.backend->routes->library;
@@ -282,25 +282,23 @@ static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pai
 	bb_status status;
 
 	pairs->run = run;
-	status = bb_selection_choose(pairs);
-	if (status == BB_OK)
-		status = check_world(pairs);
-	if (status == BB_OK)
-		status = ask_library(pairs);
-	if (status == BB_OK)
-		status = make(pairs, pairs->asked.child);
-	if (status == BB_OK && has_child(pairs))
-		status = make(pairs, true);
+	BB_TRY(status, bb_selection_choose(pairs), out);
+	BB_TRY(status, check_world(pairs), out);
+	BB_TRY(status, query_library(pairs), out);
+	BB_TRY(status, make(pairs, pairs->asked.child), out);
+	if (has_child(pairs))
+		BB_TRY(status, make(pairs, true), out);
 	/* Before drivers are pinned. */
-	if (status == BB_OK && sched_getaffinity(0, sizeof(pairs->cpus), pairs->cpus) != 0)
-		status = bb_fail(&run->error, BB_EINTERNAL,
-				 "cannot read which CPUs this process may use");
-	if (status == BB_OK && pairs->ncells == 0)
+	if (sched_getaffinity(0, sizeof(pairs->cpus), pairs->cpus) != 0)
+		return bb_fail(&run->error, BB_EINTERNAL,
+			       "cannot read which CPUs this process may use");
+	if (pairs->ncells == 0)
 		status = bb_fail(&run->error, BB_EUNSUPPORTED,
 				 "--p2p %s: the %s backend has no such route%s%s (see --list)",
 				 p2p_names[pairs->asked.p2p], run->options.backend->name,
 				 *pairs->library_text ? "; P2P of the library is " : "",
 				 pairs->library_text);
+out:
 	return status;
 }
 
@@ -330,12 +328,8 @@ static bb_status open_results(struct bb_run *run)
 	struct bb_pairs *pairs = of(run);
 	uint64_t bytes = 0;
 
-	if (pairs->host) {
-		for (size_t i = 0; i < pairs->host->ncases; i++)
-			bytes += pairs->host->cases[i].bytes;
-		bb_ticker_start(&run->ticker, pairs->host->ncases, bytes);
-		return BB_OK;
-	}
+	if (pairs->host)
+		return bb_memory_open_results(run);
 	pairs->matrices = calloc(pairs->ncells, sizeof(*pairs->matrices));
 	pairs->values = calloc(pairs->ncells, sizeof(*pairs->values));
 	pairs->floors = calloc(pairs->ncells, sizeof(*pairs->floors));

@@ -238,6 +238,11 @@ static inline size_t bb_pair_samples(const struct bb_options *o, int round)
 	return bb_engine_samples_of(o->iters, bb_pair_rounds(o), round);
 }
 
+/* *STOP = whether the pairs need no round after ROUND, by the N series of this driver; BEGAN as in
+   bb_engine_agree_to_stop (drive.c). Collective. */
+BB_MUST bb_status bb_pairs_agree_to_stop(struct bb_engine *engine, const struct bb_series *series,
+					 int n, int round, double began, bool *stop);
+
 /* ---- the ranks whose pairs are measured (selection.c) ------------------------------------ */
 
 /* Set pairs->n, ranks and selection_text: all ranks, or of many virtual ones those of some nodes.

@@ -41,14 +41,20 @@ void bb_series_end_round(struct bb_series *series, double *scratch)
 	series->kept = series->n;
 }
 
-double bb_series_precision(const struct bb_series *series)
+bool bb_series_are_precise(const struct bb_series *series, int n, double precision)
 {
 	double sorted[BB_PAIR_MOST_ROUNDS];
 	struct bb_stats stats;
 
-	memcpy(sorted, series->medians, (size_t)series->rounds * sizeof(*sorted));
-	bb_stats_compute(sorted, (size_t)series->rounds, &stats);
-	return bb_stats_precision(&stats);
+	for (int i = 0; i < n; i++) {
+		const size_t rounds = (size_t)series[i].rounds;
+
+		memcpy(sorted, series[i].medians, rounds * sizeof(*sorted));
+		bb_stats_compute(sorted, rounds, &stats);
+		if (bb_stats_precision(&stats) > precision)
+			return false;
+	}
+	return true;
 }
 
 void bb_series_sum_up(struct bb_series *series, struct bb_pair_part *part)

@@ -50,8 +50,9 @@ void bb_series_add(struct bb_series *series, double seconds);
 /* End a round: the samples since the last one, if there are any. SCRATCH has as much room as
    SERIES. */
 void bb_series_end_round(struct bb_series *series, double *scratch);
-/* Returns the precision of the median of the rounds (bb_stats_precision). */
-double bb_series_precision(const struct bb_series *series);
+/* True if the median of the rounds of each of N series is as precise as PRECISION
+   (bb_stats_precision). */
+bool bb_series_are_precise(const struct bb_series *series, int n, double precision);
 /* Write the summary to PART. Sorts the rounds, so none may follow. */
 void bb_series_sum_up(struct bb_series *series, struct bb_pair_part *part);
 

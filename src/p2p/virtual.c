@@ -167,7 +167,7 @@ static void hear(void *own, int rank, size_t index, const struct bb_operation *o
 			      (to - v->started) / (v->cell->ping ? 2 : 1));
 }
 
-static bb_status play(struct bb_virtual_pairs *v, struct bb_engine *engine)
+static bb_status run_program(struct bb_virtual_pairs *v, struct bb_engine *engine)
 {
 	const struct bb_program program = {.own = v,
 					   .nranks = engine->run->world.nranks,
@@ -228,46 +228,35 @@ void bb_virtual_close(struct bb_pairs *pairs)
 {
 	struct bb_virtual_pairs *v = pairs->virtual;
 
-	for (int i = 0; v && v->series && i < pairs->n * pairs->n; i++)
+	if (!v)
+		return;
+	for (int i = 0; v->series && i < pairs->n * pairs->n; i++)
 		bb_series_close(&v->series[i]);
-	for (int end = 0; v && v->scripts && end < pairs->n; end++)
+	for (int end = 0; v->scripts && end < pairs->n; end++)
 		free(v->scripts[end].acts);
-	if (v) {
-		free(v->end_of);
-		free(v->scripts);
-		free(v->series);
-		free(v->parts);
-		free(v->scratch);
-	}
+	free(v->end_of);
+	free(v->scripts);
+	free(v->series);
+	free(v->parts);
+	free(v->scratch);
 	free(v);
-}
-
-static bool is_precise(const struct bb_virtual_pairs *v)
-{
-	for (int i = 0; i < v->pairs->n * v->pairs->n; i++)
-		if (bb_series_precision(&v->series[i]) > v->pairs->run->options.precision)
-			return false;
-	return true;
 }
 
 /* Each round is a program of its own. */
 static bb_status run_rounds(struct bb_virtual_pairs *v, struct bb_engine *engine)
 {
-	const struct bb_options *o = &v->pairs->run->options;
 	const double began = engine->backend->now(engine->rank);
-	const int base = bb_pair_rounds(o);
+	const int n = v->pairs->n * v->pairs->n;
 	bool stop = false;
 	bb_status status = BB_OK;
 
 	for (int round = 0; status == BB_OK && !stop; round++) {
-		add_turns(v, bb_pair_samples(o, round));
-		status = v->failed ? no_memory(v->pairs) : play(v, engine);
-		for (int i = 0; i < v->pairs->n * v->pairs->n; i++)
+		add_turns(v, bb_pair_samples(engine->options, round));
+		status = v->failed ? no_memory(v->pairs) : run_program(v, engine);
+		for (int i = 0; i < n; i++)
 			bb_series_end_round(&v->series[i], v->scratch);
-		stop = round + 1 >= base;
-		if (status == BB_OK && stop && o->precision != 0 && !o->exact &&
-		    round + 1 < BB_PAIR_MOST_ROUNDS)
-			status = bb_engine_agree_to_stop(engine, is_precise(v), began, &stop);
+		if (status == BB_OK)
+			status = bb_pairs_agree_to_stop(engine, v->series, n, round, began, &stop);
 	}
 	return status;
 }
