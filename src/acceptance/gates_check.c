@@ -3,12 +3,11 @@
  */
 #include "acceptance/profile.h"
 #include "acceptance/reference.h"
-#include "core/option.h"
 #include "core/units.h"
+#include "harness/run/options_check.h"
 #include "schedules/schedule.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,30 +19,6 @@ const struct bb_metric bb_metrics[] = {
 	{"bandwidth", "GBps", "GB/s", true, false},   {"latency", "p50_us", "us", false, false},
 	{"step", "step_us", "us", false, false},      {NULL, NULL, NULL, false, false},
 };
-
-/* Where a message points to. */
-struct spot {
-	const struct bb_profile *profile;
-	const struct bb_profile_step *step;
-	struct bb_gate *gate;
-	const char *path;
-	struct bb_error *error;
-};
-
-static bb_status refuse(const struct spot *at, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static bb_status refuse(const struct spot *at, const char *format, ...)
-{
-	char text[400];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	return bb_fail(at->error, BB_EUSAGE, "%s:%d: gate of %s: %s", at->path, at->gate->line,
-		       at->step->name, text);
-}
 
 /* What is looser can hardly fail: of a tolerance, and of a bound with the tolerance taken off,
    which has room for rounding. */
@@ -63,13 +38,13 @@ static bool percent_read(const char *text, size_t n, double *fraction)
 	return !*end && isfinite(*fraction) && !strchr(copy, 'x') && !strchr(copy, 'X');
 }
 
-static bb_status tolerance_read(const struct spot *at, const char *key, const char *text,
+static bb_status tolerance_read(const struct bb_profile_spot *at, const char *key, const char *text,
 				double *fraction)
 {
 	*fraction = NAN;
 	if (!text || percent_read(text, strlen(text), fraction))
 		return BB_OK;
-	return refuse(at, "%s: %s is not a percentage such as 5%%", key, text);
+	return bb_profile_refuse(at, "%s: %s is not a percentage such as 5%%", key, text);
 }
 
 /* "16M" or "1M-1G" */
@@ -89,27 +64,27 @@ static bool sizes_read(const char *text, uint64_t *least, uint64_t *most)
 	return bb_parse_size(first, least) && bb_parse_size(dash + 1, most);
 }
 
-static bb_status where_check(const struct spot *at, struct bb_where *w)
+static bb_status where_check(const struct bb_profile_spot *at, struct bb_where *w)
 {
 	w->least_bytes = 0;
 	w->most_bytes = UINT64_MAX;
 	w->in_place = -1;
 	if (w->size && !sizes_read(w->size, &w->least_bytes, &w->most_bytes))
-		return refuse(at, "where: size: %s is not a size such as 16M, or a range 1M-1G",
-			      w->size);
+		return bb_profile_refuse(
+			at, "where: size: %s is not a size such as 16M, or a range 1M-1G", w->size);
 	if (w->least_bytes > w->most_bytes)
-		return refuse(at, "where: size: %s selects nothing", w->size);
+		return bb_profile_refuse(at, "where: size: %s selects nothing", w->size);
 	if (w->collective && !bb_collective_find(w->collective))
-		return refuse(at, "where: collective: there is no %s", w->collective);
+		return bb_profile_refuse(at, "where: collective: there is no %s", w->collective);
 	if (w->ranks && (!bb_parse_int(w->ranks, &w->nranks) || w->nranks < 1))
-		return refuse(at, "where: ranks: %s is not a number of ranks", w->ranks);
+		return bb_profile_refuse(at, "where: ranks: %s is not a number of ranks", w->ranks);
 	if (w->placement && strcmp(w->placement, "in-place") == 0)
 		w->in_place = 1;
 	else if (w->placement && strcmp(w->placement, "out-of-place") == 0)
 		w->in_place = 0;
 	else if (w->placement)
-		return refuse(at, "where: placement: %s is not out-of-place or in-place",
-			      w->placement);
+		return bb_profile_refuse(at, "where: placement: %s is not out-of-place or in-place",
+					 w->placement);
 	return BB_OK;
 }
 
@@ -140,7 +115,8 @@ const char *bb_source_name(enum bb_source_kind kind)
 }
 
 /* Which one it is, and what was said of it. */
-static bb_status source_find(const struct spot *at, struct bb_source *s, const char **said)
+static bb_status source_find(const struct bb_profile_spot *at, struct bb_source *s,
+			     const char **said)
 {
 	int n = 0;
 
@@ -155,14 +131,15 @@ static bb_status source_find(const struct spot *at, struct bb_source *s, const c
 	}
 	if (n == 1)
 		return BB_OK;
-	return refuse(at,
-		      "%s; from: is one of copy, bound, topology, cluster, link, reference, "
-		      "baseline, rule",
-		      n ? "from: names several sources" : "does not say where it comes from");
+	return bb_profile_refuse(
+		at,
+		"%s; from: is one of copy, bound, topology, cluster, link, reference, "
+		"baseline, rule",
+		n ? "from: names several sources" : "does not say where it comes from");
 }
 
 /* "80% of ring" of the profile's system on the step's nodes. */
-static bb_status topology_check(const struct spot *at, struct bb_source *s)
+static bb_status topology_check(const struct bb_profile_spot *at, struct bb_source *s)
 {
 	const char *const of = strstr(s->topology, "% of ");
 	struct bb_topology *t = NULL;
@@ -176,12 +153,13 @@ static bb_status topology_check(const struct spot *at, struct bb_source *s)
 		what++;
 	if (!of || what == BB_BOUNDS ||
 	    !percent_read(s->topology, (size_t)(of - s->topology) + 1, &s->percent))
-		return refuse(at,
-			      "from: topology: %s is not such as 80%% of ring (pair, ring, tree, "
-			      "NVLS, SHARP, all-to-all)",
-			      s->topology);
+		return bb_profile_refuse(
+			at,
+			"from: topology: %s is not such as 80%% of ring (pair, ring, tree, "
+			"NVLS, SHARP, all-to-all)",
+			s->topology);
 	if (!at->profile->system)
-		return refuse(at, "from: topology: the profile names no system");
+		return bb_profile_refuse(at, "from: topology: the profile names no system");
 	st = bb_topology_system(at->profile->system, &t, at->error);
 	if (st != BB_OK)
 		return st;
@@ -194,11 +172,12 @@ static bb_status topology_check(const struct spot *at, struct bb_source *s)
 			 bb_strbuf_text(&why));
 		st = st == BB_OK && s->GBps > 0
 			     ? BB_OK
-			     : refuse(at, "from: topology: %s: a bound on nothing",
-				      bb_strbuf_text(&why));
+			     : bb_profile_refuse(at, "from: topology: %s: a bound on nothing",
+						 bb_strbuf_text(&why));
 	} else {
-		st = refuse(at, "from: topology: %lld x %s has %d GPUs, not %lld ranks",
-			    (long long)nodes, at->profile->system, n, (long long)at->step->ranks);
+		st = bb_profile_refuse(at, "from: topology: %lld x %s has %d GPUs, not %lld ranks",
+				       (long long)nodes, at->profile->system, n,
+				       (long long)at->step->ranks);
 	}
 	free(gpus);
 	bb_strbuf_free(&why);
@@ -206,7 +185,7 @@ static bb_status topology_check(const struct spot *at, struct bb_source *s)
 	return st;
 }
 
-static bb_status reference_check(const struct spot *at, struct bb_source *s)
+static bb_status reference_check(const struct bb_profile_spot *at, struct bb_source *s)
 {
 	const struct bb_where *const w = at->gate->where;
 	const struct bb_reference *row;
@@ -215,14 +194,15 @@ static bb_status reference_check(const struct spot *at, struct bb_source *s)
 	bb_status st;
 
 	if (!w || !w->collective || !w->size || w->least_bytes != w->most_bytes)
-		return refuse(at, "from: reference: needs where: with a collective and one size");
+		return bb_profile_refuse(
+			at, "from: reference: needs where: with a collective and one size");
 	if (strcmp(at->gate->measure->name, "busbw") != 0)
-		return refuse(at, "from: reference: the table knows busbw, not %s",
-			      at->gate->metric);
+		return bb_profile_refuse(at, "from: reference: the table knows busbw, not %s",
+					 at->gate->metric);
 	BB_TRY(st, bb_references_own(&table, at->error), out);
 	if (bb_references_find(&table, s->reference, w->collective, w->least_bytes, at->step->ranks,
 			       w->in_place, &row, &why) != BB_OK) {
-		st = refuse(at, "from: %s", why.text);
+		st = bb_profile_refuse(at, "from: %s", why.text);
 	} else {
 		s->GBps = row->busbw_GBps;
 		snprintf(s->told, sizeof(s->told),
@@ -235,7 +215,8 @@ out:
 }
 
 /* Of a share of a bound: what it is of, and that what is left of it can fail. */
-static bb_status share_check(const struct spot *at, struct bb_source *s, const char *said)
+static bb_status share_check(const struct bb_profile_spot *at, struct bb_source *s,
+			     const char *said)
 {
 	const char *const metric = at->gate->metric;
 	const char *const source = bb_source_name(s->kind);
@@ -243,23 +224,25 @@ static bb_status share_check(const struct spot *at, struct bb_source *s, const c
 
 	if (strcmp(metric, "busbw") != 0 && strcmp(metric, "peak") != 0 &&
 	    strcmp(metric, "bandwidth") != 0)
-		return refuse(at, "from: %s: is for busbw, peak or bandwidth", source);
+		return bb_profile_refuse(at, "from: %s: is for busbw, peak or bandwidth", source);
 	if (s->kind == BB_FROM_TOPOLOGY)
 		BB_TRY(st, topology_check(at, s), out);
 	else if (!percent_read(said, strlen(said), &s->percent))
-		return refuse(at, "from: %s: %s is not a percentage such as 20%%", source, said);
+		return bb_profile_refuse(at, "from: %s: %s is not a percentage such as 20%%",
+					 source, said);
 	if (!(s->percent > 0))
-		return refuse(at, "from: %s: 0%% is a gate that cannot fail", source);
+		return bb_profile_refuse(at, "from: %s: 0%% is a gate that cannot fail", source);
 	if (s->percent * (1 - at->gate->lower) < LEAST_SHARE)
-		return refuse(at, "from: %s: %s%s%s can hardly fail; at least 0.1%% of the bound",
-			      source, said, at->gate->down ? " less down: " : "",
-			      at->gate->down ? at->gate->down : "");
+		return bb_profile_refuse(
+			at, "from: %s: %s%s%s can hardly fail; at least 0.1%% of the bound", source,
+			said, at->gate->down ? " less down: " : "",
+			at->gate->down ? at->gate->down : "");
 	st = BB_OK;
 out:
 	return st;
 }
 
-static bb_status source_check(const struct spot *at, struct bb_source *s)
+static bb_status source_check(const struct bb_profile_spot *at, struct bb_source *s)
 {
 	static const char *const of_what[BB_SOURCES] = {
 		[BB_FROM_COPY] = " of what the copy speed of the same run allows",
@@ -275,30 +258,31 @@ static bb_status source_check(const struct spot *at, struct bb_source *s)
 	if (st != BB_OK)
 		return st;
 	if ((s->kind == BB_FROM_RULE) != (at->gate->kind != BB_GATE_VALUE))
-		return refuse(at,
-			      s->kind == BB_FROM_RULE
-				      ? "from: rule: is for gates with shape:; a value needs a "
-					"source with a number"
-				      : "from: a gate with shape: needs rule:, the sentence that "
-					"says why");
+		return bb_profile_refuse(
+			at, s->kind == BB_FROM_RULE
+				    ? "from: rule: is for gates with shape:; a value needs a "
+				      "source with a number"
+				    : "from: a gate with shape: needs rule:, the sentence that "
+				      "says why");
 	snprintf(s->told, sizeof(s->told), "%.400s%s", said, of_what[s->kind]);
 	if (s->kind == BB_FROM_RULE && said[strspn(said, " \t\r\n")] == '\0')
-		return refuse(at, "from: rule: is empty; a sentence that says why");
+		return bb_profile_refuse(at, "from: rule: is empty; a sentence that says why");
 	if (s->kind <= BB_FROM_TOPOLOGY)
 		BB_TRY(st, share_check(at, s, said), out);
 	if (s->kind == BB_FROM_REFERENCE)
 		BB_TRY(st, reference_check(at, s), out);
 	if ((s->kind == BB_FROM_TOPOLOGY || s->kind == BB_FROM_REFERENCE) && !(s->GBps > 0))
-		return refuse(at, "expects 0: it cannot fail");
+		return bb_profile_refuse(at, "expects 0: it cannot fail");
 out:
 	return st;
 }
 
 /* ---- the gate itself ----------------------------------------------------------------------- */
 
-static bb_status metric_check(const struct spot *at, struct bb_gate *g)
+static bb_status metric_check(const struct bb_profile_spot *at, struct bb_gate *g)
 {
-	const char *names[16] = {NULL}, *near;
+	const char *names[16] = {NULL};
+	char hint[64];
 
 	for (int i = 0; bb_metrics[i].name; i++) {
 		names[i] = bb_metrics[i].name;
@@ -308,33 +292,33 @@ static bb_status metric_check(const struct spot *at, struct bb_gate *g)
 	if (g->measure)
 		return BB_OK;
 	if (!g->metric)
-		return refuse(at, "needs a metric, such as busbw, or a shape");
-	near = bb_nearest(g->metric, names);
-	return refuse(at,
-		      "metric: %s is not busbw, peak, algbw, time, p99, skew, bandwidth, latency "
-		      "or step%s%s%s",
-		      g->metric, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+		return bb_profile_refuse(at, "needs a metric, such as busbw, or a shape");
+	return bb_profile_refuse(
+		at,
+		"metric: %s is not busbw, peak, algbw, time, p99, skew, bandwidth, latency "
+		"or step%s",
+		g->metric, bb_suggest(hint, g->metric, names));
 }
 
-static bb_status value_check(const struct spot *at, struct bb_gate *g)
+static bb_status value_check(const struct bb_profile_spot *at, struct bb_gate *g)
 {
 	const double worst = g->measure->more_is_better ? g->lower : g->upper;
 
 	if (g->shape || g->between || g->window)
-		return refuse(at, "between and window belong to shape: crossover");
+		return bb_profile_refuse(at, "between and window belong to shape: crossover");
 	if (g->measure->more_is_better && isnan(g->lower))
 		g->lower = 0;
 	if (!g->measure->more_is_better && isnan(g->upper))
 		g->upper = 0;
 	if (g->measure->more_is_better && worst >= 1)
-		return refuse(at, "down: %s can never fail; less than 100%%", g->down);
+		return bb_profile_refuse(at, "down: %s can never fail; less than 100%%", g->down);
 	if (g->measure->more_is_better && worst > MOST_DOWN)
-		return refuse(at, "down: %s can hardly fail; at most 95%%", g->down);
+		return bb_profile_refuse(at, "down: %s can hardly fail; at most 95%%", g->down);
 	if (!g->measure->more_is_better && worst > 10)
-		return refuse(at, "up: %s can hardly fail; at most 1000%%", g->up);
+		return bb_profile_refuse(at, "up: %s can hardly fail; at most 1000%%", g->up);
 	if (!isnan(g->warning) && g->warning >= (isnan(worst) ? 0 : worst))
-		return refuse(at, "warn: %s is not less than the tolerance at which it fails",
-			      g->warn);
+		return bb_profile_refuse(
+			at, "warn: %s is not less than the tolerance at which it fails", g->warn);
 	return BB_OK;
 }
 
@@ -372,38 +356,41 @@ static uint64_t size_in(const char *run, char key, const char *name)
 	return bb_parse_size(word, &size) ? size : 0;
 }
 
-static bb_status shape_check(const struct spot *at, struct bb_gate *g)
+static bb_status shape_check(const struct bb_profile_spot *at, struct bb_gate *g)
 {
 	const uint64_t least = size_in(at->step->run, 'b', "minbytes");
 
 	if (g->where && g->where->least_bytes == g->where->most_bytes)
-		return refuse(at, "where: size: %s is one size, and a shape needs several",
-			      g->where->size);
+		return bb_profile_refuse(at,
+					 "where: size: %s is one size, and a shape needs several",
+					 g->where->size);
 	if (least > 0 && least == size_in(at->step->run, 'e', "maxbytes"))
-		return refuse(at, "run: has one size, and a shape needs several");
+		return bb_profile_refuse(at, "run: has one size, and a shape needs several");
 	if (g->up || g->warn)
-		return refuse(at, "up and warn are for gates with a metric");
+		return bb_profile_refuse(at, "up and warn are for gates with a metric");
 	if (strcmp(g->shape, "no-dip") == 0) {
 		g->kind = BB_GATE_NO_DIP;
 		if (isnan(g->lower) || g->lower > MOST_DOWN)
-			return refuse(at, "shape: no-dip needs down:, at most 95%%");
+			return bb_profile_refuse(at, "shape: no-dip needs down:, at most 95%%");
 		return BB_OK;
 	}
 	if (strcmp(g->shape, "crossover") != 0)
-		return refuse(at, "shape: %s is not no-dip or crossover", g->shape);
+		return bb_profile_refuse(at, "shape: %s is not no-dip or crossover", g->shape);
 	g->kind = BB_GATE_CROSSOVER;
 	if (g->down)
-		return refuse(at, "shape: crossover has a window:, no down:");
+		return bb_profile_refuse(at, "shape: crossover has a window:, no down:");
 	if (!names_read(g->between, g->first, g->second))
-		return refuse(at, "shape: crossover needs between: two algorithms, such as tree, "
-				  "ring: the first is faster below");
+		return bb_profile_refuse(
+			at, "shape: crossover needs between: two algorithms, such as tree, "
+			    "ring: the first is faster below");
 	if (!g->window || !sizes_read(g->window, &g->least_bytes, &g->most_bytes) ||
 	    g->least_bytes >= g->most_bytes)
-		return refuse(at, "shape: crossover needs window: of sizes, such as 64K-4M");
+		return bb_profile_refuse(at,
+					 "shape: crossover needs window: of sizes, such as 64K-4M");
 	return BB_OK;
 }
 
-static bb_status gate_check(const struct spot *at)
+static bb_status gate_check(const struct bb_profile_spot *at)
 {
 	struct bb_gate *const g = at->gate;
 	bb_status st;
@@ -414,7 +401,7 @@ static bb_status gate_check(const struct spot *at)
 	if (g->where)
 		BB_TRY(st, where_check(at, g->where), out);
 	if (g->shape && g->metric)
-		return refuse(at, "has a metric and a shape; two gates");
+		return bb_profile_refuse(at, "has a metric and a shape; two gates");
 	if (g->shape) {
 		BB_TRY(st, shape_check(at, g), out);
 	} else {
@@ -429,12 +416,13 @@ out:
 bb_status bb_gates_check(const struct bb_profile *p, struct bb_profile_step *step, const char *path,
 			 struct bb_error *error)
 {
-	struct spot at = {p, step, NULL, path, error};
+	struct bb_profile_spot at = {path, 0, p, step, NULL, error};
 
 	for (uint32_t i = 0; i < step->ngates; i++) {
 		bb_status st;
 
 		at.gate = &step->gates[i];
+		at.line = at.gate->line;
 		st = gate_check(&at);
 		if (st != BB_OK)
 			return st;

@@ -117,6 +117,19 @@ bool bb_step_diagnoses(const struct bb_profile_step *step);
 /* The name of a source in verdicts: "copy", "reference". */
 const char *bb_source_name(enum bb_source_kind kind);
 
+/* What a message is about: a line of the profile at PATH, and the gate of a step there. */
+struct bb_profile_spot {
+	const char *path;
+	int line;
+	const struct bb_profile *profile;
+	const struct bb_profile_step *step; /* NULL: no gate */
+	struct bb_gate *gate;
+	struct bb_error *error;
+};
+/* BB_EUSAGE with the place and the reason. */
+bb_status bb_profile_refuse(const struct bb_profile_spot *at, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /* ---- for profile.c ------------------------------------------------------------------------ */
 
 /* Give every step, gate and key of P the line on which it begins in TEXT, of which libcyaml has

@@ -10,17 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where a message points to. */
-struct spot {
-	const char *path;
-	int line;
-	struct bb_error *error;
-};
-
-static bb_status refuse(const struct spot *at, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static bb_status refuse(const struct spot *at, const char *format, ...)
+bb_status bb_profile_refuse(const struct bb_profile_spot *at, const char *format, ...)
 {
 	char text[400];
 	va_list args;
@@ -28,42 +18,45 @@ static bb_status refuse(const struct spot *at, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	return bb_fail(at->error, BB_EUSAGE, "%s:%d: %s", at->path, at->line, text);
+	return bb_fail(at->error, BB_EUSAGE, "%s:%d: %s%s%s%s", at->path, at->line,
+		       at->step ? "gate of " : "", at->step ? at->step->name : "",
+		       at->step ? ": " : "", text);
 }
 
-static bb_status launcher_check(const struct spot *at, const char *launcher)
+static bb_status launcher_check(const struct bb_profile_spot *at, const char *launcher)
 {
 	static const char *const launchers[] = {"local", "mpirun", "srun", NULL};
 
 	for (int i = 0; launchers[i]; i++)
 		if (!launcher || strcmp(launcher, launchers[i]) == 0)
 			return BB_OK;
-	return refuse(at, "launcher: %s is not local, mpirun or srun", launcher);
+	return bb_profile_refuse(at, "launcher: %s is not local, mpirun or srun", launcher);
 }
 
 /* A whole number; INHERITED if TEXT is missing. */
-static bb_status count_check(const struct spot *at, const char *key, const char *text, int64_t most,
-			     int64_t inherited, int64_t *value)
+static bb_status count_check(const struct bb_profile_spot *at, const char *key, const char *text,
+			     int64_t most, int64_t inherited, int64_t *value)
 {
 	*value = inherited;
 	if (!text || (bb_parse_int(text, value) && *value >= 1 && *value <= most))
 		return BB_OK;
-	return refuse(at, "%s: %s is not a whole number from 1 to %lld", key, text,
-		      (long long)most);
+	return bb_profile_refuse(at, "%s: %s is not a whole number from 1 to %lld", key, text,
+				 (long long)most);
 }
 
-static bb_status limit_check(const struct spot *at, const char *text, uint64_t inherited,
+static bb_status limit_check(const struct bb_profile_spot *at, const char *text, uint64_t inherited,
 			     uint64_t *ns)
 {
 	*ns = inherited;
 	if (!text ||
 	    (bb_parse_duration(text, ns) && *ns >= 1000000 && *ns <= UINT64_C(86400) * 1000000000))
 		return BB_OK;
-	return refuse(at, "time_limit: %s is not a time such as 90s or 10m, 1ms to 24h", text);
+	return bb_profile_refuse(at, "time_limit: %s is not a time such as 90s or 10m, 1ms to 24h",
+				 text);
 }
 
 /* "quick, full" */
-static bb_status modes_check(const struct spot *at, struct bb_profile_step *s)
+static bb_status modes_check(const struct bb_profile_spot *at, struct bb_profile_step *s)
 {
 	const char *word = s->modes;
 	size_t n;
@@ -76,20 +69,22 @@ static bb_status modes_check(const struct spot *at, struct bb_profile_step *s)
 		else if (n == 4 && strncmp(word, "full", n) == 0)
 			s->mode |= BB_FULL;
 		else
-			return refuse(at, "modes: %.*s is not quick or full", (int)n, word);
+			return bb_profile_refuse(at, "modes: %.*s is not quick or full", (int)n,
+						 word);
 	}
-	return s->mode ? BB_OK : refuse(at, "modes: names none; quick, full, or both");
+	return s->mode ? BB_OK : bb_profile_refuse(at, "modes: names none; quick, full, or both");
 }
 
 /* A name becomes part of the names of files. */
-static bb_status name_check(const struct spot *at, const char *name)
+static bb_status name_check(const struct bb_profile_spot *at, const char *name)
 {
 	static const char letters[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
 
 	if (strlen(name) <= 60 && name[0] != '.' && name[strspn(name, letters)] == '\0')
 		return BB_OK;
-	return refuse(at, "name: %s is not up to 60 letters, digits, '_', '-' and '.'", name);
+	return bb_profile_refuse(at, "name: %s is not up to 60 letters, digits, '_', '-' and '.'",
+				 name);
 }
 
 bool bb_step_diagnoses(const struct bb_profile_step *step)
@@ -100,7 +95,7 @@ bool bb_step_diagnoses(const struct bb_profile_step *step)
 }
 
 /* Only busbench's own binaries are run, from the folder of acceptance. */
-static bb_status run_check(const struct spot *at, const struct bb_profile_step *s)
+static bb_status run_check(const struct bb_profile_spot *at, const struct bb_profile_step *s)
 {
 	const char *const word = s->run + strspn(s->run, " \t\r\n");
 	const int n = (int)strcspn(word, " \t\r\n");
@@ -108,10 +103,11 @@ static bb_status run_check(const struct spot *at, const struct bb_profile_step *
 
 	if (!memchr(word, '/', (size_t)n) && (perf || bb_step_diagnoses(s)))
 		return BB_OK;
-	return refuse(at,
-		      "run: %.*s is not the name of a perf binary, such as all_reduce_perf, or "
-		      "diagnose",
-		      n, word);
+	return bb_profile_refuse(
+		at,
+		"run: %.*s is not the name of a perf binary, such as all_reduce_perf, or "
+		"diagnose",
+		n, word);
 }
 
 #define MOST_RANKS (1 << 20)
@@ -121,13 +117,13 @@ static bb_status step_check(const struct bb_profile *p, int i,
 			    struct bb_error *error)
 {
 	struct bb_profile_step *const s = &p->steps[i];
-	const struct spot at = {path, s->line, error};
+	const struct bb_profile_spot at = {.path = path, .line = s->line, .error = error};
 	bb_status st;
 
 	for (int k = 0; k < i; k++)
 		if (strcmp(p->steps[k].name, s->name) == 0)
-			return refuse(&at, "name: %s is that of line %d, too", s->name,
-				      p->steps[k].line);
+			return bb_profile_refuse(&at, "name: %s is that of line %d, too", s->name,
+						 p->steps[k].line);
 	BB_TRY(st, name_check(&at, s->name), out);
 	BB_TRY(st, run_check(&at, s), out);
 	BB_TRY(st, launcher_check(&at, s->launcher), out);
@@ -142,8 +138,8 @@ static bb_status step_check(const struct bb_profile *p, int i,
 	BB_TRY(st, limit_check(&at, s->said_limit, inherited->limit_ns, &s->limit_ns), out);
 	s->counted = s->said_ranks || p->said_ranks;
 	if (s->ranks % s->nodes != 0)
-		return refuse(&at, "%lld ranks cannot be spread evenly over %lld nodes",
-			      (long long)s->ranks, (long long)s->nodes);
+		return bb_profile_refuse(&at, "%lld ranks cannot be spread evenly over %lld nodes",
+					 (long long)s->ranks, (long long)s->nodes);
 	st = bb_gates_check(p, s, path, error);
 out:
 	return st;
@@ -156,7 +152,7 @@ bb_status bb_profile_check(struct bb_profile *p, const char *path, struct bb_err
 	struct bb_profile_step all = {.line = 1};
 	bb_status st;
 
-#define AT(key) (&(struct spot){path, at->key, error})
+#define AT(key) (&(struct bb_profile_spot){.path = path, .line = at->key, .error = error})
 	BB_TRY(st, name_check(AT(name), p->name), out);
 	BB_TRY(st, launcher_check(AT(launcher), p->launcher), out);
 	st = count_check(AT(ranks), "ranks", p->said_ranks, MOST_RANKS, 1, &all.ranks);

@@ -24,7 +24,7 @@ REFUSED = {
     "shape of one size": (step(RUN, "      - shape: no-dip\n        where: {size: 64K}\n        down: 5%\n        from: {rule: why}\n"),
                           "p.yaml:6", "64K is one size"),
     "selects nothing": (step(RUN, "      - metric: busbw\n        where: {size: 2M-1M}\n        from: {copy: 5%}\n"), "p.yaml:6", "selects nothing"),
-    "metric": (step(RUN, "      - metric: buswb\n        from: {copy: 5%}\n"), "p.yaml:6", "did you mean busbw?"),
+    "metric": (step(RUN, "      - metric: buswb\n        from: {copy: 5%}\n"), "p.yaml:6", "did you mean \"busbw\"?"),
     "key": (step(RUN, "      - metrics: busbw\n"), "p.yaml:6", "Unexpected key: metrics"),
     "shape": (step(RUN, "      - shape: no-dip\n        down: 5%\n        from: {copy: 5%}\n"), "p.yaml:6", "needs rule:"),
     "reference": (step(RUN, "      - metric: busbw\n        where: {collective: all_reduce, size: 8G}\n        from: {reference: nobody}\n"),
@@ -87,7 +87,7 @@ def nothing_moves_the_cursor():
 @test
 def usage():
     acceptance().exits(2).says("needs a subject")
-    acceptance("rum").exits(2).says("did you mean run?")
+    acceptance("rum").exits(2).says("did you mean \"run\"?")
     acceptance("run").exits(2).says("needs PROFILE.yaml")
     acceptance("run", "/nowhere.yaml").exits(2).says("/nowhere.yaml: cannot be opened: No such file")
     acceptance("run", "--strickt", THIS_MACHINE).exits(2).says("did you mean --strict?")

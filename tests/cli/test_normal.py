@@ -355,4 +355,4 @@ def nothing_to_check():
     checked_with.says("neither results of a collective nor a table of nccl-tests")
     with Folder() as f:
         acceptance("check", f.write("cut", '{"schema":1,"kind":"run","run_id":"a"}\n{"schema":1,"kind":"resu')).exits(2).says(":2:")
-        acceptance("check", f.write("log", log(8, 478, 1.75)), "--collective", "all_reduc").exits(2).says("did you mean all_reduce?")
+        acceptance("check", f.write("log", log(8, 478, 1.75)), "--collective", "all_reduc").exits(2).says("did you mean \"all_reduce\"?")

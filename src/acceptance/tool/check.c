@@ -6,21 +6,22 @@
 #include "acceptance/tool/tool.h"
 #include "core/output.h"
 #include "core/units.h"
+#include "harness/run/options_check.h"
 #include "schedules/schedule.h"
 
 #include <stdlib.h>
 
 static bb_status check_collective(const char *name, struct bb_error *error)
 {
-	const char *names[32] = {NULL}, *near;
+	const char *names[32] = {NULL};
+	char hint[64];
 
 	if (!name || bb_collective_find(name))
 		return BB_OK;
 	for (int i = 0; bb_collectives[i] && i < 31; i++)
 		names[i] = bb_collectives[i]->name;
-	near = bb_nearest(name, names);
-	return bb_fail(error, BB_EUSAGE, "--collective %s: there is none of that name%s%s%s", name,
-		       near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+	return bb_fail(error, BB_EUSAGE, "--collective: there is no collective \"%s\"%s", name,
+		       bb_suggest(hint, name, names));
 }
 
 static bb_status check_file(const char *path, const struct bb_references *references,

@@ -5,6 +5,7 @@
 #include "core/output.h"
 #include "core/standard.h"
 #include "core/version.h"
+#include "harness/run/options_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,8 @@ static const struct subject {
 static bb_status find_subject(const char *word, const struct subject **subject,
 			      struct bb_error *error)
 {
-	const char *words[sizeof(subjects) / sizeof(subjects[0])] = {NULL}, *near;
+	const char *words[sizeof(subjects) / sizeof(subjects[0])] = {NULL};
+	char hint[64];
 
 	for (int i = 0; subjects[i].word; i++) {
 		words[i] = subjects[i].word;
@@ -52,10 +54,8 @@ static bb_status find_subject(const char *word, const struct subject **subject,
 			return BB_OK;
 		}
 	}
-	near = bb_nearest(word, words);
-	return bb_fail(error, BB_EUSAGE, "%s: not a subject%s%s%s", word,
-		       near ? "; did you mean " : "; see --help", near ? near : "",
-		       near ? "?" : "");
+	return bb_fail(error, BB_EUSAGE, "%s: not a subject%s", word,
+		       *bb_suggest(hint, word, words) ? hint : "; see --help");
 }
 
 /* Whether WORD is an option of S whose value is the next word. */

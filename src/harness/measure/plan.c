@@ -181,7 +181,8 @@ static void add_algorithm(struct bb_plan *plan, const char *asked, const char *w
 
 static bb_status no_native(const struct bb_plan *plan, const char *name, struct bb_error *error)
 {
-	const char **names = calloc((size_t)most_choices(plan), sizeof(*names)), *near;
+	const char **names = calloc((size_t)most_choices(plan), sizeof(*names));
+	char hint[64];
 	int n = 0;
 
 	if (!names)
@@ -190,10 +191,8 @@ static bb_status no_native(const struct bb_plan *plan, const char *name, struct 
 		if (!native->refuses || !native->refuses(native, plan->collective))
 			names[n++] = native->name;
 	}
-	near = bb_nearest(name, names);
-	bb_fail(error, BB_EUSAGE, "--algo: the %s backend has no \"%s\"%s%s%s (see --list)",
-		plan->backend->name, name, near ? "; did you mean \"" : "", near ? near : "",
-		near ? "\"?" : "");
+	bb_fail(error, BB_EUSAGE, "--algo: the %s backend has no \"%s\"%s (see --list)",
+		plan->backend->name, name, bb_suggest(hint, name, names));
 	free(names);
 	return BB_EUSAGE;
 }
