@@ -200,7 +200,7 @@ static bb_status play(struct playing *p, const char *what,
 		      double *seconds)
 {
 	struct bb_engine *e = &p->s->engine;
-	struct bb_trial trial = {.play = {.program = &p->program, .compute = compute, .own = p},
+	struct bb_trial trial = {.workload = {.program = &p->program, .compute = compute, .own = p},
 				 .timing = BB_TIMING_STEPS,
 				 .steps = 1,
 				 .watch = {hear, p}};

@@ -6,7 +6,7 @@
  * active.
  */
 #include "core/array.h"
-#include "harness/measure/play.h"
+#include "harness/measure/runner.h"
 #include "p2p/pairs.h"
 
 #include <stdio.h>
@@ -176,7 +176,7 @@ static bb_status run_program(struct bb_virtual_pairs *v, struct bb_engine *engin
 					   .lanes = LANES,
 					   .length = length,
 					   .operation = operation};
-	struct bb_trial trial = {.play = {.program = &program, .own = v},
+	struct bb_trial trial = {.workload = {.program = &program, .own = v},
 				 .timing = BB_TIMING_STEPS,
 				 .steps = 1,
 				 .watch = {hear, v}};

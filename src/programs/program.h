@@ -4,7 +4,7 @@
  *
  * A program is a pure function from (rank, index) to an operation. It has three consumers: the
  * checker (check.c); the simulator (simulator/timeline.h), which computes the time of every
- * operation over modelled links; and the player (harness/measure/play.h), by which a backend
+ * operation over modelled links; and the runner (harness/measure/runner.h), by which a backend
  * performs it.
  *
  * The rules, which the checker proves:

@@ -1,5 +1,5 @@
 /*
- * play - plays a small program on any backend, some times, and checks what came of it: the data,
+ * play - runs a small program on any backend, some times, and checks what came of it: the data,
  * and the order of what was told. Nothing is measured, no time is judged but that it is not too
  * short.
  */
@@ -25,7 +25,7 @@
 	OPTION(FLAG, overlap, "overlap", 0, NULL,                                                  \
 	       "a collective must end while something is computed")                                \
 	OPTION(FLAG, own_buffers, "own-buffers", 0, NULL,                                          \
-	       "the player's own, the data of which nobody knows")
+	       "the runner's own, whose data is not checked")
 
 struct asked {
 	BB_OPTION_MEMBERS(OPTIONS)
@@ -213,7 +213,7 @@ static bb_status judge_data(struct session *s)
 
 /* ---- a driver -------------------------------------------------------------------------------- */
 
-static bb_status play_once(struct session *s, struct bb_player *player, const struct asked *asked,
+static bb_status play_once(struct session *s, struct bb_runner *runner, const struct asked *asked,
 			   bool watched)
 {
 	const struct bb_timeline_watch watch = {hear, s};
@@ -226,7 +226,7 @@ static bb_status play_once(struct session *s, struct bb_player *player, const st
 		status = fill(s);
 	expect_silence(s);
 	if (status == BB_OK)
-		status = bb_player_play(player, watched ? &watch : NULL, &end);
+		status = bb_runner_run(runner, watched ? &watch : NULL, &end);
 	if (status == BB_OK && watched)
 		judge_told(s, asked, end);
 	if (status == BB_OK && has_data)
@@ -238,27 +238,27 @@ static bb_status play_once(struct session *s, struct bb_player *player, const st
 
 static bb_status play(struct session *s, const struct asked *asked)
 {
-	const struct bb_play what = {.program = &s->script->program,
-				     .stand_in = (enum bb_stand_in)asked->stand_in,
-				     .buffers = asked->own_buffers ? NULL : find_buffers,
-				     .own = s};
+	const struct bb_workload what = {.program = &s->script->program,
+					 .stand_in = (enum bb_stand_in)asked->stand_in,
+					 .buffers = asked->own_buffers ? NULL : find_buffers,
+					 .own = s};
 	const struct bb_fault *fault = &s->run->options.fault;
 	struct bb_error refusal = {0};
-	struct bb_player *player = NULL;
-	bb_status status = bb_player_open(&player, s->run, s->driver, &what, &refusal);
+	struct bb_runner *runner = NULL;
+	bb_status status = bb_runner_open(&runner, s->run, s->driver, &what, &refusal);
 
 	if (status == BB_EUNSUPPORTED)
 		return bb_fail(&s->run->error, status, "%s", refusal.text);
 	for (int k = 0; k < PLAYINGS && status == BB_OK; k++) {
 		if (k == 1 && fault->kind == BB_FAULT_DIE && fault->rank == s->driver->rank)
 			_exit(9);
-		status = play_once(s, player, asked, k != 1);
+		status = play_once(s, runner, asked, k != 1);
 	}
 	if (bb_driver_leads(s->driver) && status == BB_OK)
 		s->run->end.results = PLAYINGS;
 	if (status != BB_OK)
 		bb_crew_abandon(s->driver);
-	bb_player_close(player);
+	bb_runner_close(runner);
 	return status;
 }
 

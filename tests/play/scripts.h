@@ -1,5 +1,5 @@
 /*
- * scripts.h - small programs for the player, written down operation by operation, and the buffers
+ * scripts.h - small programs for the runner, written down operation by operation, and the buffers
  * that they work on: slots of SLOT_COUNT numbers.
  */
 #ifndef BB_TESTS_SCRIPTS_H

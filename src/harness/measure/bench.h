@@ -38,8 +38,7 @@ struct bb_bench {
 	struct bb_compare compare;
 	struct bb_costs costs;    /* of virtual time */
 	struct bb_groups *groups; /* NULL: one group */
-	int simulated_rank; /* of a split world in virtual time: a rank of the group that is played
-			     */
+	int simulated_rank;       /* split world in virtual time: a rank of the simulated group */
 	double busbw_sum;
 };
 

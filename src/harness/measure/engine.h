@@ -14,7 +14,7 @@
 #define BB_HARNESS_MEASURE_ENGINE_H
 
 #include "core/stats.h"
-#include "harness/measure/play.h"
+#include "harness/measure/runner.h"
 
 #define BB_ENGINE_ROUNDS 5
 #define BB_ENGINE_MOST_ROUNDS 100 /* with --precision */
@@ -45,7 +45,7 @@ struct bb_experiment {
 	void (*close)(struct bb_engine *engine);
 };
 
-/* The data that a trial must produce. Each function gets the trial's play.own. */
+/* The data that a trial must produce. Each function gets the trial's workload.own. */
 struct bb_expectation {
 	/* Writes known inputs, and outputs that differ from the result, before the verified step.
 	   NULL: the data is known anyway. Collective. */
@@ -68,17 +68,18 @@ enum bb_timing {
 
 /* One program, and on every rank its result. */
 struct bb_trial {
-	struct bb_play play;
+	struct bb_workload workload;
 	char what[BB_WHAT_TEXT]; /* its name for progress and deadlines */
 	enum bb_timing timing;
 	size_t steps, warm; /* of BB_TIMING_STEPS; 0 steps: -n of them after -w */
-	/* NULL, or called on all ranks with play.own when the trial is first made ready: to see
+	/* NULL, or called on all ranks with workload.own when the trial is first made ready: to see
 	   its algorithms. */
-	bb_status (*opened)(void *own, struct bb_player *player);
+	bb_status (*opened)(void *own, struct bb_runner *runner);
 	/* Watches the last timed step of each round, or with BB_TIMING_STEPS all of them. Its
 	   `done` may be NULL. */
 	struct bb_timeline_watch watch;
-	/* NULL, or called with play.own after each timed step of BB_TIMING_STEPS, number STEP. */
+	/* NULL, or called with workload.own after each timed step of BB_TIMING_STEPS, number STEP.
+	 */
 	void (*stepped)(void *own, size_t step);
 	/* Verified after the last timed step of the first round, unless -c is 0 or the backend
 	   moves no data. NULL: the data is not verified. */

@@ -6,7 +6,7 @@
 #define BB_HARNESS_MEASURE_STEP_OPTIONS_H
 
 #include "core/option.h"
-#include "harness/measure/play.h"
+#include "harness/measure/runner.h"
 
 #define BB_MODEL_OPTION(OPTION, initial, what, ...)                                                \
 	OPTION(STRING, model_text, "model", 0, initial,                                            \

@@ -114,28 +114,28 @@ static bb_status trials_open_samples(struct bb_engine *e)
 static bb_status trial_verify(struct bb_engine *e, struct bb_trial *t)
 {
 	void *victims[BB_MOST_VICTIMS];
-	const int n = t->expects->victims(t->play.own, victims);
+	const int n = t->expects->victims(t->workload.own, victims);
 	uint64_t wrong = 0;
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < n; i++)
 		BB_TRY(status, bb_engine_corrupt(e, victims[i]), out);
-	BB_TRY(status, t->expects->verify(t->play.own, &wrong), out);
+	BB_TRY(status, t->expects->verify(t->workload.own, &wrong), out);
 	BB_TRY(status, bb_engine_sum(e, &wrong, 1), out);
 	t->wrong = (int64_t)wrong;
 out:
 	return status;
 }
 
-static bb_status trial_time_step(struct bb_engine *e, struct bb_trial *t, struct bb_player *player,
+static bb_status trial_time_step(struct bb_engine *e, struct bb_trial *t, struct bb_runner *runner,
 				 bool last, bool verified)
 {
 	const bool heard = t->watch.done && (last || !trial_is_interleaved(t));
 	bb_status status = BB_OK;
 
 	if (verified && t->expects->fill)
-		BB_TRY(status, t->expects->fill(t->play.own), out);
-	BB_TRY(status, bb_player_play(player, heard ? &t->watch : NULL, &t->samples[t->n]), out);
+		BB_TRY(status, t->expects->fill(t->workload.own), out);
+	BB_TRY(status, bb_runner_run(runner, heard ? &t->watch : NULL, &t->samples[t->n]), out);
 	t->n++;
 	if (verified)
 		status = trial_verify(e, t);
@@ -143,8 +143,8 @@ out:
 	return status;
 }
 
-static bb_status trial_play_round(struct bb_engine *e, struct bb_trial *t, struct bb_player *player,
-				  int round)
+static bb_status trial_run_steps(struct bb_engine *e, struct bb_trial *t, struct bb_runner *runner,
+				 int round)
 {
 	const size_t steps = trial_steps(e, t, round);
 	const bool checks = t->expects && round == 0 && bb_engine_checks(e);
@@ -154,15 +154,15 @@ static bb_status trial_play_round(struct bb_engine *e, struct bb_trial *t, struc
 	/* Each step has a deadline of its own. */
 	for (size_t i = trial_warm_steps(e, t, round); i > 0 && status == BB_OK; i--) {
 		bb_crew_deadline(e->driver, t->what);
-		status = bb_player_play(player, NULL, &end);
+		status = bb_runner_run(runner, NULL, &end);
 	}
 	for (size_t i = 0; i < steps && status == BB_OK; i++) {
 		const bool last = i + 1 == steps;
 
 		bb_crew_deadline(e->driver, t->what);
-		status = trial_time_step(e, t, player, last, last && checks);
+		status = trial_time_step(e, t, runner, last, last && checks);
 		if (status == BB_OK && t->stepped)
-			t->stepped(t->play.own, i);
+			t->stepped(t->workload.own, i);
 	}
 	return status == BB_OK ? bb_engine_slowest(e, t->samples + t->n - steps, steps) : status;
 }
@@ -170,25 +170,25 @@ static bb_status trial_play_round(struct bb_engine *e, struct bb_trial *t, struc
 static bb_status trial_visit(struct bb_engine *e, struct bb_trial *t, int round)
 {
 	struct bb_error refusal = {.text = ""};
-	struct bb_player *player = NULL;
+	struct bb_runner *runner = NULL;
 	bb_status status;
 
 	BB_TRY(status, bb_engine_begin(e, t->what), out);
-	status = bb_player_open(&player, e->run, e->driver, &t->play, &refusal);
+	status = bb_runner_open(&runner, e->run, e->driver, &t->workload, &refusal);
 	if (status == BB_EUNSUPPORTED) {
 		status = trial_refuse(e, t, refusal.text);
 		goto out;
 	}
 	atomic_store_explicit(&e->driver->progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
 	if (status == BB_OK && round == 0 && t->opened)
-		status = t->opened(t->play.own, player);
+		status = t->opened(t->workload.own, runner);
 	if (status == BB_OK)
-		status = trial_play_round(e, t, player, round);
+		status = trial_run_steps(e, t, runner, round);
 	atomic_store_explicit(&e->driver->progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
 out:
 	if (status != BB_OK)
 		bb_crew_abandon(e->driver);
-	bb_player_close(player);
+	bb_runner_close(runner);
 	return status;
 }
 

@@ -12,7 +12,7 @@
  */
 #include "backends/gpu.h"
 #include "core/clock.h"
-#include "harness/measure/play.h"
+#include "harness/measure/runner.h"
 #include "memory/zero/adam.h"
 #include "memory/zero/rank.h"
 

@@ -80,8 +80,8 @@ static bb_status add_timed(struct bb_dp_cell *c, struct bb_trial *trial)
 {
 	struct bb_dp_sweep *s = c->sweep;
 
-	trial->play.buffers = s->out ? dp_buffers : NULL;
-	trial->play.own = c;
+	trial->workload.buffers = s->out ? dp_buffers : NULL;
+	trial->workload.own = c;
 	if (c->strategy->synchronous || !c->strategy->servers)
 		return BB_OK;
 	trial->watch = (struct bb_timeline_watch){dp_observe, c};
@@ -94,8 +94,9 @@ static bb_status dp_add_cell(struct bb_dp_sweep *s, const struct bb_strategy *st
 {
 	const char *reason = strategy->refuses ? strategy->refuses(setting) : NULL;
 	struct bb_dp_cell *c = &s->cells[s->engine.ntrials];
-	struct bb_trial trial = {.play = {.program = &c->program.program,
-					  .stand_in = (enum bb_stand_in)s->dp->options.stand_in}};
+	struct bb_trial trial = {
+		.workload = {.program = &c->program.program,
+			     .stand_in = (enum bb_stand_in)s->dp->options.stand_in}};
 	bb_status status = BB_OK;
 
 	/* Refusals of fewer ranks are not reported. */

@@ -317,9 +317,9 @@ bb_status bb_dp_train_add(struct bb_dp_cell *c, struct bb_trial *trial)
 	p->inbox = p->sum + room;
 	p->gathered = p->inbox + room;
 	bb_train_begin(p->values, p->seed);
-	trial->play.compute = train_compute;
-	trial->play.buffers = train_buffers;
-	trial->play.own = p;
+	trial->workload.compute = train_compute;
+	trial->workload.buffers = train_buffers;
+	trial->workload.own = p;
 	trial->timing = BB_TIMING_STEPS;
 	trial->steps = (size_t)a->train / bb_strategy_steps(c->strategy, &c->setting);
 	return BB_OK;

@@ -234,10 +234,10 @@ static bb_status ddp_add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial
 	t->stamps.nbuckets = buckets->n;
 	t->stamps.reduce_s = calloc(buckets->n, sizeof(double));
 	t->stamps.ends = calloc(buckets->n * BB_ENGINE_MOST_ROUNDS, sizeof(double));
-	timed.play = (struct bb_play){.program = &t->program,
-				      .stand_in = (enum bb_stand_in)a->stand_in,
-				      .buffers = ddp_buffers,
-				      .own = t};
+	timed.workload = (struct bb_workload){.program = &t->program,
+					      .stand_in = (enum bb_stand_in)a->stand_in,
+					      .buffers = ddp_buffers,
+					      .own = t};
 	timed.expects = t->part == BB_DDP_STEP ? &expectation : NULL;
 	name_trial(t, timed.what);
 	status = bb_engine_add(&s->engine, &timed, NULL);

@@ -75,7 +75,7 @@ static void keep_most(struct bb_sent *most, const struct bb_sent *sent)
 }
 
 /* Counts what this rank sends, or all ranks in virtual time. */
-static bb_status hybrid_opened(void *own, struct bb_player *player)
+static bb_status hybrid_opened(void *own, struct bb_runner *runner)
 {
 	struct hybrid_session *s = (struct hybrid_session *)((struct bb_hybrid_data *)own)->engine;
 	const bool all = bb_engine_is_virtual(&s->engine);
@@ -87,7 +87,7 @@ static bb_status hybrid_opened(void *own, struct bb_player *player)
 		for (size_t kind = 2; kind < KINDS && status == BB_OK; kind++) {
 			struct bb_sent sent;
 
-			status = bb_player_count(player, rank, (int)kinds[kind].parts, &sent);
+			status = bb_runner_count(runner, rank, (int)kinds[kind].parts, &sent);
 			keep_most(&s->sent[kind], &sent);
 		}
 	return status;
@@ -118,10 +118,11 @@ static bb_status hybrid_add_trial(struct hybrid_session *s, size_t kind)
 	if (status != BB_OK || !hybrid_exists(s, kind))
 		return status;
 	s->kind_of[s->engine.ntrials] = kind;
-	trial.play = (struct bb_play){.program = &s->programs[kind],
-				      .stand_in = (enum bb_stand_in)s->hybrid->options.stand_in,
-				      .buffers = s->data.memory ? bb_hybrid_data_buffers : NULL,
-				      .own = &s->data};
+	trial.workload =
+		(struct bb_workload){.program = &s->programs[kind],
+				     .stand_in = (enum bb_stand_in)s->hybrid->options.stand_in,
+				     .buffers = s->data.memory ? bb_hybrid_data_buffers : NULL,
+				     .own = &s->data};
 	snprintf(trial.what, sizeof(trial.what), "%s%s", kinds[kind].name,
 		 kind > 0 ? " alone" : "");
 	if (kind == 0) {

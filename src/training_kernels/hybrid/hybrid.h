@@ -294,9 +294,9 @@ BB_MUST bb_status bb_hybrid_data_open(struct bb_hybrid_data *data,
 				      struct bb_engine *engine);
 void bb_hybrid_data_close(struct bb_hybrid_data *data);
 
-/* The buffers of a struct bb_play, and the functions of a struct bb_expectation; OWN is a struct
-   bb_hybrid_data. Everything that a step overwrites is filled with other data. Some victims are
-   NULL. */
+/* The buffers of a struct bb_workload, and the functions of a struct bb_expectation; OWN is a
+   struct bb_hybrid_data. Everything that a step overwrites is filled with other data. Some victims
+   are NULL. */
 void bb_hybrid_data_buffers(void *own, int rank, const struct bb_operation *o, void **in,
 			    void **out);
 BB_MUST bb_status bb_hybrid_data_fill(void *own);

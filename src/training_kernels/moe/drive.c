@@ -207,10 +207,10 @@ static bb_status moe_add_trial(struct moe_session *s, size_t skew, int kind)
 					 .expert_s = 1e-9 * (double)a->expert_ns,
 					 .parts = kinds[kind].parts}};
 	bb_moe_program(&t->program, &t->step);
-	trial.play = (struct bb_play){.program = &t->program,
-				      .stand_in = (enum bb_stand_in)a->stand_in,
-				      .buffers = s->memory ? moe_buffers : NULL,
-				      .own = t};
+	trial.workload = (struct bb_workload){.program = &t->program,
+					      .stand_in = (enum bb_stand_in)a->stand_in,
+					      .buffers = s->memory ? moe_buffers : NULL,
+					      .own = t};
 	snprintf(trial.what, sizeof(trial.what), "%s, skew %g", kinds[kind].name,
 		 a->skews.list[skew]);
 	return bb_engine_add(&s->engine, &trial, NULL);

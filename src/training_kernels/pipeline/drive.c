@@ -239,9 +239,9 @@ static bb_status pipeline_measure(struct bb_pipeline_session *s, const struct bb
 
 static bb_status pipeline_time_schedule(struct bb_pipeline_job *j)
 {
-	struct bb_trial trial = {.play = {.program = &j->program.program,
-					  .stand_in = (enum bb_stand_in)j->s->options->stand_in,
-					  .own = j},
+	struct bb_trial trial = {.workload = {.program = &j->program.program,
+					      .stand_in = (enum bb_stand_in)j->s->options->stand_in,
+					      .own = j},
 				 .timing = BB_TIMING_STEPS,
 				 .steps = (size_t)j->s->options->iters,
 				 .warm = (size_t)j->s->engine.run->options.warmup_iters,
@@ -273,10 +273,10 @@ static bb_status check_data(struct bb_pipeline_job *j, struct bb_pipeline_data *
 					      .late_stage = -1,
 					      .swapped_stage = session_form(s).swapped_stage};
 	struct bb_pipeline_program program;
-	struct bb_trial trial = {.play = {.program = &program.program,
-					  .compute = bb_pipeline_compute,
-					  .buffers = bb_pipeline_buffers,
-					  .own = data},
+	struct bb_trial trial = {.workload = {.program = &program.program,
+					      .compute = bb_pipeline_compute,
+					      .buffers = bb_pipeline_buffers,
+					      .own = data},
 				 .timing = BB_TIMING_STEPS,
 				 .steps = 1,
 				 .expects = &expectation};
@@ -341,7 +341,7 @@ static void hop_stepped(void *own, size_t step)
 static bb_status time_hops(struct bb_pipeline_session *s, struct hop *h, double *hop)
 {
 	const struct bb_trial trial = {
-		.play = {.program = &h->job.program.program, .stand_in = BB_SLEEP, .own = h},
+		.workload = {.program = &h->job.program.program, .stand_in = BB_SLEEP, .own = h},
 		.what = "hop between stages",
 		.timing = BB_TIMING_STEPS,
 		.steps = HOP_SAMPLES,

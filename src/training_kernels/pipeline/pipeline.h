@@ -221,7 +221,7 @@ void bb_pipeline_data_close(struct bb_pipeline_data *data); /* NULL: nothing */
 /* The output of this stage's first microbatch, which is verified. */
 void *bb_pipeline_data_output(const struct bb_pipeline_data *data);
 
-/* The compute and buffers of a struct bb_play; OWN is a struct bb_pipeline_data. */
+/* The compute and buffers of a struct bb_workload; OWN is a struct bb_pipeline_data. */
 void bb_pipeline_compute(void *own, int rank, const struct bb_operation *operation);
 void bb_pipeline_buffers(void *own, int rank, const struct bb_operation *operation, void **in,
 			 void **out);

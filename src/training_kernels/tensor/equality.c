@@ -110,10 +110,10 @@ static void equality_buffers(void *own, int rank, const struct bb_operation *ope
 
 static bb_status run_split(struct job *j)
 {
-	struct bb_trial trial = {.play = {.program = &j->program.program,
-					  .compute = equality_compute,
-					  .buffers = equality_buffers,
-					  .own = j},
+	struct bb_trial trial = {.workload = {.program = &j->program.program,
+					      .compute = equality_compute,
+					      .buffers = equality_buffers,
+					      .own = j},
 				 .timing = BB_TIMING_STEPS,
 				 .steps = 1};
 	bb_status status;

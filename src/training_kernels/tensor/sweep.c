@@ -36,9 +36,10 @@ static bb_status tensor_add_trial(struct sweep *s, const struct bb_tensor_scheme
 		.layers = scheme->of == BB_TENSOR_LAYER ? (size_t)tensor_options(s)->layers : 1,
 		.half = half};
 	struct bb_tensor_program *program = &s->programs[s->engine.ntrials];
-	struct bb_trial trial = {.play = {.program = &program->program,
-					  .stand_in = (enum bb_stand_in)tensor_options(s)->stand_in,
-					  .own = program}};
+	struct bb_trial trial = {
+		.workload = {.program = &program->program,
+			     .stand_in = (enum bb_stand_in)tensor_options(s)->stand_in,
+			     .own = program}};
 	const int nranks = s->engine.run->world.nranks;
 	const char *reason = bb_tensor_refuses(scheme, &s->tensor->size, nranks);
 	bb_status status = BB_OK;

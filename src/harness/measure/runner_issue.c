@@ -1,7 +1,7 @@
 /*
  * What is put into queues, and what runs in them.
  */
-#include "harness/measure/play_inside.h"
+#include "harness/measure/runner_inside.h"
 
 #include "backends/gpu.h"
 #include "backends/messages.h"
@@ -14,13 +14,13 @@
 
 /* ---- in the queue, on whatever thread ---------------------------------------------------- */
 
-static struct bb_play_queue *queue_of(const struct bb_item *item)
+static struct bb_runner_queue *queue_of(const struct bb_item *item)
 {
-	return &item->player->queues[item->operation.queue];
+	return &item->runner->queues[item->operation.queue];
 }
 
 /* A device's queue may come to it after a failure, when nobody waits for it any more. */
-static bool enter(struct bb_player *p)
+static bool enter(struct bb_runner *p)
 {
 	atomic_fetch_add(&p->inside, 1);
 	if (!atomic_load(&p->over))
@@ -29,18 +29,18 @@ static bool enter(struct bb_player *p)
 	return false;
 }
 
-static void leave(struct bb_player *p)
+static void leave(struct bb_runner *p)
 {
 	atomic_fetch_sub(&p->inside, 1);
 }
 
-static bool is_over(const struct bb_player *p)
+static bool is_over(const struct bb_runner *p)
 {
 	return atomic_load_explicit(&p->over, memory_order_relaxed) ||
 	       bb_crew_is_stopping(p->driver);
 }
 
-static void sleep_until(const struct bb_player *p, double end)
+static void sleep_until(const struct bb_runner *p, double end)
 {
 	double now;
 
@@ -62,13 +62,13 @@ static void sleep_until(const struct bb_player *p, double end)
 static void sleep_on(void *argument)
 {
 	const struct bb_item *item = argument;
-	struct bb_play_queue *queue = queue_of(item);
+	struct bb_runner_queue *queue = queue_of(item);
 
-	if (!enter(item->player))
+	if (!enter(item->runner))
 		return;
 	queue->due = (item->chained ? queue->due : bb_clock_now()) + item->operation.seconds;
-	sleep_until(item->player, queue->due);
-	leave(item->player);
+	sleep_until(item->runner, queue->due);
+	leave(item->runner);
 }
 
 /* Time that the core is given to others is not time that it computes. */
@@ -77,21 +77,21 @@ static void spin_on(void *argument)
 	const struct bb_item *item = argument;
 	const double end = bb_clock_thread() + item->operation.seconds;
 
-	if (!enter(item->player))
+	if (!enter(item->runner))
 		return;
-	while (bb_clock_thread() < end && !is_over(item->player))
+	while (bb_clock_thread() < end && !is_over(item->runner))
 		;
-	leave(item->player);
+	leave(item->runner);
 }
 
 static void compute(void *argument)
 {
 	const struct bb_item *item = argument;
-	struct bb_player *p = item->player;
+	struct bb_runner *p = item->runner;
 
 	if (!enter(p))
 		return;
-	p->play->compute(p->play->own, p->driver->rank, &item->operation);
+	p->workload->compute(p->workload->own, p->driver->rank, &item->operation);
 	leave(p);
 }
 
@@ -100,61 +100,62 @@ static void give_due(void *argument)
 {
 	const struct bb_item *item = argument;
 
-	item->player->dues[item->operation.event] = queue_of(item)->due;
+	item->runner->dues[item->operation.event] = queue_of(item)->due;
 }
 
 /* After anything but a computation or a record. Messages and collectives are done when they are. */
 static void take_due(void *argument)
 {
 	const struct bb_item *item = argument;
-	struct bb_play_queue *queue = queue_of(item);
+	struct bb_runner_queue *queue = queue_of(item);
 
 	if (item->operation.act != BB_ACT_WAIT)
 		queue->due = bb_clock_now();
 	else
-		queue->due = fmax(queue->due, item->player->dues[item->operation.event]);
+		queue->due = fmax(queue->due, item->runner->dues[item->operation.event]);
 }
 
 static void stamp(void *argument)
 {
 	struct bb_item *item = argument;
 
-	if (!enter(item->player))
+	if (!enter(item->runner))
 		return;
-	item->end = item->player->backend->now(item->player->rank);
-	leave(item->player);
+	item->end = item->runner->backend->now(item->runner->rank);
+	leave(item->runner);
 }
 
 /* ---- by the driver ----------------------------------------------------------------------- */
 
 static bb_status issue_computation(struct bb_item *item)
 {
-	const struct bb_player *p = item->player;
+	const struct bb_runner *p = item->runner;
 	const struct bb_backend *backend = p->backend;
 	struct bb_rank *rank = p->rank;
 	struct bb_queue *queue = queue_of(item)->handle;
 
-	if (p->play->compute)
+	if (p->workload->compute)
 		return backend->compute(rank, queue, compute, item);
-	if (p->play->stand_in == BB_GEMM && item->operation.flops == 0)
+	if (p->workload->stand_in == BB_GEMM && item->operation.flops == 0)
 		return BB_OK; /* it takes no time either */
-	if (p->play->stand_in == BB_GEMM)
+	if (p->workload->stand_in == BB_GEMM)
 		return backend->gpu->gemm(rank, queue, item->operation.flops, &p->run->error);
-	if (p->play->stand_in == BB_SPIN && backend->gpu)
+	if (p->workload->stand_in == BB_SPIN && backend->gpu)
 		return backend->gpu->spin(rank, queue, item->operation.seconds);
-	return backend->compute(rank, queue, p->play->stand_in == BB_SPIN ? spin_on : sleep_on,
+	return backend->compute(rank, queue, p->workload->stand_in == BB_SPIN ? spin_on : sleep_on,
 				item);
 }
 
 /* What an operation works on: what the kernel says, or part of the queue's own memory. */
 static struct bb_buffers buffers_of(const struct bb_item *item)
 {
-	const struct bb_player *p = item->player;
+	const struct bb_runner *p = item->runner;
 	const struct bb_arena *arena = &queue_of(item)->arena;
 	struct bb_buffers b = {arena->memory, arena->memory};
 
-	if (p->play->buffers)
-		p->play->buffers(p->play->own, p->driver->rank, &item->operation, &b.in, &b.out);
+	if (p->workload->buffers)
+		p->workload->buffers(p->workload->own, p->driver->rank, &item->operation, &b.in,
+				     &b.out);
 	else if (item->operation.act == BB_ACT_COLLECTIVE)
 		b = bb_arena_set(arena, &p->calls[item->call].layout, 0);
 	return b;
@@ -162,7 +163,7 @@ static struct bb_buffers buffers_of(const struct bb_item *item)
 
 static bb_status issue_collective(const struct bb_item *item)
 {
-	const struct bb_player *p = item->player;
+	const struct bb_runner *p = item->runner;
 	struct bb_group *group = p->groups[item->operation.group].handle;
 	struct bb_buffers b;
 	struct bb_call call;
@@ -179,7 +180,7 @@ static bb_status issue_collective(const struct bb_item *item)
 
 static bb_status issue_message(struct bb_item *item)
 {
-	const struct bb_player *p = item->player;
+	const struct bb_runner *p = item->runner;
 	const struct bb_operation *o = &item->operation;
 	const int *to = o->peer == BB_NO_PEER ? &p->items[o->answers].source : &o->peer;
 	const struct bb_messages *messages = p->backend->messages;
@@ -201,7 +202,7 @@ static bb_status issue_message(struct bb_item *item)
 
 static bb_status issue_operation(struct bb_item *item)
 {
-	const struct bb_player *p = item->player;
+	const struct bb_runner *p = item->runner;
 	const struct bb_operation *o = &item->operation;
 
 	switch (o->act) {
@@ -224,16 +225,16 @@ static bb_status issue_operation(struct bb_item *item)
 
 static bb_status run_in_queue(struct bb_item *item, void (*function)(void *argument))
 {
-	const struct bb_player *p = item->player;
+	const struct bb_runner *p = item->runner;
 
 	return p->backend->compute(p->rank, queue_of(item)->handle, function, item);
 }
 
 /* A record takes no time: it was done with what came before. Stamped after it, it would seem later
    than what waited for it. */
-bb_status bb_player_issue(struct bb_item *item, bool watched)
+bb_status bb_runner_issue(struct bb_item *item, bool watched)
 {
-	const struct bb_player *p = item->player;
+	const struct bb_runner *p = item->runner;
 	const bool records = item->operation.act == BB_ACT_RECORD;
 	bb_status status = BB_OK;
 

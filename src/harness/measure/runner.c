@@ -1,4 +1,4 @@
-#include "harness/measure/play_inside.h"
+#include "harness/measure/runner_inside.h"
 
 #include "backends/gpu.h"
 #include "backends/messages.h"
@@ -14,19 +14,19 @@
 
 const char *const bb_stand_in_names[] = {"sleep", "spin", "gemm", NULL};
 
-static bool is_virtual(const struct bb_player *p)
+static bool is_virtual(const struct bb_runner *p)
 {
 	return p->backend->virtual;
 }
 
-static bb_status no_memory(const struct bb_player *p)
+static bb_status no_memory(const struct bb_runner *p)
 {
 	return bb_no_memory(&p->run->error, "a program");
 }
 
 /* ---- what cannot be done ----------------------------------------------------------------- */
 
-void bb_player_object(struct bb_player *p, const char *format, ...)
+void bb_runner_object(struct bb_runner *p, const char *format, ...)
 {
 	va_list args;
 
@@ -38,7 +38,7 @@ void bb_player_object(struct bb_player *p, const char *format, ...)
 }
 
 /* BB_EUNSUPPORTED on all ranks, with the first objection in REFUSAL. Collective over the world. */
-static bb_status hear(struct bb_player *p, struct bb_error *refusal)
+static bb_status hear(struct bb_runner *p, struct bb_error *refusal)
 {
 	const bb_status status = bb_crew_hear(p->driver, p->objection);
 
@@ -48,7 +48,7 @@ static bb_status hear(struct bb_player *p, struct bb_error *refusal)
 }
 
 /* Rank 0 for all. */
-static bb_status check_program(struct bb_player *p)
+static bb_status check_program(struct bb_runner *p)
 {
 	struct bb_error cause = {0};
 	bb_status status;
@@ -57,7 +57,7 @@ static bb_status check_program(struct bb_player *p)
 		return BB_OK;
 	status = bb_program_check(p->program, &cause);
 	if (status == BB_EUNSUPPORTED)
-		bb_player_object(p, "%s", cause.text);
+		bb_runner_object(p, "%s", cause.text);
 	else if (status != BB_OK)
 		return bb_fail(&p->run->error, status, "%s", cause.text);
 	return BB_OK;
@@ -68,28 +68,28 @@ static bool is_message(const struct bb_operation *o)
 	return o->act == BB_ACT_SEND || o->act == BB_ACT_RECV || o->act == BB_ACT_RECV_ANY;
 }
 
-static void judge_operation(struct bb_player *p, const struct bb_operation *o)
+static void judge_operation(struct bb_runner *p, const struct bb_operation *o)
 {
 	const struct bb_backend *backend = p->backend;
-	const bool multiplies =
-		o->act == BB_ACT_COMPUTE && !p->play->compute && p->play->stand_in == BB_GEMM;
+	const bool multiplies = o->act == BB_ACT_COMPUTE && !p->workload->compute &&
+				p->workload->stand_in == BB_GEMM;
 
 	if (multiplies && !backend->gpu)
-		bb_player_object(
+		bb_runner_object(
 			p, "the %s backend multiplies no matrices; give --compute sleep or spin",
 			backend->name);
 	else if (multiplies && o->flops == 0 && o->seconds > 0)
-		bb_player_object(p,
+		bb_runner_object(p,
 				 "the FLOPs of its computations are not known, so matrices cannot "
 				 "stand in for them");
 	else if (is_message(o) && !backend->messages && backend->has_data)
-		bb_player_object(p, "the %s backend passes no messages", backend->name);
+		bb_runner_object(p, "the %s backend passes no messages", backend->name);
 	else if (o->act == BB_ACT_RECV_ANY && backend->messages && !backend->messages->recv_any)
-		bb_player_object(p, "the %s backend cannot receive from any rank", backend->name);
+		bb_runner_object(p, "the %s backend cannot receive from any rank", backend->name);
 }
 
 /* The library may be missing: its first use says so. */
-static bb_status try_gemm(struct bb_player *p)
+static bb_status try_gemm(struct bb_runner *p)
 {
 	struct bb_error cause = {0};
 	bool multiplies = false;
@@ -97,11 +97,12 @@ static bb_status try_gemm(struct bb_player *p)
 
 	for (size_t i = 0; i < p->nitems; i++)
 		multiplies |= p->items[i].operation.act == BB_ACT_COMPUTE;
-	if (!multiplies || p->objection[0] || p->play->compute || p->play->stand_in != BB_GEMM)
+	if (!multiplies || p->objection[0] || p->workload->compute ||
+	    p->workload->stand_in != BB_GEMM)
 		return BB_OK;
 	status = p->backend->gpu->gemm(p->rank, NULL, 1, &cause);
 	if (status == BB_EUNSUPPORTED) {
-		bb_player_object(p, "%s", cause.text);
+		bb_runner_object(p, "%s", cause.text);
 		return BB_OK;
 	}
 	if (status == BB_OK)
@@ -113,9 +114,9 @@ static bb_status try_gemm(struct bb_player *p)
 
 /* Where queues are threads, what is due goes from queue to queue with the events. On a GPU nobody
    but the sleeper itself may run on the host: it keeps all others from it. */
-static bb_status open_dues(struct bb_player *p)
+static bb_status open_dues(struct bb_runner *p)
 {
-	if (p->play->compute || p->play->stand_in != BB_SLEEP || p->backend->gpu)
+	if (p->workload->compute || p->workload->stand_in != BB_SLEEP || p->backend->gpu)
 		return BB_OK;
 	p->dues = calloc((size_t)p->program->events + 1, sizeof(*p->dues));
 	return p->dues ? BB_OK : no_memory(p);
@@ -131,7 +132,7 @@ static bool is_chained(const struct bb_operation *o, bool *computed)
 	return before && o->act == BB_ACT_COMPUTE;
 }
 
-static bb_status read_items(struct bb_player *p)
+static bb_status read_items(struct bb_runner *p)
 {
 	const struct bb_program *program = p->program;
 	const int rank = p->driver->rank;
@@ -145,7 +146,7 @@ static bb_status read_items(struct bb_player *p)
 	for (size_t i = 0; i < p->nitems; i++) {
 		struct bb_item *item = &p->items[i];
 
-		*item = (struct bb_item){.player = p,
+		*item = (struct bb_item){.runner = p,
 					 .operation = bb_program_at(program, rank, i),
 					 .index = i,
 					 .source = BB_NO_PEER};
@@ -156,7 +157,7 @@ static bb_status read_items(struct bb_player *p)
 	return BB_OK;
 }
 
-static bb_status open_queues(struct bb_player *p)
+static bb_status open_queues(struct bb_runner *p)
 {
 	const struct bb_program *program = p->program;
 	struct bb_error cause = {0};
@@ -168,7 +169,7 @@ static bb_status open_queues(struct bb_player *p)
 	for (int q = 0; q < program->queues && status == BB_OK; q++)
 		status = p->backend->queue_open(p->rank, &p->queues[q].handle, &cause);
 	if (status == BB_EUNSUPPORTED) {
-		bb_player_object(p, "%s", cause.text);
+		bb_runner_object(p, "%s", cause.text);
 		return BB_OK;
 	}
 	if (status != BB_OK)
@@ -178,7 +179,7 @@ static bb_status open_queues(struct bb_player *p)
 	return status;
 }
 
-static bb_status open_real(struct bb_player *p, struct bb_error *refusal)
+static bb_status open_real(struct bb_runner *p, struct bb_error *refusal)
 {
 	bb_status status;
 
@@ -188,17 +189,17 @@ static bb_status open_real(struct bb_player *p, struct bb_error *refusal)
 	BB_TRY(status, hear(p, refusal), out);
 	BB_TRY(status, open_queues(p), out);
 	BB_TRY(status, hear(p, refusal), out);
-	BB_TRY(status, bb_player_open_calls(p), out);
+	BB_TRY(status, bb_runner_open_calls(p), out);
 	status = hear(p, refusal);
 out:
 	return status;
 }
 
 /* One driver for all ranks. */
-static bb_status open_virtual(struct bb_player *p, struct bb_error *refusal)
+static bb_status open_virtual(struct bb_runner *p, struct bb_error *refusal)
 {
 	for (int r = 0; r < p->program->nranks && p->program->groups > 0; r++) {
-		const bb_status status = bb_player_judge_collectives(p, r);
+		const bb_status status = bb_runner_judge_collectives(p, r);
 
 		if (status != BB_OK)
 			return status;
@@ -206,10 +207,10 @@ static bb_status open_virtual(struct bb_player *p, struct bb_error *refusal)
 	return hear(p, refusal);
 }
 
-bb_status bb_player_open(struct bb_player **player, struct bb_run *run, struct bb_driver *driver,
-			 const struct bb_play *play, struct bb_error *refusal)
+bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct bb_driver *driver,
+			 const struct bb_workload *workload, struct bb_error *refusal)
 {
-	struct bb_player *p = calloc(1, sizeof(*p));
+	struct bb_runner *p = calloc(1, sizeof(*p));
 	bb_status status;
 
 	if (!p)
@@ -218,28 +219,28 @@ bb_status bb_player_open(struct bb_player **player, struct bb_run *run, struct b
 	p->driver = driver;
 	p->backend = run->options.backend;
 	p->rank = driver->handle;
-	p->play = play;
-	p->program = play->program;
+	p->workload = workload;
+	p->program = workload->program;
 	BB_TRY(status, check_program(p), failed);
 	BB_TRY(status,
 	       bb_plan_natives(&p->natives, &p->owned, p->backend,
 			       p->program->algorithm ? p->program->algorithm : "auto", &run->error),
 	       failed);
 	BB_TRY(status, is_virtual(p) ? open_virtual(p, refusal) : open_real(p, refusal), failed);
-	*player = p;
+	*runner = p;
 	return BB_OK;
 failed:
 	if (status != BB_EUNSUPPORTED) {
 		p->failed = true;
 		bb_crew_abandon(driver);
 	}
-	bb_player_close(p);
+	bb_runner_close(p);
 	return status;
 }
 
 /* After a failure a device goes on: what it is in the middle of is awaited, and what it comes to
-   later finds the player, which stays as long as the process. */
-static void let_go_of_queues(struct bb_player *p)
+   later finds the runner, which stays as long as the process. */
+static void let_go_of_queues(struct bb_runner *p)
 {
 	const struct timespec moment = {.tv_nsec = 1000000};
 
@@ -250,7 +251,7 @@ static void let_go_of_queues(struct bb_player *p)
 		nanosleep(&moment, NULL);
 }
 
-void bb_player_close(struct bb_player *p)
+void bb_runner_close(struct bb_runner *p)
 {
 	if (!p)
 		return;
@@ -260,7 +261,7 @@ void bb_player_close(struct bb_player *p)
 	for (size_t i = 0; i < p->nitems && p->items; i++)
 		p->backend->event_close(p->items[i].event);
 	p->backend->event_close(p->origin);
-	bb_player_close_calls(p);
+	bb_runner_close_calls(p);
 	free(p->events);
 	free(p->order);
 	free(p->owned);
@@ -274,7 +275,7 @@ void bb_player_close(struct bb_player *p)
 /* ---- what is told of a playing ----------------------------------------------------------- */
 
 /* On a device events say when it came where; else the queues themselves look at the clock. */
-static bb_status open_marks(struct bb_player *p)
+static bb_status open_marks(struct bb_runner *p)
 {
 	bb_status status = BB_OK;
 
@@ -299,7 +300,7 @@ static int by_end(const void *a, const void *b)
 }
 
 /* *end = seconds from START on, and *begin = when the queue had done what came before. */
-static bb_status read_times(struct bb_player *p, double start)
+static bb_status read_times(struct bb_runner *p, double start)
 {
 	double done[BB_PROGRAM_QUEUES] = {0};
 	bb_status status = BB_OK;
@@ -320,7 +321,7 @@ static bb_status read_times(struct bb_player *p, double start)
 	return status;
 }
 
-static bb_status tell(struct bb_player *p, const struct bb_timeline_watch *watch, double start)
+static bb_status tell(struct bb_runner *p, const struct bb_timeline_watch *watch, double start)
 {
 	const bb_status status = read_times(p, start);
 
@@ -343,19 +344,19 @@ static bb_status tell(struct bb_player *p, const struct bb_timeline_watch *watch
 
 /* ---- playing ----------------------------------------------------------------------------- */
 
-static bb_status issue_all(struct bb_player *p, bool watched, double start)
+static bb_status issue_all(struct bb_runner *p, bool watched, double start)
 {
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; i < p->nitems && status == BB_OK; i++) {
 		p->items[i].end = start;
-		status = bb_player_issue(&p->items[i], watched);
+		status = bb_runner_issue(&p->items[i], watched);
 	}
 	return status;
 }
 
 /* The first error of all queues; that the run is being abandoned is no cause of it. */
-static bb_status finish_all(struct bb_player *p)
+static bb_status finish_all(struct bb_runner *p)
 {
 	bb_status status = BB_OK;
 
@@ -368,7 +369,7 @@ static bb_status finish_all(struct bb_player *p)
 	return status;
 }
 
-static bb_status begin(struct bb_player *p, bool watched, double *start)
+static bb_status begin(struct bb_runner *p, bool watched, double *start)
 {
 	bb_status status = BB_OK;
 
@@ -386,7 +387,8 @@ out:
 	return status;
 }
 
-static bb_status play_real(struct bb_player *p, const struct bb_timeline_watch *watch, double *end)
+static bb_status runner_run_real(struct bb_runner *p, const struct bb_timeline_watch *watch,
+				 double *end)
 {
 	struct bb_progress *progress = p->driver->progress;
 	double start = 0;
@@ -439,8 +441,8 @@ void bb_run_add_faulted(struct bb_run *run, double took, double faultless)
 	sum->faultless_s = (isnan(sum->faultless_s) ? 0 : sum->faultless_s) + faultless;
 }
 
-static bb_status play_virtual(struct bb_player *p, const struct bb_timeline_watch *watch,
-			      double *end)
+static bb_status runner_run_virtual(struct bb_runner *p, const struct bb_timeline_watch *watch,
+				    double *end)
 {
 	struct bb_rank *rank = p->rank;
 	struct shifted shifted = {.watch = watch};
@@ -462,10 +464,10 @@ static bb_status play_virtual(struct bb_player *p, const struct bb_timeline_watc
 	return status;
 }
 
-bb_status bb_player_play(struct bb_player *p, const struct bb_timeline_watch *watch, double *end)
+bb_status bb_runner_run(struct bb_runner *p, const struct bb_timeline_watch *watch, double *end)
 {
 	const bb_status status =
-		is_virtual(p) ? play_virtual(p, watch, end) : play_real(p, watch, end);
+		is_virtual(p) ? runner_run_virtual(p, watch, end) : runner_run_real(p, watch, end);
 
 	p->failed |= status != BB_OK;
 	return status;

@@ -4,21 +4,21 @@
  * another.
  */
 #include "backends/gpu.h"
-#include "harness/measure/play_inside.h"
+#include "harness/measure/runner_inside.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- which algorithm --------------------------------------------------------------------- */
 
-static const char *algorithm_of(const struct bb_player *p)
+static const char *algorithm_of(const struct bb_runner *p)
 {
 	return p->program->algorithm ? p->program->algorithm : "auto";
 }
 
 /* What the program's algorithm is for a collective; NULL, or why it cannot be had. One that would
    stand in for another is not what was asked for; a rank alone has nothing to choose from. */
-static const char *find_choice(const struct bb_player *p, const struct bb_operation *o, int size,
+static const char *find_choice(const struct bb_runner *p, const struct bb_operation *o, int size,
 			       struct bb_choice *choice)
 {
 	const char *reason = o->collective->refuses ? o->collective->refuses(size) : NULL;
@@ -31,15 +31,15 @@ static const char *find_choice(const struct bb_player *p, const struct bb_operat
 	return reason ? reason : choice->reason;
 }
 
-static void object_to_call(struct bb_player *p, const struct bb_operation *o, int size,
+static void object_to_call(struct bb_runner *p, const struct bb_operation *o, int size,
 			   const char *reason)
 {
-	bb_player_object(p, "%s by %s among %d ranks: %s", o->collective->name, algorithm_of(p),
+	bb_runner_object(p, "%s by %s among %d ranks: %s", o->collective->name, algorithm_of(p),
 			 size, reason);
 }
 
 /* Can the library's own algorithm be had in O's group, which is open for this alone? */
-static bb_status judge_native(struct bb_player *p, const struct bb_operation *o,
+static bb_status judge_native(struct bb_runner *p, const struct bb_operation *o,
 			      const struct bb_native *native)
 {
 	const int n = p->program->group_size(p->program, o->group);
@@ -52,7 +52,7 @@ static bb_status judge_native(struct bb_player *p, const struct bb_operation *o,
 	};
 	struct bb_group *group;
 	const char *reason;
-	bb_status status = bb_player_open_group(p, o->group, &group);
+	bb_status status = bb_runner_open_group(p, o->group, &group);
 
 	if (status != BB_OK)
 		return status;
@@ -64,7 +64,7 @@ static bb_status judge_native(struct bb_player *p, const struct bb_operation *o,
 }
 
 /* Under slow_link the schedule that stands in for the library's algorithm is played. */
-static bool stands_in(const struct bb_player *p, const struct bb_choice *choice)
+static bool stands_in(const struct bb_runner *p, const struct bb_choice *choice)
 {
 	return choice->stand_in && p->run->options.config.slow_link.factor > 0;
 }
@@ -76,13 +76,13 @@ static bool is_judged(struct bb_operation kinds[KINDS_KEPT], size_t *n, struct b
 {
 	o.count = 1;
 	for (size_t i = 0; i < *n && i < KINDS_KEPT; i++)
-		if (bb_player_is_like(&kinds[i], &o))
+		if (bb_runner_is_like(&kinds[i], &o))
 			return true;
 	kinds[(*n)++ % KINDS_KEPT] = o;
 	return false;
 }
 
-bb_status bb_player_judge_collectives(struct bb_player *p, int rank)
+bb_status bb_runner_judge_collectives(struct bb_runner *p, int rank)
 {
 	struct bb_operation kinds[KINDS_KEPT];
 	size_t nkinds = 0;
@@ -110,7 +110,7 @@ bb_status bb_player_judge_collectives(struct bb_player *p, int rank)
 /* ---- groups ------------------------------------------------------------------------------ */
 
 /* Among one nothing has to be done in place. */
-static bool is_needed(const struct bb_player *p, int group)
+static bool is_needed(const struct bb_runner *p, int group)
 {
 	if (p->groups[group].place < 0)
 		return false;
@@ -125,7 +125,7 @@ static bool is_needed(const struct bb_player *p, int group)
 	return false;
 }
 
-bb_status bb_player_open_group(struct bb_player *p, int group, struct bb_group **handle)
+bb_status bb_runner_open_group(struct bb_runner *p, int group, struct bb_group **handle)
 {
 	const struct bb_program *program = p->program;
 	const int n = group < 0 ? program->nranks : program->group_size(program, group);
@@ -141,7 +141,7 @@ bb_status bb_player_open_group(struct bb_player *p, int group, struct bb_group *
 	return status;
 }
 
-static bb_status open_groups(struct bb_player *p)
+static bb_status open_groups(struct bb_runner *p)
 {
 	const struct bb_program *program = p->program;
 	bb_status status = BB_OK;
@@ -150,29 +150,29 @@ static bb_status open_groups(struct bb_player *p)
 	if (!p->groups)
 		return bb_no_memory(&p->run->error, "a program's groups");
 	for (int i = 0; i < program->groups && status == BB_OK; i++) {
-		struct bb_play_group *g = &p->groups[i];
+		struct bb_runner_group *g = &p->groups[i];
 
 		g->size = program->group_size(program, i);
 		g->place = bb_program_place(program, i, p->driver->rank);
 		if (is_needed(p, i))
-			status = bb_player_open_group(p, i, &g->handle);
+			status = bb_runner_open_group(p, i, &g->handle);
 	}
 	for (int l = 0; l < program->lanes && status == BB_OK && program->nranks > 1; l++)
-		status = bb_player_open_group(p, -1, &p->lanes[l]);
+		status = bb_runner_open_group(p, -1, &p->lanes[l]);
 	return status;
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-bool bb_player_is_like(const struct bb_operation *a, const struct bb_operation *b)
+bool bb_runner_is_like(const struct bb_operation *a, const struct bb_operation *b)
 {
 	return a->group == b->group && a->collective == b->collective && a->count == b->count &&
 	       a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
 	       a->in_place == b->in_place;
 }
 
-bb_status bb_player_settle(struct bb_player *p, const struct bb_play_group *g,
-			   struct bb_play_call *c)
+bb_status bb_runner_settle(struct bb_runner *p, const struct bb_runner_group *g,
+			   struct bb_runner_call *c)
 {
 	const struct bb_operation *o = &c->like;
 	struct bb_choice choice;
@@ -208,29 +208,29 @@ bb_status bb_player_settle(struct bb_player *p, const struct bb_play_group *g,
 	return status;
 }
 
-static bb_status settle_item(struct bb_player *p, struct bb_item *item, size_t first)
+static bb_status settle_item(struct bb_runner *p, struct bb_item *item, size_t first)
 {
 	for (size_t c = first; c < p->ncalls; c++) {
 		item->call = c;
-		if (bb_player_is_like(&p->calls[c].like, &item->operation))
+		if (bb_runner_is_like(&p->calls[c].like, &item->operation))
 			return BB_OK;
 	}
 	item->call = p->ncalls++;
 	p->calls[item->call].like = item->operation;
-	return bb_player_settle(p, &p->groups[item->operation.group], &p->calls[item->call]);
+	return bb_runner_settle(p, &p->groups[item->operation.group], &p->calls[item->call]);
 }
 
-const struct bb_call *bb_player_call(const struct bb_player *p, const struct bb_operation *o)
+const struct bb_call *bb_runner_call(const struct bb_runner *p, const struct bb_operation *o)
 {
 	size_t c = 0;
 
-	while (!bb_player_is_like(&p->calls[c].like, o))
+	while (!bb_runner_is_like(&p->calls[c].like, o))
 		c++;
 	return &p->calls[c].call;
 }
 
 /* All members come to the same calls in the same order. */
-static bb_status settle_group(struct bb_player *p, int group)
+static bb_status settle_group(struct bb_runner *p, int group)
 {
 	const size_t first = p->ncalls;
 	bb_status status = BB_OK;
@@ -246,7 +246,7 @@ static bb_status settle_group(struct bb_player *p, int group)
 
 /* ---- buffers ----------------------------------------------------------------------------- */
 
-static size_t bytes_of(const struct bb_player *p, const struct bb_item *item)
+static size_t bytes_of(const struct bb_runner *p, const struct bb_item *item)
 {
 	const struct bb_operation *o = &item->operation;
 	const struct bb_layout *l;
@@ -256,17 +256,17 @@ static size_t bytes_of(const struct bb_player *p, const struct bb_item *item)
 		if (!p->groups[o->group].handle)
 			return 0;
 		l = &p->calls[item->call].layout;
-		return l->sets_at + (p->play->buffers ? 0 : l->set_bytes);
+		return l->sets_at + (p->workload->buffers ? 0 : l->set_bytes);
 	case BB_ACT_SEND:
 	case BB_ACT_RECV:
 	case BB_ACT_RECV_ANY:
-		return p->play->buffers ? 0 : bb_operation_bytes(o);
+		return p->workload->buffers ? 0 : bb_operation_bytes(o);
 	default:
 		return 0;
 	}
 }
 
-static bb_status open_arenas(struct bb_player *p)
+static bb_status open_arenas(struct bb_runner *p)
 {
 	uint64_t all = 0;
 	bb_status status = BB_OK;
@@ -280,7 +280,7 @@ static bb_status open_arenas(struct bb_player *p)
 	for (int q = 0; q < p->program->queues; q++)
 		all += p->queues[q].arena.bytes;
 	if (all > p->run->memory / (uint64_t)p->run->world.nlocal)
-		bb_player_object(p, "rank %d: its buffers do not fit into memory", p->driver->rank);
+		bb_runner_object(p, "rank %d: its buffers do not fit into memory", p->driver->rank);
 	for (int q = 0; q < p->program->queues && status == BB_OK && !p->objection[0]; q++) {
 		struct bb_arena *arena = &p->queues[q].arena;
 
@@ -301,7 +301,7 @@ static bb_status open_arenas(struct bb_player *p)
  * An algorithm that was named is made ready by all ranks together (bb_backend's ready): each comes
  * with one group. So every rank must be in as many, and the k-th ones of all must be all ranks.
  */
-static bool groups_are_layers(const struct bb_player *p, int *count)
+static bool groups_are_layers(const struct bb_runner *p, int *count)
 {
 	const struct bb_program *program = p->program;
 
@@ -319,7 +319,7 @@ static bool groups_are_layers(const struct bb_player *p, int *count)
 	return true;
 }
 
-static bb_status check_layers(struct bb_player *p)
+static bb_status check_layers(struct bb_runner *p)
 {
 	int *count;
 
@@ -329,7 +329,7 @@ static bb_status check_layers(struct bb_player *p)
 	if (!count)
 		return bb_no_memory(&p->run->error, "a program's groups");
 	if (!groups_are_layers(p, count))
-		bb_player_object(
+		bb_runner_object(
 			p,
 			"%s: the library prepares it for all ranks at once, but some ranks "
 			"are in other groups than the rest, or in none",
@@ -338,13 +338,13 @@ static bb_status check_layers(struct bb_player *p)
 	return BB_OK;
 }
 
-static bb_status make_ready(struct bb_player *p)
+static bb_status make_ready(struct bb_runner *p)
 {
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; i < p->ncalls && status == BB_OK; i++) {
-		struct bb_play_call *c = &p->calls[i];
-		const struct bb_play_group *g = &p->groups[c->like.group];
+		struct bb_runner_call *c = &p->calls[i];
+		const struct bb_runner_group *g = &p->groups[c->like.group];
 		const char *reason;
 
 		if (p->backend->gpu)
@@ -359,7 +359,7 @@ static bb_status make_ready(struct bb_player *p)
 /* ---- all of it --------------------------------------------------------------------------- */
 
 /* After an objection, of any rank, nothing more is made: what follows would come to nothing. */
-bb_status bb_player_open_calls(struct bb_player *p)
+bb_status bb_runner_open_calls(struct bb_runner *p)
 {
 	bb_status status;
 
@@ -380,7 +380,7 @@ out:
 	return status;
 }
 
-void bb_player_close_calls(struct bb_player *p)
+void bb_runner_close_calls(struct bb_runner *p)
 {
 	for (int g = 0; g < p->program->groups && p->groups; g++)
 		p->backend->group_close(p->groups[g].handle);

@@ -1,7 +1,7 @@
 /*
- * play_sent.c - what a rank sends in a program, as it is done here.
+ * runner_sent.c - what a rank sends in a program, as it is done here.
  */
-#include "harness/measure/play_inside.h"
+#include "harness/measure/runner_inside.h"
 
 #define KINDS_KEPT 8 /* of collectives of a rank that are remembered */
 
@@ -11,29 +11,29 @@ struct kept {
 };
 
 struct counting {
-	struct bb_player *player;
+	struct bb_runner *runner;
 	struct kept kept[KINDS_KEPT];
 	size_t n;
 };
 
 /* A schedule for O where time is virtual, where groups are open for this alone. */
-static bb_status choose_virtual(struct bb_player *p, const struct bb_operation *o,
+static bb_status choose_virtual(struct bb_runner *p, const struct bb_operation *o,
 				struct bb_call *call)
 {
-	struct bb_play_call c = {.like = *o};
-	struct bb_play_group group = {.size = p->program->group_size(p->program, o->group)};
-	bb_status status = bb_player_open_group(p, o->group, &group.handle);
+	struct bb_runner_call c = {.like = *o};
+	struct bb_runner_group group = {.size = p->program->group_size(p->program, o->group)};
+	bb_status status = bb_runner_open_group(p, o->group, &group.handle);
 
 	if (status != BB_OK)
 		return status;
-	status = bb_player_settle(p, &group, &c);
+	status = bb_runner_settle(p, &group, &c);
 	*call = c.call;
 	p->backend->group_close(group.handle);
 	return status;
 }
 
 /* Bytes that the member sends that sends most in O, of a group of N. */
-static bb_status count_collective(struct bb_player *p, const struct bb_operation *o, int n,
+static bb_status count_collective(struct bb_runner *p, const struct bb_operation *o, int n,
 				  double *bytes)
 {
 	struct bb_call call = {.schedule = NULL};
@@ -46,7 +46,7 @@ static bb_status count_collective(struct bb_player *p, const struct bb_operation
 	if (p->backend->virtual)
 		status = choose_virtual(p, o, &call);
 	else
-		call = *bb_player_call(p, o);
+		call = *bb_runner_call(p, o);
 	if (status != BB_OK)
 		return status;
 	/* What a library does is not known, but that it sends no less. */
@@ -59,7 +59,7 @@ static bb_status count_collective(struct bb_player *p, const struct bb_operation
 
 static bb_status count(struct counting *c, const struct bb_operation *o, double *bytes)
 {
-	const struct bb_program *program = c->player->program;
+	const struct bb_program *program = c->runner->program;
 	bb_status status;
 
 	if (o->act == BB_ACT_SEND) {
@@ -67,19 +67,19 @@ static bb_status count(struct counting *c, const struct bb_operation *o, double 
 		return BB_OK;
 	}
 	for (size_t i = 0; i < c->n && i < KINDS_KEPT; i++)
-		if (bb_player_is_like(&c->kept[i].like, o)) {
+		if (bb_runner_is_like(&c->kept[i].like, o)) {
 			*bytes = c->kept[i].bytes;
 			return BB_OK;
 		}
-	status = count_collective(c->player, o, program->group_size(program, o->group), bytes);
+	status = count_collective(c->runner, o, program->group_size(program, o->group), bytes);
 	c->kept[c->n++ % KINDS_KEPT] = (struct kept){*o, *bytes};
 	return status;
 }
 
-bb_status bb_player_count(struct bb_player *player, int rank, int work, struct bb_sent *sent)
+bb_status bb_runner_count(struct bb_runner *runner, int rank, int work, struct bb_sent *sent)
 {
-	const struct bb_program *program = player->program;
-	struct counting c = {.player = player};
+	const struct bb_program *program = runner->program;
+	struct counting c = {.runner = runner};
 	bb_status status = BB_OK;
 
 	*sent = (struct bb_sent){.calls = 0};

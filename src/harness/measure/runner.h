@@ -1,0 +1,82 @@
+/*
+ * runner.h - runs a program on a backend: rank by rank on real ranks, all ranks at once in virtual
+ * time (backends/virtual.h). Both report when each operation began and ended.
+ */
+#ifndef BB_HARNESS_MEASURE_RUNNER_H
+#define BB_HARNESS_MEASURE_RUNNER_H
+
+#include "harness/run/run.h"
+#include "programs/program.h"
+#include "simulator/timeline.h"
+
+/* What is done in place of a computation whose kernel does not matter. */
+enum bb_stand_in {
+	BB_SLEEP, /* occupies the queue, but no core or GPU */
+	BB_SPIN,  /* keeps a core, or a part of the GPU, busy */
+	BB_GEMM,  /* multiplies matrices for the flops of the operation (cuBLAS) */
+	BB_STAND_INS
+};
+extern const char *const bb_stand_in_names[]; /* ends with NULL */
+
+/* A program, with its computations and buffers. */
+struct bb_workload {
+	const struct bb_program *program;
+	enum bb_stand_in stand_in;
+	/*
+	 * Performs a computation of RANK, in the order of its queue, on any thread of RANK's
+	 * process. NULL: stand-ins.
+	 */
+	void (*compute)(void *own, int rank, const struct bb_operation *operation);
+	/*
+	 * *in and *out = the buffers of a collective or of a message (*in is sent, *out is
+	 * received), in the backend's memory, until the program has run. Not called in virtual
+	 * time. NULL: the runner's own buffers, one per queue, whose contents mean nothing.
+	 */
+	void (*buffers)(void *own, int rank, const struct bb_operation *operation, void **in,
+			void **out);
+	void *own;
+};
+
+struct bb_runner; /* of one driver */
+
+/*
+ * Prepare WORKLOAD to be run any number of times: open queues, events, groups and buffers, and
+ * settle the calls. Collective over the world, after bb_run_attend. *RUNNER is closed by
+ * bb_runner_close; WORKLOAD and its program must last as long. BB_EUNSUPPORTED, on all ranks, if
+ * the backend of any rank cannot run it, with the first reason in REFUSAL: then nothing is open,
+ * and the caller may go on with another program. Any other failure is in the run's error.
+ */
+BB_MUST bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run,
+				 struct bb_driver *driver, const struct bb_workload *workload,
+				 struct bb_error *refusal);
+void bb_runner_close(struct bb_runner *runner); /* NULL: nothing */
+
+/*
+ * Run the program once, after a barrier. *END = seconds from the barrier until this rank was done
+ * (in virtual time, until all were). WATCH, which may be NULL, then gets each operation of the
+ * ranks of this driver, with times on its clock since the barrier; recording them may make the run
+ * longer. Collective over the world.
+ */
+BB_MUST bb_status bb_runner_run(struct bb_runner *runner, const struct bb_timeline_watch *watch,
+				double *end);
+
+/* Returns the virtual clock as it would be without the fault; NAN: no fault, or time is real. */
+double bb_faultless_now(const struct bb_backend *backend, struct bb_group *world);
+/* Add TOOK seconds of virtual time to the end record, and FAULTLESS, the same without the fault
+   (NAN: there is none). */
+void bb_run_add_faulted(struct bb_run *run, double took, double faultless);
+
+/*
+ * *SENT = the collectives and sent messages of RANK that belong to WORK, and the bytes they send by
+ * the algorithms that run here. The bytes of a collective are those of the member that sends most;
+ * for a library's own algorithm, the least that any algorithm sends. RANK is this driver's, or any
+ * in virtual time. Failures are in the run's error.
+ */
+struct bb_sent {
+	uint64_t calls;
+	double bytes;
+};
+BB_MUST bb_status bb_runner_count(struct bb_runner *runner, int rank, int work,
+				  struct bb_sent *sent);
+
+#endif
