@@ -1,6 +1,6 @@
 /*
- * One case in one placement: fill, warm up, time, verify. The last timed iteration runs on
- * buffers that nothing has touched since they were filled, its outputs poisoned, and exactly those
+ * measure.c - one case in one placement: fill, warm up, time, verify. The last timed iteration runs
+ * on the pristine set: filled inputs and poisoned outputs that nothing else has touched. Exactly its
  * outputs are verified.
  */
 #include "harness/measure/measure.h"
@@ -43,7 +43,7 @@ static void make_calls(struct bb_job *job, const struct bb_call *call)
 	}
 }
 
-/* Of several operations only the last may touch a pristine set. */
+/* Runs TIMES operations, of which only the last touches the pristine set. */
 static bb_status operate(const struct bb_job *job, int set, int64_t times)
 {
 	struct bb_session *s = job->s;
@@ -83,7 +83,7 @@ bb_status bb_job_enter(const struct bb_job *job, int set, int64_t times)
 	return status;
 }
 
-/* What this rank was given. */
+/* Returns the byte that --fault corrupt changes: of the output, else of the input. NULL: none. */
 static void *victim(const struct bb_job *job)
 {
 	const struct bb_layout *l = job->layout;
@@ -94,8 +94,7 @@ static void *victim(const struct bb_job *job)
 	return l->in_bytes > 0 ? (char *)b.in + l->in_bytes / 2 : NULL;
 }
 
-/* Compare the pristine set's outputs with what the collective promises, and its inputs with
-   what they were. */
+/* Verifies the outputs of the pristine set, and that its inputs have not changed. */
 static bb_status verify(const struct bb_job *job, uint64_t *wrong)
 {
 	struct bb_session *s = job->s;
@@ -119,7 +118,7 @@ static bb_status verify(const struct bb_job *job, uint64_t *wrong)
 	return status;
 }
 
-/* Verify the last timed iteration, then as many further rounds as -c asks for. */
+/* Verifies the last timed iteration, then the remaining rounds of -c, each a new iteration. */
 static bb_status check(const struct bb_job *job, uint64_t *wrong)
 {
 	struct bb_session *s = job->s;
@@ -139,7 +138,7 @@ static bb_status check(const struct bb_job *job, uint64_t *wrong)
 			if (status == BB_OK)
 				status = bb_job_finish(job);
 		}
-		/* Nobody may still be writing here when a rank begins to look. */
+		/* No rank may still write when another verifies. */
 		if (status == BB_OK)
 			status = bb_crew_barrier(s->engine.driver);
 		if (status == BB_OK)
@@ -164,7 +163,7 @@ static bb_status warm_up(const struct bb_job *job)
 		status = bb_job_enter(job, 0, job->s->bench->asked.agg_iters);
 	if (status == BB_OK)
 		status = bb_job_finish(job);
-	/* Whoever is done first must not begin its clock while others still warm up. */
+	/* No clock may begin while another rank still warms up. */
 	if (status == BB_OK)
 		status = bb_crew_barrier(job->s->engine.driver);
 	return status == BB_OK ? job->s->bench->backend->barrier(job->s->engine.world) : status;
@@ -188,7 +187,7 @@ static bb_status read_clock(struct bb_session *s, struct reading *r)
 	return status;
 }
 
-/* Arrivals on rank 0's clock: two clocks drift apart evenly between two comparisons. */
+/* Moves the arrivals to rank 0's clock. Clocks drift linearly between the two comparisons. */
 static void correct_arrivals(struct bb_session *s, size_t n, const struct reading *before,
 			     const struct reading *after)
 {
@@ -199,9 +198,9 @@ static void correct_arrivals(struct bb_session *s, size_t n, const struct readin
 		s->arrivals[i] -= before->offset + drift * (s->arrivals[i] - before->at);
 }
 
-/* Make the operation once more, untimed, and hear what the library chooses for it. Within a graph
-   it may choose otherwise, which it does not tell. */
-static bb_status hear(const struct bb_job *job, char chosen[BB_CHOSEN_TEXT])
+/* Runs the operation once more, untimed, to learn the library's choice for it. Not for graphs: within
+   one the library may choose otherwise, and does not report it. */
+static bb_status find_chosen(const struct bb_job *job, char chosen[BB_CHOSEN_TEXT])
 {
 	struct bb_session *s = job->s;
 	const struct bb_library *library = s->bench->backend->library;
@@ -241,7 +240,7 @@ static void sum_up(const struct bb_job *job, struct bb_measured *measured)
 	measured->cpu_seconds = job->cpu_seconds / job->operations;
 }
 
-/* Of virtual time: how it is played, and the clock without the fault. */
+/* Virtual time: returns the clock without the fault, and notes the evaluator. Real time: NAN. */
 static double faultless_now(const struct bb_job *job, struct bb_measured *measured)
 {
 	const struct bb_virtual *virtual = job->s->bench->backend->virtual;
@@ -264,7 +263,7 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 	set_up(&job, call);
 	BB_TRY(status, warm_up(&job), out);
 	if (fault->kind == BB_FAULT_DIE && fault->rank == s->engine.driver->rank)
-		return BB_ETIMEOUT; /* leaves without a word, as a killed process would */
+		return BB_ETIMEOUT; /* leaves without a report, as a killed process would */
 	BB_TRY(status, read_clock(s, &before), out);
 	faultless = faultless_now(&job, measured);
 	began = bb_clock_thread();
@@ -276,7 +275,7 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 	measured->clock_uncertainty = before.uncertainty + after.uncertainty;
 	sum_up(&job, measured);
 	BB_TRY(status, check(&job, &measured->wrong), out);
-	status = hear(&job, measured->chosen);
+	status = find_chosen(&job, measured->chosen);
 out:
 	return status;
 }

@@ -13,11 +13,11 @@ struct bb_job {
 	struct bb_call calls[BB_MOST_SETS]; /* the call on each set, made ahead of time */
 	int pristine;                       /* the set of the verified iteration */
 	int rotates;                        /* sets that the other iterations move through */
-	bool refills; /* there is but one set: it is refilled and the last iteration timed alone */
-	/* The main queue runs beside the driver, and nobody asked it to wait for each iteration. */
+	bool refills; /* there is only one set: it is refilled, and the last iteration timed alone */
+	/* The main queue runs beside the driver, and no option waits for each iteration. */
 	bool runs_ahead;
 
-	/* What came of the timed iterations. */
+	/* Results of the timed iterations. */
 	size_t iterations, nsamples;
 	double seconds, cpu_seconds; /* of OPERATIONS of them */
 	double operations;
@@ -25,13 +25,12 @@ struct bb_job {
 
 /* Poison the outputs of SET and write its inputs. */
 BB_MUST bb_status bb_job_fill(const struct bb_job *job, int set);
-/* TIMES operations on SET; done when the call returns unless the job runs ahead. */
+/* Run TIMES operations on SET; they are done when the call returns unless the job runs ahead. */
 BB_MUST bb_status bb_job_enter(const struct bb_job *job, int set, int64_t times);
-/* Wait for what ran ahead. */
+/* Wait for operations that run ahead. */
 BB_MUST bb_status bb_job_finish(const struct bb_job *job);
 
-/* The timed iterations of a job that is warm; the last runs on the pristine set. Collective over
-   the world. */
+/* Time the iterations of a warm job; the last runs on the pristine set. Collective over the world. */
 BB_MUST bb_status bb_job_time(struct bb_job *job);
 
 #endif

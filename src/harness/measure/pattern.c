@@ -17,17 +17,18 @@ struct bb_patterns {
 	char *tables; /* one per rank, then the reduction's; each holds the period twice */
 };
 
-/* Works its way through the columns: what all ranks hold at one index. */
+/* Makes one column after the other: the elements of all ranks at one index. */
 struct maker {
 	struct bb_patterns *p;
 	uint32_t *order;  /* the ranks, shuffled */
-	uint32_t cursor;  /* place in ORDER of the rank whose turn it is */
-	uint64_t weights; /* of all ranks, for mulsum; else how many there are */
+	uint32_t cursor;  /* index in ORDER of the next rank */
+	uint64_t weights; /* sum of the ranks' weights: for mulsum theirs, else 1 each */
 	size_t index;
 	uint64_t hash; /* of the index */
 };
 
-/* What a floating-point type represents exactly: integers below 2^precision times 2^exponent. */
+/* The numbers that a floating-point type represents exactly: integers below 2^precision times
+   2^exponent. */
 struct range {
 	int precision; /* bits of the mantissa with the implicit one */
 	int lowest;    /* exponents of normal numbers whose every mantissa is finite */
@@ -50,7 +51,7 @@ static uint64_t draw(const struct maker *m, int rank)
 	return mix(m->hash ^ (uint64_t)rank * 0xd1342543de82ef95u);
 }
 
-/* Evenly from LOW … HIGH. */
+/* Returns a number from LOW to HIGH, evenly distributed. */
 static int draw_between(uint64_t hash, int low, int high)
 {
 	return low + (int)(hash % (uint64_t)(high - low + 1));
@@ -71,7 +72,7 @@ static void put_float(const struct maker *m, int rank, double value)
 	bb_scalar_encode(m->p->dtype, value, element(m->p, rank, m->index));
 }
 
-/* The rank whose turn it is; taking turns lets none be left out. */
+/* Returns the next rank in ORDER; every rank has its turn. */
 static int next_rank(struct maker *m)
 {
 	const int rank = (int)m->order[m->cursor];
@@ -85,7 +86,7 @@ static int weight_of(const struct maker *m, int rank)
 	return m->p->op == BB_MULSUM ? bb_mulsum_weight(rank) : 1;
 }
 
-/* The low bits of HASH for the type's elements; never zero. */
+/* Returns the low bits of HASH that an element has room for, never 0. */
 static uint64_t nonzero(const struct maker *m, uint64_t hash)
 {
 	const uint64_t bits = m->p->element_size == 8
@@ -103,7 +104,7 @@ static void random_column(struct maker *m)
 		put_bits(m, r, draw(m, r));
 }
 
-/* Any finite bits: where the exponent is all ones, or the encoding is a NaN, one bit is turned. */
+/* Any finite values: one bit of infinities and NaNs is flipped. */
 static void moved_float_column(struct maker *m)
 {
 	const enum bb_dtype dtype = m->p->dtype;
@@ -133,7 +134,7 @@ static void moved_pair_column(struct maker *m)
 	}
 }
 
-/* Few values, so that some are equal; the index names the rank, in an order that changes. */
+/* Few different values, so that some are equal; the index identifies the rank, in a changing order. */
 static void pair_column(struct maker *m)
 {
 	const uint64_t n = (uint64_t)m->p->nranks, shift = m->hash % n;
@@ -146,7 +147,7 @@ static void pair_column(struct maker *m)
 	}
 }
 
-/* Of integers whose sum the mantissa holds; MARGIN: by which it stays above the least. */
+/* Returns the exponent of a column of integers, at least MARGIN above the type's lowest. */
 static int draw_exponent(const struct maker *m, int margin)
 {
 	const struct range *const range = &ranges[m->p->dtype];
@@ -157,10 +158,9 @@ static int draw_exponent(const struct maker *m, int margin)
 }
 
 /*
- * Two ranks have integers of one sign times one power of two, the others 0. Whether the sum is
- * divided or, as NCCL does, each input is multiplied by a rounded 1/n, two units in the last place
- * hold all that rounding does. The average should not fall among the subnormal numbers, where it
- * is coarse.
+ * Two ranks have integers of one sign times a power of two, the others 0. The average is then within
+ * two units in the last place, whether the sum is divided or, as in NCCL, each input is multiplied
+ * by a rounded 1/n. It stays above the subnormal numbers, which are coarse.
  */
 static void float_avg_column(struct maker *m)
 {
@@ -179,9 +179,8 @@ static void float_avg_column(struct maker *m)
 }
 
 /*
- * Integers times one power of two. Their magnitudes, times the weights, add up to no more than
- * what the mantissa holds, so that every sum of some of them is exact. Where there are more ranks
- * than that, some are 1 and the others 0 in this column.
+ * Integers times one power of two, whose weighted magnitudes add up to no more than the mantissa
+ * holds: every partial sum is exact. With more ranks than that, some have 1 and the others 0.
  */
 static void float_sum_column(struct maker *m)
 {
@@ -208,8 +207,8 @@ static void float_sum_column(struct maker *m)
 }
 
 /*
- * One random value, all others powers of two, whose exponents' magnitudes add up to less than what
- * the type can represent.
+ * One rank has a random value, the others powers of two whose exponents together stay within the
+ * range of the type.
  */
 static void float_prod_column(struct maker *m)
 {
@@ -235,7 +234,7 @@ static void float_prod_column(struct maker *m)
 	}
 }
 
-/* Odd numbers but for one: too many even ones would multiply to nothing but zeros. */
+/* All numbers but one are odd: the product of many even ones would be 0. */
 static void integer_prod_column(struct maker *m)
 {
 	const int first = next_rank(m);
@@ -244,7 +243,7 @@ static void integer_prod_column(struct maker *m)
 		put_bits(m, r, r == first ? draw(m, r) : draw(m, r) | 1);
 }
 
-/* Neither zeros, whose sign min and max may choose, nor anything that is not finite. */
+/* Finite values without 0, as min and max may return either sign of it. */
 static void float_order_column(struct maker *m)
 {
 	const struct range *const range = &ranges[m->p->dtype];
@@ -260,7 +259,7 @@ static void float_order_column(struct maker *m)
 	}
 }
 
-/* All ranks alike, all but one, or half of them: the three cases of and and or. */
+/* All ranks agree, all but one, or half of them: the cases in which and, or and xor differ. */
 static void logical_column(struct maker *m)
 {
 	const int mode = m->p->op == BB_LXOR ? 2 : draw_between(m->hash, 0, 2);

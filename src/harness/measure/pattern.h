@@ -1,32 +1,32 @@
 /*
  * pattern.h - input data with a known result.
  *
- * For a datatype, an op and n ranks: one table of inputs per rank and one of their reduction,
- * made so that every partial sum in any order is exact in the datatype. Filling and checking are
- * then copies and comparisons against tables that stay in cache, whatever the op.
+ * For a datatype, an op and n ranks there is one table of inputs per rank and one of their reduction.
+ * Every partial sum, in any order, is exact in the datatype. Filling and verifying are copies from
+ * and comparisons with tables that stay in the cache, whatever the op.
  */
 #ifndef BB_HARNESS_MEASURE_PATTERN_H
 #define BB_HARNESS_MEASURE_PATTERN_H
 
 #include "backends/backend.h"
 
-#define BB_PATTERN_PERIOD 1021 /* prime, so that no power-of-two misplacement goes unseen */
+#define BB_PATTERN_PERIOD 1021 /* a prime, so that data moved by a power of two does not fit */
 
-#define BB_AVERAGE_ULPS 2 /* by which an average of floating-point numbers may be off */
+#define BB_AVERAGE_ULPS 2 /* largest error of an average of floating-point numbers */
 
 struct bb_patterns; /* the tables of one (datatype, op, n, seed); read-only once made */
 
 /*
- * OP < 0: data is only moved; any finite values. Otherwise inputs suit OP: sums stay within the
- * mantissa, products are powers of two times one value, no zeros or NaNs where min and max would be
- * ambiguous, ties for maxloc. BB_EINTERNAL without memory.
+ * *PATTERNS = the tables for OP; negative: data is only moved, so inputs have any finite values. Else
+ * inputs suit OP: sums stay within the mantissa, products are powers of two times one value, min and
+ * max have neither 0 nor NaN, maxloc has ties. BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_patterns_make(struct bb_patterns **patterns, enum bb_dtype dtype, int op,
 				   int nranks, uint64_t seed);
 void bb_patterns_free(struct bb_patterns *patterns); /* NULL: nothing */
 
-/* What RANK's IN holds; BB_REDUCED (OP >= 0 only): what their reduction holds. Borrowed from
-   PATTERNS. */
+/* Returns the input of RANK, or for BB_REDUCED the reduction of all (OP not negative). It is borrowed
+   from PATTERNS. */
 struct bb_pattern bb_patterns_get(const struct bb_patterns *patterns, int rank);
 
 enum bb_dtype bb_patterns_dtype(const struct bb_patterns *patterns);

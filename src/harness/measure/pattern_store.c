@@ -34,7 +34,7 @@ void bb_pattern_store_close(struct bb_pattern_store *store)
 	pthread_mutex_destroy(&store->lock);
 }
 
-/* Make what is not there yet; the others wait for it, as they need the same. */
+/* Makes WANTED under the lock: the other drivers need the same patterns and wait. */
 static bb_status add(struct bb_pattern_store *store, const struct bb_stored_patterns *wanted,
 		     struct bb_stored_patterns **added)
 {

@@ -14,13 +14,13 @@ struct bb_pattern_store {
 };
 
 void bb_pattern_store_open(struct bb_pattern_store *store);
-void bb_pattern_store_close(struct bb_pattern_store *store); /* nothing may be taken any more */
+void bb_pattern_store_close(struct bb_pattern_store *store); /* frees patterns still in use too */
 
-/* The patterns for these arguments (see bb_patterns_make), until they are given back. */
+/* *PATTERNS = those for these arguments (see bb_patterns_make), until they are given back. */
 BB_MUST bb_status bb_pattern_store_take(struct bb_pattern_store *store, enum bb_dtype dtype, int op,
 					int nranks, uint64_t seed,
 					const struct bb_patterns **patterns);
-/* The last driver to give patterns back frees them. NULL: nothing. */
+/* Give PATTERNS back; the last user's call frees them. NULL: nothing. */
 void bb_pattern_store_give(struct bb_pattern_store *store, const struct bb_patterns *patterns);
 
 #endif

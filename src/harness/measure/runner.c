@@ -37,8 +37,9 @@ void bb_runner_object(struct bb_runner *p, const char *format, ...)
 	va_end(args);
 }
 
-/* BB_EUNSUPPORTED on all ranks, with the first objection in REFUSAL. Collective over the world. */
-static bb_status hear(struct bb_runner *p, struct bb_error *refusal)
+/* Returns BB_EUNSUPPORTED on all ranks, with the first objection in REFUSAL, if any rank has one.
+   Collective over the world. */
+static bb_status share_objections(struct bb_runner *p, struct bb_error *refusal)
 {
 	const bb_status status = bb_crew_hear(p->driver, p->objection);
 
@@ -47,7 +48,7 @@ static bb_status hear(struct bb_runner *p, struct bb_error *refusal)
 	return status;
 }
 
-/* Rank 0 for all. */
+/* Rank 0 checks the program for all. */
 static bb_status check_program(struct bb_runner *p)
 {
 	struct bb_error cause = {0};
@@ -88,7 +89,7 @@ static void judge_operation(struct bb_runner *p, const struct bb_operation *o)
 		bb_runner_object(p, "the %s backend cannot receive from any rank", backend->name);
 }
 
-/* The library may be missing: its first use says so. */
+/* Calls the library once, since only that shows whether it is there. */
 static bb_status try_gemm(struct bb_runner *p)
 {
 	struct bb_error cause = {0};
@@ -112,8 +113,8 @@ static bb_status try_gemm(struct bb_runner *p)
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-/* Where queues are threads, what is due goes from queue to queue with the events. On a GPU nobody
-   but the sleeper itself may run on the host: it keeps all others from it. */
+/* Where queues are threads, events pass due times from queue to queue. Not on a GPU: there a
+   sleeper occupies the host thread that every other host function would need. */
 static bb_status open_dues(struct bb_runner *p)
 {
 	if (p->workload->compute || p->workload->stand_in != BB_SLEEP || p->backend->gpu)
@@ -122,7 +123,7 @@ static bb_status open_dues(struct bb_runner *p)
 	return p->dues ? BB_OK : no_memory(p);
 }
 
-/* Does the computation begin when one before it in its queue has ended? Records take no time. */
+/* True if O is a computation right behind another one of its queue; records between take no time. */
 static bool is_chained(const struct bb_operation *o, bool *computed)
 {
 	const bool before = *computed;
@@ -186,11 +187,11 @@ static bb_status open_real(struct bb_runner *p, struct bb_error *refusal)
 	BB_TRY(status, open_dues(p), out);
 	BB_TRY(status, read_items(p), out);
 	BB_TRY(status, try_gemm(p), out);
-	BB_TRY(status, hear(p, refusal), out);
+	BB_TRY(status, share_objections(p, refusal), out);
 	BB_TRY(status, open_queues(p), out);
-	BB_TRY(status, hear(p, refusal), out);
+	BB_TRY(status, share_objections(p, refusal), out);
 	BB_TRY(status, bb_runner_open_calls(p), out);
-	status = hear(p, refusal);
+	status = share_objections(p, refusal);
 out:
 	return status;
 }
@@ -204,7 +205,7 @@ static bb_status open_virtual(struct bb_runner *p, struct bb_error *refusal)
 		if (status != BB_OK)
 			return status;
 	}
-	return hear(p, refusal);
+	return share_objections(p, refusal);
 }
 
 bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct bb_driver *driver,
@@ -238,9 +239,9 @@ failed:
 	return status;
 }
 
-/* After a failure a device goes on: what it is in the middle of is awaited, and what it comes to
-   later finds the runner, which stays as long as the process. */
-static void let_go_of_queues(struct bb_runner *p)
+/* After a failure a device goes on. Running host functions are awaited; later ones find OVER set in
+   the runner, which stays until the process ends. */
+static void close_queues(struct bb_runner *p)
 {
 	const struct timespec moment = {.tv_nsec = 1000000};
 
@@ -255,7 +256,7 @@ void bb_runner_close(struct bb_runner *p)
 {
 	if (!p)
 		return;
-	let_go_of_queues(p);
+	close_queues(p);
 	for (int e = 0; e < p->program->events && p->events; e++)
 		p->backend->event_close(p->events[e]);
 	for (size_t i = 0; i < p->nitems && p->items; i++)
@@ -272,10 +273,10 @@ void bb_runner_close(struct bb_runner *p)
 	free(p);
 }
 
-/* ---- what is told of a playing ----------------------------------------------------------- */
+/* ---- times of the operations ----------------------------------------------------------- */
 
-/* On a device events say when it came where; else the queues themselves look at the clock. */
-static bb_status open_marks(struct bb_runner *p)
+/* On a device, events record the end of each item; elsewhere the queues read the clock. */
+static bb_status open_item_events(struct bb_runner *p)
 {
 	bb_status status = BB_OK;
 
@@ -299,7 +300,8 @@ static int by_end(const void *a, const void *b)
 	return x->index < y->index ? -1 : 1;
 }
 
-/* *end = seconds from START on, and *begin = when the queue had done what came before. */
+/* Sets the end of each item, in seconds since START, and as its begin the end of the item before it
+   in the queue. */
 static bb_status read_times(struct bb_runner *p, double start)
 {
 	double done[BB_PROGRAM_QUEUES] = {0};
@@ -321,7 +323,7 @@ static bb_status read_times(struct bb_runner *p, double start)
 	return status;
 }
 
-static bb_status tell(struct bb_runner *p, const struct bb_timeline_watch *watch, double start)
+static bb_status report_items(struct bb_runner *p, const struct bb_timeline_watch *watch, double start)
 {
 	const bb_status status = read_times(p, start);
 
@@ -342,7 +344,7 @@ static bb_status tell(struct bb_runner *p, const struct bb_timeline_watch *watch
 	return BB_OK;
 }
 
-/* ---- playing ----------------------------------------------------------------------------- */
+/* ---- one run ----------------------------------------------------------------------------- */
 
 static bb_status issue_all(struct bb_runner *p, bool watched, double start)
 {
@@ -355,7 +357,8 @@ static bb_status issue_all(struct bb_runner *p, bool watched, double start)
 	return status;
 }
 
-/* The first error of all queues; that the run is being abandoned is no cause of it. */
+/* Returns the first error of any queue. BB_ETIMEOUT, which only says that the run is being abandoned,
+   gives way to another. */
 static bb_status finish_all(struct bb_runner *p)
 {
 	bb_status status = BB_OK;
@@ -374,7 +377,7 @@ static bb_status begin(struct bb_runner *p, bool watched, double *start)
 	bb_status status = BB_OK;
 
 	if (watched)
-		BB_TRY(status, open_marks(p), out);
+		BB_TRY(status, open_item_events(p), out);
 	BB_TRY(status, p->backend->barrier(p->driver->world), out);
 	*start = p->backend->now(p->rank);
 	for (int q = 0; q < p->program->queues; q++)
@@ -403,10 +406,10 @@ static bb_status runner_run_real(struct bb_runner *p, const struct bb_timeline_w
 		status = finish_all(p);
 	*end = p->backend->now(p->rank) - start;
 	atomic_store_explicit(&progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
-	return status == BB_OK && watch ? tell(p, watch, start) : status;
+	return status == BB_OK && watch ? report_items(p, watch, start) : status;
 }
 
-/* What is heard on the rank's clock, told from the barrier on. */
+/* A watch whose times are moved from the rank's clock to the barrier. */
 struct shifted {
 	const struct bb_timeline_watch *watch;
 	double start;
@@ -446,7 +449,7 @@ static bb_status runner_run_virtual(struct bb_runner *p, const struct bb_timelin
 {
 	struct bb_rank *rank = p->rank;
 	struct shifted shifted = {.watch = watch};
-	const struct bb_timeline_watch hears = {shift, &shifted};
+	const struct bb_timeline_watch inner = {shift, &shifted};
 	double before;
 	bb_status status = p->backend->barrier(p->driver->world);
 
@@ -454,10 +457,10 @@ static bb_status runner_run_virtual(struct bb_runner *p, const struct bb_timelin
 		return status;
 	shifted.start = p->backend->now(rank);
 	before = bb_faultless_now(p->backend, p->driver->world);
-	status = p->backend->virtual->evaluate(rank, p->program, watch ? &hears : NULL, end,
+	status = p->backend->virtual->evaluate(rank, p->program, watch ? &inner : NULL, end,
 					       &p->run->error);
 	*end -= shifted.start;
-	/* A slow rank is part of the program that obeys it. */
+	/* The program itself contains the delays of --fault slow. */
 	if (p->run->options.fault.kind != BB_FAULT_SLOW)
 		bb_run_add_faulted(p->run, *end,
 				   bb_faultless_now(p->backend, p->driver->world) - before);

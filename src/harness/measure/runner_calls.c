@@ -1,7 +1,6 @@
 /*
- * Groups and lanes, and the calls that collectives make in them. What concerns a group is done in
- * the order of the groups' numbers, so that none of its members waits for one that waits for it in
- * another.
+ * runner_calls.c - groups, lanes, and the calls of collectives in them. Groups are handled in the
+ * order of their numbers, so that no two members wait for each other in different groups.
  */
 #include "backends/gpu.h"
 #include "harness/measure/runner_inside.h"
@@ -16,8 +15,8 @@ static const char *algorithm_of(const struct bb_runner *p)
 	return p->program->algorithm ? p->program->algorithm : "auto";
 }
 
-/* What the program's algorithm is for a collective; NULL, or why it cannot be had. One that would
-   stand in for another is not what was asked for; a rank alone has nothing to choose from. */
+/* *CHOICE = the program's algorithm for the collective of O. Returns why there is none; NULL: there
+   is. A stand-in is not what was requested; a rank alone always gets the backend's choice. */
 static const char *find_choice(const struct bb_runner *p, const struct bb_operation *o, int size,
 			       struct bb_choice *choice)
 {
@@ -38,7 +37,7 @@ static void object_to_call(struct bb_runner *p, const struct bb_operation *o, in
 			 size, reason);
 }
 
-/* Can the library's own algorithm be had in O's group, which is open for this alone? */
+/* Objects unless NATIVE can run O in its group, which is open only for this question. */
 static bb_status judge_native(struct bb_runner *p, const struct bb_operation *o,
 			      const struct bb_native *native)
 {
@@ -63,15 +62,15 @@ static bb_status judge_native(struct bb_runner *p, const struct bb_operation *o,
 	return BB_OK;
 }
 
-/* Under slow_link the schedule that stands in for the library's algorithm is played. */
+/* Under --fault slow_link a schedule is simulated in place of the library's algorithm. */
 static bool stands_in(const struct bb_runner *p, const struct bb_choice *choice)
 {
 	return choice->stand_in && p->run->options.config.slow_link.factor > 0;
 }
 
-#define KINDS_KEPT 8 /* of collectives of a rank that are remembered */
+#define KINDS_KEPT 8 /* judged collectives that are remembered */
 
-/* Whatever their sizes: that is nothing to refuse for. */
+/* True if a collective like O was judged already. No backend refuses a size, so it does not count. */
 static bool is_judged(struct bb_operation kinds[KINDS_KEPT], size_t *n, struct bb_operation o)
 {
 	o.count = 1;
@@ -109,7 +108,7 @@ bb_status bb_runner_judge_collectives(struct bb_runner *p, int rank)
 
 /* ---- groups ------------------------------------------------------------------------------ */
 
-/* Among one nothing has to be done in place. */
+/* True if this rank needs the group: alone in a group, only an out-of-place collective does work. */
 static bool is_needed(const struct bb_runner *p, int group)
 {
 	if (p->groups[group].place < 0)
@@ -229,7 +228,7 @@ const struct bb_call *bb_runner_call(const struct bb_runner *p, const struct bb_
 	return &p->calls[c].call;
 }
 
-/* All members come to the same calls in the same order. */
+/* All members settle the same calls in the same order. */
 static bb_status settle_group(struct bb_runner *p, int group)
 {
 	const size_t first = p->ncalls;
@@ -295,11 +294,11 @@ static bb_status open_arenas(struct bb_runner *p)
 	return status;
 }
 
-/* ---- made ready -------------------------------------------------------------------------- */
+/* ---- preparing the library -------------------------------------------------------------------------- */
 
 /*
- * An algorithm that was named is made ready by all ranks together (bb_backend's ready): each comes
- * with one group. So every rank must be in as many, and the k-th ones of all must be all ranks.
+ * All ranks together prepare a named algorithm (ready in backends/gpu.h), each for one group at a
+ * time. So every rank must be in the same number of groups, and all must prepare theirs in turn.
  */
 static bool groups_are_layers(const struct bb_runner *p, int *count)
 {
@@ -358,7 +357,7 @@ static bb_status make_ready(struct bb_runner *p)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-/* After an objection, of any rank, nothing more is made: what follows would come to nothing. */
+/* After an objection of any rank nothing more is prepared. */
 bb_status bb_runner_open_calls(struct bb_runner *p)
 {
 	bb_status status;

@@ -19,18 +19,18 @@ struct bb_runner_group {
 	int size;
 };
 
-/* What collectives of a group have in common that differ in nothing but their buffers. */
+/* A call that several collectives of a group share; they differ only in their buffers. */
 struct bb_runner_call {
 	struct bb_operation like; /* one of them */
 	struct bb_call call;
 	struct bb_layout layout;
 };
 
-/* A queue, and what it works on where the kernel does not say. */
+/* A queue, and its own memory where the workload gives no buffers. */
 struct bb_runner_queue {
 	struct bb_queue *handle;
 	struct bb_arena arena;
-	double due; /* when all before was done, but for what sleepers woke late */
+	double due; /* when its work so far would be done if sleepers did not wake late */
 };
 
 /* An operation of this rank. */
@@ -38,10 +38,10 @@ struct bb_item {
 	struct bb_runner *runner;
 	struct bb_operation operation;
 	size_t index;
-	size_t call;            /* COLLECTIVE: in runner->calls, unless its group has no handle */
-	int source;             /* RECV_ANY: who it came from */
+	size_t call;            /* COLLECTIVE: index in runner->calls, unless its group has no handle */
+	int source;             /* RECV_ANY: rank that sent it */
 	bool chained;           /* a computation that begins when its queue is due */
-	struct bb_event *event; /* the device's, when it was done; NULL: a stamp says it */
+	struct bb_event *event; /* recorded on the device when it is done; NULL: stamped by the CPU */
 	double begin, end;
 };
 
@@ -52,52 +52,51 @@ struct bb_runner {
 	struct bb_rank *rank; /* the backend's, of this driver */
 	const struct bb_workload *workload;
 	const struct bb_program *program;
-	const struct bb_native *natives; /* the backend's; of these OWNED is to be freed */
+	const struct bb_native *natives; /* the backend's, in OWNED if that is not NULL */
 	struct bb_native *owned;
 	struct bb_item *items;
 	size_t nitems;
-	struct bb_item **order;         /* of all items, when they are told of */
+	struct bb_item **order;         /* the items by their ends, for the watch */
 	struct bb_runner_group *groups; /* [group] */
 	struct bb_group *lanes[BB_PROGRAM_LANES];
 	struct bb_runner_queue queues[BB_PROGRAM_QUEUES];
 	struct bb_event **events; /* [event] */
-	/* [event]: when it was due; NULL: what is due stays within a queue. */
+	/* [event]: due time of the queue when it was recorded; NULL: not passed between queues. */
 	double *dues;
 	struct bb_runner_call *calls;
 	size_t ncalls;
 	bool names_native;       /* the program's algorithm is the library's */
-	struct bb_event *origin; /* from which the items' events count; NULL: not watched yet */
-	bool failed;             /* others may still be reading this rank's buffers, */
-	atomic_bool over;        /* and what a queue still comes to is not done any more */
-	atomic_int inside;       /* of what queues do, under way */
-	char objection[BB_OBJECTION_TEXT]; /* why this rank cannot play it; empty: it can */
+	struct bb_event *origin; /* start of the items' events; NULL: not watched yet */
+	bool failed;             /* buffers stay, because others may still read them */
+	atomic_bool over;        /* host functions that queues still reach return at once */
+	atomic_int inside;       /* host functions of queues that are running */
+	char objection[BB_OBJECTION_TEXT]; /* why this rank cannot run it; empty: it can */
 };
 
-/* Keep the sentence unless there is one already. */
+/* Set the runner's objection, unless it has one. */
 void bb_runner_object(struct bb_runner *runner, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Open the groups that this rank is in, and lanes; settle all calls, and lay out buffers. What
-   cannot be done is objected to. Collective over the world. */
+/* Open this rank's groups and the lanes, settle all calls and allocate buffers. Objects to what
+   cannot be done. Collective over the world. */
 BB_MUST bb_status bb_runner_open_calls(struct bb_runner *runner);
 void bb_runner_close_calls(struct bb_runner *runner);
-/* Are both the same call, but for their buffers? */
+/* True if A and B are the same call but for their buffers. */
 bool bb_runner_is_like(const struct bb_operation *a, const struct bb_operation *b);
 /* *HANDLE = the backend's group of the members of GROUP, or of all ranks if GROUP is negative. */
 BB_MUST bb_status bb_runner_open_group(struct bb_runner *runner, int group,
 				       struct bb_group **handle);
-/* Decide by what CALL, whose operation is known, is done in GROUP. What cannot be is objected to.
- */
+/* Choose the algorithm of CALL, whose operation is known, in GROUP. Objects if there is none. */
 BB_MUST bb_status bb_runner_settle(struct bb_runner *runner, const struct bb_runner_group *group,
 				   struct bb_runner_call *call);
-/* Of this rank's OPERATION, once calls are open and its group has more than one member. */
+/* Returns the call of this rank's OPERATION, whose group has several members. Calls are open. */
 const struct bb_call *bb_runner_call(const struct bb_runner *runner,
 				     const struct bb_operation *operation);
-/* Object to what the program's algorithm cannot do of the collectives whose first member RANK is,
-   where time is virtual. */
+/* Virtual time: object to collectives that the program's algorithm cannot do, of the groups whose
+   first member is RANK. */
 BB_MUST bb_status bb_runner_judge_collectives(struct bb_runner *runner, int rank);
 
-/* Put ITEM into its queue; WATCHED: and what says when it was done. */
+/* Issue ITEM to its queue, and if WATCHED whatever records its end. */
 BB_MUST bb_status bb_runner_issue(struct bb_item *item, bool watched);
 
 #endif

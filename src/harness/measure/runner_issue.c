@@ -1,5 +1,5 @@
 /*
- * What is put into queues, and what runs in them.
+ * runner_issue.c - issues operations to queues, and the host functions that run in them.
  */
 #include "harness/measure/runner_inside.h"
 
@@ -10,16 +10,17 @@
 #include <math.h>
 #include <time.h>
 
-#define LONGEST_NAP 0.02 /* seconds between two looks at whether to go on */
+#define LONGEST_NAP 0.02 /* seconds between two checks of whether to go on */
 
-/* ---- in the queue, on whatever thread ---------------------------------------------------- */
+/* ---- in the queue, on any thread ---------------------------------------------------- */
 
 static struct bb_runner_queue *queue_of(const struct bb_item *item)
 {
 	return &item->runner->queues[item->operation.queue];
 }
 
-/* A device's queue may come to it after a failure, when nobody waits for it any more. */
+/* Every host function begins here. After a failure a device's queue may still reach one: then it
+   returns false, and the function does nothing. */
 static bool enter(struct bb_runner *p)
 {
 	atomic_fetch_add(&p->inside, 1);
@@ -55,9 +56,9 @@ static void sleep_until(const struct bb_runner *p, double end)
 }
 
 /*
- * Who sleeps wakes late, on a busy machine very late. One computation after the other ends when all
- * of them should have; and one that waits for an event begins when that was due, however late the
- * wait ends: else a chain of computations would be as late as all its sleepers together.
+ * Sleepers wake late, on a busy machine very late. So that these delays do not add up, a sleep ends
+ * at the due time of its queue: the sum of the durations so far, or the due time of the event that
+ * the queue waited for, however late it woke.
  */
 static void sleep_on(void *argument)
 {
@@ -71,7 +72,7 @@ static void sleep_on(void *argument)
 	leave(item->runner);
 }
 
-/* Time that the core is given to others is not time that it computes. */
+/* Spins for CPU time: while another thread has the core, nothing is computed. */
 static void spin_on(void *argument)
 {
 	const struct bb_item *item = argument;
@@ -95,16 +96,17 @@ static void compute(void *argument)
 	leave(p);
 }
 
-/* Before an event is recorded: it is due when its queue is. */
-static void give_due(void *argument)
+/* Before an event is recorded: passes on the due time of its queue. */
+static void record_due(void *argument)
 {
 	const struct bb_item *item = argument;
 
 	item->runner->dues[item->operation.event] = queue_of(item)->due;
 }
 
-/* After anything but a computation or a record. Messages and collectives are done when they are. */
-static void take_due(void *argument)
+/* After anything but a computation or a record: a message or collective is done now, a wait when its
+   event was due. */
+static void update_due(void *argument)
 {
 	const struct bb_item *item = argument;
 	struct bb_runner_queue *queue = queue_of(item);
@@ -137,7 +139,7 @@ static bb_status issue_computation(struct bb_item *item)
 	if (p->workload->compute)
 		return backend->compute(rank, queue, compute, item);
 	if (p->workload->stand_in == BB_GEMM && item->operation.flops == 0)
-		return BB_OK; /* it takes no time either */
+		return BB_OK; /* its seconds are 0 as well: see judge_operation */
 	if (p->workload->stand_in == BB_GEMM)
 		return backend->gpu->gemm(rank, queue, item->operation.flops, &p->run->error);
 	if (p->workload->stand_in == BB_SPIN && backend->gpu)
@@ -146,7 +148,7 @@ static bb_status issue_computation(struct bb_item *item)
 				item);
 }
 
-/* What an operation works on: what the kernel says, or part of the queue's own memory. */
+/* Returns the workload's buffers, or part of the queue's own memory. */
 static struct bb_buffers buffers_of(const struct bb_item *item)
 {
 	const struct bb_runner *p = item->runner;
@@ -189,7 +191,7 @@ static bb_status issue_message(struct bb_item *item)
 	const struct bb_buffers b = buffers_of(item);
 	const size_t bytes = bb_operation_bytes(o);
 
-	if (!messages) { /* Nothing is moved at all: whoever is first is any. */
+	if (!messages) { /* a backend without data: any rank may be the source */
 		item->source = 0;
 		return BB_OK;
 	}
@@ -230,8 +232,8 @@ static bb_status run_in_queue(struct bb_item *item, void (*function)(void *argum
 	return p->backend->compute(p->rank, queue_of(item)->handle, function, item);
 }
 
-/* A record takes no time: it was done with what came before. Stamped after it, it would seem later
-   than what waited for it. */
+/* A record takes no time and has no stamp: a stamp behind it could be later than what waited for the
+   event. */
 bb_status bb_runner_issue(struct bb_item *item, bool watched)
 {
 	const struct bb_runner *p = item->runner;
@@ -239,12 +241,12 @@ bb_status bb_runner_issue(struct bb_item *item, bool watched)
 	bb_status status = BB_OK;
 
 	if (p->dues && records)
-		BB_TRY(status, run_in_queue(item, give_due), out);
+		BB_TRY(status, run_in_queue(item, record_due), out);
 	BB_TRY(status, issue_operation(item), out);
 	if (records)
 		goto out;
 	if (p->dues && item->operation.act != BB_ACT_COMPUTE)
-		BB_TRY(status, run_in_queue(item, take_due), out);
+		BB_TRY(status, run_in_queue(item, update_due), out);
 	if (watched)
 		status = item->event ? p->backend->event_record(p->rank, queue_of(item)->handle,
 								item->event)

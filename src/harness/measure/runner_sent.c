@@ -1,9 +1,9 @@
 /*
- * runner_sent.c - what a rank sends in a program, as it is done here.
+ * runner_sent.c - the bytes that a rank sends in a program.
  */
 #include "harness/measure/runner_inside.h"
 
-#define KINDS_KEPT 8 /* of collectives of a rank that are remembered */
+#define KINDS_KEPT 8 /* counted collectives that are remembered */
 
 struct kept {
 	struct bb_operation like;
@@ -16,7 +16,7 @@ struct counting {
 	size_t n;
 };
 
-/* A schedule for O where time is virtual, where groups are open for this alone. */
+/* Virtual time: *CALL = the call of O, settled in a group that is open only for this. */
 static bb_status choose_virtual(struct bb_runner *p, const struct bb_operation *o,
 				struct bb_call *call)
 {
@@ -32,7 +32,7 @@ static bb_status choose_virtual(struct bb_runner *p, const struct bb_operation *
 	return status;
 }
 
-/* Bytes that the member sends that sends most in O, of a group of N. */
+/* *BYTES = those that the member of a group of N sends in O that sends most. */
 static bb_status count_collective(struct bb_runner *p, const struct bb_operation *o, int n,
 				  double *bytes)
 {
@@ -49,7 +49,7 @@ static bb_status count_collective(struct bb_runner *p, const struct bb_operation
 		call = *bb_runner_call(p, o);
 	if (status != BB_OK)
 		return status;
-	/* What a library does is not known, but that it sends no less. */
+	/* A library's own algorithm is unknown, but sends no less than the cheapest schedule. */
 	if (!call.schedule)
 		call.schedule = bb_algorithm_cheapest(o->collective, &call.shape, 0, 1);
 	bb_algorithm_cost(call.schedule, &call.shape, NULL, &wire);

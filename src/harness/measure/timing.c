@@ -1,13 +1,12 @@
 /*
- * The timed iterations. They are told in samples: one reading of the clock ends a sample and begins
- * the next, so that the samples add up to the time of the loop. A sample is one iteration, where
- * that does not disturb what is measured:
+ * timing.c - the timed iterations of a collective, in samples. One reading of the clock ends a sample
+ * and begins the next, so that the samples add up to the time of the loop. A sample is one iteration
+ * where that does not disturb the measurement:
  *
- *   - an iteration that takes hardly longer than reading the clock shares its sample with as many
- *     others as make the clock a hundredth of it;
- *   - of a queue that runs beside its driver all iterations are issued at once and waited for in
- *     the end: one sample, unless the device's own events tell of each iteration (-I);
- *   - captured graphs are launched as often as -G says: one sample.
+ *   - short iterations share a sample, so that reading the clock takes at most 1% of it;
+ *   - the iterations of a queue that runs beside its driver are issued together and awaited at the
+ *     end: one sample, unless the device's own events time each iteration (-I);
+ *   - all -G launches of a captured graph are one sample.
  */
 #include "core/clock.h"
 #include "harness/measure/measure.h"
@@ -21,11 +20,11 @@
 #include <time.h>
 
 #define CLOCK_SHARE 0.01                  /* of a sample, that reading the clock may take */
-#define CLOCK_READINGS 1000               /* to know how long one takes */
-#define PROBED_BYTES ((uint64_t)64 << 10) /* from this size on the clock does not matter */
+#define CLOCK_READINGS 1000               /* whose mean is the time of one */
+#define PROBED_BYTES ((uint64_t)64 << 10) /* the clock does not matter for larger sizes */
 #define PROBES 8
 #define MORE_PROBES 64
-#define NEARLY 0.1 /* of an iteration to a sample: too short to be sure by few */
+#define NEARLY 0.1 /* iterations needed per sample: from here on MORE_PROBES decide */
 
 static const struct bb_options *options_of(const struct bb_job *job)
 {
@@ -42,7 +41,7 @@ static double now(const struct bb_job *job)
 	return job->s->bench->backend->now(job->s->engine.rank);
 }
 
-/* Nobody begins its clock while others are still busy. */
+/* Waits until no rank is busy any more, so that the clocks may begin. */
 static bb_status line_up(const struct bb_job *job)
 {
 	struct bb_session *s = job->s;
@@ -51,9 +50,9 @@ static bb_status line_up(const struct bb_job *job)
 	return status == BB_OK ? s->bench->backend->barrier(s->engine.world) : status;
 }
 
-/* ---- how many iterations a sample tells of --------------------------------------------- */
+/* ---- how many iterations a sample has -------------------------------------------------- */
 
-/* Is there something to do before each iteration that is not part of it, on any rank? */
+/* True if any rank has untimed work to do before each iteration. */
 static bool is_prepared(const struct bb_job *job)
 {
 	const struct bb_options *o = options_of(job);
@@ -77,7 +76,7 @@ static double clock_seconds(struct bb_session *s)
 	return s->clock_seconds;
 }
 
-/* *NEEDED = iterations that a sample should have, by COUNT untimed ones; the same on all ranks.
+/* *NEEDED = iterations per sample that the slowest clock needs, measured by COUNT untimed ones.
    Collective over the world. */
 static bb_status probe(const struct bb_job *job, int count, double *needed)
 {
@@ -93,7 +92,7 @@ static bb_status probe(const struct bb_job *job, int count, double *needed)
 			       : status;
 }
 
-/* The first iterations take longer, for ranks come late; short ones are looked at once more. */
+/* The first iterations take longer, because ranks arrive late; short ones are probed again. */
 static bb_status probe_span(const struct bb_job *job, size_t *span)
 {
 	double needed;
@@ -105,7 +104,7 @@ static bb_status probe_span(const struct bb_job *job, size_t *span)
 	return status;
 }
 
-/* *SPAN comes with the iterations there are. */
+/* *SPAN = iterations per sample; on entry it holds all iterations. */
 static bb_status choose_span(const struct bb_job *job, size_t *span)
 {
 	const struct bb_collective_options *asked = asked_of(job);
@@ -135,7 +134,7 @@ static bb_status prepare(const struct bb_job *job, int set, bool fresh)
 	if (status == BB_OK && (fresh || asked_of(job)->blocking == 3))
 		status = s->bench->backend->barrier(s->engine.world);
 	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->engine.driver->rank &&
-	    !(s->bench->backend->virtual)) /* which knows of it */
+	    !s->bench->backend->virtual) /* the simulator delays the rank itself */
 		bb_crew_delay(s->engine.driver, fault->seconds);
 	return status;
 }
@@ -145,14 +144,14 @@ static void add_sample(struct bb_job *job, double arrival, double seconds)
 	struct bb_session *s = job->s;
 	const bool virtual = s->bench->backend->virtual;
 
-	/* When a queue is told says nothing of when it gets to it; nor does one driver know of
-	   each rank that it stands for. */
+	/* The time at which a queue is given work is not when it begins it, and the driver of
+	   virtual ranks does not know the arrival of each. */
 	s->arrivals[job->nsamples] = job->runs_ahead || virtual ? NAN : arrival;
 	s->samples[job->nsamples++] = seconds;
 }
 
-/* Remember the point that the queue has reached; FIRST: the sample's begin. */
-static bb_status mark(const struct bb_job *job, size_t i)
+/* Records event I at this point of the queue, if events time the iterations. */
+static bb_status record_event(const struct bb_job *job, size_t i)
 {
 	struct bb_session *s = job->s;
 
@@ -161,7 +160,7 @@ static bb_status mark(const struct bb_job *job, size_t i)
 	return s->bench->backend->event_record(s->engine.rank, NULL, s->events[i]);
 }
 
-/* The device's own times of the iterations of a span, each of TIMES operations. */
+/* Adds a sample for each iteration of a span, by the device's events. Each has TIMES operations. */
 static bb_status add_samples_of_device(struct bb_job *job, size_t span, int64_t times)
 {
 	struct bb_session *s = job->s;
@@ -177,17 +176,17 @@ static bb_status add_samples_of_device(struct bb_job *job, size_t span, int64_t 
 	return status;
 }
 
-/* What one sample tells of. */
+/* The iterations of one sample. */
 struct span {
 	size_t length; /* iterations */
 	bool verified; /* the last of them runs on the pristine set */
-	double begin;  /* when it began; NAN: there is nothing yet that ended then */
+	double begin;  /* the end of the sample before, or the start of the loop */
 };
 
-/* The iterations of a span, without a clock. TIMES operations each. */
+/* Runs the iterations of a span, of TIMES operations each, without reading the clock. */
 static bb_status run_span(const struct bb_job *job, const struct span *span, int64_t times)
 {
-	bb_status status = mark(job, 0);
+	bb_status status = record_event(job, 0);
 
 	for (size_t i = 0; i < span->length && status == BB_OK; i++) {
 		const bool verified = span->verified && i + 1 == span->length;
@@ -195,7 +194,7 @@ static bb_status run_span(const struct bb_job *job, const struct span *span, int
 
 		status = bb_job_enter(job, verified ? job->pristine : turn, times);
 		if (status == BB_OK)
-			status = mark(job, i + 1);
+			status = record_event(job, i + 1);
 	}
 	return status;
 }
@@ -235,8 +234,8 @@ static bb_status time_span(struct bb_job *job, struct span *span)
 	return status;
 }
 
-/* COUNT iterations, told in samples of SPAN of them; if they END the measurement, the last runs on
-   the pristine set. */
+/* Runs COUNT iterations in samples of SPAN. If they END the measurement, the last one runs on the
+   pristine set. */
 static bb_status iterate(struct bb_job *job, size_t count, size_t span, bool ends)
 {
 	struct span next = {.begin = now(job)};
@@ -253,9 +252,9 @@ static bb_status iterate(struct bb_job *job, size_t count, size_t span, bool end
 	return status;
 }
 
-/* ---- as many as are needed ------------------------------------------------------------- */
+/* ---- --precision ------------------------------------------------------------- */
 
-/* Does every rank, or the clock, say that the measurement is precise enough? */
+/* *STOP = true if the measurement is precise on every rank, or --max-time is over. */
 static bb_status agree_to_stop(const struct bb_job *job, double began, bool *stop)
 {
 	struct bb_session *s = job->s;
@@ -290,7 +289,7 @@ static bb_status iterate_until_precise(struct bb_job *job, size_t span)
 
 /* ---- graphs ---------------------------------------------------------------------------- */
 
-/* All COUNT iterations in one graph. */
+/* *GRAPH = COUNT iterations of TIMES operations; if VERIFIED, the last runs on the pristine set. */
 static bb_status capture(const struct bb_job *job, size_t count, bool verified, int64_t times,
 			 struct bb_graph **graph)
 {
@@ -314,8 +313,8 @@ static bb_status launch(struct bb_job *job, struct bb_graph *graph, int64_t laun
 }
 
 /*
- * LAUNCHES of the first graph and one of the last, whose last iteration is the verified one, as one
- * sample of COUNT iterations of TIMES operations.
+ * Times LAUNCHES launches of FIRST and one of LAST (NULL: none), whose last iteration is the verified
+ * one, as one sample of COUNT iterations of TIMES operations.
  */
 static bb_status time_graphs(struct bb_job *job, struct bb_graph *first, int64_t launches,
 			     struct bb_graph *last, size_t count, int64_t times)
@@ -340,8 +339,8 @@ out:
 	return status;
 }
 
-/* As often as -G says: all iterations, in the end with the verified one; where there is but one set
-   of buffers that one is launched alone, once they are refilled. */
+/* Launches all iterations -G times; the last launch ends with the verified iteration. With a single
+   set of buffers that iteration is launched alone, once they are refilled. */
 static bb_status launch_graphs(struct bb_job *job)
 {
 	const struct bb_backend *backend = job->s->bench->backend;
