@@ -255,7 +255,8 @@ static void test_deadline_without_word(void **state)
 
 		assert_int_equal(await_fork(&all[p]), 0);
 		assert_string_equal(
-			r->text, "ring did not end in its time (-T), and process 0 says nothing");
+			r->text,
+			"ring did not end in its time (-T), and process 0 does not respond");
 		assert_int_equal(r->status, BB_ETIMEOUT);
 		assert_int_equal(r->outcome.silent, p == 3);
 		assert_true(r->seconds > T_S + 1);

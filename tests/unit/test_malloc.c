@@ -223,10 +223,10 @@ static bool call_patterns(bool *orderly)
 static bool call_plan(bool *orderly)
 {
 	struct bb_options options = {.min_bytes = 1024, .max_bytes = 4096, .step_factor = 2};
-	struct bb_collective_options asked = {
+	struct bb_collective_options settings = {
 		.algorithms = "all", .dtypes = 1u << BB_FLOAT, .ops = 1u << BB_SUM, .spread = 1};
 	struct bb_plan_request request = {.options = &options,
-					  .asked = &asked,
+					  .settings = &settings,
 					  .collective = &bb_alltoallv,
 					  .backend = &bb_backend_host,
 					  .nranks = 4,

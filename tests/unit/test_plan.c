@@ -13,7 +13,7 @@ struct fixture {
 	char copy[512];
 	char *argv[MAX_ARGS];
 	struct bb_options options;
-	struct bb_collective_options asked;
+	struct bb_collective_options settings;
 	struct bb_plan plan;
 	struct bb_error error;
 };
@@ -33,8 +33,8 @@ static void read_line(struct fixture *f, const struct bb_collective *collective,
 	f->argv[argc++] = program;
 	for (word = strtok_r(f->copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
 		f->argv[argc++] = word;
-	if (bb_options_read(&f->options, &benchmark, &f->asked, argc, f->argv, &none, &f->error) !=
-	    BB_OK)
+	if (bb_options_read(&f->options, &benchmark, &f->settings, argc, f->argv, &none,
+			    &f->error) != BB_OK)
 		fail_msg("%s", f->error.text);
 }
 
@@ -43,7 +43,7 @@ static bb_status make(struct fixture *f, const struct bb_collective *collective,
 		      int nranks, uint64_t memory)
 {
 	struct bb_plan_request request = {.options = &f->options,
-					  .asked = &f->asked,
+					  .settings = &f->settings,
 					  .collective = collective,
 					  .nranks = nranks,
 					  .nroots = nranks,
@@ -210,7 +210,7 @@ static bb_status make_native(struct fixture *f, const struct bb_collective *coll
 			     const char *algorithms, const struct bb_native *natives)
 {
 	struct bb_plan_request request = {.options = &f->options,
-					  .asked = &f->asked,
+					  .settings = &f->settings,
 					  .collective = collective,
 					  .backend = bb_backend_find("null"),
 					  .natives = natives,
@@ -220,7 +220,7 @@ static bb_status make_native(struct fixture *f, const struct bb_collective *coll
 					  .memory = UINT64_MAX};
 
 	read_line(f, collective, "--backend null -b 4K -e 4K");
-	f->asked.algorithms = algorithms;
+	f->settings.algorithms = algorithms;
 	return bb_plan_make(&f->plan, &request, &f->error);
 }
 

@@ -1,11 +1,11 @@
 #include "harness/measure/bench.h"
 
 /*
- * On CPUs IN and OUT are kept apart by an odd number of lines, and so are the sets: buffers whose
- * addresses agree in their low 12 bits would fight for the same cache sets and alias in the load
- * buffers. GPUs have no such trouble. There buffers begin where an allocation of their own would,
- * since transfers, registered buffers and multicast objects want aligned ones: at 4 KiB, and from
- * 2 MiB on at a page of the device's memory.
+ * arena.c - a rank's buffers. On CPUs an odd number of cache lines separates IN from OUT, and one
+ * set from the next: buffers whose addresses agree in their low 12 bits would share cache sets and
+ * alias in the load buffers. On GPUs buffers begin where an allocation of their own would, since
+ * transfers, registered buffers and multicast objects need alignment: at 4 KiB, and from 2 MiB on
+ * at a page of the device's memory.
  */
 #define LINE ((size_t)64)
 #define APART (33 * LINE)

@@ -11,11 +11,11 @@
 #include <string.h>
 
 #define PRECISION_SAMPLES 20000 /* most iterations of a row under --precision */
-/* So that small sizes have sets to rotate through: of each rank, and of all together. */
+/* The least arena of a rank, and of all ranks together, so that small sizes can rotate. */
 #define LEAST_ARENA ((size_t)4 << 20)
 #define LEAST_ARENAS ((size_t)256 << 20)
-/* What copies read and write to tell what the memory does: beyond the caches of cores, and on a GPU
-   far longer than a launch. CPUs: all ranks of a process together; GPUs: each, read alone. */
+/* Size of the copies that measure the memory: beyond the caches of cores, and on a GPU far longer
+   than a launch. On CPUs of all ranks of a process together, on GPUs of each. */
 #define COPY_BYTES ((size_t)64 << 20)
 
 /* ---- before the first case ------------------------------------------------------------- */
@@ -25,7 +25,7 @@ static bb_status open_group(struct bb_session *s)
 {
 	struct bb_bench *bench = s->bench;
 	const struct bb_rank_info *infos = bench->run->infos;
-	const bool split = bench->asked.split.kind != BB_SPLIT_NONE;
+	const bool split = bench->settings.split.kind != BB_SPLIT_NONE;
 	const int nranks = bench->world->nranks;
 	const int rank = split && bench->backend->virtual ? bench->simulated_rank
 							  : s->engine.driver->rank;
@@ -48,8 +48,8 @@ static bb_status open_group(struct bb_session *s)
 }
 
 /*
- * The call of a case in one placement, its algorithm settled; buffers are set per iteration.
- * STANDS_IN: by the schedule that stands in for the library's algorithm.
+ * *CALL = the call of a case in one placement, without buffers, its algorithm settled: if
+ * STANDS_IN, the schedule that stands in for the library's.
  */
 static bb_status make_call(struct bb_session *s, const struct bb_case *c, bool in_place,
 			   bool stands_in, struct bb_call *call)
@@ -79,13 +79,13 @@ static struct bb_layout make_layout(const struct bb_session *s, const struct bb_
 	const struct bb_backend *backend = s->bench->backend;
 
 	return bb_layout_make(s->bench->collective, &call->shape, s->me, bb_dtype_size(call->dtype),
-			      (size_t)s->bench->asked.unalign, backend->tmp_bytes(s->group, call),
-			      bytes, backend->gpu);
+			      (size_t)s->bench->settings.unalign,
+			      backend->tmp_bytes(s->group, call), bytes, backend->gpu);
 }
 
-/* What arenas are made for: bytes of one set of the largest case that fits, and of two of any. */
+/* The arena that the cases need: ONE set of the largest that fits into SHARE bytes, TWO of any. */
 struct need {
-	uint64_t share; /* of the memory */
+	uint64_t share;
 	size_t one, two;
 };
 
@@ -107,7 +107,7 @@ static bb_status add_need(struct bb_session *s, const struct bb_case *c, bool in
 	return BB_OK;
 }
 
-/* Symmetric windows are of one size on all ranks. Collective over the world where that matters. */
+/* Symmetric windows have the same size on all ranks. Collective over the world. */
 static bb_status even_out(struct bb_session *s, size_t *bytes)
 {
 	double most = (double)*bytes;
@@ -120,7 +120,7 @@ static bb_status even_out(struct bb_session *s, size_t *bytes)
 	return status;
 }
 
-/* This rank's share of the memory, and of it what the largest case can use: two sets. */
+/* Allocates what the largest case can use, two sets, within this rank's share of the memory. */
 static bb_status open_arena(struct bb_session *s)
 {
 	const struct bb_bench *bench = s->bench;
@@ -148,8 +148,8 @@ static bb_status open_arena(struct bb_session *s)
 	return bb_engine_alloc(&s->engine, bytes, (void **)&s->arena.memory);
 }
 
-/* What copies of this rank move through, there and back, if it may take that much beside its arena;
-   the same on all ranks. */
+/* Returns the size of the area that copies of this rank move through, or 0 if there is no room for
+   it beside the arena; the same on all ranks. */
 static size_t copied_bytes(const struct bb_bench *bench)
 {
 	const bool gpu = bench->backend->gpu;
@@ -159,7 +159,7 @@ static size_t copied_bytes(const struct bb_bench *bench)
 	return bytes > LEAST_ARENA && bytes <= bench->run->memory / ranks / 4 ? bytes : 0;
 }
 
-/* *RATE of all devices together, in buffers large enough for it. Collective over the world. */
+/* *RATE = bytes per second of copies by all devices together. Collective over the world. */
 static bb_status measure_memory(struct bb_session *s, double *rate)
 {
 	const struct bb_backend *backend = s->bench->backend;
@@ -184,14 +184,15 @@ static bb_status measure_memory(struct bb_session *s, double *rate)
 	return status;
 }
 
-/* The device's events, if it is they that tell of each iteration. */
+/* Opens the device's events, if they time the iterations. */
 static bb_status open_events(struct bb_session *s)
 {
 	const struct bb_bench *bench = s->bench;
 	const size_t n = (size_t)bench->options->iters + 1;
 	bb_status status = BB_OK;
 
-	if (!bench->backend->gpu || !bench->asked.per_iter_timing || bench->asked.blocking != 0)
+	if (!bench->backend->gpu || !bench->settings.per_iter_timing ||
+	    bench->settings.blocking != 0)
 		return BB_OK;
 	s->events = calloc(n, sizeof(*s->events));
 	if (!s->events)
@@ -213,7 +214,7 @@ static bb_status open_samples(struct bb_session *s)
 {
 	const struct bb_options *options = s->engine.options;
 
-	s->most_samples = (size_t)options->iters + 1; /* one may have to be taken alone */
+	s->most_samples = (size_t)options->iters + 1; /* the last may be timed alone */
 	if (options->precision != 0)
 		s->most_samples = 2 * (size_t)options->iters + PRECISION_SAMPLES;
 	s->samples = calloc(2 * s->most_samples, sizeof(*s->samples));
@@ -230,7 +231,7 @@ static int color_of(const struct bb_run *run, int rank)
 {
 	const struct bb_bench *bench = run->own;
 
-	return bb_split_color(&bench->asked.split, rank);
+	return bb_split_color(&bench->settings.split, rank);
 }
 
 static bb_status bench_open(struct bb_engine *engine)
@@ -288,7 +289,7 @@ static bb_status want_patterns(struct bb_session *s, const struct bb_case *c)
 	return BB_OK;
 }
 
-/* Rank 0 records that a case, or one placement of it, is not run. */
+/* Rank 0 records that a case is not run, or only one PLACEMENT of it (NULL: both). */
 static bb_status skip(struct bb_session *s, const struct bb_case *c, const char *placement,
 		      const char *reason)
 {
@@ -315,7 +316,7 @@ static void begin_deadline(struct bb_session *s, const struct bb_case *c)
 	bb_crew_deadline(s->engine.driver, what);
 }
 
-/* Why this rank cannot make CALL; empty: it can, with LAYOUT. */
+/* OBJECTION = why this rank cannot make CALL; empty: it can, with LAYOUT. */
 static void object(const struct bb_session *s, const struct bb_call *call, struct bb_layout *layout,
 		   char objection[BB_OBJECTION_TEXT])
 {
@@ -335,26 +336,17 @@ static void object(const struct bb_session *s, const struct bb_call *call, struc
 		snprintf(objection, BB_OBJECTION_TEXT, "%s", reason);
 }
 
-/* OBJECTION = the first of any rank, the same on all: groups differ, but a case is run by all or
-   by none. Collective over the world. */
-static bb_status hear_objections(struct bb_session *s, const struct bb_call *call,
-				 struct bb_layout *layout, char objection[BB_OBJECTION_TEXT])
+/* Rank 0 reports, once for all sizes, that busbench's SCHEDULE runs in place of the library's
+   algorithm, and why. */
+static bb_status report_stand_in(struct bb_session *s, const struct bb_case *c,
+				 const struct bb_algorithm *schedule, const char *objection)
 {
-	object(s, call, layout, objection);
-	return bb_crew_hear(s->engine.driver, objection);
-}
+	const struct bb_case *last = s->reported;
 
-/* Rank 0: tell, once for all sizes, that and why busbench's own SCHEDULE runs in the library's
-   stead. */
-static bb_status tell_stand_in(struct bb_session *s, const struct bb_case *c,
-			       const struct bb_algorithm *schedule, const char *objection)
-{
-	if (!bb_driver_leads(s->engine.driver) ||
-	    (s->told_choice == c->choice && s->told_dtype == c->dtype && s->told_op == c->op))
+	if (!bb_engine_leads(&s->engine) ||
+	    (last && last->choice == c->choice && last->dtype == c->dtype && last->op == c->op))
 		return BB_OK;
-	s->told_choice = c->choice;
-	s->told_dtype = c->dtype;
-	s->told_op = c->op;
+	s->reported = c;
 	return bb_engine_comment(&s->engine, "# %s %s %s: %s runs, because %s\n", c->choice->name,
 				 bb_dtype_name(c->dtype),
 				 c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op),
@@ -362,8 +354,9 @@ static bb_status tell_stand_in(struct bb_session *s, const struct bb_case *c,
 }
 
 /*
- * The call that all ranks can make, or what one of them has against it: by the algorithm asked for,
- * or where the library does not have that by busbench's own.
+ * *CALL = the call that all ranks can make, by the requested algorithm, else by the schedule that
+ * stands in for it. OBJECTION = the first of any rank, the same on all: groups differ, but a case
+ * is run by all or by none. Collective over the world.
  */
 static bb_status agree_on_call(struct bb_session *s, const struct bb_case *c, bool in_place,
 			       struct bb_call *call, struct bb_layout *layout,
@@ -376,14 +369,16 @@ static bb_status agree_on_call(struct bb_session *s, const struct bb_case *c, bo
 		if (stands_in && (!*objection || !c->choice->stand_in))
 			break;
 		if (stands_in)
-			BB_TRY(status, tell_stand_in(s, c, c->choice->stand_in, objection), out);
+			BB_TRY(status, report_stand_in(s, c, c->choice->stand_in, objection), out);
 		status = make_call(s, c, in_place, stands_in, call);
 		if (status == BB_OK && call->instead)
-			status = tell_stand_in(s, c, call->schedule, call->instead);
+			status = report_stand_in(s, c, call->schedule, call->instead);
 		if (status == BB_OK && backend->gpu)
 			status = backend->gpu->ready(s->group, call);
-		if (status == BB_OK)
-			status = hear_objections(s, call, layout, objection);
+		if (status != BB_OK)
+			break;
+		object(s, call, layout, objection);
+		status = bb_crew_hear(s->engine.driver, objection);
 	}
 out:
 	return status;
@@ -426,8 +421,8 @@ static bb_status run_case(struct bb_session *s, const struct bb_case *c)
 	return status;
 }
 
-/* Rank 0: by what the library does not have for this collective. */
-static bb_status tell_stand_ins(struct bb_session *s)
+/* Rank 0 reports which schedules always run in place of an algorithm of the library. */
+static bb_status report_stand_ins(struct bb_session *s)
 {
 	const struct bb_plan *plan = &s->bench->plan;
 	bb_status status = BB_OK;
@@ -443,7 +438,7 @@ static bb_status tell_stand_ins(struct bb_session *s)
 	return status;
 }
 
-/* What was asked for and has no cases at all. */
+/* Rank 0 records the parts of the request that have no cases. */
 static bb_status skip_algorithms(struct bb_session *s)
 {
 	const struct bb_plan *plan = &s->bench->plan;
@@ -467,13 +462,13 @@ static bb_status bench_run(struct bb_engine *engine)
 	struct bb_session *s = (struct bb_session *)engine;
 	struct bb_bench *bench = s->bench;
 	struct bb_run *run = engine->run;
-	const int64_t cycles = bench->asked.run_cycles;
+	const int64_t cycles = bench->settings.run_cycles;
 	bb_status status = BB_OK;
 
 	if (bb_engine_leads(engine) && bb_groups_open(&bench->groups, &run->record.ranks) != BB_OK)
 		return bb_no_memory(bench->error, "groups");
 	BB_TRY(status, skip_algorithms(s), out);
-	BB_TRY(status, tell_stand_ins(s), out);
+	BB_TRY(status, report_stand_ins(s), out);
 	for (int64_t cycle = 1; cycles == 0 || cycle <= cycles; cycle++) {
 		s->cycle = cycle;
 		for (size_t i = 0; i < bench->plan.ncases; i++)

@@ -1,11 +1,11 @@
 /*
- * bench.h - the experiment of a collective: its cases, operation by operation, on one rank.
+ * bench.h - the experiment of a collective: its cases, one after the other.
  *
  *   bench.c       the sequence of cases
  *   arena.c       a rank's buffers: sets of IN and OUT, and TMP
  *   measure.c     one case in one placement: fill, warm up, time, verify
  *   timing.c      the timed iterations
- *   copy_speed.c  what the memory can do
+ *   copy_speed.c  the speed of memory copies
  *   judge.c       a record from what all ranks measured
  */
 #ifndef BB_HARNESS_MEASURE_BENCH_H
@@ -23,7 +23,7 @@
 /* The state of a collective's benchmark. All drivers of a process share it, read-only except for
    rank 0's part. */
 struct bb_bench {
-	struct bb_collective_options asked; /* first: the rows are read into it */
+	struct bb_collective_options settings; /* first: the rows are read into it */
 	struct bb_run *run;
 	const struct bb_collective *collective;
 	const struct bb_options *options; /* of the run, as the next three */
@@ -34,7 +34,7 @@ struct bb_bench {
 	struct bb_native *own_natives; /* or NULL */
 	struct bb_plan plan;
 
-	/* Rank 0's. */
+	/* Used by rank 0. */
 	struct bb_compare compare;
 	struct bb_costs costs;    /* of virtual time */
 	struct bb_groups *groups; /* NULL: one group */
@@ -90,34 +90,31 @@ struct bb_session {
 	int *members;           /* [rank in the group] */
 	bool copies;            /* takes part in measuring the copy speed: one rank per device */
 	struct bb_arena arena;
-	size_t *matrix; /* alltoallv: n * n counts */
-	const struct bb_patterns
-		*patterns;               /* taken from the bench's store; NULL: there is no data */
-	int patterns_dtype, patterns_op; /* what they are for; -1: none yet */
+	size_t *matrix;                     /* alltoallv: n * n counts */
+	const struct bb_patterns *patterns; /* from the run's store; NULL: there is no data */
+	int patterns_dtype, patterns_op;    /* of PATTERNS; dtype -1: none yet */
 	size_t most_samples;
-	/* Of each sample: seconds of an operation, and when its first was entered, in the end on
-	   rank 0's clock; NAN where that says nothing. */
+	/* For each sample: seconds of an operation, and when its first one was entered, on rank 0's
+	   clock in the end; NAN: unknown. */
 	double *samples, *arrivals;
-	struct bb_event **events; /* with -I on a queue that runs beside the driver; or NULL */
+	struct bb_event **events; /* with -I on a queue that runs beside the driver; else NULL */
 	size_t nevents;
-	double clock_seconds; /* that reading the clock takes */
+	double clock_seconds; /* time that one reading of the clock takes */
 	struct {
 		size_t bytes;
 		double rate; /* of all devices together, bytes per second */
 	} copy_speed[BB_COPY_SPEEDS];
 	int ncopy_speeds;
-	/* Of rank 0: for what a stand-in was told last. */
-	const struct bb_choice *told_choice;
-	enum bb_dtype told_dtype;
-	int told_op;
-	bool told_unregistered; /* that -R came to nothing */
+	/* On rank 0: the last case whose stand-in was reported. */
+	const struct bb_case *reported;
+	bool told_unregistered; /* the failure of -R was reported */
 	int64_t cycle;
 };
 
 /* The measurement of one rank of one case in one placement. */
 struct bb_measured {
-	struct bb_group_part part; /* seconds: of one operation, mean over all that were timed */
-	double cpu_seconds;        /* likewise, of the driver: see bb_measure */
+	struct bb_group_part part; /* seconds: mean of one timed operation */
+	double cpu_seconds;        /* the same in CPU time: see bb_measure */
 	double clock_uncertainty;  /* of the arrivals, which are on rank 0's clock */
 	double cost_bytes;         /* bytes moved by its group, counted in copies; 0: unknown */
 	uint64_t wrong;
@@ -125,14 +122,14 @@ struct bb_measured {
 	size_t nsamples;             /* samples of these; the same on all ranks */
 	char chosen[BB_CHOSEN_TEXT]; /* choice reported by the library; empty: none */
 	const char *evaluator;       /* of virtual time; NULL: time is real */
-	double faultless;            /* seconds had there been no fault; NAN: not known */
-	double processor;            /* seconds of this driver, likewise */
+	double faultless;            /* seconds of one operation without the fault; NAN: unknown */
+	double processor;            /* processor time of this driver per operation, in seconds */
 };
 
 /*
- * Measure CALL (complete but for buffers) of case C. Collective over the world. cpu_seconds, with
- * -C: CPU time that the driver's thread spends in the calls; of a queue that runs beside it
- * (GPUs) the time until all is issued, as nccl-tests has it.
+ * Measure CALL (complete but for buffers) of case C. Collective over the world. With -C,
+ * cpu_seconds is the CPU time that the driver's thread spends in the calls; on a GPU, as in
+ * nccl-tests, the time until all calls are issued.
  */
 BB_MUST bb_status bb_measure(struct bb_session *s, const struct bb_case *c,
 			     const struct bb_call *call, const struct bb_layout *layout,
@@ -146,9 +143,9 @@ BB_MUST bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *ra
 /* ---- results (judge.c) ----------------------------------------------------------------- */
 
 /*
- * Gather what all ranks measured; on rank 0 make a complete record, give it to the sinks and add it
- * to the sums. There is no record if OBJECTION has a text in the end, the same on all ranks: why
- * the measurement is not one of the requested algorithm. Collective over the world.
+ * Gather what all ranks measured; on rank 0 make the record, deliver it and add it to the sums. If
+ * OBJECTION is not empty afterwards, the same on all ranks, there is no record: the measurement is
+ * not one of the requested algorithm. Collective over the world.
  */
 BB_MUST bb_status bb_judge(struct bb_session *s, const struct bb_case *c,
 			   const struct bb_call *call, const struct bb_layout *layout,

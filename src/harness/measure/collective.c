@@ -20,10 +20,10 @@ static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 	struct bb_bench *bench = of(run);
 	bb_status status =
 		bb_plan_natives(&bench->natives, &bench->own_natives, run->options.backend,
-				bench->asked.algorithms, &run->error);
+				bench->settings.algorithms, &run->error);
 
 	if (status == BB_OK)
-		status = bb_explanation_add(out, &run->options, &bench->asked,
+		status = bb_explanation_add(out, &run->options, &bench->settings,
 					    run->benchmark->subject, bench->natives, &run->error);
 	free(bench->own_natives);
 	return status;
@@ -31,20 +31,20 @@ static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 
 /* ---- plan --------------------------------------------------------------------------------- */
 
-/* Ranks of the smallest group, of the first one, and of the largest. */
+/* *LEAST, *FIRST, *MOST = sizes of the smallest, the first and the largest group. */
 static void group_sizes(const struct bb_bench *bench, int *least, int *first, int *most)
 {
 	const int n = bench->world->nranks;
 
 	*most = *first = *least = n;
-	if (bench->asked.split.kind == BB_SPLIT_NONE)
+	if (bench->settings.split.kind == BB_SPLIT_NONE)
 		return;
 	*most = 0;
 	for (int r = 0; r < n; r++) {
-		int color = bb_split_color(&bench->asked.split, r), size = 0;
+		int color = bb_split_color(&bench->settings.split, r), size = 0;
 
 		for (int other = 0; other < n; other++)
-			size += bb_split_color(&bench->asked.split, other) == color;
+			size += bb_split_color(&bench->settings.split, other) == color;
 		*least = size < *least ? size : *least;
 		*most = size > *most ? size : *most;
 		if (r == 0)
@@ -52,7 +52,7 @@ static void group_sizes(const struct bb_bench *bench, int *least, int *first, in
 	}
 }
 
-/* Simulate the group of the first rank that the fault of a cluster concerns. */
+/* Chooses the group of the first rank that the fault of a cluster concerns. */
 static bb_status find_flawed(struct bb_bench *bench)
 {
 	const struct bb_options *o = bench->options;
@@ -72,12 +72,12 @@ static bb_status find_flawed(struct bb_bench *bench)
 	return BB_OK;
 }
 
-/* One group is simulated: the one that --fault concerns. */
+/* In virtual time one group is simulated: the one that --fault concerns. */
 static bb_status choose_simulated_group(struct bb_bench *bench)
 {
 	const struct bb_options *o = bench->options;
 	const struct bb_fault *fault = &o->fault;
-	const struct bb_split_rule *split = &bench->asked.split;
+	const struct bb_split_rule *split = &bench->settings.split;
 
 	if (!bench->backend->virtual)
 		return BB_OK;
@@ -94,10 +94,10 @@ static bb_status choose_simulated_group(struct bb_bench *bench)
 	return BB_OK;
 }
 
-static void describe(const struct bb_bench *bench, const struct bb_environment *environment,
-		     struct bb_run_record *r)
+static void bench_describe(const struct bb_bench *bench, const struct bb_environment *environment,
+			   struct bb_run_record *r)
 {
-	const struct bb_collective_options *a = &bench->asked;
+	const struct bb_collective_options *a = &bench->settings;
 
 	r->collective = bench->collective->name;
 	r->agg_iters = a->agg_iters;
@@ -125,7 +125,7 @@ static void prepare(struct bb_run *run)
 	bench->backend = run->options.backend;
 	bench->world = &run->world;
 	bench->error = &run->error;
-	describe(bench, &run->environment, &run->record);
+	bench_describe(bench, &run->environment, &run->record);
 }
 
 static bb_status plan(struct bb_run *run)
@@ -133,7 +133,7 @@ static bb_status plan(struct bb_run *run)
 	struct bb_bench *bench = of(run);
 	struct bb_plan_request request = {
 		.options = &run->options,
-		.asked = &bench->asked,
+		.settings = &bench->settings,
 		.collective = run->benchmark->subject,
 		.backend = run->options.backend,
 		.nlocal = run->world.nlocal,
@@ -151,19 +151,19 @@ static bb_status plan(struct bb_run *run)
 			       bench->backend->name, request.nroots, most);
 	BB_TRY(status, choose_simulated_group(bench), out);
 	BB_TRY(status,
-	       bb_collective_check_world(&bench->asked, bench->collective, &run->world,
+	       bb_collective_check_world(&bench->settings, bench->collective, &run->world,
 					 request.nroots, &run->error),
 	       out);
 	BB_TRY(status,
 	       bb_plan_natives(&bench->natives, &bench->own_natives, bench->backend,
-			       bench->asked.algorithms, &run->error),
+			       bench->settings.algorithms, &run->error),
 	       out);
 	request.natives = bench->natives;
 	status = bb_plan_make(&bench->plan, &request, &run->nothing);
+	/* Nothing runs: one cycle reports it. The record, made already, keeps the -N given. */
 	if (bench->plan.runnable == 0)
-		bench->asked.run_cycles =
-			1; /* the record has what was given; one report is enough */
-	/* What is skipped is recorded, even if it is all there is. */
+		bench->settings.run_cycles = 1;
+	/* Skips are recorded, even if there is nothing else. */
 	if (status == BB_EUNSUPPORTED && bench->plan.ncases + (size_t)bench->plan.nskips > 0)
 		status = BB_OK;
 	if (status != BB_OK)
@@ -183,14 +183,14 @@ static bb_status open_results(struct bb_run *run)
 	for (size_t i = 0; i < p->ncases; i++)
 		bytes += p->cases[i].skip ? 0 : p->cases[i].size_bytes;
 	bb_ticker_start(&run->ticker, p->ncases, bytes);
-	return bb_sinks_add_nccl(&run->sinks, bench->asked.output_file);
+	return bb_sinks_add_nccl(&run->sinks, bench->settings.output_file);
 }
 
 static bool judge(struct bb_run *run, const char **verdict)
 {
 	const struct bb_bench *bench = of(run);
 	struct bb_end_record *end = &run->end;
-	const double gate = bench->asked.min_bw;
+	const double gate = bench->settings.min_bw;
 
 	if (end->results > 0)
 		end->avg_busbw_GBps = bench->busbw_sum / (double)end->results;
@@ -207,7 +207,7 @@ static bb_status sum_up(struct bb_run *run)
 	return status == BB_OK ? bb_costs_record(&of(run)->costs, &run->sinks) : status;
 }
 
-/* Each rank of a cluster sends to the next: append the slowest of these paths. */
+/* Appends the slowest path from a rank of a cluster to the next one. */
 static void add_slowest_path(const struct bb_cluster *c, int n, struct bb_strbuf *out)
 {
 	struct bb_cluster_way slowest = {.rate = INFINITY};
@@ -262,7 +262,7 @@ static bool shows(const void *own)
 {
 	const struct bb_bench *bench = own;
 
-	return bench->asked.explain;
+	return bench->settings.explain;
 }
 
 struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collective)

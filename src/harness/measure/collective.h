@@ -1,6 +1,5 @@
 /*
- * collective.h - the benchmark of one collective: what can be asked of it beside what all
- * programs take.
+ * collective.h - the benchmark of one collective: its options beside those of all programs.
  */
 #ifndef BB_HARNESS_MEASURE_COLLECTIVE_H
 #define BB_HARNESS_MEASURE_COLLECTIVE_H
@@ -81,11 +80,12 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 struct bb_collective_options {
 	BB_OPTION_MEMBERS(BB_COLLECTIVE_OPTIONS)
 
-	/* Worked out from them. */
-	int explained_ranks; /* with --explain: of all processes that a launcher has started */
-	/* Comma list of names, "auto" or "all": --algo or NCCL_ALGO, each under every --proto. */
+	/* Derived from them. */
+	int explained_ranks; /* with --explain: ranks of all processes that a launcher has started
+			      */
+	/* A list of names, "auto" or "all": --algo or NCCL_ALGO, each with every --proto. */
 	const char *algorithms;
-	char algorithms_text[BB_ALGORITHMS_TEXT]; /* where it had to be made */
+	char algorithms_text[BB_ALGORITHMS_TEXT]; /* holds the list, if --proto made it */
 	struct bb_split_rule split;
 	double min_bw; /* gate in GB/s; the average busbw must reach 0.9 of it; 0: none */
 	double spread; /* alltoallv: 1 as uneven as nccl-tests' default, 0 even */
@@ -94,28 +94,27 @@ struct bb_collective_options {
 /* The options of collectives beside bb_option_rows; ends with name NULL. */
 extern const struct bb_option bb_collective_rows[];
 
-/* LIST, the words of --algo, has names of schedules or of the backend's own algorithms, auto, or
-   all alone. BB_EUSAGE names the first that is none of them. */
+/* Check that LIST, the value of --algo, has names of schedules or of the backend's own algorithms,
+   or auto, or all alone. BB_EUSAGE names the first word that is none of them. */
 BB_MUST bb_status bb_check_algorithms(const char *list, const struct bb_options *options,
 				      const struct bb_collective *collective,
 				      struct bb_error *error);
 
-/* NAME is one of them, for programs that do everything by one. */
+/* The same for programs that use a single algorithm, NAME. */
 BB_MUST bb_status bb_check_one_algorithm(const char *name, const struct bb_options *options,
 					 struct bb_error *error);
 
 /* The benchmark of COLLECTIVE. */
 struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collective);
 
-/* Its check (see benchmark.h): names of algorithms, types and operations, conflicts, environment.
- */
+/* The `check` of that benchmark (benchmark.h). */
 BB_MUST bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own,
 				      struct bb_options *options,
 				      const struct bb_environment *environment,
 				      struct bb_error *error);
 
-/* What needs the world: the root. Split groups are judged by their smallest size, GROUP_MIN. */
-BB_MUST bb_status bb_collective_check_world(const struct bb_collective_options *asked,
+/* Check the root, which must be in the smallest group of a split world, of GROUP_MIN ranks. */
+BB_MUST bb_status bb_collective_check_world(const struct bb_collective_options *settings,
 					    const struct bb_collective *collective,
 					    const struct bb_world *world, int group_min,
 					    struct bb_error *error);

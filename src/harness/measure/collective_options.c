@@ -1,6 +1,6 @@
 /*
- * collective_options.c - from words to values, of what only collectives take: datatypes,
- * operations, root, algorithms and environment; and whether they go together.
+ * collective_options.c - checks the options of collectives: datatypes, operations, root, algorithms
+ * and environment, and their conflicts.
  */
 #include "backends/virtual.h"
 #include "core/units.h"
@@ -20,7 +20,7 @@ static bool is_set(const char *text)
 	return text && *text;
 }
 
-/* Does BACKEND have WORD of its own, or what WORD is a variant of? */
+/* True if WORD is one of BACKEND's own algorithms or "NAME:VARIANT" of one. */
 static bool has_own(const struct bb_backend *backend, const char *word)
 {
 	for (const struct bb_native *native = backend->natives; native && native->name; native++) {
@@ -34,7 +34,7 @@ static bool has_own(const struct bb_backend *backend, const char *word)
 	return false;
 }
 
-/* Names of every schedule of any collective, of this backend's own, auto and all. */
+/* True if WORD is auto, all, a schedule of any collective, or one of BACKEND's own algorithms. */
 static bool known_algorithm(const struct bb_backend *backend, const char *word)
 {
 	const char *schedule = bb_algorithm_own(word);
@@ -67,7 +67,7 @@ static const char *nearest_algorithm(const struct bb_backend *backend,
 	return bb_suggest(hint, word, names);
 }
 
-/* The other backend that has WORD of its own; NULL: none, as far as they can be loaded. */
+/* Returns the other backend that has the algorithm WORD; NULL: none that can be loaded. */
 static const char *whose_algorithm(const struct bb_backend *backend, const char *word)
 {
 	for (int i = 0; bb_backends[i]; i++)
@@ -116,7 +116,7 @@ bb_status bb_check_algorithms(const char *list, const struct bb_options *o,
 	const char *rest = list;
 
 	do {
-		bool whole = bb_next_word(&rest, word);
+		const bool whole = bb_next_word(&rest, word);
 
 		if (!*word)
 			return bb_fail(error, BB_EUSAGE,
@@ -139,7 +139,7 @@ bb_status bb_check_one_algorithm(const char *name, const struct bb_options *o,
 	return bb_check_algorithms(name, o, &bb_all_reduce, error);
 }
 
-/* Append ALGORITHM under each of LIST: "ring:LL,ring:LL128". */
+/* Appends ALGORITHM with each protocol of LIST: "ring:LL,ring:LL128". */
 static bb_status add_protocols(struct bb_collective_options *a, const char *algorithm,
 			       const char *list, struct bb_error *error)
 {
@@ -215,7 +215,7 @@ static bb_status resolve_nccl_algo(struct bb_collective_options *a,
 		       value, backend->name);
 }
 
-/* A number from the environment within LOW … HIGH; absent leaves VALUE. */
+/* *VALUE = TEXT, the value of variable NAME, from LOW to HIGH; unchanged if it is not set. */
 static bb_status resolve_number(const char *name, const char *text, double low, double high,
 				double *value, struct bb_error *error)
 {
@@ -232,7 +232,7 @@ static bb_status resolve_number(const char *name, const char *text, double low, 
 	return BB_OK;
 }
 
-/* What nccl-tests would obey and busbench cannot must not pass in silence. */
+/* Variables that nccl-tests obeys and busbench does not support must not be ignored silently. */
 static bb_status refuse_unsupported(const struct bb_environment *e, struct bb_error *error)
 {
 	const struct {
@@ -272,7 +272,7 @@ out:
 	return st;
 }
 
-/* Names of the datatypes or operations in SET, commas between. */
+/* Appends the names of the datatypes or operations in SET, separated by commas. */
 static void add_names(struct bb_strbuf *out, unsigned set, bool dtypes)
 {
 	for (int i = 0; set >> i; i++)
@@ -282,8 +282,8 @@ static void add_names(struct bb_strbuf *out, unsigned set, bool dtypes)
 					      : bb_op_name((enum bb_op)i));
 }
 
-/* A single datatype and a single operation that exclude each other; lists are sorted out by the
-   plan. */
+/* Refuses a request in which no operation accepts any of the datatypes; the plan sorts out others.
+ */
 static bb_status check_op(const struct bb_collective_options *a,
 			  const struct bb_collective *collective, struct bb_error *error)
 {
@@ -310,14 +310,14 @@ static bb_status check_op(const struct bb_collective_options *a,
 	return BB_EUSAGE;
 }
 
-/* What only some backends can do. Whoever did not choose the backend is told why it is that one. */
+/* Refuses what only some backends can do, with the reason why this backend was chosen. */
 static bb_status check_supported(const struct bb_collective_options *a, const struct bb_options *o,
 				 struct bb_error *error)
 {
 	const char *const why = o->backend_reason;
 	const struct {
 		const char *flag, *what;
-		bool asked;
+		bool given;
 		int64_t value;
 	} rows[] = {
 		{"-G", "captured graphs", a->cudagraph > 0, a->cudagraph},
@@ -330,7 +330,7 @@ static bb_status check_supported(const struct bb_collective_options *a, const st
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		if (rows[i].asked && !o->backend->gpu)
+		if (rows[i].given && !o->backend->gpu)
 			return bb_fail(error, BB_EUNSUPPORTED,
 				       "%s %lld: the %s backend has no %s; only the nccl backend "
 				       "has%s%s%s",
@@ -349,7 +349,7 @@ static bb_status check_supported(const struct bb_collective_options *a, const st
 	return BB_OK;
 }
 
-/* What is captured once cannot be told apart, waited for or prepared iteration by iteration. */
+/* The iterations of a graph cannot be timed, awaited or prepared one by one. */
 static bb_status check_graph(const struct bb_collective_options *a, const struct bb_options *o,
 			     struct bb_error *error)
 {
@@ -360,7 +360,7 @@ static bb_status check_graph(const struct bb_collective_options *a, const struct
 		{a->per_iter_timing, "-I 1", "a graph is timed as a whole"},
 		{a->blocking > 0, "-z", "no rank waits within a graph"},
 		{a->stream_null > 0, "-y 1", "the default stream cannot be captured"},
-		{o->precision != 0, "--precision", "a graph is launched as often as -G says"},
+		{o->precision != 0, "--precision", "-G sets how often a graph is launched"},
 		{a->cache == BB_CACHE_REWRITE, "--cache rewrite",
 		 "nothing is rewritten within a graph"},
 		{o->fault.kind == BB_FAULT_SLOW, "--fault slow",
@@ -374,7 +374,7 @@ static bb_status check_graph(const struct bb_collective_options *a, const struct
 	return BB_OK;
 }
 
-/* What a backend of GPUs is asked for; the enum's values are the option's. */
+/* Copies the options of GPU backends; the values of the enum are those of the option. */
 static void resolve_gpu(const struct bb_collective_options *a,
 			const struct bb_collective *collective, struct bb_options *o)
 {
@@ -384,7 +384,7 @@ static void resolve_gpu(const struct bb_collective_options *a,
 	o->config.default_stream = a->stream_null != 0;
 }
 
-/* The ranks of a run with the same words; nothing is started for that. */
+/* Counts the ranks that a run with the same options would have, without starting any. */
 static bb_status count_explained(struct bb_collective_options *a, const struct bb_options *o,
 				 const struct bb_launch_hint *launch, struct bb_error *error)
 {
@@ -400,7 +400,7 @@ static bb_status count_explained(struct bb_collective_options *a, const struct b
 	return BB_OK;
 }
 
-/* --explain plays one root, sums, and as much as can be read. */
+/* --explain shows one root, sums, and as many elements as can be read. */
 static bb_status check_explain(const struct bb_collective_options *a, const struct bb_options *o,
 			       const struct bb_collective *collective, struct bb_error *error)
 {

@@ -1,5 +1,5 @@
 /*
- * collective_table.c - the rows of the options that only collectives take.
+ * collective_table.c - the table of the options of collectives.
  */
 #include "harness/measure/collective.h"
 

@@ -1,20 +1,20 @@
 /*
- * copy_speed.c - what this machine's memory can do, in this very run: bounds are taken from it.
+ * copy_speed.c - the speed of memory copies in this run, from which bounds follow.
  */
 #include "harness/measure/bench.h"
 
 #include "core/stats.h"
 
 #define COPY_REPEATS 5
-#define COPY_SECONDS 20e-6 /* least time of one repeat, so that the clock does not matter */
+#define COPY_SECONDS 20e-6 /* least time of a repeat, so that the clock does not matter */
 
-/* LOOPS private copies of BYTES from one half of the arena to the other, moving through both as the
-   timed iterations move through their sets. */
+/* *SECONDS = time of one of LOOPS copies of BYTES from one half of the arena to the other. They
+   move through both halves as the timed iterations move through their sets. */
 static bb_status copy_through(struct bb_session *s, size_t bytes, size_t loops, double *seconds)
 {
 	const struct bb_backend *backend = s->bench->backend;
 	const size_t half = s->arena.bytes / 2;
-	const size_t places = s->bench->asked.cache == BB_CACHE_ROTATE ? half / bytes : 1;
+	const size_t places = s->bench->settings.cache == BB_CACHE_ROTATE ? half / bytes : 1;
 	const double start = backend->now(s->engine.rank);
 	bb_status status = BB_OK;
 
@@ -29,7 +29,7 @@ static bb_status copy_through(struct bb_session *s, size_t bytes, size_t loops, 
 	return status;
 }
 
-/* Seconds of one private copy of BYTES, the best of a few: what the machine can do. */
+/* *SECONDS = time of one private copy of BYTES, the shortest of COPY_REPEATS. */
 static bb_status time_copy(struct bb_session *s, size_t bytes, double *seconds)
 {
 	double times[COPY_REPEATS], trial;
@@ -51,15 +51,15 @@ static bb_status time_copy(struct bb_session *s, size_t bytes, double *seconds)
 
 bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate)
 {
-	/* What is asked for decides whether it is measured: that is the same on all ranks. */
-	const size_t asked = bytes, most = s->arena.bytes / 2;
+	/* The request, the same on all ranks, is the key; what fits into the arena may differ. */
+	const size_t requested = bytes, most = s->arena.bytes / 2;
 	double mine = 0, sum = 0;
 	const void *all;
 	bb_status status;
 
 	bytes = bytes < 64 ? 64 : bytes > most ? most : bytes;
 	for (int i = 0; i < s->ncopy_speeds; i++)
-		if (s->copy_speed[i].bytes == asked) {
+		if (s->copy_speed[i].bytes == requested) {
 			*rate = s->copy_speed[i].rate;
 			return BB_OK;
 		}
@@ -75,7 +75,7 @@ bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate)
 	for (int i = 0; i < s->bench->world->nranks; i++)
 		sum += ((const double *)all)[i];
 	if (s->ncopy_speeds < BB_COPY_SPEEDS) {
-		s->copy_speed[s->ncopy_speeds].bytes = asked;
+		s->copy_speed[s->ncopy_speeds].bytes = requested;
 		s->copy_speed[s->ncopy_speeds++].rate = sum;
 	}
 	*rate = sum;

@@ -1,17 +1,20 @@
+/*
+ * engine.c - an experiment on one driver, from start to end.
+ */
 #include "harness/measure/engine.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Taken for this rank, to be released when all ranks are done. */
+/* Memory of this rank, released when all ranks are done. */
 struct bb_engine_memory {
 	struct bb_engine_memory *next;
 	void *at;
 	size_t bytes;
 };
 
-/* Borrowed until then. */
+/* Patterns borrowed until then. */
 struct bb_engine_patterns {
 	struct bb_engine_patterns *next;
 	const struct bb_patterns *patterns;
@@ -68,7 +71,7 @@ void bb_engine_release(struct bb_engine *e, void *memory)
 	free(m);
 }
 
-/* After a failure others may still be reading this rank's memory: then it stays. */
+/* After a failure the memory stays, because others may still read it. */
 static void engine_close_memory(struct bb_engine *e, bool all_done)
 {
 	while (e->memory) {
@@ -173,7 +176,7 @@ bb_status bb_engine_slowest(struct bb_engine *e, double *seconds, size_t n)
 	return bb_crew_most(e->driver, &bb_payload_seconds, seconds, n);
 }
 
-/* ---- what is timed --------------------------------------------------------------------------- */
+/* ---- samples --------------------------------------------------------------------------- */
 
 bb_status bb_engine_begin(struct bb_engine *e, const char *what)
 {
@@ -186,8 +189,8 @@ bb_status bb_engine_begin(struct bb_engine *e, const char *what)
 	return fault->kind == BB_FAULT_DIE && fault->rank == e->driver->rank ? BB_ETIMEOUT : BB_OK;
 }
 
-/* Seconds of one operation of a sample. Under --fault slow each of them comes late: as much for all
-   of the sample at once. */
+/* *SECONDS = time of one operation of sample I. --fault slow delays each operation; the delays of a
+   sample come together at its begin. */
 static bb_status engine_time_sample(struct bb_engine *e, const struct bb_sampling *s, int64_t i,
 				    double *seconds)
 {
@@ -293,7 +296,7 @@ bb_status bb_engine_skip_subject(struct bb_engine *e, const char *subject, const
 	return bb_engine_skip(e, &record);
 }
 
-/* ---- the whole of it ------------------------------------------------------------------------- */
+/* ---- the experiment -------------------------------------------------------------------------- */
 
 static bb_status engine_run(struct bb_engine *e, const struct bb_experiment *x)
 {

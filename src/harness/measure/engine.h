@@ -26,12 +26,12 @@ struct bb_engine;
    bb_engine. */
 struct bb_experiment {
 	size_t bytes; /* of a driver's state, which is zeroed at first */
-	/* Runs before the ranks know each other and allocate memory. NULL: nothing. Collective. */
+	/* Runs before the ranks exchange their locations. NULL: nothing. Collective. */
 	bb_status (*before)(struct bb_engine *engine);
 	/* Returns the number of RANK's group. NULL: all ranks are in one. */
 	int (*group_of)(const struct bb_run *run, int rank);
-	/* Allocates memory and adds trials, or leaves them to RUN. The ranks know each other; rank
-	   0 has printed nothing yet. Collective. */
+	/* Allocates memory and adds trials, or leaves them to RUN. The locations of all ranks are
+	   known; rank 0 has printed nothing yet. NULL: nothing. Collective. */
 	bb_status (*open)(struct bb_engine *engine);
 	/* Measures everything. NULL: bb_engine_measure of all trials. Collective. */
 	bb_status (*run)(struct bb_engine *engine);
@@ -72,14 +72,14 @@ struct bb_trial {
 	char what[BB_WHAT_TEXT]; /* its name for progress and deadlines */
 	enum bb_timing timing;
 	size_t steps, warm; /* of BB_TIMING_STEPS; 0 steps: -n of them after -w */
-	/* NULL, or called on all ranks with workload.own when the trial is first made ready: to see
-	   its algorithms. */
+	/* Called on all ranks with workload.own when the trial is first prepared, to read its
+	   algorithms. NULL: nothing. */
 	bb_status (*opened)(void *own, struct bb_runner *runner);
 	/* Watches the last timed step of each round, or with BB_TIMING_STEPS all of them. Its
 	   `done` may be NULL. */
 	struct bb_timeline_watch watch;
-	/* NULL, or called with workload.own after each timed step of BB_TIMING_STEPS, number STEP.
-	 */
+	/* Called with workload.own after each timed step of BB_TIMING_STEPS, number STEP. NULL:
+	   nothing. */
 	void (*stepped)(void *own, size_t step);
 	/* Verified after the last timed step of the first round, unless -c is 0 or the backend
 	   moves no data. NULL: the data is not verified. */
@@ -92,7 +92,7 @@ struct bb_trial {
 	int64_t wrong;         /* elements, of all ranks; BB_ABSENT: not verified */
 };
 
-/* A driver's state, which those of benchmarks begin with. */
+/* A driver's state; the states of benchmarks begin with it. */
 struct bb_engine {
 	struct bb_run *run;
 	struct bb_driver *driver;
@@ -192,14 +192,13 @@ BB_MUST bb_status bb_engine_corrupt(struct bb_engine *engine, void *victim);
 /* Replace VALUES[0, n) by their sums over all ranks. Collective. */
 BB_MUST bb_status bb_engine_sum(struct bb_engine *engine, uint64_t *values, size_t n);
 
-/* SECONDS[0, n), this rank's own, become those of the rank that took longest, the same on all.
-   Collective. */
+/* Replace SECONDS[0, n), this rank's own, by the maximum over all ranks. Collective. */
 BB_MUST bb_status bb_engine_slowest(struct bb_engine *engine, double *seconds, size_t n);
 
-/* ---- for what is timed outside of trials ----------------------------------------------------- */
+/* ---- timing outside of trials ----------------------------------------------------- */
 
-/* Begin WHAT: a new deadline, the line of progress. With --fault die, the rank that it names leaves
-   without a report, as a killed process would (BB_ETIMEOUT). */
+/* Begin WHAT: a new deadline and line of progress. With --fault die, the rank that it names returns
+   BB_ETIMEOUT: it leaves without a report, as a killed process would. */
 BB_MUST bb_status bb_engine_begin(struct bb_engine *engine, const char *what);
 
 /* Operations of this rank, with others or alone, timed sample by sample. */
@@ -210,21 +209,22 @@ struct bb_sampling {
 	bb_status (*operate)(void *own, int64_t sample);
 	/* Waits for the sample. NULL: finishes the main queue. */
 	bb_status (*finish)(void *own);
-	/* Gets the SECONDS of one operation of sample number SAMPLE. */
+	/* Receives the SECONDS of one operation of sample number SAMPLE. */
 	void (*heard)(void *own, int64_t sample, double seconds);
 	void *own;
 	int64_t warm, samples;
 	double operations; /* of a sample */
 };
 
+/* Run the samples, warm-up first. */
 BB_MUST bb_status bb_engine_sample(struct bb_engine *engine, const struct bb_sampling *sampling);
 
-/* *STOP = whether every rank is PRECISE (--precision), or --max-time has passed since BEGAN on rank
+/* *STOP = true if every rank is PRECISE (--precision), or --max-time has passed since BEGAN on rank
    0's clock. Collective. */
 BB_MUST bb_status bb_engine_agree_to_stop(struct bb_engine *engine, bool precise, double began,
 					  bool *stop);
 
-/* Print the '#' line FORMAT in the text of collectives, whatever case is under way. Rank 0 only. */
+/* Print the '#' line FORMAT in the text of collectives, at any time. Rank 0 only. */
 BB_MUST bb_status bb_engine_comment(struct bb_engine *engine, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -14,7 +14,7 @@
 struct explanation {
 	struct bb_strbuf *out;
 	const struct bb_options *options;
-	const struct bb_collective_options *asked;
+	const struct bb_collective_options *settings;
 	const struct bb_collective *collective;
 	const struct bb_native *natives;
 	struct bb_shape shape;
@@ -103,7 +103,7 @@ static bb_status explain_all(struct explanation *l)
 
 static bb_status explain_list(struct explanation *l)
 {
-	const char *rest = l->asked->algorithms;
+	const char *rest = l->settings->algorithms;
 	char name[BB_WORD];
 	bb_status st = BB_OK;
 
@@ -114,7 +114,8 @@ static bb_status explain_list(struct explanation *l)
 	return st;
 }
 
-static size_t count_asked(const struct bb_options *o, const struct bb_collective *collective, int n)
+static size_t explained_count(const struct bb_options *o, const struct bb_collective *collective,
+			      int n)
 {
 	const size_t ranks = collective->flags & BB_ROUNDED ? (size_t)n : 1;
 	size_t count = (size_t)n / ranks;
@@ -126,33 +127,33 @@ static size_t count_asked(const struct bb_options *o, const struct bb_collective
 }
 
 bb_status bb_explanation_add(struct bb_strbuf *out, const struct bb_options *options,
-			     const struct bb_collective_options *asked,
+			     const struct bb_collective_options *settings,
 			     const struct bb_collective *collective,
 			     const struct bb_native *natives, struct bb_error *error)
 {
-	const int n = asked->explained_ranks;
+	const int n = settings->explained_ranks;
 	struct explanation l = {.out = out,
 				.options = options,
-				.asked = asked,
+				.settings = settings,
 				.collective = collective,
 				.natives = natives,
 				.error = error};
 	size_t *matrix = NULL;
 	bb_status st;
 
-	l.shape = (struct bb_shape){.nranks = n, .count = count_asked(options, collective, n)};
+	l.shape = (struct bb_shape){.nranks = n, .count = explained_count(options, collective, n)};
 	if (collective->flags & BB_ROOTED)
-		l.shape.root = asked->root;
+		l.shape.root = settings->root;
 	if (collective->flags & BB_VARIABLE) {
 		matrix = calloc((size_t)n * (size_t)n, sizeof(*matrix));
 		if (!matrix)
 			return bb_no_memory(error, "the explanation");
-		bb_alltoallv_matrix(matrix, n, l.shape.count, asked->spread);
+		bb_alltoallv_matrix(matrix, n, l.shape.count, settings->spread);
 		l.shape.matrix = matrix;
 	}
-	if (strcmp(asked->algorithms, "auto") == 0)
+	if (strcmp(settings->algorithms, "auto") == 0)
 		st = explain_default(&l);
-	else if (strcmp(asked->algorithms, "all") == 0)
+	else if (strcmp(settings->algorithms, "all") == 0)
 		st = explain_all(&l);
 	else
 		st = explain_list(&l);

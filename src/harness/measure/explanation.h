@@ -8,13 +8,13 @@
 #include "harness/measure/collective.h"
 
 /*
- * Append to OUT an explanation of every algorithm in ASKED, which has been checked for --explain,
- * with one element per chunk unless -b gives more; for an algorithm without a schedule, as those of
- * NATIVES (the backend's), one line with the reason. BB_EUNSUPPORTED with the first of these
- * reasons if nothing could be explained.
+ * Append to OUT an explanation of every algorithm in SETTINGS, which have been checked for
+ * --explain, with one element per chunk unless -b gives more. An algorithm without a schedule, as
+ * those of NATIVES (the backend's), gets a line with the reason. BB_EUNSUPPORTED with the first of
+ * these reasons if nothing could be explained.
  */
 BB_MUST bb_status bb_explanation_add(struct bb_strbuf *out, const struct bb_options *options,
-				     const struct bb_collective_options *asked,
+				     const struct bb_collective_options *settings,
 				     const struct bb_collective *collective,
 				     const struct bb_native *natives, struct bb_error *error);
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Over all ranks and samples; rank 0's. */
+/* The samples of all ranks, on rank 0. */
 struct view {
 	int nranks;
 	size_t n;              /* samples */
@@ -30,7 +30,7 @@ static double arrival(const struct view *v, int rank, size_t i)
 	return v->samples[((size_t)rank * 2 + 1) * v->n + i];
 }
 
-/* Time over N ranks as -a says; rank 0 is the first of them. */
+/* Returns the time over N ranks by -a, HOW. Rank 0 is the first of them. */
 static double over_ranks(const double *seconds, int n, int64_t how)
 {
 	double sum = 0, least = INFINITY, most = 0;
@@ -52,7 +52,8 @@ static double over_ranks(const double *seconds, int n, int64_t how)
 	}
 }
 
-/* An iteration takes as long as its slowest rank; these times go into the work area. */
+/* Fills in statistics of the iterations, whose times, those of the slowest ranks, stay in the work
+   area. */
 static void fill_statistics(const struct view *v, struct bb_result_record *result)
 {
 	double *longest = v->work, *sorted = v->work + v->n;
@@ -69,7 +70,7 @@ static void fill_statistics(const struct view *v, struct bb_result_record *resul
 	bb_stats_compute(sorted, v->n - v->skipped, &stats);
 	result->mean_us = stats.mean;
 	if (v->n == 1 && result->iterations > 1)
-		return; /* of many iterations only their sum is known */
+		return; /* one sample of many iterations has no distribution */
 	result->min_us = stats.min;
 	result->p50_us = stats.p50;
 	result->p95_us = stats.p95;
@@ -83,8 +84,8 @@ static void fill_statistics(const struct view *v, struct bb_result_record *resul
 	result->ci_high_us = stats.ci_high;
 }
 
-/* The rank of N MEMBERS that arrived last most often, how often, and how late after the median
- * rank. */
+/* Fills in the arrival skew of N MEMBERS: the rank that arrived last most often, how often, and how
+   long after the median rank. */
 static void fill_skew(const struct view *v, const int *members, int n,
 		      struct bb_result_record *result)
 {
@@ -125,7 +126,7 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 		      const struct bb_measured *measured, struct bb_result_record *result)
 {
 	const struct bb_options *options = s->engine.options;
-	const struct bb_collective_options *asked = &s->bench->asked;
+	const struct bb_collective_options *settings = &s->bench->settings;
 	const struct bb_library *library = s->bench->backend->library;
 	const bool verified = options->check > 0 && s->patterns;
 
@@ -145,7 +146,7 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 	result->size_bytes = (int64_t)c->size_bytes;
 	result->count = (int64_t)c->count;
 	result->in_place = call->shape.in_place;
-	result->cache = bb_cache_names[asked->cache];
+	result->cache = bb_cache_names[settings->cache];
 	result->chunk_bytes = call->schedule && call->shape.chunk
 				      ? (int64_t)(call->shape.chunk * bb_dtype_size(c->dtype))
 				      : BB_ABSENT;
@@ -181,8 +182,8 @@ static bool any_counts(const struct bb_measured *all, int n)
 	return false;
 }
 
-/* The least time that the bytes of this algorithm take at this run's copy or link speed. Groups may
-   differ in what is known; measuring is for all of them. */
+/* Fills in the least time of the algorithm's bytes at the copy or link speed of this run. Only some
+   groups may need the copy speed, but all ranks measure it. */
 static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
 			    const struct bb_measured *all, struct bb_result_record *result)
 {
@@ -231,13 +232,13 @@ static bool is_algorithm(const char *name, const char *of, size_t length)
 static bool is_another(const struct bb_backend *backend, const struct bb_native *native,
 		       const char *ran)
 {
-	const size_t length = strcspn(ran, ":"), asked = strcspn(native->name, ":");
-	const char *const protocol = native->name + asked;
+	const size_t length = strcspn(ran, ":"), forced = strcspn(native->name, ":");
+	const char *const protocol = native->name + forced;
 
 	if (*protocol && strcmp(protocol, ran + length) != 0)
 		return true;
-	if (is_algorithm("auto", native->name, asked) ||
-	    (asked == length && strncmp(native->name, ran, length) == 0))
+	if (is_algorithm("auto", native->name, forced) ||
+	    (forced == length && strncmp(native->name, ran, length) == 0))
 		return false;
 	for (const struct bb_native *other = backend->natives; other->name; other++)
 		if (is_algorithm(other->name, ran, length))
@@ -264,8 +265,8 @@ static void object_to_choice(const struct bb_session *s, const struct bb_call *c
 		objection[0] = '\0';
 }
 
-/* Rank 0: report once that -R came to nothing. */
-static bb_status tell_unregistered(struct bb_session *s, const struct bb_result_record *result)
+/* Rank 0 reports, once, that -R had no effect. */
+static bb_status report_unregistered(struct bb_session *s, const struct bb_result_record *result)
 {
 	if (s->told_unregistered || !result->registration ||
 	    strcmp(result->registration, "none") != 0)
@@ -282,7 +283,7 @@ static double busbw_in(const struct bb_result_record *r, double us)
 	return us > 0 ? r->busbw_GBps * r->time_us / us : NAN;
 }
 
-/* Rank 0: to the sinks, and into the sums. PROCESSOR: seconds that it took. */
+/* Delivers RESULT on rank 0, and adds it to the sums. PROCESSOR: seconds that it took. */
 static bb_status deliver(struct bb_session *s, const struct bb_result_record *result,
 			 double processor)
 {
@@ -308,15 +309,15 @@ static void fill_from_samples(const struct bb_session *s, const struct view *v,
 	result->bound_busbw_GBps = busbw_in(result, result->bound_us);
 	if (s->n > 1 && !isnan(arrival(v, 0, 0)))
 		fill_skew(v, s->members, s->n, result);
-	if (s->bench->asked.per_iter_timing)
+	if (s->bench->settings.per_iter_timing)
 		result->samples_us = (struct bb_numbers){v->work, v->n};
 }
 
-/* Rank 0: what follows from all ranks' summaries. MEANS: 2 numbers a rank. */
+/* Fills in what follows from the summaries of all ranks. MEANS has room for 2 numbers per rank. */
 static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_measured *all,
 				 double *means, struct bb_result_record *result)
 {
-	const struct bb_collective_options *asked = &s->bench->asked;
+	const struct bb_collective_options *settings = &s->bench->settings;
 	const int n = s->bench->world->nranks;
 	double *cpu = means + n, uncertainty = 0;
 	struct bb_group_part *parts = calloc((size_t)n, sizeof(*parts));
@@ -331,22 +332,23 @@ static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_mea
 		if (all[r].clock_uncertainty > uncertainty)
 			uncertainty = all[r].clock_uncertainty;
 	}
-	if (!s->bench->backend->virtual) /* the last of all is known */
+	if (!s->bench->backend->virtual) /* one driver stands for all ranks */
 		result->rank_mean_us = (struct bb_numbers){means, (size_t)n};
 	if (result->verified) {
 		result->wrong = 0;
 		for (int r = 0; r < n; r++)
 			result->wrong += (int64_t)all[r].wrong;
 	}
-	if (asked->report_cputime)
-		result->cpu_time_us = over_ranks(cpu, n, asked->average);
+	if (settings->report_cputime)
+		result->cpu_time_us = over_ranks(cpu, n, settings->average);
 	result->clock_uncertainty_us = uncertainty * 1e6;
-	status = bb_groups_add(s->bench->groups, parts, over_ranks, asked->average, result);
+	status = bb_groups_add(s->bench->groups, parts, over_ranks, settings->average, result);
 	free(parts);
 	return status;
 }
 
-/* Rank 0: with -I, when each rank of its group entered each iteration. Overwrites the samples. */
+/* Delivers, with -I, when each rank of rank 0's group entered each iteration. Overwrites the
+   samples. */
 static bb_status deliver_arrivals(const struct bb_session *s, const struct view *v,
 				  const struct bb_result_record *result)
 {
@@ -381,11 +383,11 @@ static bb_status deliver_arrivals(const struct bb_session *s, const struct view 
 	return status;
 }
 
-/* Rank 0: complete and deliver the record. */
+/* Completes and delivers the record on rank 0. */
 static bb_status put_together(struct bb_session *s, const struct bb_measured *all,
 			      const double *samples, struct bb_result_record *result)
 {
-	const size_t skip = (size_t)s->bench->asked.per_iter_skip;
+	const size_t skip = (size_t)s->bench->settings.per_iter_skip;
 	const size_t n = (size_t)s->bench->world->nranks, nsamples = all[0].nsamples;
 	const struct view v = {
 		.nranks = (int)n,
@@ -422,7 +424,7 @@ static double row_seconds(const struct bb_session *s, const struct bb_measured *
 
 	for (int r = 0; r < n; r++)
 		scratch[r] = all[r].part.seconds;
-	return over_ranks(scratch, n, s->bench->asked.average);
+	return over_ranks(scratch, n, s->bench->settings.average);
 }
 
 /* EVALUATOR is a pointer that only the process that sent it uses. */
@@ -481,7 +483,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 		status = bb_crew_collect(s->engine.driver, &bb_payload_number, s->samples,
 					 2 * nsamples, &gathered);
 	if (status == BB_OK && bb_driver_leads(s->engine.driver))
-		status = tell_unregistered(s, &result);
+		status = report_unregistered(s, &result);
 	if (status == BB_OK && bb_driver_leads(s->engine.driver))
 		status = put_together(s, all, gathered, &result);
 out:

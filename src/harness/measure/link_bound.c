@@ -5,8 +5,8 @@
 
 /* ---- where the ranks are ----------------------------------------------------------------- */
 
-/* The number of the host of rank R, in the order in which hosts first come: FIRSTS are the first
-   ranks of the *N hosts so far. */
+/* Returns the number of the host of rank R, in order of appearance. FIRSTS are the first ranks of
+ *the N hosts so far. */
 static int node_of(const struct bb_rank_infos *infos, size_t r, size_t *firsts, int *n)
 {
 	int node = 0;
@@ -19,7 +19,7 @@ static int node_of(const struct bb_rank_infos *infos, size_t r, size_t *firsts, 
 	return node;
 }
 
-/* The GPU at BUS, "0000:3b:00": a PCI address but for the function. -1: there is none. */
+/* Returns the GPU at BUS, a PCI address without its function ("0000:3b:00"); -1: none. */
 static int gpu_at(const struct bb_topology *t, const char *bus)
 {
 	const size_t length = strlen(bus);
@@ -72,7 +72,7 @@ void bb_link_bounds_close(struct bb_link_bounds *links)
 	free(links->places);
 }
 
-/* ---- what bounds what -------------------------------------------------------------------- */
+/* ---- bounds of algorithms -------------------------------------------------------------------- */
 
 #define RING (1u << BB_BOUND_RING)
 #define TREE (1u << BB_BOUND_TREE)
@@ -81,8 +81,8 @@ void bb_link_bounds_close(struct bb_link_bounds *links)
 #define ALLTOALL (1u << BB_BOUND_ALLTOALL)
 
 /*
- * What a collective by an algorithm is bounded by: the highest of these. Where each rank gives and
- * takes as much as in a ring, that bound is its links' own, whoever passes the data on.
+ * The bounds of a collective by an algorithm, of which the highest counts. If each rank sends and
+ * receives as much as in a ring, the ring's bound holds whichever rank forwards the data.
  */
 static const struct {
 	const struct bb_collective *collective;
@@ -104,7 +104,7 @@ static const struct {
 	{&bb_alltoall, NULL, ALLTOALL},
 };
 
-/* Is ALGORITHM, "busbench:ring" or "ring:LL", called NAME? */
+/* True if ALGORITHM, such as "busbench:ring" or "ring:LL", is NAME. */
 static bool is_called(const char *algorithm, const char *name)
 {
 	const size_t length = strlen(name);
@@ -124,7 +124,7 @@ static unsigned bounds_of(const struct bb_collective *collective, const char *al
 	return 0;
 }
 
-/* GB/s; 0: not known. */
+/* Returns a bound in GB/s; 0: unknown. */
 static double look_up(struct bb_link_bounds *links, enum bb_bound what)
 {
 	double GBps = 0;

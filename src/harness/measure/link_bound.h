@@ -1,5 +1,5 @@
 /*
- * link_bound.h - what the links between the ranks of a run allow.
+ * link_bound.h - bounds of collectives by the links between the ranks of a run.
  */
 #ifndef BB_HARNESS_MEASURE_LINK_BOUND_H
 #define BB_HARNESS_MEASURE_LINK_BOUND_H
@@ -10,21 +10,21 @@
 
 #define BB_DIGEST_TEXT 17
 
-/* On rank 0: the machine, and the devices of the ranks on it and on others like it. */
+/* On rank 0: the machine, and the devices of the ranks on it and on machines like it. */
 struct bb_link_bounds {
 	const struct bb_topology *topology; /* borrowed */
 	struct bb_rank_place *places;       /* of the ranks of rank 0's group */
-	int n;                              /* ranks; 0: their devices are not known */
+	int n;                              /* ranks; 0: their devices are unknown */
 	struct {
 		bool known;
-		double GBps; /* 0: there is none */
+		double GBps; /* 0: none */
 		struct bb_strbuf why;
 	} bounds[BB_BOUNDS];
 };
 
 /*
- * Find the devices of rank 0's group on TOPOLOGY, which stands for all hosts; with GPUS by their
- * bus addresses. If one is not found, or TOPOLOGY is NULL, no bound is known. BB_EINTERNAL without
+ * Find the devices of rank 0's group on TOPOLOGY, which is that of all hosts; GPUS by their bus
+ * addresses. If one is not found, or TOPOLOGY is NULL, no bound is known. BB_EINTERNAL without
  * memory.
  */
 BB_MUST bb_status bb_link_bounds_open(struct bb_link_bounds *links, struct bb_topology *topology,
@@ -33,8 +33,8 @@ void bb_link_bounds_close(struct bb_link_bounds *links); /* of a zeroed one: not
 
 /*
  * Write to RESULT, which has no bound, the time of BUSBW_BYTES at the bus bandwidth that the links
- * allow, and the sentence that explains it, for COLLECTIVE by ALGORITHM as the record names it. If
- * the library chooses, the best algorithm that it may choose counts. Nothing if no bound is known.
+ * allow, and its source, for COLLECTIVE by ALGORITHM as the record names it. If the library
+ * chooses, the best algorithm that it may choose counts. Nothing if no bound is known.
  */
 void bb_link_bounds_fill(struct bb_link_bounds *links, const struct bb_collective *collective,
 			 const char *algorithm, double busbw_bytes,

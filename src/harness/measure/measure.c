@@ -1,7 +1,7 @@
 /*
  * measure.c - one case in one placement: fill, warm up, time, verify. The last timed iteration runs
- * on the pristine set: filled inputs and poisoned outputs that nothing else has touched. Exactly its
- * outputs are verified.
+ * on the pristine set: filled inputs and poisoned outputs that nothing else has touched. Exactly
+ * its outputs are verified.
  */
 #include "harness/measure/measure.h"
 
@@ -77,7 +77,7 @@ bb_status bb_job_enter(const struct bb_job *job, int set, int64_t times)
 	status = operate(job, set, times);
 	if (status == BB_OK && !job->runs_ahead)
 		status = bb_job_finish(job);
-	if (status == BB_OK && s->bench->asked.blocking == 1)
+	if (status == BB_OK && s->bench->settings.blocking == 1)
 		status = s->bench->backend->barrier(s->engine.world);
 	atomic_store_explicit(&progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
 	return status;
@@ -198,19 +198,19 @@ static void correct_arrivals(struct bb_session *s, size_t n, const struct readin
 		s->arrivals[i] -= before->offset + drift * (s->arrivals[i] - before->at);
 }
 
-/* Runs the operation once more, untimed, to learn the library's choice for it. Not for graphs: within
-   one the library may choose otherwise, and does not report it. */
+/* Runs the operation once more, untimed, to learn the library's choice for it. Not for graphs:
+   within one the library may choose otherwise, and does not report it. */
 static bb_status find_chosen(const struct bb_job *job, char chosen[BB_CHOSEN_TEXT])
 {
 	struct bb_session *s = job->s;
 	const struct bb_library *library = s->bench->backend->library;
 	bb_status status;
 
-	if (!library || !job->calls[0].native || s->bench->asked.cudagraph > 0)
+	if (!library || !job->calls[0].native || s->bench->settings.cudagraph > 0)
 		return BB_OK;
 	library->listen(s->group, true);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
-	BB_TRY(status, bb_job_enter(job, 0, s->bench->asked.agg_iters), out);
+	BB_TRY(status, bb_job_enter(job, 0, s->bench->settings.agg_iters), out);
 	BB_TRY(status, bb_job_finish(job), out);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 out:
@@ -226,9 +226,10 @@ static void set_up(struct bb_job *job, const struct bb_call *call)
 
 	job->refills = job->layout->sets < 2;
 	job->pristine = job->layout->sets - 1;
-	job->rotates =
-		bench->asked.cache == BB_CACHE_ROTATE && !job->refills ? job->layout->sets - 1 : 1;
-	job->runs_ahead = bench->backend->gpu && bench->asked.blocking == 0;
+	job->rotates = bench->settings.cache == BB_CACHE_ROTATE && !job->refills
+			       ? job->layout->sets - 1
+			       : 1;
+	job->runs_ahead = bench->backend->gpu && bench->settings.blocking == 0;
 	make_calls(job, call);
 }
 

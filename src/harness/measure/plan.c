@@ -1,5 +1,5 @@
 /*
- * plan.c - expands a request: first which algorithms, then datatypes, ops, roots and sizes.
+ * plan.c - expands a request into cases: algorithms first, then datatypes, ops, roots and sizes.
  */
 #include "harness/measure/plan.h"
 
@@ -15,7 +15,7 @@ static const struct bb_choice auto_choice = {.name = "auto"};
 
 /* ---- algorithms -------------------------------------------------------------------- */
 
-/* One of those that only a library could name, "native:NAME"; or a list that has one. */
+/* True if NAME, or any of a list of names, is one that a library reports, as "native:NAME". */
 static bool is_discovered(const char *name)
 {
 	return strchr(name, ':') != NULL;
@@ -64,10 +64,10 @@ static const char *native_refuses(const struct bb_native *native,
 }
 
 const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *natives,
-			   const struct bb_collective *collective, int nranks, const char *asked)
+			   const struct bb_collective *collective, int nranks, const char *given)
 {
-	const char *name = bb_algorithm_own(asked), *reason = NULL;
-	const struct bb_native *native = name == asked ? bb_native_find(natives, name) : NULL;
+	const char *name = bb_algorithm_own(given), *reason = NULL;
+	const struct bb_native *native = name == given ? bb_native_find(natives, name) : NULL;
 	const struct bb_algorithm *schedule = bb_algorithm_find(collective, name);
 
 	if (strcmp(name, auto_choice.name) == 0) {
@@ -91,7 +91,7 @@ const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *nat
 	return schedule_refuses(schedule, nranks);
 }
 
-/* Only a backend with several algorithms of its own has names that could be mistaken. */
+/* A schedule that has the name of one of the backend's own algorithms gets a prefix. */
 static bb_status name_schedules(struct bb_plan *plan)
 {
 	size_t n = 0;
@@ -114,7 +114,7 @@ const char *bb_plan_schedule_name(const struct bb_plan *plan, const struct bb_al
 	return schedule->name;
 }
 
-/* The constant string that spells NAME, which the options found somewhere. */
+/* Returns the constant string that equals NAME, which the options have checked. */
 static const char *constant_name(const char *name)
 {
 	int i;
@@ -126,7 +126,7 @@ static const char *constant_name(const char *name)
 	return "unknown";
 }
 
-/* Room for every name there is, auto and the whole list; add_* keep names apart. */
+/* Returns the number of different names that a request can have, auto and the list among them. */
 static int most_choices(const struct bb_plan *plan)
 {
 	int n = 2, i;
@@ -161,18 +161,18 @@ static void add_choice(struct bb_plan *plan, struct bb_choice choice)
 	plan->choices[plan->nchoices++] = choice;
 }
 
-/* As asked for: what there is, or why not. WHY_NOT: what is said of a name that no algorithm has.
- */
-static void add_algorithm(struct bb_plan *plan, const char *asked, const char *why_not)
+/* Adds the algorithm GIVEN as a choice, or as a skip with the reason: WHY_NOT, unless that is NULL,
+   if the collective has no algorithm of that name. */
+static void add_algorithm(struct bb_plan *plan, const char *given, const char *why_not)
 {
 	struct bb_choice choice;
 	const char *reason =
-		bb_choice_find(&choice, plan->natives, plan->collective, plan->nranks, asked);
+		bb_choice_find(&choice, plan->natives, plan->collective, plan->nranks, given);
 
 	if (choice.schedule)
 		choice.name = bb_plan_schedule_name(plan, choice.schedule);
 	if (!choice.name)
-		add_skip(plan, constant_name(bb_algorithm_own(asked)), why_not ? why_not : reason);
+		add_skip(plan, constant_name(bb_algorithm_own(given)), why_not ? why_not : reason);
 	else if (reason)
 		add_skip(plan, choice.name, reason);
 	else
@@ -197,15 +197,13 @@ static bb_status no_native(const struct bb_plan *plan, const char *name, struct 
 	return BB_EUSAGE;
 }
 
-static bb_status add_named(struct bb_plan *plan, const char *asked, bool by_environment,
+static bb_status add_named(struct bb_plan *plan, const char *given, bool by_environment,
 			   struct bb_error *error)
 {
-	if (is_discovered(bb_algorithm_own(asked)) && !bb_native_find(plan->natives, asked))
-		return no_native(plan, bb_algorithm_own(asked), error);
-	add_algorithm(plan, asked,
-		      by_environment
-			      ? "not an algorithm of this collective, though NCCL_ALGO says so"
-			      : NULL);
+	if (is_discovered(bb_algorithm_own(given)) && !bb_native_find(plan->natives, given))
+		return no_native(plan, bb_algorithm_own(given), error);
+	add_algorithm(plan, given,
+		      by_environment ? "not an algorithm of this collective (NCCL_ALGO)" : NULL);
 	return BB_OK;
 }
 
@@ -251,7 +249,7 @@ static bb_status choose_algorithms(struct bb_plan *plan, const struct bb_collect
 
 /* ---- cases ------------------------------------------------------------------------- */
 
-/* What one case differs in from its neighbours, and the sizes that they share. */
+/* The pairs of datatype and op, and the roots, that each algorithm is run with. */
 struct expansion {
 	const struct bb_plan_request *request;
 	int dtypes[BB_NDTYPES * BB_NOPS], ops[BB_NDTYPES * BB_NOPS];
@@ -261,7 +259,7 @@ struct expansion {
 	size_t *matrix; /* scratch of alltoallv */
 };
 
-/* A pair that was asked for is told about, one of all datatypes or operations is not. */
+/* Adds a skip for a pair whose two parts were named; pairs that `all` made are dropped silently. */
 static void drop_pair(struct bb_plan *plan, const struct bb_collective_options *a, int dtype,
 		      int op)
 {
@@ -278,7 +276,7 @@ static void drop_pair(struct bb_plan *plan, const struct bb_collective_options *
 
 static void expand_pairs(struct expansion *e, struct bb_plan *plan)
 {
-	const struct bb_collective_options *a = e->request->asked;
+	const struct bb_collective_options *a = e->request->settings;
 	bool reduces = e->request->collective->flags & BB_REDUCES;
 	int dtype, op;
 
@@ -300,7 +298,7 @@ static void expand_pairs(struct expansion *e, struct bb_plan *plan)
 
 static void expand_roots(struct expansion *e)
 {
-	const struct bb_collective_options *a = e->request->asked;
+	const struct bb_collective_options *a = e->request->settings;
 
 	e->first_root = BB_NO_ROOT;
 	e->nroots = 1;
@@ -338,14 +336,14 @@ static bb_status expand(struct expansion *e, struct bb_plan *plan, size_t *ncase
 	return BB_OK;
 }
 
-/* Bytes that the buffers of this process take, one set of each. */
+/* Returns the bytes of one set of buffers for all ranks of this process. */
 static double buffer_bytes(const struct bb_plan *plan, const struct bb_case *c,
 			   const struct bb_shape *shape, const struct bb_plan_request *request)
 {
 	const struct bb_collective *collective = plan->collective;
 	const struct bb_algorithm *schedule =
 		c->choice->schedule ? c->choice->schedule : c->choice->stand_in;
-	double most = 0, sum = 0, unalign = 2 * (double)request->asked->unalign;
+	double most = 0, sum = 0, unalign = 2 * (double)request->settings->unalign;
 	int rank, groups = (request->nlocal + plan->nranks - 1) / plan->nranks;
 
 	for (rank = 0; rank < plan->nranks; rank++) {
@@ -367,7 +365,7 @@ static bb_status skip_case(struct bb_case *c, const char *reason)
 	return c->skip ? BB_OK : BB_EINTERNAL;
 }
 
-/* Work out a case's counts and whether it can be run. */
+/* Sets the counts of C, and its skip if it cannot be run. */
 static bb_status size_case(const struct bb_plan *plan, struct bb_case *c, const struct expansion *e,
 			   uint64_t bytes)
 {
@@ -457,7 +455,7 @@ bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *reque
 				 .backend = request->backend,
 				 .natives = request->natives,
 				 .nranks = request->nranks,
-				 .spread = request->asked->spread};
+				 .spread = request->settings->spread};
 	reason = plan->collective->refuses ? plan->collective->refuses(plan->nranks) : NULL;
 	room = (size_t)most_choices(plan);
 	plan->choices = calloc(room, sizeof(*plan->choices));
@@ -465,11 +463,11 @@ bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *reque
 	st = plan->choices && plan->skips ? name_schedules(plan) : BB_EINTERNAL;
 	BB_TRY(st, st, memory);
 	if (reason) {
-		add_skip(plan, request->asked->algorithms, reason);
+		add_skip(plan, request->settings->algorithms, reason);
 		return bb_fail(error, BB_EUNSUPPORTED, "%s on %d ranks: %s", plan->collective->name,
 			       plan->nranks, reason);
 	}
-	BB_TRY(st, choose_algorithms(plan, request->asked, error), out);
+	BB_TRY(st, choose_algorithms(plan, request->settings, error), out);
 	BB_TRY(st, expand(&e, plan, &ncases, error), out);
 	plan->cases = calloc(ncases ? ncases : 1, sizeof(*plan->cases));
 	st = plan->cases ? BB_OK : BB_EINTERNAL;

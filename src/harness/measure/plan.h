@@ -16,28 +16,28 @@
 /* Returns the row of NATIVES that is called NAME; NULL: none. NATIVES may be NULL. */
 const struct bb_native *bb_native_find(const struct bb_native *natives, const char *name);
 
-/* One algorithm that was asked for. Schedule and native NULL: auto, the backend chooses. */
+/* A requested algorithm. Schedule and native NULL: auto, the backend chooses. */
 struct bb_choice {
 	const char *name; /* owned by its algorithm, native, the plan, or constant */
 	const struct bb_algorithm *schedule;
 	const struct bb_native *native;
-	/* What is run where the library cannot do a call by NATIVE: busbench's schedule of that
-	   name. NULL: nothing. */
+	/* busbench's schedule of that name, which runs if the library cannot do a call by NATIVE.
+	   NULL: none. */
 	const struct bb_algorithm *stand_in;
-	/* The library's algorithm that was asked for, and why SCHEDULE runs in its place at any
-	   call; NULL: it does not. */
+	/* The requested algorithm of the library in whose place SCHEDULE always runs, and why.
+	   NULL: none. */
 	const struct bb_native *instead_of;
 	const char *reason;
 };
 
 /*
- * What ASKED, a name as it is given to --algo, is of COLLECTIVE among NRANKS, NATIVES being the
- * backend's. Its own algorithm goes before a schedule of the same name, which stands in for it
- * where the library does not have it. Returns NULL, or why it cannot be had; choice->name is NULL
- * where there is no such algorithm at all.
+ * *CHOICE = the algorithm of COLLECTIVE on NRANKS that --algo calls GIVEN. NATIVES are the
+ * backend's. A native algorithm has priority over the schedule of the same name, which stands in
+ * for it. Returns why it cannot run, or NULL; choice->name is NULL if there is no such algorithm at
+ * all.
  */
 const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *natives,
-			   const struct bb_collective *collective, int nranks, const char *asked);
+			   const struct bb_collective *collective, int nranks, const char *given);
 
 /* One row: both placements of one size. */
 struct bb_case {
@@ -46,16 +46,16 @@ struct bb_case {
 	int op;              /* enum bb_op, or BB_NO_OP */
 	int root;            /* or BB_NO_ROOT */
 	size_t count;        /* the call's count parameter */
-	uint64_t size_bytes; /* what "size" says and algbw is taken over */
+	uint64_t size_bytes; /* the size of the row, which algbw refers to */
 	uint64_t memory;     /* bytes of IN + OUT + the schedule's TMP of all local ranks */
-	char *skip;          /* why it is not run, NULL: run it */
+	char *skip;          /* why it is not run; NULL: run it */
 };
 
-/* Something asked for that has no cases at all. */
+/* A part of the request that has no cases. */
 struct bb_plan_skip {
-	const char *algorithm; /* where not one: the list as it was asked for */
+	const char *algorithm; /* its name, or the whole list */
 	const char *reason;
-	char text[64]; /* where the reason had to be made */
+	char text[64]; /* holds the reason, if it is not constant */
 };
 
 struct bb_plan {
@@ -64,7 +64,7 @@ struct bb_plan {
 	const struct bb_native *natives;
 	int nranks;
 	double spread;
-	/* Of each of bb_algorithms, how it is called here; "" where by its own name. */
+	/* For each of bb_algorithms, its name with a prefix; "": it needs none. */
 	char (*own_names)[BB_ALGORITHM_TEXT];
 	struct bb_choice *choices;
 	int nchoices;
@@ -77,10 +77,11 @@ struct bb_plan {
 
 struct bb_plan_request {
 	const struct bb_options *options;
-	const struct bb_collective_options *asked;
+	const struct bb_collective_options *settings;
 	const struct bb_collective *collective;
 	const struct bb_backend *backend;
-	/* The backend's, with those it discovered; ends with name NULL. They outlive the plan. */
+	/* The backend's algorithms and those it discovered; ends with name NULL. Outlives the
+	   plan. */
 	const struct bb_native *natives;
 	int nranks;      /* of the group that runs a case */
 	int nroots;      /* roots of -r all: the size of the smallest group */
@@ -89,39 +90,39 @@ struct bb_plan_request {
 };
 
 /*
- * Expand REQUEST. Pairs of datatype and op that do not go together become skips where both were
- * named, and are dropped where `all` made them; algorithms that do not exist here become skips,
- * sizes beyond the memory become cases with a reason. BB_EUSAGE for too many rows; BB_EUNSUPPORTED
- * when nothing is left to run (the plan is complete even then, so that the reasons can be told);
+ * Expand REQUEST. A datatype and an op that exclude each other become a skip if both were named,
+ * and are dropped if `all` paired them. Algorithms that do not exist here become skips, and sizes
+ * beyond the memory become cases with a reason. BB_EUSAGE for too many rows; BB_EUNSUPPORTED if
+ * nothing can run (the plan is complete even then, so that the reasons can be reported);
  * BB_EINTERNAL without memory. Free PLAN whatever comes back.
  */
 BB_MUST bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *request,
 			       struct bb_error *error);
 void bb_plan_free(struct bb_plan *plan); /* of a zeroed plan: nothing */
 
-/* What SCHEDULE is called in this plan; lasts as long as the plan. */
+/* Returns the name of SCHEDULE in this plan, which lasts as long as the plan. */
 const char *bb_plan_schedule_name(const struct bb_plan *plan, const struct bb_algorithm *schedule);
 
 /*
- * The shape of a case's call, its chunk left 0. Root is 0 where there is none. MATRIX: nranks²
- * elements that an alltoallv's counts are written to and that the shape then points to; NULL
- * leaves the shape without.
+ * Returns the shape of a case's call, with chunk 0, and root 0 if there is none. The counts of an
+ * alltoallv are written to MATRIX, of nranks² elements, to which the shape then points; NULL: the
+ * shape has none.
  */
 struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *c, int nranks,
 			      bool in_place, size_t *matrix);
 
 /*
- * *natives = what BACKEND has of its own. Discovering takes a library its time: with what it
- * discovers only where ALGORITHMS, a list of names or all, may speak of it. *OWNED: to be freed in
- * the end, or NULL.
+ * *NATIVES = BACKEND's own algorithms; with those that its library discovers, which takes time,
+ * only if ALGORITHMS, a list of names or "all", may mean them. The caller frees *OWNED, which may
+ * be NULL.
  */
 BB_MUST bb_status bb_plan_natives(const struct bb_native **natives, struct bb_native **owned,
 				  const struct bb_backend *backend, const char *algorithms,
 				  struct bb_error *error);
 
 /*
- * --list: collectives and algorithms of every backend, of those that can be loaded why they are not
- * here, and which ops take which datatypes.
+ * Append --list: collectives and algorithms of every backend, why loadable backends are missing,
+ * and the datatypes of each op.
  */
 void bb_plan_list(struct bb_strbuf *out);
 

@@ -123,7 +123,8 @@ static bb_status open_dues(struct bb_runner *p)
 	return p->dues ? BB_OK : no_memory(p);
 }
 
-/* True if O is a computation right behind another one of its queue; records between take no time. */
+/* True if O is a computation right behind another one of its queue; records between take no time.
+ */
 static bool is_chained(const struct bb_operation *o, bool *computed)
 {
 	const bool before = *computed;
@@ -323,7 +324,8 @@ static bb_status read_times(struct bb_runner *p, double start)
 	return status;
 }
 
-static bb_status report_items(struct bb_runner *p, const struct bb_timeline_watch *watch, double start)
+static bb_status report_items(struct bb_runner *p, const struct bb_timeline_watch *watch,
+			      double start)
 {
 	const bb_status status = read_times(p, start);
 
@@ -357,8 +359,8 @@ static bb_status issue_all(struct bb_runner *p, bool watched, double start)
 	return status;
 }
 
-/* Returns the first error of any queue. BB_ETIMEOUT, which only says that the run is being abandoned,
-   gives way to another. */
+/* Returns the first error of any queue. BB_ETIMEOUT, by which queues only notice that the run is
+   abandoned, counts last. */
 static bb_status finish_all(struct bb_runner *p)
 {
 	bb_status status = BB_OK;

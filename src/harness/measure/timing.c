@@ -1,7 +1,7 @@
 /*
- * timing.c - the timed iterations of a collective, in samples. One reading of the clock ends a sample
- * and begins the next, so that the samples add up to the time of the loop. A sample is one iteration
- * where that does not disturb the measurement:
+ * timing.c - the timed iterations of a collective, in samples. One reading of the clock ends a
+ * sample and begins the next, so that the samples add up to the time of the loop. A sample is one
+ * iteration where that does not disturb the measurement:
  *
  *   - short iterations share a sample, so that reading the clock takes at most 1% of it;
  *   - the iterations of a queue that runs beside its driver are issued together and awaited at the
@@ -31,9 +31,9 @@ static const struct bb_options *options_of(const struct bb_job *job)
 	return job->s->bench->options;
 }
 
-static const struct bb_collective_options *asked_of(const struct bb_job *job)
+static const struct bb_collective_options *settings_of(const struct bb_job *job)
 {
-	return &job->s->bench->asked;
+	return &job->s->bench->settings;
 }
 
 static double now(const struct bb_job *job)
@@ -56,10 +56,10 @@ static bb_status line_up(const struct bb_job *job)
 static bool is_prepared(const struct bb_job *job)
 {
 	const struct bb_options *o = options_of(job);
-	const struct bb_collective_options *asked = asked_of(job);
+	const struct bb_collective_options *settings = settings_of(job);
 
-	return asked->cache == BB_CACHE_REWRITE || asked->blocking == 3 ||
-	       o->fault.kind == BB_FAULT_SLOW || (asked->report_cputime && !job->runs_ahead);
+	return settings->cache == BB_CACHE_REWRITE || settings->blocking == 3 ||
+	       o->fault.kind == BB_FAULT_SLOW || (settings->report_cputime && !job->runs_ahead);
 }
 
 static double clock_seconds(struct bb_session *s)
@@ -86,7 +86,7 @@ static bb_status probe(const struct bb_job *job, int count, double *needed)
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < count && status == BB_OK; i++)
-		status = bb_job_enter(job, 0, asked_of(job)->agg_iters);
+		status = bb_job_enter(job, 0, settings_of(job)->agg_iters);
 	*needed = clock / (CLOCK_SHARE * ((now(job) - begin) / count + 1e-12));
 	return status == BB_OK ? bb_crew_most(s->engine.driver, &bb_payload_real, needed, 1)
 			       : status;
@@ -107,12 +107,12 @@ static bb_status probe_span(const struct bb_job *job, size_t *span)
 /* *SPAN = iterations per sample; on entry it holds all iterations. */
 static bb_status choose_span(const struct bb_job *job, size_t *span)
 {
-	const struct bb_collective_options *asked = asked_of(job);
+	const struct bb_collective_options *settings = settings_of(job);
 
 	if (job->runs_ahead && !is_prepared(job))
 		return BB_OK;
 	/* The null backend, which has no data, measures what a sample of one iteration costs. */
-	if (!is_prepared(job) && !asked->per_iter_timing && asked->per_iter_skip == 0 &&
+	if (!is_prepared(job) && !settings->per_iter_timing && settings->per_iter_skip == 0 &&
 	    job->c->size_bytes <= PROBED_BYTES && job->s->patterns)
 		return probe_span(job, span);
 	*span = 1;
@@ -131,7 +131,7 @@ static bb_status prepare(const struct bb_job *job, int set, bool fresh)
 		status = bb_job_fill(job, set);
 	if (status == BB_OK && fresh)
 		status = bb_job_finish(job);
-	if (status == BB_OK && (fresh || asked_of(job)->blocking == 3))
+	if (status == BB_OK && (fresh || settings_of(job)->blocking == 3))
 		status = s->bench->backend->barrier(s->engine.world);
 	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->engine.driver->rank &&
 	    !s->bench->backend->virtual) /* the simulator delays the rank itself */
@@ -201,9 +201,9 @@ static bb_status run_span(const struct bb_job *job, const struct span *span, int
 
 static bb_status time_span(struct bb_job *job, struct span *span)
 {
-	const struct bb_collective_options *asked = asked_of(job);
+	const struct bb_collective_options *settings = settings_of(job);
 	const bool alone = span->verified && job->refills;
-	const int64_t times = alone ? 1 : asked->agg_iters;
+	const int64_t times = alone ? 1 : settings->agg_iters;
 	const double operations = (double)span->length * (double)times;
 	double begin = span->begin, issued, end, cpu = 0;
 	bb_status status = BB_OK;
@@ -212,8 +212,8 @@ static bb_status time_span(struct bb_job *job, struct span *span)
 		const int set = span->verified ? job->pristine
 					       : (int)(job->iterations % (size_t)job->rotates);
 
-		status = prepare(job, set, asked->cache == BB_CACHE_REWRITE || alone);
-		cpu = asked->report_cputime ? bb_clock_thread() : 0;
+		status = prepare(job, set, settings->cache == BB_CACHE_REWRITE || alone);
+		cpu = settings->report_cputime ? bb_clock_thread() : 0;
 		begin = now(job);
 	}
 	if (status == BB_OK)
@@ -222,7 +222,7 @@ static bb_status time_span(struct bb_job *job, struct span *span)
 	if (status == BB_OK)
 		status = bb_job_finish(job);
 	end = now(job);
-	if (asked->report_cputime)
+	if (settings->report_cputime)
 		job->cpu_seconds += job->runs_ahead ? issued - begin : bb_clock_thread() - cpu;
 	job->seconds += end - begin;
 	job->operations += operations;
@@ -313,8 +313,8 @@ static bb_status launch(struct bb_job *job, struct bb_graph *graph, int64_t laun
 }
 
 /*
- * Times LAUNCHES launches of FIRST and one of LAST (NULL: none), whose last iteration is the verified
- * one, as one sample of COUNT iterations of TIMES operations.
+ * Times LAUNCHES launches of FIRST and one of LAST (NULL: none), whose last iteration is the
+ * verified one, as one sample of COUNT iterations of TIMES operations.
  */
 static bb_status time_graphs(struct bb_job *job, struct bb_graph *first, int64_t launches,
 			     struct bb_graph *last, size_t count, int64_t times)
@@ -345,25 +345,26 @@ static bb_status launch_graphs(struct bb_job *job)
 {
 	const struct bb_backend *backend = job->s->bench->backend;
 	const struct bb_options *o = options_of(job);
-	const struct bb_collective_options *asked = asked_of(job);
+	const struct bb_collective_options *settings = settings_of(job);
 	const size_t iters = (size_t)o->iters;
-	const int64_t before = job->refills ? asked->cudagraph : asked->cudagraph - 1;
+	const int64_t before = job->refills ? settings->cudagraph : settings->cudagraph - 1;
 	struct bb_graph *all = NULL, *last = NULL;
 	bb_status status = BB_OK;
 
 	if (before > 0)
-		BB_TRY(status, capture(job, iters, false, asked->agg_iters, &all), out);
+		BB_TRY(status, capture(job, iters, false, settings->agg_iters, &all), out);
 	BB_TRY(status,
-	       capture(job, job->refills ? 1 : iters, true, job->refills ? 1 : asked->agg_iters,
+	       capture(job, job->refills ? 1 : iters, true, job->refills ? 1 : settings->agg_iters,
 		       &last),
 	       out);
 	if (!job->refills) {
-		status = time_graphs(job, all, before, last, iters * (size_t)asked->cudagraph,
-				     asked->agg_iters);
+		status = time_graphs(job, all, before, last, iters * (size_t)settings->cudagraph,
+				     settings->agg_iters);
 		goto out;
 	}
 	BB_TRY(status,
-	       time_graphs(job, all, before, NULL, iters * (size_t)before, asked->agg_iters), out);
+	       time_graphs(job, all, before, NULL, iters * (size_t)before, settings->agg_iters),
+	       out);
 	BB_TRY(status, bb_job_fill(job, job->pristine), out);
 	BB_TRY(status, bb_job_finish(job), out);
 	status = time_graphs(job, NULL, 0, last, 1, 1);
@@ -376,11 +377,11 @@ out:
 bb_status bb_job_time(struct bb_job *job)
 {
 	const struct bb_options *o = options_of(job);
-	const struct bb_collective_options *asked = asked_of(job);
+	const struct bb_collective_options *settings = settings_of(job);
 	size_t span = (size_t)o->iters;
 	bb_status status;
 
-	if (asked->cudagraph > 0)
+	if (settings->cudagraph > 0)
 		return launch_graphs(job);
 	BB_TRY(status, choose_span(job, &span), out);
 	BB_TRY(status, line_up(job), out);

@@ -1,5 +1,5 @@
 /*
- * trials.c - trials that are programs: interleaved with each other, or step by step.
+ * trials.c - times the trials of an experiment: interleaved with each other, or step by step.
  */
 #include "harness/measure/engine.h"
 
@@ -53,7 +53,7 @@ bb_status bb_engine_require(struct bb_engine *e, size_t index)
 
 /* ---- how many steps -------------------------------------------------------------------------- */
 
-/* Without --precision. */
+/* Returns the rounds without --precision. */
 static int trial_least_rounds(const struct bb_engine *e)
 {
 	const int64_t iters = e->options->iters;
@@ -66,7 +66,7 @@ static bool trial_is_interleaved(const struct bb_trial *t)
 	return t->timing == BB_TIMING_INTERLEAVED;
 }
 
-/* Timed steps in round ROUND: all rounds together have what -n says. */
+/* Returns the timed steps in ROUND; all rounds together have -n of them. */
 static size_t trial_steps(const struct bb_engine *e, const struct bb_trial *t, int round)
 {
 	const int64_t iters = e->options->iters;
@@ -76,7 +76,7 @@ static size_t trial_steps(const struct bb_engine *e, const struct bb_trial *t, i
 	return bb_engine_samples_of(iters, trial_least_rounds(e), round);
 }
 
-/* Steps that come before the timed ones: the first after others has caches to fill again. */
+/* Returns the warm-up steps of ROUND. One is needed after other trials have used the caches. */
 static size_t trial_warm_steps(const struct bb_engine *e, const struct bb_trial *t, int round)
 {
 	if (t->steps > 0)
@@ -109,7 +109,7 @@ static bb_status trials_open_samples(struct bb_engine *e)
 	return BB_OK;
 }
 
-/* ---- one visit to a trial -------------------------------------------------------------------- */
+/* ---- one round of a trial -------------------------------------------------------------------- */
 
 static bb_status trial_verify(struct bb_engine *e, struct bb_trial *t)
 {
@@ -130,12 +130,12 @@ out:
 static bb_status trial_time_step(struct bb_engine *e, struct bb_trial *t, struct bb_runner *runner,
 				 bool last, bool verified)
 {
-	const bool heard = t->watch.done && (last || !trial_is_interleaved(t));
+	const bool watched = t->watch.done && (last || !trial_is_interleaved(t));
 	bb_status status = BB_OK;
 
 	if (verified && t->expects->fill)
 		BB_TRY(status, t->expects->fill(t->workload.own), out);
-	BB_TRY(status, bb_runner_run(runner, heard ? &t->watch : NULL, &t->samples[t->n]), out);
+	BB_TRY(status, bb_runner_run(runner, watched ? &t->watch : NULL, &t->samples[t->n]), out);
 	t->n++;
 	if (verified)
 		status = trial_verify(e, t);
@@ -233,7 +233,7 @@ static bb_status trials_run_round(struct bb_engine *e, int round, bool several)
 	return status == BB_OK ? trials_sum_up(e) : status;
 }
 
-/* Are all rounds done, or all interleaved trials precise? */
+/* *STOP = true if all rounds are done, or all interleaved trials precise. */
 static bb_status trials_agree_to_stop(struct bb_engine *e, int round, double began, bool *stop)
 {
 	const struct bb_options *o = e->options;

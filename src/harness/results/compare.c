@@ -1,6 +1,6 @@
 /*
- * compare.c - keeps one cell for each case, and puts them into tables: a row a size, a column an
- * algorithm.
+ * compare.c - stores one cell for each case, and arranges them in tables: a row for each size, a
+ * column for each algorithm.
  */
 #include "harness/results/compare_inside.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALL_PAIRS 4 /* up to so many algorithms every pair is compared */
+#define ALL_PAIRS 4 /* with at most so many algorithms every pair is compared */
 
 void bb_compare_free(struct bb_compare *compare)
 {
@@ -43,7 +43,8 @@ static bool same_case(const struct bb_compare_cell *a, const struct bb_compare_c
 	return a->size == b->size && a->algorithm == b->algorithm && same_group(a, b);
 }
 
-/* Placements of one case come one after the other; only another cycle needs a search. */
+/* Returns the cell of a case; NULL: none. The placements of a case come one after the other, so
+   only a new cycle needs a search. */
 static struct bb_compare_cell *find(struct bb_compare *compare, const struct bb_compare_cell *cell,
 				    bool search)
 {
@@ -83,7 +84,7 @@ bb_status bb_compare_add(struct bb_compare *compare, const struct bb_result_reco
 	compare->cycles = r->cycle > compare->cycles ? r->cycle : compare->cycles;
 	run = &cell->runs[r->in_place];
 	run->used = r->algorithm ? r->algorithm : r->algorithm_asked;
-	snprintf(run->told, sizeof(run->told), "%s",
+	snprintf(run->chosen, sizeof(run->chosen), "%s",
 		 r->library_algorithm ? r->library_algorithm : "");
 	run->source = isnan(r->percent_of_bound) ? NULL : r->bound_source;
 	run->time = r->time_us;
@@ -117,10 +118,10 @@ const char *bb_compare_ran(const struct bb_compare_table *t, size_t size, int al
 
 	if (!run)
 		return NULL;
-	return run->told[0] && bb_compare_is_auto(t, algorithm) ? run->told : run->used;
+	return run->chosen[0] && bb_compare_is_auto(t, algorithm) ? run->chosen : run->used;
 }
 
-/* The column that auto's at this size only repeats; -1: none. */
+/* Returns the algorithm whose result auto only repeats at this size; -1: none. */
 static int repeated(const struct bb_compare_table *t, size_t size, int algorithm)
 {
 	const struct bb_compare_run *run = bb_compare_at(t, size, algorithm);
@@ -132,7 +133,7 @@ static int repeated(const struct bb_compare_table *t, size_t size, int algorithm
 			continue;
 		if (strcmp(t->all->names[t->order[i]], bb_compare_ran(t, size, algorithm)) == 0)
 			return t->order[i];
-		if (run->told[0] && strcmp(other->told, run->told) == 0)
+		if (run->chosen[0] && strcmp(other->chosen, run->chosen) == 0)
 			return t->order[i];
 	}
 	return -1;
@@ -244,7 +245,7 @@ void bb_compare_table_free(struct bb_compare_table *t)
 	free(t->at);
 }
 
-/* By linear interpolation of the logarithms. */
+/* Crossings are interpolated linearly in the logarithms. */
 int bb_compare_crossings(const struct bb_compare_table *t, int a, int b,
 			 double places[BB_COMPARE_CROSSINGS], int *faster)
 {

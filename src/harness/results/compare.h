@@ -33,7 +33,7 @@ struct bb_compare { /* the results so far; zero-initialise */
 	FIELD(DOUBLE, time_us, "us", "its time; of what was run twice, the shorter")               \
 	FIELD(DOUBLE, times_second, "", "the second's time over it")
 
-/* Of several algorithms, the fastest at one size. */
+/* The fastest of several algorithms at one size. */
 struct bb_winner_record {
 	BB_WINNER_FIELDS(BB_MEMBER)
 };
@@ -50,7 +50,7 @@ struct bb_winner_record {
 	      "where the lead changes, between two sizes by logarithms, the first four; empty: "   \
 	      "nowhere")
 
-/* Two of several algorithms. */
+/* Two of several algorithms, and where one overtakes the other. */
 struct bb_crossing_record {
 	BB_CROSSING_FIELDS(BB_MEMBER)
 };
@@ -62,16 +62,16 @@ extern const struct bb_record_kind bb_record_winner, bb_record_crossing;
 BB_MUST bb_status bb_compare_add(struct bb_compare *compare, const struct bb_result_record *result);
 
 /*
- * Append '#' lines. Several algorithms: per datatype, op and root a table of sizes with the time
- * of each algorithm out of place (in place where there is no other), as a percentage of its
- * bound, the winner and how far it is ahead; then where one algorithm overtakes another. One
- * algorithm: what ran and its percentages, if bounds are known or it was chosen; else nothing.
+ * Append '#' lines. Several algorithms: for each datatype, op and root a table with the time of
+ * each algorithm at each size, out of place if it was run, and its percentage of the bound, the
+ * winner and its lead; then the sizes at which one algorithm overtakes another. A single algorithm:
+ * the same without winner if bounds are known or it is auto; else nothing.
  */
 void bb_compare_text(const struct bb_compare *compare, struct bb_strbuf *out);
 
 /*
- * The same as records: of several algorithms a winner at each size, and a crossing for each pair.
- * BB_EINTERNAL without memory; what the sinks say.
+ * Deliver the same as records, if there are several algorithms: a winner at each size, and a
+ * crossing for each pair. BB_EINTERNAL without memory, or the status of the sinks.
  */
 BB_MUST bb_status bb_compare_records(const struct bb_compare *compare, struct bb_sinks *sinks);
 

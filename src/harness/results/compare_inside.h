@@ -1,9 +1,9 @@
 /*
  * compare_inside.h - what the parts of the comparison share.
  *
- *   compare.c         keeps the results and puts them into tables
+ *   compare.c         stores the results and arranges them in tables
  *   compare_text.c    prints these
- *   compare_record.c  makes records of what follows from them
+ *   compare_record.c  delivers them as records
  */
 #ifndef BB_HARNESS_RESULTS_COMPARE_INSIDE_H
 #define BB_HARNESS_RESULTS_COMPARE_INSIDE_H
@@ -15,11 +15,11 @@
 
 /* The result of a case in one placement. */
 struct bb_compare_run {
-	const char *used;          /* algorithm that ran, for auto the choice; NULL: not run */
-	char told[BB_CHOSEN_TEXT]; /* choice reported by the library; empty: none */
-	const char *source;        /* source of the bound; NULL: there is no bound */
-	double time;               /* us */
-	double percent;            /* of the bound; NAN: there is no bound */
+	const char *used;            /* algorithm that ran, for auto the choice; NULL: not run */
+	char chosen[BB_CHOSEN_TEXT]; /* choice reported by the library; empty: none */
+	const char *source;          /* source of the bound; NULL: there is no bound */
+	double time;                 /* us */
+	double percent;              /* of the bound; NAN: there is no bound */
 };
 
 struct bb_compare_cell {

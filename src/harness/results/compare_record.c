@@ -1,6 +1,6 @@
 /*
- * compare_record.c - records of what follows from several results: who is the fastest at a size,
- * and where the lead changes.
+ * compare_record.c - records of a comparison: the fastest algorithm at each size, and where the
+ * lead changes.
  */
 #include "harness/results/compare_inside.h"
 
@@ -13,7 +13,8 @@ BB_RECORD_KIND(bb_record_winner, BB_WINNER_FIELDS, "winner",
 BB_RECORD_KIND(bb_record_crossing, BB_CROSSING_FIELDS, "crossing",
 	       "Several algorithms: two of them, and where one overtakes the other.");
 
-static bb_status tell_winner(const struct bb_compare_table *t, size_t size, struct bb_sinks *sinks)
+static bb_status deliver_winner(const struct bb_compare_table *t, size_t size,
+				struct bb_sinks *sinks)
 {
 	const struct bb_compare_cell *first = t->first;
 	struct bb_winner_record r;
@@ -36,7 +37,8 @@ static bb_status tell_winner(const struct bb_compare_table *t, size_t size, stru
 	return bb_sinks_record(sinks, &bb_record_winner, &r);
 }
 
-static bb_status tell_pair(const struct bb_compare_table *t, int a, int b, struct bb_sinks *sinks)
+static bb_status deliver_pair(const struct bb_compare_table *t, int a, int b,
+			      struct bb_sinks *sinks)
 {
 	const struct bb_compare_cell *first = t->first;
 	double places[BB_COMPARE_CROSSINGS];
@@ -57,18 +59,18 @@ static bb_status tell_pair(const struct bb_compare_table *t, int a, int b, struc
 	return bb_sinks_record(sinks, &bb_record_crossing, &r);
 }
 
-static bb_status tell_table(const struct bb_compare_table *t, struct bb_sinks *sinks)
+static bb_status deliver_table(const struct bb_compare_table *t, struct bb_sinks *sinks)
 {
 	bb_status status = BB_OK;
 
 	if (t->norder < 2)
 		return BB_OK;
 	for (size_t size = 0; size < t->nsizes && status == BB_OK; size++)
-		status = tell_winner(t, size, sinks);
+		status = deliver_winner(t, size, sinks);
 	for (int i = 0; i < t->norder; i++)
 		for (int k = i + 1; k < t->norder && status == BB_OK; k++)
 			if (bb_compare_pair(t, i, k))
-				status = tell_pair(t, t->order[i], t->order[k], sinks);
+				status = deliver_pair(t, t->order[i], t->order[k], sinks);
 	return status;
 }
 
@@ -83,7 +85,7 @@ bb_status bb_compare_records(const struct bb_compare *compare, struct bb_sinks *
 			continue;
 		status = bb_compare_table(&t, compare, &compare->cells[i]);
 		if (status == BB_OK)
-			status = tell_table(&t, sinks);
+			status = deliver_table(&t, sinks);
 		bb_compare_table_free(&t);
 	}
 	return status;

@@ -1,5 +1,5 @@
 /*
- * compare_text.c - prints the tables of a comparison, and in words where the lead changes.
+ * compare_text.c - prints the tables of a comparison, and where the lead changes.
  */
 #include "harness/results/compare_inside.h"
 
@@ -26,7 +26,7 @@ static bool bounds_known(const struct bb_compare_table *t)
 
 /* ---- printing ---------------------------------------------------------------------- */
 
-/* "48K", "1.5M": three digits, for a place between two sizes. */
+/* TEXT = BYTES in three digits, "48K" or "1.5M", for a place between two sizes. Returns TEXT. */
 static const char *about(char text[BB_UNIT_TEXT], double bytes)
 {
 	static const char units[] = " KMGT";
@@ -65,7 +65,8 @@ static void add_winner(struct bb_text_table *table, const struct bb_compare_tabl
 		bb_table_cell(table, "");
 }
 
-/* A row a size; of each algorithm its time and, where bounds are known, what percentage it is. */
+/* A row for each size, with the time of each algorithm and, if PERCENTS, its percentage of the
+ * bound. */
 static void print_times(const struct bb_compare_table *t, struct bb_strbuf *out, bool percents)
 {
 	struct bb_text_table table = {.mark = "#"};
@@ -96,7 +97,7 @@ static void print_times(const struct bb_compare_table *t, struct bb_strbuf *out,
 	bb_table_free(&table);
 }
 
-/* Where the bound of an algorithm comes from; NULL: it has none. */
+/* Returns the source of the bound of an algorithm; NULL: it has none. */
 static const char *source_of(const struct bb_compare_table *t, int algorithm)
 {
 	for (size_t size = 0; size < t->nsizes; size++) {
@@ -108,7 +109,7 @@ static const char *source_of(const struct bb_compare_table *t, int algorithm)
 	return NULL;
 }
 
-/* Once for all algorithms, or a line each. */
+/* Prints the source of the bounds, once for all algorithms or a line for each. */
 static void print_sources(const struct bb_compare_table *t, struct bb_strbuf *out)
 {
 	const char *first = NULL;

@@ -1,3 +1,6 @@
+/*
+ * costs.c - the cost of results in virtual time.
+ */
 #include "harness/results/costs.h"
 
 #include "core/array.h"

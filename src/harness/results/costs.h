@@ -1,6 +1,5 @@
 /*
- * costs.h - results in virtual time: by which evaluator each was computed, what that cost, and what
- * a fault costs.
+ * costs.h - results in virtual time: the evaluator and cost of each, and the cost of a fault.
  */
 #ifndef BB_HARNESS_RESULTS_COSTS_H
 #define BB_HARNESS_RESULTS_COSTS_H

@@ -1,3 +1,6 @@
+/*
+ * record.c - records as JSON lines, CSV and documentation.
+ */
 #include "harness/results/record.h"
 
 #include "core/random.h"
@@ -308,10 +311,10 @@ void bb_record_markdown(struct bb_strbuf *out, const struct bb_record_kind *cons
 		out,
 		"# Records\n\n"
 		"`--json FILE` writes every record as one line of JSON that begins with "
-		"`schema` (%d), `kind` and `run_id`; `--csv FILE` writes the records of what "
-		"was measured (`result` of a collective), one row each, arrays as numbers with "
-		"semicolons between. What is not known is `null` in JSON and an empty cell in "
-		"CSV. Units are in the names; GB is 10^9 bytes. Renaming a field raises "
+		"`schema` (%d), `kind` and `run_id`; `--csv FILE` writes the measured records "
+		"(`result` for a collective), one row each, with semicolons between the numbers "
+		"of an array. An unknown value is `null` in JSON and an empty cell in CSV. "
+		"Units are in the names; GB is 10^9 bytes. Renaming a field raises "
 		"`schema`.\n\n"
 		"Schema 2: `topology_digest` of a run is gone; its `topology` says the same.\n",
 		BB_SCHEMA);

@@ -27,7 +27,7 @@
 #include <math.h>
 #include <stddef.h>
 
-/* Raised when a field is renamed, goes or changes its meaning; bb_record_markdown says what did. */
+/* Raised when a field is renamed, removed or changes its meaning; see bb_record_markdown. */
 #define BB_SCHEMA 2
 #define BB_ABSENT INT64_MIN
 #define BB_RUN_ID_TEXT 33
@@ -87,17 +87,17 @@ struct bb_field {
 	/* Its column in a table of text (bb_sink_table_open); head NULL: it has none. */
 	const char *head, *head_unit; /* the two lines above it; head_unit NULL: UNIT in brackets */
 	int width;                    /* negative: aligned to the left */
-	/* A number is printed times SCALE (0: 1) with DECIMALS as far as they fit; an absent one as
-	   N/A. */
+	/* A number is printed times SCALE (0: 1) with at most DECIMALS, an absent one as N/A. */
 	int decimals;
 	double scale;
-	int place; /* among the columns; those of one place stand as the fields do */
-	bool key; /* names a row, with the columns before it: stands in each part of a wide table */
-	/* Instead of the field's value: TEXT = what stands there. */
+	int place; /* order of the columns; those with the same place are in the order of fields */
+	bool key;  /* it and the columns before it name a row: repeated in each part of a wide table
+		    */
+	/* TEXT = the cell, in place of the field's value. NULL: the value. */
 	void (*cell)(const void *record, char text[BB_CELL_TEXT]);
 };
 
-/* What the rows of a list may end with. */
+/* Optional ends of a row in a list. */
 #define BB_COLUMN(head_, width_, decimals_) .head = head_, .width = width_, .decimals = decimals_
 #define BB_KEY .key = true
 #define BB_MS .head_unit = "(ms)", .scale = 1e-3
@@ -124,7 +124,7 @@ struct bb_field {
 	 .help = help_,                                                                            \
 	 __VA_ARGS__},
 
-/* One kind of record: a struct and what its fields are. Those of a single benchmark are its own. */
+/* A kind of record: a struct and its fields. Each benchmark may declare kinds of its own. */
 struct bb_record_kind {
 	const char *name; /* "result" */
 	const char *brief;
@@ -200,7 +200,7 @@ struct bb_record_kind {
 	FIELD(STRING, pair_ranks, "",                                                              \
 	      "pairs: the ranks whose pairs are measured, as 0-7,24-31; null: all")
 
-/* Once, first. What is needed to repeat the run; never the environment. */
+/* The first record: what is needed to repeat the run, never the environment. */
 struct bb_run_record {
 	char run_id[BB_RUN_ID_TEXT];
 	bool lists_all; /* -v: the text names every rank */
@@ -292,7 +292,7 @@ struct bb_result_record {
 	FIELD(NUMBERS, late_us, "us", "per iteration: delay after the first rank of its group")    \
 	FIELD(DOUBLE, clock_uncertainty_us, "us", "uncertainty of these times")
 
-/* When one rank entered the iterations of a case in one placement: with -I. */
+/* When one rank entered the iterations of a case in one placement; with -I. */
 struct bb_arrival_record {
 	BB_ARRIVAL_FIELDS(BB_MEMBER)
 };
@@ -310,7 +310,7 @@ struct bb_arrival_record {
 	      "the lengths of their messages")                                                     \
 	FIELD(INT, peak_memory_bytes, "bytes", "peak memory of the process by then")
 
-/* What a result in virtual time took of the machine that computed it. */
+/* The processor time and memory that a result in virtual time took. */
 struct bb_cost_record {
 	BB_COST_FIELDS(BB_MEMBER)
 };
@@ -325,7 +325,7 @@ struct bb_cost_record {
 	FIELD(STRING, placement, "", "out-of-place or in-place; null: both")                       \
 	FIELD(STRING, reason, "", "why it was not run")
 
-/* A case, or a whole algorithm (dtype NULL), that was asked for and is not run. */
+/* A requested case, or a whole algorithm (dtype NULL), that is not run. */
 struct bb_skip_record {
 	BB_SKIP_FIELDS(BB_MEMBER)
 };
@@ -352,12 +352,12 @@ struct bb_skip_record {
 	FIELD(INT, memory_user_bytes, "bytes", "memory taken by buffers; with -M")                 \
 	FIELD(INT, memory_call_bytes, "bytes", "memory taken by the calls; with -M")
 
-/* Once, last. */
+/* The last record. */
 struct bb_end_record {
 	BB_END_FIELDS(BB_MEMBER)
 };
 
-/* A random identity, and the present time as UTC text. */
+/* TEXT = a random identity; the present time in UTC. */
 void bb_run_id(char text[BB_RUN_ID_TEXT]);
 void bb_time_text(char text[BB_TIME_TEXT]);
 
@@ -367,18 +367,18 @@ extern const struct bb_record_kind bb_record_run, bb_record_result, bb_record_ar
 /* True if A and B are the two placements of one row of a table. */
 bool bb_result_is_row_of(const struct bb_result_record *a, const struct bb_result_record *b);
 
-/* Every number of RECORD, a struct of KIND, absent, everything else zero. */
+/* Make every number of RECORD, a struct of KIND, absent, and everything else zero. */
 void bb_record_init(const struct bb_record_kind *kind, void *record);
 
 void bb_numbers_json(struct bb_json *j, const struct bb_numbers *numbers); /* adds an array */
-/* One line without newline: {"schema":2,"kind":…,"run_id":…, the fields}. */
+/* Append one line without newline: {"schema":2,"kind":…,"run_id":…, the fields}. */
 void bb_record_json(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
 		    const void *record);
-/* The header line and one row of tidy CSV, both with newline: schema, run_id, the fields. */
+/* Append the header or a row of tidy CSV, with newline: schema, run_id, the fields. */
 void bb_record_csv_header(struct bb_strbuf *out, const struct bb_record_kind *kind);
 void bb_record_csv_row(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
 		       const void *record);
-/* docs/records.md: all KINDS, the last one NULL. */
+/* Append docs/records.md: all KINDS, the last one NULL. */
 void bb_record_markdown(struct bb_strbuf *out, const struct bb_record_kind *const *kinds);
 
 #endif

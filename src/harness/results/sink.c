@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_RANKS 16 /* of more the head names the first, unless -v is given */
+#define MOST_RANKS 16 /* of more ranks the head lists only the first, unless -v is given */
 #define FIRST_RANKS 8
 
 /* ---- for the kinds ----------------------------------------------------------------- */
@@ -86,8 +86,8 @@ void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos)
 
 /* ---- all of a run ------------------------------------------------------------------ */
 
-/* The name that nccl-tests would take for PATH: the first of PATH, PATH.0, PATH.1, … that does
-   not exist yet. */
+/* *FILE = a new file, named as nccl-tests does: the first of PATH, PATH.0, PATH.1, … that does not
+   exist. */
 static bb_status open_new(struct bb_sinks *sinks, const char *path, FILE **file)
 {
 	struct bb_strbuf name = {0};
@@ -112,7 +112,7 @@ static bb_status open_new(struct bb_sinks *sinks, const char *path, FILE **file)
 	return st == BB_OK ? st : bb_fail(sinks->error, st, "-J: %s and 10000 more exist", path);
 }
 
-/* Takes FILE over if OWNS, also when it fails. */
+/* Adds a sink on FILE, which it closes if OWNS, also on failure. */
 static bb_status add(struct bb_sinks *sinks, bb_sink_open *open, FILE *file, const char *path,
 		     bool owns)
 {
@@ -129,7 +129,7 @@ static bb_status add(struct bb_sinks *sinks, bb_sink_open *open, FILE *file, con
 	return BB_OK;
 }
 
-/* Standard output, which the caller may have replaced by TEXT. */
+/* Adds a sink on TEXT: stdout, or the file that replaces it. */
 static bb_status add_stdout(struct bb_sinks *sinks, bb_sink_open *open, FILE *text)
 {
 	bb_status st = text == stdout ? bb_standard_output(sinks->error) : BB_OK;
@@ -191,7 +191,7 @@ void bb_sinks_close(struct bb_sinks *sinks)
 	*sinks = (struct bb_sinks){.n = 0};
 }
 
-/* Report the first time that a sink could not write, and leave it alone from then on. */
+/* If ST is a failure, reports it and gives up the sink. */
 static void settle(struct bb_sinks *sinks, struct bb_sink *sink, bb_status st)
 {
 	if (st == BB_OK)
@@ -250,7 +250,7 @@ bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines)
 	return sinks->status;
 }
 
-/* TEXT: the sinks that take comments; else the others. */
+/* Hands END to the sinks of text, which print comments, or to the others. */
 static bb_status end_some(struct bb_sinks *sinks, bool text, const struct bb_end_record *end)
 {
 	for (int i = 0; i < sinks->n; i++) {
@@ -290,7 +290,7 @@ void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run)
 			       run->calibrate ? "--calibrate"
 			       : run->cluster ? "--cluster"
 					      : "--link");
-	/* On links without a common port, trees would beat rings at every size, as on no NIC. */
+	/* With a link of its own for each pair, trees beat rings at every size, as on no NIC. */
 	if (run->virtual_time && run->link && !strstr(run->link, ",port") && run->nranks > 2)
 		bb_strbuf_addf(out,
 			       "# Each pair of ranks has its own link, which favours trees.\n"

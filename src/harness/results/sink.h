@@ -14,8 +14,8 @@
 
 struct bb_sink; /* one open sink; each kind embeds it */
 
-/* What a kind of sink does with each record; NULL: nothing. All return BB_OK or a failure without a
-   report: bb_sinks reports it once for all kinds. */
+/* What a kind of sink does with each record; NULL: nothing. All return BB_OK or a failure, which
+   bb_sinks reports once for all kinds. */
 struct bb_sink_ops {
 	bb_status (*begin)(struct bb_sink *sink, const struct bb_run_record *run);
 	/* RECORD is a struct of KIND; a sink ignores kinds that it does not know. */
@@ -23,7 +23,7 @@ struct bb_sink_ops {
 			    const void *record);
 	bb_status (*comment)(struct bb_sink *sink, const char *lines);
 	bb_status (*end)(struct bb_sink *sink, const struct bb_end_record *end);
-	/* For bb_text_comment and bb_text_end: appends to OUT the rows that wait for others. */
+	/* For bb_text_comment and bb_text_end: appends to OUT the rows that are not printed yet. */
 	void (*flush)(struct bb_sink *sink);
 	void (*release)(struct bb_sink *sink); /* frees what the kind owns, not the sink or file */
 };
@@ -31,12 +31,12 @@ struct bb_sink_ops {
 struct bb_sink {
 	const struct bb_sink_ops *ops;
 	const struct bb_run_record *run;   /* borrowed between begin and end */
-	const struct bb_record_kind *rows; /* of which a table has rows */
+	const struct bb_record_kind *rows; /* kind of the rows of --csv */
 	FILE *file;
 	const char *path;     /* for reports */
-	struct bb_strbuf out; /* what is not written yet */
+	struct bb_strbuf out; /* text that is not written yet */
 	bool owns_file;
-	bool failed; /* nothing more is written: it was reported, or another thread holds the file
+	bool failed; /* nothing more is written: a failure was reported, or a stuck thread has FILE
 		      */
 };
 
@@ -49,9 +49,10 @@ bb_sink_open bb_sink_text_open, bb_sink_nccl_json_open; /* of collectives */
 bb_sink_open bb_sink_table_open;
 void bb_sink_close(struct bb_sink *sink); /* NULL: nothing */
 
-/* For the kinds: a zeroed sink of SIZE bytes that begins with struct bb_sink; NULL without memory.
-   And: write TEXT to the file, flush it, and empty TEXT. */
+/* For the kinds: return a zeroed sink of SIZE bytes that begins with struct bb_sink; NULL without
+   memory. */
 void *bb_sink_new(size_t size, const struct bb_sink_ops *ops, FILE *file, const char *path);
+/* Write TEXT to the file, flush it, and empty TEXT. */
 bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text);
 /* Append a line for each rank, as nccl-tests prints it. */
 void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos);
@@ -61,13 +62,13 @@ void bb_sink_add_settings(struct bb_strbuf *out, const struct bb_run_record *run
 /* Append what virtual time is simulated with; nothing for real runs. */
 void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run);
 
-/* For text that is not nccl-tests': append what ran, where and how; a skipped case, with COLLECTIVE
-   unless that is NULL; the verdict. Whole '#' lines. */
+/* For text without nccl-tests' layout, append '#' lines: what ran, where and how; a skipped case,
+   with COLLECTIVE unless that is NULL; the verdict. */
 void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run);
 void bb_sink_add_skip(struct bb_strbuf *out, const char *collective,
 		      const struct bb_skip_record *skip);
 void bb_sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end);
-/* These as functions of a kind (struct bb_sink_ops). */
+/* The same as functions of struct bb_sink_ops. */
 bb_status bb_text_begin(struct bb_sink *sink, const struct bb_run_record *run);
 bb_status bb_text_comment(struct bb_sink *sink, const char *lines);
 bb_status bb_text_end(struct bb_sink *sink, const struct bb_end_record *end);
@@ -80,7 +81,7 @@ struct bb_sinks { /* zero-initialise */
 	const struct bb_record_kind *rows;
 	const char *folder;     /* of the files; NULL: anywhere; borrowed */
 	char *nccl_path;        /* the file that -J writes */
-	struct bb_error *error; /* borrowed; takes the first write error */
+	struct bb_error *error; /* borrowed; gets the first write error */
 	bb_status status;
 };
 
@@ -115,12 +116,13 @@ bb_status bb_sinks_end_data(struct bb_sinks *sinks, const struct bb_end_record *
 bb_status bb_sinks_end_text(struct bb_sinks *sinks, const struct bb_end_record *end);
 
 /*
- * Another thread may be stuck in the middle of a record: give up the sinks that it holds, and keep
- * the others from it. The process must then end with _exit, which closes nothing.
+ * Give up the sinks that another thread, stuck in a record, holds, and keep it from the others. The
+ * process must then end with _exit, which closes nothing.
  */
 void bb_sinks_seize(struct bb_sinks *sinks);
 
-/* VALUE right-aligned in WIDTH: as many decimals (2, 1, 0) as fit, else exponent form. */
+/* TEXT = VALUE right-aligned in WIDTH with as many decimals (2, 1, 0) as fit, else in exponent
+   form; NAN is "N/A". Returns TEXT. */
 #define BB_NUMBER_TEXT 16
 const char *bb_format_fit(char text[BB_NUMBER_TEXT], double value, int width);
 

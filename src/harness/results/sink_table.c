@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLUMNS 32 /* of a table at most */
+#define COLUMNS 32 /* of a table, at most */
 
 struct table {
 	struct bb_sink sink;
 	const struct bb_record_kind *kind; /* of the rows; NULL: there was none yet */
 	struct bb_text_table rows;
-	bool waits; /* the rows are too wide for one line: they are printed together */
+	bool waits; /* rows too wide for one line are printed together at the end of their table */
 };
 
 static struct table *of(struct bb_sink *sink)
@@ -24,7 +24,7 @@ static struct table *of(struct bb_sink *sink)
 
 /* ---- rows -------------------------------------------------------------------------------- */
 
-/* VALUE with as many of DECIMALS as WIDTH has room for. */
+/* TEXT = VALUE with at most DECIMALS, as many as WIDTH has room for. */
 static void number(char text[BB_CELL_TEXT], double value, int decimals, int width)
 {
 	if (isnan(value)) {
@@ -69,12 +69,12 @@ static void cell(const struct bb_field *field, const void *record, char text[BB_
 	case BB_FIELD_BOOL:
 		snprintf(text, BB_CELL_TEXT, "%s", *(const bool *)at ? "yes" : "no");
 		break;
-	default: /* lists have no place in a table */
+	default: /* lists have no column */
 		break;
 	}
 }
 
-/* The fields of KIND that are columns, from left to right, into COLUMNS, which ends with NULL. */
+/* COLUMNS = the fields of KIND that are columns, from left to right; ends with NULL. */
 static void list_columns(const struct bb_record_kind *kind,
 			 const struct bb_field *columns[COLUMNS + 1])
 {
@@ -90,7 +90,7 @@ static void list_columns(const struct bb_record_kind *kind,
 	columns[n] = NULL;
 }
 
-/* Columns up to the last that is a key name a row; where none is, the first does. */
+/* Adds the columns. Those up to the last key name a row, or the first if there is no key. */
 static void add_columns(struct bb_text_table *rows, const struct bb_field *const *columns)
 {
 	size_t nkeys = 1;
@@ -108,7 +108,7 @@ static void add_columns(struct bb_text_table *rows, const struct bb_field *const
 	rows->nkeys = nkeys;
 }
 
-/* Rows that wait for the others of their table. */
+/* Prints the rows that wait for the end of their table. */
 static void flush(struct bb_sink *sink)
 {
 	struct table *t = of(sink);

@@ -1,6 +1,6 @@
 /*
- * attend.c - what every driver does before it measures, whatever the benchmark: the ranks tell
- * where they live, compare clocks, and rank 0 begins the output.
+ * attend.c - what every driver does before it measures: the ranks exchange their locations and
+ * compare clocks, and rank 0 begins the output.
  */
 #include "harness/run/run.h"
 
@@ -27,11 +27,11 @@ static const struct bb_payload_field info_fields[] = {
 static const struct bb_payload info_table = {"a location", sizeof(struct bb_rank_info), info_fields,
 					     NULL};
 
-/* Where all live: one of the drivers keeps it for the process. */
+/* Gathers the locations of all ranks; the first driver stores them for the process. */
 static bb_status gather_infos(struct bb_run *run, struct bb_driver *driver,
 			      int (*group_of)(const struct bb_run *run, int rank))
 {
-	/* All of these live in one place, but each is a device of its own. */
+	/* Virtual ranks share a location, but each is a device of its own. */
 	const bool virtual = run->options.backend->virtual;
 	struct bb_rank_info mine;
 	const void *all;
@@ -51,7 +51,7 @@ static bb_status gather_infos(struct bb_run *run, struct bb_driver *driver,
 	return status == BB_OK ? bb_crew_barrier(driver) : status;
 }
 
-/* Processes that see different devices may number them alike. */
+/* Device numbers alone do not identify a device: processes may see different ones. */
 static bool share_device(const struct bb_location *a, const struct bb_location *b)
 {
 	return a->device == b->device && strcmp(a->bus, b->bus) == 0 &&
@@ -121,7 +121,7 @@ bb_status bb_run_note_memory(struct bb_run *run, struct bb_driver *driver, int64
 	if (bb_driver_leads(driver)) {
 		taken = bb_memory_taken(run) - run->memory_before - known(end->memory_init_bytes) -
 			known(end->memory_user_bytes);
-		/* On CPUs start-up may have had the highest peak. */
+		/* On CPUs, where it is a peak, start-up may have had the highest. */
 		*bytes = taken > 0 ? taken : 0;
 		status = bb_error_status(&run->error);
 	}
@@ -142,15 +142,15 @@ static bb_status compare_clocks(struct bb_run *run, struct bb_driver *driver, do
 }
 
 /*
- * Digests of the hosts' topologies, as one rank of each tells: on rank 0 the first goes into the
- * record, and which hosts are not like it into the text.
+ * Gathers the digests of the hosts' topologies, one of each host. On rank 0 its own digest goes
+ * into the record, and the hosts that differ from it into LINES.
  */
 static bb_status compare_hosts(struct bb_run *run, struct bb_driver *driver,
 			       struct bb_strbuf *lines)
 {
 	const struct bb_rank_info *infos = run->infos;
-	const bool tells = run->topology && driver->local == 0;
-	const uint64_t mine = tells ? bb_topology_digest(run->topology) : 0, *digests;
+	const bool has_digest = run->topology && driver->local == 0;
+	const uint64_t mine = has_digest ? bb_topology_digest(run->topology) : 0, *digests;
 	const void *all;
 	bb_status status = bb_crew_gather(driver, &bb_payload_number, &mine, 1, &all);
 
@@ -173,7 +173,7 @@ static bb_status compare_hosts(struct bb_run *run, struct bb_driver *driver,
 	return BB_OK;
 }
 
-/* Rank 0: the record, which is complete, the speed of light and what LINES say of hosts. */
+/* Rank 0: begins the sinks with the complete run record, prints LINES and prepares the bounds. */
 static bb_status begin_output(struct bb_run *run, const struct bb_strbuf *lines)
 {
 	const bool gpus = run->options.backend->gpu;
@@ -206,7 +206,7 @@ bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy
 		bb_strbuf_addf(&lines, "# Launch: %s\n", run->launch.note);
 	if (run->options.backend->virtual)
 		run->options.backend->virtual->explain(run->context, &lines);
-	/* Virtual ranks live nowhere. */
+	/* Ranks of a cluster have no location. */
 	if (!run->options.cluster && run->world.nranks <= BB_MAX_RANKS)
 		record->ranks = (struct bb_rank_infos){run->infos, (size_t)run->world.nranks};
 	if (run->options.backend->has_data)

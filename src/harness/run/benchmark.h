@@ -1,6 +1,6 @@
 /*
- * benchmark.h - what makes a program out of the harness: a constant descriptor of what it
- * measures. main.c drives all of them alike: options, launch, backend, crew, records, exit status.
+ * benchmark.h - the constant descriptor of a benchmark. main.c runs all of them alike: options,
+ * launch, backend, crew, records, exit status.
  */
 #ifndef BB_HARNESS_RUN_BENCHMARK_H
 #define BB_HARNESS_RUN_BENCHMARK_H
@@ -27,8 +27,8 @@ struct bb_benchmark {
 	unsigned faults; /* bit per enum bb_fault_kind that it supports */
 	/* Options of all programs that it refuses; ends with names NULL. */
 	struct bb_option_refusal refuses[3];
-	bool queues;   /* its drivers open queues, which may call a library all at once */
-	bool programs; /* in virtual time it evaluates programs of messages; QUEUES everywhere */
+	bool queues;   /* its drivers open queues, which may call a library concurrently */
+	bool programs; /* only in virtual time does it run programs, made of messages */
 
 	/* True if OWN's options request what SHOW prints. NULL: there is no such option. */
 	bool (*shows)(const void *own);
@@ -57,7 +57,7 @@ struct bb_benchmark {
 	bb_status (*plan)(struct bb_run *run);
 	/* In process 0, with the sinks open. NULL: nothing more is needed. */
 	bb_status (*open_results)(struct bb_run *run);
-	/* What every driver does (harness/measure/engine.h). */
+	/* The work of every driver (harness/measure/engine.h). */
 	const struct bb_experiment *experiment;
 	/*
 	 * In process 0, once the drivers are done: fill its part of run->end. Returns false with
@@ -68,7 +68,7 @@ struct bb_benchmark {
 	/* In process 0, before the end record: deliver records that follow from several results.
 	   BB_EINTERNAL without memory, or the status of the sinks. NULL: there are none. */
 	bb_status (*sum_up)(struct bb_run *run);
-	/* Append '#' lines that end the text. NULL: none. */
+	/* Appends '#' lines that end the text. NULL: none. */
 	void (*tell)(struct bb_run *run, struct bb_strbuf *out);
 	/* Free what OWN holds; also after a failed plan. NULL: nothing. */
 	void (*close)(struct bb_run *run);

@@ -1,5 +1,5 @@
 /*
- * conclude.c - the end of a run: verdict, end record, last lines of text.
+ * conclude.c - the end of a run: verdict, end record and the last lines of text.
  */
 #include "harness/run/run.h"
 
@@ -8,7 +8,7 @@
 
 #include <sys/resource.h>
 
-/* Returns the exit status; *VERDICT = the verdict as words. */
+/* Returns the exit status; *VERDICT = its text. */
 static int judge_run(struct bb_run *run, int caught, const char **verdict)
 {
 	const struct bb_end_record *end = &run->end;
@@ -57,9 +57,9 @@ static void sum_up(struct bb_run *run)
 		(void)bb_no_memory(&run->error, "the comparison of results");
 }
 
-/* Write by what the collectives of programs were evaluated, to BY, which the end record borrows,
-   and to TEXT. The result of a single collective names its evaluator itself. */
-static void recount(struct bb_run *run, struct bb_strbuf *by, struct bb_strbuf *text)
+/* Writes the evaluators of the collectives in programs to BY, which the end record borrows, and to
+   TEXT. The result of a single collective names its evaluator itself. */
+static void report_evaluators(struct bb_run *run, struct bb_strbuf *by, struct bb_strbuf *text)
 {
 	const struct bb_virtual *virtual = run->options.backend->virtual;
 	bool modelled;
@@ -106,9 +106,9 @@ int bb_run_conclude(struct bb_run *run, int caught)
 	if (bb_error_status(&run->error) != BB_OK)
 		end->error = run->error.text;
 	if (run->begun) {
-		recount(run, &by, &text);
-		bb_run_counters_tell(run, &text);
-		/* First: a launcher may kill this process any moment. */
+		report_evaluators(run, &by, &text);
+		bb_run_counters_report(run, &text);
+		/* The data first: a launcher may kill this process at any moment. */
 		bb_sinks_end_data(&run->sinks, end);
 		if (run->benchmark->tell)
 			run->benchmark->tell(run, &text);

@@ -1,3 +1,6 @@
+/*
+ * crew.c - the drivers of a process and their exchanges.
+ */
 #include "harness/run/crew_watch.h"
 
 #include "backends/virtual.h"
@@ -9,11 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what drivers exchange ----------------------------------------------------------- */
+/* ---- exchanges ----------------------------------------------------------- */
 
 /*
- * Local drivers only; the last one to come runs LAST(crew, argument) before the others go on. The
- * lock is not held meanwhile: LAST may wait for other processes for ever, the watch must not.
+ * A barrier of the local drivers; the last one to arrive calls LAST(crew, argument) before the
+ * others go on. The lock is not held meanwhile, because LAST may wait for other processes for ever,
+ * and the watch needs the lock.
  */
 static bb_status meet(struct bb_crew *crew, void (*last)(struct bb_crew *crew, void *argument),
 		      void *argument)
@@ -23,7 +27,7 @@ static bb_status meet(struct bb_crew *crew, void (*last)(struct bb_crew *crew, v
 
 	pthread_mutex_lock(&crew->lock);
 	passed = crew->passed;
-	/* Other processes may not come any more. */
+	/* Once the run is abandoned, other processes may never arrive. */
 	if (!atomic_load(&crew->stop) && ++crew->waiting == crew->config->world->nlocal) {
 		pthread_mutex_unlock(&crew->lock);
 		last(crew, argument);
@@ -40,7 +44,7 @@ static bb_status meet(struct bb_crew *crew, void (*last)(struct bb_crew *crew, v
 	return status;
 }
 
-/* What an exchange between the processes came to. */
+/* Notes the status of an exchange between the processes. */
 static void note_exchange(struct bb_crew *crew, bb_status status)
 {
 	const struct bb_launch *launch = crew->config->launch;
@@ -66,12 +70,12 @@ bb_status bb_crew_barrier(struct bb_driver *driver)
 	return status == BB_OK ? driver->crew->exchanged : status;
 }
 
-/* One exchange of data: the same on all drivers of this process. */
+/* One exchange of data, the same on all drivers of this process. */
 struct exchange {
 	const struct bb_payload *table;
-	size_t count;    /* of payloads that each rank gives */
+	size_t count;    /* payloads of each rank */
 	size_t bytes;    /* of them together */
-	bool everywhere; /* else only process 0 gets it */
+	bool everywhere; /* else only process 0 receives them */
 };
 
 static bool gets_all(const struct bb_crew *crew, const struct exchange *e)
@@ -97,7 +101,7 @@ static void make_room(struct bb_crew *crew, void *argument)
 		crew->exchanged = bb_no_memory(crew->config->error, "results");
 }
 
-/* Of virtual ranks all but the driven one give what that gives. */
+/* Copies the payloads of the driven rank for the virtual ranks that nobody drives. */
 static void stand_for_others(struct bb_crew *crew, const struct exchange *e)
 {
 	const struct bb_world *world = crew->config->world;
@@ -199,7 +203,7 @@ void bb_crew_abandon(struct bb_driver *driver)
 	const struct bb_crew_config *config = driver->crew->config;
 	int none = 0;
 
-	/* The others soon end, too. */
+	/* Only the first one counts: the others end because of it. */
 	atomic_compare_exchange_strong(&driver->crew->quitter, &none, 1 + driver->local);
 	config->backend->abort(config->context);
 }
@@ -244,7 +248,7 @@ void bb_crew_deadline(struct bb_driver *driver, const char *what)
 
 /* ---- the drivers --------------------------------------------------------------------- */
 
-/* What fails in letting go, when all else is done, fails before anybody ends. */
+/* Drivers that finished end together, unless releasing their resources failed. */
 static bb_status end_with_others(struct bb_driver *driver)
 {
 	const bb_status status = bb_error_status(driver->crew->config->error);
@@ -266,7 +270,7 @@ static void run_driver(struct bb_driver *driver)
 	}
 	if (status == BB_OK)
 		status = end_with_others(driver);
-	/* A driver that just stops reports nothing; the watch sees that it is gone. */
+	/* BB_ETIMEOUT is no cause: the watch reports a driver that ended early. */
 	if (status != BB_OK && status != BB_ETIMEOUT)
 		bb_fail(config->error, status, "rank %d failed", driver->rank);
 	atomic_store(&driver->progress->phase, BB_PHASE_ENDED);
@@ -288,7 +292,7 @@ static void *watch_main(void *argument)
 	return NULL;
 }
 
-/* All drivers, the first on this thread. */
+/* Runs all drivers, the first on this thread. */
 static void run_drivers(struct bb_crew *crew, pthread_t *threads)
 {
 	const struct bb_world *world = crew->config->world;
@@ -357,7 +361,7 @@ static void crew_release(struct bb_crew *crew)
 	free(crew);
 }
 
-/* Nobody watches yet. */
+/* Fails before there is a watch. */
 static struct bb_crew_outcome give_up(const struct bb_crew_config *config, const char *what)
 {
 	bb_fail(config->error, BB_EINTERNAL, "rank %d: %s", config->world->first_rank, what);

@@ -1,7 +1,7 @@
 /*
- * crew.h - the drivers of this process: one thread per local rank, the first of them the caller's;
- * their exchanges outside the measured collectives; and a watch on a thread of its own, so that
- * nothing hangs.
+ * crew.h - the drivers of this process: one thread per local rank, the first of them the caller's.
+ * They exchange data outside the measured collectives, and a watch on a thread of its own sees to
+ * it that nothing hangs.
  *
  *   crew.c         the drivers and their exchanges
  *   crew_watch.c   the watch: failures, deadlines, signals, reports of other processes
@@ -45,8 +45,8 @@ struct bb_driver {
 };
 
 struct bb_crew_outcome {
-	/* The signal (SIGINT, SIGTERM) that ended the run, here or at process 0; 0: none, or the
-	   cause was another one: a launcher that loses a process ends the others by a signal. */
+	/* The signal (SIGINT, SIGTERM) that ended the run, here or at process 0; 0: another cause.
+	   A launcher that loses a process ends the others by a signal: that is no cause. */
 	int caught;
 	bool stuck; /* a driver did not return */
 	/* Another process reports the cause to the user. */
@@ -64,7 +64,7 @@ struct bb_crew_config {
 	uint64_t timeout_ns; /* for start-up and for each deadline; 0: none */
 	struct bb_error *error;
 	bool speaks_for_host;  /* the lowest process but 0 of its host */
-	struct bb_crew **crew; /* where bb_crew_exchange finds the crew; NULL: nobody looks */
+	struct bb_crew **crew; /* set to the crew, for bb_crew_exchange; NULL: not needed */
 	/* The work of a driver, on its own thread, attached to the backend. */
 	bb_status (*drive)(struct bb_driver *driver, void *argument);
 	/* Appends the name of process PROC: "rank 3 (h4, pid 4711)". Called on the watch's thread
@@ -78,11 +78,11 @@ struct bb_crew_config {
 };
 
 /*
- * Run the drivers to their end, or leave the process by config->leave. The first cause of a failure
- * is in config->error: a driver's own, a driver that ended without finishing, another process's, a
- * process that is gone, or a deadline that passed, with the ranks of the world that had arrived and
- * those that had not. With several processes, process 0 reports the first cause. All of them
- * end soon after one of them failed or is gone, and within the deadline and 4 seconds if one hangs.
+ * Run the drivers to their end, or leave the process by config->leave. config->error has the first
+ * cause of a failure: of a driver, a driver that ended without finishing, of another process, a
+ * lost process, or a deadline that passed, with the ranks that had arrived and those that had not.
+ * With several processes, process 0 reports the first cause. All processes end soon after one
+ * failed or is lost, and within the deadline plus 4 seconds if one hangs.
  */
 struct bb_crew_outcome bb_crew_run(const struct bb_crew_config *config);
 
@@ -95,9 +95,9 @@ void bb_crew_deadline(struct bb_driver *driver, const char *what);
 BB_MUST bb_status bb_crew_barrier(struct bb_driver *driver);
 
 /*
- * *all = the COUNT payloads of every rank of the world, in rank order, each checked by TABLE; valid
- * until this driver's next call here or of bb_crew_collect. COUNT, more than 0, is the same on all.
- * Ranks that nobody drives give what rank 0 does.
+ * *ALL = the COUNT payloads of every rank of the world, in rank order, each checked by TABLE; valid
+ * until this driver's next exchange. COUNT, more than 0, is the same on all. Virtual ranks that
+ * nobody drives contribute the payloads of rank 0.
  */
 BB_MUST bb_status bb_crew_gather(struct bb_driver *driver, const struct bb_payload *table,
 				 const void *mine, size_t count, const void **all);
@@ -115,7 +115,7 @@ BB_MUST bb_status bb_crew_collect(struct bb_driver *driver, const struct bb_payl
 				  const void *mine, size_t count, const void **all);
 
 /*
- * Every rank has an OBJECTION or an empty text; all get the first one by rank. Collective over the
+ * OBJECTION = the first one by rank, the same on all; empty: no rank has one. Collective over the
  * world.
  */
 #define BB_OBJECTION_TEXT 160
@@ -129,15 +129,15 @@ bb_status bb_crew_exchange(void *own, int local, const struct bb_payload *table,
 			   void *all);
 
 /*
- * Abandon the run. A driver that fails calls this before it closes what others may wait for: nobody
- * waits in the backend any more.
+ * Abandon the run, so that no driver waits in the backend any more. A driver that fails calls this
+ * before it closes what others may wait for.
  */
 void bb_crew_abandon(struct bb_driver *driver);
 
 /*
- * The last call of a driver whose work returned STATUS. With BB_OK all drivers meet, so that none
- * frees what others may still read; else the run is abandoned. Returns STATUS, or why they did not
- * meet.
+ * The last call of a driver whose work returned STATUS. With BB_OK it is a barrier, so that no
+ * driver frees what others may still read; else the run is abandoned. Returns STATUS, or that of
+ * the barrier.
  */
 BB_MUST bb_status bb_crew_part(struct bb_driver *driver, bb_status status);
 

@@ -6,7 +6,7 @@
 #include "core/units.h"
 
 #define NAMED_RANKS 16
-#define NAMED_BYTES 150 /* of processes that do not answer; their names may be long */
+#define NAMED_BYTES 150 /* for the names of processes that do not answer */
 
 void bb_report_name(const struct bb_crew_config *config, int proc, struct bb_strbuf *out)
 {
@@ -17,8 +17,8 @@ void bb_report_name(const struct bb_crew_config *config, int proc, struct bb_str
 }
 
 enum place {
-	ARRIVED, /* at the last collective that anybody has entered */
-	INSIDE,  /* of those: still there */
+	ARRIVED, /* at the last collective that any rank has entered */
+	INSIDE,  /* arrived, and still in it */
 	MISSING
 };
 
@@ -31,7 +31,7 @@ static bool is_at(const struct bb_rank_progress *rank, unsigned long long most, 
 	return place == MISSING ? !arrived : arrived && (place == ARRIVED || rank->inside);
 }
 
-/* Returns how many ranks are there. */
+/* Appends the ranks at PLACE; returns how many there are. */
 static int name_ranks(const struct bb_rank_progress *ranks, int nranks, unsigned long long most,
 		      enum place place, struct bb_strbuf *out)
 {
@@ -45,7 +45,7 @@ static int name_ranks(const struct bb_rank_progress *ranks, int nranks, unsigned
 	return named;
 }
 
-/* Processes of which a rank did not answer. */
+/* Appends the processes of which a rank did not answer. */
 static void name_silent(const struct bb_crew_config *config, const struct bb_rank_progress *ranks,
 			struct bb_strbuf *out)
 {
@@ -69,8 +69,8 @@ static void name_silent(const struct bb_crew_config *config, const struct bb_ran
 		bb_strbuf_addf(out, ", … (%d in all)", silent);
 }
 
-/* "ranks that had arrived …", of those that are known. */
-static void describe(const struct bb_rank_progress *ranks, int nranks, struct bb_strbuf *out)
+/* Appends "ranks that had arrived …", of the ranks whose progress is known. */
+static void report_describe(const struct bb_rank_progress *ranks, int nranks, struct bb_strbuf *out)
 {
 	unsigned long long most = 0;
 	struct bb_strbuf inside = {0};
@@ -103,7 +103,7 @@ void bb_report_deadline(const struct bb_crew_config *config, const char *what,
 	struct bb_strbuf known = {0}, silent = {0};
 	char text[BB_UNIT_TEXT];
 
-	describe(ranks, config->world->nranks, &known);
+	report_describe(ranks, config->world->nranks, &known);
 	name_silent(config, ranks, &silent);
 	bb_fail(config->error, BB_ETIMEOUT, "%s did not end within %s (-T); %s%s", what,
 		bb_format_duration(text, 1e-9 * (double)config->timeout_ns), bb_strbuf_text(&known),

@@ -1,10 +1,10 @@
 /*
- * The watch over a crew: its thread looks around every 20 ms, decides when the run is over and
+ * crew_watch.c - the watch over a crew. Every 20 ms its thread checks whether the run is over and
  * why, and tells the other processes.
  *
- * Process 0 alone decides for all. A signal or a process that is gone may be the consequence of
- * something that is still on its way here, because a launcher that loses a process ends the others:
- * before such a sign becomes the cause, the watch waits for a moment.
+ * Process 0 alone decides for all. A signal or a lost process may be the consequence of a failure
+ * whose report is still on its way, because a launcher that loses a process ends the others. So the
+ * watch waits a moment before it takes such a sign for the cause.
  */
 #include "harness/run/crew_watch.h"
 
@@ -17,54 +17,52 @@
 #include <time.h>
 
 /*
- * Which clock rules when. Each runs from a moment that is noted in struct watch, once:
+ * The time limits. Each starts once, at a moment that struct watch holds:
  *
- *   from       for        what is waited for, and what comes then
- *   troubled   SETTLE     the true cause of a sign; then the sign is the cause (settle)
- *   expired    ANSWER     process 0 has asked the others how far they are; then it reports who has
- *                         not come (find_out)
- *   deadline   WORD       the others wait for process 0 to do so; then each ends by itself
- *   told       RECEIPT    process 0 ends the run because of a failure here; then it is taken to be
- *                         gone (is_over)
- *   stopped    GRACE      the drivers let go; then the process leaves without them (is_over)
- *   stopped    LINGER     process 0 leaves first, having ended the run: it must be able to speak
- *   signalled  GRACE_…    both of the former, cut short: who sends SIGTERM soon sends SIGKILL
+ *   start      limit      waits for                            afterwards
+ *   troubled   SETTLE     the true cause of a sign             the sign is the cause (settle)
+ *   expired    ANSWER     the others' progress, at process 0   it reports the deadline (find_out)
+ *   deadline   STOP       process 0's report, at the others    each ends by itself
+ *   told       RECEIPT    process 0 to end the failed run      it counts as lost (is_over)
+ *   stopped    GRACE      the drivers to return                the process leaves (is_over)
+ *   stopped    LINGER     process 0 to leave first             the process leaves (is_over)
+ *   signalled  GRACE_…    both, but shorter: SIGKILL follows SIGTERM soon
  *
- * With several processes GRACE is short, as they may be stuck in a library for ever and a launcher
- * soon kills whoever is still there: Open MPI's 1.7 s after it lost a process, and 0.7 s after the
+ * With several processes GRACE is short: they may be stuck in a library for ever, and a launcher
+ * soon kills those that remain. Open MPI does so 1.7 s after it lost a process, and 0.7 s after the
  * SIGTERM that it sends meanwhile.
  */
 #define SETTLE_S 0.3
 #define ANSWER_S 0.8
-#define WORD_S 1.2
+#define STOP_S 1.2
 #define RECEIPT_S 1.
 #define GRACE_S 2.5
 #define GRACE_SEVERAL_S 0.7
 #define LINGER_S 1.5
 #define GRACE_SIGNALLED_S 0.5
-#define GRACE_LEADER_S 0.35 /* of process 0, which has much to write then */
+#define GRACE_LEADER_S 0.35 /* of process 0, which then writes the end of the output */
 
 struct watch {
 	struct bb_crew *crew;
 	const struct bb_crew_config *config;
 	int proc;
 	double now;
-	/* When something happened first; 0: it did not. */
-	double troubled;  /* any sign that the run will not end well */
-	double signalled; /* this process was */
-	double expired;   /* process 0: its deadline; the others are asked */
+	/* Moments, each the first of its kind; 0: not yet. */
+	double troubled;  /* any sign of a failure */
+	double signalled; /* this process got a signal */
+	double expired;   /* process 0: the deadline passed, and the others were asked */
 	double told;      /* process 0 was told of a failure here */
-	double stopped;   /* the run was abandoned, its cause is known */
-	int signal;       /* that came, or that process 0 ended the run because of */
-	int gone, left;   /* the first process that is gone, that left because of a signal; -1 */
+	double stopped;   /* the run was abandoned, and its cause is known */
+	int signal;       /* the signal that ended the run; 0: none */
+	int gone, left;   /* the first process that is lost, that left by a signal; -1: none */
 	int left_signal;
-	int culprit; /* process 0: whose failure is the cause; -1 */
-	bool late;   /* it has not waited for process 0, which was held up, but spoken itself */
+	int culprit; /* process 0: the process whose failure is the cause; -1: none */
+	bool late;   /* process 0: the culprit no longer waits and reports its failure itself */
 	bool obeyed; /* process 0 ended the run */
-	bool common; /* the cause is one that every process but 0 sees */
-	bool gone_said;
-	char gone_why[BB_NEWS_TEXT]; /* what it sent last that is not valid; else empty */
-	char what[BB_WHAT_TEXT];     /* expired */
+	bool common; /* every process but 0 sees the same cause */
+	bool gone_reported;
+	char gone_why[BB_NEWS_TEXT]; /* why its last message is not valid; empty: it sent none */
+	char what[BB_WHAT_TEXT];     /* the case whose deadline expired */
 };
 
 static void note(double *first, double now)
@@ -86,23 +84,24 @@ static void name_gone(const struct watch *w, struct bb_strbuf *out)
 	bb_strbuf_addf(out, " %s", *w->gone_why ? w->gone_why : BB_NEWS_GONE_WHY);
 }
 
-/* Who is gone is told even where something else came to light first: it may be why. */
-static void say_gone(struct watch *w)
+/* Adds the lost process to the error even if another cause was found first: it may be the reason.
+ */
+static void report_gone(struct watch *w)
 {
 	struct bb_error *error = w->config->error;
 	struct bb_strbuf name = {0};
 	size_t length;
 
-	if (w->gone < 0 || w->gone_said || w->stopped == 0 || !failed(w) || w->obeyed)
+	if (w->gone < 0 || w->gone_reported || w->stopped == 0 || !failed(w) || w->obeyed)
 		return;
-	w->gone_said = true;
+	w->gone_reported = true;
 	name_gone(w, &name);
 	length = strlen(error->text);
 	snprintf(error->text + length, sizeof(error->text) - length, "; %s", bb_strbuf_text(&name));
 	bb_strbuf_free(&name);
 }
 
-/* The cause is in config->error, or it is w->signal: the run is over on all processes. */
+/* Ends the run on all processes. The cause is in config->error, or it is w->signal. */
 static void end(struct watch *w, bb_status status)
 {
 	if (failed(w) && !w->obeyed) {
@@ -115,7 +114,7 @@ static void end(struct watch *w, bb_status status)
 	if (w->proc == 0)
 		bb_control_send_stop(w->config->control, status, w->signal);
 	w->config->backend->abort(w->config->context);
-	say_gone(w);
+	report_gone(w);
 }
 
 void bb_watch_tell(const struct bb_crew_config *config)
@@ -128,7 +127,7 @@ void bb_watch_tell(const struct bb_crew_config *config)
 		bb_control_send_failed(config->control, status, config->error->text);
 }
 
-/* The cause was found in this process; process 0 shall tell it. */
+/* Ends the run for a cause found in this process; process 0 reports it. */
 static void end_and_tell(struct watch *w)
 {
 	if (w->proc != 0) {
@@ -138,9 +137,9 @@ static void end_and_tell(struct watch *w)
 	end(w, bb_error_status(w->config->error));
 }
 
-/* ---- what others have to say ----------------------------------------------------------- */
+/* ---- messages of other processes ----------------------------------------------------------- */
 
-/* Does TEXT say which rank of process PROC it is about? */
+/* True if TEXT names a rank of process PROC. */
 static bool names_rank(const struct watch *w, int proc, const char *text)
 {
 	const int nlocal = w->config->world->nlocal;
@@ -201,7 +200,8 @@ static struct bb_rank_progress local_progress(const struct watch *w, int local)
 					 .entered = atomic_load(&p->entered)};
 }
 
-static void answer(const struct watch *w)
+/* Sends the progress of this process's ranks to process 0. */
+static void send_answer(const struct watch *w)
 {
 	for (int i = 0; i < w->config->world->nlocal; i++) {
 		const struct bb_rank_progress p = local_progress(w, i);
@@ -222,9 +222,9 @@ static void hear_gone(struct watch *w, const struct bb_news *news)
 	}
 	w->common = w->common || w->proc != 0;
 	w->culprit = w->culprit == proc ? -1 : w->culprit;
-	/* Who goes later goes because the run is over. */
+	/* Processes that go later do so because the run is over. */
 	if (w->now < w->troubled + SETTLE_S)
-		say_gone(w);
+		report_gone(w);
 }
 
 static void hear(struct watch *w)
@@ -253,7 +253,7 @@ static void hear(struct watch *w)
 			receive_stop(w, &news);
 			break;
 		case BB_NEWS_REQUEST:
-			answer(w);
+			send_answer(w);
 			break;
 		case BB_NEWS_GONE:
 			hear_gone(w, &news);
@@ -262,7 +262,7 @@ static void hear(struct watch *w)
 	}
 }
 
-/* ---- what happens here ----------------------------------------------------------------- */
+/* ---- this process ----------------------------------------------------------------- */
 
 static void catch_signal(struct watch *w, int signal)
 {
@@ -281,7 +281,7 @@ static bool ended_unfinished(const struct bb_driver *driver)
 	       !atomic_load(&driver->progress->finished);
 }
 
-/* The driver that ended first of those that did not finish, NULL: none. */
+/* Returns the first driver that ended without finishing; NULL: none. */
 static const struct bb_driver *find_unfinished(const struct bb_crew *crew)
 {
 	const int quitter = atomic_load(&crew->quitter);
@@ -293,8 +293,8 @@ static const struct bb_driver *find_unfinished(const struct bb_crew *crew)
 	return d < end ? d : NULL;
 }
 
-/* Has a driver failed or gone without finishing, or did another process fail? */
-static void look_at_failures(struct watch *w)
+/* Ends the run if a driver failed or ended early, or if another process failed. */
+static void check_failures(struct watch *w)
 {
 	const struct bb_driver *gone;
 
@@ -318,7 +318,7 @@ static bool all_known(const struct watch *w)
 	return true;
 }
 
-/* Process 0: its deadline has passed; how far is everybody? */
+/* Process 0, after its deadline: reports the progress of all ranks once it is known. */
 static void find_out(struct watch *w)
 {
 	const struct bb_world *world = w->config->world;
@@ -331,7 +331,7 @@ static void find_out(struct watch *w)
 	end(w, BB_ETIMEOUT);
 }
 
-static void look_at_clock(struct watch *w)
+static void check_deadline(struct watch *w)
 {
 	struct bb_crew *crew = w->crew;
 	double deadline;
@@ -348,17 +348,17 @@ static void look_at_clock(struct watch *w)
 		memcpy(w->what, what, sizeof(w->what));
 		note(&w->troubled, w->now);
 		bb_control_request_progress(w->config->control);
-	} else if (deadline != 0 && w->now > deadline + WORD_S && w->proc != 0) {
+	} else if (deadline != 0 && w->now > deadline + STOP_S && w->proc != 0) {
 		w->common = true;
 		bb_fail(w->config->error, BB_ETIMEOUT,
-			"%s did not end in its time (-T), and process 0 says nothing", what);
+			"%s did not end in its time (-T), and process 0 does not respond", what);
 		end_and_tell(w);
 	}
 	if (w->expired != 0)
 		find_out(w);
 }
 
-/* Signs that had their time become the cause. */
+/* Takes a sign for the cause once SETTLE is over. */
 static void settle(struct watch *w)
 {
 	const double settled = w->troubled + (w->config->control ? SETTLE_S : 0);
@@ -368,7 +368,7 @@ static void settle(struct watch *w)
 		return;
 	if (w->gone >= 0) {
 		name_gone(w, &name);
-		w->gone_said = true;
+		w->gone_reported = true;
 		bb_fail(w->config->error, BB_EBACKEND, "%s", bb_strbuf_text(&name));
 	} else if (!w->signal) {
 		bb_report_name(w->config, w->left, &name);
@@ -381,19 +381,19 @@ static void settle(struct watch *w)
 
 /* ---- the watch ------------------------------------------------------------------------- */
 
-/* Does this process wait for process 0 to end the run? */
-static bool awaits_word(const struct watch *w)
+/* True if this process waits for process 0 to end the run. */
+static bool awaits_stop(const struct watch *w)
 {
 	return w->told != 0 && w->gone < 0 && !w->obeyed;
 }
 
-/* Or, after that, to leave? */
+/* True if, after that, it waits for process 0 to leave. */
 static bool lingers(const struct watch *w)
 {
 	return w->obeyed && bb_control_reaches(w->config->control, 0);
 }
 
-/* When this process leaves, whoever has not let go or not spoken; the run is stopped. */
+/* Returns when this process leaves a stopped run, whatever it still waits for. */
 static double last_moment(const struct watch *w)
 {
 	const double grace = w->proc == 0 ? GRACE_LEADER_S : GRACE_SIGNALLED_S;
@@ -401,7 +401,7 @@ static double last_moment(const struct watch *w)
 
 	if (!w->config->control)
 		return w->stopped + GRACE_S;
-	if (awaits_word(w))
+	if (awaits_stop(w))
 		until = w->told + RECEIPT_S;
 	if (lingers(w))
 		until = w->stopped + LINGER_S;
@@ -410,16 +410,16 @@ static double last_moment(const struct watch *w)
 	return until;
 }
 
-/* ENDED: all drivers had, before anything else was looked at. */
+/* True if the watch ends. ENDED: all drivers had ended before this round of checks. */
 static bool is_over(const struct watch *w, bool ended)
 {
 	if (w->stopped == 0)
 		return ended && w->troubled == 0;
 	if (w->now > last_moment(w))
 		return true;
-	if (!ended || awaits_word(w) || lingers(w))
+	if (!ended || awaits_stop(w) || lingers(w))
 		return false;
-	/* A sign that comes late may still say who is gone. */
+	/* A late message may still name a lost process. */
 	return !w->config->control || w->obeyed || w->now > w->troubled + SETTLE_S;
 }
 
@@ -452,8 +452,8 @@ struct bb_crew_outcome bb_watch_run(struct bb_crew *crew)
 		if (signal > 0)
 			catch_signal(&w, signal);
 		hear(&w);
-		look_at_failures(&w);
-		look_at_clock(&w);
+		check_failures(&w);
+		check_deadline(&w);
 		settle(&w);
 	} while (!is_over(&w, ended));
 	return (struct bb_crew_outcome){

@@ -1,3 +1,6 @@
+/*
+ * groups.c - results of the groups of a split world, and their table.
+ */
 #include "harness/run/groups.h"
 
 #include "core/array.h"
@@ -8,16 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLUMNS 6      /* groups side by side; of more only least, median and most are shown */
+#define COLUMNS 6      /* groups side by side; for more, only least, median and most are shown */
 #define NAMED_RANKS 8  /* of the worst group */
-#define NO_BEHIND 0.95 /* of the median: less may be chance */
+#define NO_BEHIND 0.95 /* of the median: a group above it is not called slow */
 
 /* One result. */
 struct row {
 	const char *algorithm, *dtype, *op;
 	int64_t size_bytes;
 	bool in_place;
-	int worst; /* index of the group furthest behind those of its size; -1: all sizes differ */
+	int worst; /* group furthest behind others of its size; -1: all sizes differ */
 	double *busbw;
 };
 
@@ -32,7 +35,7 @@ struct bb_groups {
 	size_t nrows, room;
 };
 
-/* Index of the group of COLOR, a new one if there is none yet. */
+/* Returns the index of the group of COLOR, which is added if it is new. */
 static int index_of(struct bb_groups *groups, int color)
 {
 	for (int g = 0; g < groups->n; g++)
@@ -98,7 +101,7 @@ static double median(const double *values, int n, double *scratch)
 	return bb_stats_median(scratch, (size_t)n);
 }
 
-/* BUSBW of GROUP against the median of the groups of its size; NAN: there is no other. */
+/* Returns BUSBW of GROUP over the median of the groups of its size; NAN: there is no other. */
 static double relative(const struct bb_groups *groups, const double *busbw, int group)
 {
 	double *like = groups->seconds + groups->infos->n, middle;
@@ -220,7 +223,7 @@ static void add_row(const struct bb_groups *groups, const struct row *row, struc
 		bb_table_cell(t, "");
 }
 
-/* Busbw of a group relative to those of its size, mean over all results; NAN: there is no other. */
+/* Returns the mean of `relative` over all results. */
 static double standing(const struct bb_groups *groups, int group)
 {
 	double sum = 0;

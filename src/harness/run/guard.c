@@ -1,3 +1,6 @@
+/*
+ * guard.c - waiting for signals, and the guard's thread.
+ */
 #include "harness/run/guard.h"
 
 #include "core/clock.h"
@@ -5,7 +8,7 @@
 #include <signal.h>
 #include <time.h>
 
-#define WAKE SIGURG /* ignored by a thread that does not wait for it */
+#define WAKE SIGURG /* ignored by a thread that is not waiting for it */
 
 static void fill_set(sigset_t *signals)
 {

@@ -1,6 +1,6 @@
 /*
- * guard.h - a thread that looks after the process while its main thread waits for others: at
- * start-up and at the end, when no crew is there that does.
+ * guard.h - a thread that enforces deadlines and handles signals at start-up and at the end, while
+ * the main thread waits for other processes. In between the watch of the crew does.
  */
 #ifndef BB_HARNESS_RUN_GUARD_H
 #define BB_HARNESS_RUN_GUARD_H
@@ -14,35 +14,35 @@
 
 struct bb_guard {
 	pthread_t thread;
-	bool signals; /* SIGINT and SIGTERM are its business */
+	bool signals; /* it handles SIGINT and SIGTERM */
 	atomic_bool done;
 	double deadline; /* on the monotonic clock; 0: none */
-	/* Called once, on the guard's thread: the deadline has passed (SIGNAL 0), or SIGINT or
-	   SIGTERM came. */
+	/* Called at most once, on the guard's thread, when the deadline has passed (SIGNAL 0) or
+	   SIGINT or SIGTERM came. */
 	void (*call)(void *argument, int signal);
 	void *argument;
 };
 
 /*
- * Block SIGINT and SIGTERM in this thread and all that it starts from now on, for good: only one
- * that waits for them shall get them.
+ * Block SIGINT and SIGTERM for good, in this thread and all that it starts from now on, so that
+ * only a thread that waits for them gets them.
  */
 void bb_guard_signals(void);
 
 /* Wait for at most BB_MOMENT_NS: returns SIGINT or SIGTERM if SIGNALS and one came, else 0. */
 int bb_guard_wait(bool signals);
-/* End the bb_guard_wait that THREAD is in, or its next one. */
+/* End the current bb_guard_wait of THREAD, or its next one. */
 void bb_guard_wake(pthread_t thread);
 
-/* Sleep, but not through SIGINT or SIGTERM: returns the signal, or 0. */
+/* Sleep until SIGINT or SIGTERM comes, or for SECONDS. Returns the signal, or 0. */
 int bb_guard_sleep(double seconds);
 
-/* Watch for TIMEOUT_NS from now on, 0: without an end, and, if SIGNALS, for signals, which are
-   blocked. */
+/* Call CALL once TIMEOUT_NS from now have passed (0: never) or, with SIGNALS, which are blocked,
+   when a signal comes. */
 BB_MUST bb_status bb_guard_start(struct bb_guard *guard, uint64_t timeout_ns, bool signals,
 				 void (*call)(void *argument, int signal), void *argument,
 				 struct bb_error *error);
-/* After it CALL is not called any more. */
+/* Stop the guard; CALL is not called any more. */
 void bb_guard_stop(struct bb_guard *guard);
 
 #endif

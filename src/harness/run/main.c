@@ -1,5 +1,5 @@
 /*
- * From the command line to the exit status: all that is said on stderr, and every way to end.
+ * main.c - from the command line to the exit status: messages on stderr, and how a process ends.
  */
 #include "harness/run/harness.h"
 
@@ -17,36 +17,36 @@
 #include <unistd.h>
 
 /*
- * That others leave process 0 to complain first. Where one process fails mpirun ends all, but only
- * after a second; then it is said once.
+ * How long other processes leave it to process 0 to report a failure that all may have. If it does,
+ * mpirun ends all of them within a second, and the failure is reported once.
  */
-#define FIRST_WORD_SECONDS 1.5
+#define FIRST_REPORT_SECONDS 1.5
 
-/* To write the end of the output in a run that has failed, and may have used up its time. */
-#define LAST_WORDS_NS UINT64_C(2000000000)
+/* Time to write the end of the output of a failed run, whose -T may be used up. */
+#define LAST_OUTPUT_NS UINT64_C(2000000000)
 
-/* ---- complaining ----------------------------------------------------------------------- */
+/* ---- reporting failures -----------------------------------------------------------------------
+ */
 
-/* Everybody knows everything: process 0 speaks for all. */
+/* True if the processes have agreed on the failure, so that process 0 reports it for all. */
 static bool is_assembled(const struct bb_run *run)
 {
 	return run->launch.nprocs > 1 && !run->assembly.lost;
 }
 
-/* Alone with bad news that others may have too. */
-static void wait_for_first_word(const struct bb_run *run)
+/* Waits for process 0, which may report the same failure. */
+static void wait_for_first_report(const struct bb_run *run)
 {
 	int signal;
 
 	if (run->environment.launch.nprocs <= 1 || run->environment.launch.proc == 0)
 		return;
-	signal = bb_guard_sleep(FIRST_WORD_SECONDS);
+	signal = bb_guard_sleep(FIRST_REPORT_SECONDS);
 	if (signal)
 		_exit(128 + signal);
 }
 
-/* Of a command line that is the same everywhere, where a launcher lets all processes come to their
-   own end: it says which of them failed. */
+/* True if process 0 has the same wrong command line, and the launcher reports failed processes. */
 static bool is_left_to_first(const struct bb_run *run)
 {
 	const struct bb_launch_hint *hint = &run->environment.launch;
@@ -55,19 +55,19 @@ static bool is_left_to_first(const struct bb_run *run)
 	       hint->reports && hint->proc > 0;
 }
 
-static void complain(struct bb_run *run)
+static void report_failure(struct bb_run *run)
 {
 	if (run->launch.silent || (is_assembled(run) && !bb_run_leads(run)))
 		return;
 	if (!is_assembled(run)) {
-		bb_run_unguard(run); /* or it would speak as well, should time run out meanwhile */
-		wait_for_first_word(run);
+		bb_run_unguard(run); /* which would report a timeout as well */
+		wait_for_first_report(run);
 	}
 	if (!is_left_to_first(run))
 		bb_say(run->options.program, "%s", run->error.text);
 }
 
-/* On the guard's thread. The main thread may be anywhere: nothing is let go. */
+/* Ends the process on the guard's thread. The main thread may be anywhere, so nothing is freed. */
 static void give_up(void *argument, int signal)
 {
 	static const char *const stages[] = {
@@ -84,10 +84,11 @@ static void give_up(void *argument, int signal)
 	bool speaks = true;
 	char time[BB_UNIT_TEXT], who[128] = "";
 
-	/* One that has left already may have made the launcher end the others. */
+	/* The launcher may end the rest because one process has left with the agreed status. */
 	if (signal && agreed)
 		_exit(agreed - 1);
-	/* Of several processes one has failed and said so, or a launcher knows who asked for it. */
+	/* With several processes, one has reported its failure, or the launcher reports the signal.
+	 */
 	if (signal && hint->nprocs <= 1)
 		bb_say(run->options.program, "interrupted");
 	if (signal)
@@ -96,10 +97,10 @@ static void give_up(void *argument, int signal)
 		snprintf(who, sizeof(who),
 			 ": not all of the %d processes that %s started have come", hint->nprocs,
 			 hint->launcher);
-	/* The launch is there, and it stays. */
+	/* The launch is open. */
 	if (!by_launch && run->launch.abandon)
 		speaks = run->launch.abandon(&run->launch);
-	wait_for_first_word(run);
+	wait_for_first_report(run);
 	if (!speaks)
 		_exit(BB_ETIMEOUT);
 	bb_say(run->options.program, "%s%s%s did not end within %s (-T)%s",
@@ -108,9 +109,9 @@ static void give_up(void *argument, int signal)
 	_exit(BB_ETIMEOUT);
 }
 
-/* ---- what needs no world --------------------------------------------------------------- */
+/* ---- --help and its like --------------------------------------------------------------- */
 
-/* TABLES as Markdown, without those that nothing is left of. */
+/* Appends TABLES as Markdown, without empty ones. */
 static void document(const struct bb_option_table *tables, struct bb_strbuf *out)
 {
 	for (; tables->rows; tables++) {
@@ -122,7 +123,7 @@ static void document(const struct bb_option_table *tables, struct bb_strbuf *out
 	}
 }
 
-/* --help, --list and their like. Returns false if a run was asked for. */
+/* Prints --help, --list and their like. Returns false if a run was requested. */
 static bool inform(struct bb_run *run, bb_status *status)
 {
 	const struct bb_benchmark *benchmark = run->benchmark;
@@ -149,7 +150,7 @@ static bool inform(struct bb_run *run, bb_status *status)
 		return false;
 	if (run->environment.launch.proc > 0)
 		bb_strbuf_clear(&out); /* once is enough */
-	/* Where nothing of what was asked is supported the text says why. */
+	/* BB_EUNSUPPORTED: the text contains the reasons. */
 	if (*status == BB_OK || *status == BB_EUNSUPPORTED) {
 		const bb_status written = bb_write_text("-", &out, &run->error);
 
@@ -161,10 +162,11 @@ static bool inform(struct bb_run *run, bb_status *status)
 
 /* ---- the run --------------------------------------------------------------------------- */
 
-/* Before the crew began. A backend of several processes may then not come to its end in order. */
+/* Ends a run whose crew has not begun. A backend of several processes may then not be able to
+ * close. */
 static void end_unbegun(struct bb_run *run, bb_status status)
 {
-	complain(run);
+	report_failure(run);
 	if (run->launch.nprocs <= 1 && !run->assembly.lost) {
 		bb_run_close(run);
 		return;
@@ -177,7 +179,7 @@ static void end_unbegun(struct bb_run *run, bb_status status)
 	_exit(status);
 }
 
-/* All processes end in order, with the exit status of process 0. */
+/* Ends all processes in order, with the exit status of process 0. */
 static int end_together(struct bb_run *run, int status)
 {
 	bb_status shared = bb_run_guard(run, BB_STAGE_END);
@@ -185,7 +187,7 @@ static int end_together(struct bb_run *run, int status)
 	if (shared == BB_OK)
 		shared = bb_assembly_end(&run->assembly, &status);
 	if (shared != BB_OK) {
-		complain(run);
+		report_failure(run);
 		_exit(shared);
 	}
 	atomic_store(&run->agreed, 1 + status);
@@ -193,7 +195,7 @@ static int end_together(struct bb_run *run, int status)
 	return status;
 }
 
-/* What a user calls a process: its rank, where it has one. */
+/* Appends the name of a process: its rank if it has only one. */
 static void name_process(void *argument, int proc, struct bb_strbuf *out)
 {
 	const struct bb_run *run = argument;
@@ -203,7 +205,7 @@ static void name_process(void *argument, int proc, struct bb_strbuf *out)
 		       member->host, member->pid);
 }
 
-/* Process 0 has the results and judges them; here it is known whether they came about. */
+/* The exit status of processes other than 0, which have no results to judge. */
 static int others_status(const struct bb_run *run, int caught)
 {
 	return caught ? 128 + caught : (int)bb_error_status(&run->error);
@@ -215,12 +217,12 @@ static void prepare(struct bb_run *run)
 	bb_run_counters_begin(run);
 	bb_record_init(&bb_record_end, &run->end);
 	run->end.results = run->end.skipped = run->end.wrong = 0;
-	/* A GPU's is shared with others. */
+	/* The memory of a GPU may be used by others already. */
 	if (run->options.backend->gpu)
 		run->memory_before = bb_memory_taken(run);
 }
 
-static void say_cause(const struct bb_run *run, const struct bb_crew_outcome *outcome)
+static void report_cause(const struct bb_run *run, const struct bb_crew_outcome *outcome)
 {
 	if (outcome->silent)
 		return;
@@ -230,13 +232,13 @@ static void say_cause(const struct bb_run *run, const struct bb_crew_outcome *ou
 		bb_say(run->options.program, "interrupted");
 }
 
-/* On a guard's thread: nobody reads what is written last. */
+/* Ends the process on a guard's thread: the end of the output cannot be written. */
 static void cut_short(void *argument, int signal)
 {
 	const struct bb_run *run = argument;
 	char time[BB_UNIT_TEXT];
 
-	/* The cause has been told. */
+	/* The cause has been reported. */
 	if (run->ending)
 		_exit(run->ending);
 	bb_say(run->options.program, "the end of the output could not be written within %s (-T)",
@@ -244,10 +246,10 @@ static void cut_short(void *argument, int signal)
 	_exit(BB_ETIMEOUT);
 }
 
-/* Process 0, in the time that it has for it. */
+/* Process 0: concludes the run within a time limit. */
 static int conclude(struct bb_run *run, int caught)
 {
-	const uint64_t time_ns = run->ending ? LAST_WORDS_NS : run->options.timeout_ns;
+	const uint64_t time_ns = run->ending ? LAST_OUTPUT_NS : run->options.timeout_ns;
 	struct bb_guard guard;
 	int status;
 
@@ -258,26 +260,26 @@ static int conclude(struct bb_run *run, int caught)
 	return status;
 }
 
-/* Tell all that is to be told. Returns the exit status. */
+/* Reports the cause of a failure and writes the end of the output. Returns the exit status. */
 static int report(struct bb_run *run, const struct bb_crew_outcome *outcome)
 {
 	int status = others_status(run, outcome->caught);
 
 	bb_ticker_hide(&run->ticker);
 	run->ending = status;
-	/* Before anything that may take time, or wait for a reader. */
+	/* A failure is reported before anything that may take time or wait for a reader. */
 	if (run->ending)
-		say_cause(run, outcome);
+		report_cause(run, outcome);
 	if (outcome->stuck)
 		bb_sinks_seize(&run->sinks);
 	if (bb_run_leads(run))
 		status = conclude(run, outcome->caught);
 	if (!run->ending)
-		say_cause(run, outcome);
+		report_cause(run, outcome);
 	return status;
 }
 
-/* A thread still uses what would be freed, or others may never answer. */
+/* Ends the process without freeing anything: a thread may still use it, or others never answer. */
 static void leave(void *argument, const struct bb_crew_outcome *outcome)
 {
 	struct bb_run *run = argument;
@@ -309,7 +311,7 @@ static struct bb_crew_outcome run_crew(struct bb_run *run)
 	return bb_crew_run(&crew);
 }
 
-/* While all processes are there. */
+/* Gathers the counters of all hosts. Collective over the processes. */
 static bb_status gather_counters(struct bb_run *run)
 {
 	bb_status status = bb_run_guard(run, BB_STAGE_END);
@@ -348,7 +350,7 @@ int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
 		bb_say(argv[0], "out of memory");
 		goto out;
 	}
-	/* A reader that goes away is an error of the write, not the end of the process. */
+	/* A reader that goes away makes the write fail and does not end the process. */
 	signal(SIGPIPE, SIG_IGN);
 	run->benchmark = benchmark;
 	run->experiment = benchmark->experiment;
@@ -362,7 +364,7 @@ int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
 				 &run->error);
 	if (status == BB_OK && inform(run, &status)) {
 		if (status != BB_OK)
-			complain(run);
+			report_failure(run);
 		goto out;
 	}
 	if (status == BB_OK)

@@ -1,6 +1,6 @@
 /*
- * options.c - from words to values: backend, cluster and calibration. Whether the values go
- * together is judged in options_check.c, what a benchmark adds by itself.
+ * options.c - reads the options of all programs and resolves backend, launch, cluster and
+ * calibration. Conflicts are checked in options_check.c and by each benchmark.
  */
 #include "backends/gpu.h"
 #include "backends/virtual.h"
@@ -64,7 +64,7 @@ static bb_status unknown_backend(const struct bb_options *o, struct bb_error *er
 		       o->backend_text, bb_suggest(hint, o->backend_text, names));
 }
 
-/* Because a launcher started this process, what it needs is loaded though nobody asked for it. */
+/* Loads what a launcher's process needs, although no option names it. */
 static bb_status load_for_launcher(struct bb_plugin *plugin, const struct bb_launch_hint *launch,
 				   struct bb_error *error)
 {
@@ -85,7 +85,7 @@ static bb_status load_for_launcher(struct bb_plugin *plugin, const struct bb_lau
 		       launch->launcher, cause.text);
 }
 
-/* BB_EBACKEND and why, unless GPUs can be used here. */
+/* Returns BB_EBACKEND with the reason in WHY, unless GPUs can be used here. */
 static bb_status load_for_gpus(struct bb_plugin *plugin, struct bb_error *why)
 {
 	bb_status st = bb_plugin_load(plugin, bb_loadable_find(BB_GPUS), why);
@@ -98,7 +98,7 @@ static bb_status load_for_gpus(struct bb_plugin *plugin, struct bb_error *why)
 	return st;
 }
 
-/* Nobody may take what a CPU does for what GPUs do. */
+/* Measurements of a CPU must not pass for those of the GPUs that are here. */
 static bb_status refuse_cpu(const struct bb_plugin *plugin, const char *why, int gpus,
 			    const struct bb_launch_hint *launch, struct bb_error *error)
 {
@@ -114,7 +114,7 @@ static bb_status refuse_cpu(const struct bb_plugin *plugin, const char *why, int
 		       by_mpi ? BB_LAUNCHER : "host");
 }
 
-/* GPUs where there are some, else the processes of MPI's launcher, else threads. */
+/* Chooses GPUs if there are any, else the processes of MPI's launcher, else threads. */
 static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
 				const struct bb_launch_hint *launch, struct bb_error *error)
 {
@@ -143,7 +143,7 @@ static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
 	return BB_OK;
 }
 
-/* Nothing is measured; MPI's launcher may have started several processes for that. */
+/* Chooses null, because nothing is measured; MPI's launcher may have started several processes. */
 static bb_status choose_null(struct bb_plugin *plugin, const struct bb_launch_hint *launch,
 			     struct bb_error *error)
 {
@@ -183,9 +183,9 @@ static bb_status resolve_backend(struct bb_options *o, const struct bb_launch_hi
 	return unknown_backend(o, error);
 }
 
-/* The backend is one process, which the launcher has started several times. */
-static bb_status one_process(const struct bb_options *o, const struct bb_launch_hint *launch,
-			     struct bb_error *error)
+/* Refuses a backend of one process that a launcher has started several times. */
+static bb_status refuse_processes(const struct bb_options *o, const struct bb_launch_hint *launch,
+				  struct bb_error *error)
 {
 	const bool automatic = *o->backend_reason != '\0';
 
@@ -218,7 +218,7 @@ static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hin
 	if (st != BB_OK || launch->nprocs <= 1)
 		return st;
 	if (!o->backend->in_processes)
-		return one_process(o, launch, error);
+		return refuse_processes(o, launch, error);
 	o->launch = launch->kind;
 	if (o->launch)
 		return BB_OK;
@@ -232,8 +232,8 @@ static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hin
 		       why.text);
 }
 
-/* Without -g all ranks of a cluster take part. Where nothing but MESSAGES is played no library of
-   collectives is modelled. */
+/* Without -g all ranks of a cluster take part. A benchmark that simulates only MESSAGES needs no
+   model of a library. */
 static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_error *error)
 {
 	bb_status st;
@@ -282,7 +282,7 @@ static bb_status resolve_calibration(struct bb_options *o, struct bb_error *erro
 	return BB_OK;
 }
 
-/* Without noise one iteration is like the other, and nothing has to get warm. */
+/* Without noise all iterations are equal, and none needs a warm-up. */
 static void resolve_noise(struct bb_options *o)
 {
 	o->exact = o->backend->virtual && o->noise == 0;

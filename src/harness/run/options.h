@@ -1,5 +1,5 @@
 /*
- * options.h - what can be asked of every perf binary, and whether it makes sense.
+ * options.h - the options of every perf binary, and whether they make sense.
  */
 #ifndef BB_HARNESS_RUN_OPTIONS_H
 #define BB_HARNESS_RUN_OPTIONS_H
@@ -20,7 +20,7 @@ enum bb_fault_kind {
 	BB_FAULT_DIE,
 	BB_FAULT_SLOW_LINK,
 	BB_FAULT_SWAP,
-	BB_FAULT_SLOW_NODE, /* these three of a cluster */
+	BB_FAULT_SLOW_NODE, /* of a cluster, like the next two */
 	BB_FAULT_SLOW_RAIL,
 	BB_FAULT_LOST_RAIL,
 	BB_FAULT_FLAPPING_NODE,
@@ -31,29 +31,29 @@ enum bb_fault_kind {
 
 struct bb_fault {
 	enum bb_fault_kind kind;
-	int rank;       /* of a link: where it comes from; of a cluster: the node */
-	int to;         /* of a link; of a cluster: the rail, -1: all of the node */
-	double factor;  /* how many times as long it takes; 0: lost, or no such fault */
-	double share;   /* BB_FAULT_FLAPPING_…: of the rounds in which it is slow */
-	double seconds; /* BB_FAULT_SLOW: added before every operation of the rank;
+	int rank;       /* of a link: its source; of a cluster: the node */
+	int to;         /* of a link: its target; of a cluster: the rail; -1: none, or all */
+	double factor;  /* multiple of the time it takes; 0: the rail is lost, or no such fault */
+	double share;   /* BB_FAULT_FLAPPING_…: share of the rounds in which it is slow */
+	double seconds; /* BB_FAULT_SLOW: delay before every operation of the rank;
 			   BB_FAULT_LATE: before every collective */
 };
 
-/* The environment that matters; NULL where a variable is not set. */
+/* The variables of the environment that have an effect; NULL: not set. */
 struct bb_environment {
 	const char *nccl_algo;  /* NCCL_ALGO */
 	const char *split;      /* NCCL_TESTS_SPLIT */
 	const char *split_mask; /* NCCL_TESTS_SPLIT_MASK */
 	const char *min_bw;     /* NCCL_TESTS_MIN_BW */
 	const char *spread;     /* NCCL_TESTS_ALLTOALLV_SPREAD */
-	/* Known to nccl-tests alone, of alltoallv: NCCL_TESTS_ALLTOALLV_MATRIX_FILE, …_SCALE and
+	/* Refused variables of nccl-tests: NCCL_TESTS_ALLTOALLV_MATRIX_FILE, …_SCALE and
 	   NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY. */
 	const char *matrix_file, *matrix_scale, *print_summary;
-	const char *isa;              /* BUSBENCH_ISA, which the backends on CPUs read */
+	const char *isa;              /* BUSBENCH_ISA, which CPU backends read */
 	struct bb_launch_hint launch; /* differs from process to process */
 };
 
-/* The variables, which are the same in all processes of a run. */
+/* These variables, which must be the same in all processes of a run. */
 #define BB_NENVIRONMENT 9
 extern const struct bb_environment_row {
 	const char *name;
@@ -61,8 +61,8 @@ extern const struct bb_environment_row {
 } bb_environment_rows[BB_NENVIRONMENT];
 const char *bb_environment_value(const struct bb_environment *environment, int row);
 
-/* Of programs whose data has a size. -f above 1: sizes are multiplied; else -i is added, unless it
-   is 0. */
+/* Options of programs whose data has a size. With -f above 1 sizes are multiplied, else -i is
+ * added. */
 #define BB_SIZE_OPTIONS(OPTION, COMMON)                                                            \
 	OPTION(SIZE, min_bytes, "minbytes", 'b', "32M", "smallest size; K, M, G are binary",       \
 	       .min = 1, .max = BB_MOST_BYTES, .section = "Sizes")                                 \
@@ -73,7 +73,7 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	OPTION(INT, step_factor, "stepfactor", 'f', "2",                                           \
 	       "factor from size to size; above 1 it overrides -i", .min = 1, .max = 1 << 30)
 
-/* Of all programs. */
+/* Options of all programs. */
 #define BB_RUN_OPTIONS(OPTION, COMMON)                                                             \
 	OPTION(INT, threads, "nthreads", 't', "1", "threads of this process", .min = 1,            \
 	       .max = BB_MAX_RANKS, .section = "Ranks")                                            \
@@ -145,17 +145,17 @@ struct bb_options {
 	BB_OPTION_MEMBERS(BB_SIZE_OPTIONS)
 	BB_OPTION_MEMBERS(BB_RUN_OPTIONS)
 
-	/* Worked out from them. */
-	bool exact; /* time is virtual and without noise: one iteration is like the other */
+	/* Derived from them. */
+	bool exact;          /* time is virtual and without noise, so all iterations are equal */
 	const char *program; /* the last part of argv[0] */
 	const struct bb_backend *backend;
-	/* Why --backend auto is that one; empty: it was named. */
+	/* Why --backend auto chose it; empty: it was named. */
 	char backend_reason[BB_REASON_TEXT];
 	const struct bb_launch_kind *launch; /* NULL: a single process */
 	struct bb_fault fault;
 	struct bb_cluster
 		*cluster; /* --cluster; NULL: none. The caller of bb_options_read frees it */
-	/* But for what only the run knows: exchange, ranks_before. */
+	/* Complete but for what bb_run_open adds. */
 	struct bb_backend_config config;
 	bool shows;    /* the benchmark prints something instead of running: nothing is started */
 	bool predicts; /* it measures nothing */
@@ -164,7 +164,7 @@ struct bb_options {
 /* Both end with name NULL. */
 extern const struct bb_option bb_option_rows[], bb_size_rows[];
 
-/* The text of docs/options.md: SECTIONS, the last without a title, and what else counts. */
+/* Append docs/options.md: SECTIONS, the last without a title, the environment and exit statuses. */
 struct bb_option_section {
 	const char *title;
 	const struct bb_option *rows;
@@ -176,25 +176,24 @@ struct bb_environment bb_environment_read(void);
 struct bb_benchmark;
 
 /*
- * Parse ARGV into OPTIONS and OWN, the start of BENCHMARK's state, work out the rest with
- * ENVIRONMENT and judge everything that can be judged without a world: ranges, conflicts, names,
- * files that cannot be written (by process 0, whose they are). Loads the backend, but starts
- * nothing. BB_EUSAGE for what makes no sense, BB_EUNSUPPORTED for what only another backend has,
- * BB_EBACKEND if what is needed cannot be loaded. With one of list, version, help and
- * help_markdown set nothing is judged.
+ * Parse ARGV into OPTIONS and OWN, the start of BENCHMARK's state, derive the rest with ENVIRONMENT
+ * and check everything that needs no world: ranges, conflicts, names and, in process 0, that its
+ * files can be written. Loads the backend, but starts nothing. BB_EUSAGE for nonsense,
+ * BB_EUNSUPPORTED for what only another backend can do, BB_EBACKEND if a backend cannot be loaded.
+ * With list, version, help or help_markdown nothing is checked.
  */
 BB_MUST bb_status bb_options_read(struct bb_options *options, const struct bb_benchmark *benchmark,
 				  void *own, int argc, char **argv,
 				  const struct bb_environment *environment, struct bb_error *error);
 
-/* What needs the world: the rank of a fault. */
+/* Check that the ranks, nodes and rails of --fault exist. */
 BB_MUST bb_status bb_options_check_world(const struct bb_options *options,
 					 const struct bb_world *world, struct bb_error *error);
 
-/* The size after BYTES in a sweep; 0 when there is none. */
+/* Returns the size after BYTES in a sweep; 0: none. */
 uint64_t bb_options_next_size(const struct bb_options *options, uint64_t bytes);
 
-/* stdout carries CSV or JSON lines (--csv - or --json -) instead of the text. */
+/* True if stdout carries CSV or JSON lines (--csv - or --json -) instead of the text. */
 bool bb_options_stdout_taken(const struct bb_options *options);
 
 #endif

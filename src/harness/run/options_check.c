@@ -1,3 +1,6 @@
+/*
+ * options_check.c - conflicts between the options of all programs.
+ */
 #include "harness/run/options_check.h"
 #include "core/units.h"
 
@@ -34,10 +37,10 @@ bool bb_next_word(const char **list, char word[BB_WORD])
 	return length > 0 && length < BB_WORD;
 }
 
-/* ---- what goes together ------------------------------------------------------------ */
+/* ---- conflicts ------------------------------------------------------------ */
 
-/* "-g 8", "-t 2" or "-t 2 times -g 4". */
-static const char *ranks_asked(char text[64], const struct bb_options *o)
+/* TEXT = "-g 8", "-t 2" or "-t 2 times -g 4". Returns TEXT. */
+static const char *ranks_text(char text[64], const struct bb_options *o)
 {
 	if (o->threads == 1)
 		snprintf(text, 64, "-g %lld", (long long)o->gpus);
@@ -55,18 +58,18 @@ static bb_status check_ranks(const struct bb_options *o, const struct bb_launch_
 	const int64_t local = o->threads * o->gpus;
 	const int most = o->shows ? BB_MAX_RANKS : o->backend->max_local;
 	const int nprocs = launch->nprocs > 1 ? launch->nprocs : 1;
-	char asked[64];
+	char ranks[64];
 
 	if (local <= most)
 		return BB_OK;
-	ranks_asked(asked, o);
+	ranks_text(ranks, o);
 	if (most > 1)
 		return bb_fail(
 			error, BB_EUSAGE,
 			"%s is more than %d ranks in one process, the most of the %s backend",
-			asked, most, o->backend->name);
+			ranks, most, o->backend->name);
 	return bb_fail(error, BB_EUSAGE,
-		       "%s: on %s a rank is a process; start %lld of them: %s %lld %s …%s", asked,
+		       "%s: on %s a rank is a process; start %lld of them: %s %lld %s …%s", ranks,
 		       o->backend->name, (long long)(local * nprocs),
 		       launch->start ? launch->start : "mpirun -np", (long long)(local * nprocs),
 		       o->program, nprocs > 1 ? "" : " (or give --backend host)");
@@ -98,7 +101,7 @@ static bb_status check_counts(const struct bb_options *o, struct bb_error *error
 	return BB_OK;
 }
 
-/* Regular files only: /dev/null may be given twice. */
+/* True if A and B are one regular file; /dev/null may be given twice. */
 static bool same_file(const char *a, const char *b)
 {
 	struct stat sa, sb;
@@ -145,7 +148,7 @@ bb_status bb_check_rank(const char *flag, const char *text, int rank, int nranks
 		       flag, text ? text : number, rank, where, nranks, nranks - 1);
 }
 
-/* What makes sense only in virtual time, and what does not. */
+/* Refuses options that need virtual time, or that virtual time cannot have. */
 static bb_status check_virtual(const struct bb_options *o, struct bb_error *error)
 {
 	const char *name = o->backend->name;

@@ -1,5 +1,5 @@
 /*
- * options_check.h - whether parsed options go together, and what the parts that judge them share.
+ * options_check.h - conflicts between parsed options, and tools for checks.
  */
 #ifndef BB_HARNESS_RUN_OPTIONS_CHECK_H
 #define BB_HARNESS_RUN_OPTIONS_CHECK_H
@@ -7,23 +7,25 @@
 #include "core/output.h"
 #include "harness/run/options.h"
 
-/* All that can be judged without a world. BB_EUSAGE or BB_EUNSUPPORTED with the reason. */
+/* Check everything that needs no world. BB_EUSAGE or BB_EUNSUPPORTED with the reason. */
 BB_MUST bb_status bb_options_check(const struct bb_options *options,
 				   const struct bb_launch_hint *launch, struct bb_error *error);
 
-/* "; did you mean X?" or nothing, for the end of a sentence. */
+/* TEXT = "; did you mean "X"?" for the one of NAMES nearest to WORD, or "". Returns TEXT. */
 const char *bb_suggest(char text[64], const char *word, const char *const *names);
 
-/* Copy the word at *LIST and step to the comma or end behind it. False: empty or too long. */
+/* Copy the word at *LIST and move *LIST to the comma or end behind it. False: empty or too long. */
 #define BB_WORD 64 /* longest name in a list, with its end */
 bool bb_next_word(const char **list, char word[BB_WORD]);
 
-/* FLAG TEXT (NULL: the number) names RANK. WHERE: "among" all ranks, or in a smaller group. */
+/* Check that RANK, named by FLAG TEXT (NULL: the number), is one of NRANKS. WHERE, "among" for all
+   ranks, precedes their number in the message. */
 BB_MUST bb_status bb_check_rank(const char *flag, const char *text, int rank, int nranks,
 				const char *where, struct bb_error *error);
 
-/* Whether the files that OPTIONS and -J (NULL: none) name can be written, and no two are one. Only
-   process 0 WRITES; the hosts of others may not have the folder. */
+/* Check that the output files of OPTIONS and -J (NULL: none) differ and, if this process WRITES
+   them, that they can be written. Only process 0 does; the hosts of others may not have the folder.
+ */
 BB_MUST bb_status bb_check_outputs(const struct bb_options *options, const char *nccl_file,
 				   bool writes, struct bb_error *error);
 

@@ -1,9 +1,9 @@
 /*
- * options_table.c - the rows of the options that all programs take, and docs/options.md.
+ * options_table.c - the tables of the options of all programs, and docs/options.md.
  */
 #include "harness/run/options.h"
 
-#define MAX_SAMPLES 1000000 /* each timed iteration is kept */
+#define MAX_SAMPLES 1000000 /* the sample of each timed iteration is stored */
 
 #define BB_OPTIONS struct bb_options
 const struct bb_option bb_size_rows[] = BB_OPTION_ROWS(BB_SIZE_OPTIONS);
@@ -12,36 +12,34 @@ const struct bb_option bb_option_rows[] = BB_OPTION_ROWS(BB_RUN_OPTIONS);
 
 static const char introduction[] =
 	"# Options\n\n"
-	"Where nccl-tests has an option of the same meaning, it has the same name and form here. "
-	"`--help` prints what a program takes as text, `--help-markdown` as it is here. An option "
-	"given twice counts as given last. One difference is deliberate: without `-i` or `-f` the "
-	"size doubles from row to row.\n";
+	"An option that nccl-tests has too has the same name and form here. `--help` prints the "
+	"options of a program as text, `--help-markdown` as on this page. Of an option given twice "
+	"the last value counts. One difference is deliberate: without `-i` or `-f` the size "
+	"doubles "
+	"from row to row.\n";
 
 static const char environment[] =
 	"\n## Environment\n\n"
 	"| Variable | Meaning |\n"
 	"| --- | --- |\n"
-	"| `NCCL_ALGO` | `Ring` or `Tree`: the algorithm, where `--algo` is not given |\n"
+	"| `NCCL_ALGO` | `Ring` or `Tree`: the algorithm without `--algo` |\n"
 	"| `NCCL_TESTS_SPLIT` | `AND`, `OR`, `MOD`, `DIV` (or `&`, `\\|`, `%`, `/`) and a number: "
-	"ranks for which it gives the same value form a group; all groups run at the same time |\n"
-	"| `NCCL_TESTS_SPLIT_MASK` | a hexadecimal number: the same with `AND`; goes first |\n"
+	"ranks with the same result form a group; all groups run at the same time |\n"
+	"| `NCCL_TESTS_SPLIT_MASK` | a hexadecimal number: the same with `AND`; it overrides "
+	"`NCCL_TESTS_SPLIT` |\n"
 	"| `NCCL_TESTS_MIN_BW` | GB/s: the run fails (exit 7) when the average busbw is below 0.9 "
 	"of "
 	"it |\n"
 	"| `NCCL_TESTS_ALLTOALLV_SPREAD` | 0 to 1: how uneven alltoallv is; 0 is even |\n"
 	"| `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT`, `LOCAL_RANK` | as torchrun sets "
-	"them: "
-	"several processes find each other by them without MPI, see [launch.md](launch.md) |\n"
-	"| `BUSBENCH_PORT` | the port that process 0 then listens on, instead of `MASTER_PORT` + 1 "
-	"|\n"
+	"them: several processes connect by them without MPI, see [launch.md](launch.md) |\n"
+	"| `BUSBENCH_PORT` | port on which process 0 then listens (default: `MASTER_PORT` + 1) |\n"
 	"| `BUSBENCH_SECRET` | at least 16 bytes, the same for all processes: each proves that it "
 	"knows them before it may join, see [launch.md](launch.md) |\n"
-	"| `BUSBENCH_ISA` | `plain`, `avx2` or `avx512`: the vector instructions that ranks on "
-	"CPUs "
-	"add with; without it the widest that the processor has |\n"
-	"| `BUSBENCH_BACKEND_DIR` | an absolute path: where backends that are loaded at run time "
-	"are "
-	"looked for after `backends` beside the binary and `../lib/busbench` from there |\n"
+	"| `BUSBENCH_ISA` | `plain`, `avx2` or `avx512`: vector instructions of ranks on CPUs "
+	"(default: the widest that the processor has) |\n"
+	"| `BUSBENCH_BACKEND_DIR` | absolute path of a folder with backends, searched after "
+	"`backends` beside the binary and `../lib/busbench` from there |\n"
 	"\nnccl-tests' `NCCL_TESTS_ALLTOALLV_MATRIX_FILE`, `NCCL_TESTS_ALLTOALLV_MATRIX_SCALE` and "
 	"`NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY` are not supported: alltoallv refuses to run with "
 	"them "
@@ -54,7 +52,7 @@ static const char environment[] =
 	"| 2 | the request makes no sense, or names a file that cannot be written |\n"
 	"| 3 | the backend, the hardware or a rank is not usable |\n"
 	"| 4 | timed out |\n"
-	"| 5 | nothing of what was asked is supported |\n"
+	"| 5 | nothing that was requested is supported |\n"
 	"| 7 | wrong data, or below a gate |\n";
 
 void bb_options_document(const struct bb_option_section *sections, struct bb_strbuf *out)

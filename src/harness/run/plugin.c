@@ -1,3 +1,6 @@
+/*
+ * plugin.c - finds and loads backends, launches and readers at run time.
+ */
 #include "harness/run/plugin.h"
 
 #include <dlfcn.h>
@@ -22,7 +25,7 @@ const struct bb_loadable bb_loadables[] = {
 	{.name = NULL},
 };
 
-/* Files that may be the plug-in, in the order of preference. */
+/* Paths of a plug-in, in order of preference. */
 struct places {
 	char path[PLACES][PATH_MAX + 64];
 	int n;
@@ -81,7 +84,7 @@ static bb_status not_there(const struct places *places, const struct bb_loadable
 		       what->name, what->remedy, looked);
 }
 
-/* What the dynamic linker complains of, without the path if it begins with it. */
+/* Returns the message of the dynamic linker, without PATH at its begin. */
 static const char *complaint(const char *path)
 {
 	const char *text = dlerror();
@@ -92,7 +95,7 @@ static const char *complaint(const char *path)
 	return strncmp(text, path, length) == 0 && text[length] == ':' ? text + length + 2 : text;
 }
 
-/* Is it a library that is missing, or lacks something, and not this file? */
+/* True if a library is missing or too old, rather than the plug-in itself. */
 static bool blames_library(const char *complaint)
 {
 	return strstr(complaint, "cannot open shared object") ||
@@ -116,8 +119,9 @@ static uint64_t later(uint64_t end, uint64_t offset, uint64_t bytes)
 	return other > end ? other : end;
 }
 
-/* Bytes that the shared object FD must have by what it says of itself: its two tables, and what is
-   mapped of it. 0: it is no shared object of this machine, which the dynamic linker says better. */
+/* Returns the bytes that the shared object FD must have by its own headers: up to the end of its
+   two tables and of its mapped segments. 0: it is no shared object of this machine; dlopen reports
+   that. */
 static uint64_t bytes_needed(int fd)
 {
 	ElfW(Ehdr) head;
@@ -140,7 +144,7 @@ static uint64_t bytes_needed(int fd)
 	return end;
 }
 
-/* The dynamic linker dies of SIGBUS where a file ends before what it maps of it. */
+/* Refuses a file that was cut off, on which the dynamic linker would die of SIGBUS. */
 static bb_status check_whole(const char *name, const char *path, struct bb_error *error)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -149,7 +153,7 @@ static bb_status check_whole(const char *name, const char *path, struct bb_error
 	bool whole;
 
 	if (fd < 0)
-		return BB_OK; /* it says why it cannot read it, too */
+		return BB_OK; /* dlopen reports why it cannot be read */
 	needed = bytes_needed(fd);
 	whole = fstat(fd, &file) != 0 || (uint64_t)file.st_size >= needed;
 	close(fd);

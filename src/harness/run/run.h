@@ -3,7 +3,7 @@
  *
  *   main.c      messages, and how the process ends
  *   start.c     opening and closing of launch, agreement, backend and sinks
- *   attend.c    what every driver does before it measures
+ *   attend.c    exchanges of all drivers before they measure
  *   conclude.c  the end record and the exit status
  */
 #ifndef BB_HARNESS_RUN_RUN_H
@@ -26,11 +26,11 @@
 /* The stages in which this process waits for others under the guard. */
 enum bb_stage { BB_STAGE_START, BB_STAGE_COMPARE, BB_STAGE_CONNECT, BB_STAGE_OPEN, BB_STAGE_END };
 
-/* Everything that one run holds, so that it is freed in one place. */
+/* Everything that one run owns. */
 struct bb_run {
 	const struct bb_benchmark *benchmark;
 	void *own;                              /* the benchmark's state */
-	const struct bb_experiment *experiment; /* the benchmark's, unless its plan takes another */
+	const struct bb_experiment *experiment; /* the benchmark's, unless its plan replaces it */
 	struct bb_environment environment;
 	struct bb_options options;
 	int argc; /* the command line */
@@ -44,7 +44,7 @@ struct bb_run {
 	struct bb_guard guard;
 	bool guarded;
 	atomic_int stage;  /* enum bb_stage */
-	int ending;        /* the exit status of a run that failed before its conclusion; 0: not */
+	int ending;        /* exit status of a run that failed before its conclusion; 0: none */
 	atomic_int agreed; /* 1 + the exit status that all processes agreed on; 0: not yet */
 	/* Called on the guard's thread, see guard.h; ARGUMENT is the run. */
 	void (*give_up)(void *argument, int signal);
@@ -53,14 +53,14 @@ struct bb_run {
 	struct bb_context *context;
 	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
 	struct bb_rank_info *infos; /* of all ranks, after bb_run_attend */
-	bool begun;                 /* the sinks have the run's record and need an end record */
+	bool begun;                 /* the sinks have the run record and need an end record */
 	struct bb_machine *machine;
-	struct bb_topology *topology;   /* of the first process of each host; NULL: not known */
-	struct bb_error topology_error; /* why not */
+	struct bb_topology *topology;   /* in the first process of each host; NULL: unknown */
+	struct bb_error topology_error; /* why it is unknown */
 	struct bb_pattern_store patterns;
 	struct bb_run_counters counters;
 	double started;        /* CLOCK_MONOTONIC seconds at program start */
-	int64_t memory_before; /* taken before the run, as by bb_memory_taken */
+	int64_t memory_before; /* bb_memory_taken before the run */
 
 	/* Used by process 0; while the drivers run, by that of rank 0. */
 	struct utsname system;
@@ -69,22 +69,22 @@ struct bb_run {
 	struct bb_link_bounds link_bounds;
 	struct bb_sinks sinks;
 	struct bb_ticker ticker;
-	struct bb_end_record end; /* summed up as results come */
+	struct bb_end_record end; /* sums of the results so far */
 };
 
-/* Fill the run record as far as it is known without a world: request, place and time. */
+/* Fill the fields of the run record that need no world: request, host and time. */
 void bb_run_describe(struct bb_run *run);
 
 /*
- * Everything that a run needs: options are read, the rest is made here. Collective over the
- * processes: all return the same status, unless assembly.lost is set or there was no launch yet.
- * Call bb_run_close whatever comes back, or leave the process.
+ * Open launch, backend, plan and sinks for the options of RUN. Collective over the processes: all
+ * return the same status, unless assembly.lost is set or the launch could not be opened. Call
+ * bb_run_close whatever comes back, or leave the process.
  */
 BB_MUST bb_status bb_run_open(struct bb_run *run);
 /* Collective where the launch is open. */
 void bb_run_close(struct bb_run *run);
 
-/* Let the guard watch over STAGE from now on; without a launch there is no guard. */
+/* Have the guard watch STAGE from now on; without a launch there is no guard. */
 BB_MUST bb_status bb_run_guard(struct bb_run *run, enum bb_stage stage);
 void bb_run_unguard(struct bb_run *run);
 
@@ -101,23 +101,23 @@ static inline bool bb_run_leads(const struct bb_run *run)
 int bb_run_conclude(struct bb_run *run, int caught);
 
 /*
- * Returns the bytes taken from the memory of buffers: on CPUs the peak of this process so far. GPUs
- * only report what is free, so there only differences mean something.
+ * Returns the bytes taken from the memory of buffers: on CPUs the peak of this process so far; on
+ * GPUs minus the free memory, of which only differences mean something.
  */
 int64_t bb_memory_taken(const struct bb_run *run);
 
 /* ---- for the drivers of any benchmark (attend.c); collective over the world ------------- */
 
 /*
- * Exchange the locations of all ranks: run->infos is known from then on, with each rank's group by
- * GROUP_OF (NULL: all are in one). *WORLD = the group of all ranks, to be closed.
+ * Exchange the locations of all ranks into run->infos, with each rank's group by GROUP_OF (NULL:
+ * all are in one). *WORLD = the group of all ranks, which the caller closes.
  */
 BB_MUST bb_status bb_run_attend(struct bb_run *run, struct bb_driver *driver,
 				int (*group_of)(const struct bb_run *run, int rank),
 				struct bb_group **world);
 
 /*
- * -M: *BYTES, on rank 0, = the memory taken since the start, without what the end record already
+ * With -M, *BYTES on rank 0 = the memory taken since the start, without what the end record already
  * has.
  */
 BB_MUST bb_status bb_run_note_memory(struct bb_run *run, struct bb_driver *driver, int64_t *bytes);

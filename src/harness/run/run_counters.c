@@ -1,3 +1,6 @@
+/*
+ * run_counters.c - counters of hosts before and after a run.
+ */
 #include "harness/run/run_counters.h"
 
 #include "harness/run/run.h"
@@ -5,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINES 8 /* of text */
+#define LINES 8 /* of text at most */
 
 /* ---- the record ------------------------------------------------------------------------------ */
 
@@ -16,7 +19,7 @@ BB_RECORD_KIND(bb_record_counter, BB_COUNTER_FIELDS, "counter",
 
 /* ---- reading and gathering ------------------------------------------------------------------- */
 
-/* Where no data moves no counter does. */
+/* True if the run moves data, without which no counter moves. */
 static bool may_move(const struct bb_run *run)
 {
 	return run->options.backend->has_data;
@@ -81,20 +84,20 @@ bb_status bb_run_counters_gather(struct bb_run *run)
 	return status;
 }
 
-/* ---- what is told ---------------------------------------------------------------------------- */
+/* ---- reporting ---------------------------------------------------------------------------- */
 
-/* From how much on a move matters. A run on one host needs no network; a link that goes down is
+/* The least move that matters. A run on one host needs no network, but a link that goes down is
    broken nevertheless. */
 static const struct {
 	int64_t least;
-	bool alone; /* also where all ranks share a host */
+	bool alone; /* also if all ranks share a host */
 } limits[BB_COUNTER_NCLASSES] = {
 	[BB_COUNTER_LINK_DOWN] = {1, true},        [BB_COUNTER_SYMBOL_ERROR] = {1, true},
 	[BB_COUNTER_ERROR] = {1, false},           [BB_COUNTER_DISCARD] = {100, false},
 	[BB_COUNTER_RETRANSMIT] = {100, false},    [BB_COUNTER_FREQUENCY] = {INT64_MAX, false},
 	[BB_COUNTER_TRAFFIC] = {INT64_MAX, false},
 };
-#define TCP_SHARE 1e-3 /* retransmitted segments that a healthy network stays below */
+#define TCP_SHARE 1e-3 /* share of segments that a healthy network retransmits at most */
 
 static int64_t moved(const struct bb_counter_move *m)
 {
@@ -103,7 +106,7 @@ static int64_t moved(const struct bb_counter_move *m)
 	return __builtin_sub_overflow(m->after, m->before, &difference) ? INT64_MAX : difference;
 }
 
-/* Segments that the host of MOVES sent; 0: not known. */
+/* Returns the segments that the host of MOVES sent; 0: unknown. */
 static int64_t sent(const struct bb_counter_move moves[BB_RUN_MOVES])
 {
 	for (int i = 0; i < BB_RUN_MOVES; i++)
@@ -117,7 +120,7 @@ static bool is_tcp_retransmit(const struct bb_counter_move *m)
 	return m->class == BB_COUNTER_RETRANSMIT && strcmp(m->device, "tcp") == 0;
 }
 
-/* SEGMENTS: those sent. */
+/* True if M matters. SEGMENTS were sent. */
 static bool matters(const struct bb_counter_move *m, bool alone, int64_t segments)
 {
 	if (moved(m) < limits[m->class].least || (alone && !limits[m->class].alone))
@@ -125,8 +128,8 @@ static bool matters(const struct bb_counter_move *m, bool alone, int64_t segment
 	return !is_tcp_retransmit(m) || (double)moved(m) >= TCP_SHARE * (double)segments;
 }
 
-/* Is there one of the same device and class before number I, which moved further? */
-static bool is_told(const struct bb_counter_move *moves, int i)
+/* True if a move before number I has its device and class; that one moved further. */
+static bool is_reported(const struct bb_counter_move *moves, int i)
 {
 	for (int k = 0; k < i; k++)
 		if (moves[k].class == moves[i].class &&
@@ -146,8 +149,8 @@ static void add_line(struct bb_strbuf *text, const char *host, const struct bb_c
 	bb_strbuf_add(text, ")\n");
 }
 
-/* The moves of the host of process PROC; *TOLD counts lines. */
-static void tell_host(struct bb_run *run, int proc, struct bb_strbuf *text, int *told)
+/* Reports the moves of the host of process PROC; *LINES counts the lines of TEXT. */
+static void report_host(struct bb_run *run, int proc, struct bb_strbuf *text, int *lines)
 {
 	const struct bb_counter_move *moves = run->counters.moves + (size_t)proc * BB_RUN_MOVES;
 	const char *host =
@@ -169,27 +172,27 @@ static void tell_host(struct bb_run *run, int proc, struct bb_strbuf *text, int 
 		};
 
 		bb_sinks_record(&run->sinks, &bb_record_counter, &record);
-		if (!record.matters || is_told(moves, i))
+		if (!record.matters || is_reported(moves, i))
 			continue;
-		if (*told == 0)
+		if (*lines == 0)
 			bb_strbuf_add(text, "# Counters that rose during the run, of the whole "
 					    "host, whoever caused it:\n");
-		if ((*told)++ < LINES)
+		if ((*lines)++ < LINES)
 			add_line(text, host, m, segments);
 	}
 }
 
-void bb_run_counters_tell(struct bb_run *run, struct bb_strbuf *text)
+void bb_run_counters_report(struct bb_run *run, struct bb_strbuf *text)
 {
 	struct bb_run_counters *c = &run->counters;
-	int told = 0;
+	int lines = 0;
 
 	if (!c->moves && (c->moves = calloc(BB_RUN_MOVES, sizeof(*c->moves)))) {
 		find_moves(run, c->moves);
 		c->nprocs = 1;
 	}
 	for (int p = 0; c->moves && p < c->nprocs; p++)
-		tell_host(run, p, text, &told);
-	if (told > LINES)
-		bb_strbuf_addf(text, "# and %d more, see the records of --json\n", told - LINES);
+		report_host(run, p, text, &lines);
+	if (lines > LINES)
+		bb_strbuf_addf(text, "# and %d more, see the records of --json\n", lines - LINES);
 }

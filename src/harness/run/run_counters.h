@@ -1,6 +1,6 @@
 /*
- * run_counters.h - what the hosts of a run counted while it ran: one process of each host reads,
- * process 0 writes what moved. Nothing fails because a counter cannot be read.
+ * run_counters.h - counters of the hosts that moved during a run. One process of each host reads
+ * them, process 0 reports them. A counter that cannot be read is no failure.
  */
 #ifndef BB_HARNESS_RUN_RUN_COUNTERS_H
 #define BB_HARNESS_RUN_RUN_COUNTERS_H
@@ -16,7 +16,7 @@ struct bb_run;
 struct bb_run_counters { /* zero-initialise */
 	struct bb_counters before;
 	struct bb_counter_move *moves; /* process 0: BB_RUN_MOVES of each process; unused: zeroed */
-	int nprocs;                    /* whose moves there are */
+	int nprocs;                    /* processes whose moves are known */
 };
 
 #define BB_COUNTER_FIELDS(FIELD)                                                                   \
@@ -42,13 +42,13 @@ struct bb_counter_record {
 
 extern const struct bb_record_kind bb_record_counter;
 
-/* In every process, before the drivers. Nothing where time is virtual or nothing is done. */
+/* Read the counters, in every process before its drivers; nothing if the backend moves no data. */
 void bb_run_counters_begin(struct bb_run *run);
-/* Collective over the processes, after drivers that came to their end. */
+/* Gather the moves at process 0 after the drivers. Collective over the processes. */
 BB_MUST bb_status bb_run_counters_gather(struct bb_run *run);
-/* Process 0: a record for each counter that moved, and '#' lines about those that matter. Without
-   gather, those of its own host. */
-void bb_run_counters_tell(struct bb_run *run, struct bb_strbuf *text);
+/* Process 0: deliver a record for each counter that moved, and append '#' lines about those that
+   matter. Without gather, only those of its own host. */
+void bb_run_counters_report(struct bb_run *run, struct bb_strbuf *text);
 void bb_run_counters_end(struct bb_run *run);
 
 #endif

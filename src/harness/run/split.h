@@ -1,5 +1,5 @@
 /*
- * split.h - how a world is cut into groups that run at the same time, as NCCL_TESTS_SPLIT says it.
+ * split.h - splits a world into groups that run at the same time, by NCCL_TESTS_SPLIT.
  */
 #ifndef BB_HARNESS_RUN_SPLIT_H
 #define BB_HARNESS_RUN_SPLIT_H

@@ -1,5 +1,5 @@
 /*
- * start.c - from options to a run that the crew can begin, and back.
+ * start.c - opens a run up to the start of the crew, and closes it.
  */
 #include "harness/run/run.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #define CONNECT_SECONDS 60.0 /* with -T 0 */
-#define MEMORY_SHARE 0.8     /* of what is available, that buffers may take */
+#define MEMORY_SHARE 0.8     /* of the available memory, for buffers */
 
 /* ---- the processes --------------------------------------------------------------------- */
 
@@ -34,8 +34,7 @@ void bb_run_unguard(struct bb_run *run)
 	run->guarded = false;
 }
 
-/* A driver alone runs on this very thread; queues that are not a GPU's run on threads of their own.
- */
+/* A single driver runs on this thread; queues, but for a GPU's, run on threads of their own. */
 static enum bb_launch_callers callers_of(const struct bb_run *run)
 {
 	if (run->benchmark->queues && !run->options.backend->gpu)
@@ -47,8 +46,7 @@ static enum bb_launch_callers callers_of(const struct bb_run *run)
 static bb_status open_launch(struct bb_run *run)
 {
 	const struct bb_launch_kind *kind = run->options.launch;
-	/* So that who could not connect is told before the guard only knows that it took too long.
-	 */
+	/* The launch gives up first: it can name the missing processes, the guard cannot. */
 	const double half_s = 0.5e-9 * (double)run->options.timeout_ns;
 	struct bb_launch_request request = {.callers = callers_of(run), .timeout_s = half_s};
 	bb_status status;
@@ -91,9 +89,9 @@ static void describe_world(struct bb_run *run)
 	};
 }
 
-/* ---- what is run -------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------- */
 
-/* Bytes that buffers of a process may take: as many in each, so that all have the same plan. */
+/* Sets the memory for buffers to the minimum over all processes, so that all make the same plan. */
 static bb_status share_memory(struct bb_run *run)
 {
 	const uint64_t available = run->options.backend->memory_available(run->context);
@@ -105,7 +103,7 @@ static bb_status share_memory(struct bb_run *run)
 	return status == BB_OK ? bb_assembly_least(&run->assembly, mine, &run->memory) : status;
 }
 
-/* ---- all of it ----------------------------------------------------------------------- */
+/* ---- the run ----------------------------------------------------------------------- */
 
 void bb_run_describe(struct bb_run *run)
 {
@@ -151,7 +149,7 @@ void bb_run_describe(struct bb_run *run)
 	r->virtual_time = o->backend->virtual;
 }
 
-/* What the benchmark does not tell itself. */
+/* Completes the run record but for the benchmark's fields. */
 static void describe_run(struct bb_run *run)
 {
 	const struct bb_options *o = &run->options;
@@ -177,7 +175,7 @@ static bb_status make_plan(struct bb_run *run)
 	return status == BB_OK && run->benchmark->plan ? run->benchmark->plan(run) : status;
 }
 
-/* Where results go: process 0's affair. */
+/* Process 0 opens the sinks. */
 static bb_status open_results(struct bb_run *run)
 {
 	bb_status status;
@@ -192,8 +190,8 @@ static bb_status open_results(struct bb_run *run)
 	return status;
 }
 
-/* How far a play is. */
-static void hear(void *own, const struct bb_algorithm *schedule, size_t done, size_t all)
+/* A bb_listener: shows the progress of an evaluation. */
+static void show_progress(void *own, const struct bb_algorithm *schedule, size_t done, size_t all)
 {
 	struct bb_run *run = own;
 	char what[96] = "program";
@@ -201,10 +199,10 @@ static void hear(void *own, const struct bb_algorithm *schedule, size_t done, si
 	if (schedule)
 		snprintf(what, sizeof(what), "%s by %s", schedule->collective->name,
 			 schedule->name);
-	bb_ticker_tell(&run->ticker, what, done, all);
+	bb_ticker_progress(&run->ticker, what, done, all);
 }
 
-/* After each step that may fail here and not there, the processes agree on what it came to. */
+/* After each step that may fail in some processes only, all agree on its status. */
 bb_status bb_run_open(struct bb_run *run)
 {
 	const struct bb_backend *backend = run->options.backend;
@@ -221,13 +219,13 @@ bb_status bb_run_open(struct bb_run *run)
 	       failed);
 	config = run->options.config;
 	config.exchange = (struct bb_exchange){bb_crew_exchange, &run->crew};
-	config.listener = (struct bb_listener){hear, run};
+	config.listener = (struct bb_listener){show_progress, run};
 	config.ranks_before = bb_assembly_before(&run->assembly) * run->world.nlocal;
 	config.ranks_here = bb_assembly_here(&run->assembly) * run->world.nlocal;
 	status = backend->open(&run->context, &run->world, &config, &run->error);
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
-	/* One of each host looks; what comes of it is for bounds, without which there is enough to
-	   tell. Virtual ranks do not run on this machine. */
+	/* One process of each host reads the topology. Without it only bounds are missing. Virtual
+	   ranks do not run on this machine. */
 	if (!backend->virtual && bb_assembly_before(&run->assembly) == 0 &&
 	    bb_topology_here(&run->topology, &run->topology_error) != BB_OK)
 		run->topology = NULL;

@@ -1,3 +1,6 @@
+/*
+ * ticker.c - the line of progress.
+ */
 #include "harness/run/ticker.h"
 
 #include "core/clock.h"
@@ -8,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TELL_AFTER_S 1 /* from its beginning */
-#define TELL_EVERY_S 0.2
+#define PROGRESS_AFTER_S 1 /* since its start */
+#define PROGRESS_EVERY_S 0.2
 
 void bb_ticker_start(struct bb_ticker *ticker, size_t total, uint64_t bytes)
 {
@@ -22,7 +25,7 @@ void bb_ticker_start(struct bb_ticker *ticker, size_t total, uint64_t bytes)
 	ticker->text[0] = '\0';
 }
 
-/* Small cases cost about as much as a megabyte does. */
+/* Returns the cost of CASES of BYTES in all; a small case takes about as long as a megabyte. */
 static double weight(uint64_t bytes, size_t cases)
 {
 	return (double)bytes + 1048576.0 * (double)cases;
@@ -57,23 +60,23 @@ void bb_ticker_show(struct bb_ticker *ticker, const char *name, uint64_t size)
 	write_line(ticker, ticker->text);
 }
 
-void bb_ticker_tell(struct bb_ticker *ticker, const char *what, size_t done, size_t all)
+void bb_ticker_progress(struct bb_ticker *ticker, const char *what, size_t done, size_t all)
 {
 	char line[2 * BB_TICKER_TEXT];
 	const double now = ticker->on ? bb_clock_now() : 0;
-	const bool told = ticker->told > ticker->begun;
+	const bool shown = ticker->updated > ticker->begun;
 
 	if (all == 0)
 		ticker->begun = now;
-	if (all == 0 && told && *ticker->text)
+	if (all == 0 && shown && *ticker->text)
 		write_line(ticker, ticker->text);
-	else if (all == 0 && told)
+	else if (all == 0 && shown)
 		bb_ticker_hide(ticker);
 	if (!ticker->on || all == 0)
 		return;
-	if (now < ticker->begun + TELL_AFTER_S || now < ticker->told + TELL_EVERY_S)
+	if (now < ticker->begun + PROGRESS_AFTER_S || now < ticker->updated + PROGRESS_EVERY_S)
 		return;
-	ticker->told = now;
+	ticker->updated = now;
 	snprintf(line, sizeof(line), "%s%s%s: %.0f%%", ticker->text, *ticker->text ? "; " : "",
 		 what, 100.0 * (double)done / (double)all);
 	write_line(ticker, line);

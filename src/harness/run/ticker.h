@@ -1,6 +1,6 @@
 /*
- * ticker.h - the one line of progress on a terminal: which case of how many, and the time left; of
- * what takes long, how far it is.
+ * ticker.h - one line of progress on a terminal: the case, the number of cases and the time left,
+ * and the progress of a long evaluation.
  */
 #ifndef BB_HARNESS_RUN_TICKER_H
 #define BB_HARNESS_RUN_TICKER_H
@@ -14,26 +14,26 @@
 
 struct bb_ticker {
 	bool on;           /* stderr is a terminal */
-	atomic_bool shown; /* the watch may hide it, in a run that it ends without the drivers */
+	atomic_bool shown; /* the line is on the terminal; the watch may hide it */
 	size_t total;      /* cases */
-	uint64_t bytes;    /* sum over all cases: what the time left is judged by */
+	uint64_t bytes;    /* sum over all cases, from which the time left is estimated */
 	size_t done;
 	uint64_t bytes_done;
 	double started;
-	char text[BB_TICKER_TEXT]; /* what is shown of the case; empty: there are no cases */
-	double begun, told;        /* the case; when it was last told how far it is */
+	char text[BB_TICKER_TEXT]; /* the line of the case; empty: there are no cases */
+	double begun, updated;     /* start of the case, and last display of its progress */
 };
 
-/* For TOTAL cases of BYTES in all; TICKER was zeros, or was started before. */
+/* Start TICKER, zeroed or used before, for TOTAL cases of BYTES in all. */
 void bb_ticker_start(struct bb_ticker *ticker, size_t total, uint64_t bytes);
-/* Show that NAME of SIZE bytes runs now; 0: it has no size. */
+/* Show the case NAME of SIZE bytes; 0: it has no size. */
 void bb_ticker_show(struct bb_ticker *ticker, const char *name, uint64_t size);
-/* What takes long: DONE of ALL of WHAT is done; ALL 0: it is over. May be called often: what has
-   begun a moment ago, or was told a moment ago, is not told. */
-void bb_ticker_tell(struct bb_ticker *ticker, const char *what, size_t done, size_t all);
-/* The case of SIZE bytes is done. */
+/* Show that DONE of ALL of WHAT is done; ALL 0: WHAT is over. May be called often: nothing is shown
+   shortly after the start of WHAT or the last display. */
+void bb_ticker_progress(struct bb_ticker *ticker, const char *what, size_t done, size_t all);
+/* Count the case of SIZE bytes as done. */
 void bb_ticker_step(struct bb_ticker *ticker, uint64_t size);
-/* Take the line away: something else is about to be printed, or all is done. */
+/* Remove the line, before other output or at the end. */
 void bb_ticker_hide(struct bb_ticker *ticker);
 
 #endif

@@ -1,3 +1,6 @@
+/*
+ * world.c - what the processes of a run agree on.
+ */
 #include "harness/run/world.h"
 
 #include "harness/run/harness.h"
@@ -9,7 +12,7 @@
 
 #define HOST sizeof(((struct bb_member *)0)->host)
 #define LIBRARY 128
-#define SHOWN 60 /* bytes of a word in a sentence */
+#define SHOWN 60 /* bytes of a word that a message quotes */
 
 /* ---- exchanging ------------------------------------------------------------------------ */
 
@@ -24,7 +27,7 @@ static bb_status lose(struct bb_assembly *a, bb_status status)
 		       launch->proc, launch->library ? launch->library : "the launch");
 }
 
-/* *all = the COUNT payloads of every process; with GATHER only at process 0, elsewhere NULL. */
+/* *ALL = the COUNT payloads of every process; with GATHER only at process 0, elsewhere NULL. */
 static bb_status collect_several(struct bb_assembly *a, const struct bb_payload *table,
 				 const void *mine, size_t count, bool gather, void **all)
 {
@@ -76,18 +79,18 @@ static const struct bb_payload_field cause_fields[] = {
 	{.name = NULL}};
 static const struct bb_payload cause_table = {"a cause", sizeof(struct cause), cause_fields, NULL};
 
-/* Everybody tells why; process 0 takes over the cause of process FAILED. */
-static bb_status tell_causes(struct bb_assembly *a, int failed, bb_status status)
+/* Every process sends its cause; process 0 takes over that of process FAILED. */
+static bb_status share_causes(struct bb_assembly *a, int failed, bb_status status)
 {
 	struct cause mine = {.text = "it does not say why"}, *all;
-	bb_status told;
+	bb_status sent;
 
 	name_host(mine.host);
 	if (bb_error_status(a->error) != BB_OK)
 		memcpy(mine.text, a->error->text, sizeof(mine.text));
-	told = collect(a, &cause_table, &mine, true, (void **)&all);
-	if (told != BB_OK || !all)
-		return told != BB_OK ? told : status;
+	sent = collect(a, &cause_table, &mine, true, (void **)&all);
+	if (sent != BB_OK || !all)
+		return sent != BB_OK ? sent : status;
 	if (failed > 0)
 		bb_fail(a->error, status, "process %d (%s): %s", failed, all[failed].host,
 			all[failed].text);
@@ -107,7 +110,7 @@ bb_status bb_assembly_agree(struct bb_assembly *a, bb_status mine)
 		failed++;
 	status = failed < a->launch->nprocs ? (bb_status)all[failed] : BB_OK;
 	free(all);
-	return status == BB_OK ? BB_OK : tell_causes(a, failed, status);
+	return status == BB_OK ? BB_OK : share_causes(a, failed, status);
 }
 
 static const struct bb_payload_field exit_fields[] = {
@@ -141,10 +144,10 @@ bb_status bb_assembly_least(struct bb_assembly *a, uint64_t mine, uint64_t *leas
 	return BB_OK;
 }
 
-/* ---- what must be the same ------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------- */
 
-/* The first thing that processes tell each other; its layout never changes, because other versions
-   of busbench read it. */
+/* The first payload that processes exchange. Its layout never changes, because other versions of
+   busbench read it. */
 struct origin {
 	char version[32];
 	char library[LIBRARY];
@@ -169,11 +172,11 @@ struct request {
 	char backend[16];
 	uint64_t digest; /* of all words */
 	int nwords;
-	int nkept;         /* words that found room in … */
-	char words[WORDS]; /* each with its end */
+	int nkept;         /* the leading words, for which WORDS has room */
+	char words[WORDS]; /* each with its NUL */
 	struct {
 		uint64_t digest;
-		char value[VALUE]; /* quoted, shortened */
+		char value[VALUE]; /* in quotes, cut off */
 	} environment[BB_NENVIRONMENT];
 };
 
@@ -192,7 +195,7 @@ static const struct bb_payload_field request_fields[] = {
 			BB_NENVIRONMENT),
 	{.name = NULL}};
 
-/* Each word that is kept has its end. */
+/* True if every word that is kept ends with a NUL. */
 static bool request_fits(const void *payload)
 {
 	const struct request *r = payload;
@@ -208,7 +211,7 @@ static const struct bb_payload request_table = {"a request", sizeof(struct reque
 
 static uint64_t digest(uint64_t so_far, const char *text)
 {
-	const uint64_t prime = 0x100000001b3u; /* FNV-1a, the end of a word included */
+	const uint64_t prime = 0x100000001b3u; /* FNV-1a; the NUL of each word is included */
 
 	do
 		so_far = (so_far ^ (unsigned char)*text) * prime;
@@ -270,7 +273,7 @@ static bb_status compare_origins(struct bb_assembly *a, const struct origin *all
 	return BB_OK;
 }
 
-/* Word I in quotes, as far as it is known. */
+/* TEXT = word I in quotes, or why it cannot be quoted. */
 static void show_word(char text[SHOWN + 8], const struct request *r, int i)
 {
 	const char *word = r->words;
@@ -299,7 +302,8 @@ static int first_difference(const struct request *x, const struct request *y)
 	return i;
 }
 
-/* What of R differs from FIRST, and how; NULL: nothing. */
+/* Returns the part of R that differs from FIRST, and appends to HOW what differs; NULL: none does.
+ */
 static const char *find_difference(struct bb_strbuf *how, const struct request *r,
 				   const struct request *first)
 {
@@ -346,7 +350,7 @@ static bb_status keep_members(struct bb_assembly *a, const struct origin *all)
 	return BB_OK;
 }
 
-/* At process 0. */
+/* Process 0: names the first process whose request differs. */
 static bb_status compare_requests(struct bb_assembly *a, const struct request *all)
 {
 	const char *what = NULL;
@@ -399,7 +403,7 @@ out:
 	return status;
 }
 
-/* Of processes 0 … NPROCS - 1, how many are of this host? */
+/* Returns how many of the first NPROCS processes are on this host. */
 static int count_of_host(const struct bb_assembly *a, int nprocs)
 {
 	int n = 0;
