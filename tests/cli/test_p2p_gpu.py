@@ -303,7 +303,7 @@ def failing_child():
 def child_out_of_time():
     """-T applies to the child too, which names what takes too long."""
     result = gpus.run(CHILD + " --fault slow:1:2s -T 1").exits(4)
-    result.says("send 0 -> 1 at 4K", "failed with exit status 4").require(not result.out, "half a result")
+    result.says("send 0 -> 1: 4K", "failed with exit status 4").require(not result.out, "half a result")
 
 
 def children(process):

@@ -160,7 +160,7 @@ static bb_status warm_up(const struct bb_job *job)
 	if (status == BB_OK)
 		status = bb_crew_barrier(job->s->engine.driver);
 	for (int64_t i = 0; i < job->s->engine.options->warmup_iters && status == BB_OK; i++)
-		status = bb_job_enter(job, 0, job->s->bench->asked.agg_iters);
+		status = bb_job_enter(job, 0, job->s->bench->settings.agg_iters);
 	if (status == BB_OK)
 		status = bb_job_finish(job);
 	/* No clock may begin while another rank still warms up. */
