@@ -15,8 +15,7 @@ static const char introduction[] =
 	"An option that nccl-tests has too has the same name and form here. `--help` prints the "
 	"options of a program as text, `--help-markdown` as on this page. Of an option given twice "
 	"the last value counts. One difference is deliberate: without `-i` or `-f` the size "
-	"doubles "
-	"from row to row.\n";
+	"doubles from row to row.\n";
 
 static const char environment[] =
 	"\n## Environment\n\n"
