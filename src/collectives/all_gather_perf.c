@@ -1,6 +1,6 @@
 /*
- * Every rank contributes a piece and receives all pieces in rank order: sharded parameters are
- * gathered so before a layer runs.
+ * Every rank contributes a piece and receives all pieces in rank order. Use: gathering sharded
+ * parameters before a layer runs.
  */
 #include "harness/run/harness.h"
 

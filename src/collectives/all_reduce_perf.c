@@ -1,6 +1,6 @@
 /*
- * Every rank gives a vector and gets the element-wise reduction of all of them: how gradients
- * are averaged in data-parallel training.
+ * Every rank contributes a vector and receives the element-wise reduction of all. Use: averaging
+ * gradients in data-parallel training.
  */
 #include "harness/run/harness.h"
 

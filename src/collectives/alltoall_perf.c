@@ -1,6 +1,6 @@
 /*
- * Every rank has one piece for each other rank, all of one size; piece d of rank s becomes piece s
- * of rank d: a transposition, and how tokens reach their experts.
+ * Every rank has a piece of the same size for each rank: piece d of rank s becomes piece s of rank
+ * d. Use: sending tokens to their experts.
  */
 #include "harness/run/harness.h"
 

@@ -175,7 +175,7 @@ static bb_status barrier_finish(void *own)
 	return s->call.collective ? s->engine.backend->finish(s->engine.rank, NULL) : BB_OK;
 }
 
-static void barrier_heard(void *own, int64_t sample, double seconds)
+static void barrier_record_sample(void *own, int64_t sample, double seconds)
 {
 	struct barrier_session *s = own;
 
@@ -190,7 +190,7 @@ static bb_status barrier_time(struct barrier_session *s, struct bb_stats *stats)
 	struct bb_sampling sampling = {.ready = barrier_meet,
 				       .operate = barrier_operate,
 				       .finish = barrier_finish,
-				       .heard = barrier_heard,
+				       .heard = barrier_record_sample,
 				       .own = s,
 				       .warm = o->warmup_iters,
 				       .samples = o->iters,

@@ -1,6 +1,6 @@
 /*
- * barrier.h - the benchmark of a barrier of all ranks: the backend's own, and all-reduces of 8
- * bytes, after which a rank knows as well that all have come.
+ * barrier.h - the benchmark of barriers of all ranks: the backend's own, and all-reduces of 8
+ * bytes, which no rank can finish before all have entered them.
  */
 #ifndef BB_COLLECTIVES_BARRIER_H
 #define BB_COLLECTIVES_BARRIER_H

@@ -1,5 +1,5 @@
 /*
- * How long all ranks need to meet: by the backend's own barrier, and by all-reduces of 8 bytes.
+ * Time of a barrier of all ranks: the backend's own, and all-reduces of 8 bytes.
  */
 #include "collectives/barrier.h"
 #include "harness/run/harness.h"

@@ -1,5 +1,5 @@
 /*
- * Every rank gets what the root has: how initial weights are handed out.
+ * Every rank receives the data of the root. Use: distributing initial weights.
  */
 #include "harness/run/harness.h"
 

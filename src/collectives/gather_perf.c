@@ -1,5 +1,5 @@
 /*
- * The root gets the pieces of all ranks, in their order.
+ * The root receives the pieces of all ranks, in rank order.
  */
 #include "harness/run/harness.h"
 

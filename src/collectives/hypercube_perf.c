@@ -1,5 +1,5 @@
 /*
- * An all-gather in log2(n) steps of pairwise exchanges that double: only for n a power of two.
+ * An all-gather in log2(n) pairwise exchanges of doubling size, for powers of two.
  */
 #include "harness/run/harness.h"
 

@@ -1,5 +1,5 @@
 /*
- * The root gets the element-wise reduction of the vectors of all ranks.
+ * The root receives the element-wise reduction of the vectors of all ranks.
  */
 #include "harness/run/harness.h"
 

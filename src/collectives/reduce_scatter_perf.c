@@ -1,6 +1,6 @@
 /*
- * The vectors of all ranks are reduced, and each rank gets its own piece of the result: the first
- * half of an all-reduce, and how sharded gradients are summed.
+ * The vectors of all ranks are reduced, and each rank receives its piece of the result: the first
+ * half of an all-reduce. Use: summing sharded gradients.
  */
 #include "harness/run/harness.h"
 

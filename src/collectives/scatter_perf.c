@@ -1,5 +1,5 @@
 /*
- * The root has one piece for each rank and hands them out.
+ * The root sends each rank its piece.
  */
 #include "harness/run/harness.h"
 

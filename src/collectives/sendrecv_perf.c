@@ -1,6 +1,5 @@
 /*
- * Every rank sends to the next one and receives from the one before, round the ring: what pipeline
- * stages do.
+ * Every rank sends to the next one and receives from the previous one, as pipeline stages do.
  */
 #include "harness/run/harness.h"
 

@@ -106,7 +106,7 @@ static bb_status child_send(struct bb_pairs *pairs, struct note *note,
 	const size_t behind = parts ? parts_bytes(pairs) : 0;
 	bb_status status;
 
-	if (!pairs->asked.child)
+	if (!pairs->settings.child)
 		return BB_OK;
 	note->magic = MAGIC;
 	note->bytes = (uint32_t)(sizeof(*note) + behind);
@@ -153,14 +153,14 @@ bb_status bb_child_send_end(struct bb_pairs *pairs)
 struct child {
 	struct bb_driver *driver;
 	struct bb_pairs *pairs;
-	pid_t process; /* 0: none that has not been waited for */
-	int fd;        /* to be read; -1: none */
-	int status;    /* once it has ended, as waitpid says it */
-	double heard;  /* time of the last message, on the monotonic clock */
-	char *message; /* the current one */
-	size_t filled; /* bytes of it that have arrived */
-	size_t told;   /* cells received */
-	bool ended;    /* END has arrived */
+	pid_t process;   /* 0: none that has not been waited for */
+	int fd;          /* to be read; -1: none */
+	int status;      /* once it has ended, as waitpid reports it */
+	double heard;    /* time of the last message, on the monotonic clock */
+	char *message;   /* the current one */
+	size_t filled;   /* bytes of it that have arrived */
+	size_t received; /* cells */
+	bool ended;      /* END has arrived */
 };
 
 void bb_child_cell_free(struct bb_child_cell *cell)
@@ -255,13 +255,13 @@ static bb_status start(struct child *c)
 				    "cannot start " SUBJECT ": %s", strerror(error));
 }
 
-/* ---- in the parent: what it says ------------------------------------------------------------- */
+/* ---- in the parent: its messages ------------------------------------------------------------- */
 
-static bb_status fail_nonsense(struct child *c, const char *why)
+static bb_status fail_invalid(struct child *c, const char *why)
 {
 	return bb_fail(&c->pairs->run->error, BB_EINTERNAL,
-		       SUBJECT " sent an invalid message after %zu of its cells: it %s", c->told,
-		       why);
+		       SUBJECT " sent an invalid message after %zu of its cells: it %s",
+		       c->received, why);
 }
 
 /* Returns the cell of NOTE: the cells at the end of the plan are the child's plan. NULL: none. */
@@ -296,12 +296,12 @@ static bb_status decode_parts(struct child *c, struct bb_pair_part *parts, size_
 
 	for (size_t i = 0; i < n; i++)
 		if (!bb_payload_decode(&bb_pair_part_table, &parts[i], why))
-			return fail_nonsense(c, why);
+			return fail_invalid(c, why);
 	return BB_OK;
 }
 
 /* Each cell is sent once, and once more after the review. */
-static bb_status take_cell(struct child *c, const struct note *note)
+static bb_status receive_cell(struct child *c, const struct note *note)
 {
 	struct bb_cell *cell = cell_of(c->pairs, note);
 	struct bb_child_cell *child = cell->child;
@@ -309,9 +309,9 @@ static bb_status take_cell(struct child *c, const struct note *note)
 	const size_t bytes = parts_bytes(c->pairs);
 
 	if (*to || *child->skip || (note->kind == AGAIN && (!child->first || *note->text)))
-		return fail_nonsense(c, "told a cell twice");
+		return fail_invalid(c, "sent a cell twice");
 	if (note->kind == CELL) {
-		c->told++;
+		c->received++;
 		child->end_unix_s = note->end_unix_s;
 		memcpy(child->skip, note->text, sizeof(child->skip));
 		cell->skip = *child->skip ? child->skip : NULL;
@@ -325,7 +325,7 @@ static bb_status take_cell(struct child *c, const struct note *note)
 	return decode_parts(c, *to, bytes / sizeof(**to));
 }
 
-static bb_status take(struct child *c, const struct note *note)
+static bb_status receive(struct child *c, const struct note *note)
 {
 	char *text = c->pairs->library_text;
 	const size_t used = strlen(text);
@@ -337,7 +337,7 @@ static bb_status take(struct child *c, const struct note *note)
 		return BB_OK;
 	case CELL:
 	case AGAIN:
-		return take_cell(c, note);
+		return receive_cell(c, note);
 	case END:
 		c->ended = true;
 		return BB_OK;
@@ -363,14 +363,14 @@ static bb_status listen(struct child *c)
 		if (headed) {
 			memcpy(&note, c->message, sizeof(note));
 			if (!bb_payload_decode(&note_table, &note, why))
-				return fail_nonsense(c, why);
+				return fail_invalid(c, why);
 			if (!is_sound(c, &note))
-				return fail_nonsense(c, "sent a note of another plan");
+				return fail_invalid(c, "sent a note of another plan");
 			all = note.bytes;
 		}
 		if (headed && c->filled == all) {
 			c->filled = 0;
-			status = take(c, &note);
+			status = receive(c, &note);
 			continue;
 		}
 		n = read(c->fd, c->message + c->filled, all - c->filled);
@@ -424,9 +424,9 @@ static bb_status judge(const struct child *c)
 		return bb_fail(error, status > BB_EDATA ? BB_EBACKEND : (bb_status)status,
 			       SUBJECT " failed with exit status %d; --p2p on leaves it out",
 			       status);
-	if (!c->ended || c->told != cells)
-		return bb_fail(error, BB_EINTERNAL, SUBJECT " sent %zu of its %zu cells", c->told,
-			       cells);
+	if (!c->ended || c->received != cells)
+		return bb_fail(error, BB_EINTERNAL, SUBJECT " sent %zu of its %zu cells",
+			       c->received, cells);
 	return BB_OK;
 }
 

@@ -332,7 +332,7 @@ static bb_status begin_turn(struct pairs_session *s, const struct turn *t)
 	return status;
 }
 
-static bb_status take_turn(struct pairs_session *s, const struct turn *t)
+static bb_status run_turn(struct pairs_session *s, const struct turn *t)
 {
 	bb_status status;
 
@@ -370,8 +370,8 @@ static bb_status run_round(struct pairs_session *s, const struct bb_cell *cell, 
 	for (int from = 0; from < s->n; from++)
 		for (int to = 0; to < s->n && status == BB_OK; to++)
 			if (has_turn(s, cell, from, to))
-				status = take_turn(s,
-						   &(struct turn){s, cell, from, to, round, final});
+				status = run_turn(s,
+						  &(struct turn){s, cell, from, to, round, final});
 	return status;
 }
 
@@ -482,7 +482,7 @@ static bb_status measure_again(struct pairs_session *s, const struct bb_pair_tur
 		struct bb_series *series = &s->series[peer_of(s, &t)];
 
 		bb_series_clear(series);
-		status = take_turn(s, &t);
+		status = run_turn(s, &t);
 		if (takes_part(s, &t))
 			mine[i] = bb_floor_best(&series->floor);
 	}
@@ -490,7 +490,7 @@ static bb_status measure_again(struct pairs_session *s, const struct bb_pair_tur
 		status = bb_crew_collect(s->engine.driver, &bb_payload_seconds, mine, BB_PAIR_TURNS,
 					 &all);
 	if (status == BB_OK && bb_driver_leads(s->engine.driver))
-		bb_review_take(s->pairs, turns, all);
+		bb_review_add(s->pairs, turns, all);
 	return status;
 }
 
@@ -510,14 +510,14 @@ static bb_status review(struct pairs_session *s)
 		    s->engine.backend->now(s->engine.rank) - began > REVIEW_S)
 			turns.n = 0;
 		if (status == BB_OK)
-			status = bb_review_follow(s->pairs, s->engine.driver, &turns);
+			status = bb_review_share(s->pairs, s->engine.driver, &turns);
 		if (status != BB_OK || turns.n == 0)
 			break;
 		if (leads)
 			bb_crew_delay(s->engine.driver, BB_RETEST_PAUSE_S);
 		status = measure_again(s, &turns);
 	}
-	if (status == BB_OK && leads && s->pairs->asked.child)
+	if (status == BB_OK && leads && s->pairs->settings.child)
 		status = bb_review_send(s->pairs);
 	return status;
 }

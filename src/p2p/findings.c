@@ -193,7 +193,7 @@ static bb_status find_slower_direct(struct judgement *c)
 
 enum role { EITHER, SOURCE, TARGET };
 
-static bool plays(const struct bb_pair_value *v, int rank, enum role role)
+static bool has_role(const struct bb_pair_value *v, int rank, enum role role)
 {
 	return (role != TARGET && v->from == rank) || (role != SOURCE && v->to == rank);
 }
@@ -249,7 +249,7 @@ static double find_usual(struct judgement *c, const struct bb_pair_matrix *m, en
 
 		if (!is_judged(c, f, v))
 			continue;
-		if (plays(v, f->rank, role)) {
+		if (has_role(v, f->rank, role)) {
 			own++;
 			pool(&mine, v);
 			rounds = v->rounds < rounds ? v->rounds : rounds;
@@ -277,7 +277,7 @@ static bool is_slow(struct judgement *c, const struct bb_pair_matrix *m, enum ro
 	for (size_t i = 0; i < count(m) && usual > 0; i++) {
 		const struct bb_pair_value *v = &m->values[i];
 
-		if (!is_judged(c, f, v) || !plays(v, f->rank, role))
+		if (!is_judged(c, f, v) || !has_role(v, f->rank, role))
 			continue;
 		if (!slower(v, usual * c->relative[i]))
 			return false;
@@ -301,7 +301,7 @@ static void explain_rank(struct judgement *c, const struct bb_finding *f)
 	for (size_t i = 0; i < count(m) && f->like >= 0; i++) {
 		const struct bb_pair_value *v = &m->values[i];
 
-		if (v->rounds == 0 || v->like != f->like || !plays(v, f->rank, EITHER))
+		if (v->rounds == 0 || v->like != f->like || !has_role(v, f->rank, EITHER))
 			continue;
 		*pair_flag(c, v->from, v->to) = true;
 		*pair_flag(c, v->to, v->from) = true;
@@ -309,7 +309,8 @@ static void explain_rank(struct judgement *c, const struct bb_finding *f)
 }
 
 /* True if F's rank is slow in at least one role. */
-static bool plays_slowly(struct judgement *c, const struct bb_pair_matrix *m, struct bb_finding *f)
+static bool is_slow_in_a_role(struct judgement *c, const struct bb_pair_matrix *m,
+			      struct bb_finding *f)
 {
 	static const enum role roles[] = {EITHER, SOURCE, TARGET};
 
@@ -328,14 +329,15 @@ static bb_status find_slow_kinds(struct judgement *c, struct bb_finding f)
 
 	for (size_t i = 0; i < count(m) && status == BB_OK; i++) {
 		const struct bb_pair_value *v = &m->values[i];
-		bool first = v->rounds > 0 && plays(v, f.rank, EITHER);
+		bool first = v->rounds > 0 && has_role(v, f.rank, EITHER);
 
 		for (size_t k = 0; k < i && first; k++)
-			first = !is_like(&m->values[k], v) || !plays(&m->values[k], f.rank, EITHER);
+			first = !is_like(&m->values[k], v) ||
+				!has_role(&m->values[k], f.rank, EITHER);
 		f.like = v->like;
 		f.from = v->from;
 		f.to = v->to;
-		if (first && plays_slowly(c, m, &f))
+		if (first && is_slow_in_a_role(c, m, &f))
 			status = add(c, f);
 	}
 	return status;
@@ -355,7 +357,7 @@ static bb_status find_slow_ranks(struct judgement *c, size_t matrix)
 				       .from = -1,
 				       .to = -1};
 
-		status = plays_slowly(c, m, &f) ? add(c, f) : find_slow_kinds(c, f);
+		status = is_slow_in_a_role(c, m, &f) ? add(c, f) : find_slow_kinds(c, f);
 	}
 	return status;
 }

@@ -96,8 +96,8 @@ static bb_status add_bidirectional(struct bb_pairs *pairs, int space)
 
 static bool is_wanted(const struct bb_pairs *pairs, int space)
 {
-	return pairs->asked.p2p == BB_P2P_BOTH ||
-	       (pairs->asked.p2p == BB_P2P_ON) == (space == PINNED);
+	return pairs->settings.p2p == BB_P2P_BOTH ||
+	       (pairs->settings.p2p == BB_P2P_ON) == (space == PINNED);
 }
 
 bb_status bb_host_pair_plan(struct bb_pairs *pairs)
@@ -108,17 +108,17 @@ bb_status bb_host_pair_plan(struct bb_pairs *pairs)
 	if (run->options.precision != 0)
 		return bb_fail(
 			&run->error, BB_EUSAGE,
-			"--precision: a GPU and its host take a number of iterations; give -n, or "
-			"-g 2");
+			"--precision: the pair of a GPU and its host is measured -n times; leave "
+			"it out, or give -g 2");
 	pairs->host = calloc(1, sizeof(*pairs->host));
 	if (!pairs->host)
 		return bb_no_memory(&run->error, "the plan");
 	pairs->host->complete = complete;
 	for (int space = PINNED; space < SPACES && status == BB_OK; space++)
-		if (is_wanted(pairs, space) && pairs->asked.directions != BB_BIDIRECTIONAL)
+		if (is_wanted(pairs, space) && pairs->settings.directions != BB_BIDIRECTIONAL)
 			status = add_unidirectional(pairs, space);
 	for (int space = PINNED; space < SPACES && status == BB_OK; space++)
-		if (is_wanted(pairs, space) && pairs->asked.directions != BB_UNIDIRECTIONAL)
+		if (is_wanted(pairs, space) && pairs->settings.directions != BB_UNIDIRECTIONAL)
 			status = add_bidirectional(pairs, space);
 	return status;
 }

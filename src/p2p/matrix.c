@@ -27,7 +27,7 @@ struct matrix {
 	char paths[MOST_PATHS][BB_PAIR_PATH_TEXT]; /* in the order in which they come */
 	int npaths;
 	int filled;               /* off the diagonal */
-	struct bb_pair_record of; /* one of its records: what the matrix is about */
+	struct bb_pair_record of; /* one of its records, whose quantity, route and size it shows */
 };
 
 static struct matrix *of(struct bb_sink *sink)
@@ -80,7 +80,7 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 
-/* "0" */
+/* Returns "host" or TEXT = the rank of END. */
 static const char *end_name(const struct matrix *m, int end, char text[END_TEXT])
 {
 	if (m->hosted && end == m->n - 1)
@@ -147,7 +147,8 @@ static void add_bound(struct bb_strbuf *out, const struct matrix *m)
 	free(sorted);
 }
 
-/* The values of those pairs that take PATH into VALUES; *LEAST, *MOST = where they are. */
+/* VALUES = those of the pairs with PATH; returns how many. *LEAST, *MOST = indices of the extremes.
+ */
 static int collect(const struct matrix *m, int path, double *values, int *least, int *most)
 {
 	int n = 0;
@@ -247,7 +248,7 @@ static void clear(struct matrix *m)
 	m->filled = m->npaths = 0;
 }
 
-/* The number of PATH; of more than there is room for the last. */
+/* Returns the number of PATH; without room for it, the last number. */
 static int find_path(struct matrix *m, const char *path)
 {
 	int i = 0;

@@ -167,10 +167,10 @@ static bb_status add_spaces(struct bb_memory *m, int to, int from)
 	for (int alone = 0; alone < 2; alone++)
 		for (int kind = 0; kind < BB_MEMORY_KINDS && status == BB_OK; kind++) {
 			const bool wanted =
-				m->asked.workers == BB_WORKERS_BOTH ||
-				m->asked.workers == (alone ? BB_WORKERS_ONE : BB_WORKERS_ALL);
+				m->settings.workers == BB_WORKERS_BOTH ||
+				m->settings.workers == (alone ? BB_WORKERS_ONE : BB_WORKERS_ALL);
 
-			if (!(m->asked.works >> kind & 1) ||
+			if (!(m->settings.works >> kind & 1) ||
 			    !goes_together(m, (enum bb_memory_kind)kind, to, from))
 				continue;
 			/* A chase has one worker. */
@@ -202,7 +202,7 @@ static bb_status plan(struct bb_run *run)
 	if (status == BB_OK && m->plan.ncases == 0)
 		status = bb_fail(&run->error, BB_EUNSUPPORTED,
 				 "--work, --workers %s: this machine has no such case",
-				 worker_names[m->asked.workers]);
+				 worker_names[m->settings.workers]);
 	return status;
 }
 

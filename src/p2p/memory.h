@@ -3,7 +3,7 @@
  * each, of a GPU to its own memory and to the host's; and the latency of dependent loads.
  *
  *   memory.c        the benchmark: options, plan
- *   memory_drive.c  what every rank does
+ *   memory_drive.c  the experiment
  *   memory_text.c   the text: a row per case, then matrices
  */
 #ifndef BB_P2P_MEMORY_H
@@ -63,14 +63,14 @@ BB_MUST bb_status bb_memory_plan_add(struct bb_memory_plan *plan, struct bb_run 
 
 /* The state of the benchmark. */
 struct bb_memory {
-	struct bb_memory_options asked; /* first: the rows are read into it */
+	struct bb_memory_options settings; /* first: the rows are read into it */
 	struct bb_run *run;
 	struct bb_memory_plan plan;
 	int nspaces;
 };
 
-/* Returns the bytes that count per byte of an array (backends/spaces.h). A copy between two spaces
-   counts once, since the link between them carries it once. */
+/* Returns the bytes that C counts per byte of an array (backends/spaces.h). A copy between two
+   spaces counts once, because the link between them carries it once. */
 double bb_memory_counts(const struct bb_memory_case *c);
 
 extern const struct bb_option bb_memory_rows[];

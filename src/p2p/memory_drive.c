@@ -354,7 +354,7 @@ static bb_status memory_finish(void *own)
 	return status;
 }
 
-static void memory_heard(void *own, int64_t sample, double seconds)
+static void memory_record_sample(void *own, int64_t sample, double seconds)
 {
 	struct turn *t = own;
 
@@ -368,7 +368,7 @@ static bb_status time_case(struct memory_session *s, const struct bb_memory_case
 		.ready = memory_ready,
 		.operate = memory_operate,
 		.finish = memory_finish,
-		.heard = memory_heard,
+		.heard = memory_record_sample,
 		.own = &t,
 		.warm = s->engine.options->warmup_iters,
 		.samples = s->engine.options->iters,

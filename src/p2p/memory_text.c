@@ -106,13 +106,13 @@ static void add_row(struct bb_text_table *table, const struct bb_pair_record *r,
 	bb_table_cell(table, space);
 }
 
-static bb_status keep(struct text *t, const struct bb_pair_record *r, const char *space)
+static bb_status row_keep(struct text *t, const struct bb_pair_record *r, const char *space)
 {
 	struct kept *row = BB_ARRAY_ADD(t->rows, t->n, t->room);
 
 	if (!row)
 		return BB_EINTERNAL;
-	row->r = *r; /* names of place and spaces do not last: they are never looked at */
+	row->r = *r; /* its place and spaces do not last: PLACE and SPACE hold copies */
 	snprintf(row->place, sizeof(row->place), "%s", r->place);
 	snprintf(row->space, sizeof(row->space), "%s", space);
 	return BB_OK;
@@ -133,7 +133,7 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 		name_space(space, r);
 		add_row(&t->table, r, space);
 		bb_table_print(&t->table, &sink->out);
-		status = keep(t, r, space);
+		status = row_keep(t, r, space);
 	}
 	return status == BB_OK ? bb_sink_write(sink, &sink->out) : status;
 }
@@ -146,7 +146,7 @@ static bool same_matrix(const struct kept *a, const struct kept *b)
 	       (a->r.workers == 1) == (b->r.workers == 1);
 }
 
-/* The first row of those of a matrix whose place (or space) is that of row I. */
+/* Returns the first row of the matrix of row I that has its place (or space). */
 static size_t first_like(const struct text *t, size_t i, bool place)
 {
 	for (size_t k = 0; k < i; k++) {
@@ -179,7 +179,7 @@ static void add_cell(const struct text *t, struct bb_text_table *table, size_t f
 	bb_table_cell(table, NULL);
 }
 
-/* Is row I of the matrix of row FIRST, and the first of its place (or space)? */
+/* True if row I is the first of its place (or space) in the matrix of row FIRST. */
 static bool begins(const struct text *t, size_t first, size_t i, bool place)
 {
 	return same_matrix(&t->rows[i], &t->rows[first]) && first_like(t, i, place) == i;
@@ -212,8 +212,8 @@ static void add_matrix(struct text *t, size_t first)
 	bb_table_free(&table);
 }
 
-/* True if the matrix has several cells; one is in the row already. */
-static bool is_worth_it(const struct text *t, size_t first)
+/* True if the matrix has several cells; a single one is a row already. */
+static bool has_several(const struct text *t, size_t first)
 {
 	for (size_t i = first + 1; i < t->n; i++)
 		if (same_matrix(&t->rows[i], &t->rows[first]))
@@ -230,7 +230,7 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 
 		while (!same_matrix(&t->rows[first], &t->rows[i]))
 			first++;
-		if (first == i && is_worth_it(t, i))
+		if (first == i && has_several(t, i))
 			add_matrix(t, i);
 	}
 	bb_strbuf_add(&sink->out, "#\n");

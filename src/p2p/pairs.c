@@ -55,7 +55,7 @@ static bb_status list_states(const struct bb_backend *backend, struct bb_error *
 }
 
 /* A library reads its switch when its process starts, so it is set before the library is loaded. */
-static bb_status switch_library(const struct bb_pair_options *asked,
+static bb_status switch_library(const struct bb_pair_options *settings,
 				const struct bb_backend *backend,
 				const struct bb_environment *environment, struct bb_error *error)
 {
@@ -66,9 +66,9 @@ static bb_status switch_library(const struct bb_pair_options *asked,
 
 	if (!state || !state->name)
 		return BB_OK;
-	if (asked->p2p == BB_P2P_BOTH && asked->p2p_given && environment->launch.nprocs > 1)
+	if (settings->p2p == BB_P2P_BOTH && settings->p2p_given && environment->launch.nprocs > 1)
 		return list_states(backend, error);
-	if (asked->p2p != BB_P2P_OFF)
+	if (settings->p2p != BB_P2P_OFF)
 		return BB_OK;
 	while (state->p2p)
 		state++;
@@ -82,7 +82,7 @@ static bb_status switch_library(const struct bb_pair_options *asked,
 static bb_status check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 		       const struct bb_environment *environment, struct bb_error *error)
 {
-	struct bb_pair_options *asked = own;
+	struct bb_pair_options *settings = own;
 	bb_status status;
 
 	if (!o->backend->routes)
@@ -94,14 +94,14 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 			       "-w %lld: virtual ranks need no warm-up; leave it out",
 			       (long long)o->warmup_iters);
 	o->config.reached = o->config.library_optional = true;
-	status = bb_child_find(&asked->child, error);
-	if (status == BB_OK && asked->child) {
+	status = bb_child_find(&settings->child, error);
+	if (status == BB_OK && settings->child) {
 		/* The parent judges and writes the results. */
-		asked->p2p = BB_P2P_OFF;
-		asked->findings = BB_FINDINGS_REPORT;
+		settings->p2p = BB_P2P_OFF;
+		settings->findings = BB_FINDINGS_REPORT;
 		o->csv_file = o->json_file = NULL;
 	}
-	return status == BB_OK ? switch_library(asked, o->backend, environment, error) : status;
+	return status == BB_OK ? switch_library(settings, o->backend, environment, error) : status;
 }
 
 static void list_backend(struct bb_strbuf *out, const struct bb_backend *backend)
@@ -142,7 +142,7 @@ static bool is_direct(const struct bb_pairs *pairs, const struct bb_route *route
 static bool is_wanted(const struct bb_pairs *pairs, const struct bb_route *route, unsigned use,
 		      bool childs)
 {
-	const int p2p = pairs->asked.p2p;
+	const int p2p = pairs->settings.p2p;
 
 	if (childs)
 		return (route->uses & use) && route->switched;
@@ -153,7 +153,7 @@ static bool is_wanted(const struct bb_pairs *pairs, const struct bb_route *route
 static bb_status add_cell(struct bb_pairs *pairs, struct bb_cell cell, bool childs)
 {
 	struct bb_cell *added = BB_ARRAY_ADD(pairs->cells, pairs->ncells, pairs->room);
-	const bool elsewhere = childs && !pairs->asked.child;
+	const bool elsewhere = childs && !pairs->settings.child;
 
 	if (added)
 		*added = cell;
@@ -197,8 +197,8 @@ static bb_status plan_bandwidth(struct bb_pairs *pairs, bool childs)
 	bb_status status = BB_OK;
 
 	for (int both = 0; both < 2; both++) {
-		if (pairs->asked.directions != BB_BOTH_DIRECTIONS &&
-		    pairs->asked.directions != both)
+		if (pairs->settings.directions != BB_BOTH_DIRECTIONS &&
+		    pairs->settings.directions != both)
 			continue;
 		for (const struct bb_route *r = routes; r->name && status == BB_OK; r++)
 			if (is_wanted(pairs, r, BB_ROUTE_TRANSFER, childs))
@@ -264,7 +264,7 @@ static bb_status query_library(struct bb_pairs *pairs)
 	snprintf(pairs->library_text, sizeof(pairs->library_text), "%s (%s)",
 		 pairs->library_p2p ? "on" : "off", text);
 	run->record.library_p2p = pairs->library_text;
-	if (pairs->asked.p2p == BB_P2P_OFF && pairs->library_p2p)
+	if (pairs->settings.p2p == BB_P2P_OFF && pairs->library_p2p)
 		return bb_fail(&run->error, BB_EBACKEND,
 			       "--p2p off: P2P of the library cannot be turned off: %s", text);
 	return BB_OK;
@@ -273,7 +273,8 @@ static bb_status query_library(struct bb_pairs *pairs)
 /* A process that a launcher started cannot start another rank. */
 static bool has_child(const struct bb_pairs *pairs)
 {
-	return pairs->asked.p2p == BB_P2P_BOTH && pairs->library_p2p && !pairs->run->options.launch;
+	return pairs->settings.p2p == BB_P2P_BOTH && pairs->library_p2p &&
+	       !pairs->run->options.launch;
 }
 
 static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pairs, bool childs))
@@ -285,7 +286,7 @@ static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pai
 	BB_TRY(status, bb_selection_choose(pairs), out);
 	BB_TRY(status, check_world(pairs), out);
 	BB_TRY(status, query_library(pairs), out);
-	BB_TRY(status, make(pairs, pairs->asked.child), out);
+	BB_TRY(status, make(pairs, pairs->settings.child), out);
 	if (has_child(pairs))
 		BB_TRY(status, make(pairs, true), out);
 	/* Before drivers are pinned. */
@@ -295,7 +296,7 @@ static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pai
 	if (pairs->ncells == 0)
 		status = bb_fail(&run->error, BB_EUNSUPPORTED,
 				 "--p2p %s: the %s backend has no such route%s%s (see --list)",
-				 p2p_names[pairs->asked.p2p], run->options.backend->name,
+				 p2p_names[pairs->settings.p2p], run->options.backend->name,
 				 *pairs->library_text ? "; P2P of the library is " : "",
 				 pairs->library_text);
 out:
@@ -349,14 +350,14 @@ static bool judge(struct bb_run *run, const char **verdict)
 	const struct bb_pairs *pairs = of(run);
 
 	*verdict = "findings";
-	return pairs->nfindings == 0 || pairs->asked.findings != BB_FINDINGS_FAIL;
+	return pairs->nfindings == 0 || pairs->settings.findings != BB_FINDINGS_FAIL;
 }
 
 static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_pairs *pairs = of(run);
 
-	if (pairs->nfindings > 0 && pairs->asked.findings == BB_FINDINGS_REPORT)
+	if (pairs->nfindings > 0 && pairs->settings.findings == BB_FINDINGS_REPORT)
 		bb_strbuf_addf(out,
 			       "# findings: %zu, not counted in the verdict (--findings fail)\n",
 			       pairs->nfindings);

@@ -2,7 +2,7 @@
  * pairs.h - the benchmarks of pairs of ranks: bandwidth and latency between any two.
  *
  *   pairs.c        the benchmark: options, plan, verdict
- *   drive.c        what every rank does: one pair after the other, round after round
+ *   drive.c        the experiment: one pair after the other, round after round
  *   series.c       the samples that a rank timed with a peer
  *   child.c        the half of a run that a child process measures
  *   reach.c        the ranks that each route connects
@@ -150,11 +150,11 @@ extern const struct bb_record_kind bb_record_pair, bb_record_finding;
 struct bb_cell;
 struct bb_pairs;
 
-/* Returns the kind of the path between two ends, the same number for paths that are alike, and
-   writes its name: "NV18", "same NUMA node". */
+/* Returns the kind of the path between two ends, the same number for paths that are alike. NAME =
+   its name: "NV18", "same NUMA node". */
 int bb_pair_path(const struct bb_pairs *pairs, int from, int to, char name[BB_PAIR_PATH_TEXT]);
 
-/* A pair is slow from this multiple of the typical time on. */
+/* Returns the multiple of the typical time from which on the pair is slow. */
 double bb_pair_factor(const struct bb_pairs *pairs, const struct bb_cell *cell, int from, int to);
 
 /* Returns the bandwidth in bytes per second that the links between two ends allow, 0 if that is not
@@ -184,7 +184,7 @@ struct bb_cell {
 
 /* The state of a benchmark of pairs. */
 struct bb_pairs {
-	struct bb_pair_options asked; /* first: the rows are read into it */
+	struct bb_pair_options settings; /* first: the rows are read into it */
 	struct bb_run *run;
 	int n;                            /* ends: the ranks whose pairs are measured */
 	int *ranks;                       /* [end], ascending; NULL: all */
@@ -227,7 +227,8 @@ static inline int bb_pair_rank(const struct bb_pairs *pairs, int end)
 	return pairs->ranks ? pairs->ranks[end] : end;
 }
 
-/* The number of rounds, and the samples in ROUND: all rounds together have the -n samples. */
+/* Returns the number of rounds without --precision, and the samples in ROUND; all rounds together
+   have -n of them. */
 static inline int bb_pair_rounds(const struct bb_options *o)
 {
 	return o->iters < BB_PAIR_ROUNDS ? (int)o->iters : BB_PAIR_ROUNDS;
@@ -310,7 +311,7 @@ int bb_pair_timer(const struct bb_cell *cell, int from, int to);
 /* Returns the bound of a pair in bytes per second, 0 if none is known: what its links allow; if
    that is not known, a private copy of the end that acts, which takes PRIVATE_S seconds; or --link
    or
-   --cluster, if lower. *SOURCE says which. */
+   --cluster, if lower. *SOURCE names it. */
 double bb_pair_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int from, int to,
 		     double private_s, const char **source);
 
@@ -336,12 +337,12 @@ struct bb_pair_turns {
    others in each round. None: every finding is decided. */
 BB_MUST bb_status bb_review_list(struct bb_pairs *pairs, int round, struct bb_pair_turns *turns);
 /* Give all ranks the TURNS of rank 0. Collective. */
-BB_MUST bb_status bb_review_follow(struct bb_pairs *pairs, struct bb_driver *driver,
-				   struct bb_pair_turns *turns);
+BB_MUST bb_status bb_review_share(struct bb_pairs *pairs, struct bb_driver *driver,
+				  struct bb_pair_turns *turns);
 /* Add the results of TURNS: SECONDS[end * BB_PAIR_TURNS + turn] of the shortest sample; 0: the end
    timed none. */
-void bb_review_take(struct bb_pairs *pairs, const struct bb_pair_turns *turns,
-		    const double *seconds);
+void bb_review_add(struct bb_pairs *pairs, const struct bb_pair_turns *turns,
+		   const double *seconds);
 
 /* In a child process: send its parent all rounds of what is judged, including those measured again.
    In the parent: take them over. */

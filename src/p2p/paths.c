@@ -100,7 +100,7 @@ double bb_pair_link_bound(struct bb_pairs *pairs, int from, int to, const char *
 {
 	const struct bb_run *run = pairs->run;
 	const size_t n = (size_t)run->world.nranks;
-	struct bb_pair_link_bound *light;
+	struct bb_pair_link_bound *bound;
 
 	if (!on_topology(run))
 		return 0;
@@ -108,18 +108,18 @@ double bb_pair_link_bound(struct bb_pairs *pairs, int from, int to, const char *
 		pairs->link_bounds = calloc(n * n, sizeof(*pairs->link_bounds));
 	if (!pairs->link_bounds)
 		return 0;
-	light = &pairs->link_bounds[(size_t)from * n + (size_t)to];
-	if (!light->known) {
+	bound = &pairs->link_bounds[(size_t)from * n + (size_t)to];
+	if (!bound->known) {
 		const struct bb_rank_place two[] = {run->link_bounds.places[from],
 						    run->link_bounds.places[to]};
 
-		light->known = true;
-		if (bb_speed_of_light(run->topology, two, 2, BB_BOUND_PAIR, &light->GBps,
-				      &light->why) != BB_OK)
-			light->GBps = 0;
+		bound->known = true;
+		if (bb_speed_of_light(run->topology, two, 2, BB_BOUND_PAIR, &bound->GBps,
+				      &bound->why) != BB_OK)
+			bound->GBps = 0;
 	}
-	*why = bb_strbuf_text(&light->why);
-	return 1e9 * light->GBps;
+	*why = bb_strbuf_text(&bound->why);
+	return 1e9 * bound->GBps;
 }
 
 void bb_pair_link_bounds_close(struct bb_pairs *pairs)
@@ -150,8 +150,8 @@ static bool is_redirected(const struct bb_topology *t, int device)
 	return false;
 }
 
-/* Links of one GPU that are down or narrow. */
-static bool tell_device(const struct bb_topology *t, int device, char cause[BB_CAUSE_TEXT])
+/* CAUSE = links of a GPU that are down or narrow; returns false if there are none. */
+static bool find_device_cause(const struct bb_topology *t, int device, char cause[BB_CAUSE_TEXT])
 {
 	const struct bb_device *d = &t->devices[device];
 	int down = 0;
@@ -183,7 +183,7 @@ static const char *const p2p_causes[] = {
 	[BB_P2P_UNKNOWN] = NULL,
 };
 
-static bool tell_gpus(const struct bb_topology *t, int a, int b, char cause[BB_CAUSE_TEXT])
+static bool find_gpu_cause(const struct bb_topology *t, int a, int b, char cause[BB_CAUSE_TEXT])
 {
 	const enum bb_peer_access p2p = bb_topology_p2p(t, a, b);
 	const enum bb_path path = bb_topology_path(t, a, b, NULL);
@@ -192,7 +192,7 @@ static bool tell_gpus(const struct bb_topology *t, int a, int b, char cause[BB_C
 		snprintf(cause, BB_CAUSE_TEXT, "%s", p2p_causes[p2p]);
 		return true;
 	}
-	if (tell_device(t, a, cause) || tell_device(t, b, cause))
+	if (find_device_cause(t, a, cause) || find_device_cause(t, b, cause))
 		return true;
 	if ((path == BB_PATH_PIX || path == BB_PATH_PXB) &&
 	    (is_redirected(t, a) || is_redirected(t, b))) {
@@ -219,8 +219,8 @@ const char *bb_pair_cause(const struct bb_pairs *pairs, const struct bb_finding 
 	if (!on_topology(run) || run->link_bounds.places[a].node != 0 ||
 	    run->link_bounds.places[b].node != 0)
 		return NULL;
-	return tell_gpus(run->topology, run->link_bounds.places[a].device,
-			 run->link_bounds.places[b].device, cause)
+	return find_gpu_cause(run->topology, run->link_bounds.places[a].device,
+			      run->link_bounds.places[b].device, cause)
 		       ? cause
 		       : NULL;
 }

@@ -36,7 +36,7 @@ static const struct bb_pair_part *timed(const struct bb_pairs *pairs, const stru
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-/* They are on no host; in a cluster each is a GPU of a node. */
+/* Virtual ranks have no host; in a cluster each is a GPU of a node. */
 static void fill_virtual_ends(const struct bb_pairs *pairs, struct bb_pair_record *r)
 {
 	const struct bb_cluster *c = pairs->run->options.cluster;
@@ -92,7 +92,6 @@ static void fill_route(const struct bb_cell *cell, struct bb_pair_record *r)
 static void fill_times(const struct bb_cell *cell, const struct bb_pair_part *part,
 		       struct bb_pair_record *r)
 {
-
 	r->p50_us = part->p50 * 1e6;
 	r->p99_us = part->p99 * 1e6;
 	r->min_us = part->min * 1e6;
@@ -276,8 +275,8 @@ static void add_subject(struct bb_strbuf *out, const struct bb_pairs *pairs,
 }
 
 /* "0 -> 1 is slower than 1 -> 0: 3.1 GB/s, not 9.9 GB/s (read, unidirectional, 32M)" */
-static void describe(struct bb_strbuf *out, const struct bb_pairs *pairs,
-		     const struct bb_finding *f)
+static void finding_describe(struct bb_strbuf *out, const struct bb_pairs *pairs,
+			     const struct bb_finding *f)
 {
 	const struct bb_cell *cell = &pairs->cells[pairs->matrix_cells[f->matrix]];
 	char size[BB_UNIT_TEXT], text[BB_CAUSE_TEXT];
@@ -301,7 +300,7 @@ static int64_t rank_or_absent(const struct bb_pairs *pairs, int end)
 	return end < 0 ? BB_ABSENT : bb_pair_rank(pairs, end);
 }
 
-static bb_status tell(struct bb_pairs *pairs, const struct bb_finding *f)
+static bb_status deliver_finding(struct bb_pairs *pairs, const struct bb_finding *f)
 {
 	const struct bb_cell *cell = &pairs->cells[pairs->matrix_cells[f->matrix]];
 	char path[BB_PAIR_PATH_TEXT], cause[BB_CAUSE_TEXT];
@@ -331,18 +330,18 @@ static bb_status tell(struct bb_pairs *pairs, const struct bb_finding *f)
 	}
 	r.share = f->value / f->reference;
 	r.cause = bb_pair_cause(pairs, f, cause);
-	describe(&text, pairs, f);
+	finding_describe(&text, pairs, f);
 	r.text = bb_strbuf_text(&text);
 	status = bb_sinks_record(&pairs->run->sinks, &bb_record_finding, &r);
 	bb_strbuf_free(&text);
 	return status;
 }
 
-/* A suspect whose result may be chance is not blamed. */
-static void tell_unjudged(struct bb_pairs *pairs, const struct bb_finding *f)
+/* Counts a suspect whose result may be chance. */
+static void count_unjudged(struct bb_pairs *pairs, const struct bb_finding *f)
 {
 	if (pairs->nunjudged++ == 0)
-		describe(&pairs->unjudged, pairs, f);
+		finding_describe(&pairs->unjudged, pairs, f);
 }
 
 bb_status bb_pairs_judge(struct bb_pairs *pairs)
@@ -356,15 +355,15 @@ bb_status bb_pairs_judge(struct bb_pairs *pairs)
 		const struct bb_finding *f = &found.list[i];
 
 		if (!f->confirmed) {
-			tell_unjudged(pairs, f);
+			count_unjudged(pairs, f);
 			continue;
 		}
 		pairs->nfindings++;
-		status = tell(pairs, f);
+		status = deliver_finding(pairs, f);
 	}
 	bb_findings_free(&found);
-	if (status == BB_OK && pairs->asked.findings == BB_FINDINGS_FAIL && pairs->nfindings == 0 &&
-	    pairs->nunjudged > 0)
+	if (status == BB_OK && pairs->settings.findings == BB_FINDINGS_FAIL &&
+	    pairs->nfindings == 0 && pairs->nunjudged > 0)
 		status =
 			bb_fail(&pairs->run->error, BB_EBACKEND,
 				"%zu suspect%s could not be judged for too few undisturbed rounds; "

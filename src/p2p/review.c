@@ -209,7 +209,7 @@ bb_status bb_review_receive(struct bb_pairs *pairs)
 	return status;
 }
 
-/* ---- what is measured again ---------------------------------------------------------------- */
+/* ---- measuring again ---------------------------------------------------------------- */
 
 /* True if F suspects the pair; also for the private copies of its ends, which are its bound. */
 static bool is_suspect(const struct bb_finding *f, int from, int to)
@@ -289,8 +289,7 @@ bb_status bb_review_list(struct bb_pairs *pairs, int round, struct bb_pair_turns
 	return status;
 }
 
-void bb_review_take(struct bb_pairs *pairs, const struct bb_pair_turns *turns,
-		    const double *seconds)
+void bb_review_add(struct bb_pairs *pairs, const struct bb_pair_turns *turns, const double *seconds)
 {
 	for (int i = 0; i < turns->n; i++) {
 		const struct bb_pair_turn *t = &turns->list[i];
@@ -324,7 +323,8 @@ void bb_review_close(struct bb_pairs *pairs)
 	free(pairs->matrix_cells);
 }
 
-/* ---- who has a turn ------------------------------------------------------------------------- */
+/* ---- sharing the turns -------------------------------------------------------------------------
+ */
 
 #define TURN(label, member)                                                                        \
 	BB_PAYLOAD_EACH(label, BB_PAYLOAD_SIGNED, struct bb_pair_turns, list, .member,             \
@@ -341,8 +341,8 @@ static const struct bb_payload_field turn_fields[] = {
 static const struct bb_payload turns_table = {"turns of pairs", sizeof(struct bb_pair_turns),
 					      turn_fields, NULL};
 
-bb_status bb_review_follow(struct bb_pairs *pairs, struct bb_driver *driver,
-			   struct bb_pair_turns *turns)
+bb_status bb_review_share(struct bb_pairs *pairs, struct bb_driver *driver,
+			  struct bb_pair_turns *turns)
 {
 	const int nranks = pairs->run->world.nranks;
 	const void *all;

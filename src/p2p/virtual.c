@@ -154,8 +154,8 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 }
 
 /* A sample lasts from the meeting until the data has arrived. */
-static void hear(void *own, int rank, size_t index, const struct bb_operation *o, double from,
-		 double to, int source)
+static void record_operation(void *own, int rank, size_t index, const struct bb_operation *o,
+			     double from, double to, int source)
 {
 	struct bb_virtual_pairs *v = own;
 	const bool timed = o->work == (v->cell->ping ? BACK : THERE);
@@ -179,7 +179,7 @@ static bb_status run_program(struct bb_virtual_pairs *v, struct bb_engine *engin
 	struct bb_trial trial = {.workload = {.program = &program, .own = v},
 				 .timing = BB_TIMING_STEPS,
 				 .steps = 1,
-				 .watch = {hear, v}};
+				 .watch = {record_operation, v}};
 	bb_status status;
 
 	snprintf(trial.what, sizeof(trial.what), "pairs of %d ranks", v->pairs->n);

@@ -42,7 +42,7 @@ static void open_world(struct world *w, bool child)
 	memset(w, 0, sizeof(*w));
 	w->run.world.nranks = NRANKS;
 	w->pairs.run = &w->run;
-	w->pairs.asked.child = child;
+	w->pairs.settings.child = child;
 	w->pairs.cells = w->cells;
 	w->pairs.ncells = (size_t)before + CELLS;
 	for (int i = 0; i < before; i++)
