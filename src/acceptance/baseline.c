@@ -20,7 +20,7 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* The values of METRIC of RECORD's subject in all runs of E, at most ROOM. */
+/* VALUES = METRIC of RECORD's subject in all runs of E, at most ROOM; returns how many. */
 static size_t values_gather(const struct bb_evidence *e, const struct bb_metric *metric,
 			    const struct bb_read_record *record, double *values, size_t room)
 {
@@ -67,7 +67,7 @@ static void add_entry(const struct bb_evidence *e, const struct bb_metric *metri
 	bb_json_end(j);
 }
 
-/* Everything that the first run of a step measured, over all its runs. */
+/* Adds an entry for every metric of every record in the first run of a step, over all its runs. */
 static bb_status add_step(const struct bb_evidence *e, struct bb_json *j, struct bb_error *error)
 {
 	const struct bb_records *const first = &e->runs[0].records;
@@ -110,15 +110,14 @@ static void add_head(const struct bb_acceptance_session *s, struct bb_json *j)
 				   bb_record_string(run ? run->json : NULL, members[i]));
 }
 
-/* Only steps that ran and are right are worth comparing with; in virtual time nothing can be wrong.
- */
-static bool is_worth_it(const struct bb_judgement *j, const struct bb_evidence *e)
+/* True if E can be a baseline: it ran, and its data is right (in virtual time there is none). */
+static bool is_sound(const struct bb_judgement *j, const struct bb_evidence *e)
 {
 	return j->verdict <= BB_WARNED ||
 	       (j->verdict == BB_SKIPPED && e->runs[0].outcome.status == BB_OK);
 }
 
-/* Without their gates. */
+/* Judges all steps without their gates. */
 static bb_status steps_check(const struct bb_acceptance_session *s, struct bb_error *error)
 {
 	bb_status st = BB_OK;
@@ -133,7 +132,7 @@ static bb_status steps_check(const struct bb_acceptance_session *s, struct bb_er
 		e.step = &plain;
 		st = bb_judge_step(&e, &judgements, error);
 		own = judgements.list;
-		if (st == BB_OK && !is_worth_it(own, &e))
+		if (st == BB_OK && !is_sound(own, &e))
 			st = bb_fail(error, own->verdict == BB_FAILED ? BB_EDATA : BB_EBACKEND,
 				     "no baseline: %s: %s", plain.name, own->reason);
 		bb_judgements_free(&judgements);
@@ -163,7 +162,7 @@ bb_status bb_baseline_make(const struct bb_acceptance_session *s, struct bb_strb
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* NAME as seen from the folder of the profile. */
+/* PATH = NAME relative to the folder of PROFILE. */
 static void beside(const char *profile, const char *name, char *path, size_t room)
 {
 	const char *const slash = strrchr(profile, '/');
@@ -213,7 +212,7 @@ bb_status bb_baseline_open(const char *profile, const struct bb_gate *g, json_t 
 		return bb_fail(error, BB_EUSAGE,
 			       "%s:%d: from: baseline: %s; `acceptance baseline` makes one",
 			       profile, g->line, why.text);
-	snprintf(from->told, sizeof(from->told),
+	snprintf(from->origin, sizeof(from->origin),
 		 "%s: %lld runs on %s, %s, busbench %s, topology %s", from->baseline,
 		 (long long)bb_record_int(*file, "n"), string_or_unknown(*file, "host"),
 		 string_or_unknown(*file, "date"), string_or_unknown(*file, "version"),
@@ -279,7 +278,7 @@ bb_status bb_baseline_former(const char *path, const char *profile, json_t **for
 	return BB_EUSAGE;
 }
 
-/* FORMER first, then its own history, as many as there is room for. NULL: no memory. */
+/* Returns FORMER followed by its own history, as far as there is room; NULL without memory. */
 static json_t *history_of(const json_t *former)
 {
 	static const char *const left_out[] = {"schema", "kind", "profile", "history"};

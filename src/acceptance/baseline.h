@@ -11,9 +11,9 @@
 #define BB_BASELINE_HISTORY 100 /* former baselines in a file */
 
 /*
- * OUT = the baseline of a session whose steps have all run: for every metric of every result the
- * mean, the spread and the number of runs, with the date, versions and the topology's digest.
- * BB_EBACKEND: a step did not run; BB_EDATA: data was wrong.
+ * Append to OUT the baseline of a session whose steps have all run: mean, spread and number of runs
+ * of every metric of every result, with date, versions and the topology's digest. BB_EBACKEND: a
+ * step did not run; BB_EDATA: data was wrong.
  */
 BB_MUST bb_status bb_baseline_make(const struct bb_acceptance_session *session,
 				   struct bb_strbuf *out, struct bb_error *error);

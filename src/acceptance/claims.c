@@ -53,7 +53,7 @@ static void keep(char *into, size_t room, const char *text)
 	snprintf(into, room, "%s", text ? text : "");
 }
 
-/* How many hosts the ranks of a run are on; they stand together by host. */
+/* Returns the number of hosts of RANKS, which are sorted by host. */
 static int64_t count_hosts(const json_t *ranks)
 {
 	const char *before = NULL;
@@ -71,7 +71,7 @@ static int64_t count_hosts(const json_t *ranks)
 	return n;
 }
 
-static void describe(struct bb_claims *c, const struct bb_read_record *r)
+static void claims_describe(struct bb_claims *c, const struct bb_read_record *r)
 {
 	const json_t *const ranks = json_object_get(r->run, "ranks");
 	const int64_t n = bb_record_int(r->json, "nranks");
@@ -86,7 +86,7 @@ static void describe(struct bb_claims *c, const struct bb_read_record *r)
 	c->simulated = bb_record_bool(r->run, "virtual_time");
 }
 
-/* The table that RECORD belongs to: the last one, if that is of its run and algorithm. */
+/* Returns the table of R: the last one if it has R's run and algorithm, else a new one. */
 static struct bb_claims *table_of(struct bb_claim_file *file, const struct bb_read_record *r,
 				  const json_t **run)
 {
@@ -99,13 +99,13 @@ static struct bb_claims *table_of(struct bb_claim_file *file, const struct bb_re
 		return c;
 	c = bb_claims_add(file);
 	if (c)
-		describe(c, r);
+		claims_describe(c, r);
 	*run = r->run;
 	return c;
 }
 
-static bool take_record(struct bb_claim_file *file, const struct bb_read_record *r,
-			const json_t **run)
+static bool record_add(struct bb_claim_file *file, const struct bb_read_record *r,
+		       const json_t **run)
 {
 	const int64_t size = bb_record_int(r->json, "size_bytes");
 	const int64_t wrong = bb_record_int(r->json, "wrong");
@@ -117,7 +117,7 @@ static bool take_record(struct bb_claim_file *file, const struct bb_read_record 
 	c = table_of(file, r, run);
 	if (!c)
 		return false;
-	/* A time without data that were looked at, or with wrong ones, must not pass for normal. */
+	/* A time with unchecked or wrong data must not pass for normal. */
 	c->wrong += wrong > 0;
 	c->unchecked += wrong < 0;
 	claim.size_bytes = (uint64_t)size;
@@ -141,12 +141,12 @@ static bb_status read_records(const char *path, const char *text, size_t length,
 	bb_status st = bb_records_read(path, text, length, &records, error);
 
 	for (size_t i = 0; st == BB_OK && good && i < records.n; i++)
-		good = take_record(file, &records.list[i], &run);
+		good = record_add(file, &records.list[i], &run);
 	bb_records_free(&records);
 	return good ? st : bb_fail(error, BB_EINTERNAL, "%s: more than can be kept", path);
 }
 
-/* Refuse encodings of editors and terminals in which no line can be read. */
+/* Refuses UTF-16 and lines that end in CR alone. */
 static bb_status check_text(const char *path, const char *text, size_t length,
 			    struct bb_error *error)
 {
@@ -225,8 +225,7 @@ bool bb_claims_ranks(const struct bb_claims *claims, const char *collective, int
 	*most = 0;
 	if (isinf(high))
 		return false;
-	/* Of broadcast and its like both bandwidths are the same; of the others no number of ranks
-	   reaches 2, or 1. */
+	/* Broadcast and its like have equal bandwidths; the ratios of others stay below 2, or 1. */
 	if (known ? low >= (twice ? 2 : 1)
 		  : bb_collective_find(collective) && (low > 1 || high < 1))
 		*least = 2;

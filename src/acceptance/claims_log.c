@@ -1,6 +1,6 @@
 /*
- * claims_log.c - text of nccl-tests, as people paste it: with tags of mpirun, time stamps, colours,
- * without the '#' that a page took for a heading, parts of it, with NCCL's own log between.
+ * claims_log.c - reads text of nccl-tests as it is pasted: with tags of mpirun, time stamps and
+ * colours, without '#', in part, or mixed with NCCL's own log.
  */
 #include "acceptance/claims.h"
 
@@ -22,20 +22,20 @@ struct line {
 	int n;
 };
 
-/* The comments so far, for the tables that follow. */
-struct said {
+/* What comments have stated so far, for the tables that follow. */
+struct context {
 	char collective[24], algorithm[32], gpu[64], backend[16];
 	char (*hosts)[64];
 	int64_t nhosts, nranks, room;
-	bool table;      /* rows go on in the last table */
-	bool in_place;   /* rows of one half are of this placement: the heading names no other */
-	int columns;     /* of both halves of the last row that was whole; 0: unknown */
+	bool table;      /* rows continue the last table */
+	bool in_place;   /* placement of rows with one half: the only one that the heading names */
+	int columns;     /* of both halves of the last whole row; 0: unknown */
 	uint64_t size;   /* of that row */
-	char begun[160]; /* a row that another line cut off, up to there; "": none */
+	char begun[160]; /* the begin of a row that another line interrupted; "": none */
 	int begun_line;
 };
 
-/* Blank out what terminals and pages put between words: colours, no-break spaces, bars. */
+/* Blanks out colours, no-break spaces and bars. */
 static void clean(char *text)
 {
 	for (char *c = text; *c; c++) {
@@ -81,14 +81,14 @@ static bool number(const char *word, double *value)
 	return end != word && !*end && errno == 0 && isfinite(*value) && !is_letter(word[0]);
 }
 
-/* A quotient of 0 as printf writes it. */
+/* True for "nan" and "inf", a quotient of 0. */
 static bool is_not_finite(const char *word)
 {
 	word += *word == '-';
 	return strcmp(word, "nan") == 0 || strcmp(word, "inf") == 0;
 }
 
-/* The digits at the end of WORD, to which a tag may be glued: "<stdout>:1048576". */
+/* Returns the digits at the end of WORD, which may begin with a tag: "<stdout>:1048576". */
 static const char *digits(const char *word)
 {
 	const char *const colon = strrchr(word, ':');
@@ -96,7 +96,7 @@ static const char *digits(const char *word)
 	return colon && is_whole(colon + 1) ? colon + 1 : word;
 }
 
-/* A value of a column: a number, with an asterisk if it is an error too large, or none. */
+/* True for a value of a column: a number, with an asterisk if an error is too large, or N/A. */
 static bool is_value(const char *word)
 {
 	char *end;
@@ -107,8 +107,8 @@ static bool is_value(const char *word)
 	return end != word && !is_letter(word[0]) && (!*end || strcmp(end, "*") == 0);
 }
 
-/* #wrong of a half: NAN where it was not checked. Old versions have the largest error there, which
-   rounding leaves far below 1, and an asterisk where that is too large. */
+/* Returns #wrong of a half; NAN: not checked. Old versions print the largest error there, which
+   rounding leaves far below 1, with an asterisk if it is too large. */
 static double read_wrong(const char *word)
 {
 	char *end;
@@ -117,7 +117,7 @@ static double read_wrong(const char *word)
 	return end == word || is_letter(word[0]) ? NAN : *end == '*' ? 1 : wrong;
 }
 
-/* Types by the names that nccl-tests and its like print. */
+/* True for a datatype as nccl-tests and its like print it. */
 static bool is_type(const char *word)
 {
 	static const char *const types[] = {"int",    "uint",   "half", "float",
@@ -129,11 +129,11 @@ static bool is_type(const char *word)
 	return false;
 }
 
-/* One row as it was printed: a half that was not run is not there. */
+/* One row as it was printed. */
 struct row {
 	struct bb_claim half[2];
 	double wrong[2];
-	bool there[2];
+	bool there[2];      /* false: the half was not run */
 	bool not_finite[2]; /* nan or inf is among its numbers */
 };
 
@@ -144,8 +144,8 @@ static bool read_half(const struct line *line, int j, struct bb_claim *half)
 	       number(line->words[j + 2], &half->busbw_GBps);
 }
 
-/* Whether a bandwidth is that of its size and time, to what four digits of time and two of
-   bandwidth leave open. */
+/* True if the bandwidth is that of the size and time, within the rounding of four digits of time
+   and two decimals of bandwidth. */
 static bool plausible(const struct bb_claim *c)
 {
 	const double GBps = (double)c->size_bytes / c->time_us / 1e3;
@@ -154,7 +154,7 @@ static bool plausible(const struct bb_claim *c)
 	       fabs(GBps - c->algbw_GBps) <= 0.0051 + 2e-3 * GBps;
 }
 
-/* Whether both halves have the factor of their number of ranks, to what rounding leaves open. */
+/* True if both halves have the same bus factor, within rounding. */
 static bool same_factor(const struct bb_claim *a, const struct bb_claim *b)
 {
 	const double half = 0.0051;
@@ -165,8 +165,8 @@ static bool same_factor(const struct bb_claim *a, const struct bb_claim *b)
 		       (a->busbw_GBps + half) * (b->algbw_GBps + half);
 }
 
-/* Whether the LEFT values from word J on hold time, algbw and busbw of SIZE, and not where they
-   were READ: one of the columns behind them is missing. */
+/* True if the LEFT values from word J on hold time, algbw and busbw of SIZE, but READ has other
+   ones: then a column behind them is missing. */
 static bool begins_at(const struct line *line, int j, int left, int width, uint64_t size,
 		      const struct row *read)
 {
@@ -182,8 +182,8 @@ static bool begins_at(const struct line *line, int j, int left, int width, uint6
 }
 
 /*
- * The halves in the LEFT values of LINE from word J on, behind the root, where one comes first.
- * Returns how many columns they have; 0: fewer than a whole row, or than LEAST.
+ * Reads the halves of a row from the LEFT values of LINE at word J, the first of which may be the
+ * root. Returns their columns; 0: fewer than a whole row or than LEAST.
  */
 static int read_halves(const struct line *line, int j, int left, int least, uint64_t size,
 		       bool in_place, struct row *row)
@@ -209,16 +209,17 @@ static int read_halves(const struct line *line, int j, int left, int least, uint
 }
 
 /*
- * The row that begins at word I: size, count, type, then as versions have it redop and root, then
- * time, algbw, busbw, #wrong out of place and in place; with -I each has four numbers more. A half
- * that was not run has "N/A" in its columns, or is missing. Returns how many words of it there are,
- * 0: none begins there. READ: whether it is whole, with as many halves as the rows above it.
+ * Reads the row at word I: size, count, type, in some versions redop and root, then time, algbw,
+ * busbw and #wrong out of place and in place, with -I four more numbers each. A half that was not
+ * run has "N/A" in its columns or is missing. Returns the words of the row; 0: none begins there.
+ * *READ = true if it is whole, with as many halves as the rows above it.
  */
-static int read_row(const struct line *line, int i, struct said *said, struct row *row, bool *read)
+static int read_row(const struct line *line, int i, struct context *context, struct row *row,
+		    bool *read)
 {
 	const char *const text = digits(line->words[i]);
 	const uint64_t size = is_whole(text) ? strtoull(text, NULL, 10) : 0;
-	const bool below = said->table && size >= said->size;
+	const bool below = context->table && size >= context->size;
 	int j = i + 3, left = 0, columns;
 
 	*row = (struct row){.there = {false}};
@@ -229,11 +230,12 @@ static int read_row(const struct line *line, int i, struct said *said, struct ro
 	j += j < line->n && is_letter(line->words[j][0]) && !is_value(line->words[j]);
 	while (j + left < line->n && is_value(line->words[j + left]))
 		left++;
-	columns = read_halves(line, j, left, below ? said->columns : 0, size, said->in_place, row);
+	columns = read_halves(line, j, left, below ? context->columns : 0, size, context->in_place,
+			      row);
 	*read = columns > 0;
 	if (*read) {
-		said->columns = columns;
-		said->size = size;
+		context->columns = columns;
+		context->size = size;
 	}
 	return j + left - i;
 }
@@ -243,23 +245,23 @@ static void keep(char *into, size_t room, const char *text)
 	snprintf(into, room, "%s", text);
 }
 
-static bool add_host(struct said *said, const char *host)
+static bool add_host(struct context *context, const char *host)
 {
 	char(*new)[64];
 
-	for (int64_t i = said->nhosts; i > 0; i--)
-		if (strncmp(said->hosts[i - 1], host, 63) == 0)
+	for (int64_t i = context->nhosts; i > 0; i--)
+		if (strncmp(context->hosts[i - 1], host, 63) == 0)
 			return true;
-	if (said->nhosts == MOST_HOSTS)
+	if (context->nhosts == MOST_HOSTS)
 		return true;
-	new = BB_ARRAY_ADD(said->hosts, said->nhosts, said->room);
+	new = BB_ARRAY_ADD(context->hosts, context->nhosts, context->room);
 	if (new)
 		keep(*new, sizeof(*new), host);
 	return new;
 }
 
 /* "#  Rank  3 Group  0 Pid 17 on  node5 device  3 [0000:1b:00] NVIDIA H100 80GB HBM3" */
-static bool take_rank(struct said *said, const struct line *line, int i)
+static bool rank_read(struct context *context, const struct line *line, int i)
 {
 	int64_t rank;
 	bool device = false;
@@ -270,19 +272,19 @@ static bool take_rank(struct said *said, const struct line *line, int i)
 		return true;
 	rank = strtoll(line->words[i + 1], NULL, 10);
 	if (rank == 0) {
-		said->nranks = said->nhosts = 0;
-		said->table = false;
+		context->nranks = context->nhosts = 0;
+		context->table = false;
 	}
-	said->nranks = rank + 1 > said->nranks && rank < 1 << 24 ? rank + 1 : said->nranks;
+	context->nranks = rank + 1 > context->nranks && rank < 1 << 24 ? rank + 1 : context->nranks;
 	for (int k = i + 2; k + 1 < line->n; k++) {
-		if (strcmp(line->words[k], "on") == 0 && !add_host(said, line->words[k + 1]))
+		if (strcmp(line->words[k], "on") == 0 && !add_host(context, line->words[k + 1]))
 			return false;
 		if (line->words[k][0] == '[' && is_letter(line->words[k + 1][0])) {
-			said->gpu[0] = '\0';
+			context->gpu[0] = '\0';
 			for (int w = k + 1; w < line->n; w++) {
-				const size_t used = strlen(said->gpu);
+				const size_t used = strlen(context->gpu);
 
-				snprintf(said->gpu + used, sizeof(said->gpu) - used, "%s%s",
+				snprintf(context->gpu + used, sizeof(context->gpu) - used, "%s%s",
 					 used ? " " : "", line->words[w]);
 			}
 		}
@@ -290,8 +292,8 @@ static bool take_rank(struct said *said, const struct line *line, int i)
 	return true;
 }
 
-/* Which halves the rows below have. */
-static void take_heading(struct said *said, const struct line *line)
+/* Notes which halves the rows below have. */
+static void heading_read(struct context *context, const struct line *line)
 {
 	bool in = false, out = false;
 
@@ -301,87 +303,87 @@ static void take_heading(struct said *said, const struct line *line)
 	}
 	if (!in && !out)
 		return;
-	said->in_place = in && !out;
-	said->columns = 0;
+	context->in_place = in && !out;
+	context->columns = 0;
 }
 
-/* A new run, of binary NAME, begins: nothing of the last one holds for it. */
-static void begin_run(struct said *said, const char *name)
+/* Begins a new run, of binary NAME, and forgets the last one. */
+static void begin_run(struct context *context, const char *name)
 {
 	const char *const end = strstr(name, "_perf");
 
-	said->nranks = said->nhosts = 0;
-	said->gpu[0] = said->algorithm[0] = '\0';
-	said->table = false;
-	snprintf(said->collective, sizeof(said->collective), "%.*s", end ? (int)(end - name) : 23,
-		 name);
+	context->nranks = context->nhosts = 0;
+	context->gpu[0] = context->algorithm[0] = '\0';
+	context->table = false;
+	snprintf(context->collective, sizeof(context->collective), "%.*s",
+		 end ? (int)(end - name) : 23, name);
 }
 
-/* A comment: what runs, where, by which algorithm. */
-static bool take_comment(struct said *said, const struct line *line)
+/* Reads a comment: the binary, the ranks, the algorithm. Returns false without memory. */
+static bool comment_read(struct context *context, const struct line *line)
 {
-	take_heading(said, line);
+	heading_read(context, line);
 	for (int i = 0; i < line->n; i++) {
 		const char *const word = line->words[i];
 
 		if (strncmp(word, "backend=", 8) == 0)
-			keep(said->backend, sizeof(said->backend), word + 8);
+			keep(context->backend, sizeof(context->backend), word + 8);
 		if (strcmp(word, "Rank") == 0)
-			return take_rank(said, line, i);
+			return rank_read(context, line, i);
 		if (strcmp(word, "Algorithm:") == 0 && i + 1 < line->n) {
-			keep(said->algorithm, sizeof(said->algorithm), line->words[i + 1]);
-			said->table = false;
+			keep(context->algorithm, sizeof(context->algorithm), line->words[i + 1]);
+			context->table = false;
 			return true;
 		}
 		if (strcmp(word, "starting:") == 0 && i + 1 < line->n) {
-			begin_run(said, line->words[i + 1]);
+			begin_run(context, line->words[i + 1]);
 			return true;
 		}
 	}
 	return true;
 }
 
-/* The command line above a log, as people paste it: the name of the binary alone. */
-static void take_command(struct said *said, const struct line *line)
+/* Reads a pasted command line: the name of the binary. */
+static void command_read(struct context *context, const struct line *line)
 {
 	for (int i = 0; i < line->n; i++) {
 		const char *const word = line->words[i], *const slash = strrchr(word, '/');
 		const char *const name = slash ? slash + 1 : word;
 		const char *const end = strstr(name, "_perf");
-		char collective[sizeof(said->collective)];
+		char collective[sizeof(context->collective)];
 
 		if (!end)
 			continue;
 		snprintf(collective, sizeof(collective), "%.*s", (int)(end - name), name);
-		if (bb_collective_find(collective) && strcmp(collective, said->collective) != 0)
-			begin_run(said, collective);
+		if (bb_collective_find(collective) && strcmp(collective, context->collective) != 0)
+			begin_run(context, collective);
 	}
 }
 
-static bool begin_table(struct bb_claim_file *file, struct said *said)
+static bool begin_table(struct bb_claim_file *file, struct context *context)
 {
 	struct bb_claims *const c = bb_claims_add(file);
 
 	if (!c)
 		return false;
-	keep(c->collective, sizeof(c->collective), said->collective);
-	keep(c->algorithm, sizeof(c->algorithm), said->algorithm);
-	keep(c->gpu, sizeof(c->gpu), said->gpu);
-	keep(c->backend, sizeof(c->backend), said->backend);
+	keep(c->collective, sizeof(c->collective), context->collective);
+	keep(c->algorithm, sizeof(c->algorithm), context->algorithm);
+	keep(c->gpu, sizeof(c->gpu), context->gpu);
+	keep(c->backend, sizeof(c->backend), context->backend);
 	c->simulated = strcmp(c->backend, "sim") == 0;
-	c->nranks = said->nranks;
-	c->hosts = said->nhosts;
+	c->nranks = context->nranks;
+	c->hosts = context->nhosts;
 	c->rounding = 0.0051;
-	said->table = true;
+	context->table = true;
 	return true;
 }
 
-static bool add_row(struct bb_claim_file *file, struct said *said, const struct row *row,
+static bool add_row(struct bb_claim_file *file, struct context *context, const struct row *row,
 		    int number)
 {
 	if (!row->there[0] && !row->there[1] && !row->not_finite[0] && !row->not_finite[1])
 		return true;
-	if (!said->table && !begin_table(file, said))
+	if (!context->table && !begin_table(file, context))
 		return false;
 	for (int half = 0; half < 2; half++) {
 		struct bb_claims *const c = &file->list[file->n - 1];
@@ -396,7 +398,7 @@ static bool add_row(struct bb_claim_file *file, struct said *said, const struct 
 			c->implausible++;
 			continue;
 		}
-		/* In a row whose columns are mixed up another number may stand there. */
+		/* Counted only here: a row with mixed-up columns may have another number there. */
 		c->wrong += row->wrong[half] >= 1;
 		c->unchecked += isnan(row->wrong[half]);
 		if (!bb_claim_add(c, &claim))
@@ -405,26 +407,27 @@ static bool add_row(struct bb_claim_file *file, struct said *said, const struct 
 	return true;
 }
 
-/* A row of which LINE has the N words from word I on, until another line broke in. */
-static void begin_row(struct bb_claim_file *file, struct said *said, const struct line *line, int i,
-		      int n, int number)
+/* Begins a row of which LINE has only the N words at word I, because another line interrupted it.
+ */
+static void begin_row(struct bb_claim_file *file, struct context *context, const struct line *line,
+		      int i, int n, int number)
 {
 	size_t used = 0;
 
 	if (file->cut++ == 0)
 		file->cut_line = number;
-	said->begun[0] = '\0';
-	for (int k = i; k < i + n && used < sizeof(said->begun); k++)
-		used += (size_t)snprintf(said->begun + used, sizeof(said->begun) - used, "%s ",
-					 k == i ? digits(line->words[k]) : line->words[k]);
-	said->begun_line = number;
+	context->begun[0] = '\0';
+	for (int k = i; k < i + n && used < sizeof(context->begun); k++)
+		used += (size_t)snprintf(context->begun + used, sizeof(context->begun) - used,
+					 "%s ", k == i ? digits(line->words[k]) : line->words[k]);
+	context->begun_line = number;
 }
 
-/* The rest of a row that was cut off, on a line of its own behind what broke in. */
-static bool end_row(struct bb_claim_file *file, struct said *said, const struct line *line,
+/* Reads the rest of an interrupted row, which has a line of its own. */
+static bool end_row(struct bb_claim_file *file, struct context *context, const struct line *line,
 		    int number)
 {
-	char text[sizeof(said->begun) + 1024];
+	char text[sizeof(context->begun) + 1024];
 	struct row row = {.there = {false}};
 	struct line whole;
 	size_t used;
@@ -433,21 +436,21 @@ static bool end_row(struct bb_claim_file *file, struct said *said, const struct 
 
 	while (i < line->n && !is_value(line->words[i]))
 		i++;
-	used = (size_t)snprintf(text, sizeof(text), "%s", said->begun);
+	used = (size_t)snprintf(text, sizeof(text), "%s", context->begun);
 	for (; i < line->n && used < sizeof(text); i++)
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s ", line->words[i]);
 	if (used >= sizeof(text))
 		return true;
 	split(text, &whole);
-	read_row(&whole, 0, said, &row, &read);
+	read_row(&whole, 0, context, &row, &read);
 	if (!read)
 		return true;
-	said->begun[0] = '\0';
+	context->begun[0] = '\0';
 	file->cut--;
-	return add_row(file, said, &row, number);
+	return add_row(file, context, &row, number);
 }
 
-/* Whether LINE is of the summary below a table, of which a page took the '#'. */
+/* True if LINE is a line, without its '#', of the summary below a table. */
 static bool is_summary(const struct line *line)
 {
 	for (int i = 0; i < line->n; i++)
@@ -457,10 +460,10 @@ static bool is_summary(const struct line *line)
 	return false;
 }
 
-/* Behind so many lines a row that was cut off does not go on. */
+/* An interrupted row continues within so many lines. */
 #define LINES_BETWEEN 64
 
-static bool take_line(struct bb_claim_file *file, struct said *said, char *text, int number)
+static bool line_read(struct bb_claim_file *file, struct context *context, char *text, int number)
 {
 	char *const comment = strchr(text, '#');
 	struct row row = {.there = {false}};
@@ -471,34 +474,34 @@ static bool take_line(struct bb_claim_file *file, struct said *said, char *text,
 	clean(text);
 	if (comment) {
 		split(comment + 1, &line);
-		if (!take_comment(said, &line))
+		if (!comment_read(context, &line))
 			return false;
 		*comment = '\0';
 	}
 	split(text, &line);
 	for (int i = 0; i < line.n && n == 0; i++) {
-		n = read_row(&line, i, said, &row, &read);
+		n = read_row(&line, i, context, &row, &read);
 		if (n > 0 && !read)
-			begin_row(file, said, &line, i, n, number);
+			begin_row(file, context, &line, i, n, number);
 	}
 	if (read)
-		return add_row(file, said, &row, number);
+		return add_row(file, context, &row, number);
 	if (n > 0)
 		return true;
-	take_command(said, &line);
+	command_read(context, &line);
 	/* A comment that has lost its '#'. */
-	if (!comment && !take_comment(said, &line))
+	if (!comment && !comment_read(context, &line))
 		return false;
-	if (number > said->begun_line + LINES_BETWEEN || is_summary(&line))
-		said->begun[0] = '\0';
-	return said->begun[0] ? end_row(file, said, &line, number) : true;
+	if (number > context->begun_line + LINES_BETWEEN || is_summary(&line))
+		context->begun[0] = '\0';
+	return context->begun[0] ? end_row(file, context, &line, number) : true;
 }
 
 bb_status bb_claims_read_log(const char *path, const char *text, size_t length,
 			     struct bb_claim_file *file, struct bb_error *error)
 {
 	const char *const end = text + length;
-	struct said said = {.nhosts = 0};
+	struct context context = {.nhosts = 0};
 	char copy[4096];
 	bool good = true;
 
@@ -509,9 +512,9 @@ bb_status bb_claims_read_log(const char *path, const char *text, size_t length,
 
 		memcpy(copy, text, kept);
 		copy[kept] = '\0';
-		good = take_line(file, &said, copy, line);
+		good = line_read(file, &context, copy, line);
 		text += n + (newline != NULL);
 	}
-	free(said.hosts);
+	free(context.hosts);
 	return good ? BB_OK : bb_fail(error, BB_EINTERNAL, "%s: more than can be kept", path);
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Quantities: the first that a record has is compared; a record without any is not. */
+/* The first of these quantities that a record has is compared; a record without any is not. */
 static const struct quantity {
 	const char *field, *unit;
 	bool more_is_better;

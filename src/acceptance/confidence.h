@@ -17,7 +17,7 @@ struct bb_confidence {
 
 /*
  * Of N >= 1 values of independent runs, every STEP-th from VALUES on: mean -+ t(0.95, n-1) s /
- * sqrt(n) (Student, 1908). One value says nothing of its spread: both bounds are the value.
+ * sqrt(n) (Student, 1908). The spread of one value is unknown: both bounds are the value.
  */
 struct bb_confidence bb_confidence_every(const double *values, size_t n, size_t step);
 /* The same of neighbours. */

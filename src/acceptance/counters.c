@@ -1,3 +1,6 @@
+/*
+ * counters.c - counters that rose, and the warning about broken links.
+ */
 #include "acceptance/counters.h"
 #include "acceptance/judge.h"
 #include "core/array.h"
@@ -17,7 +20,7 @@ static int compare_rises(const void *left, const void *right)
 	return hosts ? hosts : devices ? devices : strcmp(a->counter, b->counter);
 }
 
-/* Returns false if RECORD is no counter that means trouble. */
+/* *RISE = the counter of RECORD; returns false if it is none that means trouble. */
 static bool rise_read(const struct bb_read_record *record, struct bb_rise *rise)
 {
 	const char *const class = bb_record_string(record->json, "class");
@@ -40,7 +43,7 @@ bool bb_rises_have(const struct bb_rises *rises, const struct bb_rise *one)
 	       bsearch(one, rises->list, rises->n, sizeof(*one), compare_rises) != NULL;
 }
 
-/* Neighbours of one name become one. */
+/* Merges the rises of one counter, which are neighbours. */
 static void rises_sum(struct bb_rises *rises)
 {
 	size_t n = 0;

@@ -1,13 +1,13 @@
 /*
- * dip.c - the one rule by which a curve dips, for gates and for claims.
+ * dip.c - finds dips, for gates and for claims.
  */
 #include "acceptance/dip.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* The points from P on that are of its size, as ratios to the BEST of each run so far. Returns how
-   many points there are; *JUDGED of them have a smaller size in their run. */
+/* RATIO = the points at P of its size, over the BEST of their run at smaller sizes. Returns how
+   many points have that size; *JUDGED of them have a smaller size in their run. */
 static size_t ratios_at(const struct bb_curve_point *p, size_t n, const double *best, double *ratio,
 			size_t *judged)
 {

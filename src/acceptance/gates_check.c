@@ -20,12 +20,12 @@ const struct bb_metric bb_metrics[] = {
 	{"step", "step_us", "us", false, false},      {NULL, NULL, NULL, false, false},
 };
 
-/* What is looser can hardly fail: of a tolerance, and of a bound with the tolerance taken off,
-   which has room for rounding. */
+/* A looser gate can hardly fail: the largest tolerance, and the least share of a bound less its
+   tolerance, with room for rounding. */
 #define MOST_DOWN 0.95
 #define LEAST_SHARE 0.999e-3
 
-/* "12.5%", with no upper limit of 100 %, into a fraction. */
+/* *FRACTION = the N characters of TEXT, a percentage such as "12.5%", which may exceed 100%. */
 static bool percent_read(const char *text, size_t n, double *fraction)
 {
 	char copy[32], *end;
@@ -88,7 +88,7 @@ static bb_status where_check(const struct bb_profile_spot *at, struct bb_where *
 	return BB_OK;
 }
 
-/* ---- where the expectation comes from ------------------------------------------------------ */
+/* ---- the source of the expectation ------------------------------------------------------ */
 
 static const struct {
 	const char *key;
@@ -114,9 +114,9 @@ const char *bb_source_name(enum bb_source_kind kind)
 	return names[kind];
 }
 
-/* Which one it is, and what was said of it. */
+/* Sets the kind of S; *TEXT = its value. */
 static bb_status source_find(const struct bb_profile_spot *at, struct bb_source *s,
-			     const char **said)
+			     const char **text)
 {
 	int n = 0;
 
@@ -126,7 +126,7 @@ static bb_status source_find(const struct bb_profile_spot *at, struct bb_source 
 		if (!value)
 			continue;
 		s->kind = keys[i].kind;
-		*said = value;
+		*text = value;
 		n++;
 	}
 	if (n == 1)
@@ -138,7 +138,7 @@ static bb_status source_find(const struct bb_profile_spot *at, struct bb_source 
 		n ? "from: names several sources" : "does not say where it comes from");
 }
 
-/* "80% of ring" of the profile's system on the step's nodes. */
+/* Reads "80% of ring" as a share of a bound of the profile's system on the step's nodes. */
 static bb_status topology_check(const struct bb_profile_spot *at, struct bb_source *s)
 {
 	const char *const of = strstr(s->topology, "% of ");
@@ -167,7 +167,7 @@ static bb_status topology_check(const struct bb_profile_spot *at, struct bb_sour
 	if (gpus && n > 1 && n == at->step->ranks) {
 		t->nodes = (int)nodes;
 		st = bb_speed_of_light(t, gpus, n, what, &s->GBps, &why);
-		snprintf(s->told, sizeof(s->told), "speed of light of %lld x %s, %s: %.200s",
+		snprintf(s->origin, sizeof(s->origin), "speed of light of %lld x %s, %s: %.200s",
 			 (long long)nodes, at->profile->system, bb_bound_name(what),
 			 bb_strbuf_text(&why));
 		st = st == BB_OK && s->GBps > 0
@@ -205,7 +205,7 @@ static bb_status reference_check(const struct bb_profile_spot *at, struct bb_sou
 		st = bb_profile_refuse(at, "from: %s", why.text);
 	} else {
 		s->GBps = row->busbw_GBps;
-		snprintf(s->told, sizeof(s->told),
+		snprintf(s->origin, sizeof(s->origin),
 			 "%s: %g GB/s, %s, %s %s, %s; table of " BB_REFERENCE_DATE, row->id,
 			 row->busbw_GBps, row->system, row->fabric, row->kind, row->source);
 	}
@@ -214,9 +214,9 @@ out:
 	return st;
 }
 
-/* Of a share of a bound: what it is of, and that what is left of it can fail. */
+/* Checks a share of a bound, and that the gate can fail. */
 static bb_status share_check(const struct bb_profile_spot *at, struct bb_source *s,
-			     const char *said)
+			     const char *text)
 {
 	const char *const metric = at->gate->metric;
 	const char *const source = bb_source_name(s->kind);
@@ -227,15 +227,15 @@ static bb_status share_check(const struct bb_profile_spot *at, struct bb_source 
 		return bb_profile_refuse(at, "from: %s: is for busbw, peak or bandwidth", source);
 	if (s->kind == BB_FROM_TOPOLOGY)
 		BB_TRY(st, topology_check(at, s), out);
-	else if (!percent_read(said, strlen(said), &s->percent))
+	else if (!percent_read(text, strlen(text), &s->percent))
 		return bb_profile_refuse(at, "from: %s: %s is not a percentage such as 20%%",
-					 source, said);
+					 source, text);
 	if (!(s->percent > 0))
 		return bb_profile_refuse(at, "from: %s: 0%% is a gate that cannot fail", source);
 	if (s->percent * (1 - at->gate->lower) < LEAST_SHARE)
 		return bb_profile_refuse(
 			at, "from: %s: %s%s%s can hardly fail; at least 0.1%% of the bound", source,
-			said, at->gate->down ? " less down: " : "",
+			text, at->gate->down ? " less down: " : "",
 			at->gate->down ? at->gate->down : "");
 	st = BB_OK;
 out:
@@ -252,8 +252,8 @@ static bb_status source_check(const struct bb_profile_spot *at, struct bb_source
 		[BB_FROM_REFERENCE] = "",
 		[BB_FROM_BASELINE] = "",
 		[BB_FROM_RULE] = ""};
-	const char *said = NULL;
-	bb_status st = source_find(at, s, &said);
+	const char *text = NULL;
+	bb_status st = source_find(at, s, &text);
 
 	if (st != BB_OK)
 		return st;
@@ -262,13 +262,14 @@ static bb_status source_check(const struct bb_profile_spot *at, struct bb_source
 			at, s->kind == BB_FROM_RULE
 				    ? "from: rule: is for gates with shape:; a value needs a "
 				      "source with a number"
-				    : "from: a gate with shape: needs rule:, the sentence that "
-				      "says why");
-	snprintf(s->told, sizeof(s->told), "%.400s%s", said, of_what[s->kind]);
-	if (s->kind == BB_FROM_RULE && said[strspn(said, " \t\r\n")] == '\0')
-		return bb_profile_refuse(at, "from: rule: is empty; a sentence that says why");
+				    : "from: a gate with shape: needs rule:, a sentence that "
+				      "explains it");
+	snprintf(s->origin, sizeof(s->origin), "%.400s%s", text, of_what[s->kind]);
+	if (s->kind == BB_FROM_RULE && text[strspn(text, " \t\r\n")] == '\0')
+		return bb_profile_refuse(
+			at, "from: rule: is empty; it needs a sentence that explains the gate");
 	if (s->kind <= BB_FROM_TOPOLOGY)
-		BB_TRY(st, share_check(at, s, said), out);
+		BB_TRY(st, share_check(at, s, text), out);
 	if (s->kind == BB_FROM_REFERENCE)
 		BB_TRY(st, reference_check(at, s), out);
 	if ((s->kind == BB_FROM_TOPOLOGY || s->kind == BB_FROM_REFERENCE) && !(s->GBps > 0))
@@ -336,7 +337,7 @@ static bool names_read(const char *text, char first[32], char second[32])
 	return strcmp(first, second) != 0;
 }
 
-/* What the last of the words -KEY or --NAME in RUN says; 0: nothing that is a size. */
+/* Returns the size that the last of the options -KEY and --NAME in RUN gives; 0: none. */
 static uint64_t size_in(const char *run, char key, const char *name)
 {
 	const size_t n = strlen(name);

@@ -1,5 +1,5 @@
 /*
- * judge.c - whether a step ran, whether its data is right, and then its gates.
+ * judge.c - judges a step: whether it ran, its data, and its gates.
  */
 #include "acceptance/judge.h"
 #include "core/array.h"
@@ -88,7 +88,7 @@ const char *bb_own_gate(const struct bb_profile_step *step)
 	return bb_step_diagnoses(step) ? "diagnosis" : "correctness";
 }
 
-/* Whether R cannot be judged: then J says why. */
+/* True if R cannot be judged; then J has the verdict and the reason. */
 static bool is_obstacle(const struct bb_step_run *r, struct bb_judgement *j)
 {
 	const struct bb_outcome *const o = &r->outcome;
@@ -119,7 +119,7 @@ static bool is_obstacle(const struct bb_step_run *r, struct bb_judgement *j)
 /* The data of all runs. */
 struct checked {
 	int64_t wrong, results, looked_at;
-	int64_t ranks; /* of a run that had others than the profile says; 0: none had */
+	int64_t ranks; /* of a run with another number of ranks than the profile's; 0: none */
 	bool virtual_time;
 	const char *verdict; /* of the last run that did not pass */
 	char first[BB_SUBJECT_TEXT];
@@ -196,8 +196,9 @@ static struct bb_judgement correctness_judge(const struct bb_evidence *e)
 	else if (status != 0)
 		status_decide(&j, status, &c);
 	else if (c.ranks > 0)
-		/* Under a launcher that it does not understand each process would be alone. */
-		bb_judgement_decide(&j, BB_UNJUDGED, "ran on %lld ranks, the profile says %lld",
+		/* Under an unknown launcher, each process would run alone. */
+		bb_judgement_decide(&j, BB_UNJUDGED,
+				    "ran on %lld ranks instead of the %lld of the profile",
 				    (long long)c.ranks, (long long)e->step->ranks);
 	else if (c.looked_at == 0 && c.virtual_time)
 		bb_judgement_decide(&j, BB_SKIPPED, "virtual time moves no data");
@@ -211,7 +212,7 @@ static struct bb_judgement correctness_judge(const struct bb_evidence *e)
 	return j;
 }
 
-/* The step could not be judged: it and each of its gates get the verdict of WHY, once. */
+/* Gives a step that could not be judged, and each of its gates, the verdict of WHY. */
 static void step_abandon(const struct bb_evidence *e, const struct bb_judgement *why,
 			 struct bb_judgements *judgements)
 {

@@ -1,5 +1,5 @@
 /*
- * judge.h - measurements held against gates.
+ * judge.h - judges measurements by gates.
  */
 #ifndef BB_ACCEPTANCE_JUDGE_H
 #define BB_ACCEPTANCE_JUDGE_H
@@ -45,7 +45,7 @@ const struct bb_read_record *bb_evidence_next(const struct bb_evidence *e,
 /* One subject under one gate. */
 struct bb_judgement {
 	const struct bb_profile_step *step;
-	const struct bb_gate *gate; /* NULL: OWN, a gate that no profile asks for */
+	const struct bb_gate *gate; /* NULL: OWN, a gate that needs no profile */
 	const char *own;            /* bb_own_gate, "counters" or "fault" */
 	char subject[BB_SUBJECT_TEXT];
 	enum bb_verdict verdict;
@@ -81,7 +81,8 @@ struct bb_totals {
 };
 struct bb_totals bb_judgements_total(const struct bb_judgements *judgements, bool strict);
 
-/* ---- for those who judge ----------------------------------------------------------------- */
+/* ---- for the files that judge -----------------------------------------------------------------
+ */
 
 /* A judgement of SUBJECT without numbers, which still needs a verdict. GATE NULL: the step's own.
  */
@@ -96,7 +97,7 @@ void bb_judgements_add(struct bb_judgements *judgements, const struct bb_judgeme
 /* The value that a gate expects of RECORD; NAN, and *WHY: there is none. */
 double bb_expected(const struct bb_evidence *evidence, const struct bb_gate *gate,
 		   const struct bb_read_record *record, const char **why);
-/* Append what a gate, or the counters of the step's hosts, come to. */
+/* Append the judgements of a gate, or of the counters of the step's hosts. */
 void bb_judge_value(const struct bb_evidence *evidence, const struct bb_gate *gate,
 		    struct bb_judgements *judgements);
 void bb_judge_shape(const struct bb_evidence *evidence, const struct bb_gate *gate,

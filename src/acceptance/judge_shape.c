@@ -1,6 +1,5 @@
 /*
- * judge_shape.c - the shape of a curve over sizes: it must not dip, and two must cross where they
- * should.
+ * judge_shape.c - gates on the shape of curves over sizes: dips and crossovers.
  */
 #include "acceptance/judge.h"
 

@@ -1,8 +1,8 @@
 /*
- * judge_value.c - a number held against what is expected of it.
+ * judge_value.c - compares a number with its expectation.
  *
- * Where the expectation is of the same run, such as its copy speed, it differs from run to run. So
- * the ratios of value and expectation are what the confidence bound is taken of.
+ * An expectation of the same run, such as its copy speed, differs from run to run. So the
+ * confidence bound is that of the ratios of value and expectation.
  */
 #include "acceptance/judge.h"
 
@@ -20,14 +20,14 @@ struct sample {
 	double value, expected, ratio;
 };
 
-/* What one subject came to in all runs. */
+/* The measurements of one subject in all runs. */
 struct group {
 	char subject[BB_SUBJECT_TEXT];
 	struct sample *list;
 	size_t n, room;
-	size_t runs;     /* in which it was seen */
-	size_t last;     /* of them, plus one */
-	const char *why; /* it has no value or no expectation; NULL: it has */
+	size_t runs;     /* that have it */
+	size_t last;     /* 1 + the last of these runs */
+	const char *why; /* why it has no value or expectation; NULL: it has both */
 };
 
 struct groups {
@@ -144,7 +144,7 @@ double bb_expected(const struct bb_evidence *e, const struct bb_gate *gate,
 
 /* ---- the verdict ---------------------------------------------------------------------------- */
 
-/* R, of run number RUN, into GROUPS. Returns false without memory. */
+/* Adds R, of run number RUN, to its group. Returns false without memory. */
 static bool record_collect(const struct bb_evidence *e, const struct bb_gate *gate,
 			   const struct bb_read_record *r, size_t run, struct groups *groups)
 {
@@ -207,7 +207,8 @@ static void group_judge(const struct bb_gate *gate, const struct group *g, struc
 	/* No bandwidth is negative, however wide the runs spread. */
 	const double worst = more ? fmax(ratio.low, 0) : ratio.high;
 	const double limit = more ? 1 - gate->lower : 1 + gate->upper;
-	/* How far on the bad side of what is expected, and how far on the good one. */
+	/* Distances from the expectation: of the bound on the bad side, of the mean on the good
+	 * one. */
 	const double behind = more ? 1 - worst : worst - 1;
 	const double ahead = more ? ratio.mean - 1 : 1 - ratio.mean;
 	const double surprise = more ? gate->upper : gate->lower;
@@ -231,7 +232,7 @@ static void group_judge(const struct bb_gate *gate, const struct group *g, struc
 		ratio_decide(gate, &ratio, j, BB_PASSED, "within");
 }
 
-/* A baseline of a machine that is not like this one is worth a warning. */
+/* Warns of a baseline of another kind of machine. */
 static void baseline_doubt(const struct bb_evidence *e, const struct bb_gate *gate,
 			   struct bb_judgement *j)
 {
@@ -249,7 +250,7 @@ static void baseline_doubt(const struct bb_evidence *e, const struct bb_gate *ga
 				    there, here);
 }
 
-/* A step in virtual time without a fault cannot fail where virtual time is what is expected. */
+/* True for a gate that compares virtual time without a fault with itself. */
 static bool is_idle(const struct bb_evidence *e, const struct bb_gate *gate)
 {
 	return gate->from->kind == BB_FROM_SIMULATOR && e->simulated && e->simulated->cluster &&

@@ -1,6 +1,6 @@
 /*
- * node_values.c - what the numbers of gates are on each host, as far as records tell one from the
- * other: groups of a split world that are a host each, pairs of ranks, and steps on one host.
+ * node_values.c - the values of gates on each host, as far as records have them: groups of a split
+ * world that are a host each, pairs of ranks, and steps on one host.
  */
 #include "acceptance/nodes.h"
 #include "core/array.h"
@@ -10,14 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How far VALUE keeps to the limit of J; below 1 it does not. */
+/* Returns VALUE over the limit of J, or its inverse if less is better; below 1 it is beyond the
+ * limit. */
 static double margin(const struct bb_judgement *j, double value)
 {
 	return j->gate->measure->more_is_better ? value / j->limit : j->limit / value;
 }
 
-/* Note VALUE of NODES' number AT under the gate of J. Of its own numbers the worst counts; of those
-   that it shares with others the best, since that of a bad partner says nothing against it. */
+/* Notes VALUE of node AT under the gate of J. Of its own values the worst counts; of those shared
+   with other nodes the best, because a bad partner is no evidence against it. */
 static void value_note(struct bb_nodes *nodes, size_t at, const struct bb_judgement *j,
 		       double value, bool shared)
 {
@@ -43,7 +44,7 @@ static void value_note(struct bb_nodes *nodes, size_t at, const struct bb_judgem
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* The field of a metric of groups; NULL: they have none. */
+/* Returns the field with the metric of each group; NULL: none. */
 static const char *group_field(const struct bb_metric *metric)
 {
 	if (!metric->best && strcmp(metric->name, "busbw") == 0)
@@ -51,13 +52,13 @@ static const char *group_field(const struct bb_metric *metric)
 	return strcmp(metric->name, "time") == 0 ? "group_time_us" : NULL;
 }
 
-/* Where GROUP stands in GROUPS; -1: nowhere. */
+/* Returns the index of GROUP in GROUPS; -1: none. */
 static int position(const json_t *groups, int64_t group)
 {
 	size_t i;
 	json_t *g;
 
-	/* Most often groups are counted from 0. */
+	/* Usually the groups are numbered from 0. */
 	if (group >= 0 && json_integer_value(json_array_get(groups, (size_t)group)) == group &&
 	    (size_t)group < json_array_size(groups))
 		return (int)group;
@@ -69,7 +70,7 @@ static int position(const json_t *groups, int64_t group)
 	return -1;
 }
 
-/* HOSTS[group] = the host of the group's ranks, NULL: it has several. */
+/* HOSTS[group] = the host of the group's ranks; NULL: several. */
 static void group_hosts_find(const struct bb_read_record *r, const json_t *groups,
 			     const char **hosts)
 {

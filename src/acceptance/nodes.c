@@ -1,8 +1,8 @@
 /*
- * nodes.c - stragglers by their arrival, and hosts by the gates of what ran on them.
+ * nodes.c - judges hosts: stragglers by their arrival, others by the gates of their steps.
  *
- * In a synchronous collective all ranks end together, so how long each took says nothing. The rank
- * that is slow enters last and waits least.
+ * In a synchronous collective all ranks end together, so their times do not differ. The slow rank
+ * is the one that enters last.
  */
 #include "acceptance/nodes.h"
 
@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A straggler: of at least so many operations last in such a share, and so much of their time, and
-   no less than a scheduler's moment, is waiting for it. */
+/* A straggler is last in at least LAST_SHARE of OPERATIONS or more, and is late by LATE_SHARE of
+   their time and by LATE_US, more than a time slice of a scheduler. */
 #define OPERATIONS 8
 #define LAST_SHARE 0.75
 #define LATE_SHARE 0.2
@@ -45,7 +45,7 @@ struct bb_node *bb_nodes_find(const struct bb_nodes *nodes, const char *host)
 	return NULL;
 }
 
-/* NULL without memory: then NODES have failed. */
+/* Returns the node of HOST, added if new; NULL without memory: then NODES have failed. */
 static struct bb_node *node_of(struct bb_nodes *nodes, const char *host)
 {
 	struct bb_node *node = bb_nodes_find(nodes, host);
@@ -83,7 +83,7 @@ static void host_blame(struct bb_nodes *nodes, const char *host, enum bb_node_ve
 	snprintf(node->reason, sizeof(node->reason), "%s", reason);
 }
 
-/* Mark the hosts that took part in E. Returns how many there are. */
+/* Marks the hosts that took part in E as present; returns how many. */
 static size_t hosts_mark(const struct bb_evidence *e, struct bb_nodes *nodes)
 {
 	size_t n = 0;
@@ -114,7 +114,7 @@ static size_t hosts_mark(const struct bb_evidence *e, struct bb_nodes *nodes)
 
 /* ---- stragglers ---------------------------------------------------------------------------- */
 
-/* How the results of a step accuse one rank. */
+/* The results of a step that accuse one rank. */
 struct late {
 	int64_t rank;
 	size_t accused, results; /* results that accuse it, of those that know who came last */
@@ -143,7 +143,7 @@ static int64_t accused_by(const struct bb_read_record *r, double *us, double *ti
 		       : -1;
 }
 
-/* The rank that the majority of results accuses. Returns whether there is one. */
+/* *FOUND = the rank that most results accuse; returns false if there is none. */
 static bool straggler_find(const struct bb_evidence *e, struct late *found)
 {
 	struct bb_evidence_cursor at = {0}, again = {0};
@@ -172,7 +172,7 @@ static bool straggler_find(const struct bb_evidence *e, struct late *found)
 	return 2 * found->accused > found->results;
 }
 
-/* The host of rank LATE->rank, or NULL; into REASON what it did. */
+/* Returns the host of LATE's rank and writes the REASON; NULL: unknown. */
 static const char *straggler_describe(const struct bb_evidence *e, const struct late *late,
 				      char *reason, size_t room)
 {
@@ -208,7 +208,7 @@ static enum bb_node_verdict verdict_named(const char *word)
 	return v;
 }
 
-/* A link within a host is that host's; of a link between two either may be to blame. */
+/* Blames the host of a link within it, or suspects both hosts of a link between them. */
 static void culprit_blame(const struct bb_read_record *r, const char *host, struct bb_nodes *nodes)
 {
 	const char *const peer = bb_record_string(r->json, "peer_host");
@@ -223,8 +223,7 @@ static void culprit_blame(const struct bb_read_record *r, const char *host, stru
 	host_blame(nodes, peer, verdict, code, text);
 }
 
-/* Take over what a step of diagnose says of nodes and of links. Returns whether it says anything.
- */
+/* Takes over the verdicts of a step of diagnose; returns false if it has none. */
 static bool diagnosis_adopt(const struct bb_evidence *e, struct bb_nodes *nodes)
 {
 	struct bb_evidence_cursor at = {0};
@@ -254,9 +253,9 @@ static bool diagnosis_adopt(const struct bb_evidence *e, struct bb_nodes *nodes)
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /*
- * Blame those of E's N hosts whose own numbers are beyond a limit. Numbers that hosts share blame
- * them only while most others keep to the limit: who is slow with everybody is slow. Returns
- * whether anybody is blamed.
+ * Blames those of E's N hosts whose own values are beyond a limit. A shared value, the best of
+ * those that the host has with others, blames it only if less than half of the hosts have such a
+ * value. Returns true if any host is blamed.
  */
 static bool values_blame(const struct bb_evidence *e, size_t n, struct bb_nodes *nodes)
 {

@@ -1,5 +1,5 @@
 /*
- * nodes.h - which node is to blame, by the records of steps.
+ * nodes.h - finds the node to blame in the records of steps.
  */
 #ifndef BB_ACCEPTANCE_NODES_H
 #define BB_ACCEPTANCE_NODES_H
@@ -14,9 +14,9 @@ const char *bb_node_verdict_name(enum bb_node_verdict verdict);
 struct bb_node_value {
 	const struct bb_judgement *judgement;
 	double value, limit;
-	double margin; /* how far it keeps to the limit; below 1 it does not */
-	bool shared;   /* it is between this host and others: the best of these */
-	bool beyond;   /* the limit */
+	double margin; /* value over limit, or its inverse; below 1 it is beyond the limit */
+	bool shared;   /* measured between this host and others: the best of these */
+	bool beyond;   /* the value is beyond the limit */
 };
 
 struct bb_node {

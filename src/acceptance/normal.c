@@ -1,5 +1,5 @@
 /*
- * normal.c - is my number normal? Published runs, bounds and the table itself decide.
+ * normal.c - "is my number normal?" Judges a table by published runs, bounds and its own rows.
  */
 #include "acceptance/normal_inside.h"
 
@@ -21,8 +21,8 @@ static void describe_next(const struct bb_question *q, enum bb_normality n)
 		return;
 	if (!q->card)
 		bb_strbuf_add(q->out,
-			      "  Next: is the machine idle? build/topology and "
-			      "build/mem_bandwidth_perf show what it is and what it can.\n");
+			      "  Next: is the machine idle? build/topology shows its hardware, "
+			      "build/mem_bandwidth_perf its memory bandwidth.\n");
 	else if (bb_normal_is_near(q->card, q->ranks, q->nodes))
 		bb_strbuf_add(
 			q->out,
@@ -37,7 +37,7 @@ static void describe_next(const struct bb_question *q, enum bb_normality n)
 			"(which node or link is slow); build/topology --diff of two nodes.\n");
 }
 
-/* A bound of copies counts bytes: where they lie is not in it. */
+/* Explains a value above its bound. A bound by copies ignores caches. */
 static void describe_beyond(const struct bb_question *q)
 {
 	const struct bb_claims *const c = q->claims;
@@ -46,15 +46,14 @@ static void describe_beyond(const struct bb_question *q)
 		q->out, "  Above its bound: the largest size reaches %.0f%% of it%s (%s). %s\n",
 		c->percent_of_bound, c->list[c->n - 1].in_place ? " in place" : "", c->bound_source,
 		strstr(c->bound_source, "copy speed")
-			? "It is that of plain copies from one buffer to another. Data that "
-			  "is passed on while a cache has it takes less, and so do buffers "
-			  "in place, of which there are half as many: with larger sizes "
-			  "(-e) it can be told."
-			: "No more than that goes over the links: it is another link, or "
-			  "counted wrong.");
+			? "The bound is that of copies between two buffers. Data that is "
+			  "still in a cache takes less time, and so do in-place buffers, "
+			  "which are half as large: larger sizes (-e) can be judged."
+			: "The links cannot carry more: the link is another one, or the "
+			  "bytes are miscounted.");
 }
 
-/* Cards that no table holds are compared with nothing. */
+/* Explains that there are no published numbers, and for which cards there are. */
 static void describe_unknown_card(const struct bb_question *q)
 {
 	const char *names[32] = {NULL}, *near;
@@ -77,8 +76,8 @@ static void describe_unknown_card(const struct bb_question *q)
 		       near ? "?" : "");
 }
 
-/* The bound of the records: on CPUs, of which there are no published runs, it decides. GPUs of a
-   card that no table holds may reach any share of theirs. */
+/* Judges by the bound of the records on CPUs, for which there are no published runs. Unknown GPUs
+   may reach any share of their bound. */
 static enum bb_normality by_bound(const struct bb_question *q)
 {
 	const struct bb_claims *const c = q->claims;
@@ -100,8 +99,8 @@ static enum bb_normality by_bound(const struct bb_question *q)
 	return low ? BB_LOW : BB_NORMAL;
 }
 
-/* Compare with published runs or the bound of the records and, on GPUs, rows with each other:
-   caches of CPUs make dips of their own. */
+/* Judges by published runs or the bound of the records and, on GPUs, by the other rows: on CPUs
+   caches make dips too. */
 static enum bb_normality compare_all(const struct bb_question *q)
 {
 	const char *const backend = q->claims->backend;
@@ -133,22 +132,23 @@ static void describe_title(const struct bb_question *q)
 			       c->not_finite);
 }
 
-/* However fast: wrong data is never normal. */
+/* Reports wrong and unchecked data. */
 static void describe_data(const struct bb_question *q)
 {
 	const struct bb_claims *const c = q->claims;
 
 	if (c->wrong > 0)
 		bb_strbuf_addf(q->out,
-			       "  Wrong data in %zu result%s (#wrong is not 0): what is fast and "
-			       "wrong is not normal.\n",
+			       "  Wrong data in %zu result%s (#wrong is not 0): fast but wrong is "
+			       "not normal.\n",
 			       c->wrong, bb_plural(c->wrong));
 	if (c->unchecked > 0)
 		bb_strbuf_addf(q->out, "  The data of %zu result%s was not checked.\n",
 			       c->unchecked, bb_plural(c->unchecked));
 }
 
-/* Of one rank nccl-tests prints 0. Small sizes do so of any number, by rounding. */
+/* True if every rank was alone: nccl-tests then prints a busbw of 0. Rounding makes it 0 for small
+   sizes of any number of ranks. */
 static bool is_alone(const struct bb_claims *claims)
 {
 	bool fast = false;
@@ -170,8 +170,9 @@ enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_refe
 
 	describe_title(&q);
 	if (claims->simulated) {
-		bb_strbuf_add(out, "  Simulated: in virtual time, on no machine. There is nothing "
-				   "to compare it with.\n");
+		bb_strbuf_add(out,
+			      "  Simulated in virtual time: no hardware was measured, so nothing "
+			      "is compared.\n");
 		return BB_UNKNOWN;
 	}
 	describe_data(&q);
@@ -180,8 +181,8 @@ enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_refe
 	if (is_alone(claims)) {
 		bb_strbuf_add(out,
 			      "  busbw is 0: every rank was alone, and nothing went over any link. "
-			      "Were there several, they did not find each other: nccl-tests built "
-			      "without MPI=1, or another MPI's launcher.\n");
+			      "If several ranks were started, nccl-tests was built without MPI=1, "
+			      "or for another MPI than the launcher's.\n");
 		return claims->wrong > 0 ? BB_WRONG : BB_IMPOSSIBLE;
 	}
 	if (!bb_normal_find_collective(&q))

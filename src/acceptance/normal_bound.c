@@ -11,8 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Whether the collective can use the algorithm that bound WHAT is of: a named algorithm only its
-   own, all_reduce all of them, other collectives but alltoall rings. */
+/* True if bound WHAT applies: to a named algorithm its own, to all_reduce all, to alltoall its own,
+   to other collectives that of rings. */
 static bool is_usable(const struct bb_normal_shape *s, enum bb_bound what)
 {
 	const bool alltoall = strncmp(s->collective, "alltoall", 8) == 0;
@@ -50,7 +50,7 @@ static void bound_raise(const struct bb_normal_shape *s, const struct bb_topolog
 	}
 }
 
-/* Places of the ranks; NULL: too few GPUs, or too many nodes. */
+/* Returns the places of the ranks; NULL: too few GPUs, or too many nodes. */
 static struct bb_rank_place *places_of(const struct bb_normal_shape *s, const struct bb_topology *t)
 {
 	const int64_t each = s->nodes > 0 ? s->ranks / s->nodes : 0;
@@ -68,8 +68,8 @@ static struct bb_rank_place *places_of(const struct bb_normal_shape *s, const st
 	return places;
 }
 
-/* Spread NODES evenly over as few NVLink domains as possible: how they were filled is unknown, and
-   no other placement allows more. */
+/* Spreads NODES evenly over as few NVLink domains as possible. The placement is unknown, and no
+   other one has a higher bound. */
 static void set_nodes(struct bb_topology *t, int nodes)
 {
 	const int domains = (nodes + t->nvlink_nodes - 1) / t->nvlink_nodes;

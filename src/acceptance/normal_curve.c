@@ -1,6 +1,6 @@
 /*
- * normal_curve.c - the rows of a table compared with each other: bound by latency, falling as sizes
- * grow, or slower in one placement than in the other.
+ * normal_curve.c - compares the rows of a table with each other: bound by latency, dips as sizes
+ * grow, one placement slower than the other.
  */
 #include "acceptance/dip.h"
 #include "acceptance/normal_inside.h"
@@ -29,8 +29,8 @@ static const struct bb_claim *largest(const struct bb_claims *c)
 	return found;
 }
 
-/* In the placement of LARGEST the smallest size within a factor of SPAN, or else the next below.
-   NULL: it is the only size. */
+/* Returns, in the placement of LARGEST, the smallest size within a factor of BB_LATENCY_SPAN, else
+   the next smaller one; NULL: it is the only size. */
 static const struct bb_claim *below(const struct bb_claims *c, const struct bb_claim *largest)
 {
 	const struct bb_claim *within = NULL, *next = NULL;
@@ -82,8 +82,8 @@ static int compare_rows(const void *a, const void *b)
 	return p->in_place - q->in_place;
 }
 
-/* The rows of one placement, sorted, from the first on that reaches LEAST: below it latency and
-   changes of algorithm shape a curve. */
+/* Reports the dip of one placement. ROWS are sorted; those before the first that reaches LEAST do
+   not count, because latency and changes of algorithm shape them. */
 static enum bb_normality describe_dip(const struct bb_question *q, const struct bb_claim *rows,
 				      bool in_place, double least)
 {
@@ -110,7 +110,7 @@ static enum bb_normality describe_dip(const struct bb_question *q, const struct 
 /* ---- placements -------------------------------------------------------------------------------
  */
 
-/* The size at which one placement is slowest compared with the other, of sorted rows. */
+/* Reports the size at which one placement is slowest compared with the other. ROWS are sorted. */
 static enum bb_normality describe_placements(const struct bb_question *q,
 					     const struct bb_claim *rows, double least)
 {

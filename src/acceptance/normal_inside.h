@@ -11,7 +11,7 @@
 struct bb_question {
 	const struct bb_claims *claims;
 	const struct bb_references *references;
-	const struct bb_circumstances *said;
+	const struct bb_circumstances *given;
 	const char *gpu;            /* its name by the user or the file; "": unknown */
 	const struct bb_card *card; /* NULL: not in src/topology/cards.c */
 	const char *collective;     /* "": unknown */
@@ -21,13 +21,13 @@ struct bb_question {
 
 /* The least number of nodes for RANKS. */
 int64_t bb_normal_nodes(const struct bb_card *card, int64_t ranks);
-/* Whether NVLink joins NODES nodes (0: unknown), on which RANKS are. */
+/* True if NVLink connects all RANKS on NODES nodes (0: unknown). */
 bool bb_normal_is_near(const struct bb_card *card, int64_t ranks, int64_t nodes);
 
 /* ---- each appends a sentence about its result ------------------------------------------- */
 
-/* Find the collective, in a file that does not name it by the ratio of its bandwidths. Returns
-   false if several have that ratio. */
+/* Find the collective; if the file does not name it, by the ratio of its bandwidths. Returns false
+   if several have that ratio. */
 bool bb_normal_find_collective(struct bb_question *q);
 /* Find the number of ranks. Returns false if no number of ranks has the ratio of bandwidths. */
 bool bb_normal_find_ranks(struct bb_question *q);
@@ -42,7 +42,7 @@ enum bb_normality bb_normal_published(const struct bb_question *q);
 struct bb_normal_shape {
 	const char *collective, *algorithm; /* "" or "auto": any */
 	int64_t ranks, nodes;
-	bool by_sharp; /* in the network's switches too, which few are set up for */
+	bool by_sharp; /* the network's switches may reduce, which few systems are set up for */
 };
 static inline struct bb_normal_shape bb_normal_shape_of(const struct bb_question *q, int64_t ranks,
 							int64_t nodes)

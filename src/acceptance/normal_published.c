@@ -2,7 +2,7 @@
  * normal_published.c - claims compared with published runs.
  *
  * A bandwidth is compared with runs of as many ranks. With runs of another number of ranks its
- * share of the bound is compared: the bandwidth of 8 GPUs says little about 4, but both come
+ * share of the bound is compared: the bandwidth of 8 GPUs is little evidence about 4, but both come
  * equally near to what their links carry (tests/unit/test_normal.c).
  */
 #include "acceptance/normal_inside.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Of both placements the slower one. */
+/* Returns the busbw at SIZE, of the slower placement; NAN: none. */
 static double at_size(const struct bb_claims *c, uint64_t size)
 {
 	double least = NAN;
@@ -31,9 +31,9 @@ static int64_t nodes_of(const struct bb_reference *r)
 	return r->nodes > 0 ? r->nodes : bb_normal_nodes(r->card, r->nranks);
 }
 
-/* Whether R runs over as far a way, and beyond NVLink's reach with as many ranks, and so NICs, of a
-   node. */
-static bool as_far(const struct bb_question *q, const struct bb_reference *r)
+/* True if R communicates over the same distance: within NVLink's reach, or beyond it with the same
+   number of ranks, and so NICs, per node. */
+static bool same_distance(const struct bb_question *q, const struct bb_reference *r)
 {
 	const bool near = bb_normal_is_near(q->card, q->ranks, q->nodes);
 
@@ -41,8 +41,7 @@ static bool as_far(const struct bb_question *q, const struct bb_reference *r)
 	       (near || r->nranks * q->nodes == q->ranks * nodes_of(r));
 }
 
-/* Whether R took the algorithm that is in question; nobody names one: whether none was kept from
-   it. */
+/* True if R ran the algorithm in question; if the claims name none, if R excluded none. */
 static bool same_algorithm(const struct bb_question *q, const struct bb_reference *r)
 {
 	const char *const name = q->claims->algorithm;
@@ -52,23 +51,23 @@ static bool same_algorithm(const struct bb_question *q, const struct bb_referenc
 	return !strstr(r->algo, " off)");
 }
 
-/* Whether a published row is of such a system: card, collective, measured, over as far a way, and
-   large enough for two decimals to say something. */
+/* True if the claims at SIZE can be compared with R: the same card, collective and distance,
+   measured, and large enough for two decimals to be precise. */
 static bool comparable(const struct bb_question *q, const struct bb_reference *r, uint64_t size)
 {
 	return r->card == q->card && strcmp(r->collective, q->collective) == 0 &&
 	       r->size_bytes == size && strcmp(r->kind, "measured") == 0 && r->nranks > 0 &&
-	       q->ranks > 0 && r->busbw_GBps >= 1 && same_algorithm(q, r) && as_far(q, r);
+	       q->ranks > 0 && r->busbw_GBps >= 1 && same_algorithm(q, r) && same_distance(q, r);
 }
 
-/* What published runs of one size and number of ranks show. */
+/* The published runs of one size and number of ranks. */
 struct published {
 	uint64_t size;
 	int64_t ranks, nodes;
 	int runs;
 	double least, most;
-	double scale; /* of the bounds: that of the ranks in question over theirs; 1 of as many */
-	const struct bb_reference *an_example;
+	double scale; /* bound of the ranks in question over that of RANKS; 1: the same number */
+	const struct bb_reference *example;
 };
 
 static bool is_of(const struct bb_question *q, const struct bb_reference *r,
@@ -87,7 +86,7 @@ static bool is_first_of_id(const struct bb_question *q, size_t i, const struct p
 	return true;
 }
 
-/* The number of ranks, and of nodes, nearest to that in question at P's size. */
+/* Finds the numbers of ranks and nodes nearest to those in question at P's size. */
 static bool find_nearest(const struct bb_question *q, struct published *p)
 {
 	double nearest = INFINITY;
@@ -106,7 +105,7 @@ static bool find_nearest(const struct bb_question *q, struct published *p)
 	return isfinite(nearest);
 }
 
-/* Those nearest at SIZE; false: there are none that can be compared. */
+/* *P = the nearest published runs at SIZE; returns false if none can be compared. */
 static bool look_up(const struct bb_question *q, uint64_t size, struct published *p)
 {
 	const struct bb_references *const t = q->references;
@@ -130,7 +129,7 @@ static bool look_up(const struct bb_question *q, uint64_t size, struct published
 		p->least = fmin(p->least, r->busbw_GBps);
 		if (r->busbw_GBps > p->most) {
 			p->most = r->busbw_GBps;
-			p->an_example = r;
+			p->example = r;
 		}
 	}
 	return isfinite(p->scale) && p->scale > 0;
@@ -146,8 +145,8 @@ static void describe_runs(const struct bb_question *q, const struct published *p
 		snprintf(range, sizeof(range), "%.4g GB/s", p->most);
 	bb_strbuf_addf(q->out, " %d published run%s of %s on %lld rank%s: %s (%s, %s, %s).\n",
 		       p->runs, bb_plural(p->runs), q->card->name, (long long)p->ranks,
-		       bb_plural(p->ranks), range, p->an_example->system, p->an_example->fabric,
-		       p->an_example->source);
+		       bb_plural(p->ranks), range, p->example->system, p->example->fabric,
+		       p->example->source);
 	if (p->scale != 1)
 		bb_strbuf_addf(
 			q->out,
@@ -173,7 +172,7 @@ static enum bb_normality describe_published(const struct bb_question *q, const s
 	return n;
 }
 
-/* At the largest size for which there is a published run. */
+/* Compares at the largest size that has a published run. */
 enum bb_normality bb_normal_published(const struct bb_question *q)
 {
 	struct published p, best = {.size = 0};

@@ -20,7 +20,7 @@ bool bb_normal_is_near(const struct bb_card *card, int64_t ranks, int64_t nodes)
 	return ranks <= card->of_domain && nodes * card->of_node <= card->of_domain;
 }
 
-/* The last ratio of bandwidths that rounding leaves exact enough; NAN: none. */
+/* Returns the ratio of bandwidths of the last row where rounding does not matter; NAN: none. */
 static double ratio_of(const struct bb_claims *c)
 {
 	for (size_t i = c->n; i > 0; i--)
@@ -29,20 +29,20 @@ static double ratio_of(const struct bb_claims *c)
 	return NAN;
 }
 
-static void describe_ranks(struct bb_question *q, int64_t said, int64_t least, int64_t most)
+static void describe_ranks(struct bb_question *q, int64_t given, int64_t least, int64_t most)
 {
 	const double ratio = ratio_of(q->claims);
 
-	if (said > 0 && said >= least && said <= most) {
-		q->ranks = said;
+	if (given > 0 && given >= least && given <= most) {
+		q->ranks = given;
 		bb_strbuf_addf(q->out, "  busbw / algbw = %.4g fits %lld rank%s.\n", ratio,
-			       (long long)said, bb_plural(said));
+			       (long long)given, bb_plural(given));
 		return;
 	}
 	q->ranks = least;
-	if (said > 0)
-		bb_strbuf_addf(q->out, "  The file says %lld rank%s, but ", (long long)said,
-			       bb_plural(said));
+	if (given > 0)
+		bb_strbuf_addf(q->out, "  The file says %lld rank%s, but ", (long long)given,
+			       bb_plural(given));
 	else
 		bb_strbuf_add(q->out, "  The file gives no number of ranks; ");
 	bb_strbuf_addf(q->out, "busbw / algbw = %.6g means %lld", ratio, (long long)least);
@@ -51,7 +51,7 @@ static void describe_ranks(struct bb_question *q, int64_t said, int64_t least, i
 	bb_strbuf_addf(q->out, " rank%s.\n", bb_plural(most));
 }
 
-/* The log does not name its collective, and several have its ratio. */
+/* Names the collectives that have the ratio of a log without a name. */
 static void describe_collectives(struct bb_question *q)
 {
 	const double ratio = ratio_of(q->claims);
@@ -77,14 +77,14 @@ static void describe_collectives(struct bb_question *q)
 				       "scatter on %lld rank%s",
 				       (long long)least, bb_plural(least));
 	}
-	bb_strbuf_add(q->out, "; --collective says which.\n");
+	bb_strbuf_add(q->out, "; name it with --collective.\n");
 }
 
 bool bb_normal_find_collective(struct bb_question *q)
 {
 	const double ratio = ratio_of(q->claims);
 
-	q->collective = q->said->collective ? q->said->collective : q->claims->collective;
+	q->collective = q->given->collective ? q->given->collective : q->claims->collective;
 	if (q->collective[0])
 		return true;
 	if (ratio > 1.001) {
@@ -101,14 +101,14 @@ bool bb_normal_find_collective(struct bb_question *q)
 
 bool bb_normal_find_ranks(struct bb_question *q)
 {
-	const int64_t said = q->said->ranks > 0 ? q->said->ranks : q->claims->nranks;
+	const int64_t given = q->given->ranks > 0 ? q->given->ranks : q->claims->nranks;
 	int64_t least, most;
 
-	q->ranks = said;
+	q->ranks = given;
 	if (bb_claims_ranks(q->claims, q->collective, &least, &most)) {
-		/* The largest numbers of ranks cannot be told apart by a rounded ratio. */
-		if (said > 0 || most < 2 * least)
-			describe_ranks(q, said, least, most);
+		/* A rounded ratio cannot distinguish large numbers of ranks. */
+		if (given > 0 || most < 2 * least)
+			describe_ranks(q, given, least, most);
 	} else if (least != 1 || most != 0) {
 		bb_strbuf_addf(
 			q->out,
@@ -122,10 +122,10 @@ bool bb_normal_find_ranks(struct bb_question *q)
 
 void bb_normal_find_nodes(struct bb_question *q)
 {
-	const bool told = q->claims->hosts > 0 && q->ranks == q->claims->nranks;
+	const bool counted = q->claims->hosts > 0 && q->ranks == q->claims->nranks;
 
-	q->nodes = q->said->nodes > 0 ? q->said->nodes : q->claims->hosts;
-	if (q->card && q->said->nodes == 0 && !told &&
+	q->nodes = q->given->nodes > 0 ? q->given->nodes : q->claims->hosts;
+	if (q->card && q->given->nodes == 0 && !counted &&
 	    q->nodes < bb_normal_nodes(q->card, q->ranks))
 		q->nodes = bb_normal_nodes(q->card, q->ranks);
 }

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* They stand for paths, which may have blanks. The folder stands first: what follows cannot take it
-   for the value of another option, nor give a second one. */
+/* Placeholders for paths, which may have blanks. The folder comes first, so that run: can neither
+   take it for the value of another option nor give a second one. */
 #define BINARY "\x01"
 #define OUTPUTS "\x02"
 #define COMMAND BINARY " --output-folder " OUTPUTS " "
@@ -25,7 +25,7 @@ void bb_words_free(struct bb_words_list *words)
 	*words = (struct bb_words_list){.n = 0};
 }
 
-/* TEXT with its {words} replaced. */
+/* Appends TEXT with its {words} replaced. */
 static void substitute(struct bb_strbuf *out, const char *text, const struct bb_profile_step *step)
 {
 	const int64_t ranks = step->ranks, nodes = step->nodes;
@@ -48,7 +48,7 @@ static void substitute(struct bb_strbuf *out, const char *text, const struct bb_
 	}
 }
 
-/* TEXT, which is taken, into WORDS; the binary is that of STEP. */
+/* Splits TEXT, which it takes over, into WORDS; the binary is that of STEP. */
 static bb_status split(struct bb_strbuf *text, const struct bb_profile_step *step,
 		       const struct bb_places *places, struct bb_words_list *words,
 		       struct bb_error *error)
@@ -82,7 +82,7 @@ static bb_status split(struct bb_strbuf *text, const struct bb_profile_step *ste
 	return BB_OK;
 }
 
-/* The words of run: without the first. */
+/* Returns the words of run: without the first. */
 static const char *arguments(const struct bb_profile_step *step)
 {
 	const char *const run = step->run + strspn(step->run, " \t\r\n");
@@ -90,7 +90,7 @@ static const char *arguments(const struct bb_profile_step *step)
 	return run + strcspn(run, " \t\r\n");
 }
 
-/* STEP in virtual time: the last of several words for the same counts. */
+/* Appends the command of STEP in virtual time. Of an option given twice the last value counts. */
 static void add_simulated(struct bb_strbuf *text, const struct bb_profile_step *step,
 			  const char *what, const char *value)
 {
@@ -122,7 +122,7 @@ static void add_launched(struct bb_strbuf *text, const struct bb_profile *profil
 
 bool bb_plan_has_fault(const struct bb_plan_cluster *simulated, const struct bb_profile_step *step)
 {
-	/* Without a number of ranks all of the cluster take part. */
+	/* Without a number of ranks all ranks of the cluster take part. */
 	return simulated->fault && (step->ranks <= 1 || step->ranks >= simulated->faulty);
 }
 
@@ -154,7 +154,7 @@ bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb
 	return split(&text, step, places, words, error);
 }
 
-/* As bash and zsh write what no terminal should see. */
+/* Appends WORD with the escapes of bash and zsh, so that no terminal obeys its bytes. */
 static void add_ansi(struct bb_strbuf *out, const char *word)
 {
 	bb_strbuf_add(out, "$'");
@@ -219,11 +219,11 @@ static void add_where(struct bb_strbuf *out, const struct bb_where *w)
 static void add_source(struct bb_strbuf *out, const struct bb_source *s)
 {
 	if (s->kind == BB_FROM_TOPOLOGY)
-		bb_strbuf_addf(out, "%.4g%% of the %s", 100 * s->percent, s->told);
+		bb_strbuf_addf(out, "%.4g%% of the %s", 100 * s->percent, s->origin);
 	else if (s->kind < BB_FROM_TOPOLOGY)
-		bb_strbuf_add(out, s->told);
+		bb_strbuf_add(out, s->origin);
 	else
-		bb_strbuf_addf(out, "%s %s", bb_source_name(s->kind), s->told);
+		bb_strbuf_addf(out, "%s %s", bb_source_name(s->kind), s->origin);
 }
 
 void bb_plan_add_gate(struct bb_strbuf *out, const struct bb_gate *g)

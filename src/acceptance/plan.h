@@ -8,7 +8,7 @@
 #include "core/strbuf.h"
 #include "simulator/cluster.h"
 
-/* Words of a command, behind which is NULL; zero-initialise. */
+/* The words of a command, followed by NULL; zero-initialise. */
 struct bb_words_list {
 	char **words;
 	size_t n;
@@ -19,10 +19,10 @@ void bb_words_free(struct bb_words_list *words);
 /* A cluster on which steps are simulated instead of being run. */
 struct bb_plan_cluster {
 	const char *cluster, *fault; /* as in the options of perf binaries; NULL: none */
-	int faulty;                  /* ranks that a step needs for the fault to be among them */
+	int faulty;                  /* ranks that a step needs to include the fault */
 	int per_node;                /* ranks of a node of the cluster */
 };
-/* Is the fault among the ranks of STEP? Smaller steps are simulated without it. */
+/* True if the fault is among the ranks of STEP; smaller steps are simulated without it. */
 bool bb_plan_has_fault(const struct bb_plan_cluster *simulated, const struct bb_profile_step *step);
 
 /* Folders of the binaries and, for all files that a step names in run:, of outputs. */

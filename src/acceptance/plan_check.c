@@ -1,5 +1,5 @@
 /*
- * plan_check.c - mistakes of a plan that show before its first step is run.
+ * plan_check.c - finds mistakes of a plan before its first step is run.
  */
 #include "acceptance/plan.h"
 
@@ -24,7 +24,7 @@ static bb_status check_binary(const struct bb_planned *plan, const struct bb_pro
 		       step->line, n, run, plan->folder);
 }
 
-/* The link or cluster of GATE, if its expectation is the simulator's. */
+/* Checks the link or cluster of GATE, if its expectation is the simulator's. */
 static bb_status check_model(const struct bb_planned *plan, const struct bb_profile_step *step,
 			     const struct bb_gate *gate, struct bb_error *error)
 {
@@ -70,8 +70,8 @@ static bb_status check_places(const struct bb_profile_step *step, const struct b
 	return BB_OK;
 }
 
-/* The first rank with which the fault of O shows: ranks fill CLUSTER node after node. Rails are
-   used beyond the nodes that NVSwitches join. */
+/* Returns the first rank that the fault of O affects, as ranks fill CLUSTER node after node. A rail
+   is used only beyond the nodes that NVSwitches connect. */
 static int first_of(const struct bb_options *o, const struct bb_cluster *cluster)
 {
 	const struct bb_fault *fault = &o->fault;
@@ -90,8 +90,8 @@ static int first_of(const struct bb_options *o, const struct bb_cluster *cluster
 	return r > inside ? r : inside;
 }
 
-/* --fault by its own reader: what no program obeys, or what is not in CLUSTER. What only some obey
-   the first step refuses that does not. */
+/* Refuses a fault that no program supports or that is not in CLUSTER. A step refuses one that its
+   program does not support. */
 static bb_status check_fault(struct bb_plan_cluster *simulated, const struct bb_cluster *cluster,
 			     struct bb_error *error)
 {
@@ -125,7 +125,7 @@ static bb_status check_simulated(const struct bb_planned *plan, struct bb_error 
 			       simulated->fault);
 	if (!simulated->cluster)
 		return BB_OK;
-	/* Words of commands are split there. */
+	/* Commands are split at blanks. */
 	if (strpbrk(simulated->cluster, " \t\r\n") ||
 	    (simulated->fault && strpbrk(simulated->fault, " \t\r\n")))
 		return bb_fail(error, BB_EUSAGE, "--cluster and --fault take no blanks");

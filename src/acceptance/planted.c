@@ -1,5 +1,5 @@
 /*
- * planted.c - a planted fault and the steps that would notice it.
+ * planted.c - finds out whether any step noticed a planted fault.
  */
 #include "acceptance/planted.h"
 
@@ -8,13 +8,13 @@
 #include <jansson.h>
 #include <math.h>
 
-/* Whether two times differ by more than rounding; an unknown time is no evidence. */
+/* True if two times differ by more than rounding; an unknown time is no evidence. */
 static bool times_differ(double faulty, double faultless)
 {
 	return fabs(faulty - faultless) > 1e-9 * fabs(faultless);
 }
 
-/* Whether the fault changed a time of R, or data. */
+/* True if the fault changed a time of R, or data. */
 static bool fault_shows_in(const struct bb_read_record *r)
 {
 	return times_differ(bb_record_number(r->json, "time_us"),
@@ -38,7 +38,7 @@ static bool fault_shows(const struct bb_evidence *e)
 	return false;
 }
 
-/* "pair_of_nodes, rails": the steps of MODES that have the fault. Returns how many. */
+/* Appends the steps of MODES that have the fault: "pair_of_nodes, rails". Returns how many. */
 static int faulty_steps_list(const struct bb_acceptance_session *s, unsigned modes,
 			     struct bb_strbuf *out)
 {
@@ -63,7 +63,7 @@ static const struct bb_profile_step *largest_step(const struct bb_acceptance_ses
 	return found;
 }
 
-/* Which steps would see the fault. */
+/* Explains which steps would notice the fault. */
 static void fault_explain(const struct bb_acceptance_session *s, struct bb_judgement *j)
 {
 	const struct bb_plan_cluster *const p = &s->simulated;

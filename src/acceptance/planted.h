@@ -1,6 +1,6 @@
 /*
- * planted.h - whether a planted fault could be noticed: a run that passes with a fault that no step
- * touched proves nothing.
+ * planted.h - checks that a planted fault could be noticed: passing with a fault that no step
+ * touches proves nothing.
  */
 #ifndef BB_ACCEPTANCE_PLANTED_H
 #define BB_ACCEPTANCE_PLANTED_H

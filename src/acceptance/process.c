@@ -1,5 +1,5 @@
 /*
- * process.c - one command, and the end of all that it started.
+ * process.c - runs a command, and ends all that it started.
  *
  * mpirun puts its ranks into process groups of their own, so that killing its group is not enough:
  * as a subreaper this process inherits whatever loses its parent, and ends that as well.
@@ -41,10 +41,9 @@ bb_status bb_commands_prepare(struct bb_error *error)
 	return BB_OK;
 }
 
-/* Its input is empty, its output goes to files, it has a process group of its own and no signal is
-   blocked in it. */
-static int describe(const struct bb_command *c, posix_spawn_file_actions_t *files,
-		    posix_spawnattr_t *how)
+/* Sets empty input, output to files, a process group of its own and no blocked signals. */
+static int spawn_prepare(const struct bb_command *c, posix_spawn_file_actions_t *files,
+			 posix_spawnattr_t *how)
 {
 	const int flags = O_WRONLY | O_CREAT | O_TRUNC;
 	sigset_t none;
@@ -74,7 +73,7 @@ static bb_status start(const struct bb_command *c, pid_t *pid, struct bb_error *
 	if (err == 0) {
 		err = posix_spawnattr_init(&how);
 		if (err == 0) {
-			err = describe(c, &files, &how);
+			err = spawn_prepare(c, &files, &how);
 			if (err == 0)
 				err = posix_spawnp(pid, c->words[0], &files, &how, c->words,
 						   environ);
@@ -88,8 +87,8 @@ static bb_status start(const struct bb_command *c, pid_t *pid, struct bb_error *
 }
 
 /*
- * Wait until PID has ended, until UNTIL, or for a signal that asks to stop, which is returned; 0
- * where PID has ended, with its STATUS, -1 where time is over.
+ * Waits until PID ends, UNTIL passes, or SIGINT or SIGTERM comes. Returns 0 with the STATUS of PID,
+ * -1, or the signal.
  */
 static int wait_for(pid_t pid, double until, int *status)
 {
@@ -113,7 +112,7 @@ static int wait_for(pid_t pid, double until, int *status)
 	}
 }
 
-/* End every child that this process has, and what becomes its child by that. */
+/* Ends every child of this process, and those that it then inherits. */
 static void end_orphans(void)
 {
 	char path[64], list[4096], *end;
@@ -124,7 +123,8 @@ static void end_orphans(void)
 
 		if (bb_kernel_read(path, list, sizeof(list)) == 0)
 			list[0] = '\0';
-		/* A blank is behind every number; one that is cut off is left to the next round. */
+		/* Every whole number ends with a blank; one that is cut off waits for the next
+		 * round. */
 		for (char *at = list;; at = end) {
 			const long pid = strtol(at, &end, 10);
 

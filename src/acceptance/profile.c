@@ -1,5 +1,5 @@
 /*
- * profile.c - a profile through libcyaml: its keys, and messages about wrong ones.
+ * profile.c - reads a profile by libcyaml: its keys, and messages about wrong ones.
  */
 #include "acceptance/profile.h"
 
@@ -60,10 +60,10 @@ static const cyaml_schema_field_t step_fields[] = {
 	MAY("modes", struct bb_profile_step, modes),
 	MAY("launcher", struct bb_profile_step, launcher),
 	MAY("launcher_args", struct bb_profile_step, launcher_args),
-	MAY("ranks", struct bb_profile_step, said_ranks),
-	MAY("nodes", struct bb_profile_step, said_nodes),
-	MAY("repeats", struct bb_profile_step, said_repeats),
-	MAY("time_limit", struct bb_profile_step, said_limit),
+	MAY("ranks", struct bb_profile_step, ranks_text),
+	MAY("nodes", struct bb_profile_step, nodes_text),
+	MAY("repeats", struct bb_profile_step, repeats_text),
+	MAY("time_limit", struct bb_profile_step, limit_text),
 	CYAML_FIELD_SEQUENCE_COUNT("gates", MAY_FLAGS, struct bb_profile_step, gates, ngates,
 				   &gate_schema, 0, BB_MOST_GATES),
 	CYAML_FIELD_END};
@@ -77,10 +77,10 @@ static const cyaml_schema_field_t profile_fields[] = {
 	MAY("launcher", struct bb_profile, launcher),
 	MAY("launcher_args", struct bb_profile, launcher_args),
 	MAY("system", struct bb_profile, system),
-	MAY("ranks", struct bb_profile, said_ranks),
-	MAY("nodes", struct bb_profile, said_nodes),
-	MAY("repeats", struct bb_profile, said_repeats),
-	MAY("time_limit", struct bb_profile, said_limit),
+	MAY("ranks", struct bb_profile, ranks_text),
+	MAY("nodes", struct bb_profile, nodes_text),
+	MAY("repeats", struct bb_profile, repeats_text),
+	MAY("time_limit", struct bb_profile, limit_text),
 	CYAML_FIELD_SEQUENCE_COUNT("steps", CYAML_FLAG_POINTER, struct bb_profile, steps, nsteps,
 				   &step_schema, 1, BB_MOST_STEPS),
 	CYAML_FIELD_END};
@@ -89,7 +89,7 @@ static const cyaml_schema_value_t profile_schema = {
 	CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, struct bb_profile, profile_fields)};
 
 /* Messages of libcyaml about a file that it refuses: the first one, and the innermost line. */
-struct said {
+struct messages {
 	char first[200];
 	int line;
 };
@@ -99,25 +99,26 @@ static void listen(cyaml_log_t level, void *context, const char *format, va_list
 
 static void listen(cyaml_log_t level, void *context, const char *format, va_list args)
 {
-	struct said *said = context;
+	struct messages *messages = context;
 	char text[512];
 	const char *line, *begin = text;
 
 	vsnprintf(text, sizeof(text), format, args);
 	line = strstr(text, "line: ");
-	if (line && said->line == 0)
-		said->line = (int)strtol(line + 6, NULL, 10);
-	if (said->first[0])
+	if (line && messages->line == 0)
+		messages->line = (int)strtol(line + 6, NULL, 10);
+	if (messages->first[0])
 		return;
 	if (strncmp(begin, "Load: ", 6) == 0)
 		begin += 6;
-	snprintf(said->first, sizeof(said->first), "%.*s", (int)strcspn(begin, "\n"), begin);
+	snprintf(messages->first, sizeof(messages->first), "%.*s", (int)strcspn(begin, "\n"),
+		 begin);
 }
 
-static cyaml_config_t config(struct said *said)
+static cyaml_config_t config(struct messages *messages)
 {
 	return (cyaml_config_t){.log_fn = listen,
-				.log_ctx = said,
+				.log_ctx = messages,
 				.mem_fn = cyaml_mem,
 				.log_level = CYAML_LOG_ERROR,
 				.flags = CYAML_CFG_NO_ALIAS};
@@ -125,8 +126,8 @@ static cyaml_config_t config(struct said *said)
 
 void bb_profile_free(struct bb_profile *profile)
 {
-	struct said said = {.line = 0};
-	const cyaml_config_t c = config(&said);
+	struct messages messages = {.line = 0};
+	const cyaml_config_t c = config(&messages);
 
 	cyaml_free(&c, &profile_schema, profile, 0);
 }
@@ -134,8 +135,8 @@ void bb_profile_free(struct bb_profile *profile)
 bb_status bb_profile_read(const char *path, const char *text, size_t length,
 			  struct bb_profile **profile, struct bb_error *error)
 {
-	struct said said = {.line = 0};
-	const cyaml_config_t c = config(&said);
+	struct messages messages = {.line = 0};
+	const cyaml_config_t c = config(&messages);
 	cyaml_data_t *data = NULL;
 	cyaml_err_t err;
 	bb_status st;
@@ -149,8 +150,8 @@ bb_status bb_profile_read(const char *path, const char *text, size_t length,
 	if (err == CYAML_ERR_OOM)
 		return bb_no_memory(error, path);
 	if (err != CYAML_OK || !data)
-		return bb_fail(error, BB_EUSAGE, "%s:%d: %s", path, said.line,
-			       said.first[0]     ? said.first
+		return bb_fail(error, BB_EUSAGE, "%s:%d: %s", path, messages.line,
+			       messages.first[0] ? messages.first
 			       : err != CYAML_OK ? cyaml_strerror(err)
 						 : "empty; a profile has a name and steps");
 	second = bb_profile_lines(data, text, length);

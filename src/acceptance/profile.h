@@ -1,9 +1,8 @@
 /*
  * profile.h - steps to run and gates that they must pass: a file of YAML.
  *
- * Whatever a profile says is checked when it is read: that every gate says where its expectation
- * comes from, that it can fail, and that it asks for something that exists. docs/acceptance.md
- * describes the keys.
+ * A profile is checked when it is read: every gate must name the source of its expectation, be able
+ * to fail, and refer to something that exists. docs/acceptance.md describes the keys.
  */
 #ifndef BB_ACCEPTANCE_PROFILE_H
 #define BB_ACCEPTANCE_PROFILE_H
@@ -24,7 +23,7 @@
 struct bb_where {
 	char *kind, *collective, *algorithm, *dtype, *op, *ranks, *size, *placement;
 	char *route, *direction; /* of pairs */
-	/* Their meaning: */
+	/* Read from them: */
 	uint64_t least_bytes, most_bytes;
 	int64_t nranks; /* 0: any */
 	int in_place;   /* -1: either */
@@ -44,12 +43,12 @@ enum bb_source_kind {
 /* The source of an expectation: one of these. */
 struct bb_source {
 	char *copy, *bound, *topology, *cluster, *link, *reference, *baseline, *rule;
-	/* Its meaning: */
+	/* Read from it: */
 	enum bb_source_kind kind;
 	double percent;     /* of copy, bound or topology, as a fraction */
 	enum bb_bound what; /* of topology */
 	double GBps;        /* of topology and reference: the expectation */
-	char told[512];     /* in words, with source and date where known */
+	char origin[512];   /* as a sentence, with source and date if known */
 };
 
 enum bb_gate_kind { BB_GATE_VALUE, BB_GATE_NO_DIP, BB_GATE_CROSSOVER };
@@ -58,7 +57,7 @@ struct bb_gate {
 	char *metric, *shape, *between, *window, *down, *up, *warn;
 	struct bb_where *where; /* NULL: any result */
 	struct bb_source *from;
-	/* Their meaning: */
+	/* Read from them: */
 	int line;
 	enum bb_gate_kind kind;
 	const struct bb_metric *measure;
@@ -69,14 +68,14 @@ struct bb_gate {
 
 struct bb_profile_step {
 	char *name, *run, *modes, *launcher, *launcher_args;
-	char *said_ranks, *said_nodes, *said_repeats, *said_limit;
+	char *ranks_text, *nodes_text, *repeats_text, *limit_text;
 	struct bb_gate *gates;
 	uint32_t ngates;
-	/* Their meaning: */
+	/* Read from them: */
 	int line;
 	unsigned mode; /* bits of enum bb_mode */
 	int64_t ranks, nodes, repeats;
-	bool counted; /* the profile says how many ranks there are */
+	bool counted; /* the profile or step gives the number of ranks */
 	uint64_t limit_ns;
 };
 
@@ -84,7 +83,7 @@ enum bb_mode { BB_QUICK = 1, BB_FULL = 2 };
 
 struct bb_profile {
 	char *name, *about, *launcher, *launcher_args, *system;
-	char *said_ranks, *said_nodes, *said_repeats, *said_limit;
+	char *ranks_text, *nodes_text, *repeats_text, *limit_text;
 	struct bb_profile_step *steps;
 	uint32_t nsteps;
 	/* The line of each; 1 if it is missing: */
@@ -111,7 +110,7 @@ BB_MUST bb_status bb_profile_read(const char *path, const char *text, size_t len
 				  struct bb_profile **profile, struct bb_error *error);
 void bb_profile_free(struct bb_profile *profile); /* NULL: nothing */
 
-/* Whether STEP runs diagnose: what fails it is a culprit. */
+/* True if STEP runs diagnose, which fails by a culprit. */
 bool bb_step_diagnoses(const struct bb_profile_step *step);
 
 /* The name of a source in verdicts: "copy", "reference". */
@@ -132,10 +131,10 @@ bb_status bb_profile_refuse(const struct bb_profile_spot *at, const char *format
 
 /* ---- for profile.c ------------------------------------------------------------------------ */
 
-/* Give every step, gate and key of P the line on which it begins in TEXT, of which libcyaml has
-   read the first document. Returns the line on which a second begins, 0: there is one alone. */
+/* Set the line on which every step, gate and key of P begins in TEXT, whose first document libcyaml
+   has read. Returns the line on which a second document begins; 0: none does. */
 int bb_profile_lines(struct bb_profile *p, const char *text, size_t length);
-/* Give every text of P its meaning. BB_EUSAGE: it has none. */
+/* Read every text of P. BB_EUSAGE names one that is wrong. */
 BB_MUST bb_status bb_profile_check(struct bb_profile *p, const char *path, struct bb_error *error);
 /* The same for the gates of a step. */
 BB_MUST bb_status bb_gates_check(const struct bb_profile *p, struct bb_profile_step *step,

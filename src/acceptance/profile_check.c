@@ -1,5 +1,5 @@
 /*
- * profile_check.c - what profiles and their steps say, given its meaning.
+ * profile_check.c - reads the texts of a profile and its steps.
  */
 #include "acceptance/profile.h"
 
@@ -128,15 +128,15 @@ static bb_status step_check(const struct bb_profile *p, int i,
 	BB_TRY(st, run_check(&at, s), out);
 	BB_TRY(st, launcher_check(&at, s->launcher), out);
 	BB_TRY(st, modes_check(&at, s), out);
-	st = count_check(&at, "ranks", s->said_ranks, MOST_RANKS, inherited->ranks, &s->ranks);
+	st = count_check(&at, "ranks", s->ranks_text, MOST_RANKS, inherited->ranks, &s->ranks);
 	BB_TRY(st, st, out);
-	st = count_check(&at, "nodes", s->said_nodes, MOST_RANKS, inherited->nodes, &s->nodes);
+	st = count_check(&at, "nodes", s->nodes_text, MOST_RANKS, inherited->nodes, &s->nodes);
 	BB_TRY(st, st, out);
-	st = count_check(&at, "repeats", s->said_repeats, BB_MOST_REPEATS, inherited->repeats,
+	st = count_check(&at, "repeats", s->repeats_text, BB_MOST_REPEATS, inherited->repeats,
 			 &s->repeats);
 	BB_TRY(st, st, out);
-	BB_TRY(st, limit_check(&at, s->said_limit, inherited->limit_ns, &s->limit_ns), out);
-	s->counted = s->said_ranks || p->said_ranks;
+	BB_TRY(st, limit_check(&at, s->limit_text, inherited->limit_ns, &s->limit_ns), out);
+	s->counted = s->ranks_text || p->ranks_text;
 	if (s->ranks % s->nodes != 0)
 		return bb_profile_refuse(&at, "%lld ranks cannot be spread evenly over %lld nodes",
 					 (long long)s->ranks, (long long)s->nodes);
@@ -155,13 +155,13 @@ bb_status bb_profile_check(struct bb_profile *p, const char *path, struct bb_err
 #define AT(key) (&(struct bb_profile_spot){.path = path, .line = at->key, .error = error})
 	BB_TRY(st, name_check(AT(name), p->name), out);
 	BB_TRY(st, launcher_check(AT(launcher), p->launcher), out);
-	st = count_check(AT(ranks), "ranks", p->said_ranks, MOST_RANKS, 1, &all.ranks);
+	st = count_check(AT(ranks), "ranks", p->ranks_text, MOST_RANKS, 1, &all.ranks);
 	BB_TRY(st, st, out);
-	st = count_check(AT(nodes), "nodes", p->said_nodes, MOST_RANKS, 1, &all.nodes);
+	st = count_check(AT(nodes), "nodes", p->nodes_text, MOST_RANKS, 1, &all.nodes);
 	BB_TRY(st, st, out);
-	st = count_check(AT(repeats), "repeats", p->said_repeats, BB_MOST_REPEATS, 1, &all.repeats);
+	st = count_check(AT(repeats), "repeats", p->repeats_text, BB_MOST_REPEATS, 1, &all.repeats);
 	BB_TRY(st, st, out);
-	st = limit_check(AT(time_limit), p->said_limit, UINT64_C(300) * 1000000000, &all.limit_ns);
+	st = limit_check(AT(time_limit), p->limit_text, UINT64_C(300) * 1000000000, &all.limit_ns);
 	BB_TRY(st, st, out);
 #undef AT
 	for (uint32_t i = 0; i < p->nsteps; i++)

@@ -1,22 +1,22 @@
 /*
- * profile_lines.c - on which line each step and gate begins: libcyaml keeps that for itself, so the
- * parser under it goes over the text once more.
+ * profile_lines.c - the lines on which steps and gates begin. libcyaml does not report them, so its
+ * parser reads the text once more.
  */
 #include "acceptance/profile.h"
 
 #include <string.h>
 #include <yaml.h>
 
-#define DEPTH 16 /* deeper than any profile that libcyaml has taken */
+#define DEPTH 16 /* deeper than any profile that libcyaml accepts */
 
-/* Where in the document the parser is. */
+/* The position of the parser in the document. */
 struct place {
 	int depth;
 	struct level {
 		bool mapping, key_next;
 		char key[16];
 	} levels[DEPTH];
-	int step, gate;        /* the one that was begun last; -1: none */
+	int step, gate;        /* the last that has begun; -1: none */
 	int documents, second; /* how many have begun, and the line of the second */
 };
 
@@ -45,7 +45,7 @@ static bool key_is(const struct place *at, int depth, const char *key)
 	return at->depth > depth && strcmp(at->levels[depth].key, key) == 0;
 }
 
-/* A mapping begins on LINE: that of a step or gate of P? */
+/* Notes LINE, on which a mapping begins, if that is a step or gate of P. */
 static void note(struct place *at, struct bb_profile *p, int line)
 {
 	if (at->depth == 2 && key_is(at, 0, "steps")) {
@@ -85,8 +85,8 @@ static void scalar(struct place *at, struct bb_profile *p, const char *text, int
 	top->key_next = !top->key_next;
 }
 
-/* Returns whether the document goes on. */
-static bool take(struct place *at, struct bb_profile *p, const yaml_event_t *event)
+/* Returns true if the document goes on. */
+static bool event_read(struct place *at, struct bb_profile *p, const yaml_event_t *event)
 {
 	const bool mapping = event->type == YAML_MAPPING_START_EVENT;
 
@@ -130,7 +130,7 @@ int bb_profile_lines(struct bb_profile *p, const char *text, size_t length)
 		return 0;
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
 	while (more && yaml_parser_parse(&parser, &event)) {
-		more = take(&at, p, &event);
+		more = event_read(&at, p, &event);
 		yaml_event_delete(&event);
 	}
 	yaml_parser_delete(&parser);

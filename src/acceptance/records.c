@@ -1,5 +1,5 @@
 /*
- * records.c - lines of JSON, and which of them a gate is about.
+ * records.c - reads records, and selects those of a gate.
  */
 #include "acceptance/records.h"
 
@@ -120,7 +120,7 @@ double bb_record_metric(const struct json_t *record, const struct bb_metric *met
 	const double value = bb_record_number(record, metric->field);
 	const double least = bb_record_number(record, "min_us");
 
-	/* So short a run that it is one sample has no least time but its mean. */
+	/* A run of one sample has no minimum but its mean. */
 	if (!metric->best || isnan(least))
 		return value;
 	return value * bb_record_number(record, "time_us") / least;
@@ -134,7 +134,7 @@ const struct bb_read_record *bb_records_first(const struct bb_records *records, 
 	return NULL;
 }
 
-/* ---- which ones ----------------------------------------------------------------------------- */
+/* ---- selection ----------------------------------------------------------------------------- */
 
 static bool word_is(const struct json_t *record, const char *name, const char *wanted)
 {
@@ -156,7 +156,7 @@ bool bb_where_selects(const struct bb_where *where, const struct bb_read_record 
 	    !word_is(r, "op", w->op) || !word_is(r, "route", w->route) ||
 	    !word_is(r, "direction", w->direction))
 		return false;
-	/* What a rank copies to itself is no pair, but what pairs are held against. */
+	/* A private copy of a rank is no pair, but a reference for pairs. */
 	if (strcmp(record->kind, "pair") == 0 && bb_record_int(r, "from") >= 0 &&
 	    bb_record_int(r, "from") == bb_record_int(r, "to"))
 		return false;
@@ -203,14 +203,14 @@ static void add_member(struct bb_strbuf *s, const char *name, const json_t *valu
 const char *bb_record_subject(char text[BB_SUBJECT_TEXT], const struct bb_read_record *record,
 			      bool size)
 {
-	const char *asked = bb_record_string(record->json, "algorithm_asked");
+	const char *requested = bb_record_string(record->json, "algorithm_asked");
 	struct bb_strbuf s = {0};
 
 	for (int i = 0; identity[i]; i++) {
 		const json_t *const value = json_object_get(record->json, identity[i]);
 
 		/* What auto chose may change from run to run. */
-		if (!value || (asked && strcmp(identity[i], "algorithm") == 0) ||
+		if (!value || (requested && strcmp(identity[i], "algorithm") == 0) ||
 		    (!size && strcmp(identity[i], "size_bytes") == 0))
 			continue;
 		add_member(&s, identity[i], value);

@@ -50,12 +50,12 @@ int64_t bb_record_int(const struct json_t *record, const char *name);
 bool bb_record_bool(const struct json_t *record, const char *name);
 double bb_record_metric(const struct json_t *record, const struct bb_metric *metric);
 
-/* Whether WHERE (NULL: any result) selects RECORD. */
+/* True if WHERE (NULL: any result) selects RECORD. */
 bool bb_where_selects(const struct bb_where *where, const struct bb_read_record *record);
 
 /*
- * TEXT = all that tells RECORD from others of its run: "all_reduce ring float sum 1M out-of-place,
- * 8 ranks". SIZE false: without its size. Returns TEXT.
+ * TEXT = the fields that identify RECORD within its run: "all_reduce ring float sum 1M out-of-place
+ * 8 ranks"; without its size unless SIZE. Returns TEXT.
  */
 #define BB_SUBJECT_TEXT 160
 const char *bb_record_subject(char text[BB_SUBJECT_TEXT], const struct bb_read_record *record,

@@ -9,6 +9,7 @@
 #include "topology/cards.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ __asm__(".section .rodata\n"
 	"bb_reference_end:\n.byte 0\n.previous\n");
 extern const char bb_reference_begin[], bb_reference_end[];
 
-/* One cell from *AT on, without its quotes, into CELL; *AT behind its comma. */
+/* CELL = the cell at *AT without its quotes; *AT moves behind its comma. */
 static void read_cell(const char **at, const char *end, char *cell, size_t room)
 {
 	bool quoted = false;
@@ -55,7 +56,7 @@ static bool number(const char *text, double *value)
 	return end != text && !*end && errno == 0 && *value >= 0 && *value < 1e9;
 }
 
-/* As much of TEXT as there is ROOM for. */
+/* Copies as much of TEXT as fits in ROOM. */
 static void keep(char *into, size_t room, const char *text)
 {
 	const size_t n = strnlen(text, room - 1);
@@ -143,7 +144,7 @@ void bb_references_free(struct bb_references *table)
 	*table = (struct bb_references){.n = 0};
 }
 
-/* Whether KEY is that of ROW: "ID" or "ID:ALGO". */
+/* True if KEY, "ID" or "ID:ALGO", is that of ROW. */
 static bool key_is(const struct bb_reference *row, const char *key)
 {
 	const size_t id = strcspn(key, ":");

@@ -13,7 +13,7 @@
 
 struct bb_card;
 
-/* The day on which the table was last held against its sources. */
+/* The day on which the table was last compared with its sources. */
 #define BB_REFERENCE_DATE "2026-11-22"
 
 /* One row. Texts are empty where the source does not say. */

@@ -1,5 +1,5 @@
 /*
- * session.c - runs one after the other, and the record of those that have ended.
+ * session.c - runs the steps of a profile, and notes those that have ended.
  */
 #include "acceptance/session.h"
 
@@ -55,7 +55,7 @@ static bb_status append_line(struct bb_acceptance_session *s, struct bb_strbuf *
 	int file;
 
 	path_make(s, path, "runs.jsonl");
-	/* After a line that a killed session left unfinished. */
+	/* A killed session may have left an unfinished line. */
 	bb_strbuf_addf(&whole, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line));
 	s->cut_off = false;
 	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -114,9 +114,9 @@ static struct bb_evidence *evidence_of(struct bb_acceptance_session *s, const ch
 	return NULL;
 }
 
-/* One line of runs.jsonl. What is broken, as the last line of a session that was killed may be, is
-   no run that has ended. */
-static void take_line(struct bb_acceptance_session *s, const json_t *line)
+/* Reads a line of runs.jsonl. A broken one, as the last line of a killed session may be, is no run
+   that has ended. */
+static void run_line_read(struct bb_acceptance_session *s, const json_t *line)
 {
 	struct bb_evidence *const e = evidence_of(s, bb_record_string(line, "step"));
 	const int64_t run = bb_record_int(line, "run"), status = bb_record_int(line, "status");
@@ -130,7 +130,7 @@ static void take_line(struct bb_acceptance_session *s, const json_t *line)
 	o->wall_s = bb_record_number(line, "wall_s");
 }
 
-/* Whether the member NAME of FIRST is VALUE, NULL: no string. */
+/* True if the member NAME of FIRST is VALUE; NULL: no string. */
 static bool is_same(const json_t *first, const char *name, const char *value)
 {
 	const char *const before = bb_record_string(first, name);
@@ -185,7 +185,7 @@ static bb_status read_state(struct bb_acceptance_session *s, struct bb_error *er
 		if (first)
 			st = check_first(s, json, error);
 		else
-			take_line(s, json);
+			run_line_read(s, json);
 		json_decref(json);
 	}
 	if (st == BB_OK && first)
@@ -199,7 +199,7 @@ out:
 int64_t bb_session_repeats(const struct bb_acceptance_session *s,
 			   const struct bb_profile_step *step)
 {
-	/* Virtual time without noise is the same each time: more runs would show nothing. */
+	/* Virtual time without noise is the same in every run. */
 	return s->simulated.cluster ? 1 : s->repeats > 0 ? s->repeats : step->repeats;
 }
 
@@ -251,7 +251,7 @@ bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_error *erro
 	if (access(path, F_OK) == 0)
 		BB_TRY(st,
 		       bb_fail(error, BB_EUSAGE,
-			       "-o %s: holds a run already; --resume %s goes on with it", s->dir,
+			       "-o %s: holds a run already; --resume %s continues it", s->dir,
 			       s->dir),
 		       out);
 	path_make(s, path, "records");
@@ -303,7 +303,7 @@ static void read_trouble(const char *path, char *trouble, size_t room)
 	free(text);
 }
 
-/* The records of a run that has ended, and the message in its log if it failed. */
+/* Reads the records of a run that has ended, and the message in its log if it failed. */
 static void read_run(struct bb_step_run *run, const char *out, const char *err)
 {
 	struct bb_error error = {0};
@@ -343,7 +343,7 @@ static bb_status note(struct bb_acceptance_session *s, const struct bb_profile_s
 	return st;
 }
 
-/* Run WORDS, whose outputs are called NAME, unless that was done; then read what it wrote. */
+/* Runs WORDS, whose outputs are called NAME, unless that was done; then reads its outputs. */
 static void execute(struct bb_acceptance_session *s, const struct bb_profile_step *step,
 		    const char *name, const struct bb_words_list *words, struct bb_step_run *run)
 {
@@ -365,19 +365,19 @@ static void execute(struct bb_acceptance_session *s, const struct bb_profile_ste
 	read_run(run, out, err);
 }
 
-/* A simulated step that ended as wrong usage has found a mistake in --cluster, --fault or run:,
-   which no resumption mends: the session is removed. */
+/* Removes a session in which a simulated step failed with BB_EUSAGE: --cluster, --fault or run: is
+   wrong, so that it cannot be resumed. */
 static bb_status refuse(const struct bb_acceptance_session *s, const struct bb_profile_step *step,
 			const char *name, struct bb_error *error)
 {
-	char path[PATH_TEXT], said[480] = "";
+	char path[PATH_TEXT], message[480] = "";
 
 	path_make(s, path, "logs/%s.txt", name);
-	read_trouble(path, said, sizeof(said));
+	read_trouble(path, message, sizeof(message));
 	path_make(s, path, "runs.jsonl");
 	if (unlink(path) != 0)
 		return bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno));
-	return bb_fail(error, BB_EUSAGE, "step %s: %s", step->name, said);
+	return bb_fail(error, BB_EUSAGE, "step %s: %s", step->name, message);
 }
 
 static bb_status run_step(struct bb_acceptance_session *s, struct bb_evidence *e,

@@ -1,5 +1,5 @@
 /*
- * verdict.c - the verdict in words.
+ * verdict.c - the verdict as text.
  */
 #include "acceptance/verdict.h"
 
@@ -26,7 +26,7 @@ const char *bb_judgement_metric(const struct bb_judgement *j)
 	return j->gate->metric ? j->gate->metric : j->gate->shape;
 }
 
-/* The first judgement of the gravest kind. Skipped ones decide only if nothing else was judged. */
+/* Returns the first judgement of the gravest kind; a skip only if there is nothing else. */
 static const struct bb_judgement *worst(const struct bb_acceptance *a)
 {
 	const int order[] = {[BB_SKIPPED] = 0,
@@ -45,7 +45,7 @@ static const struct bb_judgement *worst(const struct bb_acceptance *a)
 	return w;
 }
 
-/* Whether a gate was left out; that virtual time moves no data is no gate. */
+/* True if a gate was skipped; the step's own judgement is none. */
 static bool left_out(const struct bb_judgements *judgements)
 {
 	for (size_t i = 0; i < judgements->n; i++)
@@ -147,7 +147,7 @@ static void add_row(struct bb_strbuf *out, const struct bb_judgement *j)
 		bb_printable_line(out, "%15s %s", "", j->reason);
 }
 
-/* Whether a number was judged by one run alone. */
+/* True if a number was judged by a single run. */
 static bool ran_once(const struct bb_acceptance *a)
 {
 	for (size_t i = 0; i < a->judgements->n; i++)
@@ -164,7 +164,7 @@ static void add_nodes(const struct bb_nodes *nodes, struct bb_strbuf *out)
 				  nodes->list[i].reason);
 }
 
-/* Names of hosts come from records: only what a host's name may hold is put into a command. */
+/* True if HOST may be put into a command: names of hosts come from records. */
 static bool plain(const char *host)
 {
 	return host[0] && host[strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -14,7 +14,7 @@
 
 static void add_judgement(const struct bb_judgement *g, struct bb_json *j)
 {
-	struct bb_strbuf asked = {0};
+	struct bb_strbuf gate = {0};
 
 	bb_json_object(j);
 	bb_json_add_string(j, "step", g->step->name);
@@ -28,13 +28,13 @@ static void add_judgement(const struct bb_judgement *g, struct bb_json *j)
 	bb_json_add_double(j, "limit", g->limit);
 	bb_json_add_double(j, "expected", g->expected);
 	if (g->gate) {
-		bb_plan_add_gate(&asked, g->gate);
+		bb_plan_add_gate(&gate, g->gate);
 		bb_json_add_string(j, "unit", g->gate->measure ? g->gate->measure->unit : "");
-		bb_json_add_string(j, "gate", bb_strbuf_text(&asked));
+		bb_json_add_string(j, "gate", bb_strbuf_text(&gate));
 		bb_json_add_int(j, "line", g->gate->line);
 		bb_json_add_string(j, "from", bb_source_name(g->gate->from->kind));
-		bb_json_add_string(j, "provenance", g->gate->from->told);
-		bb_strbuf_free(&asked);
+		bb_json_add_string(j, "provenance", g->gate->from->origin);
+		bb_strbuf_free(&gate);
 	}
 	bb_json_end(j);
 }
@@ -47,7 +47,7 @@ static void add_words(struct bb_json *j, const char *key, const char *const *wor
 	bb_json_end(j);
 }
 
-/* What was run, with all that run: leaves to be filled in; null without memory for it. */
+/* Adds the complete command of a step; null without memory. */
 static void add_step_args(const struct bb_acceptance_session *s, const struct bb_profile_step *step,
 			  struct bb_json *j)
 {
@@ -137,7 +137,7 @@ static void add_sentences(const struct bb_acceptance *a, struct bb_json *j)
 	bb_strbuf_free(&text);
 }
 
-/* The command that does it once more, its results in a folder of their own. */
+/* Adds the command that repeats the run, with its results in a new folder. */
 static void add_args(const struct bb_acceptance *a, struct bb_json *j)
 {
 	const struct bb_acceptance_session *const s = a->session;
@@ -221,7 +221,7 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 
 /* ---- JUnit ----------------------------------------------------------------------------------- */
 
-/* TEXT as the value of an attribute: what XML cannot hold becomes '?'. */
+/* Appends TEXT as the value of an attribute; characters that XML excludes become '?'. */
 static void add_xml(struct bb_strbuf *out, const char *text)
 {
 	for (size_t n; *text; text += n ? n : 1) {
@@ -298,7 +298,7 @@ static void add_suite(const struct bb_acceptance *a, const struct bb_evidence *e
 	bb_strbuf_add(out, "  </testsuite>\n");
 }
 
-/* What --strict fails that is no gate. */
+/* Adds the suspected nodes, which --strict fails. */
 static void add_suspects(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
 	const size_t n = bb_nodes_suspected(a->nodes);

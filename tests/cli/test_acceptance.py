@@ -120,7 +120,7 @@ def what_could_not_be_judged():
         equal(gates["unsupported", "peak"][0], "skipped", "unsupported")
         equal(gates["nothing", "peak"], ("could not judge", "no record is selected by where:"), "nothing")
         equal(gates["unchecked", "correctness"][0], "could not judge", "unchecked")
-        equal(gates["ranks", "correctness"], ("could not judge", "ran on 2 ranks, the profile says 4"), "ranks")
+        equal(gates["ranks", "correctness"], ("could not judge", "ran on 2 ranks instead of the 4 of the profile"), "ranks")
         equal(gates["last", "correctness"][0], "passed", "last")
         root = f.junit()
         equal((len(root.findall(".//error")), len(root.findall(".//skipped"))), (6, 2), "JUnit")
@@ -357,7 +357,7 @@ def interrupted():
         finally:
             process.kill()
         equal(process.returncode, 143, f"exit status\n{err}")
-        expect(said.endswith(f"To go on: {built('acceptance')} run --resume {out}\nVerdict: interrupted\n"), said)
+        expect(said.endswith(f"To resume: {built('acceptance')} run --resume {out}\nVerdict: interrupted\n"), said)
         equal(f.verdict()["verdict"], "interrupted", "verdict")
 
 

@@ -79,7 +79,7 @@ def wrong_data_is_never_normal():
 
 @test
 def a_ratio_of_several_collectives():
-    checked(log(8, 240, 0.875), 3, "fits all_gather, reduce_scatter, alltoall", "on 8 ranks", "--collective says which")
+    checked(log(8, 240, 0.875), 3, "fits all_gather, reduce_scatter, alltoall", "on 8 ranks", "name it with --collective")
     checked(log(8, 240, 1), 3, "fits broadcast, reduce or sendrecv, or all_reduce on 2 ranks")
     checked(log(8, 240, 1.75), 7, arguments=("--gpu", "h100"))
 
@@ -233,7 +233,7 @@ def records_and_texts_of_our_own():
 def simulated_records():
     """A simulated result is not low, however slow its links are."""
     words = [built("all_reduce_perf"), "--backend", "sim", "--link", "1MB/s,5us", "-g", "4", "-b", "1M", "-e", "1M", "--json", "-"]
-    checked(execute(words).exits(0).out, 3, "Simulated: in virtual time", "nothing to compare with")
+    checked(execute(words).exits(0).out, 3, "Simulated in virtual time", "nothing to compare with")
 
 
 @test
@@ -246,9 +246,9 @@ def shares_of_a_bound_in_records():
     gpus = run.replace('"backend":"host"', '"backend":"nccl"').replace('"host":"a"}', '"host":"a","name":"NVIDIA H100 NVL"}')
     checked(gpus + result % (45, "NVLink"), 3, "No published numbers for NVIDIA H100 NVL")
     checked(run + result % (105, copy), 0, "Normal: the largest size reaches 105%", "Verdict: normal")
-    checked(run + result % (169, copy), 0, "Above its bound: the largest size reaches 169% of it in place", "while a cache has it",
+    checked(run + result % (169, copy), 0, "Above its bound: the largest size reaches 169% of it in place", "still in a cache",
             "Verdict: higher than what it was compared with")  # fmt: skip
-    checked(run + result % (169, link), 0, "169% of it in place", "it is another link, or counted wrong")
+    checked(run + result % (169, link), 0, "169% of it in place", "the link is another one, or the bytes are miscounted")
 
 
 @test
@@ -324,7 +324,7 @@ def small_sizes_alone():
 def texts_of_other_backends():
     """Text names its backend like records: CPU caches make dips, and simulated numbers are no machine's."""
     dip = curve([(2**k << 20, 240 if k == 10 else 478, 478) for k in range(8, 14)])
-    checked("# busbench version 0.1.0 backend=sim\n" + dip, 3, "Simulated: in virtual time")
+    checked("# busbench version 0.1.0 backend=sim\n" + dip, 3, "Simulated in virtual time")
     checked("# busbench version 0.1.0 backend=nccl\n" + dip, 7, "Dip: 1G")
     checked("# busbench version 0.1.0 backend=host\n" + dip.replace("NVIDIA H100 80GB HBM3", "CPU"), 3, "No published numbers for CPU")
 

@@ -25,7 +25,7 @@ static bb_status check_collective(const char *name, struct bb_error *error)
 }
 
 static bb_status check_file(const char *path, const struct bb_references *references,
-			    const struct bb_circumstances *said, enum bb_normality *worst,
+			    const struct bb_circumstances *given, enum bb_normality *worst,
 			    struct bb_strbuf *out, struct bb_error *error)
 {
 	struct bb_claim_file file = {.n = 0};
@@ -39,7 +39,7 @@ static bb_status check_file(const char *path, const struct bb_references *refere
 		enum bb_normality n;
 
 		bb_strbuf_addf(out, "%s: ", path);
-		n = bb_normal(&file.list[i], references, said, out);
+		n = bb_normal(&file.list[i], references, given, out);
 		*worst = n > *worst ? n : *worst;
 	}
 	if (file.cut > 0)
@@ -66,7 +66,7 @@ bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *er
 		[BB_WRONG] = "wrong data",
 	};
 	const struct bb_acceptance_options *const o = job->o;
-	const struct bb_circumstances said = {o->gpu, o->collective, o->nodes, o->ranks};
+	const struct bb_circumstances given = {o->gpu, o->collective, o->nodes, o->ranks};
 	struct bb_references references = {.n = 0};
 	enum bb_normality worst = BB_NORMAL;
 	struct bb_strbuf out = {0};
@@ -75,7 +75,7 @@ bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *er
 	BB_TRY(st, check_collective(o->collective, error), out);
 	BB_TRY(st, bb_references_own(&references, error), out);
 	for (int i = 0; i < job->noperands; i++)
-		BB_TRY(st, check_file(job->operands[i], &references, &said, &worst, &out, error),
+		BB_TRY(st, check_file(job->operands[i], &references, &given, &worst, &out, error),
 		       out);
 	bb_strbuf_addf(&out, "Verdict: %s\n", words[worst]);
 	BB_TRY(st, bb_write_text("-", &out, error), out);

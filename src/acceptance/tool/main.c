@@ -58,7 +58,7 @@ static bb_status find_subject(const char *word, const struct subject **subject,
 		       *bb_suggest(hint, word, words) ? hint : "; see --help");
 }
 
-/* Whether WORD is an option of S whose value is the next word. */
+/* True if WORD is an option of S whose value is the next word. */
 static bool takes_next(const struct subject *s, const char *word)
 {
 	for (const struct bb_option *const *rows = s->rows; *rows; rows++)

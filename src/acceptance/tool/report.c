@@ -1,5 +1,5 @@
 /*
- * report.c - the page that scripts/report.py makes of a run.
+ * report.c - makes the report of a run by scripts/report.py.
  */
 #include "acceptance/process.h"
 #include "acceptance/tool/tool.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_RECORDS 200 /* files: a page of more helps nobody */
+#define MOST_RECORDS 200 /* files: a page of more is unreadable */
 #define TIME_NS (UINT64_C(300) * 1000000000)
 
 /* Words of the command, whose texts lie one after the other in TEXT, with NULs between. */

@@ -21,16 +21,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What both subjects begin with. */
+/* The begin of both subjects. */
 struct begun {
 	struct bb_profile *profile;
 	char *text;
-	json_t *before; /* the run that is gone on with, where no profile is given; NULL: one is */
+	json_t *before; /* the interrupted run, if no profile is given; NULL: one is */
 	char folder[1024], dir[1024], outputs[1200], kept[1200];
 	struct bb_acceptance_session session;
 };
 
-/* The folder that this binary is in: the others are beside it. */
+/* FOLDER = that of this binary, which has the others too. */
 static bb_status find_folder(char *folder, size_t room, struct bb_error *error)
 {
 	const ssize_t n = readlink("/proc/self/exe", folder, room - 1);
@@ -58,8 +58,8 @@ static void name_dir(const struct bb_acceptance_options *o, const struct bb_prof
 		*c = *c == ':' ? '-' : *c;
 }
 
-/* --resume without a profile: the run in its folder says what it was of. *PATH is where its
-   profile was, from which other files are found. */
+/* Reads the run that --resume continues without a profile. *PATH = the path of its profile, to
+   which other paths are relative. */
 static bb_status recall(struct begun *b, const char *dir, const char **path, struct bb_error *error)
 {
 	char runs[1200], *text;
@@ -79,7 +79,7 @@ static bb_status recall(struct begun *b, const char *dir, const char **path, str
 	return BB_OK;
 }
 
-/* What was said, or was of the run that is gone on with. */
+/* Sets mode and simulation of S: those of O, else those of the interrupted run. */
 static void choose(const struct bb_acceptance_options *o, const json_t *before,
 		   struct bb_acceptance_session *s)
 {
@@ -136,7 +136,7 @@ static void end(struct begun *b)
 	free(b->text);
 }
 
-/* How an interrupted SUBJECT goes on. */
+/* Appends the command that resumes an interrupted SUBJECT. */
 static void add_resume(const struct begun *b, const char *subject, bool strict,
 		       struct bb_strbuf *out)
 {
@@ -152,7 +152,7 @@ static void add_resume(const struct begun *b, const char *subject, bool strict,
 		words[list.n++] = "-n";
 		words[list.n++] = repeats;
 	}
-	bb_strbuf_add(out, "To go on: ");
+	bb_strbuf_add(out, "To resume: ");
 	bb_plan_add_line(out, &list);
 	bb_strbuf_add(out, "\n");
 }
@@ -178,7 +178,7 @@ static void add_step(const struct begun *b, const struct bb_profile_step *step,
 	}
 }
 
-/* A plan whose baselines are missing would not begin. */
+/* Checks that the baselines of a step exist. */
 static bb_status check_baselines(const struct begun *b, const struct bb_profile_step *step,
 				 struct bb_error *error)
 {
@@ -243,7 +243,7 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 	const struct bb_acceptance_session *const s = &b->session;
 	struct bb_judgements judgements = {.n = 0};
 	struct bb_nodes nodes = {.n = 0};
-	struct bb_strbuf said = {0};
+	struct bb_strbuf text = {0};
 	struct bb_acceptance a = {s, &judgements, &nodes, {.status = BB_OK}, o->strict};
 	bb_status st = BB_OK;
 
@@ -262,14 +262,14 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 	BB_TRY(st, write_file(&a, "junit.xml", bb_acceptance_junit, error), out);
 	BB_TRY(st, write_file(&a, NULL, bb_acceptance_text, error), out);
 	if (!o->no_report && !s->stopped_by)
-		BB_TRY(st, bb_acceptance_report(s, &said, error), out);
+		BB_TRY(st, bb_acceptance_report(s, &text, error), out);
 	if (s->stopped_by)
-		add_resume(b, "run", o->strict, &said);
-	bb_acceptance_conclusion(&a, &said);
-	BB_TRY(st, bb_write_text("-", &said, error), out);
+		add_resume(b, "run", o->strict, &text);
+	bb_acceptance_conclusion(&a, &text);
+	BB_TRY(st, bb_write_text("-", &text, error), out);
 	*verdict = a.totals.status;
 out:
-	bb_strbuf_free(&said);
+	bb_strbuf_free(&text);
 	bb_nodes_free(&nodes);
 	bb_judgements_free(&judgements);
 	return st;
@@ -301,7 +301,7 @@ out:
 
 /* ---- baseline -------------------------------------------------------------------------------- */
 
-/* Whole or not at all: the file may hold the only history that there is. */
+/* Replaces the file at once, because it may hold the only copy of the history. */
 static bb_status replace_file(const char *path, struct bb_strbuf *text, struct bb_error *error)
 {
 	char fresh[1300];
@@ -330,7 +330,7 @@ out:
 	return st;
 }
 
-/* Before hours of measuring. */
+/* Checks --into before hours of measuring. */
 static bb_status check_into(const struct begun *b, const char *path, struct bb_error *error)
 {
 	const struct bb_output output = {.option = "--into", .path = path};
