@@ -2,7 +2,6 @@
 
 #include "core/units.h"
 
-#include <limits.h>
 #include <stdlib.h>
 
 #define MPIRUN "mpirun", "mpirun -np", NULL
@@ -55,10 +54,9 @@ static const struct {
 static int number(const char *name, int otherwise)
 {
 	const char *text = getenv(name);
-	int64_t value;
+	int value;
 
-	return text && bb_parse_int(text, &value) && value >= 0 && value <= INT_MAX ? (int)value
-										    : otherwise;
+	return text && bb_parse_rank(text, &value) ? value : otherwise;
 }
 
 struct bb_launch_hint bb_launch_hint_read(void)

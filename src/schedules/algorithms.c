@@ -3,7 +3,6 @@
  */
 #include <string.h>
 
-#include "schedules/families.h"
 #include "schedules/parts.h"
 
 /* By collective; within one, the two that every collective has come first. */

@@ -1,7 +1,6 @@
 /*
  * bruck.c - Bruck's algorithms: about log2(n) rounds for any number of ranks.
  */
-#include "schedules/families.h"
 #include "schedules/parts.h"
 
 /* ---- all_gather ---------------------------------------------------------------------- */

@@ -1,7 +1,6 @@
 /*
  * compose.c - collectives made of two others, one after the other.
  */
-#include "schedules/families.h"
 #include "schedules/parts.h"
 
 /* ---- all_reduce = reduce + broadcast ---------------------------------------------------- */

@@ -2,7 +2,6 @@
  * doubling.c - recursive doubling: the distance between partners doubles every round. Ranks beyond
  * the greatest power of two P first send their data to rank - P, which sends the result back.
  */
-#include "schedules/families.h"
 #include "schedules/parts.h"
 
 /* ---- all_reduce ---------------------------------------------------------------------- */

@@ -3,7 +3,6 @@
  * halves of what they still reduce. Ranks beyond the greatest power of two P use rank - P as a
  * proxy.
  */
-#include "schedules/families.h"
 #include "schedules/parts.h"
 
 /* ---- all_reduce: halving, then doubling ------------------------------------------------ */

@@ -1,7 +1,6 @@
 /*
  * linear.c - one rank (the root, or rank 0) communicates with all others, one after the other.
  */
-#include "schedules/families.h"
 #include "schedules/parts.h"
 
 /* The peer of the root in round I. */

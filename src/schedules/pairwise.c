@@ -2,7 +2,6 @@
  * pairwise.c - in round i every rank exchanges data directly with the ranks i + 1 ahead and behind;
  * naive algorithms do so with several ranks at once.
  */
-#include "schedules/families.h"
 #include "schedules/parts.h"
 
 #define AT_ONCE 7 /* peers of one round of the naive exchange: 7 sends, 7 receives, one copy */

@@ -3,7 +3,6 @@
  */
 #include <math.h>
 
-#include "schedules/families.h"
 #include "schedules/parts.h"
 
 static int next_of(int rank, int n)

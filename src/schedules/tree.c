@@ -2,7 +2,6 @@
  * tree.c - pipelined double binary trees: the data in two halves, each going up or down its own
  * tree in chunks, so that a rank that passes on one half is a leaf for the other.
  */
-#include "schedules/families.h"
 #include "schedules/parts.h"
 
 /* ---- the trees ----------------------------------------------------------------------- */

@@ -27,6 +27,25 @@ static struct bb_link_model links_of(const struct bb_group *group, int course,
 	return links;
 }
 
+/* Set CALL's schedule to NAME or (NULL) the fastest, and its chunk to that of its measurement. */
+static bb_status resolve_calibrated(const struct bb_calibration *c, const char *name,
+				    struct bb_call *call, struct bb_error *error)
+{
+	const struct bb_shape shape = bb_call_scheduled_shape(call);
+	const size_t element = bb_dtype_size(call->dtype);
+
+	if (call->collective->flags & BB_VARIABLE)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--calibrate does not model messages of several sizes");
+	call->schedule = name ? bb_algorithm_find(call->collective, name)
+			      : bb_calibration_choose(c, call->collective, &shape, element);
+	if (!call->schedule)
+		return bb_fail(error, BB_EUNSUPPORTED, "%s has no schedule for this call",
+			       call->collective->name);
+	call->shape.chunk = bb_calibration_chunk(c, call->schedule, &shape, element);
+	return BB_OK;
+}
+
 /* Set CALL's schedule to NAME (NULL: the fastest) and its chunk. */
 static bb_status resolve(struct bb_group *group, const char *name, struct bb_call *call,
 			 struct bb_error *error)
@@ -38,7 +57,7 @@ static bb_status resolve(struct bb_group *group, const char *name, struct bb_cal
 	struct bb_error reason = {.text = ""};
 
 	if (c->calibration)
-		return bb_calibration_resolve(c->calibration, name, call, error);
+		return resolve_calibrated(c->calibration, name, call, error);
 	call->schedule = bb_timeline_choose(&links, name, call->collective, &shape,
 					    bb_dtype_size(call->dtype), &reason);
 	bb_sim_progress_done(c);
@@ -137,8 +156,13 @@ static double model_seconds(struct bb_group *group, int course, const struct bb_
 	const struct bb_context *c = group->context;
 	const double noise = bb_timeline_noise(links, number);
 
-	if (!call->native)
-		return bb_calibration_call_time(c->calibration, call) * noise;
+	if (!call->native) {
+		const struct bb_shape shape = bb_call_scheduled_shape(call);
+
+		return bb_calibration_time(c->calibration, call->schedule, &shape,
+					   bb_dtype_size(call->dtype)) *
+		       noise;
+	}
 	return bb_sim_nccl_time(&c->nccl, &group->machines[course], call, group->chosen) * noise;
 }
 

@@ -10,10 +10,10 @@
 #define BB_BACKENDS_SIM_SIM_INSIDE_H
 
 #include "backends/library.h"
-#include "backends/sim/calibration_calls.h"
 #include "backends/sim/nccl_calls.h"
 #include "backends/sim/network.h"
 #include "backends/virtual.h"
+#include "simulator/calibration.h"
 
 #include <stdatomic.h>
 
