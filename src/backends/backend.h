@@ -34,12 +34,6 @@ struct bb_world {
 	int nlocal;     /* drivers in this process */
 };
 
-/* Number of ranks that a driver drives, its own and those after it: 1, or all in virtual time. */
-static inline int bb_world_ranks_per_driver(const struct bb_world *world)
-{
-	return world->nranks / (world->nlocal * world->nprocs);
-}
-
 /*
  * How the drivers of all ranks exchange data without the backend: a backend needs it before it can
  * move bytes itself.

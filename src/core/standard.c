@@ -2,7 +2,6 @@
 
 #include "core/printable.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -8,8 +8,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 
 /* All processes of a host see the same failure; one of them reports it. */
 static bool reports_for_host(const struct bb_tcp_environment *e)

@@ -1,7 +1,5 @@
 #include "backends/cpu/executor.h"
 
-#include <string.h>
-
 /* A message whose data the peer may still be reading. */
 struct sent {
 	const char *begin;

@@ -6,7 +6,6 @@
 #include "backends/mpi/mpi.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MECHANISM "btl_vader_single_copy_mechanism"

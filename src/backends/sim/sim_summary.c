@@ -7,7 +7,6 @@
 #include "core/units.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define BY_TEXT 48
