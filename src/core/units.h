@@ -38,8 +38,7 @@ bool bb_parse_percent(const char *text, double *fraction);
 #define BB_UNIT_TEXT 24
 /* "64K", "1M", "1000" when it is not a whole binary multiple. Returns TEXT. */
 const char *bb_format_size(char text[BB_UNIT_TEXT], uint64_t bytes);
-/* "7.5B", "124M", "1K", "1234567" when it is not a multiple of a tenth of a prefix. Returns TEXT.
- */
+/* "7.5B", "124M", "1K", "1234567" if not a multiple of a tenth of a prefix. Returns TEXT. */
 const char *bb_format_count(char text[BB_UNIT_TEXT], uint64_t count);
 /* "312 B", "4.61 kB", "22.5 MB", "120 GB": decimal, three digits. Returns TEXT. */
 const char *bb_format_bytes(char text[BB_UNIT_TEXT], uint64_t bytes);

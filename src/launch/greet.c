@@ -137,8 +137,7 @@ static int receive_proof(struct bb_greet *greet, const struct bb_identity *ident
 	const struct transcript t = transcribe(greet, me, other);
 	const int received = receive_bytes(greet, fd, greet->proof, sizeof(greet->proof));
 
-	/* A peer that closes instead of proving does not know the secret, or rejects this side's.
-	 */
+	/* A peer that closes now does not know the secret, or rejects this side's. */
 	if (received < 0 ||
 	    (received > 0 && !bb_secret_verify(identity->secret, &t, sizeof(t), greet->proof)))
 		return fail(greet, EKEYREJECTED);

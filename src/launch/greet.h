@@ -44,8 +44,7 @@ enum bb_side { BB_SIDE_CLIENT, BB_SIDE_SERVER }; /* the connecting process, and 
 /* What a process sends on each connection. */
 struct bb_identity {
 	struct bb_hello hello; /* all but magic and password */
-	/* Of the connecting and of the answering side. Anyone who listens on the network sees them.
-	 */
+	/* Of the connecting and the answering side; anyone on the network can read them. */
 	unsigned char password[2][16];
 	const struct bb_secret *secret; /* NULL: none */
 };

@@ -45,8 +45,7 @@ static bool find_functions(struct bb_pmix_api *api, void *library)
 
 static bb_status load(struct own *own, struct bb_error *error)
 {
-	/* Global: its components need its symbols. It is never unloaded, because its threads stay.
-	 */
+	/* Global, because its components need its symbols; never unloaded: its threads stay. */
 	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
 	const char *version;
 	size_t length;

@@ -116,8 +116,7 @@ static struct lane *lane_of(struct rank_check *c, int lane)
 	return &c->lanes[lane];
 }
 
-/* Receives that are posted together: on one lane, consecutive in their queue, from different peers.
- */
+/* Receives posted together are consecutive in their queue, on one lane, from different peers. */
 static bb_status check_posted(struct rank_check *c, struct lane *lane)
 {
 	const struct bb_operation *o = c->operation;

@@ -160,13 +160,12 @@ static size_t walk(const struct bb_algorithm *algorithm, const struct bb_shape *
 	return wire;
 }
 
-/* How many ranks to walk, so that it takes no longer than a second whatever the group. */
+/* The number of ranks to walk, so that it takes at most a second for any group. */
 static int ranks_to_walk(const struct bb_algorithm *algorithm, int n, size_t rounds)
 {
 	size_t all = rounds * (size_t)n, sample = 10 * (size_t)WALK_MOST / (rounds ? rounds : 1);
 
-	/* Ranks that differ by a shift alone also cost the same, but for an element here or there.
-	 */
+	/* Ranks that differ only by a shift cost the same, but for single elements. */
 	if (all > WALK_MOST && algorithm->flags & BB_SHIFT_INVARIANT)
 		return 1;
 	if (all <= 10 * (size_t)WALK_MOST)

@@ -88,8 +88,7 @@ size_t bb_count_for_size(const struct bb_collective *collective, size_t bytes, s
 			 int nranks);
 /* The elements that "size" counts: the larger of a rank's IN and OUT. */
 size_t bb_size_count(const struct bb_collective *collective, const struct bb_shape *shape);
-/* The elements over which algbw is taken; for hypercube they differ from "size", as in nccl-tests.
- */
+/* The elements over which algbw is taken; in hypercube not "size", as in nccl-tests. */
 size_t bb_algbw_count(const struct bb_collective *collective, const struct bb_shape *shape);
 
 /* alltoall and alltoallv: elements from SOURCE to DESTINATION, and where they lie in SOURCE's IN

@@ -55,8 +55,7 @@ static void detect(struct bb_context *context, struct bb_mpi_found *found)
 	}
 }
 
-/* The lowest rank that has another on its host, else 0: alone the library opens no shared memory.
- */
+/* The lowest rank that shares its host, else 0: a rank alone opens no shared memory. */
 static int speaker(const struct bb_context *context)
 {
 	for (int r = 0; r < context->world.nranks; r++)
