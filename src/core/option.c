@@ -99,7 +99,7 @@ static bb_status tables_make(const struct bb_option_table *tables, struct tables
 	};
 	if (!t->places || !t->longs || !t->names || !t->shorts) {
 		tables_free(t);
-		return bb_fail(error, BB_EINTERNAL, "out of memory while parsing options");
+		return bb_no_memory(error, "options");
 	}
 	list_rows(tables, t->places);
 	s = t->shorts;
