@@ -7,11 +7,18 @@ import re
 import sys
 import tempfile
 
-from kit import built, equal, execute, expect, test
+from kit import ROOT, built, equal, execute, expect, test
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(ROOT, "scripts")]
 
+from report import values
 from samples import BASELINE, GATE, LINK, REPORT, RUNS, VERDICT, by_hand, collective, read, records_of, report, write_records
+
+
+@test
+def sizes_have_no_exponent():
+    """Sizes are those of options, also just below the next unit."""
+    equal([values.size(n * 1024) for n in (1, 25.3, 999, 1000, 1023, 1024)], ["1K", "25.3K", "999K", "1000K", "1023K", "1M"], "sizes")
 
 
 # ---- what is written ----------------------------------------------------------------------------------
