@@ -367,13 +367,13 @@ def report():
     with Folder() as f:
         path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 64K -e 64K -n 3", GATE)))
         out = os.path.join(f.name, "out")
-        result = acceptance("run", path, "--quiet", "-o", out).exits(0)
+        result = acceptance("run", path, "--quiet", "-o", out).exits(0, 7)  # the speed decides, not the test
         page = os.path.join(out, "report", "index.html")
         result.require(("Report: " + page in result.out) == os.path.exists(page), "no such page")
         result.require(os.path.exists(page) or "No report: " in result.out, "nothing is said of the page")
         if os.path.exists(page):
             with open(page, encoding="utf-8") as file:
-                expect("passed" in file.read(), "the page does not say the verdict")
+                expect(f.verdict()["verdict"] in file.read(), "the page lacks the verdict")
 
 
 @test
