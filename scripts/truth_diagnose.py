@@ -1,8 +1,8 @@
-"""Who is to blame among hosts with planted faults; part of truth.py.
+"""Culprits among hosts with planted faults; part of truth.py.
 
-Links are shaped, so that the usual speed is known; what is slow is so in earnest: another rate of a host's
-link, a way of its own with a lower rate between two hosts, a rate that goes up and down. A slow rail and a
-straggler are planted in the ranks themselves, beside real messages: a host here has one network card."""
+Links are shaped, so that the typical speed is known and faults are real: another rate of a host's link, a separate path
+with a lower rate between two hosts, a rate that goes up and down. A slow rail and a straggler are planted in the ranks,
+because a host here has one network card."""
 
 import json
 import os
@@ -13,12 +13,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import kit  # noqa: E402
 from hosts import Hosts, Link  # noqa: E402
 
-# A message is long against the tokens that a shaped link saves up while nothing goes over it.
+# Messages are long compared with the tokens that an idle shaped link accumulates.
 USUAL, SLOW = "100mbit", "25mbit"
 ARGUMENTS = "-b 512K -n 1 --steps 40 -T 300"
 
-# Between the hosts A and B a link of their own, shaped at both ends.
-OWN_WAY = """
+# A separate link between the hosts A and B, shaped at both ends.
+OWN_PATH = """
 set -e
 read -r a rest </run/hosts/h{a}
 read -r b rest </run/hosts/h{b}
@@ -31,7 +31,7 @@ for end in "$a {a} {b}" "$b {b} {a}"; do
 done
 """
 
-# Down and up, several times while suspects are measured again.
+# Down and up, several times during the confirmation.
 FLAP = """
 read -r pid rest </run/hosts/h{host}
 while sleep 0.1; do
@@ -45,7 +45,7 @@ done
 
 
 def culprits(hosts, build, slots, arguments):
-    """What a run with SLOTS ranks on each host says: {(code, hosts)}."""
+    """The culprits of a run with SLOTS ranks on each host, as sorted texts."""
     names = hosts.names(slots)
     words = ["mpirun", "--host", names, "-np", str(slots * hosts.n), os.path.abspath(f"{build}/diagnose")]
     done = hosts.execute([*words, *f"{ARGUMENTS} {arguments}".split(), "--json", "-"], timeout=300)
@@ -80,15 +80,15 @@ def shaped_rows(build):
             yield row(f"8 hosts, {planted}", wanted, culprits(hosts, build, 1, ""))
 
 
-def way_rows(build):
-    for ways in ([(2, 5)], [(2, 5), (3, 8)]):
+def path_rows(build):
+    for paths in ([(2, 5)], [(2, 5), (3, 8)]):
         with Hosts(8, links=links(8)) as hosts:
-            for a, b in ways:
-                done = hosts.execute(["sh", "-c", OWN_WAY.format(a=a, b=b, shape=Link(SLOW).shape())])
+            for a, b in paths:
+                done = hosts.execute(["sh", "-c", OWN_PATH.format(a=a, b=b, shape=Link(SLOW).shape())])
                 if done.code:
                     sys.exit(str(done))
-            told = " and ".join(f"h{a}-h{b}" for a, b in ways)
-            yield row(f"8 hosts, {told} {SLOW}", [f"BB-SLOW-LINK h{a}-h{b}" for a, b in ways], culprits(hosts, build, 1, ""))
+            told = " and ".join(f"h{a}-h{b}" for a, b in paths)
+            yield row(f"8 hosts, {told} {SLOW}", [f"BB-SLOW-LINK h{a}-h{b}" for a, b in paths], culprits(hosts, build, 1, ""))
 
 
 def flapping_rows(build):
@@ -109,8 +109,8 @@ def rank_rows(build):
 
 
 def rows(build):
-    """All of them; where there is no way to have hosts, a row that says so."""
-    for part in (shaped_rows, way_rows, flapping_rows, rank_rows):
+    """All rows; without simulated hosts a row with the reason."""
+    for part in (shaped_rows, path_rows, flapping_rows, rank_rows):
         try:
             yield from part(build)
         except kit.Skipped as reason:

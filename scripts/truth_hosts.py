@@ -27,11 +27,11 @@ MTU, JUMBO = 1500, 9000
 
 
 def framed(rate, mtu):
-    """Bytes per second of the program's over a link of RATE."""
+    """Bytes per second of the program over a link of RATE."""
     return 1e6 / 8 * Link(rate).mbit() * (mtu - 52) / (mtu + 14)
 
 
-# The model knows of no asking whether the receiver is ready, which Open MPI does from 64 KiB on.
+# The model has no rendezvous, which Open MPI uses from 64 KiB up.
 UNASKED = {"OMPI_MCA_btl_tcp_eager_limit": str(MIB), "OMPI_MCA_btl_tcp_rndv_eager_limit": str(MIB)}
 
 
@@ -63,13 +63,13 @@ def rate_rows(build):
 
 # ---- where ring overtakes tree -------------------------------------------------------------------
 
-# Late enough that the turns which 8 ranks and as many links take on two cores matter little.
+# Long enough that the turns of 8 ranks and as many links on two cores hardly matter.
 HOSTS, DELAY, RATE = 8, 5e-3, "20mbit"
-ELEMENTS = 64  # of the call whose rounds are played
+ELEMENTS = 64  # of the explained call
 
 
 def rounds(build, algorithm):
-    """Of each round the messages: from, to, share of the data."""
+    """The messages of each round: (from, to, share of the data)."""
     size = str(4 * ELEMENTS)
     words = [f"{build}/all_reduce_perf", "--explain", "-g", str(HOSTS), "--algo", algorithm, "-b", size, "-e", size]
     text = programs.output(words)
@@ -84,11 +84,11 @@ def rounds(build, algorithm):
     return found
 
 
-def model_seconds(played, size):
-    """What they take for SIZE bytes. No message is cut into chunks."""
+def model_seconds(rounds_, size):
+    """Time of the rounds for SIZE bytes. No message is cut into chunks."""
     latency, rate = 2 * DELAY, framed(RATE, JUMBO)
     done, sent, received = [0.0] * HOSTS, [0.0] * HOSTS, [0.0] * HOSTS
-    for steps in played:
+    for steps in rounds_:
         after = list(done)
         for a, b, share in steps:
             begin, wire = max(sent[a], done[a]), share * size / rate
@@ -100,7 +100,7 @@ def model_seconds(played, size):
 
 
 def crossover(ratios):
-    """The size at which ring and tree take as long, from {size: ring / tree}; straight between logarithms."""
+    """The size at which ring and tree take equally long, from {size: ring / tree}, interpolated between logarithms."""
     sizes = sorted(ratios)
     for a, b in zip(sizes, sizes[1:]):
         if ratios[a] > 1 >= ratios[b]:
@@ -110,25 +110,25 @@ def crossover(ratios):
 
 
 def delay_rows(build, wire):
-    played = {name: rounds(build, name) for name in ("ring", "tree")}
+    schedules = {name: rounds(build, name) for name in ("ring", "tree")}
     link = Link(RATE, DELAY)
     planted = f"links {1e3 * DELAY:g} ms, {RATE}"
     with Hosts(HOSTS, links={i + 1: link for i in range(HOSTS)}, mtu=JUMBO, wire=wire) as hosts:
         found = results(hosts, build, "all_reduce", "-b 16K -e 256K -n 10 -T 300 --algo ring,tree", UNASKED)
     times = {(r["algorithm"], r["size_bytes"]): r["p50_us"] * 1e-6 for r in found}
     for (name, size), measured in sorted(times.items()):
-        truth = model_seconds(played[name], size)
+        truth = model_seconds(schedules[name], size)
         yield [f"{name} all_reduce, {HOSTS} hosts, {size >> 10}K", planted,
                f"{1e3 * truth:.1f} ms", f"{1e3 * measured:.1f} ms", off(measured, truth)]  # fmt: skip
     sizes = sorted({size for _, size in times})
-    truth = crossover({s: model_seconds(played["ring"], s) / model_seconds(played["tree"], s) for s in sizes})
+    truth = crossover({s: model_seconds(schedules["ring"], s) / model_seconds(schedules["tree"], s) for s in sizes})
     measured = crossover({s: times["ring", s] / times["tree", s] for s in sizes})
     yield [f"tree wins below, ring above, {HOSTS} hosts", planted,
            f"{truth / 1024:.0f} KiB", f"{measured / 1024:.0f} KiB", off(measured, truth)]  # fmt: skip
 
 
 def rows(build):
-    """All of them; where there is no way to have hosts, a row that says so."""
+    """All rows; without simulated hosts a row with the reason."""
     for part in (lambda: rate_rows(build), lambda: delay_rows(build, os.path.abspath(f"{build}/tests/wire"))):
         try:
             yield from part()

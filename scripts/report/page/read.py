@@ -61,7 +61,7 @@ class Reader:
         self.source, self.path = source, path
         self.broken, self.unknown, self.schemas, self.strays, self.repeated = [], {}, {}, 0, set()
 
-    def take(self, line_number, line):
+    def add_line(self, line_number, line):
         """Returns False if the rest of the file is not needed."""
         if len(line) > MOST_LINE:
             self.broken.append((line_number, f"longer than {MOST_LINE >> 20} MiB"))
@@ -142,7 +142,7 @@ def read(source, path):
         while first and not first.strip():
             first = file.readline(MOST_LINE + 2)
         if looks_like_document(first):
-            take_document(source, path, files.values_of(first + file.read(files.MOST_BYTES + 1)))
+            add_document(source, path, files.values_of(first + file.read(files.MOST_BYTES + 1)))
         else:
             read_records(source, path, file, first)
 
@@ -178,7 +178,7 @@ def read_records(source, path, file, first):
     reader, before = Reader(source, path), (len(source.runs), source.records)
     line, n, read_bytes = first, 1, len(first)
     while line:
-        if line.strip() and not reader.take(n, line):
+        if line.strip() and not reader.add_line(n, line):
             break
         while line and not line.endswith(b"\n") and read_bytes <= MOST_BYTES:  # skips the rest of a line that is too long
             line = file.readline(MOST_LINE + 2)
@@ -194,7 +194,7 @@ def read_records(source, path, file, first):
         raise files.BadFile(f"{NO_RECORD}; {why}")
 
 
-def take_document(source, path, values):
+def add_document(source, path, values):
     document = values[0]
     kind = document.get("kind") if isinstance(document, dict) else None
     if len(values) != 1 or kind not in DOCUMENTS:

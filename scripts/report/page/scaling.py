@@ -81,7 +81,7 @@ class Family:
     def __init__(self, program, name, settings):
         self.program, self.name, self.settings, self.members = program, name, settings, []
 
-    def takes(self, run):
+    def accepts(self, run):
         """True if of each two runs one has all machines of the other, and at least as many ranks on each: one rank
         on each of 8 machines does not belong with 8 ranks on one."""
         mine, ranks = hosts_of(run), nranks_of(run)
@@ -93,7 +93,7 @@ class Family:
                 return False
         return True
 
-    def fit(self):
+    def by_ranks(self):
         """{ranks: its groups}, ascending."""
         found = {}
         for run, group in sorted(self.members, key=lambda one: nranks_of(one[0])):
@@ -128,7 +128,7 @@ def families(runs):
         settings = {key: setting(run, key) for key, _ in TOLD + TOLD_IF_THEY_DIFFER}
         for group in groups_of(run):
             alike = found.setdefault((program_of(run), group.name(), tuple(settings.values())), [])
-            family = next((family for family in alike if family.takes(run)), None)
+            family = next((family for family in alike if family.accepts(run)), None)
             if not family:
                 family = Family(program_of(run), group.name(), settings)
                 alike.append(family)
@@ -198,7 +198,7 @@ def caption(family, groups, lines):
 
 
 def figures_of(family):
-    groups = family.fit()
+    groups = family.by_ranks()
     sizes = sizes_of(groups)
     wanted = [(s, "time_us", "Time", "time of one operation at {}", chart.duration_ticks) for s in sizes[:1]]
     if len(sizes) > 1:
