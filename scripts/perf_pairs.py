@@ -4,7 +4,7 @@ import speed
 
 
 def sections(out, most, repeats):
-    """What a transfer takes on the host beside a plain copy, and a word beside a bare ping-pong."""
+    """Transfers on the host beside plain copies, and a word beside a bare ping-pong."""
     low = 1 << 16
     sizes = ["-b", str(low), "-e", str(most), "-f", "4", "--direction", "unidirectional"]
     commands = [

@@ -130,7 +130,7 @@ class Paper:
         self.axes.fill(*zip(*points), facecolor=fill, alpha=share, linewidth=0, zorder=above)
 
     def marks(self, points, edge, fill, shape, size, width=1.4, above=4):
-        """Of SIZE around each point; the shape is matplotlib's letter for it."""
+        """Draws marks of SIZE at the points; SHAPE is matplotlib's letter."""
         self.axes.plot(*zip(*points), linestyle="none", marker=shape, markersize=size * 72 / DPI, markerfacecolor=fill,
                        markeredgecolor=edge, markeredgewidth=width, zorder=above)
 

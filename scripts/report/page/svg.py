@@ -1,4 +1,4 @@
-"""A picture inside a page: its colours follow the page's theme, its names are its own."""
+"""Pictures inside a page: colours follow the page's theme, names are unique."""
 
 import functools
 import re
@@ -62,7 +62,7 @@ def dark(color):
 
 
 class Pictures:
-    """Of one page: makes SVG fit to stand in it, and collects the colours that they have."""
+    """Prepares the SVG pictures of one page, and collects their colours."""
 
     def __init__(self):
         self.colors, self.n = set(), 0
