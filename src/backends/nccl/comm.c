@@ -5,10 +5,12 @@
 
 #include "core/clock.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CLOCK_TRIES 16
+#define SPINS 1024 /* looks at those who are awaited, for one turn that others are given */
 
 /* The environment as the user left it. */
 struct kept {
@@ -71,8 +73,8 @@ bb_status bb_nccl_exchange(struct bb_group *group, int to, const struct bb_half 
 	return bb_nccl_messages_end(rank, status);
 }
 
-/* Nobody of the group is behind when it returns. */
-static bb_status meet_group(struct bb_group *group)
+/* Every STRIDE-th member calls it; none of them is behind when it returns, in log2 steps. */
+static bb_status meet_members(struct bb_group *group, int stride)
 {
 	struct bb_rank *rank = group->rank;
 	char *const token = rank->desk + BB_DESK_ID;
@@ -80,7 +82,7 @@ static bb_status meet_group(struct bb_group *group)
 	const struct bb_half in = {.mine = token + 1, .bytes = 1};
 	bb_status status = BB_OK;
 
-	for (int distance = 1; distance < group->n && status == BB_OK; distance *= 2) {
+	for (int distance = stride; distance < group->n && status == BB_OK; distance *= 2) {
 		const int to = (group->me + distance) % group->n;
 		const int from = (group->me + group->n - distance) % group->n;
 
@@ -89,11 +91,44 @@ static bb_status meet_group(struct bb_group *group)
 	return status == BB_OK ? bb_nccl_wait(rank, rank->main) : status;
 }
 
+/* The drivers of this process, all about to arrive. They spin: one that sleeps until it is woken is
+   some ten microseconds late. */
+static bb_status meet_drivers(struct bb_rank *rank)
+{
+	struct bb_context *const c = rank->context;
+	const unsigned long long n = (unsigned long long)c->world.nlocal;
+	const unsigned long long last = (atomic_fetch_add(&c->arrived, 1) / n + 1) * n;
+
+	for (unsigned looks = 1; atomic_load(&c->arrived) < last; looks++) {
+		if (bb_nccl_aborted(c))
+			return BB_ETIMEOUT;
+		if (looks % SPINS == 0)
+			sched_yield();
+	}
+	return BB_OK;
+}
+
+/*
+ * The launch brings all together, but releases its processes one after the other, and a process its
+ * drivers by waking them. So the first drivers of the processes meet once more, in a logarithmic
+ * number of steps, and at last the drivers of each process.
+ */
+static bb_status meet_world(struct bb_group *world)
+{
+	struct bb_rank *rank = world->rank;
+	const struct bb_world *w = &rank->context->world;
+	bb_status status = park(rank);
+
+	if (status == BB_OK && w->nprocs > 1 && world->comm && rank->local == 0)
+		status = meet_members(world, w->nlocal);
+	return status == BB_OK ? meet_drivers(rank) : status;
+}
+
 bb_status bb_nccl_barrier(struct bb_group *group)
 {
 	if (group == world_of(group->rank))
-		return park(group->rank);
-	return group->comm ? meet_group(group) : bb_nccl_lanes_barrier(group);
+		return meet_world(group);
+	return group->comm ? meet_members(group, 1) : bb_nccl_lanes_barrier(group);
 }
 
 /*

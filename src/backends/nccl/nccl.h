@@ -58,6 +58,7 @@ struct bb_context {
 	bool plugged;     /* chosen.c has set NCCL_PROFILER_PLUGIN */
 	struct bb_nccl_lane *lanes; /* from local rank to local rank */
 	atomic_int aborted;
+	atomic_ullong arrived; /* its drivers at barriers of the world, each time */
 };
 
 /* NCCL_MULTI_RANK_GPU_ENABLE: does the library let ranks share a device (from 2.30 on)? */
