@@ -196,6 +196,14 @@ def parts_of_gpus():
 
 
 @test
+def copies_are_timed_by_events():
+    """The speed of copies is that between the device's events; launches are no part of it."""
+    line = "all_reduce -g 1 -b 4K -e 4K -n 1 --backend nccl"
+    gpus.passes(line)
+    gpus.run(line, {"BUSBENCH_FAKE_FAIL": "cudaEventElapsedTime:1"}).exits(3).says("cudaEventElapsedTime failed")
+
+
+@test
 def begins_at_pages():
     """Buffers begin at multiples of 4 KiB, out of place and in place, whatever their size and whatever lies before."""
     aligned = {"BUSBENCH_FAKE_ALIGNED": "4096"}

@@ -14,9 +14,11 @@
 /* The least arena of a rank, and of all ranks together, so that small sizes can rotate. */
 #define LEAST_ARENA ((size_t)4 << 20)
 #define LEAST_ARENAS ((size_t)256 << 20)
-/* Size of the copies that measure the memory: beyond the caches of cores, and on a GPU far longer
-   than a launch. On CPUs of all ranks of a process together, on GPUs of each. */
+/* Size of the copies that measure the memory: on CPUs of all ranks of a process together, beyond
+   the caches of cores; on GPUs of each, beyond the second-level cache and far longer than a launch.
+ */
 #define COPY_BYTES ((size_t)64 << 20)
+#define COPY_BYTES_GPU ((size_t)256 << 20)
 
 /* ---- before the first case ------------------------------------------------------------- */
 
@@ -154,7 +156,7 @@ static size_t copied_bytes(const struct bb_bench *bench)
 {
 	const bool gpu = bench->backend->gpu;
 	const size_t ranks = (size_t)bench->world->nlocal;
-	const size_t bytes = gpu ? 2 * COPY_BYTES : COPY_BYTES / ranks;
+	const size_t bytes = gpu ? 2 * COPY_BYTES_GPU : COPY_BYTES / ranks;
 
 	return bytes > LEAST_ARENA && bytes <= bench->run->memory / ranks / 4 ? bytes : 0;
 }
@@ -177,7 +179,7 @@ static bb_status measure_memory(struct bb_session *s, double *rate)
 		return bb_fail(s->bench->error, status, "rank %d cannot allocate %zu bytes",
 			       s->engine.driver->rank, bytes);
 	}
-	status = bb_measure_copy(s, COPY_BYTES, rate);
+	status = bb_measure_copy(s, backend->gpu ? COPY_BYTES_GPU : COPY_BYTES, rate);
 	if (larger)
 		backend->release(kept.rank, s->arena.memory, bytes);
 	s->arena = kept;

@@ -3,20 +3,68 @@
  */
 #include "harness/measure/bench.h"
 
+#include "backends/gpu.h"
 #include "core/stats.h"
 
 #define COPY_REPEATS 5
 #define COPY_SECONDS 20e-6 /* least time of a repeat, so that the clock does not matter */
 
+/* Times a stretch of work by the device's events, so that launches do not count, or by the driver's
+   clock. */
+struct stretch {
+	struct bb_event *begin, *end; /* NULL: the clock */
+	double began;
+};
+
+static bb_status stretch_open(struct bb_session *s, struct stretch *t)
+{
+	const struct bb_backend *backend = s->bench->backend;
+	bb_status status = BB_OK;
+
+	*t = (struct stretch){.begin = NULL};
+	if (backend->gpu)
+		status = backend->event_open(s->engine.rank, &t->begin, s->bench->error);
+	if (backend->gpu && status == BB_OK)
+		status = backend->event_open(s->engine.rank, &t->end, s->bench->error);
+	return status;
+}
+
+static void stretch_close(const struct bb_session *s, struct stretch *t)
+{
+	s->bench->backend->event_close(t->begin);
+	s->bench->backend->event_close(t->end);
+}
+
+static bb_status stretch_begin(struct bb_session *s, struct stretch *t)
+{
+	const struct bb_backend *backend = s->bench->backend;
+
+	t->began = backend->now(s->engine.rank);
+	return t->begin ? backend->event_record(s->engine.rank, NULL, t->begin) : BB_OK;
+}
+
+static bb_status stretch_end(struct bb_session *s, struct stretch *t, double *seconds)
+{
+	const struct bb_backend *backend = s->bench->backend;
+	bb_status status = t->end ? backend->event_record(s->engine.rank, NULL, t->end) : BB_OK;
+
+	if (status == BB_OK)
+		status = backend->finish(s->engine.rank, NULL);
+	*seconds = backend->now(s->engine.rank) - t->began;
+	if (t->end && status == BB_OK)
+		status = backend->gpu->elapsed(s->engine.rank, t->begin, t->end, seconds);
+	return status;
+}
+
 /* *SECONDS = time of one of LOOPS copies of BYTES from one half of the arena to the other. They
    move through both halves as the timed iterations move through their sets. */
-static bb_status copy_through(struct bb_session *s, size_t bytes, size_t loops, double *seconds)
+static bb_status copy_through(struct bb_session *s, struct stretch *t, size_t bytes, size_t loops,
+			      double *seconds)
 {
 	const struct bb_backend *backend = s->bench->backend;
 	const size_t half = s->arena.bytes / 2;
 	const size_t places = s->bench->settings.cache == BB_CACHE_ROTATE ? half / bytes : 1;
-	const double start = backend->now(s->engine.rank);
-	bb_status status = BB_OK;
+	bb_status status = stretch_begin(s, t);
 
 	for (size_t k = 0; k < loops && status == BB_OK; k++) {
 		char *from = s->arena.memory + k % places * bytes;
@@ -24,24 +72,26 @@ static bb_status copy_through(struct bb_session *s, size_t bytes, size_t loops, 
 		status = backend->copy(s->engine.rank, from + half, from, bytes);
 	}
 	if (status == BB_OK)
-		status = backend->finish(s->engine.rank, NULL);
-	*seconds = (backend->now(s->engine.rank) - start) / (double)loops;
+		status = stretch_end(s, t, seconds);
+	*seconds /= (double)loops;
 	return status;
 }
 
 /* *SECONDS = time of one private copy of BYTES, the shortest of COPY_REPEATS. */
 static bb_status time_copy(struct bb_session *s, size_t bytes, double *seconds)
 {
-	double times[COPY_REPEATS], trial;
+	double times[COPY_REPEATS], trial = 0;
 	struct bb_stats stats;
+	struct stretch t;
 	size_t loops;
-	bb_status status = copy_through(s, bytes, 1, &trial);
+	bb_status status = stretch_open(s, &t);
 
-	if (status == BB_OK)
-		status = copy_through(s, bytes, 1, &trial);
+	for (int i = 0; i < 2 && status == BB_OK; i++)
+		status = copy_through(s, &t, bytes, 1, &trial);
 	loops = trial < COPY_SECONDS ? (size_t)(COPY_SECONDS / (trial + 1e-9)) + 1 : 1;
 	for (int i = 0; i < COPY_REPEATS && status == BB_OK; i++)
-		status = copy_through(s, bytes, loops, &times[i]);
+		status = copy_through(s, &t, bytes, loops, &times[i]);
+	stretch_close(s, &t);
 	if (status != BB_OK)
 		return status;
 	bb_stats_compute(times, COPY_REPEATS, &stats);
