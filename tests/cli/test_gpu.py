@@ -204,6 +204,20 @@ def copies_are_timed_by_events():
 
 
 @test
+def stuck_in_the_library():
+    """A communicator that never comes about ends the run within its time limit."""
+    result = gpus.run("all_reduce -g 2 -b 8 -e 8 -T 2 --backend nccl", {"BUSBENCH_FAKE_STUCK": "1"})
+    result.exits(4).says("start-up did not end within 2.00 s (-T)")
+
+
+@test
+def shared_gpus_load_eagerly():
+    """Kernels of ranks that share a context are loaded before any of them waits for another."""
+    shared = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "BUSBENCH_FAKE_GPUS": "2"}
+    gpus.passes("all_reduce -g 4 -b 4K -e 4K -n 2", shared)
+
+
+@test
 def begins_at_pages():
     """Buffers begin at multiples of 4 KiB, out of place and in place, whatever their size and whatever lies before."""
     aligned = {"BUSBENCH_FAKE_ALIGNED": "4096"}

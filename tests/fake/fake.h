@@ -29,6 +29,7 @@
  * BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail;
  * BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not let go, or misused;
  * BUSBENCH_FAKE_CONTEXTS=1 says on stderr at the end on which devices the process had a context;
+ * BUSBENCH_FAKE_STUCK=1: the last rank's communicators never come about;
  * BUSBENCH_FAKE_CONFIG=1 says on stderr with which configuration each communicator is made;
  * BUSBENCH_FAKE_MIG=N: N GPUs are parts of one, with UUIDs of their own on one bus;
  * BUSBENCH_FAKE_ALIGNED=N also says that a collective's buffer did not begin at a multiple of N;
@@ -143,7 +144,9 @@ void fake_settle_ended(void);
 
 /* A number of the environment. */
 long fake_number(const char *name, long otherwise);
-int fake_device(void);     /* the thread's */
+int fake_device(void); /* the thread's */
+/* Was CUDA_MODULE_LOADING=EAGER when the devices were counted last? */
+bool fake_loads_eagerly(void);
 int fake_gpu(int ordinal); /* which of the machine's that is */
 int fake_card(int gpu);    /* which of the machine's cards that is part of */
 

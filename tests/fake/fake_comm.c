@@ -4,6 +4,7 @@
 #include "fake.h"
 
 #include <stdarg.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,8 +219,11 @@ static bool is_same_gpu(int a, int b)
 /* NCCL lets ranks share a GPU when it is told so, or that they are on several hosts. Locked. */
 static ncclResult_t check_gpu(const struct fake_clique *c, int rank)
 {
-	if (strcmp(environment("NCCL_MULTI_RANK_GPU_ENABLE"), "1") == 0)
+	if (strcmp(environment("NCCL_MULTI_RANK_GPU_ENABLE"), "1") == 0) {
+		if (!fake_loads_eagerly())
+			fake_misused("ranks may share a GPU, and kernels are loaded lazily");
 		return ncclSuccess;
+	}
 	for (int r = 0; r < c->n; r++)
 		if (r != rank && c->gpus[r] > 0 && is_same_gpu(c->gpus[r], c->gpus[rank]) &&
 		    strcmp(c->hosts[r], c->hosts[rank]) == 0)
@@ -258,6 +262,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, in
 		return result;
 	if (rank == 0)
 		tell_config(config);
+	while (rank == n - 1 && fake_number("BUSBENCH_FAKE_STUCK", 0))
+		sched_yield();
 	if (n > FAKE_MOST_RANKS || rank < 0 || rank >= n)
 		return fake_complain(ncclInvalidArgument, "rank %d of %d", rank, n);
 	memcpy(&number, id.internal, sizeof(number));

@@ -58,9 +58,19 @@ static int driver_version(void)
 	return (int)fake_number("BUSBENCH_FAKE_DRIVER", CUDART_VERSION);
 }
 
+static atomic_bool loads_eagerly;
+
+bool fake_loads_eagerly(void)
+{
+	return atomic_load(&loads_eagerly);
+}
+
 cudaError_t cudaGetDeviceCount(int *count)
 {
+	const char *const loading = getenv("CUDA_MODULE_LOADING");
+
 	FAKE_CUDA();
+	atomic_store(&loads_eagerly, loading && strcmp(loading, "EAGER") == 0);
 	*count = devices();
 	if (driver_version() < CUDART_VERSION)
 		return cudaErrorInsufficientDriver;

@@ -171,6 +171,8 @@ static bb_status make(struct bb_group *group, const ncclUniqueId *id)
 	const struct bb_rank *rank = group->rank;
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
+	/* One that does not block starts a thread for each group of calls (group.cc since 2.24),
+	   which would be timed. Who is stuck here is ended by the watch over the deadline. */
 	config.blocking = 1;
 /* An older library leaves out what it does not know at the end. */
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_POLICIES

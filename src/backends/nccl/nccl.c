@@ -98,12 +98,29 @@ static bb_status place_ranks(struct bb_context *c, struct bb_error *error)
 	return BB_OK;
 }
 
+/*
+ * Before the first call of CUDA, which reads it. Ranks of a process that share a GPU share its
+ * context, and loading a kernel at its first use may wait for the context to be idle ("lazy
+ * loading" in CUDA's programming guide): for ever if one rank's kernel there waits for this one's.
+ */
+static bb_status load_eagerly(struct bb_error *error)
+{
+	if (bb_nccl_may_share() && setenv("CUDA_MODULE_LOADING", "EAGER", 0) != 0)
+		return bb_no_memory(error, "the nccl backend");
+	return BB_OK;
+}
+
 static bb_status count_devices(int *devices, struct bb_error *error)
 {
-	const cudaError_t result = cudaGetDeviceCount(devices);
-	const char *why = cudaGetErrorString(result);
+	const bb_status status = load_eagerly(error);
+	cudaError_t result;
+	const char *why;
 	int driver;
 
+	if (status != BB_OK)
+		return status;
+	result = cudaGetDeviceCount(devices);
+	why = cudaGetErrorString(result);
 	if (result == cudaSuccess && *devices > 0)
 		return BB_OK;
 	if (result == cudaSuccess)
