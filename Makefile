@@ -33,8 +33,6 @@ CUDA   ?= auto
 CUDA_HOME    ?= /usr/local/cuda
 NCCL_HOME    ?=
 NVCC         ?= $(CUDA_HOME)/bin/nvcc
-NVCC_GENCODE ?= -gencode arch=compute_80,code=sm_80 \
-                -gencode arch=compute_90,code=[sm_90,compute_90]
 PYTHON ?= python3 -B
 
 $(foreach v,MPI CUDA,$(if $(filter auto 0 1,$($v)),,$(error $v=$($v): expected auto, 0 or 1)))
@@ -147,6 +145,14 @@ FAKE_CXX     := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),$(if
 HAVE_FAKE    := $(if $(HAVE_NCCL_H),$(shell command -v $(firstword $(FAKE_CXX)) >/dev/null 2>&1 && echo 1))
 FAKE_UNITS   := $(if $(HAVE_FAKE),$(patsubst tests/gpu/%.c,$(B)/tests/%,$(wildcard tests/gpu/test_*.c)))
 GPU_TEST_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out tests/gpu/test_% %_device.c,$(wildcard tests/gpu/*.c)))
+# Native code for the devices that this compiler knows of these; what is newer translates the code of the last one.
+DEVICES      := $(if $(HAVE_NVCC),$(filter 75 80 86 89 90 100 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code 2>/dev/null))))
+NEWEST       := $(lastword $(DEVICES))
+NVCC_GENCODE ?= $(foreach d,$(filter-out $(NEWEST),$(DEVICES)),-gencode arch=compute_$(d),code=sm_$(d)) \
+                -gencode arch=compute_$(NEWEST),code=[sm_$(NEWEST),compute_$(NEWEST)]
+# Compressed, code for all of them is smaller than for two; what drivers of CUDA 13 read is smallest.
+NVCC_MAJOR   := $(if $(HAVE_NVCC),$(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9]*\).*/\1/p'))
+NVCC_SMALL   := $(if $(filter-out 11 12,$(NVCC_MAJOR)),--compress-mode=size,-Xfatbin=-compress-all)
 HAVE_CUDA    := $(and $(HAVE_NCCL_H),$(HAVE_NVCC),$(if $(SAN),,1))
 PLUGINS      += $(if $(HAVE_CUDA),$(B)/backends/nccl.so)
 # The stand-in has the name of cuBLAS in this version of CUDA.
@@ -180,7 +186,7 @@ gpu-tests: $(filter-out $(B)/tests/fake/%,$(GPU_SPEED) $(GPU_KERNELS)) $(DEVICE_
 $(B)/flags: SAYS = $(shell $(CC) --version | head -n 1) $(COMPILE) $(LINK) $(foreach i,$(ISAS),$(ISA_$(i)))
 $(B)/objects: SAYS = $(SOURCES) $(ISAS) $(UPPER)
 $(B)/mpicc: SAYS = $(MPICC) $(shell command -v $(MPICC)) $(shell $(MPICC) -show 2>/dev/null)
-$(B)/cuda: SAYS = $(NVCC) $(NVCC_GENCODE) $(CUDA_INCLUDE) $(CUDA_LIBS)
+$(B)/cuda: SAYS = $(NVCC) $(NVCC_GENCODE) $(NVCC_SMALL) $(CUDA_INCLUDE) $(CUDA_LIBS)
 $(B)/flags $(B)/objects $(B)/mpicc $(B)/cuda: FORCE
 	$(if $(call missing,hwloc numa),@scripts/libraries.sh absent $(call missing,hwloc numa) >&2; \
 		echo 'make: scripts/setup.sh build installs what is needed' >&2; exit 1)
@@ -264,7 +270,7 @@ $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.o) $(GPU_KERNELS_OBJECTS) $(B)/tests/
 $(CUDA_OBJECTS): $(B)/%.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) -std=c++17 -O3 -Isrc $(CUDA_INCLUDE) $(NVCC_GENCODE) -Werror all-warnings -Wno-deprecated-gpu-targets \
+	$(Q)$(NVCC) -std=c++17 -O3 -Isrc $(CUDA_INCLUDE) $(NVCC_GENCODE) $(NVCC_SMALL) --threads 2 -Werror all-warnings -Wno-deprecated-gpu-targets \
 		-Xcompiler -fPIC,-Wall -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 $(B)/backends/nccl.so: $(NCCL_OBJECTS) $(CUDA_OBJECTS) $(B)/cuda

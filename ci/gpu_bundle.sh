@@ -6,7 +6,7 @@
 #   B=DIR                 the build (build); make brings it up to date
 #   NCCL_TESTS_HOME=DIR   binaries of nccl-tests to compare with, in DIR or DIR/build; without it none are packed
 #
-# FOLDER/bin              benchmarks and topology, stripped; they find lib/busbench by their RPATH
+# FOLDER/bin              the benchmarks that the check runs and topology, stripped; they find lib/busbench by their RPATH
 # FOLDER/lib/busbench     the nccl backend, and the libraries that ldd names but those of the C library, CUDA and NCCL
 # FOLDER/tests            gpu_speed, gpu_kernels, and the tests of the backend that hold on real GPUs
 # FOLDER/ci               gpu_check.sh: start it there
@@ -19,6 +19,9 @@
 set -euo pipefail
 
 MOST_MIB=60
+# Each has the whole library in it: 1.4 MiB, with training kernels 1.8.
+PROGRAMS="all_reduce all_gather reduce_scatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube
+	p2p_bandwidth p2p_latency mem_bandwidth zero"
 COMPARED="all_reduce all_gather reduce_scatter broadcast reduce alltoall sendrecv"
 # Of the machine: the C library's, C++'s, CUDA's and NCCL's; and the backend, which is packed already.
 LEFT_OUT='^(ld-linux.*|linux-vdso|nccl|lib(c|m|dl|pthread|rt|resolv|util|stdc\+\+|gcc_s|cuda|cudart|cublas|cublasLt|nccl))\.so'
@@ -100,7 +103,9 @@ fi
 TEMP=$(mktemp -d)
 trap 'rm -rf "$TEMP"' EXIT
 rm -rf "$FOLDER"
-pack "$FOLDER/bin" "$B"/*_perf "$B/topology"
+read -ra NAMES -d '' <<<"$PROGRAMS" || true
+NAMES=("${NAMES[@]/#/$B/}")
+pack "$FOLDER/bin" "${NAMES[@]/%/_perf}" "$B/topology"
 pack "$FOLDER/lib/busbench" "$B/backends/nccl.so" "$B/backends/topology.so"
 pack "$FOLDER/tests" "$B/tests/gpu_speed" "$B/tests/gpu_kernels" "$B"/tests/device/*
 pack_libraries "$FOLDER"/bin/* "$FOLDER"/lib/busbench/*.so "$FOLDER"/tests/*

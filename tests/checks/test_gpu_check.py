@@ -5,6 +5,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -103,11 +104,19 @@ def bundle_is_complete():
     make_bundle()[1].prints(" MiB")
     with open(os.path.join(folder, "bundle.txt"), encoding="utf-8") as file:
         said = file.read()
-    for word in ("busbench", "commit ", "built with CUDA 1", "headers of NCCL 2.", "sm_80", "sm_90", "needs GLIBC 2."):
+    nvcc = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin", "nvcc")
+    known = execute([nvcc, "--list-gpu-code"]).exits(0).out.split() if os.access(nvcc, os.X_OK) else []
+    native = [c for c in known if c in ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")]
+    for word in ("busbench", "commit ", "built with CUDA 1", "headers of NCCL 2.", "needs GLIBC 2.", "sm_80", "sm_90", *native):
         expect(word in said, f"bundle.txt does not say {word!r}: {said}")
     system = {"linux-vdso", "libc", "libm", "libdl", "libpthread", "librt", "libstdc++", "libgcc_s"}
     files = [os.path.join(path, name) for path, _, names in os.walk(folder) for name in names]
-    expect(sum(map(os.path.getsize, files)) < 60 << 20, "it is larger than 60 MiB")
+    expect(sum(map(os.path.getsize, files)) < 50 << 20, "it is larger than 50 MiB: little room is left below 60")
+    with open(os.path.join(CI, "gpu_checks.sh"), encoding="utf-8") as file:
+        called = set(re.findall(r"\bperf ([a-z]\w+)|BIN/(\w+)_perf", file.read()))
+    packed = set(os.listdir(os.path.join(folder, "bin")))
+    missing = {a or b for a, b in called if f"{a or b}_perf" not in packed}
+    equal(missing, set(), "programs that the check runs and the bundle lacks")
     for program in (f for f in files if os.path.basename(os.path.dirname(f)) in ("bin", "tests")):
         for line in execute(["ldd", program]).exits(0).out.splitlines():
             name, _, path = line.strip().partition(" => ")
