@@ -22,7 +22,7 @@ static void add_fit_header(struct job *job, uint64_t gpus, uint64_t limit)
 	bb_strbuf_add(&job->text,
 		      "\n# tightest: the largest category on the rank that needs most\n#\n");
 	bb_strbuf_addf(&job->text, "# %5s %4s %4s %5s  %-10s %11s %9s %9s %6s  %s\n", "dp", "tp",
-		       "pp", "ZeRO", "recompute", "micro-batch", "GB", "GiB", "full", "tightest");
+		       "pp", "ZeRO", "recompute", "microbatch", "GB", "GiB", "full", "tightest");
 }
 
 /* Refuse a size that lacks its unit: it would be in bytes. */

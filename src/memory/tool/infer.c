@@ -87,7 +87,7 @@ static void add_inference_text(struct job *job, const struct inference *p)
 	if (p->has_cache) {
 		bb_strbuf_addf(&job->text, "%-12s %12.3f %12.3f  %s per token\n", "KV cache",
 			       GB(p->cache), GiB(p->cache), bb_memory_both(token, p->token));
-		add_bytes_line(job, "all", bb_bytes_add(p->weights, p->cache), NULL);
+		add_bytes_line(job, "total", bb_bytes_add(p->weights, p->cache), NULL);
 	} else if (job->has_model && job->model.encoder) {
 		bb_strbuf_addf(&job->text,
 			       "%-12s %12s %12s  none: an encoder reads all tokens at once\n",

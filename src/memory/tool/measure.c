@@ -173,12 +173,12 @@ static void add_checkpoint_header(struct job *job, const struct measurement *m)
 		       "thread, passes: %zu, medians\n",
 		       c->layers, c->rows, c->width, c->width, m->passes);
 	bb_strbuf_add(&job->text,
-		      "# most: peak of the activations, counted; calculated: its formula; again: "
-		      "recomputed forward\n# passes within the backward pass, and their share of "
-		      "the forward pass; step: forward and backward\n#\n");
+		      "# peak: of the activations, counted; calculated: by its formula; repeated: "
+		      "forward passes\n# within the backward pass, and their share of the forward "
+		      "pass; step: forward and backward\n#\n");
 	bb_strbuf_addf(&job->text, "# %8s %10s %10s %10s %7s %9s %9s %9s %9s %8s  %s\n", "every",
-		       "most", "most", "calculated", "saved", "forward", "backward", "again",
-		       "again", "step", "result");
+		       "peak", "peak", "calculated", "saved", "forward", "backward", "repeated",
+		       "repeated", "step", "result");
 	bb_strbuf_addf(&job->text, "# %8s %10s %10s %10s %7s %9s %9s %9s %9s %8s\n", "", "MB",
 		       "MiB", "MB", "", "ms", "ms", "ms", "", "longer");
 }

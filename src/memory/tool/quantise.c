@@ -141,7 +141,7 @@ bb_status bb_memory_quantise(struct job *job)
 	bb_strbuf_add(&job->text, "# error: of the decoded numbers; scale: distance of "
 				  "neighbouring codes; zero: value of code 0\n#\n");
 	bb_strbuf_addf(&job->text, "# %-6s %-7s %13s %13s %13s %13s %7s  %s\n", "format", "method",
-		       "scale", "zero", "most error", "rms error", "smaller", "bytes");
+		       "scale", "zero", "max error", "rms error", "smaller", "bytes");
 	bb_json_add_uint(&job->json, "count", t.n);
 	bb_json_add_uint(&job->json, "whole_bytes", t.n * sizeof(*t.x));
 	bb_json_add_array(&job->json, "results");

@@ -153,7 +153,7 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 	};
 	char key[32];
 
-	bb_strbuf_addf(&job->text, "#\n# rank that needs most: in pipeline stage %llu\n",
+	bb_strbuf_addf(&job->text, "#\n# maximum: a rank of pipeline stage %llu\n",
 		       (unsigned long long)need->stage);
 	bb_strbuf_addf(&job->text, "# %-10s %12s %12s %8s\n", "", "GB", "GiB", "share");
 	for (int i = 0; i < BB_CATEGORIES; i++) {
@@ -165,7 +165,7 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 			add_category(job, bb_category_words[i], need->bytes[i], need->total,
 				     notes[i]);
 	}
-	add_category(job, "all", need->total, need->total, NULL);
+	add_category(job, "total", need->total, need->total, NULL);
 	if (need->host > 0)
 		add_category(job, "on the host", need->host, 0, NULL);
 	bb_json_add_uint(&job->json, "total_bytes", need->total);

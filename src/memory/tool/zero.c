@@ -38,11 +38,11 @@ static void add_stage_header(struct job *job, const struct bb_recipe *recipe)
 {
 	bb_memory_add_recipe(job, recipe);
 	bb_strbuf_addf(&job->text,
-		       "# all: states of one rank; world: of all ranks; saved: factor against "
+		       "# total: states of one rank; world: of all ranks; saved: factor against "
 		       "stage 0;\n# sent: by one rank per step (microbatches: %lld)\n#\n",
 		       (long long)job->o->micro_batches);
 	bb_strbuf_addf(&job->text, "# %5s %5s %-13s %10s %10s %10s %10s %10s %11s %7s %9s\n", "dp",
-		       "ZeRO", "FSDP", "parameters", "gradients", "optimizer", "all", "all",
+		       "ZeRO", "FSDP", "parameters", "gradients", "optimizer", "total", "total",
 		       "world", "saved", "sent");
 	bb_strbuf_addf(&job->text, "# %5s %5s %-13s %10s %10s %10s %10s %10s %11s %7s %9s\n", "",
 		       "", "", "GB", "GB", "GB", "GB", "GiB", "GB", "times", "GB");
