@@ -165,16 +165,14 @@ bool bb_pci_begins_root(const struct bb_topology *t, int p);
 BB_MUST bb_status bb_topology_here(struct bb_topology **t, struct bb_error *error);
 
 /* The known system NAME (systems.h). BB_EUSAGE with the nearest name if there is none. The caller
-   frees *T.
- */
+   frees *T. */
 BB_MUST bb_status bb_topology_system(const char *name, struct bb_topology **t,
 				     struct bb_error *error);
 
 /* ---- conclusions ------------------------------------------------------------------------ */
 
 /* Call ADD with a sentence for each finding: links below the capability of both ends, devices
-   slower than others of their model. Returns their number.
- */
+   slower than others of their model. Returns their number. */
 int bb_topology_findings(const struct bb_topology *t, void (*add)(void *context, const char *text),
 			 void *context);
 

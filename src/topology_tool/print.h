@@ -6,8 +6,8 @@
 
 #include "topology/bound.h"
 
-/* All of them append to OUT; lines have at most WIDTH columns if their text can be wrapped or cut.
- */
+/* All of them append to OUT; lines have at most WIDTH columns if their text can be wrapped or
+   cut. */
 
 /* A summary, and the tree of devices. */
 void bb_print_tree(const struct bb_topology *t, int width, struct bb_strbuf *out);

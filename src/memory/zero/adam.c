@@ -21,8 +21,8 @@ static float float_of(uint32_t bits)
 	return value;
 }
 
-/* A half's exponent is 112 less than a float's. The product adds 112, also for subnormal numbers.
- */
+/* A half's exponent is 112 less than a float's. The product adds 112, also for subnormal
+   numbers. */
 static float from_half(uint16_t code)
 {
 	const uint32_t sign = (uint32_t)(code & 0x8000) << 16, magnitude = code & 0x7fff;

@@ -59,8 +59,8 @@ struct bb_zero_scale {
 };
 
 /* Update the scale after a step. An overflow skips the step and halves the scale, down to 1. After
-   GROWTH good steps the scale doubles, up to BB_ZERO_MOST_SCALE, above which sums may be inexact.
- */
+   GROWTH good steps the scale doubles, up to BB_ZERO_MOST_SCALE, above which sums may be
+   inexact. */
 void bb_zero_scale_update(struct bb_zero_scale *scale, bool overflowed);
 
 /* ---- the reference -------------------------------------------------------------------------- */

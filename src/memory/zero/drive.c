@@ -51,7 +51,7 @@ static struct bb_zero_rank zero_rank_of(struct bb_zero_session *s, const struct 
 							 : s->engine.driver->rank};
 }
 
-/* Set SMALL to ZERO with layers of at most a block per rank. */
+/* Set SMALL to a copy of ZERO whose layers have at most a block per rank. */
 static bb_status shrink_layers(const struct bb_zero *zero, struct bb_zero *small,
 			       struct bb_error *error)
 {

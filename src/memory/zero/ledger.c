@@ -12,18 +12,18 @@ struct bb_block {
 	bool held, host;
 };
 
-uint64_t bb_usage_held(const struct bb_usage *books)
+uint64_t bb_usage_held(const struct bb_usage *usage)
 {
 	uint64_t sum = 0;
 
 	for (int h = 0; h < BB_HOLDINGS; h++)
-		sum += books->holds[h];
+		sum += usage->holds[h];
 	return sum;
 }
 
-uint64_t bb_usage_fragmentation(const struct bb_usage *books)
+uint64_t bb_usage_fragmentation(const struct bb_usage *usage)
 {
-	return books->reserved - bb_usage_held(books);
+	return usage->reserved - bb_usage_held(usage);
 }
 
 size_t bb_ledger_rounded(size_t bytes)

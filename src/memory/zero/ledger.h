@@ -26,8 +26,8 @@ struct bb_usage {
 	uint64_t host;               /* held in host memory, not part of the others */
 };
 
-uint64_t bb_usage_held(const struct bb_usage *books);          /* sum of all kinds */
-uint64_t bb_usage_fragmentation(const struct bb_usage *books); /* reserved but not held */
+uint64_t bb_usage_held(const struct bb_usage *usage);          /* sum of all kinds */
+uint64_t bb_usage_fragmentation(const struct bb_usage *usage); /* reserved but not held */
 
 /* Memory that is held; zeroed: none. */
 struct bb_held {

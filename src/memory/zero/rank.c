@@ -34,7 +34,7 @@ static bool cpu_accesses(const struct bb_zero_rank *z)
 bb_status bb_zero_view(struct bb_zero_rank *z, int view, char *memory, size_t bytes, bool host,
 		       void **seen)
 {
-	*seen = host || cpu_accesses(z) ? memory : z->blocks->views[view];
+	*seen = host || cpu_accesses(z) ? (void *)memory : z->blocks->views[view];
 	return *seen == memory ? BB_OK : z->backend->copy(z->driver->handle, *seen, memory, bytes);
 }
 
@@ -45,21 +45,16 @@ bb_status bb_zero_store(struct bb_zero_rank *z, char *memory, const void *seen, 
 
 bb_status bb_zero_blocks_open(struct bb_zero_blocks *blocks, struct bb_error *error)
 {
-	for (int v = 0; v < BB_ZERO_VIEWS; v++) {
-		blocks->views[v] = calloc(BB_ZERO_BLOCK, sizeof(float));
-		blocks->floats[v] = calloc(BB_ZERO_BLOCK, sizeof(float));
-		if (!blocks->views[v] || !blocks->floats[v])
-			return bb_no_memory(error, "blocks");
-	}
+	blocks->views = calloc(BB_ZERO_VIEWS + 2, sizeof(*blocks->views));
+	if (!blocks->views)
+		return bb_no_memory(error, "blocks");
+	blocks->floats = blocks->views + BB_ZERO_VIEWS;
 	return BB_OK;
 }
 
 void bb_zero_blocks_close(struct bb_zero_blocks *blocks)
 {
-	for (int v = 0; v < BB_ZERO_VIEWS; v++) {
-		free(blocks->views[v]);
-		free(blocks->floats[v]);
-	}
+	free(blocks->views);
 }
 
 /* ---- allocation ----------------------------------------------------------------------------- */

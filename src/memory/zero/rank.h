@@ -40,8 +40,8 @@ struct bb_zero_call {
 
 /* Working memory of a driver for all stages. */
 struct bb_zero_blocks {
-	char *views[BB_ZERO_VIEWS]; /* copies of memory that the CPU cannot access */
-	float *floats[BB_ZERO_VIEWS];
+	float (*views)[BB_ZERO_BLOCK];  /* copies of memory that the CPU cannot access */
+	float (*floats)[BB_ZERO_BLOCK]; /* two, for arithmetic */
 };
 
 /* BLOCKS is zeroed before. BB_EINTERNAL without memory; the caller closes BLOCKS whatever is

@@ -121,8 +121,7 @@ static bb_status prefetch(struct bb_zero_rank *z, size_t unit)
 			       : status;
 }
 
-/* Set *PARAMETERS to those of UNIT, whole. Under stage 3 start to gather those of NEXT.
- */
+/* Set *PARAMETERS to those of UNIT, whole. Under stage 3 start to gather those of NEXT. */
 static bb_status acquire_parameters(struct bb_zero_rank *z, size_t unit, size_t next,
 				    char **parameters)
 {

@@ -29,8 +29,8 @@ struct bb_zero_tape { /* zero-initialise all but nranks, algorithm and error */
 
 /* Record a computation of SECONDS. */
 void bb_zero_tape_compute(struct bb_zero_tape *tape, enum bb_zero_phase phase, double seconds);
-/* Record CALL, which waits for the computations recorded before and then overlaps with later ones.
- */
+/* Record CALL, which waits for the computations recorded before and then overlaps with later
+   ones. */
 void bb_zero_tape_call(struct bb_zero_tape *tape, enum bb_zero_phase phase,
 		       const struct bb_call *call);
 /* Record that later computations wait for all calls. */

@@ -10,8 +10,8 @@ static bb_status make_list(struct bb_zero_units *units, size_t n, struct bb_erro
 	return units->list ? BB_OK : bb_no_memory(error, "the layers of a model");
 }
 
-/* Add the FLOPs of each layer to the unit that begins with one of its tensors, or to the last unit.
- */
+/* Add the FLOPs of each layer to the unit that begins with one of its tensors, or to the last
+   unit. */
 static void divide_flops(struct bb_zero_units *units, const struct bb_model *model)
 {
 	for (size_t w = 0; w < model->nworks; w++) {
@@ -43,7 +43,7 @@ bb_status bb_zero_units_of_model(struct bb_zero_units *units, const struct bb_mo
 
 	if (status != BB_OK)
 		return status;
-	/* Until FLOPs are shared out, FIRST is the index of the first tensor. */
+	/* Until FLOPs are divided, FIRST is the index of the first tensor. */
 	for (size_t t = 0; t < model->ntensors; t++) {
 		if (t > 0 && model->tensors[t].layer != model->tensors[t - 1].layer)
 			(++unit)->first = t;

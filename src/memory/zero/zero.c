@@ -43,7 +43,7 @@ static bb_status check_sums(const struct bb_zero *zero, struct bb_run *run)
 		       bb_dtype_name(zero->options.dtype));
 }
 
-/* Bytes that the ranks of this process may allocate: nearly all of the GPU for a rank alone. */
+/* Bytes that the ranks of this process may allocate: nearly all of a GPU for a rank alone. */
 static uint64_t room_for(const struct bb_zero *zero, const struct bb_run *run)
 {
 	const struct bb_backend *backend = run->options.backend;

@@ -36,8 +36,8 @@ struct bb_model_layout {
 	uint64_t embedding;      /* elements of the embedding that the head shares; 0: none */
 };
 
-/* The layout of MODEL or, if that is NULL, of PARAMETERS in one block. BB_EINTERNAL without memory.
- */
+/* The layout of MODEL or, if that is NULL, of PARAMETERS in one block. BB_EINTERNAL without
+   memory. */
 BB_MUST bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_model *model,
 				       uint64_t parameters, struct bb_error *error);
 void bb_model_layout_free(struct bb_model_layout *layout);
@@ -96,8 +96,7 @@ bool bb_training_has_activations(const struct bb_training *t);
 BB_MUST bb_status bb_training_check(const struct bb_training *t, struct bb_error *error);
 
 /* Memory of a rank of STAGE, and of the stage that needs most, of a training that bb_training_check
-   accepts.
- */
+   accepts. */
 struct bb_need bb_training_stage(const struct bb_training *t, uint64_t stage);
 struct bb_need bb_training_most(const struct bb_training *t);
 

@@ -170,8 +170,8 @@ static enum link_state link_state(struct api *api, nvmlDevice_t handle, unsigned
 	return active ? LINK_UP : LINK_DOWN;
 }
 
-/* The other end of a link: a GPU of the model, the CPU or a switch. BB_PEER_MISSING: a hidden GPU.
- */
+/* The other end of a link: a GPU of the model, the CPU or a switch. BB_PEER_MISSING: a hidden
+   GPU. */
 static int link_peer(struct reader *r, nvmlDevice_t handle, unsigned link)
 {
 	nvmlPciInfo_t remote = {0};
