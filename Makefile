@@ -207,7 +207,7 @@ $(B)/src/backends/cpu/kernels_%.o: src/backends/cpu/kernels_isa.c $(B)/flags
 $(B)/src/simulator/cluster_figures.o: src/simulator/clusters.txt
 $(B)/src/simulator/nccl_constants.o: src/simulator/nccl.txt
 
-$(B)/src/backends/cpu/kernels.o: BB_FLAGS += $(ISAS:%=-DBB_HAVE_ISA_%)
+$(B)/src/backends/cpu/kernels.o: private BB_FLAGS += $(ISAS:%=-DBB_HAVE_ISA_%)
 
 $(LIB): $(OBJECTS)
 $(UPPER_LIB): $(UPPER:%.c=$(B)/%.o)
