@@ -1,6 +1,7 @@
 """Tools of the tests: registering them, running a binary, reading its tables."""
 
 import functools
+import json
 import os
 import re
 import shlex
@@ -115,8 +116,30 @@ class Result:
             self.require(word in self.out, f"stdout does not contain {word!r}")
         return self
 
+    def quiet(self):
+        return self.require(not self.err, "something on stderr")
+
     def rows(self):
         return rows(self.out)
+
+    def right(self):
+        """No row has wrong data."""
+        for row in self.rows():
+            for half in row.halves:
+                self.require(half.wrong in ("0", "N/A"), f"#wrong {half.wrong} of {row.size} B")
+        return self
+
+    def records(self, kind=None):
+        """The records of --json -, all or those of KIND."""
+        found = [json.loads(line) for line in self.out.splitlines()]
+        return [r for r in found if kind in (None, r["kind"])]
+
+    def by_kind(self):
+        """{kind: [record…]} of --json -."""
+        found = {}
+        for r in self.records():
+            found.setdefault(r["kind"], []).append(r)
+        return found
 
 
 def clipped(name, text):
@@ -187,12 +210,7 @@ def run(line, env=None, variant="", **options):
 
 def passes(line, env=None, variant=""):
     """Runs LINE, which must exit 0 with nothing on stderr and no wrong data."""
-    result = run(line, env, variant).exits(0)
-    result.require(not result.err, "something on stderr")
-    for row in result.rows():
-        for half in row.halves:
-            result.require(half.wrong in ("0", "N/A"), f"#wrong {half.wrong} of {row.size} B")
-    return result
+    return run(line, env, variant).exits(0).quiet().right()
 
 
 class Half:

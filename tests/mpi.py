@@ -134,11 +134,7 @@ def quiet(result):
 
 def passes(n, line, env=None, options="", hosts=None, slots=1):
     """It exits 0 with nothing on stderr and no wrong data."""
-    result = quiet(run(n, line, env, options, hosts, slots).exits(0))
-    for row in result.rows():
-        for half in row.halves:
-            result.require(half.wrong in ("0", "N/A"), f"#wrong {half.wrong} of {row.size} B")
-    return result
+    return quiet(run(n, line, env, options, hosts, slots).exits(0)).right()
 
 
 def records(text):
@@ -148,7 +144,7 @@ def records(text):
 def measured(n, line, env=None, hosts=None, slots=1):
     """The record of a run that exits 0, and those of its results, which must be right."""
     result = quiet(run(n, line + " --json -", env, "", hosts, slots).exits(0))
-    found = records(result.out)
+    found = result.records()
     rows = [record for record in found if record["kind"] == "result"]
     result.require(rows and all(record["wrong"] == 0 for record in rows), "wrong or no rows")
     return found[0], rows

@@ -1,6 +1,5 @@
 """Invalid requests end at once, name the wrong word, and print nothing else."""
 
-import json
 import os
 import re
 import tempfile
@@ -137,7 +136,7 @@ def nothing_can_run():
     ]:
         text = run(line, env=env).exits(5).says(reason).prints("# skipped: ", "# Verdict: nothing was run").out
         expect("Avg bus bandwidth" not in text and "Out of bounds" not in text, f"{line} sums up nothing")
-        records = [json.loads(record) for record in run(f"{line} --json -", env=env).exits(5).out.splitlines()]
+        records = run(f"{line} --json -", env=env).exits(5).records()
         kinds = [record["kind"] for record in records if record["kind"] != "counter"]
         expect(kinds[0] == "run" and kinds[-1] == "end" and set(kinds[1:-1]) == {"skip"}, f"{line}: {kinds}")
         expect(reason in records[-1]["error"] and records[-1]["exit_status"] == 5, f"{line}: {records[-1]}")

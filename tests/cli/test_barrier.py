@@ -1,6 +1,5 @@
 """barrier_perf: barriers of the backend itself and all-reduces of 8 bytes."""
 
-import json
 
 import gpus
 import mpi
@@ -11,7 +10,7 @@ SCHEDULES = "ring tree recursive_doubling halving_doubling linear naive reduce+b
 
 def barriers(result, *codes):
     """{requested algorithm: record}; None if skipped."""
-    found = [json.loads(text) for text in result.exits(*(codes or (0,))).out.splitlines()]
+    found = result.exits(*(codes or (0,))).records()
     return {r.get("algorithm_asked", r.get("algorithm")): r if r["kind"] == "barrier" else None
             for r in found if r["kind"] in ("barrier", "skip")}  # fmt: skip
 

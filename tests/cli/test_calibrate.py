@@ -10,7 +10,7 @@ LINK = "--backend sim --link 10G,5us"
 
 
 def records(line):
-    return [json.loads(text) for text in run(f"{line} --json -").exits(0).out.splitlines()]
+    return run(f"{line} --json -").exits(0).records()
 
 
 def write(folder, lines):

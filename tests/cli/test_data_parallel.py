@@ -1,6 +1,5 @@
 """Strategies of data-parallel training: times in virtual time, and results of training."""
 
-import json
 
 import gpus
 import mpi
@@ -11,8 +10,7 @@ SYNCHRONOUS = ("dp", "ps", "ddp", "zero")
 
 
 def rows(line, runner=run):
-    found = [json.loads(text) for text in runner(f"{line} --json -").exits(0).out.splitlines()]
-    return [r for r in found if r["kind"] == "way"]
+    return runner(f"{line} --json -").exits(0).records("way")
 
 
 def agrees(link, ranks):

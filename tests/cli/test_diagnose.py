@@ -1,6 +1,5 @@
 """Planted faults are named in virtual time, and nothing healthy is blamed. Real ranks once."""
 
-import json
 import os
 import re
 import shlex
@@ -18,11 +17,7 @@ def run(line):
 
 def records(line, *codes):
     """{kind: [record…]} of a run with --json -."""
-    found = {}
-    for text in run(line + " --json -").exits(*codes).out.splitlines():
-        record = json.loads(text)
-        found.setdefault(record["kind"], []).append(record)
-    return found
+    return run(line + " --json -").exits(*codes).by_kind()
 
 
 def named(line):

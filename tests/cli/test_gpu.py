@@ -1,7 +1,6 @@
 """The nccl backend from the command line, on stand-ins for GPUs (tests/fake)."""
 
 import csv
-import json
 import os
 import re
 import tempfile
@@ -33,7 +32,7 @@ def sentences(result):
 def records(line, env=None):
     """The record of the run, those of its results, which must all be right, and the others."""
     result = gpus.right(gpus.run(line + " --json -", env))
-    found = [json.loads(text) for text in result.out.splitlines()]
+    found = result.records()
     results = [r for r in found if r["kind"] == "result"]
     result.require(results and all(r["wrong"] == 0 for r in results), "wrong or no results")
     return found[0], results, [r for r in found[1:] if r["kind"] != "result"]
@@ -374,7 +373,7 @@ def wrong_environment():
 
 def corrupt(rank, line):
     result = gpus.run(f"all_reduce -g 4 -b 1K -e 16K -f 4 -n 2 --fault corrupt:{rank} {line}").exits(7)
-    result.require(not result.err, "something on stderr").prints("FAILED")
+    result.quiet().prints("FAILED")
     for row in result.rows():
         for half in row.halves:
             result.require(half.wrong == "1", f"#wrong {half.wrong}")

@@ -1,7 +1,6 @@
 """The nccl backend in several processes, each with GPUs of its own (stand-ins): under mpirun and as torchrun starts
 them. Whatever dies or fails, all end in time and report it once."""
 
-import json
 import os
 import re
 import shlex
@@ -31,7 +30,7 @@ def under_mpirun(n, line, env=None):
 
 
 def records(n, line, env=None):
-    found = mpi.records(under_mpirun(n, line + " --json -", env).out)
+    found = under_mpirun(n, line + " --json -", env).records()
     return found[0], [r for r in found if r["kind"] == "result"]
 
 
@@ -88,8 +87,8 @@ def without_mpi(n, line):
     with gpus.shared() as shared:
         results = tcp.Job(n, line + " --json -", program=gpus.built, **shared).finish()
     for result in results.values():
-        result.exits(0).require(not result.err, "something on stderr")
-    found = [json.loads(text) for text in results[0].out.splitlines()]
+        result.exits(0).quiet()
+    found = results[0].records()
     equal((found[0]["backend"], found[0]["nprocs"]), ("nccl", n), "backend, processes")
     equal([rank["device"] for rank in found[0]["ranks"]], list(range(found[0]["nranks"])), "devices")
     rows = [r for r in found if r["kind"] == "result"]
@@ -114,7 +113,7 @@ def each_its_own(n, line, **common):
 @test
 def sees_its_own_only():
     results = each_its_own(3, f"all_reduce {SOME} --algo {WAYS} --json -")
-    found = mpi.records(results[0].exits(0).out)
+    found = results[0].exits(0).records()
     equal([rank["device"] for rank in found[0]["ranks"]], [0, 0, 0], "devices")
     equal(len({rank["bus"] for rank in found[0]["ranks"]}), 3, "places")
 
@@ -197,7 +196,7 @@ def not_all_can():
     line = "-b 4000 -e 4000 -n 2 -d f8e4m3,half --algo ring,pat,auto --json -"
     with gpus.shared() as shared:
         results = tcp.Job(3, f"reduce_scatter {line}", changed, program=gpus.built, **shared).finish()
-    found = mpi.records(results[0].exits(0).out)
+    found = results[0].exits(0).records()
     ran = {(r["dtype"], r["algorithm_asked"]): r["algorithm"] for r in found if r["kind"] == "result"}
     equal(ran["half", "auto"], "auto", "half")
     expect(ran["f8e4m3", "auto"] != "auto", "f8e4m3 ran as what one of the GPUs cannot do")

@@ -11,7 +11,6 @@ import tempfile
 
 import gpus
 import kit
-import mpi
 from kit import add, equal, expect, test
 
 # A version, and the functions that its nccl.h was the first to declare (releases of github.com/NVIDIA/nccl). The first
@@ -143,7 +142,7 @@ class Beside:
 
     def records(self, line):
         result = gpus.right(self.run(line + " -n 2 --backend nccl --json -"))
-        found = mpi.records(result.out)
+        found = result.records()
         equal(found[0]["library"].split(",")[0], f"NCCL {text(self.code)}", "library")
         return [r for r in found if r["kind"] == "result"]
 

@@ -5,7 +5,6 @@ import os
 
 import gpus
 import kit
-import mpi
 import tcp
 from kit import COLLECTIVES, add, equal, expect, test
 
@@ -16,8 +15,8 @@ LIBRARY = "NCCL: not found, CUDA "
 
 def records(line, env=None):
     result = gpus.run(line + " --json -", {**NONE, **(env or {})}).exits(0)
-    result.require(not result.err, "something on stderr")
-    found = [json.loads(text) for text in result.out.splitlines()]
+    result.quiet()
+    found = result.records()
     expect(found[0]["backend"] == "nccl" and found[0]["library"].startswith(LIBRARY), f"{found[0]}")
     return found
 
@@ -83,8 +82,8 @@ def among_processes(n, line, **env):
     with gpus.shared() as shared:
         results = tcp.Job(n, line + " --backend nccl --json -", program=gpus.built, **shared, **NONE, **env).finish()
     for result in results.values():
-        result.exits(0).require(not result.err, "something on stderr")
-    found = mpi.records(results[0].out)
+        result.exits(0).quiet()
+    found = results[0].records()
     wrong = [r for r in found if r["kind"] == "pair" and r["wrong"]]
     expect(not wrong, f"wrong data: {wrong}")
     return {r["route"] for r in found if r["kind"] == "pair" and r["from"] != r["to"]}
@@ -104,7 +103,7 @@ def one_process_lacks_it():
     """If one process lacks NCCL, none calls it."""
     with gpus.shared() as shared:
         results = tcp.Job(2, "p2p_bandwidth -b 4K -e 4K -n 2 --backend nccl --p2p on --json -", {1: NONE}, program=gpus.built, **shared).finish()
-    found = mpi.records(results[0].exits(0).out)
+    found = results[0].exits(0).records()
     expect(found[0]["library"].startswith("NCCL 2."), f"library {found[0]['library']}")
     expect("send" not in {r["route"] for r in found if r["kind"] == "pair"}, "a message was sent")
     with gpus.shared() as shared:

@@ -11,7 +11,7 @@ LINKS = "--link 300GB/s,3us --node-link 12.5GB/s,5us --flops 150T"
 
 
 def plans(line, codes=(0,)):
-    found = [json.loads(text) for text in run(f"{line} --json -").exits(*codes).out.splitlines()]
+    found = run(f"{line} --json -").exits(*codes).records()
     return [r for r in found if r["kind"] == "hybrid_plan"], found
 
 
@@ -199,7 +199,7 @@ SHORT = f"{SMALL} --pass-time 200us"
 
 def parts(result):
     """{part: record}."""
-    found = [json.loads(text) for text in result.exits(0).out.splitlines()]
+    found = result.exits(0).records()
     return {r["part"]: r for r in found if r["kind"] == "hybrid"}
 
 

@@ -1,6 +1,5 @@
 """mem_bandwidth_perf: what it measures, counts and verifies."""
 
-import json
 
 import gpus
 from kit import equal, expect, run, test
@@ -9,11 +8,7 @@ SMALL = "-b 64K -e 64K -n 4"
 
 
 def records(result, codes=(0,)):
-    found = {}
-    for text in result.exits(*codes).out.splitlines():
-        record = json.loads(text)
-        found.setdefault(record["kind"], []).append(record)
-    return found
+    return result.exits(*codes).by_kind()
 
 
 def check_numbers(record, counts):

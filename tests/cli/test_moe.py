@@ -1,6 +1,5 @@
 """moe_alltoall_perf: tokens to their experts and back."""
 
-import json
 
 import gpus
 import mpi
@@ -11,7 +10,7 @@ SMALL = "--tokens 50 --hidden 24 -n 3"
 
 def layers(result):
     """{skew: record}."""
-    found = [json.loads(text) for text in result.exits(0).out.splitlines()]
+    found = result.exits(0).records()
     return {r["skew"]: r for r in found if r["kind"] == "experts"}
 
 
@@ -129,7 +128,7 @@ def capacity():
 def what_is_wrong_is_found():
     """A wrong byte in the counts, in a row at its expert, and in one that came back."""
     result = run(f"moe_alltoall -g 3 {SMALL} --fault corrupt:1 --json -").exits(7)
-    found = [json.loads(text) for text in result.out.splitlines()]
+    found = result.records()
     equal([r["wrong"] for r in found if r["kind"] == "experts"], [3, 3, 3], "wrong")
 
 

@@ -2,7 +2,6 @@
 
 import csv
 import functools
-import json
 import os
 import re
 import subprocess
@@ -19,8 +18,7 @@ H100 = "--backend sim --cluster hgx-h100"
 
 
 def records(line, kind="result", **options):
-    found = [json.loads(text) for text in run(f"{line} --json -", **options).exits(0).out.splitlines()]
-    return [r for r in found if r["kind"] == kind]
+    return run(f"{line} --json -", **options).exits(0).records(kind)
 
 
 def times(line, **options):

@@ -1,7 +1,6 @@
 """Training on simulated clusters of GPUs: collectives of a step are NCCL's, with the model and names of single
 collectives."""
 
-import json
 
 from kit import equal, expect, run, test
 
@@ -10,8 +9,7 @@ DDP = "ddp_bucket --model gpt2 --buckets 25M --overlap off"
 
 
 def records(line, kind, **options):
-    found = [json.loads(text) for text in run(f"{line} --json -", **options).exits(0).out.splitlines()]
-    return [r for r in found if r["kind"] == kind]
+    return run(f"{line} --json -", **options).exits(0).records(kind)
 
 
 def near(got, wanted, what):

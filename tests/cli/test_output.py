@@ -259,7 +259,7 @@ def standard_output_can_carry_csv_or_json():
 @test
 def what_follows_from_results_is_recorded():
     """Several algorithms: a winner per size and a crossover per pair, from the times of the results."""
-    records = [json.loads(line) for line in passes("all_reduce -g 3 -b 1K -e 64K -f 4 --algo ring,tree --json -").out.splitlines()]
+    records = passes("all_reduce -g 3 -b 1K -e 64K -f 4 --algo ring,tree --json -").records()
     of = lambda kind: [r for r in records if r["kind"] == kind]
     times = {(r["algorithm"], r["size_bytes"]): r["time_us"] for r in of("result") if not r["in_place"]}
     sizes = sorted({size for _, size in times})
@@ -292,7 +292,7 @@ def bandwidths_of_intervals_and_bounds():
 @test
 def arrivals_of_each_rank():
     """With -I each result has a record per rank; in each iteration some rank enters first."""
-    records = [json.loads(line) for line in passes("all_reduce -g 3 -b 1K -e 1K -n 7 -I 1 --json -").out.splitlines()]
+    records = passes("all_reduce -g 3 -b 1K -e 1K -n 7 -I 1 --json -").records()
     equal([r["kind"] for r in records], ["run"] + 2 * (["result"] + 3 * ["arrival"]) + ["end"], "kinds")
     for i in (1, 5):
         equal([r["rank"] for r in records[i + 1:i + 4]], [0, 1, 2], "ranks")
@@ -334,7 +334,7 @@ def a_sample_is_one_iteration_where_the_clock_does_not_matter():
         ("all_reduce -g 2 -b 8 -e 8 -n 40 -m 3", False),
         ("all_reduce -g 2 -b 8 -e 8 --precision 20%", False),
     ):
-        records = [json.loads(row) for row in passes(line + " --json -").out.splitlines()]
+        records = passes(line + " --json -").records()
         for record in (r for r in records if r["kind"] == "result"):
             expect(0 < record["samples"] <= record["iterations"], f"{line}: {record}")
             if apart:

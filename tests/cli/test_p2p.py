@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import re
 
 from kit import Failure, equal, expect, run, test
@@ -13,11 +12,7 @@ LINKS = "--backend sim --link 1GB/s,5us -b 1M -e 1M"
 
 def records(line, env=None, codes=(0,)):
     """{kind: [record…]} of a run with --json -."""
-    found = {}
-    for text in run(line + " --json -", env).exits(*codes).out.splitlines():
-        record = json.loads(text)
-        found.setdefault(record["kind"], []).append(record)
-    return found
+    return run(line + " --json -", env).exits(*codes).by_kind()
 
 
 def pairs(line, **conditions):

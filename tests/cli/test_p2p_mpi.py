@@ -1,6 +1,5 @@
 """Pairs of processes over MPI: every pair is right in each state of the library."""
 
-import json
 
 import mpi
 from kit import ALL, equal, expect, test
@@ -14,10 +13,7 @@ def records(n, line, env=None, codes=(0,)):
     """{kind: [record…]} of a run under mpirun."""
     result = mpi.run(n, line + " --json -", env)
     result.exits(*codes)
-    found = {}
-    for record in map(json.loads, result.out.splitlines()):
-        found.setdefault(record["kind"], []).append(record)
-    return found
+    return result.by_kind()
 
 
 @test

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import os
 import tempfile
 
@@ -29,11 +28,7 @@ SIM = "--backend sim --link 25GB/s,5us"
 
 def records(line, codes=(0,)):
     """{kind: [record…]} of a run with --json -."""
-    found = {}
-    for text in run(line + " --json -").exits(*codes).out.splitlines():
-        record = json.loads(text)
-        found.setdefault(record["kind"], []).append(record)
-    return found
+    return run(line + " --json -").exits(*codes).by_kind()
 
 
 def on_cluster(line, check):

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import re
 
 import mpi
@@ -12,11 +11,7 @@ SHORT = "--microbatches 4 --tf 2ms --tb 2ms --tw 1ms -n 2 -w 0"
 
 
 def records(result, codes=(0,)):
-    found = {}
-    for text in result.exits(*codes).out.splitlines():
-        record = json.loads(text)
-        found.setdefault(record["kind"], []).append(record)
-    return found
+    return result.exits(*codes).by_kind()
 
 
 def schedules(line, codes=(0,)):
@@ -150,7 +145,7 @@ def nothing_is_measured_in_virtual_time():
     text = run(line).exits(0).out
     expect(text.count("measured") == text.count("no hardware was measured") == 1, text)
     expect("(simulated)" in text and "# 1f1b, simulated: " in text, text)
-    found = [json.loads(one) for one in run(f"{line} --json -").exits(0).out.splitlines()]
+    found = run(f"{line} --json -").exits(0).records()
     equal({r["source"] for r in found if r["kind"] == "pass"}, {"predicted", "played"}, "sources")
 
 

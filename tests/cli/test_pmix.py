@@ -53,7 +53,7 @@ def without_mpi():
     """All processes are there, and the output names the launch."""
     with installed() as program:
         result = passes(5, "all_reduce --backend null -b 8 -e 64K -f 64", program)
-        records = mpi.records(passes(3, "all_gather --backend null -b 8 -e 8 --json -", program).out)
+        records = passes(3, "all_gather --backend null -b 8 -e 8 --json -", program).records()
     result.prints("# Launch: OpenPMIx", "because the mpi backend cannot be loaded")
     equal(len(result.rows()), 3, "rows")
     equal(len(records[0]["ranks"]), 3, "ranks")

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import os
 import pty
 import re
@@ -17,8 +16,7 @@ SIM = "--backend sim --link 25G,5us"
 
 
 def records(line, kind="result", **options):
-    found = [json.loads(text) for text in run(f"{line} --json -", **options).exits(0).out.splitlines()]
-    return [r for r in found if r["kind"] == kind]
+    return run(f"{line} --json -", **options).exits(0).records(kind)
 
 
 def near(got, wanted, what):
@@ -348,7 +346,7 @@ def scale():
 def cost_records():
     """Each result in virtual time has a cost record; measured results have none."""
     line = "all_reduce --backend sim --cluster hgx-h100:512 -b 1M -e 1G -f 1024 --algo busbench:ring,busbench:tree,nvlstree --json -"
-    found = [json.loads(text) for text in run(line).exits(0).out.splitlines()]
+    found = run(line).exits(0).records()
     key = lambda r: [r[name] for name in ("algorithm", "evaluator", "size_bytes", "in_place", "nranks")]
     cost = [r for r in found if r["kind"] == "cost"]
     equal([key(r) for r in cost], [key(r) for r in found if r["kind"] == "result"], "results and costs")

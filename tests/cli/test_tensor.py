@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import os
 
 import gpus
@@ -17,11 +16,7 @@ MODULES += WAYS[4:]
 
 
 def records(result, codes=(0,)):
-    found = {}
-    for text in result.exits(*codes).out.splitlines():
-        record = json.loads(text)
-        found.setdefault(record["kind"], []).append(record)
-    return found
+    return result.exits(*codes).by_kind()
 
 
 def parts(found):

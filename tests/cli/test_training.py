@@ -196,11 +196,7 @@ for words, sentence in BAD:
 
 def records(line, codes=(0,)):
     """{kind: [record…]} of a prediction with --json -."""
-    found = {}
-    for text in run(f"{PREDICT} {line} --json -").exits(*codes).out.splitlines():
-        record = json.loads(text)
-        found.setdefault(record["kind"], []).append(record)
-    return found
+    return run(f"{PREDICT} {line} --json -").exits(*codes).by_kind()
 
 
 @test
@@ -267,7 +263,7 @@ SMALL = "--model linear:6x96 --buckets 64K,1M --step-time 3ms -n 3"
 
 def rows(line, runner=run):
     """{(algorithm, grouping, cap, overlap): record} of a sweep."""
-    found = [json.loads(text) for text in runner(f"ddp_bucket {line} --json -").exits(0).out.splitlines()]
+    found = runner(f"ddp_bucket {line} --json -").exits(0).records()
     return {(r["algorithm"], r["grouping"], r["cap_bytes"], r["overlap"]): r for r in found if r["kind"] == "data_parallel"}, found
 
 

@@ -1,7 +1,6 @@
 """ZeRO: stages of zero_perf have the same bits, hold the calculated bytes, and send those of rings, on every
 backend."""
 
-import json
 import re
 
 import gpus
@@ -13,11 +12,7 @@ SHORT = "-n 3 -w 0"
 
 
 def records(result, codes=(0,)):
-    found = {}
-    for text in result.exits(*codes).out.splitlines():
-        record = json.loads(text)
-        found.setdefault(record["kind"], []).append(record)
-    return found
+    return result.exits(*codes).by_kind()
 
 
 def check(result, verified="one rank alone", **fields):
