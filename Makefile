@@ -225,6 +225,7 @@ $(B)/acceptance: $(B)/src/acceptance/tool/main.o
 $(REFERENCE): $(B)/docs/reference.o
 $(PLAYER): $(PLAYER_OBJECTS)
 $(B)/tests/host_speed: $(B)/tests/perf/host_speed.o
+$(B)/tests/predict: $(B)/tests/perf/predict.o
 $(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
 $(UNITS) $(FAKE_UNITS) $(DEVICE_UNITS): $(UNIT_LIB)
 $(UNITS) $(FAKE_UNITS) $(DEVICE_UNITS): LDLIBS := $(call link,cmocka) $(LDLIBS)
@@ -235,7 +236,7 @@ $(B)/tests/test_malloc: private LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wra
 # Backends loaded at run time use functions of the program, so it exports the whole archive.
 LINK_LIB = $(LIB)
 $(BINS) $(PLAYER) $(ACCEPTANCE) $(DEVICE_UNITS): LINK_LIB = -rdynamic -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive
-$(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(UNITS) $(PLAYER) $(FAKE_UNITS) $(DEVICE_UNITS) $(REFERENCE) $(B)/tests/host_speed: \
+$(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(UNITS) $(PLAYER) $(FAKE_UNITS) $(DEVICE_UNITS) $(REFERENCE) $(B)/tests/host_speed $(B)/tests/predict: \
 		$(UPPER_LIB) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -397,9 +398,8 @@ mutants:
 	$(PYTHON) tests/mutants/run.py $(B)
 
 validate:
-	+$(BUILD) all
-	$(PYTHON) scripts/validate_left_out.py $(B) >$(B)/left_out.csv
-	cp $(B)/left_out.csv reports/reference/left_out.csv
+	+$(BUILD) all $(B)/tests/predict
+	$(PYTHON) scripts/validate_left_out.py $(B)
 	$(PYTHON) scripts/validate_sim.py $(B) >$(B)/validation.md
 	@cmp -s $(B)/validation.md docs/validation.md || cp $(B)/validation.md docs/validation.md
 	@sed -n 1,15p docs/validation.md

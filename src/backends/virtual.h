@@ -34,6 +34,9 @@ struct bb_virtual {
 	/* *EVALUATOR = how the last collective of GROUP was evaluated (bb_evaluator_name), and
 	   in *FAULTLESS this rank's clock without the planted fault; NAN: there is no fault. */
 	void (*evaluated)(struct bb_group *group, const char **evaluator, double *faultless);
+	/* [*LOW, *HIGH] times the time of GROUP's last collective hold nine in ten measurements of
+	   machines to which its model was not fitted; NAN: the model has no interval. */
+	void (*interval)(struct bb_group *group, double *low, double *high);
 	/*
 	 * Append how collectives were evaluated since open, including those of programs:
 	 * "all_reduce among 16: nvlstree:Simple model, busbench:ring alike"; nothing without

@@ -31,9 +31,10 @@ enum bb_figure {
 	BB_FIGURE_POD_NODES,        /* nodes below one set of spine switches */
 	BB_FIGURE_POD_TAPER,        /* a pod's rate down, over its rate up */
 	/* Of the model of NCCL (nccl_model.h). */
-	BB_FIGURE_NCCL_NIC_LATENCY, /* added to each hop by the network plug-in */
-	BB_FIGURE_NCCL_TREE_FILL,   /* to fill the pipeline of NVLSTree, for each level of nodes */
-	BB_FIGURE_NCCL_ISSUE,       /* least time between two operations */
+	BB_FIGURE_NCCL_NIC_LATENCY,  /* added to each hop by the network plug-in */
+	BB_FIGURE_NCCL_TREE_FILL,    /* to fill the pipeline of NVLSTree, for each level of nodes */
+	BB_FIGURE_NCCL_ISSUE,        /* least time between two operations */
+	BB_FIGURE_NCCL_PROCESS_GPUS, /* ranks that one process issues operations for */
 	BB_FIGURES
 };
 

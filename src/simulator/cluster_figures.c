@@ -40,6 +40,7 @@ static const struct {
 	FIGURE(NCCL_NIC_LATENCY, "nccl_nic_latency", TIME),
 	FIGURE(NCCL_TREE_FILL, "nccl_tree_fill", TIME),
 	FIGURE(NCCL_ISSUE, "nccl_issue", TIME),
+	FIGURE(NCCL_PROCESS_GPUS, "nccl_process_gpus", NUMBER),
 };
 
 static const char *const examples[] = {

@@ -30,6 +30,10 @@ struct row {
 #define BY_PROTOCOL(name, field) ROW(name, field, TIME, BB_NCCL_PROTOCOLS)
 #define BY_SPAN(name) ROW(#name, name, RATE, BB_NCCL_SPANS)
 #define BY_SIZE(name, protocol) ROW(name, tree_share[protocol], SHARE, BB_NCCL_TREE_SIZES)
+#define INTERVAL(name, reach, known)                                                               \
+	ROW("interval_" name "_low", interval_low[reach][known], NUMBER, BB_NCCL_INTERVAL_SIZES),  \
+		ROW("interval_" name "_high", interval_high[reach][known], NUMBER,                 \
+		    BB_NCCL_INTERVAL_SIZES)
 #define SIMPLE(name, field) ROW(name, field[BB_NCCL_SIMPLE], TIME, 1)
 #define ONE(name, unit) ROW(#name, name, unit, 1)
 
@@ -59,6 +63,12 @@ static const struct row rows[] = {
 	ONE(pat_part, SHARE),
 	ONE(pat_hop_part, SHARE),
 	ONE(pat_rank, TIME),
+	INTERVAL("node", 0, 0),
+	INTERVAL("node_site", 0, 1),
+	INTERVAL("shared", 1, 0),
+	INTERVAL("shared_site", 1, 1),
+	INTERVAL("nodes", 2, 0),
+	INTERVAL("nodes_site", 2, 1),
 	ONE(fill_most, SIZE),
 	ONE(nvls_least, NUMBER),
 	ONE(nvls_few, NUMBER),
@@ -83,11 +93,27 @@ static const struct row rows[] = {
 	ONE(nvls_link, RATE),
 	ONE(nvls_wide_rate, RATE),
 	ONE(nvls_gpu, TIME),
-	ONE(nvlstree_hop, TIME),
 	ONE(nvlstree_rate, RATE),
+	ONE(ring_ll_hop, TIME),
+	ONE(ring_gather_part, SHARE),
+	ONE(ring_wide_part, SHARE),
+	ONE(tree_net_more, TIME),
+	ONE(tree_net_whole, SIZE),
+	ONE(sm_clock, NUMBER),
 	ONE(messages_base, TIME),
-	ONE(messages_fill, TIME),
 	ONE(messages_share, SHARE),
+	ONE(messages_clock, NUMBER),
+	ONE(messages_stage, SHARE),
+	ONE(messages_issue, SHARE),
+	ONE(launch, TIME),
+	ONE(messages_net_channel, RATE),
+	ONE(messages_channels, NUMBER),
+	ONE(messages_net_rate, RATE),
+	ONE(messages_batch, NUMBER),
+	ONE(messages_ll, SIZE),
+	ROW("messages_chunk", messages_chunk, SIZE, BB_NCCL_HOPS),
+	ROW("messages_least", messages_least, SHARE, BB_NCCL_HOPS),
+	ROW("messages_most", messages_most, NUMBER, BB_NCCL_HOPS),
 };
 
 static const struct row *find(const char *key)
@@ -115,6 +141,13 @@ static bool read_values(const struct row *row, char *text, struct bb_nccl_consta
 	return n == row->values;
 }
 
+bool bb_nccl_constants_set(struct bb_nccl_constants *c, const char *key, char *value)
+{
+	const struct row *row = find(key);
+
+	return row && read_values(row, value, c);
+}
+
 static bool starts(const char *text, const char *with)
 {
 	return strncmp(text, with, strlen(with)) == 0;
@@ -126,6 +159,8 @@ static bool read_setting(const struct bb_settings *s, struct bb_nccl_constants *
 
 	if (!row || !s->source || !read_values(row, s->value, c))
 		return false;
+	if (starts(s->source, "left out:"))
+		return true;
 	if (starts(s->source, "fitted:"))
 		c->fitted++;
 	else if (starts(s->source, "assumed:"))

@@ -12,4 +12,8 @@
 BB_MUST bb_status bb_nccl_constants_find(struct bb_nccl_constants *c, int sm,
 					 struct bb_error *error);
 
+/* Set the constant KEY to VALUE, which is written as in nccl.txt and cut in place. Returns false if
+   there is no such constant, or VALUE does not suit it. */
+bool bb_nccl_constants_set(struct bb_nccl_constants *c, const char *key, char *value);
+
 #endif

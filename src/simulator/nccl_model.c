@@ -116,6 +116,8 @@ static double inside(const struct view *v, enum bb_nccl_algorithm algorithm,
 	if (!v->tuned && v->m->nvlink && algorithm == BB_NCCL_RING && protocol == BB_NCCL_SIMPLE &&
 	    v->c->ring_simple_hop > 0)
 		return v->c->ring_simple_hop;
+	if (!v->tuned && v->m->nvlink && protocol == BB_NCCL_LL && v->c->ring_ll_hop > 0)
+		return v->c->ring_ll_hop;
 	return hop(v, v->m->nvlink ? BB_NCCL_OVER_NVLINK : BB_NCCL_OVER_PCIE, algorithm, protocol);
 }
 
@@ -188,11 +190,22 @@ static double ring_latency(const struct view *v, const struct bb_collective *col
 	return (hops - out) * in + out * between(v, BB_NCCL_RING, protocol);
 }
 
-static double ring_bus(const struct view *v, enum bb_nccl_protocol protocol)
+/* What all_gather and reduce_scatter reach of BUS. */
+static double gather_bus(const struct view *v, double bus)
+{
+	if (v->m->nodes > 1)
+		bus = least(bus, v->c->ring_gather_part * through_net(v, 1, v->m->taper.ring));
+	return v->m->wide ? least(bus, v->c->ring_wide_part * v->link) : bus;
+}
+
+static double ring_bus(const struct view *v, const struct bb_collective *collective,
+		       enum bb_nccl_protocol protocol)
 {
 	const struct bb_nccl_constants *c = v->c;
-	const double bus = through_node(v, 1, v->m->taper.ring);
+	double bus = through_node(v, 1, v->m->taper.ring);
 
+	if (!v->tuned && gathers(collective))
+		bus = gather_bus(v, bus);
 	if (protocol == BB_NCCL_LL)
 		return least(ll_most(v), c->ring_ll_part * bus);
 	if (protocol == BB_NCCL_LL128)
@@ -213,7 +226,8 @@ static double ring_time(const struct view *v, const struct bb_collective *collec
 	if (v->tuned && protocol == BB_NCCL_SIMPLE && v->m->nodes > 1 &&
 	    collective == &bb_all_reduce && v->bytes / (v->c->channels * n) >= 64)
 		latency *= v->c->ring_plateau;
-	return latency + v->bytes * ring_steps(collective, v->m->ranks) / n / ring_bus(v, protocol);
+	return latency + v->bytes * ring_steps(collective, v->m->ranks) / n /
+				 ring_bus(v, collective, protocol);
 }
 
 /* ---- trees ---------------------------------------------------------------------------------- */
@@ -256,10 +270,17 @@ static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
 	return bus;
 }
 
+/* What a hop over the network takes beyond NCCL's constants, which it does not know of. */
+static double tree_net_more(const struct view *v)
+{
+	return v->tuned ? 0 : v->c->tree_net_more * least(1, sqrt(v->bytes / v->c->tree_net_whole));
+}
+
 static double tree_time(const struct view *v, enum bb_nccl_protocol protocol)
 {
-	const double hops = 2 * ((v->gpus - 1) * inside(v, BB_NCCL_TREE, protocol) +
-				 v->levels * between(v, BB_NCCL_TREE, protocol));
+	const double hops =
+		2 * ((v->gpus - 1) * inside(v, BB_NCCL_TREE, protocol) +
+		     v->levels * (between(v, BB_NCCL_TREE, protocol) + tree_net_more(v)));
 
 	return v->c->base[BB_NCCL_TREE][protocol] + hops +
 	       v->bytes / (0.5 * tree_bus(v, protocol) *
@@ -326,8 +347,9 @@ static double nvlstree_time(const struct view *v)
 		return nvlstree_tuned(v);
 	rate = least(nvls_rate(v, c->nvlstree_rate) / (1 + 1 / v->gpus),
 		     through_net(v, 2 * tree_crossings(v), v->m->taper.tree));
-	return c->nvls_base + 2 * v->levels * c->nvlstree_hop + v->bytes / rate +
-	       (wide_fill(v) + v->levels * v->m->net_fill) * filled(v);
+	return c->nvls_base +
+	       2 * v->levels * (between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) + tree_net_more(v)) +
+	       v->bytes / rate + (wide_fill(v) + v->levels * v->m->net_fill) * filled(v);
 }
 
 /* ---- and the others ------------------------------------------------------------------------- */
@@ -358,10 +380,17 @@ static struct view view_of(const struct bb_nccl_constants *c, const struct bb_nc
 			     .bytes = bytes};
 }
 
+double bb_nccl_issue(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine)
+{
+	const double one = machine->process_gpus > 1 ? machine->process_gpus * c->launch : 0;
+
+	return fmax(machine->issue, one);
+}
+
 /* No operation follows another sooner than they are issued; alone it is not faster. */
 static double issued(const struct view *v, double time)
 {
-	return v->tuned || time > v->m->issue ? time : v->m->issue;
+	return v->tuned ? time : fmax(time, bb_nccl_issue(v->c, v->m));
 }
 
 double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
@@ -387,33 +416,15 @@ double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 	}
 }
 
-double bb_nccl_messages_time(const struct bb_nccl_constants *c,
-			     const struct bb_nccl_machine *machine,
-			     const struct bb_collective *collective, double bytes)
+void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+		      double bytes, double *low, double *high)
 {
-	const struct view v = view_of(c, machine, BB_NCCL_AS_MEASURED, bytes);
-	const double n = machine->ranks, far = n - v.gpus;
-	double each = bytes / n, peers = n - 1, outside = far, nic, time;
-	double taper = machine->taper.alltoall, rate = machine->rank_rate;
+	const int reach = machine->nodes > 1 ? 2 : machine->wide;
+	const bool known = bb_nccl_issue(c, machine) > 0 || machine->nic_latency > 0;
+	const int size = bytes < 0x1p20 ? 0 : bytes < 0x1p28 ? 1 : 2;
 
-	if (collective == &bb_sendrecv) {
-		each = bytes;
-		peers = n > 1;
-		outside = machine->nodes > 1;
-		taper = machine->taper.sendrecv;
-		rate = machine->rail_rate;
-	} else if (collective == &bb_gather || collective == &bb_scatter) {
-		taper = machine->taper.root;
-		rate = machine->rail_rate;
-	} else if (collective != &bb_alltoall && collective != &bb_alltoallv) {
-		return INFINITY;
-	}
-	time = (peers - outside) * each / (machine->gpu_rate * c->messages_share);
-	if (outside > 0) {
-		nic = rate / fmax(taper, 1);
-		time = fmax(time, outside * each / nic);
-	}
-	return issued(&v, c->messages_base + time + c->messages_fill * filled(&v));
+	*low = c->interval_low[reach][known][size];
+	*high = c->interval_high[reach][known][size];
 }
 
 bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,

@@ -16,9 +16,7 @@
  * - NVLSTree: NVLS in the node, the double tree over nodes; the slower of the two. Its pipeline
  *   fills for longer the more bytes there are, up to fill_most.
  * - PAT: log2(nodes) rounds, one GPU on each node.
- * - Messages (alltoall, gather, scatter, sendrecv): the busiest link of a rank. GPUs that share a
- *   rail divide it in an alltoall; in a sendrecv only one GPU of a node sends to another node, and
- *   in a gather or scatter to or from the root's.
+ * - Messages (alltoall, gather, scatter, sendrecv): nccl_messages.c.
  */
 #ifndef BB_SIMULATOR_NCCL_MODEL_H
 #define BB_SIMULATOR_NCCL_MODEL_H
@@ -53,6 +51,9 @@ enum bb_nccl_hop { BB_NCCL_OVER_NVLINK, BB_NCCL_OVER_PCIE, BB_NCCL_OVER_NET, BB_
 enum { BB_NCCL_SPANS = 3 };
 enum { BB_NCCL_TREE_SIZES = 24 }; /* powers of two from 64 bytes on */
 
+enum { BB_NCCL_INTERVAL_SIZES = 3 }; /* below 1 MiB, below 256 MiB, and larger */
+enum { BB_NCCL_REACHES = 3 };        /* a node, nodes that share switches, several domains */
+
 /* Rates are in bytes per second, times in seconds. */
 struct bb_nccl_constants {
 	/* NCCL's own. */
@@ -86,13 +87,34 @@ struct bb_nccl_constants {
 	double nvls_link; /* rate of a GPU's links where these were measured: fewer are slower */
 	/* Of more than FEW GPUs that share switches: the rate, and the time of each further GPU. */
 	double nvls_few, nvls_wide_rate, nvls_gpu;
-	double nvlstree_hop, nvlstree_rate;
-	double fill_most;     /* bytes from which a pipeline fills no longer */
-	double messages_base; /* of collectives made of messages */
-	double messages_fill;
+	double nvlstree_rate;
+	double fill_most;        /* bytes from which a pipeline fills no longer */
+	double ring_ll_hop;      /* over NVLink */
+	double ring_gather_part; /* of the NICs' rate, of all_gather and reduce_scatter */
+	double ring_wide_part;   /* of NVLinks' rate, of the same among nodes that share switches */
+	double tree_net_more;    /* of each hop over the network, from TREE_NET_WHOLE bytes on */
+	double tree_net_whole;
+	/* Collectives made of messages. */
+	double sm_clock;       /* of an SM, in GHz */
+	double messages_base;  /* of LL within a node */
 	double messages_share; /* of the links' rate */
+	double messages_clock; /* bytes that a channel moves in a clock */
+	double messages_stage; /* of what the first chunks take, before a receiver has them */
+	double messages_issue; /* of what issuing an operation takes, for each message */
+	double launch;         /* what a rank's operation takes to issue */
+	double messages_net_channel;
+	/* NCCL's own. */
+	double messages_channels, messages_net_rate, messages_batch;
+	double messages_ll; /* most bytes of a channel by LL */
+	double messages_chunk[BB_NCCL_HOPS];
+	double messages_least[BB_NCCL_HOPS], messages_most[BB_NCCL_HOPS]; /* chunks */
 	/* Lines of the file that are published, fitted to measurements, or assumed. */
 	int published, fitted, assumed;
+	/* Of a predicted time: between these times as long were nine in ten measurements of
+	   machines that nothing was fitted to. [beyond a node][site is measured][bb_nccl_interval's
+	   size] */
+	double interval_low[BB_NCCL_REACHES][2][BB_NCCL_INTERVAL_SIZES];
+	double interval_high[BB_NCCL_REACHES][2][BB_NCCL_INTERVAL_SIZES];
 	const char *generation; /* "hopper" */
 };
 
@@ -101,6 +123,7 @@ struct bb_nccl_machine {
 	int nodes;   /* that share no NVLink with each other */
 	int fewest;  /* ranks of any node */
 	bool nvlink; /* within a node; else PCIe */
+	bool wide;   /* nodes of the cluster share NVSwitches: NCCL counts them as one */
 	bool nvswitch;
 	bool amd, x86;      /* CPUs */
 	double gpu_rate;    /* of a GPU's links as NCCL assumes it, each way */
@@ -113,6 +136,7 @@ struct bb_nccl_machine {
 	struct bb_nccl_slowdown taper; /* of the network, by collective; NCCL does not know of it */
 	double net_fill;               /* of a tree's pipeline, for each level of nodes */
 	double issue;                  /* least time between two operations */
+	double process_gpus;           /* ranks that one process issues operations for */
 	/* Why this machine is not modelled, whatever the algorithm; NULL: it is. */
 	const char *unknown;
 };
@@ -142,6 +166,18 @@ double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 double bb_nccl_messages_time(const struct bb_nccl_constants *c,
 			     const struct bb_nccl_machine *machine,
 			     const struct bb_collective *collective, double bytes);
+
+/* Seconds between two operations of MACHINE at the least: a process of several ranks issues one
+   after the other. */
+double bb_nccl_issue(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine);
+
+/*
+ * Set *LOW and *HIGH to the interval of a predicted time of BYTES, as multiples of it: nine in ten
+ * measurements of unseen machines were in it. It is narrower where MACHINE's site has been
+ * measured: what issues operations, or its network plug-in.
+ */
+void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+		      double bytes, double *low, double *high);
 
 /*
  * Set *ALGORITHM and *PROTOCOL, either of which may be ANY, to NCCL's choice for BYTES: the least

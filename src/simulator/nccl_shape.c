@@ -9,6 +9,7 @@
 /* Members that share NVSwitches: what NCCL takes for one node. */
 struct domain {
 	int n;
+	int nodes;    /* of the cluster */
 	int rails;    /* of all its nodes, that members have */
 	double ways;  /* of them, what is the members' */
 	double least; /* what of one is theirs, of the rail that others use most */
@@ -110,7 +111,7 @@ static struct domain next_domain(const struct bb_cluster *c, int world, const in
 	const int which = domain_of(c, *members);
 	int left = n;
 
-	while (left > 0 && domain_of(c, *members) == which)
+	for (; left > 0 && domain_of(c, *members) == which; domain.nodes++)
 		count_node(c, world, &members, &left, &domain);
 	domain.n = n - left;
 	domain.each = domain.ways / domain.n;
@@ -118,7 +119,7 @@ static struct domain next_domain(const struct bb_cluster *c, int world, const in
 }
 
 /* How the domains of N MEMBERS, which are in order, lie: *LEAST of each number is what the one has
-   that has least of it. Returns how many there are. */
+   that has least of it, and of nodes most. Returns how many there are. */
 static int count_domains(const struct bb_cluster *c, int world, const int *members, int n,
 			 struct domain *least)
 {
@@ -135,6 +136,7 @@ static int count_domains(const struct bb_cluster *c, int world, const int *membe
 
 		at += next.n;
 		least->n = next.n < least->n ? next.n : least->n;
+		least->nodes = next.nodes > least->nodes ? next.nodes : least->nodes;
 		least->rails = next.rails < least->rails ? next.rails : least->rails;
 		least->ways = fmin(least->ways, next.ways);
 		least->least = fmin(least->least, next.least);
@@ -185,6 +187,7 @@ static struct bb_nccl_machine machine_of(const struct bb_cluster *cluster, int r
 		.ranks = ranks,
 		.nodes = domains,
 		.fewest = least->n,
+		.wide = least->nodes > 1,
 		.nvlink = cluster->inside == BB_INSIDE_SWITCH || cluster->inside == BB_INSIDE_LINKS,
 		.nvswitch = cluster->inside == BB_INSIDE_SWITCH,
 		.amd = host->npackages > 0 && strcmp(host->packages[0].vendor, "AuthenticAMD") == 0,
@@ -197,6 +200,7 @@ static struct bb_nccl_machine machine_of(const struct bb_cluster *cluster, int r
 		.nic_latency = f[BB_FIGURE_NCCL_NIC_LATENCY],
 		.net_fill = f[BB_FIGURE_NCCL_TREE_FILL],
 		.issue = f[BB_FIGURE_NCCL_ISSUE],
+		.process_gpus = f[BB_FIGURE_NCCL_PROCESS_GPUS],
 	};
 }
 

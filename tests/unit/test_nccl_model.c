@@ -238,22 +238,46 @@ static void test_sense(void **state)
 	assert_true(times > 10000);
 }
 
+/* What eight ranks of a node, or 32 of four, have to send, worked out by hand. */
 static void test_messages(void **state)
 {
 	const struct bb_nccl_constants c = constants(90);
 	const struct bb_nccl_machine one = machine(90, 1, 8), many = machine(90, 4, 32);
-	const double size = 0x1p34, links = 370.8 * GB * c.messages_share;
-	const double fixed = c.messages_base + c.messages_fill;
+	const double links = 370.8 * GB * c.messages_share, sm = c.messages_clock * 1.98 * GB;
+	const double simple = c.messages_base + (8.4 - 6.6) * US, half = c.messages_stage;
+	const double chunk = 0x1p19, nic = 388.0 / 8 * GB;
 
-	near(bb_nccl_messages_time(&c, &one, &bb_alltoall, size), fixed + size * 7 / 8 / links);
-	/* 24 of 31 peers are beyond a NIC of 388/8 GB/s. */
-	near(bb_nccl_messages_time(&c, &many, &bb_alltoall, size),
-	     fixed + size * 24 / 32 / (388.0 / 8 * GB));
-	near(bb_nccl_messages_time(&c, &many, &bb_sendrecv, size), fixed + size / (388.0 / 8 * GB));
-	near(bb_nccl_messages_time(&c, &one, &bb_gather, size), fixed + size * 7 / 8 / links);
-	assert_true(bb_nccl_messages_time(&c, &one, &bb_all_reduce, size) == INFINITY);
-	assert_true(bb_nccl_messages_time(&c, &many, &bb_alltoallv, size) ==
-		    bb_nccl_messages_time(&c, &many, &bb_alltoall, size));
+	/* Parts of 16 KiB go by LL, which moves as many flags: of two messages each has a channel.
+	 */
+	near(bb_nccl_messages_time(&c, &one, &bb_alltoall, 8 * 0x1p14),
+	     c.messages_base + (1 + half) * 2 * 0x1p14 / sm);
+	/* Of 32 channels eight ranks have four each, up to 64 MiB; then as many as 16 MiB need. */
+	near(bb_nccl_messages_time(&c, &one, &bb_sendrecv, 0x1p26),
+	     simple + 0x1p24 / sm + half * chunk / sm);
+	near(bb_nccl_messages_time(&c, &one, &bb_sendrecv, 0x1p27),
+	     simple + 0x1p24 / sm + half * chunk / sm);
+	near(bb_nccl_messages_time(&c, &one, &bb_sendrecv, 0x1p34),
+	     simple + (0x1p34 + half * 32 * chunk) / links);
+	near(bb_nccl_messages_time(&c, &one, &bb_gather, 0x1p26),
+	     simple + 7 * (0x1p23 + half * 4 * chunk) / fmin(links, 28 * sm));
+	/* 24 of 31 peers are beyond a NIC of 388/8 GB/s, each on up to four channels. */
+	near(bb_nccl_messages_time(&c, &many, &bb_alltoall, 0x1p34),
+	     simple + (14 - 2.7 + 24 * 2.7) * US + 24 * (0x1p29 + half * 4 * 0x1p17) / nic);
+	assert_true(bb_nccl_messages_time(&c, &one, &bb_all_reduce, 8) == INFINITY);
+	assert_true(bb_nccl_messages_time(&c, &many, &bb_alltoallv, 0x1p34) ==
+		    bb_nccl_messages_time(&c, &many, &bb_alltoall, 0x1p34));
+}
+
+/* What issues an operation of eight ranks takes longer for seven messages of each. */
+static void test_issue(void **state)
+{
+	const struct bb_nccl_constants c = constants(80);
+	struct bb_nccl_machine m = machine(80, 1, 8);
+
+	m.issue = 36 * US;
+	near(bb_nccl_messages_time(&c, &m, &bb_alltoall, 1024),
+	     36 * US * (1 + 7 * c.messages_issue));
+	near(bb_nccl_messages_time(&c, &m, &bb_sendrecv, 1024), 36 * US * (1 + c.messages_issue));
 }
 
 /* Counted by hand on the drawings in NCCL's src/graph/trees.cc. */
@@ -353,9 +377,9 @@ int main(void)
 		cmocka_unit_test(test_nvls_bound),   cmocka_unit_test(test_nvls_of_slow_links),
 		cmocka_unit_test(test_choices_seen), cmocka_unit_test(test_forced),
 		cmocka_unit_test(test_sense),        cmocka_unit_test(test_messages),
-		cmocka_unit_test(test_tree_edges),   cmocka_unit_test(test_tapers),
-		cmocka_unit_test(test_rails_change), cmocka_unit_test(test_unknown_gpu),
-		cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_issue),        cmocka_unit_test(test_tree_edges),
+		cmocka_unit_test(test_tapers),       cmocka_unit_test(test_rails_change),
+		cmocka_unit_test(test_unknown_gpu),  cmocka_unit_test(test_settings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

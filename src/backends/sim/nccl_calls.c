@@ -142,6 +142,12 @@ const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 		       : "NCCL does not run this protocol on such a machine";
 }
 
+void bb_sim_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+			  const struct bb_call *call, double *low, double *high)
+{
+	bb_nccl_interval(c, machine, size_of(call), low, high);
+}
+
 double bb_sim_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 			const struct bb_call *call, char chosen[BB_CHOSEN_TEXT])
 {

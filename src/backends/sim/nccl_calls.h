@@ -27,6 +27,10 @@ BB_MUST bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_
 const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 				const struct bb_nccl_machine *machine, const struct bb_call *call);
 
+/* Set *LOW and *HIGH to the interval of CALL's time (bb_nccl_interval). */
+void bb_sim_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+			  const struct bb_call *call, double *low, double *high);
+
 /* Seconds of CALL, which is native and not refused. CHOSEN (may be NULL) becomes "ring:LL128", or
    empty for collectives made of messages. */
 double bb_sim_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,

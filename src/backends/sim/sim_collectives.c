@@ -4,6 +4,7 @@
  */
 #include "backends/sim/sim_inside.h"
 
+#include <math.h>
 #include <string.h>
 
 double bb_sim_latest(const double *times, int n)
@@ -163,6 +164,7 @@ static double model_seconds(struct bb_group *group, int course, const struct bb_
 					   bb_dtype_size(call->dtype)) *
 		       noise;
 	}
+	bb_sim_nccl_interval(&c->nccl, &group->machines[course], call, &group->low, &group->high);
 	return bb_sim_nccl_time(&c->nccl, &group->machines[course], call, group->chosen) * noise;
 }
 
@@ -189,6 +191,7 @@ bb_status bb_sim_time_call(struct bb_group *group, int course, const struct bb_l
 {
 	bb_status status = BB_OK;
 
+	group->low = group->high = NAN;
 	if (call->native || group->context->calibration)
 		time_whole(group, model_seconds(group, course, links, call, number), times);
 	else

@@ -1,6 +1,7 @@
 /*
  * judge.c - one record per case and placement from what all ranks measured.
  */
+#include "backends/virtual.h"
 #include "harness/measure/bench.h"
 
 #include "backends/library.h"
@@ -171,6 +172,19 @@ static void fill_bandwidth(const struct bb_session *s, const struct bb_call *cal
 	result->time_us = seconds * 1e6;
 	result->algbw_GBps = seconds > 0 ? bytes / seconds / 1e9 : 0;
 	result->busbw_GBps = result->algbw_GBps * s->bench->collective->bus_factor(s->n);
+}
+
+/* What a model says of its own time. */
+static void fill_interval(const struct bb_session *s, struct bb_result_record *result)
+{
+	const struct bb_virtual *virtual = s->bench->backend->virtual;
+	double low, high;
+
+	if (!virtual)
+		return;
+	virtual->interval(s->group, &low, &high);
+	result->predicted_low_us = low * result->time_us;
+	result->predicted_high_us = high * result->time_us;
 }
 
 /* True if the bound of any rank needs the speed of copies. */
@@ -475,6 +489,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	if (*objection)
 		goto out;
 	fill_bandwidth(s, call, row_seconds(s, all, scratch), &result);
+	fill_interval(s, &result);
 	status = fill_bound(s, call, all, &result);
 	if (bb_driver_leads(s->engine.driver) && isnan(result.bound_us))
 		bb_link_bounds_fill(&s->bench->run->link_bounds, s->bench->collective,

@@ -14,6 +14,7 @@
 struct bb_cost_row {
 	struct bb_cost_record cost;
 	double us, faultless_us;
+	double low, high; /* interval of US, as multiples of it */
 };
 
 void bb_costs_free(struct bb_costs *costs)
@@ -40,6 +41,8 @@ bb_status bb_costs_add(struct bb_costs *p, const struct bb_result_record *r, dou
 			 .peak_memory_bytes = memory},
 		.us = r->time_us,
 		.faultless_us = r->faultless_us,
+		.low = r->predicted_low_us / r->time_us,
+		.high = r->predicted_high_us / r->time_us,
 	};
 	return BB_OK;
 }
@@ -94,6 +97,36 @@ static bool repeats_case(const struct bb_costs *p, size_t i)
 	       strcmp(r->algorithm_asked, before->algorithm_asked) == 0;
 }
 
+/* True if row I's interval is that of the row before, of the same algorithm. */
+static bool repeats_interval(const struct bb_costs *p, size_t i)
+{
+	const struct bb_cost_row *r = &p->rows[i], *before = i > 0 ? &p->rows[i - 1] : NULL;
+
+	return before && strcmp(r->cost.algorithm_asked, before->cost.algorithm_asked) == 0 &&
+	       fabs(r->low - before->low) < 1e-6 && fabs(r->high - before->high) < 1e-6;
+}
+
+/* A line for each interval, from its first size on. */
+static void add_intervals(const struct bb_costs *p, struct bb_strbuf *out)
+{
+	bool headed = false;
+
+	for (size_t i = 0; i < p->n; i++) {
+		const struct bb_cost_row *r = &p->rows[i];
+		char size[BB_UNIT_TEXT];
+
+		if (isnan(r->low) || repeats_interval(p, i))
+			continue;
+		if (!headed)
+			bb_strbuf_add(out, "# Interval that held nine in ten measurements of "
+					   "unseen machines\n");
+		headed = true;
+		bb_strbuf_addf(out, "# %s from %s on: %.2f to %.2f times the predicted time\n",
+			       r->cost.algorithm_asked,
+			       bb_format_size(size, (uint64_t)r->cost.size_bytes), r->low, r->high);
+	}
+}
+
 static void add_costs(const struct bb_costs *p, const char *fault, struct bb_strbuf *out)
 {
 	struct bb_text_table t = {.mark = "#"};
@@ -124,6 +157,7 @@ static void add_costs(const struct bb_costs *p, const char *fault, struct bb_str
 void bb_costs_text(const struct bb_costs *p, const char *fault, struct bb_strbuf *out)
 {
 	add_evaluators(p, out);
+	add_intervals(p, out);
 	if (fault && p->n > 0 && !isnan(p->rows[0].faultless_us))
 		add_costs(p, fault, out);
 }

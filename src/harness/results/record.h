@@ -271,6 +271,9 @@ struct bb_run_record {
 	FIELD(STRING, evaluator, "",                                                               \
 	      "evaluator of virtual time: sweep, loads, alike, classes (docs/simulator.md)")       \
 	FIELD(DOUBLE, faultless_us, "us", "virtual time: time_us without --fault")                 \
+	FIELD(DOUBLE, predicted_low_us, "us",                                                      \
+	      "a library's model: lower end of its interval of nine in ten unseen machines")       \
+	FIELD(DOUBLE, predicted_high_us, "us", "upper end")                                        \
 	FIELD(DOUBLE, end_unix_s, "s", "end of the measurement, since 1970 UTC")
 
 /* One case in one placement. */

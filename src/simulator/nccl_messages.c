@@ -1,0 +1,151 @@
+/*
+ * nccl_messages.c - collectives that NCCL makes of ncclSend and ncclRecv, as scheduleP2pTasksToPlan
+ * and addP2pToPlan (src/enqueue.cc of NCCL 2.30.7) split them:
+ *
+ * - A message has one channel, or several once its parts are large; a channel is an SM, which moves
+ *   so many bytes in a clock. The fewer channels, the further from the rate of the links: 4 among 8
+ *   ranks, up to 64 MiB.
+ * - Parts of up to 16 KiB go by LL, which moves as many flags as bytes; others by Simple, chunk by
+ *   chunk. A receiver has a chunk later than it was sent.
+ * - Over the network a proxy passes each message on; a node has as many channels to a peer as its
+ *   NIC needs, and fewer where there are many peers.
+ *
+ * The busiest rank counts. GPUs that share a rail divide it in an alltoall; in a sendrecv only one
+ * GPU of a node sends to another node, and in a gather or scatter to or from the root's.
+ */
+#include "simulator/nccl_model.h"
+
+#include <math.h>
+
+/* The busiest rank. */
+struct traffic {
+	const struct bb_nccl_constants *c;
+	const struct bb_nccl_machine *m;
+	double each;            /* bytes of a message */
+	double inside, outside; /* peers in its node, and beyond */
+	double nic;             /* rate by which it leaves the node, for all of its messages */
+	double channels;        /* of a message */
+	bool by_ll;
+};
+
+/* Set T to what COLLECTIVE of BYTES has its busiest rank send or receive. Returns false for one
+   that is not made of messages. */
+static bool find_traffic(struct traffic *t, const struct bb_collective *collective, double bytes)
+{
+	const struct bb_nccl_machine *m = t->m;
+	const double n = m->ranks, gpus = n / m->nodes;
+
+	t->each = bytes / n;
+	t->inside = gpus - 1;
+	t->outside = n - gpus;
+	t->nic = m->rail_rate / fmax(m->taper.root, 1);
+	if (collective == &bb_sendrecv) {
+		t->each = bytes;
+		t->inside = gpus > 1;
+		t->outside = m->nodes > 1;
+		t->nic = m->rail_rate / fmax(m->taper.sendrecv, 1);
+	} else if (collective == &bb_alltoall || collective == &bb_alltoallv) {
+		t->nic = m->rank_rate / fmax(m->taper.alltoall, 1);
+	} else if (collective != &bb_gather && collective != &bb_scatter) {
+		return false;
+	}
+	return true;
+}
+
+/* ---- channels ----------------------------------------------------------------------------- */
+
+static enum bb_nccl_hop path(const struct bb_nccl_machine *m)
+{
+	return m->nodes > 1 ? BB_NCCL_OVER_NET
+	       : m->nvlink  ? BB_NCCL_OVER_NVLINK
+			    : BB_NCCL_OVER_PCIE;
+}
+
+/* The most channels to a peer (ncclTopoGetNchannels, src/graph/paths.cc). */
+static double channels_to_peer(const struct traffic *t)
+{
+	const struct bb_nccl_constants *c = t->c;
+	const double n = t->m->ranks, batches = ceil(n / c->messages_batch);
+	double channels = t->m->nvlink || n == t->m->nodes ? c->messages_channels : 2;
+
+	if (t->m->nodes == 1)
+		return channels;
+	channels = fmin(channels,
+			exp2(ceil(log2(fmax(2, ceil(t->m->rank_rate / c->messages_net_rate))))));
+	while (channels > 1 && channels * batches > c->messages_channels)
+		channels /= 2;
+	return channels;
+}
+
+/* Those of a message: as many as all messages have room for, and more for the largest. */
+static double channels_of_message(const struct traffic *t)
+{
+	const struct bb_nccl_constants *c = t->c;
+	const enum bb_nccl_hop over = path(t->m);
+	const double chunk = c->messages_chunk[over], part = chunk * c->messages_least[over];
+	const double most = channels_to_peer(t);
+	double channels = most;
+
+	while (channels > 1 && channels * t->m->ranks > c->messages_channels)
+		channels /= 2;
+	channels = fmax(1, fmin(channels, ceil(t->each / part)));
+	while (channels <= most / 2 && t->each / channels > chunk * c->messages_most[over])
+		channels *= 2;
+	return channels;
+}
+
+/* ---- times -------------------------------------------------------------------------------- */
+
+/* Seconds in which BYTES of each message pass the busiest of channels and links. */
+static double passed(const struct traffic *t, double bytes)
+{
+	const struct bb_nccl_constants *c = t->c;
+	const double sm = c->messages_clock * c->sm_clock * 1e9, all = c->messages_channels;
+	const double wire = t->by_ll ? 2 * bytes : bytes;
+	double time = t->inside * wire / (t->m->gpu_rate * c->messages_share);
+
+	if (t->inside > 0)
+		time = fmax(time, t->inside * wire / (sm * fmin(all, t->inside * t->channels)));
+	if (t->outside > 0) {
+		const double channels = fmin(all, t->outside * t->channels);
+
+		time = fmax(time, t->outside * wire / t->nic);
+		time = fmax(time, t->outside * wire / (c->messages_net_channel * channels));
+	}
+	return time;
+}
+
+/* Until the first byte has arrived. */
+static double latency(const struct traffic *t)
+{
+	const struct bb_nccl_constants *c = t->c;
+	const double *base = c->base[BB_NCCL_RING];
+	const double *hop = c->hop[BB_NCCL_OVER_NET][BB_NCCL_RING];
+	double time = c->messages_base;
+
+	if (!t->by_ll)
+		time += base[BB_NCCL_SIMPLE] - base[BB_NCCL_LL];
+	if (t->outside > 0) {
+		time += t->outside * hop[BB_NCCL_LL] + t->m->nic_latency * (t->by_ll ? 1 : 2);
+		time += t->by_ll ? 0 : hop[BB_NCCL_SIMPLE] - hop[BB_NCCL_LL];
+	}
+	return time;
+}
+
+double bb_nccl_messages_time(const struct bb_nccl_constants *c,
+			     const struct bb_nccl_machine *machine,
+			     const struct bb_collective *collective, double bytes)
+{
+	struct traffic t = {.c = c, .m = machine};
+	const double chunk = c->messages_chunk[path(machine)];
+	double time;
+
+	if (!find_traffic(&t, collective, bytes))
+		return INFINITY;
+	t.channels = channels_of_message(&t);
+	t.by_ll = t.each <= t.channels * c->messages_ll;
+	time = latency(&t) + passed(&t, t.each) +
+	       c->messages_stage * passed(&t, fmin(t.each, t.channels * chunk));
+	return fmax(time, fmax(bb_nccl_issue(c, machine), c->launch) *
+				  (1 + c->messages_issue * (t.inside + t.outside)));
+}

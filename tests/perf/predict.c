@@ -1,0 +1,148 @@
+/*
+ * predict.c - the model of NCCL with other constants than nccl.txt's, for
+ * scripts/validate_left_out.py, which fits them anew many times. Reads lines
+ *
+ *   set SECTION KEY VALUE                       a constant of nccl.txt, from now on
+ *   ask COLLECTIVE CLUSTER RANKS ALGORITHM BYTES
+ *
+ * and answers each "ask" with a line: microseconds of one collective.
+ */
+#include "simulator/nccl_constants.h"
+#include "simulator/nccl_shape.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SETS = 64, GROUPS = 256 };
+
+struct set {
+	char section[64], key[64], value[64];
+};
+
+/* The first RANKS of a cluster, as NCCL would find them. */
+struct group {
+	char cluster[512];
+	int ranks;
+	struct bb_nccl_machine machine;
+	struct bb_nccl_constants constants;
+};
+
+struct state {
+	struct set sets[SETS];
+	struct group groups[GROUPS];
+	int nsets, ngroups;
+};
+
+static void check(bb_status status, const struct bb_error *error)
+{
+	if (status == BB_OK)
+		return;
+	fprintf(stderr, "predict: %s\n", error->text);
+	exit(1);
+}
+
+static void need(bool holds, const char *what)
+{
+	struct bb_error error = {.text = ""};
+
+	if (!holds)
+		check(bb_fail(&error, BB_EUSAGE, "%s", what), &error);
+}
+
+static void open_group(struct group *g, const char *name, int ranks)
+{
+	struct bb_error error = {.text = ""};
+	struct bb_cluster *cluster;
+	int *members = calloc((size_t)ranks, sizeof(*members));
+	const struct bb_topology *t;
+
+	need(members, "out of memory");
+	snprintf(g->cluster, sizeof(g->cluster), "%s", name);
+	g->ranks = ranks;
+	check(bb_cluster_open(name, NULL, &cluster, &error), &error);
+	for (int i = 0; i < ranks; i++)
+		members[i] = i;
+	need(bb_nccl_shape_make(&g->machine, cluster, ranks, members, ranks), "out of memory");
+	t = cluster->node;
+	check(bb_nccl_constants_find(&g->constants, t->devices[bb_topology_device(t, BB_GPU, 0)].sm,
+				     &error),
+	      &error);
+	bb_cluster_free(cluster);
+	free(members);
+}
+
+static const struct group *find_group(struct state *s, const char *name, int ranks)
+{
+	for (int i = 0; i < s->ngroups; i++)
+		if (s->groups[i].ranks == ranks && strcmp(s->groups[i].cluster, name) == 0)
+			return &s->groups[i];
+	need(s->ngroups < GROUPS, "too many clusters");
+	open_group(&s->groups[s->ngroups], name, ranks);
+	return &s->groups[s->ngroups++];
+}
+
+static void set(struct state *s, const char section[64], const char key[64], const char value[64])
+{
+	struct set *at = s->sets;
+
+	while (at < s->sets + s->nsets && (strcmp(at->section, section) || strcmp(at->key, key)))
+		at++;
+	need(at < s->sets + SETS, "too many constants");
+	s->nsets += at == s->sets + s->nsets;
+	memcpy(at->section, section, sizeof(at->section));
+	memcpy(at->key, key, sizeof(at->key));
+	memcpy(at->value, value, sizeof(at->value));
+}
+
+static void change(const struct state *s, struct bb_nccl_constants *c)
+{
+	for (int i = 0; i < s->nsets; i++) {
+		char value[sizeof(s->sets[i].value)];
+
+		if (strcmp(s->sets[i].section, "nccl") != 0 &&
+		    strcmp(s->sets[i].section, c->generation) != 0)
+			continue;
+		memcpy(value, s->sets[i].value, sizeof(value));
+		need(bb_nccl_constants_set(c, s->sets[i].key, value), s->sets[i].key);
+	}
+}
+
+static double ask(struct state *s, const char *collective, const char *cluster, int ranks,
+		  const char *name, double bytes)
+{
+	const struct bb_collective *of = bb_collective_find(collective);
+	const struct group *g = find_group(s, cluster, ranks);
+	struct bb_nccl_constants c = g->constants;
+	enum bb_nccl_algorithm algorithm = BB_NCCL_RING;
+	enum bb_nccl_protocol protocol = BB_NCCL_ANY_PROTOCOL;
+
+	need(of, collective);
+	change(s, &c);
+	if (bb_nccl_lacks(of, BB_NCCL_ANY))
+		return bb_nccl_messages_time(&c, &g->machine, of, bytes);
+	while (algorithm < BB_NCCL_ANY && strcmp(bb_nccl_algorithm_name(algorithm), name) != 0)
+		algorithm++;
+	need(bb_nccl_choose(&c, &g->machine, of, bytes, &algorithm, &protocol), name);
+	return bb_nccl_time(&c, &g->machine, BB_NCCL_AS_MEASURED, of, algorithm, protocol, bytes);
+}
+
+int main(void)
+{
+	static struct state s;
+	char line[1024], a[64] = "", key[64] = "", cluster[512], c[64] = "";
+	double bytes;
+	int ranks;
+
+	while (fgets(line, sizeof(line), stdin)) {
+		if (sscanf(line, "set %63s %63s %63s", a, key, c) == 3) {
+			set(&s, a, key, c);
+			continue;
+		}
+		need(sscanf(line, "ask %63s %511s %d %63s %lf", a, cluster, &ranks, c, &bytes) == 5,
+		     line);
+		printf("%.9g\n", 1e6 * ask(&s, a, cluster, ranks, c, bytes));
+		fflush(stdout);
+	}
+	return 0;
+}
