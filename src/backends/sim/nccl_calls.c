@@ -79,7 +79,7 @@ bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_cluster 
 	text[0] = '\0';
 	if (status == BB_OK && c->channels > 0)
 		snprintf(text, BB_SIM_NCCL_TEXT,
-			 "a model of NCCL 2.30 (%s: of its constants %d are published, %d fitted, "
+			 "a model of NCCL 2.30.7 (%s: of its constants %d are published, %d fitted, "
 			 "%d assumed)",
 			 c->generation, c->published, c->fitted, c->assumed);
 	return status;
