@@ -16,6 +16,14 @@ struct bb_context;
 struct bb_group;
 struct bb_rank;
 
+/* Of a time by a model of a library. */
+struct bb_prediction {
+	/* Between these times as long were nine in ten measurements of machines that the model was
+	   not fitted to; NAN: it has no such interval. */
+	double low, high;
+	char otherwise[64]; /* what versions in wide use choose instead; empty: the same */
+};
+
 struct bb_virtual {
 	/* The same backend for collectives over a cluster of GPUs; its algorithms have the names
 	   that the GPUs' library uses. */
@@ -34,9 +42,9 @@ struct bb_virtual {
 	/* *EVALUATOR = how the last collective of GROUP was evaluated (bb_evaluator_name), and
 	   in *FAULTLESS this rank's clock without the planted fault; NAN: there is no fault. */
 	void (*evaluated)(struct bb_group *group, const char **evaluator, double *faultless);
-	/* [*LOW, *HIGH] times the time of GROUP's last collective hold nine in ten measurements of
-	   machines to which its model was not fitted; NAN: the model has no interval. */
-	void (*interval)(struct bb_group *group, double *low, double *high);
+	/* Returns the interval and versions of the time of GROUP's last collective, valid until its
+	   next one. */
+	const struct bb_prediction *(*predicted)(struct bb_group *group);
 	/*
 	 * Append how collectives were evaluated since open, including those of programs:
 	 * "all_reduce among 16: nvlstree:Simple model, busbench:ring alike"; nothing without

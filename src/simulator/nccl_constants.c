@@ -87,6 +87,7 @@ static const struct row rows[] = {
 	ONE(ring_ll_rate, RATE),
 	ONE(ring_ll128_share, SHARE),
 	ONE(ring_simple_hop, TIME),
+	ONE(nvlstree_hop_before, TIME),
 	ONE(nvls_base, TIME),
 	ONE(nvls_fill, TIME),
 	ONE(nvls_rate, RATE),

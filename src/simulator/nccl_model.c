@@ -453,3 +453,15 @@ bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 	}
 	return best < INFINITY;
 }
+
+bool bb_nccl_choose_before(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+			   const struct bb_collective *collective, double bytes,
+			   enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol)
+{
+	struct bb_nccl_constants before = *c;
+
+	if (c->nvlstree_hop_before == 0)
+		return false;
+	before.hop[BB_NCCL_OVER_NET][BB_NCCL_NVLSTREE][BB_NCCL_SIMPLE] = c->nvlstree_hop_before;
+	return bb_nccl_choose(&before, machine, collective, bytes, algorithm, protocol);
+}

@@ -79,6 +79,7 @@ struct bb_nccl_constants {
 	double nvlstree_channel[BB_NCCL_SPANS - 1]; /* two nodes, more */
 	double nvls_share;                          /* of NVLink's rate; 0: no NVLS */
 	double nvls_least;                          /* GPUs of a node for which there is NVLS */
+	double nvlstree_hop_before; /* NCCL's in the versions before; 0: they are not modelled */
 	/* Measured replacements. */
 	double ring_ll_rate;     /* busbw of a ring in one node, LL */
 	double ring_ll128_share; /* of NVLink's rate, LL128 */
@@ -186,5 +187,10 @@ void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_ma
 bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 		    const struct bb_collective *collective, double bytes,
 		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);
+
+/* The same by NCCL 2.20 to 2.28.3. Returns false where these are not modelled. */
+bool bb_nccl_choose_before(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+			   const struct bb_collective *collective, double bytes,
+			   enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);
 
 #endif

@@ -155,6 +155,19 @@ def noise_and_groups():
     near(split["time_us"], alone["time_us"], "groups of a node")
 
 
+@test
+def says_what_other_versions_choose():
+    """NCCL 2.20 to 2.28.3 count a hop of NVLSTree as shorter, so they leave tree for it earlier."""
+    found = {r["size_bytes"]: r for r in records(f"all_reduce {H100}:128 -b 8M -e 1G -f 2") if not r["in_place"]}
+    other = {size: r for size, r in found.items() if r["other_versions"]}
+    expect(other and all(r["library_algorithm"].startswith("tree:") and
+                         r["other_versions"] == "nvlstree:Simple by NCCL 2.20 to 2.28.3" for r in other.values()), other)
+    expect(max(found) not in other, "the choice for 1 GiB is another one")
+    size = min(other)
+    text = run(f"all_reduce {H100}:128 -b {size} -e {size}").exits(0).out
+    expect(f"# auto at {size >> 20}M: nvlstree:Simple by NCCL 2.20 to 2.28.3" in text, text)
+
+
 # ---- validation --------------------------------------------------------------------------------
 
 # A change of the model that makes it worse is to be seen: what `make validate` found, and a little more.

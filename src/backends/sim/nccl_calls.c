@@ -78,10 +78,11 @@ bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_cluster 
 
 	text[0] = '\0';
 	if (status == BB_OK && c->channels > 0)
-		snprintf(text, BB_SIM_NCCL_TEXT,
-			 "a model of NCCL 2.30.7 (%s: of its constants %d are published, %d fitted, "
-			 "%d assumed)",
-			 c->generation, c->published, c->fitted, c->assumed);
+		snprintf(
+			text, BB_SIM_NCCL_TEXT,
+			"a model of NCCL 2.30.7 (%s: of its constants %d are published, %d fitted, "
+			"%d assumed)",
+			c->generation, c->published, c->fitted, c->assumed);
 	return status;
 }
 
@@ -142,10 +143,24 @@ const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 		       : "NCCL does not run this protocol on such a machine";
 }
 
-void bb_sim_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
-			  const struct bb_call *call, double *low, double *high)
+void bb_sim_nccl_predict(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+			 const struct bb_call *call, struct bb_prediction *prediction)
 {
-	bb_nccl_interval(c, machine, size_of(call), low, high);
+	const struct way *way = call->native->own;
+	enum bb_nccl_algorithm algorithm = way->algorithm, older = algorithm;
+	enum bb_nccl_protocol protocol = way->protocol, older_protocol = protocol;
+	const double bytes = size_of(call);
+
+	bb_nccl_interval(c, machine, bytes, &prediction->low, &prediction->high);
+	prediction->otherwise[0] = '\0';
+	if (is_messages(call) ||
+	    !bb_nccl_choose(c, machine, call->collective, bytes, &algorithm, &protocol) ||
+	    !bb_nccl_choose_before(c, machine, call->collective, bytes, &older, &older_protocol))
+		return;
+	if (older != algorithm || older_protocol != protocol)
+		snprintf(prediction->otherwise, sizeof(prediction->otherwise),
+			 "%s:%s by NCCL 2.20 to 2.28.3", bb_nccl_algorithm_name(older),
+			 bb_nccl_protocol_name(older_protocol));
 }
 
 double bb_sim_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,

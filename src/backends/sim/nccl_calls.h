@@ -7,6 +7,7 @@
 
 #include "backends/backend.h"
 #include "backends/library.h"
+#include "backends/virtual.h"
 #include "simulator/nccl_constants.h"
 #include "simulator/nccl_shape.h"
 
@@ -27,9 +28,9 @@ BB_MUST bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_
 const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 				const struct bb_nccl_machine *machine, const struct bb_call *call);
 
-/* Set *LOW and *HIGH to the interval of CALL's time (bb_nccl_interval). */
-void bb_sim_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
-			  const struct bb_call *call, double *low, double *high);
+/* Set PREDICTION to what is to be said of CALL's time, which is native. */
+void bb_sim_nccl_predict(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+			 const struct bb_call *call, struct bb_prediction *prediction);
 
 /* Seconds of CALL, which is native and not refused. CHOSEN (may be NULL) becomes "ring:LL128", or
    empty for collectives made of messages. */

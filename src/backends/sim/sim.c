@@ -282,10 +282,9 @@ static void sim_evaluated(struct bb_group *group, const char **evaluator, double
 	*faultless = c->ncourses > 1 ? bb_sim_now(c, bb_sim_faultless(c)) : NAN;
 }
 
-static void sim_interval(struct bb_group *group, double *low, double *high)
+static const struct bb_prediction *sim_predicted(struct bb_group *group)
 {
-	*low = group->low;
-	*high = group->high;
+	return &group->prediction;
 }
 
 static const struct bb_backend over_gpus;
@@ -296,7 +295,7 @@ static const struct bb_virtual sim_virtual = {
 	.delay = sim_delay,
 	.evaluate = bb_sim_evaluate,
 	.evaluated = sim_evaluated,
-	.interval = sim_interval,
+	.predicted = sim_predicted,
 	.summarize = bb_sim_summarize,
 };
 

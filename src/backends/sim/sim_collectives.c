@@ -164,7 +164,7 @@ static double model_seconds(struct bb_group *group, int course, const struct bb_
 					   bb_dtype_size(call->dtype)) *
 		       noise;
 	}
-	bb_sim_nccl_interval(&c->nccl, &group->machines[course], call, &group->low, &group->high);
+	bb_sim_nccl_predict(&c->nccl, &group->machines[course], call, &group->prediction);
 	return bb_sim_nccl_time(&c->nccl, &group->machines[course], call, group->chosen) * noise;
 }
 
@@ -191,7 +191,7 @@ bb_status bb_sim_time_call(struct bb_group *group, int course, const struct bb_l
 {
 	bb_status status = BB_OK;
 
-	group->low = group->high = NAN;
+	group->prediction = (struct bb_prediction){.low = NAN, .high = NAN};
 	if (call->native || group->context->calibration)
 		time_whole(group, model_seconds(group, course, links, call, number), times);
 	else

@@ -66,7 +66,7 @@ struct bb_group {
 	const char *evaluator;              /* of the last call */
 	struct bb_nccl_machine machines[2]; /* by course: the group as NCCL would detect it */
 	char chosen[BB_CHOSEN_TEXT];        /* by NCCL for the last call */
-	double low, high; /* interval of its time, as multiples of it; NAN: there is none */
+	struct bb_prediction prediction;    /* of the last call */
 };
 
 /* The latest of N times, at least 0. */

@@ -175,16 +175,16 @@ static void fill_bandwidth(const struct bb_session *s, const struct bb_call *cal
 }
 
 /* What a model says of its own time. */
-static void fill_interval(const struct bb_session *s, struct bb_result_record *result)
+static void fill_prediction(const struct bb_session *s, struct bb_result_record *result)
 {
 	const struct bb_virtual *virtual = s->bench->backend->virtual;
-	double low, high;
+	const struct bb_prediction *said = virtual ? virtual->predicted(s->group) : NULL;
 
-	if (!virtual)
+	if (!said)
 		return;
-	virtual->interval(s->group, &low, &high);
-	result->predicted_low_us = low * result->time_us;
-	result->predicted_high_us = high * result->time_us;
+	result->predicted_low_us = said->low * result->time_us;
+	result->predicted_high_us = said->high * result->time_us;
+	result->other_versions = said->otherwise[0] ? said->otherwise : NULL;
 }
 
 /* True if the bound of any rank needs the speed of copies. */
@@ -489,7 +489,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	if (*objection)
 		goto out;
 	fill_bandwidth(s, call, row_seconds(s, all, scratch), &result);
-	fill_interval(s, &result);
+	fill_prediction(s, &result);
 	status = fill_bound(s, call, all, &result);
 	if (bb_driver_leads(s->engine.driver) && isnan(result.bound_us))
 		bb_link_bounds_fill(&s->bench->run->link_bounds, s->bench->collective,

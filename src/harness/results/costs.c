@@ -8,6 +8,7 @@
 #include "core/units.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ struct bb_cost_row {
 	struct bb_cost_record cost;
 	double us, faultless_us;
 	double low, high; /* interval of US, as multiples of it */
+	char other_versions[64];
 };
 
 void bb_costs_free(struct bb_costs *costs)
@@ -44,6 +46,8 @@ bb_status bb_costs_add(struct bb_costs *p, const struct bb_result_record *r, dou
 		.low = r->predicted_low_us / r->time_us,
 		.high = r->predicted_high_us / r->time_us,
 	};
+	if (r->other_versions)
+		snprintf(row->other_versions, sizeof(row->other_versions), "%s", r->other_versions);
 	return BB_OK;
 }
 
@@ -127,6 +131,20 @@ static void add_intervals(const struct bb_costs *p, struct bb_strbuf *out)
 	}
 }
 
+static void add_versions(const struct bb_costs *p, struct bb_strbuf *out)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		const struct row *r = &p->rows[i];
+		char size[BB_UNIT_TEXT];
+
+		if (!r->other_versions[0] || repeats_case(p, i))
+			continue;
+		bb_strbuf_addf(out, "# %s at %s: %s\n", r->cost.algorithm_asked,
+			       bb_format_size(size, (uint64_t)r->cost.size_bytes),
+			       r->other_versions);
+	}
+}
+
 static void add_costs(const struct bb_costs *p, const char *fault, struct bb_strbuf *out)
 {
 	struct bb_text_table t = {.mark = "#"};
@@ -158,6 +176,7 @@ void bb_costs_text(const struct bb_costs *p, const char *fault, struct bb_strbuf
 {
 	add_evaluators(p, out);
 	add_intervals(p, out);
+	add_versions(p, out);
 	if (fault && p->n > 0 && !isnan(p->rows[0].faultless_us))
 		add_costs(p, fault, out);
 }

@@ -274,6 +274,7 @@ struct bb_run_record {
 	FIELD(DOUBLE, predicted_low_us, "us",                                                      \
 	      "a library's model: lower end of its interval of nine in ten unseen machines")       \
 	FIELD(DOUBLE, predicted_high_us, "us", "upper end")                                        \
+	FIELD(STRING, other_versions, "", "what other versions of the library choose instead")     \
 	FIELD(DOUBLE, end_unix_s, "s", "end of the measurement, since 1970 UTC")
 
 /* One case in one placement. */
