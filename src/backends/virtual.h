@@ -18,10 +18,10 @@ struct bb_rank;
 
 /* Of a time by a model of a library. */
 struct bb_prediction {
-	/* Between these times as long were nine in ten measurements of machines that the model was
-	   not fitted to; NAN: it has no such interval. */
+	/* Factors of the predicted time between which nine in ten measurements of machines lie to
+	   which the model was not fitted; NAN: the model has no interval. */
 	double low, high;
-	char otherwise[64]; /* what versions in wide use choose instead; empty: the same */
+	char otherwise[64]; /* the choice of other versions in wide use; empty: the same */
 };
 
 struct bb_virtual {

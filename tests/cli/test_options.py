@@ -112,7 +112,7 @@ def cpu_time():
 
 for flags in [
     "-z 1", "-z 2", "-z 3", "-p 1", "-p 0", "-t 2 -g 2", "-t 4", "-u 1", "-u 3 -d int8", "-u 7 -d double",
-    "-m 5 -z 1", "-w 0 -n 1 -c 3", "-T 30", "-T 500ms", "-T 0", "-x 0 --backend null -c 0", "--seed 77",
+    "-m 5 -z 1", "-w 0 -n 1 -c 3", "-T 300", "-T 300000ms", "-T 0", "-x 0 --backend null -c 0", "--seed 77",
     "--cache rotate", "--cache reuse", "--cache rewrite", "--cache rewrite -m 2", "--precision 20%",
     "--precision 0.01% --max-time 20ms", "-i 4096 -f 1", "-I 1 -K 3 -S 1 -C 1 -M 1",
 ]:  # fmt: skip

@@ -146,9 +146,9 @@ const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 void bb_sim_nccl_predict(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 			 const struct bb_call *call, struct bb_prediction *prediction)
 {
-	const struct way *way = call->native->own;
-	enum bb_nccl_algorithm algorithm = way->algorithm, older = algorithm;
-	enum bb_nccl_protocol protocol = way->protocol, older_protocol = protocol;
+	const struct choice *choice = call->native->own;
+	enum bb_nccl_algorithm algorithm = choice->algorithm, older = algorithm;
+	enum bb_nccl_protocol protocol = choice->protocol, older_protocol = protocol;
 	const double bytes = size_of(call);
 
 	bb_nccl_interval(c, machine, bytes, &prediction->low, &prediction->high);
