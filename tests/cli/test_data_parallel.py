@@ -148,7 +148,7 @@ def refused():
     for line, status, word in (
         ("--way dp,pss", 2, "did you mean ps"),
         ("--way dp,dp", 2, "twice"),
-        ("--way dp,", 2, "empty word"),
+        ("--way dp,", 2, "empty item"),
         ("--servers 0", 2, "--servers 0: out of range"),
         ("--servers 1,x", 2, '"x"'),
         ("--algo ring,tree", 2, "one algorithm"),

@@ -152,7 +152,7 @@ BAD = [
     ("--skew 0,", "--skew 0,: the list has an empty item"),
     ("--skew -1", "--skew -1: out of range; expected a list of numbers from 0 to 16, such as 0,0.5,1"),
     ("--skew nan", "--skew nan: not a number"),
-    ("--skew " + ",".join(["1"] * 33), "more than the 32 that a list may have"),
+    ("--skew " + ",".join(["1"] * 33), "more than the 32 items that a list may have"),
     ("--capacity x", "--capacity x: not a number"),
     ("-d int8", "-d int8: not a datatype of this option"),
     ("-g 3 --experts 8", "--experts 8: cannot be divided among 3 ranks"),

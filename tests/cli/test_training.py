@@ -155,7 +155,7 @@ BAD = [
     ("--buckets 25", None),
     ("--buckets 0", "--buckets 0: out of range"),
     ("--buckets 1M,x", "--buckets 1M,x: \"x\" is not a size"),
-    ("--buckets " + ",".join(["1M"] * 40), "more than the 32 that a list may have"),
+    ("--buckets " + ",".join(["1M"] * 40), "more than the 32 items that a list may have"),
     ("--first-bucket x", "--first-bucket x: not a size; expected a size from 1 to 1048576T or cap"),
     ("-d int8", "-d int8: not a datatype of this option"),
     ("-d flot", "did you mean float?"),

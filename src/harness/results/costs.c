@@ -134,7 +134,7 @@ static void add_intervals(const struct bb_costs *p, struct bb_strbuf *out)
 static void add_versions(const struct bb_costs *p, struct bb_strbuf *out)
 {
 	for (size_t i = 0; i < p->n; i++) {
-		const struct row *r = &p->rows[i];
+		const struct bb_cost_row *r = &p->rows[i];
 		char size[BB_UNIT_TEXT];
 
 		if (!r->other_versions[0] || repeats_case(p, i))
