@@ -10,6 +10,7 @@
 #include "harness/results/compare.h"
 #include "harness/results/record.h"
 #include "harness/run/run_counters.h"
+#include "harness/run/run_gpus.h"
 #include "memory/zero/zero.h"
 #include "p2p/memory.h"
 #include "p2p/pairs.h"
@@ -83,33 +84,21 @@ static void write_schema(struct bb_strbuf *out)
 
 static void write_records(struct bb_strbuf *out)
 {
-	static const struct bb_record_kind *const kinds[] = {&bb_record_run,
-							     &bb_record_result,
-							     &bb_record_arrival,
-							     &bb_record_winner,
-							     &bb_record_crossing,
-							     &bb_record_cost,
-							     &bb_record_barrier,
-							     &bb_record_pair,
-							     &bb_record_finding,
-							     &bb_record_ddp,
-							     &bb_record_pipeline,
-							     &bb_record_pass,
-							     &bb_record_tensor,
-							     &bb_record_tensor_equality,
-							     &bb_record_hybrid_plan,
-							     &bb_record_hybrid,
-							     &bb_record_moe,
-							     &bb_record_zero,
-							     &bb_record_zero_moment,
-							     &bb_record_strategy,
-							     &bb_record_node,
-							     &bb_record_culprit,
-							     &bb_record_meeting,
-							     &bb_record_counter,
-							     &bb_record_skip,
-							     &bb_record_end,
-							     NULL};
+	static const struct bb_record_kind *const kinds[] = {
+		&bb_record_run,         &bb_record_result,
+		&bb_record_arrival,     &bb_record_winner,
+		&bb_record_crossing,    &bb_record_cost,
+		&bb_record_barrier,     &bb_record_pair,
+		&bb_record_finding,     &bb_record_ddp,
+		&bb_record_pipeline,    &bb_record_pass,
+		&bb_record_tensor,      &bb_record_tensor_equality,
+		&bb_record_hybrid_plan, &bb_record_hybrid,
+		&bb_record_moe,         &bb_record_zero,
+		&bb_record_zero_moment, &bb_record_strategy,
+		&bb_record_node,        &bb_record_culprit,
+		&bb_record_meeting,     &bb_record_gpu,
+		&bb_record_counter,     &bb_record_skip,
+		&bb_record_end,         NULL};
 
 	bb_record_markdown(out, kinds);
 }

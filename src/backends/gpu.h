@@ -12,11 +12,50 @@
 #include "core/status.h"
 #include "core/strbuf.h"
 
+#include <stdint.h>
+
 struct bb_call;
 struct bb_event;
 struct bb_group;
 struct bb_queue;
 struct bb_rank;
+
+#define BB_GPU_UNKNOWN INT64_MIN
+
+/* X(member, unit, meaning): what the driver reports of a GPU now, */
+#define BB_GPU_STATES(X)                                                                           \
+	X(sm_MHz, "MHz", "clock of its processors")                                                \
+	X(sm_most_MHz, "MHz", "highest clock of its processors")                                   \
+	X(memory_MHz, "MHz", "clock of its memory")                                                \
+	X(memory_most_MHz, "MHz", "highest clock of its memory")                                   \
+	X(temperature_C, "C", "temperature")                                                       \
+	X(power_W, "W", "power drawn")                                                             \
+	X(power_cap_W, "W", "limit of the power in force")                                         \
+	X(power_default_W, "W", "limit of the power as delivered")                                 \
+	X(persistence, "", "1: the driver stays loaded between users")                             \
+	X(mig, "", "1: it is divided into parts (MIG)")                                            \
+	X(throttle_reasons, "", "NVML's mask of reasons for a lower clock")                        \
+	X(rows_pending, "", "1: rows are remapped at the next reset")
+
+/* and what it has counted. */
+#define BB_GPU_COUNTS(X)                                                                           \
+	X(ecc_corrected, "", "corrected errors of memory since the driver was loaded")             \
+	X(ecc_uncorrected, "", "uncorrected errors of memory since the driver was loaded")         \
+	X(rows_remapped, "", "remapped rows of memory")                                            \
+	X(nvlink_errors, "", "replays, recoveries and CRC errors of all NVLinks")                  \
+	X(pcie_replays, "", "replays of PCIe")                                                     \
+	X(power_throttled_us, "us", "time at a lower clock for power")                             \
+	X(thermal_throttled_us, "us", "time at a lower clock for temperature")
+
+/* BB_GPU_UNKNOWN: the driver does not say. */
+struct bb_gpu_health {
+	char driver[32]; /* version; empty: nothing is known */
+#define BB_GPU_MEMBER(name, unit, text) int64_t name;
+	BB_GPU_STATES(BB_GPU_MEMBER) BB_GPU_COUNTS(BB_GPU_MEMBER)
+#undef BB_GPU_MEMBER
+};
+
+enum bb_gpu_throttle { BB_GPU_POWER, BB_GPU_THERMAL, BB_GPU_THROTTLES };
 
 struct bb_gpu {
 	/* BB_EBACKEND with the reason unless there are usable GPUs. Needs no open backend. */
@@ -44,6 +83,11 @@ struct bb_gpu {
 	/* Between begin and end, collectives of the main queue are issued to the library as one. */
 	bb_status (*batch_begin)(struct bb_rank *rank);
 	bb_status (*batch_end)(struct bb_rank *rank);
+	/* *HEALTH = what the driver reports of the rank's GPU. Takes milliseconds. */
+	void (*health)(struct bb_rank *rank, struct bb_gpu_health *health);
+	/* US = how long the rank's GPU was at a lower clock, for each reason, since its driver was
+	   loaded. */
+	void (*throttled)(struct bb_rank *rank, int64_t us[BB_GPU_THROTTLES]);
 };
 
 #endif

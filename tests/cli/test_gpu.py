@@ -6,6 +6,7 @@ import re
 import tempfile
 
 import gpus
+import kit
 from kit import COLLECTIVES, LONG, SANITIZERS, Result, Settings, add, equal, expect, listing, test
 
 RANKS = (1, 2, 3, 4, 7, 8)
@@ -214,6 +215,39 @@ def shared_gpus_load_eagerly():
     """Kernels of ranks that share a context are loaded before any of them waits for another."""
     shared = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "BUSBENCH_FAKE_GPUS": "2"}
     gpus.passes("all_reduce -g 4 -b 4K -e 4K -n 2", shared)
+
+
+def with_nvml(words):
+    """What the driver would say (tests/topology/nvml.c)."""
+    return {"LD_LIBRARY_PATH": os.path.join(kit.Settings.build, "tests", "nvml"), "FAKE_NVML": words}
+
+
+@test
+def tells_why_gpus_are_slow():
+    """A record of each GPU with what its driver counted, and a mark on rows during which it lowered a clock."""
+    line = "all_reduce -g 2 -b 4K -e 4K -n 2"
+    _, results, others = records(line, with_nvml("gpus=2 sm=90 switch=18 ecc=3 throttle=2"))
+    found = {r["rank"]: r for r in others if r["kind"] == "gpu"}
+    equal(sorted(found), [0, 1], "GPUs")
+    for r in found.values():
+        told = (r["driver"], r["sm_MHz"], r["sm_most_MHz"], r["power_cap_W"], r["ecc_corrected"], r["nvlink_errors_before"])
+        equal(told, ("580.65.06", 1410, 1980, 500, 3, 18), f"{r}")
+        equal((r["mig"], r["rows_remapped"]), (None, None), "what the driver does not say")
+    expect(found[0]["power_throttled_us"] > found[0]["power_throttled_us_before"], f"{found[0]}")
+    equal({r["throttled"] for r in results}, {"power"}, "rows of a throttled GPU")
+    out = gpus.passes(line, with_nvml("gpus=2 sm=90 throttle=2")).out
+    equal(out.count("# Warning: the driver lowered the clock of a GPU"), 1, out)
+    _, results, others = records(line, with_nvml("gpus=2 sm=90"))
+    equal({r["throttled"] for r in results}, {None}, "rows of healthy GPUs")
+    _, results, others = records(line)
+    equal([r for r in others if r["kind"] == "gpu"], [], "without the driver's library")
+
+
+@test
+def tells_the_environment_of_nccl():
+    """All that the user has set for NCCL, and nothing else of the environment."""
+    run, _, _ = records("all_reduce -g 2 -b 4K -e 4K -n 1", {"NCCL_DEBUG": "WARN", "NCCL_ALGO": "Ring"})
+    equal(sorted(run["nccl_environment"]), ["NCCL_ALGO=Ring", "NCCL_DEBUG=WARN"], "NCCL's variables")
 
 
 @test

@@ -10,6 +10,8 @@
  *   p2p=STATUS                 between any two that no NVLink joins
  *   gen=N width=N              of PCIe now; the most is 5 and 16
  *   lost=GPU                   does not answer any more
+ *   throttle=N                 ms at a lower clock for power that each question finds more
+ *   ecc=N                      corrected errors of memory
  *   init=CODE                  what nvmlInit returns
  */
 #include "topology/probes/nvml_api.h"
@@ -26,6 +28,8 @@
 #define DECLARE(name, parameters) EXPORT nvmlReturn_t name parameters;
 BB_NVML_NEEDED(DECLARE)
 BB_NVML_OPTIONAL(DECLARE)
+BB_NVML_HEALTH(DECLARE)
+EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus, nvmlDevice_t *device);
 
 static long number(const char *key, long otherwise)
 {
@@ -234,5 +238,64 @@ nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, int capabili
 	if (capability != BB_NVML_P2P_READ)
 		return NOT_FOUND;
 	*status = (int)number("p2p", 0);
+	return 0;
+}
+
+/* ---- why a GPU may be slow --------------------------------------------------------------------
+ */
+
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus, nvmlDevice_t *device)
+{
+	unsigned at;
+
+	for (unsigned gpu = 0; gpu < (unsigned)number("gpus", 0); gpu++)
+		if (sscanf(bus, "0000:%x:00.0", &at) == 1 && at == bus_of(gpu))
+			return nvmlDeviceGetHandleByIndex_v2(gpu, device);
+	return NOT_FOUND;
+}
+
+nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, int clock, unsigned *MHz)
+{
+	*MHz = clock == BB_NVML_CLOCK_SM ? 1410 : 2619;
+	return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, int clock, unsigned *MHz)
+{
+	*MHz = clock == BB_NVML_CLOCK_SM ? 1980 : 2619;
+	return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned *mW)
+{
+	*mW = 500000;
+	return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, int uncorrected, int aggregate,
+					 unsigned long long *errors)
+{
+	*errors = uncorrected ? 0 : (unsigned long long)number("ecc", 0);
+	return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned link, int counter,
+					     unsigned long long *errors)
+{
+	if (peer_of(index_of(device), link) == -3)
+		return NOT_SUPPORTED;
+	*errors = counter == 3 ? 1 : 0;
+	return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t device, int policy,
+					  nvmlViolationTime_t *time)
+{
+	static unsigned long long
+		ns; /* of the first GPU, whose questions come one after the other */
+
+	if (policy == BB_NVML_POLICY_POWER && index_of(device) == 0)
+		ns += 1000000ull * (unsigned long long)number("throttle", 0);
+	time->violationTime = policy == BB_NVML_POLICY_POWER && index_of(device) == 0 ? ns : 0;
 	return 0;
 }

@@ -272,6 +272,7 @@ static void nccl_detach(struct bb_rank *rank)
 	if (rank->peers)
 		bb_nccl_routes_close(rank);
 	bb_nccl_halt_close(rank);
+	bb_nccl_health_close(rank);
 	/* As with buffers: see device_free. */
 	if (rank->desk && !bb_nccl_aborted(rank->context))
 		bb_nccl_ignore(BB_CUDA(rank, cudaFree(rank->desk)));
@@ -335,6 +336,7 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 	r->version = context->nccl.version;
 	BB_TRY(status, BB_CUDA(r, cudaSetDevice(r->device)), failed);
 	BB_TRY(status, read_device(r), failed);
+	bb_nccl_health_open(r);
 	if (!context->config.default_stream)
 		BB_TRY(status,
 		       BB_CUDA(r, cudaStreamCreateWithFlags(&r->main, cudaStreamNonBlocking)),
@@ -428,6 +430,8 @@ static const struct bb_gpu gpu = {
 	.ready = bb_nccl_ready,
 	.batch_begin = bb_nccl_batch_begin,
 	.batch_end = bb_nccl_batch_end,
+	.health = bb_nccl_health,
+	.throttled = bb_nccl_throttled,
 };
 
 static const struct bb_library library = {

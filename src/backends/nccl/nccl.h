@@ -9,6 +9,7 @@
  *   chosen.c    the library's choice for a call
  *   executor.c  busbench's schedules over ncclSend and ncclRecv
  *   queue.c     streams, events and graphs; waiting
+ *   health.c    state of the GPUs, by the driver's library
  *   gemm.c      matrix products by cuBLAS (cublas_api.h), in place of compute kernels
  *   peers.c     access to memory of other ranks
  *   routes.c    routes between two ranks
@@ -98,6 +99,7 @@ struct bb_rank {
 	struct bb_nccl_staging staging; /* for lanes to ranks of other processes */
 	atomic_uint *halt;              /* pinned: 1 ends waiting kernels; NULL: not needed yet */
 	struct bb_nccl_gemm *gemm;      /* NULL: not needed yet */
+	struct bb_nccl_health *health;  /* NULL: the driver's library is missing */
 };
 
 /* Offsets in a rank's desk. Behind them follow two areas of BB_DESK_PROBE bytes for each rank, and
@@ -287,6 +289,15 @@ BB_MUST bb_status bb_nccl_gather(struct bb_rank *rank, const struct bb_payload *
  * decide alike what the library can do.
  */
 BB_MUST bb_status bb_nccl_meet(struct bb_rank *rank);
+
+/* ---- the state of GPUs (health.c) --------------------------------------------------------- */
+
+/* Once the rank's location is known. Without the driver's library rank->health stays NULL. */
+void bb_nccl_health_open(struct bb_rank *rank);
+void bb_nccl_health_close(struct bb_rank *rank);
+/* See backends/gpu.h. */
+void bb_nccl_health(struct bb_rank *rank, struct bb_gpu_health *health);
+void bb_nccl_throttled(struct bb_rank *rank, int64_t us[BB_GPU_THROTTLES]);
 
 /* ---- messages issued as one (comm.c) --------------------------------------------------- */
 

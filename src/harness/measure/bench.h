@@ -107,6 +107,7 @@ struct bb_session {
 	int ncopy_speeds;
 	/* On rank 0: the last case whose stand-in was reported. */
 	const struct bb_case *reported;
+	bool told_throttled;    /* the slowing of a GPU was reported */
 	bool told_unregistered; /* the failure of -R was reported */
 	int64_t cycle;
 };
@@ -124,6 +125,7 @@ struct bb_measured {
 	const char *evaluator;       /* of virtual time; NULL: time is real */
 	double faultless;            /* seconds of one operation without the fault; NAN: unknown */
 	double processor;            /* processor time of this driver per operation, in seconds */
+	unsigned throttled;          /* 1 << enum bb_gpu_throttle: the rank's GPU was slowed down */
 };
 
 /*

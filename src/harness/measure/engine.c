@@ -3,6 +3,8 @@
  */
 #include "harness/measure/engine.h"
 
+#include "harness/run/run_gpus.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -300,6 +302,7 @@ bb_status bb_engine_skip_subject(struct bb_engine *e, const char *subject, const
 
 static bb_status engine_run(struct bb_engine *e, const struct bb_experiment *x)
 {
+	struct bb_gpu_health health;
 	bb_status status;
 
 	if (x->before)
@@ -308,11 +311,13 @@ static bb_status engine_run(struct bb_engine *e, const struct bb_experiment *x)
 	if (x->open)
 		BB_TRY(status, x->open(e), out);
 	BB_TRY(status, bb_run_begin(e->run, e->driver, e->copy_rate), out);
+	bb_run_gpus_read(e->run, e->driver, &health);
 	BB_TRY(status, x->run ? x->run(e) : bb_engine_measure(e), out);
 	if (x->gather)
 		BB_TRY(status, x->gather(e), out);
 	if (x->deliver && bb_engine_leads(e))
-		status = x->deliver(e);
+		BB_TRY(status, x->deliver(e), out);
+	status = bb_run_gpus_tell(e->run, e->driver, &health);
 out:
 	return status;
 }

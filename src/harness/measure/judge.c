@@ -4,6 +4,7 @@
 #include "backends/virtual.h"
 #include "harness/measure/bench.h"
 
+#include "backends/gpu.h"
 #include "backends/library.h"
 #include "core/clock.h"
 #include "core/stats.h"
@@ -291,6 +292,27 @@ static bb_status report_unregistered(struct bb_session *s, const struct bb_resul
 				 "they are used unregistered\n");
 }
 
+/* Rank 0 records why any GPU was slowed down, and reports it once. */
+static bb_status fill_throttling(struct bb_session *s, const struct bb_measured *all,
+				 struct bb_result_record *result)
+{
+	static const char *const names[1 << BB_GPU_THROTTLES] = {
+		[1 << BB_GPU_POWER] = "power",
+		[1 << BB_GPU_THERMAL] = "temperature",
+		[1 << BB_GPU_POWER | 1 << BB_GPU_THERMAL] = "power and temperature"};
+	unsigned reasons = 0;
+
+	for (int r = 0; r < s->bench->world->nranks; r++)
+		reasons |= all[r].throttled;
+	result->throttled = names[reasons];
+	if (!reasons || s->told_throttled)
+		return BB_OK;
+	s->told_throttled = true;
+	return bb_engine_comment(&s->engine,
+				 "# Warning: the driver lowered the clock of a GPU while it was "
+				 "measured; the records' throttled and gpu say why\n");
+}
+
 /* Busbw in US instead of in the record's time. */
 static double busbw_in(const struct bb_result_record *r, double us)
 {
@@ -415,7 +437,9 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 
 	result->iterations = (int64_t)all[0].iterations;
 	result->samples = (int64_t)nsamples;
-	if (v.work && means) {
+	if (v.work && means)
+		status = fill_throttling(s, all, result);
+	if (status == BB_OK) {
 		fill_from_samples(s, &v, result);
 		status = fill_from_ranks(s, all, means, result);
 	}
@@ -456,6 +480,8 @@ static const struct bb_payload_field measured_fields[] = {
 	BB_PAYLOAD_FIELD("the choice", BB_PAYLOAD_TEXT, struct bb_measured, chosen),
 	BB_PAYLOAD_FIELD("the evaluator", BB_PAYLOAD_ANY, struct bb_measured, evaluator),
 	BB_PAYLOAD_FIELD("the faultless time", BB_PAYLOAD_ANY, struct bb_measured, faultless),
+	BB_PAYLOAD_FIELD("the throttling", BB_PAYLOAD_UNSIGNED, struct bb_measured, throttled,
+			 .high = (1 << BB_GPU_THROTTLES) - 1),
 	BB_PAYLOAD_FIELD("the processor time", BB_PAYLOAD_ANY, struct bb_measured, processor),
 	{.name = NULL}};
 static const struct bb_payload measured_table = {"a measurement", sizeof(struct bb_measured),

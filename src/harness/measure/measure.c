@@ -233,6 +233,27 @@ static void set_up(struct bb_job *job, const struct bb_call *call)
 	make_calls(job, call);
 }
 
+/* How long the driver has slowed down this rank's GPU so far, for each reason. */
+static void read_throttling(const struct bb_session *s, int64_t us[BB_GPU_THROTTLES])
+{
+	const struct bb_gpu *const gpu = s->bench->backend->gpu;
+
+	memset(us, 0, BB_GPU_THROTTLES * sizeof(*us));
+	if (gpu)
+		gpu->throttled(s->engine.rank, us);
+}
+
+static unsigned throttled_since(const struct bb_session *s, const int64_t before[BB_GPU_THROTTLES])
+{
+	int64_t now[BB_GPU_THROTTLES];
+	unsigned reasons = 0;
+
+	read_throttling(s, now);
+	for (int i = 0; i < BB_GPU_THROTTLES; i++)
+		reasons |= now[i] > before[i] && before[i] != BB_GPU_UNKNOWN ? 1u << i : 0;
+	return reasons;
+}
+
 static void sum_up(const struct bb_job *job, struct bb_measured *measured)
 {
 	measured->iterations = job->iterations;
@@ -258,6 +279,7 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 	const struct bb_fault *fault = &s->engine.options->fault;
 	struct bb_job job = {.s = s, .c = c, .layout = layout};
 	struct reading before, after;
+	int64_t throttling[BB_GPU_THROTTLES];
 	double faultless, began;
 	bb_status status;
 
@@ -267,9 +289,11 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 		return BB_ETIMEOUT; /* leaves without a report, as a killed process would */
 	BB_TRY(status, read_clock(s, &before), out);
 	faultless = faultless_now(&job, measured);
+	read_throttling(s, throttling);
 	began = bb_clock_thread();
 	BB_TRY(status, bb_job_time(&job), out);
 	measured->processor = (bb_clock_thread() - began) / job.operations;
+	measured->throttled = throttled_since(s, throttling);
 	measured->faultless = (faultless_now(&job, measured) - faultless) / job.operations;
 	BB_TRY(status, read_clock(s, &after), out);
 	correct_arrivals(s, job.nsamples, &before, &after);

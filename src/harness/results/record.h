@@ -146,6 +146,7 @@ struct bb_record_kind {
 	FIELD(STRING, backend, "", "how bytes move")                                               \
 	FIELD(STRING, backend_reason, "", "why --backend auto chose it; null: it was named")       \
 	FIELD(STRING, library, "", "library that moves the bytes, with its version; null: none")   \
+	FIELD(WORDS, nccl_environment, "", "GPUs: variables NCCL_… of rank 0's process")           \
 	FIELD(STRING, library_p2p, "",                                                             \
 	      "pairs: whether the library lets one end access the other's memory, and how that "   \
 	      "is known")                                                                          \
@@ -213,6 +214,9 @@ struct bb_run_record {
 	FIELD(STRING, algorithm, "", "algorithm that ran; for auto the backend's choice")          \
 	FIELD(STRING, library_algorithm, "",                                                       \
 	      "choice reported by the library, as ring:LL128; null: not reported")                 \
+	FIELD(STRING, throttled, "",                                                               \
+	      "GPUs: why the driver lowered the clock of one while the row was measured: power, "  \
+	      "temperature or both; null: it did not, or does not say")                            \
 	FIELD(STRING, registration, "",                                                            \
 	      "GPUs: what -R came to: none, local, symmetric, or local or symmetric where NCCL "   \
 	      "does not tell; null: no -R")                                                        \

@@ -35,6 +35,8 @@ struct bb_run {
 	struct bb_options options;
 	int argc; /* the command line */
 	char **argv;
+	struct bb_words
+		nccl_environment; /* see struct bb_run_record; the words are the environment's */
 	struct bb_error error;
 	struct bb_error nothing; /* why there is nothing to run; reported at the end */
 	struct bb_launch launch; /* zeroed until it is open */

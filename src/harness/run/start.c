@@ -4,10 +4,13 @@
 #include "harness/run/run.h"
 
 #include "backends/library.h"
+#include "core/array.h"
 #include "harness/run/harness.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #define CONNECT_SECONDS 60.0 /* with -T 0 */
 #define MEMORY_SHARE 0.8     /* of the available memory, for buffers */
@@ -149,6 +152,27 @@ void bb_run_describe(struct bb_run *run)
 	r->virtual_time = o->backend->virtual;
 }
 
+/* Notes NCCL's variables as the user set them, before the backend sets any. */
+static void note_nccl_environment(struct bb_run *run)
+{
+	char **words = NULL;
+	size_t n = 0, room = 0;
+
+	for (char **e = environ; *e && run->options.backend->gpu; e++) {
+		char **word;
+
+		if (strncmp(*e, "NCCL_", 5) != 0)
+			continue;
+		word = BB_ARRAY_ADD(words, n, room);
+		if (!word) {
+			(void)bb_no_memory(&run->error, "the environment");
+			break;
+		}
+		*word = *e;
+	}
+	run->nccl_environment = (struct bb_words){words, n};
+}
+
 /* Completes the run record but for the benchmark's fields. */
 static void describe_run(struct bb_run *run)
 {
@@ -163,6 +187,7 @@ static void describe_run(struct bb_run *run)
 	r->backend_reason = *o->backend_reason ? o->backend_reason : NULL;
 	r->cpu = bb_machine_cpu(run->machine);
 	r->cores = bb_machine_cores(run->machine);
+	r->nccl_environment = run->nccl_environment;
 	r->lists_all = o->verbose;
 	r->nranks = run->world.nranks;
 	r->nprocs = run->world.nprocs;
@@ -212,6 +237,7 @@ bb_status bb_run_open(struct bb_run *run)
 	BB_TRY(status, open_launch(run), failed);
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_OPEN), failed);
 	describe_world(run);
+	note_nccl_environment(run);
 	run->infos = calloc((size_t)run->world.nranks, sizeof(*run->infos));
 	if (!run->infos)
 		(void)bb_no_memory(&run->error, "the ranks");
@@ -244,6 +270,7 @@ failed:
 void bb_run_close(struct bb_run *run)
 {
 	bb_sinks_close(&run->sinks);
+	free((void *)run->nccl_environment.words);
 	if (run->benchmark->close)
 		run->benchmark->close(run);
 	bb_link_bounds_close(&run->link_bounds);

@@ -82,4 +82,45 @@ typedef struct {
 	X(nvmlDeviceGetFieldValues, (nvmlDevice_t device, int count, nvmlFieldValue_t *values))    \
 	X(nvmlDeviceGetP2PStatus, (nvmlDevice_t a, nvmlDevice_t b, int capability, int *status))
 
+/* ---- why a GPU may be slow (backends/nccl/health.c) -------------------------------------- */
+
+#define BB_NVML_CLOCK_SM 1
+#define BB_NVML_CLOCK_MEMORY 2
+#define BB_NVML_POLICY_POWER 0
+#define BB_NVML_POLICY_THERMAL 1
+#define BB_NVML_NVLINK_COUNTERS 4 /* replays, recoveries, CRC errors of flits and of data */
+
+/* Nanoseconds, since the driver was loaded. */
+typedef struct {
+	unsigned long long referenceTime, violationTime;
+} nvmlViolationTime_t;
+
+#define BB_NVML_HEALTH_NEEDED(X)                                                                   \
+	X(nvmlInit_v2, (void))                                                                     \
+	X(nvmlShutdown, (void))                                                                    \
+	X(nvmlSystemGetDriverVersion, (char *version, unsigned int length))                        \
+	X(nvmlDeviceGetHandleByPciBusId_v2, (const char *bus, nvmlDevice_t *device))
+
+#define BB_NVML_HEALTH(X)                                                                          \
+	X(nvmlDeviceGetClockInfo, (nvmlDevice_t device, int clock, unsigned int *MHz))             \
+	X(nvmlDeviceGetMaxClockInfo, (nvmlDevice_t device, int clock, unsigned int *MHz))          \
+	X(nvmlDeviceGetTemperature, (nvmlDevice_t device, int sensor, unsigned int *celsius))      \
+	X(nvmlDeviceGetPowerUsage, (nvmlDevice_t device, unsigned int *mW))                        \
+	X(nvmlDeviceGetEnforcedPowerLimit, (nvmlDevice_t device, unsigned int *mW))                \
+	X(nvmlDeviceGetPowerManagementDefaultLimit, (nvmlDevice_t device, unsigned int *mW))       \
+	X(nvmlDeviceGetPersistenceMode, (nvmlDevice_t device, int *mode))                          \
+	X(nvmlDeviceGetMigMode, (nvmlDevice_t device, unsigned int *now, unsigned int *pending))   \
+	X(nvmlDeviceGetCurrentClocksThrottleReasons,                                               \
+	  (nvmlDevice_t device, unsigned long long *reasons))                                      \
+	X(nvmlDeviceGetTotalEccErrors,                                                             \
+	  (nvmlDevice_t device, int uncorrected, int aggregate, unsigned long long *errors))       \
+	X(nvmlDeviceGetRemappedRows,                                                               \
+	  (nvmlDevice_t device, unsigned int *corrected, unsigned int *uncorrected,                \
+	   unsigned int *pending, unsigned int *failed))                                           \
+	X(nvmlDeviceGetPcieReplayCounter, (nvmlDevice_t device, unsigned int *replays))            \
+	X(nvmlDeviceGetNvLinkErrorCounter,                                                         \
+	  (nvmlDevice_t device, unsigned int link, int counter, unsigned long long *errors))       \
+	X(nvmlDeviceGetViolationStatus,                                                            \
+	  (nvmlDevice_t device, int policy, nvmlViolationTime_t *time))
+
 #endif

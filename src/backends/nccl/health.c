@@ -1,0 +1,177 @@
+/*
+ * What the driver reports of a GPU that may explain why it is slow, by NVML. The library comes with
+ * the driver; without it, or without one of its functions, nothing is known.
+ */
+#include "backends/nccl/nccl.h"
+
+#include "topology/probes/nvml_api.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bb_nccl_health {
+	void *library;
+	nvmlDevice_t device; /* under MIG the whole GPU */
+#define POINTER(name, parameters) nvmlReturn_t(*name) parameters;
+	BB_NVML_HEALTH_NEEDED(POINTER) BB_NVML_HEALTH(POINTER)
+#undef POINTER
+};
+
+/* Does CALL of a function that an old driver may lack succeed? */
+#define ASKED(h, name, ...) ((h)->name && (h)->name((h)->device, __VA_ARGS__) == 0)
+
+/* ---- opening ---------------------------------------------------------------------------- */
+
+static bool load(struct bb_nccl_health *h, const char *bus)
+{
+	bool needed = true;
+
+	h->library = dlopen(BB_NVML_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	if (!h->library)
+		return false;
+#define NEED(name, parameters) needed = bb_nccl_resolve(h->library, #name, &h->name) && needed;
+	BB_NVML_HEALTH_NEEDED(NEED)
+#undef NEED
+#define ASK(name, parameters) bb_nccl_resolve(h->library, #name, &h->name);
+	BB_NVML_HEALTH(ASK)
+#undef ASK
+	if (needed && h->nvmlInit_v2() == 0) {
+		if (h->nvmlDeviceGetHandleByPciBusId_v2(bus, &h->device) == 0)
+			return true;
+		h->nvmlShutdown();
+	}
+	dlclose(h->library);
+	return false;
+}
+
+void bb_nccl_health_open(struct bb_rank *rank)
+{
+	char bus[sizeof(rank->location.bus) + 2];
+
+	rank->health = calloc(1, sizeof(*rank->health));
+	snprintf(bus, sizeof(bus), "%s.0", rank->location.bus);
+	if (rank->health && !load(rank->health, bus)) {
+		free(rank->health);
+		rank->health = NULL;
+	}
+}
+
+void bb_nccl_health_close(struct bb_rank *rank)
+{
+	if (!rank->health)
+		return;
+	rank->health->nvmlShutdown();
+	dlclose(rank->health->library);
+	free(rank->health);
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+static void read_clocks(const struct bb_nccl_health *h, struct bb_gpu_health *health)
+{
+	unsigned value;
+
+	if (ASKED(h, nvmlDeviceGetClockInfo, BB_NVML_CLOCK_SM, &value))
+		health->sm_MHz = value;
+	if (ASKED(h, nvmlDeviceGetMaxClockInfo, BB_NVML_CLOCK_SM, &value))
+		health->sm_most_MHz = value;
+	if (ASKED(h, nvmlDeviceGetClockInfo, BB_NVML_CLOCK_MEMORY, &value))
+		health->memory_MHz = value;
+	if (ASKED(h, nvmlDeviceGetMaxClockInfo, BB_NVML_CLOCK_MEMORY, &value))
+		health->memory_most_MHz = value;
+}
+
+static void read_settings(const struct bb_nccl_health *h, struct bb_gpu_health *health)
+{
+	unsigned long long reasons;
+	unsigned value, pending;
+	int mode;
+
+	if (ASKED(h, nvmlDeviceGetTemperature, 0, &value))
+		health->temperature_C = value;
+	if (ASKED(h, nvmlDeviceGetPowerUsage, &value))
+		health->power_W = value / 1000;
+	if (ASKED(h, nvmlDeviceGetEnforcedPowerLimit, &value))
+		health->power_cap_W = value / 1000;
+	if (ASKED(h, nvmlDeviceGetPowerManagementDefaultLimit, &value))
+		health->power_default_W = value / 1000;
+	if (ASKED(h, nvmlDeviceGetPersistenceMode, &mode))
+		health->persistence = mode;
+	if (ASKED(h, nvmlDeviceGetMigMode, &value, &pending))
+		health->mig = value;
+	if (ASKED(h, nvmlDeviceGetCurrentClocksThrottleReasons, &reasons))
+		health->throttle_reasons = (int64_t)reasons;
+}
+
+/* Of all links; a link that does not exist or is down does not answer. */
+static void read_link_errors(const struct bb_nccl_health *h, struct bb_gpu_health *health)
+{
+	unsigned long long value;
+
+	for (unsigned link = 0; link < BB_NVML_LINKS; link++)
+		for (int counter = 0; counter < BB_NVML_NVLINK_COUNTERS; counter++) {
+			if (!ASKED(h, nvmlDeviceGetNvLinkErrorCounter, link, counter, &value))
+				continue;
+			if (health->nvlink_errors == BB_GPU_UNKNOWN)
+				health->nvlink_errors = 0;
+			health->nvlink_errors += (int64_t)value;
+		}
+}
+
+static int64_t throttled_us(const struct bb_nccl_health *h, int policy)
+{
+	nvmlViolationTime_t time;
+
+	return ASKED(h, nvmlDeviceGetViolationStatus, policy, &time)
+		       ? (int64_t)(time.violationTime / 1000)
+		       : BB_GPU_UNKNOWN;
+}
+
+static void read_counts(const struct bb_nccl_health *h, struct bb_gpu_health *health)
+{
+	unsigned long long value;
+	unsigned corrected, uncorrected, pending, failed, replays;
+
+	if (ASKED(h, nvmlDeviceGetTotalEccErrors, 0, 0, &value))
+		health->ecc_corrected = (int64_t)value;
+	if (ASKED(h, nvmlDeviceGetTotalEccErrors, 1, 0, &value))
+		health->ecc_uncorrected = (int64_t)value;
+	if (ASKED(h, nvmlDeviceGetRemappedRows, &corrected, &uncorrected, &pending, &failed)) {
+		health->rows_remapped = (int64_t)corrected + uncorrected;
+		health->rows_pending = pending;
+	}
+	if (ASKED(h, nvmlDeviceGetPcieReplayCounter, &replays))
+		health->pcie_replays = replays;
+	health->power_throttled_us = throttled_us(h, BB_NVML_POLICY_POWER);
+	health->thermal_throttled_us = throttled_us(h, BB_NVML_POLICY_THERMAL);
+}
+
+void bb_nccl_health(struct bb_rank *rank, struct bb_gpu_health *health)
+{
+	const struct bb_nccl_health *const h = rank->health;
+
+	memset(health, 0, sizeof(*health));
+#define FORGET(name, ...) health->name = BB_GPU_UNKNOWN;
+	BB_GPU_STATES(FORGET)
+	BB_GPU_COUNTS(FORGET)
+#undef FORGET
+	if (!h)
+		return;
+	if (h->nvmlSystemGetDriverVersion(health->driver, sizeof(health->driver)) != 0)
+		snprintf(health->driver, sizeof(health->driver), "unknown");
+	health->driver[sizeof(health->driver) - 1] = '\0';
+	read_clocks(h, health);
+	read_settings(h, health);
+	read_counts(h, health);
+	read_link_errors(h, health);
+}
+
+void bb_nccl_throttled(struct bb_rank *rank, int64_t us[BB_GPU_THROTTLES])
+{
+	const struct bb_nccl_health *const h = rank->health;
+
+	us[BB_GPU_POWER] = h ? throttled_us(h, BB_NVML_POLICY_POWER) : BB_GPU_UNKNOWN;
+	us[BB_GPU_THERMAL] = h ? throttled_us(h, BB_NVML_POLICY_THERMAL) : BB_GPU_UNKNOWN;
+}

@@ -1,0 +1,44 @@
+/*
+ * run_gpus.h - what the driver reports of the GPUs of a run, before and after it: reasons why one
+ * may be slow.
+ */
+#ifndef BB_HARNESS_RUN_RUN_GPUS_H
+#define BB_HARNESS_RUN_RUN_GPUS_H
+
+#include "backends/gpu.h"
+#include "harness/results/record.h"
+#include "harness/run/crew.h"
+
+struct bb_run;
+
+/* A state is one field, a count two. */
+#define BB_MEMBER_STATE(name, unit, text) BB_MEMBER(INT, name)
+#define BB_MEMBER_COUNT(name, unit, text) BB_MEMBER(INT, name##_before) BB_MEMBER(INT, name)
+#define BB_FIELD_ROW_STATE(name, unit, text) BB_FIELD_ROW(INT, name, unit, text ", after the run")
+#define BB_FIELD_ROW_COUNT(name, unit, text)                                                       \
+	BB_FIELD_ROW(INT, name##_before, unit, text ", before the run")                            \
+	BB_FIELD_ROW(INT, name, unit, "the same after it")
+
+#define BB_GPU_FIELDS(FIELD)                                                                       \
+	FIELD(INT, rank, "", "whose GPU it is")                                                    \
+	FIELD(STRING, host, "", "where it is")                                                     \
+	FIELD(STRING, bus, "", "its place on the host")                                            \
+	FIELD(STRING, driver, "", "version of the driver")                                         \
+	BB_GPU_STATES(FIELD##_STATE)                                                               \
+	BB_GPU_COUNTS(FIELD##_COUNT)
+
+struct bb_gpu_record {
+	BB_GPU_FIELDS(BB_MEMBER)
+};
+
+extern const struct bb_record_kind bb_record_gpu;
+
+/* *HEALTH = that of the driver's GPU now; nothing where ranks are no GPUs. */
+void bb_run_gpus_read(const struct bb_run *run, struct bb_driver *driver,
+		      struct bb_gpu_health *health);
+/* After the last trial: a record for each GPU of which something is known. BEFORE is what read gave
+   before the first one. Collective over the world. */
+BB_MUST bb_status bb_run_gpus_tell(struct bb_run *run, struct bb_driver *driver,
+				   const struct bb_gpu_health *before);
+
+#endif
