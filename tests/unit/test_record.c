@@ -112,7 +112,7 @@ static void test_csv(void **state)
 	assert_int_equal(columns(bb_strbuf_text(&head)), columns(bb_strbuf_text(&row)));
 	assert_int_equal(strncmp(bb_strbuf_text(&head), "schema,run_id,collective,", 25), 0);
 	assert_int_equal(strncmp(bb_strbuf_text(&row),
-				 "2,id,all_reduce,,\"says \"\"x, y\"\"\",,,,,-1,,,,true,,,,,,", 53),
+				 "2,id,all_reduce,,\"says \"\"x, y\"\"\",,,,-1,,,,true,,,,,,,", 53),
 			 0);
 	assert_non_null(strstr(bb_strbuf_text(&row), ",1.5;2.25,"));
 	assert_int_equal(row.text[row.length - 1], '\n');

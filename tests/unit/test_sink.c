@@ -344,7 +344,7 @@ static void test_csv(void **state)
 	assert_int_equal(count(now(&w), "\n"), 2);
 	put(&w, result_record(1024, true, 2));
 	finish(&w, end_record());
-	assert_int_equal(count(w.text, "\n2,id,all_reduce,ring,ring,,,float,sum,-1,2,1024,256,"), 2);
+	assert_int_equal(count(w.text, "\n2,id,all_reduce,ring,ring,,float,sum,-1,2,1024,256,"), 2);
 	done(&w);
 }
 

@@ -6,7 +6,11 @@
 #include "harness/run/harness.h"
 #include "harness/measure/explanation.h"
 
+#include "core/output.h"
+
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct bb_bench *of(struct bb_run *run)
 {
@@ -200,10 +204,62 @@ static bool judge(struct bb_run *run, const char **verdict)
 	return !(gate > 0 && end->avg_busbw_GBps < 0.9 * gate);
 }
 
+/* Is the node of RANK that of an earlier one? */
+static bool is_on_known_node(const struct bb_run *run, int rank)
+{
+	const struct bb_cluster *const cluster = run->options.cluster;
+
+	for (int r = 0; r < rank; r++)
+		if (cluster ? bb_cluster_node(cluster, r) == bb_cluster_node(cluster, rank)
+			    : strcmp(run->infos[r].location.host, run->infos[rank].location.host) ==
+				      0)
+			return true;
+	return false;
+}
+
+static bb_status write_file(struct bb_run *run, const char *path, struct bb_strbuf *text)
+{
+	const struct bb_output output = {
+		.option = "--tuner-conf", .path = path, .folder = run->options.output_folder};
+	FILE *file;
+	bool good = !bb_strbuf_failed(text);
+	bb_status status = bb_output_open(&output, &file, &run->error);
+
+	if (status != BB_OK)
+		return status;
+	good = fputs(bb_strbuf_text(text), file) >= 0 && good;
+	good = fclose(file) == 0 && good;
+	return good ? BB_OK
+		    : bb_fail(&run->error, BB_EINTERNAL, "--tuner-conf %s could not be written",
+			      path);
+}
+
+static bb_status write_tuner_conf(struct bb_run *run)
+{
+	struct bb_tuner_place place = {.ranks = run->world.nranks};
+	struct bb_strbuf text = {0};
+	int rows;
+	bb_status status;
+
+	for (int r = 0; r < run->world.nranks; r++)
+		place.nodes += !is_on_known_node(run, r);
+	status = bb_compare_tuner(&of(run)->compare, &place, &text, &rows);
+	if (status == BB_OK)
+		status = write_file(run, of(run)->settings.tuner_conf, &text);
+	if (status == BB_OK && rows == 0)
+		status = bb_sinks_comment(&run->sinks,
+					  "# Warning: --tuner-conf: no rows, as it is not known "
+					  "what NCCL ran; --algo all names it\n");
+	bb_strbuf_free(&text);
+	return status;
+}
+
 static bb_status sum_up(struct bb_run *run)
 {
-	const bb_status status = bb_compare_records(&of(run)->compare, &run->sinks);
+	bb_status status = bb_compare_records(&of(run)->compare, &run->sinks);
 
+	if (status == BB_OK && of(run)->settings.tuner_conf)
+		status = write_tuner_conf(run);
 	return status == BB_OK ? bb_costs_record(&of(run)->costs, &run->sinks) : status;
 }
 

@@ -73,6 +73,8 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 	       .argument = "0-4")                                                                  \
 	OPTION(INT, device_cta_count, "device_cta_count", 'V', "16",                               \
 	       "number of thread blocks of that kernel", .min = 1, .max = 128)                     \
+	OPTION(STRING, tuner_conf, "tuner-conf", 0, NULL,                                          \
+	       "for NCCL's example tuner: the fastest algorithm of each size", .argument = "FILE") \
 	OPTION(FLAG, explain, "explain", 0, NULL,                                                  \
 	       "each algorithm of --algo round by round, nothing is run",                          \
 	       .section = "Explanation")

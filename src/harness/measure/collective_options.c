@@ -3,8 +3,10 @@
  * and environment, and their conflicts.
  */
 #include "backends/virtual.h"
+#include "core/output.h"
 #include "core/units.h"
 #include "harness/measure/collective.h"
+#include "harness/results/compare.h"
 #include "harness/run/options_check.h"
 #include "harness/measure/plan.h"
 #include "schedules/checker.h"
@@ -449,6 +451,27 @@ static bb_status check_output(const struct bb_collective_options *a, const struc
 	return bb_check_outputs(o, a->output_file, writes, error);
 }
 
+static bb_status check_tuner(const struct bb_collective_options *a, const struct bb_options *o,
+			     const struct bb_collective *collective, bool writes,
+			     struct bb_error *error)
+{
+	const struct bb_output output = {
+		.option = "--tuner-conf", .path = a->tuner_conf, .folder = o->output_folder};
+
+	if (!a->tuner_conf)
+		return BB_OK;
+	if (!o->backend->library)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--tuner-conf: NCCL chooses no algorithm of the %s backend; use "
+			       "--backend nccl, or --cluster with GPUs",
+			       o->backend->name);
+	if (!bb_compare_is_tunable(collective->name))
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--tuner-conf: NCCL has no algorithms to choose from for %s",
+			       collective->name);
+	return writes ? bb_output_check(&output, error) : BB_OK;
+}
+
 bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			      const struct bb_environment *e, struct bb_error *error)
 {
@@ -468,6 +491,7 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	BB_TRY(st, check_skip(a, o, error), out);
 	BB_TRY(st, check_op(a, collective, error), out);
 	BB_TRY(st, check_output(a, o, e->launch.proc == 0, error), out);
+	BB_TRY(st, check_tuner(a, o, collective, e->launch.proc == 0, error), out);
 	BB_TRY(st, check_supported(a, o, error), out);
 	resolve_gpu(a, collective, o);
 	st = check_graph(a, o, error);

@@ -10,6 +10,8 @@
 #include "backends/virtual.h"
 #include "core/clock.h"
 
+#include <string.h>
+
 bb_status bb_job_fill(const struct bb_job *job, int set)
 {
 	struct bb_session *s = job->s;

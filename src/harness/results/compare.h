@@ -31,7 +31,10 @@ struct bb_compare { /* the results so far; zero-initialise */
 	FIELD(STRING, algorithm_asked, "", "the fastest, as in --algo")                            \
 	FIELD(STRING, algorithm, "", "what it was: for auto what was chosen")                      \
 	FIELD(DOUBLE, time_us, "us", "its time; of what was run twice, the shorter")               \
-	FIELD(DOUBLE, times_second, "", "the second's time over it")
+	FIELD(DOUBLE, times_second, "", "the second's time over it")                               \
+	FIELD(DOUBLE, auto_behind_percent, "%",                                                    \
+	      "how much longer NCCL's own choice takes than the fastest that was forced on it; "   \
+	      "null: no such are known")
 
 /* The fastest of several algorithms at one size. */
 struct bb_winner_record {
@@ -76,5 +79,23 @@ void bb_compare_text(const struct bb_compare *compare, struct bb_strbuf *out);
 BB_MUST bb_status bb_compare_records(const struct bb_compare *compare, struct bb_sinks *sinks);
 
 void bb_compare_free(struct bb_compare *compare);
+/* ---- for the library's tuner (compare_tuner.c) --------------------------------------------- */
+
+/* Where the results are from. */
+struct bb_tuner_place {
+	int nodes, ranks;
+};
+
+/* Does the tuner govern this collective? */
+bool bb_compare_is_tunable(const char *collective);
+
+/*
+ * Append the file for NCCL's example tuner: for each range of sizes the algorithm and protocol of
+ * the library that was the fastest, of the first datatype, op and root that was measured. *ROWS =
+ * how many; 0: of no result it is known what the library ran. BB_EINTERNAL without memory.
+ */
+BB_MUST bb_status bb_compare_tuner(const struct bb_compare *compare,
+				   const struct bb_tuner_place *place, struct bb_strbuf *out,
+				   int *rows);
 
 #endif

@@ -3,6 +3,7 @@
  *
  *   compare.c         stores the results and arranges them in tables
  *   compare_text.c    prints these
+ *   compare_tuner.c   compares the library's choice with what was forced on it
  *   compare_record.c  delivers them as records
  */
 #ifndef BB_HARNESS_RESULTS_COMPARE_INSIDE_H
@@ -69,5 +70,10 @@ bool bb_compare_pair(const struct bb_compare_table *t, int i, int k);
    the one ahead at the first size; -1: both never ran at the same size. */
 int bb_compare_crossings(const struct bb_compare_table *t, int a, int b,
 			 double places[BB_COMPARE_CROSSINGS], int *faster);
+
+/* Percent by which auto takes longer at size number SIZE than the fastest algorithm that was forced
+   on the library; NAN: none is known. *ALGORITHM, *PROTOCOL = that one's, in the tuner's words. */
+double bb_compare_auto_behind(const struct bb_compare_table *t, size_t size, const char **algorithm,
+			      const char **protocol);
 
 #endif

@@ -214,12 +214,6 @@ struct bb_run_record {
 	FIELD(STRING, algorithm, "", "algorithm that ran; for auto the backend's choice")          \
 	FIELD(STRING, library_algorithm, "",                                                       \
 	      "choice reported by the library, as ring:LL128; null: not reported")                 \
-	FIELD(STRING, throttled, "",                                                               \
-	      "GPUs: why the driver lowered the clock of one while the row was measured: power, "  \
-	      "temperature or both; null: it did not, or does not say")                            \
-	FIELD(STRING, registration, "",                                                            \
-	      "GPUs: what -R came to: none, local, symmetric, or local or symmetric where NCCL "   \
-	      "does not tell; null: no -R")                                                        \
 	FIELD(STRING, dtype, "", "element type")                                                   \
 	FIELD(STRING, op, "", "reduction; none where data is only moved")                          \
 	FIELD(INT, root, "", "rank; -1 where there is none")                                       \
@@ -279,7 +273,13 @@ struct bb_run_record {
 	      "a library's model: lower end of its interval of nine in ten unseen machines")       \
 	FIELD(DOUBLE, predicted_high_us, "us", "upper end")                                        \
 	FIELD(STRING, other_versions, "", "what other versions of the library choose instead")     \
-	FIELD(DOUBLE, end_unix_s, "s", "end of the measurement, since 1970 UTC")
+	FIELD(DOUBLE, end_unix_s, "s", "end of the measurement, since 1970 UTC")                   \
+	FIELD(STRING, throttled, "",                                                               \
+	      "GPUs: why the driver lowered the clock of one while the row was measured: power, "  \
+	      "temperature or both; null: it did not, or does not say")                            \
+	FIELD(STRING, registration, "",                                                            \
+	      "GPUs: what -R came to: none, local, symmetric, or local or symmetric where NCCL "   \
+	      "does not tell; null: no -R")
 
 /* One case in one placement. */
 struct bb_result_record {
