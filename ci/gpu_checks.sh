@@ -138,6 +138,29 @@ flags() {
 	done
 }
 
+# The driver's library answers for the GPU of each rank.
+states() {
+	local gpus known
+	perf all_reduce -g "$1" "${ONE[@]}" --json - || return
+	gpus=$(grep -c '"kind":"gpu"' "$TEMP/out")
+	known=$(grep -c '"kind":"gpu".*"sm_MHz":[1-9]' "$TEMP/out")
+	[ -z "$STAND_IN" ] || { because "stand-ins have no driver"; return 5; }
+	[ "$known" = "$1" ] || {
+		because "records of GPUs: $gpus of $1, with a clock: $known"
+		return 1
+	}
+}
+
+# The comparison ends in rows for NCCL's tuner.
+tuned() {
+	perf all_reduce -g "$1" --algo all "${SIZES[@]}" --tuner-conf "$TEMP/tuner" || return
+	number rows "$(grep -c '^allreduce,' "$TEMP/tuner")"
+	grep -q '^allreduce,' "$TEMP/tuner" || {
+		because "$(grep -m 1 'Warning: --tuner-conf' "$TEMP/out" || echo "rows of the tuner are missing")"
+		return 1
+	}
+}
+
 # A byte that is made wrong is found: exit status 7.
 finds_wrong_byte() {
 	local status
@@ -285,6 +308,7 @@ list_features() {
 	check features "$1: caches (--cache)" "$2" flags "$3" "--cache reuse" "--cache rewrite"
 	check features "$1: precision (--precision)" "$2" flags "$3" "--precision 5% --max-time 2"
 	check features "$1: protocols (--proto)" "$2" perf all_reduce -g "$3" --algo ring,tree,auto --proto LL,LL128,Simple "${ONE[@]}"
+	check features "$1: state of each GPU" "$2" states "$3"
 	check features "$1: a wrong byte is found" "$2" finds_wrong_byte "$3"
 	# One rank alone calls no collective.
 	check features "$1: ZeRO, all stages" "$([ "$3" = 1 ] && echo memory || echo "$2") zero" zero_all "$3"
@@ -314,6 +338,7 @@ list_algorithms() {
 	for c in $COLLECTIVES; do
 		check algorithms "several GPUs: $c" "several collectives" every "$c" "$GPUS"
 	done
+	check algorithms "several GPUs: rows for NCCL's tuner" "several collectives" tuned "$GPUS"
 	for c in ring tree nvls nvlstree collnet; do
 		check algorithms "several GPUs: all_reduce runs $c" "several collectives" forced_on_all all_reduce $c
 	done
