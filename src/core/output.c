@@ -139,18 +139,23 @@ static bb_status print(struct bb_strbuf *text, struct bb_error *error)
 
 bb_status bb_write_text(const char *path, struct bb_strbuf *text, struct bb_error *error)
 {
-	const struct bb_output output = {.path = path};
+	return bb_output_write(&(const struct bb_output){.path = path}, text, error);
+}
+
+bb_status bb_output_write(const struct bb_output *output, struct bb_strbuf *text,
+			  struct bb_error *error)
+{
 	bool good = !bb_strbuf_failed(text);
 	bb_status st;
 	FILE *file;
 
-	if (strcmp(path, "-") == 0)
+	if (strcmp(output->path, "-") == 0)
 		return print(text, error);
-	BB_TRY(st, bb_output_open(&output, &file, error), out);
+	BB_TRY(st, bb_output_open(output, &file, error), out);
 	good = put(file, text) && good;
 	good = fclose(file) == 0 && good;
 	if (!good)
-		st = bb_fail(error, BB_EINTERNAL, "%s could not be written", path);
+		st = bb_fail(error, BB_EINTERNAL, "%s could not be written", output->path);
 out:
 	return st;
 }

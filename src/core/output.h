@@ -30,4 +30,8 @@ BB_MUST bb_status bb_output_open(const struct bb_output *output, FILE **file,
    BB_EUSAGE as above; BB_EINTERNAL: not all of it could be written, or TEXT has failed. */
 BB_MUST bb_status bb_write_text(const char *path, struct bb_strbuf *text, struct bb_error *error);
 
+/* The same to OUTPUT. */
+BB_MUST bb_status bb_output_write(const struct bb_output *output, struct bb_strbuf *text,
+				  struct bb_error *error);
+
 #endif

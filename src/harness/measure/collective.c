@@ -8,7 +8,6 @@
 
 #include "core/output.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -217,25 +216,11 @@ static bool is_on_known_node(const struct bb_run *run, int rank)
 	return false;
 }
 
-static bb_status write_file(struct bb_run *run, const char *path, struct bb_strbuf *text)
-{
-	const struct bb_output output = {
-		.option = "--tuner-conf", .path = path, .folder = run->options.output_folder};
-	FILE *file;
-	bool good = !bb_strbuf_failed(text);
-	bb_status status = bb_output_open(&output, &file, &run->error);
-
-	if (status != BB_OK)
-		return status;
-	good = fputs(bb_strbuf_text(text), file) >= 0 && good;
-	good = fclose(file) == 0 && good;
-	return good ? BB_OK
-		    : bb_fail(&run->error, BB_EINTERNAL, "--tuner-conf %s could not be written",
-			      path);
-}
-
 static bb_status write_tuner_conf(struct bb_run *run)
 {
+	const struct bb_output output = {.option = "--tuner-conf",
+					 .path = of(run)->settings.tuner_conf,
+					 .folder = run->options.output_folder};
 	struct bb_tuner_place place = {.ranks = run->world.nranks};
 	struct bb_strbuf text = {0};
 	int rows;
@@ -245,7 +230,7 @@ static bb_status write_tuner_conf(struct bb_run *run)
 		place.nodes += !is_on_known_node(run, r);
 	status = bb_compare_tuner(&of(run)->compare, &place, &text, &rows);
 	if (status == BB_OK)
-		status = write_file(run, of(run)->settings.tuner_conf, &text);
+		status = bb_output_write(&output, &text, &run->error);
 	if (status == BB_OK && rows == 0)
 		status = bb_sinks_comment(&run->sinks,
 					  "# Warning: --tuner-conf: no rows, as it is not known "
