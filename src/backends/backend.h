@@ -128,6 +128,7 @@ struct bb_location {
 	int numa;   /* -1: unknown */
 	char host[64];
 	char bus[16];  /* "0000:3b:00" of a GPU; host: package, NUMA node and core */
+	char uuid[33]; /* of a GPU, or of its part (MIG), in hexadecimal; empty: it has none */
 	char name[64]; /* "Intel(R) Xeon(R) Processor" */
 };
 

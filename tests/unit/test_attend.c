@@ -20,10 +20,13 @@ static void test_first_on_device(void **state)
 		{.location = {.device = 0, .host = "h2", .bus = "0000:3b:00"}},
 		/* Of a process that sees no other device. */
 		{.location = {.device = 0, .host = "h1", .bus = "0000:af:00"}},
+		/* Two parts of a GPU, each the only device of its process. */
+		{.location = {.device = 0, .host = "h1", .bus = "0000:d8:00", .uuid = "01"}},
+		{.location = {.device = 0, .host = "h1", .bus = "0000:d8:00", .uuid = "02"}},
 	};
-	static const bool first[] = {true, true, false, true, true};
+	static const bool first[] = {true, true, false, true, true, true, true};
 
-	for (int r = 0; r < 5; r++)
+	for (int r = 0; r < 7; r++)
 		assert_int_equal(bb_is_first_on_device(infos, r), first[r]);
 }
 

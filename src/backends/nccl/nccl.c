@@ -312,6 +312,8 @@ static bb_status read_device(struct bb_rank *rank)
 	snprintf(here->bus, sizeof(here->bus), "%.15s", bus);
 	snprintf(here->name, sizeof(here->name), "%.63s", properties.name);
 	memcpy(rank->uuid, &properties.uuid, sizeof(rank->uuid));
+	for (size_t i = 0; i < sizeof(rank->uuid); i++)
+		snprintf(here->uuid + 2 * i, 3, "%02x", rank->uuid[i]);
 	rank->capability = 10 * properties.major + properties.minor;
 	rank->blocks = (unsigned)properties.multiProcessorCount * BB_GPU_BLOCKS_PER_PROCESSOR;
 out:

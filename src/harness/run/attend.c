@@ -21,6 +21,7 @@ static const struct bb_payload_field info_fields[] = {
 			 .low = -1, .high = INT32_MAX),
 	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct bb_rank_info, location.host),
 	BB_PAYLOAD_FIELD("the bus", BB_PAYLOAD_TEXT, struct bb_rank_info, location.bus),
+	BB_PAYLOAD_FIELD("the UUID", BB_PAYLOAD_TEXT, struct bb_rank_info, location.uuid),
 	BB_PAYLOAD_FIELD("the name", BB_PAYLOAD_TEXT, struct bb_rank_info, location.name),
 	BB_PAYLOAD_FIELD("the group", BB_PAYLOAD_ANY, struct bb_rank_info, group),
 	{.name = NULL}};
@@ -55,7 +56,7 @@ static bb_status gather_infos(struct bb_run *run, struct bb_driver *driver,
 static bool share_device(const struct bb_location *a, const struct bb_location *b)
 {
 	return a->device == b->device && strcmp(a->bus, b->bus) == 0 &&
-	       strcmp(a->host, b->host) == 0;
+	       strcmp(a->uuid, b->uuid) == 0 && strcmp(a->host, b->host) == 0;
 }
 
 bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank)
