@@ -14,8 +14,8 @@ python_folders() {
 		timeout 10 "$python" -c 'import sys; print("\n".join(filter(None, sys.path)))' 2>/dev/null
 		python=$(readlink -f "$python")
 	fi
-	for prefix in "${VIRTUAL_ENV:-}" "${CONDA_PREFIX:-}" "${python%/bin/*}" "$HOME/.local" "$ROOT"/usr "$ROOT"/usr/local \
-		"$ROOT"/opt/* "$ROOT"/opt/*/.venv "$ROOT"/opt/*/* "$ROOT"/root/.pyenv/versions/*; do
+	for prefix in "${VIRTUAL_ENV:-}" "${CONDA_PREFIX:-}" "${python%/bin/*}" "$HOME"/.local "$HOME"/.pyenv/versions/* \
+		"$ROOT"/usr "$ROOT"/usr/local "$ROOT"/opt/* "$ROOT"/opt/*/.venv "$ROOT"/opt/*/*; do
 		[ -z "$prefix" ] || printf '%s\n' "$prefix"/lib/python3*/*-packages
 	done
 }

@@ -101,17 +101,19 @@ static void search_path_python(struct search *search)
 
 static void search_pythons(struct search *search)
 {
-	static const char *const prefixes[] = {"/usr",     "/usr/local",
-					       "/opt/*",   "/opt/*/.venv",
-					       "/opt/*/*", "/root/.pyenv/versions/*"};
+	static const char *const own[] = {".local", ".pyenv/versions/*"}; /* below HOME */
+	static const char *const prefixes[] = {"/usr", "/usr/local", "/opt/*", "/opt/*/.venv",
+					       "/opt/*/*"};
 	const char *const home = getenv("HOME");
 	char local[PATH_MAX];
 
 	search_packages(search, getenv("VIRTUAL_ENV"));
 	search_packages(search, getenv("CONDA_PREFIX"));
 	search_path_python(search);
-	snprintf(local, sizeof(local), "%s/.local", home ? home : "");
-	search_packages(search, local);
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]) && home; i++) {
+		snprintf(local, sizeof(local), "%s/%s", home, own[i]);
+		search_packages(search, local);
+	}
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 		search_packages(search, prefixes[i]);
 }
