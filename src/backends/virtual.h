@@ -17,7 +17,7 @@ struct bb_group;
 struct bb_rank;
 
 /* Of a time by a model of a library. */
-struct bb_prediction {
+struct bb_model_prediction {
 	/* Factors of the predicted time between which nine in ten measurements of machines lie to
 	   which the model was not fitted; NAN: the model has no interval. */
 	double low, high;
@@ -44,7 +44,7 @@ struct bb_virtual {
 	void (*evaluated)(struct bb_group *group, const char **evaluator, double *faultless);
 	/* Returns the interval and versions of the time of GROUP's last collective, valid until its
 	   next one. */
-	const struct bb_prediction *(*predicted)(struct bb_group *group);
+	const struct bb_model_prediction *(*predicted)(struct bb_group *group);
 	/*
 	 * Append how collectives were evaluated since open, including those of programs:
 	 * "all_reduce among 16: nvlstree:Simple model, busbench:ring alike"; nothing without

@@ -144,7 +144,7 @@ const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 }
 
 void bb_sim_nccl_predict(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
-			 const struct bb_call *call, struct bb_prediction *prediction)
+			 const struct bb_call *call, struct bb_model_prediction *prediction)
 {
 	const struct choice *choice = call->native->own;
 	enum bb_nccl_algorithm algorithm = choice->algorithm, older = algorithm;

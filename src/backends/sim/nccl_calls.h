@@ -30,7 +30,7 @@ const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 
 /* Set PREDICTION to what is to be said of CALL's time, which is native. */
 void bb_sim_nccl_predict(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
-			 const struct bb_call *call, struct bb_prediction *prediction);
+			 const struct bb_call *call, struct bb_model_prediction *prediction);
 
 /* Seconds of CALL, which is native and not refused. CHOSEN (may be NULL) becomes "ring:LL128", or
    empty for collectives made of messages. */

@@ -282,7 +282,7 @@ static void sim_evaluated(struct bb_group *group, const char **evaluator, double
 	*faultless = c->ncourses > 1 ? bb_sim_now(c, bb_sim_faultless(c)) : NAN;
 }
 
-static const struct bb_prediction *sim_predicted(struct bb_group *group)
+static const struct bb_model_prediction *sim_predicted(struct bb_group *group)
 {
 	return &group->prediction;
 }

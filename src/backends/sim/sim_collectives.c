@@ -191,7 +191,7 @@ bb_status bb_sim_time_call(struct bb_group *group, int course, const struct bb_l
 {
 	bb_status status = BB_OK;
 
-	group->prediction = (struct bb_prediction){.low = NAN, .high = NAN};
+	group->prediction = (struct bb_model_prediction){.low = NAN, .high = NAN};
 	if (call->native || group->context->calibration)
 		time_whole(group, model_seconds(group, course, links, call, number), times);
 	else

@@ -60,13 +60,13 @@ struct bb_group {
 	struct bb_context *context;
 	int n;
 	int *members;
-	bool first_ranks;                   /* its members are 0, 1, … */
-	double *crowds[2];                  /* by course: links.crowd (timeline.h); owned */
-	double *times;                      /* [member], for one call */
-	const char *evaluator;              /* of the last call */
-	struct bb_nccl_machine machines[2]; /* by course: the group as NCCL would detect it */
-	char chosen[BB_CHOSEN_TEXT];        /* by NCCL for the last call */
-	struct bb_prediction prediction;    /* of the last call */
+	bool first_ranks;                      /* its members are 0, 1, … */
+	double *crowds[2];                     /* by course: links.crowd (timeline.h); owned */
+	double *times;                         /* [member], for one call */
+	const char *evaluator;                 /* of the last call */
+	struct bb_nccl_machine machines[2];    /* by course: the group as NCCL would detect it */
+	char chosen[BB_CHOSEN_TEXT];           /* by NCCL for the last call */
+	struct bb_model_prediction prediction; /* of the last call */
 };
 
 /* The latest of N times, at least 0. */

@@ -179,7 +179,7 @@ static void fill_bandwidth(const struct bb_session *s, const struct bb_call *cal
 static void fill_prediction(const struct bb_session *s, struct bb_result_record *result)
 {
 	const struct bb_virtual *virtual = s->bench->backend->virtual;
-	const struct bb_prediction *said = virtual ? virtual->predicted(s->group) : NULL;
+	const struct bb_model_prediction *said = virtual ? virtual->predicted(s->group) : NULL;
 
 	if (!said)
 		return;
