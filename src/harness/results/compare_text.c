@@ -180,13 +180,22 @@ static void print_auto(const struct bb_compare_table *t, int algorithm, struct b
 		bb_strbuf_add(out, "\n");
 }
 
-/* What auto loses to the best that was forced: a row a size. */
+static bool is_behind_known(const struct bb_compare_table *t)
+{
+	const char *algorithm, *protocol;
+
+	for (size_t size = 0; size < t->nsizes; size++)
+		if (!isnan(bb_compare_auto_behind(t, size, &algorithm, &protocol)))
+			return true;
+	return false;
+}
+
+/* The loss of auto against the best forced algorithm, at each size. */
 static void print_behind(const struct bb_compare_table *t, struct bb_strbuf *out)
 {
 	struct bb_text_table table = {.mark = "#"};
 	const char *algorithm, *protocol;
 	char text[BB_UNIT_TEXT];
-	bool any = false;
 
 	bb_table_column(&table, "size", "(B)", SIZES_WIDTH);
 	bb_table_key(&table);
@@ -197,13 +206,11 @@ static void print_behind(const struct bb_compare_table *t, struct bb_strbuf *out
 
 		if (isnan(behind))
 			continue;
-		any = true;
 		bb_table_cell(&table, bb_format_size(text, (uint64_t)t->sizes[size]));
 		bb_table_cellf(&table, "%.1f", behind);
 		bb_table_cellf(&table, "%s, %s", algorithm, protocol);
 	}
-	if (any)
-		bb_table_print(&table, out);
+	bb_table_print(&table, out);
 	bb_table_free(&table);
 }
 
@@ -250,7 +257,8 @@ static void print_table(const struct bb_compare_table *t, struct bb_strbuf *out)
 		if (bb_compare_is_auto(t, t->order[i]))
 			print_auto(t, t->order[i], out);
 	}
-	print_behind(t, out);
+	if (is_behind_known(t))
+		print_behind(t, out);
 	print_pairs(t, out);
 }
 
