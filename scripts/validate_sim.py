@@ -25,8 +25,8 @@ CLUSTERS = os.path.join(REFERENCE, "clusters")
 GENERAL = (os.path.join(ROOT, "src", "simulator", "nccl.txt"), os.path.join(ROOT, "src", "simulator", "clusters.txt"))
 LARGE = 256 << 20
 # An interval is to hold nine in ten measurements of another machine. Of K machines it has so many times (1 + 1 / K),
-# as nothing else is known of the next one, up to MOST.
-HELD, MOST = 0.9, 0.94
+# as nothing else is known of the next one, up to MOST of each size.
+HELD, MOST = 0.9, (0.94, 0.94, 0.95)
 REACHES = ("node", "shared", "nodes")
 # Of a busbw of two decimals; what is known no better tells nothing.
 COARSE = 0.05
@@ -222,7 +222,7 @@ def interval(samples, reach, knows, size):
         machines = [sample[0] for sample in some]
         if len(set(machines)) >= 3:
             break
-    share = min(MOST, HELD * (1 + 1 / len(set(machines))))
+    share = min(MOST[size], HELD * (1 + 1 / len(set(machines))))
     low, high = shortest([(sample[4], machines.count(sample[0]) ** -0.5) for sample in some], share)
     return math.floor(100 * low) / 100, math.ceil(100 * high) / 100
 
@@ -480,7 +480,8 @@ def document(build, rows):
                "that is like no other, as EFA on p4de, is outside. The form of the model was found with all rows in view.")
     yield fill("In predicted times: the shortest that hold the measurements of machines left out, each machine with the "
                f"square root of its rows: nine in ten of them, times 1 + 1/k for the k machines that tell, up to "
-               f"{percent(MOST)}. Site known: it is described how fast operations are issued, or "
+               f"{percent(MOST[0])}, and {percent(MOST[2])} from 256 MiB on. Site known: it is described how fast operations "
+               "are issued, or "
                "what a network plug-in takes.")
     yield from table(["ranks", "site", "below 1 MiB", "below 256 MiB", "larger"],
                      ([{"node": "one node", "shared": "nodes that share switches", "nodes": "several nodes"}[reach],
