@@ -24,8 +24,8 @@ CLUSTERS = os.path.join(REFERENCE, "clusters")
 # The constants for all sites.
 GENERAL = (os.path.join(ROOT, "src", "simulator", "nccl.txt"), os.path.join(ROOT, "src", "simulator", "clusters.txt"))
 LARGE = 256 << 20
-# An interval is to hold nine in ten measurements of another machine. Of K machines it has so many times (1 + 1 / K),
-# as nothing else is known of the next one, up to MOST of each size.
+# An interval shall hold nine in ten measurements of another machine. Fitted to K machines it holds (1 + 1 / K) times
+# that share, since the next machine may differ from all of them, but at most MOST of each class of sizes.
 HELD, MOST = 0.9, (0.94, 0.94, 0.95)
 REACHES = ("node", "shared", "nodes")
 # Of a busbw of two decimals; what is known no better tells nothing.
@@ -314,19 +314,19 @@ def part(rows, name):
 
 
 def summary(rows):
-    """What the tests hold on to: name, rows, figures, what is asked for."""
+    """(name, figures, targets of the median, p90 and half-width), which the tests check."""
     for name, key, ends in PARTS:
         for sizes, wanted in (("from 256 MiB on", True), ("below 256 MiB", False)):
             some = [row for row in part(rows, name) if large(row) == wanted]
             found = figures(some, key)
             found["inside"], found["width"] = held(some, key, ends)
-            asked = ((0.05, 0.15, 0.15) if wanted else (0.2, 0.6, 0.5)) if name == "machine left out" else (None,) * 3
-            yield f"{name}, {sizes}", found, *asked
+            targets = ((0.05, 0.15, 0.15) if wanted else (0.2, 0.6, 0.5)) if name == "machine left out" else (None,) * 3
+            yield f"{name}, {sizes}", found, *targets
 
 
 def summary_table(rows):
-    yield from table(["part, sizes", "rows", "median error", "asked for", "p90", "asked for", "inside the interval",
-                      "median half-width", "asked for"],
+    yield from table(["part, sizes", "rows", "median error", "target", "p90", "target", "inside the interval",
+                      "median half-width", "target"],
                      ([name, f["rows"], percent(f["median"]), percent(median), percent(f["p90"]), percent(p90),
                        percent(f["inside"]), percent(f["width"]), percent(width)]
                       for name, f, median, p90, width in summary(rows)))
@@ -384,7 +384,7 @@ def every(rows):
 
 
 def add_left_out(rows):
-    """To each row what validate_left_out.py found: its error, and the interval that is printed there."""
+    """Adds to each row the error that validate_left_out.py found, and the interval that a run prints."""
     found = {(row["file"], int(row["line"])): row for row in read("left_out_rows.csv")}
     ends = intervals()
     for row in rows:
@@ -395,7 +395,7 @@ def add_left_out(rows):
 
 
 def intervals():
-    """Those of nccl.txt: (reach, known, size class) -> (low, high)."""
+    """The intervals of nccl.txt: (reach, known, size class) -> (low, high)."""
     values = {}
     with open(GENERAL[0], encoding="utf-8") as file:
         for line in file:
@@ -408,7 +408,7 @@ def intervals():
 
 
 def small_sizes(build, rows):
-    """Predicted, and measured on machines with the same nodes: every collective of one node of 8."""
+    """Each collective in a node of 8: predicted, and measured on machines with the same nodes."""
     for name, cluster in (("A100", "dgx-a100"), ("H100", "hgx-h100"), ("H200", "hgx-h200"), ("B200", "hgx-b200")):
         same = {cluster} | {entry[:-4] for entry in os.listdir(CLUSTERS) if is_of(entry, cluster)}
         for collective in ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv",
@@ -444,61 +444,58 @@ def fill(text):
 
 def document(build, rows):
     counts = {what: sum(row["what"] == what for row in rows) for what in dict.fromkeys(r["what"] for r in rows)}
-    yield "# How near the sim backend comes to NCCL\n"
+    yield "# Errors of the sim backend against NCCL\n"
     yield fill("Written by `make validate` (scripts/validate_sim.py). Every row of the published measurements in "
-               "`reports/reference` is here: predicted and compared, used to fit a constant of the model, or left out for a "
-               "reason. Errors are of times; what the model is: [simulator.md](simulator.md). An interval is what a run "
-               "prints: nine in ten measurements of unseen machines lie in it.")
+               "`reports/reference` is listed: predicted and compared, used to fit a constant of the model, or left out with a "
+               "reason. Errors are those of times. [simulator.md](simulator.md) describes the model. Each run prints the "
+               "interval in which nine in ten measurements of unseen machines should lie.")
     yield "Rows: " + ", ".join(f"{n} {what}" for what, n in counts.items()) + f"; {len(rows)} in all.\n"
     yield from summary_table(rows)
     yield ""
-    yield fill("Fitted: rows that a constant was fitted to. Same machine, other sizes: rows of sites that are described with "
-               "what was fitted to other rows of theirs. Machine left out: all rows, each machine predicted by constants that "
-               "were fitted to the others.")
+    yield fill("Fitted: rows to which a constant was fitted. Same machine, other sizes: other rows of the same sites. Machine "
+               "left out: all rows, each machine predicted with constants fitted to the others.")
     yield "## Fitted\n"
-    yield "Constants and the rows that they were fitted to are in `src/simulator/nccl.txt`.\n"
+    yield "`src/simulator/nccl.txt` names the rows to which each constant was fitted.\n"
     yield from table(["row", "system", "collective", "ranks", "size", "published us", "predicted us", "error"],
                      ([*cells[:5], *cells[6:9]] for cells in every(part(rows, "fitted"))))
     yield "\n## Same machine, other sizes\n"
     yield "Times predicted on a cluster of `reports/reference/clusters` or a known system.\n"
     yield from table(["system, collective", "ranks", "cluster", "fit", "rows ≥ 256M", "median", "p90", "rows < 256M",
                       "median", "p90"], groups(rows))
-    yield "\n### Misses: beyond 15 % from 256 MiB on, 20 % below\n"
+    yield "\n### Misses: errors above 15 % from 256 MiB up, above 20 % below\n"
     yield from table(["system, collective", "ranks", "rows", "sizes and errors", "reason"],
                      misses(rows, read("model_misses.csv")))
     yield "\n## Machine left out\n"
-    yield fill("Each machine is left out in turn. The constants that were fitted to it are fitted anew to all rows of other "
-               "machines that they matter to (least mean error, no further than 1.6 times what they were); where no other row "
-               "tells, NCCL's own constant takes the place. Its rows are predicted without what was fitted to its site; what "
-               "its source says of the run stays, as the ranks of a process. (`scripts/validate_left_out.py`)")
-    yield from table(["machine", "constants", "rows that told", "rows ≥ 256M", "median", "p90", "rows < 256M", "median",
+    yield fill("Each machine is left out in turn. The constants that were fitted to it are fitted again to all rows of other "
+               "machines that depend on them (least mean error, by at most a factor of 1.6); if no other row depends on one, "
+               "NCCL's own constant replaces it. Then its rows are predicted without the constants of its site. Facts that "
+               "its source states of the run stay, such as the ranks per process. (`scripts/validate_left_out.py`)")
+    yield from table(["machine", "constants", "rows fitted to", "rows ≥ 256M", "median", "p90", "rows < 256M", "median",
                       "p90"], left_out_rows())
     yield "\n### Intervals\n"
     strict = strictly_held(rows)
-    yield fill("The printed intervals follow from all machines left out. Taken from the other machines alone, they would hold "
-               f"{percent(strict[True])} of the rows from 256 MiB on and {percent(strict[False])} below: a network plug-in "
-               "that is like no other, as EFA on p4de, is outside. The form of the model was found with all rows in view.")
-    yield fill("In predicted times: the shortest that hold the measurements of machines left out, each machine with the "
-               f"square root of its rows: nine in ten of them, times 1 + 1/k for the k machines that tell, up to "
-               f"{percent(MOST[0])}, and {percent(MOST[2])} from 256 MiB on. Site known: it is described how fast operations "
-               "are issued, or "
-               "what a network plug-in takes.")
+    yield fill("The printed intervals follow from all machines left out. Intervals taken from the other machines alone would "
+               f"hold {percent(strict[True])} of the rows from 256 MiB on and {percent(strict[False])} below: a network plug-in "
+               "unlike all others, such as EFA on p4de, lies outside. The form of the model was found with all rows in view.")
+    yield fill("Each interval, in predicted times, is the shortest that holds nine in ten measurements of the machines left "
+               "out, each machine weighted by the square root of its rows. With k machines that share is multiplied by "
+               f"1 + 1/k, up to {percent(MOST[0])}, and up to {percent(MOST[2])} from 256 MiB on. A site is known if its "
+               "description says how fast operations are issued, or how long a network plug-in takes.")
     yield from table(["ranks", "site", "below 1 MiB", "below 256 MiB", "larger"],
                      ([{"node": "one node", "shared": "nodes that share switches", "nodes": "several nodes"}[reach],
                        "known" if knows else "", *(f"{low:.2f} to {high:.2f}" for low, high in (
                            intervals()[reach, knows, size] for size in range(3)))]
                       for reach in REACHES for knows in (False, True)))
     yield "\n## 512 nodes of 8 H100\n"
-    yield fill("16 and 64 MiB were measured at 839 and 1198 us (arXiv 2411.13055). By its own constants NCCL chooses tree with "
-               "LL128, which these put at 303 and 660 us. On two nodes of p5, on Alps and in NVLSTree up to 1024 nodes a hop "
-               "over the network takes some 20 us more than they say, once messages are no longer the smallest "
-               "(`tree_net_more`). Eighteen such hops make up the difference; no constant was fitted to these two rows, though "
-               "they led to it.")
+    yield fill("16 and 64 MiB took 839 and 1198 us (arXiv 2411.13055). By its own constants NCCL chooses tree with LL128 and "
+               "expects 303 and 660 us. On two nodes of p5, on Alps and in NVLSTree up to 1024 nodes a hop over the network "
+               "takes about 20 us longer than these constants, except for the smallest messages (`tree_net_more`). Eighteen "
+               "such hops explain the difference. These two rows led to the constant, but it was not fitted to them.")
     yield from table(["row", "size", "published us", "predicted us", "error", "chosen"],
                      ([cells[0], *cells[4:5], *cells[6:10]] for cells in every(rows) if "512 nodes" in cells[1]))
     yield "\n## Small sizes of every collective\n"
-    yield fill("One node of 8 GPUs and a process for each, in us; in parentheses what was published for such nodes, whose "
-               "processes may have had all GPUs (36 us for an operation, 86 for an alltoall).")
+    yield fill("Times in us in a node of 8 GPUs with a process for each; in parentheses the published times of such nodes, where "
+               "one process may have driven all GPUs (36 us for an operation, 86 us for an alltoall).")
     yield from table(["GPU", "collective", "8K", "128K", "1M", "16M"], small_sizes(build, rows))
     yield "\n## Left out\n"
     yield from table(["class", "system", "rows", "file", "reason"], left_out(rows))

@@ -72,4 +72,4 @@ def every_reader_is_held():
         for line in execute([kit.built(name), "--help"]).exits(0).out.splitlines():
             words = line.split()
             if len(words) > 1 and words[0].startswith("--") and "FILE" in words[1]:
-                expect(words[0] in held or words[0] in ("--csv", "--json", "--export"), f"{name} {words[0]} is not held")
+                expect(words[0] in held or words[0] in ("--csv", "--json", "--export", "--tuner-conf"), f"{name} {words[0]} is not held")

@@ -191,7 +191,7 @@ def parts_of_gpus():
     old.exits(2).says("4 GPUs are requested", "its processes see 2", "MIG")
     line = "p2p_bandwidth -g 2 -b 4K -e 4K -n 2 --backend nccl --json -"
     result = gpus.run(line, {**mig, "BUSBENCH_FAKE_VERSION": "23007"}).exits(0)
-    skips = [r for r in map(json.loads, result.out.splitlines()) if r["kind"] == "skip"]
+    skips = result.records("skip")
     expect(any("(MIG)" in r["reason"] for r in skips), f"{skips}")
 
 
