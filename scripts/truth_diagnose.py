@@ -48,7 +48,7 @@ def culprits(hosts, build, slots, arguments):
     """The culprits of a run with SLOTS ranks on each host, as sorted texts."""
     names = hosts.names(slots)
     words = ["mpirun", "--host", names, "-np", str(slots * hosts.n), os.path.abspath(f"{build}/diagnose")]
-    done = hosts.execute([*words, *f"{ARGUMENTS} {arguments}".split(), "--json", "-"], timeout=300)
+    done = hosts.execute([*words, *f"{ARGUMENTS} {arguments}".split(), "--json", "-"])
     if done.code == 3:
         return ["could not judge"]  # the machine is too busy
     if done.code not in (0, 7):

@@ -39,7 +39,7 @@ def results(hosts, build, binary, arguments, env=None):
     """The result records, out of place, of a run with one rank on each host."""
     program = os.path.abspath(f"{build}/{binary}_perf")
     words = ["mpirun", "--host", hosts.names(), "-np", str(hosts.n), program, *arguments.split(), "--json", "-"]
-    done = hosts.execute(words, env, timeout=600)
+    done = hosts.execute(words, env)
     if done.code != 0:
         sys.exit(str(done))
     records = [json.loads(line) for line in done.out.splitlines()]
