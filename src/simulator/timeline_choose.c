@@ -267,6 +267,7 @@ static uint64_t place_of_members(const struct bb_link_model *links, int n)
 
 		place = bb_draw(place, (uint64_t)(links->members[i] % f->per_node));
 		place = bb_draw(place, (uint64_t)(node - first));
+		place = bb_draw(place, (uint64_t)(node / f->domain - first / f->domain));
 		place = bb_draw(place, (uint64_t)(node / f->leaf - first / f->leaf));
 		place = bb_draw(place, (uint64_t)(node / f->pod - first / f->pod));
 	}

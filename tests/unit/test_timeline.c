@@ -322,6 +322,37 @@ static void test_kept_choices(void **state)
 	bb_choices_free(&choices);
 }
 
+/* Two ranks that share NVSwitches, and two that do not: neither gets the other's choice. */
+static void test_choices_of_domains(void **state)
+{
+	const struct bb_fabric_pair self = {0, 0};
+	const int rail = 0, together[] = {0, 1}, apart[] = {1, 2};
+	const struct bb_fabric fabric = {.nodes = 4,
+					 .per_node = 1,
+					 .domain = 2,
+					 .leaf = 4,
+					 .pod = 4,
+					 .rails = 1,
+					 .rail_of = &rail,
+					 .pairs = &self,
+					 .domain_second_per_byte = 1e-12,
+					 .domain_latency = 1e-6,
+					 .rail_second_per_byte = 1e-9,
+					 .latency = {1e-6, 2e-6, 3e-6},
+					 .leaf_taper = 1,
+					 .pod_taper = 1};
+	struct bb_choices choices = {0};
+	struct bb_link_model placed = {.fabric = &fabric, .members = together, .choices = &choices};
+	struct bb_shape shape = {.nranks = 2, .count = 4096}, again = shape;
+	struct bb_error e = {0};
+
+	assert_non_null(bb_timeline_choose(&placed, "ring", &bb_broadcast, &shape, 4, &e));
+	placed.members = apart;
+	assert_non_null(bb_timeline_choose(&placed, "ring", &bb_broadcast, &again, 4, &e));
+	assert_int_equal(choices.n, 2);
+	bb_choices_free(&choices);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -329,7 +360,7 @@ int main(void)
 		cmocka_unit_test(test_bounds),       cmocka_unit_test(test_arrivals),
 		cmocka_unit_test(test_noise),        cmocka_unit_test(test_choice),
 		cmocka_unit_test(test_best_chunk),   cmocka_unit_test(test_no_choice),
-		cmocka_unit_test(test_kept_choices),
+		cmocka_unit_test(test_kept_choices), cmocka_unit_test(test_choices_of_domains),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
