@@ -233,6 +233,65 @@ out:
 	return st;
 }
 
+/* ---- a cluster known by its links alone ---------------------------------------------------- */
+
+static void make_equal_pairs(struct bb_cluster *c, const struct bb_cluster_link *inside)
+{
+	for (int i = 0; i < c->gpus * c->gpus; i++) {
+		const bool self = i / c->gpus == i % c->gpus;
+
+		c->pairs[i] = (struct bb_cluster_way){
+			.path = self ? BB_WAY_SELF : BB_WAY_NVLINK,
+			.rate = self ? INFINITY : inside->rate,
+			.latency = self ? 0 : inside->latency,
+		};
+	}
+}
+
+bb_status bb_cluster_of_links(struct bb_cluster **cluster, int nodes, int ranks,
+			      const struct bb_cluster_link *inside,
+			      const struct bb_cluster_link *between, struct bb_error *error)
+{
+	struct bb_cluster *c = calloc(1, sizeof(*c));
+
+	*cluster = c;
+	if (!c)
+		goto no_memory;
+	*c = (struct bb_cluster){
+		.node = calloc(1, sizeof(*c->node)),
+		.nodes = nodes,
+		.gpus = ranks,
+		.ranks = nodes * ranks,
+		.domain = 1,
+		.inside = ranks > 1 ? BB_INSIDE_LINKS : BB_INSIDE_NOTHING,
+		.rails = ranks,
+		.gpu_rate = inside->rate,
+		.nic_rate = between->rate,
+		.figures = {[BB_FIGURE_GPU_EFFICIENCY] = 1,
+			    [BB_FIGURE_NIC_EFFICIENCY] = 1,
+			    [BB_FIGURE_GPU_LATENCY] = inside->latency,
+			    [BB_FIGURE_NET_LATENCY] = between->latency,
+			    [BB_FIGURE_LEAF_NODES] = nodes,
+			    [BB_FIGURE_POD_NODES] = nodes,
+			    [BB_FIGURE_LEAF_TAPER] = 1,
+			    [BB_FIGURE_POD_TAPER] = 1},
+		.pairs = calloc((size_t)ranks * (size_t)ranks, sizeof(*c->pairs)),
+	};
+	snprintf(c->name, sizeof(c->name), "%d nodes of %d ranks", nodes, ranks);
+	for (int i = 0; i < ranks; i++) {
+		c->rail_of[i] = i;
+		c->rail_gpus[i] = 1;
+	}
+	if (c->node && c->pairs) {
+		make_equal_pairs(c, inside);
+		return BB_OK;
+	}
+no_memory:
+	bb_cluster_free(c);
+	*cluster = NULL;
+	return bb_no_memory(error, "a cluster");
+}
+
 /* ---- ways --------------------------------------------------------------------------------- */
 
 const char *bb_cluster_path_name(enum bb_cluster_path path)
