@@ -47,14 +47,14 @@ static int by_place(const struct bb_location *a, const struct bb_location *b)
 static int by_model(const struct bb_pairs *pairs, int from, int to, char name[BB_PAIR_PATH_TEXT])
 {
 	const struct bb_cluster *c = pairs->run->options.cluster;
-	struct bb_cluster_way way;
+	struct bb_cluster_route route;
 
 	snprintf(name, BB_PAIR_PATH_TEXT, "link");
 	if (!c || from == to)
 		return 0;
-	way = bb_cluster_way(c, bb_pair_rank(pairs, from), bb_pair_rank(pairs, to));
-	snprintf(name, BB_PAIR_PATH_TEXT, "%s", bb_cluster_path_name(way.path));
-	return (int)way.path + BB_WAYS * (int)(way.rate / 1e6);
+	route = bb_cluster_route(c, bb_pair_rank(pairs, from), bb_pair_rank(pairs, to));
+	snprintf(name, BB_PAIR_PATH_TEXT, "%s", bb_cluster_path_name(route.path));
+	return (int)route.path + BB_CLUSTER_PATHS * (int)(route.rate / 1e6);
 }
 
 int bb_pair_path(const struct bb_pairs *pairs, int from, int to, char name[BB_PAIR_PATH_TEXT])

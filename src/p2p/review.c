@@ -30,13 +30,13 @@ static double over_link(const struct bb_pairs *pairs, double bytes, int from, in
 			const char **source)
 {
 	const struct bb_options *o = &pairs->run->options;
-	struct bb_cluster_way way;
+	struct bb_cluster_route route;
 
 	if (o->cluster) {
-		way = bb_cluster_way(o->cluster, bb_pair_rank(pairs, from),
-				     bb_pair_rank(pairs, to));
+		route = bb_cluster_route(o->cluster, bb_pair_rank(pairs, from),
+					 bb_pair_rank(pairs, to));
 		*source = "its path in --cluster, without a fault";
-		return bytes / way.rate + way.latency +
+		return bytes / route.rate + route.latency +
 		       o->cluster->figures[BB_FIGURE_MESSAGE_OVERHEAD];
 	}
 	*source = "--link";

@@ -154,28 +154,29 @@ static bb_status read_what(struct bb_cluster *c, const char *what, bb_topology_p
 
 /* ---- the pairs of a node ------------------------------------------------------------------ */
 
-static struct bb_cluster_way way_inside(const struct bb_cluster *c, int a, int b)
+static struct bb_cluster_route way_inside(const struct bb_cluster *c, int a, int b)
 {
 	const double *f = c->figures;
-	struct bb_cluster_way way = {BB_WAY_NVLINK, 0, c->gpu_rate, f[BB_FIGURE_GPU_LATENCY]};
+	struct bb_cluster_route route = {BB_CLUSTER_NVLINK, 0, c->gpu_rate,
+					 f[BB_FIGURE_GPU_LATENCY]};
 	int links = 0, all = 0;
 
 	if (a == b)
-		return (struct bb_cluster_way){BB_WAY_SELF, 0, INFINITY, 0};
+		return (struct bb_cluster_route){BB_CLUSTER_SELF, 0, INFINITY, 0};
 	if (c->inside == BB_INSIDE_SWITCH)
-		return way;
+		return route;
 	for (int other = 0; other < c->gpus; other++)
 		all += other != a ? bb_topology_nvlinks(c->node, a, other) : 0;
 	links = bb_topology_nvlinks(c->node, a, b);
 	if (links > 0) {
-		way.rate = c->gpu_rate * links / all;
-		return way;
+		route.rate = c->gpu_rate * links / all;
+		return route;
 	}
-	way.path = BB_WAY_PCIE;
-	way.latency = f[BB_FIGURE_PCIE_LATENCY];
+	route.path = BB_CLUSTER_PCIE;
+	route.latency = f[BB_FIGURE_PCIE_LATENCY];
 	if (c->inside == BB_INSIDE_LINKS)
-		way.rate = bb_cluster_pcie_rate(c->node, a, b) * f[BB_FIGURE_GPU_EFFICIENCY];
-	return way;
+		route.rate = bb_cluster_pcie_rate(c->node, a, b) * f[BB_FIGURE_GPU_EFFICIENCY];
+	return route;
 }
 
 static bb_status make_pairs(struct bb_cluster *c, struct bb_error *error)
@@ -240,8 +241,8 @@ static void make_equal_pairs(struct bb_cluster *c, const struct bb_cluster_link 
 	for (int i = 0; i < c->gpus * c->gpus; i++) {
 		const bool self = i / c->gpus == i % c->gpus;
 
-		c->pairs[i] = (struct bb_cluster_way){
-			.path = self ? BB_WAY_SELF : BB_WAY_NVLINK,
+		c->pairs[i] = (struct bb_cluster_route){
+			.path = self ? BB_CLUSTER_SELF : BB_CLUSTER_NVLINK,
 			.rate = self ? INFINITY : inside->rate,
 			.latency = self ? 0 : inside->latency,
 		};
@@ -296,9 +297,10 @@ no_memory:
 
 const char *bb_cluster_path_name(enum bb_cluster_path path)
 {
-	static const char *const names[BB_WAYS] = {
-		[BB_WAY_SELF] = "self", [BB_WAY_NVLINK] = "NVLink", [BB_WAY_PCIE] = "PCIe",
-		[BB_WAY_LEAF] = "leaf", [BB_WAY_POD] = "spine",     [BB_WAY_CORE] = "core",
+	static const char *const names[BB_CLUSTER_PATHS] = {
+		[BB_CLUSTER_SELF] = "self", [BB_CLUSTER_NVLINK] = "NVLink",
+		[BB_CLUSTER_PCIE] = "PCIe", [BB_CLUSTER_LEAF] = "leaf",
+		[BB_CLUSTER_POD] = "spine", [BB_CLUSTER_CORE] = "core",
 	};
 
 	return names[path];
@@ -311,27 +313,28 @@ static enum bb_cluster_path path_between(const struct bb_cluster *c, int from, i
 	const int a = bb_cluster_node(c, from), b = bb_cluster_node(c, to);
 
 	if (a / pod != b / pod)
-		return BB_WAY_CORE;
+		return BB_CLUSTER_CORE;
 	if (a / leaf != b / leaf || bb_cluster_rail(c, from) != bb_cluster_rail(c, to))
-		return BB_WAY_POD;
-	return BB_WAY_LEAF;
+		return BB_CLUSTER_POD;
+	return BB_CLUSTER_LEAF;
 }
 
-struct bb_cluster_way bb_cluster_way(const struct bb_cluster *c, int from, int to)
+struct bb_cluster_route bb_cluster_route(const struct bb_cluster *c, int from, int to)
 {
 	const int a = bb_cluster_node(c, from), b = bb_cluster_node(c, to);
 	const double *f = c->figures;
-	struct bb_cluster_way way = {.rate = c->nic_rate};
+	struct bb_cluster_route route = {.rate = c->nic_rate};
 
 	if (a == b)
 		return c->pairs[from % c->gpus * c->gpus + to % c->gpus];
 	if (a / c->domain == b / c->domain)
-		return (struct bb_cluster_way){BB_WAY_NVLINK, 0, c->gpu_rate,
-					       f[BB_FIGURE_GPU_LATENCY]};
-	way.path = path_between(c, from, to);
-	way.switches = 1 + 2 * (int)(way.path - BB_WAY_LEAF);
-	way.latency = f[BB_FIGURE_NET_LATENCY] + (way.switches - 1) * f[BB_FIGURE_SWITCH_LATENCY];
-	return way;
+		return (struct bb_cluster_route){BB_CLUSTER_NVLINK, 0, c->gpu_rate,
+						 f[BB_FIGURE_GPU_LATENCY]};
+	route.path = path_between(c, from, to);
+	route.switches = 1 + 2 * (int)(route.path - BB_CLUSTER_LEAF);
+	route.latency =
+		f[BB_FIGURE_NET_LATENCY] + (route.switches - 1) * f[BB_FIGURE_SWITCH_LATENCY];
+	return route;
 }
 
 /* ---- in words ------------------------------------------------------------------------------ */

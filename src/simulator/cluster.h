@@ -46,15 +46,15 @@ enum bb_inside {
 };
 
 enum bb_cluster_path {
-	BB_WAY_SELF,
-	BB_WAY_NVLINK, /* through NVSwitches, or over NVLinks of their own */
-	BB_WAY_PCIE,
-	BB_WAY_LEAF, /* the same rail below the same leaf switch */
-	BB_WAY_POD,  /* up to the spine and down */
-	BB_WAY_CORE, /* up to the core */
-	BB_WAYS
+	BB_CLUSTER_SELF,
+	BB_CLUSTER_NVLINK, /* through NVSwitches, or over NVLinks of their own */
+	BB_CLUSTER_PCIE,
+	BB_CLUSTER_LEAF, /* the same rail below the same leaf switch */
+	BB_CLUSTER_POD,  /* up to the spine and down */
+	BB_CLUSTER_CORE, /* up to the core */
+	BB_CLUSTER_PATHS
 };
-struct bb_cluster_way {
+struct bb_cluster_route {
 	enum bb_cluster_path path;
 	int switches;   /* of the network */
 	double rate;    /* of this pair alone, bytes per second; INFINITY to itself */
@@ -74,7 +74,7 @@ struct bb_cluster {
 	int rail_gpus[BB_MOST_GPUS]; /* GPUs that share a rail */
 	double gpu_rate, nic_rate;   /* with their efficiencies */
 	double figures[BB_FIGURES];
-	struct bb_cluster_way *pairs; /* [from * gpus + to] of one node */
+	struct bb_cluster_route *pairs; /* [from * gpus + to] of one node */
 };
 
 /* Parses LENGTH bytes of a file called NAME. The caller frees *T. */
@@ -119,7 +119,7 @@ BB_MUST bb_status bb_cluster_of_links(struct bb_cluster **cluster, int nodes, in
 const char *bb_cluster_path_name(enum bb_cluster_path path); /* "leaf" */
 
 /* The route from rank FROM to rank TO. */
-struct bb_cluster_way bb_cluster_way(const struct bb_cluster *c, int from, int to);
+struct bb_cluster_route bb_cluster_route(const struct bb_cluster *c, int from, int to);
 
 static inline int bb_cluster_node(const struct bb_cluster *c, int rank)
 {

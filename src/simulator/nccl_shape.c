@@ -33,11 +33,11 @@ static uint64_t linked(const struct bb_cluster *c, int gpu, uint64_t set, double
 
 	*rate = 0;
 	for (int other = 0; other < c->gpus; other++) {
-		const struct bb_cluster_way *way = &c->pairs[gpu * c->gpus + other];
+		const struct bb_cluster_route *route = &c->pairs[gpu * c->gpus + other];
 
-		if (!(set >> other & 1) || way->path != BB_WAY_NVLINK)
+		if (!(set >> other & 1) || route->path != BB_CLUSTER_NVLINK)
 			continue;
-		*rate += way->rate;
+		*rate += route->rate;
 		found |= UINT64_C(1) << other;
 	}
 	return found;

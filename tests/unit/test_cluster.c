@@ -47,7 +47,7 @@ static void test_systems(void **state)
 	c = open_cluster("gb200-nvl72");
 	assert_int_equal(c->ranks, 72);
 	assert_int_equal(c->domain, 18);
-	assert_int_equal(bb_cluster_way(c, 0, 71).path, BB_WAY_NVLINK);
+	assert_int_equal(bb_cluster_route(c, 0, 71).path, BB_CLUSTER_NVLINK);
 	bb_cluster_free(c);
 
 	/* Two GPUs and two NICs on a switch: a rail each. Two GPUs and one: they share it. */
@@ -72,11 +72,11 @@ static void test_every_system_is_a_cluster(void **state)
 		c = open_cluster(text);
 		assert_true(c->rails > 0 && c->nic_rate > 0 && c->gpu_rate > 0);
 		for (int to = 1; to < c->ranks; to++) {
-			struct bb_cluster_way way = bb_cluster_way(c, 0, to);
-			struct bb_cluster_way back = bb_cluster_way(c, to, 0);
+			struct bb_cluster_route route = bb_cluster_route(c, 0, to);
+			struct bb_cluster_route back = bb_cluster_route(c, to, 0);
 
-			assert_true(way.rate > 0 && way.latency > 0);
-			assert_int_equal(way.path, back.path);
+			assert_true(route.rate > 0 && route.latency > 0);
+			assert_int_equal(route.path, back.path);
 		}
 		bb_cluster_free(c);
 	}
@@ -86,24 +86,24 @@ static void test_ways(void **state)
 {
 	struct bb_cluster *c = open_cluster("hgx-h100:1024");
 
-	assert_int_equal(bb_cluster_way(c, 3, 3).path, BB_WAY_SELF);
-	assert_int_equal(bb_cluster_way(c, 0, 7).path, BB_WAY_NVLINK);
+	assert_int_equal(bb_cluster_route(c, 3, 3).path, BB_CLUSTER_SELF);
+	assert_int_equal(bb_cluster_route(c, 0, 7).path, BB_CLUSTER_NVLINK);
 	/* The same rail of the next node; another rail; the next unit of 32; the next pod of 256.
 	 */
-	assert_int_equal(bb_cluster_way(c, 0, 8).switches, 1);
-	assert_int_equal(bb_cluster_way(c, 0, 9).switches, 3);
-	assert_int_equal(bb_cluster_way(c, 0, 8 * 32).switches, 3);
-	assert_int_equal(bb_cluster_way(c, 0, 8 * 255).switches, 3);
-	assert_int_equal(bb_cluster_way(c, 0, 8 * 256).switches, 5);
-	assert_near(bb_cluster_way(c, 0, 8 * 256).latency, 2.7e-6 + 4 * 0.15e-6);
-	assert_near(bb_cluster_way(c, 0, 8).rate, c->nic_rate);
+	assert_int_equal(bb_cluster_route(c, 0, 8).switches, 1);
+	assert_int_equal(bb_cluster_route(c, 0, 9).switches, 3);
+	assert_int_equal(bb_cluster_route(c, 0, 8 * 32).switches, 3);
+	assert_int_equal(bb_cluster_route(c, 0, 8 * 255).switches, 3);
+	assert_int_equal(bb_cluster_route(c, 0, 8 * 256).switches, 5);
+	assert_near(bb_cluster_route(c, 0, 8 * 256).latency, 2.7e-6 + 4 * 0.15e-6);
+	assert_near(bb_cluster_route(c, 0, 8).rate, c->nic_rate);
 	bb_cluster_free(c);
 
 	/* A pair of the cube mesh has one, two or no NVLinks. */
 	c = open_cluster("dgx-1v");
-	assert_near(bb_cluster_way(c, 0, 1).rate, c->gpu_rate / 6);
-	assert_near(bb_cluster_way(c, 0, 3).rate, c->gpu_rate / 3);
-	assert_int_equal(bb_cluster_way(c, 0, 7).path, BB_WAY_PCIE);
+	assert_near(bb_cluster_route(c, 0, 1).rate, c->gpu_rate / 6);
+	assert_near(bb_cluster_route(c, 0, 3).rate, c->gpu_rate / 3);
+	assert_int_equal(bb_cluster_route(c, 0, 7).path, BB_CLUSTER_PCIE);
 	bb_cluster_free(c);
 }
 
@@ -131,7 +131,7 @@ static void test_file(void **state)
 	assert_near(c->nic_rate, 25e9);
 	assert_near(c->figures[BB_FIGURE_LEAF_TAPER], 2);
 	assert_near(c->figures[BB_FIGURE_NET_LATENCY], 2.7e-6);
-	assert_int_equal(bb_cluster_way(c, 0, 32).switches, 3);
+	assert_int_equal(bb_cluster_route(c, 0, 32).switches, 3);
 	bb_cluster_free(c);
 	snprintf(text, sizeof(text), "%s:3", path);
 	c = open_cluster(text);

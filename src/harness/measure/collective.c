@@ -251,15 +251,15 @@ static bb_status sum_up(struct bb_run *run)
 /* Appends the slowest path from a rank of a cluster to the next one. */
 static void add_slowest_path(const struct bb_cluster *c, int n, struct bb_strbuf *out)
 {
-	struct bb_cluster_way slowest = {.rate = INFINITY};
+	struct bb_cluster_route slowest = {.rate = INFINITY};
 	int from = -1;
 
 	for (int r = 0; r < n; r++) {
-		const struct bb_cluster_way way = bb_cluster_way(c, r, (r + 1) % n);
+		const struct bb_cluster_route route = bb_cluster_route(c, r, (r + 1) % n);
 
-		if (way.rate < slowest.rate ||
-		    (way.rate == slowest.rate && way.latency > slowest.latency)) {
-			slowest = way;
+		if (route.rate < slowest.rate ||
+		    (route.rate == slowest.rate && route.latency > slowest.latency)) {
+			slowest = route;
 			from = r;
 		}
 	}
