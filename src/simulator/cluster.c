@@ -1,5 +1,5 @@
 /*
- * cluster.c - a cluster by its name or file, and the ways between its ranks.
+ * cluster.c - a cluster by its name, its file or its links, and the routes between its ranks.
  */
 #include "simulator/cluster_parts.h"
 
@@ -23,14 +23,15 @@ void bb_cluster_free(struct bb_cluster *c)
 	free(c);
 }
 
-/* ---- what is asked for -------------------------------------------------------------------- */
+/* ---- the request --------------------------------------------------------------------------- */
 
-struct asked {
-	char what[BB_FIGURE_LINE]; /* a name or a path */
+struct cluster_request {
+	char name[BB_FIGURE_LINE]; /* of a system, or a path */
 	int nodes;                 /* 0: not given */
 };
 
-static bb_status split(const char *text, struct asked *asked, struct bb_error *error)
+static bb_status request_parse(const char *text, struct cluster_request *request,
+			       struct bb_error *error)
 {
 	const char *colon = strrchr(text, ':');
 	const size_t length = colon ? (size_t)(colon - text) : strlen(text);
@@ -42,13 +43,13 @@ static bb_status split(const char *text, struct asked *asked, struct bb_error *e
 			       "--cluster %s: \"%s\" is not a number of nodes from 1 to %d; give "
 			       "NAME:NODES, as in hgx-h100:128",
 			       text, colon + 1, BB_CLUSTER_MOST_RANKS);
-	if (length == 0 || length >= sizeof(asked->what))
+	if (length == 0 || length >= sizeof(request->name))
 		return bb_fail(error, BB_EUSAGE,
 			       "--cluster %s: give the name of a system or of a file, as in "
 			       "hgx-h100:128",
 			       text);
-	snprintf(asked->what, sizeof(asked->what), "%.*s", (int)length, text);
-	asked->nodes = (int)nodes;
+	snprintf(request->name, sizeof(request->name), "%.*s", (int)length, text);
+	request->nodes = (int)nodes;
 	return BB_OK;
 }
 
@@ -65,7 +66,7 @@ static bb_status parse_topology(struct bb_cluster *c, const char *path, const ch
 {
 	if (!parse)
 		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--cluster %s: topologies in files need the part that reads XML; "
+			       "--cluster %s: busbench was built without its XML reader; "
 			       "build it with libexpat1-dev",
 			       path);
 	return parse(text, length, path, &c->node, error);
@@ -85,7 +86,7 @@ out:
 	return st;
 }
 
-/* ---- where its figures come from ---------------------------------------------------------- */
+/* ---- its figures --------------------------------------------------------------------------- */
 
 static bb_status read_known(struct bb_cluster *c, const char *system, struct bb_error *error)
 {
@@ -96,7 +97,7 @@ static bb_status read_known(struct bb_cluster *c, const char *system, struct bb_
 	return st == BB_OK && *system ? bb_figures_read(&text, c->figures, NULL, error) : st;
 }
 
-/* A file of figures: system or topology in front, then what is to be otherwise. */
+/* A file of figures names a system or a topology and then overrides its figures. */
 static bb_status read_figures(struct bb_cluster *c, const char *path, const char *text,
 			      bb_topology_parser *parse, struct bb_error *error)
 {
@@ -140,21 +141,21 @@ out:
 	return st;
 }
 
-/* What is no name of a system but looks like a file is taken for one. */
-static bb_status read_what(struct bb_cluster *c, const char *what, bb_topology_parser *parse,
-			   struct bb_error *error)
+/* A name with a dot or a slash that no system has is a path. */
+static bb_status read_source(struct bb_cluster *c, const char *name, bb_topology_parser *parse,
+			     struct bb_error *error)
 {
 	bb_status st;
 
-	if (!bb_system_find(what) && strpbrk(what, "./"))
-		return read_any_file(c, what, parse, error);
-	st = bb_topology_system(what, &c->node, error);
-	return st == BB_OK ? read_known(c, what, error) : st;
+	if (!bb_system_find(name) && strpbrk(name, "./"))
+		return read_any_file(c, name, parse, error);
+	st = bb_topology_system(name, &c->node, error);
+	return st == BB_OK ? read_known(c, name, error) : st;
 }
 
 /* ---- the pairs of a node ------------------------------------------------------------------ */
 
-static struct bb_cluster_route way_inside(const struct bb_cluster *c, int a, int b)
+static struct bb_cluster_route pair_route(const struct bb_cluster *c, int a, int b)
 {
 	const double *f = c->figures;
 	struct bb_cluster_route route = {BB_CLUSTER_NVLINK, 0, c->gpu_rate,
@@ -188,22 +189,22 @@ static bb_status make_pairs(struct bb_cluster *c, struct bb_error *error)
 		return bb_no_memory(error, "a cluster");
 	for (size_t a = 0; a < n; a++)
 		for (size_t b = 0; b < n; b++)
-			c->pairs[a * n + b] = way_inside(c, (int)a, (int)b);
+			c->pairs[a * n + b] = pair_route(c, (int)a, (int)b);
 	return BB_OK;
 }
 
-/* ---- all of it ---------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------- */
 
-static bb_status build(struct bb_cluster *c, const struct asked *asked, bb_topology_parser *parse,
-		       struct bb_error *error)
+static bb_status cluster_build(struct bb_cluster *c, const struct cluster_request *request,
+			       bb_topology_parser *parse, struct bb_error *error)
 {
 	const double *f = c->figures;
 	bb_status st;
 
-	BB_TRY(st, read_what(c, asked->what, parse, error), out);
-	BB_TRY(st, bb_figures_check(asked->what, f, error), out);
-	if (asked->nodes > 0)
-		c->nodes = asked->nodes;
+	BB_TRY(st, read_source(c, request->name, parse, error), out);
+	BB_TRY(st, bb_figures_check(request->name, f, error), out);
+	if (request->nodes > 0)
+		c->nodes = request->nodes;
 	if (c->nodes == 0)
 		c->nodes = c->node->nodes;
 	BB_TRY(st, bb_cluster_derive(c, error), out);
@@ -218,14 +219,14 @@ bb_status bb_cluster_open(const char *text, bb_topology_parser *parse, struct bb
 			  struct bb_error *error)
 {
 	struct bb_cluster *c = calloc(1, sizeof(*c));
-	struct asked asked;
+	struct cluster_request request;
 	bb_status st;
 
 	if (!c)
 		return bb_no_memory(error, "a cluster");
 	snprintf(c->name, sizeof(c->name), "%s", text);
-	BB_TRY(st, split(text, &asked, error), out);
-	st = build(c, &asked, parse, error);
+	BB_TRY(st, request_parse(text, &request, error), out);
+	st = cluster_build(c, &request, parse, error);
 out:
 	if (st == BB_OK)
 		*cluster = c;
@@ -293,7 +294,7 @@ no_memory:
 	return bb_no_memory(error, "a cluster");
 }
 
-/* ---- ways --------------------------------------------------------------------------------- */
+/* ---- routes -------------------------------------------------------------------------------- */
 
 const char *bb_cluster_path_name(enum bb_cluster_path path)
 {
@@ -337,7 +338,7 @@ struct bb_cluster_route bb_cluster_route(const struct bb_cluster *c, int from, i
 	return route;
 }
 
-/* ---- in words ------------------------------------------------------------------------------ */
+/* ---- text ---------------------------------------------------------------------------------- */
 
 void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out)
 {

@@ -24,8 +24,8 @@ enum bb_figure {
 	BB_FIGURE_PCIE_LATENCY,     /* a message over PCIe within the node */
 	BB_FIGURE_NET_LATENCY,      /* a message to another node, one switch included */
 	BB_FIGURE_SWITCH_LATENCY,   /* of each further switch */
-	BB_FIGURE_MESSAGE_OVERHEAD, /* what each message takes of the way out and in, beside its
-				       bytes */
+	BB_FIGURE_MESSAGE_OVERHEAD, /* time of each message on the output and the input port,
+				       beside its bytes */
 	BB_FIGURE_LEAF_NODES,       /* nodes whose NICs of a rail share one leaf switch */
 	BB_FIGURE_LEAF_TAPER,       /* a leaf's rate down, over its rate up */
 	BB_FIGURE_POD_NODES,        /* nodes below one set of spine switches */
@@ -81,8 +81,8 @@ struct bb_cluster {
 typedef bb_status bb_topology_parser(const char *text, size_t length, const char *name,
 				     struct bb_topology **t, struct bb_error *error);
 
-/* What the shared object with the XML reader exports, as `bb_plugin_topology`: it alone needs an
-   XML library. */
+/* The shared object with the XML reader, which alone needs an XML library, exports this as
+   `bb_plugin_topology`. */
 #define BB_READER_SYMBOL "bb_plugin_topology"
 #define BB_READER_ABI 2u
 struct bb_topology_reader {
@@ -92,18 +92,18 @@ struct bb_topology_reader {
 extern const struct bb_topology_reader bb_plugin_topology;
 
 /*
- * Open the cluster TEXT, as --cluster has it: NAME[:NODES], where NAME is a known system, a file of
- * figures, or a file of a topology, which PARSE reads (NULL: BB_EUNSUPPORTED). Without NODES: as
- * many as the file says, else as share NVSwitches. BB_EUSAGE names what is wrong. The caller frees
- * *CLUSTER.
+ * Open the cluster TEXT of --cluster: NAME[:NODES], where NAME is a known system, a file of
+ * figures, or a file of a topology, which PARSE reads (NULL: BB_EUNSUPPORTED). The default of NODES
+ * is the number in the file, else the number of nodes that share NVSwitches. BB_EUSAGE names what
+ * is wrong. The caller frees *CLUSTER.
  */
 BB_MUST bb_status bb_cluster_open(const char *text, bb_topology_parser *parse,
 				  struct bb_cluster **cluster, struct bb_error *error);
 void bb_cluster_free(struct bb_cluster *cluster); /* NULL: nothing */
 
 /*
- * A cluster of NODES nodes of RANKS ranks (at most BB_MOST_GPUS) that is known by two links of each
- * rank only: INSIDE, to every other rank of its node, and BETWEEN, its own rail. Its node is empty.
+ * Make a cluster of NODES nodes of RANKS ranks (at most BB_MOST_GPUS) from two links of each rank:
+ * INSIDE to every other rank of its node, and BETWEEN, its own rail. Its topology is empty.
  * The caller frees *CLUSTER. BB_EINTERNAL with *CLUSTER NULL: out of memory.
  */
 struct bb_cluster_link {

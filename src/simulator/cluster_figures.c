@@ -1,5 +1,5 @@
 /*
- * cluster_figures.c - the figures of clusters: what they are called, and files of them.
+ * cluster_figures.c - the names of a cluster's figures, and the reader of their files.
  */
 #include "simulator/cluster_parts.h"
 

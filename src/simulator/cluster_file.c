@@ -1,5 +1,5 @@
 /*
- * cluster_file.c - what backends/topology.so is found by.
+ * cluster_file.c - the symbol that backends/topology.so exports.
  */
 #include "simulator/cluster.h"
 #include "topology/files/files.h"

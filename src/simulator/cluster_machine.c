@@ -1,5 +1,5 @@
 /*
- * cluster_machine.c - what a machine's model says of a cluster of such machines.
+ * cluster_machine.c - a cluster's links, rails and rates, derived from the topology of its machine.
  */
 #include "topology/bound_parts.h"
 #include "simulator/cluster_parts.h"
@@ -47,7 +47,7 @@ double bb_cluster_pcie_rate(const struct bb_topology *t, int a, int b)
 	return least;
 }
 
-/* What GPU's NVLinks to the others are known to reach, bytes per second; 0 unknown. */
+/* The usable rate of GPU's NVLinks to the others, bytes per second; 0 unknown. */
 static double nvlink_rate(const struct bb_cluster *c, int gpu)
 {
 	const struct bb_topology *t = c->node;
@@ -58,7 +58,7 @@ static double nvlink_rate(const struct bb_cluster *c, int gpu)
 	return 1e9 * (links * bb_nvlink_of(t->devices[gpu].sm).usable);
 }
 
-/* The least of all GPUs, so that no collective waits for one of them; 0 unknown. */
+/* The rate of the slowest GPU, for which collectives wait; 0 unknown. */
 static double rate_inside(const struct bb_cluster *c)
 {
 	double least = INFINITY;
@@ -71,7 +71,7 @@ static double rate_inside(const struct bb_cluster *c)
 	return least;
 }
 
-static bb_status look_inside(struct bb_cluster *c, struct bb_error *error)
+static bb_status derive_gpu_rate(struct bb_cluster *c, struct bb_error *error)
 {
 	double *rate = &c->figures[BB_FIGURE_GPU_RATE];
 
@@ -87,68 +87,68 @@ static bb_status look_inside(struct bb_cluster *c, struct bb_error *error)
 
 /* ---- out of the node -------------------------------------------------------------------- */
 
-struct ways_out {
-	int first[BB_MOST_GPUS]; /* of each rail: the NIC that it was made for */
+struct rail_search {
+	int first[BB_MOST_GPUS]; /* [rail]: the NIC that it was made for */
 	int rails;
 	double GBps; /* of all NICs */
 };
 
-/* Each GPU takes the rail of its NICs that fewest have taken so far. */
-static void take_rail(struct bb_cluster *c, struct ways_out *out, int gpu)
+/* GPU gets the rail that fewest GPUs use so far, of those of its NICs. */
+static void assign_rail(struct bb_cluster *c, struct rail_search *search, int gpu)
 {
 	const struct bb_topology *t = c->node;
 	const bool is_host = bb_topology_count(t, BB_GPU) == 0;
-	int best = -1, best_rail = -1, best_taken = 0;
+	int best = -1, best_rail = -1, best_users = 0;
 
 	for (int i = 0; i < bb_topology_count(t, BB_NIC); i++) {
 		const int nic = bb_topology_device(t, BB_NIC, i);
-		int rail = 0, taken;
+		int rail = 0, users;
 
 		if (!bb_nic_serves(t, is_host ? -1 : gpu, nic))
 			continue;
-		while (rail < out->rails && out->first[rail] != nic)
+		while (rail < search->rails && search->first[rail] != nic)
 			rail++;
-		taken = rail < out->rails ? c->rail_gpus[rail] : 0;
-		if (best >= 0 && taken >= best_taken)
+		users = rail < search->rails ? c->rail_gpus[rail] : 0;
+		if (best >= 0 && users >= best_users)
 			continue;
 		best = nic;
 		best_rail = rail;
-		best_taken = taken;
+		best_users = users;
 	}
 	if (best < 0)
 		return;
-	if (best_rail == out->rails)
-		out->first[out->rails++] = best;
+	if (best_rail == search->rails)
+		search->first[search->rails++] = best;
 	c->rail_of[gpu] = best_rail;
 	c->rail_gpus[best_rail]++;
 }
 
-static void find_rails(struct bb_cluster *c, struct ways_out *out)
+static void find_rails(struct bb_cluster *c, struct rail_search *search)
 {
 	const struct bb_topology *t = c->node;
 	const bool is_host = bb_topology_count(t, BB_GPU) == 0;
 
 	for (int gpu = 0; gpu < c->gpus; gpu++)
-		take_rail(c, out, gpu);
+		assign_rail(c, search, gpu);
 	for (int i = 0; i < bb_topology_count(t, BB_NIC); i++) {
 		const int nic = bb_topology_device(t, BB_NIC, i);
 		bool serves = false;
 
 		for (int gpu = 0; gpu < c->gpus && !serves; gpu++)
 			serves = bb_nic_serves(t, is_host ? -1 : gpu, nic);
-		out->GBps += serves ? bb_nic_GBps(t, nic) : 0;
+		search->GBps += serves ? bb_nic_GBps(t, nic) : 0;
 	}
 }
 
-/* Without a NIC that is known, nic_rate makes one for each GPU. */
-static bb_status look_outside(struct bb_cluster *c, struct bb_error *error)
+/* Without a known NIC, a given nic_rate stands for one NIC of each GPU. */
+static bb_status derive_rails(struct bb_cluster *c, struct bb_error *error)
 {
 	double *rate = &c->figures[BB_FIGURE_NIC_RATE];
-	struct ways_out out = {0};
+	struct rail_search search = {0};
 
-	find_rails(c, &out);
-	c->rails = out.rails;
-	for (int gpu = 0; gpu < c->gpus && out.rails == 0 && *rate > 0; gpu++) {
+	find_rails(c, &search);
+	c->rails = search.rails;
+	for (int gpu = 0; gpu < c->gpus && search.rails == 0 && *rate > 0; gpu++) {
 		c->rail_of[gpu] = c->rails++;
 		c->rail_gpus[gpu] = 1;
 	}
@@ -159,8 +159,8 @@ static bb_status look_outside(struct bb_cluster *c, struct bb_error *error)
 			       c->name);
 	if (c->rails == 0 || *rate > 0)
 		return BB_OK;
-	/* Where a GPU has several for itself they are one rail. */
-	*rate = 1e9 * out.GBps / out.rails;
+	/* Several NICs of one GPU are one rail. */
+	*rate = 1e9 * search.GBps / search.rails;
 	return BB_OK;
 }
 
@@ -177,6 +177,6 @@ bb_status bb_cluster_derive(struct bb_cluster *c, struct bb_error *error)
 			       "--cluster %s: %d nodes of %d GPUs are more than %d ranks", c->name,
 			       c->nodes, c->gpus, BB_CLUSTER_MOST_RANKS);
 	c->ranks = c->nodes * c->gpus;
-	st = look_inside(c, error);
-	return st == BB_OK ? look_outside(c, error) : st;
+	st = derive_gpu_rate(c, error);
+	return st == BB_OK ? derive_rails(c, error) : st;
 }

@@ -11,7 +11,7 @@
 struct bb_figure_text {
 	const char *name;    /* for errors */
 	const char *text;    /* NUL-terminated */
-	const char *section; /* only lines of that section; NULL: there are none */
+	const char *section; /* only its lines are read; NULL: the text has no sections */
 };
 
 #define BB_FIGURE_LINE BB_SETTING_LINE

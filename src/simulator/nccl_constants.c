@@ -1,5 +1,5 @@
 /*
- * nccl_constants.c - nccl.txt, which is part of the program.
+ * nccl_constants.c - the constants of nccl.txt, which is compiled in.
  */
 #include "simulator/nccl_constants.h"
 
@@ -117,7 +117,7 @@ static const struct row rows[] = {
 	ROW("messages_most", messages_most, NUMBER, BB_NCCL_HOPS),
 };
 
-static const struct row *find(const char *key)
+static const struct row *row_find(const char *key)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (strcmp(rows[i].key, key) == 0)
@@ -125,7 +125,8 @@ static const struct row *find(const char *key)
 	return NULL;
 }
 
-/* "6.6us / 14us / 8.4us", cut in place: exactly as many as ROW has. */
+/* Read TEXT, such as "6.6us / 14us / 8.4us", which is cut in place: exactly ROW's number of values.
+ */
 static bool read_values(const struct row *row, char *text, struct bb_nccl_constants *c)
 {
 	double *values = (double *)((char *)c + row->offset);
@@ -144,7 +145,7 @@ static bool read_values(const struct row *row, char *text, struct bb_nccl_consta
 
 bool bb_nccl_constants_set(struct bb_nccl_constants *c, const char *key, char *value)
 {
-	const struct row *row = find(key);
+	const struct row *row = row_find(key);
 
 	return row && read_values(row, value, c);
 }
@@ -156,7 +157,7 @@ static bool starts(const char *text, const char *with)
 
 static bool read_setting(const struct bb_settings *s, struct bb_nccl_constants *c)
 {
-	const struct row *row = find(s->key);
+	const struct row *row = row_find(s->key);
 
 	if (!row || !s->source || !read_values(row, s->value, c))
 		return false;
@@ -181,7 +182,8 @@ static bb_status read_section(struct bb_nccl_constants *c, const char *section,
 	while (st == BB_OK && more) {
 		st = bb_settings_next(&s, &more, error);
 		if (st == BB_OK && more && !read_setting(&s, c))
-			st = bb_fail(error, BB_EINTERNAL, "%s: line %d: %s makes no sense", s.name,
+			st = bb_fail(error, BB_EINTERNAL,
+				     "%s: line %d: %s: unknown constant or malformed value", s.name,
 				     s.line, s.key);
 	}
 	return st;

@@ -2,16 +2,17 @@
  * nccl_messages.c - collectives that NCCL makes of ncclSend and ncclRecv, as scheduleP2pTasksToPlan
  * and addP2pToPlan (src/enqueue.cc of NCCL 2.30.7) split them:
  *
- * - A message has one channel, or several once its parts are large; a channel is an SM, which moves
- *   so many bytes in a clock. The fewer channels, the further from the rate of the links: 4 among 8
- *   ranks, up to 64 MiB.
+ * - A message has one channel, or several once its parts are large. A channel is an SM, which moves
+ *   a fixed number of bytes per clock, so few channels do not reach the rate of the links: among 8
+ *   ranks a message of up to 64 MiB has 4.
  * - Parts of up to 16 KiB go by LL, which moves as many flags as bytes; others by Simple, chunk by
  *   chunk. A receiver has a chunk later than it was sent.
- * - Over the network a proxy passes each message on; a node has as many channels to a peer as its
- *   NIC needs, and fewer where there are many peers.
+ * - Over the network a proxy forwards each message; a node has as many channels to a peer as its
+ * NIC needs, and fewer where there are many peers.
  *
- * The busiest rank counts. GPUs that share a rail divide it in an alltoall; in a sendrecv only one
- * GPU of a node sends to another node, and in a gather or scatter to or from the root's.
+ * The busiest rank determines the time. In an alltoall, GPUs that share a rail divide it. In a
+ * sendrecv only one GPU of a node sends to another node; a gather or scatter uses only the root's
+ * rail.
  */
 #include "simulator/nccl_model.h"
 
@@ -28,7 +29,7 @@ struct traffic {
 	bool by_ll;
 };
 
-/* Set T to what COLLECTIVE of BYTES has its busiest rank send or receive. Returns false for one
+/* Set T to what the busiest rank of COLLECTIVE sends or receives. Returns false for a collective
    that is not made of messages. */
 static bool find_traffic(struct traffic *t, const struct bb_collective *collective, double bytes)
 {
@@ -54,7 +55,7 @@ static bool find_traffic(struct traffic *t, const struct bb_collective *collecti
 
 /* ---- channels ----------------------------------------------------------------------------- */
 
-static enum bb_nccl_hop path(const struct bb_nccl_machine *m)
+static enum bb_nccl_hop slowest_hop(const struct bb_nccl_machine *m)
 {
 	return m->nodes > 1 ? BB_NCCL_OVER_NET
 	       : m->nvlink  ? BB_NCCL_OVER_NVLINK
@@ -77,11 +78,11 @@ static double channels_to_peer(const struct traffic *t)
 	return channels;
 }
 
-/* Those of a message: as many as all messages have room for, and more for the largest. */
+/* A message's channels: its share of all channels, and more if it is very large. */
 static double channels_of_message(const struct traffic *t)
 {
 	const struct bb_nccl_constants *c = t->c;
-	const enum bb_nccl_hop over = path(t->m);
+	const enum bb_nccl_hop over = slowest_hop(t->m);
 	const double chunk = c->messages_chunk[over], part = chunk * c->messages_least[over];
 	const double most = channels_to_peer(t);
 	double channels = most;
@@ -96,8 +97,8 @@ static double channels_of_message(const struct traffic *t)
 
 /* ---- times -------------------------------------------------------------------------------- */
 
-/* Seconds in which BYTES of each message pass the busiest of channels and links. */
-static double passed(const struct traffic *t, double bytes)
+/* Seconds that BYTES of each message take on the busiest of channels and links. */
+static double transfer_time(const struct traffic *t, double bytes)
 {
 	const struct bb_nccl_constants *c = t->c;
 	const double sm = c->messages_clock * c->sm_clock * 1e9, all = c->messages_channels;
@@ -115,8 +116,8 @@ static double passed(const struct traffic *t, double bytes)
 	return time;
 }
 
-/* Until the first byte has arrived. */
-static double latency(const struct traffic *t)
+/* Seconds until the first byte has arrived. */
+static double message_latency(const struct traffic *t)
 {
 	const struct bb_nccl_constants *c = t->c;
 	const double *base = c->base[BB_NCCL_RING];
@@ -137,15 +138,15 @@ double bb_nccl_messages_time(const struct bb_nccl_constants *c,
 			     const struct bb_collective *collective, double bytes)
 {
 	struct traffic t = {.c = c, .m = machine};
-	const double chunk = c->messages_chunk[path(machine)];
+	const double chunk = c->messages_chunk[slowest_hop(machine)];
 	double time;
 
 	if (!find_traffic(&t, collective, bytes))
 		return INFINITY;
 	t.channels = channels_of_message(&t);
 	t.by_ll = t.each <= t.channels * c->messages_ll;
-	time = latency(&t) + passed(&t, t.each) +
-	       c->messages_stage * passed(&t, fmin(t.each, t.channels * chunk));
+	time = message_latency(&t) + transfer_time(&t, t.each) +
+	       c->messages_stage * transfer_time(&t, fmin(t.each, t.channels * chunk));
 	return fmax(time, fmax(bb_nccl_issue(c, machine), c->launch) *
 				  (1 + c->messages_issue * (t.inside + t.outside)));
 }

@@ -1,6 +1,6 @@
 /*
- * nccl_model.c - NCCL's algorithms and protocols as closed forms. What the formulas of the tuner
- * are is NCCL's src/graph/tuning.cc; the others are derived in nccl_model.h.
+ * nccl_model.c - NCCL's algorithms and protocols as closed forms. The formulas of the tuner are
+ * those of NCCL's src/graph/tuning.cc; nccl_model.h derives the others.
  */
 #include "simulator/nccl_model.h"
 
@@ -9,10 +9,10 @@
 struct view {
 	const struct bb_nccl_constants *c;
 	const struct bb_nccl_machine *m;
-	bool tuned;
+	bool tuned;  /* BB_NCCL_AS_TUNED */
 	int span;    /* index of limits: one node, two, more */
 	double gpus; /* of a node */
-	int levels;  /* of a tree of nodes */
+	int levels;  /* of the tree over nodes */
 	double link; /* rate of a GPU's links */
 	double bytes;
 };
@@ -31,14 +31,14 @@ const char *bb_nccl_protocol_name(enum bb_nccl_protocol protocol)
 	return names[protocol];
 }
 
-/* ---- what there is ------------------------------------------------------------------------- */
+/* ---- support ------------------------------------------------------------------------------- */
 
-static bool gathers(const struct bb_collective *collective)
+static bool is_gather(const struct bb_collective *collective)
 {
 	return collective == &bb_all_gather || collective == &bb_reduce_scatter;
 }
 
-static bool once_through(const struct bb_collective *collective)
+static bool is_chain(const struct bb_collective *collective)
 {
 	return collective == &bb_broadcast || collective == &bb_reduce;
 }
@@ -47,18 +47,18 @@ const char *bb_nccl_lacks(const struct bb_collective *collective, enum bb_nccl_a
 {
 	const bool reduces_all = collective == &bb_all_reduce;
 
-	if (!reduces_all && !gathers(collective) && !once_through(collective))
+	if (!reduces_all && !is_gather(collective) && !is_chain(collective))
 		return "NCCL_ALGO and NCCL_PROTO do not govern NCCL's messages";
 	switch (algorithm) {
 	case BB_NCCL_RING:
 	case BB_NCCL_ANY:
 		return NULL;
 	case BB_NCCL_PAT:
-		if (gathers(collective))
+		if (is_gather(collective))
 			return NULL;
 		break;
 	case BB_NCCL_NVLS:
-		if (gathers(collective))
+		if (is_gather(collective))
 			return "there is no model of NVLS for this collective";
 		/* fall through */
 	default:
@@ -77,12 +77,12 @@ const char *bb_nccl_unfit(const struct bb_nccl_constants *c, const struct bb_ncc
 		if (!machine->nvswitch || c->nvls_share == 0)
 			return "these GPUs have no NVSwitch that reduces";
 		if (machine->fewest < c->nvls_least)
-			return "NVSwitch does not reduce for so few GPUs of a node";
+			return "NCCL does not use NVLS with so few GPUs on a node";
 	}
 	if (algorithm == BB_NCCL_NVLS && machine->nodes > 1)
-		return "NVLS alone is for one node: nvlstree goes over nodes";
+		return "NVLS is for one node; use nvlstree over several nodes";
 	if (algorithm == BB_NCCL_NVLSTREE && machine->nodes < 2)
-		return "NVLSTree is for several nodes: nvls is for one";
+		return "NVLSTree is for several nodes; use nvls on one node";
 	if (algorithm == BB_NCCL_PAT && machine->ranks != machine->nodes)
 		return "PAT is for one GPU on each node";
 	return NULL;
@@ -121,20 +121,21 @@ static double inside(const struct view *v, enum bb_nccl_algorithm algorithm,
 	return hop(v, v->m->nvlink ? BB_NCCL_OVER_NVLINK : BB_NCCL_OVER_PCIE, algorithm, protocol);
 }
 
-/* With one GPU on a node nothing hides what the network takes: that of trees. */
+/* With one GPU on a node nothing hides the network's latency; it is that of trees. */
 static double between(const struct view *v, enum bb_nccl_algorithm algorithm,
 		      enum bb_nccl_protocol protocol)
 {
 	return hop(v, BB_NCCL_OVER_NET, v->gpus == 1 ? BB_NCCL_TREE : algorithm, protocol);
 }
 
-/* What a node's NICs give, of which the network is passed CROSSINGS times, slower by TAPER. */
+/* The rate of a node's NICs for an algorithm that crosses the network CROSSINGS times, slowed by
+   TAPER. */
 static double through_net(const struct view *v, double crossings, double taper)
 {
 	return v->m->net_rate / (v->tuned ? 1 : fmax(taper, 1)) / crossings;
 }
 
-/* What its links and NICs give. */
+/* The lower rate of the node's links and NICs. */
 static double through_node(const struct view *v, double crossings, double taper)
 {
 	const double net = through_net(v, crossings, taper);
@@ -151,8 +152,8 @@ static double ll_most(const struct view *v)
 	return !v->tuned && v->c->ring_ll_rate > 0 ? v->c->ring_ll_rate : v->c->ll_most_node;
 }
 
-/* How much of its longest time a pipeline takes to fill. */
-static double filled(const struct view *v)
+/* The time to fill a pipeline over the longest such time. */
+static double fill_share(const struct view *v)
 {
 	return v->bytes < v->c->fill_most ? sqrt(v->bytes / v->c->fill_most) : 1;
 }
@@ -166,7 +167,7 @@ static double least(double a, double b)
 
 static double ring_steps(const struct bb_collective *collective, int n)
 {
-	return once_through(collective) ? n : gathers(collective) ? n - 1 : 2 * (n - 1);
+	return is_chain(collective) ? n : is_gather(collective) ? n - 1 : 2 * (n - 1);
 }
 
 static double ring_latency(const struct view *v, const struct bb_collective *collective,
@@ -176,7 +177,7 @@ static double ring_latency(const struct view *v, const struct bb_collective *col
 	double hops = ring_steps(collective, v->m->ranks), out = 0, in;
 
 	in = inside(v, BB_NCCL_RING, protocol);
-	if (once_through(collective)) {
+	if (is_chain(collective)) {
 		if (v->tuned)
 			return nodes > 1 ? v->c->hop[BB_NCCL_OVER_NET][BB_NCCL_RING][protocol] : in;
 		hops = n - 1;
@@ -190,7 +191,7 @@ static double ring_latency(const struct view *v, const struct bb_collective *col
 	return (hops - out) * in + out * between(v, BB_NCCL_RING, protocol);
 }
 
-/* What all_gather and reduce_scatter reach of BUS. */
+/* The part of BUS that all_gather and reduce_scatter reach. */
 static double gather_bus(const struct view *v, double bus)
 {
 	if (v->m->nodes > 1)
@@ -204,7 +205,7 @@ static double ring_bus(const struct view *v, const struct bb_collective *collect
 	const struct bb_nccl_constants *c = v->c;
 	double bus = through_node(v, 1, v->m->taper.ring);
 
-	if (!v->tuned && gathers(collective))
+	if (!v->tuned && is_gather(collective))
 		bus = gather_bus(v, bus);
 	if (protocol == BB_NCCL_LL)
 		return least(ll_most(v), c->ring_ll_part * bus);
@@ -222,7 +223,8 @@ static double ring_time(const struct view *v, const struct bb_collective *collec
 	const double n = v->m->ranks;
 	double latency = v->c->base[BB_NCCL_RING][protocol] + ring_latency(v, collective, protocol);
 
-	/* NCCL's remedy for choosing rings over nodes too early; what they take is no longer. */
+	/* NCCL raises the latency so that it does not choose rings over nodes too early; their real
+	   latency is not higher. */
 	if (v->tuned && protocol == BB_NCCL_SIMPLE && v->m->nodes > 1 &&
 	    collective == &bb_all_reduce && v->bytes / (v->c->channels * n) >= 64)
 		latency *= v->c->ring_plateau;
@@ -232,14 +234,15 @@ static double ring_time(const struct view *v, const struct bb_collective *collec
 
 /* ---- trees ---------------------------------------------------------------------------------- */
 
-/* Trees send S up and S down; of two nodes each takes in half of both trees. */
+/* Trees send S up and S down: a node receives 2 S, but each of two nodes only S. */
 static double tree_crossings(const struct view *v)
 {
 	return v->m->nodes == 2 ? 0.5 : 1;
 }
 
-/* Of the first SIZES steps of it. NCCL's would have times fall from one size to the next: measured,
-   it is between. */
+/* The share of a tree's rate at this size, from the first SIZES entries of its table. NCCL's own
+   steps would let times fall from one size to the next; measured times lie between, so AS_MEASURED
+   interpolates. */
 static double tree_share(const struct view *v, enum bb_nccl_protocol protocol, int sizes)
 {
 	const double *share = v->c->tree_share[protocol];
@@ -270,7 +273,7 @@ static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
 	return bus;
 }
 
-/* What a hop over the network takes beyond NCCL's constants, which it does not know of. */
+/* The measured excess of a hop over the network above NCCL's constants. */
 static double tree_net_more(const struct view *v)
 {
 	return v->tuned ? 0 : v->c->tree_net_more * least(1, sqrt(v->bytes / v->c->tree_net_whole));
@@ -287,29 +290,28 @@ static double tree_time(const struct view *v, enum bb_nccl_protocol protocol)
 			   tree_share(v, protocol, BB_NCCL_TREE_SIZES - 1));
 }
 
-/* ---- switches that reduce ---------------------------------------------------------------------
- */
+/* ---- switches that reduce ------------------------------------------------------------------- */
 
 static bool is_wide(const struct view *v)
 {
 	return v->gpus > v->c->nvls_few && v->c->nvls_wide_rate > 0;
 }
 
-/* What more GPUs take to fill the pipeline. */
+/* Additional time to fill the pipeline of many GPUs. */
 static double wide_fill(const struct view *v)
 {
 	return is_wide(v) ? (v->gpus - v->c->nvls_few) * v->c->nvls_gpu : 0;
 }
 
-/* Of a GPU's links, RATE being that of a few GPUs with all of theirs. */
+/* The rate of a GPU's links; RATE is that of a few GPUs with all of their links. */
 static double nvls_rate(const struct view *v, double rate)
 {
 	rate *= least(1, v->m->gpu_rate / v->c->nvls_link);
 	return is_wide(v) ? rate * v->c->nvls_wide_rate / v->c->nvls_rate : rate;
 }
 
-/* NCCL has twice the links' rate in place of 2(n - 1) / (n + 1) of it and would take NVLS for
-   fewer GPUs than it was seen to; a search of the machine sets it right. */
+/* NCCL's tuner uses twice the links' rate instead of 2(n - 1) / (n + 1) of it, and would choose
+   NVLS for fewer GPUs than it was observed to; its topology search corrects that. */
 static double nvls_time(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
@@ -319,10 +321,10 @@ static double nvls_time(const struct view *v)
 		return c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLS][BB_NCCL_SIMPLE] +
 		       wire / (v->link * c->nvls_share * (c->nvls_channels - 1) / c->nvls_channels);
 	return c->nvls_base + wire / nvls_rate(v, c->nvls_rate) +
-	       (c->nvls_fill + wide_fill(v)) * filled(v);
+	       (c->nvls_fill + wide_fill(v)) * fill_share(v);
 }
 
-/* Busbw of the switches as NCCL takes it: of two operations at once. */
+/* NCCL's tuner counts the switches' rate twice, for two operations at once. */
 static double nvlstree_tuned(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
@@ -349,10 +351,10 @@ static double nvlstree_time(const struct view *v)
 		     through_net(v, 2 * tree_crossings(v), v->m->taper.tree));
 	return c->nvls_base +
 	       2 * v->levels * (between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) + tree_net_more(v)) +
-	       v->bytes / rate + (wide_fill(v) + v->levels * v->m->net_fill) * filled(v);
+	       v->bytes / rate + (wide_fill(v) + v->levels * v->m->net_fill) * fill_share(v);
 }
 
-/* ---- and the others ------------------------------------------------------------------------- */
+/* ---- PAT, and all of them ------------------------------------------------------------------- */
 
 static double pat_time(const struct view *v)
 {
@@ -365,8 +367,8 @@ static double pat_time(const struct view *v)
 	       v->bytes * (n - 1) / n / (c->pat_part * through_node(v, 1, v->m->taper.pat));
 }
 
-static struct view view_of(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
-			   enum bb_nccl_view view, double bytes)
+static struct view view_make(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
+			     enum bb_nccl_view view, double bytes)
 {
 	const bool tuned = view == BB_NCCL_AS_TUNED;
 
@@ -387,7 +389,7 @@ double bb_nccl_issue(const struct bb_nccl_constants *c, const struct bb_nccl_mac
 	return fmax(machine->issue, one);
 }
 
-/* No operation follows another sooner than they are issued; alone it is not faster. */
+/* Operations are not faster than they are issued. */
 static double issued(const struct view *v, double time)
 {
 	return v->tuned ? time : fmax(time, bb_nccl_issue(v->c, v->m));
@@ -397,7 +399,7 @@ double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 		    enum bb_nccl_view view, const struct bb_collective *collective,
 		    enum bb_nccl_algorithm algorithm, enum bb_nccl_protocol protocol, double bytes)
 {
-	const struct view v = view_of(c, machine, view, bytes);
+	const struct view v = view_make(c, machine, view, bytes);
 
 	if (bb_nccl_lacks(collective, algorithm) || bb_nccl_unfit(c, machine, algorithm) ||
 	    !has_protocol(&v, algorithm, protocol))

@@ -7,14 +7,14 @@
  * NCCL's own constants and predicts its choice; AS_MEASURED uses constants from measurements and
  * predicts how long that choice takes:
  *
- * - Rings: each channel goes through all GPUs of a node and leaves by a NIC of its own. 2(n - 1)
- *   hops for all_reduce, n - 1 for all_gather and reduce_scatter; broadcast and reduce go once
- *   through all.
- * - Tree: a chain through the GPUs of a node, a double binary tree over nodes. From three nodes on
- *   a node takes in and gives 2S; of two nodes each takes in S.
+ * - Rings: each channel goes through all GPUs of a node and leaves by a NIC of its own. all_reduce
+ *   has 2(n - 1) hops, all_gather and reduce_scatter n - 1; broadcast and reduce pass all ranks
+ * once.
+ * - Tree: a chain through the GPUs of a node, a double binary tree over nodes. Each of three or
+ *   more nodes receives and sends 2S; each of two nodes receives S.
  * - NVLS: a GPU moves S + S / n each way, so busbw <= rate * 2(n - 1) / (n + 1).
- * - NVLSTree: NVLS in the node, the double tree over nodes; the slower of the two. Its pipeline
- *   fills for longer the more bytes there are, up to fill_most.
+ * - NVLSTree: NVLS in the node, the double tree over nodes; the slower of the two. The time to
+ *   fill its pipeline grows with the bytes, up to fill_most.
  * - PAT: log2(nodes) rounds, one GPU on each node.
  * - Messages (alltoall, gather, scatter, sendrecv): nccl_messages.c.
  */
@@ -44,11 +44,10 @@ enum bb_nccl_protocol {
 	BB_NCCL_ANY_PROTOCOL = BB_NCCL_PROTOCOLS
 };
 
-/* The link of a hop. */
+/* The link that a hop goes over. */
 enum bb_nccl_hop { BB_NCCL_OVER_NVLINK, BB_NCCL_OVER_PCIE, BB_NCCL_OVER_NET, BB_NCCL_HOPS };
 
-/* Limits for one, two, and more nodes. */
-enum { BB_NCCL_SPANS = 3 };
+enum { BB_NCCL_SPANS = 3 };       /* one node, two nodes, more */
 enum { BB_NCCL_TREE_SIZES = 24 }; /* powers of two from 64 bytes on */
 
 enum { BB_NCCL_INTERVAL_SIZES = 3 }; /* below 1 MiB, below 256 MiB, and larger */
@@ -60,60 +59,62 @@ struct bb_nccl_constants {
 	double base[BB_NCCL_ALGORITHMS][BB_NCCL_PROTOCOLS];
 	double hop[BB_NCCL_HOPS][BB_NCCL_ALGORITHMS][BB_NCCL_PROTOCOLS];
 	double tree_share[BB_NCCL_PROTOCOLS][BB_NCCL_TREE_SIZES]; /* of a tree's rate, by size */
-	double nvlstree_by_size; /* not 0: NVLSTree's too, where CPUs are x86 */
+	double nvlstree_by_size; /* not 0: applies to NVLSTree where CPUs are x86 */
 	double ring_plateau;     /* latency factor of long rings over nodes, Simple */
 	double ring_net_least[2]
 			     [BB_NCCL_PROTOCOLS]; /* of each hop of a ring over nodes; [1]: AMD */
-	/* Parts of the links' rate; tree_ll* of what tree_part leaves. */
+	/* Fractions of the links' rate; tree_ll* are fractions of tree_part's rate. */
 	double ring_ll_part, ring_ll128_part, tree_part, tree_ll_part;
 	double tree_ll128_part[BB_NCCL_SPANS];
 	double pat_part, pat_hop_part;
 	double pat_rank; /* seconds */
 	double channels; /* of rings and trees */
 	double nvls_channels;
-	double ll_most_node;                      /* of all channels; the others of one */
+	double ll_most_node; /* of all channels together; other rates are of one */
 	double ll_most_net[2][BB_NCCL_SPANS - 1]; /* [1]: CPUs of AMD */
 	double ring_ll128_channel[BB_NCCL_SPANS];
 	double tree_ll128_channel[BB_NCCL_SPANS];
 	double tree_channel[BB_NCCL_SPANS];
 	double nvlstree_channel[BB_NCCL_SPANS - 1]; /* two nodes, more */
 	double nvls_share;                          /* of NVLink's rate; 0: no NVLS */
-	double nvls_least;                          /* GPUs of a node for which there is NVLS */
-	double nvlstree_hop_before; /* NCCL's in the versions before; 0: they are not modelled */
+	double nvls_least;          /* the fewest GPUs of a node that NVLS runs on */
+	double nvlstree_hop_before; /* NCCL 2.20 to 2.28.3; 0: not modelled */
 	/* Measured replacements. */
 	double ring_ll_rate;     /* busbw of a ring in one node, LL */
 	double ring_ll128_share; /* of NVLink's rate, LL128 */
 	double ring_simple_hop;  /* over NVLink */
 	double nvls_base, nvls_rate, nvls_fill;
-	double nvls_link; /* rate of a GPU's links where these were measured: fewer are slower */
-	/* Of more than FEW GPUs that share switches: the rate, and the time of each further GPU. */
+	double nvls_link; /* rate of the measured GPUs' links; fewer links are slower */
+	/* With more than nvls_few GPUs on the switches: the rate, and the time of each further GPU.
+	 */
 	double nvls_few, nvls_wide_rate, nvls_gpu;
 	double nvlstree_rate;
-	double fill_most;        /* bytes from which a pipeline fills no longer */
+	double fill_most;        /* bytes from which the fill time no longer grows */
 	double ring_ll_hop;      /* over NVLink */
 	double ring_gather_part; /* of the NICs' rate, of all_gather and reduce_scatter */
 	double ring_wide_part;   /* of NVLinks' rate, of the same among nodes that share switches */
-	double tree_net_more;    /* of each hop over the network, from TREE_NET_WHOLE bytes on */
+	double tree_net_more; /* of each hop over the network, in full from tree_net_whole bytes on
+			       */
 	double tree_net_whole;
 	/* Collectives made of messages. */
 	double sm_clock;       /* of an SM, in GHz */
 	double messages_base;  /* of LL within a node */
 	double messages_share; /* of the links' rate */
 	double messages_clock; /* bytes that a channel moves in a clock */
-	double messages_stage; /* of what the first chunks take, before a receiver has them */
-	double messages_issue; /* of what issuing an operation takes, for each message */
-	double launch;         /* what a rank's operation takes to issue */
+	double messages_stage; /* share of the first chunks' time until a receiver has them */
+	double messages_issue; /* share of the issue time, for each message */
+	double launch;         /* time to issue an operation of one rank */
 	double messages_net_channel;
 	/* NCCL's own. */
 	double messages_channels, messages_net_rate, messages_batch;
-	double messages_ll; /* most bytes of a channel by LL */
+	double messages_ll; /* LL's most bytes on a channel */
 	double messages_chunk[BB_NCCL_HOPS];
 	double messages_least[BB_NCCL_HOPS], messages_most[BB_NCCL_HOPS]; /* chunks */
 	/* Lines of the file that are published, fitted to measurements, or assumed. */
 	int published, fitted, assumed;
-	/* Of a predicted time: between these times as long were nine in ten measurements of
-	   machines that nothing was fitted to. [beyond a node][site is measured][bb_nccl_interval's
-	   size] */
+	/* Multiples of a predicted time between which nine in ten measurements lay, of machines
+	   that nothing was fitted to. [reach][site is measured][size], as bb_nccl_interval has them
+	 */
 	double interval_low[BB_NCCL_REACHES][2][BB_NCCL_INTERVAL_SIZES];
 	double interval_high[BB_NCCL_REACHES][2][BB_NCCL_INTERVAL_SIZES];
 	const char *generation; /* "hopper" */
@@ -121,24 +122,24 @@ struct bb_nccl_constants {
 
 struct bb_nccl_machine {
 	int ranks;
-	int nodes;   /* that share no NVLink with each other */
+	int nodes;   /* as NCCL counts them: no NVLinks between two */
 	int fewest;  /* ranks of any node */
 	bool nvlink; /* within a node; else PCIe */
-	bool wide;   /* nodes of the cluster share NVSwitches: NCCL counts them as one */
+	bool wide;   /* a node of NCCL is several nodes of the cluster */
 	bool nvswitch;
 	bool amd, x86;      /* CPUs */
 	double gpu_rate;    /* of a GPU's links as NCCL assumes it, each way */
 	double gpu_share;   /* share of it that rings reach */
 	double net_rate;    /* of a node, all NICs, each way, as reached */
-	double rank_rate;   /* a rank's share of it; where nodes differ, each is the least of all */
+	double rank_rate;   /* a rank's share of it; the least of all nodes, as net_rate */
 	double rail_rate;   /* the group's share of one rail, the least of all */
-	double nic_latency; /* added to a hop by the network plug-in; twice by Simple, which flushes
-			     */
-	struct bb_nccl_slowdown taper; /* of the network, by collective; NCCL does not know of it */
+	double nic_latency; /* added to a hop by the network plug-in; twice with Simple, which
+			       flushes */
+	struct bb_nccl_slowdown taper; /* of the network, by collective; NCCL's tuner ignores it */
 	double net_fill;               /* of a tree's pipeline, for each level of nodes */
 	double issue;                  /* least time between two operations */
 	double process_gpus;           /* ranks that one process issues operations for */
-	/* Why this machine is not modelled, whatever the algorithm; NULL: it is. */
+	/* Why no algorithm is modelled on this machine; NULL: some are. */
 	const char *unknown;
 };
 
@@ -150,13 +151,13 @@ const char *bb_nccl_protocol_name(enum bb_nccl_protocol protocol);
 
 /* NULL, or why ALGORITHM does not support COLLECTIVE on any machine. */
 const char *bb_nccl_lacks(const struct bb_collective *collective, enum bb_nccl_algorithm algorithm);
-/* NULL, or why ALGORITHM (ANY: none of them) does not run on MACHINE, as far as is modelled. */
+/* NULL, or why ALGORITHM does not run on MACHINE or is not modelled there. ANY: why none is. */
 const char *bb_nccl_unfit(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 			  enum bb_nccl_algorithm algorithm);
 
 /*
  * Seconds of one COLLECTIVE of BYTES, as "size" counts them, by ALGORITHM and PROTOCOL, neither
- * ANY; INFINITY where there is no such thing.
+ * ANY; INFINITY where they do not run.
  */
 double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 		    enum bb_nccl_view view, const struct bb_collective *collective,
@@ -168,27 +169,27 @@ double bb_nccl_messages_time(const struct bb_nccl_constants *c,
 			     const struct bb_nccl_machine *machine,
 			     const struct bb_collective *collective, double bytes);
 
-/* Seconds between two operations of MACHINE at the least: a process of several ranks issues one
-   after the other. */
+/* The least seconds between two operations of MACHINE: a process issues the operations of its
+   ranks one after the other. */
 double bb_nccl_issue(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine);
 
 /*
- * Set *LOW and *HIGH to the interval of a predicted time of BYTES, as multiples of it: nine in ten
- * measurements of unseen machines were in it. It is narrower where MACHINE's site has been
- * measured: what issues operations, or its network plug-in.
+ * Set *LOW and *HIGH to the interval around a predicted time of BYTES that held nine in ten
+ * measurements of unseen machines, as multiples of that time. It is narrower where the issue time
+ * or the network plug-in of MACHINE's site has been measured.
  */
 void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 		      double bytes, double *low, double *high);
 
 /*
- * Set *ALGORITHM and *PROTOCOL, either of which may be ANY, to NCCL's choice for BYTES: the least
- * time AS_TUNED. Returns false if none of them runs.
+ * Set *ALGORITHM and *PROTOCOL, either of which may be ANY, to NCCL's choice for BYTES, the least
+ * time AS_TUNED. Returns false if none runs.
  */
 bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 		    const struct bb_collective *collective, double bytes,
 		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);
 
-/* The same by NCCL 2.20 to 2.28.3. Returns false where these are not modelled. */
+/* The same as NCCL 2.20 to 2.28.3 choose. Returns false where these are not modelled. */
 bool bb_nccl_choose_before(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 			   const struct bb_collective *collective, double bytes,
 			   enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);

@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Members that share NVSwitches: what NCCL takes for one node. */
+/* Members on nodes that share NVSwitches, which NCCL counts as one node. */
 struct domain {
-	int n;
-	int nodes;    /* of the cluster */
-	int rails;    /* of all its nodes, that members have */
-	double ways;  /* of them, what is the members' */
-	double least; /* what of one is theirs, of the rail that others use most */
-	double each;  /* of WAYS, a member's part */
-	/* Over NVLinks between pairs: what the one gets out of them that has least; 0: they do not
-	   join all. INFINITY: nobody needs any. */
+	int n;             /* members */
+	int nodes;         /* of the cluster */
+	int rails;         /* of all its nodes, that members use */
+	double rail_share; /* the members' share of these rails, in rails */
+	double least;      /* their smallest share of one of them */
+	double each;       /* RAIL_SHARE per member */
+	/* The lowest rate of a member's NVLinks to other members, where NVLinks join pairs; 0: they
+	   do not connect all members. INFINITY: there are no such links, or one member. */
 	double links;
 };
 
@@ -26,8 +26,8 @@ static int domain_of(const struct bb_cluster *cluster, int rank)
 
 /* ---- the members of a node ------------------------------------------------------------------- */
 
-/* The rank's GPUs in its node that NVLinks of its own lead to, of those in SET. */
-static uint64_t linked(const struct bb_cluster *c, int gpu, uint64_t set, double *rate)
+/* The GPUs of SET that GPU has NVLinks to, and the *RATE of all these links. */
+static uint64_t linked_gpus(const struct bb_cluster *c, int gpu, uint64_t set, double *rate)
 {
 	uint64_t found = 0;
 
@@ -43,7 +43,7 @@ static uint64_t linked(const struct bb_cluster *c, int gpu, uint64_t set, double
 	return found;
 }
 
-/* struct domain's links, of the GPUs in SET. */
+/* The member links of struct domain for the GPUs of SET. */
 static double links_among(const struct bb_cluster *c, uint64_t set)
 {
 	uint64_t joined = set & -set, before = 0;
@@ -53,14 +53,14 @@ static double links_among(const struct bb_cluster *c, uint64_t set)
 		return INFINITY;
 	for (int gpu = 0; gpu < c->gpus; gpu++)
 		if (set >> gpu & 1) {
-			linked(c, gpu, set, &rate);
+			linked_gpus(c, gpu, set, &rate);
 			least = fmin(least, rate);
 		}
 	while (joined != before) {
 		before = joined;
 		for (int gpu = 0; gpu < c->gpus; gpu++)
 			if (before >> gpu & 1)
-				joined |= linked(c, gpu, set, &rate);
+				joined |= linked_gpus(c, gpu, set, &rate);
 	}
 	return joined == set ? least : 0;
 }
@@ -76,7 +76,8 @@ static int count_on_rail(const struct bb_cluster *c, int world, int node, int ra
 	return on;
 }
 
-/* The ranks of one node, from *MEMBERS on; *MEMBERS and *N go on to the next. */
+/* Add the members of one node, from *MEMBERS on, to DOMAIN, and advance *MEMBERS and *N beyond
+   them. */
 static void count_node(const struct bb_cluster *c, int world, const int **members, int *n,
 		       struct domain *domain)
 {
@@ -96,15 +97,15 @@ static void count_node(const struct bb_cluster *c, int world, const int **member
 			on[rail] ? (double)on[rail] / count_on_rail(c, world, node, rail) : 0;
 
 		domain->rails += on[rail] > 0;
-		domain->ways += part;
+		domain->rail_share += part;
 		domain->least = on[rail] ? fmin(domain->least, part) : domain->least;
 	}
 	domain->links = fmin(domain->links, links_among(c, gpus));
 }
 
-/* ---- all of them --------------------------------------------------------------------------- */
+/* ---- the whole group ------------------------------------------------------------------------ */
 
-/* The next one of the N MEMBERS, which are in order. */
+/* The domain of the first of N MEMBERS, which are sorted. */
 static struct domain next_domain(const struct bb_cluster *c, int world, const int *members, int n)
 {
 	struct domain domain = {.least = 1, .links = INFINITY};
@@ -114,12 +115,12 @@ static struct domain next_domain(const struct bb_cluster *c, int world, const in
 	for (; left > 0 && domain_of(c, *members) == which; domain.nodes++)
 		count_node(c, world, &members, &left, &domain);
 	domain.n = n - left;
-	domain.each = domain.ways / domain.n;
+	domain.each = domain.rail_share / domain.n;
 	return domain;
 }
 
-/* How the domains of N MEMBERS, which are in order, lie: *LEAST of each number is what the one has
-   that has least of it, and of nodes most. Returns how many there are. */
+/* Count the domains of N MEMBERS, which are sorted. *LEAST has the minimum of each number over all
+   domains, of nodes the maximum. */
 static int count_domains(const struct bb_cluster *c, int world, const int *members, int n,
 			 struct domain *least)
 {
@@ -127,7 +128,7 @@ static int count_domains(const struct bb_cluster *c, int world, const int *membe
 
 	*least = (struct domain){.n = n,
 				 .rails = INT_MAX,
-				 .ways = INFINITY,
+				 .rail_share = INFINITY,
 				 .least = 1,
 				 .each = INFINITY,
 				 .links = INFINITY};
@@ -138,7 +139,7 @@ static int count_domains(const struct bb_cluster *c, int world, const int *membe
 		least->n = next.n < least->n ? next.n : least->n;
 		least->nodes = next.nodes > least->nodes ? next.nodes : least->nodes;
 		least->rails = next.rails < least->rails ? next.rails : least->rails;
-		least->ways = fmin(least->ways, next.ways);
+		least->rail_share = fmin(least->rail_share, next.rail_share);
 		least->least = fmin(least->least, next.least);
 		least->each = fmin(least->each, next.each);
 		least->links = fmin(least->links, next.links);
@@ -146,8 +147,8 @@ static int count_domains(const struct bb_cluster *c, int world, const int *membe
 	return domains;
 }
 
-/* Of the DOMAINS, as NCCL counts nodes, that MEMBERS, in order, are in: what the links up cost
-   them, where messages change among RAILS on those of leaves. */
+/* Set SLOWDOWN to the cost of tapered uplinks for N MEMBERS, which are sorted and lie in DOMAINS
+   domains. Messages change among RAILS on the uplinks of leaves. */
 static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_cluster *cluster,
 			const int *members, int n, int domains, int rails)
 {
@@ -157,16 +158,16 @@ static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_clust
 		      {BB_FIGURE_POD_NODES, BB_FIGURE_POD_TAPER}};
 
 	for (size_t level = 0; level < sizeof(levels) / sizeof(*levels); level++) {
-		const int of = (int)cluster->figures[levels[level].nodes] / cluster->domain;
+		const int below = (int)cluster->figures[levels[level].nodes] / cluster->domain;
 		int most = 1, here = 0, before = -1;
 
-		/* A domain may be larger than what is below a leaf. */
-		for (int i = 0; i < n && of > 1; i++) {
+		/* A domain may be larger than a leaf: then BELOW is 0. */
+		for (int i = 0; i < n && below > 1; i++) {
 			const int domain = domain_of(cluster, members[i]);
 
 			if (domain == before)
 				continue;
-			here = before >= 0 && domain / of == before / of ? here + 1 : 1;
+			here = before >= 0 && domain / below == before / below ? here + 1 : 1;
 			most = here > most ? here : most;
 			before = domain;
 		}
@@ -175,8 +176,8 @@ static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_clust
 	}
 }
 
-static struct bb_nccl_machine machine_of(const struct bb_cluster *cluster, int ranks, int domains,
-					 const struct domain *least)
+static struct bb_nccl_machine shape_machine(const struct bb_cluster *cluster, int ranks,
+					    int domains, const struct domain *least)
 {
 	const double *f = cluster->figures;
 	const struct bb_host *host = &cluster->node->host;
@@ -194,7 +195,7 @@ static struct bb_nccl_machine machine_of(const struct bb_cluster *cluster, int r
 		.x86 = strcmp(host->arch, "x86_64") == 0,
 		.gpu_rate = one ? INFINITY : fmin(cluster->gpu_rate, least->links) / share,
 		.gpu_share = share,
-		.net_rate = least->ways * cluster->nic_rate,
+		.net_rate = least->rail_share * cluster->nic_rate,
 		.rank_rate = least->each * cluster->nic_rate,
 		.rail_rate = least->least * cluster->nic_rate,
 		.nic_latency = f[BB_FIGURE_NCCL_NIC_LATENCY],
@@ -215,22 +216,22 @@ bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster
 	memcpy(sorted, members, (size_t)n * sizeof(*sorted));
 	bb_stats_sort_ints(sorted, (size_t)n);
 	domains = count_domains(cluster, world, sorted, n, &least);
-	*machine = machine_of(cluster, n, domains, &least);
+	*machine = shape_machine(cluster, n, domains, &least);
 	find_tapers(&machine->taper, cluster, sorted, n, domains,
 		    machine->nvlink ? 1 : least.rails);
 	if (least.links == 0)
-		machine->unknown = "no NVLinks join its GPUs where others of their node have some, "
-				   "of which there is no model of NCCL";
+		machine->unknown = "no NVLinks connect its GPUs, though others of their node have "
+				   "NVLinks; NCCL is not modelled for that";
 	if (n == 1)
-		machine->unknown = "NCCL does nothing for a rank alone in place, and elsewhere "
-				   "copies within its GPU's memory, of which there is no model";
+		machine->unknown = "NCCL does nothing for one rank in place and copies within its "
+				   "GPU's memory out of place; that is not modelled";
 	free(sorted);
 	return true;
 }
 
 /* ---- faults -------------------------------------------------------------------------------- */
 
-/* How many of the MEMBERS leave NODE by RAIL (-1: at all). */
+/* How many of the MEMBERS leave NODE by RAIL (-1: by any). */
 static int count_leaving(const struct bb_cluster *cluster, const int *members, int n, int node,
 			 int rail)
 {
@@ -242,10 +243,10 @@ static int count_leaving(const struct bb_cluster *cluster, const int *members, i
 	return leaving;
 }
 
-/* How many times as long the members have what their rails carry where RAIL of NODE is lost: of
-   groups that are like this one, those on it come to those on the next. */
-static double lost(const struct bb_cluster *cluster, int world, const int *members, int n, int node,
-		   int rail)
+/* How many times as long the network takes when RAIL of NODE is lost: groups like this one that
+   used it share the next rail with the groups there. */
+static double lost_rail_factor(const struct bb_cluster *cluster, int world, const int *members,
+			       int n, int node, int rail)
 {
 	const int next = (rail + 1) % cluster->rails;
 	const int mine = count_leaving(cluster, members, n, node, rail);
@@ -270,7 +271,7 @@ void bb_nccl_shape_apply_flaw(struct bb_nccl_machine *machine, const struct bb_c
 	if (!flaw)
 		return;
 	if (flaw->factor == 0)
-		factor = lost(cluster, world, members, n, flaw->node, flaw->rail);
+		factor = lost_rail_factor(cluster, world, members, n, flaw->node, flaw->rail);
 	else
 		factor = count_leaving(cluster, members, n, flaw->node, flaw->rail) ? flaw->factor
 										    : 1;

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* Up to three nodes that NODE has an edge to in the first tree; -1: none. */
+/* EDGES = the nodes that NODE has an edge to in the first tree; -1: none. */
 static void first_tree(int nodes, int node, int edges[3])
 {
 	const int lowest = node & -node, up = (node ^ lowest) | lowest << 1;
@@ -21,7 +21,7 @@ static void first_tree(int nodes, int node, int edges[3])
 	edges[2] = bit > 0 ? node + bit : -1;
 }
 
-/* The second is its mirror, or, of an odd number of nodes, begins one further. */
+/* The second tree mirrors the first; for an odd number of nodes it is shifted by one. */
 static void second_tree(int nodes, int node, int edges[3])
 {
 	const int shift = nodes % 2;
@@ -49,8 +49,8 @@ int bb_nccl_tree_edges(int nodes, int block)
 	return most;
 }
 
-/* Of the bytes that PAT has NODES send, what leaves a block, in those that a node gets from one. */
-static double pat_out(int nodes, int block)
+/* What PAT over NODES sends out of a block, in units of one node's contribution. */
+static double pat_outflow(int nodes, int block)
 {
 	double out = 0;
 
@@ -62,7 +62,7 @@ static double pat_out(int nodes, int block)
 	return out;
 }
 
-/* What one node's messages to all others lose: those that stay below are of its own rail. */
+/* Only messages on the sender's own rail stay below the leaf. */
 static void taper_messages(struct bb_nccl_slowdown *slowdown, int nodes, int block, int rails,
 			   double taper)
 {
@@ -84,11 +84,11 @@ void bb_nccl_taper(struct bb_nccl_slowdown *slowdown, int nodes, int block, int 
 		taper_messages(slowdown, nodes, block, rails, taper);
 	if (block >= nodes)
 		return;
-	/* Of two nodes each has one edge in each tree, of more three in one and one in the other.
-	 */
+	/* Each of two nodes has one edge in each tree; each of more nodes has three edges in one
+	   tree and one in the other. */
 	node_edges = nodes == 2 ? 2 : 4;
 	slowdown->ring = fmax(slowdown->ring, taper / m);
 	slowdown->tree =
 		fmax(slowdown->tree, taper * bb_nccl_tree_edges(nodes, block) / (m * node_edges));
-	slowdown->pat = fmax(slowdown->pat, taper * pat_out(nodes, block) / (m * (n - 1)));
+	slowdown->pat = fmax(slowdown->pat, taper * pat_outflow(nodes, block) / (m * (n - 1)));
 }

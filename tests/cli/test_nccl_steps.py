@@ -76,7 +76,7 @@ def nodes_that_differ():
 @test
 def what_there_is_no_model_of():
     """Without a model it is refused, or a schedule runs and the reason is printed."""
-    run(f"{DDP} {H100}:2 --algo nvls").exits(5).says("among 16 ranks: NVLS alone is for one node")
+    run(f"{DDP} {H100}:2 --algo nvls").exits(5).says("among 16 ranks: NVLS is for one node")
     run(f"hybrid_parallel {H100}:2 --model gpt2 --tp 4 --dp 4 --algo nvls").exits(5).says("nvls among 4 ranks")
     out = run(f"zero {H100}:2 --stages 1 -n 1 --algo nvlstree").exits(5).out
     expect("reduce_scatter by nvlstree on 16 ranks: NCCL has no such algorithm" in out, out)
@@ -95,7 +95,7 @@ def what_there_is_no_model_of():
     out = run(f"all_reduce {H100}:2 -b 1M -e 1M -o band -d int32").exits(0).out
     expect("# auto int32 band: recursive_doubling runs, because NCCL has no logical or bitwise operations" in out, out)
     out = run(f"all_reduce {H100}:1 -g 1 -b 1M -e 1M").exits(0).out
-    expect("busbench:ring runs, because NCCL does nothing for a rank alone in place" in out, out)
+    expect("busbench:ring runs, because NCCL does nothing for one rank in place" in out, out)
     # A group of one has nothing to refuse.
     run(f"hybrid_parallel {H100}:1 --model gpt2 --tp 4 --pp 2 --algo nvls").exits(5).says("among 2 ranks")
     line = f"pipeline --stages 4 --schedule 1f1b {H100}:1"

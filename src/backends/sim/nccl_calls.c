@@ -10,57 +10,51 @@ struct choice {
 	enum bb_nccl_protocol protocol;
 };
 
-static const char *refuses(const struct bb_native *native, const struct bb_collective *collective)
+/* Collectives that NCCL makes of messages run with auto alone, as they have no algorithm. */
+static const char *choice_refuses(const struct bb_native *native,
+				  const struct bb_collective *collective)
 {
 	const struct choice *choice = native->own;
 
 	if (collective == &bb_hypercube)
 		return "it is an algorithm of its own, not a collective of NCCL";
+	if (choice->algorithm == BB_NCCL_ANY && choice->protocol == BB_NCCL_ANY_PROTOCOL)
+		return NULL;
 	return bb_nccl_lacks(collective, choice->algorithm);
 }
 
-static const char *auto_refuses(const struct bb_native *native,
-				const struct bb_collective *collective)
-{
-	return collective == &bb_hypercube
-		       ? "it is an algorithm of its own, not a collective of NCCL"
-		       : NULL;
-}
-
-#define NATIVE(text, sentence, check, algo, proto)                                                 \
+#define NATIVE(text, sentence, algo, proto)                                                        \
 	{                                                                                          \
-		.name = text, .brief = sentence, .refuses = check, .own = &(const struct choice)   \
+		.name = text, .brief = sentence, .refuses = choice_refuses,                        \
+		.own = &(const struct choice)                                                      \
 		{                                                                                  \
 			BB_NCCL_##algo, BB_NCCL_##proto                                            \
 		}                                                                                  \
 	}
 
 const struct bb_native bb_sim_nccl_natives[] = {
-	NATIVE("ring", "the model of NCCL_ALGO=Ring", refuses, RING, ANY_PROTOCOL),
-	NATIVE("tree", "the model of NCCL_ALGO=Tree", refuses, TREE, ANY_PROTOCOL),
-	NATIVE("nvls", "the model of NCCL_ALGO=NVLS: reduced by NVSwitch", refuses, NVLS,
-	       ANY_PROTOCOL),
+	NATIVE("ring", "the model of NCCL_ALGO=Ring", RING, ANY_PROTOCOL),
+	NATIVE("tree", "the model of NCCL_ALGO=Tree", TREE, ANY_PROTOCOL),
+	NATIVE("nvls", "the model of NCCL_ALGO=NVLS: reduced by NVSwitch", NVLS, ANY_PROTOCOL),
 	NATIVE("nvlstree",
-	       "the model of NCCL_ALGO=NVLSTree: NVSwitch in a node, a tree between them", refuses,
-	       NVLSTREE, ANY_PROTOCOL),
-	NATIVE("pat", "the model of NCCL_ALGO=PAT: parallel aggregated trees", refuses, PAT,
+	       "the model of NCCL_ALGO=NVLSTree: NVSwitch in a node, a tree between them", NVLSTREE,
 	       ANY_PROTOCOL),
-	NATIVE("ring:LL", "and NCCL_PROTO=LL", refuses, RING, LL),
-	NATIVE("ring:LL128", "and NCCL_PROTO=LL128", refuses, RING, LL128),
-	NATIVE("ring:Simple", "and NCCL_PROTO=Simple", refuses, RING, SIMPLE),
-	NATIVE("tree:LL", "and NCCL_PROTO=LL", refuses, TREE, LL),
-	NATIVE("tree:LL128", "and NCCL_PROTO=LL128", refuses, TREE, LL128),
-	NATIVE("tree:Simple", "and NCCL_PROTO=Simple", refuses, TREE, SIMPLE),
-	NATIVE("auto:LL", "NCCL's choice under NCCL_PROTO=LL", refuses, ANY, LL),
-	NATIVE("auto:LL128", "NCCL's choice under NCCL_PROTO=LL128", refuses, ANY, LL128),
-	NATIVE("auto:Simple", "NCCL's choice under NCCL_PROTO=Simple", refuses, ANY, SIMPLE),
+	NATIVE("pat", "the model of NCCL_ALGO=PAT: parallel aggregated trees", PAT, ANY_PROTOCOL),
+	NATIVE("ring:LL", "the model of NCCL_ALGO=Ring and NCCL_PROTO=LL", RING, LL),
+	NATIVE("ring:LL128", "the model of NCCL_ALGO=Ring and NCCL_PROTO=LL128", RING, LL128),
+	NATIVE("ring:Simple", "the model of NCCL_ALGO=Ring and NCCL_PROTO=Simple", RING, SIMPLE),
+	NATIVE("tree:LL", "the model of NCCL_ALGO=Tree and NCCL_PROTO=LL", TREE, LL),
+	NATIVE("tree:LL128", "the model of NCCL_ALGO=Tree and NCCL_PROTO=LL128", TREE, LL128),
+	NATIVE("tree:Simple", "the model of NCCL_ALGO=Tree and NCCL_PROTO=Simple", TREE, SIMPLE),
+	NATIVE("auto:LL", "NCCL's choice under NCCL_PROTO=LL", ANY, LL),
+	NATIVE("auto:LL128", "NCCL's choice under NCCL_PROTO=LL128", ANY, LL128),
+	NATIVE("auto:Simple", "NCCL's choice under NCCL_PROTO=Simple", ANY, SIMPLE),
 	{.name = NULL},
 };
 
-const struct bb_native bb_sim_nccl_auto =
-	NATIVE("auto", "NCCL's own choice", auto_refuses, ANY, ANY_PROTOCOL);
+const struct bb_native bb_sim_nccl_auto = NATIVE("auto", "NCCL's own choice", ANY, ANY_PROTOCOL);
 
-/* ---- what NCCL would find -------------------------------------------------------------------- */
+/* ---- constants ----------------------------------------------------------------------------- */
 
 /* Compute capability of the first GPU; 0: there is none, or it is not NVIDIA's. */
 static int capability(const struct bb_cluster *cluster)
@@ -107,7 +101,7 @@ static double even_size(const struct bb_shape *shape)
 	return n > 1 ? (double)most * n / (n - 1) : (double)shape->count;
 }
 
-static double size_of(const struct bb_call *call)
+static double call_size(const struct bb_call *call)
 {
 	if (call->collective == &bb_alltoallv)
 		return even_size(&call->shape) * (double)bb_dtype_size(call->dtype);
@@ -149,7 +143,7 @@ void bb_sim_nccl_predict(const struct bb_nccl_constants *c, const struct bb_nccl
 	const struct choice *choice = call->native->own;
 	enum bb_nccl_algorithm algorithm = choice->algorithm, older = algorithm;
 	enum bb_nccl_protocol protocol = choice->protocol, older_protocol = protocol;
-	const double bytes = size_of(call);
+	const double bytes = call_size(call);
 
 	bb_nccl_interval(c, machine, bytes, &prediction->low, &prediction->high);
 	prediction->otherwise[0] = '\0';
@@ -169,7 +163,7 @@ double bb_sim_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_
 	const struct choice *choice = call->native->own;
 	enum bb_nccl_algorithm algorithm = choice->algorithm;
 	enum bb_nccl_protocol protocol = choice->protocol;
-	const double bytes = size_of(call);
+	const double bytes = call_size(call);
 
 	if (chosen)
 		chosen[0] = '\0';

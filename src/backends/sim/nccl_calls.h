@@ -28,7 +28,7 @@ BB_MUST bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_
 const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 				const struct bb_nccl_machine *machine, const struct bb_call *call);
 
-/* Set PREDICTION to what is to be said of CALL's time, which is native. */
+/* Set PREDICTION to the interval and the older versions' choice for CALL, which is native. */
 void bb_sim_nccl_predict(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 			 const struct bb_call *call, struct bb_model_prediction *prediction);
 
