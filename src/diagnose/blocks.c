@@ -84,8 +84,8 @@ static double beyond(const struct bb_view *v, int round, int to, int rail)
 }
 
 /* Both directions between A and B in ROUND, over all rails, into VALUES. */
-static void take_meeting(const struct bb_view *v, int round, int a, int b, double *values,
-			 size_t *n)
+static void collect_meeting(const struct bb_view *v, int round, int a, int b, double *values,
+			    size_t *n)
 {
 	for (int k = 0; k < v->measured.rails; k++) {
 		const double there = beyond(v, round, b, k), back = beyond(v, round, a, k);
@@ -116,7 +116,7 @@ static double all_meetings(const struct bb_view *v, int round, int node, double 
 
 	for (int r = round; r < rounds->n; r++)
 		if (bb_rounds_partner(rounds, r, node) == partner)
-			take_meeting(v, r, node, partner, values, &n);
+			collect_meeting(v, r, node, partner, values, &n);
 	return bb_low_median(values, n);
 }
 
@@ -298,7 +298,7 @@ static double deviation_of(const struct bb_block_map *blocks, const struct bb_vi
 
 		if (partner == BB_NO_PEER || blocks->of[partner] < 0)
 			continue;
-		take_meeting(v, r, node, partner, values, &n);
+		collect_meeting(v, r, node, partner, values, &n);
 		for (size_t i = before; i < n; i++)
 			values[i] -= blocks->level[blocks->of[partner]][block];
 	}

@@ -76,7 +76,7 @@ static bool is_comparable(const struct reading *h, int a, int b)
 
 /* t->values = the measurements of the reference over RAIL; -1: over all, above their base. Returns
    how many there are. */
-static size_t controls_take(const struct confirmation *t, const struct reading *h, int rail)
+static size_t collect_controls(const struct confirmation *t, const struct reading *h, int rail)
 {
 	size_t n = 0;
 
@@ -94,7 +94,7 @@ static size_t controls_take(const struct confirmation *t, const struct reading *
 static struct bb_tally controls_count(const struct confirmation *t, const struct reading *h,
 				      int rail, double base)
 {
-	const size_t n = controls_take(t, h, rail);
+	const size_t n = collect_controls(t, h, rail);
 	struct bb_tally tally = {0};
 
 	for (size_t i = 0; i < n; i++)
@@ -129,7 +129,7 @@ static struct bb_tally count_rounds(const struct confirmation *t, const struct r
 
 static double limit_find(const struct confirmation *t, const struct reading *h, double tolerance)
 {
-	const size_t n = controls_take(t, h, -1);
+	const size_t n = collect_controls(t, h, -1);
 	const double rare = bb_upper(t->values, n, BB_RARE);
 
 	for (size_t i = 0; i < n; i++)
@@ -157,7 +157,7 @@ static void settle_usual(const struct confirmation *t, struct reading *h, double
 	h->healthy = (struct bb_tally){.slow = h->view->slow, .of = h->view->of};
 	h->healthy_rounds = h->healthy;
 	for (int k = 0; k < t->rails; k++) {
-		const size_t n = controls_take(t, h, k);
+		const size_t n = collect_controls(t, h, k);
 
 		h->controlled = h->controlled && n >= BB_CONFIRMING;
 		h->base[k] = base_find(t, h, k, n);

@@ -29,14 +29,13 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 			       o->fault_text);
 	if (!o->backend->messages && !o->backend->virtual)
 		return bb_fail(error, BB_EUNSUPPORTED,
-			       "the %s backend passes no messages between two ranks: there is "
-			       "nothing to diagnose",
+			       "the %s backend has no messages between two ranks to diagnose",
 			       o->backend->name);
 	return BB_OK;
 }
 
 /* --node-ranks leaves ranks over: name those that do not. */
-static bb_status refuse_nodes(struct bb_run *run, int64_t asked)
+static bb_status refuse_nodes(struct bb_run *run, int64_t node_ranks)
 {
 	struct bb_strbuf fit = {0};
 	bb_status status;
@@ -46,7 +45,7 @@ static bb_status refuse_nodes(struct bb_run *run, int64_t asked)
 			bb_strbuf_addf(&fit, n == 1 ? "%d" : ", %d", n);
 	status = bb_fail(&run->error, BB_EUSAGE,
 			 "--node-ranks %lld: it does not divide %d ranks; these divide them: %s",
-			 (long long)asked, run->world.nranks, bb_strbuf_text(&fit));
+			 (long long)node_ranks, run->world.nranks, bb_strbuf_text(&fit));
 	bb_strbuf_free(&fit);
 	return status;
 }
@@ -54,15 +53,15 @@ static bb_status refuse_nodes(struct bb_run *run, int64_t asked)
 static bb_status plan(struct bb_run *run)
 {
 	const struct bb_diagnose *d = run->own;
-	const int64_t node_ranks = d->asked.node_ranks;
+	const int64_t node_ranks = d->options.node_ranks;
 
 	if (node_ranks > 0 && run->world.nranks % node_ranks != 0)
 		return refuse_nodes(run, node_ranks);
 
-	run->record.iters = d->asked.large;
+	run->record.iters = d->options.large;
 	run->record.warmup_iters = 1;
 	run->record.check = BB_ABSENT;
-	if (d->asked.bytes > run->memory / (uint64_t)run->world.nlocal)
+	if (d->options.bytes > run->memory / (uint64_t)run->world.nlocal)
 		return bb_fail(&run->error, BB_EUSAGE,
 			       "-b: messages of that size do not fit into the memory of %d ranks",
 			       run->world.nlocal);
@@ -84,11 +83,6 @@ static void list(struct bb_strbuf *out)
 			       bb_diagnose_codes[i].brief);
 }
 
-/* A driver's session is its own. */
-static void close_diagnose(struct bb_run *run)
-{
-}
-
 const struct bb_benchmark bb_diagnose_benchmark = {
 	.brief = "When something is slow: which node, rail or link it is, and which rank comes "
 		 "last.",
@@ -104,5 +98,4 @@ const struct bb_benchmark bb_diagnose_benchmark = {
 	.plan = plan,
 	.experiment = &bb_diagnose_experiment,
 	.judge = judge,
-	.close = close_diagnose,
 };

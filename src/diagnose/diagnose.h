@@ -1,16 +1,16 @@
 /*
- * diagnose.h - when something is slow: which node, rail, link or rank it is.
+ * diagnose.h - finds the node, rail, link or rank that is slow.
  *
  *   main.c              the program
  *   diagnose.c          the benchmark: its options, how it begins and ends
- *   drive.c             what every driver does: survey, steps, confirmation
+ *   drive.c             the experiment: survey, steps, confirmation
  *   stage.c             the rounds of one stage, measured and collected
  *   ports.c             which rank is which rail of which node
  *   report.c            the results: records and sentences
  *   record.c            the fields of the records
  *
- * Pure: rounds.h (who meets whom), program.h (what they do), fit.h and blocks.h (what is typical),
- * judge.h (who is to blame).
+ * Pure: rounds.h (pairs of nodes), program.h (their messages), fit.h and blocks.h (typical times),
+ * judge.h (verdicts).
  */
 #ifndef BB_DIAGNOSE_DIAGNOSE_H
 #define BB_DIAGNOSE_DIAGNOSE_H
@@ -21,7 +21,7 @@
 
 enum { BB_LATENCY, BB_BANDWIDTH }; /* the quantities */
 
-#define BB_CONFIRM_PAUSE_S 0.02 /* before each round that confirms: transient load is to end */
+#define BB_CONFIRM_PAUSE_S 0.02 /* before each round that confirms, so that transient load ends */
 #define BB_STEP_WORK_S 1e-3     /* in virtual time; less on real backends */
 
 #define BB_DIAGNOSE_OPTIONS(OPTION, COMMON)                                                        \
@@ -130,17 +130,17 @@ extern const struct bb_benchmark bb_diagnose_benchmark;
 
 /* The state of the benchmark. */
 struct bb_diagnose {
-	struct bb_diagnose_options asked; /* first: the rows are read into it */
-	int culprits;                     /* how many were found; on process 0 */
+	struct bb_diagnose_options options; /* first: the rows are read into it */
+	int culprits;                       /* how many were found; on process 0 */
 };
 
 /* ---- one driver's ----------------------------------------------------------------------- */
 
 /* The measurements in the rounds of one stage, on rank 0. */
-struct bb_measuring { /* zero-initialise */
+struct bb_diagnose_stage { /* zero-initialise */
 	struct bb_rounds rounds;
 	double pause_s;              /* before each round */
-	bool in_turn;                /* all pairs begin a round together, not each by itself */
+	bool in_turn;                /* all pairs begin a round together */
 	float *log_s[BB_QUANTITIES]; /* see struct bb_quantity; NULL on other ranks */
 	float *even[BB_QUANTITIES]; /* the same without differences of distance: these are judged */
 	double seconds;             /* of the whole stage */
@@ -151,7 +151,7 @@ struct bb_examiner {
 	struct bb_engine engine;
 	struct bb_diagnose *diagnose;
 	struct bb_ports ports;
-	struct bb_measuring survey, confirm, alone, links_alone;
+	struct bb_diagnose_stage survey, confirm, alone, links_alone;
 	int pairs_at_once; /* of nodes, where more would share processors; 0: no limit */
 	/* Rank 0's. */
 	struct bb_spot *places; /* [node]; NULL: the nodes are not ranks of one host */
@@ -162,40 +162,40 @@ struct bb_examiner {
 	double step_s; /* a step's time */
 };
 
-/* Rank 0: are nodes ranks of one host, which has more of them than processors? */
+/* Rank 0: are the nodes ranks of one host that has fewer processors than ranks? */
 static inline bool bb_examiner_is_crowded(const struct bb_examiner *s)
 {
 	return s->places && bb_is_crowded(s->engine.run->world.nranks, s->engine.run->record.cores);
 }
 
 /*
- * Nodes are ASKED consecutive ranks, or the nodes of a cluster, or hosts if there are several and
- * one of them has several ranks; else each rank is a node. Ranks beyond those of the smallest node
- * are not measured. BB_EBACKEND: there are too few nodes to blame one of them.
+ * Divide the ranks into nodes: NODE_RANKS consecutive ranks each; if that is 0, the nodes of the
+ * cluster, or the hosts if there are several and one has several ranks, or each rank. Ranks beyond
+ * those of the smallest node are not measured. BB_EBACKEND: there are too few nodes to blame one.
  */
-BB_MUST bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_t asked,
-				struct bb_error *error);
+BB_MUST bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run,
+				int64_t node_ranks, struct bb_error *error);
 void bb_ports_free(struct bb_ports *ports);
 
-/* Measure STAGE's rounds, called WHAT if a deadline passes. Collective. */
-BB_MUST bb_status bb_measuring_play(struct bb_examiner *s, struct bb_measuring *stage,
-				    const char *what);
-void bb_measuring_free(struct bb_measuring *stage);
+/* Measure STAGE's rounds. WHAT names them if a deadline passes. Collective. */
+BB_MUST bb_status bb_diagnose_stage_measure(struct bb_examiner *s, struct bb_diagnose_stage *stage,
+					    const char *what);
+void bb_diagnose_stage_free(struct bb_diagnose_stage *stage);
 /* One of its quantities, without differences of distance. */
-struct bb_quantity bb_measuring_of(const struct bb_examiner *s, const struct bb_measuring *stage,
-				   int quantity);
+struct bb_quantity bb_diagnose_stage_quantity(const struct bb_examiner *s,
+					      const struct bb_diagnose_stage *stage, int quantity);
 
 /* Measure the steps: *WAITS, on rank 0, = seconds in the collective [step * nranks + rank]; free
  * it.
  */
-BB_MUST bb_status bb_steps_play(struct bb_examiner *s, float **waits);
+BB_MUST bb_status bb_diagnose_steps_measure(struct bb_examiner *s, float **waits);
 
 extern const struct bb_experiment bb_diagnose_experiment;
 
 /* The measured cost of one round. */
 struct bb_pilot {
 	double round_s;
-	double word_s; /* seconds of a small message in it */
+	double small_s; /* seconds of a small message in it */
 };
 
 /* Rank 0: announce what will be measured, and its cost. */

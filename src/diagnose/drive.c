@@ -1,6 +1,6 @@
 /*
- * drive.c - the experiment: a round to see what it costs, the survey, steps, and whoever is
- * suspected once more; what is judged is judged on rank 0.
+ * drive.c - the experiment: a round that shows the cost, the survey, steps, and the suspects once
+ * more. Rank 0 judges.
  */
 #include "diagnose/diagnose.h"
 
@@ -9,18 +9,18 @@
 #include <string.h>
 
 #define FULL_UP_TO 32 /* nodes */
-#define BLIND 10      /* times as long must take what is to be seen: then nobody can be judged */
+#define BLIND 10      /* where only times this many times longer would be slow, nobody is judged */
 
 static bool leads(const struct bb_examiner *s)
 {
 	return bb_driver_leads(s->engine.driver);
 }
 
-/* ---- what rank 0 decides, and all do -------------------------------------------------------- */
+/* ---- broadcasts of rank 0's decisions ------------------------------------------------------- */
 
-/* COUNT payloads at DATA become rank 0's on all ranks. Collective. */
-static bb_status follow(struct bb_examiner *s, const struct bb_payload *table, void *data,
-			size_t count)
+/* Broadcast COUNT payloads at DATA from rank 0. Collective. */
+static bb_status broadcast(struct bb_examiner *s, const struct bb_payload *table, void *data,
+			   size_t count)
 {
 	const void *all;
 	bb_status status = bb_crew_gather(s->engine.driver, table, data, count, &all);
@@ -30,17 +30,17 @@ static bb_status follow(struct bb_examiner *s, const struct bb_payload *table, v
 	return status;
 }
 
-/* Likewise COUNT of BYTES each that are numbers, 0 … MOST. */
-static bb_status follow_numbers(struct bb_examiner *s, const char *name, int64_t most, void *data,
-				size_t bytes, size_t count)
+/* Broadcast COUNT numbers from 0 to MOST, of BYTES bytes each. */
+static bb_status broadcast_numbers(struct bb_examiner *s, const char *name, int64_t most,
+				   void *data, size_t bytes, size_t count)
 {
 	const struct bb_payload_field fields[] = {
 		{name, BB_PAYLOAD_UNSIGNED, 0, bytes, 1, 0, 0, most}, {.name = NULL}};
 
-	return follow(s, &(struct bb_payload){name, bytes, fields, NULL}, data, count);
+	return broadcast(s, &(struct bb_payload){name, bytes, fields, NULL}, data, count);
 }
 
-static bb_status follow_pairs(struct bb_examiner *s, struct bb_suspects *suspects)
+static bb_status broadcast_pairs(struct bb_examiner *s, struct bb_suspects *suspects)
 {
 	const int nodes = s->ports.nodes;
 	const struct bb_payload_field fields[] = {
@@ -52,10 +52,10 @@ static bb_status follow_pairs(struct bb_examiner *s, struct bb_suspects *suspect
 	const struct bb_payload table = {"a suspected pair", sizeof(struct bb_suspect_pair), fields,
 					 NULL};
 
-	return follow(s, &table, suspects->pairs, (size_t)suspects->npairs);
+	return broadcast(s, &table, suspects->pairs, (size_t)suspects->npairs);
 }
 
-static bb_status follow_lone(struct bb_examiner *s, struct bb_lone *list, int n)
+static bb_status broadcast_lone(struct bb_examiner *s, struct bb_lone *list, int n)
 {
 	const int nodes = s->ports.nodes;
 	const struct bb_payload_field fields[] = {
@@ -69,10 +69,10 @@ static bb_status follow_lone(struct bb_examiner *s, struct bb_lone *list, int n)
 	const struct bb_payload table = {"what to measure alone", sizeof(struct bb_lone), fields,
 					 NULL};
 
-	return follow(s, &table, list, (size_t)n);
+	return broadcast(s, &table, list, (size_t)n);
 }
 
-static bb_status share_suspects(struct bb_examiner *s, struct bb_suspects *suspects)
+static bb_status broadcast_suspects(struct bb_examiner *s, struct bb_suspects *suspects)
 {
 	const size_t nodes = (size_t)s->ports.nodes;
 	bb_status status;
@@ -83,21 +83,21 @@ static bb_status share_suspects(struct bb_examiner *s, struct bb_suspects *suspe
 		if (!suspects->standing)
 			return BB_EINTERNAL;
 	}
-	status = follow_numbers(s, "a standing", BB_SUSPECT, suspects->standing, 1, nodes);
+	status = broadcast_numbers(s, "a standing", BB_SUSPECT, suspects->standing, 1, nodes);
 	if (status == BB_OK)
-		status = follow_numbers(s, "the number of pairs", BB_MOST_PAIRS, &suspects->npairs,
-					sizeof(suspects->npairs), 1);
+		status = broadcast_numbers(s, "the number of pairs", BB_MOST_PAIRS,
+					   &suspects->npairs, sizeof(suspects->npairs), 1);
 	if (status == BB_OK)
-		status = follow_numbers(s, "the mark of rails", 1, &suspects->rails,
-					sizeof(suspects->rails), 1);
+		status = broadcast_numbers(s, "the mark of rails", 1, &suspects->rails,
+					   sizeof(suspects->rails), 1);
 	if (status == BB_OK && suspects->npairs > 0)
-		status = follow_pairs(s, suspects);
+		status = broadcast_pairs(s, suspects);
 	return status;
 }
 
 /* ---- distances ------------------------------------------------------------------------------ */
 
-/* Rank 0: where nodes are that are ranks of one host: where their first ones are. */
+/* Rank 0: the places of the nodes' first ranks, if all ranks are on one host. */
 static bb_status find_places(struct bb_examiner *s)
 {
 	const struct bb_rank_info *infos = s->engine.run->infos;
@@ -118,8 +118,8 @@ static bb_status find_places(struct bb_examiner *s)
 	return BB_OK;
 }
 
-/* Ranks that wait for a processor would measure who else waits: no more pairs meet at a time than
-   have processors. Collective. */
+/* A rank that waits for a processor would measure that wait: at most as many pairs meet at a time
+   as have processors of their own. Collective. */
 static bb_status find_pairs_at_once(struct bb_examiner *s)
 {
 	const int64_t ranks = 2 * s->ports.rails; /* of a pair */
@@ -129,21 +129,21 @@ static bb_status find_pairs_at_once(struct bb_examiner *s)
 		s->pairs_at_once = (int)fmax(1, (double)(s->engine.run->record.cores / ranks));
 	if (status != BB_OK)
 		return status;
-	return follow_numbers(s, "the pairs at a time", INT32_MAX, &s->pairs_at_once,
-			      sizeof(s->pairs_at_once), 1);
+	return broadcast_numbers(s, "the pairs at a time", INT32_MAX, &s->pairs_at_once,
+				 sizeof(s->pairs_at_once), 1);
 }
 
-/* Where ranks share processors, it is not distance that makes pairs differ. */
+/* Where ranks share processors, that decides their times, not distance. */
 static bool has_levels(const struct bb_examiner *s)
 {
 	return s->places && !bb_examiner_is_crowded(s);
 }
 
 /* Rank 0: take differences of distance off STAGE. */
-static void level(struct bb_examiner *s, struct bb_measuring *stage)
+static void level(struct bb_examiner *s, struct bb_diagnose_stage *stage)
 {
 	for (int q = 0; q < BB_QUANTITIES; q++) {
-		const struct bb_quantity m = bb_measuring_of(s, stage, q);
+		const struct bb_quantity m = bb_diagnose_stage_quantity(s, stage, q);
 
 		if (has_levels(s))
 			bb_level_apply(s->level[q], &m, s->places, stage->even[q]);
@@ -156,7 +156,7 @@ static bb_status find_level(struct bb_examiner *s)
 	bb_status status = BB_OK;
 
 	for (int q = 0; q < BB_QUANTITIES && has_levels(s) && status == BB_OK; q++) {
-		const struct bb_quantity m = bb_measuring_of(s, &s->survey, q);
+		const struct bb_quantity m = bb_diagnose_stage_quantity(s, &s->survey, q);
 
 		status = bb_level_find(s->level[q], &m, s->places);
 	}
@@ -167,17 +167,17 @@ static bb_status find_level(struct bb_examiner *s)
 
 static bool is_full(const struct bb_examiner *s)
 {
-	const struct bb_diagnose_options *a = &s->diagnose->asked;
+	const struct bb_diagnose_options *a = &s->diagnose->options;
 
 	return a->full || (!a->quick && s->ports.nodes <= FULL_UP_TO);
 }
 
-/* What STAGE, a first round, tells. All of a survey wait for the slowest pair. */
-static struct bb_pilot pilot_of(const struct bb_examiner *s, const struct bb_measuring *stage)
+/* The cost of a round, from STAGE, a first one. A survey waits for the slowest pair. */
+static struct bb_pilot pilot_of(const struct bb_examiner *s, const struct bb_diagnose_stage *stage)
 {
-	const struct bb_quantity words = bb_measuring_of(s, stage, BB_LATENCY);
-	const struct bb_quantity large = bb_measuring_of(s, stage, BB_BANDWIDTH);
-	const double asked = 1 + (double)s->diagnose->asked.large;
+	const struct bb_quantity small = bb_diagnose_stage_quantity(s, stage, BB_LATENCY);
+	const struct bb_quantity large = bb_diagnose_stage_quantity(s, stage, BB_BANDWIDTH);
+	const double requests = 1 + (double)s->diagnose->options.large;
 	struct bb_pilot p = {.round_s = stage->seconds};
 
 	for (int node = 0; node < s->ports.nodes; node++)
@@ -186,58 +186,58 @@ static struct bb_pilot pilot_of(const struct bb_examiner *s, const struct bb_mea
 			double pair_s = 0;
 
 			for (int i = 0; i < 2 && ends[1] != BB_NO_PEER; i++)
-				pair_s += BB_SMALL_ASKED *
-						  exp(bb_measured_at(&words, 0, ends[i], k)) +
-					  asked * exp(bb_measured_at(&large, 0, ends[i], k));
+				pair_s += BB_SMALL_REQUESTS *
+						  exp(bb_measured_at(&small, 0, ends[i], k)) +
+					  requests * exp(bb_measured_at(&large, 0, ends[i], k));
 			p.round_s = fmax(p.round_s, pair_s);
-			p.word_s = fmax(p.word_s, exp(bb_measured_at(&words, 0, node, k)) / 2);
+			p.small_s = fmax(p.small_s, exp(bb_measured_at(&small, 0, node, k)) / 2);
 		}
 	return p;
 }
 
-/* One round, to say what all of them will take. */
+/* Measure one round, which shows what the survey will cost. */
 static bb_status pilot(struct bb_examiner *s)
 {
-	struct bb_measuring stage = {0};
+	struct bb_diagnose_stage stage = {0};
 	bb_status status = bb_rounds_survey(&stage.rounds, s->ports.nodes, 1, false,
 					    (uint64_t)s->engine.run->options.seed);
 
 	if (status == BB_OK)
-		status = bb_measuring_play(s, &stage, "a first round");
+		status = bb_diagnose_stage_measure(s, &stage, "a first round");
 	if (status == BB_OK && leads(s)) {
 		const struct bb_pilot p = pilot_of(s, &stage);
 
 		status = bb_diagnose_announce(s, &p);
 	}
-	bb_measuring_free(&stage);
+	bb_diagnose_stage_free(&stage);
 	return status;
 }
 
 /* Rank 0: the logarithm of the factor below which nobody is slow in quantity Q. Where ranks share
-   processors, how long a rank is at work depends on who shares its own; what --link adds does not.
+   processors, the time of a rank's work depends on the others there; what --link adds does not.
  */
 static double find_floor(const struct bb_examiner *s, int q)
 {
 	const struct bb_backend_config *c = &s->engine.run->options.config;
 	const struct bb_polish *fit = &s->views[q].fit;
-	const double bytes = q == BB_BANDWIDTH ? (double)s->diagnose->asked.bytes : 0;
+	const double bytes = q == BB_BANDWIDTH ? (double)s->diagnose->options.bytes : 0;
 	double base[BB_MOST_RAILS], usual, planned = 0;
 
 	if (!bb_examiner_is_crowded(s))
 		return 0;
 	memcpy(base, fit->base, (size_t)fit->rails * sizeof(*base));
 	if (c->link_rate > 0)
-		/* It is asked for by a message, and comes by another. */
+		/* The request is a message too. */
 		planned = 2 * c->link_latency + bytes / c->link_rate;
 	usual = exp(bb_low_median(base, (size_t)fit->rails));
 	return log(bb_slow_factor(BB_CROWDED, usual, planned));
 }
 
-/* Rank 0: what the survey says, between blocks of the network as well. */
+/* Rank 0: fit the survey of quantity Q, and once more without the distances between blocks. */
 static bb_status view(struct bb_examiner *s, int q)
 {
-	const struct bb_quantity m = bb_measuring_of(s, &s->survey, q);
-	const double tolerance = s->diagnose->asked.tolerance;
+	const struct bb_quantity m = bb_diagnose_stage_quantity(s, &s->survey, q);
+	const double tolerance = s->diagnose->options.tolerance;
 	bb_status status = bb_view_make(&s->views[q], &m, tolerance);
 
 	if (status != BB_OK)
@@ -254,7 +254,7 @@ static bb_status view(struct bb_examiner *s, int q)
 
 static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
 {
-	bb_status status = bb_measuring_play(s, &s->survey, "the survey");
+	bb_status status = bb_diagnose_stage_measure(s, &s->survey, "the survey");
 
 	if (status != BB_OK || !leads(s))
 		return status;
@@ -267,7 +267,7 @@ out:
 	return status;
 }
 
-/* ---- once more ------------------------------------------------------------------------------ */
+/* ---- confirmation --------------------------------------------------------------------------- */
 
 static bb_status confirm(struct bb_examiner *s, const struct bb_suspects *suspects)
 {
@@ -277,13 +277,13 @@ static bb_status confirm(struct bb_examiner *s, const struct bb_suspects *suspec
 	if (status != BB_OK)
 		return status;
 	s->confirm.pause_s = BB_CONFIRM_PAUSE_S;
-	status = bb_measuring_play(s, &s->confirm, "the rounds that confirm");
+	status = bb_diagnose_stage_measure(s, &s->confirm, "the rounds that confirm");
 	if (status == BB_OK && leads(s))
 		level(s, &s->confirm);
 	return status;
 }
 
-/* Those whom the rounds that confirm convict: CONVICT says by what. */
+/* Add the verdicts of JUDGE on the rounds that confirm. */
 static bb_status
 convict(struct bb_examiner *s, const struct bb_suspects *suspects,
 	bb_status (*judge)(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
@@ -293,14 +293,14 @@ convict(struct bb_examiner *s, const struct bb_suspects *suspects,
 	struct bb_quantity measured[BB_QUANTITIES];
 
 	for (int q = 0; q < BB_QUANTITIES; q++)
-		measured[q] = bb_measuring_of(s, &s->confirm, q);
+		measured[q] = bb_diagnose_stage_quantity(s, &s->confirm, q);
 	return judge(&s->verdicts, suspects, s->views, measured, BB_QUANTITIES,
-		     s->diagnose->asked.tolerance);
+		     s->diagnose->options.tolerance);
 }
 
-static bb_status play_alone(struct bb_examiner *s, const struct bb_suspects *suspects,
-			    struct bb_measuring *stage, const struct bb_lone *list, int n,
-			    int times)
+static bb_status measure_alone(struct bb_examiner *s, const struct bb_suspects *suspects,
+			       struct bb_diagnose_stage *stage, const struct bb_lone *list, int n,
+			       int times)
 {
 	bb_status status = bb_rounds_alone(&stage->rounds, suspects, list, n, times);
 
@@ -308,15 +308,15 @@ static bb_status play_alone(struct bb_examiner *s, const struct bb_suspects *sus
 		return status;
 	stage->pause_s = BB_RETEST_PAUSE_S;
 	stage->in_turn = true;
-	status = bb_measuring_play(s, stage, "suspects alone");
+	status = bb_diagnose_stage_measure(s, stage, "suspects alone");
 	if (status == BB_OK && leads(s))
 		level(s, stage);
 	return status;
 }
 
-/* Those who were convicted from verdict FIRST on, with all others silent. */
-static bb_status hear_alone(struct bb_examiner *s, const struct bb_suspects *suspects, int first,
-			    struct bb_measuring *stage)
+/* Measure those convicted from verdict FIRST on once more, with all others silent. */
+static bb_status retest_alone(struct bb_examiner *s, const struct bb_suspects *suspects, int first,
+			      struct bb_diagnose_stage *stage)
 {
 	struct bb_lone list[BB_MOST_LONE] = {{0}};
 	struct bb_quantity measured[BB_QUANTITIES];
@@ -325,24 +325,25 @@ static bb_status hear_alone(struct bb_examiner *s, const struct bb_suspects *sus
 	bb_status status;
 
 	BB_TRY(status,
-	       follow_numbers(s, "how many to measure alone", BB_MOST_LONE, &n, sizeof(n), 1), out);
+	       broadcast_numbers(s, "how many to measure alone", BB_MOST_LONE, &n, sizeof(n), 1),
+	       out);
 	if (n == 0)
 		return BB_OK;
-	BB_TRY(status, follow_numbers(s, "how often", BB_CONFIRMING, &times, sizeof(times), 1),
+	BB_TRY(status, broadcast_numbers(s, "how often", BB_CONFIRMING, &times, sizeof(times), 1),
 	       out);
-	BB_TRY(status, follow_lone(s, list, n), out);
-	BB_TRY(status, play_alone(s, suspects, stage, list, n, times), out);
+	BB_TRY(status, broadcast_lone(s, list, n), out);
+	BB_TRY(status, measure_alone(s, suspects, stage, list, n, times), out);
 	if (!leads(s))
 		goto out;
 	for (int q = 0; q < BB_QUANTITIES; q++)
-		measured[q] = bb_measuring_of(s, stage, q);
+		measured[q] = bb_diagnose_stage_quantity(s, stage, q);
 	status = bb_acquit(&s->verdicts, first, s->views, measured, BB_QUANTITIES);
 out:
 	return status;
 }
 
-/* Nodes and rails first: what a link does may be the doing of its ends. */
-static bb_status try_suspects(struct bb_examiner *s, const struct bb_suspects *suspects)
+/* Nodes and rails first: a link may be slow because of its ends. */
+static bb_status confirm_suspects(struct bb_examiner *s, const struct bb_suspects *suspects)
 {
 	int first = s->verdicts.n;
 	bb_status status;
@@ -350,21 +351,21 @@ static bb_status try_suspects(struct bb_examiner *s, const struct bb_suspects *s
 	BB_TRY(status, confirm(s, suspects), out);
 	if (leads(s))
 		BB_TRY(status, convict(s, suspects, bb_convict), out);
-	BB_TRY(status, hear_alone(s, suspects, first, &s->alone), out);
+	BB_TRY(status, retest_alone(s, suspects, first, &s->alone), out);
 	first = s->verdicts.n;
 	if (leads(s))
 		BB_TRY(status, convict(s, suspects, bb_convict_links), out);
-	BB_TRY(status, hear_alone(s, suspects, first, &s->links_alone), out);
+	BB_TRY(status, retest_alone(s, suspects, first, &s->links_alone), out);
 out:
 	return status;
 }
 
-/* Rank 0: those who come late to the steps, into LATE. */
-static bb_status watch_steps(struct bb_examiner *s, struct bb_verdicts *late)
+/* Measure the steps. Rank 0: LATE = the ranks that come late. */
+static bb_status find_late_ranks(struct bb_examiner *s, struct bb_verdicts *late)
 {
-	const struct bb_diagnose_options *a = &s->diagnose->asked;
+	const struct bb_diagnose_options *a = &s->diagnose->options;
 	float *waits = NULL;
-	bb_status status = bb_steps_play(s, &waits);
+	bb_status status = bb_diagnose_steps_measure(s, &waits);
 
 	if (status == BB_OK && waits)
 		status = bb_find_stragglers(late, waits, (int)a->steps, s->engine.run->world.nranks,
@@ -381,17 +382,18 @@ static bool is_among(const struct bb_verdicts *late, int rank)
 	return false;
 }
 
-/* Whoever came late is watched once more, after all else: stragglers are those who do it again. */
-static bb_status watch_again(struct bb_examiner *s, const struct bb_verdicts *before)
+/* Stragglers are the ranks of BEFORE that come late again. */
+static bb_status confirm_late_ranks(struct bb_examiner *s, const struct bb_verdicts *before)
 {
 	struct bb_verdicts late = {0};
 	int n = before->n;
 	bb_status status;
 
-	BB_TRY(status, follow_numbers(s, "how many came late", INT32_MAX, &n, sizeof(n), 1), out);
+	BB_TRY(status, broadcast_numbers(s, "how many came late", INT32_MAX, &n, sizeof(n), 1),
+	       out);
 	if (n == 0)
 		return BB_OK;
-	BB_TRY(status, watch_steps(s, &late), out);
+	BB_TRY(status, find_late_ranks(s, &late), out);
 	for (int i = 0; i < late.n && status == BB_OK; i++)
 		if (is_among(before, late.list[i].node))
 			status = bb_verdicts_add(&s->verdicts, &late.list[i]);
@@ -400,9 +402,9 @@ out:
 	return status;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- the experiment ------------------------------------------------------------------------- */
 
-/* What returns BB_EINTERNAL without a reason ran out of memory; else the first cause stays. */
+/* BB_EINTERNAL without a reason means that memory ran out; a reason that is there stays. */
 static bb_status reported(struct bb_examiner *s, bb_status status)
 {
 	return status == BB_EINTERNAL ? bb_no_memory(&s->engine.run->error, "the diagnosis")
@@ -416,7 +418,7 @@ static bb_status diagnose_open(struct bb_engine *engine)
 	bb_status status;
 
 	s->diagnose = engine->run->own;
-	a = &s->diagnose->asked;
+	a = &s->diagnose->options;
 	status = bb_ports_find(&s->ports, engine->run, a->node_ranks, &engine->run->error);
 	if (status == BB_OK)
 		status = bb_rounds_survey(&s->survey.rounds, s->ports.nodes, (int)a->partners,
@@ -439,12 +441,12 @@ static bb_status diagnose_run(struct bb_engine *engine)
 	BB_TRY(status, find_pairs_at_once(s), out);
 	BB_TRY(status, pilot(s), out);
 	BB_TRY(status, survey(s, &suspects), out);
-	if (s->diagnose->asked.steps > 0)
-		BB_TRY(status, watch_steps(s, &late), out);
-	BB_TRY(status, share_suspects(s, &suspects), out);
+	if (s->diagnose->options.steps > 0)
+		BB_TRY(status, find_late_ranks(s, &late), out);
+	BB_TRY(status, broadcast_suspects(s, &suspects), out);
 	if (bb_suspects_any(&suspects))
-		BB_TRY(status, try_suspects(s, &suspects), out);
-	BB_TRY(status, watch_again(s, &late), out);
+		BB_TRY(status, confirm_suspects(s, &suspects), out);
+	BB_TRY(status, confirm_late_ranks(s, &late), out);
 	if (leads(s))
 		status = bb_diagnose_report(s);
 	if (status == BB_OK && leads(s) && s->diagnose->culprits == 0 && is_blind(s))
@@ -467,10 +469,10 @@ static void diagnose_close(struct bb_engine *engine)
 		bb_block_map_free(&s->blocks[q]);
 	}
 	bb_verdicts_free(&s->verdicts);
-	bb_measuring_free(&s->survey);
-	bb_measuring_free(&s->confirm);
-	bb_measuring_free(&s->alone);
-	bb_measuring_free(&s->links_alone);
+	bb_diagnose_stage_free(&s->survey);
+	bb_diagnose_stage_free(&s->confirm);
+	bb_diagnose_stage_free(&s->alone);
+	bb_diagnose_stage_free(&s->links_alone);
 	bb_ports_free(&s->ports);
 	free(s->places);
 }

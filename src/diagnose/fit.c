@@ -23,8 +23,8 @@ static void swap(double *a, double *b)
 	*b = t;
 }
 
-/* The value that K others are not above: Hoare's selection. */
-static double selected(double *values, size_t n, ptrdiff_t k)
+/* The value that would be at index K if VALUES were sorted: Hoare's selection. */
+static double select_value(double *values, size_t n, ptrdiff_t k)
 {
 	ptrdiff_t low = 0, high = (ptrdiff_t)n - 1;
 
@@ -52,12 +52,12 @@ static double selected(double *values, size_t n, ptrdiff_t k)
 
 double bb_low_median(double *values, size_t n)
 {
-	return selected(values, n, ((ptrdiff_t)n - 1) / 2);
+	return select_value(values, n, ((ptrdiff_t)n - 1) / 2);
 }
 
 double bb_upper(double *values, size_t n, double share)
 {
-	return selected(values, n, (ptrdiff_t)((1 - share) * ((double)n - 1)));
+	return select_value(values, n, (ptrdiff_t)((1 - share) * ((double)n - 1)));
 }
 
 /* ---- the fit ------------------------------------------------------------------------------ */
@@ -79,7 +79,7 @@ static double residual(const struct bb_polish *fit, const struct bb_quantity *m,
 	       fit->out[port(fit, partner, rail)] - fit->in[port(fit, node, rail)];
 }
 
-static void keep(double *values, size_t *n, double value)
+static void add_measured(double *values, size_t *n, double value)
 {
 	if (!isnan(value))
 		values[(*n)++] = value;
@@ -92,7 +92,7 @@ static void settle_base(struct bb_polish *fit, const struct bb_quantity *m, int 
 	size_t n = 0;
 
 	for (struct bb_pairing at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
-		keep(scratch, &n, residual(fit, m, at.round, at.to, rail));
+		add_measured(scratch, &n, residual(fit, m, at.round, at.to, rail));
 	if (n > 0)
 		fit->base[rail] += bb_low_median(scratch, n);
 }
@@ -124,7 +124,8 @@ static double settle_ports(struct bb_polish *fit, const struct bb_quantity *m, i
 			const int partner = bb_rounds_partner(m->rounds, r, i);
 
 			if (partner != BB_NO_PEER)
-				keep(scratch, &n, residual(fit, m, r, sends ? partner : i, rail));
+				add_measured(scratch, &n,
+					     residual(fit, m, r, sends ? partner : i, rail));
 		}
 		if (n == 0)
 			continue;
@@ -142,7 +143,7 @@ static void settle_noise(struct bb_polish *fit, const struct bb_quantity *m, dou
 
 	for (struct bb_pairing at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
 		for (int k = 0; k < fit->rails; k++)
-			keep(scratch, &n, residual(fit, m, at.round, at.to, k));
+			add_measured(scratch, &n, residual(fit, m, at.round, at.to, k));
 	if (n == 0)
 		return;
 	fit->rare = bb_upper(scratch, n, BB_RARE);
@@ -197,7 +198,8 @@ bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_quantity *m
 		for (struct bb_pairing at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
 			for (int k = 0; k < m->rails; k++)
 				if (bb_nearness(&places[at.from], &places[at.to]) == kind)
-					keep(scratch, &n, bb_measured_at(m, at.round, at.to, k));
+					add_measured(scratch, &n,
+						     bb_measured_at(m, at.round, at.to, k));
 		level[kind] = n > 0 ? bb_low_median(scratch, n) : NAN;
 		usual = n > most ? level[kind] : usual;
 		most = n > most ? n : most;

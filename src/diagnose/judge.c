@@ -133,8 +133,8 @@ static bool is_worse(const struct candidate *a, const struct candidate *b)
 	return a->excess > b->excess;
 }
 
-/* Keep the worst MOST, sorted. */
-static void keep(struct candidate *worst, int *n, int most, struct candidate c)
+/* Add C to the N worst candidates, at most MOST, worst first; a pair is listed once. */
+static void candidates_add(struct candidate *worst, int *n, int most, struct candidate c)
 {
 	int at = *n;
 
@@ -187,12 +187,12 @@ static void survey_links(struct bb_suspects *s, const struct bb_view *v, struct 
 		for (int k = 0; k < v->measured.rails; k++) {
 			struct candidate c;
 
-			/* Most are not: the others are looked at more closely. */
+			/* Few are slow; only these are examined with their other rounds. */
 			if (!(excess(v, m.round, m.to, k, true, true) > v->limit))
 				continue;
 			c = look_at(v, m.round, m.to, k, scratch);
 			if (c.excess > LIBERAL_EXCESS)
-				keep(worst, &s->npairs, most, c);
+				candidates_add(worst, &s->npairs, most, c);
 		}
 }
 

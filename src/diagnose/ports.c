@@ -30,17 +30,17 @@ static int by_host(const struct bb_run *run, int *node)
 	return n;
 }
 
-static int choose_nodes(const struct bb_run *run, int64_t asked, int *node)
+static int choose_nodes(const struct bb_run *run, int64_t node_ranks, int *node)
 {
 	const int nranks = run->world.nranks, hosts = by_host(run, node);
 
-	if (asked == 0 && run->options.cluster)
-		asked = run->options.cluster->gpus;
-	else if (asked == 0 && hosts > 1 && hosts < nranks)
+	if (node_ranks == 0 && run->options.cluster)
+		node_ranks = run->options.cluster->gpus;
+	else if (node_ranks == 0 && hosts > 1 && hosts < nranks)
 		return hosts;
 	for (int r = 0; r < nranks; r++)
-		node[r] = asked > 0 ? r / (int)asked : r;
-	return asked > 0 ? (nranks + (int)asked - 1) / (int)asked : nranks;
+		node[r] = node_ranks > 0 ? r / (int)node_ranks : r;
+	return node_ranks > 0 ? (nranks + (int)node_ranks - 1) / (int)node_ranks : nranks;
 }
 
 /* The rails of a node are its ranks in their order; ports->rails = the fewest of any node. */
@@ -64,7 +64,7 @@ static void settle_ranks(struct bb_ports *ports, int nranks)
 	}
 }
 
-bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_t asked,
+bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_t node_ranks,
 			struct bb_error *error)
 {
 	const int nranks = run->world.nranks;
@@ -77,14 +77,14 @@ bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_
 		free(counts);
 		return bb_no_memory(error, "the ports of nodes");
 	}
-	ports->nodes = choose_nodes(run, asked, ports->node);
+	ports->nodes = choose_nodes(run, node_ranks, ports->node);
 	count_rails(ports, nranks, counts);
 	free(counts);
 	settle_ranks(ports, nranks);
 	if (ports->nodes < LEAST_NODES)
-		return bb_fail(
-			error, BB_EBACKEND,
-			"%d %s: to blame one takes a third to compare with; give at least %d",
-			ports->nodes, ports->nodes == 1 ? "node" : "nodes", LEAST_NODES);
+		return bb_fail(error, BB_EBACKEND,
+			       "%d %s: blaming one takes two others to compare with; give at least "
+			       "%d nodes",
+			       ports->nodes, ports->nodes == 1 ? "node" : "nodes", LEAST_NODES);
 	return BB_OK;
 }

@@ -40,28 +40,29 @@ static bool is_delayed(const struct bb_probe *p, int rank)
 	return (f->send_s > 0 && rank == f->rank) || f->factor > 0;
 }
 
-/* What each end does for each thing asked for: two messages, and a delay before it sends. */
-static size_t per_ask(const struct bb_probe *p, int rank)
+/* Operations of a rank for each request: two messages, and a delay before the one that it sends. */
+static size_t per_request(const struct bb_probe *p, int rank)
 {
 	return is_delayed(p, rank) ? 3 : 2;
 }
 
-/* Do the rails of a node come together before they ask for large messages? What they share would
-   not show if one were at it while the other is not. */
+/* Do the rails of a node synchronise before large messages? A link that they share shows only while
+   both use it. */
 static bool comes_together(const struct bb_probe *p)
 {
 	return p->ports->rails > 1;
 }
 
-/* Where in a round they do. */
+/* The operation of a round at which they do. */
 static size_t meeting_at(const struct bb_probe *p, int rank)
 {
-	return 1 + (size_t)(2 * BB_SMALL_ASKED) * per_ask(p, rank);
+	return 1 + (size_t)(2 * BB_SMALL_REQUESTS) * per_request(p, rank);
 }
 
 static size_t per_round(const struct bb_probe *p, int rank)
 {
-	return meeting_at(p, rank) + comes_together(p) + (size_t)(2 * p->large) * per_ask(p, rank);
+	return meeting_at(p, rank) + comes_together(p) +
+	       (size_t)(2 * p->large) * per_request(p, rank);
 }
 
 /* Is what goes from RANK to PEER in ROUND slow? */
@@ -69,12 +70,12 @@ static bool is_slow(const struct bb_planted *f, int rank, int peer, int round)
 {
 	const bool there = (f->from < 0 || rank == f->from) && (f->to < 0 || peer == f->to);
 	const bool back = (f->from < 0 || peer == f->from) && (f->to < 0 || rank == f->to);
-	const uint64_t word = bb_random_mix(f->seed + (uint64_t)round * BB_RANDOM_STEP);
+	const uint64_t drawn = bb_random_mix(f->seed + (uint64_t)round * BB_RANDOM_STEP);
 
-	return (there || (f->back && back)) && bb_random_uniform(word) < f->share;
+	return (there || (f->back && back)) && bb_random_uniform(drawn) < f->share;
 }
 
-/* What delays BYTES from RANK to PEER in ROUND. */
+/* The planted delay of BYTES from RANK to PEER in ROUND, in seconds. */
 static double delay_of(const struct bb_probe *p, int rank, int peer, int round, size_t bytes)
 {
 	const struct bb_planted *f = &p->planted;
@@ -98,7 +99,7 @@ static const int *active_of(const struct bb_probe *p, int rank, size_t *n)
 	return &p->active[of_port[0]];
 }
 
-/* Where an operation is. */
+/* The round of an operation, and its place there. */
 struct place {
 	int round;
 	bool turn; /* it is the collective before the round */
@@ -142,7 +143,7 @@ static size_t rounds_length(const struct bb_program *program, int rank)
 	return n * per_round(p, rank) + (p->in_turn ? (size_t)p->rounds->n : 0);
 }
 
-/* All of GROUP gather a word. */
+/* All of GROUP gather 4 bytes. */
 static void gather(struct bb_operation *o, enum bb_probe_work work, int group)
 {
 	o->group = group;
@@ -154,17 +155,17 @@ static void gather(struct bb_operation *o, enum bb_probe_work work, int group)
 	o->op = BB_SUM;
 }
 
-/* The word that asks, or what is asked for. */
-static void message(const struct bb_probe *p, struct bb_operation *o, bool sends, bool asks,
+/* A request, or the data requested. */
+static void message(const struct bb_probe *p, struct bb_operation *o, bool sends, bool is_request,
 		    bool small)
 {
 	o->act = sends ? BB_ACT_SEND : BB_ACT_RECV;
 	o->work = small ? BB_PROBE_SMALL : BB_PROBE_LARGE;
-	o->count = asks || small ? BB_SMALL_BYTES : p->bytes;
+	o->count = is_request || small ? BB_SMALL_BYTES : p->bytes;
 	o->dtype = BB_INT8;
 }
 
-/* A rail that is alone has nobody to wait for. */
+/* A rail that is measured alone does not wait for others. */
 static void come_together(const struct bb_probe *p, int rank, int round, struct bb_operation *o)
 {
 	if (p->rounds->rail[round] < 0) {
@@ -183,8 +184,8 @@ static void rounds_operation(const struct bb_program *program, int rank, size_t 
 	struct place place = find_place(p, rank, index);
 	const int round = place.round;
 	int partner;
-	size_t ask, part;
-	bool asking;
+	size_t request, part;
+	bool is_requester;
 
 	o->item = (size_t)round;
 	if (place.turn) {
@@ -203,27 +204,28 @@ static void rounds_operation(const struct bb_program *program, int rank, size_t 
 	}
 	place.at -= comes_together(p) && place.at > meeting_at(p, rank);
 	partner = bb_rounds_partner(p->rounds, round, node);
-	ask = (place.at - 1) / per_ask(p, rank);
-	part = (place.at - 1) % per_ask(p, rank);
-	asking = (ask % 2 == 0) == (node < partner);
+	request = (place.at - 1) / per_request(p, rank);
+	part = (place.at - 1) % per_request(p, rank);
+	is_requester = (request % 2 == 0) == (node < partner);
 	o->peer = p->ports->rank[partner * p->ports->rails + rail];
-	/* Before what it sends: the word that asks, or what is asked for. */
-	if (per_ask(p, rank) == 3 && part == (asking ? 0 : 1)) {
+	/* The delay precedes the message that the rank sends. */
+	if (per_request(p, rank) == 3 && part == (is_requester ? 0 : 1)) {
 		o->act = BB_ACT_COMPUTE;
 		o->work = BB_PROBE_DELAY;
 		o->seconds =
 			delay_of(p, rank, o->peer, round,
-				 asking || ask < 2 * BB_SMALL_ASKED ? BB_SMALL_BYTES : p->bytes);
+				 is_requester || request < 2 * BB_SMALL_REQUESTS ? BB_SMALL_BYTES
+										 : p->bytes);
 		o->peer = BB_NO_PEER;
 		return;
 	}
-	if (per_ask(p, rank) == 3)
-		part = part > 0 && (asking || part == 2) ? part - 1 : part;
-	message(p, o, asking == (part == 0), part == 0, ask < 2 * BB_SMALL_ASKED);
-	o->item = ask;
+	if (per_request(p, rank) == 3)
+		part = part > 0 && (is_requester || part == 2) ? part - 1 : part;
+	message(p, o, is_requester == (part == 0), part == 0, request < 2 * BB_SMALL_REQUESTS);
+	o->item = request;
 }
 
-/* Those who take turns, and the rails of each node. */
+/* Groups: the world if rounds begin in turn, then the rails of each node. */
 static bool is_world(const struct bb_probe *p, int group)
 {
 	return p->in_turn && group == 0;

@@ -15,9 +15,9 @@
 #include "programs/program.h"
 
 #define BB_SMALL_BYTES 8
-#define BB_SMALL_ASKED 4 /* requests in each direction, the first not counted */
+#define BB_SMALL_REQUESTS 4 /* requests in each direction, the first not counted */
 
-/* Which rank is which port: rail k of a node is one rank. */
+/* The ranks of all ports: rail k of a node is one rank. */
 struct bb_ports { /* zero-initialise */
 	int nodes, rails;
 	int *rank; /* [node * rails + rail]; owned, as the rest */
@@ -55,8 +55,8 @@ struct bb_probe { /* what the functions of a program need; constant while it is 
 	const int *active; /* of bb_probe_active */
 	bool in_turn;      /* a round begins when all ranks have done with the one before */
 	size_t bytes;      /* of a large message */
-	double pause_s;    /* before each round: transient load is not to hit all of them */
-	int large;         /* asked for in each direction, the first not counted */
+	double pause_s;    /* before each round, so that transient load does not hit all of them */
+	int large;         /* large requests in each direction, the first not counted */
 	/* Of steps. */
 	int steps;
 	double work_s; /* in virtual time */

@@ -32,12 +32,11 @@ static void add_node(const struct bb_examiner *s, int node, struct bb_strbuf *ou
 	bb_strbuf_add(out, ")");
 }
 
-/* ---- the announcement
- * ----------------------------------------------------------------------------- */
+/* ---- the announcement ----------------------------------------------------------------------- */
 
 static void add_pairs(const struct bb_examiner *s, int met, int all, struct bb_strbuf *out)
 {
-	const struct bb_diagnose_options *a = &s->diagnose->asked;
+	const struct bb_diagnose_options *a = &s->diagnose->options;
 	const int rounds = s->survey.rounds.n, pairs = s->ports.nodes / 2 * s->ports.rails;
 	const int limit = s->pairs_at_once * s->ports.rails;
 	const double bytes = 2.0 * (double)(a->large + 1) * (double)a->bytes * rounds * pairs;
@@ -68,8 +67,8 @@ static void add_cost(const struct bb_examiner *s, const struct bb_pilot *pilot,
 		     struct bb_strbuf *out)
 {
 	/* The 4 bytes of a step pass from rank to rank. */
-	const double steps_s = (double)s->diagnose->asked.steps *
-			       (BB_STEP_WORK_S + s->engine.run->world.nranks * pilot->word_s);
+	const double steps_s = (double)s->diagnose->options.steps *
+			       (BB_STEP_WORK_S + s->engine.run->world.nranks * pilot->small_s);
 	const double confirm_s = BB_CONFIRMING * (pilot->round_s + BB_CONFIRM_PAUSE_S);
 	const double alone_s = 2 * (pilot->round_s + BB_RETEST_PAUSE_S); /* with its reference */
 	/* Both ends of a link are confirmed too. */
@@ -94,7 +93,7 @@ static bool can_judge_lateness(int steps, int ranks)
 
 static void add_few_steps(const struct bb_examiner *s, struct bb_strbuf *out)
 {
-	const int ranks = s->engine.run->world.nranks, steps = (int)s->diagnose->asked.steps;
+	const int ranks = s->engine.run->world.nranks, steps = (int)s->diagnose->options.steps;
 	int enough = 1;
 
 	if (can_judge_lateness(steps, ranks))
@@ -136,7 +135,7 @@ bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pil
 	return say(s, &out);
 }
 
-/* ---- who is to blame ------------------------------------------------------------------------ */
+/* ---- verdicts ------------------------------------------------------------------------------- */
 
 const struct bb_diagnose_code bb_diagnose_codes[BB_CODES] = {
 	[2 * BB_CHARGE_NODE] = {"BB-SLOW-NODE", "most of its rails are slow, whomever it meets"},
@@ -337,28 +336,29 @@ static bb_status report_verdict(struct report *report, const struct bb_diagnosis
 	struct bb_examiner *s = report->s;
 	struct bb_culprit_record r;
 	struct bb_strbuf text = {0};
-	bb_status status;
+	bb_status status = BB_OK;
 
 	if (is_reported(report, v))
 		return BB_OK;
 	add_subject(s, v, &text);
 	add_charge(s, v, &text);
-	if (bb_strbuf_failed(&text))
-		return BB_EINTERNAL;
+	if (!v->contended)
+		add_confidence(v, &text);
+	if (bb_strbuf_failed(&text)) {
+		status = BB_EINTERNAL;
+		goto out;
+	}
 	if (v->contended) {
 		bb_strbuf_addf(lines, "# contended: %s\n", bb_strbuf_text(&text));
-		bb_strbuf_free(&text);
-		return BB_OK;
+		goto out;
 	}
-	add_confidence(v, &text);
-	if (bb_strbuf_failed(&text))
-		return BB_EINTERNAL;
 	describe(s, v, &r);
 	r.text = bb_strbuf_text(&text);
 	s->diagnose->culprits++;
 	note(report, v, r.text);
 	bb_strbuf_addf(lines, "# culprit: %s: %s\n", r.code, r.text);
 	status = bb_sinks_record(&s->engine.run->sinks, &bb_record_culprit, &r);
+out:
 	bb_strbuf_free(&text);
 	return status;
 }
@@ -385,7 +385,7 @@ static double worst(const struct bb_examiner *s, int quantity, bool sends, int n
 static void describe_node(const struct report *report, int node, struct bb_node_record *r)
 {
 	const struct bb_examiner *s = report->s;
-	const double bytes = (double)s->diagnose->asked.bytes;
+	const double bytes = (double)s->diagnose->options.bytes;
 	double usual = 0, sends, receives;
 
 	bb_record_init(&bb_record_node, r);
@@ -436,7 +436,7 @@ static bb_status report_nodes(struct report *report)
 
 /* ---- meetings ------------------------------------------------------------------------------- */
 
-static bb_status report_meetings(struct bb_examiner *s, const struct bb_measuring *stage,
+static bb_status report_meetings(struct bb_examiner *s, const struct bb_diagnose_stage *stage,
 				 const char *name)
 {
 	struct bb_meeting_record r = {.stage = name};
@@ -455,7 +455,7 @@ static bb_status report_meetings(struct bb_examiner *s, const struct bb_measurin
 			if (!bb_rounds_has(&stage->rounds, m.round, m.to, k))
 				continue;
 			r.latency_us = 1e6 * exp(bb_measured_at(&latency, m.round, m.to, k));
-			r.GBps = 1e-9 * (double)s->diagnose->asked.bytes /
+			r.GBps = 1e-9 * (double)s->diagnose->options.bytes /
 				 exp(bb_measured_at(&bandwidth, m.round, m.to, k));
 			status = bb_sinks_record(&s->engine.run->sinks, &bb_record_meeting, &r);
 		}
@@ -475,7 +475,7 @@ static void add_summary(const struct bb_examiner *s, struct bb_strbuf *lines)
 		"# typical: round trip of %d bytes %.3g us, bandwidth %.3g GB/s; noise %.0f%% and "
 		"%.0f%%; slow from %.3g and %.3g times that time\n",
 		BB_SMALL_BYTES, 1e6 * exp(bb_low_median(latency, rails)),
-		1e-9 * (double)s->diagnose->asked.bytes / exp(bb_low_median(bandwidth, rails)),
+		1e-9 * (double)s->diagnose->options.bytes / exp(bb_low_median(bandwidth, rails)),
 		100 * l->fit.sigma, 100 * b->fit.sigma, exp(l->limit), exp(b->limit));
 }
 

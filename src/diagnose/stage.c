@@ -1,6 +1,5 @@
 /*
- * stage.c - rounds and steps, played on whatever backend there is; what the ranks
- * measured, put together on rank 0.
+ * stage.c - measures rounds and steps, and collects the times of all ranks on rank 0.
  */
 #include "diagnose/diagnose.h"
 
@@ -11,29 +10,29 @@
 #define WORK_NUMBERS 4096
 #define WORK_REPEATS 64
 
-/* What one rank measures in the round at hand. */
-struct asker {
-	double asked; /* when */
+/* The samples of one rank in the current round. */
+struct round_samples {
+	double requested_at;
 	int n[BB_QUANTITIES];
 	double *values[BB_QUANTITIES];
 };
 
-/* A program being played by one driver. */
-struct playing {
+/* The measurement of a program by one driver. */
+struct stage_run {
 	struct bb_examiner *s;
 	struct bb_probe probe;
 	struct bb_program program;
-	int nranks; /* whose times this driver hears */
-	int first;  /* the first of them */
-	struct asker *askers;
-	double *room; /* the askers' values */
-	float *times; /* [(rank - first) * per_rank + …] */
+	int nranks;                    /* whose times this driver records */
+	int first;                     /* the first of them */
+	struct round_samples *samples; /* [rank - first] */
+	double *room;                  /* their values */
+	float *times;                  /* [(rank - first) * per_rank + …] */
 	size_t per_rank;
 };
 
-/* ---- what ranks do beside messages ---------------------------------------------------------- */
+/* ---- computations --------------------------------------------------------------------------- */
 
-/* The same sum each time, which nobody can foresee. */
+/* The compiler cannot foresee the sum. */
 static double work(void)
 {
 	double numbers[WORK_NUMBERS / 8] = {1};
@@ -46,14 +45,14 @@ static double work(void)
 	return sum;
 }
 
-/* In virtual time an operation's seconds say all of it. */
+/* Real backends only; in virtual time an operation's seconds are its time. */
 static void compute(void *own, int rank, const struct bb_operation *o)
 {
-	const struct playing *p = own;
+	const struct stage_run *p = own;
 	double seconds = o->seconds;
 
 	if (o->work != BB_PROBE_DELAY)
-		/* Who does not come to it is named when a deadline passes. */
+		/* When a deadline passes, ranks that have not entered are named. */
 		atomic_fetch_add_explicit(&p->s->engine.driver->progress->entered, 1,
 					  memory_order_relaxed);
 	if (o->work == BB_PROBE_STEP) {
@@ -64,9 +63,9 @@ static void compute(void *own, int rank, const struct bb_operation *o)
 		bb_crew_delay(p->s->engine.driver, seconds);
 }
 
-/* ---- what is heard -------------------------------------------------------------------------- */
+/* ---- recording ------------------------------------------------------------------------------ */
 
-static void end_round(struct playing *p, struct asker *a, int rank, size_t round)
+static void end_round(struct stage_run *p, struct round_samples *a, int rank, size_t round)
 {
 	float *to = &p->times[(size_t)(rank - p->first) * p->per_rank + round * BB_QUANTITIES];
 
@@ -78,45 +77,46 @@ static void end_round(struct playing *p, struct asker *a, int rank, size_t round
 	}
 }
 
-static void hear_round(void *own, int rank, size_t index, const struct bb_operation *o, double from,
-		       double to, int source)
+static void round_record(void *own, int rank, size_t index, const struct bb_operation *o,
+			 double from, double to, int source)
 {
-	struct playing *p = own;
-	struct asker *a = &p->askers[rank - p->first];
+	struct stage_run *p = own;
+	struct round_samples *a = &p->samples[rank - p->first];
 	const int node = p->probe.ports->node[rank];
-	const size_t last = 2 * (size_t)(BB_SMALL_ASKED + p->probe.large) - 1;
+	const size_t last = 2 * (size_t)(BB_SMALL_REQUESTS + p->probe.large) - 1;
 	const bool small = o->work == BB_PROBE_SMALL;
 	int partner;
-	bool asking;
+	bool is_requester;
 
 	if (o->act != BB_ACT_SEND && o->act != BB_ACT_RECV)
 		return;
 	partner = p->probe.ports->node[o->peer];
-	asking = (o->item % 2 == 0) == (node < partner);
-	if (asking && o->act == BB_ACT_SEND)
-		a->asked = from;
+	is_requester = (o->item % 2 == 0) == (node < partner);
+	if (is_requester && o->act == BB_ACT_SEND)
+		a->requested_at = from;
 	/* The first of each kind is not counted. */
-	if (asking && o->act == BB_ACT_RECV && o->item > 1 && o->item / 2 != BB_SMALL_ASKED) {
+	if (is_requester && o->act == BB_ACT_RECV && o->item > 1 &&
+	    o->item / 2 != BB_SMALL_REQUESTS) {
 		const int q = small ? BB_LATENCY : BB_BANDWIDTH;
 
-		a->values[q][a->n[q]++] = to - a->asked;
+		a->values[q][a->n[q]++] = to - a->requested_at;
 	}
-	if (o->item == last && (o->act == BB_ACT_RECV) == asking)
+	if (o->item == last && (o->act == BB_ACT_RECV) == is_requester)
 		end_round(p, a, rank, (size_t)bb_probe_round_at(&p->probe, rank, index));
 }
 
-static void hear_step(void *own, int rank, size_t index, const struct bb_operation *o, double from,
-		      double to, int source)
+static void step_record(void *own, int rank, size_t index, const struct bb_operation *o,
+			double from, double to, int source)
 {
-	struct playing *p = own;
+	struct stage_run *p = own;
 
 	if (o->act == BB_ACT_COLLECTIVE)
 		p->times[(size_t)(rank - p->first) * p->per_rank + o->item] = (float)(to - from);
 }
 
-/* ---- playing -------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------ */
 
-/* What no backend makes slow by itself is slow by its program. */
+/* The faults that no backend has are planted in the program. */
 static struct bb_planted plant(const struct bb_options *o)
 {
 	const struct bb_fault *fault = &o->fault;
@@ -143,22 +143,22 @@ static struct bb_planted plant(const struct bb_options *o)
 	return p;
 }
 
-static void open_playing(struct playing *p, struct bb_examiner *s)
+static void stage_run_init(struct stage_run *p, struct bb_examiner *s)
 {
-	*p = (struct playing){
+	*p = (struct stage_run){
 		.s = s,
 		.nranks = bb_engine_is_virtual(&s->engine) ? s->engine.run->world.nranks : 1,
 		.first = bb_engine_is_virtual(&s->engine) ? 0 : s->engine.driver->rank,
 		.probe = {.ports = &s->ports,
 			  .nranks = s->engine.run->world.nranks,
 			  .planted = plant(&s->engine.run->options),
-			  .bytes = (size_t)s->diagnose->asked.bytes,
-			  .large = 1 + (int)s->diagnose->asked.large,
-			  .steps = (int)s->diagnose->asked.steps,
+			  .bytes = (size_t)s->diagnose->options.bytes,
+			  .large = 1 + (int)s->diagnose->options.large,
+			  .steps = (int)s->diagnose->options.steps,
 			  .work_s = BB_STEP_WORK_S}};
 }
 
-static bb_status open_times(struct playing *p, size_t per_rank)
+static bb_status open_times(struct stage_run *p, size_t per_rank)
 {
 	p->per_rank = per_rank;
 	p->times = malloc(((size_t)p->nranks * per_rank + 1) * sizeof(*p->times));
@@ -169,41 +169,42 @@ static bb_status open_times(struct playing *p, size_t per_rank)
 	return BB_OK;
 }
 
-static bb_status open_askers(struct playing *p)
+static bb_status open_samples(struct stage_run *p)
 {
 	const size_t each =
-		(size_t)(p->probe.large > BB_SMALL_ASKED ? p->probe.large : BB_SMALL_ASKED);
+		(size_t)(p->probe.large > BB_SMALL_REQUESTS ? p->probe.large : BB_SMALL_REQUESTS);
 
-	p->askers = calloc((size_t)p->nranks, sizeof(*p->askers));
+	p->samples = calloc((size_t)p->nranks, sizeof(*p->samples));
 	p->room = malloc((size_t)p->nranks * BB_QUANTITIES * each * sizeof(*p->room));
-	if (!p->askers || !p->room)
+	if (!p->samples || !p->room)
 		return BB_EINTERNAL;
 	for (int i = 0; i < p->nranks; i++)
 		for (int q = 0; q < BB_QUANTITIES; q++)
-			p->askers[i].values[q] =
+			p->samples[i].values[q] =
 				&p->room[((size_t)i * BB_QUANTITIES + (size_t)q) * each];
 	return BB_OK;
 }
 
-static void close_playing(struct playing *p)
+static void stage_run_close(struct stage_run *p)
 {
 	free((void *)(uintptr_t)p->probe.active);
-	free(p->askers);
+	free(p->samples);
 	free(p->room);
 	free(p->times);
 }
 
-/* One playing; its times are this driver's. */
-static bb_status play(struct playing *p, const char *what,
-		      void (*hear)(void *own, int rank, size_t index, const struct bb_operation *o,
-				   double from, double to, int source),
-		      double *seconds)
+/* Measure p->program once; RECORD gets this driver's operations. */
+static bb_status stage_run_measure(struct stage_run *p, const char *what,
+				   void (*record)(void *own, int rank, size_t index,
+						  const struct bb_operation *o, double from,
+						  double to, int source),
+				   double *seconds)
 {
 	struct bb_engine *e = &p->s->engine;
 	struct bb_trial trial = {.workload = {.program = &p->program, .compute = compute, .own = p},
 				 .timing = BB_TIMING_STEPS,
 				 .steps = 1,
-				 .watch = {hear, p}};
+				 .watch = {record, p}};
 	bb_status status;
 
 	snprintf(trial.what, sizeof(trial.what), "%s", what);
@@ -216,13 +217,13 @@ static bb_status play(struct playing *p, const char *what,
 	return status;
 }
 
-/* NAN: it did not time this round. */
+/* NAN: the rank was not in this round. */
 static const struct bb_payload_field time_fields[] = {
 	{"a time", BB_PAYLOAD_ANY, 0, sizeof(float), 1, 0, 0, 0}, {.name = NULL}};
 static const struct bb_payload time_table = {"a time", sizeof(float), time_fields, NULL};
 
-/* *ALL = every rank's times on rank 0, else NULL. */
-static bb_status collect(struct playing *p, const float **all)
+/* *ALL = the times of all ranks on rank 0, NULL elsewhere. */
+static bb_status collect(struct stage_run *p, const float **all)
 {
 	const void *got = NULL;
 	bb_status status = BB_OK;
@@ -236,8 +237,9 @@ static bb_status collect(struct playing *p, const float **all)
 	return status;
 }
 
-/* From rank by rank to round by round. */
-static bb_status keep(struct bb_examiner *s, struct bb_measuring *stage, const float *all)
+/* Store ALL, which is rank by rank, in STAGE, round by round. */
+static bb_status stage_store(struct bb_examiner *s, struct bb_diagnose_stage *stage,
+			     const float *all)
 {
 	const size_t ports = (size_t)s->ports.nodes * (size_t)s->ports.rails;
 	const size_t n = (size_t)stage->rounds.n * ports;
@@ -259,10 +261,11 @@ static bb_status keep(struct bb_examiner *s, struct bb_measuring *stage, const f
 	return BB_OK;
 }
 
-bb_status bb_measuring_play(struct bb_examiner *s, struct bb_measuring *stage, const char *what)
+bb_status bb_diagnose_stage_measure(struct bb_examiner *s, struct bb_diagnose_stage *stage,
+				    const char *what)
 {
 	const float *all = NULL;
-	struct playing p;
+	struct stage_run p;
 	bb_status status;
 
 	if (s->pairs_at_once > 0) {
@@ -270,7 +273,7 @@ bb_status bb_measuring_play(struct bb_examiner *s, struct bb_measuring *stage, c
 			return BB_EINTERNAL;
 		stage->in_turn = true;
 	}
-	open_playing(&p, s);
+	stage_run_init(&p, s);
 	p.probe.rounds = &stage->rounds;
 	p.probe.pause_s = stage->pause_s;
 	p.probe.in_turn = stage->in_turn;
@@ -280,18 +283,18 @@ bb_status bb_measuring_play(struct bb_examiner *s, struct bb_measuring *stage, c
 		goto out;
 	}
 	BB_TRY(status, open_times(&p, (size_t)stage->rounds.n * BB_QUANTITIES), out);
-	BB_TRY(status, open_askers(&p), out);
+	BB_TRY(status, open_samples(&p), out);
 	bb_probe_rounds(&p.program, &p.probe);
-	BB_TRY(status, play(&p, what, hear_round, &stage->seconds), out);
+	BB_TRY(status, stage_run_measure(&p, what, round_record, &stage->seconds), out);
 	BB_TRY(status, collect(&p, &all), out);
 	if (all)
-		status = keep(s, stage, all);
+		status = stage_store(s, stage, all);
 out:
-	close_playing(&p);
+	stage_run_close(&p);
 	return status;
 }
 
-void bb_measuring_free(struct bb_measuring *stage)
+void bb_diagnose_stage_free(struct bb_diagnose_stage *stage)
 {
 	bb_rounds_free(&stage->rounds);
 	for (int q = 0; q < BB_QUANTITIES; q++) {
@@ -301,27 +304,27 @@ void bb_measuring_free(struct bb_measuring *stage)
 	memset(stage, 0, sizeof(*stage));
 }
 
-struct bb_quantity bb_measuring_of(const struct bb_examiner *s, const struct bb_measuring *stage,
-				   int quantity)
+struct bb_quantity bb_diagnose_stage_quantity(const struct bb_examiner *s,
+					      const struct bb_diagnose_stage *stage, int quantity)
 {
 	return (struct bb_quantity){&stage->rounds, s->ports.rails, stage->even[quantity],
 				    bb_examiner_is_crowded(s) ? s->places : NULL};
 }
 
-bb_status bb_steps_play(struct bb_examiner *s, float **waits)
+bb_status bb_diagnose_steps_measure(struct bb_examiner *s, float **waits)
 {
 	const size_t nranks = (size_t)s->engine.run->world.nranks,
-		     steps = (size_t)s->diagnose->asked.steps;
+		     steps = (size_t)s->diagnose->options.steps;
 	const float *all = NULL;
 	double seconds = 0;
-	struct playing p;
+	struct stage_run p;
 	bb_status status;
 
 	*waits = NULL;
-	open_playing(&p, s);
+	stage_run_init(&p, s);
 	BB_TRY(status, open_times(&p, steps), out);
 	bb_probe_steps(&p.program, &p.probe);
-	BB_TRY(status, play(&p, "steps", hear_step, &seconds), out);
+	BB_TRY(status, stage_run_measure(&p, "steps", step_record, &seconds), out);
 	BB_TRY(status, collect(&p, &all), out);
 	if (!all)
 		goto out;
@@ -334,6 +337,6 @@ bb_status bb_steps_play(struct bb_examiner *s, float **waits)
 	for (size_t i = 0; i < steps * nranks; i++)
 		(*waits)[i] = all[i % nranks * steps + i / nranks];
 out:
-	close_playing(&p);
+	stage_run_close(&p);
 	return status;
 }

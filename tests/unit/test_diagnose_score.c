@@ -303,7 +303,7 @@ static void drop(struct taken *t)
 }
 
 /* As diagnose does with who was convicted. */
-static void hear_alone(struct cluster *c, const struct bb_block_map *blocks,
+static void retest_alone(struct cluster *c, const struct bb_block_map *blocks,
 		       const struct bb_suspects *suspects, const struct bb_view *views,
 		       struct bb_verdicts *verdicts, int first)
 {
@@ -321,7 +321,7 @@ static void hear_alone(struct cluster *c, const struct bb_block_map *blocks,
 	drop(&alone);
 }
 
-static void try_suspects(struct cluster *c, const struct bb_block_map *blocks, uint64_t seed,
+static void confirm_suspects(struct cluster *c, const struct bb_block_map *blocks, uint64_t seed,
 			 const struct bb_suspects *suspects, const struct bb_view *views,
 			 struct bb_verdicts *verdicts)
 {
@@ -332,12 +332,12 @@ static void try_suspects(struct cluster *c, const struct bb_block_map *blocks, u
 	take(c, blocks, &again);
 	assert_int_equal(bb_convict(verdicts, suspects, views, again.of, BB_QUANTITIES, TOLERANCE),
 			 BB_OK);
-	hear_alone(c, blocks, suspects, views, verdicts, 0);
+	retest_alone(c, blocks, suspects, views, verdicts, 0);
 	nodes = verdicts->n;
 	assert_int_equal(
 		bb_convict_links(verdicts, suspects, views, again.of, BB_QUANTITIES, TOLERANCE),
 		BB_OK);
-	hear_alone(c, blocks, suspects, views, verdicts, nodes);
+	retest_alone(c, blocks, suspects, views, verdicts, nodes);
 	drop(&again);
 }
 
@@ -366,7 +366,7 @@ static void diagnose(struct cluster *c, uint64_t seed, struct bb_verdicts *verdi
 		view(&views[q], &blocks[q], &survey, q);
 	assert_int_equal(bb_suspect(&suspects, views, BB_QUANTITIES), BB_OK);
 	if (bb_suspects_any(&suspects))
-		try_suspects(c, blocks, seed, &suspects, views, verdicts);
+		confirm_suspects(c, blocks, seed, &suspects, views, verdicts);
 	waits = measure_steps(c);
 	assert_int_equal(
 		bb_find_stragglers(verdicts, waits, STEPS, c->nodes * c->rails, 1e-3, TOLERANCE),
