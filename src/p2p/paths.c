@@ -53,7 +53,7 @@ static int by_model(const struct bb_pairs *pairs, int from, int to, char name[BB
 	if (!c || from == to)
 		return 0;
 	route = bb_cluster_route(c, bb_pair_rank(pairs, from), bb_pair_rank(pairs, to));
-	snprintf(name, BB_PAIR_PATH_TEXT, "%s", bb_cluster_path_name(route.path));
+	snprintf(name, BB_PAIR_PATH_TEXT, "%s", bb_cluster_path_name(c, route.path));
 	return (int)route.path + BB_CLUSTER_PATHS * (int)(route.rate / 1e6);
 }
 

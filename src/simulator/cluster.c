@@ -114,7 +114,7 @@ static bb_status read_figures(struct bb_cluster *c, const char *path, const char
 	else
 		st = load_topology(c, head.topology, parse, error);
 	if (st == BB_OK)
-		BB_TRY(st, read_known(c, head.system, error), out);
+		BB_TRY(st, read_known(c, *head.system ? c->node->name : "", error), out);
 	if (st == BB_OK)
 		st = bb_figures_read(&in, c->figures, &head, error);
 	c->nodes = head.nodes;
@@ -150,7 +150,7 @@ static bb_status read_source(struct bb_cluster *c, const char *name, bb_topology
 	if (!bb_system_find(name) && strpbrk(name, "./"))
 		return read_any_file(c, name, parse, error);
 	st = bb_topology_system(name, &c->node, error);
-	return st == BB_OK ? read_known(c, name, error) : st;
+	return st == BB_OK ? read_known(c, c->node->name, error) : st;
 }
 
 /* ---- the pairs of a node ------------------------------------------------------------------ */
@@ -296,7 +296,7 @@ no_memory:
 
 /* ---- routes -------------------------------------------------------------------------------- */
 
-const char *bb_cluster_path_name(enum bb_cluster_path path)
+const char *bb_cluster_path_name(const struct bb_cluster *c, enum bb_cluster_path path)
 {
 	static const char *const names[BB_CLUSTER_PATHS] = {
 		[BB_CLUSTER_SELF] = "self", [BB_CLUSTER_NVLINK] = "NVLink",
@@ -304,7 +304,7 @@ const char *bb_cluster_path_name(enum bb_cluster_path path)
 		[BB_CLUSTER_POD] = "spine", [BB_CLUSTER_CORE] = "core",
 	};
 
-	return names[path];
+	return path == BB_CLUSTER_NVLINK && bb_topology_is_amd(c->node, 0) ? "xGMI" : names[path];
 }
 
 static enum bb_cluster_path path_between(const struct bb_cluster *c, int from, int to)
@@ -351,7 +351,11 @@ void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out)
 	bb_strbuf_addf(out, "room for %d rank%s on %d node%s of %s", c->ranks, bb_plural(c->ranks),
 		       c->nodes, bb_plural(c->nodes), c->node->name);
 	if (c->inside != BB_INSIDE_NOTHING)
-		bb_strbuf_addf(out, "; %s, %.4g GB/s a GPU", inside[c->inside], c->gpu_rate / 1e9);
+		bb_strbuf_addf(out, "; %s, %.4g GB/s a GPU",
+			       c->inside == BB_INSIDE_LINKS && bb_topology_is_amd(c->node, 0)
+				       ? "xGMI between pairs"
+				       : inside[c->inside],
+			       c->gpu_rate / 1e9);
 	if (c->domain > 1)
 		bb_strbuf_addf(out, ", shared by %d nodes", c->domain);
 	if (c->nodes <= c->domain)

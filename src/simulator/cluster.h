@@ -41,7 +41,7 @@ enum bb_figure {
 enum bb_inside {
 	BB_INSIDE_NOTHING, /* one rank */
 	BB_INSIDE_SWITCH,  /* NVSwitches: each GPU has a port of gpu_rate */
-	BB_INSIDE_LINKS,   /* NVLinks between pairs, PCIe where a pair has none */
+	BB_INSIDE_LINKS,   /* NVLinks or xGMI between pairs, PCIe where a pair has none */
 	BB_INSIDE_PCIE
 };
 
@@ -116,7 +116,8 @@ BB_MUST bb_status bb_cluster_of_links(struct bb_cluster **cluster, int nodes, in
 
 /* ---- routes between two ranks ----------------------------------------------------------- */
 
-const char *bb_cluster_path_name(enum bb_cluster_path path); /* "leaf" */
+const char *bb_cluster_path_name(const struct bb_cluster *c,
+				 enum bb_cluster_path path); /* "leaf" */
 
 /* The route from rank FROM to rank TO. */
 struct bb_cluster_route bb_cluster_route(const struct bb_cluster *c, int from, int to);

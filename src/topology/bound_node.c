@@ -61,23 +61,12 @@ static int first_of(bb_gpus set)
 	return __builtin_ctzll(set);
 }
 
-/* Payload of one NVLink of a GPU; 0 unknown. */
+/* Payload of one NVLink, or xGMI link, of a GPU; 0 unknown. */
 static double payload(const struct bb_topology *t, int gpu)
 {
 	const struct bb_link *link = bb_topology_link(t, gpu, BB_NVLINK);
 
 	return link ? link->GBps : 0;
-}
-
-static const char *link_name(char text[16], const struct bb_topology *t, int gpu)
-{
-	const struct bb_link *link = bb_topology_link(t, gpu, BB_NVLINK);
-
-	if (link && link->version > 0)
-		snprintf(text, 16, "NVLink%u", (unsigned)link->version & 0xff);
-	else
-		snprintf(text, 16, "NVLink");
-	return text;
 }
 
 /* "GPU0,1,2" */
@@ -177,8 +166,8 @@ bb_status bb_bound_switch(const struct bb_topology *t, bb_gpus set, struct bb_li
 					       "the rate of an NVLink of %s is not known",
 					       t->devices[gpu].name);
 		bb_limit_to(limit, count * rate, 1, BB_BOUND_RING,
-			    "%d %s × %s GB/s payload = %s GB/s", count, link_name(name, t, gpu),
-			    GBPS(rate), GBPS(count * rate));
+			    "%d %s × %s GB/s payload = %s GB/s", count,
+			    bb_topology_link_text(name, t, gpu), GBPS(rate), GBPS(count * rate));
 	}
 	return BB_OK;
 }
@@ -233,7 +222,7 @@ bb_status bb_bound_mesh(const struct bb_topology *t, bb_gpus set, enum bb_bound 
 		return bb_limit_refuse(limit, BB_EUNSUPPORTED,
 				       "the rate of an NVLink of %s is not known",
 				       t->devices[m.gpus[0]].name);
-	link_name(name, t, m.gpus[0]);
+	bb_topology_link_text(name, t, m.gpus[0]);
 	/* Every cut of the set in two: links are symmetric, so the smaller side suffices. */
 	for (unsigned part = 1; part < all; part++) {
 		int size = __builtin_popcount(part), count;
@@ -391,7 +380,7 @@ static void limit_to_links(const struct bb_topology *t, int gpu, int count, doub
 	char name[16];
 
 	bb_limit_to(limit, count * GBps, 1, BB_BOUND_PAIR, "%d %s × %s GB/s payload = %s GB/s",
-		    count, link_name(name, t, gpu), GBPS(GBps), GBPS(count * GBps));
+		    count, bb_topology_link_text(name, t, gpu), GBPS(GBps), GBPS(count * GBps));
 }
 
 static bb_status limit_to_slot(const struct bb_topology *t, int gpu, const char *after,
@@ -439,7 +428,7 @@ bb_status bb_bound_pair(const struct bb_topology *t, int a, int b, struct bb_lim
 	if (b == BB_ON_HOST)
 		return pair_with_host(t, a, limit);
 	path = bb_topology_path(t, a, b, &count);
-	if (path == BB_PATH_NVLINK) {
+	if (path == BB_PATH_NVLINK || path == BB_PATH_XGMI) {
 		double GBps = bb_topology_link(t, a, BB_NVLINK)->GBps;
 
 		if (GBps <= 0)

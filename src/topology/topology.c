@@ -62,6 +62,24 @@ int bb_topology_nvlinks_all(const struct bb_topology *t, int gpu)
 	return n;
 }
 
+bool bb_topology_is_amd(const struct bb_topology *t, int gpu)
+{
+	return t->devices[gpu].pci >= 0 && t->pcis[t->devices[gpu].pci].vendor == 0x1002;
+}
+
+const char *bb_topology_link_text(char text[BB_LINK_TEXT], const struct bb_topology *t, int gpu)
+{
+	const struct bb_link *link = bb_topology_link(t, gpu, BB_NVLINK);
+
+	if (bb_topology_is_amd(t, gpu))
+		snprintf(text, BB_LINK_TEXT, "xGMI");
+	else if (link && link->version > 0)
+		snprintf(text, BB_LINK_TEXT, "NVLink%u", (unsigned)link->version & 0xff);
+	else
+		snprintf(text, BB_LINK_TEXT, "NVLink");
+	return text;
+}
+
 const struct bb_link *bb_topology_link(const struct bb_topology *t, int gpu, enum bb_link_kind kind)
 {
 	for (int l = 0; l < t->nlinks; l++)
@@ -175,7 +193,9 @@ enum bb_path bb_topology_path(const struct bb_topology *t, int a, int b, int *nv
 		n = bonded(t, a, b);
 	if (nvlinks)
 		*nvlinks = n;
-	return n > 0 ? BB_PATH_NVLINK : bb_topology_pci_path(t, a, b);
+	if (n == 0)
+		return bb_topology_pci_path(t, a, b);
+	return bb_topology_is_amd(t, a) ? BB_PATH_XGMI : BB_PATH_NVLINK;
 }
 
 static const struct {
@@ -183,6 +203,7 @@ static const struct {
 } paths[] = {
 	[BB_PATH_SELF] = {"X", "itself"},
 	[BB_PATH_NVLINK] = {"NV#", "a bonded set of # NVLinks"},
+	[BB_PATH_XGMI] = {"XGMI", "xGMI between two GPUs"},
 	[BB_PATH_PIX] = {"PIX", "at most one PCIe switch"},
 	[BB_PATH_PXB] = {"PXB", "several PCIe switches, but no host bridge"},
 	[BB_PATH_PHB] = {"PHB", "a PCIe host bridge, typically the CPU"},

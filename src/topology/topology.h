@@ -65,7 +65,7 @@ struct bb_device {
 #define BB_PEER_SWITCH (-1) /* an NVSwitch */
 #define BB_PEER_CPU (-2)    /* the CPU of its NUMA node */
 
-enum bb_link_kind { BB_NVLINK, BB_C2C };
+enum bb_link_kind { BB_NVLINK /* or xGMI, between AMD GPUs */, BB_C2C };
 
 /* Links of one GPU to one peer. A link between two GPUs is listed twice. */
 struct bb_link {
@@ -119,6 +119,12 @@ int bb_topology_find(const struct bb_topology *t, const char *name);
 /* Number of working NVLinks of a GPU to PEER (a device or BB_PEER_*), and to all peers. */
 int bb_topology_nvlinks(const struct bb_topology *t, int gpu, int peer);
 int bb_topology_nvlinks_all(const struct bb_topology *t, int gpu);
+/* Whether GPU (a device) is AMD's: its links to other GPUs are then xGMI. */
+bool bb_topology_is_amd(const struct bb_topology *t, int gpu);
+/* Write "NVLink4", "NVLink" or "xGMI" into TEXT: what a link of this GPU is called. Returns TEXT.
+ */
+#define BB_LINK_TEXT 16
+const char *bb_topology_link_text(char text[BB_LINK_TEXT], const struct bb_topology *t, int gpu);
 /* The first link of this kind of a GPU, or NULL. */
 const struct bb_link *bb_topology_link(const struct bb_topology *t, int gpu,
 				       enum bb_link_kind kind);
@@ -129,10 +135,11 @@ bool bb_topology_reaches(const struct bb_topology *t, int a, int b);
 
 /* ---- paths ----------------------------------------------------------------------------- */
 
-/* The classes of nvidia-smi topo -m, from near to far. */
+/* The classes of nvidia-smi topo -m, and the links of AMD GPUs, from near to far. */
 enum bb_path {
 	BB_PATH_SELF,
 	BB_PATH_NVLINK,
+	BB_PATH_XGMI,
 	BB_PATH_PIX,  /* at most one PCIe switch */
 	BB_PATH_PXB,  /* several PCIe switches, no host bridge */
 	BB_PATH_PHB,  /* one host bridge */

@@ -125,11 +125,10 @@ static void add_link_counts(const struct bb_topology *t, int gpu, struct bb_strb
 	const int switched = bb_topology_nvlinks(t, gpu, BB_PEER_SWITCH);
 	const int to_cpu = bb_topology_nvlinks(t, gpu, BB_PEER_CPU);
 	const int all = bb_topology_nvlinks_all(t, gpu);
+	char name[BB_LINK_TEXT];
 
-	if (nvlink && nvlink->version > 0)
-		bb_strbuf_addf(s, ", %d NVLink%d", all, nvlink->version);
-	else if (nvlink)
-		bb_strbuf_addf(s, ", %d NVLink", all);
+	if (nvlink)
+		bb_strbuf_addf(s, ", %d %s", all, bb_topology_link_text(name, t, gpu));
 	if (switched > 0)
 		bb_strbuf_add(s, " to switches");
 	if (to_cpu > 0)

@@ -267,7 +267,7 @@ static void add_slowest_path(const struct bb_cluster *c, int n, struct bb_strbuf
 		bb_strbuf_addf(out,
 			       "# Slowest path between neighbours: %d -> %d over %s, %.4g GB/s "
 			       "and %.3g us; p2p_bandwidth_perf shows all pairs\n",
-			       from, (from + 1) % n, bb_cluster_path_name(slowest.path),
+			       from, (from + 1) % n, bb_cluster_path_name(c, slowest.path),
 			       slowest.rate / 1e9, 1e6 * slowest.latency);
 }
 
