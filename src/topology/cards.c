@@ -27,9 +27,16 @@ static const struct bb_card cards[] = {
 	{"B200", 8, 8, NULL},
 	{"GB200", 4, 72, NULL},
 	{"GB300", 4, 72, NULL},
+	{"B300", 8, 8, NAMES("B300 SXM6 AC")},
 	{"L40S", 0, 0, NULL},
 	{"RTX 4090", 0, 0, NULL},
+	{"RTX 5090", 0, 0, NULL},
+	{"RTX PRO 6000", 0, 0,
+	 NAMES("RTX PRO 6000 Blackwell Server Edition",
+	       "RTX PRO 6000 Blackwell Workstation Edition",
+	       "RTX PRO 6000 Blackwell Max-Q Workstation Edition")},
 	{"MI300X", 8, 8, NAMES("MI300X OAM", "MI300X VF")},
+	{"MI350X", 8, 8, NULL},
 };
 
 #define CARDS (int)(sizeof(cards) / sizeof(cards[0]))
@@ -75,11 +82,11 @@ static bool is_called(const struct bb_card *card, const char *product)
 
 const struct bb_card *bb_card_find(const char *name)
 {
-	const char *product = product_of(name);
+	const struct bb_system *const system = bb_system_find(name);
+	const char *product = system ? system->gpu->card : product_of(name);
 
 	for (int i = 0; bb_system_at(i); i++)
-		if (strcmp(bb_system_at(i)->name, name) == 0 ||
-		    same_name(bb_system_at(i)->gpu->model, product))
+		if (same_name(bb_system_at(i)->gpu->model, product))
 			product = bb_system_at(i)->gpu->card;
 	for (int i = 0; i < CARDS; i++)
 		if (is_called(&cards[i], product))

@@ -94,6 +94,7 @@ double bb_nic_share(enum bb_nic_layer layer)
 #define AMD 0x1002
 #define INTEL 0x8086
 #define MELLANOX 0x15b3
+#define AMAZON 0x1d0f
 
 static const struct {
 	uint32_t vendor, device;
@@ -112,6 +113,15 @@ static const struct {
 	{NVIDIA, 0x26b9, {"L40S", 89, 0}},
 	{NVIDIA, 0x2901, {"B200", 100, 0}},
 	{NVIDIA, 0x2941, {"GB200", 100, 0}},
+	{NVIDIA, 0x2b85, {"RTX 5090", 120, 0}},
+	{NVIDIA, 0x2bb5, {"RTX PRO 6000", 120, 0}},
+	{NVIDIA, 0x3182, {"B300", 103, 0}},
+	{NVIDIA, 0x31c2, {"GB300", 103, 0}},
+	{AMD, 0x74a1, {"MI300X", 0, 0}},
+	{AMD, 0x75a0, {"MI350X", 0, 0}},
+	{AMAZON, 0xefa1, {"EFA", 0, 100000}},
+	{AMAZON, 0xefa2, {"EFA", 0, 200000}},
+	{AMAZON, 0xefa3, {"EFA", 0, 400000}},
 	{MELLANOX, 0x1013, {"ConnectX-4", 0, 100000}},
 	{MELLANOX, 0x1017, {"ConnectX-5", 0, 100000}},
 	{MELLANOX, 0x1019, {"ConnectX-5 Ex", 0, 100000}},
@@ -151,7 +161,8 @@ int bb_gpu_sm(const char *name)
 
 enum bb_device_kind bb_pci_kind(const struct bb_pci *p)
 {
-	if (p->class_code == 0x0302)
+	/* Instinct cards are processing accelerators. */
+	if (p->class_code == 0x0302 || (p->class_code == 0x1200 && p->vendor == AMD))
 		return BB_GPU;
 	/* Displays of Matrox or ASPEED, on board of servers, are no GPUs. */
 	if ((p->class_code == 0x0300 && (p->vendor == NVIDIA || p->vendor == AMD)) ||

@@ -104,19 +104,25 @@ static bb_status plug(struct builder *b, const struct bb_system_slot *slot, int 
 	return bb_add_pci(b->t, &p, index, b->error);
 }
 
+/* The generation of the CPUs' PCIe. */
+static int host_gen(const struct builder *b)
+{
+	return b->s->cpu->gen > 0 ? b->s->cpu->gen : b->s->gpu->gen;
+}
+
 /* Set *PORT to a new downstream port of switch NUMBER (0: none) below *PORT. UPS holds upstream
    ports. */
 static bb_status pass_switch(struct builder *b, const struct bb_system_slot *slot, int *ups,
 			     int number, int *port)
 {
-	const int gen = b->s->gpu->gen;
+	const int gen = b->s->gpu->gen, gen_up = ups == b->outer ? host_gen(b) : gen;
 	int *up = &ups[slot->root * 4 + number];
 	bb_status st = BB_OK;
 
 	if (number == 0)
 		return BB_OK;
 	if (*up < 0)
-		BB_TRY(st, plug(b, slot, *port, BB_PCI_SWITCH_UP, gen, up), out);
+		BB_TRY(st, plug(b, slot, *port, BB_PCI_SWITCH_UP, gen_up, up), out);
 	st = plug(b, slot, *up, BB_PCI_SWITCH_DOWN, gen, port);
 out:
 	return st;
@@ -126,13 +132,12 @@ out:
    switch. */
 static bb_status find_port(struct builder *b, const struct bb_system_slot *slot, int *port)
 {
-	const int gen = b->s->gpu->gen;
 	bool new_root = slot->outer == 0 || b->outer[slot->root * 4 + slot->outer] < 0;
 	bb_status st = BB_OK;
 
 	*port = -1;
 	if (new_root)
-		BB_TRY(st, plug(b, slot, -1, BB_PCI_ROOT_PORT, gen, port), out);
+		BB_TRY(st, plug(b, slot, -1, BB_PCI_ROOT_PORT, host_gen(b), port), out);
 	if (slot->inner == 0 || b->inner[slot->root * 4 + slot->inner] < 0)
 		BB_TRY(st, pass_switch(b, slot, b->outer, slot->outer, port), out);
 	BB_TRY(st, pass_switch(b, slot, b->inner, slot->inner, port), out);
@@ -142,8 +147,10 @@ out:
 
 static void fill_gpu(struct builder *b, struct bb_device *d, struct bb_pci *p)
 {
-	p->class_code = 0x0302;
-	p->vendor = 0x10de;
+	const bool amd = b->s->xgmi > 0;
+
+	p->class_code = amd ? 0x1200 : 0x0302;
+	p->vendor = amd ? 0x1002 : 0x10de;
 	p->device = b->s->gpu->device;
 	d->kind = BB_GPU;
 	d->bytes = b->s->gpu->gib * GIB;
@@ -157,15 +164,18 @@ static void fill_nic(struct builder *b, struct bb_device *d, struct bb_pci *p, b
 	const struct bb_system_nic *nic = b->s->nic;
 
 	p->class_code = nic->layer == BB_INFINIBAND && !side ? 0x0207 : 0x0200;
-	p->vendor = 0x15b3;
+	p->vendor = nic->vendor;
 	p->device = nic->device;
-	p->now = p->most = bb_pcie(nic->gen, 16);
+	p->now = p->most = bb_pcie(nic->gen, nic->lanes);
 	d->kind = BB_NIC;
 	d->rate_Mbps = 1000 * (int64_t)(side ? nic->side_Gbps : nic->Gbps);
 	d->layer = side ? BB_ETHERNET : nic->layer;
 	d->state = BB_STATE_UP;
 	snprintf(d->model, sizeof(d->model), "%s", bb_pci_model(p->vendor, p->device).name);
-	snprintf(d->name, sizeof(d->name), "mlx5_%d", b->nnics++);
+	if (nic->layer == BB_LAYER_UNKNOWN)
+		snprintf(d->name, sizeof(d->name), "rdmap%ds0", b->bus);
+	else
+		snprintf(d->name, sizeof(d->name), "mlx5_%d", b->nnics++);
 }
 
 static bb_status build_slot(struct builder *b, const struct bb_system_slot *slot)
@@ -206,7 +216,7 @@ static bb_status link_gpu(struct builder *b, int gpu, int peer, int count)
 			    .peer = peer,
 			    .version = nvlink.version,
 			    .count = count,
-			    .GBps = nvlink.payload};
+			    .GBps = b->s->xgmi > 0 ? b->s->xgmi : nvlink.payload};
 
 	if (peer >= 0)
 		l.peer = bb_topology_device(b->t, BB_GPU, peer);

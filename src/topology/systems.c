@@ -44,15 +44,60 @@ static const struct bb_system_cpu xeon_8480 = {"Intel(R) Xeon(R) Platinum 8480C"
 					       COUNTS(2, 1, 56, 2, 2048), CACHES(2048, 105, 56),
 					       DISTANCES(10, 21)};
 
+/* 2 x Platinum 8480+ (NVIDIA/nccl#1639); memory as the DGX H100's. */
+static const struct bb_system_cpu xeon_8480_plus = {"Intel(R) Xeon(R) Platinum 8480+", INTEL(143),
+						    COUNTS(2, 1, 56, 2, 2048),
+						    CACHES(2048, 105, 56), DISTANCES(10, 21)};
+
+/* 2 x Platinum 8488C, 2 TiB (hwloc's XML of p5en.48xlarge, aws/aws-ofi-nccl). */
+static const struct bb_system_cpu xeon_8488 = {"Intel(R) Xeon(R) Platinum 8488C", INTEL(143),
+					       COUNTS(2, 1, 48, 2, 2048), CACHES(2048, 105, 48),
+					       DISTANCES(10, 21)};
+
+/* 2 x Platinum 8559C, 2 or 4 TiB (the same of p6-b200.48xlarge and p6-b300.48xlarge). */
+static const struct bb_system_cpu xeon_8559 = {"Intel(R) Xeon(R) Platinum 8559C", INTEL(207),
+					       COUNTS(2, 1, 48, 2, 2048), CACHES(2048, 320, 48),
+					       DISTANCES(10, 21)};
+static const struct bb_system_cpu xeon_8559_4t = {"Intel(R) Xeon(R) Platinum 8559C",
+						  INTEL(207),
+						  COUNTS(2, 1, 48, 2, 4096),
+						  CACHES(2048, 320, 48),
+						  DISTANCES(10, 21),
+						  .gen = 5};
+
+/* 2 x Xeon 6776P, 2 TB (DGX B300 data sheet). */
+static const struct bb_system_cpu xeon_6776 = {"Intel(R) Xeon(R) 6776P",  INTEL(173),
+					       COUNTS(2, 1, 64, 2, 2048), CACHES(2048, 336, 64),
+					       DISTANCES(10, 21),         .gen = 5};
+
+/* 2 x EPYC 7R13, 2 TiB (AWS, P5 instances). */
+static const struct bb_system_cpu epyc_7r13 = {"AMD EPYC 7R13 Processor", EPYC(25, 1),
+					       COUNTS(2, 1, 48, 2, 2048), CACHES(512, 32, 8),
+					       DISTANCES(10, 32)};
+
+/* 2 x EPYC 9374F, 1.5 TiB (AMD's MI300X in MLPerf Inference 4.1). */
+static const struct bb_system_cpu epyc_9374 = {"AMD EPYC 9374F 32-Core Processor", EPYC(25, 17),
+					       COUNTS(2, 1, 32, 2, 1536), CACHES(1024, 32, 4),
+					       DISTANCES(10, 32)};
+
+/* 2 x EPYC 9575F; 24 x 96 GB (voipmonitor/rtx6kpro), or 24 x 128 GB (tinycorp's MI350X in MLPerf
+   Training 6.0). */
+static const struct bb_system_cpu epyc_9575 = {"AMD EPYC 9575F 64-Core Processor", EPYC(26, 2),
+					       COUNTS(2, 1, 64, 2, 2304), CACHES(1024, 32, 8),
+					       DISTANCES(10, 32)};
+static const struct bb_system_cpu epyc_9575_3t = {"AMD EPYC 9575F 64-Core Processor", EPYC(26, 2),
+						  COUNTS(2, 1, 64, 2, 3072), CACHES(1024, 32, 8),
+						  DISTANCES(10, 32)};
+
 /* 2 x Platinum 8570, 2 TB (DGX B200 data sheet). */
 static const struct bb_system_cpu xeon_8570 = {"Intel(R) Xeon(R) Platinum 8570", INTEL(207),
 					       COUNTS(2, 1, 56, 2, 2048), CACHES(2048, 300, 56),
 					       DISTANCES(10, 21)};
 
 /* 2 x Grace, 480 GB each (GB200 NVL72 data sheet). */
-static const struct bb_system_cpu grace = {"NVIDIA Grace", CPU("NVIDIA", "arm64", 0, 0),
+static const struct bb_system_cpu grace = {"NVIDIA Grace",           CPU("NVIDIA", "arm64", 0, 0),
 					   COUNTS(2, 1, 72, 1, 960), CACHES(1024, 114, 72),
-					   DISTANCES(10, 40)};
+					   DISTANCES(10, 40),        .gen = 5};
 
 /* 4 x Grace, 120 GB each (JUPITER, Alps: arXiv 2408.11556). */
 static const struct bb_system_cpu grace_quad = {"NVIDIA Grace", CPU("NVIDIA", "arm64", 0, 0),
@@ -81,15 +126,38 @@ static const struct bb_system_gpu gb200 = {0x2941, "GB200", 100, 186, 5, "GB200"
 static const struct bb_system_gpu l40s = {0x26b9, "L40S", 89, 48, 4, "L40S"};
 static const struct bb_system_gpu rtx_4090 = {0x2684, "RTX 4090", 89, 24, 4, "RTX 4090"};
 static const struct bb_system_gpu h100_pcie = {0x2331, "H100 PCIe", 90, 80, 5, "H100 PCIe"};
+/* Memory as OpenCL or the driver reports it: hwloc's XML of p6-b300.48xlarge, lspci of a GB300. */
+static const struct bb_system_gpu b300 = {0x3182, "B300", 103, 268, 6, "B300"};
+static const struct bb_system_gpu gb300 = {0x31c2, "GB300", 103, 277, 6, "GB300"};
+static const struct bb_system_gpu rtx_pro_6000 = {0x2bb5, "RTX PRO 6000", 120, 96,
+						  5,      "RTX PRO 6000"};
+static const struct bb_system_gpu rtx_5090 = {0x2b85, "RTX 5090", 120, 32, 5, "RTX 5090"};
+/* 128 and 153.6 GB/s a link, both directions together (AMD, platform data sheets). */
+static const struct bb_system_gpu mi300x = {0x74a1, "MI300X", 0, 192, 5, "MI300X"};
+static const struct bb_system_gpu mi350x = {0x75a0, "MI350X", 0, 288, 5, "MI350X"};
 
-static const struct bb_system_nic edr = {0x1013, 100, 0, BB_INFINIBAND, 3};
-static const struct bb_system_nic edr_side = {0x1017, 100, 100, BB_INFINIBAND, 3};
-static const struct bb_system_nic hdr = {0x101b, 200, 200, BB_INFINIBAND, 4};
-static const struct bb_system_nic ndr = {0x1021, 400, 200, BB_INFINIBAND, 5};
-static const struct bb_system_nic ndr_200 = {0x1021, 200, 0, BB_INFINIBAND, 5};
-static const struct bb_system_nic roce_400 = {0x1021, 400, 200, BB_ETHERNET, 5};
-static const struct bb_system_nic roce_200 = {0x101b, 200, 0, BB_ETHERNET, 4};
-static const struct bb_system_nic roce_25 = {0x1017, 25, 0, BB_ETHERNET, 3};
+#define CONNECTX(...)                                                                              \
+	{                                                                                          \
+		__VA_ARGS__, 0x15b3, 16                                                            \
+	}
+static const struct bb_system_nic edr = CONNECTX(0x1013, 100, 0, BB_INFINIBAND, 3);
+static const struct bb_system_nic edr_side = CONNECTX(0x1017, 100, 100, BB_INFINIBAND, 3);
+static const struct bb_system_nic hdr = CONNECTX(0x101b, 200, 200, BB_INFINIBAND, 4);
+static const struct bb_system_nic ndr = CONNECTX(0x1021, 400, 200, BB_INFINIBAND, 5);
+static const struct bb_system_nic ndr_200 = CONNECTX(0x1021, 200, 0, BB_INFINIBAND, 5);
+static const struct bb_system_nic roce_400 = CONNECTX(0x1021, 400, 200, BB_ETHERNET, 5);
+static const struct bb_system_nic roce_200 = CONNECTX(0x101b, 200, 0, BB_ETHERNET, 4);
+static const struct bb_system_nic roce_25 = CONNECTX(0x1017, 25, 0, BB_ETHERNET, 3);
+static const struct bb_system_nic xdr = CONNECTX(0x1023, 800, 0, BB_INFINIBAND, 6);
+static const struct bb_system_nic roce_400_only = CONNECTX(0x1021, 400, 0, BB_ETHERNET, 5);
+/* Elastic Fabric Adapters; their packets are not those of RoCE. */
+#define EFA(device, rate, pcie, ...)                                                               \
+	{                                                                                          \
+		device, rate, 0, BB_LAYER_UNKNOWN, pcie, 0x1d0f, __VA_ARGS__                       \
+	}
+static const struct bb_system_nic efa_100 = EFA(0xefa1, 100, 4, 8);
+static const struct bb_system_nic efa_200 = EFA(0xefa2, 200, 5, 8);
+static const struct bb_system_nic efa_400 = EFA(0xefa3, 400, 5, 16);
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
@@ -173,6 +241,56 @@ static const struct bb_system_slot gb200_node[] = {
 	NIC(0, 4, 0, 0), NIC(0, 5, 0, 0), NIC(1, 6, 0, 0), NIC(1, 7, 0, 0), END,
 };
 
+/* GB300: the NIC is the PCIe switch above its GPU (NVIDIA, ConnectX-8; lspci of a tray). */
+static const struct bb_system_slot gb300_node[] = {
+	GPU(0, 0, 1, 0), NIC(0, 0, 1, 0), GPU(0, 1, 1, 0), NIC(0, 1, 1, 0),
+	GPU(1, 2, 1, 0), NIC(1, 2, 1, 0), GPU(1, 3, 1, 0), NIC(1, 3, 1, 0), END,
+};
+
+/* Eight GPUs, each with a NIC on a switch and host bridge of its own. */
+static const struct bb_system_slot pairs[] = {
+	GPU(0, 0, 1, 0), NIC(0, 0, 1, 0), GPU(0, 1, 1, 0), NIC(0, 1, 1, 0),
+	GPU(0, 2, 1, 0), NIC(0, 2, 1, 0), GPU(0, 3, 1, 0), NIC(0, 3, 1, 0),
+	GPU(1, 4, 1, 0), NIC(1, 4, 1, 0), GPU(1, 5, 1, 0), NIC(1, 5, 1, 0),
+	GPU(1, 6, 1, 0), NIC(1, 6, 1, 0), GPU(1, 7, 1, 0), NIC(1, 7, 1, 0), END,
+};
+
+/* AWS p5: a GPU and four NICs on each switch (aws/aws-ofi-nccl, p5.48xl-topo.xml; GPUs of one NUMA
+   node there, of two as on p5en here). */
+#define FIVE(numa, root)                                                                           \
+	GPU(numa, root, 1, 0), NIC(numa, root, 1, 0), NIC(numa, root, 1, 0),                       \
+		NIC(numa, root, 1, 0), NIC(numa, root, 1, 0)
+static const struct bb_system_slot aws_p5[] = {
+	FIVE(0, 0), FIVE(0, 1), FIVE(0, 2), FIVE(0, 3), FIVE(1, 4), FIVE(1, 5), FIVE(1, 6), FIVE(1, 7), END,
+};
+
+/* AWS p5en: two GPUs and four NICs on each switch (hwloc's XML in aws/aws-ofi-nccl). */
+#define SIX(numa, root)                                                                            \
+	GPU(numa, root, 1, 0), GPU(numa, root, 1, 0), NIC(numa, root, 1, 0),                       \
+		NIC(numa, root, 1, 0), NIC(numa, root, 1, 0), NIC(numa, root, 1, 0)
+static const struct bb_system_slot aws_p5en[] = {
+	SIX(0, 0), SIX(0, 1), SIX(1, 2), SIX(1, 3), END,
+};
+
+/* AWS p6-b200: two GPUs and two NICs on each switch (the same). */
+#define FOUR(numa, root)                                                                           \
+	GPU(numa, root, 1, 0), GPU(numa, root, 1, 0), NIC(numa, root, 1, 0), NIC(numa, root, 1, 0)
+static const struct bb_system_slot aws_p6_b200[] = {
+	FOUR(0, 0), FOUR(0, 1), FOUR(1, 2), FOUR(1, 3), END,
+};
+
+/* AWS p6-b300: a GPU and two NICs on each switch (the same). */
+#define THREE(numa, root) GPU(numa, root, 1, 0), NIC(numa, root, 1, 0), NIC(numa, root, 1, 0)
+static const struct bb_system_slot aws_p6_b300[] = {
+	THREE(0, 0), THREE(0, 1), THREE(0, 2), THREE(0, 3), THREE(1, 4), THREE(1, 5), THREE(1, 6), THREE(1, 7), END,
+};
+
+/* Eight cards in slots, four of each CPU; no source names a NIC. */
+static const struct bb_system_slot eight_slots[] = {
+	GPU(0, 0, 0, 0), GPU(0, 1, 0, 0), GPU(0, 2, 0, 0), GPU(0, 3, 0, 0),
+	GPU(1, 4, 0, 0), GPU(1, 5, 0, 0), GPU(1, 6, 0, 0), GPU(1, 7, 0, 0), END,
+};
+
 /* Eight cards, four on the switch of each CPU, with a NIC. */
 static const struct bb_system_slot two_switches[] = {
 	GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), NIC(0, 0, 1, 0),
@@ -194,6 +312,8 @@ static const char *const sixfold_of_4[] = {"0666", "6066", "6606", "6660"};
 static const char *const cube_mesh[] = {"01122000", "10210200", "12020010", "21200001",
 					"20000112", "02001021", "00101202", "00012120"};
 static const char *const bridges_of_12[] = {"0c00", "c000", "000c", "00c0"};
+static const char *const single_of_8[] = {"01111111", "10111111", "11011111", "11101111",
+					  "11110111", "11111011", "11111101", "11111110"};
 
 /* ---- the systems ----------------------------------------------------------------------------- */
 
@@ -207,26 +327,53 @@ static const struct bb_system systems[] = {
 	{"dgx-a100", "8 A100 on 6 NVSwitches, 8 InfiniBand 200G", &epyc_7742, &a100_sxm4, &hdr,
 	 dgx_a100, .switched = 12, .nvswitches = 6},
 	{"hgx-h100", "8 H100 on 4 NVSwitches, 8 InfiniBand 400G", &xeon_8480, &h100_sxm5, &ndr, hgx,
-	 .switched = 18, .nvswitches = 4},
+	 .switched = 18, .nvswitches = 4, .alias = "dgx-h100"},
 	{"hgx-h100-roce", "the same with Ethernet", &xeon_8480, &h100_sxm5, &roce_400, hgx,
 	 .switched = 18, .nvswitches = 4},
 	{"hgx-h200", "8 H200 on 4 NVSwitches, 8 InfiniBand 400G", &xeon_8480, &h200_sxm5, &ndr, hgx,
-	 .switched = 18, .nvswitches = 4},
+	 .switched = 18, .nvswitches = 4, .alias = "dgx-h200"},
 	{"hgx-h200-roce", "the same with Ethernet", &xeon_8480, &h200_sxm5, &roce_400, hgx,
 	 .switched = 18, .nvswitches = 4},
 	{"gh200-x4", "4 GH200, six NVLinks between any two, 4 InfiniBand 200G", &grace_quad, &gh200,
 	 &ndr_200, gh200_quad, .bridged = sixfold_of_4},
 	{"hgx-b200", "8 B200 on 2 NVSwitches, 8 InfiniBand 400G", &xeon_8570, &b200, &ndr, hgx,
-	 .switched = 18, .nvswitches = 2},
+	 .switched = 18, .nvswitches = 2, .alias = "dgx-b200"},
 	{"hgx-b200-roce", "the same with Ethernet", &xeon_8570, &b200, &roce_400, hgx,
 	 .switched = 18, .nvswitches = 2},
 	/* 18 trays of 4 GPUs; C2C as NCCL's dump of such a tray has it. */
 	{"gb200-nvl72", "18 nodes of 4 GB200 that share NVSwitches, 4 InfiniBand 400G each", &grace,
 	 &gb200, &ndr, gb200_node, .switched = 18, .nodes = 18, .c2c = 5},
+	/* DGX B300 data sheet; NVLinks as B200's (NVIDIA, HGX). */
+	{"hgx-b300", "8 B300 on 2 NVSwitches, 8 InfiniBand 800G", &xeon_6776, &b300, &xdr, pairs,
+	 .switched = 18, .nvswitches = 2, .alias = "dgx-b300"},
+	/* Four ConnectX-8 a tray (NVIDIA, enterprise reference architecture of GB300 NVL72); C2C as
+	   GB200. */
+	{"gb300-nvl72", "18 nodes of 4 GB300 that share NVSwitches, 4 InfiniBand 800G each", &grace,
+	 &gb300, &xdr, gb300_node, .switched = 18, .nodes = 18, .c2c = 5},
+	/* Rates of EFA: AWS, instance types. */
+	{"aws-p5", "8 H100 on 4 NVSwitches, 32 EFA 100G (p5.48xlarge)", &epyc_7r13, &h100_sxm5,
+	 &efa_100, aws_p5, .switched = 18, .nvswitches = 4},
+	{"aws-p5en", "8 H200 on 4 NVSwitches, 16 EFA 200G (p5en.48xlarge)", &xeon_8488, &h200_sxm5,
+	 &efa_200, aws_p5en, .switched = 18, .nvswitches = 4},
+	{"aws-p6-b200", "8 B200 on 2 NVSwitches, 8 EFA 400G (p6-b200.48xlarge)", &xeon_8559, &b200,
+	 &efa_400, aws_p6_b200, .switched = 18, .nvswitches = 2},
+	{"aws-p6-b300", "8 B300 on 2 NVSwitches, 16 EFA 400G (p6-b300.48xlarge)", &xeon_8559_4t,
+	 &b300, &efa_400, aws_p6_b300, .switched = 18, .nvswitches = 2},
+	/* Seven links of each GPU, one to each other. NICs: OCI BM.GPU.MI300X.8; no source places
+	   them. */
+	{"mi300x-x8", "8 MI300X, an xGMI link between any two, 8 Ethernet 400G", &epyc_9374,
+	 &mi300x, &roce_400_only, pairs, .bridged = single_of_8, .xgmi = 64},
+	{"mi350x-x8", "8 MI350X, an xGMI link between any two", &epyc_9575_3t, &mi350x, NULL,
+	 eight_slots, .bridged = single_of_8, .xgmi = 76.8},
 	{"pcie-l40s", "8 L40S on two PCIe switches, with P2P, 2 Ethernet 200G", &epyc_9354, &l40s,
 	 &roce_200, two_switches, .switched = 0},
 	{"pcie-4090", "4 RTX 4090 in slots, without P2P, Ethernet 25G", &epyc_7313, &rtx_4090,
 	 &roce_25, slots_only, .no_p2p = true},
+	/* Without P2P as other GeForce cards. */
+	{"pcie-5090", "8 RTX 5090 in slots, without P2P", &xeon_8480_plus, &rtx_5090, NULL,
+	 eight_slots, .no_p2p = true},
+	{"pcie-rtx-pro-6000", "8 RTX PRO 6000 in slots, with P2P", &epyc_9575, &rtx_pro_6000, NULL,
+	 eight_slots, .switched = 0},
 	{"pcie-h100", "4 H100 PCIe, bridged in pairs, InfiniBand 400G", &epyc_9354, &h100_pcie,
 	 &ndr, slots_only, .bridged = bridges_of_12},
 };
@@ -241,7 +388,8 @@ const struct bb_system *bb_system_at(int i)
 const struct bb_system *bb_system_find(const char *name)
 {
 	for (int i = 0; i < SYSTEMS; i++)
-		if (strcmp(systems[i].name, name) == 0)
+		if (strcmp(systems[i].name, name) == 0 ||
+		    (systems[i].alias && strcmp(systems[i].alias, name) == 0))
 			return &systems[i];
 	return NULL;
 }

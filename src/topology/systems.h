@@ -26,6 +26,7 @@ struct bb_system_cpu {
 	int gib;                      /* of memory in all */
 	int l2_kib, l3_mib, l3_cores; /* of one; cores that share an L3 */
 	int near, far;                /* distance to a NUMA node of the same package, of another */
+	int gen;                      /* of PCIe; 0: that of the GPUs */
 };
 
 struct bb_system_gpu {
@@ -41,26 +42,31 @@ struct bb_system_nic {
 	int Gbps, side_Gbps;
 	enum bb_nic_layer layer;
 	int gen;
+	uint32_t vendor; /* PCI */
+	int lanes;       /* of PCIe */
 };
 
 struct bb_system {
 	const char *name, *brief;
 	const struct bb_system_cpu *cpu;
 	const struct bb_system_gpu *gpu;
-	const struct bb_system_nic *nic;
+	const struct bb_system_nic *nic; /* NULL: its source names none */
 	const struct bb_system_slot *slots;
 	int switched; /* NVLinks of each GPU to NVSwitches */
 	int nvswitches;
-	const char *const *bridged; /* NVLinks between GPUs: a row for each GPU, a digit for each
-				       peer, letters from 10 on ('c' is 12); NULL: none */
+	const char *const *bridged; /* NVLinks or xGMI between GPUs: a row for each GPU, a digit for
+				       each peer, letters from 10 on ('c' is 12); NULL: none */
 	bool no_p2p;
-	int nodes; /* nodes that share the NVSwitches; 0: one */
-	int c2c;   /* NVLink-C2C of each GPU to the CPU */
+	int nodes;   /* nodes that share the NVSwitches; 0: one */
+	int c2c;     /* NVLink-C2C of each GPU to the CPU */
+	double xgmi; /* of AMD GPUs: payload of a link in one direction, GB/s; 0: they are NVIDIA's
+		      */
+	const char *alias; /* another name of the system; NULL: none */
 };
 
 /* The I-th system; NULL beyond the last. */
 const struct bb_system *bb_system_at(int i);
-/* The system NAME, or NULL. */
+/* The system of that name or alias, or NULL. */
 const struct bb_system *bb_system_find(const char *name);
 
 #endif

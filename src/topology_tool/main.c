@@ -263,7 +263,9 @@ static bb_status list_systems(struct bb_error *error)
 	bb_status st;
 
 	for (int i = 0; bb_system_at(i); i++)
-		bb_strbuf_addf(&out, "%-14s %s\n", bb_system_at(i)->name, bb_system_at(i)->brief);
+		bb_strbuf_addf(&out, "%-17s %s%s%s\n", bb_system_at(i)->name,
+			       bb_system_at(i)->brief, bb_system_at(i)->alias ? "; also " : "",
+			       bb_system_at(i)->alias ? bb_system_at(i)->alias : "");
 	st = bb_write_text("-", &out, error);
 	bb_strbuf_free(&out);
 	return st;

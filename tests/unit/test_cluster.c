@@ -66,11 +66,12 @@ static void test_every_system_is_a_cluster(void **state)
 {
 	for (int i = 0; bb_system_at(i); i++) {
 		char text[128];
+		const bool out = bb_system_at(i)->nic != NULL;
 		struct bb_cluster *c;
 
-		snprintf(text, sizeof(text), "%s:36", bb_system_at(i)->name);
+		snprintf(text, sizeof(text), "%s:%d", bb_system_at(i)->name, out ? 36 : 1);
 		c = open_cluster(text);
-		assert_true(c->rails > 0 && c->nic_rate > 0 && c->gpu_rate > 0);
+		assert_true((c->rails > 0) == out && (c->nic_rate > 0) == out && c->gpu_rate > 0);
 		for (int to = 1; to < c->ranks; to++) {
 			struct bb_cluster_route route = bb_cluster_route(c, 0, to);
 			struct bb_cluster_route back = bb_cluster_route(c, to, 0);

@@ -77,33 +77,47 @@ static const struct {
 	enum bb_bound what;
 	double GBps, least;
 } measured[] = {
-	{"v100-x4", 1, 4, RING, 130, 0.86},         /* an article of 2024 */
-	{"dgx-a100", 1, 8, RING, 234.9, 0.78},      /* stas00/ml-engineering network/README */
-	{"dgx-a100", 1, 8, A2A, 210, 0.69},         /* GTC25 S72583 */
-	{"dgx-a100", 4, 8, RING, 192, 0.96},        /* GTC25 S72583 */
-	{"dgx-a100", 4, 8, A2A, 24, 0.74},          /* GTC25 S72583 */
-	{"hgx-h100", 1, 8, RING, 370, 0.82},        /* GTC24 S62129 */
-	{"hgx-h100", 1, 8, NVLS, 483.1, 0.68},      /* awsome-distributed-training, p5 */
-	{"hgx-h100", 1, 8, A2A, 320, 0.70},         /* GTC25 S72583 */
-	{"hgx-h100", 4, 8, RING, 370, 0.93},        /* GTC24 S62129 */
-	{"hgx-h100", 4, 8, A2A, 48, 0.74},          /* GTC25 S72583 */
-	{"hgx-h100-roce", 2, 8, NVLS, 471.2, 0.64}, /* oci-hpc Troubleshooting.md */
-	{"hgx-h100", 12, 8, TREE, 386.6, 0.90},     /* CoreWeave nccl-tests README */
-	{"hgx-h100", 512, 8, TREE, 345, 0.81},      /* arXiv 2411.13055 */
-	{"hgx-h200", 1, 8, RING, 367.6, 0.81},      /* stas00/ml-engineering */
-	{"hgx-h200", 1, 8, NVLS, 482.3, 0.68},      /* the same */
-	{"hgx-h200", 1, 5, NVLS, 414, 0.68},        /* the same */
-	{"hgx-h200", 1, 6, NVLS, 436, 0.67},        /* the same */
-	{"hgx-h200-roce", 4, 8, RING, 364.9, 0.93}, /* the same, p5en */
-	{"gh200-x4", 1, 4, RING, 306.6, 0.68},      /* eth-cscs/ext_mpi_collectives, 64 MiB */
-	{"hgx-b200", 1, 8, RING, 682.2, 0.75},      /* the same */
-	{"hgx-b200", 1, 8, NVLS, 845.7, 0.60},      /* the same */
-	{"hgx-b200", 1, 8, A2A, 640, 0.71},         /* GTC25 S72583 */
-	{"hgx-b200-roce", 4, 8, RING, 381.8, 0.97}, /* stas00/ml-engineering, P6-B200 */
-	{"gb200-nvl72", 18, 4, NVLS, 846.8, 0.48},  /* CoreWeave nccl-tests README */
-	{"gb200-nvl72", 8, 4, RING, 680, 0.75},     /* GTC25 S72583 */
-	{"gb200-nvl72", 1, 4, RING, 679.6, 0.75},   /* Azure AI-benchmarking-guide */
-	{"gb200-nvl72", 360, 4, TREE, 405.7, 0.44}, /* CoreWeave */
+	{"v100-x4", 1, 4, RING, 130, 0.86},            /* an article of 2024 */
+	{"dgx-a100", 1, 8, RING, 234.9, 0.78},         /* stas00/ml-engineering network/README */
+	{"dgx-a100", 1, 8, A2A, 210, 0.69},            /* GTC25 S72583 */
+	{"dgx-a100", 4, 8, RING, 192, 0.96},           /* GTC25 S72583 */
+	{"dgx-a100", 4, 8, A2A, 24, 0.74},             /* GTC25 S72583 */
+	{"hgx-h100", 1, 8, RING, 370, 0.82},           /* GTC24 S62129 */
+	{"hgx-h100", 1, 8, NVLS, 483.1, 0.68},         /* awsome-distributed-training, p5 */
+	{"hgx-h100", 1, 8, A2A, 320, 0.70},            /* GTC25 S72583 */
+	{"hgx-h100", 4, 8, RING, 370, 0.93},           /* GTC24 S62129 */
+	{"hgx-h100", 4, 8, A2A, 48, 0.74},             /* GTC25 S72583 */
+	{"hgx-h100-roce", 2, 8, NVLS, 471.2, 0.64},    /* oci-hpc Troubleshooting.md */
+	{"hgx-h100", 12, 8, TREE, 386.6, 0.90},        /* CoreWeave nccl-tests README */
+	{"hgx-h100", 512, 8, TREE, 345, 0.81},         /* arXiv 2411.13055 */
+	{"hgx-h200", 1, 8, RING, 367.6, 0.81},         /* stas00/ml-engineering */
+	{"hgx-h200", 1, 8, NVLS, 482.3, 0.68},         /* the same */
+	{"hgx-h200", 1, 5, NVLS, 414, 0.68},           /* the same */
+	{"hgx-h200", 1, 6, NVLS, 436, 0.67},           /* the same */
+	{"hgx-h200-roce", 4, 8, RING, 364.9, 0.93},    /* the same, p5en */
+	{"gh200-x4", 1, 4, RING, 306.6, 0.68},         /* eth-cscs/ext_mpi_collectives, 64 MiB */
+	{"hgx-b200", 1, 8, RING, 682.2, 0.75},         /* the same */
+	{"hgx-b200", 1, 8, NVLS, 845.7, 0.60},         /* the same */
+	{"hgx-b200", 1, 8, A2A, 640, 0.71},            /* GTC25 S72583 */
+	{"hgx-b200-roce", 4, 8, RING, 381.8, 0.97},    /* stas00/ml-engineering, P6-B200 */
+	{"gb200-nvl72", 18, 4, NVLS, 846.8, 0.48},     /* CoreWeave nccl-tests README */
+	{"gb200-nvl72", 8, 4, RING, 680, 0.75},        /* GTC25 S72583 */
+	{"gb200-nvl72", 1, 4, RING, 679.6, 0.75},      /* Azure AI-benchmarking-guide */
+	{"gb200-nvl72", 360, 4, TREE, 405.7, 0.44},    /* CoreWeave */
+	{"gb300-nvl72", 1, 4, RING, 685.3, 0.76},      /* OCI, oci-gpu-quickstarts */
+	{"gb300-nvl72", 16, 4, NVLS, 930.6, 0.52},     /* the same */
+	{"hgx-b300", 1, 8, NVLS, 834.8, 0.59},         /* the same */
+	{"hgx-b300", 2, 8, A2A, 181, 0.96},            /* the same */
+	{"aws-p5", 1, 8, NVLS, 483.4, 0.68},           /* awsome-distributed-training */
+	{"aws-p5", 2, 8, NVLS, 487.3, 0.64},           /* the same */
+	{"aws-p5en", 4, 8, RING, 364.9, 0.91},         /* stas00/ml-engineering */
+	{"aws-p6-b200", 4, 8, RING, 381.8, 0.95},      /* the same */
+	{"mi300x-x8", 1, 2, RING, 47.7, 0.74},         /* the same */
+	{"mi300x-x8", 1, 8, RING, 312.9, 0.69},        /* the same */
+	{"mi300x-x8", 2, 8, RING, 358.4, 0.91},        /* OCI, oci-hpc-oke */
+	{"pcie-5090", 1, 8, RING, 28, 0.48},           /* NVIDIA/nccl#1639 */
+	{"pcie-5090", 1, 4, RING, 35, 0.60},           /* the same */
+	{"pcie-rtx-pro-6000", 1, 8, RING, 37.6, 0.65}, /* voipmonitor/rtx6kpro */
 };
 
 static void test_measured(void **state)
@@ -151,6 +165,7 @@ static const struct {
 	{"gb200-nvl72", 0, 3, 786, 0.87},        /* OCI */
 	{"pcie-l40s", 0, 1, 26.3, 0.91},         /* RTX 6000 Ada, stelline */
 	{"pcie-4090", 0, 1, 22, 0.76},           /* a user's log, without P2P */
+	{"pcie-rtx-pro-6000", 0, 1, 56, 0.97},   /* voipmonitor/rtx6kpro */
 	{"pcie-h100", 0, 1, 257, 0.85},          /* a user's log */
 	{"hgx-h100", 0, BB_ON_HOST, 55.4, 0.96}, /* host to device, nvbandwidth */
 	{"dgx-a100", 0, BB_ON_HOST, 26, 0.90},   /* nvbandwidth's README */
