@@ -70,11 +70,18 @@ static bb_status resolve(struct bb_group *group, const char *name, struct bb_cal
 	return BB_OK;
 }
 
-/* NCCL's choice; the fastest schedule where NCCL has none, and where there is no NCCL. */
+/* NCCL's choice; the fastest schedule where NCCL has none, and where there is no NCCL. RCCL's
+   choice is refused. */
 static bb_status choose(struct bb_group *group, struct bb_call *call, struct bb_error *error)
 {
 	call->schedule = NULL;
 	call->instead = NULL;
+	if (group->context->over_gpus && group->n > 1 &&
+	    bb_topology_is_amd(group->context->cluster->node, 0))
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "%s by auto among %d ranks: AMD GPUs run RCCL, of which there is no "
+			       "model; name a schedule, as in --algo busbench:ring",
+			       call->collective->name, group->n);
 	if (group->context->over_gpus) {
 		call->native = &bb_sim_nccl_auto;
 		call->instead = bb_sim_refuses(group, call);
