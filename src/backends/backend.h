@@ -21,7 +21,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 22u
+#define BB_BACKEND_ABI 23u
 
 struct bb_cluster; /* topology/cluster.h */
 

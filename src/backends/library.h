@@ -4,12 +4,15 @@
 #ifndef BB_BACKENDS_LIBRARY_H
 #define BB_BACKENDS_LIBRARY_H
 
+#include "core/status.h"
+
 #include <stdbool.h>
 
 #define BB_CHOSEN_TEXT 32
 
 struct bb_context;
 struct bb_group;
+struct bb_rank;
 
 struct bb_library {
 	/* The library and its version; lasts as long as CONTEXT. NULL: none. */
@@ -26,6 +29,10 @@ struct bb_library {
 	   "local or symmetric" where it does not tell these apart. Lasts for ever; NULL: no
 	   registration was requested. The function may be NULL. */
 	const char *(*registered)(const struct bb_group *group);
+	/* As group_open of the backend, but all ranks of the world call it at once, each with the
+	   one group that it is a member of. NULL: group_open does as well. */
+	bb_status (*split)(struct bb_rank *rank, const int *members, int n, struct bb_group **group,
+			   struct bb_error *error);
 };
 
 #endif

@@ -30,7 +30,8 @@
  * BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not let go, or misused;
  * BUSBENCH_FAKE_CONTEXTS=1 says on stderr at the end on which devices the process had a context;
  * BUSBENCH_FAKE_STUCK=1: the last rank's communicators never come about;
- * BUSBENCH_FAKE_CONFIG=1 says on stderr with which configuration each communicator is made;
+ * BUSBENCH_FAKE_CONFIG=1 says on stderr how, and with which configuration, each communicator is
+ * made;
  * BUSBENCH_FAKE_MIG=N: N GPUs are parts of one, with UUIDs of their own on one bus;
  * BUSBENCH_FAKE_ALIGNED=N also says that a collective's buffer did not begin at a multiple of N;
  * BUSBENCH_FAKE_GROUPS=1 also says that a group of collectives was larger than the first of its
@@ -224,6 +225,11 @@ struct fake_clique {
 	int joined, left;
 	int gpus[FAKE_MOST_RANKS];       /* 1 + that of each rank that joined */
 	char hosts[FAKE_MOST_RANKS][32]; /* NCCL_HOSTID */
+	struct {
+		int arrived, left;
+		uint64_t id; /* of the first communicator */
+		int colors[FAKE_MOST_RANKS], keys[FAKE_MOST_RANKS];
+	} split;
 	int registering, registered;
 	size_t window_bytes;
 	pthread_mutex_t lock;

@@ -235,11 +235,11 @@ static ncclResult_t check_gpu(const struct fake_clique *c, int rank)
 }
 
 /* What a user of the library has set, as far as the header has it. */
-static void tell_config(const ncclConfig_t *config)
+static void tell_config(const char *how, const ncclConfig_t *config)
 {
 	if (!fake_number("BUSBENCH_FAKE_CONFIG", 0))
 		return;
-	fprintf(stderr, "fake: communicator with");
+	fprintf(stderr, "fake: communicator by %s with", how);
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_NVLINK_SCHEDULING
 	fprintf(stderr, " nvlinkCentricSched=%d", config->nvlinkCentricSched);
 #endif
@@ -250,24 +250,13 @@ static void tell_config(const ncclConfig_t *config)
 	fprintf(stderr, "\n");
 }
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, int rank,
-				    ncclConfig_t *config)
+/* RANK of N comes to the communicator of NUMBER and waits for the others. */
+static ncclResult_t join_clique(ncclComm_t *comm, uint64_t number, int n, int rank,
+				const ncclConfig_t *config)
 {
-	struct fake_clique *c;
-	ncclResult_t result = check_environment();
-	uint64_t number;
+	struct fake_clique *const c = find_clique(number, n);
+	ncclResult_t result;
 
-	FAKE_NCCL();
-	if (result != ncclSuccess)
-		return result;
-	if (rank == 0)
-		tell_config(config);
-	while (rank == n - 1 && fake_number("BUSBENCH_FAKE_STUCK", 0))
-		sched_yield();
-	if (n > FAKE_MOST_RANKS || rank < 0 || rank >= n)
-		return fake_complain(ncclInvalidArgument, "rank %d of %d", rank, n);
-	memcpy(&number, id.internal, sizeof(number));
-	c = find_clique(number, n);
 	pthread_mutex_lock(&c->lock);
 	note_environment(c);
 	c->gpus[rank] = 1 + fake_gpu(fake_device());
@@ -291,6 +280,120 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, in
 	fake_profiler_begin(*comm, config->commName);
 #endif
 	return ncclSuccess;
+}
+
+static ncclResult_t init_rank(ncclComm_t *comm, int n, const ncclUniqueId *id, int rank,
+			      const ncclConfig_t *config)
+{
+	ncclResult_t result = check_environment();
+	uint64_t number;
+
+	if (result != ncclSuccess)
+		return result;
+	while (rank == n - 1 && fake_number("BUSBENCH_FAKE_STUCK", 0))
+		sched_yield();
+	if (n > FAKE_MOST_RANKS || rank < 0 || rank >= n)
+		return fake_complain(ncclInvalidArgument, "rank %d of %d", rank, n);
+	memcpy(&number, id->internal, sizeof(number));
+	if (number == 0)
+		return fake_complain(ncclInvalidArgument, "an ID that nobody made");
+	return join_clique(comm, number, n, rank, config);
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, int rank,
+				    ncclConfig_t *config)
+{
+	FAKE_NCCL();
+	if (rank == 0)
+		tell_config("one ID", config);
+	return init_rank(comm, n, &id, rank, config);
+}
+
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_ROOTS
+/* All ranks have the same IDs, each made by somebody; the first one names the communicator. */
+ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int n, int rank, int nids,
+				      ncclUniqueId *ids, ncclConfig_t *config)
+{
+	char how[32];
+
+	FAKE_NCCL();
+	snprintf(how, sizeof(how), "%d IDs", nids);
+	if (rank == 0)
+		tell_config(how, config);
+	for (int i = 1; i < nids; i++) {
+		uint64_t number;
+
+		memcpy(&number, ids[i].internal, sizeof(number));
+		if (number == 0)
+			return fake_complain(ncclInvalidArgument, "an ID that nobody made");
+	}
+	return init_rank(comm, n, ids, rank, config);
+}
+#endif
+
+/* All ranks of the parent have come with color and key; locked. False: a call was let fail. */
+static bool meet_split(struct fake_clique *c)
+{
+	struct fake_shared *const all = fake_shared();
+
+	if (++c->split.arrived == c->n) {
+		pthread_mutex_lock(&all->lock);
+		c->split.id = all->ids + 1;
+		all->ids += (uint64_t)c->n;
+		pthread_mutex_unlock(&all->lock);
+		pthread_cond_broadcast(&c->changed);
+	}
+	while (c->split.arrived < c->n && !fake_has_failed())
+		fake_wait(&c->changed, &c->lock);
+	return c->split.arrived == c->n;
+}
+
+/* By color and key of all ranks: the number of RANK's part, its ranks, and its own rank; locked. */
+static uint64_t find_part(const struct fake_clique *c, int rank, int *n, int *me)
+{
+	int first = -1;
+
+	*n = *me = 0;
+	for (int r = 0; r < c->n; r++) {
+		if (c->split.colors[r] != c->split.colors[rank])
+			continue;
+		first = first < 0 ? r : first;
+		++*n;
+		*me += c->split.keys[r] < c->split.keys[rank] ||
+		       (c->split.keys[r] == c->split.keys[rank] && r < rank);
+	}
+	return c->split.id + (uint64_t)first;
+}
+
+/* Every rank has a color. */
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *part,
+			   ncclConfig_t *config)
+{
+	struct fake_clique *const c = comm->clique;
+	uint64_t number;
+	bool met;
+	int n, me;
+
+	FAKE_NCCL();
+	if (color < 0)
+		return fake_complain(ncclInvalidArgument, "color %d", color);
+	if (comm->rank == 0)
+		tell_config("split", config);
+	pthread_mutex_lock(&c->lock);
+	if (comm->running > 0)
+		fake_misused("a communicator is split while it has work");
+	while (c->split.left > 0 && !fake_has_failed())
+		fake_wait(&c->changed, &c->lock);
+	c->split.colors[comm->rank] = color;
+	c->split.keys[comm->rank] = key;
+	met = meet_split(c);
+	number = find_part(c, comm->rank, &n, &me);
+	if (met && ++c->split.left == c->n)
+		c->split.arrived = c->split.left = 0;
+	pthread_mutex_unlock(&c->lock);
+	if (!met)
+		return fake_complain(ncclRemoteError, "a rank did not come");
+	return join_clique(part, number, n, me, config);
 }
 
 static void close_comm(ncclComm_t comm)

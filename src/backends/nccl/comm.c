@@ -166,9 +166,34 @@ const struct bb_clocks bb_nccl_clocks = {.offset = clock_offset};
 
 /* ---- communicators ------------------------------------------------------------------- */
 
-static bb_status make(struct bb_group *group, const ncclUniqueId *id)
+/* How many members make an ID: all others of the communicator connect first to their root, which
+   made one. NCCL has several roots only if it is told so. */
+static int roots_of(const struct bb_group *group)
 {
-	const struct bb_rank *rank = group->rank;
+	return bb_nccl_has(group->rank->version, BB_NCCL_SINCE_ROOTS)
+		       ? (group->n + group->rank->per_root - 1) / group->rank->per_root
+		       : 1;
+}
+
+/* The member that is root I: the library divides members evenly, the larger parts first. */
+static int root_member(const struct bb_group *group, int i)
+{
+	const int roots = roots_of(group), larger = group->n % roots;
+
+	return i * (group->n / roots) + (i < larger ? i : larger);
+}
+
+static bool is_root(const struct bb_group *group)
+{
+	for (int i = 0; i < roots_of(group); i++)
+		if (root_member(group, i) == group->me)
+			return true;
+	return false;
+}
+
+static ncclConfig_t configure(struct bb_group *group)
+{
+	const struct bb_backend_config *const wanted = &group->rank->context->config;
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
 	/* One that does not block starts a thread for each group of calls (group.cc since 2.24),
@@ -176,21 +201,37 @@ static bb_status make(struct bb_group *group, const ncclUniqueId *id)
 	config.blocking = 1;
 /* An older library leaves out what it does not know at the end. */
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_POLICIES
-	config.CTAPolicy = rank->context->config.cta_policy;
+	config.CTAPolicy = wanted->cta_policy;
 #endif
 /* As nccl-tests has it; without them the times would differ from its own. */
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_NVLINK_SCHEDULING
 	config.nvlinkCentricSched = 1;
 #endif
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_PEERS
-	if (rank->context->config.peers > 0)
-		config.maxP2pPeers = rank->context->config.peers;
+	if (wanted->peers > 0)
+		config.maxP2pPeers = wanted->peers;
 #endif
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_NAMES
 	config.commName = bb_nccl_ear_name(group);
 #endif
+	(void)wanted; /* old headers */
+	return config;
+}
+
+/* IDS are those of the group's roots. */
+static bb_status make(struct bb_group *group, ncclUniqueId *ids)
+{
+	const struct bb_rank *rank = group->rank;
+	ncclConfig_t config = configure(group);
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_ROOTS
+	const int roots = roots_of(group);
+
+	if (roots > 1)
+		return BB_NCCL(rank, ncclCommInitRankScalable(&group->comm, group->n, group->me,
+							      roots, ids, &config));
+#endif
 	return BB_NCCL(rank,
-		       ncclCommInitRankConfig(&group->comm, group->n, *id, group->me, &config));
+		       ncclCommInitRankConfig(&group->comm, group->n, *ids, group->me, &config));
 }
 
 /* After a failure the others may never come to an orderly end. */
@@ -263,20 +304,23 @@ static const struct bb_payload_field id_fields[] = {
 	{"the ID", BB_PAYLOAD_ANY, 0, sizeof(ncclUniqueId), 1, 0, 0, 0}, {.name = NULL}};
 static const struct bb_payload id_table = {"an ID", sizeof(ncclUniqueId), id_fields, NULL};
 
-/* *ID = that of the communicator that this group is going to have. */
-static bb_status gather_id(struct bb_group *group, ncclUniqueId *id)
+/* *IDS = those of the communicator that this group is going to have. The caller frees them. */
+static bb_status gather_ids(struct bb_group *group, ncclUniqueId **ids)
 {
 	struct bb_rank *rank = group->rank;
 	ncclUniqueId mine = {{0}};
 	ncclUniqueId *all = calloc((size_t)rank->context->world.nranks, sizeof(*all));
 	bb_status status = all ? BB_OK : no_memory(rank);
 
-	if (status == BB_OK && group->me == 0)
+	*ids = calloc((size_t)roots_of(group), sizeof(**ids));
+	if (!*ids)
+		status = no_memory(rank);
+	if (status == BB_OK && is_root(group))
 		status = BB_NCCL(rank, ncclGetUniqueId(&mine));
 	if (status == BB_OK)
 		status = bb_nccl_gather(rank, &id_table, &mine, all);
-	if (status == BB_OK)
-		*id = all[group->members[0]];
+	for (int i = 0; i < roots_of(group) && status == BB_OK; i++)
+		(*ids)[i] = all[group->members[root_member(group, i)]];
 	free(all);
 	return status;
 }
@@ -288,16 +332,16 @@ static bb_status make_as(struct bb_group *group, const struct bb_native *native)
 	struct bb_rank *rank = group->rank;
 	const bool changes = native != &bb_nccl_auto && rank->local == 0;
 	struct kept kept = {.changed = false};
-	ncclUniqueId id;
+	ncclUniqueId *ids;
 	bb_status status, restored;
 
-	BB_TRY(status, gather_id(group, &id), out);
+	BB_TRY(status, gather_ids(group, &ids), out);
 	if (changes)
 		status = change_environment(rank, native->own, &kept);
 	if (status == BB_OK)
 		status = park(rank);
 	if (status == BB_OK)
-		status = make(group, &id);
+		status = make(group, ids);
 	if (status == BB_OK)
 		status = park(rank);
 	restored = restore_environment(rank, &kept, status != BB_OK);
@@ -308,6 +352,7 @@ static bb_status make_as(struct bb_group *group, const struct bb_native *native)
 	if (status == BB_OK)
 		group->made = native;
 out:
+	free(ids);
 	return status;
 }
 
@@ -359,22 +404,29 @@ out:
 	return status;
 }
 
+/* By its members alone. */
 static bb_status make_part(struct bb_group *group, const struct bb_group *world)
 {
 	ncclUniqueId id;
+	ncclConfig_t config;
 	bb_status status;
 
-	if (group->rank->version == 0 && bb_nccl_lanes_join(group))
-		return BB_OK;
-	BB_TRY(status, bb_nccl_need(group->rank), out);
-	if (!world->comm)
-		return bb_fail(group->rank->context->error, BB_EINTERNAL,
-			       "rank %d opens a group before that of all ranks", group->rank->rank);
 	BB_TRY(status, share_id(group, world, &id), out);
-	BB_TRY(status, make(group, &id), out);
-	group->made = &bb_nccl_auto;
+	config = configure(group);
+	status = BB_NCCL(group->rank,
+			 ncclCommInitRankConfig(&group->comm, group->n, id, group->me, &config));
 out:
 	return status;
+}
+
+/* By all ranks at once: the members of a group have its first one as their color. */
+static bb_status split_world(struct bb_group *group, const struct bb_group *world)
+{
+	const struct bb_rank *rank = group->rank;
+	ncclConfig_t config = configure(group);
+
+	return BB_NCCL(rank, ncclCommSplit(world->comm, group->members[0], group->me, &group->comm,
+					   &config));
 }
 
 static bb_status make_world(struct bb_group *group)
@@ -386,12 +438,32 @@ static bb_status make_world(struct bb_group *group)
 	return make_as(group, &bb_nccl_auto);
 }
 
-bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, int n,
-			     struct bb_group **group, struct bb_error *error)
+/* A group that is not the world: MAKE makes its communicator, once the world has nothing to do. */
+static bb_status open_part(struct bb_group *group, const struct bb_group *world,
+			   bb_status (*make_comm)(struct bb_group *group,
+						  const struct bb_group *world))
+{
+	struct bb_rank *const rank = group->rank;
+	bb_status status;
+
+	if (rank->version == 0 && bb_nccl_lanes_join(group))
+		return BB_OK;
+	BB_TRY(status, bb_nccl_need(rank), out);
+	if (!world || !world->comm)
+		return bb_fail(rank->context->error, BB_EINTERNAL,
+			       "rank %d opens a group before that of all ranks", rank->rank);
+	BB_TRY(status, bb_nccl_wait(rank, rank->main), out);
+	BB_TRY(status, make_comm(group, world), out);
+	group->made = &bb_nccl_auto;
+out:
+	return status;
+}
+
+/* *GROUP without a communicator, the first of the rank's. */
+static bb_status new_group(struct bb_rank *rank, const int *members, int n, struct bb_group **group,
+			   struct bb_error *error)
 {
 	struct bb_group *g = calloc(1, sizeof(*g));
-	const struct bb_group *const world = world_of(rank);
-	bb_status status;
 
 	if (g)
 		g->members = calloc((size_t)n, sizeof(*g->members));
@@ -411,17 +483,42 @@ bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, int n,
 	}
 	g->next = rank->groups;
 	rank->groups = g;
-	if (n == rank->context->world.nranks && !world)
-		status = make_world(g);
-	else
-		status = world ? make_part(g, world)
-			       : bb_fail(error, BB_EINTERNAL,
-					 "rank %d opens a group before that of all ranks",
-					 rank->rank);
-	if (status != BB_OK)
-		bb_nccl_group_close(g);
-	else
-		*group = g;
+	*group = g;
+	return BB_OK;
+}
+
+static bb_status close_failed(struct bb_group **group, bb_status status)
+{
+	if (status == BB_OK)
+		return BB_OK;
+	bb_nccl_group_close(*group);
+	*group = NULL;
+	return status;
+}
+
+bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, int n,
+			     struct bb_group **group, struct bb_error *error)
+{
+	const struct bb_group *const world = world_of(rank);
+	bb_status status;
+
+	BB_TRY(status, new_group(rank, members, n, group, error), out);
+	status = n == rank->context->world.nranks && !world ? make_world(*group)
+							    : open_part(*group, world, make_part);
+	status = close_failed(group, status);
+out:
+	return status;
+}
+
+bb_status bb_nccl_split(struct bb_rank *rank, const int *members, int n, struct bb_group **group,
+			struct bb_error *error)
+{
+	const struct bb_group *const world = world_of(rank);
+	bb_status status;
+
+	BB_TRY(status, new_group(rank, members, n, group, error), out);
+	status = close_failed(group, open_part(*group, world, split_world));
+out:
 	return status;
 }
 

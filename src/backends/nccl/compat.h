@@ -30,6 +30,8 @@
 #define BB_NCCL_SINCE_REGISTRATION 21901
 /* NCCL_ALGO knows PAT. */
 #define BB_NCCL_SINCE_PAT 22300
+/* Communicators of several IDs. */
+#define BB_NCCL_SINCE_ROOTS 22301
 /* NCCL refuses calls that NCCL_ALGO excludes. Earlier versions silently run a ring in place of what
    they lack, which is never a tree of an all-reduce (graph/tuning.cc of 2.18 to 2.23). */
 #define BB_NCCL_SINCE_STRICT 22400
@@ -58,6 +60,7 @@
 #define BB_NCCL_FEATURES(FEATURE)                                                                  \
 	FEATURE(BB_NCCL_SINCE_REGISTRATION, "registered buffers")                                  \
 	FEATURE(BB_NCCL_SINCE_PAT, "PAT")                                                          \
+	FEATURE(BB_NCCL_SINCE_ROOTS, "communicators of several IDs")                               \
 	FEATURE(BB_NCCL_SINCE_STRICT, "forced algorithms other than ring and tree")                \
 	FEATURE(BB_NCCL_SINCE_FP8, "eight-bit floats")                                             \
 	FEATURE(BB_NCCL_SINCE_NAMES, "the library's choice of an algorithm")                       \
@@ -76,6 +79,7 @@
 	FUNCTION(BB_NCCL_LEAST, ncclCommDestroy)                                                   \
 	FUNCTION(BB_NCCL_LEAST, ncclCommGetAsyncError)                                             \
 	FUNCTION(BB_NCCL_LEAST, ncclCommInitRankConfig)                                            \
+	FUNCTION(BB_NCCL_LEAST, ncclCommSplit)                                                     \
 	FUNCTION(BB_NCCL_LEAST, ncclGetErrorString)                                                \
 	FUNCTION(BB_NCCL_LEAST, ncclGetLastError)                                                  \
 	FUNCTION(BB_NCCL_LEAST, ncclGetUniqueId)                                                   \
@@ -99,6 +103,12 @@
 #define BB_NCCL_REGISTRATION_FUNCTIONS(FUNCTION)
 #endif
 
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_ROOTS
+#define BB_NCCL_ROOT_FUNCTIONS(FUNCTION) FUNCTION(BB_NCCL_SINCE_ROOTS, ncclCommInitRankScalable)
+#else
+#define BB_NCCL_ROOT_FUNCTIONS(FUNCTION)
+#endif
+
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_WINDOWS
 #define BB_NCCL_WINDOW_FUNCTIONS(FUNCTION)                                                         \
 	FUNCTION(BB_NCCL_SINCE_WINDOWS, ncclCommWindowDeregister)                                  \
@@ -119,6 +129,7 @@
 #define BB_NCCL_FUNCTIONS(FUNCTION)                                                                \
 	BB_NCCL_OLD_FUNCTIONS(FUNCTION)                                                            \
 	BB_NCCL_REGISTRATION_FUNCTIONS(FUNCTION)                                                   \
+	BB_NCCL_ROOT_FUNCTIONS(FUNCTION)                                                           \
 	BB_NCCL_WINDOW_FUNCTIONS(FUNCTION)                                                         \
 	BB_NCCL_ALLTOALL_FUNCTIONS(FUNCTION)
 

@@ -18,6 +18,7 @@ struct card {
 	bool shares;            /* see bb_nccl_may_share */
 	int capability;
 	int version;
+	int per_root;
 };
 
 static const struct bb_payload_field card_fields[] = {
@@ -29,6 +30,8 @@ static const struct bb_payload_field card_fields[] = {
 	BB_PAYLOAD_FIELD("the capability", BB_PAYLOAD_SIGNED, struct card, capability,
 			 .high = INT32_MAX),
 	BB_PAYLOAD_FIELD("the version", BB_PAYLOAD_SIGNED, struct card, version, .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the ranks of a root", BB_PAYLOAD_SIGNED, struct card, per_root, .low = 1,
+			 .high = INT32_MAX),
 	{.name = NULL}};
 static const struct bb_payload card_table = {"a card", sizeof(struct card), card_fields, NULL};
 
@@ -81,6 +84,7 @@ static struct card describe(const struct bb_rank *rank)
 	card.shares = bb_nccl_may_share();
 	card.capability = rank->capability;
 	card.version = rank->version;
+	card.per_root = rank->per_root;
 	return card;
 }
 
@@ -143,6 +147,8 @@ bb_status bb_nccl_meet(struct bb_rank *rank)
 			rank->capability = cards[r].capability;
 		if (cards[r].version < rank->version)
 			rank->version = cards[r].version;
+		if (cards[r].per_root < rank->per_root)
+			rank->per_root = cards[r].per_root;
 	}
 	free(cards);
 	return status;

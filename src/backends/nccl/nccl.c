@@ -16,6 +16,7 @@
 /* What choose takes a round and a byte to cost; the ratio of the two is what counts. */
 #define ROUND_SECONDS 10e-6
 #define BYTES_PER_SECOND 100e9
+#define RANKS_PER_ROOT 128
 
 /* ---- devices ------------------------------------------------------------------------- */
 
@@ -141,6 +142,24 @@ static bb_status nccl_usable(struct bb_error *error)
 
 /* ---- opening ------------------------------------------------------------------------- */
 
+/* PyTorch's variable, and its default (ProcessGroupNCCL.cpp). */
+static bb_status read_ranks_per_root(struct bb_context *c, struct bb_error *error)
+{
+	const char *const text = getenv("TORCH_NCCL_RANKS_PER_ROOT");
+	char *end;
+	long most;
+
+	c->per_root = RANKS_PER_ROOT;
+	if (!text || !*text)
+		return BB_OK;
+	most = strtol(text, &end, 10);
+	if (*end || most < 1 || most > INT32_MAX)
+		return bb_fail(error, BB_EUSAGE,
+			       "TORCH_NCCL_RANKS_PER_ROOT=%s: expected a number from 1 on", text);
+	c->per_root = (int)most;
+	return BB_OK;
+}
+
 static void name_nccl(const struct bb_nccl_library *library, char text[NCCL_TEXT])
 {
 	char version[BB_NCCL_VERSION_TEXT];
@@ -236,6 +255,7 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	/* From here on no thread that calls CUDA is on a GPU of others: the others set theirs when
 	   they attach. A thread that never did is on GPU 0, and most calls make a context there. */
 	BB_TRY(status, BB_CUDA_ASKED(error, cudaSetDevice(bb_nccl_device(c, 0))), failed);
+	BB_TRY(status, read_ranks_per_root(c, error), failed);
 	c->sharers = most_sharers(c);
 	BB_TRY(status, bb_nccl_lanes_open(c), failed);
 	BB_TRY(status, bb_nccl_plug(c, error), failed);
@@ -336,6 +356,7 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 	r->device = bb_nccl_device(context, local);
 	r->nccl = &context->nccl;
 	r->version = context->nccl.version;
+	r->per_root = context->per_root;
 	BB_TRY(status, BB_CUDA(r, cudaSetDevice(r->device)), failed);
 	BB_TRY(status, read_device(r), failed);
 	bb_nccl_health_open(r);
@@ -441,6 +462,7 @@ static const struct bb_library library = {
 	.listen = bb_nccl_listen,
 	.chosen = bb_nccl_chosen,
 	.registered = bb_nccl_registered,
+	.split = bb_nccl_split,
 };
 
 extern const struct bb_backend bb_plugin_backend;

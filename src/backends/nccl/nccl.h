@@ -56,6 +56,7 @@ struct bb_context {
 	int devices;              /* that this process sees */
 	int first_device; /* of its first rank, before wrapping around; see bb_nccl_device */
 	int sharers;      /* largest number of ranks on one device, in all processes */
+	int per_root;     /* most ranks of a root, which brings those of a communicator together */
 	bool plugged;     /* chosen.c has set NCCL_PROFILER_PLUGIN */
 	struct bb_nccl_lane *lanes; /* from local rank to local rank */
 	atomic_int aborted;
@@ -87,6 +88,7 @@ struct bb_rank {
 			     world */
 	/* Of the library; once the world is open the least of all ranks. 0: some have none. */
 	int version;
+	int per_root;    /* see struct bb_context; likewise */
 	unsigned blocks; /* largest number of thread blocks of busbench's kernels */
 	cudaStream_t main;
 	struct bb_group *groups; /* open groups; the world is the last */
@@ -286,7 +288,7 @@ BB_MUST bb_status bb_nccl_gather(struct bb_rank *rank, const struct bb_payload *
 /*
  * Called before the first communicator: BB_EUSAGE on all ranks if some would share a GPU without
  * permission. Afterwards capability and version are the least of all ranks, so that all ranks
- * decide alike what the library can do.
+ * decide alike what the library can do; so is the number of ranks of a root.
  */
 BB_MUST bb_status bb_nccl_meet(struct bb_rank *rank);
 
@@ -331,6 +333,9 @@ struct bb_group {
 
 BB_MUST bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, int n,
 				     struct bb_group **group, struct bb_error *error);
+/* See backends/library.h. */
+BB_MUST bb_status bb_nccl_split(struct bb_rank *rank, const int *members, int n,
+				struct bb_group **group, struct bb_error *error);
 void bb_nccl_group_close(struct bb_group *group);
 BB_MUST bb_status bb_nccl_barrier(struct bb_group *group);
 extern const struct bb_clocks bb_nccl_clocks;
