@@ -1,6 +1,7 @@
 """The nccl backend from the command line, on stand-ins for GPUs (tests/fake)."""
 
 import csv
+import json
 import os
 import re
 import tempfile
@@ -178,8 +179,45 @@ def configures_as_nccl_tests():
     """Blocks are scheduled for NVLink; sendrecv tells its two peers, where the headers have that."""
     for program, peers in (("all_reduce", ""), ("sendrecv", " maxP2pPeers=2")):
         err = gpus.run(f"{program} -g 2 -b 4K -e 4K -n 1", {"BUSBENCH_FAKE_CONFIG": "1"}).exits(0).err
-        told = "fake: communicator with nvlinkCentricSched=1"
+        told = "fake: communicator by one ID with nvlinkCentricSched=1"
         expect(err in (f"{told}\n", f"{told}{peers}\n"), err)
+
+
+@test
+def divides_the_start():
+    """The communicator of all ranks and its split are timed apart, in a line and in the run's record."""
+    parts = ("connect_ms", "open_ms", "attach_ms", "world_ms")
+    for env in ({}, {"NCCL_TESTS_SPLIT": "MOD 2"}):
+        run = records("all_reduce -g 4 -b 4K -e 4K -n 1", env)[0]
+        split = run["split_ms"]
+        expect((split is not None) == bool(env) and (split is None or split > 0), f"split_ms {split}")
+        expect(all(run[p] >= 0 for p in parts) and run["world_ms"] > 0, f"{[run[p] for p in parts]}")
+        expect(sum(run[p] for p in parts) + (split or 0) <= run["init_ms"], "the parts exceed the whole")
+        result = gpus.passes("all_reduce -g 4 -b 4K -e 4K -n 1", env)
+        line = re.search(r"^# Start-up .* communicator [\d.]+(, its split [\d.]+)?, rest [\d.]+$", result.out, re.M)
+        expect(line and bool(line[1]) == bool(env), result.out)
+
+
+def makes_communicators(ranks, env, how):
+    """How many communicators are made, each by its first rank's report."""
+    made = gpus.run(f"all_reduce -g {ranks} -b 4K -e 4K -n 1", {"BUSBENCH_FAKE_CONFIG": "1", **env}).exits(0).right()
+    equal(re.findall(r"^fake: communicator by (.*) with", made.err, re.M), how, "communicators")
+
+
+SPLIT = {"NCCL_TESTS_SPLIT": "MOD 2"}
+add("one ID", makes_communicators, 8, {}, ["one ID"])
+add("a split world", makes_communicators, 5, SPLIT, ["one ID", "split"])
+add("several IDs", makes_communicators, 8, {"TORCH_NCCL_RANKS_PER_ROOT": "3"}, ["3 IDs"])
+add("an ID for each rank", makes_communicators, 5, {**SPLIT, "TORCH_NCCL_RANKS_PER_ROOT": "1"}, ["5 IDs", "split"])
+add("several IDs in an old NCCL", makes_communicators, 4,
+    {"TORCH_NCCL_RANKS_PER_ROOT": "3", "BUSBENCH_FAKE_VERSION": "22203"}, ["one ID"])
+
+
+@test
+def wrong_number_of_ranks_per_root():
+    for value in ("0", "3x", "-1", "99999999999"):
+        result = gpus.run("all_reduce -g 2 -b 8 -e 8 --backend nccl", {"TORCH_NCCL_RANKS_PER_ROOT": value})
+        result.exits(2).says(f"TORCH_NCCL_RANKS_PER_ROOT={value}", "from 1 on")
 
 
 @test
@@ -481,14 +519,16 @@ FAILURES = [
     ("reduce_scatter -g 2 -o mulsum", "ncclRedOpCreatePreMulSum ncclRedOpDestroy ncclReduceScatter", (1, 2)),
     ("broadcast -g 4", "ncclBroadcast", (1, 30)),
     ("reduce -g 4", "ncclReduce", (1, 30)),
+    ("all_gather -g 5", "ncclCommSplit", (1, 4), {"NCCL_TESTS_SPLIT": "MOD 2"}),
+    ("all_gather -g 5", "ncclCommInitRankScalable ncclGetUniqueId", (1, 2), {"TORCH_NCCL_RANKS_PER_ROOT": "2"}),
 ]
 
 
-def fails(line, call, number):
+def fails(line, call, number, env=None):
     """The run ends before -T expires, names what failed where once, and keeps its rows."""
     with tempfile.TemporaryDirectory() as folder:
         table = os.path.join(folder, "a.csv")
-        env = {"BUSBENCH_FAKE_FAIL": f"{call}:{number}"}
+        env = {"BUSBENCH_FAKE_FAIL": f"{call}:{number}", **(env or {})}
         result = gpus.run(f"{line} -b 1K -e 16K -n 3 -T {LONG} --csv {table}", env)
         text = ""
         if os.path.exists(table):
@@ -502,10 +542,10 @@ def fails(line, call, number):
     return list(csv.DictReader(text.splitlines()))
 
 
-for line, calls, numbers in FAILURES:
+for line, calls, numbers, *env in FAILURES:
     for i, call in enumerate(calls.split()):
         for number in numbers:
-            add(f"{call} {number} fails: {line}", fails, line, call, number, full=i > 1 or number != numbers[-1])
+            add(f"{call} {number} fails: {line}", fails, line, call, number, *env, full=i > 1 or number != numbers[-1])
 
 
 @test

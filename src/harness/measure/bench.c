@@ -4,6 +4,8 @@
 #include "harness/measure/bench.h"
 
 #include "backends/gpu.h"
+#include "backends/library.h"
+#include "core/clock.h"
 #include "core/units.h"
 
 #include <stdio.h>
@@ -21,6 +23,22 @@
 #define COPY_BYTES_GPU ((size_t)256 << 20)
 
 /* ---- before the first case ------------------------------------------------------------- */
+
+/* Opens this rank's group of a split world, and waits for the others'. */
+static bb_status split_world(struct bb_session *s)
+{
+	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_library *library = backend->library;
+	bb_status status;
+
+	status = (library && library->split ? library->split : backend->group_open)(
+		s->engine.rank, s->members, s->n, &s->group, s->bench->error);
+	if (status == BB_OK)
+		status = bb_crew_barrier(s->engine.driver);
+	if (status == BB_OK && bb_engine_leads(&s->engine))
+		s->bench->run->startup.split = bb_clock_now();
+	return status;
+}
 
 /* Opens this rank's group of a split world, else takes the world itself. */
 static bb_status open_group(struct bb_session *s)
@@ -43,8 +61,7 @@ static bb_status open_group(struct bb_session *s)
 		s->members[s->n++] = r;
 	}
 	if (split)
-		return bench->backend->group_open(s->engine.rank, s->members, s->n, &s->group,
-						  bench->error);
+		return split_world(s);
 	s->group = s->engine.world;
 	return BB_OK;
 }

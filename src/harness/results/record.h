@@ -197,7 +197,13 @@ struct bb_record_kind {
 	      "private memory copies of all ranks at once, measured in this run")                  \
 	FIELD(DOUBLE, clock_uncertainty_us, "us",                                                  \
 	      "uncertainty when clocks of two ranks are compared")                                 \
-	FIELD(DOUBLE, init_ms, "ms", "from the start until every rank was ready")                  \
+	FIELD(DOUBLE, init_ms, "ms", "from the start until every rank was ready; of it:")          \
+	FIELD(DOUBLE, connect_ms, "ms", "until the processes were connected and agreed")           \
+	FIELD(DOUBLE, open_ms, "ms",                                                               \
+	      "then until the backend, the topology and the plan were open")                       \
+	FIELD(DOUBLE, attach_ms, "ms", "then until every rank had its device (CUDA's context)")    \
+	FIELD(DOUBLE, world_ms, "ms", "then until all had joined (NCCL's communicator)")           \
+	FIELD(DOUBLE, split_ms, "ms", "then until its groups were made; null: not split")          \
 	FIELD(STRING, pair_ranks, "",                                                              \
 	      "pairs: the ranks whose pairs are measured, as 0-7,24-31; null: all")
 

@@ -89,10 +89,14 @@ bb_status bb_run_attend(struct bb_run *run, struct bb_driver *driver,
 {
 	bb_status status = gather_infos(run, driver, group_of);
 
+	if (bb_driver_leads(driver))
+		run->startup.attached = bb_clock_now();
 	if (status == BB_OK)
 		status = open_world(run, driver, world);
 	if (status == BB_OK)
 		driver->world = *world;
+	if (bb_driver_leads(driver))
+		run->startup.world = bb_clock_now();
 	return status;
 }
 
@@ -192,6 +196,32 @@ static bb_status begin_output(struct bb_run *run, const struct bb_strbuf *lines)
 	return status;
 }
 
+/* Rank 0: where the time until now went, into the record and, for GPUs, LINES. */
+static void divide_startup(struct bb_run *run, struct bb_strbuf *lines)
+{
+	struct bb_run_record *const r = &run->record;
+	const double now = bb_clock_now();
+	const double last = run->startup.split > 0 ? run->startup.split : run->startup.world;
+
+	r->init_ms = 1e3 * (now - run->started);
+	r->connect_ms = 1e3 * (run->startup.connected - run->started);
+	r->open_ms = 1e3 * (run->startup.opened - run->startup.connected);
+	r->attach_ms = 1e3 * (run->startup.attached - run->startup.opened);
+	r->world_ms = 1e3 * (run->startup.world - run->startup.attached);
+	if (run->startup.split > 0)
+		r->split_ms = 1e3 * (run->startup.split - run->startup.world);
+	if (!run->options.backend->gpu)
+		return;
+	bb_strbuf_addf(
+		lines,
+		"# Start-up %.1f ms: processes %.1f, libraries %.1f, GPUs %.1f, communicator "
+		"%.1f",
+		r->init_ms, r->connect_ms, r->open_ms, r->attach_ms, r->world_ms);
+	if (run->startup.split > 0)
+		bb_strbuf_addf(lines, ", its split %.1f", r->split_ms);
+	bb_strbuf_addf(lines, ", rest %.1f\n", 1e3 * (now - last));
+}
+
 bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy_rate)
 {
 	struct bb_run_record *record = &run->record;
@@ -213,7 +243,7 @@ bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy
 	if (run->options.backend->has_data)
 		record->copy_GBps = copy_rate / 1e9;
 	record->clock_uncertainty_us = uncertainty * 1e6;
-	record->init_ms = 1e3 * (bb_clock_now() - run->started);
+	divide_startup(run, &lines);
 	status = begin_output(run, &lines);
 out:
 	bb_strbuf_free(&lines);

@@ -61,7 +61,13 @@ struct bb_run {
 	struct bb_error topology_error; /* why it is unknown */
 	struct bb_pattern_store patterns;
 	struct bb_run_counters counters;
-	double started;        /* CLOCK_MONOTONIC seconds at program start */
+	double started; /* CLOCK_MONOTONIC seconds at program start */
+	/* The same once, one after the other: the processes are connected; backend, topology and
+	   plan are open; every rank is attached; the world is open; its groups are. 0: not. Used
+	   like the members below. */
+	struct {
+		double connected, opened, attached, world, split;
+	} startup;
 	int64_t memory_before; /* bb_memory_taken before the run */
 
 	/* Used by process 0; while the drivers run, by that of rank 0. */

@@ -5,6 +5,7 @@
 
 #include "backends/library.h"
 #include "core/array.h"
+#include "core/clock.h"
 #include "harness/run/harness.h"
 
 #include <stdio.h>
@@ -235,6 +236,7 @@ bb_status bb_run_open(struct bb_run *run)
 	bb_status status;
 
 	BB_TRY(status, open_launch(run), failed);
+	run->startup.connected = bb_clock_now();
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_OPEN), failed);
 	describe_world(run);
 	note_nccl_environment(run);
@@ -263,6 +265,7 @@ bb_status bb_run_open(struct bb_run *run)
 	if (status == BB_OK)
 		status = open_results(run);
 	status = bb_assembly_agree(&run->assembly, status);
+	run->startup.opened = bb_clock_now();
 failed:
 	return status;
 }
