@@ -82,25 +82,31 @@ def line_of(name, command):
     return f"{name} {lists} {ranks} {options} -b {size} -e {size} -n 2"
 
 
+def scope(name, variant, types):
+    """{op: [datatype…]} and the numbers of ranks of a collective under a sanitizer."""
+    reduces = name in ("all_reduce", "reduce_scatter", "reduce")
+    ranks = HYPERCUBE_RANKS if name == "hypercube" else RANKS
+    if variant == "thread":
+        some = {op: ["float", "int8"] for op in (("sum", "mulsum") if reduces else ("sum",))}
+        return some, [n for n in ranks if n in (2, 3, 4, 7)]
+    return types if reduces else {"sum": ["int8", "half", "float", "float_int"]}, ranks
+
+
 def add_sample():
     algorithms, types = listing()
     for name, variant in itertools.product(COLLECTIVES, Settings.variants):
-        reduces = name in ("all_reduce", "reduce_scatter", "reduce")
-        ranks = HYPERCUBE_RANKS if name == "hypercube" else RANKS
-        some = types if reduces else {"sum": ["int8", "half", "float", "float_int"]}
-        if variant == "thread":
-            some = {op: ["float", "int8"] for op in (("sum", "mulsum") if reduces else ("sum",))}
-            ranks = [n for n in ranks if n in (2, 3, 4, 7)]
-        lines = [line_of(name, command) for command in sample(algorithms[name], some, ranks)]
+        lines = [line_of(name, command) for command in sample(algorithms[name], *scope(name, variant, types))]
         add(f"{name}, {len(lines)} commands ({variant})", clean, variant, *lines)
 
 
 def add_product():
-    for name, algorithms in listing()[0].items():
-        for n, algorithm in itertools.product(HYPERCUBE_RANKS if name == "hypercube" else RANKS, algorithms):
-            line = f"{name} --algo {algorithm} -d all -o all -r all -g {n} -b 4 -e 4000 -f 10 -n 2"
-            for variant in Settings.variants:
-                add(f"{name} --algo {algorithm} -g {n} ({variant})", clean, variant, line)
+    algorithms, types = listing()
+    for name, variant in itertools.product(COLLECTIVES, Settings.variants):
+        some, ranks = scope(name, variant, types)
+        dtypes = ",".join(dict.fromkeys(dtype for op in some for dtype in some[op]))
+        for n, algorithm in itertools.product(ranks, algorithms[name]):
+            line = f"{name} --algo {algorithm} -d {dtypes} -o {','.join(some)} -r all -g {n} -b 4 -e 4000 -f 1000 -n 1"
+            add(f"{name} --algo {algorithm} -g {n} ({variant})", clean, variant, line)
 
 
 add_sample()
