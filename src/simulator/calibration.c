@@ -59,7 +59,7 @@ static const struct bb_algorithm *schedule_of(const char *line, bool nccl)
 	return collective ? bb_algorithm_find(collective, own) : NULL;
 }
 
-/* Read a result into POINT. False: it is not that of a schedule among several ranks. */
+/* Read a result into POINT. False: it is not the result of a schedule among several ranks. */
 static bool read_point(const char *line, bool nccl, struct bb_point *point)
 {
 	struct bb_shape shape = {.nranks = 0};
@@ -96,7 +96,7 @@ static bool read_point(const char *line, bool nccl, struct bb_point *point)
 	return true;
 }
 
-static bool add(struct bb_calibration *c, const struct bb_point *point)
+static bool add_point(struct bb_calibration *c, const struct bb_point *point)
 {
 	struct bb_point *new = BB_ARRAY_ADD(c->points, c->n, c->room);
 
@@ -105,7 +105,7 @@ static bool add(struct bb_calibration *c, const struct bb_point *point)
 	return new;
 }
 
-static bool take_line(struct bb_calibration *c, const char *line)
+static bool read_line(struct bb_calibration *c, const char *line)
 {
 	struct bb_point point;
 	char kind[WORD], backend[WORD];
@@ -121,7 +121,7 @@ static bool take_line(struct bb_calibration *c, const char *line)
 	if (strcmp(kind, "result") != 0)
 		return true;
 	if (read_point(line, c->nccl, &point))
-		return add(c, &point);
+		return add_point(c, &point);
 	c->others++;
 	return true;
 }
@@ -153,7 +153,7 @@ static bb_status read_lines(struct bb_calibration *c, char *text, struct bb_erro
 	char *rest;
 
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		if (!take_line(c, line))
+		if (!read_line(c, line))
 			return bb_no_memory(error, "records");
 	return BB_OK;
 }

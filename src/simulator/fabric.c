@@ -2,7 +2,7 @@
 
 /* ---- flaws ---------------------------------------------------------------------------- */
 
-/* How many times as long NODE takes over RAIL (-1: within). */
+/* The slowdown of NODE's flaws over RAIL (-1: within the node). */
 static double flaw_of(const struct bb_fabric *f, int node, int rail)
 {
 	double factor = 1;

@@ -25,7 +25,7 @@ struct bb_fabric_pair {
 	double second_per_byte, latency;
 };
 
-/* A fault of a node, or of one of its rails: FACTOR times as long; 0: the rail is lost. */
+/* A fault of a node or of one of its rails: it takes FACTOR times as long; 0: the rail is lost. */
 struct bb_fabric_flaw {
 	int node;
 	int rail; /* -1: the whole node */
@@ -58,7 +58,7 @@ struct bb_fabric_route {
 	enum bb_fabric_level levels; /* outside: it passes the shared levels below this one */
 };
 
-/* The rail that RANK uses: its own or, if that is lost, the node's next one that is not. */
+/* The rail that RANK uses: its own or, if that is lost, the node's next one. */
 int bb_fabric_rail(const struct bb_fabric *f, int rank);
 
 /* The route from rank FROM to another, TO. */

@@ -203,7 +203,7 @@ static bb_status put(struct sweep *s, int to, struct message message)
 }
 
 /* The schedule has passed its checker: the message is there. */
-static double take(struct sweep *s, int rank, int peer, int channel)
+static double take_message(struct sweep *s, int rank, int peer, int channel)
 {
 	struct inbox *box = &s->inboxes[rank];
 	size_t before = NONE, at = box->first;
@@ -249,7 +249,7 @@ static bb_status send(struct sweep *s, const struct sending *m)
 		   });
 }
 
-/* Until all messages of the round are known. */
+/* Hold SENDING back until all messages of the round are known. */
 static bb_status hold_back(struct sweep *s, const struct sending *sending)
 {
 	const struct bb_fabric_route route = bb_link_route(s->links, sending->from, sending->to);
@@ -278,7 +278,7 @@ static bb_status send_held_back(struct sweep *s)
 	return status;
 }
 
-static bb_status note(struct sweep *s, int rank, const struct bb_step *step)
+static bb_status add_receipt(struct sweep *s, int rank, const struct bb_step *step)
 {
 	struct receipt *new = BB_ARRAY_ADD(s->receipts, s->nreceipts, s->room);
 
@@ -288,7 +288,7 @@ static bb_status note(struct sweep *s, int rank, const struct bb_step *step)
 	return BB_OK;
 }
 
-/* What RANK sends leaves at once; what it receives has to wait until all have sent. */
+/* Send what RANK sends in this round; receives wait until all ranks have sent. */
 static bb_status post_round(struct sweep *s, int rank)
 {
 	struct bb_step steps[BB_MAX_STEPS];
@@ -302,14 +302,14 @@ static bb_status post_round(struct sweep *s, int rank)
 		if (steps[i].kind == BB_SEND)
 			status = s->loads ? hold_back(s, &sending) : send(s, &sending);
 		else if (steps[i].kind != BB_COPY)
-			status = note(s, rank, &steps[i]);
+			status = add_receipt(s, rank, &steps[i]);
 	}
 	return status;
 }
 
 static void receive(struct sweep *s, int rank, int peer, int channel)
 {
-	const double arrival = take(s, rank, peer, channel);
+	const double arrival = take_message(s, rank, peer, channel);
 
 	if (s->times[rank] < arrival)
 		s->times[rank] = arrival;

@@ -28,7 +28,7 @@ struct bb_choices {
 
 void bb_choices_free(struct bb_choices *choices);
 
-/* A callback that hears of the progress of an evaluation from time to time, and may end it. */
+/* A callback for the progress of an evaluation, which it may end. */
 struct bb_timeline_pace {
 	/* DONE of ALL rounds of SCHEDULE, or (NULL) operations of a program, are evaluated. Returns
 	   false to end the evaluation with BB_ETIMEOUT. */
@@ -122,7 +122,7 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 					      struct bb_shape *shape, size_t element,
 					      struct bb_error *error);
 
-/* A callback that hears of every completed operation, in the order of completion. */
+/* A callback for every completed operation, in the order of completion. */
 struct bb_timeline_watch {
 	/* FROM is when the queue reached it (a collective: when this member did), TO when it was
 	   done; SOURCE is the sender of a received message. */
@@ -145,11 +145,11 @@ BB_MUST bb_status bb_timeline_program(const struct bb_link_model *links,
 struct bb_timeline_performer {
 	/*
 	 * TIMES has one entry for each of the N MEMBERS of the group: on entry when it reaches
-	 * OPERATION, on return when it is done. INFINITY: not known yet, as are members that depend
-	 * on such a one. A collective that some members may finish early is performed again as each
-	 * member arrives; finished members stay finished. *WHOLE set to true says that no member
-	 * finishes before all have arrived, and ends that. NUMBER numbers the collectives for the
-	 * noise.
+	 * OPERATION, on return when it is done. INFINITY: not known yet; nor are the members that
+	 * depend on it. A collective that some members may finish early is performed again as each
+	 * member arrives; finished members stay finished. *WHOLE set to true states that no member
+	 * finishes before all have arrived; then it is performed once more only. NUMBER numbers the
+	 * collectives for the noise.
 	 */
 	bb_status (*perform)(void *own, const struct bb_operation *operation, const int *members,
 			     int n, uint64_t number, double *times, bool *whole,

@@ -37,7 +37,7 @@ static void put(struct bb_agenda *a, int at, int item)
 	a->place[item] = at;
 }
 
-/* ONE belongs at AT, or nearer to the top. */
+/* Place ITEM at AT or nearer to the top. */
 static void rise(struct bb_agenda *a, int at, int item)
 {
 	for (; at > 0 && is_before(a, item, a->heap[(at - 1) / 2]); at = (at - 1) / 2)
@@ -45,7 +45,7 @@ static void rise(struct bb_agenda *a, int at, int item)
 	put(a, at, item);
 }
 
-/* ONE belongs at AT, or further from the top. */
+/* Place ITEM at AT or further from the top. */
 static void sink(struct bb_agenda *a, int at, int item)
 {
 	for (;;) {
@@ -72,7 +72,7 @@ void bb_agenda_set(struct bb_agenda *a, int item, double time)
 		rise(a, a->place[item] == NOWHERE ? a->n++ : a->place[item], item);
 }
 
-int bb_agenda_take(struct bb_agenda *a)
+int bb_agenda_pop(struct bb_agenda *a)
 {
 	const int first = a->heap[0], last = a->heap[--a->n];
 

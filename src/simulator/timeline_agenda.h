@@ -20,9 +20,9 @@ struct bb_agenda {    /* zero-initialise */
 BB_MUST bb_status bb_agenda_open(struct bb_agenda *agenda, size_t count);
 void bb_agenda_close(struct bb_agenda *agenda);
 
-/* The event of ITEM comes at TIME; it replaces one that was set before. */
+/* Set the event of ITEM to TIME; it replaces an earlier one. */
 void bb_agenda_set(struct bb_agenda *agenda, int item, double time);
 /* Remove the earliest event, of which there is one; returns its item. */
-int bb_agenda_take(struct bb_agenda *agenda);
+int bb_agenda_pop(struct bb_agenda *agenda);
 
 #endif

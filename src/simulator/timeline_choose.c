@@ -153,7 +153,7 @@ static double best_chunk(const struct choosing *c, const struct bb_algorithm *sc
 }
 
 static const struct bb_algorithm *
-cheapest(const struct choosing *c, const struct bb_collective *collective, struct bb_shape *shape)
+fastest(const struct choosing *c, const struct bb_collective *collective, struct bb_shape *shape)
 {
 	const struct bb_algorithm *best = NULL;
 	struct bb_shape trial = *shape;
@@ -206,12 +206,12 @@ static const struct bb_algorithm *named(const struct choosing *c,
 	return best_chunk(c, schedule, shape) < 0 ? NULL : schedule;
 }
 
-/* ASKED NULL: the cheapest. */
-static const struct bb_algorithm *choose(const struct bb_link_model *links,
-					 const struct bb_algorithm *asked,
-					 const struct bb_collective *collective,
-					 struct bb_shape *shape, size_t element,
-					 struct bb_error *error)
+/* REQUESTED NULL: the fastest. */
+static const struct bb_algorithm *choose_schedule(const struct bb_link_model *links,
+						  const struct bb_algorithm *requested,
+						  const struct bb_collective *collective,
+						  struct bb_shape *shape, size_t element,
+						  struct bb_error *error)
 {
 	const char *reason = collective->refuses ? collective->refuses(shape->nranks) : NULL;
 	const struct bb_algorithm *schedule = NULL;
@@ -223,13 +223,13 @@ static const struct bb_algorithm *choose(const struct bb_link_model *links,
 	if (reason)
 		(void)bb_fail(error, BB_EUNSUPPORTED, "%s among %d ranks: %s", collective->name,
 			      shape->nranks, reason);
-	else if (c.times && asked)
-		schedule = named(&c, asked, shape);
+	else if (c.times && requested)
+		schedule = named(&c, requested, shape);
 	else if (c.times)
-		schedule = cheapest(&c, collective, shape);
+		schedule = fastest(&c, collective, shape);
 	if (failed == BB_ETIMEOUT)
 		(void)bb_fail(error, failed, "the choice of a schedule was interrupted");
-	else if (!schedule) /* if no other reason is there yet */
+	else if (!schedule) /* a reason that is there already stays */
 		(void)bb_no_memory(error, "the choice of a schedule");
 	free(c.times);
 	return schedule;
@@ -254,8 +254,8 @@ static bool is_same(const struct bb_chosen *a, const struct bb_chosen *b)
 	       a->shape.count == b->shape.count;
 }
 
-/* Equal for groups placed alike: on nodes at the same distances, on the same GPUs of them, with as
-   many other users of shared links. */
+/* Equal for groups placed alike: the same GPUs, on nodes at the same distances, with as many other
+   users of shared links. */
 static uint64_t place_of_members(const struct bb_link_model *links, int n)
 {
 	const struct bb_fabric *f = links->fabric;
@@ -280,22 +280,14 @@ static uint64_t place_of_members(const struct bb_link_model *links, int n)
 	return place;
 }
 
-static bool keep(struct bb_choices *choices, const struct bb_chosen *chosen)
-{
-	struct bb_chosen *new = BB_ARRAY_ADD(choices->chosen, choices->n, choices->room);
-
-	if (new)
-		*new = *chosen;
-	return new;
-}
-
 const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links, const char *name,
 					      const struct bb_collective *collective,
 					      struct bb_shape *shape, size_t element,
 					      struct bb_error *error)
 {
 	/* The contents of a matrix may change. */
-	struct bb_choices *kept = shape->matrix ? NULL : links->choices;
+	struct bb_choices *cache = shape->matrix ? NULL : links->choices;
+	struct bb_chosen *new;
 	struct bb_chosen chosen = {
 		.members = place_of_members(links, shape->nranks),
 		.collective = collective,
@@ -306,18 +298,22 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 
 	if (name && !chosen.named)
 		return no_such(collective, name, error);
-	for (size_t i = 0; kept && i < kept->n; i++) {
-		if (!is_same(&kept->chosen[i], &chosen))
+	for (size_t i = 0; cache && i < cache->n; i++) {
+		if (!is_same(&cache->chosen[i], &chosen))
 			continue;
-		shape->chunk = kept->chosen[i].shape.chunk;
-		return kept->chosen[i].schedule;
+		shape->chunk = cache->chosen[i].shape.chunk;
+		return cache->chosen[i].schedule;
 	}
-	chosen.schedule = choose(links, chosen.named, collective, shape, element, error);
+	chosen.schedule = choose_schedule(links, chosen.named, collective, shape, element, error);
 	chosen.shape.chunk = shape->chunk;
-	if (chosen.schedule && kept && !keep(kept, &chosen)) {
+	if (!chosen.schedule || !cache)
+		return chosen.schedule;
+	new = BB_ARRAY_ADD(cache->chosen, cache->n, cache->room);
+	if (!new) {
 		(void)bb_no_memory(error, "the choice of a schedule");
 		return NULL;
 	}
+	*new = chosen;
 	return chosen.schedule;
 }
 

@@ -10,7 +10,7 @@
 
 struct bb_flows;
 
-/* A callback that hears that FLOW ends at END unless another joins or leaves. */
+/* A callback for a changed end: FLOW ends at END unless another joins or leaves. */
 struct bb_flows_watch {
 	void (*ends)(void *own, int flow, double end);
 	void *own;

@@ -17,7 +17,7 @@ struct finding {
 	size_t nplaces;
 };
 
-static int way_round(const struct finding *f, int from, int to)
+static int ring_distance(const struct finding *f, int from, int to)
 {
 	return (to - from + f->n) % f->n;
 }
@@ -39,8 +39,8 @@ static void fill_slot(const struct finding *f, int rank, struct bb_kind *kind, i
 			kind->twice[slot] |= other != slot;
 			key->link[slot] = other;
 		}
-		key->order[slot] +=
-			its != BB_NO_PEER && way_round(f, its, rank) < way_round(f, partner, rank);
+		key->order[slot] += its != BB_NO_PEER &&
+				    ring_distance(f, its, rank) < ring_distance(f, partner, rank);
 	}
 	route = bb_link_route(f->links, rank, partner);
 	key->second_per_byte[slot] = route.second_per_byte;

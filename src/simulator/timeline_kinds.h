@@ -10,7 +10,7 @@
 #define BB_SLOTS (BB_CHANNELS * BB_PARTNERS) /* a slot is a partner on a channel */
 #define BB_NO_SLOT (-1)
 
-/* Ranks with equal keys do the same at the same time, as long as they receive the same. */
+/* Ranks with equal keys do the same at the same time while they receive the same. */
 struct bb_kind_key {
 	uint64_t number; /* the algorithm's */
 	double time;     /* when they enter */
@@ -22,8 +22,8 @@ struct bb_kind_key {
 
 struct bb_kind {
 	struct bb_kind_key key;
-	struct bb_role role;    /* of one of them, whose */
-	int partners[BB_SLOTS]; /* these are */
+	struct bb_role role;    /* of one of the ranks */
+	int partners[BB_SLOTS]; /* of that rank */
 	bool twice[BB_SLOTS];   /* the partner has another slot */
 	/* Of this round, in the order of steps: */
 	int nsends, nreceipts;

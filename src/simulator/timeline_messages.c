@@ -69,12 +69,12 @@ static bb_status hand_over(struct bb_timeline *p, int sender, int receiver, doub
 	bb_timeline_schedule(p, receiver, BB_QUEUE_BUSY, time);
 	if (r->operation.act != BB_ACT_RECV_ANY)
 		return BB_OK;
-	if (!p->heard[rank])
-		p->heard[rank] =
-			malloc(p->program->length(p->program, rank) * sizeof(*p->heard[rank]));
-	if (!p->heard[rank])
+	if (!p->sources[rank])
+		p->sources[rank] =
+			malloc(p->program->length(p->program, rank) * sizeof(*p->sources[rank]));
+	if (!p->sources[rank])
 		return BB_EINTERNAL;
-	p->heard[rank][r->index] = r->peer;
+	p->sources[rank][r->index] = r->peer;
 	return BB_OK;
 }
 
@@ -128,7 +128,7 @@ static void leave(struct bb_timeline *p, int queue)
 		depart(p, line->first, time);
 }
 
-/* The message of QUEUE has its overhead behind it and shares its links from now on. */
+/* The overhead of QUEUE's message is over: it shares its links from now on. */
 static void join(struct bb_timeline *p, int queue)
 {
 	const struct bb_timeline_queue *q = &p->queues[queue];
@@ -155,7 +155,7 @@ void bb_message_send(struct bb_timeline *p, int queue)
 
 	q->peer = q->operation.peer;
 	if (q->peer == BB_NO_PEER)
-		q->peer = p->heard[rank][q->operation.answers];
+		q->peer = p->sources[rank][q->operation.answers];
 	route = bb_link_route(&p->links, rank, q->peer);
 	entry = bb_route_entry(&p->links, route.second_per_byte, bytes);
 	q->entry = entry * factor;
@@ -284,9 +284,8 @@ bb_status bb_message_receive(struct bb_timeline *p, int queue)
 	struct bb_timeline_queue *q = &p->queues[queue];
 	const int rank = bb_timeline_rank(p, queue), lane = q->operation.lane;
 	struct bb_timeline_line *landed = landed_at(p, rank, lane);
-	int sender;
-
 	bb_status status;
+	int sender;
 
 	q->peer = q->operation.peer;
 	if (q->operation.together && was_early(p, queue)) {
@@ -335,11 +334,11 @@ bb_status bb_messages_open(struct bb_timeline *p, size_t queues)
 	p->landed = malloc((lanes + n) * sizeof(*p->landed));
 	p->out = calloc(2 * n, sizeof(*p->out));
 	p->in = calloc(2 * n, sizeof(*p->in));
-	p->heard = calloc(n, sizeof(*p->heard));
+	p->sources = calloc(n, sizeof(*p->sources));
 	p->posted = calloc(lanes + 1, sizeof(*p->posted));
 	if (shares)
 		p->flows = bb_flows_open(&p->links, queues, &watch);
-	if (!p->landed || !p->out || !p->in || !p->heard || !p->posted || (shares && !p->flows))
+	if (!p->landed || !p->out || !p->in || !p->sources || !p->posted || (shares && !p->flows))
 		return BB_EINTERNAL;
 	for (size_t i = 0; i < lanes + n; i++)
 		p->landed[i] = (struct bb_timeline_line){NONE, NONE};
@@ -348,8 +347,8 @@ bb_status bb_messages_open(struct bb_timeline *p, size_t queues)
 
 void bb_messages_close(struct bb_timeline *p)
 {
-	for (int rank = 0; p->heard && rank < p->program->nranks; rank++)
-		free(p->heard[rank]);
+	for (int rank = 0; p->sources && rank < p->program->nranks; rank++)
+		free(p->sources[rank]);
 	for (int i = 0; p->posted && i < p->program->nranks * p->program->lanes; i++)
 		free(p->posted[i]);
 	free(p->posted);
@@ -357,5 +356,5 @@ void bb_messages_close(struct bb_timeline *p)
 	free(p->landed);
 	free(p->out);
 	free(p->in);
-	free(p->heard);
+	free(p->sources);
 }

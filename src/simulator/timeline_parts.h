@@ -52,7 +52,7 @@ static inline bool bb_link_shares(const struct bb_link_model *links)
 	return links->fabric && bb_fabric_shares_any(links->fabric);
 }
 
-/* How many times as long as alone a byte takes over MEMBER's shared resource of LEVEL. */
+/* The factor by which ranks outside the group slow MEMBER's shared link of LEVEL. */
 static inline double bb_link_crowd(const struct bb_link_model *links, enum bb_fabric_level level,
 				   int member)
 {

@@ -67,9 +67,10 @@ static void end_meeting(struct bb_timeline *p, int group, struct bb_meeting *m)
 	free(m);
 }
 
-/* By a schedule, over the links. A group of the first ranks needs no list. */
-static bb_status perform(void *own, const struct bb_operation *o, const int *members, int n,
-			 uint64_t number, double *times, bool *whole, struct bb_error *error)
+/* Perform a collective by a schedule over the links. A group of the first ranks needs no list. */
+static bb_status schedule_perform(void *own, const struct bb_operation *o, const int *members,
+				  int n, uint64_t number, double *times, bool *whole,
+				  struct bb_error *error)
 {
 	const struct bb_timeline *p = own;
 	const size_t element = bb_dtype_size(o->dtype);
@@ -91,11 +92,12 @@ static bb_status perform(void *own, const struct bb_operation *o, const int *mem
 }
 
 /*
- * Members that have not arrived count as never arriving: members whose time is known all the same
- * do not depend on them. What an arrival makes known is later than the arrival, so nothing happens
- * in the past.
+ * Members that have not arrived count as never arriving; a member whose time is finite nevertheless
+ * does not depend on them. An arrival only adds times later than itself, so nothing happens in the
+ * past.
  */
-static bb_status sweep(struct bb_timeline *p, const struct bb_operation *o, struct bb_meeting *m)
+static bb_status meeting_evaluate(struct bb_timeline *p, const struct bb_operation *o,
+				  struct bb_meeting *m)
 {
 	const size_t first = p->seats.first[o->group];
 	const int size = bb_seats_size(&p->seats, o->group);
@@ -131,7 +133,7 @@ static bb_status meet(struct bb_timeline *p, int queue)
 	m->entered[seat - p->seats.first[group]] = q->from;
 	m->arrived++;
 	if (m->arrived == size || (bb_operation_ends_early(&q->operation) && !m->whole))
-		status = sweep(p, &q->operation, m);
+		status = meeting_evaluate(p, &q->operation, m);
 	if (m->arrived == size)
 		end_meeting(p, group, m);
 	return status;
@@ -239,7 +241,7 @@ static bb_status begin(struct bb_timeline *p, int queue, size_t from, double tim
 
 static bb_status step(struct bb_timeline *p)
 {
-	const int queue = bb_agenda_take(&p->agenda);
+	const int queue = bb_agenda_pop(&p->agenda);
 	const struct bb_timeline_queue *q = &p->queues[queue];
 
 	if (q->state != BB_QUEUE_BUSY)
@@ -320,7 +322,7 @@ bb_status bb_timeline_program_by(const struct bb_timeline_performer *performer,
 		.links = *links, .program = program, .watch = watch, .error = error};
 	bb_status status;
 
-	p.performer = performer ? *performer : (struct bb_timeline_performer){perform, &p};
+	p.performer = performer ? *performer : (struct bb_timeline_performer){schedule_perform, &p};
 	if (!links->choices)
 		p.links.choices = &p.choices;
 	status = program_evaluate(&p);

@@ -62,7 +62,7 @@ struct bb_timeline {
 	double *reached;         /* [rank * events + event]; NAN: not yet */
 	double *out, *in;        /* [port]: when it is free again */
 	struct bb_flows *flows;  /* over shared links; NULL: there are none */
-	int **heard;             /* [rank]: [index] source of a receive from any; NULL: none yet */
+	int **sources;           /* [rank]: [index] source of a receive from any; NULL: none yet */
 	unsigned char *queue_of; /* of each operation: its queue; those of a rank begin at: */
 	size_t *first;           /* [rank]; [nranks]: of all */
 	size_t begun;            /* operations begun so far */

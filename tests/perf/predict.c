@@ -20,7 +20,7 @@ struct set {
 	char section[64], key[64], value[64];
 };
 
-/* The first RANKS of a cluster, as NCCL would find them. */
+/* The first RANKS of a cluster, as NCCL would detect them. */
 struct group {
 	char cluster[512];
 	int ranks;

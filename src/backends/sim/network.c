@@ -26,8 +26,8 @@ static double per_byte(double rate)
 
 /* ---- users of links -------------------------------------------------------------------- */
 
-/* Rails always count, uplinks where they are tapered. */
-static bool counts(const struct bb_fabric *f, int level)
+/* Are users of links of LEVEL counted? Of rails always, of uplinks where they are tapered. */
+static bool is_counted(const struct bb_fabric *f, int level)
 {
 	return f->nodes > f->domain &&
 	       (level == BB_LEVEL_RAIL || bb_fabric_shares(f, (enum bb_fabric_level)level));
@@ -49,7 +49,7 @@ static bool open_users(struct bb_network *network)
 		int **members = &network->members[level];
 		size_t links;
 
-		if (!counts(f, level))
+		if (!is_counted(f, level))
 			continue;
 		links = bb_fabric_shared_count(f, (enum bb_fabric_level)level);
 		*users = calloc(links, sizeof(**users));

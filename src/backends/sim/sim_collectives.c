@@ -48,8 +48,8 @@ static bb_status resolve_calibrated(const struct bb_calibration *c, const char *
 }
 
 /* Set CALL's schedule to NAME (NULL: the fastest) and its chunk. */
-static bb_status resolve(struct bb_group *group, const char *name, struct bb_call *call,
-			 struct bb_error *error)
+static bb_status resolve_schedule(struct bb_group *group, const char *name, struct bb_call *call,
+				  struct bb_error *error)
 {
 	struct bb_context *c = group->context;
 	struct bb_shape shape = bb_call_scheduled_shape(call);
@@ -72,7 +72,8 @@ static bb_status resolve(struct bb_group *group, const char *name, struct bb_cal
 
 /* NCCL's choice; the fastest schedule where NCCL has none, and where there is no NCCL. RCCL's
    choice is refused. */
-static bb_status choose(struct bb_group *group, struct bb_call *call, struct bb_error *error)
+static bb_status choose_algorithm(struct bb_group *group, struct bb_call *call,
+				  struct bb_error *error)
 {
 	call->schedule = NULL;
 	call->instead = NULL;
@@ -89,12 +90,12 @@ static bb_status choose(struct bb_group *group, struct bb_call *call, struct bb_
 			return BB_OK;
 	}
 	call->native = NULL;
-	return resolve(group, NULL, call, error);
+	return resolve_schedule(group, NULL, call, error);
 }
 
 bb_status bb_sim_choose(struct bb_group *group, struct bb_call *call)
 {
-	return choose(group, call, group->context->error);
+	return choose_algorithm(group, call, group->context->error);
 }
 
 static const struct bb_native *find_native(const char *name)
@@ -106,21 +107,21 @@ static const struct bb_native *find_native(const char *name)
 	return native->name ? native : NULL;
 }
 
-bb_status bb_sim_name(struct bb_group *group, const char *name, struct bb_call *call,
-		      struct bb_error *error)
+bb_status bb_sim_set_algorithm(struct bb_group *group, const char *name, struct bb_call *call,
+			       struct bb_error *error)
 {
 	const char *reason;
 
-	/* A rank alone has nothing to choose from. */
+	/* One rank has nothing to choose from. */
 	if (!name || strcmp(name, "auto") == 0 || group->n == 1)
-		return choose(group, call, error);
+		return choose_algorithm(group, call, error);
 	call->native = group->context->over_gpus ? find_native(name) : NULL;
-	/* Only the schedule of that name models a slow link. */
+	/* A slow link needs messages: the schedule of that name, if there is one. */
 	if (group->context->courses[0].links.slow_link.factor > 0 &&
 	    bb_algorithm_find(call->collective, name))
 		call->native = NULL;
 	if (!call->native)
-		return resolve(group, name, call, error);
+		return resolve_schedule(group, name, call, error);
 	reason = bb_sim_refuses(group, call);
 	return reason ? bb_fail(error, BB_EUNSUPPORTED, "%s by %s among %d ranks: %s",
 				call->collective->name, name, group->n, reason)
@@ -144,7 +145,7 @@ bb_status bb_sim_tune(struct bb_group *group, struct bb_call *call)
 {
 	if (call->native || bb_sim_refuses(group, call))
 		return BB_OK;
-	return resolve(group, call->schedule->name, call, group->context->error);
+	return resolve_schedule(group, call->schedule->name, call, group->context->error);
 }
 
 /* A modelled call begins when the last member has arrived, and ends on all members at once. */

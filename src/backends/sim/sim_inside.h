@@ -106,8 +106,8 @@ BB_MUST bb_status bb_sim_collective(struct bb_group *group, struct bb_queue *que
 				    const struct bb_call *call);
 
 /* Set CALL's algorithm to NAME (NULL: auto), as --algo does. BB_EUNSUPPORTED with the reason. */
-BB_MUST bb_status bb_sim_name(struct bb_group *group, const char *name, struct bb_call *call,
-			      struct bb_error *error);
+BB_MUST bb_status bb_sim_set_algorithm(struct bb_group *group, const char *name,
+				       struct bb_call *call, struct bb_error *error);
 /* Evaluate CALL on LINKS, those of COURSE. TIMES has one entry for each member: on entry when it
    reaches CALL, on return when it is done; INFINITY: not known yet. NUMBER numbers the calls. */
 BB_MUST bb_status bb_sim_time_call(struct bb_group *group, int course,

@@ -30,8 +30,9 @@ struct evaluation {
 	int course;
 };
 
-static bb_status perform(void *own, const struct bb_operation *o, const int *members, int n,
-			 uint64_t number, double *times, bool *whole, struct bb_error *error)
+static bb_status program_perform(void *own, const struct bb_operation *o, const int *members, int n,
+				 uint64_t number, double *times, bool *whole,
+				 struct bb_error *error)
 {
 	const struct evaluation *p = own;
 	struct bb_group **group = &p->groups[o->group];
@@ -45,7 +46,7 @@ static bb_status perform(void *own, const struct bb_operation *o, const int *mem
 
 	if (!*group)
 		BB_TRY(status, bb_sim_group_open(p->rank, members, n, group, error), out);
-	BB_TRY(status, bb_sim_name(*group, p->program->algorithm, &call, error), out);
+	BB_TRY(status, bb_sim_set_algorithm(*group, p->program->algorithm, &call, error), out);
 	*whole = call.native != NULL;
 	status = bb_sim_time_call(*group, p->course, &p->links, &call, number, times, error);
 out:
@@ -66,7 +67,7 @@ static bb_status evaluate_on_course(struct bb_rank *rank, int course,
 		.links = c->courses[course].links,
 		.course = course,
 	};
-	const struct bb_timeline_performer performer = {perform, &p};
+	const struct bb_timeline_performer performer = {program_perform, &p};
 	bb_status status;
 
 	if (!p.groups)
@@ -91,8 +92,8 @@ bb_status bb_sim_evaluate(struct bb_rank *rank, const struct bb_program *program
 	if (c->calibration)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--calibrate is for collectives; give --link or --cluster");
-	for (int i = c->ncourses - 1; i >= 0 && status == BB_OK;
-	     i--) { /* choices come from the last */
+	/* Course 0 comes last, as it is the one that is reported. */
+	for (int i = c->ncourses - 1; i >= 0 && status == BB_OK; i--) {
 		struct later later = {watch, bb_sim_now(c, &c->courses[i])};
 		const struct bb_timeline_watch on_clock = {done_later, &later};
 		double seconds = 0;

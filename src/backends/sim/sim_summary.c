@@ -41,7 +41,8 @@ static bool is_ambiguous(const struct bb_context *c, const char *name)
 	return false;
 }
 
-static void name(const struct bb_group *group, const struct bb_call *call, char by[BY_TEXT])
+static void algorithm_name(const struct bb_group *group, const struct bb_call *call,
+			   char by[BY_TEXT])
 {
 	if (call->native)
 		snprintf(by, BY_TEXT, "%s", *group->chosen ? group->chosen : "NCCL's messages");
@@ -65,7 +66,7 @@ bb_status bb_sim_count(const struct bb_group *group, const struct bb_call *call,
 
 	if (group->n == 1) /* sends nothing */
 		return BB_OK;
-	name(group, call, count.by);
+	algorithm_name(group, call, count.by);
 	for (size_t i = 0; i < c->ncounts; i++)
 		if (is_evaluated_alike(&c->counts[i], &count))
 			return BB_OK;

@@ -317,7 +317,7 @@ static bb_status engine_run(struct bb_engine *e, const struct bb_experiment *x)
 		BB_TRY(status, x->gather(e), out);
 	if (x->deliver && bb_engine_leads(e))
 		BB_TRY(status, x->deliver(e), out);
-	status = bb_run_gpus_tell(e->run, e->driver, &health);
+	status = bb_run_gpus_report(e->run, e->driver, &health);
 out:
 	return status;
 }

@@ -1,52 +1,52 @@
 /*
- * compare_tuner.c - how far the library's own choice is behind the best algorithm that was forced
- * on it, and the rows that let its tuner choose that one. Their form is that of NCCL's example
- * tuner (plugins/tuner/example, README.md and plugin.c).
+ * compare_tuner.c - the loss of the library's own choice against the fastest forced algorithm, and
+ * the rows by which its tuner chooses that one, in the format of NCCL's example tuner
+ * (plugins/tuner/example, README.md and plugin.c).
  */
 #include "harness/results/compare_inside.h"
 
 #include <string.h>
 
-/* As the library reports it, and as the tuner has it. */
-struct word {
+/* A name in the library's reports and in the tuner's file. */
+struct tuner_name {
 	const char *reported, *tuner;
 };
 
-static const struct word collectives[] = {{"all_reduce", "allreduce"},
-					  {"all_gather", "allgather"},
-					  {"reduce_scatter", "reducescatter"},
-					  {"broadcast", "broadcast"},
-					  {"reduce", "reduce"},
-					  {NULL, NULL}};
-static const struct word algorithms[] = {{"ring", "ring"},
-					 {"tree", "tree"},
-					 {"collnetdirect", "collnet_direct"},
-					 {"collnetchain", "collnet_chain"},
-					 {"nvls", "nvls"},
-					 {"nvlstree", "nvls_tree"},
-					 {"pat", "pat"},
-					 {NULL, NULL}};
-static const struct word protocols[] = {
+static const struct tuner_name collectives[] = {{"all_reduce", "allreduce"},
+						{"all_gather", "allgather"},
+						{"reduce_scatter", "reducescatter"},
+						{"broadcast", "broadcast"},
+						{"reduce", "reduce"},
+						{NULL, NULL}};
+static const struct tuner_name algorithms[] = {{"ring", "ring"},
+					       {"tree", "tree"},
+					       {"collnetdirect", "collnet_direct"},
+					       {"collnetchain", "collnet_chain"},
+					       {"nvls", "nvls"},
+					       {"nvlstree", "nvls_tree"},
+					       {"pat", "pat"},
+					       {NULL, NULL}};
+static const struct tuner_name protocols[] = {
 	{"LL", "ll"}, {"LL128", "ll128"}, {"Simple", "simple"}, {NULL, NULL}};
 
-/* The tuner's word for the first LENGTH characters of TEXT; NULL: it has none. */
-static const char *tuner_word(const struct word *words, const char *text, size_t length)
+/* The tuner's name of the first LENGTH characters of TEXT; NULL: it has none. */
+static const char *tuner_name(const struct tuner_name *names, const char *text, size_t length)
 {
-	for (; words->reported; words++)
-		if (strlen(words->reported) == length &&
-		    strncmp(words->reported, text, length) == 0)
-			return words->tuner;
+	for (; names->reported; names++)
+		if (strlen(names->reported) == length &&
+		    strncmp(names->reported, text, length) == 0)
+			return names->tuner;
 	return NULL;
 }
 
 bool bb_compare_is_tunable(const char *collective)
 {
-	return tuner_word(collectives, collective, strlen(collective));
+	return tuner_name(collectives, collective, strlen(collective));
 }
 
 /* What the library ran. */
 struct setting {
-	const char *algorithm, *protocol; /* the tuner's words; NULL: not known */
+	const char *algorithm, *protocol; /* the tuner's names; NULL: not known */
 	double time;
 };
 
@@ -63,8 +63,8 @@ static bool find_setting(const struct bb_compare_table *t, size_t size, int algo
 	colon = strchr(ran, ':');
 	if (!colon)
 		return false;
-	s->algorithm = tuner_word(algorithms, ran, (size_t)(colon - ran));
-	s->protocol = tuner_word(protocols, colon + 1, strlen(colon + 1));
+	s->algorithm = tuner_name(algorithms, ran, (size_t)(colon - ran));
+	s->protocol = tuner_name(protocols, colon + 1, strlen(colon + 1));
 	s->time = run->time;
 	return s->algorithm && s->protocol;
 }
@@ -122,13 +122,13 @@ static void add_row(struct bb_strbuf *out, const struct bb_compare_table *t,
 	const char *const collective = t->first->collective;
 
 	bb_strbuf_addf(out, "%s,%llu,%llu,%s,%s,0,%d,%d,-1,-1\n",
-		       tuner_word(collectives, collective, strlen(collective)),
+		       tuner_name(collectives, collective, strlen(collective)),
 		       (unsigned long long)least, (unsigned long long)most, s->algorithm,
 		       s->protocol, place->nodes, place->ranks);
 }
 
-/* Between two sizes each holds for its half, by logarithms; the first and the last for all beyond,
-   as the tuner takes a size without a row for a ring on one channel. */
+/* Between two sizes each row covers its half, by logarithms; the first and the last row cover all
+   sizes beyond, since the tuner runs a size without a row as a ring on one channel. */
 static int add_rows(struct bb_strbuf *out, const struct bb_compare_table *t,
 		    const struct bb_tuner_place *place)
 {
@@ -166,8 +166,8 @@ bb_status bb_compare_tuner(const struct bb_compare *compare, const struct bb_tun
 		out,
 		"# For NCCL's example tuner, by NCCL_TUNER_CONFIG_FILE. 0 channels leave their "
 		"number to NCCL.\n"
-		"# It takes a collective without a row for a ring on one channel: put those "
-		"of all that run into one file.\n"
+		"# The tuner runs a collective without a row as a ring on one channel: put the "
+		"rows of all collectives into one file.\n"
 		"# collective,least bytes,most bytes,algorithm,protocol,channels,nodes,ranks,"
 		"operations in a pipeline,registered\n");
 	if (compare->ncells == 0)

@@ -31,7 +31,7 @@ void bb_run_gpus_read(const struct bb_run *run, struct bb_driver *driver,
 		run->options.backend->gpu->health(driver->handle, health);
 }
 
-static bb_status tell_gpu(struct bb_run *run, int rank, const struct change *c)
+static bb_status report_gpu(struct bb_run *run, int rank, const struct change *c)
 {
 	const struct bb_location *const at = &run->infos[rank].location;
 	const struct bb_gpu_record record = {.rank = rank,
@@ -45,8 +45,8 @@ static bb_status tell_gpu(struct bb_run *run, int rank, const struct change *c)
 	return bb_sinks_record(&run->sinks, &bb_record_gpu, &record);
 }
 
-bb_status bb_run_gpus_tell(struct bb_run *run, struct bb_driver *driver,
-			   const struct bb_gpu_health *before)
+bb_status bb_run_gpus_report(struct bb_run *run, struct bb_driver *driver,
+			     const struct bb_gpu_health *before)
 {
 	struct change mine = {.before = *before};
 	const void *all = NULL;
@@ -62,7 +62,7 @@ bb_status bb_run_gpus_tell(struct bb_run *run, struct bb_driver *driver,
 		const struct change *const c = (const struct change *)all + r;
 
 		if (c->after.driver[0])
-			status = tell_gpu(run, r, c);
+			status = report_gpu(run, r, c);
 	}
 	return status;
 }

@@ -1,6 +1,6 @@
 /*
- * run_gpus.h - what the driver reports of the GPUs of a run, before and after it: reasons why one
- * may be slow.
+ * run_gpus.h - the state of a run's GPUs before and after it, as their driver reports it: reasons
+ * why one may be slow.
  */
 #ifndef BB_HARNESS_RUN_RUN_GPUS_H
 #define BB_HARNESS_RUN_RUN_GPUS_H
@@ -11,7 +11,7 @@
 
 struct bb_run;
 
-/* A state is one field, a count two. */
+/* A state is one field of the record, a count two. */
 #define BB_MEMBER_STATE(name, unit, text) BB_MEMBER(INT, name)
 #define BB_MEMBER_COUNT(name, unit, text) BB_MEMBER(INT, name##_before) BB_MEMBER(INT, name)
 #define BB_FIELD_ROW_STATE(name, unit, text) BB_FIELD_ROW(INT, name, unit, text ", after the run")
@@ -33,12 +33,12 @@ struct bb_gpu_record {
 
 extern const struct bb_record_kind bb_record_gpu;
 
-/* *HEALTH = that of the driver's GPU now; nothing where ranks are no GPUs. */
+/* *HEALTH = the state of the driver's GPU now; all zero where ranks are not GPUs. */
 void bb_run_gpus_read(const struct bb_run *run, struct bb_driver *driver,
 		      struct bb_gpu_health *health);
-/* After the last trial: a record for each GPU of which something is known. BEFORE is what read gave
-   before the first one. Collective over the world. */
-BB_MUST bb_status bb_run_gpus_tell(struct bb_run *run, struct bb_driver *driver,
-				   const struct bb_gpu_health *before);
+/* After the last trial: a record for each GPU whose driver answers. BEFORE is the state that
+   bb_run_gpus_read gave before the first trial. Collective over the world. */
+BB_MUST bb_status bb_run_gpus_report(struct bb_run *run, struct bb_driver *driver,
+				     const struct bb_gpu_health *before);
 
 #endif
