@@ -29,6 +29,8 @@ static bool is_usable(const struct bb_normal_shape *s, enum bb_bound what)
 	return true;
 }
 
+#define ROUNDING 1e-9 /* systems whose bounds differ by less are alike: the first one is named */
+
 /* Raise BOUND to the highest of the algorithms that the collective could use. */
 static void bound_raise(const struct bb_normal_shape *s, const struct bb_topology *t,
 			const struct bb_rank_place *places, struct bb_normal_bound *bound)
@@ -40,7 +42,7 @@ static void bound_raise(const struct bb_normal_shape *s, const struct bb_topolog
 		if (!is_usable(s, (enum bb_bound)what))
 			continue;
 		if (bb_speed_of_light(t, places, (int)s->ranks, what, &GBps, &why) == BB_OK &&
-		    GBps > bound->GBps) {
+		    GBps > bound->GBps * (1 + ROUNDING)) {
 			bound->GBps = GBps;
 			bound->system = t->name;
 			bound->algorithm = bb_bound_name(what);
