@@ -111,8 +111,10 @@ static bool read_line(struct bb_calibration *c, const char *line)
 	char kind[WORD], backend[WORD];
 	double cores;
 
-	if (!bb_json_find_string(line, "kind", kind, sizeof(kind)))
+	if (!bb_json_find_string(line, "kind", kind, sizeof(kind))) {
+		c->is_table = c->is_table || strstr(line, "out-of-place");
 		return true;
+	}
 	if (strcmp(kind, "run") == 0)
 		c->nccl = bb_json_find_string(line, "backend", backend, sizeof(backend)) &&
 			  strcmp(backend, "nccl") == 0;
@@ -175,6 +177,14 @@ static bb_status check_points(const struct bb_calibration *c, const char *path,
 {
 	if (c->n >= FEWEST)
 		return BB_OK;
+	if (c->is_table)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--calibrate: %s is a table in the format of nccl-tests, not records; "
+			"give what --json FILE wrote. What NCCL chose cannot be fitted: set "
+			"gpu_efficiency, nic_efficiency, nccl_nic_latency and nccl_issue in a "
+			"file for --cluster",
+			path);
 	return bb_fail(error, BB_EUSAGE,
 		       "--calibrate: %s has %zu results of schedules among several ranks, "
 		       "and %zu others; give what --json FILE wrote of a run with --algo "

@@ -42,6 +42,7 @@ struct bb_calibration {
 	struct bb_point *points; /* series by series, by size in each */
 	size_t n, room;
 	size_t others; /* results that are not of schedules */
+	bool is_table; /* of nccl-tests, not records */
 	bool nccl;     /* the records being read are of nccl: plain names are NCCL's */
 	struct bb_cost_model model;
 };

@@ -125,6 +125,7 @@ def refused():
     with tempfile.TemporaryDirectory() as folder:
         empty = write(folder, ["", "no JSON\n", "{\n", '{"kind":"result"}\n', '{"kind":"result","x":[{"y":"}'])
         run(f"all_reduce --backend sim --calibrate {empty} -g 2").exits(2).says("has 0 results", "--json FILE")
+        run("all_reduce --backend sim --calibrate tests/logs/h100.txt -g 2").exits(2).says("format of nccl-tests", "--cluster")
         run("all_reduce --backend sim --calibrate nowhere -g 2").exits(2).says("nowhere")
         path = write(folder, records(f"all_reduce {LINK} -g 4 -b 1K -e 1M -f 4 --algo ring"))
         run(f"all_reduce --backend host --calibrate {path} -g 2").exits(5).says("--backend sim")
