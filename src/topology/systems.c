@@ -132,7 +132,8 @@ static const struct bb_system_gpu gb300 = {0x31c2, "GB300", 103, 277, 6, "GB300"
 static const struct bb_system_gpu rtx_pro_6000 = {0x2bb5, "RTX PRO 6000", 120, 96,
 						  5,      "RTX PRO 6000"};
 static const struct bb_system_gpu rtx_5090 = {0x2b85, "RTX 5090", 120, 32, 5, "RTX 5090"};
-/* 128 and 153.6 GB/s a link, both directions together (AMD, platform data sheets). */
+/* 128 and 153.6 GB/s a link, both directions together (AMD, platform data sheets). The PCI device
+   of MI350X is assumed. */
 static const struct bb_system_gpu mi300x = {0x74a1, "MI300X", 0, 192, 5, "MI300X"};
 static const struct bb_system_gpu mi350x = {0x75a0, "MI350X", 0, 288, 5, "MI350X"};
 
@@ -150,7 +151,8 @@ static const struct bb_system_nic roce_200 = CONNECTX(0x101b, 200, 0, BB_ETHERNE
 static const struct bb_system_nic roce_25 = CONNECTX(0x1017, 25, 0, BB_ETHERNET, 3);
 static const struct bb_system_nic xdr = CONNECTX(0x1023, 800, 0, BB_INFINIBAND, 6);
 static const struct bb_system_nic roce_400_only = CONNECTX(0x1021, 400, 0, BB_ETHERNET, 5);
-/* Elastic Fabric Adapters; their packets are not those of RoCE. */
+/* Elastic Fabric Adapters; their packets are not those of RoCE. The PCI device of p5's is assumed.
+ */
 #define EFA(device, rate, pcie, ...)                                                               \
 	{                                                                                          \
 		device, rate, 0, BB_LAYER_UNKNOWN, pcie, 0x1d0f, __VA_ARGS__                       \
