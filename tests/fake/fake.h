@@ -10,7 +10,8 @@
  *   fake_stream.c   streams, events, graphs
  *   fake_cuda.c     devices, memory, copies, kernels
  *   fake_library.c  how the backend finds the library
- *   fake_comm.c     communicators and all that belongs to them
+ *   fake_comm.c     communicators
+ *   fake_known.c    operations and registered memory of communicators
  *   fake_ops.c      collectives and messages, and groups of calls
  *   fake_profiler.c  what a profiler is told
  *   fake_compute.c  what the ranks of a collective get
@@ -143,6 +144,8 @@ void fake_settle(void);
 /* Until streams that were destroyed with work under way are gone. */
 void fake_settle_ended(void);
 
+/* The library's version code. */
+int fake_version(void);
 /* A number of the environment. */
 long fake_number(const char *name, long otherwise);
 int fake_device(void); /* the thread's */
