@@ -5,10 +5,12 @@
 #define BB_BACKENDS_LIBRARY_H
 
 #include "core/status.h"
+#include "core/strbuf.h"
 
 #include <stdbool.h>
 
 #define BB_CHOSEN_TEXT 32
+#define BB_DIAGNOSIS_S 1.6
 
 struct bb_context;
 struct bb_group;
@@ -29,6 +31,13 @@ struct bb_library {
 	   "local or symmetric" where it does not tell these apart. Lasts for ever; NULL: no
 	   registration was requested. The function may be NULL. */
 	const char *(*registered)(const struct bb_group *group);
+	/*
+	 * What the library says of a run in which nothing has moved for too long. Called again and
+	 * again, by one thread while others may be stuck in the library; never waits. True: OUT has
+	 * been appended to, unless the library says nothing; at the latest BB_DIAGNOSIS_S after the
+	 * first call. The function may be NULL.
+	 */
+	bool (*diagnose)(struct bb_context *context, struct bb_strbuf *out);
 	/* As group_open of the backend, but all ranks of the world call it at once, each with the
 	   one group that it is a member of. NULL: group_open does as well. */
 	bb_status (*split)(struct bb_rank *rank, const int *members, int n, struct bb_group **group,

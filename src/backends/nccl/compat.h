@@ -32,6 +32,8 @@
 #define BB_NCCL_SINCE_PAT 22300
 /* Communicators of several IDs. */
 #define BB_NCCL_SINCE_ROOTS 22301
+/* RAS, which reports the state of all ranks. */
+#define BB_NCCL_SINCE_RAS 22403
 /* NCCL refuses calls that NCCL_ALGO excludes. Earlier versions silently run a ring in place of what
    they lack, which is never a tree of an all-reduce (graph/tuning.cc of 2.18 to 2.23). */
 #define BB_NCCL_SINCE_STRICT 22400

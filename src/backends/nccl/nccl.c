@@ -256,6 +256,7 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	   they attach. A thread that never did is on GPU 0, and most calls make a context there. */
 	BB_TRY(status, BB_CUDA_ASKED(error, cudaSetDevice(bb_nccl_device(c, 0))), failed);
 	BB_TRY(status, read_ranks_per_root(c, error), failed);
+	c->ras_address = bb_nccl_ras_address(&c->nccl);
 	c->sharers = most_sharers(c);
 	BB_TRY(status, bb_nccl_lanes_open(c), failed);
 	BB_TRY(status, bb_nccl_plug(c, error), failed);
@@ -270,6 +271,7 @@ failed:
 static void nccl_close(struct bb_context *context)
 {
 	bb_nccl_unplug(context);
+	bb_nccl_diagnose_end(context);
 	free(context->lanes);
 	free(context);
 }
@@ -463,6 +465,7 @@ static const struct bb_library library = {
 	.chosen = bb_nccl_chosen,
 	.registered = bb_nccl_registered,
 	.split = bb_nccl_split,
+	.diagnose = bb_nccl_diagnose,
 };
 
 extern const struct bb_backend bb_plugin_backend;

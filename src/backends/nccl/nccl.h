@@ -7,6 +7,7 @@
  *   comm.c      groups and their communicators, one algorithm at a time
  *   native.c    the library's collectives
  *   chosen.c    the library's choice for a call
+ *   ras.c       the library's own report of a run that hangs
  *   executor.c  busbench's schedules over ncclSend and ncclRecv
  *   queue.c     streams, events and graphs; waiting
  *   health.c    state of the GPUs, by the driver's library
@@ -59,6 +60,8 @@ struct bb_context {
 	int per_root;     /* most ranks of a root, which brings those of a communicator together */
 	bool plugged;     /* chosen.c has set NCCL_PROFILER_PLUGIN */
 	struct bb_nccl_lane *lanes; /* from local rank to local rank */
+	const char *ras_address;    /* see bb_nccl_ras_address */
+	struct bb_nccl_ras *ras;    /* NULL: not needed yet */
 	atomic_int aborted;
 	atomic_ullong arrived; /* its drivers at barriers of the world, each time */
 };
@@ -275,6 +278,14 @@ void bb_nccl_unplug(struct bb_context *context);
 const char *bb_nccl_ear_name(struct bb_group *group);
 void bb_nccl_listen(struct bb_group *group, bool on);
 void bb_nccl_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT]);
+
+/* ---- what the library says of a run that hangs (ras.c) ----------------------------------- */
+
+/* Where RAS listens; NULL: nowhere. Called before drivers change the environment. */
+const char *bb_nccl_ras_address(const struct bb_nccl_library *library);
+/* See backends/library.h. */
+bool bb_nccl_diagnose(struct bb_context *context, struct bb_strbuf *out);
+void bb_nccl_diagnose_end(struct bb_context *context);
 
 /* ---- meeting (meet.c) ------------------------------------------------------------------ */
 

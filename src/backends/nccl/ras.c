@@ -1,0 +1,244 @@
+/*
+ * What NCCL itself says of a run that hangs: its RAS (from 2.24 on) has a thread in each process,
+ * and answers lines of text over TCP (src/ras/client.cc of NCCL). Nothing here waits: each call
+ * goes on as far as it can, and gives up in time.
+ */
+#include "backends/nccl/nccl.h"
+
+#include "core/clock.h"
+#include "core/printable.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define DEFAULT_ADDRESS "localhost:28028"
+/* The second line: a process that does not answer the others has a second. */
+#define REQUEST "CLIENT PROTOCOL 2\nTIMEOUT 1\nSTATUS\n"
+#define GREETING_S 0.4 /* a process that hangs may have taken the connection: try the next one */
+#define MOST_BYTES ((size_t)1 << 16)
+
+struct bb_nccl_ras {
+	double begun, tried; /* the inquiry, the present connection */
+	int socket;          /* -1: none */
+	bool asked;
+	int place;           /* of the addresses of localhost */
+	int error;           /* why there is no connection */
+	char host[64];       /* without brackets */
+	const char *address; /* as given, with the port */
+	struct bb_strbuf answer;
+};
+
+/* ---- connecting ---------------------------------------------------------------------------- */
+
+static void hang_up(struct bb_nccl_ras *ras)
+{
+	if (ras->socket >= 0)
+		close(ras->socket);
+	ras->socket = -1;
+	ras->asked = false;
+	bb_strbuf_clear(&ras->answer);
+}
+
+/* No name is looked up, which might take long. */
+static struct addrinfo *find_address(const struct bb_nccl_ras *ras, bool local)
+{
+	static const char *const loopback[] = {"127.0.0.1", "::1"};
+	const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+				       .ai_socktype = SOCK_STREAM};
+	struct addrinfo *found;
+
+	return getaddrinfo(local ? loopback[ras->place] : ras->host, strrchr(ras->address, ':') + 1,
+			   &hints, &found) == 0
+		       ? found
+		       : NULL;
+}
+
+/* False: there is nobody at any address. */
+static bool dial(struct bb_nccl_ras *ras)
+{
+	const bool local = strcmp(ras->host, "localhost") == 0;
+
+	for (hang_up(ras); ras->place < 1 + local; ras->place++) {
+		struct addrinfo *const at = find_address(ras, local);
+
+		ras->error = at ? 0 : EDESTADDRREQ;
+		if (!at)
+			continue;
+		ras->socket = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		if (ras->socket < 0 || (connect(ras->socket, at->ai_addr, at->ai_addrlen) != 0 &&
+					errno != EINPROGRESS))
+			ras->error = errno;
+		freeaddrinfo(at);
+		if (!ras->error) {
+			ras->tried = bb_clock_now();
+			return true;
+		}
+		hang_up(ras);
+	}
+	return false;
+}
+
+/* False: the connection has failed. */
+static bool ask(struct bb_nccl_ras *ras)
+{
+	struct pollfd ready = {.fd = ras->socket, .events = POLLOUT};
+	socklen_t bytes = sizeof(ras->error);
+
+	if (poll(&ready, 1, 0) <= 0)
+		return true;
+	if (getsockopt(ras->socket, SOL_SOCKET, SO_ERROR, &ras->error, &bytes) != 0 || ras->error)
+		return false;
+	/* It is short, and the first on this connection: there is room for it. */
+	ras->asked = send(ras->socket, REQUEST, strlen(REQUEST), MSG_NOSIGNAL) ==
+		     (ssize_t)strlen(REQUEST);
+	ras->error = ras->asked ? 0 : EPIPE;
+	return ras->asked;
+}
+
+/* True: the answer is complete, or there is more than any answer has. */
+static bool hear(struct bb_nccl_ras *ras)
+{
+	char part[4096];
+	ssize_t bytes;
+
+	while (ras->answer.length < MOST_BYTES) {
+		bytes = recv(ras->socket, part, sizeof(part), 0);
+		if (bytes <= 0)
+			return bytes == 0 || (errno != EAGAIN && errno != EINTR);
+		bb_strbuf_add_bytes(&ras->answer, part, (size_t)bytes);
+	}
+	return true;
+}
+
+/* ---- the answer -------------------------------------------------------------------------- */
+
+/* Appends the lines under Errors and Warnings on one line. */
+static void quote_findings(const char *text, struct bb_strbuf *out)
+{
+	const char *const start = strstr(text, "\nErrors\n");
+	const char *before = "reports ";
+	bool finds = false;
+
+	if (!start) {
+		bb_strbuf_add(out, "gave no status");
+		return;
+	}
+	for (const char *line = start + strlen("\nErrors\n"); *line;) {
+		const size_t length = strcspn(line, "\n");
+		const size_t indent = strspn(line, " ");
+
+		if (indent < length && strspn(line, "=") < length &&
+		    strncmp(line, "Warnings\n", strlen("Warnings\n")) != 0) {
+			/* What is indented belongs to the heading before it. */
+			bb_strbuf_addf(out, "%s%.*s", before, (int)(length - indent),
+				       line + indent);
+			before = indent == 0 ? ": " : "; ";
+			finds = true;
+		}
+		line += length + (line[length] == '\n');
+	}
+	if (finds)
+		return;
+	if (!strstr(start, "\nWarnings\n"))
+		bb_strbuf_add(out, "did not finish its status");
+	else if (strstr(text, "No communicator data"))
+		bb_strbuf_add(out, "knows no communicator");
+	else
+		bb_strbuf_add(out, "finds no error");
+}
+
+static void report(const struct bb_nccl_ras *ras, struct bb_strbuf *out)
+{
+	bb_strbuf_addf(out, "NCCL's RAS at %s ", ras->address);
+	if (ras->error == EDESTADDRREQ)
+		bb_strbuf_add(out, "was not asked: NCCL_RAS_ADDR needs an address in numbers");
+	else if (ras->error)
+		bb_strbuf_addf(out, "was not reached: %s", strerror(ras->error));
+	else if (!ras->answer.length)
+		bb_strbuf_add(out, "did not answer");
+	else
+		quote_findings(bb_strbuf_text(&ras->answer), out);
+}
+
+/* ---- asking ------------------------------------------------------------------------------- */
+
+const char *bb_nccl_ras_address(const struct bb_nccl_library *library)
+{
+	const char *const enabled = getenv("NCCL_RAS_ENABLE");
+	const char *const given = getenv("NCCL_RAS_ADDR");
+
+	if (library->version < BB_NCCL_SINCE_RAS || (enabled && strcmp(enabled, "0") == 0))
+		return NULL;
+	return given && strchr(given, ':') ? given : DEFAULT_ADDRESS;
+}
+
+static struct bb_nccl_ras *begin(const char *address)
+{
+	struct bb_nccl_ras *ras = calloc(1, sizeof(*ras));
+	const char *port;
+
+	if (!ras)
+		return NULL;
+	ras->address = address;
+	port = strrchr(ras->address, ':');
+	snprintf(ras->host, sizeof(ras->host), "%.*s", (int)(port - ras->address), ras->address);
+	if (ras->host[0] == '[') { /* of IPv6 */
+		memmove(ras->host, ras->host + 1, strlen(ras->host));
+		ras->host[strcspn(ras->host, "]")] = '\0';
+	}
+	ras->socket = -1;
+	ras->begun = bb_clock_now();
+	return ras;
+}
+
+/* True: there is an answer, or will be none. */
+static bool go_on(struct bb_nccl_ras *ras)
+{
+	const double now = bb_clock_now();
+
+	if (now > ras->begun + BB_DIAGNOSIS_S)
+		return true;
+	if (ras->socket >= 0 && !ras->answer.length && now > ras->tried + GREETING_S)
+		hang_up(ras);
+	if (ras->socket < 0 && !dial(ras))
+		return true;
+	if (!ras->asked && !ask(ras)) {
+		ras->place++;
+		hang_up(ras);
+		return false;
+	}
+	return ras->asked && hear(ras);
+}
+
+bool bb_nccl_diagnose(struct bb_context *context, struct bb_strbuf *out)
+{
+	struct bb_strbuf text = {0};
+
+	if (!context->ras_address)
+		return true;
+	if (!context->ras)
+		context->ras = begin(context->ras_address);
+	if (!context->ras)
+		return true;
+	if (!go_on(context->ras))
+		return false;
+	report(context->ras, &text);
+	bb_printable_add(out, bb_strbuf_text(&text));
+	bb_strbuf_free(&text);
+	return true;
+}
+
+void bb_nccl_diagnose_end(struct bb_context *context)
+{
+	if (!context->ras)
+		return;
+	hang_up(context->ras);
+	bb_strbuf_free(&context->ras->answer);
+	free(context->ras);
+}
