@@ -98,16 +98,16 @@ static void report_describe(const struct bb_rank_progress *ranks, int nranks, st
 }
 
 void bb_report_deadline(const struct bb_crew_config *config, const char *what,
-			const struct bb_rank_progress *ranks)
+			const struct bb_rank_progress *ranks, const char *diagnosis)
 {
 	struct bb_strbuf known = {0}, silent = {0};
 	char text[BB_UNIT_TEXT];
 
 	report_describe(ranks, config->world->nranks, &known);
 	name_silent(config, ranks, &silent);
-	bb_fail(config->error, BB_ETIMEOUT, "%s did not end within %s (-T); %s%s", what,
+	bb_fail(config->error, BB_ETIMEOUT, "%s did not end within %s (-T); %s%s%s%s", what,
 		bb_format_duration(text, 1e-9 * (double)config->timeout_ns), bb_strbuf_text(&known),
-		bb_strbuf_text(&silent));
+		bb_strbuf_text(&silent), *diagnosis ? "; " : "", diagnosis);
 	bb_strbuf_free(&known);
 	bb_strbuf_free(&silent);
 }

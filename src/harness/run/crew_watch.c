@@ -8,6 +8,7 @@
  */
 #include "harness/run/crew_watch.h"
 
+#include "backends/library.h"
 #include "core/clock.h"
 #include "harness/run/guard.h"
 
@@ -22,6 +23,7 @@
  *   start      limit      waits for                            afterwards
  *   troubled   SETTLE     the true cause of a sign             the sign is the cause (settle)
  *   expired    ANSWER     the others' progress, at process 0   it reports the deadline (find_out)
+ *   expired    DIAGNOSIS  the library's diagnosis, likewise    it reports the deadline (find_out)
  *   deadline   STOP       process 0's report, at the others    each ends by itself
  *   told       RECEIPT    process 0 to end the failed run      it counts as lost (is_over)
  *   stopped    GRACE      the drivers to return                the process leaves (is_over)
@@ -30,7 +32,8 @@
  *
  * With several processes GRACE is short: they may be stuck in a library for ever, and a launcher
  * soon kills those that remain. Open MPI does so 1.7 s after it lost a process, and 0.7 s after the
- * SIGTERM that it sends meanwhile.
+ * SIGTERM that it sends meanwhile. DIAGNOSIS is of a library that has one (backends/library.h); the
+ * others' STOP is then later by as much.
  */
 #define SETTLE_S 0.3
 #define ANSWER_S 0.8
@@ -63,6 +66,8 @@ struct watch {
 	bool gone_reported;
 	char gone_why[BB_NEWS_TEXT]; /* why its last message is not valid; empty: it sent none */
 	char what[BB_WHAT_TEXT];     /* the case whose deadline expired */
+	bool diagnosed;              /* process 0: the library has said all, which is in */
+	struct bb_strbuf diagnosis;
 };
 
 static void note(double *first, double now)
@@ -318,22 +323,33 @@ static bool all_known(const struct watch *w)
 	return true;
 }
 
-/* Process 0, after its deadline: reports the progress of all ranks once it is known. */
+static bool has_diagnosis(const struct watch *w)
+{
+	return w->config->backend->library && w->config->backend->library->diagnose;
+}
+
+/* Process 0, after its deadline: reports the progress of all ranks, and what the library says, once
+   that is known. */
 static void find_out(struct watch *w)
 {
 	const struct bb_world *world = w->config->world;
 
 	for (int i = 0; i < world->nlocal; i++)
 		w->crew->ranks[world->first_rank + i] = local_progress(w, i);
-	if (!all_known(w) && w->now < w->expired + ANSWER_S && w->signalled == 0)
+	if (!w->diagnosed)
+		w->diagnosed = !has_diagnosis(w) || w->config->backend->library->diagnose(
+							    w->config->context, &w->diagnosis);
+	if (((!all_known(w) && w->now < w->expired + ANSWER_S) || !w->diagnosed) &&
+	    w->signalled == 0)
 		return;
-	bb_report_deadline(w->config, w->what, w->crew->ranks);
+	bb_report_deadline(w->config, w->what, w->crew->ranks, bb_strbuf_text(&w->diagnosis));
 	end(w, BB_ETIMEOUT);
 }
 
 static void check_deadline(struct watch *w)
 {
 	struct bb_crew *crew = w->crew;
+	const double stop = STOP_S + (has_diagnosis(w) ? BB_DIAGNOSIS_S : 0);
 	double deadline;
 	char what[BB_WHAT_TEXT];
 
@@ -348,7 +364,7 @@ static void check_deadline(struct watch *w)
 		memcpy(w->what, what, sizeof(w->what));
 		note(&w->troubled, w->now);
 		bb_control_request_progress(w->config->control);
-	} else if (deadline != 0 && w->now > deadline + STOP_S && w->proc != 0) {
+	} else if (deadline != 0 && w->now > deadline + stop && w->proc != 0) {
 		w->common = true;
 		bb_fail(w->config->error, BB_ETIMEOUT,
 			"%s did not end in its time (-T), and process 0 does not respond", what);
@@ -456,6 +472,7 @@ struct bb_crew_outcome bb_watch_run(struct bb_crew *crew)
 		check_deadline(&w);
 		settle(&w);
 	} while (!is_over(&w, ended));
+	bb_strbuf_free(&w.diagnosis);
 	return (struct bb_crew_outcome){
 		.caught = w.signal,
 		.stuck = !ended,

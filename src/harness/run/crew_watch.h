@@ -54,9 +54,10 @@ void bb_report_name(const struct bb_crew_config *config, int proc, struct bb_str
 
 /*
  * Write to config->error that WHAT exceeded its time, which RANKS of the world had arrived at the
- * last collective, which had not, and which processes did not answer.
+ * last collective, which had not, which processes did not answer, and the library's DIAGNOSIS
+ * (empty: none).
  */
 void bb_report_deadline(const struct bb_crew_config *config, const char *what,
-			const struct bb_rank_progress *ranks);
+			const struct bb_rank_progress *ranks, const char *diagnosis);
 
 #endif
