@@ -2,9 +2,9 @@
 """Part of make validate: errors of the model on machines to which nothing was fitted.
 
 Each machine is left out in turn. The constants of nccl.txt that were fitted to it are fitted anew to
-the rows of all others that they matter to; where none tells, they fall back to NCCL's own constants.
-Then its rows are predicted without what was fitted to its site. Writes two tables that
-docs/validation.md takes in: a line for each machine, and one for each row."""
+the rows of all other machines that depend on them; without such rows they become NCCL's own constants.
+Then its rows are predicted without the constants of its site. Writes two tables for docs/validation.md:
+a line for each machine, and one for each row."""
 
 import argparse
 import csv
@@ -17,15 +17,16 @@ import tempfile
 import validate_sim as v
 
 UNITS = ("GB/s", "us", "%", "")
-# Of a constant: what is looked at, over and under it, and how often the range is narrowed.
+# The search for a constant: the factor of the range above and below it, and the steps that narrow the range.
 RANGE, STEPS = 1.6, 8
-# Rows that a change of a tenth moves by less say nothing of it.
-MATTERS = 0.005
+# A row depends on a constant if a change of a tenth moves its prediction by more.
+DEPENDS = 0.005
 GOLDEN = (math.sqrt(5) - 1) / 2
-# Where no other row tells: what NCCL's own constants say (tuning.cc), or that there is no such effect.
-UNTOLD = {"ring_ll_rate": 87.7, "ring_ll128_share": 92, "ring_simple_hop": 3.4, "ring_ll_hop": 0.6, "tree_net_more": 0,
-          "ring_gather_part": 100, "ring_wide_part": 100, "messages_base": 7.2, "messages_share": 100,
-          "messages_stage": 0, "messages_issue": 0, "nvls_base": 25, "nvls_fill": 0, "nvls_wide_rate": 545, "nvls_gpu": 0}
+# Without a dependent row: NCCL's own constants (tuning.cc), or no such effect.
+FALLBACK = {"ring_ll_rate": 87.7, "ring_ll128_share": 92, "ring_simple_hop": 3.4, "ring_ll_hop": 0.6,
+            "tree_net_more": 0, "ring_gather_part": 100, "ring_wide_part": 100, "messages_base": 7.2,
+            "messages_share": 100, "messages_stage": 0, "messages_issue": 0, "nvls_base": 25, "nvls_fill": 0,
+            "nvls_wide_rate": 545, "nvls_gpu": 0}
 
 
 class Constant:
@@ -42,7 +43,7 @@ class Constant:
 
 
 class Model:
-    """build/tests/predict, which answers with any constants."""
+    """build/tests/predict, which predicts with any constants."""
 
     def __init__(self, build):
         self.process = subprocess.Popen([os.path.join(build, "tests", "predict")], stdin=subprocess.PIPE,
@@ -52,7 +53,7 @@ class Model:
         self.process.stdin.write(f"set {constant.section} {constant.key} {value:.6g}{constant.unit}\n")
 
     def errors(self, some, rows, clusters):
-        """Of ROWS, as logarithms, with the values that the constants SOME have now."""
+        """The errors of ROWS, as logarithms, with the current values of the constants SOME."""
         for constant in some:
             self.set(constant, constant.value)
         for row in rows:
@@ -68,7 +69,7 @@ class Model:
 
 
 def constants():
-    """Those that were fitted, with the machines that each was fitted to."""
+    """The fitted constants, with the machines that each was fitted to."""
     found, section, owners = [], "", set()
     with open(v.GENERAL[0], encoding="utf-8") as file:
         for line in file.read().splitlines():
@@ -82,19 +83,19 @@ def constants():
 
 
 def fit(model, constant, some, rows):
-    """CONSTANT, one of SOME, anew to those of ROWS that it matters to. How many there are."""
-    def tried(value, asked):
+    """Fit CONSTANT, one of SOME, to those of ROWS that depend on it. Returns how many do."""
+    def tried(value, some_rows):
         constant.value = min(value, 100) if constant.unit == "%" else value
-        return model.errors(some, asked, v.CLUSTERS)
+        return model.errors(some, some_rows, v.CLUSTERS)
 
     def loss(place):
-        return sum(abs(error) for error in tried(math.exp(place), told))
+        return sum(abs(error) for error in tried(math.exp(place), dependent))
 
     before = constant.value
-    told = [row for row, less, more in zip(rows, tried(before / 1.1, rows), tried(before * 1.1, rows))
-            if abs(more - less) > MATTERS]
+    dependent = [row for row, less, more in zip(rows, tried(before / 1.1, rows), tried(before * 1.1, rows))
+                 if abs(more - less) > DEPENDS]
     constant.value = before
-    if not told:
+    if not dependent:
         return 0
     low, high = math.log(before / RANGE), math.log(before * RANGE)
     places = [high - GOLDEN * (high - low), low + GOLDEN * (high - low)]
@@ -105,24 +106,24 @@ def fit(model, constant, some, rows):
         else:
             low, places, losses = places[0], [places[1], places[0] + GOLDEN * (high - places[0])], [losses[1], None]
         losses = [loss(place) if known is None else known for place, known in zip(places, losses)]
-    tried(math.exp((low + high) / 2), told[:1])
-    return len(told)
+    tried(math.exp((low + high) / 2), dependent[:1])
+    return len(dependent)
 
 
 def left_out(model, clusters, counted, name):
-    """A row of the table, of machine NAME, whose rows get what is predicted of them."""
+    """The line of machine NAME; its rows get their predictions."""
     some = [constant for constant, owners in constants() if name in owners]
     others = [row for row in counted if v.machine(row["system"]) != name]
     mine = [row for row in counted if v.machine(row["system"]) == name]
-    told = []
+    dependent = []
     for constant in some:
-        asked = [row for row in others if constant.section in ("nccl", row["generation"])]
-        told.append(fit(model, constant, some, asked))
-        if not told[-1]:
-            constant.value = UNTOLD.get(constant.key, constant.value)
+        candidates = [row for row in others if constant.section in ("nccl", row["generation"])]
+        dependent.append(fit(model, constant, some, candidates))
+        if not dependent[-1]:
+            constant.value = FALLBACK.get(constant.key, constant.value)
     for row, error in zip(mine, model.errors(some, mine, clusters)):
         row["left_out"], row["left_known"] = math.expm1(error), v.known(clusters, row["cluster"])
-    line = {"machine": name, "constants": "; ".join(map(str, some)), "fitted to": " ".join(map(str, told))}
+    line = {"machine": name, "constants": "; ".join(map(str, some)), "fitted to": " ".join(map(str, dependent))}
     for size, wanted in (("large", True), ("small", False)):
         found = v.figures([row for row in mine if v.large(row) == wanted], "left_out")
         line.update({f"{size}_{key}": value if value is None or key == "rows" else f"{value:.4f}"

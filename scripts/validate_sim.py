@@ -28,7 +28,7 @@ LARGE = 256 << 20
 # that share, since the next machine may differ from all of them, but at most MOST of each class of sizes.
 HELD, MOST = 0.9, (0.94, 0.94, 0.95)
 REACHES = ("node", "shared", "nodes")
-# Of a busbw of two decimals; what is known no better tells nothing.
+# The relative rounding error of a busbw of two decimals above which the row is not counted.
 COARSE = 0.05
 FACTORS = {"all_reduce": lambda n: 2 * (n - 1) / n, "broadcast": lambda n: 1, "reduce": lambda n: 1}
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -112,8 +112,8 @@ def predicted(build, rows, clusters):
     runs = {}
     for row in rows:
         runs.setdefault(command(build, row, clusters), []).append(row)
-    for words, asked in runs.items():
-        sizes = [row["bytes"] for row in asked]
+    for words, wanted in runs.items():
+        sizes = [row["bytes"] for row in wanted]
         words = [*words, "-b", str(min(sizes)), "-e", str(max(sizes)), "-f", "2", "--json", "-"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -122,7 +122,7 @@ def predicted(build, rows, clusters):
         # In steps of two all sizes exist; a rounded one is slightly smaller than requested.
         times = {record["size_bytes"]: record for record in records
                  if record["kind"] == "result" and not record["in_place"]}
-        for row in asked:
+        for row in wanted:
             yield row, times[max(size for size in times if size <= row["bytes"])], records[0]
 
 
@@ -214,8 +214,8 @@ def shortest(pairs, share):
 
 
 def interval(samples, reach, knows, size):
-    """Of a class; where fewer than three machines tell, also of sites of which more or less is known, then of a node.
-    Below 256 MiB nodes that share switches are as one node."""
+    """The interval of a class. With samples of fewer than three machines it includes sites known better or worse,
+    then one node. Below 256 MiB, nodes that share switches count as one node."""
     alike = ("node", "shared") if size < 2 and reach != "nodes" else (reach,)
     for reaches, among in ((alike, (knows,)), (alike, (False, True)), (("node",), (False, True))):
         some = [sample for sample in samples if sample[1] in reaches and sample[2] in among and sample[3] == size]
@@ -239,9 +239,9 @@ def samples(rows):
 def strictly_held(rows):
     """The share of rows, large and not, inside the interval that the other machines alone would have given."""
     counted = [row for row in rows if row["what"] in ("model", "fit")]
-    told, inside = samples(rows), {True: [], False: []}
+    all_samples, inside = samples(rows), {True: [], False: []}
     for name in {machine(row["system"]) for row in counted}:
-        others, ends = [sample for sample in told if sample[0] != name], {}
+        others, ends = [sample for sample in all_samples if sample[0] != name], {}
         for row in counted:
             if machine(row["system"]) == name:
                 kind = row["reach"], row["left_known"], size_class(row)
@@ -254,10 +254,10 @@ def strictly_held(rows):
 
 def interval_lines(rows):
     """The lines that nccl.txt has."""
-    told, source = samples(rows), "scripts/validate_left_out.py"
+    all_samples, source = samples(rows), "scripts/validate_left_out.py"
     for reach in REACHES:
         for knows in (False, True):
-            found = [interval(told, reach, knows, size) for size in range(3)]
+            found = [interval(all_samples, reach, knows, size) for size in range(3)]
             for end, name in enumerate(("low", "high")):
                 key = f"interval_{reach}{'_site' if knows else ''}_{name}"
                 yield f"{key:<26} = {' / '.join(f'{both[end]:.2f}' for both in found):<18} # left out: {source}"
