@@ -181,6 +181,31 @@ shared() {
 	processes 2 "$BIN/$1_perf" --backend nccl --algo ring,tree,auto,busbench:ring "${SHARED[@]}"
 }
 
+# Communicators from that of all ranks, and one of several IDs.
+divided() {
+	NCCL_TESTS_SPLIT="MOD 2" processes 4 "$BIN/all_reduce_perf" --backend nccl "${SHARED[@]}"
+}
+several_ids() {
+	TORCH_NCCL_RANKS_PER_ROOT=2 processes 4 "$BIN/all_reduce_perf" --backend nccl "${SHARED[@]}"
+}
+
+# NCCL itself says what it knows of a run that hangs.
+ras() {
+	local status
+	[ -z "$STAND_IN" ] || { because "stand-ins have no RAS"; return 5; }
+	processes 2 "$BIN/all_reduce_perf" --backend nccl --fault slow:1:60s -T 15 "${ONE[@]}"
+	status=$?
+	[ $status -eq 4 ] || {
+		because "exit status $status, not 4: $(last_words)"
+		return 1
+	}
+	grep -q "NCCL's RAS" "$TEMP/out" || { because "NCCL before 2.24 has no RAS"; return 5; }
+	grep -q "NCCL's RAS at [^ ]* \(reports\|finds\)" "$TEMP/out" || {
+		because "$(grep -o -m 1 "NCCL's RAS.*" "$TEMP/out")"
+		return 1
+	}
+}
+
 shared_types() {
 	local c
 	for c in all_reduce reduce_scatter; do
@@ -334,6 +359,9 @@ list_algorithms() {
 		check algorithms "2 processes on 1 GPU: $c" collectives shared "$c"
 	done
 	check algorithms "2 processes on 1 GPU: datatypes and operations" collectives shared_types
+	check algorithms "4 processes on 1 GPU: a split world" collectives divided
+	check algorithms "4 processes on 1 GPU: a communicator of several IDs" collectives several_ids
+	check algorithms "2 processes on 1 GPU: NCCL's RAS reports a hang" collectives ras
 	check algorithms "2 ranks of a process on 1 GPU" "multi-rank real collectives" multi_rank
 	for c in $COLLECTIVES; do
 		check algorithms "several GPUs: $c" "several collectives" every "$c" "$GPUS"
