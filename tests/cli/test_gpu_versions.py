@@ -66,7 +66,7 @@ def functions(code):
 
 # ---- libraries -------------------------------------------------------------------------------
 
-OF_NCCL = ("fake_comm", "fake_compute", "fake_ops", "fake_profiler")
+OF_NCCL = ("fake_comm", "fake_compute", "fake_known", "fake_ops", "fake_profiler")
 
 
 def link(path, *words):

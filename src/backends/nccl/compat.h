@@ -31,7 +31,7 @@
 /* NCCL_ALGO knows PAT. */
 #define BB_NCCL_SINCE_PAT 22300
 /* Communicators of several IDs. */
-#define BB_NCCL_SINCE_ROOTS 22301
+#define BB_NCCL_SINCE_ROOTS 22304
 /* RAS, which reports the state of all ranks. */
 #define BB_NCCL_SINCE_RAS 22403
 /* NCCL refuses calls that NCCL_ALGO excludes. Earlier versions silently run a ring in place of what
