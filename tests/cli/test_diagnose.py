@@ -183,7 +183,7 @@ def says_what_is_not_judged():
 @test
 def refuses():
     for words, code, what in (
-        ("--backend host -g 2", 3, "a third to compare"),
+        ("--backend host -g 2", 3, "two others to compare"),
         ("--backend sim -g 8 --link 1GB/s --quick --full", 2, "give one of them"),
         ("--backend sim -g 13 --link 1GB/s --node-ranks 4", 2, "these divide them: 1, 13"),
         ("--backend sim -g 8 --link 1GB/s --tolerance 100%", 2, "less than 100%"),

@@ -107,7 +107,7 @@ MUTANTS = [
            "(s->recomputes ? 3 : 2); /* sums", "2; /* sums", "unit/test_hybrid"),
     # Culprits.
     Mutant("diagnose: the largest value is the median", "src/diagnose/fit.c",
-           "return selected(values, n, ((ptrdiff_t)n - 1) / 2);", "return selected(values, n, (ptrdiff_t)n - 1);",
+           "return select_value(values, n, ((ptrdiff_t)n - 1) / 2);", "return select_value(values, n, (ptrdiff_t)n - 1);",
            "unit/test_diagnose"),
     Mutant("pairs: fast ones are slow", "src/p2p/findings.c",
            "v->best < fmin(SLOW, 1 / factor) * reference", "v->best > fmin(SLOW, 1 / factor) * reference",
