@@ -194,7 +194,7 @@ def refuses():
         ("--backend host -g 4 --fault flapping_link:1:4:2:0.5 --link 1G", 2, "0 … 3"),
         ("--backend host -g 4 --fault flapping_link:1:3:2:0.5", 2, "give --link"),
         ("--backend host -g 4 -e 1M", 2, "leave it out"),
-        ("--backend null -g 4", 5, "nothing to diagnose"),
+        ("--backend null -g 4", 5, "no messages between two ranks"),
         ("--backend host -g 4 --fault corrupt:1", 2, "slow:RANK:TIME"),
     ):
         run(f"diagnose {words}").exits(code).says(what)
