@@ -50,9 +50,12 @@ static double chance_of(const struct confirmation *t, const struct reading *h,
 static bool is_guilty(const struct confirmation *t, const struct reading *h,
 		      const struct bb_tally *tally, bool whole)
 {
-	if (h->view->floor > 0 && !h->controlled)
+	if (!bb_tally_convicts(tally, chance_of(t, h, tally, whole)))
 		return false;
-	return bb_tally_convicts(tally, chance_of(t, h, tally, whole));
+	if (h->view->floor == 0 || h->controlled)
+		return true;
+	t->verdicts->unjudged = true;
+	return false;
 }
 
 static bool is_proven(const struct confirmation *t, int node)
@@ -434,8 +437,12 @@ static bb_status judge_pair(struct confirmation *t, int a, int b)
 	bb_status status = BB_OK;
 
 	/* What a link of a bad node does may be the node's doing. */
-	if (is_blamed(t, a) || is_blamed(t, b) || !is_known(t, a) || !is_known(t, b))
+	if (is_blamed(t, a) || is_blamed(t, b))
 		return BB_OK;
+	if (!is_known(t, a) || !is_known(t, b)) {
+		t->verdicts->unjudged |= t->readings[0].view->floor > 0;
+		return BB_OK;
+	}
 	for (int k = 0; k < t->rails; k++)
 		guilty += judge_link_rail(t, a, b, k, &whole);
 	if (guilty > 0 && whole.flapping && !ends_are_steady(t, &whole))
@@ -530,8 +537,10 @@ static bb_status judge_nodes(struct confirmation *t)
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < t->nodes && status == BB_OK; i++)
-		if (t->suspects->standing[i] >= BB_QUESTIONED)
+		if (t->suspects->standing[i] >= BB_QUESTIONED) {
+			t->verdicts->unjudged |= !is_known(t, i) && t->readings[0].view->floor > 0;
 			status = judge_node(t, i);
+		}
 	for (int k = 0; k < t->rails && status == BB_OK; k++)
 		status = judge_rail(t, k);
 	return status;

@@ -449,6 +449,10 @@ static bb_status diagnose_run(struct bb_engine *engine)
 	BB_TRY(status, confirm_late_ranks(s, &late), out);
 	if (leads(s))
 		status = bb_diagnose_report(s);
+	if (status == BB_OK && leads(s) && s->diagnose->culprits == 0 && s->verdicts.unjudged)
+		status = bb_fail(&s->engine.run->error, BB_EBACKEND,
+				 "suspects have no reference pairs on the same processors; measure "
+				 "with fewer ranks, or on a quieter machine");
 	if (status == BB_OK && leads(s) && s->diagnose->culprits == 0 && is_blind(s))
 		status = bb_fail(
 			&s->engine.run->error, BB_EBACKEND,

@@ -52,6 +52,7 @@ struct bb_diagnosis {
 struct bb_verdicts { /* zero-initialise */
 	struct bb_diagnosis *list;
 	int n, room;
+	bool unjudged; /* a suspect has no reference: it is neither guilty nor cleared */
 };
 
 void bb_verdicts_free(struct bb_verdicts *verdicts);
