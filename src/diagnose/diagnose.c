@@ -68,12 +68,14 @@ static bb_status plan(struct bb_run *run)
 	return BB_OK;
 }
 
-static bool judge(struct bb_run *run, const char **verdict)
+static bb_status judge(struct bb_run *run, const char **verdict)
 {
 	const struct bb_diagnose *d = run->own;
 
 	*verdict = "culprit found";
-	return d->culprits == 0;
+	if (d->culprits > 0)
+		return BB_EDATA;
+	return d->unjudged ? bb_fail(&run->error, BB_EBACKEND, "%s", d->unjudged) : BB_OK;
 }
 
 static void list(struct bb_strbuf *out)

@@ -30,8 +30,9 @@ enum { BB_LATENCY, BB_BANDWIDTH }; /* the quantities */
 	       .section = "Diagnosis")                                                             \
 	OPTION(FLAG, full, "full", 0, NULL, "all pairs (default up to 32 nodes)")                  \
 	OPTION(INT, partners, "partners", 0, "12",                                                 \
-	       "partners of each node in the survey; with fewer nodes as many meetings", .min = 2, \
-	       .max = 1024)                                                                        \
+	       "partners of each node in the survey; with fewer nodes as many rounds, "            \
+	       "and enough that one that is slow stands out",                                      \
+	       .min = 2, .max = 1024)                                                              \
 	OPTION(PERCENT, tolerance, "tolerance", 0, "20%",                                          \
 	       "loss of speed from which something counts as slow", .argument = "P%")              \
 	OPTION(INT, node_ranks, "node-ranks", 0, "0",                                              \
@@ -131,7 +132,9 @@ extern const struct bb_benchmark bb_diagnose_benchmark;
 /* The state of the benchmark. */
 struct bb_diagnose {
 	struct bb_diagnose_options options; /* first: the rows are read into it */
-	int culprits;                       /* how many were found; on process 0 */
+	/* In process 0. */
+	int culprits;         /* how many were found */
+	const char *unjudged; /* why somebody could be neither blamed nor cleared; NULL: all were */
 };
 
 /* ---- one driver's ----------------------------------------------------------------------- */

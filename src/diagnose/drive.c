@@ -3,6 +3,7 @@
  * more. Rank 0 judges.
  */
 #include "diagnose/diagnose.h"
+#include "diagnose/tally.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -416,19 +417,39 @@ static bb_status diagnose_open(struct bb_engine *engine)
 	struct bb_examiner *s = (struct bb_examiner *)engine;
 	const struct bb_diagnose_options *a;
 	bb_status status;
+	int least;
 
 	s->diagnose = engine->run->own;
 	a = &s->diagnose->options;
-	status = bb_ports_find(&s->ports, engine->run, a->node_ranks, &engine->run->error);
-	if (status == BB_OK)
-		status = bb_rounds_survey(&s->survey.rounds, s->ports.nodes, (int)a->partners,
-					  is_full(s), (uint64_t)engine->run->options.seed);
+	BB_TRY(status, bb_ports_find(&s->ports, engine->run, a->node_ranks, &engine->run->error),
+	       out);
+	least = bb_survey_least(s->ports.nodes);
+	if (a->partners > least)
+		least = (int)a->partners;
+	status = bb_rounds_survey(&s->survey.rounds, s->ports.nodes, least, is_full(s),
+				  (uint64_t)engine->run->options.seed);
+out:
 	return reported(s, status);
 }
 
+/* Does noise alone, not --tolerance, hide all that is slow? */
 static bool is_blind(const struct bb_examiner *s)
 {
-	return s->views[BB_LATENCY].limit > log(BLIND) && s->views[BB_BANDWIDTH].limit > log(BLIND);
+	const double most = fmax(log(BLIND), bb_tolerated(s->diagnose->options.tolerance));
+
+	return s->views[BB_LATENCY].limit > most && s->views[BB_BANDWIDTH].limit > most;
+}
+
+/* Why somebody can be neither blamed nor cleared; NULL: everybody is judged. */
+static const char *find_unjudged(const struct bb_examiner *s)
+{
+	if (s->verdicts.unjudged)
+		return "suspects have no reference pairs on the same processors; measure with "
+		       "fewer ranks, or on a quieter machine";
+	if (is_blind(s))
+		return "the noise is too large to judge anybody (see \"typical\"); measure on a "
+		       "quieter machine, or more often (-n)";
+	return NULL;
 }
 
 static bb_status diagnose_run(struct bb_engine *engine)
@@ -447,17 +468,10 @@ static bb_status diagnose_run(struct bb_engine *engine)
 	if (bb_suspects_any(&suspects))
 		BB_TRY(status, confirm_suspects(s, &suspects), out);
 	BB_TRY(status, confirm_late_ranks(s, &late), out);
-	if (leads(s))
-		status = bb_diagnose_report(s);
-	if (status == BB_OK && leads(s) && s->diagnose->culprits == 0 && s->verdicts.unjudged)
-		status = bb_fail(&s->engine.run->error, BB_EBACKEND,
-				 "suspects have no reference pairs on the same processors; measure "
-				 "with fewer ranks, or on a quieter machine");
-	if (status == BB_OK && leads(s) && s->diagnose->culprits == 0 && is_blind(s))
-		status = bb_fail(
-			&s->engine.run->error, BB_EBACKEND,
-			"the noise is too large to judge anybody (see \"typical\"); measure "
-			"on a quieter machine, or more often (-n)");
+	if (!leads(s))
+		goto out;
+	s->diagnose->unjudged = find_unjudged(s);
+	status = bb_diagnose_report(s);
 out:
 	bb_suspects_free(&suspects);
 	bb_verdicts_free(&late);

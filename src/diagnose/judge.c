@@ -76,6 +76,22 @@ static bool looks_bad(const struct bb_tally *t, int chances, const struct bb_tal
 	       chances * bb_chance(t->slow, t->of, others->slow, others->of) < LIBERAL;
 }
 
+int bb_survey_least(int nodes)
+{
+	struct bb_tally node, others = {0};
+	int rounds = 1; /* a single one does not tell a node from its partner */
+
+	do {
+		const int met = ++rounds * (nodes / 2); /* pairs */
+
+		node.of = 2 * (nodes % 2 ? rounds * (nodes - 1) / nodes : rounds);
+		node.slow = (int)ceil(BB_STEADY * node.of);
+		others.of = 2 * met - node.of;
+		others.slow = (others.of + 3) / 4;
+	} while (!looks_bad(&node, 1, &others));
+	return rounds;
+}
+
 /* How often measurements are slow that NODE has no part in: of few nodes it would spoil the rate
    that it is held against. */
 static struct bb_tally others_than(const struct bb_view *v, int node)

@@ -72,6 +72,10 @@ struct bb_view { /* zero-initialise */
    fit of VIEW. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_view_make(struct bb_view *view, const struct bb_quantity *m, double tolerance);
 
+/* The rounds of a survey of NODES, at least 3, after which one is suspected that was slow in
+   BB_STEADY of its measurements, while a quarter of the others' were slow by chance. */
+int bb_survey_least(int nodes);
+
 /* SUSPECTS = the nodes, fewer than half, and links that one of N VIEWS suspects. BB_EINTERNAL
    without memory. */
 BB_MUST bb_status bb_suspect(struct bb_suspects *suspects, const struct bb_view *views, int n);

@@ -556,7 +556,9 @@ bb_status bb_diagnose_report(struct bb_examiner *s)
 	if (status == BB_OK)
 		status = report_all(&report, &lines);
 	if (s->diagnose->culprits == 0)
-		bb_strbuf_add(&lines, "# culprits: none\n");
+		bb_strbuf_addf(&lines, "# culprits: none%s\n",
+			       s->diagnose->unjudged ? " proven; not everybody could be judged"
+						     : "");
 	if (status == BB_OK)
 		status = say(s, &lines);
 	bb_strbuf_free(&lines);

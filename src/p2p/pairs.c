@@ -345,12 +345,20 @@ static bb_status open_results(struct bb_run *run)
 
 /* ---- verdict ------------------------------------------------------------------------------ */
 
-static bool judge(struct bb_run *run, const char **verdict)
+static bb_status judge(struct bb_run *run, const char **verdict)
 {
 	const struct bb_pairs *pairs = of(run);
 
 	*verdict = "findings";
-	return pairs->nfindings == 0 || pairs->settings.findings != BB_FINDINGS_FAIL;
+	if (pairs->settings.findings != BB_FINDINGS_FAIL)
+		return BB_OK;
+	if (pairs->nfindings == 0 && pairs->nunjudged > 0)
+		return bb_fail(&run->error, BB_EBACKEND,
+			       "%zu suspect%s could not be judged for too few undisturbed rounds; "
+			       "the first: %s; repeat on a quieter machine",
+			       pairs->nunjudged, bb_plural((long long)pairs->nunjudged),
+			       bb_strbuf_text(&pairs->unjudged));
+	return pairs->nfindings == 0 ? BB_OK : BB_EDATA;
 }
 
 static void tell(struct bb_run *run, struct bb_strbuf *out)

@@ -83,6 +83,14 @@ def few_nodes():
     equal(named(f"{line} --fault slow_node:1:3"), [("BB-SLOW-NODE", 1, None, None, "both")], "node")
     out = run(line).exits(0).out
     expect(", 33 rounds of one pair, " in out, "rounds")
+    least = "diagnose --backend sim -g 3 --link 10GB/s,5us --quick --partners 2 --steps 0 -n 1 --fault slow_node:1:3"
+    equal(named(least), [("BB-SLOW-NODE", 1, None, None, "both")], "the least survey")
+
+
+@test
+def tolerance_is_not_noise():
+    """Who calls only 20 times the time slow is not told that the noise is too large."""
+    run(f"{VIRTUAL} --tolerance 95% --fault slow_node:5:3").exits(0).prints("# culprits: none\n", "# verdict: passed")
 
 
 @test

@@ -248,6 +248,34 @@ static void blocks_are_found(void **state)
 	bb_rounds_free(&rounds);
 }
 
+/* Three times the time in all of a node's measurements is suspicious after the least survey. */
+static void the_least_survey_suspects(void **state)
+{
+	for (int nodes = 3; nodes <= 40; nodes++) {
+		struct bb_rounds rounds = {0};
+		struct bb_view view = {.limit = 0};
+		struct bb_suspects suspects = {0};
+		struct bb_quantity m = {&rounds, 1, NULL, NULL};
+		float *log_s;
+
+		assert_int_equal(bb_rounds_survey(&rounds, nodes, bb_survey_least(nodes), false, 5),
+				 BB_OK);
+		log_s = calloc((size_t)(rounds.n * nodes), sizeof(*log_s));
+		assert_non_null(log_s);
+		for (int i = 0; i < rounds.n * nodes; i++)
+			log_s[i] = i % nodes == 1 || rounds.partner[i] == 1 ? 1.1f : 0;
+		m.log_s = log_s;
+		assert_int_equal(bb_view_make(&view, &m, 0.2), BB_OK);
+		assert_int_equal(bb_suspect(&suspects, &view, 1), BB_OK);
+		for (int i = 0; i < nodes; i++)
+			assert_int_equal(suspects.standing[i] == BB_SUSPECT, i == 1);
+		bb_suspects_free(&suspects);
+		bb_polish_free(&view.fit);
+		bb_rounds_free(&rounds);
+		free(log_s);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -255,6 +283,7 @@ int main(void)
 		cmocka_unit_test(samples_are_even),
 		cmocka_unit_test(suspects_meet_the_proven),
 		cmocka_unit_test(split_rounds_have_the_same_pairs),
+		cmocka_unit_test(the_least_survey_suspects),
 		cmocka_unit_test(who_is_alone),
 		cmocka_unit_test(programs_keep_the_rules),
 		cmocka_unit_test(numbers_are_right),

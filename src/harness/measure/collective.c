@@ -189,7 +189,7 @@ static bb_status open_results(struct bb_run *run)
 	return bb_sinks_add_nccl(&run->sinks, bench->settings.output_file);
 }
 
-static bool judge(struct bb_run *run, const char **verdict)
+static bb_status judge(struct bb_run *run, const char **verdict)
 {
 	const struct bb_bench *bench = of(run);
 	struct bb_end_record *end = &run->end;
@@ -200,7 +200,7 @@ static bool judge(struct bb_run *run, const char **verdict)
 	if (gate > 0)
 		end->min_busbw_GBps = gate;
 	*verdict = "below the gate";
-	return !(gate > 0 && end->avg_busbw_GBps < 0.9 * gate);
+	return gate > 0 && end->avg_busbw_GBps < 0.9 * gate ? BB_EDATA : BB_OK;
 }
 
 /* Is the node of RANK that of an earlier one? */

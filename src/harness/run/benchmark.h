@@ -60,11 +60,11 @@ struct bb_benchmark {
 	/* The work of every driver (harness/measure/engine.h). */
 	const struct bb_experiment *experiment;
 	/*
-	 * In process 0, once the drivers are done: fill its part of run->end. Returns false with
-	 * *VERDICT ("below the gate") if the run, otherwise right, has not passed a gate. NULL:
-	 * there is no gate.
+	 * In process 0, once the drivers are done: fill its part of run->end. If the run, otherwise
+	 * right, has not passed a gate, returns BB_EDATA with *VERDICT ("below the gate"); if it
+	 * cannot be judged, BB_EBACKEND with the reason in run->error. NULL: there is no gate.
 	 */
-	bool (*judge)(struct bb_run *run, const char **verdict);
+	bb_status (*judge)(struct bb_run *run, const char **verdict);
 	/* In process 0, before the end record: deliver records that follow from several results.
 	   BB_EINTERNAL without memory, or the status of the sinks. NULL: there are none. */
 	bb_status (*sum_up)(struct bb_run *run);

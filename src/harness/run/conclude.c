@@ -12,31 +12,30 @@
 static int judge_run(struct bb_run *run, int caught, const char **verdict)
 {
 	const struct bb_end_record *end = &run->end;
+	const bb_status measured = bb_error_status(&run->error);
 	const char *gate = "below the gate";
-	const bool passes = !run->benchmark->judge || run->benchmark->judge(run, &gate);
+	const bb_status judged = run->benchmark->judge ? run->benchmark->judge(run, &gate) : BB_OK;
 
 	*verdict = "passed";
 	if (caught) {
 		*verdict = "interrupted";
 		return 128 + caught;
 	}
-	if (bb_error_status(&run->error) == BB_EUNSUPPORTED && end->results == 0) {
+	if (measured == BB_EUNSUPPORTED && end->results == 0) {
 		*verdict = "nothing was run";
 		return BB_EUNSUPPORTED;
 	}
-	if (bb_error_status(&run->error) != BB_OK) {
-		*verdict = bb_error_status(&run->error) == BB_ETIMEOUT ? "timed out" : "failed";
-		return (int)bb_error_status(&run->error);
+	if (measured != BB_OK) {
+		*verdict = measured == BB_ETIMEOUT ? "timed out" : "failed";
+		return (int)measured;
 	}
 	if (end->wrong > 0) {
 		*verdict = "wrong data";
 		return BB_EDATA;
 	}
-	if (!passes) {
-		*verdict = gate;
-		return BB_EDATA;
-	}
-	return 0;
+	if (judged != BB_OK)
+		*verdict = judged == BB_EBACKEND ? "could not judge" : gate;
+	return (int)judged;
 }
 
 /* A run without a result is an error, even if nothing failed. */
