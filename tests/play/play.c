@@ -320,15 +320,6 @@ static bb_status plan(struct bb_run *run)
 	return BB_OK;
 }
 
-static bool judge(struct bb_run *run, const char **verdict)
-{
-	return true;
-}
-
-static void tell(struct bb_run *run, struct bb_strbuf *out)
-{
-}
-
 static void close_run(struct bb_run *run)
 {
 }
@@ -347,8 +338,6 @@ int main(int argc, char **argv)
 		.rows = &bb_record_result,
 		.plan = plan,
 		.experiment = &experiment,
-		.judge = judge,
-		.tell = tell,
 		.close = close_run,
 	};
 
