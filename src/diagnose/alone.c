@@ -1,6 +1,6 @@
 /*
- * alone.c - the convicted, measured with all others silent: are they slow, or is it what
- * communicates beside them?
+ * alone.c - acquits those of the convicted that are fast while all others are silent: what
+ * communicated beside them was slow.
  */
 #include "diagnose/tally.h"
 
@@ -34,7 +34,7 @@ int bb_lone_list(const struct bb_verdicts *verdicts, int first, struct bb_lone l
 	return n;
 }
 
-/* One of the convicted, in one quantity. */
+/* A convicted node, rail or link in one quantity. */
 struct lone {
 	const struct bb_view *view;
 	const struct bb_quantity *measured;
@@ -45,15 +45,16 @@ struct lone {
 	double *values; /* room for all measurements */
 };
 
-/* How much longer than usual; NAN: not measured. */
-static double distance(const struct lone *l, int round, int to, int rail)
+/* Returns the logarithm of the time over the typical time; NAN: not measured. */
+static double excess_alone(const struct lone *l, int round, int to, int rail)
 {
 	if (!bb_rounds_has(l->measured->rounds, round, to, rail))
 		return NAN;
 	return bb_measured_at(l->measured, round, to, rail) - l->view->fit.base[rail] - l->shift;
 }
 
-/* The shift and rate of the reference; those of the survey if it has too few measurements. */
+/* Set the shift and rate to those of the reference, or of the survey if it has too few
+   measurements. */
 static void reference_find(struct lone *l)
 {
 	const struct bb_rounds *rounds = l->measured->rounds;
@@ -64,7 +65,7 @@ static void reference_find(struct lone *l)
 	for (int r = 2 * l->which + 1; r < rounds->n; r += 2 * l->n)
 		for (int to = 0; to < rounds->nodes; to++)
 			for (int k = 0; k < l->measured->rails; k++) {
-				const double d = distance(l, r, to, k);
+				const double d = excess_alone(l, r, to, k);
 
 				if (!isnan(d))
 					l->values[n++] = d;
@@ -79,7 +80,8 @@ static void reference_find(struct lone *l)
 	l->rate = bb_tally_rate(tally.slow, tally.of);
 }
 
-/* Messages FROM one node TO another (-1: any): the median over the rails of each round, or RAIL. */
+/* Tally messages FROM one node TO another (-1: any): in each round RAIL, or the median rail (-1).
+ */
 static struct bb_tally direction_count(const struct lone *l, int from, int to, int rail)
 {
 	const struct bb_rounds *rounds = l->measured->rounds;
@@ -94,7 +96,7 @@ static struct bb_tally direction_count(const struct lone *l, int from, int to, i
 			    (to >= 0 && node != to))
 				continue;
 			for (int k = 0; k < l->measured->rails; k++) {
-				distances[n] = distance(l, r, node, k);
+				distances[n] = excess_alone(l, r, node, k);
 				n += (rail < 0 || rail == k) && !isnan(distances[n]);
 			}
 			bb_tally_count(&tally, bb_low_median(distances, n), l->limit);
@@ -128,8 +130,9 @@ static bool may_share(const struct bb_diagnosis *v, int node)
 	return v->charge == BB_CHARGE_PORT && v->node == node && v->contended && !v->flapping;
 }
 
-/* Rails of other nodes have as much beside them, and are fast. */
-static void sharers_blame(struct bb_verdicts *verdicts, int first)
+/* Blame rails of a node that are fast alone and slow together: those of other nodes are as busy at
+   the same time, and fast. */
+static void shared_rails_blame(struct bb_verdicts *verdicts, int first)
 {
 	for (int i = first; i < verdicts->n; i++) {
 		struct bb_diagnosis *v = &verdicts->list[i];
@@ -174,7 +177,7 @@ bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struct bb_vie
 			v->slow[q] = slow[q];
 		which++;
 	}
-	sharers_blame(verdicts, first);
+	shared_rails_blame(verdicts, first);
 	free(values);
 	return BB_OK;
 }

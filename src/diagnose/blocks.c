@@ -14,44 +14,44 @@ void bb_block_map_free(struct bb_block_map *blocks)
 	memset(blocks, 0, sizeof(*blocks));
 }
 
-/* ---- who is fast with whom ------------------------------------------------------------------ */
+/* ---- sets of nodes that are fast with each other -------------------------------------------- */
 
-/* Two nodes that met, and the logarithm of their time above what is usual. */
+/* Two nodes that met. */
 struct pair {
 	int a, b;
-	double beyond;
+	double beyond; /* logarithm of their time over the typical time */
 };
 
-/* Nodes that are joined. */
-struct joining {
+/* Disjoint sets of nodes, and the pairs by which they are joined. */
+struct node_sets {
 	int nodes;
-	int *up;    /* [node]: towards the one that stands for all of them */
-	int *next;  /* [node]: of those it is joined with, in a circle */
-	int *size;  /* [the one that stands for all]: how many they are */
-	int *first; /* [node]: where its pairs begin in OF; one more than there are nodes */
-	int *of;    /* numbers of pairs */
+	int *up;    /* [node]: its parent; a root is its own */
+	int *next;  /* [node]: the next of its set, in a circle */
+	int *size;  /* [root]: nodes of its set */
+	int *first; /* [node]: index in OF of its first pair; [nodes]: the end */
+	int *of;    /* indices of pairs, node by node */
 	struct pair *pairs;
-	size_t n, fast; /* pairs, by their time; those that are fast */
-	double *values; /* room for all that was measured */
+	size_t n, fast; /* pairs, sorted by time; the first of them that are fast */
+	double *values; /* room for all measurements */
 };
 
-static void close_joining(struct joining *j)
+static void node_sets_close(struct node_sets *sets)
 {
-	free(j->up);
-	free(j->next);
-	free(j->size);
-	free(j->first);
-	free(j->of);
-	free(j->pairs);
-	free(j->values);
+	free(sets->up);
+	free(sets->next);
+	free(sets->size);
+	free(sets->first);
+	free(sets->of);
+	free(sets->pairs);
+	free(sets->values);
 }
 
-static bool open_joining(struct joining *j, const struct bb_view *v)
+static bool node_sets_open(struct node_sets *sets, const struct bb_view *v)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
 	const size_t nodes = (size_t)rounds->nodes, met = (size_t)rounds->n * nodes;
 
-	*j = (struct joining){
+	*sets = (struct node_sets){
 		.nodes = rounds->nodes,
 		.up = malloc(nodes * sizeof(int)),
 		.next = malloc(nodes * sizeof(int)),
@@ -60,20 +60,21 @@ static bool open_joining(struct joining *j, const struct bb_view *v)
 		.of = malloc((met + 1) * sizeof(int)),
 		.pairs = malloc((met + 1) * sizeof(struct pair)),
 		.values = malloc((met * (size_t)v->measured.rails + 1) * sizeof(double))};
-	if (!j->up || !j->next || !j->size || !j->first || !j->of || !j->pairs || !j->values)
+	if (!sets->up || !sets->next || !sets->size || !sets->first || !sets->of || !sets->pairs ||
+	    !sets->values)
 		return false;
 	for (int i = 0; i < rounds->nodes; i++) {
-		j->up[i] = j->next[i] = i;
-		j->size[i] = 1;
+		sets->up[i] = sets->next[i] = i;
+		sets->size[i] = 1;
 	}
 	return true;
 }
 
-static int root_of(struct joining *j, int node)
+static int root_of(struct node_sets *sets, int node)
 {
-	while (j->up[node] != node) {
-		j->up[node] = j->up[j->up[node]];
-		node = j->up[node];
+	while (sets->up[node] != node) {
+		sets->up[node] = sets->up[sets->up[node]];
+		node = sets->up[node];
 	}
 	return node;
 }
@@ -83,7 +84,7 @@ static double beyond(const struct bb_view *v, int round, int to, int rail)
 	return bb_measured_at(&v->measured, round, to, rail) - v->fit.base[rail];
 }
 
-/* Both directions between A and B in ROUND, over all rails, into VALUES. */
+/* Append both directions between A and B in ROUND, over all rails, to VALUES. */
 static void collect_meeting(const struct bb_view *v, int round, int a, int b, double *values,
 			    size_t *n)
 {
@@ -107,8 +108,8 @@ static bool met_before(const struct bb_rounds *rounds, int round, int node)
 	return false;
 }
 
-/* NODE and its partner in ROUND, in all the rounds in which they met. */
-static double all_meetings(const struct bb_view *v, int round, int node, double *values)
+/* Returns the median over all rounds in which NODE met its partner of ROUND, its first. */
+static double median_of_meetings(const struct bb_view *v, int round, int node, double *values)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
 	const int partner = bb_rounds_partner(rounds, round, node);
@@ -120,7 +121,7 @@ static double all_meetings(const struct bb_view *v, int round, int node, double 
 	return bb_low_median(values, n);
 }
 
-static void list_pairs(struct joining *j, const struct bb_view *v)
+static void list_pairs(struct node_sets *sets, const struct bb_view *v)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
 
@@ -129,24 +130,24 @@ static void list_pairs(struct joining *j, const struct bb_view *v)
 
 		if (m.from <= m.to || met_before(rounds, m.round, m.to))
 			continue; /* seen already */
-		p.beyond = all_meetings(v, m.round, m.to, j->values);
+		p.beyond = median_of_meetings(v, m.round, m.to, sets->values);
 		if (!isnan(p.beyond))
-			j->pairs[j->n++] = p;
+			sets->pairs[sets->n++] = p;
 	}
 }
 
-/* The pairs of each node. */
-static void sort_by_node(struct joining *j)
+/* Fill FIRST and OF. */
+static void sort_by_node(struct node_sets *sets)
 {
-	for (size_t i = 0; i < j->n; i++) {
-		j->first[j->pairs[i].a + 2]++;
-		j->first[j->pairs[i].b + 2]++;
+	for (size_t i = 0; i < sets->n; i++) {
+		sets->first[sets->pairs[i].a + 2]++;
+		sets->first[sets->pairs[i].b + 2]++;
 	}
-	for (int i = 2; i < j->nodes + 2; i++)
-		j->first[i] += j->first[i - 1];
-	for (size_t i = 0; i < j->n; i++) {
-		j->of[j->first[j->pairs[i].a + 1]++] = (int)i;
-		j->of[j->first[j->pairs[i].b + 1]++] = (int)i;
+	for (int i = 2; i < sets->nodes + 2; i++)
+		sets->first[i] += sets->first[i - 1];
+	for (size_t i = 0; i < sets->n; i++) {
+		sets->of[sets->first[sets->pairs[i].a + 1]++] = (int)i;
+		sets->of[sets->first[sets->pairs[i].b + 1]++] = (int)i;
 	}
 }
 
@@ -157,56 +158,57 @@ static int by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Is half of the pairs between those joined with A, who are no more, and those with B fast? One
-   may be so by chance. */
-static bool belong_together(struct joining *j, int a, int b)
+/* Are at least half of the pairs between the set of A, which is not the larger, and that of B fast?
+   A single one may be fast by chance. */
+static bool belong_together(struct node_sets *sets, int a, int b)
 {
 	int met = 0, good = 0, node = a;
 
 	do {
-		for (int i = j->first[node]; i < j->first[node + 1]; i++) {
-			const struct pair *p = &j->pairs[j->of[i]];
+		for (int i = sets->first[node]; i < sets->first[node + 1]; i++) {
+			const struct pair *p = &sets->pairs[sets->of[i]];
 
-			if (root_of(j, p->a == node ? p->b : p->a) != b)
+			if (root_of(sets, p->a == node ? p->b : p->a) != b)
 				continue;
 			met++;
-			good += (size_t)j->of[i] < j->fast;
+			good += (size_t)sets->of[i] < sets->fast;
 		}
-		node = j->next[node];
+		node = sets->next[node];
 	} while (node != a);
 	return 2 * good >= met;
 }
 
-static void join(struct joining *j, int a, int b)
+static void join(struct node_sets *sets, int a, int b)
 {
-	const int after = j->next[a];
+	const int after = sets->next[a];
 
-	j->next[a] = j->next[b];
-	j->next[b] = after;
-	j->up[a] = b;
-	j->size[b] += j->size[a];
+	sets->next[a] = sets->next[b];
+	sets->next[b] = after;
+	sets->up[a] = b;
+	sets->size[b] += sets->size[a];
 }
 
-/* Fast are those that are clearly not slow beside the fastest quarter of the pairs; the fastest of
-   all are joined first. */
-static void join_fast(struct joining *j, const struct bb_view *v)
+/* Join the nodes of fast pairs, the fastest first. A pair is fast if it is clearly not slow beside
+   the fastest quarter of all pairs. */
+static void join_fast_pairs(struct node_sets *sets, const struct bb_view *v)
 {
-	double usual;
+	double typical;
 
-	list_pairs(j, v);
-	if (j->n == 0)
+	list_pairs(sets, v);
+	if (sets->n == 0)
 		return;
-	qsort(j->pairs, j->n, sizeof(*j->pairs), by_time);
-	sort_by_node(j);
-	usual = j->pairs[(size_t)(FASTEST * (double)(j->n - 1))].beyond;
-	while (j->fast < j->n && j->pairs[j->fast].beyond - usual <= CLEARLY_FAST * v->limit)
-		j->fast++;
-	for (size_t i = 0; i < j->fast; i++) {
-		const int a = root_of(j, j->pairs[i].a), b = root_of(j, j->pairs[i].b);
-		const bool less = j->size[a] < j->size[b];
+	qsort(sets->pairs, sets->n, sizeof(*sets->pairs), by_time);
+	sort_by_node(sets);
+	typical = sets->pairs[(size_t)(FASTEST * (double)(sets->n - 1))].beyond;
+	while (sets->fast < sets->n &&
+	       sets->pairs[sets->fast].beyond - typical <= CLEARLY_FAST * v->limit)
+		sets->fast++;
+	for (size_t i = 0; i < sets->fast; i++) {
+		const int a = root_of(sets, sets->pairs[i].a), b = root_of(sets, sets->pairs[i].b);
+		const bool less = sets->size[a] < sets->size[b];
 
-		if (a != b && belong_together(j, less ? a : b, less ? b : a))
-			join(j, less ? a : b, less ? b : a);
+		if (a != b && belong_together(sets, less ? a : b, less ? b : a))
+			join(sets, less ? a : b, less ? b : a);
 	}
 }
 
@@ -223,20 +225,20 @@ static int by_size(const void *a, const void *b)
 	return x->size != y->size ? y->size - x->size : x->root - y->root;
 }
 
-/* GROUPS: room for one of each node. */
-static void number_blocks(struct bb_block_map *blocks, struct joining *j, struct group *groups)
+/* Number the sets as blocks, the largest first. GROUPS: room for one per node. */
+static void number_blocks(struct bb_block_map *blocks, struct node_sets *sets, struct group *groups)
 {
-	const int nodes = j->nodes;
+	const int nodes = sets->nodes;
 
 	for (int i = 0; i < nodes; i++)
-		groups[i] = (struct group){i, root_of(j, i) == i ? j->size[i] : 0};
+		groups[i] = (struct group){i, root_of(sets, i) == i ? sets->size[i] : 0};
 	qsort(groups, (size_t)nodes, sizeof(*groups), by_size);
 	for (int i = 0; i < nodes; i++)
 		blocks->of[i] = -1;
 	for (int p = 0; p < BB_MOST_BLOCKS && p < nodes && groups[p].size >= LEAST_NODES; p++) {
 		blocks->size[blocks->n++] = groups[p].size;
 		for (int i = 0; i < nodes; i++)
-			if (root_of(j, i) == groups[p].root)
+			if (root_of(sets, i) == groups[p].root)
 				blocks->of[i] = p;
 	}
 	if (blocks->n < 2)
@@ -262,7 +264,7 @@ static void settle_level(struct bb_block_map *blocks, const struct bb_view *v, i
    their own if it exceeds the noise. Returns the typical level between blocks. */
 static double settle_levels(struct bb_block_map *blocks, const struct bb_view *v, double *values)
 {
-	double between[BB_MOST_BLOCKS * BB_MOST_BLOCKS], usual;
+	double between[BB_MOST_BLOCKS * BB_MOST_BLOCKS], typical;
 	size_t n = 0;
 
 	for (int from = 0; from < blocks->n; from++)
@@ -275,16 +277,17 @@ static double settle_levels(struct bb_block_map *blocks, const struct bb_view *v
 			if (from != to && !isnan(*level))
 				between[n++] = *level;
 		}
-	usual = n > 0 ? bb_low_median(between, n) : 0;
+	typical = n > 0 ? bb_low_median(between, n) : 0;
 	for (int from = 0; from < blocks->n; from++)
 		for (int to = 0; to < blocks->n; to++)
 			if (isnan(blocks->level[from][to]))
-				blocks->level[from][to] = usual;
-	return usual;
+				blocks->level[from][to] = typical;
+	return typical;
 }
 
-/* How much the paths of NODE differ from those of a node of BLOCK, but for a factor: the mean
-   distance from their median. INFINITY if NODE met nobody. */
+/* How badly the levels of BLOCK explain the times of NODE: the mean distance of what they leave
+   from its median. A node that is slow by a factor with everybody deviates as little as a healthy
+   one. INFINITY if NODE met nobody. */
 static double deviation_of(const struct bb_block_map *blocks, const struct bb_view *v, int node,
 			   int block, double *values)
 {
@@ -308,8 +311,8 @@ static double deviation_of(const struct bb_block_map *blocks, const struct bb_vi
 	return n > 0 ? sum / (double)n : INFINITY;
 }
 
-/* The block whose paths are most like those of NODE, but for a factor. CHOICES: of so many. Returns
-   -1 if NODE met nobody. */
+/* Returns the one of the first CHOICES blocks whose levels explain the times of NODE best; -1 if
+   NODE met nobody. */
 static int most_like(const struct bb_block_map *blocks, const struct bb_view *v, int node,
 		     int choices, double *values)
 {
@@ -327,10 +330,10 @@ static int most_like(const struct bb_block_map *blocks, const struct bb_view *v,
 	return best;
 }
 
-/* Who is slow is fast with nobody, and in a sample a node may not have met those of its block:
-   these may be of another block, of which nobody met. USUAL: between blocks. CHOSEN: room for one
-   of each node. */
-static void place_others(struct bb_block_map *blocks, const struct bb_view *v, double usual,
+/* Assign the nodes that no fast pair joined. A slow node is fast with nobody. In a sample a node
+   may not have met its own block, so that one more block, of which no two nodes met, is a choice
+   too. TYPICAL: the level between blocks. CHOSEN: room for one value per node. */
+static void place_others(struct bb_block_map *blocks, const struct bb_view *v, double typical,
 			 int *chosen, double *values)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
@@ -339,7 +342,7 @@ static void place_others(struct bb_block_map *blocks, const struct bb_view *v, d
 	int elsewhere = 0;
 
 	for (int p = 0; p < blocks->n && choices > blocks->n; p++)
-		blocks->level[p][blocks->n] = usual;
+		blocks->level[p][blocks->n] = typical;
 	for (int i = 0; i < rounds->nodes; i++)
 		chosen[i] = blocks->of[i] >= 0 ? blocks->of[i]
 					       : most_like(blocks, v, i, choices, values);
@@ -360,19 +363,20 @@ bb_status bb_block_map_find(struct bb_block_map *blocks, const struct bb_view *v
 	const struct bb_rounds *rounds = view->measured.rounds;
 	const size_t nodes = (size_t)rounds->nodes;
 	struct group *groups = malloc(nodes * sizeof(*groups));
-	struct joining j = {.nodes = 0};
+	struct node_sets sets = {.nodes = 0};
 	bb_status status = BB_EINTERNAL;
 
 	blocks->of = malloc(nodes * sizeof(*blocks->of));
-	if (!groups || !blocks->of || !open_joining(&j, view))
+	if (!groups || !blocks->of || !node_sets_open(&sets, view))
 		goto out;
 	if (rounds->n <= MOST_ROUNDS)
-		join_fast(&j, view);
-	number_blocks(blocks, &j, groups);
-	place_others(blocks, view, settle_levels(blocks, view, j.values), j.size, j.values);
+		join_fast_pairs(&sets, view);
+	number_blocks(blocks, &sets, groups);
+	place_others(blocks, view, settle_levels(blocks, view, sets.values), sets.size,
+		     sets.values);
 	status = BB_OK;
 out:
-	close_joining(&j);
+	node_sets_close(&sets);
 	free(groups);
 	return status;
 }

@@ -1,5 +1,5 @@
 /*
- * convict.c - the suspects judged by their second measurement.
+ * convict.c - judges the suspects by their second measurement.
  */
 #include "diagnose/tally.h"
 
@@ -45,8 +45,8 @@ static double chance_of(const struct confirmation *t, const struct reading *h,
 	return fmin(1, t->charges * bb_chance(tally->slow, tally->of, healthy->slow, healthy->of));
 }
 
-/* Where ranks share processors, what is typical changes within a run: without a reference that was
-   measured at the same time nobody is guilty. */
+/* Where ranks share processors the typical time changes within a run: nobody is guilty without a
+   reference measured at the same time. */
 static bool is_guilty(const struct confirmation *t, const struct reading *h,
 		      const struct bb_tally *tally, bool whole)
 {
@@ -77,8 +77,8 @@ static bool is_comparable(const struct reading *h, int a, int b)
 	       h->controls[bb_measured_nearness(h->measured, a, b)] >= BB_CONFIRMING;
 }
 
-/* t->values = the measurements of the reference over RAIL; -1: over all, above their base. Returns
-   how many there are. */
+/* t->values = the measurements of the reference over RAIL, or over all rails (-1) above their
+   bases. Returns how many there are. */
 static size_t collect_controls(const struct confirmation *t, const struct reading *h, int rail)
 {
 	size_t n = 0;
@@ -93,7 +93,7 @@ static size_t collect_controls(const struct confirmation *t, const struct readin
 	return n;
 }
 
-/* How often those over RAIL (-1: all) were slow, by BASE more. */
+/* Tally the reference over RAIL (-1: all), above BASE. */
 static struct bb_tally controls_count(const struct confirmation *t, const struct reading *h,
 				      int rail, double base)
 {
@@ -105,8 +105,9 @@ static struct bb_tally controls_count(const struct confirmation *t, const struct
 	return tally;
 }
 
-/* What came to a node in ROUND, over most of the rails. */
-static double usual_excess(const struct confirmation *t, const struct reading *h, int round, int to)
+/* Returns the median over the rails of what arrived at TO in ROUND, above their bases. */
+static double median_excess(const struct confirmation *t, const struct reading *h, int round,
+			    int to)
 {
 	double excess[BB_MOST_RAILS];
 	size_t n = 0;
@@ -126,7 +127,7 @@ static struct bb_tally count_rounds(const struct confirmation *t, const struct r
 
 	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
 		if (is_control(t, m.from, m.to))
-			bb_tally_count(&tally, usual_excess(t, h, m.round, m.to), h->limit);
+			bb_tally_count(&tally, median_excess(t, h, m.round, m.to), h->limit);
 	return tally;
 }
 
@@ -140,8 +141,8 @@ static double limit_find(const struct confirmation *t, const struct reading *h, 
 	return bb_slow_from(tolerance, 1.4826 * bb_low_median(t->values, n), rare);
 }
 
-/* What is typical of RAIL: now, by the N values of the reference; in the survey if they are too
-   few. Where ranks share processors, the slower of both. */
+/* Returns the typical time of RAIL: the median of the N values of the reference, or that of the
+   survey if they are too few; where ranks share processors, the slower of both. */
 static double base_find(const struct confirmation *t, const struct reading *h, int rail, size_t n)
 {
 	const double surveyed = h->view->fit.base[rail];
@@ -150,7 +151,7 @@ static double base_find(const struct confirmation *t, const struct reading *h, i
 	return h->view->floor > 0 ? fmax(now, surveyed) : now;
 }
 
-static void settle_usual(const struct confirmation *t, struct reading *h, double tolerance)
+static void reading_settle(const struct confirmation *t, struct reading *h, double tolerance)
 {
 	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
 		h->controls[bb_measured_nearness(h->measured, m.from, m.to)] +=
@@ -175,14 +176,14 @@ static void settle_usual(const struct confirmation *t, struct reading *h, double
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
 
-/* What came from one node to the other in a round, with NODE, one of them, on confirmation. */
+/* Count the measurements that arrived at TO in ROUND against NODE, their sender or receiver. */
 static void count_meeting(const struct confirmation *t, struct reading *h, int round, int to,
 			  int node, enum direction direction)
 {
 	for (int k = 0; k < t->rails; k++)
 		bb_tally_count(port_of(t, h, node, k, direction),
 			       bb_measured_at(h->measured, round, to, k) - h->base[k], h->limit);
-	bb_tally_count(&h->nodes[node * DIRECTIONS + direction], usual_excess(t, h, round, to),
+	bb_tally_count(&h->nodes[node * DIRECTIONS + direction], median_excess(t, h, round, to),
 		       h->limit);
 }
 
@@ -194,8 +195,8 @@ static bool is_end(const struct confirmation *t, int node)
 	return false;
 }
 
-/* Is what goes between NODE, which is on confirmation or an end of a suspected link, and OTHER
-   about NODE? */
+/* Does a meeting of NODE with OTHER count against NODE? OTHER must be proven, and NODE questioned
+   or an end of a suspected link. */
 static bool is_about(const struct confirmation *t, int node, int other)
 {
 	return is_proven(t, other) && (!is_proven(t, node) || is_end(t, node)) &&
@@ -214,8 +215,7 @@ static void count_meetings(const struct confirmation *t, struct reading *h)
 	}
 }
 
-/* The direction is that of the last quantity that convicts: latency is a round trip and does not
-   tell one direction from the other. */
+/* The last quantity that convicts decides: latency is a round trip and has no direction. */
 static void set_direction(struct bb_diagnosis *v, int quantity, bool sends)
 {
 	if (!v->slow[quantity])
@@ -223,7 +223,8 @@ static void set_direction(struct bb_diagnosis *v, int quantity, bool sends)
 	*(sends ? &v->sends : &v->receives) = true;
 }
 
-/* TALLY convicts. V says how often by the least likely, and how slow by the slowest. */
+/* Add TALLY, which convicts, to V: its chance and share are those of the least likely tally, its
+   factor that of the slowest. */
 static void charge(const struct confirmation *t, const struct reading *h,
 		   const struct bb_tally *tally, bool whole, struct bb_diagnosis *v)
 {
@@ -240,7 +241,7 @@ static void charge(const struct confirmation *t, const struct reading *h,
 	v->flapping = !bb_tally_is_steady(tally);
 }
 
-/* Is RAIL (-1: most) of NODE guilty of anything? V = of what. */
+/* Is RAIL of NODE (-1: most of them) guilty in a quantity and direction? V = in which. */
 static bool judge_port(const struct confirmation *t, int node, int rail, struct bb_diagnosis *v)
 {
 	bool guilty = false;
@@ -261,8 +262,8 @@ static bool judge_port(const struct confirmation *t, int node, int rail, struct 
 	return guilty;
 }
 
-/* Are most of the rails as bad as the worst of them, or does the node flap with none of them slow
-   all the time? Else it is single rails. */
+/* Is it the node rather than single rails? Either most of its rails are guilty and slow at least
+   half as often as the worst, or the node as a whole flaps at least half as often as it. */
 static bool is_whole(const struct confirmation *t, const struct bb_diagnosis *whole,
 		     const struct bb_diagnosis *rails)
 {
@@ -276,7 +277,7 @@ static bool is_whole(const struct confirmation *t, const struct bb_diagnosis *wh
 	return bb_is_most(alike, t->rails) || (whole->flapping && 2 * whole->share >= most);
 }
 
-/* Is RAIL of NODE guilty of more than most of its rails do too, if less often? */
+/* Is RAIL of NODE guilty with more than twice the excess that most of its rails reach? */
 static bool stands_out(const struct confirmation *t, int node, int rail)
 {
 	bool found = t->rails == 1;
@@ -295,7 +296,8 @@ static bool stands_out(const struct confirmation *t, int node, int rail)
 	return found;
 }
 
-/* Most of the rails are guilty, and alike: WHOLE = the node, of what the worst of them is. */
+/* If most of the rails are steadily guilty and alike, returns true with WHOLE = the verdict of the
+   least likely of them, on the node. */
 static bool merge_rails(const struct confirmation *t, int node, const struct bb_diagnosis *rails,
 			const bool *guilty, struct bb_diagnosis *whole)
 {
@@ -343,8 +345,8 @@ static double mean_excess(const struct bb_tally *tally)
 	return tally->of > 0 ? tally->all / tally->of : 0;
 }
 
-/* How much longer than the reference NODE takes with the proven, on average: its own share of what
-   its links take. */
+/* Returns the mean excess of NODE, with proven partners, over that of the reference: its own share
+   of the times of its links. */
 static double end_excess(const struct confirmation *t, const struct reading *h, int node, int rail,
 			 enum direction direction)
 {
@@ -352,7 +354,7 @@ static double end_excess(const struct confirmation *t, const struct reading *h, 
 		    mean_excess(port_of(t, h, node, rail, direction)) - mean_excess(&h->healthy));
 }
 
-/* What came over RAIL from one node to another, beyond what its ends take with others. */
+/* Tally what arrived over RAIL from one node at another, beyond the excess of both with others. */
 static struct bb_tally count_link(const struct confirmation *t, const struct reading *h, int from,
 				  int to, int rail)
 {
@@ -387,7 +389,7 @@ static bool judge_link_rail(const struct confirmation *t, int a, int b, int rail
 	return guilty;
 }
 
-/* What flaps between two nodes may be one of them: are both steady with others? */
+/* A link that flaps may be one of its ends: are both steady with others? */
 static bool ends_are_steady(const struct confirmation *t, const struct bb_diagnosis *link)
 {
 	const int ends[2] = {link->node, link->peer};
@@ -401,7 +403,7 @@ static bool ends_are_steady(const struct confirmation *t, const struct bb_diagno
 	return true;
 }
 
-/* Is NODE, or a rail of it? */
+/* Is NODE or one of its rails blamed? */
 static bool is_blamed(const struct confirmation *t, int node)
 {
 	for (int i = 0; i < t->verdicts->n; i++) {
@@ -414,7 +416,8 @@ static bool is_blamed(const struct confirmation *t, int node)
 	return false;
 }
 
-/* Is it known what NODE takes with others? Where ranks share processors, not from the survey. */
+/* Was NODE measured with others often enough? Where ranks share processors the survey does not
+   count. */
 static bool is_known(const struct confirmation *t, int node)
 {
 	int most = 0;
@@ -436,7 +439,7 @@ static bb_status judge_pair(struct confirmation *t, int a, int b)
 	int guilty = 0;
 	bb_status status = BB_OK;
 
-	/* What a link of a bad node does may be the node's doing. */
+	/* A bad node slows its links. */
 	if (is_blamed(t, a) || is_blamed(t, b))
 		return BB_OK;
 	if (!is_known(t, a) || !is_known(t, b)) {
@@ -506,7 +509,7 @@ static bb_status confirmation_open(struct confirmation *t, const struct bb_view 
 		h->nodes = calloc((size_t)t->nodes * DIRECTIONS, sizeof(*h->nodes));
 		if (!h->ports || !h->nodes)
 			return BB_EINTERNAL;
-		settle_usual(t, h, tolerance);
+		reading_settle(t, h, tolerance);
 		count_meetings(t, h);
 	}
 	return BB_OK;

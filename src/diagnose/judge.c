@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIBERAL 0.02       /* chance at which a survey suspects */
+#define LIBERAL 0.02       /* chance below which a survey suspects */
 #define LEAST_PAIRS 8      /* or a quarter of the nodes: so many pairs may be suspected */
-#define LIBERAL_SHARE 0.15 /* of its rounds that must have been slow, likewise */
+#define LIBERAL_SHARE 0.15 /* of its rounds that must have been slow too */
 #define LIBERAL_EXCESS 0.5 /* in limits, of a link of which one round was slow */
 
 void bb_verdicts_free(struct bb_verdicts *verdicts)
@@ -33,8 +33,8 @@ static double fitted(const struct bb_polish *fit, const double *of_ports, int no
 	return fmax(of_ports[node * fit->rails + rail], 0);
 }
 
-/* By how much NODE's partner in ROUND takes longer to it than usual, once what is the partner's
-   (SENDS) and its own (RECEIVES) is taken off. */
+/* Returns the logarithm of the time from NODE's partner in ROUND to NODE above the base, less what
+   is fitted to the partner (SENDS) and to NODE (RECEIVES). */
 static double excess(const struct bb_view *v, int round, int node, int rail, bool sends,
 		     bool receives)
 {
@@ -92,8 +92,8 @@ int bb_survey_least(int nodes)
 	return rounds;
 }
 
-/* How often measurements are slow that NODE has no part in: of few nodes it would spoil the rate
-   that it is held against. */
+/* Tally the measurements of the other nodes among themselves: among few nodes, those of NODE would
+   raise the rate that it is compared with. */
 static struct bb_tally others_than(const struct bb_view *v, int node)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
@@ -110,7 +110,7 @@ static struct bb_tally others_than(const struct bb_view *v, int node)
 	return (struct bb_tally){.slow = v->slow - own.slow, .of = v->of - own.of};
 }
 
-/* How often NODE was slow, adding to *SLOW. Does it look bad, by itself or by one of its rails? */
+/* Add to *SLOW how often NODE was slow. Returns true if it looks bad, as a whole or in one rail. */
 static bool survey_node(const struct bb_view *v, int node, int *slow)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
@@ -171,8 +171,8 @@ static void candidates_add(struct candidate *worst, int *n, int most, struct can
 	worst[at] = c;
 }
 
-/* What went in ROUND from NODE's partner to it, with all rounds in which the two met. SCRATCH: one
-   value for each round. */
+/* Returns the pair of NODE and its partner in ROUND, judged by all rounds in which the two met.
+   SCRATCH: room for one value per round. */
 static struct candidate look_at(const struct bb_view *v, int round, int node, int rail,
 				double *scratch)
 {
@@ -225,7 +225,7 @@ static bool survey_pairs(struct bb_suspects *s, const struct bb_view *views, int
 	return scratch != NULL;
 }
 
-/* How many nodes NODE met: ROUNDS are of other pairs while there are any. */
+/* Returns how many nodes NODE met; no pair meets twice before all have met. */
 static int partners_of(const struct bb_rounds *rounds, int node)
 {
 	int n = 0;
@@ -235,7 +235,7 @@ static int partners_of(const struct bb_rounds *rounds, int node)
 	return n;
 }
 
-/* With how many of its partners NODE is suspected. */
+/* Returns the number of suspected links of NODE. */
 static int pairs_of(const struct bb_suspects *s, int node)
 {
 	int n = 0;
@@ -245,8 +245,8 @@ static int pairs_of(const struct bb_suspects *s, int node)
 	return n;
 }
 
-/* A node that is suspected with all of its partners but one is a suspect itself, and its links are
-   not: they would leave it hardly anybody to be measured with. */
+/* A node whose links are suspected, to all of its partners but one, is itself the suspect and its
+   links are not: they would leave it hardly any partner to be measured with. */
 static void charge_ends(struct bb_suspects *s, const struct bb_rounds *rounds)
 {
 	for (int node = 0; node < s->nodes; node++) {
@@ -270,10 +270,10 @@ double bb_rail_excess(const double *base, int rails, int rail)
 	return base[rail] - bb_low_median(others, (size_t)rails);
 }
 
-/* Most nodes are healthy, or nobody knows what is usual: of too many suspects those are left that
-   were slow most often; of those who are not suspected the half that was slow least often is
-   proven. Where ranks share processors (CROWDED) all of them are: chance decides how often they
-   were slow, and each is needed for pairs at its distance. COUNTS: room for one of each node. */
+/* Settle the standing of all nodes. Fewer than half can be suspects, or nothing is typical: of
+   more, those remain that were slow most often. Of the others, the half that was slow least often
+   is proven; where ranks share processors (CROWDED) all are, because chance decides how often each
+   was slow, and pairs at every distance are needed. COUNTS: room for one value per node. */
 static void settle_standing(struct bb_suspects *s, bool crowded, const int *slow, int *counts)
 {
 	int n = 0, least = 0, middle;
@@ -347,8 +347,8 @@ static void find_lateness(const float *waits, int steps, int ranks, double *late
 	}
 }
 
-/* From which lateness on a rank is late. The noise is what each rank's varies by: who is always
-   late does not add to it. */
+/* Returns the lateness from which on a rank is late. Noise is the spread of each rank around its
+   own median: a rank that is always late does not add to it. */
 static double late_from(const double *late, int steps, int ranks, double least, double *scratch)
 {
 	const size_t n = (size_t)steps * (size_t)ranks;

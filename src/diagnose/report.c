@@ -106,7 +106,7 @@ static void add_few_steps(const struct bb_examiner *s, struct bb_strbuf *out)
 }
 
 /* LINES to the sinks; they are freed. */
-static bb_status say(struct bb_examiner *s, struct bb_strbuf *lines)
+static bb_status comment_deliver(struct bb_examiner *s, struct bb_strbuf *lines)
 {
 	const bb_status status = bb_strbuf_failed(lines) ? BB_EINTERNAL
 							 : bb_sinks_comment(&s->engine.run->sinks,
@@ -132,7 +132,7 @@ bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pil
 			      "# Links between nodes that do not meet are not measured: --full "
 			      "measures all pairs\n");
 	add_few_steps(s, &out);
-	return say(s, &out);
+	return comment_deliver(s, &out);
 }
 
 /* ---- verdicts ------------------------------------------------------------------------------- */
@@ -253,7 +253,8 @@ static void add_confidence(const struct bb_diagnosis *v, struct bb_strbuf *out)
 #define AND_MORE "; and more"
 
 /* REASON of a node goes on with V, as far as there is room. */
-static void note_another(const struct bb_examiner *s, const struct bb_diagnosis *v, char *reason)
+static void node_note_another(const struct bb_examiner *s, const struct bb_diagnosis *v,
+			      char *reason)
 {
 	const size_t length = strlen(reason), room = TEXT - length;
 	char more[96];
@@ -273,7 +274,7 @@ static void note_another(const struct bb_examiner *s, const struct bb_diagnosis 
 
 /* The reason of a node: its first culprit in full, whose code is the node's, and the codes of the
    others. */
-static void note(struct report *report, const struct bb_diagnosis *v, const char *text)
+static void node_note(struct report *report, const struct bb_diagnosis *v, const char *text)
 {
 	const struct bb_examiner *s = report->s;
 	const int node = v->charge == BB_CHARGE_STRAGGLER ? s->ports.node[v->node] : v->node;
@@ -281,7 +282,7 @@ static void note(struct report *report, const struct bb_diagnosis *v, const char
 	if (node < 0 || v->charge == BB_CHARGE_LINK)
 		return;
 	if (report->codes[node]) {
-		note_another(s, v, report->reasons[node]);
+		node_note_another(s, v, report->reasons[node]);
 		return;
 	}
 	report->codes[node] = code_of(v);
@@ -293,8 +294,8 @@ static int64_t number_or_absent(int number)
 	return number >= 0 ? number : BB_ABSENT;
 }
 
-static void describe(const struct bb_examiner *s, const struct bb_diagnosis *v,
-		     struct bb_culprit_record *r)
+static void culprit_describe(const struct bb_examiner *s, const struct bb_diagnosis *v,
+			     struct bb_culprit_record *r)
 {
 	const bool straggler = v->charge == BB_CHARGE_STRAGGLER;
 	const int node = straggler ? s->ports.node[v->node] : v->node;
@@ -321,8 +322,8 @@ static void describe(const struct bb_examiner *s, const struct bb_diagnosis *v,
 	r->flapping = v->flapping;
 }
 
-/* Who is slow as a node is late for collectives too: it is reported once. */
-static bool is_reported(const struct report *report, const struct bb_diagnosis *v)
+/* A slow node is late for collectives too: it is reported once. */
+static bool verdict_is_reported(const struct report *report, const struct bb_diagnosis *v)
 {
 	const struct bb_examiner *s = report->s;
 
@@ -338,7 +339,7 @@ static bb_status report_verdict(struct report *report, const struct bb_diagnosis
 	struct bb_strbuf text = {0};
 	bb_status status = BB_OK;
 
-	if (is_reported(report, v))
+	if (verdict_is_reported(report, v))
 		return BB_OK;
 	add_subject(s, v, &text);
 	add_charge(s, v, &text);
@@ -352,10 +353,10 @@ static bb_status report_verdict(struct report *report, const struct bb_diagnosis
 		bb_strbuf_addf(lines, "# contended: %s\n", bb_strbuf_text(&text));
 		goto out;
 	}
-	describe(s, v, &r);
+	culprit_describe(s, v, &r);
 	r.text = bb_strbuf_text(&text);
 	s->diagnose->culprits++;
-	note(report, v, r.text);
+	node_note(report, v, r.text);
 	bb_strbuf_addf(lines, "# culprit: %s: %s\n", r.code, r.text);
 	status = bb_sinks_record(&s->engine.run->sinks, &bb_record_culprit, &r);
 out:
@@ -365,8 +366,10 @@ out:
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
 
-/* Over the rails, of the time that NODE takes, the worst. */
-static double worst(const struct bb_examiner *s, int quantity, bool sends, int node, double *base)
+/* Returns the logarithm of the time of NODE over its slowest rail; *BASE = the typical time of the
+   fastest rail. */
+static double worst_rail(const struct bb_examiner *s, int quantity, bool sends, int node,
+			 double *base)
 {
 	const struct bb_polish *fit = &s->views[quantity].fit;
 	double most = -INFINITY;
@@ -382,7 +385,7 @@ static double worst(const struct bb_examiner *s, int quantity, bool sends, int n
 	return most;
 }
 
-static void describe_node(const struct report *report, int node, struct bb_node_record *r)
+static void node_describe(const struct report *report, int node, struct bb_node_record *r)
 {
 	const struct bb_examiner *s = report->s;
 	const double bytes = (double)s->diagnose->options.bytes;
@@ -395,13 +398,13 @@ static void describe_node(const struct report *report, int node, struct bb_node_
 	r->verdict = report->codes[node] ? "BAD" : "OK";
 	r->code = report->codes[node] ? report->codes[node] : "BB-OK";
 	r->reason = report->codes[node] ? report->reasons[node] : "as fast as the others";
-	sends = worst(s, BB_BANDWIDTH, true, node, &usual);
-	receives = worst(s, BB_BANDWIDTH, false, node, &usual);
+	sends = worst_rail(s, BB_BANDWIDTH, true, node, &usual);
+	receives = worst_rail(s, BB_BANDWIDTH, false, node, &usual);
 	r->sends_GBps = 1e-9 * bytes / exp(sends);
 	r->receives_GBps = 1e-9 * bytes / exp(receives);
 	r->sends_share = exp(usual - sends);
 	r->receives_share = exp(usual - receives);
-	r->latency_us = 1e6 * exp(worst(s, BB_LATENCY, false, node, &usual));
+	r->latency_us = 1e6 * exp(worst_rail(s, BB_LATENCY, false, node, &usual));
 	r->partners = 0;
 	for (int i = 0; i < s->survey.rounds.n; i++)
 		r->partners += bb_rounds_partner(&s->survey.rounds, i, node) != BB_NO_PEER;
@@ -421,7 +424,7 @@ static bb_status report_nodes(struct report *report)
 	for (int i = 0; i < s->ports.nodes && status == BB_OK; i++) {
 		struct bb_node_record r;
 
-		describe_node(report, i, &r);
+		node_describe(report, i, &r);
 		s->engine.run->end.results++;
 		healthy += !report->codes[i];
 		status = (all || report->codes[i] ? bb_sinks_record
@@ -560,7 +563,7 @@ bb_status bb_diagnose_report(struct bb_examiner *s)
 			       s->diagnose->unjudged ? " proven; not everybody could be judged"
 						     : "");
 	if (status == BB_OK)
-		status = say(s, &lines);
+		status = comment_deliver(s, &lines);
 	bb_strbuf_free(&lines);
 	free(report.reasons);
 	free((void *)report.codes);

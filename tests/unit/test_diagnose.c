@@ -193,8 +193,8 @@ static void numbers_are_right(void **state)
 	assert_true(bb_upper(five, 5, 0.25) == 4);
 }
 
-/* Ways that are far take longer, and nobody is to blame. */
-static void far_ways_are_level(void **state)
+/* Paths that are far take longer, and nobody is to blame. */
+static void far_paths_are_level(void **state)
 {
 	const struct bb_spot spots[4] = {{0, 0}, {0, 0}, {1, 0}, {1, 0}};
 	struct bb_rounds rounds = {0};
@@ -287,7 +287,7 @@ int main(void)
 		cmocka_unit_test(who_is_alone),
 		cmocka_unit_test(programs_keep_the_rules),
 		cmocka_unit_test(numbers_are_right),
-		cmocka_unit_test(far_ways_are_level),
+		cmocka_unit_test(far_paths_are_level),
 		cmocka_unit_test(blocks_are_found),
 	};
 
