@@ -3,6 +3,7 @@
  */
 #include "acceptance/judge.h"
 #include "core/array.h"
+#include "core/units.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -149,7 +150,7 @@ static void record_check(const struct bb_profile_step *step, const struct bb_rea
 	const bool latency = quantity && strcmp(quantity, "latency") == 0;
 
 	if (strcmp(r->kind, "run") == 0) {
-		if (step->counted && ranks > 0 && ranks != step->ranks)
+		if (step->counted && ranks > 0 && ranks != bb_step_all_ranks(step))
 			c->ranks = ranks;
 		c->virtual_time |= bb_record_bool(r->json, "virtual_time");
 	} else if (strcmp(r->kind, "end") == 0) {
@@ -199,7 +200,7 @@ static struct bb_judgement correctness_judge(const struct bb_evidence *e)
 		/* Under an unknown launcher, each process would run alone. */
 		bb_judgement_decide(&j, BB_UNJUDGED,
 				    "ran on %lld ranks instead of the %lld of the profile",
-				    (long long)c.ranks, (long long)e->step->ranks);
+				    (long long)c.ranks, (long long)bb_step_all_ranks(e->step));
 	else if (c.looked_at == 0 && c.virtual_time)
 		bb_judgement_decide(&j, BB_SKIPPED, "virtual time moves no data");
 	else if (c.results > 0 && c.looked_at == 0)
@@ -227,12 +228,35 @@ static void step_abandon(const struct bb_evidence *e, const struct bb_judgement 
 	}
 }
 
+/* Nodes that belong to no group are not tested. */
+static void coverage_judge(const struct bb_evidence *e, struct bb_judgements *judgements)
+{
+	const struct bb_profile_step *const step = e->step;
+	struct bb_judgement j = bb_judgement_of(e, NULL, "nodes");
+
+	if (step->left == 0)
+		return;
+	j.own = "nodes";
+	bb_judgement_decide(&j, BB_WARNED,
+			    "the last %lld node%s %s in no group of %lld; repeat with --nodes %lld "
+			    "and the hosts in another order",
+			    (long long)step->left, bb_plural(step->left),
+			    step->left == 1 ? "is" : "are", (long long)step->nodes,
+			    (long long)(step->groups * step->nodes));
+	bb_judgements_add(judgements, &j);
+}
+
 bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judgements,
 			struct bb_error *error)
 {
 	struct bb_judgement own = bb_judgement_of(e, NULL, bb_own_gate(e->step));
 	bool obstacle = false;
 
+	if (e->unneeded) {
+		bb_judgement_decide(&own, BB_SKIPPED, "no earlier step failed");
+		step_abandon(e, &own, judgements);
+		return judgements->failed ? bb_no_memory(error, "verdicts") : BB_OK;
+	}
 	for (size_t i = 0; i < e->nruns && !obstacle; i++)
 		obstacle = is_obstacle(&e->runs[i], &own);
 	if (obstacle) {
@@ -244,6 +268,7 @@ bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judge
 			(e->step->gates[i].kind == BB_GATE_VALUE ? bb_judge_value : bb_judge_shape)(
 				e, &e->step->gates[i], judgements);
 		bb_judge_counters(e, judgements);
+		coverage_judge(e, judgements);
 	}
 	return judgements->failed ? bb_no_memory(error, "verdicts") : BB_OK;
 }

@@ -28,6 +28,7 @@ struct bb_evidence {
 	const struct bb_plan_cluster *simulated;
 	struct bb_step_run *runs;
 	size_t nruns;
+	bool unneeded; /* it was not run, because no earlier step failed */
 	/* For gates that need it: */
 	struct bb_step_run *predicted;         /* by the simulator, one for each gate; or NULL */
 	const struct json_t *const *baselines; /* one for each gate; or NULL */
@@ -46,7 +47,7 @@ const struct bb_read_record *bb_evidence_next(const struct bb_evidence *e,
 struct bb_judgement {
 	const struct bb_profile_step *step;
 	const struct bb_gate *gate; /* NULL: OWN, a gate that needs no profile */
-	const char *own;            /* bb_own_gate, "counters" or "fault" */
+	const char *own;            /* bb_own_gate, "counters", "nodes" or "fault" */
 	char subject[BB_SUBJECT_TEXT];
 	enum bb_verdict verdict;
 	size_t runs;

@@ -151,7 +151,8 @@ static bool record_collect(const struct bb_evidence *e, const struct bb_gate *ga
 	char subject[BB_SUBJECT_TEXT];
 	struct group *const g = group_find(groups, bb_record_subject(subject, r, true));
 	const char *why = NULL;
-	const double value = bb_record_metric(r->json, gate->measure);
+	const double value = e->step->groups > 1 ? bb_record_slowest_group(r->json, gate->measure)
+						 : bb_record_metric(r->json, gate->measure);
 	const double expected = bb_expected(e, gate, r, &why);
 	struct sample *new;
 

@@ -17,14 +17,19 @@ static double margin(const struct bb_judgement *j, double value)
 	return j->gate->measure->more_is_better ? value / j->limit : j->limit / value;
 }
 
+/* What was measured: a node alone, with another one, or in a group of several. */
+enum sharing { OF_NODE, OF_PAIR, OF_GROUP };
+
 /* Notes VALUE of node AT under the gate of J. Of its own values the worst counts; of those shared
    with other nodes the best, because a bad partner is no evidence against it. */
 static void value_note(struct bb_nodes *nodes, size_t at, const struct bb_judgement *j,
-		       double value, bool shared)
+		       double value, enum sharing sharing)
 {
 	struct bb_node *const node = &nodes->list[at];
 	const double m = margin(j, value);
-	const struct bb_node_value new = {j, value, j->limit, m, shared, m < 1};
+	const bool shared = sharing != OF_NODE;
+	const struct bb_node_value new = {j,    value, j->limit, m, shared, sharing == OF_GROUP,
+					  m < 1};
 	struct bb_node_value *added;
 
 	for (size_t i = 0; i < node->nvalues; i++) {
@@ -44,14 +49,6 @@ static void value_note(struct bb_nodes *nodes, size_t at, const struct bb_judgem
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Returns the field with the metric of each group; NULL: none. */
-static const char *group_field(const struct bb_metric *metric)
-{
-	if (!metric->best && strcmp(metric->name, "busbw") == 0)
-		return "group_busbw_GBps";
-	return strcmp(metric->name, "time") == 0 ? "group_time_us" : NULL;
-}
-
 /* Returns the index of GROUP in GROUPS; -1: none. */
 static int position(const json_t *groups, int64_t group)
 {
@@ -70,54 +67,64 @@ static int position(const json_t *groups, int64_t group)
 	return -1;
 }
 
-/* HOSTS[group] = the host of the group's ranks; NULL: several. */
-static void group_hosts_find(const struct bb_read_record *r, const json_t *groups,
-			     const char **hosts)
+/* Sums over the results of one subject: of groups on one host, and of several hosts. */
+struct group_sum {
+	double sum[2];
+	size_t n[2];
+};
+
+/* SEVERAL[group] = do its ranks have several hosts? */
+static bool *groups_with_several_find(const struct bb_read_record *r, const json_t *groups)
 {
-	static const char several[] = "";
+	const size_t n = json_array_size(groups);
+	const char **const hosts = calloc(n + 1, sizeof(*hosts));
+	bool *const several = calloc(n + 1, sizeof(*several));
 	size_t i;
 	json_t *rank;
 
-	json_array_foreach(json_object_get(r->run, "ranks"), i, rank)
+	json_array_foreach(hosts && several ? json_object_get(r->run, "ranks") : NULL, i, rank)
 	{
 		const char *const host = bb_record_string(rank, "host");
 		const int g = position(groups, bb_record_int(rank, "group"));
 
 		if (g < 0 || !host)
 			continue;
-		hosts[g] = !hosts[g] || strcmp(hosts[g], host) == 0 ? host : several;
+		several[g] |= hosts[g] && strcmp(hosts[g], host) != 0;
+		hosts[g] = host;
 	}
-	for (i = 0; i < json_array_size(groups); i++)
-		hosts[i] = hosts[i] == several ? NULL : hosts[i];
+	free(hosts);
+	return several;
 }
 
-/* Sums over the results of one subject. */
-struct sum {
-	double sum;
-	size_t n;
-};
-
+/* Adds the value of each group to SUMS of its hosts, once for each of their ranks. */
 static void groups_sum(const struct bb_read_record *r, const struct bb_judgement *j,
-		       struct bb_nodes *nodes, struct sum *sums)
+		       struct bb_nodes *nodes, struct group_sum *sums)
 {
 	const json_t *const groups = json_object_get(r->json, "groups");
-	const json_t *const values = json_object_get(r->json, group_field(j->gate->measure));
+	const json_t *const values =
+		json_object_get(r->json, bb_metric_group_field(j->gate->measure));
 	const size_t n = json_array_size(groups);
-	const char **const hosts = calloc(n + 1, sizeof(*hosts));
+	bool *const several = groups_with_several_find(r, groups);
+	size_t i;
+	json_t *rank;
 
-	nodes->failed |= !hosts;
-	if (hosts && json_array_size(values) == n)
-		group_hosts_find(r, groups, hosts);
-	for (size_t g = 0; hosts && g < n; g++) {
-		const double value = json_number_value(json_array_get(values, g));
-		const struct bb_node *const node = hosts[g] ? bb_nodes_find(nodes, hosts[g]) : NULL;
+	nodes->failed |= !several;
+	json_array_foreach(
+		several && json_array_size(values) == n ? json_object_get(r->run, "ranks") : NULL,
+		i, rank)
+	{
+		const char *const host = bb_record_string(rank, "host");
+		const int g = position(groups, bb_record_int(rank, "group"));
+		const double value =
+			g < 0 ? 0 : json_number_value(json_array_get(values, (size_t)g));
+		const struct bb_node *const node = host ? bb_nodes_find(nodes, host) : NULL;
 
 		if (!node || !(value > 0))
 			continue;
-		sums[node - nodes->list].sum += value;
-		sums[node - nodes->list].n++;
+		sums[node - nodes->list].sum[several[g]] += value;
+		sums[node - nodes->list].n[several[g]]++;
 	}
-	free(hosts);
+	free(several);
 }
 
 /* ---- one judgement --------------------------------------------------------------------------- */
@@ -134,14 +141,15 @@ static void pair_note(const struct bb_read_record *r, const struct bb_judgement 
 		const struct bb_node *const node = ends[i] ? bb_nodes_find(nodes, ends[i]) : NULL;
 
 		if (node)
-			value_note(nodes, (size_t)(node - nodes->list), j, j->value, shared);
+			value_note(nodes, (size_t)(node - nodes->list), j, j->value,
+				   shared ? OF_PAIR : OF_NODE);
 	}
 }
 
 static void judgement_note(const struct bb_evidence *e, const struct bb_judgement *j,
 			   struct bb_nodes *nodes, struct bb_node *alone)
 {
-	struct sum *const sums = calloc(nodes->n + 1, sizeof(*sums));
+	struct group_sum *const sums = calloc(nodes->n + 1, sizeof(*sums));
 	struct bb_evidence_cursor at = {0};
 	const struct bb_read_record *r;
 	char subject[BB_SUBJECT_TEXT];
@@ -153,15 +161,19 @@ static void judgement_note(const struct bb_evidence *e, const struct bb_judgemen
 			continue;
 		if (strcmp(r->kind, "pair") == 0)
 			pair_note(r, j, nodes);
-		else if (group_field(j->gate->measure))
+		else if (bb_metric_group_field(j->gate->measure))
 			groups_sum(r, j, nodes, sums);
 	}
-	for (size_t i = 0; sums && i < nodes->n; i++)
-		if (sums[i].n > 0)
-			value_note(nodes, i, j, sums[i].sum / (double)sums[i].n, false);
+	for (size_t i = 0; sums && i < 2 * nodes->n; i++) {
+		const struct group_sum *const s = &sums[i / 2];
+
+		if (s->n[i % 2] > 0)
+			value_note(nodes, i / 2, j, s->sum[i % 2] / (double)s->n[i % 2],
+				   i % 2 ? OF_GROUP : OF_NODE);
+	}
 	/* The number of a step on one host is that host's. */
 	if (alone)
-		value_note(nodes, (size_t)(alone - nodes->list), j, j->value, false);
+		value_note(nodes, (size_t)(alone - nodes->list), j, j->value, OF_NODE);
 	free(sums);
 }
 

@@ -252,39 +252,57 @@ static bool diagnosis_adopt(const struct bb_evidence *e, struct bb_nodes *nodes)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/*
- * Blames those of E's N hosts whose own values are beyond a limit. A shared value, the best of
- * those that the host has with others, blames it only if less than half of the hosts have such a
- * value. Returns true if any host is blamed.
- */
+/* Returns how many hosts have a value like V, of the same gate and as shared, beyond the limit. */
+static size_t hosts_beyond(const struct bb_nodes *nodes, const struct bb_node_value *v)
+{
+	size_t beyond = 0;
+
+	for (size_t i = 0; i < nodes->n; i++)
+		for (size_t k = 0; k < nodes->list[i].nvalues; k++) {
+			const struct bb_node_value *const other = &nodes->list[i].values[k];
+
+			beyond += other->judgement->gate == v->judgement->gate &&
+				  other->shared == v->shared && other->beyond;
+		}
+	return beyond;
+}
+
+/* Does V, among N hosts, say something about its host? The best value that it shares with other
+   hosts does if less than half of the hosts are beyond the limit; that of its group does if any
+   group is within it. */
+static bool is_telling(const struct bb_nodes *nodes, const struct bb_node_value *v, size_t n)
+{
+	if (!v->shared)
+		return true;
+	return v->grouped ? hosts_beyond(nodes, v) < n : 2 * hosts_beyond(nodes, v) < n;
+}
+
+/* Blames those of E's N hosts that have a telling value beyond a limit; hosts of a slow group are
+   suspects. Returns true if any host is blamed. */
 static bool values_blame(const struct bb_evidence *e, size_t n, struct bb_nodes *nodes)
 {
-	size_t beyond = 0, blamed = 0;
+	bool blamed = false;
 	char reason[320];
 
-	for (int count = 1; count >= 0; count--) /* first counts those that are shared */
-		for (size_t i = 0; i < nodes->n; i++)
-			for (size_t k = 0; nodes->list[i].present && k < nodes->list[i].nvalues;
-			     k++) {
-				const struct bb_node_value *const v = &nodes->list[i].values[k];
-				const struct bb_judgement *const j = v->judgement;
+	for (size_t i = 0; i < nodes->n; i++)
+		for (size_t k = 0; nodes->list[i].present && k < nodes->list[i].nvalues; k++) {
+			const struct bb_node_value *const v = &nodes->list[i].values[k];
+			const struct bb_judgement *const j = v->judgement;
 
-				if (j->step != e->step || !v->beyond)
-					continue;
-				beyond += count && v->shared;
-				if (count || j->verdict == BB_UNJUDGED ||
-				    (v->shared && 2 * beyond >= n))
-					continue;
-				snprintf(reason, sizeof(reason),
-					 "%s: %s here %.4g %s, limit %.4g: %.160s", e->step->name,
-					 j->gate->measure->name, v->value, j->gate->measure->unit,
-					 v->limit, j->subject);
-				host_blame(nodes, nodes->list[i].host,
-					   j->verdict == BB_FAILED ? BB_NODE_BAD : BB_NODE_SUSPECT,
-					   "BB-BELOW-GATE", reason);
-				blamed++;
-			}
-	return blamed > 0;
+			if (j->step != e->step || !v->beyond || j->verdict == BB_UNJUDGED ||
+			    !is_telling(nodes, v, n))
+				continue;
+			snprintf(reason, sizeof(reason), "%s: %s %s %.4g %s, limit %.4g: %.160s",
+				 e->step->name, j->gate->measure->name,
+				 v->grouped ? "of its group" : "here", v->value,
+				 j->gate->measure->unit, v->limit, j->subject);
+			host_blame(nodes, nodes->list[i].host,
+				   j->verdict == BB_FAILED && !v->grouped ? BB_NODE_BAD
+									  : BB_NODE_SUSPECT,
+				   "BB-BELOW-GATE", reason);
+			blamed = true;
+		}
+	return blamed;
 }
 
 /* The worst judgement of a step. */

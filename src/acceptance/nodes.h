@@ -16,6 +16,7 @@ struct bb_node_value {
 	double value, limit;
 	double margin; /* value over limit, or its inverse; below 1 it is beyond the limit */
 	bool shared;   /* measured between this host and others: the best of these */
+	bool grouped;  /* and of a group of several hosts, of which any may be to blame */
 	bool beyond;   /* the value is beyond the limit */
 };
 

@@ -25,14 +25,16 @@ void bb_words_free(struct bb_words_list *words)
 	*words = (struct bb_words_list){.n = 0};
 }
 
-/* Appends TEXT with its {words} replaced. */
-static void substitute(struct bb_strbuf *out, const char *text, const struct bb_profile_step *step)
+/* Appends TEXT with its {words} replaced, for GROUPS groups of STEP. */
+static void substitute(struct bb_strbuf *out, const char *text, const struct bb_profile_step *step,
+		       int64_t groups)
 {
-	const int64_t ranks = step->ranks, nodes = step->nodes;
 	const struct {
 		const char *word;
 		int64_t value;
-	} known[] = {{"{ranks}", ranks}, {"{nodes}", nodes}, {"{per_node}", ranks / nodes}};
+	} known[] = {{"{ranks}", groups * step->ranks},
+		     {"{nodes}", groups * step->nodes},
+		     {"{per_node}", step->ranks / step->nodes}};
 
 	while (*text) {
 		size_t i = 0;
@@ -90,40 +92,61 @@ static const char *arguments(const struct bb_profile_step *step)
 	return run + strcspn(run, " \t\r\n");
 }
 
-/* Appends the command of STEP in virtual time. Of an option given twice the last value counts. */
+/* Appends the command of GROUPS groups of STEP in virtual time. Of an option given twice the last
+   value counts. */
 static void add_simulated(struct bb_strbuf *text, const struct bb_profile_step *step,
-			  const char *what, const char *value)
+			  int64_t groups, const char *what, const char *value)
 {
 	bb_strbuf_add(text, COMMAND);
-	substitute(text, arguments(step), step);
+	substitute(text, arguments(step), step, 1);
 	bb_strbuf_add(text, " --backend sim ");
 	if (step->ranks > 1)
-		bb_strbuf_addf(text, "-t 1 -g %lld ", (long long)step->ranks);
+		bb_strbuf_addf(text, "-t 1 -g %lld ", (long long)(groups * step->ranks));
 	bb_strbuf_addf(text, "%s %s", what, value);
 }
 
+/* Groups are those of nccl-tests' NCCL_TESTS_SPLIT, which srun passes on by itself. */
+static void add_split(struct bb_strbuf *text, const struct bb_profile_step *step)
+{
+	if (step->groups > 1)
+		bb_strbuf_addf(text, "env NCCL_TESTS_SPLIT=/%lld ", (long long)step->ranks);
+}
+
+/* Beyond one node, a step without a launcher is one process on each. */
 static void add_launched(struct bb_strbuf *text, const struct bb_profile *profile,
 			 const struct bb_profile_step *step)
 {
-	const char *const launcher = step->launcher      ? step->launcher
-				     : profile->launcher ? profile->launcher
-							 : "local";
+	const char *launcher = step->launcher      ? step->launcher
+			       : profile->launcher ? profile->launcher
+						   : "local";
 	const char *const more = step->launcher_args ? step->launcher_args : profile->launcher_args;
+	const bool local = strcmp(launcher, "local") == 0;
+	struct bb_profile_step launched = *step;
 
+	if (local && step->groups * step->nodes > 1) {
+		launcher = profile->launcher && strcmp(profile->launcher, "srun") == 0 ? "srun"
+										       : "mpirun";
+		launched.ranks = step->nodes;
+	}
+	add_split(text, step);
 	if (strcmp(launcher, "mpirun") == 0)
-		substitute(text, "mpirun -np {ranks} -N {per_node} ", step);
+		substitute(text, "mpirun -np {ranks} -N {per_node} ", &launched, step->groups);
 	else if (strcmp(launcher, "srun") == 0)
-		substitute(text, "srun --mpi=pmix -K1 -N {nodes} -n {ranks} ", step);
+		substitute(text, "srun --mpi=pmix -K1 -N {nodes} -n {ranks} ", &launched,
+			   step->groups);
+	if (strcmp(launcher, "mpirun") == 0 && step->groups > 1)
+		bb_strbuf_add(text, "-x NCCL_TESTS_SPLIT ");
 	if (strcmp(launcher, "local") != 0 && more)
-		substitute(text, more, step);
+		substitute(text, more, step, step->groups);
 	bb_strbuf_add(text, " " COMMAND);
-	substitute(text, arguments(step), step);
+	substitute(text, arguments(step), step, 1);
 }
 
 bool bb_plan_has_fault(const struct bb_plan_cluster *simulated, const struct bb_profile_step *step)
 {
 	/* Without a number of ranks all ranks of the cluster take part. */
-	return simulated->fault && (step->ranks <= 1 || step->ranks >= simulated->faulty);
+	return simulated->fault &&
+	       (step->ranks <= 1 || bb_step_all_ranks(step) >= simulated->faulty);
 }
 
 bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_profile_step *step,
@@ -132,10 +155,12 @@ bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_prof
 {
 	struct bb_strbuf text = {0};
 
-	if (simulated->cluster)
-		add_simulated(&text, step, "--cluster", simulated->cluster);
-	else
+	if (simulated->cluster) {
+		add_split(&text, step);
+		add_simulated(&text, step, step->groups, "--cluster", simulated->cluster);
+	} else {
 		add_launched(&text, profile, step);
+	}
 	if (bb_plan_has_fault(simulated, step))
 		bb_strbuf_addf(&text, " --fault %s", simulated->fault);
 	bb_strbuf_add(&text, " --json -");
@@ -148,7 +173,7 @@ bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb
 {
 	struct bb_strbuf text = {0};
 
-	add_simulated(&text, step, gate->from->cluster ? "--cluster" : "--link",
+	add_simulated(&text, step, 1, gate->from->cluster ? "--cluster" : "--link",
 		      gate->from->cluster ? gate->from->cluster : gate->from->link);
 	bb_strbuf_add(&text, " --json -");
 	return split(&text, step, places, words, error);

@@ -22,6 +22,12 @@ struct bb_plan_cluster {
 	int faulty;                  /* ranks that a step needs to include the fault */
 	int per_node;                /* ranks of a node of the cluster */
 };
+/* The ranks of all groups of STEP. */
+static inline int64_t bb_step_all_ranks(const struct bb_profile_step *step)
+{
+	return step->groups * step->ranks;
+}
+
 /* True if the fault is among the ranks of STEP; smaller steps are simulated without it. */
 bool bb_plan_has_fault(const struct bb_plan_cluster *simulated, const struct bb_profile_step *step);
 

@@ -55,14 +55,14 @@ static bb_status check_model(const struct bb_planned *plan, const struct bb_prof
 static bb_status check_places(const struct bb_profile_step *step, const struct bb_cluster *cluster,
 			      const char *said, struct bb_error *error)
 {
-	const int64_t each = step->ranks / step->nodes;
+	const int64_t nodes = step->groups * step->nodes, each = step->ranks / step->nodes;
 
-	if (step->nodes > cluster->nodes)
+	if (nodes > cluster->nodes)
 		return bb_fail(error, BB_EUSAGE,
 			       "--cluster %s has %d node%s; step %s needs %lld, as in NAME:%lld",
 			       said, cluster->nodes, bb_plural(cluster->nodes), step->name,
-			       (long long)step->nodes, (long long)step->nodes);
-	if (step->nodes > 1 ? each != cluster->gpus : each > cluster->gpus)
+			       (long long)nodes, (long long)nodes);
+	if (nodes > 1 ? each != cluster->gpus : each > cluster->gpus)
 		return bb_fail(error, BB_EUSAGE,
 			       "--cluster %s has nodes of %d rank%s; step %s has %lld on a node",
 			       said, cluster->gpus, bb_plural(cluster->gpus), step->name,

@@ -58,7 +58,7 @@ static const struct bb_profile_step *largest_step(const struct bb_acceptance_ses
 	const struct bb_profile_step *found = s->evidence[0].step;
 
 	for (size_t i = 1; i < s->n; i++)
-		if (s->evidence[i].step->ranks > found->ranks)
+		if (bb_step_all_ranks(s->evidence[i].step) > bb_step_all_ranks(found))
 			found = s->evidence[i].step;
 	return found;
 }

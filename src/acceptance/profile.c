@@ -58,6 +58,7 @@ static const cyaml_schema_field_t step_fields[] = {
 	NEED("name", struct bb_profile_step, name),
 	NEED("run", struct bb_profile_step, run),
 	MAY("modes", struct bb_profile_step, modes),
+	MAY("when", struct bb_profile_step, when),
 	MAY("launcher", struct bb_profile_step, launcher),
 	MAY("launcher_args", struct bb_profile_step, launcher_args),
 	MAY("ranks", struct bb_profile_step, ranks_text),
@@ -133,7 +134,8 @@ void bb_profile_free(struct bb_profile *profile)
 }
 
 bb_status bb_profile_read(const char *path, const char *text, size_t length,
-			  struct bb_profile **profile, struct bb_error *error)
+			  const struct bb_scale *scale, struct bb_profile **profile,
+			  struct bb_error *error)
 {
 	struct messages messages = {.line = 0};
 	const cyaml_config_t c = config(&messages);
@@ -160,7 +162,7 @@ bb_status bb_profile_read(const char *path, const char *text, size_t length,
 		       bb_fail(error, BB_EUSAGE,
 			       "%s:%d: a second document begins; a profile is one", path, second),
 		       fail);
-	BB_TRY(st, bb_profile_check(data, path, error), fail);
+	BB_TRY(st, bb_profile_check(data, path, scale, error), fail);
 	*profile = data;
 	return BB_OK;
 fail:

@@ -67,14 +67,18 @@ struct bb_gate {
 };
 
 struct bb_profile_step {
-	char *name, *run, *modes, *launcher, *launcher_args;
+	char *name, *run, *modes, *when, *launcher, *launcher_args;
 	char *ranks_text, *nodes_text, *repeats_text, *limit_text;
 	struct bb_gate *gates;
 	uint32_t ngates;
 	/* Read from them: */
 	int line;
-	unsigned mode; /* bits of enum bb_mode */
-	int64_t ranks, nodes, repeats;
+	unsigned mode;      /* bits of enum bb_mode; 0: it needs --nodes */
+	bool after_failure; /* it runs only if an earlier step has not passed */
+	/* Of a group; groups of as many nodes run at the same time. A step has one but with
+	   --nodes. LEFT: nodes that are too few for another group. */
+	int64_t ranks, nodes, groups, left;
+	int64_t repeats;
 	bool counted; /* the profile or step gives the number of ranks */
 	uint64_t limit_ns;
 };
@@ -103,11 +107,21 @@ struct bb_metric {
 extern const struct bb_metric bb_metrics[]; /* ends with name NULL */
 
 /*
- * The profile in the LENGTH bytes of TEXT, which messages call PATH. BB_EUSAGE with the line and
- * what would be right. *PROFILE is to be freed; NULL on failure.
+ * What a profile is run on: so many nodes (0: those that each step names), and ranks of a node (0:
+ * as the profile has them).
+ */
+struct bb_scale {
+	int64_t nodes, per_node;
+};
+
+/*
+ * The profile in the LENGTH bytes of TEXT, which messages call PATH, for the nodes of SCALE: a step
+ * of k nodes is run by as many groups of k nodes as there are, one of "all" nodes by one group.
+ * BB_EUSAGE with the line and what would be right. *PROFILE is to be freed; NULL on failure.
  */
 BB_MUST bb_status bb_profile_read(const char *path, const char *text, size_t length,
-				  struct bb_profile **profile, struct bb_error *error);
+				  const struct bb_scale *scale, struct bb_profile **profile,
+				  struct bb_error *error);
 void bb_profile_free(struct bb_profile *profile); /* NULL: nothing */
 
 /* True if STEP runs diagnose, which fails by a culprit. */
@@ -135,7 +149,8 @@ bb_status bb_profile_refuse(const struct bb_profile_spot *at, const char *format
    has read. Returns the line on which a second document begins; 0: none does. */
 int bb_profile_lines(struct bb_profile *p, const char *text, size_t length);
 /* Read every text of P. BB_EUSAGE names one that is wrong. */
-BB_MUST bb_status bb_profile_check(struct bb_profile *p, const char *path, struct bb_error *error);
+BB_MUST bb_status bb_profile_check(struct bb_profile *p, const char *path,
+				   const struct bb_scale *scale, struct bb_error *error);
 /* The same for the gates of a step. */
 BB_MUST bb_status bb_gates_check(const struct bb_profile *p, struct bb_profile_step *step,
 				 const char *path, struct bb_error *error);

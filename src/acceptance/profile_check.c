@@ -112,12 +112,36 @@ static bb_status run_check(const struct bb_profile_spot *at, const struct bb_pro
 
 #define MOST_RANKS (1 << 20)
 
+/* Spreads S over the nodes of SCALE. */
+static bb_status step_scale(const struct bb_profile_spot *at, struct bb_profile_step *s,
+			    bool on_all, const struct bb_scale *scale)
+{
+	const int64_t per_node = scale->per_node > 0 ? scale->per_node : s->ranks / s->nodes;
+
+	s->groups = 1;
+	if (on_all && scale->nodes == 0)
+		s->mode = 0;
+	if (on_all && scale->nodes > 0)
+		s->nodes = scale->nodes;
+	if (scale->nodes > 0 && s->nodes > scale->nodes)
+		return bb_profile_refuse(at, "--nodes %lld: step %s needs %lld nodes",
+					 (long long)scale->nodes, s->name, (long long)s->nodes);
+	if (scale->nodes > 0) {
+		s->groups = scale->nodes / s->nodes;
+		s->left = scale->nodes % s->nodes;
+	}
+	s->ranks = s->nodes * per_node;
+	s->counted |= scale->per_node > 0;
+	return BB_OK;
+}
+
 static bb_status step_check(const struct bb_profile *p, int i,
 			    const struct bb_profile_step *inherited, const char *path,
-			    struct bb_error *error)
+			    const struct bb_scale *scale, struct bb_error *error)
 {
 	struct bb_profile_step *const s = &p->steps[i];
 	const struct bb_profile_spot at = {.path = path, .line = s->line, .error = error};
+	const bool on_all = s->nodes_text && strcmp(s->nodes_text, "all") == 0;
 	bb_status st;
 
 	for (int k = 0; k < i; k++)
@@ -128,9 +152,13 @@ static bb_status step_check(const struct bb_profile *p, int i,
 	BB_TRY(st, run_check(&at, s), out);
 	BB_TRY(st, launcher_check(&at, s->launcher), out);
 	BB_TRY(st, modes_check(&at, s), out);
+	if (s->when && strcmp(s->when, "failed") != 0)
+		return bb_profile_refuse(&at, "when: %s is not failed", s->when);
+	s->after_failure = s->when != NULL;
 	st = count_check(&at, "ranks", s->ranks_text, MOST_RANKS, inherited->ranks, &s->ranks);
 	BB_TRY(st, st, out);
-	st = count_check(&at, "nodes", s->nodes_text, MOST_RANKS, inherited->nodes, &s->nodes);
+	st = count_check(&at, "nodes", on_all ? NULL : s->nodes_text, MOST_RANKS, inherited->nodes,
+			 &s->nodes);
 	BB_TRY(st, st, out);
 	st = count_check(&at, "repeats", s->repeats_text, BB_MOST_REPEATS, inherited->repeats,
 			 &s->repeats);
@@ -140,12 +168,15 @@ static bb_status step_check(const struct bb_profile *p, int i,
 	if (s->ranks % s->nodes != 0)
 		return bb_profile_refuse(&at, "%lld ranks cannot be spread evenly over %lld nodes",
 					 (long long)s->ranks, (long long)s->nodes);
-	st = bb_gates_check(p, s, path, error);
+	BB_TRY(st, step_scale(&at, s, on_all, scale), out);
+	if (s->mode != 0)
+		st = bb_gates_check(p, s, path, error);
 out:
 	return st;
 }
 
-bb_status bb_profile_check(struct bb_profile *p, const char *path, struct bb_error *error)
+bb_status bb_profile_check(struct bb_profile *p, const char *path, const struct bb_scale *scale,
+			   struct bb_error *error)
 {
 	const struct bb_key_lines *const at = &p->at;
 	/* The profile as a step, from which steps inherit. */
@@ -165,7 +196,7 @@ bb_status bb_profile_check(struct bb_profile *p, const char *path, struct bb_err
 	BB_TRY(st, st, out);
 #undef AT
 	for (uint32_t i = 0; i < p->nsteps; i++)
-		BB_TRY(st, step_check(p, (int)i, &all, path, error), out);
+		BB_TRY(st, step_check(p, (int)i, &all, path, scale, error), out);
 out:
 	return st;
 }

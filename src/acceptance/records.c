@@ -115,6 +115,29 @@ bool bb_record_bool(const struct json_t *record, const char *name)
 	return json_is_true(json_object_get(record, name));
 }
 
+const char *bb_metric_group_field(const struct bb_metric *metric)
+{
+	if (!metric->best && strcmp(metric->name, "busbw") == 0)
+		return "group_busbw_GBps";
+	return strcmp(metric->name, "time") == 0 ? "group_time_us" : NULL;
+}
+
+double bb_record_slowest_group(const struct json_t *record, const struct bb_metric *metric)
+{
+	const char *const field = bb_metric_group_field(metric);
+	double slowest = NAN;
+	size_t i;
+	json_t *value;
+
+	json_array_foreach(field ? json_object_get(record, field) : NULL, i, value)
+	{
+		const double v = json_number_value(value);
+
+		slowest = metric->more_is_better ? fmin(slowest, v) : fmax(slowest, v);
+	}
+	return isnan(slowest) ? bb_record_metric(record, metric) : slowest;
+}
+
 double bb_record_metric(const struct json_t *record, const struct bb_metric *metric)
 {
 	const double value = bb_record_number(record, metric->field);

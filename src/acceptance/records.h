@@ -49,6 +49,10 @@ double bb_record_number(const struct json_t *record, const char *name);
 int64_t bb_record_int(const struct json_t *record, const char *name);
 bool bb_record_bool(const struct json_t *record, const char *name);
 double bb_record_metric(const struct json_t *record, const struct bb_metric *metric);
+/* Returns the field with the metric of each group of a split world; NULL: none. */
+const char *bb_metric_group_field(const struct bb_metric *metric);
+/* The metric of the slowest group in RECORD; without groups that of RECORD. */
+double bb_record_slowest_group(const struct json_t *record, const struct bb_metric *metric);
 
 /* True if WHERE (NULL: any result) selects RECORD. */
 bool bb_where_selects(const struct bb_where *where, const struct bb_read_record *record);

@@ -95,6 +95,8 @@ static bb_status begin(struct bb_acceptance_session *s, struct bb_error *error)
 	bb_json_add_string(&j, "profile", whole);
 	bb_json_add_string(&j, "mode", mode_name(s->mode));
 	bb_json_add_int(&j, "repeats", s->repeats);
+	bb_json_add_int(&j, "nodes", s->scale.nodes);
+	bb_json_add_int(&j, "ranks_per_node", s->scale.per_node);
 	bb_json_add_string(&j, "cluster", s->simulated.cluster);
 	bb_json_add_string(&j, "fault", s->simulated.fault);
 	bb_json_end(&j);
@@ -152,6 +154,11 @@ static bb_status check_first(struct bb_acceptance_session *s, const json_t *firs
 			       mode, mode_name(s->mode));
 	if (bb_record_int(first, "repeats") != s->repeats)
 		return bb_fail(error, BB_EUSAGE, "--resume %s: that had another -n", s->dir);
+	/* Sessions of older versions have no nodes. */
+	if (json_integer_value(json_object_get(first, "nodes")) != s->scale.nodes ||
+	    json_integer_value(json_object_get(first, "ranks_per_node")) != s->scale.per_node)
+		return bb_fail(error, BB_EUSAGE,
+			       "--resume %s: that had another --nodes or --ranks-per-node", s->dir);
 	if (!is_same(first, "cluster", s->simulated.cluster) ||
 	    !is_same(first, "fault", s->simulated.fault))
 		return bb_fail(error, BB_EUSAGE,
@@ -434,11 +441,35 @@ static bb_status simulate(struct bb_acceptance_session *s, struct bb_evidence *e
 	return st;
 }
 
+/* *FAILED = has one of the first N steps not passed? */
+static bb_status find_failed(const struct bb_acceptance_session *s, size_t n, bool *failed,
+			     struct bb_error *error)
+{
+	struct bb_judgements judgements = {.n = 0};
+	bb_status st = BB_OK;
+
+	for (size_t i = 0; st == BB_OK && i < n; i++)
+		st = bb_judge_step(&s->evidence[i], &judgements, error);
+	*failed = false;
+	for (size_t i = 0; i < judgements.n; i++)
+		*failed |= judgements.list[i].verdict >= BB_UNJUDGED;
+	bb_judgements_free(&judgements);
+	return st;
+}
+
 bb_status bb_session_run(struct bb_acceptance_session *s, struct bb_error *error)
 {
 	bb_status st = BB_OK;
 
 	for (size_t i = 0; st == BB_OK && i < s->n && !s->stopped_by; i++) {
+		struct bb_evidence *const e = &s->evidence[i];
+		bool failed = true;
+
+		if (e->step->after_failure)
+			st = find_failed(s, i, &failed, error);
+		e->unneeded = !failed;
+		if (st != BB_OK || e->unneeded)
+			continue;
 		st = run_step(s, &s->evidence[i], error);
 		if (st == BB_OK && !s->stopped_by)
 			st = simulate(s, &s->evidence[i], error);

@@ -20,6 +20,7 @@ struct bb_acceptance_session {
 	const char *dir;                 /* of the results */
 	struct bb_places places;         /* of the binaries, and of files in dir */
 	enum bb_mode mode;
+	struct bb_scale scale;
 	int64_t repeats; /* of each step; 0: as it declares */
 	struct bb_plan_cluster simulated;
 	bool resume, quiet;

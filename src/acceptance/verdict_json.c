@@ -72,6 +72,7 @@ static void add_step(const struct bb_acceptance_session *s, const struct bb_evid
 	add_step_args(s, e->step, j);
 	bb_json_add_int(j, "ranks", e->step->ranks);
 	bb_json_add_int(j, "nodes", e->step->nodes);
+	bb_json_add_int(j, "groups", e->step->groups);
 	bb_json_add_array(j, "runs");
 	for (size_t i = 0; i < e->nruns; i++) {
 		const struct bb_outcome *const o = &e->runs[i].outcome;

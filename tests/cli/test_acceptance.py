@@ -7,6 +7,7 @@ import re
 import gpus
 import mpi
 from accept import Folder, acceptance, profile, step
+from hosts import Hosts, Link
 from kit import LIMIT, ROOT, Settings, Skipped, add, built, equal, execute, expect, spawn, test
 
 THIS_MACHINE = os.path.join(ROOT, "ci", "profiles", "this-machine.yaml")
@@ -194,6 +195,48 @@ def planted_where_nothing_goes():
 
 
 @test
+def whole_clusters():
+    """--nodes runs a step in groups of as many nodes as it has; who is to blame is asked only if one fails."""
+    path = os.path.join(PROFILES, "hgx-h100.yaml")
+    run = ("run", path, "--nodes", "29")
+    plan = acceptance(*run, "--dry-run").exits(0)
+    plan.prints("on 29 nodes, each alone, all at once", "on 14 groups of 2 nodes, all at once", "not on the last 1 node",
+                "on 1 group of 29 nodes", "env NCCL_TESTS_SPLIT=/8 mpirun -np 29 -N 1 -x NCCL_TESTS_SPLIT ",
+                "env NCCL_TESTS_SPLIT=/16 mpirun -np 224 -N 8 -x NCCL_TESTS_SPLIT ", ", if an earlier step fails")
+    acceptance("run", path, "--dry-run").exits(0).prints("step all_nodes: left out; nodes: all needs --nodes")
+    acceptance("run", path, "--nodes", "1").exits(2).says("--nodes 1: step pair_of_nodes needs 2 nodes")
+    acceptance(*run, "--cluster", "hgx-h100:28").exits(2).says("has 28 nodes; step all_reduce needs 29")
+    with Folder() as f:
+        large = ("--nodes", "232", "--cluster", "hgx-h100:232")
+        f.run(path, *large).exits(0).prints("Verdict: passed (simulated)", "no earlier step failed")
+        f.run(path, *large, "--fault", "lost_rail:100:2", out="ill").exits(7).prints("of node 100 ")
+        steps = {g["step"]: g["verdict"] for g in f.verdict("ill")["gates"] if g["verdict"] != "skipped"}
+        equal([name for name, verdict in steps.items() if verdict == "failed"], ["pair_of_nodes", "rails", "all_nodes", "who_is_slow"], "steps")
+        left = f.run(path, "--nodes", "29", "--cluster", "hgx-h100:29", out="left").exits(0)
+        left.prints("the last 1 node is in no group of 2; repeat with --nodes 28")
+        acceptance("run", path, "--resume", os.path.join(f.name, "left"), "--nodes", "28", "--cluster", "hgx-h100:29").exits(2).says(
+            "another --nodes or --ranks-per-node")
+
+
+@test(full=True, cores=2)
+def a_slow_host_is_named():
+    """Four real hosts, one behind a slow link: its pair fails, and diagnose names it."""
+    mpi.need()
+    pairs = "    ranks: 2\n    nodes: 2\n", "      - metric: busbw\n        from: {link: \"10MB/s,5ms\"}\n        down: 80%\n"
+    text = profile(
+        step("all_reduce_perf --backend mpi --algo busbench:ring -b 256K -e 256K -n 3 -w 1", pairs[1], "pairs", pairs[0]),
+        step("all_reduce_perf --backend mpi -b 1K -e 1K", name="all", more="    nodes: all\n"),
+        step("diagnose --backend mpi -b 64K --steps 0", name="culprit", more="    nodes: all\n    when: failed\n"),
+        more="launcher: mpirun\nlauncher_args: --host HOSTS\nranks: 1\n")
+    with Folder() as f, Hosts(4, links={3: Link(rate="5mbit")}) as hosts:
+        text = text.replace("HOSTS", hosts.names())
+        words = ("run", f.profile(text), "--nodes", "4", "--no-report", "-o", os.path.join(f.name, "out"))
+        hosts.execute([built("acceptance"), *words]).exits(7)
+        verdicts = {n["host"]: n["verdict"] for n in f.verdict()["nodes"]}
+    equal(verdicts, {"h1": "OK", "h2": "OK", "h3": "BAD", "h4": "SUSPECT"}, "verdicts")
+
+
+@test
 def planned_wrongly():
     path = os.path.join(PROFILES, "hgx-h100.yaml")
     acceptance("run", path, "--cluster", "hgx-h10:2").exits(2).says("did you mean hgx-h100?")
@@ -240,7 +283,7 @@ def small_steps(name, keep):
 
 def slow_gpus(name):
     """Stand-ins compute on the CPU: data is right, and no gate of a GPU passes."""
-    text = small_steps(name, lambda step: "launcher:" not in step)
+    text = small_steps(name, lambda step: "launcher:" not in step and "nodes: all" not in step)
     verdict = on_stand_ins(text, 7)
     gates = verdict["gates"]
     equal({g["verdict"] for g in gates if g["metric"] == "correctness"}, {"passed"}, "correctness")

@@ -21,7 +21,7 @@ static void check_gate(const struct bb_gate *g)
 {
 	struct bb_strbuf text = {0};
 
-	CHECK(g->line > 0 && g->from && g->from->told[0]);
+	CHECK(g->line > 0 && g->from && g->from->origin[0]);
 	if (g->kind == BB_GATE_VALUE && g->measure->more_is_better)
 		CHECK(g->lower >= 0 && g->lower < 1);
 	else if (g->kind == BB_GATE_VALUE)
@@ -40,7 +40,8 @@ static void check_step(const struct bb_profile *p, const struct bb_profile_step 
 	struct bb_words_list words;
 	struct bb_error error = {0};
 
-	CHECK(s->line > 0 && s->repeats >= 1 && s->ranks >= s->nodes && s->limit_ns > 0 && s->mode);
+	CHECK(s->line > 0 && s->repeats >= 1 && s->ranks >= s->nodes && s->limit_ns > 0 &&
+	      s->groups >= 1);
 	for (uint32_t i = 0; i < s->ngates; i++)
 		check_gate(&s->gates[i]);
 	for (int i = 0; i < 2; i++) {
@@ -52,6 +53,8 @@ static void check_step(const struct bb_profile *p, const struct bb_profile_step 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	/* The first byte decides about --nodes. */
+	const struct bb_scale scale = {size > 0 ? data[0] % 4 : 0, 0};
 	struct bb_error error = {0};
 	struct bb_profile *p;
 	char *const text = malloc(size + 1);
@@ -59,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(text);
 	memcpy(text, data, size);
 	text[size] = '\0';
-	if (bb_profile_read("profile", text, size, &p, &error) == BB_OK) {
+	if (bb_profile_read("profile", text, size, &scale, &p, &error) == BB_OK) {
 		for (uint32_t i = 0; i < p->nsteps; i++)
 			check_step(p, &p->steps[i]);
 		bb_profile_free(p);

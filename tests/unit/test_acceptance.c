@@ -71,13 +71,15 @@ struct court {
 	struct bb_judgements judgements;
 };
 
-static void open_court(struct court *c, const char *profile, const char *const *runs, size_t n)
+static void open_court_for(struct court *c, const char *profile, const struct bb_scale *scale,
+			   const char *const *runs, size_t n)
 {
 	struct bb_error error = {0};
 
 	*c = (struct court){.runs = calloc(n, sizeof(*c->runs))};
 	assert_non_null(c->runs);
-	if (bb_profile_read("p.yaml", profile, strlen(profile), &c->profile, &error) != BB_OK)
+	if (bb_profile_read("p.yaml", profile, strlen(profile), scale, &c->profile, &error) !=
+	    BB_OK)
 		fail_msg("%s", error.text);
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(
@@ -85,6 +87,11 @@ static void open_court(struct court *c, const char *profile, const char *const *
 			BB_OK);
 	c->evidence = (struct bb_evidence){.step = c->profile->steps, .runs = c->runs, .nruns = n};
 	assert_int_equal(bb_judge_step(&c->evidence, &c->judgements, &error), BB_OK);
+}
+
+static void open_court(struct court *c, const char *profile, const char *const *runs, size_t n)
+{
+	open_court_for(c, profile, &(struct bb_scale){.nodes = 0}, runs, n);
 }
 
 static void close_court(struct court *c)
@@ -388,6 +395,53 @@ static void test_node_values(void **state)
 	}
 }
 
+/* Of a slow group each host may be to blame; if all groups are slow, nobody stands out. */
+static void test_groups_of_hosts(void **state)
+{
+	static const char run[] =
+		"{\"schema\":2,\"kind\":\"run\",\"run_id\":\"a\",\"virtual_time\":false,"
+		"\"nranks\":32,\"ranks\":[{\"rank\":0,\"group\":0,\"host\":\"h0\"},"
+		"{\"rank\":1,\"group\":0,\"host\":\"h1\"},"
+		"{\"rank\":2,\"group\":1,\"host\":\"h2\"},"
+		"{\"rank\":3,\"group\":1,\"host\":\"h3\"}]}\n";
+	static const struct {
+		const char *result;
+		enum bb_verdict gate;
+		enum bb_node_verdict verdict[4];
+	} cases[] = {
+		{RESULT(G8, "1", "231", ",\"groups\":[0,1],\"group_busbw_GBps\":[231,232]"),
+		 BB_PASSED,
+		 {BB_NODE_OK, BB_NODE_OK, BB_NODE_OK, BB_NODE_OK}},
+		/* The mean of the groups is within the limit. */
+		{RESULT(G8, "1", "225", ",\"groups\":[0,1],\"group_busbw_GBps\":[250,200]"),
+		 BB_FAILED,
+		 {BB_NODE_OK, BB_NODE_OK, BB_NODE_SUSPECT, BB_NODE_SUSPECT}},
+		{RESULT(G8, "1", "200", ",\"groups\":[0,1],\"group_busbw_GBps\":[200,201]"),
+		 BB_FAILED,
+		 {BB_NODE_UNKNOWN, BB_NODE_UNKNOWN, BB_NODE_UNKNOWN, BB_NODE_UNKNOWN}},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_error error = {0};
+		struct bb_nodes nodes;
+		struct court c;
+		char profile[1024], records[4096];
+		const char *one = records;
+
+		snprintf(profile, sizeof(profile), "ranks: 8\n%s", REFERENCE_GATE);
+		snprintf(records, sizeof(records), "%s%s", run, cases[i].result);
+		open_court_for(&c, profile, &(struct bb_scale){.nodes = 4}, &one, 1);
+		assert_int_equal(c.judgements.list[1].verdict, cases[i].gate);
+		assert_int_equal(bb_nodes_judge(&c.evidence, 1, &c.judgements, &nodes, &error),
+				 BB_OK);
+		assert_int_equal(nodes.n, 4);
+		for (size_t k = 0; k < 4; k++)
+			assert_int_equal(nodes.list[k].verdict, cases[i].verdict[k]);
+		bb_nodes_free(&nodes);
+		close_court(&c);
+	}
+}
+
 #define PAIR(from, to, bw)                                                                         \
 	"{\"schema\":1,\"kind\":\"pair\",\"quantity\":\"bandwidth\",\"from\":" from ",\"to\":" to  \
 	",\"from_host\":\"h" from "\",\"to_host\":\"h" to "\",\"direction\":\"unidirectional\","   \
@@ -515,13 +569,13 @@ static void test_commands(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_node_values), cmocka_unit_test(test_pairs_of_hosts),
-		cmocka_unit_test(test_confidence),  cmocka_unit_test(test_student),
-		cmocka_unit_test(test_counters),    cmocka_unit_test(test_values),
-		cmocka_unit_test(test_bounds),      cmocka_unit_test(test_dips),
-		cmocka_unit_test(test_crossover),   cmocka_unit_test(test_stragglers),
-		cmocka_unit_test(test_not_shown),   cmocka_unit_test(test_diagnosed),
-		cmocka_unit_test(test_commands),
+		cmocka_unit_test(test_node_values),    cmocka_unit_test(test_groups_of_hosts),
+		cmocka_unit_test(test_pairs_of_hosts), cmocka_unit_test(test_confidence),
+		cmocka_unit_test(test_student),        cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_values),         cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_dips),           cmocka_unit_test(test_crossover),
+		cmocka_unit_test(test_stragglers),     cmocka_unit_test(test_not_shown),
+		cmocka_unit_test(test_diagnosed),      cmocka_unit_test(test_commands),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,6 +93,7 @@ static void choose(const struct bb_acceptance_options *o, const json_t *before,
 static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, struct bb_error *error)
 {
 	const struct bb_acceptance_options *const o = job->o;
+	const struct bb_scale scale = {o->all_nodes, o->ranks_per_node};
 	const char *path = job->operands[0], *file = path;
 	size_t length;
 	bb_status st;
@@ -108,7 +109,7 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 		file = b->kept;
 	}
 	BB_TRY(st, bb_read_whole(file, BB_PROFILE_BYTES, &b->text, &length, error), out);
-	BB_TRY(st, bb_profile_read(path, b->text, length, &b->profile, error), out);
+	BB_TRY(st, bb_profile_read(path, b->text, length, &scale, &b->profile, error), out);
 	BB_TRY(st, find_folder(b->folder, sizeof(b->folder), error), out);
 	name_dir(o, b->profile, b->dir, sizeof(b->dir));
 	snprintf(b->outputs, sizeof(b->outputs), "%s/files", b->dir);
@@ -117,6 +118,7 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 						    .text = b->text,
 						    .dir = b->dir,
 						    .places = {b->folder, b->outputs},
+						    .scale = scale,
 						    .repeats = o->repeats,
 						    .resume = o->resume != NULL,
 						    .quiet = o->quiet};
@@ -159,13 +161,49 @@ static void add_resume(const struct begun *b, const char *subject, bool strict,
 
 /* ---- run ------------------------------------------------------------------------------------- */
 
+/* Appends how many nodes STEP is run on, and what that can show. */
+static void add_scope(const struct bb_profile_step *step, struct bb_strbuf *out)
+{
+	const bool several = step->groups > 1;
+
+	bb_strbuf_addf(out, "  on %lld ", (long long)step->groups);
+	if (step->nodes == 1)
+		bb_strbuf_addf(out, "node%s, each alone%s\n", bb_plural(step->groups),
+			       several ? ", all at once" : "");
+	else
+		bb_strbuf_addf(out, "group%s of %lld nodes%s\n", bb_plural(step->groups),
+			       (long long)step->nodes, several ? ", all at once" : "");
+	if (step->left > 0)
+		bb_strbuf_addf(out, "  not on the last %lld node%s\n", (long long)step->left,
+			       bb_plural(step->left));
+	if (bb_step_diagnoses(step))
+		bb_strbuf_add(out,
+			      "  sees: slow and flapping nodes, rails and links, and ranks that "
+			      "come late\n"
+			      "  cannot see: links between nodes that do not meet, congestion "
+			      "of collectives\n");
+	else if (step->nodes == 1)
+		bb_strbuf_add(out, "  sees: GPUs, NVLink, PCIe and memory of each node\n"
+				   "  cannot see: NICs, cables, switches\n");
+	else
+		bb_strbuf_addf(out,
+			       "  sees: NICs and rails of each node, %s\n"
+			       "  cannot see: which node%s is slow\n",
+			       several ? "paths within its group" : "the network under full load",
+			       several ? " of a group" : "");
+}
+
 static void add_step(const struct begun *b, const struct bb_profile_step *step,
 		     struct bb_strbuf *out, struct bb_words_list *words)
 {
 	const int64_t repeats = bb_session_repeats(&b->session, step);
 
-	bb_strbuf_addf(out, "step %s: %lld run%s, each at most %.6g s\n  ", step->name,
-		       (long long)repeats, bb_plural(repeats), (double)step->limit_ns / 1e9);
+	bb_strbuf_addf(out, "step %s: %lld run%s, each at most %.6g s%s\n", step->name,
+		       (long long)repeats, bb_plural(repeats), (double)step->limit_ns / 1e9,
+		       step->after_failure ? ", if an earlier step fails" : "");
+	if (b->session.scale.nodes > 0)
+		add_scope(step, out);
+	bb_strbuf_add(out, "  ");
 	bb_plan_add_line(out, words);
 	bb_strbuf_addf(out, "\n  gate: %s\n",
 		       bb_step_diagnoses(step) ? "no culprit" : "no wrong data");
@@ -204,6 +242,9 @@ static bb_status dry_run(const struct begun *b, struct bb_error *error)
 		const struct bb_profile_step *const step = &b->profile->steps[i];
 		struct bb_words_list words = {.n = 0};
 
+		if (step->mode == 0)
+			bb_strbuf_addf(&out, "step %s: left out; nodes: all needs --nodes\n",
+				       step->name);
 		if (!(step->mode & b->session.mode))
 			continue;
 		st = bb_plan_command(b->profile, step, &b->session.simulated, &b->session.places,

@@ -15,6 +15,12 @@
 	OPTION(STRING, resume, "resume", 0, NULL,                                                  \
 	       "folder of an interrupted run to continue, whose profile may be left out",          \
 	       .argument = "DIR")                                                                  \
+	OPTION(INT, all_nodes, "nodes", 0, NULL,                                                   \
+	       "nodes to test: each step on all of them at once, in groups of as many nodes as "   \
+	       "it has (default: the nodes of each step)",                                         \
+	       .min = 1, .max = 1 << 20)                                                           \
+	OPTION(INT, ranks_per_node, "ranks-per-node", 0, NULL,                                     \
+	       "ranks of a node (default: those of the profile)", .min = 1, .max = 1 << 10)        \
 	OPTION(FLAG, quick, "quick", 0, NULL, "the steps of the quick mode alone")                 \
 	OPTION(FLAG, full, "full", 0, NULL, "the steps of the full mode (the default)")            \
 	OPTION(FLAG, quiet, "quiet", 0, NULL, "no progress on standard error")
