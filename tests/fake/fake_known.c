@@ -98,7 +98,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncc
 	if (flags != NCCL_WIN_COLL_SYMMETRIC)
 		return fake_complain(ncclInvalidArgument, "a window of another kind");
 	*window = NULL;
-	if (!fake_number("NCCL_WIN_ENABLE", 1) && fake_version() >= BB_NCCL_SINCE_TOLD_WINDOWS)
+	if (!fake_number("NCCL_WIN_ENABLE", 1) && fake_version() >= BB_NCCL_SINCE_NULL_WINDOWS)
 		return ncclSuccess;
 	pthread_mutex_lock(&c->lock);
 	round = c->registered;

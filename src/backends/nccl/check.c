@@ -13,8 +13,8 @@ static int name_length(const char *call)
 }
 
 /* The first failure of the process ends everybody's waits; what fails after it says nothing new. */
-static bb_status tell(const struct bb_rank *rank, const char *call, const char *file, int line,
-		      const char *what, const char *detail)
+static bb_status report_failure(const struct bb_rank *rank, const char *call, const char *file,
+				int line, const char *what, const char *detail)
 {
 	struct bb_context *context = rank->context;
 
@@ -26,12 +26,13 @@ static bb_status tell(const struct bb_rank *rank, const char *call, const char *
 	return BB_EBACKEND;
 }
 
-bb_status bb_cuda_told(const struct bb_rank *rank, cudaError_t result, const char *call,
-		       const char *file, int line)
+bb_status bb_cuda_check(const struct bb_rank *rank, cudaError_t result, const char *call,
+			const char *file, int line)
 {
 	if (result == cudaSuccess)
 		return BB_OK;
-	return tell(rank, call, file, line, cudaGetErrorString(result), cudaGetErrorName(result));
+	return report_failure(rank, call, file, line, cudaGetErrorString(result),
+			      cudaGetErrorName(result));
 }
 
 void bb_nccl_last_error(const struct bb_nccl_library *library, char *text, size_t room)
@@ -45,19 +46,20 @@ void bb_nccl_last_error(const struct bb_nccl_library *library, char *text, size_
 	text[length] = '\0';
 }
 
-bb_status bb_nccl_told(const struct bb_rank *rank, ncclResult_t result, const char *call,
-		       const char *file, int line)
+bb_status bb_nccl_check(const struct bb_rank *rank, ncclResult_t result, const char *call,
+			const char *file, int line)
 {
 	char detail[DETAIL];
 
 	if (result == ncclSuccess)
 		return BB_OK;
 	bb_nccl_last_error(rank->nccl, detail, sizeof(detail));
-	return tell(rank, call, file, line, rank->nccl->ncclGetErrorString(result), detail);
+	return report_failure(rank, call, file, line, rank->nccl->ncclGetErrorString(result),
+			      detail);
 }
 
-bb_status bb_cuda_asked(struct bb_error *error, cudaError_t result, const char *call,
-			const char *file, int line)
+bb_status bb_cuda_check_process(struct bb_error *error, cudaError_t result, const char *call,
+				const char *file, int line)
 {
 	if (result == cudaSuccess)
 		return BB_OK;
@@ -65,8 +67,8 @@ bb_status bb_cuda_asked(struct bb_error *error, cudaError_t result, const char *
 		       file, line, cudaGetErrorString(result), cudaGetErrorName(result));
 }
 
-bb_status bb_nccl_asked(struct bb_error *error, const struct bb_nccl_library *library,
-			ncclResult_t result, const char *call, const char *file, int line)
+bb_status bb_nccl_check_process(struct bb_error *error, const struct bb_nccl_library *library,
+				ncclResult_t result, const char *call, const char *file, int line)
 {
 	char detail[DETAIL];
 

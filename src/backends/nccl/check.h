@@ -12,22 +12,23 @@
  * the context's error names the call, the file and the reason, all waits end, and the result is
  * BB_EBACKEND. BB_ETIMEOUT, without a report, if waits had ended before: they are the cause.
  */
-#define BB_CUDA(rank, call) bb_cuda_told(rank, call, #call, __FILE__, __LINE__)
-#define BB_NCCL(rank, call) bb_nccl_told(rank, (rank)->nccl->call, #call, __FILE__, __LINE__)
+#define BB_CUDA(rank, call) bb_cuda_check(rank, call, #call, __FILE__, __LINE__)
+#define BB_NCCL(rank, call) bb_nccl_check(rank, (rank)->nccl->call, #call, __FILE__, __LINE__)
 
 /* The same for a call of the process as a whole; failures go into ERROR. */
-#define BB_CUDA_ASKED(error, call) bb_cuda_asked(error, call, #call, __FILE__, __LINE__)
-#define BB_NCCL_ASKED(error, library, call)                                                        \
-	bb_nccl_asked(error, library, (library)->call, #call, __FILE__, __LINE__)
+#define BB_CUDA_PROCESS(error, call) bb_cuda_check_process(error, call, #call, __FILE__, __LINE__)
+#define BB_NCCL_PROCESS(error, library, call)                                                      \
+	bb_nccl_check_process(error, library, (library)->call, #call, __FILE__, __LINE__)
 
-BB_MUST bb_status bb_cuda_told(const struct bb_rank *rank, cudaError_t result, const char *call,
-			       const char *file, int line);
-BB_MUST bb_status bb_nccl_told(const struct bb_rank *rank, ncclResult_t result, const char *call,
-			       const char *file, int line);
-BB_MUST bb_status bb_cuda_asked(struct bb_error *error, cudaError_t result, const char *call,
+BB_MUST bb_status bb_cuda_check(const struct bb_rank *rank, cudaError_t result, const char *call,
 				const char *file, int line);
-BB_MUST bb_status bb_nccl_asked(struct bb_error *error, const struct bb_nccl_library *library,
-				ncclResult_t result, const char *call, const char *file, int line);
+BB_MUST bb_status bb_nccl_check(const struct bb_rank *rank, ncclResult_t result, const char *call,
+				const char *file, int line);
+BB_MUST bb_status bb_cuda_check_process(struct bb_error *error, cudaError_t result,
+					const char *call, const char *file, int line);
+BB_MUST bb_status bb_nccl_check_process(struct bb_error *error,
+					const struct bb_nccl_library *library, ncclResult_t result,
+					const char *call, const char *file, int line);
 
 /* TEXT = LIBRARY's description of its last error, on one line. */
 void bb_nccl_last_error(const struct bb_nccl_library *library, char *text, size_t room);

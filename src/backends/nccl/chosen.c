@@ -27,7 +27,7 @@
 enum { GROUP_EVENT = 1, COLLECTIVE_EVENT = 2 };
 
 /* Of its events only what is read here; the first three fields are those of all kinds. */
-struct event {
+struct profiler_event {
 	uint8_t type;
 	void *parent;
 	int rank;
@@ -50,14 +50,14 @@ struct profiler {
 	const char *name;
 	ncclResult_t (*init)(void **context, int *events, const char *name, uint64_t hash,
 			     int nodes, int ranks, int rank, void (*log)(void));
-	ncclResult_t (*start)(void *context, void **handle, struct event *event);
+	ncclResult_t (*start)(void *context, void **handle, struct profiler_event *profiler_event);
 	ncclResult_t (*stop)(void *handle);
 	ncclResult_t (*state)(void *handle, int state, void *arguments);
 	ncclResult_t (*finalize)(void *context);
 };
 
 /* NULL: the communicator is none of ours. */
-static struct bb_nccl_ear *ear_named(const char *name)
+static struct bb_nccl_observer *observer_named(const char *name)
 {
 	const size_t length = strlen(NAME_PREFIX);
 	char *end;
@@ -66,30 +66,30 @@ static struct bb_nccl_ear *ear_named(const char *name)
 	if (!name || strncmp(name, NAME_PREFIX, length) != 0)
 		return NULL;
 	at = (uintptr_t)strtoumax(name + length, &end, 16);
-	return *end ? NULL : (struct bb_nccl_ear *)at;
+	return *end ? NULL : (struct bb_nccl_observer *)at;
 }
 
 static ncclResult_t on_init(void **context, int *events, const char *name, uint64_t hash, int nodes,
 			    int ranks, int rank, void (*log)(void))
 {
-	struct bb_nccl_ear *ear = ear_named(name);
+	struct bb_nccl_observer *observer = observer_named(name);
 
-	if (ear)
-		ear->events = events;
-	*context = ear;
+	if (observer)
+		observer->events = events;
+	*context = observer;
 	return ncclSuccess;
 }
 
 /* 2.27 tells of the collectives of a group of calls only if the group's event has got a handle. */
-static ncclResult_t on_start(void *context, void **handle, struct event *event)
+static ncclResult_t on_start(void *context, void **handle, struct profiler_event *profiler_event)
 {
-	struct bb_nccl_ear *ear = context;
+	struct bb_nccl_observer *observer = context;
 
-	*handle = event->type == GROUP_EVENT ? context : NULL;
-	if (!ear || event->type != COLLECTIVE_EVENT)
+	*handle = profiler_event->type == GROUP_EVENT ? context : NULL;
+	if (!observer || profiler_event->type != COLLECTIVE_EVENT)
 		return ncclSuccess;
-	atomic_store(&ear->algorithm, event->collective.algorithm);
-	atomic_store(&ear->protocol, event->collective.protocol);
+	atomic_store(&observer->algorithm, profiler_event->collective.algorithm);
+	atomic_store(&observer->protocol, profiler_event->collective.protocol);
 	return ncclSuccess;
 }
 
@@ -105,10 +105,10 @@ static ncclResult_t on_state(void *handle, int state, void *arguments)
 
 static ncclResult_t on_finalize(void *context)
 {
-	struct bb_nccl_ear *ear = context;
+	struct bb_nccl_observer *observer = context;
 
-	if (ear)
-		ear->events = NULL;
+	if (observer)
+		observer->events = NULL;
 	return ncclSuccess;
 }
 
@@ -126,7 +126,7 @@ const struct profiler ncclProfiler_v4 = {
 /* ---- for the backend ------------------------------------------------------------------- */
 
 /* A path that the library does not take is not given to it: then it tells nothing. */
-bb_status bb_nccl_plug(struct bb_context *context, struct bb_error *error)
+bb_status bb_nccl_profiler_set(struct bb_context *context, struct bb_error *error)
 {
 	Dl_info here;
 
@@ -135,41 +135,42 @@ bb_status bb_nccl_plug(struct bb_context *context, struct bb_error *error)
 		return BB_OK;
 	if (setenv(VARIABLE, here.dli_fname, 0) != 0)
 		return bb_no_memory(error, "the nccl backend");
-	context->plugged = true;
+	context->profiler_set = true;
 	return BB_OK;
 }
 
-void bb_nccl_unplug(struct bb_context *context)
+void bb_nccl_profiler_unset(struct bb_context *context)
 {
-	if (context->plugged)
+	if (context->profiler_set)
 		unsetenv(VARIABLE);
 }
 
-const char *bb_nccl_ear_name(struct bb_group *group)
+const char *bb_nccl_observer_name(struct bb_group *group)
 {
-	struct bb_nccl_ear *ear = &group->ear;
+	struct bb_nccl_observer *observer = &group->observer;
 
-	snprintf(ear->name, sizeof(ear->name), NAME_PREFIX "%" PRIxPTR, (uintptr_t)ear);
-	return ear->name;
+	snprintf(observer->name, sizeof(observer->name), NAME_PREFIX "%" PRIxPTR,
+		 (uintptr_t)observer);
+	return observer->name;
 }
 
 void bb_nccl_listen(struct bb_group *group, bool on)
 {
-	struct bb_nccl_ear *ear = &group->ear;
+	struct bb_nccl_observer *observer = &group->observer;
 
 	if (on) {
-		atomic_store(&ear->algorithm, NULL);
-		atomic_store(&ear->protocol, NULL);
+		atomic_store(&observer->algorithm, NULL);
+		atomic_store(&observer->protocol, NULL);
 	}
-	if (ear->events)
-		__atomic_store_n(ear->events, on ? COLLECTIVE_EVENT : 0, __ATOMIC_RELAXED);
+	if (observer->events)
+		__atomic_store_n(observer->events, on ? COLLECTIVE_EVENT : 0, __ATOMIC_RELAXED);
 }
 
 /* "NVLS_TREE" and "SIMPLE" are "nvlstree:Simple" here, as in NCCL_ALGO and NCCL_PROTO. */
 void bb_nccl_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT])
 {
-	const char *algorithm = atomic_load(&group->ear.algorithm);
-	const char *protocol = atomic_load(&group->ear.protocol);
+	const char *algorithm = atomic_load(&group->observer.algorithm);
+	const char *protocol = atomic_load(&group->observer.protocol);
 	const char *const registered = bb_nccl_registered(group);
 	const bool symmetric = registered && strstr(registered, "symmetric");
 	size_t length = 0;

@@ -13,7 +13,7 @@
 #define SPINS 1024 /* looks at those who are awaited, for one turn that others are given */
 
 /* The environment as the user left it. */
-struct kept {
+struct saved_environment {
 	char *algorithm;
 	char *protocol;
 	bool changed;
@@ -35,7 +35,7 @@ static bb_status no_memory(const struct bb_rank *rank)
 
 /* ---- meeting ------------------------------------------------------------------------- */
 
-static bb_status park(struct bb_rank *rank)
+static bb_status launch_barrier(struct bb_rank *rank)
 {
 	const char mine = 0;
 	char *all = malloc((size_t)rank->context->world.nranks);
@@ -74,10 +74,10 @@ bb_status bb_nccl_exchange(struct bb_group *group, int to, const struct bb_half 
 }
 
 /* Every STRIDE-th member calls it; none of them is behind when it returns, in log2 steps. */
-static bb_status meet_members(struct bb_group *group, int stride)
+static bb_status members_barrier(struct bb_group *group, int stride)
 {
 	struct bb_rank *rank = group->rank;
-	char *const token = rank->desk + BB_DESK_ID;
+	char *const token = rank->scratch + BB_SCRATCH_ID;
 	const struct bb_half out = {.mine = token, .bytes = 1};
 	const struct bb_half in = {.mine = token + 1, .bytes = 1};
 	bb_status status = BB_OK;
@@ -93,7 +93,7 @@ static bb_status meet_members(struct bb_group *group, int stride)
 
 /* The drivers of this process, all about to arrive. They spin: one that sleeps until it is woken is
    some ten microseconds late. */
-static bb_status meet_drivers(struct bb_rank *rank)
+static bb_status drivers_barrier(struct bb_rank *rank)
 {
 	struct bb_context *const c = rank->context;
 	const unsigned long long n = (unsigned long long)c->world.nlocal;
@@ -113,22 +113,22 @@ static bb_status meet_drivers(struct bb_rank *rank)
  * drivers by waking them. So the first drivers of the processes meet once more, in a logarithmic
  * number of steps, and at last the drivers of each process.
  */
-static bb_status meet_world(struct bb_group *world)
+static bb_status world_barrier(struct bb_group *world)
 {
 	struct bb_rank *rank = world->rank;
 	const struct bb_world *w = &rank->context->world;
-	bb_status status = park(rank);
+	bb_status status = launch_barrier(rank);
 
 	if (status == BB_OK && w->nprocs > 1 && world->comm && rank->local == 0)
-		status = meet_members(world, w->nlocal);
-	return status == BB_OK ? meet_drivers(rank) : status;
+		status = members_barrier(world, w->nlocal);
+	return status == BB_OK ? drivers_barrier(rank) : status;
 }
 
 bb_status bb_nccl_barrier(struct bb_group *group)
 {
 	if (group == world_of(group->rank))
-		return meet_world(group);
-	return group->comm ? meet_members(group, 1) : bb_nccl_lanes_barrier(group);
+		return world_barrier(group);
+	return group->comm ? members_barrier(group, 1) : bb_nccl_lanes_barrier(group);
 }
 
 /*
@@ -146,7 +146,7 @@ static bb_status clock_offset(struct bb_rank *rank, double *offset, double *unce
 		const double before = bb_clock_now();
 		double now, after;
 
-		BB_TRY(status, park(rank), out);
+		BB_TRY(status, launch_barrier(rank), out);
 		now = bb_clock_now();
 		BB_TRY(status, bb_nccl_gather(rank, &bb_payload_seconds, &now, all), out);
 		after = bb_clock_now();
@@ -171,7 +171,7 @@ const struct bb_clocks bb_nccl_clocks = {.offset = clock_offset};
 static int roots_of(const struct bb_group *group)
 {
 	return bb_nccl_has(group->rank->version, BB_NCCL_SINCE_ROOTS)
-		       ? (group->n + group->rank->per_root - 1) / group->rank->per_root
+		       ? (group->n + group->rank->ranks_per_root - 1) / group->rank->ranks_per_root
 		       : 1;
 }
 
@@ -191,7 +191,7 @@ static bool is_root(const struct bb_group *group)
 	return false;
 }
 
-static ncclConfig_t configure(struct bb_group *group)
+static ncclConfig_t comm_configure(struct bb_group *group)
 {
 	const struct bb_backend_config *const wanted = &group->rank->context->config;
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -212,17 +212,17 @@ static ncclConfig_t configure(struct bb_group *group)
 		config.maxP2pPeers = wanted->peers;
 #endif
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_NAMES
-	config.commName = bb_nccl_ear_name(group);
+	config.commName = bb_nccl_observer_name(group);
 #endif
 	(void)wanted; /* old headers */
 	return config;
 }
 
 /* IDS are those of the group's roots. */
-static bb_status make(struct bb_group *group, ncclUniqueId *ids)
+static bb_status comm_create(struct bb_group *group, ncclUniqueId *ids)
 {
 	const struct bb_rank *rank = group->rank;
-	ncclConfig_t config = configure(group);
+	ncclConfig_t config = comm_configure(group);
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_ROOTS
 	const int roots = roots_of(group);
 
@@ -235,7 +235,7 @@ static bb_status make(struct bb_group *group, ncclUniqueId *ids)
 }
 
 /* After a failure the others may never come to an orderly end. */
-static bb_status unmake(struct bb_group *group)
+static bb_status comm_destroy(struct bb_group *group)
 {
 	struct bb_rank *rank = group->rank;
 	ncclComm_t comm = group->comm;
@@ -260,43 +260,44 @@ static bb_status unmake(struct bb_group *group)
 	return status;
 }
 
-static bb_status keep_one(char **kept, const char *name, const char *value)
+static bb_status save_variable(char **saved_environment, const char *name, const char *value)
 {
 	const char *const now = getenv(name);
 
-	if (now && !(*kept = strdup(now)))
+	if (now && !(*saved_environment = strdup(now)))
 		return BB_EINTERNAL;
 	return value && setenv(name, value, 1) != 0 ? BB_EINTERNAL : BB_OK;
 }
 
-static bb_status change_environment(const struct bb_rank *rank, const struct bb_nccl_way *way,
-				    struct kept *kept)
+static bb_status change_environment(const struct bb_rank *rank, const struct bb_nccl_algorithm *way,
+				    struct saved_environment *saved_environment)
 {
-	kept->changed = true;
-	if (keep_one(&kept->algorithm, "NCCL_ALGO", way->algorithm) != BB_OK ||
-	    keep_one(&kept->protocol, "NCCL_PROTO", way->protocol) != BB_OK)
+	saved_environment->changed = true;
+	if (save_variable(&saved_environment->algorithm, "NCCL_ALGO", way->algorithm) != BB_OK ||
+	    save_variable(&saved_environment->protocol, "NCCL_PROTO", way->protocol) != BB_OK)
 		return no_memory(rank);
 	return BB_OK;
 }
 
-static bb_status put_back(const char *name, const char *kept)
+static bb_status restore_variable(const char *name, const char *saved_environment)
 {
-	const int result = kept ? setenv(name, kept, 1) : unsetenv(name);
+	const int result = saved_environment ? setenv(name, saved_environment, 1) : unsetenv(name);
 
 	return result == 0 ? BB_OK : BB_EINTERNAL;
 }
 
 /* After a failure others may still be looking at it; and nobody will any more. */
-static bb_status restore_environment(const struct bb_rank *rank, struct kept *kept, bool failed)
+static bb_status restore_environment(const struct bb_rank *rank,
+				     struct saved_environment *saved_environment, bool failed)
 {
 	bb_status status = BB_OK;
 
-	if (kept->changed && !failed &&
-	    (put_back("NCCL_ALGO", kept->algorithm) != BB_OK ||
-	     put_back("NCCL_PROTO", kept->protocol) != BB_OK))
+	if (saved_environment->changed && !failed &&
+	    (restore_variable("NCCL_ALGO", saved_environment->algorithm) != BB_OK ||
+	     restore_variable("NCCL_PROTO", saved_environment->protocol) != BB_OK))
 		status = no_memory(rank);
-	free(kept->algorithm);
-	free(kept->protocol);
+	free(saved_environment->algorithm);
+	free(saved_environment->protocol);
 	return status;
 }
 
@@ -327,28 +328,28 @@ static bb_status gather_ids(struct bb_group *group, ncclUniqueId **ids)
 
 /* Make the group's communicator as NATIVE wants it. Nobody may look at the environment while it is
    changed, therefore all park before and after each change. */
-static bb_status make_as(struct bb_group *group, const struct bb_native *native)
+static bb_status comm_create_as(struct bb_group *group, const struct bb_native *native)
 {
 	struct bb_rank *rank = group->rank;
 	const bool changes = native != &bb_nccl_auto && rank->local == 0;
-	struct kept kept = {.changed = false};
+	struct saved_environment saved_environment = {.changed = false};
 	ncclUniqueId *ids;
 	bb_status status, restored;
 
 	BB_TRY(status, gather_ids(group, &ids), out);
 	if (changes)
-		status = change_environment(rank, native->own, &kept);
+		status = change_environment(rank, native->own, &saved_environment);
 	if (status == BB_OK)
-		status = park(rank);
+		status = launch_barrier(rank);
 	if (status == BB_OK)
-		status = make(group, ids);
+		status = comm_create(group, ids);
 	if (status == BB_OK)
-		status = park(rank);
-	restored = restore_environment(rank, &kept, status != BB_OK);
+		status = launch_barrier(rank);
+	restored = restore_environment(rank, &saved_environment, status != BB_OK);
 	if (status == BB_OK)
 		status = restored;
 	if (status == BB_OK)
-		status = park(rank);
+		status = launch_barrier(rank);
 	if (status == BB_OK)
 		group->made = native;
 out:
@@ -367,8 +368,8 @@ bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *call)
 	if (group->made != want) {
 		group->made = NULL;
 		BB_TRY(status, bb_nccl_wait(group->rank, group->rank->main), out);
-		BB_TRY(status, unmake(group), out);
-		BB_TRY(status, make_as(group, want), out);
+		BB_TRY(status, comm_destroy(group), out);
+		BB_TRY(status, comm_create_as(group, want), out);
 	}
 	if (want != &bb_nccl_auto)
 		BB_TRY(status, bb_nccl_native_probe(group, call), out);
@@ -384,35 +385,35 @@ static bb_status share_id(const struct bb_group *group, const struct bb_group *w
 			  ncclUniqueId *id)
 {
 	struct bb_rank *rank = group->rank;
-	char *const desk = rank->desk + BB_DESK_ID;
+	char *const scratch = rank->scratch + BB_SCRATCH_ID;
 	bb_status status;
 
 	if (group->me == 0) {
 		BB_TRY(status, BB_NCCL(rank, ncclGetUniqueId(id)), out);
-		BB_TRY(status, bb_nccl_copy(rank, desk, id, sizeof(*id)), out);
+		BB_TRY(status, bb_nccl_copy(rank, scratch, id, sizeof(*id)), out);
 	}
 	BB_TRY(status, BB_NCCL(rank, ncclGroupStart()), out);
 	if (group->me > 0)
-		status = BB_NCCL(rank, ncclRecv(desk, sizeof(*id), ncclInt8, group->members[0],
+		status = BB_NCCL(rank, ncclRecv(scratch, sizeof(*id), ncclInt8, group->members[0],
 						world->comm, rank->main));
 	for (int m = 1; group->me == 0 && m < group->n && status == BB_OK; m++)
-		status = BB_NCCL(rank, ncclSend(desk, sizeof(*id), ncclInt8, group->members[m],
+		status = BB_NCCL(rank, ncclSend(scratch, sizeof(*id), ncclInt8, group->members[m],
 						world->comm, rank->main));
 	BB_TRY(status, bb_nccl_messages_end(rank, status), out);
-	status = bb_nccl_copy(rank, id, desk, sizeof(*id));
+	status = bb_nccl_copy(rank, id, scratch, sizeof(*id));
 out:
 	return status;
 }
 
 /* By its members alone. */
-static bb_status make_part(struct bb_group *group, const struct bb_group *world)
+static bb_status comm_create_part(struct bb_group *group, const struct bb_group *world)
 {
 	ncclUniqueId id;
 	ncclConfig_t config;
 	bb_status status;
 
 	BB_TRY(status, share_id(group, world, &id), out);
-	config = configure(group);
+	config = comm_configure(group);
 	status = BB_NCCL(group->rank,
 			 ncclCommInitRankConfig(&group->comm, group->n, id, group->me, &config));
 out:
@@ -420,28 +421,28 @@ out:
 }
 
 /* By all ranks at once: the members of a group have its first one as their color. */
-static bb_status split_world(struct bb_group *group, const struct bb_group *world)
+static bb_status comm_split(struct bb_group *group, const struct bb_group *world)
 {
 	const struct bb_rank *rank = group->rank;
-	ncclConfig_t config = configure(group);
+	ncclConfig_t config = comm_configure(group);
 
 	return BB_NCCL(rank, ncclCommSplit(world->comm, group->members[0], group->me, &group->comm,
 					   &config));
 }
 
-static bb_status make_world(struct bb_group *group)
+static bb_status comm_create_world(struct bb_group *group)
 {
 	const bb_status status = bb_nccl_meet(group->rank);
 
 	if (status != BB_OK || group->rank->version == 0)
 		return status;
-	return make_as(group, &bb_nccl_auto);
+	return comm_create_as(group, &bb_nccl_auto);
 }
 
 /* A group that is not the world: MAKE makes its communicator, once the world has nothing to do. */
-static bb_status open_part(struct bb_group *group, const struct bb_group *world,
-			   bb_status (*make_comm)(struct bb_group *group,
-						  const struct bb_group *world))
+static bb_status part_open(struct bb_group *group, const struct bb_group *world,
+			   bb_status (*create)(struct bb_group *group,
+					       const struct bb_group *world))
 {
 	struct bb_rank *const rank = group->rank;
 	bb_status status;
@@ -453,14 +454,14 @@ static bb_status open_part(struct bb_group *group, const struct bb_group *world,
 		return bb_fail(rank->context->error, BB_EINTERNAL,
 			       "rank %d opens a group before that of all ranks", rank->rank);
 	BB_TRY(status, bb_nccl_wait(rank, rank->main), out);
-	BB_TRY(status, make_comm(group, world), out);
+	BB_TRY(status, create(group, world), out);
 	group->made = &bb_nccl_auto;
 out:
 	return status;
 }
 
 /* *GROUP without a communicator, the first of the rank's. */
-static bb_status new_group(struct bb_rank *rank, const int *members, int n, struct bb_group **group,
+static bb_status group_add(struct bb_rank *rank, const int *members, int n, struct bb_group **group,
 			   struct bb_error *error)
 {
 	struct bb_group *g = calloc(1, sizeof(*g));
@@ -502,9 +503,10 @@ bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, int n,
 	const struct bb_group *const world = world_of(rank);
 	bb_status status;
 
-	BB_TRY(status, new_group(rank, members, n, group, error), out);
-	status = n == rank->context->world.nranks && !world ? make_world(*group)
-							    : open_part(*group, world, make_part);
+	BB_TRY(status, group_add(rank, members, n, group, error), out);
+	status = n == rank->context->world.nranks && !world
+			 ? comm_create_world(*group)
+			 : part_open(*group, world, comm_create_part);
 	status = close_failed(group, status);
 out:
 	return status;
@@ -516,8 +518,8 @@ bb_status bb_nccl_split(struct bb_rank *rank, const int *members, int n, struct 
 	const struct bb_group *const world = world_of(rank);
 	bb_status status;
 
-	BB_TRY(status, new_group(rank, members, n, group, error), out);
-	status = close_failed(group, open_part(*group, world, split_world));
+	BB_TRY(status, group_add(rank, members, n, group, error), out);
+	status = close_failed(group, part_open(*group, world, comm_split));
 out:
 	return status;
 }
@@ -528,9 +530,9 @@ void bb_nccl_group_close(struct bb_group *group)
 
 	if (!group)
 		return;
-	bb_nccl_ignore(bb_nccl_end_group(group->rank));
+	bb_nccl_ignore(bb_nccl_group_end(group->rank));
 	bb_nccl_ignore(bb_nccl_wait(group->rank, group->rank->main));
-	bb_nccl_ignore(unmake(group));
+	bb_nccl_ignore(comm_destroy(group));
 	for (link = &group->rank->groups; *link != group; link = &(*link)->next)
 		;
 	*link = group->next;

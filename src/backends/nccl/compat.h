@@ -45,7 +45,7 @@
 #define BB_NCCL_SINCE_WINDOWS 22703
 /* A window is NULL without symmetric memory (dev_runtime.cc). Before, it may be one that only this
    rank knows. */
-#define BB_NCCL_SINCE_TOLD_WINDOWS 22902
+#define BB_NCCL_SINCE_NULL_WINDOWS 22902
 /* The thread block policy of a communicator; and that of no thread blocks. */
 #define BB_NCCL_SINCE_POLICIES 22703
 #define BB_NCCL_SINCE_POLICY_ZERO 22803

@@ -19,7 +19,7 @@ struct run {
 	const char *in;
 	char *out;
 	char *tmp;
-	char *bench;
+	char *inbox;
 };
 
 static size_t aligned(size_t bytes)
@@ -50,7 +50,7 @@ static int sources_of(const struct bb_step *step)
 }
 
 /* The most that arrives on the bench in any round. */
-static size_t bench_bytes(const struct bb_call *call, int rank)
+static size_t inbox_bytes(const struct bb_call *call, int rank)
 {
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
 	const size_t element = bb_dtype_size(call->dtype);
@@ -76,7 +76,7 @@ static size_t bench_bytes(const struct bb_call *call, int rank)
 
 size_t bb_nccl_schedule_tmp_bytes(const struct bb_call *call, int rank)
 {
-	return own_bytes(call, rank) + weighted_bytes(call, rank) + bench_bytes(call, rank);
+	return own_bytes(call, rank) + weighted_bytes(call, rank) + inbox_bytes(call, rank);
 }
 
 /* ---- a round
@@ -105,7 +105,7 @@ static bb_status send_step(const struct run *run, const struct bb_step *step)
 }
 
 /* From all its peers, to its place or from *BENCH on, which moves on. */
-static bb_status receive_step(const struct run *run, const struct bb_step *step, char **bench)
+static bb_status receive_step(const struct run *run, const struct bb_step *step, char **inbox)
 {
 	const int peers[2] = {step->peer, step->peer2};
 	const size_t bytes = step->count * run->element;
@@ -116,8 +116,8 @@ static bb_status receive_step(const struct run *run, const struct bb_step *step,
 		char *dst = address(run, step->dst);
 
 		if (step->kind == BB_RECV_REDUCE) {
-			dst = *bench;
-			*bench += aligned(bytes);
+			dst = *inbox;
+			*inbox += aligned(bytes);
 		}
 		status = BB_NCCL(g->rank,
 				 ncclRecv(dst, bytes, ncclInt8, peers[i], g->comm, run->stream));
@@ -134,7 +134,7 @@ static bb_status issue_messages(const struct run *run, const struct bb_step *ste
 	bb_status status = BB_OK;
 
 	for (int channel = 0; channel < BB_CHANNELS; channel++) {
-		char *bench = run->bench;
+		char *inbox = run->inbox;
 
 		for (int i = 0; i < n && status == BB_OK; i++) {
 			const struct bb_step *step = &steps[i];
@@ -143,9 +143,9 @@ static bb_status issue_messages(const struct run *run, const struct bb_step *ste
 			if (step->kind == BB_SEND && mine)
 				status = send_step(run, step);
 			else if (step->kind != BB_SEND && step->kind != BB_COPY && mine)
-				status = receive_step(run, step, &bench);
+				status = receive_step(run, step, &inbox);
 			else if (step->kind == BB_RECV_REDUCE)
-				bench += (size_t)sources_of(step) *
+				inbox += (size_t)sources_of(step) *
 					 aligned(step->count * run->element);
 		}
 	}
@@ -168,15 +168,15 @@ out:
 	return status;
 }
 
-static bb_status reduce_step(const struct run *run, const struct bb_step *step, char **bench)
+static bb_status reduce_step(const struct run *run, const struct bb_step *step, char **inbox)
 {
 	struct bb_rank *rank = run->group->rank;
 	const void *sources[3] = {address(run, step->src)};
 	const int n = sources_of(step);
 
 	for (int i = 0; i < n; i++) {
-		sources[1 + i] = *bench;
-		*bench += aligned(step->count * run->element);
+		sources[1 + i] = *inbox;
+		*inbox += aligned(step->count * run->element);
 	}
 	return BB_CUDA(rank,
 		       bb_gpu_reduce(bb_nccl_lane(rank, run->stream), run->call->dtype, run->op,
@@ -196,12 +196,12 @@ static bb_status copy_step(const struct run *run, const struct bb_step *step)
 
 static bb_status run_round(const struct run *run, const struct bb_step *steps, int n)
 {
-	char *bench = run->bench;
+	char *inbox = run->inbox;
 	bb_status status = exchange(run, steps, n);
 
 	for (int i = 0; i < n && status == BB_OK; i++) {
 		if (steps[i].kind == BB_RECV_REDUCE)
-			status = reduce_step(run, &steps[i], &bench);
+			status = reduce_step(run, &steps[i], &inbox);
 		else if (steps[i].kind == BB_COPY)
 			status = copy_step(run, &steps[i]);
 	}
@@ -262,7 +262,7 @@ bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream, const st
 			  .tmp = call->tmp};
 	bb_status status = BB_OK;
 
-	run.bench = run.tmp + own_bytes(call, group->me) + weighted_bytes(call, group->me);
+	run.inbox = run.tmp + own_bytes(call, group->me) + weighted_bytes(call, group->me);
 	if (bb_call_weighs(call, group->me))
 		BB_TRY(status, weigh_inputs(&run), out);
 	BB_TRY(status, run_rounds(&run), out);

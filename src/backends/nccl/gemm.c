@@ -54,7 +54,7 @@ static struct amount amount_of(double flops)
 
 /* ---- the library ------------------------------------------------------------------------- */
 
-static bb_status told(const struct bb_rank *rank, cublasStatus_t result, const char *call)
+static bb_status cublas_check(const struct bb_rank *rank, cublasStatus_t result, const char *call)
 {
 	if (result == 0)
 		return BB_OK;
@@ -62,7 +62,7 @@ static bb_status told(const struct bb_rank *rank, cublasStatus_t result, const c
 		       rank->gemm->cublasGetStatusString(result), result);
 }
 
-static bb_status load(struct bb_nccl_gemm *g, struct bb_error *error)
+static bb_status cublas_load(struct bb_nccl_gemm *g, struct bb_error *error)
 {
 	char name[32];
 	bool complete = true;
@@ -94,7 +94,7 @@ static void make_numbers(uint16_t *numbers, size_t n)
 	}
 }
 
-static bb_status fill(struct bb_rank *rank)
+static bb_status matrices_fill(struct bb_rank *rank)
 {
 	uint16_t *numbers = malloc(BLOCK_BYTES);
 	bb_status status = BB_OK;
@@ -109,7 +109,7 @@ static bb_status fill(struct bb_rank *rank)
 }
 
 /* After a failure what was made stays until the rank detaches. */
-static bb_status open_gemm(struct bb_rank *rank, struct bb_error *error)
+static bb_status gemm_open(struct bb_rank *rank, struct bb_error *error)
 {
 	struct bb_nccl_gemm *g = rank->gemm;
 	bb_status status = BB_OK;
@@ -120,11 +120,11 @@ static bb_status open_gemm(struct bb_rank *rank, struct bb_error *error)
 		return bb_no_memory(rank->context->error, "a rank");
 	if (g->matrices)
 		return BB_OK;
-	BB_TRY(status, load(g, error), out);
-	BB_TRY(status, told(rank, g->cublasCreate_v2(&g->handle), "cublasCreate"), out);
+	BB_TRY(status, cublas_load(g, error), out);
+	BB_TRY(status, cublas_check(rank, g->cublasCreate_v2(&g->handle), "cublasCreate"), out);
 	BB_TRY(status, BB_CUDA(rank, cudaMalloc((void **)&g->matrices, MATRICES * MATRIX_BYTES)),
 	       out);
-	status = fill(rank);
+	status = matrices_fill(rank);
 out:
 	return status;
 }
@@ -140,7 +140,7 @@ void bb_nccl_gemm_close(struct bb_rank *rank)
 	if (g->matrices && healthy)
 		bb_nccl_ignore(BB_CUDA(rank, cudaFree(g->matrices)));
 	if (g->handle && healthy)
-		bb_nccl_ignore(told(rank, g->cublasDestroy_v2(g->handle), "cublasDestroy"));
+		bb_nccl_ignore(cublas_check(rank, g->cublasDestroy_v2(g->handle), "cublasDestroy"));
 	if (g->library && healthy)
 		dlclose(g->library);
 	free(g);
@@ -149,19 +149,19 @@ void bb_nccl_gemm_close(struct bb_rank *rank)
 
 /* ---- multiplying ------------------------------------------------------------------------- */
 
-static bb_status multiply(struct bb_rank *rank, int side, int depth)
+static bb_status gemm_issue(struct bb_rank *rank, int side, int depth)
 {
 	struct bb_nccl_gemm *g = rank->gemm;
 	const float one = 1, zero = 0;
 	const char *const a = g->matrices, *const b = a + MATRIX_BYTES;
 	char *const c = g->matrices + 2 * MATRIX_BYTES;
 
-	return told(rank,
-		    g->cublasGemmEx(g->handle, BB_CUBLAS_OP_N, BB_CUBLAS_OP_N, side, side, depth,
-				    &one, a, BB_CUBLAS_R_16F, side, b, BB_CUBLAS_R_16F, depth,
-				    &zero, c, BB_CUBLAS_R_16F, side, BB_CUBLAS_COMPUTE_32F,
-				    BB_CUBLAS_GEMM_DEFAULT),
-		    "cublasGemmEx");
+	return cublas_check(rank,
+			    g->cublasGemmEx(g->handle, BB_CUBLAS_OP_N, BB_CUBLAS_OP_N, side, side,
+					    depth, &one, a, BB_CUBLAS_R_16F, side, b,
+					    BB_CUBLAS_R_16F, depth, &zero, c, BB_CUBLAS_R_16F, side,
+					    BB_CUBLAS_COMPUTE_32F, BB_CUBLAS_GEMM_DEFAULT),
+			    "cublasGemmEx");
 }
 
 bb_status bb_nccl_multiply(struct bb_rank *rank, cudaStream_t stream, double flops,
@@ -170,15 +170,15 @@ bb_status bb_nccl_multiply(struct bb_rank *rank, cudaStream_t stream, double flo
 	const struct amount a = amount_of(flops);
 	bb_status status;
 
-	BB_TRY(status, open_gemm(rank, error), out);
+	BB_TRY(status, gemm_open(rank, error), out);
 	BB_TRY(status,
-	       told(rank, rank->gemm->cublasSetStream_v2(rank->gemm->handle, stream),
-		    "cublasSetStream"),
+	       cublas_check(rank, rank->gemm->cublasSetStream_v2(rank->gemm->handle, stream),
+			    "cublasSetStream"),
 	       out);
 	for (uint64_t i = 0; i < a.times && status == BB_OK; i++)
-		status = multiply(rank, a.side, a.side);
+		status = gemm_issue(rank, a.side, a.side);
 	if (a.depth > 0 && status == BB_OK)
-		status = multiply(rank, a.side, a.depth);
+		status = gemm_issue(rank, a.side, a.depth);
 out:
 	return status;
 }

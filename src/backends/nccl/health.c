@@ -20,11 +20,11 @@ struct bb_nccl_health {
 };
 
 /* Does CALL of a function that an old driver may lack succeed? */
-#define ASKED(h, name, ...) ((h)->name && (h)->name((h)->device, __VA_ARGS__) == 0)
+#define NVML(h, name, ...) ((h)->name && (h)->name((h)->device, __VA_ARGS__) == 0)
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-static bool load(struct bb_nccl_health *h, const char *bus)
+static bool nvml_load(struct bb_nccl_health *h, const char *bus)
 {
 	bool needed = true;
 
@@ -52,7 +52,7 @@ void bb_nccl_health_open(struct bb_rank *rank)
 
 	rank->health = calloc(1, sizeof(*rank->health));
 	snprintf(bus, sizeof(bus), "%s.0", rank->location.bus);
-	if (rank->health && !load(rank->health, bus)) {
+	if (rank->health && !nvml_load(rank->health, bus)) {
 		free(rank->health);
 		rank->health = NULL;
 	}
@@ -73,13 +73,13 @@ static void read_clocks(const struct bb_nccl_health *h, struct bb_gpu_health *he
 {
 	unsigned value;
 
-	if (ASKED(h, nvmlDeviceGetClockInfo, BB_NVML_CLOCK_SM, &value))
+	if (NVML(h, nvmlDeviceGetClockInfo, BB_NVML_CLOCK_SM, &value))
 		health->sm_MHz = value;
-	if (ASKED(h, nvmlDeviceGetMaxClockInfo, BB_NVML_CLOCK_SM, &value))
+	if (NVML(h, nvmlDeviceGetMaxClockInfo, BB_NVML_CLOCK_SM, &value))
 		health->sm_most_MHz = value;
-	if (ASKED(h, nvmlDeviceGetClockInfo, BB_NVML_CLOCK_MEMORY, &value))
+	if (NVML(h, nvmlDeviceGetClockInfo, BB_NVML_CLOCK_MEMORY, &value))
 		health->memory_MHz = value;
-	if (ASKED(h, nvmlDeviceGetMaxClockInfo, BB_NVML_CLOCK_MEMORY, &value))
+	if (NVML(h, nvmlDeviceGetMaxClockInfo, BB_NVML_CLOCK_MEMORY, &value))
 		health->memory_most_MHz = value;
 }
 
@@ -89,19 +89,19 @@ static void read_settings(const struct bb_nccl_health *h, struct bb_gpu_health *
 	unsigned value, pending;
 	int mode;
 
-	if (ASKED(h, nvmlDeviceGetTemperature, 0, &value))
+	if (NVML(h, nvmlDeviceGetTemperature, 0, &value))
 		health->temperature_C = value;
-	if (ASKED(h, nvmlDeviceGetPowerUsage, &value))
+	if (NVML(h, nvmlDeviceGetPowerUsage, &value))
 		health->power_W = value / 1000;
-	if (ASKED(h, nvmlDeviceGetEnforcedPowerLimit, &value))
+	if (NVML(h, nvmlDeviceGetEnforcedPowerLimit, &value))
 		health->power_cap_W = value / 1000;
-	if (ASKED(h, nvmlDeviceGetPowerManagementDefaultLimit, &value))
+	if (NVML(h, nvmlDeviceGetPowerManagementDefaultLimit, &value))
 		health->power_default_W = value / 1000;
-	if (ASKED(h, nvmlDeviceGetPersistenceMode, &mode))
+	if (NVML(h, nvmlDeviceGetPersistenceMode, &mode))
 		health->persistence = mode;
-	if (ASKED(h, nvmlDeviceGetMigMode, &value, &pending))
+	if (NVML(h, nvmlDeviceGetMigMode, &value, &pending))
 		health->mig = value;
-	if (ASKED(h, nvmlDeviceGetCurrentClocksThrottleReasons, &reasons))
+	if (NVML(h, nvmlDeviceGetCurrentClocksThrottleReasons, &reasons))
 		health->throttle_reasons = (int64_t)reasons;
 }
 
@@ -112,7 +112,7 @@ static void read_link_errors(const struct bb_nccl_health *h, struct bb_gpu_healt
 
 	for (unsigned link = 0; link < BB_NVML_LINKS; link++)
 		for (int counter = 0; counter < BB_NVML_NVLINK_COUNTERS; counter++) {
-			if (!ASKED(h, nvmlDeviceGetNvLinkErrorCounter, link, counter, &value))
+			if (!NVML(h, nvmlDeviceGetNvLinkErrorCounter, link, counter, &value))
 				continue;
 			if (health->nvlink_errors == BB_GPU_UNKNOWN)
 				health->nvlink_errors = 0;
@@ -124,7 +124,7 @@ static int64_t throttled_us(const struct bb_nccl_health *h, int policy)
 {
 	nvmlViolationTime_t time;
 
-	return ASKED(h, nvmlDeviceGetViolationStatus, policy, &time)
+	return NVML(h, nvmlDeviceGetViolationStatus, policy, &time)
 		       ? (int64_t)(time.violationTime / 1000)
 		       : BB_GPU_UNKNOWN;
 }
@@ -134,15 +134,15 @@ static void read_counts(const struct bb_nccl_health *h, struct bb_gpu_health *he
 	unsigned long long value;
 	unsigned corrected, uncorrected, pending, failed, replays;
 
-	if (ASKED(h, nvmlDeviceGetTotalEccErrors, 0, 0, &value))
+	if (NVML(h, nvmlDeviceGetTotalEccErrors, 0, 0, &value))
 		health->ecc_corrected = (int64_t)value;
-	if (ASKED(h, nvmlDeviceGetTotalEccErrors, 1, 0, &value))
+	if (NVML(h, nvmlDeviceGetTotalEccErrors, 1, 0, &value))
 		health->ecc_uncorrected = (int64_t)value;
-	if (ASKED(h, nvmlDeviceGetRemappedRows, &corrected, &uncorrected, &pending, &failed)) {
+	if (NVML(h, nvmlDeviceGetRemappedRows, &corrected, &uncorrected, &pending, &failed)) {
 		health->rows_remapped = (int64_t)corrected + uncorrected;
 		health->rows_pending = pending;
 	}
-	if (ASKED(h, nvmlDeviceGetPcieReplayCounter, &replays))
+	if (NVML(h, nvmlDeviceGetPcieReplayCounter, &replays))
 		health->pcie_replays = replays;
 	health->power_throttled_us = throttled_us(h, BB_NVML_POLICY_POWER);
 	health->thermal_throttled_us = throttled_us(h, BB_NVML_POLICY_THERMAL);

@@ -87,17 +87,17 @@ uint64_t bb_nccl_memory_available(struct bb_context *context)
 	int before; /* the calling thread's, one of this process's own */
 	bb_status status;
 
-	BB_TRY(status, BB_CUDA_ASKED(error, cudaGetDevice(&before)), out);
+	BB_TRY(status, BB_CUDA_PROCESS(error, cudaGetDevice(&before)), out);
 	for (int local = 0; local < n; local++) {
 		size_t left, total;
 
-		BB_TRY(status, BB_CUDA_ASKED(error, cudaSetDevice(bb_nccl_device(context, local))),
-		       out);
-		BB_TRY(status, BB_CUDA_ASKED(error, cudaMemGetInfo(&left, &total)), out);
-		left /= (size_t)context->sharers;
+		BB_TRY(status,
+		       BB_CUDA_PROCESS(error, cudaSetDevice(bb_nccl_device(context, local))), out);
+		BB_TRY(status, BB_CUDA_PROCESS(error, cudaMemGetInfo(&left, &total)), out);
+		left /= (size_t)context->ranks_per_device;
 		least = left < least ? left : least;
 	}
-	status = BB_CUDA_ASKED(error, cudaSetDevice(before));
+	status = BB_CUDA_PROCESS(error, cudaSetDevice(before));
 out:
 	return status == BB_OK ? (uint64_t)least * (uint64_t)n : 0;
 }
@@ -106,7 +106,7 @@ out:
 
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
 
-static bb_status make_known(struct bb_group *group, struct bb_nccl_registration *r)
+static bb_status buffer_register(struct bb_group *group, struct bb_nccl_registration *r)
 {
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_WINDOWS
 	if (group->rank->context->config.registration == BB_REGISTER_SYMMETRIC)
@@ -119,7 +119,7 @@ static bb_status make_known(struct bb_group *group, struct bb_nccl_registration 
 						     &r->handle));
 }
 
-static bb_status make_unknown(struct bb_group *group, const struct bb_nccl_registration *r)
+static bb_status buffer_deregister(struct bb_group *group, const struct bb_nccl_registration *r)
 {
 	if (!r->handle)
 		return BB_OK;
@@ -130,7 +130,7 @@ static bb_status make_unknown(struct bb_group *group, const struct bb_nccl_regis
 	return BB_NCCL(group->rank, ncclCommDeregister(group->comm, r->handle));
 }
 
-static bool is_known(const struct bb_group *group, const struct bb_nccl_memory *memory)
+static bool is_registered(const struct bb_group *group, const struct bb_nccl_memory *memory)
 {
 	for (const struct bb_nccl_registration *r = group->registrations; r; r = r->next)
 		if (r->memory == memory)
@@ -148,13 +148,13 @@ bb_status bb_nccl_register(struct bb_group *group)
 	for (const struct bb_nccl_memory *m = rank->memories; m && status == BB_OK; m = m->next) {
 		struct bb_nccl_registration *r;
 
-		if (is_known(group, m))
+		if (is_registered(group, m))
 			continue;
 		r = calloc(1, sizeof(*r));
 		if (!r)
 			return bb_no_memory(rank->context->error, "a rank");
 		*r = (struct bb_nccl_registration){.next = group->registrations, .memory = m};
-		status = make_known(group, r);
+		status = buffer_register(group, r);
 		if (status == BB_OK)
 			group->registrations = r;
 		else
@@ -175,7 +175,7 @@ void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *mem
 		}
 		*link = r->next;
 		if (!bb_nccl_aborted(group->rank->context))
-			bb_nccl_ignore(make_unknown(group, r));
+			bb_nccl_ignore(buffer_deregister(group, r));
 		free(r);
 	}
 }
@@ -204,13 +204,13 @@ const char *bb_nccl_registered(const struct bb_group *group)
 			return "none";
 	if (requested == BB_REGISTER_LOCAL)
 		return "local";
-	return group->rank->version >= BB_NCCL_SINCE_TOLD_WINDOWS ? "symmetric"
+	return group->rank->version >= BB_NCCL_SINCE_NULL_WINDOWS ? "symmetric"
 								  : "local or symmetric";
 }
 
 /* ---- copied -------------------------------------------------------------------------- */
 
-static bb_status type_of(struct bb_rank *rank, const void *memory, enum cudaMemoryType *type)
+static bb_status memory_type(struct bb_rank *rank, const void *memory, enum cudaMemoryType *type)
 {
 	struct cudaPointerAttributes attributes;
 	bb_status status = BB_CUDA(rank, cudaPointerGetAttributes(&attributes, memory));
@@ -225,10 +225,10 @@ bb_status bb_nccl_copy(struct bb_rank *rank, void *dst, const void *src, size_t 
 {
 	enum cudaMemoryType to, from;
 	bool within;
-	bb_status status = type_of(rank, dst, &to);
+	bb_status status = memory_type(rank, dst, &to);
 
 	if (status == BB_OK)
-		status = type_of(rank, src, &from);
+		status = memory_type(rank, src, &from);
 	if (status != BB_OK)
 		return status;
 	within = to == cudaMemoryTypeDevice && from == cudaMemoryTypeDevice;
@@ -246,7 +246,7 @@ out:
 static bb_status is_for_host(struct bb_rank *rank, const void *memory, bool *for_host)
 {
 	enum cudaMemoryType type;
-	bb_status status = type_of(rank, memory, &type);
+	bb_status status = memory_type(rank, memory, &type);
 
 	*for_host = status == BB_OK && type == cudaMemoryTypeUnregistered;
 	return *for_host ? bb_nccl_wait(rank, rank->main) : status;
@@ -256,11 +256,11 @@ static bb_status is_for_host(struct bb_rank *rank, const void *memory, bool *for
  * ------------------------------------------------------------------------------------ */
 
 /* Lay the table of PATTERN on the desk, once nobody reads the one before it. */
-static bb_status lay_out(struct bb_rank *rank, const struct bb_pattern *pattern,
-			 struct bb_gpu_pattern *laid)
+static bb_status pattern_upload(struct bb_rank *rank, const struct bb_pattern *pattern,
+				struct bb_gpu_pattern *uploaded)
 {
 	const size_t bytes = 2 * pattern->period * pattern->element_size;
-	char *const table = rank->desk + BB_DESK_TABLE;
+	char *const table = rank->scratch + BB_SCRATCH_TABLE;
 	bb_status status;
 
 	if (pattern->period < 16 || pattern->period > BB_GPU_PERIOD_MOST)
@@ -268,10 +268,10 @@ static bb_status lay_out(struct bb_rank *rank, const struct bb_pattern *pattern,
 			       "a pattern of %zu elements, not 16 … %u", pattern->period,
 			       BB_GPU_PERIOD_MOST);
 	BB_TRY(status, bb_nccl_wait(rank, rank->main), out);
-	*laid = (struct bb_gpu_pattern){.table = table,
-					.period = (uint32_t)pattern->period,
-					.element_size = (uint32_t)pattern->element_size,
-					.seed = pattern->seed};
+	*uploaded = (struct bb_gpu_pattern){.table = table,
+					    .period = (uint32_t)pattern->period,
+					    .element_size = (uint32_t)pattern->element_size,
+					    .seed = pattern->seed};
 	status = BB_CUDA(rank, cudaMemcpyAsync(table, pattern->table, bytes, cudaMemcpyHostToDevice,
 					       rank->main));
 out:
@@ -281,7 +281,7 @@ out:
 bb_status bb_nccl_fill(struct bb_rank *rank, void *dst, const struct bb_pattern *pattern,
 		       size_t first, size_t count)
 {
-	struct bb_gpu_pattern laid;
+	struct bb_gpu_pattern uploaded;
 	bool for_host;
 	bb_status status = is_for_host(rank, dst, &for_host);
 
@@ -289,9 +289,9 @@ bb_status bb_nccl_fill(struct bb_rank *rank, void *dst, const struct bb_pattern 
 		status = bb_cpu_fill(rank, dst, pattern, first, count);
 	if (status != BB_OK || for_host)
 		return status;
-	BB_TRY(status, lay_out(rank, pattern, &laid), out);
+	BB_TRY(status, pattern_upload(rank, pattern, &uploaded), out);
 	status = BB_CUDA(rank,
-			 bb_gpu_fill(bb_nccl_lane(rank, rank->main), dst, &laid, first, count));
+			 bb_gpu_fill(bb_nccl_lane(rank, rank->main), dst, &uploaded, first, count));
 out:
 	return status;
 }
@@ -299,9 +299,10 @@ out:
 bb_status bb_nccl_verify(struct bb_rank *rank, const void *got, const struct bb_pattern *pattern,
 			 size_t first, size_t count, enum bb_dtype dtype, int ulps, uint64_t *wrong)
 {
-	unsigned long long *const counter = (unsigned long long *)(rank->desk + BB_DESK_WRONG);
+	unsigned long long *const counter =
+		(unsigned long long *)(rank->scratch + BB_SCRATCH_WRONG);
 	unsigned long long found = 0;
-	struct bb_gpu_pattern laid;
+	struct bb_gpu_pattern uploaded;
 	bool for_host;
 	bb_status status = is_for_host(rank, got, &for_host);
 
@@ -309,12 +310,12 @@ bb_status bb_nccl_verify(struct bb_rank *rank, const void *got, const struct bb_
 		status = bb_cpu_verify(rank, got, pattern, first, count, dtype, ulps, wrong);
 	if (status != BB_OK || for_host)
 		return status;
-	BB_TRY(status, lay_out(rank, pattern, &laid), out);
+	BB_TRY(status, pattern_upload(rank, pattern, &uploaded), out);
 	BB_TRY(status, BB_CUDA(rank, cudaMemsetAsync(counter, 0, sizeof(*counter), rank->main)),
 	       out);
 	BB_TRY(status,
-	       BB_CUDA(rank, bb_gpu_verify(bb_nccl_lane(rank, rank->main), got, &laid, first, count,
-					   dtype, ulps, counter)),
+	       BB_CUDA(rank, bb_gpu_verify(bb_nccl_lane(rank, rank->main), got, &uploaded, first,
+					   count, dtype, ulps, counter)),
 	       out);
 	status = bb_nccl_copy(rank, &found, counter, sizeof(found));
 	*wrong += found;

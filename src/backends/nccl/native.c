@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* One call, in the library's words. */
-struct work {
+struct library_call {
 	const struct bb_nccl_library *nccl;
 	struct bb_group *group;
 	const struct bb_call *call;
@@ -26,47 +26,47 @@ struct work {
 enum algorithm { RING = 1, TREE = 2, COLLNET = 4, NVLS = 8, NVLSTREE = 16, PAT = 32 };
 
 /* A function of the library, or its messages, which are issued side by side. */
-struct form {
+struct nccl_function {
 	const char *name; /* for errors */
-	ncclResult_t (*run)(const struct work *w);
+	ncclResult_t (*run)(const struct library_call *w);
 	bool is_messages;
 };
 
-struct collective {
+struct nccl_collective {
 	const struct bb_collective *collective;
-	struct form form;
+	struct nccl_function function;
 	unsigned algorithms; /* that the library has for it */
-	bool apart;          /* IN and OUT must not overlap */
+	bool out_of_place;   /* IN and OUT must not overlap */
 	/* Of a library since this version; 0: the headers have none. */
 	int since;
-	struct form newer;
+	struct nccl_function newer;
 };
 
 /* ---- what is one call of the library ------------------------------------------------- */
 
-static ncclResult_t all_reduce(const struct work *w)
+static ncclResult_t all_reduce(const struct library_call *w)
 {
 	return w->nccl->ncclAllReduce(w->in, w->out, w->count, w->type, w->op, w->comm, w->stream);
 }
 
-static ncclResult_t all_gather(const struct work *w)
+static ncclResult_t all_gather(const struct library_call *w)
 {
 	return w->nccl->ncclAllGather(w->in, w->out, w->count, w->type, w->comm, w->stream);
 }
 
-static ncclResult_t reduce_scatter(const struct work *w)
+static ncclResult_t reduce_scatter(const struct library_call *w)
 {
 	return w->nccl->ncclReduceScatter(w->in, w->out, w->count, w->type, w->op, w->comm,
 					  w->stream);
 }
 
-static ncclResult_t broadcast(const struct work *w)
+static ncclResult_t broadcast(const struct library_call *w)
 {
 	return w->nccl->ncclBroadcast(w->in, w->out, w->count, w->type, w->call->shape.root,
 				      w->comm, w->stream);
 }
 
-static ncclResult_t reduce(const struct work *w)
+static ncclResult_t reduce(const struct library_call *w)
 {
 	return w->nccl->ncclReduce(w->in, w->out, w->count, w->type, w->op, w->call->shape.root,
 				   w->comm, w->stream);
@@ -76,14 +76,14 @@ static ncclResult_t reduce(const struct work *w)
  * -------------------------------------------------------------------- */
 
 /* COUNT elements from AT of IN to PEER; nothing if there are none. */
-static ncclResult_t give(const struct work *w, size_t at, size_t count, int peer)
+static ncclResult_t send_part(const struct library_call *w, size_t at, size_t count, int peer)
 {
 	if (count == 0)
 		return ncclSuccess;
 	return w->nccl->ncclSend(w->in + at * w->element, count, w->type, peer, w->comm, w->stream);
 }
 
-static ncclResult_t take(const struct work *w, size_t at, size_t count, int peer)
+static ncclResult_t recv_part(const struct library_call *w, size_t at, size_t count, int peer)
 {
 	if (count == 0)
 		return ncclSuccess;
@@ -91,15 +91,15 @@ static ncclResult_t take(const struct work *w, size_t at, size_t count, int peer
 				 w->stream);
 }
 
-static ncclResult_t sendrecv(const struct work *w)
+static ncclResult_t sendrecv(const struct library_call *w)
 {
 	const int n = w->group->n, me = w->group->me;
-	ncclResult_t result = give(w, 0, w->count, (me + 1) % n);
+	ncclResult_t result = send_part(w, 0, w->count, (me + 1) % n);
 
-	return result == ncclSuccess ? take(w, 0, w->count, (me + n - 1) % n) : result;
+	return result == ncclSuccess ? recv_part(w, 0, w->count, (me + n - 1) % n) : result;
 }
 
-static ncclResult_t alltoallv(const struct work *w)
+static ncclResult_t alltoallv(const struct library_call *w)
 {
 	const struct bb_shape *shape = &w->call->shape;
 	const int me = w->group->me;
@@ -110,51 +110,51 @@ static ncclResult_t alltoallv(const struct work *w)
 		const size_t out = bb_alltoall_count(shape, me, peer);
 		const size_t in = bb_alltoall_count(shape, peer, me);
 
-		result = give(w, from, out, peer);
+		result = send_part(w, from, out, peer);
 		if (result == ncclSuccess)
-			result = take(w, to, in, peer);
+			result = recv_part(w, to, in, peer);
 		from += out;
 		to += in;
 	}
 	return result;
 }
 
-static ncclResult_t gather(const struct work *w)
+static ncclResult_t gather(const struct library_call *w)
 {
 	const int root = w->call->shape.root;
-	ncclResult_t result = give(w, 0, w->count, root);
+	ncclResult_t result = send_part(w, 0, w->count, root);
 
 	for (int peer = 0; w->group->me == root && peer < w->group->n && result == ncclSuccess;
 	     peer++)
-		result = take(w, (size_t)peer * w->count, w->count, peer);
+		result = recv_part(w, (size_t)peer * w->count, w->count, peer);
 	return result;
 }
 
-static ncclResult_t scatter(const struct work *w)
+static ncclResult_t scatter(const struct library_call *w)
 {
 	const int root = w->call->shape.root;
 	ncclResult_t result = ncclSuccess;
 
 	for (int peer = 0; w->group->me == root && peer < w->group->n && result == ncclSuccess;
 	     peer++)
-		result = give(w, (size_t)peer * w->count, w->count, peer);
-	return result == ncclSuccess ? take(w, 0, w->count, root) : result;
+		result = send_part(w, (size_t)peer * w->count, w->count, peer);
+	return result == ncclSuccess ? recv_part(w, 0, w->count, root) : result;
 }
 
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_ALLTOALL
 
-static ncclResult_t newer_alltoall(const struct work *w)
+static ncclResult_t newer_alltoall(const struct library_call *w)
 {
 	return w->nccl->ncclAlltoAll(w->in, w->out, w->count, w->type, w->comm, w->stream);
 }
 
-static ncclResult_t newer_gather(const struct work *w)
+static ncclResult_t newer_gather(const struct library_call *w)
 {
 	return w->nccl->ncclGather(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
 				   w->stream);
 }
 
-static ncclResult_t newer_scatter(const struct work *w)
+static ncclResult_t newer_scatter(const struct library_call *w)
 {
 	return w->nccl->ncclScatter(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
 				    w->stream);
@@ -166,38 +166,40 @@ static ncclResult_t newer_scatter(const struct work *w)
 #define NEWER(text, function) .since = 0
 #endif
 
-#define OWN(function)                                                                              \
+#define MESSAGES(function)                                                                         \
 	{                                                                                          \
 		.name = "ncclSend and ncclRecv", .run = function, .is_messages = true              \
 	}
 
-static const struct collective collectives[] = {
+static const struct nccl_collective collectives[] = {
 	{.collective = &bb_all_reduce,
-	 .form = {.name = "ncclAllReduce", .run = all_reduce},
+	 .function = {.name = "ncclAllReduce", .run = all_reduce},
 	 .algorithms = RING | TREE | COLLNET | NVLS | NVLSTREE},
 	{.collective = &bb_all_gather,
-	 .form = {.name = "ncclAllGather", .run = all_gather},
+	 .function = {.name = "ncclAllGather", .run = all_gather},
 	 .algorithms = RING | COLLNET | NVLS | PAT},
 	{.collective = &bb_reduce_scatter,
-	 .form = {.name = "ncclReduceScatter", .run = reduce_scatter},
+	 .function = {.name = "ncclReduceScatter", .run = reduce_scatter},
 	 .algorithms = RING | COLLNET | NVLS | PAT},
 	{.collective = &bb_broadcast,
-	 .form = {.name = "ncclBroadcast", .run = broadcast},
+	 .function = {.name = "ncclBroadcast", .run = broadcast},
 	 .algorithms = RING},
 	{.collective = &bb_reduce,
-	 .form = {.name = "ncclReduce", .run = reduce},
+	 .function = {.name = "ncclReduce", .run = reduce},
 	 .algorithms = RING},
-	{.collective = &bb_gather, .form = OWN(gather), NEWER("ncclGather", newer_gather)},
-	{.collective = &bb_scatter, .form = OWN(scatter), NEWER("ncclScatter", newer_scatter)},
+	{.collective = &bb_gather, .function = MESSAGES(gather), NEWER("ncclGather", newer_gather)},
+	{.collective = &bb_scatter,
+	 .function = MESSAGES(scatter),
+	 NEWER("ncclScatter", newer_scatter)},
 	{.collective = &bb_alltoall,
-	 .form = OWN(alltoallv),
-	 .apart = true,
+	 .function = MESSAGES(alltoallv),
+	 .out_of_place = true,
 	 NEWER("ncclAlltoAll", newer_alltoall)},
-	{.collective = &bb_alltoallv, .form = OWN(alltoallv), .apart = true},
-	{.collective = &bb_sendrecv, .form = OWN(sendrecv), .apart = true},
+	{.collective = &bb_alltoallv, .function = MESSAGES(alltoallv), .out_of_place = true},
+	{.collective = &bb_sendrecv, .function = MESSAGES(sendrecv), .out_of_place = true},
 };
 
-static const struct collective *find(const struct bb_collective *collective)
+static const struct nccl_collective *nccl_collective_find(const struct bb_collective *collective)
 {
 	for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); i++)
 		if (collectives[i].collective == collective)
@@ -206,11 +208,12 @@ static const struct collective *find(const struct bb_collective *collective)
 }
 
 /* As all ranks' libraries have it. */
-static const struct form *form_of(const struct bb_group *group, const struct bb_call *call)
+static const struct nccl_function *function_of(const struct bb_group *group,
+					       const struct bb_call *call)
 {
-	const struct collective *const c = find(call->collective);
+	const struct nccl_collective *const c = nccl_collective_find(call->collective);
 
-	return c->since > 0 && group->rank->version >= c->since ? &c->newer : &c->form;
+	return c->since > 0 && group->rank->version >= c->since ? &c->newer : &c->function;
 }
 
 /* ---- ways to make communicators
@@ -219,50 +222,52 @@ static const struct form *form_of(const struct bb_group *group, const struct bb_
 static const char *native_refuses(const struct bb_native *native,
 				  const struct bb_collective *collective)
 {
-	const struct bb_nccl_way *way = native->own;
-	const struct collective *c = find(collective);
+	const struct bb_nccl_algorithm *algorithm = native->own;
+	const struct nccl_collective *c = nccl_collective_find(collective);
 
 	if (!c)
 		return "it is an algorithm of its own, not a collective of NCCL";
-	if (way->algorithms == 0)
+	if (algorithm->algorithms == 0)
 		return NULL;
 	if (c->algorithms == 0)
 		return "NCCL_ALGO and NCCL_PROTO do not govern NCCL's messages";
-	return c->algorithms & way->algorithms ? NULL
-					       : "NCCL has no such algorithm for this collective";
+	return c->algorithms & algorithm->algorithms
+		       ? NULL
+		       : "NCCL has no such algorithm for this collective";
 }
 
-#define WAY(text, sentence, among, algo, proto)                                                    \
+#define ALGORITHM(text, sentence, among, algo, proto)                                              \
 	{                                                                                          \
 		.name = text, .brief = sentence, .refuses = native_refuses,                        \
-		.own = &(const struct bb_nccl_way)                                                 \
+		.own = &(const struct bb_nccl_algorithm)                                           \
 		{                                                                                  \
 			.algorithms = among, .algorithm = algo, .protocol = proto                  \
 		}                                                                                  \
 	}
 
 const struct bb_native bb_nccl_natives[] = {
-	WAY("ring", "NCCL_ALGO=Ring", RING, "Ring", NULL),
-	WAY("tree", "NCCL_ALGO=Tree", TREE, "Tree", NULL),
-	WAY("collnet", "NCCL_ALGO=CollnetDirect,CollnetChain: reduced by the network", COLLNET,
-	    "CollnetDirect,CollnetChain", NULL),
-	WAY("nvls", "NCCL_ALGO=NVLS: reduced by NVSwitch", NVLS, "NVLS", NULL),
-	WAY("nvlstree", "NCCL_ALGO=NVLSTree: NVSwitch in a node, a tree between them", NVLSTREE,
-	    "NVLSTree", NULL),
-	WAY("pat", "NCCL_ALGO=PAT: parallel aggregated trees", PAT, "PAT", NULL),
-	WAY("ring:LL", "and NCCL_PROTO=LL", RING, "Ring", "LL"),
-	WAY("ring:LL128", "and NCCL_PROTO=LL128", RING, "Ring", "LL128"),
-	WAY("ring:Simple", "and NCCL_PROTO=Simple", RING, "Ring", "Simple"),
-	WAY("tree:LL", "and NCCL_PROTO=LL", TREE, "Tree", "LL"),
-	WAY("tree:LL128", "and NCCL_PROTO=LL128", TREE, "Tree", "LL128"),
-	WAY("tree:Simple", "and NCCL_PROTO=Simple", TREE, "Tree", "Simple"),
-	WAY("auto:LL", "NCCL's choice under NCCL_PROTO=LL", RING | TREE, NULL, "LL"),
-	WAY("auto:LL128", "NCCL's choice under NCCL_PROTO=LL128", RING | TREE, NULL, "LL128"),
-	WAY("auto:Simple", "NCCL's choice under NCCL_PROTO=Simple", RING | TREE, NULL, "Simple"),
+	ALGORITHM("ring", "NCCL_ALGO=Ring", RING, "Ring", NULL),
+	ALGORITHM("tree", "NCCL_ALGO=Tree", TREE, "Tree", NULL),
+	ALGORITHM("collnet", "NCCL_ALGO=CollnetDirect,CollnetChain: reduced by the network",
+		  COLLNET, "CollnetDirect,CollnetChain", NULL),
+	ALGORITHM("nvls", "NCCL_ALGO=NVLS: reduced by NVSwitch", NVLS, "NVLS", NULL),
+	ALGORITHM("nvlstree", "NCCL_ALGO=NVLSTree: NVSwitch in a node, a tree between them",
+		  NVLSTREE, "NVLSTree", NULL),
+	ALGORITHM("pat", "NCCL_ALGO=PAT: parallel aggregated trees", PAT, "PAT", NULL),
+	ALGORITHM("ring:LL", "and NCCL_PROTO=LL", RING, "Ring", "LL"),
+	ALGORITHM("ring:LL128", "and NCCL_PROTO=LL128", RING, "Ring", "LL128"),
+	ALGORITHM("ring:Simple", "and NCCL_PROTO=Simple", RING, "Ring", "Simple"),
+	ALGORITHM("tree:LL", "and NCCL_PROTO=LL", TREE, "Tree", "LL"),
+	ALGORITHM("tree:LL128", "and NCCL_PROTO=LL128", TREE, "Tree", "LL128"),
+	ALGORITHM("tree:Simple", "and NCCL_PROTO=Simple", TREE, "Tree", "Simple"),
+	ALGORITHM("auto:LL", "NCCL's choice under NCCL_PROTO=LL", RING | TREE, NULL, "LL"),
+	ALGORITHM("auto:LL128", "NCCL's choice under NCCL_PROTO=LL128", RING | TREE, NULL, "LL128"),
+	ALGORITHM("auto:Simple", "NCCL's choice under NCCL_PROTO=Simple", RING | TREE, NULL,
+		  "Simple"),
 	{.name = NULL},
 };
 
-const struct bb_native bb_nccl_auto = WAY("auto", "NCCL's own choice", 0, NULL, NULL);
+const struct bb_native bb_nccl_auto = ALGORITHM("auto", "NCCL's own choice", 0, NULL, NULL);
 
 /* ---- types and operations
  * --------------------------------------------------------------------------- */
@@ -316,10 +321,10 @@ static bool reduces(const struct bb_call *call)
 }
 
 /* Every communicator has a ring, and for the collectives that know it a tree. */
-static bool may_fall_back(const struct bb_rank *rank, const struct bb_nccl_way *way)
+static bool may_fall_back(const struct bb_rank *rank, const struct bb_nccl_algorithm *algorithm)
 {
-	return rank->version < BB_NCCL_SINCE_STRICT && way->algorithm &&
-	       way->algorithms & ~(RING | TREE);
+	return rank->version < BB_NCCL_SINCE_STRICT && algorithm->algorithm &&
+	       algorithm->algorithms & ~(RING | TREE);
 }
 
 const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_call *call)
@@ -346,7 +351,7 @@ const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_
 
 /* mulsum: every rank's input is weighted by the library. Its operation lasts as long as the
    communicator. */
-static bb_status weigh(struct bb_group *group, enum bb_dtype dtype, ncclRedOp_t *op)
+static bb_status mulsum_op(struct bb_group *group, enum bb_dtype dtype, ncclRedOp_t *op)
 {
 	const int weight = bb_mulsum_weight(group->me);
 	uint64_t scalar = (uint64_t)weight;
@@ -364,7 +369,7 @@ static bb_status weigh(struct bb_group *group, enum bb_dtype dtype, ncclRedOp_t 
 	return status;
 }
 
-static bb_status find_op(struct bb_group *group, const struct bb_call *call, ncclRedOp_t *op)
+static bb_status reduction_op(struct bb_group *group, const struct bb_call *call, ncclRedOp_t *op)
 {
 	static const ncclRedOp_t ops[] = {
 		[BB_SUM] = ncclSum, [BB_PROD] = ncclProd, [BB_MIN] = ncclMin,
@@ -372,7 +377,7 @@ static bb_status find_op(struct bb_group *group, const struct bb_call *call, ncc
 	};
 
 	if (reduces(call) && call->op == BB_MULSUM)
-		return weigh(group, call->dtype, op);
+		return mulsum_op(group, call->dtype, op);
 	*op = reduces(call) ? ops[call->op] : ncclSum;
 	return BB_OK;
 }
@@ -382,7 +387,7 @@ static bb_status find_op(struct bb_group *group, const struct bb_call *call, ncc
 
 static bool needs_copy(const struct bb_call *call)
 {
-	return call->shape.in_place && find(call->collective)->apart;
+	return call->shape.in_place && nccl_collective_find(call->collective)->out_of_place;
 }
 
 size_t bb_nccl_native_tmp_bytes(const struct bb_call *call, int rank)
@@ -392,52 +397,53 @@ size_t bb_nccl_native_tmp_bytes(const struct bb_call *call, int rank)
 		       : 0;
 }
 
-static bb_status prepare(struct work *w, struct bb_group *group, cudaStream_t stream,
-			 const struct bb_call *call)
+static bb_status library_call_prepare(struct library_call *w, struct bb_group *group,
+				      cudaStream_t stream, const struct bb_call *call)
 {
-	*w = (struct work){.nccl = group->rank->nccl,
-			   .group = group,
-			   .call = call,
-			   .in = needs_copy(call) ? call->tmp : call->in,
-			   .out = call->out,
-			   .count = call->shape.count,
-			   .element = bb_dtype_size(call->dtype),
-			   .type = moved_type(group, call->dtype),
-			   .comm = group->comm,
-			   .stream = stream};
-	return find_op(group, call, &w->op);
+	*w = (struct library_call){.nccl = group->rank->nccl,
+				   .group = group,
+				   .call = call,
+				   .in = needs_copy(call) ? call->tmp : call->in,
+				   .out = call->out,
+				   .count = call->shape.count,
+				   .element = bb_dtype_size(call->dtype),
+				   .type = moved_type(group, call->dtype),
+				   .comm = group->comm,
+				   .stream = stream};
+	return reduction_op(group, call, &w->op);
 }
 
 /* A group of messages is ended whatever happens. */
-static ncclResult_t run_form(const struct form *form, const struct work *w)
+static ncclResult_t function_run(const struct nccl_function *function, const struct library_call *w)
 {
 	ncclResult_t result, end;
 
-	if (!form->is_messages)
-		return form->run(w);
+	if (!function->is_messages)
+		return function->run(w);
 	result = w->nccl->ncclGroupStart();
 	if (result != ncclSuccess)
 		return result;
-	result = form->run(w);
+	result = function->run(w);
 	end = w->nccl->ncclGroupEnd();
 	return result != ncclSuccess ? result : end;
 }
 
 bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream, const struct bb_call *call)
 {
-	const struct form *const form = form_of(group, call);
+	const struct nccl_function *const function = function_of(group, call);
 	struct bb_rank *rank = group->rank;
-	struct work w;
+	struct library_call w;
 	bb_status status;
 
-	BB_TRY(status, prepare(&w, group, stream, call), out);
+	BB_TRY(status, library_call_prepare(&w, group, stream, call), out);
 	if (needs_copy(call))
 		BB_TRY(status,
 		       BB_CUDA(rank, cudaMemcpyAsync(call->tmp, call->in,
 						     bb_nccl_native_tmp_bytes(call, group->me),
 						     cudaMemcpyDeviceToDevice, stream)),
 		       out);
-	status = bb_nccl_told(rank, run_form(form, &w), form->name, __FILE__, __LINE__);
+	status =
+		bb_nccl_check(rank, function_run(function, &w), function->name, __FILE__, __LINE__);
 out:
 	return status;
 }
@@ -456,24 +462,24 @@ static bool is_refused(struct bb_group *group, ncclResult_t result)
 /* Whether an algorithm can be had turns out in a call only: one of a single element. */
 bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *call)
 {
-	const struct form *const form = form_of(group, call);
+	const struct nccl_function *const function = function_of(group, call);
 	struct bb_rank *rank = group->rank;
 	struct bb_call probe = *call;
-	char *const area = rank->desk + BB_DESK_PROBES;
+	char *const area = rank->scratch + BB_SCRATCH_PROBES;
 	ncclResult_t result;
-	struct work w;
+	struct library_call w;
 	bb_status status;
 
 	if (bb_nccl_native_limits(group, call))
 		return BB_OK;
 	probe.shape = (struct bb_shape){.nranks = group->n, .count = 1};
 	probe.in = area;
-	probe.out = area + (size_t)group->n * BB_DESK_PROBE;
-	BB_TRY(status, prepare(&w, group, rank->main, &probe), out);
-	result = run_form(form, &w);
+	probe.out = area + (size_t)group->n * BB_SCRATCH_PROBE;
+	BB_TRY(status, library_call_prepare(&w, group, rank->main, &probe), out);
+	result = function_run(function, &w);
 	if (is_refused(group, result))
 		return BB_OK;
-	BB_TRY(status, bb_nccl_told(rank, result, form->name, __FILE__, __LINE__), out);
+	BB_TRY(status, bb_nccl_check(rank, result, function->name, __FILE__, __LINE__), out);
 	status = bb_nccl_wait(rank, rank->main);
 out:
 	return status;

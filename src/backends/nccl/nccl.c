@@ -48,7 +48,7 @@ bool bb_nccl_may_share(void)
  * Most ranks that one device may have. Where the library may let those of several processes share
  * one nobody knows yet whether they see the same: they count as if they did.
  */
-static int most_sharers(const struct bb_context *c)
+static int max_ranks_per_device(const struct bb_context *c)
 {
 	const int mine = c->world.nlocal;
 	const int here = c->config.ranks_here > mine ? c->config.ranks_here : mine;
@@ -60,7 +60,7 @@ static int most_sharers(const struct bb_context *c)
 }
 
 /* NCCL_TESTS_DEVICE: the device of a process's first rank, as nccl-tests has it. */
-static bb_status read_first(struct bb_context *c, const char *text, struct bb_error *error)
+static bb_status read_first_device(struct bb_context *c, const char *text, struct bb_error *error)
 {
 	char *end;
 	const long first = strtol(text, &end, 10);
@@ -86,7 +86,7 @@ static bb_status place_ranks(struct bb_context *c, struct bb_error *error)
 	bb_status status = BB_OK;
 
 	if (given && *given)
-		status = read_first(c, given, error);
+		status = read_first_device(c, given, error);
 	else if (before + mine <= c->devices || mine != c->devices)
 		c->first_device = before;
 	if (status != BB_OK || bb_nccl_may_share())
@@ -147,20 +147,20 @@ static bb_status read_ranks_per_root(struct bb_context *c, struct bb_error *erro
 {
 	const char *const text = getenv("TORCH_NCCL_RANKS_PER_ROOT");
 	char *end;
-	long most;
+	long ranks;
 
-	c->per_root = RANKS_PER_ROOT;
+	c->ranks_per_root = RANKS_PER_ROOT;
 	if (!text || !*text)
 		return BB_OK;
-	most = strtol(text, &end, 10);
-	if (*end || most < 1 || most > INT32_MAX)
+	ranks = strtol(text, &end, 10);
+	if (*end || ranks < 1 || ranks > INT32_MAX)
 		return bb_fail(error, BB_EUSAGE,
 			       "TORCH_NCCL_RANKS_PER_ROOT=%s: expected a number from 1 on", text);
-	c->per_root = (int)most;
+	c->ranks_per_root = (int)ranks;
 	return BB_OK;
 }
 
-static void name_nccl(const struct bb_nccl_library *library, char text[NCCL_TEXT])
+static void nccl_text(const struct bb_nccl_library *library, char text[NCCL_TEXT])
 {
 	char version[BB_NCCL_VERSION_TEXT];
 
@@ -173,15 +173,15 @@ static void name_nccl(const struct bb_nccl_library *library, char text[NCCL_TEXT
 }
 
 /* A version code of CUDA: 13000 is 13.0. */
-static bb_status name_library(struct bb_context *c, struct bb_error *error)
+static bb_status library_text(struct bb_context *c, struct bb_error *error)
 {
 	int runtime = 0, driver = 0;
 	char nccl[NCCL_TEXT];
 	bb_status status;
 
-	BB_TRY(status, BB_CUDA_ASKED(error, cudaRuntimeGetVersion(&runtime)), out);
-	BB_TRY(status, BB_CUDA_ASKED(error, cudaDriverGetVersion(&driver)), out);
-	name_nccl(&c->nccl, nccl);
+	BB_TRY(status, BB_CUDA_PROCESS(error, cudaRuntimeGetVersion(&runtime)), out);
+	BB_TRY(status, BB_CUDA_PROCESS(error, cudaDriverGetVersion(&driver)), out);
+	nccl_text(&c->nccl, nccl);
 	snprintf(c->library, sizeof(c->library), "%s, CUDA %d.%d, driver's %d.%d", nccl,
 		 runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10);
 out:
@@ -250,16 +250,16 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	BB_TRY(status, open_library(c, error), failed);
 	BB_TRY(status, check_features(config, &c->nccl, error), failed);
 	BB_TRY(status, count_devices(&c->devices, error), failed);
-	BB_TRY(status, name_library(c, error), failed);
+	BB_TRY(status, library_text(c, error), failed);
 	BB_TRY(status, place_ranks(c, error), failed);
 	/* From here on no thread that calls CUDA is on a GPU of others: the others set theirs when
 	   they attach. A thread that never did is on GPU 0, and most calls make a context there. */
-	BB_TRY(status, BB_CUDA_ASKED(error, cudaSetDevice(bb_nccl_device(c, 0))), failed);
+	BB_TRY(status, BB_CUDA_PROCESS(error, cudaSetDevice(bb_nccl_device(c, 0))), failed);
 	BB_TRY(status, read_ranks_per_root(c, error), failed);
 	c->ras_address = bb_nccl_ras_address(&c->nccl);
-	c->sharers = most_sharers(c);
+	c->ranks_per_device = max_ranks_per_device(c);
 	BB_TRY(status, bb_nccl_lanes_open(c), failed);
-	BB_TRY(status, bb_nccl_plug(c, error), failed);
+	BB_TRY(status, bb_nccl_profiler_set(c, error), failed);
 	*context = c;
 	return BB_OK;
 failed:
@@ -270,7 +270,7 @@ failed:
 
 static void nccl_close(struct bb_context *context)
 {
-	bb_nccl_unplug(context);
+	bb_nccl_profiler_unset(context);
 	bb_nccl_diagnose_end(context);
 	free(context->lanes);
 	free(context);
@@ -296,8 +296,8 @@ static void nccl_detach(struct bb_rank *rank)
 	bb_nccl_halt_close(rank);
 	bb_nccl_health_close(rank);
 	/* As with buffers: see device_free. */
-	if (rank->desk && !bb_nccl_aborted(rank->context))
-		bb_nccl_ignore(BB_CUDA(rank, cudaFree(rank->desk)));
+	if (rank->scratch && !bb_nccl_aborted(rank->context))
+		bb_nccl_ignore(BB_CUDA(rank, cudaFree(rank->scratch)));
 	if (rank->main && !rank->context->config.default_stream)
 		bb_nccl_ignore(BB_CUDA(rank, cudaStreamDestroy(rank->main)));
 	free(rank);
@@ -346,8 +346,8 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 			     struct bb_error *error)
 {
 	struct bb_rank *r = calloc(1, sizeof(*r));
-	const size_t desk =
-		bb_nccl_desk_words(context) + (size_t)context->world.nranks * BB_DESK_WORD;
+	const size_t scratch =
+		bb_nccl_scratch_flags(context) + (size_t)context->world.nranks * BB_SCRATCH_FLAG;
 	bb_status status;
 
 	if (!r)
@@ -358,7 +358,7 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 	r->device = bb_nccl_device(context, local);
 	r->nccl = &context->nccl;
 	r->version = context->nccl.version;
-	r->per_root = context->per_root;
+	r->ranks_per_root = context->ranks_per_root;
 	BB_TRY(status, BB_CUDA(r, cudaSetDevice(r->device)), failed);
 	BB_TRY(status, read_device(r), failed);
 	bb_nccl_health_open(r);
@@ -367,8 +367,8 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 		       BB_CUDA(r, cudaStreamCreateWithFlags(&r->main, cudaStreamNonBlocking)),
 		       failed);
 	BB_TRY(status, bb_nccl_peers_open(r), failed);
-	BB_TRY(status, BB_CUDA(r, cudaMalloc((void **)&r->desk, desk)), failed);
-	BB_TRY(status, BB_CUDA(r, cudaMemsetAsync(r->desk, 0, desk, r->main)), failed);
+	BB_TRY(status, BB_CUDA(r, cudaMalloc((void **)&r->scratch, scratch)), failed);
+	BB_TRY(status, BB_CUDA(r, cudaMemsetAsync(r->scratch, 0, scratch, r->main)), failed);
 	*rank = r;
 	return BB_OK;
 failed:

@@ -55,10 +55,11 @@ struct bb_context {
 	struct bb_error unusable; /* why NCCL cannot be used; without text: it can */
 	char library[96];         /* its name and version, and CUDA's */
 	int devices;              /* that this process sees */
-	int first_device; /* of its first rank, before wrapping around; see bb_nccl_device */
-	int sharers;      /* largest number of ranks on one device, in all processes */
-	int per_root;     /* most ranks of a root, which brings those of a communicator together */
-	bool plugged;     /* chosen.c has set NCCL_PROFILER_PLUGIN */
+	int first_device;     /* of its first rank, before wrapping around; see bb_nccl_device */
+	int ranks_per_device; /* largest number of ranks on one device, in all processes */
+	int ranks_per_root;   /* most ranks of a root, which brings those of a communicator together
+			       */
+	bool profiler_set;    /* chosen.c has set NCCL_PROFILER_PLUGIN */
 	struct bb_nccl_lane *lanes; /* from local rank to local rank */
 	const char *ras_address;    /* see bb_nccl_ras_address */
 	struct bb_nccl_ras *ras;    /* NULL: not needed yet */
@@ -91,12 +92,12 @@ struct bb_rank {
 			     world */
 	/* Of the library; once the world is open the least of all ranks. 0: some have none. */
 	int version;
-	int per_root;    /* see struct bb_context; likewise */
-	unsigned blocks; /* largest number of thread blocks of busbench's kernels */
+	int ranks_per_root; /* see struct bb_context; likewise */
+	unsigned blocks;    /* largest number of thread blocks of busbench's kernels */
 	cudaStream_t main;
 	struct bb_group *groups; /* open groups; the world is the last */
 	struct bb_nccl_memory *memories;
-	char *desk;                 /* small device buffer, see BB_DESK_… */
+	char *scratch;              /* small device buffer, see BB_DESK_… */
 	bool batched;               /* between batch_begin and batch_end */
 	bool grouping;              /* a group of the library has begun */
 	struct bb_nccl_peer *peers; /* of all ranks */
@@ -107,19 +108,19 @@ struct bb_rank {
 	struct bb_nccl_health *health;  /* NULL: the driver's library is missing */
 };
 
-/* Offsets in a rank's desk. Behind them follow two areas of BB_DESK_PROBE bytes for each rank, and
-   one of BB_DESK_WORD. */
-#define BB_DESK_TABLE BB_GPU_TABLE_MARGIN
-#define BB_DESK_WRONG (BB_DESK_TABLE + 2 * BB_GPU_PERIOD_MOST * 8 + BB_GPU_TABLE_MARGIN)
-#define BB_DESK_ID (BB_DESK_WRONG + 256)
-#define BB_DESK_PROBES (BB_DESK_ID + 256)
-#define BB_DESK_PROBE 16
-#define BB_DESK_WORD 128
+/* Offsets in a rank's desk. Behind them follow two areas of BB_SCRATCH_PROBE bytes for each rank,
+   and one of BB_SCRATCH_FLAG. */
+#define BB_SCRATCH_TABLE BB_GPU_TABLE_MARGIN
+#define BB_SCRATCH_WRONG (BB_SCRATCH_TABLE + 2 * BB_GPU_PERIOD_MOST * 8 + BB_GPU_TABLE_MARGIN)
+#define BB_SCRATCH_ID (BB_SCRATCH_WRONG + 256)
+#define BB_SCRATCH_PROBES (BB_SCRATCH_ID + 256)
+#define BB_SCRATCH_PROBE 16
+#define BB_SCRATCH_FLAG 128
 
 /* Offset of the words that other ranks write. */
-static inline size_t bb_nccl_desk_words(const struct bb_context *context)
+static inline size_t bb_nccl_scratch_flags(const struct bb_context *context)
 {
-	return (BB_DESK_PROBES + 2 * (size_t)context->world.nranks * BB_DESK_PROBE + 255) &
+	return (BB_SCRATCH_PROBES + 2 * (size_t)context->world.nranks * BB_SCRATCH_PROBE + 255) &
 	       ~(size_t)255;
 }
 
@@ -209,8 +210,8 @@ struct bb_nccl_peer {
 	bool shares_gpu; /* with this rank */
 	int reached;     /* number of its memories that are reached */
 	const char *why; /* why its memory cannot be accessed; NULL: it can */
-	char *desk;      /* address of its desk for this rank */
-	uint32_t words;  /* pings exchanged so far */
+	char *scratch;   /* address of its desk for this rank */
+	uint32_t pings;  /* pings exchanged so far */
 	/* In another process: lanes to it and back, and why the two processes share no host memory;
 	   NULL: they do. */
 	struct bb_nccl_lane *lanes;
@@ -241,7 +242,7 @@ void bb_nccl_routes_close(struct bb_rank *rank);
 
 /* ---- staged transfers (staged.c) -------------------------------------------------------- */
 
-#define BB_NCCL_PLACES 4 /* pieces in flight */
+#define BB_NCCL_SLOTS 4 /* pieces in flight */
 
 /* Lanes between the ranks of this process. The caller frees context->lanes. */
 BB_MUST bb_status bb_nccl_lanes_open(struct bb_context *context);
@@ -263,7 +264,7 @@ BB_MUST bb_status bb_nccl_lanes_barrier(struct bb_group *group);
 /* ---- what the library chooses (chosen.c) ------------------------------------------------ */
 
 /* Receives the profiler's events of a communicator. */
-struct bb_nccl_ear {
+struct bb_nccl_observer {
 	char name[32]; /* of the communicator; identifies the ear */
 	int *events;   /* the library's mask of reported events, for all communicators. NULL: it
 			  reports none */
@@ -272,10 +273,10 @@ struct bb_nccl_ear {
 };
 
 /* Called before the drivers start: enables bb_nccl_listen, unless the user has set a profiler. */
-BB_MUST bb_status bb_nccl_plug(struct bb_context *context, struct bb_error *error);
-void bb_nccl_unplug(struct bb_context *context);
+BB_MUST bb_status bb_nccl_profiler_set(struct bb_context *context, struct bb_error *error);
+void bb_nccl_profiler_unset(struct bb_context *context);
 /* The name with which the group's communicator must be created. */
-const char *bb_nccl_ear_name(struct bb_group *group);
+const char *bb_nccl_observer_name(struct bb_group *group);
 void bb_nccl_listen(struct bb_group *group, bool on);
 void bb_nccl_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT]);
 
@@ -337,7 +338,7 @@ struct bb_group {
 	struct bb_nccl_registration *registrations;
 	bool weighted[BB_NDTYPES]; /* mulsum's operation exists for comm */
 	ncclRedOp_t weights[BB_NDTYPES];
-	struct bb_nccl_ear ear;
+	struct bb_nccl_observer observer;
 	struct bb_call probed; /* the last call given to ready, and */
 	char refusal[256];     /* why the library refuses it; empty: it does not */
 };
@@ -355,7 +356,7 @@ BB_MUST bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *ca
 /* ---- the library's collectives (native.c) -------------------------------------------- */
 
 /* bb_native's own. */
-struct bb_nccl_way {
+struct bb_nccl_algorithm {
 	unsigned algorithms;   /* mask of possible algorithms (native.c); 0: any */
 	const char *algorithm; /* value of NCCL_ALGO; NULL: unchanged */
 	const char *protocol;  /* value of NCCL_PROTO; likewise */
@@ -419,7 +420,7 @@ BB_MUST bb_status bb_nccl_gemm(struct bb_rank *rank, struct bb_queue *queue, dou
 extern const struct bb_messages bb_nccl_messages;
 BB_MUST bb_status bb_nccl_finish(struct bb_rank *rank, struct bb_queue *queue);
 /* End the library's group if one has begun. */
-BB_MUST bb_status bb_nccl_end_group(struct bb_rank *rank);
+BB_MUST bb_status bb_nccl_group_end(struct bb_rank *rank);
 BB_MUST bb_status bb_nccl_batch_begin(struct bb_rank *rank);
 BB_MUST bb_status bb_nccl_batch_end(struct bb_rank *rank);
 BB_MUST bb_status bb_nccl_elapsed(struct bb_rank *rank, struct bb_event *from, struct bb_event *to,

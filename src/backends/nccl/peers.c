@@ -14,9 +14,9 @@ struct shared {
 	unsigned char uuid[16];
 	int proc;
 	int device; /* the process's number for it */
-	uint64_t base, offset, desk;
+	uint64_t base, offset, scratch;
 	struct bb_nccl_staging staging;
-	cudaIpcMemHandle_t base_handle, desk_handle; /* for other processes, if there are any */
+	cudaIpcMemHandle_t base_handle, scratch_handle; /* for other processes, if there are any */
 };
 
 _Static_assert(sizeof(struct shared) <= sizeof(((struct bb_token *)NULL)->bytes),
@@ -44,12 +44,13 @@ bb_status bb_nccl_share(struct bb_rank *rank, void *memory, size_t bytes, struct
 			       "rank %d shares memory that it does not have", rank->rank);
 	s.base = (uintptr_t)m->base;
 	s.offset = (uintptr_t)memory - s.base;
-	s.desk = (uintptr_t)rank->desk;
+	s.scratch = (uintptr_t)rank->scratch;
 	BB_TRY(status, BB_CUDA(rank, cudaDeviceGetPCIBusId(s.bus, sizeof(s.bus), rank->device)),
 	       out);
 	if (rank->context->world.nprocs > 1) {
 		BB_TRY(status, BB_CUDA(rank, cudaIpcGetMemHandle(&s.base_handle, m->base)), out);
-		BB_TRY(status, BB_CUDA(rank, cudaIpcGetMemHandle(&s.desk_handle, rank->desk)), out);
+		BB_TRY(status, BB_CUDA(rank, cudaIpcGetMemHandle(&s.scratch_handle, rank->scratch)),
+		       out);
 		bb_nccl_staging_open(rank, &s.staging);
 	}
 	memcpy(s.uuid, rank->uuid, sizeof(s.uuid));
@@ -60,7 +61,7 @@ out:
 }
 
 /* Let this rank's GPU reach DEVICE, another. */
-static bb_status enable(struct bb_rank *rank, int device, bool within, const char **why)
+static bb_status peer_access_enable(struct bb_rank *rank, int device, bool within, const char **why)
 {
 	cudaError_t result;
 	int can = 0;
@@ -89,12 +90,12 @@ static bool is_on_bus(const struct bb_rank *rank, const char *bus)
 	return strncasecmp(mine, bus, strlen(mine)) == 0;
 }
 
-static bb_status map(struct bb_rank *rank, cudaIpcMemHandle_t handle, void **at)
+static bb_status ipc_map(struct bb_rank *rank, cudaIpcMemHandle_t handle, void **at)
 {
 	return BB_CUDA(rank, cudaIpcOpenMemHandle(at, handle, cudaIpcMemLazyEnablePeerAccess));
 }
 
-static bb_status get_to_know(struct bb_rank *rank, int other, const struct shared *s)
+static bb_status peer_open(struct bb_rank *rank, int other, const struct shared *s)
 {
 	struct bb_nccl_peer *peer = &rank->peers[other];
 	int device = s->device;
@@ -117,24 +118,24 @@ static bb_status get_to_know(struct bb_rank *rank, int other, const struct share
 	if (!peer->shares_gpu && is_on_bus(rank, s->bus))
 		peer->why = "CUDA lets parts of one GPU (MIG) not access each other's memory";
 	else if (!peer->shares_gpu)
-		BB_TRY(status, enable(rank, device, peer->within, &peer->why), out);
+		BB_TRY(status, peer_access_enable(rank, device, peer->within, &peer->why), out);
 	if (peer->within)
-		peer->desk = (char *)(uintptr_t)s->desk;
+		peer->scratch = (char *)(uintptr_t)s->scratch;
 	else if (!peer->why)
-		status = map(rank, s->desk_handle, (void **)&peer->desk);
+		status = ipc_map(rank, s->scratch_handle, (void **)&peer->scratch);
 out:
 	return status;
 }
 
 /* *THEIRS in another process. */
-static bb_status reach_out(struct bb_rank *rank, const struct shared *s, void **theirs)
+static bb_status remote_map(struct bb_rank *rank, const struct shared *s, void **theirs)
 {
 	struct bb_nccl_mapped *m = calloc(1, sizeof(*m));
 	bb_status status;
 
 	if (!m)
 		return bb_no_memory(rank->context->error, "a rank");
-	status = map(rank, s->base_handle, &m->base);
+	status = ipc_map(rank, s->base_handle, &m->base);
 	if (status != BB_OK) {
 		free(m);
 		return status;
@@ -157,14 +158,14 @@ bb_status bb_nccl_reach(struct bb_group *group, int number, const struct bb_toke
 	*theirs = NULL;
 	memcpy(&s, token->bytes, sizeof(s));
 	if (!peer->known)
-		BB_TRY(status, get_to_know(rank, group->members[number], &s), out);
+		BB_TRY(status, peer_open(rank, group->members[number], &s), out);
 	if (peer->why)
 		return BB_OK;
 	peer->reached++;
 	if (peer->within)
 		*theirs = (void *)(uintptr_t)(s.base + s.offset);
 	else
-		status = reach_out(rank, &s, theirs);
+		status = remote_map(rank, &s, theirs);
 out:
 	return status;
 }
@@ -194,8 +195,8 @@ void bb_nccl_unreach(struct bb_group *group, int number, void *theirs)
 	if (--peer->reached > 0)
 		return;
 	if (!peer->within)
-		unmap(rank, peer->desk);
-	peer->desk = NULL;
+		unmap(rank, peer->scratch);
+	peer->scratch = NULL;
 	peer->known = false;
 }
 

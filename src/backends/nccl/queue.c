@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#define LOOKS 64 /* at a stream, for one at the communicators */
+#define QUERIES 64 /* at a stream, for one at the communicators */
 
 struct bb_queue {
 	struct bb_rank *rank;
@@ -32,7 +32,7 @@ cudaStream_t bb_nccl_stream(const struct bb_rank *rank, const struct bb_queue *q
 
 /* ---- waiting ------------------------------------------------------------------------- */
 
-static bb_status look_at_communicators(struct bb_rank *rank)
+static bb_status check_communicators(struct bb_rank *rank)
 {
 	ncclResult_t result;
 	bb_status status = BB_OK;
@@ -41,7 +41,7 @@ static bb_status look_at_communicators(struct bb_rank *rank)
 		if (!g->comm)
 			continue;
 		BB_TRY(status, BB_NCCL(rank, ncclCommGetAsyncError(g->comm, &result)), out);
-		status = bb_nccl_told(rank, result, "ncclCommGetAsyncError", __FILE__, __LINE__);
+		status = bb_nccl_check(rank, result, "ncclCommGetAsyncError", __FILE__, __LINE__);
 	}
 out:
 	return status;
@@ -51,15 +51,15 @@ static bb_status await_stream(struct bb_rank *rank, cudaStream_t stream)
 {
 	bb_status status = BB_OK;
 
-	for (unsigned looks = 1; status == BB_OK; looks++) {
+	for (unsigned queries = 1; status == BB_OK; queries++) {
 		const cudaError_t result = cudaStreamQuery(stream);
 
 		if (bb_nccl_aborted(rank->context))
 			return BB_ETIMEOUT;
 		if (result != cudaErrorNotReady)
-			return bb_cuda_told(rank, result, "cudaStreamQuery", __FILE__, __LINE__);
-		if (looks % LOOKS == 0)
-			status = look_at_communicators(rank);
+			return bb_cuda_check(rank, result, "cudaStreamQuery", __FILE__, __LINE__);
+		if (queries % QUERIES == 0)
+			status = check_communicators(rank);
 		sched_yield();
 	}
 	return status;
@@ -94,7 +94,7 @@ void bb_nccl_halt_close(struct bb_rank *rank)
 }
 
 /* Keep the first error of QUEUE. */
-static bb_status keep(struct bb_queue *queue, bb_status status)
+static bb_status queue_keep(struct bb_queue *queue, bb_status status)
 {
 	if (queue && queue->status == BB_OK)
 		queue->status = status;
@@ -105,7 +105,7 @@ bb_status bb_nccl_finish(struct bb_rank *rank, struct bb_queue *queue)
 {
 	if (queue && queue->status != BB_OK)
 		return queue->status;
-	return keep(queue, bb_nccl_wait(rank, bb_nccl_stream(rank, queue)));
+	return queue_keep(queue, bb_nccl_wait(rank, bb_nccl_stream(rank, queue)));
 }
 
 /* ---- queues -------------------------------------------------------------------------- */
@@ -141,8 +141,8 @@ bb_status bb_nccl_compute(struct bb_rank *rank, struct bb_queue *queue,
 {
 	if (queue && queue->status != BB_OK)
 		return queue->status;
-	return keep(queue, BB_CUDA(rank, cudaLaunchHostFunc(bb_nccl_stream(rank, queue), function,
-							    argument)));
+	return queue_keep(queue, BB_CUDA(rank, cudaLaunchHostFunc(bb_nccl_stream(rank, queue),
+								  function, argument)));
 }
 
 bb_status bb_nccl_spin(struct bb_rank *rank, struct bb_queue *queue, double seconds)
@@ -155,7 +155,7 @@ bb_status bb_nccl_spin(struct bb_rank *rank, struct bb_queue *queue, double seco
 	if (status == BB_OK)
 		status = BB_CUDA(rank, bb_gpu_spin(lane, (uint64_t)(1e9 * seconds),
 						   (const unsigned *)rank->halt));
-	return keep(queue, status);
+	return queue_keep(queue, status);
 }
 
 bb_status bb_nccl_gemm(struct bb_rank *rank, struct bb_queue *queue, double flops,
@@ -165,13 +165,13 @@ bb_status bb_nccl_gemm(struct bb_rank *rank, struct bb_queue *queue, double flop
 
 	if (queue && queue->status != BB_OK)
 		return queue->status;
-	return keep(queue, bb_nccl_multiply(rank, stream, flops, error));
+	return queue_keep(queue, bb_nccl_multiply(rank, stream, flops, error));
 }
 
 /* ---- collectives
  * ---------------------------------------------------------------------------------- */
 
-bb_status bb_nccl_end_group(struct bb_rank *rank)
+bb_status bb_nccl_group_end(struct bb_rank *rank)
 {
 	if (!rank->grouping)
 		return BB_OK;
@@ -188,20 +188,20 @@ bb_status bb_nccl_batch_begin(struct bb_rank *rank)
 bb_status bb_nccl_batch_end(struct bb_rank *rank)
 {
 	rank->batched = false;
-	return bb_nccl_end_group(rank);
+	return bb_nccl_group_end(rank);
 }
 
 /*
  * In a group of the library all is issued at its end, side by side: what has an order of its own
  * (the rounds of a schedule, a copy before the messages) cannot be part of one.
  */
-static bb_status join_group(struct bb_group *group, const struct bb_call *call)
+static bb_status batch_join(struct bb_group *group, const struct bb_call *call)
 {
 	struct bb_rank *rank = group->rank;
 	bb_status status;
 
 	if (call->schedule || bb_nccl_native_tmp_bytes(call, group->me) > 0)
-		return bb_nccl_end_group(rank);
+		return bb_nccl_group_end(rank);
 	if (!rank->batched || rank->grouping)
 		return BB_OK;
 	status = BB_NCCL(rank, ncclGroupStart());
@@ -209,7 +209,8 @@ static bb_status join_group(struct bb_group *group, const struct bb_call *call)
 	return status;
 }
 
-static bb_status issue(struct bb_group *group, struct bb_queue *queue, const struct bb_call *call)
+static bb_status collective_issue(struct bb_group *group, struct bb_queue *queue,
+				  const struct bb_call *call)
 {
 	struct bb_rank *rank = group->rank;
 	const cudaStream_t stream = bb_nccl_stream(rank, queue);
@@ -222,7 +223,7 @@ static bb_status issue(struct bb_group *group, struct bb_queue *queue, const str
 	if (bb_nccl_aborted(rank->context))
 		return BB_ETIMEOUT;
 	if (!queue)
-		BB_TRY(status, join_group(group, call), out);
+		BB_TRY(status, batch_join(group, call), out);
 	status = call->schedule ? bb_nccl_schedule(group, stream, call)
 				: bb_nccl_native(group, stream, call);
 out:
@@ -234,13 +235,13 @@ bb_status bb_nccl_collective(struct bb_group *group, struct bb_queue *queue,
 {
 	if (queue && queue->status != BB_OK)
 		return queue->status;
-	return keep(queue, issue(group, queue, call));
+	return queue_keep(queue, collective_issue(group, queue, call));
 }
 
 /* ---- messages ------------------------------------------------------------------------ */
 
 /* The library runs what is issued to one communicator in the order of issue, on whatever stream. */
-static bb_status may_issue(const struct bb_group *group, const struct bb_queue *queue)
+static bb_status message_check(const struct bb_group *group, const struct bb_queue *queue)
 {
 	const struct bb_rank *rank = group->rank;
 
@@ -256,24 +257,24 @@ static bb_status message_send(struct bb_group *group, struct bb_queue *queue, co
 			      const void *data, size_t bytes)
 {
 	const cudaStream_t stream = bb_nccl_stream(group->rank, queue);
-	const bb_status status = may_issue(group, queue);
+	const bb_status status = message_check(group, queue);
 
 	if (status != BB_OK)
-		return keep(queue, status);
-	return keep(queue, BB_NCCL(group->rank,
-				   ncclSend(data, bytes, ncclInt8, *peer, group->comm, stream)));
+		return queue_keep(queue, status);
+	return queue_keep(queue, BB_NCCL(group->rank, ncclSend(data, bytes, ncclInt8, *peer,
+							       group->comm, stream)));
 }
 
 static bb_status message_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
 			      size_t bytes)
 {
 	const cudaStream_t stream = bb_nccl_stream(group->rank, queue);
-	const bb_status status = may_issue(group, queue);
+	const bb_status status = message_check(group, queue);
 
 	if (status != BB_OK)
-		return keep(queue, status);
-	return keep(queue, BB_NCCL(group->rank,
-				   ncclRecv(data, bytes, ncclInt8, peer, group->comm, stream)));
+		return queue_keep(queue, status);
+	return queue_keep(queue, BB_NCCL(group->rank, ncclRecv(data, bytes, ncclInt8, peer,
+							       group->comm, stream)));
 }
 
 const struct bb_messages bb_nccl_messages = {.send = message_send, .recv = message_recv};
@@ -309,16 +310,16 @@ bb_status bb_nccl_event_record(struct bb_rank *rank, struct bb_queue *queue, str
 {
 	if (queue && queue->status != BB_OK)
 		return queue->status;
-	return keep(queue,
-		    BB_CUDA(rank, cudaEventRecord(event->event, bb_nccl_stream(rank, queue))));
+	return queue_keep(
+		queue, BB_CUDA(rank, cudaEventRecord(event->event, bb_nccl_stream(rank, queue))));
 }
 
 bb_status bb_nccl_event_wait(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
 {
 	if (queue && queue->status != BB_OK)
 		return queue->status;
-	return keep(queue, BB_CUDA(rank, cudaStreamWaitEvent(bb_nccl_stream(rank, queue),
-							     event->event, 0)));
+	return queue_keep(queue, BB_CUDA(rank, cudaStreamWaitEvent(bb_nccl_stream(rank, queue),
+								   event->event, 0)));
 }
 
 bb_status bb_nccl_elapsed(struct bb_rank *rank, struct bb_event *from, struct bb_event *to,
@@ -375,8 +376,8 @@ failed:
 
 static bb_status graph_launch(struct bb_rank *rank, struct bb_queue *queue, struct bb_graph *graph)
 {
-	return keep(queue,
-		    BB_CUDA(rank, cudaGraphLaunch(graph->ready, bb_nccl_stream(rank, queue))));
+	return queue_keep(
+		queue, BB_CUDA(rank, cudaGraphLaunch(graph->ready, bb_nccl_stream(rank, queue))));
 }
 
 const struct bb_graphs bb_nccl_graphs = {

@@ -24,10 +24,10 @@
 #define MOST_BYTES ((size_t)1 << 16)
 
 struct bb_nccl_ras {
-	double begun, tried; /* the inquiry, the present connection */
-	int socket;          /* -1: none */
-	bool asked;
-	int place;           /* of the addresses of localhost */
+	double begun, connected; /* the inquiry, the present connection */
+	int socket;              /* -1: none */
+	bool requested;
+	int next_address;    /* of the addresses of localhost */
 	int error;           /* why there is no connection */
 	char host[64];       /* without brackets */
 	const char *address; /* as given, with the port */
@@ -36,12 +36,12 @@ struct bb_nccl_ras {
 
 /* ---- connecting ---------------------------------------------------------------------------- */
 
-static void hang_up(struct bb_nccl_ras *ras)
+static void disconnect(struct bb_nccl_ras *ras)
 {
 	if (ras->socket >= 0)
 		close(ras->socket);
 	ras->socket = -1;
-	ras->asked = false;
+	ras->requested = false;
 	bb_strbuf_clear(&ras->answer);
 }
 
@@ -53,18 +53,18 @@ static struct addrinfo *find_address(const struct bb_nccl_ras *ras, bool local)
 				       .ai_socktype = SOCK_STREAM};
 	struct addrinfo *found;
 
-	return getaddrinfo(local ? loopback[ras->place] : ras->host, strrchr(ras->address, ':') + 1,
-			   &hints, &found) == 0
+	return getaddrinfo(local ? loopback[ras->next_address] : ras->host,
+			   strrchr(ras->address, ':') + 1, &hints, &found) == 0
 		       ? found
 		       : NULL;
 }
 
 /* False: there is nobody at any address. */
-static bool dial(struct bb_nccl_ras *ras)
+static bool connect_next(struct bb_nccl_ras *ras)
 {
 	const bool local = strcmp(ras->host, "localhost") == 0;
 
-	for (hang_up(ras); ras->place < 1 + local; ras->place++) {
+	for (disconnect(ras); ras->next_address < 1 + local; ras->next_address++) {
 		struct addrinfo *const at = find_address(ras, local);
 
 		ras->error = at ? 0 : EDESTADDRREQ;
@@ -76,16 +76,16 @@ static bool dial(struct bb_nccl_ras *ras)
 			ras->error = errno;
 		freeaddrinfo(at);
 		if (!ras->error) {
-			ras->tried = bb_clock_now();
+			ras->connected = bb_clock_now();
 			return true;
 		}
-		hang_up(ras);
+		disconnect(ras);
 	}
 	return false;
 }
 
 /* False: the connection has failed. */
-static bool ask(struct bb_nccl_ras *ras)
+static bool send_request(struct bb_nccl_ras *ras)
 {
 	struct pollfd ready = {.fd = ras->socket, .events = POLLOUT};
 	socklen_t bytes = sizeof(ras->error);
@@ -95,14 +95,14 @@ static bool ask(struct bb_nccl_ras *ras)
 	if (getsockopt(ras->socket, SOL_SOCKET, SO_ERROR, &ras->error, &bytes) != 0 || ras->error)
 		return false;
 	/* It is short, and the first on this connection: there is room for it. */
-	ras->asked = send(ras->socket, REQUEST, strlen(REQUEST), MSG_NOSIGNAL) ==
-		     (ssize_t)strlen(REQUEST);
-	ras->error = ras->asked ? 0 : EPIPE;
-	return ras->asked;
+	ras->requested = send(ras->socket, REQUEST, strlen(REQUEST), MSG_NOSIGNAL) ==
+			 (ssize_t)strlen(REQUEST);
+	ras->error = ras->requested ? 0 : EPIPE;
+	return ras->requested;
 }
 
 /* True: the answer is complete, or there is more than any answer has. */
-static bool hear(struct bb_nccl_ras *ras)
+static bool receive_answer(struct bb_nccl_ras *ras)
 {
 	char part[4096];
 	ssize_t bytes;
@@ -153,7 +153,7 @@ static void quote_findings(const char *text, struct bb_strbuf *out)
 		bb_strbuf_add(out, "finds no error");
 }
 
-static void report(const struct bb_nccl_ras *ras, struct bb_strbuf *out)
+static void inquiry_report(const struct bb_nccl_ras *ras, struct bb_strbuf *out)
 {
 	bb_strbuf_addf(out, "NCCL's RAS at %s ", ras->address);
 	if (ras->error == EDESTADDRREQ)
@@ -178,7 +178,7 @@ const char *bb_nccl_ras_address(const struct bb_nccl_library *library)
 	return given && strchr(given, ':') ? given : DEFAULT_ADDRESS;
 }
 
-static struct bb_nccl_ras *begin(const char *address)
+static struct bb_nccl_ras *inquiry_begin(const char *address)
 {
 	struct bb_nccl_ras *ras = calloc(1, sizeof(*ras));
 	const char *port;
@@ -198,22 +198,22 @@ static struct bb_nccl_ras *begin(const char *address)
 }
 
 /* True: there is an answer, or will be none. */
-static bool go_on(struct bb_nccl_ras *ras)
+static bool inquiry_step(struct bb_nccl_ras *ras)
 {
 	const double now = bb_clock_now();
 
 	if (now > ras->begun + BB_DIAGNOSIS_S)
 		return true;
-	if (ras->socket >= 0 && !ras->answer.length && now > ras->tried + GREETING_S)
-		hang_up(ras);
-	if (ras->socket < 0 && !dial(ras))
+	if (ras->socket >= 0 && !ras->answer.length && now > ras->connected + GREETING_S)
+		disconnect(ras);
+	if (ras->socket < 0 && !connect_next(ras))
 		return true;
-	if (!ras->asked && !ask(ras)) {
-		ras->place++;
-		hang_up(ras);
+	if (!ras->requested && !send_request(ras)) {
+		ras->next_address++;
+		disconnect(ras);
 		return false;
 	}
-	return ras->asked && hear(ras);
+	return ras->requested && receive_answer(ras);
 }
 
 bool bb_nccl_diagnose(struct bb_context *context, struct bb_strbuf *out)
@@ -223,12 +223,12 @@ bool bb_nccl_diagnose(struct bb_context *context, struct bb_strbuf *out)
 	if (!context->ras_address)
 		return true;
 	if (!context->ras)
-		context->ras = begin(context->ras_address);
+		context->ras = inquiry_begin(context->ras_address);
 	if (!context->ras)
 		return true;
-	if (!go_on(context->ras))
+	if (!inquiry_step(context->ras))
 		return false;
-	report(context->ras, &text);
+	inquiry_report(context->ras, &text);
 	bb_printable_add(out, bb_strbuf_text(&text));
 	bb_strbuf_free(&text);
 	return true;
@@ -238,7 +238,7 @@ void bb_nccl_diagnose_end(struct bb_context *context)
 {
 	if (!context->ras)
 		return;
-	hang_up(context->ras);
+	disconnect(context->ras);
 	bb_strbuf_free(&context->ras->answer);
 	free(context->ras);
 }

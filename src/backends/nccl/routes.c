@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORD_BYTES sizeof(uint64_t)
+#define FLAG_BYTES sizeof(uint64_t)
 #define NO_NCCL                                                                                    \
 	"NCCL (libnccl.so.2) is missing or not usable; set NCCL_HOME, or add its folder to "       \
 	"LD_LIBRARY_PATH"
 
-enum way { READ, WRITE, READ_KERNEL, WRITE_KERNEL, STAGED, SEND, WORD, COPY };
+enum route_kind { READ, WRITE, READ_KERNEL, WRITE_KERNEL, STAGED, SEND, WORD, COPY };
 
 static const struct bb_route routes[] = {
 	[READ] = {.name = "read",
@@ -64,9 +64,9 @@ static const struct bb_route routes[] = {
 	{.name = NULL},
 };
 
-static enum way way_of(const struct bb_route *route)
+static enum route_kind route_kind_of(const struct bb_route *route)
 {
-	return (enum way)(route - routes);
+	return (enum route_kind)(route - routes);
 }
 
 /* ---- the library's switch ------------------------------------------------------------ */
@@ -102,26 +102,26 @@ static const char *route_refuses(struct bb_group *group, const struct bb_route *
 {
 	const struct bb_rank *rank = group->rank;
 	const struct bb_nccl_peer *peer = &rank->peers[group->members[number]];
-	const enum way way = way_of(route);
+	const enum route_kind kind = route_kind_of(route);
 
 	if (number == group->me)
-		return way <= WRITE_KERNEL ? NULL : "a rank sends itself nothing";
-	if (way == SEND)
+		return kind <= WRITE_KERNEL ? NULL : "a rank sends itself nothing";
+	if (kind == SEND)
 		return rank->version > 0 ? NULL : NO_NCCL;
 	/* Then only lanes let two ranks of other processes meet. */
 	if (rank->version == 0 && peer->apart)
 		return peer->apart;
-	if (way == STAGED)
+	if (kind == STAGED)
 		return peer->within ? NULL : peer->apart;
-	if (way == WORD && peer->shares_gpu)
+	if (kind == WORD && peer->shares_gpu)
 		return "the ranks share a GPU, which may not run the kernels of both at once";
 	return peer->why;
 }
 
 /* ---- transfers ----------------------------------------------------------------------- */
 
-static bb_status move(struct bb_rank *rank, bool by_kernel, void *dst, const void *src,
-		      size_t bytes)
+static bb_status copy_issue(struct bb_rank *rank, bool by_kernel, void *dst, const void *src,
+			    size_t bytes)
 {
 	if (bytes == 0)
 		return BB_OK;
@@ -153,21 +153,21 @@ static bb_status route_transfer(struct bb_group *group, const struct bb_route *r
 {
 	struct bb_rank *rank = group->rank;
 	const double start = bb_clock_now();
-	const enum way way = way_of(route);
-	const bool outward = way == WRITE || way == WRITE_KERNEL;
+	const enum route_kind kind = route_kind_of(route);
+	const bool outward = kind == WRITE || kind == WRITE_KERNEL;
 	double slow = 0;
 	bb_status status;
 
 	if (bb_nccl_aborted(rank->context))
 		return BB_ETIMEOUT;
-	if (way == STAGED)
+	if (kind == STAGED)
 		status = bb_nccl_stage(group, peer, out, in);
-	else if (way == SEND)
+	else if (kind == SEND)
 		status = bb_nccl_exchange(group, peer, out, peer, in);
 	else if (outward)
-		status = move(rank, way == WRITE_KERNEL, out->theirs, out->mine, out->bytes);
+		status = copy_issue(rank, kind == WRITE_KERNEL, out->theirs, out->mine, out->bytes);
 	else
-		status = move(rank, way == READ_KERNEL, in->mine, in->theirs, in->bytes);
+		status = copy_issue(rank, kind == READ_KERNEL, in->mine, in->theirs, in->bytes);
 	if (outward && out->bytes)
 		slow = slowness(group, group->me, peer);
 	if (!outward && in->bytes)
@@ -178,28 +178,28 @@ static bb_status route_transfer(struct bb_group *group, const struct bb_route *r
 /* ---- words --------------------------------------------------------------------------- */
 
 /* Where the rank MEMBER writes into the words of a desk. */
-static size_t word_at(const struct bb_context *context, int member)
+static size_t flag_at(const struct bb_context *context, int member)
 {
-	return bb_nccl_desk_words(context) + (size_t)member * BB_DESK_WORD;
+	return bb_nccl_scratch_flags(context) + (size_t)member * BB_SCRATCH_FLAG;
 }
 
 /* A kernel that waits for a word in vain would never end: it looks at the host's memory, too. */
-static bb_status ping_word(struct bb_group *group, int number, bool first, size_t rounds)
+static bb_status ping_flag(struct bb_group *group, int number, bool first, size_t rounds)
 {
 	struct bb_rank *rank = group->rank;
 	const int other = group->members[number];
 	struct bb_nccl_peer *peer = &rank->peers[other];
-	char *const mine = rank->desk + word_at(rank->context, other);
-	char *const theirs = peer->desk + word_at(rank->context, rank->rank);
+	char *const mine = rank->scratch + flag_at(rank->context, other);
+	char *const theirs = peer->scratch + flag_at(rank->context, rank->rank);
 	bb_status status = BB_OK;
 
 	BB_TRY(status, bb_nccl_halt_open(rank), out);
 	BB_TRY(status,
 	       BB_CUDA(rank, bb_gpu_ping(bb_nccl_lane(rank, rank->main), (unsigned *)theirs,
 					 (const unsigned *)mine, (const unsigned *)rank->halt,
-					 peer->words, first, rounds)),
+					 peer->pings, first, rounds)),
 	       out);
-	peer->words += (uint32_t)rounds;
+	peer->pings += (uint32_t)rounds;
 	status = bb_nccl_wait(rank, rank->main);
 out:
 	return status;
@@ -210,15 +210,15 @@ static bb_status ping_copy(struct bb_group *group, int number, bool first, size_
 {
 	struct bb_rank *rank = group->rank;
 	const int other = group->members[number];
-	char *const mine = rank->desk + word_at(rank->context, other) + WORD_BYTES;
+	char *const mine = rank->scratch + flag_at(rank->context, other) + FLAG_BYTES;
 	char *const theirs =
-		rank->peers[other].desk + word_at(rank->context, rank->rank) + WORD_BYTES;
+		rank->peers[other].scratch + flag_at(rank->context, rank->rank) + FLAG_BYTES;
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; i < rounds && first && status == BB_OK; i++) {
-		status = move(rank, false, theirs, mine, WORD_BYTES);
+		status = copy_issue(rank, false, theirs, mine, FLAG_BYTES);
 		if (status == BB_OK)
-			status = move(rank, false, mine, theirs, WORD_BYTES);
+			status = copy_issue(rank, false, mine, theirs, FLAG_BYTES);
 	}
 	return status == BB_OK ? bb_nccl_wait(rank, rank->main) : status;
 }
@@ -227,8 +227,8 @@ static bb_status route_ping(struct bb_group *group, const struct bb_route *route
 			    bool first, size_t rounds)
 {
 	const double start = bb_clock_now();
-	bb_status status = way_of(route) == WORD ? ping_word(group, peer, first, rounds)
-						 : ping_copy(group, peer, first, rounds);
+	bb_status status = route_kind_of(route) == WORD ? ping_flag(group, peer, first, rounds)
+							: ping_copy(group, peer, first, rounds);
 	const double slow =
 		0.5 * (slowness(group, group->me, peer) + slowness(group, peer, group->me));
 

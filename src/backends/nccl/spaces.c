@@ -60,7 +60,7 @@ static bb_status space_work(struct bb_rank *rank, struct bb_queue *queue, enum b
 	static const enum bb_gpu_works works[BB_WORKS] = {[BB_WORK_READ] = BB_GPU_READ,
 							  [BB_WORK_WRITE] = BB_GPU_WRITE,
 							  [BB_WORK_TRIAD] = BB_GPU_TRIAD};
-	unsigned long long *const sink = (unsigned long long *)(rank->desk + BB_DESK_WRONG);
+	unsigned long long *const sink = (unsigned long long *)(rank->scratch + BB_SCRATCH_WRONG);
 	const cudaStream_t stream = bb_nccl_stream(rank, queue);
 
 	if (what == BB_WORK_COPY)
@@ -84,7 +84,7 @@ static bb_status space_chase_lay(struct bb_rank *rank, void *memory, size_t byte
 
 static bb_status space_chase(struct bb_rank *rank, void *memory, size_t hops)
 {
-	unsigned long long *const sink = (unsigned long long *)(rank->desk + BB_DESK_WRONG);
+	unsigned long long *const sink = (unsigned long long *)(rank->scratch + BB_SCRATCH_WRONG);
 
 	return BB_CUDA(rank, bb_gpu_chase(bb_nccl_lane(rank, rank->main), memory, hops, sink));
 }

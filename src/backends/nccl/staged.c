@@ -20,16 +20,16 @@
 #include <unistd.h>
 
 #define PIECE ((size_t)1 << 20) /* long against starting a copy */
-#define RING_BYTES (BB_NCCL_PLACES * PIECE)
+#define RING_BYTES (BB_NCCL_SLOTS * PIECE)
 #define HEAD_BYTES ((size_t)4096) /* before a ring that processes share: its counts */
 #define SHARED_BYTES (HEAD_BYTES + RING_BYTES)
 
 /* Pieces that are handed over, since the start: into their places, and out of them; and how often
    the source came to a barrier. */
 struct counts {
-	_Alignas(64) atomic_ullong put;
-	_Alignas(64) atomic_ullong taken;
-	_Alignas(64) atomic_ullong met;
+	_Alignas(64) atomic_ullong filled;
+	_Alignas(64) atomic_ullong emptied;
+	_Alignas(64) atomic_ullong arrived;
 };
 
 _Static_assert(sizeof(struct counts) <= HEAD_BYTES, "a ring's head has no room");
@@ -38,9 +38,9 @@ _Static_assert(sizeof(struct counts) <= HEAD_BYTES, "a ring's head has no room")
 struct bb_nccl_lane {
 	struct counts within;
 	struct counts *counts; /* WITHIN, or those that processes share */
-	char *places;          /* BB_NCCL_PLACES pieces */
+	char *slots;           /* BB_NCCL_SLOTS pieces */
 	bool shared;           /* with another process; then places are mapped, behind the counts */
-	cudaEvent_t full[BB_NCCL_PLACES], empty[BB_NCCL_PLACES]; /* the source's, the target's */
+	cudaEvent_t full[BB_NCCL_SLOTS], empty[BB_NCCL_SLOTS]; /* the source's, the target's */
 	bool source_open, target_open;
 	unsigned long long sent, got; /* pieces that the source, the target issued the copy of */
 	unsigned long long awaited;   /* of the source at barriers, by the target */
@@ -85,19 +85,19 @@ bb_status bb_nccl_lanes_open(struct bb_context *context)
 	return context->lanes ? BB_OK : bb_no_memory(context->error, "the nccl backend");
 }
 
-static bb_status open_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_PLACES])
+static bb_status open_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_SLOTS])
 {
 	bb_status status = BB_OK;
 
-	for (int i = 0; i < BB_NCCL_PLACES && status == BB_OK; i++)
+	for (int i = 0; i < BB_NCCL_SLOTS && status == BB_OK; i++)
 		status =
 			BB_CUDA(rank, cudaEventCreateWithFlags(&events[i], cudaEventDisableTiming));
 	return status;
 }
 
-static void close_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_PLACES])
+static void close_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_SLOTS])
 {
-	for (int i = 0; i < BB_NCCL_PLACES; i++)
+	for (int i = 0; i < BB_NCCL_SLOTS; i++)
 		if (events[i])
 			bb_nccl_ignore(BB_CUDA(rank, cudaEventDestroy(events[i])));
 }
@@ -107,14 +107,14 @@ static void close_shared(struct bb_rank *rank, struct bb_nccl_lane *lane)
 {
 	if (!lane->shared || bb_nccl_aborted(rank->context))
 		return;
-	bb_nccl_ignore(BB_CUDA(rank, cudaHostUnregister(lane->places)));
+	bb_nccl_ignore(BB_CUDA(rank, cudaHostUnregister(lane->slots)));
 	munmap(lane->counts, SHARED_BYTES);
 }
 
 static void close_within(struct bb_rank *rank, struct bb_nccl_lane *out)
 {
-	if (out->places && !bb_nccl_aborted(rank->context))
-		bb_nccl_ignore(BB_CUDA(rank, cudaFreeHost(out->places)));
+	if (out->slots && !bb_nccl_aborted(rank->context))
+		bb_nccl_ignore(BB_CUDA(rank, cudaFreeHost(out->slots)));
 }
 
 void bb_nccl_lanes_close(struct bb_rank *rank)
@@ -203,7 +203,7 @@ static const char *map_lane(const struct bb_nccl_staging *staging, int to,
 	}
 	lane->shared = true;
 	lane->counts = (struct counts *)at;
-	lane->places = at + HEAD_BYTES;
+	lane->slots = at + HEAD_BYTES;
 	return NULL;
 }
 
@@ -231,38 +231,40 @@ struct staging {
 };
 
 /* COUNT those of the ISSUED pieces whose EVENTS have been reached. */
-static bb_status hand_over(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_PLACES],
-			   atomic_ullong *count, unsigned long long issued)
+static bb_status publish(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_SLOTS],
+			 atomic_ullong *count, unsigned long long issued)
 {
 	unsigned long long number = atomic_load_explicit(count, memory_order_relaxed);
 	cudaError_t result = cudaSuccess;
 
 	while (number < issued &&
-	       (result = cudaEventQuery(events[number % BB_NCCL_PLACES])) == cudaSuccess)
+	       (result = cudaEventQuery(events[number % BB_NCCL_SLOTS])) == cudaSuccess)
 		atomic_store_explicit(count, ++number, memory_order_release);
 	return result == cudaErrorNotReady ? BB_OK : BB_CUDA(rank, result);
 }
 
-static bb_status hand_over_all(const struct staging *s)
+static bb_status publish_all(const struct staging *s)
 {
 	bb_status status = BB_OK;
 
 	if (s->forth->shared)
-		status = hand_over(s->rank, s->forth->full, &s->forth->counts->put, s->forth->sent);
+		status =
+			publish(s->rank, s->forth->full, &s->forth->counts->filled, s->forth->sent);
 	if (s->back->shared && status == BB_OK)
-		status = hand_over(s->rank, s->back->empty, &s->back->counts->taken, s->back->got);
+		status = publish(s->rank, s->back->empty, &s->back->counts->emptied, s->back->got);
 	return status;
 }
 
 /* Until COUNT has come to NUMBER. */
-static bb_status await(const struct staging *s, atomic_ullong *count, unsigned long long number)
+static bb_status count_await(const struct staging *s, atomic_ullong *count,
+			     unsigned long long number)
 {
 	bb_status status = BB_OK;
 
 	while (atomic_load_explicit(count, memory_order_acquire) < number && status == BB_OK) {
 		if (bb_nccl_aborted(s->rank->context))
 			return BB_ETIMEOUT;
-		status = hand_over_all(s);
+		status = publish_all(s);
 		sched_yield();
 	}
 	return status;
@@ -275,63 +277,64 @@ static bb_status open_source(struct bb_rank *rank, struct bb_nccl_lane *lane)
 	lane->source_open = true;
 	BB_TRY(status, open_events(rank, lane->full), out);
 	if (!lane->shared)
-		status = BB_CUDA(rank, cudaMallocHost((void **)&lane->places, RING_BYTES));
+		status = BB_CUDA(rank, cudaMallocHost((void **)&lane->slots, RING_BYTES));
 out:
 	return status;
 }
 
 /* Issue the copy of the next BYTES at SRC into their place, once it is empty. */
-static bb_status put(const struct staging *s, const char *src, size_t bytes)
+static bb_status slot_fill(const struct staging *s, const char *src, size_t bytes)
 {
 	struct bb_rank *rank = s->rank;
 	struct bb_nccl_lane *lane = s->forth;
 	const unsigned long long number = lane->sent;
-	const int i = (int)(number % BB_NCCL_PLACES);
+	const int i = (int)(number % BB_NCCL_SLOTS);
 	bb_status status = BB_OK;
 
 	if (!lane->source_open)
 		BB_TRY(status, open_source(rank, lane), out);
-	if (number >= BB_NCCL_PLACES)
-		BB_TRY(status, await(s, &lane->counts->taken, number - BB_NCCL_PLACES + 1), out);
-	if (number >= BB_NCCL_PLACES && !lane->shared)
+	if (number >= BB_NCCL_SLOTS)
+		BB_TRY(status, count_await(s, &lane->counts->emptied, number - BB_NCCL_SLOTS + 1),
+		       out);
+	if (number >= BB_NCCL_SLOTS && !lane->shared)
 		BB_TRY(status, BB_CUDA(rank, cudaStreamWaitEvent(rank->main, lane->empty[i], 0)),
 		       out);
 	BB_TRY(status,
-	       BB_CUDA(rank, cudaMemcpyAsync(lane->places + (size_t)i * PIECE, src, bytes,
+	       BB_CUDA(rank, cudaMemcpyAsync(lane->slots + (size_t)i * PIECE, src, bytes,
 					     cudaMemcpyDeviceToHost, rank->main)),
 	       out);
 	BB_TRY(status, BB_CUDA(rank, cudaEventRecord(lane->full[i], rank->main)), out);
 	lane->sent++;
 	if (!lane->shared)
-		atomic_store_explicit(&lane->counts->put, lane->sent, memory_order_release);
+		atomic_store_explicit(&lane->counts->filled, lane->sent, memory_order_release);
 out:
 	return status;
 }
 
-static bb_status take(const struct staging *s, char *dst, size_t bytes)
+static bb_status slot_empty(const struct staging *s, char *dst, size_t bytes)
 {
 	struct bb_rank *rank = s->rank;
 	struct bb_nccl_lane *lane = s->back;
 	const unsigned long long number = lane->got;
-	const int i = (int)(number % BB_NCCL_PLACES);
+	const int i = (int)(number % BB_NCCL_SLOTS);
 	bb_status status = BB_OK;
 
 	if (!lane->target_open) {
 		lane->target_open = true;
 		BB_TRY(status, open_events(rank, lane->empty), out);
 	}
-	BB_TRY(status, await(s, &lane->counts->put, number + 1), out);
+	BB_TRY(status, count_await(s, &lane->counts->filled, number + 1), out);
 	if (!lane->shared)
 		BB_TRY(status, BB_CUDA(rank, cudaStreamWaitEvent(rank->main, lane->full[i], 0)),
 		       out);
 	BB_TRY(status,
-	       BB_CUDA(rank, cudaMemcpyAsync(dst, lane->places + (size_t)i * PIECE, bytes,
+	       BB_CUDA(rank, cudaMemcpyAsync(dst, lane->slots + (size_t)i * PIECE, bytes,
 					     cudaMemcpyHostToDevice, rank->main)),
 	       out);
 	BB_TRY(status, BB_CUDA(rank, cudaEventRecord(lane->empty[i], rank->main)), out);
 	lane->got++;
 	if (!lane->shared)
-		atomic_store_explicit(&lane->counts->taken, lane->got, memory_order_release);
+		atomic_store_explicit(&lane->counts->emptied, lane->got, memory_order_release);
 out:
 	return status;
 }
@@ -353,14 +356,14 @@ bb_status bb_nccl_stage(struct bb_group *group, int peer, const struct bb_half *
 	   issue. */
 	for (size_t at = 0; (at < out->bytes || at < in->bytes) && status == BB_OK; at += PIECE) {
 		if (at < out->bytes)
-			status = put(&s, (const char *)out->mine + at, piece(out->bytes, at));
+			status = slot_fill(&s, (const char *)out->mine + at, piece(out->bytes, at));
 		if (at < in->bytes && status == BB_OK)
-			status = take(&s, (char *)in->mine + at, piece(in->bytes, at));
+			status = slot_empty(&s, (char *)in->mine + at, piece(in->bytes, at));
 	}
 	/* What is not handed over now the target would wait for in vain. The last places that this
 	   rank has emptied can wait: the source asks for them in the next transfer. */
 	if (s.forth->shared && status == BB_OK)
-		status = await(&s, &s.forth->counts->put, s.forth->sent);
+		status = count_await(&s, &s.forth->counts->filled, s.forth->sent);
 	return status;
 }
 
@@ -388,8 +391,8 @@ bb_status bb_nccl_lanes_barrier(struct bb_group *group)
 		const int from = group->members[(group->me + n - distance) % n];
 		const struct staging s = {rank, lane_of(rank, me, to), lane_of(rank, from, me)};
 
-		atomic_fetch_add_explicit(&s.forth->counts->met, 1, memory_order_release);
-		status = await(&s, &s.back->counts->met, ++s.back->awaited);
+		atomic_fetch_add_explicit(&s.forth->counts->arrived, 1, memory_order_release);
+		status = count_await(&s, &s.back->counts->arrived, ++s.back->awaited);
 	}
 	return status;
 }

@@ -65,7 +65,8 @@ static const char *missing_function(const struct bb_nccl_library *library, int v
 	return NULL;
 }
 
-static bb_status judge(const struct bb_nccl_library *library, int version, struct bb_error *error)
+static bb_status library_check(const struct bb_nccl_library *library, int version,
+			       struct bb_error *error)
 {
 	char found[BB_NCCL_VERSION_TEXT];
 	const char *missing;
@@ -91,8 +92,8 @@ bb_status bb_nccl_library_open(struct bb_nccl_library *library, struct bb_error 
 
 	*library = (struct bb_nccl_library){.version = 0};
 	BB_TRY(status, bb_nccl_library_find(library, error), out);
-	BB_TRY(status, BB_NCCL_ASKED(error, library, ncclGetVersion(&version)), out);
-	BB_TRY(status, judge(library, version, error), out);
+	BB_TRY(status, BB_NCCL_PROCESS(error, library, ncclGetVersion(&version)), out);
+	BB_TRY(status, library_check(library, version, error), out);
 	library->version = version;
 out:
 	return status;
