@@ -22,7 +22,7 @@ struct bb_rank;
 
 #define BB_GPU_UNKNOWN INT64_MIN
 
-/* X(member, unit, meaning): what the driver reports of a GPU now, */
+/* X(member, unit, meaning): state of a GPU, of which a run reports both ends. */
 #define BB_GPU_STATES(X)                                                                           \
 	X(sm_MHz, "MHz", "clock of its processors")                                                \
 	X(sm_most_MHz, "MHz", "highest clock of its processors")                                   \
@@ -37,7 +37,7 @@ struct bb_rank;
 	X(throttle_reasons, "", "NVML's mask of reasons for a lower clock")                        \
 	X(rows_pending, "", "1: rows are remapped at the next reset")
 
-/* and what it has counted. */
+/* X as above: counters, of which a run reports the growth. */
 #define BB_GPU_COUNTS(X)                                                                           \
 	X(ecc_corrected, "", "corrected errors of memory since the driver was loaded")             \
 	X(ecc_uncorrected, "", "uncorrected errors of memory since the driver was loaded")         \
@@ -47,9 +47,9 @@ struct bb_rank;
 	X(power_throttled_us, "us", "time at a lower clock for power")                             \
 	X(thermal_throttled_us, "us", "time at a lower clock for temperature")
 
-/* BB_GPU_UNKNOWN: the driver does not say. */
+/* A member is BB_GPU_UNKNOWN where the driver does not report it. */
 struct bb_gpu_health {
-	char driver[32]; /* version; empty: nothing is known */
+	char driver[32]; /* version; empty: the driver reports nothing */
 #define BB_GPU_MEMBER(name, unit, text) int64_t name;
 	BB_GPU_STATES(BB_GPU_MEMBER) BB_GPU_COUNTS(BB_GPU_MEMBER)
 #undef BB_GPU_MEMBER
@@ -60,8 +60,8 @@ enum bb_gpu_throttle { BB_GPU_POWER, BB_GPU_THERMAL, BB_GPU_THROTTLES };
 struct bb_gpu {
 	/* BB_EBACKEND with the reason unless there are usable GPUs. Needs no open backend. */
 	bb_status (*usable)(struct bb_error *error);
-	/* For --list: append lines about the library for GPUs that was found, and about its unused
-	   features. Needs no open backend. */
+	/* For --list: append lines about NCCL, as it was found, and about its unused features.
+	   Needs no open backend. */
 	void (*list)(struct bb_strbuf *out);
 	/* Seconds between two events that were recorded and reached. */
 	bb_status (*elapsed)(struct bb_rank *rank, struct bb_event *from, struct bb_event *to,
@@ -74,7 +74,7 @@ struct bb_gpu {
 			  struct bb_error *error);
 	/*
 	 * Prepare what CALL, after choose and tune, needs beyond its buffers: a communicator for
-	 * its algorithm, registered buffers. refuses says afterwards whether that succeeded.
+	 * its algorithm, registered buffers. Afterwards refuses returns why that failed, if it did.
 	 * Collective over the world: every rank passes the group that makes the call, and all use
 	 * the same algorithm. Collective over the group alone if all its calls so far use a
 	 * schedule or the algorithm that choose set.
@@ -83,10 +83,10 @@ struct bb_gpu {
 	/* Between begin and end, collectives of the main queue are issued to the library as one. */
 	bb_status (*batch_begin)(struct bb_rank *rank);
 	bb_status (*batch_end)(struct bb_rank *rank);
-	/* *HEALTH = what the driver reports of the rank's GPU. Takes milliseconds. */
+	/* *HEALTH = the state and counters of the rank's GPU. Takes milliseconds. */
 	void (*health)(struct bb_rank *rank, struct bb_gpu_health *health);
-	/* US = how long the rank's GPU was at a lower clock, for each reason, since its driver was
-	   loaded. */
+	/* US = microseconds that the rank's GPU has spent at a lower clock since its driver was
+	   loaded, for each reason. */
 	void (*throttled)(struct bb_rank *rank, int64_t us[BB_GPU_THROTTLES]);
 };
 

@@ -123,12 +123,12 @@ def answers(conduct, said, host="127.0.0.1"):
 CONDUCTS = (
     (whole, QUOTED, False),
     (healthy, "finds no error", False),
-    (empty, "knows no communicator", True),
-    (unfinished, "did not finish its status", True),
-    (cut, "gave no status", True),
+    (empty, "has no communicator", True),
+    (unfinished, "sent an incomplete status", True),
+    (cut, "sent no status", True),
     (stuck, "reports DEAD: 1 job process", True),
     (silent, "did not answer", False),
-    (endless, "gave no status", True),
+    (endless, "sent no status", True),
 )
 for conduct, said, full in CONDUCTS:
     add(f"RAS: {conduct.__name__}", answers, conduct, said, full=full)

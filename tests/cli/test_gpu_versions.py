@@ -214,7 +214,7 @@ def half_a_library():
     with tempfile.TemporaryDirectory(prefix="bb") as folder:
         beside = Beside(folder, 22105, [name for name in functions(22105) if name != "ncclSend"])
         result = beside.run("all_reduce -g 2 -b 8 -e 8 --backend nccl").exits(3)
-        result.says("libnccl.so.2 says that it is NCCL 2.21.5 and lacks ncclSend; ")
+        result.says("libnccl.so.2 is NCCL 2.21.5 by its version and lacks ncclSend; ")
 
 
 # ---- where it is looked for ------------------------------------------------------------------------
@@ -331,7 +331,7 @@ def other_library():
         os.mkdir(os.path.join(folder, "lib"))
         library(os.path.join(folder, "lib"), ["ncclSend"], programs, GONE)
         env["NCCL_HOME"] = folder
-        run(programs, "all_reduce -g 2 --backend nccl", env).exits(3).says("is no NCCL: it lacks ncclGetVersion")
+        run(programs, "all_reduce -g 2 --backend nccl", env).exits(3).says("is not NCCL: it lacks ncclGetVersion")
 
 
 # ---- as it is built ------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ static int name_length(const char *call)
 	return (int)strcspn(call, "(");
 }
 
-/* The first failure of the process ends everybody's waits; what fails after it says nothing new. */
+/* Only the first failure of a process is reported: it ends all waits, and the later ones follow
+   from it. */
 static bb_status report_failure(const struct bb_rank *rank, const char *call, const char *file,
 				int line, const char *what, const char *detail)
 {
@@ -37,7 +38,7 @@ bb_status bb_cuda_check(const struct bb_rank *rank, cudaError_t result, const ch
 
 void bb_nccl_last_error(const struct bb_nccl_library *library, char *text, size_t room)
 {
-	/* Before 2.13 there is none, and nothing of the library is called but what tells that. */
+	/* NCCL before 2.13 lacks it; bb_nccl_library_open then reports the old version. */
 	const char *last = library->ncclGetLastError ? library->ncclGetLastError(NULL) : NULL;
 	size_t length = 0;
 

@@ -15,7 +15,7 @@
 #define BB_CUDA(rank, call) bb_cuda_check(rank, call, #call, __FILE__, __LINE__)
 #define BB_NCCL(rank, call) bb_nccl_check(rank, (rank)->nccl->call, #call, __FILE__, __LINE__)
 
-/* The same for a call of the process as a whole; failures go into ERROR. */
+/* The same for a call that belongs to no rank. The reason goes into ERROR, and no wait ends. */
 #define BB_CUDA_PROCESS(error, call) bb_cuda_check_process(error, call, #call, __FILE__, __LINE__)
 #define BB_NCCL_PROCESS(error, library, call)                                                      \
 	bb_nccl_check_process(error, library, (library)->call, #call, __FILE__, __LINE__)

@@ -1,13 +1,13 @@
 /*
- * What the library chose for a call, as it tells profilers.
+ * NCCL's choice for a call, received as a profiler plug-in of NCCL.
  *
- * When a process makes its first communicator NCCL loads the file that NCCL_PROFILER_PLUGIN names
- * and asks it for an interface; ncclProfiler_v4 is asked for from 2.27 on, by newer versions after
- * their own. Here that file is the one that this code is in. Each communicator is announced by its
- * name, which says where the ear of its group is. Events are on only between listen(true) and
- * listen(false), so nothing that is timed pays for them.
+ * When a process creates its first communicator NCCL loads the file that NCCL_PROFILER_PLUGIN names
+ * and looks in it for the newest interface that it knows, down to ncclProfiler_v4 (from 2.27 on).
+ * Here that file is nccl.so itself. A communicator's name holds the address of its group's
+ * observer. Events are on only between listen(true) and listen(false), so they cost no timed call
+ * anything.
  *
- * Of calls on symmetric windows NCCL tells no algorithm, or one that did not run.
+ * For calls on symmetric windows NCCL reports no algorithm, or one that did not run.
  */
 #include "backends/nccl/nccl.h"
 
@@ -19,14 +19,14 @@
 #include <string.h>
 
 #define VARIABLE "NCCL_PROFILER_PLUGIN"
-#define LONGEST_PATH 254 /* that the library takes */
+#define LONGEST_PATH 254 /* that NCCL accepts */
 #define NAME_PREFIX "busbench-"
 
-/* ---- the library's interface, version 4 ------------------------------------------------ */
+/* ---- NCCL's interface for profilers, version 4 ------------------------------------------- */
 
 enum { GROUP_EVENT = 1, COLLECTIVE_EVENT = 2 };
 
-/* Of its events only what is read here; the first three fields are those of all kinds. */
+/* ncclProfilerEventDescr_v4_t, of whose union only the member of collectives is declared. */
 struct profiler_event {
 	uint8_t type;
 	void *parent;
@@ -41,7 +41,7 @@ struct profiler_event {
 		const char *datatype;
 		uint8_t channels;
 		uint8_t warps;
-		const char *algorithm; /* "RING"; it and the next last as long as the library */
+		const char *algorithm; /* "RING"; valid as long as NCCL is loaded, as is PROTOCOL */
 		const char *protocol;  /* "LL128" */
 	} collective;
 };
@@ -56,7 +56,7 @@ struct profiler {
 	ncclResult_t (*finalize)(void *context);
 };
 
-/* NULL: the communicator is none of ours. */
+/* NULL: another user of NCCL in this process named the communicator. */
 static struct bb_nccl_observer *observer_named(const char *name)
 {
 	const size_t length = strlen(NAME_PREFIX);
@@ -80,7 +80,7 @@ static ncclResult_t on_init(void **context, int *events, const char *name, uint6
 	return ncclSuccess;
 }
 
-/* 2.27 tells of the collectives of a group of calls only if the group's event has got a handle. */
+/* NCCL 2.27 reports the collectives of a group of calls only if the group's event got a handle. */
 static ncclResult_t on_start(void *context, void **handle, struct profiler_event *profiler_event)
 {
 	struct bb_nccl_observer *observer = context;
@@ -125,7 +125,7 @@ const struct profiler ncclProfiler_v4 = {
 
 /* ---- for the backend ------------------------------------------------------------------- */
 
-/* A path that the library does not take is not given to it: then it tells nothing. */
+/* With a path that NCCL does not accept the variable stays unset, and no choice is reported. */
 bb_status bb_nccl_profiler_set(struct bb_context *context, struct bb_error *error)
 {
 	Dl_info here;
@@ -166,7 +166,7 @@ void bb_nccl_listen(struct bb_group *group, bool on)
 		__atomic_store_n(observer->events, on ? COLLECTIVE_EVENT : 0, __ATOMIC_RELAXED);
 }
 
-/* "NVLS_TREE" and "SIMPLE" are "nvlstree:Simple" here, as in NCCL_ALGO and NCCL_PROTO. */
+/* Spelled as in NCCL_ALGO and NCCL_PROTO: "NVLS_TREE" and "SIMPLE" become "nvlstree:Simple". */
 void bb_nccl_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT])
 {
 	const char *algorithm = atomic_load(&group->observer.algorithm);

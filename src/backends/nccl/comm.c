@@ -10,9 +10,9 @@
 #include <string.h>
 
 #define CLOCK_TRIES 16
-#define SPINS 1024 /* looks at those who are awaited, for one turn that others are given */
+#define SPINS 1024 /* polls between two sched_yield */
 
-/* The environment as the user left it. */
+/* The user's values, NULL where a variable was not set. */
 struct saved_environment {
 	char *algorithm;
 	char *protocol;
@@ -33,8 +33,9 @@ static bb_status no_memory(const struct bb_rank *rank)
 	return bb_no_memory(rank->context->error, "a rank");
 }
 
-/* ---- meeting ------------------------------------------------------------------------- */
+/* ---- barriers ------------------------------------------------------------------------ */
 
+/* Of all drivers, through the launch. */
 static bb_status launch_barrier(struct bb_rank *rank)
 {
 	const char mine = 0;
@@ -73,7 +74,7 @@ bb_status bb_nccl_exchange(struct bb_group *group, int to, const struct bb_half 
 	return bb_nccl_messages_end(rank, status);
 }
 
-/* Every STRIDE-th member calls it; none of them is behind when it returns, in log2 steps. */
+/* A dissemination barrier among every STRIDE-th member of GROUP. */
 static bb_status members_barrier(struct bb_group *group, int stride)
 {
 	struct bb_rank *rank = group->rank;
@@ -91,27 +92,27 @@ static bb_status members_barrier(struct bb_group *group, int stride)
 	return status == BB_OK ? bb_nccl_wait(rank, rank->main) : status;
 }
 
-/* The drivers of this process, all about to arrive. They spin: one that sleeps until it is woken is
-   some ten microseconds late. */
+/* Of the drivers of this process. They spin, because waking a sleeping thread takes some ten
+   microseconds. */
 static bb_status drivers_barrier(struct bb_rank *rank)
 {
 	struct bb_context *const c = rank->context;
 	const unsigned long long n = (unsigned long long)c->world.nlocal;
 	const unsigned long long last = (atomic_fetch_add(&c->arrived, 1) / n + 1) * n;
 
-	for (unsigned looks = 1; atomic_load(&c->arrived) < last; looks++) {
+	for (unsigned polls = 1; atomic_load(&c->arrived) < last; polls++) {
 		if (bb_nccl_aborted(c))
 			return BB_ETIMEOUT;
-		if (looks % SPINS == 0)
+		if (polls % SPINS == 0)
 			sched_yield();
 	}
 	return BB_OK;
 }
 
 /*
- * The launch brings all together, but releases its processes one after the other, and a process its
- * drivers by waking them. So the first drivers of the processes meet once more, in a logarithmic
- * number of steps, and at last the drivers of each process.
+ * The launch releases its processes one after the other, and a process wakes its drivers one by
+ * one. Two closer barriers follow: the first drivers of all processes, then the drivers of each
+ * process.
  */
 static bb_status world_barrier(struct bb_group *world)
 {
@@ -132,8 +133,8 @@ bb_status bb_nccl_barrier(struct bb_group *group)
 }
 
 /*
- * Rank 0 reads its clock after this driver came to the first meeting and before it leaves the
- * second one. The closest of some tries counts.
+ * Rank 0 reads its clock between this driver's arrival at the barrier and its return from the
+ * gather. The try with the shortest interval counts.
  */
 static bb_status clock_offset(struct bb_rank *rank, double *offset, double *uncertainty)
 {
@@ -166,8 +167,8 @@ const struct bb_clocks bb_nccl_clocks = {.offset = clock_offset};
 
 /* ---- communicators ------------------------------------------------------------------- */
 
-/* How many members make an ID: all others of the communicator connect first to their root, which
-   made one. NCCL has several roots only if it is told so. */
+/* The number of members that create an ID. Each member connects first to a root; older versions of
+   NCCL have one root. */
 static int roots_of(const struct bb_group *group)
 {
 	return bb_nccl_has(group->rank->version, BB_NCCL_SINCE_ROOTS)
@@ -175,7 +176,7 @@ static int roots_of(const struct bb_group *group)
 		       : 1;
 }
 
-/* The member that is root I: the library divides members evenly, the larger parts first. */
+/* The member that is root I: NCCL divides the members evenly, the larger parts first. */
 static int root_member(const struct bb_group *group, int i)
 {
 	const int roots = roots_of(group), larger = group->n % roots;
@@ -196,14 +197,15 @@ static ncclConfig_t comm_configure(struct bb_group *group)
 	const struct bb_backend_config *const wanted = &group->rank->context->config;
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
-	/* One that does not block starts a thread for each group of calls (group.cc since 2.24),
-	   which would be timed. Who is stuck here is ended by the watch over the deadline. */
+	/* A non-blocking communicator starts a thread for each group of calls (group.cc since
+	   2.24), which would be timed. If its creation hangs, the watch thread ends the process at
+	   the deadline. */
 	config.blocking = 1;
-/* An older library leaves out what it does not know at the end. */
+/* An older library ignores the members at the end that it does not know. */
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_POLICIES
 	config.CTAPolicy = wanted->cta_policy;
 #endif
-/* As nccl-tests has it; without them the times would differ from its own. */
+/* As nccl-tests sets them, so that times can be compared. */
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_NVLINK_SCHEDULING
 	config.nvlinkCentricSched = 1;
 #endif
@@ -234,7 +236,7 @@ static bb_status comm_create(struct bb_group *group, ncclUniqueId *ids)
 		       ncclCommInitRankConfig(&group->comm, group->n, *ids, group->me, &config));
 }
 
-/* After a failure the others may never come to an orderly end. */
+/* After a failure the communicator is aborted: ncclCommDestroy waits for all ranks. */
 static bb_status comm_destroy(struct bb_group *group)
 {
 	struct bb_rank *rank = group->rank;
@@ -286,7 +288,8 @@ static bb_status restore_variable(const char *name, const char *saved_environmen
 	return result == 0 ? BB_OK : BB_EINTERNAL;
 }
 
-/* After a failure others may still be looking at it; and nobody will any more. */
+/* After a failure the variables stay: other drivers may still be reading them, and no communicator
+   will be created any more. */
 static bb_status restore_environment(const struct bb_rank *rank,
 				     struct saved_environment *saved_environment, bool failed)
 {
@@ -305,7 +308,7 @@ static const struct bb_payload_field id_fields[] = {
 	{"the ID", BB_PAYLOAD_ANY, 0, sizeof(ncclUniqueId), 1, 0, 0, 0}, {.name = NULL}};
 static const struct bb_payload id_table = {"an ID", sizeof(ncclUniqueId), id_fields, NULL};
 
-/* *IDS = those of the communicator that this group is going to have. The caller frees them. */
+/* *IDS = those of the group's roots. Collective over the world; the caller frees them. */
 static bb_status gather_ids(struct bb_group *group, ncclUniqueId **ids)
 {
 	struct bb_rank *rank = group->rank;
@@ -326,8 +329,8 @@ static bb_status gather_ids(struct bb_group *group, ncclUniqueId **ids)
 	return status;
 }
 
-/* Make the group's communicator as NATIVE wants it. Nobody may look at the environment while it is
-   changed, therefore all park before and after each change. */
+/* Create the group's communicator for NATIVE. No driver may read the environment while another one
+   changes it, so barriers surround each change. */
 static bb_status comm_create_as(struct bb_group *group, const struct bb_native *native)
 {
 	struct bb_rank *rank = group->rank;
@@ -405,7 +408,7 @@ out:
 	return status;
 }
 
-/* By its members alone. */
+/* Collective over the members alone. */
 static bb_status comm_create_part(struct bb_group *group, const struct bb_group *world)
 {
 	ncclUniqueId id;
@@ -420,7 +423,7 @@ out:
 	return status;
 }
 
-/* By all ranks at once: the members of a group have its first one as their color. */
+/* Collective over the world; a group's color is its first member. */
 static bb_status comm_split(struct bb_group *group, const struct bb_group *world)
 {
 	const struct bb_rank *rank = group->rank;
@@ -439,7 +442,7 @@ static bb_status comm_create_world(struct bb_group *group)
 	return comm_create_as(group, &bb_nccl_auto);
 }
 
-/* A group that is not the world: MAKE makes its communicator, once the world has nothing to do. */
+/* Open a group that is not the world: CREATE its communicator once the main stream is empty. */
 static bb_status part_open(struct bb_group *group, const struct bb_group *world,
 			   bb_status (*create)(struct bb_group *group,
 					       const struct bb_group *world))
@@ -460,7 +463,7 @@ out:
 	return status;
 }
 
-/* *GROUP without a communicator, the first of the rank's. */
+/* *GROUP, without a communicator, becomes the first of the rank's. */
 static bb_status group_add(struct bb_rank *rank, const int *members, int n, struct bb_group **group,
 			   struct bb_error *error)
 {

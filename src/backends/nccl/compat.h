@@ -21,21 +21,22 @@
 #error "busbench needs CUDA 11.8 or newer"
 #endif
 
-/* In C the header of some versions leaves the name out; the number is always the same. */
+/* Some versions of nccl.h define ncclBfloat16 for C++ alone; its value never changed. */
 #define BB_NCCL_BFLOAT16 ((ncclDataType_t)9)
 
 /* ---- first version with a feature, by the headers of NCCL's releases ------------ */
 
-/* ncclMemAlloc, and buffers that a communicator knows. */
+/* ncclMemAlloc, and buffers registered with a communicator. */
 #define BB_NCCL_SINCE_REGISTRATION 21901
-/* NCCL_ALGO knows PAT. */
+/* PAT in NCCL_ALGO. */
 #define BB_NCCL_SINCE_PAT 22300
 /* Communicators of several IDs. */
 #define BB_NCCL_SINCE_ROOTS 22304
 /* RAS, which reports the state of all ranks. */
 #define BB_NCCL_SINCE_RAS 22403
-/* NCCL refuses calls that NCCL_ALGO excludes. Earlier versions silently run a ring in place of what
-   they lack, which is never a tree of an all-reduce (graph/tuning.cc of 2.18 to 2.23). */
+/* NCCL refuses calls that NCCL_ALGO excludes. Earlier versions silently run a ring in place of an
+   algorithm that they lack; they never lack the tree of an all-reduce (graph/tuning.cc of 2.18 to
+   2.23). */
 #define BB_NCCL_SINCE_STRICT 22400
 /* Eight-bit floats. */
 #define BB_NCCL_SINCE_FP8 22400
@@ -43,35 +44,35 @@
 #define BB_NCCL_SINCE_NAMES 22703
 /* Symmetric windows. */
 #define BB_NCCL_SINCE_WINDOWS 22703
-/* A window is NULL without symmetric memory (dev_runtime.cc). Before, it may be one that only this
-   rank knows. */
+/* A window is NULL without symmetric memory (dev_runtime.cc). Before, it may be registered with
+   this rank alone. */
 #define BB_NCCL_SINCE_NULL_WINDOWS 22902
 /* The thread block policy of a communicator; and that of no thread blocks. */
 #define BB_NCCL_SINCE_POLICIES 22703
 #define BB_NCCL_SINCE_POLICY_ZERO 22803
-/* Scheduling of blocks for NVLink, which GPUs from compute capability 10.0 on have. */
+/* nvlinkCentricSched, which acts on GPUs from compute capability 10.0 on. */
 #define BB_NCCL_SINCE_NVLINK_SCHEDULING 22803
-/* The number of peers of messages. */
+/* maxP2pPeers. */
 #define BB_NCCL_SINCE_PEERS 23003
-/* GPUs are told apart by UUID, no longer by bus (init.cc, transport.h). */
+/* Two ranks share a GPU if its UUID is the same; before, if its bus is (init.cc, transport.h). */
 #define BB_NCCL_SINCE_UUIDS 23007
 /* ncclAlltoAll, ncclGather and ncclScatter. */
 #define BB_NCCL_SINCE_ALLTOALL 22803
 
-/* The same in words, for --list. */
+/* FEATURE(first version, its name in --list). */
 #define BB_NCCL_FEATURES(FEATURE)                                                                  \
 	FEATURE(BB_NCCL_SINCE_REGISTRATION, "registered buffers")                                  \
 	FEATURE(BB_NCCL_SINCE_PAT, "PAT")                                                          \
 	FEATURE(BB_NCCL_SINCE_ROOTS, "communicators of several IDs")                               \
 	FEATURE(BB_NCCL_SINCE_STRICT, "forced algorithms other than ring and tree")                \
 	FEATURE(BB_NCCL_SINCE_FP8, "eight-bit floats")                                             \
-	FEATURE(BB_NCCL_SINCE_NAMES, "the library's choice of an algorithm")                       \
+	FEATURE(BB_NCCL_SINCE_NAMES, "reports of NCCL's choice of an algorithm")                   \
 	FEATURE(BB_NCCL_SINCE_WINDOWS, "symmetric windows")                                        \
 	FEATURE(BB_NCCL_SINCE_POLICIES, "thread block policies")                                   \
 	FEATURE(BB_NCCL_SINCE_POLICY_ZERO, "the policy of no thread blocks")                       \
 	FEATURE(BB_NCCL_SINCE_ALLTOALL, "ncclAlltoAll, ncclGather and ncclScatter")
 
-/* ---- the functions, and the version from which on they are called ------------------------- */
+/* ---- FUNCTION(first version that is called, name) ------------------------------------------ */
 
 #define BB_NCCL_OLD_FUNCTIONS(FUNCTION)                                                            \
 	FUNCTION(BB_NCCL_LEAST, ncclAllGather)                                                     \
@@ -135,9 +136,9 @@
 	BB_NCCL_WINDOW_FUNCTIONS(FUNCTION)                                                         \
 	BB_NCCL_ALLTOALL_FUNCTIONS(FUNCTION)
 
-/* The library that was found. Pointers to missing functions are NULL. */
+/* The loaded library. Pointers to missing functions are NULL. */
 struct bb_nccl_library {
-	int version; /* 0: it cannot be used */
+	int version; /* 0: it is not usable */
 #define BB_NCCL_POINTER(since, name) __typeof__(name) *name;
 	BB_NCCL_FUNCTIONS(BB_NCCL_POINTER)
 #undef BB_NCCL_POINTER

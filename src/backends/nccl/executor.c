@@ -1,10 +1,9 @@
 /*
- * busbench's schedules over the library's messages, in the order of a stream: the messages of a
- * round are one group of the library, then its reductions and copies follow. Within a round no step
- * writes what another one reads or writes, so that their order does not matter; and what a round
- * reads the rounds before it have written by then.
+ * busbench's schedules over NCCL's messages, in stream order: a round is one group of messages,
+ * followed by its reductions and copies. The steps of a round are independent of each other, so
+ * their order does not matter.
  *
- * A message that is reduced arrives on the bench behind TMP.
+ * A message that is to be reduced arrives in the inbox, behind the schedule's part of TMP.
  */
 #include "backends/nccl/nccl.h"
 
@@ -27,7 +26,7 @@ static size_t aligned(size_t bytes)
 	return (bytes + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
 }
 
-/* ---- what lies in TMP: the schedule's own, weighted inputs, the bench ---------------- */
+/* ---- TMP holds the schedule's own part, weighted inputs and the inbox ------------------ */
 
 static size_t own_bytes(const struct bb_call *call, int rank)
 {
@@ -49,7 +48,7 @@ static int sources_of(const struct bb_step *step)
 	return step->peer2 == BB_NO_PEER ? 1 : 2;
 }
 
-/* The most that arrives on the bench in any round. */
+/* The largest size of the inbox in any round. */
 static size_t inbox_bytes(const struct bb_call *call, int rank)
 {
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
@@ -104,7 +103,7 @@ static bb_status send_step(const struct run *run, const struct bb_step *step)
 					 ncclInt8, step->peer, g->comm, run->stream));
 }
 
-/* From all its peers, to its place or from *BENCH on, which moves on. */
+/* Receive into the step's destination; what is to be reduced arrives at *INBOX, which advances. */
 static bb_status receive_step(const struct run *run, const struct bb_step *step, char **inbox)
 {
 	const int peers[2] = {step->peer, step->peer2};
@@ -126,8 +125,8 @@ static bb_status receive_step(const struct run *run, const struct bb_step *step,
 }
 
 /*
- * The library matches the messages of two ranks in order, whatever their channel: both sides go
- * through one channel after the other. Places on the bench are given in the order of the steps.
+ * NCCL matches the messages of two ranks in order of issue and knows no channels, so both sides
+ * issue channel after channel. Offsets in the inbox follow the order of the steps.
  */
 static bb_status issue_messages(const struct run *run, const struct bb_step *steps, int n)
 {

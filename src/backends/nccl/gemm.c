@@ -1,6 +1,7 @@
 /*
- * Matrices multiplied, in the place of a kernel that computes: half precision, added in single, by
- * cuBLAS. They hold random numbers, because multiplying zeros takes less power and goes faster.
+ * Matrix products by cuBLAS that stand for the computation of a training step: half precision,
+ * accumulated in single precision. The matrices hold random numbers, because products of zeros take
+ * less power and run faster.
  */
 #include "backends/nccl/cublas_api.h"
 #include "backends/nccl/nccl.h"
@@ -16,9 +17,8 @@
 #define DEPTH_STEP 8
 #define MATRIX_BYTES ((size_t)SIDE_MOST * SIDE_MOST * sizeof(uint16_t))
 #define MATRICES 3
-#define BLOCK_BYTES ((size_t)1 << 20) /* of random numbers, over and over */
+#define BLOCK_BYTES ((size_t)1 << 20) /* of random numbers, which repeat */
 
-/* What a rank multiplies with. */
 struct bb_nccl_gemm {
 	void *library;
 	cublasHandle_t handle;
@@ -28,10 +28,10 @@ struct bb_nccl_gemm {
 	char *matrices;
 };
 
-/* ---- how much ---------------------------------------------------------------------------- */
+/* ---- sizes ---------------------------------------------------------------------------- */
 
-/* C = A B takes 2 m n k operations: square ones of SIDE, TIMES of them, and one of that side that
-   is only DEPTH deep, unless that is 0. */
+/* C = A B takes 2 m n k operations: TIMES products of square matrices of SIDE, and one whose inner
+   dimension is DEPTH, unless that is 0. */
 struct amount {
 	int side, depth;
 	uint64_t times;
@@ -81,7 +81,7 @@ static bb_status cublas_load(struct bb_nccl_gemm *g, struct bb_error *error)
 	return BB_OK;
 }
 
-/* Numbers in [-2, 2) but for those near 0, from a generator whose seed does not matter. */
+/* Half-precision numbers of magnitude 1/8 to 2. */
 static void make_numbers(uint16_t *numbers, size_t n)
 {
 	uint64_t x = BB_RANDOM_STEP;
@@ -108,7 +108,7 @@ static bb_status matrices_fill(struct bb_rank *rank)
 	return status;
 }
 
-/* After a failure what was made stays until the rank detaches. */
+/* After a failure, what exists is freed by bb_nccl_gemm_close. */
 static bb_status gemm_open(struct bb_rank *rank, struct bb_error *error)
 {
 	struct bb_nccl_gemm *g = rank->gemm;

@@ -1,6 +1,6 @@
 /*
- * What the driver reports of a GPU that may explain why it is slow, by NVML. The library comes with
- * the driver; without it, or without one of its functions, nothing is known.
+ * State and counters of a GPU that may explain why it is slow, by NVML. NVML comes with the driver;
+ * values are unknown where it, or one of its functions, is missing.
  */
 #include "backends/nccl/nccl.h"
 
@@ -19,7 +19,7 @@ struct bb_nccl_health {
 #undef POINTER
 };
 
-/* Does CALL of a function that an old driver may lack succeed? */
+/* Does a call of function NAME, which an old driver may lack, succeed? */
 #define NVML(h, name, ...) ((h)->name && (h)->name((h)->device, __VA_ARGS__) == 0)
 
 /* ---- opening ---------------------------------------------------------------------------- */
@@ -105,7 +105,7 @@ static void read_settings(const struct bb_nccl_health *h, struct bb_gpu_health *
 		health->throttle_reasons = (int64_t)reasons;
 }
 
-/* Of all links; a link that does not exist or is down does not answer. */
+/* The sum over all links; NVML fails for links that do not exist or are down. */
 static void read_link_errors(const struct bb_nccl_health *h, struct bb_gpu_health *health)
 {
 	unsigned long long value;

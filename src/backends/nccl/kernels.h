@@ -21,7 +21,6 @@ extern "C" {
 
 #include "core/datatype.h"
 
-/* Where kernels run. */
 struct bb_gpu_lane {
 	cudaStream_t stream;
 	unsigned blocks; /* largest number of thread blocks: as many as the device runs at once */
@@ -31,8 +30,8 @@ struct bb_gpu_lane {
 #define BB_GPU_TABLE_MARGIN 32u        /* bytes readable before and behind a pattern's table */
 #define BB_GPU_PERIOD_MOST 4096u
 
-/* A bb_pattern (backend.h) whose table is in the device's memory, aligned to an element and to 4
-   bytes. */
+/* A bb_pattern (backend.h) whose table is in device memory, aligned to an element and to 4 bytes.
+ */
 struct bb_gpu_pattern {
 	const void *table;
 	uint32_t period; /* 16 … BB_GPU_PERIOD_MOST elements */
@@ -68,29 +67,32 @@ enum bb_gpu_works { BB_GPU_READ, BB_GPU_WRITE, BB_GPU_TRIAD };
 
 #define BB_GPU_READ_MARK 0x5bd1e995u
 
-/* Read A, set its bytes to 1, or A = B + 2 C in doubles; BYTES of each, in memory that the device
-   reaches, aligned to 16 bytes. *SINK, 8 bytes of its memory, becomes BB_GPU_READ_MARK where the
-   32-bit words that one thread reads are that under exclusive or. */
+/*
+ * Read A, set its bytes to 1, or compute A = B + 2 C in doubles. A, B and C have BYTES each, in
+ * memory that the device can access, aligned to 16 bytes. *SINK, 8 bytes of device memory, becomes
+ * BB_GPU_READ_MARK if the exclusive or of the 32-bit words that some thread reads equals it.
+ */
 cudaError_t bb_gpu_work_on(struct bb_gpu_lane lane, enum bb_gpu_works what, void *a, const void *b,
 			   const void *c, uint64_t bytes, unsigned long long *sink);
 
-/* Follow HOPS pointers from MEMORY on; *SINK = the last one. */
+/* Follow HOPS pointers, beginning with the one at MEMORY; *SINK = the last one. */
 cudaError_t bb_gpu_chase(struct bb_gpu_lane lane, void *memory, uint64_t hops,
 			 unsigned long long *sink);
 
-/* Keep one block busy for NS nanoseconds of the device's clock, or until *HALT, in host memory, is
-   not 0. */
+/* Keep one block busy for NS nanoseconds of the device's clock, or until *HALT, in pinned host
+   memory, is not 0. */
 cudaError_t bb_gpu_spin(struct bb_gpu_lane lane, uint64_t ns, const unsigned *halt);
 
-/* Copy BYTES from SRC to DST; either may be in another GPU that this one accesses. */
+/* Copy BYTES from SRC to DST; either may be memory of another GPU that this one can access. */
 cudaError_t bb_gpu_copy(struct bb_gpu_lane lane, void *dst, const void *src, uint64_t bytes);
 
 /*
- * Exchange ROUNDS words, counted from WORD + 1 on: written to *THEIRS, awaited in *MINE; the end
- * that is FIRST starts, the other answers. Ends at once if *HALT, in host memory, is not 0.
+ * Exchange ROUNDS flags with another GPU: in each round the flag, which begins at FLAG + 1, is
+ * written to *THEIRS and awaited in *MINE. The side that is FIRST writes before it waits, the other
+ * waits before it writes. Ends at once if *HALT, in pinned host memory, is not 0.
  */
 cudaError_t bb_gpu_ping(struct bb_gpu_lane lane, unsigned *theirs, const unsigned *mine,
-			const unsigned *halt, unsigned word, bool first, uint64_t rounds);
+			const unsigned *halt, unsigned flag, bool first, uint64_t rounds);
 
 #ifdef __cplusplus
 }

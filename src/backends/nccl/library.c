@@ -1,6 +1,6 @@
 /*
- * Where NCCL is looked for: first by the dynamic linker, then in NCCL_HOME, CUDA's folders and
- * Python's packages. The first file that loads is used, and stays loaded until the process ends.
+ * Finding NCCL: by the dynamic linker, then in NCCL_HOME, CUDA's folders and Python's packages. The
+ * first file that loads is used, and stays loaded until the process ends.
  */
 #include "backends/nccl/nccl.h"
 
@@ -13,14 +13,14 @@
 #include <string.h>
 
 #ifndef BB_NCCL_FILE
-#define BB_NCCL_FILE "libnccl.so.2" /* tests look for one that no machine has */
+#define BB_NCCL_FILE "libnccl.so.2" /* tests define a name that no machine has */
 #endif
 #define CUDA_FOLDERS "/usr/local/cuda*"
 #define SHOWN 80 /* characters of a path that an error shows */
 
 struct search {
-	void *handle;     /* of the first that loads; NULL: none yet */
-	char broken[240]; /* what the dynamic linker says of the first that does not */
+	void *handle;     /* of the first file that loads; NULL: none yet */
+	char broken[240]; /* dlerror of the first file that does not load */
 };
 
 /* ---- candidates ------------------------------------------------------------------------ */
@@ -34,7 +34,7 @@ static void open_file(struct search *search, const char *file)
 		snprintf(search->broken, sizeof(search->broken), "%s", dlerror());
 }
 
-/* Those of the dynamic linker; that it finds none is no failure of a file. */
+/* That the dynamic linker finds no file is not reported as a broken one. */
 static void search_linker(struct search *search)
 {
 	open_file(search, BB_NCCL_FILE);
@@ -42,7 +42,7 @@ static void search_linker(struct search *search)
 		search->broken[0] = '\0';
 }
 
-/* FORMAT makes a path, which may have wildcards. */
+/* FORMAT and its arguments make a path, which may have wildcards. */
 __attribute__((format(printf, 2, 3))) static void search_files(struct search *search,
 							       const char *format, ...)
 {
@@ -60,7 +60,7 @@ __attribute__((format(printf, 2, 3))) static void search_files(struct search *se
 	globfree(&found);
 }
 
-/* Below the folder that NCCL or CUDA was installed in. */
+/* Below HOME, the installation folder of NCCL or CUDA; NULL or empty: nowhere. */
 static void search_home(struct search *search, const char *home)
 {
 	static const char *const folders[] = {"lib64", "lib", "targets/x86_64-linux/lib"};
@@ -69,7 +69,7 @@ static void search_home(struct search *search, const char *home)
 		search_files(search, "%s/%s/" BB_NCCL_FILE, home, folders[i]);
 }
 
-/* In the packages of the Python that is installed below PREFIX. */
+/* In the packages of a Python installed in PREFIX; NULL or empty: nowhere. */
 static void search_packages(struct search *search, const char *prefix)
 {
 	if (prefix && *prefix)
@@ -77,7 +77,8 @@ static void search_packages(struct search *search, const char *prefix)
 			     prefix);
 }
 
-/* The first python3 of PATH, below where it is called and below where a link leads to. */
+/* The installation of the first python3 in PATH, by its path there and by the target of its links.
+ */
 static void search_path_python(struct search *search)
 {
 	const char *folder = getenv("PATH");
@@ -154,7 +155,7 @@ bb_status bb_nccl_library_find(struct bb_nccl_library *library, struct bb_error 
 #undef RESOLVE
 	if (!library->ncclGetVersion || !library->ncclGetErrorString)
 		return bb_fail(error, BB_EBACKEND,
-			       "the " BB_NCCL_FILE " that was found is no NCCL: it lacks "
+			       "the " BB_NCCL_FILE " that was found is not NCCL: it lacks "
 			       "ncclGetVersion or ncclGetErrorString");
 	return BB_OK;
 }

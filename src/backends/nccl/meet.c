@@ -1,6 +1,6 @@
 /*
- * What all ranks tell each other before the first communicator: whose GPU is where, and what it can
- * do. Only then is it known whether processes that number their GPUs apart have different ones.
+ * What all ranks exchange before the first communicator: the location and capabilities of their
+ * GPUs. Processes number their GPUs separately, so only this shows whether two ranks share one.
  */
 #include "backends/nccl/nccl.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct rank_gpu {
-	uint64_t host; /* as the library tells hosts apart */
+	uint64_t host; /* as NCCL identifies hosts */
 	char name[64]; /* of the host */
 	char bus[16];
 	unsigned char uuid[16]; /* see struct bb_rank */
@@ -35,7 +35,7 @@ static const struct bb_payload_field rank_gpu_fields[] = {
 	BB_PAYLOAD_FIELD("the ranks of a root", BB_PAYLOAD_SIGNED, struct rank_gpu, ranks_per_root,
 			 .low = 1, .high = INT32_MAX),
 	{.name = NULL}};
-static const struct bb_payload rank_gpu_table = {"a card", sizeof(struct rank_gpu), rank_gpu_fields,
+static const struct bb_payload rank_gpu_table = {"a GPU", sizeof(struct rank_gpu), rank_gpu_fields,
 						 NULL};
 
 bb_status bb_nccl_gather(struct bb_rank *rank, const struct bb_payload *table, const void *mine,
@@ -50,7 +50,7 @@ bb_status bb_nccl_gather(struct bb_rank *rank, const struct bb_payload *table, c
 
 #define EMPTY_HASH UINT64_C(0xcbf29ce484222325)
 
-/* FNV-1a of all that was added to HASH. */
+/* FNV-1a. */
 static uint64_t hash_add(uint64_t hash, const char *text)
 {
 	for (; *text; text++)
@@ -67,7 +67,7 @@ static uint64_t identify_machine(const char *name)
 	return hash_add(hash_add(EMPTY_HASH, name), boot);
 }
 
-/* What NCCL takes for one host: NCCL_HOSTID, which may split a machine into several. */
+/* NCCL treats ranks of one NCCL_HOSTID as one host, so a machine may appear as several. */
 static uint64_t identify_host(uint64_t machine)
 {
 	const char *const given = getenv("NCCL_HOSTID");
@@ -79,7 +79,7 @@ static struct rank_gpu rank_gpu_describe(const struct bb_rank *rank)
 {
 	struct rank_gpu rank_gpu;
 
-	memset(&rank_gpu, 0, sizeof(rank_gpu)); /* it is sent as it is */
+	memset(&rank_gpu, 0, sizeof(rank_gpu)); /* padding is sent, too */
 	rank_gpu.host = identify_host(rank->machine);
 	snprintf(rank_gpu.name, sizeof(rank_gpu.name), "%s", rank->location.host);
 	snprintf(rank_gpu.bus, sizeof(rank_gpu.bus), "%s", rank->location.bus);
@@ -93,7 +93,7 @@ static struct rank_gpu rank_gpu_describe(const struct bb_rank *rank)
 
 /* ---- GPUs ---------------------------------------------------------------------------- */
 
-/* As the library tells them apart: before 2.30.7 the parts of a GPU (MIG) are one to it. */
+/* By NCCL's rule: before 2.30.7 the parts of a GPU under MIG are one GPU. */
 static bool is_same_gpu(const struct rank_gpu *a, const struct rank_gpu *b)
 {
 	const bool by_bus = (a->version > 0 && a->version < BB_NCCL_SINCE_UUIDS) ||
@@ -105,7 +105,7 @@ static bool is_same_gpu(const struct rank_gpu *a, const struct rank_gpu *b)
 		      : memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
 }
 
-/* Does a rank before R have its GPU? */
+/* Does a rank before R have R's GPU? */
 static bool is_taken(const struct rank_gpu *all, int r)
 {
 	for (int before = 0; before < r; before++)

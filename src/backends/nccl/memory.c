@@ -1,5 +1,5 @@
 /*
- * Buffers in the device's memory, and patterns in them.
+ * Buffers in device memory, their registration, and patterns in them.
  */
 #include "backends/nccl/nccl.h"
 
@@ -13,7 +13,8 @@
 
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
 
-/* What ncclMemAlloc gives cannot be mapped into another process by CUDA's own handles. */
+/* Buffers that other processes map come from cudaMalloc: cudaIpcGetMemHandle refuses memory of
+   ncclMemAlloc. */
 static bool is_library_memory(const struct bb_context *context)
 {
 	return !context->config.reached &&
@@ -31,7 +32,8 @@ static bb_status device_alloc(struct bb_rank *rank, size_t bytes, void **base)
 	return BB_CUDA(rank, cudaMalloc(base, bytes));
 }
 
-/* Once the run is being abandoned others may still be reading here; it goes with the process. */
+/* While the run is being abandoned other ranks may still access the memory, which then lives until
+   the process ends. */
 static bb_status device_free(struct bb_rank *rank, void *base)
 {
 	if (bb_nccl_aborted(rank->context))
@@ -84,7 +86,7 @@ uint64_t bb_nccl_memory_available(struct bb_context *context)
 	const int n = context->world.nlocal;
 	struct bb_error *error = context->error;
 	size_t least = SIZE_MAX;
-	int before; /* the calling thread's, one of this process's own */
+	int before; /* the calling thread's device */
 	bb_status status;
 
 	BB_TRY(status, BB_CUDA_PROCESS(error, cudaGetDevice(&before)), out);
@@ -163,7 +165,7 @@ bb_status bb_nccl_register(struct bb_group *group)
 	return status;
 }
 
-/* An abandoned communicator is not asked any more; it takes its knowledge with it. */
+/* An aborted communicator frees its registrations itself. */
 void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *memory)
 {
 	struct bb_nccl_registration **link = &group->registrations, *r;
@@ -220,7 +222,8 @@ static bb_status memory_type(struct bb_rank *rank, const void *memory, enum cuda
 	return status;
 }
 
-/* The driver would wait inside CUDA for what precedes a copy from or to host memory. */
+/* CUDA may block in a copy from or to host memory until the stream is empty, so bb_nccl_wait, which
+   can be interrupted, comes first. */
 bb_status bb_nccl_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes)
 {
 	enum cudaMemoryType to, from;
@@ -242,7 +245,8 @@ out:
 	return status;
 }
 
-/* What the host does with memory that a kernel may not reach begins once the device is through. */
+/* *FOR_HOST: MEMORY is pageable, so the CPU fills and verifies it. The main stream is then empty.
+ */
 static bb_status is_for_host(struct bb_rank *rank, const void *memory, bool *for_host)
 {
 	enum cudaMemoryType type;
@@ -255,7 +259,7 @@ static bb_status is_for_host(struct bb_rank *rank, const void *memory, bool *for
 /* ---- patterns
  * ------------------------------------------------------------------------------------ */
 
-/* Lay the table of PATTERN on the desk, once nobody reads the one before it. */
+/* Copy the table of PATTERN into the scratch area, once no kernel reads the previous one. */
 static bb_status pattern_upload(struct bb_rank *rank, const struct bb_pattern *pattern,
 				struct bb_gpu_pattern *uploaded)
 {

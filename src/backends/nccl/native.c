@@ -1,6 +1,6 @@
 /*
- * The library's own collectives; those that it does not have are built from its messages, as
- * nccl-tests builds them. Where IN and OUT are one buffer and may not be, TMP stands in for IN.
+ * NCCL's collectives. Those that it lacks are built from its messages, as nccl-tests builds them. A
+ * collective that cannot run in place reads its input from a copy in TMP.
  */
 #include "backends/nccl/nccl.h"
 
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* One call, in the library's words. */
+/* A call in NCCL's terms. */
 struct library_call {
 	const struct bb_nccl_library *nccl;
 	struct bb_group *group;
@@ -25,7 +25,7 @@ struct library_call {
 
 enum algorithm { RING = 1, TREE = 2, COLLNET = 4, NVLS = 8, NVLSTREE = 16, PAT = 32 };
 
-/* A function of the library, or its messages, which are issued side by side. */
+/* A function of NCCL, or several messages that are issued as one group. */
 struct nccl_function {
 	const char *name; /* for errors */
 	ncclResult_t (*run)(const struct library_call *w);
@@ -35,14 +35,14 @@ struct nccl_function {
 struct nccl_collective {
 	const struct bb_collective *collective;
 	struct nccl_function function;
-	unsigned algorithms; /* that the library has for it */
+	unsigned algorithms; /* that NCCL has for it */
 	bool out_of_place;   /* IN and OUT must not overlap */
-	/* Of a library since this version; 0: the headers have none. */
+	/* Used instead of FUNCTION from version SINCE on; 0: never. */
 	int since;
 	struct nccl_function newer;
 };
 
-/* ---- what is one call of the library ------------------------------------------------- */
+/* ---- collectives that NCCL has ------------------------------------------------------- */
 
 static ncclResult_t all_reduce(const struct library_call *w)
 {
@@ -72,10 +72,10 @@ static ncclResult_t reduce(const struct library_call *w)
 				   w->comm, w->stream);
 }
 
-/* ---- what is made of messages
+/* ---- collectives built from messages
  * -------------------------------------------------------------------- */
 
-/* COUNT elements from AT of IN to PEER; nothing if there are none. */
+/* Send COUNT elements, from offset AT of IN, to PEER; nothing if COUNT is 0. */
 static ncclResult_t send_part(const struct library_call *w, size_t at, size_t count, int peer)
 {
 	if (count == 0)
@@ -207,7 +207,7 @@ static const struct nccl_collective *nccl_collective_find(const struct bb_collec
 	return NULL;
 }
 
-/* As all ranks' libraries have it. */
+/* The same on all ranks. */
 static const struct nccl_function *function_of(const struct bb_group *group,
 					       const struct bb_call *call)
 {
@@ -216,7 +216,7 @@ static const struct nccl_function *function_of(const struct bb_group *group,
 	return c->since > 0 && group->rank->version >= c->since ? &c->newer : &c->function;
 }
 
-/* ---- ways to make communicators
+/* ---- forced algorithms
  * -------------------------------------------------------------------- */
 
 static const char *native_refuses(const struct bb_native *native,
@@ -226,7 +226,7 @@ static const char *native_refuses(const struct bb_native *native,
 	const struct nccl_collective *c = nccl_collective_find(collective);
 
 	if (!c)
-		return "it is an algorithm of its own, not a collective of NCCL";
+		return "NCCL has no such collective";
 	if (algorithm->algorithms == 0)
 		return NULL;
 	if (c->algorithms == 0)
@@ -300,7 +300,7 @@ static ncclDataType_t reduced_type(const struct bb_group *group, enum bb_dtype d
 		       : types[dtype];
 }
 
-/* What is only moved is moved as any type of its size. */
+/* A collective that does not reduce may use any type of the same size. */
 static ncclDataType_t moved_type(const struct bb_group *group, enum bb_dtype dtype)
 {
 	const ncclDataType_t type = reduced_type(group, dtype);
@@ -320,7 +320,7 @@ static bool reduces(const struct bb_call *call)
 	return call->collective->flags & BB_REDUCES;
 }
 
-/* Every communicator has a ring, and for the collectives that know it a tree. */
+/* May NCCL silently run a ring in place of ALGORITHM? See BB_NCCL_SINCE_STRICT. */
 static bool may_fall_back(const struct bb_rank *rank, const struct bb_nccl_algorithm *algorithm)
 {
 	return rank->version < BB_NCCL_SINCE_STRICT && algorithm->algorithm &&
@@ -336,21 +336,21 @@ const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_
 	if (strcmp(call->native->name, "pat") == 0 && rank->version < BB_NCCL_SINCE_PAT)
 		return "PAT is in NCCL from 2.23 on";
 	if (may_fall_back(rank, call->native->own))
-		return "NCCL before 2.24 may run a ring in its place and does not say so";
+		return "NCCL before 2.24 may silently run a ring instead";
 	if (!reduces(call))
 		return NULL;
 	if (!has_op(call->op))
 		return "NCCL has no logical or bitwise operations, no maxloc and no minloc";
 	if (reduced_type(group, call->dtype) == NO_TYPE)
-		return is_fp8(call->dtype) ? "NCCL knows eight-bit floats from 2.24 on"
-					   : "NCCL does not know this datatype";
+		return is_fp8(call->dtype) ? "NCCL has eight-bit floats from 2.24 on"
+					   : "NCCL does not have this datatype";
 	if (is_fp8(call->dtype) && rank->capability < 90)
 		return "NCCL reduces eight-bit floats from compute capability 9.0 on";
 	return NULL;
 }
 
-/* mulsum: every rank's input is weighted by the library. Its operation lasts as long as the
-   communicator. */
+/* NCCL multiplies each rank's input by its weight. The operation lasts as long as the communicator.
+ */
 static bb_status mulsum_op(struct bb_group *group, enum bb_dtype dtype, ncclRedOp_t *op)
 {
 	const int weight = bb_mulsum_weight(group->me);
@@ -413,7 +413,6 @@ static bb_status library_call_prepare(struct library_call *w, struct bb_group *g
 	return reduction_op(group, call, &w->op);
 }
 
-/* A group of messages is ended whatever happens. */
 static ncclResult_t function_run(const struct nccl_function *function, const struct library_call *w)
 {
 	ncclResult_t result, end;
@@ -448,7 +447,8 @@ out:
 	return status;
 }
 
-/* Into group->refusal, if RESULT is one. Some versions call it an internal error. */
+/* Is RESULT a refusal of the algorithm? Its reason goes into group->refusal. Some versions return
+   an internal error. */
 static bool is_refused(struct bb_group *group, ncclResult_t result)
 {
 	bb_nccl_last_error(group->rank->nccl, group->refusal, sizeof(group->refusal));
@@ -459,7 +459,7 @@ static bool is_refused(struct bb_group *group, ncclResult_t result)
 	return false;
 }
 
-/* Whether an algorithm can be had turns out in a call only: one of a single element. */
+/* NCCL refuses an algorithm only when a collective is called, so a call of one element is made. */
 bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *call)
 {
 	const struct nccl_function *const function = function_of(group, call);

@@ -13,7 +13,7 @@
 
 #define NCCL_TEXT (BB_NCCL_VERSION_TEXT + 8)
 #define CHUNK_BYTES ((size_t)4 << 20)
-/* What choose takes a round and a byte to cost; the ratio of the two is what counts. */
+/* Costs by which choose compares schedules; only their ratio matters. */
 #define ROUND_SECONDS 10e-6
 #define BYTES_PER_SECOND 100e9
 #define RANKS_PER_ROOT 128
@@ -45,8 +45,8 @@ bool bb_nccl_may_share(void)
 }
 
 /*
- * Most ranks that one device may have. Where the library may let those of several processes share
- * one nobody knows yet whether they see the same: they count as if they did.
+ * An upper bound. Whether processes that may share a device see the same one is not known yet, so
+ * all ranks of the host count.
  */
 static int max_ranks_per_device(const struct bb_context *c)
 {
@@ -59,7 +59,7 @@ static int max_ranks_per_device(const struct bb_context *c)
 					   : divide_up(here, c->devices);
 }
 
-/* NCCL_TESTS_DEVICE: the device of a process's first rank, as nccl-tests has it. */
+/* NCCL_TESTS_DEVICE is the device of a process's first rank, as in nccl-tests. */
 static bb_status read_first_device(struct bb_context *c, const char *text, struct bb_error *error)
 {
 	char *end;
@@ -75,9 +75,8 @@ static bb_status read_first_device(struct bb_context *c, const char *text, struc
 }
 
 /*
- * Every rank of a host has a device of its own: counted on from those of the processes before this
- * one, unless a launcher lets each process see its own only. NCCL may let ranks share a device
- * (2.30, when it is told so).
+ * Ranks of a host take its devices in order, across processes, unless the launcher shows each
+ * process only its own. Ranks may share a device only where NCCL permits it (bb_nccl_may_share).
  */
 static bb_status place_ranks(struct bb_context *c, struct bb_error *error)
 {
@@ -100,9 +99,9 @@ static bb_status place_ranks(struct bb_context *c, struct bb_error *error)
 }
 
 /*
- * Before the first call of CUDA, which reads it. Ranks of a process that share a GPU share its
- * context, and loading a kernel at its first use may wait for the context to be idle ("lazy
- * loading" in CUDA's programming guide): for ever if one rank's kernel there waits for this one's.
+ * Called before the first call of CUDA, which reads the variable. Ranks of a process that share a
+ * GPU share a CUDA context. Lazy loading of a kernel may wait until that context is idle, and would
+ * deadlock if a running kernel of another rank waits for this rank.
  */
 static bb_status load_eagerly(struct bb_error *error)
 {
@@ -126,7 +125,7 @@ static bb_status count_devices(int *devices, struct bb_error *error)
 		return BB_OK;
 	if (result == cudaSuccess)
 		why = "CUDA has no device";
-	/* CUDA calls no driver at all an old one. */
+	/* CUDA reports a missing driver as one that is too old. */
 	else if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
 		why = "no NVIDIA driver is loaded";
 	return bb_fail(error, BB_EBACKEND, "the nccl backend finds no GPU: %s (%s)", why,
@@ -172,7 +171,6 @@ static void nccl_text(const struct bb_nccl_library *library, char text[NCCL_TEXT
 			 library->ncclGetVersion ? "usable" : "found");
 }
 
-/* A version code of CUDA: 13000 is 13.0. */
 static bb_status library_text(struct bb_context *c, struct bb_error *error)
 {
 	int runtime = 0, driver = 0;
@@ -193,7 +191,7 @@ static const char *nccl_library(const struct bb_context *context)
 	return context->library;
 }
 
-/* What was asked for that not every NCCL has. */
+/* Requested features that not every version of NCCL has. */
 static bb_status check_features(const struct bb_backend_config *config,
 				const struct bb_nccl_library *library, struct bb_error *error)
 {
@@ -214,7 +212,7 @@ static bb_status check_features(const struct bb_backend_config *config,
 	return status;
 }
 
-/* Without it busbench's own routes and kernels are left. */
+/* Where NCCL is optional, busbench's own routes and kernels work without it. */
 static bb_status open_library(struct bb_context *c, struct bb_error *error)
 {
 	const bb_status status = bb_nccl_library_open(&c->nccl, &c->unusable);
@@ -228,7 +226,7 @@ static bb_status check_config(const struct bb_backend_config *config, struct bb_
 {
 	if (config->link_rate != 0)
 		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--link: paces only ranks that are threads; the links of the nccl "
+			       "--link paces ranks that are threads; the links of the nccl "
 			       "backend are real");
 	if (!config->exchange.gather)
 		return bb_fail(error, BB_EINTERNAL, "the nccl backend was given no exchange");
@@ -252,8 +250,8 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	BB_TRY(status, count_devices(&c->devices, error), failed);
 	BB_TRY(status, library_text(c, error), failed);
 	BB_TRY(status, place_ranks(c, error), failed);
-	/* From here on no thread that calls CUDA is on a GPU of others: the others set theirs when
-	   they attach. A thread that never did is on GPU 0, and most calls make a context there. */
+	/* A thread that sets no device uses GPU 0, and would create a context there even if the GPU
+	   belongs to another process. Drivers set theirs when they attach. */
 	BB_TRY(status, BB_CUDA_PROCESS(error, cudaSetDevice(bb_nccl_device(c, 0))), failed);
 	BB_TRY(status, read_ranks_per_root(c, error), failed);
 	c->ras_address = bb_nccl_ras_address(&c->nccl);
@@ -384,7 +382,7 @@ static void nccl_locate(struct bb_rank *rank, struct bb_location *location)
 /* ---- calls
  * ------------------------------------------------------------------------------------------ */
 
-/* The schedule with the least rounds and bytes; they are there for what the library lacks. */
+/* The cheapest schedule, for calls that NCCL cannot make. */
 static const struct bb_algorithm *best_schedule(const struct bb_call *call)
 {
 	return bb_algorithm_cheapest(call->collective, &call->shape, ROUND_SECONDS,
@@ -408,7 +406,7 @@ static bb_status nccl_tune(struct bb_group *group, struct bb_call *call)
 	return BB_OK;
 }
 
-/* Is CALL like the one that ready was asked for last? */
+/* Is CALL like the last one given to ready? */
 static bool was_probed(const struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_call *p = &group->probed;
@@ -435,7 +433,7 @@ static size_t nccl_tmp_bytes(struct bb_group *group, const struct bb_call *call)
 			      : bb_nccl_native_tmp_bytes(call, group->me);
 }
 
-/* What crosses a link is no copy in memory. */
+/* busbench cannot know how many bytes NCCL moves within memory. */
 static double nccl_cost_bytes(struct bb_group *group, const struct bb_call *call)
 {
 	return 0;

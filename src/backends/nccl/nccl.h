@@ -1,35 +1,35 @@
 /*
- * nccl.h - the nccl backend from inside: a rank is a GPU with a driver thread of its own.
+ * nccl.h - internals of the nccl backend: a rank is a GPU with a driver thread of its own.
  *
  *   nccl.c      the backend's table: opening, devices, attaching, location
  *   memory.c    buffers: allocated, registered, copied, filled, verified
- *   meet.c      first exchange of all ranks: the GPUs and their capabilities
+ *   meet.c      first exchange of all ranks: their GPUs and capabilities
  *   comm.c      groups and their communicators, one algorithm at a time
- *   native.c    the library's collectives
- *   chosen.c    the library's choice for a call
- *   ras.c       the library's own report of a run that hangs
+ *   native.c    NCCL's collectives
+ *   chosen.c    NCCL's choice for a call
+ *   ras.c       NCCL's own report on a run that hangs
  *   executor.c  busbench's schedules over ncclSend and ncclRecv
  *   queue.c     streams, events and graphs; waiting
- *   health.c    state of the GPUs, by the driver's library
- *   gemm.c      matrix products by cuBLAS (cublas_api.h), in place of compute kernels
- *   peers.c     access to memory of other ranks
+ *   health.c    state and counters of the GPUs, by NVML
+ *   gemm.c      matrix products by cuBLAS (cublas_api.h)
+ *   peers.c     access to the memory of other ranks
  *   routes.c    routes between two ranks
  *   staged.c    the route through host memory
  *   spaces.c    measuring memory
- *   check.h     calls of the libraries, and reports of their failures
+ *   check.h     calls of CUDA and NCCL, and reports of their failures
  *   compat.h    differences between versions
- *   library.c   finding the library
- *   versions.c  the library that was found: its version and its usable features
+ *   library.c   finding NCCL
+ *   versions.c  the version and usable features of the NCCL that was found
  *   kernels.h   kernels: patterns.cu, reductions.cu, works.cu, transfers.cu; all use pieces.cuh
  *
  * NCCL reads NCCL_ALGO and NCCL_PROTO when a communicator is created. A group has one communicator
- * at a time. To change its algorithm all drivers destroy theirs and meet, one driver of each
- * process sets the environment, all create the new communicator and meet again, and the environment
- * is restored. The first communicator, and that of `auto`, uses the environment of the user.
+ * at a time. To change its algorithm all drivers destroy theirs, one driver of each process sets
+ * the environment, all create the new communicator, and the environment is restored; barriers
+ * separate these steps. The first communicator, and that of `auto`, uses the environment of the
+ * user.
  *
- * No call of CUDA waits for work of the device: waiting polls the stream, the errors of the
- * communicators, and whether the run is being abandoned. Only the libraries themselves can end
- * their own waits (for the ranks of a communicator).
+ * Waiting never blocks in CUDA: it polls the stream, the errors of the communicators, and whether
+ * the run is being abandoned. Calls of NCCL that wait for other ranks cannot be interrupted.
  */
 #ifndef BB_BACKENDS_NCCL_NCCL_H
 #define BB_BACKENDS_NCCL_NCCL_H
@@ -52,30 +52,29 @@ struct bb_context {
 	struct bb_backend_config config;
 	struct bb_error *error;
 	struct bb_nccl_library nccl;
-	struct bb_error unusable; /* why NCCL cannot be used; without text: it can */
-	char library[96];         /* its name and version, and CUDA's */
-	int devices;              /* that this process sees */
-	int first_device;     /* of its first rank, before wrapping around; see bb_nccl_device */
-	int ranks_per_device; /* largest number of ranks on one device, in all processes */
-	int ranks_per_root;   /* most ranks of a root, which brings those of a communicator together
-			       */
-	bool profiler_set;    /* chosen.c has set NCCL_PROFILER_PLUGIN */
+	struct bb_error unusable;   /* why NCCL cannot be used; without text: it can */
+	char library[96];           /* its name and version, and CUDA's */
+	int devices;                /* visible to this process */
+	int first_device;           /* of this process's first rank; see bb_nccl_device */
+	int ranks_per_device;       /* upper bound, for the ranks of all processes */
+	int ranks_per_root;         /* limit for the ranks that first connect to one root */
+	bool profiler_set;          /* chosen.c has set NCCL_PROFILER_PLUGIN */
 	struct bb_nccl_lane *lanes; /* from local rank to local rank */
 	const char *ras_address;    /* see bb_nccl_ras_address */
 	struct bb_nccl_ras *ras;    /* NULL: not needed yet */
 	atomic_int aborted;
-	atomic_ullong arrived; /* its drivers at barriers of the world, each time */
+	atomic_ullong arrived; /* how often its drivers have arrived at a barrier of the world */
 };
 
-/* NCCL_MULTI_RANK_GPU_ENABLE: does the library let ranks share a device (from 2.30 on)? */
+/* May ranks share a device? NCCL permits it from 2.30 on, if NCCL_MULTI_RANK_GPU_ENABLE is 1. */
 bool bb_nccl_may_share(void);
-/* The device of a local rank. */
+/* The device of local rank LOCAL; devices repeat where ranks share them. */
 int bb_nccl_device(const struct bb_context *context, int local);
 
-/* Host memory, as other processes find it. */
+/* How other processes find a rank's host memory. */
 struct bb_nccl_staging {
 	int32_t pid;    /* 0: not created yet */
-	int32_t number; /* of the file in that process; -1: creation failed */
+	int32_t number; /* its file descriptor in that process; -1: creation failed */
 	uint64_t file;  /* its inode */
 };
 
@@ -87,29 +86,29 @@ struct bb_rank {
 	int device;
 	struct bb_location location;
 	unsigned char uuid[16]; /* of the GPU, or of its part (MIG) */
-	int capability;         /* 90: 9.0; once the world is open the least of all ranks */
+	int capability;         /* 90: 9.0; once the world is open the minimum of all ranks */
 	uint64_t machine; /* identity of the machine whose ranks can share memory; set with the
 			     world */
-	/* Of the library; once the world is open the least of all ranks. 0: some have none. */
+	/* Of NCCL; once the world is open the minimum of all ranks. 0: some have no usable one. */
 	int version;
 	int ranks_per_root; /* see struct bb_context; likewise */
 	unsigned blocks;    /* largest number of thread blocks of busbench's kernels */
 	cudaStream_t main;
 	struct bb_group *groups; /* open groups; the world is the last */
 	struct bb_nccl_memory *memories;
-	char *scratch;              /* small device buffer, see BB_DESK_… */
+	char *scratch;              /* small device buffer, see BB_SCRATCH_TABLE */
 	bool batched;               /* between batch_begin and batch_end */
-	bool grouping;              /* a group of the library has begun */
+	bool grouping;              /* ncclGroupStart has been called */
 	struct bb_nccl_peer *peers; /* of all ranks */
 	struct bb_nccl_mapped *mapped;
 	struct bb_nccl_staging staging; /* for lanes to ranks of other processes */
 	atomic_uint *halt;              /* pinned: 1 ends waiting kernels; NULL: not needed yet */
 	struct bb_nccl_gemm *gemm;      /* NULL: not needed yet */
-	struct bb_nccl_health *health;  /* NULL: the driver's library is missing */
+	struct bb_nccl_health *health;  /* NULL: NVML is missing */
 };
 
-/* Offsets in a rank's desk. Behind them follow two areas of BB_SCRATCH_PROBE bytes for each rank,
-   and one of BB_SCRATCH_FLAG. */
+/* Offsets in a rank's scratch buffer. Two areas of BB_SCRATCH_PROBE bytes per rank follow, and one
+   of BB_SCRATCH_FLAG bytes per rank. */
 #define BB_SCRATCH_TABLE BB_GPU_TABLE_MARGIN
 #define BB_SCRATCH_WRONG (BB_SCRATCH_TABLE + 2 * BB_GPU_PERIOD_MOST * 8 + BB_GPU_TABLE_MARGIN)
 #define BB_SCRATCH_ID (BB_SCRATCH_WRONG + 256)
@@ -117,7 +116,7 @@ struct bb_rank {
 #define BB_SCRATCH_PROBE 16
 #define BB_SCRATCH_FLAG 128
 
-/* Offset of the words that other ranks write. */
+/* Offset of the flags that other ranks write. */
 static inline size_t bb_nccl_scratch_flags(const struct bb_context *context)
 {
 	return (BB_SCRATCH_PROBES + 2 * (size_t)context->world.nranks * BB_SCRATCH_PROBE + 255) &
@@ -138,28 +137,28 @@ static inline struct bb_gpu_lane bb_nccl_lane(const struct bb_rank *rank, cudaSt
 
 #define BB_NCCL_VERSION_TEXT 32
 
-/* Do the library's VERSION and the headers both have a feature that NCCL has SINCE a version? */
+/* Do both the library, of VERSION, and the headers have a feature that came with version SINCE? */
 static inline bool bb_nccl_has(int version, int since)
 {
 	return version >= since && NCCL_VERSION_CODE >= since;
 }
 
 void bb_nccl_version_text(int code, char text[BB_NCCL_VERSION_TEXT]);
-/* Find LIBRARY, its functions and its version. BB_EBACKEND with the reason unless it is usable. */
+/* Load NCCL, its functions and its version. BB_EBACKEND with the reason unless it is usable. */
 BB_MUST bb_status bb_nccl_library_open(struct bb_nccl_library *library, struct bb_error *error);
-/* The same (library.c) without checking the version, which stays as it is. */
+/* The same (library.c) without reading the version, which stays as it is. */
 BB_MUST bb_status bb_nccl_library_find(struct bb_nccl_library *library, struct bb_error *error);
-/* *FUNCTION, a pointer to a function, = symbol NAME of HANDLE; false: there is none, NULL. */
+/* *FUNCTION, a pointer to a function, = symbol NAME of HANDLE, or NULL and false. */
 bool bb_nccl_resolve(void *handle, const char *name, void *function);
-/* Required before the library is called: BB_EBACKEND with the reason unless all ranks have one. */
+/* Called before NCCL is: BB_EBACKEND with the reason unless all ranks have a usable one. */
 BB_MUST bb_status bb_nccl_need(const struct bb_rank *rank);
 /* BB_EUNSUPPORTED unless bb_nccl_has; names OPTION and which of LIBRARY and headers is too old. */
 BB_MUST bb_status bb_nccl_require(const struct bb_nccl_library *library, int since,
 				  const char *option, const char *feature, struct bb_error *error);
-/* See backend.h. */
+/* See backends/gpu.h. */
 void bb_nccl_list(struct bb_strbuf *out);
 
-/* Failures of cleaning up have been reported; nothing else can be done about them. */
+/* For failures of cleaning up, which have been reported and have no other consequence. */
 static inline void bb_nccl_ignore(bb_status status)
 {
 }
@@ -176,7 +175,7 @@ struct bb_nccl_memory {
 struct bb_nccl_registration {
 	struct bb_nccl_registration *next;
 	const struct bb_nccl_memory *memory;
-	void *handle; /* NULL: the library cannot register it here, and did not */
+	void *handle; /* NULL: NCCL accepted the buffer without registering it */
 };
 
 BB_MUST bb_status bb_nccl_alloc(struct bb_rank *rank, size_t bytes, void **memory);
@@ -197,7 +196,8 @@ void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *mem
 /* See backends/library.h. */
 const char *bb_nccl_registered(const struct bb_group *group);
 
-/* ---- works (spaces.c) ------------------------------------------------------------------ */
+/* ---- measured memory (spaces.c)
+ * ------------------------------------------------------------------ */
 
 extern const struct bb_spaces bb_nccl_spaces;
 
@@ -205,20 +205,20 @@ extern const struct bb_spaces bb_nccl_spaces;
 
 /* Another rank, or this one, as this rank accesses it. */
 struct bb_nccl_peer {
-	bool known;
+	bool known;      /* the members below are set */
 	bool within;     /* in this process */
 	bool shares_gpu; /* with this rank */
-	int reached;     /* number of its memories that are reached */
+	int reached;     /* number of its buffers that are mapped */
 	const char *why; /* why its memory cannot be accessed; NULL: it can */
 	char *scratch;   /* address of its desk for this rank */
 	uint32_t pings;  /* pings exchanged so far */
-	/* In another process: lanes to it and back, and why the two processes share no host memory;
-	   NULL: they do. */
+	/* In another process: lanes to it and back, and why the processes cannot share host memory;
+	   NULL: they can. */
 	struct bb_nccl_lane *lanes;
 	const char *apart;
 };
 
-/* Memory of another process, mapped. */
+/* A mapped buffer of another process. */
 struct bb_nccl_mapped {
 	struct bb_nccl_mapped *next;
 	char *at;
@@ -246,43 +246,42 @@ void bb_nccl_routes_close(struct bb_rank *rank);
 
 /* Lanes between the ranks of this process. The caller frees context->lanes. */
 BB_MUST bb_status bb_nccl_lanes_open(struct bb_context *context);
-/* *STAGING = where ranks of other processes find this rank's lanes to them. */
+/* *STAGING = how ranks of other processes find this rank's lanes to them. */
 void bb_nccl_staging_open(struct bb_rank *rank, struct bb_nccl_staging *staging);
 /* Map the lanes to rank OTHER, in another process of this host, and the lanes back, at STAGING. On
    failure peer->apart holds the reason. */
 BB_MUST bb_status bb_nccl_lanes_meet(struct bb_rank *rank, int other,
 				     const struct bb_nccl_staging *staging);
-/* Free RANK's part of all lanes, which nobody uses any more. */
+/* Free RANK's part of all lanes, which no rank uses any more. */
 void bb_nccl_lanes_close(struct bb_rank *rank);
 BB_MUST bb_status bb_nccl_stage(struct bb_group *group, int peer, const struct bb_half *out,
 				const struct bb_half *in);
-/* Do lanes connect this rank with all others of the group? */
+/* Does this rank have lanes to all others of the group? */
 bool bb_nccl_lanes_join(const struct bb_group *group);
-/* A barrier of a group that bb_nccl_lanes_join. */
+/* A barrier of a group whose ranks have lanes to each other. */
 BB_MUST bb_status bb_nccl_lanes_barrier(struct bb_group *group);
 
-/* ---- what the library chooses (chosen.c) ------------------------------------------------ */
+/* ---- NCCL's choice (chosen.c) ------------------------------------------------ */
 
 /* Receives the profiler's events of a communicator. */
 struct bb_nccl_observer {
-	char name[32]; /* of the communicator; identifies the ear */
-	int *events;   /* the library's mask of reported events, for all communicators. NULL: it
-			  reports none */
-	_Atomic(const char *) algorithm,
-		protocol; /* as the library names them; NULL: not reported */
+	char name[32]; /* of the communicator; holds the observer's address */
+	int *events;   /* NCCL's mask of reported events; NULL: it reports none */
+	_Atomic(const char *) algorithm, protocol; /* as NCCL names them; NULL: not reported */
 };
 
-/* Called before the drivers start: enables bb_nccl_listen, unless the user has set a profiler. */
+/* Make NCCL load this file as its profiler, unless the user has set one. Called before the drivers
+   start. */
 BB_MUST bb_status bb_nccl_profiler_set(struct bb_context *context, struct bb_error *error);
 void bb_nccl_profiler_unset(struct bb_context *context);
-/* The name with which the group's communicator must be created. */
+/* The name that the group's communicator must have for bb_nccl_listen. */
 const char *bb_nccl_observer_name(struct bb_group *group);
 void bb_nccl_listen(struct bb_group *group, bool on);
 void bb_nccl_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT]);
 
-/* ---- what the library says of a run that hangs (ras.c) ----------------------------------- */
+/* ---- NCCL's report on a run that hangs (ras.c) ----------------------------------- */
 
-/* Where RAS listens; NULL: nowhere. Called before drivers change the environment. */
+/* The address of RAS; NULL: it is off. Called before drivers change the environment. */
 const char *bb_nccl_ras_address(const struct bb_nccl_library *library);
 /* See backends/library.h. */
 bool bb_nccl_diagnose(struct bb_context *context, struct bb_strbuf *out);
@@ -292,21 +291,21 @@ void bb_nccl_diagnose_end(struct bb_context *context);
 
 /*
  * All drivers of the world exchange payloads of TABLE: all[r] = that of rank r. A driver that has
- * failed does not take part but ends: others may wait for it inside the library, where nobody can
- * interrupt them.
+ * failed must not call it, but end: others may wait for it inside NCCL, where nothing can interrupt
+ * them.
  */
 BB_MUST bb_status bb_nccl_gather(struct bb_rank *rank, const struct bb_payload *table,
 				 const void *mine, void *all);
 /*
  * Called before the first communicator: BB_EUSAGE on all ranks if some would share a GPU without
- * permission. Afterwards capability and version are the least of all ranks, so that all ranks
- * decide alike what the library can do; so is the number of ranks of a root.
+ * permission. Afterwards capability, version and ranks_per_root are the minimum of all ranks, so
+ * that all ranks decide alike what NCCL can do.
  */
 BB_MUST bb_status bb_nccl_meet(struct bb_rank *rank);
 
 /* ---- the state of GPUs (health.c) --------------------------------------------------------- */
 
-/* Once the rank's location is known. Without the driver's library rank->health stays NULL. */
+/* Called once rank->location is set. Without NVML rank->health stays NULL. */
 void bb_nccl_health_open(struct bb_rank *rank);
 void bb_nccl_health_close(struct bb_rank *rank);
 /* See backends/gpu.h. */
@@ -315,13 +314,11 @@ void bb_nccl_throttled(struct bb_rank *rank, int64_t us[BB_GPU_THROTTLES]);
 
 /* ---- messages issued as one (comm.c) --------------------------------------------------- */
 
-/*
- * After ncclGroupStart, and whatever STATUS what was issued since then has: end the library's
- * group. Returns the first failure.
- */
+/* End the group that ncclGroupStart began, whatever the STATUS of the calls in it. Returns the
+   first failure. */
 BB_MUST bb_status bb_nccl_messages_end(const struct bb_rank *rank, bb_status status);
-/* Issue to the main stream, at once: OUT goes to member TO of GROUP, IN comes from member FROM. A
-   message of 0 bytes is none. */
+/* Issue to the main stream, as one group: OUT goes to member TO of GROUP, IN comes from member
+   FROM. A half of 0 bytes is not sent. */
 BB_MUST bb_status bb_nccl_exchange(struct bb_group *group, int to, const struct bb_half *out,
 				   int from, const struct bb_half *in);
 
@@ -333,14 +330,14 @@ struct bb_group {
 	int me;
 	int n;
 	int *members;
-	ncclComm_t comm;              /* NULL: none, or there is no library */
+	ncclComm_t comm;              /* NULL: none, or there is no NCCL */
 	const struct bb_native *made; /* the native that comm was created for */
 	struct bb_nccl_registration *registrations;
 	bool weighted[BB_NDTYPES]; /* mulsum's operation exists for comm */
 	ncclRedOp_t weights[BB_NDTYPES];
 	struct bb_nccl_observer observer;
-	struct bb_call probed; /* the last call given to ready, and */
-	char refusal[256];     /* why the library refuses it; empty: it does not */
+	struct bb_call probed; /* the last call given to ready */
+	char refusal[256];     /* why NCCL refuses PROBED; empty: it does not */
 };
 
 BB_MUST bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, int n,
@@ -353,27 +350,27 @@ BB_MUST bb_status bb_nccl_barrier(struct bb_group *group);
 extern const struct bb_clocks bb_nccl_clocks;
 BB_MUST bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *call);
 
-/* ---- the library's collectives (native.c) -------------------------------------------- */
+/* ---- NCCL's collectives (native.c) -------------------------------------------- */
 
-/* bb_native's own. */
+/* The member own of a bb_native: the environment that forces its algorithm. */
 struct bb_nccl_algorithm {
-	unsigned algorithms;   /* mask of possible algorithms (native.c); 0: any */
+	unsigned algorithms;   /* mask of what may run (native.c); 0: any */
 	const char *algorithm; /* value of NCCL_ALGO; NULL: unchanged */
 	const char *protocol;  /* value of NCCL_PROTO; likewise */
 };
 
 extern const struct bb_native bb_nccl_natives[]; /* ends with name NULL */
-extern const struct bb_native bb_nccl_auto;      /* the library's choice; in no list */
+extern const struct bb_native bb_nccl_auto;      /* NCCL's choice; in no list */
 
-/* NULL, or why the library cannot make CALL: the same on all ranks. */
+/* NULL, or why NCCL cannot make CALL: the same on all ranks. */
 const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_call *call);
 size_t bb_nccl_native_tmp_bytes(const struct bb_call *call, int rank);
 /* Issue CALL to STREAM. */
 BB_MUST bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream,
 				 const struct bb_call *call);
 /*
- * Try CALL with the present communicator. If the library refuses it, group->refusal holds the
- * reason. Collective over the group; waits.
+ * Try CALL with the present communicator. If NCCL refuses it, group->refusal holds the reason.
+ * Collective over the group; waits.
  */
 BB_MUST bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *call);
 
@@ -395,8 +392,8 @@ void bb_nccl_gemm_close(struct bb_rank *rank);
 /* Wait until STREAM is empty; BB_ETIMEOUT once the run is being abandoned. */
 BB_MUST bb_status bb_nccl_wait(struct bb_rank *rank, cudaStream_t stream);
 cudaStream_t bb_nccl_stream(const struct bb_rank *rank, const struct bb_queue *queue);
-/* Before a kernel is issued that waits: from here on there is rank->halt, set when waiting for a
-   stream has failed. */
+/* Allocate rank->halt, unless it exists. Called before a kernel is issued that waits;
+   bb_nccl_wait sets it to 1 when it fails. */
 BB_MUST bb_status bb_nccl_halt_open(struct bb_rank *rank);
 void bb_nccl_halt_close(struct bb_rank *rank);
 
@@ -419,7 +416,7 @@ BB_MUST bb_status bb_nccl_gemm(struct bb_rank *rank, struct bb_queue *queue, dou
 			       struct bb_error *error);
 extern const struct bb_messages bb_nccl_messages;
 BB_MUST bb_status bb_nccl_finish(struct bb_rank *rank, struct bb_queue *queue);
-/* End the library's group if one has begun. */
+/* End the group of a batch if one has begun. */
 BB_MUST bb_status bb_nccl_group_end(struct bb_rank *rank);
 BB_MUST bb_status bb_nccl_batch_begin(struct bb_rank *rank);
 BB_MUST bb_status bb_nccl_batch_end(struct bb_rank *rank);

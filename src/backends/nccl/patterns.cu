@@ -1,5 +1,5 @@
 /*
- * Patterns written and checked. A block of a pattern is one contiguous piece of its table.
+ * Kernels that write and verify patterns. A block of a pattern is contiguous in its table.
  */
 #include "backends/nccl/pieces.cuh"
 
@@ -24,7 +24,7 @@ __device__ const char *block_start(const work &w, uint64_t block)
 	return (const char *)w.pattern.table + rotation(w, block) * w.pattern.element_size;
 }
 
-/* Where byte AT of the pattern lies in the table, and how many bytes of its block follow it. */
+/* Where byte AT of the pattern is in the table; *LEFT = bytes from there to the end of *BLOCK. */
 __device__ const char *table_place(const work &w, uint64_t at, uint64_t *block, uint32_t *left)
 {
 	uint32_t inside;
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(THREADS) fill(const work w)
 	}
 }
 
-/* Place of BITS in the order of all values. */
+/* Position of BITS in the order of all values; *NUMBER becomes false for a NaN. */
 __device__ uint64_t order_of(const work &w, uint64_t bits, bool *number)
 {
 	const uint64_t top = (uint64_t)1 << (8 * w.pattern.element_size - 1);

@@ -1,22 +1,22 @@
 /*
- * Who reaches whose memory: within a process it is where it is, once access is enabled; that of
- * other processes CUDA maps.
+ * Access to memory of other ranks. Within a process its address is valid once peer access is
+ * enabled; memory of other processes is mapped by CUDA IPC.
  */
 #include "backends/nccl/nccl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A token's bytes. */
+/* The content of a bb_token. */
 struct shared {
 	uint64_t machine; /* see struct bb_rank */
 	char bus[16];     /* of the GPU */
 	unsigned char uuid[16];
 	int proc;
-	int device; /* the process's number for it */
+	int device; /* its number in process PROC */
 	uint64_t base, offset, scratch;
 	struct bb_nccl_staging staging;
-	cudaIpcMemHandle_t base_handle, scratch_handle; /* for other processes, if there are any */
+	cudaIpcMemHandle_t base_handle, scratch_handle; /* zeros in a world of one process */
 };
 
 _Static_assert(sizeof(struct shared) <= sizeof(((struct bb_token *)NULL)->bytes),
@@ -41,7 +41,7 @@ bb_status bb_nccl_share(struct bb_rank *rank, void *memory, size_t bytes, struct
 
 	if (!m)
 		return bb_fail(rank->context->error, BB_EINTERNAL,
-			       "rank %d shares memory that it does not have", rank->rank);
+			       "rank %d shares memory that it did not allocate", rank->rank);
 	s.base = (uintptr_t)m->base;
 	s.offset = (uintptr_t)memory - s.base;
 	s.scratch = (uintptr_t)rank->scratch;
@@ -60,7 +60,7 @@ out:
 	return status;
 }
 
-/* Let this rank's GPU reach DEVICE, another. */
+/* Let this rank's GPU access DEVICE, another one; *WHY = why it cannot. */
 static bb_status peer_access_enable(struct bb_rank *rank, int device, bool within, const char **why)
 {
 	cudaError_t result;
@@ -74,11 +74,11 @@ static bb_status peer_access_enable(struct bb_rank *rank, int device, bool withi
 		return BB_OK;
 	}
 	if (!within)
-		return BB_OK; /* comes with the mapping */
+		return BB_OK; /* cudaIpcMemLazyEnablePeerAccess does */
 	result = cudaDeviceEnablePeerAccess(device, 0);
 	if (result != cudaErrorPeerAccessAlreadyEnabled)
 		return BB_CUDA(rank, result);
-	cudaGetLastError(); /* that is no error, and nobody's */
+	cudaGetLastError(); /* clears it */
 	return BB_OK;
 }
 
@@ -116,7 +116,7 @@ static bb_status peer_open(struct bb_rank *rank, int other, const struct shared 
 	}
 	peer->shares_gpu = memcmp(s->uuid, rank->uuid, sizeof(rank->uuid)) == 0;
 	if (!peer->shares_gpu && is_on_bus(rank, s->bus))
-		peer->why = "CUDA lets parts of one GPU (MIG) not access each other's memory";
+		peer->why = "CUDA does not let parts of one GPU (MIG) access each other's memory";
 	else if (!peer->shares_gpu)
 		BB_TRY(status, peer_access_enable(rank, device, peer->within, &peer->why), out);
 	if (peer->within)
@@ -127,7 +127,7 @@ out:
 	return status;
 }
 
-/* *THEIRS in another process. */
+/* *THEIRS = the address of memory S of another process. */
 static bb_status remote_map(struct bb_rank *rank, const struct shared *s, void **theirs)
 {
 	struct bb_nccl_mapped *m = calloc(1, sizeof(*m));
@@ -208,7 +208,7 @@ bb_status bb_nccl_peers_open(struct bb_rank *rank)
 	return rank->peers ? BB_OK : bb_no_memory(rank->context->error, "a rank");
 }
 
-/* What is still mapped goes with the process: the run has failed. */
+/* Memory that is still mapped, after a failure, stays so until the process ends. */
 void bb_nccl_peers_close(struct bb_rank *rank)
 {
 	struct bb_nccl_mapped *m;

@@ -1,11 +1,11 @@
 /*
  * pieces.cuh - how the kernels go through memory, and how they are launched.
  *
- * All data moves in pieces of 16 bytes that are aligned where they are written (verify: where they
- * were received); what lies before the first and behind the last of them is done element by
- * element. Sources may be aligned differently and are then put together from words.
+ * Data moves in pieces of 16 bytes that are aligned in the destination (verify: in the received
+ * buffer). Elements before the first piece and after the last are handled one by one. A source that
+ * is aligned differently is assembled from 32-bit words.
  *
- * Every kernel takes one argument, of one type.
+ * Every kernel takes one struct bb_gpu_work.
  */
 #ifndef BB_BACKENDS_NCCL_PIECES_CUH
 #define BB_BACKENDS_NCCL_PIECES_CUH
@@ -55,7 +55,7 @@ __device__ uint64_t thread_count()
 	return (uint64_t)gridDim.x * blockDim.x;
 }
 
-/* The 16 bytes at P, wherever that is. Reads the whole words that they lie in. */
+/* The 16 bytes at P, of any alignment. Reads the whole 32-bit words that hold them. */
 __device__ uint4 load_piece(const char *p)
 {
 	const unsigned skew = (unsigned)((uintptr_t)p & 3);
@@ -75,7 +75,7 @@ __device__ uint4 load_piece(const char *p)
 }
 
 #ifdef __CUDACC__
-/* The device's clock, the same for all of its processors. */
+/* The device's clock, common to all of its multiprocessors. */
 __device__ uint64_t device_ns()
 {
 	uint64_t ns;
@@ -85,7 +85,7 @@ __device__ uint64_t device_ns()
 }
 #endif
 
-/* The element that thread T does by itself, if it is one of those that are in no piece. */
+/* *ELEMENT = the element outside all pieces that thread T handles; false: it handles none. */
 __device__ bool stray_element(const work &w, uint32_t size, uint64_t t, uint64_t *element)
 {
 	const uint64_t inside = w.pieces * (PIECE / size);
@@ -104,7 +104,7 @@ void cut(work *w, const void *at, uint32_t size, uint64_t count)
 	w->pieces = (count - w->head) / (PIECE / size);
 }
 
-/* A thread has EACH pieces under way at once. */
+/* A thread handles EACH pieces at a time. */
 cudaError_t launch(bb_gpu_kernel *kernel, work *w, struct bb_gpu_lane lane, int each)
 {
 	const uint64_t per_block = (uint64_t)THREADS * (uint64_t)each;

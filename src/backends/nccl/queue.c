@@ -6,12 +6,12 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#define QUERIES 64 /* at a stream, for one at the communicators */
+#define QUERIES 64 /* of a stream, between two of the communicators' errors */
 
 struct bb_queue {
 	struct bb_rank *rank;
 	cudaStream_t stream;
-	bb_status status; /* the first error */
+	bb_status status; /* of the first operation that failed */
 };
 
 struct bb_event {
@@ -93,7 +93,7 @@ void bb_nccl_halt_close(struct bb_rank *rank)
 	rank->halt = NULL;
 }
 
-/* Keep the first error of QUEUE. */
+/* Record STATUS in QUEUE, unless an error precedes it; returns the first error. */
 static bb_status queue_keep(struct bb_queue *queue, bb_status status)
 {
 	if (queue && queue->status == BB_OK)
@@ -192,8 +192,8 @@ bb_status bb_nccl_batch_end(struct bb_rank *rank)
 }
 
 /*
- * In a group of the library all is issued at its end, side by side: what has an order of its own
- * (the rounds of a schedule, a copy before the messages) cannot be part of one.
+ * NCCL issues the calls of a group together, when it ends. A call with an order of its own (rounds
+ * of a schedule, a copy before messages) cannot be part of one.
  */
 static bb_status batch_join(struct bb_group *group, const struct bb_call *call)
 {
@@ -240,7 +240,8 @@ bb_status bb_nccl_collective(struct bb_group *group, struct bb_queue *queue,
 
 /* ---- messages ------------------------------------------------------------------------ */
 
-/* The library runs what is issued to one communicator in the order of issue, on whatever stream. */
+/* May GROUP send or receive in QUEUE? NCCL runs the operations of a communicator in order of issue,
+   even on different streams. */
 static bb_status message_check(const struct bb_group *group, const struct bb_queue *queue)
 {
 	const struct bb_rank *rank = group->rank;
@@ -347,7 +348,7 @@ static void graph_close(struct bb_graph *graph)
 
 static bb_status graph_begin(struct bb_rank *rank, struct bb_queue *queue)
 {
-	/* Others of the process may allocate meanwhile. */
+	/* Other threads may call functions that a global capture would forbid. */
 	return BB_CUDA(rank, cudaStreamBeginCapture(bb_nccl_stream(rank, queue),
 						    cudaStreamCaptureModeThreadLocal));
 }
@@ -364,7 +365,7 @@ static bb_status graph_end(struct bb_rank *rank, struct bb_queue *queue, struct 
 	BB_TRY(status, BB_CUDA(rank, cudaStreamEndCapture(stream, &g->graph)), failed);
 	BB_TRY(status, BB_CUDA(rank, cudaGraphInstantiateWithFlags(&g->ready, g->graph, 0)),
 	       failed);
-	/* Else the first launch would do it, which may be timed. */
+	/* Otherwise the first launch would upload it, perhaps within a timed region. */
 	BB_TRY(status, BB_CUDA(rank, cudaGraphUpload(g->ready, stream)), failed);
 	BB_TRY(status, bb_nccl_wait(rank, stream), failed);
 	*graph = g;

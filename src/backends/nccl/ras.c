@@ -1,7 +1,7 @@
 /*
- * What NCCL itself says of a run that hangs: its RAS (from 2.24 on) has a thread in each process,
- * and answers lines of text over TCP (src/ras/client.cc of NCCL). Nothing here waits: each call
- * goes on as far as it can, and gives up in time.
+ * A client of NCCL's RAS, which reports on a run that hangs. From 2.24 on NCCL has a RAS thread in
+ * each process that answers lines of text over TCP (src/ras/client.cc of NCCL). Nothing here
+ * blocks: each call continues the inquiry as far as it can, until its time is over.
  */
 #include "backends/nccl/nccl.h"
 
@@ -18,19 +18,19 @@
 #include <unistd.h>
 
 #define DEFAULT_ADDRESS "localhost:28028"
-/* The second line: a process that does not answer the others has a second. */
+/* TIMEOUT: seconds that RAS waits for processes that do not respond. */
 #define REQUEST "CLIENT PROTOCOL 2\nTIMEOUT 1\nSTATUS\n"
-#define GREETING_S 0.4 /* a process that hangs may have taken the connection: try the next one */
+#define GREETING_S 0.4 /* then a new connection may reach another process than the stuck one */
 #define MOST_BYTES ((size_t)1 << 16)
 
 struct bb_nccl_ras {
-	double begun, connected; /* the inquiry, the present connection */
+	double begun, connected; /* times of the inquiry and of the present connection */
 	int socket;              /* -1: none */
-	bool requested;
-	int next_address;    /* of the addresses of localhost */
-	int error;           /* why there is no connection */
-	char host[64];       /* without brackets */
-	const char *address; /* as given, with the port */
+	bool requested;          /* on the present connection */
+	int next_address;        /* index of the next address of localhost */
+	int error;               /* errno of the last connection */
+	char host[64];           /* without brackets */
+	const char *address;     /* as given, with the port */
 	struct bb_strbuf answer;
 };
 
@@ -45,7 +45,7 @@ static void disconnect(struct bb_nccl_ras *ras)
 	bb_strbuf_clear(&ras->answer);
 }
 
-/* No name is looked up, which might take long. */
+/* Numeric addresses only: a look-up of names may block. */
 static struct addrinfo *find_address(const struct bb_nccl_ras *ras, bool local)
 {
 	static const char *const loopback[] = {"127.0.0.1", "::1"};
@@ -59,7 +59,7 @@ static struct addrinfo *find_address(const struct bb_nccl_ras *ras, bool local)
 		       : NULL;
 }
 
-/* False: there is nobody at any address. */
+/* False: no address accepts a connection. */
 static bool connect_next(struct bb_nccl_ras *ras)
 {
 	const bool local = strcmp(ras->host, "localhost") == 0;
@@ -94,14 +94,14 @@ static bool send_request(struct bb_nccl_ras *ras)
 		return true;
 	if (getsockopt(ras->socket, SOL_SOCKET, SO_ERROR, &ras->error, &bytes) != 0 || ras->error)
 		return false;
-	/* It is short, and the first on this connection: there is room for it. */
+	/* It fits into the empty send buffer of a new connection. */
 	ras->requested = send(ras->socket, REQUEST, strlen(REQUEST), MSG_NOSIGNAL) ==
 			 (ssize_t)strlen(REQUEST);
 	ras->error = ras->requested ? 0 : EPIPE;
 	return ras->requested;
 }
 
-/* True: the answer is complete, or there is more than any answer has. */
+/* True: the answer is complete, or too long to be one. */
 static bool receive_answer(struct bb_nccl_ras *ras)
 {
 	char part[4096];
@@ -118,7 +118,7 @@ static bool receive_answer(struct bb_nccl_ras *ras)
 
 /* ---- the answer -------------------------------------------------------------------------- */
 
-/* Appends the lines under Errors and Warnings on one line. */
+/* Append what stands under Errors and Warnings, on one line. */
 static void quote_findings(const char *text, struct bb_strbuf *out)
 {
 	const char *const start = strstr(text, "\nErrors\n");
@@ -126,7 +126,7 @@ static void quote_findings(const char *text, struct bb_strbuf *out)
 	bool finds = false;
 
 	if (!start) {
-		bb_strbuf_add(out, "gave no status");
+		bb_strbuf_add(out, "sent no status");
 		return;
 	}
 	for (const char *line = start + strlen("\nErrors\n"); *line;) {
@@ -135,7 +135,7 @@ static void quote_findings(const char *text, struct bb_strbuf *out)
 
 		if (indent < length && strspn(line, "=") < length &&
 		    strncmp(line, "Warnings\n", strlen("Warnings\n")) != 0) {
-			/* What is indented belongs to the heading before it. */
+			/* An indented line belongs to the heading before it. */
 			bb_strbuf_addf(out, "%s%.*s", before, (int)(length - indent),
 				       line + indent);
 			before = indent == 0 ? ": " : "; ";
@@ -146,9 +146,9 @@ static void quote_findings(const char *text, struct bb_strbuf *out)
 	if (finds)
 		return;
 	if (!strstr(start, "\nWarnings\n"))
-		bb_strbuf_add(out, "did not finish its status");
+		bb_strbuf_add(out, "sent an incomplete status");
 	else if (strstr(text, "No communicator data"))
-		bb_strbuf_add(out, "knows no communicator");
+		bb_strbuf_add(out, "has no communicator");
 	else
 		bb_strbuf_add(out, "finds no error");
 }
@@ -157,7 +157,7 @@ static void inquiry_report(const struct bb_nccl_ras *ras, struct bb_strbuf *out)
 {
 	bb_strbuf_addf(out, "NCCL's RAS at %s ", ras->address);
 	if (ras->error == EDESTADDRREQ)
-		bb_strbuf_add(out, "was not asked: NCCL_RAS_ADDR needs an address in numbers");
+		bb_strbuf_add(out, "was not asked: NCCL_RAS_ADDR needs a numeric address");
 	else if (ras->error)
 		bb_strbuf_addf(out, "was not reached: %s", strerror(ras->error));
 	else if (!ras->answer.length)
@@ -166,7 +166,8 @@ static void inquiry_report(const struct bb_nccl_ras *ras, struct bb_strbuf *out)
 		quote_findings(bb_strbuf_text(&ras->answer), out);
 }
 
-/* ---- asking ------------------------------------------------------------------------------- */
+/* ---- the inquiry -------------------------------------------------------------------------------
+ */
 
 const char *bb_nccl_ras_address(const struct bb_nccl_library *library)
 {
@@ -188,7 +189,7 @@ static struct bb_nccl_ras *inquiry_begin(const char *address)
 	ras->address = address;
 	port = strrchr(ras->address, ':');
 	snprintf(ras->host, sizeof(ras->host), "%.*s", (int)(port - ras->address), ras->address);
-	if (ras->host[0] == '[') { /* of IPv6 */
+	if (ras->host[0] == '[') { /* IPv6 */
 		memmove(ras->host, ras->host + 1, strlen(ras->host));
 		ras->host[strcspn(ras->host, "]")] = '\0';
 	}
@@ -197,7 +198,7 @@ static struct bb_nccl_ras *inquiry_begin(const char *address)
 	return ras;
 }
 
-/* True: there is an answer, or will be none. */
+/* True: the inquiry has ended, with or without an answer. */
 static bool inquiry_step(struct bb_nccl_ras *ras)
 {
 	const double now = bb_clock_now();

@@ -10,7 +10,7 @@
 namespace
 {
 
-const int UNROLL = 2; /* pieces of a thread under way at once */
+const int UNROLL = 2; /* pieces of a thread at a time */
 
 /* ---- datatypes: how they are stored, and what they are computed in ------------------- */
 
@@ -98,7 +98,7 @@ OPERATION(bitwise_xor, a ^ b);
 OPERATION(pair_most, b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a);
 OPERATION(pair_least, b.value < a.value || (b.value == a.value && b.index < a.index) ? b : a);
 
-/* Of a single source, which is B too. */
+/* Of a single source, which is passed as both A and B. */
 OPERATION(times, a *(T)w.factor);
 OPERATION(divided, a / (T)w.divisor);
 
@@ -209,7 +209,7 @@ template <typename F, typename O> __global__ void __launch_bounds__(THREADS) red
 	}
 }
 
-/* What is asked of scale, in the same tables as the operations. */
+/* The operations of bb_gpu_scale, numbered after those of enum bb_op. */
 enum { TIMES = BB_NOPS, DIVIDED };
 
 template <typename F> bb_gpu_kernel *number_kernel(int op)
@@ -232,7 +232,7 @@ template <typename F> bb_gpu_kernel *number_kernel(int op)
 	}
 }
 
-/* Where the sign does not matter the kernels are those of U, the unsigned type. */
+/* Operations that do not depend on the sign share the kernels of U, the unsigned type. */
 template <typename T, typename U> bb_gpu_kernel *integer_kernel(int op)
 {
 	switch (op) {

@@ -1,9 +1,6 @@
 /*
- * Routes between two ranks: GPUs that reach each other's memory, by copy engine and by kernel;
- * pinned memory of the host between them; and the library's messages. And words to and fro.
- *
- * Within a process a peer's memory is where it is, once access is enabled; of other processes CUDA
- * maps it.
+ * Routes between two ranks: direct access to the peer's memory by copy engine or kernel, pinned
+ * host memory between them, and NCCL's messages; and round trips of small messages.
  */
 #include "backends/nccl/nccl.h"
 
@@ -69,7 +66,7 @@ static enum route_kind route_kind_of(const struct bb_route *route)
 	return (enum route_kind)(route - routes);
 }
 
-/* ---- the library's switch ------------------------------------------------------------ */
+/* ---- NCCL's switch of P2P ------------------------------------------------------------ */
 
 static const struct bb_library_state states[] = {
 	{"P2P where the GPUs have it", "NCCL_P2P_DISABLE=0", true},
@@ -83,7 +80,7 @@ static bb_status library_p2p(struct bb_context *context, bool *p2p, char text[BB
 									 getenv("NCCL_P2P_LEVEL");
 
 	if (context->nccl.version == 0)
-		snprintf(text, BB_SWITCH_TEXT, "there is no NCCL that can be used");
+		snprintf(text, BB_SWITCH_TEXT, "no usable NCCL");
 	else if (disabled && *disabled)
 		snprintf(text, BB_SWITCH_TEXT, "NCCL_P2P_DISABLE=%s", disabled);
 	else if (level && *level)
@@ -92,7 +89,7 @@ static bb_status library_p2p(struct bb_context *context, bool *p2p, char text[BB
 		snprintf(text, BB_SWITCH_TEXT, "NCCL_P2P_DISABLE is not set");
 	*p2p = !(disabled && *disabled && strcmp(disabled, "0") != 0) &&
 	       !(level && (strcmp(level, "LOC") == 0 || strcmp(level, "0") == 0));
-	/* Of several processes only some may lack it, and all must say the same. */
+	/* With several processes only some may lack NCCL, yet all must return the same. */
 	if (context->nccl.version == 0 && context->world.nprocs == 1)
 		*p2p = false;
 	return BB_OK;
@@ -105,10 +102,10 @@ static const char *route_refuses(struct bb_group *group, const struct bb_route *
 	const enum route_kind kind = route_kind_of(route);
 
 	if (number == group->me)
-		return kind <= WRITE_KERNEL ? NULL : "a rank sends itself nothing";
+		return kind <= WRITE_KERNEL ? NULL : "the peer is the rank itself";
 	if (kind == SEND)
 		return rank->version > 0 ? NULL : NO_NCCL;
-	/* Then only lanes let two ranks of other processes meet. */
+	/* Without NCCL the two ranks can only meet in shared host memory. */
 	if (rank->version == 0 && peer->apart)
 		return peer->apart;
 	if (kind == STAGED)
@@ -136,7 +133,7 @@ static double slowness(const struct bb_group *group, int from, int to)
 				 group->members[to]);
 }
 
-/* What was issued at START is waited for, and SLOW times as long again. */
+/* Wait for what was issued at START, and then SLOW times as long again. */
 static bb_status slow_down(struct bb_rank *rank, double slow, double start)
 {
 	bb_status status;
@@ -175,15 +172,15 @@ static bb_status route_transfer(struct bb_group *group, const struct bb_route *r
 	return status == BB_OK ? slow_down(rank, slow, start) : status;
 }
 
-/* ---- words --------------------------------------------------------------------------- */
+/* ---- round trips --------------------------------------------------------------------------- */
 
-/* Where the rank MEMBER writes into the words of a desk. */
+/* Offset in a scratch area of the flags that rank MEMBER writes. */
 static size_t flag_at(const struct bb_context *context, int member)
 {
 	return bb_nccl_scratch_flags(context) + (size_t)member * BB_SCRATCH_FLAG;
 }
 
-/* A kernel that waits for a word in vain would never end: it looks at the host's memory, too. */
+/* The kernel also polls rank->halt, so that it ends if the peer never answers. */
 static bb_status ping_flag(struct bb_group *group, int number, bool first, size_t rounds)
 {
 	struct bb_rank *rank = group->rank;
@@ -205,7 +202,8 @@ out:
 	return status;
 }
 
-/* The end that starts it moves the word there and back; a stream does one after the other. */
+/* The rank that is FIRST copies the flag there and back, in stream order; the other does nothing.
+ */
 static bb_status ping_copy(struct bb_group *group, int number, bool first, size_t rounds)
 {
 	struct bb_rank *rank = group->rank;

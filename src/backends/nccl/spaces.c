@@ -1,6 +1,6 @@
 /*
- * Memory, worked on to see how fast it is: the GPU's own, the host's that it reaches, and such as
- * any program has of the host, which the driver copies through pinned memory of its own.
+ * Memory whose speed is measured: the GPU's, pinned memory of the host, and pageable memory of the
+ * host, which the driver copies through pinned memory of its own.
  */
 #include "backends/nccl/nccl.h"
 
@@ -25,7 +25,7 @@ static void space_name(struct bb_context *context, int space, char name[BB_SPACE
 	snprintf(name, BB_SPACE_TEXT, "%s", names[space]);
 }
 
-/* Pinned memory of the host lies where the driver's thread runs. */
+/* Host memory is allocated on the NUMA node of the calling driver. */
 static bb_status space_alloc(struct bb_rank *rank, int space, size_t bytes, void **memory,
 			     struct bb_error *error)
 {

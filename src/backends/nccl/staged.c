@@ -1,12 +1,11 @@
 /*
- * The route through pinned memory of the host: the source's copy engine fills places of a ring, the
- * target's empties them, piece by piece.
+ * The route through pinned memory of the host: the source's copy engine fills the slots of a ring,
+ * and the target's empties them, one piece after the other.
  *
- * Ranks of one process hand over pieces that are not done yet: each stream waits for the other's
- * events. Between processes it is the host that hands over what is done. An event of another
- * process would need a GPU that this one may not see, and where it does not, this route is one of
- * the few that are left. The memory has no name, so that nothing of it outlives the processes: who
- * made it tells its number, and /proc leads to it.
+ * Between ranks of a process the streams synchronise by events. Between processes the host
+ * synchronises them by counters in shared memory, because an IPC event needs a GPU that both
+ * processes see, and this route also serves where they do not. The shared memory is an unnamed file
+ * of its creator, which others open through /proc/PID/fd, so nothing outlives the processes.
  */
 #include "backends/nccl/nccl.h"
 
@@ -19,13 +18,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PIECE ((size_t)1 << 20) /* long against starting a copy */
+#define PIECE ((size_t)1 << 20) /* takes much longer than starting a copy */
 #define RING_BYTES (BB_NCCL_SLOTS * PIECE)
-#define HEAD_BYTES ((size_t)4096) /* before a ring that processes share: its counts */
+#define HEAD_BYTES ((size_t)4096) /* the counters before a shared ring */
 #define SHARED_BYTES (HEAD_BYTES + RING_BYTES)
 
-/* Pieces that are handed over, since the start: into their places, and out of them; and how often
-   the source came to a barrier. */
+/* Since the start: slots filled by the source and emptied by the target, in pieces; barriers at
+   which the source has arrived. */
 struct counts {
 	_Alignas(64) atomic_ullong filled;
 	_Alignas(64) atomic_ullong emptied;
@@ -37,13 +36,13 @@ _Static_assert(sizeof(struct counts) <= HEAD_BYTES, "a ring's head has no room")
 /* From a rank to another, at least one of them in this process. */
 struct bb_nccl_lane {
 	struct counts within;
-	struct counts *counts; /* WITHIN, or those that processes share */
+	struct counts *counts; /* WITHIN, or those in shared memory */
 	char *slots;           /* BB_NCCL_SLOTS pieces */
-	bool shared;           /* with another process; then places are mapped, behind the counts */
+	bool shared;           /* with another process; then slots are mapped, behind the counts */
 	cudaEvent_t full[BB_NCCL_SLOTS], empty[BB_NCCL_SLOTS]; /* the source's, the target's */
 	bool source_open, target_open;
-	unsigned long long sent, got; /* pieces that the source, the target issued the copy of */
-	unsigned long long awaited;   /* of the source at barriers, by the target */
+	unsigned long long sent, got; /* pieces whose copies the source, the target has issued */
+	unsigned long long awaited;   /* barriers at which the target has awaited the source */
 };
 
 /* ---- lanes --------------------------------------------------------------------------- */
@@ -64,7 +63,7 @@ static struct bb_nccl_lane *lane_of(const struct bb_rank *rank, int from, int to
 	return &peer->lanes[from == rank->rank ? 0 : 1];
 }
 
-/* N lanes, zeros, with counts of their own; NULL: out of memory. */
+/* N lanes within a process, with zero counts; NULL: out of memory. */
 static struct bb_nccl_lane *make_lanes(size_t n)
 {
 	struct bb_nccl_lane *lanes = aligned_alloc(64, n * sizeof(*lanes));
@@ -102,7 +101,7 @@ static void close_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_SLOTS]
 			bb_nccl_ignore(BB_CUDA(rank, cudaEventDestroy(events[i])));
 }
 
-/* As with buffers (see device_free), places stay after a failure. */
+/* As with buffers (see device_free), slots stay after a failure. */
 static void close_shared(struct bb_rank *rank, struct bb_nccl_lane *lane)
 {
 	if (!lane->shared || bb_nccl_aborted(rank->context))
@@ -151,7 +150,7 @@ void bb_nccl_staging_open(struct bb_rank *rank, struct bb_nccl_staging *staging)
 	if (mine->pid == 0) {
 		*mine = (struct bb_nccl_staging){.pid = getpid(), .number = -1};
 		mine->number = memfd_create("busbench-staged", MFD_CLOEXEC);
-		/* It takes room only where it is written. */
+		/* A sparse file: only written pages take memory. */
 		if (mine->number >= 0 &&
 		    (ftruncate(mine->number,
 			       (off_t)((size_t)rank->context->world.nranks * SHARED_BYTES)) != 0 ||
@@ -165,7 +164,7 @@ void bb_nccl_staging_open(struct bb_rank *rank, struct bb_nccl_staging *staging)
 	*staging = *mine;
 }
 
-/* The memory that STAGING says, of this process or another; -1: it is not to be had. */
+/* A descriptor of the memory that STAGING names; -1: it cannot be opened. */
 static int open_staging(const struct bb_nccl_staging *staging)
 {
 	char path[64];
@@ -174,7 +173,7 @@ static int open_staging(const struct bb_nccl_staging *staging)
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)staging->pid, (int)staging->number);
 	number = open(path, O_RDWR | O_CLOEXEC);
-	/* Processes in containers of the same name may count their processes apart. */
+	/* In another PID namespace the same PID is another process. */
 	if (number >= 0 && (fstat(number, &file) != 0 || file.st_ino != staging->file)) {
 		close(number);
 		number = -1;
@@ -182,7 +181,7 @@ static int open_staging(const struct bb_nccl_staging *staging)
 	return number;
 }
 
-/* Map the lane TO a rank in STAGING; returns why not. */
+/* Map the lane to rank TO in STAGING; returns the reason if it cannot be. */
 static const char *map_lane(const struct bb_nccl_staging *staging, int to,
 			    struct bb_nccl_lane *lane)
 {
@@ -197,7 +196,7 @@ static const char *map_lane(const struct bb_nccl_staging *staging, int to,
 	if (at == MAP_FAILED)
 		return "the processes cannot map each other's memory of the host (/proc/PID/fd)";
 	if (cudaHostRegister(at + HEAD_BYTES, RING_BYTES, cudaHostRegisterDefault) != cudaSuccess) {
-		cudaGetLastError(); /* that is a reason, and nobody's error */
+		cudaGetLastError(); /* clears it */
 		munmap(at, SHARED_BYTES);
 		return "CUDA cannot pin memory that processes share (cudaHostRegister)";
 	}
@@ -224,13 +223,13 @@ bb_status bb_nccl_lanes_meet(struct bb_rank *rank, int other, const struct bb_nc
 
 /* ---- pieces -------------------------------------------------------------------------- */
 
-/* This rank's part of two lanes, to a peer and back. */
+/* A rank's lanes to a peer and back. */
 struct staging {
 	struct bb_rank *rank;
 	struct bb_nccl_lane *forth, *back;
 };
 
-/* COUNT those of the ISSUED pieces whose EVENTS have been reached. */
+/* *COUNT = how many of the ISSUED pieces are complete, by their EVENTS. */
 static bb_status publish(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_SLOTS],
 			 atomic_ullong *count, unsigned long long issued)
 {
@@ -255,7 +254,7 @@ static bb_status publish_all(const struct staging *s)
 	return status;
 }
 
-/* Until COUNT has come to NUMBER. */
+/* Wait until *COUNT is at least NUMBER. */
 static bb_status count_await(const struct staging *s, atomic_ullong *count,
 			     unsigned long long number)
 {
@@ -282,7 +281,7 @@ out:
 	return status;
 }
 
-/* Issue the copy of the next BYTES at SRC into their place, once it is empty. */
+/* Issue the copy of the next piece, BYTES at SRC, into its slot once that is empty. */
 static bb_status slot_fill(const struct staging *s, const char *src, size_t bytes)
 {
 	struct bb_rank *rank = s->rank;
@@ -352,16 +351,16 @@ bb_status bb_nccl_stage(struct bb_group *group, int peer, const struct bb_half *
 	const struct staging s = {rank, lane_of(rank, me, other), lane_of(rank, other, me)};
 	bb_status status = BB_OK;
 
-	/* Both directions take turns, so that neither end waits for a piece that the other cannot
-	   issue. */
+	/* The directions alternate, so that neither rank waits for a piece that the other has not
+	   issued yet. */
 	for (size_t at = 0; (at < out->bytes || at < in->bytes) && status == BB_OK; at += PIECE) {
 		if (at < out->bytes)
 			status = slot_fill(&s, (const char *)out->mine + at, piece(out->bytes, at));
 		if (at < in->bytes && status == BB_OK)
 			status = slot_empty(&s, (char *)in->mine + at, piece(in->bytes, at));
 	}
-	/* What is not handed over now the target would wait for in vain. The last places that this
-	   rank has emptied can wait: the source asks for them in the next transfer. */
+	/* The target waits for the last pieces now; the source needs the last emptied slots only in
+	   the next transfer. */
 	if (s.forth->shared && status == BB_OK)
 		status = count_await(&s, &s.forth->counts->filled, s.forth->sent);
 	return status;

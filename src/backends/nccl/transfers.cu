@@ -1,12 +1,12 @@
 /*
- * What moves bytes, and words, from one GPU's memory to another's.
+ * Kernels that copy bytes, or exchange flags, between the memory of two GPUs.
  */
 #include "backends/nccl/pieces.cuh"
 
 namespace
 {
 
-const int EACH = 4; /* pieces that a thread has under way */
+const int EACH = 4; /* loads in flight of a thread */
 
 __global__ void __launch_bounds__(THREADS) copy_bytes(const work w)
 {
@@ -28,26 +28,26 @@ __global__ void __launch_bounds__(THREADS) copy_bytes(const work w)
 		((uint4 *)to)[i] = load_piece(from + i * PIECE);
 }
 
-/* One thread: it waits in its own memory and writes into the other's. */
+/* One thread: it polls its own GPU's memory and writes to the other's. */
 __global__ void ping_pong(const work w)
 {
 	const unsigned *const mine = (const unsigned *)w.src[0];
 	const unsigned *const halt = (const unsigned *)w.src[1];
 	unsigned *const theirs = (unsigned *)w.dst;
 	const bool first = w.nsrc != 0;
-	unsigned word = (unsigned)w.first;
+	unsigned flag = (unsigned)w.first;
 
 	if (thread_index() > 0)
 		return;
 	for (uint64_t i = 0; i < w.count; i++) {
-		word++;
+		flag++;
 		if (first)
-			__stwt(theirs, word);
-		for (unsigned looks = 1; __ldcv(mine) != word; looks++)
-			if (looks % 1024 == 0 && __ldcv(halt))
+			__stwt(theirs, flag);
+		for (unsigned polls = 1; __ldcv(mine) != flag; polls++)
+			if (polls % 1024 == 0 && __ldcv(halt))
 				return;
 		if (!first)
-			__stwt(theirs, word);
+			__stwt(theirs, flag);
 	}
 }
 
@@ -64,7 +64,7 @@ cudaError_t bb_gpu_copy(struct bb_gpu_lane lane, void *dst, const void *src, uin
 }
 
 cudaError_t bb_gpu_ping(struct bb_gpu_lane lane, unsigned *theirs, const unsigned *mine,
-			const unsigned *halt, unsigned word, bool first, uint64_t rounds)
+			const unsigned *halt, unsigned flag, bool first, uint64_t rounds)
 {
 	work w = {};
 
@@ -72,7 +72,7 @@ cudaError_t bb_gpu_ping(struct bb_gpu_lane lane, unsigned *theirs, const unsigne
 	w.src[0] = (const char *)mine;
 	w.src[1] = (const char *)halt;
 	w.nsrc = first;
-	w.first = word;
+	w.first = flag;
 	w.count = rounds;
 	return launch(ping_pong, &w, lane, 1);
 }

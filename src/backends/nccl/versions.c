@@ -1,5 +1,5 @@
 /*
- * The library that was found: whether it can be used, and what of it.
+ * Is the library that was found usable, and which of its features?
  */
 #include "backends/nccl/nccl.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- versions ------------------------------------------------------------------------ */
 
-/* A version code: 22809 is 2.28.9; before 2.9 there was one digit less. */
+/* 22809 is 2.28.9; before 2.9 codes had one digit less. */
 void bb_nccl_version_text(int code, char text[BB_NCCL_VERSION_TEXT])
 {
 	const int major = code < 10000 ? 1000 : 10000;
@@ -20,13 +20,12 @@ void bb_nccl_version_text(int code, char text[BB_NCCL_VERSION_TEXT])
 		 code % 100);
 }
 
-/* Of a version that brought something: 22703 is 2.27. */
+/* As bb_nccl_version_text, without the patch: 22703 is 2.27. */
 static void since_text(int since, char text[BB_NCCL_VERSION_TEXT])
 {
 	snprintf(text, BB_NCCL_VERSION_TEXT, "%d.%d", since / 10000, since / 100 % 100);
 }
 
-/* The file of the library. */
 static const char *library_path(const struct bb_nccl_library *library)
 {
 	Dl_info info;
@@ -81,7 +80,7 @@ static bb_status library_check(const struct bb_nccl_library *library, int versio
 	if (!missing)
 		return BB_OK;
 	return bb_fail(error, BB_EBACKEND,
-		       "%s says that it is NCCL %s and lacks %s; install it anew, or " REMEDY,
+		       "%s is NCCL %s by its version and lacks %s; reinstall it, or " REMEDY,
 		       library_path(library), found, missing);
 }
 
@@ -106,7 +105,7 @@ bb_status bb_nccl_need(const struct bb_rank *rank)
 	if (rank->version > 0)
 		return BB_OK;
 	return bb_fail(c->error, BB_EBACKEND, "%s",
-		       c->nccl.version > 0 ? "another process has no NCCL that it can use"
+		       c->nccl.version > 0 ? "another process has no usable NCCL"
 					   : c->unusable.text);
 }
 
@@ -132,7 +131,7 @@ bb_status bb_nccl_require(const struct bb_nccl_library *library, int since, cons
 
 /* ---- for --list ---------------------------------------------------------------------- */
 
-/* What NCCL has by now and the older of library and headers has not. */
+/* Append the features that the library or the headers lack. */
 static void list_missing(struct bb_strbuf *out, int version)
 {
 	static const struct {

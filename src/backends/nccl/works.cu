@@ -1,14 +1,14 @@
 /*
- * Work on memory whose speed is to be seen.
+ * Kernels that measure memory: its bandwidth, its latency, and a kernel that only takes time.
  */
 #include "backends/nccl/pieces.cuh"
 
 namespace
 {
 
-const int EACH = 4; /* pieces that a thread has under way */
+const int EACH = 4; /* loads in flight of a thread */
 
-/* A thread tells whether what it read sums up to the mark, or the loads would be left out. */
+/* Without the comparison at the end the compiler would remove the loads. */
 __global__ void __launch_bounds__(THREADS) read_memory(const work w)
 {
 	const uint4 *const from = (const uint4 *)w.src[0];
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(THREADS) triad(const work w)
 	}
 }
 
-/* One thread; where it ends is kept, or the way would be left out. */
+/* One thread. Without the store at the end the compiler would remove the loads. */
 __global__ void chase(const work w)
 {
 	const char *at = w.dst;
@@ -64,8 +64,8 @@ __global__ void spin(const work w)
 
 	if (thread_index() > 0)
 		return;
-	for (unsigned looks = 1; device_ns() - begin < w.count; looks++)
-		if (looks % 1024 == 0 && __ldcv(halt))
+	for (unsigned polls = 1; device_ns() - begin < w.count; polls++)
+		if (polls % 1024 == 0 && __ldcv(halt))
 			return;
 }
 
