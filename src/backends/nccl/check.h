@@ -15,6 +15,11 @@
 #define BB_CUDA(rank, call) bb_cuda_check(rank, call, #call, __FILE__, __LINE__)
 #define BB_NCCL(rank, call) bb_nccl_check(rank, (rank)->nccl->call, #call, __FILE__, __LINE__)
 
+/* For freeing: the same, but CALL is not made once the run is being abandoned. Other ranks may then
+   still use what it frees, which lives until the process ends. */
+#define BB_CUDA_FREE(rank, call)                                                                   \
+	bb_nccl_ignore(bb_nccl_aborted((rank)->context) ? BB_OK : BB_CUDA(rank, call))
+
 /* The same for a call that belongs to no rank. The reason goes into ERROR, and no wait ends. */
 #define BB_CUDA_PROCESS(error, call) bb_cuda_check_process(error, call, #call, __FILE__, __LINE__)
 #define BB_NCCL_PROCESS(error, library, call)                                                      \

@@ -136,9 +136,8 @@ void bb_nccl_gemm_close(struct bb_rank *rank)
 
 	if (!g)
 		return;
-	/* As with buffers: see device_free. */
-	if (g->matrices && healthy)
-		bb_nccl_ignore(BB_CUDA(rank, cudaFree(g->matrices)));
+	if (g->matrices)
+		BB_CUDA_FREE(rank, cudaFree(g->matrices));
 	if (g->handle && healthy)
 		bb_nccl_ignore(cublas_check(rank, g->cublasDestroy_v2(g->handle), "cublasDestroy"));
 	if (g->library && healthy)

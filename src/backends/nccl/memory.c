@@ -32,8 +32,7 @@ static bb_status device_alloc(struct bb_rank *rank, size_t bytes, void **base)
 	return BB_CUDA(rank, cudaMalloc(base, bytes));
 }
 
-/* While the run is being abandoned other ranks may still access the memory, which then lives until
-   the process ends. */
+/* See BB_CUDA_FREE. */
 static bb_status device_free(struct bb_rank *rank, void *base)
 {
 	if (bb_nccl_aborted(rank->context))
@@ -43,6 +42,16 @@ static bb_status device_free(struct bb_rank *rank, void *base)
 		return BB_NCCL(rank, ncclMemFree(base));
 #endif
 	return BB_CUDA(rank, cudaFree(base));
+}
+
+struct bb_nccl_memory **bb_nccl_memory_link(struct bb_rank *rank, const void *at)
+{
+	struct bb_nccl_memory **link = &rank->memories;
+
+	while (*link && ((const char *)at < (char *)(*link)->base ||
+			 (const char *)at >= (char *)(*link)->base + (*link)->bytes))
+		link = &(*link)->next;
+	return link;
 }
 
 bb_status bb_nccl_alloc(struct bb_rank *rank, size_t bytes, void **memory)
@@ -65,20 +74,16 @@ failed:
 
 void bb_nccl_release(struct bb_rank *rank, void *memory, size_t bytes)
 {
-	const char *const at = memory;
+	struct bb_nccl_memory **const link = bb_nccl_memory_link(rank, memory);
+	struct bb_nccl_memory *const m = *link;
 
-	for (struct bb_nccl_memory **link = &rank->memories; *link; link = &(*link)->next) {
-		struct bb_nccl_memory *m = *link;
-
-		if (at < (char *)m->base || at >= (char *)m->base + m->bytes)
-			continue;
-		for (struct bb_group *g = rank->groups; g; g = g->next)
-			bb_nccl_deregister(g, m);
-		*link = m->next;
-		bb_nccl_ignore(device_free(rank, m->base));
-		free(m);
+	if (!m)
 		return;
-	}
+	for (struct bb_group *g = rank->groups; g; g = g->next)
+		bb_nccl_deregister(g, m);
+	*link = m->next;
+	bb_nccl_ignore(device_free(rank, m->base));
+	free(m);
 }
 
 uint64_t bb_nccl_memory_available(struct bb_context *context)

@@ -293,9 +293,8 @@ static void nccl_detach(struct bb_rank *rank)
 		bb_nccl_routes_close(rank);
 	bb_nccl_halt_close(rank);
 	bb_nccl_health_close(rank);
-	/* As with buffers: see device_free. */
-	if (rank->scratch && !bb_nccl_aborted(rank->context))
-		bb_nccl_ignore(BB_CUDA(rank, cudaFree(rank->scratch)));
+	if (rank->scratch)
+		BB_CUDA_FREE(rank, cudaFree(rank->scratch));
 	if (rank->main && !rank->context->config.default_stream)
 		bb_nccl_ignore(BB_CUDA(rank, cudaStreamDestroy(rank->main)));
 	free(rank);

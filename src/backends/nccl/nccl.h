@@ -123,6 +123,11 @@ static inline size_t bb_nccl_scratch_flags(const struct bb_context *context)
 	       ~(size_t)255;
 }
 
+/* For failures of cleaning up, which have been reported and have no other consequence. */
+static inline void bb_nccl_ignore(bb_status status)
+{
+}
+
 static inline bool bb_nccl_aborted(const struct bb_context *context)
 {
 	return atomic_load_explicit(&context->aborted, memory_order_relaxed) != 0;
@@ -158,11 +163,6 @@ BB_MUST bb_status bb_nccl_require(const struct bb_nccl_library *library, int sin
 /* See backends/gpu.h. */
 void bb_nccl_list(struct bb_strbuf *out);
 
-/* For failures of cleaning up, which have been reported and have no other consequence. */
-static inline void bb_nccl_ignore(bb_status status)
-{
-}
-
 /* ---- memory (memory.c) --------------------------------------------------------------- */
 
 struct bb_nccl_memory {
@@ -180,6 +180,8 @@ struct bb_nccl_registration {
 
 BB_MUST bb_status bb_nccl_alloc(struct bb_rank *rank, size_t bytes, void **memory);
 void bb_nccl_release(struct bb_rank *rank, void *memory, size_t bytes);
+/* The link to the buffer of RANK that holds address AT, or to NULL. */
+struct bb_nccl_memory **bb_nccl_memory_link(struct bb_rank *rank, const void *at);
 BB_MUST bb_status bb_nccl_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes);
 BB_MUST bb_status bb_nccl_fill(struct bb_rank *rank, void *dst, const struct bb_pattern *pattern,
 			       size_t first, size_t count);

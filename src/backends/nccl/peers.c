@@ -22,18 +22,9 @@ struct shared {
 _Static_assert(sizeof(struct shared) <= sizeof(((struct bb_token *)NULL)->bytes),
 	       "a token has no room");
 
-static struct bb_nccl_memory *memory_at(const struct bb_rank *rank, const char *at)
-{
-	struct bb_nccl_memory *m = rank->memories;
-
-	while (m && (at < (char *)m->base || at >= (char *)m->base + m->bytes))
-		m = m->next;
-	return m;
-}
-
 bb_status bb_nccl_share(struct bb_rank *rank, void *memory, size_t bytes, struct bb_token *token)
 {
-	const struct bb_nccl_memory *m = memory_at(rank, memory);
+	const struct bb_nccl_memory *m = *bb_nccl_memory_link(rank, memory);
 	struct shared s = {.machine = rank->machine,
 			   .proc = rank->context->world.proc,
 			   .device = rank->device};
@@ -172,8 +163,7 @@ out:
 
 static void unmap(struct bb_rank *rank, void *base)
 {
-	if (!bb_nccl_aborted(rank->context))
-		bb_nccl_ignore(BB_CUDA(rank, cudaIpcCloseMemHandle(base)));
+	BB_CUDA_FREE(rank, cudaIpcCloseMemHandle(base));
 }
 
 void bb_nccl_unreach(struct bb_group *group, int number, void *theirs)

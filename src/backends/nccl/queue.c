@@ -88,8 +88,8 @@ bb_status bb_nccl_halt_open(struct bb_rank *rank)
 
 void bb_nccl_halt_close(struct bb_rank *rank)
 {
-	if (rank->halt && !bb_nccl_aborted(rank->context))
-		bb_nccl_ignore(BB_CUDA(rank, cudaFreeHost((void *)rank->halt)));
+	if (rank->halt)
+		BB_CUDA_FREE(rank, cudaFreeHost((void *)rank->halt));
 	rank->halt = NULL;
 }
 

@@ -43,15 +43,14 @@ static bb_status space_alloc(struct bb_rank *rank, int space, size_t bytes, void
 
 static void space_release(struct bb_rank *rank, int space, void *memory, size_t bytes)
 {
-	/* As with buffers: see device_free. */
-	if (!memory || bb_nccl_aborted(rank->context))
+	if (!memory)
 		return;
-	if (space == PAGEABLE)
+	if (space == HOST)
+		BB_CUDA_FREE(rank, cudaFreeHost(memory));
+	else if (space == DEVICE)
+		BB_CUDA_FREE(rank, cudaFree(memory));
+	else if (!bb_nccl_aborted(rank->context))
 		bb_cpu_release(rank, memory, bytes);
-	else if (space == HOST)
-		bb_nccl_ignore(BB_CUDA(rank, cudaFreeHost(memory)));
-	else
-		bb_nccl_ignore(BB_CUDA(rank, cudaFree(memory)));
 }
 
 static bb_status space_work(struct bb_rank *rank, struct bb_queue *queue, enum bb_memory_work what,

@@ -101,7 +101,7 @@ static void close_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_SLOTS]
 			bb_nccl_ignore(BB_CUDA(rank, cudaEventDestroy(events[i])));
 }
 
-/* As with buffers (see device_free), slots stay after a failure. */
+/* See BB_CUDA_FREE. */
 static void close_shared(struct bb_rank *rank, struct bb_nccl_lane *lane)
 {
 	if (!lane->shared || bb_nccl_aborted(rank->context))
@@ -112,8 +112,8 @@ static void close_shared(struct bb_rank *rank, struct bb_nccl_lane *lane)
 
 static void close_within(struct bb_rank *rank, struct bb_nccl_lane *out)
 {
-	if (out->slots && !bb_nccl_aborted(rank->context))
-		bb_nccl_ignore(BB_CUDA(rank, cudaFreeHost(out->slots)));
+	if (out->slots)
+		BB_CUDA_FREE(rank, cudaFreeHost(out->slots));
 }
 
 void bb_nccl_lanes_close(struct bb_rank *rank)
@@ -127,7 +127,7 @@ void bb_nccl_lanes_close(struct bb_rank *rank)
 		close_events(rank, lane_within(rank->context, r, rank->rank)->empty);
 		close_within(rank, out);
 	}
-	for (int r = 0; rank->peers && r < w->nranks; r++) {
+	for (int r = 0; r < w->nranks; r++) {
 		struct bb_nccl_lane *lanes = rank->peers[r].lanes;
 
 		for (int i = 0; lanes && i < 2; i++) {
