@@ -42,6 +42,9 @@ struct bb_benchmark {
 	bb_status (*check)(const struct bb_benchmark *benchmark, void *own,
 			   struct bb_options *options, const struct bb_environment *environment,
 			   struct bb_error *error);
+	/* Free what CHECK allocated in OWN, at the end, also after a failed CHECK. NULL: nothing.
+	 */
+	void (*free_options)(void *own);
 	void (*list)(struct bb_strbuf *out); /* --list */
 	/* Prints instead of running, if SHOWS. */
 	bb_status (*show)(struct bb_run *run, struct bb_strbuf *out);

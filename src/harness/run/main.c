@@ -374,7 +374,10 @@ int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
 	else
 		result = measure(run);
 out:
-	bb_cluster_free(run->options.cluster);
+	if (run && own && benchmark->free_options)
+		benchmark->free_options(own);
+	if (run)
+		bb_cluster_free(run->options.cluster);
 	free(own);
 	free(run);
 	return status != BB_OK ? (int)status : result;
