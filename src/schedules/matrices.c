@@ -1,0 +1,273 @@
+#include "schedules/matrices.h"
+
+#include "core/array.h"
+#include "core/option.h"
+#include "core/random.h"
+#include "core/units.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A file as it is read. */
+struct reader {
+	struct bb_matrices *m;
+	const char *origin, *file;
+	double scale;
+	int line;
+	size_t nrows;
+	uint64_t sum;              /* of the matrix at hand */
+	char name[BB_MATRIX_NAME]; /* of the next matrix; empty: none */
+	struct bb_error *error;
+};
+
+static bb_status refuse(const struct reader *r, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static bb_status refuse(const struct reader *r, const char *format, ...)
+{
+	char why[160];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, sizeof(why), format, args);
+	va_end(args);
+	return bb_fail(r->error, BB_EUSAGE, "%s: line %d: %s", r->origin, r->line, why);
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
+}
+
+/* Keeps the name in a comment, LENGTH characters from TEXT. */
+static bb_status read_name(struct reader *r, const char *text, size_t length)
+{
+	while (length > 0 && (*text == '#' || is_blank(*text))) {
+		text++;
+		length--;
+	}
+	while (length > 0 && is_blank(text[length - 1]))
+		length--;
+	if (length >= sizeof(r->name))
+		return refuse(r, "a name has at most %d characters", BB_MATRIX_NAME - 1);
+	for (size_t i = 0; i < length; i++)
+		if (!isprint((unsigned char)text[i]))
+			return refuse(r, "a name consists of printable ASCII characters");
+	snprintf(r->name, sizeof(r->name), "%.*s", (int)length, text);
+	return BB_OK;
+}
+
+static bb_status begin_matrix(struct reader *r)
+{
+	struct bb_matrices *m = r->m;
+	char(*added)[BB_MATRIX_NAME] = BB_ARRAY_ADD(m->names, m->n, m->room);
+
+	if (!added)
+		return bb_no_memory(r->error, r->origin);
+	memcpy(*added, r->name, sizeof(*added));
+	r->name[0] = '\0';
+	r->sum = 0;
+	for (size_t k = 0; k + 1 < m->n; k++)
+		if (**added && strcmp(m->names[k], *added) == 0)
+			return refuse(r, "two matrices are called \"%s\"", *added);
+	return BB_OK;
+}
+
+/* Adds the number at *TEXT, which is advanced behind it. */
+static bb_status read_number(struct reader *r, const char **text)
+{
+	struct bb_matrices *m = r->m;
+	const int length = (int)strcspn(*text, " \t\r\v\f\n");
+	char *end;
+	const double bytes = strtod(*text, &end) * r->scale;
+	uint64_t *added;
+
+	if (end != *text + length)
+		return refuse(r, "\"%.*s\" is not a number of bytes", length < 40 ? length : 40,
+			      *text);
+	if (!(bytes >= 0 && bytes <= (double)BB_MOST_BYTES))
+		return refuse(r, "%.*s%s: give from 0 to 2^60 bytes", length < 40 ? length : 40,
+			      *text, r->scale != 1 ? ", scaled" : "");
+	added = BB_ARRAY_ADD(m->bytes, m->ncells, m->cells_room);
+	if (!added)
+		return bb_no_memory(r->error, r->origin);
+	*added = (uint64_t)bytes / BB_MATRIX_GRAIN * BB_MATRIX_GRAIN;
+	r->sum += *added;
+	*text = end;
+	return r->sum > BB_MOST_BYTES ? refuse(r, "a matrix has at most 2^60 bytes") : BB_OK;
+}
+
+/* Adds the numbers of the row at TEXT, if any. */
+static bb_status read_row(struct reader *r, const char *text)
+{
+	struct bb_matrices *m = r->m;
+	size_t n = 0;
+	bb_status status = BB_OK;
+
+	for (;;) {
+		while (is_blank(*text))
+			text++;
+		if (*text == '\0' || *text == '\n')
+			break;
+		if (n++ == 0 && (m->nranks == 0 || r->nrows % m->nranks == 0))
+			BB_TRY(status, begin_matrix(r), out);
+		BB_TRY(status, read_number(r, &text), out);
+	}
+	if (n == 0)
+		return BB_OK;
+	if (r->nrows++ == 0)
+		m->nranks = n;
+	else if (n != m->nranks)
+		status = refuse(r,
+				"%zu number%s, %zu in the first row; rows are as long as the "
+				"matrix has ranks",
+				n, bb_plural((long long)n), m->nranks);
+out:
+	return status;
+}
+
+/* Names matrices that have no name after the file. */
+static void name_rest(const struct reader *r)
+{
+	const char *slash = strrchr(r->file, '/');
+	const char *file = slash ? slash + 1 : r->file;
+
+	for (size_t k = 0; k < r->m->n; k++) {
+		if (r->m->names[k][0])
+			continue;
+		if (r->m->n == 1)
+			snprintf(r->m->names[k], BB_MATRIX_NAME, "%s", file);
+		else
+			snprintf(r->m->names[k], BB_MATRIX_NAME, "%.40s:%zu", file, k + 1);
+	}
+}
+
+bb_status bb_matrices_parse(struct bb_matrices *matrices, const char *origin, const char *file,
+			    const char *text, size_t length, double scale, struct bb_error *error)
+{
+	struct reader r = {.m = matrices,
+			   .origin = origin,
+			   .file = file,
+			   .scale = scale,
+			   .line = 1,
+			   .error = error};
+	bb_status status = BB_OK;
+
+	if (strlen(text) != length)
+		return bb_fail(error, BB_EUSAGE, "%s: a zero byte is not text", origin);
+	for (; *text && status == BB_OK; r.line++) {
+		const size_t end = strcspn(text, "\n"), indent = strspn(text, " \t\r\v\f");
+
+		status = text[indent] == '#' ? read_name(&r, text, end) : read_row(&r, text);
+		text += end + (text[end] == '\n');
+	}
+	if (status != BB_OK)
+		return status;
+	if (r.nrows == 0)
+		return bb_fail(error, BB_EUSAGE, "%s: there is no matrix in it", origin);
+	if (r.nrows % matrices->nranks != 0)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s: matrices of %zu columns have %zu rows each; the file has %zu "
+			       "rows",
+			       origin, matrices->nranks, matrices->nranks, r.nrows);
+	name_rest(&r);
+	return BB_OK;
+}
+
+void bb_matrices_free(struct bb_matrices *matrices)
+{
+	free(matrices->names);
+	free(matrices->bytes);
+	*matrices = (struct bb_matrices){.n = 0};
+}
+
+/* ---- content ----------------------------------------------------------------------------- */
+
+uint64_t bb_matrices_digest(const struct bb_matrices *m)
+{
+	uint64_t digest = m->nranks;
+
+	for (size_t i = 0; i < m->ncells; i++)
+		digest = bb_random_mix(digest ^ m->bytes[i]);
+	return digest;
+}
+
+static uint64_t cell(const struct bb_matrices *m, size_t k, int source, int destination)
+{
+	return m->bytes[(k * m->nranks + (size_t)source) * m->nranks + (size_t)destination];
+}
+
+void bb_matrices_counts(const struct bb_matrices *m, size_t k, int n, size_t element,
+			size_t *counts)
+{
+	for (int i = 0; i < n; i++)
+		for (int j = 0; j < n; j++)
+			counts[i * n + j] = (size_t)cell(m, k, i, j) / element;
+}
+
+/* Returns what RANK sends to all of the first N, or receives from them. */
+static uint64_t rank_bytes(const struct bb_matrices *m, size_t k, int n, int rank, bool receives)
+{
+	uint64_t sum = 0;
+
+	for (int peer = 0; peer < n; peer++)
+		sum += receives ? cell(m, k, peer, rank) : cell(m, k, rank, peer);
+	return sum;
+}
+
+/* Returns the most that a rank sends or receives. *RANK = the first that does, *RECEIVES: which. */
+static uint64_t find_busiest(const struct bb_matrices *m, size_t k, int n, int *rank,
+			     bool *receives)
+{
+	uint64_t most = 0;
+
+	*rank = 0;
+	*receives = false;
+	for (int i = 0; i < 2 * n; i++) {
+		const uint64_t bytes = rank_bytes(m, k, n, i % n, i >= n);
+
+		if (bytes <= most)
+			continue;
+		most = bytes;
+		*rank = i % n;
+		*receives = i >= n;
+	}
+	return most;
+}
+
+uint64_t bb_matrices_busiest(const struct bb_matrices *m, size_t k, int n)
+{
+	int rank;
+	bool receives;
+
+	return find_busiest(m, k, n, &rank, &receives);
+}
+
+void bb_matrices_describe(const struct bb_matrices *m, size_t k, int n, struct bb_strbuf *out)
+{
+	uint64_t all = 0, within = 0, most;
+	char text[BB_UNIT_TEXT];
+	bool receives;
+	int rank;
+
+	for (int r = 0; r < n; r++) {
+		all += rank_bytes(m, k, n, r, false);
+		within += cell(m, k, r, r);
+	}
+	most = find_busiest(m, k, n, &rank, &receives);
+	bb_strbuf_addf(out, "%s: %s between %d rank%s", m->names[k],
+		       bb_format_bytes(text, all - within), n, bb_plural(n));
+	bb_strbuf_addf(out, ", %s within them", bb_format_bytes(text, within));
+	if (most == 0)
+		return;
+	bb_strbuf_addf(out, "; rank %d %s most, %s, %.3g times the mean", rank,
+		       receives ? "receives" : "sends", bb_format_bytes(text, most),
+		       (double)most * n / (double)all);
+	if ((size_t)n < m->nranks)
+		bb_strbuf_addf(out, "; its first %d of %zu ranks", n, m->nranks);
+}
