@@ -196,13 +196,12 @@ bool bb_where_selects(const struct bb_where *where, const struct bb_read_record 
 
 /* Fields that identify a record, in the order of a subject. */
 static const char *const identity[] = {
-	"collective", "quantity", "model",  "schedule",     "way",
-	"variant",    "mode",     "stage",  "grouping",     "cap_bytes",
-	"overlap",    "servers",  "stages", "microbatches", "algorithm_asked",
-	"algorithm",  "dtype",    "op",     "root",         "size_bytes",
-	"in_place",   "from",     "to",     "place",        "memory_from",
-	"memory_to",  "workers",  "route",  "p2p",          "actor",
-	"direction",  "nranks",   NULL};
+	"collective",  "quantity",     "model",           "schedule",  "way",     "variant",
+	"mode",        "stage",        "grouping",        "cap_bytes", "overlap", "servers",
+	"stages",      "microbatches", "algorithm_asked", "algorithm", "dtype",   "op",
+	"root",        "size_bytes",   "in_place",        "from",      "to",      "place",
+	"memory_from", "memory_to",    "workers",         "route",     "p2p",     "actor",
+	"direction",   "nranks",       "matrix",          NULL};
 
 static void add_member(struct bb_strbuf *s, const char *name, const json_t *value)
 {

@@ -412,9 +412,11 @@ static void print_intro(const struct explanation *p)
 	const struct bb_collective *collective = p->algorithm->collective;
 	bool many = p->shape->nranks > 4;
 
-	bb_strbuf_addf(p->out, "%s by %s, %d rank%s%s, count %zu", collective->name,
-		       p->algorithm->name, p->shape->nranks, bb_plural(p->shape->nranks),
-		       p->shape->in_place ? ", in place" : "", p->shape->count);
+	bb_strbuf_addf(p->out, "%s by %s, %d rank%s%s", collective->name, p->algorithm->name,
+		       p->shape->nranks, bb_plural(p->shape->nranks),
+		       p->shape->in_place ? ", in place" : "");
+	if (p->shape->count)
+		bb_strbuf_addf(p->out, ", count %zu", p->shape->count);
 	if (p->shape->chunk)
 		bb_strbuf_addf(p->out, ", chunks of %zu", p->shape->chunk);
 	if (collective->flags & BB_ROOTED)

@@ -151,9 +151,49 @@ def named_pairs():
 
 def alltoallv_environment():
     """A variable that only nccl-tests supports is not ignored silently."""
-    for name in ("MATRIX_FILE", "MATRIX_SCALE", "PRINT_SUMMARY"):
-        variable = f"NCCL_TESTS_ALLTOALLV_{name}"
-        refused(5, "alltoallv -b 8 -e 8", (variable,), {variable: "1"})
+    variable = "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"
+    refused(5, "alltoallv -b 8 -e 8", (variable,), {variable: "1"})
+
+
+# The text of a file, and what the error names.
+MATRICES = [
+    ("", "there is no matrix"),
+    ("# only a name\n\n", "there is no matrix"),
+    ("1 2\n3\n", "line 2", "1 number, 2 in the first row"),
+    ("1 2\n3 4 5\n", "line 2", "3 numbers"),
+    ("1 2\n3 4\n5 6\n", "2 columns have 2 rows each", "3 rows"),
+    ("1 two\n3 4\n", "line 1", '"two"'),
+    ("1 2\n3 4x\n", "line 2", '"4x"'),
+    ("1 -2\n3 4\n", "line 1", "-2", "from 0"),
+    ("1 2\n3 nan\n", "nan"),
+    ("1 2\n3 inf\n", "inf"),
+    ("1 1e30\n3 4\n", "1e30", "2^60"),
+    ("1e18 1e18\n0 0\n", "line 1", "at most 2^60"),
+    ("1 2\n3 4\0\n", "a zero byte"),
+    ("#x\n1 2\n3 4\n#x\n1 2\n3 4\n", "line 5", 'two matrices are called "x"'),
+    ("#" + 64 * "x" + "\n1 2\n3 4\n", "line 1", "63 characters"),
+    ("#\a\n1 2\n3 4\n", "line 1", "printable"),
+    ("1 2 3\n4 5 6\n7 8 9\n", "for 3 ranks", "there are 4"),
+]
+
+
+def malformed_matrix(text, *words):
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write(text)
+        file.flush()
+        refused(2, f"alltoallv -g 4 --matrix {file.name}", (file.name, *words))
+
+
+def matrix_and_sizes():
+    """The sizes are the matrix's; -e is the room for the largest, as in nccl-tests."""
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("1000 2000\n3000 4000\n")
+        file.flush()
+        refused(2, f"alltoallv -g 2 --matrix {file.name} -b 8 -e 64", ("--matrix", "-b and -e"))
+        refused(2, f"alltoallv -g 2 --matrix {file.name} -b 4K -e 4K", ("4K of -e", "--matrix-scale"))
+        refused(2, f"alltoallv -g 2 --matrix {file.name} --explain", ("4K of --explain", "--matrix-scale"))
+        refused(2, f"alltoall -g 2 --matrix {file.name}", ("--matrix", "alltoallv_perf"))
+    refused(2, "alltoallv -g 2 --matrix /no/such/file", ("--matrix /no/such/file",))
 
 
 def smallest_group():
@@ -177,6 +217,9 @@ def enough_cases():
 add("nothing can run", nothing_can_run)
 add("pairs that were named", named_pairs)
 add("alltoallv's environment", alltoallv_environment)
+for text, *words in MATRICES:
+    add(f"matrix {text[:20]!r}", malformed_matrix, text, *words)
+add("a matrix and sizes", matrix_and_sizes)
 add("a root beyond its group", smallest_group)
 add("unwritable file", unwritable)
 add("at least 40 cases", enough_cases)

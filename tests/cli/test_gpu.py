@@ -498,6 +498,15 @@ def no_gpu():
     gpus.run("all_reduce -b 8 -e 8 -G 1", none).exits(5).says("-G 1", "host", why)
 
 
+@test
+def alltoallv_matrix():
+    """NCCL's messages and busbench's schedules move the traffic of a file, also in place and in groups."""
+    file = os.path.join(kit.ROOT, "docs", "moe-traffic.txt")
+    result = gpus.passes(f"alltoallv -g 4 --matrix {file} --matrix-scale 64 --algo all -n 2 -d double")
+    equal({row.size for row in result.rows()}, {64 * 1600, 64 * 2624}, "sizes")
+    gpus.passes(f"alltoallv -g 5 --matrix {file} -n 2", {"NCCL_TESTS_SPLIT": "MOD 2"}).prints("its first 3 of 4 ranks")
+
+
 # ---- failures ----------------------------------------------------------------------------------
 
 # A command line, the calls that fail, and their numbers from 1; the message names the call, except for kernels.
@@ -560,6 +569,7 @@ SAMPLE = [
     "all_reduce -g 4 --algo ring,tree,busbench:ring,auto -b 40 -e 4000 -f 10 -n 2 -d float,int32 -o sum,bxor,mulsum",
     "all_gather -g 3 --algo all -b 1 -e 3000 -f 50 -n 2 -R 2",
     "alltoallv -g 4 --algo all -b 1 -e 3000 -f 50 -n 2 -G 2 -m 2",
+    f"alltoallv -g 4 --algo all --matrix {os.path.join(kit.ROOT, 'docs', 'moe-traffic.txt')} -n 2",
     "reduce -g 3 --algo all -b 1000 -e 1000 -n 2 -I 1 -M 1 -o avg",
     "sendrecv -g 2 --algo all -b 1000 -e 1000 -n 2 -z 1 -y 1 -u 3",
     "hypercube -g 4 -b 1000 -e 1000 -n 2 -C 1 --cache rewrite",

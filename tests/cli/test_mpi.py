@@ -157,6 +157,23 @@ def null():
         equal(row.halves[0].wrong, "N/A", "#wrong")
 
 
+@test
+def alltoallv_matrix():
+    """All algorithms move the traffic of a file, which all processes must have."""
+    file = os.path.join(kit.ROOT, "docs", "moe-traffic.txt")
+    result = mpi.passes(3, f"alltoallv --matrix {file} --matrix-scale 64 --algo all -n 2 -w 0")
+    equal({row.size for row in result.rows()}, {64 * 1184, 64 * 1920}, "sizes")
+    result.require(algorithms(result) >= {"auto", "native", "ring", "naive"}, "not all algorithms")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in (("a", "16 32\n48 64\n"), ("b", "16 32\n48 80\n")):
+            os.mkdir(os.path.join(folder, name))
+            with open(os.path.join(folder, name, "m.txt"), "w", encoding="utf-8") as out:
+                out.write(text)
+        program = [built("alltoallv_perf"), "--matrix", "m.txt", "--backend", "mpi"]
+        words = ["mpirun", "-np", "1", "--wdir", f"{folder}/a", *program, ":", "-np", "1", "--wdir", f"{folder}/b", *program]
+        mpi.Job(words).finish().exits(2).says("m.txt differs between processes")
+
+
 # ---- refused -----------------------------------------------------------------------------------
 
 

@@ -191,6 +191,45 @@ def alltoallv_spread():
         passes("alltoallv -g 3 -b 1K -e 64K -f 8 --algo all", env={"NCCL_TESTS_ALLTOALLV_SPREAD": spread})
 
 
+MATRIX = os.path.join(kit.ROOT, "docs", "moe-traffic.txt")
+
+
+@test
+def alltoallv_matrix():
+    """--matrix runs the matrices of a file, of which the records keep the name; the size is the busiest rank's."""
+    rows = passes(f"alltoallv -g 4 --matrix {MATRIX} --matrix-scale 100 --algo all -n 2").rows()
+    equal({(r.size, r.count) for r in rows}, {(160000, 0), (262400, 0)}, "sizes and counts")
+    found = {(r["matrix"], r["size_bytes"]) for r in records(f"alltoallv -g 4 --matrix {MATRIX} -n 2")}
+    equal(found, {("layer 3", 1600), ("layer 11, hot expert", 2624)}, "matrices")
+    # The first ranks of a larger matrix, by nccl-tests' variables; types of 1 and 8 bytes.
+    env = {"NCCL_TESTS_ALLTOALLV_MATRIX_FILE": MATRIX, "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE": "16"}
+    result = passes("alltoallv -g 3 -b 1M -e 1M -d int8,double --algo ring,tree,direct -n 2", env=env)
+    equal({r.size for r in result.rows()}, {16 * 1184, 16 * 1920}, "sizes of 3 ranks")
+    result.prints("# Matrix layer 3: ", "its first 3 of 4 ranks")
+
+
+@test
+def alltoallv_matrix_winners():
+    """Matrices of the same size have comparisons of their own."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write("0 64\n0 0\n\n0 0\n64 0\n")
+        file.flush()
+        name = os.path.basename(file.name)
+        line = f"alltoallv -g 2 --matrix {file.name} --algo ring,naive"
+        equal([r["matrix"] for r in records(line, "winner")], [f"{name}:1", f"{name}:2"], "winners")
+        run(line).exits(0).right().prints(f"matrix {name}:1", f"matrix {name}:2", "rank 1 sends most")
+        # A rank that sends and receives nothing, and a matrix without any bytes.
+        file.write("0 0\n0 0\n")
+        file.flush()
+        equal([r.size for r in passes(f"alltoallv -g 2 --matrix {file.name} --algo direct").rows()], [64, 64, 0], "sizes")
+
+
+@test
+def alltoallv_matrix_explained():
+    result = run(f"alltoallv -g 4 --matrix {MATRIX} --explain --algo pairwise").exits(0)
+    result.prints("Matrix layer 3: ", "alltoallv by pairwise, 4 ranks\n", "Matrix layer 11")
+
+
 # ---- telling about itself ----------------------------------------------------------------------
 
 

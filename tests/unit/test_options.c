@@ -381,28 +381,29 @@ static void test_environment(void **state)
 	assert_int_equal(read_env(&r, &bb_all_reduce, "", e), BB_EUSAGE);
 }
 
-/* What nccl-tests would obey in alltoallv is refused there, and of no concern elsewhere. */
-static void test_unsupported_environment(void **state)
+/* nccl-tests' variables of alltoallv are of no concern elsewhere; one of them is not supported. */
+static void test_alltoallv_environment(void **state)
 {
-	const struct {
-		struct bb_environment environment;
-		const char *says;
-	} rows[] = {
-		{{.matrix_file = "m.txt"}, "NCCL_TESTS_ALLTOALLV_MATRIX_FILE=\"m.txt\""},
-		{{.matrix_scale = "2"}, "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE"},
-		{{.print_summary = "1"}, "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"},
-	};
+	struct bb_environment e = {.print_summary = "1"};
 	struct reading r;
 
-	for (size_t i = 0; i < 3; i++) {
-		assert_int_equal(read_env(&r, &bb_alltoallv, "", rows[i].environment),
-				 BB_EUNSUPPORTED);
-		assert_non_null(strstr(r.error.text, rows[i].says));
-		assert_int_equal(read_env(&r, &bb_alltoall, "", rows[i].environment), BB_OK);
-	}
-	assert_int_equal(
-		read_env(&r, &bb_alltoallv, "", (struct bb_environment){.print_summary = "0"}),
-		BB_OK);
+	assert_int_equal(read_env(&r, &bb_alltoallv, "", e), BB_EUNSUPPORTED);
+	assert_non_null(strstr(r.error.text, "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"));
+	assert_int_equal(read_env(&r, &bb_alltoall, "", e), BB_OK);
+	e = (struct bb_environment){.print_summary = "0", .matrix_scale = "2"};
+	assert_int_equal(read_env(&r, &bb_alltoallv, "", e), BB_OK);
+	e = (struct bb_environment){.matrix_file = "none.txt"};
+	assert_int_equal(read_env(&r, &bb_alltoallv, "", e), BB_EUSAGE);
+	assert_non_null(strstr(r.error.text, "NCCL_TESTS_ALLTOALLV_MATRIX_FILE none.txt"));
+	assert_int_equal(read_env(&r, &bb_alltoall, "", e), BB_OK);
+	e = (struct bb_environment){.matrix_scale = "-1"};
+	assert_int_equal(read_env(&r, &bb_alltoallv, "", e), BB_EUSAGE);
+	e = (struct bb_environment){.matrix_file = NULL};
+	assert_int_equal(read_env(&r, &bb_alltoall, "--matrix none.txt", e), BB_EUSAGE);
+	assert_non_null(strstr(r.error.text, "alltoall has no matrix"));
+	assert_int_equal(read_env(&r, &bb_alltoallv, "--matrix-scale 2", e), BB_EUSAGE);
+	assert_int_equal(read_env(&r, &bb_alltoallv, "--matrix none.txt -b 8 -e 64", e), BB_EUSAGE);
+	assert_non_null(strstr(r.error.text, "their own sizes"));
 }
 
 /* A lesson is about one root and as much as can be read; -e and the like do not matter. */
@@ -542,7 +543,7 @@ int main(void)
 		cmocka_unit_test(test_fault_and_link),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_environment),
-		cmocka_unit_test(test_unsupported_environment),
+		cmocka_unit_test(test_alltoallv_environment),
 		cmocka_unit_test(test_explain),
 		cmocka_unit_test(test_only_informs),
 		cmocka_unit_test(test_unreduced),

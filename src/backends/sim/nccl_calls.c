@@ -98,7 +98,7 @@ static double even_size(const struct bb_shape *shape)
 		most = sent > most ? sent : most;
 		most = received > most ? received : most;
 	}
-	return n > 1 ? (double)most * n / (n - 1) : (double)shape->count;
+	return n > 1 ? (double)most * n / (n - 1) : (double)bb_alltoall_count(shape, 0, 0);
 }
 
 static double call_size(const struct bb_call *call)

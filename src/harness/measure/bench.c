@@ -246,6 +246,25 @@ static bb_status open_samples(struct bb_session *s)
 	return BB_OK;
 }
 
+/* All processes must have read the same matrices. Collective over the world. */
+static bb_status compare_matrices(struct bb_session *s)
+{
+	const struct bb_matrices *m = s->bench->plan.matrices;
+	/* Half of the digest: a number that a double holds. */
+	const double mine = (double)(uint32_t)bb_matrices_digest(m);
+	double most[] = {mine, -mine};
+	bb_status status;
+
+	if (m->n == 0)
+		return BB_OK;
+	status = bb_crew_most(s->engine.driver, &bb_payload_real, most, 2);
+	if (status == BB_OK && most[0] != -most[1])
+		status = bb_fail(s->bench->error, BB_EUSAGE,
+				 "%.200s differs between processes; give all the same matrices",
+				 s->bench->settings.matrix_file);
+	return status;
+}
+
 static int color_of(const struct bb_run *run, int rank)
 {
 	const struct bb_bench *bench = run->own;
@@ -262,7 +281,9 @@ static bb_status bench_open(struct bb_engine *engine)
 
 	s->bench = bench;
 	s->patterns_dtype = -1;
+	s->reported_matrix = BB_NO_MATRIX;
 	s->copies = bb_is_first_on_device(run->infos, engine->driver->rank);
+	BB_TRY(status, compare_matrices(s), done);
 	BB_TRY(status, open_group(s), done);
 	BB_TRY(status, open_samples(s), done);
 	BB_TRY(status, open_events(s), done);
@@ -321,6 +342,7 @@ static bb_status skip(struct bb_session *s, const struct bb_case *c, const char 
 	record.op = c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op);
 	record.root = c->root == BB_NO_ROOT ? -1 : c->root;
 	record.size_bytes = (int64_t)c->size_bytes;
+	record.matrix = bb_plan_matrix_name(&s->bench->plan, c);
 	record.placement = placement;
 	record.reason = reason;
 	return bb_engine_skip(&s->engine, &record);
@@ -424,15 +446,33 @@ static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bo
 	return status == BB_OK && *objection ? skip(s, c, placement, objection) : status;
 }
 
-static bb_status run_case(struct bb_session *s, const struct bb_case *c)
+/* Rank 0 describes the matrix of the rows that follow. */
+static bb_status report_matrix(struct bb_session *s, const struct bb_case *c)
 {
+	const struct bb_plan *plan = &s->bench->plan;
+	struct bb_strbuf text = {0};
 	bb_status status;
 
-	if (c->skip)
+	if (c->matrix == BB_NO_MATRIX || c->matrix == s->reported_matrix ||
+	    !bb_engine_leads(&s->engine))
+		return BB_OK;
+	s->reported_matrix = c->matrix;
+	bb_matrices_describe(plan->matrices, (size_t)c->matrix, s->n, &text);
+	status = bb_engine_comment(&s->engine, "# Matrix %s\n", bb_strbuf_text(&text));
+	bb_strbuf_free(&text);
+	return status;
+}
+
+static bb_status run_case(struct bb_session *s, const struct bb_case *c)
+{
+	bb_status status = report_matrix(s, c);
+
+	if (status == BB_OK && c->skip)
 		return skip(s, c, NULL, c->skip);
 	if (bb_driver_leads(s->engine.driver))
 		bb_ticker_show(&s->bench->run->ticker, c->choice->name, c->size_bytes);
-	status = want_patterns(s, c);
+	if (status == BB_OK)
+		status = want_patterns(s, c);
 	for (int in_place = 0; in_place < 2 && status == BB_OK; in_place++)
 		status = run_placement(s, c, in_place);
 	if (bb_driver_leads(s->engine.driver))

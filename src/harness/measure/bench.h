@@ -105,8 +105,9 @@ struct bb_session {
 		double rate; /* of all devices together, bytes per second */
 	} copy_speed[BB_COPY_SPEEDS];
 	int ncopy_speeds;
-	/* On rank 0: the last case whose stand-in was reported. */
+	/* On rank 0: the last case whose stand-in was reported, and the last matrix. */
 	const struct bb_case *reported;
+	int reported_matrix;
 	bool told_throttled;    /* the slowing of a GPU was reported */
 	bool told_unregistered; /* the failure of -R was reported */
 	int64_t cycle;

@@ -162,6 +162,12 @@ static bb_status plan(struct bb_run *run)
 			       bench->settings.algorithms, &run->error),
 	       out);
 	request.natives = bench->natives;
+	BB_TRY(status,
+	       bb_collective_check_matrices(&bench->settings, request.nranks, most,
+					    run->options.max_bytes_given ? run->options.max_bytes
+									 : UINT64_MAX,
+					    "-e", &run->error),
+	       out);
 	status = bb_plan_make(&bench->plan, &request, &run->nothing);
 	/* Nothing runs: one cycle reports it. The record, made already, keeps the -N given. */
 	if (bench->plan.runnable == 0)
@@ -288,6 +294,13 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 	bb_groups_text(of(run)->groups, out);
 }
 
+static void free_settings(void *own)
+{
+	struct bb_bench *bench = own;
+
+	bb_matrices_free(&bench->settings.matrices);
+}
+
 static void close_bench(struct bb_run *run)
 {
 	struct bb_bench *bench = of(run);
@@ -316,6 +329,7 @@ struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collecti
 		.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE,
 		.shows = shows,
 		.check = bb_collective_check,
+		.free_options = free_settings,
 		.list = bb_plan_list,
 		.show = show,
 		.open_text = bb_sink_text_open,

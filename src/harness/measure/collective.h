@@ -6,6 +6,7 @@
 
 #include "harness/run/benchmark.h"
 #include "harness/run/split.h"
+#include "schedules/matrices.h"
 #include "schedules/schedule.h"
 
 #define BB_ROOT_ALL (-1)
@@ -29,6 +30,12 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 	OPTION(SET, ops, "op", 'o', "sum", "reduction operations, in the order of --list",         \
 	       .choice = op_name)                                                                  \
 	OPTION(RANK, root, "root", 'r', "0", "root of rooted collectives; -1 is all")              \
+	OPTION(STRING, matrix_file, "matrix", 0, NULL,                                             \
+	       "alltoallv: bytes from each rank to each, one matrix or several",                   \
+	       .argument = "FILE")                                                                 \
+	OPTION(NUMBER, matrix_scale, "matrix-scale", 0, "1",                                       \
+	       "factor of its numbers, such as the bytes of a token", .min = 0,                    \
+	       .max = BB_MOST_COUNT)                                                               \
 	OPTION(INT, unalign, "unalign", 'u', "0",                                                  \
 	       "offset of the buffers from their alignment in elements", .min = 0, .max = 65535)   \
 	OPTION(INT, agg_iters, "agg_iters", 'm', "1", "operations in each iteration", .min = 1,    \
@@ -91,6 +98,8 @@ struct bb_collective_options {
 	struct bb_split_rule split;
 	double min_bw; /* gate in GB/s; the average busbw must reach 0.9 of it; 0: none */
 	double spread; /* alltoallv: 1 as uneven as nccl-tests' default, 0 even */
+	struct bb_matrices matrices; /* alltoallv: those of --matrix; n 0: none. bb_benchmark's
+					free_options frees them */
 };
 
 /* The options of collectives beside bb_option_rows; ends with name NULL. */
@@ -114,6 +123,12 @@ BB_MUST bb_status bb_collective_check(const struct bb_benchmark *benchmark, void
 				      struct bb_options *options,
 				      const struct bb_environment *environment,
 				      struct bb_error *error);
+
+/* Check that the matrices suit groups of up to GROUP_MAX ranks, and that each is at most MOST bytes
+   large among FIRST ranks, which LIMIT names. */
+BB_MUST bb_status bb_collective_check_matrices(const struct bb_collective_options *settings,
+					       int first, int group_max, uint64_t most,
+					       const char *limit, struct bb_error *error);
 
 /* Check the root, which must be in the smallest group of a split world, of GROUP_MIN ranks. */
 BB_MUST bb_status bb_collective_check_world(const struct bb_collective_options *settings,

@@ -3,6 +3,7 @@
  * and environment, and their conflicts.
  */
 #include "backends/virtual.h"
+#include "core/file.h"
 #include "core/output.h"
 #include "core/units.h"
 #include "harness/measure/collective.h"
@@ -16,6 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#define MATRIX_BYTES ((size_t)64 << 20) /* of a file: 2500 ranks with numbers of ten digits */
+#define MATRIX_VARIABLE "NCCL_TESTS_ALLTOALLV_MATRIX_FILE"
 
 static bool is_set(const char *text)
 {
@@ -234,36 +238,74 @@ static bb_status resolve_number(const char *name, const char *text, double low, 
 	return BB_OK;
 }
 
-/* Variables that nccl-tests obeys and busbench does not support must not be ignored silently. */
-static bb_status refuse_unsupported(const struct bb_environment *e, struct bb_error *error)
+/* Reads the matrices of alltoallv. */
+static bb_status read_matrices(struct bb_collective_options *a, const char *option,
+			       struct bb_error *error)
 {
-	const struct {
-		const char *name, *value;
-	} rows[] = {
-		{"MATRIX_FILE", e->matrix_file},
-		{"MATRIX_SCALE", e->matrix_scale},
-		{"PRINT_SUMMARY", e->print_summary},
-	};
+	const struct bb_file_request request = {
+		.option = option, .path = a->matrix_file, .most = MATRIX_BYTES};
+	struct bb_strbuf origin = {0};
+	char *text = NULL;
+	size_t length;
+	bb_status st = bb_file_read(&request, &text, &length, error);
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		if (is_set(rows[i].value) && strcmp(rows[i].value, "0") != 0)
-			return bb_fail(error, BB_EUNSUPPORTED,
-				       "NCCL_TESTS_ALLTOALLV_%s=\"%s\" is not supported; unset it "
-				       "(NCCL_TESTS_ALLTOALLV_SPREAD shapes the traffic)",
-				       rows[i].name, rows[i].value);
+	bb_strbuf_addf(&origin, "%s %.200s", option, a->matrix_file);
+	if (st == BB_OK)
+		st = bb_matrices_parse(&a->matrices, bb_strbuf_text(&origin), a->matrix_file, text,
+				       length, a->matrix_scale, error);
+	bb_strbuf_free(&origin);
+	free(text);
+	return st;
+}
+
+/* --matrix, or nccl-tests' variables in its place. */
+static bb_status resolve_matrices(struct bb_collective_options *a, const struct bb_options *o,
+				  const struct bb_collective *collective,
+				  const struct bb_environment *e, struct bb_error *error)
+{
+	const char *option = "--matrix";
+	bb_status st = BB_OK;
+
+	if (!(collective->flags & BB_VARIABLE))
+		return a->matrix_file || a->matrix_scale_given
+			       ? bb_fail(error, BB_EUSAGE,
+					 "%s: %s has no matrix of traffic; use alltoallv_perf",
+					 a->matrix_file ? option : "--matrix-scale",
+					 collective->name)
+			       : BB_OK;
+	if (is_set(e->print_summary) && strcmp(e->print_summary, "0") != 0)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY=\"%s\" is not supported; unset "
+			       "it (rank_mean_us of --json has the time of each rank)",
+			       e->print_summary);
+	if (!a->matrix_scale_given)
+		BB_TRY(st,
+		       resolve_number("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", e->matrix_scale, 0,
+				      (double)BB_MOST_COUNT, &a->matrix_scale, error),
+		       out);
+	if (!a->matrix_file && is_set(e->matrix_file)) {
+		a->matrix_file = e->matrix_file;
+		option = MATRIX_VARIABLE;
 	}
-	return BB_OK;
+	if (!a->matrix_file && a->matrix_scale_given)
+		return bb_fail(error, BB_EUSAGE, "--matrix-scale: there is no --matrix to scale");
+	if (a->matrix_file && o->min_bytes != o->max_bytes)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s: the matrices have their own sizes; leave out -b and -e, or "
+			       "give both the same value as room for the largest",
+			       option);
+	if (a->matrix_file)
+		st = read_matrices(a, option, error);
+out:
+	return st;
 }
 
 static bb_status resolve_environment(struct bb_collective_options *a,
 				     const struct bb_backend *backend,
-				     const struct bb_collective *collective,
 				     const struct bb_environment *e, struct bb_error *error)
 {
 	bb_status st;
 
-	if (collective->flags & BB_VARIABLE)
-		BB_TRY(st, refuse_unsupported(e, error), out);
 	if (!a->algo_text_given && is_set(e->nccl_algo))
 		BB_TRY(st, resolve_nccl_algo(a, backend, e->nccl_algo, error), out);
 	BB_TRY(st, bb_split_parse(&a->split, e->split, e->split_mask, error), out);
@@ -425,7 +467,7 @@ static bb_status check_explain(const struct bb_collective_options *a, const stru
 			       BB_EXPLAIN_BYTES);
 	if (collective->flags & BB_ROOTED)
 		return bb_check_rank("-r", NULL, a->root, n, "among", error);
-	return BB_OK;
+	return bb_collective_check_matrices(a, n, n, BB_EXPLAIN_BYTES, "--explain", error);
 }
 
 static bb_status check_skip(const struct bb_collective_options *a, const struct bb_options *o,
@@ -481,8 +523,9 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 
 	BB_TRY(st, bb_check_algorithms(a->algo_text, o, collective, error), out);
 	a->algorithms = a->algo_text;
-	BB_TRY(st, resolve_environment(a, o->backend, collective, e, error), out);
+	BB_TRY(st, resolve_environment(a, o->backend, e, error), out);
 	BB_TRY(st, resolve_protocols(a, o->backend, error), out);
+	BB_TRY(st, resolve_matrices(a, o, collective, e, error), out);
 	if (a->explain) {
 		BB_TRY(st, count_explained(a, o, &e->launch, error), out);
 		st = check_explain(a, o, collective, error);
@@ -497,6 +540,30 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	st = check_graph(a, o, error);
 out:
 	return st;
+}
+
+bb_status bb_collective_check_matrices(const struct bb_collective_options *a, int first,
+				       int group_max, uint64_t most, const char *limit,
+				       struct bb_error *error)
+{
+	const struct bb_matrices *m = &a->matrices;
+	char size[BB_UNIT_TEXT], room[BB_UNIT_TEXT];
+
+	if (m->n > 0 && (size_t)group_max > m->nranks)
+		return bb_fail(error, BB_EUSAGE,
+			       "the matrices of %.200s are for %zu ranks, and there are %d",
+			       a->matrix_file, m->nranks, group_max);
+	for (size_t k = 0; k < m->n; k++) {
+		const uint64_t bytes = bb_matrices_busiest(m, k, first);
+
+		if (bytes > most)
+			return bb_fail(error, BB_EUSAGE,
+				       "a rank of matrix \"%s\" moves %s, more than the %s of %s; "
+				       "--matrix-scale makes all matrices smaller",
+				       m->names[k], bb_format_size(size, bytes),
+				       bb_format_size(room, most), limit);
+	}
+	return BB_OK;
 }
 
 bb_status bb_collective_check_world(const struct bb_collective_options *a,

@@ -126,6 +126,43 @@ static size_t explained_count(const struct bb_options *o, const struct bb_collec
 	return collective->flags & BB_VARIABLE && count < 2 ? 2 : count;
 }
 
+static bb_status explain_requested(struct explanation *l)
+{
+	if (strcmp(l->settings->algorithms, "auto") == 0)
+		return explain_default(l);
+	if (strcmp(l->settings->algorithms, "all") == 0)
+		return explain_all(l);
+	return explain_list(l);
+}
+
+/* The algorithms with each matrix of --matrix, or with the one that is generated. */
+static bb_status explain_variable(struct explanation *l)
+{
+	const struct bb_matrices *m = &l->settings->matrices;
+	const size_t ranks = (size_t)l->shape.nranks;
+	size_t *matrix = calloc(ranks * ranks, sizeof(*matrix));
+	bb_status st = BB_OK;
+
+	if (!matrix)
+		return bb_no_memory(l->error, "the explanation");
+	l->shape.matrix = matrix;
+	if (m->n == 0) {
+		bb_alltoallv_matrix(matrix, l->shape.nranks, l->shape.count, l->settings->spread);
+		st = explain_requested(l);
+	}
+	for (size_t k = 0; k < m->n && st == BB_OK; k++) {
+		l->shape.count = 0;
+		bb_matrices_counts(m, k, l->shape.nranks, bb_dtype_size(BB_FLOAT), matrix);
+		separate(l);
+		bb_strbuf_add(l->out, "Matrix ");
+		bb_matrices_describe(m, k, l->shape.nranks, l->out);
+		bb_strbuf_add(l->out, "\n");
+		st = explain_requested(l);
+	}
+	free(matrix);
+	return st;
+}
+
 bb_status bb_explanation_add(struct bb_strbuf *out, const struct bb_options *options,
 			     const struct bb_collective_options *settings,
 			     const struct bb_collective *collective,
@@ -138,27 +175,13 @@ bb_status bb_explanation_add(struct bb_strbuf *out, const struct bb_options *opt
 				.collective = collective,
 				.natives = natives,
 				.error = error};
-	size_t *matrix = NULL;
 	bb_status st;
 
 	l.shape = (struct bb_shape){.nranks = n, .count = explained_count(options, collective, n)};
 	if (collective->flags & BB_ROOTED)
 		l.shape.root = settings->root;
-	if (collective->flags & BB_VARIABLE) {
-		matrix = calloc((size_t)n * (size_t)n, sizeof(*matrix));
-		if (!matrix)
-			return bb_no_memory(error, "the explanation");
-		bb_alltoallv_matrix(matrix, n, l.shape.count, settings->spread);
-		l.shape.matrix = matrix;
-	}
-	if (strcmp(settings->algorithms, "auto") == 0)
-		st = explain_default(&l);
-	else if (strcmp(settings->algorithms, "all") == 0)
-		st = explain_all(&l);
-	else
-		st = explain_list(&l);
+	st = collective->flags & BB_VARIABLE ? explain_variable(&l) : explain_requested(&l);
 	if (st == BB_OK && l.explained == 0)
 		st = bb_fail(error, BB_EUNSUPPORTED, "%s", l.reason);
-	free(matrix);
 	return st;
 }

@@ -147,6 +147,7 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 	result->nranks = s->n;
 	result->size_bytes = (int64_t)c->size_bytes;
 	result->count = (int64_t)c->count;
+	result->matrix = bb_plan_matrix_name(&s->bench->plan, c);
 	result->in_place = call->shape.in_place;
 	result->cache = bb_cache_names[settings->cache];
 	result->chunk_bytes = call->schedule && call->shape.chunk
@@ -401,6 +402,7 @@ static bb_status deliver_arrivals(const struct bb_session *s, const struct view 
 	r.op = result->op;
 	r.root = result->root;
 	r.size_bytes = result->size_bytes;
+	r.matrix = result->matrix;
 	r.in_place = result->in_place;
 	r.cycle = result->cycle;
 	r.clock_uncertainty_us = result->clock_uncertainty_us;

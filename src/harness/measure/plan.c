@@ -318,7 +318,8 @@ static bb_status expand(struct expansion *e, struct bb_plan *plan, size_t *ncase
 
 	expand_pairs(e, plan);
 	expand_roots(e);
-	for (size = o->min_bytes; size && e->nsizes <= BB_PLAN_MAX_CASES;
+	e->nsizes = plan->matrices->n;
+	for (size = e->nsizes ? 0 : o->min_bytes; size && e->nsizes <= BB_PLAN_MAX_CASES;
 	     size = bb_options_next_size(o, size))
 		e->nsizes++;
 	rows = e->nsizes * (size_t)plan->nchoices * (size_t)e->npairs;
@@ -365,7 +366,7 @@ static bb_status skip_case(struct bb_case *c, const char *reason)
 	return c->skip ? BB_OK : BB_EINTERNAL;
 }
 
-/* Sets the counts of C, and its skip if it cannot be run. */
+/* Sets the counts of C, of BYTES unless it has a matrix, and its skip if it cannot be run. */
 static bb_status size_case(const struct bb_plan *plan, struct bb_case *c, const struct expansion *e,
 			   uint64_t bytes)
 {
@@ -376,7 +377,8 @@ static bb_status size_case(const struct bb_plan *plan, struct bb_case *c, const 
 	char text[96];
 	double need;
 
-	c->count = bb_count_for_size(plan->collective, bytes, element, plan->nranks);
+	if (c->matrix == BB_NO_MATRIX)
+		c->count = bb_count_for_size(plan->collective, bytes, element, plan->nranks);
 	shape = bb_plan_shape(plan, c, plan->nranks, false, e->matrix);
 	c->size_bytes = (uint64_t)bb_size_count(plan->collective, &shape) * element;
 	need = buffer_bytes(plan, c, &shape, request);
@@ -396,15 +398,17 @@ static bb_status make_sizes(struct bb_plan *plan, const struct bb_case *model,
 			    const struct expansion *e)
 {
 	const struct bb_options *o = e->request->options;
+	uint64_t size = o->min_bytes;
 	bb_status st = BB_OK;
-	uint64_t size;
 
-	for (size = o->min_bytes; size && st == BB_OK; size = bb_options_next_size(o, size)) {
+	for (size_t i = 0; i < e->nsizes && st == BB_OK; i++) {
 		struct bb_case *c = &plan->cases[plan->ncases++];
 
 		*c = *model;
+		c->matrix = plan->matrices->n > 0 ? (int)i : BB_NO_MATRIX;
 		st = size_case(plan, c, e, size);
 		plan->runnable += c->skip == NULL;
+		size = bb_options_next_size(o, size);
 	}
 	return st;
 }
@@ -455,7 +459,8 @@ bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *reque
 				 .backend = request->backend,
 				 .natives = request->natives,
 				 .nranks = request->nranks,
-				 .spread = request->settings->spread};
+				 .spread = request->settings->spread,
+				 .matrices = &request->settings->matrices};
 	reason = plan->collective->refuses ? plan->collective->refuses(plan->nranks) : NULL;
 	room = (size_t)most_choices(plan);
 	plan->choices = calloc(room, sizeof(*plan->choices));
@@ -507,8 +512,17 @@ struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *
 	};
 
 	if (matrix && (plan->collective->flags & BB_VARIABLE)) {
-		bb_alltoallv_matrix(matrix, nranks, c->count, plan->spread);
+		if (c->matrix == BB_NO_MATRIX)
+			bb_alltoallv_matrix(matrix, nranks, c->count, plan->spread);
+		else
+			bb_matrices_counts(plan->matrices, (size_t)c->matrix, nranks,
+					   bb_dtype_size(c->dtype), matrix);
 		shape.matrix = matrix;
 	}
 	return shape;
+}
+
+const char *bb_plan_matrix_name(const struct bb_plan *plan, const struct bb_case *c)
+{
+	return c->matrix == BB_NO_MATRIX ? NULL : plan->matrices->names[c->matrix];
 }

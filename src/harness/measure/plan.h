@@ -9,6 +9,7 @@
 
 #define BB_NO_OP (-1)
 #define BB_NO_ROOT (-1)
+#define BB_NO_MATRIX (-1)
 #define BB_PLAN_MAX_CASES 100000
 
 #define BB_ALGORITHM_TEXT 48
@@ -39,13 +40,14 @@ struct bb_choice {
 const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *natives,
 			   const struct bb_collective *collective, int nranks, const char *given);
 
-/* One row: both placements of one size. */
+/* One row: both placements of one size, or of one matrix. */
 struct bb_case {
 	const struct bb_choice *choice;
 	enum bb_dtype dtype;
 	int op;              /* enum bb_op, or BB_NO_OP */
 	int root;            /* or BB_NO_ROOT */
-	size_t count;        /* the call's count parameter */
+	int matrix;          /* of those of --matrix, or BB_NO_MATRIX */
+	size_t count;        /* the call's count parameter; 0 with a matrix */
 	uint64_t size_bytes; /* the size of the row, which algbw refers to */
 	uint64_t memory;     /* bytes of IN + OUT + the schedule's TMP of all local ranks */
 	char *skip;          /* why it is not run; NULL: run it */
@@ -64,11 +66,13 @@ struct bb_plan {
 	const struct bb_native *natives;
 	int nranks;
 	double spread;
+	const struct bb_matrices *matrices; /* of the request; n 0: none */
 	/* For each of bb_algorithms, its name with a prefix; "": it needs none. */
 	char (*own_names)[BB_ALGORITHM_TEXT];
 	struct bb_choice *choices;
 	int nchoices;
-	struct bb_case *cases; /* algorithm outermost, then datatype, op, root, size innermost */
+	/* Algorithm outermost, then datatype, op, root; size or matrix innermost. */
+	struct bb_case *cases;
 	size_t ncases;
 	struct bb_plan_skip *skips;
 	int nskips;
@@ -110,6 +114,9 @@ const char *bb_plan_schedule_name(const struct bb_plan *plan, const struct bb_al
  */
 struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *c, int nranks,
 			      bool in_place, size_t *matrix);
+
+/* Returns the name of a case's matrix, which lasts as long as the request; NULL: none. */
+const char *bb_plan_matrix_name(const struct bb_plan *plan, const struct bb_case *c);
 
 /*
  * *NATIVES = BACKEND's own algorithms; with those that its library discovers, which takes time,

@@ -35,7 +35,8 @@ static int name_index(struct bb_compare *compare, const char *name)
 
 static bool same_group(const struct bb_compare_cell *a, const struct bb_compare_cell *b)
 {
-	return a->root == b->root && strcmp(a->dtype, b->dtype) == 0 && strcmp(a->op, b->op) == 0;
+	return a->root == b->root && a->matrix == b->matrix && strcmp(a->dtype, b->dtype) == 0 &&
+	       strcmp(a->op, b->op) == 0;
 }
 
 static bool same_case(const struct bb_compare_cell *a, const struct bb_compare_cell *b)
@@ -65,6 +66,7 @@ bb_status bb_compare_add(struct bb_compare *compare, const struct bb_result_reco
 		.collective = r->collective,
 		.dtype = r->dtype,
 		.op = r->op,
+		.matrix = r->matrix,
 		.root = r->root,
 		.size = r->size_bytes,
 		.algorithm = name_index(compare, r->algorithm_asked),

@@ -34,7 +34,8 @@ struct bb_compare { /* the results so far; zero-initialise */
 	FIELD(DOUBLE, times_second, "", "the second's time over it")                               \
 	FIELD(DOUBLE, auto_behind_percent, "%",                                                    \
 	      "how much longer NCCL's own choice takes than the fastest that was forced on it; "   \
-	      "null: no such are known")
+	      "null: no such are known")                                                           \
+	FIELD(STRING, matrix, "", "as in the results")
 
 /* The fastest of several algorithms at one size. */
 struct bb_winner_record {

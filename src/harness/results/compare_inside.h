@@ -25,12 +25,13 @@ struct bb_compare_run {
 
 struct bb_compare_cell {
 	const char *collective, *dtype, *op;
+	const char *matrix; /* NULL: none */
 	int64_t root, size;
 	int algorithm;                 /* index into names */
 	struct bb_compare_run runs[2]; /* out of place, in place: auto may choose differently */
 };
 
-/* The cells of one datatype, op and root as a matrix. */
+/* The cells of one datatype, op, root and matrix of an alltoallv as a table. */
 struct bb_compare_table {
 	const struct bb_compare *all;
 	const struct bb_compare_cell *first;
@@ -43,7 +44,7 @@ struct bb_compare_table {
 	bool won[BB_COMPARE_MOST]; /* by algorithm: is the fastest at some size */
 };
 
-/* True if cell I is the first of its datatype, op and root: each of these has a table. */
+/* True if cell I is the first of its datatype, op, root and matrix: each of these has a table. */
 bool bb_compare_is_first(const struct bb_compare *compare, size_t i);
 /* Make the table of FIRST. Free it whatever comes back. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_compare_table(struct bb_compare_table *table, const struct bb_compare *all,

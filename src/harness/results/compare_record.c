@@ -35,6 +35,7 @@ static bb_status deliver_winner(const struct bb_compare_table *t, size_t size,
 	r.algorithm = bb_compare_ran(t, size, who);
 	r.time_us = bb_compare_best_time(t, size, who);
 	r.times_second = lead;
+	r.matrix = first->matrix;
 	r.auto_behind_percent = bb_compare_auto_behind(t, size, &algorithm, &protocol);
 	return bb_sinks_record(sinks, &bb_record_winner, &r);
 }

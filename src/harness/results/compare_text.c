@@ -146,6 +146,8 @@ static void print_heading(const struct bb_compare_table *t, struct bb_strbuf *ou
 		bb_strbuf_addf(out, " %s", c->op);
 	if (c->root >= 0)
 		bb_strbuf_addf(out, " root %lld", (long long)c->root);
+	if (c->matrix)
+		bb_strbuf_addf(out, ", matrix %s", c->matrix);
 	bb_strbuf_addf(out, ", %s", t->placement ? "in place" : "out of place");
 	if (t->all->cycles > 1)
 		bb_strbuf_addf(out, ", the last of %lld cycles", (long long)t->all->cycles);

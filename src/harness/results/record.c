@@ -35,8 +35,8 @@ void bb_record_init(const struct bb_record_kind *kind, void *record)
 bool bb_result_is_row_of(const struct bb_result_record *a, const struct bb_result_record *b)
 {
 	return a->size_bytes == b->size_bytes && a->root == b->root && a->cycle == b->cycle &&
-	       strcmp(a->dtype, b->dtype) == 0 && strcmp(a->op, b->op) == 0 &&
-	       strcmp(a->algorithm_asked, b->algorithm_asked) == 0;
+	       a->matrix == b->matrix && strcmp(a->dtype, b->dtype) == 0 &&
+	       strcmp(a->op, b->op) == 0 && strcmp(a->algorithm_asked, b->algorithm_asked) == 0;
 }
 
 void bb_run_id(char text[BB_RUN_ID_TEXT])

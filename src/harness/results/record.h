@@ -225,7 +225,7 @@ struct bb_run_record {
 	FIELD(INT, root, "", "rank; -1 where there is none")                                       \
 	FIELD(INT, nranks, "", "ranks that take part in the call")                                 \
 	FIELD(INT, size_bytes, "bytes", "size that bandwidths refer to")                           \
-	FIELD(INT, count, "elements", "count parameter of the call")                               \
+	FIELD(INT, count, "elements", "count parameter of the call; 0 with --matrix")              \
 	FIELD(BOOL, in_place, "", "input and output lie in one buffer")                            \
 	FIELD(DOUBLE, time_us, "us", "time of one operation, over the ranks as chosen by -a")      \
 	FIELD(DOUBLE, algbw_GBps, "GB/s", "size_bytes / time_us / 1000")                           \
@@ -285,7 +285,8 @@ struct bb_run_record {
 	      "temperature or both; null: it did not, or does not say")                            \
 	FIELD(STRING, registration, "",                                                            \
 	      "GPUs: what -R came to: none, local, symmetric, or local or symmetric where NCCL "   \
-	      "does not tell; null: no -R")
+	      "does not tell; null: no -R")                                                        \
+	FIELD(STRING, matrix, "", "--matrix: name of the matrix; null without")
 
 /* One case in one placement. */
 struct bb_result_record {
@@ -304,7 +305,8 @@ struct bb_result_record {
 	FIELD(INT, cycle, "", "of -N, from 1")                                                     \
 	FIELD(INT, rank, "", "rank that arrived")                                                  \
 	FIELD(NUMBERS, late_us, "us", "per iteration: delay after the first rank of its group")    \
-	FIELD(DOUBLE, clock_uncertainty_us, "us", "uncertainty of these times")
+	FIELD(DOUBLE, clock_uncertainty_us, "us", "uncertainty of these times")                    \
+	FIELD(STRING, matrix, "", "as in the result")
 
 /* When one rank entered the iterations of a case in one placement; with -I. */
 struct bb_arrival_record {
@@ -337,7 +339,8 @@ struct bb_cost_record {
 	FIELD(INT, root, "", "rank; null: all")                                                    \
 	FIELD(INT, size_bytes, "bytes", "null: all")                                               \
 	FIELD(STRING, placement, "", "out-of-place or in-place; null: both")                       \
-	FIELD(STRING, reason, "", "why it was not run")
+	FIELD(STRING, reason, "", "why it was not run")                                            \
+	FIELD(STRING, matrix, "", "as in a result; null: all")
 
 /* A requested case, or a whole algorithm (dtype NULL), that is not run. */
 struct bb_skip_record {

@@ -46,7 +46,7 @@ struct bb_environment {
 	const char *split_mask; /* NCCL_TESTS_SPLIT_MASK */
 	const char *min_bw;     /* NCCL_TESTS_MIN_BW */
 	const char *spread;     /* NCCL_TESTS_ALLTOALLV_SPREAD */
-	/* Refused variables of nccl-tests: NCCL_TESTS_ALLTOALLV_MATRIX_FILE, …_SCALE and
+	/* NCCL_TESTS_ALLTOALLV_MATRIX_FILE, …_SCALE, and the refused
 	   NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY. */
 	const char *matrix_file, *matrix_scale, *print_summary;
 	const char *isa;              /* BUSBENCH_ISA, which CPU backends read */
