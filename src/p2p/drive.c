@@ -2,7 +2,7 @@
  * drive.c - the experiment: one pair after the other, round after round. The other ranks sleep.
  */
 #include "core/units.h"
-#include "p2p/pairs.h"
+#include "p2p/turn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,39 +12,6 @@
 #define APART ((size_t)4096)
 #define REVIEW_S 10.0 /* longest time for suspects, on the clock of the backend */
 
-enum buffer { SOURCE, TARGET, VERIFIED, BUFFERS };
-
-/* A driver's state. */
-struct pairs_session {
-	struct bb_engine engine;
-	struct bb_pairs *pairs;
-	struct bb_group **with; /* [peer]: the group of the two; NULL: not opened yet */
-	int me, n;
-	char *memory;  /* of all buffers */
-	size_t stride; /* of a buffer */
-	void **theirs; /* [peer * BUFFERS + buffer]: as this rank reaches it */
-	const struct bb_patterns *patterns;
-	size_t most_samples;
-	struct bb_series *series;   /* [peer]: of the cell at hand */
-	struct bb_pair_part *parts; /* [peer] */
-	struct bb_reach *reach;     /* of each route */
-	double *scratch;            /* most_samples */
-};
-
-/* One pair's turn. */
-struct turn {
-	struct pairs_session *s;
-	const struct bb_cell *cell;
-	int from, to;
-	int round;
-	bool final; /* its only sample goes to poisoned memory, and is verified */
-};
-
-static void *buffer(const struct pairs_session *s, enum buffer which)
-{
-	return s->memory + (size_t)which * s->stride;
-}
-
 static const struct bb_payload_field token_fields[] = {
 	{"the token", BB_PAYLOAD_ANY, 0, sizeof(struct bb_token), 1, 0, 0, 0}, {.name = NULL}};
 static const struct bb_payload token_table = {"a token", sizeof(struct bb_token), token_fields,
@@ -52,45 +19,37 @@ static const struct bb_payload token_table = {"a token", sizeof(struct bb_token)
 
 /* ---- before the first pair ----------------------------------------------------------------- */
 
-static bb_status open_memory(struct pairs_session *s)
+static bb_status open_memory(struct bb_pairs_session *s)
 {
-	struct bb_token mine[BUFFERS];
+	struct bb_token mine[BB_PAIRS_BUFFERS];
 	const struct bb_token *all;
 	const void *gathered;
 	bb_status status;
 
 	s->stride = ((size_t)s->pairs->most_bytes + 2 * APART - 1) / APART * APART;
-	BB_TRY(status, bb_engine_alloc(&s->engine, BUFFERS * s->stride, (void **)&s->memory), out);
-	for (int b = 0; b < BUFFERS; b++)
+	BB_TRY(status,
+	       bb_engine_alloc(&s->engine, BB_PAIRS_BUFFERS * s->stride, (void **)&s->memory), out);
+	for (int b = 0; b < BB_PAIRS_BUFFERS; b++)
 		BB_TRY(status,
-		       s->engine.backend->routes->share(s->engine.rank, buffer(s, (enum buffer)b),
+		       s->engine.backend->routes->share(s->engine.rank,
+							bb_pairs_buffer(s, (enum bb_pairs_buffer)b),
 							s->stride, &mine[b]),
 		       out);
-	BB_TRY(status, bb_crew_gather(s->engine.driver, &token_table, mine, BUFFERS, &gathered),
+	BB_TRY(status,
+	       bb_crew_gather(s->engine.driver, &token_table, mine, BB_PAIRS_BUFFERS, &gathered),
 	       out);
 	all = gathered;
-	for (int i = 0; i < s->n * BUFFERS; i++)
+	for (int i = 0; i < s->n * BB_PAIRS_BUFFERS; i++)
 		BB_TRY(status,
-		       s->engine.backend->routes->reach(s->engine.world, i / BUFFERS, &all[i],
-							&s->theirs[i], &s->engine.run->error),
+		       s->engine.backend->routes->reach(s->engine.world, i / BB_PAIRS_BUFFERS,
+							&all[i], &s->theirs[i],
+							&s->engine.run->error),
 		       out);
 out:
 	return status;
 }
 
-static bb_status fill(struct pairs_session *s, enum buffer which, const struct bb_pattern *pattern,
-		      size_t bytes)
-{
-	const bool has = s->engine.backend->has_data;
-	bb_status status =
-		has ? s->engine.backend->fill(s->engine.rank, buffer(s, which), pattern, 0, bytes)
-		    : BB_OK;
-
-	/* Others reach it. */
-	return status == BB_OK ? s->engine.backend->finish(s->engine.rank, NULL) : status;
-}
-
-static bb_status open_data(struct pairs_session *s)
+static bb_status open_data(struct bb_pairs_session *s)
 {
 	struct bb_pattern mine;
 	bb_status status = bb_engine_patterns(&s->engine, BB_INT8, -1, s->n, &s->patterns);
@@ -98,14 +57,14 @@ static bb_status open_data(struct pairs_session *s)
 	if (status != BB_OK)
 		return status;
 	mine = bb_patterns_get(s->patterns, s->me);
-	status = fill(s, SOURCE, &mine, s->stride);
+	status = bb_pairs_fill(s, BB_SOURCE, &mine, s->stride);
 	/* So that the first write does not include the page faults. */
-	for (int b = TARGET; b < BUFFERS && status == BB_OK; b++)
-		status = fill(s, (enum buffer)b, &mine, s->stride);
+	for (int b = BB_TARGET; b < BB_PAIRS_BUFFERS && status == BB_OK; b++)
+		status = bb_pairs_fill(s, (enum bb_pairs_buffer)b, &mine, s->stride);
 	return status;
 }
 
-static bb_status open_lists(struct pairs_session *s)
+static bb_status open_lists(struct bb_pairs_session *s)
 {
 	const size_t n = (size_t)s->n, iters = (size_t)s->engine.options->iters;
 	const size_t rounds =
@@ -113,7 +72,7 @@ static bb_status open_lists(struct pairs_session *s)
 
 	s->most_samples = (iters / BB_PAIR_ROUNDS + 1) * rounds + 1;
 	s->with = calloc(n, sizeof(struct bb_group *));
-	s->theirs = calloc(n * BUFFERS, sizeof(*s->theirs));
+	s->theirs = calloc(n * BB_PAIRS_BUFFERS, sizeof(*s->theirs));
 	s->series = calloc(n, sizeof(*s->series));
 	s->parts = calloc(n, sizeof(*s->parts));
 	s->scratch = calloc(s->most_samples, sizeof(*s->scratch));
@@ -127,7 +86,7 @@ static bb_status open_lists(struct pairs_session *s)
 
 static bb_status pairs_open(struct bb_engine *engine)
 {
-	struct pairs_session *s = (struct pairs_session *)engine;
+	struct bb_pairs_session *s = (struct bb_pairs_session *)engine;
 	bb_status status;
 
 	s->me = engine->driver->rank;
@@ -145,10 +104,10 @@ done:
 /* After a failure the others may still be reading this rank's memory. */
 static void pairs_close(struct bb_engine *engine)
 {
-	struct pairs_session *s = (struct pairs_session *)engine;
+	struct bb_pairs_session *s = (struct bb_pairs_session *)engine;
 
-	for (int i = 0; s->theirs && i < s->n * BUFFERS && engine->all_done; i++)
-		engine->backend->routes->unreach(engine->world, i / BUFFERS, s->theirs[i]);
+	for (int i = 0; s->theirs && i < s->n * BB_PAIRS_BUFFERS && engine->all_done; i++)
+		engine->backend->routes->unreach(engine->world, i / BB_PAIRS_BUFFERS, s->theirs[i]);
 	for (int i = 0; s->with && i < s->n; i++)
 		engine->backend->group_close(s->with[i]);
 	for (int i = 0; s->series && i < s->n; i++)
@@ -161,165 +120,9 @@ static void pairs_close(struct bb_engine *engine)
 	bb_reach_free(engine->backend, s->reach);
 }
 
-/* ---- one pair's turn ------------------------------------------------------------------------ */
-
-static bool takes_part(const struct pairs_session *s, const struct turn *t)
-{
-	return s->me == t->from || s->me == t->to;
-}
-
-static int peer_of(const struct pairs_session *s, const struct turn *t)
-{
-	return s->me == t->from ? t->to : t->from;
-}
-
-/* True if this rank, one of the pair, moves bytes or messages. */
-static bool acts(const struct pairs_session *s, const struct turn *t)
-{
-	if (t->cell->bidirectional || t->cell->route->actor == BB_BY_BOTH)
-		return true;
-	return s->me == (t->cell->route->actor == BB_BY_TARGET ? t->to : t->from);
-}
-
-/* True if both ends act, so that neither may begin a sample alone. */
-static bool is_joint(const struct turn *t)
-{
-	return t->from != t->to && (t->cell->bidirectional || t->cell->route->actor == BB_BY_BOTH);
-}
-
-/* True for the end that knows when the data has arrived: the one that acts, the target if both do.
- */
-static bool is_timed(const struct pairs_session *s, const struct turn *t)
-{
-	if (t->cell->ping)
-		return s->me == t->from;
-	if (!t->cell->bidirectional && t->cell->route->actor == BB_BY_BOTH)
-		return s->me == t->to;
-	return acts(s, t);
-}
-
-static bb_status meet(struct pairs_session *s, const struct turn *t)
-{
-	const int peer = peer_of(s, t);
-	const int members[2] = {t->from < t->to ? t->from : t->to,
-				t->from < t->to ? t->to : t->from};
-
-	if (!is_joint(t) || s->with[peer])
-		return BB_OK;
-	return s->engine.backend->group_open(s->engine.rank, members, 2, &s->with[peer],
-					     &s->engine.run->error);
-}
-
-static bb_status transfer(struct pairs_session *s, const struct turn *t, enum buffer target)
-{
-	const int peer = peer_of(s, t);
-	const bool gives = s->me == t->from || t->cell->bidirectional;
-	const bool takes = s->me == t->to || t->cell->bidirectional;
-	const struct bb_half out = {.mine = buffer(s, SOURCE),
-				    .theirs = s->theirs[peer * BUFFERS + target],
-				    .bytes = gives ? (size_t)t->cell->bytes : 0};
-	const struct bb_half in = {.mine = buffer(s, target),
-				   .theirs = s->theirs[peer * BUFFERS + SOURCE],
-				   .bytes = takes ? (size_t)t->cell->bytes : 0};
-
-	return s->engine.backend->routes->transfer(s->engine.world, t->cell->route, peer, &out,
-						   &in);
-}
-
-static bb_status operate(struct pairs_session *s, const struct turn *t, bool verified)
-{
-	const struct bb_cell *cell = t->cell;
-	bb_status status = BB_OK;
-
-	if (cell->ping)
-		return s->engine.backend->routes->ping(s->engine.world, cell->route, peer_of(s, t),
-						       s->me == t->from, cell->repeats);
-	for (size_t i = 1; i < cell->repeats && status == BB_OK; i++)
-		status = transfer(s, t, TARGET);
-	return status == BB_OK ? transfer(s, t, verified ? VERIFIED : TARGET) : status;
-}
-
-static bb_status pairs_ready(void *own)
-{
-	const struct turn *t = own;
-	struct pairs_session *s = t->s;
-
-	return is_joint(t) ? s->engine.backend->barrier(s->with[peer_of(s, t)]) : BB_OK;
-}
-
-static bb_status pairs_operate(void *own, int64_t sample)
-{
-	const struct turn *t = own;
-
-	return operate(t->s, t, t->final && sample >= 0);
-}
-
-static void pairs_record_sample(void *own, int64_t sample, double seconds)
-{
-	const struct turn *t = own;
-
-	if (is_timed(t->s, t))
-		bb_series_add(&t->s->series[peer_of(t->s, t)], seconds);
-}
-
-static bb_status act(struct pairs_session *s, const struct turn *t)
-{
-	const struct bb_cell *cell = t->cell;
-	const struct bb_options *o = s->engine.options;
-	/* A round trip is two messages. */
-	const struct bb_sampling sampling = {
-		.ready = pairs_ready,
-		.operate = pairs_operate,
-		.heard = pairs_record_sample,
-		.own = (void *)t,
-		.warm = t->round == 0 ? o->warmup_iters
-			: cell->ping  ? 1
-				      : 0,
-		.samples = t->final ? 1 : (int64_t)bb_pair_samples(o, t->round),
-		.operations = (double)cell->repeats * (cell->ping ? 2 : 1)};
-	bb_status status = meet(s, t);
-
-	if (status == BB_OK)
-		status = bb_engine_sample(&s->engine, &sampling);
-	if (status == BB_OK && !t->final)
-		bb_series_end_round(&s->series[peer_of(s, t)], s->scratch);
-	return status;
-}
-
-/* ---- data ----------------------------------------------------------------------------------- */
-
-static bool receives(const struct pairs_session *s, const struct turn *t)
-{
-	return s->me == t->to || (t->cell->bidirectional && s->me == t->from);
-}
-
-static bb_status poison_target(struct pairs_session *s, const struct turn *t)
-{
-	const struct bb_pattern poison = bb_pattern_poison();
-
-	return receives(s, t) ? fill(s, VERIFIED, &poison, (size_t)t->cell->bytes) : BB_OK;
-}
-
-static bb_status verify(struct pairs_session *s, const struct turn *t)
-{
-	struct bb_series *series = &s->series[peer_of(s, t)];
-	const struct bb_pattern sent = bb_patterns_get(s->patterns, peer_of(s, t));
-	bb_status status;
-
-	if (!receives(s, t) || !bb_engine_checks(&s->engine))
-		return BB_OK;
-	status = bb_engine_corrupt(&s->engine, (char *)buffer(s, VERIFIED) + t->cell->bytes / 2);
-	series->checked = true;
-	if (status == BB_OK)
-		status = s->engine.backend->verify(s->engine.rank, buffer(s, VERIFIED), &sent, 0,
-						   (size_t)t->cell->bytes, BB_INT8, 0,
-						   &series->wrong);
-	return status;
-}
-
 /* ---- all pairs ------------------------------------------------------------------------------ */
 
-static bb_status begin_turn(struct pairs_session *s, const struct turn *t)
+static bb_status begin_turn(struct bb_pairs_session *s, const struct bb_turn *t)
 {
 	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	bb_status status;
@@ -332,37 +135,38 @@ static bb_status begin_turn(struct pairs_session *s, const struct turn *t)
 	return status;
 }
 
-static bb_status run_turn(struct pairs_session *s, const struct turn *t)
+static bb_status run_turn(struct bb_pairs_session *s, const struct bb_turn *t)
 {
+	const bool takes_part = bb_turn_takes_part(t);
 	bb_status status;
 
 	BB_TRY(status, begin_turn(s, t), out);
-	if (takes_part(s, t) && t->final)
-		BB_TRY(status, poison_target(s, t), out);
+	if (takes_part && t->final)
+		BB_TRY(status, bb_turn_poison(t), out);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
-	if (takes_part(s, t) && acts(s, t))
-		BB_TRY(status, act(s, t), out);
+	if (takes_part)
+		BB_TRY(status, bb_turn_act(t), out);
 	if (!t->final)
 		return BB_OK;
 	/* No rank may still be writing when another verifies. */
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
-	if (takes_part(s, t))
-		status = verify(s, t);
+	if (takes_part)
+		status = bb_turn_verify(t);
 out:
 	return status;
 }
 
-static const struct bb_reach *reach_of(const struct pairs_session *s, const struct bb_cell *cell)
+static const struct bb_reach *reach_of(const struct bb_pairs_session *s, const struct bb_cell *cell)
 {
 	return &s->reach[cell->route - s->engine.backend->routes->list];
 }
 
-static bool has_turn(const struct pairs_session *s, const struct bb_cell *cell, int from, int to)
+static bool has_turn(const struct bb_pairs_session *s, const struct bb_cell *cell, int from, int to)
 {
 	return reach_of(s, cell)->connects[from * s->n + to] && (!cell->bidirectional || from < to);
 }
 
-static bb_status run_round(struct pairs_session *s, const struct bb_cell *cell, int round,
+static bb_status run_round(struct bb_pairs_session *s, const struct bb_cell *cell, int round,
 			   bool final)
 {
 	bb_status status = BB_OK;
@@ -370,8 +174,8 @@ static bb_status run_round(struct pairs_session *s, const struct bb_cell *cell, 
 	for (int from = 0; from < s->n; from++)
 		for (int to = 0; to < s->n && status == BB_OK; to++)
 			if (has_turn(s, cell, from, to))
-				status = run_turn(s,
-						  &(struct turn){s, cell, from, to, round, final});
+				status = run_turn(
+					s, &(struct bb_turn){s, cell, from, to, round, final});
 	return status;
 }
 
@@ -387,7 +191,7 @@ bb_status bb_pairs_agree_to_stop(struct bb_engine *engine, const struct bb_serie
 				       began, stop);
 }
 
-static bb_status run_rounds(struct pairs_session *s, const struct bb_cell *cell)
+static bb_status run_rounds(struct bb_pairs_session *s, const struct bb_cell *cell)
 {
 	const double began = s->engine.backend->now(s->engine.rank);
 	bool stop = false;
@@ -402,8 +206,8 @@ static bb_status run_rounds(struct pairs_session *s, const struct bb_cell *cell)
 	return status;
 }
 
-/* *ALL = what all ranks measured in CELL, on rank 0. VERIFIED: the data is checked too. */
-static bb_status measure_cell(struct pairs_session *s, const struct bb_cell *cell, bool verified,
+/* *ALL = what all ranks measured in CELL, on rank 0. BB_VERIFIED: the data is checked too. */
+static bb_status measure_cell(struct bb_pairs_session *s, const struct bb_cell *cell, bool verified,
 			      const void **all)
 {
 	bb_status status;
@@ -422,7 +226,7 @@ static bb_status measure_cell(struct pairs_session *s, const struct bb_cell *cel
 	return bb_crew_collect(s->engine.driver, &bb_pair_part_table, s->parts, (size_t)s->n, all);
 }
 
-static bb_status run_cell(struct pairs_session *s, size_t i)
+static bb_status run_cell(struct bb_pairs_session *s, size_t i)
 {
 	const struct bb_cell *cell = &s->pairs->cells[i];
 	const bool leads = bb_driver_leads(s->engine.driver);
@@ -448,7 +252,8 @@ static bb_status run_cell(struct pairs_session *s, size_t i)
 /* ---- suspects, once more -------------------------------------------------------------------- */
 
 /* Virtual ranks have no turns: all pairs of a suspect's cell are measured again. */
-static bb_status measure_virtual_again(struct pairs_session *s, const struct bb_pair_turns *turns)
+static bb_status measure_virtual_again(struct bb_pairs_session *s,
+				       const struct bb_pair_turns *turns)
 {
 	const void *all;
 	bb_status status = BB_OK;
@@ -468,7 +273,7 @@ static bb_status measure_virtual_again(struct pairs_session *s, const struct bb_
 }
 
 /* Measure a round of TURNS: each rank's shortest samples go to rank 0. */
-static bb_status measure_again(struct pairs_session *s, const struct bb_pair_turns *turns)
+static bb_status measure_again(struct bb_pairs_session *s, const struct bb_pair_turns *turns)
 {
 	double mine[BB_PAIR_TURNS] = {0};
 	const void *all;
@@ -478,12 +283,12 @@ static bb_status measure_again(struct pairs_session *s, const struct bb_pair_tur
 		return measure_virtual_again(s, turns);
 	for (int i = 0; i < turns->n && status == BB_OK; i++) {
 		const struct bb_pair_turn *p = &turns->list[i];
-		const struct turn t = {s, &s->pairs->cells[p->cell], p->from, p->to, 1, false};
-		struct bb_series *series = &s->series[peer_of(s, &t)];
+		const struct bb_turn t = {s, &s->pairs->cells[p->cell], p->from, p->to, 1, false};
+		struct bb_series *series = &s->series[bb_turn_peer(&t)];
 
 		bb_series_clear(series);
 		status = run_turn(s, &t);
-		if (takes_part(s, &t))
+		if (bb_turn_takes_part(&t))
 			mine[i] = bb_floor_best(&series->floor);
 	}
 	if (status == BB_OK)
@@ -496,7 +301,7 @@ static bb_status measure_again(struct pairs_session *s, const struct bb_pair_tur
 
 /* Measure suspects again, in turn with their references, until each is cleared or confirmed or the
    time is up. Collective. */
-static bb_status review(struct pairs_session *s)
+static bb_status review(struct bb_pairs_session *s)
 {
 	const double began = s->engine.backend->now(s->engine.rank);
 	const bool leads = bb_driver_leads(s->engine.driver);
@@ -525,7 +330,7 @@ static bb_status review(struct pairs_session *s)
 /* The child runs first, before this process allocates memory of the GPUs. */
 static bb_status pairs_before(struct bb_engine *engine)
 {
-	struct pairs_session *s = (struct pairs_session *)engine;
+	struct bb_pairs_session *s = (struct bb_pairs_session *)engine;
 	const bool leads = bb_engine_leads(engine);
 	bb_status status = BB_OK;
 
@@ -543,7 +348,7 @@ out:
 
 static bb_status pairs_run(struct bb_engine *engine)
 {
-	struct pairs_session *s = (struct pairs_session *)engine;
+	struct bb_pairs_session *s = (struct bb_pairs_session *)engine;
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; i < s->pairs->ncells && status == BB_OK; i++)
@@ -560,7 +365,7 @@ static bb_status pairs_deliver(struct bb_engine *engine)
 }
 
 const struct bb_experiment bb_pairs_experiment = {
-	.bytes = sizeof(struct pairs_session),
+	.bytes = sizeof(struct bb_pairs_session),
 	.before = pairs_before,
 	.open = pairs_open,
 	.run = pairs_run,

@@ -3,6 +3,7 @@
  *
  *   pairs.c        the benchmark: options, plan, verdict
  *   drive.c        the experiment: one pair after the other, round after round
+ *   turn.c         the turn of one pair (turn.h)
  *   series.c       the samples that a rank timed with a peer
  *   child.c        the half of a run that a child process measures
  *   reach.c        the ranks that each route connects

@@ -1,0 +1,176 @@
+#include "p2p/turn.h"
+
+bb_status bb_pairs_fill(struct bb_pairs_session *s, enum bb_pairs_buffer which,
+			const struct bb_pattern *pattern, size_t bytes)
+{
+	const bool has = s->engine.backend->has_data;
+	bb_status status = has ? s->engine.backend->fill(s->engine.rank, bb_pairs_buffer(s, which),
+							 pattern, 0, bytes)
+			       : BB_OK;
+
+	/* Others reach it. */
+	return status == BB_OK ? s->engine.backend->finish(s->engine.rank, NULL) : status;
+}
+
+bool bb_turn_takes_part(const struct bb_turn *t)
+{
+	return t->s->me == t->from || t->s->me == t->to;
+}
+
+int bb_turn_peer(const struct bb_turn *t)
+{
+	return t->s->me == t->from ? t->to : t->from;
+}
+
+/* True if this rank, one of the pair, moves bytes or messages. */
+static bool acts(const struct bb_pairs_session *s, const struct bb_turn *t)
+{
+	if (t->cell->bidirectional || t->cell->route->actor == BB_BY_BOTH)
+		return true;
+	return s->me == (t->cell->route->actor == BB_BY_TARGET ? t->to : t->from);
+}
+
+/* True if both ends act, so that neither may begin a sample alone. */
+static bool is_joint(const struct bb_turn *t)
+{
+	return t->from != t->to && (t->cell->bidirectional || t->cell->route->actor == BB_BY_BOTH);
+}
+
+/* True for the end that knows when the data has arrived: the one that acts, the target if both do.
+ */
+static bool is_timed(const struct bb_pairs_session *s, const struct bb_turn *t)
+{
+	if (t->cell->ping)
+		return s->me == t->from;
+	if (!t->cell->bidirectional && t->cell->route->actor == BB_BY_BOTH)
+		return s->me == t->to;
+	return acts(s, t);
+}
+
+static bb_status meet(struct bb_pairs_session *s, const struct bb_turn *t)
+{
+	const int peer = bb_turn_peer(t);
+	const int members[2] = {t->from < t->to ? t->from : t->to,
+				t->from < t->to ? t->to : t->from};
+
+	if (!is_joint(t) || s->with[peer])
+		return BB_OK;
+	return s->engine.backend->group_open(s->engine.rank, members, 2, &s->with[peer],
+					     &s->engine.run->error);
+}
+
+static bb_status transfer(struct bb_pairs_session *s, const struct bb_turn *t,
+			  enum bb_pairs_buffer target)
+{
+	const int peer = bb_turn_peer(t);
+	const bool gives = s->me == t->from || t->cell->bidirectional;
+	const bool takes = s->me == t->to || t->cell->bidirectional;
+	const struct bb_half out = {.mine = bb_pairs_buffer(s, BB_SOURCE),
+				    .theirs = s->theirs[peer * BB_PAIRS_BUFFERS + target],
+				    .bytes = gives ? (size_t)t->cell->bytes : 0};
+	const struct bb_half in = {.mine = bb_pairs_buffer(s, target),
+				   .theirs = s->theirs[peer * BB_PAIRS_BUFFERS + BB_SOURCE],
+				   .bytes = takes ? (size_t)t->cell->bytes : 0};
+
+	return s->engine.backend->routes->transfer(s->engine.world, t->cell->route, peer, &out,
+						   &in);
+}
+
+static bb_status operate(struct bb_pairs_session *s, const struct bb_turn *t, bool verified)
+{
+	const struct bb_cell *cell = t->cell;
+	bb_status status = BB_OK;
+
+	if (cell->ping)
+		return s->engine.backend->routes->ping(s->engine.world, cell->route,
+						       bb_turn_peer(t), s->me == t->from,
+						       cell->repeats);
+	for (size_t i = 1; i < cell->repeats && status == BB_OK; i++)
+		status = transfer(s, t, BB_TARGET);
+	return status == BB_OK ? transfer(s, t, verified ? BB_VERIFIED : BB_TARGET) : status;
+}
+
+static bb_status pairs_ready(void *own)
+{
+	const struct bb_turn *t = own;
+	struct bb_pairs_session *s = t->s;
+
+	return is_joint(t) ? s->engine.backend->barrier(s->with[bb_turn_peer(t)]) : BB_OK;
+}
+
+static bb_status pairs_operate(void *own, int64_t sample)
+{
+	const struct bb_turn *t = own;
+
+	return operate(t->s, t, t->final && sample >= 0);
+}
+
+static void pairs_record_sample(void *own, int64_t sample, double seconds)
+{
+	const struct bb_turn *t = own;
+
+	if (is_timed(t->s, t))
+		bb_series_add(&t->s->series[bb_turn_peer(t)], seconds);
+}
+
+bb_status bb_turn_act(const struct bb_turn *t)
+{
+	struct bb_pairs_session *s = t->s;
+	const struct bb_cell *cell = t->cell;
+	const struct bb_options *o = s->engine.options;
+	/* A round trip is two messages. */
+	const struct bb_sampling sampling = {
+		.ready = pairs_ready,
+		.operate = pairs_operate,
+		.heard = pairs_record_sample,
+		.own = (void *)t,
+		.warm = t->round == 0 ? o->warmup_iters
+			: cell->ping  ? 1
+				      : 0,
+		.samples = t->final ? 1 : (int64_t)bb_pair_samples(o, t->round),
+		.operations = (double)cell->repeats * (cell->ping ? 2 : 1)};
+	bb_status status;
+
+	if (!acts(s, t))
+		return BB_OK;
+	status = meet(s, t);
+	if (status == BB_OK)
+		status = bb_engine_sample(&s->engine, &sampling);
+	if (status == BB_OK && !t->final)
+		bb_series_end_round(&s->series[bb_turn_peer(t)], s->scratch);
+	return status;
+}
+
+/* ---- data ----------------------------------------------------------------------------------- */
+
+static bool receives(const struct bb_turn *t)
+{
+	return t->s->me == t->to || (t->cell->bidirectional && t->s->me == t->from);
+}
+
+bb_status bb_turn_poison(const struct bb_turn *t)
+{
+	const struct bb_pattern poison = bb_pattern_poison();
+
+	return receives(t) ? bb_pairs_fill(t->s, BB_VERIFIED, &poison, (size_t)t->cell->bytes)
+			   : BB_OK;
+}
+
+bb_status bb_turn_verify(const struct bb_turn *t)
+{
+	struct bb_pairs_session *s = t->s;
+	struct bb_series *series = &s->series[bb_turn_peer(t)];
+	const struct bb_pattern sent = bb_patterns_get(s->patterns, bb_turn_peer(t));
+	bb_status status;
+
+	if (!receives(t) || !bb_engine_checks(&s->engine))
+		return BB_OK;
+	status = bb_engine_corrupt(&s->engine,
+				   (char *)bb_pairs_buffer(s, BB_VERIFIED) + t->cell->bytes / 2);
+	series->checked = true;
+	if (status == BB_OK)
+		status = s->engine.backend->verify(s->engine.rank, bb_pairs_buffer(s, BB_VERIFIED),
+						   &sent, 0, (size_t)t->cell->bytes, BB_INT8, 0,
+						   &series->wrong);
+	return status;
+}
