@@ -103,6 +103,52 @@ void bb_strbuf_wrap(struct bb_strbuf *s, const char *text, int at, int indent, i
 	bb_strbuf_add(s, "\n");
 }
 
+/* LINE, of LENGTH bytes, ends with a line break or a NUL that is not part of it. */
+static void fold_line(struct bb_strbuf *s, const char *line, size_t length, int width)
+{
+	const int indent = 1 + (int)strspn(line + 1, " ");
+	int at = 0;
+
+	for (size_t i = 0; i < length;) {
+		const size_t blanks = strspn(line + i, " ");
+		const size_t word = strcspn(line + i + blanks, " \n");
+		const int columns = (int)blanks + bb_strbuf_columns(line + i + blanks, word);
+
+		if (at > indent + 2 && at + columns > width) {
+			bb_strbuf_addf(s, "\n#%*s", indent + 1, "");
+			bb_strbuf_add_bytes(s, line + i + blanks, word);
+			at = indent + 2 + columns - (int)blanks;
+		} else {
+			bb_strbuf_add_bytes(s, line + i, blanks + word);
+			at += columns;
+		}
+		i += blanks + word;
+	}
+}
+
+void bb_strbuf_fold(struct bb_strbuf *s, size_t from, int width)
+{
+	char *text = s->length > from ? strdup(s->text + from) : NULL;
+
+	if (s->length > from && !text) {
+		s->failed = true;
+		return;
+	}
+	s->length = text ? from : s->length;
+	for (const char *line = text; line && *line;) {
+		const size_t length = strcspn(line, "\n");
+
+		if (*line == '#' && bb_strbuf_columns(line, length) > width)
+			fold_line(s, line, length, width);
+		else
+			bb_strbuf_add_bytes(s, line, length);
+		if (line[length])
+			bb_strbuf_add(s, "\n");
+		line += length + (line[length] != '\0');
+	}
+	free(text);
+}
+
 void bb_strbuf_clear(struct bb_strbuf *s)
 {
 	s->length = 0;

@@ -28,6 +28,9 @@ int bb_strbuf_columns(const char *text, size_t length);
 /* Append the words of TEXT in lines of at most WIDTH columns, unless a word is longer, indented to
    INDENT. The first line begins at column AT; the last one ends with a line break. */
 void bb_strbuf_wrap(struct bb_strbuf *s, const char *text, int at, int indent, int width);
+/* Break the lines of S from byte FROM on that begin with "#" and have more than WIDTH columns at
+   words. Their further lines begin with "#" too, and are indented by two blanks more. */
+void bb_strbuf_fold(struct bb_strbuf *s, size_t from, int width);
 void bb_strbuf_clear(struct bb_strbuf *s); /* empty it, keep the memory and a failure */
 void bb_strbuf_free(struct bb_strbuf *s);
 const char *bb_strbuf_text(const struct bb_strbuf *s); /* never NULL */

@@ -7,6 +7,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#define PROSE 24 /* columns that a last column of prose needs at least */
+#define RANGE_TEXT 64
+
 int bb_table_limit(FILE *file)
 {
 	struct winsize size;
@@ -35,7 +38,7 @@ static const char *table_text(const struct bb_text_table *t, size_t at)
 
 static void table_widen(struct bb_table_column *column, const char *text)
 {
-	const int width = (int)strlen(text);
+	const int width = bb_strbuf_columns(text, strlen(text));
 
 	column->width = width > column->width ? width : column->width;
 }
@@ -53,7 +56,6 @@ void bb_table_column(struct bb_text_table *t, const char *head, const char *unit
 	column->unit = table_keep(t, unit);
 	table_widen(column, head);
 	table_widen(column, unit);
-	t->has_units |= *unit != '\0';
 }
 
 void bb_table_key(struct bb_text_table *t)
@@ -64,8 +66,11 @@ void bb_table_key(struct bb_text_table *t)
 void bb_table_cell(struct bb_text_table *t, const char *text)
 {
 	const char *const shown = text ? text : "-";
-	size_t *cell = t->ncolumns ? BB_ARRAY_ADD(t->cells, t->ncells, t->cell_room) : NULL;
+	size_t *cell;
 
+	if (t->ncells == 0)
+		t->rows_at = t->text.length;
+	cell = t->ncolumns ? BB_ARRAY_ADD(t->cells, t->ncells, t->cell_room) : NULL;
 	if (!cell) {
 		t->text.failed = true;
 		return;
@@ -87,15 +92,79 @@ void bb_table_cellf(struct bb_text_table *t, const char *format, ...)
 	bb_strbuf_free(&text);
 }
 
+/* ---- rows ---------------------------------------------------------------------------- */
+
+static size_t table_nrows(const struct bb_text_table *t)
+{
+	return t->ncells / t->ncolumns;
+}
+
+static const char *table_cell_text(const struct bb_text_table *t, size_t row, size_t c)
+{
+	return table_text(t, t->cells[row * t->ncolumns + c]);
+}
+
+/* Are rows A and B equal in all columns but KEY? */
+static bool table_are_alike(const struct bb_text_table *t, size_t a, size_t b, size_t key)
+{
+	for (size_t c = 0; c < t->ncolumns; c++)
+		if (c != key && strcmp(table_cell_text(t, a, c), table_cell_text(t, b, c)) != 0)
+			return false;
+	return true;
+}
+
+static void table_merge_rows(struct bb_text_table *t)
+{
+	const size_t key = t->nkeys - 1, n = table_nrows(t);
+	char range[RANGE_TEXT];
+	size_t kept = 0;
+
+	for (size_t first = 0, end; first < n; first = end, kept++) {
+		size_t *row = t->cells + first * t->ncolumns;
+
+		for (end = first + 1; end < n && table_are_alike(t, first, end, key);)
+			end++;
+		snprintf(range, sizeof(range), "%s-%s", table_text(t, row[key]),
+			 table_cell_text(t, end - 1, key));
+		if (end - first > 1) {
+			row[key] = table_keep(t, range);
+			table_widen(&t->columns[key], range);
+		}
+		memmove(t->cells + kept * t->ncolumns, row, t->ncolumns * sizeof(*row));
+	}
+	t->ncells = kept * t->ncolumns;
+}
+
+static void table_forget_rows(struct bb_text_table *t)
+{
+	if (t->ncells > 0)
+		t->text.length = t->rows_at;
+	t->ncells = 0;
+	for (size_t c = 0; c < t->ncolumns; c++)
+		t->columns[c].dropped = false;
+}
+
 /* ---- lines --------------------------------------------------------------------------- */
+
+/* Does column C hold prose? */
+static bool table_is_prose(const struct bb_text_table *t, size_t c)
+{
+	return c + 1 == t->ncolumns && t->columns[c].left && !(t->mark && *t->mark == '#');
+}
 
 /* Characters of the columns from FIRST to END, each behind a space. */
 static int table_width(const struct bb_text_table *t, size_t first, size_t end)
 {
 	int width = 0;
 
-	for (size_t c = first; c < end; c++)
-		width += 1 + t->columns[c].width;
+	for (size_t c = first; c < end; c++) {
+		const struct bb_table_column *column = &t->columns[c];
+
+		if (!column->dropped)
+			width +=
+				1 + (table_is_prose(t, c) && column->width > PROSE ? PROSE
+										   : column->width);
+	}
 	return width;
 }
 
@@ -109,28 +178,41 @@ bool bb_table_is_wide(const struct bb_text_table *t)
 	return 1 + table_width(t, 0, t->ncolumns) > table_limit(t);
 }
 
-static void table_add_cell(const struct bb_text_table *t, size_t c, size_t text,
-			   struct bb_strbuf *out)
+/* Append a cell at column AT of a line. Returns the column behind it. */
+static int table_add_cell(const struct bb_text_table *t, size_t c, size_t at_text, int at,
+			  struct bb_strbuf *out)
 {
 	const struct bb_table_column *column = &t->columns[c];
+	const char *text = table_text(t, at_text);
+	const int blanks = column->width - bb_strbuf_columns(text, strlen(text));
 
-	bb_strbuf_addf(out, " %*s", column->left ? -column->width : column->width,
-		       table_text(t, text));
+	if (column->dropped)
+		return at;
+	bb_strbuf_addf(out, "%*s", column->left ? 1 : 1 + blanks, "");
+	if (table_is_prose(t, c)) {
+		bb_strbuf_wrap(out, text, at + 1, at + 1, table_limit(t));
+		out->length -= !out->failed; /* its line break */
+	} else {
+		bb_strbuf_addf(out, "%s%*s", text, column->left ? blanks : 0, "");
+	}
+	return at + 1 + column->width;
 }
 
 /* One line of the keys and of the columns from FIRST to END, from the texts that AT finds. */
 static void table_add_line(const struct bb_text_table *t, const char *mark, size_t first,
 			   size_t end,
-			   size_t (*at)(const struct bb_text_table *t, size_t row, size_t c),
+			   size_t (*find)(const struct bb_text_table *t, size_t row, size_t c),
 			   size_t row, struct bb_strbuf *out)
 {
+	int at = bb_strbuf_columns(mark, strlen(mark));
+
 	bb_strbuf_add(out, mark);
 	for (size_t c = 0; c < t->nkeys; c++)
-		table_add_cell(t, c, at(t, row, c), out);
+		at = table_add_cell(t, c, find(t, row, c), at, out);
 	for (size_t c = first; c < end; c++)
-		table_add_cell(t, c, at(t, row, c), out);
+		at = table_add_cell(t, c, find(t, row, c), at, out);
 	while (out->length > 0 && out->text[out->length - 1] == ' ')
-		out->text[--out->length] = '\0';
+		out->length--;
 	bb_strbuf_add(out, "\n");
 }
 
@@ -144,35 +226,123 @@ static size_t table_cell_at(const struct bb_text_table *t, size_t row, size_t c)
 	return t->cells[row * t->ncolumns + c];
 }
 
+static bool table_has_units(const struct bb_text_table *t, size_t first, size_t end)
+{
+	for (size_t c = 0; c < end; c++)
+		if ((c < t->nkeys || c >= first) && !t->columns[c].dropped &&
+		    *table_text(t, t->columns[c].unit))
+			return true;
+	return false;
+}
+
 static void table_add_block(const struct bb_text_table *t, size_t first, size_t end,
 			    struct bb_strbuf *out)
 {
-	for (size_t row = 0; row < 1 + (size_t)t->has_units && !t->headed; row++)
-		table_add_line(t, "#", first, end, table_head_at, row, out);
-	for (size_t row = 0; row < t->ncells / t->ncolumns; row++)
+	if (!t->headed)
+		table_add_line(t, "#", first, end, table_head_at, 0, out);
+	if (!t->headed && table_has_units(t, first, end))
+		table_add_line(t, "#", first, end, table_head_at, 1, out);
+	for (size_t row = 0; row < table_nrows(t); row++)
 		table_add_line(t, t->mark ? t->mark : " ", first, end, table_cell_at, row, out);
 }
 
-static void table_forget_rows(struct bb_text_table *t)
+/* ---- columns that go ----------------------------------------------------------------- */
+
+static bool table_is_unknown(const char *cell)
 {
-	if (t->ncells > 0)
-		t->text.length = t->cells[0];
-	t->ncells = 0;
+	return !*cell || strcmp(cell, "-") == 0 || strcmp(cell, "N/A") == 0;
+}
+
+/* Are all cells of column C empty, or, unless EMPTY, the same? A single row has nothing to
+   compare. */
+static bool table_goes(const struct bb_text_table *t, size_t c, bool empty)
+{
+	const char *first = table_cell_text(t, 0, c);
+	bool goes = empty ? table_is_unknown(first) : table_nrows(t) > 1;
+
+	for (size_t row = 1; row < table_nrows(t) && goes; row++) {
+		const char *cell = table_cell_text(t, row, c);
+
+		goes = empty ? table_is_unknown(cell) : strcmp(first, cell) == 0;
+	}
+	return goes;
+}
+
+static bool table_is_named(const struct bb_text_table *t, size_t c)
+{
+	return *table_text(t, t->columns[c].head) || *table_text(t, t->columns[c].unit);
+}
+
+/* "step 2.5 ms"; without VALUE "step (ms)". A column without a head is named by its unit. */
+static void table_name_column(const struct bb_text_table *t, size_t c, const char *value,
+			      struct bb_strbuf *out)
+{
+	const char *head = table_text(t, t->columns[c].head);
+	const char *unit = table_text(t, t->columns[c].unit);
+	const bool bracketed = value && *unit == '(';
+
+	bb_strbuf_add(out, *head ? head : unit);
+	if (value)
+		bb_strbuf_addf(out, " %s", value);
+	if (*head && *unit)
+		bb_strbuf_addf(out, " %.*s", (int)strlen(unit) - 2 * bracketed, unit + bracketed);
+}
+
+/* Drop such columns from the rows, and name them in a line. */
+static void table_drop_columns(struct bb_text_table *t, bool empty, struct bb_strbuf *out)
+{
+	const char *before = empty ? "# Empty: " : "# In every row: ";
+	const size_t from = out->length;
+
+	for (size_t c = 0; c < t->ncolumns; c++) {
+		if (t->columns[c].dropped || !table_goes(t, c, empty))
+			continue;
+		t->columns[c].dropped = true;
+		if (!table_is_named(t, c))
+			continue;
+		bb_strbuf_add(out, before);
+		table_name_column(t, c, empty ? NULL : table_cell_text(t, 0, c), out);
+		before = ", ";
+	}
+	bb_strbuf_add(out, *before == ',' ? "\n" : "");
+	bb_strbuf_fold(out, from, table_limit(t));
+}
+
+/* All rows are here: no column needs more than its texts. */
+static void table_shrink(struct bb_text_table *t)
+{
+	for (size_t c = 0; c < t->ncolumns; c++) {
+		t->columns[c].width = 0;
+		table_widen(&t->columns[c], table_text(t, t->columns[c].head));
+		table_widen(&t->columns[c], table_text(t, t->columns[c].unit));
+		for (size_t row = 0; row < table_nrows(t); row++)
+			table_widen(&t->columns[c], table_cell_text(t, row, c));
+	}
 }
 
 void bb_table_print(struct bb_text_table *t, struct bb_strbuf *out)
 {
-	const bool wide = !t->headed && bb_table_is_wide(t);
-	const int left = table_limit(t) - 1 - table_width(t, 0, t->nkeys);
 	size_t first = t->nkeys;
+	bool wide;
+	int left;
 
 	out->failed |= t->text.failed;
 	if (t->text.failed || t->ncolumns == 0)
 		return;
+	if (t->merges)
+		table_merge_rows(t);
+	if (!t->headed && bb_table_is_wide(t))
+		table_shrink(t);
+	for (int empty = 1; empty >= 0 && t->ncells > 0; empty--)
+		if (!t->headed && bb_table_is_wide(t))
+			table_drop_columns(t, empty == 1, out);
+	wide = !t->headed && bb_table_is_wide(t);
+	left = table_limit(t) - 1 - table_width(t, 0, t->nkeys);
 	do {
 		size_t end = first < t->ncolumns ? first + 1 : first;
 
-		while (end < t->ncolumns && (!wide || table_width(t, first, end + 1) <= left))
+		while (end < t->ncolumns &&
+		       (!wide || t->columns[end].dropped || table_width(t, first, end + 1) <= left))
 			end++;
 		if (first > t->nkeys)
 			bb_strbuf_add(out, "#\n");
@@ -186,7 +356,7 @@ void bb_table_print(struct bb_text_table *t, struct bb_strbuf *out)
 void bb_table_clear(struct bb_text_table *t)
 {
 	t->ncolumns = t->nkeys = t->ncells = 0;
-	t->has_units = t->headed = false;
+	t->headed = false;
 	bb_strbuf_clear(&t->text);
 }
 

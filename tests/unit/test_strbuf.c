@@ -106,6 +106,22 @@ static void test_printable(void **state)
 	assert_string_equal(error.text, "x?verdict: ok?");
 }
 
+/* Lines with '#' break at words, the others and what is in front of FROM stay. */
+static void test_fold(void **state)
+{
+	struct bb_strbuf s = {0};
+
+	bb_strbuf_fold(&s, 0, 10);
+	assert_string_equal(bb_strbuf_text(&s), "");
+	bb_strbuf_add(&s, "# as long as it is\n");
+	const size_t from = s.length;
+	bb_strbuf_add(&s, "1 2 3 4 5 6 7\n# a  bc def gh\n#   averylongword i\n# short");
+	bb_strbuf_fold(&s, from, 10);
+	assert_string_equal(bb_strbuf_text(&s), "# as long as it is\n1 2 3 4 5 6 7\n# a  bc\n"
+						"#   def gh\n#   averylongword\n#     i\n# short");
+	bb_strbuf_free(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -114,6 +130,7 @@ int main(void)
 		cmocka_unit_test(test_overflow_is_sticky),
 		cmocka_unit_test(test_first_error_wins),
 		cmocka_unit_test(test_printable),
+		cmocka_unit_test(test_fold),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,26 +43,26 @@ static void test_rows(void **state)
 /* What is too wide becomes several tables, each with the columns that name a row. */
 static void test_blocks(void **state)
 {
-	struct bb_text_table t = {.limit = 18, .mark = "#"};
+	struct bb_text_table t = {.limit = 12, .mark = "#"};
 	struct bb_strbuf out = {0};
 
 	make_columns(&t);
 	assert_true(bb_table_is_wide(&t));
 	for (int row = 0; row < 2; row++) {
 		bb_table_cellf(&t, "%d", row);
-		bb_table_cell(&t, "2.5");
-		bb_table_cell(&t, "tree");
+		bb_table_cellf(&t, "%d.5", row);
+		bb_table_cell(&t, row ? "ring" : "tree");
 	}
 	bb_table_print(&t, &out);
-	assert_string_equal(bb_strbuf_text(&out), "#   size     time\n"
-						  "#    (B)     (us)\n"
-						  "#      0      2.5\n"
-						  "#      1      2.5\n"
+	assert_string_equal(bb_strbuf_text(&out), "# size time\n"
+						  "#  (B) (us)\n"
+						  "#    0  0.5\n"
+						  "#    1  1.5\n"
 						  "#\n"
-						  "#   size name\n"
-						  "#    (B)\n"
-						  "#      0 tree\n"
-						  "#      1 tree\n");
+						  "# size name\n"
+						  "#  (B)\n"
+						  "#    0 tree\n"
+						  "#    1 ring\n");
 	/* Another table takes its place. */
 	bb_strbuf_clear(&out);
 	bb_table_clear(&t);
@@ -71,6 +71,81 @@ static void test_blocks(void **state)
 	bb_table_print(&t, &out);
 	assert_string_equal(bb_strbuf_text(&out), "# a column that alone is wider than all\n"
 						  "#                                     x\n");
+	bb_strbuf_free(&out);
+	bb_table_free(&t);
+}
+
+static void add_rows(struct bb_text_table *t, const char *const cells[][4], int n)
+{
+	bb_table_column(t, "dp", "", 0);
+	bb_table_column(t, "stage", "", 0);
+	bb_table_key(t);
+	bb_table_column(t, "size", "(GB)", 8);
+	bb_table_column(t, "why", "", -3);
+	for (int row = 0; row < n; row++)
+		for (int c = 0; c < 4; c++)
+			bb_table_cell(t, cells[row][c]);
+}
+
+/* A wide table loses what is empty, then what is equal in every row, and names it. */
+static void test_dropped(void **state)
+{
+	static const char *const cells[][4] = {{"8", "1", "7.5", "-"}, {"8", "2", "7.5", ""}};
+	struct bb_text_table t = {.limit = 17};
+	struct bb_strbuf out = {0};
+
+	add_rows(&t, cells, 2);
+	bb_table_print(&t, &out);
+	assert_string_equal(bb_strbuf_text(&out), "# Empty: why\n"
+						  "# dp stage size\n"
+						  "#          (GB)\n"
+						  "   8     1  7.5\n"
+						  "   8     2  7.5\n");
+	bb_table_clear(&t);
+	bb_strbuf_clear(&out);
+	t.limit = 14;
+	add_rows(&t, cells, 2);
+	bb_table_print(&t, &out);
+	assert_string_equal(bb_strbuf_text(&out), "# Empty: why\n"
+						  "# In every\n"
+						  "#   row: dp 8,\n"
+						  "#   size 7.5\n"
+						  "#   GB\n"
+						  "# stage\n"
+						  "      1\n"
+						  "      2\n");
+	/* A single row keeps its cells. */
+	bb_table_clear(&t);
+	bb_strbuf_clear(&out);
+	t.limit = 14;
+	add_rows(&t, cells, 1);
+	bb_table_print(&t, &out);
+	assert_string_equal(bb_strbuf_text(&out), "# Empty: why\n"
+						  "# dp stage size\n"
+						  "#          (GB)\n"
+						  "   8     1  7.5\n");
+	bb_strbuf_free(&out);
+	bb_table_free(&t);
+}
+
+/* Rows that differ in the last key alone share one; prose wraps below itself. */
+static void test_merged(void **state)
+{
+	static const char *const cells[][4] = {
+		{"8", "1", "7.5", "\xc2\xb5"},
+		{"8", "2", "7.5", "\xc2\xb5"},
+		{"8", "3", "7.5", "\xc2\xb5"},
+		{"4", "4", "7.5", "one two three four five six seven"}};
+	struct bb_text_table t = {.limit = 46, .merges = true};
+	struct bb_strbuf out = {0};
+
+	add_rows(&t, cells, 4);
+	bb_table_print(&t, &out);
+	assert_string_equal(bb_strbuf_text(&out), "# dp stage     size why\n"
+						  "#              (GB)\n"
+						  "   8   1-3      7.5 \xc2\xb5\n"
+						  "   4     4      7.5 one two three four five\n"
+						  "                    six seven\n");
 	bb_strbuf_free(&out);
 	bb_table_free(&t);
 }
@@ -87,8 +162,8 @@ static void test_limit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rows),
-		cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_rows),    cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_dropped), cmocka_unit_test(test_merged),
 		cmocka_unit_test(test_limit),
 	};
 
