@@ -249,6 +249,11 @@ COLLECTIVES = (
 ).split()
 
 
+def prose(text):
+    """The text with its folded '#' lines whole again."""
+    return re.sub(r"\n#  +", " ", text)
+
+
 def table_rows(text, keys=1):
     """The words of each row of a table. A table wider than 80 columns is printed in parts that repeat its first KEYS."""
     parts = [[]]

@@ -4,7 +4,7 @@ import json
 
 import gpus
 import mpi
-from kit import SANITIZERS, Settings, add, equal, expect, run, table_rows, test
+from kit import SANITIZERS, Settings, add, equal, expect, prose, run, table_rows, test
 
 BLOOM = "hybrid_parallel --plan --preset bloom-176b"
 LINKS = "--link 300GB/s,3us --node-link 12.5GB/s,5us --flops 150T"
@@ -447,4 +447,4 @@ def table_of_parts():
     out = run(f"hybrid_parallel -g 4 {SHORT}").exits(0).out
     lines = table_rows(out)
     equal([line[0] for line in lines], ["step", "compute", "tensor", "pipeline", "embedding"], "rows")
-    expect("dp 1, tp 2, pp 2, ep 1 (tp-pp-dp), ZeRO 0, 4 micro-batches of 1" in out, out)
+    expect("dp 1, tp 2, pp 2, ep 1 (tp-pp-dp), ZeRO 0, 4 micro-batches of 1" in prose(out), out)

@@ -6,6 +6,7 @@
 #include "core/output.h"
 #include "core/printable.h"
 #include "core/standard.h"
+#include "core/table.h"
 #include "core/units.h"
 
 #include <errno.h>
@@ -35,6 +36,9 @@ bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text)
 
 	if (text->text)
 		bb_printable_clean_lines(text->text);
+	if (sink->width > 0)
+		bb_strbuf_fold(text, 0, sink->width);
+	ok = ok && !bb_strbuf_failed(text);
 	errno = ok ? 0 : ENOMEM;
 	ok = ok && fwrite(bb_strbuf_text(text), 1, text->length, sink->file) == text->length;
 	ok = ok && fflush(sink->file) == 0;
@@ -313,13 +317,29 @@ void bb_sink_add_settings(struct bb_strbuf *out, const struct bb_run_record *run
 /* All ranks of a small run, or with -v; else the first ones. */
 static void add_some_ranks(struct bb_strbuf *out, const struct bb_run_record *run)
 {
-	struct bb_rank_infos shown = run->ranks;
+	static const char *const heads[] = {"Rank", "Group", "Pid", "host", "device", "bus"};
+	const bool some = run->ranks.n > MOST_RANKS && !run->lists_all;
+	struct bb_text_table t = {.mark = "#"};
 
-	if (shown.n > MOST_RANKS && !run->lists_all)
-		shown.n = FIRST_RANKS;
-	bb_sink_add_ranks(out, &shown);
-	if (shown.n < run->ranks.n)
-		bb_strbuf_addf(out, "#  and %zu more; -v lists them\n", run->ranks.n - shown.n);
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+		bb_table_column(&t, heads[i], "", 0);
+	bb_table_column(&t, "name", "", -1);
+	t.nkeys = 1;
+	for (size_t i = 0; i < (some ? FIRST_RANKS : run->ranks.n); i++) {
+		const struct bb_location *at = &run->ranks.ranks[i].location;
+
+		bb_table_cellf(&t, "%zu", i);
+		bb_table_cellf(&t, "%d", run->ranks.ranks[i].group);
+		bb_table_cellf(&t, "%d", at->pid);
+		bb_table_cell(&t, at->host);
+		bb_table_cellf(&t, "%d", at->device);
+		bb_table_cell(&t, at->bus);
+		bb_table_cell(&t, at->name);
+	}
+	bb_table_print(&t, out);
+	bb_table_free(&t);
+	if (some)
+		bb_strbuf_addf(out, "# and %zu more; -v lists them\n", run->ranks.n - FIRST_RANKS);
 }
 
 void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)

@@ -35,6 +35,7 @@ struct bb_sink {
 	FILE *file;
 	const char *path;     /* for reports */
 	struct bb_strbuf out; /* text that is not written yet */
+	int width;            /* of its '#' lines, which are folded to it; 0: as long as they are */
 	bool owns_file;
 	bool failed; /* nothing more is written: a failure was reported, or a stuck thread has FILE
 		      */
