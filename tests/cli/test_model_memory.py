@@ -34,7 +34,7 @@ def figures_of_the_articles():
     equal(said("train --params 175B --precision fp32")["parameters_bytes"], 700 * GB, "GPT-3")
     near(said("--params 7B --precision fp32")["parameters_bytes"] / GiB, 26.075, 0.005, "LLaMA-2 7B")
     near(said("--model llama2-7b --precision fp32")["parameters_bytes"] / GiB, 25.10, 0.005, "LLaMA-2 7B")
-    memory("--params 7B --precision fp32").exits(0).prints("28.000       26.077", "GB          GiB")
+    memory("--params 7B --precision fp32").exits(0).prints("28.000     26.077", "GB        GiB")
 
 
 @test
@@ -81,7 +81,7 @@ def text_and_json_say_the_same():
     line = "--model gpt3-175b --dp 4 --tp 8 --pp 4 --zero 1 --recompute full"
     j, text = said(line), memory(line).exits(0).out
     for name in "parameters gradients optimizer activations recomputed ends".split():
-        match = re.search(rf"^{name} +([\d.]+) +([\d.]+)", text, re.M)
+        match = re.search(rf"^  {name} +([\d.]+) +([\d.]+)", text, re.M)
         equal(bool(match), j[name + "_bytes"] > 0, f"whether there is a line of {name}")
         if not match:
             continue
@@ -163,10 +163,10 @@ def inference():
     equal(j["token_bytes"], 2 * 80 * 1 * 128, "a head of 8 on each of 16 ranks")
     equal(j["cache_bytes"], 3 * 4096 * j["token_bytes"], "three sequences")
     equal(said("infer --params 7B")["cache_bytes"], None, "the cache of a size")
-    memory("infer --model llama2-7b --bits 32").exits(0).prints("26.075  7 billion x 3.725 GiB")
+    memory("infer --model llama2-7b --bits 32").exits(0).prints("26.075 7 billion x 3.725 GiB")
     equal(said("infer --model gpt2")["rounded_billions"], None, "less than half a billion")
     equal(said("infer --model bert-large")["cache_bytes"], None, "the cache of an encoder")
-    memory("infer --model bert-large").exits(0).prints("KV cache              N/A          N/A  none: an encoder")
+    memory("infer --model bert-large").exits(0).prints("KV cache           N/A        N/A none: an encoder")
 
 
 @test
@@ -177,7 +177,7 @@ def subject_of_options():
     equal(said("--values 1,2,3")["subject"], "quantise", "--values")
     equal(said("--model gpt2 --nodes=2")["subject"], "deepspeed", "--nodes")
     equal(said("--model gpt2 --dp 2 --tp 2")["subject"], "train", "--dp")
-    memory("infer --model llama2-7b").exits(0).prints("KV cache            2.147        2.000", "524.29 kB = 512.00 KiB")
+    memory("infer --model llama2-7b").exits(0).prints("KV cache         2.147      2.000", "524.29 kB = 512.00 KiB")
 
 
 # ---- DeepSpeed ---------------------------------------------------------------------------------

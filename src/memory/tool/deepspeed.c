@@ -47,12 +47,13 @@ static void add_estimate(struct job *job, const struct bb_estimate_input *in, si
 					  configurations[i].parameters, configurations[i].zero_init)
 		      : bb_estimate_zero2(in, configurations[i].offload);
 
-	bb_strbuf_addf(&job->text, "%7d %-10s %9s %10.2f %10.2f %10.2f %10.2f\n",
-		       configurations[i].stage, offload,
-		       !three                        ? "-"
-		       : configurations[i].zero_init ? "yes"
-						     : "no",
-		       GiB(e.host), GiB(e.gpu), GB(e.host), GB(e.gpu));
+	bb_table_cellf(&job->table, "%d", configurations[i].stage);
+	bb_table_cell(&job->table, offload);
+	bb_table_cell(&job->table, !three ? NULL : configurations[i].zero_init ? "yes" : "no");
+	bb_table_cellf(&job->table, "%.2f", GiB(e.host));
+	bb_table_cellf(&job->table, "%.2f", GiB(e.gpu));
+	bb_table_cellf(&job->table, "%.2f", GB(e.host));
+	bb_table_cellf(&job->table, "%.2f", GB(e.gpu));
 	bb_json_object(&job->json);
 	bb_json_add_int(&job->json, "zero", configurations[i].stage);
 	bb_json_add_string(&job->json, "offload", offload);
@@ -84,10 +85,14 @@ bb_status bb_memory_deepspeed(struct job *job)
 		       layer, job->o->largest_layer_given ? "" : ", ",
 		       job->o->largest_layer_given ? "" : largest.name,
 		       (unsigned long long)in.nodes, (unsigned long long)in.gpus_per_node);
-	bb_strbuf_addf(&job->text, "# %5s %-10s %9s %10s %10s %10s %10s\n", "stage", "offload",
-		       "zero.Init", "node", "GPU", "node", "GPU");
-	bb_strbuf_addf(&job->text, "# %5s %-10s %9s %10s %10s %10s %10s\n", "", "", "", "GiB",
-		       "GiB", "GB", "GB");
+	bb_table_column(&job->table, "stage", "", 0);
+	bb_table_column(&job->table, "offload", "", -10);
+	bb_table_column(&job->table, "zero.Init", "", 0);
+	bb_table_key(&job->table);
+	bb_table_column(&job->table, "node", "GiB", 10);
+	bb_table_column(&job->table, "GPU", "GiB", 10);
+	bb_table_column(&job->table, "node", "GB", 10);
+	bb_table_column(&job->table, "GPU", "GB", 10);
 	bb_json_add_uint(&job->json, "largest_layer", in.largest_layer);
 	bb_json_add_uint(&job->json, "nodes", in.nodes);
 	bb_json_add_uint(&job->json, "gpus_per_node", in.gpus_per_node);
@@ -95,11 +100,12 @@ bb_status bb_memory_deepspeed(struct job *job)
 	for (size_t i = 0; i < sizeof(configurations) / sizeof(configurations[0]); i++)
 		add_estimate(job, &in, i);
 	bb_json_end(&job->json);
+	bb_memory_end_table(job);
 	bb_json_add_uint(&job->json, "documented_zero2_gpu_bytes",
 			 bb_estimate_zero2_documented(&in));
 	bb_strbuf_addf(&job->text,
 		       "# stage 2 without offload: DeepSpeed's documentation says %.2f GiB per "
-		       "GPU, 4 P + 16 P / GPUs;\n# its code computes 2 P + 18 P / GPUs, as above\n",
+		       "GPU, 4 P + 16 P / GPUs; its code computes 2 P + 18 P / GPUs, as above\n",
 		       GiB(bb_estimate_zero2_documented(&in)));
 out:
 	return st;

@@ -4,13 +4,18 @@
 #include "models/memory/fits.h"
 #include "memory/tool/tool.h"
 
-#include <stdio.h>
-
 #define ROWS 24
 #define LEAST_SIZE (1 << 20)
 
 static void add_fit_header(struct job *job, uint64_t gpus, uint64_t limit)
 {
+	static const struct {
+		const char *head;
+		int width;
+	} columns[] = {
+		{"dp", 5},         {"tp", 4}, {"pp", 4},  {"ZeRO", 4}, {"recompute", -10},
+		{"microbatch", 0}, {"GB", 8}, {"GiB", 8}, {"full", 5}, {"tightest", -1},
+	};
 	char whole[BB_BOTH_TEXT], left[BB_BOTH_TEXT];
 
 	bb_memory_both(whole, job->o->fits);
@@ -21,8 +26,9 @@ static void add_fit_header(struct job *job, uint64_t gpus, uint64_t limit)
 		bb_strbuf_addf(&job->text, ", %s after --reserve", left);
 	bb_strbuf_add(&job->text,
 		      "\n# tightest: the largest category on the rank that needs most\n#\n");
-	bb_strbuf_addf(&job->text, "# %5s %4s %4s %5s  %-10s %11s %9s %9s %6s  %s\n", "dp", "tp",
-		       "pp", "ZeRO", "recompute", "microbatch", "GB", "GiB", "full", "tightest");
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		bb_table_column(&job->table, columns[i].head, "", columns[i].width);
+	job->table.nkeys = 4;
 }
 
 /* Refuse a size that lacks its unit: it would be in bytes. */
@@ -41,15 +47,20 @@ static void add_fit_text(struct job *job, const struct bb_fit *fit, uint64_t lim
 	const struct bb_training *t = &fit->training;
 	const enum bb_category tightest = bb_need_tightest(&fit->need);
 	const bool known = bb_training_has_activations(t);
-	char batch[24];
+	const uint64_t grid[] = {t->dp, t->tp, t->pp, (uint64_t)t->zero};
+	struct bb_text_table *table = &job->table;
 
-	snprintf(batch, sizeof(batch), "%llu", (unsigned long long)t->micro_batch);
-	bb_strbuf_addf(&job->text, "%7llu %4llu %4llu %5d  %-10s %11s %9.2f %9.2f %5.0f%%  %s\n",
-		       (unsigned long long)t->dp, (unsigned long long)t->tp,
-		       (unsigned long long)t->pp, t->zero,
-		       known ? bb_recompute_words[t->recompute] : "-", known ? batch : "-",
-		       GB(fit->need.total), GiB(fit->need.total),
-		       100 * (double)fit->need.total / (double)limit, bb_category_words[tightest]);
+	for (size_t i = 0; i < sizeof(grid) / sizeof(grid[0]); i++)
+		bb_table_cellf(table, "%llu", (unsigned long long)grid[i]);
+	bb_table_cell(table, known ? bb_recompute_words[t->recompute] : NULL);
+	if (known)
+		bb_table_cellf(table, "%llu", (unsigned long long)t->micro_batch);
+	else
+		bb_table_cell(table, NULL);
+	bb_table_cellf(table, "%.2f", GB(fit->need.total));
+	bb_table_cellf(table, "%.2f", GiB(fit->need.total));
+	bb_table_cellf(table, "%.0f%%", 100 * (double)fit->need.total / (double)limit);
+	bb_table_cell(table, bb_category_words[tightest]);
 }
 
 static void add_fit_json(struct bb_json *j, const struct bb_fit *fit)
@@ -79,6 +90,7 @@ static void add_list(struct job *job, const struct bb_fits *fits, uint64_t limit
 		bb_strbuf_add(&job->text, "# nothing fits; the nearest combination:\n");
 		add_fit_text(job, &fits->nearest, limit);
 	}
+	bb_memory_end_table(job);
 	if (fits->n > ROWS)
 		bb_strbuf_addf(&job->text, "# … and %zu more, all in --json\n", fits->n - ROWS);
 	bb_strbuf_addf(&job->text, "# %zu of %zu fit\n", fits->n, fits->tried);

@@ -4,6 +4,8 @@
 #include "models/memory/inference.h"
 #include "memory/tool/tool.h"
 
+#include <math.h>
+
 struct inference {
 	uint64_t weights, cache, rule, token; /* bytes */
 	uint64_t context;
@@ -49,10 +51,17 @@ static void add_cache(const struct job *job, struct inference *p)
 				  p->context * (uint64_t)o->batch, (unsigned)o->cache_bits);
 }
 
-static void add_bytes_line(struct job *job, const char *name, uint64_t bytes, const char *note)
+/* A row, without its note. BYTES may be NAN. */
+static void add_bytes(struct job *job, const char *name, double bytes)
 {
-	bb_strbuf_addf(&job->text, "%-12s %12.3f %12.3f%s%s\n", name, GB(bytes), GiB(bytes),
-		       note ? "  " : "", note ? note : "");
+	const double both[] = {GB(bytes), GiB(bytes)};
+
+	bb_table_cell(&job->table, name);
+	for (int i = 0; i < 2; i++)
+		if (isnan(bytes))
+			bb_table_cell(&job->table, "N/A");
+		else
+			bb_table_cellf(&job->table, "%.3f", both[i]);
 }
 
 /* The estimate of the weights that articles use. */
@@ -61,11 +70,11 @@ static void add_rounded(struct job *job, const struct inference *p)
 	const double each = bb_rounded_gib((unsigned)job->o->bits);
 	const double all = each * (double)p->billions;
 
-	if (p->billions > 0 && job->o->tp == 1)
-		bb_strbuf_addf(&job->text,
-			       "%-12s %12.3f %12.3f  %llu billion x %.3f GiB, often called GB\n",
-			       "rounded", all * (double)(1 << 30) / 1e9, all,
-			       (unsigned long long)p->billions, each);
+	if (p->billions == 0 || job->o->tp > 1)
+		return;
+	add_bytes(job, "rounded", all * (double)(1 << 30));
+	bb_table_cellf(&job->table, "%llu billion x %.3f GiB, often called GB",
+		       (unsigned long long)p->billions, each);
 }
 
 static void add_inference_text(struct job *job, const struct inference *p)
@@ -82,19 +91,26 @@ static void add_inference_text(struct job *job, const struct inference *p)
 			(unsigned long long)p->context);
 	bb_strbuf_addf(&job->text, "\n# tensor-parallel ranks: %lld, memory of each:\n",
 		       (long long)o->tp);
-	bb_strbuf_addf(&job->text, "#\n# %-10s %12s %12s\n", "", "GB", "GiB");
-	add_bytes_line(job, "weights", p->weights, NULL);
+	bb_strbuf_add(&job->text, "#\n");
+	bb_table_column(&job->table, "", "", -11);
+	bb_table_column(&job->table, "GB", "", 10);
+	bb_table_column(&job->table, "GiB", "", 10);
+	bb_table_column(&job->table, "", "", -1);
+	add_bytes(job, "weights", (double)p->weights);
+	bb_table_cell(&job->table, "");
 	if (p->has_cache) {
-		bb_strbuf_addf(&job->text, "%-12s %12.3f %12.3f  %s per token\n", "KV cache",
-			       GB(p->cache), GiB(p->cache), bb_memory_both(token, p->token));
-		add_bytes_line(job, "total", bb_bytes_add(p->weights, p->cache), NULL);
+		add_bytes(job, "KV cache", (double)p->cache);
+		bb_table_cellf(&job->table, "%s per token", bb_memory_both(token, p->token));
+		add_bytes(job, "total", (double)bb_bytes_add(p->weights, p->cache));
+		bb_table_cell(&job->table, "");
 	} else if (job->has_model && job->model.encoder) {
-		bb_strbuf_addf(&job->text,
-			       "%-12s %12s %12s  none: an encoder reads all tokens at once\n",
-			       "KV cache", "N/A", "N/A");
+		add_bytes(job, "KV cache", NAN);
+		bb_table_cell(&job->table, "none: an encoder reads all tokens at once");
 	}
-	add_bytes_line(job, "rule", p->rule, "P x 4 / (32 / Q) x 1.2, for any batch and context");
+	add_bytes(job, "rule", (double)p->rule);
+	bb_table_cell(&job->table, "P x 4 / (32 / Q) x 1.2, for any batch and context");
 	add_rounded(job, p);
+	bb_memory_end_table(job);
 	bb_strbuf_add(&job->text, "# not counted: activations, CUDA, buffers of libraries\n");
 }
 

@@ -215,6 +215,7 @@ static bb_status write_result(struct job *job, struct bb_strbuf *json)
 		bb_strbuf_add(json, "\n");
 		st = bb_write_text(path, json, job->error);
 	}
+	bb_strbuf_fold(&job->text, 0, job->table.limit);
 	if (st == BB_OK && (!path || strcmp(path, "-") != 0))
 		st = bb_write_text("-", &job->text, job->error);
 	return st;
@@ -224,7 +225,7 @@ static bb_status run_subject(const struct subject *subject, const struct options
 			     struct bb_error *error)
 {
 	struct bb_strbuf json = {0};
-	struct job job = {.o = o, .error = error};
+	struct job job = {.o = o, .error = error, .table.limit = bb_table_limit(stdout)};
 	bb_status st, written;
 
 	bb_json_init(&job.json, &json, true);
@@ -240,6 +241,7 @@ static bb_status run_subject(const struct subject *subject, const struct options
 	}
 	bb_model_layout_free(&job.layout);
 	bb_model_free(&job.model);
+	bb_table_free(&job.table);
 	bb_strbuf_free(&job.text);
 	bb_strbuf_free(&json);
 	return st;

@@ -150,22 +150,34 @@ static void add_variant_json(struct bb_json *j, const struct measurement *m,
 static void add_variant_row(struct job *job, const struct measurement *m, const struct variant *v)
 {
 	const struct bb_chain_cost *all = &m->variants[0].cost, *c = &v->cost;
-	char every[24] = "keep all";
+	const double sizes[] = {MB(c->most), MiB(c->most),
+				MB(bb_chain_expected(&m->chain, v->every))};
+	const double times[] = {c->forward_s * 1e3, c->backward_s * 1e3, c->repeated_s * 1e3};
+	struct bb_text_table *t = &job->table;
 
-	if (v->every != BB_CHECKPOINT_NEVER)
-		snprintf(every, sizeof(every), "%zu", v->every);
-	bb_strbuf_addf(
-		&job->text,
-		"%10s %10.3f %10.3f %10.3f %6.1f%% %9.3f %9.3f %9.3f %8.1f%% %7.1f%%  %s\n", every,
-		MB(c->most), MiB(c->most), MB(bb_chain_expected(&m->chain, v->every)),
-		100 * (1 - (double)c->most / (double)all->most), c->forward_s * 1e3,
-		c->backward_s * 1e3, c->repeated_s * 1e3, 100 * c->repeated_s / c->forward_s,
-		100 * ((c->forward_s + c->backward_s) / (all->forward_s + all->backward_s) - 1),
-		v->same ? "same" : "DIFFERS");
+	if (v->every == BB_CHECKPOINT_NEVER)
+		bb_table_cell(t, "keep all");
+	else
+		bb_table_cellf(t, "%zu", v->every);
+	for (int i = 0; i < 3; i++)
+		bb_table_cellf(t, "%.3f", sizes[i]);
+	bb_table_cellf(t, "%.1f%%", 100 * (1 - (double)c->most / (double)all->most));
+	for (int i = 0; i < 3; i++)
+		bb_table_cellf(t, "%.3f", times[i]);
+	bb_table_cellf(t, "%.1f%%", 100 * c->repeated_s / c->forward_s);
+	bb_table_cellf(
+		t, "%.1f%%",
+		100 * ((c->forward_s + c->backward_s) / (all->forward_s + all->backward_s) - 1));
+	bb_table_cell(t, v->same ? "same" : "DIFFERS");
 }
 
 static void add_checkpoint_header(struct job *job, const struct measurement *m)
 {
+	static const char *const columns[][2] = {
+		{"every", ""},    {"peak", "MB"},     {"peak", "MiB"},    {"formula", "MB"},
+		{"saved", ""},    {"forward", "ms"},  {"backward", "ms"}, {"repeated", "ms"},
+		{"repeated", ""}, {"step", "longer"}, {"result", ""},
+	};
 	const struct bb_chain *c = &m->chain;
 
 	bb_strbuf_addf(&job->text,
@@ -173,14 +185,12 @@ static void add_checkpoint_header(struct job *job, const struct measurement *m)
 		       "thread, passes: %zu, medians\n",
 		       c->layers, c->rows, c->width, c->width, m->passes);
 	bb_strbuf_add(&job->text,
-		      "# peak: of the activations, counted; calculated: by its formula; repeated: "
-		      "forward passes\n# within the backward pass, and their share of the forward "
-		      "pass; step: forward and backward\n#\n");
-	bb_strbuf_addf(&job->text, "# %8s %10s %10s %10s %7s %9s %9s %9s %9s %8s  %s\n", "every",
-		       "peak", "peak", "calculated", "saved", "forward", "backward", "repeated",
-		       "repeated", "step", "result");
-	bb_strbuf_addf(&job->text, "# %8s %10s %10s %10s %7s %9s %9s %9s %9s %8s\n", "", "MB",
-		       "MiB", "MB", "", "ms", "ms", "ms", "", "longer");
+		      "# peak: of the activations, counted; formula: the same, calculated; "
+		      "repeated: forward passes within the backward pass, and their share of the "
+		      "forward pass; step: forward and backward\n#\n");
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		bb_table_column(&job->table, columns[i][0], columns[i][1], 0);
+	job->table.nkeys = 1;
 }
 
 /* Add all rows. BB_EDATA if a result or a peak is wrong. */
@@ -201,6 +211,7 @@ static bb_status add_results(struct measurement *m)
 		    m->variants[i].cost.most != bb_chain_expected(&m->chain, m->variants[i].every))
 			st = BB_EDATA;
 	}
+	bb_memory_end_table(job);
 	bb_json_end(&job->json);
 	return st;
 }

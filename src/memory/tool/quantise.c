@@ -65,6 +65,8 @@ static bb_status make_values(struct job *job, struct tensor *t)
 /* Codes and decoded numbers of a short tensor. */
 static void add_codes(struct job *job, const struct bb_quantised *q)
 {
+	struct bb_strbuf cell = {0};
+
 	bb_json_add_array(&job->json, "codes");
 	for (size_t i = 0; i < q->n; i++)
 		bb_json_int(&job->json, bb_quantised_code(q, i));
@@ -73,13 +75,14 @@ static void add_codes(struct job *job, const struct bb_quantised *q)
 	for (size_t i = 0; i < q->n; i++)
 		bb_json_double(&job->json, (double)bb_quantised_number(q, i));
 	bb_json_end(&job->json);
-	bb_strbuf_add(&job->text, "# codes:");
 	for (size_t i = 0; i < q->n; i++)
-		bb_strbuf_addf(&job->text, " %d", bb_quantised_code(q, i));
-	bb_strbuf_add(&job->text, "; decoded:");
+		bb_strbuf_addf(&cell, "%d ", bb_quantised_code(q, i));
+	bb_strbuf_add(&cell, "->");
 	for (size_t i = 0; i < q->n; i++)
-		bb_strbuf_addf(&job->text, " %.6g", (double)bb_quantised_number(q, i));
-	bb_strbuf_add(&job->text, "\n");
+		bb_strbuf_addf(&cell, " %.6g", (double)bb_quantised_number(q, i));
+	bb_table_cell(&job->table, bb_strbuf_text(&cell));
+	job->text.failed |= cell.failed;
+	bb_strbuf_free(&cell);
 }
 
 static void add_result(struct job *job, const struct tensor *t, const struct bb_quantised *q,
@@ -89,11 +92,14 @@ static void add_result(struct job *job, const struct tensor *t, const struct bb_
 	const double whole = (double)(t->n * sizeof(*t->x));
 	const double smaller = whole / (double)q->bytes;
 	struct bb_json *j = &job->json;
-	char bytes[BB_BOTH_TEXT];
+	const double shown[] = {(double)q->scale, (double)q->zero, loss.most, loss.rms};
 
-	bb_strbuf_addf(&job->text, "int%-5u %-7s %13.6g %13.6g %13.6g %13.6g %7.2f  %s\n", q->bits,
-		       method, (double)q->scale, (double)q->zero, loss.most, loss.rms, smaller,
-		       bb_memory_both(bytes, q->bytes));
+	bb_table_cellf(&job->table, "int%u", q->bits);
+	bb_table_cell(&job->table, method);
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+		bb_table_cellf(&job->table, "%.6g", shown[i]);
+	bb_table_cellf(&job->table, "%.2f", smaller);
+	bb_table_cellf(&job->table, "%llu", (unsigned long long)q->bytes);
 	bb_json_object(j);
 	bb_json_add_uint(j, "bits", q->bits);
 	bb_json_add_string(j, "method", method);
@@ -131,6 +137,8 @@ static bb_status add_quantised(struct job *job, const struct tensor *t)
 
 bb_status bb_memory_quantise(struct job *job)
 {
+	static const char *const numbers[] = {"scale",     "zero",    "max error",
+					      "rms error", "smaller", "bytes"};
 	struct tensor t = {.x = NULL};
 	char bytes[BB_BOTH_TEXT];
 	bb_status st;
@@ -140,12 +148,18 @@ bb_status bb_memory_quantise(struct job *job)
 		       bb_memory_both(bytes, t.n * sizeof(*t.x)));
 	bb_strbuf_add(&job->text, "# error: of the decoded numbers; scale: distance of "
 				  "neighbouring codes; zero: value of code 0\n#\n");
-	bb_strbuf_addf(&job->text, "# %-6s %-7s %13s %13s %13s %13s %7s  %s\n", "format", "method",
-		       "scale", "zero", "max error", "rms error", "smaller", "bytes");
+	bb_table_column(&job->table, "format", "", -6);
+	bb_table_column(&job->table, "method", "", -6);
+	bb_table_key(&job->table);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		bb_table_column(&job->table, numbers[i], i == 4 ? "times" : "", 9);
+	if (t.n <= SHOWN)
+		bb_table_column(&job->table, "codes -> decoded", "", -1);
 	bb_json_add_uint(&job->json, "count", t.n);
 	bb_json_add_uint(&job->json, "whole_bytes", t.n * sizeof(*t.x));
 	bb_json_add_array(&job->json, "results");
 	st = add_quantised(job, &t);
+	bb_memory_end_table(job);
 	bb_json_end(&job->json);
 out:
 	free(t.x);

@@ -55,6 +55,12 @@ void bb_memory_add_known(struct bb_json *json, const char *key, bool known, uint
 		bb_json_null(json);
 }
 
+void bb_memory_end_table(struct job *job)
+{
+	bb_table_print(&job->table, &job->text);
+	bb_table_clear(&job->table);
+}
+
 void bb_memory_add_recipe(struct job *job, const struct bb_recipe *recipe)
 {
 	const struct bb_states each = bb_states_each(recipe);

@@ -13,6 +13,7 @@
 
 #include "core/json.h"
 #include "core/option.h"
+#include "core/table.h"
 #include "models/memory/training.h"
 
 /* Lists of options of which subjects are composed. AGAIN marks a member that another list has. */
@@ -162,7 +163,8 @@ struct options {
 struct job {
 	const struct options *o;
 	struct bb_strbuf text;
-	struct bb_json json; /* in its open object */
+	struct bb_text_table table; /* its rows are not in the text yet; it folds to its limit */
+	struct bb_json json;        /* in its open object */
 	struct bb_error *error;
 	/* Of the subjects with a model: */
 	struct bb_model model;
@@ -190,6 +192,9 @@ void bb_memory_add_recipe(struct job *job, const struct bb_recipe *recipe);
 
 /* Add VALUE, or null unless it is KNOWN, under KEY to an open object. */
 void bb_memory_add_known(struct bb_json *json, const char *key, bool known, uint64_t value);
+
+/* Print the rows of the table into the text; the next table has other columns. */
+void bb_memory_end_table(struct job *job);
 
 /* Write BYTES in suitable units into TEXT: "13.48 GB = 12.55 GiB", below 1000 "999 B". Returns
    TEXT. */

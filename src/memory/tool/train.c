@@ -135,12 +135,14 @@ static void add_json_run(struct job *job, const struct bb_training *t)
 static void add_category(struct job *job, const char *name, uint64_t bytes, uint64_t total,
 			 const char *note)
 {
-	bb_strbuf_addf(&job->text, "%-12s %12.3f %12.3f", name, GB(bytes), GiB(bytes));
+	bb_table_cell(&job->table, name);
+	bb_table_cellf(&job->table, "%.3f", GB(bytes));
+	bb_table_cellf(&job->table, "%.3f", GiB(bytes));
 	if (total > 0)
-		bb_strbuf_addf(&job->text, " %7.1f%%", 100 * (double)bytes / (double)total);
-	if (note)
-		bb_strbuf_addf(&job->text, "  %s", note);
-	bb_strbuf_add(&job->text, "\n");
+		bb_table_cellf(&job->table, "%.1f%%", 100 * (double)bytes / (double)total);
+	else
+		bb_table_cell(&job->table, "");
+	bb_table_cell(&job->table, note);
 }
 
 /* Add the categories of memory; unknown activations are null in JSON. */
@@ -155,7 +157,11 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 
 	bb_strbuf_addf(&job->text, "#\n# maximum: a rank of pipeline stage %llu\n",
 		       (unsigned long long)need->stage);
-	bb_strbuf_addf(&job->text, "# %-10s %12s %12s %8s\n", "", "GB", "GiB", "share");
+	bb_table_column(&job->table, "", "", -11);
+	bb_table_column(&job->table, "GB", "", 10);
+	bb_table_column(&job->table, "GiB", "", 10);
+	bb_table_column(&job->table, "share", "", 7);
+	bb_table_column(&job->table, "", "", -1);
 	for (int i = 0; i < BB_CATEGORIES; i++) {
 		const bool known = i < BB_NEED_ACTIVATIONS || bb_training_has_activations(t);
 
@@ -163,11 +169,12 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 		bb_memory_add_known(&job->json, key, known, need->bytes[i]);
 		if (known && (need->bytes[i] > 0 || i <= BB_NEED_OPTIMIZER))
 			add_category(job, bb_category_words[i], need->bytes[i], need->total,
-				     notes[i]);
+				     notes[i] ? notes[i] : "");
 	}
-	add_category(job, "total", need->total, need->total, NULL);
+	add_category(job, "total", need->total, need->total, "");
 	if (need->host > 0)
-		add_category(job, "on the host", need->host, 0, NULL);
+		add_category(job, "on the host", need->host, 0, "");
+	bb_memory_end_table(job);
 	bb_json_add_uint(&job->json, "total_bytes", need->total);
 	bb_json_add_uint(&job->json, "host_bytes", need->host);
 	bb_json_add_uint(&job->json, "stage", need->stage);

@@ -3,8 +3,6 @@
  */
 #include "memory/tool/tool.h"
 
-static const char *const fsdp[BB_ZERO_STAGES] = {"NO_SHARD", "-", "SHARD_GRAD_OP", "FULL_SHARD"};
-
 /* Add STAGE with RANKS ranks: a line of text and an object of JSON. */
 static void add_zero_stage(struct job *job, const struct bb_recipe *recipe, int stage,
 			   uint64_t ranks)
@@ -14,14 +12,17 @@ static void add_zero_stage(struct job *job, const struct bb_recipe *recipe, int 
 	const struct bb_states s = bb_states_of_rank(recipe, n, 0, stage, ranks);
 	const uint64_t sum = bb_states_sum(&s);
 	const uint64_t sent = bb_zero_bytes(recipe, n, stage, ranks, steps);
+	const double shown[] = {GB(s.parameters), GB(s.gradients), GB(s.optimizer), GB(sum),
+				GiB(sum)};
 	struct bb_json *j = &job->json;
 
-	bb_strbuf_addf(&job->text,
-		       "%7llu %5d %-13s %10.3f %10.3f %10.3f %10.3f %10.3f %11.1f %7.2f %9.3f\n",
-		       (unsigned long long)ranks, stage, fsdp[stage], GB(s.parameters),
-		       GB(s.gradients), GB(s.optimizer), GB(sum), GiB(sum),
-		       GB(bb_bytes_times(sum, ranks)), (double)bb_states_sum(&whole) / (double)sum,
-		       GB(sent));
+	bb_table_cellf(&job->table, "%llu", (unsigned long long)ranks);
+	bb_table_cellf(&job->table, "%d", stage);
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+		bb_table_cellf(&job->table, "%.3f", shown[i]);
+	bb_table_cellf(&job->table, "%.1f", GB(bb_bytes_times(sum, ranks)));
+	bb_table_cellf(&job->table, "%.2f", (double)bb_states_sum(&whole) / (double)sum);
+	bb_table_cellf(&job->table, "%.3f", GB(sent));
 	bb_json_object(j);
 	bb_json_add_uint(j, "dp", ranks);
 	bb_json_add_int(j, "zero", stage);
@@ -36,16 +37,21 @@ static void add_zero_stage(struct job *job, const struct bb_recipe *recipe, int 
 
 static void add_stage_header(struct job *job, const struct bb_recipe *recipe)
 {
+	static const char *const columns[][2] = {
+		{"dp", ""},         {"ZeRO", ""},    {"params", "GB"}, {"grads", "GB"},
+		{"optim", "GB"},    {"total", "GB"}, {"total", "GiB"}, {"world", "GB"},
+		{"saved", "times"}, {"sent", "GB"},
+	};
+
 	bb_memory_add_recipe(job, recipe);
 	bb_strbuf_addf(&job->text,
 		       "# total: states of one rank; world: of all ranks; saved: factor against "
-		       "stage 0;\n# sent: by one rank per step (microbatches: %lld)\n#\n",
+		       "stage 0\n# sent: by one rank per step (microbatches: %lld)\n"
+		       "# FSDP: stage 0 is NO_SHARD, 2 SHARD_GRAD_OP, 3 FULL_SHARD\n#\n",
 		       (long long)job->o->micro_batches);
-	bb_strbuf_addf(&job->text, "# %5s %5s %-13s %10s %10s %10s %10s %10s %11s %7s %9s\n", "dp",
-		       "ZeRO", "FSDP", "parameters", "gradients", "optimizer", "total", "total",
-		       "world", "saved", "sent");
-	bb_strbuf_addf(&job->text, "# %5s %5s %-13s %10s %10s %10s %10s %10s %11s %7s %9s\n", "",
-		       "", "", "GB", "GB", "GB", "GB", "GiB", "GB", "times", "GB");
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		bb_table_column(&job->table, columns[i][0], columns[i][1], 0);
+	job->table.nkeys = 2;
 }
 
 bb_status bb_memory_zero(struct job *job)
@@ -70,6 +76,7 @@ bb_status bb_memory_zero(struct job *job)
 			add_zero_stage(job, &recipe, stage,
 				       o->dp_given ? (uint64_t)o->dp : typical[i]);
 	bb_json_end(&job->json);
+	bb_memory_end_table(job);
 out:
 	return st;
 }
