@@ -1,6 +1,7 @@
 #include "training_kernels/sampler.h"
 
 #include "core/random.h"
+#include "core/table.h"
 #include "core/units.h"
 
 #include <stdlib.h>
@@ -74,15 +75,29 @@ bb_status bb_sampler_coverage(const struct bb_sampler *s, const size_t *order,
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void sampler_add_rank(const struct bb_sampler *s, const size_t *order, int rank,
-			     struct bb_strbuf *out)
+static void sampler_add_ranks(const struct bb_sampler *s, const size_t *order,
+			      struct bb_strbuf *out)
 {
 	const size_t length = bb_sampler_length(s), n = (size_t)s->nranks;
+	struct bb_text_table t = {.limit = bb_table_limit(stdout)};
+	struct bb_strbuf samples = {0};
 
-	bb_strbuf_addf(out, "%6d %8zu ", rank, length);
-	for (size_t i = 0; i < length && i < SHOWN; i++)
-		bb_strbuf_addf(out, " %zu", order[i * n + (size_t)rank]);
-	bb_strbuf_add(out, length > SHOWN ? " …\n" : "\n");
+	bb_table_column(&t, "rank", "", 5);
+	bb_table_column(&t, "length", "", 0);
+	bb_table_column(&t, "samples", "", -1);
+	for (size_t rank = 0; rank < n; rank++) {
+		bb_strbuf_clear(&samples);
+		for (size_t i = 0; i < length && i < SHOWN; i++)
+			bb_strbuf_addf(&samples, " %zu", order[i * n + rank]);
+		bb_strbuf_add(&samples, length > SHOWN ? " …" : "");
+		bb_table_cellf(&t, "%zu", rank);
+		bb_table_cellf(&t, "%zu", length);
+		bb_table_cell(&t, bb_strbuf_text(&samples));
+	}
+	bb_table_print(&t, out);
+	out->failed |= samples.failed;
+	bb_strbuf_free(&samples);
+	bb_table_free(&t);
 }
 
 static bb_status sampler_add_epoch(const struct bb_sampler *s, uint64_t epoch, const size_t *order,
@@ -94,10 +109,8 @@ static bb_status sampler_add_epoch(const struct bb_sampler *s, uint64_t epoch, c
 
 	if (status != BB_OK)
 		return status;
-	bb_strbuf_addf(out, "#\n# Epoch %llu\n#%5s %8s  samples\n", (unsigned long long)epoch,
-		       "rank", "length");
-	for (int rank = 0; rank < s->nranks; rank++)
-		sampler_add_rank(s, order, rank, out);
+	bb_strbuf_addf(out, "#\n# Epoch %llu\n", (unsigned long long)epoch);
+	sampler_add_ranks(s, order, out);
 	bb_strbuf_addf(out,
 		       "# %zu places; %zu of %zu samples are in them, %zu are left out; %zu "
 		       "places repeat a sample; %zu samples are on several ranks\n",
@@ -156,5 +169,8 @@ bb_status bb_sampler_describe(const struct bb_sampler *s, uint64_t epochs, struc
 			status = sampler_add_epoch(s, epoch, order, out, error);
 		free(order);
 	}
-	return status == BB_OK ? sampler_add_mistake(s, out, error) : status;
+	if (status == BB_OK)
+		status = sampler_add_mistake(s, out, error);
+	bb_strbuf_fold(out, 0, bb_table_limit(stdout));
+	return status;
 }

@@ -3,6 +3,7 @@
  */
 #include "training_kernels/ddp/predict.h"
 
+#include "core/table.h"
 #include "core/units.h"
 #include "core/version.h"
 
@@ -79,25 +80,33 @@ void bb_prediction_add_model(const struct bb_prediction *p)
 
 static void add_caps(const struct bb_prediction *p)
 {
+	static const char *const columns[][2] = {{"cap", ""},      {"buckets", ""},
+						 {"min", "(MiB)"}, {"mean", "(MiB)"},
+						 {"max", "(MiB)"}, {"last", "(MiB)"}};
+	struct bb_text_table t = {.limit = bb_table_limit(stdout), .merges = true};
 	const uint64_t first = p->ddp->options.first_cap;
 	char size[BB_UNIT_TEXT];
 
 	bb_strbuf_addf(p->out, "#\n# Buckets; the first is closed at %s\n",
 		       first ? bb_format_size(size, first) : "cap");
-	bb_strbuf_addf(p->out,
-		       "#%9s %8s %10s %10s %10s %10s %8s\n#%9s %8s %10s %10s %10s %10s %8s\n",
-		       "cap", "buckets", "min", "mean", "max", "last", "tensors", "", "", "(MiB)",
-		       "(MiB)", "(MiB)", "(MiB)", "(mean)");
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		bb_table_column(&t, columns[i][0], columns[i][1], i == 0 ? 9 : 8);
+	bb_table_column(&t, "tensors", "(mean)", 8);
+	t.nkeys = 1;
 	for (size_t i = BB_PREDICT_CAP; i < p->nrows; i++) {
 		const struct bb_buckets *b = &p->rows[i].cap.buckets;
+		const double sizes[] = {(double)bb_buckets_least(b),
+					(double)b->bytes / (double)b->n, (double)bb_buckets_most(b),
+					(double)b->list[b->n - 1].bytes};
 
-		bb_strbuf_addf(p->out, "%10s %8zu %10.3f %10.3f %10.3f %10.3f %8.1f\n",
-			       p->rows[i].name, b->n, (double)bb_buckets_least(b) * MIB,
-			       (double)b->bytes * MIB / (double)b->n,
-			       (double)bb_buckets_most(b) * MIB,
-			       (double)b->list[b->n - 1].bytes * MIB,
-			       (double)p->ddp->model.ntensors / (double)b->n);
+		bb_table_cell(&t, p->rows[i].name);
+		bb_table_cellf(&t, "%zu", b->n);
+		for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
+			bb_table_cellf(&t, "%.3f", sizes[k] * MIB);
+		bb_table_cellf(&t, "%.1f", (double)p->ddp->model.ntensors / (double)b->n);
 	}
+	bb_table_print(&t, p->out);
+	bb_table_free(&t);
 }
 
 /* The first bucket after FIRST that differs from it. */
@@ -112,25 +121,36 @@ static size_t behind(const struct bb_buckets *b, size_t first)
 }
 
 static void add_bucket(const struct bb_prediction *p, const struct bb_buckets *b, size_t first,
-		       size_t end, bool timed)
+		       size_t end, bool timed, struct bb_text_table *t)
 {
-	char name[32];
-
-	snprintf(name, sizeof(name), end - first > 1 ? "%zu-%zu" : "%zu", first, end - 1);
-	bb_strbuf_addf(p->out, "%12s %8zu %10.3f", name, b->list[first].count,
-		       (double)b->list[first].bytes * MIB);
+	if (end - first > 1)
+		bb_table_cellf(t, "%zu-%zu", first, end - 1);
+	else
+		bb_table_cellf(t, "%zu", first);
+	bb_table_cellf(t, "%zu", b->list[first].count);
+	bb_table_cellf(t, "%.3f", (double)b->list[first].bytes * MIB);
 	if (p->computes)
-		bb_strbuf_addf(p->out, " %10.3f", 1e3 * p->times[first].ready);
-	if (timed)
-		bb_strbuf_addf(p->out, " %10.3f %10.3f", 1e3 * p->times[first].start,
-			       1e3 * p->times[end - 1].end);
-	bb_strbuf_add(p->out, "\n");
+		bb_table_cellf(t, "%.3f", 1e3 * p->times[first].ready);
+	if (timed) {
+		bb_table_cellf(t, "%.3f", 1e3 * p->times[first].start);
+		bb_table_cellf(t, "%.3f", 1e3 * p->times[end - 1].end);
+	}
+}
+
+static void add_bucket_columns(const struct bb_prediction *p, bool timed, struct bb_text_table *t)
+{
+	static const char *const heads[] = {"bucket", "tensors", "MiB", "ready", "start", "end"};
+	const size_t n = timed ? 6 : p->computes ? 4 : 3;
+
+	for (size_t i = 0; i < n; i++)
+		bb_table_column(t, heads[i], "", i == 1 ? 8 : 10);
 }
 
 /* Equal buckets share a line. */
 static void add_list(struct bb_prediction *p, const struct bb_prediction_row *row, bool timed)
 {
 	const struct bb_buckets *b = &row->cap.buckets;
+	struct bb_text_table t = {.limit = bb_table_limit(stdout)};
 	size_t k = 0;
 
 	for (size_t i = 0; i < b->n; i++)
@@ -138,28 +158,27 @@ static void add_list(struct bb_prediction *p, const struct bb_prediction_row *ro
 	if (timed)
 		(void)bb_prediction_step(p, row, bb_ddp_has_overlap(&p->ddp->options, true),
 					 p->times);
-	bb_strbuf_addf(p->out, "#\n# Buckets of %s%s\n#%11s %8s %10s", row->name,
+	bb_strbuf_addf(p->out, "#\n# Buckets of %s%s\n", row->name,
 		       !p->computes ? ""
 		       : !timed || bb_ddp_has_overlap(&p->ddp->options, true)
 			       ? ", in ms of the backward pass"
 			       : ", in ms of the backward pass, "
-				 "reduced after it",
-		       "bucket", "tensors", "MiB");
-	if (p->computes)
-		bb_strbuf_addf(p->out, " %10s", "ready");
-	if (timed)
-		bb_strbuf_addf(p->out, " %10s %10s", "start", "end");
-	bb_strbuf_add(p->out, "\n");
+				 "reduced after it");
+	add_bucket_columns(p, timed, &t);
 	for (int line = 0; k < b->n && line < MOST_LINES; line++) {
 		const size_t end = behind(b, k);
 
-		add_bucket(p, b, k, end, timed);
+		add_bucket(p, b, k, end, timed, &t);
 		k = end;
 	}
+	bb_table_print(&t, p->out);
 	if (k + 1 < b->n)
 		bb_strbuf_addf(p->out, "#%11s %zu more\n", "...", b->n - 1 - k);
-	if (k < b->n)
-		add_bucket(p, b, b->n - 1, b->n, timed);
+	if (k < b->n) {
+		add_bucket(p, b, b->n - 1, b->n, timed, &t);
+		bb_table_print(&t, p->out);
+	}
+	bb_table_free(&t);
 }
 
 void bb_prediction_add_buckets(struct bb_prediction *p, bool timed)
@@ -171,27 +190,22 @@ void bb_prediction_add_buckets(struct bb_prediction *p, bool timed)
 
 /* ---- the step -------------------------------------------------------------------------------- */
 
-/* Speed relative to BASE. */
-static void add_gain(struct bb_strbuf *out, const struct bb_train_step *step,
-		     const struct bb_train_step *base)
-{
-	bb_strbuf_addf(out, " %8.3f", base->step_s / step->step_s);
-}
-
 static void add_step(const struct bb_prediction *p, const struct bb_prediction_row *row,
-		     bool overlap)
+		     bool overlap, struct bb_text_table *t)
 {
 	const struct bb_train_step *s = &row->steps[overlap];
+	const double times[] = {s->step_s, s->reduce_s, s->exposed_s};
 
-	bb_strbuf_addf(p->out, "%10s %7s %10.3f %10.3f %10.3f", row->name, overlap ? "on" : "off",
-		       1e3 * s->step_s, 1e3 * s->reduce_s, 1e3 * s->exposed_s);
+	bb_table_cell(t, overlap ? "on" : "off");
+	bb_table_cell(t, row->name);
+	for (int i = 0; i < 3; i++)
+		bb_table_cellf(t, "%.3f", 1e3 * times[i]);
 	if (isnan(s->hidden))
-		bb_strbuf_addf(p->out, " %6s", "-");
+		bb_table_cell(t, NULL);
 	else
-		bb_strbuf_addf(p->out, " %6.1f", 100 * s->hidden);
+		bb_table_cellf(t, "%.1f", 100 * s->hidden);
 	for (int i = 0; i < BB_PREDICT_CAP; i++)
-		add_gain(p->out, s, &p->rows[i].steps[overlap]);
-	bb_strbuf_add(p->out, "\n");
+		bb_table_cellf(t, "%.3f", p->rows[i].steps[overlap].step_s / s->step_s);
 }
 
 static const struct bb_prediction_row *best_row(const struct bb_prediction *p, bool overlap)
@@ -239,25 +253,35 @@ static void add_choices(const struct bb_prediction *p)
 
 void bb_prediction_add_steps(const struct bb_prediction *p, const char *algorithm)
 {
+	static const char *const columns[][2] = {
+		{"overlap", ""},    {"cap", ""},         {"step", "(ms)"},
+		{"reduce", "(ms)"}, {"exposed", "(ms)"}, {"hidden", "(%)"},
+		{"vs one", ""},     {"tensor", ""},      {"25M", ""}};
+	struct bb_text_table t = {.limit = bb_table_limit(stdout)};
+
 	bb_strbuf_addf(p->out,
 		       "#\n# Step by %s: %.3f ms of computations and the exposed time of "
 		       "reductions\n",
 		       algorithm, 1e3 * p->rows[0].steps[0].compute_s);
-	bb_strbuf_addf(p->out,
-		       "#%9s %7s %10s %10s %10s %6s %8s %8s %8s\n"
-		       "#%9s %7s %10s %10s %10s %6s %26s\n",
-		       "cap", "overlap", "step", "reduce", "exposed", "hidden", "one", "tensor",
-		       "25M", "", "", "(ms)", "(ms)", "(ms)", "(%)", "times as fast as");
+	bb_strbuf_add(p->out, "# vs: times as fast as one bucket, a bucket per tensor, and 25M\n");
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		bb_table_column(&t, columns[i][0], columns[i][1], i < 2 ? 7 : 8);
+	t.nkeys = 2;
 	for (int overlap = 1; overlap >= 0; overlap--) {
 		if (!bb_ddp_has_overlap(&p->ddp->options, overlap))
 			continue;
-		/* 25 MiB only if requested; the extremes always. */
-		for (size_t i = 0; i < p->nrows; i++)
+		/* 25 MiB only if requested; the extremes always, each in a row of its own. */
+		for (size_t i = 0; i < p->nrows; i++) {
 			if (i != BB_PREDICT_DEFAULT)
-				add_step(p, &p->rows[i], overlap);
+				add_step(p, &p->rows[i], overlap, &t);
+			t.merges = i >= BB_PREDICT_CAP;
+			if (i == BB_PREDICT_DEFAULT || i + 1 == p->nrows)
+				bb_table_print(&t, p->out);
+		}
 		bb_strbuf_addf(p->out, "# best with overlap %s: %s\n", overlap ? "on" : "off",
 			       best_row(p, overlap)->name);
 	}
+	bb_table_free(&t);
 	if (!p->reduce.algorithm)
 		add_choices(p);
 }
