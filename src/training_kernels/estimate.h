@@ -30,8 +30,8 @@ BB_MUST bb_status bb_estimate_open(struct bb_run *run, const struct bb_record_ki
 				   int nranks, const char *algorithms);
 BB_MUST bb_status bb_estimate_record(struct bb_run *run, const struct bb_record_kind *kind,
 				     const void *record);
-/* Write the end record with STATUS, and clear the text in OUT where records go to stdout. Returns
-   STATUS, or why the records could not be written. */
+/* Write the end record with STATUS. Fold the '#' lines of the text in OUT, or clear it where
+   records go to stdout. Returns STATUS, or why the records could not be written. */
 BB_MUST bb_status bb_estimate_end(struct bb_run *run, struct bb_strbuf *out, bb_status status);
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * show.c - --plan: a comparison of divisions of a model.
  */
+#include "core/table.h"
 #include "core/units.h"
 #include "core/version.h"
 #include "training_kernels/hybrid/hybrid.h"
@@ -248,30 +249,54 @@ static void add_setting(const struct show *s)
 		       s->options->preset ? "; > published" : "");
 }
 
-static void add_seconds(struct bb_strbuf *out, const struct bb_hybrid_division *division,
-			int traffic)
+/* The parts of a step that are columns; experts only where the model has them. */
+static const int shown_traffic[] = {BB_TRAFFIC_TENSOR, BB_TRAFFIC_EXPERT, BB_TRAFFIC_PIPELINE,
+				    BB_TRAFFIC_DATA};
+#define SHOWN_TRAFFICS (int)(sizeof(shown_traffic) / sizeof(shown_traffic[0]))
+
+static bool is_shown(const struct show *s, int traffic)
 {
-	bb_strbuf_addf(out, " %8.3f%s", division->cost.traffic[traffic],
-		       division->crosses[traffic] ? "*" : " ");
+	return traffic != BB_TRAFFIC_EXPERT || s->model->hyper.experts;
+}
+
+static void add_division_columns(const struct show *s, struct bb_text_table *t)
+{
+	static const char *const columns[][2] = {
+		{"", ""},      {"dp", ""},      {"tp", ""},        {"pp", ""},
+		{"micro", ""}, {"micros", ""},  {"recompute", ""}, {"memory", "(GB)"},
+		{"step", ""},  {"compute", ""}, {"bubble", ""},
+	};
+
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		bb_table_column(t, columns[i][0], columns[i][1], 0);
+	t->nkeys = 4;
+	for (int i = 0; i < SHOWN_TRAFFICS; i++)
+		if (is_shown(s, shown_traffic[i]))
+			bb_table_column(t, bb_traffic_names[shown_traffic[i]], "", 0);
+	bb_table_column(t, "why", "", -1);
 }
 
 static void add_division(const struct show *s, const struct bb_hybrid_division *division,
-			 const char *why)
+			 const char *why, struct bb_text_table *table)
 {
+	const struct bb_hybrid_cost *cost = &division->cost;
 	const struct bb_training *t = &division->training;
 	const struct bb_grid *g = &division->grid;
+	const double seconds[] = {cost->step, cost->compute, cost->bubble};
+	const int grid[] = {g->dp, g->tp, g->pp, (int)t->micro_batch, (int)t->micro_batches};
 
-	bb_strbuf_addf(s->out, "%c %5d %4d %4d %5llu %6llu  %-9s %7.1f %8.3f %8.3f %8.3f",
-		       is_published(s, g) ? '>' : ' ', g->dp, g->tp, g->pp,
-		       (unsigned long long)t->micro_batch, (unsigned long long)t->micro_batches,
-		       bb_recompute_words[t->recompute], 1e-9 * (double)division->need.total,
-		       division->cost.step, division->cost.compute, division->cost.bubble);
-	add_seconds(s->out, division, BB_TRAFFIC_TENSOR);
-	if (s->model->hyper.experts)
-		add_seconds(s->out, division, BB_TRAFFIC_EXPERT);
-	add_seconds(s->out, division, BB_TRAFFIC_PIPELINE);
-	add_seconds(s->out, division, BB_TRAFFIC_DATA);
-	bb_strbuf_addf(s->out, "  %s\n", why);
+	bb_table_cell(table, is_published(s, g) ? ">" : "");
+	for (int i = 0; i < 5; i++)
+		bb_table_cellf(table, "%d", grid[i]);
+	bb_table_cell(table, bb_recompute_words[t->recompute]);
+	bb_table_cellf(table, "%.1f", 1e-9 * (double)division->need.total);
+	for (int i = 0; i < 3; i++)
+		bb_table_cellf(table, "%.3f", seconds[i]);
+	for (int i = 0; i < SHOWN_TRAFFICS; i++)
+		if (is_shown(s, shown_traffic[i]))
+			bb_table_cellf(table, "%.3f%s", cost->traffic[shown_traffic[i]],
+				       division->crosses[shown_traffic[i]] ? "*" : "");
+	bb_table_cell(table, why);
 }
 
 static void add_misfits(const struct show *s)
@@ -339,12 +364,10 @@ static void add_plan(const struct show *s)
 {
 	const struct bb_hybrid_plan *plan = &s->plan;
 	const struct bb_hybrid_division *published = NULL;
+	struct bb_text_table table = {.limit = bb_table_limit(stdout)};
 	char why[REASON_TEXT];
 
-	bb_strbuf_addf(s->out, "# %5s %4s %4s %5s %6s  %-9s %7s %8s %8s %8s %8s ", "dp", "tp", "pp",
-		       "micro", "micros", "recompute", "GB", "step", "compute", "bubble", "tensor");
-	bb_strbuf_addf(s->out, "%s %8s  %8s   why\n", s->model->hyper.experts ? "  expert " : "",
-		       "pipeline", "data");
+	add_division_columns(s, &table);
 	for (size_t i = 0; i < plan->n; i++) {
 		const bool mark = is_published(s, &plan->list[i].grid);
 
@@ -353,8 +376,11 @@ static void add_plan(const struct show *s)
 		if (i >= (size_t)s->options->best && !mark)
 			continue;
 		explain_division(plan, i, why);
-		add_division(s, &plan->list[i], why);
+		add_division(s, &plan->list[i], why, &table);
 	}
+	if (plan->n > 0)
+		bb_table_print(&table, s->out);
+	bb_table_free(&table);
 	add_misfits(s);
 	if (published)
 		add_published(s, (size_t)(published - plan->list));
