@@ -1,11 +1,16 @@
 """Pipelines: predictions of pipeline_perf against published ones; measurements, checks and drawings."""
 
+import contextlib
 import csv
 import io
+import os
+import pty
 import re
+import subprocess
+import termios
 
 import mpi
-from kit import equal, expect, run, test
+from kit import built, equal, expect, run, test
 
 SHORT = "--microbatches 4 --tf 2ms --tb 2ms --tw 1ms -n 2 -w 0"
 
@@ -151,14 +156,16 @@ def nothing_is_measured_in_virtual_time():
 
 @test
 def stages_are_told():
-    """A line per stage with predicted, measured and counted values."""
+    """Rows of stages with predicted and with measured, counted values; equal stages share one."""
     text = run(f"pipeline {SHORT} --stages 2 --schedule zb-h1").exits(0).out
-    lines = re.findall(r"^# +stage (\d) +[\d.]+, measured [\d.]+ ms; peak ([\d.]+), counted ([\d.]+) M_B \((.*?)\); "
-                       r"sent (\d+), counted (\d+) B$", text, re.M)
-    equal(lines, [("0", "2.00", "2.00", "4.19 MB", "16384", "16384"), ("1", "1.50", "1.50", "3.15 MB", "16384", "16384")],
-          "lines of stages")
+    rows = re.findall(r"^ +zb-h1 +(\d) +(\w+) +[\d.]+ +([\d.]+) +([\d.]+) +(\d+)$", text, re.M)
+    equal(rows, [(str(s), time, peak, size, "16384") for time in ("predicted", "measured")
+                 for s, (peak, size) in enumerate((("2.00", "4.19"), ("1.50", "3.15")))], "rows of stages")
+    alike = run("pipeline --predict --schedule naive,zb-v").exits(0).out
+    expect(re.search(r"^ +zb-v +1-2 predicted ", alike, re.M), alike)
+    expect("# Empty: p99 (ms), off (%), #wrong" in alike, alike)
     many = run("pipeline --predict --stages 17 --schedule 1f1b").exits(0).out
-    expect("stage 0" not in many and "predicted_stage_us" in many, "where the lines of many stages are")
+    expect(" (M_B)  (MB)" not in many and "predicted_stage_us" in many, "where the rows of many stages are")
 
 
 @test
@@ -199,6 +206,32 @@ def passes_are_drawn():
     expect(charts[1].startswith(".") and "F0" in charts[1] and len({len(c) for c in charts}) == 1,
            f"charts {charts}")
     expect("f0" in "".join(charts[2:]), "small letters for the second chunk")
+
+
+def on_a_terminal(environment):
+    """What a chart looks like on a terminal of 200 columns."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (50, 200))
+    words = [built("pipeline_perf"), *"--predict --stages 2 --microbatches 2 --schedule 1f1b --gantt".split()]
+    process = subprocess.Popen(words, stdout=theirs, stderr=subprocess.DEVNULL, env={**os.environ, **environment})
+    os.close(theirs)
+    text = b""
+    with contextlib.suppress(OSError):
+        while part := os.read(ours, 4096):
+            text += part
+    os.close(ours)
+    equal(process.wait(), 0, "exit status")
+    return text.decode()
+
+
+@test
+def charts_have_colours():
+    """A terminal is used in its whole width, in colours unless NO_COLOR is set."""
+    chart = re.findall(r"# +0 \|(.*)\|", on_a_terminal({}))
+    expect(len(chart) == 1 and chart[0].startswith("\033[44;97mF0 "), chart)
+    equal(len(re.sub("\033.*?m", "", chart[0])), 200 - 9, "width")
+    chart = re.findall(r"# +0 \|(.*)\|", on_a_terminal({"NO_COLOR": "1"}))
+    expect(len(chart) == 1 and chart[0].startswith("F0--"), chart)
 
 
 @test

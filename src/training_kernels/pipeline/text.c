@@ -1,7 +1,8 @@
 /*
- * text.c - schedules as text: a row of the prediction and one of the measurement, and charts.
+ * text.c - schedules as text: tables of stages and schedules, and charts.
  */
 #include "core/array.h"
+#include "core/table.h"
 #include "core/units.h"
 #include "training_kernels/pipeline/pipeline.h"
 
@@ -12,15 +13,13 @@
 
 #define MARGIN 9      /* of a Gantt chart: "#    0 |" and "|" */
 #define NARROW 40     /* least width of a chart */
-#define PLAIN 108     /* width without a terminal */
 #define MOST_LINES 16 /* with more stages, they are in the records alone */
 
 struct text {
 	struct bb_sink sink;
-	struct bb_strbuf out; /* not written yet */
-	bool headed;
-	const char *found;             /* the row that is not predicted: measured or simulated */
-	struct bb_pass_record *passes; /* of a chart that is not drawn yet */
+	struct bb_text_table schedules, stages; /* not printed yet */
+	int64_t published;                      /* stages of a row as published; 0: none */
+	struct bb_pass_record *passes;          /* of a chart that is not drawn yet */
 	size_t n, room;
 };
 
@@ -29,23 +28,36 @@ static struct text *text_of(struct bb_sink *sink)
 	return (struct text *)sink;
 }
 
-static bb_status text_begin(struct bb_sink *sink, const struct bb_run_record *run)
-{
-	struct bb_strbuf *out = &text_of(sink)->out;
-
-	text_of(sink)->found = run->virtual_time ? "simulated" : "measured";
-	bb_sink_add_head(out, run);
-	return bb_sink_write(sink, out);
-}
-
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void text_add_head(struct bb_strbuf *out, const struct bb_pipeline_record *r)
+static void add_columns(struct bb_text_table *t, const char *const (*columns)[2], size_t nkeys)
 {
+	for (; (*columns)[0]; columns++)
+		bb_table_column(t, (*columns)[0], (*columns)[1], 0);
+	t->columns[0].left = true;
+	t->nkeys = nkeys;
+}
+
+static void text_add_head(struct text *t, const struct bb_pipeline_record *r)
+{
+	static const char *const schedules[][2] = {
+		{"schedule", ""},     {"v", ""},
+		{"time", ""},         {"step", "(ms)"},
+		{"bubble", "/ideal"}, {"bubble", "/total"},
+		{"stage", "(ms)"},    {"bubble", "/ideal"},
+		{"bubble", "/total"}, {"p99", "(ms)"},
+		{"off", "(%)"},       {"peak", "(M_B)"},
+		{"sent", "(B)"},      {"#wrong", ""},
+		{NULL, NULL},
+	};
+	static const char *const stages[][2] = {
+		{"schedule", ""},  {"stage", ""},    {"time", ""},    {"stage", "(ms)"},
+		{"peak", "(M_B)"}, {"peak", "(MB)"}, {"sent", "(B)"}, {NULL, NULL},
+	};
 	char f[BB_UNIT_TEXT], b[BB_UNIT_TEXT], w[BB_UNIT_TEXT], hop[BB_UNIT_TEXT];
 	char message[BB_UNIT_TEXT];
 
-	bb_strbuf_addf(out,
+	bb_strbuf_addf(&t->sink.out,
 		       "# %lld stage%s, %lld microbatch%s; F %s, B %s, W %s; hop %s (%s), "
 		       "message %s",
 		       (long long)r->stages, bb_plural(r->stages), (long long)r->microbatches,
@@ -55,14 +67,12 @@ static void text_add_head(struct bb_strbuf *out, const struct bb_pipeline_record
 		       bb_pipeline_source_name(r->hop_source),
 		       bb_format_size(message, (uint64_t)r->message_bytes));
 	if (r->compute)
-		bb_strbuf_addf(out, "; passes: %s", r->compute);
-	bb_strbuf_add(
-		out,
-		"\n#\n"
-		"#                                 step    bubble    bubble     stage    bubble "
-		"   bubble     p99    off   peak     sent\n"
-		"# schedule     v                  (ms)    /ideal    /total      (ms)    /ideal "
-		"   /total    (ms)    (%)  (M_B)      (B)  #wrong\n");
+		bb_strbuf_addf(&t->sink.out, "; passes: %s", r->compute);
+	bb_strbuf_add(&t->sink.out, "\n");
+	add_columns(&t->schedules, schedules, 3);
+	add_columns(&t->stages, stages, 2);
+	if (r->layers.n)
+		bb_table_column(&t->stages, "layers", "", 0);
 }
 
 double bb_pipeline_most(const struct bb_numbers *numbers)
@@ -74,153 +84,212 @@ double bb_pipeline_most(const struct bb_numbers *numbers)
 	return most;
 }
 
-/* One stage: predicted, and measured or counted. */
-static void text_add_stage(struct bb_strbuf *out, const struct bb_pipeline_record *r,
-			   const char *found, size_t s)
+/* A step or the longest stage, of which PASSES_US are passes. */
+static void add_time(struct bb_text_table *t, double us, double over_ideal, double over_total)
 {
-	char peak[BB_UNIT_TEXT];
-
-	bb_strbuf_addf(out, "# %16s stage %-2zu %9.2f", "", s,
-		       r->predicted_stage_us.values[s] / 1e3);
-	if (r->compute)
-		bb_strbuf_addf(out, ", %s %.2f", found, r->stage_us.values[s] / 1e3);
-	bb_strbuf_addf(out, " ms; peak %.2f", r->peak_microbatches.values[s]);
-	if (r->compute)
-		bb_strbuf_addf(out, ", counted %.2f", r->counted_peak_microbatches.values[s]);
-	bb_strbuf_addf(out, " M_B (%s); sent %.0f",
-		       bb_format_bytes(peak, (uint64_t)r->stage_peak_bytes.values[s]),
-		       r->stage_sent_bytes.values[s]);
-	if (r->compute)
-		bb_strbuf_addf(out, ", counted %.0f", r->counted_stage_sent_bytes.values[s]);
-	bb_strbuf_add(out, " B");
-	if (r->layers.n)
-		bb_strbuf_addf(out, "; layers %.0f", r->layers.values[s]);
-	bb_strbuf_add(out, "\n");
+	bb_table_cellf(t, "%.2f", us / 1e3);
+	bb_table_cellf(t, "%.4f", over_ideal);
+	bb_table_cellf(t, "%.4f", over_total);
 }
 
-static void text_add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r,
-			  const char *found)
+static void add_predicted(struct bb_text_table *t, const struct bb_pipeline_record *r)
 {
-	bb_strbuf_addf(out,
-		       "  %-12s %-3lld predicted %9.2f    %6.4f    %6.4f %9.2f    %6.4f    %6.4f "
-		       "%7s %6s %6.2f %8lld\n",
-		       r->schedule, (long long)r->chunks, r->predicted_us / 1e3,
-		       r->predicted_bubble_over_ideal, r->predicted_bubble_over_total,
-		       r->predicted_span_us / 1e3, r->predicted_span_bubble_over_ideal,
-		       r->predicted_span_bubble_over_total, "", "",
-		       bb_pipeline_most(&r->peak_microbatches), (long long)r->sent_bytes);
-	if (r->compute) {
-		bb_strbuf_addf(out,
-			       "  %-16s %-9s %9.2f    %6.4f    %6.4f %9.2f    %6.4f    %6.4f "
-			       "%7.2f %+6.1f %6.2f %8lld ",
-			       "", found, r->p50_us / 1e3, r->bubble_over_ideal,
-			       r->bubble_over_total, r->span_us / 1e3, r->span_bubble_over_ideal,
-			       r->span_bubble_over_total, r->p99_us / 1e3, r->off_percent,
-			       bb_pipeline_most(&r->counted_peak_microbatches),
-			       (long long)r->counted_sent_bytes);
-		if (r->wrong == BB_ABSENT)
-			bb_strbuf_add(out, "    N/A\n");
-		else
-			bb_strbuf_addf(out, "%7lld\n", (long long)r->wrong);
+	bb_table_cell(t, r->schedule);
+	bb_table_cellf(t, "%lld", (long long)r->chunks);
+	bb_table_cell(t, "predicted");
+	add_time(t, r->predicted_us, r->predicted_bubble_over_ideal,
+		 r->predicted_bubble_over_total);
+	add_time(t, r->predicted_span_us, r->predicted_span_bubble_over_ideal,
+		 r->predicted_span_bubble_over_total);
+	bb_table_cell(t, "");
+	bb_table_cell(t, "");
+	bb_table_cellf(t, "%.2f", bb_pipeline_most(&r->peak_microbatches));
+	bb_table_cellf(t, "%lld", (long long)r->sent_bytes);
+	bb_table_cell(t, "");
+}
+
+static void add_found(struct bb_text_table *t, const struct bb_pipeline_record *r,
+		      const char *found)
+{
+	bb_table_cell(t, r->schedule);
+	bb_table_cellf(t, "%lld", (long long)r->chunks);
+	bb_table_cell(t, found);
+	add_time(t, r->p50_us, r->bubble_over_ideal, r->bubble_over_total);
+	add_time(t, r->span_us, r->span_bubble_over_ideal, r->span_bubble_over_total);
+	bb_table_cellf(t, "%.2f", r->p99_us / 1e3);
+	bb_table_cellf(t, "%+.1f", r->off_percent);
+	bb_table_cellf(t, "%.2f", bb_pipeline_most(&r->counted_peak_microbatches));
+	bb_table_cellf(t, "%lld", (long long)r->counted_sent_bytes);
+	if (r->wrong == BB_ABSENT)
+		bb_table_cell(t, "N/A");
+	else
+		bb_table_cellf(t, "%lld", (long long)r->wrong);
+}
+
+static void add_published(struct bb_text_table *t, const struct bb_pipeline_record *r)
+{
+	const size_t ncells = t->ncells + t->ncolumns;
+
+	bb_table_cell(t, r->schedule);
+	bb_table_cellf(t, "%lld", (long long)r->chunks);
+	bb_table_cell(t, "published");
+	bb_table_cell(t, "");
+	bb_table_cell(t, "");
+	bb_table_cellf(t, "%.4f", r->published_bubble_over_total);
+	while (t->ncells < ncells && !t->text.failed)
+		bb_table_cell(t, "");
+}
+
+/* Stage S: its time SPAN_US, its PEAK in microbatches, and the bytes that it has SENT. */
+static void add_stage(struct bb_text_table *t, const struct bb_pipeline_record *r, size_t s,
+		      const char *time, double span_us, double peak, double sent)
+{
+	bb_table_cell(t, r->schedule);
+	bb_table_cellf(t, "%zu", s);
+	bb_table_cell(t, time);
+	bb_table_cellf(t, "%.2f", span_us / 1e3);
+	bb_table_cellf(t, "%.2f", peak);
+	bb_table_cellf(t, "%.2f", r->stage_peak_bytes.values[s] / 1e6);
+	bb_table_cellf(t, "%.0f", sent);
+	if (r->layers.n)
+		bb_table_cellf(t, "%.0f", r->layers.values[s]);
+}
+
+static void text_add_rows(struct text *t, const struct bb_pipeline_record *r)
+{
+	const char *found = t->sink.run->virtual_time ? "simulated" : "measured";
+
+	add_predicted(&t->schedules, r);
+	if (r->compute)
+		add_found(&t->schedules, r, found);
+	if (!isnan(r->published_bubble_over_total)) {
+		add_published(&t->schedules, r);
+		t->published = r->stages;
 	}
-	if (!isnan(r->published_bubble_over_total))
-		bb_strbuf_addf(
-			out,
-			"  %-16s as published, with waits around the ring at the first of %lld "
-			"microbatches: bubble/total %.4f\n",
-			"", (long long)r->stages, r->published_bubble_over_total);
-	if (r->stages > MOST_LINES) {
-		bb_strbuf_addf(out, "# %16s per stage: --json, predicted_stage_us and others\n",
-			       "");
+	if (r->stages > MOST_LINES)
 		return;
-	}
 	for (size_t s = 0; s < (size_t)r->stages; s++)
-		text_add_stage(out, r, found, s);
+		add_stage(&t->stages, r, s, "predicted", r->predicted_stage_us.values[s],
+			  r->peak_microbatches.values[s], r->stage_sent_bytes.values[s]);
+	for (size_t s = 0; s < (size_t)r->stages && r->compute; s++)
+		add_stage(&t->stages, r, s, found, r->stage_us.values[s],
+			  r->counted_peak_microbatches.values[s],
+			  r->counted_stage_sent_bytes.values[s]);
 }
 
 /* ---- charts ---------------------------------------------------------------------------------- */
 
-static void text_flush(struct text *t)
+/* Draws the chart. Its colours would not outlive bb_sink_write. */
+static bb_status text_draw(struct text *t)
 {
+	FILE *file = t->sink.file;
+	const bool terminal = isatty(fileno(file));
+	struct bb_strbuf chart = {0};
 	struct winsize size;
-	const int fd = fileno(t->sink.file);
-	const bool terminal = isatty(fd);
-	int width = PLAIN;
+	int width = BB_TABLE_LIMIT;
+	bool ok;
 
 	if (t->n == 0)
-		return;
-	if (terminal && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+		return BB_OK;
+	if (terminal && ioctl(fileno(file), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
 		width = size.ws_col;
 	width = width - MARGIN < NARROW ? NARROW : width - MARGIN;
-	bb_pipeline_gantt(&t->out, t->passes, t->n, width, terminal);
+	bb_pipeline_gantt(&chart, t->passes, t->n, width, terminal && !getenv("NO_COLOR"));
 	t->n = 0;
+	ok = fwrite(bb_strbuf_text(&chart), 1, chart.length, file) == chart.length &&
+	     !bb_strbuf_failed(&chart) && fflush(file) == 0;
+	bb_strbuf_free(&chart);
+	return ok ? BB_OK : BB_EINTERNAL;
 }
 
 /* The strings of a record are constant; the record itself is not. */
 static bb_status keep_pass(struct text *t, const struct bb_pass_record *r)
 {
 	struct bb_pass_record *pass;
+	bb_status status = BB_OK;
 
 	if (t->n > 0 && strcmp(t->passes[0].source, r->source) != 0)
-		text_flush(t);
+		status = text_draw(t);
 	pass = BB_ARRAY_ADD(t->passes, t->n, t->room);
 	if (!pass)
 		return BB_EINTERNAL;
 	*pass = *r;
-	return BB_OK;
+	return status;
 }
+
+/* ---- the sink -------------------------------------------------------------------------------- */
 
 static bb_status text_record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
 {
 	struct text *t = text_of(sink);
 	const struct bb_skip_record *s = r;
+	bb_status status;
 
 	if (kind == &bb_record_pass)
 		return keep_pass(t, r);
-	text_flush(t);
-	if (kind == &bb_record_pipeline && !t->headed) {
-		text_add_head(&t->out, r);
-		t->headed = true;
-	}
+	BB_TRY(status, text_draw(t), out);
+	if (kind == &bb_record_pipeline && t->schedules.ncolumns == 0)
+		text_add_head(t, r);
 	if (kind == &bb_record_pipeline)
-		text_add_rows(&t->out, r, t->found);
+		text_add_rows(t, r);
 	if (kind == &bb_record_skip)
-		bb_strbuf_addf(&t->out, "# skipped: %s: %s\n", s->algorithm, s->reason);
-	return bb_sink_write(sink, &t->out);
+		bb_strbuf_addf(&sink->out, "# skipped: %s: %s\n", s->algorithm, s->reason);
+	status = bb_sink_write(sink, &sink->out);
+out:
+	return status;
 }
 
-static bb_status text_comment(struct bb_sink *sink, const char *lines)
+/* The tables come last, those of the schedules behind their stages. */
+static void text_flush(struct bb_sink *sink)
 {
-	text_flush(text_of(sink));
-	bb_strbuf_add(&text_of(sink)->out, lines);
-	return bb_sink_write(sink, &text_of(sink)->out);
-}
+	struct text *t = text_of(sink);
 
-static bb_status text_end(struct bb_sink *sink, const struct bb_end_record *r)
-{
-	struct bb_strbuf *out = &text_of(sink)->out;
-
-	text_flush(text_of(sink));
-	bb_sink_add_end(out, r);
-	return bb_sink_write(sink, out);
+	sink->out.failed |= text_draw(t) != BB_OK;
+	if (t->stages.ncells > 0)
+		bb_strbuf_add(&sink->out, "#\n");
+	else if (t->schedules.ncells > 0)
+		bb_strbuf_add(&sink->out,
+			      "# The stages are in --json: predicted_stage_us and others\n");
+	if (t->stages.ncells > 0)
+		bb_table_print(&t->stages, &sink->out);
+	if (t->schedules.ncells > 0) {
+		bb_strbuf_add(&sink->out, "#\n");
+		bb_table_print(&t->schedules, &sink->out);
+	}
+	if (t->published)
+		bb_strbuf_addf(&sink->out,
+			       "# published: waits around the ring only at the first of %lld "
+			       "microbatches\n",
+			       (long long)t->published);
+	t->published = 0;
 }
 
 static void text_release(struct bb_sink *sink)
 {
-	bb_strbuf_free(&text_of(sink)->out);
-	free(text_of(sink)->passes);
+	struct text *t = text_of(sink);
+
+	bb_table_free(&t->schedules);
+	bb_table_free(&t->stages);
+	free(t->passes);
 }
 
 static const struct bb_sink_ops pipeline_ops = {
-	.begin = text_begin,
+	.begin = bb_text_begin,
 	.record = text_record,
-	.comment = text_comment,
-	.end = text_end,
+	.comment = bb_text_comment,
+	.end = bb_text_end,
+	.flush = text_flush,
 	.release = text_release,
 };
 
 bb_status bb_sink_pipeline_open(struct bb_sink **sink, FILE *file, const char *path)
 {
-	*sink = bb_sink_new(sizeof(struct text), &pipeline_ops, file, path);
-	return *sink ? BB_OK : BB_EINTERNAL;
+	struct text *t = bb_sink_new(sizeof(*t), &pipeline_ops, file, path);
+
+	if (!t)
+		return BB_EINTERNAL;
+	t->sink.width = t->schedules.limit = t->stages.limit = bb_table_limit(file);
+	t->stages.merges = true;
+	*sink = &t->sink;
+	return BB_OK;
 }
