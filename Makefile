@@ -89,7 +89,7 @@ LINK    = $(CC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) $(BESIDE) -pthread
 
 BACKENDS := host sim null
 SOURCES  := $(filter-out %/kernels_isa.c src/launch/mpi.c src/simulator/cluster_file.c src/core/json_file.c,$(wildcard $(foreach d,\
-            core schedules programs topology topology/probes launch simulator backends backends/cpu \
+            core schedules programs logs topology topology/probes launch simulator backends backends/cpu \
             $(BACKENDS:%=backends/%) harness/run harness/measure harness/results,src/$(d)/*.c)))
 OBJECTS  := $(SOURCES:%.c=$(B)/%.o) $(ISAS:%=$(B)/src/backends/cpu/kernels_%.o)
 LIB      := $(B)/libbusbench.a

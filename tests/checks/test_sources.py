@@ -15,7 +15,7 @@ from kit import ROOT, add, expect, test
 FLOORS = {
     "core": 1,
     "schedules": 2, "topology": 2, "models": 2, "launch": 2,
-    "programs": 3,
+    "programs": 3, "logs": 3,
     "simulator": 4,
     "backends": 5,
     "harness": 6,

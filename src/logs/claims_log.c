@@ -2,7 +2,7 @@
  * claims_log.c - reads text of nccl-tests as it is pasted: with tags of mpirun, time stamps and
  * colours, without '#', in part, or mixed with NCCL's own log.
  */
-#include "acceptance/claims.h"
+#include "logs/claims.h"
 
 #include "schedules/schedule.h"
 #include "core/array.h"

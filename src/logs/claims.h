@@ -1,0 +1,78 @@
+/*
+ * claims.h - reported bandwidths, and the reader of a log of nccl-tests as it was pasted.
+ */
+#ifndef BB_LOGS_CLAIMS_H
+#define BB_LOGS_CLAIMS_H
+
+#include "core/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BB_CLAIMS_BYTES (64 << 20)
+#define BB_MOST_CLAIMS 100000 /* tables, and rows of one */
+
+/* One size in one placement. */
+struct bb_claim {
+	uint64_t size_bytes;
+	bool in_place;
+	double time_us, algbw_GBps, busbw_GBps;
+	int line;
+};
+
+/* One table of a run. Texts are empty and numbers 0 if they are unknown. */
+struct bb_claims {
+	char collective[24], algorithm[32], gpu[64], backend[16];
+	int64_t nranks, hosts;
+	double rounding; /* half a unit of the last printed digit of bandwidths, GB/s */
+	/* Of records: the largest size as a percentage of its bound. NAN: unknown. */
+	double percent_of_bound;
+	char bound_source[96];
+	struct bb_claim *list;
+	size_t n, room;
+	size_t implausible;      /* left out: algbw is not size over time */
+	size_t not_finite;       /* left out: nan or inf is among the numbers */
+	bool simulated;          /* in virtual time */
+	size_t wrong, unchecked; /* rows with wrong data, and with unchecked data */
+};
+
+struct bb_claim_file {
+	struct bb_claims *list;
+	size_t n, room;
+	size_t cut; /* rows of a log that end before their last number */
+	int cut_line;
+};
+
+/* Appends the tables in the LENGTH bytes of TEXT, which messages call PATH, to FILE. */
+typedef bb_status bb_claims_reader(const char *path, const char *text, size_t length,
+				   struct bb_claim_file *file, struct bb_error *error);
+
+/* Reads text of nccl-tests, with any prefix that a launcher or logger put before its lines. */
+BB_MUST bb_status bb_claims_read_log(const char *path, const char *text, size_t length,
+				     struct bb_claim_file *file, struct bb_error *error);
+
+/*
+ * *FILE = the tables that READER finds in the LENGTH bytes of TEXT, which messages call PATH.
+ * BB_EUSAGE: there is no table, or it is no text, or READER refuses it. Free *FILE.
+ */
+BB_MUST bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const char *text,
+				    size_t length, struct bb_claim_file *file,
+				    struct bb_error *error);
+void bb_claims_free(struct bb_claim_file *file);
+
+/*
+ * The numbers of ranks, *LEAST to *MOST, that the ratios of busbw and algbw allow within rounding,
+ * by the factor of COLLECTIVE (nccl-tests' PERFORMANCE.md). Returns false if they allow none:
+ * *LEAST is 1 and *MOST 0 if the factor is unknown or independent of ranks; else *LEAST is above
+ * *MOST, and the rows contradict each other or the factor.
+ */
+bool bb_claims_ranks(const struct bb_claims *claims, const char *collective, int64_t *least,
+		     int64_t *most);
+
+/* ---- for readers --------------------------------------------------------------------------- */
+
+struct bb_claims *bb_claims_add(struct bb_claim_file *file);
+bool bb_claim_add(struct bb_claims *claims, const struct bb_claim *claim);
+
+#endif
