@@ -14,6 +14,8 @@
 #define FEWEST 3 /* results to fit anything to */
 #define WORD 64
 #define FILE_MOST ((size_t)256 << 20) /* bytes of records */
+#define RANKS_MOST (1 << 20)
+#define COUNT_MOST ((size_t)1 << 40) /* elements; those of all ranks fit into a size_t */
 
 void bb_calibration_free(struct bb_calibration *c)
 {
@@ -81,8 +83,9 @@ static bool read_point(const char *line, bool nccl, struct bb_point *point)
 	/* The median where there is one. */
 	if (bb_json_find_number(line, "samples", &samples) && samples > 1)
 		point->median = bb_json_find_number(line, "p50_us", &time);
-	if (type == BB_NDTYPES || !(ranks >= 2 && ranks <= 1 << 20) || !(count >= 1) ||
-	    !(time > 0) || !(point->bytes >= 1))
+	if (type == BB_NDTYPES || !(ranks >= 2 && ranks <= RANKS_MOST) ||
+	    !(count >= 1 && count <= COUNT_MOST) || !(chunk >= 0 && chunk <= COUNT_MOST) ||
+	    !(time > 0 && isfinite(time)) || !(point->bytes >= 1 && isfinite(point->bytes)))
 		return false;
 	point->chunk = (size_t)chunk;
 	point->time = time * 1e-6;

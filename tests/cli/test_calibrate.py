@@ -121,6 +121,24 @@ def medians():
 
 
 @test
+def numbers_out_of_range():
+    """A result whose numbers no run can have is left out and counted; the others are fitted as without it."""
+    known = links("all_reduce {} -g 4 -b 1K -e 64K -f 4 --algo ring")
+    line = "all_reduce --backend sim --calibrate {} -g 4 -b 1K -e 64K -f 2 --algo ring"
+    with tempfile.TemporaryDirectory() as folder:
+        plain = times(records(line.format(write(folder, known))))
+    last = [r for r in known if r["kind"] == "result"][-1]
+    for key, value in (("count", 1e30), ("count", -1), ("count", 2**50), ("chunk_bytes", 1e30), ("chunk_bytes", -8),
+                       ("nranks", 1e9), ("size_bytes", 1e400), ("time_us", 1e999), ("time_us", 0)):
+        wrong = json.dumps({**last, key: value}).replace("Infinity", "1e999") + "\n"
+        with tempfile.TemporaryDirectory() as folder:
+            path = write(folder, [*known, wrong])
+            out = run(line.format(path)).exits(0).out
+            expect("; 1 result" in out, f"{key} {value}: {out}")
+            expect(times(records(line.format(path))) == plain, f"{key} {value} moves predictions")
+
+
+@test
 def refused():
     with tempfile.TemporaryDirectory() as folder:
         empty = write(folder, ["", "no JSON\n", "{\n", '{"kind":"result"}\n', '{"kind":"result","x":[{"y":"}'])
