@@ -38,14 +38,42 @@ struct bb_cost_model {
 	double per_byte[BB_MOST_KNOTS];
 };
 
+/* Points that differ only in their size. */
+struct bb_series {
+	const struct bb_point *first;
+	size_t n;
+};
+
 struct bb_calibration {
 	struct bb_point *points; /* series by series, by size in each */
 	size_t n, room;
+	struct bb_series *series;
+	size_t nseries, series_room;
 	size_t others; /* results that are not of schedules */
 	bool is_table; /* of nccl-tests, not records */
 	bool nccl;     /* the records being read are of nccl: plain names are NCCL's */
 	struct bb_cost_model model;
 };
+
+/* ---- calibration.c ------------------------------------------------------------------------- */
+
+/* Compare the series of two points, as qsort does. */
+int bb_calibration_compare(const struct bb_point *a, const struct bb_point *b);
+/* Sort the points and set their series, the model and what is left. False: out of memory. */
+bool bb_calibration_fit(struct bb_calibration *c);
+/* What is left at BYTES between A and B. */
+double bb_calibration_between(const struct bb_point *a, const struct bb_point *b, double bytes);
+
+/* ---- calibration_read.c -------------------------------------------------------------------- */
+
+/* The cost of SCHEDULE for SHAPE with elements of ELEMENT bytes. */
+struct bb_cost bb_cost_of(const struct bb_algorithm *schedule, const struct bb_shape *shape,
+			  size_t element);
+/* Add the results of schedules in the records TEXT, which is cut in place, as points. */
+BB_MUST bb_status bb_calibration_lines(struct bb_calibration *c, char *text,
+				       struct bb_error *error);
+
+/* ---- calibration_fit.c --------------------------------------------------------------------- */
 
 double bb_cost_time(const struct bb_cost_model *model, const struct bb_cost *cost);
 /* Set all of MODEL but cores. */

@@ -1,0 +1,130 @@
+/*
+ * calibration_read.c - the results of schedules in records.
+ */
+#include "simulator/calibration_parts.h"
+
+#include "core/array.h"
+#include "core/datatype.h"
+#include "core/json_find.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORD 64
+#define RANKS_MOST (1 << 20)
+#define COUNT_MOST ((size_t)1 << 40) /* elements; those of all ranks fit into a size_t */
+
+struct bb_cost bb_cost_of(const struct bb_algorithm *schedule, const struct bb_shape *shape,
+			  size_t element)
+{
+	size_t rounds;
+	const double moved = bb_algorithm_cost(schedule, shape, &rounds, NULL);
+
+	return (struct bb_cost){
+		.nranks = shape->nranks,
+		.rounds = (double)rounds,
+		.moved = moved * (double)element,
+		.size = (double)shape->nranks * (double)element *
+			(double)bb_size_count(schedule->collective, shape),
+	};
+}
+
+/* The schedule of LINE; NULL: none, or a library's own algorithm, or a model of one. */
+static const struct bb_algorithm *schedule_of(const char *line, bool nccl)
+{
+	const struct bb_collective *collective;
+	char name[WORD], algorithm[WORD], library[WORD];
+	const char *own = algorithm;
+
+	if (bb_json_find_string(line, "library_algorithm", library, sizeof(library)) ||
+	    !bb_json_find_string(line, "collective", name, sizeof(name)) ||
+	    !bb_json_find_string(line, "algorithm", algorithm, sizeof(algorithm)))
+		return NULL;
+	collective = bb_collective_find(name);
+	if (strncmp(own, BB_OWN, strlen(BB_OWN)) == 0)
+		own = bb_algorithm_own(own);
+	else if (nccl)
+		return NULL;
+	return collective ? bb_algorithm_find(collective, own) : NULL;
+}
+
+/* Read a result into POINT. False: it is not the result of a schedule among several ranks. */
+static bool read_point(const char *line, bool nccl, struct bb_point *point)
+{
+	struct bb_shape shape = {.nranks = 0};
+	double count, ranks, time, chunk = 0, samples = 0;
+	char dtype[WORD];
+	enum bb_dtype type;
+
+	*point = (struct bb_point){.schedule = schedule_of(line, nccl)};
+	if (!point->schedule || (point->schedule->collective->flags & BB_VARIABLE) ||
+	    !bb_json_find_number(line, "count", &count) ||
+	    !bb_json_find_number(line, "nranks", &ranks) ||
+	    !bb_json_find_number(line, "size_bytes", &point->bytes) ||
+	    !bb_json_find_bool(line, "in_place", &point->in_place) ||
+	    !bb_json_find_number(line, "time_us", &time) ||
+	    !bb_json_find_string(line, "dtype", dtype, sizeof(dtype)))
+		return false;
+	type = bb_dtype_named(dtype);
+	bb_json_find_number(line, "chunk_bytes", &chunk);
+	/* The median where there is one. */
+	if (bb_json_find_number(line, "samples", &samples) && samples > 1)
+		point->median = bb_json_find_number(line, "p50_us", &time);
+	if (type == BB_NDTYPES || !(ranks >= 2 && ranks <= RANKS_MOST) ||
+	    !(count >= 1 && count <= COUNT_MOST) || !(chunk >= 0 && chunk <= COUNT_MOST) ||
+	    !(time > 0 && isfinite(time)) || !(point->bytes >= 1 && isfinite(point->bytes)))
+		return false;
+	point->chunk = (size_t)chunk;
+	point->time = time * 1e-6;
+	shape.nranks = (int)ranks;
+	shape.count = (size_t)count;
+	shape.in_place = point->in_place;
+	shape.chunk = point->chunk / bb_dtype_size(type);
+	if (point->schedule->refuses && point->schedule->refuses(&shape))
+		return false;
+	point->cost = bb_cost_of(point->schedule, &shape, bb_dtype_size(type));
+	return true;
+}
+
+static bool add_point(struct bb_calibration *c, const struct bb_point *point)
+{
+	struct bb_point *new = BB_ARRAY_ADD(c->points, c->n, c->room);
+
+	if (new)
+		*new = *point;
+	return new;
+}
+
+static bool read_line(struct bb_calibration *c, const char *line)
+{
+	struct bb_point point;
+	char kind[WORD], backend[WORD];
+	double cores;
+
+	if (!bb_json_find_string(line, "kind", kind, sizeof(kind))) {
+		c->is_table = c->is_table || strstr(line, "out-of-place");
+		return true;
+	}
+	if (strcmp(kind, "run") == 0)
+		c->nccl = bb_json_find_string(line, "backend", backend, sizeof(backend)) &&
+			  strcmp(backend, "nccl") == 0;
+	if (strcmp(kind, "run") == 0 && bb_json_find_number(line, "cores", &cores) && cores >= 1)
+		c->model.cores = cores < 1 << 20 ? (int)cores : 1 << 20;
+	if (strcmp(kind, "result") != 0)
+		return true;
+	if (read_point(line, c->nccl, &point))
+		return add_point(c, &point);
+	c->others++;
+	return true;
+}
+
+bb_status bb_calibration_lines(struct bb_calibration *c, char *text, struct bb_error *error)
+{
+	char *rest;
+
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		if (!read_line(c, line))
+			return bb_no_memory(error, "records");
+	return BB_OK;
+}
