@@ -18,8 +18,8 @@ struct bb_rank;
 
 /* Of a time by a model of a library. */
 struct bb_model_prediction {
-	/* Factors of the predicted time between which nine in ten measurements of machines lie to
-	   which the model was not fitted; NAN: the model has no interval. */
+	/* Factors of the predicted time between which nine in ten measurements lie that the model
+	   was not fitted to; NAN: the model has no interval. */
 	double low, high;
 	char otherwise[64]; /* the choice of other versions in wide use; empty: the same */
 };

@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FEWEST 3                      /* results to fit anything to */
+/* results to fit anything to */
 #define FILE_MOST ((size_t)256 << 20) /* bytes of records */
 
 void bb_calibration_free(struct bb_calibration *c)
 {
 	if (!c)
 		return;
+	free(c->errors);
 	free(c->series);
 	free(c->points);
 	free(c);
@@ -21,7 +22,7 @@ void bb_calibration_free(struct bb_calibration *c)
 
 /* ---- series and the fit ---------------------------------------------------------------------- */
 
-int bb_calibration_compare(const struct bb_point *a, const struct bb_point *b)
+int bb_calibration_compare(const struct bb_point *a, const struct bb_point *b, bool placed)
 {
 	const int by_name = strcmp(a->schedule->name, b->schedule->name);
 
@@ -31,14 +32,14 @@ int bb_calibration_compare(const struct bb_point *a, const struct bb_point *b)
 		return by_name;
 	if (a->cost.nranks != b->cost.nranks)
 		return a->cost.nranks < b->cost.nranks ? -1 : 1;
-	return (int)a->in_place - (int)b->in_place;
+	return placed ? (int)a->in_place - (int)b->in_place : 0;
 }
 
 /* Series by series, by size in each. */
 static int compare_points(const void *a, const void *b)
 {
 	const struct bb_point *x = a, *y = b;
-	const int by_series = bb_calibration_compare(x, y);
+	const int by_series = bb_calibration_compare(x, y, true);
 
 	return by_series != 0 ? by_series : (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
@@ -49,7 +50,7 @@ static bool list_series(struct bb_calibration *c)
 	struct bb_series *last = NULL;
 
 	for (struct bb_point *p = c->points; p < c->points + c->n; p++) {
-		if (!last || bb_calibration_compare(last->first, p) != 0) {
+		if (!last || bb_calibration_compare(last->first, p, true) != 0) {
 			last = BB_ARRAY_ADD(c->series, c->nseries, c->series_room);
 			if (!last)
 				return false;
@@ -80,7 +81,7 @@ bool bb_calibration_fit(struct bb_calibration *c)
 static bb_status check_points(const struct bb_calibration *c, const char *path,
 			      struct bb_error *error)
 {
-	if (c->n >= FEWEST)
+	if (c->n >= BB_FEWEST_POINTS)
 		return BB_OK;
 	if (c->is_table)
 		return bb_fail(
@@ -114,7 +115,7 @@ bb_status bb_calibration_read(struct bb_calibration **calibration, const char *p
 	BB_TRY(st, check_points(c, path, error), out);
 	if (c->model.cores == 0)
 		c->model.cores = 1;
-	if (!bb_calibration_fit(c))
+	if (!bb_calibration_fit(c) || !bb_cross_validate(c))
 		st = bb_no_memory(error, "--calibrate");
 out:
 	free(text);
@@ -127,28 +128,38 @@ out:
 
 /* ---- predictions ----------------------------------------------------------------------------- */
 
+static struct bb_point query_of(const struct bb_algorithm *schedule, const struct bb_shape *shape,
+				size_t element)
+{
+	return (struct bb_point){
+		.schedule = schedule,
+		.in_place = shape->in_place,
+		.bytes = fmax((double)bb_size_count(schedule->collective, shape) * (double)element,
+			      1),
+		.cost = bb_cost_of(schedule, shape, element),
+	};
+}
+
 /* The distance of a series from the request. INFINITY: another schedule. */
-static double series_distance(const struct bb_series *series, const struct bb_algorithm *schedule,
-			      const struct bb_shape *shape)
+static double series_distance(const struct bb_series *series, const struct bb_point *query)
 {
 	const struct bb_point *p = series->first;
-	const double far = fabs(log2((double)p->cost.nranks / shape->nranks));
+	const double far = fabs(log2((double)p->cost.nranks / query->cost.nranks));
 
-	if (p->schedule != schedule)
+	if (p->schedule != query->schedule)
 		return INFINITY;
-	return far + (p->in_place != shape->in_place ? 0.1 : 0);
+	return far + (p->in_place != query->in_place ? 0.1 : 0);
 }
 
 /* The nearest series, or NULL. */
 static const struct bb_series *nearest_series(const struct bb_calibration *c,
-					      const struct bb_algorithm *schedule,
-					      const struct bb_shape *shape)
+					      const struct bb_point *query)
 {
 	const struct bb_series *best = NULL;
 	double least = INFINITY;
 
 	for (size_t i = 0; i < c->nseries; i++) {
-		const double far = series_distance(&c->series[i], schedule, shape);
+		const double far = series_distance(&c->series[i], query);
 
 		if (far < least) {
 			least = far;
@@ -158,7 +169,30 @@ static const struct bb_series *nearest_series(const struct bb_calibration *c,
 	return best;
 }
 
-double bb_calibration_between(const struct bb_point *a, const struct bb_point *b, double bytes)
+enum bb_cross_kind bb_calibration_kind(const struct bb_calibration *c, const struct bb_point *query,
+				       double *beyond)
+{
+	const struct bb_series *series = nearest_series(c, query);
+	const struct bb_point *first = series ? series->first : NULL;
+
+	*beyond = 0;
+	if (series && bb_calibration_compare(first, query, false) == 0) {
+		if (query->bytes > first[series->n - 1].bytes)
+			*beyond = log2(query->bytes / first[series->n - 1].bytes);
+		else if (query->bytes < first->bytes)
+			*beyond = log2(query->bytes / first->bytes);
+		return *beyond == 0 ? BB_CROSS_BETWEEN : BB_CROSS_BEYOND;
+	}
+	if (series)
+		return BB_CROSS_RANKS;
+	for (size_t i = 0; i < c->nseries; i++)
+		if (c->series[i].first->schedule->collective == query->schedule->collective)
+			return BB_CROSS_SCHEDULE;
+	return BB_CROSS_COLLECTIVE;
+}
+
+/* What is left at BYTES between A and B. */
+static double left_between(const struct bb_point *a, const struct bb_point *b, double bytes)
 {
 	const double whole = log(b->bytes / a->bytes);
 	double share = whole > 0 ? log(bytes / a->bytes) / whole : 0.5;
@@ -176,19 +210,27 @@ static double left_at(const struct bb_series *series, double bytes)
 		return p->left;
 	while (i + 2 < series->n && p[i + 1].bytes < bytes)
 		i++;
-	return bb_calibration_between(&p[i], &p[i + 1], fmax(bytes, 1));
+	return left_between(&p[i], &p[i + 1], bytes);
+}
+
+double bb_calibration_predict(const struct bb_calibration *c, const struct bb_point *query)
+{
+	const struct bb_series *series = nearest_series(c, query);
+	const double time = bb_cost_time(&c->model, &query->cost);
+
+	return series ? time * exp(left_at(series, query->bytes)) : time;
 }
 
 size_t bb_calibration_chunk(const struct bb_calibration *c, const struct bb_algorithm *schedule,
 			    const struct bb_shape *shape, size_t element)
 {
-	const struct bb_series *series = nearest_series(c, schedule, shape);
-	const double bytes = (double)bb_size_count(schedule->collective, shape) * (double)element;
+	const struct bb_point query = query_of(schedule, shape, element);
+	const struct bb_series *series = nearest_series(c, &query);
 	size_t best = 0;
 
 	for (size_t i = 1; series && i < series->n; i++)
-		if (fabs(log((series->first[i].bytes + 1) / (bytes + 1))) <
-		    fabs(log((series->first[best].bytes + 1) / (bytes + 1))))
+		if (fabs(log((series->first[i].bytes + 1) / (query.bytes + 1))) <
+		    fabs(log((series->first[best].bytes + 1) / (query.bytes + 1))))
 			best = i;
 	return series ? series->first[best].chunk / element : 0;
 }
@@ -196,14 +238,19 @@ size_t bb_calibration_chunk(const struct bb_calibration *c, const struct bb_algo
 double bb_calibration_time(const struct bb_calibration *c, const struct bb_algorithm *schedule,
 			   const struct bb_shape *shape, size_t element)
 {
-	const struct bb_cost cost = bb_cost_of(schedule, shape, element);
-	const struct bb_series *series = nearest_series(c, schedule, shape);
-	const double bytes = (double)bb_size_count(schedule->collective, shape) * (double)element;
-	double time = bb_cost_time(&c->model, &cost);
+	const struct bb_point query = query_of(schedule, shape, element);
 
-	if (series)
-		time *= exp(left_at(series, bytes));
-	return time;
+	return bb_calibration_predict(c, &query);
+}
+
+void bb_calibration_interval(const struct bb_calibration *c, const struct bb_algorithm *schedule,
+			     const struct bb_shape *shape, size_t element, double *low,
+			     double *high)
+{
+	const struct bb_point query = query_of(schedule, shape, element);
+
+	if (!bb_cross_interval(c, &query, low, high))
+		*low = *high = NAN;
 }
 
 const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
@@ -217,14 +264,16 @@ const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
 	for (int i = 0; bb_algorithms[i]; i++) {
 		const struct bb_algorithm *a = bb_algorithms[i];
 		struct bb_shape cut = *shape;
+		struct bb_point query;
 		double time;
 		bool measured;
 
 		if (a->collective != collective || (a->refuses && a->refuses(shape)))
 			continue;
 		cut.chunk = bb_calibration_chunk(c, a, shape, element);
-		measured = nearest_series(c, a, shape) != NULL;
-		time = bb_calibration_time(c, a, &cut, element);
+		query = query_of(a, &cut, element);
+		measured = nearest_series(c, &query) != NULL;
+		time = bb_calibration_predict(c, &query);
 		if (measured < best_measured || (measured == best_measured && time >= least))
 			continue;
 		best = a;

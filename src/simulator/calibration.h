@@ -30,6 +30,12 @@ void bb_calibration_free(struct bb_calibration *c); /* NULL: nothing */
 double bb_calibration_time(const struct bb_calibration *c, const struct bb_algorithm *schedule,
 			   const struct bb_shape *shape, size_t element);
 
+/* Set *LOW and *HIGH to multiples of that time between which nine in ten measurements should lie,
+   by cross-validation; NAN: too few predictions of this kind could be tested. */
+void bb_calibration_interval(const struct bb_calibration *c, const struct bb_algorithm *schedule,
+			     const struct bb_shape *shape, size_t element, double *low,
+			     double *high);
+
 /* The fastest schedule of COLLECTIVE for SHAPE, among the measured ones if there are any; NULL: no
    schedule supports SHAPE. */
 const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,

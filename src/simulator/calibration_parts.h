@@ -44,11 +44,34 @@ struct bb_series {
 	size_t n;
 };
 
+/* How a prediction follows from the measured points. */
+enum bb_cross_kind {
+	BB_CROSS_BETWEEN,    /* between measured sizes of its series */
+	BB_CROSS_BEYOND,     /* beyond them */
+	BB_CROSS_RANKS,      /* its schedule was measured among other numbers of ranks alone */
+	BB_CROSS_SCHEDULE,   /* other schedules of its collective were measured */
+	BB_CROSS_COLLECTIVE, /* its collective was not */
+	BB_CROSS_KINDS
+};
+
+/* The error of a prediction that was made without the point. */
+struct bb_cross_error {
+	const struct bb_point
+		*of; /* among the points; its placement has the larger error of both */
+	enum bb_cross_kind kind;
+	double beyond; /* octaves above the measured sizes; negative: below */
+	double error;  /* logarithm of measured over predicted time */
+};
+
+#define BB_FEWEST_POINTS 3 /* to fit anything to */
+
 struct bb_calibration {
 	struct bb_point *points; /* series by series, by size in each */
 	size_t n, room;
 	struct bb_series *series;
 	size_t nseries, series_room;
+	struct bb_cross_error *errors;
+	size_t nerrors, error_room;
 	size_t others; /* results that are not of schedules */
 	bool is_table; /* of nccl-tests, not records */
 	bool nccl;     /* the records being read are of nccl: plain names are NCCL's */
@@ -57,12 +80,30 @@ struct bb_calibration {
 
 /* ---- calibration.c ------------------------------------------------------------------------- */
 
-/* Compare the series of two points, as qsort does. */
-int bb_calibration_compare(const struct bb_point *a, const struct bb_point *b);
+/* Compare the series of two points, as qsort does; without PLACED placements count as one. */
+int bb_calibration_compare(const struct bb_point *a, const struct bb_point *b, bool placed);
 /* Sort the points and set their series, the model and what is left. False: out of memory. */
 bool bb_calibration_fit(struct bb_calibration *c);
-/* What is left at BYTES between A and B. */
-double bb_calibration_between(const struct bb_point *a, const struct bb_point *b, double bytes);
+/* Seconds of QUERY, whose time and left are not used. */
+double bb_calibration_predict(const struct bb_calibration *c, const struct bb_point *query);
+/* How QUERY would be predicted. *BEYOND: octaves beyond the measured sizes, for that kind alone. */
+enum bb_cross_kind bb_calibration_kind(const struct bb_calibration *c, const struct bb_point *query,
+				       double *beyond);
+
+/* ---- calibration_cross.c ------------------------------------------------------------------- */
+
+/* Set the errors of C, which has been fitted. False: out of memory. */
+bool bb_cross_validate(struct bb_calibration *c);
+/* Set *LOW and *HIGH to multiples of the prediction of QUERY between which nine in ten measurements
+   should lie. False: too few errors of such predictions are known, or out of memory. */
+bool bb_cross_interval(const struct bb_calibration *c, const struct bb_point *query, double *low,
+		       double *high);
+/* Set ERRORS, with room for all, to the relative errors of KIND, of the series of OF in both
+   placements (NULL: of all), at most BB_CROSS_BEYOND_MOST octaves beyond the measured sizes.
+   Returns their number. */
+#define BB_CROSS_BEYOND_MOST 2
+size_t bb_cross_select(const struct bb_calibration *c, enum bb_cross_kind kind,
+		       const struct bb_point *of, double *errors);
 
 /* ---- calibration_read.c -------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 #include "simulator/calibration_parts.h"
 
 #include "core/stats.h"
+#include "core/units.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,33 +17,21 @@ static double model_error(const struct bb_point *first, size_t n, double *errors
 	return bb_stats_median(errors, n);
 }
 
-/* The same of points predicted from their two neighbours in the series; NAN: there are none. */
-static double neighbour_error(const struct bb_point *first, size_t n, double *errors)
+/* Append the errors of N points from FIRST; of a SERIES also those of its sizes left out. */
+static void add_errors(const struct bb_calibration *c, const struct bb_point *first, size_t n,
+		       bool series, struct bb_strbuf *out)
 {
-	size_t found = 0;
-
-	for (size_t i = 1; i + 1 < n; i++) {
-		const struct bb_point *p = &first[i];
-
-		if (bb_calibration_compare(p - 1, p + 1) == 0)
-			errors[found++] = fabs(
-				expm1(bb_calibration_between(p - 1, p + 1, p->bytes) - p->left));
-	}
-	return bb_stats_median(errors, found);
-}
-
-static void add_errors(const struct bb_point *first, size_t n, struct bb_strbuf *out)
-{
-	double *errors = malloc(n * sizeof(*errors));
-	double value;
+	double *errors = malloc((n + c->nerrors) * sizeof(*errors));
+	size_t left_out;
 
 	if (!errors)
 		return;
-	bb_strbuf_addf(out, "%zu results, off by %.1f%% (median)", n,
+	bb_strbuf_addf(out, "%zu result%s, off by %.1f%% (median)", n, bb_plural((long long)n),
 		       100 * model_error(first, n, errors));
-	value = neighbour_error(first, n, errors);
-	if (!isnan(value))
-		bb_strbuf_addf(out, ", each size from its neighbours by %.1f%%", 100 * value);
+	left_out = series ? bb_cross_select(c, BB_CROSS_BETWEEN, first, errors) : 0;
+	if (left_out > 0)
+		bb_strbuf_addf(out, ", each size from the others by %.1f%%",
+			       100 * bb_stats_median(errors, left_out));
 	free(errors);
 }
 
@@ -59,15 +48,48 @@ static void add_fitted(const struct bb_calibration *c, struct bb_strbuf *out)
 		bb_strbuf_addf(out, "; fitted to medians, %zu to the only sample", c->n - medians);
 }
 
+/* The errors of predictions of what was left out, kind by kind, and what could not be tested. */
+static void add_cross(const struct bb_calibration *c, struct bb_strbuf *out)
+{
+	static const struct {
+		const char *what, *lacks;
+	} kinds[] = {
+		[BB_CROSS_BETWEEN] = {"sizes between measured ones", "too few sizes"},
+		[BB_CROSS_BEYOND] = {"sizes up to 4 times beyond", "too few sizes"},
+		[BB_CROSS_RANKS] = {"other numbers of ranks", "one number of ranks was measured"},
+		[BB_CROSS_SCHEDULE] = {"other algorithms", "one algorithm was measured"},
+		[BB_CROSS_COLLECTIVE] = {"other collectives", "one collective was measured"},
+	};
+	double *errors = malloc((c->nerrors + 1) * sizeof(*errors));
+
+	for (int kind = 0; errors && kind < BB_CROSS_KINDS; kind++) {
+		const size_t n = bb_cross_select(c, (enum bb_cross_kind)kind, NULL, errors);
+
+		bb_strbuf_addf(out, "# Cross-validation: %s: ", kinds[kind].what);
+		if (n == 0) {
+			bb_strbuf_addf(out, "not tested, %s\n", kinds[kind].lacks);
+			continue;
+		}
+		bb_stats_sort(errors, n);
+		bb_strbuf_addf(out,
+			       "%zu left out in turn, off by %.1f%% (median), %.1f%% (90th "
+			       "percentile)\n",
+			       n, 100 * bb_stats_quantile(errors, n, 0.5),
+			       100 * bb_stats_quantile(errors, n, 0.9));
+	}
+	free(errors);
+}
+
 void bb_calibration_describe(const struct bb_calibration *c, struct bb_strbuf *out)
 {
 	const struct bb_cost_model *m = &c->model;
 
 	bb_strbuf_addf(out, "# Calibration: ");
-	add_errors(c->points, c->n, out);
+	add_errors(c, c->points, c->n, false, out);
 	add_fitted(c, out);
 	if (c->others > 0)
-		bb_strbuf_addf(out, "; %zu results are not of schedules", c->others);
+		bb_strbuf_addf(out, "; %zu result%s not of schedules", c->others,
+			       c->others == 1 ? " is" : "s are");
 	bb_strbuf_addf(out, "\n# Calibration: a round takes");
 	for (int i = 0; i < m->ncounts; i++)
 		bb_strbuf_addf(out, "%s %.2f us among %d ranks", i > 0 ? "," : "",
@@ -87,7 +109,8 @@ void bb_calibration_describe(const struct bb_calibration *c, struct bb_strbuf *o
 		bb_strbuf_addf(out, "# Calibration: %s %s %d ranks %s: ",
 			       first->schedule->collective->name, first->schedule->name,
 			       first->cost.nranks, first->in_place ? "in-place" : "out-of-place");
-		add_errors(first, c->series[i].n, out);
+		add_errors(c, first, c->series[i].n, true, out);
 		bb_strbuf_add(out, "\n");
 	}
+	add_cross(c, out);
 }

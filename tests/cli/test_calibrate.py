@@ -1,7 +1,10 @@
 """Predictions fitted to records: exact where times follow a law, refused without a basis."""
 
 import json
+import math
 import os
+import random
+import statistics
 import tempfile
 
 from kit import expect, run, test
@@ -48,8 +51,46 @@ def other_sizes():
         out = run(f"all_reduce --backend sim --calibrate {path} -g 4 -b 1K -e 1M -f 32 --algo all").exits(0).out
         expect("# Calibration: 36 results, off by" in out, "residuals are not told")
         expect("all_reduce ring 4 ranks in-place: 9 results, off by" in out, "residuals of a series are not told")
+        expect("other collectives: not tested, one collective was measured" in out, "what could not be tested is not told")
         (r, _) = [r for r in records(f"all_reduce --backend sim --calibrate {path} -g 4 -b 1M -e 1M") if r["kind"] == "result"]
         expect(r["algorithm"] in ("ring", "halving_doubling"), f"{r['algorithm']} was not measured")
+
+
+def noisy(line, noise, seed):
+    """Records of virtual links, each time of which has its own factor with this standard deviation."""
+    draw = random.Random(seed)
+    return [{**r, "time_us": r["time_us"] * math.exp(draw.gauss(0, noise)), "p50_us": None} if r["kind"] == "result" else r
+            for r in links(line)]
+
+
+def held(known, line, noise):
+    """The share of times of LINE, with the same noise, inside their predicted intervals; median half-width."""
+    truth = times(noisy(line, noise, 7))
+    with tempfile.TemporaryDirectory() as folder:
+        predicted = [r for r in records(line.format(f"--backend sim --calibrate {write(folder, known)}")) if r["kind"] == "result"]
+    ends = [(r["predicted_low_us"], truth[r["algorithm"], r["size_bytes"], r["in_place"]], r["predicted_high_us"], r["time_us"])
+            for r in predicted]
+    return (sum(low <= time <= high for low, time, high, _ in ends) / len(ends),
+            statistics.median((high - low) / 2 / time for low, _, high, time in ends))
+
+
+@test
+def intervals():
+    """Intervals follow the noise of the records, hold times of sizes that were left out, and are absent without a basis."""
+    sweep = "all_reduce {} -g 4 -b 1K -e 64M -f %d --algo ring,halving_doubling"
+    widths = []
+    for noise in (0.02, 0.1):
+        share, width = held(noisy(sweep % 4, noise, 1), sweep % 2, noise)
+        expect(share >= 0.85, f"noise of {noise}: {share} are inside")
+        widths.append(width)
+    expect(0.02 < widths[0] < 0.1 < widths[1] < 0.5, f"half-widths {widths}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(folder, links("all_reduce {} -g 4 -b 1K -e 64K -f 4 --algo ring"))
+        line = f"all_reduce --backend sim --calibrate {path} -g 4 -b 1K -e 64K -f 4 --algo ring"
+        few = [r for r in records(line) if r["kind"] == "result"]
+        out = run(line).exits(0).out
+    expect(all(r["predicted_low_us"] is None for r in few), "4 sizes give an interval")
+    expect("Interval" not in out, "an interval is told")
 
 
 @test

@@ -168,9 +168,11 @@ static double model_seconds(struct bb_group *group, int course, const struct bb_
 	if (!call->native) {
 		const struct bb_shape shape = bb_call_scheduled_shape(call);
 
-		return bb_calibration_time(c->calibration, call->schedule, &shape,
-					   bb_dtype_size(call->dtype)) *
-		       noise;
+		const size_t element = bb_dtype_size(call->dtype);
+
+		bb_calibration_interval(c->calibration, call->schedule, &shape, element,
+					&group->prediction.low, &group->prediction.high);
+		return bb_calibration_time(c->calibration, call->schedule, &shape, element) * noise;
 	}
 	bb_sim_nccl_predict(&c->nccl, &group->machines[course], call, &group->prediction);
 	return bb_sim_nccl_time(&c->nccl, &group->machines[course], call, group->chosen) * noise;

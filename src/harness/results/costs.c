@@ -111,7 +111,7 @@ static bool repeats_interval(const struct bb_costs *p, size_t i)
 }
 
 /* A line for each interval, from its first size on. */
-static void add_intervals(const struct bb_costs *p, struct bb_strbuf *out)
+static void add_intervals(const struct bb_costs *p, bool calibrated, struct bb_strbuf *out)
 {
 	bool headed = false;
 
@@ -122,8 +122,9 @@ static void add_intervals(const struct bb_costs *p, struct bb_strbuf *out)
 		if (isnan(r->low) || repeats_interval(p, i))
 			continue;
 		if (!headed)
-			bb_strbuf_add(out, "# Interval that held nine in ten measurements of "
-					   "unseen machines\n");
+			bb_strbuf_addf(out, "# Interval that held nine in ten measurements %s\n",
+				       calibrated ? "left out of the calibration"
+						  : "of unseen machines");
 		headed = true;
 		bb_strbuf_addf(out, "# %s from %s on: %.2f to %.2f times the predicted time\n",
 			       r->cost.algorithm_asked,
@@ -172,10 +173,11 @@ static void add_costs(const struct bb_costs *p, const char *fault, struct bb_str
 	bb_table_free(&t);
 }
 
-void bb_costs_text(const struct bb_costs *p, const char *fault, struct bb_strbuf *out)
+void bb_costs_text(const struct bb_costs *p, const char *fault, bool calibrated,
+		   struct bb_strbuf *out)
 {
 	add_evaluators(p, out);
-	add_intervals(p, out);
+	add_intervals(p, calibrated, out);
 	add_versions(p, out);
 	if (fault && p->n > 0 && !isnan(p->rows[0].faultless_us))
 		add_costs(p, fault, out);

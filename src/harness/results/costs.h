@@ -20,9 +20,11 @@ BB_MUST bb_status bb_costs_add(struct bb_costs *costs, const struct bb_result_re
 /* Write a cost record for each result. Returns the status of the sinks. */
 BB_MUST bb_status bb_costs_record(const struct bb_costs *costs, struct bb_sinks *sinks);
 
-/* Append '#' lines: the evaluator of each algorithm and, with FAULT (NULL: none), the times out of
-   place (in place if there is no other) without it and with it. */
-void bb_costs_text(const struct bb_costs *costs, const char *fault, struct bb_strbuf *out);
+/* Append '#' lines: the evaluator of each algorithm, the intervals, which follow from --calibrate
+   if CALIBRATED, and, with FAULT (NULL: none), the times out of place (in place if there is no
+   other) without it and with it. */
+void bb_costs_text(const struct bb_costs *costs, const char *fault, bool calibrated,
+		   struct bb_strbuf *out);
 
 void bb_costs_free(struct bb_costs *costs);
 

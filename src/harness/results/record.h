@@ -276,7 +276,7 @@ struct bb_run_record {
 	      "evaluator of virtual time: sweep, loads, alike, classes (docs/simulator.md)")       \
 	FIELD(DOUBLE, faultless_us, "us", "virtual time: time_us without --fault")                 \
 	FIELD(DOUBLE, predicted_low_us, "us",                                                      \
-	      "a library's model: lower end of its interval of nine in ten unseen machines")       \
+	      "a model: lower end of the interval of nine in ten measurements")                    \
 	FIELD(DOUBLE, predicted_high_us, "us", "upper end")                                        \
 	FIELD(STRING, other_versions, "", "what other versions of the library choose instead")     \
 	FIELD(DOUBLE, end_unix_s, "s", "end of the measurement, since 1970 UTC")                   \

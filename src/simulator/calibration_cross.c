@@ -1,0 +1,200 @@
+/*
+ * calibration_cross.c - cross-validation: results are left out of the fit in turn and predicted;
+ * the errors give the intervals of predictions. Each error counts for the kind of prediction that
+ * it was for the fit without these results.
+ */
+#include "simulator/calibration_parts.h"
+
+#include "core/array.h"
+#include "core/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BINS 2     /* of sizes in an octave; the sizes of one are left out together */
+#define NEAREST 20 /* errors of the nearest sizes that give an interval */
+#define MOST 10000 /* results; more are not cross-validated */
+#define INSIDE 0.9 /* share of measurements that an interval shall hold */
+#define FAR 1      /* octaves by which distances beyond the measured sizes may differ */
+
+/* ---- what is left out ------------------------------------------------------------------------ */
+
+enum aspect { OF_BIN, OF_LARGER, OF_SMALLER, OF_SERIES, OF_RANKS, OF_SCHEDULE, OF_COLLECTIVE };
+
+/* The results that are like LIKE in one ASPECT. */
+struct fold {
+	enum aspect aspect;
+	const struct bb_point *like;
+};
+
+static int bin_of(const struct bb_point *p)
+{
+	return (int)floor(BINS * log2(p->bytes) + 0.5);
+}
+
+static bool is_of(const struct fold *fold, const struct bb_point *p)
+{
+	const struct bb_point *like = fold->like;
+
+	switch (fold->aspect) {
+	case OF_BIN:
+		return bin_of(p) == bin_of(like);
+	case OF_LARGER:
+		return bin_of(p) >= bin_of(like);
+	case OF_SMALLER:
+		return bin_of(p) <= bin_of(like);
+	case OF_SERIES:
+		return bb_calibration_compare(p, like, false) == 0;
+	case OF_RANKS:
+		return p->cost.nranks == like->cost.nranks;
+	case OF_SCHEDULE:
+		return p->schedule == like->schedule;
+	default:
+		return p->schedule->collective == like->schedule->collective;
+	}
+}
+
+/* Whether two placements of one case were left out together: the larger error counts for both. */
+static struct bb_cross_error *same_case(struct bb_calibration *c, size_t first,
+					const struct bb_point *p)
+{
+	for (size_t i = first; i < c->nerrors; i++)
+		if (c->errors[i].of->bytes == p->bytes &&
+		    bb_calibration_compare(c->errors[i].of, p, false) == 0)
+			return &c->errors[i];
+	return NULL;
+}
+
+/* Add the error of PART, a fit without P, for P. FIRST: the first error of this fold. */
+static bool add_error(struct bb_calibration *c, const struct bb_calibration *part, size_t first,
+		      const struct bb_point *p)
+{
+	struct bb_cross_error *e = same_case(c, first, p), new = {.of = p};
+
+	new.kind = bb_calibration_kind(part, p, &new.beyond);
+	new.error = log(p->time / bb_calibration_predict(part, p));
+	if (e && fabs(e->error) >= fabs(new.error))
+		return true;
+	if (!e)
+		e = BB_ARRAY_ADD(c->errors, c->nerrors, c->error_room);
+	if (e)
+		*e = new;
+	return e;
+}
+
+/* Fit without the results of FOLD, and predict them. False: out of memory. */
+static bool fold_leave_out(struct bb_calibration *c, const struct fold *fold)
+{
+	struct bb_calibration part = {.model.cores = c->model.cores};
+	const size_t first = c->nerrors;
+	bool good = true;
+
+	part.points = malloc(c->n * sizeof(*part.points));
+	if (!part.points)
+		return false;
+	for (size_t i = 0; i < c->n; i++)
+		if (!is_of(fold, &c->points[i]))
+			part.points[part.n++] = c->points[i];
+	if (part.n >= BB_FEWEST_POINTS && part.n < c->n) {
+		good = bb_calibration_fit(&part);
+		for (size_t i = 0; good && i < c->n; i++)
+			if (is_of(fold, &c->points[i]))
+				good = add_error(c, &part, first, &c->points[i]);
+	}
+	free(part.series);
+	free(part.points);
+	return good;
+}
+
+/* Leave out, in turn, all that differ in ASPECT, each of which is that of some point. */
+static bool leave_out_each(struct bb_calibration *c, enum aspect aspect)
+{
+	bool good = true;
+
+	for (size_t i = 0; good && i < c->n; i++) {
+		const struct fold fold = {aspect, &c->points[i]};
+		const struct fold same = {
+			aspect == OF_LARGER || aspect == OF_SMALLER ? OF_BIN : aspect, fold.like};
+		size_t k = 0;
+
+		while (k < i && !is_of(&same, &c->points[k]))
+			k++;
+		if (k == i)
+			good = fold_leave_out(c, &fold);
+	}
+	return good;
+}
+
+bool bb_cross_validate(struct bb_calibration *c)
+{
+	bool good = true;
+
+	for (int aspect = OF_BIN; good && c->n <= MOST && aspect <= OF_COLLECTIVE; aspect++)
+		good = leave_out_each(c, (enum aspect)aspect);
+	return good;
+}
+
+/* ---- intervals ------------------------------------------------------------------------------- */
+
+size_t bb_cross_select(const struct bb_calibration *c, enum bb_cross_kind kind,
+		       const struct bb_point *of, double *errors)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->nerrors; i++)
+		if (c->errors[i].kind == kind &&
+		    fabs(c->errors[i].beyond) <= BB_CROSS_BEYOND_MOST &&
+		    (!of || bb_calibration_compare(c->errors[i].of, of, false) == 0))
+			errors[n++] = fabs(expm1(c->errors[i].error));
+	return n;
+}
+
+static int compare_distances(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The error of N that holds INSIDE of a further one: of n errors in random order, the k-th holds
+   the next one with a probability of k / (n + 1). NAN: there are too few. */
+static double error_inside(double *errors, size_t n)
+{
+	const size_t k = (size_t)ceil(INSIDE * (double)(n + 1));
+
+	if (k > n)
+		return NAN;
+	bb_stats_sort(errors, n);
+	return errors[k - 1];
+}
+
+bool bb_cross_interval(const struct bb_calibration *c, const struct bb_point *query, double *low,
+		       double *high)
+{
+	double beyond, (*found)[2] = malloc((c->nerrors + 1) * sizeof(*found)), errors[NEAREST];
+	const enum bb_cross_kind kind = bb_calibration_kind(c, query, &beyond);
+	double half = NAN;
+	size_t n = 0;
+
+	if (!found)
+		return false;
+	for (size_t i = 0; i < c->nerrors; i++) {
+		const struct bb_cross_error *e = &c->errors[i];
+
+		if (e->kind != kind || (kind == BB_CROSS_BEYOND &&
+					(e->beyond * beyond < 0 || fabs(e->beyond - beyond) > FAR)))
+			continue;
+		found[n][0] = fabs(log(e->of->bytes / query->bytes));
+		found[n++][1] = fabs(e->error);
+	}
+	qsort(found, n, sizeof(*found), compare_distances);
+	n = n < NEAREST ? n : NEAREST;
+	for (size_t i = 0; i < n; i++)
+		errors[i] = found[i][1];
+	half = error_inside(errors, n);
+	free(found);
+	*low = floor(100 * exp(-half)) / 100;
+	*high = ceil(100 * exp(half)) / 100;
+	return !isnan(half);
+}
