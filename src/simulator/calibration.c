@@ -47,14 +47,14 @@ static int compare_points(const void *a, const void *b)
 /* List the series of the points, which are sorted. False: out of memory. */
 static bool list_series(struct bb_calibration *c)
 {
-	struct bb_series *last = NULL;
+	struct bb_calibration_series *last = NULL;
 
 	for (struct bb_point *p = c->points; p < c->points + c->n; p++) {
 		if (!last || bb_calibration_compare(last->first, p, true) != 0) {
 			last = BB_ARRAY_ADD(c->series, c->nseries, c->series_room);
 			if (!last)
 				return false;
-			*last = (struct bb_series){.first = p};
+			*last = (struct bb_calibration_series){.first = p};
 		}
 		last->n++;
 	}
@@ -141,7 +141,8 @@ static struct bb_point query_of(const struct bb_algorithm *schedule, const struc
 }
 
 /* The distance of a series from the request. INFINITY: another schedule. */
-static double series_distance(const struct bb_series *series, const struct bb_point *query)
+static double series_distance(const struct bb_calibration_series *series,
+			      const struct bb_point *query)
 {
 	const struct bb_point *p = series->first;
 	const double far = fabs(log2((double)p->cost.nranks / query->cost.nranks));
@@ -152,10 +153,10 @@ static double series_distance(const struct bb_series *series, const struct bb_po
 }
 
 /* The nearest series, or NULL. */
-static const struct bb_series *nearest_series(const struct bb_calibration *c,
-					      const struct bb_point *query)
+static const struct bb_calibration_series *nearest_series(const struct bb_calibration *c,
+							  const struct bb_point *query)
 {
-	const struct bb_series *best = NULL;
+	const struct bb_calibration_series *best = NULL;
 	double least = INFINITY;
 
 	for (size_t i = 0; i < c->nseries; i++) {
@@ -172,7 +173,7 @@ static const struct bb_series *nearest_series(const struct bb_calibration *c,
 enum bb_cross_kind bb_calibration_kind(const struct bb_calibration *c, const struct bb_point *query,
 				       double *beyond)
 {
-	const struct bb_series *series = nearest_series(c, query);
+	const struct bb_calibration_series *series = nearest_series(c, query);
 	const struct bb_point *first = series ? series->first : NULL;
 
 	*beyond = 0;
@@ -201,7 +202,7 @@ static double left_between(const struct bb_point *a, const struct bb_point *b, d
 	return a->left + share * (b->left - a->left);
 }
 
-static double left_at(const struct bb_series *series, double bytes)
+static double left_at(const struct bb_calibration_series *series, double bytes)
 {
 	const struct bb_point *p = series->first;
 	size_t i = 0;
@@ -215,7 +216,7 @@ static double left_at(const struct bb_series *series, double bytes)
 
 double bb_calibration_predict(const struct bb_calibration *c, const struct bb_point *query)
 {
-	const struct bb_series *series = nearest_series(c, query);
+	const struct bb_calibration_series *series = nearest_series(c, query);
 	const double time = bb_cost_time(&c->model, &query->cost);
 
 	return series ? time * exp(left_at(series, query->bytes)) : time;
@@ -225,7 +226,7 @@ size_t bb_calibration_chunk(const struct bb_calibration *c, const struct bb_algo
 			    const struct bb_shape *shape, size_t element)
 {
 	const struct bb_point query = query_of(schedule, shape, element);
-	const struct bb_series *series = nearest_series(c, &query);
+	const struct bb_calibration_series *series = nearest_series(c, &query);
 	size_t best = 0;
 
 	for (size_t i = 1; series && i < series->n; i++)

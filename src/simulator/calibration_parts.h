@@ -39,7 +39,7 @@ struct bb_cost_model {
 };
 
 /* Points that differ only in their size. */
-struct bb_series {
+struct bb_calibration_series {
 	const struct bb_point *first;
 	size_t n;
 };
@@ -68,7 +68,7 @@ struct bb_cross_error {
 struct bb_calibration {
 	struct bb_point *points; /* series by series, by size in each */
 	size_t n, room;
-	struct bb_series *series;
+	struct bb_calibration_series *series;
 	size_t nseries, series_room;
 	struct bb_cross_error *errors;
 	size_t nerrors, error_room;
