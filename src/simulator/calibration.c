@@ -8,6 +8,7 @@
 #include <string.h>
 
 /* results to fit anything to */
+#define HALF_LIFE 2                   /* octaves beyond the sizes of a series */
 #define FILE_MOST ((size_t)256 << 20) /* bytes of records */
 
 void bb_calibration_free(struct bb_calibration *c)
@@ -22,16 +23,37 @@ void bb_calibration_free(struct bb_calibration *c)
 
 /* ---- series and the fit ---------------------------------------------------------------------- */
 
+bool bb_calibration_add(struct bb_calibration *c, const struct bb_point *point)
+{
+	struct bb_point *new = BB_ARRAY_ADD(c->points, c->n, c->room);
+
+	if (new)
+		*new = *point;
+	return new;
+}
+
+bool bb_calibration_same_algorithm(const struct bb_point *a, const struct bb_point *b)
+{
+	return a->collective == b->collective && a->schedule == b->schedule &&
+	       a->algorithm == b->algorithm && a->protocol == b->protocol;
+}
+
 int bb_calibration_compare(const struct bb_point *a, const struct bb_point *b, bool placed)
 {
-	const int by_name = strcmp(a->schedule->name, b->schedule->name);
+	const int by_collective = strcmp(a->collective->name, b->collective->name);
 
-	if (a->schedule->collective != b->schedule->collective)
-		return strcmp(a->schedule->collective->name, b->schedule->collective->name);
-	if (by_name != 0)
-		return by_name;
+	if (by_collective != 0)
+		return by_collective;
+	if (a->schedule != b->schedule)
+		return strcmp(a->schedule->name, b->schedule->name);
+	if (a->algorithm != b->algorithm)
+		return a->algorithm < b->algorithm ? -1 : 1;
+	if (a->protocol != b->protocol)
+		return a->protocol < b->protocol ? -1 : 1;
 	if (a->cost.nranks != b->cost.nranks)
 		return a->cost.nranks < b->cost.nranks ? -1 : 1;
+	if (a->nodes != b->nodes)
+		return a->nodes < b->nodes ? -1 : 1;
 	return placed ? (int)a->in_place - (int)b->in_place : 0;
 }
 
@@ -61,15 +83,22 @@ static bool list_series(struct bb_calibration *c)
 	return true;
 }
 
+/* Seconds of P by the model alone. */
+static double model_time(const struct bb_calibration *c, const struct bb_point *p)
+{
+	return c->cluster ? bb_site_time(c, p) : bb_cost_time(&c->model, &p->cost);
+}
+
 bool bb_calibration_fit(struct bb_calibration *c)
 {
 	qsort(c->points, c->n, sizeof(*c->points), compare_points);
-	if (!list_series(c))
+	if (!list_series(c) || (c->cluster && !bb_site_fit(c)))
 		return false;
-	bb_cost_fit(&c->model, c->points, c->n);
+	if (!c->cluster)
+		bb_cost_fit(&c->model, c->points, c->n);
 	for (size_t i = 0; i < c->n; i++) {
 		struct bb_point *p = &c->points[i];
-		const double modelled = bb_cost_time(&c->model, &p->cost);
+		const double modelled = model_time(c, p);
 
 		p->left = modelled > 0 ? log(p->time / modelled) : 0;
 	}
@@ -78,28 +107,48 @@ bool bb_calibration_fit(struct bb_calibration *c)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static bb_status check_points(const struct bb_calibration *c, const char *path,
-			      struct bb_error *error)
+/* Why a file without a cluster, or with C's, has too few points. */
+static bb_status check_points(const struct bb_calibration *c, struct bb_error *error)
 {
 	if (c->n >= BB_FEWEST_POINTS)
 		return BB_OK;
+	if (c->cluster && c->far > c->n + c->others)
+		return bb_fail(error, BB_EUSAGE,
+			       "--calibrate: %zu times of %s are more than 10 times as long or as "
+			       "short as the model of --cluster %s has them: another machine, or "
+			       "not microseconds",
+			       c->far, c->path, c->cluster->name);
+	if (c->cluster)
+		return bb_fail(error, BB_EUSAGE,
+			       "--calibrate: %s has %zu results of NCCL among several ranks, of "
+			       "at least %d, and %zu others; with --cluster, give a log of "
+			       "nccl-tests or the --json of the nccl backend; without it, of other "
+			       "backends",
+			       c->path, c->n, BB_FEWEST_POINTS, c->others);
 	if (c->is_table)
 		return bb_fail(
 			error, BB_EUSAGE,
-			"--calibrate: %s is a table in the format of nccl-tests, not records; "
-			"give what --json FILE wrote. What NCCL chose cannot be fitted: set "
-			"gpu_efficiency, nic_efficiency, nccl_nic_latency and nccl_issue in a "
-			"file for --cluster",
-			path);
+			"--calibrate: %s is a log of nccl-tests; name its machine too, as in "
+			"--cluster hgx-h100:1",
+			c->path);
 	return bb_fail(error, BB_EUSAGE,
 		       "--calibrate: %s has %zu results of schedules among several ranks, "
 		       "and %zu others; give what --json FILE wrote of a run with --algo "
-		       "ring,tree over several sizes",
-		       path, c->n, c->others);
+		       "ring,tree over several sizes; results of NCCL need --cluster",
+		       c->path, c->n, c->others);
+}
+
+static bb_status text_read(struct bb_calibration *c, char *text, size_t length,
+			   struct bb_error *error)
+{
+	if (c->cluster && !memmem(text, length, "{\"schema\":", 10))
+		return bb_calibration_tables(c, text, length, error);
+	return bb_calibration_lines(c, text, error);
 }
 
 bb_status bb_calibration_read(struct bb_calibration **calibration, const char *path,
-			      struct bb_error *error)
+			      const struct bb_cluster *cluster,
+			      const struct bb_nccl_constants *constants, struct bb_error *error)
 {
 	const struct bb_file_request request = {
 		.option = "--calibrate", .path = path, .most = FILE_MOST};
@@ -110,11 +159,22 @@ bb_status bb_calibration_read(struct bb_calibration **calibration, const char *p
 
 	if (!c)
 		return bb_no_memory(error, "--calibrate");
+	if (cluster && constants->channels == 0) {
+		free(c);
+		return bb_fail(
+			error, BB_EUNSUPPORTED,
+			"--calibrate %s: there is no model of NCCL for the GPUs of --cluster %s",
+			path, cluster->name);
+	}
+	c->path = path;
+	c->cluster = cluster;
+	c->constants = constants;
+	c->model.cores = 1;
+	if (cluster)
+		bb_site_describe(&c->site, cluster);
 	BB_TRY(st, bb_file_read(&request, &text, &length, error), out);
-	BB_TRY(st, bb_calibration_lines(c, text, error), out);
-	BB_TRY(st, check_points(c, path, error), out);
-	if (c->model.cores == 0)
-		c->model.cores = 1;
+	BB_TRY(st, text_read(c, text, length, error), out);
+	BB_TRY(st, check_points(c, error), out);
 	if (!bb_calibration_fit(c) || !bb_cross_validate(c))
 		st = bb_no_memory(error, "--calibrate");
 out:
@@ -132,6 +192,7 @@ static struct bb_point query_of(const struct bb_algorithm *schedule, const struc
 				size_t element)
 {
 	return (struct bb_point){
+		.collective = schedule->collective,
 		.schedule = schedule,
 		.in_place = shape->in_place,
 		.bytes = fmax((double)bb_size_count(schedule->collective, shape) * (double)element,
@@ -140,15 +201,17 @@ static struct bb_point query_of(const struct bb_algorithm *schedule, const struc
 	};
 }
 
-/* The distance of a series from the request. INFINITY: another schedule. */
+/* The distance of a series from the request. INFINITY: another algorithm. */
 static double series_distance(const struct bb_calibration_series *series,
 			      const struct bb_point *query)
 {
 	const struct bb_point *p = series->first;
-	const double far = fabs(log2((double)p->cost.nranks / query->cost.nranks));
+	double far = fabs(log2((double)p->cost.nranks / query->cost.nranks));
 
-	if (p->schedule != query->schedule)
+	if (!bb_calibration_same_algorithm(p, query))
 		return INFINITY;
+	if (query->nodes > 0)
+		far += fabs(log2((double)p->nodes / query->nodes));
 	return far + (p->in_place != query->in_place ? 0.1 : 0);
 }
 
@@ -187,8 +250,8 @@ enum bb_cross_kind bb_calibration_kind(const struct bb_calibration *c, const str
 	if (series)
 		return BB_CROSS_RANKS;
 	for (size_t i = 0; i < c->nseries; i++)
-		if (c->series[i].first->schedule->collective == query->schedule->collective)
-			return BB_CROSS_SCHEDULE;
+		if (c->series[i].first->collective == query->collective)
+			return BB_CROSS_ALGORITHM;
 	return BB_CROSS_COLLECTIVE;
 }
 
@@ -214,12 +277,65 @@ static double left_at(const struct bb_calibration_series *series, double bytes)
 	return left_between(&p[i], &p[i + 1], bytes);
 }
 
-double bb_calibration_predict(const struct bb_calibration *c, const struct bb_point *query)
+/* The factor on the model's time of QUERY. The model of NCCL holds for any machine: what a run
+   leaves says little of other numbers of ranks, and less of each further octave of sizes. */
+static double left_factor(const struct bb_calibration *c, const struct bb_point *query)
 {
 	const struct bb_calibration_series *series = nearest_series(c, query);
-	const double time = bb_cost_time(&c->model, &query->cost);
+	double beyond, left = series ? left_at(series, query->bytes) : 0;
 
-	return series ? time * exp(left_at(series, query->bytes)) : time;
+	if (c->cluster && bb_calibration_kind(c, query, &beyond) == BB_CROSS_RANKS)
+		left = 0;
+	else if (c->cluster)
+		left *= exp2(-fabs(beyond) / HALF_LIFE);
+	return exp(left);
+}
+
+double bb_calibration_predict(const struct bb_calibration *c, const struct bb_point *query)
+{
+	return model_time(c, query) * left_factor(c, query);
+}
+
+/* Set *LOW and *HIGH to the interval of unseen machines, whether or not figures of CALL's site are
+   known: those of a fit may be wrong. */
+static void unseen_interval(const struct bb_calibration *c, const struct bb_nccl_call *call,
+			    double *low, double *high)
+{
+	struct bb_nccl_machine unknown = *call->machine;
+	double other_low, other_high;
+
+	unknown.issue = unknown.process_gpus = unknown.nic_latency = 0;
+	bb_nccl_interval(c->constants, call->machine, call->bytes, low, high);
+	bb_nccl_interval(c->constants, &unknown, call->bytes, &other_low, &other_high);
+	*low = fmin(*low, other_low);
+	*high = fmax(*high, other_high);
+}
+
+void bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nccl_call *call,
+			    struct bb_nccl_correction *correction)
+{
+	const struct bb_point query = {
+		.collective = call->collective,
+		.algorithm = call->algorithm,
+		.protocol = call->protocol,
+		.nodes = call->machine->nodes,
+		.in_place = call->in_place,
+		.bytes = fmax(call->bytes, 1),
+		.cost.nranks = call->machine->ranks,
+	};
+	double beyond, low, high;
+
+	correction->factor = left_factor(c, &query);
+	unseen_interval(c, call, &correction->low, &correction->high);
+	if (!bb_cross_interval(c, &query, &low, &high))
+		return;
+	/* Elsewhere what was left out is more like the rest of this run than what is predicted. */
+	if (bb_calibration_kind(c, &query, &beyond) != BB_CROSS_BETWEEN) {
+		low = fmin(low, correction->low);
+		high = fmax(high, correction->high);
+	}
+	correction->low = low;
+	correction->high = high;
 }
 
 size_t bb_calibration_chunk(const struct bb_calibration *c, const struct bb_algorithm *schedule,

@@ -1,13 +1,14 @@
 /*
- * calibration.h - a model of busbench's schedules on a measured machine, fitted to records of real
- * runs.
+ * calibration.h - predictions by a measured run, with the errors and intervals of its
+ * cross-validation: of busbench's schedules on a measured machine, or of NCCL on a cluster.
  *
- * The common part has a latency of each round, by the number of ranks, and a time of each byte that
- * the busiest processor moves, by the size of all inputs (caches): piecewise linear in its
- * logarithm with a knot every two octaves, fitted to all records at once by least squares of
+ * Of schedules, the common part has a latency of each round, by the number of ranks, and a time of
+ * each byte that the busiest processor moves, by the size of all inputs (caches): piecewise linear
+ * in its logarithm with a knot every two octaves, fitted to all records at once by least squares of
  * relative errors. Each series (collective, algorithm, ranks, placement) has a correction factor by
  * size, which is interpolated; a series that was not measured takes that of the nearest number of
- * ranks.
+ * ranks. Of NCCL, the common part is nccl_model.h with fitted figures of the cluster, and only the
+ * sizes of a measured series use its correction.
  */
 #ifndef BB_SIMULATOR_CALIBRATION_H
 #define BB_SIMULATOR_CALIBRATION_H
@@ -15,14 +16,21 @@
 #include "core/status.h"
 #include "core/strbuf.h"
 #include "schedules/schedule.h"
+#include "simulator/cluster.h"
+#include "simulator/nccl_constants.h"
+#include "simulator/nccl_shape.h"
 
 struct bb_calibration;
 
 /*
- * Fit a model to the file of JSON lines at PATH. BB_EUSAGE: it cannot be read or has too few
- * results of schedules. The caller frees *C.
+ * Without a CLUSTER, fit a model of schedules to the records at PATH. With a CLUSTER, which holds
+ * GPUs with these CONSTANTS, fit its figures and what is left to NCCL's results at PATH: records,
+ * or a log of nccl-tests; both are borrowed. BB_EUSAGE: PATH cannot be read, has too few results,
+ * or is of another machine than CLUSTER. The caller frees *C.
  */
 BB_MUST bb_status bb_calibration_read(struct bb_calibration **c, const char *path,
+				      const struct bb_cluster *cluster,
+				      const struct bb_nccl_constants *constants,
 				      struct bb_error *error);
 void bb_calibration_free(struct bb_calibration *c); /* NULL: nothing */
 
@@ -45,6 +53,31 @@ const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
 /* The measured chunk of SCHEDULE in elements; 0: not measured, or not cut. */
 size_t bb_calibration_chunk(const struct bb_calibration *c, const struct bb_algorithm *schedule,
 			    const struct bb_shape *shape, size_t element);
+
+/* ---- NCCL on a cluster ---------------------------------------------------------------------- */
+
+/* Apply the fitted figures to MACHINE, a group of the cluster without a fault. */
+void bb_calibration_adjust(const struct bb_calibration *c, struct bb_nccl_machine *machine);
+
+struct bb_nccl_call {
+	const struct bb_collective *collective;
+	enum bb_nccl_algorithm algorithm; /* as requested */
+	enum bb_nccl_protocol protocol;
+	const struct bb_nccl_machine *machine; /* adjusted */
+	bool in_place;
+	double bytes; /* as "size" counts them */
+};
+
+/* Of the model's time of a call. */
+struct bb_nccl_correction {
+	double factor;    /* on it, by the measurements of the nearest series */
+	double low, high; /* multiples of the corrected time between which nine in ten measurements
+			     should lie: by cross-validation or, where too little could be tested,
+			     those of unseen machines */
+};
+
+void bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nccl_call *call,
+			    struct bb_nccl_correction *correction);
 
 /* Append what was fitted and how well, in all and for each series, in lines that begin with "# ".
  */

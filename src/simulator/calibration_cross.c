@@ -13,14 +13,14 @@
 #include <string.h>
 
 #define BINS 2     /* of sizes in an octave; the sizes of one are left out together */
-#define NEAREST 20 /* errors of the nearest sizes that give an interval */
+#define NEAREST 19 /* errors of the nearest sizes that give an interval */
 #define MOST 10000 /* results; more are not cross-validated */
 #define INSIDE 0.9 /* share of measurements that an interval shall hold */
 #define FAR 1      /* octaves by which distances beyond the measured sizes may differ */
 
 /* ---- what is left out ------------------------------------------------------------------------ */
 
-enum aspect { OF_BIN, OF_LARGER, OF_SMALLER, OF_SERIES, OF_RANKS, OF_SCHEDULE, OF_COLLECTIVE };
+enum aspect { OF_BIN, OF_LARGER, OF_SMALLER, OF_SERIES, OF_RANKS, OF_ALGORITHM, OF_COLLECTIVE };
 
 /* The results that are like LIKE in one ASPECT. */
 struct fold {
@@ -47,11 +47,11 @@ static bool is_of(const struct fold *fold, const struct bb_point *p)
 	case OF_SERIES:
 		return bb_calibration_compare(p, like, false) == 0;
 	case OF_RANKS:
-		return p->cost.nranks == like->cost.nranks;
-	case OF_SCHEDULE:
-		return p->schedule == like->schedule;
+		return p->cost.nranks == like->cost.nranks && p->nodes == like->nodes;
+	case OF_ALGORITHM:
+		return bb_calibration_same_algorithm(p, like);
 	default:
-		return p->schedule->collective == like->schedule->collective;
+		return p->collective == like->collective;
 	}
 }
 
@@ -86,7 +86,10 @@ static bool add_error(struct bb_calibration *c, const struct bb_calibration *par
 /* Fit without the results of FOLD, and predict them. False: out of memory. */
 static bool fold_leave_out(struct bb_calibration *c, const struct fold *fold)
 {
-	struct bb_calibration part = {.model.cores = c->model.cores};
+	struct bb_calibration part = {.cluster = c->cluster,
+				      .constants = c->constants,
+				      .site = c->site,
+				      .model.cores = c->model.cores};
 	const size_t first = c->nerrors;
 	bool good = true;
 

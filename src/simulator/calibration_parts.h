@@ -5,9 +5,11 @@
 #define BB_SIMULATOR_CALIBRATION_PARTS_H
 
 #include "simulator/calibration.h"
+#include "logs/claims.h"
 
 #define BB_MOST_KNOTS 24
 #define BB_MOST_COUNTS 8
+#define BB_MOST_GROUPS 32
 
 /* The cost of one call. */
 struct bb_cost {
@@ -18,14 +20,20 @@ struct bb_cost {
 };
 
 struct bb_point {
-	const struct bb_algorithm *schedule;
+	const struct bb_collective *collective;
+	const struct bb_algorithm *schedule; /* NULL: of NCCL */
+	/* Of NCCL, either of which may be ANY. */
+	enum bb_nccl_algorithm algorithm;
+	enum bb_nccl_protocol protocol;
+	const struct bb_nccl_machine *machine; /* as the cluster is described; not owned */
+	int nodes;                             /* of it, as NCCL counts; 0: of a schedule */
 	bool in_place;
-	double bytes; /* "size" */
-	size_t chunk; /* bytes; 0: not cut */
-	double time;  /* seconds, measured */
-	bool median;  /* of several samples; else that of the only one */
-	struct bb_cost cost;
-	double left; /* logarithm of measured over modelled time */
+	double bytes;        /* "size" */
+	size_t chunk;        /* bytes; 0: not cut */
+	double time;         /* seconds, measured */
+	bool median;         /* of several samples; else that of the only one */
+	struct bb_cost cost; /* of NCCL: its number of ranks alone */
+	double left;         /* logarithm of measured over modelled time */
 };
 
 /* The part common to all series. */
@@ -38,6 +46,35 @@ struct bb_cost_model {
 	double per_byte[BB_MOST_KNOTS];
 };
 
+/* The figures of a cluster that a run of NCCL reveals: shares, and seconds. */
+enum bb_site_figure {
+	BB_SITE_GPU_EFFICIENCY,
+	BB_SITE_NIC_EFFICIENCY,
+	BB_SITE_NIC_LATENCY,
+	BB_SITE_TREE_FILL,
+	BB_SITE_ISSUE,
+	BB_SITE_FIGURES
+};
+
+enum bb_site_state {
+	BB_SITE_FITTED,
+	BB_SITE_AS_DESCRIBED,
+	BB_SITE_ONE_NODE,
+	BB_SITE_NO_PLATEAU,
+	BB_SITE_FEW_SIZES
+};
+
+struct bb_site {
+	double described[BB_SITE_FIGURES], fitted[BB_SITE_FIGURES];
+	enum bb_site_state state[BB_SITE_FIGURES];
+};
+
+/* The first ranks of each node. */
+struct bb_site_group {
+	int ranks, nodes;
+	struct bb_nccl_machine machine;
+};
+
 /* Points that differ only in their size. */
 struct bb_calibration_series {
 	const struct bb_point *first;
@@ -48,8 +85,8 @@ struct bb_calibration_series {
 enum bb_cross_kind {
 	BB_CROSS_BETWEEN,    /* between measured sizes of its series */
 	BB_CROSS_BEYOND,     /* beyond them */
-	BB_CROSS_RANKS,      /* its schedule was measured among other numbers of ranks alone */
-	BB_CROSS_SCHEDULE,   /* other schedules of its collective were measured */
+	BB_CROSS_RANKS,      /* its algorithm was measured among other numbers of ranks alone */
+	BB_CROSS_ALGORITHM,  /* other schedules of its collective were measured */
 	BB_CROSS_COLLECTIVE, /* its collective was not */
 	BB_CROSS_KINDS
 };
@@ -66,15 +103,29 @@ struct bb_cross_error {
 #define BB_FEWEST_POINTS 3 /* to fit anything to */
 
 struct bb_calibration {
+	const char *path;                 /* while it is read */
+	const struct bb_cluster *cluster; /* NULL: schedules are fitted, else NCCL; not owned */
+	const struct bb_nccl_constants *constants; /* with a cluster; not owned */
+	struct bb_site site;
+	struct bb_site_group groups[BB_MOST_GROUPS];
+	int ngroups;
 	struct bb_point *points; /* series by series, by size in each */
 	size_t n, room;
 	struct bb_calibration_series *series;
 	size_t nseries, series_room;
 	struct bb_cross_error *errors;
 	size_t nerrors, error_room;
-	size_t others; /* results that are not of schedules */
-	bool is_table; /* of nccl-tests, not records */
-	bool nccl;     /* the records being read are of nccl: plain names are NCCL's */
+	size_t others;        /* results of what is not fitted */
+	bool is_table;        /* of nccl-tests, not records */
+	bool nccl;            /* the records being read are of nccl: plain names are NCCL's */
+	struct bb_claims run; /* of the records being read: what all of their results share */
+	size_t cut, far;      /* rows that end before their numbers; times far from the model */
+	size_t unlike;        /* results outside the interval of unseen machines */
+	int cut_line;         /* of the first */
+	size_t implausible;   /* rows whose algbw is not size over time */
+	size_t wrong;         /* rows with wrong data */
+	bool simulated;       /* in virtual time */
+	bool names_gpu;       /* which is the cluster's */
 	struct bb_cost_model model;
 };
 
@@ -82,6 +133,10 @@ struct bb_calibration {
 
 /* Compare the series of two points, as qsort does; without PLACED placements count as one. */
 int bb_calibration_compare(const struct bb_point *a, const struct bb_point *b, bool placed);
+/* The same schedule, or the same algorithm and protocol of NCCL for one collective? */
+bool bb_calibration_same_algorithm(const struct bb_point *a, const struct bb_point *b);
+/* Append POINT. False: out of memory. */
+bool bb_calibration_add(struct bb_calibration *c, const struct bb_point *point);
 /* Sort the points and set their series, the model and what is left. False: out of memory. */
 bool bb_calibration_fit(struct bb_calibration *c);
 /* Seconds of QUERY, whose time and left are not used. */
@@ -110,9 +165,34 @@ size_t bb_cross_select(const struct bb_calibration *c, enum bb_cross_kind kind,
 /* The cost of SCHEDULE for SHAPE with elements of ELEMENT bytes. */
 struct bb_cost bb_cost_of(const struct bb_algorithm *schedule, const struct bb_shape *shape,
 			  size_t element);
-/* Add the results of schedules in the records TEXT, which is cut in place, as points. */
+/* Add the results in the records TEXT, which is cut in place, as points: of schedules or, with a
+   cluster, of NCCL. */
 BB_MUST bb_status bb_calibration_lines(struct bb_calibration *c, char *text,
 				       struct bb_error *error);
+
+/* ---- calibration_nccl.c -------------------------------------------------------------------- */
+
+/* Add the rows of the LENGTH bytes of nccl-tests' TEXT. BB_EUSAGE: there is none, or they are of
+   another machine than the cluster. */
+BB_MUST bb_status bb_calibration_tables(struct bb_calibration *c, const char *text, size_t length,
+					struct bb_error *error);
+/* Set RUN to what the record LINE of a run says of all its results. */
+void bb_calibration_run(struct bb_claims *run, const char *line);
+/* Add the result in the record LINE. BB_EUSAGE: it is of another machine than the cluster. */
+BB_MUST bb_status bb_calibration_record(struct bb_calibration *c, const struct bb_claims *run,
+					const char *line, struct bb_error *error);
+
+/* ---- calibration_site.c -------------------------------------------------------------------- */
+
+/* Set the figures of SITE to those of CLUSTER. */
+void bb_site_describe(struct bb_site *site, const struct bb_cluster *cluster);
+/* Fit the figures of C's site to its points. False: out of memory. */
+BB_MUST bool bb_site_fit(struct bb_calibration *c);
+/* Seconds of P, of NCCL, by the model with the fitted figures. */
+double bb_site_time(const struct bb_calibration *c, const struct bb_point *p);
+/* "nccl_issue", as clusters.txt has it; whether it is a share, not a time. */
+const char *bb_site_name(enum bb_site_figure figure);
+bool bb_site_is_share(enum bb_site_figure figure);
 
 /* ---- calibration_fit.c --------------------------------------------------------------------- */
 

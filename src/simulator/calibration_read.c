@@ -75,6 +75,7 @@ static bool read_point(const char *line, bool nccl, struct bb_point *point)
 	    !(count >= 1 && count <= COUNT_MOST) || !(chunk >= 0 && chunk <= COUNT_MOST) ||
 	    !(time > 0 && isfinite(time)) || !(point->bytes >= 1 && isfinite(point->bytes)))
 		return false;
+	point->collective = point->schedule->collective;
 	point->chunk = (size_t)chunk;
 	point->time = time * 1e-6;
 	shape.nranks = (int)ranks;
@@ -87,44 +88,41 @@ static bool read_point(const char *line, bool nccl, struct bb_point *point)
 	return true;
 }
 
-static bool add_point(struct bb_calibration *c, const struct bb_point *point)
+static void run_read(struct bb_calibration *c, const char *line)
 {
-	struct bb_point *new = BB_ARRAY_ADD(c->points, c->n, c->room);
-
-	if (new)
-		*new = *point;
-	return new;
-}
-
-static bool read_line(struct bb_calibration *c, const char *line)
-{
-	struct bb_point point;
-	char kind[WORD], backend[WORD];
 	double cores;
 
-	if (!bb_json_find_string(line, "kind", kind, sizeof(kind))) {
+	bb_calibration_run(&c->run, line);
+	c->nccl = strcmp(c->run.backend, "nccl") == 0;
+	if (bb_json_find_number(line, "cores", &cores) && cores >= 1)
+		c->model.cores = cores < RANKS_MOST ? (int)cores : RANKS_MOST;
+}
+
+static bb_status line_read(struct bb_calibration *c, const char *line, struct bb_error *error)
+{
+	struct bb_point point;
+	char kind[WORD];
+
+	if (!bb_json_find_string(line, "kind", kind, sizeof(kind)))
 		c->is_table = c->is_table || strstr(line, "out-of-place");
-		return true;
-	}
-	if (strcmp(kind, "run") == 0)
-		c->nccl = bb_json_find_string(line, "backend", backend, sizeof(backend)) &&
-			  strcmp(backend, "nccl") == 0;
-	if (strcmp(kind, "run") == 0 && bb_json_find_number(line, "cores", &cores) && cores >= 1)
-		c->model.cores = cores < 1 << 20 ? (int)cores : 1 << 20;
-	if (strcmp(kind, "result") != 0)
-		return true;
-	if (read_point(line, c->nccl, &point))
-		return add_point(c, &point);
-	c->others++;
-	return true;
+	else if (strcmp(kind, "run") == 0)
+		run_read(c, line);
+	else if (strcmp(kind, "result") == 0 && c->cluster)
+		return bb_calibration_record(c, &c->run, line, error);
+	else if (strcmp(kind, "result") == 0 && !read_point(line, c->nccl, &point))
+		c->others++;
+	else if (strcmp(kind, "result") == 0 && !bb_calibration_add(c, &point))
+		return bb_no_memory(error, "records");
+	return BB_OK;
 }
 
 bb_status bb_calibration_lines(struct bb_calibration *c, char *text, struct bb_error *error)
 {
+	bb_status st = BB_OK;
 	char *rest;
 
-	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		if (!read_line(c, line))
-			return bb_no_memory(error, "records");
-	return BB_OK;
+	for (char *line = strtok_r(text, "\n", &rest); line && st == BB_OK;
+	     line = strtok_r(NULL, "\n", &rest))
+		st = line_read(c, line, error);
+	return st;
 }

@@ -57,7 +57,7 @@ static void add_cross(const struct bb_calibration *c, struct bb_strbuf *out)
 		[BB_CROSS_BETWEEN] = {"sizes between measured ones", "too few sizes"},
 		[BB_CROSS_BEYOND] = {"sizes up to 4 times beyond", "too few sizes"},
 		[BB_CROSS_RANKS] = {"other numbers of ranks", "one number of ranks was measured"},
-		[BB_CROSS_SCHEDULE] = {"other algorithms", "one algorithm was measured"},
+		[BB_CROSS_ALGORITHM] = {"other algorithms", "one algorithm was measured"},
 		[BB_CROSS_COLLECTIVE] = {"other collectives", "one collective was measured"},
 	};
 	double *errors = malloc((c->nerrors + 1) * sizeof(*errors));
@@ -80,17 +80,10 @@ static void add_cross(const struct bb_calibration *c, struct bb_strbuf *out)
 	free(errors);
 }
 
-void bb_calibration_describe(const struct bb_calibration *c, struct bb_strbuf *out)
+/* The terms that schedules share. */
+static void add_cost_model(const struct bb_cost_model *m, struct bb_strbuf *out)
 {
-	const struct bb_cost_model *m = &c->model;
-
-	bb_strbuf_addf(out, "# Calibration: ");
-	add_errors(c, c->points, c->n, false, out);
-	add_fitted(c, out);
-	if (c->others > 0)
-		bb_strbuf_addf(out, "; %zu result%s not of schedules", c->others,
-			       c->others == 1 ? " is" : "s are");
-	bb_strbuf_addf(out, "\n# Calibration: a round takes");
+	bb_strbuf_add(out, "# Calibration: a round takes");
 	for (int i = 0; i < m->ncounts; i++)
 		bb_strbuf_addf(out, "%s %.2f us among %d ranks", i > 0 ? "," : "",
 			       1e6 * m->latency[i], m->counts[i]);
@@ -103,14 +96,138 @@ void bb_calibration_describe(const struct bb_calibration *c, struct bb_strbuf *o
 			bb_strbuf_add(out, "- (too fast to measure)");
 	}
 	bb_strbuf_addf(out, " GB/s of 2^%d bytes and every fourfold of that\n", m->first);
-	for (size_t i = 0; i < c->nseries; i++) {
-		const struct bb_point *first = c->series[i].first;
+}
 
-		bb_strbuf_addf(out, "# Calibration: %s %s %d ranks %s: ",
-			       first->schedule->collective->name, first->schedule->name,
-			       first->cost.nranks, first->in_place ? "in-place" : "out-of-place");
-		add_errors(c, first, c->series[i].n, true, out);
+/* ---- NCCL on a cluster ------------------------------------------------------------------------
+ */
+
+static void add_figure_value(enum bb_site_figure figure, double value, struct bb_strbuf *out)
+{
+	if (bb_site_is_share(figure))
+		bb_strbuf_addf(out, "%.1f%%", 100 * value);
+	else
+		bb_strbuf_addf(out, "%.1fus", 1e6 * value);
+}
+
+/* The figures as a file for --cluster has them, and why others could not be fitted. */
+static void add_figures(const struct bb_calibration *c, struct bb_strbuf *out)
+{
+	static const char *const why[] = {
+		[BB_SITE_AS_DESCRIBED] = "fits best as described",
+		[BB_SITE_ONE_NODE] = "no result is of several nodes",
+		[BB_SITE_NO_PLATEAU] = "times still fall at the smallest sizes",
+		[BB_SITE_FEW_SIZES] = "fewer than 3 sizes depend on it",
+	};
+
+	for (int f = 0; f < BB_SITE_FIGURES; f++) {
+		const enum bb_site_figure figure = (enum bb_site_figure)f;
+		const enum bb_site_state state = c->site.state[f];
+
+		bb_strbuf_addf(out, "# %s: %s", state == BB_SITE_FITTED ? "Fitted" : "Not fitted",
+			       bb_site_name(figure));
+		if (state == BB_SITE_FITTED) {
+			bb_strbuf_add(out, " = ");
+			add_figure_value(figure, c->site.fitted[f], out);
+			bb_strbuf_add(out, ", described as ");
+		} else {
+			bb_strbuf_addf(out, ", %s: ", why[state]);
+		}
+		add_figure_value(figure, c->site.described[f], out);
 		bb_strbuf_add(out, "\n");
 	}
+}
+
+static void add_count(size_t n, const char *one, const char *several, struct bb_strbuf *out)
+{
+	if (n > 0)
+		bb_strbuf_addf(out, "# Left out: %zu %s\n", n, n == 1 ? one : several);
+}
+
+static bool names_algorithms(const struct bb_calibration *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->points[i].algorithm == BB_NCCL_ANY)
+			return false;
+	return true;
+}
+
+/* What was not used, and what the results do not say. */
+static void add_doubts(const struct bb_calibration *c, struct bb_strbuf *out)
+{
+	if (c->cut > 0)
+		bb_strbuf_addf(out, "# Left out: %zu row%s cut off, the first in line %d\n", c->cut,
+			       c->cut == 1 ? " is" : "s are", c->cut_line);
+	add_count(c->implausible, "row, whose algbw is not size over time",
+		  "rows, whose algbw is not size over time", out);
+	add_count(c->far, "time, more than 10 times as long or as short as the model's",
+		  "times, more than 10 times as long or as short as the model's", out);
+	add_count(c->others, "result, not of NCCL or without collective or ranks",
+		  "results, not of NCCL or without collective or ranks", out);
+	if (c->wrong > 0)
+		bb_strbuf_addf(out, "# Used: %zu row%s wrong data\n", c->wrong,
+			       c->wrong == 1 ? " has" : "s have");
+	if (2 * c->unlike > c->n)
+		bb_strbuf_addf(out,
+			       "# Unlike --cluster %s: %zu of %zu results lie outside its interval "
+			       "without --calibrate\n",
+			       c->cluster->name, c->unlike, c->n);
+	if (c->simulated)
+		bb_strbuf_add(out, "# The results are simulated, not measured\n");
+	if (!c->names_gpu)
+		bb_strbuf_addf(out,
+			       "# The results name no known GPU; --cluster %s is not checked\n",
+			       c->cluster->name);
+	if (!names_algorithms(c))
+		bb_strbuf_add(out, "# The results do not name NCCL's choices; those of the model "
+				   "are assumed\n");
+}
+
+/* ---- both -------------------------------------------------------------------------------------
+ */
+
+static const char *point_algorithm(const struct bb_point *p)
+{
+	return p->schedule                   ? p->schedule->name
+	       : p->algorithm == BB_NCCL_ANY ? "auto"
+					     : bb_nccl_algorithm_name(p->algorithm);
+}
+
+static void add_series(const struct bb_calibration *c, const struct bb_calibration_series *series,
+		       struct bb_strbuf *out)
+{
+	const struct bb_point *first = series->first;
+
+	bb_strbuf_addf(out, "# Calibration: %s %s", first->collective->name,
+		       point_algorithm(first));
+	if (!first->schedule && first->protocol != BB_NCCL_ANY_PROTOCOL)
+		bb_strbuf_addf(out, ":%s", bb_nccl_protocol_name(first->protocol));
+	bb_strbuf_addf(out, " %d ranks", first->cost.nranks);
+	if (first->nodes > 1)
+		bb_strbuf_addf(out, " on %d nodes", first->nodes);
+	bb_strbuf_addf(out, " %s: ", first->in_place ? "in-place" : "out-of-place");
+	add_errors(c, first, series->n, true, out);
+	bb_strbuf_add(out, "\n");
+}
+
+void bb_calibration_describe(const struct bb_calibration *c, struct bb_strbuf *out)
+{
+	bb_strbuf_add(out, "# Calibration: ");
+	add_errors(c, c->points, c->n, false, out);
+	add_fitted(c, out);
+	if (c->others > 0 && !c->cluster)
+		bb_strbuf_addf(out, "; %zu result%s not of schedules", c->others,
+			       c->others == 1 ? " is" : "s are");
+	bb_strbuf_add(out, "\n");
+	if (c->cluster) {
+		add_figures(c, out);
+		add_doubts(c, out);
+	} else {
+		add_cost_model(&c->model, out);
+	}
+	for (size_t i = 0; i < c->nseries; i++)
+		add_series(c, &c->series[i], out);
 	add_cross(c, out);
+	if (c->cluster)
+		bb_strbuf_add(out, "# Interval: by at least 9 such tests, else that of unseen "
+				   "machines\n");
 }

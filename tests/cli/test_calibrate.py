@@ -4,10 +4,11 @@ import json
 import math
 import os
 import random
+import re
 import statistics
 import tempfile
 
-from kit import expect, run, test
+from kit import ROOT, expect, run, test
 
 LINK = "--backend sim --link 10G,5us"
 
@@ -184,11 +185,121 @@ def refused():
     with tempfile.TemporaryDirectory() as folder:
         empty = write(folder, ["", "no JSON\n", "{\n", '{"kind":"result"}\n', '{"kind":"result","x":[{"y":"}'])
         run(f"all_reduce --backend sim --calibrate {empty} -g 2").exits(2).says("has 0 results", "--json FILE")
-        run("all_reduce --backend sim --calibrate tests/logs/h100.txt -g 2").exits(2).says("format of nccl-tests", "--cluster")
+        run("all_reduce --backend sim --calibrate tests/logs/h100.txt -g 2").exits(2).says("log of nccl-tests", "--cluster")
         run("all_reduce --backend sim --calibrate nowhere -g 2").exits(2).says("nowhere")
         path = write(folder, records(f"all_reduce {LINK} -g 4 -b 1K -e 1M -f 4 --algo ring"))
         run(f"all_reduce --backend host --calibrate {path} -g 2").exits(5).says("--backend sim")
         run(f"all_reduce {LINK} --calibrate {path} -g 2").exits(2).says("give one")
-        run(f"all_reduce --backend sim --cluster hgx-h100:1 --calibrate {path}").exits(2).says("give one")
+        run(f"all_reduce --backend sim --cluster hgx-h100:1 --calibrate {path}").exits(2).says("has 0 results of NCCL", "12 others")
         run(f"alltoallv --backend sim --calibrate {path} -g 4 -b 1M -e 1M").exits(5).says("several sizes")
         run(f"pipeline --backend sim --calibrate {path} -g 4").exits(5).says("--calibrate is for collectives")
+
+
+# ---- NCCL on a cluster ----------------------------------------------------------------------------------------------
+
+LOGS = os.path.join(ROOT, "tests", "logs")
+
+
+def log(name):
+    with open(os.path.join(LOGS, name), encoding="utf-8") as file:
+        return file.readlines()
+
+
+def is_row(line):
+    return line[:1] == " " and line.split()[:1][0].isdigit()
+
+
+def row(size, us, factor=1.75):
+    """A row of nccl-tests with both halves alike."""
+    half = f"{us:.2f} {size / us / 1e3:.2f} {size / us / 1e3 * factor:.2f} 0"
+    return f" {size} {size // 4} float sum -1 {half} {half}\n"
+
+
+def rows(lines, changed):
+    """The log with CHANGED(row) for each row."""
+    return [changed(line) if is_row(line) else line for line in lines]
+
+
+def calibrated(lines, line, cluster="hgx-h100:1"):
+    """A run calibrated by the log of these LINES."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run(f"{line} --backend sim --cluster {cluster} --calibrate {write(folder, lines)}")
+
+
+def measured_times(lines):
+    found = {}
+    for words in (line.split() for line in lines if is_row(line)):
+        found.update({(int(words[0]), False): float(words[5]), (int(words[0]), True): float(words[9])})
+    return found
+
+
+@test
+def log_of_nccl_tests():
+    """Known sizes are predicted as measured, sizes left out within their intervals, and the text names what is unknown."""
+    sweep = "all_reduce -g 8 -b 1M -e 16G -f 2"
+    lines = log("h100.txt")
+    out = calibrated(lines, sweep).exits(0).out
+    for words in ("Calibration: 30 results", "Not fitted: nic_efficiency, no result is of several nodes",
+                  "do not name NCCL's choices", "sizes between measured ones: 13 left out in turn",
+                  "other collectives: not tested, one collective was measured", "left out of the calibration"):
+        expect(words in out, f"{words}: {out}")
+    truth = measured_times(lines)
+    sizes = sorted({size for size, _ in truth})
+    for known in (sizes, sizes[::2]):
+        part = [line for line in lines if not is_row(line) or int(line.split()[0]) in known]
+        found = [r for r in calibrated(part, sweep + " --json -").exits(0).records() if r["kind"] == "result"]
+        inside = 0
+        for r in found:
+            time = truth[r["size_bytes"], r["in_place"]]
+            inside += r["predicted_low_us"] <= time <= r["predicted_high_us"]
+            expect(r["size_bytes"] not in known or abs(r["time_us"] / time - 1) < 1e-3, f"{r['size_bytes']}: a known size is off")
+        expect(len(found) == 30 and inside >= 27, f"{inside} of {len(found)} times are inside")
+
+
+@test
+def figures_of_a_site():
+    """Planted figures of a cluster are found again in its simulated times, and serve a collective that was not measured."""
+    planted = "system = hgx-h100\nnodes = 4\nnic_efficiency = 70%\nnccl_nic_latency = 30us\n"
+    sweep = "{} --backend sim --cluster {} -b 64K -e 16G -f 4"
+    with tempfile.TemporaryDirectory() as folder:
+        site = os.path.join(folder, "site.txt")
+        with open(site, "w", encoding="utf-8") as file:
+            file.write(planted)
+        path = write(folder, records(sweep.format("all_reduce", site)))
+        more = f" --calibrate {path}"
+        out = run(sweep.format("all_reduce", "hgx-h100:4") + more).exits(0).out
+        found = {name: float(value) for name, value in re.findall(r"# Fitted: (\w+) = ([0-9.]+)", out)}
+        expect(abs(found.get("nic_efficiency", 0) - 70) < 3, f"{found}: nic_efficiency")
+        expect(abs(found.get("nccl_nic_latency", 0) - 30) < 3, f"{found}: nccl_nic_latency")
+        expect("are simulated, not measured" in out, "simulated results pass for measured ones")
+        truth = times(records(sweep.format("all_gather", site)))
+        described = times(records(sweep.format("all_gather", "hgx-h100:4")))
+        fitted = times(records(sweep.format("all_gather", "hgx-h100:4") + more))
+        off = [statistics.median(abs(some[key] / time - 1) for key, time in truth.items()) for some in (described, fitted)]
+        expect(off[0] > 0.2 and off[1] < 0.03, f"all_gather is off by {off[0]} as described, {off[1]} fitted")
+        run(f"ddp_bucket --model gpt2 --backend sim --cluster hgx-h100:4 --buckets 25M{more}").exits(0)
+
+
+@test
+def bad_logs():
+    """What a log lacks or gets wrong is named; a log of another machine is refused."""
+    line, lines = "all_reduce -g 8 -b 1M -e 1M", log("h100.txt")
+    bare = [text for text in lines if is_row(text)]
+    expect("name no known GPU" in calibrated(bare, line).exits(0).out, "a log without GPUs")
+    expect("1 row is cut off, the first in line 31" in calibrated(log("h100-truncated.txt"), line).exits(0).out, "a truncated log")
+    swapped = rows(lines, lambda text: text.replace(text.split()[6], "1.00", 1))
+    expect("15 rows, whose algbw is not size over time" in calibrated(swapped, line).exits(0).out, "implausible rows")
+    late = [*bare, row(1 << 31, 8463.8 * 30)]
+    expect("2 times, more than 10 times as long" in calibrated(late, line).exits(0).out, "a time far off")
+    slow = rows(lines, lambda text: row(int(text.split()[0]), 2.5 * float(text.split()[5])))
+    expect("Unlike --cluster hgx-h100:1: 30 of 30 results" in calibrated(slow, line).exits(0).out, "another machine")
+    short = rows(lines, lambda text: row(int(text.split()[0]), float(text.split()[5]) / 1e3))
+    calibrated(short, line).exits(2).says("more than 10 times", "not microseconds")
+    calibrated(log("a100.txt"), line).exits(2).says("NVIDIA A100", "has H100", "--cluster dgx-a100")
+    calibrated(log("h100-two-nodes.txt"), line).exits(2).says("16 ranks on 2 nodes", "give more nodes")
+    half = [text for text in lines if not re.match(r"#  Rank  [4-7]", text)]
+    calibrated(half, line).exits(2).says("has 4 ranks, but busbw / algbw of its rows means 8")
+    calibrated(bare[:1], line).exits(2).says("has 2 results of NCCL among several ranks, of at least 3")
+    calibrated(["\0".join(text) for text in lines], line).exits(2).says("UTF-16")
+    calibrated([], line).exits(2).says("nor a table of nccl-tests")
+    calibrated(bare, "all_reduce -b 1M -e 1M", "mi300x-x8:1").exits(5).says("no model of NCCL")

@@ -157,6 +157,27 @@ void bb_sim_nccl_predict(const struct bb_nccl_constants *c, const struct bb_nccl
 			 bb_nccl_protocol_name(older_protocol));
 }
 
+double bb_sim_nccl_correct(const struct bb_calibration *calibration,
+			   const struct bb_nccl_machine *machine, const struct bb_call *call,
+			   struct bb_model_prediction *prediction)
+{
+	const struct choice *choice = call->native->own;
+	const struct bb_nccl_call asked = {
+		.collective = call->collective,
+		.algorithm = choice->algorithm,
+		.protocol = choice->protocol,
+		.machine = machine,
+		.in_place = call->shape.in_place,
+		.bytes = call_size(call),
+	};
+	struct bb_nccl_correction correction;
+
+	bb_calibration_of_nccl(calibration, &asked, &correction);
+	prediction->low = correction.low;
+	prediction->high = correction.high;
+	return correction.factor;
+}
+
 double bb_sim_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 			const struct bb_call *call, char chosen[BB_CHOSEN_TEXT])
 {

@@ -8,6 +8,7 @@
 #include "backends/backend.h"
 #include "backends/library.h"
 #include "backends/virtual.h"
+#include "simulator/calibration.h"
 #include "simulator/nccl_constants.h"
 #include "simulator/nccl_shape.h"
 
@@ -31,6 +32,12 @@ const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 /* Set PREDICTION to the interval and the older versions' choice for CALL, which is native. */
 void bb_sim_nccl_predict(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 			 const struct bb_call *call, struct bb_model_prediction *prediction);
+
+/* Set PREDICTION's interval to that of CALIBRATION, and return the factor on the time of CALL,
+   which is native. MACHINE is adjusted. */
+double bb_sim_nccl_correct(const struct bb_calibration *calibration,
+			   const struct bb_nccl_machine *machine, const struct bb_call *call,
+			   struct bb_model_prediction *prediction);
 
 /* Seconds of CALL, which is native and not refused. CHOSEN (may be NULL) becomes "ring:LL128", or
    empty for collectives made of messages. */

@@ -65,8 +65,9 @@ static bool report_progress(void *own, const struct bb_algorithm *schedule, size
 	return !atomic_load(&c->aborted);
 }
 
-static bb_status sim_open(struct bb_context **context, const struct bb_world *world,
-			  const struct bb_backend_config *config, struct bb_error *error)
+/* Open all but the calibration. */
+static bb_status links_open(struct bb_context **context, const struct bb_world *world,
+			    const struct bb_backend_config *config, struct bb_error *error)
 {
 	struct bb_context *c = aligned_alloc(BB_SIM_PAGE, sizeof(*c));
 
@@ -84,17 +85,37 @@ static bb_status sim_open(struct bb_context **context, const struct bb_world *wo
 		goto fail;
 	if (!open_course(c, config, false))
 		goto fail;
-	if (config->calibrate &&
-	    bb_calibration_read(&c->calibration, config->calibrate, error) != BB_OK) {
-		sim_close(c);
-		return bb_error_status(error);
-	}
 	*context = c;
 	return BB_OK;
 fail:
 	if (c)
 		sim_close(c);
 	return bb_no_memory(error, "the clocks of all ranks");
+}
+
+/* Open the calibration of *CONTEXT, which has NCCL's constants. If that fails, *CONTEXT is closed
+   and NULL. */
+static bb_status calibration_open(struct bb_context **context,
+				  const struct bb_backend_config *config, struct bb_error *error)
+{
+	bb_status st = BB_OK;
+
+	if (config->calibrate)
+		st = bb_calibration_read(&(*context)->calibration, config->calibrate,
+					 config->cluster, &(*context)->nccl, error);
+	if (st == BB_OK)
+		return BB_OK;
+	sim_close(*context);
+	*context = NULL;
+	return st;
+}
+
+static bb_status sim_open(struct bb_context **context, const struct bb_world *world,
+			  const struct bb_backend_config *config, struct bb_error *error)
+{
+	bb_status status = links_open(context, world, config, error);
+
+	return status == BB_OK ? calibration_open(context, config, error) : status;
 }
 
 static void sim_explain(const struct bb_context *context, struct bb_strbuf *out)
@@ -175,6 +196,8 @@ bb_status bb_sim_group_open(struct bb_rank *rank, const int *members, int n,
 				      &g->crowds[i]) ||
 		    !bb_nccl_shape_make(&g->machines[i], c->cluster, c->world.nranks, members, n))
 			goto fail;
+		if (c->calibration)
+			bb_calibration_adjust(c->calibration, &g->machines[i]);
 		bb_nccl_shape_apply_flaw(&g->machines[i], c->cluster, c->courses[i].flaw,
 					 c->world.nranks, members, n);
 	}
@@ -208,13 +231,13 @@ static bb_status gpu_open(struct bb_context **context, const struct bb_world *wo
 {
 	bb_status status;
 
-	BB_TRY(status, sim_open(context, world, config, error), out);
+	BB_TRY(status, links_open(context, world, config, error), out);
 	(*context)->over_gpus = true;
 	status = bb_sim_nccl_find(&(*context)->nccl, config->cluster, (*context)->library, error);
-	if (status != BB_OK) {
-		sim_close(*context);
-		*context = NULL;
-	}
+	if (status == BB_OK)
+		return calibration_open(context, config, error);
+	sim_close(*context);
+	*context = NULL;
 out:
 	return status;
 }

@@ -57,7 +57,7 @@ static bb_status resolve_schedule(struct bb_group *group, const char *name, stru
 		links_of(group, c->ncourses - 1, &bb_sim_faultless(c)->links);
 	struct bb_error reason = {.text = ""};
 
-	if (c->calibration)
+	if (bb_sim_fits_schedules(c))
 		return resolve_calibrated(c->calibration, name, call, error);
 	call->schedule = bb_timeline_choose(&links, name, call->collective, &shape,
 					    bb_dtype_size(call->dtype), &reason);
@@ -132,7 +132,7 @@ const char *bb_sim_refuses(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_context *c = group->context;
 
-	if ((call->native || c->calibration) && c->courses[0].links.slow_link.factor > 0)
+	if ((call->native || bb_sim_fits_schedules(c)) && c->courses[0].links.slow_link.factor > 0)
 		return "a model has no links between two ranks: slow_link needs a schedule over "
 		       "--link or --cluster";
 	if (call->native)
@@ -159,23 +159,23 @@ static void time_whole(struct bb_group *group, double seconds, double *times)
 }
 
 /* Seconds by a model instead of messages. */
-static double model_seconds(struct bb_group *group, int course, const struct bb_link_model *links,
-			    const struct bb_call *call, uint64_t number)
+static double model_seconds(struct bb_group *group, int course, const struct bb_call *call)
 {
 	const struct bb_context *c = group->context;
-	const double noise = bb_timeline_noise(links, number);
+	const struct bb_shape shape = bb_call_scheduled_shape(call);
+	const size_t element = bb_dtype_size(call->dtype);
+	const struct bb_nccl_machine *machine = &group->machines[course];
+	double factor = 1;
 
 	if (!call->native) {
-		const struct bb_shape shape = bb_call_scheduled_shape(call);
-
-		const size_t element = bb_dtype_size(call->dtype);
-
 		bb_calibration_interval(c->calibration, call->schedule, &shape, element,
 					&group->prediction.low, &group->prediction.high);
-		return bb_calibration_time(c->calibration, call->schedule, &shape, element) * noise;
+		return bb_calibration_time(c->calibration, call->schedule, &shape, element);
 	}
-	bb_sim_nccl_predict(&c->nccl, &group->machines[course], call, &group->prediction);
-	return bb_sim_nccl_time(&c->nccl, &group->machines[course], call, group->chosen) * noise;
+	bb_sim_nccl_predict(&c->nccl, machine, call, &group->prediction);
+	if (c->calibration)
+		factor = bb_sim_nccl_correct(c->calibration, machine, call, &group->prediction);
+	return factor * bb_sim_nccl_time(&c->nccl, machine, call, group->chosen);
 }
 
 static bb_status time_schedule(struct bb_group *group, int course, const struct bb_link_model *all,
@@ -202,8 +202,10 @@ bb_status bb_sim_time_call(struct bb_group *group, int course, const struct bb_l
 	bb_status status = BB_OK;
 
 	group->prediction = (struct bb_model_prediction){.low = NAN, .high = NAN};
-	if (call->native || group->context->calibration)
-		time_whole(group, model_seconds(group, course, links, call, number), times);
+	if (call->native || bb_sim_fits_schedules(group->context))
+		time_whole(group,
+			   model_seconds(group, course, call) * bb_timeline_noise(links, number),
+			   times);
 	else
 		status = time_schedule(group, course, links, call, number, times, error);
 	/* Course 0 is the one that is reported. */

@@ -36,7 +36,7 @@ struct bb_context {
 	int ncourses;
 	struct bb_network network; /* with a cluster */
 	const struct bb_cluster *cluster;
-	struct bb_calibration *calibration; /* NULL: times come from the network or the links */
+	struct bb_calibration *calibration; /* of NCCL on the cluster, else of schedules; or NULL */
 	struct bb_nccl_constants nccl;      /* of a cluster of GPUs */
 	char library[BB_SIM_NCCL_TEXT];     /* the modelled library, for records */
 	bool over_gpus;                     /* names of algorithms are NCCL's where it has them */
@@ -83,6 +83,12 @@ static inline void bb_sim_progress_done(const struct bb_context *c)
 static inline const struct bb_course *bb_sim_faultless(const struct bb_context *c)
 {
 	return &c->courses[c->ncourses - 1];
+}
+
+/* Do times of schedules come from a calibration, not from links? */
+static inline bool bb_sim_fits_schedules(const struct bb_context *c)
+{
+	return c->calibration && !c->cluster;
 }
 
 /* The latest clock of COURSE. */

@@ -89,7 +89,7 @@ bb_status bb_sim_evaluate(struct bb_rank *rank, const struct bb_program *program
 
 	if (atomic_load(&c->aborted))
 		return BB_ETIMEOUT;
-	if (c->calibration)
+	if (bb_sim_fits_schedules(c))
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--calibrate is for collectives; give --link or --cluster");
 	/* Course 0 comes last, as it is the one that is reported. */

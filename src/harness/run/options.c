@@ -273,11 +273,16 @@ static bb_status resolve_calibration(struct bb_options *o, struct bb_error *erro
 			       "--calibrate %s: the %s backend measures what is there; give "
 			       "--backend sim",
 			       o->calibrate_text, o->backend->name);
-	if (o->link.text || o->cluster_text)
+	if (o->link.text)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--calibrate %s and --link %s both say what times come from; give one",
+			o->calibrate_text, o->link.text);
+	if (o->cluster && o->cluster->inside == BB_INSIDE_NOTHING)
 		return bb_fail(error, BB_EUSAGE,
-			       "--calibrate %s and %s %s both say what times come from; give one",
-			       o->calibrate_text, o->link.text ? "--link" : "--cluster",
-			       o->link.text ? o->link.text : o->cluster_text);
+			       "--calibrate %s: --cluster %s has no GPUs; records of schedules are "
+			       "fitted without --cluster",
+			       o->calibrate_text, o->cluster_text);
 	o->config.calibrate = o->calibrate_text;
 	return BB_OK;
 }

@@ -129,7 +129,9 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	       "sim, instead of --link: nodes of a known system (--list) or of a FILE",            \
 	       .argument = "NAME[:NODES]")                                                         \
 	OPTION(STRING, calibrate_text, "calibrate", 0, NULL,                                       \
-	       "sim, instead of --link: times fitted to FILE, the --json of real runs",            \
+	       "sim: times fitted to FILE, the --json of real runs or, with --cluster, also a "    \
+	       "log "                                                                              \
+	       "of nccl-tests",                                                                    \
 	       .argument = "FILE")                                                                 \
 	OPTION(PERCENT, noise, "noise", 0, NULL,                                                   \
 	       "sim: random variation of each message and computation, drawn by --seed",           \

@@ -1,0 +1,276 @@
+/*
+ * calibration_nccl.c - results of NCCL on a cluster, of nccl-tests' text and of records.
+ */
+#include "simulator/calibration_parts.h"
+
+#include "core/array.h"
+#include "core/json_find.h"
+#include "core/units.h"
+#include "topology/cards.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FARTHEST 10 /* times as long, or as short, as the model: no time of this machine */
+#define WORD 64
+
+/* ---- the machine of a table ------------------------------------------------------------------ */
+
+static const struct bb_card *cluster_card(const struct bb_cluster *cluster)
+{
+	const int gpu = bb_topology_device(cluster->node, BB_GPU, 0);
+
+	return gpu >= 0 ? bb_card_find(cluster->node->devices[gpu].model) : NULL;
+}
+
+/* Refuse a table of other GPUs than the cluster's. */
+static bb_status check_card(const struct bb_calibration *c, const struct bb_claims *t,
+			    struct bb_error *error)
+{
+	const struct bb_card *of_log = t->gpu[0] ? bb_card_find(t->gpu) : NULL;
+	const struct bb_card *of_cluster = cluster_card(c->cluster);
+	const char *system = of_log ? bb_card_system(of_log, 0) : NULL;
+
+	if (!of_log || !of_cluster || of_log == of_cluster)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "--calibrate: %s was measured on %s, but --cluster %s has %s%s%s", c->path,
+		       t->gpu, c->cluster->name, of_cluster->name,
+		       system ? "; give --cluster " : "", system ? system : "");
+}
+
+/* Set *RANKS and *NODES of table T, 0 if the ranks are unknown. */
+static bb_status find_ranks(const struct bb_calibration *c, const struct bb_claims *t,
+			    const struct bb_collective *collective, int64_t *ranks, int64_t *nodes,
+			    struct bb_error *error)
+{
+	int64_t least, most;
+
+	*ranks = t->nranks;
+	if (bb_claims_ranks(t, collective->name, &least, &most)) {
+		if (*ranks > 0 && (*ranks < least || *ranks > most))
+			return bb_fail(error, BB_EUSAGE,
+				       "--calibrate: %s has %lld ranks, but busbw / algbw of its "
+				       "rows means %lld; its columns or its ranks are wrong",
+				       c->path, (long long)*ranks, (long long)least);
+		*ranks = *ranks > 0 ? *ranks : least == most ? least : 0;
+	} else if (least > most && most > 0) {
+		return bb_fail(error, BB_EUSAGE,
+			       "--calibrate: busbw / algbw of the rows of %s fits no number of "
+			       "ranks of %s; its columns are mixed up",
+			       c->path, collective->name);
+	}
+	*nodes = t->hosts > 0 ? t->hosts : (*ranks + c->cluster->gpus - 1) / c->cluster->gpus;
+	if (*nodes > c->cluster->nodes || *ranks > *nodes * c->cluster->gpus)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--calibrate: %s has %lld ranks on %lld node%s, but --cluster %s has "
+			"%d on %d; give more nodes",
+			c->path, (long long)*ranks, (long long)*nodes, bb_plural(*nodes),
+			c->cluster->name, c->cluster->ranks, c->cluster->nodes);
+	return BB_OK;
+}
+
+/* Set *MACHINE to that of RANKS on NODES of the cluster: equally many on each, or else in order. */
+static bb_status find_machine(struct bb_calibration *c, int ranks, int nodes,
+			      const struct bb_nccl_machine **machine, struct bb_error *error)
+{
+	const int each = ranks % nodes == 0 ? ranks / nodes : c->cluster->gpus;
+	int *members = NULL;
+	bool good;
+
+	for (int i = 0; i < c->ngroups; i++)
+		if (c->groups[i].ranks == ranks && c->groups[i].nodes == nodes) {
+			*machine = &c->groups[i].machine;
+			return BB_OK;
+		}
+	if (c->ngroups == BB_MOST_GROUPS)
+		return bb_fail(error, BB_EUSAGE,
+			       "--calibrate: %s has more than %d numbers of ranks and nodes",
+			       c->path, BB_MOST_GROUPS);
+	members = malloc((size_t)ranks * sizeof(*members));
+	if (!members)
+		return bb_no_memory(error, "--calibrate");
+	for (int i = 0; i < ranks; i++)
+		members[i] = i / each * c->cluster->gpus + i % each;
+	c->groups[c->ngroups].ranks = ranks;
+	c->groups[c->ngroups].nodes = nodes;
+	/* The world ends with the last member, so that no other groups share its rails. */
+	good = bb_nccl_shape_make(&c->groups[c->ngroups].machine, c->cluster,
+				  members[ranks - 1] + 1, members, ranks);
+	free(members);
+	if (!good)
+		return bb_no_memory(error, "--calibrate");
+	*machine = &c->groups[c->ngroups++].machine;
+	return BB_OK;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* Set P's algorithm and protocol to those of NAME: "ring", "ring:LL", "auto:Simple". Returns false
+   if NCCL has none of that name. */
+static bool find_algorithm(struct bb_point *p, const char *name)
+{
+	const char *const colon = strchr(name, ':');
+	const size_t length = colon ? (size_t)(colon - name) : strlen(name);
+	int a = 0, b = 0;
+
+	while (a < BB_NCCL_ANY &&
+	       (strlen(bb_nccl_algorithm_name((enum bb_nccl_algorithm)a)) != length ||
+		strncmp(bb_nccl_algorithm_name((enum bb_nccl_algorithm)a), name, length) != 0))
+		a++;
+	while (colon && b < BB_NCCL_ANY_PROTOCOL &&
+	       strcmp(bb_nccl_protocol_name((enum bb_nccl_protocol)b), colon + 1) != 0)
+		b++;
+	p->algorithm = (enum bb_nccl_algorithm)a;
+	p->protocol = colon ? (enum bb_nccl_protocol)b : BB_NCCL_ANY_PROTOCOL;
+	if (colon && b == BB_NCCL_ANY_PROTOCOL)
+		return false;
+	return a < BB_NCCL_ANY || length == 0 || (length == 4 && strncmp(name, "auto", 4) == 0);
+}
+
+/* Fill P with all of table T but its sizes and times. P->collective NULL: T is not of NCCL, or
+   names too little. */
+static bb_status table_read(struct bb_calibration *c, const struct bb_claims *t, struct bb_point *p,
+			    struct bb_error *error)
+{
+	const struct bb_collective *collective = bb_collective_find(t->collective);
+	const char *const backend = t->backend;
+	int64_t ranks = 0, nodes = 0;
+	bb_status st;
+
+	*p = (struct bb_point){.collective = NULL};
+	/* Only the factor of all_reduce exceeds 1. */
+	if (!t->collective[0] && t->n > 0 &&
+	    t->list[t->n - 1].busbw_GBps > 1.01 * t->list[t->n - 1].algbw_GBps)
+		collective = &bb_all_reduce;
+	if (!collective || (collective->flags & BB_VARIABLE) || !find_algorithm(p, t->algorithm) ||
+	    (backend[0] && strcmp(backend, "nccl") != 0 && strcmp(backend, "sim") != 0))
+		return BB_OK;
+	BB_TRY(st, check_card(c, t, error), out);
+	BB_TRY(st, find_ranks(c, t, collective, &ranks, &nodes, error), out);
+	if (ranks < 2)
+		goto out;
+	BB_TRY(st, find_machine(c, (int)ranks, (int)nodes, &p->machine, error), out);
+	if (bb_nccl_unfit(c->constants, p->machine, p->algorithm))
+		goto out;
+	p->collective = collective;
+	p->cost.nranks = (int)ranks;
+	p->nodes = p->machine->nodes;
+	c->simulated = c->simulated || t->simulated;
+	c->names_gpu = c->names_gpu || (t->gpu[0] && bb_card_find(t->gpu));
+out:
+	return st;
+}
+
+/* Add ROW of a table whose other fields are in P. */
+static bb_status row_add(struct bb_calibration *c, const struct bb_point *p,
+			 const struct bb_claim *row, struct bb_error *error)
+{
+	struct bb_point point = *p;
+	double ratio, low, high;
+
+	point.bytes = (double)row->size_bytes;
+	point.in_place = row->in_place;
+	point.time = row->time_us * 1e-6;
+	ratio = point.time / bb_site_time(c, &point);
+	if (!(ratio > 1.0 / FARTHEST && ratio < FARTHEST)) {
+		c->far++;
+		return BB_OK;
+	}
+	bb_nccl_interval(c->constants, p->machine, point.bytes, &low, &high);
+	c->unlike += ratio < low || ratio > high;
+	return bb_calibration_add(c, &point) ? BB_OK : bb_no_memory(error, "--calibrate");
+}
+
+bb_status bb_calibration_tables(struct bb_calibration *c, const char *text, size_t length,
+				struct bb_error *error)
+{
+	struct bb_claim_file file;
+	struct bb_point point;
+	bb_status st;
+
+	BB_TRY(st, bb_claims_read_by(bb_claims_read_log, c->path, text, length, &file, error), out);
+	c->is_table = true;
+	c->cut = file.cut;
+	c->cut_line = file.cut_line;
+	for (size_t i = 0; i < file.n && st == BB_OK; i++) {
+		const struct bb_claims *const t = &file.list[i];
+
+		st = table_read(c, t, &point, error);
+		c->wrong += t->wrong;
+		c->implausible += t->implausible + t->not_finite;
+		c->others += point.collective ? 0 : t->n;
+		for (size_t k = 0; k < t->n && point.collective && st == BB_OK; k++)
+			st = row_add(c, &point, &t->list[k], error);
+	}
+	bb_claims_free(&file);
+out:
+	return st;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+void bb_calibration_run(struct bb_claims *run, const char *line)
+{
+	const char *at = strstr(line, "\"ranks\":[");
+	char host[WORD], before[WORD] = "";
+
+	*run = (struct bb_claims){.nranks = 0};
+	bb_json_find_string(line, "backend", run->backend, sizeof(run->backend));
+	bb_json_find_bool(line, "virtual_time", &run->simulated);
+	if (!at)
+		return;
+	for (at += strcspn(at, "{]"); *at == '{'; at += strcspn(at, "{]")) {
+		run->nranks++;
+		if (bb_json_find_string(at, "host", host, sizeof(host)) &&
+		    strcmp(host, before) != 0) {
+			memcpy(before, host, sizeof(before));
+			run->hosts++;
+		}
+		bb_json_find_string(at, "name", run->gpu, sizeof(run->gpu));
+		at += strcspn(at, "}");
+	}
+}
+
+bb_status bb_calibration_record(struct bb_calibration *c, const struct bb_claims *run,
+				const char *line, struct bb_error *error)
+{
+	struct bb_claims table = *run;
+	struct bb_claim row = {.line = 0};
+	struct bb_point point;
+	double ranks, bytes, samples;
+	char evaluator[WORD];
+	bool median;
+	bb_status st = BB_OK;
+
+	if (!bb_json_find_string(line, "collective", table.collective, sizeof(table.collective)) ||
+	    !bb_json_find_string(line, "algorithm_asked", table.algorithm,
+				 sizeof(table.algorithm)) ||
+	    !bb_json_find_number(line, "nranks", &ranks) ||
+	    !bb_json_find_number(line, "size_bytes", &bytes) ||
+	    !bb_json_find_bool(line, "in_place", &row.in_place) ||
+	    !bb_json_find_number(line, "time_us", &row.time_us) || !(row.time_us > 0) ||
+	    !(bytes >= 1 && bytes < 0x1p60) || !(ranks >= 2 && ranks <= BB_CLUSTER_MOST_RANKS) ||
+	    (bb_json_find_string(line, "evaluator", evaluator, sizeof(evaluator)) &&
+	     strcmp(evaluator, "model") != 0)) {
+		c->others++;
+		return BB_OK;
+	}
+	median = bb_json_find_number(line, "samples", &samples) && samples > 1 &&
+		 bb_json_find_number(line, "p50_us", &row.time_us);
+	/* Part of the run's ranks, of a split: in order. */
+	table.hosts = run->nranks == (int64_t)ranks ? run->hosts : 0;
+	table.nranks = (int64_t)ranks;
+	row.size_bytes = (uint64_t)bytes;
+	BB_TRY(st, table_read(c, &table, &point, error), out);
+	point.median = median;
+	if (point.collective)
+		st = row_add(c, &point, &row, error);
+	else
+		c->others++;
+out:
+	return st;
+}

@@ -1,0 +1,244 @@
+/*
+ * calibration_site.c - the figures of a cluster (clusters.txt) that a run of NCCL there reveals,
+ * fitted by the model of NCCL: the least mean of the logarithms of errors, figure by figure.
+ */
+#include "simulator/calibration_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PASSES 2
+#define FEWEST_SIZES 3     /* that depend on a figure, to fit it */
+#define CHANGE 1.1         /* a result depends on a figure if such a change ... */
+#define MOVES 0.05         /* ... moves its predicted time by this share */
+#define GAIN 0.1           /* share by which the mean error must fall */
+#define FLAT 1.1           /* times of a plateau differ by less */
+#define WIDE 4             /* over at least this ratio of sizes */
+#define GRID 16            /* values tried over the whole range, */
+#define STEPS 8            /* then golden sections between the neighbours of the best */
+#define LEAST_SECONDS 1e-6 /* the range of times, beside 0 */
+#define MOST_SECONDS 2e-3
+#define RANGE 1.7 /* the range of a share, each way */
+
+/* The figures, in the order of enum bb_site_figure. */
+static const struct figure {
+	const char *name;
+	enum bb_figure figure;
+	bool share, network;
+	double usual; /* seconds, where a site has it */
+} figures[] = {
+	{"gpu_efficiency", BB_FIGURE_GPU_EFFICIENCY, true, false, 0},
+	{"nic_efficiency", BB_FIGURE_NIC_EFFICIENCY, true, true, 0},
+	{"nccl_nic_latency", BB_FIGURE_NCCL_NIC_LATENCY, false, true, 20e-6},
+	{"nccl_tree_fill", BB_FIGURE_NCCL_TREE_FILL, false, true, 100e-6},
+	{"nccl_issue", BB_FIGURE_NCCL_ISSUE, false, false, 40e-6},
+};
+
+static void machine_adjust(const struct bb_site *s, const double *values, struct bb_nccl_machine *m)
+{
+	const double net = values[BB_SITE_NIC_EFFICIENCY] / s->described[BB_SITE_NIC_EFFICIENCY];
+
+	m->gpu_share = values[BB_SITE_GPU_EFFICIENCY];
+	m->net_rate *= net;
+	m->rank_rate *= net;
+	m->rail_rate *= net;
+	m->nic_latency = values[BB_SITE_NIC_LATENCY];
+	m->net_fill = values[BB_SITE_TREE_FILL];
+	m->issue = values[BB_SITE_ISSUE];
+}
+
+void bb_calibration_adjust(const struct bb_calibration *c, struct bb_nccl_machine *machine)
+{
+	machine_adjust(&c->site, c->site.fitted, machine);
+}
+
+static double time_with(const struct bb_calibration *c, const double *values,
+			const struct bb_point *p)
+{
+	struct bb_nccl_machine m = *p->machine;
+	enum bb_nccl_algorithm algorithm = p->algorithm;
+	enum bb_nccl_protocol protocol = p->protocol;
+
+	machine_adjust(&c->site, values, &m);
+	if (bb_nccl_lacks(p->collective, BB_NCCL_ANY))
+		return bb_nccl_messages_time(c->constants, &m, p->collective, p->bytes);
+	if (!bb_nccl_choose(c->constants, &m, p->collective, p->bytes, &algorithm, &protocol))
+		return INFINITY;
+	return bb_nccl_time(c->constants, &m, BB_NCCL_AS_MEASURED, p->collective, algorithm,
+			    protocol, p->bytes);
+}
+
+double bb_site_time(const struct bb_calibration *c, const struct bb_point *p)
+{
+	return time_with(c, c->site.fitted, p);
+}
+
+void bb_site_describe(struct bb_site *s, const struct bb_cluster *cluster)
+{
+	for (int f = 0; f < BB_SITE_FIGURES; f++)
+		s->described[f] = s->fitted[f] = cluster->figures[figures[f].figure];
+}
+
+const char *bb_site_name(enum bb_site_figure figure)
+{
+	return figures[figure].name;
+}
+
+bool bb_site_is_share(enum bb_site_figure figure)
+{
+	return figures[figure].share;
+}
+
+/* ---- the fit --------------------------------------------------------------------------------- */
+
+/* The points that depend on a figure. */
+struct dependents {
+	const struct bb_calibration *c;
+	const bool *depends; /* [point] */
+	double values[BB_SITE_FIGURES];
+};
+
+/* The mean error of the points that depend on FIGURE, with VALUE for it. */
+static double loss(struct dependents *d, enum bb_site_figure figure, double value)
+{
+	double sum = 0;
+	size_t n = 0;
+
+	d->values[figure] = value;
+	for (size_t i = 0; i < d->c->n; i++) {
+		if (!d->depends[i])
+			continue;
+		sum += fabs(
+			log(time_with(d->c, d->values, &d->c->points[i]) / d->c->points[i].time));
+		n++;
+	}
+	return sum / (double)n;
+}
+
+/* Value I of the grid of FIGURE, which ascends; of times the first is 0. */
+static double grid_value(const struct bb_site *s, enum bb_site_figure figure, int i)
+{
+	const double share = (double)i / (GRID - 1);
+
+	if (figures[figure].share)
+		return fmin(1, s->described[figure] * pow(RANGE, 2 * share - 1));
+	return i == 0 ? 0 : LEAST_SECONDS * pow(MOST_SECONDS / LEAST_SECONDS, share);
+}
+
+/* The best value of FIGURE for the points that depend on it. */
+static double search(struct dependents *d, enum bb_site_figure figure)
+{
+	const double golden = (sqrt(5) - 1) / 2;
+	double low, high, least = INFINITY;
+	int best = 0;
+
+	for (int i = 0; i < GRID; i++) {
+		const double error = loss(d, figure, grid_value(&d->c->site, figure, i));
+
+		if (error < least) {
+			least = error;
+			best = i;
+		}
+	}
+	low = grid_value(&d->c->site, figure, best > 0 ? best - 1 : 0);
+	high = grid_value(&d->c->site, figure, best < GRID - 1 ? best + 1 : best);
+	for (int step = 0; step < STEPS; step++) {
+		const double a = high - golden * (high - low), b = low + golden * (high - low);
+
+		if (loss(d, figure, a) < loss(d, figure, b))
+			high = b;
+		else
+			low = a;
+	}
+	return (low + high) / 2;
+}
+
+/* Set DEPENDS of each point, and return how many sizes do, at most FEWEST_SIZES. */
+static int find_dependents(const struct bb_calibration *c, enum bb_site_figure figure,
+			   bool *depends)
+{
+	double values[BB_SITE_FIGURES], sizes[FEWEST_SIZES];
+	int nsizes = 0;
+
+	memcpy(values, c->site.fitted, sizeof(values));
+	for (size_t i = 0; i < c->n; i++) {
+		const struct bb_point *p = &c->points[i];
+		double less, more;
+		int known = 0;
+
+		values[figure] = figures[figure].share ? c->site.fitted[figure] / CHANGE : 0;
+		less = time_with(c, values, p);
+		values[figure] = figures[figure].share ? c->site.fitted[figure] * CHANGE
+						       : figures[figure].usual;
+		more = time_with(c, values, p);
+		depends[i] = fabs(more / less - 1) > MOVES;
+		while (known < nsizes && sizes[known] != p->bytes)
+			known++;
+		if (depends[i] && known == nsizes && nsizes < FEWEST_SIZES)
+			sizes[nsizes++] = p->bytes;
+	}
+	return nsizes;
+}
+
+static bool any_over_network(const struct bb_calibration *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->points[i].machine->nodes > 1)
+			return true;
+	return false;
+}
+
+/* True if the times of SERIES stay alike over its smallest sizes, as where operations are issued
+   more slowly than they run. */
+static bool has_plateau(const struct bb_calibration_series *series)
+{
+	const struct bb_point *first = series->first;
+	size_t n = 1;
+
+	while (n < series->n && first[n].time < FLAT * first->time)
+		n++;
+	return n >= FEWEST_SIZES && first[n - 1].bytes >= WIDE * first->bytes;
+}
+
+static bool any_plateau(const struct bb_calibration *c)
+{
+	for (size_t i = 0; i < c->nseries; i++)
+		if (has_plateau(&c->series[i]))
+			return true;
+	return false;
+}
+
+static enum bb_site_state fit_figure(struct bb_calibration *c, enum bb_site_figure figure,
+				     bool *depends)
+{
+	struct dependents d = {.c = c, .depends = depends};
+	double *value = &c->site.fitted[figure], before, found;
+
+	if (figures[figure].network && !any_over_network(c))
+		return BB_SITE_ONE_NODE;
+	if (figure == BB_SITE_ISSUE && !any_plateau(c))
+		return BB_SITE_NO_PLATEAU;
+	if (find_dependents(c, figure, depends) < FEWEST_SIZES)
+		return BB_SITE_FEW_SIZES;
+	memcpy(d.values, c->site.fitted, sizeof(d.values));
+	before = loss(&d, figure, *value);
+	found = search(&d, figure);
+	if (loss(&d, figure, found) < (1 - GAIN) * before)
+		*value = found;
+	return *value == c->site.described[figure] ? BB_SITE_AS_DESCRIBED : BB_SITE_FITTED;
+}
+
+bool bb_site_fit(struct bb_calibration *c)
+{
+	bool *depends = malloc(c->n * sizeof(*depends));
+
+	if (!depends)
+		return false;
+	memcpy(c->site.fitted, c->site.described, sizeof(c->site.fitted));
+	for (int pass = 0; pass < PASSES; pass++)
+		for (int f = 0; f < BB_SITE_FIGURES; f++)
+			c->site.state[f] = fit_figure(c, (enum bb_site_figure)f, depends);
+	free(depends);
+	return true;
+}
