@@ -1,0 +1,188 @@
+#include "simulator/openmpi.h"
+
+#include "core/settings.h"
+#include "schedules/parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The rules are part of the program. */
+extern const char bb_openmpi_data[];
+__asm__(".pushsection .rodata\n"
+	".globl bb_openmpi_data\n"
+	".hidden bb_openmpi_data\n"
+	"bb_openmpi_data:\n"
+	".incbin \"src/simulator/openmpi.txt\"\n"
+	".byte 0\n"
+	".popsection\n");
+
+/* ---- rules ------------------------------------------------------------------------------- */
+
+/* The name in RULE, NAME BYTES NAME …, for BYTES. */
+static void name_below(const char *rule, size_t bytes, char name[32])
+{
+	unsigned long long below;
+	int length;
+
+	while (sscanf(rule, "%31s%n", name, &length) == 1) {
+		rule += length;
+		if (sscanf(rule, "%llu%n", &below, &length) != 1 || bytes < below)
+			return;
+		rule += length;
+	}
+}
+
+/* Set NAME to the algorithm of SECTION among N ranks; false: there is no such section. */
+static bool find_rule(const char *section, int n, size_t bytes, char name[32])
+{
+	struct bb_settings s = {.name = "openmpi.txt", .rest = bb_openmpi_data, .section = section};
+	struct bb_error ignored = {.text = ""};
+	bool more = true;
+
+	while (bb_settings_next(&s, &more, &ignored) == BB_OK && more)
+		if (strcmp(s.key, "more") == 0 || n < atoi(s.key)) {
+			name_below(s.value, bytes, name);
+			return true;
+		}
+	return false;
+}
+
+/* Elements that the rules count. */
+static size_t ruled_count(const struct bb_collective *collective, const struct bb_shape *shape)
+{
+	return collective == &bb_alltoall ? bb_alltoall_count(shape, 0, 1) : shape->count;
+}
+
+/* ---- algorithms as schedules --------------------------------------------------------------- */
+
+static const struct way {
+	const struct bb_collective *collective;
+	const char *name; /* in Open MPI */
+	const struct bb_algorithm *schedule;
+	/* Instead of a schedule: collectives that follow each other, as the rules choose them. */
+	const struct bb_collective *parts[BB_OPENMPI_PHASES];
+} ways[] = {
+	{&bb_all_reduce, "basic_linear", &bb_linear_all_reduce, {NULL}},
+	{&bb_all_reduce, "nonoverlapping", NULL, {&bb_reduce, &bb_broadcast}},
+	{&bb_all_reduce, "recursive_doubling", &bb_doubling_all_reduce, {NULL}},
+	{&bb_all_reduce, "ring", &bb_ring_all_reduce, {NULL}},
+	{&bb_all_reduce, "rabenseifner", &bb_halving_all_reduce, {NULL}},
+	{&bb_all_gather, "two_proc", &bb_pairwise_all_gather, {NULL}},
+	{&bb_all_gather, "recursive_doubling", &bb_doubling_all_gather, {NULL}},
+	{&bb_all_gather, "bruck", &bb_bruck_all_gather, {NULL}},
+	{&bb_all_gather, "ring", &bb_ring_all_gather, {NULL}},
+	{&bb_reduce_scatter, "basic_linear", NULL, {&bb_reduce, &bb_scatter}},
+	{&bb_reduce_scatter, "recursive_halving", &bb_halving_reduce_scatter, {NULL}},
+	{&bb_broadcast, "basic_linear", &bb_linear_broadcast, {NULL}},
+	{&bb_broadcast, "pipeline", &bb_ring_broadcast, {NULL}},
+	{&bb_broadcast, "binary_tree", &bb_openmpi_binary_broadcast, {NULL}},
+	{&bb_broadcast, "binomial", &bb_doubling_broadcast, {NULL}},
+	{&bb_broadcast, "knomial", &bb_openmpi_knomial_broadcast, {NULL}},
+	{&bb_reduce, "linear", &bb_linear_reduce, {NULL}},
+	{&bb_reduce, "pipeline", &bb_ring_reduce, {NULL}},
+	{&bb_reduce, "binomial", &bb_doubling_reduce, {NULL}},
+	{&bb_gather, "basic_linear", &bb_linear_gather, {NULL}},
+	{&bb_gather, "binomial", &bb_tree_gather, {NULL}},
+	{&bb_scatter, "basic_linear", &bb_linear_scatter, {NULL}},
+	{&bb_scatter, "linear_nb", &bb_linear_scatter, {NULL}},
+	{&bb_scatter, "binomial", &bb_tree_scatter, {NULL}},
+	{&bb_alltoall, "two_proc", &bb_pairwise_alltoall, {NULL}},
+	{&bb_alltoall, "pairwise", &bb_pairwise_alltoall, {NULL}},
+	{&bb_alltoall, "modified_bruck", &bb_bruck_alltoall, {NULL}},
+	/* Without a limit to requests linear_sync posts all at once, as linear does. */
+	{&bb_alltoall, "linear", &bb_naive_alltoall, {NULL}},
+	{&bb_alltoall, "linear_sync", &bb_naive_alltoall, {NULL}},
+	{&bb_alltoallv, "basic_linear", &bb_naive_alltoallv, {NULL}},
+	{&bb_alltoallv, "pairwise", &bb_pairwise_alltoallv, {NULL}},
+	{&bb_sendrecv, "MPI_Sendrecv", &bb_ring_sendrecv, {NULL}},
+};
+
+static const struct way *find_way(const struct bb_collective *collective, const char *name)
+{
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (ways[i].collective == collective && strcmp(ways[i].name, name) == 0)
+			return &ways[i];
+	return NULL;
+}
+
+/* What Open MPI runs in place of NAME, which does not fit SHAPE; NAME if it fits. */
+static const char *fallback_of(const struct bb_collective *collective, const char *name,
+			       const struct bb_shape *shape)
+{
+	const struct bb_power ranks = bb_power_of(shape->nranks);
+
+	/* Without a length of segments it is the ring. */
+	if (strcmp(name, "segmented_ring") == 0)
+		name = "ring";
+	if (collective == &bb_all_reduce && strcmp(name, "ring") == 0)
+		return shape->count < (size_t)shape->nranks ? "recursive_doubling" : name;
+	if (collective == &bb_all_reduce && strcmp(name, "rabenseifner") == 0)
+		return shape->count < (size_t)ranks.power ? "basic_linear" : name;
+	if (collective == &bb_all_gather && strcmp(name, "recursive_doubling") == 0)
+		return ranks.rest > 0 ? "bruck" : name;
+	if (collective == &bb_all_gather && strcmp(name, "neighbor") == 0)
+		return shape->nranks % 2 ? "ring" : name;
+	/* The partners and lengths of recursive halving, with blocks in another order. */
+	if (collective == &bb_reduce_scatter && strcmp(name, "butterfly") == 0)
+		return ranks.rest == 0 ? "recursive_halving" : name;
+	return name;
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+static const char *add_phase(struct bb_openmpi_plan *plan, const struct bb_collective *collective,
+			     const struct bb_shape *shape, size_t element, const char *name)
+{
+	const struct way *way = find_way(collective, fallback_of(collective, name, shape));
+	const char *why = NULL;
+
+	if (!way)
+		return "Open MPI's algorithm for this size and number of ranks has no model";
+	if (way->schedule) {
+		plan->phase[plan->phases].schedule = way->schedule;
+		plan->phase[plan->phases++].shape = *shape;
+		return way->schedule->refuses ? way->schedule->refuses(shape) : NULL;
+	}
+	for (int i = 0; i < BB_OPENMPI_PHASES && !why; i++) {
+		const struct bb_collective *part = way->parts[i];
+		struct bb_shape whole = *shape;
+		char chosen[32];
+
+		whole.root = 0;
+		whole.in_place = false;
+		if (collective == &bb_reduce_scatter && part == &bb_reduce)
+			whole.count *= (size_t)shape->nranks;
+		find_rule(part->name, shape->nranks, whole.count * element, chosen);
+		why = add_phase(plan, part, &whole, element, chosen);
+	}
+	return why;
+}
+
+const char *bb_openmpi_choose(const struct bb_collective *collective, const struct bb_shape *shape,
+			      size_t element, enum bb_openmpi_call call,
+			      struct bb_openmpi_plan *plan)
+{
+	const bool nonblocking = call == BB_OPENMPI_NONBLOCKING;
+	const size_t bytes = ruled_count(collective, shape) * element;
+	struct bb_shape whole = *shape;
+	char section[64];
+
+	*plan = (struct bb_openmpi_plan){.name = "MPI_Sendrecv"};
+	whole.chunk = 0;
+	snprintf(section, sizeof(section), "%s%s", collective->name,
+		 nonblocking ? " nonblocking" : "");
+	if (!find_rule(section, shape->nranks, bytes, plan->name) &&
+	    (nonblocking || collective != &bb_sendrecv))
+		return nonblocking ? "coll/libnbc has a model for all_reduce alone"
+				   : "Open MPI has no such collective";
+	/* A binomial tree up, and one down. */
+	if (strcmp(plan->name, "dissemination") == 0) {
+		plan->phases = 2;
+		plan->phase[0].schedule = &bb_doubling_reduce;
+		plan->phase[1].schedule = &bb_doubling_broadcast;
+		plan->phase[0].shape = plan->phase[1].shape = whole;
+		return NULL;
+	}
+	return add_phase(plan, collective, &whole, element, plan->name);
+}
