@@ -84,7 +84,7 @@ static struct bb_fabric_route route_inside(const struct bb_fabric *f, int from, 
 struct bb_fabric_route bb_fabric_route(const struct bb_fabric *f, int from, int to)
 {
 	const int a = from / f->per_node, b = to / f->per_node;
-	const bool inside = a == b || a / f->domain == b / f->domain;
+	const bool inside = !f->loopback && a / f->domain == b / f->domain;
 
 	return (inside ? route_inside : route_outside)(f, from, to, a, b);
 }
@@ -105,7 +105,9 @@ static bool shares_rails(const struct bb_fabric *f)
 
 bool bb_fabric_shares(const struct bb_fabric *f, enum bb_fabric_level level)
 {
-	if (f->nodes <= f->domain)
+	if (level == BB_LEVEL_MEMORY)
+		return f->memory_second_per_byte > 0;
+	if (!bb_fabric_has_outside(f))
 		return false;
 	if (level == BB_LEVEL_RAIL)
 		return shares_rails(f);
@@ -120,10 +122,29 @@ bool bb_fabric_shares_any(const struct bb_fabric *f)
 	return false;
 }
 
-size_t bb_fabric_shared(const struct bb_fabric *f, enum bb_fabric_level level, int node, int rail)
+/* Ranks of a package. */
+static int package_ranks(const struct bb_fabric *f)
+{
+	return (f->per_node + f->packages - 1) / f->packages;
+}
+
+struct bb_fabric bb_fabric_of_working_set(const struct bb_fabric *f, int n, double bytes)
+{
+	const int ranks = n < package_ranks(f) ? n : package_ranks(f);
+	const double beyond = 1 - f->cache_bytes / (ranks * bytes);
+	struct bb_fabric reduced = *f;
+
+	reduced.memory_second_per_byte *= beyond > 0 ? beyond : 0;
+	return reduced;
+}
+
+size_t bb_fabric_shared(const struct bb_fabric *f, enum bb_fabric_level level, int rank, int rail)
 {
 	const size_t rails = (size_t)f->rails;
+	const int node = rank / f->per_node;
 
+	if (level == BB_LEVEL_MEMORY)
+		return (size_t)(node * f->packages + rank % f->per_node / package_ranks(f));
 	if (level == BB_LEVEL_POD)
 		return (size_t)(node / f->pod);
 	return (size_t)(level == BB_LEVEL_LEAF ? node / f->leaf : node) * rails + (size_t)rail;
@@ -131,7 +152,7 @@ size_t bb_fabric_shared(const struct bb_fabric *f, enum bb_fabric_level level, i
 
 size_t bb_fabric_shared_count(const struct bb_fabric *f, enum bb_fabric_level level)
 {
-	return bb_fabric_shared(f, level, f->nodes - 1, f->rails - 1) + 1;
+	return bb_fabric_shared(f, level, f->nodes * f->per_node - 1, f->rails - 1) + 1;
 }
 
 double bb_fabric_shared_second_per_byte(const struct bb_fabric *f, enum bb_fabric_level level,
@@ -139,6 +160,8 @@ double bb_fabric_shared_second_per_byte(const struct bb_fabric *f, enum bb_fabri
 {
 	const double one = f->rail_second_per_byte;
 
+	if (level == BB_LEVEL_MEMORY)
+		return f->memory_second_per_byte * flaw_of(f, node, -1);
 	if (level == BB_LEVEL_RAIL)
 		return one * flaw_of(f, node, rail);
 	if (level == BB_LEVEL_LEAF)
@@ -168,7 +191,7 @@ int bb_fabric_period(const struct bb_fabric *f, int n)
 
 	if (f->nflaws > 0)
 		return n;
-	if (f->nodes > f->domain) {
+	if (bb_fabric_has_outside(f)) {
 		nodes = f->domain;
 		if (f->nodes > f->leaf || bb_fabric_shares(f, BB_LEVEL_LEAF))
 			nodes = common_multiple(nodes, f->leaf);

@@ -12,6 +12,9 @@
  * ranks is through after min(l, k o) / rate, as if all began at once. Messages of a program, which
  * has no rounds, divide a link evenly at every moment. Switches spread load over uplinks ideally,
  * so that a network with as many links up as down shares no uplinks.
+ *
+ * Ranks on CPUs also share the memory of their package, for messages within the node: the bytes
+ * that its caches do not hold. Messages of a program do not share it.
  */
 #ifndef BB_SIMULATOR_FABRIC_H
 #define BB_SIMULATOR_FABRIC_H
@@ -32,6 +35,8 @@ struct bb_fabric_flaw {
 	double factor;
 };
 
+enum { BB_FABRIC_LIMITS = 2 };
+
 struct bb_fabric {
 	int nodes, per_node; /* ranks are numbered node by node */
 	int domain;          /* nodes that share NVSwitches, at least 1 */
@@ -43,13 +48,27 @@ struct bb_fabric {
 	double rail_second_per_byte;
 	double latency[3]; /* through 1, 3, 5 switches */
 	double overhead;   /* seconds of each message on each port, beside its bytes */
+	/* More overhead, of messages longer than MOST bytes: beyond the inline, the eager limit. */
+	struct {
+		double most, overhead;
+	} limits[BB_FABRIC_LIMITS];
 	double leaf_taper, pod_taper;
+	bool loopback; /* messages within a node take its rails, too */
+	int packages;  /* of a node, with equal parts of its ranks */
+	/* Of each package: the rate of its memory (0: not shared), and what its caches hold. */
+	double memory_second_per_byte, cache_bytes;
 	const struct bb_fabric_flaw *flaws;
 	int nflaws;
 };
 
 /* Links that several ranks share. */
-enum bb_fabric_level { BB_LEVEL_RAIL, BB_LEVEL_LEAF, BB_LEVEL_POD, BB_LEVELS };
+enum bb_fabric_level {
+	BB_LEVEL_RAIL,
+	BB_LEVEL_LEAF,
+	BB_LEVEL_POD,
+	BB_LEVEL_MEMORY, /* of messages within a node, without loopback */
+	BB_LEVELS
+};
 
 struct bb_fabric_route {
 	double second_per_byte, latency;
@@ -57,6 +76,32 @@ struct bb_fabric_route {
 	int out_rail, in_rail;       /* outside */
 	enum bb_fabric_level levels; /* outside: it passes the shared levels below this one */
 };
+
+/* Does a message on ROUTE use shared links of LEVEL? */
+static inline bool bb_fabric_passes(const struct bb_fabric_route *route, enum bb_fabric_level level)
+{
+	return route->outside ? level < route->levels : level == BB_LEVEL_MEMORY;
+}
+
+/* Seconds that a message of BYTES occupies a port beside its bytes. */
+static inline double bb_fabric_overhead(const struct bb_fabric *f, double bytes)
+{
+	double overhead = f->overhead;
+
+	for (int i = 0; i < BB_FABRIC_LIMITS; i++)
+		overhead += bytes > f->limits[i].most ? f->limits[i].overhead : 0;
+	return overhead;
+}
+
+/* F with its memory's seconds per byte reduced to the share of BYTES, of each of N ranks, that the
+   caches do not hold. */
+struct bb_fabric bb_fabric_of_working_set(const struct bb_fabric *f, int n, double bytes);
+
+/* Do messages use rails? */
+static inline bool bb_fabric_has_outside(const struct bb_fabric *f)
+{
+	return f->loopback || f->nodes > f->domain;
+}
 
 /* The rail that RANK uses: its own or, if that is lost, the node's next one. */
 int bb_fabric_rail(const struct bb_fabric *f, int rank);
@@ -68,8 +113,8 @@ struct bb_fabric_route bb_fabric_route(const struct bb_fabric *f, int from, int 
 bool bb_fabric_shares(const struct bb_fabric *f, enum bb_fabric_level level);
 bool bb_fabric_shares_any(const struct bb_fabric *f);
 
-/* The number of the shared link of LEVEL that NODE uses over RAIL, and how many there are. */
-size_t bb_fabric_shared(const struct bb_fabric *f, enum bb_fabric_level level, int node, int rail);
+/* The number of the shared link of LEVEL that RANK uses over RAIL, and how many there are. */
+size_t bb_fabric_shared(const struct bb_fabric *f, enum bb_fabric_level level, int rank, int rail);
 size_t bb_fabric_shared_count(const struct bb_fabric *f, enum bb_fabric_level level);
 /* Its seconds per byte, for all ranks together. */
 double bb_fabric_shared_second_per_byte(const struct bb_fabric *f, enum bb_fabric_level level,

@@ -424,10 +424,20 @@ enum bb_evaluator bb_timeline_evaluator(const struct bb_link_model *links,
 	return BB_EVALUATOR_SWEEP;
 }
 
-bb_status bb_timeline_collective_by(enum bb_evaluator evaluator, const struct bb_link_model *links,
-				    const struct bb_algorithm *schedule,
-				    const struct bb_shape *shape, size_t element, uint64_t call,
-				    double *times)
+/* Bytes of IN, OUT and TMP of rank 0, which stands for all. */
+static double working_set(const struct bb_algorithm *schedule, const struct bb_shape *shape,
+			  size_t element)
+{
+	const size_t in = schedule->collective->in_count(shape, 0);
+	const size_t out = schedule->collective->out_count(shape, 0);
+	const size_t both = shape->in_place ? (in > out ? in : out) : in + out;
+
+	return (double)(both + bb_algorithm_tmp_count(schedule, shape, 0)) * (double)element;
+}
+
+static bb_status evaluate_by(enum bb_evaluator evaluator, const struct bb_link_model *links,
+			     const struct bb_algorithm *schedule, const struct bb_shape *shape,
+			     size_t element, uint64_t call, double *times)
 {
 	bb_status status = BB_EUNSUPPORTED;
 
@@ -438,6 +448,22 @@ bb_status bb_timeline_collective_by(enum bb_evaluator evaluator, const struct bb
 	if (status == BB_EUNSUPPORTED)
 		status = sweep_all(links, schedule, shape, element, call, times);
 	return status;
+}
+
+bb_status bb_timeline_collective_by(enum bb_evaluator evaluator, const struct bb_link_model *links,
+				    const struct bb_algorithm *schedule,
+				    const struct bb_shape *shape, size_t element, uint64_t call,
+				    double *times)
+{
+	struct bb_link_model in_memory = *links;
+	struct bb_fabric fabric;
+
+	if (links->fabric && bb_fabric_shares(links->fabric, BB_LEVEL_MEMORY)) {
+		fabric = bb_fabric_of_working_set(links->fabric, shape->nranks,
+						  working_set(schedule, shape, element));
+		in_memory.fabric = &fabric;
+	}
+	return evaluate_by(evaluator, &in_memory, schedule, shape, element, call, times);
 }
 
 double bb_timeline_noise(const struct bb_link_model *links, uint64_t call)

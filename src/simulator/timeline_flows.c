@@ -139,13 +139,14 @@ void bb_flows_join(struct bb_flows *f, int number, const struct bb_flow *what, d
 	for (int i = 0; i < MOST; i++) {
 		const enum side side = (enum side)(i / BB_LEVELS);
 		const enum bb_fabric_level level = (enum bb_fabric_level)(i % BB_LEVELS);
-		const int node = (side == OUT ? what->from : what->to) / f->fabric->per_node;
+		const int rank = side == OUT ? what->from : what->to;
 		const int rail = side == OUT ? what->route.out_rail : what->route.in_rail;
 
-		if (f->links[side][level] && level < what->route.levels)
+		if (f->links[side][level] && bb_fabric_passes(&what->route, level))
 			use(f, number,
-			    &f->links[side][level][bb_fabric_shared(f->fabric, level, node, rail)],
-			    bb_fabric_shared_second_per_byte(f->fabric, level, node, rail));
+			    &f->links[side][level][bb_fabric_shared(f->fabric, level, rank, rail)],
+			    bb_fabric_shared_second_per_byte(f->fabric, level,
+							     rank / f->fabric->per_node, rail));
 	}
 	set_pace(f, number, now);
 	set_paces(f, flow, now);

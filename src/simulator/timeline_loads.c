@@ -60,20 +60,23 @@ static struct shared *used_by(const struct bb_loads *l, enum side side, int leve
 			      const struct bb_fabric_route *route)
 {
 	const struct bb_fabric *f = l->links->fabric;
-	const int node = bb_link_member(l->links, member) / f->per_node;
+	const int rank = bb_link_member(l->links, member);
 	const int rail = side == OUT ? route->out_rail : route->in_rail;
 
 	return &l->shared[side][level]
-			 [bb_fabric_shared(f, (enum bb_fabric_level)level, node, rail)];
+			 [bb_fabric_shared(f, (enum bb_fabric_level)level, rank, rail)];
+}
+
+static bool is_used(const struct bb_loads *l, const struct bb_fabric_route *route, int level)
+{
+	return l->is_shared[level] && bb_fabric_passes(route, (enum bb_fabric_level)level);
 }
 
 void bb_loads_add(struct bb_loads *l, int from, int to, const struct bb_fabric_route *route,
 		  double bytes)
 {
-	if (!route->outside)
-		return;
-	for (int level = 0; level < (int)route->levels; level++)
-		for (int side = 0; l->is_shared[level] && side < SIDES; side++) {
+	for (int level = 0; level < BB_LEVELS; level++)
+		for (int side = 0; is_used(l, route, level) && side < SIDES; side++) {
 			const int member = side == OUT ? from : to;
 			struct shared *s = used_by(l, (enum side)side, level, member, route);
 			double *own = &l->own[side][level][member];
@@ -86,10 +89,8 @@ void bb_loads_add(struct bb_loads *l, int from, int to, const struct bb_fabric_r
 
 void bb_loads_drop(struct bb_loads *l, int from, int to, const struct bb_fabric_route *route)
 {
-	if (!route->outside)
-		return;
-	for (int level = 0; level < (int)route->levels; level++)
-		for (int side = 0; l->is_shared[level] && side < SIDES; side++) {
+	for (int level = 0; level < BB_LEVELS; level++)
+		for (int side = 0; is_used(l, route, level) && side < SIDES; side++) {
 			const int member = side == OUT ? from : to;
 
 			*used_by(l, (enum side)side, level, member, route) = (struct shared){0, 0};
@@ -103,8 +104,8 @@ double bb_loads_second_per_byte(const struct bb_loads *l, int from, int to,
 	const struct bb_fabric *f = l->links->fabric;
 	double most = route->second_per_byte;
 
-	for (int level = 0; route->outside && level < (int)route->levels; level++)
-		for (int side = 0; l->is_shared[level] && side < SIDES; side++) {
+	for (int level = 0; level < BB_LEVELS; level++)
+		for (int side = 0; is_used(l, route, level) && side < SIDES; side++) {
 			const int member = side == OUT ? from : to;
 			const struct shared *s = used_by(l, (enum side)side, level, member, route);
 			const double share = fmin(s->bytes / l->own[side][level][member], s->users);

@@ -95,8 +95,10 @@ static double use_port(double *free, double time, double entry)
 /* The port of QUEUE's rank is free for its message at TIME. */
 static void depart(struct bb_timeline *p, int queue, double time)
 {
-	bb_timeline_schedule(p, queue, BB_QUEUE_LEAVING,
-			     time + p->links.fabric->overhead * p->queues[queue].flow.factor);
+	bb_timeline_schedule(
+		p, queue, BB_QUEUE_LEAVING,
+		time + bb_fabric_overhead(p->links.fabric, p->queues[queue].flow.bytes) *
+				p->queues[queue].flow.factor);
 }
 
 /* The message of QUEUE waits behind those of its rank that leave before it. */

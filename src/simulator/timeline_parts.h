@@ -96,7 +96,7 @@ static inline double bb_route_entry(const struct bb_link_model *links, double se
 				    double bytes)
 {
 	if (links->fabric)
-		return links->fabric->overhead + bytes * second_per_byte;
+		return bb_fabric_overhead(links->fabric, bytes) + bytes * second_per_byte;
 	return links->slow_link.factor > 0 ? bytes * second_per_byte : bb_link_entry(links, bytes);
 }
 

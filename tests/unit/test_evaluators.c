@@ -123,6 +123,62 @@ static void test_alike_is_the_sweep_on_networks(void **state)
 	}
 }
 
+/* Four ranks on two CPUs that share memory, whose messages have an overhead by their length. */
+static struct bb_fabric cpus(int nodes, bool loopback)
+{
+	struct bb_fabric fabric = fabric_of(nodes, one_for_two, 1);
+
+	fabric.packages = 2;
+	fabric.memory_second_per_byte = 2 * PORT;
+	fabric.cache_bytes = 1e4;
+	fabric.limits[0].most = 256;
+	fabric.limits[0].overhead = 1e-6;
+	fabric.limits[1].most = 4096;
+	fabric.limits[1].overhead = 3e-6;
+	fabric.loopback = loopback;
+	return fabric;
+}
+
+static void test_alike_is_the_sweep_on_cpus(void **state)
+{
+	const struct bb_fabric fabrics[] = {cpus(1, false), cpus(3, false), cpus(1, true),
+					    cpus(8, true)};
+
+	for (size_t i = 0; i < sizeof(fabrics) / sizeof(fabrics[0]); i++) {
+		const struct bb_link_model links = {.fabric = &fabrics[i]};
+
+		assert_true(hold_alike(&links, fabrics[i].nodes * 4) > 10);
+	}
+}
+
+/* Seconds of a sendrecv of COUNT elements of 4 bytes among the ranks of one node. */
+static double exchange(const struct bb_fabric *fabric, size_t count)
+{
+	const struct bb_link_model links = {.fabric = fabric};
+	const struct bb_shape shape = {.nranks = 4, .count = count};
+	double times[4] = {0};
+
+	assert_int_equal(bb_timeline_collective(&links, bb_algorithm_find(&bb_sendrecv, "ring"),
+						&shape, 4, 0, times),
+			 BB_OK);
+	return times[0];
+}
+
+/* Both ranks of a package send at once. Their IN and OUT, 16 bytes for each element sent, exceed
+   10,000 bytes of cache from 625 elements on. */
+static void test_memory_of_a_package(void **state)
+{
+	const struct bb_fabric shared = cpus(1, false), nic = cpus(1, true);
+
+	assert_float_equal(exchange(&shared, 64), HOP + OVERHEAD + 256 * PORT, 1e-15);
+	assert_float_equal(exchange(&shared, 65), HOP + OVERHEAD + 1e-6 + 260 * PORT, 1e-15);
+	assert_float_equal(exchange(&shared, 1250),
+			   HOP + OVERHEAD + 4e-6 + 5000 * fmax(PORT, 2 * 0.5 * 2 * PORT), 1e-14);
+	assert_float_equal(exchange(&shared, 62500),
+			   HOP + OVERHEAD + 4e-6 + 250000 * 2 * 0.99 * 2 * PORT, 1e-13);
+	assert_float_equal(exchange(&nic, 64), NET + OVERHEAD + 256 * 2 * RAIL, 1e-6);
+}
+
 /* Of a faulty network nothing repeats. */
 static void test_alike_is_the_sweep_with_faults(void **state)
 {
@@ -436,6 +492,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_alike_is_the_sweep),
 		cmocka_unit_test(test_alike_is_the_sweep_on_networks),
+		cmocka_unit_test(test_alike_is_the_sweep_on_cpus),
+		cmocka_unit_test(test_memory_of_a_package),
 		cmocka_unit_test(test_alike_is_the_sweep_with_faults),
 		cmocka_unit_test(test_classes_are_the_sweep),
 		cmocka_unit_test(test_classes_without_some),

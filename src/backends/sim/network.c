@@ -26,18 +26,17 @@ static double per_byte(double rate)
 
 /* ---- users of links -------------------------------------------------------------------- */
 
-/* Are users of links of LEVEL counted? Of rails always, of uplinks where they are tapered. */
+/* Are users of links of LEVEL counted? Of rails always, of others where they are shared. */
 static bool is_counted(const struct bb_fabric *f, int level)
 {
-	return f->nodes > f->domain &&
-	       (level == BB_LEVEL_RAIL || bb_fabric_shares(f, (enum bb_fabric_level)level));
+	return bb_fabric_shares(f, (enum bb_fabric_level)level) ||
+	       (level == BB_LEVEL_RAIL && bb_fabric_has_outside(f));
 }
 
 /* The shared link of LEVEL that RANK uses. */
 static size_t shared_link_of(const struct bb_fabric *f, int level, int rank)
 {
-	return bb_fabric_shared(f, (enum bb_fabric_level)level, rank / f->per_node,
-				bb_fabric_rail(f, rank));
+	return bb_fabric_shared(f, (enum bb_fabric_level)level, rank, bb_fabric_rail(f, rank));
 }
 
 static bool open_users(struct bb_network *network)
@@ -66,6 +65,8 @@ static bool leave_domain(const struct bb_fabric *f, const int *members, int n)
 {
 	const int span = f->per_node * f->domain;
 
+	if (f->loopback)
+		return true;
 	for (int i = 1; i < n; i++)
 		if (members[i] / span != members[0] / span)
 			return true;
@@ -79,7 +80,8 @@ bool bb_network_crowd(struct bb_network *network, const struct bb_fabric *f, con
 	bool any = false;
 
 	*crowd = NULL;
-	if (n == network->ranks || !leave_domain(f, members, n))
+	if (n == network->ranks ||
+	    (!bb_fabric_shares(f, BB_LEVEL_MEMORY) && !leave_domain(f, members, n)))
 		return true;
 	*crowd = malloc((size_t)n * BB_LEVELS * sizeof(**crowd));
 	if (!*crowd)
