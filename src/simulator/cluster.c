@@ -164,6 +164,12 @@ static struct bb_cluster_route pair_route(const struct bb_cluster *c, int a, int
 
 	if (a == b)
 		return (struct bb_cluster_route){BB_CLUSTER_SELF, 0, INFINITY, 0};
+	if (bb_cluster_loops_back(c))
+		return (struct bb_cluster_route){BB_CLUSTER_LEAF, 1, c->nic_rate,
+						 f[BB_FIGURE_NET_LATENCY]};
+	if (c->inside == BB_INSIDE_MEMORY)
+		return (struct bb_cluster_route){BB_CLUSTER_MEMORY, 0, c->gpu_rate,
+						 f[BB_FIGURE_CORE_LATENCY]};
 	if (c->inside == BB_INSIDE_SWITCH)
 		return route;
 	for (int other = 0; other < c->gpus; other++)
@@ -208,7 +214,8 @@ static bb_status cluster_build(struct bb_cluster *c, const struct cluster_reques
 	if (c->nodes == 0)
 		c->nodes = c->node->nodes;
 	BB_TRY(st, bb_cluster_derive(c, error), out);
-	c->gpu_rate = f[BB_FIGURE_GPU_RATE] * f[BB_FIGURE_GPU_EFFICIENCY];
+	c->gpu_rate = f[BB_FIGURE_GPU_RATE] *
+		      (c->inside == BB_INSIDE_MEMORY ? 1 : f[BB_FIGURE_GPU_EFFICIENCY]);
 	c->nic_rate = f[BB_FIGURE_NIC_RATE] * f[BB_FIGURE_NIC_EFFICIENCY];
 	st = make_pairs(c, error);
 out:
@@ -300,8 +307,9 @@ const char *bb_cluster_path_name(const struct bb_cluster *c, enum bb_cluster_pat
 {
 	static const char *const names[BB_CLUSTER_PATHS] = {
 		[BB_CLUSTER_SELF] = "self", [BB_CLUSTER_NVLINK] = "NVLink",
-		[BB_CLUSTER_PCIE] = "PCIe", [BB_CLUSTER_LEAF] = "leaf",
-		[BB_CLUSTER_POD] = "spine", [BB_CLUSTER_CORE] = "core",
+		[BB_CLUSTER_PCIE] = "PCIe", [BB_CLUSTER_MEMORY] = "memory",
+		[BB_CLUSTER_LEAF] = "leaf", [BB_CLUSTER_POD] = "spine",
+		[BB_CLUSTER_CORE] = "core",
 	};
 
 	return path == BB_CLUSTER_NVLINK && bb_topology_is_amd(c->node, 0) ? "xGMI" : names[path];
@@ -340,6 +348,21 @@ struct bb_cluster_route bb_cluster_route(const struct bb_cluster *c, int from, i
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
+static void describe_memory(const struct bb_cluster *c, struct bb_strbuf *out)
+{
+	const double memory =
+		c->figures[BB_FIGURE_MEMORY_RATE] * c->figures[BB_FIGURE_MEMORY_EFFICIENCY];
+
+	if (bb_cluster_loops_back(c)) {
+		bb_strbuf_add(out, "; messages take the NICs within a node, too");
+		return;
+	}
+	bb_strbuf_addf(out, "; shared memory, %.4g GB/s a rank", c->gpu_rate / 1e9);
+	if (memory > 0)
+		bb_strbuf_addf(out, ", %.4g GB/s a package beyond %.4g MB of cache", memory / 1e9,
+			       bb_cluster_cache(c) / 1e6);
+}
+
 void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out)
 {
 	static const char *const inside[] = {[BB_INSIDE_SWITCH] = "NVSwitches",
@@ -350,7 +373,9 @@ void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out)
 
 	bb_strbuf_addf(out, "room for %d rank%s on %d node%s of %s", c->ranks, bb_plural(c->ranks),
 		       c->nodes, bb_plural(c->nodes), c->node->name);
-	if (c->inside != BB_INSIDE_NOTHING)
+	if (c->inside == BB_INSIDE_MEMORY)
+		describe_memory(c, out);
+	else if (c->inside != BB_INSIDE_NOTHING)
 		bb_strbuf_addf(out, "; %s, %.4g GB/s a GPU",
 			       c->inside == BB_INSIDE_LINKS && bb_topology_is_amd(c->node, 0)
 				       ? "xGMI between pairs"
@@ -358,7 +383,7 @@ void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out)
 			       c->gpu_rate / 1e9);
 	if (c->domain > 1)
 		bb_strbuf_addf(out, ", shared by %d nodes", c->domain);
-	if (c->nodes <= c->domain)
+	if (c->nodes <= c->domain && !bb_cluster_loops_back(c))
 		return;
 	bb_strbuf_addf(out, "; %d rail%s of %.4g GB/s; leaves of %d node%s", c->rails,
 		       bb_plural(c->rails), c->nic_rate / 1e9, leaf, bb_plural(leaf));

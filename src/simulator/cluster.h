@@ -4,7 +4,8 @@
  *
  * The machine is a topology (topology.h); latencies, efficiencies and the shape of the network come
  * from clusters.txt, which gives the source of each figure, or from the user's file. Ranks are
- * numbered node by node, within a node by GPU; a machine without GPUs is one rank.
+ * numbered node by node, within a node by GPU. A machine without GPUs has as many ranks as its
+ * figures say, which fill one package after the other.
  */
 #ifndef BB_SIMULATOR_CLUSTER_H
 #define BB_SIMULATOR_CLUSTER_H
@@ -13,6 +14,7 @@
 #include "topology/topology.h"
 
 #define BB_CLUSTER_MOST_RANKS 1048576
+#define BB_CLUSTER_NODE_RANKS 1024 /* at most, of one node */
 
 /* Rates are in bytes per second, times in seconds, efficiencies fractions. */
 enum bb_figure {
@@ -30,6 +32,18 @@ enum bb_figure {
 	BB_FIGURE_LEAF_TAPER,       /* a leaf's rate down, over its rate up */
 	BB_FIGURE_POD_NODES,        /* nodes below one set of spine switches */
 	BB_FIGURE_POD_TAPER,        /* a pod's rate down, over its rate up */
+	/* Of nodes without GPUs. */
+	BB_FIGURE_NODE_RANKS,
+	BB_FIGURE_LOOPBACK,            /* 1: messages within a node take its NICs, too */
+	BB_FIGURE_CORE_RATE,           /* of a rank's copies within the node */
+	BB_FIGURE_CORE_LATENCY,        /* of a message within the node */
+	BB_FIGURE_MEMORY_RATE,         /* of a package; 0: its ranks do not share it */
+	BB_FIGURE_MEMORY_EFFICIENCY,   /* bytes of messages over bytes of memory */
+	BB_FIGURE_INLINE_SIZE,         /* the most bytes that MPI sends with the header */
+	BB_FIGURE_EAGER_SIZE,          /* that it sends before the receiver is ready */
+	BB_FIGURE_INLINE_OVERHEAD,     /* in place of MESSAGE_OVERHEAD */
+	BB_FIGURE_EAGER_OVERHEAD,      /* more, beyond INLINE_SIZE */
+	BB_FIGURE_RENDEZVOUS_OVERHEAD, /* and more, beyond EAGER_SIZE */
 	/* Of the model of NCCL (nccl_model.h). */
 	BB_FIGURE_NCCL_NIC_LATENCY,  /* added to each hop by the network plug-in */
 	BB_FIGURE_NCCL_TREE_FILL,    /* to fill the pipeline of NVLSTree, for each level of nodes */
@@ -42,13 +56,15 @@ enum bb_inside {
 	BB_INSIDE_NOTHING, /* one rank */
 	BB_INSIDE_SWITCH,  /* NVSwitches: each GPU has a port of gpu_rate */
 	BB_INSIDE_LINKS,   /* NVLinks or xGMI between pairs, PCIe where a pair has none */
-	BB_INSIDE_PCIE
+	BB_INSIDE_PCIE,
+	BB_INSIDE_MEMORY /* ranks on CPUs, whose messages are copies, or take the NIC */
 };
 
 enum bb_cluster_path {
 	BB_CLUSTER_SELF,
 	BB_CLUSTER_NVLINK, /* through NVSwitches, or over NVLinks of their own */
 	BB_CLUSTER_PCIE,
+	BB_CLUSTER_MEMORY,
 	BB_CLUSTER_LEAF, /* the same rail below the same leaf switch */
 	BB_CLUSTER_POD,  /* up to the spine and down */
 	BB_CLUSTER_CORE, /* up to the core */
@@ -69,10 +85,10 @@ struct bb_cluster {
 	int ranks;  /* of all nodes */
 	int domain; /* nodes that share NVSwitches, >= 1; the last domain may be smaller */
 	enum bb_inside inside;
-	int rails;                   /* of a node; 0: it has none */
-	int rail_of[BB_MOST_GPUS];   /* of each GPU */
-	int rail_gpus[BB_MOST_GPUS]; /* GPUs that share a rail */
-	double gpu_rate, nic_rate;   /* with their efficiencies */
+	int rails;                            /* of a node; 0: it has none */
+	int rail_of[BB_CLUSTER_NODE_RANKS];   /* of each rank of a node */
+	int rail_gpus[BB_CLUSTER_NODE_RANKS]; /* ranks of a node that share a rail */
+	double gpu_rate, nic_rate;            /* with their efficiencies; of a core without GPUs */
 	double figures[BB_FIGURES];
 	struct bb_cluster_route *pairs; /* [from * gpus + to] of one node */
 };
@@ -126,6 +142,15 @@ static inline int bb_cluster_node(const struct bb_cluster *c, int rank)
 {
 	return rank / c->gpus;
 }
+
+/* Do messages within a node of C take its NICs? */
+static inline bool bb_cluster_loops_back(const struct bb_cluster *c)
+{
+	return c->inside == BB_INSIDE_MEMORY && c->figures[BB_FIGURE_LOOPBACK] == 1;
+}
+
+/* Bytes that the caches of a package of a node hold. */
+double bb_cluster_cache(const struct bb_cluster *c);
 
 /* The rail that RANK leaves its node by. */
 static inline int bb_cluster_rail(const struct bb_cluster *c, int rank)

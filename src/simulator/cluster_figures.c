@@ -37,6 +37,17 @@ static const struct {
 	FIGURE(LEAF_TAPER, "leaf_taper", NUMBER),
 	FIGURE(POD_NODES, "pod_nodes", COUNT),
 	FIGURE(POD_TAPER, "pod_taper", NUMBER),
+	FIGURE(NODE_RANKS, "node_ranks", COUNT),
+	FIGURE(LOOPBACK, "loopback", COUNT),
+	FIGURE(CORE_RATE, "core_rate", RATE),
+	FIGURE(CORE_LATENCY, "core_latency", TIME),
+	FIGURE(MEMORY_RATE, "memory_rate", RATE),
+	FIGURE(MEMORY_EFFICIENCY, "memory_efficiency", SHARE),
+	FIGURE(INLINE_SIZE, "inline_size", SIZE),
+	FIGURE(EAGER_SIZE, "eager_size", SIZE),
+	FIGURE(INLINE_OVERHEAD, "inline_overhead", TIME),
+	FIGURE(EAGER_OVERHEAD, "eager_overhead", TIME),
+	FIGURE(RENDEZVOUS_OVERHEAD, "rendezvous_overhead", TIME),
 	FIGURE(NCCL_NIC_LATENCY, "nccl_nic_latency", TIME),
 	FIGURE(NCCL_TREE_FILL, "nccl_tree_fill", TIME),
 	FIGURE(NCCL_ISSUE, "nccl_issue", TIME),
@@ -47,7 +58,8 @@ static const char *const examples[] = {
 	[BB_SETTING_RATE] = "a rate as in 48GB/s",
 	[BB_SETTING_SHARE] = "a share as in 97%",
 	[BB_SETTING_TIME] = "a time as in 2.7us",
-	[BB_SETTING_COUNT] = "a number of nodes from 1 to 1048576",
+	[BB_SETTING_SIZE] = "a size as in 4K",
+	[BB_SETTING_COUNT] = "a number of nodes, or of ranks, from 1 to 1048576",
 	[BB_SETTING_NUMBER] = "a factor from 1 to 1000",
 };
 
@@ -141,6 +153,9 @@ bb_status bb_figures_check(const char *name, const double *figures, struct bb_er
 {
 	const double leaf = figures[BB_FIGURE_LEAF_NODES], pod = figures[BB_FIGURE_POD_NODES];
 
+	if (figures[BB_FIGURE_NODE_RANKS] > BB_CLUSTER_NODE_RANKS)
+		return bb_fail(error, BB_EUSAGE, "%s: node_ranks %.0f is more than %d", name,
+			       figures[BB_FIGURE_NODE_RANKS], BB_CLUSTER_NODE_RANKS);
 	if (pod < leaf)
 		return bb_fail(error, BB_EUSAGE,
 			       "%s: pod_nodes %.0f is below leaf_nodes %.0f; a pod holds leaves",

@@ -22,8 +22,11 @@ static int links_between(const struct bb_topology *t, int gpu, int n)
 	return count;
 }
 
-static enum bb_inside inside_of(const struct bb_topology *t, int n)
+/* N GPUs, or none and RANKS ranks. */
+static enum bb_inside inside_of(const struct bb_topology *t, int n, int ranks)
 {
+	if (n == 0 && ranks > 1)
+		return BB_INSIDE_MEMORY;
 	if (n > 0 && bb_fabric_of(t, all_gpus(n)) == BB_FABRIC_SWITCH)
 		return BB_INSIDE_SWITCH;
 	if (n < 2)
@@ -75,7 +78,9 @@ static bb_status derive_gpu_rate(struct bb_cluster *c, struct bb_error *error)
 {
 	double *rate = &c->figures[BB_FIGURE_GPU_RATE];
 
-	if (c->inside == BB_INSIDE_NOTHING || *rate > 0)
+	if (c->inside == BB_INSIDE_MEMORY)
+		*rate = c->figures[BB_FIGURE_CORE_RATE];
+	if (c->inside == BB_INSIDE_NOTHING || c->inside == BB_INSIDE_MEMORY || *rate > 0)
 		return BB_OK;
 	*rate = rate_inside(c);
 	if (*rate > 0)
@@ -88,7 +93,7 @@ static bb_status derive_gpu_rate(struct bb_cluster *c, struct bb_error *error)
 /* ---- out of the node -------------------------------------------------------------------- */
 
 struct rail_search {
-	int first[BB_MOST_GPUS]; /* [rail]: the NIC that it was made for */
+	int first[BB_CLUSTER_NODE_RANKS]; /* [rail]: the NIC that it was made for */
 	int rails;
 	double GBps; /* of all NICs */
 };
@@ -140,7 +145,7 @@ static void find_rails(struct bb_cluster *c, struct rail_search *search)
 	}
 }
 
-/* Without a known NIC, a given nic_rate stands for one NIC of each GPU. */
+/* Without a known NIC, a given nic_rate stands for one NIC of each GPU, or of a node without. */
 static bb_status derive_rails(struct bb_cluster *c, struct bb_error *error)
 {
 	double *rate = &c->figures[BB_FIGURE_NIC_RATE];
@@ -149,10 +154,11 @@ static bb_status derive_rails(struct bb_cluster *c, struct bb_error *error)
 	find_rails(c, &search);
 	c->rails = search.rails;
 	for (int gpu = 0; gpu < c->gpus && search.rails == 0 && *rate > 0; gpu++) {
-		c->rail_of[gpu] = c->rails++;
-		c->rail_gpus[gpu] = 1;
+		c->rail_of[gpu] = c->inside == BB_INSIDE_MEMORY ? 0 : gpu;
+		c->rails = c->rail_of[gpu] + 1;
+		c->rail_gpus[c->rail_of[gpu]]++;
 	}
-	if (c->rails == 0 && c->nodes > c->domain)
+	if (c->rails == 0 && (c->nodes > c->domain || bb_cluster_loops_back(c)))
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--cluster %s: the machine has no NIC whose rate is known; give "
 			       "nic_rate in a file",
@@ -164,17 +170,30 @@ static bb_status derive_rails(struct bb_cluster *c, struct bb_error *error)
 	return BB_OK;
 }
 
+double bb_cluster_cache(const struct bb_cluster *c)
+{
+	const struct bb_host *host = &c->node->host;
+	double bytes = 0;
+
+	for (int i = 0; i < host->ncaches; i++)
+		if (host->caches[i].level > 1)
+			bytes += (double)host->caches[i].bytes * host->caches[i].count;
+	return bytes / (host->npackages > 0 ? host->npackages : 1);
+}
+
 bb_status bb_cluster_derive(struct bb_cluster *c, struct bb_error *error)
 {
 	const int n = bb_topology_count(c->node, BB_GPU);
 	bb_status st;
 
-	c->gpus = n > 0 ? n : 1;
-	c->inside = inside_of(c->node, n);
+	c->gpus = n > 0 ? n : (int)c->figures[BB_FIGURE_NODE_RANKS];
+	c->inside = inside_of(c->node, n, c->gpus);
+	if (c->inside == BB_INSIDE_MEMORY)
+		c->figures[BB_FIGURE_MESSAGE_OVERHEAD] = c->figures[BB_FIGURE_INLINE_OVERHEAD];
 	c->domain = c->inside == BB_INSIDE_SWITCH ? c->node->nvlink_nodes : 1;
 	if ((int64_t)c->nodes * c->gpus > BB_CLUSTER_MOST_RANKS)
 		return bb_fail(error, BB_EUSAGE,
-			       "--cluster %s: %d nodes of %d GPUs are more than %d ranks", c->name,
+			       "--cluster %s: %d nodes of %d ranks are more than %d ranks", c->name,
 			       c->nodes, c->gpus, BB_CLUSTER_MOST_RANKS);
 	c->ranks = c->nodes * c->gpus;
 	st = derive_gpu_rate(c, error);

@@ -1,10 +1,10 @@
 #include "simulator/openmpi.h"
 
 #include "core/settings.h"
+#include "core/units.h"
 #include "schedules/parts.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The rules are part of the program. */
@@ -38,10 +38,12 @@ static bool find_rule(const char *section, int n, size_t bytes, char name[32])
 {
 	struct bb_settings s = {.name = "openmpi.txt", .rest = bb_openmpi_data, .section = section};
 	struct bb_error ignored = {.text = ""};
+	int64_t below;
 	bool more = true;
 
 	while (bb_settings_next(&s, &more, &ignored) == BB_OK && more)
-		if (strcmp(s.key, "more") == 0 || n < atoi(s.key)) {
+		/* The last key is not a number. */
+		if (!bb_parse_int(s.key, &below) || n < below) {
 			name_below(s.value, bytes, name);
 			return true;
 		}

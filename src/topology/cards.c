@@ -83,10 +83,10 @@ static bool is_called(const struct bb_card *card, const char *product)
 const struct bb_card *bb_card_find(const char *name)
 {
 	const struct bb_system *const system = bb_system_find(name);
-	const char *product = system ? system->gpu->card : product_of(name);
+	const char *product = system && system->gpu ? system->gpu->card : product_of(name);
 
 	for (int i = 0; bb_system_at(i); i++)
-		if (same_name(bb_system_at(i)->gpu->model, product))
+		if (bb_system_at(i)->gpu && same_name(bb_system_at(i)->gpu->model, product))
 			product = bb_system_at(i)->gpu->card;
 	for (int i = 0; i < CARDS; i++)
 		if (is_called(&cards[i], product))
@@ -97,7 +97,8 @@ const struct bb_card *bb_card_find(const char *name)
 const char *bb_card_system(const struct bb_card *card, int i)
 {
 	for (int s = 0; bb_system_at(s); s++)
-		if (strcmp(bb_system_at(s)->gpu->card, card->name) == 0 && i-- == 0)
+		if (bb_system_at(s)->gpu && strcmp(bb_system_at(s)->gpu->card, card->name) == 0 &&
+		    i-- == 0)
 			return bb_system_at(s)->name;
 	return NULL;
 }

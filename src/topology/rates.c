@@ -119,6 +119,7 @@ static const struct {
 	{NVIDIA, 0x31c2, {"GB300", 103, 0}},
 	{AMD, 0x74a1, {"MI300X", 0, 0}},
 	{AMD, 0x75a0, {"MI350X", 0, 0}},
+	{0x17db, 0x0501, {"Slingshot-11", 0, 200000}},
 	{AMAZON, 0xefa1, {"EFA", 0, 100000}},
 	{AMAZON, 0xefa2, {"EFA", 0, 200000}},
 	{AMAZON, 0xefa3, {"EFA", 0, 400000}},

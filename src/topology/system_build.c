@@ -104,10 +104,15 @@ static bb_status plug(struct builder *b, const struct bb_system_slot *slot, int 
 	return bb_add_pci(b->t, &p, index, b->error);
 }
 
-/* The generation of the CPUs' PCIe. */
+/* The generation of the CPUs' PCIe, and of the devices'. */
 static int host_gen(const struct builder *b)
 {
 	return b->s->cpu->gen > 0 ? b->s->cpu->gen : b->s->gpu->gen;
+}
+
+static int device_gen(const struct builder *b)
+{
+	return b->s->gpu ? b->s->gpu->gen : host_gen(b);
 }
 
 /* Set *PORT to a new downstream port of switch NUMBER (0: none) below *PORT. UPS holds upstream
@@ -115,7 +120,7 @@ static int host_gen(const struct builder *b)
 static bb_status pass_switch(struct builder *b, const struct bb_system_slot *slot, int *ups,
 			     int number, int *port)
 {
-	const int gen = b->s->gpu->gen, gen_up = ups == b->outer ? host_gen(b) : gen;
+	const int gen = device_gen(b), gen_up = ups == b->outer ? host_gen(b) : gen;
 	int *up = &ups[slot->root * 4 + number];
 	bb_status st = BB_OK;
 
@@ -173,7 +178,8 @@ static void fill_nic(struct builder *b, struct bb_device *d, struct bb_pci *p, b
 	d->state = BB_STATE_UP;
 	snprintf(d->model, sizeof(d->model), "%s", bb_pci_model(p->vendor, p->device).name);
 	if (nic->layer == BB_LAYER_UNKNOWN)
-		snprintf(d->name, sizeof(d->name), "rdmap%ds0", b->bus);
+		snprintf(d->name, sizeof(d->name), nic->vendor == 0x17db ? "cxi%d" : "rdmap%ds0",
+			 nic->vendor == 0x17db ? b->nnics++ : b->bus);
 	else
 		snprintf(d->name, sizeof(d->name), "mlx5_%d", b->nnics++);
 }
@@ -192,7 +198,7 @@ static bb_status build_slot(struct builder *b, const struct bb_system_slot *slot
 		BB_TRY(st, bb_add_pci(b->t, &pci, &d.pci, b->error), out);
 	} else {
 		BB_TRY(st, find_port(b, slot, &port), out);
-		BB_TRY(st, plug(b, slot, port, BB_PCI_ENDPOINT, b->s->gpu->gen, &d.pci), out);
+		BB_TRY(st, plug(b, slot, port, BB_PCI_ENDPOINT, device_gen(b), &d.pci), out);
 	}
 	if (slot->card == BB_CARD_GPU)
 		fill_gpu(b, &d, &b->t->pcis[d.pci]);

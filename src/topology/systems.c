@@ -104,6 +104,20 @@ static const struct bb_system_cpu grace_quad = {"NVIDIA Grace", CPU("NVIDIA", "a
 						COUNTS(4, 1, 72, 1, 480), CACHES(1024, 114, 72),
 						DISTANCES(10, 40)};
 
+/* 2 x EPYC 7742, 256 GB (CSCS, Eiger), with a NUMA node for each CPU. */
+static const struct bb_system_cpu epyc_7742_alone = {"AMD EPYC 7742 64-Core Processor",
+						     EPYC(23, 49),
+						     COUNTS(2, 1, 64, 2, 256),
+						     CACHES(512, 16, 4),
+						     DISTANCES(10, 32),
+						     .gen = 4};
+
+/* 4 x Grace, 120 GB each, as in grace_quad. */
+static const struct bb_system_cpu grace_quad_alone = {
+	"NVIDIA Grace",           CPU("NVIDIA", "arm64", 0, 0),
+	COUNTS(4, 1, 72, 1, 480), CACHES(1024, 114, 72),
+	DISTANCES(10, 40),        .gen = 5};
+
 static const struct bb_system_cpu epyc_9354 = {"AMD EPYC 9354 32-Core Processor", EPYC(25, 17),
 					       COUNTS(2, 1, 32, 2, 768), CACHES(1024, 32, 4),
 					       DISTANCES(10, 32)};
@@ -160,6 +174,9 @@ static const struct bb_system_nic roce_400_only = CONNECTX(0x1021, 400, 0, BB_ET
 static const struct bb_system_nic efa_100 = EFA(0xefa1, 100, 4, 8);
 static const struct bb_system_nic efa_200 = EFA(0xefa2, 200, 5, 8);
 static const struct bb_system_nic efa_400 = EFA(0xefa3, 400, 5, 16);
+
+/* Slingshot-11: HPE's Cassini. */
+static const struct bb_system_nic slingshot = {0x0501, 200, 0, BB_LAYER_UNKNOWN, 4, 0x17db, 16};
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
@@ -304,6 +321,11 @@ static const struct bb_system_slot slots_only[] = {
 	GPU(0, 0, 0, 0), GPU(0, 1, 0, 0), GPU(1, 2, 0, 0), GPU(1, 3, 0, 0), NIC(0, 4, 0, 0), END,
 };
 
+static const struct bb_system_slot one_nic[] = {NIC(0, 0, 0, 0), END};
+static const struct bb_system_slot four_nics[] = {
+	NIC(0, 0, 0, 0), NIC(1, 1, 0, 0), NIC(2, 2, 0, 0), NIC(3, 3, 0, 0), END,
+};
+
 /* clang-format on */
 
 /* ---- NVLinks between GPUs -------------------------------------------------------------------- */
@@ -378,6 +400,11 @@ static const struct bb_system systems[] = {
 	 eight_slots, .switched = 0},
 	{"pcie-h100", "4 H100 PCIe, bridged in pairs, InfiniBand 400G", &epyc_9354, &h100_pcie,
 	 &ndr, slots_only, .bridged = bridges_of_12},
+	/* Nodes of CSCS, used without GPUs. */
+	{"epyc-7742", "2 EPYC 7742 without GPUs, Slingshot 200G", &epyc_7742_alone, NULL,
+	 &slingshot, one_nic, .switched = 0},
+	{"grace-x4", "4 Grace without GPUs, 4 Slingshot 200G", &grace_quad_alone, NULL, &slingshot,
+	 four_nics, .switched = 0},
 };
 
 #define SYSTEMS (int)(sizeof(systems) / sizeof(systems[0]))

@@ -49,7 +49,7 @@ struct bb_system_nic {
 struct bb_system {
 	const char *name, *brief;
 	const struct bb_system_cpu *cpu;
-	const struct bb_system_gpu *gpu;
+	const struct bb_system_gpu *gpu; /* NULL: none; then the CPU has the generation of PCIe */
 	const struct bb_system_nic *nic; /* NULL: its source names none */
 	const struct bb_system_slot *slots;
 	int switched; /* NVLinks of each GPU to NVSwitches */

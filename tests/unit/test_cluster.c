@@ -141,6 +141,33 @@ static void test_file(void **state)
 	unlink(path);
 }
 
+/* Ranks fill a package of CPUs after the other; with loopback their messages take the NIC. */
+static void test_cpus(void **state)
+{
+	char path[64];
+	struct bb_cluster *c = open_cluster("epyc-7742:2");
+
+	assert_int_equal(c->ranks, 256);
+	assert_int_equal(c->rails, 1);
+	assert_int_equal(bb_cluster_route(c, 0, 127).path, BB_CLUSTER_MEMORY);
+	assert_near(bb_cluster_route(c, 0, 127).rate, c->figures[BB_FIGURE_CORE_RATE]);
+	assert_int_equal(bb_cluster_route(c, 0, 128).path, BB_CLUSTER_LEAF);
+	assert_near(bb_cluster_cache(c), 64 * 512 * 1024.0 + 16 * 16 * 1048576.0);
+	bb_cluster_free(c);
+
+	c = open_cluster("grace-x4");
+	assert_int_equal(c->rails, 4);
+	assert_int_equal(c->rail_gpus[3], 72);
+	bb_cluster_free(c);
+
+	write_file(path, "system = epyc-7742\nloopback = 1\n");
+	c = open_cluster(path);
+	unlink(path);
+	assert_int_equal(bb_cluster_route(c, 0, 1).path, BB_CLUSTER_LEAF);
+	assert_near(bb_cluster_route(c, 0, 1).rate, c->nic_rate);
+	bb_cluster_free(c);
+}
+
 static void test_refused(void **state)
 {
 	static const struct {
@@ -174,8 +201,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_systems), cmocka_unit_test(test_every_system_is_a_cluster),
-		cmocka_unit_test(test_ways),    cmocka_unit_test(test_file),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_cpus),    cmocka_unit_test(test_ways),
+		cmocka_unit_test(test_file),    cmocka_unit_test(test_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

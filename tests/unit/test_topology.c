@@ -107,7 +107,7 @@ static void test_symmetry(void **state)
 		struct bb_topology *t = system_of(bb_system_at(s)->name);
 
 		assert_true(strlen(bb_system_at(s)->brief) < 66);
-		assert_true(t->ndevices > 1 && t->npcis > 0);
+		assert_true(t->ndevices > 0 && t->npcis > 0);
 		for (int d = 0; d < t->ndevices; d++)
 			for (int e = 0; e < t->ndevices; e++) {
 				int n, m;

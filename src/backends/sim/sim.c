@@ -172,6 +172,17 @@ void bb_sim_group_close(struct bb_group *group)
 	free(group);
 }
 
+/* Nodes that N sorted MEMBERS are on. */
+static int count_nodes(const struct bb_cluster *c, const int *members, int n)
+{
+	int nodes = 0;
+
+	for (int i = 0; i < n; i++)
+		nodes += i == 0 ||
+			 bb_cluster_node(c, members[i]) != bb_cluster_node(c, members[i - 1]);
+	return nodes;
+}
+
 bb_status bb_sim_group_open(struct bb_rank *rank, const int *members, int n,
 			    struct bb_group **group, struct bb_error *error)
 {
@@ -193,8 +204,13 @@ bb_status bb_sim_group_open(struct bb_rank *rank, const int *members, int n,
 	}
 	for (int i = 0; i < c->ncourses && c->cluster; i++) {
 		if (!bb_network_crowd(&c->network, c->courses[i].links.fabric, members, n,
-				      &g->crowds[i]) ||
-		    !bb_nccl_shape_make(&g->machines[i], c->cluster, c->world.nranks, members, n))
+				      &g->crowds[i]))
+			goto fail;
+		if (c->cluster->inside == BB_INSIDE_MEMORY) {
+			g->machines[i].nodes = count_nodes(c->cluster, members, n);
+			continue;
+		}
+		if (!bb_nccl_shape_make(&g->machines[i], c->cluster, c->world.nranks, members, n))
 			goto fail;
 		if (c->calibration)
 			bb_calibration_adjust(c->calibration, &g->machines[i]);
