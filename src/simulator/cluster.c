@@ -4,6 +4,7 @@
 #include "simulator/cluster_parts.h"
 
 #include "core/file.h"
+#include "core/share.h"
 #include "core/units.h"
 #include "topology/systems.h"
 
@@ -141,12 +142,15 @@ out:
 	return st;
 }
 
-/* A name with a dot or a slash that no system has is a path. */
+/* A name that no system has is a file of a shelf or, with a dot or a slash, any file. */
 static bb_status read_source(struct bb_cluster *c, const char *name, bb_topology_parser *parse,
 			     struct bb_error *error)
 {
+	char path[BB_SHARE_PATH];
 	bb_status st;
 
+	if (!bb_system_find(name) && bb_shelf_find(&bb_shelf_clusters, name, path))
+		return read_any_file(c, path, parse, error);
 	if (!bb_system_find(name) && strpbrk(name, "./"))
 		return read_any_file(c, name, parse, error);
 	st = bb_topology_system(name, &c->node, error);

@@ -109,7 +109,8 @@ extern const struct bb_topology_reader bb_plugin_topology;
 
 /*
  * Open the cluster TEXT of --cluster: NAME[:NODES], where NAME is a known system, a file of
- * figures, or a file of a topology, which PARSE reads (NULL: BB_EUNSUPPORTED). The default of NODES
+ * figures, or a file of a topology, which PARSE reads (NULL: BB_EUNSUPPORTED). A file may be named
+ * as bb_shelf_clusters has it. The default of NODES
  * is the number in the file, else the number of nodes that share NVSwitches. BB_EUSAGE names what
  * is wrong. The caller frees *CLUSTER.
  */

@@ -4,21 +4,22 @@
 #include "acceptance/process.h"
 #include "acceptance/tool/tool.h"
 #include "acceptance/verdict.h"
+#include "core/share.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MOST_RECORDS 200 /* files: a page of more is unreadable */
 #define TIME_NS (UINT64_C(300) * 1000000000)
 
 /* Words of the command, whose texts lie one after the other in TEXT, with NULs between. */
-static void add_words(const struct bb_acceptance_session *s, struct bb_strbuf *text)
+static void add_words(const struct bb_acceptance_session *s, const char *script,
+		      struct bb_strbuf *text)
 {
 	size_t n = 0;
 
-	bb_strbuf_addf(text, "%s/../scripts/report.py", s->places.binaries);
+	bb_strbuf_add(text, script);
 	for (size_t i = 0; i < s->n; i++) {
 		for (size_t k = 0; k < s->evidence[i].nruns && n < MOST_RECORDS; k++) {
 			if (s->evidence[i].runs[k].records.n == 0)
@@ -50,24 +51,29 @@ static void last_line(const char *path, char *line, size_t room)
 	free(text);
 }
 
-static bb_status make(const struct bb_acceptance_session *s, struct bb_strbuf *text,
+static bb_status make(const struct bb_acceptance_session *s, const char *script,
 		      struct bb_strbuf *said, struct bb_error *error)
 {
 	char *words[MOST_RECORDS + 8], out[1200], err[1200], line[320];
+	struct bb_strbuf text = {0};
 	struct bb_outcome outcome;
 	struct bb_error why = {0};
+	bb_status st;
 	size_t n = 0;
 
-	add_words(s, text);
-	if (bb_strbuf_failed(text))
+	add_words(s, script, &text);
+	if (bb_strbuf_failed(&text)) {
+		bb_strbuf_free(&text);
 		return bb_no_memory(error, "the report");
-	for (char *w = text->text; w <= text->text + text->length; w += strlen(w) + 1)
+	}
+	for (char *w = text.text; w <= text.text + text.length; w += strlen(w) + 1)
 		words[n++] = w;
 	words[n] = NULL;
 	snprintf(out, sizeof(out), "%s/logs/report.out.txt", s->dir);
 	snprintf(err, sizeof(err), "%s/logs/report.txt", s->dir);
-	if (bb_command_run(&(struct bb_command){words, out, err, TIME_NS}, &outcome, &why) !=
-	    BB_OK) {
+	st = bb_command_run(&(struct bb_command){words, out, err, TIME_NS}, &outcome, &why);
+	bb_strbuf_free(&text);
+	if (st != BB_OK) {
 		bb_strbuf_addf(said, "No report: %s\n", why.text);
 		return BB_OK;
 	}
@@ -83,15 +89,12 @@ static bb_status make(const struct bb_acceptance_session *s, struct bb_strbuf *t
 bb_status bb_acceptance_report(const struct bb_acceptance_session *s, struct bb_strbuf *said,
 			       struct bb_error *error)
 {
-	struct bb_strbuf text = {0};
-	char script[1200];
-	bb_status st = BB_OK;
+	char script[BB_SHARE_PATH];
 
-	snprintf(script, sizeof(script), "%s/../scripts/report.py", s->places.binaries);
-	if (access(script, X_OK) == 0)
-		st = make(s, &text, said, error);
-	else
-		bb_strbuf_addf(said, "No report: there is no %s\n", script);
-	bb_strbuf_free(&text);
-	return st;
+	if (bb_share_find("scripts/report.py", "scripts/report.py", script))
+		return make(s, script, said, error);
+	bb_strbuf_add(said,
+		      "No report: scripts/report.py is neither installed nor beside the build "
+		      "folder\n");
+	return BB_OK;
 }

@@ -10,6 +10,7 @@
 #include "acceptance/verdict.h"
 #include "core/output.h"
 #include "core/printable.h"
+#include "core/share.h"
 #include "core/units.h"
 #include "harness/run/plugin.h"
 #include "harness/results/record.h"
@@ -26,23 +27,9 @@ struct begun {
 	struct bb_profile *profile;
 	char *text;
 	json_t *before; /* the interrupted run, if no profile is given; NULL: one is */
-	char folder[1024], dir[1024], outputs[1200], kept[1200];
+	char folder[1024], dir[1024], outputs[1200], kept[1200], found[BB_SHARE_PATH];
 	struct bb_acceptance_session session;
 };
-
-/* FOLDER = that of this binary, which has the others too. */
-static bb_status find_folder(char *folder, size_t room, struct bb_error *error)
-{
-	const ssize_t n = readlink("/proc/self/exe", folder, room - 1);
-	char *slash;
-
-	if (n <= 0)
-		return bb_fail(error, BB_EINTERNAL, "/proc/self/exe cannot be read");
-	folder[n] = '\0';
-	slash = strrchr(folder, '/');
-	*slash = '\0';
-	return BB_OK;
-}
 
 static void name_dir(const struct bb_acceptance_options *o, const struct bb_profile *p, char *dir,
 		     size_t room)
@@ -90,6 +77,25 @@ static void choose(const struct bb_acceptance_options *o, const json_t *before,
 	s->simulated.fault = o->fault ? o->fault : bb_record_string(before, "fault");
 }
 
+/* B->found = the path of the profile NAME. A name with a dot or a slash is a path, whose reader
+   reports that it does not exist. */
+static bb_status find_profile(struct begun *b, const char *name, struct bb_error *error)
+{
+	struct bb_strbuf why = {0};
+	bb_status st;
+
+	if (bb_shelf_find(&bb_shelf_profiles, name, b->found))
+		return BB_OK;
+	if (strpbrk(name, "./") && strlen(name) < sizeof(b->found)) {
+		snprintf(b->found, sizeof(b->found), "%s", name);
+		return BB_OK;
+	}
+	bb_shelf_explain(&bb_shelf_profiles, name, &why);
+	st = bb_fail(error, BB_EUSAGE, "%s", bb_strbuf_text(&why));
+	bb_strbuf_free(&why);
+	return st;
+}
+
 static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, struct bb_error *error)
 {
 	const struct bb_acceptance_options *const o = job->o;
@@ -107,10 +113,14 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 	if (job->noperands == 0) {
 		BB_TRY(st, recall(b, o->resume, &path, error), out);
 		file = b->kept;
+	} else {
+		BB_TRY(st, find_profile(b, path, error), out);
+		path = file = b->found;
 	}
 	BB_TRY(st, bb_read_whole(file, BB_PROFILE_BYTES, &b->text, &length, error), out);
 	BB_TRY(st, bb_profile_read(path, b->text, length, &scale, &b->profile, error), out);
-	BB_TRY(st, find_folder(b->folder, sizeof(b->folder), error), out);
+	if (!bb_own_folder(b->folder, sizeof(b->folder)))
+		return bb_fail(error, BB_EINTERNAL, "/proc/self/exe cannot be read");
 	name_dir(o, b->profile, b->dir, sizeof(b->dir));
 	snprintf(b->outputs, sizeof(b->outputs), "%s/files", b->dir);
 	b->session = (struct bb_acceptance_session){.profile = b->profile,

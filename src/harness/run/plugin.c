@@ -3,6 +3,8 @@
  */
 #include "harness/run/plugin.h"
 
+#include "core/share.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -43,15 +45,9 @@ static bb_status list_places(struct places *places, const char *name, struct bb_
 {
 	const char *given = getenv(DIRECTORY);
 	char folder[PATH_MAX];
-	ssize_t length = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
-	char *slash;
 
 	places->n = 0;
-	if (length > 0) {
-		folder[length] = '\0';
-		slash = strrchr(folder, '/');
-		if (slash)
-			*slash = '\0';
+	if (bb_own_folder(folder, sizeof(folder))) {
 		snprintf(places->path[places->n++], sizeof(places->path[0]), "%s/backends/%s.so",
 			 folder, name);
 		snprintf(places->path[places->n++], sizeof(places->path[0]),
