@@ -182,12 +182,14 @@ gpu-tests: $(filter-out $(B)/tests/fake/%,$(GPU_SPEED) $(GPU_KERNELS)) $(DEVICE_
 # ---- build rules -----------------------------------------------------------------------
 
 # Rewritten only when their content changes: other flags or another compiler rebuild everything, a new or deleted
-# source the archives, another MPI the mpi backend, another CUDA or NCCL the files that need their headers.
+# source the archives, another MPI the mpi backend, another CUDA or NCCL the files that need their headers, another
+# commit what --version prints.
 $(B)/flags: SAYS = $(shell $(CC) --version | head -n 1) $(COMPILE) $(LINK) $(foreach i,$(ISAS),$(ISA_$(i)))
 $(B)/objects: SAYS = $(SOURCES) $(ISAS) $(UPPER)
 $(B)/mpicc: SAYS = $(MPICC) $(shell command -v $(MPICC)) $(shell $(MPICC) -show 2>/dev/null)
+$(B)/facts: SAYS = $(FACTS)
 $(B)/cuda: SAYS = $(NVCC) $(NVCC_GENCODE) $(NVCC_SMALL) $(CUDA_INCLUDE) $(CUDA_LIBS)
-$(B)/flags $(B)/objects $(B)/mpicc $(B)/cuda: FORCE
+$(B)/flags $(B)/objects $(B)/mpicc $(B)/facts $(B)/cuda: FORCE
 	$(if $(call missing,hwloc numa),@scripts/libraries.sh absent $(call missing,hwloc numa) >&2; \
 		echo 'make: scripts/setup.sh build installs what is needed' >&2; exit 1)
 	@mkdir -p $(@D)
@@ -202,6 +204,15 @@ $(B)/src/backends/cpu/kernels_%.o: src/backends/cpu/kernels_isa.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< ($*))
 	$(Q)$(COMPILE) $(ISA_$*) -DBB_ISA=$* -c -o $@ $<
+
+# What --version prints. An archive of git has its commit in scripts/commit.txt.
+COMMIT := $(or $(shell grep -v Format scripts/commit.txt),$(shell git rev-parse --short HEAD 2>/dev/null),unknown)
+LINKED := $(filter hwloc numa expat jansson cyaml yaml,$(subst :, ,$(FOUND)))
+LOADED  = $(strip $(if $(HAVE_MPI),mpi) $(if $(HAVE_CUDA),nccl))
+FACTS   = flags: $(strip $(subst ",,$(CFLAGS) $(SAN_FLAGS)))\ntarget: $(shell $(CC) -dumpmachine)\n$(strip \
+          )vector kernels: $(ISAS)\nlibraries: $(LINKED)\nbackends: $(BACKENDS), loadable: $(or $(LOADED),none)\ncommit: $(COMMIT)\n
+$(B)/src/core/version.o: $(B)/facts
+$(B)/src/core/version.o: private BB_FLAGS += -DBB_BUILT='"$(FACTS)"'
 
 # Compiled into the program.
 $(B)/src/simulator/cluster_figures.o: src/simulator/clusters.txt

@@ -88,7 +88,7 @@ describe() {
 	header=$(grep -o -- '-isystem [^ ]*' "$B/cuda" | while read -r _ path; do
 		[ ! -f "$path/nccl.h" ] || { echo "$path/nccl.h"; break; }
 	done)
-	"$FOLDER/bin/all_reduce_perf" --version | awk '{ print "busbench " $NF }'
+	"$FOLDER/bin/all_reduce_perf" --version | awk 'NR == 1 { print "busbench " $NF }'
 	echo "commit $(git log -1 --format=%h 2>/dev/null || echo unknown)$(git diff --quiet HEAD 2>/dev/null || echo ' with changes')"
 	echo "built with CUDA $("$(awk '{ print $1 }' "$B/cuda")" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')"
 	awk '/#define NCCL_(MAJOR|MINOR|PATCH) / { v = v "." $3 } END { print "headers of NCCL " substr(v, 2) }' "$header"

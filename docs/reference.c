@@ -3,8 +3,7 @@
  * algorithms.
  */
 #include "collectives/barrier.h"
-#include "core/json.h"
-#include "core/option_text.h"
+#include "core/about.h"
 #include "diagnose/diagnose.h"
 #include "harness/measure/collective.h"
 #include "harness/results/compare.h"
@@ -27,6 +26,7 @@
 
 static const struct bb_option_section sections[] = {
 	{"All programs", bb_option_rows},
+	{"All programs, about themselves", bb_about_rows},
 	{"All programs whose data has a size to be chosen", bb_size_rows},
 	{"Collectives", bb_collective_rows},
 	{"barrier_perf", bb_barrier_rows},
@@ -47,39 +47,6 @@ static const struct bb_option_section sections[] = {
 static void write_options(struct bb_strbuf *out)
 {
 	bb_options_document(sections, out);
-}
-
-#define KIND_NAME(kind, ...) #kind,
-static const char *const kind_names[] = {BB_OPTION_KINDS(KIND_NAME)};
-
-static void write_option(const char *section, const struct bb_option *row, struct bb_strbuf *out)
-{
-	struct bb_json j;
-
-	bb_json_init(&j, out, false);
-	bb_json_object(&j);
-	bb_json_add_string(&j, "section", section);
-	bb_json_add_string(&j, "name", row->name);
-	bb_json_add_string(&j, "type", kind_names[row->type]);
-	if (bb_option_has_min(row))
-		bb_json_add_int(&j, "min", row->min);
-	if (bb_option_has_max(row))
-		bb_json_add_int(&j, "max", row->max);
-	bb_json_add_string(&j, "zero", row->zero);
-	bb_json_add_array(&j, "choices");
-	for (int i = 0; bb_option_has_choices(row) && bb_option_choice(row, i); i++)
-		bb_json_string(&j, bb_option_choice(row, i));
-	bb_json_end(&j);
-	bb_json_end(&j);
-	bb_strbuf_add(out, "\n");
-}
-
-/* The declarations of all options, an object a line: the tests derive cases from them. */
-static void write_schema(struct bb_strbuf *out)
-{
-	for (const struct bb_option_section *s = sections; s->rows; s++)
-		for (const struct bb_option *row = s->rows; row->name; row++)
-			write_option(s->title, row, out);
 }
 
 static void write_records(struct bb_strbuf *out)
@@ -110,7 +77,6 @@ static const struct {
 	{"options", write_options},
 	{"records", write_records},
 	{"algorithms", bb_document_algorithms},
-	{"schema", write_schema},
 };
 
 int main(int argc, char **argv)
@@ -127,6 +93,6 @@ int main(int argc, char **argv)
 	}
 	bb_strbuf_free(&out);
 	if (!written)
-		fprintf(stderr, "usage: reference options|records|algorithms|schema\n");
+		fprintf(stderr, "usage: reference options|records|algorithms\n");
 	return written ? 0 : 1;
 }

@@ -11,9 +11,9 @@
 	OPTION(CHOICES, algorithms, "algo", 0, "all",                                              \
 	       "barriers to measure: barrier is the backend's own, the others are all-reduces of " \
 	       "8 bytes, auto by the backend's choice",                                            \
-	       .choice = barrier_algorithm)                                                        \
+	       .choice = barrier_algorithm, .usual = true)                                         \
 	COMMON("iters", 'n', "1000", "timed barriers; with --precision per round", .min = 1,       \
-	       .max = 100000)
+	       .max = 100000, .usual = true)
 
 struct bb_barrier_options {
 	BB_OPTION_MEMBERS(BB_BARRIER_OPTIONS)

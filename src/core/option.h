@@ -23,6 +23,7 @@
 #define BB_CORE_OPTION_H
 
 #include "core/datatype.h"
+#include "core/json.h"
 #include "core/status.h"
 #include "core/strbuf.h"
 
@@ -124,6 +125,8 @@ struct bb_option {
 	const char *once;    /* needs given: why a second one is refused; NULL: the last counts */
 	const char *section; /* heading in the help, set on the first row of a section */
 	bool common;         /* a later table says where it is read into */
+	bool usual;          /* one of the few that --help shows; --help-all shows all */
+	bool gpu_only;       /* has an effect on GPUs alone; such rows are listed last */
 };
 
 /* The members of a list. */
@@ -190,10 +193,12 @@ BB_MUST bb_status bb_options_parse(const struct bb_option_table *tables, int arg
    ERANGE, where it is none. */
 bool bb_option_read_link(const char *text, bool port, struct bb_option_link *link);
 
-/* The text of --help for PROGRAM, and of one TABLE the same as Markdown, section by section. */
-void bb_options_help(const struct bb_option_table *tables, const char *program, const char *brief,
-		     struct bb_strbuf *out);
+/* Append the options of TABLES as text: ALL of them, section by section, or only the usual ones. */
+void bb_options_help(const struct bb_option_table *tables, bool all, struct bb_strbuf *out);
+/* Append all options of one TABLE as Markdown, section by section. */
 void bb_options_markdown(const struct bb_option_table *table, struct bb_strbuf *out);
+/* Add to the array that is open in JSON an object for each option of TABLES. */
+void bb_options_json(const struct bb_option_table *tables, struct bb_json *json);
 
 /* The word of WORDS (ends with NULL) nearest to WORD by edit distance, or NULL if none is near. */
 const char *bb_nearest(const char *word, const char *const *words);

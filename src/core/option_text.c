@@ -184,14 +184,22 @@ static void add_meaning(const struct bb_option *row, struct bb_strbuf *out)
 		bb_strbuf_add(out, ")");
 }
 
-/* Is ROW of TABLE, one of TABLES, in the help? */
-static bool is_shown(const struct bb_option_table *tables, const struct bb_option_table *table,
-		     const struct bb_option *row)
+/* Which rows are listed together. */
+enum listed { USUAL, ALL_BUT_GPU, GPU_ONLY };
+
+static bool is_listed(const struct bb_option *row, enum listed listed)
+{
+	return listed == USUAL ? row->usual : row->gpu_only == (listed == GPU_ONLY);
+}
+
+/* Does the program with TABLES, of which TABLE is one, have ROW as that table declares it? */
+static bool is_offered(const struct bb_option_table *tables, const struct bb_option_table *table,
+		       const struct bb_option *row)
 {
 	return !bb_option_hidden(tables, table, row) && !bb_option_refused(table, row);
 }
 
-static size_t label_width(const struct bb_option_table *tables)
+static size_t label_width(const struct bb_option_table *tables, bool all)
 {
 	size_t width = 0;
 
@@ -200,55 +208,69 @@ static size_t label_width(const struct bb_option_table *tables)
 			const char *name = bb_option_argument(row);
 			size_t length = 8 + strlen(row->name) + (*name ? 1 + strlen(name) : 0);
 
-			if (length > width && length <= LABEL_MAX && is_shown(tables, t, row))
+			if (length > width && length <= LABEL_MAX && (all || row->usual) &&
+			    is_offered(tables, t, row))
 				width = length;
 		}
 	return width;
 }
 
-static void add_rows(const struct bb_option_table *tables, const struct bb_option_table *table,
-		     size_t indent, struct bb_strbuf *out)
+static void add_row(const struct bb_option *row, size_t indent, struct bb_strbuf *out)
 {
-	const char *section = NULL; /* whose heading is still to come */
 	struct bb_strbuf text = {0};
+	size_t column;
 
-	for (const struct bb_option *rows = table->rows; rows->name; rows++) {
-		size_t column;
-
-		section = rows->section ? rows->section : section;
-		if (!is_shown(tables, table, rows))
-			continue;
-		if (section)
-			bb_strbuf_addf(out, "\n%s:\n", section);
-		section = NULL;
-		bb_strbuf_clear(&text);
-		add_label(rows, &text);
-		column = text.length;
-		bb_strbuf_add(out, bb_strbuf_text(&text));
-		bb_strbuf_clear(&text);
-		add_meaning(rows, &text);
-		if (column + 2 > indent && text.length) {
-			bb_strbuf_add(out, "\n");
-			column = 0;
-		}
-		bb_strbuf_wrap(out, bb_strbuf_text(&text), (int)column, (int)indent, HELP_WIDTH);
+	add_label(row, &text);
+	column = text.length;
+	bb_strbuf_add(out, bb_strbuf_text(&text));
+	bb_strbuf_clear(&text);
+	add_meaning(row, &text);
+	if (column + 2 > indent && text.length) {
+		bb_strbuf_add(out, "\n");
+		column = 0;
 	}
+	bb_strbuf_wrap(out, bb_strbuf_text(&text), (int)column, (int)indent, HELP_WIDTH);
 	out->failed |= text.failed;
 	bb_strbuf_free(&text);
 }
 
-void bb_options_help(const struct bb_option_table *tables, const char *program, const char *brief,
+/* The heading of ROW, whose table had *SECTION before it. GPU-only rows have one of their own. */
+static const char *heading(const struct bb_option *row, const char **section)
+{
+	*section = row->section ? row->section : *section;
+	return row->gpu_only ? "GPU only" : *section;
+}
+
+static void add_rows(const struct bb_option_table *tables, enum listed listed, size_t indent,
 		     struct bb_strbuf *out)
 {
-	size_t indent = label_width(tables) + 2;
+	const char *last = ""; /* heading */
 
-	bb_strbuf_addf(out, "Usage: %s [OPTION]...\n", program);
-	if (brief)
-		bb_strbuf_wrap(out, brief, 0, 0, HELP_WIDTH);
-	if (tables->rows && tables->rows->name && !tables->rows->section)
-		bb_strbuf_add(out, "\n");
-	for (const struct bb_option_table *t = tables; t->rows; t++)
-		add_rows(tables, t, indent, out);
+	for (const struct bb_option_table *t = tables; t->rows; t++) {
+		const char *section = NULL;
+
+		for (const struct bb_option *row = t->rows; row->name; row++) {
+			const char *head = heading(row, &section);
+
+			if (!is_listed(row, listed) || !is_offered(tables, t, row))
+				continue;
+			if (listed != USUAL && head && strcmp(head, last) != 0)
+				bb_strbuf_addf(out, "\n%s:\n", last = head);
+			add_row(row, indent, out);
+		}
+	}
+}
+
+void bb_options_help(const struct bb_option_table *tables, bool all, struct bb_strbuf *out)
+{
+	const size_t indent = label_width(tables, all) + 2;
+
+	if (!all) {
+		add_rows(tables, USUAL, indent, out);
+		return;
+	}
+	add_rows(tables, ALL_BUT_GPU, indent, out);
+	add_rows(tables, GPU_ONLY, indent, out);
 }
 
 /* A bar would end the cell. */
@@ -287,23 +309,80 @@ static void add_markdown_row(const struct bb_option *row, struct bb_strbuf *out)
 	bb_strbuf_free(&range);
 }
 
-void bb_options_markdown(const struct bb_option_table *table, struct bb_strbuf *out)
+static void add_markdown_rows(const struct bb_option_table *table, enum listed listed, bool *begun,
+			      struct bb_strbuf *out)
 {
 	static const char header[] = "| Option | Default | Values | Meaning |\n"
 				     "| --- | --- | --- | --- |\n";
-	const char *section = NULL; /* whose heading is still to come */
-	bool begun = false;
+	const char *section = NULL, *last = "";
 
 	for (const struct bb_option *row = table->rows; row->name; row++) {
-		section = row->section ? row->section : section;
-		if (bb_option_refused(table, row))
+		const char *head = heading(row, &section);
+		const bool fresh = head && strcmp(head, last) != 0;
+
+		if (!is_listed(row, listed) || bb_option_refused(table, row))
 			continue;
-		if (section)
-			bb_strbuf_addf(out, "%s### %s\n\n", begun ? "\n" : "", section);
-		if (section || !begun)
+		if (fresh)
+			bb_strbuf_addf(out, "%s### %s\n\n", *begun ? "\n" : "", last = head);
+		if (fresh || !*begun)
 			bb_strbuf_add(out, header);
 		add_markdown_row(row, out);
-		section = NULL;
-		begun = true;
+		*begun = true;
+	}
+}
+
+void bb_options_markdown(const struct bb_option_table *table, struct bb_strbuf *out)
+{
+	bool begun = false;
+
+	add_markdown_rows(table, ALL_BUT_GPU, &begun, out);
+	add_markdown_rows(table, GPU_ONLY, &begun, out);
+}
+
+#define KIND_NAME(kind, ...) #kind,
+static const char *const kind_names[] = {BB_OPTION_KINDS(KIND_NAME)};
+
+static void add_json_row(const struct bb_option *row, const char *head, struct bb_json *j)
+{
+	const char key[] = {row->key, '\0'};
+	struct bb_strbuf range = {0};
+
+	bb_json_object(j);
+	bb_json_add_string(j, "section", head);
+	bb_json_add_string(j, "name", row->name);
+	bb_json_add_string(j, "key", row->key ? key : NULL);
+	bb_json_add_string(j, "type", kind_names[row->type]);
+	bb_json_add_string(j, "argument", bb_option_argument(row));
+	bb_json_add_string(j, "default", row->type == BB_OPT_FLAG ? NULL : row->initial);
+	bb_json_add_string(j, "help", row->help);
+	bb_option_add_range(row, &range);
+	bb_json_add_string(j, "values", bb_strbuf_text(&range));
+	j->out->failed |= range.failed;
+	bb_strbuf_free(&range);
+	if (bb_option_has_min(row))
+		bb_json_add_int(j, "min", row->min);
+	if (bb_option_has_max(row))
+		bb_json_add_int(j, "max", row->max);
+	bb_json_add_string(j, "zero", row->zero);
+	bb_json_add_bool(j, "usual", row->usual);
+	bb_json_add_bool(j, "gpu_only", row->gpu_only);
+	bb_json_add_array(j, "choices");
+	for (int i = 0; bb_option_has_choices(row) && bb_option_choice(row, i); i++)
+		bb_json_string(j, bb_option_choice(row, i));
+	bb_json_end(j);
+	bb_json_end(j);
+}
+
+void bb_options_json(const struct bb_option_table *tables, struct bb_json *json)
+{
+	for (const struct bb_option_table *t = tables; t->rows; t++) {
+		const char *section = NULL;
+
+		for (const struct bb_option *row = t->rows; row->name; row++) {
+			const char *head = heading(row, &section);
+
+			if (is_offered(tables, t, row))
+				add_json_row(row, head, json);
+		}
 	}
 }

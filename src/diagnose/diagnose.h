@@ -27,14 +27,15 @@ enum { BB_LATENCY, BB_BANDWIDTH }; /* the quantities */
 #define BB_DIAGNOSE_OPTIONS(OPTION, COMMON)                                                        \
 	OPTION(FLAG, quick, "quick", 0, NULL,                                                      \
 	       "a sample of the pairs, at a cost linear in the nodes (default above 32 nodes)",    \
-	       .section = "Diagnosis")                                                             \
-	OPTION(FLAG, full, "full", 0, NULL, "all pairs (default up to 32 nodes)")                  \
+	       .section = "Diagnosis", .usual = true)                                              \
+	OPTION(FLAG, full, "full", 0, NULL, "all pairs (default up to 32 nodes)", .usual = true)   \
 	OPTION(INT, partners, "partners", 0, "12",                                                 \
 	       "partners of each node in the survey; with fewer nodes as many rounds, "            \
 	       "and enough that one that is slow stands out",                                      \
 	       .min = 2, .max = 1024)                                                              \
 	OPTION(PERCENT, tolerance, "tolerance", 0, "20%",                                          \
-	       "loss of speed from which something counts as slow", .argument = "P%")              \
+	       "loss of speed from which something counts as slow", .argument = "P%",              \
+	       .usual = true)                                                                      \
 	OPTION(INT, node_ranks, "node-ranks", 0, "0",                                              \
 	       "consecutive ranks of a node, a divisor of all; 0: the ranks of a host, or one",    \
 	       .min = 0, .max = BB_MOST_RAILS)                                                     \
@@ -42,7 +43,7 @@ enum { BB_LATENCY, BB_BANDWIDTH }; /* the quantities */
 	       "steps of work and a collective, which show the rank that comes last; 0: none",     \
 	       .min = 0, .max = 100000)                                                            \
 	OPTION(SIZE, bytes, "minbytes", 'b', "1M", "size of a large message", .min = 1,            \
-	       .max = BB_MOST_BYTES)                                                               \
+	       .max = BB_MOST_BYTES, .usual = true)                                                \
 	OPTION(INT, large, "iters", 'n', "5",                                                      \
 	       "large messages of each direction in a round; the median counts", .min = 1,         \
 	       .max = 10000)

@@ -232,6 +232,7 @@ static void close_memory(struct bb_run *run)
 
 const struct bb_benchmark bb_memory_benchmark = {
 	.brief = "Bandwidth and latency of memory, from each NUMA node to each.",
+	.examples = {"--work copy", "-b 1M -e 64M -f 8 --workers one"},
 	.own_bytes = sizeof(struct bb_memory),
 	.options = bb_memory_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE,

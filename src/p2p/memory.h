@@ -27,11 +27,12 @@ enum bb_workers { BB_WORKERS_ALL, BB_WORKERS_ONE, BB_WORKERS_BOTH };
 
 #define BB_MEMORY_OPTIONS(OPTION, COMMON)                                                          \
 	OPTION(SET, work, "work", 0, "all", "kinds of work on memory", .choices = work_names,      \
-	       .section = "Memory")                                                                \
+	       .section = "Memory", .usual = true)                                                 \
 	OPTION(CHOICE, workers, "workers", 0, "both",                                              \
 	       "ranks of a NUMA node that work at once: all, one, or first all and then one",      \
-	       .choices = worker_names)                                                            \
-	OPTION(INT, iters, "iters", 'n', "10", "timed iterations", .min = 1, .max = MOST_ITERS)
+	       .choices = worker_names, .usual = true)                                             \
+	OPTION(INT, iters, "iters", 'n', "10", "timed iterations", .min = 1, .max = MOST_ITERS,    \
+	       .usual = true)
 
 struct bb_memory_options {
 	BB_OPTION_MEMBERS(BB_MEMORY_OPTIONS)

@@ -409,6 +409,7 @@ static void close_pairs(struct bb_run *run)
 
 const struct bb_benchmark bb_bandwidth_benchmark = {
 	.brief = "Bandwidth between any two ranks, with P2P on and off.",
+	.examples = {"-g 2 --p2p both", "--backend sim --cluster hgx-h100:2 -b 64M -e 64M"},
 	.own_bytes = sizeof(struct bb_pairs),
 	.options = bb_bandwidth_rows,
 	.refuses = {NOT_FITTED},
@@ -428,6 +429,7 @@ const struct bb_benchmark bb_bandwidth_benchmark = {
 
 const struct bb_benchmark bb_latency_benchmark = {
 	.brief = "Latency between any two ranks: half a round trip of a small message.",
+	.examples = {"-g 2", "--backend sim --cluster hgx-h100:2"},
 	.own_bytes = sizeof(struct bb_pairs),
 	.options = bb_latency_rows,
 	.faults = FAULTS & ~(1u << BB_FAULT_CORRUPT),

@@ -40,21 +40,22 @@ enum bb_findings_choice { BB_FINDINGS_REPORT, BB_FINDINGS_FAIL };
 #define BB_P2P_OPTION(OPTION)                                                                      \
 	OPTION(CHOICE, p2p, "p2p", 0, "both",                                                      \
 	       "on: one end accesses the peer's memory; off: data is staged between them",         \
-	       .choices = p2p_names, .section = "Pairs")
+	       .choices = p2p_names, .section = "Pairs", .usual = true)
 #define BB_FINDINGS_OPTION(OPTION)                                                                 \
 	OPTION(CHOICE, findings, "findings", 0, "report",                                          \
-	       "fail: exit with status 7 if anything looks wrong", .choices = findings_names)
+	       "fail: exit with status 7 if anything looks wrong", .choices = findings_names,      \
+	       .usual = true)
 #define BB_BANDWIDTH_OPTIONS(OPTION, COMMON)                                                       \
 	BB_P2P_OPTION(OPTION)                                                                      \
 	OPTION(CHOICE, directions, "direction", 0, "both",                                         \
 	       "one direction, both at once, or one measurement of each",                          \
-	       .choices = direction_names)                                                         \
+	       .choices = direction_names, .usual = true)                                          \
 	BB_FINDINGS_OPTION(OPTION)
 #define BB_LATENCY_OPTIONS(OPTION, COMMON)                                                         \
 	BB_P2P_OPTION(OPTION)                                                                      \
 	BB_FINDINGS_OPTION(OPTION)                                                                 \
 	COMMON("iters", 'n', "1000", "samples per pair, of 50 round trips each", .min = 1,         \
-	       .max = MAX_ITERS)
+	       .max = MAX_ITERS, .usual = true)
 
 /* P2P is an enum bb_p2p_choice, DIRECTIONS an enum bb_direction_choice, FINDINGS an enum
  * bb_findings_choice. */

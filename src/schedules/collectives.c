@@ -291,7 +291,7 @@ const struct bb_collective bb_alltoall = {
 
 const struct bb_collective bb_alltoallv = {
 	.name = "alltoallv",
-	.brief = "every rank gets its block of every rank's data, each of its own length",
+	.brief = "every rank gets its block of every rank's data, of any length",
 	.flags = BB_ROUNDED | BB_VARIABLE,
 	.share = BB_SHARE_BY_DESTINATION,
 	.in_count = row_sum,
@@ -303,7 +303,7 @@ const struct bb_collective bb_alltoallv = {
 
 const struct bb_collective bb_sendrecv = {
 	.name = "sendrecv",
-	.brief = "every rank sends to the next rank and receives from the previous one",
+	.brief = "every rank sends to the next and receives from the previous",
 	.share = BB_SHARE_BY_DESTINATION,
 	.in_count = whole,
 	.out_count = whole,
@@ -314,7 +314,7 @@ const struct bb_collective bb_sendrecv = {
 
 const struct bb_collective bb_hypercube = {
 	.name = "hypercube",
-	.brief = "every rank gets the blocks of all ranks over the edges of a hypercube",
+	.brief = "every rank gets all blocks over the edges of a hypercube",
 	.flags = BB_SAME_OUTPUT | BB_ROUNDED,
 	.share = BB_SHARE_BY_SOURCE,
 	.in_count = whole,

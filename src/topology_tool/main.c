@@ -1,10 +1,9 @@
 /*
  * main.c - the program topology: a machine is printed, exported or compared.
  */
-#include "core/option.h"
+#include "core/about.h"
 #include "core/output.h"
 #include "core/standard.h"
-#include "core/version.h"
 #include "topology/build.h"
 #include "topology/files/files.h"
 #include "topology/systems.h"
@@ -31,33 +30,32 @@ static const char *const print_words[] = {"all",      "tree",   "matrix", "numa"
 	OPTION(STRING, topology, "topology", 0, NULL,                                              \
 	       "XML of a machine, from hwloc (lstopo), NCCL (NCCL_TOPO_DUMP_FILE) or --export "    \
 	       "(default: this machine)",                                                          \
-	       .argument = "FILE.xml", .section = "Machine")                                       \
+	       .argument = "FILE.xml", .section = "Machine", .usual = true)                        \
 	OPTION(STRING, system, "system", 0, NULL, "known system to show instead of this machine",  \
-	       .argument = "NAME")                                                                 \
+	       .argument = "NAME", .usual = true)                                                  \
 	OPTION(INT, nodes, "nodes", 0, "0",                                                        \
 	       "number of such machines, joined by their NICs; 0: as many as the source names",    \
-	       .min = 0, .max = MOST_NODES)                                                        \
+	       .min = 0, .max = MOST_NODES, .usual = true)                                         \
 	OPTION(STRING, ranks, "ranks", 0, NULL,                                                    \
 	       "GPUs of each node for the speed of light, such as 0-3,6 (default: all)",           \
 	       .argument = "LIST")                                                                 \
 	OPTION(FLAG, list_systems, "list-systems", 0, NULL, "list of known systems")               \
 	OPTION(CHOICE, print, "print", 0, "all", "part to print", .argument = "PART",              \
-	       .choices = print_words, .section = "Output")                                        \
+	       .choices = print_words, .section = "Output", .usual = true)                         \
 	OPTION(STRING, json, "json", 0, NULL,                                                      \
-	       "everything as JSON; -: to standard output instead of text", .argument = "FILE|-")  \
+	       "everything as JSON; -: to standard output instead of text", .argument = "FILE|-",  \
+	       .usual = true)                                                                      \
 	OPTION(STRING, xml, "export", 0, NULL, "XML that hwloc and --topology read",               \
 	       .argument = "FILE.xml|-")                                                           \
 	OPTION(STRING, diff, "diff", 0, NULL,                                                      \
 	       "differences between A and B, each a file, a known system or here; exit status 7 "  \
 	       "if there are any",                                                                 \
-	       .argument = "A [B]", .section = "Comparison")                                       \
-	OPTION(STRING, with, "with", 0, "here", "second machine of --diff", .argument = "B")       \
-	OPTION(FLAG, help, "help", 'h', NULL, "this text", .section = "About")                     \
-	OPTION(FLAG, help_markdown, "help-markdown", 0, NULL, "the same as Markdown tables")       \
-	OPTION(FLAG, version, "version", 0, NULL, "the version")
+	       .argument = "A [B]", .section = "Comparison", .usual = true)                        \
+	OPTION(STRING, with, "with", 0, "here", "second machine of --diff", .argument = "B")
 
 struct options {
 	BB_OPTION_MEMBERS(OPTIONS)
+	struct bb_about about;
 };
 
 #define BB_OPTIONS struct options
@@ -271,18 +269,20 @@ static bb_status list_systems(struct bb_error *error)
 	return st;
 }
 
-static bb_status print_help(const struct options *o, struct bb_error *error)
+static bb_status print_about(const struct options *o, struct bb_error *error)
 {
-	const struct bb_option_table tables[] = {{rows, NULL, NULL}, {NULL, NULL, NULL}};
+	const struct bb_option_table tables[] = {
+		{rows, NULL, NULL}, {bb_about_rows, NULL, NULL}, {NULL, NULL, NULL}};
+	const struct bb_about_program program = {
+		.name = "topology",
+		.brief = BRIEF,
+		.tables = tables,
+		.examples = {"--print tree", "--system hgx-h100 --nodes 4"},
+	};
 	struct bb_strbuf out = {0};
 	bb_status st;
 
-	if (o->help)
-		bb_options_help(tables, "topology", BRIEF, &out);
-	else if (o->help_markdown)
-		bb_options_markdown(&(struct bb_option_table){.rows = rows}, &out);
-	else
-		bb_strbuf_add(&out, "topology (busbench) " BB_VERSION "\n");
+	bb_about_add(&o->about, &program, &out);
 	st = bb_write_text("-", &out, error);
 	bb_strbuf_free(&out);
 	return st;
@@ -322,8 +322,8 @@ static char **split_diff(int *argc, char **argv)
 
 static bb_status topology_perform(const struct options *o, struct bb_error *error)
 {
-	if (o->help || o->help_markdown || o->version)
-		return print_help(o, error);
+	if (bb_about_requested(&o->about))
+		return print_about(o, error);
 	if (o->list_systems)
 		return list_systems(error);
 	if (o->with_given && !o->diff)
@@ -334,7 +334,8 @@ static bb_status topology_perform(const struct options *o, struct bb_error *erro
 int main(int argc, char **argv)
 {
 	struct options o;
-	const struct bb_option_table tables[] = {{rows, &o, NULL}, {NULL, NULL, NULL}};
+	const struct bb_option_table tables[] = {
+		{rows, &o, NULL}, {bb_about_rows, &o.about, NULL}, {NULL, NULL, NULL}};
 	struct bb_error error = {0};
 	char **words = split_diff(&argc, argv);
 	bb_status st;

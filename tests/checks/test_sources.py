@@ -30,7 +30,7 @@ COMPILERS = ("gcc", "clang")
 CUDA_INCLUDE = ["-isystem", os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "include")]
 FLAGS = (
     "-std=gnu11 -Isrc -D_GNU_SOURCE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes "
-    "-Wpointer-arith -Wvla -Wwrite-strings -Wno-unused-parameter -pthread -fsyntax-only"
+    "-Wpointer-arith -Wvla -Wwrite-strings -Wno-unused-parameter -pthread -fsyntax-only -DBB_BUILT=\"\""
 ).split()
 
 

@@ -88,7 +88,7 @@ def nothing_moves_the_cursor():
 def usage():
     acceptance().exits(2).says("needs a subject")
     acceptance("rum").exits(2).says("did you mean \"run\"?")
-    acceptance("run").exits(2).says("needs PROFILE.yaml")
+    acceptance("run").exits(2).says("needs PROFILE")
     acceptance("run", "/nowhere.yaml").exits(2).says("/nowhere.yaml: cannot be opened: No such file")
     acceptance("run", "--strickt", THIS_MACHINE).exits(2).says("did you mean --strict?")
     acceptance("run", "--help").exits(0).prints("--resume")

@@ -84,8 +84,8 @@ FAULTS = {  # one of each kind, with its exit status if all programs have the sa
 
 
 def every_fault(program, words):
-    """Faults that --help lists are planted, others are refused."""
-    text = kit.execute([built(program), "--help"]).exits(0).out
+    """Faults that --help-all lists are planted, others are refused."""
+    text = kit.execute([built(program), "--help-all"]).exits(0).out
     kinds = re.findall(r"^ {6}(\w+):\S+", text.split("\nKinds of --fault:")[1].split("\nMore kinds")[0], re.M)
     expect(set(kinds) <= {*FAULTS, "slow_node"} and "die" in kinds, f"{program}: {kinds}")
     for kind, (fault, code) in FAULTS.items():
@@ -192,7 +192,7 @@ def the_disk_is_full():
 @test
 def standard_output_is_full():
     for arguments in ("-g 2 -b 8 -e 64", "-g 2 -b 8 -e 64 --csv -", "-g 2 -b 8 -e 64 --json -", "--help",
-                      "--list", "--version", "--explain -g 4", "--help-markdown"):  # fmt: skip
+                      "--list", "--version", "--explain -g 4", "--help-markdown", "--help-all", "--help-schema"):  # fmt: skip
         with open("/dev/full", "w", encoding="utf-8") as full:
             result = run(f"all_reduce {arguments}", stdout=full)
         result.exits(1).require(result.err, "nothing on stderr")

@@ -69,7 +69,7 @@ def every_reader_is_held():
     """Every option that reads a file is in the table above."""
     held = " ".join(READERS.values())
     for name in ("all_reduce_perf", "ddp_bucket_perf", "zero_perf", "topology", "diagnose"):
-        for line in execute([kit.built(name), "--help"]).exits(0).out.splitlines():
+        for line in execute([kit.built(name), "--help-all"]).exits(0).out.splitlines():
             words = line.split()
             if len(words) > 1 and words[0].startswith("--") and "FILE" in words[1]:
                 expect(words[0] in held or words[0] in ("--csv", "--json", "--export", "--tuner-conf"), f"{name} {words[0]} is not held")

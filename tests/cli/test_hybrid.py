@@ -180,11 +180,11 @@ for words, sentence in BAD:
 
 @test
 def help_without_sizes():
-    """--help lists no option that is always refused."""
+    """--help-all lists no option that is always refused."""
     for binary in ("hybrid_parallel", "tensor_parallel", "moe_alltoall"):
-        out = run(f"{binary} --help").exits(0).out
+        out = run(f"{binary} --help-all").exits(0).out
         expect("--minbytes" not in out and "--seed" in out, out)
-    run("all_reduce --help").exits(0).prints("--minbytes", "Sizes:")
+    run("all_reduce --help-all").exits(0).prints("--minbytes", "Sizes:")
 
 
 @test

@@ -236,10 +236,9 @@ def alltoallv_matrix_explained():
 @test
 def version_help_list():
     for name in COLLECTIVES:
-        text = run(f"{name} --help").exits(0).prints("--minbytes", "--algo", "--explain").out
+        text = run(f"{name} --help").exits(0).prints("--minbytes", "--algo", "--explain", "--help-all").out
         equal(run(f"{name} -h").exits(0).out, text, "-h")
-        run(f"{name} --version").exits(0).prints(f"{name}_perf (busbench) ")
-        expect(all(len(line) <= 100 for line in text.splitlines()), f"{name} --help is wider than 100 columns")
+        run(f"{name} --version").exits(0).prints(f"{name}_perf (busbench) ", "compiler: ", "libraries: ", "commit: ")
     algorithms, types = listing()
     for name in COLLECTIVES:
         wanted = {"hypercube"} if name == "hypercube" else {"ring", "tree", "direct"}

@@ -5,11 +5,9 @@ import json
 
 from kit import add, built, execute, expect
 
-PROGRAMS = {  # of the sections that are not programs
-    "All programs": "all_reduce_perf",
-    "All programs whose data has a size to be chosen": "all_reduce_perf",
-    "Collectives": "all_reduce_perf",
-}
+# Options of collectives are tested with one of them, those of all programs too.
+PROGRAMS = ("all_reduce_perf barrier_perf p2p_bandwidth_perf p2p_latency_perf mem_bandwidth_perf ddp_bucket_perf pipeline_perf "
+            "tensor_parallel_perf hybrid_parallel_perf moe_alltoall_perf zero_perf data_parallel_perf diagnose").split()  # fmt: skip
 LONG_LIST = 33  # items, one more than a list may have
 
 MALFORMED = {
@@ -82,11 +80,12 @@ def each_is_refused(program, options):
 
 
 def declarations():
-    """{program: options}."""
-    found = {}
-    for line in execute([built("docs/reference"), "schema"]).exits(0).out.splitlines():
-        option = json.loads(line)
-        found.setdefault(PROGRAMS.get(option["section"], option["section"]), []).append(option)
+    """{program: options that no program before it has in the same form}."""
+    found, known = {}, []
+    for program in PROGRAMS:
+        options = json.loads(execute([built(program), "--help-schema"]).exits(0).out)["options"]
+        found[program] = [option for option in options if option not in known]
+        known += options
     expect(sum(map(len, found.values())) > 150, f"options of {found.keys()}")
     return found
 

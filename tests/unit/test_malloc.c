@@ -202,7 +202,7 @@ static bool call_help(bool *orderly)
 	struct bb_strbuf help = {0}, markdown = {0};
 	bool ok;
 
-	bb_options_help(tables, "program", "brief", &help);
+	bb_options_help(tables, true, &help);
 	bb_options_markdown(tables, &markdown);
 	ok = !bb_strbuf_failed(&help) && !bb_strbuf_failed(&markdown);
 	bb_strbuf_free(&help);

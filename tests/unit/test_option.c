@@ -223,7 +223,7 @@ static void test_tables(void **state)
 	assert_true(!other.loud && other.n == 7 && r.iters == 20);
 	assert_int_equal(bb_options_parse(tables, 3, wrong, &error), BB_EUSAGE);
 	assert_non_null(strstr(error.text, "did you mean --number?"));
-	bb_options_help(tables, "p", NULL, &out);
+	bb_options_help(tables, true, &out);
 	assert_non_null(strstr(bb_strbuf_text(&out), "\nMore:\n  -l, --loud"));
 	assert_non_null(strstr(bb_strbuf_text(&out), "\n\nSizes:\n  -b, --minbytes SIZE"));
 	bb_strbuf_free(&out);
@@ -233,7 +233,7 @@ static void test_help(void **state)
 {
 	const struct bb_option_table tables[] = {{rows, NULL, NULL}, {NULL, NULL, NULL}};
 	static const char *const lines[] = {
-		"Usage: x_perf [OPTION]...\nMeasure x.\n\nSizes:\n",
+		"\nSizes:\n",
 		"\n  -b, --minbytes SIZE  smallest size (4 to 1T; default 32M)\n",
 		"\n      --repeat N       same as --iters\n",
 		"\n\nRepetition:\n  -n, --iters N        iterations (1 to 1000; default 20)\n",
@@ -246,7 +246,7 @@ static void test_help(void **state)
 	struct bb_strbuf out = {0};
 	const char *text, *end;
 
-	bb_options_help(tables, "x_perf", "Measure x.", &out);
+	bb_options_help(tables, true, &out);
 	assert_false(bb_strbuf_failed(&out));
 	text = bb_strbuf_text(&out);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
@@ -257,6 +257,40 @@ static void test_help(void **state)
 		assert_non_null(end);
 		assert_true(end - line <= 100 && (end == line || end[-1] != ' '));
 	}
+	bb_strbuf_free(&out);
+}
+
+/* Usual rows have no headings; GPU-only rows come last, under one heading. */
+static void test_help_order(void **state)
+{
+	struct order {
+		bool a, b, c, d;
+	};
+	static const struct bb_option first[] = {
+		{"a", 0, BB_OPT_FLAG, offsetof(struct order, a), .help = "A", .section = "One",
+		 .usual = true},
+		{"b", 0, BB_OPT_FLAG, offsetof(struct order, b), .help = "B", .gpu_only = true},
+		{"c", 0, BB_OPT_FLAG, offsetof(struct order, c), .help = "C"},
+		{.name = NULL},
+	};
+	static const struct bb_option second[] = {
+		{"d", 0, BB_OPT_FLAG, offsetof(struct order, d), .help = "D", .section = "One",
+		 .usual = true},
+		{.name = NULL},
+	};
+	const struct bb_option_table tables[] = {
+		{first, NULL, NULL}, {second, NULL, NULL}, {NULL, NULL, NULL}};
+	struct bb_strbuf out = {0};
+
+	bb_options_help(tables, false, &out);
+	assert_string_equal(bb_strbuf_text(&out), "      --a  A\n      --d  D\n");
+	bb_strbuf_clear(&out);
+	bb_options_help(tables, true, &out);
+	assert_string_equal(bb_strbuf_text(&out), "\nOne:\n      --a  A\n      --c  C\n"
+						  "      --d  D\n\nGPU only:\n      --b  B\n");
+	bb_strbuf_clear(&out);
+	bb_options_markdown(tables, &out);
+	assert_non_null(strstr(bb_strbuf_text(&out), "| `--c` |  |  | C |\n\n### GPU only\n\n"));
 	bb_strbuf_free(&out);
 }
 
@@ -438,7 +472,7 @@ static void test_refused_help(void **state)
 		{listed_rows, NULL, NULL}, {rows, NULL, refused}, {NULL, NULL, NULL}};
 	struct bb_strbuf out = {0};
 
-	bb_options_help(tables, "p", NULL, &out);
+	bb_options_help(tables, true, &out);
 	assert_null(strstr(bb_strbuf_text(&out), "bytes"));
 	assert_null(strstr(bb_strbuf_text(&out), "Sizes:"));
 	assert_null(strstr(bb_strbuf_text(&out), "--check"));
@@ -472,12 +506,12 @@ static void test_nearest(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),     cmocka_unit_test(test_values),
-		cmocka_unit_test(test_errors),       cmocka_unit_test(test_wrong_default),
-		cmocka_unit_test(test_tables),       cmocka_unit_test(test_help),
-		cmocka_unit_test(test_markdown),     cmocka_unit_test(test_nearest),
-		cmocka_unit_test(test_lists),        cmocka_unit_test(test_bad_lists),
-		cmocka_unit_test(test_refused_help),
+		cmocka_unit_test(test_defaults),   cmocka_unit_test(test_values),
+		cmocka_unit_test(test_errors),     cmocka_unit_test(test_wrong_default),
+		cmocka_unit_test(test_tables),     cmocka_unit_test(test_help),
+		cmocka_unit_test(test_help_order), cmocka_unit_test(test_markdown),
+		cmocka_unit_test(test_nearest),    cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_bad_lists),  cmocka_unit_test(test_refused_help),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

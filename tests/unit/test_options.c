@@ -439,15 +439,16 @@ static void test_explain(void **state)
 
 static void test_only_informs(void **state)
 {
-	static const char *const lines[] = {"--help", "-h", "--version", "--list",
-					    "--help-markdown"};
+	static const char *const lines[] = {"--help",       "-h",         "--version",
+					    "--list",       "--help-all", "--help-markdown",
+					    "--help-schema"};
 	struct reading r;
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
 		assert_int_equal(read_line(&r, lines[i]), BB_OK);
 	/* Asked for help, nobody wants to hear about sizes. */
 	assert_int_equal(read_line(&r, "-b 2M -e 1M -h"), BB_OK);
-	assert_true(r.options.help);
+	assert_true(r.options.about.help);
 }
 
 static void test_unreduced(void **state)

@@ -4,40 +4,44 @@
 #include "acceptance/tool/tool.h"
 #include "core/output.h"
 #include "core/standard.h"
-#include "core/version.h"
 #include "harness/run/options_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLES 4 /* of options, with the one that ends them */
+#define TABLES 3 /* of options, with the one that ends them */
 
 static const struct subject {
 	const char *word, *operands, *brief;
 	bb_status (*run)(struct bb_acceptance_job *job, struct bb_error *error);
 	const struct bb_option *rows[TABLES]; /* ends with NULL */
+	const char *examples[BB_EXAMPLES];
 } subjects[] = {
 	{"run",
-	 "PROFILE.yaml",
+	 "PROFILE",
 	 "run the steps of a profile and judge them by its gates",
 	 bb_acceptance_run,
-	 {bb_acceptance_steps_rows, bb_acceptance_run_rows, bb_acceptance_about_rows}},
+	 {bb_acceptance_steps_rows, bb_acceptance_run_rows},
+	 {"this-machine -o out", "hgx-h100 --cluster hgx-h100:1 --dry-run"}},
 	{"baseline",
-	 "PROFILE.yaml",
+	 "PROFILE",
 	 "measure a profile N times, for later runs to be compared with",
 	 bb_acceptance_baseline,
-	 {bb_acceptance_steps_rows, bb_acceptance_baseline_rows, bb_acceptance_about_rows}},
+	 {bb_acceptance_steps_rows, bb_acceptance_baseline_rows},
+	 {"this-machine -n 5 -o out", "hgx-h100 --into baseline.json -o out"}},
 	{"check",
 	 "FILE...",
 	 "is my number normal? records, or a log of nccl-tests, beside published numbers",
 	 bb_acceptance_check,
-	 {bb_acceptance_check_rows, bb_acceptance_about_rows}},
+	 {bb_acceptance_check_rows},
+	 {"all_reduce.log --gpu H100", "run.jsonl"}},
 	{"compare",
 	 "BEFORE AFTER",
 	 "what became slower or faster: records or folders of two runs",
 	 bb_acceptance_compare,
-	 {bb_acceptance_compare_rows, bb_acceptance_about_rows}},
+	 {bb_acceptance_compare_rows},
+	 {"before.jsonl after.jsonl", "out-monday out-tuesday --tolerance 3%"}},
 	{.word = NULL},
 };
 
@@ -93,61 +97,68 @@ static int words_divide(const struct subject *subject, int argc, char **words, c
 	return n;
 }
 
-/* The options of S, read into TARGET. */
-static void tables_fill(const struct subject *s, void *target, struct bb_option_table *tables)
+/* The options of S, read into O. */
+static void tables_fill(const struct subject *s, struct bb_acceptance_options *o,
+			struct bb_option_table tables[TABLES + 1])
 {
-	for (int i = 0; i < TABLES; i++)
-		tables[i] = (struct bb_option_table){.rows = s->rows[i], .target = target};
+	int n = 0;
+
+	for (; s->rows[n]; n++)
+		tables[n] = (struct bb_option_table){.rows = s->rows[n], .target = o};
+	tables[n++] = (struct bb_option_table){.rows = bb_about_rows, .target = &o->about};
+	tables[n] = (struct bb_option_table){.rows = NULL};
 }
 
-static bb_status write_and_free(struct bb_strbuf *out, struct bb_error *error)
+static void add_about(const struct subject *s, const struct bb_about *about, struct bb_strbuf *out)
 {
-	const bb_status st = bb_write_text("-", out, error);
+	struct bb_acceptance_options unused;
+	struct bb_option_table tables[TABLES + 1];
+	struct bb_about_program program = {
+		.operands = s->operands, .brief = s->brief, .tables = tables};
+	char name[64];
 
-	bb_strbuf_free(out);
-	return st;
+	tables_fill(s, &unused, tables);
+	snprintf(name, sizeof(name), "acceptance %s", s->word);
+	program.name = name;
+	memcpy(program.examples, s->examples, sizeof(program.examples));
+	bb_about_add(about, &program, out);
 }
 
-static bb_status show_version(struct bb_error *error)
+static void add_subjects(struct bb_strbuf *out)
 {
-	struct bb_strbuf out = {0};
-
-	bb_strbuf_add(&out, "acceptance (busbench) " BB_VERSION "\n");
-	return write_and_free(&out, error);
-}
-
-static bb_status show_subjects(struct bb_error *error)
-{
-	struct bb_strbuf out = {0};
-
-	bb_strbuf_add(&out, "Usage: acceptance SUBJECT FILE... [OPTION]...\n"
-			    "Acceptance tests with gates that say where they come from.\n\n");
+	bb_strbuf_add(out, "Usage: acceptance SUBJECT FILE... [OPTION]...\n"
+			   "Acceptance tests with gates that say where they come from.\n\n");
 	for (const struct subject *s = subjects; s->word; s++)
-		bb_strbuf_addf(&out, "  %-9s %-13s %s\n", s->word, s->operands, s->brief);
-	bb_strbuf_add(&out, "\nacceptance SUBJECT --help shows the options of one.\n");
-	return write_and_free(&out, error);
+		bb_strbuf_addf(out, "  %-9s %-13s %s\n", s->word, s->operands, s->brief);
+	bb_strbuf_add(out, "\nacceptance SUBJECT --help shows the options of one.\n");
 }
 
-static bb_status show_help(const struct subject *s, bool markdown, struct bb_error *error)
+/* What ABOUT requests of SUBJECT or, if that is NULL, of all. */
+static bb_status show_about(const struct subject *subject, const struct bb_about *about,
+			    struct bb_error *error)
 {
-	struct bb_option_table tables[TABLES];
 	struct bb_strbuf out = {0};
-	char program[64];
+	bb_status st;
 
-	tables_fill(s, NULL, tables);
-	snprintf(program, sizeof(program), "acceptance %s %s", s->word, s->operands);
-	if (!markdown)
-		bb_options_help(tables, program, s->brief, &out);
-	for (int i = 0; markdown && s->rows[i] != bb_acceptance_about_rows; i++)
-		bb_options_markdown(&tables[i], &out);
-	return write_and_free(&out, error);
+	if (subject)
+		add_about(subject, about, &out);
+	else if (about->help || about->help_all)
+		add_subjects(&out);
+	else if (about->help_markdown || about->help_schema)
+		for (const struct subject *s = subjects; s->word; s++)
+			add_about(s, about, &out);
+	else
+		bb_about_add(about, &(struct bb_about_program){.name = "acceptance"}, &out);
+	st = bb_write_text("-", &out, error);
+	bb_strbuf_free(&out);
+	return st;
 }
 
 static bb_status subject_run(const struct subject *subject, int argc, char **words,
 			     struct bb_acceptance_job *job, struct bb_error *error)
 {
 	struct bb_acceptance_options o = {.output = NULL};
-	struct bb_option_table tables[TABLES];
+	struct bb_option_table tables[TABLES + 1];
 	char **const sorted = calloc(2 * (size_t)argc + 2, sizeof(*sorted));
 	bb_status st;
 	int n;
@@ -160,10 +171,8 @@ static bb_status subject_run(const struct subject *subject, int argc, char **wor
 	job->operands = sorted + argc + 1;
 	job->noperands = argc - n;
 	BB_TRY(st, bb_options_parse(tables, n, sorted, error), out);
-	if (o.help || o.help_markdown)
-		st = show_help(subject, o.help_markdown, error);
-	else if (o.version)
-		st = show_version(error);
+	if (bb_about_requested(&o.about))
+		st = show_about(o.about.version ? NULL : subject, &o.about, error);
 	else if (job->noperands == 0 && !o.resume)
 		st = bb_fail(error, BB_EUSAGE, "%s: needs %s", subject->word, subject->operands);
 	else
@@ -177,6 +186,8 @@ int main(int argc, char **argv)
 {
 	const char *const word = argc > 1 ? argv[1] : "";
 	struct bb_acceptance_job job = {.signal = 0};
+	struct bb_about about;
+	const struct bb_option_table tables[] = {{bb_about_rows, &about, NULL}, {NULL, NULL, NULL}};
 	const struct subject *subject = NULL;
 	struct bb_error error = {0};
 	bb_status st;
@@ -186,10 +197,10 @@ int main(int argc, char **argv)
 	if (argc < 2) {
 		st = bb_fail(&error, BB_EUSAGE,
 			     "needs a subject: run, baseline, check or compare; see --help");
-	} else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
-		st = show_subjects(&error);
-	} else if (strcmp(word, "--version") == 0) {
-		st = show_version(&error);
+	} else if (word[0] == '-') {
+		st = bb_options_parse(tables, argc, argv, &error);
+		if (st == BB_OK)
+			st = show_about(NULL, &about, &error);
 	} else {
 		st = find_subject(word, &subject, &error);
 		if (subject)

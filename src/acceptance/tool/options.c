@@ -6,4 +6,3 @@ const struct bb_option bb_acceptance_run_rows[] = BB_OPTION_ROWS(BB_ACCEPTANCE_R
 const struct bb_option bb_acceptance_baseline_rows[] = BB_OPTION_ROWS(BB_ACCEPTANCE_BASELINE);
 const struct bb_option bb_acceptance_check_rows[] = BB_OPTION_ROWS(BB_ACCEPTANCE_CHECK);
 const struct bb_option bb_acceptance_compare_rows[] = BB_OPTION_ROWS(BB_ACCEPTANCE_COMPARE);
-const struct bb_option bb_acceptance_about_rows[] = BB_OPTION_ROWS(BB_ACCEPTANCE_ABOUT);

@@ -5,66 +5,64 @@
 #define BB_ACCEPTANCE_TOOL_TOOL_H
 
 #include "acceptance/session.h"
-#include "core/option.h"
+#include "core/about.h"
 
 /* Of run and baseline. */
 #define BB_ACCEPTANCE_STEPS(OPTION, COMMON)                                                        \
 	OPTION(STRING, output, "output", 'o', NULL,                                                \
 	       "folder of the results (default: acceptance-NAME-TIME)", .argument = "DIR",         \
-	       .section = "Running")                                                               \
+	       .section = "Running", .usual = true)                                                \
 	OPTION(STRING, resume, "resume", 0, NULL,                                                  \
 	       "folder of an interrupted run to continue, whose profile may be left out",          \
-	       .argument = "DIR")                                                                  \
+	       .argument = "DIR", .usual = true)                                                   \
 	OPTION(INT, all_nodes, "nodes", 0, NULL,                                                   \
 	       "nodes to test: each step on all of them at once, in groups of as many nodes as "   \
 	       "it has (default: the nodes of each step)",                                         \
-	       .min = 1, .max = 1 << 20)                                                           \
+	       .min = 1, .max = 1 << 20, .usual = true)                                            \
 	OPTION(INT, ranks_per_node, "ranks-per-node", 0, NULL,                                     \
 	       "ranks of a node (default: those of the profile)", .min = 1, .max = 1 << 10)        \
-	OPTION(FLAG, quick, "quick", 0, NULL, "the steps of the quick mode alone")                 \
+	OPTION(FLAG, quick, "quick", 0, NULL, "the steps of the quick mode alone", .usual = true)  \
 	OPTION(FLAG, full, "full", 0, NULL, "the steps of the full mode (the default)")            \
 	OPTION(FLAG, quiet, "quiet", 0, NULL, "no progress on standard error")
 
 #define BB_ACCEPTANCE_RUN(OPTION, COMMON)                                                          \
-	OPTION(FLAG, strict, "strict", 0, NULL, "warnings fail too", .section = "Judging")         \
+	OPTION(FLAG, strict, "strict", 0, NULL, "warnings fail too", .section = "Judging",         \
+	       .usual = true)                                                                      \
 	OPTION(STRING, cluster, "cluster", 0, NULL,                                                \
 	       "cluster on which every step is simulated instead: the gates' verdict on a system " \
 	       "that does not exist yet",                                                          \
-	       .argument = "NAME[:NODES]")                                                         \
+	       .argument = "NAME[:NODES]", .usual = true)                                          \
 	OPTION(STRING, fault, "fault", 0, NULL,                                                    \
 	       "fault of that cluster, as in lost_rail:0:2, which the gates should notice",        \
 	       .argument = "FAULT")                                                                \
-	OPTION(FLAG, dry_run, "dry-run", 0, NULL, "print the commands and the gates; run nothing") \
+	OPTION(FLAG, dry_run, "dry-run", 0, NULL, "print the commands and the gates; run nothing", \
+	       .usual = true)                                                                      \
 	OPTION(FLAG, no_report, "no-report", 0, NULL, "no page by scripts/report.py")
 
 #define BB_ACCEPTANCE_BASELINE(OPTION, COMMON)                                                     \
 	OPTION(INT, repeats, "repeats", 'n', "10", "runs of each step", .min = 2, .max = 1000,     \
-	       .section = "Baseline")                                                              \
+	       .section = "Baseline", .usual = true)                                               \
 	OPTION(STRING, into, "into", 0, NULL,                                                      \
 	       "file of the baseline; a baseline in it becomes its history (default: "             \
 	       "DIR/baseline.json)",                                                               \
-	       .argument = "FILE")
+	       .argument = "FILE", .usual = true)
 
 #define BB_ACCEPTANCE_CHECK(OPTION, COMMON)                                                        \
 	OPTION(STRING, gpu, "gpu", 0, NULL, "GPU of the numbers: A100, H100, H200, B200 …",        \
-	       .argument = "NAME", .section = "Is my number normal?")                              \
+	       .argument = "NAME", .section = "Is my number normal?", .usual = true)               \
 	OPTION(STRING, collective, "collective", 0, NULL,                                          \
-	       "collective of the numbers (default: that of the file)", .argument = "NAME")        \
+	       "collective of the numbers (default: that of the file)", .argument = "NAME",        \
+	       .usual = true)                                                                      \
 	OPTION(INT, nodes, "nodes", 0, NULL, "number of nodes (default: that of the file)",        \
-	       .min = 1, .max = 1 << 20)                                                           \
+	       .min = 1, .max = 1 << 20, .usual = true)                                            \
 	OPTION(INT, ranks, "ranks", 0, NULL, "number of ranks (default: that of the file)",        \
-	       .min = 1, .max = 1 << 20)
+	       .min = 1, .max = 1 << 20, .usual = true)
 
 #define BB_ACCEPTANCE_COMPARE(OPTION, COMMON)                                                      \
 	OPTION(PERCENT, tolerance, "tolerance", 0, "5%",                                           \
 	       "loss of speed above which the exit status is 7", .argument = "P%",                 \
-	       .section = "Comparing two runs")                                                    \
-	OPTION(FLAG, all, "all", 0, NULL, "every result, not only those that differ")
-
-#define BB_ACCEPTANCE_ABOUT(OPTION, COMMON)                                                        \
-	OPTION(FLAG, help, "help", 'h', NULL, "this text", .section = "About")                     \
-	OPTION(FLAG, help_markdown, "help-markdown", 0, NULL, "the same as Markdown tables")       \
-	OPTION(FLAG, version, "version", 0, NULL, "the version")
+	       .section = "Comparing two runs", .usual = true)                                     \
+	OPTION(FLAG, all, "all", 0, NULL, "every result, not only those that differ", .usual = true)
 
 struct bb_acceptance_options {
 	BB_OPTION_MEMBERS(BB_ACCEPTANCE_STEPS)
@@ -72,12 +70,12 @@ struct bb_acceptance_options {
 	BB_OPTION_MEMBERS(BB_ACCEPTANCE_BASELINE)
 	BB_OPTION_MEMBERS(BB_ACCEPTANCE_CHECK)
 	BB_OPTION_MEMBERS(BB_ACCEPTANCE_COMPARE)
-	BB_OPTION_MEMBERS(BB_ACCEPTANCE_ABOUT)
+	struct bb_about about;
 };
 
 extern const struct bb_option bb_acceptance_run_rows[], bb_acceptance_baseline_rows[];
 extern const struct bb_option bb_acceptance_check_rows[], bb_acceptance_compare_rows[];
-extern const struct bb_option bb_acceptance_steps_rows[], bb_acceptance_about_rows[];
+extern const struct bb_option bb_acceptance_steps_rows[];
 
 /* The work of a subject. A status other than BB_OK without a sentence in ERROR is a verdict. */
 struct bb_acceptance_job {
@@ -91,8 +89,8 @@ BB_MUST bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct b
 BB_MUST bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *error);
 BB_MUST bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *error);
 
-/* Make the page of a run whose verdict is written, by scripts/report.py of the source tree of this
-   binary. SAID gets its path, or why there is none. */
+/* Make the page of a run whose verdict is written, by scripts/report.py, installed or of the
+   source tree. SAID gets its path, or why there is none. */
 BB_MUST bb_status bb_acceptance_report(const struct bb_acceptance_session *session,
 				       struct bb_strbuf *said, struct bb_error *error);
 

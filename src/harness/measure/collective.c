@@ -323,6 +323,8 @@ struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collecti
 {
 	return (struct bb_benchmark){
 		.brief = collective->brief,
+		.examples = {"-g 4 -b 1K -e 1M -f 4 --algo all",
+			     "--backend sim --cluster hgx-h100:16 -b 64K -e 4G -f 16"},
 		.subject = collective,
 		.own_bytes = sizeof(struct bb_bench),
 		.options = bb_collective_rows,

@@ -21,7 +21,7 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 #define BB_COLLECTIVE_OPTIONS(OPTION, COMMON)                                                      \
 	OPTION(STRING, algo_text, "algo", 0, "auto",                                               \
 	       "algorithms to run one after the other and compare; auto: the backend's choice",    \
-	       .argument = "LIST|all", .section = "What is run")                                   \
+	       .argument = "LIST|all", .section = "What is run", .usual = true)                    \
 	OPTION(STRING, proto_text, "proto", 0, NULL,                                               \
 	       "protocols of NCCL (LL, LL128, Simple), each with every algorithm of --algo",       \
 	       .argument = "LIST")                                                                 \
@@ -66,25 +66,25 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 	       "nccl-tests' JSON (env is empty); ends in .json, an existing file is kept",         \
 	       .argument = "FILE")                                                                 \
 	OPTION(INT, cudagraph, "cudagraph", 'G', "0", "launches of a captured graph", .min = 0,    \
-	       .max = BB_MOST_COUNT, .section = "GPU only")                                        \
+	       .max = BB_MOST_COUNT, .gpu_only = true)                                             \
 	OPTION(INT, stream_null, "stream_null", 'y', "0", "1: the default stream", .min = 0,       \
-	       .max = 1, .argument = "0|1")                                                        \
+	       .max = 1, .argument = "0|1", .gpu_only = true)                                      \
 	OPTION(INT, local_register, "local_register", 'R', "0",                                    \
 	       "register buffers; 1: locally, 2: as symmetric windows", .min = 0, .max = 2,        \
-	       .argument = "0-2")                                                                  \
+	       .argument = "0-2", .gpu_only = true)                                                \
 	OPTION(INT, cta_policy, "cta_policy", 'x', NULL,                                           \
 	       "thread blocks; 0: default, 1: few, 2: none where possible", .min = 0, .max = 2,    \
-	       .argument = "0-2")                                                                  \
+	       .argument = "0-2", .gpu_only = true)                                                \
 	OPTION(INT, device_implementation, "device_implementation", 'D', "0",                      \
 	       "kernel of the device API in place of the library's", .min = 0, .max = 4,           \
-	       .argument = "0-4")                                                                  \
+	       .argument = "0-4", .gpu_only = true)                                                \
 	OPTION(INT, device_cta_count, "device_cta_count", 'V', "16",                               \
-	       "number of thread blocks of that kernel", .min = 1, .max = 128)                     \
+	       "number of thread blocks of that kernel", .min = 1, .max = 128, .gpu_only = true)   \
 	OPTION(STRING, tuner_conf, "tuner-conf", 0, NULL,                                          \
 	       "for NCCL's example tuner: the fastest algorithm of each size", .argument = "FILE") \
 	OPTION(FLAG, explain, "explain", 0, NULL,                                                  \
 	       "each algorithm of --algo round by round, nothing is run",                          \
-	       .section = "Explanation")
+	       .section = "Explanation", .usual = true)
 
 struct bb_collective_options {
 	BB_OPTION_MEMBERS(BB_COLLECTIVE_OPTIONS)

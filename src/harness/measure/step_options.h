@@ -11,7 +11,7 @@
 #define BB_MODEL_OPTION(OPTION, initial, what, ...)                                                \
 	OPTION(STRING, model_text, "model", 0, initial,                                            \
 	       what "a preset, a family with its hyperparameters (see --list), or a config.json",  \
-	       .argument = "NAME|FILE", ##__VA_ARGS__)
+	       .argument = "NAME|FILE", .usual = true, ##__VA_ARGS__)
 #define BB_SEQ_OPTION(OPTION)                                                                      \
 	OPTION(INT, seq, "seq", 0, NULL, "tokens of a sequence (default: that of the model)",      \
 	       .min = 1, .max = INT64_C(1) << 28)

@@ -15,7 +15,8 @@ struct bb_run;
 #define BB_ALL_SIZES "minbytes maxbytes stepbytes stepfactor" /* bb_size_rows */
 
 struct bb_benchmark {
-	const char *brief;   /* for --help */
+	const char *brief;                 /* for --help */
+	const char *examples[BB_EXAMPLES]; /* command lines without the program */
 	const void *subject; /* what it measures, if several programs share a benchmark */
 
 	/*

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /*
@@ -111,16 +112,24 @@ static void give_up(void *argument, int signal)
 
 /* ---- --help and its like --------------------------------------------------------------- */
 
-/* Appends TABLES as Markdown, without empty ones. */
-static void document(const struct bb_option_table *tables, struct bb_strbuf *out)
+static void add_about(const struct bb_run *run, struct bb_strbuf *out)
 {
-	for (; tables->rows; tables++) {
-		const size_t before = out->length;
+	const struct bb_benchmark *benchmark = run->benchmark;
+	const struct bb_option_table tables[] = {{benchmark->options, NULL, NULL},
+						 {bb_size_rows, NULL, benchmark->refuses},
+						 {bb_option_rows, NULL, benchmark->refuses},
+						 {bb_about_rows, NULL, NULL},
+						 {NULL, NULL, NULL}};
+	struct bb_about_program program = {
+		.name = run->options.program, .brief = benchmark->brief, .tables = tables};
+	struct bb_strbuf faults = {0};
 
-		bb_options_markdown(tables, out);
-		if (tables[1].rows && out->length > before)
-			bb_strbuf_add(out, "\n");
-	}
+	bb_options_fault_help(benchmark->faults, &faults);
+	program.notes = bb_strbuf_text(&faults);
+	memcpy(program.examples, benchmark->examples, sizeof(program.examples));
+	bb_about_add(&run->options.about, &program, out);
+	out->failed |= faults.failed;
+	bb_strbuf_free(&faults);
 }
 
 /* Prints --help, --list and their like. Returns false if a run was requested. */
@@ -128,20 +137,11 @@ static bool inform(struct bb_run *run, bb_status *status)
 {
 	const struct bb_benchmark *benchmark = run->benchmark;
 	const struct bb_options *o = &run->options;
-	const struct bb_option_table tables[] = {{benchmark->options, NULL, NULL},
-						 {bb_size_rows, NULL, benchmark->refuses},
-						 {bb_option_rows, NULL, benchmark->refuses},
-						 {NULL, NULL, NULL}};
 	struct bb_strbuf out = {0};
 
 	*status = BB_OK;
-	if (o->help) {
-		bb_options_help(tables, o->program, benchmark->brief, &out);
-		bb_options_fault_help(benchmark->faults, &out);
-	} else if (o->help_markdown)
-		document(tables, &out);
-	else if (o->version)
-		bb_strbuf_addf(&out, "%s (busbench) %s\n", o->program, BB_VERSION);
+	if (bb_about_requested(&o->about))
+		add_about(run, &out);
 	else if (o->list)
 		benchmark->list(&out);
 	else if (o->shows)

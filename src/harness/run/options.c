@@ -307,13 +307,14 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	const struct bb_option_table tables[] = {{benchmark->options, own, NULL},
 						 {bb_size_rows, o, benchmark->refuses},
 						 {bb_option_rows, o, benchmark->refuses},
+						 {bb_about_rows, &o->about, NULL},
 						 {NULL, NULL, NULL}};
 	bb_status st;
 
 	memset(o, 0, sizeof(*o));
 	o->program = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
 	BB_TRY(st, bb_options_parse(tables, argc, argv, error), out);
-	if (o->help || o->help_markdown || o->version || o->list)
+	if (bb_about_requested(&o->about) || o->list)
 		goto out;
 	if (o->step_bytes_given && !o->step_factor_given)
 		o->step_factor = 1;

@@ -5,7 +5,7 @@
 #define BB_HARNESS_RUN_OPTIONS_H
 
 #include "backends/backend.h"
-#include "core/option.h"
+#include "core/about.h"
 #include "harness/run/plugin.h"
 #include "launch/launch.h"
 #include "simulator/cluster.h"
@@ -65,13 +65,14 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
  * added. */
 #define BB_SIZE_OPTIONS(OPTION, COMMON)                                                            \
 	OPTION(SIZE, min_bytes, "minbytes", 'b', "32M", "smallest size; K, M, G are binary",       \
-	       .min = 1, .max = BB_MOST_BYTES, .section = "Sizes")                                 \
+	       .min = 1, .max = BB_MOST_BYTES, .section = "Sizes", .usual = true)                  \
 	OPTION(SIZE, max_bytes, "maxbytes", 'e', "32M", "largest size", .min = 1,                  \
-	       .max = BB_MOST_BYTES)                                                               \
+	       .max = BB_MOST_BYTES, .usual = true)                                                \
 	OPTION(SIZE, step_bytes, "stepbytes", 'i', NULL, "step added from size to size", .min = 1, \
 	       .max = BB_MOST_BYTES)                                                               \
 	OPTION(INT, step_factor, "stepfactor", 'f', "2",                                           \
-	       "factor from size to size; above 1 it overrides -i", .min = 1, .max = 1 << 30)
+	       "factor from size to size; above 1 it overrides -i", .min = 1, .max = 1 << 30,      \
+	       .usual = true)
 
 /* Options of all programs. */
 #define BB_RUN_OPTIONS(OPTION, COMMON)                                                             \
@@ -80,11 +81,11 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	OPTION(INT, gpus, "ngpus", 'g', "1",                                                       \
 	       "ranks per thread: GPUs, CPU ranks on host, virtual ones on sim; on mpi a rank is " \
 	       "a process",                                                                        \
-	       .min = 1, .max = BB_CLUSTER_MOST_RANKS)                                             \
+	       .min = 1, .max = BB_CLUSTER_MOST_RANKS, .usual = true)                              \
 	OPTION(STRING, backend_text, "backend", 0, "auto",                                         \
 	       "how bytes move, see --list; auto: nccl with GPUs, mpi under an MPI launcher, "     \
 	       "else host",                                                                        \
-	       .argument = "NAME")                                                                 \
+	       .argument = "NAME", .usual = true)                                                  \
 	OPTION(INT, parallel_init, "parallel_init", 'p', "0",                                      \
 	       "1: ranks start up concurrently, as the host backend always does", .min = 0,        \
 	       .max = 1, .argument = "0|1")                                                        \
@@ -93,7 +94,7 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	       .min = 0, .max = BB_YEAR_NS)                                                        \
 	OPTION(INT, iters, "iters", 'n', "20",                                                     \
 	       "timed iterations; on sim without --noise, where all are equal, 1", .min = 1,       \
-	       .max = MAX_SAMPLES, .section = "How it is measured")                                \
+	       .max = MAX_SAMPLES, .section = "How it is measured", .usual = true)                 \
 	OPTION(INT, warmup_iters, "warmup_iters", 'w', "1",                                        \
 	       "warm-up iterations before each row; on sim without --noise 0", .min = 0,           \
 	       .max = BB_MOST_COUNT)                                                               \
@@ -113,12 +114,12 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	       "one CSV row per result; - is stdout instead of the text", .argument = "FILE")      \
 	OPTION(STRING, json_file, "json", 0, NULL,                                                 \
 	       "every record as a line of JSON; - is stdout instead of the text",                  \
-	       .argument = "FILE")                                                                 \
+	       .argument = "FILE", .usual = true)                                                  \
 	OPTION(STRING, output_folder, "output-folder", 0, NULL,                                    \
 	       "folder that output files are in and cannot leave", .argument = "DIR",              \
 	       .once = "one folder has all output files")                                          \
 	OPTION(STRING, fault_text, "fault", 0, NULL,                                               \
-	       "one planted fault, as slow:2:5ms; the end of --help lists the kinds",              \
+	       "one planted fault, as slow:2:5ms; the end of --help-all lists the kinds",          \
 	       .argument = "SPEC", .once = "only one fault at a time",                             \
 	       .section = "Faults and links")                                                      \
 	OPTION(LINK, link, "link", 0, NULL,                                                        \
@@ -127,7 +128,7 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	       .argument = "RATE[,LATENCY][,port]", .port = true)                                  \
 	OPTION(STRING, cluster_text, "cluster", 0, NULL,                                           \
 	       "sim, instead of --link: nodes of a known system (--list) or of a FILE",            \
-	       .argument = "NAME[:NODES]")                                                         \
+	       .argument = "NAME[:NODES]", .usual = true)                                          \
 	OPTION(STRING, calibrate_text, "calibrate", 0, NULL,                                       \
 	       "sim: times fitted to FILE, the --json of real runs or, with --cluster, also a "    \
 	       "log "                                                                              \
@@ -137,15 +138,12 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	       "sim: random variation of each message and computation, drawn by --seed",           \
 	       .argument = "P%")                                                                   \
 	OPTION(FLAG, list, "list", 0, NULL, "features of this build, per backend",                 \
-	       .section = "Information")                                                           \
-	OPTION(FLAG, version, "version", 0, NULL, "the version")                                   \
-	OPTION(FLAG, help, "help", 'h', NULL, "this text")                                         \
-	OPTION(FLAG, help_markdown, "help-markdown", 0, NULL,                                      \
-	       "this text as Markdown, as in docs/options.md")
+	       .section = "Information")
 
 struct bb_options {
 	BB_OPTION_MEMBERS(BB_SIZE_OPTIONS)
 	BB_OPTION_MEMBERS(BB_RUN_OPTIONS)
+	struct bb_about about;
 
 	/* Derived from them. */
 	bool exact;          /* time is virtual and without noise, so all iterations are equal */
@@ -182,7 +180,7 @@ struct bb_benchmark;
  * and check everything that needs no world: ranges, conflicts, names and, in process 0, that its
  * files can be written. Loads the backend, but starts nothing. BB_EUSAGE for nonsense,
  * BB_EUNSUPPORTED for what only another backend can do, BB_EBACKEND if a backend cannot be loaded.
- * With list, version, help or help_markdown nothing is checked.
+ * With list, or where bb_about_requested, nothing is checked.
  */
 BB_MUST bb_status bb_options_read(struct bb_options *options, const struct bb_benchmark *benchmark,
 				  void *own, int argc, char **argv,

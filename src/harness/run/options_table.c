@@ -13,9 +13,10 @@ const struct bb_option bb_option_rows[] = BB_OPTION_ROWS(BB_RUN_OPTIONS);
 static const char introduction[] =
 	"# Options\n\n"
 	"An option that nccl-tests has too has the same name and form here. `--help` prints the "
-	"options of a program as text, `--help-markdown` as on this page. Of an option given twice "
-	"the last value counts. One difference is deliberate: without `-i` or `-f` the size "
-	"doubles from row to row.\n";
+	"most used options of a program and two examples, `--help-all` every option, "
+	"`--help-markdown` the tables of this page. Of an option given twice the last value "
+	"counts. One difference is deliberate: without `-i` or `-f` the size doubles from row to "
+	"row.\n";
 
 static const char environment[] =
 	"\n## Environment\n\n"

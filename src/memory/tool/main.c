@@ -3,7 +3,6 @@
  */
 #include "core/output.h"
 #include "core/standard.h"
-#include "core/version.h"
 #include "memory/tool/tool.h"
 
 #include <stdio.h>
@@ -34,64 +33,78 @@ static const struct bb_option deepspeed_rows[] = ROWS(BB_MEMORY_DEEPSPEED);
 static const struct bb_option infer_rows[] = ROWS(BB_MEMORY_INFER);
 static const struct bb_option checkpoint_rows[] = ROWS(BB_MEMORY_CHECKPOINT);
 static const struct bb_option quantise_rows[] = ROWS(BB_MEMORY_QUANTISE);
-static const struct bb_option about_rows[] = ROWS(BB_MEMORY_ABOUT);
+static const struct bb_option output_rows[] = ROWS(BB_MEMORY_OUTPUT);
 
-#define MOST_TABLES 7
+#define MOST_TABLES 6
 
 static const struct subject {
 	const char *name, *brief;
 	bb_status (*run)(struct job *job);
 	const struct bb_option *rows[MOST_TABLES]; /* ends with NULL */
+	const char *examples[BB_EXAMPLES];
 } subjects[] = {
 	{"train",
 	 "memory of a rank of a training run; with --fits: the runs that fit",
 	 bb_memory_train,
-	 {model_rows, states_rows, parallel_rows, fits_rows, about_rows}},
+	 {model_rows, states_rows, parallel_rows, fits_rows, output_rows},
+	 {"--model llama2-70b --gpus 64 --fits 80G", "--params 7.5B --dp 8 --zero 2"}},
 	{"infer",
 	 "memory of inference: weights, KV cache, and the rule of thumb",
 	 bb_memory_infer,
-	 {model_rows, infer_rows, about_rows}},
+	 {model_rows, infer_rows, output_rows},
+	 {"--model llama2-7b --bits 4", "--model llama2-70b --batch 16 --context 4096 --tp 4"}},
 	{"zero",
 	 "stages of ZeRO and FSDP side by side: bytes that a rank keeps and sends",
 	 bb_memory_zero,
-	 {model_rows, states_rows, zero_rows, about_rows}},
+	 {model_rows, states_rows, zero_rows, output_rows},
+	 {"--params 7.5B", "--model gpt2 --dp 16"}},
 	{"deepspeed",
 	 "DeepSpeed's own estimates for stages 2 and 3",
 	 bb_memory_deepspeed,
-	 {model_rows, deepspeed_rows, about_rows}},
+	 {model_rows, deepspeed_rows, output_rows},
+	 {"--model gpt2 --nodes 2", "--params 7.5B --largest-layer 100M"}},
 	{"checkpoint",
 	 "activation checkpointing, measured: memory against time",
 	 bb_memory_checkpoint,
-	 {checkpoint_rows, about_rows}},
+	 {checkpoint_rows, output_rows},
+	 {"--layers 16", "--layers 32 --checkpoint-every 4"}},
 	{"quantise",
 	 "a tensor in 8 or 4 bits and back: bytes and error",
 	 bb_memory_quantise,
-	 {quantise_rows, about_rows}},
+	 {quantise_rows, output_rows},
+	 {"--values 1,2,3", "--count 4K --format int8"}},
 	{.name = NULL},
 };
 
-/* Set TABLES to those of SUBJECT, which are read into TARGET. */
-static void list_tables(const struct subject *subject, struct options *target,
+/* Set TABLES to those of SUBJECT, which are read into O. */
+static void list_tables(const struct subject *subject, struct options *o,
 			struct bb_option_table tables[MOST_TABLES + 1])
 {
 	int n = 0;
 
 	for (; subject->rows[n]; n++)
-		tables[n] = (struct bb_option_table){subject->rows[n], target, NULL};
+		tables[n] = (struct bb_option_table){subject->rows[n], o, NULL};
+	tables[n++] = (struct bb_option_table){bb_about_rows, &o->about, NULL};
 	tables[n] = (struct bb_option_table){NULL, NULL, NULL};
 }
 
-/* Whether SUBJECT has the option in ARGUMENT ("--bits", "--bits=8"). */
-static bool has_option(const struct subject *subject, const char *argument)
+/* Whether ROWS have the option in ARGUMENT ("--bits", "--bits=8"). */
+static bool rows_have(const struct bb_option *rows, const char *argument)
 {
 	const size_t length = strcspn(argument + 2, "=");
 
-	for (int t = 0; subject->rows[t]; t++)
-		for (const struct bb_option *row = subject->rows[t]; row->name; row++)
-			if (strlen(row->name) == length &&
-			    strncmp(row->name, argument + 2, length) == 0)
-				return true;
+	for (; rows->name; rows++)
+		if (strlen(rows->name) == length && strncmp(rows->name, argument + 2, length) == 0)
+			return true;
 	return false;
+}
+
+static bool has_option(const struct subject *subject, const char *argument)
+{
+	for (int t = 0; subject->rows[t]; t++)
+		if (rows_have(subject->rows[t], argument))
+			return true;
+	return rows_have(bb_about_rows, argument);
 }
 
 /* The first option in ARGV that SUBJECT lacks, or NULL. */
@@ -163,42 +176,39 @@ static void add_subjects(struct bb_strbuf *out)
 	bb_strbuf_add(out, "model_memory SUBJECT --help shows the options of a subject.\n\n");
 }
 
-static void add_help(const struct subject *subject, struct bb_strbuf *out)
+static void add_about(const struct subject *subject, const struct bb_about *about,
+		      struct bb_strbuf *out)
 {
+	struct options unused;
 	struct bb_option_table tables[MOST_TABLES + 1];
-	struct bb_strbuf program = {0};
+	struct bb_about_program program = {.brief = subject->brief, .tables = tables};
+	char name[64];
 
-	list_tables(subject, NULL, tables);
-	bb_strbuf_addf(&program, "model_memory %s", subject->name);
-	bb_options_help(tables, bb_strbuf_text(&program), subject->brief, out);
-	out->failed |= program.failed;
-	bb_strbuf_free(&program);
-}
-
-static void add_markdown(const struct subject *subject, struct bb_strbuf *out)
-{
-	for (int i = 0; subject->rows[i]; i++) {
-		bb_strbuf_add(out, i > 0 ? "\n" : "");
-		bb_options_markdown(&(struct bb_option_table){.rows = subject->rows[i]}, out);
-	}
+	list_tables(subject, &unused, tables);
+	snprintf(name, sizeof(name), "model_memory %s", subject->name);
+	program.name = name;
+	memcpy(program.examples, subject->examples, sizeof(program.examples));
+	bb_about_add(about, &program, out);
 }
 
 static bb_status print_information(const struct subject *subject, const struct options *o,
 				   bool named, struct bb_error *error)
 {
+	const struct bb_about *about = &o->about;
 	struct bb_strbuf out = {0};
 	bb_status st;
 
-	if (o->help) {
-		if (!named)
-			add_subjects(&out);
-		add_help(subject, &out);
-	} else if (o->help_markdown) {
-		add_markdown(subject, &out);
-	} else if (o->list) {
+	if (o->list && !bb_about_requested(about))
 		bb_model_list(&out);
-	} else {
-		bb_strbuf_add(&out, "model_memory (busbench) " BB_VERSION "\n");
+	else if (about->version)
+		bb_about_add(about, &(struct bb_about_program){.name = "model_memory"}, &out);
+	else if (!named && about->help_schema)
+		for (const struct subject *s = subjects; s->name; s++)
+			add_about(s, about, &out);
+	else {
+		if (!named && !about->help_markdown)
+			add_subjects(&out);
+		add_about(subject, about, &out);
 	}
 	st = bb_write_text("-", &out, error);
 	bb_strbuf_free(&out);
@@ -261,7 +271,7 @@ int main(int argc, char **argv)
 	BB_TRY(st, find_subject(&argc, &argv, &subject, &error), out);
 	list_tables(subject, &o, tables);
 	BB_TRY(st, bb_options_parse(tables, argc, argv, &error), out);
-	if (o.help || o.help_markdown || o.version || o.list)
+	if (bb_about_requested(&o.about) || o.list)
 		st = print_information(subject, &o, argc != given, &error);
 	else
 		st = run_subject(subject, &o, &error);

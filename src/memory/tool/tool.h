@@ -11,8 +11,8 @@
 #ifndef BB_MEMORY_TOOL_TOOL_H
 #define BB_MEMORY_TOOL_TOOL_H
 
+#include "core/about.h"
 #include "core/json.h"
-#include "core/option.h"
 #include "core/table.h"
 #include "models/memory/training.h"
 
@@ -21,11 +21,11 @@
 	OPTION(STRING, model, "model", 0, NULL,                                                    \
 	       "a preset (llama2-7b), a family and its hyperparameters (llama:layers=2,…), or "  \
 	       "the path of a config.json of Hugging Face; --list names them",                     \
-	       .argument = "MODEL", .section = "Model")                                            \
+	       .argument = "MODEL", .section = "Model", .usual = true)                             \
 	OPTION(COUNT, params, "params", 0, NULL,                                                   \
 	       "number of parameters instead of a model, such as 7.5B; its activations are not "   \
 	       "known",                                                                            \
-	       .min = 1, .max = MOST_PARAMETERS)                                                   \
+	       .min = 1, .max = MOST_PARAMETERS, .usual = true)                                    \
 	OPTION(FLAG, list, "list", 0, NULL, "list of the known models")
 
 #define BB_MEMORY_STATES(OPTION, AGAIN)                                                            \
@@ -43,20 +43,21 @@
 	OPTION(INT, zero, "zero", 0, "0",                                                          \
 	       "stage of ZeRO: 1 divides optimizer states, 2 also gradients (FSDP: "               \
 	       "SHARD_GRAD_OP), 3 also parameters (FULL_SHARD)",                                   \
-	       .min = 0, .max = BB_ZERO_STAGES - 1, .section = "ZeRO")                             \
+	       .min = 0, .max = BB_ZERO_STAGES - 1, .section = "ZeRO", .usual = true)              \
 	OPTION(CHOICE, offload, "offload", 0, "none",                                              \
 	       "states in host memory; optimizer: with gradients", .choices = bb_offload_words)    \
 	OPTION(STRING, ds_config, "ds-config", 0, NULL,                                            \
 	       "ds_config.json of DeepSpeed: stage, offload, precision, optimizer and batch",      \
 	       .argument = "FILE")                                                                 \
 	OPTION(INT, dp, "dp", 0, "1", "data-parallel ranks", .min = 1, .max = MOST_RANKS,          \
-	       .section = "Ranks: dp x tp x pp")                                                   \
-	OPTION(INT, tp, "tp", 0, "1", "tensor-parallel ranks", .min = 1, .max = MOST_RANKS)        \
+	       .section = "Ranks: dp x tp x pp", .usual = true)                                    \
+	OPTION(INT, tp, "tp", 0, "1", "tensor-parallel ranks", .min = 1, .max = MOST_RANKS,        \
+	       .usual = true)                                                                      \
 	OPTION(FLAG, sequence_parallel, "sequence-parallel", 0, NULL,                              \
 	       "sequence parallelism: tensor-parallel ranks divide the sequence outside of "       \
 	       "matrix "                                                                           \
 	       "products")                                                                         \
-	OPTION(INT, pp, "pp", 0, "1", "pipeline stages", .min = 1, .max = 4096)                    \
+	OPTION(INT, pp, "pp", 0, "1", "pipeline stages", .min = 1, .max = 4096, .usual = true)     \
 	OPTION(INT, ep, "ep", 0, "1", "data-parallel ranks that divide the experts", .min = 1,     \
 	       .max = 4096)                                                                        \
 	OPTION(INT, seq, "seq", 0, "0", "tokens per sequence; 0: the model's", .min = 0,           \
@@ -73,25 +74,26 @@
 	       "FlashAttention: attention scores are never stored")                                \
 	OPTION(CHOICE, recompute, "recompute", 0, "none",                                          \
 	       "activations that the backward pass recomputes; selective: the core of attention",  \
-	       .choices = bb_recompute_words)
+	       .choices = bb_recompute_words, .usual = true)
 
 #define BB_MEMORY_FITS(OPTION, AGAIN)                                                              \
 	OPTION(SIZE, fits, "fits", 0, NULL,                                                        \
 	       "memory of a GPU (80G is 80 GiB): list the combinations of dp, tp, pp, stage, "     \
 	       "recomputation and microbatch that fit; the last three stay as given; exit status " \
 	       "7 if nothing fits",                                                                \
-	       .min = 1, .max = 0, .section = "What fits")                                         \
+	       .min = 1, .max = 0, .section = "What fits", .usual = true)                          \
 	OPTION(INT, gpus, "gpus", 0, NULL, "number of GPUs (default: dp x tp x pp)", .min = 1,     \
-	       .max = MOST_RANKS)                                                                  \
+	       .max = MOST_RANKS, .usual = true)                                                   \
 	OPTION(INT, gpus_per_node, "gpus-per-node", 0, "8",                                        \
-	       "largest number of tensor-parallel ranks to try", .min = 1, .max = 4096)            \
+	       "largest number of tensor-parallel ranks to try", .min = 1, .max = 4096,            \
+	       .usual = true)                                                                      \
 	OPTION(SIZE, reserve, "reserve", 0, "0",                                                   \
 	       "part of that memory for what is not calculated: CUDA, buffers of libraries, "      \
 	       "fragmentation")
 
 #define BB_MEMORY_ZERO(OPTION, AGAIN)                                                              \
 	AGAIN(INT, dp, "dp", 0, NULL, "data-parallel ranks (default: 1, 4, 16 … 1024)", .min = 1,  \
-	      .max = MOST_RANKS, .section = "Ranks")                                               \
+	      .max = MOST_RANKS, .section = "Ranks", .usual = true)                                \
 	AGAIN(INT, micro_batches, "micro-batches", 0, "1",                                         \
 	      "microbatches per step (gradient accumulation); stages 2 and 3 communicate in each", \
 	      .min = 1, .max = 1 << 20)
@@ -99,26 +101,30 @@
 #define BB_MEMORY_DEEPSPEED(OPTION, AGAIN)                                                         \
 	OPTION(COUNT, largest_layer, "largest-layer", 0, NULL,                                     \
 	       "parameters of the largest single module (default: that of the model)", .min = 1,   \
-	       .max = MOST_PARAMETERS, .section = "GPUs")                                          \
-	OPTION(INT, nodes, "nodes", 0, "1", "nodes", .min = 1, .max = MOST_RANKS)                  \
-	AGAIN(INT, gpus_per_node, "gpus-per-node", 0, "8", "GPUs per node", .min = 1, .max = 4096)
+	       .max = MOST_PARAMETERS, .section = "GPUs", .usual = true)                           \
+	OPTION(INT, nodes, "nodes", 0, "1", "nodes", .min = 1, .max = MOST_RANKS, .usual = true)   \
+	AGAIN(INT, gpus_per_node, "gpus-per-node", 0, "8", "GPUs per node", .min = 1, .max = 4096, \
+	      .usual = true)
 
 #define BB_MEMORY_INFER(OPTION, AGAIN)                                                             \
 	OPTION(INT, bits, "bits", 0, "16", "bits per weight", .min = 1, .max = 32,                 \
-	       .section = "Inference")                                                             \
+	       .section = "Inference", .usual = true)                                              \
 	OPTION(INT, cache_bits, "cache-bits", 0, "16", "bits per key or value in the cache",       \
 	       .min = 1, .max = 32)                                                                \
-	OPTION(INT, batch, "batch", 0, "1", "sequences per batch", .min = 1, .max = 1 << 24)       \
+	OPTION(INT, batch, "batch", 0, "1", "sequences per batch", .min = 1, .max = 1 << 24,       \
+	       .usual = true)                                                                      \
 	OPTION(INT, context, "context", 0, NULL,                                                   \
 	       "tokens per sequence in the cache (default: the model's)", .min = 1,                \
-	       .max = 1 << 28)                                                                     \
-	AGAIN(INT, tp, "tp", 0, "1", "tensor-parallel ranks", .min = 1, .max = MOST_RANKS)
+	       .max = 1 << 28, .usual = true)                                                      \
+	AGAIN(INT, tp, "tp", 0, "1", "tensor-parallel ranks", .min = 1, .max = MOST_RANKS,         \
+	      .usual = true)
 
 #define BB_MEMORY_CHECKPOINT(OPTION, AGAIN)                                                        \
 	OPTION(INT, every, "checkpoint-every", 0, NULL,                                            \
 	       "distance N between layers whose input is kept (default: 1, 2, 4 … all layers)",    \
-	       .min = 1, .max = 4096, .section = "The chain")                                      \
-	OPTION(INT, layers, "layers", 0, "16", "layers of the chain", .min = 1, .max = 4096)       \
+	       .min = 1, .max = 4096, .section = "The chain", .usual = true)                       \
+	OPTION(INT, layers, "layers", 0, "16", "layers of the chain", .min = 1, .max = 4096,       \
+	       .usual = true)                                                                      \
 	OPTION(INT, width, "width", 0, "64", "width of a layer; inside it is four times as wide",  \
 	       .min = 1, .max = 4096)                                                              \
 	OPTION(INT, rows, "rows", 0, "128", "rows of a batch", .min = 1, .max = 1 << 16)           \
@@ -127,24 +133,21 @@
 
 #define BB_MEMORY_QUANTISE(OPTION, AGAIN)                                                          \
 	OPTION(STRING, values, "values", 0, NULL, "the tensor, such as 1,2,3", .argument = "LIST", \
-	       .section = "The tensor")                                                            \
+	       .section = "The tensor", .usual = true)                                             \
 	OPTION(COUNT, count, "count", 0, "1M", "normally distributed numbers, without --values",   \
-	       .min = 1, .max = 1 << 28)                                                           \
+	       .min = 1, .max = 1 << 28, .usual = true)                                            \
 	OPTION(INT, seed, "seed", 0, "1", "seed of these numbers", .min = 0, .max = INT64_MAX)     \
 	OPTION(CHOICE, format, "format", 0, "all", "integer format", .choices = format_words,      \
-	       .section = "Quantisation")                                                          \
+	       .section = "Quantisation", .usual = true)                                           \
 	OPTION(CHOICE, method, "method", 0, "all",                                                 \
 	       "mapping of numbers to codes; minmax: smallest to smallest, largest to largest; "   \
 	       "scale: round(x / scale)",                                                          \
-	       .choices = method_words)
+	       .choices = method_words, .usual = true)
 
-#define BB_MEMORY_ABOUT(OPTION, AGAIN)                                                             \
+#define BB_MEMORY_OUTPUT(OPTION, AGAIN)                                                            \
 	OPTION(STRING, json, "json", 0, NULL,                                                      \
 	       "file for the result as JSON; -: standard output, instead of text",                 \
-	       .argument = "FILE|-", .section = "About")                                           \
-	OPTION(FLAG, help, "help", 'h', NULL, "this text")                                         \
-	OPTION(FLAG, help_markdown, "help-markdown", 0, NULL, "this text as Markdown tables")      \
-	OPTION(FLAG, version, "version", 0, NULL, "version of busbench")
+	       .argument = "FILE|-", .section = "Output", .usual = true)
 
 struct options {
 	BB_OPTION_MEMBERS(BB_MEMORY_MODEL)
@@ -156,7 +159,8 @@ struct options {
 	BB_OPTION_MEMBERS(BB_MEMORY_INFER)
 	BB_OPTION_MEMBERS(BB_MEMORY_CHECKPOINT)
 	BB_OPTION_MEMBERS(BB_MEMORY_QUANTISE)
-	BB_OPTION_MEMBERS(BB_MEMORY_ABOUT)
+	BB_OPTION_MEMBERS(BB_MEMORY_OUTPUT)
+	struct bb_about about;
 };
 
 /* A run of the program. */

@@ -119,6 +119,7 @@ static void zero_release(struct bb_run *run)
 const struct bb_benchmark bb_zero_benchmark = {
 	.brief = "ZeRO: memory, traffic and results of a mixed-precision Adam step under each "
 		 "stage.",
+	.examples = {"-g 4", "--model gpt2 --stages 3 --as-rank 0 --world 64"},
 	.own_bytes = sizeof(struct bb_zero),
 	.options = bb_zero_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,

@@ -28,27 +28,28 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 	OPTION(STRING, model_text, "model", 0, "linear:20x200",                                    \
 	       "trained model: a preset, a family with its hyperparameters (see --list), a "       \
 	       "config.json, or a number of parameters in 32 layers, such as 7.5M",                \
-	       .argument = "NAME|FILE|COUNT", .section = "Model")                                  \
+	       .argument = "NAME|FILE|COUNT", .section = "Model", .usual = true)                   \
 	BB_SEQ_OPTION(OPTION)                                                                      \
 	OPTION(DTYPE, dtype, "datatype", 'd', "half",                                              \
 	       "datatype of parameters and gradients; half and bfloat16 add fp32 copies and a "    \
 	       "loss scale",                                                                       \
-	       .choices = dtypes)                                                                  \
+	       .choices = dtypes, .usual = true)                                                   \
 	OPTION(SET, stages, "stages", 0, "0,1,2,3",                                                \
 	       "stages of ZeRO: ranks divide 0: nothing, 1: optimizer states, 2: and gradients, "  \
 	       "3: and parameters",                                                                \
-	       .choices = stage_names, .section = "ZeRO")                                          \
+	       .choices = stage_names, .section = "ZeRO", .usual = true)                           \
 	OPTION(STRING, algo_text, "algo", 0, "ring",                                               \
 	       "algorithm of all collectives; auto: the backend's choice", .argument = "NAME")     \
 	OPTION(CHOICE, overlap, "overlap", 0, "on",                                                \
 	       "overlap of collectives and computation; off: one after the other",                 \
-	       .choices = overlap_names)                                                           \
+	       .choices = overlap_names, .usual = true)                                            \
 	OPTION(INT, accumulate, "accumulate", 0, "1", "microbatches per step", .min = 1,           \
 	       .max = 1024)                                                                        \
-	OPTION(FLAG, offload, "offload", 0, NULL, "optimizer states in host memory (GPUs only)")   \
+	OPTION(FLAG, offload, "offload", 0, NULL, "optimizer states in host memory",               \
+	       .gpu_only = true)                                                                   \
 	OPTION(INT, iters, "iters", 'n', "5",                                                      \
 	       "timed steps, after -w warm-up steps; a step that overflows does not count",        \
-	       .min = 1, .max = 1000000, .section = "Steps")                                       \
+	       .min = 1, .max = 1000000, .section = "Steps", .usual = true)                        \
 	OPTION(DURATION, step_ns, "step-time", 0, NULL,                                            \
 	       "duration of the forward and backward pass of a microbatch, in addition to the "    \
 	       "work on its data (default: none)",                                                 \

@@ -223,6 +223,7 @@ static bool dp_shows(const void *own)
 
 const struct bb_benchmark bb_dp_benchmark = {
 	.brief = "Data-parallel training: the same step by different strategies.",
+	.examples = {"-g 5 --train 12", "--backend sim --cluster hgx-h100:16 --model gpt2"},
 	.own_bytes = sizeof(struct bb_dp),
 	.options = bb_dp_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,

@@ -20,10 +20,10 @@ enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 
 #define BB_DP_OPTIONS(OPTION, COMMON)                                                              \
 	OPTION(CHOICES, strategies, "way", 0, "all", "strategies of a step (see --list)",          \
-	       .choice = strategy_name, .section = "Strategies")                                   \
+	       .choice = strategy_name, .section = "Strategies", .usual = true)                    \
 	OPTION(INTS, servers, "servers", 0, "1",                                                   \
 	       "numbers of parameter servers, which are not workers", .min = 1,                    \
-	       .max = BB_MAX_RANKS)                                                                \
+	       .max = BB_MAX_RANKS, .usual = true)                                                 \
 	OPTION(CHOICE, colocated, "colocated", 0, "both",                                          \
 	       "on: every worker of ps is also a server; both: in addition to --servers",          \
 	       .choices = colocated_names)                                                         \
@@ -36,7 +36,8 @@ enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 	       .argument = "H")                                                                    \
 	OPTION(INT, steps, "steps", 0, "10", "ps_async: consecutive steps of each worker",         \
 	       .min = 1, .max = 1 << 20)                                                           \
-	OPTION(FLAG, scale, "scale", 0, NULL, "speed-up of 1, 2, 4, … ranks as well")              \
+	OPTION(FLAG, scale, "scale", 0, NULL, "speed-up of 1, 2, 4, … ranks as well",              \
+	       .usual = true)                                                                      \
 	OPTION(STRING, algo_text, "algo", 0, "ring",                                               \
 	       "algorithm of the collectives; the formulas hold for ring", .argument = "NAME")     \
 	BB_MODEL_OPTION(OPTION, "resnet50", "model of the gradients: ", .section = "Model")        \
@@ -52,10 +53,10 @@ enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 	BB_STEP_TIME_OPTION(OPTION, "50ms", "")                                                    \
 	BB_COMPUTE_OPTION(OPTION)                                                                  \
 	COMMON("iters", 'n', "5", "timed programs of each strategy, over all rounds", .min = 1,    \
-	       .max = 1000000)                                                                     \
+	       .max = 1000000, .usual = true)                                                      \
 	OPTION(INT, train, "train", 0, NULL,                                                       \
 	       "train a small model for N steps and compare with one rank; time nothing",          \
-	       .min = 1, .max = 1 << 20, .section = "Training")                                    \
+	       .min = 1, .max = 1 << 20, .section = "Training", .usual = true)                     \
 	OPTION(INT, samples, "samples", 0, "61",                                                   \
 	       "with --train: samples of a step, of all workers", .min = 1,                        \
 	       .max = BB_TRAIN_MOST_SAMPLES)                                                       \

@@ -268,6 +268,8 @@ static bool ddp_shows(const void *own)
 
 const struct bb_benchmark bb_ddp_benchmark = {
 	.brief = "Data-parallel training: the best size of gradient buckets.",
+	.examples = {"--model gpt2 --backend sim --cluster hgx-h100:16",
+		     "--predict --model gpt2 -g 8 --link 25GB/s,5us"},
 	.own_bytes = sizeof(struct bb_ddp),
 	.options = bb_ddp_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,

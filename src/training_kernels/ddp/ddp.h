@@ -32,7 +32,7 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	       .choices = bb_ddp_dtypes)                                                           \
 	OPTION(SIZES, caps, "buckets", 0, "1M,5M,10M,25M,50M,100M,200M",                           \
 	       "sizes at which a bucket is closed", .min = 1, .max = BB_MOST_BYTES,                \
-	       .section = "Buckets")                                                               \
+	       .section = "Buckets", .usual = true)                                                \
 	OPTION(SIZE, first_cap, "first-bucket", 0, "1M",                                           \
 	       "size at which the first bucket is closed; cap: as all others",                     \
 	       .argument = "SIZE|cap", .min = 1, .max = BB_MOST_BYTES, .zero = "cap")              \
@@ -41,7 +41,7 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	       .argument = "LIST|all")                                                             \
 	OPTION(CHOICE, overlap, "overlap", 0, "both",                                              \
 	       "on: buckets are reduced during the backward pass; off: after it",                  \
-	       .choices = overlap_names)                                                           \
+	       .choices = overlap_names, .usual = true)                                            \
 	OPTION(INT, accumulate, "accumulate", 0, "1",                                              \
 	       "batches of a step; only the gradients of the last are reduced", .min = 1,          \
 	       .max = 1 << 20)                                                                     \
@@ -49,9 +49,9 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	BB_STEP_TIME_OPTION(OPTION, NULL, " (default: 50ms; with --predict: none)")                \
 	BB_COMPUTE_OPTION(OPTION)                                                                  \
 	COMMON("iters", 'n', "10", "timed steps of each kind, over all rounds", .min = 1,          \
-	       .max = 1000000)                                                                     \
+	       .max = 1000000, .usual = true)                                                      \
 	OPTION(FLAG, predict, "predict", 0, NULL,                                                  \
-	       "print the buckets and, with --link, the step; run nothing")
+	       "print the buckets and, with --link, the step; run nothing", .usual = true)
 
 struct bb_ddp_options {
 	BB_OPTION_MEMBERS(BB_DDP_OPTIONS)

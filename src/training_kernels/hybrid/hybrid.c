@@ -353,6 +353,7 @@ static bool hybrid_shows(const void *own)
 const struct bb_benchmark bb_hybrid_benchmark = {
 	.brief = "Hybrid-parallel training: divisions of a model, and the time of each part of a "
 		 "step.",
+	.examples = {"--plan --preset bloom-176b", "-g 4 --tp 2 --pp 2 --pass-time 5ms"},
 	.own_bytes = sizeof(struct bb_hybrid),
 	.options = bb_hybrid_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,

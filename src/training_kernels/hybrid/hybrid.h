@@ -22,7 +22,7 @@
 #define BB_HYBRID_OPTIONS(OPTION, COMMON)                                                          \
 	OPTION(CHOICE, preset_choice, "preset", 0, NULL,                                           \
 	       "a published run; other options override its settings", .argument = "NAME",         \
-	       .choice = hybrid_preset_name, .section = "Model")                                   \
+	       .choice = hybrid_preset_name, .section = "Model", .usual = true)                    \
 	BB_MODEL_OPTION(OPTION, "gpt2", "transformer: ")                                           \
 	BB_SEQ_OPTION(OPTION)                                                                      \
 	OPTION(INT, batch, "batch", 0, NULL,                                                       \
@@ -37,10 +37,11 @@
 	       "optimizer, for the memory of its states", .choices = bb_optimizer_words)           \
 	OPTION(INT, tp, "tp", 0, NULL,                                                             \
 	       "ranks that divide each layer (default with --plan: any, as --pp and --dp)",        \
-	       .min = 1, .max = MOST_RANKS, .section = "Division")                                 \
+	       .min = 1, .max = MOST_RANKS, .section = "Division", .usual = true)                  \
 	OPTION(INT, pp, "pp", 0, NULL, "number of stages of the pipeline", .min = 1,               \
-	       .max = MOST_RANKS)                                                                  \
-	OPTION(INT, dp, "dp", 0, NULL, "number of replicas", .min = 1, .max = MOST_RANKS)          \
+	       .max = MOST_RANKS, .usual = true)                                                   \
+	OPTION(INT, dp, "dp", 0, NULL, "number of replicas", .min = 1, .max = MOST_RANKS,          \
+	       .usual = true)                                                                      \
 	OPTION(INT, ep, "ep", 0, "1", "number of replicas that divide the experts", .min = 1,      \
 	       .max = MOST_RANKS)                                                                  \
 	OPTION(CHOICE, order, "order", 0, "tp-pp-dp",                                              \
@@ -60,7 +61,7 @@
 	OPTION(FLAG, plan, "plan", 0, NULL,                                                        \
 	       "compare all divisions of the model, by --link, --node-link, --flops and "          \
 	       "--memory; run nothing",                                                            \
-	       .section = "Plan")                                                                  \
+	       .section = "Plan", .usual = true)                                                   \
 	OPTION(INT, ranks, "ranks", 0, NULL, "number of ranks of the plan", .min = 1,              \
 	       .max = MOST_RANKS)                                                                  \
 	OPTION(INT, node, "node", 0, "8", "ranks of a node, connected by --link", .min = 1,        \
@@ -69,12 +70,12 @@
 	       "link of a rank to other nodes, as in 25GB/s,5us (default: as --link); for "        \
 	       "--plan and sim")                                                                   \
 	OPTION(SIZE, memory, "memory", 0, "80G", "memory of a rank", .min = 1,                     \
-	       .max = BB_MOST_BYTES)                                                               \
+	       .max = BB_MOST_BYTES, .usual = true)                                                \
 	BB_FLOPS_OPTION(OPTION, "")                                                                \
 	OPTION(INT, best, "best", 0, "8", "number of divisions in the text; --json has all",       \
 	       .min = 1, .max = 1000)                                                              \
 	COMMON("iters", 'n', "5", "timed steps of each kind", .min = 1, .max = 1000000,            \
-	       .section = "Steps")                                                                 \
+	       .section = "Steps", .usual = true)                                                  \
 	OPTION(STRING, algo_text, "algo", 0, "auto",                                               \
 	       "algorithm of the collectives; auto: the best for each", .argument = "NAME")        \
 	OPTION(DURATION, pass_ns, "pass-time", 0, "30ms",                                          \

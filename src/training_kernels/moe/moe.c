@@ -162,6 +162,8 @@ static void close_moe(struct bb_run *run)
 const struct bb_benchmark bb_moe_benchmark = {
 	.brief = "Expert parallelism: tokens to their experts and back, under even and uneven "
 		 "loads.",
+	.examples = {"-g 4 --skew 0,0.5,1 --capacity 1.25",
+		     "--backend sim --cluster hgx-h100:16 --preset deepseek-v3"},
 	.own_bytes = sizeof(struct bb_moe),
 	.options = bb_moe_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,

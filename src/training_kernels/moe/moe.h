@@ -17,9 +17,10 @@
 #define BB_MOE_OPTIONS(OPTION, COMMON)                                                             \
 	OPTION(CHOICE, preset, "preset", 0, NULL,                                                  \
 	       "experts, top-k and hidden of a published model", .argument = "NAME",               \
-	       .choice = moe_preset_name, .section = "Experts")                                    \
+	       .choice = moe_preset_name, .section = "Experts", .usual = true)                     \
 	OPTION(INT, experts, "experts", 0, NULL,                                                   \
-	       "number of experts of the layer (default: 2 per rank)", .min = 1, .max = 65536)     \
+	       "number of experts of the layer (default: 2 per rank)", .min = 1, .max = 65536,     \
+	       .usual = true)                                                                      \
 	OPTION(INT, top_k, "top-k", 0, "2", "number of experts per token", .min = 1, .max = 1024)  \
 	OPTION(INT, hidden, "hidden", 0, "1024", "elements of a token", .min = 1, .max = 1 << 20)  \
 	OPTION(INT, tokens, "tokens", 0, "512", "tokens of each rank", .min = 1, .max = 1 << 24)   \
@@ -27,18 +28,19 @@
 	OPTION(NUMBERS, skews, "skew", 0, "0,0.5,1",                                               \
 	       "exponents of Zipf's law for the loads of experts; 0: "                             \
 	       "even loads",                                                                       \
-	       .min = 0, .max = 16, .section = "Load")                                             \
+	       .min = 0, .max = 16, .section = "Load", .usual = true)                              \
 	OPTION(NUMBER, capacity, "capacity", 0, "0",                                               \
 	       "most rows of an expert relative to an even share, as in 1.25; further "            \
 	       "rows are dropped; 0: no limit",                                                    \
-	       .argument = "FACTOR", .min = 0, .max = 1000000)                                     \
+	       .argument = "FACTOR", .min = 0, .max = 1000000, .usual = true)                      \
 	OPTION(DURATION, expert_ns, "expert-time", 0, "0",                                         \
 	       "compute time of the experts of a rank under an even load", .min = 0,               \
 	       .max = BB_YEAR_NS, .section = "Time")                                               \
 	OPTION(CHOICE, stand_in, "compute", 0, "sleep",                                            \
 	       "stand-in for computations; spin: a busy core, or part of the GPU",                 \
 	       .choices = stand_ins)                                                               \
-	COMMON("iters", 'n', "10", "timed steps of each kind", .min = 1, .max = 1000000)
+	COMMON("iters", 'n', "10", "timed steps of each kind", .min = 1, .max = 1000000,           \
+	       .usual = true)
 
 struct bb_moe_options {
 	BB_OPTION_MEMBERS(BB_MOE_OPTIONS)

@@ -319,6 +319,8 @@ static void pipeline_add_notes(struct bb_run *run, struct bb_strbuf *out)
 
 const struct bb_benchmark bb_pipeline_benchmark = {
 	.brief = "Pipeline parallelism: the bubble of each schedule, predicted and measured.",
+	.examples = {"--stages 4 --microbatches 8 --gantt",
+		     "--predict --stages 16 --microbatches 64"},
 	.own_bytes = sizeof(struct bb_pipeline_state),
 	.options = bb_pipeline_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE |

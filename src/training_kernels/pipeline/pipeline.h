@@ -22,12 +22,12 @@ enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 
 #define BB_PIPELINE_OPTIONS(OPTION, COMMON)                                                        \
 	OPTION(CHOICES, schedules, "schedule", 0, "all", "schedules", .choice = schedule_name,     \
-	       .section = "Pipeline")                                                              \
+	       .section = "Pipeline", .usual = true)                                               \
 	OPTION(INT, stages, "stages", 0, NULL,                                                     \
 	       "number of stages, one rank each (default: number of ranks, else 4)", .min = 1,     \
-	       .max = BB_PIPELINE_STAGES)                                                          \
+	       .max = BB_PIPELINE_STAGES, .usual = true)                                           \
 	OPTION(INT, microbatches, "microbatches", 0, "8", "microbatches of a step", .min = 1,      \
-	       .max = MOST_MICROBATCHES)                                                           \
+	       .max = MOST_MICROBATCHES, .usual = true)                                            \
 	OPTION(INT, chunks, "chunks", 0, "2", "parts of the model on each stage, for interleaved", \
 	       .min = 1, .max = MOST_CHUNKS)                                                       \
 	OPTION(INT, memory, "memory", 0, NULL,                                                     \
@@ -40,11 +40,12 @@ enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 	       "where all stages meet before the optimizer",                                       \
 	       .choices = costs)                                                                   \
 	OPTION(FLAG, predict, "predict", 0, NULL,                                                  \
-	       "predict only, for any number of stages; run nothing")                              \
+	       "predict only, for any number of stages; run nothing", .usual = true)               \
 	OPTION(FLAG, gantt, "gantt", 0, NULL,                                                      \
-	       "draw the passes of each stage over time, and write a record of each pass")         \
+	       "draw the passes of each stage over time, and write a record of each pass",         \
+	       .usual = true)                                                                      \
 	OPTION(INT, iters, "iters", 'n', "5", "timed steps of each schedule", .min = 1,            \
-	       .max = 1000000)                                                                     \
+	       .max = 1000000, .usual = true)                                                      \
 	BB_COMPUTE_OPTION(OPTION)                                                                  \
 	OPTION(DURATION, tf_ns, "tf", 0, "10ms",                                                   \
 	       "forward pass of a microbatch through all chunks of a stage", .min = 1,             \

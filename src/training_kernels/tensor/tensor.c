@@ -213,6 +213,8 @@ static void close_tensor(struct bb_run *run)
 
 const struct bb_benchmark bb_tensor_benchmark = {
 	.brief = "Tensor and sequence parallelism: a transformer layer split over ranks.",
+	.examples = {"-g 4 --equality",
+		     "--backend sim -g 8 --link 400GB/s,2us --flops 400T --model llama2-7b"},
 	.own_bytes = sizeof(struct bb_tensor_run),
 	.options = bb_tensor_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,

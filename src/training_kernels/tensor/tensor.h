@@ -29,16 +29,17 @@
 	OPTION(DTYPE, dtype, "datatype", 'd', "bfloat16", "datatype of activations",               \
 	       .choices = dtypes)                                                                  \
 	OPTION(CHOICES, scheme_choices, "way", 0, "all", "schemes that split parts (see --list)",  \
-	       .choices = scheme_names, .section = "Parallelism")                                  \
+	       .choices = scheme_names, .section = "Parallelism", .usual = true)                   \
 	OPTION(FLAG, equality, "equality", 0, NULL,                                                \
-	       "compare split parts with unsplit ones on small matrices; time nothing")            \
+	       "compare split parts with unsplit ones on small matrices; time nothing",            \
+	       .usual = true)                                                                      \
 	BB_FLOPS_OPTION(OPTION, ", for the time of its part", .section = "Time")                   \
 	OPTION(DURATION, layer_ns, "layer-time", 0, "40ms",                                        \
 	       "instead of --flops: forward and backward pass of the unsplit layer", .min = 1,     \
 	       .max = BB_YEAR_NS)                                                                  \
 	BB_COMPUTE_OPTION(OPTION)                                                                  \
 	COMMON("iters", 'n', "10", "timed steps of each kind, over all rounds", .min = 1,          \
-	       .max = 1000000)
+	       .max = 1000000, .usual = true)
 
 struct bb_tensor_options {
 	BB_OPTION_MEMBERS(BB_TENSOR_OPTIONS)

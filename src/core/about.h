@@ -1,0 +1,47 @@
+/*
+ * about.h - what every program reports of itself: --version, --help and its like.
+ */
+#ifndef BB_CORE_ABOUT_H
+#define BB_CORE_ABOUT_H
+
+#include "core/option.h"
+
+#define BB_ABOUT_OPTIONS(OPTION, COMMON)                                                           \
+	OPTION(FLAG, version, "version", 0, NULL, "the version, and facts of this build",          \
+	       .section = "Information")                                                           \
+	OPTION(FLAG, help, "help", 'h', NULL, "the most used options")                             \
+	OPTION(FLAG, help_all, "help-all", 0, NULL, "all options, by group", .usual = true)        \
+	OPTION(FLAG, help_markdown, "help-markdown", 0, NULL,                                      \
+	       "all options as Markdown, as in docs/")                                             \
+	OPTION(FLAG, help_schema, "help-schema", 0, NULL,                                          \
+	       "all options as JSON, from which man pages and completions are made")
+
+struct bb_about {
+	BB_OPTION_MEMBERS(BB_ABOUT_OPTIONS)
+};
+
+/* The rows of these options, read into a struct bb_about. They end the tables of a program. */
+extern const struct bb_option bb_about_rows[];
+
+#define BB_EXAMPLES 2
+
+struct bb_about_program {
+	const char *name;     /* with its subject, such as "acceptance run" */
+	const char *operands; /* words without a dash, such as "PROFILE"; NULL: none */
+	const char *brief;
+	const struct bb_option_table *tables;
+	const char *examples[BB_EXAMPLES]; /* command lines without NAME; NULL: none */
+	const char *notes;                 /* text behind all options; NULL: none */
+};
+
+/* True if ABOUT, as parsed, requests what bb_about_add appends. */
+bool bb_about_requested(const struct bb_about *about);
+
+/*
+ * Append what ABOUT requests of PROGRAM: its usual options or all, both with examples; Markdown of
+ * all its own tables; a line of JSON with name, operands, brief, examples, options; or its version.
+ */
+void bb_about_add(const struct bb_about *about, const struct bb_about_program *program,
+		  struct bb_strbuf *out);
+
+#endif
