@@ -109,6 +109,7 @@ UPPER_LIB    := $(B)/libbenchmarks.a
 PERFS        := $(wildcard src/collectives/*_perf.c src/p2p/*_perf.c \
                 $(if $(HAVE_JANSSON),src/training_kernels/*/*_perf.c src/memory/*/*_perf.c))
 BINS         := $(patsubst %.c,$(B)/%,$(notdir $(PERFS))) $(B)/diagnose
+FRONT        := $(B)/busbench
 TOPOLOGY     := $(if $(HAVE_EXPAT),$(B)/topology)
 MODEL_MEMORY := $(if $(HAVE_JANSSON),$(B)/model_memory)
 ACCEPTANCE   := $(if $(HAVE_CYAML),$(B)/acceptance)
@@ -169,7 +170,7 @@ GPU_SPEED    := $(if $(HAVE_CUDA),$(B)/tests/gpu_speed) $(if $(HAVE_FAKE),$(B)/t
 
 # Without one of these, programs are left out; nothing is built without hwloc and libnuma.
 ABSENT := $(call missing,expat jansson cyaml yaml)
-all: $(BINS) $(PLUGINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_CUDA),,no-nccl)
+all: $(FRONT) $(BINS) $(PLUGINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_CUDA),,no-nccl)
 	$(if $(ABSENT),@scripts/libraries.sh absent $(ABSENT))
 # A backend of an earlier build would still be loaded.
 no-mpi no-nccl: no-%:
@@ -229,6 +230,7 @@ $(LIB) $(UPPER_LIB) $(UNIT_LIB): $(B)/objects
 	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
 $(foreach f,$(PERFS:.c=),$(eval $(B)/$(notdir $(f)): $(B)/$(f).o))
+$(FRONT): $(B)/src/front/main.o
 $(B)/diagnose: $(B)/src/diagnose/main.o
 $(B)/topology: $(B)/src/topology_tool/main.o
 $(B)/model_memory: $(B)/src/memory/tool/main.o
@@ -247,7 +249,7 @@ $(B)/tests/test_malloc: private LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wra
 # Backends loaded at run time use functions of the program, so it exports the whole archive.
 LINK_LIB = $(LIB)
 $(BINS) $(PLAYER) $(ACCEPTANCE) $(DEVICE_UNITS): LINK_LIB = -rdynamic -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive
-$(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(UNITS) $(PLAYER) $(FAKE_UNITS) $(DEVICE_UNITS) $(REFERENCE) $(B)/tests/host_speed $(B)/tests/predict: \
+$(FRONT) $(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(UNITS) $(PLAYER) $(FAKE_UNITS) $(DEVICE_UNITS) $(REFERENCE) $(B)/tests/host_speed $(B)/tests/predict: \
 		$(UPPER_LIB) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -459,7 +461,7 @@ help:
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin
-	install -m 755 $(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(FRONT) $(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(DESTDIR)$(PREFIX)/bin
 	$(if $(PLUGINS),install -d $(DESTDIR)$(PREFIX)/lib/busbench)
 	$(if $(PLUGINS),install -m 755 $(PLUGINS) $(DESTDIR)$(PREFIX)/lib/busbench)
 

@@ -92,7 +92,7 @@ def builds_outside_and_installs():
         make(f"B={kit.Settings.given}", "install", f"DESTDIR={folder}", "PREFIX=/usr")
         found = sorted(os.path.relpath(os.path.join(path, n), folder) for path, _, names in os.walk(folder) for n in names)
         wanted = [f"usr/bin/{name}_perf" for name in (*COLLECTIVES, "barrier", "data_parallel", "ddp_bucket", "hybrid_parallel", "mem_bandwidth", "moe_alltoall", "p2p_bandwidth", "p2p_latency", "pipeline", "tensor_parallel", "zero")]
-        wanted += ["usr/bin/diagnose"]
+        wanted += ["usr/bin/busbench", "usr/bin/diagnose"]
         wanted += ["usr/bin/topology"] if os.path.exists(os.path.join(kit.Settings.build, "topology")) else []
         wanted += ["usr/bin/model_memory"] if os.path.exists(os.path.join(kit.Settings.build, "model_memory")) else []
         wanted += ["usr/bin/acceptance"] if os.path.exists(os.path.join(kit.Settings.build, "acceptance")) else []

@@ -1,0 +1,277 @@
+/*
+ * main.c - the program busbench: lists the tools, and becomes the one that is named.
+ */
+#include "core/about.h"
+#include "core/output.h"
+#include "core/share.h"
+#include "core/standard.h"
+#include "core/version.h"
+#include "schedules/schedule.h"
+#include "topology/systems.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SUFFIX "_perf" /* of the programs that measure; a user may leave it out */
+#define INDENT 19
+#define MOST_NAMES 64
+
+static void list_profiles(struct bb_strbuf *out)
+{
+	bb_shelf_list(&bb_shelf_profiles, out);
+}
+
+static void list_clusters(struct bb_strbuf *out)
+{
+	for (int i = 0; bb_system_at(i); i++)
+		bb_strbuf_addf(out, "%s %s\n", bb_system_at(i)->name, bb_system_at(i)->brief);
+	bb_shelf_list(&bb_shelf_clusters, out);
+}
+
+/* Beside the collectives. */
+static const struct tool {
+	const char *name, *brief;
+	const char *group;  /* heading above it; NULL: that of the tool before it */
+	const char *script; /* in share/busbench and the source tree; NULL: no script */
+	void (*list)(struct bb_strbuf *out); /* what this program prints; NULL: nothing */
+} tools[] = {
+	{.name = "barrier_perf", .brief = "latency of barriers"},
+	{.name = "p2p_bandwidth_perf",
+	 .brief = "bandwidth between any two ranks, with P2P on and off",
+	 .group = "Pairs and memory"},
+	{.name = "p2p_latency_perf", .brief = "latency between any two ranks"},
+	{.name = "mem_bandwidth_perf", .brief = "bandwidth and latency of memory"},
+	{.name = "ddp_bucket_perf",
+	 .brief = "data parallelism: the best size of gradient buckets",
+	 .group = "Training"},
+	{.name = "data_parallel_perf",
+	 .brief = "all-reduce, parameter servers, ZeRO and averaging compared"},
+	{.name = "pipeline_perf", .brief = "bubbles of pipeline schedules"},
+	{.name = "tensor_parallel_perf", .brief = "a transformer layer split over ranks"},
+	{.name = "hybrid_parallel_perf", .brief = "the best division of a model among ranks"},
+	{.name = "moe_alltoall_perf", .brief = "dispatch and combine of experts under any load"},
+	{.name = "zero_perf", .brief = "memory, traffic and time of each stage of ZeRO"},
+	{.name = "model_memory", .brief = "memory of training and inference, calculated"},
+	{.name = "topology",
+	 .brief = "devices and links of a machine, and their bounds",
+	 .group = "Machines and verdicts"},
+	{.name = "diagnose", .brief = "the slow node, rail or link, and the rank that comes last"},
+	{.name = "acceptance", .brief = "pass or fail of a machine; is a number normal?"},
+	{.name = "report",
+	 .brief = "a page of any number of runs, or single pictures",
+	 .script = "scripts/report.py"},
+	{.name = "profiles",
+	 .brief = "list of the profiles that acceptance finds by name",
+	 .group = "Names",
+	 .list = list_profiles},
+	{.name = "clusters",
+	 .brief = "list of the clusters that --cluster finds by name",
+	 .list = list_clusters},
+};
+#define NTOOLS (sizeof(tools) / sizeof(tools[0]))
+
+static const char usage[] = "Usage: busbench TOOL [ARGUMENT]...\n"
+			    "Measures and diagnoses the communication of distributed training.\n";
+static const char hint[] =
+	"\nbusbench TOOL --help shows the options of a tool. Those that measure are also\n"
+	"commands of their own, TOOL" SUFFIX ", as are model_memory, topology, diagnose and\n"
+	"acceptance.\n"
+	"\nExamples:\n"
+	"  busbench all_reduce -g 4 --algo ring,tree\n"
+	"  busbench acceptance run this-machine -o out\n";
+
+/* ---- the list ------------------------------------------------------------------------------ */
+
+/* The length of NAME without SUFFIX. */
+static int short_length(const char *name)
+{
+	const size_t length = strlen(name), suffix = strlen(SUFFIX);
+
+	return (int)(length > suffix && strcmp(name + length - suffix, SUFFIX) == 0
+			     ? length - suffix
+			     : length);
+}
+
+static void add_tool(const char *name, const char *brief, struct bb_strbuf *out)
+{
+	bb_strbuf_addf(out, "  %-*.*s%s\n", INDENT - 2, short_length(name), name, brief);
+}
+
+static void add_tools(struct bb_strbuf *out)
+{
+	bb_strbuf_add(out, usage);
+	bb_strbuf_add(out, "\nCollectives:\n");
+	for (int i = 0; bb_collectives[i]; i++)
+		add_tool(bb_collectives[i]->name, bb_collectives[i]->brief, out);
+	for (size_t i = 0; i < NTOOLS; i++) {
+		if (tools[i].group)
+			bb_strbuf_addf(out, "\n%s:\n", tools[i].group);
+		add_tool(tools[i].name, tools[i].brief, out);
+	}
+	bb_strbuf_add(out, hint);
+}
+
+static void add_entry(const char *name, const char *command, const char *brief, struct bb_json *j)
+{
+	bb_json_object(j);
+	bb_json_add_string(j, "name", name);
+	bb_json_add_string(j, "command", command);
+	bb_json_add_string(j, "brief", brief);
+	bb_json_end(j);
+}
+
+/* For man pages and completions: the name of each tool, its command if it is one, and its brief. */
+static void add_schema(struct bb_strbuf *out)
+{
+	struct bb_json j;
+	char command[64];
+
+	bb_json_init(&j, out, false);
+	bb_json_array(&j);
+	for (int i = 0; bb_collectives[i]; i++) {
+		snprintf(command, sizeof(command), "%s" SUFFIX, bb_collectives[i]->name);
+		add_entry(bb_collectives[i]->name, command, bb_collectives[i]->brief, &j);
+	}
+	for (size_t i = 0; i < NTOOLS; i++) {
+		snprintf(command, sizeof(command), "%.*s", short_length(tools[i].name),
+			 tools[i].name);
+		add_entry(command, tools[i].script || tools[i].list ? NULL : tools[i].name,
+			  tools[i].brief, &j);
+	}
+	bb_json_end(&j);
+	bb_strbuf_add(out, "\n");
+}
+
+/* ---- a tool -------------------------------------------------------------------------------- */
+
+/* Is WORD the NAME, perhaps without SUFFIX? */
+static bool is_name(const char *word, const char *name)
+{
+	return strcmp(word, name) == 0 || (strlen(word) == (size_t)short_length(name) &&
+					   strncmp(word, name, strlen(word)) == 0);
+}
+
+static bb_status unknown_tool(const char *word, struct bb_error *error)
+{
+	const char *names[MOST_NAMES + 1] = {NULL}, *near;
+	char shorts[MOST_NAMES][32];
+	size_t n = 0;
+
+	for (int i = 0; bb_collectives[i] && n < MOST_NAMES; i++)
+		names[n++] = bb_collectives[i]->name;
+	for (size_t i = 0; i < NTOOLS && n < MOST_NAMES; i++) {
+		snprintf(shorts[n], sizeof(shorts[n]), "%.*s", short_length(tools[i].name),
+			 tools[i].name);
+		names[n] = shorts[n];
+		n++;
+	}
+	near = bb_nearest(word, names);
+	return bb_fail(error, BB_EUSAGE, "%s: no such tool%s%s%s", word,
+		       near ? "; did you mean " : "; busbench alone lists them", near ? near : "",
+		       near ? "?" : "");
+}
+
+/* Becomes PATH with ARGV, whose first word is the tool. Returns only on failure. */
+static bb_status become(const char *path, char **argv, struct bb_error *error)
+{
+	if (access(path, F_OK) != 0)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "%s: not in this build, which lacks a library that it needs; there "
+			       "is no %s",
+			       argv[0], path);
+	argv[0] = (char *)path;
+	execv(path, argv);
+	return bb_fail(error, BB_EBACKEND, "%s cannot be run: %s", path, strerror(errno));
+}
+
+static bb_status run_binary(const char *name, const char *suffix, char **argv,
+			    struct bb_error *error)
+{
+	char folder[PATH_MAX], path[BB_SHARE_PATH];
+
+	if (!bb_own_folder(folder, sizeof(folder)))
+		return bb_fail(error, BB_EINTERNAL, "/proc/self/exe cannot be read");
+	snprintf(path, sizeof(path), "%s/%s%s", folder, name, suffix);
+	return become(path, argv, error);
+}
+
+static bb_status run_script(const struct tool *tool, char **argv, struct bb_error *error)
+{
+	char path[BB_SHARE_PATH];
+
+	if (!bb_share_find(tool->script, tool->script, path))
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "%s: %s is neither installed nor beside the build folder",
+			       tool->name, tool->script);
+	return become(path, argv, error);
+}
+
+static bb_status run_list(const struct tool *tool, int argc, char **argv, struct bb_error *error)
+{
+	struct bb_strbuf out = {0};
+	bb_status st;
+
+	if (argc > 1)
+		return bb_fail(error, BB_EUSAGE, "%s: %s takes no arguments", argv[1], tool->name);
+	tool->list(&out);
+	st = bb_write_text("-", &out, error);
+	bb_strbuf_free(&out);
+	return st;
+}
+
+static bb_status run_tool(int argc, char **argv, struct bb_error *error)
+{
+	for (int i = 0; bb_collectives[i]; i++) {
+		const size_t length = strlen(bb_collectives[i]->name);
+
+		if (strncmp(argv[0], bb_collectives[i]->name, length) == 0 &&
+		    (!argv[0][length] || strcmp(argv[0] + length, SUFFIX) == 0))
+			return run_binary(bb_collectives[i]->name, SUFFIX, argv, error);
+	}
+	for (size_t i = 0; i < NTOOLS; i++) {
+		if (!is_name(argv[0], tools[i].name))
+			continue;
+		if (tools[i].list)
+			return run_list(&tools[i], argc, argv, error);
+		return tools[i].script ? run_script(&tools[i], argv, error)
+				       : run_binary(tools[i].name, "", argv, error);
+	}
+	return unknown_tool(argv[0], error);
+}
+
+static bb_status inform(int argc, char **argv, struct bb_error *error)
+{
+	struct bb_about about = {.help = true};
+	const struct bb_option_table tables[] = {{bb_about_rows, &about, NULL}, {NULL, NULL, NULL}};
+	struct bb_strbuf out = {0};
+	bb_status st = BB_OK;
+
+	if (argc > 1)
+		BB_TRY(st, bb_options_parse(tables, argc, argv, error), out);
+	if (about.help_schema)
+		add_schema(&out);
+	else if (about.version)
+		bb_strbuf_addf(&out, "busbench %s\n%s", BB_VERSION, bb_build_facts);
+	else
+		add_tools(&out);
+	st = bb_write_text("-", &out, error);
+	bb_strbuf_free(&out);
+out:
+	return st;
+}
+
+int main(int argc, char **argv)
+{
+	struct bb_error error = {0};
+	bb_status st;
+
+	if (!bb_standard_open())
+		return BB_EINTERNAL;
+	st = argc > 1 && argv[1][0] != '-' ? run_tool(argc - 1, argv + 1, &error)
+					   : inform(argc, argv, &error);
+	if (bb_error_status(&error) != BB_OK)
+		bb_say("busbench", "%s", error.text);
+	return (int)st;
+}
