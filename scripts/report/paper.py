@@ -86,6 +86,21 @@ def wrap(text, size, width, most):
     return [clip(line, size, width) for line in lines]
 
 
+BREAKS = " +", "_-:/"  # a line may end with one of the first, else of the others
+
+
+def broken(text, size, width, bold=False):
+    """All of TEXT, in lines that fit the width."""
+    lines, text = [], clean(text)[:400]
+    while width_of(text, size, bold) > width and len(text) > 1:
+        fits = max(len(clip(text, size, width, bold)) - 1, 1)
+        found = (max(text.rfind(sign, 1, fits) for sign in signs) + 1 for signs in BREAKS)
+        at = next(filter(None, found), fits)
+        lines.append(text[:at].rstrip())
+        text = text[at:].lstrip()
+    return lines + [text]
+
+
 class Paper:
     def __init__(self, width, height):
         self.width, self.height = width, height

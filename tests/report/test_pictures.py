@@ -17,6 +17,8 @@ from samples import PICTURES, VERDICT, collective, everything, report, write_rec
 OVERLAPS = os.path.join(kit.ROOT, "tests", "report", "overlaps.py")
 
 SIZES = """Array.from(document.querySelectorAll("svg.picture"), (svg) => {
+    const other = svg.closest("figure").querySelector("input.switch");
+    if (other && svg.parentElement.classList.contains("log") !== other.checked) other.click();
     const box = svg.getBoundingClientRect();
     return [svg.getAttribute("aria-label"), box.width, box.height, svg.querySelectorAll("path").length];
 })"""
@@ -39,6 +41,15 @@ def looks_right(browser, page, *pictures):
         )
         for label, across, down, paths in found:
             expect(across > 100 and down > 30 and paths > 0, f"{label}: {across} x {down}, {paths} paths at {width}")
+
+
+def switches(browser):
+    """The bandwidth is linear, and after a click logarithmic; scripts are not needed for it."""
+    shown = "Array.from(document.querySelectorAll('figure:has(.switch) .canvas'), (one) => getComputedStyle(one).display)"
+    click = "document.querySelectorAll('label.switch').forEach((one) => one.click()), "
+    equal(browser.run(shown), ["block", "none"], "the linear and the logarithmic picture")
+    equal(browser.run(click + shown), ["none", "block"], "after a click")
+    equal(browser.run(click + shown), ["block", "none"], "after a second one")
 
 
 def numbers_of(texts):
@@ -118,6 +129,8 @@ def in_a_browser():
             "Arrivals, ring",
             "Arrivals, tree",
         )
+        browser.open(target + "index.html", 1280)
+        switches(browser)
         sorts(browser)
         themes(browser)
         prints_all(browser)

@@ -206,10 +206,12 @@ class Report:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        embed = lambda figure: jinja2.utils.markupsafe.Markup(
-            pictures.embed(figure.paper, str(jinja2.utils.markupsafe.escape(f"{figure.title}. {figure.caption}")))
+        embed = lambda figure, paper: jinja2.utils.markupsafe.Markup(
+            pictures.embed(paper, str(jinja2.utils.markupsafe.escape(f"{figure.title}. {figure.caption}")))
         )
-        body = environment.get_template("body.html").render(report=self, embed=embed, csv_names=csv_names)
+        body = environment.get_template("body.html").render(
+            report=self, embed=embed, pictures=pictures, csv_names=csv_names
+        )
         light, dark = pictures.style()
         raw = {name: environment.loader.get_source(environment, name)[0] for name in ("style.css", "page.js")}
         safe = jinja2.utils.markupsafe.Markup

@@ -6,7 +6,7 @@ import re
 from report import paper as ink
 from report.axis import ticks
 from report.values import duration, size
-from report.paper import Paper, clip, width_of
+from report.paper import Paper, broken, clip, width_of
 
 WIDTH, HEIGHT = 460, 300
 NUMBERS, NAMES = 11, 12  # heights of letters: at ticks, at lines
@@ -113,25 +113,32 @@ class Frame:
 
     def names(self, ends):
         """Writes names beside the ends of lines, in their order: (x, y, text, color, bold) each."""
+        start = self.right + 10
         ends = sorted(((self.y.at(y), self.x.at(x), *rest) for x, y, *rest in ends), key=lambda one: one[0])
-        heights = spread([end[0] for end in ends], STEP, self.top, self.bottom)
-        for height, (y, x, text, color, bold) in zip(heights, ends):
-            start = self.right + 10
+        texts = [broken(text, NAMES, self.paper.width - start - 2, bold) for *_, text, _, bold in ends]
+        heights = [STEP * len(lines) for lines in texts]
+        middles = spread([end[0] for end in ends], heights, self.top - STEP / 2, self.bottom + STEP / 2)
+        for middle, lines, (y, x, _, color, bold) in zip(middles, texts, ends):
             style = DOTTED if start - x > 4 * STEP else "-"  # a long line would be taken for data
-            self.paper.line([(x + 4, y), (start - 2, height)], color, 0.7, style, above=2)
-            room = self.paper.width - start - 2
-            self.paper.text(start, height, clip(text, NAMES, room, bold), NAMES, color, bold)
+            self.paper.line([(x + 4, y), (start - 2, middle)], color, 0.7, style, above=2)
+            write_lines(self.paper, start, middle, lines, color, bold)
 
 
-def spread(wanted, step, low, high):
-    """Heights near those WANTED, which ascend, at least STEP apart and within LOW … HIGH if there is room."""
+def write_lines(paper, x, middle, lines, color=ink.INK, bold=False, align="left", ground=None):
+    """Lines below each other, around the height MIDDLE."""
+    for i, line in enumerate(lines):
+        paper.text(x, middle + (i - (len(lines) - 1) / 2) * STEP, line, NAMES, color, bold, align, ground)
+
+
+def spread(wanted, heights, low, high):
+    """Middles near those WANTED, which ascend, of neighbours with these HEIGHTS, within LOW … HIGH if there is room."""
     placed = []
-    for y in wanted:
-        placed.append(max(y, placed[-1] + step) if placed else max(y, low))
-    if placed and placed[-1] > high:
-        placed[-1] = high
-        for i in range(len(placed) - 2, -1, -1):
-            placed[i] = min(placed[i], placed[i + 1] - step)
+    for y, height in zip(wanted, heights):
+        placed.append(max(y, low + height / 2))
+        low = placed[-1] + height / 2
+    for i in range(len(placed) - 1, -1, -1):
+        placed[i] = min(placed[i], high - heights[i] / 2)
+        high = placed[i] - heights[i] / 2
     return placed
 
 
@@ -161,6 +168,11 @@ def duration_ticks(scale):
     return [(v, duration(v, "g")) for v, _ in scale.decades(str)]
 
 
+def from_zero(values):
+    """(low, high) of a linear axis that shows values as shares of each other."""
+    return 0, max(values) * 1.06
+
+
 def number_ticks(scale):
     return scale.decades(lambda v: f"{v:g}" if v < 1e6 else f"{v:.0e}") if scale.log else scale.plain()
 
@@ -187,25 +199,26 @@ def bars(rows, parts, write, x_name, mark=None):
     totals = [sum(max(values.get(key) or 0, 0) for key, _, _ in parts) for _, values, _ in rows]
     longest = 10 + max(width_of(name, NAMES) for name, _, _ in rows)
     above = longest > LONGEST
-    left, step = (8 if above else longest), BAR + BETWEEN + (16 if above else 0)
+    left, names = (8 if above else longest), [broken(name, NAMES, WIDTH - 12) for name, _, _ in rows]
+    steps = [BAR + BETWEEN + (STEP * len(lines) + 2) * above for lines in names]
     right = 12 + max(width_of(text, NAMES) for _, _, text in rows)
     used = [part for part in parts if any((values.get(part[0]) or 0) > 0 for _, values, _ in rows)]
     key_rows = key_lines([(name, color) for _, name, color in used], WIDTH - 8) if len(used) > 1 else []
     top = 8 + 18 * len(key_rows)
-    paper = sheet(top + len(rows) * step + 40)
+    bottom = top + sum(steps)
+    paper = sheet(bottom + 40)
     draw_key(paper, key_rows)
     scale = Scale(0, max(totals + list(mark.values()) + [1e-9]), left, WIDTH - right, False)
-    bottom = top + len(rows) * step
     for value, _ in scale.plain(4):
         x = scale.at(value)
         paper.line([(x, top), (x, bottom)], GRID, 0.8, above=0.5)
         paper.text(x, bottom + 10, shortest(write(value)), NUMBERS, ink.FAINT, align="center" if x > 30 else "left")
     paper.text((left + WIDTH - right) / 2, bottom + 27, x_name, NUMBERS, ink.FAINT, align="center")
     for i, (name, values, text) in enumerate(rows):
-        y, x = top + i * step + BETWEEN / 2 + (16 if above else 0), 0
+        y, x = top + sum(steps[: i + 1]) - BAR - BETWEEN / 2, 0
         middle = y + BAR / 2
         if above:
-            paper.text(left, y - 9, clip(name, NAMES, WIDTH - left - 4), NAMES, ground=ink.PAPER)
+            write_lines(paper, left, y - STEP * len(names[i]) / 2 - 2, names[i], ground=ink.PAPER)
         else:
             paper.text(left - 8, middle, name, NAMES, align="right")
         for key, _, color in used:

@@ -87,8 +87,8 @@ def belongs(r, group):
 # ---- lines against size ---------------------------------------------------------------------------------
 
 
-def against_size(group, key, low, high, bound, y_name, y_ticks, turns=()):
-    """TURNS: sizes marked by vertical lines."""
+def against_size(group, key, low, high, bound, y_name, y_ticks, log=True, turns=()):
+    """LOG: how values are drawn; sizes are logarithmic. TURNS: sizes marked by vertical lines."""
     lines = {a: group.series(a, key) for a in group.rows}
     lines = {a: points for a, points in lines.items() if points}
     bounds = {a: group.series(a, bound) for a in lines}
@@ -102,7 +102,7 @@ def against_size(group, key, low, high, bound, y_name, y_ticks, turns=()):
     frame = chart.Frame(
         paper,
         (min(sizes), max(sizes), True),
-        (*chart.ends_of(values), True),
+        (*(chart.ends_of(values) if log else chart.from_zero(values)), log),
         right=chart.room_for(labels.values()) + 10,
     )
     frame.axes(chart.size_ticks(frame.x), y_ticks(frame.y), "size, bytes", y_name)
@@ -142,16 +142,11 @@ def caption(group):
 
 
 def bandwidth(group):
-    paper = against_size(
-        group,
-        "busbw_GBps",
-        "busbw_low_GBps",
-        "busbw_high_GBps",
-        "bound_busbw_GBps",
-        "bus bandwidth, GB/s",
-        chart.number_ticks,
+    fields = "busbw_GBps", "busbw_low_GBps", "busbw_high_GBps", "bound_busbw_GBps"
+    linear, log = (
+        against_size(group, *fields, "bus bandwidth, GB/s", chart.number_ticks, log) for log in (False, True)
     )
-    return paper and Figure("Bus bandwidth", paper, caption(group))
+    return linear and Figure("Bus bandwidth", linear, caption(group), logarithmic=log)
 
 
 def crossing_of(run, group):
@@ -165,9 +160,9 @@ def time(run, group):
     crossing = crossing_of(run, group) or {}
     turns = positives(crossing, "crossing_bytes", 8)
     names = "time_us", "ci_low_us", "ci_high_us", "bound_us", "time of one operation"
-    paper = against_size(group, *names, chart.duration_ticks, turns)
-    told = f"Dotted: crossover of {text(crossing, 'ahead', 40)} and {text(crossing, 'behind', 40)}. " if turns else ""
-    return paper and Figure("Time", paper, told + "Other lines as for the bandwidth.")
+    paper = against_size(group, *names, chart.duration_ticks, turns=turns)
+    told = f"Dotted: crossover of {text(crossing, 'ahead', 40)} and {text(crossing, 'behind', 40)}." if turns else ""
+    return paper and Figure("Time", paper, " ".join(filter(None, (told, caption(group)))))
 
 
 def percent(group):
@@ -223,20 +218,14 @@ def winners(run, group):
     if len(sizes) < 2 or len(names) < 2:
         return None
     left = 12 + min(140, max(chart.width_of(a, chart.NAMES, True) for a in names))
-    wide, high, top = (chart.WIDTH - left - 6) / len(sizes), 30, 24
+    labels = {a: chart.broken(a, chart.NAMES, left - 10, True) for a in names}
+    high = max(30, 2 + chart.STEP * max(map(len, labels.values())))
+    wide, top = (chart.WIDTH - left - 6) / len(sizes), 24
     paper = chart.sheet(top + high * len(names) + 44)
     paper.text(4, 10, "fastest algorithm at each size, and its speed relative to the second", chart.NUMBERS, ink.FAINT)
     for i, a in enumerate(names):
         y = top + i * high
-        paper.text(
-            left - 8,
-            y + high / 2,
-            chart.clip(a, chart.NAMES, left - 8, True),
-            chart.NAMES,
-            group.color(a),
-            True,
-            align="right",
-        )
+        chart.write_lines(paper, left - 8, y + high / 2, labels[a], group.color(a), True, "right")
         paper.boxes([(left + c * wide, y, wide - 1, high - 1) for c in range(len(sizes))], "#f3f3f3", above=1)
     for c, s in enumerate(sizes):
         asked = text(records[s], "algorithm_asked", 40)
@@ -332,7 +321,7 @@ def distribution(group):
             if positive(r, key):
                 frame.line([(positive(r, key), share)], group.color(a), marks=True)
         share = (place + 1) / (len(series) + 1)
-        name = chart.clip(a, chart.NAMES, 150, True)
+        name = chart.clip(a, chart.NAMES, 380, True)
         x = min(frame.x.at(samples[int(share * (n - 1))]) + 8, frame.right - chart.width_of(name, chart.NAMES, True))
         paper.text(x, frame.y.at(100 * share), name, chart.NAMES, group.color(a), True, ground=ink.PAPER)
     return Figure(

@@ -160,15 +160,16 @@ def lines_of(groups, bytes_, key):
     return dict(sorted(found.items(), key=lambda one: -len(one[1]))[:MOST_ALGORITHMS])
 
 
-def against_ranks(lines, y_name, y_ticks):
-    """Lines through the median of each number of ranks; each value is a dot."""
+def against_ranks(lines, y_name, y_ticks, log):
+    """Lines through the median of each number of ranks; each value is a dot. LOG: how values are drawn."""
     points = {a: [(n, v) for n, values in line.items() for v in values] for a, line in lines.items()}
     ranks = [n for several in points.values() for n, _ in several]
+    values = [v for several in points.values() for _, v in several]
     paper = chart.sheet()
     frame = chart.Frame(
         paper,
         (min(ranks), max(ranks), True),
-        (*chart.ends_of([v for several in points.values() for _, v in several]), True),
+        (*(chart.ends_of(values) if log else chart.from_zero(values)), log),
         right=chart.room_for(lines) + 10,
     )
     frame.axes(chart.rank_ticks(frame.x), y_ticks(frame.y), "ranks", y_name)
@@ -208,8 +209,10 @@ def figures_of(family):
     for bytes_, key, title, y_name, y_ticks in wanted:
         lines = lines_of(groups, bytes_, key)
         if len({n for line in lines.values() for n in line}) > 1:
-            paper = against_ranks(lines, y_name.format(size(bytes_)), y_ticks)
-            drawn.append(Figure(f"{title} against ranks, {size(bytes_)}", paper, caption(family, groups, lines)))
+            name, told = y_name.format(size(bytes_)), caption(family, groups, lines)
+            log = against_ranks(lines, name, y_ticks, True)
+            paper, log = (log, None) if key == "time_us" else (against_ranks(lines, name, y_ticks, False), log)
+            drawn.append(Figure(f"{title} against ranks, {size(bytes_)}", paper, told, logarithmic=log))
     return drawn
 
 
