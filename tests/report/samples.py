@@ -59,9 +59,18 @@ RUNS = {
     "ways": "data_parallel_perf -g 4 " + LINK,
     "hybrid": "hybrid_parallel_perf -g 8 " + LINK,
     "plan": "hybrid_parallel_perf --plan --preset bloom-176b",
+    "barrier": "barrier_perf -g 2 -n 20",
     "pipeline": "pipeline_perf --predict --gantt --stages 3 --microbatches 4 --schedule 1f1b,zb-h1",
     "buckets": "ddp_bucket_perf -g 4 --flops 10T --buckets 1M,25M -n 6 --noise 5% " + LINK,
 }
+MEMORY = (
+    "zero --params 7.5B --dp 64",
+    "train --model llama2-7b --dp 8",
+    "train --model llama2-7b --fits 80G --gpus 8",
+    "infer --model llama2-7b",
+    "deepspeed --model llama2-7b",
+    "quantise --count 1000",
+)
 # The pictures of a page about them.
 PICTURES = (
     "Bus bandwidth",
@@ -85,7 +94,18 @@ PICTURES = (
     "A layer of experts",
     "Strategies of data parallelism",
     "Divisions of the model",
+    "Memory of the divisions",
     "A step and its parts alone",
+    "Barriers",
+    "Steps of the schedules",
+    "Memory of the schedules",
+    "Memory of a rank in training",
+    "Combinations that fit",
+    "Memory of inference",
+    "Memory of a GPU",
+    "Memory of a node",
+    "Bytes of the tensor",
+    "Error",
     "Passes over time",
     "Bucket sizes",
     "Gates, GB/s",
@@ -234,13 +254,13 @@ def everything(folder):
         records += found
     mine = by_hand(records[0])
     paths.append(write_records(os.path.join(folder, "by-hand.jsonl"), mine))
-    machine, memory, verdict, history = (
-        os.path.join(folder, name + ".json") for name in ("machine", "memory", "verdict", "history")
-    )
+    machine, verdict, history = (os.path.join(folder, name + ".json") for name in ("machine", "verdict", "history"))
     execute([built("topology"), "--system", "hgx-h100", "--json", machine]).exits(0)
-    execute([built("model_memory"), "zero", "--params", "7.5B", "--dp", "64", "--json", memory]).exits(0)
+    for i, words in enumerate(MEMORY):
+        paths.append(os.path.join(folder, f"memory-{i}.json"))
+        execute([built("model_memory"), *words.split(), "--json", paths[-1]]).exits(0)
     with open(verdict, "w", encoding="utf-8") as file:
         json.dump(VERDICT, file, indent=2)
     with open(history, "w", encoding="utf-8") as file:
         json.dump(BASELINE, file, indent=2)
-    return paths + [machine, memory, verdict, history], records + mine
+    return paths + [machine, verdict, history], records + mine

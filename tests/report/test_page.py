@@ -12,6 +12,7 @@ from kit import ROOT, built, equal, execute, expect, test
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(ROOT, "scripts")]
 
 from report import values
+from report.page import tables
 from samples import BASELINE, GATE, LINK, REPORT, RUNS, VERDICT, by_hand, collective, read, records_of, report, write_records
 
 
@@ -19,6 +20,36 @@ from samples import BASELINE, GATE, LINK, REPORT, RUNS, VERDICT, by_hand, collec
 def sizes_have_no_exponent():
     """Sizes are those of options, also just below the next unit."""
     equal([values.size(n * 1024) for n in (1, 25.3, 999, 1000, 1023, 1024)], ["1K", "25.3K", "999K", "1000K", "1023K", "1M"], "sizes")
+
+
+@test
+def tables_have_what_differs():
+    """Columns with one value, or with the values of another one, are told above the table; small errors are words."""
+    rows = [{"kind": "way", "way": w, "nranks": 4, "step_us": t, "low_us": t, "error_percent": e, "wrong": None}
+            for w, t, e in (("dp", 3.0, 4.2e-6), ("ddp", 5.0, -2.818))]  # fmt: skip
+    one = tables.Table("Ways", ["way", "nranks", "step_us", "low_us", "error_percent", "wrong"], rows)
+    equal(one.heads, ["way", "step", "error, %"], "heads")
+    equal(one.shared, "In all rows: nranks 4. The same as step: low.", "what is told above")
+    equal([[c.shown for c in row] for row in one.rows], [["dp", "3.00\xa0µs", "exact"], ["ddp", "5.00\xa0µs", "-2.82"]], "cells")
+
+
+@test
+def skipped_cases_with_one_reason_are_one_row():
+    skip = lambda size, reason: {"kind": "skip", "algorithm": "nvls", "size_bytes": size, "reason": reason}
+    found = tables.merged_skips([skip(n << 10, "one node") for n in (4, 1, 64)] + [skip(1024, "no memory")])
+    equal([(r["sizes"], r["cases"], r["reason"]) for r in found], [("1K to 64K", 3, "one node"), ("1K", 1, "no memory")], "rows")
+
+
+@test
+def healthy_nodes_are_a_count():
+    with tempfile.TemporaryDirectory() as folder:
+        _, records = records_of(folder, "head", "all_reduce_perf", "-g", "2", "-b", "1K", "-e", "1K", "-n", "2")
+        path = write_records(os.path.join(folder, "culprit.jsonl"), by_hand(records[0]))
+        page = read(report(folder, path)[1], "index.html")
+        for name, n, state in ("Nodes that stand out", 1, " open"), ("Healthy nodes", 5, ""):
+            wanted = f'<details class="data"{state}>\n<summary>{name} <span class="count">{n}</span>'
+            expect(wanted in page, f"{wanted} is not on the page")
+        expect("nothing stands out on 5 of 6 nodes" in page, "the healthy nodes are not counted")
 
 
 # ---- what is written ----------------------------------------------------------------------------------
@@ -96,7 +127,9 @@ def several_runs_are_told_apart():
         report(folder, *paths)  # skipped without what it needs
         words, target = [sys.executable, "-B", REPORT, *paths], os.path.join(folder, "of-both")
         execute([*words, "-o", target]).exits(0)
-        expect("all_reduce · 4 ranks · sim: At 4K," in read(target, "index.html"), "of how many ranks is not told")
+        contents = re.sub("<[^>]*>", "", read(target, "index.html").partition("<nav")[2].partition("</nav>")[0])
+        for ranks in ("2", "4"):
+            expect(f"all_reduce · {ranks} ranks · sim At 4K," in contents, f"{ranks} ranks are not told: {contents}")
         execute([*words, "-o", paths[0]]).exits(2).says("ends in .svg")
 
 

@@ -7,7 +7,7 @@ from report.page import chart
 from report.page.figure import Figure
 from report.page.nodes import BAD
 from report.page.story import FAILED, PASSED, WARNED, Verdict
-from report.page.tables import Table, cell
+from report.page.tables import Table, by_health
 from report.values import number, positive, short, text, three, words
 
 MOST_BARS = 30
@@ -50,7 +50,7 @@ def title_of(document):
 def gates(document):
     """A figure per unit: values as bars, limits across them."""
     by_unit = {}
-    for g in rows_of(document, "gates"):
+    for g in worst_first(document):
         if positive(g, "value") and positive(g, "limit"):
             by_unit.setdefault(text(g, "unit", 16) or text(g, "metric", 20) or "value", []).append(g)
     figures = []
@@ -120,36 +120,28 @@ def command_of(step):
     return shlex.join(words(step, "args")) or text(step, "run")
 
 
+GATES = "verdict step metric subject value unit limit expected bound runs from reason".split()
+SOURCES = "step subject from provenance".split()
+
+
 def tables(document):
-    found = []
-    for key, name, columns in (
-        ("nodes", "Nodes", ("host", "verdict", "code", "reason")),
-        (
-            "gates",
-            "Gates",
-            (
-                "step",
-                "metric",
-                "subject",
-                "verdict",
-                "reason",
-                "value",
-                "bound",
-                "limit",
-                "expected",
-                "unit",
-                "from",
-                "provenance",
-                "runs",
-            ),
-        ),
-        ("steps", "Steps", ("name", "command", "ranks", "nodes")),
-    ):
-        rows = [{**r, "command": command_of(r)} for r in rows_of(document, key)]
-        used = [c for c in columns if any(r.get(c) is not None for r in rows)]
-        if rows and used:
-            found.append(Table(name, used, [[cell(r, c) for c in used] for r in rows], "", None))
-    return found
+    """What failed first; what was skipped, and nodes that are as they should be, are folded."""
+    gates, steps = worst_first(document), rows_of(document, "steps")
+    judged, skipped = ([g for g in gates if (text(g, "verdict") == "skipped") == skip] for skip in (False, True))
+    found = by_health(("host", "verdict", "code", "reason"), rows_of(document, "nodes"))
+    found += [Table("Gates", GATES, judged)] if judged else []
+    found += [Table("Sources of the limits", SOURCES, judged, folded=True)] if judged else []
+    found += [Table("Skipped gates", GATES, skipped, folded=True)] if skipped else []
+    steps = [{**r, "command": command_of(r)} for r in steps]
+    return found + ([Table("Steps", ("name", "command", "ranks", "nodes"), steps)] if steps else [])
+
+
+WORST = "failed", "could not judge", "warning", "passed", "skipped"
+
+
+def worst_first(document):
+    place = {verdict: i for i, verdict in enumerate(WORST)}
+    return sorted(rows_of(document, "gates"), key=lambda g: place.get(text(g, "verdict"), 0))
 
 
 FACTS = (

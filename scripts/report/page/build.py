@@ -7,23 +7,23 @@ import jinja2
 
 from report import files, gantt, pipelines, sweep, topology
 from report import buckets, machine
-from report.page import acceptance, collectives, cost, history, nodes, pairs, scaling, tables, training
+from report.page import acceptance, calculated, collectives, cost, history, nodes, pairs, scaling, tables, training
 from report.page.figure import Figure
 from report.page.markdown import markdown
 from report.page.read import end_of, program_of, title_of
-from report.page.story import FAILED, judge, verdict_of
+from report.page.story import FAILED, answer_of, judge, verdict_of
 from report.page.svg import Pictures
 from report.values import count, number, short, text, words
 
 TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "reports", "template")
-MOST_PICTURED = 12  # runs
+MOST_PICTURED = 24  # runs
 
 
 class Section:
     """A part of the page: heading, sentences, figures in rows under headings of their own, tables."""
 
     def __init__(self, identity, title, verdict=None):
-        self.identity, self.title, self.verdict = identity, title, verdict
+        self.identity, self.title, self.verdict, self.answer = identity, title, verdict, None
         self.rows, self.tables, self.facts, self.command, self.notes = [], [], [], [], []
 
     def has_passed(self):
@@ -103,6 +103,7 @@ def draw_schedules(run, section):
 
 def section_of(run):
     section = Section(f"run-{run.number}", title_of(run), verdict_of(run))
+    section.answer = answer_of(run, section.verdict)
     section.tables = tables.tables_of(run)
     section.facts, section.command = facts_of(run), command_words(run.head)
     if run.number <= MOST_PICTURED:
@@ -123,12 +124,9 @@ def document_section(number_, path, kind, document):
         drawn = topology.draw(machine.Machine([document]))
         section.rows.append((None, [Figure("The machine", drawn, "", wide=True)]))
     elif kind == "model_memory":
-        drawn = training.calculated(document)
-        if not drawn:
-            raise files.BadFile(
-                "only the stages of ZeRO can be drawn (build/model_memory zero --json)"
-            )
-        section.rows.append((None, [drawn]))
+        drawn, section.tables = calculated.figures(document)
+        section.rows.append((None, drawn))
+        section.facts = calculated.facts(document)
     elif kind == "acceptance_baseline":
         section.title = history.title_of(document)
         section.rows, section.notes = history.rows(document)
@@ -174,17 +172,21 @@ class Report:
         return sorted(found, key=lambda section: section.verdict is None)
 
     def of_runs(self):
-        """A section for all runs together, then one for each."""
+        """A section for all runs together, then one for each, then the simulator's own cost."""
         found = [section_of(run) for run in self.runs]
         (rows, notes), costs = scaling.figures(self.runs), cost.figures(self.runs)
         titles = [section.title for section in found]
         for run, section in zip(self.runs, found):
             if titles.count(section.title) > 1:
                 section.title += f" · run {run.number}"
-        if rows or notes or costs:
+        if rows or notes:
             section = Section("scaling", "Scaling")
-            section.rows, section.notes = rows + [("Cost of the simulator", costs)], notes
+            section.rows, section.notes = rows, notes
             found.insert(0, section)
+        if costs:
+            section = Section("cost", "Cost of the simulator")
+            section.rows = [(None, costs)]
+            found.append(section)
         return found
 
     def several(self):

@@ -73,8 +73,8 @@ def processor(program, collective, bytes_, lines):
         f"processor time of one evaluation at {size(bytes_)}",
         chart.duration_ticks,
     )
-    caption = f"{collective}, {program}: processor time to evaluate one call, and the evaluator."
-    return Figure(f"Cost of the simulator against ranks, {size(bytes_)}", paper, caption)
+    caption = f"{program}: processor time to evaluate one call, and the evaluator."
+    return Figure(f"Cost of the simulator against ranks, {collective} of {size(bytes_)}", paper, caption)
 
 
 def peaks(runs):

@@ -26,7 +26,7 @@ def code(text):
 
 def table(one):
     heads = one.heads
-    lines = [f"In all rows: {plain(one.shared)}.", ""] if one.shared else []
+    lines = [plain(one.shared), ""] if one.shared else []
     lines += ["| " + " | ".join(map(plain, heads)) + " |", "|" + " --- |" * len(heads)]
     for row in one.rows[:MOST_ROWS]:
         lines.append("| " + " | ".join(plain(cell.shown) for cell in row) + " |")

@@ -3,10 +3,11 @@
 from report import paper as ink
 from report.page import chart
 from report.page.figure import Figure
-from report.values import number, positive, speed, text, three
+from report.values import count, number, positive, speed, text, three
 
 BAD = "#c24400"
 MOST_NODES = 24
+MOST_HEALTHY = 4  # beside which the others are judged
 MOST_CELLS = 128
 
 
@@ -22,11 +23,13 @@ def of_diagnosis(run):
         ("sends_share", "Sending speed of nodes", "sends_GBps"),
         ("receives_share", "Receiving speed of nodes", "receives_GBps"),
     ):
-        shown = sorted((r for r in rows if positive(r, key)), key=share)[:MOST_NODES]
+        known = sorted((r for r in rows if positive(r, key)), key=share)
+        healthy = [r for r in known if part_of(r) == "good"]
+        shown = [r for r in known if r not in healthy[MOST_HEALTHY:]][:MOST_NODES]
         bars = [(node_name(r, simulated), {part_of(r): 100 * r[key]}, end_text(r, bandwidth)) for r in shown]
         if bars:
             told = "Share of the typical speed of this run, slowest first. Line: the typical speed."
-            more = len(rows) - len(shown)
+            told += f" {len(healthy)} of {count(len(known), 'node')}: nothing stands out."
             figures.append(
                 Figure(
                     title,
@@ -37,7 +40,7 @@ def of_diagnosis(run):
                         "percent of the typical speed",
                         {i: 100 for i in range(len(bars))},
                     ),
-                    told + (f" {more} faster nodes are in the table." if more > 0 else ""),
+                    told + " The table has all." * (len(shown) < len(known)),
                 )
             )
     return figures

@@ -39,6 +39,7 @@ OTHERS = (
     "zero_moment",
     "meeting",
     "counter",
+    "gpu",
 )  # that follow
 KINDS = MEASURED + OTHERS + ("run", "end")
 DOCUMENTS = ("topology", "model_memory", "acceptance", "acceptance_baseline")

@@ -1,7 +1,7 @@
 """The verdict of a report and the sentences that explain it."""
 
 from report.page import collectives
-from report.page.read import MEASURED, end_of, program_of, title_of
+from report.page.read import MEASURED, end_of, program_of
 from report.values import count, duration, memory, number, percent, positive, short, size, speed, text
 
 PASSED, WARNED, FAILED = "passed", "warned", "failed"
@@ -53,10 +53,15 @@ def error_sentence(run):
 def pair_sentences(run):
     found = [text(r, "text") for r in run.of("finding", "culprit")]
     found = [t[0].upper() + t[1:].rstrip(".") + "." for t in found if t]
+    nodes = run.of("node")
+    healthy = sum(text(r, "verdict") == "OK" for r in nodes)
+    if found and nodes:
+        culprits = count(len(found), "culprit")
+        return [found[0], f"{culprits}; nothing stands out on {healthy:,} of {count(len(nodes), 'node')}."]
     if found:
         return found[:2]
-    if run.of("node"):
-        return ["No node, rail or link stands out."]
+    if nodes:
+        return [f"No node, rail or link stands out among {count(len(nodes), 'node')}."]
     pairs = [r for r in run.of("pair") if r.get("from") != r.get("to") and positive(r, "GBps")]
     if not pairs:
         return ["Nothing looks wrong."] if run.of("pair") else []
@@ -98,7 +103,7 @@ def training_sentences(run):
         best = min((r for r in plans if positive(r, key)), key=lambda r: r[key])
         bubble = number(best, "bubble_over_total" if key == "p50_us" else "predicted_bubble_over_total")
         told.append(
-            f"{text(best, 'schedule', 40)} has the shortest step, {duration(best[key])}"
+            f"Schedule {text(best, 'schedule', 40)} has the shortest step, {duration(best[key])}"
             + (f", with a bubble of {percent(100 * bubble)}." if bubble is not None else ".")
         )
     for r in sorted((r for r in run.of("hybrid_plan") if number(r, "place") == 1), key=str)[:1]:
@@ -110,7 +115,7 @@ def training_sentences(run):
         rows = [r for r in run.of(kind) if positive(r, key) and r.get("part", "layer") == "layer"]
         if len(rows) > 1:
             best = min(rows, key=lambda r: r[key])
-            told.append(f"{text(best, name, 40)} has the shortest step: {duration(best[key])}.")
+            told.append(f"Strategy {text(best, name, 40)} has the shortest step: {duration(best[key])}.")
     for r in run.of("hybrid"):
         if text(r, "part") == "step" and positive(r, "time_us"):
             planned = positive(r, "plan_us")
@@ -118,6 +123,13 @@ def training_sentences(run):
                 f"A step takes {duration(r['time_us'])}"
                 + (f"; the formula of --plan gives {duration(planned)}." if planned else ".")
             )
+    loads = [r for r in run.of("experts") if positive(r, "layer_us")]
+    if loads:
+        told.append("A layer of experts takes " + ", ".join(
+            f"{duration(r['layer_us'])} at skew {number(r, 'skew') or 0:g}" for r in (loads[:1] + loads[1:][-1:])) + ".")
+    for r in run.of("barrier")[:1]:
+        if positive(r, "p50_us"):
+            told.append(f"The backend's barrier takes {duration(r['p50_us'])} (median).")
     for r in run.of("zero")[-1:]:
         if positive(r, "held_bytes"):
             told.append(f"ZeRO stage {r.get('stage')} holds up to {memory(r['held_bytes'])} on a rank.")
@@ -126,7 +138,7 @@ def training_sentences(run):
 
 def sentences(run):
     told = [error_sentence(run), data_sentence(run)]
-    return [t for t in told + collectives.sentences(run) + pair_sentences(run) + training_sentences(run) if t]
+    return [t for t in told + pair_sentences(run) + collectives.sentences(run) + training_sentences(run) if t]
 
 
 def verdict_of(run):
@@ -137,16 +149,20 @@ def verdict_of(run):
     return Verdict(PASSED if status == 0 else FAILED, word, sentences(run))
 
 
+def answer_of(run, verdict):
+    """The sentence that says the most: about wrong data, else the first about the numbers."""
+    data = data_sentence(run)
+    others = [s for s in verdict.sentences if s != data]
+    return data if number(end_of(run), "wrong") or not others else others[0]
+
+
 def failures(runs, verdicts):
     """A sentence for each run that did not pass."""
-    told = []
-    for run, v in zip(runs, verdicts):
-        if v.state != PASSED:
-            data = data_sentence(run)
-            others = [s for s in v.sentences if s != data]
-            why = data if number(end_of(run), "wrong") or not others else others[0]
-            told.append(f"{program_of(run)}, run {run.number}: {v.word}. {why}")
-    return told
+    return [
+        f"{program_of(run)}, run {run.number}: {v.word}. {answer_of(run, v)}"
+        for run, v in zip(runs, verdicts)
+        if v.state != PASSED
+    ]
 
 
 def judge(runs, documents):
@@ -169,6 +185,4 @@ def judge(runs, documents):
     passed = sum(v.state == PASSED for v in verdicts)
     told = [f"{passed} of {count(len(runs), 'run')} passed."]
     told += failures(runs, verdicts)
-    last = runs[-1]
-    told += [f"{title_of(last)}: {t}" for t in sentences(last) if t != data_sentence(last)]
     return Verdict(worst.state, worst.word if worst.state != PASSED else "passed", told)

@@ -5,9 +5,10 @@ import io
 import re
 
 from report.page.read import KINDS, MEASURED, OTHERS
-from report.values import clean, duration, memory, number, numbers, short, text, three
+from report.values import clean, duration, memory, number, numbers, positive, short, size, text, three
 
 MOST_ROWS = 1000  # of one table of the page; CSV has all
+MOST_OPEN = 60  # rows of a table that is not folded
 MOST_UNKNOWN = 8  # kinds
 LONG = 24  # numbers of an array that are shown
 
@@ -52,6 +53,10 @@ COLUMNS = {
         "part order tp pp dp ep zero micro_batch micro_batches algorithm calls sent_bytes crossing time_us low_us "
         "high_us plan_us sent_GBps in_step_us wrong"
     ).split(),
+    "gpu": (
+        "rank host bus driver sm_MHz sm_most_MHz memory_MHz temperature_C power_W power_cap_W throttle_reasons "
+        "ecc_corrected ecc_uncorrected rows_remapped nvlink_errors pcie_replays power_throttled_us thermal_throttled_us"
+    ).split(),
     "experts": (
         "skew capacity imbalance dropped_share counts_us dispatch_us combine_us layer_us low_us high_us "
         "dispatch_GBps times_even wrong"
@@ -74,11 +79,14 @@ NAMES = {
     "finding": "Findings",
     "culprit": "Culprits",
     "node": "Nodes",
+    "gpu": "State of the GPUs after the run",
     "counter": "Counters that changed during the run",
 }
 # Heads that do not follow from the name of the column.
 HEADS = {"ci_low_us": "p50, 95 % from", "ci_high_us": "p50, 95 % to"}
 UNITS = (("_GBps", "GB/s"), ("_us", ""), ("_bytes", ""), ("_percent", "%"), ("_ms", "ms"), ("_unix_s", "s"))
+ERRORS = "error_percent", "off_percent"  # of a prediction
+EXACT = 0.005  # percent: less than two digits behind the point can show
 COUNTS = (
     "nranks",
     "from",
@@ -96,10 +104,21 @@ COUNTS = (
 
 
 class Table:
-    """SHARED: the values that all rows have in common, as text."""
+    """Rows of RECORDS. SHARED: the columns that are left out because all rows, or two columns, have the same values, as
+    text. FOLDED: its rows are hidden until a click."""
 
-    def __init__(self, name, heads, rows, shared, note):
-        self.name, self.heads, self.rows, self.shared, self.note = name, heads, rows, shared, note
+    def __init__(self, name, columns, records, folded=False):
+        used = [c for c in columns if any(r.get(c) is not None for r in records)]
+        constant, equal = shared(records, used)
+        left = [c for c in used if c not in constant and c not in equal]
+        told = [f"In all rows: {', '.join(f'{head(c)} {v}' for c, v in constant.items())}."] * bool(constant)
+        told += [f"The same as {head(other)}: {', '.join(head(c) for c, o in equal.items() if o == other)}."
+                 for other in dict.fromkeys(equal.values())]
+        self.name, self.heads, self.shared = name, [head(c) for c in left], " ".join(told)
+        self.rows = [[cell(r, c) for c in left] for r in records[:MOST_ROWS]]
+        self.folded = folded or len(records) > MOST_OPEN
+        self.note = (f"The first {MOST_ROWS:,} of {len(records):,} rows; the CSV file has all."
+                     if len(records) > MOST_ROWS else None)
 
 
 class Cell:
@@ -124,6 +143,8 @@ def head(column):
 
 def cell(record, column):
     value = record.get(column)
+    if column == "root" and value == -1:
+        return Cell("–", "", True)
     if isinstance(value, bool):
         return Cell("yes" if value else "no", str(int(value)), True)
     if number(record, column) is not None:
@@ -139,6 +160,10 @@ def cell(record, column):
 def written(column, value):
     if column.endswith("_us"):
         return duration(value)
+    if column in ERRORS:
+        return "exact" if abs(value) < EXACT else f"{value:+.{2 if abs(value) < 10 else 1}f}"
+    if column.endswith("_percent") and abs(value) < EXACT:
+        return "0"
     if column == "size_bytes" or column == "cap_bytes":
         return f"{value:,}"
     if column.endswith("_bytes"):
@@ -154,26 +179,41 @@ def columns_of(kind, records):
     wanted = (
         COLUMNS.get(kind) or [key for key in records[0] if key not in ("schema", "kind", "run_id", "end_unix_s")][:14]
     )
-    used = [c for c in wanted if any(r.get(c) is not None for r in records[:MOST_ROWS])]
-    return [
-        c
-        for c in used
-        if c != "algorithm"
-        or "algorithm_asked" not in used
-        or any(r.get("algorithm") != r.get("algorithm_asked") for r in records[:MOST_ROWS])
-    ]
+    asked = "algorithm" in wanted and "algorithm_asked" in wanted
+    if asked and all(r.get("algorithm") == r.get("algorithm_asked") for r in records):
+        wanted = [c for c in wanted if c != "algorithm"]
+    return wanted
 
 
 def shared(records, columns):
-    """{column: text} of the words and rank numbers that several rows all share."""
+    """({column: text} of the columns that have one value, {column: earlier one with the same values}) of several rows."""
     if len(records) < 2:
-        return {}
-    first = records[0]
-    return {
-        c: cell(first, c).shown
-        for c in columns
-        if (isinstance(first.get(c), str) or c in ("nranks", "root")) and all(r.get(c) == first.get(c) for r in records)
-    }
+        return {}, {}
+    values = {c: [r.get(c) for r in records] for c in columns}
+    constant = {c: cell(records[0], c).shown for c in columns if all(v == values[c][0] for v in values[c])}
+    if len(constant) == len(columns):
+        constant = {}
+    equal = {}
+    for i, c in enumerate(columns):
+        same = (o for o in columns[:i] if o not in equal and values[o] == values[c] and o[-3:] == c[-3:] == "_us")
+        if c not in constant:
+            equal |= {c: o for o in [next(same, None)] if o}
+    return constant, equal
+
+
+def merged_skips(records):
+    """Skipped cases of one algorithm with one reason as one row."""
+    rows = {}
+    for r in records:
+        key = tuple(text(r, k) for k in ("collective", "algorithm", "dtype", "op", "reason"))
+        rows.setdefault(key, []).append(positive(r, "size_bytes"))
+    found = []
+    for (collective, algorithm, dtype, op, reason), sizes in rows.items():
+        known = sorted({s for s in sizes if s})
+        span = " to ".join(size(s) for s in dict.fromkeys(known[:1] + known[-1:]))
+        found.append({"collective": collective, "algorithm": algorithm, "dtype": dtype, "op": op, "sizes": span or None,
+                      "cases": len(sizes), "reason": reason})
+    return found
 
 
 def unknown(runs):
@@ -184,29 +224,22 @@ def unknown(runs):
 
 def tables_of(run):
     found = []
-    for kind in MEASURED + ("finding", "culprit", "skip", "counter") + unknown([run]):
+    for kind in MEASURED + ("finding", "culprit", "skip", "gpu", "counter") + unknown([run]):
         records = run.of(kind)
         if not records:
             continue
+        name, records = NAMES.get(kind, kind), merged_skips(records) if kind == "skip" else records
         columns = columns_of(kind, records)
-        same = shared(records, columns)
-        columns = [c for c in columns if c not in same]
-        rows = [[cell(r, c) for c in columns] for r in records[:MOST_ROWS]]
-        note = (
-            f"The first {MOST_ROWS:,} of {len(records):,} rows; the CSV file has all."
-            if len(records) > MOST_ROWS
-            else None
-        )
-        found.append(
-            Table(
-                NAMES.get(kind, kind),
-                [head(c) for c in columns],
-                rows,
-                ", ".join(f"{head(c)} {v}" for c, v in same.items()),
-                note,
-            )
-        )
+        found += by_health(columns, records) if kind == "node" else [Table(name, columns, records)]
     return found
+
+
+def by_health(columns, records):
+    """A table of the nodes that stand out, and a folded one of the others."""
+    healthy = [r for r in records if text(r, "verdict") == "OK"]
+    others = [r for r in records if text(r, "verdict") != "OK"]
+    found = [Table("Nodes that stand out", columns, others)] if others else []
+    return found + ([Table("Healthy nodes", columns, healthy, folded=True)] if healthy else [])
 
 
 # ---- CSV ----------------------------------------------------------------------------------------------

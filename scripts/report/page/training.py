@@ -111,25 +111,6 @@ def memory_figures(run):
     return [zero_stages(run)] + [zero_moments(run, stage) for stage in stages]
 
 
-def calculated(document):
-    """The stages of `build/model_memory zero --json`."""
-    stages = document.get("stages")
-    rows = [r for r in stages if isinstance(r, dict)] if isinstance(stages, list) else []
-    if not rows:
-        return None
-    drawn = stacked(
-        rows,
-        PARTS_OF_MEMORY[:3],
-        "total_bytes",
-        lambda r: f"stage {r.get('zero')}, {r.get('dp')} ranks"[:40],
-        memory,
-        "memory of a rank, calculated",
-    )
-    return drawn and Figure(
-        "Memory under the stages of ZeRO", drawn, "Calculated: parameters, gradients and optimizer."
-    )
-
-
 # ---- steps --------------------------------------------------------------------------------------------
 
 
@@ -151,19 +132,17 @@ def step_figures(run):
     tensor = stacked(
         run.of("tensor_parallel"), (COMPUTE, EXPOSED), "step_us", named("part", "way"), duration, "time of a step"
     )
-    plans = stacked(
-        sorted((r for r in run.of("hybrid_plan") if positive(r, "place")), key=lambda r: r["place"]),
-        PARTS_OF_PLAN,
-        "step_us",
-        lambda r: f"{r.get('place')}: tp {r.get('tp')} pp {r.get('pp')} dp {r.get('dp')}"[:40],
-        duration,
-        "time of a step, as planned",
+    plan_rows = sorted((r for r in run.of("hybrid_plan") if positive(r, "place")), key=lambda r: r["place"])
+    division_name = lambda r: f"{r.get('place')}: tp {r.get('tp')} pp {r.get('pp')} dp {r.get('dp')}"[:40]
+    plans = stacked(plan_rows, PARTS_OF_PLAN, "step_us", division_name, duration, "time of a step, as planned")
+    planned_memory = stacked(
+        plan_rows, (("memory_bytes", "memory", ink.PURPLE),), "memory_bytes", division_name, memory, "memory of a rank, as planned"
     )
     moe = stacked(
         run.of("experts"),
         (("counts_us", "counts", GREY), ("dispatch_us", "dispatch", ink.BLUE), ("combine_us", "combine", "#d55e00")),
         "layer_us",
-        lambda r: f"skew {number(r, 'skew') or 0:g}, capacity {number(r, 'capacity') or 0:g}",
+        lambda r: f"skew {number(r, 'skew') or 0:g}" + (f", capacity {r['capacity']:g}" if positive(r, "capacity") else ""),
         duration,
         "time of each part alone",
     )
@@ -171,14 +150,52 @@ def step_figures(run):
         run.of("hybrid"), (("time_us", "time", ink.BLUE),), "time_us", named("part"), duration, "time", "plan_us"
     )
     planned = any(positive(r, "plan_us") for r in run.of("hybrid"))
+    schedules = stacked(
+        [dict(r, **parts_of_schedule(r)) for r in run.of("pipeline")],
+        (("busy_us", "computing", ink.BLUE), ("bubble_us", "bubble", GREY)),
+        "step_us",
+        lambda r: text(r, "schedule", 24) or "unnamed",
+        duration,
+        "time of a step",
+        "predicted_us",
+    )
+    peaks = stacked(
+        run.of("pipeline"), (("peak_bytes", "activations", ink.PURPLE),), "peak_bytes",
+        lambda r: text(r, "schedule", 24) or "unnamed", memory, "most activations of a stage",
+    )  # fmt: skip
+    barriers = stacked(
+        run.of("barrier"), (("p50_us", "median", ink.BLUE),), "p50_us", barrier_name, duration, "time of a barrier", "p99_us"
+    )
     drawn = [
+        (barriers, "Barriers", "Bar: the median. Line: the 99th percentile."),
+        (schedules, "Steps of the schedules", "A step, and the share of it in which stages wait. " + (
+            "Line across a bar: the prediction." if any(positive(r, "p50_us") for r in run.of("pipeline")) else "Predicted."
+        )),
+        (peaks, "Memory of the schedules", "Activations on the stage that keeps the most."),
         (ways, "Strategies of data parallelism", exposed + " Line across a bar: by the formula."),
         (tensor, "Strategies of splitting a layer", exposed),
         (plans, "Divisions of the model", "The fastest that fit."),
+        (planned_memory, "Memory of the divisions", "Of the same divisions."),
         (moe, "A layer of experts", "Each part alone. Number: the whole layer, in which parts may overlap."),
         (hybrid, "A step and its parts alone", "Line across a bar: by the formula of --plan." * planned),
     ]
     return [Figure(title, paper, told) for paper, title, told in drawn if paper]
+
+
+def barrier_name(r):
+    asked, ran = text(r, "algorithm_asked", 24), text(r, "algorithm", 24)
+    return "the backend's barrier" if asked == "barrier" else f"all_reduce of 8 bytes, {ran or asked or 'unnamed'}"
+
+
+def parts_of_schedule(r):
+    """The measured step, else the predicted one, and its bubble."""
+    measured = positive(r, "p50_us")
+    step = measured or positive(r, "predicted_us")
+    share = number(r, "bubble_over_total" if measured else "predicted_bubble_over_total")
+    if not step or share is None:
+        return {"step_us": step, "predicted_us": None}
+    waits = {"step_us": step, "bubble_us": step * share, "busy_us": step * (1 - share)}
+    return waits if measured else {**waits, "predicted_us": None}
 
 
 def rest(r):
