@@ -248,8 +248,9 @@ static bb_status gpu_open(struct bb_context **context, const struct bb_world *wo
 	bb_status status;
 
 	BB_TRY(status, links_open(context, world, config, error), out);
-	(*context)->over_gpus = true;
-	status = bb_sim_nccl_find(&(*context)->nccl, config->cluster, (*context)->library, error);
+	(*context)->library = &bb_sim_nccl;
+	status = bb_sim_nccl_find(&(*context)->nccl, config->cluster, (*context)->library_text,
+				  error);
 	if (status == BB_OK)
 		return calibration_open(context, config, error);
 	sim_close(*context);
@@ -258,16 +259,16 @@ out:
 	return status;
 }
 
-static const char *gpu_library_name(const struct bb_context *context)
+static const char *library_name(const struct bb_context *context)
 {
-	return *context->library ? context->library : NULL;
+	return *context->library_text ? context->library_text : NULL;
 }
 
-static void gpu_listen(struct bb_group *group, bool on)
+static void library_listen(struct bb_group *group, bool on)
 {
 }
 
-static void gpu_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT])
+static void library_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT])
 {
 	snprintf(text, BB_CHOSEN_TEXT, "%s", group->chosen);
 }
@@ -356,17 +357,17 @@ static const struct bb_virtual sim_virtual = {
 	.finish = bb_dataless_finish, .now = sim_now, .virtual = &sim_virtual,                     \
 	.routes = &bb_sim_routes
 
-static const struct bb_library gpu_library = {
-	.name = gpu_library_name,
-	.listen = gpu_listen,
-	.chosen = gpu_chosen,
+static const struct bb_library modelled = {
+	.name = library_name,
+	.listen = library_listen,
+	.chosen = library_chosen,
 };
 
 static const struct bb_backend over_gpus = {
 	SIM,
 	.natives = bb_sim_nccl_natives,
 	.open = gpu_open,
-	.library = &gpu_library,
+	.library = &modelled,
 };
 
 const struct bb_backend bb_backend_sim = {

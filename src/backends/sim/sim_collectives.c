@@ -16,9 +16,9 @@ double bb_sim_latest(const double *times, int n)
 	return latest;
 }
 
-/* The links of COURSE as seen by the group's members. A group of the first ranks needs no list. */
-static struct bb_link_model links_of(const struct bb_group *group, int course,
-				     const struct bb_link_model *all)
+/* A group of the first ranks needs no list. */
+struct bb_link_model bb_sim_links(const struct bb_group *group, int course,
+				  const struct bb_link_model *all)
 {
 	struct bb_link_model links = *all;
 
@@ -54,7 +54,7 @@ static bb_status resolve_schedule(struct bb_group *group, const char *name, stru
 	struct bb_context *c = group->context;
 	struct bb_shape shape = bb_call_scheduled_shape(call);
 	const struct bb_link_model links =
-		links_of(group, c->ncourses - 1, &bb_sim_faultless(c)->links);
+		bb_sim_links(group, c->ncourses - 1, &bb_sim_faultless(c)->links);
 	struct bb_error reason = {.text = ""};
 
 	if (bb_sim_fits_schedules(c))
@@ -70,21 +70,22 @@ static bb_status resolve_schedule(struct bb_group *group, const char *name, stru
 	return BB_OK;
 }
 
-/* NCCL's choice; the fastest schedule where NCCL has none, and where there is no NCCL. RCCL's
-   choice is refused. */
+/* The library's choice; the fastest schedule where it has none, and where there is no library.
+   RCCL's choice is refused. */
 static bb_status choose_algorithm(struct bb_group *group, struct bb_call *call,
 				  struct bb_error *error)
 {
 	call->schedule = NULL;
 	call->instead = NULL;
-	if (group->context->over_gpus && group->n > 1 &&
-	    bb_topology_is_amd(group->context->cluster->node, 0))
+	const struct bb_sim_library *library = group->context->library;
+
+	if (library && group->n > 1 && bb_topology_is_amd(group->context->cluster->node, 0))
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "%s by auto among %d ranks: AMD GPUs run RCCL, of which there is no "
 			       "model; name a schedule, as in --algo busbench:ring",
 			       call->collective->name, group->n);
-	if (group->context->over_gpus) {
-		call->native = &bb_sim_nccl_auto;
+	if (library) {
+		call->native = library->choice;
 		call->instead = bb_sim_refuses(group, call);
 		if (!call->instead)
 			return BB_OK;
@@ -98,13 +99,14 @@ bb_status bb_sim_choose(struct bb_group *group, struct bb_call *call)
 	return choose_algorithm(group, call, group->context->error);
 }
 
-static const struct bb_native *find_native(const char *name)
+/* The algorithm NAME of LIBRARY; NULL: it has none. */
+static const struct bb_native *find_native(const struct bb_sim_library *library, const char *name)
 {
-	const struct bb_native *native = bb_sim_nccl_natives;
+	const struct bb_native *native = library ? library->natives : NULL;
 
-	while (native->name && strcmp(native->name, name) != 0)
+	while (native && native->name && strcmp(native->name, name) != 0)
 		native++;
-	return native->name ? native : NULL;
+	return native && native->name ? native : NULL;
 }
 
 bb_status bb_sim_set_algorithm(struct bb_group *group, const char *name, struct bb_call *call,
@@ -115,7 +117,7 @@ bb_status bb_sim_set_algorithm(struct bb_group *group, const char *name, struct 
 	/* One rank has nothing to choose from. */
 	if (!name || strcmp(name, "auto") == 0 || group->n == 1)
 		return choose_algorithm(group, call, error);
-	call->native = group->context->over_gpus ? find_native(name) : NULL;
+	call->native = find_native(group->context->library, name);
 	/* A slow link needs messages: the schedule of that name, if there is one. */
 	if (group->context->courses[0].links.slow_link.factor > 0 &&
 	    bb_algorithm_find(call->collective, name))
@@ -132,11 +134,12 @@ const char *bb_sim_refuses(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_context *c = group->context;
 
-	if ((call->native || bb_sim_fits_schedules(c)) && c->courses[0].links.slow_link.factor > 0)
+	if ((bb_sim_fits_schedules(c) || (call->native && c->library->is_whole)) &&
+	    c->courses[0].links.slow_link.factor > 0)
 		return "a model has no links between two ranks: slow_link needs a schedule over "
 		       "--link or --cluster";
 	if (call->native)
-		return bb_sim_nccl_refuses(&c->nccl, &group->machines[c->ncourses - 1], call);
+		return c->library->refuses(group, call);
 	return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
 }
 
@@ -148,8 +151,7 @@ bb_status bb_sim_tune(struct bb_group *group, struct bb_call *call)
 	return resolve_schedule(group, call->schedule->name, call, group->context->error);
 }
 
-/* A modelled call begins when the last member has arrived, and ends on all members at once. */
-static void time_whole(struct bb_group *group, double seconds, double *times)
+void bb_sim_time_whole(struct bb_group *group, double seconds, double *times)
 {
 	const double start = bb_sim_latest(times, group->n);
 
@@ -158,24 +160,16 @@ static void time_whole(struct bb_group *group, double seconds, double *times)
 	group->evaluator = "model";
 }
 
-/* Seconds by a model instead of messages. */
-static double model_seconds(struct bb_group *group, int course, const struct bb_call *call)
+/* Seconds of a schedule, by a calibration. */
+static double calibrated_seconds(struct bb_group *group, const struct bb_call *call)
 {
-	const struct bb_context *c = group->context;
+	const struct bb_calibration *calibration = group->context->calibration;
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
 	const size_t element = bb_dtype_size(call->dtype);
-	const struct bb_nccl_machine *machine = &group->machines[course];
-	double factor = 1;
 
-	if (!call->native) {
-		bb_calibration_interval(c->calibration, call->schedule, &shape, element,
-					&group->prediction.low, &group->prediction.high);
-		return bb_calibration_time(c->calibration, call->schedule, &shape, element);
-	}
-	bb_sim_nccl_predict(&c->nccl, machine, call, &group->prediction);
-	if (c->calibration)
-		factor = bb_sim_nccl_correct(c->calibration, machine, call, &group->prediction);
-	return factor * bb_sim_nccl_time(&c->nccl, machine, call, group->chosen);
+	bb_calibration_interval(calibration, call->schedule, &shape, element,
+				&group->prediction.low, &group->prediction.high);
+	return bb_calibration_time(calibration, call->schedule, &shape, element);
 }
 
 static bb_status time_schedule(struct bb_group *group, int course, const struct bb_link_model *all,
@@ -183,7 +177,7 @@ static bb_status time_schedule(struct bb_group *group, int course, const struct 
 			       struct bb_error *error)
 {
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
-	const struct bb_link_model links = links_of(group, course, all);
+	const struct bb_link_model links = bb_sim_links(group, course, all);
 	bb_status status;
 
 	group->evaluator =
@@ -199,13 +193,16 @@ bb_status bb_sim_time_call(struct bb_group *group, int course, const struct bb_l
 			   const struct bb_call *call, uint64_t number, double *times,
 			   struct bb_error *error)
 {
+	const struct bb_context *c = group->context;
 	bb_status status = BB_OK;
 
 	group->prediction = (struct bb_model_prediction){.low = NAN, .high = NAN};
-	if (call->native || bb_sim_fits_schedules(group->context))
-		time_whole(group,
-			   model_seconds(group, course, call) * bb_timeline_noise(links, number),
-			   times);
+	if (call->native)
+		status = c->library->time(group, course, links, call, number, times, error);
+	else if (bb_sim_fits_schedules(c))
+		bb_sim_time_whole(
+			group, calibrated_seconds(group, call) * bb_timeline_noise(links, number),
+			times);
 	else
 		status = time_schedule(group, course, links, call, number, times, error);
 	/* Course 0 is the one that is reported. */

@@ -3,6 +3,7 @@
  *
  *   sim.c              the table: opening, stand-ins for memory, groups, clocks
  *   sim_collectives.c  choosing and evaluating calls of collectives
+ *   sim_libraries.c    the modelled libraries
  *   sim_programs.c     evaluating programs
  *   sim_summary.c      which algorithms and evaluators were used
  */
@@ -36,10 +37,10 @@ struct bb_context {
 	int ncourses;
 	struct bb_network network; /* with a cluster */
 	const struct bb_cluster *cluster;
-	struct bb_calibration *calibration; /* of NCCL on the cluster, else of schedules; or NULL */
-	struct bb_nccl_constants nccl;      /* of a cluster of GPUs */
-	char library[BB_SIM_NCCL_TEXT];     /* the modelled library, for records */
-	bool over_gpus;                     /* names of algorithms are NCCL's where it has them */
+	struct bb_calibration *calibration;   /* of NCCL on the cluster, or of schedules, or NULL */
+	struct bb_nccl_constants nccl;        /* of a cluster of GPUs */
+	const struct bb_sim_library *library; /* whose names algorithms have; NULL: none */
+	char library_text[BB_SIM_NCCL_TEXT];  /* its description for records */
 	struct bb_choices choices;
 	struct bb_sim_count *counts; /* how collectives were evaluated so far */
 	size_t ncounts, count_room;
@@ -68,6 +69,24 @@ struct bb_group {
 	char chosen[BB_CHOSEN_TEXT];           /* by NCCL for the last call */
 	struct bb_model_prediction prediction; /* of the last call */
 };
+
+/* A modelled library of collectives. */
+struct bb_sim_library {
+	const struct bb_native *natives; /* ends with name NULL */
+	const struct bb_native *choice;  /* its own choice, auto */
+	const char *unnamed;             /* its algorithm where it has no name for it */
+	/* A call begins when the last member has arrived and ends on all members at once; there are
+	   no links between two ranks. */
+	bool is_whole;
+	/* NULL, or why CALL, which is native, cannot run. */
+	const char *(*refuses)(const struct bb_group *group, const struct bb_call *call);
+	/* As bb_sim_time_call, of a native CALL. Sets group->evaluator, chosen and prediction. */
+	bb_status (*time)(struct bb_group *group, int course, const struct bb_link_model *links,
+			  const struct bb_call *call, uint64_t number, double *times,
+			  struct bb_error *error);
+};
+
+extern const struct bb_sim_library bb_sim_nccl;
 
 /* The latest of N times, at least 0. */
 double bb_sim_latest(const double *times, int n);
@@ -114,6 +133,11 @@ BB_MUST bb_status bb_sim_collective(struct bb_group *group, struct bb_queue *que
 /* Set CALL's algorithm to NAME (NULL: auto), as --algo does. BB_EUNSUPPORTED with the reason. */
 BB_MUST bb_status bb_sim_set_algorithm(struct bb_group *group, const char *name,
 				       struct bb_call *call, struct bb_error *error);
+/* Set TIMES, when each member of GROUP arrives, to SECONDS after the last one. */
+void bb_sim_time_whole(struct bb_group *group, double seconds, double *times);
+/* The links of COURSE, of ALL ranks, as the group's members see them. */
+struct bb_link_model bb_sim_links(const struct bb_group *group, int course,
+				  const struct bb_link_model *all);
 /* Evaluate CALL on LINKS, those of COURSE. TIMES has one entry for each member: on entry when it
    reaches CALL, on return when it is done; INFINITY: not known yet. NUMBER numbers the calls. */
 BB_MUST bb_status bb_sim_time_call(struct bb_group *group, int course,

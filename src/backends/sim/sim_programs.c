@@ -47,7 +47,7 @@ static bb_status program_perform(void *own, const struct bb_operation *o, const 
 	if (!*group)
 		BB_TRY(status, bb_sim_group_open(p->rank, members, n, group, error), out);
 	BB_TRY(status, bb_sim_set_algorithm(*group, p->program->algorithm, &call, error), out);
-	*whole = call.native != NULL;
+	*whole = call.native && (*group)->context->library->is_whole;
 	status = bb_sim_time_call(*group, p->course, &p->links, &call, number, times, error);
 out:
 	return status;

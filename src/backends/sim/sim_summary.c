@@ -32,10 +32,10 @@ static bool is_evaluated_alike(const struct bb_sim_count *a, const struct bb_sim
 	       strcmp(a->by, b->by) == 0;
 }
 
-/* Does NCCL have an algorithm of this name, so that the schedule is called busbench:NAME? */
+/* Does the library have an algorithm of this name, so that the schedule is called busbench:NAME? */
 static bool is_ambiguous(const struct bb_context *c, const char *name)
 {
-	for (const struct bb_native *n = bb_sim_nccl_natives; n->name && c->over_gpus; n++)
+	for (const struct bb_native *n = c->library ? c->library->natives : NULL; n && n->name; n++)
 		if (strcmp(n->name, name) == 0)
 			return true;
 	return false;
@@ -45,7 +45,8 @@ static void algorithm_name(const struct bb_group *group, const struct bb_call *c
 			   char by[BY_TEXT])
 {
 	if (call->native)
-		snprintf(by, BY_TEXT, "%s", *group->chosen ? group->chosen : "NCCL's messages");
+		snprintf(by, BY_TEXT, "%s",
+			 *group->chosen ? group->chosen : group->context->library->unnamed);
 	else
 		snprintf(by, BY_TEXT, "%s%s",
 			 is_ambiguous(group->context, call->schedule->name) ? BB_OWN : "",
