@@ -25,9 +25,9 @@ struct bb_model_prediction {
 };
 
 struct bb_virtual {
-	/* The same backend for collectives over a cluster of GPUs; its algorithms have the names
-	   that the GPUs' library uses. */
-	const struct bb_backend *over_gpus;
+	/* The same backend for collectives over a cluster of GPUs, and of nodes without; its
+	   algorithms have the names that the library there uses. */
+	const struct bb_backend *over_gpus, *over_cpus;
 	/* Append lines that begin with "# " and say where the times come from; none if the options
 	   say it. */
 	void (*explain)(const struct bb_context *context, struct bb_strbuf *out);

@@ -240,7 +240,7 @@ static bb_status sim_barrier(struct bb_group *group)
 	return atomic_load(&c->aborted) ? BB_ETIMEOUT : BB_OK;
 }
 
-/* ---- GPUs: NCCL's collectives by their model ---------------------------------------------- */
+/* ---- modelled libraries: NCCL over GPUs, Open MPI over ranks on CPUs ------------------------ */
 
 static bb_status gpu_open(struct bb_context **context, const struct bb_world *world,
 			  const struct bb_backend_config *config, struct bb_error *error)
@@ -255,6 +255,19 @@ static bb_status gpu_open(struct bb_context **context, const struct bb_world *wo
 		return calibration_open(context, config, error);
 	sim_close(*context);
 	*context = NULL;
+out:
+	return status;
+}
+
+static bb_status cpu_open(struct bb_context **context, const struct bb_world *world,
+			  const struct bb_backend_config *config, struct bb_error *error)
+{
+	bb_status status;
+
+	BB_TRY(status, sim_open(context, world, config, error), out);
+	(*context)->library = &bb_sim_openmpi;
+	snprintf((*context)->library_text, sizeof((*context)->library_text),
+		 "a model of " BB_OPENMPI_VERSIONS);
 out:
 	return status;
 }
@@ -327,10 +340,11 @@ static const struct bb_model_prediction *sim_predicted(struct bb_group *group)
 	return &group->prediction;
 }
 
-static const struct bb_backend over_gpus;
+static const struct bb_backend over_gpus, over_cpus;
 
 static const struct bb_virtual sim_virtual = {
 	.over_gpus = &over_gpus,
+	.over_cpus = &over_cpus,
 	.explain = sim_explain,
 	.delay = sim_delay,
 	.evaluate = bb_sim_evaluate,
@@ -367,6 +381,13 @@ static const struct bb_backend over_gpus = {
 	SIM,
 	.natives = bb_sim_nccl_natives,
 	.open = gpu_open,
+	.library = &modelled,
+};
+
+static const struct bb_backend over_cpus = {
+	SIM,
+	.natives = bb_sim_openmpi_natives,
+	.open = cpu_open,
 	.library = &modelled,
 };
 

@@ -15,6 +15,7 @@
 #include "backends/sim/network.h"
 #include "backends/virtual.h"
 #include "simulator/calibration.h"
+#include "simulator/openmpi.h"
 
 #include <stdatomic.h>
 
@@ -86,7 +87,10 @@ struct bb_sim_library {
 			  struct bb_error *error);
 };
 
-extern const struct bb_sim_library bb_sim_nccl;
+extern const struct bb_sim_library bb_sim_nccl, bb_sim_openmpi;
+
+/* Open MPI's algorithms; ends with name NULL. */
+extern const struct bb_native bb_sim_openmpi_natives[];
 
 /* The latest of N times, at least 0. */
 double bb_sim_latest(const double *times, int n);

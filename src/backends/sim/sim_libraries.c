@@ -3,6 +3,8 @@
  */
 #include "backends/sim/sim_inside.h"
 
+#include <stdio.h>
+
 /* ---- NCCL: closed forms -------------------------------------------------------------------- */
 
 static const char *nccl_refuses(const struct bb_group *group, const struct bb_call *call)
@@ -35,4 +37,86 @@ const struct bb_sim_library bb_sim_nccl = {
 	.is_whole = true,
 	.refuses = nccl_refuses,
 	.time = nccl_time,
+};
+
+/* ---- Open MPI: its choice among schedules -----------------------------------------------------
+ */
+
+static enum bb_openmpi_call kind_of(const struct bb_call *call)
+{
+	const enum bb_openmpi_call *kind = call->native->own;
+
+	return *kind;
+}
+
+static const char *native_refuses(const struct bb_native *native,
+				  const struct bb_collective *collective)
+{
+	const struct bb_shape shape = {.nranks = 2, .count = 1};
+	const enum bb_openmpi_call *kind = native->own;
+	struct bb_openmpi_plan plan;
+
+	/* What it refuses among two ranks, it has no name for. */
+	return bb_openmpi_choose(collective, &shape, 1, *kind, &plan) && !*plan.name
+		       ? "Open MPI has no such call of this collective"
+		       : NULL;
+}
+
+#define OPENMPI(text, sentence, kind)                                                              \
+	{                                                                                          \
+		.name = text, .brief = sentence, .refuses = native_refuses,                        \
+		.own = &(const enum bb_openmpi_call)                                               \
+		{                                                                                  \
+			BB_OPENMPI_##kind                                                          \
+		}                                                                                  \
+	}
+
+const struct bb_native bb_sim_openmpi_natives[] = {
+	OPENMPI("nonblocking",
+		"the model of Open MPI's coll/libnbc: MPI_Iallreduce and persistent all_reduce",
+		NONBLOCKING),
+	{.name = NULL},
+};
+
+static const struct bb_native openmpi_auto = OPENMPI("auto", "Open MPI's own choice", BLOCKING);
+
+static const char *openmpi_refuses(const struct bb_group *group, const struct bb_call *call)
+{
+	struct bb_openmpi_plan plan;
+
+	return bb_openmpi_choose(call->collective, &call->shape, bb_dtype_size(call->dtype),
+				 kind_of(call), &plan);
+}
+
+/* Each phase begins on a member when the one before has ended there. */
+static bb_status openmpi_time(struct bb_group *group, int course, const struct bb_link_model *all,
+			      const struct bb_call *call, uint64_t number, double *times,
+			      struct bb_error *error)
+{
+	const struct bb_link_model links = bb_sim_links(group, course, all);
+	const size_t element = bb_dtype_size(call->dtype);
+	struct bb_openmpi_plan plan;
+	bb_status status = BB_OK;
+
+	/* It is not refused. */
+	(void)bb_openmpi_choose(call->collective, &call->shape, element, kind_of(call), &plan);
+	snprintf(group->chosen, sizeof(group->chosen), "%s", plan.name);
+	for (int i = 0; i < plan.phases && status == BB_OK; i++) {
+		group->evaluator = bb_evaluator_name(
+			bb_timeline_evaluator(&links, plan.phase[i].schedule, &plan.phase[i].shape),
+			&links);
+		status = bb_timeline_collective(&links, plan.phase[i].schedule,
+						&plan.phase[i].shape, element, number, times);
+	}
+	if (status == BB_EINTERNAL)
+		(void)bb_no_memory(error, "the messages of a collective");
+	return status;
+}
+
+const struct bb_sim_library bb_sim_openmpi = {
+	.natives = bb_sim_openmpi_natives,
+	.choice = &openmpi_auto,
+	.unnamed = "Open MPI",
+	.refuses = openmpi_refuses,
+	.time = openmpi_time,
 };

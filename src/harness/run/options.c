@@ -252,8 +252,9 @@ static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_
 	BB_TRY(st, bb_cluster_open(o->cluster_text, bb_plugin_parse_topology, &o->cluster, error),
 	       out);
 	o->config.cluster = o->cluster;
-	if (o->cluster->inside != BB_INSIDE_NOTHING && o->cluster->inside != BB_INSIDE_MEMORY &&
-	    !messages)
+	if (o->cluster->inside == BB_INSIDE_MEMORY && !messages)
+		o->backend = o->backend->virtual->over_cpus;
+	else if (o->cluster->inside != BB_INSIDE_NOTHING && !messages)
 		o->backend = o->backend->virtual->over_gpus;
 	if (!o->gpus_given && !o->threads_given)
 		o->gpus = o->cluster->ranks;
