@@ -69,7 +69,7 @@ static const struct way {
 	{&bb_all_reduce, "nonoverlapping", NULL, {&bb_reduce, &bb_broadcast}},
 	{&bb_all_reduce, "recursive_doubling", &bb_doubling_all_reduce, {NULL}},
 	{&bb_all_reduce, "ring", &bb_ring_all_reduce, {NULL}},
-	{&bb_all_reduce, "rabenseifner", &bb_halving_all_reduce, {NULL}},
+	{&bb_all_reduce, "rabenseifner", &bb_openmpi_rabenseifner, {NULL}},
 	{&bb_all_gather, "two_proc", &bb_pairwise_all_gather, {NULL}},
 	{&bb_all_gather, "recursive_doubling", &bb_doubling_all_gather, {NULL}},
 	{&bb_all_gather, "bruck", &bb_bruck_all_gather, {NULL}},

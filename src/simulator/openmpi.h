@@ -1,7 +1,7 @@
 /*
  * openmpi.h - the schedules by which Open MPI performs collectives. Pure.
  *
- * Open MPI's algorithms are busbench's schedules, and two trees that only Open MPI has. The choice
+ * Open MPI's algorithms are busbench's schedules, and three that only Open MPI has. The choice
  * among them is that of coll/tuned (openmpi.txt), without HAN, which 5.0 prefers over several
  * nodes. coll/libnbc performs nonblocking and persistent calls.
  */
@@ -14,6 +14,8 @@
 
 /* A broadcast down a binary tree, and one down a 4-nomial tree, neither in segments. */
 extern const struct bb_algorithm bb_openmpi_binary_broadcast, bb_openmpi_knomial_broadcast;
+/* All_reduce with other partners than halving_doubling has. */
+extern const struct bb_algorithm bb_openmpi_rabenseifner;
 
 enum bb_openmpi_call { BB_OPENMPI_BLOCKING, BB_OPENMPI_NONBLOCKING };
 

@@ -99,21 +99,27 @@ static void test_nonblocking(void **state)
 	assert_non_null(bb_openmpi_choose(&bb_reduce, &shape, 4, BB_OPENMPI_NONBLOCKING, &plan));
 }
 
-static void test_trees_broadcast(void **state)
+/* By the same checker as all schedules. */
+static void hold(const struct bb_algorithm *algorithm, const struct bb_shape *shape)
 {
-	const struct bb_algorithm *const trees[] = {&bb_openmpi_binary_broadcast,
-						    &bb_openmpi_knomial_broadcast};
+	struct bb_error error = {.text = ""};
 
+	if (bb_check_algorithm(algorithm, shape, 8, &error) != BB_OK)
+		fail_msg("%s among %d: %s", algorithm->name, shape->nranks, error.text);
+}
+
+static void test_schedules_are_right(void **state)
+{
 	for (int n = 2; n <= 64; n++)
 		for (int i = 0; i < 4; i++) {
-			const struct bb_shape shape = {.nranks = n,
-						       .root = i / 2 * (n - 1),
-						       .count = 3,
-						       .in_place = n % 2};
-			struct bb_error error = {.text = ""};
+			struct bb_shape shape = {.nranks = n, .count = 3, .in_place = i % 2};
 
-			if (bb_check_algorithm(trees[i % 2], &shape, 8, &error) != BB_OK)
-				fail_msg("%s among %d: %s", trees[i % 2]->name, n, error.text);
+			shape.root = i / 2 * (n - 1);
+			hold(&bb_openmpi_binary_broadcast, &shape);
+			hold(&bb_openmpi_knomial_broadcast, &shape);
+			shape.root = 0;
+			shape.count = (size_t)n + (size_t)i * 5;
+			hold(&bb_openmpi_rabenseifner, &shape);
 		}
 }
 
@@ -124,7 +130,7 @@ int main(void)
 		cmocka_unit_test(test_parts_are_chosen_too),
 		cmocka_unit_test(test_short_data_falls_back),
 		cmocka_unit_test(test_nonblocking),
-		cmocka_unit_test(test_trees_broadcast),
+		cmocka_unit_test(test_schedules_are_right),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
