@@ -218,6 +218,7 @@ $(B)/src/core/version.o: private BB_FLAGS += -DBB_BUILT='"$(FACTS)"'
 # Compiled into the program.
 $(B)/src/simulator/cluster_figures.o: src/simulator/clusters.txt
 $(B)/src/simulator/nccl_constants.o: src/simulator/nccl.txt
+$(B)/src/simulator/openmpi.o: src/simulator/openmpi.txt
 
 $(B)/src/backends/cpu/kernels.o: private BB_FLAGS += $(ISAS:%=-DBB_HAVE_ISA_%)
 

@@ -110,6 +110,16 @@ def fit(model, constant, some, rows):
     return len(dependent)
 
 
+def sizes(mine):
+    """The figures of the rows MINE by size."""
+    line = {}
+    for size, wanted in (("large", True), ("small", False)):
+        found = v.figures([row for row in mine if v.large(row) == wanted], "left_out")
+        line.update({f"{size}_{key}": value if value is None or key == "rows" else f"{value:.4f}"
+                     for key, value in found.items()})
+    return line
+
+
 def left_out(model, clusters, counted, name):
     """The line of machine NAME; its rows get their predictions."""
     some = [constant for constant, owners in constants() if name in owners]
@@ -123,12 +133,16 @@ def left_out(model, clusters, counted, name):
             constant.value = FALLBACK.get(constant.key, constant.value)
     for row, error in zip(mine, model.errors(some, mine, clusters)):
         row["left_out"], row["left_known"] = math.expm1(error), v.known(clusters, row["cluster"])
-    line = {"machine": name, "constants": "; ".join(map(str, some)), "fitted to": " ".join(map(str, dependent))}
-    for size, wanted in (("large", True), ("small", False)):
-        found = v.figures([row for row in mine if v.large(row) == wanted], "left_out")
-        line.update({f"{size}_{key}": value if value is None or key == "rows" else f"{value:.4f}"
-                     for key, value in found.items()})
-    return line
+    return {"machine": name, "constants": "; ".join(map(str, some)), "fitted to": " ".join(map(str, dependent)),
+            **sizes(mine)}
+
+
+def left_out_mpi(build, clusters, counted, name):
+    """The line of machine NAME of Open MPI, whose constants are all those of its site."""
+    mine = [row for row in counted if v.machine(row["system"]) == name]
+    for row, record, _ in v.predicted(build, mine, clusters):
+        row["left_out"], row["left_known"] = record["time_us"] / row["us"] - 1, False
+    return {"machine": name, "constants": "", "fitted to": "", **sizes(mine)}
 
 
 def write(path, lines):
@@ -145,16 +159,18 @@ def main():
     arguments = parser.parse_args()
     try:
         rows = v.evaluate(arguments.build)
-        counted = [row for row in rows if row["what"] in ("model", "fit")]
+        counted, mpi = v.of_library(rows), v.of_library(rows, "Open MPI")
         model = Model(arguments.build)
         with tempfile.TemporaryDirectory() as clusters:
             v.strip_sites(clusters)
             lines = [left_out(model, clusters, counted, name)
                      for name in dict.fromkeys(v.machine(row["system"]) for row in counted)]
+            lines += [left_out_mpi(arguments.build, clusters, mpi, name)
+                      for name in dict.fromkeys(v.machine(row["system"]) for row in mpi)]
         write(os.path.join(arguments.folder, "left_out.csv"), lines)
         write(os.path.join(arguments.folder, "left_out_rows.csv"),
               [{"file": row["file"], "line": row["line"], "error": f"{row['left_out']:.4f}",
-                "known": int(row["left_known"])} for row in counted])
+                "known": int(row["left_known"])} for row in counted + mpi])
     except v.Failure as failure:
         sys.exit(str(failure))
 

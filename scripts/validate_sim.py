@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make validate: predictions of the sim backend against published measurements of NCCL.
+"""make validate: predictions of the sim backend against published measurements of NCCL and of Open MPI.
 
 Every row of the files in reports/reference is in the table: predicted and compared, used to fit a constant and
 therefore not counted, or left out with a reason. reports/reference/model_rows.csv gives the class and the cluster of
@@ -8,6 +8,7 @@ each row."""
 import argparse
 import csv
 import fnmatch
+import itertools
 import json
 import math
 import os
@@ -30,6 +31,8 @@ HELD, MOST = 0.9, (0.94, 0.94, 0.95)
 REACHES = ("node", "shared", "nodes")
 # The relative rounding error of a busbw of two decimals above which the row is not counted.
 COARSE = 0.05
+# Collectives of rows that name a call of MPI.
+CALLS = {"MPI_Allreduce CPU": "all_reduce"}
 FACTORS = {"all_reduce": lambda n: 2 * (n - 1) / n, "broadcast": lambda n: 1, "reduce": lambda n: 1}
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -103,7 +106,7 @@ def command(build, row, clusters):
     name, nodes = row["cluster"].split(":")
     path = os.path.join(clusters, name + ".txt")
     cluster = f"{path if os.path.exists(path) else name}:{nodes}"
-    return (f"{build}/{row['collective']}_perf", "--backend", "sim", "--cluster", cluster, "-g", row["ranks"],
+    return (f"{build}/{CALLS.get(row['collective'], row['collective'])}_perf", "--backend", "sim", "--cluster", cluster, "-g", row["ranks"],
             "--algo", row["run"])
 
 
@@ -160,10 +163,20 @@ def predict(build, rows):
         row["predicted"] = record["time_us"]
         row["chosen"] = record["library_algorithm"] or record["algorithm"]
         row["error"] = record["time_us"] / row["us"] - 1
-        row["generation"] = re.search(r"\((\w+):", run["library"]).group(1)
+        row["library"] = library_of(run)
+        row["generation"] = "".join(re.findall(r"\((\w+):", run["library"]))
         row["interval"] = [record[f"predicted_{end}_us"] / record["time_us"] for end in ("low", "high")]
         row["reach"] = reach_of(run["network"], int(row["ranks"]))
         row["known"] = known(CLUSTERS, row["cluster"])
+
+
+def library_of(run):
+    return next(name for name in ("NCCL", "Open MPI") if f"a model of {name} " in run["library"])
+
+
+def of_library(rows, library="NCCL"):
+    """The rows that count and were predicted by the model of LIBRARY."""
+    return [row for row in rows if row["what"] in ("model", "fit") and row["library"] == library]
 
 
 def machine(system):
@@ -229,7 +242,7 @@ def interval(samples, reach, knows, size):
 
 def samples(rows):
     """(machine, reach, known, size class, measured over predicted) of machines left out, and of sites as described."""
-    counted = [row for row in rows if row["what"] in ("model", "fit")]
+    counted = of_library(rows)
     return [(machine(row["system"]), row["reach"], row["left_known"], size_class(row), 1 / (1 + row["left_out"]))
             for row in counted] + [
         (machine(row["system"]), row["reach"], True, size_class(row), 1 / (1 + row["error"]))
@@ -238,7 +251,7 @@ def samples(rows):
 
 def strictly_held(rows):
     """The share of rows, large and not, inside the interval that the other machines alone would have given."""
-    counted = [row for row in rows if row["what"] in ("model", "fit")]
+    counted = of_library(rows)
     all_samples, inside = samples(rows), {True: [], False: []}
     for name in {machine(row["system"]) for row in counted}:
         others, ends = [sample for sample in all_samples if sample[0] != name], {}
@@ -262,6 +275,17 @@ def interval_lines(rows):
                 key = f"interval_{reach}{'_site' if knows else ''}_{name}"
                 yield f"{key:<26} = {' / '.join(f'{both[end]:.2f}' for both in found):<18} # left out: {source}"
                 source = "the same"
+
+
+def openmpi_interval_lines(rows):
+    """Those of openmpi.txt, from both machines, each left out and as described."""
+    for key, wanted in (("1048576", True), ("more", False)):
+        some = [row for row in of_library(rows, "Open MPI") if (row["bytes"] < 1 << 20) == wanted]
+        machines = [row["system"] for row in some]
+        share = min(MOST[0], HELD * (1 + 1 / len(set(machines))))
+        found = [(row, "left_out") for row in some] + [(row, "error") for row in some if row["what"] == "model"]
+        low, high = shortest([(1 / (1 + row[key]), machines.count(row["system"]) ** -0.5) for row, key in found], share)
+        yield f"{key:<7} = {math.floor(100 * low) / 100:.2f} {math.ceil(100 * high) / 100:.2f}"
 
 
 def percent(value):
@@ -307,29 +331,31 @@ PARTS = (("fitted", "error", "interval"), ("same machine, other sizes", "error",
          ("machine left out", "left_out", "left_interval"))
 
 
-def part(rows, name):
-    counted = [row for row in rows if row["what"] in ("model", "fit")]
+def part(rows, name, library="NCCL"):
+    counted = of_library(rows, library)
     return {"fitted": [row for row in counted if row["what"] == "fit"], "machine left out": counted,
             "same machine, other sizes": [row for row in counted if row["what"] == "model"]}[name]
 
 
-def summary(rows):
+def summary(rows, library="NCCL"):
     """(name, figures, targets of the median, p90 and half-width), which the tests check."""
     for name, key, ends in PARTS:
         for sizes, wanted in (("from 256 MiB on", True), ("below 256 MiB", False)):
-            some = [row for row in part(rows, name) if large(row) == wanted]
+            some = [row for row in part(rows, name, library) if large(row) == wanted]
+            if not some:
+                continue
             found = figures(some, key)
             found["inside"], found["width"] = held(some, key, ends)
             targets = ((0.05, 0.15, 0.15) if wanted else (0.2, 0.6, 0.5)) if name == "machine left out" else (None,) * 3
             yield f"{name}, {sizes}", found, *targets
 
 
-def summary_table(rows):
+def summary_table(rows, library="NCCL"):
     yield from table(["part, sizes", "rows", "median error", "target", "p90", "target", "inside the interval",
                       "median half-width", "target"],
                      ([name, f["rows"], percent(f["median"]), percent(median), percent(f["p90"]), percent(p90),
                        percent(f["inside"]), percent(f["width"]), percent(width)]
-                      for name, f, median, p90, width in summary(rows)))
+                      for name, f, median, p90, width in summary(rows, library)))
 
 
 def groups(rows):
@@ -391,7 +417,8 @@ def add_left_out(rows):
         if row["what"] in ("model", "fit"):
             left = found[row["file"], row["line"]]
             row["left_out"], row["left_known"] = float(left["error"]), left["known"] == "1"
-            row["left_interval"] = ends[row["reach"], row["left_known"], size_class(row)]
+            row["left_interval"] = row["interval"] if row["library"] != "NCCL" else \
+                ends[row["reach"], row["left_known"], size_class(row)]
 
 
 def intervals():
@@ -430,9 +457,10 @@ def is_of(entry, cluster):
         return re.search(rf"^system\s*= {cluster}(-roce)?$", file.read(), re.M) is not None
 
 
-def left_out_rows():
+def left_out_rows(rows, library="NCCL"):
     """The rows of left_out.csv, which scripts/validate_left_out.py writes."""
-    for row in read("left_out.csv"):
+    machines = {machine(row["system"]) for row in of_library(rows, library)}
+    for row in filter(lambda line: line["machine"] in machines, read("left_out.csv")):
         yield [row["machine"], row["constants"], row["fitted to"],
                *(row[f"{size}_{key}"] if key == "rows" else percent(number(row[f"{size}_{key}"]))
                  for size in ("large", "small") for key in ("rows", "median", "p90"))]
@@ -442,15 +470,44 @@ def fill(text):
     return textwrap.fill(text, 120) + "\n"
 
 
+def openmpi(rows, mpi):
+    """The section of Open MPI's rows, MPI."""
+    yield "\n## Open MPI on CPUs\n"
+    yield fill("OSU's all_reduce of floats on one node of CSCS: 128 ranks on two EPYC 7742; 71, 72 and 288 ranks on up to four "
+               "Grace (eth-cscs/ext_mpi_collectives, ppam_2024). The source names no version of Open MPI; the times switch at "
+               "the sizes of coll/tuned, which are the same from 4.1.0 to 5.0.9, and persistent calls at those of coll/libnbc. "
+               "MPICH and ext_mpi_collectives have no model.")
+    yield fill("Three constants are fitted, each to one row. Machine left out: all rows without these constants, by the figures "
+               "that hold for all clusters. Two things stay. Pilatus sends within a node by its NIC, which its rows suggest and "
+               "the source does not say; and the assumed figures were chosen with all rows in view. The intervals follow from "
+               "these two machines alone, so a third may well lie outside.")
+    yield from table(["row", "system", "ranks", "size", "published us", "predicted us", "error"],
+                     ([cells[0], cells[1], *cells[3:5], *cells[6:9]] for cells in every(part(rows, "fitted", "Open MPI"))))
+    yield "\n### Open MPI: misses, as above\n"
+    yield from table(["system, collective", "ranks", "rows", "sizes and errors", "reason"],
+                     misses(mpi, read("model_misses.csv")))
+    yield "\n### Open MPI: machines left out\n"
+    yield from table(["machine", "rows ≥ 256M", "median", "p90", "rows < 256M", "median", "p90"],
+                     ([cells[0], *cells[3:]] for cells in left_out_rows(rows, "Open MPI")))
+    yield "\n### Open MPI: all rows\n"
+    yield from table(["row", "run", "ranks", "size", "published us", "predicted us", "error", "left out", "chosen", ""],
+                     ([cells[0], row["algorithm"], *cells[3:5], *cells[6:9], f"{100 * row['left_out']:+.1f} %", *cells[9:]]
+                      for row in mpi for cells in every([row])))
+
+
 def document(build, rows):
     counts = {what: sum(row["what"] == what for row in rows) for what in dict.fromkeys(r["what"] for r in rows)}
-    yield "# Errors of the sim backend against NCCL\n"
+    yield "# Errors of the sim backend against NCCL and Open MPI\n"
     yield fill("Written by `make validate` (scripts/validate_sim.py). Every row of the published measurements in "
                "`reports/reference` is listed: predicted and compared, used to fit a constant of the model, or left out with a "
                "reason. Errors are those of times. [simulator.md](simulator.md) describes the model. Each run prints the "
                "interval in which nine in ten measurements of unseen machines should lie.")
     yield "Rows: " + ", ".join(f"{n} {what}" for what, n in counts.items()) + f"; {len(rows)} in all.\n"
+    nccl, mpi = of_library(rows), of_library(rows, "Open MPI")
+    yield f"NCCL, {len(nccl)} rows:\n"
     yield from summary_table(rows)
+    yield f"\n[Open MPI](#open-mpi-on-cpus), {len(mpi)} rows:\n"
+    yield from summary_table(rows, "Open MPI")
     yield ""
     yield fill("Fitted: rows to which a constant was fitted. Same machine, other sizes: other rows of the same sites. Machine "
                "left out: all rows, each machine predicted with constants fitted to the others.")
@@ -461,17 +518,17 @@ def document(build, rows):
     yield "\n## Same machine, other sizes\n"
     yield "Times predicted on a cluster of `reports/reference/clusters` or a known system.\n"
     yield from table(["system, collective", "ranks", "cluster", "fit", "rows ≥ 256M", "median", "p90", "rows < 256M",
-                      "median", "p90"], groups(rows))
+                      "median", "p90"], groups(nccl))
     yield "\n### Misses: errors above 15 % from 256 MiB up, above 20 % below\n"
     yield from table(["system, collective", "ranks", "rows", "sizes and errors", "reason"],
-                     misses(rows, read("model_misses.csv")))
+                     misses(nccl, read("model_misses.csv")))
     yield "\n## Machine left out\n"
     yield fill("Each machine is left out in turn. The constants that were fitted to it are fitted again to all rows of other "
                "machines that depend on them (least mean error, by at most a factor of 1.6); if no other row depends on one, "
                "NCCL's own constant replaces it. Then its rows are predicted without the constants of its site. Facts that "
                "its source states of the run stay, such as the ranks per process. (`scripts/validate_left_out.py`)")
     yield from table(["machine", "constants", "rows fitted to", "rows ≥ 256M", "median", "p90", "rows < 256M", "median",
-                      "p90"], left_out_rows())
+                      "p90"], left_out_rows(rows))
     yield "\n### Intervals\n"
     strict = strictly_held(rows)
     yield fill("The printed intervals follow from all machines left out. Intervals taken from the other machines alone would "
@@ -497,11 +554,12 @@ def document(build, rows):
     yield fill("Times in us in a node of 8 GPUs with a process for each; in parentheses the published times of such nodes, where "
                "one process may have driven all GPUs (36 us for an operation, 86 us for an alltoall).")
     yield from table(["GPU", "collective", "8K", "128K", "1M", "16M"], small_sizes(build, rows))
+    yield from openmpi(rows, mpi)
     yield "\n## Left out\n"
     yield from table(["class", "system", "rows", "file", "reason"], left_out(rows))
     yield "\n## All\n"
     yield from table(["row", "system", "collective", "ranks", "size", "", "published us", "predicted us", "error",
-                      "chosen", ""], every(rows))
+                      "chosen", ""], every(nccl))
 
 
 def evaluate(build):
@@ -523,11 +581,13 @@ def judged(build):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", nargs="?", default="build", help="build folder")
-    parser.add_argument("--intervals", action="store_true", help="the lines of nccl.txt that follow from machines left out")
+    parser.add_argument("--intervals", action="store_true", help="the lines of nccl.txt and openmpi.txt that follow from machines left out")
     arguments = parser.parse_args()
     try:
         rows = judged(arguments.build)
-        for line in interval_lines(rows) if arguments.intervals else document(arguments.build, rows):
+        lines = (interval_lines(rows), openmpi_interval_lines(rows)) if arguments.intervals else (
+            document(arguments.build, rows),)
+        for line in itertools.chain(*lines):
             print(line)
     except Failure as failure:
         sys.exit(str(failure))

@@ -4,6 +4,7 @@
 #include "core/units.h"
 #include "schedules/parts.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,8 +34,8 @@ static void name_below(const char *rule, size_t bytes, char name[32])
 	}
 }
 
-/* Set NAME to the algorithm of SECTION among N ranks; false: there is no such section. */
-static bool find_rule(const char *section, int n, size_t bytes, char name[32])
+/* Copy the value of SECTION's first key above NUMBER to VALUE; false: there is no such section. */
+static bool find_line(const char *section, int64_t number, char value[BB_SETTING_LINE])
 {
 	struct bb_settings s = {.name = "openmpi.txt", .rest = bb_openmpi_data, .section = section};
 	struct bb_error ignored = {.text = ""};
@@ -43,11 +44,31 @@ static bool find_rule(const char *section, int n, size_t bytes, char name[32])
 
 	while (bb_settings_next(&s, &more, &ignored) == BB_OK && more)
 		/* The last key is not a number. */
-		if (!bb_parse_int(s.key, &below) || n < below) {
-			name_below(s.value, bytes, name);
+		if (!bb_parse_int(s.key, &below) || number < below) {
+			snprintf(value, BB_SETTING_LINE, "%s", s.value);
 			return true;
 		}
 	return false;
+}
+
+/* Set NAME to the algorithm of SECTION among N ranks; false: there is no such section. */
+static bool find_rule(const char *section, int n, size_t bytes, char name[32])
+{
+	char rule[BB_SETTING_LINE];
+
+	if (!find_line(section, n, rule))
+		return false;
+	name_below(rule, bytes, name);
+	return true;
+}
+
+void bb_openmpi_interval(double bytes, double *low, double *high)
+{
+	char ends[BB_SETTING_LINE] = "";
+
+	*low = *high = NAN;
+	if (find_line("interval", (int64_t)bytes, ends))
+		sscanf(ends, "%lf %lf", low, high);
 }
 
 /* Elements that the rules count. */
@@ -76,6 +97,7 @@ static const struct way {
 	{&bb_all_gather, "ring", &bb_ring_all_gather, {NULL}},
 	{&bb_reduce_scatter, "basic_linear", NULL, {&bb_reduce, &bb_scatter}},
 	{&bb_reduce_scatter, "recursive_halving", &bb_halving_reduce_scatter, {NULL}},
+	{&bb_reduce_scatter, "butterfly", &bb_openmpi_butterfly, {NULL}},
 	{&bb_broadcast, "basic_linear", &bb_linear_broadcast, {NULL}},
 	{&bb_broadcast, "pipeline", &bb_ring_broadcast, {NULL}},
 	{&bb_broadcast, "binary_tree", &bb_openmpi_binary_broadcast, {NULL}},
@@ -83,7 +105,7 @@ static const struct way {
 	{&bb_broadcast, "knomial", &bb_openmpi_knomial_broadcast, {NULL}},
 	{&bb_reduce, "linear", &bb_linear_reduce, {NULL}},
 	{&bb_reduce, "pipeline", &bb_ring_reduce, {NULL}},
-	{&bb_reduce, "binomial", &bb_doubling_reduce, {NULL}},
+	{&bb_reduce, "binomial", &bb_openmpi_binomial_reduce, {NULL}},
 	{&bb_gather, "basic_linear", &bb_linear_gather, {NULL}},
 	{&bb_gather, "binomial", &bb_tree_gather, {NULL}},
 	{&bb_scatter, "basic_linear", &bb_linear_scatter, {NULL}},
@@ -125,9 +147,6 @@ static const char *fallback_of(const struct bb_collective *collective, const cha
 		return ranks.rest > 0 ? "bruck" : name;
 	if (collective == &bb_all_gather && strcmp(name, "neighbor") == 0)
 		return shape->nranks % 2 ? "ring" : name;
-	/* The partners and lengths of recursive halving, with blocks in another order. */
-	if (collective == &bb_reduce_scatter && strcmp(name, "butterfly") == 0)
-		return ranks.rest == 0 ? "recursive_halving" : name;
 	return name;
 }
 
@@ -139,12 +158,12 @@ static const char *add_phase(struct bb_openmpi_plan *plan, const struct bb_colle
 	const struct way *way = find_way(collective, fallback_of(collective, name, shape));
 	const char *why = NULL;
 
-	if (!way)
+	if (!way || (way->schedule && way->schedule->refuses && way->schedule->refuses(shape)))
 		return "Open MPI's algorithm for this size and number of ranks has no model";
 	if (way->schedule) {
 		plan->phase[plan->phases].schedule = way->schedule;
 		plan->phase[plan->phases++].shape = *shape;
-		return way->schedule->refuses ? way->schedule->refuses(shape) : NULL;
+		return NULL;
 	}
 	for (int i = 0; i < BB_OPENMPI_PHASES && !why; i++) {
 		const struct bb_collective *part = way->parts[i];
@@ -181,7 +200,7 @@ const char *bb_openmpi_choose(const struct bb_collective *collective, const stru
 	/* A binomial tree up, and one down. */
 	if (strcmp(plan->name, "dissemination") == 0) {
 		plan->phases = 2;
-		plan->phase[0].schedule = &bb_doubling_reduce;
+		plan->phase[0].schedule = &bb_openmpi_binomial_reduce;
 		plan->phase[1].schedule = &bb_doubling_broadcast;
 		plan->phase[0].shape = plan->phase[1].shape = whole;
 		return NULL;

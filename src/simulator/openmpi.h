@@ -1,7 +1,7 @@
 /*
  * openmpi.h - the schedules by which Open MPI performs collectives. Pure.
  *
- * Open MPI's algorithms are busbench's schedules, and three that only Open MPI has. The choice
+ * Open MPI's algorithms are busbench's schedules, and five that only Open MPI has. The choice
  * among them is that of coll/tuned (openmpi.txt), without HAN, which 5.0 prefers over several
  * nodes. coll/libnbc performs nonblocking and persistent calls.
  */
@@ -14,8 +14,11 @@
 
 /* A broadcast down a binary tree, and one down a 4-nomial tree, neither in segments. */
 extern const struct bb_algorithm bb_openmpi_binary_broadcast, bb_openmpi_knomial_broadcast;
-/* All_reduce with other partners than halving_doubling has. */
-extern const struct bb_algorithm bb_openmpi_rabenseifner;
+/* A reduce up a binomial tree whose near ranks add first. */
+extern const struct bb_algorithm bb_openmpi_binomial_reduce;
+/* All_reduce and reduce_scatter by recursive halving, where near partners swap the longest parts.
+ */
+extern const struct bb_algorithm bb_openmpi_rabenseifner, bb_openmpi_butterfly;
 
 enum bb_openmpi_call { BB_OPENMPI_BLOCKING, BB_OPENMPI_NONBLOCKING };
 
@@ -36,5 +39,9 @@ struct bb_openmpi_plan {
 const char *bb_openmpi_choose(const struct bb_collective *collective, const struct bb_shape *shape,
 			      size_t element, enum bb_openmpi_call call,
 			      struct bb_openmpi_plan *plan);
+
+/* Set *LOW and *HIGH to the factors of a predicted time of BYTES between which nine in ten
+   measurements lay, of machines that nothing was fitted to. */
+void bb_openmpi_interval(double bytes, double *low, double *high);
 
 #endif

@@ -68,8 +68,7 @@ static void test_parts_are_chosen_too(void **state)
 	struct bb_openmpi_plan plan;
 
 	assert_null(bb_openmpi_choose(&bb_all_reduce, &shape, 4, BB_OPENMPI_BLOCKING, &plan));
-	assert_ptr_equal(plan.phase[0].schedule,
-			 bb_algorithm_find(&bb_reduce, "recursive_doubling"));
+	assert_ptr_equal(plan.phase[0].schedule, &bb_openmpi_binomial_reduce);
 	assert_ptr_equal(plan.phase[1].schedule, &bb_openmpi_binary_broadcast);
 }
 
@@ -117,9 +116,12 @@ static void test_schedules_are_right(void **state)
 			shape.root = i / 2 * (n - 1);
 			hold(&bb_openmpi_binary_broadcast, &shape);
 			hold(&bb_openmpi_knomial_broadcast, &shape);
+			hold(&bb_openmpi_binomial_reduce, &shape);
 			shape.root = 0;
 			shape.count = (size_t)n + (size_t)i * 5;
 			hold(&bb_openmpi_rabenseifner, &shape);
+			if (!bb_openmpi_butterfly.refuses(&shape))
+				hold(&bb_openmpi_butterfly, &shape);
 		}
 }
 

@@ -101,6 +101,10 @@ static bb_status openmpi_time(struct bb_group *group, int course, const struct b
 	/* It is not refused. */
 	(void)bb_openmpi_choose(call->collective, &call->shape, element, kind_of(call), &plan);
 	snprintf(group->chosen, sizeof(group->chosen), "%s", plan.name);
+	/* Nothing else was measured. */
+	if (call->collective == &bb_all_reduce && group->machines[course].nodes == 1)
+		bb_openmpi_interval((double)call->shape.count * (double)element,
+				    &group->prediction.low, &group->prediction.high);
 	for (int i = 0; i < plan.phases && status == BB_OK; i++) {
 		group->evaluator = bb_evaluator_name(
 			bb_timeline_evaluator(&links, plan.phase[i].schedule, &plan.phase[i].shape),
