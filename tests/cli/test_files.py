@@ -12,6 +12,7 @@ SIM = "all_reduce_perf --backend sim -g 2 -b 8 -e 8"
 # Every option and operand that names an input file; {} is the file.
 READERS = {
     "--calibrate": SIM + " --calibrate {}",
+    "--matrix": "alltoallv_perf --backend sim -g 2 --link 1GB/s,1us --matrix {}",
     "--cluster": SIM + " --cluster {}",
     "--model of a benchmark": "ddp_bucket_perf --predict --model {}",
     "--model of a calculator": "model_memory train --model {}",

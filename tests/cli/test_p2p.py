@@ -177,7 +177,7 @@ def too_large():
 @test
 def help_and_list():
     for name in ("p2p_bandwidth", "p2p_latency"):
-        text = run(f"{name} --help").exits(0).prints("--p2p", "--findings", "--timeout").out
+        text = run(f"{name} --help-all").exits(0).prints("--p2p", "--findings", "--timeout").out
         expect("--algo" not in text and "--root" not in text, "the help has options of collectives")
         expect(all(len(line) <= 100 for line in text.splitlines()), "the help is wider than 100 columns")
         run(f"{name} --list").exits(0).prints("staged", "word", "P2P on")

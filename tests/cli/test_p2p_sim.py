@@ -179,7 +179,7 @@ def refused():
 
 @test
 def listed():
-    text = run("p2p_latency --help").exits(0).prints("Kinds of --fault:", "slow_rail:NODE:RAIL:FACTOR").out
+    text = run("p2p_latency --help-all").exits(0).prints("Kinds of --fault:", "slow_rail:NODE:RAIL:FACTOR").out
     expect("corrupt:RANK" not in text, "a word is never compared")
     run("p2p_bandwidth --list").exits(0).prints("backend sim", "a message over the modelled link")
 

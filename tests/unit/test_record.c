@@ -55,7 +55,7 @@ static void test_absent_json(void **state)
 			    "{\"schema\":2,\"kind\":\"skip\",\"run_id\":\"id\",\"collective\":null,"
 			    "\"algorithm\":\"ring\",\"dtype\":null,\"op\":null,\"root\":null,"
 			    "\"size_bytes\":null,\"placement\":null,"
-			    "\"reason\":\"a \\\"reason\\\"\\n\"}");
+			    "\"reason\":\"a \\\"reason\\\"\\n\",\"matrix\":null}");
 	bb_strbuf_free(&out);
 }
 
