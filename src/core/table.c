@@ -2,6 +2,7 @@
 
 #include "core/array.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -18,6 +19,11 @@ int bb_table_limit(FILE *file)
 	    size.ws_col > 0 && size.ws_col < BB_TABLE_LIMIT)
 		return size.ws_col;
 	return BB_TABLE_LIMIT;
+}
+
+int bb_fold_limit(FILE *file)
+{
+	return isatty(fileno(file)) ? bb_table_limit(file) : INT_MAX;
 }
 
 /* ---- columns and cells --------------------------------------------------------------- */
@@ -288,13 +294,16 @@ static void table_name_column(const struct bb_text_table *t, size_t c, const cha
 		bb_strbuf_addf(out, " %.*s", (int)strlen(unit) - 2 * bracketed, unit + bracketed);
 }
 
-/* Drop such columns from the rows, and name them in a line. */
+/* Drop the columns that are EMPTY, or those with the same cell in all rows until the table fits,
+   and name them in a line. */
 static void table_drop_columns(struct bb_text_table *t, bool empty, struct bb_strbuf *out)
 {
 	const char *before = empty ? "# Empty: " : "# In every row: ";
 	const size_t from = out->length;
 
 	for (size_t c = 0; c < t->ncolumns; c++) {
+		if (!empty && !bb_table_is_wide(t))
+			break;
 		if (t->columns[c].dropped || !table_goes(t, c, empty))
 			continue;
 		t->columns[c].dropped = true;

@@ -11,7 +11,8 @@
  *   bb_table_free(&t);
  *
  * A table that is wider than its limit gets columns as narrow as their texts, and loses the columns
- * that are empty in all rows, then those with the same cell in all rows; lines above it name them.
+ * that are empty in all rows, then those with the same cell in all rows until it fits; lines above
+ * it name them.
  * If it still is too wide, it is printed as several, one below the other: the columns that name a
  * row stand in each of them. The cells of a last column that is aligned to the left are prose,
  * which wraps at words unless the mark is "#".
@@ -48,6 +49,9 @@ struct bb_text_table {    /* zero-initialise, but for the first three members */
 
 /* BB_TABLE_LIMIT, or the width of the terminal that FILE is if that is narrower. */
 int bb_table_limit(FILE *file);
+/* The same for '#' lines, which fold on terminals alone: programs read whole lines. INT_MAX: FILE
+   is no terminal. */
+int bb_fold_limit(FILE *file);
 
 /*
  * Add a column, before the first cell. It is as wide as its widest text, and WIDTH at least where

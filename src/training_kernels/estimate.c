@@ -76,6 +76,6 @@ bb_status bb_estimate_end(struct bb_run *run, struct bb_strbuf *out, bb_status s
 	bb_sinks_end_data(&run->sinks, end);
 	if (bb_options_stdout_taken(&run->options))
 		bb_strbuf_clear(out);
-	bb_strbuf_fold(out, 0, bb_table_limit(stdout));
+	bb_strbuf_fold(out, 0, bb_fold_limit(stdout));
 	return status == BB_OK ? run->sinks.status : status;
 }

@@ -171,6 +171,6 @@ bb_status bb_sampler_describe(const struct bb_sampler *s, uint64_t epochs, struc
 	}
 	if (status == BB_OK)
 		status = sampler_add_mistake(s, out, error);
-	bb_strbuf_fold(out, 0, bb_table_limit(stdout));
+	bb_strbuf_fold(out, 0, bb_fold_limit(stdout));
 	return status;
 }

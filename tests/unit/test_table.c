@@ -108,12 +108,11 @@ static void test_dropped(void **state)
 	bb_table_print(&t, &out);
 	assert_string_equal(bb_strbuf_text(&out), "# Empty: why\n"
 						  "# In every\n"
-						  "#   row: dp 8,\n"
-						  "#   size 7.5\n"
-						  "#   GB\n"
-						  "# stage\n"
-						  "      1\n"
-						  "      2\n");
+						  "#   row: dp 8\n"
+						  "# stage size\n"
+						  "#       (GB)\n"
+						  "      1  7.5\n"
+						  "      2  7.5\n");
 	/* A single row keeps its cells. */
 	bb_table_clear(&t);
 	bb_strbuf_clear(&out);

@@ -321,6 +321,8 @@ static void add_some_ranks(struct bb_strbuf *out, const struct bb_run_record *ru
 	const bool some = run->ranks.n > MOST_RANKS && !run->lists_all;
 	struct bb_text_table t = {.mark = "#"};
 
+	if (run->ranks.n == 0)
+		return;
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
 		bb_table_column(&t, heads[i], "", 0);
 	bb_table_column(&t, "name", "", -1);

@@ -173,7 +173,8 @@ bb_status bb_sink_table_open(struct bb_sink **sink, FILE *file, const char *path
 
 	if (!t)
 		return BB_EINTERNAL;
-	t->rows.limit = t->sink.width = bb_table_limit(file);
+	t->rows.limit = bb_table_limit(file);
+	t->sink.width = bb_fold_limit(file);
 	t->rows.mark = " ";
 	*sink = &t->sink;
 	return BB_OK;

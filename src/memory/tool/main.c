@@ -225,7 +225,7 @@ static bb_status write_result(struct job *job, struct bb_strbuf *json)
 		bb_strbuf_add(json, "\n");
 		st = bb_write_text(path, json, job->error);
 	}
-	bb_strbuf_fold(&job->text, 0, job->table.limit);
+	bb_strbuf_fold(&job->text, 0, bb_fold_limit(stdout));
 	if (st == BB_OK && (!path || strcmp(path, "-") != 0))
 		st = bb_write_text("-", &job->text, job->error);
 	return st;

@@ -288,7 +288,8 @@ bb_status bb_sink_pipeline_open(struct bb_sink **sink, FILE *file, const char *p
 
 	if (!t)
 		return BB_EINTERNAL;
-	t->sink.width = t->schedules.limit = t->stages.limit = bb_table_limit(file);
+	t->sink.width = bb_fold_limit(file);
+	t->schedules.limit = t->stages.limit = bb_table_limit(file);
 	t->stages.merges = true;
 	*sink = &t->sink;
 	return BB_OK;
