@@ -165,9 +165,11 @@ void fake_known(const void *at, int change);
 ncclResult_t fake_complain(ncclResult_t result, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The kernels (fake_grid.cc): run FUNCTION with the one argument it has, in a grid. */
-extern const size_t fake_kernel_bytes;
-void fake_kernel_run(const void *function, const void *argument, unsigned blocks, unsigned threads);
+/* The backend's kernels (cuda_on_cpu.h): RUN calls KERNEL with ARGUMENT, of BYTES, for each thread
+   of a grid. */
+typedef void fake_grid(const void *kernel, const void *argument, unsigned blocks, unsigned threads);
+cudaError_t fake_launch(fake_grid *run, const void *kernel, const void *argument, size_t bytes,
+			dim3 grid, dim3 block, cudaStream_t stream);
 
 /* ---- communicators
  * ------------------------------------------------------------------------------- */

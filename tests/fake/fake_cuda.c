@@ -505,7 +505,8 @@ cudaError_t cudaMemsetAsync(void *dst, int value, size_t bytes, cudaStream_t str
  * ------------------------------------------------------------------------------------------ */
 
 struct launch {
-	const void *function;
+	fake_grid *run;
+	const void *kernel;
 	unsigned blocks, threads;
 	_Alignas(16) char argument[256];
 };
@@ -514,19 +515,20 @@ static cudaError_t do_launch(void *payload)
 {
 	const struct launch *l = payload;
 
-	fake_kernel_run(l->function, l->argument, l->blocks, l->threads);
+	l->run(l->kernel, l->argument, l->blocks, l->threads);
 	return cudaSuccess;
 }
 
-cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,
-			     size_t shared, cudaStream_t stream)
+cudaError_t fake_launch(fake_grid *run, const void *kernel, const void *argument, size_t bytes,
+			dim3 grid, dim3 block, cudaStream_t stream)
 {
-	struct launch l = {.function = function, .blocks = grid.x, .threads = block.x};
+	struct launch l = {.run = run, .kernel = kernel, .blocks = grid.x, .threads = block.x};
 
-	FAKE_CUDA();
-	if (fake_kernel_bytes > sizeof(l.argument))
+	if (fake_enter("cudaLaunchKernel"))
+		return cudaErrorUnknown;
+	if (bytes > sizeof(l.argument))
 		abort();
-	memcpy(l.argument, arguments[0], fake_kernel_bytes);
+	memcpy(l.argument, argument, bytes);
 	return fake_issue(stream,
 			  &(struct fake_task){.run = do_launch, .bytes = sizeof(l), .payload = &l});
 }

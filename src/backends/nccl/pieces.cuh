@@ -114,8 +114,8 @@ cudaError_t launch(bb_gpu_kernel *kernel, work *w, struct bb_gpu_lane lane, int 
 
 	if (w->count == 0)
 		return cudaSuccess;
-	return cudaLaunchKernel((const void *)kernel, dim3(blocks ? blocks : 1), dim3(THREADS),
-				arguments, 0, lane.stream);
+	return cudaLaunchKernel(kernel, dim3(blocks ? blocks : 1), dim3(THREADS), arguments, 0,
+				lane.stream);
 }
 
 } // namespace

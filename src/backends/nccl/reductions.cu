@@ -1,10 +1,8 @@
 /*
  * Reductions of two or three sources, and one source scaled.
  */
-#include "backends/nccl/pieces.cuh"
+#include "backends/nccl/formats.cuh"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
 namespace
@@ -12,52 +10,7 @@ namespace
 
 const int UNROLL = 2; /* pieces of a thread at a time */
 
-/* ---- datatypes: how they are stored, and what they are computed in ------------------- */
-
-template <typename T> struct plain {
-	typedef T bits;
-	typedef T wide;
-	static __device__ wide widen(bits b)
-	{
-		return b;
-	}
-	static __device__ bits narrow(wide v)
-	{
-		return v;
-	}
-};
-
-struct half_float {
-	typedef uint16_t bits;
-	typedef float wide;
-	static __device__ wide widen(bits b)
-	{
-		__half_raw raw;
-
-		raw.x = b;
-		return __half2float(__half(raw));
-	}
-	static __device__ bits narrow(wide v)
-	{
-		return ((__half_raw)__float2half_rn(v)).x;
-	}
-};
-
-struct brain_float {
-	typedef uint16_t bits;
-	typedef float wide;
-	static __device__ wide widen(bits b)
-	{
-		__nv_bfloat16_raw raw;
-
-		raw.x = b;
-		return __bfloat162float(__nv_bfloat16(raw));
-	}
-	static __device__ bits narrow(wide v)
-	{
-		return ((__nv_bfloat16_raw)__float2bfloat16_rn(v)).x;
-	}
-};
+/* ---- eight-bit floats ---------------------------------------------------------------- */
 
 template <__nv_fp8_interpretation_t FORMAT, __nv_saturation_t BEYOND> struct tiny_float {
 	typedef uint8_t bits;
@@ -125,14 +78,6 @@ __device__ typename F::bits combine(const work &w, typename F::bits a, typename 
 		value = O::of(w, value, F::widen(c));
 	return F::narrow(value);
 }
-
-template <typename F> union piece_of {
-	uint4 words;
-	typename F::bits elements[PIECE / sizeof(typename F::bits)];
-	__device__ piece_of(const uint4 &v) : words(v)
-	{
-	}
-};
 
 template <typename F, typename O>
 __device__ uint4 combine_piece(const work &w, const uint4 &x, const uint4 &y, const uint4 &z)
