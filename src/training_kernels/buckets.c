@@ -40,6 +40,14 @@ void bb_buckets_free(struct bb_buckets *buckets)
 	*buckets = (struct bb_buckets){.list = NULL};
 }
 
+bool bb_buckets_are_same(const struct bb_buckets *a, const struct bb_buckets *b)
+{
+	for (size_t i = 0; i < a->n && a->n == b->n; i++)
+		if (a->list[i].count != b->list[i].count)
+			return false;
+	return a->n == b->n;
+}
+
 uint64_t bb_buckets_least(const struct bb_buckets *buckets)
 {
 	uint64_t least = UINT64_MAX;

@@ -34,6 +34,9 @@ BB_MUST bb_status bb_buckets_make(struct bb_buckets *buckets, const struct bb_mo
 				  struct bb_error *error);
 void bb_buckets_free(struct bb_buckets *buckets); /* zeroed: no-op */
 
+/* Do A and B, of one model, group its tensors alike? */
+bool bb_buckets_are_same(const struct bb_buckets *a, const struct bb_buckets *b);
+
 /* The smallest and the largest bucket, in bytes. */
 uint64_t bb_buckets_least(const struct bb_buckets *buckets);
 uint64_t bb_buckets_most(const struct bb_buckets *buckets);

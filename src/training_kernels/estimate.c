@@ -27,6 +27,11 @@ int bb_estimate_ranks(const struct bb_options *o, const struct bb_environment *e
 	return (int)(o->threads * o->gpus) * (nprocs > 1 ? nprocs : 1);
 }
 
+const char *bb_estimate_noise(const struct bb_run *run)
+{
+	return run->record.virtual_time && isnan(run->record.link_noise) ? NULL : "95% confidence";
+}
+
 void bb_estimate_set_ranks(struct bb_options *o, const struct bb_environment *environment,
 			   int64_t n)
 {

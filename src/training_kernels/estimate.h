@@ -17,6 +17,10 @@ BB_MUST bb_status bb_estimate_room(struct bb_run *run, uint64_t bytes, const cha
 /* The number of ranks that OPTIONS request, before the world is known. */
 int bb_estimate_ranks(const struct bb_options *options, const struct bb_environment *environment);
 
+/* What the intervals of RUN's times are, for struct bb_recommendation; NULL: it runs in virtual
+   time without noise, so they are exact. */
+const char *bb_estimate_noise(const struct bb_run *run);
+
 /* As many ranks as N, unless a process is a rank, or their number is given. */
 void bb_estimate_set_ranks(struct bb_options *options, const struct bb_environment *environment,
 			   int64_t n);

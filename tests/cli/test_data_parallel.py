@@ -1,5 +1,6 @@
 """Strategies of data-parallel training: times in virtual time, and results of training."""
 
+import re
 
 import gpus
 import mpi
@@ -132,6 +133,14 @@ def measured():
         expect(r["step_us"] >= 1000 and r["exposed_us"] >= 0, f"faster than computing: {r}")
         equal((r["predicted_us"], r["port_busy"]), (None, None), r)
     run("data_parallel -g 2 --model linear:2x50 --fault die:1 -T 300").exits(3).says("rank 1")
+
+
+@test
+def best_way():
+    out = prose(run(f"{SIM} -g 4 --link 1GB/s,5us --way dp,ps,ddp,average").exits(0).out)
+    expect(re.search(r"^# Tied way to reduce gradients \(equal but for rounding\): ps with a server on every rank or ddp, "
+                     r"[\d.]+ ms per batch; next: ps with 2 servers, .*only 2 of its 4 ranks compute$|"
+                     r"^# Tied way .*; next: dp, [\d.]+% longer: its step waits .* longer for communication$", out, re.M), out)
 
 
 @test

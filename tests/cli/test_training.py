@@ -10,7 +10,7 @@ import tempfile
 import gpus
 import kit
 import mpi
-from kit import add, equal, expect, execute, run, table_rows, test
+from kit import add, equal, expect, execute, prose, run, table_rows, test
 
 PREDICT = "ddp_bucket --predict"
 LINK = "-g 8 --link 10GB/s,5us"
@@ -122,6 +122,21 @@ def algorithms():
     out = run(f"{line} --algo all -g 6").exits(0).out
     expect(out.count("# Step by ") >= 6, "too few algorithms")
     run(f"{line} --algo direct").exits(5).says("--algo: all_reduce has no schedule direct; it has ring")
+
+
+@test
+def best_buckets():
+    """The last lines name the best with its reason, or those that rounding cannot tell apart."""
+    line = f"{PREDICT} {LINK} --model resnet50 --flops 10T --algo ring,tree"
+    out = prose(run(line + " --buckets 1M,2M,4M").exits(0).out)
+    last = out.splitlines()[-1]
+    expect(re.fullmatch(r"# Best buckets, overlap on: 4M \(tree\), [\d.]+ ms; next: 2M \(tree\), [\d.]+% longer: its "
+                        r"reductions take .* us longer", last), out)
+    out = prose(run(line + " --buckets 100M,200M").exits(0).out)
+    expect("# Buckets of 100M to 200M" in out and re.search("^ +on 100M-200M ", out, re.M), out)
+    expect(out.splitlines()[-1].startswith("# Tied buckets, overlap on (equal but for rounding): 100M (tree) or 200M (tree), "), out)
+    out = run(f"ddp_bucket --backend sim {LINK} --model resnet50 --buckets 100M,200M").exits(0).out
+    expect("# 100M to 200M: the same 2 buckets" in out, out)
 
 
 @test
@@ -390,7 +405,7 @@ def table_of_steps():
     lines = table_rows(out, keys=4)
     equal([line[0] for line in lines if line[3] == "on"], ["64K", "1M", "25M", "one", "tensor"], "rows")
     expect(re.search("^# In every row: .*#wrong 0$", out, re.M), out)
-    expect("# Best buckets, overlap on: " in out and "broadcasts the parameters" in out, out)
+    expect(re.search("^# (Best|Tied) buckets, overlap on", out, re.M) and "broadcasts the parameters" in out, out)
 
 
 # ---- config.json -----------------------------------------------------------------------------

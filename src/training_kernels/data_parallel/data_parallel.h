@@ -82,7 +82,7 @@ struct bb_dp_options {
 	FIELD(STRING, server_does, "",                                                             \
 	      "update: of parameters; aggregate: of gradients; null: no server")                   \
 	FIELD(INT, nranks, "", "ranks that take part, including servers",                          \
-	      BB_COLUMN("ranks", 5, 0), .place = 3)                                                \
+	      BB_COLUMN("ranks", 5, 0), .place = 3, BB_KEY)                                        \
 	FIELD(INT, workers, "", "number of ranks that compute gradients")                          \
 	FIELD(STRING, model, "", "model of the gradients")                                         \
 	FIELD(INT, parameters, "", "parameters of the model")                                      \

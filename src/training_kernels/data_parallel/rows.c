@@ -3,8 +3,11 @@
  */
 #include "core/clock.h"
 #include "core/units.h"
+#include "harness/results/recommend.h"
 #include "training_kernels/data_parallel/data_parallel.h"
+#include "training_kernels/estimate.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- one row --------------------------------------------------------------------------------- */
@@ -179,6 +182,67 @@ static void dp_add_notes(const struct bb_dp_sweep *s, size_t i, struct bb_strbuf
 			       100 * r.port_busy);
 }
 
+/* ---- the best -------------------------------------------------------------------------------- */
+
+/* OWN of a candidate is its record. */
+static void way_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
+		      struct bb_strbuf *out)
+{
+	const struct bb_dp_record *a = ahead->own, *b = behind->own;
+	char text[BB_UNIT_TEXT];
+
+	if (b->workers < a->workers)
+		bb_strbuf_addf(out, "only %lld of its %lld ranks compute", (long long)b->workers,
+			       (long long)b->nranks);
+	else
+		bb_strbuf_addf(out, "its step waits %s longer for communication",
+			       bb_format_duration(text, 1e-6 * (b->exposed_us - a->exposed_us)));
+}
+
+/* The way of all ranks with the shortest step for each batch, of those with the results of one
+   rank. */
+static void add_best(const struct bb_dp_sweep *s, struct bb_strbuf *out)
+{
+	struct bb_dp_record *records = calloc(s->engine.ntrials, sizeof(*records));
+	struct bb_candidate *list = calloc(s->engine.ntrials, sizeof(*list));
+	struct bb_recommendation choice = {.subject = "way to reduce gradients",
+					   .noise = bb_estimate_noise(s->engine.run),
+					   .unit = " per batch",
+					   .list = list,
+					   .cause = way_cause};
+
+	for (size_t i = 0; i < s->engine.ntrials && records && list; i++) {
+		const struct bb_dp_cell *cell = &s->cells[i];
+		struct bb_dp_record *r = &records[choice.n];
+		struct bb_candidate *c = &list[choice.n];
+		double batches;
+
+		if (s->engine.trials[i].refusal || !cell->strategy->synchronous ||
+		    cell->strategy == &bb_strategy_average ||
+		    cell->setting.active != s->engine.run->world.nranks)
+			continue;
+		dp_fill(r, cell, &s->engine.trials[i]);
+		batches = 1e6 * (double)r->workers * (double)r->batches;
+		*c = (struct bb_candidate){.seconds = r->step_us / batches,
+					   .low = r->low_us / batches,
+					   .high = r->high_us / batches,
+					   .own = r};
+		if (r->servers == BB_ABSENT)
+			snprintf(c->name, sizeof(c->name), "%s", r->way);
+		else if (r->colocated)
+			snprintf(c->name, sizeof(c->name), "%s with a server on every rank",
+				 r->way);
+		else
+			snprintf(c->name, sizeof(c->name), "%s with %lld server%s", r->way,
+				 (long long)r->servers, bb_plural(r->servers));
+		choice.n++;
+	}
+	bb_recommend(&choice, out);
+	out->failed |= !records || !list;
+	free(records);
+	free(list);
+}
+
 static bb_status deliver_notes(const struct bb_dp_sweep *s)
 {
 	struct bb_strbuf out = {0};
@@ -193,6 +257,8 @@ static bb_status deliver_notes(const struct bb_dp_sweep *s)
 			"loss\n");
 	for (size_t i = 0; i < s->engine.ntrials; i++)
 		dp_add_notes(s, i, &out);
+	if (!s->dp->options.train_given)
+		add_best(s, &out);
 	if (bb_strbuf_failed(&out))
 		status = bb_no_memory(&s->engine.run->error, "the rows");
 	else

@@ -152,6 +152,31 @@ const char *bb_ddp_cap_text(char text[BB_UNIT_TEXT], uint64_t bytes)
 	return text;
 }
 
+/* ---- recommendations ------------------------------------------------------------------------- */
+
+void bb_ddp_name_cap(char name[BB_CANDIDATE_TEXT], uint64_t bytes, const char *algorithm)
+{
+	char text[BB_UNIT_TEXT];
+
+	snprintf(name, BB_CANDIDATE_TEXT, algorithm ? "%s (%s)" : "%s",
+		 bytes == BB_BUCKET_UNLIMITED ? "one bucket"
+		 : bytes == 1                 ? "a bucket per tensor"
+					      : bb_format_size(text, bytes),
+		 algorithm);
+}
+
+void bb_ddp_add_cause(double reduce_s, double exposed_s, struct bb_strbuf *out)
+{
+	char text[BB_UNIT_TEXT];
+
+	if (reduce_s >= exposed_s - reduce_s)
+		bb_strbuf_addf(out, "its reductions take %s longer",
+			       bb_format_duration(text, reduce_s));
+	else
+		bb_strbuf_addf(out, "it hides %s less of its reductions",
+			       bb_format_duration(text, exposed_s - reduce_s));
+}
+
 /* ---- the record ------------------------------------------------------------------------------ */
 
 static void cap_cell(const void *record, char text[BB_CELL_TEXT])

@@ -14,6 +14,7 @@
 #include "core/units.h"
 #include "harness/run/options_check.h"
 #include "harness/measure/step_options.h"
+#include "harness/results/recommend.h"
 #include "harness/run/run.h"
 #include "training_kernels/step_model.h"
 
@@ -171,6 +172,13 @@ BB_MUST bb_status bb_ddp_cap_make(struct bb_ddp_cap *cap, const struct bb_ddp *d
 				  struct bb_error *error);
 /* TEXT = the name of buckets of BYTES: "25M", "one", "tensor". */
 const char *bb_ddp_cap_text(char text[BB_UNIT_TEXT], uint64_t bytes);
+
+/* For recommendations. NAME = "25M (ring)", "one bucket", "a bucket per tensor"; ALGORITHM may be
+   NULL. */
+void bb_ddp_name_cap(char name[BB_CANDIDATE_TEXT], uint64_t bytes, const char *algorithm);
+/* Append why a step is longer than another with the same computations, whose reductions take
+   REDUCE_S less and are exposed for EXPOSED_S less. */
+void bb_ddp_add_cause(double reduce_s, double exposed_s, struct bb_strbuf *out);
 
 /* R = the fields that all records of DDP on NRANKS share; all others are absent. */
 void bb_ddp_describe(const struct bb_ddp *ddp, int nranks, struct bb_ddp_record *r);

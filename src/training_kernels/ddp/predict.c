@@ -4,6 +4,7 @@
  */
 #include "training_kernels/ddp/predict.h"
 
+#include "core/array.h"
 #include "harness/run/options_check.h"
 #include "training_kernels/estimate.h"
 
@@ -138,8 +139,34 @@ static bb_status prediction_skip(struct bb_prediction *p, const char *algorithm,
 	return bb_sinks_record(&p->run->sinks, &bb_record_skip, &r);
 }
 
+/* Keeps the steps by ALGORITHM for the recommendation. */
+static bb_status keep_steps(struct bb_prediction *p, const char *algorithm)
+{
+	const struct bb_ddp_options *a = &p->ddp->options;
+
+	for (size_t i = 0; i < p->nrows; i++)
+		for (int overlap = 0; overlap < 2; overlap++) {
+			struct bb_predicted_step *kept;
+
+			if (i == BB_PREDICT_DEFAULT || !bb_ddp_has_overlap(a, overlap == 1))
+				continue;
+			kept = BB_ARRAY_ADD(p->steps, p->nsteps, p->step_room);
+			if (!kept)
+				return bb_no_memory(&p->run->error, "the prediction");
+			*kept = (struct bb_predicted_step){.step = p->rows[i].steps[overlap],
+							   .overlap = overlap == 1};
+			bb_ddp_name_cap(kept->name, p->rows[i].cap.bytes,
+					a->nalgorithms > 1 ? algorithm : NULL);
+		}
+	return BB_OK;
+}
+
 static bb_status deliver_algorithm(struct bb_prediction *p, const char *algorithm)
 {
+	const bb_status status = keep_steps(p, algorithm);
+
+	if (status != BB_OK)
+		return status;
 	bb_prediction_add_steps(p, algorithm);
 	return write_rows(p, algorithm);
 }
@@ -169,6 +196,7 @@ static bb_status predict_steps(struct bb_prediction *p)
 		(void)bb_fail(&first, BB_EUNSUPPORTED, "%s", cause.text);
 		BB_TRY(written, prediction_skip(p, names[i], cause.text), out);
 	}
+	bb_prediction_add_best(p);
 	if (!any)
 		written = bb_fail(&p->run->error, BB_EUNSUPPORTED, "--algo: %s", first.text);
 out:
@@ -215,6 +243,7 @@ bb_status bb_ddp_predict(struct bb_run *run, struct bb_strbuf *out)
 	free(p->ready);
 	free(p->times);
 	free(p->numbers);
+	free(p->steps);
 	free(p);
 	bb_model_free(&ddp->model);
 	return status;

@@ -23,6 +23,13 @@ struct bb_prediction_row {
 	struct bb_train_step steps[2]; /* by the current algorithm; without and with overlap */
 };
 
+/* A predicted step, as a candidate. */
+struct bb_predicted_step {
+	char name[BB_CANDIDATE_TEXT];
+	struct bb_train_step step;
+	bool overlap;
+};
+
 struct bb_prediction {
 	const struct bb_ddp *ddp;
 	struct bb_run *run;
@@ -37,6 +44,8 @@ struct bb_prediction {
 	struct bb_reduce_time reduce; /* by the current algorithm */
 	struct bb_prediction_row rows[BB_PREDICT_CAP + BB_OPTION_MOST];
 	size_t nrows;
+	struct bb_predicted_step *steps; /* by all algorithms so far */
+	size_t nsteps, step_room;
 };
 
 /* The step of ROW by the current algorithm; unless NULL, TIMES of its buckets. */
@@ -45,10 +54,11 @@ struct bb_train_step bb_prediction_step(struct bb_prediction *p,
 					struct bb_bucket_times *times);
 
 /* Text: the model and the setting; the buckets, with times by the current algorithm if TIMED; the
-   steps by it; the options that are missing. */
+   steps by it; the best of all kept steps; the options that are missing. */
 void bb_prediction_add_model(const struct bb_prediction *p);
 void bb_prediction_add_buckets(struct bb_prediction *p, bool timed);
 void bb_prediction_add_steps(const struct bb_prediction *p, const char *algorithm);
+void bb_prediction_add_best(struct bb_prediction *p);
 void bb_prediction_add_missing(const struct bb_prediction *p);
 
 #endif

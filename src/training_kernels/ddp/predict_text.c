@@ -8,6 +8,7 @@
 #include "core/version.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MIB (1.0 / (1 << 20))
@@ -146,8 +147,9 @@ static void add_bucket_columns(const struct bb_prediction *p, bool timed, struct
 		bb_table_column(t, heads[i], "", i == 1 ? 8 : 10);
 }
 
-/* Equal buckets share a line. */
-static void add_list(struct bb_prediction *p, const struct bb_prediction_row *row, bool timed)
+/* Equal buckets share a line. The list is that of ROW, and up to LAST unless that is NULL. */
+static void add_list(struct bb_prediction *p, const struct bb_prediction_row *row, const char *last,
+		     bool timed)
 {
 	const struct bb_buckets *b = &row->cap.buckets;
 	struct bb_text_table t = {.limit = bb_table_limit(stdout)};
@@ -158,7 +160,8 @@ static void add_list(struct bb_prediction *p, const struct bb_prediction_row *ro
 	if (timed)
 		(void)bb_prediction_step(p, row, bb_ddp_has_overlap(&p->ddp->options, true),
 					 p->times);
-	bb_strbuf_addf(p->out, "#\n# Buckets of %s%s\n", row->name,
+	bb_strbuf_addf(p->out, "#\n# Buckets of %s%s%s%s\n", row->name, last ? " to " : "",
+		       last ? last : "",
 		       !p->computes ? ""
 		       : !timed || bb_ddp_has_overlap(&p->ddp->options, true)
 			       ? ", in ms of the backward pass"
@@ -184,8 +187,12 @@ static void add_list(struct bb_prediction *p, const struct bb_prediction_row *ro
 void bb_prediction_add_buckets(struct bb_prediction *p, bool timed)
 {
 	add_caps(p);
-	for (size_t i = BB_PREDICT_CAP; i < p->nrows; i++)
-		add_list(p, &p->rows[i], timed);
+	for (size_t i = BB_PREDICT_CAP, end; i < p->nrows; i = end) {
+		for (end = i + 1; end < p->nrows && bb_buckets_are_same(&p->rows[i].cap.buckets,
+									&p->rows[end].cap.buckets);)
+			end++;
+		add_list(p, &p->rows[i], end - i > 1 ? p->rows[end - 1].name : NULL, timed);
+	}
 }
 
 /* ---- the step -------------------------------------------------------------------------------- */
@@ -206,17 +213,6 @@ static void add_step(const struct bb_prediction *p, const struct bb_prediction_r
 		bb_table_cellf(t, "%.1f", 100 * s->hidden);
 	for (int i = 0; i < BB_PREDICT_CAP; i++)
 		bb_table_cellf(t, "%.3f", p->rows[i].steps[overlap].step_s / s->step_s);
-}
-
-static const struct bb_prediction_row *best_row(const struct bb_prediction *p, bool overlap)
-{
-	const struct bb_prediction_row *found = &p->rows[0];
-
-	for (size_t i = 1; i < p->nrows; i++)
-		if (i != BB_PREDICT_DEFAULT &&
-		    p->rows[i].steps[overlap].step_s < found->steps[overlap].step_s)
-			found = &p->rows[i];
-	return found;
 }
 
 /* Is number I the first with its algorithm? */
@@ -278,12 +274,47 @@ void bb_prediction_add_steps(const struct bb_prediction *p, const char *algorith
 			if (i == BB_PREDICT_DEFAULT || i + 1 == p->nrows)
 				bb_table_print(&t, p->out);
 		}
-		bb_strbuf_addf(p->out, "# best with overlap %s: %s\n", overlap ? "on" : "off",
-			       best_row(p, overlap)->name);
 	}
 	bb_table_free(&t);
 	if (!p->reduce.algorithm)
 		add_choices(p);
+}
+
+/* OWN of a candidate is its step. */
+static void step_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
+		       struct bb_strbuf *out)
+{
+	const struct bb_train_step *a = ahead->own, *b = behind->own;
+
+	bb_ddp_add_cause(b->reduce_s - a->reduce_s, b->exposed_s - a->exposed_s, out);
+}
+
+void bb_prediction_add_best(struct bb_prediction *p)
+{
+	struct bb_candidate *list = calloc(p->nsteps, sizeof(*list));
+
+	p->out->failed |= !list;
+	bb_strbuf_add(p->out, p->nsteps > 0 ? "#\n" : "");
+	for (int overlap = 0; overlap < 2 && list; overlap++) {
+		struct bb_recommendation choice = {.subject = overlap ? "buckets, overlap on"
+								      : "buckets, overlap off",
+						   .unit = "",
+						   .list = list,
+						   .cause = step_cause};
+
+		for (size_t i = 0; i < p->nsteps; i++) {
+			struct bb_candidate *c = &list[choice.n];
+
+			if (p->steps[i].overlap != overlap)
+				continue;
+			*c = (struct bb_candidate){.seconds = p->steps[i].step.step_s,
+						   .own = &p->steps[i].step};
+			memcpy(c->name, p->steps[i].name, sizeof(c->name));
+			choice.n++;
+		}
+		bb_recommend(&choice, p->out);
+	}
+	free(list);
 }
 
 void bb_prediction_add_missing(const struct bb_prediction *p)

@@ -3,7 +3,9 @@
  */
 #include "core/clock.h"
 #include "core/units.h"
+#include "harness/results/recommend.h"
 #include "training_kernels/ddp/sweep.h"
+#include "training_kernels/estimate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -208,57 +210,71 @@ static void rows_compare(struct rows *rows)
  * ------------------------------------------------------------------------------
  */
 
-/* "25M (ring)", "one bucket (ring)" */
-static void add_row_name(const struct rows *rows, const struct row *row, struct bb_strbuf *out)
+/* Why one step is longer than another with the same computations: its reductions take longer, or
+   are hidden less. OWN of a candidate is its row. */
+static void row_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
+		      struct bb_strbuf *out)
 {
-	const uint64_t cap = rows->sweep->caps[row->trial->cap].cap.bytes;
-	char text[BB_UNIT_TEXT];
+	const struct bb_ddp_record *a = &((const struct row *)ahead->own)->record;
+	const struct bb_ddp_record *b = &((const struct row *)behind->own)->record;
 
-	bb_strbuf_addf(out, "%s (%s)",
-		       cap == BB_BUCKET_UNLIMITED ? "one bucket"
-		       : cap == 1                 ? "a bucket per tensor"
-						  : bb_format_size(text, cap),
-		       row->record.algorithm);
+	bb_ddp_add_cause(1e-6 * (b->reduce_us - a->reduce_us),
+			 1e-6 * (b->exposed_us - a->exposed_us), out);
 }
 
-/* The rows that are tied with the best, and the next one. */
-static void add_ties(const struct rows *rows, const struct row *best, struct bb_strbuf *out)
+static void add_best(const struct rows *rows, bool overlap, struct bb_candidate *list,
+		     struct bb_strbuf *out)
 {
-	const struct row *next = NULL;
-	int others = 0;
+	const struct bb_ddp_options *a = &rows->sweep->ddp->options;
+	struct bb_recommendation choice = {.subject = overlap ? "buckets, overlap on"
+							      : "buckets, overlap off",
+					   .noise = bb_estimate_noise(rows->sweep->engine.run),
+					   .unit = "",
+					   .list = list,
+					   .cause = row_cause};
 
 	for (size_t i = 0; i < rows->n; i++) {
 		const struct row *row = &rows->list[i];
+		const struct bb_stats *s = row->stats;
+		struct bb_candidate *c = &list[choice.n];
 
-		if (row == best || row->trial->overlap != best->trial->overlap)
+		if (row->trial->overlap != overlap)
 			continue;
-		if (row->record.as_good) {
-			bb_strbuf_add(out, others++ ? ", " : "; tied (95% confidence): ");
-			add_row_name(rows, row, out);
-		} else if (!next || row->record.step_us < next->record.step_us) {
-			next = row;
-		}
+		*c = (struct bb_candidate){
+			.seconds = s->p50, .low = s->ci_low, .high = s->ci_high, .own = row};
+		bb_ddp_name_cap(c->name, rows->sweep->caps[row->trial->cap].cap.bytes,
+				a->nalgorithms > 1 ? row->record.algorithm : NULL);
+		choice.n++;
 	}
-	if (!next)
-		return;
-	bb_strbuf_add(out, "; next: ");
-	add_row_name(rows, next, out);
-	bb_strbuf_addf(out, ", %.1f%% longer",
-		       100 * (next->record.step_us / best->record.step_us - 1));
+	bb_recommend(&choice, out);
+}
+
+/* "100M-200M: the same 2 buckets" */
+static void add_same_caps(const struct bb_ddp_sweep *s, struct bb_strbuf *out)
+{
+	char from[BB_UNIT_TEXT], to[BB_UNIT_TEXT];
+
+	for (size_t i = 0, end; i < s->ncaps; i = end) {
+		const struct bb_ddp_cap *cap = &s->caps[i].cap;
+
+		for (end = i + 1; end < s->ncaps &&
+				  bb_buckets_are_same(&cap->buckets, &s->caps[end].cap.buckets);)
+			end++;
+		if (end - i > 1)
+			bb_strbuf_addf(out, "# %s to %s: the same %zu bucket%s\n",
+				       bb_ddp_cap_text(from, cap->bytes),
+				       bb_ddp_cap_text(to, s->caps[end - 1].cap.bytes),
+				       cap->buckets.n, bb_plural((long long)cap->buckets.n));
+	}
 }
 
 static bb_status recommend(const struct rows *rows)
 {
 	const struct bb_ddp_sweep *s = rows->sweep;
-	const struct row *best = rows_best(rows, bb_ddp_has_overlap(&s->ddp->options, true));
-	struct bb_strbuf out = {0};
+	struct bb_candidate *list = calloc(rows->n, sizeof(*list));
+	struct bb_strbuf out = {.failed = !list};
 	bb_status status;
 
-	bb_strbuf_addf(&out, "# Best buckets, overlap %s: ", best->record.overlap);
-	add_row_name(rows, best, &out);
-	bb_strbuf_addf(&out, ", step %.2f ms", 1e-3 * best->record.step_us);
-	add_ties(rows, best, &out);
-	bb_strbuf_add(&out, "\n");
 	for (size_t a = 0; a < s->ddp->options.nalgorithms; a++) {
 		const struct bb_ddp_trial *start = trial_find(s, BB_DDP_START, 0, a);
 
@@ -269,11 +285,15 @@ static bb_status recommend(const struct rows *rows)
 			       "%.2f ms\n",
 			       s->ddp->options.algorithms[a], 1e3 * measured(s, start)->stats.p50);
 	}
+	add_same_caps(s, &out);
+	for (int overlap = 0; overlap < 2 && list; overlap++)
+		add_best(rows, overlap == 1, list, &out);
 	if (bb_strbuf_failed(&out))
 		status = bb_no_memory(&s->engine.run->error, "the rows");
 	else
 		status = bb_sinks_comment(&s->engine.run->sinks, bb_strbuf_text(&out));
 	bb_strbuf_free(&out);
+	free(list);
 	return status;
 }
 
