@@ -24,6 +24,8 @@ def bloom():
     equal([row[1:5] for row in marked], [["8", "4", "12", "128"]], "the published one")
     expect("# In every row: micro 2, recompute full" in out, out)
     expect("# dp 8, tp 4, pp 12: bytes that a rank" in out, out)
+    expect(prose(out).endswith("# Best division: dp 16, tp 8, pp 3, 102.3 s per step; next: dp 8, tp 8, pp 6, 0.9% longer: "
+                               "2.52 s more pipeline communication\n"), out)
     expect("0 of 96 groups of 4 cross nodes" in out and "48 of 48 groups of 8 cross nodes" in out, out)
     rows, _ = plans(BLOOM)
     (r,) = [r for r in rows if r["published"]]

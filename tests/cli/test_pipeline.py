@@ -10,7 +10,7 @@ import subprocess
 import termios
 
 import mpi
-from kit import built, equal, expect, run, test
+from kit import built, equal, expect, prose, run, test
 
 SHORT = "--microbatches 4 --tf 2ms --tb 2ms --tw 1ms -n 2 -w 0"
 
@@ -24,6 +24,18 @@ def schedules(line, codes=(0,)):
 
 
 # ---- predicted -----------------------------------------------------------------------------
+
+@test
+def best_schedule():
+    """By the steps, and by the stages; ties are not called the best."""
+    out = prose(run("pipeline --predict").exits(0).out)
+    expect("# Tied schedule by its stages (equal but for rounding): zb-h2 (peak 14.7 MB) or zb-v (peak 8.39 MB) or "
+           "zb-auto (peak 15.7 MB), 240 ms; next: zb-h1 (peak 8.39 MB), 12.5% longer: its bubble is 30.0 ms longer" in out, out)
+    expect("# Best schedule by its step: zb-v (peak 8.39 MB), 255 ms; next: zb-h1 (peak 8.39 MB), 5.9% longer: its bubble "
+           "is 15.0 ms longer\n# verdict: passed" in out, out)
+    out = run(f"pipeline {SHORT} --schedule naive,zb-v").exits(0).out
+    expect(re.search("^# (Best|Tied) schedule by its step", out, re.M), out)
+
 
 @test
 def unit_costs():

@@ -2,7 +2,11 @@
  * fit.c - the combinations of parallelism that fit into GPUs.
  */
 #include "models/memory/fits.h"
+#include "harness/results/recommend.h"
 #include "memory/tool/tool.h"
+
+#include <math.h>
+#include <stdio.h>
 
 #define ROWS 24
 #define LEAST_SIZE (1 << 20)
@@ -82,6 +86,45 @@ static void add_fit_json(struct bb_json *j, const struct bb_fit *fit)
 	bb_json_end(j);
 }
 
+/* Why BEHIND comes later in the order of the list; OWN of a candidate is its training. */
+static void fit_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
+		      struct bb_strbuf *out)
+{
+	const struct bb_training *a = ahead->own, *b = behind->own;
+
+	bb_strbuf_add(out, a->recompute != b->recompute ? "it recomputes more"
+			   : a->tp * a->pp != b->tp * b->pp
+				   ? "more ranks divide a replica, and communicate in each layer "
+				     "or wait in a pipeline"
+			   : a->pp != b->pp
+				   ? "it has more pipeline stages, and so a bubble"
+				   : "a higher stage of ZeRO communicates as much or more");
+}
+
+/* The first two of the list. */
+static void add_choice(struct job *job, const struct bb_fits *fits)
+{
+	struct bb_candidate list[2];
+	const struct bb_recommendation choice = {.subject =
+							 "combination, by least recomputation and "
+							 "communication",
+						 .list = list,
+						 .n = fits->n < 2 ? fits->n : 2,
+						 .cause = fit_cause};
+
+	for (size_t i = 0; i < choice.n; i++) {
+		const struct bb_training *t = &fits->list[i].training;
+
+		list[i] = (struct bb_candidate){.seconds = NAN, .own = t};
+		snprintf(list[i].name, sizeof(list[i].name),
+			 "dp %llu, tp %llu, pp %llu, ZeRO %d%s%s", (unsigned long long)t->dp,
+			 (unsigned long long)t->tp, (unsigned long long)t->pp, t->zero,
+			 bb_training_has_activations(t) ? ", recompute " : "",
+			 bb_training_has_activations(t) ? bb_recompute_words[t->recompute] : "");
+	}
+	bb_recommend(&choice, &job->text);
+}
+
 static void add_list(struct job *job, const struct bb_fits *fits, uint64_t limit)
 {
 	for (size_t i = 0; i < fits->n && i < ROWS; i++)
@@ -141,6 +184,7 @@ bb_status bb_memory_fit(struct job *job, const struct bb_training *base)
 	add_list(job, &fits, space.limit);
 	bb_strbuf_add(&job->text, "# not counted: CUDA, buffers of libraries, fragmentation; "
 				  "--reserve leaves room for them\n");
+	add_choice(job, &fits);
 	st = fits.n > 0 ? BB_OK : BB_EDATA;
 out:
 	bb_fits_free(&fits);

@@ -4,6 +4,7 @@
 #include "core/table.h"
 #include "core/units.h"
 #include "core/version.h"
+#include "harness/results/recommend.h"
 #include "training_kernels/hybrid/hybrid.h"
 #include "training_kernels/estimate.h"
 
@@ -102,24 +103,31 @@ static const char *cause_of(const struct bb_hybrid_division *division,
 	return "";
 }
 
+/* TEXT = "2.52 s more pipeline communication THAN, across nodes": DIVISION compared with OTHER,
+   which is ahead of it if it is BEHIND. */
+static void explain_difference(const struct bb_hybrid_division *division,
+			       const struct bb_hybrid_division *other, bool behind,
+			       const char *than, char text[REASON_TEXT])
+{
+	const struct bb_hybrid_cost *slow = &(behind ? division : other)->cost;
+	const struct bb_hybrid_cost *fast = &(behind ? other : division)->cost;
+	const int part = worst_part(behind ? division : other, behind ? other : division);
+	char time[BB_UNIT_TEXT];
+
+	bb_format_duration(time, cost_part(slow, part) - cost_part(fast, part));
+	snprintf(text, REASON_TEXT, "%s %s %s%s%s%s", time, behind ? "more" : "less",
+		 part_name(part), part < BB_TRAFFICS ? " communication" : "", than,
+		 cause_of(division, other, part));
+}
+
 static void explain_division(const struct bb_hybrid_plan *plan, size_t i, char text[REASON_TEXT])
 {
-	const struct bb_hybrid_division *division = &plan->list[i];
-	const struct bb_hybrid_division *other = &plan->list[i > 0 ? 0 : 1];
-	const struct bb_hybrid_division *behind = i > 0 ? division : other;
-	const struct bb_hybrid_division *ahead = i > 0 ? other : division;
-	char time[BB_UNIT_TEXT];
-	int part;
-
-	if (plan->n == 1) {
+	if (plan->n == 1)
 		snprintf(text, REASON_TEXT, "the only division that fits");
-		return;
-	}
-	part = worst_part(behind, ahead);
-	bb_format_duration(time, cost_part(&behind->cost, part) - cost_part(&ahead->cost, part));
-	snprintf(text, REASON_TEXT, "%s %s %s%s than the %s plan%s", time, i > 0 ? "more" : "less",
-		 part_name(part), part < BB_TRAFFICS ? " communication" : "",
-		 i > 0 ? "best" : "second-best", cause_of(division, other, part));
+	else
+		explain_difference(&plan->list[i], &plan->list[i > 0 ? 0 : 1], i > 0,
+				   i > 0 ? " than the best plan" : " than the second-best plan",
+				   text);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -333,6 +341,39 @@ static void add_published(const struct show *s, size_t i)
 		       100 * (plan->list[i].cost.step / plan->list[0].cost.step - 1), why);
 }
 
+static void division_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
+			   struct bb_strbuf *out)
+{
+	char text[REASON_TEXT];
+
+	explain_difference(behind->own, ahead->own, true, "", text);
+	bb_strbuf_add(out, text);
+}
+
+/* The best division and the runner-up. */
+static void add_best(const struct show *s)
+{
+	struct bb_candidate *list = calloc(s->plan.n, sizeof(*list));
+	const struct bb_recommendation choice = {.subject = "division",
+						 .unit = " per step",
+						 .list = list,
+						 .n = list ? s->plan.n : 0,
+						 .cause = division_cause};
+
+	s->out->failed |= !list;
+	for (size_t i = 0; i < choice.n; i++) {
+		const struct bb_grid *g = &s->plan.list[i].grid;
+
+		list[i] = (struct bb_candidate){.seconds = s->plan.list[i].cost.step,
+						.own = &s->plan.list[i]};
+		snprintf(list[i].name, sizeof(list[i].name), "dp %d, tp %d, pp %d", g->dp, g->tp,
+			 g->pp);
+	}
+	bb_strbuf_add(s->out, choice.n > 1 ? "#\n" : "");
+	bb_recommend(&choice, s->out);
+	free(list);
+}
+
 /* The bytes that a rank sends in a step of DIVISION, and the groups that cross nodes. */
 static void add_traffic(const struct show *s, const struct bb_hybrid_division *division)
 {
@@ -388,6 +429,8 @@ static void add_plan(const struct show *s)
 		add_traffic(s, &plan->list[0]);
 	if (published && published != plan->list)
 		add_traffic(s, published);
+	if (plan->n > 0)
+		add_best(s);
 }
 
 static bb_status plan_show(struct show *s)

@@ -4,6 +4,7 @@
 #include "core/array.h"
 #include "core/table.h"
 #include "core/units.h"
+#include "harness/results/recommend.h"
 #include "training_kernels/pipeline/pipeline.h"
 
 #include <stdlib.h>
@@ -15,12 +16,21 @@
 #define NARROW 40     /* least width of a chart */
 #define MOST_LINES 16 /* with more stages, they are in the records alone */
 
+/* A schedule that may be the best. */
+struct candidate {
+	char name[BB_CANDIDATE_TEXT];
+	double step_us, low_us, high_us, span_us, ideal_us;
+	bool predicted, exact; /* predicted or simulated without noise */
+};
+
 struct text {
 	struct bb_sink sink;
 	struct bb_text_table schedules, stages; /* not printed yet */
 	int64_t published;                      /* stages of a row as published; 0: none */
 	struct bb_pass_record *passes;          /* of a chart that is not drawn yet */
 	size_t n, room;
+	struct candidate *candidates;
+	size_t ncandidates, candidate_room;
 };
 
 static struct text *text_of(struct bb_sink *sink)
@@ -155,10 +165,33 @@ static void add_stage(struct bb_text_table *t, const struct bb_pipeline_record *
 		bb_table_cellf(t, "%.0f", r->layers.values[s]);
 }
 
+static void keep_candidate(struct text *t, const struct bb_pipeline_record *r)
+{
+	const bool predicted = !r->compute;
+	struct candidate *c = BB_ARRAY_ADD(t->candidates, t->ncandidates, t->candidate_room);
+	char bytes[BB_UNIT_TEXT];
+
+	if (!c) {
+		t->sink.out.failed = true;
+		return;
+	}
+	*c = (struct candidate){.step_us = predicted ? r->predicted_us : r->p50_us,
+				.low_us = r->min_us,
+				.high_us = r->max_us,
+				.span_us = r->predicted_span_us,
+				.ideal_us = r->ideal_us,
+				.predicted = predicted,
+				.exact = predicted || (t->sink.run->virtual_time &&
+						       isnan(t->sink.run->link_noise))};
+	snprintf(c->name, sizeof(c->name), "%s (peak %s)", r->schedule,
+		 bb_format_bytes(bytes, (uint64_t)r->peak_bytes));
+}
+
 static void text_add_rows(struct text *t, const struct bb_pipeline_record *r)
 {
 	const char *found = t->sink.run->virtual_time ? "simulated" : "measured";
 
+	keep_candidate(t, r);
 	add_predicted(&t->schedules, r);
 	if (r->compute)
 		add_found(&t->schedules, r, found);
@@ -175,6 +208,47 @@ static void text_add_rows(struct text *t, const struct bb_pipeline_record *r)
 		add_stage(&t->stages, r, s, found, r->stage_us.values[s],
 			  r->counted_peak_microbatches.values[s],
 			  r->counted_stage_sent_bytes.values[s]);
+}
+
+/* ---- the best -------------------------------------------------------------------------------- */
+
+/* OWN of a candidate is that of the text; its time is a step's or a stage's. */
+static void bubble_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
+			 struct bb_strbuf *out)
+{
+	const struct candidate *a = ahead->own, *b = behind->own;
+	const double bubble =
+		behind->seconds - 1e-6 * b->ideal_us - (ahead->seconds - 1e-6 * a->ideal_us);
+	char text[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(out, "its bubble is %s longer", bb_format_duration(text, bubble));
+}
+
+/* The best by the step, or by the stage. */
+static void add_best(struct text *t, bool by_stage)
+{
+	struct bb_candidate *list = calloc(t->ncandidates, sizeof(*list));
+	struct bb_recommendation choice = {
+		.subject = by_stage ? "schedule by its stages" : "schedule by its step",
+		.noise = t->candidates[0].exact ? NULL : "their ranges overlap",
+		.unit = "",
+		.list = list,
+		.n = list ? t->ncandidates : 0,
+		.cause = bubble_cause};
+
+	t->sink.out.failed |= !list;
+	for (size_t i = 0; i < choice.n; i++) {
+		const struct candidate *c = &t->candidates[i];
+
+		list[i] = (struct bb_candidate){.seconds =
+							1e-6 * (by_stage ? c->span_us : c->step_us),
+						.low = 1e-6 * c->low_us,
+						.high = 1e-6 * c->high_us,
+						.own = c};
+		memcpy(list[i].name, c->name, sizeof(list[i].name));
+	}
+	bb_recommend(&choice, &t->sink.out);
+	free(list);
 }
 
 /* ---- charts ---------------------------------------------------------------------------------- */
@@ -264,6 +338,19 @@ static void text_flush(struct bb_sink *sink)
 	t->published = 0;
 }
 
+static bb_status text_end(struct bb_sink *sink, const struct bb_end_record *end)
+{
+	struct text *t = text_of(sink);
+
+	text_flush(sink);
+	/* Measured times of stages have no interval. */
+	if (t->ncandidates > 0 && t->candidates[0].predicted)
+		add_best(t, true);
+	if (t->ncandidates > 0)
+		add_best(t, false);
+	return bb_text_end(sink, end);
+}
+
 static void text_release(struct bb_sink *sink)
 {
 	struct text *t = text_of(sink);
@@ -271,13 +358,14 @@ static void text_release(struct bb_sink *sink)
 	bb_table_free(&t->schedules);
 	bb_table_free(&t->stages);
 	free(t->passes);
+	free(t->candidates);
 }
 
 static const struct bb_sink_ops pipeline_ops = {
 	.begin = bb_text_begin,
 	.record = text_record,
 	.comment = bb_text_comment,
-	.end = bb_text_end,
+	.end = text_end,
 	.flush = text_flush,
 	.release = text_release,
 };
