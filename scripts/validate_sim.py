@@ -110,14 +110,15 @@ def command(build, row, clusters):
             "--algo", row["run"])
 
 
-def predicted(build, rows, clusters):
-    """(row, its record, the record of the run) of each row, from one run of each command over all its sizes."""
+def predicted(build, rows, clusters, more=()):
+    """(row, its record, the record of the run) of each row, from one run of each command over all its sizes. MORE:
+    further words of the command."""
     runs = {}
     for row in rows:
         runs.setdefault(command(build, row, clusters), []).append(row)
     for words, wanted in runs.items():
         sizes = [row["bytes"] for row in wanted]
-        words = [*words, "-b", str(min(sizes)), "-e", str(max(sizes)), "-f", "2", "--json", "-"]
+        words = [*words, "-b", str(min(sizes)), "-e", str(max(sizes)), "-f", "2", "--json", "-", *more]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise Failure(f"{' '.join(words)} ended with {done.returncode}:\n{done.stderr}")
@@ -138,9 +139,14 @@ def strip_sites(folder):
             file.writelines(lines)
 
 
+def room_of(text):
+    """(ranks, nodes) of the cluster that TEXT describes."""
+    return tuple(map(int, re.search(r"room for (\d+) ranks? on (\d+) node", text).groups()))
+
+
 def reach_of(text, ranks):
     """Of the first RANKS of the cluster that TEXT describes: "node", "shared" (nodes that share switches), "nodes"."""
-    room, nodes = map(int, re.search(r"room for (\d+) ranks? on (\d+) node", text).groups())
+    room, nodes = room_of(text)
     shared = re.search(r"shared by (\d+) nodes", text)
     if ranks <= room // nodes:
         return "node"
@@ -166,6 +172,8 @@ def predict(build, rows):
         row["library"] = library_of(run)
         row["generation"] = "".join(re.findall(r"\((\w+):", run["library"]))
         row["interval"] = [record[f"predicted_{end}_us"] / record["time_us"] for end in ("low", "high")]
+        room, nodes = room_of(run["network"])
+        row["per_node"] = room // nodes
         row["reach"] = reach_of(run["network"], int(row["ranks"]))
         row["known"] = known(CLUSTERS, row["cluster"])
 
@@ -466,6 +474,13 @@ def left_out_rows(rows, library="NCCL"):
                  for size in ("large", "small") for key in ("rows", "median", "p90"))]
 
 
+def calibrated_rows():
+    """The rows of calibrated.csv, which scripts/validate_calibrated.py writes."""
+    for row in read("calibrated.csv"):
+        yield [row["known"], row["predicted"], row["sizes"], row["rows"],
+               *(percent(float(row[key])) for key in ("median", "p90", "inside", "width", "plain_median", "plain_p90"))]
+
+
 def fill(text):
     return textwrap.fill(text, 120) + "\n"
 
@@ -543,6 +558,14 @@ def document(build, rows):
                        "known" if knows else "", *(f"{low:.2f} to {high:.2f}" for low, high in (
                            intervals()[reach, knows, size] for size in range(3)))]
                       for reach in REACHES for knows in (False, True)))
+    yield "\n## Calibrated\n"
+    yield fill("A part of the rows of a site, as a log of nccl-tests, calibrates the cluster that its source describes, "
+               "without the figures fitted to the site; the other rows are predicted. Where several parts are possible, each "
+               "is used in turn. The last two columns are errors without `--calibrate`. The model keeps its constants, some "
+               "of which were fitted to rows of these machines, and the rules of the calibration were found with these rows "
+               "in view. A single collective or number of ranks says little of others. (`scripts/validate_calibrated.py`)")
+    yield from table(["calibrated by", "predicted", "sizes", "rows", "median error", "p90", "inside the interval",
+                      "median half-width", "median without", "p90 without"], calibrated_rows())
     yield "\n## 512 nodes of 8 H100\n"
     yield fill("16 and 64 MiB took 839 and 1198 us (arXiv 2411.13055). By its own constants NCCL chooses tree with LL128 and "
                "expects 303 and 660 us. On two nodes of p5, on Alps and in NVLSTree up to 1024 nodes a hop over the network "
