@@ -296,6 +296,24 @@ double bb_calibration_predict(const struct bb_calibration *c, const struct bb_po
 	return model_time(c, query) * left_factor(c, query);
 }
 
+/* Set what SUPPORT has of the very case of QUERY. */
+static void find_case(const struct bb_calibration *c, const struct bb_point *query,
+		      struct bb_calibrated *support)
+{
+	const struct bb_calibration_series *series = nearest_series(c, query);
+
+	support->measured = support->left_out = NAN;
+	if (!series || bb_calibration_compare(series->first, query, true) != 0)
+		return;
+	for (const struct bb_point *p = series->first; p < series->first + series->n; p++) {
+		if (p->bytes != query->bytes)
+			continue;
+		support->measured = p->time;
+		support->left_out = p->left_out > 0 ? p->left_out : NAN;
+		return;
+	}
+}
+
 /* Set *LOW and *HIGH to the interval of unseen machines, whether or not figures of CALL's site are
    known: those of a fit may be wrong. */
 static void unseen_interval(const struct bb_calibration *c, const struct bb_nccl_call *call,
@@ -311,8 +329,8 @@ static void unseen_interval(const struct bb_calibration *c, const struct bb_nccl
 	*high = fmax(*high, other_high);
 }
 
-void bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nccl_call *call,
-			    struct bb_nccl_correction *correction)
+double bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nccl_call *call,
+			      struct bb_calibrated *support)
 {
 	const struct bb_point query = {
 		.collective = call->collective,
@@ -325,17 +343,17 @@ void bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nccl
 	};
 	double beyond, low, high;
 
-	correction->factor = left_factor(c, &query);
-	unseen_interval(c, call, &correction->low, &correction->high);
-	if (!bb_cross_interval(c, &query, &low, &high))
-		return;
-	/* Elsewhere what was left out is more like the rest of this run than what is predicted. */
-	if (bb_calibration_kind(c, &query, &beyond) != BB_CROSS_BETWEEN) {
-		low = fmin(low, correction->low);
-		high = fmax(high, correction->high);
+	find_case(c, &query, support);
+	unseen_interval(c, call, &support->low, &support->high);
+	if (bb_cross_interval(c, &query, &low, &high)) {
+		/* Elsewhere what was left out is more like the rest of this run than what is
+		   predicted. */
+		const bool between = bb_calibration_kind(c, &query, &beyond) == BB_CROSS_BETWEEN;
+
+		support->low = between ? low : fmin(low, support->low);
+		support->high = between ? high : fmax(high, support->high);
 	}
-	correction->low = low;
-	correction->high = high;
+	return left_factor(c, &query);
 }
 
 size_t bb_calibration_chunk(const struct bb_calibration *c, const struct bb_algorithm *schedule,
@@ -360,14 +378,15 @@ double bb_calibration_time(const struct bb_calibration *c, const struct bb_algor
 	return bb_calibration_predict(c, &query);
 }
 
-void bb_calibration_interval(const struct bb_calibration *c, const struct bb_algorithm *schedule,
-			     const struct bb_shape *shape, size_t element, double *low,
-			     double *high)
+void bb_calibration_support(const struct bb_calibration *c, const struct bb_algorithm *schedule,
+			    const struct bb_shape *shape, size_t element,
+			    struct bb_calibrated *support)
 {
 	const struct bb_point query = query_of(schedule, shape, element);
 
-	if (!bb_cross_interval(c, &query, low, high))
-		*low = *high = NAN;
+	find_case(c, &query, support);
+	if (!bb_cross_interval(c, &query, &support->low, &support->high))
+		support->low = support->high = NAN;
 }
 
 const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,

@@ -38,11 +38,18 @@ void bb_calibration_free(struct bb_calibration *c); /* NULL: nothing */
 double bb_calibration_time(const struct bb_calibration *c, const struct bb_algorithm *schedule,
 			   const struct bb_shape *shape, size_t element);
 
-/* Set *LOW and *HIGH to multiples of that time between which nine in ten measurements should lie,
-   by cross-validation; NAN: too few predictions of this kind could be tested. */
-void bb_calibration_interval(const struct bb_calibration *c, const struct bb_algorithm *schedule,
-			     const struct bb_shape *shape, size_t element, double *low,
-			     double *high);
+/* What the run says of a prediction. NAN: unknown. */
+struct bb_calibrated {
+	/* Multiples of the prediction between which nine in ten measurements should lie, by
+	   cross-validation. */
+	double low, high;
+	double measured; /* seconds of this very case */
+	double left_out; /* seconds predicted for it without its size */
+};
+
+void bb_calibration_support(const struct bb_calibration *c, const struct bb_algorithm *schedule,
+			    const struct bb_shape *shape, size_t element,
+			    struct bb_calibrated *support);
 
 /* The fastest schedule of COLLECTIVE for SHAPE, among the measured ones if there are any; NULL: no
    schedule supports SHAPE. */
@@ -68,16 +75,12 @@ struct bb_nccl_call {
 	double bytes; /* as "size" counts them */
 };
 
-/* Of the model's time of a call. */
-struct bb_nccl_correction {
-	double factor;    /* on it, by the measurements of the nearest series */
-	double low, high; /* multiples of the corrected time between which nine in ten measurements
-			     should lie: by cross-validation or, where too little could be tested,
-			     those of unseen machines */
-};
-
-void bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nccl_call *call,
-			    struct bb_nccl_correction *correction);
+/*
+ * The factor on the model's time of CALL, by the measurements of its series. Where cross-validation
+ * tested too little, SUPPORT has the interval of unseen machines.
+ */
+double bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nccl_call *call,
+			      struct bb_calibrated *support);
 
 /* Append what was fitted and how well, in all and for each series, in lines that begin with "# ".
  */

@@ -101,9 +101,15 @@ static bool fold_leave_out(struct bb_calibration *c, const struct fold *fold)
 			part.points[part.n++] = c->points[i];
 	if (part.n >= BB_FEWEST_POINTS && part.n < c->n) {
 		good = bb_calibration_fit(&part);
-		for (size_t i = 0; good && i < c->n; i++)
-			if (is_of(fold, &c->points[i]))
-				good = add_error(c, &part, first, &c->points[i]);
+		for (size_t i = 0; good && i < c->n; i++) {
+			struct bb_point *p = &c->points[i];
+
+			if (!is_of(fold, p))
+				continue;
+			good = add_error(c, &part, first, p);
+			if (fold->aspect == OF_BIN)
+				p->left_out = bb_calibration_predict(&part, p);
+		}
 	}
 	free(part.series);
 	free(part.points);

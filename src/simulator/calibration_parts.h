@@ -34,6 +34,7 @@ struct bb_point {
 	bool median;         /* of several samples; else that of the only one */
 	struct bb_cost cost; /* of NCCL: its number of ranks alone */
 	double left;         /* logarithm of measured over modelled time */
+	double left_out;     /* seconds predicted without its size; 0: unknown */
 };
 
 /* The part common to all series. */

@@ -257,6 +257,8 @@ def log_of_nccl_tests():
         for r in found:
             time = truth[r["size_bytes"], r["in_place"]]
             inside += r["predicted_low_us"] <= time <= r["predicted_high_us"]
+            expect((r["left_out_us"] is not None) == (r["size_bytes"] in known), f"{r['size_bytes']}: {r['left_out_us']} without it")
+            expect(r["measured_us"] is None or abs(r["measured_us"] / time - 1) < 1e-9, "the measured time is not the log's")
             expect(r["size_bytes"] not in known or abs(r["time_us"] / time - 1) < 1e-3, f"{r['size_bytes']}: a known size is off")
         expect(len(found) == 30 and inside >= 27, f"{inside} of {len(found)} times are inside")
 

@@ -159,7 +159,7 @@ void bb_sim_nccl_predict(const struct bb_nccl_constants *c, const struct bb_nccl
 
 double bb_sim_nccl_correct(const struct bb_calibration *calibration,
 			   const struct bb_nccl_machine *machine, const struct bb_call *call,
-			   struct bb_model_prediction *prediction)
+			   struct bb_calibrated *support)
 {
 	const struct choice *choice = call->native->own;
 	const struct bb_nccl_call asked = {
@@ -170,12 +170,8 @@ double bb_sim_nccl_correct(const struct bb_calibration *calibration,
 		.in_place = call->shape.in_place,
 		.bytes = call_size(call),
 	};
-	struct bb_nccl_correction correction;
 
-	bb_calibration_of_nccl(calibration, &asked, &correction);
-	prediction->low = correction.low;
-	prediction->high = correction.high;
-	return correction.factor;
+	return bb_calibration_of_nccl(calibration, &asked, support);
 }
 
 double bb_sim_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,

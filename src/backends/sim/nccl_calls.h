@@ -33,11 +33,11 @@ const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 void bb_sim_nccl_predict(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 			 const struct bb_call *call, struct bb_model_prediction *prediction);
 
-/* Set PREDICTION's interval to that of CALIBRATION, and return the factor on the time of CALL,
-   which is native. MACHINE is adjusted. */
+/* The factor of CALIBRATION on the time of CALL, which is native, and its SUPPORT. MACHINE is
+   adjusted. */
 double bb_sim_nccl_correct(const struct bb_calibration *calibration,
 			   const struct bb_nccl_machine *machine, const struct bb_call *call,
-			   struct bb_model_prediction *prediction);
+			   struct bb_calibrated *support);
 
 /* Seconds of CALL, which is native and not refused. CHOSEN (may be NULL) becomes "ring:LL128", or
    empty for collectives made of messages. */

@@ -114,6 +114,15 @@ static inline bool bb_sim_fits_schedules(const struct bb_context *c)
 	return c->calibration && !c->cluster;
 }
 
+/* The prediction of GROUP's last call has the interval and evidence of SUPPORT. */
+static inline void bb_sim_set_support(struct bb_group *group, const struct bb_calibrated *support)
+{
+	group->prediction.low = support->low;
+	group->prediction.high = support->high;
+	group->prediction.measured = support->measured;
+	group->prediction.left_out = support->left_out;
+}
+
 /* The latest clock of COURSE. */
 static inline double bb_sim_now(const struct bb_context *c, const struct bb_course *course)
 {

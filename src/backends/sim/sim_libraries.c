@@ -20,12 +20,15 @@ static bb_status nccl_time(struct bb_group *group, int course, const struct bb_l
 {
 	const struct bb_nccl_constants *c = &group->context->nccl;
 	const struct bb_calibration *calibration = group->context->calibration;
+	struct bb_calibrated support;
 	const struct bb_nccl_machine *machine = &group->machines[course];
 	double factor = bb_timeline_noise(links, number);
 
 	bb_sim_nccl_predict(c, machine, call, &group->prediction);
-	if (calibration)
-		factor *= bb_sim_nccl_correct(calibration, machine, call, &group->prediction);
+	if (calibration) {
+		factor *= bb_sim_nccl_correct(calibration, machine, call, &support);
+		bb_sim_set_support(group, &support);
+	}
 	bb_sim_time_whole(group, factor * bb_sim_nccl_time(c, machine, call, group->chosen), times);
 	return BB_OK;
 }
