@@ -21,9 +21,9 @@ struct bb_model_prediction {
 	/* Factors of the predicted time between which nine in ten measurements lie that the model
 	   was not fitted to; NAN: the model has no interval. */
 	double low, high;
-	/* Seconds of this case in the file that the model was fitted to, and seconds predicted for
-	   it without its size; NAN: unknown. */
-	double measured, left_out;
+	/* Seconds of this case in the file that the model was fitted to, the least and the 95th
+	   percentile of its samples, and seconds predicted without its size; NAN: unknown. */
+	double measured, measured_min, measured_p95, left_out;
 	char otherwise[64]; /* the choice of other versions in wide use; empty: the same */
 };
 

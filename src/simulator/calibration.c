@@ -302,13 +302,17 @@ static void find_case(const struct bb_calibration *c, const struct bb_point *que
 {
 	const struct bb_calibration_series *series = nearest_series(c, query);
 
-	support->measured = support->left_out = NAN;
+	support->measured = support->left_out = support->measured_min = support->measured_p95 = NAN;
 	if (!series || bb_calibration_compare(series->first, query, true) != 0)
 		return;
 	for (const struct bb_point *p = series->first; p < series->first + series->n; p++) {
 		if (p->bytes != query->bytes)
 			continue;
 		support->measured = p->time;
+		if (p->median) {
+			support->measured_min = p->least;
+			support->measured_p95 = p->p95;
+		}
 		support->left_out = p->left_out > 0 ? p->left_out : NAN;
 		return;
 	}

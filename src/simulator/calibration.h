@@ -43,8 +43,9 @@ struct bb_calibrated {
 	/* Multiples of the prediction between which nine in ten measurements should lie, by
 	   cross-validation. */
 	double low, high;
-	double measured; /* seconds of this very case */
-	double left_out; /* seconds predicted for it without its size */
+	double measured;                   /* seconds of this very case, */
+	double measured_min, measured_p95; /* least and 95th percentile of its samples */
+	double left_out;                   /* seconds predicted for it without its size */
 };
 
 void bb_calibration_support(const struct bb_calibration *c, const struct bb_algorithm *schedule,

@@ -241,9 +241,8 @@ bb_status bb_calibration_record(struct bb_calibration *c, const struct bb_claims
 	struct bb_claims table = *run;
 	struct bb_claim row = {.line = 0};
 	struct bb_point point;
-	double ranks, bytes, samples;
+	double ranks, bytes;
 	char evaluator[WORD];
-	bool median;
 	bb_status st = BB_OK;
 
 	if (!bb_json_find_string(line, "collective", table.collective, sizeof(table.collective)) ||
@@ -259,14 +258,14 @@ bb_status bb_calibration_record(struct bb_calibration *c, const struct bb_claims
 		c->others++;
 		return BB_OK;
 	}
-	median = bb_json_find_number(line, "samples", &samples) && samples > 1 &&
-		 bb_json_find_number(line, "p50_us", &row.time_us);
 	/* Part of the run's ranks, of a split: in order. */
 	table.hosts = run->nranks == (int64_t)ranks ? run->hosts : 0;
 	table.nranks = (int64_t)ranks;
 	row.size_bytes = (uint64_t)bytes;
 	BB_TRY(st, table_read(c, &table, &point, error), out);
-	point.median = median;
+	point.median = bb_calibration_samples(&point, line);
+	if (point.median)
+		row.time_us = point.time * 1e6;
 	if (point.collective)
 		st = row_add(c, &point, &row, error);
 	else

@@ -32,6 +32,7 @@ struct bb_point {
 	size_t chunk;        /* bytes; 0: not cut */
 	double time;         /* seconds, measured */
 	bool median;         /* of several samples; else that of the only one */
+	double least, p95;   /* seconds, of these samples */
 	struct bb_cost cost; /* of NCCL: its number of ranks alone */
 	double left;         /* logarithm of measured over modelled time */
 	double left_out;     /* seconds predicted without its size; 0: unknown */
@@ -166,6 +167,9 @@ size_t bb_cross_select(const struct bb_calibration *c, enum bb_cross_kind kind,
 /* The cost of SCHEDULE for SHAPE with elements of ELEMENT bytes. */
 struct bb_cost bb_cost_of(const struct bb_algorithm *schedule, const struct bb_shape *shape,
 			  size_t element);
+/* Set the time of P to the median of the result LINE's samples, and their spread. False: it has one
+   sample, or no median. */
+bool bb_calibration_samples(struct bb_point *p, const char *line);
 /* Add the results in the records TEXT, which is cut in place, as points: of schedules or, with a
    cluster, of NCCL. */
 BB_MUST bb_status bb_calibration_lines(struct bb_calibration *c, char *text,

@@ -49,11 +49,26 @@ static const struct bb_algorithm *schedule_of(const char *line, bool nccl)
 	return collective ? bb_algorithm_find(collective, own) : NULL;
 }
 
+bool bb_calibration_samples(struct bb_point *p, const char *line)
+{
+	double samples, median, least, p95;
+
+	if (!bb_json_find_number(line, "samples", &samples) || !(samples > 1) ||
+	    !bb_json_find_number(line, "p50_us", &median) || !(median > 0 && isfinite(median)))
+		return false;
+	p->time = p->least = p->p95 = median * 1e-6;
+	if (bb_json_find_number(line, "min_us", &least) && least > 0 && least < median)
+		p->least = least * 1e-6;
+	if (bb_json_find_number(line, "p95_us", &p95) && p95 > median && isfinite(p95))
+		p->p95 = p95 * 1e-6;
+	return true;
+}
+
 /* Read a result into POINT. False: it is not the result of a schedule among several ranks. */
 static bool read_point(const char *line, bool nccl, struct bb_point *point)
 {
 	struct bb_shape shape = {.nranks = 0};
-	double count, ranks, time, chunk = 0, samples = 0;
+	double count, ranks, time, chunk = 0;
 	char dtype[WORD];
 	enum bb_dtype type;
 
@@ -68,9 +83,6 @@ static bool read_point(const char *line, bool nccl, struct bb_point *point)
 		return false;
 	type = bb_dtype_named(dtype);
 	bb_json_find_number(line, "chunk_bytes", &chunk);
-	/* The median where there is one. */
-	if (bb_json_find_number(line, "samples", &samples) && samples > 1)
-		point->median = bb_json_find_number(line, "p50_us", &time);
 	if (type == BB_NDTYPES || !(ranks >= 2 && ranks <= RANKS_MOST) ||
 	    !(count >= 1 && count <= COUNT_MOST) || !(chunk >= 0 && chunk <= COUNT_MOST) ||
 	    !(time > 0 && isfinite(time)) || !(point->bytes >= 1 && isfinite(point->bytes)))
@@ -78,6 +90,7 @@ static bool read_point(const char *line, bool nccl, struct bb_point *point)
 	point->collective = point->schedule->collective;
 	point->chunk = (size_t)chunk;
 	point->time = time * 1e-6;
+	point->median = bb_calibration_samples(point, line);
 	shape.nranks = (int)ranks;
 	shape.count = (size_t)count;
 	shape.in_place = point->in_place;

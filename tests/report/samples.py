@@ -115,6 +115,22 @@ PICTURES = (
 )
 
 
+CALIBRATED_PICTURES = ("Prediction and measurement", "Sizes left out")
+
+
+def calibrated(folder):
+    """(paths, all records): predictions by a log of nccl-tests, and by a run with several samples."""
+    sweep = f"all_reduce_perf {LINK} -g 4 -b 1K -e 16M -f 4 --algo"
+    known, _ = records_of(folder, "known", *f"{sweep} ring,tree -n 9 -I 1 --noise 5%".split())
+    log = os.path.join(kit.ROOT, "tests", "logs", "h100.txt")
+    runs = {
+        "by-log": f"all_reduce_perf --backend sim --cluster hgx-h100:1 --calibrate {log} -b 64K -e 16G",
+        "by-run": f"all_reduce_perf --backend sim --calibrate {known} -g 4 -b 1K -e 64M -f 4 --algo ring,tree,naive",
+    }
+    found = [records_of(folder, name, *line.split()) for name, line in runs.items()]
+    return [path for path, _ in found], [r for _, records in found for r in records]
+
+
 def by_hand(head):
     """Records of measurements that take long or need several machines."""
     new = lambda kind, **fields: {"schema": 1, "kind": kind, "run_id": "by-hand", **fields}

@@ -12,7 +12,7 @@ from kit import Skipped, equal, execute, expect, test
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from browser import Browser
-from samples import PICTURES, VERDICT, collective, everything, report, write_records
+from samples import CALIBRATED_PICTURES, PICTURES, VERDICT, calibrated, collective, everything, report, write_records
 
 OVERLAPS = os.path.join(kit.ROOT, "tests", "report", "overlaps.py")
 
@@ -139,6 +139,10 @@ def in_a_browser():
         looks_right(browser, target + "index.html", *PICTURES)
         told = browser.run("Array.from(document.querySelectorAll('.verdict li'), (one) => one.textContent)")
         equal(told, VERDICT["sentences"], "the sentences that come first")
+        paths, some = calibrated(folder)
+        _, target = report(folder, *paths)
+        looks_right(browser, target + "index.html", *CALIBRATED_PICTURES)
+        more += some
         _, target = report(folder, write_records(os.path.join(folder, "evil.jsonl"), evil(records + more)))
         harmless(browser, target + "index.html")
 
@@ -150,21 +154,17 @@ def no_text_overlaps():
         long = [dict(r, algorithm_asked="n" * 90, collective="c" * 90) if r["kind"] == "result" else r for r in records]
         long = [dict(r, run_id="long") for r in long]
         paths, _ = everything(folder)
-        result = execute(
-            [
-                sys.executable,
-                "-B",
-                OVERLAPS,
-                "--report",
-                path,
-                write_records(os.path.join(folder, "long.jsonl"), long),
-                *paths,
-            ],
-        )
-        if "has no" in result.err:
-            raise Skipped(result.err.strip())
-        for name, picture in json.loads(result.exits(0).out).items():
-            equal((picture["overlaps"], picture["outside"]), ([], []), f"texts of {name} that overlap, are outside")
+        first = [path, write_records(os.path.join(folder, "long.jsonl"), long), *paths]
+        titles = ""
+        for files in (first, calibrated(folder)[0]):
+            result = execute([sys.executable, "-B", OVERLAPS, "--report", *files])
+            if "has no" in result.err:
+                raise Skipped(result.err.strip())
+            for name, picture in json.loads(result.exits(0).out).items():
+                equal((picture["overlaps"], picture["outside"]), ([], []), f"texts of {name} that overlap, are outside")
+                titles += name
+        for name in CALIBRATED_PICTURES:
+            equal(titles.count(name), 2, f"pictures of {name}")
 
 
 def sampled_at_random(records, seed):

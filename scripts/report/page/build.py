@@ -7,7 +7,8 @@ import jinja2
 
 from report import files, gantt, pipelines, sweep, topology
 from report import buckets, machine
-from report.page import acceptance, calculated, collectives, cost, history, nodes, pairs, scaling, tables, training
+from report.page import (acceptance, calculated, calibration, collectives, cost, history, nodes, pairs, scaling, tables,
+                         training)
 from report.page.figure import Figure
 from report.page.markdown import markdown
 from report.page.read import end_of, program_of, title_of
@@ -107,7 +108,7 @@ def section_of(run):
     section.tables = tables.tables_of(run)
     section.facts, section.command = facts_of(run), command_words(run.head)
     if run.number <= MOST_PICTURED:
-        for subject in (collectives, pairs, training, nodes):
+        for subject in (collectives, calibration, pairs, training, nodes):
             rows, notes = subject.figures(run)
             section.rows += rows
             section.notes += notes

@@ -197,8 +197,12 @@ bb_status bb_sim_time_call(struct bb_group *group, int course, const struct bb_l
 	const struct bb_context *c = group->context;
 	bb_status status = BB_OK;
 
-	group->prediction = (struct bb_model_prediction){
-		.low = NAN, .high = NAN, .measured = NAN, .left_out = NAN};
+	group->prediction = (struct bb_model_prediction){.low = NAN,
+							 .high = NAN,
+							 .measured = NAN,
+							 .measured_min = NAN,
+							 .measured_p95 = NAN,
+							 .left_out = NAN};
 	if (call->native)
 		status = c->library->time(group, course, links, call, number, times, error);
 	else if (bb_sim_fits_schedules(c))

@@ -120,6 +120,8 @@ static inline void bb_sim_set_support(struct bb_group *group, const struct bb_ca
 	group->prediction.low = support->low;
 	group->prediction.high = support->high;
 	group->prediction.measured = support->measured;
+	group->prediction.measured_min = support->measured_min;
+	group->prediction.measured_p95 = support->measured_p95;
 	group->prediction.left_out = support->left_out;
 }
 

@@ -187,6 +187,8 @@ static void fill_prediction(const struct bb_session *s, struct bb_result_record 
 	result->predicted_low_us = said->low * result->time_us;
 	result->predicted_high_us = said->high * result->time_us;
 	result->measured_us = said->measured * 1e6;
+	result->measured_min_us = said->measured_min * 1e6;
+	result->measured_p95_us = said->measured_p95 * 1e6;
 	result->left_out_us = said->left_out * 1e6;
 	result->other_versions = said->otherwise[0] ? said->otherwise : NULL;
 }

@@ -279,6 +279,8 @@ struct bb_run_record {
 	      "a model: lower end of the interval of nine in ten measurements")                    \
 	FIELD(DOUBLE, predicted_high_us, "us", "upper end")                                        \
 	FIELD(DOUBLE, measured_us, "us", "--calibrate: the time of this case in its file")         \
+	FIELD(DOUBLE, measured_min_us, "us", "--calibrate: the least of its samples")              \
+	FIELD(DOUBLE, measured_p95_us, "us", "--calibrate: the 95th percentile of its samples")    \
 	FIELD(DOUBLE, left_out_us, "us", "--calibrate: that time predicted without this size")     \
 	FIELD(STRING, other_versions, "", "what other versions of the library choose instead")     \
 	FIELD(DOUBLE, end_unix_s, "s", "end of the measurement, since 1970 UTC")                   \
