@@ -117,7 +117,7 @@ bool bb_sim_summarize(const struct bb_context *c, struct bb_strbuf *out)
 	for (size_t i = 0; i < c->ncounts; i++) {
 		const struct bb_sim_count *count = &c->counts[i];
 
-		modelled = modelled || count->native;
+		modelled = modelled || (count->native && c->library->is_whole);
 		if (!leads(c, i))
 			continue;
 		bb_strbuf_addf(out, "%s%s among %d", i ? "; " : "", count->collective->name,

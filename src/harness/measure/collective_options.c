@@ -95,15 +95,18 @@ static bb_status unknown_algorithm(const struct bb_options *o,
 				   const struct bb_collective *collective, const char *word,
 				   struct bb_error *error)
 {
+	const struct bb_virtual *virtual = o->backend->virtual;
+	const bool of_gpus = virtual && has_own(virtual->over_gpus, word);
 	const char *owner;
 	char hint[64];
 
-	if (o->backend->virtual && has_own(o->backend->virtual->over_gpus, word))
+	if (of_gpus || (virtual && has_own(virtual->over_cpus, word)))
 		return bb_fail(error, BB_EUSAGE,
-			       "--algo: %s is NCCL's own, and %s has a model of it only over a "
-			       "--cluster of GPUs; everything else runs busbench's schedules "
+			       "--algo: %s is %s own, and %s has a model of it only over a "
+			       "--cluster of %s; everything else runs busbench's schedules "
 			       "(see --list)",
-			       word, o->backend->name);
+			       word, of_gpus ? "NCCL's" : "Open MPI's", o->backend->name,
+			       of_gpus ? "GPUs" : "nodes without GPUs");
 	owner = whose_algorithm(o->backend, word);
 	if (owner)
 		return bb_fail(error, BB_EUSAGE,
