@@ -94,6 +94,7 @@ static const struct way {
 	{&bb_all_gather, "two_proc", &bb_pairwise_all_gather, {NULL}},
 	{&bb_all_gather, "recursive_doubling", &bb_doubling_all_gather, {NULL}},
 	{&bb_all_gather, "bruck", &bb_bruck_all_gather, {NULL}},
+	{&bb_all_gather, "neighbor", &bb_openmpi_neighbor, {NULL}},
 	{&bb_all_gather, "ring", &bb_ring_all_gather, {NULL}},
 	{&bb_reduce_scatter, "basic_linear", NULL, {&bb_reduce, &bb_scatter}},
 	{&bb_reduce_scatter, "recursive_halving", &bb_halving_reduce_scatter, {NULL}},

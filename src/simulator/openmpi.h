@@ -1,7 +1,7 @@
 /*
  * openmpi.h - the schedules by which Open MPI performs collectives. Pure.
  *
- * Open MPI's algorithms are busbench's schedules, and five that only Open MPI has. The choice
+ * Open MPI's algorithms are busbench's schedules, and six that only Open MPI has. The choice
  * among them is that of coll/tuned (openmpi.txt), without HAN, which 5.0 prefers over several
  * nodes. coll/libnbc performs nonblocking and persistent calls.
  */
@@ -16,6 +16,8 @@
 extern const struct bb_algorithm bb_openmpi_binary_broadcast, bb_openmpi_knomial_broadcast;
 /* A reduce up a binomial tree whose near ranks add first. */
 extern const struct bb_algorithm bb_openmpi_binomial_reduce;
+/* All_gather by neighbours that pass on pairs of blocks. */
+extern const struct bb_algorithm bb_openmpi_neighbor;
 /* All_reduce and reduce_scatter by recursive halving, where near partners swap the longest parts.
  */
 extern const struct bb_algorithm bb_openmpi_rabenseifner, bb_openmpi_butterfly;
