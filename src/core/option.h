@@ -117,7 +117,8 @@ struct bb_option {
 	const char *help;     /* one line */
 	/* Limits of a number or of a list's items. Both 0: none; max below min: no upper limit. */
 	int64_t min, max;
-	/* CHOICE, DTYPE, CHOICES, SET: ends with NULL; or the same as a function of the index. */
+	/* CHOICE, DTYPE, CHOICES, SET: ends with NULL; or the same as a function of the index.
+	   STRING: known values for completion, among others. */
 	const char *const *choices;
 	const char *(*choice)(int index);
 	const char *zero;    /* SIZE: the word for 0 */

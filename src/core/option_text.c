@@ -111,7 +111,9 @@ void bb_option_add_range(const struct bb_option *row, struct bb_strbuf *out)
 {
 	bool above = bb_option_has_min(row), below = bb_option_has_max(row);
 
-	if (bb_option_has_choices(row)) {
+	if (row->type == BB_OPT_STRING) {
+		return;
+	} else if (bb_option_has_choices(row)) {
 		add_choices(row, out);
 	} else if (row->type == BB_OPT_PERCENT) {
 		bb_strbuf_add(out, "above 0% to 100%");

@@ -21,7 +21,8 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 #define BB_COLLECTIVE_OPTIONS(OPTION, COMMON)                                                      \
 	OPTION(STRING, algo_text, "algo", 0, "auto",                                               \
 	       "algorithms to run one after the other and compare; auto: the backend's choice",    \
-	       .argument = "LIST|all", .section = "What is run", .usual = true)                    \
+	       .argument = "LIST|all", .choice = algorithm_name, .section = "What is run",         \
+	       .usual = true)                                                                      \
 	OPTION(STRING, proto_text, "proto", 0, NULL,                                               \
 	       "protocols of NCCL (LL, LL128, Simple), each with every algorithm of --algo",       \
 	       .argument = "LIST")                                                                 \

@@ -10,6 +10,15 @@ static const char *dtype_name(int index)
 	return index < BB_NDTYPES ? bb_dtype_name((enum bb_dtype)index) : NULL;
 }
 
+/* Those of the schedules; a library may have others. */
+static const char *algorithm_name(int index)
+{
+	for (int i = 0; bb_algorithms[i]; i++)
+		if (index == i + 1)
+			return bb_algorithms[i]->name;
+	return index == 0 ? "auto" : NULL;
+}
+
 static const char *op_name(int index)
 {
 	return index < BB_NOPS ? bb_op_name((enum bb_op)index) : NULL;

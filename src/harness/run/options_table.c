@@ -5,6 +5,22 @@
 
 #define MAX_SAMPLES 1000000 /* the sample of each timed iteration is stored */
 
+/* auto, then the backends of the program, then those that it loads. */
+static const char *backend_name(int index)
+{
+	int i = 1;
+
+	if (index == 0)
+		return "auto";
+	for (int b = 0; bb_backends[b]; b++, i++)
+		if (i == index)
+			return bb_backends[b]->name;
+	for (const struct bb_loadable *l = bb_loadables; l->name; l++, i++)
+		if (i == index)
+			return l->name;
+	return NULL;
+}
+
 #define BB_OPTIONS struct bb_options
 const struct bb_option bb_size_rows[] = BB_OPTION_ROWS(BB_SIZE_OPTIONS);
 
