@@ -8,7 +8,9 @@
 #   perf tune truth   measurements that print tables: speed, the tuning table, planted truths
 #   fuzz              messages of other processes, and readers of files; each target for FUZZ_SECONDS (60)
 #   docs              docs/options.md, records.md, algorithms.md and libraries.md, and the table of gpu.md
-#   install clean help
+#   install           programs, backends, profiles, clusters, report, docs, man pages, completions
+#   dist deb          a tarball, and packages for Debian, in B/dist
+#   clean help
 #
 #   B=DIR                            build folder
 #   SAN=address,undefined | thread   sanitizers
@@ -52,7 +54,9 @@ BUILD  := $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(s
 # ---- flags -------------------------------------------------------------------------------
 
 CFLAGS   ?= $(if $(SAN),-O1 -g1,-O2 -g)
-BB_FLAGS := -std=gnu11 -Isrc -D_GNU_SOURCE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
+# Packagers build with other warnings and compilers: WERROR= lets these pass.
+WERROR   ?= -Werror
+BB_FLAGS := -std=gnu11 -Isrc -D_GNU_SOURCE -Wall -Wextra $(WERROR) -Wshadow -Wstrict-prototypes \
             -Wmissing-prototypes -Wpointer-arith -Wvla -Wwrite-strings -Wno-unused-parameter \
             -ffp-contract=off -fno-strict-aliasing -pthread -MMD -MP
 ifneq ($(SAN),)
@@ -210,7 +214,7 @@ $(B)/src/backends/cpu/kernels_%.o: src/backends/cpu/kernels_isa.c $(B)/flags
 COMMIT := $(or $(shell grep -v Format scripts/commit.txt),$(shell git rev-parse --short HEAD 2>/dev/null),unknown)
 LINKED := $(filter hwloc numa expat jansson cyaml yaml,$(subst :, ,$(FOUND)))
 LOADED  = $(strip $(if $(HAVE_MPI),mpi) $(if $(HAVE_CUDA),nccl))
-FACTS   = flags: $(strip $(subst ",,$(CFLAGS) $(SAN_FLAGS)))\ntarget: $(shell $(CC) -dumpmachine)\n$(strip \
+FACTS   = flags: $(strip $(subst ",,$(filter-out -f%-map=%,$(CFLAGS)) $(SAN_FLAGS)))\ntarget: $(shell $(CC) -dumpmachine)\n$(strip \
           )vector kernels: $(ISAS)\nlibraries: $(LINKED)\nbackends: $(BACKENDS), loadable: $(or $(LOADED),none)\ncommit: $(COMMIT)\n
 $(B)/src/core/version.o: $(B)/facts
 $(B)/src/core/version.o: private BB_FLAGS += -DBB_BUILT='"$(FACTS)"'
@@ -461,16 +465,64 @@ docs: $(REFERENCE)
 help:
 	@sed -n 's/^# \{0,1\}//; /^ *[A-Z]* *?=/q; p' Makefile
 
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin
+# FOLDER:FILES below share. The report finds its template as in the source tree.
+INSTALLED := busbench/profiles:ci/profiles/*.yaml busbench/clusters:reports/reference/clusters/*.txt \
+             busbench/scripts/report:scripts/report/*.py busbench/scripts/report/page:scripts/report/page/*.py \
+             busbench/reports/template:reports/template/* busbench/reports/reference:reports/reference/*.csv \
+             doc/busbench:README.md doc/busbench:CHANGELOG.md doc/busbench:SECURITY.md \
+             doc/busbench/docs:docs/*.md doc/busbench/docs:docs/*.svg doc/busbench/docs:docs/*.png doc/busbench/examples:ci/examples/*
+folder     = $(firstword $(subst :, ,$(1)))
+files      = $(wildcard $(lastword $(subst :, ,$(1))))
+
+# Man pages and completions are printed by the programs just built; Python writes them.
+HAVE_PYTHON := $(shell $(PYTHON) -c 'import sys; print(sys.version_info >= (3, 8) or "")' 2>/dev/null)
+PAGES       := $(B)/pages
+SHARE        = $(DESTDIR)$(PREFIX)/share
+COMPLETIONS  = bash-completion/completions zsh/site-functions fish/vendor_completions.d
+TOOLS        = $(notdir $(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE))
+
+install: all $(if $(HAVE_PYTHON),install-pages)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/busbench
 	install -m 755 $(FRONT) $(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(DESTDIR)$(PREFIX)/bin
-	$(if $(PLUGINS),install -d $(DESTDIR)$(PREFIX)/lib/busbench)
 	$(if $(PLUGINS),install -m 755 $(PLUGINS) $(DESTDIR)$(PREFIX)/lib/busbench)
+	@$(foreach i,$(INSTALLED),install -d $(SHARE)/$(call folder,$(i)) && \
+		install -m 644 $(call files,$(i)) $(SHARE)/$(call folder,$(i)) &&) :
+	install -m 755 scripts/report.py $(SHARE)/busbench/scripts
+	$(if $(HAVE_PYTHON),,@scripts/libraries.sh absent python3)
+
+install-pages: all
+	rm -rf $(PAGES)
+	$(PYTHON) scripts/man.py $(B) $(PAGES)/man $(PREFIX)
+	$(PYTHON) scripts/completions.py $(B) $(PAGES)
+	install -d $(COMPLETIONS:%=$(SHARE)/%) $(SHARE)/man/man1
+	install -m 644 $(PAGES)/man/*.1 $(SHARE)/man/man1
+	install -m 644 $(PAGES)/bash/busbench $(SHARE)/bash-completion/completions
+	for tool in $(TOOLS); do ln -sf busbench $(SHARE)/bash-completion/completions/$$tool; done
+	install -m 644 $(PAGES)/zsh/_busbench $(SHARE)/zsh/site-functions
+	install -m 644 $(PAGES)/fish/*.fish $(SHARE)/fish/vendor_completions.d
+
+# Of the commit, not of the working tree.
+VERSION := $(shell sed -n 's/^.define BB_VERSION "\(.*\)"/\1/p' src/core/version.h)
+TARBALL  = $(B)/dist/busbench-$(VERSION).tar.gz
+dist:
+	@git rev-parse --git-dir >/dev/null || { echo 'make: dist packs a commit of a git clone, and this is none' >&2; exit 1; }
+	@mkdir -p $(B)/dist
+	git archive --prefix=busbench-$(VERSION)/ HEAD | gzip -n -9 >$(TARBALL)
+	@echo $(TARBALL)
+
+# Built from the tarball, as anyone would build it.
+deb: dist
+	scripts/setup.sh deb
+	rm -rf $(B)/dist/busbench-$(VERSION)
+	tar -xzf $(TARBALL) -C $(B)/dist
+	cd $(B)/dist/busbench-$(VERSION) && dpkg-buildpackage -b -us -uc
+	cd $(B)/dist && lintian --fail-on error --allow-root $(notdir busbench_$(VERSION)_*.changes)
+	@ls $(B)/dist/*.deb
 
 clean:
 	rm -rf $(B)
 
-.PHONY: all units gpu-tests bench check check-build check-full check-full-build mutants fuzz validate perf tune truth docs help install clean no-mpi no-nccl FORCE
+.PHONY: all units gpu-tests bench check check-build check-full check-full-build mutants fuzz validate perf tune truth docs help install install-pages dist deb clean no-mpi no-nccl FORCE
 .SECONDARY:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules

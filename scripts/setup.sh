@@ -20,9 +20,9 @@ set -euo pipefail
 
 LEVEL=${1:-build}
 case $#:$LEVEL in
-[01]:build | [01]:bench | [01]:check | [01]:perf | [01]:gpu | [01]:fresh) ;;
+[01]:build | [01]:bench | [01]:check | [01]:perf | [01]:gpu | [01]:fresh | [01]:deb) ;;
 *)
-	echo "usage: scripts/setup.sh [build|bench|check|perf|gpu|fresh]" >&2
+	echo "usage: scripts/setup.sh [build|bench|check|perf|gpu|fresh|deb]" >&2
 	exit 2
 	;;
 esac

@@ -90,19 +90,45 @@ for word in ("CUDA_HOME=/nonexistent", "NCCL_HOME=/nonexistent"):
 def builds_outside_and_installs():
     with tempfile.TemporaryDirectory() as folder:
         make(f"B={kit.Settings.given}", "install", f"DESTDIR={folder}", "PREFIX=/usr")
-        found = sorted(os.path.relpath(os.path.join(path, n), folder) for path, _, names in os.walk(folder) for n in names)
-        wanted = [f"usr/bin/{name}_perf" for name in (*COLLECTIVES, "barrier", "data_parallel", "ddp_bucket", "hybrid_parallel", "mem_bandwidth", "moe_alltoall", "p2p_bandwidth", "p2p_latency", "pipeline", "tensor_parallel", "zero")]
-        wanted += ["usr/bin/busbench", "usr/bin/diagnose"]
-        wanted += ["usr/bin/topology"] if os.path.exists(os.path.join(kit.Settings.build, "topology")) else []
-        wanted += ["usr/bin/model_memory"] if os.path.exists(os.path.join(kit.Settings.build, "model_memory")) else []
-        wanted += ["usr/bin/acceptance"] if os.path.exists(os.path.join(kit.Settings.build, "acceptance")) else []
+        found = {os.path.relpath(os.path.join(path, n), folder) for path, _, names in os.walk(folder) for n in names}
+        programs = [f"{name}_perf" for name in (*COLLECTIVES, "barrier", "data_parallel", "ddp_bucket", "hybrid_parallel", "mem_bandwidth", "moe_alltoall", "p2p_bandwidth", "p2p_latency", "pipeline", "tensor_parallel", "zero")]
+        programs += ["busbench", "diagnose"]
+        programs += [name for name in ("topology", "model_memory", "acceptance") if os.path.exists(os.path.join(kit.Settings.build, name))]
         loadable = [n for n in ("mpi", "nccl", "topology") if os.path.exists(os.path.join(kit.Settings.build, "backends", f"{n}.so"))]
-        wanted += [f"usr/lib/busbench/{name}.so" for name in loadable]
-        equal(found, sorted(wanted), "installed files")
-        installed = os.path.join(folder, "usr", "bin", "all_reduce_perf")
-        execute([installed, "-g", "2", "-b", "8", "-e", "8"], cwd="/").exits(0)
-        if "mpi" in loadable:
-            execute([installed, "--backend", "mpi", "-b", "8", "-e", "8"], cwd="/").exits(0)
+        wanted = {f"usr/bin/{name}" for name in programs} | {f"usr/lib/busbench/{name}.so" for name in loadable}
+        wanted |= {f"usr/share/man/man1/{name}.1" for name in programs}
+        wanted |= {f"usr/share/bash-completion/completions/{name}" for name in programs}
+        wanted |= {f"usr/share/fish/vendor_completions.d/{name}.fish" for name in programs} | {"usr/share/zsh/site-functions/_busbench"}
+        for source, place in INSTALLED.items():
+            wanted |= {f"usr/share/{place}/{name}" for name in os.listdir(os.path.join(ROOT, source)) if re.search(r"\.\w+$", name) and name != "reference.c"}
+        wanted |= {f"usr/share/doc/busbench/{name}" for name in ("README.md", "CHANGELOG.md", "SECURITY.md")} | {"usr/share/busbench/scripts/report.py"}
+        equal(sorted(found ^ (wanted - {"usr/share/busbench/reports/reference/README.md"})), [], "files that are missing or too many")
+        installed_works(os.path.join(folder, "usr", "bin"), os.path.join(folder, "work"), loadable)
+
+
+INSTALLED = {  # of the sources: below share
+    "ci/profiles": "busbench/profiles", "ci/examples": "doc/busbench/examples", "docs": "doc/busbench/docs",
+    "reports/reference": "busbench/reports/reference", "reports/reference/clusters": "busbench/clusters",
+    "reports/template": "busbench/reports/template", "scripts/report": "busbench/scripts/report",
+    "scripts/report/page": "busbench/scripts/report/page",
+}  # fmt: skip
+
+
+def installed_works(folder, work, loadable):
+    """The installed programs need nothing of the source tree."""
+    os.makedirs(work)
+    busbench = lambda *words: execute([os.path.join(folder, "busbench"), *words], {"HOME": work}, cwd=work)
+    busbench("all_reduce", *"-g 2 -b 8 -e 8 --json a.jsonl".split()).exits(0)
+    busbench("all_reduce", *"--backend sim --cluster azure-h100:2 -b 8 -e 8".split()).exits(0)
+    if "mpi" in loadable:
+        busbench("all_reduce", *"--backend mpi -b 8 -e 8".split()).exits(0)
+    share = os.path.join(os.path.dirname(folder), "share", "busbench")
+    busbench("profiles").exits(0).prints(f"hgx-h100 {share}/profiles/hgx-h100.yaml\n")
+    if "acceptance" in os.listdir(folder):
+        busbench(*"acceptance run hgx-h100 --dry-run".split()).exits(0).prints("all_reduce_perf")
+    report = busbench("report", "a.jsonl", "-o", "page/")
+    if report.exits(0, 3).code == 0:
+        expect(os.path.exists(os.path.join(work, "page", "index.html")), "there is no page")
 
 
 @test
