@@ -314,8 +314,14 @@ void bb_record_markdown(struct bb_strbuf *out, const struct bb_record_kind *cons
 		"`schema` (%d), `kind` and `run_id`; `--csv FILE` writes the measured records "
 		"(`result` for a collective), one row each, with semicolons between the numbers "
 		"of an array. An unknown value is `null` in JSON and an empty cell in CSV. "
-		"Units are in the names; GB is 10^9 bytes. Renaming a field raises "
-		"`schema`.\n\n"
+		"Units are in the names; GB is 10^9 bytes.\n\n"
+		"A schema number promises that every field keeps its name, type, unit and meaning, "
+		"and every kind of record its fields. New fields and kinds may come without a new "
+		"number, so a reader ignores those that it does not know. A field that is renamed, "
+		"removed or redefined raises the number, and the changelog names it; the report "
+		"refuses files of a number that it does not know. The order of fields in JSON and "
+		"of "
+		"columns in CSV promises nothing: read CSV by its header.\n\n"
 		"Schema 2: `topology_digest` of a run is gone; its `topology` says the same.\n",
 		BB_SCHEMA);
 	for (; *kinds; kinds++) {
