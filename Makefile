@@ -478,7 +478,8 @@ files      = $(wildcard $(lastword $(subst :, ,$(1))))
 HAVE_PYTHON := $(shell $(PYTHON) -c 'import sys; print(sys.version_info >= (3, 8) or "")' 2>/dev/null)
 PAGES       := $(B)/pages
 SHARE        = $(DESTDIR)$(PREFIX)/share
-COMPLETIONS  = bash-completion/completions zsh/site-functions fish/vendor_completions.d
+ZSH_FOLDER  ?= zsh/site-functions
+COMPLETIONS  = bash-completion/completions $(ZSH_FOLDER) fish/vendor_completions.d
 TOOLS        = $(notdir $(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE))
 
 install: all $(if $(HAVE_PYTHON),install-pages)
@@ -498,7 +499,7 @@ install-pages: all
 	install -m 644 $(PAGES)/man/*.1 $(SHARE)/man/man1
 	install -m 644 $(PAGES)/bash/busbench $(SHARE)/bash-completion/completions
 	for tool in $(TOOLS); do ln -sf busbench $(SHARE)/bash-completion/completions/$$tool; done
-	install -m 644 $(PAGES)/zsh/_busbench $(SHARE)/zsh/site-functions
+	install -m 644 $(PAGES)/zsh/_busbench $(SHARE)/$(ZSH_FOLDER)
 	install -m 644 $(PAGES)/fish/*.fish $(SHARE)/fish/vendor_completions.d
 
 # Of the commit, not of the working tree.

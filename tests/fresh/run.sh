@@ -7,6 +7,7 @@
 #   check     the beginning of `make check`: set-up, and the build of all tests
 #   clang     a machine with clang as its only compiler: set-up, build, a measurement
 #   aarch64   a cross-build, its unit tests and a measurement under qemu-user
+#   install   `make deb`, its packages, and the README's commands without the sources: man pages, completions, report
 #
 # Without a STAGE bench and check run in one root. SUITE is a suite of this machine's mirror, such as trixie (default: this
 # machine's). -k keeps the root and its logs. Needs root privileges, the network, and 3 GB in $TMPDIR. The last line is
@@ -15,11 +16,11 @@
 set -uo pipefail
 
 PROJECT=$(cd "$(dirname "$0")/../.." && pwd)
-STAGES='bench check clang aarch64'
+STAGES='bench check clang aarch64 install'
 PASSED=0 FAILED=0 SKIPPED=0
 
 usage() {
-	sed -n 's/^# \{0,1\}//; 2,14p' "$0" >&2
+	sed -n 's/^# \{0,1\}//; 2,15p' "$0" >&2
 	exit 2
 }
 
@@ -123,6 +124,20 @@ stage_aarch64() {
 		make -j"\$(nproc)" CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar MPI=0 CUDA=0 all units
 		qemu-aarch64-static build/all_reduce_perf -b 8 -e 64K -f 8 -g 2 --algo ring,tree,auto
 		python3 -B tests/run.py --under qemu-aarch64-static -k unit/ build
+	END
+}
+
+# Nothing of the clone is left when the packages are tried.
+stage_install() {
+	cat <<-'END'
+		make deb
+		mv build/dist/*.deb /tmp
+		cp tests/fresh/installed.py /tmp
+		cd /tmp
+		rm -rf /root/busbench
+		DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
+			./*.deb python3-matplotlib python3-jinja2 man-db mandoc bash-completion zsh fish openmpi-bin >/dev/null
+		python3 -B installed.py
 	END
 }
 
