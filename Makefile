@@ -516,7 +516,7 @@ deb: dist
 	scripts/setup.sh deb
 	rm -rf $(B)/dist/busbench-$(VERSION)
 	tar -xzf $(TARBALL) -C $(B)/dist
-	cd $(B)/dist/busbench-$(VERSION) && dpkg-buildpackage -b -us -uc
+	cd $(B)/dist/busbench-$(VERSION) && DEB_BUILD_OPTIONS="noautodbgsym $$DEB_BUILD_OPTIONS" dpkg-buildpackage -b -us -uc
 	cd $(B)/dist && lintian --fail-on error --allow-root $(notdir busbench_$(VERSION)_*.changes)
 	@ls $(B)/dist/*.deb
 
