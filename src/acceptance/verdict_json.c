@@ -242,6 +242,31 @@ static void add_xml(struct bb_strbuf *out, const char *text)
 	}
 }
 
+static bool are_namesakes(const struct bb_judgement *a, const struct bb_judgement *b)
+{
+	return a->step == b->step && a->gate && b->gate &&
+	       strcmp(bb_judgement_metric(a), bb_judgement_metric(b)) == 0 &&
+	       a->gate->from->kind == b->gate->from->kind && strcmp(a->subject, b->subject) == 0;
+}
+
+/* Adds the name of a gate: systems that compare runs find a case by it, so it has neither lines nor
+   numbers of the profile. Gates of one name in a step are counted. */
+static void add_case_name(const struct bb_judgements *all, const struct bb_judgement *j,
+			  struct bb_strbuf *out)
+{
+	size_t nth = 1;
+
+	add_xml(out, bb_judgement_metric(j));
+	if (!j->gate)
+		return;
+	bb_strbuf_addf(out, " %s ", bb_source_name(j->gate->from->kind));
+	add_xml(out, j->subject);
+	for (const struct bb_judgement *other = all->list; other < j; other++)
+		nth += are_namesakes(other, j);
+	if (nth > 1)
+		bb_strbuf_addf(out, " (%zu)", nth);
+}
+
 static void add_case(const struct bb_acceptance *a, const struct bb_judgement *j,
 		     struct bb_strbuf *out)
 {
@@ -258,17 +283,18 @@ static void add_case(const struct bb_acceptance *a, const struct bb_judgement *j
 	bb_strbuf_add(out, ".");
 	add_xml(out, j->step->name);
 	bb_strbuf_add(out, "\" name=\"");
-	add_xml(out, bb_judgement_metric(j));
-	if (j->gate) {
-		bb_strbuf_addf(out, " (line %d) ", j->gate->line);
-		add_xml(out, j->subject);
-	}
+	add_case_name(a->judgements, j, out);
 	bb_strbuf_add(out, element ? "\">\n" : "\"/>\n");
 	if (!element)
 		return;
 	bb_strbuf_addf(out, "      <%s message=\"", element);
 	add_xml(out, j->reason);
-	bb_strbuf_add(out, "\"/>\n    </testcase>\n");
+	bb_strbuf_add(out, "\">");
+	if (j->gate) {
+		add_xml(out, a->session->profile_path);
+		bb_strbuf_addf(out, ":%d", j->gate->line);
+	}
+	bb_strbuf_addf(out, "</%s>\n    </testcase>\n", element);
 }
 
 static void add_suite(const struct bb_acceptance *a, const struct bb_evidence *e,

@@ -128,6 +128,23 @@ def what_could_not_be_judged():
 
 
 @test
+def names_of_junit_stay():
+    """Lines above a gate, and other limits of it, change no name; gates of one name in a step are counted."""
+    gates = [GATE, GATE.replace("0.1%", "500000%")]
+    words = "all_reduce_perf --backend host -g 2 -b 1K -e 1K -n 2"
+    with Folder() as f:
+        f.run(f.profile(profile(step(words, "".join(gates)))), out="before").exits(0, 7)
+        f.run(f.profile(profile(step(words, "# a comment\n" + "".join(gates)), more="about: edited\n")), out="after").exits(0, 7)
+        before, after = ([case.get("name") for case in f.junit(out).findall(".//testcase")] for out in ("before", "after"))
+        equal(before, after, "names")
+        equal(len(set(before)), len(before), f"different names: {before}")
+        expect(any(name.endswith(" (2)") for name in before), f"{before}")
+        expect(not any("line" in name for name in before), f"{before}")
+        for failure in f.junit("after").findall(".//failure"):
+            expect(re.search(r"p\.yaml:\d+$", failure.text), f"{failure.text}")
+
+
+@test
 def diagnosed():
     """A culprit of diagnose fails its step. In virtual time no host is blamed."""
     with Folder() as f:
