@@ -1,6 +1,7 @@
 """Reads JSON files without trust, and checks the shape of their values."""
 
 import contextlib
+import glob
 import json
 import os
 import stat
@@ -18,6 +19,10 @@ class BadChoice(Exception):
 
 class BadFile(Exception):
     """The content of the file cannot be drawn; the message says why."""
+
+
+class NoPicture(BadFile):
+    """The content has no picture of its own; one of a report may be there."""
 
 
 def refuse_constant(word):
@@ -67,6 +72,25 @@ def values_of(data):
     if not values:
         raise BadFile("not JSON: the file is empty")
     return values
+
+
+# Of an acceptance run, whose records/STEP.N.jsonl are of runs and STEP.simN.jsonl of expectations; of any other folder.
+IN_FOLDER = ("verdict.json", "records/*.[0-9]*.jsonl"), ("*.jsonl", "*.json")
+
+
+def expanded(paths):
+    """The paths, with those of the files of a folder instead of its own. Raises CannotOpen for a folder without any."""
+    found = []
+    for path in paths:
+        if not os.path.isdir(path):
+            found.append(path)
+            continue
+        patterns = IN_FOLDER[not os.path.isdir(os.path.join(path, "records"))]
+        inside = [one for p in patterns for one in sorted(glob.glob(os.path.join(glob.escape(path), p)))]
+        if not inside:
+            raise CannotOpen(f"{path}: has no records (*.jsonl) or documents (*.json)")
+        found += inside
+    return found
 
 
 def write(path, data):

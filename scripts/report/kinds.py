@@ -39,5 +39,5 @@ def read(path, run=None, schedules=None):
     if not isinstance(kind, str) or kind not in KINDS:
         told = f"kind {kind[:40]!r} cannot be drawn" if isinstance(kind, str) else 'the file has no "kind"'
         can = "; ".join(f"{name} (written by {one.source})" for name, one in KINDS.items())
-        raise files.BadFile(f"{told}; these can: {can}")
+        raise files.NoPicture(f"{told}; these can: {can}")
     return KINDS[kind].subject(values, *words_for(kind, run, schedules)), KINDS[kind].module, note

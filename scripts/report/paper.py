@@ -3,6 +3,7 @@
 import functools
 import io
 import logging
+import math
 import warnings
 
 import matplotlib
@@ -15,7 +16,7 @@ from matplotlib.textpath import text_to_path
 from report.files import clean
 
 DPI = 100  # of the sheet's pixels
-PNG_SCALE = 2  # pixels of a PNG for one of the sheet
+PNG_SCALE, PNG_LEAST = 2, 1800  # pixels of a PNG for one of the sheet, and least width: a slide is as wide
 
 SMALL, TEXT, NAME, TITLE = 9, 10.5, 11.5, 17  # heights of letters
 LINE = 14  # from one line of text to the next
@@ -156,10 +157,17 @@ class Paper:
             PathPatch(Path(points, codes), edgecolor=color, facecolor="none", linewidth=width, zorder=above)
         )
 
+    def extend(self, above, below, side):
+        """Adds room around it. What is there keeps its place: what is above has negative heights."""
+        self.figure.set_size_inches((self.width + 2 * side) / DPI, (self.height + above + below) / DPI)
+        self.axes.set_xlim(-side, self.width + side)
+        self.axes.set_ylim(self.height + below, -above)
+
     def save(self, form):
         """The picture as bytes of a file of that format."""
         out = io.BytesIO()
         when = {"svg": "Date", "pdf": "CreationDate"}.get(form)
-        self.figure.savefig(out, format=form, dpi=DPI * PNG_SCALE if form == "png" else DPI,
+        scale = max(PNG_SCALE, math.ceil(PNG_LEAST / self.width))
+        self.figure.savefig(out, format=form, dpi=DPI * scale if form == "png" else DPI,
                             metadata={when: None} if when else None)
         return out.getvalue()

@@ -1,6 +1,6 @@
 """Records of `pipeline_perf --gantt --json`: the passes of each stage over time."""
 
-from report.files import BadChoice, BadFile, Maybe, Real, check
+from report.files import BadChoice, BadFile, Maybe, NoPicture, Real, check
 
 PIPELINE = {
     "schedule": str, "stages": int, "microbatches": int, "chunks": int, "hop_us": Maybe(float), "compute": Maybe(str),
@@ -62,7 +62,7 @@ class Pipelines:
             schedules[record["schedule"]].add(record, where)
         drawable = {name: schedule for name, schedule in schedules.items() if schedule.sources()}
         if not drawable:
-            raise BadFile("no pass has a time; pipeline_perf writes them with --gantt")
+            raise NoPicture("no pass has a time; pipeline_perf writes them with --gantt")
         self.schedules = self.chosen(drawable, names)
         self.check_size()
 

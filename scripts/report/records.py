@@ -1,6 +1,6 @@
 """Records of `--json`: for each run a line about the run, then its measurements."""
 
-from report.files import BadChoice, BadFile, Maybe, check
+from report.files import BadChoice, BadFile, Maybe, NoPicture, check
 
 SCHEMAS = (1, 2)  # in 1 a run has its topology twice, the second time as topology_digest
 
@@ -54,7 +54,7 @@ def choose(values, kinds, number):
     drawable = {run.number: record["kind"] for run in runs for record in run.of(*kinds)[:1]}
     if not drawable:
         found = sorted({record["kind"] for run in runs for record in run.records})[:10]
-        raise BadFile(f"no record can be drawn; the file has {', '.join(found)[:200] or 'none'}")
+        raise NoPicture(f"no record can be drawn; the file has {', '.join(found)[:200] or 'none'}")
     if number is not None and number not in drawable:
         raise BadChoice(f"--run {number}: the run cannot be drawn; these can: {', '.join(map(str, drawable))}")
     run = runs[(number or max(drawable)) - 1]

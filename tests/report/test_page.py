@@ -355,7 +355,31 @@ def files_that_cannot_be_used():
         report(folder, os.path.join(folder, "none.jsonl"), status=2)[0].says("none.jsonl: cannot be read")
         words = [sys.executable, "-B", REPORT, path]
         execute([*words, "-o", folder + "/", "--run", "1"]).exits(2).says("a single picture")
-        execute([*words, path, "-o", "a.svg"]).exits(2).says("a picture shows one file")
+        execute([sys.executable, "-B", REPORT, folder]).exits(7).says("x.jsonl")
+        os.remove(path)
+        execute([sys.executable, "-B", REPORT, folder]).exits(2).says("no records (*.jsonl)")
+
+
+@test
+def folders():
+    """A folder stands for its files, an acceptance run's for its verdict and runs; the report goes into it."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = *LINK.split(), "-b", "1K", "-e", "1K"
+        for ranks in ("2", "4"):
+            path, records = records_of(folder, f"r{ranks}", "all_reduce_perf", *words, "-g", ranks)
+        report(folder, path)  # skipped without what it needs
+        run = lambda *words: execute([sys.executable, "-B", REPORT, *words]).exits(0)
+        equal(run(folder).out, os.path.join(folder, "report", "index.html") + "\n", "on stdout")
+        equal(len(re.findall("<h2>all_reduce", read(folder, "report", "index.html"))), 2, "runs of the folder")
+        inside = os.path.join(folder, "run", "records")
+        os.makedirs(inside)
+        with open(os.path.join(folder, "run", "verdict.json"), "w", encoding="utf-8") as file:
+            json.dump(VERDICT, file)
+        for name in ("a.1", "a.sim1"):
+            write_records(os.path.join(inside, name + ".jsonl"), [dict(r, run_id=name) for r in records])
+        equal(run(os.path.join(folder, "run")).err, "", "on stderr")
+        page = read(folder, "run", "report", "index.html")
+        equal(re.findall("<h2>(acceptance|all_reduce)", page), ["acceptance", "all_reduce"], "the verdict and its run")
 
 
 @test

@@ -231,10 +231,12 @@ def usage():
         topology("--system", "v100-x4", "--json", source)
         run = lambda *words: python(REPORT, *words).exits(2)
         run().says("usage")
-        run(source).says("-o")
         run(source, "-o", "node.gif").says("node.gif", ".svg")
         run(os.path.join(folder, "none.json"), "-o", os.path.join(folder, "a.svg")).says("none.json: cannot be read")
-        run(folder, "-o", os.path.join(folder, "a.svg")).says("cannot be read")
+        empty = os.path.join(folder, "empty")
+        os.mkdir(empty)
+        run(empty, "-o", os.path.join(folder, "a.svg")).says("has no records (*.jsonl)")
+        run(source, "--picture", "machine").says("need a single picture")
         run(source, "-o", os.path.join(folder, "none", "a.svg")).says("a.svg: cannot be written")
 
 
@@ -362,7 +364,6 @@ def bad_records():
         cases = [
             (good[:1], "no record can be drawn"),
             ([r for r in good if r["kind"] != "pipeline"], "no record can be drawn; the file has end, pass"),
-            ([r for r in good if r["kind"] != "pass"], "--gantt"),
             (put(0, schema=3), "schema 3"),
             (put(first, run_id="x"), "of a run that has no record"),
             (put(first, schedule="x"), "'x', which has no record"),
@@ -398,6 +399,37 @@ def unknown_times_are_left_out():
         found = texts(draw(write_records(path, records), os.path.join(folder, "a.svg")))
         for text in ("bubble: unknown", "predicted", "6 passes without times are not drawn"):
             expect(text in found, f"{text!r} is not in the picture: {list(found)}")
+
+
+@test
+def pictures_of_a_report():
+    """Any picture of a report alone, with its title, by the beginning of its name; the first without a name."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = "-g", "3", "-b", "1K", "-e", "64K", "-f", "8", "--algo", "ring,tree", "--backend", "sim", "--link", "9GB/s,5us"
+        path, records = records_of(folder, "records", "all_reduce_perf", *words)
+        drawn = {}
+        for kind in ("", "bus-bandwidth", "bus-bandwidth-log", "winn"):
+            target = os.path.join(folder, "a.svg")
+            python(REPORT, path, "-o", target, *(["--picture", kind] if kind else [])).exits(0)
+            with open(target, encoding="utf-8") as file:
+                drawn[kind] = file.read()
+            found = texts(drawn[kind])
+            wanted = {"Winners"} if kind == "winn" else {"Bus bandwidth", "bus bandwidth, GB/s", "64K"}
+            wanted |= {"ring", "tree"}
+            equal(sorted(wanted - set(found)), [], f"not in the picture of {kind!r}")
+            expect(any("simulated with --link 9GB/s,5us" in one for one in found), list(found))
+        equal(drawn[""] == drawn["bus-bandwidth"] != drawn["bus-bandwidth-log"], True, "the first is linear")
+        os.remove(target)
+        refused(path, target, "there are bus-bandwidth, bus-bandwidth-logarithmic, time, winners", 2, ["--picture", "cake"])
+        refused(path, target, "there is 1 run", 2, ["--picture", "time", "--run", "2"])
+        python(REPORT, path, "-o", folder + "/", "--picture", "time").exits(2).says("need a single picture")
+        path, _ = pipeline_without_passes(folder)
+        found = texts(draw(path, os.path.join(folder, "b.svg")))
+        equal({"Steps of the schedules", "1f1b", "computing", "bubble"} - set(found), set(), "a pipeline without passes")
+
+
+def pipeline_without_passes(folder):
+    return records_of(folder, "pipeline", "pipeline_perf", "--predict", "--stages", "3", "--schedule", "gpipe,1f1b")
 
 
 def buckets(folder, *words):
