@@ -1,4 +1,4 @@
-#include "harness/results/recommend.h"
+#include "core/recommend.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -32,13 +32,17 @@ void *bb_sink_new(size_t size, const struct bb_sink_ops *ops, FILE *file, const 
 
 bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text)
 {
-	bool ok = !bb_strbuf_failed(text);
-
 	if (text->text)
 		bb_printable_clean_lines(text->text);
 	if (sink->width > 0)
 		bb_strbuf_fold(text, 0, sink->width);
-	ok = ok && !bb_strbuf_failed(text);
+	return bb_sink_draw(sink, text);
+}
+
+bb_status bb_sink_draw(struct bb_sink *sink, struct bb_strbuf *text)
+{
+	bool ok = !bb_strbuf_failed(text);
+
 	errno = ok ? 0 : ENOMEM;
 	ok = ok && fwrite(bb_strbuf_text(text), 1, text->length, sink->file) == text->length;
 	ok = ok && fflush(sink->file) == 0;

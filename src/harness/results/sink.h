@@ -53,8 +53,11 @@ void bb_sink_close(struct bb_sink *sink); /* NULL: nothing */
 /* For the kinds: return a zeroed sink of SIZE bytes that begins with struct bb_sink; NULL without
    memory. */
 void *bb_sink_new(size_t size, const struct bb_sink_ops *ops, FILE *file, const char *path);
-/* Write TEXT to the file, flush it, and empty TEXT. */
+/* Write TEXT to the file without control characters, its '#' lines folded, flush it, and empty
+   TEXT. */
 bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text);
+/* The same of TEXT as it is, which has no foreign words: a drawing, with its colours. */
+bb_status bb_sink_draw(struct bb_sink *sink, struct bb_strbuf *text);
 /* Append a line for each rank, as nccl-tests prints it. */
 void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos);
 

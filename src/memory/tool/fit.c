@@ -2,7 +2,7 @@
  * fit.c - the combinations of parallelism that fit into GPUs.
  */
 #include "models/memory/fits.h"
-#include "harness/results/recommend.h"
+#include "core/recommend.h"
 #include "memory/tool/tool.h"
 
 #include <math.h>

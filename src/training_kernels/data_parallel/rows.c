@@ -3,7 +3,7 @@
  */
 #include "core/clock.h"
 #include "core/units.h"
-#include "harness/results/recommend.h"
+#include "core/recommend.h"
 #include "training_kernels/data_parallel/data_parallel.h"
 #include "training_kernels/estimate.h"
 

@@ -14,7 +14,7 @@
 #include "core/units.h"
 #include "harness/run/options_check.h"
 #include "harness/measure/step_options.h"
-#include "harness/results/recommend.h"
+#include "core/recommend.h"
 #include "harness/run/run.h"
 #include "training_kernels/step_model.h"
 

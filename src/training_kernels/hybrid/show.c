@@ -4,7 +4,7 @@
 #include "core/table.h"
 #include "core/units.h"
 #include "core/version.h"
-#include "harness/results/recommend.h"
+#include "core/recommend.h"
 #include "training_kernels/hybrid/hybrid.h"
 #include "training_kernels/estimate.h"
 

@@ -4,7 +4,7 @@
 #include "core/array.h"
 #include "core/table.h"
 #include "core/units.h"
-#include "harness/results/recommend.h"
+#include "core/recommend.h"
 #include "training_kernels/pipeline/pipeline.h"
 
 #include <stdlib.h>
@@ -253,7 +253,7 @@ static void add_best(struct text *t, bool by_stage)
 
 /* ---- charts ---------------------------------------------------------------------------------- */
 
-/* Draws the chart. Its colours would not outlive bb_sink_write. */
+/* Draws the chart. */
 static bb_status text_draw(struct text *t)
 {
 	FILE *file = t->sink.file;
@@ -261,7 +261,7 @@ static bb_status text_draw(struct text *t)
 	struct bb_strbuf chart = {0};
 	struct winsize size;
 	int width = BB_TABLE_LIMIT;
-	bool ok;
+	bb_status status;
 
 	if (t->n == 0)
 		return BB_OK;
@@ -270,10 +270,9 @@ static bb_status text_draw(struct text *t)
 	width = width - MARGIN < NARROW ? NARROW : width - MARGIN;
 	bb_pipeline_gantt(&chart, t->passes, t->n, width, terminal && !getenv("NO_COLOR"));
 	t->n = 0;
-	ok = fwrite(bb_strbuf_text(&chart), 1, chart.length, file) == chart.length &&
-	     !bb_strbuf_failed(&chart) && fflush(file) == 0;
+	status = bb_sink_draw(&t->sink, &chart);
 	bb_strbuf_free(&chart);
-	return ok ? BB_OK : BB_EINTERNAL;
+	return status;
 }
 
 /* The strings of a record are constant; the record itself is not. */

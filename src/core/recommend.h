@@ -6,8 +6,8 @@
  *
  * None is called the best where noise or rounding may have put it first: then all such are tied.
  */
-#ifndef BB_HARNESS_RESULTS_RECOMMEND_H
-#define BB_HARNESS_RESULTS_RECOMMEND_H
+#ifndef BB_CORE_RECOMMEND_H
+#define BB_CORE_RECOMMEND_H
 
 #include "core/strbuf.h"
 
