@@ -42,6 +42,16 @@ def without_a_model_a_schedule_runs():
 
 
 @test
+def has_an_interval_where_rows_are():
+    """One node and all_reduce alone were measured; over nodes Open MPI 5.0 runs another component."""
+    one, two = (records(f"all_reduce {EPYC}:{nodes} -b 1M -e 1M")[0] for nodes in (1, 2))
+    expect(0 < one["predicted_low_us"] < one["time_us"] < one["predicted_high_us"], f"{one}")
+    equal((one["other_versions"], two["predicted_low_us"], two["other_versions"]),
+          (None, None, "coll/han by Open MPI 5.0"), "of other versions, over two nodes")
+    equal(records(f"broadcast {EPYC}:1 -b 1M -e 1M")[0]["predicted_low_us"], None, "interval of a broadcast")
+
+
+@test
 def ranks_share_memory_and_nics():
     """Among ranks of a package large messages are slower than alone; over nodes all ranks share the NIC."""
     def time(line):

@@ -84,7 +84,8 @@ static bb_status choose_algorithm(struct bb_group *group, struct bb_call *call,
 			       "%s by auto among %d ranks: AMD GPUs run RCCL, of which there is no "
 			       "model; name a schedule, as in --algo busbench:ring",
 			       call->collective->name, group->n);
-	if (library) {
+	/* A rank alone sends nothing. */
+	if (library && (group->n > 1 || library->is_whole)) {
 		call->native = library->choice;
 		call->instead = bb_sim_refuses(group, call);
 		if (!call->instead)

@@ -91,6 +91,30 @@ static const char *openmpi_refuses(const struct bb_group *group, const struct bb
 				 kind_of(call), &plan);
 }
 
+/* Does coll/han of 5.0 perform CALL among ranks of several nodes? (coll_han_module.c, 5.0.3) */
+static bool is_of_han(const struct bb_call *call)
+{
+	static const struct bb_collective *const all[] = {
+		&bb_all_reduce, &bb_all_gather, &bb_broadcast, &bb_reduce, &bb_gather, &bb_scatter};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (all[i] == call->collective)
+			return kind_of(call) == BB_OPENMPI_BLOCKING;
+	return false;
+}
+
+static void openmpi_predict(const struct bb_call *call, int nodes, size_t element,
+			    struct bb_model_prediction *prediction)
+{
+	/* Nothing else was measured. */
+	if (call->collective == &bb_all_reduce && nodes == 1)
+		bb_openmpi_interval((double)call->shape.count * (double)element, &prediction->low,
+				    &prediction->high);
+	if (nodes > 1 && is_of_han(call))
+		snprintf(prediction->otherwise, sizeof(prediction->otherwise),
+			 "coll/han by Open MPI 5.0");
+}
+
 /* Each phase begins on a member when the one before has ended there. */
 static bb_status openmpi_time(struct bb_group *group, int course, const struct bb_link_model *all,
 			      const struct bb_call *call, uint64_t number, double *times,
@@ -104,10 +128,7 @@ static bb_status openmpi_time(struct bb_group *group, int course, const struct b
 	/* It is not refused. */
 	(void)bb_openmpi_choose(call->collective, &call->shape, element, kind_of(call), &plan);
 	snprintf(group->chosen, sizeof(group->chosen), "%s", plan.name);
-	/* Nothing else was measured. */
-	if (call->collective == &bb_all_reduce && group->machines[course].nodes == 1)
-		bb_openmpi_interval((double)call->shape.count * (double)element,
-				    &group->prediction.low, &group->prediction.high);
+	openmpi_predict(call, group->machines[course].nodes, element, &group->prediction);
 	for (int i = 0; i < plan.phases && status == BB_OK; i++) {
 		group->evaluator = bb_evaluator_name(
 			bb_timeline_evaluator(&links, plan.phase[i].schedule, &plan.phase[i].shape),
