@@ -25,7 +25,7 @@ import sys
 
 sys.dont_write_bytecode = True
 
-from report import files, kinds, python
+from report import files, kinds, outputs, python
 
 
 def suffix(path):
@@ -114,6 +114,24 @@ def write_report(arguments):
     return 0
 
 
+def write_format(arguments):
+    """The content of the files in the format of another tool; needs no module."""
+    from report.page import read
+
+    try:
+        source = read.read_all(files.expanded(arguments.files))
+    except files.BadFile as error:
+        return give_up(error, 7)
+    for note in source.notes:
+        say(note)
+    data = outputs.FORMATS[arguments.format](source)
+    if arguments.output in (None, "-"):
+        print(data, end="")
+    else:
+        files.write(arguments.output, data.encode("utf-8"))
+    return 0
+
+
 def main():
     parser = Parser(description="Draws records of busbench: reports, or single pictures.",
                     allow_abbrev=False)
@@ -126,9 +144,17 @@ def main():
     parser.add_argument("--picture", metavar="KIND",
                         help="picture of the report to draw, by the beginning of its title, such as bus-bandwidth or "
                         "winners; another word lists those there (default: the first)")
+    parser.add_argument("--format", choices=tuple(outputs.FORMATS),
+                        help="instead of a page: gauges for node_exporter's textfile collector, the two lists of "
+                        "github-action-benchmark, annotations of what failed as GitHub's workflow commands or GitLab's "
+                        "Code Quality; to the file -o (default: standard output)")
     parser.add_argument("--run", metavar="N", type=int, help="number of the run to draw, from 1 (default: the last)")
     parser.add_argument("--schedule", metavar="LIST", help="pipeline schedules to draw, in that order (default: all)")
     arguments = parser.parse_args()
+    if arguments.format is not None:
+        if (arguments.run, arguments.schedule, arguments.picture) != (None, None, None):
+            parser.error("--picture, --run and --schedule need a picture; --format has all")
+        return tried(write_format, arguments)
     first = arguments.files[0]
     if arguments.output is None:
         arguments.output = os.path.join(first if os.path.isdir(first) else os.path.dirname(first), "report", "")

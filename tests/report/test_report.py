@@ -237,6 +237,8 @@ def usage():
         os.mkdir(empty)
         run(empty, "-o", os.path.join(folder, "a.svg")).says("has no records (*.jsonl)")
         run(source, "--picture", "machine").says("need a single picture")
+        run(source, "--format", "cake").says("invalid choice")
+        run(source, "--format", "github", "--run", "1").says("--format has all")
         run(source, "-o", os.path.join(folder, "none", "a.svg")).says("a.svg: cannot be written")
 
 

@@ -1,0 +1,110 @@
+"""scripts/report.py --format: what other tools read, held against records and against a parser of theirs."""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+from kit import ROOT, Skipped, equal, execute, expect, test
+
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(ROOT, "scripts")]
+
+from samples import GATE, LINK, REPORT, RUNS, VERDICT, by_hand, read, records_of, write_records
+
+PARSER = os.path.join(ROOT, "tests", "report", "openmetrics.py")
+
+
+def output(form, *paths):
+    """What is printed; needs neither matplotlib nor Jinja2."""
+    result = execute([sys.executable, "-B", REPORT, *paths, "--format", form]).exits(0)
+    equal(result.err, "", "on stderr")
+    return result.out
+
+
+def write_verdict(folder, **more):
+    path = os.path.join(folder, "verdict.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({**VERDICT, "profile_path": os.path.join(os.getcwd(), "p.yaml"), **more}, file)
+    return path
+
+
+def small(folder):
+    words = *LINK.split(), "-g", "3", "-b", "1K", "-e", "4K", "-f", "4", "--algo", "ring,tree"
+    return records_of(folder, "small", "all_reduce_perf", *words)
+
+
+@test
+def openmetrics_has_every_result():
+    """A parser of Prometheus reads it, with the values of the records in base units."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, records = small(folder)
+        paths = [path, write_verdict(folder)]
+        paths += [records_of(folder, name, *RUNS[name].split())[0] for name in ("latency", "zero", "barrier", "ways")]
+        paths.append(write_records(os.path.join(folder, "hand.jsonl"), by_hand(records[0])))
+        target = os.path.join(folder, "busbench.prom")
+        execute([sys.executable, "-B", REPORT, *paths, "--format", "openmetrics", "-o", target]).exits(0)
+        expect(read(target).endswith("\n# EOF\n"), "no end")
+        if shutil.which("promtool"):
+            with open(target, encoding="utf-8") as file:
+                execute(["promtool", "check", "metrics"], stdin=file).exits(0)
+        result = execute([sys.executable, "-B", PARSER, target])
+        if "has no prometheus_client" in result.err:
+            raise Skipped(result.err.strip())
+        samples = json.loads(result.exits(0).out)
+        keys = [(name, *sorted(labels.items())) for name, labels, _ in samples]
+        equal(len(set(keys)), len(keys), "samples with different names and labels")
+        for r in (r for r in records if r["kind"] == "result"):
+            mine = {"algorithm_asked": r["algorithm_asked"], "size_bytes": str(r["size_bytes"]), "in_place": str(int(r["in_place"])),
+                    "program": "all_reduce_perf", "nranks": "3"}  # fmt: skip
+            found = {name: v for name, labels, v in samples if mine.items() <= labels.items()}
+            equal(found["busbench_result_time_seconds"], r["time_us"] * 1e-6, "time")
+            equal(found["busbench_result_busbw_bytes_per_second"], r["busbw_GBps"] * 1e9, "bus bandwidth")
+        names = {name for name, _, _ in samples}
+        for name in ("run_exit_status", "pair_p50_seconds", "zero_held_bytes", "barrier_p50_seconds", "way_step_seconds",
+                     "node_sends_bytes_per_second", "acceptance_exit_status", "gate_value", "gate_limit"):  # fmt: skip
+            expect(f"busbench_{name}" in names, f"no {name} among {sorted(names)}")
+        equal([v for name, _, v in samples if name == "busbench_gate_failed"], [1.0], "gates that failed")
+        healthy = {labels["host"]: v for name, labels, v in samples if name == "busbench_node_healthy"}
+        equal(healthy, {"n2": 0.0, "n3": 1.0}, "healthy nodes")
+
+
+@test
+def lists_of_benchmarks():
+    """Bandwidths are in one list, times in the other, each under a name of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, records = small(folder)
+        results = [r for r in records if r["kind"] == "result"]
+        for form, unit, field in (("customBiggerIsBetter", "GB/s", "busbw_GBps"), ("customSmallerIsBetter", "us", "time_us")):
+            found = json.loads(output(form, path))
+            equal({one["unit"] for one in found}, {unit}, "units")
+            equal(sorted(one["value"] for one in found), sorted(r[field] for r in results), form)
+            names = {one["name"] for one in found}
+            equal(len(names), len(results), "different names")
+            word = field.partition("_")[0]
+            expect(f"all_reduce_perf: all_reduce tree float sum 4K out-of-place 3 ranks, {word}" in names, f"{names}")
+
+
+@test
+def annotations_name_what_failed():
+    """A gate at its line of the profile, nodes and runs; passed runs have none, and no text begins a line of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        good, records = small(folder)
+        equal((output("github", good), json.loads(output("gitlab", good))), ("", []), "of what passed")
+        hand = write_records(os.path.join(folder, "hand.jsonl"), by_hand(records[0]))
+        evil = {**GATE, "line": 7, "reason": "50% less\n::error::more"}
+        verdict = write_verdict(folder, gates=[evil, {**GATE, "verdict": "passed"}, {**GATE, "verdict": "warning", "line": 9}])
+        lines = output("github", verdict, hand).splitlines()
+        equal(lines, [
+            "::error file=p.yaml,line=7,title=a busbw all_reduce ring 1K baseline::50%25 less\N{REPLACEMENT CHARACTER}::error::more",
+            "::warning file=p.yaml,line=9,title=a busbw all_reduce ring 1K baseline::too slow",
+            "::error file=p.yaml,line=1,title=node n2%3A BB-BELOW-GATE::" + ("it is slow, " * 20).strip() + " ",
+            "::error title=diagnose%3A culprits found::node2 sends at half of what is usual",
+        ], "workflow commands")  # fmt: skip
+        before = json.loads(output("gitlab", verdict, hand))
+        equal([(p["location"]["path"], p["location"]["lines"]["begin"], p["severity"]) for p in before],
+              [("p.yaml", 7, "major"), ("p.yaml", 9, "minor"), ("p.yaml", 1, "major"), ("diagnose", 1, "major")], "places")
+        write_verdict(folder, gates=[{**evil, "line": 70}, {**GATE, "verdict": "warning", "line": 90}])
+        after = json.loads(output("gitlab", verdict, hand))
+        equal([p["fingerprint"] for p in after], [p["fingerprint"] for p in before], "fingerprints when lines move")
+        equal(len({p["fingerprint"] for p in before}), len(before), "different fingerprints")
