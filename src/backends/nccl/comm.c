@@ -271,7 +271,7 @@ static bb_status save_variable(char **saved_environment, const char *name, const
 	return value && setenv(name, value, 1) != 0 ? BB_EINTERNAL : BB_OK;
 }
 
-static bb_status change_environment(const struct bb_rank *rank, const struct bb_nccl_algorithm *way,
+static bb_status change_environment(const struct bb_rank *rank, const struct bb_nccl_selection *way,
 				    struct saved_environment *saved_environment)
 {
 	saved_environment->changed = true;

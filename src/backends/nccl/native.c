@@ -222,7 +222,7 @@ static const struct nccl_function *function_of(const struct bb_group *group,
 static const char *native_refuses(const struct bb_native *native,
 				  const struct bb_collective *collective)
 {
-	const struct bb_nccl_algorithm *algorithm = native->own;
+	const struct bb_nccl_selection *algorithm = native->own;
 	const struct nccl_collective *c = nccl_collective_find(collective);
 
 	if (!c)
@@ -239,7 +239,7 @@ static const char *native_refuses(const struct bb_native *native,
 #define ALGORITHM(text, sentence, among, algo, proto)                                              \
 	{                                                                                          \
 		.name = text, .brief = sentence, .refuses = native_refuses,                        \
-		.own = &(const struct bb_nccl_algorithm)                                           \
+		.own = &(const struct bb_nccl_selection)                                           \
 		{                                                                                  \
 			.algorithms = among, .algorithm = algo, .protocol = proto                  \
 		}                                                                                  \
@@ -321,7 +321,7 @@ static bool reduces(const struct bb_call *call)
 }
 
 /* May NCCL silently run a ring in place of ALGORITHM? See BB_NCCL_SINCE_STRICT. */
-static bool may_fall_back(const struct bb_rank *rank, const struct bb_nccl_algorithm *algorithm)
+static bool may_fall_back(const struct bb_rank *rank, const struct bb_nccl_selection *algorithm)
 {
 	return rank->version < BB_NCCL_SINCE_STRICT && algorithm->algorithm &&
 	       algorithm->algorithms & ~(RING | TREE);

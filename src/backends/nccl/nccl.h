@@ -355,7 +355,7 @@ BB_MUST bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *ca
 /* ---- NCCL's collectives (native.c) -------------------------------------------- */
 
 /* The member own of a bb_native: the environment that forces its algorithm. */
-struct bb_nccl_algorithm {
+struct bb_nccl_selection {
 	unsigned algorithms;   /* mask of what may run (native.c); 0: any */
 	const char *algorithm; /* value of NCCL_ALGO; NULL: unchanged */
 	const char *protocol;  /* value of NCCL_PROTO; likewise */
