@@ -103,6 +103,14 @@ void bb_strbuf_wrap(struct bb_strbuf *s, const char *text, int at, int indent, i
 	bb_strbuf_add(s, "\n");
 }
 
+void bb_strbuf_item(struct bb_strbuf *s, int indent, const char *name, int at, const char *text)
+{
+	const int end = indent + bb_strbuf_columns(name, strlen(name));
+
+	bb_strbuf_addf(s, "%*s%s%s", indent, "", name, end < at ? "" : " ");
+	bb_strbuf_wrap(s, text, end < at ? end : end + 1, at, 80);
+}
+
 /* LINE, of LENGTH bytes, ends with a line break or a NUL that is not part of it. */
 static void fold_line(struct bb_strbuf *s, const char *line, size_t length, int width)
 {

@@ -28,6 +28,8 @@ int bb_strbuf_columns(const char *text, size_t length);
 /* Append the words of TEXT in lines of at most WIDTH columns, unless a word is longer, indented to
    INDENT. The first line begins at column AT; the last one ends with a line break. */
 void bb_strbuf_wrap(struct bb_strbuf *s, const char *text, int at, int indent, int width);
+/* Append NAME at column INDENT, and TEXT from column AT on, in lines of at most 80 columns. */
+void bb_strbuf_item(struct bb_strbuf *s, int indent, const char *name, int at, const char *text);
 /* Break the lines of S from byte FROM on that begin with "#" and have more than WIDTH columns at
    words. Their further lines begin with "#" too, and are indented by two blanks more. */
 void bb_strbuf_fold(struct bb_strbuf *s, size_t from, int width);

@@ -64,6 +64,13 @@ void bb_table_column(struct bb_text_table *t, const char *head, const char *unit
 	table_widen(column, unit);
 }
 
+void bb_table_columns(struct bb_text_table *t, const struct bb_table_head *heads, size_t nkeys)
+{
+	for (; heads->head; heads++)
+		bb_table_column(t, heads->head, heads->unit, heads->width);
+	t->nkeys = nkeys;
+}
+
 void bb_table_key(struct bb_text_table *t)
 {
 	t->nkeys = t->ncolumns;

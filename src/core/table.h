@@ -33,6 +33,12 @@ struct bb_table_column {
 	bool dropped;      /* from the rows that are being printed */
 };
 
+/* A column as it is declared: see bb_table_column. */
+struct bb_table_head {
+	const char *head, *unit;
+	int width;
+};
+
 struct bb_text_table {    /* zero-initialise, but for the first three members */
 	int limit;        /* characters of a line; 0: BB_TABLE_LIMIT */
 	const char *mark; /* what the lines of rows begin with; NULL: a space. Heads: "#" */
@@ -59,6 +65,8 @@ int bb_fold_limit(FILE *file);
  * memory is remembered until bb_table_print, whose OUT then has failed.
  */
 void bb_table_column(struct bb_text_table *table, const char *head, const char *unit, int width);
+/* Add a column for each of HEADS, which end with a head NULL; the first NKEYS name a row. */
+void bb_table_columns(struct bb_text_table *table, const struct bb_table_head *heads, size_t nkeys);
 /* The columns so far name a row. */
 void bb_table_key(struct bb_text_table *table);
 

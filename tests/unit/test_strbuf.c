@@ -113,6 +113,12 @@ static void test_fold(void **state)
 
 	bb_strbuf_fold(&s, 0, 10);
 	assert_string_equal(bb_strbuf_text(&s), "");
+	bb_strbuf_item(&s, 2, "name", 8, "its text");
+	bb_strbuf_item(&s, 2, "", 8, "more");
+	bb_strbuf_item(&s, 2, "a_long_name", 8, "text");
+	assert_string_equal(bb_strbuf_text(&s), "  name  its text\n        more\n"
+						"  a_long_name  text\n");
+	bb_strbuf_clear(&s);
 	bb_strbuf_add(&s, "# as long as it is\n");
 	const size_t from = s.length;
 	bb_strbuf_add(&s, "1 2 3 4 5 6 7\n# a  bc def gh\n#   averylongword i\n# short");

@@ -321,16 +321,15 @@ void bb_sink_add_settings(struct bb_strbuf *out, const struct bb_run_record *run
 /* All ranks of a small run, or with -v; else the first ones. */
 static void add_some_ranks(struct bb_strbuf *out, const struct bb_run_record *run)
 {
-	static const char *const heads[] = {"Rank", "Group", "Pid", "host", "device", "bus"};
+	static const struct bb_table_head heads[] = {
+		{"Rank", "", 0},   {"Group", "", 0}, {"Pid", "", 0},   {"host", "", 0},
+		{"device", "", 0}, {"bus", "", 0},   {"name", "", -1}, {NULL, NULL, 0}};
 	const bool some = run->ranks.n > MOST_RANKS && !run->lists_all;
 	struct bb_text_table t = {.mark = "#"};
 
 	if (run->ranks.n == 0)
 		return;
-	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
-		bb_table_column(&t, heads[i], "", 0);
-	bb_table_column(&t, "name", "", -1);
-	t.nkeys = 1;
+	bb_table_columns(&t, heads, 1);
 	for (size_t i = 0; i < (some ? FIRST_RANKS : run->ranks.n); i++) {
 		const struct bb_location *at = &run->ranks.ranks[i].location;
 

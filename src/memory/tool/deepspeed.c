@@ -69,6 +69,10 @@ static void add_estimate(struct job *job, const struct bb_estimate_input *in, si
 
 bb_status bb_memory_deepspeed(struct job *job)
 {
+	static const struct bb_table_head heads[] = {
+		{"stage", "", 0},   {"offload", "", -10}, {"zero.Init", "", 0}, {"node", "GiB", 10},
+		{"GPU", "GiB", 10}, {"node", "GB", 10},   {"GPU", "GB", 10},    {NULL, NULL, 0},
+	};
 	char layer[BB_GROUPED_TEXT];
 	struct bb_module largest = {.parameters = 0};
 	struct bb_estimate_input in;
@@ -85,14 +89,7 @@ bb_status bb_memory_deepspeed(struct job *job)
 		       layer, job->o->largest_layer_given ? "" : ", ",
 		       job->o->largest_layer_given ? "" : largest.name,
 		       (unsigned long long)in.nodes, (unsigned long long)in.gpus_per_node);
-	bb_table_column(&job->table, "stage", "", 0);
-	bb_table_column(&job->table, "offload", "", -10);
-	bb_table_column(&job->table, "zero.Init", "", 0);
-	bb_table_key(&job->table);
-	bb_table_column(&job->table, "node", "GiB", 10);
-	bb_table_column(&job->table, "GPU", "GiB", 10);
-	bb_table_column(&job->table, "node", "GB", 10);
-	bb_table_column(&job->table, "GPU", "GB", 10);
+	bb_table_columns(&job->table, heads, 3);
 	bb_json_add_uint(&job->json, "largest_layer", in.largest_layer);
 	bb_json_add_uint(&job->json, "nodes", in.nodes);
 	bb_json_add_uint(&job->json, "gpus_per_node", in.gpus_per_node);

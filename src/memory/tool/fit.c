@@ -13,12 +13,10 @@
 
 static void add_fit_header(struct job *job, uint64_t gpus, uint64_t limit)
 {
-	static const struct {
-		const char *head;
-		int width;
-	} columns[] = {
-		{"dp", 5},         {"tp", 4}, {"pp", 4},  {"ZeRO", 4}, {"recompute", -10},
-		{"microbatch", 0}, {"GB", 8}, {"GiB", 8}, {"full", 5}, {"tightest", -1},
+	static const struct bb_table_head heads[] = {
+		{"dp", "", 5},          {"tp", "", 4},         {"pp", "", 4},   {"ZeRO", "", 0},
+		{"recompute", "", -10}, {"microbatch", "", 0}, {"GB", "", 8},   {"GiB", "", 8},
+		{"full", "", 5},        {"tightest", "", -1},  {NULL, NULL, 0},
 	};
 	char whole[BB_BOTH_TEXT], left[BB_BOTH_TEXT];
 
@@ -30,9 +28,7 @@ static void add_fit_header(struct job *job, uint64_t gpus, uint64_t limit)
 		bb_strbuf_addf(&job->text, ", %s after --reserve", left);
 	bb_strbuf_add(&job->text,
 		      "\n# tightest: the largest category on the rank that needs most\n#\n");
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-		bb_table_column(&job->table, columns[i].head, "", columns[i].width);
-	job->table.nkeys = 4;
+	bb_table_columns(&job->table, heads, 4);
 }
 
 /* Refuse a size that lacks its unit: it would be in bytes. */

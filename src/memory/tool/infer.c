@@ -79,6 +79,8 @@ static void add_rounded(struct job *job, const struct inference *p)
 
 static void add_inference_text(struct job *job, const struct inference *p)
 {
+	static const struct bb_table_head heads[] = {
+		{"", "", -11}, {"GB", "", 10}, {"GiB", "", 10}, {"", "", -1}, {NULL, NULL, 0}};
 	const struct options *o = job->o;
 	char token[BB_BOTH_TEXT];
 
@@ -92,10 +94,7 @@ static void add_inference_text(struct job *job, const struct inference *p)
 	bb_strbuf_addf(&job->text, "\n# tensor-parallel ranks: %lld, memory of each:\n",
 		       (long long)o->tp);
 	bb_strbuf_add(&job->text, "#\n");
-	bb_table_column(&job->table, "", "", -11);
-	bb_table_column(&job->table, "GB", "", 10);
-	bb_table_column(&job->table, "GiB", "", 10);
-	bb_table_column(&job->table, "", "", -1);
+	bb_table_columns(&job->table, heads, 1);
 	add_bytes(job, "weights", (double)p->weights);
 	bb_table_cell(&job->table, "");
 	if (p->has_cache) {

@@ -172,7 +172,7 @@ static void add_subjects(struct bb_strbuf *out)
 		     "Calculates the memory of models, in GB (10^9 bytes) and GiB (2^30 bytes).\n\n"
 		     "Subjects (default: the first that has all given options):\n");
 	for (const struct subject *s = subjects; s->name; s++)
-		bb_strbuf_addf(out, "  %-11s %s\n", s->name, s->brief);
+		bb_strbuf_item(out, 2, s->name, 14, s->brief);
 	bb_strbuf_add(out, "model_memory SUBJECT --help shows the options of a subject.\n\n");
 }
 

@@ -173,10 +173,11 @@ static void add_variant_row(struct job *job, const struct measurement *m, const 
 
 static void add_checkpoint_header(struct job *job, const struct measurement *m)
 {
-	static const char *const columns[][2] = {
-		{"every", ""},    {"peak", "MB"},     {"peak", "MiB"},    {"formula", "MB"},
-		{"saved", ""},    {"forward", "ms"},  {"backward", "ms"}, {"repeated", "ms"},
-		{"repeated", ""}, {"step", "longer"}, {"result", ""},
+	static const struct bb_table_head heads[] = {
+		{"every", "", 0},      {"peak", "MB", 0},     {"peak", "MiB", 0},
+		{"formula", "MB", 0},  {"saved", "", 0},      {"forward", "ms", 0},
+		{"backward", "ms", 0}, {"repeated", "ms", 0}, {"repeated", "", 0},
+		{"step", "longer", 0}, {"result", "", 0},     {NULL, NULL, 0},
 	};
 	const struct bb_chain *c = &m->chain;
 
@@ -188,9 +189,7 @@ static void add_checkpoint_header(struct job *job, const struct measurement *m)
 		      "# peak: of the activations, counted; formula: the same, calculated; "
 		      "repeated: forward passes within the backward pass, and their share of the "
 		      "forward pass; step: forward and backward\n#\n");
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-		bb_table_column(&job->table, columns[i][0], columns[i][1], 0);
-	job->table.nkeys = 1;
+	bb_table_columns(&job->table, heads, 1);
 }
 
 /* Add all rows. BB_EDATA if a result or a peak is wrong. */

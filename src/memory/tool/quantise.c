@@ -137,8 +137,11 @@ static bb_status add_quantised(struct job *job, const struct tensor *t)
 
 bb_status bb_memory_quantise(struct job *job)
 {
-	static const char *const numbers[] = {"scale",     "zero",    "max error",
-					      "rms error", "smaller", "bytes"};
+	static const struct bb_table_head heads[] = {
+		{"format", "", -6},      {"method", "", -6},   {"scale", "", 9},
+		{"zero", "", 9},         {"max error", "", 9}, {"rms error", "", 9},
+		{"smaller", "times", 9}, {"bytes", "", 9},     {NULL, NULL, 0},
+	};
 	struct tensor t = {.x = NULL};
 	char bytes[BB_BOTH_TEXT];
 	bb_status st;
@@ -148,11 +151,7 @@ bb_status bb_memory_quantise(struct job *job)
 		       bb_memory_both(bytes, t.n * sizeof(*t.x)));
 	bb_strbuf_add(&job->text, "# error: of the decoded numbers; scale: distance of "
 				  "neighbouring codes; zero: value of code 0\n#\n");
-	bb_table_column(&job->table, "format", "", -6);
-	bb_table_column(&job->table, "method", "", -6);
-	bb_table_key(&job->table);
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		bb_table_column(&job->table, numbers[i], i == 4 ? "times" : "", 9);
+	bb_table_columns(&job->table, heads, 2);
 	if (t.n <= SHOWN)
 		bb_table_column(&job->table, "codes -> decoded", "", -1);
 	bb_json_add_uint(&job->json, "count", t.n);

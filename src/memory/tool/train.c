@@ -153,15 +153,15 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 		[BB_NEED_RECOMPUTED] = "of one layer at a time",
 		[BB_NEED_ENDS] = "embedding, last norm, head and logits",
 	};
+	static const struct bb_table_head heads[] = {
+		{"", "", -11},    {"GB", "", 10}, {"GiB", "", 10},
+		{"share", "", 7}, {"", "", -1},   {NULL, NULL, 0},
+	};
 	char key[32];
 
 	bb_strbuf_addf(&job->text, "#\n# maximum: a rank of pipeline stage %llu\n",
 		       (unsigned long long)need->stage);
-	bb_table_column(&job->table, "", "", -11);
-	bb_table_column(&job->table, "GB", "", 10);
-	bb_table_column(&job->table, "GiB", "", 10);
-	bb_table_column(&job->table, "share", "", 7);
-	bb_table_column(&job->table, "", "", -1);
+	bb_table_columns(&job->table, heads, 1);
 	for (int i = 0; i < BB_CATEGORIES; i++) {
 		const bool known = i < BB_NEED_ACTIVATIONS || bb_training_has_activations(t);
 

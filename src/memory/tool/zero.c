@@ -37,10 +37,10 @@ static void add_zero_stage(struct job *job, const struct bb_recipe *recipe, int 
 
 static void add_stage_header(struct job *job, const struct bb_recipe *recipe)
 {
-	static const char *const columns[][2] = {
-		{"dp", ""},         {"ZeRO", ""},    {"params", "GB"}, {"grads", "GB"},
-		{"optim", "GB"},    {"total", "GB"}, {"total", "GiB"}, {"world", "GB"},
-		{"saved", "times"}, {"sent", "GB"},
+	static const struct bb_table_head heads[] = {
+		{"dp", "", 0},         {"ZeRO", "", 0},    {"params", "GB", 0}, {"grads", "GB", 0},
+		{"optim", "GB", 0},    {"total", "GB", 0}, {"total", "GiB", 0}, {"world", "GB", 0},
+		{"saved", "times", 0}, {"sent", "GB", 0},  {NULL, NULL, 0},
 	};
 
 	bb_memory_add_recipe(job, recipe);
@@ -49,9 +49,7 @@ static void add_stage_header(struct job *job, const struct bb_recipe *recipe)
 		       "stage 0\n# sent: by one rank per step (microbatches: %lld)\n"
 		       "# FSDP: stage 0 is NO_SHARD, 2 SHARD_GRAD_OP, 3 FULL_SHARD\n#\n",
 		       (long long)job->o->micro_batches);
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-		bb_table_column(&job->table, columns[i][0], columns[i][1], 0);
-	job->table.nkeys = 2;
+	bb_table_columns(&job->table, heads, 2);
 }
 
 bb_status bb_memory_zero(struct job *job)

@@ -166,11 +166,10 @@ static void dp_list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "strategies (--way):\n");
 	for (int i = 0; bb_strategies[i]; i++) {
-		bb_strbuf_addf(out, "  %-10s %s\n  %-10s %s\n", bb_strategies[i]->name,
-			       bb_strategies[i]->brief, "", bb_strategies[i]->formula);
+		bb_strbuf_item(out, 2, bb_strategies[i]->name, 13, bb_strategies[i]->brief);
+		bb_strbuf_item(out, 2, "", 13, bb_strategies[i]->formula);
 		if (bb_strategies[i]->shared)
-			bb_strbuf_addf(out, "  %-10s %s, with ports\n", "",
-				       bb_strategies[i]->shared);
+			bb_strbuf_item(out, 2, "with ports", 13, bb_strategies[i]->shared);
 	}
 	bb_model_list(out);
 }

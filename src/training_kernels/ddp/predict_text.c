@@ -81,19 +81,18 @@ void bb_prediction_add_model(const struct bb_prediction *p)
 
 static void add_caps(const struct bb_prediction *p)
 {
-	static const char *const columns[][2] = {{"cap", ""},      {"buckets", ""},
-						 {"min", "(MiB)"}, {"mean", "(MiB)"},
-						 {"max", "(MiB)"}, {"last", "(MiB)"}};
+	static const struct bb_table_head heads[] = {
+		{"cap", "", 9},           {"buckets", "", 8},  {"min", "(MiB)", 8},
+		{"mean", "(MiB)", 8},     {"max", "(MiB)", 8}, {"last", "(MiB)", 8},
+		{"tensors", "(mean)", 8}, {NULL, NULL, 0},
+	};
 	struct bb_text_table t = {.limit = bb_table_limit(stdout), .merges = true};
 	const uint64_t first = p->ddp->options.first_cap;
 	char size[BB_UNIT_TEXT];
 
 	bb_strbuf_addf(p->out, "#\n# Buckets; the first is closed at %s\n",
 		       first ? bb_format_size(size, first) : "cap");
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-		bb_table_column(&t, columns[i][0], columns[i][1], i == 0 ? 9 : 8);
-	bb_table_column(&t, "tensors", "(mean)", 8);
-	t.nkeys = 1;
+	bb_table_columns(&t, heads, 1);
 	for (size_t i = BB_PREDICT_CAP; i < p->nrows; i++) {
 		const struct bb_buckets *b = &p->rows[i].cap.buckets;
 		const double sizes[] = {(double)bb_buckets_least(b),
@@ -249,10 +248,12 @@ static void add_choices(const struct bb_prediction *p)
 
 void bb_prediction_add_steps(const struct bb_prediction *p, const char *algorithm)
 {
-	static const char *const columns[][2] = {
-		{"overlap", ""},    {"cap", ""},         {"step", "(ms)"},
-		{"reduce", "(ms)"}, {"exposed", "(ms)"}, {"hidden", "(%)"},
-		{"vs one", ""},     {"tensor", ""},      {"25M", ""}};
+	static const struct bb_table_head heads[] = {
+		{"overlap", "", 7},    {"cap", "", 7},         {"step", "(ms)", 8},
+		{"reduce", "(ms)", 8}, {"exposed", "(ms)", 8}, {"hidden", "(%)", 8},
+		{"vs one", "", 8},     {"tensor", "", 8},      {"25M", "", 8},
+		{NULL, NULL, 0},
+	};
 	struct bb_text_table t = {.limit = bb_table_limit(stdout)};
 
 	bb_strbuf_addf(p->out,
@@ -260,9 +261,7 @@ void bb_prediction_add_steps(const struct bb_prediction *p, const char *algorith
 		       "reductions\n",
 		       algorithm, 1e3 * p->rows[0].steps[0].compute_s);
 	bb_strbuf_add(p->out, "# vs: times as fast as one bucket, a bucket per tensor, and 25M\n");
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-		bb_table_column(&t, columns[i][0], columns[i][1], i < 2 ? 7 : 8);
-	t.nkeys = 2;
+	bb_table_columns(&t, heads, 2);
 	for (int overlap = 1; overlap >= 0; overlap--) {
 		if (!bb_ddp_has_overlap(&p->ddp->options, overlap))
 			continue;

@@ -245,7 +245,7 @@ static void hybrid_list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "published runs (--preset):\n");
 	for (const struct bb_hybrid_preset *p = bb_hybrid_presets; p->name; p++)
-		bb_strbuf_addf(out, "    %-14s %s\n", p->name, p->source);
+		bb_strbuf_item(out, 4, p->name, 19, p->source);
 	bb_model_list(out);
 }
 

@@ -269,15 +269,13 @@ static bool is_shown(const struct show *s, int traffic)
 
 static void add_division_columns(const struct show *s, struct bb_text_table *t)
 {
-	static const char *const columns[][2] = {
-		{"", ""},      {"dp", ""},      {"tp", ""},        {"pp", ""},
-		{"micro", ""}, {"micros", ""},  {"recompute", ""}, {"memory", "(GB)"},
-		{"step", ""},  {"compute", ""}, {"bubble", ""},
+	static const struct bb_table_head heads[] = {
+		{"", "", 0},      {"dp", "", 0},      {"tp", "", 0},        {"pp", "", 0},
+		{"micro", "", 0}, {"micros", "", 0},  {"recompute", "", 0}, {"memory", "(GB)", 0},
+		{"step", "", 0},  {"compute", "", 0}, {"bubble", "", 0},    {NULL, NULL, 0},
 	};
 
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-		bb_table_column(t, columns[i][0], columns[i][1], 0);
-	t->nkeys = 4;
+	bb_table_columns(t, heads, 4);
 	for (int i = 0; i < SHOWN_TRAFFICS; i++)
 		if (is_shown(s, shown_traffic[i]))
 			bb_table_column(t, bb_traffic_names[shown_traffic[i]], "", 0);
@@ -381,7 +379,14 @@ static void add_traffic(const struct show *s, const struct bb_hybrid_division *d
 					    [BB_TRAFFIC_EXPERT] = BB_AXIS_EP,
 					    [BB_TRAFFIC_PIPELINE] = BB_AXIS_PP,
 					    [BB_TRAFFIC_DATA] = BB_AXIS_DP};
+	static const struct bb_table_head heads[] = {{"part", "", -9},
+						     {"calls", "", 8},
+						     {"sent", "(GB)", 12},
+						     {"groups", "", -1},
+						     {NULL, NULL, 0}};
+	struct bb_text_table t = {.limit = bb_table_limit(stdout)};
 
+	bb_table_columns(&t, heads, 1);
 	bb_strbuf_addf(s->out,
 		       "#\n# dp %d, tp %d, pp %d: bytes that a rank of the slowest stage sends "
 		       "per step\n",
@@ -391,14 +396,16 @@ static void add_traffic(const struct show *s, const struct bb_hybrid_division *d
 
 		if (v->calls == 0)
 			continue;
-		bb_strbuf_addf(
-			s->out,
-			"#   %-9s %8llu calls %12.3f GB; %d of %d groups of %d cross nodes\n",
-			bb_traffic_names[i], (unsigned long long)v->calls, 1e-9 * v->sent,
-			bb_grid_crossing(&division->grid, axes[i], s->cluster.node),
-			bb_grid_groups(&division->grid, axes[i]),
-			bb_grid_size(&division->grid, axes[i]));
+		bb_table_cell(&t, bb_traffic_names[i]);
+		bb_table_cellf(&t, "%llu", (unsigned long long)v->calls);
+		bb_table_cellf(&t, "%.3f", 1e-9 * v->sent);
+		bb_table_cellf(&t, "%d of %d groups of %d cross nodes",
+			       bb_grid_crossing(&division->grid, axes[i], s->cluster.node),
+			       bb_grid_groups(&division->grid, axes[i]),
+			       bb_grid_size(&division->grid, axes[i]));
 	}
+	bb_table_print(&t, s->out);
+	bb_table_free(&t);
 }
 
 static void add_plan(const struct show *s)

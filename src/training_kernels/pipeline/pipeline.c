@@ -230,7 +230,7 @@ static void pipeline_list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "schedules:\n");
 	for (const struct bb_pipeline_schedule *s = bb_pipeline_schedules; s->name; s++)
-		bb_strbuf_addf(out, "    %-12s %s\n", s->name, s->brief);
+		bb_strbuf_item(out, 4, s->name, 17, s->brief);
 	bb_model_list(out);
 }
 

@@ -40,29 +40,21 @@ static struct text *text_of(struct bb_sink *sink)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void add_columns(struct bb_text_table *t, const char *const (*columns)[2], size_t nkeys)
-{
-	for (; (*columns)[0]; columns++)
-		bb_table_column(t, (*columns)[0], (*columns)[1], 0);
-	t->columns[0].left = true;
-	t->nkeys = nkeys;
-}
-
 static void text_add_head(struct text *t, const struct bb_pipeline_record *r)
 {
-	static const char *const schedules[][2] = {
-		{"schedule", ""},     {"v", ""},
-		{"time", ""},         {"step", "(ms)"},
-		{"bubble", "/ideal"}, {"bubble", "/total"},
-		{"stage", "(ms)"},    {"bubble", "/ideal"},
-		{"bubble", "/total"}, {"p99", "(ms)"},
-		{"off", "(%)"},       {"peak", "(M_B)"},
-		{"sent", "(B)"},      {"#wrong", ""},
-		{NULL, NULL},
+	static const struct bb_table_head schedules[] = {
+		{"schedule", "", -1},    {"v", "", 0},
+		{"time", "", 0},         {"step", "(ms)", 0},
+		{"bubble", "/ideal", 0}, {"bubble", "/total", 0},
+		{"stage", "(ms)", 0},    {"bubble", "/ideal", 0},
+		{"bubble", "/total", 0}, {"p99", "(ms)", 0},
+		{"off", "(%)", 0},       {"peak", "(M_B)", 0},
+		{"sent", "(B)", 0},      {"#wrong", "", 0},
+		{NULL, NULL, 0},
 	};
-	static const char *const stages[][2] = {
-		{"schedule", ""},  {"stage", ""},    {"time", ""},    {"stage", "(ms)"},
-		{"peak", "(M_B)"}, {"peak", "(MB)"}, {"sent", "(B)"}, {NULL, NULL},
+	static const struct bb_table_head stages[] = {
+		{"schedule", "", -1}, {"stage", "", 0},    {"time", "", 0},    {"stage", "(ms)", 0},
+		{"peak", "(M_B)", 0}, {"peak", "(MB)", 0}, {"sent", "(B)", 0}, {NULL, NULL, 0},
 	};
 	char f[BB_UNIT_TEXT], b[BB_UNIT_TEXT], w[BB_UNIT_TEXT], hop[BB_UNIT_TEXT];
 	char message[BB_UNIT_TEXT];
@@ -79,8 +71,8 @@ static void text_add_head(struct text *t, const struct bb_pipeline_record *r)
 	if (r->compute)
 		bb_strbuf_addf(&t->sink.out, "; passes: %s", r->compute);
 	bb_strbuf_add(&t->sink.out, "\n");
-	add_columns(&t->schedules, schedules, 3);
-	add_columns(&t->stages, stages, 2);
+	bb_table_columns(&t->schedules, schedules, 3);
+	bb_table_columns(&t->stages, stages, 2);
 	if (r->layers.n)
 		bb_table_column(&t->stages, "layers", "", 0);
 }
