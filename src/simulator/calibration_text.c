@@ -161,8 +161,8 @@ static void add_doubts(const struct bb_calibration *c, struct bb_strbuf *out)
 		  "rows, whose algbw is not size over time", out);
 	add_count(c->far, "time, more than 10 times as long or as short as the model's",
 		  "times, more than 10 times as long or as short as the model's", out);
-	add_count(c->others, "result, not of NCCL or without collective or ranks",
-		  "results, not of NCCL or without collective or ranks", out);
+	add_count(c->others, "result, not of NCCL or without collective, ranks or size",
+		  "results, not of NCCL or without collective, ranks or size", out);
 	if (c->wrong > 0)
 		bb_strbuf_addf(out, "# Used: %zu row%s wrong data\n", c->wrong,
 			       c->wrong == 1 ? " has" : "s have");

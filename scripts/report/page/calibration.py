@@ -4,7 +4,7 @@ from report import paper as ink
 from report.page import chart
 from report.page.collectives import MOST_GROUPS, belongs, groups_of
 from report.page.figure import Figure
-from report.values import percent, positive, text
+from report.values import positive, text
 
 MOST_ALGORITHMS = 3  # more bands hide each other
 WHISKER = 3  # half the width of its ends
@@ -112,12 +112,11 @@ def left_out(curves):
         paper.marks(frame.points([(s, v) for s, v, _, _ in points]), c.color, ink.PAPER, "o", 5, 1.1)
         ends.append((*points[-1][:2], c.name, c.color, True))
     frame.names(ends)
-    inside = sum(low <= v <= high for _, v, low, high in tested) / len(tested)
     return Figure(
         "Sizes left out",
         paper,
         "Circles: measured time over the time predicted without that size; that of the smallest and largest size is predicted "
-        f"from one side. Shaded: the interval; {percent(100 * inside)} of the circles are inside.",
+        "from one side. Shaded: the interval.",
     )
 
 
