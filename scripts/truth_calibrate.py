@@ -17,19 +17,22 @@ def key(record):
 
 
 def predictions(build, folder, known, ranks, algorithms):
-    """Times predicted from the records KNOWN, by key."""
+    """(time, lower and upper end of its interval) predicted from the records KNOWN, by key."""
     path = os.path.join(folder, "known.jsonl")
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(record) + "\n" for record in known)
     command = [f"{build}/all_reduce_perf", "--backend", "sim", "--calibrate", path, "-g", str(ranks), *RUN[:6],
                "--algo", ",".join(algorithms)]
-    return {key(record): record["time_us"] for record in programs.records(command, "result")}
+    return {key(record): tuple(record[field] for field in ("time_us", "predicted_low_us", "predicted_high_us"))
+            for record in programs.records(command, "result")}
 
 
 def row(what, calibrated, pairs):
-    errors = [abs(predicted / measured - 1) for predicted, measured in pairs]
+    errors = [abs(predicted / measured - 1) for (predicted, _, _), measured in pairs]
+    ends = [(low, measured, high) for (_, low, high), measured in pairs if low is not None]
+    inside = f", {100 * sum(low <= time <= high for low, time, high in ends) / len(ends):.0f}% inside" if ends else ""
     return [what, f"calibrated on {calibrated}", f"{len(errors)} times",
-            f"{100 * statistics.median(errors):.1f}% off", f"at most {100 * max(errors):.0f}%"]
+            f"{100 * statistics.median(errors):.1f}% off", f"at most {100 * max(errors):.0f}%{inside}"]
 
 
 def pairs_of(measured, predicted, wanted):

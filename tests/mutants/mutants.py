@@ -80,6 +80,13 @@ MUTANTS = [
     Mutant("simulator: links half as fast", "src/simulator/timeline_parts.h",
            "return links->rate > 0 ? bytes / links->rate : 0;", "return links->rate > 0 ? 2 * bytes / links->rate : 0;",
            "unit/test_sim"),
+    Mutant("calibration: intervals of the median error", "src/simulator/calibration_cross.c",
+           "#define INSIDE 0.9", "#define INSIDE 0.5", "cli/test_calibrate intervals", "all_reduce_perf"),
+    Mutant("calibration: what is left out stays in the fit", "src/simulator/calibration_cross.c",
+           "if (!is_of(fold, &c->points[i]))", "if (c->points[i].bytes > 0)", "cli/test_calibrate intervals", "all_reduce_perf"),
+    Mutant("calibration: a log of other GPUs passes", "src/simulator/calibration_nccl.c",
+           "if (!of_log || !of_cluster || of_log == of_cluster)", "if (!of_log || of_cluster)",
+           "cli/test_calibrate bad_logs", "all_reduce_perf"),
     Mutant("simulator: NCCL's ring sends each byte once", "src/simulator/nccl_model.c",
            "v->bytes * ring_steps(collective, v->m->ranks) / n", "v->bytes", "unit/test_nccl_model"),
     # Training.
