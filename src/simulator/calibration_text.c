@@ -123,16 +123,16 @@ static void add_figures(const struct bb_calibration *c, struct bb_strbuf *out)
 		const enum bb_site_figure figure = (enum bb_site_figure)f;
 		const enum bb_site_state state = c->site.state[f];
 
-		bb_strbuf_addf(out, "# %s: %s", state == BB_SITE_FITTED ? "Fitted" : "Not fitted",
+		bb_strbuf_addf(out,
+			       "# %s: %s = ", state == BB_SITE_FITTED ? "Fitted" : "Not fitted",
 			       bb_site_name(figure));
+		add_figure_value(figure, c->site.fitted[f], out);
 		if (state == BB_SITE_FITTED) {
-			bb_strbuf_add(out, " = ");
-			add_figure_value(figure, c->site.fitted[f], out);
 			bb_strbuf_add(out, ", described as ");
+			add_figure_value(figure, c->site.described[f], out);
 		} else {
-			bb_strbuf_addf(out, ", %s: ", why[state]);
+			bb_strbuf_addf(out, ": %s", why[state]);
 		}
-		add_figure_value(figure, c->site.described[f], out);
 		bb_strbuf_add(out, "\n");
 	}
 }

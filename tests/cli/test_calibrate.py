@@ -244,7 +244,7 @@ def log_of_nccl_tests():
     sweep = "all_reduce -g 8 -b 1M -e 16G -f 2"
     lines = log("h100.txt")
     out = calibrated(lines, sweep).exits(0).out
-    for words in ("Calibration: 30 results", "Not fitted: nic_efficiency, no result is of several nodes",
+    for words in ("Calibration: 30 results", "Not fitted: nic_efficiency = 97.6%: no result is of several nodes",
                   "do not name NCCL's choices", "sizes between measured ones: 13 left out in turn",
                   "other collectives: not tested, one collective was measured", "left out of the calibration"):
         expect(words in out, f"{words}: {out}")
