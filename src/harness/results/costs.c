@@ -132,17 +132,31 @@ static void add_intervals(const struct bb_costs *p, bool calibrated, struct bb_s
 	}
 }
 
+/* True if other versions choose in row I what they choose in the row before. */
+static bool repeats_versions(const struct bb_costs *p, size_t i)
+{
+	const struct bb_cost_row *r = &p->rows[i], *before = i > 0 ? &p->rows[i - 1] : NULL;
+
+	return before && strcmp(r->cost.algorithm_asked, before->cost.algorithm_asked) == 0 &&
+	       strcmp(r->other_versions, before->other_versions) == 0;
+}
+
+/* A line for each choice of other versions, with its sizes. */
 static void add_versions(const struct bb_costs *p, struct bb_strbuf *out)
 {
-	for (size_t i = 0; i < p->n; i++) {
+	for (size_t i = 0, last; i < p->n; i = last + 1) {
 		const struct bb_cost_row *r = &p->rows[i];
-		char size[BB_UNIT_TEXT];
+		char size[BB_UNIT_TEXT], end[BB_UNIT_TEXT];
 
-		if (!r->other_versions[0] || repeats_case(p, i))
+		for (last = i; last + 1 < p->n && repeats_versions(p, last + 1);)
+			last++;
+		if (!r->other_versions[0])
 			continue;
-		bb_strbuf_addf(out, "# %s at %s: %s\n", r->cost.algorithm_asked,
-			       bb_format_size(size, (uint64_t)r->cost.size_bytes),
-			       r->other_versions);
+		bb_format_size(size, (uint64_t)r->cost.size_bytes);
+		bb_format_size(end, (uint64_t)p->rows[last].cost.size_bytes);
+		bb_strbuf_addf(out, "# %s at %s%s%s: %s\n", r->cost.algorithm_asked, size,
+			       strcmp(size, end) == 0 ? "" : " to ",
+			       strcmp(size, end) == 0 ? "" : end, r->other_versions);
 	}
 }
 
