@@ -34,7 +34,7 @@ enum bb_figure {
 	BB_FIGURE_POD_TAPER,        /* a pod's rate down, over its rate up */
 	/* Of nodes without GPUs. */
 	BB_FIGURE_NODE_RANKS,
-	BB_FIGURE_LOOPBACK,            /* 1: messages within a node take its NICs, too */
+	BB_FIGURE_LOOPBACK,            /* not 0: messages within a node take its NICs, too */
 	BB_FIGURE_CORE_RATE,           /* of a rank's copies within the node */
 	BB_FIGURE_CORE_LATENCY,        /* of a message within the node */
 	BB_FIGURE_MEMORY_RATE,         /* of a package; 0: its ranks do not share it */
@@ -147,7 +147,7 @@ static inline int bb_cluster_node(const struct bb_cluster *c, int rank)
 /* Do messages within a node of C take its NICs? */
 static inline bool bb_cluster_loops_back(const struct bb_cluster *c)
 {
-	return c->inside == BB_INSIDE_MEMORY && c->figures[BB_FIGURE_LOOPBACK] == 1;
+	return c->inside == BB_INSIDE_MEMORY && c->figures[BB_FIGURE_LOOPBACK] > 0;
 }
 
 /* Bytes that the caches of a package of a node hold. */
