@@ -87,6 +87,10 @@ MUTANTS = [
     Mutant("calibration: a log of other GPUs passes", "src/simulator/calibration_nccl.c",
            "if (!of_log || !of_cluster || of_log == of_cluster)", "if (!of_log || of_cluster)",
            "cli/test_calibrate bad_logs", "all_reduce_perf"),
+    Mutant("simulator: a rule of Open MPI holds for its bytes, too", "src/simulator/openmpi.c",
+           "|| bytes < below)", "|| bytes <= below)", "unit/test_openmpi"),
+    Mutant("simulator: memory is as fast as if caches held nothing", "src/simulator/fabric.c",
+           "beyond > 0 ? beyond : 0", "beyond > 0 ? 1 : 0", "unit/test_evaluators"),
     Mutant("simulator: NCCL's ring sends each byte once", "src/simulator/nccl_model.c",
            "v->bytes * ring_steps(collective, v->m->ranks) / n", "v->bytes", "unit/test_nccl_model"),
     # Training.
