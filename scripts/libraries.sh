@@ -81,6 +81,11 @@ has_pmix() {
 	ldconfig -p 2>/dev/null | grep -q 'libpmix\.so\.2'
 }
 
+# dpkg-buildpackage asks for the package itself.
+has_build_essential() {
+	[ "$(dpkg-query -W -f='${db:Status-Status}' build-essential 2>/dev/null)" = installed ]
+}
+
 has_pip() {
 	python3 -m pip --version >/dev/null 2>&1
 }

@@ -7,6 +7,7 @@
 #   scripts/setup.sh perf    also the peers that make perf compares with
 #   scripts/setup.sh gpu     also for building the nccl backend: CUDA's compiler and NCCL
 #   scripts/setup.sh fresh   also for the fresh Debian roots of tests/fresh
+#   scripts/setup.sh deb     also for `make deb`
 #
 # scripts/libraries.txt lists what each level needs.
 #

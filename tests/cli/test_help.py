@@ -51,6 +51,9 @@ def example(command):
     result.exits(7 if "--fault" in words else 0)
 
 
+# All collectives show the same examples.
+ALIKE = {f"{name}_perf" for name in COLLECTIVES} - {"all_reduce_perf", "hypercube_perf"}
+
 for program in sorted(os.listdir(kit.Settings.build)):
     if re.search(r"_perf$|^(diagnose|topology|model_memory|acceptance)$", program):
         add(f"help of {program}", helps, program)
@@ -58,4 +61,5 @@ for program in sorted(os.listdir(kit.Settings.build)):
             for line in kit.execute([built(program), "--help-schema"]).exits(0).out.splitlines():
                 found = json.loads(line)
                 for words in found["examples"]:
-                    add(f"example: {found['program']} {words}", example, f"{found['program']} {words}", cores=4)
+                    command = f"{found['program']} {words}"
+                    add(f"example: {command}", example, command, cores=4, full=program in ALIKE)
