@@ -19,7 +19,7 @@
 #   CUDA=auto | 0 | 1                nccl backend: if nvcc and nccl.h exist, never, always
 #   CUDA_HOME=DIR NCCL_HOME=DIR NVCC_GENCODE=   their folders; the devices to build for
 #   REPORT=DIR BENCH_MAX=1G          folder of the report and largest size of `make bench`
-#   PREFIX=DIR DESTDIR=DIR           folders of `make install`
+#   PREFIX=DIR DESTDIR=DIR           folders of `make install`; ZSH_FOLDER: that of zsh's completion, below share
 
 SAN    ?=
 comma  := ,
@@ -475,7 +475,7 @@ folder     = $(firstword $(subst :, ,$(1)))
 files      = $(wildcard $(lastword $(subst :, ,$(1))))
 
 # Man pages and completions are printed by the programs just built; Python writes them.
-HAVE_PYTHON := $(shell $(PYTHON) -c 'import sys; print(sys.version_info >= (3, 8) or "")' 2>/dev/null)
+HAVE_PYTHON := $(shell command -v $(firstword $(PYTHON)))
 PAGES       := $(B)/pages
 SHARE        = $(DESTDIR)$(PREFIX)/share
 ZSH_FOLDER  ?= zsh/site-functions
