@@ -14,8 +14,8 @@
 #define POLLED_NS 50000     /* between looks at what other processes do */
 
 static const char *const things[FAKE_THINGS] = {
-	"blocks of memory", "streams",       "events",     "graphs",
-	"communicators",    "registrations", "operations",
+	"blocks of memory",     "streams",       "events",     "graphs", "communicators",
+	"device communicators", "registrations", "operations",
 };
 
 static struct {

@@ -11,7 +11,8 @@
  *   fake_cuda.c     devices, memory, copies, kernels
  *   fake_library.c  how the backend finds the library
  *   fake_comm.c     communicators
- *   fake_known.c    operations and registered memory of communicators
+ *   fake_known.c    operations, registered memory and device parts of communicators
+ *   fake_device.cc  the same as the headers have it in C++, for kernels (nccl_device.h)
  *   fake_ops.c      collectives and messages, and groups of calls
  *   fake_profiler.c  what a profiler is told
  *   fake_compute.c  what the ranks of a collective get
@@ -24,6 +25,8 @@
  * a ring where it lacks the algorithm of NCCL_ALGO, as before 2.24, BUSBENCH_FAKE_INTERNAL=1 call
  * that an internal error; BUSBENCH_FAKE_STRAY=1: it runs NVLS whatever NCCL_ALGO was;
  * NCCL_LOCAL_REGISTER=0, NCCL_WIN_ENABLE=0: it registers no buffers, no windows;
+ * BUSBENCH_FAKE_DEVICE=1 says on stderr for how many barriers a device part is made;
+ * BUSBENCH_FAKE_LSA=N: kernels of a rank reach the memory of N ranks;
  * BUSBENCH_FAKE_PEERS=0: no GPU reaches another's memory;
  * BUSBENCH_FAKE_PINS=0: memory of the host cannot be pinned in place;
  * BUSBENCH_FAKE_NCCL=0: there is no NCCL;
@@ -41,6 +44,8 @@
  */
 #ifndef BB_TESTS_FAKE_H
 #define BB_TESTS_FAKE_H
+
+#include "fake_device.h"
 
 #include "backends/nccl/compat.h"
 
@@ -95,6 +100,7 @@ enum fake_thing {
 	FAKE_EVENT,
 	FAKE_GRAPH,
 	FAKE_COMM,
+	FAKE_DEVICE_COMM,
 	FAKE_REGISTRATION,
 	FAKE_OPERATION,
 	FAKE_THINGS
@@ -205,8 +211,6 @@ struct fake_call {
 	int root;
 };
 
-#define FAKE_MOST_RANKS 16
-
 /* Where the ranks of a collective meet. */
 struct fake_meeting {
 	struct fake_meeting *next;
@@ -237,6 +241,8 @@ struct fake_clique {
 	} split;
 	int registering, registered;
 	size_t window_bytes;
+	struct ncclWindow_vidmem *window; /* that is being registered */
+	unsigned long long device_arrivals;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	char algorithm[64], protocol[64];
@@ -258,6 +264,7 @@ struct ncclComm {
 	unsigned long collectives; /* issued */
 	int first_group;           /* collectives of its first group; 0: none yet */
 	int registrations;
+	int device_comms;
 	int noperations;
 	int weights[FAKE_MOST_OPERATIONS];
 	bool open[FAKE_MOST_OPERATIONS];

@@ -401,6 +401,8 @@ static void close_comm(ncclComm_t comm)
 		fake_misused("a communicator is let go within a group of calls");
 	for (int i = 0; i < comm->registrations; i++)
 		fake_let_go(FAKE_REGISTRATION);
+	for (int i = 0; i < comm->device_comms; i++)
+		fake_let_go(FAKE_DEVICE_COMM);
 	for (int i = 0; i < comm->noperations; i++)
 		if (comm->open[i])
 			fake_let_go(FAKE_OPERATION);
@@ -422,6 +424,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 	if (comm->registrations > 0)
 		fake_misused("a communicator is destroyed with %d registrations",
 			     comm->registrations);
+	if (comm->device_comms > 0)
+		fake_misused("a communicator is destroyed with its device part");
 	c->left++;
 	pthread_cond_broadcast(&c->changed);
 	while (c->left < c->n && !fake_has_failed())

@@ -1,8 +1,10 @@
 /*
- * What a communicator knows: operations and registered memory.
+ * What a communicator knows: operations, registered memory, and the part that kernels use.
  */
 #include "fake.h"
 
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +93,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncc
 				    int flags)
 {
 	struct fake_clique *c = comm->clique;
+	struct ncclWindow_vidmem *w;
 	int round;
 	bool together;
 
@@ -102,11 +105,16 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncc
 		return ncclSuccess;
 	pthread_mutex_lock(&c->lock);
 	round = c->registered;
-	if (c->registering == 0)
+	if (c->registering == 0) {
 		c->window_bytes = bytes;
-	else if (c->window_bytes != bytes)
+		c->window = fake_zeroed(sizeof(*c->window));
+		c->window->refs = c->n;
+	}
+	if (c->window_bytes != bytes)
 		fake_misused("a window is %zu bytes on one rank and %zu on another",
 			     c->window_bytes, bytes);
+	w = c->window;
+	w->base[comm->rank] = at;
 	if (++c->registering == c->n) {
 		c->registering = 0;
 		c->registered++;
@@ -119,15 +127,91 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncc
 	if (!together)
 		return fake_complain(ncclRemoteError, "a rank did not come");
 	note_registration(comm, at, 1);
-	*window = at;
+	*window = w;
 	return ncclSuccess;
 }
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
+	struct fake_clique *const c = comm->clique;
+	bool unused;
+
 	FAKE_NCCL();
-	note_registration(comm, window, -1);
+	note_registration(comm, window->base[comm->rank], -1);
+	pthread_mutex_lock(&c->lock);
+	unused = --window->refs == 0;
+	pthread_mutex_unlock(&c->lock);
+	if (unused)
+		fake_free(window, sizeof(*window));
 	return ncclSuccess;
 }
 
 #endif
+
+#ifdef BB_NCCL_HAS_DEVICE
+
+/* The ranks' memory is the host's, which no switch reduces and no network writes. */
+ncclResult_t fake_device_create(ncclComm_t comm, bool multimem, bool gin, int barriers,
+				struct ncclDevComm *device)
+{
+	const long lsa = fake_number("BUSBENCH_FAKE_LSA", comm->clique->n);
+
+	if (fake_enter("ncclDevCommCreate"))
+		return fake_complain(ncclSystemError, "ncclDevCommCreate was to fail");
+	if (!fake_number("NCCL_WIN_ENABLE", 1))
+		return fake_complain(ncclInvalidUsage,
+				     "Communicator does not support symmetric memory!");
+	if (multimem)
+		return fake_complain(ncclInvalidArgument, "Multicast support requested for team "
+							  "but none available on system.");
+	if (gin)
+		return fake_complain(ncclInternalError, "GIN is not supported.");
+	if (barriers < 1)
+		fake_misused("a device communicator has no barriers");
+	if (comm->rank == 0 && fake_number("BUSBENCH_FAKE_DEVICE", 0))
+		fprintf(stderr, "fake: device part for %d barriers\n", barriers);
+	*device = (struct ncclDevComm){.rank = comm->rank,
+				       .nRanks = comm->clique->n,
+				       .lsaRank = comm->rank,
+				       .lsaSize = (int)lsa,
+				       .comm = comm,
+				       .arrivals = &comm->clique->device_arrivals};
+	comm->device_comms++;
+	fake_made(FAKE_DEVICE_COMM);
+	return ncclSuccess;
+}
+
+ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *device)
+{
+	FAKE_NCCL();
+	if (device->comm != comm)
+		fake_misused("a device communicator is destroyed with another communicator");
+	comm->device_comms--;
+	fake_let_go(FAKE_DEVICE_COMM);
+	return ncclSuccess;
+}
+
+#endif
+
+static bool is_over(ncclComm_t comm)
+{
+	bool over;
+
+	pthread_mutex_lock(&comm->clique->lock);
+	over = fake_is_over(comm);
+	pthread_mutex_unlock(&comm->clique->lock);
+	return over;
+}
+
+/* Every rank comes to every barrier, so that arrivals alone tell which one is complete. */
+void fake_device_barrier(const struct ncclDevComm *device)
+{
+	const ncclComm_t comm = device->comm;
+	const unsigned long long n = (unsigned long long)device->nRanks;
+	const unsigned long long last =
+		(__atomic_fetch_add(device->arrivals, 1, __ATOMIC_ACQ_REL) / n + 1) * n;
+
+	while (__atomic_load_n(device->arrivals, __ATOMIC_ACQUIRE) < last && !fake_has_failed() &&
+	       !is_over(comm))
+		sched_yield();
+}

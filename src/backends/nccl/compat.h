@@ -58,6 +58,12 @@
 #define BB_NCCL_SINCE_UUIDS 23007
 /* ncclAlltoAll, ncclGather and ncclScatter. */
 #define BB_NCCL_SINCE_ALLTOALL 22803
+/* The device API, with networking; in 2.28.3 its structs are others. From 2.29 on they carry the
+   version of the headers. */
+#define BB_NCCL_SINCE_DEVICE 22807
+#define BB_NCCL_SINCE_DEVICE_VERSIONS 22900
+/* ginConnectionType, in place of ginForceEnable. */
+#define BB_NCCL_SINCE_DEVICE_CONNECTIONS 22907
 
 /* FEATURE(first version, its name in --list). */
 #define BB_NCCL_FEATURES(FEATURE)                                                                  \
@@ -70,7 +76,8 @@
 	FEATURE(BB_NCCL_SINCE_WINDOWS, "symmetric windows")                                        \
 	FEATURE(BB_NCCL_SINCE_POLICIES, "thread block policies")                                   \
 	FEATURE(BB_NCCL_SINCE_POLICY_ZERO, "the policy of no thread blocks")                       \
-	FEATURE(BB_NCCL_SINCE_ALLTOALL, "ncclAlltoAll, ncclGather and ncclScatter")
+	FEATURE(BB_NCCL_SINCE_ALLTOALL, "ncclAlltoAll, ncclGather and ncclScatter")                \
+	FEATURE(BB_NCCL_SINCE_DEVICE, "kernels on the device API")
 
 /* ---- FUNCTION(first version that is called, name) ------------------------------------------ */
 
@@ -129,12 +136,38 @@
 #define BB_NCCL_ALLTOALL_FUNCTIONS(FUNCTION)
 #endif
 
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_DEVICE
+#define BB_NCCL_HAS_DEVICE
+#define BB_NCCL_DEVICE_FUNCTIONS(FUNCTION)                                                         \
+	FUNCTION(BB_NCCL_SINCE_DEVICE, ncclDevCommCreate)                                          \
+	FUNCTION(BB_NCCL_SINCE_DEVICE, ncclDevCommDestroy)
+
+/* As in nccl_device.h, which is C++. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+struct ncclDevComm;
+struct ncclDevCommRequirements;
+ncclResult_t ncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommRequirements *needs,
+			       struct ncclDevComm *device);
+ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *device);
+#ifdef __cplusplus
+}
+#endif
+#else
+#define BB_NCCL_DEVICE_FUNCTIONS(FUNCTION)
+#endif
+
 #define BB_NCCL_FUNCTIONS(FUNCTION)                                                                \
 	BB_NCCL_OLD_FUNCTIONS(FUNCTION)                                                            \
 	BB_NCCL_REGISTRATION_FUNCTIONS(FUNCTION)                                                   \
 	BB_NCCL_ROOT_FUNCTIONS(FUNCTION)                                                           \
 	BB_NCCL_WINDOW_FUNCTIONS(FUNCTION)                                                         \
-	BB_NCCL_ALLTOALL_FUNCTIONS(FUNCTION)
+	BB_NCCL_ALLTOALL_FUNCTIONS(FUNCTION)                                                       \
+	BB_NCCL_DEVICE_FUNCTIONS(FUNCTION)
+
+/* In C++ no member may be named as the function that its type names. */
+#ifndef __cplusplus
 
 /* The loaded library. Pointers to missing functions are NULL. */
 struct bb_nccl_library {
@@ -143,5 +176,7 @@ struct bb_nccl_library {
 	BB_NCCL_FUNCTIONS(BB_NCCL_POINTER)
 #undef BB_NCCL_POINTER
 };
+
+#endif
 
 #endif

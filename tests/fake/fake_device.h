@@ -1,0 +1,39 @@
+/*
+ * fake_device.h - NCCL's device API, as far as kernels on the CPU have it: windows, and barriers
+ * between the ranks of a process or several.
+ */
+#ifndef BB_TESTS_FAKE_DEVICE_H
+#define BB_TESTS_FAKE_DEVICE_H
+
+#include <nccl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FAKE_MOST_RANKS 16
+
+/* The memory that all ranks registered together; of all processes. */
+struct ncclWindow_vidmem {
+	char *base[FAKE_MOST_RANKS];
+	int refs;
+};
+
+struct ncclDevComm {
+	int rank, nRanks, lsaRank, lsaSize;
+	void *comm;                   /* of the rank */
+	unsigned long long *arrivals; /* of all ranks at barriers */
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* ncclDevCommCreate, with what it needs: multimem, networking, the number of barriers. */
+ncclResult_t fake_device_create(ncclComm_t comm, bool multimem, bool gin, int barriers,
+				struct ncclDevComm *device);
+/* Wait for all ranks, or until a call has failed or the communicator was aborted. */
+void fake_device_barrier(const struct ncclDevComm *device);
+#ifdef __cplusplus
+}
+#endif
+
+#endif
