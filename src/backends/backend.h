@@ -21,7 +21,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 23u
+#define BB_BACKEND_ABI 24u
 
 struct bb_cluster; /* topology/cluster.h */
 
@@ -89,9 +89,10 @@ struct bb_backend_config {
 	int ranks_before;            /* on this host, in earlier processes: their GPUs are in use */
 	int ranks_here;              /* on this host, in all processes */
 	enum bb_registration registration;
-	int cta_policy; /* 0: the library's default, 1: few thread blocks, 2: none if possible */
-	int peers;      /* ranks that each rank exchanges messages with; 0: any number */
-	bool reached;   /* other ranks access buffers, over routes */
+	int cta_policy;    /* 0: the library's default, 1: few thread blocks, 2: none if possible */
+	int device_blocks; /* thread blocks of kernels on its device API; 0: the default */
+	int peers;         /* ranks that each rank exchanges messages with; 0: any number */
+	bool reached;      /* other ranks access buffers, over routes */
 	/* No collectives and messages are called, so their library may be missing. */
 	bool library_optional;
 	bool default_stream; /* the main queue is the device's default stream */

@@ -241,7 +241,7 @@ static bb_status comm_destroy(struct bb_group *group)
 {
 	struct bb_rank *rank = group->rank;
 	ncclComm_t comm = group->comm;
-	bb_status status = BB_OK;
+	bb_status status = bb_nccl_device_close(group);
 
 	bb_nccl_deregister(group, NULL);
 	group->comm = NULL;
@@ -262,45 +262,46 @@ static bb_status comm_destroy(struct bb_group *group)
 	return status;
 }
 
-static bb_status save_variable(char **saved_environment, const char *name, const char *value)
+static bb_status save_variable(char **saved, const char *name, const char *value)
 {
 	const char *const now = getenv(name);
 
-	if (now && !(*saved_environment = strdup(now)))
+	if (now && !(*saved = strdup(now)))
 		return BB_EINTERNAL;
 	return value && setenv(name, value, 1) != 0 ? BB_EINTERNAL : BB_OK;
 }
 
-static bb_status change_environment(const struct bb_rank *rank, const struct bb_nccl_selection *way,
-				    struct saved_environment *saved_environment)
+static bb_status change_environment(const struct bb_rank *rank,
+				    const struct bb_nccl_selection *selection,
+				    struct saved_environment *saved)
 {
-	saved_environment->changed = true;
-	if (save_variable(&saved_environment->algorithm, "NCCL_ALGO", way->algorithm) != BB_OK ||
-	    save_variable(&saved_environment->protocol, "NCCL_PROTO", way->protocol) != BB_OK)
+	saved->changed = true;
+	if (save_variable(&saved->algorithm, "NCCL_ALGO", selection->algorithm) != BB_OK ||
+	    save_variable(&saved->protocol, "NCCL_PROTO", selection->protocol) != BB_OK)
 		return no_memory(rank);
 	return BB_OK;
 }
 
-static bb_status restore_variable(const char *name, const char *saved_environment)
+static bb_status restore_variable(const char *name, const char *saved)
 {
-	const int result = saved_environment ? setenv(name, saved_environment, 1) : unsetenv(name);
+	const int result = saved ? setenv(name, saved, 1) : unsetenv(name);
 
 	return result == 0 ? BB_OK : BB_EINTERNAL;
 }
 
 /* After a failure the variables stay: other drivers may still be reading them, and no communicator
    will be created any more. */
-static bb_status restore_environment(const struct bb_rank *rank,
-				     struct saved_environment *saved_environment, bool failed)
+static bb_status restore_environment(const struct bb_rank *rank, struct saved_environment *saved,
+				     bool failed)
 {
 	bb_status status = BB_OK;
 
-	if (saved_environment->changed && !failed &&
-	    (restore_variable("NCCL_ALGO", saved_environment->algorithm) != BB_OK ||
-	     restore_variable("NCCL_PROTO", saved_environment->protocol) != BB_OK))
+	if (saved->changed && !failed &&
+	    (restore_variable("NCCL_ALGO", saved->algorithm) != BB_OK ||
+	     restore_variable("NCCL_PROTO", saved->protocol) != BB_OK))
 		status = no_memory(rank);
-	free(saved_environment->algorithm);
-	free(saved_environment->protocol);
+	free(saved->algorithm);
+	free(saved->protocol);
 	return status;
 }
 
@@ -335,20 +336,20 @@ static bb_status comm_create_as(struct bb_group *group, const struct bb_native *
 {
 	struct bb_rank *rank = group->rank;
 	const bool changes = native != &bb_nccl_auto && rank->local == 0;
-	struct saved_environment saved_environment = {.changed = false};
+	struct saved_environment saved = {.changed = false};
 	ncclUniqueId *ids;
 	bb_status status, restored;
 
 	BB_TRY(status, gather_ids(group, &ids), out);
 	if (changes)
-		status = change_environment(rank, native->own, &saved_environment);
+		status = change_environment(rank, native->own, &saved);
 	if (status == BB_OK)
 		status = launch_barrier(rank);
 	if (status == BB_OK)
 		status = comm_create(group, ids);
 	if (status == BB_OK)
 		status = launch_barrier(rank);
-	restored = restore_environment(rank, &saved_environment, status != BB_OK);
+	restored = restore_environment(rank, &saved, status != BB_OK);
 	if (status == BB_OK)
 		status = restored;
 	if (status == BB_OK)
@@ -360,25 +361,36 @@ out:
 	return status;
 }
 
+static bb_status comm_change(struct bb_group *group, const struct bb_native *native)
+{
+	bb_status status;
+
+	group->made = NULL;
+	BB_TRY(status, bb_nccl_wait(group->rank, group->rank->main), out);
+	BB_TRY(status, comm_destroy(group), out);
+	status = comm_create_as(group, native);
+out:
+	return status;
+}
+
 bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_native *want = call->native ? call->native : &bb_nccl_auto;
-	bb_status status;
+	const bool kernel = bb_nccl_is_device(want);
+	bool refused = false;
+	bb_status status = bb_nccl_need(group->rank);
 
 	group->probed = *call;
 	group->refusal[0] = '\0';
-	BB_TRY(status, bb_nccl_need(group->rank), out);
-	if (group->made != want) {
-		group->made = NULL;
-		BB_TRY(status, bb_nccl_wait(group->rank, group->rank->main), out);
-		BB_TRY(status, comm_destroy(group), out);
-		BB_TRY(status, comm_create_as(group, want), out);
-	}
-	if (want != &bb_nccl_auto)
-		BB_TRY(status, bb_nccl_native_probe(group, call), out);
-	status = bb_nccl_register(group);
-out:
-	return status;
+	if (status == BB_OK && group->made != want)
+		status = comm_change(group, want);
+	if (status == BB_OK && want != &bb_nccl_auto && !kernel)
+		status = bb_nccl_native_probe(group, call);
+	if (status == BB_OK)
+		status = bb_nccl_register(group);
+	if (status == BB_OK && kernel)
+		status = bb_nccl_device_open(group, call, &refused);
+	return status == BB_OK && refused ? comm_change(group, &bb_nccl_auto) : status;
 }
 
 /* ---- groups -------------------------------------------------------------------------- */

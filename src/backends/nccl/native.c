@@ -37,6 +37,7 @@ struct nccl_collective {
 	struct nccl_function function;
 	unsigned algorithms; /* that NCCL has for it */
 	bool out_of_place;   /* IN and OUT must not overlap */
+	bool device;         /* device.cu has kernels for it */
 	/* Used instead of FUNCTION from version SINCE on; 0: never. */
 	int since;
 	struct nccl_function newer;
@@ -174,7 +175,8 @@ static ncclResult_t newer_scatter(const struct library_call *w)
 static const struct nccl_collective collectives[] = {
 	{.collective = &bb_all_reduce,
 	 .function = {.name = "ncclAllReduce", .run = all_reduce},
-	 .algorithms = RING | TREE | COLLNET | NVLS | NVLSTREE},
+	 .algorithms = RING | TREE | COLLNET | NVLS | NVLSTREE,
+	 .device = true},
 	{.collective = &bb_all_gather,
 	 .function = {.name = "ncclAllGather", .run = all_gather},
 	 .algorithms = RING | COLLNET | NVLS | PAT},
@@ -194,6 +196,7 @@ static const struct nccl_collective collectives[] = {
 	{.collective = &bb_alltoall,
 	 .function = MESSAGES(alltoallv),
 	 .out_of_place = true,
+	 .device = true,
 	 NEWER("ncclAlltoAll", newer_alltoall)},
 	{.collective = &bb_alltoallv, .function = MESSAGES(alltoallv), .out_of_place = true},
 	{.collective = &bb_sendrecv, .function = MESSAGES(sendrecv), .out_of_place = true},
@@ -222,52 +225,72 @@ static const struct nccl_function *function_of(const struct bb_group *group,
 static const char *native_refuses(const struct bb_native *native,
 				  const struct bb_collective *collective)
 {
-	const struct bb_nccl_selection *algorithm = native->own;
+	const struct bb_nccl_selection *selection = native->own;
 	const struct nccl_collective *c = nccl_collective_find(collective);
 
 	if (!c)
 		return "NCCL has no such collective";
-	if (algorithm->algorithms == 0)
+	if (selection->device > 0)
+		return c->device ? NULL : "busbench has no kernel of it on NCCL's device API";
+	if (selection->algorithms == 0)
 		return NULL;
 	if (c->algorithms == 0)
 		return "NCCL_ALGO and NCCL_PROTO do not govern NCCL's messages";
-	return c->algorithms & algorithm->algorithms
+	return c->algorithms & selection->algorithms
 		       ? NULL
 		       : "NCCL has no such algorithm for this collective";
 }
 
-#define ALGORITHM(text, sentence, among, algo, proto)                                              \
+/* A native with the members of its bb_nccl_selection. */
+#define NATIVE(text, sentence, ...)                                                                \
 	{                                                                                          \
 		.name = text, .brief = sentence, .refuses = native_refuses,                        \
 		.own = &(const struct bb_nccl_selection)                                           \
 		{                                                                                  \
-			.algorithms = among, .algorithm = algo, .protocol = proto                  \
+			__VA_ARGS__                                                                \
 		}                                                                                  \
 	}
 
 const struct bb_native bb_nccl_natives[] = {
-	ALGORITHM("ring", "NCCL_ALGO=Ring", RING, "Ring", NULL),
-	ALGORITHM("tree", "NCCL_ALGO=Tree", TREE, "Tree", NULL),
-	ALGORITHM("collnet", "NCCL_ALGO=CollnetDirect,CollnetChain: reduced by the network",
-		  COLLNET, "CollnetDirect,CollnetChain", NULL),
-	ALGORITHM("nvls", "NCCL_ALGO=NVLS: reduced by NVSwitch", NVLS, "NVLS", NULL),
-	ALGORITHM("nvlstree", "NCCL_ALGO=NVLSTree: NVSwitch in a node, a tree between them",
-		  NVLSTREE, "NVLSTree", NULL),
-	ALGORITHM("pat", "NCCL_ALGO=PAT: parallel aggregated trees", PAT, "PAT", NULL),
-	ALGORITHM("ring:LL", "and NCCL_PROTO=LL", RING, "Ring", "LL"),
-	ALGORITHM("ring:LL128", "and NCCL_PROTO=LL128", RING, "Ring", "LL128"),
-	ALGORITHM("ring:Simple", "and NCCL_PROTO=Simple", RING, "Ring", "Simple"),
-	ALGORITHM("tree:LL", "and NCCL_PROTO=LL", TREE, "Tree", "LL"),
-	ALGORITHM("tree:LL128", "and NCCL_PROTO=LL128", TREE, "Tree", "LL128"),
-	ALGORITHM("tree:Simple", "and NCCL_PROTO=Simple", TREE, "Tree", "Simple"),
-	ALGORITHM("auto:LL", "NCCL's choice under NCCL_PROTO=LL", RING | TREE, NULL, "LL"),
-	ALGORITHM("auto:LL128", "NCCL's choice under NCCL_PROTO=LL128", RING | TREE, NULL, "LL128"),
-	ALGORITHM("auto:Simple", "NCCL's choice under NCCL_PROTO=Simple", RING | TREE, NULL,
-		  "Simple"),
+	NATIVE("ring", "NCCL_ALGO=Ring", .algorithms = RING, .algorithm = "Ring"),
+	NATIVE("tree", "NCCL_ALGO=Tree", .algorithms = TREE, .algorithm = "Tree"),
+	NATIVE("collnet", "NCCL_ALGO=CollnetDirect,CollnetChain: reduced by the network",
+	       .algorithms = COLLNET, .algorithm = "CollnetDirect,CollnetChain"),
+	NATIVE("nvls", "NCCL_ALGO=NVLS: reduced by NVSwitch", .algorithms = NVLS,
+	       .algorithm = "NVLS"),
+	NATIVE("nvlstree", "NCCL_ALGO=NVLSTree: NVSwitch in a node, a tree between them",
+	       .algorithms = NVLSTREE, .algorithm = "NVLSTree"),
+	NATIVE("pat", "NCCL_ALGO=PAT: parallel aggregated trees", .algorithms = PAT,
+	       .algorithm = "PAT"),
+	NATIVE("ring:LL", "and NCCL_PROTO=LL", .algorithms = RING, .algorithm = "Ring",
+	       .protocol = "LL"),
+	NATIVE("ring:LL128", "and NCCL_PROTO=LL128", .algorithms = RING, .algorithm = "Ring",
+	       .protocol = "LL128"),
+	NATIVE("ring:Simple", "and NCCL_PROTO=Simple", .algorithms = RING, .algorithm = "Ring",
+	       .protocol = "Simple"),
+	NATIVE("tree:LL", "and NCCL_PROTO=LL", .algorithms = TREE, .algorithm = "Tree",
+	       .protocol = "LL"),
+	NATIVE("tree:LL128", "and NCCL_PROTO=LL128", .algorithms = TREE, .algorithm = "Tree",
+	       .protocol = "LL128"),
+	NATIVE("tree:Simple", "and NCCL_PROTO=Simple", .algorithms = TREE, .algorithm = "Tree",
+	       .protocol = "Simple"),
+	NATIVE("auto:LL", "NCCL's choice under NCCL_PROTO=LL", .algorithms = RING | TREE,
+	       .protocol = "LL"),
+	NATIVE("auto:LL128", "NCCL's choice under NCCL_PROTO=LL128", .algorithms = RING | TREE,
+	       .protocol = "LL128"),
+	NATIVE("auto:Simple", "NCCL's choice under NCCL_PROTO=Simple", .algorithms = RING | TREE,
+	       .protocol = "Simple"),
+	NATIVE("device:1", "a kernel on NCCL's device API (-D 1), element by element", .device = 1),
+	NATIVE("device:2", "the same (-D 2), in pieces of 16 bytes", .device = 2),
+	NATIVE("device:3", "another (-D 3); all_reduce: NVSwitch sums, alltoall: over the network",
+	       .device = 3),
+	NATIVE("device:4",
+	       "the same (-D 4); all_reduce: in pieces, alltoall: network and direct access",
+	       .device = 4),
 	{.name = NULL},
 };
 
-const struct bb_native bb_nccl_auto = ALGORITHM("auto", "NCCL's own choice", 0, NULL, NULL);
+const struct bb_native bb_nccl_auto = NATIVE("auto", "NCCL's own choice", .algorithms = 0);
 
 /* ---- types and operations
  * --------------------------------------------------------------------------- */
@@ -320,19 +343,22 @@ static bool reduces(const struct bb_call *call)
 	return call->collective->flags & BB_REDUCES;
 }
 
-/* May NCCL silently run a ring in place of ALGORITHM? See BB_NCCL_SINCE_STRICT. */
-static bool may_fall_back(const struct bb_rank *rank, const struct bb_nccl_selection *algorithm)
+/* May NCCL silently run a ring in place of SELECTION? See BB_NCCL_SINCE_STRICT. */
+static bool may_fall_back(const struct bb_rank *rank, const struct bb_nccl_selection *selection)
 {
-	return rank->version < BB_NCCL_SINCE_STRICT && algorithm->algorithm &&
-	       algorithm->algorithms & ~(RING | TREE);
+	return rank->version < BB_NCCL_SINCE_STRICT && selection->algorithm &&
+	       selection->algorithms & ~(RING | TREE);
 }
 
 const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_rank *rank = group->rank;
+	const char *const reason = call->native->refuses(call->native, call->collective);
 
-	if (call->native->refuses(call->native, call->collective))
-		return call->native->refuses(call->native, call->collective);
+	if (reason)
+		return reason;
+	if (bb_nccl_is_device(call->native))
+		return bb_nccl_device_limits(group, call);
 	if (strcmp(call->native->name, "pat") == 0 && rank->version < BB_NCCL_SINCE_PAT)
 		return "PAT is in NCCL from 2.23 on";
 	if (may_fall_back(rank, call->native->own))
@@ -441,8 +467,11 @@ bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream, const stru
 						     bb_nccl_native_tmp_bytes(call, group->me),
 						     cudaMemcpyDeviceToDevice, stream)),
 		       out);
-	status =
-		bb_nccl_check(rank, function_run(function, &w), function->name, __FILE__, __LINE__);
+	if (bb_nccl_is_device(call->native))
+		status = bb_nccl_device_call(group, stream, call, w.in);
+	else
+		status = bb_nccl_check(rank, function_run(function, &w), function->name, __FILE__,
+				       __LINE__);
 out:
 	return status;
 }

@@ -6,6 +6,7 @@
  *   meet.c      first exchange of all ranks: their GPUs and capabilities
  *   comm.c      groups and their communicators, one algorithm at a time
  *   native.c    NCCL's collectives
+ *   device_calls.c  collectives as kernels on NCCL's device API (device.h, device.cu)
  *   chosen.c    NCCL's choice for a call
  *   ras.c       NCCL's own report on a run that hangs
  *   executor.c  busbench's schedules over ncclSend and ncclRecv
@@ -41,6 +42,7 @@
 #include "backends/messages.h"
 #include "backends/nccl/check.h"
 #include "backends/nccl/compat.h"
+#include "backends/nccl/device.h"
 #include "backends/nccl/kernels.h"
 #include "backends/routes.h"
 #include "backends/spaces.h"
@@ -334,6 +336,7 @@ struct bb_group {
 	int *members;
 	ncclComm_t comm;              /* NULL: none, or there is no NCCL */
 	const struct bb_native *made; /* the native that comm was created for */
+	struct ncclDevComm *device;   /* its device part; NULL: none */
 	struct bb_nccl_registration *registrations;
 	bool weighted[BB_NDTYPES]; /* mulsum's operation exists for comm */
 	ncclRedOp_t weights[BB_NDTYPES];
@@ -354,12 +357,19 @@ BB_MUST bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *ca
 
 /* ---- NCCL's collectives (native.c) -------------------------------------------- */
 
-/* The member own of a bb_native: the environment that forces its algorithm. */
+/* The member own of a bb_native: how its algorithm is forced. */
 struct bb_nccl_selection {
 	unsigned algorithms;   /* mask of what may run (native.c); 0: any */
 	const char *algorithm; /* value of NCCL_ALGO; NULL: unchanged */
 	const char *protocol;  /* value of NCCL_PROTO; likewise */
+	int device;            /* number of a kernel on the device API; 0: NCCL's own kernels */
 };
+
+/* Is NATIVE a kernel on NCCL's device API? */
+static inline bool bb_nccl_is_device(const struct bb_native *native)
+{
+	return ((const struct bb_nccl_selection *)native->own)->device > 0;
+}
 
 extern const struct bb_native bb_nccl_natives[]; /* ends with name NULL */
 extern const struct bb_native bb_nccl_auto;      /* NCCL's choice; in no list */
@@ -375,6 +385,23 @@ BB_MUST bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream,
  * Collective over the group; waits.
  */
 BB_MUST bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *call);
+
+/* ---- kernels on NCCL's device API (device_calls.c) ----------------------------------------------
+ */
+
+/* NULL, or why no kernel can make CALL, whose native is one of them: the same on all ranks. */
+const char *bb_nccl_device_limits(const struct bb_group *group, const struct bb_call *call);
+/*
+ * Open the device part of the group's communicator, unless it is open. *REFUSED: NCCL, or the GPUs,
+ * cannot run the kernel of CALL; the reason is in group->refusal, and the communicator must not be
+ * used any more. Collective over the world.
+ */
+BB_MUST bb_status bb_nccl_device_open(struct bb_group *group, const struct bb_call *call,
+				      bool *refused);
+BB_MUST bb_status bb_nccl_device_close(struct bb_group *group);
+/* Issue CALL, with its input at IN, to STREAM. Its buffers are registered, its group is open. */
+BB_MUST bb_status bb_nccl_device_call(struct bb_group *group, cudaStream_t stream,
+				      const struct bb_call *call, const void *in);
 
 /* ---- schedules (executor.c) ---------------------------------------------------------- */
 

@@ -200,7 +200,8 @@ static bb_status batch_join(struct bb_group *group, const struct bb_call *call)
 	struct bb_rank *rank = group->rank;
 	bb_status status;
 
-	if (call->schedule || bb_nccl_native_tmp_bytes(call, group->me) > 0)
+	if (call->schedule || bb_nccl_is_device(call->native) ||
+	    bb_nccl_native_tmp_bytes(call, group->me) > 0)
 		return bb_nccl_group_end(rank);
 	if (!rank->batched || rank->grouping)
 		return BB_OK;

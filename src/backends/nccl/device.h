@@ -1,0 +1,56 @@
+/*
+ * device.h - collectives as kernels on NCCL's device API (device.cu), and the part of a
+ * communicator that they use. Both exist if the headers have BB_NCCL_HAS_DEVICE.
+ */
+#ifndef BB_BACKENDS_NCCL_DEVICE_H
+#define BB_BACKENDS_NCCL_DEVICE_H
+
+#include "backends/nccl/kernels.h"
+
+#include <nccl.h>
+
+/* What a kernel needs of the communicator, by the collective and its number (nccl-tests' -D). */
+enum bb_device_need {
+	BB_DEVICE_LSA,      /* all ranks access each other's memory (load-store accessible) */
+	BB_DEVICE_MULTIMEM, /* and NVSwitch reduces (multimem instructions) */
+	BB_DEVICE_GIN       /* kernels send over the network (GPU-initiated networking) */
+};
+
+#define BB_DEVICE_KERNELS 4
+
+struct ncclDevComm;
+struct ncclDevCommRequirements;
+
+/* One call. Offsets are the same on all ranks. */
+struct bb_device_call {
+	bool alltoall; /* else all_reduce, a sum */
+	int kernel;    /* 1 … BB_DEVICE_KERNELS */
+	unsigned blocks;
+	enum bb_dtype dtype;
+	ncclWindow_t in, out;
+	size_t in_offset, out_offset; /* bytes */
+	uint64_t count;               /* elements; alltoall: to each peer */
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef ncclResult_t bb_device_create(ncclComm_t comm, const struct ncclDevCommRequirements *needs,
+				      struct ncclDevComm *device);
+
+/* *DEVICE = the device part of COMM, made by CREATE for kernels of BLOCKS thread blocks; the caller
+   frees the struct. NULL: out of memory. Collective over COMM. */
+ncclResult_t bb_device_open(bb_device_create *create, ncclComm_t comm, enum bb_device_need need,
+			    unsigned blocks, struct ncclDevComm **device);
+/* The number of ranks whose memory this rank can access, itself included. */
+int bb_device_lsa_ranks(const struct ncclDevComm *device);
+/* Issue CALL to STREAM; cudaErrorInvalidValue if there is no such kernel for its datatype. */
+cudaError_t bb_device_run(cudaStream_t stream, const struct ncclDevComm *device,
+			  const struct bb_device_call *call);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
