@@ -77,8 +77,8 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 	       "thread blocks; 0: default, 1: few, 2: none where possible", .min = 0, .max = 2,    \
 	       .argument = "0-2", .gpu_only = true)                                                \
 	OPTION(INT, device_implementation, "device_implementation", 'D', "0",                      \
-	       "kernel of the device API in place of the library's", .min = 0, .max = 4,           \
-	       .argument = "0-4", .gpu_only = true)                                                \
+	       "kernel on NCCL's device API in place of NCCL's own; needs -R 2", .min = 0,         \
+	       .max = 4, .argument = "0-4", .gpu_only = true)                                      \
 	OPTION(INT, device_cta_count, "device_cta_count", 'V', "16",                               \
 	       "number of thread blocks of that kernel", .min = 1, .max = 128, .gpu_only = true)   \
 	OPTION(STRING, tuner_conf, "tuner-conf", 0, NULL,                                          \

@@ -371,7 +371,7 @@ static bb_status check_supported(const struct bb_collective_options *a, const st
 		{"-y", "default stream", a->stream_null > 0, a->stream_null},
 		{"-R", "buffer registration", a->local_register > 0, a->local_register},
 		{"-x", "thread block policies", a->cta_policy_given, a->cta_policy},
-		{"-D", "device-side kernels", a->device_implementation > 0,
+		{"-D", "kernels on a device API", a->device_implementation > 0,
 		 a->device_implementation},
 	};
 	size_t i;
@@ -389,10 +389,28 @@ static bb_status check_supported(const struct bb_collective_options *a, const st
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "-C 1: what the %s backend computes takes no CPU time of a rank",
 			       o->backend->name);
-	if (a->device_implementation > 0)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "-D %lld: busbench has no kernels on NCCL's device API",
+	return BB_OK;
+}
+
+/* -D N is --algo device:N. */
+static bb_status resolve_device(struct bb_collective_options *a, struct bb_error *error)
+{
+	if (a->device_implementation == 0)
+		return BB_OK;
+	if (a->algo_text_given || a->proto_text)
+		return bb_fail(error, BB_EUSAGE,
+			       "-D %lld and --algo or --proto exclude each other: it is --algo "
+			       "device:%lld",
+			       (long long)a->device_implementation,
 			       (long long)a->device_implementation);
+	if (a->local_register != BB_REGISTER_SYMMETRIC)
+		return bb_fail(error, BB_EUSAGE,
+			       "-D %lld: the kernels of the device API need symmetric windows; add "
+			       "-R 2",
+			       (long long)a->device_implementation);
+	snprintf(a->algorithms_text, sizeof(a->algorithms_text), "device:%lld",
+		 (long long)a->device_implementation);
+	a->algorithms = a->algorithms_text;
 	return BB_OK;
 }
 
@@ -428,6 +446,7 @@ static void resolve_gpu(const struct bb_collective_options *a,
 	o->config.peers = collective == &bb_sendrecv ? 2 : 0;
 	o->config.registration = (enum bb_registration)a->local_register;
 	o->config.cta_policy = (int)a->cta_policy;
+	o->config.device_blocks = (int)a->device_cta_count;
 	o->config.default_stream = a->stream_null != 0;
 }
 
@@ -539,6 +558,7 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	BB_TRY(st, check_output(a, o, e->launch.proc == 0, error), out);
 	BB_TRY(st, check_tuner(a, o, collective, e->launch.proc == 0, error), out);
 	BB_TRY(st, check_supported(a, o, error), out);
+	BB_TRY(st, resolve_device(a, error), out);
 	resolve_gpu(a, collective, o);
 	st = check_graph(a, o, error);
 out:
