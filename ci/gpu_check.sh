@@ -4,8 +4,8 @@
 #
 #   ci/gpu_check.sh [OPTION...] [PART...]
 #
-#   PART            speed copies memory pairs kernels units topology features algorithms sanitizers: in this order, by
-#                   default all
+#   PART            speed copies memory pairs kernels units topology features device algorithms sanitizers: in this
+#                   order, by default all
 #   -l              list the checks (part, tab, name) and end
 #   -o FOLDER       where records.jsonl and log.txt are added to (gpu_check in the bundle or the build)
 #   -k WORD         only checks with WORD in their name
@@ -23,8 +23,8 @@
 set -uo pipefail
 
 HERE=$(cd "$(dirname "$0")/.." && pwd)
-ALL_PARTS="speed copies memory pairs kernels units topology features algorithms sanitizers"
-declare -A PART_LIMIT=([speed]=300 [copies]=60 [memory]=100 [pairs]=100 [kernels]=200 [units]=200 [topology]=30 [features]=240 [algorithms]=300 [sanitizers]=400)
+ALL_PARTS="speed copies memory pairs kernels units topology features device algorithms sanitizers"
+declare -A PART_LIMIT=([speed]=300 [copies]=60 [memory]=100 [pairs]=100 [kernels]=200 [units]=200 [topology]=30 [features]=240 [device]=120 [algorithms]=300 [sanitizers]=400)
 
 usage() {
 	sed -n '2,/^# Exit/s/^# \{0,1\}//p' "$0" >&2

@@ -161,6 +161,12 @@ tuned() {
 	}
 }
 
+# device_kernel COLLECTIVE N KERNEL: a kernel on NCCL's device API beside NCCL's own; -V changes its grid.
+device_kernel() {
+	perf "$1" -g "$2" -D "$3" -R 2 "${SIZES[@]}" && perf "$1" -g "$2" -D "$3" -R 2 -V 3 "${ODD[@]}" &&
+		perf "$1" -g "$2" -D "$3" -R 2 -G 2 "${ONE[@]}"
+}
+
 # A byte that is made wrong is found: exit status 7.
 finds_wrong_byte() {
 	local status
@@ -339,6 +345,16 @@ list_features() {
 	check features "$1: ZeRO, all stages" "$([ "$3" = 1 ] && echo memory || echo "$2") zero" zero_all "$3"
 }
 
+list_device() {
+	local c k
+	for c in all_reduce alltoall; do
+		for k in 1 2 3 4; do
+			check device "1 GPU: $c by kernel $k (-D $k)" collectives device_kernel "$c" 1 "$k"
+			check device "several GPUs: $c by kernel $k (-D $k)" "several collectives" device_kernel "$c" "$GPUS" "$k"
+		done
+	done
+}
+
 list_algorithms() {
 	local c p
 	for c in $COLLECTIVES; do
@@ -396,6 +412,7 @@ every_check() {
 	check features "1 GPU: one rank of 64 under ZeRO" "memory zero" \
 		perf zero --as-rank 0 --world 64 --model "$RANK_MODEL"
 	list_features "several GPUs" "several collectives" "$GPUS"
+	list_device
 	list_algorithms
 	list_sanitizers
 }
