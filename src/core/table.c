@@ -100,7 +100,12 @@ void bb_table_cellf(struct bb_text_table *t, const char *format, ...)
 	va_start(args, format);
 	bb_strbuf_vaddf(&text, format, args);
 	va_end(args);
-	bb_table_cell(t, bb_strbuf_text(&text));
+	for (char *cell = text.text, *next; cell; cell = next) {
+		next = strchr(cell, '\t');
+		if (next)
+			*next++ = '\0';
+		bb_table_cell(t, cell);
+	}
 	t->text.failed |= bb_strbuf_failed(&text);
 	bb_strbuf_free(&text);
 }

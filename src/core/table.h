@@ -72,6 +72,7 @@ void bb_table_key(struct bb_text_table *table);
 
 /* Add a cell, from left to right and row by row. TEXT NULL: "-", for what is not known. */
 void bb_table_cell(struct bb_text_table *table, const char *text);
+/* Add the cells that tabs separate in the formatted text. */
 void bb_table_cellf(struct bb_text_table *table, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -90,9 +90,7 @@ static void sampler_add_ranks(const struct bb_sampler *s, const size_t *order,
 		for (size_t i = 0; i < length && i < SHOWN; i++)
 			bb_strbuf_addf(&samples, " %zu", order[i * n + rank]);
 		bb_strbuf_add(&samples, length > SHOWN ? " …" : "");
-		bb_table_cellf(&t, "%zu", rank);
-		bb_table_cellf(&t, "%zu", length);
-		bb_table_cell(&t, bb_strbuf_text(&samples));
+		bb_table_cellf(&t, "%zu\t%zu\t%s", rank, length, bb_strbuf_text(&samples));
 	}
 	bb_table_print(&t, out);
 	out->failed |= samples.failed;

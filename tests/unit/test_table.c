@@ -23,8 +23,7 @@ static void test_rows(void **state)
 	make_columns(&t);
 	assert_false(bb_table_is_wide(&t));
 	bb_table_cell(&t, "64K");
-	bb_table_cellf(&t, "%.2f", 3.14159);
-	bb_table_cell(&t, "ring");
+	bb_table_cellf(&t, "%.2f\t%s", 3.14159, "ring");
 	bb_table_print(&t, &out);
 	assert_string_equal(bb_strbuf_text(&out), "#   size     time name\n"
 						  "#    (B)     (us)\n"

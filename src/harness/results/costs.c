@@ -177,11 +177,9 @@ static void add_costs(const struct bb_costs *p, const char *fault, struct bb_str
 
 		if (isnan(r->faultless_us) || repeats_case(p, i))
 			continue;
-		bb_table_cell(&t, bb_format_size(size, (uint64_t)r->cost.size_bytes));
-		bb_table_cell(&t, r->cost.algorithm);
-		bb_table_cellf(&t, "%.2f", r->faultless_us);
-		bb_table_cellf(&t, "%.2f", r->us);
-		bb_table_cellf(&t, "%.3f", r->us / r->faultless_us);
+		bb_table_cellf(&t, "%s\t%s\t%.2f\t%.2f\t%.3f",
+			       bb_format_size(size, (uint64_t)r->cost.size_bytes),
+			       r->cost.algorithm, r->faultless_us, r->us, r->us / r->faultless_us);
 	}
 	bb_table_print(&t, out);
 	bb_table_free(&t);

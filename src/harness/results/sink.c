@@ -333,9 +333,7 @@ static void add_some_ranks(struct bb_strbuf *out, const struct bb_run_record *ru
 	for (size_t i = 0; i < (some ? FIRST_RANKS : run->ranks.n); i++) {
 		const struct bb_location *at = &run->ranks.ranks[i].location;
 
-		bb_table_cellf(&t, "%zu", i);
-		bb_table_cellf(&t, "%d", run->ranks.ranks[i].group);
-		bb_table_cellf(&t, "%d", at->pid);
+		bb_table_cellf(&t, "%zu\t%d\t%d", i, run->ranks.ranks[i].group, at->pid);
 		bb_table_cell(&t, at->host);
 		bb_table_cellf(&t, "%d", at->device);
 		bb_table_cell(&t, at->bus);

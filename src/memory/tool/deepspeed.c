@@ -47,13 +47,12 @@ static void add_estimate(struct job *job, const struct bb_estimate_input *in, si
 					  configurations[i].parameters, configurations[i].zero_init)
 		      : bb_estimate_zero2(in, configurations[i].offload);
 
-	bb_table_cellf(&job->table, "%d", configurations[i].stage);
-	bb_table_cell(&job->table, offload);
-	bb_table_cell(&job->table, !three ? NULL : configurations[i].zero_init ? "yes" : "no");
-	bb_table_cellf(&job->table, "%.2f", GiB(e.host));
-	bb_table_cellf(&job->table, "%.2f", GiB(e.gpu));
-	bb_table_cellf(&job->table, "%.2f", GB(e.host));
-	bb_table_cellf(&job->table, "%.2f", GB(e.gpu));
+	bb_table_cellf(&job->table, "%d\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.2f",
+		       configurations[i].stage, offload,
+		       !three                        ? "-"
+		       : configurations[i].zero_init ? "yes"
+						     : "no",
+		       GiB(e.host), GiB(e.gpu), GB(e.host), GB(e.gpu));
 	bb_json_object(&job->json);
 	bb_json_add_int(&job->json, "zero", configurations[i].stage);
 	bb_json_add_string(&job->json, "offload", offload);

@@ -47,20 +47,15 @@ static void add_fit_text(struct job *job, const struct bb_fit *fit, uint64_t lim
 	const struct bb_training *t = &fit->training;
 	const enum bb_category tightest = bb_need_tightest(&fit->need);
 	const bool known = bb_training_has_activations(t);
-	const uint64_t grid[] = {t->dp, t->tp, t->pp, (uint64_t)t->zero};
-	struct bb_text_table *table = &job->table;
+	char batch[24];
 
-	for (size_t i = 0; i < sizeof(grid) / sizeof(grid[0]); i++)
-		bb_table_cellf(table, "%llu", (unsigned long long)grid[i]);
-	bb_table_cell(table, known ? bb_recompute_words[t->recompute] : NULL);
-	if (known)
-		bb_table_cellf(table, "%llu", (unsigned long long)t->micro_batch);
-	else
-		bb_table_cell(table, NULL);
-	bb_table_cellf(table, "%.2f", GB(fit->need.total));
-	bb_table_cellf(table, "%.2f", GiB(fit->need.total));
-	bb_table_cellf(table, "%.0f%%", 100 * (double)fit->need.total / (double)limit);
-	bb_table_cell(table, bb_category_words[tightest]);
+	snprintf(batch, sizeof(batch), "%llu", (unsigned long long)t->micro_batch);
+	bb_table_cellf(&job->table, "%llu\t%llu\t%llu\t%d\t%s\t%s\t%.2f\t%.2f\t%.0f%%\t%s",
+		       (unsigned long long)t->dp, (unsigned long long)t->tp,
+		       (unsigned long long)t->pp, t->zero,
+		       known ? bb_recompute_words[t->recompute] : "-", known ? batch : "-",
+		       GB(fit->need.total), GiB(fit->need.total),
+		       100 * (double)fit->need.total / (double)limit, bb_category_words[tightest]);
 }
 
 static void add_fit_json(struct bb_json *j, const struct bb_fit *fit)

@@ -54,14 +54,10 @@ static void add_cache(const struct job *job, struct inference *p)
 /* A row, without its note. BYTES may be NAN. */
 static void add_bytes(struct job *job, const char *name, double bytes)
 {
-	const double both[] = {GB(bytes), GiB(bytes)};
-
-	bb_table_cell(&job->table, name);
-	for (int i = 0; i < 2; i++)
-		if (isnan(bytes))
-			bb_table_cell(&job->table, "N/A");
-		else
-			bb_table_cellf(&job->table, "%.3f", both[i]);
+	if (isnan(bytes))
+		bb_table_cellf(&job->table, "%s\tN/A\tN/A", name);
+	else
+		bb_table_cellf(&job->table, "%s\t%.3f\t%.3f", name, GB(bytes), GiB(bytes));
 }
 
 /* The estimate of the weights that articles use. */

@@ -150,25 +150,18 @@ static void add_variant_json(struct bb_json *j, const struct measurement *m,
 static void add_variant_row(struct job *job, const struct measurement *m, const struct variant *v)
 {
 	const struct bb_chain_cost *all = &m->variants[0].cost, *c = &v->cost;
-	const double sizes[] = {MB(c->most), MiB(c->most),
-				MB(bb_chain_expected(&m->chain, v->every))};
-	const double times[] = {c->forward_s * 1e3, c->backward_s * 1e3, c->repeated_s * 1e3};
-	struct bb_text_table *t = &job->table;
+	char every[24] = "keep all";
 
-	if (v->every == BB_CHECKPOINT_NEVER)
-		bb_table_cell(t, "keep all");
-	else
-		bb_table_cellf(t, "%zu", v->every);
-	for (int i = 0; i < 3; i++)
-		bb_table_cellf(t, "%.3f", sizes[i]);
-	bb_table_cellf(t, "%.1f%%", 100 * (1 - (double)c->most / (double)all->most));
-	for (int i = 0; i < 3; i++)
-		bb_table_cellf(t, "%.3f", times[i]);
-	bb_table_cellf(t, "%.1f%%", 100 * c->repeated_s / c->forward_s);
+	if (v->every != BB_CHECKPOINT_NEVER)
+		snprintf(every, sizeof(every), "%zu", v->every);
 	bb_table_cellf(
-		t, "%.1f%%",
-		100 * ((c->forward_s + c->backward_s) / (all->forward_s + all->backward_s) - 1));
-	bb_table_cell(t, v->same ? "same" : "DIFFERS");
+		&job->table,
+		"%s\t%.3f\t%.3f\t%.3f\t%.1f%%\t%.3f\t%.3f\t%.3f\t%.1f%%\t%.1f%%\t%s", every,
+		MB(c->most), MiB(c->most), MB(bb_chain_expected(&m->chain, v->every)),
+		100 * (1 - (double)c->most / (double)all->most), c->forward_s * 1e3,
+		c->backward_s * 1e3, c->repeated_s * 1e3, 100 * c->repeated_s / c->forward_s,
+		100 * ((c->forward_s + c->backward_s) / (all->forward_s + all->backward_s) - 1),
+		v->same ? "same" : "DIFFERS");
 }
 
 static void add_checkpoint_header(struct job *job, const struct measurement *m)

@@ -92,14 +92,10 @@ static void add_result(struct job *job, const struct tensor *t, const struct bb_
 	const double whole = (double)(t->n * sizeof(*t->x));
 	const double smaller = whole / (double)q->bytes;
 	struct bb_json *j = &job->json;
-	const double shown[] = {(double)q->scale, (double)q->zero, loss.most, loss.rms};
 
-	bb_table_cellf(&job->table, "int%u", q->bits);
-	bb_table_cell(&job->table, method);
-	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
-		bb_table_cellf(&job->table, "%.6g", shown[i]);
-	bb_table_cellf(&job->table, "%.2f", smaller);
-	bb_table_cellf(&job->table, "%llu", (unsigned long long)q->bytes);
+	bb_table_cellf(&job->table, "int%u\t%s\t%.6g\t%.6g\t%.6g\t%.6g\t%.2f\t%llu", q->bits,
+		       method, (double)q->scale, (double)q->zero, loss.most, loss.rms, smaller,
+		       (unsigned long long)q->bytes);
 	bb_json_object(j);
 	bb_json_add_uint(j, "bits", q->bits);
 	bb_json_add_string(j, "method", method);

@@ -135,9 +135,7 @@ static void add_json_run(struct job *job, const struct bb_training *t)
 static void add_category(struct job *job, const char *name, uint64_t bytes, uint64_t total,
 			 const char *note)
 {
-	bb_table_cell(&job->table, name);
-	bb_table_cellf(&job->table, "%.3f", GB(bytes));
-	bb_table_cellf(&job->table, "%.3f", GiB(bytes));
+	bb_table_cellf(&job->table, "%s\t%.3f\t%.3f", name, GB(bytes), GiB(bytes));
 	if (total > 0)
 		bb_table_cellf(&job->table, "%.1f%%", 100 * (double)bytes / (double)total);
 	else

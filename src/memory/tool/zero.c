@@ -12,17 +12,13 @@ static void add_zero_stage(struct job *job, const struct bb_recipe *recipe, int 
 	const struct bb_states s = bb_states_of_rank(recipe, n, 0, stage, ranks);
 	const uint64_t sum = bb_states_sum(&s);
 	const uint64_t sent = bb_zero_bytes(recipe, n, stage, ranks, steps);
-	const double shown[] = {GB(s.parameters), GB(s.gradients), GB(s.optimizer), GB(sum),
-				GiB(sum)};
 	struct bb_json *j = &job->json;
 
-	bb_table_cellf(&job->table, "%llu", (unsigned long long)ranks);
-	bb_table_cellf(&job->table, "%d", stage);
-	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
-		bb_table_cellf(&job->table, "%.3f", shown[i]);
-	bb_table_cellf(&job->table, "%.1f", GB(bb_bytes_times(sum, ranks)));
-	bb_table_cellf(&job->table, "%.2f", (double)bb_states_sum(&whole) / (double)sum);
-	bb_table_cellf(&job->table, "%.3f", GB(sent));
+	bb_table_cellf(&job->table,
+		       "%llu\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%.2f\t%.3f",
+		       (unsigned long long)ranks, stage, GB(s.parameters), GB(s.gradients),
+		       GB(s.optimizer), GB(sum), GiB(sum), GB(bb_bytes_times(sum, ranks)),
+		       (double)bb_states_sum(&whole) / (double)sum, GB(sent));
 	bb_json_object(j);
 	bb_json_add_uint(j, "dp", ranks);
 	bb_json_add_int(j, "zero", stage);

@@ -95,15 +95,12 @@ static void add_caps(const struct bb_prediction *p)
 	bb_table_columns(&t, heads, 1);
 	for (size_t i = BB_PREDICT_CAP; i < p->nrows; i++) {
 		const struct bb_buckets *b = &p->rows[i].cap.buckets;
-		const double sizes[] = {(double)bb_buckets_least(b),
-					(double)b->bytes / (double)b->n, (double)bb_buckets_most(b),
-					(double)b->list[b->n - 1].bytes};
 
-		bb_table_cell(&t, p->rows[i].name);
-		bb_table_cellf(&t, "%zu", b->n);
-		for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++)
-			bb_table_cellf(&t, "%.3f", sizes[k] * MIB);
-		bb_table_cellf(&t, "%.1f", (double)p->ddp->model.ntensors / (double)b->n);
+		bb_table_cellf(
+			&t, "%s\t%zu\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f", p->rows[i].name, b->n,
+			(double)bb_buckets_least(b) * MIB, (double)b->bytes * MIB / (double)b->n,
+			(double)bb_buckets_most(b) * MIB, (double)b->list[b->n - 1].bytes * MIB,
+			(double)p->ddp->model.ntensors / (double)b->n);
 	}
 	bb_table_print(&t, p->out);
 	bb_table_free(&t);
@@ -127,14 +124,12 @@ static void add_bucket(const struct bb_prediction *p, const struct bb_buckets *b
 		bb_table_cellf(t, "%zu-%zu", first, end - 1);
 	else
 		bb_table_cellf(t, "%zu", first);
-	bb_table_cellf(t, "%zu", b->list[first].count);
-	bb_table_cellf(t, "%.3f", (double)b->list[first].bytes * MIB);
+	bb_table_cellf(t, "%zu\t%.3f", b->list[first].count, (double)b->list[first].bytes * MIB);
 	if (p->computes)
 		bb_table_cellf(t, "%.3f", 1e3 * p->times[first].ready);
-	if (timed) {
-		bb_table_cellf(t, "%.3f", 1e3 * p->times[first].start);
-		bb_table_cellf(t, "%.3f", 1e3 * p->times[end - 1].end);
-	}
+	if (timed)
+		bb_table_cellf(t, "%.3f\t%.3f", 1e3 * p->times[first].start,
+			       1e3 * p->times[end - 1].end);
 }
 
 static void add_bucket_columns(const struct bb_prediction *p, bool timed, struct bb_text_table *t)
@@ -200,12 +195,9 @@ static void add_step(const struct bb_prediction *p, const struct bb_prediction_r
 		     bool overlap, struct bb_text_table *t)
 {
 	const struct bb_train_step *s = &row->steps[overlap];
-	const double times[] = {s->step_s, s->reduce_s, s->exposed_s};
 
-	bb_table_cell(t, overlap ? "on" : "off");
-	bb_table_cell(t, row->name);
-	for (int i = 0; i < 3; i++)
-		bb_table_cellf(t, "%.3f", 1e3 * times[i]);
+	bb_table_cellf(t, "%s\t%s\t%.3f\t%.3f\t%.3f", overlap ? "on" : "off", row->name,
+		       1e3 * s->step_s, 1e3 * s->reduce_s, 1e3 * s->exposed_s);
 	if (isnan(s->hidden))
 		bb_table_cell(t, NULL);
 	else

@@ -288,16 +288,12 @@ static void add_division(const struct show *s, const struct bb_hybrid_division *
 	const struct bb_hybrid_cost *cost = &division->cost;
 	const struct bb_training *t = &division->training;
 	const struct bb_grid *g = &division->grid;
-	const double seconds[] = {cost->step, cost->compute, cost->bubble};
-	const int grid[] = {g->dp, g->tp, g->pp, (int)t->micro_batch, (int)t->micro_batches};
 
-	bb_table_cell(table, is_published(s, g) ? ">" : "");
-	for (int i = 0; i < 5; i++)
-		bb_table_cellf(table, "%d", grid[i]);
-	bb_table_cell(table, bb_recompute_words[t->recompute]);
-	bb_table_cellf(table, "%.1f", 1e-9 * (double)division->need.total);
-	for (int i = 0; i < 3; i++)
-		bb_table_cellf(table, "%.3f", seconds[i]);
+	bb_table_cellf(table, "%s\t%d\t%d\t%d\t%llu\t%llu\t%s\t%.1f\t%.3f\t%.3f\t%.3f",
+		       is_published(s, g) ? ">" : "", g->dp, g->tp, g->pp,
+		       (unsigned long long)t->micro_batch, (unsigned long long)t->micro_batches,
+		       bb_recompute_words[t->recompute], 1e-9 * (double)division->need.total,
+		       cost->step, cost->compute, cost->bubble);
 	for (int i = 0; i < SHOWN_TRAFFICS; i++)
 		if (is_shown(s, shown_traffic[i]))
 			bb_table_cellf(table, "%.3f%s", cost->traffic[shown_traffic[i]],
@@ -396,10 +392,8 @@ static void add_traffic(const struct show *s, const struct bb_hybrid_division *d
 
 		if (v->calls == 0)
 			continue;
-		bb_table_cell(&t, bb_traffic_names[i]);
-		bb_table_cellf(&t, "%llu", (unsigned long long)v->calls);
-		bb_table_cellf(&t, "%.3f", 1e-9 * v->sent);
-		bb_table_cellf(&t, "%d of %d groups of %d cross nodes",
+		bb_table_cellf(&t, "%s\t%llu\t%.3f\t%d of %d groups of %d cross nodes",
+			       bb_traffic_names[i], (unsigned long long)v->calls, 1e-9 * v->sent,
 			       bb_grid_crossing(&division->grid, axes[i], s->cluster.node),
 			       bb_grid_groups(&division->grid, axes[i]),
 			       bb_grid_size(&division->grid, axes[i]));

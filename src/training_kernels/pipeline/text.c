@@ -86,73 +86,38 @@ double bb_pipeline_most(const struct bb_numbers *numbers)
 	return most;
 }
 
-/* A step or the longest stage, of which PASSES_US are passes. */
-static void add_time(struct bb_text_table *t, double us, double over_ideal, double over_total)
-{
-	bb_table_cellf(t, "%.2f", us / 1e3);
-	bb_table_cellf(t, "%.4f", over_ideal);
-	bb_table_cellf(t, "%.4f", over_total);
-}
-
 static void add_predicted(struct bb_text_table *t, const struct bb_pipeline_record *r)
 {
-	bb_table_cell(t, r->schedule);
-	bb_table_cellf(t, "%lld", (long long)r->chunks);
-	bb_table_cell(t, "predicted");
-	add_time(t, r->predicted_us, r->predicted_bubble_over_ideal,
-		 r->predicted_bubble_over_total);
-	add_time(t, r->predicted_span_us, r->predicted_span_bubble_over_ideal,
-		 r->predicted_span_bubble_over_total);
-	bb_table_cell(t, "");
-	bb_table_cell(t, "");
-	bb_table_cellf(t, "%.2f", bb_pipeline_most(&r->peak_microbatches));
-	bb_table_cellf(t, "%lld", (long long)r->sent_bytes);
-	bb_table_cell(t, "");
+	bb_table_cellf(t,
+		       "%s\t%lld\tpredicted\t%.2f\t%.4f\t%.4f\t%.2f\t%.4f\t%.4f\t\t\t%.2f\t%lld\t",
+		       r->schedule, (long long)r->chunks, r->predicted_us / 1e3,
+		       r->predicted_bubble_over_ideal, r->predicted_bubble_over_total,
+		       r->predicted_span_us / 1e3, r->predicted_span_bubble_over_ideal,
+		       r->predicted_span_bubble_over_total, bb_pipeline_most(&r->peak_microbatches),
+		       (long long)r->sent_bytes);
 }
 
 static void add_found(struct bb_text_table *t, const struct bb_pipeline_record *r,
 		      const char *found)
 {
-	bb_table_cell(t, r->schedule);
-	bb_table_cellf(t, "%lld", (long long)r->chunks);
-	bb_table_cell(t, found);
-	add_time(t, r->p50_us, r->bubble_over_ideal, r->bubble_over_total);
-	add_time(t, r->span_us, r->span_bubble_over_ideal, r->span_bubble_over_total);
-	bb_table_cellf(t, "%.2f", r->p99_us / 1e3);
-	bb_table_cellf(t, "%+.1f", r->off_percent);
-	bb_table_cellf(t, "%.2f", bb_pipeline_most(&r->counted_peak_microbatches));
-	bb_table_cellf(t, "%lld", (long long)r->counted_sent_bytes);
+	bb_table_cellf(
+		t, "%s\t%lld\t%s\t%.2f\t%.4f\t%.4f\t%.2f\t%.4f\t%.4f\t%.2f\t%+.1f\t%.2f\t%lld",
+		r->schedule, (long long)r->chunks, found, r->p50_us / 1e3, r->bubble_over_ideal,
+		r->bubble_over_total, r->span_us / 1e3, r->span_bubble_over_ideal,
+		r->span_bubble_over_total, r->p99_us / 1e3, r->off_percent,
+		bb_pipeline_most(&r->counted_peak_microbatches), (long long)r->counted_sent_bytes);
 	if (r->wrong == BB_ABSENT)
 		bb_table_cell(t, "N/A");
 	else
 		bb_table_cellf(t, "%lld", (long long)r->wrong);
 }
 
-static void add_published(struct bb_text_table *t, const struct bb_pipeline_record *r)
-{
-	const size_t ncells = t->ncells + t->ncolumns;
-
-	bb_table_cell(t, r->schedule);
-	bb_table_cellf(t, "%lld", (long long)r->chunks);
-	bb_table_cell(t, "published");
-	bb_table_cell(t, "");
-	bb_table_cell(t, "");
-	bb_table_cellf(t, "%.4f", r->published_bubble_over_total);
-	while (t->ncells < ncells && !t->text.failed)
-		bb_table_cell(t, "");
-}
-
 /* Stage S: its time SPAN_US, its PEAK in microbatches, and the bytes that it has SENT. */
 static void add_stage(struct bb_text_table *t, const struct bb_pipeline_record *r, size_t s,
 		      const char *time, double span_us, double peak, double sent)
 {
-	bb_table_cell(t, r->schedule);
-	bb_table_cellf(t, "%zu", s);
-	bb_table_cell(t, time);
-	bb_table_cellf(t, "%.2f", span_us / 1e3);
-	bb_table_cellf(t, "%.2f", peak);
-	bb_table_cellf(t, "%.2f", r->stage_peak_bytes.values[s] / 1e6);
-	bb_table_cellf(t, "%.0f", sent);
+	bb_table_cellf(t, "%s\t%zu\t%s\t%.2f\t%.2f\t%.2f\t%.0f", r->schedule, s, time,
+		       span_us / 1e3, peak, r->stage_peak_bytes.values[s] / 1e6, sent);
 	if (r->layers.n)
 		bb_table_cellf(t, "%.0f", r->layers.values[s]);
 }
@@ -188,7 +153,8 @@ static void text_add_rows(struct text *t, const struct bb_pipeline_record *r)
 	if (r->compute)
 		add_found(&t->schedules, r, found);
 	if (!isnan(r->published_bubble_over_total)) {
-		add_published(&t->schedules, r);
+		bb_table_cellf(&t->schedules, "%s\t%lld\tpublished\t\t\t%.4f\t\t\t\t\t\t\t\t",
+			       r->schedule, (long long)r->chunks, r->published_bubble_over_total);
 		t->published = r->stages;
 	}
 	if (r->stages > MOST_LINES)
