@@ -215,13 +215,17 @@ out:
 
 void bb_calibration_run(struct bb_claims *run, const char *line)
 {
-	const char *at = strstr(line, "\"ranks\":[");
+	static const char key[] = "\"ranks\":";
+	const char *at = strstr(line, key);
 	char host[WORD], before[WORD] = "";
 
 	*run = (struct bb_claims){.nranks = 0};
 	bb_json_find_string(line, "backend", run->backend, sizeof(run->backend));
 	bb_json_find_bool(line, "virtual_time", &run->simulated);
 	if (!at)
+		return;
+	at += sizeof(key) - 1;
+	if (at[strspn(at, " ")] != '[')
 		return;
 	for (at += strcspn(at, "{]"); *at == '{'; at += strcspn(at, "{]")) {
 		run->nranks++;

@@ -288,6 +288,25 @@ def figures_of_a_site():
 
 
 @test
+def records_of_nccl():
+    """Records of the nccl backend name GPUs and hosts; a split has part of the ranks; its busbench:ring is not NCCL's."""
+    known = records("all_reduce --backend sim --cluster hgx-h100:2 -b 1M -e 1G -f 4 --algo auto,ring:Simple,busbench:ring")
+
+    def told(gpu, hosts):
+        ranks = [{"rank": i, "host": f"n{i * hosts // 16}", "device": i % 8, "name": gpu} for i in range(16)]
+        change = {"run": {"backend": "nccl", "virtual_time": False, "ranks": ranks}, "result": {"evaluator": None}}
+        some = [{**r, **change.get(r["kind"], {})} for r in known if r["kind"] in change]
+        return calibrated(some, "all_reduce -g 16 -b 1M -e 1M --algo auto,ring:Simple", "hgx-h100:2")
+
+    out = told("NVIDIA H100 80GB HBM3", 2).exits(0).out
+    for words in ("Calibration: 24 results", "12 results, not of NCCL", "all_reduce ring:Simple 16 ranks on 2 nodes in-place: 6 results"):
+        expect(words in out, f"{words}: {out}")
+    expect("no known GPU" not in out and "simulated, not" not in out, "a measured run on H100")
+    told("NVIDIA A100-SXM4-80GB", 2).exits(2).says("NVIDIA A100", "--cluster dgx-a100")
+    told("NVIDIA H100 80GB HBM3", 4).exits(2).says("16 ranks on 4 nodes", "give more nodes")
+
+
+@test
 def bad_logs():
     """What a log lacks or gets wrong is named; a log of another machine is refused."""
     line, lines = "all_reduce -g 8 -b 1M -e 1M", log("h100.txt")
