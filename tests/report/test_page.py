@@ -374,12 +374,13 @@ def folders():
         inside = os.path.join(folder, "run", "records")
         os.makedirs(inside)
         with open(os.path.join(folder, "run", "verdict.json"), "w", encoding="utf-8") as file:
-            json.dump(VERDICT, file)
+            json.dump({**VERDICT, "steps": [{**VERDICT["steps"][0], "runs": [{"run_id": "a.1"}]}]}, file)
         for name in ("a.1", "a.sim1"):
             write_records(os.path.join(inside, name + ".jsonl"), [dict(r, run_id=name) for r in records])
         equal(run(os.path.join(folder, "run")).err, "", "on stderr")
         page = read(folder, "run", "report", "index.html")
-        equal(re.findall("<h2>(acceptance|all_reduce)", page), ["acceptance", "all_reduce"], "the verdict and its run")
+        equal(re.findall("<h2>(.*)</h2>", page)[:2], ["acceptance · p", "a · all_reduce · 4 ranks · sim"], "the verdict and its run")
+        expect("– gate failed. <span class=\"answer\">Busbw too slow.</span>" in " ".join(page.split()), "the gate of the run")
 
 
 @test

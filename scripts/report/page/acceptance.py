@@ -47,6 +47,21 @@ def title_of(document):
     return " · ".join(part for part in parts if part)
 
 
+def steps_of(document):
+    """{run_id: (name of its step, reason of the step's first gate that failed, or None)}"""
+    failed = {}
+    for gate in rows_of(document, "gates"):
+        if text(gate, "verdict") == "failed":
+            failed.setdefault(text(gate, "step", 60), f"{text(gate, 'metric', 20)} {text(gate, 'reason') or 'failed'}")
+    found = {}
+    for step in rows_of(document, "steps"):
+        runs, name = step.get("runs"), text(step, "name", 60)
+        for run in runs if isinstance(runs, list) else ():
+            if isinstance(run, dict) and text(run, "run_id") and name:
+                found[text(run, "run_id")] = name, failed.get(name)
+    return found
+
+
 def gates(document):
     """A figure per unit: values as bars, limits across them."""
     by_unit = {}

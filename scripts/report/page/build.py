@@ -12,7 +12,7 @@ from report.page import (acceptance, calculated, calibration, collectives, cost,
 from report.page.figure import Figure
 from report.page.markdown import markdown
 from report.page.read import end_of, program_of, title_of
-from report.page.story import FAILED, answer_of, judge, verdict_of
+from report.page.story import FAILED, Verdict, answer_of, judge, verdict_of
 from report.page.svg import Pictures
 from report.values import count, number, short, text, words
 
@@ -102,9 +102,13 @@ def draw_schedules(run, section):
             section.notes.append(f"no picture of {title.lower()}: {error}")
 
 
-def section_of(run):
-    section = Section(f"run-{run.number}", title_of(run), verdict_of(run))
+def section_of(run, step, reason):
+    """STEP, REASON: of the acceptance run that it belongs to, and why a gate of it failed; None without."""
+    section = Section(f"run-{run.number}", " · ".join(filter(None, (step, title_of(run)))), verdict_of(run))
     section.answer = answer_of(run, section.verdict)
+    if reason and section.has_passed():
+        section.answer = f"{reason[0].upper()}{reason[1:].rstrip('.')}."
+        section.verdict = Verdict(FAILED, "gate failed", [section.answer, *section.verdict.sentences])
     section.tables = tables.tables_of(run)
     section.facts, section.command = facts_of(run), command_words(run.head)
     if run.number <= MOST_PICTURED:
@@ -147,6 +151,7 @@ class Report:
     def __init__(self, source):
         self.source = source
         self.runs = list(self.source.runs.values())
+        self.steps = {}  # acceptance.steps_of all verdicts
         # Failures first; then verdicts of other programs, what concerns all runs, and each run.
         self.sections = sorted(self.of_documents() + self.of_runs(), key=Section.has_passed)
         if len(self.runs) > MOST_PICTURED:
@@ -165,6 +170,7 @@ class Report:
         for i, (path, kind, document) in enumerate(self.source.documents, 1):
             try:
                 found.append(document_section(i, path, kind, document))
+                self.steps |= acceptance.steps_of(document) if kind == "acceptance" else {}
             except files.BadFile as error:
                 unused.append(f"{path}: {error}")
         if unused and not found and not self.runs:
@@ -174,7 +180,7 @@ class Report:
 
     def of_runs(self):
         """A section for all runs together, then one for each, then the simulator's own cost."""
-        found = [section_of(run) for run in self.runs]
+        found = [section_of(run, *self.steps.get(text(run.head, "run_id"), (None, None))) for run in self.runs]
         (rows, notes), costs = scaling.figures(self.runs), cost.figures(self.runs)
         titles = [section.title for section in found]
         for run, section in zip(self.runs, found):

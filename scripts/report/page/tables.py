@@ -116,6 +116,10 @@ class Table:
                  for other in dict.fromkeys(equal.values())]
         self.name, self.heads, self.shared = name, [head(c) for c in left], " ".join(told)
         self.rows = [[cell(r, c) for c in left] for r in records[:MOST_ROWS]]
+        for cells in zip(*self.rows):
+            if any(not c.numeric for c in cells):  # an unknown word stands where words do
+                for c in cells:
+                    c.numeric = False
         self.folded = folded or len(records) > MOST_OPEN
         self.note = (f"The first {MOST_ROWS:,} of {len(records):,} rows; the CSV file has all."
                      if len(records) > MOST_ROWS else None)
