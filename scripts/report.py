@@ -14,8 +14,8 @@
     scripts/report.py buckets.jsonl -o buckets.svg
 
 Without --picture a machine, pipelines with their passes or bucket sizes have a picture of their own; of other files it
-is the first of the report. Exit status: 0 written; 2 usage, a request that the file cannot meet, or a file that cannot be
-read or written; 3 no matplotlib or Jinja2; 7 content that cannot be drawn.
+is the first of the report. --format writes for other tools instead. Exit status: 0 written; 2 usage, a request that the
+file cannot meet, or a file that cannot be read or written; 3 no matplotlib or Jinja2; 7 content that cannot be drawn.
 """
 
 import argparse
@@ -143,7 +143,7 @@ def main():
                         "in the folder of the first), or a picture, in .svg, .png or .pdf")
     parser.add_argument("--picture", metavar="KIND",
                         help="picture of the report to draw, by the beginning of its title, such as bus-bandwidth or "
-                        "winners; another word lists those there (default: the first)")
+                        "winners; for another word the kinds of the files are listed (default: the first)")
     parser.add_argument("--format", choices=tuple(outputs.FORMATS),
                         help="instead of a page: gauges for node_exporter's textfile collector, the two lists of "
                         "github-action-benchmark, annotations of what failed as GitHub's workflow commands or GitLab's "

@@ -40,7 +40,8 @@ def looks_right(browser, page, *pictures):
             f"not among {labels}",
         )
         for label, across, down, paths in found:
-            expect(across > 100 and down > 30 and paths > 0, f"{label}: {across} x {down}, {paths} paths at {width}")
+            good = 100 < across < width and down > 30 and paths > 0
+            expect(good, f"{label}: {across} x {down}, {paths} paths at {width}")
 
 
 def switches(browser):
@@ -50,6 +51,14 @@ def switches(browser):
     equal(browser.run(shown), ["block", "none"], "the linear and the logarithmic picture")
     equal(browser.run(click + shown), ["none", "block"], "after a click")
     equal(browser.run(click + shown), ["block", "none"], "after a second one")
+
+
+def enlarges(browser, page):
+    """A wide picture is whole on a phone, and larger than it after a click."""
+    browser.open(page, 360)
+    wide = "document.querySelector('.wide .picture').getBoundingClientRect().width"
+    expect(browser.run(wide) < 360, "it is not whole")
+    expect(browser.run(f"document.querySelector('.wide label.switch').click(), {wide}") > 800, "it stays small")
 
 
 def numbers_of(texts):
@@ -137,6 +146,7 @@ def in_a_browser():
         paths, more = everything(folder)
         _, target = report(folder, *paths)
         looks_right(browser, target + "index.html", *PICTURES)
+        enlarges(browser, target + "index.html")
         told = browser.run("Array.from(document.querySelectorAll('.verdict li'), (one) => one.textContent)")
         equal(told, VERDICT["sentences"], "the sentences that come first")
         paths, some = calibrated(folder)

@@ -13,8 +13,8 @@ LINES_MOST = 6
 
 
 def kind_of(title):
-    """The beginning of the title as a word: "Time against ranks, 1M" is time-against-ranks."""
-    return re.sub("[^a-z0-9]+", "-", re.split("[,:]", title.lower())[0]).strip("-")
+    """The beginning of the title as a word, without article: "Time against ranks, 1M" is time-against-ranks."""
+    return re.sub("^(the|a)-|[^a-z0-9]+$", "", re.sub("[^a-z0-9]+", "-", re.split("[,:]", title.lower())[0]))
 
 
 def pictures_of(report):
