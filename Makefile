@@ -470,7 +470,7 @@ INSTALLED := busbench/profiles:ci/profiles/*.yaml busbench/clusters:reports/refe
              busbench/scripts/report:scripts/report/*.py busbench/scripts/report/page:scripts/report/page/*.py \
              busbench/reports/template:reports/template/* busbench/reports/reference:reports/reference/*.csv \
              doc/busbench:README.md doc/busbench:CHANGELOG.md doc/busbench:SECURITY.md \
-             doc/busbench/docs:docs/*.md doc/busbench/docs:docs/*.svg doc/busbench/docs:docs/*.png doc/busbench/examples:ci/examples/*
+             doc/busbench/docs:docs/*.md doc/busbench/docs:docs/*.svg doc/busbench/docs:docs/*.png doc/busbench/docs:docs/*.txt doc/busbench/examples:ci/examples/*
 folder     = $(firstword $(subst :, ,$(1)))
 files      = $(wildcard $(lastword $(subst :, ,$(1))))
 

@@ -39,8 +39,8 @@ def refuses(line):
         endless, missing = os.path.join(folder, "endless.json"), os.path.join(folder, "missing.json")
         with open(endless, "wb") as file:
             file.truncate(ENDLESS)
-        for path, why in ((missing, "No such file"), (folder, "not a regular file or a pipe"),
-                          ("/dev/zero", "not a regular file or a pipe")):  # fmt: skip
+        irregular = ["/dev/zero"] if "report.py" in line else ["/dev/zero", folder]  # a folder of records has a report
+        for path, why in ((missing, "No such file"), *((path, "not a regular file or a pipe") for path in irregular)):
             read(line, path).exits(2).says(path, why)
         # report.py uses the beginning of a large file if it is usable.
         result = read(line, endless).exits(2, 7).says(endless)
