@@ -419,7 +419,7 @@ validate:
 	+$(BUILD) all $(B)/tests/predict
 	$(PYTHON) scripts/validate_left_out.py $(B)
 	$(PYTHON) scripts/validate_calibrated.py $(B)
-	$(PYTHON) scripts/validate_sim.py $(B) >$(B)/validation.md
+	$(PYTHON) scripts/validate.py $(B) >$(B)/validation.md
 	@cmp -s $(B)/validation.md docs/validation.md || cp $(B)/validation.md docs/validation.md
 	@sed -n 1,15p docs/validation.md
 

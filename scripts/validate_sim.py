@@ -1,23 +1,14 @@
-#!/usr/bin/env python3
-"""make validate: predictions of the sim backend against published measurements of NCCL and of Open MPI.
+"""Predictions of the sim backend beside published measurements: rows, their errors and intervals; for
+scripts/validate.py, validate_left_out.py and validate_calibrated.py."""
 
-Every row of the files in reports/reference is in the table: predicted and compared, used to fit a constant and
-therefore not counted, or left out with a reason. reports/reference/model_rows.csv gives the class and the cluster of
-each row."""
-
-import argparse
 import csv
 import fnmatch
-import itertools
 import json
 import math
 import os
 import re
 import statistics
 import subprocess
-import sys
-import tempfile
-import textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 REFERENCE = os.path.join(ROOT, "reports", "reference")
@@ -442,149 +433,6 @@ def intervals():
             for reach in REACHES for knows in (False, True) for size in range(3)}
 
 
-def small_sizes(build, rows):
-    """Each collective in a node of 8: predicted, and measured on machines with the same nodes."""
-    for name, cluster in (("A100", "dgx-a100"), ("H100", "hgx-h100"), ("H200", "hgx-h200"), ("B200", "hgx-b200")):
-        same = {cluster} | {entry[:-4] for entry in os.listdir(CLUSTERS) if is_of(entry, cluster)}
-        for collective in ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv",
-                           "gather", "scatter"):
-            some = [{"cluster": f"{cluster}:1", "ranks": "8", "collective": collective, "run": "auto", "bytes": size}
-                    for size in (8 << 10, 128 << 10, 1 << 20, 16 << 20)]
-            cells = []
-            for row, record, _ in predicted(build, some, CLUSTERS):
-                seen = [other for other in rows if other["what"] in ("model", "fit") and other["ranks"] == "8"
-                        and other["collective"] == collective and other["bytes"] == row["bytes"]
-                        and other["cluster"].split(":")[0] in same and other["cluster"].endswith(":1")]
-                times = ", ".join(f"{us:.1f}" for us in sorted({one["us"] for one in seen}))
-                cells.append(f"{record['time_us']:.1f}" + (f" ({times})" if times else ""))
-            yield [name, collective, *cells]
-
-
-def is_of(entry, cluster):
-    with open(os.path.join(CLUSTERS, entry), encoding="utf-8") as file:
-        return re.search(rf"^system\s*= {cluster}(-roce)?$", file.read(), re.M) is not None
-
-
-def left_out_rows(rows, library="NCCL"):
-    """The rows of left_out.csv, which scripts/validate_left_out.py writes."""
-    machines = {machine(row["system"]) for row in of_library(rows, library)}
-    for row in filter(lambda line: line["machine"] in machines, read("left_out.csv")):
-        yield [row["machine"], row["constants"], row["fitted to"],
-               *(row[f"{size}_{key}"] if key == "rows" else percent(number(row[f"{size}_{key}"]))
-                 for size in ("large", "small") for key in ("rows", "median", "p90"))]
-
-
-def calibrated_rows():
-    """The rows of calibrated.csv, which scripts/validate_calibrated.py writes."""
-    for row in read("calibrated.csv"):
-        yield [row["known"], row["predicted"], row["sizes"], row["rows"],
-               *(percent(float(row[key])) for key in ("median", "p90", "inside", "width", "plain_median", "plain_p90"))]
-
-
-def fill(text):
-    return textwrap.fill(text, 120) + "\n"
-
-
-def openmpi(rows, mpi):
-    """The section of Open MPI's rows, MPI."""
-    yield "\n## Open MPI on CPUs\n"
-    yield fill("OSU's all_reduce of floats on one node of CSCS: 128 ranks on two EPYC 7742; 71, 72 and 288 ranks on up to four "
-               "Grace (eth-cscs/ext_mpi_collectives, ppam_2024). The source names no version of Open MPI; the times switch at "
-               "the sizes of coll/tuned, which are the same from 4.1.0 to 5.0.9, and persistent calls at those of coll/libnbc. "
-               "MPICH and ext_mpi_collectives have no model.")
-    yield fill("Three constants are fitted, each to one row. Machine left out: all rows without these constants, by the figures "
-               "that hold for all clusters. Two things stay. Pilatus sends within a node by its NIC, which its rows suggest and "
-               "the source does not say; and the assumed figures were chosen with all rows in view. The intervals follow from "
-               "these two machines alone, so a third may well lie outside.")
-    yield from table(["row", "system", "ranks", "size", "published us", "predicted us", "error"],
-                     ([cells[0], cells[1], *cells[3:5], *cells[6:9]] for cells in every(part(rows, "fitted", "Open MPI"))))
-    yield "\n### Open MPI: misses, as above\n"
-    yield from table(["system, collective", "ranks", "rows", "sizes and errors", "reason"],
-                     misses(mpi, read("model_misses.csv")))
-    yield "\n### Open MPI: machines left out\n"
-    yield from table(["machine", "rows ≥ 256M", "median", "p90", "rows < 256M", "median", "p90"],
-                     ([cells[0], *cells[3:]] for cells in left_out_rows(rows, "Open MPI")))
-    yield "\n### Open MPI: all rows\n"
-    yield from table(["row", "run", "ranks", "size", "published us", "predicted us", "error", "left out", "chosen", ""],
-                     ([cells[0], row["algorithm"], *cells[3:5], *cells[6:9], f"{100 * row['left_out']:+.1f} %", *cells[9:]]
-                      for row in mpi for cells in every([row])))
-
-
-def document(build, rows):
-    counts = {what: sum(row["what"] == what for row in rows) for what in dict.fromkeys(r["what"] for r in rows)}
-    yield "# Errors of the sim backend against NCCL and Open MPI\n"
-    yield fill("Written by `make validate` (scripts/validate_sim.py). Every row of the published measurements in "
-               "`reports/reference` is listed: predicted and compared, used to fit a constant of the model, or left out with a "
-               "reason. Errors are those of times. [simulator.md](simulator.md) describes the model. Each run prints the "
-               "interval in which nine in ten measurements of unseen machines should lie.")
-    yield "Rows: " + ", ".join(f"{n} {what}" for what, n in counts.items()) + f"; {len(rows)} in all.\n"
-    nccl, mpi = of_library(rows), of_library(rows, "Open MPI")
-    yield f"NCCL, {len(nccl)} rows:\n"
-    yield from summary_table(rows)
-    yield f"\n[Open MPI](#open-mpi-on-cpus), {len(mpi)} rows:\n"
-    yield from summary_table(rows, "Open MPI")
-    yield ""
-    yield fill("Fitted: rows to which a constant was fitted. Same machine, other sizes: other rows of the same sites. Machine "
-               "left out: all rows, each machine predicted with constants fitted to the others.")
-    yield "## Fitted\n"
-    yield "`src/simulator/nccl.txt` names the rows to which each constant was fitted.\n"
-    yield from table(["row", "system", "collective", "ranks", "size", "published us", "predicted us", "error"],
-                     ([*cells[:5], *cells[6:9]] for cells in every(part(rows, "fitted"))))
-    yield "\n## Same machine, other sizes\n"
-    yield "Times predicted on a cluster of `reports/reference/clusters` or a known system.\n"
-    yield from table(["system, collective", "ranks", "cluster", "fit", "rows ≥ 256M", "median", "p90", "rows < 256M",
-                      "median", "p90"], groups(nccl))
-    yield "\n### Misses: errors above 15 % from 256 MiB up, above 20 % below\n"
-    yield from table(["system, collective", "ranks", "rows", "sizes and errors", "reason"],
-                     misses(nccl, read("model_misses.csv")))
-    yield "\n## Machine left out\n"
-    yield fill("Each machine is left out in turn. The constants that were fitted to it are fitted again to all rows of other "
-               "machines that depend on them (least mean error, by at most a factor of 1.6); if no other row depends on one, "
-               "NCCL's own constant replaces it. Then its rows are predicted without the constants of its site. Facts that "
-               "its source states of the run stay, such as the ranks per process. (`scripts/validate_left_out.py`)")
-    yield from table(["machine", "constants", "rows fitted to", "rows ≥ 256M", "median", "p90", "rows < 256M", "median",
-                      "p90"], left_out_rows(rows))
-    yield "\n### Intervals\n"
-    strict = strictly_held(rows)
-    yield fill("The printed intervals follow from all machines left out. Intervals taken from the other machines alone would "
-               f"hold {percent(strict[True])} of the rows from 256 MiB on and {percent(strict[False])} below: a network plug-in "
-               "unlike all others, such as EFA on p4de, lies outside. The form of the model was found with all rows in view.")
-    yield fill("Each interval, in predicted times, is the shortest that holds nine in ten measurements of the machines left "
-               "out, each machine weighted by the square root of its rows. With k machines that share is multiplied by "
-               f"1 + 1/k, up to {percent(MOST[0])}, and up to {percent(MOST[2])} from 256 MiB on. A site is known if its "
-               "description says how fast operations are issued, or how long a network plug-in takes.")
-    yield from table(["ranks", "site", "below 1 MiB", "below 256 MiB", "larger"],
-                     ([{"node": "one node", "shared": "nodes that share switches", "nodes": "several nodes"}[reach],
-                       "known" if knows else "", *(f"{low:.2f} to {high:.2f}" for low, high in (
-                           intervals()[reach, knows, size] for size in range(3)))]
-                      for reach in REACHES for knows in (False, True)))
-    yield "\n## Calibrated\n"
-    yield fill("A part of the rows of a site, as a log of nccl-tests, calibrates the cluster that its source describes, "
-               "without the figures fitted to the site; the other rows are predicted. Where several parts are possible, each "
-               "is used in turn. The last two columns are errors without `--calibrate`. The model keeps its constants, some "
-               "of which were fitted to rows of these machines, and the rules of the calibration were found with these rows "
-               "in view. A single collective or number of ranks says little of others. (`scripts/validate_calibrated.py`)")
-    yield from table(["calibrated by", "predicted", "sizes", "rows", "median error", "p90", "inside the interval",
-                      "median half-width", "median without", "p90 without"], calibrated_rows())
-    yield "\n## 512 nodes of 8 H100\n"
-    yield fill("16 and 64 MiB took 839 and 1198 us (arXiv 2411.13055). By its own constants NCCL chooses tree with LL128 and "
-               "expects 303 and 660 us. On two nodes of p5, on Alps and in NVLSTree up to 1024 nodes a hop over the network "
-               "takes about 20 us longer than these constants, except for the smallest messages (`tree_net_more`). Eighteen "
-               "such hops explain the difference. These two rows led to the constant, but it was not fitted to them.")
-    yield from table(["row", "size", "published us", "predicted us", "error", "chosen"],
-                     ([cells[0], *cells[4:5], *cells[6:10]] for cells in every(rows) if "512 nodes" in cells[1]))
-    yield "\n## Small sizes of every collective\n"
-    yield fill("Times in us in a node of 8 GPUs with a process for each; in parentheses the published times of such nodes, where "
-               "one process may have driven all GPUs (36 us for an operation, 86 us for an alltoall).")
-    yield from table(["GPU", "collective", "8K", "128K", "1M", "16M"], small_sizes(build, rows))
-    yield from openmpi(rows, mpi)
-    yield "\n## Left out\n"
-    yield from table(["class", "system", "rows", "file", "reason"], left_out(rows))
-    yield "\n## All\n"
-    yield from table(["row", "system", "collective", "ranks", "size", "", "published us", "predicted us", "error",
-                      "chosen", ""], every(nccl))
-
-
 def evaluate(build):
     """All rows of both files, settled and predicted."""
     rules, rows = read("model_rows.csv"), list(published())
@@ -599,22 +447,3 @@ def judged(build):
     rows = evaluate(build)
     add_left_out(rows)
     return rows
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", nargs="?", default="build", help="build folder")
-    parser.add_argument("--intervals", action="store_true", help="the lines of nccl.txt and openmpi.txt that follow from machines left out")
-    arguments = parser.parse_args()
-    try:
-        rows = judged(arguments.build)
-        lines = (interval_lines(rows), openmpi_interval_lines(rows)) if arguments.intervals else (
-            document(arguments.build, rows),)
-        for line in itertools.chain(*lines):
-            print(line)
-    except Failure as failure:
-        sys.exit(str(failure))
-
-
-if __name__ == "__main__":
-    main()
