@@ -3,7 +3,6 @@
  * and environment, and their conflicts.
  */
 #include "backends/virtual.h"
-#include "core/file.h"
 #include "core/output.h"
 #include "core/units.h"
 #include "harness/measure/collective.h"
@@ -18,7 +17,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define MATRIX_BYTES ((size_t)64 << 20) /* of a file: 2500 ranks with numbers of ten digits */
 #define MATRIX_VARIABLE "NCCL_TESTS_ALLTOALLV_MATRIX_FILE"
 
 static bool is_set(const char *text)
@@ -241,26 +239,6 @@ static bb_status resolve_number(const char *name, const char *text, double low, 
 	return BB_OK;
 }
 
-/* Reads the matrices of alltoallv. */
-static bb_status read_matrices(struct bb_collective_options *a, const char *option,
-			       struct bb_error *error)
-{
-	const struct bb_file_request request = {
-		.option = option, .path = a->matrix_file, .most = MATRIX_BYTES};
-	struct bb_strbuf origin = {0};
-	char *text = NULL;
-	size_t length;
-	bb_status st = bb_file_read(&request, &text, &length, error);
-
-	bb_strbuf_addf(&origin, "%s %.200s", option, a->matrix_file);
-	if (st == BB_OK)
-		st = bb_matrices_parse(&a->matrices, bb_strbuf_text(&origin), a->matrix_file, text,
-				       length, a->matrix_scale, error);
-	bb_strbuf_free(&origin);
-	free(text);
-	return st;
-}
-
 /* --matrix, or nccl-tests' variables in its place. */
 static bb_status resolve_matrices(struct bb_collective_options *a, const struct bb_options *o,
 				  const struct bb_collective *collective,
@@ -298,7 +276,7 @@ static bb_status resolve_matrices(struct bb_collective_options *a, const struct 
 			       "give both the same value as room for the largest",
 			       option);
 	if (a->matrix_file)
-		st = read_matrices(a, option, error);
+		st = bb_collective_read_matrices(a, option, error);
 out:
 	return st;
 }
@@ -563,30 +541,6 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	st = check_graph(a, o, error);
 out:
 	return st;
-}
-
-bb_status bb_collective_check_matrices(const struct bb_collective_options *a, int first,
-				       int group_max, uint64_t most, const char *limit,
-				       struct bb_error *error)
-{
-	const struct bb_matrices *m = &a->matrices;
-	char size[BB_UNIT_TEXT], room[BB_UNIT_TEXT];
-
-	if (m->n > 0 && (size_t)group_max > m->nranks)
-		return bb_fail(error, BB_EUSAGE,
-			       "the matrices of %.200s are for %zu ranks, and there are %d",
-			       a->matrix_file, m->nranks, group_max);
-	for (size_t k = 0; k < m->n; k++) {
-		const uint64_t bytes = bb_matrices_busiest(m, k, first);
-
-		if (bytes > most)
-			return bb_fail(error, BB_EUSAGE,
-				       "a rank of matrix \"%s\" moves %s, more than the %s of %s; "
-				       "--matrix-scale makes all matrices smaller",
-				       m->names[k], bb_format_size(size, bytes),
-				       bb_format_size(room, most), limit);
-	}
-	return BB_OK;
 }
 
 bb_status bb_collective_check_world(const struct bb_collective_options *a,
