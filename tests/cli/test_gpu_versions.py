@@ -28,7 +28,7 @@ RELEASES = (
     (22304, "ncclCommInitRankScalable"),
     (22403, "ncclResetDebugInit"),
     (22703, "ncclCommShrink ncclCommWindowDeregister ncclCommWindowRegister"),
-    (22803, "ncclAlltoAll ncclGather ncclScatter"),
+    (22803, "ncclAlltoAll ncclDevCommCreate ncclDevCommDestroy ncclGather ncclScatter"),
     (22807, "ncclCommRevoke"),
     (22902, "ncclCommGetUniqueId ncclCommGrow ncclPutSignal ncclSignal ncclWaitSignal ncclWinGetUserPtr"),
     (22907, "ncclCommMemStats ncclCommResume ncclCommSuspend"),
@@ -51,6 +51,7 @@ LISTED = {
     "eight-bit floats (2.24)": 22400,
     "symmetric windows (2.27)": 22703,
     "ncclAlltoAll, ncclGather and ncclScatter (2.28)": 22803,
+    "kernels on the device API (2.28)": 22807,
 }
 FILE = "libnccl.so.2"
 GONE = "libnccl_gone.so.2"  # searched in its place; no machine has it
@@ -66,7 +67,7 @@ def functions(code):
 
 # ---- libraries -------------------------------------------------------------------------------
 
-OF_NCCL = ("fake_comm", "fake_compute", "fake_known", "fake_ops", "fake_profiler")
+OF_NCCL = ("fake_comm", "fake_compute", "fake_device", "fake_known", "fake_ops", "fake_profiler")
 
 
 def link(path, *words):

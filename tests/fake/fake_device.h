@@ -22,6 +22,8 @@ struct ncclDevComm {
 	int rank, nRanks, lsaRank, lsaSize;
 	void *comm;                   /* of the rank */
 	unsigned long long *arrivals; /* of all ranks at barriers */
+	/* Wait for all ranks, or until a call has failed or the communicator was aborted. */
+	void (*barrier)(const struct ncclDevComm *device);
 };
 
 #ifdef __cplusplus
@@ -30,8 +32,6 @@ extern "C" {
 /* ncclDevCommCreate, with what it needs: multimem, networking, the number of barriers. */
 ncclResult_t fake_device_create(ncclComm_t comm, bool multimem, bool gin, int barriers,
 				struct ncclDevComm *device);
-/* Wait for all ranks, or until a call has failed or the communicator was aborted. */
-void fake_device_barrier(const struct ncclDevComm *device);
 #ifdef __cplusplus
 }
 #endif

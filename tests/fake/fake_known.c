@@ -150,6 +150,29 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 
 #ifdef BB_NCCL_HAS_DEVICE
 
+static bool is_over(ncclComm_t comm)
+{
+	bool over;
+
+	pthread_mutex_lock(&comm->clique->lock);
+	over = fake_is_over(comm);
+	pthread_mutex_unlock(&comm->clique->lock);
+	return over;
+}
+
+/* Every rank comes to every barrier, so that arrivals alone tell which one is complete. */
+static void device_barrier(const struct ncclDevComm *device)
+{
+	const ncclComm_t comm = device->comm;
+	const unsigned long long n = (unsigned long long)device->nRanks;
+	const unsigned long long last =
+		(__atomic_fetch_add(device->arrivals, 1, __ATOMIC_ACQ_REL) / n + 1) * n;
+
+	while (__atomic_load_n(device->arrivals, __ATOMIC_ACQUIRE) < last && !fake_has_failed() &&
+	       !is_over(comm))
+		sched_yield();
+}
+
 /* The ranks' memory is the host's, which no switch reduces and no network writes. */
 ncclResult_t fake_device_create(ncclComm_t comm, bool multimem, bool gin, int barriers,
 				struct ncclDevComm *device)
@@ -175,7 +198,8 @@ ncclResult_t fake_device_create(ncclComm_t comm, bool multimem, bool gin, int ba
 				       .lsaRank = comm->rank,
 				       .lsaSize = (int)lsa,
 				       .comm = comm,
-				       .arrivals = &comm->clique->device_arrivals};
+				       .arrivals = &comm->clique->device_arrivals,
+				       .barrier = device_barrier};
 	comm->device_comms++;
 	fake_made(FAKE_DEVICE_COMM);
 	return ncclSuccess;
@@ -192,26 +216,3 @@ ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *devic
 }
 
 #endif
-
-static bool is_over(ncclComm_t comm)
-{
-	bool over;
-
-	pthread_mutex_lock(&comm->clique->lock);
-	over = fake_is_over(comm);
-	pthread_mutex_unlock(&comm->clique->lock);
-	return over;
-}
-
-/* Every rank comes to every barrier, so that arrivals alone tell which one is complete. */
-void fake_device_barrier(const struct ncclDevComm *device)
-{
-	const ncclComm_t comm = device->comm;
-	const unsigned long long n = (unsigned long long)device->nRanks;
-	const unsigned long long last =
-		(__atomic_fetch_add(device->arrivals, 1, __ATOMIC_ACQ_REL) / n + 1) * n;
-
-	while (__atomic_load_n(device->arrivals, __ATOMIC_ACQUIRE) < last && !fake_has_failed() &&
-	       !is_over(comm))
-		sched_yield();
-}

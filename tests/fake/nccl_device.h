@@ -35,7 +35,7 @@ template <typename Coop> struct ncclLsaBarrierSession {
 		const bool last = blockIdx.x == gridDim.x - 1 && threadIdx.x == blockDim.x - 1;
 
 		if (order == cuda::memory_order_acquire ? first : last)
-			fake_device_barrier(&comm);
+			comm.barrier(&comm);
 	}
 };
 

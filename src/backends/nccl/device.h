@@ -9,7 +9,7 @@
 
 #include <nccl.h>
 
-/* What a kernel needs of the communicator, by the collective and its number (nccl-tests' -D). */
+/* Needs of a kernel from the communicator, by the collective and its number (nccl-tests' -D). */
 enum bb_device_need {
 	BB_DEVICE_LSA,      /* all ranks access each other's memory (load-store accessible) */
 	BB_DEVICE_MULTIMEM, /* and NVSwitch reduces (multimem instructions) */
@@ -39,8 +39,8 @@ extern "C" {
 typedef ncclResult_t bb_device_create(ncclComm_t comm, const struct ncclDevCommRequirements *needs,
 				      struct ncclDevComm *device);
 
-/* *DEVICE = the device part of COMM, made by CREATE for kernels of BLOCKS thread blocks; the caller
-   frees the struct. NULL: out of memory. Collective over COMM. */
+/* *DEVICE = the device part of COMM, made by CREATE for kernels of BLOCKS thread blocks, or NULL
+   without memory. The caller frees the struct, whatever CREATE returned. Collective over COMM. */
 ncclResult_t bb_device_open(bb_device_create *create, ncclComm_t comm, enum bb_device_need need,
 			    unsigned blocks, struct ncclDevComm **device);
 /* The number of ranks whose memory this rank can access, itself included. */

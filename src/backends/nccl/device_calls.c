@@ -119,6 +119,8 @@ bb_status bb_nccl_device_open(struct bb_group *group, const struct bb_call *call
 		return BB_OK;
 	result = bb_device_open(rank->nccl->ncclDevCommCreate, group->comm, need_of(call),
 				blocks_of(group), &group->device);
+	if (!group->device)
+		return bb_no_memory(rank->context->error, "a rank");
 	mine = is_device_refused(group, call, result);
 	if (!mine)
 		BB_TRY(status, bb_nccl_check(rank, result, "ncclDevCommCreate", __FILE__, __LINE__),
