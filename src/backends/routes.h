@@ -34,6 +34,8 @@ struct bb_route {
 	bool direct;
 	/* The library provides it: it is direct only if the library's switch says so. */
 	bool switched;
+	/* Both ends act, and the transfers of a batch go on at once. */
+	bool batches;
 };
 
 /* One mechanism by which a library moves bytes between ranks of a host, chosen when it starts. */
@@ -94,6 +96,10 @@ struct bb_routes {
 	 */
 	bb_status (*transfer)(struct bb_group *group, const struct bb_route *route, int peer,
 			      const struct bb_half *out, const struct bb_half *in);
+	/* Begin a batch of transfers over ROUTE, which batches, or END it. Within it transfer
+	   returns at once; when END returns (with GPUs: after finish) all bytes have arrived, as
+	   after transfer. NULL: no route batches. */
+	bb_status (*batch)(struct bb_group *group, const struct bb_route *route, bool end);
 	/* Send 8 bytes to PEER and receive them back, ROUNDS times: this end starts if FIRST, else
 	   it answers. Returns when its last message has arrived, or has been sent. */
 	bb_status (*ping)(struct bb_group *group, const struct bb_route *route, int peer,

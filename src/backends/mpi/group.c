@@ -102,6 +102,7 @@ void bb_mpi_group_close(struct bb_group *group)
 	}
 	free_comm(group->rank->context, &group->port.comm);
 	free_comm(group->rank->context, &group->comm);
+	free(group->batch.requests);
 	free(group->members);
 	free(group->counts);
 	free(group->offsets);

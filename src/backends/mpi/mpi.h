@@ -191,6 +191,13 @@ struct bb_mpi_prepared {
 	const char *reason;            /* NULL, or why no call can be made */
 };
 
+/* Transfers of a route that are awaited together. */
+struct bb_mpi_batch {
+	bool open;
+	MPI_Request *requests;
+	size_t n, room;
+};
+
 struct bb_group {
 	struct bb_rank *rank;
 	struct bb_turns turns;
@@ -207,6 +214,7 @@ struct bb_group {
 	bb_mpi_count *counts;   /* 2 n, for the functions that take them */
 	bb_mpi_offset *offsets; /* likewise */
 	struct bb_mpi_port port;
+	struct bb_mpi_batch batch;
 };
 
 BB_CPU_STRUCTS_FIT;

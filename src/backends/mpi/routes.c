@@ -4,6 +4,7 @@
  */
 #include "backends/mpi/mpi.h"
 
+#include "core/array.h"
 #include "core/clock.h"
 
 #include <stdlib.h>
@@ -19,7 +20,8 @@ static const struct bb_route routes[] = {
 		  .uses = BB_ROUTE_TRANSFER,
 		  .actor = BB_BY_BOTH,
 		  .direct = true,
-		  .switched = true},
+		  .switched = true,
+		  .batches = true},
 	[GET] = {.name = "get",
 		 .brief = "MPI_Get: the target reads the source's window",
 		 .uses = BB_ROUTE_TRANSFER,
@@ -161,6 +163,23 @@ static int part(size_t bytes, size_t at)
 	return (int)(bytes - at < MOST ? bytes - at : MOST);
 }
 
+/* Waits for REQUEST, or leaves that to the end of the batch. */
+static bb_status complete(struct bb_group *group, MPI_Request request)
+{
+	struct bb_mpi_batch *batch = &group->batch;
+	MPI_Request *kept;
+
+	if (request == MPI_REQUEST_NULL)
+		return BB_OK;
+	if (!batch->open)
+		return bb_mpi_await(&group->port, &request, MPI_STATUS_IGNORE);
+	kept = BB_ARRAY_ADD(batch->requests, batch->n, batch->room);
+	if (!kept)
+		return bb_no_memory(group->rank->context->error, "a batch");
+	*kept = request;
+	return BB_OK;
+}
+
 static bb_status exchange(struct bb_group *group, int peer, const struct bb_half *out,
 			  const struct bb_half *in)
 {
@@ -179,8 +198,7 @@ static bb_status exchange(struct bb_group *group, int peer, const struct bb_half
 					 MPI_BYTE, peer, 0, port->comm, &requests[1]);
 		status = bb_mpi_check(port->context, "MPI_Isend or MPI_Irecv", code);
 		for (int i = 0; i < 2 && status == BB_OK; i++)
-			if (requests[i] != MPI_REQUEST_NULL)
-				status = bb_mpi_await(port, &requests[i], MPI_STATUS_IGNORE);
+			status = complete(group, requests[i]);
 	}
 	return status;
 }
@@ -225,6 +243,18 @@ static bb_status route_transfer(struct bb_group *group, const struct bb_route *r
 	return status;
 }
 
+static bb_status route_batch(struct bb_group *group, const struct bb_route *route, bool end)
+{
+	struct bb_mpi_batch *batch = &group->batch;
+	bb_status status = BB_OK;
+
+	batch->open = !end;
+	for (size_t i = 0; i < batch->n && status == BB_OK; i++)
+		status = bb_mpi_await(&group->port, &batch->requests[i], MPI_STATUS_IGNORE);
+	batch->n = 0;
+	return status;
+}
+
 /* ---- words ------------------------------------------------------------------------------- */
 
 static bb_status route_ping(struct bb_group *group, const struct bb_route *route, int peer,
@@ -260,5 +290,6 @@ const struct bb_routes bb_mpi_routes = {
 	.reach = route_reach,
 	.unreach = route_unreach,
 	.transfer = route_transfer,
+	.batch = route_batch,
 	.ping = route_ping,
 };

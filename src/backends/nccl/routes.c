@@ -47,7 +47,8 @@ static const struct bb_route routes[] = {
 		  .uses = BB_ROUTE_TRANSFER,
 		  .actor = BB_BY_BOTH,
 		  .direct = true,
-		  .switched = true},
+		  .switched = true,
+		  .batches = true},
 	[WORD] = {.name = "word",
 		  .brief = "a kernel of each spins on a word that the other's writes",
 		  .uses = BB_ROUTE_PING,
@@ -172,6 +173,14 @@ static bb_status route_transfer(struct bb_group *group, const struct bb_route *r
 	return status == BB_OK ? slow_down(rank, slow, start) : status;
 }
 
+/* A group call around those of the transfers: NCCL begins all at its end. */
+static bb_status route_batch(struct bb_group *group, const struct bb_route *route, bool end)
+{
+	struct bb_rank *rank = group->rank;
+
+	return end ? bb_nccl_messages_end(rank, BB_OK) : BB_NCCL(rank, ncclGroupStart());
+}
+
 /* ---- round trips --------------------------------------------------------------------------- */
 
 /* Offset in a scratch area of the flags that rank MEMBER writes. */
@@ -251,5 +260,6 @@ const struct bb_routes bb_nccl_routes = {
 	.reach = bb_nccl_reach,
 	.unreach = bb_nccl_unreach,
 	.transfer = route_transfer,
+	.batch = route_batch,
 	.ping = route_ping,
 };
