@@ -33,7 +33,7 @@ struct note {
 	uint32_t bytes; /* of this note and the parts that follow; the same program wrote it */
 	int32_t nranks;
 	uint64_t cell; /* index among the child's cells */
-	uint64_t cell_bytes, repeats, bidirectional;
+	uint64_t cell_bytes, repeats, direction;
 	double end_unix_s;
 	char text[BB_CHILD_TEXT]; /* BEGIN: the state of the library; CELL: why it is skipped */
 };
@@ -50,8 +50,8 @@ static const struct bb_payload_field note_fields[] = {
 			 .high = INT64_MAX),
 	BB_PAYLOAD_FIELD("the repeats", BB_PAYLOAD_UNSIGNED, struct note, repeats,
 			 .high = INT64_MAX),
-	BB_PAYLOAD_FIELD("the directions", BB_PAYLOAD_UNSIGNED, struct note, bidirectional,
-			 .high = 1),
+	BB_PAYLOAD_FIELD("the direction", BB_PAYLOAD_UNSIGNED, struct note, direction,
+			 .high = BB_DIRECTIONS - 1),
 	BB_PAYLOAD_FIELD("the end", BB_PAYLOAD_REAL, struct note, end_unix_s, .high = INT64_MAX),
 	BB_PAYLOAD_FIELD("the text", BB_PAYLOAD_TEXT, struct note, text),
 	{.name = NULL}};
@@ -136,7 +136,7 @@ bb_status bb_child_send_cell(struct bb_pairs *pairs, size_t number,
 			    .cell = number,
 			    .cell_bytes = cell->bytes,
 			    .repeats = cell->repeats,
-			    .bidirectional = cell->bidirectional};
+			    .direction = bb_cell_direction(cell)};
 
 	note.end_unix_s = bb_clock_unix();
 	snprintf(note.text, sizeof(note.text), "%s", cell->skip ? cell->skip : "");
@@ -276,7 +276,7 @@ static struct bb_cell *cell_of(struct bb_pairs *pairs, const struct note *note)
 		return NULL;
 	cell = &pairs->cells[first + note->cell];
 	return note->cell_bytes == cell->bytes && note->repeats == cell->repeats &&
-			       note->bidirectional == cell->bidirectional
+			       note->direction == bb_cell_direction(cell)
 		       ? cell
 		       : NULL;
 }

@@ -75,7 +75,7 @@ static bb_status open_lists(struct bb_pairs_session *s)
 	s->theirs = calloc(n * BB_PAIRS_BUFFERS, sizeof(*s->theirs));
 	s->series = calloc(n, sizeof(*s->series));
 	s->parts = calloc(n, sizeof(*s->parts));
-	s->scratch = calloc(s->most_samples, sizeof(*s->scratch));
+	s->scratch = calloc(2 * s->most_samples, sizeof(*s->scratch));
 	if (!s->with || !s->theirs || !s->series || !s->parts || !s->scratch)
 		return bb_no_memory(&s->engine.run->error, "the ranks");
 	for (size_t i = 0; i < n; i++)
@@ -163,7 +163,14 @@ static const struct bb_reach *reach_of(const struct bb_pairs_session *s, const s
 
 static bool has_turn(const struct bb_pairs_session *s, const struct bb_cell *cell, int from, int to)
 {
-	return reach_of(s, cell)->connects[from * s->n + to] && (!cell->bidirectional || from < to);
+	const bool *const connects = &reach_of(s, cell)->connects[from * s->n];
+
+	if (!cell->fan)
+		return connects[to] && (!cell->bidirectional || from < to);
+	for (int peer = 0; peer < s->n; peer++)
+		if (peer != from && !connects[peer])
+			return false;
+	return from == to;
 }
 
 static bb_status run_round(struct bb_pairs_session *s, const struct bb_cell *cell, int round,
@@ -206,7 +213,7 @@ static bb_status run_rounds(struct bb_pairs_session *s, const struct bb_cell *ce
 	return status;
 }
 
-/* *ALL = what all ranks measured in CELL, on rank 0. BB_VERIFIED: the data is checked too. */
+/* *ALL = what all ranks measured in CELL, on rank 0. VERIFIED: the data is checked too. */
 static bb_status measure_cell(struct bb_pairs_session *s, const struct bb_cell *cell, bool verified,
 			      const void **all)
 {

@@ -28,6 +28,9 @@ struct matrix {
 	int npaths;
 	int filled;               /* off the diagonal */
 	struct bb_pair_record of; /* one of its records, whose quantity, route and size it shows */
+	struct bb_text_table
+		fans; /* instead, of ranks with all others, whose first record is FAN */
+	struct bb_pair_record fan;
 };
 
 static struct matrix *of(struct bb_sink *sink)
@@ -203,11 +206,14 @@ static void add_title(struct bb_strbuf *out, const struct bb_pair_record *r, con
 		bb_strbuf_addf(out, ", %s", bb_format_size(size, (uint64_t)r->size_bytes));
 }
 
+static void end_fan(struct matrix *m);
+
 static void flush(struct bb_sink *sink)
 {
 	struct matrix *m = of(sink);
 	struct bb_strbuf *out = &sink->out;
 
+	end_fan(m);
 	if (!m->of.quantity)
 		return;
 	if (strcmp(m->of.quantity, "latency") == 0) {
@@ -292,11 +298,77 @@ static void pair(struct matrix *m, const struct bb_pair_record *r)
 		flush(&m->sink);
 }
 
+/* ---- a rank with all others ------------------------------------------------------------------ */
+
+static void begin_fan(struct matrix *m, const struct bb_pair_record *r)
+{
+	static const char *const heads[] = {"p50", "low", "high", "bound", "of it", "#wrong"};
+	const bool in = r->from == BB_ABSENT;
+
+	flush(&m->sink);
+	m->fan = *r;
+	add_title(&m->sink.out, r, in ? "All to one" : "One to all");
+	bb_strbuf_addf(&m->sink.out, ", GB/s: %s at once\n",
+		       in ? "all other ranks send to this one" : "this rank sends to all others");
+	bb_table_free(&m->fans);
+	m->fans = (struct bb_text_table){.limit = bb_table_limit(m->sink.file)};
+	bb_table_column(&m->fans, "rank", "", CELL);
+	bb_table_key(&m->fans);
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+		bb_table_column(&m->fans, heads[i], "", CELL);
+}
+
+static void end_fan(struct matrix *m)
+{
+	if (!m->fan.route)
+		return;
+	bb_table_print(&m->fans, &m->sink.out);
+	if (m->fan.bound_source)
+		bb_strbuf_addf(&m->sink.out, "# bound: %s\n", m->fan.bound_source);
+	memset(&m->fan, 0, sizeof(m->fan));
+}
+
+static bool is_of_fan(const struct matrix *m, const struct bb_pair_record *r)
+{
+	return m->fan.route && strcmp(m->fan.route, r->route) == 0 &&
+	       strcmp(m->fan.p2p, r->p2p) == 0 && strcmp(m->fan.direction, r->direction) == 0 &&
+	       m->fan.size_bytes == r->size_bytes;
+}
+
+static void fan(struct matrix *m, const struct bb_pair_record *r)
+{
+	const double speeds[] = {r->GBps, r->low_GBps, r->high_GBps, r->bound_GBps};
+	char text[BB_NUMBER_TEXT];
+
+	if (!is_of_fan(m, r)) {
+		end_fan(m);
+		begin_fan(m, r);
+	}
+	bb_table_cellf(&m->fans, "%lld", (long long)(r->from == BB_ABSENT ? r->to : r->from));
+	for (int i = 0; i < 4; i++)
+		bb_table_cell(&m->fans, bb_format_fit(text, speeds[i], CELL));
+	if (isnan(r->percent_of_bound))
+		bb_table_cell(&m->fans, "N/A");
+	else
+		bb_table_cellf(&m->fans, "%.0f%%", r->percent_of_bound);
+	if (r->wrong == BB_ABSENT)
+		bb_table_cell(&m->fans, "N/A");
+	else
+		bb_table_cellf(&m->fans, "%lld", (long long)r->wrong);
+}
+
+static bool is_fan(const struct bb_pair_record *r)
+{
+	return strcmp(r->direction, "all-to-one") == 0 || strcmp(r->direction, "one-to-all") == 0;
+}
+
 static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
 {
 	const struct bb_finding_record *f = r;
 
-	if (kind == &bb_record_pair)
+	if (kind == &bb_record_pair && is_fan(r))
+		fan(of(sink), r);
+	else if (kind == &bb_record_pair)
 		pair(of(sink), r);
 	else
 		flush(sink);
@@ -311,6 +383,7 @@ static void release(struct bb_sink *sink)
 {
 	struct matrix *m = of(sink);
 
+	bb_table_free(&m->fans);
 	free(m->values);
 	free(m->tails);
 	free(m->shares);

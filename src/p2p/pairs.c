@@ -6,6 +6,7 @@
 #include "core/array.h"
 #include "core/units.h"
 #include "harness/run/plugin.h"
+#include "p2p/fan.h"
 #include "p2p/memory.h"
 #include "topology/topology.h"
 
@@ -27,7 +28,11 @@
 #define SETS 3                /* a source, a target, and a target that is verified */
 
 static const char *const p2p_names[] = {"on", "off", "both", NULL};
-static const char *const direction_names[] = {"unidirectional", "bidirectional", "both", NULL};
+static const char *const direction_names[] = {
+	[BB_UNIDIRECTIONAL] = "unidirectional", [BB_BIDIRECTIONAL] = "bidirectional",
+	[BB_ALL_TO_ONE] = "all-to-one",         [BB_ONE_TO_ALL] = "one-to-all",
+	[BB_BOTH_DIRECTIONS] = "both",          [BB_ALL_DIRECTIONS] = "all",
+	[BB_ALL_DIRECTIONS + 1] = NULL};
 static const char *const findings_names[] = {"report", "fail", NULL};
 
 #define BB_OPTIONS struct bb_pair_options
@@ -93,6 +98,12 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 		return bb_fail(error, BB_EUSAGE,
 			       "-w %lld: virtual ranks need no warm-up; leave it out",
 			       (long long)o->warmup_iters);
+	if (!o->backend->virtual && o->fault.kind == BB_FAULT_SLOW_LINK &&
+	    settings->directions >= BB_ALL_TO_ONE && settings->directions != BB_BOTH_DIRECTIONS)
+		return bb_fail(error, BB_EUSAGE,
+			       "--fault %s: a link is slowed down between the two ranks of a pair; "
+			       "give --direction both",
+			       o->fault_text);
 	o->config.reached = o->config.library_optional = true;
 	status = bb_child_find(&settings->child, error);
 	if (status == BB_OK && settings->child) {
@@ -165,8 +176,8 @@ static bb_status add_cell(struct bb_pairs *pairs, struct bb_cell cell, bool chil
 	return BB_OK;
 }
 
-static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route, bool bidirectional,
-			   bool childs)
+static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route,
+			   enum bb_direction direction, bool childs)
 {
 	const struct bb_options *o = &pairs->run->options;
 	const bool gpus = o->backend->gpu;
@@ -176,34 +187,45 @@ static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route,
 	for (uint64_t size = o->min_bytes; size && status == BB_OK;
 	     size = bb_options_next_size(o, size)) {
 		const uint64_t repeats = (gpus ? GPU_SAMPLE_BYTES : SAMPLE_BYTES) / size;
-		struct bb_cell cell = {
-			.route = route, .bidirectional = bidirectional, .bytes = size};
+		struct bb_cell cell = {.route = route,
+				       .bidirectional = direction == BB_BIDIRECTIONAL,
+				       .fan = direction >= BB_ALL_TO_ONE ? direction : 0,
+				       .bytes = size};
 
 		cell.repeats = repeats < 1 || virtual     ? 1
 			       : repeats > SAMPLE_REPEATS ? SAMPLE_REPEATS
 							  : (size_t)repeats;
 		if (size > pairs->run->memory / SETS / (uint64_t)pairs->run->world.nlocal)
 			cell.skip = "its buffers do not fit into memory";
-		else if (size > pairs->most_bytes)
+		else if (cell.fan)
+			cell.skip = bb_fan_refuses(&cell, pairs->n);
+		if (!cell.skip && size > pairs->most_bytes)
 			pairs->most_bytes = size;
 		status = add_cell(pairs, cell, childs);
 	}
 	return status;
 }
 
+static bool is_measured(const struct bb_pairs *pairs, enum bb_direction direction)
+{
+	const int chosen = pairs->settings.directions;
+
+	return chosen == (int)direction || chosen == BB_ALL_DIRECTIONS ||
+	       (chosen == BB_BOTH_DIRECTIONS && direction <= BB_BIDIRECTIONAL);
+}
+
 static bb_status plan_bandwidth(struct bb_pairs *pairs, bool childs)
 {
-	const struct bb_route *routes = pairs->run->options.backend->routes->list;
+	const struct bb_backend *backend = pairs->run->options.backend;
 	bb_status status = BB_OK;
 
-	for (int both = 0; both < 2; both++) {
-		if (pairs->settings.directions != BB_BOTH_DIRECTIONS &&
-		    pairs->settings.directions != both)
-			continue;
-		for (const struct bb_route *r = routes; r->name && status == BB_OK; r++)
-			if (is_wanted(pairs, r, BB_ROUTE_TRANSFER, childs))
-				status = add_sizes(pairs, r, both == 1, childs);
-	}
+	for (enum bb_direction d = 0; d < BB_DIRECTIONS; d++)
+		for (const struct bb_route *r = backend->routes->list; r->name && status == BB_OK;
+		     r++)
+			if (is_measured(pairs, d) &&
+			    is_wanted(pairs, r, BB_ROUTE_TRANSFER, childs) &&
+			    (d < BB_ALL_TO_ONE || bb_fan_uses(backend, r, d)))
+				status = add_sizes(pairs, r, d, childs);
 	return status;
 }
 
@@ -295,8 +317,12 @@ static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pai
 			       "cannot read which CPUs this process may use");
 	if (pairs->ncells == 0)
 		status = bb_fail(&run->error, BB_EUNSUPPORTED,
-				 "--p2p %s: the %s backend has no such route%s%s (see --list)",
-				 p2p_names[pairs->settings.p2p], run->options.backend->name,
+				 "--p2p %s%s: the %s backend has no such route%s%s (see --list)",
+				 p2p_names[pairs->settings.p2p],
+				 pairs->settings.directions == BB_ALL_TO_ONE   ? ", all-to-one"
+				 : pairs->settings.directions == BB_ONE_TO_ALL ? ", one-to-all"
+									       : "",
+				 run->options.backend->name,
 				 *pairs->library_text ? "; P2P of the library is " : "",
 				 pairs->library_text);
 out:

@@ -4,6 +4,7 @@
  *   pairs.c        the benchmark: options, plan, verdict
  *   drive.c        the experiment: one pair after the other, round after round
  *   turn.c         the turn of one pair (turn.h)
+ *   fan.c          the turn of one rank with all others: all-to-one, one-to-all (fan.h)
  *   series.c       the samples that a rank timed with a peer
  *   child.c        the half of a run that a child process measures
  *   reach.c        the ranks that each route connects
@@ -34,7 +35,14 @@
 #define BB_PAIR_ROUNDS 7    /* over all pairs, so that a disturbance does not hit one alone */
 
 enum bb_p2p_choice { BB_P2P_ON, BB_P2P_OFF, BB_P2P_BOTH };
-enum bb_direction_choice { BB_UNIDIRECTIONAL, BB_BIDIRECTIONAL, BB_BOTH_DIRECTIONS };
+enum bb_direction {
+	BB_UNIDIRECTIONAL,
+	BB_BIDIRECTIONAL,
+	BB_ALL_TO_ONE, /* all other ranks send to one, at once */
+	BB_ONE_TO_ALL, /* one sends to all others, at once */
+	BB_DIRECTIONS
+};
+enum bb_direction_choice { BB_BOTH_DIRECTIONS = BB_DIRECTIONS, BB_ALL_DIRECTIONS };
 enum bb_findings_choice { BB_FINDINGS_REPORT, BB_FINDINGS_FAIL };
 
 #define BB_P2P_OPTION(OPTION)                                                                      \
@@ -48,7 +56,8 @@ enum bb_findings_choice { BB_FINDINGS_REPORT, BB_FINDINGS_FAIL };
 #define BB_BANDWIDTH_OPTIONS(OPTION, COMMON)                                                       \
 	BB_P2P_OPTION(OPTION)                                                                      \
 	OPTION(CHOICE, directions, "direction", 0, "both",                                         \
-	       "one direction, both at once, or one measurement of each",                          \
+	       "one direction, both at once, or both: one measurement of each; all other ranks "   \
+	       "to one, one to all others; all: all four",                                         \
 	       .choices = direction_names, .usual = true)                                          \
 	BB_FINDINGS_OPTION(OPTION)
 #define BB_LATENCY_OPTIONS(OPTION, COMMON)                                                         \
@@ -57,8 +66,8 @@ enum bb_findings_choice { BB_FINDINGS_REPORT, BB_FINDINGS_FAIL };
 	COMMON("iters", 'n', "1000", "samples per pair, of 50 round trips each", .min = 1,         \
 	       .max = MAX_ITERS, .usual = true)
 
-/* P2P is an enum bb_p2p_choice, DIRECTIONS an enum bb_direction_choice, FINDINGS an enum
- * bb_findings_choice. */
+/* P2P is an enum bb_p2p_choice, DIRECTIONS an enum bb_direction or bb_direction_choice, FINDINGS an
+   enum bb_findings_choice. */
 struct bb_pair_options {
 	BB_OPTION_MEMBERS(BB_BANDWIDTH_OPTIONS) /* those of latency are among them */
 
@@ -70,9 +79,10 @@ struct bb_pair_options {
 #define BB_PAIR_FIELDS(FIELD)                                                                      \
 	FIELD(STRING, quantity, "", "bandwidth or latency")                                        \
 	FIELD(STRING, ends, "", "kind of the two ends: core, gpu, memory, or rank (virtual)")      \
-	FIELD(INT, from, "", "source rank; null: the host, or memory")                             \
+	FIELD(INT, from, "", "source rank; null: the host, memory, or all ranks but to")           \
 	FIELD(INT, to, "",                                                                         \
-	      "target rank; equal to from: a private copy; null: the host, or memory")             \
+	      "target rank; equal to from: a private copy; null: the host, memory, or all ranks "  \
+	      "but from")                                                                          \
 	FIELD(STRING, place, "", "memory: NUMA node or GPU of the ranks that work")                \
 	FIELD(INT, workers, "", "memory: number of ranks that work at once")                       \
 	FIELD(STRING, memory_from, "", "memory: location of what is read")                         \
@@ -91,8 +101,10 @@ struct bb_pair_options {
 	FIELD(STRING, p2p, "", "on: one end accesses the other's memory; off: data is staged")     \
 	FIELD(STRING, actor, "", "end that moves the bytes: target, source or both")               \
 	FIELD(STRING, direction, "",                                                               \
-	      "unidirectional; bidirectional: sum of both directions at once")                     \
-	FIELD(INT, size_bytes, "bytes", "size of one transfer; null for latency")                  \
+	      "unidirectional; bidirectional: sum of both directions at once; all-to-one, "        \
+	      "one-to-all: sum of a rank's transfers from or to all others at once")               \
+	FIELD(INT, size_bytes, "bytes",                                                            \
+	      "size of one transfer, or of all at once together; null for latency")                \
 	FIELD(DOUBLE, GBps, "GB/s", "median of the rounds")                                        \
 	FIELD(DOUBLE, low_GBps, "GB/s", "lower quartile of the rounds")                            \
 	FIELD(DOUBLE, high_GBps, "GB/s", "upper quartile of the rounds")                           \
@@ -176,9 +188,11 @@ struct bb_cell {
 	bool direct; /* P2P on */
 	bool ping;
 	bool bidirectional; /* each pair once, from < to */
-	uint64_t bytes;     /* 0 with ping */
-	size_t repeats;     /* transfers, or rounds, of one sample */
-	const char *skip;   /* why it is not run; NULL: run it */
+	/* BB_ALL_TO_ONE or BB_ONE_TO_ALL: each rank's turn is with all others; else 0. */
+	enum bb_direction fan;
+	uint64_t bytes;   /* of a transfer, with FAN of all at once; 0 with ping */
+	size_t repeats;   /* transfers, or rounds, of one sample */
+	const char *skip; /* why it is not run; NULL: run it */
 	/* What a child process measures in place of this one; NULL: it is measured here. Such cells
 	   are the last of the plan. */
 	struct bb_child_cell *child;
@@ -221,6 +235,13 @@ extern const struct bb_benchmark bb_bandwidth_benchmark, bb_latency_benchmark;
 static inline bool bb_pairs_are_virtual(const struct bb_pairs *pairs)
 {
 	return pairs->run->options.backend->virtual;
+}
+
+static inline enum bb_direction bb_cell_direction(const struct bb_cell *cell)
+{
+	if (cell->fan)
+		return cell->fan;
+	return cell->bidirectional && !cell->ping ? BB_BIDIRECTIONAL : BB_UNIDIRECTIONAL;
 }
 
 /* Returns the rank of END. */

@@ -1,7 +1,7 @@
 /*
  * results.c - results of all ranks: a record for each pair, and findings.
  */
-#include "p2p/pairs.h"
+#include "p2p/fan.h"
 
 #include "core/clock.h"
 #include "core/units.h"
@@ -12,7 +12,12 @@
 
 static const char *direction_of(const struct bb_cell *cell)
 {
-	return cell->bidirectional && !cell->ping ? "bidirectional" : "unidirectional";
+	static const char *const names[] = {[BB_UNIDIRECTIONAL] = "unidirectional",
+					    [BB_BIDIRECTIONAL] = "bidirectional",
+					    [BB_ALL_TO_ONE] = "all-to-one",
+					    [BB_ONE_TO_ALL] = "one-to-all"};
+
+	return names[bb_cell_direction(cell)];
 }
 
 static const char *p2p_of(const struct bb_cell *cell)
@@ -165,6 +170,78 @@ static bb_status deliver_pair(struct bb_pairs *pairs, const struct bb_cell *cell
 	return bb_sinks_record(&run->sinks, &bb_record_pair, &r);
 }
 
+/* Fills in the end of HUB, which is FROM or TO, and the path to all others: their common one, if
+   they have one. */
+static void fill_hub(const struct bb_pairs *pairs, const struct bb_cell *cell, int hub,
+		     char path[BB_PAIR_PATH_TEXT], struct bb_pair_record *r)
+{
+	const bool in = cell->fan == BB_ALL_TO_ONE;
+	const int n = pairs->n, next = (hub + 1) % n;
+	char other[BB_PAIR_PATH_TEXT];
+	bool alike = true;
+
+	fill_ends(pairs, in ? next : hub, in ? hub : next, path, r);
+	for (int peer = 0; peer < n; peer++)
+		if (peer != hub) {
+			bb_pair_path(pairs, in ? peer : hub, in ? hub : peer, other);
+			alike = alike && strcmp(path, other) == 0;
+		}
+	r->path = alike ? path : "several";
+	if (in) {
+		r->from = r->from_node = r->from_device = r->from_numa = BB_ABSENT;
+		r->from_host = NULL;
+	} else {
+		r->to = r->to_node = r->to_device = r->to_numa = BB_ABSENT;
+		r->to_host = NULL;
+	}
+}
+
+/* Deliver the turn of HUB with all others, if it had one. */
+static bb_status deliver_fan(struct bb_pairs *pairs, const struct bb_cell *cell,
+			     const struct bb_pair_part *parts, int hub)
+{
+	const struct bb_pair_part *part = part_of(pairs, parts, hub, hub);
+	const struct bb_pair_part *alone = part_of(pairs, parts, hub, (hub + 1) % pairs->n);
+	const double GB = 1e-9 * (double)cell->bytes;
+	char path[BB_PAIR_PATH_TEXT];
+	struct bb_pair_record r;
+	double bound;
+
+	if (part->rounds == 0)
+		return BB_OK;
+	bb_record_init(&bb_record_pair, &r);
+	fill_hub(pairs, cell, hub, path, &r);
+	fill_route(cell, &r);
+	fill_times(cell, part, &r);
+	for (int rank = 0; rank < pairs->n; rank++) {
+		const struct bb_pair_part *at = part_of(pairs, parts, rank, hub);
+
+		if (at->checked)
+			r.wrong = (r.wrong == BB_ABSENT ? 0 : r.wrong) + (int64_t)at->wrong;
+	}
+	r.GBps = GB * bb_pair_rate(part->mid);
+	r.low_GBps = GB * bb_pair_rate(part->high);
+	r.high_GBps = GB * bb_pair_rate(part->low);
+	bound = bb_fan_bound(pairs, cell, hub, alone->mid, &r.bound_source);
+	if (bound > 0) {
+		r.bound_GBps = bound / 1e9;
+		r.percent_of_bound = 100 * r.GBps / r.bound_GBps;
+	}
+	pairs->run->end.results++;
+	pairs->run->end.wrong += r.wrong != BB_ABSENT && r.wrong > 0;
+	return bb_sinks_record(&pairs->run->sinks, &bb_record_pair, &r);
+}
+
+static bb_status deliver_fans(struct bb_pairs *pairs, const struct bb_cell *cell,
+			      const struct bb_pair_part *parts)
+{
+	bb_status status = BB_OK;
+
+	for (int hub = 0; hub < pairs->n && status == BB_OK; hub++)
+		status = deliver_fan(pairs, cell, parts, hub);
+	return status;
+}
+
 static bb_status skip(struct bb_pairs *pairs, const struct bb_cell *cell, const char *reason)
 {
 	struct bb_skip_record record;
@@ -217,6 +294,8 @@ bb_status bb_pairs_deliver(struct bb_pairs *pairs, size_t number, const struct b
 	bb_ticker_hide(&pairs->run->ticker);
 	if (cell->skip)
 		return skip(pairs, cell, cell->skip);
+	if (cell->fan)
+		return deliver_fans(pairs, cell, parts);
 	status = bb_review_keep(pairs, number, parts);
 	return status == BB_OK ? deliver_pairs(pairs, cell, parts) : status;
 }

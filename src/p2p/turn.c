@@ -1,5 +1,7 @@
 #include "p2p/turn.h"
 
+#include "p2p/fan.h"
+
 bb_status bb_pairs_fill(struct bb_pairs_session *s, enum bb_pairs_buffer which,
 			const struct bb_pattern *pattern, size_t bytes)
 {
@@ -14,7 +16,7 @@ bb_status bb_pairs_fill(struct bb_pairs_session *s, enum bb_pairs_buffer which,
 
 bool bb_turn_takes_part(const struct bb_turn *t)
 {
-	return t->s->me == t->from || t->s->me == t->to;
+	return t->cell->fan || t->s->me == t->from || t->s->me == t->to;
 }
 
 int bb_turn_peer(const struct bb_turn *t)
@@ -131,6 +133,8 @@ bb_status bb_turn_act(const struct bb_turn *t)
 		.operations = (double)cell->repeats * (cell->ping ? 2 : 1)};
 	bb_status status;
 
+	if (cell->fan)
+		return bb_fan_act(t);
 	if (!acts(s, t))
 		return BB_OK;
 	status = meet(s, t);
@@ -145,6 +149,8 @@ bb_status bb_turn_act(const struct bb_turn *t)
 
 static bool receives(const struct bb_turn *t)
 {
+	if (t->cell->fan == BB_ONE_TO_ALL)
+		return t->s->me != t->from;
 	return t->s->me == t->to || (t->cell->bidirectional && t->s->me == t->from);
 }
 
@@ -165,6 +171,8 @@ bb_status bb_turn_verify(const struct bb_turn *t)
 
 	if (!receives(t) || !bb_engine_checks(&s->engine))
 		return BB_OK;
+	if (t->cell->fan)
+		return bb_fan_verify(t);
 	status = bb_engine_corrupt(&s->engine,
 				   (char *)bb_pairs_buffer(s, BB_VERIFIED) + t->cell->bytes / 2);
 	series->checked = true;

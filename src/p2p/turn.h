@@ -22,10 +22,10 @@ struct bb_pairs_session {
 	struct bb_series *series;   /* [peer]: of the cell at hand */
 	struct bb_pair_part *parts; /* [peer] */
 	struct bb_reach *reach;     /* of each route */
-	double *scratch;            /* most_samples */
+	double *scratch;            /* 2 * most_samples */
 };
 
-/* One pair's turn. */
+/* One pair's turn; with the cell's fan FROM and TO are the rank whose turn it is. */
 struct bb_turn {
 	struct bb_pairs_session *s;
 	const struct bb_cell *cell;

@@ -3,12 +3,13 @@
  * which one pair after the other has its turn. Before each sample the two ranks of a pair meet in a
  * message without bytes, which ends at the same time on both; then the timed messages go. They meet
  * again at the end, and one of them sends a token to the next pair, so that only one pair is
- * active.
+ * active. The turn of a rank with all others is a program of its own, in which all begin at once.
  */
 #include "core/array.h"
 #include "harness/measure/runner.h"
-#include "p2p/pairs.h"
+#include "p2p/fan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,6 +21,7 @@ enum work { DELAY, PASS, MEET, THERE, BACK }; /* THERE is timed; of pings BACK *
 /* An operation of a rank; the rest follows from the cell. */
 struct act {
 	unsigned char act, queue, work;
+	bool together; /* as in bb_operation */
 	int peer;
 };
 
@@ -40,6 +42,8 @@ struct bb_virtual_pairs {
 	double *scratch;
 	size_t most;
 	double started; /* start of the current sample */
+	int hub;        /* of a fan */
+	double ended;   /* of a fan: when the last message arrived */
 };
 
 /* ---- a pair's turn ------------------------------------------------------------------------- */
@@ -61,15 +65,18 @@ static void add_delay(struct bb_virtual_pairs *v, int rank)
 	const struct bb_fault *fault = &v->pairs->run->options.fault;
 
 	if (fault->kind == BB_FAULT_SLOW && fault->rank == rank)
-		add(v, rank, (struct act){BB_ACT_COMPUTE, 0, DELAY, BB_NO_PEER});
+		add(v, rank,
+		    (struct act){.act = BB_ACT_COMPUTE, .work = DELAY, .peer = BB_NO_PEER});
 }
 
 /* INTO: the queue of the receiver. */
 static void add_message(struct bb_virtual_pairs *v, int from, int to, enum work work,
 			unsigned char into)
 {
-	add(v, from, (struct act){BB_ACT_SEND, 0, (unsigned char)work, to});
-	add(v, to, (struct act){BB_ACT_RECV, into, (unsigned char)work, from});
+	add(v, from, (struct act){.act = BB_ACT_SEND, .work = (unsigned char)work, .peer = to});
+	add(v, to,
+	    (struct act){
+		    .act = BB_ACT_RECV, .queue = into, .work = (unsigned char)work, .peer = from});
 }
 
 static void add_sample(struct bb_virtual_pairs *v, int a, int b)
@@ -125,6 +132,40 @@ static void add_turns(struct bb_virtual_pairs *v, size_t samples)
 					 samples);
 }
 
+/* ---- the turn of a rank with all others ----------------------------------------------------- */
+
+/* The hub receives all at once, and sends from as many queues as it may have. */
+static void add_fan(struct bb_virtual_pairs *v, int hub)
+{
+	const struct bb_pairs *pairs = v->pairs;
+	const bool in = v->cell->fan == BB_ALL_TO_ONE;
+	const int to_hub = bb_pair_rank(pairs, hub);
+	int n = 0;
+
+	v->hub = hub;
+	for (int end = 0; end < pairs->n; end++)
+		v->scripts[end].n = 0;
+	for (int end = 0; end < pairs->n; end++)
+		add_delay(v, bb_pair_rank(pairs, end));
+	for (int end = 0; end < pairs->n; end++) {
+		const int rank = bb_pair_rank(pairs, end);
+
+		if (end == hub)
+			continue;
+		add(v, in ? rank : to_hub,
+		    (struct act){.act = BB_ACT_SEND,
+				 .queue = (unsigned char)(in ? 0 : n % BB_PROGRAM_QUEUES),
+				 .work = THERE,
+				 .peer = in ? to_hub : rank});
+		add(v, in ? to_hub : rank,
+		    (struct act){.act = BB_ACT_RECV,
+				 .work = THERE,
+				 .together = in && n > 0,
+				 .peer = in ? rank : to_hub});
+		n++;
+	}
+}
+
 /* ---- the program --------------------------------------------------------------------------- */
 
 static size_t length(const struct bb_program *program, int rank)
@@ -132,6 +173,11 @@ static size_t length(const struct bb_program *program, int rank)
 	const struct bb_virtual_pairs *v = program->own;
 
 	return v->end_of[rank] < 0 ? 0 : v->scripts[v->end_of[rank]].n;
+}
+
+static size_t fan_bytes(const struct bb_virtual_pairs *v, int a, int b)
+{
+	return bb_fan_part_of(v->cell, v->pairs->n, v->hub, a == v->hub ? b : a).bytes;
 }
 
 static void operation(const struct bb_program *program, int rank, size_t index,
@@ -145,10 +191,13 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 	o->work = act->work;
 	o->item = index;
 	o->peer = act->peer;
+	o->together = act->together;
 	o->lane = act->work >= THERE ? DATA : TOKENS;
 	o->dtype = BB_INT8;
 	if (act->work == DELAY)
 		o->seconds = v->pairs->run->options.fault.seconds;
+	else if (act->work >= THERE && v->cell->fan)
+		o->count = fan_bytes(v, v->end_of[rank], v->end_of[act->peer]);
 	else if (act->work >= THERE)
 		o->count = v->cell->ping ? PING_BYTES : (size_t)v->cell->bytes;
 }
@@ -160,6 +209,11 @@ static void record_operation(void *own, int rank, size_t index, const struct bb_
 	struct bb_virtual_pairs *v = own;
 	const bool timed = o->work == (v->cell->ping ? BACK : THERE);
 
+	if (v->cell->fan) {
+		v->started = fmin(v->started, from);
+		v->ended = fmax(v->ended, to);
+		return;
+	}
 	if (o->work == MEET)
 		v->started = to;
 	if (timed && o->act == BB_ACT_RECV)
@@ -169,10 +223,12 @@ static void record_operation(void *own, int rank, size_t index, const struct bb_
 
 static bb_status run_program(struct bb_virtual_pairs *v, struct bb_engine *engine)
 {
+	const bool both = v->cell->bidirectional && !v->cell->ping;
 	const struct bb_program program = {.own = v,
 					   .nranks = engine->run->world.nranks,
-					   .queues =
-						   v->cell->bidirectional && !v->cell->ping ? 2 : 1,
+					   .queues = v->cell->fan ? BB_PROGRAM_QUEUES
+						     : both       ? 2
+								  : 1,
 					   .lanes = LANES,
 					   .length = length,
 					   .operation = operation};
@@ -242,7 +298,30 @@ void bb_virtual_close(struct bb_pairs *pairs)
 	free(v);
 }
 
-/* Each round is a program of its own. */
+/* Each sample of each rank with all others is a program of its own. */
+static bb_status run_fans(struct bb_virtual_pairs *v, struct bb_engine *engine, size_t samples)
+{
+	const int n = v->pairs->n;
+	bb_status status = BB_OK;
+
+	for (int hub = 0; hub < n; hub++)
+		for (size_t i = 0; i < samples && status == BB_OK; i++) {
+			add_fan(v, hub);
+			v->started = INFINITY;
+			v->ended = 0;
+			status = v->failed ? no_memory(v->pairs) : run_program(v, engine);
+			bb_series_add(&v->series[hub * n + hub], v->ended - v->started);
+		}
+	return status;
+}
+
+static bb_status run_pairs(struct bb_virtual_pairs *v, struct bb_engine *engine, size_t samples)
+{
+	add_turns(v, samples);
+	return v->failed ? no_memory(v->pairs) : run_program(v, engine);
+}
+
+/* Each round of pairs is a program of its own. */
 static bb_status run_rounds(struct bb_virtual_pairs *v, struct bb_engine *engine)
 {
 	const double began = engine->backend->now(engine->rank);
@@ -251,8 +330,8 @@ static bb_status run_rounds(struct bb_virtual_pairs *v, struct bb_engine *engine
 	bb_status status = BB_OK;
 
 	for (int round = 0; status == BB_OK && !stop; round++) {
-		add_turns(v, bb_pair_samples(engine->options, round));
-		status = v->failed ? no_memory(v->pairs) : run_program(v, engine);
+		status = (v->cell->fan ? run_fans : run_pairs)(
+			v, engine, bb_pair_samples(engine->options, round));
 		for (int i = 0; i < n; i++)
 			bb_series_end_round(&v->series[i], v->scratch);
 		if (status == BB_OK)

@@ -54,6 +54,41 @@ def choices():
 
 
 @test
+def all_to_one_and_back():
+    """Each rank with all others at once: the others write to it, or read from it; the data is verified at each of them."""
+    for direction, route, actor in (("all-to-one", "write", "source"), ("one-to-all", "read", "target")):
+        mine = records(f"p2p_bandwidth -g 3 -b 1000 -e 300000 -f 300 -n 2 --direction {direction}")["pair"]
+        hubs = [(None, i) if direction == "all-to-one" else (i, None) for i in range(3)]
+        equal(sorted((r["size_bytes"], r["from"] or 0, r["to"] or 0) for r in mine),
+              sorted((size, a or 0, b or 0) for size in (1000, 300000) for a, b in hubs), direction)
+        for r in mine:
+            found = r["direction"], r["route"], r["actor"], r["wrong"], r["ends"]
+            equal(found, (direction, route, actor, 0, "core"), direction)
+            expect(r["bound_source"].startswith("private copies of the same bytes"), r["bound_source"])
+            expect(0 < r["low_GBps"] <= r["GBps"] <= r["high_GBps"], f"quartiles {r}")
+
+
+@test
+def wrong_data_of_all():
+    """A wrong byte counts at the rank that receives it: of all others, or from one."""
+    for direction, wrong in (("all-to-one", [0, 3, 0, 0]), ("one-to-all", [1, 0, 1, 1])):
+        found = records(f"p2p_bandwidth -g 4 -b 4K -e 4K -n 1 --direction {direction} --fault corrupt:1", codes=(7,))
+        equal([r["wrong"] for r in found["pair"]], wrong, direction)
+
+
+@test
+def all_to_one_as_text():
+    out = run("p2p_bandwidth -g 3 -b 512 -e 64K -f 128 -n 3 --direction all-to-one").exits(0).out
+    for words in ("# All to one, write (P2P on), 512, GB/s: all other ranks send to this one at once",
+                  "# All to one, write (P2P on), 64K", "bound   of it  #wrong", "# bound: private copies of the same bytes"):
+        expect(words in out, out)
+    equal([line.split()[0] for line in out.splitlines() if line.startswith(" ")], ["0", "1", "2"] * 2, "rows")
+    run("p2p_bandwidth -g 4 -b 512 -e 512 --direction one-to-all").exits(5).prints("# skipped: read 512 B: fewer than 256")
+    run("p2p_bandwidth -g 3 --direction all-to-one --p2p off").exits(5).says("all-to-one", "no such route")
+    run("p2p_bandwidth -g 3 --direction all --fault slow_link:0:1:2").exits(2).says("--fault slow_link", "--direction both")
+
+
+@test
 def matrices():
     """A matrix per route, direction and size; rows are sources."""
     out = run("p2p_bandwidth -g 2 -b 64K -e 64K -n 3 --p2p on").exits(0).out

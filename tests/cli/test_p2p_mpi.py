@@ -33,6 +33,20 @@ def single_copy_on():
 
 
 @test
+def all_to_one_and_back():
+    """Messages of one process to and from all others at once, and all others' windows."""
+    found = records(3, "p2p_bandwidth -b 1000 -e 3M -f 3000 -n 3 --direction all --p2p on")
+    for direction, routes in (("all-to-one", {"send", "put"}), ("one-to-all", {"send", "get"})):
+        mine = [r for r in found["pair"] if r["direction"] == direction]
+        ends = {(r["route"], r["size_bytes"], r["from"], r["to"]) for r in mine}
+        equal(len(ends), 2 * 2 * 3, direction)
+        equal({r["route"] for r in mine}, routes, direction)
+        equal({r["wrong"] for r in mine}, {0}, direction)
+    found = records(3, "p2p_bandwidth -b 3K -e 3K -n 1 --direction one-to-all --fault corrupt:1", codes=(7,))
+    equal({(r["from"], r["wrong"]) for r in found["pair"]}, {(0, 1), (1, 0), (2, 1)}, "wrong")
+
+
+@test
 def single_copy_off():
     """The library is configured before it starts and reports its state; routes that need a single copy are skipped."""
     for env in (None, {f"OMPI_MCA_{MECHANISM}": "cma"}):

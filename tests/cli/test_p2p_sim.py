@@ -57,6 +57,32 @@ def way_of(a, b):
 
 
 @test
+def all_to_one():
+    """All others divide the port of one rank; with links of their own they do not."""
+    for direction, end in (("all-to-one", "to"), ("one-to-all", "from")):
+
+        def check(found):
+            for r in found["pair"]:
+                # Seven others in its node share its port of NVLink; 56 beyond share its rail, at the same time.
+                near(r["bound_GBps"], 1e-9 * 63 / max(7 / GPU, 56 / NIC), direction)
+                expect(90 < r["percent_of_bound"] < 100, f"{direction}: {r['percent_of_bound']}% of the bound")
+                expect("port in --cluster" in r["bound_source"], r["bound_source"])
+            equal([r[end] for r in found["pair"]], list(range(64)), "ranks")
+
+        on_cluster(f"p2p_bandwidth --direction {direction} -b 63M -e 63M", check)
+        for port, rate in (("", 75), (",port", 25)):
+            for r in records(f"p2p_bandwidth {SIM}{port} -g 4 -b 96M -e 96M --direction {direction}")["pair"]:
+                near(r["bound_GBps"], rate, "bound of links")
+                expect(99 < r["percent_of_bound"] <= 100, f"links{port}: {r['percent_of_bound']}%")
+    # The delay of a rank counts wherever it takes part, that of a link where it is used.
+    slow = records(f"p2p_bandwidth {SIM} -g 3 -b 3M -e 3M --direction all-to-one --fault slow:2:1ms")["pair"]
+    expect(all(r["min_us"] > 999 for r in slow), "slow rank")
+    link = records(f"p2p_bandwidth {SIM} -g 3 -b 3M -e 3M --direction all-to-one --fault slow_link:0:1:4")["pair"]
+    expect(link[1]["GBps"] < link[0]["GBps"] / 3, "slow link")
+    near(link[0]["GBps"], link[2]["GBps"], "healthy links")
+
+
+@test
 def closed_forms():
     """A message takes its overhead, its bytes at the rate of its path, and the latency; in both directions each as
     long."""
