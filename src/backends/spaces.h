@@ -18,10 +18,11 @@ struct bb_queue;
  * and writes, not lines that caches fetch before they are written; stores bypass the caches.
  */
 enum bb_memory_work {
-	BB_WORK_READ,  /* reads A */
-	BB_WORK_WRITE, /* writes A: bytes of 1 */
-	BB_WORK_COPY,  /* A = B */
-	BB_WORK_TRIAD, /* A = B + 2 C, numbers in double precision */
+	BB_WORK_READ,        /* reads A */
+	BB_WORK_WRITE,       /* writes A: bytes of 1 */
+	BB_WORK_COPY,        /* A = B */
+	BB_WORK_TRIAD,       /* A = B + 2 C, numbers in double precision */
+	BB_WORK_KERNEL_COPY, /* A = B by a kernel; only GPUs, not of pageable memory */
 	BB_WORKS
 };
 
@@ -29,7 +30,11 @@ enum bb_memory_work {
 #define BB_WORK_ALIGNMENT 256 /* of arrays, and of their sizes */
 #define BB_CHASE_STRIDE 128   /* bytes from one stop of a chase to the next: two lines */
 
-/* Spaces of memory: NUMA nodes, a GPU, the host. */
+/* The spaces of a GPU: its own memory, the host's that kernels access, and the host's that the
+   driver copies through pinned memory of its own. */
+enum { BB_SPACE_DEVICE, BB_SPACE_PINNED, BB_SPACE_PAGEABLE, BB_GPU_SPACES };
+
+/* Spaces of memory: NUMA nodes, or those of a GPU. */
 struct bb_spaces {
 	int (*count)(struct bb_context *context);
 	void (*name)(struct bb_context *context, int space, char name[BB_SPACE_TEXT]);

@@ -6,9 +6,6 @@
 
 #include <stdlib.h>
 
-/* Spaces of a GPU (the backend's spaces). */
-enum { DEVICE, PINNED, PAGEABLE, SPACES };
-
 bool bb_pairs_are_host(const struct bb_run *run)
 {
 	return run->world.nranks == 1 && run->options.backend->gpu && run->options.backend->spaces;
@@ -38,10 +35,10 @@ static void complete(struct bb_run *run, const struct bb_memory_case *c, struct 
 {
 	const struct bb_location *gpu = &run->infos[0].location;
 	const int64_t numa = gpu->numa < 0 ? BB_ABSENT : gpu->numa;
-	const bool both = c->kind == BB_MEMORY_BOTH;
+	const bool both = bb_memory_is_both(c);
 
 	r->from_host = r->to_host = gpu->host;
-	if (c->from == DEVICE) {
+	if (c->from == BB_SPACE_DEVICE) {
 		r->from = 0;
 		r->from_device = gpu->device;
 		r->from_numa = numa;
@@ -51,53 +48,65 @@ static void complete(struct bb_run *run, const struct bb_memory_case *c, struct 
 		r->to_numa = numa;
 	}
 	r->path = "GPU and its host";
-	r->p2p = c->from + c->to == PINNED ? "on" : "off";
-	r->actor = both ? "both" : c->from == DEVICE ? "source" : "target";
-	if (!both && c->from + c->to == PINNED)
+	r->p2p = c->from + c->to == BB_SPACE_PINNED ? "on" : "off";
+	r->actor = both ? "both" : c->from == BB_SPACE_DEVICE ? "source" : "target";
+	if (!both && c->from + c->to == BB_SPACE_PINNED)
 		bound(run, r);
 }
 
-/* A copy from space FROM to space TO, or also back at once, of SIZE bytes. */
-static bb_status add(struct bb_pairs *pairs, enum bb_memory_kind kind, int from, int to,
-		     uint64_t size)
+/* The routes, each between the GPU's memory and a space of the host's. */
+static const struct host_route {
+	const char *name, *brief;
+	int space;
+	enum bb_memory_kind one, both;
+} host_routes[] = {
+	{"pinned", "copy engine and pinned memory", BB_SPACE_PINNED, BB_MEMORY_COPY,
+	 BB_MEMORY_BOTH},
+	{"pinned-kernel", "kernel and pinned memory", BB_SPACE_PINNED, BB_MEMORY_KERNEL_COPY,
+	 BB_MEMORY_KERNEL_BOTH},
+	{"pageable", "through pinned memory of the driver", BB_SPACE_PAGEABLE, BB_MEMORY_COPY,
+	 BB_MEMORY_BOTH},
+};
+#define HOST_ROUTES (sizeof(host_routes) / sizeof(host_routes[0]))
+
+/* A copy over ROUTE from space FROM to space TO, by KIND also back at once, of SIZE bytes. */
+static bb_status add(struct bb_pairs *pairs, const struct host_route *route,
+		     enum bb_memory_kind kind, int from, int to, uint64_t size)
 {
-	static const char *const routes[] = {[PINNED] = "pinned", [PAGEABLE] = "pageable"};
 	struct bb_memory_case c = {
-		.kind = kind, .route = routes[from + to], .from = from, .to = to, .bytes = size};
+		.kind = kind, .route = route->name, .from = from, .to = to, .bytes = size};
 
 	if (size % BB_WORK_ALIGNMENT != 0)
 		c.skip = "sizes between a GPU and its host are multiples of 256 bytes";
 	return bb_memory_plan_add(pairs->host, pairs->run, c);
 }
 
-static bb_status add_unidirectional(struct bb_pairs *pairs, int space)
+static bb_status add_sizes(struct bb_pairs *pairs, const struct host_route *route, bool both)
 {
 	const struct bb_options *o = &pairs->run->options;
-	bb_status status = BB_OK;
-
-	for (uint64_t size = o->min_bytes; size; size = bb_options_next_size(o, size)) {
-		BB_TRY(status, add(pairs, BB_MEMORY_COPY, DEVICE, space, size), out);
-		BB_TRY(status, add(pairs, BB_MEMORY_COPY, space, DEVICE, size), out);
-	}
-out:
-	return status;
-}
-
-static bb_status add_bidirectional(struct bb_pairs *pairs, int space)
-{
-	const struct bb_options *o = &pairs->run->options;
+	const int host = route->space, gpu = BB_SPACE_DEVICE;
 	bb_status status = BB_OK;
 
 	for (uint64_t size = o->min_bytes; size && status == BB_OK;
-	     size = bb_options_next_size(o, size))
-		status = add(pairs, BB_MEMORY_BOTH, space, DEVICE, size);
+	     size = bb_options_next_size(o, size)) {
+		if (both) {
+			status = add(pairs, route, route->both, host, gpu, size);
+			continue;
+		}
+		status = add(pairs, route, route->one, gpu, host, size);
+		if (status == BB_OK)
+			status = add(pairs, route, route->one, host, gpu, size);
+	}
 	return status;
 }
 
-static bool is_wanted(const struct bb_pairs *pairs, int space)
+static bool is_wanted(const struct bb_pairs *pairs, const struct host_route *route, bool both)
 {
-	return pairs->settings.p2p == BB_P2P_BOTH ||
-	       (pairs->settings.p2p == BB_P2P_ON) == (space == PINNED);
+	const struct bb_pair_options *a = &pairs->settings;
+
+	return a->directions != (both ? BB_UNIDIRECTIONAL : BB_BIDIRECTIONAL) &&
+	       (a->p2p == BB_P2P_BOTH ||
+		(a->p2p == BB_P2P_ON) == (route->space == BB_SPACE_PINNED));
 }
 
 bb_status bb_host_pair_plan(struct bb_pairs *pairs)
@@ -105,6 +114,10 @@ bb_status bb_host_pair_plan(struct bb_pairs *pairs)
 	struct bb_run *run = pairs->run;
 	bb_status status = BB_OK;
 
+	if (pairs->settings.directions == BB_ALL_TO_ONE ||
+	    pairs->settings.directions == BB_ONE_TO_ALL)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--direction: a GPU and its host are two ends; give -g 2");
 	if (run->options.precision != 0)
 		return bb_fail(
 			&run->error, BB_EUSAGE,
@@ -114,21 +127,20 @@ bb_status bb_host_pair_plan(struct bb_pairs *pairs)
 	if (!pairs->host)
 		return bb_no_memory(&run->error, "the plan");
 	pairs->host->complete = complete;
-	for (int space = PINNED; space < SPACES && status == BB_OK; space++)
-		if (is_wanted(pairs, space) && pairs->settings.directions != BB_BIDIRECTIONAL)
-			status = add_unidirectional(pairs, space);
-	for (int space = PINNED; space < SPACES && status == BB_OK; space++)
-		if (is_wanted(pairs, space) && pairs->settings.directions != BB_UNIDIRECTIONAL)
-			status = add_bidirectional(pairs, space);
+	for (int both = 0; both < 2; both++)
+		for (size_t i = 0; i < HOST_ROUTES && status == BB_OK; i++)
+			if (is_wanted(pairs, &host_routes[i], both))
+				status = add_sizes(pairs, &host_routes[i], both);
 	return status;
 }
 
 void bb_host_pair_list(struct bb_strbuf *out)
 {
-	bb_strbuf_add(out, "  a GPU alone (-g 1) and its host\n"
-			   "    pinned       bandwidth  P2P on      copy engine and pinned memory\n"
-			   "    pageable     bandwidth  P2P off     through pinned memory of the "
-			   "driver\n");
+	bb_strbuf_add(out, "  a GPU alone (-g 1) and its host\n");
+	for (size_t i = 0; i < HOST_ROUTES; i++)
+		bb_strbuf_addf(out, "    %-13s bandwidth  P2P %-7s %s\n", host_routes[i].name,
+			       host_routes[i].space == BB_SPACE_PINNED ? "on" : "off",
+			       host_routes[i].brief);
 }
 
 void bb_host_pair_close(struct bb_pairs *pairs)

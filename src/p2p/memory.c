@@ -14,9 +14,11 @@
 #define MOST_ARRAYS 3
 #define MOST_ITERS 100000 /* every sample is kept */
 
-static const char *const work_names[] = {"read", "write", "copy", "triad", "latency", NULL};
-static const enum bb_memory_kind works[] = {BB_MEMORY_READ, BB_MEMORY_WRITE, BB_MEMORY_COPY,
-					    BB_MEMORY_TRIAD, BB_MEMORY_CHASE};
+static const char *const work_names[] = {"read",    "write",       "copy", "triad",
+					 "latency", "kernel-copy", NULL};
+static const enum bb_memory_kind works[] = {BB_MEMORY_READ,  BB_MEMORY_WRITE,
+					    BB_MEMORY_COPY,  BB_MEMORY_TRIAD,
+					    BB_MEMORY_CHASE, BB_MEMORY_KERNEL_COPY};
 static const char *const worker_names[] = {"all", "one", "both", NULL};
 
 #define BB_OPTIONS struct bb_memory_options
@@ -24,7 +26,8 @@ const struct bb_option bb_memory_rows[] = BB_OPTION_ROWS(BB_MEMORY_OPTIONS);
 
 static const char *name_of(enum bb_memory_kind kind)
 {
-	static const char *const names[] = {"read", "write", "copy", "triad", "both", "latency"};
+	static const char *const names[] = {"read",  "write", "copy",        "kernel-copy",
+					    "triad", "both",  "kernel-both", "latency"};
 
 	return names[kind];
 }
@@ -33,10 +36,12 @@ double bb_memory_counts(const struct bb_memory_case *c)
 {
 	switch (c->kind) {
 	case BB_MEMORY_COPY:
+	case BB_MEMORY_KERNEL_COPY:
 		return c->to == c->from ? 2 : 1;
 	case BB_MEMORY_TRIAD:
 		return 3;
 	case BB_MEMORY_BOTH:
+	case BB_MEMORY_KERNEL_BOTH:
 		return 2;
 	default:
 		return 1;
@@ -53,6 +58,8 @@ static void choose_works(struct bb_memory_options *a)
 			a->works |= 1u << works[i];
 	if (a->works & 1u << BB_MEMORY_COPY)
 		a->works |= 1u << BB_MEMORY_BOTH;
+	if (a->works & 1u << BB_MEMORY_KERNEL_COPY)
+		a->works |= 1u << BB_MEMORY_KERNEL_BOTH;
 }
 
 /* Ranks and sizes that show the memory of this machine, unless they were given. */
@@ -108,7 +115,8 @@ static void list(struct bb_strbuf *out)
 			   "  write    n: writes an array, past the caches\n"
 			   "  copy     2 n: reads one, writes another; between two spaces n\n"
 			   "  triad    3 n: reads two, writes a third: a = b + 2 c\n"
-			   "  latency  dependent loads in random order\n");
+			   "  latency  dependent loads in random order\n"
+			   "  kernel-copy  as copy, by a kernel of a GPU; pinned memory\n");
 }
 
 /* ---- plan ---------------------------------------------------------------------------------- */
@@ -136,12 +144,15 @@ bb_status bb_memory_plan_add(struct bb_memory_plan *plan, struct bb_run *run,
 static bool goes_together(const struct bb_memory *m, enum bb_memory_kind kind, int to, int from)
 {
 	const bool gpu = m->run->options.backend->gpu;
+	const bool by_kernel = kind == BB_MEMORY_KERNEL_COPY || kind == BB_MEMORY_KERNEL_BOTH;
 
-	if (kind == BB_MEMORY_BOTH)
+	if (by_kernel && (!gpu || to > BB_SPACE_PINNED || from > BB_SPACE_PINNED))
+		return false;
+	if (kind == BB_MEMORY_BOTH || kind == BB_MEMORY_KERNEL_BOTH)
 		return gpu && to == 0 && from > 0;
 	if (!gpu)
 		return to == from;
-	return kind == BB_MEMORY_COPY ? to == 0 || from == 0 : to == 0 && from == 0;
+	return kind == BB_MEMORY_COPY || by_kernel ? to == 0 || from == 0 : to == 0 && from == 0;
 }
 
 static bb_status add_sizes(struct bb_memory *m, struct bb_memory_case model)

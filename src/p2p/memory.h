@@ -16,8 +16,10 @@ enum bb_memory_kind {
 	BB_MEMORY_READ,
 	BB_MEMORY_WRITE,
 	BB_MEMORY_COPY,
+	BB_MEMORY_KERNEL_COPY, /* by a GPU's kernel, of its own memory and the host's pinned */
 	BB_MEMORY_TRIAD,
-	BB_MEMORY_BOTH, /* copies between two spaces in both directions at once */
+	BB_MEMORY_BOTH,        /* copies between two spaces in both directions at once */
+	BB_MEMORY_KERNEL_BOTH, /* likewise, by two kernels */
 	BB_MEMORY_CHASE,
 	BB_MEMORY_KINDS
 };
@@ -69,6 +71,11 @@ struct bb_memory {
 	struct bb_memory_plan plan;
 	int nspaces;
 };
+
+static inline bool bb_memory_is_both(const struct bb_memory_case *c)
+{
+	return c->kind == BB_MEMORY_BOTH || c->kind == BB_MEMORY_KERNEL_BOTH;
+}
 
 /* Returns the bytes that C counts per byte of an array (backends/spaces.h). A copy between two
    spaces counts once, because the link between them carries it once. */

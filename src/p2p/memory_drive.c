@@ -111,7 +111,7 @@ static bb_status open_lists(struct memory_session *s)
 static bool copies_both_directions(const struct memory_session *s)
 {
 	for (size_t i = 0; i < s->plan->ncases; i++)
-		if (s->plan->cases[i].kind == BB_MEMORY_BOTH)
+		if (bb_memory_is_both(&s->plan->cases[i]))
 			return true;
 	return false;
 }
@@ -219,7 +219,7 @@ static bb_status open_arrays(struct memory_session *s, const struct bb_memory_ca
 		BB_TRY(status,
 		       open_array(s, C, c->from, bytes, c->kind == BB_MEMORY_TRIAD ? BASE : POISON),
 		       out);
-	if (c->kind == BB_MEMORY_BOTH)
+	if (bb_memory_is_both(c))
 		BB_TRY(status, open_array(s, D, c->to, bytes, BASE), out);
 	status = s->engine.backend->finish(s->engine.rank, NULL);
 out:
@@ -256,7 +256,7 @@ static bb_status verify(struct memory_session *s, const struct bb_memory_case *c
 			    : c->kind == BB_MEMORY_WRITE ? ONES
 							 : BASE),
 	       out);
-	if (c->kind == BB_MEMORY_BOTH)
+	if (bb_memory_is_both(c))
 		status = verify_array(s, C, BASE);
 out:
 	return status;
@@ -264,16 +264,17 @@ out:
 
 /* ---- timed ---------------------------------------------------------------------------------- */
 
-static bb_status copy_both_directions(struct memory_session *s, size_t bytes)
+static bb_status copy_both_directions(struct memory_session *s, enum bb_memory_work what,
+				      size_t bytes)
 {
 	bb_status status;
 
 	BB_TRY(status,
-	       s->engine.backend->spaces->work(s->engine.rank, s->queues[0], BB_WORK_COPY,
+	       s->engine.backend->spaces->work(s->engine.rank, s->queues[0], what,
 					       s->arrays[A].memory, s->arrays[B].memory, NULL,
 					       bytes),
 	       out);
-	status = s->engine.backend->spaces->work(s->engine.rank, s->queues[1], BB_WORK_COPY,
+	status = s->engine.backend->spaces->work(s->engine.rank, s->queues[1], what,
 						 s->arrays[C].memory, s->arrays[D].memory, NULL,
 						 bytes);
 out:
@@ -295,12 +296,15 @@ static bb_status work(struct memory_session *s, const struct bb_memory_case *c, 
 	static const enum bb_memory_work works[] = {[BB_MEMORY_READ] = BB_WORK_READ,
 						    [BB_MEMORY_WRITE] = BB_WORK_WRITE,
 						    [BB_MEMORY_COPY] = BB_WORK_COPY,
-						    [BB_MEMORY_TRIAD] = BB_WORK_TRIAD};
+						    [BB_MEMORY_KERNEL_COPY] = BB_WORK_KERNEL_COPY,
+						    [BB_MEMORY_TRIAD] = BB_WORK_TRIAD,
+						    [BB_MEMORY_BOTH] = BB_WORK_COPY,
+						    [BB_MEMORY_KERNEL_BOTH] = BB_WORK_KERNEL_COPY};
 
 	if (c->kind == BB_MEMORY_CHASE)
 		return chase(s, sample);
-	if (c->kind == BB_MEMORY_BOTH)
-		return copy_both_directions(s, share(s, c));
+	if (bb_memory_is_both(c))
+		return copy_both_directions(s, works[c->kind], share(s, c));
 	return s->engine.backend->spaces->work(s->engine.rank, NULL, works[c->kind],
 					       s->arrays[A].memory, s->arrays[B].memory,
 					       s->arrays[C].memory, share(s, c));
@@ -441,7 +445,7 @@ static bb_status deliver(struct memory_session *s, const struct bb_memory_case *
 							      : from;
 	r.memory_to = chases || c->kind == BB_MEMORY_READ ? NULL : to;
 	r.route = c->route;
-	r.direction = c->kind == BB_MEMORY_BOTH ? "bidirectional" : "unidirectional";
+	r.direction = bb_memory_is_both(c) ? "bidirectional" : "unidirectional";
 	r.size_bytes = (int64_t)c->bytes;
 	r.p50_us = stats.p50 * 1e6;
 	r.p99_us = stats.p99 * 1e6;

@@ -45,6 +45,33 @@ def every_route():
                 equal(r["child_process"], (route, p2p) == ("send", "off"), f"who measured {route}, P2P {p2p}")
 
 
+@test
+def all_to_one_and_back():
+    """One GPU with all others at once: their copy engines and kernels, and NCCL's messages in one group, on and off."""
+    found = records("p2p_bandwidth -g 3 -b 600 -e 2M -f 3000 -n 2 --direction all-to-one")
+    wanted = {("write", "on"), ("write-kernel", "on"), ("send", "on"), ("send", "off")}
+    equal({(r["route"], r["p2p"], r["to"], r["wrong"]) for r in found["pair"]},
+          {(*route, to, 0) for route in wanted for to in range(3)}, "all to one")
+    found = records("p2p_bandwidth -g 3 -b 2M -e 2M -n 1 --direction one-to-all --p2p on --fault corrupt:2", codes=(7,))
+    equal({(r["route"], r["from"], r["wrong"]) for r in found["pair"]},
+          {(route, i, int(i != 2)) for route in ("read", "read-kernel", "send") for i in range(3)}, "one to all")
+
+
+@test
+def port_bounds_all_to_one():
+    """The bound is that of a pair where all share a port, of NVSwitches or of PCIe; links of their own add up."""
+    for words, times, why in (
+        ("gpus=3 sm=90 switch=18", 1, "18 NVLink4"),
+        ("gpus=3 sm=80 mesh=4", 2, "links to each of the others"),
+        ("gpus=3 sm=90 gen=5 width=16", 1, "PCIe Gen5"),
+    ):
+        found = records("p2p_bandwidth -g 3 -b 1M -e 1M -n 1 -w 0 --p2p on --direction all", with_links(words))
+        pair = {round(r["bound_GBps"], 6) for r in between(found) if r["direction"] == "unidirectional"}
+        for r in (r for r in found["pair"] if r["direction"] in ("all-to-one", "one-to-all")):
+            equal({round(r["bound_GBps"] / times, 6)}, pair, f"{words}: {r['bound_source']}")
+            expect(why in r["bound_source"], r["bound_source"])
+
+
 @test(full=True)
 def without_peer_access():
     """Routes that need access are skipped with the reason, except in a GPU's own memory."""
@@ -203,7 +230,7 @@ def staged_leaves_nothing():
     equal([name for name in os.listdir("/dev/shm") if "busbench" in name], [], "files left")
 
 
-HOST_ROUTES = {"pinned": "on", "pageable": "off"}
+HOST_ROUTES = {"pinned": "on", "pinned-kernel": "on", "pageable": "off"}
 
 
 @test
@@ -211,7 +238,7 @@ def one_gpu_and_its_host():
     """Each direction and both, by pinned and pageable memory, selected by --p2p and --direction."""
     for words, routes, ways in (
         ("", HOST_ROUTES, {"unidirectional", "bidirectional"}),
-        (" --p2p on --direction unidirectional", {"pinned": "on"}, {"unidirectional"}),
+        (" --p2p on --direction unidirectional", {"pinned": "on", "pinned-kernel": "on"}, {"unidirectional"}),
         (" --p2p off --direction bidirectional", {"pageable": "off"}, {"bidirectional"}),
     ):
         found = records("p2p_bandwidth -g 1 -b 4K -e 1M -f 256 -n 3" + words)
@@ -220,7 +247,7 @@ def one_gpu_and_its_host():
         equal(got, {(route, p2p, size, way, *end) for route, p2p in routes.items() for size in (4096, 1 << 20)
                     for way in ways for end in ends[way]}, words)
         for r in found["pair"]:
-            host = "host" if r["route"] == "pinned" else "pageable"
+            host = "pageable" if r["route"] == "pageable" else "host"
             equal({r["memory_from"], r["memory_to"]}, {"device", host}, "spaces")
             equal((r["wrong"], r["place"], r["ends"]), (0, "GPU 0", "memory"), "record")
             expect(0 < r["min_us"] <= r["p50_us"] <= r["p99_us"], f"times of {r}")
@@ -238,7 +265,7 @@ def one_gpu_as_text():
         expect(float(cells[1][2]) > 0 and float(cells[2][1]) > 0, "speeds")
         equal(lines[4].startswith("# of the bound: ") and "PCIe Gen" in lines[4], p2p == "on", lines[4])
         expect(f"# Bidirectional bandwidth, {route} (P2P {p2p}), 64K" in out, "both ways")
-    gpus.run("p2p_bandwidth --list").exits(0).prints("pageable     bandwidth  P2P off")
+    gpus.run("p2p_bandwidth --list").exits(0).prints("pageable      bandwidth  P2P off")
 
 
 @test
@@ -250,6 +277,7 @@ def one_gpu_goes_wrong():
     found = records("p2p_bandwidth -g 1 -b 100 -e 512 -i 412 -n 1")
     equal({(r["algorithm"], r["size_bytes"]) for r in found["skip"]}, {(route, 100) for route in HOST_ROUTES}, "skipped")
     gpus.run("p2p_bandwidth -g 1 --backend nccl --precision 1%").exits(2).says("--precision")
+    gpus.run("p2p_bandwidth -g 1 --backend nccl --direction one-to-all").exits(2).says("-g 2")
     gpus.run("p2p_latency -g 1 --backend nccl").exits(2).says("mem_bandwidth_perf --work latency")
 
 

@@ -134,7 +134,7 @@ static bb_status space_work(struct bb_rank *rank, struct bb_queue *queue, enum b
 {
 	const struct bb_kernels *kernels = bb_cpu_of(rank)->kernels;
 
-	if (queue)
+	if (queue || what == BB_WORK_KERNEL_COPY)
 		return BB_EUNSUPPORTED;
 	switch (what) {
 	case BB_WORK_READ:

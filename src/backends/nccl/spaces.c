@@ -11,16 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum space { DEVICE, HOST, PAGEABLE, SPACES };
-
 static int space_count(struct bb_context *context)
 {
-	return SPACES;
+	return BB_GPU_SPACES;
 }
 
 static void space_name(struct bb_context *context, int space, char name[BB_SPACE_TEXT])
 {
-	static const char *const names[SPACES] = {"device", "host", "pageable"};
+	static const char *const names[BB_GPU_SPACES] = {"device", "host", "pageable"};
 
 	snprintf(name, BB_SPACE_TEXT, "%s", names[space]);
 }
@@ -31,9 +29,9 @@ static bb_status space_alloc(struct bb_rank *rank, int space, size_t bytes, void
 {
 	bb_status status;
 
-	if (space == HOST)
+	if (space == BB_SPACE_PINNED)
 		return BB_CUDA(rank, cudaMallocHost(memory, bytes));
-	if (space == DEVICE)
+	if (space == BB_SPACE_DEVICE)
 		return BB_CUDA(rank, cudaMalloc(memory, bytes));
 	status = bb_cpu_alloc(rank, bytes, memory);
 	if (status == BB_OK)
@@ -45,9 +43,9 @@ static void space_release(struct bb_rank *rank, int space, void *memory, size_t 
 {
 	if (!memory)
 		return;
-	if (space == HOST)
+	if (space == BB_SPACE_PINNED)
 		BB_CUDA_FREE(rank, cudaFreeHost(memory));
-	else if (space == DEVICE)
+	else if (space != BB_SPACE_PAGEABLE)
 		BB_CUDA_FREE(rank, cudaFree(memory));
 	else if (!bb_nccl_aborted(rank->context))
 		bb_cpu_release(rank, memory, bytes);
@@ -64,6 +62,8 @@ static bb_status space_work(struct bb_rank *rank, struct bb_queue *queue, enum b
 
 	if (what == BB_WORK_COPY)
 		return BB_CUDA(rank, cudaMemcpyAsync(a, b, bytes, cudaMemcpyDefault, stream));
+	if (what == BB_WORK_KERNEL_COPY)
+		return BB_CUDA(rank, bb_gpu_copy(bb_nccl_lane(rank, stream), a, b, bytes));
 	return BB_CUDA(rank, bb_gpu_work_on(bb_nccl_lane(rank, stream), works[what], a, b, c, bytes,
 					    sink));
 }
