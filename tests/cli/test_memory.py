@@ -56,6 +56,7 @@ def bad_words():
     run("mem_bandwidth --work raed").exits(2).says("--work raed: not a valid choice (did you mean read?)")
     run("mem_bandwidth --work ,").exits(2).says("the list has an empty item")
     run("mem_bandwidth --workers two").exits(2).says("two")
+    run("mem_bandwidth -g 1 --work kernel-copy -b 64K -e 64K").exits(5).says("no such case")
     run("mem_bandwidth --backend null").exits(5).says("the null backend has no memory to work on")
     run("mem_bandwidth -n 1000000").exits(2).says("from 1 to 100000")
 

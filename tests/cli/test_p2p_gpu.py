@@ -254,6 +254,21 @@ def one_gpu_and_its_host():
 
 
 @test
+def kernels_copy_pinned_memory():
+    """Copies by kernels, one way and both at once, between the GPU and the memory of the host that kernels reach."""
+    line = "mem_bandwidth -g 1 -b 64K -e 64K -n 2 --work kernel-copy"
+    found = {(r["route"], r["memory_from"], r["memory_to"]): r for r in records(line)["pair"]}
+    copies = {("kernel-copy", *ends) for ends in (("device", "device"), ("device", "host"), ("host", "device"))}
+    equal(set(found), copies | {("kernel-both", "host", "device")}, "copies")
+    for (route, a, b), r in found.items():
+        times = 2 if a == b or route == "kernel-both" else 1
+        expect(abs(r["GBps"] * r["p50_us"] - 1e-3 * times * 65536) < 1e-6 * r["GBps"] * r["p50_us"], f"counted bytes of {r}")
+        equal(r["wrong"], 0, "wrong")
+    wrong = records(line + " --fault corrupt:0", codes=(7,))["pair"]
+    expect(all(r["wrong"] > 0 for r in wrong), "not seen")
+
+
+@test
 def one_gpu_as_text():
     """A matrix has both directions; the bound of pinned copies is the link's."""
     line = "p2p_bandwidth -g 1 -b 64K -e 64K -n 3 --backend nccl"
