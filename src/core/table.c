@@ -329,6 +329,14 @@ static void table_drop_columns(struct bb_text_table *t, bool empty, struct bb_st
 	bb_strbuf_fold(out, from, table_limit(t));
 }
 
+static bool table_has_dropped(const struct bb_text_table *t)
+{
+	for (size_t c = 0; c < t->ncolumns; c++)
+		if (t->columns[c].dropped)
+			return true;
+	return false;
+}
+
 /* All rows are here: no column needs more than its texts. */
 static void table_shrink(struct bb_text_table *t)
 {
@@ -370,7 +378,8 @@ void bb_table_print(struct bb_text_table *t, struct bb_strbuf *out)
 		table_add_block(t, first, end, out);
 		first = end;
 	} while (first < t->ncolumns);
-	t->headed = !wide;
+	/* Further rows may differ in what these had in common. */
+	t->headed = !wide && !table_has_dropped(t);
 	table_forget_rows(t);
 }
 

@@ -81,7 +81,7 @@ void bb_table_cellf(struct bb_text_table *table, const char *format, ...)
 bool bb_table_is_wide(const struct bb_text_table *table);
 
 /* Append the rows, which are then forgotten, below the heads; rows that follow others of a table
-   that was not wide need no further heads. */
+   that was printed in one part, with all columns, need no further heads. */
 void bb_table_print(struct bb_text_table *table, struct bb_strbuf *out);
 
 /* Columns and rows go; limit, mark and merges stay. */

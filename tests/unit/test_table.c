@@ -100,6 +100,16 @@ static void test_dropped(void **state)
 						  "#          (GB)\n"
 						  "   8     1  7.5\n"
 						  "   8     2  7.5\n");
+	/* Rows that follow may have what these lacked. */
+	bb_strbuf_clear(&out);
+	bb_table_cellf(&t, "8\t3\t7.5\tx");
+	bb_table_print(&t, &out);
+	assert_string_equal(bb_strbuf_text(&out), "# dp stage size\n"
+						  "#          (GB)\n"
+						  "   8     3  7.5\n"
+						  "#\n"
+						  "# dp stage why\n"
+						  "   8     3 x\n");
 	bb_table_clear(&t);
 	bb_strbuf_clear(&out);
 	t.limit = 14;
