@@ -1,12 +1,17 @@
 """Tools of the tests: registering them, running a binary, reading its tables."""
 
+import contextlib
+import fcntl
 import functools
 import json
 import os
+import pty
 import re
 import shlex
 import signal
+import struct
 import subprocess
+import termios
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -200,6 +205,21 @@ def has_rows(table):
 def execute(words, env=None, **options):
     started = time.monotonic()
     return finish(spawn(words, env, **options), started)
+
+
+def on_terminal(columns, words, env=None):
+    """What WORDS print on a terminal with so many COLUMNS."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    process = spawn(words, env, stdout=theirs)
+    os.close(theirs)
+    text = b""
+    with contextlib.suppress(OSError):  # EIO: the other end is closed
+        while part := os.read(ours, 4096):
+            text += part
+    os.close(ours)
+    finish(process).exits(0)
+    return text.decode().replace("\r\n", "\n")
 
 
 def run(line, env=None, variant="", **options):

@@ -96,6 +96,19 @@ def text_and_json_say_the_same():
 
 
 @test
+def fits_a_narrow_terminal():
+    """Tables come in parts, and prose wraps; nothing is wider than the terminal, and no number is lost."""
+    for line in ("train --model llama2-7b --dp 8 --zero 3", "zero --params 7.5B", "infer --model llama2-7b", "quantise",
+                 "--model llama2-7b --gpus 8 --fits 80G", "deepspeed --model llama2-7b"):
+        words = [built("model_memory"), *line.split()]
+        narrow, wide = kit.on_terminal(60, words), memory(line).exits(0).out
+        expect(all(len(row) <= 60 for row in narrow.splitlines()), f"wider than 60 columns:\n{narrow}")
+        expect(any(60 < len(row) <= 80 for row in wide.splitlines()), f"folded without need:\n{wide}")
+        numbers = set(re.findall(r"[\d.]+", wide)) - set(re.findall(r"[\d.]+", narrow))
+        expect(not numbers, f"{numbers} are missing:\n{narrow}")
+
+
+@test
 def a_part_is_trained():
     j = said("--params 7B --trainable 1%")
     equal((j["parameters_bytes"], j["gradients_bytes"], j["optimizer_bytes"]), (14 * GB, GB * 14 // 100, GB * 84 // 100), "1%")

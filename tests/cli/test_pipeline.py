@@ -1,16 +1,11 @@
 """Pipelines: predictions of pipeline_perf against published ones; measurements, checks and drawings."""
 
-import contextlib
 import csv
 import io
-import os
-import pty
 import re
-import subprocess
-import termios
 
 import mpi
-from kit import built, equal, expect, prose, run, test
+from kit import built, equal, expect, on_terminal, prose, run, test
 
 SHORT = "--microbatches 4 --tf 2ms --tb 2ms --tw 1ms -n 2 -w 0"
 
@@ -220,29 +215,14 @@ def passes_are_drawn():
     expect("f0" in "".join(charts[2:]), "small letters for the second chunk")
 
 
-def on_a_terminal(environment):
-    """What a chart looks like on a terminal of 200 columns."""
-    ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (50, 200))
-    words = [built("pipeline_perf"), *"--predict --stages 2 --microbatches 2 --schedule 1f1b --gantt".split()]
-    process = subprocess.Popen(words, stdout=theirs, stderr=subprocess.DEVNULL, env={**os.environ, **environment})
-    os.close(theirs)
-    text = b""
-    with contextlib.suppress(OSError):
-        while part := os.read(ours, 4096):
-            text += part
-    os.close(ours)
-    equal(process.wait(), 0, "exit status")
-    return text.decode()
-
-
 @test
 def charts_have_colours():
     """A terminal is used in its whole width, in colours unless NO_COLOR is set."""
-    chart = re.findall(r"# +0 \|(.*)\|", on_a_terminal({}))
+    words = [built("pipeline_perf"), *"--predict --stages 2 --microbatches 2 --schedule 1f1b --gantt".split()]
+    chart = re.findall(r"# +0 \|(.*)\|", on_terminal(200, words, {"NO_COLOR": ""}))
     expect(len(chart) == 1 and chart[0].startswith("\033[44;97mF0 "), chart)
     equal(len(re.sub("\033.*?m", "", chart[0])), 200 - 9, "width")
-    chart = re.findall(r"# +0 \|(.*)\|", on_a_terminal({"NO_COLOR": "1"}))
+    chart = re.findall(r"# +0 \|(.*)\|", on_terminal(200, words, {"NO_COLOR": "1"}))
     expect(len(chart) == 1 and chart[0].startswith("F0--"), chart)
 
 

@@ -214,6 +214,7 @@ static void add_best(struct text *t, bool by_stage)
 /* Draws the chart. */
 static bb_status text_draw(struct text *t)
 {
+	const char *no_colour = getenv("NO_COLOR");
 	FILE *file = t->sink.file;
 	const bool terminal = isatty(fileno(file));
 	struct bb_strbuf chart = {0};
@@ -226,7 +227,7 @@ static bb_status text_draw(struct text *t)
 	if (terminal && ioctl(fileno(file), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
 		width = size.ws_col;
 	width = width - MARGIN < NARROW ? NARROW : width - MARGIN;
-	bb_pipeline_gantt(&chart, t->passes, t->n, width, terminal && !getenv("NO_COLOR"));
+	bb_pipeline_gantt(&chart, t->passes, t->n, width, terminal && !(no_colour && *no_colour));
 	t->n = 0;
 	status = bb_sink_draw(&t->sink, &chart);
 	bb_strbuf_free(&chart);
