@@ -206,9 +206,7 @@ static void rows_compare(struct rows *rows)
 	}
 }
 
-/* ---- the recommendation
- * ------------------------------------------------------------------------------
- */
+/* ---- the recommendation ------------------------------------------------------------------- */
 
 /* Why one step is longer than another with the same computations: its reductions take longer, or
    are hidden less. OWN of a candidate is its row. */

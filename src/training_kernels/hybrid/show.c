@@ -57,9 +57,7 @@ static bb_status plan_prepare(struct show *s)
 	return bb_model_layout_make(&s->layout, s->model, 0, &s->run->error);
 }
 
-/* ---- reasons
- * ---------------------------------------------------------------------------------------
- */
+/* ---- reasons ------------------------------------------------------------------------------ */
 
 #define PARTS (BB_TRAFFICS + 2)
 
