@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The largest of so many errors in random order holds the next one in nine of ten cases. */
+#define NEAREST 9
 #define BINS 2     /* of sizes in an octave; the sizes of one are left out together */
-#define NEAREST 19 /* errors of the nearest sizes that give an interval */
 #define MOST 10000 /* results; more are not cross-validated */
-#define INSIDE 0.9 /* share of measurements that an interval shall hold */
 #define FAR 1      /* octaves by which distances beyond the measured sizes may differ */
 
 /* ---- what is left out ------------------------------------------------------------------------ */
@@ -159,31 +159,21 @@ size_t bb_cross_select(const struct bb_calibration *c, enum bb_cross_kind kind,
 	return n;
 }
 
+/* Nearest first; among equally near ones, the larger error. */
 static int compare_distances(const void *a, const void *b)
 {
 	const double *x = a, *y = b;
 
-	return (*x > *y) - (*x < *y);
-}
-
-/* The error of N that holds INSIDE of a further one: of n errors in random order, the k-th holds
-   the next one with a probability of k / (n + 1). NAN: there are too few. */
-static double error_inside(double *errors, size_t n)
-{
-	const size_t k = (size_t)ceil(INSIDE * (double)(n + 1));
-
-	if (k > n)
-		return NAN;
-	bb_stats_sort(errors, n);
-	return errors[k - 1];
+	if (x[0] != y[0])
+		return x[0] < y[0] ? -1 : 1;
+	return (x[1] < y[1]) - (x[1] > y[1]);
 }
 
 bool bb_cross_interval(const struct bb_calibration *c, const struct bb_point *query, double *low,
 		       double *high)
 {
-	double beyond, (*found)[2] = malloc((c->nerrors + 1) * sizeof(*found)), errors[NEAREST];
+	double beyond, half = 0, (*found)[2] = malloc((c->nerrors + 1) * sizeof(*found));
 	const enum bb_cross_kind kind = bb_calibration_kind(c, query, &beyond);
-	double half = NAN;
 	size_t n = 0;
 
 	if (!found)
@@ -198,12 +188,10 @@ bool bb_cross_interval(const struct bb_calibration *c, const struct bb_point *qu
 		found[n++][1] = fabs(e->error);
 	}
 	qsort(found, n, sizeof(*found), compare_distances);
-	n = n < NEAREST ? n : NEAREST;
-	for (size_t i = 0; i < n; i++)
-		errors[i] = found[i][1];
-	half = error_inside(errors, n);
+	for (size_t i = 0; i < n && i < NEAREST; i++)
+		half = fmax(half, found[i][1]);
 	free(found);
 	*low = floor(100 * exp(-half)) / 100;
 	*high = ceil(100 * exp(half)) / 100;
-	return !isnan(half);
+	return n >= NEAREST;
 }

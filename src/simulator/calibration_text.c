@@ -228,6 +228,7 @@ void bb_calibration_describe(const struct bb_calibration *c, struct bb_strbuf *o
 		add_series(c, &c->series[i], out);
 	add_cross(c, out);
 	if (c->cluster)
-		bb_strbuf_add(out, "# Interval: between measured sizes by 9 or more such errors; "
-				   "elsewhere at least that of unseen machines\n");
+		bb_strbuf_add(out,
+			      "# Interval: between measured sizes by the 9 nearest such errors; "
+			      "elsewhere at least that of unseen machines\n");
 }

@@ -86,9 +86,10 @@ def intervals():
     sweep = "all_reduce {} -g 4 -b 1K -e 64M -f %d --algo ring,halving_doubling"
     widths = []
     for noise in (0.02, 0.1):
-        share, width = held(noisy(sweep % 4, noise, 1), sweep % 2, noise)
-        expect(share >= 0.85, f"noise of {noise}: {share} are inside")
-        widths.append(width)
+        found = [held(noisy(sweep % 4, noise, seed), sweep % 2, noise) for seed in range(1, 9)]
+        share = statistics.mean(share for share, _ in found)
+        expect(0.87 <= share <= 0.97, f"noise of {noise}: {share} are inside")
+        widths.append(statistics.median(width for _, width in found))
     expect(0.02 < widths[0] < 0.1 < widths[1] < 0.5, f"half-widths {widths}")
     with tempfile.TemporaryDirectory() as folder:
         path = write(folder, links("all_reduce {} -g 4 -b 1K -e 64K -f 4 --algo ring"))
