@@ -6,11 +6,9 @@
 #include "simulator/calibration_parts.h"
 
 #include "core/array.h"
-#include "core/stats.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* The largest of so many errors in random order holds the next one in nine of ten cases. */
 #define NEAREST 9

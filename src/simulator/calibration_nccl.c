@@ -3,13 +3,11 @@
  */
 #include "simulator/calibration_parts.h"
 
-#include "core/array.h"
 #include "core/json_find.h"
 #include "core/units.h"
 #include "topology/cards.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
  */
 #include "simulator/calibration_parts.h"
 
-#include "core/array.h"
 #include "core/datatype.h"
 #include "core/json_find.h"
 
