@@ -16,8 +16,8 @@ import tempfile
 DOCS = "/usr/share/doc/busbench"
 PLANTED = 7  # exit status of examples that plant a fault
 BASH = """source /usr/share/bash-completion/bash_completion
-_completion_loader NAME
-COMP_WORDS=(NAME WORD); COMP_CWORD=1; _busbench NAME WORD NAME; echo "${COMPREPLY[@]}" """
+_completion_loader @tool
+COMP_WORDS=(@tool @start); COMP_CWORD=1; _busbench; echo "${COMPREPLY[@]}" """
 
 failed = []
 
@@ -68,7 +68,7 @@ def try_pages():
 
 def try_completions(folder):
     for name, word, expected in (("busbench", "all", "all_reduce all_gather"), ("all_reduce_perf", "--mi", "--minbytes")):
-        run(BASH.replace("NAME", name).replace("WORD", word), expected=expected, cwd=folder)
+        run(BASH.replace("@tool", name).replace("@start", word), expected=expected, cwd=folder)
         run(f"fish -c 'complete -C \"{name} {word}\"'", expected=expected.split()[0], cwd=folder)
         run(f"zsh -c 'autoload -Uz compinit; compinit -u -D; print $_comps[{name}]'", expected="^_busbench$", cwd=folder)
     run("fish -c 'complete -C \"busbench acceptance run hgx-h\"'", expected="hgx-h100", cwd=folder)
