@@ -163,11 +163,9 @@ def told(key, value):
     """A label in words."""
     if key == "in_place":
         return "in-place" if value else "out-of-place"
-    if key in ("size_bytes", "cap_bytes"):
-        return size(value)
-    if key == "nranks":
-        return count(value, "rank")
-    return value if isinstance(value, str) and key != "overlap" else f"{key} {value}"
+    if isinstance(value, str):
+        return f"overlap {value}" if key == "overlap" else value
+    return size(value) if key in ("size_bytes", "cap_bytes") else count(value, "rank") if key == "nranks" else f"{key} {value}"
 
 
 def benchmark(source, better):
@@ -210,7 +208,7 @@ def problems_of_verdict(document):
     for gate in members(document, "gates"):
         level = levels.get(text(gate, "verdict", 20))
         if level:
-            title = " ".join(labels_of(gate, ("step", "metric", "subject", "from")).values())
+            title = " ".join(filter(None, (text(gate, key, 120) for key in ("step", "metric", "subject", "from"))))
             yield Problem(level, title, text(gate, "reason") or "no reason is given", path, int(positive(gate, "line") or 1))
     levels = {"BAD": "error", "UNKNOWN": "warning", "SUSPECT": "warning"}
     for node in members(document, "nodes"):

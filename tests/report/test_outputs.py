@@ -108,3 +108,31 @@ def annotations_name_what_failed():
         after = json.loads(output("gitlab", verdict, hand))
         equal([p["fingerprint"] for p in after], [p["fingerprint"] for p in before], "fingerprints when lines move")
         equal(len({p["fingerprint"] for p in before}), len(before), "different fingerprints")
+
+
+@test
+def odd_values_do_no_harm():
+    """Fields of other types, and texts with signs of the formats, are left out or quoted."""
+    odd = [None, -1, 1e300, "7", [], {}, True, 'a"\\\n# EOF', 1e-300, 3]
+    with tempfile.TemporaryDirectory() as folder:
+        _, records = small(folder)
+        change = lambda r, i: {k: v if k in ("schema", "kind", "run_id") else odd[(i + len(k)) % len(odd)] for k, v in r.items()}
+        paths = []
+        for i in range(len(odd)):
+            changed = [r if r["kind"] == "run" else {**r, **change(r, i)} for r in records]
+            changed = [dict(r, run_id=str(i)) for r in changed]
+            changed = [dict(r, time_us=5.0, busbw_GBps=7.0) if r["kind"] == "result" else r for r in changed]
+            paths.append(write_records(os.path.join(folder, f"{i}.jsonl"), changed))
+            gate = {**change(GATE, i), "verdict": "failed"}
+            paths.append(os.path.join(folder, f"verdict-{i}.json"))
+            with open(paths[-1], "w", encoding="utf-8") as file:
+                json.dump({**VERDICT, "gates": [gate, i], "nodes": [change(VERDICT["nodes"][0], i)]}, file)
+        for form in ("github", "gitlab", "customBiggerIsBetter", "customSmallerIsBetter"):
+            expect(output(form, *paths), f"{form} is empty")
+        target = os.path.join(folder, "odd.prom")
+        execute([sys.executable, "-B", REPORT, *paths, "--format", "openmetrics", "-o", target]).exits(0)
+        equal(read(target).count("\n# EOF"), 1, "ends")
+        result = execute([sys.executable, "-B", PARSER, target])
+        if "has no prometheus_client" in result.err:
+            raise Skipped(result.err.strip())
+        expect(len(json.loads(result.exits(0).out)) > len(odd), "the rest is not there")
