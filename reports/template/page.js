@@ -24,6 +24,7 @@ document.getElementById("theme").addEventListener("click", () => {
   const now = root.dataset.theme || (dark ? "dark" : "light");
   root.dataset.theme = now === "dark" ? "light" : "dark";
 });
+addEventListener("load", () => setTimeout(() => document.documentElement.classList.add("all")));
 // Paper has no clicks: all tables are on it.
 addEventListener("beforeprint", () => document.querySelectorAll("details:not([open])").forEach((one) => {
   one.open = true;
