@@ -4,9 +4,12 @@
 #include "core/json_file.h"
 #include "models/parts.h"
 
+#include <fnmatch.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 struct config {
 	const char *path;
@@ -39,46 +42,272 @@ static bb_status read_json_value(const struct config *c, const char *key, const 
 	return *into < row->min || *into > row->max ? refuse_value(c, key, value, row) : BB_OK;
 }
 
-/* transformers writes null for a value that follows from others. */
-static bb_status read_hyper_row(const struct config *c, const struct bb_hyper_row *row,
-				int64_t *into)
+/* The hyperparameter that FAMILY means by KEY; BB_NHYPERS: none. */
+static int row_of_key(const struct bb_family *family, const char *key)
 {
-	const char *first = NULL;
+	for (size_t i = 0; i < sizeof(family->keys) / sizeof(family->keys[0]); i++)
+		if (family->keys[i].key && strcmp(family->keys[i].key, key) == 0)
+			return family->keys[i].row;
+	for (int i = 0; i < BB_NHYPERS; i++)
+		for (const char *const *k = bb_hyper_rows[i].keys; *k; k++)
+			/* A key that the family does not use may mean something else there. */
+			if (family->uses[i] != BB_HYPER_NONE && strcmp(*k, key) == 0)
+				return i;
+	return BB_NHYPERS;
+}
 
-	for (const char *const *key = row->keys; *key; key++) {
-		const json_t *value = json_object_get(c->root, *key);
-		int64_t found = 0;
-		bb_status status;
+/* Read VALUE of KEY into the hyperparameter I. transformers writes null for a value that follows
+   from others, or for what the model does not have. */
+static bb_status read_hyper_key(const struct config *c, const char *key, const json_t *value, int i,
+				const char **first, int64_t *into)
+{
+	const struct bb_hyper_row *row = &bb_hyper_rows[i];
+	int64_t found = 0;
+	bb_status status;
 
-		if (!value || json_is_null(value))
-			continue;
-		status = read_json_value(c, *key, value, row, &found);
-		if (status != BB_OK)
-			return status;
-		if (first && found != *into)
-			return bb_fail(
-				c->error, BB_EUSAGE,
-				"--model %.200s: %s is %lld and %s is %lld, but both mean the same",
-				c->path, first, (long long)*into, *key, (long long)found);
-		*into = found;
-		first = *key;
+	if (json_is_null(value)) {
+		if (row->min == 0 && !row->is_bool)
+			*into = 0;
+		return BB_OK;
 	}
+	status = read_json_value(c, key, value, row, &found);
+	if (status != BB_OK)
+		return status;
+	if (first[i] && found != *into)
+		return bb_fail(c->error, BB_EUSAGE,
+			       "--model %.200s: %s is %lld and %s is %lld, but both mean the same",
+			       c->path, first[i], (long long)*into, key, (long long)found);
+	*into = found;
+	first[i] = key;
 	return BB_OK;
 }
 
-/* Refuse settings that change the tensors in an unknown way. */
-static bb_status refuse_variants(const struct config *c)
+static bb_status refuse_key(const struct config *c, const char *key, const json_t *value,
+			    const char *why)
 {
-	static const char *const keys[] = {"attention_bias", "mlp_bias", "add_cross_attention",
-					   "is_encoder_decoder"};
+	char *const text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
 
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		if (json_is_true(json_object_get(c->root, keys[i])))
-			return bb_fail(
-				c->error, BB_EUSAGE,
-				"--model %.200s: %s is true; only models without it are known",
-				c->path, keys[i]);
+	bb_fail(c->error, BB_EUSAGE, "--model %.200s: %.60s: %.60s %s", c->path, key,
+		text ? text : "?", why);
+	free(text);
+	return BB_EUSAGE;
+}
+
+/* Keys of transformers that change no tensor, as patterns of fnmatch. */
+static const char *const harmless[] = {
+	"_attn*",
+	"_name_or_path",
+	"*_act",
+	"*_act_fn",
+	"*_dropout*",
+	"*_eps",
+	"*_epsilon",
+	"*_id",
+	"*_pdrop",
+	"*_prob",
+	"*_theta",
+	"*_version",
+	"*activation*",
+	"*aux_loss*",
+	"*dtype",
+	"*initializer*",
+	"*router*",
+	"*softcapping",
+	"alibi",
+	"apply_residual_connection_post_layernorm",
+	"attention_softmax_in_fp32",
+	"attn_scale",
+	"attn_temperature_tuning",
+	"auto_map",
+	"dropout*",
+	"encoder_stride",
+	"ep_size",
+	"floor_scale",
+	"gradient_checkpointing",
+	"id2label",
+	"init_std",
+	"initial_context_length",
+	"is_decoder",
+	"is_encoder_decoder",
+	"label2id",
+	"layerdrop",
+	"mask_token_id",
+	"masked_bias_fp32",
+	"max_window_layers",
+	"model_type",
+	"moe_layers",
+	"n_ctx",
+	"n_group",
+	"no_rope_layers",
+	"norm_topk_prob",
+	"num_channels",
+	"num_nextn_predict_layers",
+	"offset_alibi",
+	"original_max_position_embeddings",
+	"position_embedding_type",
+	"prefix",
+	"num_ln_in_parallel_attn",
+	"pretraining_tp",
+	"problem_type",
+	"qk_head_dim",
+	"quantization_config",
+	"query_pre_attn_scalar",
+	"relative_attention_max_distance",
+	"reorder_and_upcast_attn",
+	"rope_*",
+	"rotary*",
+	"routed_scaling_factor",
+	"scale_*",
+	"scoring_func",
+	"seq_aux",
+	"skip_bias_add*",
+	"slow_but_exact",
+	"summary_*",
+	"swiglu_*",
+	"task_specific_params",
+	"topk_*",
+	"unk_token_id",
+	"use_cache",
+	"use_parallel_residual",
+	"use_qk_norm",
+	"partial_rotary_factor",
+	"tokenizer_class",
+	"tf_legacy_loss",
+	"output_*",
+	"cache_implementation",
+	"head_dim",
+	"num_key_value_heads",
+	"pooler_act",
+	"temperature",
+	"top_p",
+	"do_sample",
+};
+
+static bool is_harmless(const char *key)
+{
+	for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)
+		if (fnmatch(harmless[i], key, 0) == 0)
+			return true;
+	return false;
+}
+
+/* Whether VALUE says that a model lacks what the key names. */
+static bool is_absent(const json_t *value)
+{
+	return json_is_null(value) || json_is_false(value) ||
+	       (json_is_array(value) && json_array_size(value) == 0) ||
+	       (json_is_object(value) && json_object_size(value) == 0) ||
+	       (json_is_integer(value) && json_integer_value(value) == 0) || json_is_real(value);
+}
+
+/* "layer_types": each layer's kind of attention. Known are patterns in which each N-th one is
+   global, all are or none is. */
+static bb_status read_layer_types(const struct config *c, const json_t *value,
+				  struct bb_hyper *hyper)
+{
+	const size_t n = json_array_size(value);
+	size_t every = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *type = json_string_value(json_array_get(value, i));
+		const bool global = type && strcmp(type, "full_attention") == 0;
+
+		if (!global && (!type || (strcmp(type, "sliding_attention") != 0 &&
+					  strcmp(type, "chunked_attention") != 0)))
+			return refuse_key(c, "layer_types", json_array_get(value, i),
+					  "is not a known kind of attention");
+		if (global && every == 0)
+			every = i + 1;
+		if (global != (every > 0 && (i + 1) % every == 0))
+			return refuse_key(c, "layer_types", value,
+					  "is no pattern in which each N-th layer is global");
+	}
+	hyper->global_every = (int64_t)every;
 	return BB_OK;
+}
+
+/* "mlp_only_layers": blocks without experts; known if they are the first ones. */
+static bb_status read_dense_blocks(const struct config *c, const json_t *value,
+				   struct bb_hyper *hyper)
+{
+	for (size_t i = 0; i < json_array_size(value); i++)
+		if (json_integer_value(json_array_get(value, i)) != (json_int_t)i)
+			return refuse_key(c, "mlp_only_layers", value,
+					  "does not begin with block 0, or leaves one out");
+	hyper->dense = (int64_t)json_array_size(value);
+	return BB_OK;
+}
+
+/* The head that "architectures" names. */
+static bb_status read_architecture(const struct config *c, const json_t *value,
+				   const struct bb_family *family, struct bb_hyper *hyper)
+{
+	const char *class = json_string_value(json_array_get(value, 0));
+
+	for (int i = 0; class && family->known[i].word; i++) {
+		const size_t length = strlen(family->known[i].class);
+
+		if (strlen(class) >= length &&
+		    strcmp(class + strlen(class) - length, family->known[i].class) == 0) {
+			hyper->head = i;
+			return BB_OK;
+		}
+	}
+	return refuse_key(c, "architectures", value, "has a head that is not known");
+}
+
+/* Keys whose values are not numbers. *KNOWN: KEY is one of them. */
+static bb_status read_special_key(const struct config *c, const char *key, const json_t *value,
+				  const struct bb_family *family, struct bb_hyper *hyper,
+				  bool *known)
+{
+	*known = true;
+	if (strcmp(key, "architectures") == 0 && json_array_size(value) > 0)
+		return read_architecture(c, value, family, hyper);
+	if (strcmp(key, "id2label") == 0 && family->uses[BB_LABELS] && json_object_size(value) > 0)
+		hyper->labels = (int64_t)json_object_size(value);
+	else if (strcmp(key, "layer_types") == 0 && family->uses[BB_GLOBAL_EVERY])
+		return read_layer_types(c, value, hyper);
+	else if (strcmp(key, "mlp_only_layers") == 0 && family->uses[BB_DENSE])
+		return read_dense_blocks(c, value, hyper);
+	else if (strcmp(key, "feed_forward_proj") == 0 && json_is_string(value))
+		hyper->gated = strncmp(json_string_value(value), "gated-", 6) == 0;
+	else
+		*known = false;
+	return BB_OK;
+}
+
+/* Refuse what is not known and may change the tensors. */
+static bb_status check_key(const struct config *c, const char *key, const json_t *value,
+			   const struct bb_family *family)
+{
+	static const char *const numbers[][2] = {
+		{"num_channels", "3"}, {"moe_layer_freq", "1"}, {"num_ln_in_parallel_attn", "2"}};
+	const bool all_global = strcmp(key, "layer_types") == 0;
+
+	for (size_t i = 0; i < json_array_size(value) && all_global; i++)
+		if (strcmp(json_string_value(json_array_get(value, i)) ?: "", "full_attention") !=
+		    0)
+			return refuse_key(c, key, value, "has layers that this family lacks");
+	if (all_global ||
+	    (strcmp(key, "layer_norm_elementwise_affine") == 0 && json_is_true(value)))
+		return BB_OK;
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (strcmp(key, numbers[i][0]) == 0 && json_is_integer(value) &&
+		    json_integer_value(value) != strtol(numbers[i][1], NULL, 10))
+			return refuse_key(c, key, value, "is not known");
+	if (strcmp(key, "layer_norm_elementwise_affine") == 0 ||
+	    (strcmp(key, "is_encoder_decoder") == 0 &&
+	     json_is_true(value) != (family->stacks[1].block != NULL)))
+		return refuse_key(c, key, value, "is not known of this family");
+	if (strcmp(key, "pooler_output_size") == 0)
+		return BB_OK;
+	if (strcmp(key, "sliding_window") == 0 && !family->uses[BB_WINDOW])
+		return BB_OK; /* valid only with use_sliding_window, which is refused */
+	if (is_absent(value) || is_harmless(key))
+		return BB_OK;
+	return refuse_key(c, key, value,
+			  "is not known, and may change the tensors; remove it if it does not");
 }
 
 static bb_status read_family(const struct config *c, const struct bb_family **family)
@@ -112,26 +341,58 @@ static void read_version(const struct config *c, struct bb_hyper *hyper)
 	hyper->fused = version && strtol(version, NULL, 10) >= 5;
 }
 
+static bb_status read_keys(const struct config *c, struct bb_hyper *hyper,
+			   const struct bb_family *family)
+{
+	const char *first[BB_NHYPERS] = {NULL};
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(c->root, key, value)
+	{
+		const int row = row_of_key(family, key);
+		bb_status status;
+		bool known;
+
+		status = read_special_key(c, key, value, family, hyper, &known);
+		if (!known)
+			status = row < BB_NHYPERS
+					 ? read_hyper_key(c, key, value, row, first,
+							  bb_hyper_at(hyper, &bb_hyper_rows[row]))
+					 : check_key(c, key, value, family);
+		if (status != BB_OK)
+			return status;
+	}
+	return BB_OK;
+}
+
+/* PATH, or the config.json in it if it is a folder. */
+static const char *config_path(const char *path, struct bb_strbuf *inside)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+		return path;
+	bb_strbuf_addf(inside, "%s/config.json", path);
+	return bb_strbuf_text(inside);
+}
+
 bb_status bb_config_read(const char *path, struct bb_hyper *hyper, const struct bb_family **family,
 			 struct bb_error *error)
 {
+	struct bb_strbuf inside = {0};
+	struct config c = {config_path(path, &inside), NULL, error};
 	const struct bb_file_request request = {
-		.option = "--model", .path = path, .most = BB_JSON_FILE_BYTES};
-	struct config c = {path, NULL, error};
+		.option = "--model", .path = c.path, .most = BB_JSON_FILE_BYTES};
 	bb_status status;
 
 	BB_TRY(status, bb_json_file_open(&request, "config.json", &c.root, error), out);
 	BB_TRY(status, read_family(&c, family), out);
-	BB_TRY(status, refuse_variants(&c), out);
-	for (int i = 0; i < BB_NHYPERS; i++) {
-		const struct bb_hyper_row *row = &bb_hyper_rows[i];
-
-		/* A key that the family does not use may mean something else there. */
-		if ((*family)->uses[i] != BB_HYPER_NONE)
-			BB_TRY(status, read_hyper_row(&c, row, bb_hyper_at(hyper, row)), out);
-	}
-	read_version(&c, hyper);
+	BB_TRY(status, read_keys(&c, hyper, *family), out);
+	if ((*family)->uses[BB_FUSED] != BB_HYPER_NONE)
+		read_version(&c, hyper);
 out:
 	json_decref(c.root);
+	bb_strbuf_free(&inside);
 	return status;
 }

@@ -1,5 +1,5 @@
 /*
- * families.c - hyperparameters of the families, presets, and the text of --model.
+ * families.c - hyperparameters, and the text of --model.
  */
 #include "core/option.h"
 #include "core/units.h"
@@ -9,117 +9,82 @@
 #include <string.h>
 
 #define NOT_GIVEN (-1)
-#define ITEM 64 /* bytes of a NAME=NUMBER in the text, with its end */
-
-enum {
-	LAYERS,
-	HIDDEN,
-	HEADS,
-	VOCAB,
-	SEQ,
-	KV_HEADS,
-	HEAD_DIM,
-	FFN,
-	POSITIONS,
-	TYPES,
-	EXPERTS,
-	TOP_K,
-	FUSED,
-	TIED
-};
+#define MOST_NAMES 128 /* of presets and families */
+#define ITEM 64        /* bytes of a NAME=NUMBER in the text, with its end */
 
 #define AT(field) offsetof(struct bb_hyper, field)
+#define SWITCH .is_bool = true
 
 /* Limits far beyond any built model; products of three fit into 64 bits. */
 const struct bb_hyper_row bb_hyper_rows[BB_NHYPERS] = {
-	[LAYERS] = {"layers", AT(layers), 1, 4096, .keys = {"num_hidden_layers", "n_layer"}},
-	[HIDDEN] = {"hidden", AT(hidden), 1, 1 << 20, .keys = {"hidden_size", "n_embd", "n_embed"}},
-	[HEADS] = {"heads", AT(heads), 1, 1 << 14, .keys = {"num_attention_heads", "n_head"}},
-	[VOCAB] = {"vocab", AT(vocab), 1, 1 << 28, .keys = {"vocab_size"}},
-	[SEQ] = {"seq", AT(seq), 1, 1 << 28,
-		 .keys = {"max_position_embeddings", "n_positions", "seq_length"}},
-	[KV_HEADS] = {"kv", AT(kv_heads), 1, 1 << 14, .keys = {"num_key_value_heads"}},
-	[HEAD_DIM] = {"head_dim", AT(head_dim), 1, 1 << 14, .keys = {"head_dim"}},
-	[FFN] = {"ffn", AT(ffn), 1, 1 << 24, .keys = {"intermediate_size", "n_inner"}},
-	[POSITIONS] = {"positions", AT(positions), 1, 1 << 28, .keys = {NULL}},
-	[TYPES] = {"types", AT(types), 1, 1 << 20, .keys = {"type_vocab_size"}},
-	[EXPERTS] = {"experts", AT(experts), 1, 4096, .keys = {"num_local_experts"}},
-	[TOP_K] = {"top_k", AT(top_k), 1, 4096, .keys = {"num_experts_per_tok"}},
-	[FUSED] = {"fused", AT(fused), 0, 1, .keys = {NULL}},
-	[TIED] = {"tied", AT(tied), 0, 1, .keys = {"tie_word_embeddings"}, .is_bool = true},
+	[BB_LAYERS] = {"layers", AT(layers), 1, 4096,
+		       .keys = {"num_hidden_layers", "n_layer", "num_layers"}},
+	[BB_HIDDEN] = {"hidden", AT(hidden), 1, 1 << 20,
+		       .keys = {"hidden_size", "n_embd", "n_embed", "d_model"}},
+	[BB_HEADS] = {"heads", AT(heads), 1, 1 << 14,
+		      .keys = {"num_attention_heads", "n_head", "num_heads"}},
+	[BB_VOCAB] = {"vocab", AT(vocab), 1, 1 << 28, .keys = {"vocab_size"}},
+	[BB_SEQ] = {"seq", AT(seq), 1, 1 << 28,
+		    .keys = {"max_position_embeddings", "n_positions", "seq_length"}},
+	[BB_KV_HEADS] = {"kv", AT(kv_heads), 1, 1 << 14,
+			 .keys = {"num_key_value_heads", "num_kv_heads"}},
+	[BB_HEAD_DIM] = {"head_dim", AT(head_dim), 1, 1 << 14, .keys = {"head_dim", "d_kv"}},
+	[BB_FFN] = {"ffn", AT(ffn), 1, 1 << 24,
+		    .keys = {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "d_ff"}},
+	[BB_POSITIONS] = {"positions", AT(positions), 1, 1 << 28},
+	[BB_TYPES] = {"types", AT(types), 1, 1 << 20, .keys = {"type_vocab_size"}},
+	[BB_EXPERTS] = {"experts", AT(experts), 1, 4096,
+			.keys = {"num_local_experts", "num_experts", "n_routed_experts"}},
+	[BB_TOP_K] = {"top_k", AT(top_k), 1, 4096,
+		      .keys = {"num_experts_per_tok", "experts_per_token"}},
+	[BB_FUSED] = {"fused", AT(fused), 0, 1, .trait = BB_HAS_FUSED},
+	[BB_TIED] = {"tied", AT(tied), 0, 1, .keys = {"tie_word_embeddings"}, SWITCH,
+		     .trait = BB_HAS_TIED},
+	[BB_EXPERT_FFN] = {"expert_ffn", AT(expert_ffn), 1, 1 << 24,
+			   .keys = {"moe_intermediate_size"}},
+	[BB_SHARED] = {"shared", AT(shared), 0, 4096, .keys = {"n_shared_experts"}},
+	[BB_SHARED_FFN] = {"shared_ffn", AT(shared_ffn), 0, 1 << 24,
+			   .keys = {"shared_expert_intermediate_size"}, .trait = BB_HAS_SHARED},
+	[BB_DENSE] = {"dense", AT(dense), 0, 4096, .keys = {"first_k_dense_replace"}},
+	[BB_MOE_EVERY] = {"moe_every", AT(moe_every), 1, 4096,
+			  .keys = {"decoder_sparse_step", "interleave_moe_layer_step",
+				   "moe_layer_freq"}},
+	[BB_Q_LORA] = {"q_lora", AT(q_lora), 0, 1 << 20, .keys = {"q_lora_rank"},
+		       .trait = BB_HAS_Q_LORA},
+	[BB_KV_LORA] = {"kv_lora", AT(kv_lora), 1, 1 << 20, .keys = {"kv_lora_rank"},
+			.trait = BB_HAS_MLA},
+	[BB_NOPE] = {"nope", AT(nope), 1, 1 << 13, .keys = {"qk_nope_head_dim"}},
+	[BB_ROPE] = {"rope", AT(rope), 1, 1 << 13, .keys = {"qk_rope_head_dim"}},
+	[BB_VALUE_DIM] = {"value_dim", AT(value_dim), 1, 1 << 14, .keys = {"v_head_dim"}},
+	[BB_WINDOW] = {"window", AT(window), 0, 1 << 28,
+		       .keys = {"sliding_window", "attention_chunk_size"}},
+	[BB_GLOBAL_EVERY] = {"global_every", AT(global_every), 0, 4096,
+			     .keys = {"sliding_window_pattern", "_sliding_window_pattern",
+				      "no_rope_layer_interval"}},
+	[BB_BIAS] = {"bias", AT(bias), 0, 1,
+		     .keys = {"attention_bias", "qkv_bias", "enable_bias", "bias"}, SWITCH,
+		     .trait = BB_HAS_BIAS},
+	[BB_MLP_BIAS] = {"mlp_bias", AT(mlp_bias), 0, 1, .keys = {"mlp_bias"}, SWITCH,
+			 .trait = BB_HAS_MLP_BIAS},
+	[BB_QK_NORM] = {"qk_norm", AT(qk_norm), 0, 1, .trait = BB_HAS_QK_NORM},
+	[BB_GATED] = {"gated", AT(gated), 0, 1, .keys = {"is_gated_act"}, SWITCH,
+		      .trait = BB_HAS_GATE},
+	[BB_DECODERS] = {"decoders", AT(decoders), 1, 4096, .keys = {"num_decoder_layers"}},
+	[BB_EMBEDDING] = {"embedding", AT(embedding), 1, 1 << 20, .keys = {"word_embed_proj_dim"}},
+	[BB_PRE_NORM] = {"pre_norm", AT(pre_norm), 0, 1, .keys = {"do_layer_norm_before"}, SWITCH,
+			 .trait = BB_HAS_PRE_NORM},
+	[BB_MULTI_QUERY] = {"multi_query", AT(multi_query), 0, 1, .keys = {"multi_query"}, SWITCH},
+	[BB_PARALLEL] = {"parallel", AT(parallel), 0, 1, .keys = {"parallel_attn"}, SWITCH,
+			 .trait = BB_HAS_PARALLEL},
+	[BB_TWO_NORMS] = {"two_norms", AT(two_norms), 0, 1, .keys = {"new_decoder_architecture"},
+			  SWITCH, .trait = BB_HAS_TWO_NORMS},
+	[BB_BUCKETS] = {"buckets", AT(buckets), 1, 1 << 20,
+			.keys = {"relative_attention_num_buckets"}},
+	[BB_IMAGE] = {"image", AT(image), 1, 1 << 14, .keys = {"image_size"}},
+	[BB_PATCH] = {"patch", AT(patch), 1, 1 << 14, .keys = {"patch_size"}},
+	[BB_LABELS] = {"labels", AT(labels), 1, 1 << 20, .keys = {"num_labels"}},
+	[BB_HEAD] = {"head", AT(head), 0, 15},
 };
-
-#define NEED(row) [row] = BB_HYPER_NEEDED
-#define MAY(row) [row] = BB_HYPER_OPTIONAL
-#define TRANSFORMER NEED(LAYERS), NEED(HIDDEN), NEED(HEADS), NEED(VOCAB), NEED(SEQ)
-#define LLAMA TRANSFORMER, NEED(FFN), MAY(KV_HEADS), MAY(HEAD_DIM), MAY(TIED)
-
-static const struct bb_family families[] = {
-	{"gpt2",
-	 "decoder with learned positions; kv and head width follow from heads",
-	 bb_build_gpt2,
-	 {TRANSFORMER, MAY(FFN), MAY(POSITIONS), MAY(TIED)},
-	 .tied = 1},
-	{"bloom",
-	 "decoder with ALiBi and a norm behind the embedding",
-	 bb_build_bloom,
-	 {TRANSFORMER, MAY(FFN), MAY(TIED)},
-	 .tied = 1,
-	 /* ALiBi has no limit, and transformers saves none; BLOOM was trained with 2048 (BigScience
-	    2022). */
-	 .seq = 2048},
-	{"bert",
-	 "encoder with a pooler",
-	 bb_build_bert,
-	 {TRANSFORMER, MAY(FFN), MAY(POSITIONS), MAY(TYPES)},
-	 .tied = 0},
-	{"llama", "decoder, gated, grouped keys and values", bb_build_llama, {LLAMA}, .tied = 0},
-	{"mistral", "the same tensors as llama", bb_build_llama, {LLAMA}, .tied = 0},
-	{"mixtral",
-	 "llama with experts, a module each as in transformers 4; fused=1: stacked as in 5",
-	 bb_build_llama,
-	 {LLAMA, NEED(EXPERTS), NEED(TOP_K), MAY(FUSED)},
-	 .tied = 0},
-	{"resnet",
-	 "resnet:50; 18, 34, 50, 101 or 152 layers",
-	 bb_build_resnet,
-	 {NEED(LAYERS)},
-	 .tied = 0},
-	{"linear",
-	 "linear:20x2000; that many linear layers of that width, with bias",
-	 bb_build_linear,
-	 {NEED(LAYERS), NEED(HIDDEN)},
-	 .tied = 0},
-	{.name = NULL},
-};
-
-#define NFAMILIES (sizeof(families) / sizeof(families[0]) - 1)
-
-static const struct preset {
-	const char *name, *text, *source;
-} presets[] = {
-	{"resnet50", "resnet:50", "He et al. 2015, table 1; torchvision"},
-	{"gpt2", "gpt2:layers=12,hidden=768,heads=12,vocab=50257,seq=1024",
-	 "Radford et al. 2019, table 2; config.json of gpt2"},
-	{"gpt2-xl", "gpt2:layers=48,hidden=1600,heads=25,vocab=50257,seq=1024",
-	 "Radford et al. 2019, table 2; config.json of gpt2-xl"},
-	{"bert-large", "bert:layers=24,hidden=1024,heads=16,vocab=30522,seq=512",
-	 "Devlin et al. 2018, section 3; config.json of bert-large-uncased"},
-	{"llama2-7b", "llama:layers=32,hidden=4096,heads=32,vocab=32000,seq=4096,ffn=11008",
-	 "Touvron et al. 2023; config.json of Llama-2-7b"},
-	{"llama2-70b", "llama:layers=80,hidden=8192,heads=64,vocab=32000,seq=4096,ffn=28672,kv=8",
-	 "Touvron et al. 2023; config.json of Llama-2-70b"},
-	{"gpt3-175b", "gpt2:layers=96,hidden=12288,heads=96,vocab=50257,seq=2048",
-	 "Brown et al. 2020, table 2.1"},
-	{"bloom-176b", "bloom:layers=70,hidden=14336,heads=112,vocab=250880,seq=2048",
-	 "BigScience 2022; config.json of bloom"},
-	{"mixtral-8x7b",
-	 "mixtral:layers=32,hidden=4096,heads=32,vocab=32000,seq=32768,ffn=14336,kv=8,experts=8,"
-	 "top_k=2",
-	 "Jiang et al. 2024, table 1; config.json of Mixtral-8x7B"},
-};
-
-#define NPRESETS (sizeof(presets) / sizeof(presets[0]))
 
 int64_t *bb_hyper_at(struct bb_hyper *hyper, const struct bb_hyper_row *row)
 {
@@ -128,7 +93,7 @@ int64_t *bb_hyper_at(struct bb_hyper *hyper, const struct bb_hyper_row *row)
 
 static const struct bb_family *find_family(const char *name, size_t length)
 {
-	const struct bb_family *f = families;
+	const struct bb_family *f = bb_families;
 
 	while (f->name && (strncmp(f->name, name, length) != 0 || f->name[length]))
 		f++;
@@ -139,7 +104,7 @@ static const struct bb_family *find_family(const char *name, size_t length)
 
 static bool has_config(const struct bb_family *family)
 {
-	return family->uses[HEADS] != BB_HYPER_NONE;
+	return family->stacks[0].block && strcmp(family->name, "generic") != 0;
 }
 
 const struct bb_family *bb_family_of_config(const char *model_type)
@@ -151,9 +116,9 @@ const struct bb_family *bb_family_of_config(const char *model_type)
 
 void bb_family_config_types(struct bb_strbuf *out)
 {
-	for (const struct bb_family *f = families; f->name; f++)
+	for (const struct bb_family *f = bb_families; f->name; f++)
 		if (has_config(f))
-			bb_strbuf_addf(out, "%s%s", f == families ? "" : ", ", f->name);
+			bb_strbuf_addf(out, "%s%s", f == bb_families ? "" : ", ", f->name);
 }
 
 /* ---- given and default hyperparameters ------------------------------------------------ */
@@ -181,15 +146,26 @@ static bb_status refuse_missing(struct bb_builder *b, const struct bb_family *fa
 	return BB_EUSAGE;
 }
 
+/* Set the family's defaults; those that the text must give only for a config.json. */
+static void set_defaults(struct bb_builder *b, const struct bb_family *family)
+{
+	for (int i = 0; i < BB_FAMILY_DEFAULTS && family->defaults[i].row != 0; i++) {
+		const int row = family->defaults[i].row;
+		int64_t *value = bb_hyper_at(&b->model->hyper, &bb_hyper_rows[row]);
+
+		if (*value == NOT_GIVEN && (b->from_file || family->uses[row] != BB_HYPER_NEEDED))
+			*value = family->defaults[i].value;
+	}
+}
+
 /* Check that all hyperparameters which the family needs are given; set those that it lacks to 0. */
 static bb_status check_given(struct bb_builder *b, const struct bb_family *family)
 {
+	set_defaults(b, family);
 	for (int i = 0; i < BB_NHYPERS; i++) {
 		const struct bb_hyper_row *row = &bb_hyper_rows[i];
 		int64_t *value = bb_hyper_at(&b->model->hyper, row);
 
-		if (i == SEQ && *value == NOT_GIVEN && b->from_file && family->seq > 0)
-			*value = family->seq;
 		if (*value == NOT_GIVEN && family->uses[i] == BB_HYPER_NEEDED)
 			return refuse_missing(b, family, row);
 		if (family->uses[i] == BB_HYPER_NONE)
@@ -227,6 +203,42 @@ static bb_status check_heads(struct bb_builder *b)
 	return BB_OK;
 }
 
+/* Hyperparameters that follow from others. */
+static bb_status derive_hyper(struct bb_builder *b, const struct bb_family *family)
+{
+	struct bb_hyper *h = &b->model->hyper;
+	bb_status status;
+
+	if (family->traits & BB_HAS_FUSED)
+		h->fused = 1;
+	if (h->kv_lora > 0)
+		h->head_dim = h->nope + h->rope;
+	if (h->multi_query == 1 && h->two_norms != 1)
+		h->kv_heads = 1;
+	else if (family->uses[BB_MULTI_QUERY] && h->two_norms != 1)
+		h->kv_heads = h->heads;
+	status = check_heads(b);
+	set_default(&h->ffn, 4 * h->hidden);
+	set_default(&h->value_dim, 0);
+	h->value_dim = h->value_dim > 0 ? h->value_dim : h->head_dim;
+	set_default(&h->expert_ffn, h->ffn);
+	h->expert_ffn = h->experts > 0 && h->expert_ffn == 0 ? h->ffn : h->expert_ffn;
+	set_default(&h->shared, 0);
+	set_default(&h->shared_ffn, 0);
+	if (h->shared_ffn == 0)
+		h->shared_ffn = h->shared * h->expert_ffn;
+	h->moe_every = h->moe_every > 0 ? h->moe_every : 1;
+	set_default(&h->decoders, h->layers);
+	if (h->image > 0) {
+		h->seq = (h->image / h->patch) * (h->image / h->patch) + 1;
+		h->positions = h->seq;
+	}
+	set_default(&h->positions, h->seq);
+	for (int i = 0; i < BB_NHYPERS; i++)
+		set_default(bb_hyper_at(h, &bb_hyper_rows[i]), 0);
+	return status;
+}
+
 static bb_status complete_hyper(struct bb_builder *b, const struct bb_family *family, int64_t seq)
 {
 	struct bb_hyper *h = &b->model->hyper;
@@ -234,24 +246,19 @@ static bb_status complete_hyper(struct bb_builder *b, const struct bb_family *fa
 
 	if (status != BB_OK)
 		return status;
+	if (seq > 0 && (h->heads == 0 || h->image > 0))
+		return bb_fail(b->error, BB_EUSAGE, "--seq %lld: %s has no sequence; leave it out",
+			       (long long)seq, b->model->name);
 	if (h->heads == 0)
-		return seq == 0 ? BB_OK
-				: bb_fail(b->error, BB_EUSAGE,
-					  "--seq %lld: %s has no sequence; leave it out",
-					  (long long)seq, b->model->name);
-	BB_TRY(status, check_heads(b), out);
-	set_default(&h->ffn, 4 * h->hidden);
-	set_default(&h->positions, h->seq);
-	set_default(&h->types, 2);
-	set_default(&h->fused, 0);
-	set_default(&h->tied, family->tied);
+		return BB_OK;
+	BB_TRY(status, derive_hyper(b, family), out);
 	h->seq = seq ? seq : h->seq;
 	if (h->positions && h->seq > h->positions)
 		return bb_fail(
 			b->error, BB_EUSAGE,
 			"--seq %lld: %s has embeddings for only %lld positions; give fewer tokens",
 			(long long)h->seq, b->model->name, (long long)h->positions);
-	if (h->top_k > h->experts)
+	if (h->top_k > h->experts && h->experts > 0)
 		return bb_fail(b->error, BB_EUSAGE,
 			       "--model %s: top_k=%lld exceeds the %lld experts", b->model->name,
 			       (long long)h->top_k, (long long)h->experts);
@@ -277,6 +284,24 @@ static bb_status read_hyper_value(struct bb_builder *b, const struct bb_hyper_ro
 	return BB_OK;
 }
 
+/* "head=masked" */
+static bb_status read_head(struct bb_builder *b, const struct bb_family *family, const char *word)
+{
+	struct bb_strbuf words = {0};
+
+	for (int i = 0; family->known[i].word; i++) {
+		if (strcmp(family->known[i].word, word) == 0) {
+			b->model->hyper.head = i;
+			return BB_OK;
+		}
+		bb_strbuf_addf(&words, "%s%s", i > 0 ? ", " : "", family->known[i].word);
+	}
+	bb_fail(b->error, BB_EUSAGE, "--model %s: head: \"%s\" is not one of %s", b->model->name,
+		word, bb_strbuf_text(&words));
+	bb_strbuf_free(&words);
+	return BB_EUSAGE;
+}
+
 static bb_status read_named(struct bb_builder *b, const struct bb_family *family, char *item)
 {
 	const char *names[BB_NHYPERS + 1] = {NULL}, *near;
@@ -287,6 +312,8 @@ static bb_status read_named(struct bb_builder *b, const struct bb_family *family
 	for (int i = 0; i < BB_NHYPERS; i++) {
 		if (family->uses[i] == BB_HYPER_NONE)
 			continue;
+		if (i == BB_HEAD && strcmp(bb_hyper_rows[i].name, item) == 0)
+			return read_head(b, family, equals + 1);
 		if (strcmp(bb_hyper_rows[i].name, item) == 0)
 			return read_hyper_value(b, &bb_hyper_rows[i], equals + 1);
 		names[n++] = bb_hyper_rows[i].name;
@@ -344,14 +371,16 @@ static bool is_path(const char *text)
 {
 	const size_t length = strlen(text);
 
-	return strchr(text, '/') || (length > 5 && strcmp(text + length - 5, ".json") == 0);
+	return strchr(text, '/') || strcmp(text, ".") == 0 ||
+	       (length > 5 && strcmp(text + length - 5, ".json") == 0);
 }
 
 static bb_status refuse_unknown(const char *name, struct bb_error *error)
 {
 	const size_t length = strcspn(name, ":");
 	const struct bb_family *family = find_family(name, length);
-	const char *names[NPRESETS + NFAMILIES + 1] = {NULL}, *near;
+	const char *names[MOST_NAMES + 1] = {NULL}, *near;
+	int n = 0;
 	struct bb_strbuf text = {0};
 
 	if (family) {
@@ -361,10 +390,10 @@ static bb_status refuse_unknown(const char *name, struct bb_error *error)
 		bb_strbuf_free(&text);
 		return BB_EUSAGE;
 	}
-	for (size_t i = 0; i < NPRESETS; i++)
-		names[i] = presets[i].name;
-	for (size_t i = 0; i < NFAMILIES; i++)
-		names[NPRESETS + i] = families[i].name;
+	for (const struct bb_model_preset *p = bb_model_presets; p->name && n < MOST_NAMES; p++)
+		names[n++] = p->name;
+	for (const struct bb_family *f = bb_families; f->name && n < MOST_NAMES; f++)
+		names[n++] = f->name;
 	bb_strbuf_add_bytes(&text, name, length);
 	near = bb_nearest(bb_strbuf_text(&text), names);
 	bb_fail(error, BB_EUSAGE,
@@ -381,9 +410,9 @@ static bb_status read_hyper(struct bb_builder *b, const char *name, const struct
 {
 	const char *text = name, *colon;
 
-	for (size_t i = 0; i < NPRESETS; i++)
-		if (strcmp(presets[i].name, name) == 0)
-			text = presets[i].text;
+	for (const struct bb_model_preset *p = bb_model_presets; p->name; p++)
+		if (strcmp(p->name, name) == 0)
+			text = p->text;
 	b->from_file = text == name && is_path(name);
 	if (b->from_file)
 		return bb_config_read(name, &b->model->hyper, family, b->error);
@@ -405,7 +434,10 @@ bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
 	BB_TRY(status, read_hyper(&b, text, &family), out);
 	model->family = family->name;
 	BB_TRY(status, complete_hyper(&b, family, seq), out);
-	family->build(&b);
+	if (family->build)
+		family->build(&b);
+	else
+		bb_build_transformer(&b, family);
 	status = bb_build_finish(&b);
 out:
 	return status;
@@ -416,11 +448,11 @@ out:
 void bb_model_list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "models (--model)\n");
-	for (size_t i = 0; i < NPRESETS; i++)
-		bb_strbuf_addf(out, "    %-13s %s\n    %-13s   from %s\n", presets[i].name,
-			       presets[i].text, "", presets[i].source);
+	for (const struct bb_model_preset *p = bb_model_presets; p->name; p++)
+		bb_strbuf_addf(out, "    %-13s %s\n    %-13s   from %s\n", p->name, p->text, "",
+			       p->source);
 	bb_strbuf_add(out, "or a family and its hyperparameters; those in [] are optional\n");
-	for (const struct bb_family *f = families; f->name; f++) {
+	for (const struct bb_family *f = bb_families; f->name; f++) {
 		bb_strbuf_addf(out, "    %-13s %s\n    %-13s  ", f->name, f->brief, "");
 		for (int i = 0; i < BB_NHYPERS; i++)
 			if (f->uses[i] != BB_HYPER_NONE)
@@ -430,7 +462,7 @@ void bb_model_list(struct bb_strbuf *out)
 					       f->uses[i] == BB_HYPER_OPTIONAL ? "]" : "");
 		bb_strbuf_add(out, "\n");
 	}
-	bb_strbuf_add(out, "or a config.json of Hugging Face with model_type ");
+	bb_strbuf_add(out, "or a config.json of Hugging Face, or its folder, with model_type ");
 	bb_family_config_types(out);
 	bb_strbuf_add(out, "\n");
 }

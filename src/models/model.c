@@ -74,6 +74,14 @@ void bb_build_light(struct bb_builder *b)
 
 void bb_build_product(struct bb_builder *b, double forward, bool learns)
 {
+	add_work(b, (struct bb_work){.forward = forward,
+				     .input = learns ? forward : 0,
+				     .weights = forward,
+				     .reversed = true});
+}
+
+void bb_build_convolution(struct bb_builder *b, double forward, bool learns)
+{
 	add_work(b, (struct bb_work){
 			    .forward = forward, .input = learns ? forward : 0, .weights = forward});
 }
@@ -88,9 +96,11 @@ static int compare_ready(const void *a, const void *b, void *model)
 	const struct bb_tensor *tensors = ((const struct bb_model *)model)->tensors;
 	const size_t x = *(const size_t *)a, y = *(const size_t *)b;
 
+	const struct bb_work *works = ((const struct bb_model *)model)->works;
+
 	if (tensors[x].work != tensors[y].work)
 		return tensors[x].work < tensors[y].work ? 1 : -1;
-	return x < y ? 1 : x > y ? -1 : 0;
+	return (x < y ? 1 : x > y ? -1 : 0) * (works[tensors[x].work].reversed ? 1 : -1);
 }
 
 bb_status bb_build_finish(struct bb_builder *b)

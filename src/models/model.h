@@ -4,9 +4,11 @@
  * hyperparameters; no weights are needed.
  *
  *   model.c        what all families share: putting a model together
- *   transformer.c  gpt2, bloom, bert, llama, mistral, mixtral
- *   resnet.c       resnet, and linear, a stack of linear layers
- *   families.c     hyperparameters of the families, presets, and the text of --model
+ *   transformer.c  transformers, built from the tables of their family
+ *   decoders.c     families, and tables of the parts of their blocks
+ *   vision.c       resnet, vgg, and linear, a stack of linear layers
+ *   presets.c      known models
+ *   families.c     hyperparameters, and the text of --model
  *   config.c       Hugging Face's config.json
  */
 #ifndef BB_MODELS_MODEL_H
@@ -19,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BB_TENSOR_NAME 64
+#define BB_TENSOR_NAME 96
 
 /* Hyperparameters; 0 where the family has none. */
 struct bb_hyper {
@@ -37,6 +39,29 @@ struct bb_hyper {
 	int64_t fused; /* 1: a block's experts are stacked in two tensors, as in transformers 5 */
 	int64_t tied;  /* 1: the head's weights are those of the embedding */
 	int64_t seq;   /* tokens of a sample; tensors do not depend on it */
+	int64_t expert_ffn; /* inner width of an expert; ffn is that of blocks without experts */
+	int64_t shared;     /* shared experts, which compute every token */
+	int64_t shared_ffn; /* inner width of all of them together */
+	int64_t dense;      /* blocks before the first one with experts */
+	int64_t moe_every;  /* from there on each of that many blocks has experts, the last of them
+			     */
+	/* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434); kv_lora 0: none. */
+	int64_t q_lora, kv_lora; /* widths of the latent vectors; q_lora 0: queries have none */
+	int64_t nope, rope;      /* parts of head_dim; the rotated one of keys is shared by heads */
+	int64_t value_dim;       /* width of a head's values */
+	int64_t window;          /* tokens that a local layer attends to; 0: all */
+	int64_t global_every;    /* each of that many layers is global, the last one; 0: none */
+	int64_t bias, mlp_bias, qk_norm, gated; /* 1: has them */
+	int64_t decoders;                       /* blocks of T5's decoder; layers: of its encoder */
+	int64_t embedding;                      /* width of the embedding; 0: hidden */
+	int64_t pre_norm;                       /* 1: norms stand before the parts of a block */
+	int64_t multi_query;                    /* 1: all heads share keys and values */
+	int64_t parallel;     /* 1: attention and feed-forward network read the same input */
+	int64_t two_norms;    /* 1: each of them with a norm of its own */
+	int64_t buckets;      /* of relative positions */
+	int64_t image, patch; /* pixels of a side */
+	int64_t labels;       /* classes of a classifier */
+	int64_t head;         /* index of the family's heads */
 };
 
 /* The layer of the parameters before all blocks: embedding or stem. Those behind them (last norm,
@@ -65,6 +90,15 @@ struct bb_work {
 	double forward;
 	double input;   /* backward pass: the gradient of the input */
 	double weights; /* backward pass: the gradients of its tensors */
+	bool reversed;  /* of its tensors, the one registered last is complete first */
+};
+
+/* A block of a transformer, as far as blocks of a model differ. */
+struct bb_block_kind {
+	bool sparse;  /* has experts */
+	bool decodes; /* has a cache of keys and values: not of an encoder */
+	bool cross;   /* attends to the output of an encoder, too */
+	bool local;   /* attends to the last hyper.window tokens only */
 };
 
 struct bb_model {
@@ -79,8 +113,8 @@ struct bb_model {
 	size_t ntensors;
 	struct bb_work *works; /* in the order of the forward pass */
 	size_t nworks;
-	/* Indices of tensors in the order in which the backward pass completes their gradients;
-	   within a work, the tensor registered last comes first. */
+	/* Indices of tensors in the order in which the backward pass completes their gradients,
+	   which is autograd's. */
 	size_t *order;
 	uint64_t parameters; /* all elements */
 	double forward;      /* FLOPs of a sample, all works */
@@ -90,12 +124,14 @@ struct bb_model {
 /*
  * Open the model that TEXT names: a preset ("gpt2"), a family with its hyperparameters
  * ("llama:layers=2,hidden=64,…", "linear:20x2000", "resnet:50"), or the path of a config.json of
- * Hugging Face. SEQ is the number of tokens of a sample; 0: the model's. BB_EUSAGE
- * with a sentence that names the mistake; BB_EINTERNAL without memory. The caller calls
+ * Hugging Face, or of its folder. SEQ is the number of tokens of a sample; 0: the model's.
+ * BB_EUSAGE with a sentence that names the mistake; BB_EINTERNAL without memory. The caller calls
  * bb_model_free whatever is returned. TEXT becomes the model's name and must outlive it.
  */
 BB_MUST bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
 				struct bb_error *error);
+/* BLOCK (0 … blocks-1) of a transformer. */
+struct bb_block_kind bb_model_block(const struct bb_model *model, int block);
 void bb_model_free(struct bb_model *model); /* of a zeroed model: nothing */
 
 /* Append the presets with their sources, and the families with their hyperparameters. */

@@ -1,5 +1,5 @@
 /*
- * parts.h - the builder of models, and the table of families.
+ * parts.h - the builder of models, and families as data: tables of the parts of their blocks.
  */
 #ifndef BB_MODELS_PARTS_H
 #define BB_MODELS_PARTS_H
@@ -33,6 +33,8 @@ void bb_build_light(struct bb_builder *b);
 /* Add matrix products with weights, of FORWARD FLOPs. The backward pass spends as many on the
    gradient of the weights and, if anything before it LEARNS, as many on that of the input. */
 void bb_build_product(struct bb_builder *b, double forward, bool learns);
+/* The same for a convolution, whose weight precedes its bias in the backward pass. */
+void bb_build_convolution(struct bb_builder *b, double forward, bool learns);
 /* Add products of two inputs (attention), of FORWARD FLOPs. The backward pass spends as many on the
    gradient of each. */
 void bb_build_attention(struct bb_builder *b, double forward);
@@ -40,13 +42,136 @@ void bb_build_attention(struct bb_builder *b, double forward);
 /* Compute order and sums. Returns the first failure. */
 BB_MUST bb_status bb_build_finish(struct bb_builder *b);
 
-/* Generators: model.hyper is checked and complete (families.c). */
-void bb_build_gpt2(struct bb_builder *b);  /* gpt2 */
-void bb_build_bloom(struct bb_builder *b); /* bloom */
-void bb_build_bert(struct bb_builder *b);  /* bert */
-void bb_build_llama(struct bb_builder *b); /* llama, mistral, mixtral */
+/* Generators of models that are not transformers: model.hyper is checked and complete. */
 void bb_build_resnet(struct bb_builder *b);
+void bb_build_vgg(struct bb_builder *b);
 void bb_build_linear(struct bb_builder *b);
+
+/* ---- parts of a transformer ---------------------------------------------------------------- */
+
+/* Sizes of tensors, each a function of the hyperparameters (transformer.c). */
+enum bb_size {
+	BB_SIZE_ONE,
+	BB_SIZE_TWO,
+	BB_SIZE_HIDDEN,
+	BB_SIZE_EMBEDDING, /* width of the embedding, where it differs from the hidden one */
+	BB_SIZE_VOCAB,
+	BB_SIZE_POSITIONS,
+	BB_SIZE_SLOTS, /* positions, and the two that OPT leaves free */
+	BB_SIZE_TYPES,
+	BB_SIZE_LABELS,
+	BB_SIZE_PATCH,   /* numbers of an image's patch: 3 channels */
+	BB_SIZE_BUCKETS, /* of relative positions */
+	BB_SIZE_HEADS,
+	BB_SIZE_HEAD,    /* width of a head */
+	BB_SIZE_QUERIES, /* heads x width */
+	BB_SIZE_KEYS,    /* heads of keys x width; those of values are as many */
+	BB_SIZE_QKV,     /* queries, keys and values in one matrix */
+	BB_SIZE_OUTPUTS, /* heads x width of a value */
+	BB_SIZE_FFN,
+	BB_SIZE_FFN_2, /* gate and up in one matrix */
+	BB_SIZE_EXPERTS,
+	BB_SIZE_EXPERT, /* inner width of an expert */
+	BB_SIZE_EXPERT_2,
+	BB_SIZE_SHARED,  /* inner width of the shared experts together */
+	BB_SIZE_Q_LORA,  /* latent attention: width of the queries' latent vector */
+	BB_SIZE_KV_LORA, /* that of keys and values */
+	BB_SIZE_KV_DOWN, /* the same and the rotated part of the keys */
+	BB_SIZE_KV_UP,   /* keys without that part, and values, of all heads */
+	BB_SIZES
+};
+
+/* What a model, or one of its blocks, has: bits of a set. */
+enum bb_trait {
+	BB_HAS_ALWAYS = 1 << 0,
+	BB_HAS_BIAS = 1 << 1, /* attention's, in some families that of all matrices */
+	BB_HAS_MLP_BIAS = 1 << 2,
+	BB_HAS_GATE = 1 << 3,
+	BB_HAS_MOE = 1 << 4, /* this block has experts */
+	BB_HAS_FUSED = 1 << 5,
+	BB_HAS_SHARED = 1 << 6,
+	BB_HAS_Q_LORA = 1 << 7,
+	BB_HAS_MLA = 1 << 8,
+	BB_HAS_QK_NORM = 1 << 9,
+	BB_HAS_POST_NORMS = 1 << 10,
+	BB_HAS_PRE_NORM = 1 << 11, /* norms stand before attention and feed-forward network */
+	BB_HAS_PARALLEL = 1 << 12, /* attention and feed-forward network read the same input */
+	BB_HAS_TWO_NORMS = 1 << 13,
+	BB_HAS_FIRST = 1 << 14,      /* this block is the first of its stack */
+	BB_HAS_PROJECTION = 1 << 15, /* the embedding is not as wide as the blocks */
+	BB_HAS_TIED = 1 << 16,
+	BB_HAS_POSITIONS = 1 << 17,
+	BB_HAS_LM = 1 << 18, /* heads: projection to the vocabulary, … */
+	BB_HAS_POOLER = 1 << 19,
+	BB_HAS_NEXT = 1 << 20,
+	BB_HAS_CLASSES = 1 << 21,
+	BB_HAS_SCORE = 1 << 22,
+	BB_HAS_CHOICE = 1 << 23,
+	BB_HAS_QUESTION = 1 << 24,
+	BB_HAS_CROSS = 1 << 25, /* this block attends to the output of an encoder */
+	BB_HAS_CAUSAL = 1 << 26 /* an encoder's blocks, used as a decoder */
+};
+
+enum bb_part_kind {
+	BB_PART_MATRIX,       /* a linear layer: NAME.weight, NAME.bias */
+	BB_PART_TRANSPOSED,   /* the same; its weight has a row for each input, as GPT-2's Conv1D */
+	BB_PART_CONVOLUTION,  /* the same; autograd completes the weight before the bias */
+	BB_PART_NORM,         /* NAME.weight, NAME.bias; no product */
+	BB_PART_TABLE,        /* an embedding: NAME.weight */
+	BB_PART_TENSOR,       /* the tensor NAME, without a product */
+	BB_PART_EXPERT,       /* a matrix of each expert: NAME.0.OF.weight … */
+	BB_PART_STACK,        /* the tensor NAME: the matrices of all experts */
+	BB_PART_STACKED_BIAS, /* the tensor NAME: a row for each expert */
+	BB_PART_PRODUCT       /* a matrix product with tied weights: no tensor */
+};
+
+/*
+ * A part: its place in the table is that of its tensors in the order of registration, AT its
+ * place in the forward pass; parts of equal AT run in the order of the table. It exists in a block
+ * that has all of NEEDS and none of LACKS.
+ */
+struct bb_model_part {
+	const char *name, *of;
+	unsigned char kind, at, rows, columns; /* enum bb_size of the shape */
+	bool once;                             /* applied to one token of a sample, not to all */
+	unsigned needs, lacks;
+	unsigned bias; /* traits with which there is a bias */
+};
+
+/* Places in a block's forward pass: before and behind BB_AT_CORE, where attention itself is. */
+enum {
+	BB_AT_NORM = 0,
+	BB_AT_Q,
+	BB_AT_Q_NORM,
+	BB_AT_K,
+	BB_AT_K_NORM,
+	BB_AT_V,
+	BB_AT_QK_NORM,
+	BB_AT_CORE,
+	BB_AT_OUT,
+	BB_AT_CROSS_NORM,
+	BB_AT_CROSS_IN,
+	BB_AT_CROSS,
+	BB_AT_CROSS_OUT,
+	BB_AT_MIDDLE,
+	BB_AT_SHARED_FIRST,
+	BB_AT_ROUTER,
+	BB_AT_UP_BIAS,
+	BB_AT_UP,
+	BB_AT_DOWN_BIAS,
+	BB_AT_DOWN,
+	BB_AT_SHARED,
+	BB_AT_END,
+	BB_AT_PLACES,
+	BB_AT_BEHIND = BB_AT_PLACES /* behind all blocks, though registered before them */
+};
+
+/* Blocks one after the other. Tables of parts end with a part without a name. */
+struct bb_stack {
+	const char *prefix; /* of its blocks: "model.layers" */
+	const struct bb_model_part *block;
+	const struct bb_model_part *behind; /* the norm behind its blocks and what stands there */
+};
 
 /* ---- families ------------------------------------------------------------------------------ */
 
@@ -56,8 +181,51 @@ enum bb_hyper_use {
 	BB_HYPER_OPTIONAL, /* the family has a default */
 };
 
-#define BB_NHYPERS 14
-#define BB_HYPER_KEYS 3
+enum bb_hyper_index {
+	BB_LAYERS,
+	BB_HIDDEN,
+	BB_HEADS,
+	BB_VOCAB,
+	BB_SEQ,
+	BB_KV_HEADS,
+	BB_HEAD_DIM,
+	BB_FFN,
+	BB_POSITIONS,
+	BB_TYPES,
+	BB_EXPERTS,
+	BB_TOP_K,
+	BB_FUSED,
+	BB_TIED,
+	BB_EXPERT_FFN,
+	BB_SHARED,
+	BB_SHARED_FFN,
+	BB_DENSE,
+	BB_MOE_EVERY,
+	BB_Q_LORA,
+	BB_KV_LORA,
+	BB_NOPE,
+	BB_ROPE,
+	BB_VALUE_DIM,
+	BB_WINDOW,
+	BB_GLOBAL_EVERY,
+	BB_BIAS,
+	BB_MLP_BIAS,
+	BB_QK_NORM,
+	BB_GATED,
+	BB_DECODERS,
+	BB_EMBEDDING,
+	BB_PRE_NORM,
+	BB_MULTI_QUERY,
+	BB_PARALLEL,
+	BB_TWO_NORMS,
+	BB_BUCKETS,
+	BB_IMAGE,
+	BB_PATCH,
+	BB_LABELS,
+	BB_HEAD,
+	BB_NHYPERS
+};
+#define BB_HYPER_KEYS 6
 
 struct bb_hyper_row {
 	const char *name; /* "layers" */
@@ -65,16 +233,53 @@ struct bb_hyper_row {
 	int64_t min, max;
 	const char *keys[BB_HYPER_KEYS + 1]; /* in a config.json, synonyms; ends with NULL */
 	bool is_bool;                        /* true or false in a config.json */
+	unsigned trait; /* enum bb_trait that a value other than 0 gives to all blocks */
 };
+
+/* A head that transformers has for a family. */
+struct bb_head {
+	const char *word;  /* "masked" */
+	const char *class; /* end of the class's name in a config.json's architectures */
+	unsigned traits;
+	bool is_base; /* the model itself, whose names lack the family's base */
+};
+
+#define BB_FAMILY_DEFAULTS 8
 
 struct bb_family {
 	const char *name; /* also model_type in a config.json */
 	const char *brief;
-	void (*build)(struct bb_builder *b);
+	void (*build)(struct bb_builder *b); /* NULL: a transformer, of the tables below */
+	const char *base;                    /* what a head puts before each name: "model." */
+	const struct bb_model_part *before;  /* embeddings */
+	struct bb_stack stacks[2];           /* the second one, if any, is T5's decoder */
+	const struct bb_model_part *heads;
+	const struct bb_head *known; /* heads; the first is the default; ends without a word */
+	unsigned traits;
+	bool encoder;
 	unsigned char uses[BB_NHYPERS]; /* enum bb_hyper_use of each of bb_hyper_rows */
-	int64_t tied;                   /* default */
-	int64_t seq;                    /* default for a config.json; 0: none */
+	struct {
+		unsigned char row;
+		int64_t value;
+	} defaults[BB_FAMILY_DEFAULTS]; /* row 0, which has none, ends them */
+	/* Keys of a config.json that mean something else than in other families. */
+	struct {
+		const char *key;
+		unsigned char row;
+	} keys[3];
 };
+
+/* Ends with a family without a name. */
+extern const struct bb_family bb_families[];
+
+/* Build the transformer of FAMILY. */
+void bb_build_transformer(struct bb_builder *b, const struct bb_family *family);
+
+/* Models that --model names. */
+struct bb_model_preset {
+	const char *name, *text, *source;
+};
+extern const struct bb_model_preset bb_model_presets[]; /* ends without a name */
 
 extern const struct bb_hyper_row bb_hyper_rows[BB_NHYPERS];
 

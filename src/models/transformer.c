@@ -1,263 +1,330 @@
 /*
- * transformer.c - transformers, their tensors named and ordered as Hugging Face's transformers
- * registers them.
+ * transformer.c - transformers, built from the tables of their family (decoders.c). Tensors have
+ * the names, shapes and order with which Hugging Face's transformers registers them.
  *
  * FLOPs of a sequence of s tokens: a product with a matrix of in x out costs 2 s in out. Attention
- * costs 4 s² (heads x width of a head), scores and weighted sum together; a causal mask saves
- * nothing. For heads x width = h and a feed-forward network of 4 h a block costs s h (24 h + 4 s),
- * as in Qi et al. 2023 (arXiv 2401.10241), table 1.
+ * costs 2 s² heads x (width of a key + width of a value), scores and weighted sum together; neither
+ * a causal mask nor a window saves anything. For heads x width = h and a feed-forward network of 4
+ * h a block costs s h (24 h + 4 s), as in Qi et al. 2023 (arXiv 2401.10241), table 1.
  */
 #include "models/parts.h"
 
 #include <stdio.h>
 
-#define PREFIX 40
+#define PREFIX 48
+#define MOST_PARTS 40
 
-/* Prefix of the names of a block's tensors: "transformer.h.3." */
-struct prefix {
-	char text[PREFIX];
+/* The parts of one table that a block has, in the order of registration. */
+struct selection {
+	const struct bb_model_part *parts[MOST_PARTS];
+	size_t works[MOST_PARTS];   /* the work that completes each; of experts the first one's */
+	size_t tensors[MOST_PARTS]; /* the first one of each */
+	int n;
+	unsigned traits;
+	char prefix[PREFIX]; /* "model.layers.3." */
 };
 
-static struct prefix begin_block(struct bb_builder *b, const char *before, int64_t block)
+static int64_t size_of(const struct bb_hyper *h, enum bb_size size)
 {
-	struct prefix prefix;
+	const int64_t rotated = h->kv_lora > 0 ? h->rope : 0;
+	const int64_t sizes[BB_SIZES] = {
+		[BB_SIZE_ONE] = 1,
+		[BB_SIZE_TWO] = 2,
+		[BB_SIZE_HIDDEN] = h->hidden,
+		[BB_SIZE_EMBEDDING] = h->embedding > 0 ? h->embedding : h->hidden,
+		[BB_SIZE_VOCAB] = h->vocab,
+		[BB_SIZE_POSITIONS] = h->positions,
+		[BB_SIZE_SLOTS] = h->positions + 2,
+		[BB_SIZE_TYPES] = h->types,
+		[BB_SIZE_LABELS] = h->labels,
+		[BB_SIZE_PATCH] = 3 * h->patch * h->patch,
+		[BB_SIZE_BUCKETS] = h->buckets,
+		[BB_SIZE_HEADS] = h->heads,
+		[BB_SIZE_HEAD] = h->head_dim,
+		[BB_SIZE_QUERIES] = h->heads * h->head_dim,
+		[BB_SIZE_KEYS] = h->kv_heads * h->head_dim,
+		[BB_SIZE_QKV] = (h->heads + 2 * h->kv_heads) * h->head_dim,
+		[BB_SIZE_OUTPUTS] = h->heads * h->value_dim,
+		[BB_SIZE_FFN] = h->ffn,
+		[BB_SIZE_FFN_2] = 2 * h->ffn,
+		[BB_SIZE_EXPERTS] = h->experts,
+		[BB_SIZE_EXPERT] = h->expert_ffn,
+		[BB_SIZE_EXPERT_2] = 2 * h->expert_ffn,
+		[BB_SIZE_SHARED] = h->shared_ffn,
+		[BB_SIZE_Q_LORA] = h->q_lora,
+		[BB_SIZE_KV_LORA] = h->kv_lora,
+		[BB_SIZE_KV_DOWN] = h->kv_lora + rotated,
+		[BB_SIZE_KV_UP] = h->heads * (h->head_dim - rotated + h->value_dim),
+	};
 
-	b->layer = (int)block;
-	snprintf(prefix.text, sizeof(prefix.text), "%s.%lld.", before, (long long)block);
-	return prefix;
+	return sizes[size];
 }
 
-static void begin_end(struct bb_builder *b)
+static bool exists(const struct bb_model_part *part, unsigned traits)
 {
-	b->layer = b->model->blocks = (int)b->model->hyper.layers;
+	return (traits & part->needs) == part->needs && !(traits & part->lacks);
 }
 
-/* A linear layer, applied to TOKENS tokens of a sample. */
-static void linear(struct bb_builder *b, double tokens, int64_t in, int64_t out, bool bias,
-		   const char *prefix, const char *name)
+static void select_parts(struct selection *s, const struct bb_model_part *table)
 {
-	bb_build_product(b, 2 * tokens * (double)in * (double)out, true);
-	bb_build_tensor(b, (uint64_t)out, (uint64_t)in, "%s%s.weight", prefix, name);
-	if (bias)
-		bb_build_tensor(b, (uint64_t)out, 1, "%s%s.bias", prefix, name);
+	s->n = 0;
+	for (const struct bb_model_part *part = table; part && part->name; part++)
+		if (exists(part, s->traits))
+			s->parts[s->n++] = part;
 }
 
-static void norm(struct bb_builder *b, const char *prefix, const char *name)
+/* The number of parts from number FIRST on that belong to the same expert. */
+static int expert_parts(const struct selection *s, int first)
 {
-	const uint64_t hidden = (uint64_t)b->model->hyper.hidden;
+	int n = 0;
 
-	bb_build_light(b);
-	bb_build_tensor(b, hidden, 1, "%s%s.weight", prefix, name);
-	bb_build_tensor(b, hidden, 1, "%s%s.bias", prefix, name);
+	while (first + n < s->n && s->parts[first + n]->kind == BB_PART_EXPERT)
+		n++;
+	return n;
 }
 
-static void attention(struct bb_builder *b)
+/* ---- works, in the order of the forward pass ------------------------------------------------ */
+
+/* FLOPs of PART for a sample; of the experts those of one of them, which gets an equal share of the
+   tokens, each of which goes to top_k experts. */
+static double part_flops(const struct bb_builder *b, const struct bb_model_part *part)
 {
 	const struct bb_hyper *h = &b->model->hyper;
-	const double s = (double)h->seq;
+	const double matrix = 2.0 * (double)size_of(h, (enum bb_size)part->rows) *
+			      (double)size_of(h, (enum bb_size)part->columns);
+	const double tokens = (double)h->seq;
 
-	bb_build_attention(b, 4 * s * s * (double)h->heads * (double)h->head_dim);
+	switch ((enum bb_part_kind)part->kind) {
+	case BB_PART_MATRIX:
+	case BB_PART_TRANSPOSED:
+	case BB_PART_PRODUCT:
+		return matrix * (part->once ? 1 : tokens);
+	case BB_PART_CONVOLUTION:
+		return matrix * (tokens - 1); /* the first token is no patch */
+	case BB_PART_EXPERT:
+		return matrix * (tokens * (double)h->top_k / (double)h->experts);
+	case BB_PART_STACK:
+		return matrix * (tokens * (double)h->top_k);
+	default:
+		return 0;
+	}
 }
 
-/* The projection to logits. Tied weights have no tensor of their own: the embedding completes their
-   gradient. */
-static void head(struct bb_builder *b)
+/* The experts' works; each does all products of its expert. */
+static void add_expert_works(struct bb_builder *b, struct selection *s, int first)
 {
-	const struct bb_hyper *h = &b->model->hyper;
+	const int n = expert_parts(s, first);
+	double flops = 0;
 
-	b->model->logits = true;
-	if (h->tied)
-		bb_build_product(b, 2.0 * (double)h->seq * (double)h->hidden * (double)h->vocab,
-				 true);
+	for (int i = first; i < first + n; i++) {
+		s->works[i] = b->model->nworks;
+		flops += part_flops(b, s->parts[i]);
+	}
+	for (int64_t e = 0; e < b->model->hyper.experts && b->status == BB_OK; e++)
+		bb_build_product(b, flops, true);
+}
+
+static void add_part_work(struct bb_builder *b, struct selection *s, int i)
+{
+	const struct bb_model_part *part = s->parts[i];
+	const double flops = part_flops(b, part);
+
+	if (part->kind == BB_PART_EXPERT) {
+		if (i == 0 || s->parts[i - 1]->kind != BB_PART_EXPERT)
+			add_expert_works(b, s, i);
+		return;
+	}
+	s->works[i] = b->model->nworks;
+	if (part->kind == BB_PART_CONVOLUTION)
+		bb_build_convolution(b, flops, b->model->nworks > 0);
+	else if (flops > 0)
+		bb_build_product(b, flops, true);
 	else
-		linear(b, (double)h->seq, h->hidden, h->vocab, false, "", "lm_head");
+		bb_build_light(b);
 }
 
-/* ---- gpt2 and bloom: one matrix for queries, keys and values, biases everywhere ------ */
-
-/* Names of a block's parts, in order. */
-struct decoder_names {
-	const char *norm_1, *qkv, *out, *norm_2, *up, *down;
-};
-
-static void decoder_block(struct bb_builder *b, const char *prefix, const struct decoder_names *n)
+static void add_attention(struct bb_builder *b)
 {
 	const struct bb_hyper *h = &b->model->hyper;
 	const double s = (double)h->seq;
 
-	norm(b, prefix, n->norm_1);
-	linear(b, s, h->hidden, 3 * h->hidden, true, prefix, n->qkv);
-	attention(b);
-	linear(b, s, h->hidden, h->hidden, true, prefix, n->out);
-	norm(b, prefix, n->norm_2);
-	linear(b, s, h->hidden, h->ffn, true, prefix, n->up);
-	linear(b, s, h->ffn, h->hidden, true, prefix, n->down);
+	bb_build_attention(b, 2 * s * s * (double)h->heads * (double)(h->head_dim + h->value_dim));
 }
 
-static void decoder(struct bb_builder *b, const struct decoder_names *names)
+static void add_works(struct bb_builder *b, struct selection *s, bool is_block)
 {
-	for (int64_t i = 0; i < b->model->hyper.layers; i++) {
-		const struct prefix p = begin_block(b, "transformer.h", i);
-
-		decoder_block(b, p.text, names);
+	for (int at = 0; at < BB_AT_PLACES; at++) {
+		for (int i = 0; i < s->n; i++)
+			if (s->parts[i]->at == at)
+				add_part_work(b, s, i);
+		if (is_block &&
+		    (at == BB_AT_CORE || (at == BB_AT_CROSS && s->traits & BB_HAS_CROSS)))
+			add_attention(b);
 	}
-	begin_end(b);
-	norm(b, "transformer.", "ln_f");
-	head(b);
 }
 
-void bb_build_gpt2(struct bb_builder *b)
-{
-	static const struct decoder_names names = {"ln_1", "attn.c_attn", "attn.c_proj",
-						   "ln_2", "mlp.c_fc",    "mlp.c_proj"};
-	const struct bb_hyper *h = &b->model->hyper;
+/* ---- tensors, in the order of registration -------------------------------------------------- */
 
-	bb_build_light(b);
-	bb_build_tensor(b, (uint64_t)h->vocab, (uint64_t)h->hidden, "transformer.wte.weight");
-	bb_build_tensor(b, (uint64_t)h->positions, (uint64_t)h->hidden, "transformer.wpe.weight");
-	decoder(b, &names);
+static void add_tensor(struct bb_builder *b, size_t work, uint64_t rows, uint64_t columns,
+		       const char *prefix, const char *name, const char *what)
+{
+	bb_build_tensor(b, rows, columns, "%s%s%s", prefix, name, what);
+	bb_build_set_work(b, work);
 }
 
-void bb_build_bloom(struct bb_builder *b)
-{
-	static const struct decoder_names names = {
-		"input_layernorm",      "self_attention.query_key_value",
-		"self_attention.dense", "post_attention_layernorm",
-		"mlp.dense_h_to_4h",    "mlp.dense_4h_to_h"};
-	const struct bb_hyper *h = &b->model->hyper;
-
-	bb_build_light(b);
-	bb_build_tensor(b, (uint64_t)h->vocab, (uint64_t)h->hidden,
-			"transformer.word_embeddings.weight");
-	norm(b, "transformer.", "word_embeddings_layernorm");
-	decoder(b, &names);
-}
-
-/* ---- bert ---------------------------------------------------------------------------- */
-
-static void bert_block(struct bb_builder *b, const char *prefix)
+static void add_expert_tensors(struct bb_builder *b, const struct selection *s, int first)
 {
 	const struct bb_hyper *h = &b->model->hyper;
-	const double s = (double)h->seq;
+	const int n = expert_parts(s, first);
 
-	linear(b, s, h->hidden, h->hidden, true, prefix, "attention.self.query");
-	linear(b, s, h->hidden, h->hidden, true, prefix, "attention.self.key");
-	linear(b, s, h->hidden, h->hidden, true, prefix, "attention.self.value");
-	attention(b);
-	linear(b, s, h->hidden, h->hidden, true, prefix, "attention.output.dense");
-	norm(b, prefix, "attention.output.LayerNorm");
-	linear(b, s, h->hidden, h->ffn, true, prefix, "intermediate.dense");
-	linear(b, s, h->ffn, h->hidden, true, prefix, "output.dense");
-	norm(b, prefix, "output.LayerNorm");
-}
-
-/* The encoder and its pooler, which reads only the first token. */
-void bb_build_bert(struct bb_builder *b)
-{
-	const struct bb_hyper *h = &b->model->hyper;
-	const uint64_t hidden = (uint64_t)h->hidden;
-
-	b->model->encoder = true;
-	bb_build_light(b);
-	bb_build_tensor(b, (uint64_t)h->vocab, hidden, "embeddings.word_embeddings.weight");
-	bb_build_tensor(b, (uint64_t)h->positions, hidden, "embeddings.position_embeddings.weight");
-	bb_build_tensor(b, (uint64_t)h->types, hidden, "embeddings.token_type_embeddings.weight");
-	norm(b, "embeddings.", "LayerNorm");
-	for (int64_t i = 0; i < h->layers; i++) {
-		const struct prefix p = begin_block(b, "encoder.layer", i);
-
-		bert_block(b, p.text);
-	}
-	begin_end(b);
-	linear(b, 1, h->hidden, h->hidden, true, "", "pooler.dense");
-}
-
-/* ---- llama, mistral, mixtral: gated, no biases, norms registered last ---------------- */
-
-/* The experts' matrices stacked, as transformers 5 registers them (MixtralExperts). */
-static void fused_experts(struct bb_builder *b, const char *prefix)
-{
-	const struct bb_hyper *h = &b->model->hyper;
-	const uint64_t hidden = (uint64_t)h->hidden, ffn = (uint64_t)h->ffn;
-	const double tokens = (double)h->seq * (double)h->top_k;
-
-	linear(b, (double)h->seq, h->hidden, h->experts, false, prefix, "mlp.gate");
 	b->expert = true;
-	b->matrices = (uint64_t)h->experts;
-	bb_build_product(b, 6 * tokens * (double)h->hidden * (double)h->ffn, true);
-	bb_build_tensor(b, 2 * ffn, hidden, "%smlp.experts.gate_up_proj", prefix);
-	bb_build_tensor(b, hidden, ffn, "%smlp.experts.down_proj", prefix);
-	b->matrices = 0;
+	for (int64_t e = 0; e < h->experts && b->status == BB_OK; e++)
+		for (int i = first; i < first + n; i++) {
+			const struct bb_model_part *p = s->parts[i];
+
+			bb_build_tensor(b, (uint64_t)size_of(h, (enum bb_size)p->rows),
+					(uint64_t)size_of(h, (enum bb_size)p->columns),
+					"%s%s.%lld.%s.weight", s->prefix, p->name, (long long)e,
+					p->of);
+			bb_build_set_work(b, s->works[i] + (size_t)e);
+		}
 	b->expert = false;
 }
 
-/* A router and its experts, as transformers 4 registers them (MixtralSparseMoeBlock). Each expert
-   gets an equal share of the tokens, each of which goes to top_k experts. */
-static void experts(struct bb_builder *b, const char *prefix)
+static void add_part_tensors(struct bb_builder *b, const struct selection *s, int i)
 {
 	const struct bb_hyper *h = &b->model->hyper;
-	const uint64_t hidden = (uint64_t)h->hidden, ffn = (uint64_t)h->ffn;
-	const double tokens = (double)h->seq * (double)h->top_k / (double)h->experts;
+	const struct bb_model_part *part = s->parts[i];
+	const bool turned = part->kind == BB_PART_TRANSPOSED;
+	const uint64_t rows = (uint64_t)size_of(h, (enum bb_size)part->rows);
+	const uint64_t columns = (uint64_t)size_of(h, (enum bb_size)part->columns);
 
-	linear(b, (double)h->seq, h->hidden, h->experts, false, prefix, "block_sparse_moe.gate");
-	b->expert = true;
-	for (long long e = 0; e < h->experts && b->status == BB_OK; e++) {
-		bb_build_product(b, 6 * tokens * (double)h->hidden * (double)h->ffn, true);
-		bb_build_tensor(b, ffn, hidden, "%sblock_sparse_moe.experts.%lld.w1.weight", prefix,
-				e);
-		bb_build_tensor(b, hidden, ffn, "%sblock_sparse_moe.experts.%lld.w2.weight", prefix,
-				e);
-		bb_build_tensor(b, ffn, hidden, "%sblock_sparse_moe.experts.%lld.w3.weight", prefix,
-				e);
+	switch ((enum bb_part_kind)part->kind) {
+	case BB_PART_PRODUCT:
+		return;
+	case BB_PART_EXPERT:
+		if (i == 0 || s->parts[i - 1]->kind != BB_PART_EXPERT)
+			add_expert_tensors(b, s, i);
+		return;
+	case BB_PART_TENSOR:
+		add_tensor(b, s->works[i], rows, columns, s->prefix, part->name, "");
+		return;
+	case BB_PART_STACK:
+	case BB_PART_STACKED_BIAS:
+		b->expert = true;
+		b->matrices = part->kind == BB_PART_STACK ? (uint64_t)h->experts : 0;
+		add_tensor(b, s->works[i], rows, columns, s->prefix, part->name, "");
+		b->matrices = 0;
+		b->expert = false;
+		return;
+	default:
+		add_tensor(b, s->works[i], turned ? columns : rows, turned ? rows : columns,
+			   s->prefix, part->name, ".weight");
+		if (s->traits & part->bias)
+			add_tensor(b, s->works[i], rows, 1, s->prefix, part->name, ".bias");
 	}
-	b->expert = false;
 }
 
-static void llama_block(struct bb_builder *b, const char *prefix)
+static void add_parts(struct bb_builder *b, struct selection *s, const struct bb_model_part *table,
+		      bool is_block)
 {
-	const struct bb_hyper *h = &b->model->hyper;
-	const int64_t q = h->heads * h->head_dim, kv = h->kv_heads * h->head_dim;
-	const double s = (double)h->seq;
-	const size_t norm_1 = b->model->nworks;
-	size_t norm_2;
-
-	bb_build_light(b);
-	linear(b, s, h->hidden, q, false, prefix, "self_attn.q_proj");
-	linear(b, s, h->hidden, kv, false, prefix, "self_attn.k_proj");
-	linear(b, s, h->hidden, kv, false, prefix, "self_attn.v_proj");
-	attention(b);
-	linear(b, s, q, h->hidden, false, prefix, "self_attn.o_proj");
-	norm_2 = b->model->nworks;
-	bb_build_light(b);
-	if (h->experts && h->fused) {
-		fused_experts(b, prefix);
-	} else if (h->experts) {
-		experts(b, prefix);
-	} else {
-		linear(b, s, h->hidden, h->ffn, false, prefix, "mlp.gate_proj");
-		linear(b, s, h->hidden, h->ffn, false, prefix, "mlp.up_proj");
-		linear(b, s, h->ffn, h->hidden, false, prefix, "mlp.down_proj");
+	select_parts(s, table);
+	add_works(b, s, is_block);
+	for (int i = 0; i < s->n && b->status == BB_OK; i++) {
+		s->tensors[i] = b->model->ntensors;
+		add_part_tensors(b, s, i);
 	}
-	bb_build_tensor(b, (uint64_t)h->hidden, 1, "%sinput_layernorm.weight", prefix);
-	bb_build_set_work(b, norm_1);
-	bb_build_tensor(b, (uint64_t)h->hidden, 1, "%spost_attention_layernorm.weight", prefix);
-	bb_build_set_work(b, norm_2);
 }
 
-void bb_build_llama(struct bb_builder *b)
+/* Works of the parts that are registered before the blocks, but run behind them; the last one
+   registered runs first. */
+static void add_works_behind(struct bb_builder *b, struct selection *s)
 {
-	const struct bb_hyper *h = &b->model->hyper;
+	for (int i = s->n - 1; i >= 0 && b->status == BB_OK; i--) {
+		struct bb_tensor *tensor = &b->model->tensors[s->tensors[i]];
+		const unsigned tensors = s->traits & s->parts[i]->bias ? 2 : 1;
 
-	b->model->gated = true;
-	bb_build_light(b);
-	bb_build_tensor(b, (uint64_t)h->vocab, (uint64_t)h->hidden, "model.embed_tokens.weight");
-	for (int64_t i = 0; i < h->layers && b->status == BB_OK; i++) {
-		const struct prefix p = begin_block(b, "model.layers", i);
-
-		llama_block(b, p.text);
+		if (s->parts[i]->at != BB_AT_BEHIND)
+			continue;
+		add_part_work(b, s, i);
+		for (unsigned t = 0; t < tensors; t++) {
+			tensor[t].work = s->works[i];
+			tensor[t].layer = b->layer;
+		}
 	}
-	begin_end(b);
-	bb_build_light(b);
-	bb_build_tensor(b, (uint64_t)h->hidden, 1, "model.norm.weight");
-	head(b);
+}
+
+/* ---- a model ----------------------------------------------------------------------------------
+ */
+
+struct bb_block_kind bb_model_block(const struct bb_model *model, int block)
+{
+	const struct bb_hyper *h = &model->hyper;
+	const bool decoder = h->decoders > 0 && block >= h->layers;
+	const bool has_global = h->global_every > 0 && (block + 1) % h->global_every == 0;
+
+	return (struct bb_block_kind){
+		.sparse = h->experts > 0 && block >= h->dense && (block + 1) % h->moe_every == 0,
+		.decodes = decoder || (h->decoders == 0 && !model->encoder),
+		.cross = decoder,
+		.local = h->window > 0 && !has_global,
+	};
+}
+
+/* Traits that all blocks have. */
+static unsigned model_traits(const struct bb_model *model, const struct bb_family *family)
+{
+	struct bb_hyper h = model->hyper;
+	unsigned traits = BB_HAS_ALWAYS | family->traits | family->known[h.head].traits;
+
+	for (int i = 0; i < BB_NHYPERS; i++)
+		if (*bb_hyper_at(&h, &bb_hyper_rows[i]) > 0)
+			traits |= bb_hyper_rows[i].trait;
+	if (h.embedding != h.hidden && h.embedding > 0)
+		traits |= BB_HAS_PROJECTION;
+	return traits;
+}
+
+static void add_stack(struct bb_builder *b, struct selection *s, const struct bb_stack *stack,
+		      const char *base, int64_t blocks)
+{
+	const unsigned all = s->traits;
+
+	for (int64_t i = 0; i < blocks && b->status == BB_OK; i++) {
+		const struct bb_block_kind block = bb_model_block(b->model, ++b->layer);
+
+		s->traits = all | (block.sparse ? BB_HAS_MOE : 0) | (i == 0 ? BB_HAS_FIRST : 0) |
+			    (block.cross ? BB_HAS_CROSS : 0);
+		snprintf(s->prefix, sizeof(s->prefix), "%s%s.%lld.", base, stack->prefix,
+			 (long long)i);
+		add_parts(b, s, stack->block, true);
+	}
+	s->traits = all;
+}
+
+void bb_build_transformer(struct bb_builder *b, const struct bb_family *family)
+{
+	struct bb_model *model = b->model;
+	struct selection s = {.traits = model_traits(model, family)}, before;
+	const char *base = family->known[model->hyper.head].is_base ? "" : family->base;
+
+	model->encoder = family->encoder && !(s.traits & BB_HAS_CAUSAL);
+	model->gated = s.traits & BB_HAS_GATE;
+	model->logits = s.traits & BB_HAS_LM;
+	model->blocks = (int)(model->hyper.layers + model->hyper.decoders);
+	snprintf(s.prefix, sizeof(s.prefix), "%s", base);
+	add_parts(b, &s, family->before, false);
+	before = s;
+	add_stack(b, &s, &family->stacks[0], base, model->hyper.layers);
+	if (model->hyper.decoders > 0) {
+		snprintf(s.prefix, sizeof(s.prefix), "%s", base);
+		add_parts(b, &s, family->stacks[0].behind, false);
+		add_stack(b, &s, &family->stacks[1], base, model->hyper.decoders);
+	}
+	b->layer = model->blocks;
+	add_works_behind(b, &before);
+	snprintf(s.prefix, sizeof(s.prefix), "%s", base);
+	add_parts(b, &s, family->stacks[model->hyper.decoders > 0].behind, false);
+	s.prefix[0] = '\0';
+	add_parts(b, &s, family->heads, false);
 }

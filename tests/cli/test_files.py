@@ -39,8 +39,11 @@ def refuses(line):
         endless, missing = os.path.join(folder, "endless.json"), os.path.join(folder, "missing.json")
         with open(endless, "wb") as file:
             file.truncate(ENDLESS)
-        irregular = ["/dev/zero"] if "report.py" in line else ["/dev/zero", folder]  # a folder of records has a report
-        for path, why in ((missing, "No such file"), *((path, "not a regular file or a pipe") for path in irregular)):
+        no_file = "not a regular file or a pipe"
+        cases = [(missing, "No such file"), ("/dev/zero", no_file)]
+        if "report.py" not in line:  # a folder of records has a report, and that of a model its config.json
+            cases.append((folder, "config.json: cannot be opened" if "--model" in line else no_file))
+        for path, why in cases:
             read(line, path).exits(2).says(path, why)
         # report.py uses the beginning of a large file if it is usable.
         result = read(line, endless).exits(2, 7).says(endless)

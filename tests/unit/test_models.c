@@ -257,6 +257,9 @@ static void test_words(void **state)
 	refused("linear:layers=2,hiden=3", 0, "did you mean \"hidden\"?");
 	refused("linear:layers=2,heads=3", 0, "\"heads\" is not a hyperparameter of linear");
 	refused("resnet:51", 0, "18, 34, 50, 101 or 152");
+	refused("vgg:12", 0, "give 11, 13, 16 or 19");
+	refused("bert:1x64x4x10x8,head=lost", 0, "head: \"lost\" is not one of pooler, ");
+	refused("vit-base", 100, "vit-base has no sequence");
 	refused("resnet50", 128, "--seq 128: resnet50 has no sequence");
 	refused("gpt2", 2000, "embeddings for only 1024 positions");
 	refused("gpt2:12x768x11x50257x1024", 0, "11 heads do not divide a width of 768");
@@ -358,7 +361,8 @@ static void test_bad_config(void **state)
 		{"[1]", "not a JSON object"},
 		{"{}", "model_type is missing; expected one of gpt2"},
 		{"{\"model_type\":7}", "model_type: \"(not a string)\" is not one of"},
-		{"{\"model_type\":\"t5\"}", "model_type: \"t5\" is not one of"},
+		{"{\"model_type\":\"mamba\"}", "model_type: \"mamba\" is not one of"},
+		{"{\"model_type\":\"llama4\",\"vision_config\":{\"a\":1}}", "is not one of"},
 		{"{\"model_type\":\"linear\"}", "model_type: \"linear\" is not one of"},
 		{"{" LLAMA "}", "num_hidden_layers is missing; llama needs it"},
 		{"{" LLAMA ",\"num_hidden_layers\":null}", "num_hidden_layers is missing"},
@@ -376,7 +380,15 @@ static void test_bad_config(void **state)
 		{"{" LLAMA ",\"num_hidden_layers\":2,\"n_layer\":3}",
 		 "num_hidden_layers is 2 and n_layer is 3"},
 		{"{" LLAMA ",\"num_hidden_layers\":2,\"num_hidden_layers\":3}", "not JSON"},
-		{"{" LLAMA ",\"num_hidden_layers\":2,\"attention_bias\":true}", "attention_bias"},
+		{"{" LLAMA ",\"num_hidden_layers\":2,\"add_cross_attention\":true}",
+		 "add_cross_attention: true is not known, and may change the tensors"},
+		{"{" LLAMA ",\"num_hidden_layers\":2,\"n_shared_experts\":1}", "n_shared_experts: 1"},
+		{"{" LLAMA ",\"num_hidden_layers\":2,\"use_sliding_window\":true}",
+		 "use_sliding_window"},
+		{"{" LLAMA ",\"num_hidden_layers\":2,\"layer_types\":[\"linear_attention\"]}",
+		 "layer_types"},
+		{"{" LLAMA ",\"num_hidden_layers\":2,\"architectures\":[\"LlamaForVideo\"]}",
+		 "architectures: [\"LlamaForVideo\"] has a head that is not known"},
 		{"{" LLAMA ",\"num_hidden_layers\":2,\"num_key_value_heads\":3}", "cannot share"},
 		{"\xff\xfe{", "not JSON"},
 	};
@@ -385,7 +397,7 @@ static void test_bad_config(void **state)
 		refused_file(bad[i][0], strlen(bad[i][0]), bad[i][1]);
 	refused_file("{\"a\0b\":1}", 9, "not JSON");
 	refused("/tmp/no/such/config.json", 0, "No such file");
-	refused("/tmp/", 0, "not a regular file");
+	refused("/tmp/", 0, "/tmp//config.json: ");
 	refused("/dev/zero", 0, "not a regular file");
 }
 

@@ -1,6 +1,7 @@
 /*
- * resnet.c - residual networks for images of 224 x 224 and 1000 classes (He et al. 2015), tensors
- * named and ordered as torchvision registers them; and linear, a stack of linear layers.
+ * vision.c - VGG (Simonyan and Zisserman 2014) and residual networks for images of 224 x 224 and
+ * 1000 classes (He et al. 2015), tensors named and ordered as torchvision registers them; and
+ * linear, a stack of linear layers.
  *
  * FLOPs of an image: a k x k convolution from in to out channels costs 2 k² in out for each output
  * pixel. As in torchvision, the stride is that of a block's 3 x 3 convolution.
@@ -28,6 +29,63 @@ struct feature_map {
 	int channels;
 	int pixels; /* per side */
 };
+
+static const int widths[] = {64, 128, 256, 512, 512}; /* of VGG's stages */
+
+static const struct vgg_depth {
+	int64_t layers;
+	int convolutions[5]; /* of each stage */
+} vgg_depths[] = {
+	{11, {1, 1, 2, 2, 2}},
+	{13, {2, 2, 2, 2, 2}},
+	{16, {2, 2, 3, 3, 3}},
+	{19, {2, 2, 4, 4, 4}},
+};
+
+static void vgg_convolve(struct bb_builder *b, const struct feature_map *p, int out, int module)
+{
+	const bool learns = b->model->nworks > 0;
+
+	bb_build_convolution(b, 2.0 * 9 * p->channels * out * p->pixels * p->pixels, learns);
+	bb_build_tensor(b, (uint64_t)out, (uint64_t)(9 * p->channels), "features.%d.weight",
+			module);
+	bb_build_tensor(b, (uint64_t)out, 1, "features.%d.bias", module);
+}
+
+static void vgg_classify(struct bb_builder *b, int in, int out, int module)
+{
+	bb_build_product(b, 2.0 * in * out, true);
+	bb_build_tensor(b, (uint64_t)out, (uint64_t)in, "classifier.%d.weight", module);
+	bb_build_tensor(b, (uint64_t)out, 1, "classifier.%d.bias", module);
+}
+
+/* A convolution is followed by ReLU, a stage by pooling: modules without parameters, which
+   torchvision numbers, too. */
+void bb_build_vgg(struct bb_builder *b)
+{
+	const struct vgg_depth *depth = NULL;
+	struct feature_map p = {3, 224};
+	int module = 0;
+
+	for (size_t i = 0; i < sizeof(vgg_depths) / sizeof(vgg_depths[0]); i++)
+		if (vgg_depths[i].layers == b->model->hyper.layers)
+			depth = &vgg_depths[i];
+	if (!depth) {
+		b->status = bb_fail(b->error, BB_EUSAGE,
+				    "--model %s: no VGG has %lld layers; give 11, 13, 16 or 19",
+				    b->model->name, (long long)b->model->hyper.layers);
+		return;
+	}
+	for (b->layer = 0; b->layer < 5; b->layer++, module++, p.pixels /= 2)
+		for (int i = 0; i < depth->convolutions[b->layer]; i++, module += 2) {
+			vgg_convolve(b, &p, widths[b->layer], module);
+			p.channels = widths[b->layer];
+		}
+	b->model->blocks = b->layer;
+	vgg_classify(b, p.channels * p.pixels * p.pixels, 4096, 0);
+	vgg_classify(b, 4096, 4096, 3);
+	vgg_classify(b, 4096, CLASSES, 6);
+}
 
 /* A convolution and its batch norm. */
 static void convolve(struct bb_builder *b, struct feature_map *p, int kernel, int stride, int out,

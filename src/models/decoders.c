@@ -1,0 +1,486 @@
+/*
+ * decoders.c - families of models: the parts of their blocks as Hugging Face's transformers
+ * registers them, and the hyperparameters that each family has. A table stands in the order of
+ * registration; BB_AT_… is the place of a part in the forward pass.
+ */
+#include "models/parts.h"
+
+#define MATRIX(name, at, rows, columns, ...)                                                       \
+	{                                                                                          \
+		name, NULL, BB_PART_MATRIX, BB_AT_##at, BB_SIZE_##rows, BB_SIZE_##columns,         \
+			__VA_ARGS__                                                                \
+	}
+#define PART(kind, name, at, rows, columns, ...)                                                   \
+	{                                                                                          \
+		name, NULL, BB_PART_##kind, BB_AT_##at, BB_SIZE_##rows, BB_SIZE_##columns,         \
+			__VA_ARGS__                                                                \
+	}
+#define EXPERT(name, of, at, rows, columns)                                                        \
+	{                                                                                          \
+		name, of, BB_PART_EXPERT, BB_AT_##at, BB_SIZE_##rows, BB_SIZE_##columns,           \
+			.needs = BB_HAS_MOE, .lacks = BB_HAS_FUSED                                 \
+	}
+#define RMS(name, at, rows, ...) PART(NORM, name, at, rows, ONE, __VA_ARGS__)
+#define NORM(name, at, ...) PART(NORM, name, at, HIDDEN, ONE, .bias = BB_HAS_ALWAYS, __VA_ARGS__)
+#define BIAS .bias = BB_HAS_ALWAYS
+#define NEEDS(traits) .needs = (traits)
+#define LACKS(traits) .lacks = (traits)
+#define LAST                                                                                       \
+	{                                                                                          \
+		.name = NULL                                                                       \
+	}
+
+/* ---- the llama kind: gated, norms registered last ------------------------------------------- */
+
+#define EMBED PART(TABLE, "embed_tokens", NORM, VOCAB, HIDDEN, .bias = 0)
+#define QUERIES_KEYS_VALUES                                                                        \
+	MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, LACKS(BB_HAS_MLA), .bias = BB_HAS_BIAS),    \
+		MATRIX("self_attn.k_proj", K, KEYS, HIDDEN, LACKS(BB_HAS_MLA),                     \
+		       .bias = BB_HAS_BIAS),                                                       \
+		MATRIX("self_attn.v_proj", V, KEYS, HIDDEN, LACKS(BB_HAS_MLA),                     \
+		       .bias = BB_HAS_BIAS)
+#define LATENT                                                                                     \
+	MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, NEEDS(BB_HAS_MLA), LACKS(BB_HAS_Q_LORA)),   \
+		MATRIX("self_attn.q_a_proj", Q, Q_LORA, HIDDEN, NEEDS(BB_HAS_Q_LORA),              \
+		       .bias = BB_HAS_BIAS),                                                       \
+		RMS("self_attn.q_a_layernorm", Q, Q_LORA, NEEDS(BB_HAS_Q_LORA)),                   \
+		MATRIX("self_attn.q_b_proj", Q, QUERIES, Q_LORA, NEEDS(BB_HAS_Q_LORA)),            \
+		MATRIX("self_attn.kv_a_proj_with_mqa", K, KV_DOWN, HIDDEN, NEEDS(BB_HAS_MLA),      \
+		       .bias = BB_HAS_BIAS),                                                       \
+		RMS("self_attn.kv_a_layernorm", K, KV_LORA, NEEDS(BB_HAS_MLA)),                    \
+		MATRIX("self_attn.kv_b_proj", K, KV_UP, KV_LORA, NEEDS(BB_HAS_MLA))
+#define OUTPUT(...) MATRIX("self_attn.o_proj", OUT, HIDDEN, OUTPUTS, __VA_ARGS__)
+#define QK_NORMS                                                                                   \
+	RMS("self_attn.q_norm", Q_NORM, HEAD, NEEDS(BB_HAS_QK_NORM), LACKS(BB_HAS_POST_NORMS)),    \
+		RMS("self_attn.k_norm", K_NORM, HEAD, NEEDS(BB_HAS_QK_NORM),                       \
+		    LACKS(BB_HAS_POST_NORMS)),                                                     \
+		RMS("self_attn.q_norm", QK_NORM, HEAD, NEEDS(BB_HAS_QK_NORM | BB_HAS_POST_NORMS)), \
+		RMS("self_attn.k_norm", QK_NORM, HEAD, NEEDS(BB_HAS_QK_NORM | BB_HAS_POST_NORMS))
+#define GATED_MLP(mlp)                                                                             \
+	MATRIX(mlp ".gate_proj", UP, FFN, HIDDEN, NEEDS(BB_HAS_GATE), LACKS(BB_HAS_MOE),           \
+	       .bias = BB_HAS_MLP_BIAS),                                                           \
+		MATRIX(mlp ".up_proj", UP, FFN, HIDDEN, LACKS(BB_HAS_MOE),                         \
+		       .bias = BB_HAS_MLP_BIAS),                                                   \
+		MATRIX(mlp ".down_proj", DOWN, HIDDEN, FFN, LACKS(BB_HAS_MOE),                     \
+		       .bias = BB_HAS_MLP_BIAS)
+#define ROUTER(name, ...) MATRIX(name, ROUTER, EXPERTS, HIDDEN, NEEDS(BB_HAS_MOE), __VA_ARGS__)
+#define FUSED (BB_HAS_MOE | BB_HAS_FUSED)
+#define STACKED_EXPERTS                                                                            \
+	PART(STACK, "mlp.experts.gate_up_proj", UP, EXPERT_2, HIDDEN, NEEDS(FUSED)),               \
+		PART(STACK, "mlp.experts.down_proj", DOWN, HIDDEN, EXPERT, NEEDS(FUSED))
+#define SEPARATE_EXPERTS                                                                           \
+	EXPERT("mlp.experts", "gate_proj", UP, EXPERT, HIDDEN),                                    \
+		EXPERT("mlp.experts", "up_proj", UP, EXPERT, HIDDEN),                              \
+		EXPERT("mlp.experts", "down_proj", UP, HIDDEN, EXPERT)
+#define SHARED_EXPERT(name, at)                                                                    \
+	MATRIX(name ".gate_proj", at, SHARED, HIDDEN, NEEDS(BB_HAS_MOE | BB_HAS_SHARED)),          \
+		MATRIX(name ".up_proj", at, SHARED, HIDDEN, NEEDS(BB_HAS_MOE | BB_HAS_SHARED)),    \
+		MATRIX(name ".down_proj", at, HIDDEN, SHARED, NEEDS(BB_HAS_MOE | BB_HAS_SHARED))
+#define TWO_NORMS                                                                                  \
+	RMS("input_layernorm", NORM, HIDDEN, .bias = 0),                                           \
+		RMS("post_attention_layernorm", MIDDLE, HIDDEN, .bias = 0)
+#define FOUR_NORMS                                                                                 \
+	TWO_NORMS, RMS("pre_feedforward_layernorm", MIDDLE, HIDDEN, NEEDS(BB_HAS_POST_NORMS)),     \
+		RMS("post_feedforward_layernorm", END, HIDDEN, NEEDS(BB_HAS_POST_NORMS))
+
+static const struct bb_model_part embed_tokens[] = {EMBED, LAST};
+static const struct bb_model_part last_rms[] = {RMS("norm", NORM, HIDDEN, .bias = 0), LAST};
+
+static const struct bb_model_part llama_block[] = {
+	QUERIES_KEYS_VALUES,
+	LATENT,
+	OUTPUT(.bias = BB_HAS_BIAS),
+	QK_NORMS,
+	GATED_MLP("mlp"),
+	MATRIX("mlp.gate", ROUTER, EXPERTS, HIDDEN, NEEDS(BB_HAS_MOE), LACKS(BB_HAS_FUSED)),
+	STACKED_EXPERTS,
+	MATRIX("mlp.gate", ROUTER, EXPERTS, HIDDEN, NEEDS(FUSED)),
+	SEPARATE_EXPERTS,
+	SHARED_EXPERT("mlp.shared_experts", SHARED),
+	FOUR_NORMS,
+	LAST};
+
+static const struct bb_model_part qwen_block[] = {
+	QUERIES_KEYS_VALUES,
+	OUTPUT(.bias = 0),
+	GATED_MLP("mlp"),
+	ROUTER("mlp.gate", .bias = 0),
+	STACKED_EXPERTS,
+	SEPARATE_EXPERTS,
+	SHARED_EXPERT("mlp.shared_expert", SHARED_FIRST),
+	MATRIX("mlp.shared_expert_gate", SHARED, ONE, HIDDEN, NEEDS(BB_HAS_MOE | BB_HAS_SHARED)),
+	TWO_NORMS,
+	LAST};
+
+static const struct bb_model_part mixtral_block[] = {
+	QUERIES_KEYS_VALUES,
+	OUTPUT(.bias = 0),
+	MATRIX("mlp.gate", ROUTER, EXPERTS, HIDDEN, NEEDS(BB_HAS_FUSED)),
+	STACKED_EXPERTS,
+	MATRIX("block_sparse_moe.gate", ROUTER, EXPERTS, HIDDEN, LACKS(BB_HAS_FUSED)),
+	EXPERT("block_sparse_moe.experts", "w1", UP, EXPERT, HIDDEN),
+	EXPERT("block_sparse_moe.experts", "w2", UP, HIDDEN, EXPERT),
+	EXPERT("block_sparse_moe.experts", "w3", UP, EXPERT, HIDDEN),
+	TWO_NORMS,
+	LAST};
+
+static const struct bb_model_part deepseek_block[] = {LATENT,
+						      OUTPUT(.bias = BB_HAS_BIAS),
+						      GATED_MLP("mlp"),
+						      STACKED_EXPERTS,
+						      SEPARATE_EXPERTS,
+						      ROUTER("mlp.gate", .bias = 0),
+						      SHARED_EXPERT("mlp.shared_experts", SHARED),
+						      TWO_NORMS,
+						      LAST};
+
+static const struct bb_model_part llama4_block[] = {
+	QUERIES_KEYS_VALUES,
+	OUTPUT(.bias = BB_HAS_BIAS),
+	GATED_MLP("feed_forward"),
+	PART(STACK, "feed_forward.experts.gate_up_proj", UP, HIDDEN, EXPERT_2, NEEDS(BB_HAS_MOE)),
+	PART(STACK, "feed_forward.experts.down_proj", DOWN, EXPERT, HIDDEN, NEEDS(BB_HAS_MOE)),
+	ROUTER("feed_forward.router", .bias = 0),
+	SHARED_EXPERT("feed_forward.shared_expert", SHARED),
+	TWO_NORMS,
+	LAST};
+
+static const struct bb_model_part gpt_oss_block[] = {
+	PART(TENSOR, "self_attn.sinks", CORE, HEADS, ONE, .bias = 0),
+	QUERIES_KEYS_VALUES,
+	OUTPUT(.bias = BB_HAS_BIAS),
+	ROUTER("mlp.router", BIAS),
+	PART(STACK, "mlp.experts.gate_up_proj", UP, HIDDEN, EXPERT_2, NEEDS(BB_HAS_MOE)),
+	PART(STACKED_BIAS, "mlp.experts.gate_up_proj_bias", UP_BIAS, EXPERTS, EXPERT_2,
+	     NEEDS(BB_HAS_MOE)),
+	PART(STACK, "mlp.experts.down_proj", DOWN, EXPERT, HIDDEN, NEEDS(BB_HAS_MOE)),
+	PART(STACKED_BIAS, "mlp.experts.down_proj_bias", DOWN_BIAS, EXPERTS, HIDDEN,
+	     NEEDS(BB_HAS_MOE)),
+	TWO_NORMS,
+	LAST};
+
+static const struct bb_model_part phi3_block[] = {
+	OUTPUT(.bias = 0),
+	MATRIX("self_attn.qkv_proj", Q, QKV, HIDDEN, .bias = 0),
+	MATRIX("mlp.gate_up_proj", UP, FFN_2, HIDDEN, .bias = 0),
+	MATRIX("mlp.down_proj", DOWN, HIDDEN, FFN, .bias = 0),
+	TWO_NORMS,
+	LAST};
+
+/* ---- the gpt2 kind: one matrix for queries, keys and values ---------------------------------- */
+
+static const struct bb_model_part gpt2_embed[] = {
+	PART(TABLE, "wte", NORM, VOCAB, HIDDEN, .bias = 0),
+	PART(TABLE, "wpe", NORM, POSITIONS, HIDDEN, .bias = 0), LAST};
+static const struct bb_model_part gpt2_block[] = {
+	NORM("ln_1", NORM),
+	PART(TRANSPOSED, "attn.c_attn", Q, QKV, HIDDEN, BIAS),
+	PART(TRANSPOSED, "attn.c_proj", OUT, HIDDEN, OUTPUTS, BIAS),
+	NORM("ln_2", MIDDLE),
+	PART(TRANSPOSED, "mlp.c_fc", UP, FFN, HIDDEN, BIAS),
+	PART(TRANSPOSED, "mlp.c_proj", DOWN, HIDDEN, FFN, BIAS),
+	LAST};
+static const struct bb_model_part ln_f[] = {NORM("ln_f", NORM), LAST};
+
+static const struct bb_model_part bloom_embed[] = {
+	PART(TABLE, "word_embeddings", NORM, VOCAB, HIDDEN, .bias = 0),
+	NORM("word_embeddings_layernorm", NORM), LAST};
+static const struct bb_model_part bloom_block[] = {
+	NORM("input_layernorm", NORM),
+	MATRIX("self_attention.query_key_value", Q, QKV, HIDDEN, BIAS),
+	MATRIX("self_attention.dense", OUT, HIDDEN, OUTPUTS, BIAS),
+	NORM("post_attention_layernorm", MIDDLE),
+	MATRIX("mlp.dense_h_to_4h", UP, FFN, HIDDEN, BIAS),
+	MATRIX("mlp.dense_4h_to_h", DOWN, HIDDEN, FFN, BIAS),
+	LAST};
+
+static const struct bb_model_part gpt_neox_embed[] = {
+	PART(TABLE, "embed_in", NORM, VOCAB, HIDDEN, .bias = 0), LAST};
+static const struct bb_model_part gpt_neox_block[] = {
+	NORM("input_layernorm", NORM),
+	NORM("post_attention_layernorm", MIDDLE),
+	MATRIX("attention.query_key_value", Q, QKV, HIDDEN, .bias = BB_HAS_BIAS),
+	MATRIX("attention.dense", OUT, HIDDEN, OUTPUTS, .bias = BB_HAS_BIAS),
+	MATRIX("mlp.dense_h_to_4h", UP, FFN, HIDDEN, BIAS),
+	MATRIX("mlp.dense_4h_to_h", DOWN, HIDDEN, FFN, BIAS),
+	LAST};
+static const struct bb_model_part gpt_neox_norm[] = {NORM("final_layer_norm", NORM), LAST};
+
+static const struct bb_model_part falcon_embed[] = {
+	PART(TABLE, "word_embeddings", NORM, VOCAB, HIDDEN, .bias = 0), LAST};
+static const struct bb_model_part falcon_block[] = {
+	MATRIX("self_attention.query_key_value", Q, QKV, HIDDEN, .bias = BB_HAS_BIAS),
+	MATRIX("self_attention.dense", OUT, HIDDEN, OUTPUTS, .bias = BB_HAS_BIAS),
+	MATRIX("mlp.dense_h_to_4h", UP, FFN, HIDDEN, .bias = BB_HAS_BIAS),
+	MATRIX("mlp.dense_4h_to_h", DOWN, HIDDEN, FFN, .bias = BB_HAS_BIAS),
+	NORM("ln_attn", NORM, NEEDS(BB_HAS_TWO_NORMS)),
+	NORM("ln_mlp", NORM, NEEDS(BB_HAS_TWO_NORMS)),
+	NORM("post_attention_layernorm", MIDDLE, LACKS(BB_HAS_TWO_NORMS | BB_HAS_PARALLEL)),
+	NORM("input_layernorm", NORM, LACKS(BB_HAS_TWO_NORMS)),
+	LAST};
+
+/* The last norm and the projection behind it are registered before the blocks. */
+static const struct bb_model_part opt_embed[] = {
+	PART(TABLE, "embed_tokens", NORM, VOCAB, EMBEDDING, .bias = 0),
+	PART(TABLE, "embed_positions", NORM, SLOTS, HIDDEN, .bias = 0),
+	MATRIX("project_out", BEHIND, EMBEDDING, HIDDEN, NEEDS(BB_HAS_PROJECTION)),
+	MATRIX("project_in", Q, HIDDEN, EMBEDDING, NEEDS(BB_HAS_PROJECTION)),
+	NORM("final_layer_norm", BEHIND, NEEDS(BB_HAS_PRE_NORM)),
+	LAST};
+static const struct bb_model_part opt_block[] = {
+	MATRIX("self_attn.k_proj", K, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
+	MATRIX("self_attn.v_proj", V, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
+	MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
+	MATRIX("self_attn.out_proj", OUT, HIDDEN, QUERIES, .bias = BB_HAS_BIAS),
+	NORM("self_attn_layer_norm", NORM, NEEDS(BB_HAS_PRE_NORM)),
+	NORM("self_attn_layer_norm", MIDDLE, LACKS(BB_HAS_PRE_NORM)),
+	MATRIX("fc1", UP, FFN, HIDDEN, .bias = BB_HAS_BIAS),
+	MATRIX("fc2", DOWN, HIDDEN, FFN, .bias = BB_HAS_BIAS),
+	NORM("final_layer_norm", MIDDLE, NEEDS(BB_HAS_PRE_NORM)),
+	NORM("final_layer_norm", END, LACKS(BB_HAS_PRE_NORM)),
+	LAST};
+
+/* ---- encoders, and an encoder with a decoder --------------------------------------------------
+ */
+
+static const struct bb_model_part bert_embed[] = {
+	PART(TABLE, "embeddings.word_embeddings", NORM, VOCAB, HIDDEN, .bias = 0),
+	PART(TABLE, "embeddings.position_embeddings", K, POSITIONS, HIDDEN, .bias = 0),
+	PART(TABLE, "embeddings.token_type_embeddings", Q, TYPES, HIDDEN, .bias = 0),
+	NORM("embeddings.LayerNorm", END), LAST};
+static const struct bb_model_part bert_block[] = {
+	MATRIX("attention.self.query", Q, QUERIES, HIDDEN, BIAS),
+	MATRIX("attention.self.key", K, QUERIES, HIDDEN, BIAS),
+	MATRIX("attention.self.value", V, QUERIES, HIDDEN, BIAS),
+	MATRIX("attention.output.dense", OUT, HIDDEN, QUERIES, BIAS),
+	NORM("attention.output.LayerNorm", MIDDLE),
+	MATRIX("intermediate.dense", UP, FFN, HIDDEN, BIAS),
+	MATRIX("output.dense", DOWN, HIDDEN, FFN, BIAS),
+	NORM("output.LayerNorm", END),
+	LAST};
+static const struct bb_model_part bert_pooler[] = {
+	MATRIX("pooler.dense", Q, HIDDEN, HIDDEN, .once = true, NEEDS(BB_HAS_POOLER), BIAS), LAST};
+static const struct bb_model_part bert_heads[] = {
+	PART(TENSOR, "cls.predictions.bias", OUT, VOCAB, ONE, NEEDS(BB_HAS_LM)),
+	MATRIX("cls.predictions.transform.dense", NORM, HIDDEN, HIDDEN, NEEDS(BB_HAS_LM), BIAS),
+	NORM("cls.predictions.transform.LayerNorm", Q, NEEDS(BB_HAS_LM)),
+	PART(PRODUCT, "cls.predictions.decoder", CORE, VOCAB, HIDDEN, NEEDS(BB_HAS_LM)),
+	MATRIX("cls.seq_relationship", END, TWO, HIDDEN, .once = true, NEEDS(BB_HAS_NEXT), BIAS),
+	MATRIX("classifier", END, LABELS, HIDDEN, .once = true, NEEDS(BB_HAS_CLASSES), BIAS),
+	MATRIX("classifier", END, LABELS, HIDDEN, NEEDS(BB_HAS_SCORE), BIAS),
+	MATRIX("classifier", END, ONE, HIDDEN, .once = true, NEEDS(BB_HAS_CHOICE), BIAS),
+	MATRIX("qa_outputs", END, TWO, HIDDEN, NEEDS(BB_HAS_QUESTION), BIAS),
+	LAST};
+
+static const struct bb_model_part vit_embed[] = {
+	PART(TENSOR, "embeddings.cls_token", K, ONE, HIDDEN, .bias = 0),
+	PART(TENSOR, "embeddings.position_embeddings", V, POSITIONS, HIDDEN, .bias = 0),
+	PART(CONVOLUTION, "embeddings.patch_embeddings.projection", NORM, HIDDEN, PATCH, BIAS),
+	LAST};
+static const struct bb_model_part vit_block[] = {
+	MATRIX("attention.q_proj", Q, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
+	MATRIX("attention.k_proj", K, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
+	MATRIX("attention.v_proj", V, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
+	MATRIX("attention.o_proj", OUT, HIDDEN, QUERIES, BIAS),
+	NORM("layernorm_before", NORM),
+	NORM("layernorm_after", MIDDLE),
+	MATRIX("mlp.fc1", UP, FFN, HIDDEN, BIAS),
+	MATRIX("mlp.fc2", DOWN, HIDDEN, FFN, BIAS),
+	LAST};
+static const struct bb_model_part vit_norm[] = {
+	NORM("layernorm", NORM),
+	MATRIX("pooler.dense", Q, HIDDEN, HIDDEN, .once = true, NEEDS(BB_HAS_POOLER), BIAS), LAST};
+static const struct bb_model_part vit_heads[] = {
+	MATRIX("classifier", END, LABELS, HIDDEN, .once = true, NEEDS(BB_HAS_CLASSES), BIAS), LAST};
+
+#define T5_ATTENTION(name, in, out)                                                                \
+	MATRIX(name ".q", in, QUERIES, HIDDEN, .bias = 0),                                         \
+		MATRIX(name ".k", in, QUERIES, HIDDEN, .bias = 0),                                 \
+		MATRIX(name ".v", in, QUERIES, HIDDEN, .bias = 0),                                 \
+		MATRIX(name ".o", out, HIDDEN, QUERIES, .bias = 0)
+#define T5_RELATIVE                                                                                \
+	PART(TABLE, "layer.0.SelfAttention.relative_attention_bias", CORE, BUCKETS, HEADS,         \
+	     NEEDS(BB_HAS_FIRST))
+#define T5_MLP(layer)                                                                              \
+	MATRIX(layer ".DenseReluDense.wi", UP, FFN, HIDDEN, LACKS(BB_HAS_GATE)),                   \
+		MATRIX(layer ".DenseReluDense.wi_0", UP, FFN, HIDDEN, NEEDS(BB_HAS_GATE)),         \
+		MATRIX(layer ".DenseReluDense.wi_1", UP, FFN, HIDDEN, NEEDS(BB_HAS_GATE)),         \
+		MATRIX(layer ".DenseReluDense.wo", DOWN, HIDDEN, FFN, .bias = 0),                  \
+		RMS(layer ".layer_norm", MIDDLE, HIDDEN, .bias = 0)
+
+static const struct bb_model_part t5_embed[] = {
+	PART(TABLE, "shared", NORM, VOCAB, HIDDEN, .bias = 0), LAST};
+static const struct bb_model_part t5_encoder[] = {
+	T5_ATTENTION("layer.0.SelfAttention", Q, OUT), T5_RELATIVE,
+	RMS("layer.0.layer_norm", NORM, HIDDEN, .bias = 0), T5_MLP("layer.1"), LAST};
+static const struct bb_model_part t5_decoder[] = {
+	T5_ATTENTION("layer.0.SelfAttention", Q, OUT),
+	T5_RELATIVE,
+	RMS("layer.0.layer_norm", NORM, HIDDEN, .bias = 0),
+	T5_ATTENTION("layer.1.EncDecAttention", CROSS_IN, CROSS_OUT),
+	RMS("layer.1.layer_norm", CROSS_NORM, HIDDEN, .bias = 0),
+	T5_MLP("layer.2"),
+	LAST};
+static const struct bb_model_part t5_encoder_norm[] = {
+	RMS("encoder.final_layer_norm", NORM, HIDDEN, .bias = 0), LAST};
+static const struct bb_model_part t5_decoder_norm[] = {
+	RMS("decoder.final_layer_norm", NORM, HIDDEN, .bias = 0), LAST};
+
+/* ---- heads ------------------------------------------------------------------------------------
+ */
+
+static const struct bb_model_part lm_heads[] = {
+	MATRIX("lm_head", NORM, VOCAB, EMBEDDING, NEEDS(BB_HAS_LM), LACKS(BB_HAS_TIED)),
+	PART(PRODUCT, "lm_head", NORM, VOCAB, EMBEDDING, NEEDS(BB_HAS_LM | BB_HAS_TIED)),
+	MATRIX("score", NORM, LABELS, EMBEDDING, NEEDS(BB_HAS_SCORE)), LAST};
+
+static const struct bb_head decoder_heads[] = {
+	{"lm", "ForCausalLM", BB_HAS_LM, false},
+	{"lm", "LMHeadModel", BB_HAS_LM, false},
+	{"none", "Model", 0, true},
+	{"sequence", "ForSequenceClassification", BB_HAS_SCORE, false},
+	{.word = NULL},
+};
+static const struct bb_head t5_heads[] = {
+	{"lm", "ForConditionalGeneration", BB_HAS_LM, false},
+	{"none", "Model", 0, true},
+	{.word = NULL},
+};
+static const struct bb_head bert_classes[] = {
+	{"pooler", "BertModel", BB_HAS_POOLER, true},
+	{"pretraining", "ForPreTraining", BB_HAS_POOLER | BB_HAS_LM | BB_HAS_NEXT, false},
+	{"masked", "ForMaskedLM", BB_HAS_LM, false},
+	{"lm", "LMHeadModel", BB_HAS_LM | BB_HAS_CAUSAL, false},
+	{"next", "ForNextSentencePrediction", BB_HAS_POOLER | BB_HAS_NEXT, false},
+	{"sequence", "ForSequenceClassification", BB_HAS_POOLER | BB_HAS_CLASSES, false},
+	{"choice", "ForMultipleChoice", BB_HAS_POOLER | BB_HAS_CHOICE, false},
+	{"token", "ForTokenClassification", BB_HAS_SCORE, false},
+	{"question", "ForQuestionAnswering", BB_HAS_QUESTION, false},
+	{.word = NULL},
+};
+static const struct bb_head vit_classes[] = {
+	{"classes", "ForImageClassification", BB_HAS_CLASSES, false},
+	{"pooler", "ViTModel", BB_HAS_POOLER, true},
+	{.word = NULL},
+};
+static const struct bb_head no_heads[] = {{.word = "none"}, {.word = NULL}};
+
+/* ---- families ---------------------------------------------------------------------------------
+ */
+
+#define NEED(row) [BB_##row] = BB_HYPER_NEEDED
+#define MAY(row) [BB_##row] = BB_HYPER_OPTIONAL
+#define BASIC NEED(LAYERS), NEED(HIDDEN), NEED(HEADS), NEED(VOCAB), MAY(HEAD)
+#define TRANSFORMER BASIC, NEED(SEQ), MAY(TIED), MAY(LABELS)
+#define LLAMA TRANSFORMER, NEED(FFN), MAY(KV_HEADS), MAY(HEAD_DIM)
+#define MOE NEED(EXPERTS), NEED(TOP_K), MAY(EXPERT_FFN), MAY(FUSED)
+#define LOCAL MAY(WINDOW), MAY(GLOBAL_EVERY)
+#define MLA MAY(Q_LORA), NEED(KV_LORA), NEED(NOPE), NEED(ROPE), NEED(VALUE_DIM)
+
+#define LLAMA_KIND(block)                                                                          \
+	.base = "model.", .before = embed_tokens, .stacks = {{"layers", block, last_rms}},         \
+	.heads = lm_heads, .known = decoder_heads
+#define GPT_KIND(embed, block)                                                                     \
+	.base = "transformer.", .before = embed, .stacks = {{"h", block, ln_f}},                   \
+	.heads = lm_heads, .known = decoder_heads
+
+const struct bb_family bb_families[] = {
+	{"gpt2", "decoder with learned positions; kv and head width follow from heads",
+	 GPT_KIND(gpt2_embed, gpt2_block), .uses = {TRANSFORMER, MAY(FFN), MAY(POSITIONS)},
+	 .defaults = {{BB_TIED, 1}}},
+	{"bloom", "decoder with ALiBi and a norm behind the embedding",
+	 GPT_KIND(bloom_embed, bloom_block), .uses = {TRANSFORMER, MAY(FFN)},
+	 /* ALiBi has no limit, and transformers saves none; BLOOM was trained with 2048 (BigScience
+	    2022). */
+	 .defaults = {{BB_TIED, 1}, {BB_SEQ, 2048}}},
+	{"bert", "encoder; head=masked, pretraining, sequence and others", .base = "bert.",
+	 .before = bert_embed, .stacks = {{"encoder.layer", bert_block, bert_pooler}},
+	 .heads = bert_heads, .known = bert_classes, .encoder = true,
+	 .uses = {BASIC, NEED(SEQ), MAY(FFN), MAY(POSITIONS), MAY(TYPES), MAY(LABELS), MAY(TIED)},
+	 .defaults = {{BB_TYPES, 2}, {BB_LABELS, 2}, {BB_TIED, 1}}},
+	{"llama", "decoder, gated, grouped keys and values; Llama 1 to 3", LLAMA_KIND(llama_block),
+	 .traits = BB_HAS_GATE, .uses = {LLAMA, MAY(BIAS), MAY(MLP_BIAS)}},
+	{"llama4_text", "Llama 4 without its vision: shared and fused experts, local layers",
+	 LLAMA_KIND(llama4_block), .traits = BB_HAS_GATE | BB_HAS_FUSED,
+	 .uses = {LLAMA, NEED(EXPERTS), MAY(TOP_K), NEED(EXPERT_FFN), MAY(SHARED), MAY(MOE_EVERY),
+		  MAY(BIAS), LOCAL},
+	 .defaults = {{BB_SHARED, 1}, {BB_TOP_K, 1}, {BB_GLOBAL_EVERY, 4}, {BB_FUSED, 1}},
+	 .keys = {{"intermediate_size", BB_EXPERT_FFN}, {"intermediate_size_mlp", BB_FFN}}},
+	{"mistral", "the same tensors as llama, local layers", LLAMA_KIND(llama_block),
+	 .traits = BB_HAS_GATE, .uses = {LLAMA, LOCAL}},
+	{"mixtral",
+	 "llama with experts, a module each as in transformers 4; fused=1: stacked as in 5",
+	 LLAMA_KIND(mixtral_block), .traits = BB_HAS_GATE, .uses = {LLAMA, MOE, LOCAL}},
+	{"qwen2", "llama with biases of queries, keys and values; Qwen 2 and 2.5",
+	 LLAMA_KIND(qwen_block), .traits = BB_HAS_GATE | BB_HAS_BIAS, .uses = {LLAMA}},
+	{"qwen2_moe", "qwen2 with experts and a gated shared one", LLAMA_KIND(qwen_block),
+	 .traits = BB_HAS_GATE,
+	 .uses = {LLAMA, MOE, NEED(SHARED_FFN), MAY(DENSE), MAY(MOE_EVERY), MAY(BIAS)},
+	 .defaults = {{BB_BIAS, 1}}},
+	{"qwen3", "llama with norms of queries and keys", LLAMA_KIND(llama_block),
+	 .traits = BB_HAS_GATE | BB_HAS_QK_NORM, .uses = {LLAMA, MAY(BIAS)}},
+	{"qwen3_moe", "qwen3 with experts", LLAMA_KIND(llama_block),
+	 .traits = BB_HAS_GATE | BB_HAS_QK_NORM,
+	 .uses = {LLAMA, MOE, MAY(DENSE), MAY(MOE_EVERY), MAY(BIAS)}},
+	{"gemma2", "llama with norms behind attention and feed-forward network; local layers",
+	 LLAMA_KIND(llama_block), .traits = BB_HAS_GATE | BB_HAS_POST_NORMS,
+	 .uses = {LLAMA, LOCAL, MAY(BIAS)}, .defaults = {{BB_TIED, 1}, {BB_GLOBAL_EVERY, 2}}},
+	{"gemma3_text", "gemma2 with norms of queries and keys; Gemma 3 without its vision",
+	 LLAMA_KIND(llama_block), .traits = BB_HAS_GATE | BB_HAS_POST_NORMS | BB_HAS_QK_NORM,
+	 .uses = {LLAMA, LOCAL, MAY(BIAS)}, .defaults = {{BB_TIED, 1}, {BB_GLOBAL_EVERY, 6}}},
+	{"deepseek_v2", "latent attention, dense blocks first, experts and shared ones",
+	 LLAMA_KIND(deepseek_block), .traits = BB_HAS_GATE,
+	 .uses = {TRANSFORMER, NEED(FFN), MOE, MLA, MAY(SHARED), MAY(DENSE), MAY(MOE_EVERY),
+		  MAY(BIAS), MAY(MLP_BIAS)}},
+	{"deepseek_v3", "the same tensors as deepseek_v2", LLAMA_KIND(deepseek_block),
+	 .traits = BB_HAS_GATE,
+	 .uses = {TRANSFORMER, NEED(FFN), MOE, MLA, MAY(SHARED), MAY(DENSE), MAY(MOE_EVERY),
+		  MAY(BIAS)}},
+	{"gpt_oss", "experts in all blocks, biases, sinks; every second layer is local",
+	 LLAMA_KIND(gpt_oss_block), .traits = BB_HAS_GATE | BB_HAS_FUSED,
+	 .uses = {LLAMA, NEED(EXPERTS), NEED(TOP_K), MAY(BIAS), LOCAL},
+	 .defaults = {{BB_BIAS, 1}, {BB_GLOBAL_EVERY, 2}, {BB_FUSED, 1}}},
+	{"phi3", "llama with queries, keys and values in one matrix, gate and up in another",
+	 LLAMA_KIND(phi3_block), .traits = BB_HAS_GATE, .uses = {LLAMA, LOCAL}},
+	{"gpt_neox", "decoder with biases; GPT-NeoX and Pythia", .base = "gpt_neox.",
+	 .before = gpt_neox_embed, .stacks = {{"layers", gpt_neox_block, gpt_neox_norm}},
+	 .heads = lm_heads, .known = decoder_heads, .uses = {TRANSFORMER, MAY(FFN), MAY(BIAS)},
+	 .defaults = {{BB_BIAS, 1}}},
+	{"opt", "decoder with biases and learned positions", .base = "model.decoder.",
+	 .before = opt_embed, .stacks = {{"layers", opt_block, NULL}}, .heads = lm_heads,
+	 .known = decoder_heads,
+	 .uses = {TRANSFORMER, MAY(FFN), MAY(POSITIONS), MAY(EMBEDDING), MAY(PRE_NORM), MAY(BIAS)},
+	 .defaults = {{BB_TIED, 1}, {BB_PRE_NORM, 1}, {BB_BIAS, 1}}},
+	{"falcon", "decoder; multi_query=1 as 7B, two_norms=1 with kv as 40B",
+	 GPT_KIND(falcon_embed, falcon_block),
+	 .uses = {TRANSFORMER, MAY(FFN), MAY(KV_HEADS), MAY(MULTI_QUERY), MAY(TWO_NORMS),
+		  MAY(PARALLEL), MAY(BIAS)},
+	 .defaults = {{BB_TIED, 1}, {BB_MULTI_QUERY, 1}, {BB_PARALLEL, 1}, {BB_SEQ, 2048}}},
+	{"t5", "encoder and decoder; layers of the encoder, decoders of the decoder", .base = "",
+	 .before = t5_embed,
+	 .stacks = {{"encoder.block", t5_encoder, t5_encoder_norm},
+		    {"decoder.block", t5_decoder, t5_decoder_norm}},
+	 .heads = lm_heads, .known = t5_heads,
+	 .uses = {BASIC, NEED(SEQ), MAY(TIED), NEED(FFN), MAY(HEAD_DIM), MAY(DECODERS), MAY(GATED),
+		  MAY(BUCKETS)},
+	 .defaults = {{BB_TIED, 1}, {BB_BUCKETS, 32}, {BB_SEQ, 512}}},
+	{"vit", "vision transformer; image and patch in pixels", .base = "vit.",
+	 .before = vit_embed, .stacks = {{"layers", vit_block, vit_norm}}, .heads = vit_heads,
+	 .known = vit_classes, .encoder = true,
+	 .uses = {NEED(LAYERS), NEED(HIDDEN), NEED(HEADS), MAY(FFN), NEED(IMAGE), NEED(PATCH),
+		  MAY(LABELS), MAY(HEAD), MAY(BIAS)},
+	 .defaults = {{BB_LABELS, 2}, {BB_BIAS, 1}}},
+	{"generic", "decoder of these numbers, each part as in llama, qwen3, gemma2 or deepseek_v2",
+	 LLAMA_KIND(llama_block),
+	 .uses = {LLAMA, MAY(EXPERTS), MAY(TOP_K), MAY(EXPERT_FFN), MAY(FUSED), MAY(SHARED),
+		  MAY(DENSE), MAY(MOE_EVERY), MAY(Q_LORA), MAY(KV_LORA), MAY(NOPE), MAY(ROPE),
+		  MAY(VALUE_DIM), LOCAL, MAY(BIAS), MAY(MLP_BIAS), MAY(QK_NORM), MAY(GATED)},
+	 .defaults = {{BB_GATED, 1}, {BB_FUSED, 1}, {BB_TOP_K, 1}}},
+	{"resnet", "resnet:50; 18, 34, 50, 101 or 152 layers", .build = bb_build_resnet,
+	 .known = no_heads, .uses = {NEED(LAYERS)}},
+	{"vgg", "vgg:16; 11, 13, 16 or 19 layers, without batch norms", .build = bb_build_vgg,
+	 .known = no_heads, .uses = {NEED(LAYERS)}},
+	{"linear", "linear:20x2000; that many linear layers of that width, with bias",
+	 .build = bb_build_linear, .known = no_heads, .uses = {NEED(LAYERS), NEED(HIDDEN)}},
+	{.name = NULL},
+};
