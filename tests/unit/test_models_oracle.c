@@ -1,0 +1,174 @@
+/*
+ * Models against transformers and torchvision: tests/unit/models.jsonl, which scripts/models_oracle.py
+ * wrote. Compared are the number of parameters and tensors, all names and shapes in the order of
+ * registration, the order in which autograd completes the gradients, and PyTorch's buckets.
+ */
+#include "models/model.h"
+#include "training_kernels/buckets.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define ORACLE "tests/unit/models.jsonl"
+#define LEAST_LINES 94
+
+/* FNV-1a of lines, as fnv in scripts/models_oracle.py. */
+struct hash {
+	uint64_t value;
+	bool begun;
+};
+
+static const struct hash hash_begin = {UINT64_C(0xCBF29CE484222325), false};
+
+static void add_line(struct hash *hash, const char *text)
+{
+	for (const char *c = hash->begun ? "\n" : ""; *c; c++)
+		hash->value = (hash->value ^ (unsigned char)*c) * UINT64_C(0x100000001B3);
+	for (; *text; text++)
+		hash->value = (hash->value ^ (unsigned char)*text) * UINT64_C(0x100000001B3);
+	hash->begun = true;
+}
+
+static bool is_hash(const struct hash *hash, const json_t *line, const char *key)
+{
+	char text[20];
+
+	snprintf(text, sizeof(text), "%016" PRIx64, hash->value);
+	return strcmp(text, json_string_value(json_object_get(line, key))) == 0;
+}
+
+static uint64_t number(const json_t *line, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(line, key));
+}
+
+static bool same_tensors(const struct bb_model *m, const json_t *line)
+{
+	struct hash hash = hash_begin;
+	char text[256];
+
+	for (size_t i = 0; i < m->ntensors; i++) {
+		const struct bb_tensor *t = &m->tensors[i];
+
+		snprintf(text, sizeof(text), "%s %" PRIu64 "x%" PRIu64 "x%" PRIu64, t->name,
+			 t->matrices, t->rows, t->columns);
+		add_line(&hash, text);
+	}
+	return is_hash(&hash, line, "shapes");
+}
+
+static bool same_order(const struct bb_model *m, const json_t *line)
+{
+	struct hash hash = hash_begin;
+
+	for (size_t i = 0; i < m->ntensors; i++)
+		add_line(&hash, m->tensors[m->order[i]].name);
+	return is_hash(&hash, line, "order");
+}
+
+/* In fp32, with the caps of DistributedDataParallel. */
+static bool same_buckets(const struct bb_model *m, const json_t *line)
+{
+	struct bb_error error = {.text = ""};
+	struct hash hash = hash_begin;
+	struct bb_buckets buckets;
+	char text[32];
+	bool same;
+
+	assert_int_equal(
+		bb_buckets_make(&buckets, m, 4, UINT64_C(1) << 20, UINT64_C(25) << 20, &error),
+		BB_OK);
+	for (size_t i = 0; i < buckets.n; i++) {
+		snprintf(text, sizeof(text), "%" PRIu64, buckets.list[i].bytes);
+		add_line(&hash, text);
+	}
+	same = buckets.n == number(line, "buckets") && is_hash(&hash, line, "bytes");
+	bb_buckets_free(&buckets);
+	return same;
+}
+
+/* Returns the number of differences between the model that TEXT names and LINE. */
+static int compare(const char *text, const char *name, const json_t *line)
+{
+	struct bb_error error = {.text = ""};
+	struct bb_model m;
+	const char *differs = NULL;
+
+	if (bb_model_open(&m, text, 0, &error) != BB_OK)
+		differs = error.text;
+	else if (m.parameters != number(line, "parameters"))
+		differs = "parameters";
+	else if (m.ntensors != number(line, "tensors"))
+		differs = "the number of tensors";
+	else if (!same_tensors(&m, line))
+		differs = "names or shapes";
+	else if (json_object_get(line, "order") && !same_order(&m, line))
+		differs = "the order of the backward pass";
+	else if (json_object_get(line, "order") && !same_buckets(&m, line))
+		differs = "buckets";
+	if (differs)
+		print_error("%s as %s: %s\n", name, text == name ? "preset" : "config.json",
+			    differs);
+	bb_model_free(&m);
+	return differs != NULL;
+}
+
+/* The same by the config.json that the library saves. */
+static int compare_config(const char *name, const json_t *line)
+{
+	char path[] = "/tmp/bb_model_XXXXXX";
+	const int fd = mkstemp(path);
+	int differences;
+
+	assert_true(fd >= 0);
+	assert_int_equal(json_dumpfd(json_object_get(line, "config"), fd, 0), 0);
+	close(fd);
+	char *const file = malloc(sizeof(path) + 5);
+
+	snprintf(file, sizeof(path) + 5, "%s.json", path);
+	assert_int_equal(rename(path, file), 0);
+	differences = compare(file, name, line);
+	unlink(file);
+	free(file);
+	return differences;
+}
+
+static void test_oracle(void **state)
+{
+	FILE *file = fopen(ORACLE, "r");
+	char *text = NULL;
+	size_t room = 0;
+	int lines = 0, differences = 0;
+
+	assert_non_null(file);
+	for (; getline(&text, &room, file) > 0; lines++) {
+		json_t *line = json_loads(text, 0, NULL);
+		const char *name;
+
+		assert_non_null(line);
+		name = json_string_value(json_object_get(line, "name"));
+		if (!strchr(name, '/'))
+			differences += compare(name, name, line);
+		if (json_is_object(json_object_get(line, "config")))
+			differences += compare_config(name, line);
+		json_decref(line);
+	}
+	free(text);
+	fclose(file);
+	assert_true(lines >= LEAST_LINES);
+	assert_int_equal(differences, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_oracle)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
