@@ -39,16 +39,52 @@ static void test_rule(void **state)
 	assert_int_equal(bb_serving_rule(70 * B, 4), 42 * B);
 }
 
+static uint64_t cache_of(const char *text, uint64_t tp, uint64_t tokens, unsigned bits)
+{
+	struct bb_error error = {.text = ""};
+	struct bb_model model;
+	uint64_t bytes;
+
+	assert_int_equal(bb_model_open(&model, text, 0, &error), BB_OK);
+	bytes = bb_cache_bytes(bb_cache_numbers(&model, tp, tokens), 1, bits);
+	bb_model_free(&model);
+	return bytes;
+}
+
 /* Llama 2 7B: 512 KiB a token, 2 GiB at 4096; Llama 3.1 8B, 8 of 32 heads: 128 KiB; GPT-3: 9 GiB.
  */
 static void test_cache(void **state)
 {
-	assert_int_equal(bb_cache_bytes(32, 32, 128, 1, 16), 524288);
-	assert_int_equal(bb_cache_bytes(32, 32, 128, 4096, 16), 2 * GiB);
-	assert_int_equal(bb_cache_bytes(32, 8, 128, 1, 16), 131072);
-	assert_int_equal(bb_cache_bytes(96, 96, 128, 2048, 16), 9 * GiB);
-	assert_int_equal(bb_cache_bytes(32, 8, 128, 1, 4), 32768);
-	assert_true(bb_cache_bytes(4096, 1 << 14, 1 << 14, UINT64_C(1) << 40, 16) == UINT64_MAX);
+	assert_int_equal(cache_of("llama2-7b", 1, 1, 16), 524288);
+	assert_int_equal(cache_of("llama2-7b", 1, 4096, 16), 2 * GiB);
+	assert_int_equal(cache_of("llama3.1-8b", 1, 1, 16), 131072);
+	assert_int_equal(cache_of("llama3.1-8b", 16, 1, 16), 131072 / 8);
+	assert_int_equal(cache_of("gpt3-175b", 1, 2048, 16), 9 * GiB);
+	assert_int_equal(cache_of("llama3.1-8b", 1, 1, 4), 32768);
+	assert_true(cache_of("gpt3-175b", 1, UINT64_C(1) << 60, 16) == UINT64_MAX);
+}
+
+/* Zhao et al. 2025 (arXiv 2505.09343), table 1: kB per token of DeepSeek-V3, Qwen 2.5 72B and
+   Llama 3.1 405B. The latent vectors are whole on each rank. */
+static void test_latent_cache(void **state)
+{
+	assert_int_equal(cache_of("deepseek-v3", 1, 1, 16), 70272);
+	assert_int_equal(cache_of("deepseek-v3", 8, 1, 16), 70272);
+	assert_int_equal(cache_of("qwen2.5-72b", 1, 1, 16), 327680);
+	assert_int_equal(cache_of("llama3.1-405b", 1, 1, 16), 516096);
+}
+
+/* Gemma 3 27B: 10 of 62 layers are global. gpt-oss: each second one. Mistral 7B: none. */
+static void test_local_cache(void **state)
+{
+	const uint64_t gemma = 2 * 2 * 16 * 128, oss = 2 * 2 * 8 * 64, mistral = 2 * 2 * 8 * 128;
+
+	assert_int_equal(cache_of("gemma3-27b", 1, 32768, 16), gemma * (10 * 32768 + 52 * 1024));
+	assert_int_equal(cache_of("gemma3-27b", 1, 1000, 16), gemma * 62 * 1000);
+	assert_int_equal(cache_of("gpt-oss-120b", 1, 131072, 16), oss * 18 * (131072 + 128));
+	assert_int_equal(cache_of("mistral-7b", 1, 32768, 16), mistral * 32 * 4096);
+	/* T5's decoder keeps its own keys and values and those of the encoder's output. */
+	assert_int_equal(cache_of("t5-small", 1, 100, 16), UINT64_C(2) * 2 * 8 * 64 * 6 * 200);
 }
 
 /* ---- DeepSpeed --------------------------------------------------------------------------------
@@ -280,6 +316,8 @@ int main(void)
 		cmocka_unit_test(test_weights),
 		cmocka_unit_test(test_rule),
 		cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_latent_cache),
+		cmocka_unit_test(test_local_cache),
 		cmocka_unit_test(test_documented_zero3),
 		cmocka_unit_test(test_documented_zero2),
 		cmocka_unit_test(test_t5_large),

@@ -34,21 +34,38 @@ static bb_status check_infer(const struct job *job)
 	return BB_OK;
 }
 
-/* If ranks outnumber the heads of keys and values, several ranks hold the same head. */
 static void add_cache(const struct job *job, struct inference *p)
 {
 	const struct options *o = job->o;
 	const struct bb_hyper *h = &job->model.hyper;
-	const uint64_t heads = bb_partition((uint64_t)h->kv_heads, (uint64_t)o->tp);
+	const uint64_t tp = (uint64_t)o->tp;
 
 	p->has_cache = job->has_model && h->heads > 0 && !job->model.encoder;
 	if (!p->has_cache)
 		return;
 	p->context = (uint64_t)(o->context_given ? o->context : h->seq);
-	p->token = bb_cache_bytes((uint64_t)h->layers, heads, (uint64_t)h->head_dim, 1,
+	p->token = bb_cache_bytes(bb_cache_numbers(&job->model, tp, 1), 1, (unsigned)o->cache_bits);
+	p->cache = bb_cache_bytes(bb_cache_numbers(&job->model, tp, p->context), (uint64_t)o->batch,
 				  (unsigned)o->cache_bits);
-	p->cache = bb_cache_bytes((uint64_t)h->layers, heads, (uint64_t)h->head_dim,
-				  p->context * (uint64_t)o->batch, (unsigned)o->cache_bits);
+}
+
+/* Why the cache is smaller than its layers, heads and tokens suggest. */
+static void add_cache_notes(struct job *job, const struct inference *p)
+{
+	const struct bb_hyper *h = &job->model.hyper;
+	int local = 0;
+
+	for (int i = 0; i < job->model.blocks; i++)
+		local += bb_model_block(&job->model, i).local;
+	if (local > 0 && (uint64_t)h->window < p->context)
+		bb_strbuf_addf(&job->text, "# %d of %d layers are local: they keep %lld tokens\n",
+			       local, job->model.blocks, (long long)h->window);
+	if (h->kv_lora > 0)
+		bb_strbuf_addf(
+			&job->text,
+			"# latent attention: %lld numbers per token and layer, whole on each "
+			"rank\n",
+			(long long)(h->kv_lora + h->rope));
 }
 
 /* A row, without its note. BYTES may be NAN. */
@@ -106,6 +123,8 @@ static void add_inference_text(struct job *job, const struct inference *p)
 	bb_table_cell(&job->table, "P x 4 / (32 / Q) x 1.2, for any batch and context");
 	add_rounded(job, p);
 	bb_memory_end_table(job);
+	if (p->has_cache)
+		add_cache_notes(job, p);
 	bb_strbuf_add(&job->text, "# not counted: activations, CUDA, buffers of libraries\n");
 }
 

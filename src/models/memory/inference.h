@@ -1,9 +1,11 @@
 /*
- * inference.h - memory of inference: weights and the cache of keys and values. Pure functions of
- * numbers. Bytes that exceed 64 bits are UINT64_MAX.
+ * inference.h - memory of inference: weights and the cache of keys and values. Pure functions.
+ * Bytes that exceed 64 bits are UINT64_MAX.
  */
 #ifndef BB_MODELS_MEMORY_INFERENCE_H
 #define BB_MODELS_MEMORY_INFERENCE_H
+
+#include "models/model.h"
 
 #include <stdint.h>
 
@@ -25,11 +27,17 @@ uint64_t bb_rounded_billions(uint64_t parameters);
 double bb_rounded_gib(unsigned bits);
 
 /*
- * Bytes of the cache of keys and values: 2 x LAYERS x KV_HEADS x HEAD_DIM x TOKENS numbers of BITS
- * each. With grouped-query attention KV_HEADS is below the number of query heads (Ainslie et al.,
- * arXiv 2305.13245). TOKENS are those of all sequences together.
+ * Numbers that the cache of MODEL, a transformer that generates, keeps on each of TP
+ * tensor-parallel ranks for a sequence of TOKENS: keys and values of each layer. With grouped-query
+ * attention their heads are fewer than those of queries (Ainslie et al., arXiv 2305.13245); if
+ * ranks outnumber them, several ranks hold the same head. A local layer keeps those of its window.
+ * Latent attention keeps a latent vector and the rotated part of the keys, whole on each rank
+ * (arXiv 2405.04434). A layer that attends to an encoder's output, taken to be as long, keeps
+ * those, too.
  */
-uint64_t bb_cache_bytes(uint64_t layers, uint64_t kv_heads, uint64_t head_dim, uint64_t tokens,
-			unsigned bits);
+uint64_t bb_cache_numbers(const struct bb_model *model, uint64_t tp, uint64_t tokens);
+
+/* Bytes of NUMBERS of BITS each, for each of SEQUENCES. */
+uint64_t bb_cache_bytes(uint64_t numbers, uint64_t sequences, unsigned bits);
 
 #endif

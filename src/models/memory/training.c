@@ -82,7 +82,7 @@ bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_m
 	}
 	sum_pieces(layout, model != NULL);
 	if (model && model->logits && model->hyper.tied)
-		layout->embedding = (uint64_t)(model->hyper.vocab * model->hyper.hidden);
+		layout->embedding = model->tensors[0].elements;
 	return BB_OK;
 }
 
