@@ -153,8 +153,7 @@ const char *fake_function(int i)
 	return i < fake.nfunctions ? fake.functions[i].name : NULL;
 }
 
-/* ---- what was made
- * ------------------------------------------------------------------------------- */
+/* ---- what was made ----------------------------------------------------------------- */
 
 void fake_made(enum fake_thing thing)
 {
@@ -204,8 +203,7 @@ const char *fake_misuse(void)
 	return fake.misuse[0] ? fake.misuse : NULL;
 }
 
-/* ---- the environment
- * ------------------------------------------------------------------------------ */
+/* ---- the environment --------------------------------------------------------------- */
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -243,8 +241,7 @@ __attribute__((destructor)) static void end(void)
 		fprintf(stderr, "fake: %s\n", fake_misuse());
 }
 
-/* ---- waiting
- * -------------------------------------------------------------------------------------- */
+/* ---- waiting ----------------------------------------------------------------------- */
 
 void fake_wait(pthread_cond_t *changed, pthread_mutex_t *lock)
 {

@@ -177,8 +177,7 @@ typedef void fake_grid(const void *kernel, const void *argument, unsigned blocks
 cudaError_t fake_launch(fake_grid *run, const void *kernel, const void *argument, size_t bytes,
 			dim3 grid, dim3 block, cudaStream_t stream);
 
-/* ---- communicators
- * ------------------------------------------------------------------------------- */
+/* ---- communicators ----------------------------------------------------------------- */
 
 struct fake_message {
 	struct fake_message *next;

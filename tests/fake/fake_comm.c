@@ -11,8 +11,7 @@
 
 static _Thread_local char last_error[256];
 
-/* ---- errors
- * --------------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------ */
 
 ncclResult_t fake_complain(ncclResult_t result, const char *format, ...)
 {
@@ -67,8 +66,7 @@ ncclResult_t fake_check_type(ncclDataType_t type)
 	return fake_complain(ncclInvalidArgument, "invalid type %d", (int)type);
 }
 
-/* ---- life of a communicator
- * ------------------------------------------------------------------------- */
+/* ---- life of a communicator -------------------------------------------------------- */
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
@@ -465,8 +463,7 @@ bool fake_is_over(ncclComm_t comm)
 	return comm->aborted;
 }
 
-/* ---- algorithms
- * -------------------------------------------------------------------------------------- */
+/* ---- algorithms -------------------------------------------------------------------- */
 
 /* One node without a network that reduces and without NVSwitch. */
 static bool has_algorithm(enum fake_kind kind, const char *name, size_t length)

@@ -30,8 +30,7 @@ bool fake_is_two(ncclDataType_t type, uint64_t bits)
 					       : (bits & 0xff) == 2;
 }
 
-/* ---- what a rank gets
- * ---------------------------------------------------------------------------------- */
+/* ---- what a rank gets -------------------------------------------------------------- */
 
 /* As NCCL: floats are multiplied before they are added, integers divided at the end. */
 static void multiply(void *out, const void *in, size_t count, enum bb_dtype dtype, int n)

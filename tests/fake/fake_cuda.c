@@ -146,8 +146,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int ordin
 	return cudaSuccess;
 }
 
-/* ---- memory
- * --------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
 static struct block **find_in(struct block **link, const void *at)
 {
@@ -427,8 +426,7 @@ cudaError_t cudaIpcCloseMemHandle(void *at)
 	return fails ? cudaErrorUnknown : cudaSuccess;
 }
 
-/* ---- copies
- * ----------------------------------------------------------------------------------------- */
+/* ---- copies ------------------------------------------------------------------------ */
 
 struct copy {
 	void *dst;
@@ -501,8 +499,7 @@ cudaError_t cudaMemsetAsync(void *dst, int value, size_t bytes, cudaStream_t str
 			  &(struct fake_task){.run = do_set, .bytes = sizeof(s), .payload = &s});
 }
 
-/* ---- kernels
- * ------------------------------------------------------------------------------------------ */
+/* ---- kernels ----------------------------------------------------------------------- */
 
 struct launch {
 	fake_grid *run;
@@ -555,8 +552,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
 					  .run = do_host_call, .bytes = sizeof(h), .payload = &h});
 }
 
-/* ---- errors
- * -------------------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------ */
 
 const char *cudaGetErrorString(cudaError_t error)
 {

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- meetings
- * -------------------------------------------------------------------------------------------- */
+/* ---- meetings ---------------------------------------------------------------------- */
 
 struct collective {
 	ncclComm_t comm;
@@ -116,8 +115,7 @@ static void drop_collective(void *payload)
 	fake_comm_drop(((struct collective *)payload)->comm);
 }
 
-/* ---- messages
- * --------------------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------- */
 
 struct letter {
 	bool sends;
@@ -229,8 +227,7 @@ static void drop_bundle(void *payload)
 	fake_comm_drop(((struct bundle *)payload)->comm);
 }
 
-/* ---- groups of calls
- * --------------------------------------------------------------------------------------- */
+/* ---- groups of calls --------------------------------------------------------------- */
 
 struct grouped {
 	ncclComm_t comm;
@@ -381,8 +378,7 @@ static ncclResult_t add(const struct grouped *call)
 	return result;
 }
 
-/* ---- the library's functions
- * ------------------------------------------------------------------------------ */
+/* ---- the library's functions ------------------------------------------------------- */
 
 static ncclResult_t collect(const char *function, struct fake_call call, ncclComm_t comm,
 			    cudaStream_t stream)

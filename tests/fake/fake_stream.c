@@ -342,8 +342,7 @@ cudaError_t fake_drain(cudaStream_t stream)
 	return error;
 }
 
-/* ---- events
- * --------------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------ */
 
 struct mark {
 	cudaEvent_t event;
@@ -491,8 +490,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 	return cudaSuccess;
 }
 
-/* ---- graphs
- * ----------------------------------------------------------------------------------------- */
+/* ---- graphs ------------------------------------------------------------------------ */
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode)
 {

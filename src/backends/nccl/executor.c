@@ -78,8 +78,7 @@ size_t bb_nccl_schedule_tmp_bytes(const struct bb_call *call, int rank)
 	return own_bytes(call, rank) + weighted_bytes(call, rank) + inbox_bytes(call, rank);
 }
 
-/* ---- a round
- * ------------------------------------------------------------------------------------- */
+/* ---- a round ----------------------------------------------------------------------- */
 
 static char *address(const struct run *run, struct bb_place place)
 {

@@ -261,8 +261,7 @@ static bb_status is_for_host(struct bb_rank *rank, const void *memory, bool *for
 	return *for_host ? bb_nccl_wait(rank, rank->main) : status;
 }
 
-/* ---- patterns
- * ------------------------------------------------------------------------------------ */
+/* ---- patterns ---------------------------------------------------------------------- */
 
 /* Copy the table of PATTERN into the scratch area, once no kernel reads the previous one. */
 static bb_status pattern_upload(struct bb_rank *rank, const struct bb_pattern *pattern,

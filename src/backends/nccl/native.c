@@ -73,8 +73,7 @@ static ncclResult_t reduce(const struct library_call *w)
 				   w->comm, w->stream);
 }
 
-/* ---- collectives built from messages
- * -------------------------------------------------------------------- */
+/* ---- collectives built from messages ----------------------------------------------- */
 
 /* Send COUNT elements, from offset AT of IN, to PEER; nothing if COUNT is 0. */
 static ncclResult_t send_part(const struct library_call *w, size_t at, size_t count, int peer)
@@ -219,8 +218,7 @@ static const struct nccl_function *function_of(const struct bb_group *group,
 	return c->since > 0 && group->rank->version >= c->since ? &c->newer : &c->function;
 }
 
-/* ---- forced algorithms
- * -------------------------------------------------------------------- */
+/* ---- forced algorithms ------------------------------------------------------------- */
 
 static const char *native_refuses(const struct bb_native *native,
 				  const struct bb_collective *collective)
@@ -292,8 +290,7 @@ const struct bb_native bb_nccl_natives[] = {
 
 const struct bb_native bb_nccl_auto = NATIVE("auto", "NCCL's own choice", .algorithms = 0);
 
-/* ---- types and operations
- * --------------------------------------------------------------------------- */
+/* ---- types and operations ---------------------------------------------------------- */
 
 #define NO_TYPE ((ncclDataType_t)127)
 
@@ -408,8 +405,7 @@ static bb_status reduction_op(struct bb_group *group, const struct bb_call *call
 	return BB_OK;
 }
 
-/* ---- calls
- * ------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------- */
 
 static bool needs_copy(const struct bb_call *call)
 {

@@ -279,8 +279,7 @@ static void nccl_abort(struct bb_context *context)
 	atomic_store(&context->aborted, 1);
 }
 
-/* ---- ranks
- * --------------------------------------------------------------------------------------- */
+/* ---- ranks ------------------------------------------------------------------------- */
 
 static void nccl_detach(struct bb_rank *rank)
 {
@@ -378,8 +377,7 @@ static void nccl_locate(struct bb_rank *rank, struct bb_location *location)
 	*location = rank->location;
 }
 
-/* ---- calls
- * ------------------------------------------------------------------------------------------ */
+/* ---- calls ------------------------------------------------------------------------- */
 
 /* The cheapest schedule, for calls that NCCL cannot make. */
 static const struct bb_algorithm *best_schedule(const struct bb_call *call)

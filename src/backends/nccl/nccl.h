@@ -200,8 +200,7 @@ void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *mem
 /* See backends/library.h. */
 const char *bb_nccl_registered(const struct bb_group *group);
 
-/* ---- measured memory (spaces.c)
- * ------------------------------------------------------------------ */
+/* ---- measured memory (spaces.c) ---------------------------------------------------- */
 
 extern const struct bb_spaces bb_nccl_spaces;
 
@@ -214,7 +213,7 @@ struct bb_nccl_peer {
 	bool shares_gpu; /* with this rank */
 	int reached;     /* number of its buffers that are mapped */
 	const char *why; /* why its memory cannot be accessed; NULL: it can */
-	char *scratch;   /* address of its desk for this rank */
+	char *scratch;   /* address of its scratch buffer for this rank */
 	uint32_t pings;  /* pings exchanged so far */
 	/* In another process: lanes to it and back, and why the processes cannot share host memory;
 	   NULL: they can. */

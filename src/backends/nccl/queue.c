@@ -168,8 +168,7 @@ bb_status bb_nccl_gemm(struct bb_rank *rank, struct bb_queue *queue, double flop
 	return queue_keep(queue, bb_nccl_multiply(rank, stream, flops, error));
 }
 
-/* ---- collectives
- * ---------------------------------------------------------------------------------- */
+/* ---- collectives ------------------------------------------------------------------- */
 
 bb_status bb_nccl_group_end(struct bb_rank *rank)
 {
