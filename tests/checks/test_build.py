@@ -132,6 +132,14 @@ def installed_works(folder, work, loadable):
 
 
 @test
+def versions_agree():
+    """The Debian package has the version of the programs."""
+    version = execute([built("busbench"), "--version"]).exits(0).out.split()[1]
+    with open(os.path.join(ROOT, "debian", "changelog"), encoding="utf-8") as file:
+        expect(file.read().startswith(f"busbench ({version}) "), f"debian/changelog does not begin with {version}")
+
+
+@test
 def writes_nothing_into_the_sources():
     """After any build or run, git sees no new file."""
     if not os.path.isdir(os.path.join(ROOT, ".git")) or not shutil.which("git"):
