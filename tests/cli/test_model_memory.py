@@ -64,16 +64,29 @@ def train_and_zero_agree():
 def activations_of_the_paper():
     """Korthikanti et al.: a layer of GPT-3 in MiB, in whole models of 96 layers."""
     base = "--model gpt3-175b --micro-batch 1"
+    stored = " --attention eager"
     for line, layer in [
-        ("", 2736),
-        ("--tp 8", 552),
-        ("--tp 8 --sequence-parallel", 342),
+        (stored, 2736),
+        ("--tp 8" + stored, 552),
+        ("--tp 8 --sequence-parallel" + stored, 342),
         ("--tp 8 --recompute selective", 312),
         ("--tp 8 --sequence-parallel --recompute selective", 102),
         ("--tp 8 --recompute full", 48),
         ("--flash-attention", 34 * 24 + 0.75),
+        ("", 34 * 24 + 0.75),
     ]:
         equal(said(f"{base} {line}")["activations_bytes"], 96 * layer * (1 << 20), line)
+
+
+@test
+def attention_stores_scores_or_not():
+    memory("--model gpt2").exits(0).prints(", FlashAttention;")
+    memory("--model gpt2 --attention eager").exits(0).prints(", attention eager;")
+    memory("--model gpt2 --attention eager --flash-attention").exits(2).says("contradicts --attention eager")
+    # DeepSeek-V3, bf16, of a token and layer with experts: q and k of 192, v and output of 128 per head, latent 1536 + 576;
+    # nine networks of 2048; twelve inputs of 7168; FlashAttention's sums.
+    token = 2 * (128 * 2 * (192 + 128) + 2112 + 3 * 9 * 2048 + 12 * 7168) + 4 * 128
+    equal(said("--model deepseek-v3 --seq 1024")["activations_bytes"], 61 * 1024 * token, "DeepSeek-V3")
 
 
 @test

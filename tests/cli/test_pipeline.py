@@ -85,8 +85,11 @@ def from_a_model():
     got = schedules("pipeline --predict --schedule 1f1b --model gpt2 --flops 100T --stages 2 --batch 3")["1f1b"]
     expect(got["f_us"] < got["b_us"] and got["w_us"] < got["b_us"], f"halves {got}")
     equal(got["message_bytes"], 2 * 3 * 1024 * 768, "2 s b h")
+    equal(got["peak_bytes"], 3 * 1024 * ((34 * 768 + 4 * 12) * 6 + 4 * 768 + 4 * 50257),
+          "s b (34 h + 4 a) of a layer by FlashAttention, and the head, whose stage now keeps most")
+    got = schedules("pipeline --predict --schedule 1f1b --model gpt2 --flops 100T --stages 2 --batch 3 --attention eager")["1f1b"]
     equal(got["peak_bytes"], 2 * 3 * 1024 * ((34 * 768 + 5 * 12 * 1024) * 6 + 768),
-          "s b (34 h + 5 a s) of a layer, and the mask of the embedding")
+          "s b (34 h + 5 a s) of a layer that stores its scores")
 
 
 @test

@@ -221,6 +221,7 @@ static void kept_is_the_formula(void **state)
 						       .keys = size.keys,
 						       .ffn = size.ffn,
 						       .routes = 1,
+						       .eager = true,
 						       .bytes = 2,
 						       .tp = t,
 						       .sequence_parallel =

@@ -81,7 +81,8 @@ static struct bb_layer gpt(uint64_t hidden, uint64_t heads, uint64_t batch)
 				 .ffn = 4 * hidden,
 				 .routes = 1,
 				 .bytes = 2,
-				 .tp = 1};
+				 .tp = 1,
+				 .eager = true};
 }
 
 /* MiB of a layer; the formulas of table 2 of Korthikanti et al., with its 22B and 175B. */
@@ -148,7 +149,7 @@ static void test_flash(void **state)
 	struct bb_layer l = gpt(12288, 96, 1);
 	const uint64_t others = bb_layer_kept(&l, BB_RECOMPUTE_SELECTIVE);
 
-	l.flash = true;
+	l.eager = false;
 	assert_int_equal(bb_layer_kept(&l, BB_RECOMPUTE_SELECTIVE), others);
 	assert_int_equal(bb_layer_kept(&l, BB_RECOMPUTE_NONE), others + 4 * 96 * 2048);
 	assert_int_equal(bb_layer_recomputed(&l, BB_RECOMPUTE_FULL),

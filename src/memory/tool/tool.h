@@ -70,8 +70,8 @@
 	       .choices = bb_pipeline_words)                                                       \
 	OPTION(INT, chunks, "chunks", 0, "1", "chunks per stage, with --schedule interleaved",     \
 	       .min = 1, .max = 4096)                                                              \
-	OPTION(FLAG, flash, "flash-attention", 0, NULL,                                            \
-	       "FlashAttention: attention scores are never stored")                                \
+	BB_ATTENTION_OPTION(OPTION)                                                                \
+	OPTION(FLAG, flash, "flash-attention", 0, NULL, "the same as --attention flash")           \
 	OPTION(CHOICE, recompute, "recompute", 0, "none",                                          \
 	       "activations that the backward pass recomputes; selective: the core of attention",  \
 	       .choices = bb_recompute_words, .usual = true)

@@ -80,7 +80,7 @@ static struct bb_training from_options(const struct job *job, const struct optio
 		.pp = (uint64_t)o->pp,
 		.ep = (uint64_t)o->ep,
 		.sequence_parallel = o->sequence_parallel,
-		.flash = o->flash,
+		.eager = o->attention == BB_ATTENTION_EAGER,
 		.schedule = (enum bb_pipelining)o->schedule,
 		.chunks = (uint64_t)o->chunks,
 		.micro_batch = (uint64_t)o->micro_batch,
@@ -104,7 +104,7 @@ static void describe_run(struct job *job, const struct bb_training *t)
 		       "# ZeRO stage %d, offload %s, recomputation %s%s; %g%% of the parameters "
 		       "are trained\n",
 		       t->zero, bb_offload_words[t->offload], bb_recompute_words[t->recompute],
-		       t->flash ? ", FlashAttention" : "", 100 * t->trainable);
+		       t->eager ? ", attention eager" : ", FlashAttention", 100 * t->trainable);
 	bb_memory_add_recipe(job, &t->recipe);
 	if (!known)
 		bb_strbuf_add(
@@ -129,7 +129,7 @@ static void add_json_run(struct job *job, const struct bb_training *t)
 	bb_json_add_string(j, "recompute", bb_recompute_words[t->recompute]);
 	bb_json_add_double(j, "trainable", t->trainable);
 	bb_json_add_bool(j, "sequence_parallel", t->sequence_parallel);
-	bb_json_add_bool(j, "flash_attention", t->flash);
+	bb_json_add_bool(j, "flash_attention", !t->eager);
 }
 
 static void add_category(struct job *job, const char *name, uint64_t bytes, uint64_t total,
@@ -186,6 +186,9 @@ static bb_status check_train(const struct job *job)
 	if (!o->fits_given && o->gpus_given)
 		return bb_fail(job->error, BB_EUSAGE, "--gpus %lld: valid only with --fits",
 			       (long long)o->gpus);
+	if (o->flash && o->attention == BB_ATTENTION_EAGER)
+		return bb_fail(job->error, BB_EUSAGE,
+			       "--flash-attention: contradicts --attention eager; leave one out");
 	if (!o->fits_given && o->reserve > 0)
 		return bb_fail(job->error, BB_EUSAGE, "--reserve: valid only with --fits");
 	return BB_OK;

@@ -8,6 +8,7 @@
 typedef unsigned __int128 wide; /* holds any product of the limits of models */
 
 const char *const bb_recompute_words[] = {"none", "selective", "full", NULL};
+const char *const bb_attention_words[] = {"flash", "eager", NULL};
 const char *const bb_pipeline_words[] = {"1f1b", "interleaved", "gpipe", NULL};
 
 uint64_t bb_bytes_add(uint64_t a, uint64_t b)
@@ -33,6 +34,9 @@ static uint64_t share_of(wide bytes, uint64_t ranks)
 struct bb_layer bb_layer_of_model(const struct bb_model *model, uint64_t batch, unsigned bytes)
 {
 	const struct bb_hyper *h = &model->hyper;
+	const int64_t shared = h->shared_ffn > 0, inputs = model->gated ? 3 : 2;
+	const int64_t latent = h->kv_lora > 0 ? h->q_lora + h->kv_lora + h->rope : 0;
+	const int64_t ffn = h->experts ? h->expert_ffn : h->ffn;
 
 	return (struct bb_layer){
 		.seq = (uint64_t)h->seq,
@@ -41,8 +45,10 @@ struct bb_layer bb_layer_of_model(const struct bb_model *model, uint64_t batch, 
 		.heads = (uint64_t)h->heads,
 		.queries = (uint64_t)(h->heads * h->head_dim),
 		.keys = (uint64_t)(h->kv_heads * h->head_dim),
-		.ffn = (uint64_t)h->ffn,
-		.routes = h->experts ? (uint64_t)h->top_k : 1,
+		.ffn = (uint64_t)ffn,
+		.routes = h->experts ? (uint64_t)(h->top_k + shared) : 1,
+		.extra = (h->heads + h->kv_heads) * (h->value_dim - h->head_dim) + latent +
+			 shared * inputs * (h->shared_ffn - ffn),
 		.gated = model->gated,
 		.bytes = bytes,
 		.tp = 1,
@@ -68,7 +74,7 @@ static wide inner(const struct bb_layer *l)
 	const wide attention = 2 * (wide)l->queries + 2 * (wide)l->keys;
 	const wide feed_forward = (wide)l->ffn * l->routes * (l->gated ? 3 : 2);
 
-	return tokens(l) * l->bytes * (attention + feed_forward);
+	return tokens(l) * l->bytes * (attention + feed_forward + (wide)l->extra);
 }
 
 /* The core of attention: scores of all heads and pairs of tokens, or the sums that FlashAttention
@@ -77,7 +83,7 @@ static wide core(const struct bb_layer *l)
 {
 	const unsigned dropout = l->gated ? 0 : 1 + l->bytes;
 
-	if (l->flash)
+	if (!l->eager)
 		return tokens(l) * l->heads * FP32;
 	return tokens(l) * l->seq * l->heads * (l->bytes + dropout);
 }

@@ -17,9 +17,10 @@
  * two dropout masks of one byte each. The 5 are the output of softmax, the dropout mask and the
  * output of dropout. Other widths follow: fewer heads for keys and values, another inner width, and
  * gates (three inner inputs instead of two). Gated families train without dropout: neither masks
- * nor its output. FlashAttention (Dao et al., arXiv 2205.14135) replaces the 5 by a sum of each row
- * of scores, 4 bytes for each token and head. The feed-forward network counts once for each expert
- * that computes a token.
+ * nor its output. FlashAttention (Dao et al., arXiv 2205.14135), the default, replaces the 5 by a
+ * sum of each row of scores, 4 bytes for each token and head. The feed-forward network counts once
+ * for each expert that computes a token. Latent attention adds the latent vectors of queries, keys
+ * and values.
  */
 #ifndef BB_MODELS_MEMORY_ACTIVATIONS_H
 #define BB_MODELS_MEMORY_ACTIVATIONS_H
@@ -29,6 +30,16 @@
 enum bb_recompute { BB_RECOMPUTE_NONE, BB_RECOMPUTE_SELECTIVE, BB_RECOMPUTE_FULL };
 extern const char *const bb_recompute_words[];
 
+/* Whether attention stores its scores. */
+enum bb_attention { BB_ATTENTION_FLASH, BB_ATTENTION_EAGER };
+extern const char *const bb_attention_words[];
+
+/* A line of a program's table of options. */
+#define BB_ATTENTION_OPTION(OPTION)                                                                \
+	OPTION(CHOICE, attention, "attention", 0, "flash",                                         \
+	       "attention; flash: FlashAttention never stores the scores; eager: it does",         \
+	       .choices = bb_attention_words)
+
 enum bb_pipelining { BB_1F1B, BB_INTERLEAVED, BB_GPIPE };
 extern const char *const bb_pipeline_words[];
 
@@ -37,15 +48,17 @@ struct bb_layer {
 	uint64_t seq, batch;    /* tokens of a sequence, sequences of a microbatch */
 	uint64_t hidden, heads; /* as in struct bb_hyper */
 	uint64_t queries, keys; /* heads x width: of queries, of keys (and values) */
-	uint64_t ffn, routes;   /* inner width; experts that compute each token */
-	bool gated;             /* gated feed-forward network, no dropout */
-	unsigned bytes;         /* of an element: 2 or 4 */
-	uint64_t tp;            /* tensor-parallel ranks, at least 1 */
+	uint64_t ffn, routes; /* inner width; networks that compute each token, shared ones, too */
+	int64_t extra;  /* numbers of a token beside these: latent vectors, widths that differ */
+	bool gated;     /* gated feed-forward network, no dropout */
+	unsigned bytes; /* of an element: 2 or 4 */
+	uint64_t tp;    /* tensor-parallel ranks, at least 1 */
 	bool sequence_parallel; /* among the same ranks */
-	bool flash;             /* scores are not stored, only an fp32 sum of each row */
+	bool eager; /* scores are stored; FlashAttention keeps an fp32 sum of each row */
 };
 
-/* The layer of MODEL, a transformer, without parallelism. */
+/* The layer of MODEL, a transformer, without parallelism, by FlashAttention; of a model with
+   experts one that has them. */
 struct bb_layer bb_layer_of_model(const struct bb_model *model, uint64_t batch, unsigned bytes);
 
 /* Bytes that a layer keeps on each rank until its backward pass. */

@@ -317,7 +317,7 @@ static void add_activations(const struct bb_training *t, struct bb_need *need)
 
 	layer.tp = t->tp;
 	layer.sequence_parallel = t->sequence_parallel;
-	layer.flash = t->flash;
+	layer.eager = t->eager;
 	need->bytes[BB_NEED_ACTIVATIONS] =
 		bb_bytes_times(bb_layer_kept(&layer, t->recompute), layers_kept(t, need));
 	need->bytes[BB_NEED_RECOMPUTED] = bb_layer_recomputed(&layer, t->recompute);

@@ -50,7 +50,8 @@ struct bb_training {
 	int zero;
 	enum bb_offload offload;
 	uint64_t dp, tp, pp, ep;
-	bool sequence_parallel, flash;
+	bool sequence_parallel;
+	bool eager; /* attention stores its scores: no FlashAttention */
 	enum bb_pipelining schedule;
 	uint64_t chunks;                     /* of a stage; above 1 only if interleaved */
 	uint64_t micro_batch, micro_batches; /* sequences of one; number in a step */

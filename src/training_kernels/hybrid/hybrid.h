@@ -13,6 +13,7 @@
 #ifndef BB_TRAINING_KERNELS_HYBRID_HYBRID_H
 #define BB_TRAINING_KERNELS_HYBRID_HYBRID_H
 
+#include "models/memory/activations.h"
 #include "harness/measure/engine.h"
 #include "harness/measure/step_options.h"
 #include "training_kernels/hybrid/plan.h"
@@ -25,6 +26,7 @@
 	       .choice = hybrid_preset_name, .section = "Model", .usual = true)                    \
 	BB_MODEL_OPTION(OPTION, "gpt2", "transformer: ")                                           \
 	BB_SEQ_OPTION(OPTION)                                                                      \
+	BB_ATTENTION_OPTION(OPTION)                                                                \
 	OPTION(INT, batch, "batch", 0, NULL,                                                       \
 	       "sequences of a step, of all replicas (default: 4 per rank)", .min = 1,             \
 	       .max = MOST_BATCH)                                                                  \

@@ -52,7 +52,8 @@ static bb_status plan_prepare(struct show *s)
 			 .trainable = 1,
 			 .zero = (int)a->zero,
 			 .chunks = 1,
-			 .sequence_parallel = a->sequence_parallel},
+			 .sequence_parallel = a->sequence_parallel,
+			 .eager = a->attention == BB_ATTENTION_EAGER},
 	};
 	return bb_model_layout_make(&s->layout, s->model, 0, &s->run->error);
 }

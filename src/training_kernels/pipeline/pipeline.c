@@ -4,7 +4,6 @@
 #include "training_kernels/pipeline/pipeline.h"
 
 #include "harness/run/options_check.h"
-#include "models/memory/activations.h"
 #include "models/model.h"
 #include "training_kernels/estimate.h"
 
@@ -53,7 +52,7 @@ static uint64_t weights_need(const struct bb_layer *l)
 	const uint64_t attention = 2 * l->hidden + 2 * l->queries + 2 * l->keys;
 	const uint64_t inner = 2 * l->hidden + (l->gated ? 3 : 2) * l->ffn;
 
-	return l->seq * l->batch * l->bytes * (attention + l->routes * inner);
+	return l->seq * l->batch * l->bytes * (attention + l->routes * inner + (uint64_t)l->extra);
 }
 
 /*
@@ -63,11 +62,14 @@ static uint64_t weights_need(const struct bb_layer *l)
  */
 static bool pipeline_apply_model(const struct bb_model *m, struct bb_pipeline_options *a)
 {
-	const struct bb_layer layer = bb_layer_of_model(m, (uint64_t)a->batch, 2);
-	const uint64_t kept = bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
+	struct bb_layer layer = bb_layer_of_model(m, (uint64_t)a->batch, 2);
 	const uint64_t head = m->logits ? bb_head_kept(&layer, (uint64_t)m->hyper.vocab) : 0;
 	const double seconds = (m->forward + m->backward) * (double)a->batch / a->flops;
 	struct bb_pipeline_end one = {0, 0, 0, 0, 0};
+	uint64_t kept;
+
+	layer.eager = a->attention == BB_ATTENTION_EAGER;
+	kept = bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
 
 	if (bb_bytes_add(bb_bytes_times(kept, (uint64_t)m->blocks), head) > MOST_KEPT ||
 	    seconds > MOST_SECONDS)

@@ -76,6 +76,7 @@ static void describe_memory(const struct sweep *s, const struct bb_tensor_scheme
 
 	if (scheme->of != BB_TENSOR_LAYER)
 		return;
+	layer.eager = true; /* the kernel stores the scores */
 	r->kept_unsplit_bytes = (int64_t)bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
 	layer.tp = (uint64_t)r->nranks;
 	layer.sequence_parallel = scheme->mode != BB_TENSOR_SPLIT;
