@@ -210,6 +210,8 @@ for words, wanted in (
     ("--flops 10T --layer-time 1ms", ["give one"]),
     ("--model resnet50", ["not a transformer"]),
     ("--model mixtral-8x7b", ["experts"]),
+    ("--model t5-small", ["encoders with decoders"]),
+    ("--model generic:2x64x4x100x8x96,kv_lora=16,nope=8,rope=8,value_dim=8", ["latent attention"]),
     ("-b 1M", ["--seq"]),
 ):  # fmt: skip
     add(f"refused: {words}", lambda w, t: run(f"tensor_parallel {w}").exits(2).says(*t), words, wanted)

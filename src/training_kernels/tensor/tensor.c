@@ -100,6 +100,11 @@ static bb_status tensor_apply_model(struct bb_tensor_run *t, struct bb_error *er
 		return bb_fail(error, BB_EUSAGE,
 			       "--model %s: experts cannot be split; give a model without them",
 			       a->model_text);
+	if (h->kv_lora || h->decoders)
+		return bb_fail(error, BB_EUSAGE,
+			       "--model %s: latent attention and encoders with decoders cannot be "
+			       "split; give a decoder with separate heads",
+			       a->model_text);
 	divide_flops(t, s, (double)a->batch);
 	set_times(a, s);
 	return BB_OK;
