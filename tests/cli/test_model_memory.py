@@ -168,8 +168,8 @@ def what_fits_of_a_model():
             equal(max((one[k + "_bytes"], k) for k in "parameters gradients optimizer gathered activations recomputed ends".split())[1],
                   f["tightest"], "tightest")  # fmt: skip
     out = memory(line).exits(0).prints("tightest", "85.90 GB = 80.00 GiB", "all in --json").out
-    expect(kit.prose(out).endswith("by least recomputation and communication: dp 8, tp 1, pp 1, ZeRO 2, recompute none; next: "
-                                   "dp 8, tp 1, pp 1, ZeRO 3, recompute none: a higher stage of ZeRO communicates as much or "
+    expect(kit.prose(out).endswith("by least recomputation and communication: dp 8, tp 1, pp 1, ZeRO 1, recompute none; next: "
+                                   "dp 8, tp 1, pp 1, ZeRO 2, recompute none: a higher stage of ZeRO communicates as much or "
                                    "more\n"), out)
     kept = said(line + " --zero 3 --micro-batch 2 --recompute selective --reserve 8G")
     equal({(f["zero"], f["micro_batch"], f["recompute"]) for f in kept["fits"]}, {(3, 2, "selective")}, "what is given")

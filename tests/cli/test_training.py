@@ -447,7 +447,7 @@ def predict_file(text, *words):
 
 
 def family(name):
-    result = predict_file(json.dumps({"model_type": name, "torch_dtype": "float16", "x": [1, {}], **FAMILIES[name]}))
+    result = predict_file(json.dumps({"model_type": name, "torch_dtype": "float16", "id2label": {"0": "a"}, **FAMILIES[name]}))
     result.exits(0).prints(f"({name})", f" {PARAMETERS[name]} parameters")
 
 
