@@ -19,8 +19,8 @@
 #define BB_BACKENDS_MPI_MPI_H
 
 #include "backends/backend.h"
-#include "backends/cpu/executor.h"
 #include "backends/cpu/memory.h"
+#include "backends/cpu/port.h"
 #include "backends/cpu/queue.h"
 #include "backends/mpi/compat.h"
 #include "backends/routes.h"
@@ -135,34 +135,11 @@ static inline bool bb_mpi_aborted(const struct bb_context *context)
 
 /* ---- messages (p2p.c) ------------------------------------------------------------------- */
 
-/* A sent message, in pieces. */
-struct bb_mpi_sent {
-	int pieces; /* the first TAKEN of them are taken */
-	int taken;
-	MPI_Request requests[BB_PIECES_MOST];
-};
-
-/* An expected piece. */
-struct bb_mpi_expected {
-	int peer;
-	int channel;
-	void *data;
-	MPI_Request request;
-};
-
 /* One rank's end of the messages of a group. */
 struct bb_mpi_port {
 	struct bb_context *context;
 	MPI_Comm comm; /* for messages only */
-	size_t piece;  /* length of this call's pieces, except for very long messages */
-	char *lent;    /* in TMP: room for BB_LENT_MOST pieces of lent_bytes */
-	size_t lent_bytes;
-	unsigned nlent; /* pieces lent so far */
-	unsigned expected, received;
-	struct bb_mpi_expected queue[BB_EXPECTED_MOST];
-	int nfree;
-	uint32_t free[BB_SENT_MOST]; /* unused tickets */
-	struct bb_mpi_sent sent[BB_SENT_MOST];
+	struct bb_port port;
 };
 
 void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_Comm comm);

@@ -1,0 +1,82 @@
+#include "backends/cpu/clocks.h"
+
+#include "core/clock.h"
+#include "core/file.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define PINGS 10
+
+bool bb_clock_identify(char name[BB_CLOCK_NAME])
+{
+	char *const space = name + BB_CLOCK_NAME / 2;
+
+	memset(name, 0, BB_CLOCK_NAME);
+	return bb_kernel_read("/proc/sys/kernel/random/boot_id", name, BB_CLOCK_NAME / 2) > 0 &&
+	       (readlink("/proc/self/ns/time", space, BB_CLOCK_NAME / 2) > 0 ||
+		access("/proc/self/ns", R_OK) == 0);
+}
+
+/* Answer of a rank that knows its offset. */
+struct answer {
+	double now;
+	double offset;
+	double uncertainty;
+};
+
+static bb_status answer_pings(const struct bb_clock_pings *pings, int child, double offset,
+			      double uncertainty)
+{
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < PINGS && status == BB_OK; i++) {
+		struct answer answer = {.offset = offset, .uncertainty = uncertainty};
+
+		status = pings->receive(pings->own, child, NULL, 0);
+		answer.now = bb_clock_now();
+		if (status == BB_OK)
+			status = pings->send(pings->own, child, &answer, sizeof(answer));
+	}
+	return status;
+}
+
+/* The fastest ping is the most precise: the parent read its clock between its two ends. */
+static bb_status ping(const struct bb_clock_pings *pings, int parent, double *offset,
+		      double *uncertainty)
+{
+	double fastest = 0;
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < PINGS && status == BB_OK; i++) {
+		const double begin = bb_clock_now();
+		struct answer answer;
+		double end;
+
+		status = pings->send(pings->own, parent, NULL, 0);
+		if (status == BB_OK)
+			status = pings->receive(pings->own, parent, &answer, sizeof(answer));
+		end = bb_clock_now();
+		if (status != BB_OK || (i > 0 && end - begin >= fastest))
+			continue;
+		fastest = end - begin;
+		*offset = (begin + end) / 2 - answer.now + answer.offset;
+		*uncertainty = fastest / 2 + answer.uncertainty;
+	}
+	return status;
+}
+
+bb_status bb_clock_compare(const struct bb_clock_pings *pings, int me, int n, double *offset,
+			   double *uncertainty)
+{
+	bb_status status = BB_OK;
+
+	/* Ranks below BIT know their offset; each determines that of one more. */
+	for (int bit = 1; bit < n && status == BB_OK; bit *= 2) {
+		if (me < bit && me + bit < n)
+			status = answer_pings(pings, me + bit, *offset, *uncertainty);
+		else if (me >= bit && me < 2 * bit)
+			status = ping(pings, me - bit, offset, uncertainty);
+	}
+	return status;
+}
