@@ -16,6 +16,7 @@
 #   SAN=address,undefined | thread   sanitizers
 #   CC=gcc | clang   CFLAGS= LDFLAGS= CPPFLAGS=   V=1: show the commands
 #   MPI=auto | 0 | 1                 mpi backend: if MPICC exists, never, always
+#   GLOO=auto | 0 | 1                gloo backend: if CXX finds Gloo, never, always
 #   CUDA=auto | 0 | 1                nccl backend: if nvcc and nccl.h exist, never, always
 #   CUDA_HOME=DIR NCCL_HOME=DIR NVCC_GENCODE=   their folders; the devices to build for
 #   REPORT=DIR BENCH_MAX=1G          folder of the report and largest size of `make bench`
@@ -31,13 +32,16 @@ BENCH_MAX ?= 1G
 V      ?= 0
 MPI    ?= auto
 MPICC  ?= mpicc
+GLOO   ?= auto
+GLOO_HOME    ?=
+GLOO_LIBS    ?= $(if $(GLOO_HOME),-L$(GLOO_HOME)/lib -Wl$(comma)-rpath$(comma)$(GLOO_HOME)/lib) -lgloo
 CUDA   ?= auto
 CUDA_HOME    ?= /usr/local/cuda
 NCCL_HOME    ?=
 NVCC         ?= $(CUDA_HOME)/bin/nvcc
 PYTHON ?= python3 -B
 
-$(foreach v,MPI CUDA,$(if $(filter auto 0 1,$($v)),,$(error $v=$($v): expected auto, 0 or 1)))
+$(foreach v,MPI GLOO CUDA,$(if $(filter auto 0 1,$($v)),,$(error $v=$($v): expected auto, 0 or 1)))
 # A folder named on the command line must exist, or headers of another one would be used unnoticed. Under `auto` the
 # environment may name folders that this machine lacks.
 $(foreach v,$(if $(filter 0,$(CUDA)),,CUDA_HOME NCCL_HOME),$(if $(and $($v),\
@@ -66,9 +70,15 @@ endif
 # ---- libraries: scripts/libraries.txt lists them ----------------------------------------------
 
 CUDA_INCLUDE := $(addprefix -isystem ,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/include) $(CUDA_HOME)/include))
+# The compiler of C++ that belongs to that of C, unless one is named.
+ifeq ($(origin CXX),default)
+CXX          := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),$(if $(findstring gcc,$(CC)),$(subst gcc,g++,$(CC)),g++))
+endif
+GLOO_FLAGS   := $(if $(GLOO_HOME),-isystem $(GLOO_HOME)/include)
 # hwloc:-lhwloc and so on, for the libraries that this compiler finds.
-FOUND        := $(shell CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' MPICC='$(MPICC)' CUDA_INCLUDE='$(CUDA_INCLUDE)' \
-                scripts/libraries.sh found hwloc numa expat jansson cyaml yaml cmocka mpi nccl)
+FOUND        := $(shell CC='$(CC)' CXX='$(CXX)' CPPFLAGS='$(CPPFLAGS)' MPICC='$(MPICC)' CUDA_INCLUDE='$(CUDA_INCLUDE)' \
+                GLOO_FLAGS='$(GLOO_FLAGS) $(GLOO_LIBS)' \
+                scripts/libraries.sh found hwloc numa expat jansson cyaml yaml cmocka mpi gloo nccl)
 missing       = $(strip $(foreach l,$(1),$(if $(filter $(l):%,$(FOUND)),,$(l))))
 have          = $(if $(call missing,$(1)),,1)
 link          = $(strip $(foreach l,$(1),$(patsubst $(l):%,%,$(filter $(l):%,$(FOUND)))))
@@ -132,7 +142,9 @@ UNIT_LIB     := $(B)/tests/libunits.a
 HAVE_MPI    := $(if $(filter auto,$(MPI)),$(call have,mpi),$(filter 1,$(MPI)))
 MPI_SOURCES := $(wildcard src/backends/mpi/*.c) src/launch/mpi.c
 MPI_OBJECTS := $(MPI_SOURCES:%.c=$(B)/%.o)
-PLUGINS     := $(if $(HAVE_MPI),$(B)/backends/mpi.so) $(if $(HAVE_EXPAT),$(B)/backends/topology.so)
+HAVE_GLOO   := $(if $(filter auto,$(GLOO)),$(call have,gloo),$(filter 1,$(GLOO)))
+GLOO_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard src/backends/gloo/*.c)) $(B)/src/backends/gloo/wrapper.o
+PLUGINS     := $(if $(HAVE_MPI),$(B)/backends/mpi.so) $(if $(HAVE_GLOO),$(B)/backends/gloo.so) $(if $(HAVE_EXPAT),$(B)/backends/topology.so)
 
 # The nccl backend, and for its tests a copy with stand-ins for the libraries, which needs their headers alone.
 CUDA_LIBS    := $(foreach d,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/lib) $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib),-L$(d) -Wl,-rpath,$(d)) \
@@ -146,8 +158,7 @@ CUDA_OBJECTS := $(patsubst %.cu,$(B)/%.o,$(wildcard src/backends/nccl/*.cu))
 FAKE_OBJECTS := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fake/*.c)) \
                 $(patsubst tests/%.cc,$(B)/tests/%.o,$(wildcard tests/fake/*.cc)) \
                 $(patsubst src/backends/nccl/%.cu,$(B)/tests/fake/%.o,$(wildcard src/backends/nccl/*.cu))
-FAKE_CXX     := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),$(if $(findstring gcc,$(CC)),$(subst gcc,g++,$(CC)),g++))
-HAVE_FAKE    := $(if $(HAVE_NCCL_H),$(shell command -v $(firstword $(FAKE_CXX)) >/dev/null 2>&1 && echo 1))
+HAVE_FAKE    := $(if $(HAVE_NCCL_H),$(shell command -v $(firstword $(CXX)) >/dev/null 2>&1 && echo 1))
 FAKE_UNITS   := $(if $(HAVE_FAKE),$(patsubst tests/gpu/%.c,$(B)/tests/%,$(wildcard tests/gpu/test_*.c)))
 GPU_TEST_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out tests/gpu/test_% %_device.c,$(wildcard tests/gpu/*.c)))
 # Native code for the devices that this compiler knows of these; what is newer translates the code of the last one.
@@ -174,10 +185,10 @@ GPU_SPEED    := $(if $(HAVE_CUDA),$(B)/tests/gpu_speed) $(if $(HAVE_FAKE),$(B)/t
 
 # Without one of these, programs are left out; nothing is built without hwloc and libnuma.
 ABSENT := $(call missing,expat jansson cyaml yaml)
-all: $(FRONT) $(BINS) $(PLUGINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_CUDA),,no-nccl)
+all: $(FRONT) $(BINS) $(PLUGINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_GLOO),,no-gloo) $(if $(HAVE_CUDA),,no-nccl)
 	$(if $(ABSENT),@scripts/libraries.sh absent $(ABSENT))
 # A backend of an earlier build would still be loaded.
-no-mpi no-nccl: no-%:
+no-mpi no-gloo no-nccl: no-%:
 	@rm -f $(B)/backends/$*.so
 units: $(UNITS) $(PLAYER) $(FAKE_UNITS) $(if $(HAVE_FAKE),$(B)/tests/fake/nccl.so) $(FAKE_CUBLAS) $(GPU_KERNELS) $(GPU_SPEED) $(B)/tests/nvml/libnvidia-ml.so.1
 
@@ -192,9 +203,10 @@ gpu-tests: $(filter-out $(B)/tests/fake/%,$(GPU_SPEED) $(GPU_KERNELS)) $(DEVICE_
 $(B)/flags: SAYS = $(shell $(CC) --version | head -n 1) $(COMPILE) $(LINK) $(foreach i,$(ISAS),$(ISA_$(i)))
 $(B)/objects: SAYS = $(SOURCES) $(ISAS) $(UPPER)
 $(B)/mpicc: SAYS = $(MPICC) $(shell command -v $(MPICC)) $(shell $(MPICC) -show 2>/dev/null)
+$(B)/gloo: SAYS = $(CXX) $(shell $(CXX) --version | head -n 1) $(GLOO_FLAGS) $(GLOO_LIBS)
 $(B)/facts: SAYS = $(FACTS)
 $(B)/cuda: SAYS = $(NVCC) $(NVCC_GENCODE) $(NVCC_SMALL) $(CUDA_INCLUDE) $(CUDA_LIBS)
-$(B)/flags $(B)/objects $(B)/mpicc $(B)/facts $(B)/cuda: FORCE
+$(B)/flags $(B)/objects $(B)/mpicc $(B)/gloo $(B)/facts $(B)/cuda: FORCE
 	$(if $(call missing,hwloc numa),@scripts/libraries.sh absent $(call missing,hwloc numa) >&2; \
 		echo 'make: scripts/setup.sh build installs what is needed' >&2; exit 1)
 	@mkdir -p $(@D)
@@ -213,7 +225,7 @@ $(B)/src/backends/cpu/kernels_%.o: src/backends/cpu/kernels_isa.c $(B)/flags
 # What --version prints. An archive of git has its commit in scripts/commit.txt.
 COMMIT := $(or $(shell grep -v Format scripts/commit.txt),$(shell git rev-parse --short HEAD 2>/dev/null),unknown)
 LINKED := $(filter hwloc numa expat jansson cyaml yaml,$(subst :, ,$(FOUND)))
-LOADED  = $(strip $(if $(HAVE_MPI),mpi) $(if $(HAVE_CUDA),nccl))
+LOADED  = $(strip $(if $(HAVE_MPI),mpi) $(if $(HAVE_GLOO),gloo) $(if $(HAVE_CUDA),nccl))
 FACTS   = flags: $(strip $(subst ",,$(filter-out -f%-map=%,$(CFLAGS)) $(SAN_FLAGS)))\ntarget: $(shell $(CC) -dumpmachine)\n$(strip \
           )vector kernels: $(ISAS)\nlibraries: $(LINKED)\nbackends: $(BACKENDS), loadable: $(or $(LOADED),none)\ncommit: $(COMMIT)\n
 $(B)/src/core/version.o: $(B)/facts
@@ -279,6 +291,23 @@ $(B)/backends/mpi.so: $(MPI_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -Wl,-Bsymbolic-functions -pthread -o $@ $(MPI_OBJECTS)
 
+# The gloo backend: C by the compiler of everything else, the wrapper of Gloo by that of C++. What C++ brings
+# along stays hidden.
+COMPILE_GLOO = $(CXX) $(CPPFLAGS) $(CFLAGS) -std=c++17 -Isrc $(GLOO_FLAGS) -Wall -Wextra $(WERROR) -fPIC \
+               -pthread -MMD -MP $(SAN_FLAGS)
+$(GLOO_OBJECTS) $(B)/backends/gloo.so: $(B)/gloo
+$(GLOO_OBJECTS): private BB_FLAGS += -fPIC
+
+$(B)/src/backends/gloo/wrapper.o: src/backends/gloo/wrapper.cc $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(COMPILE_GLOO) -c -o $@ $<
+
+$(B)/backends/gloo.so: $(GLOO_OBJECTS) src/backends/gloo/exports.map
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -Wl,--version-script=src/backends/gloo/exports.map -pthread -o $@ $(GLOO_OBJECTS) $(GLOO_LIBS)
+
 # The nccl backend: C by the compiler of everything else, kernels by CUDA's. With a RUNPATH, LD_LIBRARY_PATH comes before
 # the folders of the build.
 $(NCCL_OBJECTS): private BB_FLAGS += -fPIC $(CUDA_INCLUDE)
@@ -301,7 +330,7 @@ $(B)/backends/nccl.so: $(NCCL_OBJECTS) $(CUDA_OBJECTS) $(B)/cuda
 # thread-local data lies with the stacks: otherwise the C library would allocate it and let one thread free that of
 # another, which ThreadSanitizer reports as a race.
 FAKE_PIC     := -fPIC -ftls-model=initial-exec
-COMPILE_FAKE  = $(FAKE_CXX) $(CPPFLAGS) $(CFLAGS) -x c++ -std=c++17 -Isrc -Itests/fake $(CUDA_INCLUDE) $(FAKE_PIC) -Wall \
+COMPILE_FAKE  = $(CXX) $(CPPFLAGS) $(CFLAGS) -x c++ -std=c++17 -Isrc -Itests/fake $(CUDA_INCLUDE) $(FAKE_PIC) -Wall \
                 -Wextra -Werror -Wno-unused-parameter -Wno-unused-function -Wno-unknown-pragmas -fno-exceptions \
                 -fno-rtti -ffp-contract=off -fno-strict-aliasing -pthread -MMD -MP $(SAN_FLAGS)
 
@@ -523,7 +552,7 @@ deb: dist
 clean:
 	rm -rf $(B)
 
-.PHONY: all units gpu-tests bench check check-build check-full check-full-build mutants fuzz validate perf tune truth docs help install install-pages dist deb clean no-mpi no-nccl FORCE
+.PHONY: all units gpu-tests bench check check-build check-full check-full-build mutants fuzz validate perf tune truth docs help install install-pages dist deb clean no-mpi no-gloo no-nccl FORCE
 .SECONDARY:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules

@@ -6,7 +6,7 @@
 #   scripts/libraries.sh missing LEVEL        the rows that this level of setup.sh needs and lacks
 #   scripts/libraries.sh table                docs/libraries.md
 #
-# Reads CC and CPPFLAGS, MPICC, CUDA_INCLUDE (flags) and PYTHON from the environment.
+# Reads CC and CPPFLAGS, MPICC, CXX and GLOO_FLAGS, CUDA_INCLUDE (flags) and PYTHON from the environment.
 # Exit: 0 done, 2 usage.
 set -euo pipefail
 
@@ -61,7 +61,7 @@ compiles() {
 	done
 	folder=$(mktemp -d)
 	source_with "${headers[@]}" |
-		$cc -x c -o "$folder/probe" - -x none "${flags[@]}" >/dev/null 2>&1 || status=1
+		$cc -x "${LANGUAGE:-c}" -o "$folder/probe" - -x none "${flags[@]}" >/dev/null 2>&1 || status=1
 	rm -rf "$folder"
 	return $status
 }
@@ -98,6 +98,7 @@ is_here() {
 	case $kind in
 	library) compiles "$cc ${CPPFLAGS:-}" "$@" ;;
 	mpi) OMPI_CC=$cc MPICH_CC=$cc compiles "${MPICC:-mpicc} ${CPPFLAGS:-}" "$@" ;;
+	c++) LANGUAGE=c++ compiles "${CXX:-g++} ${CPPFLAGS:-} ${GLOO_FLAGS:--lgloo}" "$@" ;;
 	cuda) source_with "$@" | $cc ${CUDA_INCLUDE:-} -E - >/dev/null 2>&1 ;;
 	command)
 		for word in "$@"; do

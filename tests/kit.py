@@ -156,7 +156,7 @@ def clipped(name, text):
     return [f"{name}:"] + ["  " + line for line in lines]
 
 
-READ = r"NCCL_|BUSBENCH_|[A-Z]+SAN_OPTIONS|OMPI_COMM_|MV2_COMM_|PMIX?_|JSM_|FLUX_|SLURM_|(LOCAL_)?RANK$|WORLD_SIZE$|MASTER_"
+READ = r"NCCL_|GLOO_|BUSBENCH_|[A-Z]+SAN_OPTIONS|OMPI_COMM_|MV2_COMM_|PMIX?_|JSM_|FLUX_|SLURM_|(LOCAL_)?RANK$|WORLD_SIZE$|MASTER_"
 
 
 def environment(extra=None):

@@ -22,7 +22,8 @@ struct bb_library {
 	/*
 	 * While listening is ON, which takes time, the choices of the library are recorded: chosen
 	 * returns that of the last call of GROUP. The ranks of the process synchronise between
-	 * listen and the calls.
+	 * listen and the calls. NULL: the library does not report its choices, and chosen is NULL
+	 * too.
 	 */
 	void (*listen)(struct bb_group *group, bool on);
 	/* TEXT = "ring:LL128"; empty if the library does not report it. */

@@ -94,7 +94,7 @@ def builds_outside_and_installs():
         programs = [f"{name}_perf" for name in (*COLLECTIVES, "barrier", "data_parallel", "ddp_bucket", "hybrid_parallel", "mem_bandwidth", "moe_alltoall", "p2p_bandwidth", "p2p_latency", "pipeline", "tensor_parallel", "zero")]
         programs += ["busbench", "diagnose"]
         programs += [name for name in ("topology", "model_memory", "acceptance") if os.path.exists(os.path.join(kit.Settings.build, name))]
-        loadable = [n for n in ("mpi", "nccl", "topology") if os.path.exists(os.path.join(kit.Settings.build, "backends", f"{n}.so"))]
+        loadable = [n for n in ("mpi", "gloo", "nccl", "topology") if os.path.exists(os.path.join(kit.Settings.build, "backends", f"{n}.so"))]
         wanted = {f"usr/bin/{name}" for name in programs} | {f"usr/lib/busbench/{name}.so" for name in loadable}
         wanted |= {f"usr/share/man/man1/{name}.1" for name in programs}
         wanted |= {f"usr/share/bash-completion/completions/{name}" for name in programs}
@@ -122,6 +122,8 @@ def installed_works(folder, work, loadable):
     busbench("all_reduce", *"--backend sim --cluster azure-h100:2 -b 8 -e 8".split()).exits(0)
     if "mpi" in loadable:
         busbench("all_reduce", *"--backend mpi -b 8 -e 8".split()).exits(0)
+    if "gloo" in loadable:
+        busbench("all_reduce", *"--backend gloo -t 2 -b 8 -e 8".split()).exits(0)
     share = os.path.join(os.path.dirname(folder), "share", "busbench")
     busbench("profiles").exits(0).prints(f"hgx-h100 {share}/profiles/hgx-h100.yaml\n")
     if "acceptance" in os.listdir(folder):

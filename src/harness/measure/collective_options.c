@@ -2,6 +2,7 @@
  * collective_options.c - checks the options of collectives: datatypes, operations, root, algorithms
  * and environment, and their conflicts.
  */
+#include "backends/library.h"
 #include "backends/virtual.h"
 #include "core/output.h"
 #include "core/units.h"
@@ -502,7 +503,7 @@ static bb_status check_tuner(const struct bb_collective_options *a, const struct
 
 	if (!a->tuner_conf)
 		return BB_OK;
-	if (!o->backend->library)
+	if (!o->backend->library || !o->backend->library->listen)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--tuner-conf: NCCL chooses no algorithm of the %s backend; use "
 			       "--backend nccl, or --cluster with GPUs",

@@ -208,7 +208,7 @@ static bb_status find_chosen(const struct bb_job *job, char chosen[BB_CHOSEN_TEX
 	const struct bb_library *library = s->bench->backend->library;
 	bb_status status;
 
-	if (!library || !job->calls[0].native || s->bench->settings.cudagraph > 0)
+	if (!library || !library->listen || !job->calls[0].native || s->bench->settings.cudagraph > 0)
 		return BB_OK;
 	library->listen(s->group, true);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);

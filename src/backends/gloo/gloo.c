@@ -1,0 +1,210 @@
+/*
+ * The gloo backend: ranks are threads of any number of processes, messages and collectives are
+ * Gloo's, over TCP even within a host. Nothing is pinned: each rank has a thread of Gloo beside it.
+ */
+#include "backends/gloo/gloo.h"
+
+#include "backends/library.h"
+#include "topology/probes/memory.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MAX_LOCAL 64
+#define CHUNK_BYTES ((size_t)512 << 10)
+
+extern const struct bb_backend bb_plugin_backend;
+
+bb_status bb_gloo_failed(const struct bb_rank *rank, const char *act, const char *why)
+{
+	struct bb_context *context = rank->context;
+
+	if (bb_gloo_aborted(context))
+		return BB_ETIMEOUT;
+	return bb_fail(context->error, BB_EBACKEND, "rank %d: %s: %s", rank->rank, act, why);
+}
+
+static bb_status gloo_run(struct bb_group *group, const struct bb_call *call)
+{
+	if (bb_gloo_aborted(group->rank->context))
+		return BB_ETIMEOUT;
+	return call->native ? bb_gloo_native(group, call) : bb_gloo_schedule(group, call);
+}
+
+/* ---- opening ---------------------------------------------------------------------------- */
+
+static void gloo_close(struct bb_context *context)
+{
+	bb_gloo_warden_close(context);
+	pthread_cond_destroy(&context->changed);
+	pthread_mutex_destroy(&context->lock);
+	bb_cpu_close(&context->cpu);
+	free(context);
+}
+
+static bb_status gloo_open(struct bb_context **context, const struct bb_world *world,
+			   const struct bb_backend_config *config, struct bb_error *error)
+{
+	struct bb_context *c;
+	char gloo[BB_GLOO_NAME];
+	bb_status status;
+
+	if (config->link_rate != 0)
+		return bb_fail(
+			error, BB_EUNSUPPORTED,
+			"--link: the links of the gloo backend are real; host paces its own");
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return bb_no_memory(error, "the gloo backend");
+	c->world = *world;
+	c->config = *config;
+	c->error = error;
+	c->cpu.run = gloo_run;
+	c->cpu.pass = bb_gloo_message;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->changed, NULL);
+	/* Gloo writes to sockets without MSG_NOSIGNAL: a peer's death would end this process. */
+	signal(SIGPIPE, SIG_IGN);
+	BB_TRY(status, bb_gloo_choose_address(&c->choice, error), failed);
+	bb_gloo_name(gloo);
+	snprintf(c->name, sizeof(c->name), "%s at %s, %s", gloo, c->choice.address,
+		 c->choice.reason);
+	BB_TRY(status, bb_cpu_open(&c->cpu, error), failed);
+	BB_TRY(status, bb_gloo_warden_open(c, error), failed);
+	c->cpu.ranks = config->ranks_here > 0 ? config->ranks_here : world->nlocal;
+	c->cpu.cores = bb_machine_cores(c->cpu.machine);
+	c->cpu.crowded = c->cpu.ranks > c->cpu.cores;
+	*context = c;
+	return BB_OK;
+failed:
+	gloo_close(c);
+	return status;
+}
+
+static const char *gloo_name(const struct bb_context *context)
+{
+	return context->name;
+}
+
+static const struct bb_library library = {.name = gloo_name};
+
+/* ---- ranks and their memory ------------------------------------------------------------- */
+
+static uint64_t gloo_memory_available(struct bb_context *context)
+{
+	return bb_memory_available() / (uint64_t)context->cpu.ranks *
+	       (uint64_t)context->world.nlocal;
+}
+
+static void gloo_detach(struct bb_rank *rank)
+{
+	if (!rank)
+		return;
+	bb_gloo_member_close(rank, rank->world);
+	bb_gloo_device_close(rank->device);
+	free(rank->hosts);
+	free(rank);
+}
+
+static bb_status gloo_attach(struct bb_context *context, int local, struct bb_rank **rank,
+			     struct bb_error *error)
+{
+	struct bb_rank *r = calloc(1, sizeof(*r));
+	char why[BB_GLOO_WHY];
+	bb_status status;
+
+	if (!r)
+		return bb_no_memory(error, "a rank");
+	r->context = context;
+	r->rank = context->world.first_rank + local;
+	r->local = local;
+	if (bb_gloo_device_open(context->choice.address, &r->device, why))
+		status = bb_gloo_meet(r);
+	else
+		status = bb_fail(error, BB_EBACKEND,
+				 "rank %d: Gloo cannot use the address %s (%s): %s", r->rank,
+				 context->choice.address, context->choice.reason, why);
+	if (status == BB_OK)
+		*rank = r;
+	else
+		gloo_detach(r);
+	return status;
+}
+
+/* Ranks are assumed to spread over the cores. */
+static void gloo_locate(struct bb_rank *rank, struct bb_location *location)
+{
+	const struct bb_context *c = rank->context;
+	const int place = c->config.ranks_before + rank->local;
+
+	bb_cpu_locate(&c->cpu,
+		      c->cpu.crowded ? (int)((int64_t)place * c->cpu.cores / c->cpu.ranks) : place,
+		      c->cpu.cores == 1 ? "" : " (not bound)", location);
+}
+
+/* ---- calls ------------------------------------------------------------------------------ */
+
+static bb_status gloo_tune(struct bb_group *group, struct bb_call *call)
+{
+	call->shape.chunk = CHUNK_BYTES / bb_dtype_size(call->dtype);
+	return BB_OK;
+}
+
+static size_t gloo_tmp_bytes(struct bb_group *group, const struct bb_call *call)
+{
+	return call->native ? bb_gloo_native_tmp_bytes(group, call)
+			    : bb_gloo_schedule_tmp_bytes(group, call);
+}
+
+/* Only on one host is what crosses a link a copy in memory. */
+static double gloo_cost_bytes(struct bb_group *group, const struct bb_call *call)
+{
+	if (call->native || !group->one_host)
+		return 0;
+	return (double)bb_dtype_size(call->dtype) *
+	       bb_algorithm_cost(call->schedule, &call->shape, NULL, NULL);
+}
+
+const struct bb_backend bb_plugin_backend = {
+	.abi = BB_BACKEND_ABI,
+	.name = "gloo",
+	.brief = "ranks are processes or threads, over Gloo's TCP connections",
+	.has_data = true,
+	.in_processes = true,
+	.natives = bb_gloo_natives,
+	.open = gloo_open,
+	.close = gloo_close,
+	.abort = bb_cpu_abort,
+	.max_local = MAX_LOCAL,
+	.memory_available = gloo_memory_available,
+	.attach = gloo_attach,
+	.detach = gloo_detach,
+	.locate = gloo_locate,
+	.alloc = bb_cpu_alloc,
+	.release = bb_cpu_release,
+	.copy = bb_cpu_copy,
+	.fill = bb_cpu_fill,
+	.verify = bb_cpu_verify,
+	.group_open = bb_gloo_group_open,
+	.group_close = bb_gloo_group_close,
+	.barrier = bb_gloo_group_barrier,
+	.choose = bb_gloo_choose,
+	.tune = gloo_tune,
+	.refuses = bb_gloo_refuses,
+	.tmp_bytes = gloo_tmp_bytes,
+	.cost_bytes = gloo_cost_bytes,
+	.queue_open = bb_cpu_queue_open,
+	.queue_close = bb_cpu_queue_close,
+	.event_open = bb_cpu_event_open,
+	.event_close = bb_cpu_event_close,
+	.event_record = bb_cpu_event_record,
+	.event_wait = bb_cpu_event_wait,
+	.compute = bb_cpu_compute,
+	.collective = bb_cpu_collective,
+	.finish = bb_cpu_finish,
+	.now = bb_cpu_now,
+	.clocks = &bb_gloo_clocks,
+	.messages = &bb_cpu_messages,
+	.library = &library,
+};

@@ -1,0 +1,134 @@
+"""The gloo backend on one machine, as torchrun starts it and as threads: right results, refusals, what dies."""
+
+import os
+import signal
+
+import kit
+from kit import COLLECTIVES, LONG, add, expect, passes, run, test
+from tcp import TIMEOUT, Job, running, told_once
+
+CORES = 1  # each rank has a thread of Gloo beside its driver, but they mostly wait for each other
+
+LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo"}
+SWEEP = "--backend gloo -b 1 -e 90000 -f 300 -n 1 -w 0 --algo all"
+FOREVER = "all_reduce --backend gloo -b 8 -e 64K -n 50 -N 0"
+
+
+def needs_gloo():
+    if not os.path.exists(os.path.join(kit.Settings.build, "backends", "gloo.so")):
+        raise kit.Skipped("the gloo backend was not built")
+
+
+def by_threads(line, ranks):
+    needs_gloo()
+    return passes(f"{line} -t {ranks}", LOOPBACK)
+
+
+def by_processes(n, line, **options):
+    """Process 0's result of a run without faults."""
+    needs_gloo()
+    results = Job(n, line, **LOOPBACK, **options).finish()
+    for result in results.values():
+        result.exits(0).quiet().right()
+    return results[0]
+
+
+# ---- results -------------------------------------------------------------------------------------
+
+
+def everything(name, ranks):
+    """busbench's and Gloo's algorithms, at sizes that the ranks do not divide or below their number."""
+    result = by_threads(f"{name} {SWEEP}", ranks)
+    ran = {row.algorithm for row in result.rows()}
+    result.require("native" in ran or name in WITHOUT_NATIVE, f"only {sorted(ran)} ran")
+
+
+WITHOUT_NATIVE = "reduce_scatter sendrecv hypercube".split()
+
+for name in COLLECTIVES:
+    add(name, everything, name, 4 if name == "hypercube" else 3)
+
+
+@test
+def roots():
+    for name in ("broadcast", "reduce", "gather", "scatter"):
+        by_threads(f"{name} --backend gloo --algo native,ring -r all -b 1000 -e 1000 -n 1 -w 0", 3)
+
+
+@test
+def types_and_operations():
+    """4 processes: each type and operation that Gloo's all_reduce and a schedule reduce."""
+    result = by_processes(4, "all_reduce --backend gloo --algo native,native:bcube,ring -d all -o all -b 1000 -e 1000 -n 1 -w 0")
+    expect({row.algorithm for row in result.rows()} == {"native", "native:bcube", "ring"}, str(result))
+
+
+@test
+def ring_beside_tree():
+    result = by_processes(4, "all_reduce --backend gloo --algo ring,tree -b 1K -e 1M -f 32 -n 2 -w 1 --json -")
+    records = result.by_kind()
+    expect({r["algorithm"] for r in records["result"]} == {"ring", "tree"}, str(result))
+    library = records["run"][0]["library"]
+    for word in ("Gloo", "127.0.0.1", "GLOO_SOCKET_IFNAME=lo"):
+        expect(word in library, f"{word!r} is not in {library!r}")
+
+
+@test
+def queues_and_messages():
+    """Messages of queues, from any member too, and collectives of groups beside computations."""
+    for line in ("moe_alltoall", "pipeline", "hybrid_parallel"):
+        by_processes(4, f"{line} --backend gloo -n 1 -w 0").prints("verdict: passed")
+
+
+@test
+def address_of_master():
+    """Without GLOO_SOCKET_IFNAME the address is the one that leads to process 0."""
+    needs_gloo()
+    results = Job(2, "all_reduce --backend gloo -b 8 -e 8 -n 1", master="127.0.0.1").finish()
+    results[0].exits(0).prints("at 127.0.0.1, that leads to MASTER_ADDR=127.0.0.1")
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+@test
+def interfaces():
+    needs_gloo()
+    for name, said in (("nosuch0", "no interface of that name"), ("^lo", "knows no prefixes"), ("lo,eth0", "name only one")):
+        result = run("all_reduce --backend gloo -t 2 -b 8 -e 8", {"GLOO_SOCKET_IFNAME": name}).exits(2)
+        result.says(f"GLOO_SOCKET_IFNAME={name}", said)
+
+
+@test
+def refusals():
+    needs_gloo()
+    run("all_reduce --backend gloo -t 2 -b 8 -e 8 --link 1GB/s", LOOPBACK).exits(5).says("links of the gloo backend are real")
+    result = run("all_gather --backend gloo -t 2 -b 8 -e 8 --algo native:bcube", LOOPBACK)
+    result.exits(2, 5)
+    run("reduce_scatter --backend gloo -t 2 -b 8 -e 8 --algo native,ring", LOOPBACK).exits(0).prints("Gloo has no such collective")
+    run("all_reduce --backend gloo -b 8 -e 8 --algo native,ring", LOOPBACK).exits(0).prints("Gloo connects at least two ranks")
+
+
+# ---- what dies -----------------------------------------------------------------------------------
+
+
+def killed(algorithm):
+    needs_gloo()
+    with running(3, f"{FOREVER} --algo {algorithm} -T {LONG}", **LOOPBACK) as (job, _):
+        job.processes[2].kill()
+        results = job.finish()
+    told_once(results, "rank 2 (", "is gone: its process ended without reporting a cause", code=3)
+
+
+for algorithm in ("ring", "native"):
+    add(f"a rank is killed in {algorithm}", killed, algorithm)
+
+
+@test
+def stopped():
+    needs_gloo()
+    with running(3, f"{FOREVER} --algo ring -T {TIMEOUT}", **LOOPBACK) as (job, _):
+        job.processes[1].send_signal(signal.SIGSTOP)
+        kit.wait_for(lambda: all(job.processes[rank].poll() is not None for rank in (0, 2)), "the others end")
+        job.processes[1].kill()
+        results = job.finish()
+    told_once(results, "did not end within", "rank 1", code=4)
