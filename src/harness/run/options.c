@@ -114,7 +114,30 @@ static bb_status refuse_cpu(const struct bb_plugin *plugin, const char *why, int
 		       by_mpi ? BB_LAUNCHER : "host");
 }
 
-/* Chooses GPUs if there are any, else the processes of MPI's launcher, else threads. */
+/* Chooses host, or Gloo if torchrun's variables announce several processes and it was built. */
+static bb_status choose_cpu(struct bb_options *o, struct bb_plugin *plugin,
+			    const struct bb_launch_hint *launch, const char *gpus,
+			    struct bb_error *error)
+{
+	struct bb_error why = {.text = ""};
+	const bool several = launch->kind && launch->nprocs > 1;
+	const bb_status st =
+		several ? bb_plugin_load(plugin, bb_loadable_find(BB_CPUS), &why) : BB_OK;
+
+	if (st != BB_OK && !plugin->missing)
+		return bb_fail(error, st, "%s", why.text);
+	if (plugin->backend) {
+		snprintf(o->backend_reason, BB_REASON_TEXT, "%s started %d processes, and %s",
+			 launch->launcher, launch->nprocs, gpus);
+		return BB_OK;
+	}
+	snprintf(o->backend_reason, BB_REASON_TEXT, "%s, %sand no launcher of MPI started this",
+		 gpus, several ? "no " BB_CPUS " backend was built, " : "");
+	plugin->backend = bb_backend_find("host");
+	return BB_OK;
+}
+
+/* Chooses GPUs if there are any, else the processes of a launcher, else threads. */
 static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
 				const struct bb_launch_hint *launch, struct bb_error *error)
 {
@@ -137,10 +160,7 @@ static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
 			 launch->launcher, gpus);
 		return load_for_launcher(plugin, launch, error);
 	}
-	snprintf(o->backend_reason, BB_REASON_TEXT, "%s, and no launcher of MPI started this",
-		 gpus);
-	plugin->backend = bb_backend_find("host");
-	return BB_OK;
+	return choose_cpu(o, plugin, launch, gpus, error);
 }
 
 /* Chooses null, because nothing is measured; MPI's launcher may have started several processes. */
@@ -192,7 +212,7 @@ static bb_status refuse_processes(const struct bb_options *o, const struct bb_la
 	if (launch->kind)
 		return bb_fail(error, BB_EUSAGE,
 			       "the %s backend is one process, and %s started %d (%s=%d); start "
-			       "one, or give --backend " BB_GPUS
+			       "one, or give --backend " BB_CPUS ", or " BB_GPUS
 			       " where there are GPUs, or use mpirun and --backend " BB_LAUNCHER
 			       "%s%s%s",
 			       o->backend->name, launch->launcher, launch->nprocs, launch->variable,

@@ -24,7 +24,7 @@ const struct bb_loadable bb_loadables[] = {
 	 .remedy = "make MPI=1, which needs mpicc",
 	 .needs = "the MPI that it was built with: put the folder of its libraries into "
 		  "LD_LIBRARY_PATH"},
-	{.name = "gloo",
+	{.name = BB_CPUS,
 	 .remedy = "make GLOO=1, which needs g++ and libgloo-dev",
 	 .needs = "the Gloo that it was built with: put the folder of its library into "
 		  "LD_LIBRARY_PATH"},

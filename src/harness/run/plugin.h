@@ -11,6 +11,7 @@
 #include "simulator/cluster.h"
 
 #define BB_GPUS "nccl"    /* the backend of GPUs */
+#define BB_CPUS "gloo"    /* the backend of processes without MPI and without GPUs */
 #define BB_LAUNCHER "mpi" /* has the launch of processes that an MPI launcher started */
 
 struct bb_loadable {
