@@ -5,6 +5,7 @@ import signal
 
 import kit
 from kit import COLLECTIVES, LONG, add, expect, passes, run, test
+from hosts import Hosts
 from tcp import TIMEOUT, Job, running, told_once
 
 CORES = 1  # each rank has a thread of Gloo beside its driver, but they mostly wait for each other
@@ -55,11 +56,16 @@ def roots():
         by_threads(f"{name} --backend gloo --algo native,ring -r all -b 1000 -e 1000 -n 1 -w 0", 3)
 
 
-@test
-def types_and_operations():
-    """4 processes: each type and operation that Gloo's all_reduce and a schedule reduce."""
-    result = by_processes(4, "all_reduce --backend gloo --algo native,native:bcube,ring -d all -o all -b 1000 -e 1000 -n 1 -w 0")
+def types_and_operations(n, choice):
+    """What Gloo's all_reduce and a schedule reduce."""
+    line = f"all_reduce --backend gloo --algo native,native:bcube,ring {choice} -b 1000 -e 1000 -n 1 -w 0"
+    result = by_processes(n, line)
     expect({row.algorithm for row in result.rows()} == {"native", "native:bcube", "ring"}, str(result))
+
+
+add("each type", types_and_operations, 2, "-d all -o sum")
+add("each operation", types_and_operations, 3, "-d int32 -o all")
+add("each type and operation", types_and_operations, 4, "-d all -o all", full=True)
 
 
 @test
@@ -75,8 +81,8 @@ def ring_beside_tree():
 @test
 def queues_and_messages():
     """Messages of queues, from any member too, and collectives of groups beside computations."""
-    for line in ("moe_alltoall", "pipeline", "hybrid_parallel"):
-        by_processes(4, f"{line} --backend gloo -n 1 -w 0").prints("verdict: passed")
+    for name, n in (("moe_alltoall", 2), ("pipeline", 3), ("hybrid_parallel", 4)):
+        by_processes(n, f"{name} --backend gloo -n 1 -w 0").prints("verdict: passed")
 
 
 @test
@@ -85,6 +91,44 @@ def address_of_master():
     needs_gloo()
     results = Job(2, "all_reduce --backend gloo -b 8 -e 8 -n 1", master="127.0.0.1").finish()
     results[0].exits(0).prints("at 127.0.0.1, that leads to MASTER_ADDR=127.0.0.1")
+
+
+@test
+def pairs():
+    """Routes: transfers with verified data, both ways at once, and words back and forth."""
+    for line in ("p2p_bandwidth -b 1M -e 1M -n 1 -w 0 --direction bidirectional", "p2p_latency -n 1 -w 0"):
+        by_processes(2, f"{line} --backend gloo").prints("message (P2P off)", "verdict: passed")
+
+
+# ---- several hosts -------------------------------------------------------------------------------
+
+
+@test
+def on_several_hosts():
+    """Each host uses the address that leads to process 0; clocks that differ are compared by pings."""
+    needs_gloo()
+    with Hosts(3, clocks={2: 5}) as hosts:
+        results = Job(3, "all_reduce --algo ring,native -b 8 -e 64K -f 64 -n 2 -w 0", hosts=hosts, master="h1").finish()
+    for result in results.values():
+        result.exits(0).quiet().right()
+    results[0].prints("Backend gloo was chosen", "at 10.77.0.1, that leads to MASTER_ADDR=h1", "clocks within")
+
+
+@test
+def loopback_between_hosts():
+    needs_gloo()
+    with Hosts(2) as hosts:
+        results = Job(2, "all_reduce -b 8 -e 8", hosts=hosts, master="h1", **LOOPBACK).finish()
+    told_once(results, "announces the loopback address 127.0.0.1", "h2", "set GLOO_SOCKET_IFNAME", code=2)
+
+
+@test(full=True)
+def a_host_is_cut_off():
+    needs_gloo()
+    with Hosts(3) as hosts, running(3, f"{FOREVER} --algo native -T {TIMEOUT}", hosts=hosts, master="h1") as (job, _):
+        hosts.cut(3)
+        results = job.finish()
+    told_once({rank: results[rank] for rank in (0, 1)}, "did not end within", "rank 2", code=4)
 
 
 # ---- refusals ------------------------------------------------------------------------------------

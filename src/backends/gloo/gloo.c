@@ -206,5 +206,6 @@ const struct bb_backend bb_plugin_backend = {
 	.now = bb_cpu_now,
 	.clocks = &bb_gloo_clocks,
 	.messages = &bb_cpu_messages,
+	.routes = &bb_gloo_routes,
 	.library = &library,
 };

@@ -7,6 +7,7 @@
  *   meet.c      what ranks exchange before they are connected
  *   group.c     groups and their meshes; aborting
  *   messages.c  messages: of schedules, of queues, of the clocks
+ *   routes.c    the route between two ranks
  *   native.c    Gloo's own collectives
  *   wrapper.cc  Gloo as plain C (wrapper.h)
  */
@@ -19,6 +20,7 @@
 #include "backends/cpu/port.h"
 #include "backends/cpu/queue.h"
 #include "backends/gloo/wrapper.h"
+#include "backends/routes.h"
 
 #include <pthread.h>
 
@@ -125,7 +127,13 @@ BB_MUST bb_status bb_gloo_group_barrier(struct bb_group *group);
 /* ---- messages (messages.c) --------------------------------------------------------------- */
 
 /* Uses of a mesh, whose messages do not mix. Gloo's collectives take slots below them. */
-enum bb_gloo_use { BB_GLOO_SCHEDULES = 0x10, BB_GLOO_QUEUES, BB_GLOO_OPENING, BB_GLOO_PINGS };
+enum bb_gloo_use {
+	BB_GLOO_SCHEDULES = 0x10,
+	BB_GLOO_QUEUES,
+	BB_GLOO_OPENING,
+	BB_GLOO_PINGS,
+	BB_GLOO_ROUTES
+};
 
 static inline uint64_t bb_gloo_slot(enum bb_gloo_use use, int channel)
 {
@@ -139,6 +147,10 @@ size_t bb_gloo_schedule_tmp_bytes(const struct bb_group *group, const struct bb_
 BB_MUST bb_status bb_gloo_schedule(struct bb_group *group, const struct bb_call *call);
 /* bb_cpu_context's pass. */
 BB_MUST bb_status bb_gloo_message(const struct bb_message *message);
+
+/* ---- routes (routes.c) -------------------------------------------------------------------- */
+
+extern const struct bb_routes bb_gloo_routes;
 
 /* ---- Gloo's collectives (native.c) ------------------------------------------------------- */
 
