@@ -203,7 +203,7 @@ gpu-tests: $(filter-out $(B)/tests/fake/%,$(GPU_SPEED) $(GPU_KERNELS)) $(DEVICE_
 $(B)/flags: SAYS = $(shell $(CC) --version | head -n 1) $(COMPILE) $(LINK) $(foreach i,$(ISAS),$(ISA_$(i)))
 $(B)/objects: SAYS = $(SOURCES) $(ISAS) $(UPPER)
 $(B)/mpicc: SAYS = $(MPICC) $(shell command -v $(MPICC)) $(shell $(MPICC) -show 2>/dev/null)
-$(B)/gloo: SAYS = $(CXX) $(shell $(CXX) --version | head -n 1) $(GLOO_FLAGS) $(GLOO_LIBS)
+$(B)/gloo: SAYS = $(CXX) $(shell $(CXX) --version 2>/dev/null | head -n 1) $(GLOO_FLAGS) $(GLOO_LIBS)
 $(B)/facts: SAYS = $(FACTS)
 $(B)/cuda: SAYS = $(NVCC) $(NVCC_GENCODE) $(NVCC_SMALL) $(CUDA_INCLUDE) $(CUDA_LIBS)
 $(B)/flags $(B)/objects $(B)/mpicc $(B)/gloo $(B)/facts $(B)/cuda: FORCE

@@ -125,7 +125,8 @@ static bb_status swap_ends(const struct bb_group *g, struct bb_gloo_address *end
 			continue;
 		if (!bb_gloo_receive(world, peer, slot, &theirs, sizeof(theirs), &received, why) ||
 		    !bb_gloo_send(world, peer, slot, &ends[i], sizeof(ends[i]), &sent, why) ||
-		    !bb_gloo_wait_received(received, NULL, why) || !bb_gloo_wait_sent(sent, why))
+		    !bb_gloo_wait_received(received, NULL, why) ||
+		    !bb_gloo_wait_sent(sent, NULL, why))
 			return bb_gloo_failed(g->rank, "opening a group", why);
 		if (theirs.bytes > sizeof(theirs.data))
 			return bb_gloo_failed(g->rank, "opening a group",

@@ -68,18 +68,21 @@ static bb_status start_receive(void *own, int peer, int channel, void *data, siz
 static bb_status wait_sent(void *own, union bb_request *request)
 {
 	char why[BB_GLOO_WHY];
+	int peer;
 
-	return bb_gloo_wait_sent(request->handle, why) ? BB_OK
-						       : message_failed(own, "sending", -1, why);
+	return bb_gloo_wait_sent(request->handle, &peer, why)
+		       ? BB_OK
+		       : message_failed(own, "sending to", peer, why);
 }
 
 static bb_status wait_received(void *own, union bb_request *request, size_t bytes)
 {
 	char why[BB_GLOO_WHY];
+	int peer;
 
-	return bb_gloo_wait_received(request->handle, NULL, why)
+	return bb_gloo_wait_received(request->handle, &peer, why)
 		       ? BB_OK
-		       : message_failed(own, "receiving", -1, why);
+		       : message_failed(own, "receiving from", peer, why);
 }
 
 const struct bb_port_calls bb_gloo_port_calls = {
@@ -109,7 +112,7 @@ static bb_status send_now(struct bb_group *group, int peer, const void *data, si
 
 	if (bb_gloo_send(group->member->mesh, peer, bb_gloo_slot(BB_GLOO_QUEUES, 0), data, bytes,
 			 &request, why) &&
-	    bb_gloo_wait_sent(request, why))
+	    bb_gloo_wait_sent(request, NULL, why))
 		return BB_OK;
 	return message_failed(group, "sending to", peer, why);
 }
@@ -156,7 +159,7 @@ static bb_status send_ping(void *own, int peer, const void *data, size_t bytes)
 
 	if (bb_gloo_send(rank->world->mesh, peer, bb_gloo_slot(BB_GLOO_PINGS, 0), data, bytes,
 			 &request, why) &&
-	    bb_gloo_wait_sent(request, why))
+	    bb_gloo_wait_sent(request, NULL, why))
 		return BB_OK;
 	return bb_gloo_failed(rank, "comparing clocks", why);
 }

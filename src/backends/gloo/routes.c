@@ -70,7 +70,7 @@ static bb_status exchange(struct bb_group *group, int peer, const struct bb_half
 	    (out->bytes == 0 ||
 	     bb_gloo_send(mesh, peer, slot, out->mine, out->bytes, &sent, why)) &&
 	    (!received || bb_gloo_wait_received(received, NULL, why)) &&
-	    (!sent || bb_gloo_wait_sent(sent, why)))
+	    (!sent || bb_gloo_wait_sent(sent, NULL, why)))
 		return BB_OK;
 	return bb_gloo_failed(group->rank, "exchanging messages of a route", why);
 }

@@ -88,6 +88,7 @@ struct bb_gloo_mesh {
 
 struct bb_gloo_request {
 	std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
+	int peer; /* negative: any */
 };
 
 void bb_gloo_name(char name[BB_GLOO_NAME])
@@ -174,7 +175,7 @@ bool bb_gloo_send(struct bb_gloo_mesh *mesh, int peer, uint64_t slot, const void
 		auto buffer = mesh->context->createUnboundBuffer(const_cast<void *>(data), bytes);
 
 		buffer->send(peer, slot, 0, bytes);
-		*request = new bb_gloo_request{std::move(buffer)};
+		*request = new bb_gloo_request{std::move(buffer), peer};
 	});
 }
 
@@ -192,22 +193,26 @@ bool bb_gloo_receive(struct bb_gloo_mesh *mesh, int peer, uint64_t slot, void *d
 			buffer->recv(peers, slot, 0, bytes);
 		else
 			buffer->recv(peer, slot, 0, bytes);
-		*request = new bb_gloo_request{std::move(buffer)};
+		*request = new bb_gloo_request{std::move(buffer), peer};
 	});
 }
 
-bool bb_gloo_wait_sent(struct bb_gloo_request *request, char *why)
+bool bb_gloo_wait_sent(struct bb_gloo_request *request, int *peer, char *why)
 {
 	const std::unique_ptr<bb_gloo_request> owned(request);
 
+	if (peer)
+		*peer = owned->peer;
 	return guarded(why, [&] { owned->buffer->waitSend(); });
 }
 
-bool bb_gloo_wait_received(struct bb_gloo_request *request, int *source, char *why)
+bool bb_gloo_wait_received(struct bb_gloo_request *request, int *peer, char *why)
 {
 	const std::unique_ptr<bb_gloo_request> owned(request);
 
-	return guarded(why, [&] { owned->buffer->waitRecv(source); });
+	if (peer)
+		*peer = owned->peer;
+	return guarded(why, [&] { owned->buffer->waitRecv(peer); });
 }
 
 /* ---- collectives ------------------------------------------------------------------------- */

@@ -61,9 +61,10 @@ bool bb_gloo_send(struct bb_gloo_mesh *mesh, int peer, uint64_t slot, const void
 bool bb_gloo_receive(struct bb_gloo_mesh *mesh, int peer, uint64_t slot, void *data, size_t bytes,
 		     struct bb_gloo_request **request, char why[BB_GLOO_WHY]);
 /* Wait for a message and end REQUEST. A sent message is done when the peer has posted its receive
-   and the kernel has the data. *SOURCE = the sender of a received one; NULL: not requested. */
-bool bb_gloo_wait_sent(struct bb_gloo_request *request, char why[BB_GLOO_WHY]);
-bool bb_gloo_wait_received(struct bb_gloo_request *request, int *source, char why[BB_GLOO_WHY]);
+   and the kernel has the data. *PEER = the other end, or after a failure the one that was named;
+   negative if none was. PEER NULL: not requested. */
+bool bb_gloo_wait_sent(struct bb_gloo_request *request, int *peer, char why[BB_GLOO_WHY]);
+bool bb_gloo_wait_received(struct bb_gloo_request *request, int *peer, char why[BB_GLOO_WHY]);
 
 enum bb_gloo_function {
 	BB_GLOO_ALL_REDUCE,
