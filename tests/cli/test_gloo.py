@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 
 import kit
 from kit import COLLECTIVES, LONG, add, expect, passes, run, test
@@ -129,6 +130,28 @@ def a_host_is_cut_off():
         hosts.cut(3)
         results = job.finish()
     told_once({rank: results[rank] for rank in (0, 1)}, "did not end within", "rank 2", code=4)
+
+
+@test
+def threads_of_processes():
+    """2 processes of 2 threads, over IPv6."""
+    needs_gloo()
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError as error:
+        raise kit.Skipped(f"no IPv6 here: {error}")
+    results = Job(2, "all_reduce -t 2 -b 8 -e 64K -f 64 -n 1 -w 0 --algo ring,native", master="::1").finish()
+    for result in results.values():
+        result.exits(0).quiet().right()
+    results[0].prints("ranks: 4 ", "at ::1, that leads to MASTER_ADDR=::1")
+
+
+@test
+def groups():
+    """Two groups at the same time, each with connections of its own."""
+    split = {"NCCL_TESTS_SPLIT": "MOD 2"}
+    by_processes(4, "all_gather --backend gloo -b 8 -e 64K -f 64 -n 1 -w 0 --algo ring,native", **split).prints("Group  1")
 
 
 # ---- refusals ------------------------------------------------------------------------------------
