@@ -4,7 +4,7 @@
 #   bench             all-reduce from 1M to 1G on 8 ranks or all GPUs by ring, tree and the default, and a report
 #   check             the tests; check-full: all tests, also under sanitizers; check-build: only builds what check runs
 #   mutants           plants small defects, one after the other; a test must notice each
-#   validate          docs/validation.md: the sim backend against published measurements
+#   validate          docs/validation.md and docs/training_runs.md: models against published measurements
 #   perf tune truth   measurements that print tables: speed, the tuning table, planted truths
 #   fuzz              messages of other processes, and readers of files; each target for FUZZ_SECONDS (60)
 #   docs              docs/options.md, records.md, algorithms.md and libraries.md, and the table of gpu.md

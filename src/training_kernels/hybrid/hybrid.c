@@ -139,11 +139,15 @@ static bb_status make_nodes(struct bb_hybrid *h, struct bb_options *o, struct bb
 /* Options of --plan alone. */
 static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error *error)
 {
-	const char *given = a->ranks_given    ? "--ranks"
-			    : a->memory_given ? "--memory"
-			    : a->best_given   ? "--best"
-			    : a->scatter      ? "--scatter-gather"
-					      : NULL;
+	const char *given = a->ranks_given         ? "--ranks"
+			    : a->memory_given      ? "--memory"
+			    : a->best_given        ? "--best"
+			    : a->scatter           ? "--scatter-gather"
+			    : a->cp_given          ? "--cp"
+			    : a->chunks_given      ? "--virtual-stages"
+			    : a->overlap_given     ? "--overlap"
+			    : a->memory_rate_given ? "--memory-rate"
+						   : NULL;
 
 	if (given)
 		return bb_fail(error, BB_EUSAGE, "%s needs --plan; give both or neither", given);
@@ -165,7 +169,7 @@ static bb_status check_divisions(const struct bb_hybrid_options *a, struct bb_er
 	const struct {
 		const char *name;
 		int64_t n;
-	} sizes[] = {{"tp", a->tp}, {"pp", a->pp}, {"dp", a->dp}};
+	} sizes[] = {{"tp", a->tp}, {"pp", a->pp}, {"dp", a->dp}, {"cp", a->cp}};
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		if (sizes[i].n > 0 && a->ranks % sizes[i].n != 0)

@@ -46,6 +46,11 @@
 	       .usual = true)                                                                      \
 	OPTION(INT, ep, "ep", 0, "1", "number of replicas that divide the experts", .min = 1,      \
 	       .max = MOST_RANKS)                                                                  \
+	OPTION(INT, cp, "cp", 0, "1",                                                              \
+	       "ranks that divide each sequence, by ring attention; --plan alone", .min = 1,       \
+	       .max = MOST_RANKS)                                                                  \
+	OPTION(INT, chunks, "virtual-stages", 0, "1",                                              \
+	       "virtual stages of each stage, interleaved; --plan alone", .min = 1, .max = 1000)   \
 	OPTION(CHOICE, order, "order", 0, "tp-pp-dp",                                              \
 	       "order of ranks: tensor ranks are neighbours, then stages or "                      \
 	       "replicas",                                                                         \
@@ -76,6 +81,13 @@
 	BB_FLOPS_OPTION(OPTION, "")                                                                \
 	OPTION(INT, best, "best", 0, "8", "number of divisions in the text; --json has all",       \
 	       .min = 1, .max = 1000)                                                              \
+	OPTION(CHOICE, overlap, "overlap", 0, "none",                                              \
+	       "communication beside computations: of data parallelism, or also of tensors, "      \
+	       "context and stages",                                                               \
+	       .choices = bb_overlap_words)                                                        \
+	OPTION(LINK, memory_rate, "memory-rate", 0, NULL,                                          \
+	       "rate of a rank's memory, as in 1.7TB/s, for operations that it limits "            \
+	       "(default: they take no time)")                                                     \
 	COMMON("iters", 'n', "5", "timed steps of each kind", .min = 1, .max = 1000000,            \
 	       .section = "Steps", .usual = true)                                                  \
 	OPTION(STRING, algo_text, "algo", 0, "auto",                                               \
@@ -131,6 +143,10 @@ BB_MUST bb_status bb_hybrid_preset_rate(const struct bb_hybrid_preset *preset, d
 	FIELD(INT, pp, "", "number of stages of the pipeline")                                     \
 	FIELD(INT, dp, "", "number of replicas")                                                   \
 	FIELD(INT, ep, "", "number of replicas that divide the experts")                           \
+	FIELD(INT, cp, "", "ranks that divide each sequence")                                      \
+	FIELD(INT, virtual_stages, "", "virtual stages of each stage")                             \
+	FIELD(STRING, attention, "", "kernels of attention")                                       \
+	FIELD(STRING, overlap, "", "communication beside computations")                            \
 	FIELD(INT, micro_batch, "", "sequences of a micro-batch")                                  \
 	FIELD(INT, micro_batches, "", "micro-batches of a step of each replica")                   \
 	FIELD(STRING, recompute, "", "part of the forward pass that is recomputed")                \
@@ -141,10 +157,12 @@ BB_MUST bb_status bb_hybrid_preset_rate(const struct bb_hybrid_preset *preset, d
 	FIELD(STRING, tightest, "", "largest part of memory_bytes")                                \
 	FIELD(DOUBLE, step_us, "us", "time of a step")                                             \
 	FIELD(DOUBLE, compute_us, "us", "computations of the slowest stage")                       \
+	FIELD(DOUBLE, local_us, "us", "part of them that the memory limits")                       \
 	FIELD(DOUBLE, bubble_us, "us", "waits of stages at the beginning and at the end")          \
 	FIELD(DOUBLE, bubble_over_ideal, "fraction", "(pp - 1) / micro_batches")                   \
 	FIELD(DOUBLE, tensor_us, "us", "communication of tensor parallelism")                      \
 	FIELD(DOUBLE, expert_us, "us", "communication of expert parallelism")                      \
+	FIELD(DOUBLE, context_us, "us", "exposed keys and values of other ranks")                  \
 	FIELD(DOUBLE, pipeline_us, "us", "exposed messages between stages")                        \
 	FIELD(DOUBLE, data_us, "us", "reduction of gradients, and all-gathers of ZeRO")            \
 	FIELD(DOUBLE, embedding_us, "us",                                                          \

@@ -1,7 +1,9 @@
 #include "training_kernels/hybrid/plan.h"
 
 #include "core/array.h"
+#include "training_kernels/hybrid/memory_time.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #define MOST_MICRO_BATCH 64
@@ -13,6 +15,8 @@ const char *const bb_misfit_reasons[BB_MISFITS] = {
 	[BB_MISFIT_OTHER] = "conflict with ZeRO, experts or sequence parallelism",
 	[BB_MISFIT_MEMORY] = "does not fit into memory",
 };
+
+const char *const bb_overlap_words[] = {"none", "data", "all", NULL};
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
@@ -31,6 +35,11 @@ static struct bb_hybrid_part stage_part(const struct bb_training *t, uint64_t st
 	};
 }
 
+static uint64_t context_of(const struct bb_hybrid_division *division)
+{
+	return division->cp > 1 ? (uint64_t)division->cp : 1;
+}
+
 double bb_attention_flops(const struct bb_model *m)
 {
 	const struct bb_hyper *h = &m->hyper;
@@ -38,7 +47,8 @@ double bb_attention_flops(const struct bb_model *m)
 	return 4.0 * (double)(h->seq * h->seq) * (double)(h->heads * h->head_dim);
 }
 
-/* FLOPs of a rank of STAGE for one micro-batch, with recomputation. */
+/* FLOPs of a rank of STAGE for one micro-batch, with recomputation. FlashAttention skips the masked
+   half of causal attention, and its backward pass repeats the product of queries and keys. */
 static double stage_flops(const struct bb_training *t, uint64_t stage)
 {
 	const struct bb_model *m = t->model;
@@ -58,7 +68,10 @@ static double stage_flops(const struct bb_training *t, uint64_t stage)
 			       w->weights;
 	}
 	if (t->recompute == BB_RECOMPUTE_SELECTIVE)
-		sum += bb_attention_flops(m) * (end - begin);
+		sum += bb_attention_flops(m) * (end - begin) * (!t->eager && !m->encoder ? 0.5 : 1);
+	if (!t->eager)
+		sum += bb_attention_flops(m) * (end - begin) *
+		       (m->encoder ? 0.5 : 0.25 - 0.5 * (3 + again));
 	return sum * (double)t->micro_batch / (double)t->tp;
 }
 
@@ -69,8 +82,11 @@ static struct bb_hybrid_step step_of(const struct bb_hybrid_division *division, 
 
 	return (struct bb_hybrid_step){
 		.grid = division->grid,
-		.seq = (uint64_t)h->seq,
+		.seq = (uint64_t)h->seq / context_of(division),
 		.hidden = (uint64_t)h->hidden,
+		.cp = context_of(division),
+		.keys = (uint64_t)h->head_dim * bb_partition((uint64_t)h->kv_heads, t->tp),
+		.chunks = t->chunks,
 		.routes = (uint64_t)h->top_k,
 		.micro_batch = t->micro_batch,
 		.micro_batches = t->micro_batches,
@@ -85,16 +101,55 @@ static struct bb_hybrid_step step_of(const struct bb_hybrid_division *division, 
 
 /* ---- cost ------------------------------------------------------------------------------------ */
 
-static void find_crossings(struct bb_hybrid_division *division, int node)
+/* The grid in which the ranks that divide a sequence are those that divide experts: consecutive
+   members of the data-parallel axis. */
+static struct bb_grid context_grid(const struct bb_hybrid_division *division)
+{
+	struct bb_grid grid = division->grid;
+
+	grid.ep = (int)context_of(division);
+	return grid;
+}
+
+static enum bb_axis traffic_axis(int traffic)
 {
 	static const enum bb_axis axes[BB_TRAFFICS] = {
-		[BB_TRAFFIC_TENSOR] = BB_AXIS_TP,    [BB_TRAFFIC_EXPERT] = BB_AXIS_EP,
-		[BB_TRAFFIC_PIPELINE] = BB_AXIS_PP,  [BB_TRAFFIC_DATA] = BB_AXIS_DP,
-		[BB_TRAFFIC_EMBEDDING] = BB_AXIS_PP,
+		[BB_TRAFFIC_TENSOR] = BB_AXIS_TP,  [BB_TRAFFIC_EXPERT] = BB_AXIS_EP,
+		[BB_TRAFFIC_CONTEXT] = BB_AXIS_EP, [BB_TRAFFIC_PIPELINE] = BB_AXIS_PP,
+		[BB_TRAFFIC_DATA] = BB_AXIS_DP,    [BB_TRAFFIC_EMBEDDING] = BB_AXIS_PP,
 	};
 
+	return axes[traffic];
+}
+
+static void find_crossings(struct bb_hybrid_division *division, int node)
+{
+	const struct bb_grid context = context_grid(division);
+
 	for (int i = 0; i < BB_TRAFFICS; i++)
-		division->crosses[i] = bb_grid_crossing(&division->grid, axes[i], node) > 0;
+		division->crosses[i] =
+			bb_grid_crossing(i == BB_TRAFFIC_CONTEXT ? &context : &division->grid,
+					 traffic_axis(i), node) > 0;
+}
+
+/* The link of the ring of TRAFFIC. */
+static struct bb_hybrid_link ring_link(const struct bb_hybrid_division *division,
+				       const struct bb_hybrid_cluster *c, int traffic)
+{
+	struct bb_hybrid_link link = division->crosses[traffic] ? c->between : c->inside;
+	const struct bb_grid *g = &division->grid;
+	const enum bb_axis axis = traffic_axis(traffic);
+	int members = 1;
+
+	if (!c->rails || !division->crosses[traffic] || traffic_axis(traffic) == BB_AXIS_PP ||
+	    bb_grid_size(g, axis) == 1)
+		return link;
+	while (members < bb_grid_size(g, axis) && bb_grid_member(g, axis, 0, members) < c->node)
+		members++;
+	link.rate *= members;
+	if (link.rate > c->inside.rate)
+		link.rate = c->inside.rate;
+	return link;
 }
 
 static double seconds_of(const struct bb_volume *v, const struct bb_hybrid_link *link)
@@ -102,49 +157,101 @@ static double seconds_of(const struct bb_volume *v, const struct bb_hybrid_link 
 	return (double)v->rounds * link->latency + v->sent / link->rate;
 }
 
-void bb_hybrid_division_cost(struct bb_hybrid_division *division,
-			     const struct bb_hybrid_cluster *cluster, bool scatter)
+/* Shortens EACH traffic of a stage by what runs beside its computations, of BUSY seconds. */
+static void hide_traffic(const struct bb_hybrid_division *division,
+			 const struct bb_hybrid_cluster *cluster, const struct bb_hybrid_part *part,
+			 double busy, double each[BB_TRAFFICS])
+{
+	const struct bb_training *t = &division->training;
+	const double m = (double)t->micro_batches, cp = (double)context_of(division);
+	const double beside = t->zero > 1 ? busy : busy / m;
+	const double least = each[BB_TRAFFIC_DATA] /
+			     (double)(part->layers * (t->zero > 1 ? t->micro_batches : 1));
+	const double attention = 1.5 * bb_attention_flops(t->model) * m *
+				 (double)(part->layers * t->micro_batch) / (double)t->tp / cp /
+				 cluster->flops;
+
+	if (division->overlap >= BB_OVERLAP_DATA)
+		each[BB_TRAFFIC_DATA] = fmax(each[BB_TRAFFIC_DATA] - beside, least);
+	if (division->overlap < BB_OVERLAP_ALL)
+		return;
+	each[BB_TRAFFIC_TENSOR] /= (double)t->tp;
+	each[BB_TRAFFIC_CONTEXT] = fmax(each[BB_TRAFFIC_CONTEXT] - attention, 0);
+}
+
+/* Exposed messages between stages. */
+static double message_seconds(const struct bb_hybrid_division *division,
+			      const struct bb_hybrid_cluster *cluster)
+{
+	const struct bb_training *t = &division->training;
+	const double m = (double)t->micro_batches, p = (double)t->pp;
+	const struct bb_hybrid_link hop = ring_link(division, cluster, BB_TRAFFIC_PIPELINE);
+	const double hops = division->overlap == BB_OVERLAP_ALL
+				    ? 2 * (p - 1)
+				    : (double)t->chunks * (2 * (p - 1) * (m / p + 1) - 2);
+
+	return t->pp == 1 ? 0 : hops * (hop.latency + (double)division->volume.boundary / hop.rate);
+}
+
+/* The cost of DIVISION, whose crossings are known. */
+static void find_cost(struct bb_hybrid_division *division, const struct bb_hybrid_cluster *cluster,
+		      bool scatter)
 {
 	const struct bb_training *t = &division->training;
 	const struct bb_hybrid_step step = step_of(division, scatter);
 	const double m = (double)t->micro_batches, p = (double)t->pp;
-	const struct bb_hybrid_link *hop;
+	struct bb_hybrid_link links[BB_TRAFFICS];
 	struct bb_hybrid_cost *cost = &division->cost;
-	double slowest = -1, data = 0, embedding = 0;
+	double slowest = -1, data = 0, embedding = 0, optimizer = 0;
 
-	find_crossings(division, cluster->node);
+	for (int i = 0; i < BB_TRAFFICS; i++)
+		links[i] = ring_link(division, cluster, i);
 	for (uint64_t stage = 0; stage < t->pp; stage++) {
 		const struct bb_hybrid_part part = stage_part(t, stage);
 		const struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&step, &part);
-		const double compute = m * stage_flops(t, stage) / cluster->flops;
+		const struct bb_memory_bytes moved = bb_memory_bytes_of(t, &part, step.cp);
+		const double local =
+			cluster->memory_rate > 0 ? m * moved.pass / cluster->memory_rate : 0;
+		const double update =
+			cluster->memory_rate > 0 ? moved.step / cluster->memory_rate : 0;
+		const double compute =
+			local + m * stage_flops(t, stage) / (double)step.cp / cluster->flops;
 		double each[BB_TRAFFICS], busy;
 
 		for (int i = 0; i < BB_TRAFFICS; i++)
-			each[i] = seconds_of(&v.of[i], division->crosses[i] ? &cluster->between
-									    : &cluster->inside);
-		busy = compute + each[BB_TRAFFIC_TENSOR] + each[BB_TRAFFIC_EXPERT];
-		data = each[BB_TRAFFIC_DATA] > data ? each[BB_TRAFFIC_DATA] : data;
-		if (each[BB_TRAFFIC_EMBEDDING] > embedding)
-			embedding = each[BB_TRAFFIC_EMBEDDING];
+			each[i] = seconds_of(&v.of[i], &links[i]);
+		hide_traffic(division, cluster, &part, compute, each);
+		busy = compute + each[BB_TRAFFIC_TENSOR] + each[BB_TRAFFIC_EXPERT] +
+		       each[BB_TRAFFIC_CONTEXT];
+		data = fmax(data, each[BB_TRAFFIC_DATA]);
+		embedding = fmax(embedding, each[BB_TRAFFIC_EMBEDDING]);
+		optimizer = fmax(optimizer, update);
 		if (busy <= slowest)
 			continue;
 		slowest = busy;
 		division->volume = v;
 		cost->compute = compute;
+		cost->local = local;
 		cost->traffic[BB_TRAFFIC_TENSOR] = each[BB_TRAFFIC_TENSOR];
 		cost->traffic[BB_TRAFFIC_EXPERT] = each[BB_TRAFFIC_EXPERT];
+		cost->traffic[BB_TRAFFIC_CONTEXT] = each[BB_TRAFFIC_CONTEXT];
 	}
-	hop = division->crosses[BB_TRAFFIC_PIPELINE] ? &cluster->between : &cluster->inside;
+	cost->compute += optimizer;
+	cost->local += optimizer;
 	cost->traffic[BB_TRAFFIC_DATA] = data;
 	cost->traffic[BB_TRAFFIC_EMBEDDING] = embedding;
-	cost->traffic[BB_TRAFFIC_PIPELINE] =
-		t->pp == 1 ? 0
-			   : (2 * (p - 1) * (m / p + 1) - 2) *
-				     (hop->latency + (double)division->volume.boundary / hop->rate);
-	cost->bubble = (p - 1) / m * slowest;
+	cost->traffic[BB_TRAFFIC_PIPELINE] = message_seconds(division, cluster);
+	cost->bubble = (p - 1) / (m * (double)t->chunks) * slowest;
 	cost->step = cost->compute + cost->bubble;
 	for (int i = 0; i < BB_TRAFFICS; i++)
 		cost->step += cost->traffic[i];
+}
+
+void bb_hybrid_division_cost(struct bb_hybrid_division *division,
+			     const struct bb_hybrid_cluster *cluster, bool scatter)
+{
+	find_crossings(division, cluster->node);
+	find_cost(division, cluster, scatter);
 }
 
 double bb_hybrid_division_rate(struct bb_hybrid_division *division,
@@ -185,42 +292,71 @@ static void keep_better(struct bb_hybrid_division *best, const struct bb_hybrid_
 		*best = *division;
 }
 
+/* The memory of the stage that needs most. FlashAttention keeps nothing that grows with the square
+   of a sequence, so that a part of one is a shorter sequence. */
+static struct bb_need most_memory(const struct bb_hybrid_division *division)
+{
+	struct bb_training t = division->training;
+	struct bb_model part = *t.model;
+
+	part.hyper.seq /= (int64_t)context_of(division);
+	t.model = &part;
+	return bb_training_most(&t);
+}
+
 /* Tries DIVISION with all micro-batches. BEST is the fastest so far that fits, LEAST the one that
    needs least memory. */
 static void try_micro_batches(const struct search *s, struct bb_hybrid_division division,
 			      struct bb_hybrid_division *best, struct bb_hybrid_division *least)
 {
 	const uint64_t only = s->space->micro_batch;
-	const uint64_t replica = s->space->batch / division.training.dp;
+	const uint64_t replica = s->space->batch / (division.training.dp / context_of(&division));
 	const uint64_t last = only ? only : MOST_MICRO_BATCH;
 
 	for (uint64_t b = only ? only : 1; b <= last && replica % b == 0; b *= 2) {
 		division.training.micro_batch = b;
 		division.training.micro_batches = replica / b;
-		division.need = bb_training_most(&division.training);
+		division.need = most_memory(&division);
 		if (least->need.total == 0 || division.need.total < least->need.total)
 			*least = division;
 		if (division.need.total > s->cluster->memory)
 			break;
-		bb_hybrid_division_cost(&division, s->cluster, s->space->scatter);
+		find_cost(&division, s->cluster, s->space->scatter);
 		keep_better(best, &division);
 	}
+}
+
+/* Whether virtual stages have equal numbers of layers, with embedding and head as layers or not. */
+static bool chunks_fit(const struct bb_training *t)
+{
+	const uint64_t layers = (uint64_t)t->model->blocks, stages = t->pp * t->chunks;
+
+	return t->chunks == 1 ||
+	       (t->pp > 1 && (layers % stages == 0 || (layers + 2) % stages == 0));
 }
 
 static enum bb_hybrid_misfit division_misfit(const struct search *s,
 					     const struct bb_hybrid_division *division)
 {
 	const struct bb_training *t = &division->training;
+	const uint64_t cp = context_of(division), replicas = t->dp / cp;
+	struct bb_training checked = *t;
 	struct bb_error reason = {.text = ""};
 
 	if (t->model->hyper.heads % division->grid.tp)
 		return BB_MISFIT_HEADS;
 	if (division->grid.pp > t->model->blocks)
 		return BB_MISFIT_LAYERS;
-	if (s->space->batch % t->dp ||
-	    (s->space->micro_batch && s->space->batch / t->dp % s->space->micro_batch))
+	if (s->space->batch % replicas ||
+	    (s->space->micro_batch && s->space->batch / replicas % s->space->micro_batch))
 		return BB_MISFIT_BATCH;
-	return bb_training_check(t, &reason) == BB_OK ? BB_MISFITS : BB_MISFIT_OTHER;
+	if (!chunks_fit(t) ||
+	    (cp > 1 && (t->eager || (uint64_t)t->model->hyper.seq % (2 * cp * t->tp))))
+		return BB_MISFIT_OTHER;
+	/* It wants whole layers in each chunk, where embedding and head may be layers too. */
+	checked.chunks = 1;
+	checked.schedule = BB_1F1B;
+	return bb_training_check(&checked, &reason) == BB_OK ? BB_MISFITS : BB_MISFIT_OTHER;
 }
 
 static bb_status division_keep(struct search *s, const struct bb_hybrid_division *division)
@@ -248,12 +384,17 @@ static bb_status try_grid(struct search *s, const struct bb_grid *grid)
 	t->ep = (uint64_t)grid->ep;
 	t->sequence_parallel = s->space->base.sequence_parallel && grid->tp > 1;
 	t->micro_batch = t->micro_batches = 1;
+	t->chunks = s->space->chunks > 1 ? s->space->chunks : 1;
+	t->schedule = t->chunks > 1 ? BB_INTERLEAVED : BB_1F1B;
+	division.cp = s->space->cp;
+	division.overlap = s->space->overlap;
 	plan->tried++;
 	misfit = division_misfit(s, &division);
 	if (misfit != BB_MISFITS) {
 		plan->misfits[misfit]++;
 		return BB_OK;
 	}
+	find_crossings(&division, s->cluster->node);
 	for (int r = only < 0 ? 0 : only; r <= (only < 0 ? BB_RECOMPUTE_FULL : only); r++) {
 		t->recompute = (enum bb_recompute)r;
 		try_micro_batches(s, division, &best, &least);
@@ -279,6 +420,7 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 {
 	struct search s = {plan, cluster, space, error, 0};
 	const struct bb_grid *fixed = &space->grid;
+	const int cp = space->cp > 1 ? space->cp : 1;
 	bb_status status = BB_OK;
 
 	*plan = (struct bb_hybrid_plan){.list = NULL};
@@ -288,7 +430,8 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 						     fixed->order};
 
 			if (cluster->ranks / tp % pp || (fixed->tp && tp != fixed->tp) ||
-			    (fixed->pp && pp != fixed->pp) || (fixed->dp && grid.dp != fixed->dp))
+			    (fixed->pp && pp != fixed->pp) ||
+			    (fixed->dp && grid.dp != fixed->dp * cp) || grid.dp % cp)
 				continue;
 			BB_TRY(status, try_grid(&s, &grid), out);
 		}

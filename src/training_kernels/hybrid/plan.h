@@ -8,10 +8,13 @@
  *
  *   step = m T + (p-1) T + (2 (p-1) (m/p + 1) - 2) T_c + data + embedding
  *
- * Nothing overlaps, so this is a bound from above. (p-1) T is the bubble (docs/training.md,
- * Pipelines); the term of messages is exact if p divides m. Communication takes rounds x latency +
- * sent / rate (volume.h); if any group of a kind leaves its node, the kind has the links between
- * nodes. The optimizer and memory-bound operations are left out.
+ * With v virtual stages the bubble is 1 / v of that, and messages are v times as many. cp of the
+ * grid's dp ranks divide the tokens of a sequence, so that there are dp / cp replicas. Without
+ * overlap this is a bound from above; see enum bb_hybrid_overlap. (p-1) T is the bubble
+ * (docs/training.md, Pipelines); the term of messages is exact if p divides m. Communication takes
+ * rounds x latency + sent / rate (volume.h); if any group of a kind leaves its node, the kind has
+ * the links between nodes. Operations that the memory limits, with the optimizer, take the bytes of
+ * memory_time.h at the memory's rate, if that is given.
  */
 #ifndef BB_TRAINING_KERNELS_HYBRID_PLAN_H
 #define BB_TRAINING_KERNELS_HYBRID_PLAN_H
@@ -23,10 +26,27 @@ struct bb_hybrid_link {
 	double rate, latency; /* bytes per second of a rank, seconds */
 };
 
+/* The communication that runs beside computations. */
+enum bb_hybrid_overlap {
+	BB_OVERLAP_NONE,
+	/* Gradients are reduced and parameters gathered, layer by layer, beside the passes that
+	   need them last and first; with stages 2 and 3 of ZeRO beside all passes. */
+	BB_OVERLAP_DATA,
+	/* Also tensor parallelism, but for the first of tp pieces of each collective; messages
+	   between stages, but for those that fill and drain the pipeline; keys and values,
+	   beside attention. */
+	BB_OVERLAP_ALL
+};
+extern const char *const bb_overlap_words[]; /* ends with NULL */
+
 struct bb_hybrid_cluster {
 	int ranks, node; /* ranks of a node */
 	struct bb_hybrid_link inside, between;
-	double flops;    /* of a rank, per second */
+	double flops;       /* of a rank, per second */
+	double memory_rate; /* bytes per second of a rank's memory; 0: takes no time */
+	/* A ring between nodes uses the links of all its members in a node, as NCCL's channels
+	   do; false: that of one. */
+	bool rails;
 	uint64_t memory; /* bytes of a rank */
 };
 
@@ -35,8 +55,11 @@ struct bb_hybrid_space {
 	struct bb_grid grid;  /* 0: any; ep and order are fixed */
 	uint64_t batch;       /* sequences of a step, of all replicas */
 	uint64_t micro_batch; /* 0: 1, 2, 4, … while it fits */
-	int recompute;        /* enum bb_recompute; -1: any */
-	bool scatter;         /* see struct bb_hybrid_step */
+	uint64_t chunks;      /* virtual stages of a stage; 0 as 1 */
+	int cp;               /* ranks that divide each sequence; 0 as 1 */
+	enum bb_hybrid_overlap overlap;
+	int recompute; /* enum bb_recompute; -1: any */
+	bool scatter;  /* see struct bb_hybrid_step */
 	/* The rest: model, layout, recipe, zero; sequence_parallel applies where tp > 1. */
 	struct bb_training base;
 };
@@ -44,12 +67,15 @@ struct bb_hybrid_space {
 /* Seconds of a step. */
 struct bb_hybrid_cost {
 	double compute, bubble; /* the bubble includes communication */
+	double local;           /* part of compute: operations that the memory limits */
 	double traffic[BB_TRAFFICS];
 	double step;
 };
 
 struct bb_hybrid_division {
-	struct bb_grid grid;
+	struct bb_grid grid; /* dp: replicas times CP */
+	int cp;              /* ranks that divide each sequence; 0 as 1 */
+	enum bb_hybrid_overlap overlap;
 	struct bb_training training;
 	struct bb_need need;             /* of the stage that needs most */
 	struct bb_hybrid_volumes volume; /* of the slowest stage */

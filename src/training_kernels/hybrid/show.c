@@ -37,6 +37,8 @@ static bb_status plan_prepare(struct show *s)
 		.inside = {link->link_rate, link->link_latency},
 		.between = {a->node_link.rate, a->node_link.latency},
 		.flops = a->flops,
+		.memory_rate = a->memory_rate_given ? a->memory_rate.rate : 0,
+		.rails = true,
 		.memory = a->memory,
 	};
 	s->space = (struct bb_hybrid_space){
@@ -46,6 +48,9 @@ static bb_status plan_prepare(struct show *s)
 		.micro_batch = a->micro_batch_given ? (uint64_t)a->micro_batch : 0,
 		.recompute = a->recompute > BB_RECOMPUTE_FULL ? -1 : a->recompute,
 		.scatter = a->scatter,
+		.chunks = (uint64_t)a->chunks,
+		.cp = (int)a->cp,
+		.overlap = (enum bb_hybrid_overlap)a->overlap,
 		.base = {.model = s->model,
 			 .layout = &s->layout,
 			 .recipe = {&bb_precisions[a->precision], &bb_optimizers[a->optimizer]},
@@ -149,6 +154,8 @@ static void describe_costs(const struct bb_hybrid_division *division,
 	r->compute_us = 1e6 * c->compute;
 	r->bubble_us = 1e6 * c->bubble;
 	r->tensor_us = 1e6 * c->traffic[BB_TRAFFIC_TENSOR];
+	r->local_us = 1e6 * c->local;
+	r->context_us = 1e6 * c->traffic[BB_TRAFFIC_CONTEXT];
 	r->expert_us = 1e6 * c->traffic[BB_TRAFFIC_EXPERT];
 	r->pipeline_us = 1e6 * c->traffic[BB_TRAFFIC_PIPELINE];
 	r->data_us = 1e6 * c->traffic[BB_TRAFFIC_DATA];
@@ -183,7 +190,11 @@ static void division_describe(const struct show *s, const struct bb_hybrid_divis
 	r->node = s->cluster.node;
 	r->tp = g->tp;
 	r->pp = g->pp;
-	r->dp = g->dp;
+	r->dp = g->dp / (division->cp > 1 ? division->cp : 1);
+	r->cp = division->cp > 1 ? division->cp : 1;
+	r->virtual_stages = (int64_t)t->chunks;
+	r->attention = bb_attention_words[t->eager];
+	r->overlap = bb_overlap_words[division->overlap];
 	r->ep = g->ep;
 	r->micro_batch = (int64_t)t->micro_batch;
 	r->micro_batches = (int64_t)t->micro_batches;
@@ -372,6 +383,7 @@ static void add_traffic(const struct show *s, const struct bb_hybrid_division *d
 {
 	static const enum bb_axis axes[] = {[BB_TRAFFIC_TENSOR] = BB_AXIS_TP,
 					    [BB_TRAFFIC_EXPERT] = BB_AXIS_EP,
+					    [BB_TRAFFIC_CONTEXT] = BB_AXIS_EP,
 					    [BB_TRAFFIC_PIPELINE] = BB_AXIS_PP,
 					    [BB_TRAFFIC_DATA] = BB_AXIS_DP};
 	static const struct bb_table_head heads[] = {{"part", "", -9},
@@ -380,22 +392,25 @@ static void add_traffic(const struct show *s, const struct bb_hybrid_division *d
 						     {"groups", "", -1},
 						     {NULL, NULL, 0}};
 	struct bb_text_table t = {.limit = bb_table_limit(stdout)};
+	struct bb_grid context = division->grid;
 
 	bb_table_columns(&t, heads, 1);
 	bb_strbuf_addf(s->out,
 		       "#\n# dp %d, tp %d, pp %d: bytes that a rank of the slowest stage sends "
 		       "per step\n",
 		       division->grid.dp, division->grid.tp, division->grid.pp);
+	if (division->cp > 1)
+		context.ep = division->cp;
 	for (int i = 0; i <= BB_TRAFFIC_DATA; i++) {
+		const struct bb_grid *grid = i == BB_TRAFFIC_CONTEXT ? &context : &division->grid;
 		const struct bb_volume *v = &division->volume.of[i];
 
 		if (v->calls == 0)
 			continue;
 		bb_table_cellf(&t, "%s\t%llu\t%.3f\t%d of %d groups of %d cross nodes",
 			       bb_traffic_names[i], (unsigned long long)v->calls, 1e-9 * v->sent,
-			       bb_grid_crossing(&division->grid, axes[i], s->cluster.node),
-			       bb_grid_groups(&division->grid, axes[i]),
-			       bb_grid_size(&division->grid, axes[i]));
+			       bb_grid_crossing(grid, axes[i], s->cluster.node),
+			       bb_grid_groups(grid, axes[i]), bb_grid_size(grid, axes[i]));
 	}
 	bb_table_print(&t, s->out);
 	bb_table_free(&t);

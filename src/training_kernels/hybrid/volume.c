@@ -3,7 +3,7 @@
 const char *const bb_traffic_names[BB_TRAFFICS] = {
 	[BB_TRAFFIC_TENSOR] = "tensor",       [BB_TRAFFIC_EXPERT] = "expert",
 	[BB_TRAFFIC_PIPELINE] = "pipeline",   [BB_TRAFFIC_DATA] = "data",
-	[BB_TRAFFIC_EMBEDDING] = "embedding",
+	[BB_TRAFFIC_EMBEDDING] = "embedding", [BB_TRAFFIC_CONTEXT] = "context",
 };
 
 #define LOSS_BYTES 4 /* of a token, in each of its three all-reduces */
@@ -40,7 +40,10 @@ static void add_tensor(const struct bb_hybrid_step *s, const struct bb_hybrid_pa
 static void add_pipeline(const struct bb_hybrid_step *s, const struct bb_hybrid_part *part,
 			 struct bb_hybrid_volumes *v)
 {
-	const uint64_t neighbours = (uint64_t)!part->first + (uint64_t)!part->last;
+	/* All virtual stages but the first of the model and the last have both neighbours. */
+	const uint64_t chunks = s->chunks > 1 ? s->chunks : 1;
+	const uint64_t ends = (uint64_t)part->first + (uint64_t)part->last;
+	const uint64_t neighbours = s->grid.pp == 1 ? 0 : 2 * chunks - ends;
 	const uint64_t messages = s->micro_batches * neighbours;
 	struct bb_volume *pipeline = &v->of[BB_TRAFFIC_PIPELINE];
 
@@ -49,6 +52,19 @@ static void add_pipeline(const struct bb_hybrid_step *s, const struct bb_hybrid_
 	if (s->scatter && !s->sequence_parallel)
 		add_rings(&v->of[BB_TRAFFIC_TENSOR], messages, 1, s->grid.tp,
 			  (double)v->activation);
+}
+
+static void add_context(const struct bb_hybrid_step *s, const struct bb_hybrid_part *part,
+			struct bb_volume *v)
+{
+	const uint64_t turns = (s->recomputes ? 4 : 3) * s->micro_batches * part->layers;
+	const uint64_t bytes =
+		2 * s->recipe.precision->parameter * s->seq * s->micro_batch * s->keys;
+
+	if (s->cp < 2)
+		return;
+	v->calls = v->rounds = turns * (s->cp - 1);
+	v->sent = (double)v->calls * (double)bytes;
 }
 
 /* The reduction, and ZeRO's all-gathers, of ELEMENTS that RANKS share. */
@@ -81,6 +97,7 @@ struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_hybrid_step *s,
 	add_pipeline(s, part, &v);
 	add_rings(&v.of[BB_TRAFFIC_EXPERT], s->routes ? again * s->micro_batches * part->layers : 0,
 		  1, g->ep, s->sequence_parallel ? routed / g->tp : routed);
+	add_context(s, part, &v.of[BB_TRAFFIC_CONTEXT]);
 	add_data(s, part->elements - part->experts, g->dp, &v.of[BB_TRAFFIC_DATA]);
 	add_data(s, part->experts, g->dp / g->ep, &v.of[BB_TRAFFIC_DATA]);
 	if (part->first != part->last)

@@ -10,6 +10,9 @@
  *              input of the two matrices divided by columns is gathered again in the backward pass
  *              (Korthikanti et al., arXiv 2205.05198, section 4.2.2). With experts,
  *              their rows are gathered: A times the experts per token.
+ *   context    keys and values of the other cp - 1 ranks' tokens, once forward; backward they and
+ *              their gradients; once more with full recomputation (Liu et al., ring attention,
+ *              arXiv 2310.01889)
  *   expert     4 all-to-alls of A times the experts per token: dispatch and combine, forward and
  *              backward; 2 more with full recomputation
  *
@@ -37,6 +40,7 @@
 enum bb_traffic {
 	BB_TRAFFIC_TENSOR,
 	BB_TRAFFIC_EXPERT,
+	BB_TRAFFIC_CONTEXT,
 	BB_TRAFFIC_PIPELINE,
 	BB_TRAFFIC_DATA,
 	BB_TRAFFIC_EMBEDDING,
@@ -47,8 +51,11 @@ extern const char *const bb_traffic_names[BB_TRAFFICS];
 /* The properties that all stages share. */
 struct bb_hybrid_step {
 	struct bb_grid grid;
-	uint64_t seq, hidden;
-	uint64_t routes; /* experts per token; 0: no experts */
+	uint64_t seq, hidden; /* tokens of a rank's part of a sequence */
+	uint64_t cp;          /* ranks that divide a sequence; 0 as 1 */
+	uint64_t keys;        /* elements of the keys, and of the values, of a token on a rank */
+	uint64_t chunks;      /* virtual stages of a stage; 0 as 1 */
+	uint64_t routes;      /* experts per token; 0: no experts */
 	uint64_t micro_batch, micro_batches;
 	uint64_t embedding; /* elements that head and embedding share; 0: none */
 	struct bb_recipe recipe;

@@ -1,0 +1,51 @@
+#include "training_kernels/hybrid/memory_time.h"
+
+#define LOGIT_BYTES 24
+
+/* Bytes of a layer for a token, but for scores: FORWARD pass or backward. */
+static double token_bytes(const struct bb_training *t, bool forward)
+{
+	const struct bb_hyper *h = &t->model->hyper;
+	const bool gated = t->model->gated;
+	const double each = t->sequence_parallel ? (double)t->tp : 1;
+	const double width = (double)h->hidden, routes = (double)(h->top_k > 0 ? h->top_k : 1);
+	const double sums = forward ? (gated ? 20 : 22) : (gated ? 24 : 34);
+	const double inner = forward ? (gated ? 6 : 4) : (gated ? 10 : 6);
+	const double rotated = gated ? (double)((h->heads + h->kv_heads) * h->head_dim) : 0;
+
+	return sums * width / each +
+	       (inner * (double)h->ffn * routes + 4 * rotated) / (double)t->tp;
+}
+
+/* Bytes of the scores of a token. */
+static double score_bytes(const struct bb_training *t, bool forward)
+{
+	const struct bb_hyper *h = &t->model->hyper;
+	const bool gated = t->model->gated;
+
+	if (!t->eager)
+		return 0;
+	return (forward ? (gated ? 8 : 13) : (gated ? 14 : 19)) * (double)(h->heads * h->seq) /
+	       (double)t->tp;
+}
+
+struct bb_memory_bytes bb_memory_bytes_of(const struct bb_training *t,
+					  const struct bb_hybrid_part *part, uint64_t cp)
+{
+	const struct bb_hyper *h = &t->model->hyper;
+	const struct bb_states each = bb_states_each(&t->recipe);
+	const double tokens = (double)h->seq / (double)cp * (double)t->micro_batch;
+	const double forward = token_bytes(t, true) * (t->recompute == BB_RECOMPUTE_FULL ? 2 : 1);
+	const double scores = score_bytes(t, true) * (t->recompute == BB_RECOMPUTE_NONE ? 1 : 2);
+	const double layer = forward + scores + token_bytes(t, false) + score_bytes(t, false);
+	const double logits =
+		part->last && t->model->logits ? LOGIT_BYTES * (double)h->vocab / (double)t->tp : 0;
+	const uint64_t updated = bb_partition(part->elements, t->zero > 0 ? t->dp : 1);
+
+	return (struct bb_memory_bytes){
+		.pass = tokens * ((double)part->layers * layer + logits) +
+			2 * (double)each.gradients * (double)part->elements,
+		.step = (double)updated *
+			(double)(2 * each.optimizer + each.gradients + each.parameters),
+	};
+}

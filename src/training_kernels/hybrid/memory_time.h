@@ -1,0 +1,33 @@
+/*
+ * memory_time.h - operations of a step of training that the memory of a rank limits: the bytes that
+ * they read and write. Matrix products are not among them. Pure arithmetic.
+ *
+ * Each operation reads its inputs and writes its output once, in 16 bits unless said. Of s b tokens
+ * of width h a layer's forward pass moves, with the inner width f and a heads:
+ *
+ *   norms, residual sums   8 s b h and 12 s b h, with dropout 14; among t ranks if sequence
+ * parallel activation function    4 s b f, gated 6; divided by t rotation of positions  4 s b
+ * (queries + keys), gated families alone; divided by t scores                 8 a s s b, with
+ * dropout 13; none with FlashAttention; divided by t
+ *
+ * and the backward pass 12 and 12 (with dropout 22), 6 (gated 10), the same rotation, and 14 (with
+ * dropout 19). Every micro-batch reads and writes the gradients of all parameters. The head's loss
+ * moves 24 bytes for each logit: 16-bit logits, their copy in fp32, softmax and gradient. The
+ * optimizer reads and writes its states once a step, reads gradients and writes parameters.
+ */
+#ifndef BB_TRAINING_KERNELS_HYBRID_MEMORY_TIME_H
+#define BB_TRAINING_KERNELS_HYBRID_MEMORY_TIME_H
+
+#include "models/memory/training.h"
+#include "training_kernels/hybrid/volume.h"
+
+struct bb_memory_bytes {
+	double pass; /* of a micro-batch, forward and backward with recomputation */
+	double step; /* once a step */
+};
+
+/* Bytes of a rank of PART of T, whose sequences CP ranks divide. */
+struct bb_memory_bytes bb_memory_bytes_of(const struct bb_training *t,
+					  const struct bb_hybrid_part *part, uint64_t cp);
+
+#endif
