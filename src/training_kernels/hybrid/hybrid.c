@@ -145,6 +145,7 @@ static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error 
 			    : a->scatter           ? "--scatter-gather"
 			    : a->cp_given          ? "--cp"
 			    : a->chunks_given      ? "--virtual-stages"
+			    : a->attention_given   ? "--attention"
 			    : a->overlap_given     ? "--overlap"
 			    : a->memory_rate_given ? "--memory-rate"
 						   : NULL;

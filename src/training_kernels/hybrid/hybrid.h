@@ -26,7 +26,6 @@
 	       .choice = hybrid_preset_name, .section = "Model", .usual = true)                    \
 	BB_MODEL_OPTION(OPTION, "gpt2", "transformer: ")                                           \
 	BB_SEQ_OPTION(OPTION)                                                                      \
-	BB_ATTENTION_OPTION(OPTION)                                                                \
 	OPTION(INT, batch, "batch", 0, NULL,                                                       \
 	       "sequences of a step, of all replicas (default: 4 per rank)", .min = 1,             \
 	       .max = MOST_BATCH)                                                                  \
@@ -81,6 +80,9 @@
 	BB_FLOPS_OPTION(OPTION, "")                                                                \
 	OPTION(INT, best, "best", 0, "8", "number of divisions in the text; --json has all",       \
 	       .min = 1, .max = 1000)                                                              \
+	OPTION(CHOICE, attention, "attention", 0, "eager",                                         \
+	       "kernels of attention: eager stores all scores, flash (FlashAttention) none",       \
+	       .choices = bb_attention_words)                                                      \
 	OPTION(CHOICE, overlap, "overlap", 0, "none",                                              \
 	       "communication beside computations: of data parallelism, or also of tensors, "      \
 	       "context and stages",                                                               \
