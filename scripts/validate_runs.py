@@ -61,7 +61,7 @@ class Planner:
 
     def command(self, run, flops):
         system = SYSTEMS[run["fabric"]]
-        yield from (self.binary, "--plan", "--model", run["model"], "--ranks", run["gpus"], "--node", run["node"])
+        yield from (self.binary, "--plan", "--fixed", "--model", run["model"], "--ranks", run["gpus"], "--node", run["node"])
         yield from ("--order", run["order"], "--tp", run["tp"], "--pp", run["pp"], "--dp", run["dp"])
         yield from ("--batch", run["batch"], "--micro-batch", run["micro_batch"], "--recompute", run["recompute"])
         yield from ("--zero", run["zero"], "--memory", MEMORY, "--flops", f"{flops / 1e12:.6f}T")

@@ -35,6 +35,7 @@ static void apply_preset(struct bb_hybrid_options *a, struct bb_options *o)
 	struct bb_backend_config *link = &o->config;
 
 	a->order = a->order_given ? a->order : (int)p->grid.order;
+	a->attention = a->attention_given ? a->attention : BB_ATTENTION_EAGER;
 	a->zero = a->zero_given ? a->zero : p->zero;
 	a->recompute = a->recompute_given ? a->recompute : (int)p->recompute;
 	a->model_text = a->model_text_given ? a->model_text : p->model;
@@ -140,6 +141,7 @@ static bb_status make_nodes(struct bb_hybrid *h, struct bb_options *o, struct bb
 static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error *error)
 {
 	const char *given = a->ranks_given         ? "--ranks"
+			    : a->fixed             ? "--fixed"
 			    : a->memory_given      ? "--memory"
 			    : a->best_given        ? "--best"
 			    : a->scatter           ? "--scatter-gather"

@@ -46,10 +46,11 @@
 	OPTION(INT, ep, "ep", 0, "1", "number of replicas that divide the experts", .min = 1,      \
 	       .max = MOST_RANKS)                                                                  \
 	OPTION(INT, cp, "cp", 0, "1",                                                              \
-	       "ranks that divide each sequence, by ring attention; --plan alone", .min = 1,       \
-	       .max = MOST_RANKS)                                                                  \
+	       "ranks that divide each sequence, by ring attention; default with --plan: any",     \
+	       .min = 1, .max = MOST_RANKS)                                                        \
 	OPTION(INT, chunks, "virtual-stages", 0, "1",                                              \
-	       "virtual stages of each stage, interleaved; --plan alone", .min = 1, .max = 1000)   \
+	       "virtual stages of each stage, interleaved; default with --plan: any", .min = 1,    \
+	       .max = 1000)                                                                        \
 	OPTION(CHOICE, order, "order", 0, "tp-pp-dp",                                              \
 	       "order of ranks: tensor ranks are neighbours, then stages or "                      \
 	       "replicas",                                                                         \
@@ -59,7 +60,9 @@
 	OPTION(FLAG, scatter, "scatter-gather", 0, NULL,                                           \
 	       "each tensor rank sends a part to the next stage")                                  \
 	OPTION(INT, zero, "zero", 0, "0",                                                          \
-	       "stage of ZeRO among the replicas; without --plan 0 or 1", .min = 0, .max = 3)      \
+	       "stage of ZeRO among the replicas; without --plan 0 or 1 (default with --plan: "    \
+	       "any)",                                                                             \
+	       .min = 0, .max = 3)                                                                 \
 	OPTION(CHOICE, recompute, "recompute", 0, "any",                                           \
 	       "part of the forward pass that is recomputed; any: the fastest with --plan, "       \
 	       "else none",                                                                        \
@@ -68,6 +71,9 @@
 	       "compare all divisions of the model, by --link, --node-link, --flops and "          \
 	       "--memory; run nothing",                                                            \
 	       .section = "Plan", .usual = true)                                                   \
+	OPTION(FLAG, fixed, "fixed", 0, NULL,                                                      \
+	       "with --plan: no search for --zero, --sequence-parallel, --cp and "                 \
+	       "--virtual-stages; what is not given is as without --plan")                         \
 	OPTION(INT, ranks, "ranks", 0, NULL, "number of ranks of the plan", .min = 1,              \
 	       .max = MOST_RANKS)                                                                  \
 	OPTION(INT, node, "node", 0, "8", "ranks of a node, connected by --link", .min = 1,        \
@@ -80,8 +86,9 @@
 	BB_FLOPS_OPTION(OPTION, "")                                                                \
 	OPTION(INT, best, "best", 0, "8", "number of divisions in the text; --json has all",       \
 	       .min = 1, .max = 1000)                                                              \
-	OPTION(CHOICE, attention, "attention", 0, "eager",                                         \
-	       "kernels of attention: eager stores all scores, flash (FlashAttention) none",       \
+	OPTION(CHOICE, attention, "attention", 0, "flash",                                         \
+	       "kernels of attention: eager stores all scores, flash (FlashAttention) none; a "    \
+	       "preset: eager",                                                                    \
 	       .choices = bb_attention_words)                                                      \
 	OPTION(CHOICE, overlap, "overlap", 0, "none",                                              \
 	       "communication beside computations: of data parallelism, or also of tensors, "      \
@@ -158,6 +165,9 @@ BB_MUST bb_status bb_hybrid_preset_rate(const struct bb_hybrid_preset *preset, d
 	FIELD(INT, memory_limit_bytes, "bytes", "memory of a rank")                                \
 	FIELD(STRING, tightest, "", "largest part of memory_bytes")                                \
 	FIELD(DOUBLE, step_us, "us", "time of a step")                                             \
+	FIELD(DOUBLE, tokens_per_s, "1/s", "tokens that a rank trains per second")                 \
+	FIELD(DOUBLE, flops_share, "fraction",                                                     \
+	      "FLOPs of the model, without recomputation, over --flops")                           \
 	FIELD(DOUBLE, compute_us, "us", "computations of the slowest stage")                       \
 	FIELD(DOUBLE, local_us, "us", "part of them that the memory limits")                       \
 	FIELD(DOUBLE, bubble_us, "us", "waits of stages at the beginning and at the end")          \

@@ -117,6 +117,7 @@ static void plan_step(struct bb_hybrid_job *job, const struct bb_hybrid *h,
 					    .flops = job->flops};
 	struct bb_hybrid_division division = {.grid = h->grid, .training = *t};
 
+	division.training.eager = true; /* the steps compute all products of attention */
 	if (c) {
 		cluster.node = c->gpus;
 		cluster.inside =

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define MOST_MICRO_BATCH 64
-
 const char *const bb_misfit_reasons[BB_MISFITS] = {
 	[BB_MISFIT_HEADS] = "tp does not divide the heads",
 	[BB_MISFIT_LAYERS] = "more stages than layers",
@@ -203,11 +201,17 @@ static void find_cost(struct bb_hybrid_division *division, const struct bb_hybri
 	struct bb_hybrid_link links[BB_TRAFFICS];
 	struct bb_hybrid_cost *cost = &division->cost;
 	double slowest = -1, data = 0, embedding = 0, optimizer = 0;
+	uint64_t before = 0;
 
 	for (int i = 0; i < BB_TRAFFICS; i++)
 		links[i] = ring_link(division, cluster, i);
 	for (uint64_t stage = 0; stage < t->pp; stage++) {
 		const struct bb_hybrid_part part = stage_part(t, stage);
+
+		/* Stages between the first and the last with as many layers are alike. */
+		if (stage > 1 && !part.last && part.layers == before)
+			continue;
+		before = part.layers;
 		const struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&step, &part);
 		const struct bb_memory_bytes moved = bb_memory_bytes_of(t, &part, step.cp);
 		const double local =
@@ -292,16 +296,42 @@ static void keep_better(struct bb_hybrid_division *best, const struct bb_hybrid_
 		*best = *division;
 }
 
+/* The memory of STAGE. Where embedding and head are layers, virtual stages have up to one layer
+   more than an equal share of the stage's, which bb_training_stage rounds down. */
+static struct bb_need stage_memory(const struct bb_training *t, uint64_t stage)
+{
+	const uint64_t layers = stage_part(t, stage).layers;
+	const uint64_t more = bb_partition(layers, t->chunks) - layers / t->chunks;
+	struct bb_need need = bb_training_stage(t, stage);
+	struct bb_layer layer =
+		bb_layer_of_model(t->model, t->micro_batch, t->recipe.precision->parameter);
+	uint64_t bytes;
+
+	layer.tp = t->tp;
+	layer.sequence_parallel = t->sequence_parallel;
+	layer.eager = t->eager;
+	bytes = bb_bytes_times(bb_layer_kept(&layer, t->recompute), more * need.chunks);
+	need.bytes[BB_NEED_ACTIVATIONS] = bb_bytes_add(need.bytes[BB_NEED_ACTIVATIONS], bytes);
+	need.total = bb_bytes_add(need.total, bytes);
+	return need;
+}
+
 /* The memory of the stage that needs most. FlashAttention keeps nothing that grows with the square
    of a sequence, so that a part of one is a shorter sequence. */
 static struct bb_need most_memory(const struct bb_hybrid_division *division)
 {
 	struct bb_training t = division->training;
 	struct bb_model part = *t.model;
+	struct bb_need most = {.total = 0}, need;
 
 	part.hyper.seq /= (int64_t)context_of(division);
 	t.model = &part;
-	return bb_training_most(&t);
+	for (uint64_t stage = 0; stage < t.pp; stage++) {
+		need = stage_memory(&t, stage);
+		if (stage == 0 || need.total > most.total)
+			most = need;
+	}
+	return most;
 }
 
 /* Tries DIVISION with all micro-batches. BEST is the fastest so far that fits, LEAST the one that
@@ -311,9 +341,12 @@ static void try_micro_batches(const struct search *s, struct bb_hybrid_division 
 {
 	const uint64_t only = s->space->micro_batch;
 	const uint64_t replica = s->space->batch / (division.training.dp / context_of(&division));
-	const uint64_t last = only ? only : MOST_MICRO_BATCH;
+	const uint64_t last = only ? only : replica;
 
-	for (uint64_t b = only ? only : 1; b <= last && replica % b == 0; b *= 2) {
+	for (uint64_t b = only ? only : 1; b <= last; b++) {
+		if (replica % b ||
+		    (division.training.chunks > 1 && replica / b % division.training.pp))
+			continue;
 		division.training.micro_batch = b;
 		division.training.micro_batches = replica / b;
 		division.need = most_memory(&division);
@@ -369,41 +402,95 @@ static bb_status division_keep(struct search *s, const struct bb_hybrid_division
 	return BB_OK;
 }
 
-static bb_status try_grid(struct search *s, const struct bb_grid *grid)
+/* What has come of the settings of one (dp, tp, pp). */
+struct attempt {
+	struct bb_hybrid_division best, least; /* fastest that fits; with least memory */
+	enum bb_hybrid_misfit misfit; /* of the last setting that cannot be; BB_MISFITS: none */
+	bool tried;
+};
+
+/* Tries DIVISION, whose settings but recomputation and micro-batch are chosen. */
+static void try_setting(const struct search *s, struct bb_hybrid_division division,
+			struct attempt *attempt)
 {
 	const int only = s->space->recompute;
-	struct bb_hybrid_division division = {.grid = *grid, .training = s->space->base};
-	struct bb_hybrid_division best = {.cost.step = 0}, least = {.need.total = 0};
-	struct bb_hybrid_plan *plan = s->plan;
 	struct bb_training *t = &division.training;
 	enum bb_hybrid_misfit misfit;
+
+	t->schedule = t->chunks > 1 ? BB_INTERLEAVED : BB_1F1B;
+	t->micro_batch = t->micro_batches = 1;
+	misfit = division_misfit(s, &division);
+	if (misfit != BB_MISFITS) {
+		attempt->misfit = misfit;
+		return;
+	}
+	attempt->tried = true;
+	find_crossings(&division, s->cluster->node);
+	for (int r = only < 0 ? 0 : only; r <= (only < 0 ? BB_RECOMPUTE_FULL : only); r++) {
+		t->recompute = (enum bb_recompute)r;
+		try_micro_batches(s, division, &attempt->best, &attempt->least);
+	}
+}
+
+/* Tries DIVISION with all virtual stages, with and without sequence parallelism, and with all
+   stages of ZeRO, as far as the space leaves them open. */
+static void try_states(const struct search *s, struct bb_hybrid_division division,
+		       struct attempt *attempt)
+{
+	const struct bb_hybrid_space *space = s->space;
+	const struct bb_training *base = &space->base;
+	struct bb_training *t = &division.training;
+	const uint64_t layers = (uint64_t)base->model->blocks + 2;
+	const uint64_t given = space->chunks > 1 ? space->chunks : 1;
+	const uint64_t most = !space->any.chunks ? given : t->pp > 1 ? layers / t->pp : 1;
+
+	for (t->chunks = space->any.chunks ? 1 : given; t->chunks <= (most ? most : 1);
+	     t->chunks++) {
+		if (space->any.chunks && !chunks_fit(t))
+			continue;
+		for (int parallel = 0; parallel <= (division.grid.tp > 1); parallel++) {
+			t->sequence_parallel = parallel;
+			if (!space->any.sequence_parallel && division.grid.tp > 1 &&
+			    t->sequence_parallel != base->sequence_parallel)
+				continue;
+			for (t->zero = 0; t->zero < BB_ZERO_STAGES; t->zero++)
+				if (space->any.zero || t->zero == base->zero)
+					try_setting(s, division, attempt);
+		}
+	}
+}
+
+static bb_status try_grid(struct search *s, const struct bb_grid *grid)
+{
+	const struct bb_hybrid_space *space = s->space;
+	const int given = space->cp > 1 ? space->cp : 1;
+	struct bb_hybrid_division division = {
+		.grid = *grid, .overlap = space->overlap, .training = space->base};
+	struct attempt attempt = {.misfit = BB_MISFITS};
+	struct bb_hybrid_plan *plan = s->plan;
+	struct bb_training *t = &division.training;
+	bool possible = false;
 
 	t->tp = (uint64_t)grid->tp;
 	t->pp = (uint64_t)grid->pp;
 	t->dp = (uint64_t)grid->dp;
 	t->ep = (uint64_t)grid->ep;
-	t->sequence_parallel = s->space->base.sequence_parallel && grid->tp > 1;
-	t->micro_batch = t->micro_batches = 1;
-	t->chunks = s->space->chunks > 1 ? s->space->chunks : 1;
-	t->schedule = t->chunks > 1 ? BB_INTERLEAVED : BB_1F1B;
-	division.cp = s->space->cp;
-	division.overlap = s->space->overlap;
-	plan->tried++;
-	misfit = division_misfit(s, &division);
-	if (misfit != BB_MISFITS) {
-		plan->misfits[misfit]++;
+	for (division.cp = 1; division.cp <= grid->dp; division.cp++) {
+		if (grid->dp % division.cp || (!space->any.cp && division.cp != given) ||
+		    (space->grid.dp && grid->dp != space->grid.dp * division.cp))
+			continue;
+		possible = true;
+		try_states(s, division, &attempt);
+	}
+	if (!possible)
 		return BB_OK;
-	}
-	find_crossings(&division, s->cluster->node);
-	for (int r = only < 0 ? 0 : only; r <= (only < 0 ? BB_RECOMPUTE_FULL : only); r++) {
-		t->recompute = (enum bb_recompute)r;
-		try_micro_batches(s, division, &best, &least);
-	}
-	if (best.cost.step > 0)
-		return division_keep(s, &best);
-	plan->misfits[BB_MISFIT_MEMORY]++;
-	if (plan->nearest.need.total == 0 || least.need.total < plan->nearest.need.total)
-		plan->nearest = least;
+	plan->tried++;
+	if (attempt.best.cost.step > 0)
+		return division_keep(s, &attempt.best);
+	plan->misfits[attempt.tried ? BB_MISFIT_MEMORY : attempt.misfit]++;
+	if (attempt.tried &&
+	    (plan->nearest.need.total == 0 || attempt.least.need.total < plan->nearest.need.total))
+		plan->nearest = attempt.least;
 	return BB_OK;
 }
 
@@ -420,7 +507,6 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 {
 	struct search s = {plan, cluster, space, error, 0};
 	const struct bb_grid *fixed = &space->grid;
-	const int cp = space->cp > 1 ? space->cp : 1;
 	bb_status status = BB_OK;
 
 	*plan = (struct bb_hybrid_plan){.list = NULL};
@@ -430,8 +516,7 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 						     fixed->order};
 
 			if (cluster->ranks / tp % pp || (fixed->tp && tp != fixed->tp) ||
-			    (fixed->pp && pp != fixed->pp) ||
-			    (fixed->dp && grid.dp != fixed->dp * cp) || grid.dp % cp)
+			    (fixed->pp && pp != fixed->pp) || (fixed->dp && grid.dp % fixed->dp))
 				continue;
 			BB_TRY(status, try_grid(&s, &grid), out);
 		}

@@ -54,12 +54,15 @@ struct bb_hybrid_cluster {
 struct bb_hybrid_space {
 	struct bb_grid grid;  /* 0: any; ep and order are fixed */
 	uint64_t batch;       /* sequences of a step, of all replicas */
-	uint64_t micro_batch; /* 0: 1, 2, 4, … while it fits */
+	uint64_t micro_batch; /* 0: all that divide a replica's sequences, while it fits */
 	uint64_t chunks;      /* virtual stages of a stage; 0 as 1 */
 	int cp;               /* ranks that divide each sequence; 0 as 1 */
 	enum bb_hybrid_overlap overlap;
 	int recompute; /* enum bb_recompute; -1: any */
 	bool scatter;  /* see struct bb_hybrid_step */
+	struct {
+		bool chunks, cp, sequence_parallel, zero;
+	} any; /* settings to search, whatever is given for them */
 	/* The rest: model, layout, recipe, zero; sequence_parallel applies where tp > 1. */
 	struct bb_training base;
 };

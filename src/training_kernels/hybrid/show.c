@@ -30,6 +30,7 @@ static bb_status plan_prepare(struct show *s)
 {
 	const struct bb_hybrid_options *a = s->options;
 	const struct bb_backend_config *link = &s->run->options.config;
+	const bool open = !a->fixed && !a->preset; /* a preset has the settings of its run */
 
 	s->cluster = (struct bb_hybrid_cluster){
 		.ranks = (int)a->ranks,
@@ -48,6 +49,11 @@ static bb_status plan_prepare(struct show *s)
 		.micro_batch = a->micro_batch_given ? (uint64_t)a->micro_batch : 0,
 		.recompute = a->recompute > BB_RECOMPUTE_FULL ? -1 : a->recompute,
 		.scatter = a->scatter,
+		.any = {.chunks = open && !a->chunks_given,
+			.cp = open && !a->cp_given && a->attention == BB_ATTENTION_FLASH &&
+			      a->ep == 1,
+			.sequence_parallel = open && !a->sequence_parallel,
+			.zero = open && !a->zero_given},
 		.chunks = (uint64_t)a->chunks,
 		.cp = (int)a->cp,
 		.overlap = (enum bb_hybrid_overlap)a->overlap,
@@ -144,6 +150,30 @@ static bool is_published(const struct show *s, const struct bb_grid *g)
 	       g->order == p->grid.order;
 }
 
+static int context_ranks(const struct bb_hybrid_division *division)
+{
+	return division->cp > 1 ? division->cp : 1;
+}
+
+static int replicas_of(const struct bb_hybrid_division *division)
+{
+	return division->grid.dp / context_ranks(division);
+}
+
+/* Tokens that a rank trains per second. */
+static double token_rate(const struct show *s, const struct bb_hybrid_division *division)
+{
+	return (double)s->space.batch * (double)s->model->hyper.seq /
+	       (division->cost.step * s->cluster.ranks);
+}
+
+/* The share of --flops that the FLOPs of the model come to, without recomputation. */
+static double flops_share(const struct show *s, const struct bb_hybrid_division *division)
+{
+	return token_rate(s, division) * (s->model->forward + s->model->backward) /
+	       (double)s->model->hyper.seq / s->cluster.flops;
+}
+
 static void describe_costs(const struct bb_hybrid_division *division,
 			   struct bb_hybrid_plan_record *r)
 {
@@ -187,11 +217,13 @@ static void division_describe(const struct show *s, const struct bb_hybrid_divis
 	r->recompute = bb_recompute_words[t->recompute];
 	r->tightest = bb_category_words[bb_need_tightest(&division->need)];
 	r->nranks = s->cluster.ranks;
+	r->tokens_per_s = token_rate(s, division);
+	r->flops_share = flops_share(s, division);
 	r->node = s->cluster.node;
 	r->tp = g->tp;
 	r->pp = g->pp;
-	r->dp = g->dp / (division->cp > 1 ? division->cp : 1);
-	r->cp = division->cp > 1 ? division->cp : 1;
+	r->dp = replicas_of(division);
+	r->cp = context_ranks(division);
 	r->virtual_stages = (int64_t)t->chunks;
 	r->attention = bb_attention_words[t->eager];
 	r->overlap = bb_overlap_words[division->overlap];
@@ -267,13 +299,15 @@ static void add_setting(const struct show *s)
 		       s->options->preset ? "; > published" : "");
 }
 
-/* The parts of a step that are columns; experts only where the model has them. */
-static const int shown_traffic[] = {BB_TRAFFIC_TENSOR, BB_TRAFFIC_EXPERT, BB_TRAFFIC_PIPELINE,
-				    BB_TRAFFIC_DATA};
+/* The parts of a step that are columns; experts and context only where there are any. */
+static const int shown_traffic[] = {BB_TRAFFIC_TENSOR, BB_TRAFFIC_EXPERT, BB_TRAFFIC_CONTEXT,
+				    BB_TRAFFIC_PIPELINE, BB_TRAFFIC_DATA};
 #define SHOWN_TRAFFICS (int)(sizeof(shown_traffic) / sizeof(shown_traffic[0]))
 
 static bool is_shown(const struct show *s, int traffic)
 {
+	if (traffic == BB_TRAFFIC_CONTEXT)
+		return s->space.any.cp || s->space.cp > 1;
 	return traffic != BB_TRAFFIC_EXPERT || s->model->hyper.experts;
 }
 
@@ -281,6 +315,7 @@ static void add_division_columns(const struct show *s, struct bb_text_table *t)
 {
 	static const struct bb_table_head heads[] = {
 		{"", "", 0},      {"dp", "", 0},      {"tp", "", 0},        {"pp", "", 0},
+		{"cp", "", 0},    {"virtual", "", 0}, {"ZeRO", "", 0},      {"sequence", "", 0},
 		{"micro", "", 0}, {"micros", "", 0},  {"recompute", "", 0}, {"memory", "(GB)", 0},
 		{"step", "", 0},  {"compute", "", 0}, {"bubble", "", 0},    {NULL, NULL, 0},
 	};
@@ -299,11 +334,13 @@ static void add_division(const struct show *s, const struct bb_hybrid_division *
 	const struct bb_training *t = &division->training;
 	const struct bb_grid *g = &division->grid;
 
-	bb_table_cellf(table, "%s\t%d\t%d\t%d\t%llu\t%llu\t%s\t%.1f\t%.3f\t%.3f\t%.3f",
-		       is_published(s, g) ? ">" : "", g->dp, g->tp, g->pp,
-		       (unsigned long long)t->micro_batch, (unsigned long long)t->micro_batches,
-		       bb_recompute_words[t->recompute], 1e-9 * (double)division->need.total,
-		       cost->step, cost->compute, cost->bubble);
+	bb_table_cellf(
+		table, "%s\t%d\t%d\t%d\t%d\t%llu\t%d\t%s\t%llu\t%llu\t%s\t%.1f\t%.3f\t%.3f\t%.3f",
+		is_published(s, g) ? ">" : "", replicas_of(division), g->tp, g->pp,
+		context_ranks(division), (unsigned long long)t->chunks, t->zero,
+		t->sequence_parallel ? "yes" : "no", (unsigned long long)t->micro_batch,
+		(unsigned long long)t->micro_batches, bb_recompute_words[t->recompute],
+		1e-9 * (double)division->need.total, cost->step, cost->compute, cost->bubble);
 	for (int i = 0; i < SHOWN_TRAFFICS; i++)
 		if (is_shown(s, shown_traffic[i]))
 			bb_table_cellf(table, "%.3f%s", cost->traffic[shown_traffic[i]],
@@ -366,12 +403,13 @@ static void add_best(const struct show *s)
 
 	s->out->failed |= !list;
 	for (size_t i = 0; i < choice.n; i++) {
-		const struct bb_grid *g = &s->plan.list[i].grid;
+		const struct bb_hybrid_division *division = &s->plan.list[i];
+		const struct bb_grid *g = &division->grid;
 
 		list[i] = (struct bb_candidate){.seconds = s->plan.list[i].cost.step,
 						.own = &s->plan.list[i]};
-		snprintf(list[i].name, sizeof(list[i].name), "dp %d, tp %d, pp %d", g->dp, g->tp,
-			 g->pp);
+		snprintf(list[i].name, sizeof(list[i].name), "dp %d, tp %d, pp %d",
+			 replicas_of(division), g->tp, g->pp);
 	}
 	bb_strbuf_add(s->out, choice.n > 1 ? "#\n" : "");
 	bb_recommend(&choice, s->out);
@@ -416,6 +454,32 @@ static void add_traffic(const struct show *s, const struct bb_hybrid_division *d
 	bb_table_free(&t);
 }
 
+/* What DIVISION reaches, and the communication that computations wait for. */
+static void add_rates(const struct show *s, const struct bb_hybrid_division *division)
+{
+	const struct bb_training *t = &division->training;
+	bool any = false;
+
+	bb_strbuf_addf(
+		s->out,
+		"#\n# dp %d, tp %d, pp %d, cp %d, %llu virtual stage%s, ZeRO %d%s: %.4g tokens "
+		"per second and rank,\n# %.1f%% of --flops for the model, %.1f of %.1f GB\n",
+		replicas_of(division), division->grid.tp, division->grid.pp,
+		context_ranks(division), (unsigned long long)t->chunks,
+		bb_plural((long long)t->chunks), t->zero,
+		t->sequence_parallel ? ", sequence parallel" : "", token_rate(s, division),
+		100 * flops_share(s, division), 1e-9 * (double)division->need.total,
+		1e-9 * (double)s->cluster.memory);
+	bb_strbuf_add(s->out, "# exposed communication:");
+	for (int i = 0; i < BB_TRAFFICS; i++)
+		if (division->cost.traffic[i] > 0) {
+			bb_strbuf_addf(s->out, "%s %s %.3f s", any ? "," : "", bb_traffic_names[i],
+				       division->cost.traffic[i]);
+			any = true;
+		}
+	bb_strbuf_add(s->out, any ? "\n" : " none\n");
+}
+
 static void add_plan(const struct show *s)
 {
 	const struct bb_hybrid_plan *plan = &s->plan;
@@ -438,6 +502,8 @@ static void add_plan(const struct show *s)
 		bb_table_print(&table, s->out);
 	bb_table_free(&table);
 	add_misfits(s);
+	if (plan->n > 0)
+		add_rates(s, &plan->list[0]);
 	if (published)
 		add_published(s, (size_t)(published - plan->list));
 	if (plan->n > 0)
