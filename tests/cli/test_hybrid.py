@@ -124,6 +124,16 @@ def search_of_llama2_70b():
 
 
 @test
+def plan_of_a_cluster():
+    """--cluster gives nodes, links and the number of ranks."""
+    line = "hybrid_parallel --plan --model llama2-70b --batch 1024 --flops 400T --backend sim --cluster"
+    out = run(f"{line} hgx-h100:16").exits(0).prints("# 128 ranks, 8 per node").out
+    expect("between nodes" in out, out)
+    equal({r["nranks"] for r in plans(f"{line} hgx-h100:16 --ranks 64")[0]}, {64}, "ranks")
+    run(f"{line} hgx-h100:2 --ranks 64").exits(2).says("--ranks 64: more than the 16 of --cluster")
+
+
+@test
 def virtual_stages_and_context():
     """v virtual stages divide the bubble by v and multiply messages; cp ranks divide tokens and send keys and values."""
     line = f"hybrid_parallel --plan --ranks 32 --batch 64 --model llama2-7b --pp 4 --micro-batch 1 --zero 1 --recompute none --fixed " \

@@ -92,9 +92,17 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 			error, BB_EUSAGE,
 			"%s: --plan runs nothing; leave one of them out, --ranks sets their number",
 			given);
+	if (o->config.cluster && !a->ranks_given) {
+		a->ranks = o->config.cluster->ranks;
+		a->ranks_given = true;
+	}
 	if (!a->ranks_given)
 		return bb_fail(error, BB_EUSAGE, "--plan needs the number of ranks; give --ranks");
-	if (o->config.link_rate <= 0)
+	if (o->config.cluster && a->ranks > o->config.cluster->ranks)
+		return bb_fail(error, BB_EUSAGE,
+			       "--ranks %lld: more than the %d of --cluster; give more nodes",
+			       (long long)a->ranks, o->config.cluster->ranks);
+	if (o->config.link_rate <= 0 && !o->config.cluster)
 		return bb_fail(error, BB_EUSAGE, "--plan needs the time of messages; give --link");
 	if (a->flops <= 0)
 		return bb_fail(error, BB_EUSAGE,

@@ -138,6 +138,10 @@ extern const struct bb_hybrid_preset bb_hybrid_presets[]; /* ends with name NULL
 BB_MUST bb_status bb_hybrid_preset_rate(const struct bb_hybrid_preset *preset, double *flops,
 					struct bb_error *error);
 
+/* Sets nodes and links of CLUSTER to those of the system C: a GPU's to the others of its node, and
+   its share of a NIC. */
+void bb_hybrid_cluster_set(struct bb_hybrid_cluster *cluster, const struct bb_cluster *c);
+
 /* ---- records --------------------------------------------------------------------------------- */
 
 #define BB_HYBRID_PLAN_FIELDS(FIELD)                                                               \

@@ -103,6 +103,14 @@ static void count_elements(struct bb_hybrid_job *job, const struct bb_training *
 	}
 }
 
+void bb_hybrid_cluster_set(struct bb_hybrid_cluster *cluster, const struct bb_cluster *c)
+{
+	cluster->node = c->gpus;
+	cluster->inside = (struct bb_hybrid_link){c->gpu_rate, c->figures[BB_FIGURE_GPU_LATENCY]};
+	cluster->between = (struct bb_hybrid_link){c->nic_rate / (c->rails ? c->rail_gpus[0] : 1),
+						   c->figures[BB_FIGURE_NET_LATENCY]};
+}
+
 /* The cost by the formula of --plan, with the same links and rate; without nodes, all ranks are on
    one. */
 static void plan_step(struct bb_hybrid_job *job, const struct bb_hybrid *h,
@@ -118,14 +126,8 @@ static void plan_step(struct bb_hybrid_job *job, const struct bb_hybrid *h,
 	struct bb_hybrid_division division = {.grid = h->grid, .training = *t};
 
 	division.training.eager = true; /* the steps compute all products of attention */
-	if (c) {
-		cluster.node = c->gpus;
-		cluster.inside =
-			(struct bb_hybrid_link){c->gpu_rate, c->figures[BB_FIGURE_GPU_LATENCY]};
-		cluster.between =
-			(struct bb_hybrid_link){c->nic_rate / (c->rails ? c->rail_gpus[0] : 1),
-						c->figures[BB_FIGURE_NET_LATENCY]};
-	}
+	if (c)
+		bb_hybrid_cluster_set(&cluster, c);
 	if (cluster.inside.rate <= 0)
 		return;
 	bb_hybrid_division_cost(&division, &cluster, false);

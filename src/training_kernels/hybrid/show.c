@@ -42,6 +42,8 @@ static bb_status plan_prepare(struct show *s)
 		.rails = true,
 		.memory = a->memory,
 	};
+	if (link->cluster)
+		bb_hybrid_cluster_set(&s->cluster, link->cluster);
 	s->space = (struct bb_hybrid_space){
 		.grid = {(int)a->tp, (int)a->pp, (int)a->dp, (int)a->ep,
 			 (enum bb_grid_order)a->order},
