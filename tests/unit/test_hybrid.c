@@ -268,6 +268,7 @@ static void plan(struct planned *p, const char *model, int ranks, uint64_t memor
 			 .layout = &p->layout,
 			 .recipe = {&bb_precisions[0], &bb_optimizers[0]},
 			 .trainable = 1,
+			 .eager = true,
 			 .zero = 1,
 			 .chunks = 1},
 	};
