@@ -83,8 +83,8 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	       "a process",                                                                        \
 	       .min = 1, .max = BB_CLUSTER_MOST_RANKS, .usual = true)                              \
 	OPTION(STRING, backend_text, "backend", 0, "auto",                                         \
-	       "how bytes move, see --list; auto: nccl with GPUs, mpi under an MPI launcher, "     \
-	       "gloo for several processes of torchrun, else host",                                \
+	       "how bytes move, see --list; auto: nccl with GPUs, mpi under MPI, gloo under "      \
+	       "torchrun, else host",                                                              \
 	       .argument = "NAME", .choice = backend_name, .usual = true)                          \
 	OPTION(INT, parallel_init, "parallel_init", 'p', "0",                                      \
 	       "1: ranks start up concurrently, as the host backend always does", .min = 0,        \
