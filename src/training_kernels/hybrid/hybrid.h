@@ -171,7 +171,8 @@ void bb_hybrid_cluster_set(struct bb_hybrid_cluster *cluster, const struct bb_cl
 	FIELD(DOUBLE, step_us, "us", "time of a step")                                             \
 	FIELD(DOUBLE, tokens_per_s, "1/s", "tokens that a rank trains per second")                 \
 	FIELD(DOUBLE, flops_share, "fraction",                                                     \
-	      "FLOPs of the model, without recomputation, over --flops")                           \
+	      "FLOPs of the model, without recomputation and what FlashAttention skips, over "     \
+	      "--flops")                                                                           \
 	FIELD(DOUBLE, compute_us, "us", "computations of the slowest stage")                       \
 	FIELD(DOUBLE, local_us, "us", "part of them that the memory limits")                       \
 	FIELD(DOUBLE, bubble_us, "us", "waits of stages at the beginning and at the end")          \

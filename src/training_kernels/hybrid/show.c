@@ -169,10 +169,14 @@ static double token_rate(const struct show *s, const struct bb_hybrid_division *
 	       (division->cost.step * s->cluster.ranks);
 }
 
-/* The share of --flops that the FLOPs of the model come to, without recomputation. */
+/* The share of --flops that the FLOPs of the model come to, without recomputation and without the
+   masked half of attention, which FlashAttention skips. */
 static double flops_share(const struct show *s, const struct bb_hybrid_division *division)
 {
-	return token_rate(s, division) * (s->model->forward + s->model->backward) /
+	const bool skips = !division->training.eager && !s->model->encoder;
+	const double masked = skips ? 1.5 * bb_attention_flops(s->model) * s->model->blocks : 0;
+
+	return token_rate(s, division) * (s->model->forward + s->model->backward - masked) /
 	       (double)s->model->hyper.seq / s->cluster.flops;
 }
 
