@@ -30,11 +30,21 @@ double bb_clock_unix(void)
 	return clock_read(CLOCK_REALTIME);
 }
 
+void bb_clock_open_moment(pthread_cond_t *changed)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
 void bb_clock_wait_moment(pthread_cond_t *changed, pthread_mutex_t *lock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_REALTIME, &t);
+	clock_gettime(CLOCK_MONOTONIC, &t);
 	t.tv_nsec += BB_MOMENT_NS;
 	if (t.tv_nsec >= 1000000000L) {
 		t.tv_nsec -= 1000000000L;

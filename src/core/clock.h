@@ -14,6 +14,9 @@ double bb_clock_thread(void);
 /* Seconds since 1970 UTC. */
 double bb_clock_unix(void);
 
+/* Initialize CHANGED for bb_clock_wait_moment: it waits on the monotonic clock, so that a clock of
+   the system that is set back delays nobody. */
+void bb_clock_open_moment(pthread_cond_t *changed);
 /*
  * Wait for CHANGED, with LOCK held, for BB_MOMENT_NS at most. The caller then checks its condition
  * again, and whether the run is being abandoned, which nobody signals.

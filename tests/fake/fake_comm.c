@@ -3,6 +3,8 @@
  */
 #include "fake.h"
 
+#include "core/clock.h"
+
 #include <stdarg.h>
 #include <sched.h>
 #include <stdio.h>
@@ -96,7 +98,7 @@ static struct fake_clique *find_clique(uint64_t id, int n)
 		c->n = n;
 		c->next = all->cliques;
 		fake_mutex_init(&c->lock);
-		pthread_cond_init(&c->changed, NULL);
+		bb_clock_open_moment(&c->changed);
 		all->cliques = c;
 	}
 	c->refs++;

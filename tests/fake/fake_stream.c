@@ -3,6 +3,8 @@
  */
 #include "fake.h"
 
+#include "core/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -167,7 +169,7 @@ static struct CUstream_st *new_stream(void)
 		abort();
 	list_init(&s->tasks);
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->changed, NULL);
+	bb_clock_open_moment(&s->changed);
 	s->device = fake_device();
 	pthread_mutex_lock(&streams.lock);
 	s->next = streams.first;
@@ -358,7 +360,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 	if (!e)
 		abort();
 	pthread_mutex_init(&e->lock, NULL);
-	pthread_cond_init(&e->changed, NULL);
+	bb_clock_open_moment(&e->changed);
 	e->refs = 1;
 	fake_made(FAKE_EVENT);
 	*event = e;

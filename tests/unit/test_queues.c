@@ -3,6 +3,7 @@
  * collectives of a group in issue order on whatever queue, overlap, the first error, and aborts.
  */
 #include "backends/backend.h"
+#include "core/clock.h"
 #include "ranks.h"
 
 #include <setjmp.h>
@@ -367,12 +368,31 @@ static void test_abort(void **state)
 			ranks_host(2, crowded, be_aborted, &wait);
 }
 
+/* On another clock than that of its condition a wait would end at once, or after years. */
+static void test_moment(void **state)
+{
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	pthread_cond_t changed;
+	double began;
+
+	bb_clock_open_moment(&changed);
+	pthread_mutex_lock(&lock);
+	began = bb_clock_now();
+	/* One of them may end early, without a signal. */
+	for (int i = 0; i < 3; i++)
+		bb_clock_wait_moment(&changed, &lock);
+	assert_true(bb_clock_now() - began >= 1e-9 * BB_MOMENT_NS);
+	pthread_mutex_unlock(&lock);
+	pthread_cond_destroy(&changed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),   cmocka_unit_test(test_issue_order),
 		cmocka_unit_test(test_overlap), cmocka_unit_test(test_sleepers),
 		cmocka_unit_test(test_poison),  cmocka_unit_test(test_abort),
+		cmocka_unit_test(test_moment),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,7 +163,7 @@ bb_status bb_cpu_queue_open(struct bb_rank *rank, struct bb_queue **queue, struc
 	q->rank = rank;
 	q->last = &q->first;
 	pthread_mutex_init(&q->lock, NULL);
-	pthread_cond_init(&q->changed, NULL);
+	bb_clock_open_moment(&q->changed);
 	if (pthread_create(&q->worker, NULL, work_off, q) != 0) {
 		pthread_cond_destroy(&q->changed);
 		pthread_mutex_destroy(&q->lock);
@@ -197,7 +197,7 @@ bb_status bb_cpu_event_open(struct bb_rank *rank, struct bb_event **event, struc
 		return bb_no_memory(error, "an event");
 	e->context = bb_cpu_of(rank);
 	pthread_mutex_init(&e->lock, NULL);
-	pthread_cond_init(&e->changed, NULL);
+	bb_clock_open_moment(&e->changed);
 	*event = e;
 	return BB_OK;
 }

@@ -5,6 +5,7 @@
 #include "backends/gloo/gloo.h"
 
 #include "backends/library.h"
+#include "core/clock.h"
 #include "topology/probes/memory.h"
 
 #include <signal.h>
@@ -63,7 +64,7 @@ static bb_status gloo_open(struct bb_context **context, const struct bb_world *w
 	c->cpu.run = gloo_run;
 	c->cpu.pass = bb_gloo_message;
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_cond_init(&c->changed, NULL);
+	bb_clock_open_moment(&c->changed);
 	/* Gloo writes to sockets without MSG_NOSIGNAL: a peer's death would end this process. */
 	signal(SIGPIPE, SIG_IGN);
 	BB_TRY(status, bb_gloo_choose_address(&c->choice, error), failed);

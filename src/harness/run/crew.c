@@ -336,7 +336,7 @@ static bb_status crew_init(struct bb_crew *crew, const struct bb_crew_config *co
 	}
 	memset(crew->progress, 0, n * sizeof(*crew->progress));
 	pthread_mutex_init(&crew->lock, NULL);
-	pthread_cond_init(&crew->changed, NULL);
+	bb_clock_open_moment(&crew->changed);
 	snprintf(crew->what, sizeof(crew->what), "start-up");
 	crew->deadline =
 		config->timeout_ns ? bb_clock_now() + 1e-9 * (double)config->timeout_ns : 0;
