@@ -8,7 +8,8 @@
 #   perf tune truth   measurements that print tables: speed, the tuning table, planted truths
 #   fuzz              messages of other processes, and readers of files; each target for FUZZ_SECONDS (60)
 #   docs              docs/options.md, records.md, algorithms.md and libraries.md, and the table of gpu.md
-#   install           programs, backends, profiles, clusters, report, docs, man pages, completions
+#   install           programs, backends, profiles, clusters, report, docs, man pages, completions; install-strip: without
+#                     debugging symbols
 #   dist deb          a tarball, and packages for Debian, in B/dist
 #   clean help
 #
@@ -513,10 +514,14 @@ ZSH_FOLDER  ?= zsh/site-functions
 COMPLETIONS  = bash-completion/completions $(ZSH_FOLDER) fish/vendor_completions.d
 TOOLS        = $(notdir $(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE))
 
+INSTALL_PROGRAM = install -m 755
+
+install-strip: INSTALL_PROGRAM += -s
+install-strip: install
 install: all $(if $(HAVE_PYTHON),install-pages)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/busbench
-	install -m 755 $(FRONT) $(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(DESTDIR)$(PREFIX)/bin
-	$(if $(PLUGINS),install -m 755 $(PLUGINS) $(DESTDIR)$(PREFIX)/lib/busbench)
+	$(INSTALL_PROGRAM) $(FRONT) $(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(DESTDIR)$(PREFIX)/bin
+	$(if $(PLUGINS),$(INSTALL_PROGRAM) $(PLUGINS) $(DESTDIR)$(PREFIX)/lib/busbench)
 	@$(foreach i,$(INSTALLED),install -d $(SHARE)/$(call folder,$(i)) && \
 		install -m 644 $(call files,$(i)) $(SHARE)/$(call folder,$(i)) &&) :
 	install -m 755 scripts/report.py $(SHARE)/busbench/scripts
@@ -554,7 +559,7 @@ deb: dist
 clean:
 	rm -rf $(B)
 
-.PHONY: all units gpu-tests bench check check-build check-full check-full-build mutants fuzz validate perf tune truth docs help install install-pages dist deb clean no-mpi no-gloo no-nccl FORCE
+.PHONY: all units gpu-tests bench check check-build check-full check-full-build mutants fuzz validate perf tune truth docs help install install-strip install-pages dist deb clean no-mpi no-gloo no-nccl FORCE
 .SECONDARY:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
