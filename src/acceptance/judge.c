@@ -30,12 +30,18 @@ const struct bb_read_record *bb_evidence_next(const struct bb_evidence *e,
 	return at->run < e->nruns ? &e->runs[at->run].records.list[at->next++] : NULL;
 }
 
+/* The gate that every profile has for STEP. */
+static const char *own_gate(const struct bb_profile_step *step)
+{
+	return bb_step_diagnoses(step) ? "diagnosis" : "correctness";
+}
+
 struct bb_judgement bb_judgement_of(const struct bb_evidence *e, const struct bb_gate *gate,
 				    const char *subject)
 {
 	struct bb_judgement j = {.step = e->step,
 				 .gate = gate,
-				 .own = gate ? NULL : bb_own_gate(e->step),
+				 .own = gate ? NULL : own_gate(e->step),
 				 .runs = e->nruns,
 				 .value = NAN,
 				 .low = NAN,
@@ -82,11 +88,6 @@ struct bb_totals bb_judgements_total(const struct bb_judgements *judgements, boo
 	else if (t.of[BB_UNJUDGED] > 0 || t.of[BB_PASSED] + t.of[BB_WARNED] == 0)
 		t.status = BB_EBACKEND;
 	return t;
-}
-
-const char *bb_own_gate(const struct bb_profile_step *step)
-{
-	return bb_step_diagnoses(step) ? "diagnosis" : "correctness";
 }
 
 /* True if R cannot be judged; then J has the verdict and the reason. */
@@ -180,7 +181,7 @@ static void status_decide(struct bb_judgement *j, int status, const struct check
 
 static struct bb_judgement correctness_judge(const struct bb_evidence *e)
 {
-	struct bb_judgement j = bb_judgement_of(e, NULL, bb_own_gate(e->step));
+	struct bb_judgement j = bb_judgement_of(e, NULL, own_gate(e->step));
 	struct bb_evidence_cursor at = {0};
 	const struct bb_read_record *r;
 	struct checked c = {.wrong = 0};
@@ -249,7 +250,7 @@ static void coverage_judge(const struct bb_evidence *e, struct bb_judgements *ju
 bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judgements,
 			struct bb_error *error)
 {
-	struct bb_judgement own = bb_judgement_of(e, NULL, bb_own_gate(e->step));
+	struct bb_judgement own = bb_judgement_of(e, NULL, own_gate(e->step));
 	bool obstacle = false;
 
 	if (e->unneeded) {

@@ -47,7 +47,7 @@ const struct bb_read_record *bb_evidence_next(const struct bb_evidence *e,
 struct bb_judgement {
 	const struct bb_profile_step *step;
 	const struct bb_gate *gate; /* NULL: OWN, a gate that needs no profile */
-	const char *own;            /* bb_own_gate, "counters", "nodes" or "fault" */
+	const char *own;            /* "correctness" or "diagnosis", "counters", "nodes" or "fault" */
 	char subject[BB_SUBJECT_TEXT];
 	enum bb_verdict verdict;
 	size_t runs;
@@ -62,9 +62,6 @@ struct bb_judgements { /* zero-initialise; free the list */
 	size_t n, room;
 	bool failed; /* a judgement is missing: out of memory */
 };
-
-/* The gate that every profile has for STEP: correctness; for a step of diagnose its diagnosis. */
-const char *bb_own_gate(const struct bb_profile_step *step);
 
 /*
  * Judge a step: its own gate first, then its gates in order, each subject by itself. Adds a warning
@@ -95,9 +92,6 @@ void bb_judgement_decide(struct bb_judgement *j, enum bb_verdict verdict, const 
 /* Append a copy of J; without memory JUDGEMENTS have failed. */
 void bb_judgements_add(struct bb_judgements *judgements, const struct bb_judgement *j);
 
-/* The value that a gate expects of RECORD; NAN, and *WHY: there is none. */
-double bb_expected(const struct bb_evidence *evidence, const struct bb_gate *gate,
-		   const struct bb_read_record *record, const char **why);
 /* Append the judgements of a gate, or of the counters of the step's hosts. */
 void bb_judge_value(const struct bb_evidence *evidence, const struct bb_gate *gate,
 		    struct bb_judgements *judgements);

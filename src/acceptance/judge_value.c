@@ -119,8 +119,9 @@ static double baseline_expected(const struct bb_evidence *e, const struct bb_gat
 	return NAN;
 }
 
-double bb_expected(const struct bb_evidence *e, const struct bb_gate *gate,
-		   const struct bb_read_record *record, const char **why)
+/* The value that a gate expects of RECORD; NAN, and *WHY: there is none. */
+static double expected_value(const struct bb_evidence *e, const struct bb_gate *gate,
+			     const struct bb_read_record *record, const char **why)
 {
 	const struct bb_source *const from = gate->from;
 
@@ -153,7 +154,7 @@ static bool record_collect(const struct bb_evidence *e, const struct bb_gate *ga
 	const char *why = NULL;
 	const double value = e->step->groups > 1 ? bb_record_slowest_group(r->json, gate->measure)
 						 : bb_record_metric(r->json, gate->measure);
-	const double expected = bb_expected(e, gate, r, &why);
+	const double expected = expected_value(e, gate, r, &why);
 	struct sample *new;
 
 	if (!g)

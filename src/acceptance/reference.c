@@ -97,8 +97,9 @@ static bool append(struct bb_references *table, const struct bb_reference *row)
 	return new;
 }
 
-bb_status bb_references_read(const char *text, size_t length, struct bb_references *table,
-			     struct bb_error *error)
+/* Read TEXT, a table with its header line. BB_EUSAGE names the line that is wrong. */
+static bb_status references_read(const char *text, size_t length, struct bb_references *table,
+				 struct bb_error *error)
 {
 	const char *const end = text + length, *next;
 	struct bb_reference row;
@@ -134,8 +135,8 @@ bb_status bb_references_read(const char *text, size_t length, struct bb_referenc
 
 bb_status bb_references_own(struct bb_references *table, struct bb_error *error)
 {
-	return bb_references_read(bb_reference_begin,
-				  (size_t)(bb_reference_end - bb_reference_begin), table, error);
+	return references_read(bb_reference_begin, (size_t)(bb_reference_end - bb_reference_begin),
+			       table, error);
 }
 
 void bb_references_free(struct bb_references *table)

@@ -32,9 +32,6 @@ struct bb_references {
 	size_t n, room;
 };
 
-/* Read TEXT, a table with its header line. BB_EUSAGE names the line that is wrong. */
-BB_MUST bb_status bb_references_read(const char *text, size_t length, struct bb_references *table,
-				     struct bb_error *error);
 /* The table that is part of the binary. */
 BB_MUST bb_status bb_references_own(struct bb_references *table, struct bb_error *error);
 void bb_references_free(struct bb_references *table);

@@ -107,7 +107,8 @@ static void add_choices(const struct bb_option *row, struct bb_strbuf *out)
 		bb_strbuf_add(out, "see --list");
 }
 
-void bb_option_add_range(const struct bb_option *row, struct bb_strbuf *out)
+/* Append the valid values: "1 to 1000", "at least 4", "ring, tree"; nothing if any will do. */
+static void option_add_range(const struct bb_option *row, struct bb_strbuf *out)
 {
 	bool above = bb_option_has_min(row), below = bb_option_has_max(row);
 
@@ -136,7 +137,7 @@ void bb_option_add_expected(const struct bb_option *row, struct bb_strbuf *out)
 	bb_strbuf_add(out, kind->expected);
 	bb_strbuf_add(out, both ? " from " : " ");
 	start = out->length;
-	bb_option_add_range(row, out);
+	option_add_range(row, out);
 	if (out->length == start && !out->failed)
 		out->text[--out->length] = '\0'; /* no range: remove the blank */
 	if (row->zero)
@@ -174,7 +175,7 @@ static void add_meaning(const struct bb_option *row, struct bb_strbuf *out)
 	bb_strbuf_add(out, row->help ? row->help : "");
 	start = out->length;
 	bb_strbuf_add(out, separator);
-	bb_option_add_range(row, out);
+	option_add_range(row, out);
 	if (out->length > start + 2)
 		separator = "; ";
 	else if (!out->failed) /* no range: remove the bracket */
@@ -302,7 +303,7 @@ static void add_markdown_row(const struct bb_option *row, struct bb_strbuf *out)
 		bb_strbuf_add(out, "`");
 	}
 	bb_strbuf_add(out, " | ");
-	bb_option_add_range(row, &range);
+	option_add_range(row, &range);
 	add_cell(out, bb_strbuf_text(&range));
 	bb_strbuf_add(out, " | ");
 	add_cell(out, row->help ? row->help : "");
@@ -357,7 +358,7 @@ static void add_json_row(const struct bb_option *row, const char *head, struct b
 	bb_json_add_string(j, "argument", bb_option_argument(row));
 	bb_json_add_string(j, "default", row->type == BB_OPT_FLAG ? NULL : row->initial);
 	bb_json_add_string(j, "help", row->help);
-	bb_option_add_range(row, &range);
+	option_add_range(row, &range);
 	bb_json_add_string(j, "values", bb_strbuf_text(&range));
 	j->out->failed |= range.failed;
 	bb_strbuf_free(&range);

@@ -42,8 +42,6 @@ const char *bb_option_refused(const struct bb_option_table *table, const struct 
 bool bb_option_has_min(const struct bb_option *row);
 bool bb_option_has_max(const struct bb_option *row);
 
-/* Append the valid values: "1 to 1000", "at least 4", "ring, tree"; nothing if any will do. */
-void bb_option_add_range(const struct bb_option *row, struct bb_strbuf *out);
 /* The same for the end of an error: "a size from 4 to 1T, such as 8, 64K or 1.5G". */
 void bb_option_add_expected(const struct bb_option *row, struct bb_strbuf *out);
 

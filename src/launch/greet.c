@@ -21,7 +21,8 @@ static const struct bb_payload_field hello_fields[] = {
 	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct bb_hello, host),
 	{.name = NULL}};
 
-const struct bb_payload bb_hello_table = {"a hello", sizeof(struct bb_hello), hello_fields, NULL};
+static const struct bb_payload hello_table = {"a hello", sizeof(struct bb_hello), hello_fields,
+					      NULL};
 
 static bool send_at_once(int fd, const void *data, size_t bytes)
 {
@@ -121,7 +122,7 @@ static int receive_hello(struct bb_greet *greet, const struct bb_identity *ident
 		received = receive_bytes(greet, fd, theirs, sizeof(*theirs));
 	if (received <= 0)
 		return received;
-	if (!bb_payload_decode(&bb_hello_table, &theirs->hello, why) ||
+	if (!bb_payload_decode(&hello_table, &theirs->hello, why) ||
 	    !is_password(theirs->hello.password, identity->password[other]))
 		return fail(greet, EPROTO);
 	if (secured != (identity->secret != NULL))

@@ -37,8 +37,6 @@ struct bb_hello {
 	char host[64];
 };
 
-extern const struct bb_payload bb_hello_table;
-
 enum bb_side { BB_SIDE_CLIENT, BB_SIDE_SERVER }; /* the connecting process, and process 0 */
 
 /* What a process sends on each connection. */

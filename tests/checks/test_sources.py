@@ -161,6 +161,23 @@ def names_mean_one_thing():
     expect(not twice, "\n".join(twice) + f"\nThe static functions whose names repeat most: {often}")
 
 
+@test
+def externals_are_used():
+    """What a header declares is used: by another file of src/, docs/ or tests/perf, or by its own and a test that looks inside."""
+    words = {path: collections.Counter(re.findall(r"\bbb_\w+", code(path))) for path in sources("src", (".c", ".h", ".cu", ".cuh", ".cc")) + sources("docs") + sources("tests/perf")}
+    tests = set(re.findall(r"\bbb_\w+", "\n".join(map(read, sources("tests", (".c", ".h", ".cu", ".cc"))))))
+    unused = []
+    for tag in ctags("--fields=+f", "--kinds-C=fv"):
+        name, own = tag["name"], tag["path"]
+        if tag.get("file") or not name.startswith("bb_") or not own.endswith(".c"):
+            continue
+        headers = sum(found[name] for path, found in words.items() if path.endswith(".h"))  # a declaration, and macros
+        users = [path for path, found in words.items() if found[name] and path != own and not path.endswith(".h")]
+        if not users and headers < 2 and not name.startswith("bb_plugin_") and (name not in tests or words[own][name] == 1):
+            unused.append(f"{own}: {name} is used by {'tests alone' if name in tests else 'no other file'}")
+    expect(not unused, "\n".join(unused))
+
+
 def functions():
     """(lines, path, name) of every function."""
     files = sources("src") + sources("tests") + sources("docs")

@@ -48,14 +48,11 @@ static void names_and_sizes(void **state)
 		assert_int_equal(bb_dtype_size((enum bb_dtype)dtype), sizes[dtype]);
 		assert_int_equal(bb_dtype_named(bb_dtype_name((enum bb_dtype)dtype)), dtype);
 	}
-	for (int op = 0; op < BB_NOPS; op++)
-		assert_int_equal(bb_op_named(bb_op_name((enum bb_op)op)), op);
 	assert_int_equal(bb_dtype_named("bfloat16"), BB_BFLOAT16);
 	assert_int_equal(bb_dtype_named("f8e4m3"), BB_F8E4M3);
 	assert_int_equal(bb_dtype_named("bfloat"), BB_NDTYPES);
 	assert_int_equal(bb_dtype_named(""), BB_NDTYPES);
-	assert_int_equal(bb_op_named("mulsum"), BB_MULSUM);
-	assert_int_equal(bb_op_named("sums"), BB_NOPS);
+	assert_string_equal(bb_op_name(BB_MULSUM), "mulsum");
 	assert_true(bb_dtype_is_float(BB_F8E5M2));
 	assert_false(bb_dtype_is_float(BB_UINT8));
 }

@@ -366,7 +366,8 @@ void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
 	bb_sink_add_virtual(out, run);
 }
 
-void bb_sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end)
+/* Append the verdict. */
+static void sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end)
 {
 	if (end->wrong > 0)
 		bb_strbuf_addf(out, "# wrong data in %lld results\n", (long long)end->wrong);
@@ -413,6 +414,6 @@ bb_status bb_text_comment(struct bb_sink *sink, const char *lines)
 bb_status bb_text_end(struct bb_sink *sink, const struct bb_end_record *end)
 {
 	flush_text(sink);
-	bb_sink_add_end(&sink->out, end);
+	sink_add_end(&sink->out, end);
 	return bb_sink_write(sink, &sink->out);
 }

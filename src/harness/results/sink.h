@@ -67,11 +67,10 @@ void bb_sink_add_settings(struct bb_strbuf *out, const struct bb_run_record *run
 void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run);
 
 /* For text without nccl-tests' layout, append '#' lines: what ran, where and how; a skipped case,
-   with COLLECTIVE unless that is NULL; the verdict. */
+   with COLLECTIVE unless that is NULL. */
 void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run);
 void bb_sink_add_skip(struct bb_strbuf *out, const char *collective,
 		      const struct bb_skip_record *skip);
-void bb_sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end);
 /* The same as functions of struct bb_sink_ops. */
 bb_status bb_text_begin(struct bb_sink *sink, const struct bb_run_record *run);
 bb_status bb_text_comment(struct bb_sink *sink, const char *lines);

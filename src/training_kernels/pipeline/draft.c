@@ -141,7 +141,8 @@ void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int
 	state->waiting += kind == BB_PASS_B ? 1 : kind == BB_PASS_W ? -1 : 0;
 }
 
-int bb_draft_next_w(const struct bb_draft *draft, int stage)
+/* The chunk of the W that has waited longest. */
+static int draft_next_w(const struct bb_draft *draft, int stage)
 {
 	const struct bb_stage_state *state = &draft->stages[stage];
 	int64_t oldest = INT64_MAX;
@@ -164,7 +165,7 @@ int bb_draft_next_w(const struct bb_draft *draft, int stage)
 
 void bb_draft_put_w(struct bb_draft *draft, int stage)
 {
-	bb_draft_put(draft, stage, BB_PASS_W, bb_draft_next_w(draft, stage));
+	bb_draft_put(draft, stage, BB_PASS_W, draft_next_w(draft, stage));
 }
 
 void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk)
@@ -180,7 +181,7 @@ void bb_draft_put_fitting_w(struct bb_draft *draft, int stage, int64_t arrival)
 	const struct bb_stage_state *state = &draft->stages[stage];
 
 	while (!draft->failed && state->waiting > 0) {
-		const int chunk = bb_draft_next_w(draft, stage);
+		const int chunk = draft_next_w(draft, stage);
 
 		if (state->time + bb_draft_cost(draft, stage, BB_PASS_W, chunk) > arrival)
 			break;

@@ -77,9 +77,8 @@ void bb_draft_clear(struct bb_draft *draft);
 int64_t bb_draft_arrival(const struct bb_draft *draft, int stage, enum bb_pass_kind kind,
 			 int chunk);
 void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk);
-/* The W that has waited longest; its chunk. */
+/* Put the W that has waited longest. */
 void bb_draft_put_w(struct bb_draft *draft, int stage);
-int bb_draft_next_w(const struct bb_draft *draft, int stage);
 /* W until the stage has room for a pass of KIND and CHUNK. */
 void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk);
 /* W while they fit before ARRIVAL. */

@@ -22,15 +22,6 @@ const struct bb_strategy *const bb_strategies[] = {
 	NULL,
 };
 
-const struct bb_strategy *bb_strategy_find(const char *name)
-{
-	int i = 0;
-
-	while (bb_strategies[i] && strcmp(bb_strategies[i]->name, name) != 0)
-		i++;
-	return bb_strategies[i];
-}
-
 size_t bb_strategy_steps(const struct bb_strategy *strategy, const struct bb_strategy_setting *s)
 {
 	if (strategy == &bb_strategy_average)

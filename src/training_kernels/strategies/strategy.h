@@ -74,7 +74,6 @@ extern const struct bb_strategy bb_strategy_dp, bb_strategy_ps, bb_strategy_ps_a
 	bb_strategy_ddp, bb_strategy_zero, bb_strategy_average;
 /* All of them, in the order of --list; ends with NULL. */
 extern const struct bb_strategy *const bb_strategies[];
-const struct bb_strategy *bb_strategy_find(const char *name); /* or NULL */
 
 /* Steps of one run of the program. */
 size_t bb_strategy_steps(const struct bb_strategy *strategy,
