@@ -111,7 +111,8 @@ def the_check_of_includes_can_fail():
 
 # Each backend has its own of what backends/backend.h declares without a definition.
 CORE_MOST = 30
-TABLES = {name: f"src/backends/{name}/{name}.c" for name in ("host", "mpi", "nccl", "null", "sim")}
+TABLES = {name: f"src/backends/{name}/{name}.c" for name in ("gloo", "host", "mpi", "nccl", "null", "sim")}
+SHARED = {"BB_CPU_ENTRIES": "src/backends/cpu/queue.h"}
 
 
 def core():
@@ -128,6 +129,7 @@ def every_backend_has_all_of_the_core():
     expect(len(parts) > 5, f"parts: {parts}")
     for name, path in TABLES.items():
         text = read(path)
+        text += "".join(read(header) for name, header in SHARED.items() if name in text)
         lacks = [f for f in functions if not re.search(rf"\.{f} = ", text)]
         expect(not lacks, f"the table of {name} lacks {lacks}")
     has = [p for p in parts if re.search(rf"\.{p} = ", read(TABLES["null"]))]

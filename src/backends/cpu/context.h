@@ -75,6 +75,9 @@ void bb_cpu_abort(struct bb_context *context);
 void bb_cpu_locate(const struct bb_cpu_context *context, int core, const char *unbound,
 		   struct bb_location *location);
 
+/* Do N MEMBERS live on one host? HOSTS[rank] is the lowest rank of that rank's host. */
+bool bb_cpu_one_host(const int *hosts, const int *members, int n);
+
 /* Should results bypass the caches when each of N ranks reads and writes BYTES in all? */
 bool bb_cpu_streams(const struct bb_cpu_context *context, size_t bytes, int n);
 /* A copy for which all ranks of the host are assumed to copy at the same time. */

@@ -46,6 +46,14 @@ size_t bb_port_tmp_bytes(const struct bb_call *call, int rank, size_t piece)
 	return executor_tmp_bytes(call, rank) + BB_LENT_MOST * lent_bytes(call, rank, piece);
 }
 
+double bb_port_cost_bytes(const struct bb_call *call, bool one_host)
+{
+	if (call->native || !one_host)
+		return 0;
+	return (double)bb_dtype_size(call->dtype) *
+	       bb_algorithm_cost(call->schedule, &call->shape, NULL, NULL);
+}
+
 /* ---- sending ---------------------------------------------------------------------------- */
 
 static bb_status port_send(void *argument, int peer, int channel, const void *data, size_t bytes,

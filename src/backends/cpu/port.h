@@ -65,6 +65,10 @@ void bb_port_init(struct bb_port *port, const struct bb_port_calls *calls, void 
    bytes, a multiple of 64. */
 size_t bb_port_tmp_bytes(const struct bb_call *call, int rank, size_t piece);
 
+/* cost_bytes of struct bb_backend for a group on ONE_HOST: only there is what crosses a link a copy
+   in memory. */
+double bb_port_cost_bytes(const struct bb_call *call, bool one_host);
+
 /* Run CALL's schedule on RANK of the group, with the same PIECE. CONTEXT is the process's. */
 BB_MUST bb_status bb_port_execute(struct bb_port *port, const struct bb_cpu_context *context,
 				  const struct bb_call *call, int rank, size_t piece);

@@ -11,6 +11,7 @@
 #define BB_BACKENDS_CPU_QUEUE_H
 
 #include "backends/cpu/context.h"
+#include "backends/cpu/memory.h"
 #include "backends/messages.h"
 
 enum bb_message_kind { BB_MESSAGE_SEND, BB_MESSAGE_RECV, BB_MESSAGE_RECV_ANY };
@@ -44,5 +45,14 @@ BB_MUST bb_status bb_cpu_collective(struct bb_group *group, struct bb_queue *que
 BB_MUST bb_status bb_cpu_finish(struct bb_rank *rank, struct bb_queue *queue);
 
 extern const struct bb_messages bb_cpu_messages;
+
+/* Entries of struct bb_backend that are alike in all backends whose ranks compute on the CPU. */
+#define BB_CPU_ENTRIES                                                                             \
+	.abort = bb_cpu_abort, .alloc = bb_cpu_alloc, .copy = bb_cpu_copy, .fill = bb_cpu_fill,    \
+	.verify = bb_cpu_verify, .queue_close = bb_cpu_queue_close,                                \
+	.event_open = bb_cpu_event_open, .event_close = bb_cpu_event_close,                        \
+	.event_record = bb_cpu_event_record, .event_wait = bb_cpu_event_wait,                      \
+	.compute = bb_cpu_compute, .collective = bb_cpu_collective, .finish = bb_cpu_finish,       \
+	.now = bb_cpu_now, .messages = &bb_cpu_messages
 
 #endif

@@ -158,16 +158,13 @@ static size_t gloo_tmp_bytes(struct bb_group *group, const struct bb_call *call)
 			    : bb_gloo_schedule_tmp_bytes(group, call);
 }
 
-/* Only on one host is what crosses a link a copy in memory. */
 static double gloo_cost_bytes(struct bb_group *group, const struct bb_call *call)
 {
-	if (call->native || !group->one_host)
-		return 0;
-	return (double)bb_dtype_size(call->dtype) *
-	       bb_algorithm_cost(call->schedule, &call->shape, NULL, NULL);
+	return bb_port_cost_bytes(call, group->one_host);
 }
 
 const struct bb_backend bb_plugin_backend = {
+	BB_CPU_ENTRIES,
 	.abi = BB_BACKEND_ABI,
 	.name = "gloo",
 	.brief = "ranks are processes or threads, over Gloo's TCP connections",
@@ -176,17 +173,12 @@ const struct bb_backend bb_plugin_backend = {
 	.natives = bb_gloo_natives,
 	.open = gloo_open,
 	.close = gloo_close,
-	.abort = bb_cpu_abort,
 	.max_local = MAX_LOCAL,
 	.memory_available = gloo_memory_available,
 	.attach = gloo_attach,
 	.detach = gloo_detach,
 	.locate = gloo_locate,
-	.alloc = bb_cpu_alloc,
 	.release = bb_cpu_release,
-	.copy = bb_cpu_copy,
-	.fill = bb_cpu_fill,
-	.verify = bb_cpu_verify,
 	.group_open = bb_gloo_group_open,
 	.group_close = bb_gloo_group_close,
 	.barrier = bb_gloo_group_barrier,
@@ -196,17 +188,7 @@ const struct bb_backend bb_plugin_backend = {
 	.tmp_bytes = gloo_tmp_bytes,
 	.cost_bytes = gloo_cost_bytes,
 	.queue_open = bb_cpu_queue_open,
-	.queue_close = bb_cpu_queue_close,
-	.event_open = bb_cpu_event_open,
-	.event_close = bb_cpu_event_close,
-	.event_record = bb_cpu_event_record,
-	.event_wait = bb_cpu_event_wait,
-	.compute = bb_cpu_compute,
-	.collective = bb_cpu_collective,
-	.finish = bb_cpu_finish,
-	.now = bb_cpu_now,
 	.clocks = &bb_gloo_clocks,
-	.messages = &bb_cpu_messages,
 	.routes = &bb_gloo_routes,
 	.library = &library,
 };

@@ -16,11 +16,10 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/clocks.h"
+#include "backends/cpu/port_route.h"
 #include "backends/cpu/memory.h"
-#include "backends/cpu/port.h"
 #include "backends/cpu/queue.h"
 #include "backends/gloo/wrapper.h"
-#include "backends/routes.h"
 
 #include <pthread.h>
 
@@ -102,6 +101,7 @@ struct bb_group {
 	struct bb_gloo_member *member; /* NULL: a group of one */
 	int64_t *counts;               /* 2 n, for alltoallv */
 	struct bb_port port;
+	struct bb_port_route route;
 };
 
 BB_CPU_STRUCTS_FIT;
@@ -127,13 +127,7 @@ BB_MUST bb_status bb_gloo_group_barrier(struct bb_group *group);
 /* ---- messages (messages.c) --------------------------------------------------------------- */
 
 /* Uses of a mesh, whose messages do not mix. Gloo's collectives take slots below them. */
-enum bb_gloo_use {
-	BB_GLOO_SCHEDULES = 0x10,
-	BB_GLOO_QUEUES,
-	BB_GLOO_OPENING,
-	BB_GLOO_PINGS,
-	BB_GLOO_ROUTES
-};
+enum bb_gloo_use { BB_GLOO_SCHEDULES = 0x10, BB_GLOO_QUEUES, BB_GLOO_OPENING, BB_GLOO_PINGS };
 
 static inline uint64_t bb_gloo_slot(enum bb_gloo_use use, int channel)
 {

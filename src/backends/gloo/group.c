@@ -101,14 +101,6 @@ void bb_gloo_warden_close(struct bb_context *context)
 
 /* ---- groups ------------------------------------------------------------------------------ */
 
-static bool live_together(const struct bb_rank *rank, const int *members, int n)
-{
-	for (int i = 1; i < n; i++)
-		if (rank->hosts[members[i]] != rank->hosts[members[0]])
-			return false;
-	return true;
-}
-
 /* Send ENDS[i] to member i and replace it by what that member sends, by messages of the world. */
 static bb_status swap_ends(const struct bb_group *g, struct bb_gloo_address *ends)
 {
@@ -154,6 +146,7 @@ out:
 bb_status bb_gloo_group_open(struct bb_rank *rank, const int *members, int n,
 			     struct bb_group **group, struct bb_error *error)
 {
+	struct bb_context *context = rank->context;
 	struct bb_group *g = calloc(1, sizeof(*g));
 	bb_status status = BB_OK;
 
@@ -162,10 +155,16 @@ bb_status bb_gloo_group_open(struct bb_rank *rank, const int *members, int n,
 	g->rank = rank;
 	g->n = n;
 	g->me = bb_member_index(members, n, rank->rank);
-	g->one_host = live_together(rank, members, n);
+	g->one_host = bb_cpu_one_host(rank->hosts, members, n);
 	g->members = calloc((size_t)n, sizeof(*g->members));
 	g->counts = calloc(2 * (size_t)n, sizeof(*g->counts));
 	bb_port_init(&g->port, &bb_gloo_port_calls, g);
+	g->route = (struct bb_port_route){.port = &g->port,
+					  .context = &context->cpu,
+					  .config = &context->config,
+					  .error = context->error,
+					  .me = g->me,
+					  .members = g->members};
 	if (g->members)
 		memcpy(g->members, members, (size_t)n * sizeof(*members));
 	if (!g->members || !g->counts)
@@ -187,6 +186,7 @@ void bb_gloo_group_close(struct bb_group *group)
 	if (!group)
 		return;
 	bb_gloo_member_close(group->rank, group->member);
+	bb_port_route_close(&group->route);
 	free(group->members);
 	free(group->counts);
 	free(group);

@@ -30,6 +30,25 @@ static bb_status message_failed(const struct bb_group *group, const char *act, i
 	return bb_gloo_failed(group->rank, text, why);
 }
 
+/* Pass a message with PEER (of MESH; negative: any) and wait until it is done. */
+static bool send_whole(struct bb_gloo_mesh *mesh, int peer, enum bb_gloo_use use, const void *data,
+		       size_t bytes, char why[BB_GLOO_WHY])
+{
+	struct bb_gloo_request *request;
+
+	return bb_gloo_send(mesh, peer, bb_gloo_slot(use, 0), data, bytes, &request, why) &&
+	       bb_gloo_wait_sent(request, NULL, why);
+}
+
+static bool receive_whole(struct bb_gloo_mesh *mesh, int peer, enum bb_gloo_use use, void *data,
+			  size_t bytes, int *source, char why[BB_GLOO_WHY])
+{
+	struct bb_gloo_request *request;
+
+	return bb_gloo_receive(mesh, peer, bb_gloo_slot(use, 0), data, bytes, &request, why) &&
+	       bb_gloo_wait_received(request, source, why);
+}
+
 /* ---- of schedules ------------------------------------------------------------------------ */
 
 static size_t piece_of(const struct bb_call *call)
@@ -107,12 +126,9 @@ bb_status bb_gloo_schedule(struct bb_group *group, const struct bb_call *call)
 
 static bb_status send_now(struct bb_group *group, int peer, const void *data, size_t bytes)
 {
-	struct bb_gloo_request *request;
 	char why[BB_GLOO_WHY];
 
-	if (bb_gloo_send(group->member->mesh, peer, bb_gloo_slot(BB_GLOO_QUEUES, 0), data, bytes,
-			 &request, why) &&
-	    bb_gloo_wait_sent(request, NULL, why))
+	if (send_whole(group->member->mesh, peer, BB_GLOO_QUEUES, data, bytes, why))
 		return BB_OK;
 	return message_failed(group, "sending to", peer, why);
 }
@@ -121,12 +137,9 @@ static bb_status send_now(struct bb_group *group, int peer, const void *data, si
 static bb_status receive_now(struct bb_group *group, int peer, void *data, size_t bytes,
 			     int *source)
 {
-	struct bb_gloo_request *request;
 	char why[BB_GLOO_WHY];
 
-	if (bb_gloo_receive(group->member->mesh, peer, bb_gloo_slot(BB_GLOO_QUEUES, 0), data, bytes,
-			    &request, why) &&
-	    bb_gloo_wait_received(request, source, why))
+	if (receive_whole(group->member->mesh, peer, BB_GLOO_QUEUES, data, bytes, source, why))
 		return BB_OK;
 	return message_failed(group, peer < 0 ? "receiving" : "receiving from", peer, why);
 }
@@ -154,12 +167,9 @@ bb_status bb_gloo_message(const struct bb_message *message)
 static bb_status send_ping(void *own, int peer, const void *data, size_t bytes)
 {
 	const struct bb_rank *rank = own;
-	struct bb_gloo_request *request;
 	char why[BB_GLOO_WHY];
 
-	if (bb_gloo_send(rank->world->mesh, peer, bb_gloo_slot(BB_GLOO_PINGS, 0), data, bytes,
-			 &request, why) &&
-	    bb_gloo_wait_sent(request, NULL, why))
+	if (send_whole(rank->world->mesh, peer, BB_GLOO_PINGS, data, bytes, why))
 		return BB_OK;
 	return bb_gloo_failed(rank, "comparing clocks", why);
 }
@@ -167,12 +177,9 @@ static bb_status send_ping(void *own, int peer, const void *data, size_t bytes)
 static bb_status receive_ping(void *own, int peer, void *data, size_t bytes)
 {
 	const struct bb_rank *rank = own;
-	struct bb_gloo_request *request;
 	char why[BB_GLOO_WHY];
 
-	if (bb_gloo_receive(rank->world->mesh, peer, bb_gloo_slot(BB_GLOO_PINGS, 0), data, bytes,
-			    &request, why) &&
-	    bb_gloo_wait_received(request, NULL, why))
+	if (receive_whole(rank->world->mesh, peer, BB_GLOO_PINGS, data, bytes, NULL, why))
 		return BB_OK;
 	return bb_gloo_failed(rank, "comparing clocks", why);
 }

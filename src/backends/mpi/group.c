@@ -46,14 +46,6 @@ static int make_comms(struct bb_context *context, const int *members, int n, str
 	return code;
 }
 
-static bool live_together(const struct bb_context *context, const int *members, int n)
-{
-	for (int i = 1; i < n; i++)
-		if (context->hosts[members[i]] != context->hosts[members[0]])
-			return false;
-	return true;
-}
-
 bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 			    struct bb_group **group, struct bb_error *error)
 {
@@ -66,12 +58,18 @@ bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 	g->rank = rank;
 	g->n = n;
 	g->me = bb_member_index(members, n, context->world.proc);
-	g->one_host = live_together(context, members, n);
+	g->one_host = bb_cpu_one_host(context->hosts, members, n);
 	g->comm = g->port.comm = MPI_COMM_NULL;
 	g->window = MPI_WIN_NULL;
 	g->members = calloc((size_t)n, sizeof(*g->members));
 	g->counts = calloc(2 * (size_t)n, sizeof(*g->counts));
 	g->offsets = calloc(2 * (size_t)n, sizeof(*g->offsets));
+	g->route = (struct bb_port_route){.port = &g->port.port,
+					  .context = &context->cpu,
+					  .config = &context->config,
+					  .error = context->error,
+					  .me = g->me,
+					  .members = g->members};
 	if (g->members)
 		memcpy(g->members, members, (size_t)n * sizeof(*members));
 	if (!g->members || !g->counts || !g->offsets)
@@ -102,7 +100,7 @@ void bb_mpi_group_close(struct bb_group *group)
 	}
 	free_comm(group->rank->context, &group->port.comm);
 	free_comm(group->rank->context, &group->comm);
-	free(group->batch.requests);
+	bb_port_route_close(&group->route);
 	free(group->members);
 	free(group->counts);
 	free(group->offsets);

@@ -233,13 +233,9 @@ static size_t mpi_tmp_bytes(struct bb_group *group, const struct bb_call *call)
 			    : bb_mpi_schedule_tmp_bytes(group, call);
 }
 
-/* Only on one host is what crosses a link a copy in memory. */
 static double mpi_cost_bytes(struct bb_group *group, const struct bb_call *call)
 {
-	if (call->native || !group->one_host)
-		return 0;
-	return (double)bb_dtype_size(call->dtype) *
-	       bb_algorithm_cost(call->schedule, &call->shape, NULL, NULL);
+	return bb_port_cost_bytes(call, group->one_host);
 }
 
 static bb_status mpi_queue_open(struct bb_rank *rank, struct bb_queue **queue,
@@ -252,6 +248,7 @@ static bb_status mpi_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 }
 
 const struct bb_backend bb_plugin_backend = {
+	BB_CPU_ENTRIES,
 	.abi = BB_BACKEND_ABI,
 	.name = "mpi",
 	.brief = "ranks are processes, over an MPI library",
@@ -260,17 +257,12 @@ const struct bb_backend bb_plugin_backend = {
 	.natives = bb_mpi_natives,
 	.open = mpi_open,
 	.close = mpi_close,
-	.abort = bb_cpu_abort,
 	.max_local = 1,
 	.memory_available = mpi_memory_available,
 	.attach = mpi_attach,
 	.detach = mpi_detach,
 	.locate = mpi_locate,
-	.alloc = bb_cpu_alloc,
 	.release = mpi_release,
-	.copy = bb_cpu_copy,
-	.fill = bb_cpu_fill,
-	.verify = bb_cpu_verify,
 	.group_open = bb_mpi_group_open,
 	.group_close = bb_mpi_group_close,
 	.barrier = bb_mpi_barrier,
@@ -280,16 +272,6 @@ const struct bb_backend bb_plugin_backend = {
 	.tmp_bytes = mpi_tmp_bytes,
 	.cost_bytes = mpi_cost_bytes,
 	.queue_open = mpi_queue_open,
-	.queue_close = bb_cpu_queue_close,
-	.event_open = bb_cpu_event_open,
-	.event_close = bb_cpu_event_close,
-	.event_record = bb_cpu_event_record,
-	.event_wait = bb_cpu_event_wait,
-	.compute = bb_cpu_compute,
-	.collective = bb_cpu_collective,
-	.finish = bb_cpu_finish,
-	.now = bb_cpu_now,
 	.clocks = &bb_mpi_clocks,
-	.messages = &bb_cpu_messages,
 	.routes = &bb_mpi_routes,
 };

@@ -19,11 +19,10 @@
 #define BB_BACKENDS_MPI_MPI_H
 
 #include "backends/backend.h"
+#include "backends/cpu/port_route.h"
 #include "backends/cpu/memory.h"
-#include "backends/cpu/port.h"
 #include "backends/cpu/queue.h"
 #include "backends/mpi/compat.h"
-#include "backends/routes.h"
 
 /* ---- datatypes and operations (types.c) ------------------------------------------------- */
 
@@ -168,13 +167,6 @@ struct bb_mpi_prepared {
 	const char *reason;            /* NULL, or why no call can be made */
 };
 
-/* Transfers of a route that are awaited together. */
-struct bb_mpi_batch {
-	bool open;
-	MPI_Request *requests;
-	size_t n, room;
-};
-
 struct bb_group {
 	struct bb_rank *rank;
 	struct bb_turns turns;
@@ -191,7 +183,7 @@ struct bb_group {
 	bb_mpi_count *counts;   /* 2 n, for the functions that take them */
 	bb_mpi_offset *offsets; /* likewise */
 	struct bb_mpi_port port;
-	struct bb_mpi_batch batch;
+	struct bb_port_route route;
 };
 
 BB_CPU_STRUCTS_FIT;

@@ -4,7 +4,6 @@
  */
 #include "backends/mpi/mpi.h"
 
-#include "core/array.h"
 #include "core/clock.h"
 
 #include <stdlib.h>
@@ -138,70 +137,7 @@ static const char *route_refuses(struct bb_group *group, const struct bb_route *
 	return group->windowed ? NULL : "the MPI library has no dynamic window for these ranks";
 }
 
-/* ---- a slow link ------------------------------------------------------------------------- */
-
-static double slowness(const struct bb_group *group, int from, int to)
-{
-	return bb_route_slowness(&group->rank->context->config, group->members[from],
-				 group->members[to]);
-}
-
-/* Delay a transfer FROM … TO that began at START by the slowness of its link. */
-static void slow_down(const struct bb_group *group, int from, int to, double start)
-{
-	const double slow = slowness(group, from, to);
-
-	if (slow > 0)
-		bb_clock_pause(slow * (bb_clock_now() - start), &group->rank->context->cpu.aborted);
-}
-
 /* ---- transfers --------------------------------------------------------------------------- */
-
-/* Bytes of one call, from AT on. */
-static int part(size_t bytes, size_t at)
-{
-	return (int)(bytes - at < MOST ? bytes - at : MOST);
-}
-
-/* Waits for REQUEST, or leaves that to the end of the batch. */
-static bb_status complete(struct bb_group *group, MPI_Request request)
-{
-	struct bb_mpi_batch *batch = &group->batch;
-	MPI_Request *kept;
-
-	if (request == MPI_REQUEST_NULL)
-		return BB_OK;
-	if (!batch->open)
-		return bb_mpi_await(&group->port, &request, MPI_STATUS_IGNORE);
-	kept = BB_ARRAY_ADD(batch->requests, batch->n, batch->room);
-	if (!kept)
-		return bb_no_memory(group->rank->context->error, "a batch");
-	*kept = request;
-	return BB_OK;
-}
-
-static bb_status exchange(struct bb_group *group, int peer, const struct bb_half *out,
-			  const struct bb_half *in)
-{
-	struct bb_mpi_port *port = &group->port;
-	bb_status status = BB_OK;
-
-	for (size_t at = 0; (at < out->bytes || at < in->bytes) && status == BB_OK; at += MOST) {
-		MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-		int code = MPI_SUCCESS;
-
-		if (at < in->bytes)
-			code = MPI_Irecv((char *)in->mine + at, part(in->bytes, at), MPI_BYTE, peer,
-					 0, port->comm, &requests[0]);
-		if (at < out->bytes && code == MPI_SUCCESS)
-			code = MPI_Isend((const char *)out->mine + at, part(out->bytes, at),
-					 MPI_BYTE, peer, 0, port->comm, &requests[1]);
-		status = bb_mpi_check(port->context, "MPI_Isend or MPI_Irecv", code);
-		for (int i = 0; i < 2 && status == BB_OK; i++)
-			status = complete(group, requests[i]);
-	}
-	return status;
-}
 
 /* The acting end reads or writes the other's window. */
 static bb_status work_on_window(struct bb_group *group, enum route_kind kind, int peer,
@@ -211,7 +147,8 @@ static bb_status work_on_window(struct bb_group *group, enum route_kind kind, in
 	int code = MPI_SUCCESS;
 
 	for (size_t at = 0; at < half->bytes && code == MPI_SUCCESS; at += MOST) {
-		const int n = part(half->bytes, at);
+		const size_t left = half->bytes - at;
+		const int n = (int)(left < MOST ? left : MOST);
 		const MPI_Aint target = MPI_Aint_add(there, (MPI_Aint)at);
 		char *const mine = (char *)half->mine + at;
 
@@ -233,53 +170,25 @@ static bb_status route_transfer(struct bb_group *group, const struct bb_route *r
 	bb_status status;
 
 	if (kind == SEND)
-		status = exchange(group, peer, out, in);
+		status = bb_port_route_run(&group->route, peer, out, in);
 	else
 		status = work_on_window(group, kind, peer, kind == GET ? in : out);
 	if (kind != PUT && in->bytes > 0)
-		slow_down(group, peer, group->me, start);
+		bb_port_route_slow_down(&group->route, peer, group->me, start);
 	if (kind == PUT && out->bytes > 0)
-		slow_down(group, group->me, peer, start);
+		bb_port_route_slow_down(&group->route, group->me, peer, start);
 	return status;
 }
 
 static bb_status route_batch(struct bb_group *group, const struct bb_route *route, bool end)
 {
-	struct bb_mpi_batch *batch = &group->batch;
-	bb_status status = BB_OK;
-
-	batch->open = !end;
-	for (size_t i = 0; i < batch->n && status == BB_OK; i++)
-		status = bb_mpi_await(&group->port, &batch->requests[i], MPI_STATUS_IGNORE);
-	batch->n = 0;
-	return status;
+	return bb_port_route_batch(&group->route, end);
 }
-
-/* ---- words ------------------------------------------------------------------------------- */
 
 static bb_status route_ping(struct bb_group *group, const struct bb_route *route, int peer,
 			    bool first, size_t rounds)
 {
-	static const struct bb_half nothing = {.bytes = 0};
-	uint64_t word = 0;
-	const struct bb_half half = {.mine = &word, .bytes = sizeof(word)};
-	const double start = bb_clock_now();
-	bb_status status = BB_OK;
-	double one_way;
-
-	for (size_t i = 0; i < rounds && status == BB_OK; i++) {
-		if (first)
-			status = exchange(group, peer, &half, &nothing);
-		if (status == BB_OK)
-			status = exchange(group, peer, &nothing, &half);
-		if (status == BB_OK && !first)
-			status = exchange(group, peer, &half, &nothing);
-	}
-	one_way = 0.5 * (bb_clock_now() - start);
-	bb_clock_pause((slowness(group, group->me, peer) + slowness(group, peer, group->me)) *
-			       one_way,
-		       &group->rank->context->cpu.aborted);
-	return status;
+	return bb_port_route_ping(&group->route, peer, first, rounds);
 }
 
 const struct bb_routes bb_mpi_routes = {
