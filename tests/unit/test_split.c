@@ -25,6 +25,8 @@ static const struct {
 	{"% 08", NULL, {0, 1, 2, 3, 4, 5, 6, 7}}, /* decimal, not octal */
 	{"DIV 4", NULL, {0, 0, 0, 0, 1, 1, 1, 1}},
 	{"  /  2  ", NULL, {0, 0, 1, 1, 2, 2, 3, 3}},
+	{"+1%8/2", NULL, {0, 1, 1, 2, 2, 3, 3, 0}},
+	{"+2%7 DIV 4", NULL, {0, 0, 1, 1, 1, 0, 0, 0}}, /* for a world of 7 ranks */
 	{NULL, "3", {0, 1, 2, 3, 0, 1, 2, 3}},
 	{NULL, "0x4", {0, 0, 0, 0, 4, 4, 4, 4}},
 	{NULL, "c", {0, 0, 0, 0, 4, 4, 4, 4}},
@@ -32,9 +34,10 @@ static const struct {
 };
 
 static const char *const bad[] = {
-	"XOR 3",  "AND",     "AND ",   "AND x", "AND 0xg", "MOD 0",
-	"DIV 0",  "%0",      "/ 0x0",  "3",     "MOD",     "MOD -2",
-	"MOD +2", "MOD 2 3", "MOD 2x", "&0b2",  "MOD 1.5", "OR 99999999999",
+	"XOR 3",  "AND",     "AND ",   "AND x",   "AND 0xg", "MOD 0",
+	"DIV 0",  "%0",      "/ 0x0",  "3",       "MOD",     "MOD -2",
+	"MOD +2", "MOD 2 3", "MOD 2x", "&0b2",    "MOD 1.5", "OR 99999999999",
+	"+1/2",   "+1%0/2",  "+%8/2",  "+-1%8/2", "+1%8",    "+1%8+1%8/2",
 };
 
 static void test_good(void **state)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -44,10 +45,31 @@ static bool parse_number(const char *text, int base, int *value)
 	return true;
 }
 
+/* Reads "+S%N" at the begin of *SPLIT, which then points behind it. */
+static bool parse_shift(struct bb_split_rule *rule, const char **split)
+{
+	int read = 0;
+
+	if (**split != '+')
+		return true;
+	if (sscanf(*split, "+%9d%%%9d%n", &rule->shift, &rule->nranks, &read) != 2 || read == 0 ||
+	    rule->shift < 0 || rule->nranks < 1)
+		return false;
+	*split += read + (int)strspn(*split + read, " ");
+	return true;
+}
+
 static bb_status parse_split(struct bb_split_rule *rule, const char *split, struct bb_error *error)
 {
+	const char *whole;
+
 	while (isspace((unsigned char)*split))
 		split++;
+	whole = split;
+	if (!parse_shift(rule, &split))
+		return bb_fail(error, BB_EUSAGE,
+			       "NCCL_TESTS_SPLIT=\"%s\": a shift is as in +8%%32: by 8 of 32 ranks",
+			       whole);
 	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
 		const size_t length = strlen(operators[i].word);
 
@@ -61,13 +83,13 @@ static bb_status parse_split(struct bb_split_rule *rule, const char *split, stru
 			return bb_fail(error, BB_EUSAGE,
 				       "NCCL_TESTS_SPLIT=\"%s\": a division by zero; give a number "
 				       "of at least 1",
-				       split);
+				       whole);
 		return BB_OK;
 	}
 	return bb_fail(error, BB_EUSAGE,
 		       "NCCL_TESTS_SPLIT=\"%s\" is not understood; give AND, OR, MOD or DIV "
 		       "(or & | %% /) and a number: \"MOD 2\", \"AND 0x7\"",
-		       split);
+		       whole);
 }
 
 bb_status bb_split_parse(struct bb_split_rule *rule, const char *split, const char *mask,
@@ -88,6 +110,8 @@ bb_status bb_split_parse(struct bb_split_rule *rule, const char *split, const ch
 
 int bb_split_color(const struct bb_split_rule *rule, int rank)
 {
+	if (rule->nranks > 0)
+		rank = (rank + rule->shift) % rule->nranks;
 	switch (rule->kind) {
 	case BB_SPLIT_AND:
 		return rank & rule->operand;
