@@ -5,7 +5,7 @@ import signal
 import socket
 
 import kit
-from kit import COLLECTIVES, LONG, add, expect, passes, run, test
+from kit import COLLECTIVES, LONG, add, equal, expect, passes, run, test
 from hosts import Hosts
 from tcp import TIMEOUT, Job, running, told_once
 
@@ -99,6 +99,19 @@ def pairs():
     """Routes: transfers with verified data, both ways at once, and words back and forth."""
     for line in ("p2p_bandwidth -b 1M -e 1M -n 1 -w 0 --direction bidirectional", "p2p_latency -n 1 -w 0"):
         by_processes(2, f"{line} --backend gloo").prints("message (P2P off)", "verdict: passed")
+
+
+@test
+def all_to_one_and_back():
+    """One rank with all others at once, each with a part of its own; corrupted parts are counted at their receivers."""
+    for direction, wrong in (("all-to-one", [0, 2, 0]), ("one-to-all", [1, 0, 1])):
+        line = f"p2p_bandwidth --backend gloo -b 3000 -e 300K -f 100 -n 2 -w 0 --direction {direction} --json -"
+        found = by_processes(3, line).by_kind()["pair"]
+        equal({(r["route"], r["direction"], r["wrong"]) for r in found}, {("message", direction, 0)}, "records")
+        equal(len(found), 2 * 3, "sizes of each rank")
+        line = f"p2p_bandwidth --backend gloo -t 3 -b 3K -e 3K -n 1 --direction {direction} --fault corrupt:1 --json -"
+        found = run(line, LOOPBACK).exits(7).by_kind()["pair"]
+        equal([r["wrong"] for r in found], wrong, f"wrong bytes of {direction}")
 
 
 # ---- several hosts -------------------------------------------------------------------------------

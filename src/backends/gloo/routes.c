@@ -9,7 +9,8 @@ static const struct bb_route routes[] = {
 	{.name = "message",
 	 .brief = "messages of Gloo over TCP, also within a host",
 	 .uses = BB_ROUTE_TRANSFER | BB_ROUTE_PING,
-	 .actor = BB_BY_BOTH},
+	 .actor = BB_BY_BOTH,
+	 .batches = true},
 	{.name = NULL},
 };
 
@@ -52,6 +53,11 @@ static bb_status route_transfer(struct bb_group *group, const struct bb_route *r
 	return status;
 }
 
+static bb_status route_batch(struct bb_group *group, const struct bb_route *route, bool end)
+{
+	return bb_port_route_batch(&group->route, end);
+}
+
 static bb_status route_ping(struct bb_group *group, const struct bb_route *route, int peer,
 			    bool first, size_t rounds)
 {
@@ -65,5 +71,6 @@ const struct bb_routes bb_gloo_routes = {
 	.reach = route_reach,
 	.unreach = route_unreach,
 	.transfer = route_transfer,
+	.batch = route_batch,
 	.ping = route_ping,
 };
