@@ -6,6 +6,7 @@
 #include "core/about.h"
 #include "diagnose/diagnose.h"
 #include "harness/measure/collective.h"
+#include "harness/measure/explanation.h"
 #include "harness/results/compare.h"
 #include "harness/results/record.h"
 #include "harness/run/run_counters.h"
@@ -55,6 +56,7 @@ static void write_records(struct bb_strbuf *out)
 		&bb_record_run,         &bb_record_result,
 		&bb_record_arrival,     &bb_record_winner,
 		&bb_record_crossing,    &bb_record_cost,
+		&bb_record_schedule,    &bb_record_message,
 		&bb_record_barrier,     &bb_record_pair,
 		&bb_record_finding,     &bb_record_ddp,
 		&bb_record_pipeline,    &bb_record_pass,

@@ -1,242 +1,107 @@
 /*
- * explain.c - runs a schedule round by round on symbols and prints what happens.
+ * explain.c - prints a schedule round by round: its messages and what every rank then holds.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
+#include "core/table.h"
 #include "core/units.h"
-#include "schedules/checker.h"
 #include "schedules/explain.h"
-#include "schedules/symbols.h"
+#include "schedules/rounds.h"
 
-#define LINE 100          /* columns of a line */
-#define LABEL 17          /* of the rank and buffer before its contents */
+#define NAME_COLUMNS 13   /* "rank 12's OUT" */
 #define CONTENTS_RANKS 16 /* contents are shown up to here … */
 #define CONTENTS_CELLS 16 /* … and for buffers of so many elements */
-#define WHICH 28          /* columns for the contents of a message */
-#define CELL 80           /* bytes of one element's text; 64 ranks take less */
+#define CELL (BB_SYMBOL_TEXT + 2)
+#define NOTE_LINES 2
 
 struct explanation {
-	struct bb_strbuf *out;
-	const struct bb_algorithm *algorithm;
-	const struct bb_shape *shape;
-	struct bb_symbols *symbols; /* by rank */
-	struct bb_role *roles;
-	struct bb_step (*steps)[BB_MAX_STEPS]; /* of this round, by rank */
-	int *nsteps;
-	size_t messages;
-	size_t elements;
+	struct bb_rounds rounds;
+	const struct bb_explain_view *view;
+	/* What is said first, holds before, happens, and follows from it. */
+	struct bb_strbuf intro, before, body, end;
+	size_t *pieces; /* ends of parts of BODY that are not to be cut */
+	size_t npieces, piece_room;
 };
 
-/* ---- names --------------------------------------------------------------------------- */
+/* ---- helpers ------------------------------------------------------------------------- */
 
 static bool reduces(const struct explanation *p)
 {
-	return p->algorithm->collective->flags & BB_REDUCES;
+	return p->rounds.algorithm->collective->flags & BB_REDUCES;
 }
 
-static const char *buffer_name(enum bb_buffer buffer)
+static int ranks_of(const struct explanation *p)
 {
-	static const char *const names[] = {[BB_IN] = "IN", [BB_OUT] = "OUT", [BB_TMP] = "TMP"};
-
-	return names[buffer];
+	return p->rounds.shape->nranks;
 }
 
-/* "OUT[3]", "IN[4..7]" */
-static void span_text(char text[CELL], struct bb_place place, size_t count)
+static int line_columns(const struct explanation *p)
 {
-	const char *name = buffer_name(place.buffer);
+	return p->view->width > 0 ? p->view->width : BB_TABLE_LIMIT;
+}
 
-	if (count == 1)
-		snprintf(text, CELL, "%s[%zu]", name, place.offset);
+/* Is round ROUND, from 0, printed? */
+static bool is_viewed(const struct explanation *p, size_t round)
+{
+	return p->view->round == 0 || p->view->round == round + 1;
+}
+
+static void end_piece(struct explanation *p)
+{
+	size_t *piece = BB_ARRAY_ADD(p->pieces, p->npieces, p->piece_room);
+
+	if (piece)
+		*piece = p->body.length;
 	else
-		snprintf(text, CELL, "%s[%zu..%zu]", name, place.offset, place.offset + count - 1);
+		p->body.failed = true;
 }
 
-/* The first rank of the run around the ring that RANKS form, or -1: they form several. */
-static int run_start(uint64_t ranks, int n)
+static void print_table(const struct explanation *p, struct bb_text_table *table,
+			struct bb_strbuf *out)
 {
-	int start = -1, starts = 0;
-
-	for (int r = 0; r < n; r++) {
-		if (ranks >> r & 1 && !(ranks >> (r + n - 1) % n & 1)) {
-			start = r;
-			starts++;
-		}
-	}
-	return starts ? starts == 1 ? start : -1 : 0;
-}
-
-/* The element's letter; beyond z its number. */
-static int element_text(char text[CELL], uint32_t index)
-{
-	if (index < 26)
-		return snprintf(text, CELL, "%c", 'a' + (int)index);
-	return snprintf(text, CELL, "(%u)", index);
-}
-
-/* "c0+c1+c3"; with more than four ranks "c0..3" if they are consecutive, else "c:3". */
-static int sum_text(char text[CELL], const struct bb_symbol *s, int n)
-{
-	int length = 0, start = run_start(s->ranks, n), terms = __builtin_popcountll(s->ranks);
-
-	if (n > 4 && terms > 1) {
-		length = element_text(text, s->index);
-		if (start < 0)
-			return length +
-			       snprintf(text + length, CELL - (size_t)length, ":%d", terms);
-		return length + snprintf(text + length, CELL - (size_t)length, "%d..%d", start,
-					 (start + terms - 1) % n);
-	}
-	for (int r = 0; r < n; r++) {
-		char element[CELL];
-
-		if (!(s->ranks >> r & 1))
-			continue;
-		element_text(element, s->index);
-		length += snprintf(text + length, CELL - (size_t)length, "%s%.12s%d",
-				   length ? "+" : "", element, r);
-	}
-	return length;
-}
-
-static void symbol_text(char text[CELL], const struct explanation *p, const struct bb_symbol *s)
-{
-	int length;
-
-	if (!s->ranks) {
-		snprintf(text, CELL, ".");
-		return;
-	}
-	length = sum_text(text, s, p->shape->nranks);
-	if (reduces(p))
-		snprintf(text + length, CELL - (size_t)length, "=%llu",
-			 (unsigned long long)s->index *
-				 (unsigned long long)__builtin_popcountll(s->ranks));
-}
-
-/* The elements, or the first and last ones that fit. */
-static void symbols_text(char text[3 * CELL], const struct explanation *p,
-			 const struct bb_symbol *s, size_t count)
-{
-	char first[CELL], last[CELL];
-	size_t length = 0;
-
-	symbol_text(first, p, &s[0]);
-	symbol_text(last, p, &s[count - 1]);
-	text[0] = '\0';
-	for (size_t i = 0; i < count && length <= WHICH; i++) {
-		char one[CELL];
-
-		symbol_text(one, p, &s[i]);
-		length += (size_t)snprintf(text + length, 3 * (size_t)CELL - length, "%s%s",
-					   i ? " " : "", one);
-	}
-	if (length > WHICH && count > 1)
-		length = (size_t)snprintf(text, 3 * (size_t)CELL, "%s .. %s", first, last);
-	if (length > WHICH && count > 1)
-		snprintf(text, 3 * (size_t)CELL, "%s ..", first);
+	table->limit = line_columns(p);
+	bb_table_print(table, out);
+	bb_table_free(table);
 }
 
 /* ---- what is sent -------------------------------------------------------------------- */
 
-static bool receives_from(const struct bb_step *step, int peer, int channel)
+static void print_messages(struct explanation *p)
 {
-	return (step->kind == BB_RECV || step->kind == BB_RECV_REDUCE) &&
-	       step->channel == channel && (step->peer == peer || step->peer2 == peer);
-}
-
-/* The receiver's step for the message of step K of SENDER. */
-static const struct bb_step *receipt_of(const struct explanation *p, int sender, int k)
-{
-	const struct bb_step *send = &p->steps[sender][k];
-	int before = 0;
-
-	for (int i = 0; i < k; i++)
-		before += p->steps[sender][i].kind == BB_SEND &&
-			  p->steps[sender][i].peer == send->peer &&
-			  p->steps[sender][i].channel == send->channel;
-	for (int i = 0; i < p->nsteps[send->peer]; i++) {
-		const struct bb_step *step = &p->steps[send->peer][i];
-
-		if (receives_from(step, sender, send->channel) && !before--)
-			return step;
-	}
-	return NULL;
-}
-
-static const struct bb_step *sending_of(const struct explanation *p, int receiver, int k, int peer)
-{
-	for (int i = 0; i < p->nsteps[peer]; i++) {
-		const struct bb_step *step = &p->steps[peer][i];
-
-		if (step->kind == BB_SEND && step->peer == receiver &&
-		    receipt_of(p, peer, i) == &p->steps[receiver][k])
-			return step;
-	}
-	return NULL;
-}
-
-/* "OUT[2] = IN[2] + received" */
-static void effect_text(char text[3 * CELL], const struct bb_step *step, int sender)
-{
-	char dst[CELL], src[CELL];
-
-	span_text(dst, step->dst, step->count);
-	span_text(src, step->src, step->count);
-	if (step->kind == BB_RECV)
-		snprintf(text, 3 * (size_t)CELL, "%s = received", dst);
-	else if (step->kind == BB_COPY)
-		snprintf(text, 3 * (size_t)CELL, "%s = %s", dst, src);
-	else if (step->peer2 == BB_NO_PEER)
-		snprintf(text, 3 * (size_t)CELL, "%s = %s + received", dst, src);
-	else
-		snprintf(text, 3 * (size_t)CELL, "%s = %s + received + %d's", dst, src,
-			 step->peer == sender ? step->peer2 : step->peer);
-}
-
-static void transfer(struct explanation *p, int sender, int k)
-{
-	const struct bb_step *step = &p->steps[sender][k];
-	const struct bb_step *receipt = step->kind == BB_SEND ? receipt_of(p, sender, k) : step;
-	char what[CELL], which[3 * CELL], effect[3 * CELL] = "", to[16];
-
-	span_text(what, step->src, step->count);
-	symbols_text(which, p, bb_symbols_at(&p->symbols[sender], step->src), step->count);
-	if (receipt)
-		effect_text(effect, receipt, sender);
-	snprintf(to, sizeof(to), step->kind == BB_SEND ? "%d" : "itself", step->peer);
-	bb_strbuf_addf(p->out, "  %4d -> %-6s  %-11s  %-*s  %s\n", sender, to, what, WHICH, which,
-		       effect);
-	if (step->kind == BB_SEND) {
-		p->messages++;
-		p->elements += step->count;
-	}
-}
-
-static bool print_transfers(struct explanation *p, size_t round)
-{
+	static const struct bb_table_head heads[] = {{"from -> to", "", -1},
+						     {"sends", "", -1},
+						     {"which is", "", -1},
+						     {"the receiver does", "", -1},
+						     {NULL, NULL, 0}};
+	struct bb_text_table table = {0};
+	struct bb_message m = {0};
 	bool any = false;
 
-	for (int rank = 0; rank < p->shape->nranks; rank++) {
-		for (int k = 0; k < p->nsteps[rank]; k++) {
-			enum bb_step_kind kind = p->steps[rank][k].kind;
+	bb_table_columns(&table, heads, 1);
+	for (; bb_rounds_message(&p->rounds, &m); any = true) {
+		char place[BB_PLACE_TEXT], content[BB_CONTENT_TEXT], effect[BB_CONTENT_TEXT];
 
-			if (kind != BB_SEND && kind != BB_COPY)
-				continue;
-			if (!any) {
-				bb_strbuf_addf(p->out, "\nRound %zu of %zu\n", round + 1,
-					       p->roles[0].rounds);
-				bb_strbuf_addf(p->out, "  %4s -> %-6s  %-11s  %-*s  %s\n", "from",
-					       "to", "sends", WHICH, "which is",
-					       "the receiver does");
-			}
-			any = true;
-			transfer(p, rank, k);
-		}
+		bb_rounds_place_text(place, m.send->src, m.send->count);
+		bb_rounds_content_text(content, &p->rounds, &m);
+		bb_rounds_effect_text(effect, &m);
+		if (m.to == m.from)
+			bb_table_cellf(&table, "%4d -> itself", m.from);
+		else
+			bb_table_cellf(&table, "%4d -> %d", m.from, m.to);
+		bb_table_cellf(&table, "%s\t%s\t%s", place, content, effect);
 	}
-	return any;
+	bb_strbuf_addf(&p->body, "\nRound %zu of %zu\n", p->rounds.round + 1,
+		       p->rounds.roles[0].rounds);
+	if (any)
+		print_table(p, &table, &p->body);
+	else
+		bb_strbuf_add(&p->body, "  no message\n");
+	if (!any)
+		bb_table_free(&table);
+	end_piece(p);
 }
 
 /* ---- what every rank holds ----------------------------------------------------------- */
@@ -244,39 +109,47 @@ static bool print_transfers(struct explanation *p, size_t round)
 /* Does OUT[I] of RANK hold its final value? */
 static bool complete(const struct explanation *p, int rank, size_t i)
 {
-	const struct bb_collective *collective = p->algorithm->collective;
-	const struct bb_symbol *s = bb_symbols_at(&p->symbols[rank], (struct bb_place){BB_OUT, i});
+	const struct bb_collective *collective = p->rounds.algorithm->collective;
+	const struct bb_shape *shape = p->rounds.shape;
+	const struct bb_symbol *s =
+		bb_symbols_at(&p->rounds.symbols[rank], (struct bb_place){BB_OUT, i});
 
-	for (int k = 0; k < collective->segments(p->shape, rank); k++) {
+	for (int k = 0; k < collective->segments(shape, rank); k++) {
 		struct bb_segment segment;
 		struct bb_symbol want;
 
-		collective->segment(p->shape, rank, k, &segment);
+		collective->segment(shape, rank, k, &segment);
 		if (i < segment.out || i - segment.out >= segment.count)
 			continue;
-		want = bb_symbol_expected(&segment, p->shape->nranks, i - segment.out);
+		want = bb_symbol_expected(&segment, shape->nranks, i - segment.out);
 		return s->ranks == want.ranks && s->index == want.index;
 	}
 	return false;
 }
 
-static void cell_text(char text[CELL + 2], const struct explanation *p, int rank,
-		      enum bb_buffer buffer, size_t i)
+static size_t count_of(const struct explanation *p, int rank, enum bb_buffer buffer)
 {
-	char symbol[CELL];
+	return p->rounds.symbols[rank].count[buffer];
+}
 
-	symbol_text(symbol, p, bb_symbols_at(&p->symbols[rank], (struct bb_place){buffer, i}));
-	snprintf(text, CELL + 2, "%s%s", symbol,
-		 buffer == BB_OUT && complete(p, rank, i) ? "*" : "");
+static void cell_text(char text[CELL], const struct explanation *p, int rank, enum bb_buffer buffer,
+		      size_t i)
+{
+	char symbol[BB_SYMBOL_TEXT];
+
+	bb_rounds_symbol_text(
+		symbol, &p->rounds,
+		bb_symbols_at(&p->rounds.symbols[rank], (struct bb_place){buffer, i}));
+	snprintf(text, CELL, "%s%s", symbol, buffer == BB_OUT && complete(p, rank, i) ? "*" : "");
 }
 
 static size_t widest(const struct explanation *p, enum bb_buffer buffer)
 {
 	size_t width = 4;
 
-	for (int rank = 0; rank < p->shape->nranks; rank++) {
-		for (size_t i = 0; i < p->symbols[rank].count[buffer]; i++) {
-			char text[CELL + 2];
+	for (int rank = 0; rank < ranks_of(p); rank++) {
+		for (size_t i = 0; i < count_of(p, rank, buffer); i++) {
+			char text[CELL];
 
 			cell_text(text, p, rank, buffer, i);
 			width = strlen(text) > width ? strlen(text) : width;
@@ -289,291 +162,294 @@ static size_t longest(const struct explanation *p, enum bb_buffer buffer)
 {
 	size_t most = 0;
 
-	for (int rank = 0; rank < p->shape->nranks; rank++)
-		most = p->symbols[rank].count[buffer] > most ? p->symbols[rank].count[buffer]
-							     : most;
+	for (int rank = 0; rank < ranks_of(p); rank++)
+		most = count_of(p, rank, buffer) > most ? count_of(p, rank, buffer) : most;
 	return most;
+}
+
+static bool is_shown(const struct explanation *p, enum bb_buffer buffer)
+{
+	const size_t cells = longest(p, buffer);
+
+	return cells > 0 && cells <= CONTENTS_CELLS && ranks_of(p) <= CONTENTS_RANKS;
 }
 
 /* Columns [first, end) of one buffer of all ranks that have it. */
 static void print_columns(const struct explanation *p, enum bb_buffer buffer, size_t first,
-			  size_t end, int width, const char *title)
+			  size_t end, const char *title, struct bb_strbuf *out)
 {
-	char text[CELL + 2];
+	struct bb_text_table table = {0};
+	char text[CELL];
 
-	bb_strbuf_addf(p->out, "  %-*s", LABEL - 2, title);
+	bb_table_column(&table, title, "", -NAME_COLUMNS);
+	bb_table_key(&table);
 	for (size_t i = first; i < end; i++) {
 		snprintf(text, sizeof(text), "[%zu]", i);
-		bb_strbuf_addf(p->out, " %-*s", i + 1 < end ? width : 0, text);
+		bb_table_column(&table, text, "", -1);
 	}
-	bb_strbuf_add(p->out, "\n");
-	for (int rank = 0; rank < p->shape->nranks; rank++) {
-		size_t count = p->symbols[rank].count[buffer];
-		size_t last = count < end ? count : end;
+	for (int rank = 0; rank < ranks_of(p); rank++) {
+		const size_t count = count_of(p, rank, buffer);
 
 		if (count <= first)
 			continue;
-		bb_strbuf_addf(p->out, "  rank %2d's %-5s", rank, buffer_name(buffer));
-		for (size_t i = first; i < last; i++) {
-			cell_text(text, p, rank, buffer, i);
-			bb_strbuf_addf(p->out, " %-*s", i + 1 < last ? width : 0, text);
+		bb_table_cellf(&table, "rank %2d's %s", rank, bb_rounds_buffer(buffer));
+		for (size_t i = first; i < end; i++) {
+			if (i < count)
+				cell_text(text, p, rank, buffer, i);
+			bb_table_cell(&table, i < count ? text : "");
 		}
-		bb_strbuf_add(p->out, "\n");
 	}
+	print_table(p, &table, out);
 }
 
-static void print_buffer(const struct explanation *p, enum bb_buffer buffer, const char *title)
+static void print_buffer(const struct explanation *p, enum bb_buffer buffer, const char *title,
+			 struct bb_strbuf *out)
 {
-	size_t cells = longest(p, buffer), width, fit;
+	const size_t cells = longest(p, buffer);
+	size_t fit;
 
-	if (cells > CONTENTS_CELLS || p->shape->nranks > CONTENTS_RANKS)
+	if (!is_shown(p, buffer))
 		return;
-	width = widest(p, buffer);
-	fit = (LINE - LABEL) / (width + 1);
+	fit = ((size_t)line_columns(p) - 2 - NAME_COLUMNS) / (widest(p, buffer) + 1);
 	fit = fit ? fit : 1;
 	for (size_t first = 0; first < cells; first += fit)
-		print_columns(p, buffer, first, cells < first + fit ? cells : first + fit,
-			      (int)width, title);
+		print_columns(p, buffer, first, cells < first + fit ? cells : first + fit, title,
+			      out);
 }
 
 /* ---- rounds -------------------------------------------------------------------------- */
 
-static void add(struct bb_symbol *sum, const struct bb_symbol *from)
+static void print_before(struct explanation *p)
 {
-	sum->ranks |= from->ranks;
-	sum->index = from->index;
+	const bool first = p->rounds.round == 0;
+
+	if (!is_shown(p, first ? BB_IN : BB_OUT))
+		return;
+	bb_strbuf_add(&p->before, "\n");
+	print_buffer(p, first ? BB_IN : BB_OUT, "before", &p->before);
+	if (!first)
+		print_buffer(p, BB_TMP, "", &p->before);
 }
 
-/* No step uses what another step of the round writes, so their order does not matter. */
-static void apply(struct explanation *p, int rank, int k)
+static void print_contents(struct explanation *p)
 {
-	const struct bb_step *step = &p->steps[rank][k];
-	const struct bb_step *sent[2] = {NULL, NULL};
-	int peers[2] = {step->peer, step->peer2};
+	print_buffer(p, BB_OUT, "then", &p->body);
+	print_buffer(p, BB_TMP, "", &p->body);
+	end_piece(p);
+}
 
-	if (step->kind == BB_SEND)
-		return;
-	for (int i = 0; i < 2; i++) {
-		if (step->kind != BB_COPY && peers[i] != BB_NO_PEER)
-			sent[i] = sending_of(p, rank, k, peers[i]);
-	}
-	for (size_t i = 0; i < step->count; i++) {
-		struct bb_symbol sum = {0, 0, false};
+static void print_rounds(struct explanation *p)
+{
+	while (bb_rounds_begin(&p->rounds)) {
+		const bool viewed = is_viewed(p, p->rounds.round);
+		struct bb_message any = {0};
 
-		if (step->kind != BB_RECV)
-			add(&sum, bb_symbols_at(&p->symbols[rank], step->src) + i);
-		for (int s = 0; s < 2; s++) {
-			if (sent[s])
-				add(&sum, bb_symbols_at(&p->symbols[peers[s]], sent[s]->src) + i);
+		/* Rounds in which this shape sends nothing are of interest only by number. */
+		if (!viewed || (p->view->round == 0 && !bb_rounds_message(&p->rounds, &any))) {
+			bb_rounds_apply(&p->rounds);
+			continue;
 		}
-		bb_symbols_at(&p->symbols[rank], step->dst)[i] = sum;
+		if (p->npieces == 0)
+			print_before(p);
+		print_messages(p);
+		bb_rounds_apply(&p->rounds);
+		print_contents(p);
 	}
-}
-
-static void explain_round(struct explanation *p, size_t round)
-{
-	for (int rank = 0; rank < p->shape->nranks; rank++)
-		p->nsteps[rank] = bb_algorithm_steps(p->algorithm, p->shape, &p->roles[rank], round,
-						     p->steps[rank]);
-	if (!print_transfers(p, round))
-		return;
-	for (int rank = 0; rank < p->shape->nranks; rank++) {
-		for (int k = 0; k < p->nsteps[rank]; k++)
-			apply(p, rank, k);
-	}
-	print_buffer(p, BB_OUT, "then");
-	print_buffer(p, BB_TMP, "");
 }
 
 /* ---- before and after ---------------------------------------------------------------- */
 
-static void print_wrapped(struct bb_strbuf *out, const char *text)
+/* "How: The data …" in lines indented to the second one. */
+static void print_item(struct explanation *p, const char *name, const char *text)
 {
-	bb_strbuf_wrap(out, text, 0, 2, LINE - 1);
+	bb_strbuf_addf(&p->intro, "%s:", name);
+	bb_strbuf_wrap(&p->intro, text, (int)strlen(name) + 1, 2, line_columns(p) - 1);
 }
 
-static void print_names(const struct explanation *p)
+static void print_names(struct explanation *p)
 {
 	struct bb_strbuf text = {0};
+	const int root = p->rounds.shape->root, element = longest(p, BB_IN) > 1;
 
-	bb_strbuf_addf(&text,
-		       "A letter is an element of IN, the digit its rank: b%d is element 1 of rank "
-		       "%d's IN.",
-		       p->shape->root, p->shape->root);
-	print_wrapped(p->out, bb_strbuf_text(&text));
-	p->out->failed |= bb_strbuf_failed(&text);
-	bb_strbuf_free(&text);
-	if (longest(p, BB_TMP))
-		print_wrapped(p->out, "TMP is scratch memory.");
-}
-
-static void print_intro(const struct explanation *p)
-{
-	const struct bb_collective *collective = p->algorithm->collective;
-	bool many = p->shape->nranks > 4;
-
-	bb_strbuf_addf(p->out, "%s by %s, %d rank%s%s", collective->name, p->algorithm->name,
-		       p->shape->nranks, bb_plural(p->shape->nranks),
-		       p->shape->in_place ? ", in place" : "");
-	if (p->shape->count)
-		bb_strbuf_addf(p->out, ", count %zu", p->shape->count);
-	if (p->shape->chunk)
-		bb_strbuf_addf(p->out, ", chunks of %zu", p->shape->chunk);
-	if (collective->flags & BB_ROOTED)
-		bb_strbuf_addf(p->out, ", root %d", p->shape->root);
-	bb_strbuf_addf(p->out, "\n\nGoal: %s.\n", collective->brief);
-	bb_strbuf_add(p->out, "How:\n");
-	print_wrapped(p->out, p->algorithm->meaning);
-	bb_strbuf_add(p->out, "Names:\n");
-	print_names(p);
-	if (reduces(p) && many)
-		print_wrapped(
-			p->out,
-			"b2..5 is the sum of element 1 of ranks 2 to 5 (b6..1: from rank 6 on "
-			"around the ring to rank 1), b:3 that of any three ranks.");
+	bb_strbuf_addf(&text, "%c%d is element %d of rank %d's IN", 'a' + element, root, element,
+		       root);
+	if (reduces(p) && ranks_of(p) > 4)
+		bb_strbuf_add(&text, ", b2..5 its sum over ranks 2 to 5, b6..1 over rank 6 to the "
+				     "last and on to rank 1, b:3 over any three ranks");
 	else if (reduces(p))
-		print_wrapped(p->out, "b0+b2 is the sum of element 1 of ranks 0 and 2.");
+		bb_strbuf_add(&text, ", b0+b2 its sum over ranks 0 and 2");
+	bb_strbuf_add(&text, ".");
 	if (reduces(p))
-		print_wrapped(p->out,
-			      "Element i of every IN is the number i, so a is 0, b is 1, c is "
-			      "2; what follows = is the sum so far.");
-	print_wrapped(p->out, "* marks a final value; . marks an element that is not written yet.");
-	if (p->shape->in_place)
-		print_wrapped(p->out, "In place: IN and OUT lie in one buffer.");
-	if (longest(p, BB_IN) <= CONTENTS_CELLS && p->shape->nranks <= CONTENTS_RANKS) {
-		bb_strbuf_add(p->out, "\nBefore\n");
-		print_buffer(p, BB_IN, "");
+		bb_strbuf_add(&text, " Element i of every IN is the number i, so a is 0, b is 1; "
+				     "what follows = is the sum so far.");
+	bb_strbuf_add(&text, " * marks a final value, . an element that is not written yet.");
+	if (longest(p, BB_TMP))
+		bb_strbuf_add(&text, " TMP is scratch memory.");
+	if (p->rounds.shape->in_place)
+		bb_strbuf_add(&text, " In place: IN and OUT lie in one buffer.");
+	print_item(p, "Names", bb_strbuf_text(&text));
+	p->intro.failed |= bb_strbuf_failed(&text);
+	bb_strbuf_free(&text);
+}
+
+static void print_intro(struct explanation *p)
+{
+	const struct bb_algorithm *algorithm = p->rounds.algorithm;
+	const struct bb_shape *shape = p->rounds.shape;
+
+	bb_strbuf_addf(&p->intro, "%s by %s, %d rank%s%s", algorithm->collective->name,
+		       algorithm->name, shape->nranks, bb_plural(shape->nranks),
+		       shape->in_place ? ", in place" : "");
+	if (shape->count)
+		bb_strbuf_addf(&p->intro, ", count %zu", shape->count);
+	if (shape->chunk)
+		bb_strbuf_addf(&p->intro, ", chunks of %zu", shape->chunk);
+	if (algorithm->collective->flags & BB_ROOTED)
+		bb_strbuf_addf(&p->intro, ", root %d", shape->root);
+	bb_strbuf_add(&p->intro, "\n\n");
+	if (p->view->round == 0) {
+		bb_strbuf_addf(&p->intro, "Goal: %s.\n", algorithm->collective->brief);
+		print_item(p, "How", algorithm->meaning);
 	}
+	print_names(p);
 }
 
-/* The least elements that any algorithm sends: all contributions but one to each sum, and every
-   result that is needed in more than one place. */
-static size_t least_elements(const struct explanation *p)
+static void print_result(struct explanation *p)
 {
-	const struct bb_collective *collective = p->algorithm->collective;
-	size_t moved = 0, wanted = 0, sums, n = (size_t)p->shape->nranks;
-
-	for (int rank = 0; rank < p->shape->nranks; rank++) {
-		for (int k = 0; k < collective->segments(p->shape, rank); k++) {
-			struct bb_segment segment;
-
-			collective->segment(p->shape, rank, k, &segment);
-			if (segment.source == BB_REDUCED)
-				wanted += segment.count;
-			else if (segment.source != rank)
-				moved += segment.count;
-		}
-	}
-	sums = collective->flags & BB_SAME_OUTPUT ? wanted / n : wanted;
-	return moved + sums * (n - 1) + wanted - sums;
-}
-
-static int least_rounds(const struct explanation *p)
-{
-	int rounds = 0;
-
-	if (p->algorithm->collective == &bb_sendrecv)
-		return p->shape->nranks > 1;
-	while (1 << rounds < p->shape->nranks)
-		rounds++;
-	return rounds;
-}
-
-static void print_result(const struct explanation *p)
-{
-	bb_strbuf_add(p->out, "\nResult as numbers\n");
-	for (int rank = 0; rank < p->shape->nranks; rank++) {
-		const struct bb_symbols *s = &p->symbols[rank];
+	if (!reduces(p) || !is_shown(p, BB_OUT))
+		return;
+	bb_strbuf_add(&p->body, "\nResult as numbers\n");
+	for (int rank = 0; rank < ranks_of(p); rank++) {
+		const struct bb_symbols *s = &p->rounds.symbols[rank];
 
 		if (!s->count[BB_OUT])
 			continue;
-		bb_strbuf_addf(p->out, "  rank %2d:", rank);
+		bb_strbuf_addf(&p->body, "  rank %2d:", rank);
 		for (size_t i = 0; i < s->count[BB_OUT]; i++) {
 			const struct bb_symbol *cell =
 				bb_symbols_at(s, (struct bb_place){BB_OUT, i});
 
 			bb_strbuf_addf(
-				p->out, " %llu",
+				&p->body, " %llu",
 				(unsigned long long)cell->index *
 					(unsigned long long)__builtin_popcountll(cell->ranks));
 		}
-		bb_strbuf_add(p->out, "\n");
+		bb_strbuf_add(&p->body, "\n");
 	}
 }
 
-static void print_end(const struct explanation *p)
+static void print_totals(struct explanation *p)
 {
+	static const struct bb_table_head heads[] = {
+		{"total", "", -1}, {"number", "", 1}, {"", "", -1}, {NULL, NULL, 0}};
+	struct bb_text_table table = {0};
 	size_t rounds, wire;
-	double cost = bb_algorithm_cost(p->algorithm, p->shape, &rounds, &wire);
+	double cost = bb_algorithm_cost(p->rounds.algorithm, p->rounds.shape, &rounds, &wire);
 
-	if (reduces(p) && longest(p, BB_OUT) <= CONTENTS_CELLS &&
-	    p->shape->nranks <= CONTENTS_RANKS)
-		print_result(p);
-	bb_strbuf_add(p->out, "\nTotal\n");
-	bb_strbuf_addf(p->out, "  %-22s %8zu   minimum %d if a rank sends once a round\n", "rounds",
-		       rounds, least_rounds(p));
-	bb_strbuf_addf(p->out, "  %-22s %8zu\n", "messages", p->messages);
-	bb_strbuf_addf(p->out, "  %-22s %8zu   minimum %zu\n", "elements sent", p->elements,
-		       least_elements(p));
-	bb_strbuf_addf(p->out, "  %-22s %8zu   by the busiest rank\n", "", wire);
-	bb_strbuf_addf(p->out,
-		       "  %-22s %8.1f   in elements copied; receiving and adding counts 1.5\n",
-		       "memory traffic", cost);
+	bb_table_columns(&table, heads, 1);
+	bb_table_cellf(&table, "rounds\t%zu\tminimum %d if a rank sends once a round", rounds,
+		       bb_rounds_least(&p->rounds));
+	bb_table_cellf(&table, "messages\t%zu\t", p->rounds.messages);
+	bb_table_cellf(&table, "elements sent\t%zu\tminimum %zu", p->rounds.elements,
+		       bb_rounds_least_elements(&p->rounds));
+	bb_table_cellf(&table, "of the busiest rank\t%zu\t", wire);
+	bb_table_cellf(&table,
+		       "memory traffic\t%.1f\tin elements copied; receiving and adding counts 1.5",
+		       cost);
+	bb_strbuf_add(&p->end, "\n");
+	print_table(p, &table, &p->end);
 }
 
-static bb_status explanation_open(struct explanation *p)
-{
-	size_t n = (size_t)p->shape->nranks;
+/* ---- as many lines as requested ------------------------------------------------------ */
 
-	p->symbols = calloc(n, sizeof(*p->symbols));
-	p->roles = calloc(n, sizeof(*p->roles));
-	p->steps = calloc(n, sizeof(*p->steps));
-	p->nsteps = calloc(n, sizeof(*p->nsteps));
-	if (!p->symbols || !p->roles || !p->steps || !p->nsteps)
-		return BB_EINTERNAL;
-	for (int rank = 0; rank < p->shape->nranks; rank++) {
-		bb_algorithm_prepare(p->algorithm, p->shape, rank, &p->roles[rank]);
-		if (bb_symbols_make(&p->symbols[rank], p->algorithm, p->shape, rank) != BB_OK)
-			return BB_EINTERNAL;
+/* The bytes of the first LINES lines of TEXT. */
+static size_t bytes_of_lines(const struct bb_strbuf *text, size_t lines)
+{
+	size_t at = 0;
+
+	for (; lines > 0 && at < text->length; at++)
+		lines -= text->text[at] == '\n';
+	return at;
+}
+
+static size_t count_lines(const struct bb_strbuf *text, size_t bytes)
+{
+	size_t lines = 0;
+
+	for (size_t at = 0; at < bytes; at++)
+		lines += text->text[at] == '\n';
+	return lines;
+}
+
+/* The bytes of BODY to print in LINES lines: all pieces that fit, or else the first lines. */
+static size_t bytes_that_fit(const struct explanation *p, size_t lines)
+{
+	size_t k = 0;
+
+	while (k < p->npieces && count_lines(&p->body, p->pieces[k]) <= lines)
+		k++;
+	return k > 0 ? p->pieces[k - 1] : bytes_of_lines(&p->body, lines);
+}
+
+static void print_all(struct explanation *p, struct bb_strbuf *out)
+{
+	const size_t before = count_lines(&p->before, p->before.length);
+	const size_t others = p->view->above + count_lines(&p->intro, p->intro.length) +
+			      count_lines(&p->end, p->end.length);
+	const size_t lines = others + before + count_lines(&p->body, p->body.length);
+	const bool whole = p->view->all || lines <= BB_EXPLAIN_LINES;
+	size_t room = BB_EXPLAIN_LINES - others - NOTE_LINES;
+
+	bb_strbuf_add(out, bb_strbuf_text(&p->intro));
+	if (whole || (p->npieces > 0 && before + count_lines(&p->body, p->pieces[0]) <= room)) {
+		bb_strbuf_add(out, bb_strbuf_text(&p->before));
+		room -= before;
 	}
-	return BB_OK;
+	bb_strbuf_add_bytes(out, bb_strbuf_text(&p->body),
+			    whole ? p->body.length : bytes_that_fit(p, room));
+	bb_strbuf_add(out, bb_strbuf_text(&p->end));
+	if (!whole && p->view->round == 0)
+		bb_strbuf_addf(out,
+			       "\nMore than %d lines: --round 1 to %zu shows one round, --all "
+			       "everything.\n",
+			       BB_EXPLAIN_LINES, p->rounds.roles[0].rounds);
+	else if (!whole)
+		bb_strbuf_addf(out, "\nMore than %d lines: --all shows everything.\n",
+			       BB_EXPLAIN_LINES);
 }
 
 static void explanation_close(struct explanation *p)
 {
-	for (int rank = 0; p->symbols && rank < p->shape->nranks; rank++)
-		bb_symbols_free(&p->symbols[rank]);
-	free(p->symbols);
-	free(p->roles);
-	free(p->steps);
-	free(p->nsteps);
+	bb_rounds_close(&p->rounds);
+	bb_strbuf_free(&p->intro);
+	bb_strbuf_free(&p->before);
+	bb_strbuf_free(&p->body);
+	bb_strbuf_free(&p->end);
+	free(p->pieces);
 }
 
 bb_status bb_explain(struct bb_strbuf *out, const struct bb_algorithm *algorithm,
-		     const struct bb_shape *shape, struct bb_error *error)
+		     const struct bb_shape *shape, const struct bb_explain_view *view,
+		     struct bb_error *error)
 {
-	struct explanation explanation = {.out = out, .algorithm = algorithm, .shape = shape};
-	const char *(*refuses)(int) = algorithm->collective->refuses;
+	struct explanation p = {.view = view};
 	bb_status st;
 
-	if (shape->nranks < 1 || shape->nranks > BB_CHECKER_RANKS)
-		return bb_fail(error, BB_EUSAGE, "--explain supports 1 to %d ranks, not %d",
-			       BB_CHECKER_RANKS, shape->nranks);
-	if (refuses && refuses(shape->nranks))
-		return bb_fail(error, BB_EUNSUPPORTED, "%s", refuses(shape->nranks));
-	BB_TRY(st, bb_check_algorithm(algorithm, shape, 16, error), out);
-	if (explanation_open(&explanation) != BB_OK) {
-		st = bb_no_memory(error, "the explanation of a schedule");
-		goto down;
+	BB_TRY(st, bb_rounds_open(&p.rounds, algorithm, shape, error), out);
+	print_intro(&p);
+	print_rounds(&p);
+	if (view->round == 0) {
+		print_result(&p);
+		print_totals(&p);
 	}
-	print_intro(&explanation);
-	for (size_t round = 0; round < explanation.roles[0].rounds; round++)
-		explain_round(&explanation, round);
-	print_end(&explanation);
+	if (bb_strbuf_failed(&p.intro) || bb_strbuf_failed(&p.before) ||
+	    bb_strbuf_failed(&p.body) || bb_strbuf_failed(&p.end))
+		out->failed = true;
+	else
+		print_all(&p, out);
 	if (bb_strbuf_failed(out))
 		st = bb_no_memory(error, "the explanation of a schedule");
-down:
-	explanation_close(&explanation);
 out:
+	explanation_close(&p);
 	return st;
 }

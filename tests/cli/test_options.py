@@ -1,5 +1,6 @@
 """Every option does what its line in --help says."""
 
+import json
 import os
 import re
 import signal
@@ -264,15 +265,51 @@ def documents_are_current():
 @test
 def explain():
     """Each round with senders, receivers and chunks, and sums that can be checked by hand."""
-    result = run("all_reduce --explain -g 4").exits(0).prints("ring", "4")
+    result = run("all_reduce --explain -g 4 --all").exits(0).prints("ring", "4")
     rounds = set(re.findall(r"[Rr]ound +(\d+)", result.out))
     result.require(len(rounds) >= 6, f"{len(rounds)} rounds, not 6")
-    out = run("reduce_scatter --explain -g 4").exits(0).out
+    out = run("reduce_scatter --explain -g 4 --all").exits(0).out
     expect(re.search(r"\b0\b.*\b4\b.*\b8\b.*\b12\b", out, re.S), f"no 0, 4, 8, 12 in\n{out}")
     for name, names in listing()[0].items():
         for algorithm in set(names) - {"auto", "direct"}:
             run(f"{name} --explain -g 4 --algo {algorithm}").exits(0).prints(algorithm)
     run("all_reduce --explain -g 4 --algo direct").exits(5).says("direct")
+
+
+@test
+def explain_in_part():
+    """At most 40 lines of 80 columns, unless --all is given; --round shows one round."""
+    for words in ("-g 4", "-g 8 --algo tree", "-g 64 --algo naive", "-g 16 --round 3"):
+        lines = run(f"all_reduce --explain {words}").exits(0).out.splitlines()
+        expect(len(lines) <= 40 and max(map(len, lines)) <= 80, "\n".join(lines))
+    one = run("all_reduce --explain -g 4 --algo ring --round 3").exits(0).out
+    equal(re.findall(r"^Round (\d) of 6$", one, re.M), ["3"], "rounds")
+    run("all_reduce --explain -g 4 --algo ring --round 7").exits(5).says("ring: has 6 rounds, not 7 (--round)")
+    run("all_reduce --explain -g 4 --algo ring,recursive_doubling --round 3").exits(0).prints(
+        "Round 3 of 6", "recursive_doubling: has 2 rounds, not 3"
+    )
+    run("all_reduce -g 2 --round 1").exits(2).says("--round is about --explain")
+    run("all_reduce -g 2 --all").exits(2).says("--all is about --explain")
+
+
+@test
+def explain_as_records():
+    """A schedule and its messages, from which the picture is drawn; the totals are those of the messages."""
+    for words in ("all_reduce -g 4 --algo ring", "broadcast -g 8 --algo tree -r 3", "alltoallv -g 3 --algo pairwise"):
+        records = [json.loads(line) for line in run(f"{words} --explain --json -").exits(0).out.splitlines()]
+        equal([r["kind"] for r in (records[0], records[1], records[-1])], ["run", "schedule", "end"], words)
+        schedule, messages = records[1], records[2:-1]
+        equal({r["kind"] for r in messages}, {"message"}, words)
+        sent = [m for m in messages if m["from"] != m["to"]]
+        equal(schedule["messages"], len(sent), f"messages of {words}")
+        equal(schedule["elements"], sum(m["count"] for m in sent), f"elements of {words}")
+        equal(schedule["rounds"], max(m["round"] for m in messages), f"rounds of {words}")
+    one = run("all_reduce -g 4 --algo ring --explain --round 5 --json -").exits(0).out
+    equal({json.loads(line).get("round", 5) for line in one.splitlines()}, {5}, "rounds of --round 5")
+    first = json.loads(one.splitlines()[2])
+    wanted = {"from": 0, "to": 1, "source": "OUT[3]", "content": "d0+d1+d2+d3=12", "part": 3, "adds": False}
+    equal({key: first[key] for key in wanted}, wanted, "the first message of round 5")
+    run("all_reduce --explain -g 4 --json /nowhere/x.jsonl").exits(2).says("/nowhere/x.jsonl")
 
 
 @test

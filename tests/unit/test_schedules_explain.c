@@ -16,15 +16,21 @@ static const struct bb_algorithm *find(const char *collective, const char *name)
 	return bb_algorithm_find(bb_collective_find(collective), name);
 }
 
-static char *explain(const struct bb_algorithm *algorithm, const struct bb_shape *shape)
+static char *explain_view(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
+			  struct bb_explain_view view)
 {
 	struct bb_strbuf out = {0};
 	struct bb_error error;
 
 	memset(&error, 0, sizeof(error));
-	assert_int_equal(bb_explain(&out, algorithm, shape, &error), BB_OK);
+	assert_int_equal(bb_explain(&out, algorithm, shape, &view, &error), BB_OK);
 	assert_non_null(out.text);
 	return out.text;
+}
+
+static char *explain(const struct bb_algorithm *algorithm, const struct bb_shape *shape)
+{
+	return explain_view(algorithm, shape, (struct bb_explain_view){.all = true});
 }
 
 static void expect(const char *text, const char *part)
@@ -33,18 +39,24 @@ static void expect(const char *text, const char *part)
 		fail_msg("no '%s' in:\n%s", part, text);
 }
 
+static void expect_none(const char *text, const char *part)
+{
+	if (strstr(text, part))
+		fail_msg("'%s' in:\n%s", part, text);
+}
+
 static void test_reduce_scatter_by_head(void **state)
 {
 	struct bb_shape shape = {.nranks = 4, .count = 1};
 	char *text = explain(find("reduce_scatter", "ring"), &shape);
 
 	expect(text, "reduce_scatter by ring, 4 ranks, count 1\n");
-	expect(text, "  rank  1's IN    a1=0 b1=1 c1=2 d1=3\n");
+	expect(text, "  rank  1's IN  a1=0 b1=1 c1=2 d1=3\n");
 	/* Rank 0 starts the sum for rank 3, which takes two more hops. */
-	expect(text, "     0 -> 1       IN[3]        d0=3");
+	expect(text, "     0 -> 1  IN[3] d0=3 ");
 	expect(text, "d0+d1=6");
 	expect(text, "d0+d1+d2=9");
-	expect(text, "  rank  3's OUT   d0+d1+d2+d3=12*\n");
+	expect(text, "  rank  3's OUT d0+d1+d2+d3=12*\n");
 	expect(text, "Round 3 of 3\n");
 	expect(text, "  rank  0: 0\n  rank  1: 4\n  rank  2: 8\n  rank  3: 12\n");
 	free(text);
@@ -57,7 +69,7 @@ static void test_ring_all_reduce(void **state)
 
 	expect(text, "Round 6 of 6\n");
 	expect(text, "OUT[3] = IN[3] + received\n");
-	expect(text, "  rank  2's OUT   a0+a1+a2+a3=0*  b0+b1+b2+b3=4*  c0+c1+c2+c3=8*  "
+	expect(text, "  rank  2's OUT a0+a1+a2+a3=0* b0+b1+b2+b3=4* c0+c1+c2+c3=8* "
 		     "d0+d1+d2+d3=12*\n");
 	expect(text, "  rank  0: 0 4 8 12\n");
 	expect(text, "minimum 24");
@@ -72,7 +84,7 @@ static void test_two_arrivals_and_copies(void **state)
 	expect(text, "OUT[0..1] = IN[0..1] + received + 3's");
 	free(text);
 	text = explain(find("all_gather", "ring"), &shape);
-	expect(text, "     0 -> itself  IN[0..3]     a0 b0 c0 d0");
+	expect(text, "     0 -> itself IN[0..3] a0 b0 c0 d0");
 	free(text);
 	shape = (struct bb_shape){.nranks = 1, .count = 2};
 	text = explain(find("alltoall", "bruck"), &shape);
@@ -100,8 +112,7 @@ static void test_lines_fit(void **state)
 			}
 			text = explain(bb_algorithms[a], &shape);
 			for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-				if ((ranks[i] <= 4 && strlen(line) > 100) ||
-				    line[strlen(line) - 1] == ' ')
+				if (strlen(line) > 80 || line[strlen(line) - 1] == ' ')
 					fail_msg("%s %s: '%s'", collective->name,
 						 bb_algorithms[a]->name, line);
 			}
@@ -110,17 +121,78 @@ static void test_lines_fit(void **state)
 	}
 }
 
+static int lines_of(const char *text)
+{
+	int lines = 0;
+
+	for (; *text; text++)
+		lines += *text == '\n';
+	return lines;
+}
+
+/* Whole rounds as long as they fit into 40 lines; all of them on request. */
+static void test_forty_lines(void **state)
+{
+	const struct bb_explain_view beginning = {0};
+	static const int ranks[] = {1, 2, 4, 8, 16, 64};
+
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+		struct bb_shape shape = {.nranks = ranks[i], .count = (size_t)ranks[i]};
+
+		for (int a = 0; bb_algorithms[a]; a++) {
+			char *text;
+
+			if (bb_algorithms[a]->collective != &bb_all_reduce)
+				continue;
+			text = explain_view(bb_algorithms[a], &shape, beginning);
+			if (lines_of(text) > BB_EXPLAIN_LINES)
+				fail_msg("%d lines:\n%s", lines_of(text), text);
+			expect(text, "Round 1 of ");
+			expect(text, "memory traffic");
+			free(text);
+		}
+	}
+	struct bb_shape shape = {.nranks = 4, .count = 4};
+	char *text = explain_view(find("all_reduce", "ring"), &shape, beginning);
+
+	expect(text, "before");
+	expect(text, "rank  3's OUT .       b2+b3=2");
+	expect_none(text, "Round 2 of ");
+	expect(text, "\nMore than 40 lines: --round 1 to 6 shows one round, --all everything.\n");
+	free(text);
+}
+
+static void test_one_round(void **state)
+{
+	struct bb_shape shape = {.nranks = 4, .count = 4};
+	char *text = explain_view(find("all_reduce", "ring"), &shape,
+				  (struct bb_explain_view){.round = 3});
+
+	expect(text, "Round 3 of 6\n");
+	expect_none(text, "Round 2 of");
+	expect_none(text, "Round 4 of");
+	expect_none(text, "memory traffic");
+	expect_none(text, "More than");
+	/* Before it the sums of round 2. */
+	expect(text, "# before");
+	expect(text, "  rank  2's OUT a1+a2=0    .          .          d0+d1+d2=9\n");
+	expect(text, "  rank  2's OUT a1+a2=0        .              c0+c1+c2+c3=8* d0+d1+d2=9\n");
+	free(text);
+}
+
 static void test_bad_requests(void **state)
 {
+	const struct bb_explain_view view = {0};
 	struct bb_strbuf out = {0};
 	struct bb_shape shape = {.nranks = 65, .count = 1};
 	struct bb_error error;
 
 	memset(&error, 0, sizeof(error));
-	assert_int_equal(bb_explain(&out, find("broadcast", "ring"), &shape, &error), BB_EUSAGE);
+	assert_int_equal(bb_explain(&out, find("broadcast", "ring"), &shape, &view, &error),
+			 BB_EUSAGE);
 	memset(&error, 0, sizeof(error));
 	shape.nranks = 6;
-	assert_int_equal(bb_explain(&out, find("hypercube", "hypercube"), &shape, &error),
+	assert_int_equal(bb_explain(&out, find("hypercube", "hypercube"), &shape, &view, &error),
 			 BB_EUNSUPPORTED);
 	expect(error.text, "power of two");
 	bb_strbuf_free(&out);
@@ -133,6 +205,8 @@ int main(void)
 		cmocka_unit_test(test_ring_all_reduce),
 		cmocka_unit_test(test_two_arrivals_and_copies),
 		cmocka_unit_test(test_lines_fit),
+		cmocka_unit_test(test_forty_lines),
+		cmocka_unit_test(test_one_round),
 		cmocka_unit_test(test_bad_requests),
 	};
 

@@ -3,8 +3,9 @@
  */
 #include "harness/measure/collective.h"
 #include "harness/measure/bench.h"
-#include "harness/run/harness.h"
 #include "harness/measure/explanation.h"
+#include "harness/run/estimate.h"
+#include "harness/run/harness.h"
 
 #include "core/output.h"
 
@@ -26,8 +27,13 @@ static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 				bench->settings.algorithms, &run->error);
 
 	if (status == BB_OK)
-		status = bb_explanation_add(out, &run->options, &bench->settings,
-					    run->benchmark->subject, bench->natives, &run->error);
+		status = bb_estimate_open(run, &bb_record_message, bench->settings.explained_ranks,
+					  bench->settings.algorithms);
+	if (status == BB_OK) {
+		status = bb_explanation_add(out, run, &bench->settings, bench->natives);
+		status = bb_estimate_end(run, out, status);
+	}
+	bb_sinks_close(&run->sinks);
 	free(bench->own_natives);
 	return status;
 }

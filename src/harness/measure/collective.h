@@ -84,8 +84,11 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 	OPTION(STRING, tuner_conf, "tuner-conf", 0, NULL,                                          \
 	       "for NCCL's example tuner: the fastest algorithm of each size", .argument = "FILE") \
 	OPTION(FLAG, explain, "explain", 0, NULL,                                                  \
-	       "each algorithm of --algo round by round, nothing is run",                          \
-	       .section = "Explanation", .usual = true)
+	       "each algorithm of --algo round by round, nothing is run; --json records it",       \
+	       .section = "Explanation", .usual = true)                                            \
+	OPTION(INT, round, "round", 0, NULL, "with --explain: this round alone, from 1", .min = 1, \
+	       .max = BB_MOST_COUNT)                                                               \
+	OPTION(FLAG, all, "all", 0, NULL, "with --explain: every line, not 40 of each algorithm")
 
 struct bb_collective_options {
 	BB_OPTION_MEMBERS(BB_COLLECTIVE_OPTIONS)

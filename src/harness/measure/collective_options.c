@@ -471,6 +471,15 @@ static bb_status check_explain(const struct bb_collective_options *a, const stru
 	return bb_collective_check_matrices(a, n, n, BB_EXPLAIN_BYTES, "--explain", error);
 }
 
+/* The options that say what of an explanation is shown. */
+static bb_status check_view(const struct bb_collective_options *a, struct bb_error *error)
+{
+	if (a->explain || !(a->round_given || a->all))
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE, "%s is about --explain; give both",
+		       a->all ? "--all" : "--round");
+}
+
 static bb_status check_skip(const struct bb_collective_options *a, const struct bb_options *o,
 			    struct bb_error *error)
 {
@@ -527,9 +536,11 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	BB_TRY(st, resolve_environment(a, o->backend, e, error), out);
 	BB_TRY(st, resolve_protocols(a, o->backend, error), out);
 	BB_TRY(st, resolve_matrices(a, o, collective, e, error), out);
+	BB_TRY(st, check_view(a, error), out);
 	if (a->explain) {
 		BB_TRY(st, count_explained(a, o, &e->launch, error), out);
-		st = check_explain(a, o, collective, error);
+		BB_TRY(st, check_explain(a, o, collective, error), out);
+		st = bb_check_outputs(o, NULL, e->launch.proc == 0, error);
 		goto out;
 	}
 	BB_TRY(st, check_skip(a, o, error), out);

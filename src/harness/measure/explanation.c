@@ -1,8 +1,13 @@
 #include "harness/measure/explanation.h"
 
+#include "core/table.h"
+#include "core/units.h"
 #include "harness/measure/plan.h"
+#include "harness/run/estimate.h"
 #include "harness/run/options_check.h"
+#include "harness/run/run.h"
 #include "schedules/explain.h"
+#include "schedules/rounds.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,15 +18,125 @@
 
 struct explanation {
 	struct bb_strbuf *out;
+	struct bb_run *run;
 	const struct bb_options *options;
 	const struct bb_collective_options *settings;
 	const struct bb_collective *collective;
 	const struct bb_native *natives;
 	struct bb_shape shape;
+	const char *matrix; /* its name; NULL: it has none */
+	struct bb_explain_view view;
 	struct bb_error *error;
 	int explained;
 	char reason[REASON + 40]; /* why the first one was not explained */
 };
+
+#define BB_RECORD bb_schedule_record
+BB_RECORD_KIND(bb_record_schedule, BB_SCHEDULE_FIELDS, "schedule",
+	       "With --explain: an algorithm for the requested ranks; its messages follow.");
+
+#undef BB_RECORD
+#define BB_RECORD bb_message_record
+BB_RECORD_KIND(bb_record_message, BB_MESSAGE_FIELDS, "message",
+	       "With --explain: a message of one round, or a copy within a rank.");
+
+/* ---- records ------------------------------------------------------------------------------- */
+
+static bb_status record_schedule(const struct explanation *l, const struct bb_rounds *rounds)
+{
+	const struct bb_algorithm *algorithm = rounds->algorithm;
+	struct bb_schedule_record r;
+	size_t steps, wire;
+
+	bb_record_init(&bb_record_schedule, &r);
+	r.collective = l->collective->name;
+	r.algorithm = algorithm->name;
+	r.meaning = algorithm->meaning;
+	r.matrix = l->matrix;
+	r.reduces = l->collective->flags & BB_REDUCES;
+	r.nranks = l->shape.nranks;
+	if (l->collective->flags & BB_ROOTED)
+		r.root = l->shape.root;
+	r.count = (int64_t)l->shape.count;
+	r.traffic_elements = bb_algorithm_cost(algorithm, &l->shape, &steps, &wire);
+	r.rounds = (int64_t)steps;
+	r.least_rounds = bb_rounds_least(rounds);
+	r.messages = (int64_t)rounds->messages;
+	r.elements = (int64_t)rounds->elements;
+	r.least_elements = (int64_t)bb_rounds_least_elements(rounds);
+	r.busiest_elements = (int64_t)wire;
+	return bb_estimate_record(l->run, &bb_record_schedule, &r);
+}
+
+/* The first element of the message; where nothing is added, behind those of the ranks before. */
+static int64_t part_of(const struct explanation *l, const struct bb_message *m)
+{
+	size_t part = m->content[0].index;
+
+	if (l->collective->flags & BB_REDUCES)
+		return (int64_t)part;
+	for (int r = 0; !(m->content[0].ranks >> r & 1); r++)
+		part += l->collective->in_count(&l->shape, r);
+	return (int64_t)part;
+}
+
+static bb_status record_message(const struct explanation *l, const struct bb_rounds *rounds,
+				const struct bb_message *m)
+{
+	struct bb_message_record r;
+
+	bb_record_init(&bb_record_message, &r);
+	r.collective = l->collective->name;
+	r.algorithm = rounds->algorithm->name;
+	r.round = (int64_t)rounds->round + 1;
+	r.from = m->from;
+	r.to = m->to;
+	r.channel = m->send->channel;
+	r.count = (int64_t)m->send->count;
+	bb_rounds_place_text(r.source, m->send->src, m->send->count);
+	bb_rounds_content_text(r.content, rounds, m);
+	r.part = part_of(l, m);
+	r.adds = m->receipt->kind == BB_RECV_REDUCE;
+	bb_rounds_effect_text(r.effect, m);
+	return bb_estimate_record(l->run, &bb_record_message, &r);
+}
+
+/* Runs the rounds, and hands over the messages of those in view if RECORDS. */
+static bb_status run_rounds(const struct explanation *l, struct bb_rounds *rounds, bool records)
+{
+	bb_status st = BB_OK;
+
+	for (; st == BB_OK && bb_rounds_begin(rounds); bb_rounds_apply(rounds)) {
+		const bool viewed = l->view.round == 0 || l->view.round == rounds->round + 1;
+		struct bb_message m = {0};
+
+		while (records && viewed && st == BB_OK && bb_rounds_message(rounds, &m))
+			st = record_message(l, rounds, &m);
+	}
+	return st;
+}
+
+/* The totals of a schedule are known at its end and stand before its messages. */
+static bb_status record_algorithm(const struct explanation *l, const struct bb_algorithm *algorithm)
+{
+	bb_status st = BB_OK;
+
+	if (l->run->sinks.n == 0)
+		return BB_OK;
+	for (int pass = 0; pass < 2 && st == BB_OK; pass++) {
+		struct bb_rounds rounds;
+
+		st = bb_rounds_open(&rounds, algorithm, &l->shape, l->error);
+		if (st == BB_OK)
+			st = run_rounds(l, &rounds, pass == 1);
+		if (st == BB_OK && pass == 0)
+			st = record_schedule(l, &rounds);
+		bb_rounds_close(&rounds);
+	}
+	return st;
+}
+
+/* ---- which algorithms ---------------------------------------------------------------------- */
 
 static void separate(const struct explanation *l)
 {
@@ -52,13 +167,25 @@ static bb_status explain(struct explanation *l, const struct bb_algorithm *algor
 				     ? algorithm->refuses(&l->shape)
 				     : NULL;
 
+	struct bb_role role;
+	bb_status st;
+
 	if (reason) {
 		decline(l, algorithm->name, "not for this request: %s", reason);
 		return BB_OK;
 	}
+	bb_algorithm_prepare(algorithm, &l->shape, 0, &role);
+	if (l->view.round > role.rounds) {
+		decline(l, algorithm->name, "has %zu round%s, not %zu (--round)", role.rounds,
+			bb_plural((long long)role.rounds), l->view.round);
+		return BB_OK;
+	}
 	separate(l);
 	l->explained++;
-	return bb_explain(l->out, algorithm, &l->shape, l->error);
+	BB_TRY(st, bb_explain(l->out, algorithm, &l->shape, &l->view, l->error), out);
+	st = record_algorithm(l, algorithm);
+out:
+	return st;
 }
 
 static bb_status explain_named(struct explanation *l, const char *name)
@@ -87,6 +214,7 @@ static bb_status explain_default(struct explanation *l)
 		       "auto is the backend's choice at run time; this is %s (others: --algo "
 		       "NAME).\n",
 		       name);
+	l->view.above = 2;
 	return explain_named(l, name);
 }
 
@@ -152,6 +280,7 @@ static bb_status explain_variable(struct explanation *l)
 	}
 	for (size_t k = 0; k < m->n && st == BB_OK; k++) {
 		l->shape.count = 0;
+		l->matrix = m->names[k];
 		bb_matrices_counts(m, k, l->shape.nranks, bb_dtype_size(BB_FLOAT), matrix);
 		separate(l);
 		bb_strbuf_add(l->out, "Matrix ");
@@ -163,25 +292,30 @@ static bb_status explain_variable(struct explanation *l)
 	return st;
 }
 
-bb_status bb_explanation_add(struct bb_strbuf *out, const struct bb_options *options,
+bb_status bb_explanation_add(struct bb_strbuf *out, struct bb_run *run,
 			     const struct bb_collective_options *settings,
-			     const struct bb_collective *collective,
-			     const struct bb_native *natives, struct bb_error *error)
+			     const struct bb_native *natives)
 {
+	const struct bb_collective *collective = run->benchmark->subject;
 	const int n = settings->explained_ranks;
 	struct explanation l = {.out = out,
-				.options = options,
+				.run = run,
+				.options = &run->options,
 				.settings = settings,
 				.collective = collective,
 				.natives = natives,
-				.error = error};
+				.view = {.all = settings->all, .width = bb_table_limit(stdout)},
+				.error = &run->error};
 	bb_status st;
 
-	l.shape = (struct bb_shape){.nranks = n, .count = explained_count(options, collective, n)};
+	if (settings->round_given)
+		l.view.round = (size_t)settings->round;
+	l.shape =
+		(struct bb_shape){.nranks = n, .count = explained_count(l.options, collective, n)};
 	if (collective->flags & BB_ROOTED)
 		l.shape.root = settings->root;
 	st = collective->flags & BB_VARIABLE ? explain_variable(&l) : explain_requested(&l);
 	if (st == BB_OK && l.explained == 0)
-		st = bb_fail(error, BB_EUNSUPPORTED, "%s", l.reason);
+		st = bb_fail(l.error, BB_EUNSUPPORTED, "%s", l.reason);
 	return st;
 }

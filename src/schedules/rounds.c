@@ -1,0 +1,204 @@
+#include "schedules/rounds.h"
+
+#include "schedules/checker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECKED_SLOTS 16 /* outstanding messages of a pair */
+
+/* ---- messages ------------------------------------------------------------------------ */
+
+static bool receives_from(const struct bb_step *step, int peer, int channel)
+{
+	return (step->kind == BB_RECV || step->kind == BB_RECV_REDUCE) &&
+	       step->channel == channel && (step->peer == peer || step->peer2 == peer);
+}
+
+/* The receiver's step for the message of step K of SENDER. */
+static const struct bb_step *receipt_of(const struct bb_rounds *p, int sender, int k)
+{
+	const struct bb_step *send = &p->steps[sender][k];
+	int before = 0;
+
+	for (int i = 0; i < k; i++)
+		before += p->steps[sender][i].kind == BB_SEND &&
+			  p->steps[sender][i].peer == send->peer &&
+			  p->steps[sender][i].channel == send->channel;
+	for (int i = 0; i < p->nsteps[send->peer]; i++) {
+		const struct bb_step *step = &p->steps[send->peer][i];
+
+		if (receives_from(step, sender, send->channel) && !before--)
+			return step;
+	}
+	return NULL;
+}
+
+static const struct bb_step *sending_of(const struct bb_rounds *p, int receiver, int k, int peer)
+{
+	for (int i = 0; i < p->nsteps[peer]; i++) {
+		const struct bb_step *step = &p->steps[peer][i];
+
+		if (step->kind == BB_SEND && step->peer == receiver &&
+		    receipt_of(p, peer, i) == &p->steps[receiver][k])
+			return step;
+	}
+	return NULL;
+}
+
+bool bb_rounds_message(const struct bb_rounds *p, struct bb_message *m)
+{
+	for (; m->next_rank < p->shape->nranks; m->next_rank++, m->next_step = 0) {
+		const int rank = m->next_rank;
+
+		while (m->next_step < p->nsteps[rank]) {
+			const int k = m->next_step++;
+			const struct bb_step *step = &p->steps[rank][k];
+
+			if (step->kind != BB_SEND && step->kind != BB_COPY)
+				continue;
+			m->from = rank;
+			m->to = step->kind == BB_SEND ? step->peer : rank;
+			m->send = step;
+			m->receipt = step->kind == BB_SEND ? receipt_of(p, rank, k) : step;
+			m->content = bb_symbols_at(&p->symbols[rank], step->src);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- rounds -------------------------------------------------------------------------- */
+
+static void add(struct bb_symbol *sum, const struct bb_symbol *from)
+{
+	sum->ranks |= from->ranks;
+	sum->index = from->index;
+}
+
+/* No step uses what another step of the round writes, so their order does not matter. */
+static void apply(struct bb_rounds *p, int rank, int k)
+{
+	const struct bb_step *step = &p->steps[rank][k];
+	const struct bb_step *sent[2] = {NULL, NULL};
+	int peers[2] = {step->peer, step->peer2};
+
+	if (step->kind == BB_SEND) {
+		p->messages++;
+		p->elements += step->count;
+		return;
+	}
+	for (int i = 0; i < 2; i++) {
+		if (step->kind != BB_COPY && peers[i] != BB_NO_PEER)
+			sent[i] = sending_of(p, rank, k, peers[i]);
+	}
+	for (size_t i = 0; i < step->count; i++) {
+		struct bb_symbol sum = {0, 0, false};
+
+		if (step->kind != BB_RECV)
+			add(&sum, bb_symbols_at(&p->symbols[rank], step->src) + i);
+		for (int s = 0; s < 2; s++) {
+			if (sent[s])
+				add(&sum, bb_symbols_at(&p->symbols[peers[s]], sent[s]->src) + i);
+		}
+		bb_symbols_at(&p->symbols[rank], step->dst)[i] = sum;
+	}
+}
+
+bool bb_rounds_begin(struct bb_rounds *p)
+{
+	if (p->round == p->roles[0].rounds)
+		return false;
+	for (int rank = 0; rank < p->shape->nranks; rank++)
+		p->nsteps[rank] = bb_algorithm_steps(p->algorithm, p->shape, &p->roles[rank],
+						     p->round, p->steps[rank]);
+	return true;
+}
+
+void bb_rounds_apply(struct bb_rounds *p)
+{
+	for (int rank = 0; rank < p->shape->nranks; rank++)
+		for (int k = 0; k < p->nsteps[rank]; k++)
+			apply(p, rank, k);
+	p->round++;
+}
+
+static bb_status rounds_allocate(struct bb_rounds *p)
+{
+	size_t n = (size_t)p->shape->nranks;
+
+	p->symbols = calloc(n, sizeof(*p->symbols));
+	p->roles = calloc(n, sizeof(*p->roles));
+	p->steps = calloc(n, sizeof(*p->steps));
+	p->nsteps = calloc(n, sizeof(*p->nsteps));
+	if (!p->symbols || !p->roles || !p->steps || !p->nsteps)
+		return BB_EINTERNAL;
+	for (int rank = 0; rank < p->shape->nranks; rank++) {
+		bb_algorithm_prepare(p->algorithm, p->shape, rank, &p->roles[rank]);
+		if (bb_symbols_make(&p->symbols[rank], p->algorithm, p->shape, rank) != BB_OK)
+			return BB_EINTERNAL;
+	}
+	return BB_OK;
+}
+
+bb_status bb_rounds_open(struct bb_rounds *p, const struct bb_algorithm *algorithm,
+			 const struct bb_shape *shape, struct bb_error *error)
+{
+	const char *(*refuses)(int) = algorithm->collective->refuses;
+	bb_status st;
+
+	*p = (struct bb_rounds){.algorithm = algorithm, .shape = shape};
+	if (shape->nranks < 1 || shape->nranks > BB_CHECKER_RANKS)
+		return bb_fail(error, BB_EUSAGE, "--explain supports 1 to %d ranks, not %d",
+			       BB_CHECKER_RANKS, shape->nranks);
+	if (refuses && refuses(shape->nranks))
+		return bb_fail(error, BB_EUNSUPPORTED, "%s", refuses(shape->nranks));
+	BB_TRY(st, bb_check_algorithm(algorithm, shape, CHECKED_SLOTS, error), out);
+	if (rounds_allocate(p) != BB_OK)
+		st = bb_no_memory(error, "the explanation of a schedule");
+out:
+	return st;
+}
+
+void bb_rounds_close(struct bb_rounds *p)
+{
+	for (int rank = 0; p->symbols && rank < p->shape->nranks; rank++)
+		bb_symbols_free(&p->symbols[rank]);
+	free(p->symbols);
+	free(p->roles);
+	free(p->steps);
+	free(p->nsteps);
+}
+
+/* ---- minima -------------------------------------------------------------------------- */
+
+size_t bb_rounds_least_elements(const struct bb_rounds *p)
+{
+	const struct bb_collective *collective = p->algorithm->collective;
+	size_t moved = 0, wanted = 0, sums, n = (size_t)p->shape->nranks;
+
+	for (int rank = 0; rank < p->shape->nranks; rank++) {
+		for (int k = 0; k < collective->segments(p->shape, rank); k++) {
+			struct bb_segment segment;
+
+			collective->segment(p->shape, rank, k, &segment);
+			if (segment.source == BB_REDUCED)
+				wanted += segment.count;
+			else if (segment.source != rank)
+				moved += segment.count;
+		}
+	}
+	sums = collective->flags & BB_SAME_OUTPUT ? wanted / n : wanted;
+	return moved + sums * (n - 1) + wanted - sums;
+}
+
+int bb_rounds_least(const struct bb_rounds *p)
+{
+	int rounds = 0;
+
+	if (p->algorithm->collective == &bb_sendrecv)
+		return p->shape->nranks > 1;
+	while (1 << rounds < p->shape->nranks)
+		rounds++;
+	return rounds;
+}
