@@ -31,7 +31,7 @@ const struct bb_hyper_row bb_hyper_rows[BB_NHYPERS] = {
 	[BB_HEAD_DIM] = {"head_dim", AT(head_dim), 1, 1 << 14, .keys = {"head_dim", "d_kv"}},
 	[BB_FFN] = {"ffn", AT(ffn), 1, 1 << 24,
 		    .keys = {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "d_ff"}},
-	[BB_POSITIONS] = {"positions", AT(positions), 1, 1 << 28},
+	[BB_POSITIONS] = {"positions", AT(positions), 1, 1 << 28, .keys = {NULL}},
 	[BB_TYPES] = {"types", AT(types), 1, 1 << 20, .keys = {"type_vocab_size"}},
 	[BB_EXPERTS] = {"experts", AT(experts), 1, 4096,
 			.keys = {"num_local_experts", "num_experts", "n_routed_experts"}},
@@ -83,7 +83,7 @@ const struct bb_hyper_row bb_hyper_rows[BB_NHYPERS] = {
 	[BB_IMAGE] = {"image", AT(image), 1, 1 << 14, .keys = {"image_size"}},
 	[BB_PATCH] = {"patch", AT(patch), 1, 1 << 14, .keys = {"patch_size"}},
 	[BB_LABELS] = {"labels", AT(labels), 1, 1 << 20, .keys = {"num_labels"}},
-	[BB_HEAD] = {"head", AT(head), 0, 15},
+	[BB_HEAD] = {"head", AT(head), 0, 15, .keys = {NULL}},
 };
 
 int64_t *bb_hyper_at(struct bb_hyper *hyper, const struct bb_hyper_row *row)
