@@ -5,6 +5,7 @@ import signal
 import socket
 
 import kit
+import mpi
 from kit import COLLECTIVES, LONG, add, equal, expect, passes, run, test
 from hosts import Hosts
 from tcp import TIMEOUT, Job, running, told_once
@@ -165,6 +166,19 @@ def groups():
     """Two groups at the same time, each with connections of its own."""
     split = {"NCCL_TESTS_SPLIT": "MOD 2"}
     by_processes(4, "all_gather --backend gloo -b 8 -e 64K -f 64 -n 1 -w 0 --algo ring,native", **split).prints("Group  1")
+
+
+# ---- launchers -----------------------------------------------------------------------------------
+
+
+@test
+def under_mpirun():
+    """MPI's launch carries what ranks exchange before Gloo connects them; auto stays mpi."""
+    needs_gloo()
+    line = "all_reduce -b 8 -e 64K -f 64 -n 1 -w 0"
+    result = mpi.passes(3, f"{line} --backend gloo --algo ring,native", LOOPBACK)
+    result.prints("ranks: 3 ", "at 127.0.0.1, of GLOO_SOCKET_IFNAME=lo")
+    mpi.passes(2, line, LOOPBACK).prints("backend=mpi")
 
 
 # ---- refusals ------------------------------------------------------------------------------------

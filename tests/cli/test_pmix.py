@@ -29,16 +29,15 @@ def need():
 
 
 @contextlib.contextmanager
-def installed(nccl=False):
-    """A function that gives the path of a program without an mpi backend, and with the stand-ins' backend if NCCL."""
+def installed(backend=None):
+    """A function that gives the path of a program beside BACKEND alone, a path of it."""
     need()
     with tempfile.TemporaryDirectory(prefix="bb") as folder:
         for program in glob.glob(os.path.join(kit.Settings.build, "*_perf")):
             shutil.copy(program, folder)
-        if nccl:
+        if backend:
             os.mkdir(os.path.join(folder, "backends"))
-            stand_in = os.path.join(gpus.installed().name, "backends", "nccl.so")
-            os.symlink(stand_in, os.path.join(folder, "backends", "nccl.so"))
+            os.symlink(backend, os.path.join(folder, "backends", os.path.basename(backend)))
         yield lambda name: os.path.join(folder, name)
 
 
@@ -63,9 +62,20 @@ def without_mpi():
 @test(cores=2, full=True)
 def gpus_of_processes():
     """The nccl backend's processes exchange its identifiers, and their data is right."""
-    with installed(nccl=True) as program, gpus.shared() as env:
+    with installed(os.path.join(gpus.installed().name, "backends", "nccl.so")) as program, gpus.shared() as env:
         result = passes(4, "all_reduce --backend nccl -b 8 -e 64K -f 64 --algo ring,busbench:tree", program, env)
     equal([half.wrong for row in result.rows() for half in row.halves], ["0"] * 12, "#wrong")
+
+
+@test
+def gloo_of_processes():
+    """Processes without MPI and without GPUs, as srun --mpi=pmix starts them."""
+    backend = os.path.abspath(os.path.join(kit.Settings.build, "backends", "gloo.so"))
+    if not os.path.exists(backend):
+        raise kit.Skipped("the gloo backend was not built")
+    with installed(backend) as program:
+        line = "all_reduce --backend gloo -b 8 -e 64K -f 64 -n 1 -w 0 --algo ring,native"
+        passes(3, line, program, {"GLOO_SOCKET_IFNAME": "lo"}).right().prints("# Launch: OpenPMIx", "ranks: 3 ", "Gloo ")
 
 
 @test

@@ -52,6 +52,28 @@ def pmix_alone():
     dead.says("rank 4").require(dead.code != 0, "srun returns 0")
 
 
+@test
+def gloo():
+    """Without MPI: over srun's PMIx, and by torchrun's variables as docs/launch.md sets them, where gloo is the default."""
+    mpi.need()
+    backend = os.path.join(kit.Settings.build, "backends", "gloo.so")
+    if not os.path.exists(backend):
+        raise kit.Skipped("the gloo backend was not built")
+    variables = "RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS"
+    with Slurm(3) as cluster, tempfile.TemporaryDirectory() as folder:
+        perf = shutil.copy(built("all_reduce_perf"), folder)
+        os.mkdir(os.path.join(folder, "backends"))
+        shutil.copy(backend, os.path.join(folder, "backends"))
+        words = [perf, "-b", "8", "-e", "64K", "-f", "64", "--algo", "ring,native"]
+        pmix = cluster.execute([*SRUN, "-n3", *words, "--backend", "gloo"]).exits(0).right()
+        tcp = cluster.execute(
+            ["env", "MASTER_ADDR=h1", "MASTER_PORT=29500"]
+            + ["srun", "-N3", "-n6", "sh", "-c", f'{variables} exec "$0" "$@"', *words]
+        )
+    pmix.prints("# Launch: OpenPMIx", "ranks: 3 ", "at 10.77.0.1, of this host's name")
+    tcp.exits(0).right().prints("Backend gloo was chosen", "ranks: 6 ", "that leads to MASTER_ADDR=h1")
+
+
 def started(cluster, flags, table):
     """A run of three tasks that has written rows to TABLE."""
     words = [*SRUN, *flags, "-n3", *program(f"all_reduce -b 8 -e 1K -N 0 -T 3 --csv {table}")]
