@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct bb_file_request {
 	const char *option; /* in front of errors, such as "--model"; NULL: none */
@@ -31,5 +32,9 @@ BB_MUST bb_status bb_file_read(const struct bb_file_request *request, char **tex
 size_t bb_kernel_read(const char *path, char *text, size_t room);
 /* The first line of such a file, without its end. */
 bool bb_kernel_line(const char *path, char *line, size_t room);
+
+/* Lets this process open as many files at once as its hard limit allows, unless it may open FILES
+   already. */
+void bb_file_limit_raise(uint64_t files);
 
 #endif

@@ -1,6 +1,7 @@
 #include "launch/star.h"
 
 #include "core/clock.h"
+#include "core/file.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -9,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define RETRY_S 0.1
@@ -88,17 +88,6 @@ void bb_star_close(struct bb_star *star)
 
 /* ---- process 0 ------------------------------------------------------------------------- */
 
-static void raise_file_limit(int nprocs)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 ||
-	    limit.rlim_cur >= (rlim_t)nprocs + STRANGERS + SPARE_FILES)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 /* Listen at ADDRESS too. Returns an errno. */
 static int listen_at(struct bb_star *star, const struct bb_address *address)
 {
@@ -152,7 +141,7 @@ int bb_star_listen(struct bb_star *star, const struct bb_address *addresses, int
 	socklen_t length = sizeof(name);
 	int error = 0;
 
-	raise_file_limit(star->identity.hello.nprocs);
+	bb_file_limit_raise((uint64_t)star->identity.hello.nprocs + STRANGERS + SPARE_FILES);
 	star->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (star->epoll < 0)
 		return errno;

@@ -6,6 +6,7 @@
 
 #include "backends/library.h"
 #include "core/clock.h"
+#include "core/file.h"
 #include "topology/probes/memory.h"
 
 #include <signal.h>
@@ -67,6 +68,8 @@ static bb_status gloo_open(struct bb_context **context, const struct bb_world *w
 	bb_clock_open_moment(&c->changed);
 	/* Gloo writes to sockets without MSG_NOSIGNAL: a peer's death would end this process. */
 	signal(SIGPIPE, SIG_IGN);
+	/* Each rank has connections to all others in each of its groups. */
+	bb_file_limit_raise(UINT64_MAX);
 	BB_TRY(status, bb_gloo_choose_address(&c->choice, error), failed);
 	bb_gloo_name(gloo);
 	snprintf(c->name, sizeof(c->name), "%s at %s, %s", gloo, c->choice.address,
