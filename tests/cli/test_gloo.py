@@ -93,7 +93,7 @@ def address_of_master():
     """Without GLOO_SOCKET_IFNAME the address is the one that leads to process 0."""
     needs_gloo()
     results = Job(2, "all_reduce --backend gloo -b 8 -e 8 -n 1", master="127.0.0.1").finish()
-    results[0].exits(0).prints("at 127.0.0.1, that leads to MASTER_ADDR=127.0.0.1")
+    results[0].exits(0).prints("at 127.0.0.1 (route to MASTER_ADDR=127.0.0.1)")
 
 
 @test
@@ -135,7 +135,7 @@ def on_several_hosts():
         results = Job(3, "all_reduce --algo ring,native -b 8 -e 64K -f 64 -n 2 -w 0", hosts=hosts, master="h1").finish()
     for result in results.values():
         result.exits(0).quiet().right()
-    results[0].prints("Backend gloo was chosen", "at 10.77.0.1, that leads to MASTER_ADDR=h1", "clocks within")
+    results[0].prints("Backend gloo was chosen", "at 10.77.0.1 (route to MASTER_ADDR=h1)", "clocks within")
 
 
 @test
@@ -167,7 +167,7 @@ def threads_of_processes():
     results = Job(2, "all_reduce -t 2 -b 8 -e 64K -f 64 -n 1 -w 0 --algo ring,native", master="::1").finish()
     for result in results.values():
         result.exits(0).quiet().right()
-    results[0].prints("ranks: 4 ", "at ::1, that leads to MASTER_ADDR=::1")
+    results[0].prints("ranks: 4 ", "at ::1 (route to MASTER_ADDR=::1)")
 
 
 @test
@@ -186,7 +186,7 @@ def under_mpirun():
     needs_gloo()
     line = "all_reduce -b 8 -e 64K -f 64 -n 1 -w 0"
     result = mpi.passes(3, f"{line} --backend gloo --algo ring,native", LOOPBACK)
-    result.prints("ranks: 3 ", "at 127.0.0.1, of GLOO_SOCKET_IFNAME=lo")
+    result.prints("ranks: 3 ", "at 127.0.0.1 (GLOO_SOCKET_IFNAME=lo)")
     mpi.passes(2, line, LOOPBACK).prints("backend=mpi")
 
 

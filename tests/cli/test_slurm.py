@@ -70,8 +70,8 @@ def gloo():
             ["env", "MASTER_ADDR=h1", "MASTER_PORT=29500"]
             + ["srun", "-N3", "-n6", "sh", "-c", f'{variables} exec "$0" "$@"', *words]
         )
-    pmix.prints("# Launch: OpenPMIx", "ranks: 3 ", "at 10.77.0.1, of this host's name")
-    tcp.exits(0).right().prints("Backend gloo was chosen", "ranks: 6 ", "that leads to MASTER_ADDR=h1")
+    pmix.prints("# Launch: OpenPMIx", "ranks: 3 ", "at 10.77.0.1 (this host's name)")
+    tcp.exits(0).right().prints("Backend gloo was chosen", "ranks: 6 ", "(route to MASTER_ADDR=h1)")
 
 
 def started(cluster, flags, table):

@@ -77,6 +77,7 @@ def try_completions(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         try_readme(folder)
+        run("GLOO_SOCKET_IFNAME=lo all_reduce_perf --backend gloo -t 2 -b 8 -e 1K -f 4", expected="backend=gloo", cwd=folder)
         run("mpirun --allow-run-as-root --oversubscribe -np 2 all_reduce_perf -b 8 -e 1K -f 4", expected="backend=mpi", cwd=folder)
         run("busbench --version", expected="commit: [0-9a-f]{7}", cwd=folder)
         try_completions(folder)

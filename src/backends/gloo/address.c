@@ -27,7 +27,7 @@ static bool is_loopback(const struct sockaddr *address)
 }
 
 /* *CHOICE = ADDRESS; false if it is neither IPv4 nor IPv6. */
-static bool take(struct bb_gloo_choice *choice, const struct sockaddr *address)
+static bool address_take(struct bb_gloo_choice *choice, const struct sockaddr *address)
 {
 	const socklen_t bytes = address->sa_family == AF_INET ? sizeof(struct sockaddr_in)
 							      : sizeof(struct sockaddr_in6);
@@ -55,7 +55,7 @@ static bool find_interface(struct bb_gloo_choice *choice, const char *name)
 		for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next)
 			if (i->ifa_addr && i->ifa_addr->sa_family == families[f] &&
 			    strcmp(i->ifa_name, name) == 0)
-				found = take(choice, i->ifa_addr);
+				found = address_take(choice, i->ifa_addr);
 	freeifaddrs(all);
 	return found;
 }
@@ -68,7 +68,7 @@ static bb_status choose_interface(struct bb_gloo_choice *choice, const char *nam
 			       VARIABLE "=%s names several interfaces; busbench uses one, so name "
 					"only one",
 			       name);
-	snprintf(choice->reason, sizeof(choice->reason), "of " VARIABLE "=%.60s", name);
+	snprintf(choice->reason, sizeof(choice->reason), VARIABLE "=%.60s", name);
 	if (find_interface(choice, name))
 		return BB_OK;
 	if (if_nametoindex(name) == 0)
@@ -93,7 +93,7 @@ static bool find_route(struct bb_gloo_choice *choice, const struct addrinfo *to)
 		return false;
 	found = connect(fd, to->ai_addr, to->ai_addrlen) == 0 &&
 		getsockname(fd, (struct sockaddr *)&here, &bytes) == 0 &&
-		take(choice, (struct sockaddr *)&here);
+		address_take(choice, (struct sockaddr *)&here);
 	close(fd);
 	return found;
 }
@@ -107,14 +107,15 @@ static bool find_own(struct bb_gloo_choice *choice, const struct addrinfo *addre
 	if (fd < 0)
 		return false;
 	found = bind(fd, address->ai_addr, address->ai_addrlen) == 0 &&
-		take(choice, address->ai_addr);
+		address_take(choice, address->ai_addr);
 	close(fd);
 	return found;
 }
 
 /* Call FIND for the addresses of NAME until it succeeds. */
-static bool resolve(struct bb_gloo_choice *choice, const char *name, const char *port,
-		    bool (*find)(struct bb_gloo_choice *choice, const struct addrinfo *address))
+static bool name_resolve(struct bb_gloo_choice *choice, const char *name, const char *port,
+			 bool (*find)(struct bb_gloo_choice *choice,
+				      const struct addrinfo *address))
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	struct addrinfo *all;
@@ -135,17 +136,17 @@ bb_status bb_gloo_choose_address(struct bb_gloo_choice *choice, struct bb_error 
 
 	if (name && *name)
 		return choose_interface(choice, name, error);
-	snprintf(choice->reason, sizeof(choice->reason), "that leads to MASTER_ADDR=%.60s",
+	snprintf(choice->reason, sizeof(choice->reason), "route to MASTER_ADDR=%.60s",
 		 master ? master : "");
-	if (master && *master && resolve(choice, master, ANY_PORT, find_route))
+	if (master && *master && name_resolve(choice, master, ANY_PORT, find_route))
 		return BB_OK;
 	gethostname(host, sizeof(host) - 1);
-	snprintf(choice->reason, sizeof(choice->reason), "of this host's name");
-	if (*host && resolve(choice, host, NULL, find_own))
+	snprintf(choice->reason, sizeof(choice->reason), "this host's name");
+	if (*host && name_resolve(choice, host, NULL, find_own))
 		return BB_OK;
 	snprintf(choice->reason, sizeof(choice->reason),
-		 "because this host's name is no address of it");
-	if (resolve(choice, "127.0.0.1", NULL, find_own))
+		 "loopback: the host's name has no local address");
+	if (name_resolve(choice, "127.0.0.1", NULL, find_own))
 		return BB_OK;
 	return bb_fail(error, BB_EBACKEND, "this host has no address that Gloo could use: %s",
 		       strerror(errno));

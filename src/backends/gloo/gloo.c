@@ -38,7 +38,7 @@ static bb_status gloo_run(struct bb_group *group, const struct bb_call *call)
 
 static void gloo_close(struct bb_context *context)
 {
-	bb_gloo_warden_close(context);
+	bb_gloo_watchdog_close(context);
 	pthread_cond_destroy(&context->changed);
 	pthread_mutex_destroy(&context->lock);
 	bb_cpu_close(&context->cpu);
@@ -72,10 +72,10 @@ static bb_status gloo_open(struct bb_context **context, const struct bb_world *w
 	bb_file_limit_raise(UINT64_MAX);
 	BB_TRY(status, bb_gloo_choose_address(&c->choice, error), failed);
 	bb_gloo_name(gloo);
-	snprintf(c->name, sizeof(c->name), "%s at %s, %s", gloo, c->choice.address,
+	snprintf(c->name, sizeof(c->name), "%s at %s (%s)", gloo, c->choice.address,
 		 c->choice.reason);
 	BB_TRY(status, bb_cpu_open(&c->cpu, error), failed);
-	BB_TRY(status, bb_gloo_warden_open(c, error), failed);
+	BB_TRY(status, bb_gloo_watchdog_open(c, error), failed);
 	c->cpu.ranks = config->ranks_here > 0 ? config->ranks_here : world->nlocal;
 	c->cpu.cores = bb_machine_cores(c->cpu.machine);
 	c->cpu.crowded = c->cpu.ranks > c->cpu.cores;

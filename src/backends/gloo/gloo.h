@@ -32,7 +32,7 @@ struct bb_gloo_choice {
 	char address[BB_GLOO_HOST_ADDRESS];
 	int family; /* AF_INET or AF_INET6 */
 	bool is_loopback;
-	char reason[96]; /* "of GLOO_SOCKET_IFNAME=eth0" */
+	char reason[96]; /* "GLOO_SOCKET_IFNAME=eth0" */
 };
 
 /*
@@ -51,12 +51,12 @@ struct bb_context {
 	struct bb_error *error;
 	struct bb_gloo_choice choice;
 	char name[BB_GLOO_NAME + sizeof(struct bb_gloo_choice)]; /* Gloo, and its address */
-	/* Meshes of all ranks of this process, which the warden aborts (group.c). */
+	/* Meshes of all ranks of this process, which the watchdog aborts (group.c). */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct bb_gloo_member *meshes;
-	pthread_t warden;
-	bool has_warden, closing;
+	pthread_t watchdog;
+	bool has_watchdog, closing;
 };
 
 struct bb_rank {
@@ -116,8 +116,8 @@ BB_MUST bb_status bb_gloo_member_connect(struct bb_rank *rank, struct bb_gloo_me
 void bb_gloo_member_close(struct bb_rank *rank, struct bb_gloo_member *member);
 
 /* Start the thread that aborts the meshes once the run is being abandoned; end it. */
-BB_MUST bb_status bb_gloo_warden_open(struct bb_context *context, struct bb_error *error);
-void bb_gloo_warden_close(struct bb_context *context);
+BB_MUST bb_status bb_gloo_watchdog_open(struct bb_context *context, struct bb_error *error);
+void bb_gloo_watchdog_close(struct bb_context *context);
 
 BB_MUST bb_status bb_gloo_group_open(struct bb_rank *rank, const int *members, int n,
 				     struct bb_group **group, struct bb_error *error);

@@ -1,5 +1,5 @@
 /*
- * Groups and their meshes. A thread of the process, the warden, aborts all meshes once the run is
+ * Groups and their meshes. A thread of the process, the watchdog, aborts all meshes once the run is
  * being abandoned, because whoever waits in Gloo looks at nothing else.
  */
 #include "backends/gloo/gloo.h"
@@ -63,9 +63,9 @@ void bb_gloo_member_close(struct bb_rank *rank, struct bb_gloo_member *member)
 	free(member);
 }
 
-/* ---- the warden -------------------------------------------------------------------------- */
+/* ---- the watchdog ------------------------------------------------------------------------ */
 
-static void *watch(void *argument)
+static void *watchdog_run(void *argument)
 {
 	struct bb_context *context = argument;
 
@@ -80,23 +80,24 @@ static void *watch(void *argument)
 	return NULL;
 }
 
-bb_status bb_gloo_warden_open(struct bb_context *context, struct bb_error *error)
+bb_status bb_gloo_watchdog_open(struct bb_context *context, struct bb_error *error)
 {
-	context->has_warden = pthread_create(&context->warden, NULL, watch, context) == 0;
-	return context->has_warden
+	context->has_watchdog =
+		pthread_create(&context->watchdog, NULL, watchdog_run, context) == 0;
+	return context->has_watchdog
 		       ? BB_OK
 		       : bb_fail(error, BB_EINTERNAL, "cannot start a thread of the gloo backend");
 }
 
-void bb_gloo_warden_close(struct bb_context *context)
+void bb_gloo_watchdog_close(struct bb_context *context)
 {
-	if (!context->has_warden)
+	if (!context->has_watchdog)
 		return;
 	pthread_mutex_lock(&context->lock);
 	context->closing = true;
 	pthread_cond_broadcast(&context->changed);
 	pthread_mutex_unlock(&context->lock);
-	pthread_join(context->warden, NULL);
+	pthread_join(context->watchdog, NULL);
 }
 
 /* ---- groups ------------------------------------------------------------------------------ */

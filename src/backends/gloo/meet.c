@@ -39,8 +39,8 @@ static const struct bb_payload_field place_fields[] = {
 	{.name = NULL}};
 static const struct bb_payload place_table = {"a place", sizeof(struct place), place_fields, NULL};
 
-static bb_status gather(struct bb_rank *rank, const struct bb_payload *table, const void *mine,
-			void *all)
+static bb_status ranks_gather(struct bb_rank *rank, const struct bb_payload *table,
+			      const void *mine, void *all)
 {
 	const struct bb_exchange *exchange = &rank->context->config.exchange;
 
@@ -104,7 +104,7 @@ static bb_status exchange_places(struct bb_rank *rank)
 		return bb_no_memory(rank->context->error, "a rank");
 	}
 	place_describe(&mine, &rank->context->choice);
-	status = gather(rank, &place_table, &mine, all);
+	status = ranks_gather(rank, &place_table, &mine, all);
 	rank->one_clock = mine.has_clock;
 	for (int r = 0; r < n && status == BB_OK; r++) {
 		while (memcmp(all[rank->hosts[r]].identity, all[r].identity, IDENTITY) != 0)
@@ -118,7 +118,7 @@ static bb_status exchange_places(struct bb_rank *rank)
 	return status;
 }
 
-/* MINE[i] = the end for rank i becomes MINE[i] = the end that rank i made for this one. */
+/* MINE[i] is the end for rank i. It is replaced by the end that rank i made for this rank. */
 static bb_status exchange_ends(struct bb_rank *rank, struct bb_gloo_address *mine)
 {
 	const size_t n = (size_t)rank->context->world.nranks;
@@ -137,7 +137,7 @@ static bb_status exchange_ends(struct bb_rank *rank, struct bb_gloo_address *min
 
 	if (!all)
 		return bb_no_memory(rank->context->error, "addresses");
-	status = gather(rank, &table, mine, all);
+	status = ranks_gather(rank, &table, mine, all);
 	for (size_t r = 0; r < n && status == BB_OK; r++)
 		mine[r] = all[r * n + (size_t)rank->rank];
 	free(all);

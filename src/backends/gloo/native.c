@@ -145,7 +145,7 @@ struct reduction {
 	bb_reduce_fn *reduce;
 };
 
-static void reduce(const void *own, void *result, const void *a, const void *b, size_t count)
+static void call_reduce(const void *own, void *result, const void *a, const void *b, size_t count)
 {
 	const struct reduction *reduction = own;
 	const struct bb_reduce_args args = {.stream = false};
@@ -173,7 +173,7 @@ bb_status bb_gloo_native(struct bb_group *group, const struct bb_call *call)
 		.root = call->shape.root,
 		.sent = group->counts,
 		.received = group->counts + n,
-		.reduce = reduce,
+		.reduce = call_reduce,
 		.own = &reduction};
 	char why[BB_GLOO_WHY];
 

@@ -32,7 +32,7 @@ constexpr std::chrono::milliseconds AT_ONCE{1};
 constexpr uint32_t CALL_TAG = 0, BARRIER_TAG = 1;
 
 /* Gloo's reasons begin with the place in its source, "[./gloo/transport/tcp/pair.cc:598] ". */
-void note(char *why, const char *text)
+void note_reason(char *why, const char *text)
 {
 	const char *const end = text[0] == '[' ? std::strstr(text, "] ") : nullptr;
 
@@ -46,9 +46,9 @@ template <typename Work> bool guarded(char *why, Work &&work) noexcept
 		work();
 		return true;
 	} catch (const std::exception &cause) {
-		note(why, cause.what());
+		note_reason(why, cause.what());
 	} catch (...) {
-		note(why, "an unknown exception");
+		note_reason(why, "an unknown exception");
 	}
 	return false;
 }
