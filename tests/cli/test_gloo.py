@@ -23,6 +23,14 @@ def needs_gloo():
         raise kit.Skipped("the gloo backend was not built")
 
 
+def needs_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError as error:
+        raise kit.Skipped(f"no IPv6 here: {error}") from error
+
+
 def by_threads(line, ranks):
     needs_gloo()
     return passes(f"{line} -t {ranks}", LOOPBACK)
@@ -146,6 +154,17 @@ def loopback_between_hosts():
     told_once(results, "announces the loopback address 127.0.0.1", "h2", "set GLOO_SOCKET_IFNAME", code=2)
 
 
+@test
+def other_families():
+    """An IPv4 address and an IPv6 one are refused before they connect."""
+    needs_gloo()
+    needs_ipv6()
+    others = {1: {"MASTER_ADDR": "::1", "GLOO_SOCKET_IFNAME": None}}
+    line = "all_reduce --backend gloo -b 8 -e 8"
+    results = Job(2, line, changed=others, master="127.0.0.1", **LOOPBACK, BUSBENCH_SECRET="0123456789abcdef").finish()
+    told_once(results, "ranks 0 (", ", 127.0.0.1) and 1 (", ", ::1) announce addresses of different families", code=2)
+
+
 @test(full=True)
 def a_host_is_cut_off():
     needs_gloo()
@@ -159,11 +178,7 @@ def a_host_is_cut_off():
 def threads_of_processes():
     """2 processes of 2 threads, over IPv6."""
     needs_gloo()
-    try:
-        with socket.socket(socket.AF_INET6) as probe:
-            probe.bind(("::1", 0))
-    except OSError as error:
-        raise kit.Skipped(f"no IPv6 here: {error}")
+    needs_ipv6()
     results = Job(2, "all_reduce -t 2 -b 8 -e 64K -f 64 -n 1 -w 0 --algo ring,native", master="::1").finish()
     for result in results.values():
         result.exits(0).quiet().right()

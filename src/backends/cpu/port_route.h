@@ -38,7 +38,7 @@ BB_MUST bb_status bb_port_route_run(struct bb_port_route *route, int peer,
 				    const struct bb_half *out, const struct bb_half *in);
 /* Begins a batch, or, with END, waits for its messages. */
 BB_MUST bb_status bb_port_route_batch(struct bb_port_route *route, bool end);
-/* Is ping of struct bb_routes, with both links' slowness. */
+/* Performs ping of struct bb_routes, slowed down by the links in both directions. */
 BB_MUST bb_status bb_port_route_ping(struct bb_port_route *route, int peer, bool first,
 				     size_t rounds);
 
