@@ -7,6 +7,7 @@ import socket
 
 import kit
 import mpi
+from accept import Folder, profile, step
 from kit import COLLECTIVES, LONG, add, built, equal, expect, passes, run, test
 from hosts import Hosts
 from tcp import TIMEOUT, Job, running, told_once
@@ -94,6 +95,27 @@ def queues_and_messages():
     """Messages of queues, from any member too, and collectives of groups beside computations."""
     for name, n in (("moe_alltoall", 2), ("pipeline", 3), ("hybrid_parallel", 4)):
         by_processes(n, f"{name} --backend gloo -n 1 -w 0").prints("verdict: passed")
+
+
+@test
+def diagnosis():
+    """All pairs are measured; a busy machine may look slow."""
+    needs_gloo()
+    words = [built("diagnose"), *"--backend gloo -t 3".split()]
+    kit.execute(words, LOOPBACK).exits(0, 7).prints("round trip of 8 bytes", "# verdict: ")
+
+
+@test
+def accepted():
+    """A step of threads and one of mpirun's processes, whose data is right."""
+    needs_gloo()
+    mpi.need()
+    run_line = "all_reduce_perf --backend gloo --algo ring,native -b 64K -e 64K -n 2"
+    steps = step(f"{run_line} -t 3"), step(run_line, name="b", more="    launcher: mpirun\n")
+    with Folder() as folder:
+        folder.run(folder.profile(profile(*steps, more="ranks: 3\n")), env={**mpi.LOCAL, **LOOPBACK}).exits(0)
+        gates = folder.verdict()["gates"]
+    equal([(gate["step"], gate["verdict"]) for gate in gates], [("a", "passed"), ("b", "passed")], "correctness")
 
 
 @test
