@@ -56,7 +56,8 @@ static bb_status check_ranks(const struct bb_options *o, const struct bb_launch_
 			     struct bb_error *error)
 {
 	const int64_t local = o->threads * o->gpus;
-	const int most = o->shows ? BB_MAX_RANKS : o->backend->max_local;
+	const int most = o->shows && o->backend->max_local < BB_MAX_RANKS ? BB_MAX_RANKS
+									  : o->backend->max_local;
 	const int nprocs = launch->nprocs > 1 ? launch->nprocs : 1;
 	char ranks[64];
 
