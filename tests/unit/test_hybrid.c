@@ -59,6 +59,24 @@ static void test_groups(void **state)
 					}
 }
 
+/* A group crosses exactly where one is counted. */
+static void test_crossing(void **state)
+{
+	for (int node = 1; node <= 12; node++)
+		for (int tp = 1; tp <= 4; tp++)
+			for (int pp = 1; pp <= 4; pp++)
+				for (int dp = 1; dp <= 12; dp++) {
+					const struct bb_grid g = {tp, pp, dp, dp % 2 ? 1 : 2,
+								  (enum bb_grid_order)(dp / 2 % 2)};
+
+					for (int a = 0; a < BB_AXES; a++)
+						assert_int_equal(
+							bb_grid_crosses(&g, (enum bb_axis)a, node),
+							bb_grid_crossing(&g, (enum bb_axis)a,
+									 node) > 0);
+				}
+}
+
 /* BLOOM: 48 nodes of 8. A replica is 48 ranks in a row; four tensor ranks share half a node. */
 static void test_bloom_layout(void **state)
 {
@@ -234,6 +252,60 @@ static void test_expert_volumes(void **state)
 	assert_int_equal(v.of[BB_TRAFFIC_EXPERT].calls, 4);
 	/* No two ranks hold the same experts: what is left is reduced among eight. */
 	assert_near(v.of[BB_TRAFFIC_DATA].sent, 2 * 7. / 8 * 200 * 2, 0);
+}
+
+/* DeepSeek-V3 on 1024 GPUs: tp 2, 64 replicas and 64 groups of one rank that divide the experts, so
+   that two ranks hold the same. A rank sends the rows of its half of the tokens, and the halves of
+   an expert are not gathered. */
+static void test_folded_experts(void **state)
+{
+	struct bb_hybrid_step s = {.grid = {2, 8, 64, 32, BB_GRID_TP_DP_PP},
+				   .etp = 1,
+				   .seq = 4096,
+				   .hidden = 7168,
+				   .routes = 8,
+				   .sequence_parallel = true,
+				   .micro_batch = 1,
+				   .micro_batches = 1,
+				   .zero = 1,
+				   .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
+	const struct bb_hybrid_part part = {.layers = 1, .elements = 800, .experts = 800};
+	const double a = 2. * 4096 * 7168;
+	struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&s, &part);
+
+	assert_near(v.of[BB_TRAFFIC_EXPERT].sent, 4 * 8 * a / 2 * 63 / 64, 0);
+	assert_int_equal(v.of[BB_TRAFFIC_EXPERT].rounds, 4);
+	assert_near(v.of[BB_TRAFFIC_TENSOR].sent, 5 * a / 2, 0);
+	assert_near(v.of[BB_TRAFFIC_DATA].sent, 2 * 800 * 2 / 2, 0);
+	/* Of both halves of an expert both ranks need the rows. */
+	s.etp = 0;
+	v = bb_hybrid_volumes_of(&s, &part);
+	assert_near(v.of[BB_TRAFFIC_EXPERT].sent, 4 * 8 * a / 2 * 31 / 32, 0);
+	assert_near(v.of[BB_TRAFFIC_TENSOR].sent, 5 * a / 2 + 5 * 8 * a / 2, 0);
+}
+
+/* Llama 3 8B, four ranks of a sequence of 8192 tokens: queries and output of 4096 numbers, keys and
+   values of 1024 each. */
+static void test_context_volumes(void **state)
+{
+	struct bb_hybrid_step s = {.grid = {1, 1, 4, 1, BB_GRID_TP_PP_DP},
+				   .seq = 2048,
+				   .cp = 4,
+				   .hidden = 4096,
+				   .queries = 4096,
+				   .keys = 1024,
+				   .micro_batch = 1,
+				   .micro_batches = 1,
+				   .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
+	const struct bb_hybrid_part part = {.layers = 1};
+	struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&s, &part);
+
+	assert_near(v.of[BB_TRAFFIC_CONTEXT].sent, 3 * 3 * 2. * 2048 * 2048, 0);
+	s.exchanges = true;
+	v = bb_hybrid_volumes_of(&s, &part);
+	assert_near(v.of[BB_TRAFFIC_CONTEXT].sent, 2 * 3. / 4 * 2 * 2048 * (2 * 4096 + 2 * 1024),
+		    0);
+	assert_int_equal(v.of[BB_TRAFFIC_CONTEXT].calls, 8);
 }
 
 /* ---- plans ------------------------------------------------------------------------------------
@@ -418,19 +490,14 @@ static void test_step_by_hand(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_groups),
-		cmocka_unit_test(test_bloom_layout),
-		cmocka_unit_test(test_deepspeed_layout),
-		cmocka_unit_test(test_expert_layout),
-		cmocka_unit_test(test_stages),
-		cmocka_unit_test(test_bloom_volumes),
-		cmocka_unit_test(test_ends),
-		cmocka_unit_test(test_tensor_volumes),
-		cmocka_unit_test(test_expert_volumes),
-		cmocka_unit_test(test_bloom_plan),
-		cmocka_unit_test(test_rate_of_a_run),
-		cmocka_unit_test(test_nothing_fits),
-		cmocka_unit_test(test_one_rank),
+		cmocka_unit_test(test_groups),         cmocka_unit_test(test_crossing),
+		cmocka_unit_test(test_bloom_layout),   cmocka_unit_test(test_deepspeed_layout),
+		cmocka_unit_test(test_expert_layout),  cmocka_unit_test(test_stages),
+		cmocka_unit_test(test_bloom_volumes),  cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_tensor_volumes), cmocka_unit_test(test_expert_volumes),
+		cmocka_unit_test(test_folded_experts), cmocka_unit_test(test_context_volumes),
+		cmocka_unit_test(test_bloom_plan),     cmocka_unit_test(test_rate_of_a_run),
+		cmocka_unit_test(test_nothing_fits),   cmocka_unit_test(test_one_rank),
 		cmocka_unit_test(test_step_by_hand),
 	};
 

@@ -23,6 +23,14 @@ static const char *hybrid_preset_name(int index)
 	return bb_hybrid_presets[index].name;
 }
 
+static const char *hybrid_schedule_name(int index)
+{
+	return bb_pipeline_schedules[index].name;
+}
+
+const char *const bb_dispatch_words[] = {"ranks", "nodes", NULL};
+const char *const bb_context_words[] = {"ring", "all-to-all", "any", NULL};
+
 static const char *const recompute_names[] = {"none", "selective", "full", "any", NULL};
 
 #define BB_OPTIONS struct bb_hybrid_options
@@ -148,17 +156,24 @@ static bb_status make_nodes(struct bb_hybrid *h, struct bb_options *o, struct bb
 /* Options of --plan alone. */
 static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error *error)
 {
-	const char *given = a->ranks_given         ? "--ranks"
-			    : a->fixed             ? "--fixed"
-			    : a->memory_given      ? "--memory"
-			    : a->best_given        ? "--best"
-			    : a->scatter           ? "--scatter-gather"
-			    : a->cp_given          ? "--cp"
-			    : a->chunks_given      ? "--virtual-stages"
-			    : a->attention_given   ? "--attention"
-			    : a->overlap_given     ? "--overlap"
-			    : a->memory_rate_given ? "--memory-rate"
-						   : NULL;
+	const char *given = a->ranks_given             ? "--ranks"
+			    : a->fixed                 ? "--fixed"
+			    : a->memory_given          ? "--memory"
+			    : a->best_given            ? "--best"
+			    : a->scatter               ? "--scatter-gather"
+			    : a->cp_given              ? "--cp"
+			    : a->chunks_given          ? "--virtual-stages"
+			    : a->etp_given             ? "--etp"
+			    : a->context_given         ? "--cp-by"
+			    : a->dispatch_given        ? "--dispatch"
+			    : a->schedule_given        ? "--schedule"
+			    : a->kept_given            ? "--kept"
+			    : a->peak_given            ? "--peak"
+			    : a->attention_flops_given ? "--attention-flops"
+			    : a->attention_given       ? "--attention"
+			    : a->overlap_given         ? "--overlap"
+			    : a->memory_rate_given     ? "--memory-rate"
+						       : NULL;
 
 	if (given)
 		return bb_fail(error, BB_EUSAGE, "%s needs --plan; give both or neither", given);

@@ -3,7 +3,7 @@
  * parallelism at once.
  *
  *   hybrid.c           its options, records and descriptor; presets.c published runs
- *   show.c             --plan: divisions of a model compared, without a run
+ *   show.c             --plan: divisions of a model compared, without a run; view.h
  *   job.c              the step that is run, derived from the options
  *   drive.c            the experiment: a step and its parts, timed
  *   data.c             known data for the communication of a step, and its verification
@@ -43,11 +43,30 @@
 	       .max = MOST_RANKS, .usual = true)                                                   \
 	OPTION(INT, dp, "dp", 0, NULL, "number of replicas", .min = 1, .max = MOST_RANKS,          \
 	       .usual = true)                                                                      \
-	OPTION(INT, ep, "ep", 0, "1", "number of replicas that divide the experts", .min = 1,      \
-	       .max = MOST_RANKS)                                                                  \
-	OPTION(INT, cp, "cp", 0, "1",                                                              \
-	       "ranks that divide each sequence, by ring attention; default with --plan: any",     \
+	OPTION(INT, ep, "ep", 0, "1",                                                              \
+	       "groups of --etp ranks that divide the experts; default with --plan: any",          \
 	       .min = 1, .max = MOST_RANKS)                                                        \
+	OPTION(INT, etp, "etp", 0, NULL,                                                           \
+	       "ranks that divide each expert (default: as --tp; with --plan, without --ep: any)", \
+	       .min = 1, .max = MOST_RANKS)                                                        \
+	OPTION(CHOICE, dispatch, "dispatch", 0, "ranks",                                           \
+	       "rows of experts: each to its rank, or once to each node and on from there, as by " \
+	       "DeepEP",                                                                           \
+	       .choices = bb_dispatch_words)                                                       \
+	OPTION(INT, cp, "cp", 0, "1", "ranks that divide each sequence; default with --plan: any", \
+	       .min = 1, .max = MOST_RANKS)                                                        \
+	OPTION(CHOICE, context, "cp-by", 0, "any",                                                 \
+	       "communication of --cp: keys and values in rings, or all-to-alls of heads "         \
+	       "(Ulysses); any: the faster, with --fixed rings",                                   \
+	       .choices = bb_context_words)                                                        \
+	OPTION(CHOICE, schedule, "schedule", 0, NULL,                                              \
+	       "schedule of the pipeline (default: 1f1b, interleaved with virtual stages; with "   \
+	       "--plan: the fastest of 1f1b, interleaved, zb-h1 and zb-h2)",                       \
+	       .argument = "NAME", .choice = hybrid_schedule_name)                                 \
+	OPTION(INT, kept, "kept", 0, NULL,                                                         \
+	       "for zb-auto: micro-batches whose activations a stage keeps (default: twice the "   \
+	       "stages)",                                                                          \
+	       .min = 1, .max = MOST_BATCH)                                                        \
 	OPTION(INT, chunks, "virtual-stages", 0, "1",                                              \
 	       "virtual stages of each stage, interleaved; default with --plan: any", .min = 1,    \
 	       .max = 1000)                                                                        \
@@ -58,7 +77,7 @@
 	OPTION(FLAG, sequence_parallel, "sequence-parallel", 0, NULL,                              \
 	       "all-gather and reduce-scatter instead of all-reduce in tensor parallelism")        \
 	OPTION(FLAG, scatter, "scatter-gather", 0, NULL,                                           \
-	       "each tensor rank sends a part to the next stage")                                  \
+	       "each tensor rank sends a part to the next stage; default with --plan: if faster")  \
 	OPTION(INT, zero, "zero", 0, "0",                                                          \
 	       "stage of ZeRO among the replicas; without --plan 0 or 1 (default with --plan: "    \
 	       "any)",                                                                             \
@@ -72,8 +91,8 @@
 	       "--memory; run nothing",                                                            \
 	       .section = "Plan", .usual = true)                                                   \
 	OPTION(FLAG, fixed, "fixed", 0, NULL,                                                      \
-	       "with --plan: no search for --zero, --sequence-parallel, --cp and "                 \
-	       "--virtual-stages; what is not given is as without --plan")                         \
+	       "with --plan: no search for --zero, --sequence-parallel, --scatter-gather, --cp, "  \
+	       "--ep, --schedule and --virtual-stages; what is not given is as without --plan")    \
 	OPTION(INT, ranks, "ranks", 0, NULL, "number of ranks of the plan", .min = 1,              \
 	       .max = MOST_RANKS)                                                                  \
 	OPTION(INT, node, "node", 0, "8", "ranks of a node, connected by --link", .min = 1,        \
@@ -84,6 +103,11 @@
 	OPTION(SIZE, memory, "memory", 0, "80G", "memory of a rank", .min = 1,                     \
 	       .max = BB_MOST_BYTES, .usual = true)                                                \
 	BB_FLOPS_OPTION(OPTION, "")                                                                \
+	OPTION(FLOPS, attention_flops, "attention-flops", 0, NULL,                                 \
+	       "FLOPs per second of attention's products, which stay in 16 bits where others "     \
+	       "have 8 (default: as --flops)")                                                     \
+	OPTION(FLOPS, peak, "peak", 0, NULL,                                                       \
+	       "peak of a rank, for the MFU (default: 16-bit peak of the GPU of --cluster)")       \
 	OPTION(INT, best, "best", 0, "8", "number of divisions in the text; --json has all",       \
 	       .min = 1, .max = 1000)                                                              \
 	OPTION(CHOICE, attention, "attention", 0, "flash",                                         \
@@ -91,8 +115,8 @@
 	       "preset: eager",                                                                    \
 	       .choices = bb_attention_words)                                                      \
 	OPTION(CHOICE, overlap, "overlap", 0, "none",                                              \
-	       "communication beside computations: of data parallelism, or also of tensors, "      \
-	       "context and stages",                                                               \
+	       "communication beside computations: of data parallelism; all: also of tensors, "    \
+	       "context and stages; experts: of experts, too",                                     \
 	       .choices = bb_overlap_words)                                                        \
 	OPTION(LINK, memory_rate, "memory-rate", 0, NULL,                                          \
 	       "rate of a rank's memory, as in 1.7TB/s, for operations that it limits "            \
@@ -131,6 +155,9 @@ struct bb_hybrid_preset {
 	struct bb_hybrid_link inside, between;
 };
 
+extern const char *const bb_context_words[];  /* of --cp-by, ends with NULL */
+extern const char *const bb_dispatch_words[]; /* of --dispatch, ends with NULL */
+
 extern const struct bb_hybrid_preset bb_hybrid_presets[]; /* ends with name NULL */
 
 /* *FLOPS = FLOPs per second of computations of a rank of PRESET: given, or derived from the rate of
@@ -155,8 +182,12 @@ void bb_hybrid_cluster_set(struct bb_hybrid_cluster *cluster, const struct bb_cl
 	FIELD(INT, tp, "", "ranks that divide each layer")                                         \
 	FIELD(INT, pp, "", "number of stages of the pipeline")                                     \
 	FIELD(INT, dp, "", "number of replicas")                                                   \
-	FIELD(INT, ep, "", "number of replicas that divide the experts")                           \
+	FIELD(INT, ep, "", "groups of etp ranks that divide the experts")                          \
+	FIELD(INT, etp, "", "ranks that divide each expert")                                       \
+	FIELD(STRING, dispatch, "", "rows of experts: as in --dispatch; null: ep is 1")            \
 	FIELD(INT, cp, "", "ranks that divide each sequence")                                      \
+	FIELD(STRING, context, "", "communication of cp: ring or all-to-all; null: cp is 1")       \
+	FIELD(STRING, schedule, "", "schedule of the pipeline; null: there is none")               \
 	FIELD(INT, virtual_stages, "", "virtual stages of each stage")                             \
 	FIELD(STRING, attention, "", "kernels of attention")                                       \
 	FIELD(STRING, overlap, "", "communication beside computations")                            \
@@ -165,6 +196,7 @@ void bb_hybrid_cluster_set(struct bb_hybrid_cluster *cluster, const struct bb_cl
 	FIELD(STRING, recompute, "", "part of the forward pass that is recomputed")                \
 	FIELD(INT, zero, "", "stage of ZeRO")                                                      \
 	FIELD(BOOL, sequence_parallel, "", "whether tensor ranks are sequence parallel")           \
+	FIELD(BOOL, scatter_gather, "", "whether tensor ranks send a part each to the next stage") \
 	FIELD(INT, memory_bytes, "bytes", "memory of the rank that needs most")                    \
 	FIELD(INT, memory_limit_bytes, "bytes", "memory of a rank")                                \
 	FIELD(STRING, tightest, "", "largest part of memory_bytes")                                \
@@ -173,13 +205,14 @@ void bb_hybrid_cluster_set(struct bb_hybrid_cluster *cluster, const struct bb_cl
 	FIELD(DOUBLE, flops_share, "fraction",                                                     \
 	      "FLOPs of the model, without recomputation and what FlashAttention skips, over "     \
 	      "--flops")                                                                           \
+	FIELD(DOUBLE, mfu, "fraction", "the same FLOPs over --peak; null: the peak is unknown")    \
 	FIELD(DOUBLE, compute_us, "us", "computations of the slowest stage")                       \
 	FIELD(DOUBLE, local_us, "us", "part of them that the memory limits")                       \
 	FIELD(DOUBLE, bubble_us, "us", "waits of stages at the beginning and at the end")          \
 	FIELD(DOUBLE, bubble_over_ideal, "fraction", "(pp - 1) / micro_batches")                   \
 	FIELD(DOUBLE, tensor_us, "us", "communication of tensor parallelism")                      \
 	FIELD(DOUBLE, expert_us, "us", "communication of expert parallelism")                      \
-	FIELD(DOUBLE, context_us, "us", "exposed keys and values of other ranks")                  \
+	FIELD(DOUBLE, context_us, "us", "exposed communication of context parallelism")            \
 	FIELD(DOUBLE, pipeline_us, "us", "exposed messages between stages")                        \
 	FIELD(DOUBLE, data_us, "us", "reduction of gradients, and all-gathers of ZeRO")            \
 	FIELD(DOUBLE, embedding_us, "us",                                                          \

@@ -1,6 +1,7 @@
 #include "training_kernels/hybrid/layout.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 const char *const bb_grid_order_names[] = {"tp-pp-dp", "tp-dp-pp", NULL};
 
@@ -76,4 +77,17 @@ int bb_grid_crossing(const struct bb_grid *grid, enum bb_axis axis, int node)
 		crossing += bb_grid_member(grid, axis, g, 0) / node !=
 			    bb_grid_member(grid, axis, g, last) / node;
 	return crossing;
+}
+
+bool bb_grid_crosses(const struct bb_grid *grid, enum bb_axis axis, int node)
+{
+	const int size = bb_grid_size(grid, axis), block = size * stride_of(grid, axis);
+	const int blocks = bb_grid_ranks(grid) / block;
+
+	/* Groups interleave in blocks of ranks; one crosses wherever a node ends within a block,
+	   and NODE blocks on, all is as before. */
+	for (int i = 0; size > 1 && i < blocks && i < node; i++)
+		if ((int64_t)i * block / node != (((int64_t)i + 1) * block - 1) / node)
+			return true;
+	return false;
 }

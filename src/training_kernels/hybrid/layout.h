@@ -45,6 +45,9 @@ int bb_grid_place(const struct bb_grid *grid, enum bb_axis axis, int rank);
 int bb_grid_group(const struct bb_grid *grid, enum bb_axis axis, int rank);
 int bb_grid_member(const struct bb_grid *grid, enum bb_axis axis, int group, int i);
 
+/* Whether any group along AXIS has members on several nodes, of NODE ranks each. */
+bool bb_grid_crosses(const struct bb_grid *grid, enum bb_axis axis, int node);
+
 /* Groups along AXIS with members on several nodes, of NODE ranks each. */
 int bb_grid_crossing(const struct bb_grid *grid, enum bb_axis axis, int node);
 

@@ -8,7 +8,8 @@
  *
  *   step = m T + (p-1) T + (2 (p-1) (m/p + 1) - 2) T_c + data + embedding
  *
- * With v virtual stages the bubble is 1 / v of that, and messages are v times as many. cp of the
+ * With v virtual stages the bubble is 1 / v of that, and messages are v times as many; bubble.h has
+ * the other schedules. cp of the
  * grid's dp ranks divide the tokens of a sequence, so that there are dp / cp replicas. Without
  * overlap this is a bound from above; see enum bb_hybrid_overlap. (p-1) T is the bubble
  * (docs/training.md, Pipelines); the term of messages is exact if p divides m. Communication takes
@@ -20,6 +21,7 @@
 #define BB_TRAINING_KERNELS_HYBRID_PLAN_H
 
 #include "models/memory/training.h"
+#include "training_kernels/hybrid/bubble.h"
 #include "training_kernels/hybrid/volume.h"
 
 struct bb_hybrid_link {
@@ -32,18 +34,22 @@ enum bb_hybrid_overlap {
 	/* Gradients are reduced and parameters gathered, layer by layer, beside the passes that
 	   need them last and first; with stages 2 and 3 of ZeRO beside all passes. */
 	BB_OVERLAP_DATA,
-	/* Also tensor parallelism, but for the first of tp pieces of each collective; messages
-	   between stages, but for those that fill and drain the pipeline; keys and values,
-	   beside attention. */
-	BB_OVERLAP_ALL
+	/* Also tensor parallelism within a node, but for the first of tp pieces of each collective
+	   and for what takes longer than the products beside it; messages between stages, but for
+	   those that fill and drain the pipeline; keys and values in rings, beside attention. */
+	BB_OVERLAP_ALL,
+	/* Also dispatch and combine of all micro-batches but one, beside the products of another
+	   (Megatron-Core's --overlap-moe-expert-parallel-comm). */
+	BB_OVERLAP_EXPERTS
 };
 extern const char *const bb_overlap_words[]; /* ends with NULL */
 
 struct bb_hybrid_cluster {
 	int ranks, node; /* ranks of a node */
 	struct bb_hybrid_link inside, between;
-	double flops;       /* of a rank, per second */
-	double memory_rate; /* bytes per second of a rank's memory; 0: takes no time */
+	double flops;           /* of a rank, per second */
+	double attention_flops; /* of attention's products; 0: as FLOPS */
+	double memory_rate;     /* bytes per second of a rank's memory; 0: takes no time */
 	/* A ring between nodes uses the links of all its members in a node, as NCCL's channels
 	   do; false: that of one. */
 	bool rails;
@@ -52,22 +58,34 @@ struct bb_hybrid_cluster {
 
 /* The divisions to try. */
 struct bb_hybrid_space {
-	struct bb_grid grid;  /* 0: any; ep and order are fixed */
+	struct bb_grid grid;  /* 0: any; order is fixed; ep: groups of ETP ranks with all experts */
 	uint64_t batch;       /* sequences of a step, of all replicas */
 	uint64_t micro_batch; /* 0: all that divide a replica's sequences, while it fits */
 	uint64_t chunks;      /* virtual stages of a stage; 0 as 1 */
 	int cp;               /* ranks that divide each sequence; 0 as 1 */
+	int exchanges;        /* cp by all-to-alls of heads: 0 or 1; -1: whichever is faster */
+	int etp;              /* ranks that divide each expert; 0: as tp */
+	bool by_node;         /* as in struct bb_hybrid_division */
+	const struct bb_pipeline_schedule *schedule; /* NULL: as in struct bb_hybrid_division */
+	uint64_t kept;                               /* likewise */
 	enum bb_hybrid_overlap overlap;
 	int recompute; /* enum bb_recompute; -1: any */
 	bool scatter;  /* see struct bb_hybrid_step */
+	/* Settings to search, whatever is given for them; experts: ep and etp; schedule: of 1f1b,
+	   interleaved, zb-h1 and zb-h2. */
 	struct {
-		bool chunks, cp, sequence_parallel, zero;
-	} any; /* settings to search, whatever is given for them */
+		bool chunks, cp, sequence_parallel, zero, schedule, experts, scatter;
+	} any;
 	/* The rest: model, layout, recipe, zero; sequence_parallel applies where tp > 1. */
 	struct bb_training base;
 };
 
-/* Seconds of a step. */
+/* FLOPs of a sequence. */
+struct bb_layer_work {
+	double forward, input, weights;
+};
+
+/* Seconds of a step; step INFINITY: the schedule has no order for the pipeline. */
 struct bb_hybrid_cost {
 	double compute, bubble; /* the bubble includes communication */
 	double local;           /* part of compute: operations that the memory limits */
@@ -78,8 +96,18 @@ struct bb_hybrid_cost {
 struct bb_hybrid_division {
 	struct bb_grid grid; /* dp: replicas times CP */
 	int cp;              /* ranks that divide each sequence; 0 as 1 */
+	/* Context parallelism by all-to-alls of heads (Ulysses); else by rings. */
+	bool exchanges;
+	int etp;      /* ranks that divide each expert; 0: as tp */
+	bool by_node; /* rows of experts go once to each node, and on from there (DeepEP) */
+	/* NULL: 1f1b, or interleaved with virtual stages. */
+	const struct bb_pipeline_schedule *schedule;
+	uint64_t kept; /* zb-auto: micro-batches that a stage keeps; 0: 2 pp */
+	bool scatter;  /* see struct bb_hybrid_step */
 	enum bb_hybrid_overlap overlap;
 	struct bb_training training;
+	/* [blocks + 3], bb_layer_works_sum of the model, borrowed; NULL: summed for each stage. */
+	const struct bb_layer_work *works;
 	struct bb_need need;             /* of the stage that needs most */
 	struct bb_hybrid_volumes volume; /* of the slowest stage */
 	bool crosses[BB_TRAFFICS];       /* node boundaries */
@@ -88,10 +116,13 @@ struct bb_hybrid_division {
 
 /* The reason why a division is not in the list. */
 enum bb_hybrid_misfit {
-	BB_MISFIT_HEADS,  /* tp does not divide them */
-	BB_MISFIT_LAYERS, /* more stages than layers */
-	BB_MISFIT_BATCH,  /* dp times the micro-batch does not divide it */
-	BB_MISFIT_OTHER,  /* experts, ZeRO and the like: bb_training_check */
+	BB_MISFIT_HEADS,    /* tp does not divide them */
+	BB_MISFIT_LAYERS,   /* more stages than layers */
+	BB_MISFIT_BATCH,    /* dp times the micro-batch does not divide it */
+	BB_MISFIT_ZERO,     /* stages 2 and 3 with a pipeline */
+	BB_MISFIT_SCHEDULE, /* it has no order for the pipeline */
+	BB_MISFIT_EXPERTS,  /* the ranks cannot divide them */
+	BB_MISFIT_OTHER,    /* sequences, optimizer and the like: bb_training_check */
 	BB_MISFIT_MEMORY,
 	BB_MISFITS
 };

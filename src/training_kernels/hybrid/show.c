@@ -5,32 +5,61 @@
 #include "core/units.h"
 #include "core/version.h"
 #include "core/recommend.h"
-#include "training_kernels/hybrid/hybrid.h"
+#include "simulator/cluster.h"
+#include "topology/cards.h"
 #include "training_kernels/estimate.h"
+#include "training_kernels/hybrid/cost.h"
+#include "training_kernels/hybrid/view.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define REASON_TEXT 192
-
-struct show {
-	struct bb_run *run;
-	struct bb_strbuf *out;
-	const struct bb_hybrid_options *options;
-	const struct bb_model *model;
-	struct bb_model_layout layout;
-	struct bb_hybrid_cluster cluster;
-	struct bb_hybrid_space space;
-	struct bb_hybrid_plan plan;
-};
-
 /* ---- the request ----------------------------------------------------------------------------- */
 
-static bb_status plan_prepare(struct show *s)
+/* 16-bit peaks without sparsity, in TFLOPS: NVIDIA's and AMD's data sheets. */
+static const struct {
+	const char *card;
+	double tera;
+} peaks[] = {{"V100", 125},  {"A100", 312},  {"H100", 989},   {"H100 PCIe", 756}, {"H200", 989},
+	     {"GH200", 989}, {"B200", 2250}, {"GB200", 2450}, {"MI300X", 1307}};
+
+/* NAME[:NODES] of --cluster, if it is a known system. */
+static double cluster_peak(const char *name)
+{
+	char system[BB_TEXT];
+	const struct bb_card *card;
+
+	snprintf(system, sizeof(system), "%.*s", (int)strcspn(name, ":"), name);
+	card = bb_card_find(system);
+	for (size_t i = 0; card && i < sizeof(peaks) / sizeof(peaks[0]); i++)
+		if (strcmp(card->name, peaks[i].card) == 0)
+			return 1e12 * peaks[i].tera;
+	return NAN;
+}
+
+static void open_settings(struct bb_plan_view *s)
+{
+	const struct bb_hybrid_options *a = s->options;
+	struct bb_hybrid_space *space = &s->space;
+
+	if (a->fixed || a->preset) /* a preset has the settings of its run */
+		return;
+	space->any.chunks = !a->chunks_given;
+	space->any.cp = !a->cp_given && a->attention == BB_ATTENTION_FLASH;
+	space->any.sequence_parallel = !a->sequence_parallel;
+	space->any.zero = !a->zero_given;
+	space->exchanges = a->context < 2 ? a->context : -1;
+	space->any.schedule = !a->schedule_given;
+	space->any.experts = !a->ep_given && !a->etp_given;
+	space->any.scatter = !a->scatter;
+}
+
+static bb_status plan_prepare(struct bb_plan_view *s)
 {
 	const struct bb_hybrid_options *a = s->options;
 	const struct bb_backend_config *link = &s->run->options.config;
-	const bool open = !a->fixed && !a->preset; /* a preset has the settings of its run */
 
 	s->cluster = (struct bb_hybrid_cluster){
 		.ranks = (int)a->ranks,
@@ -38,12 +67,16 @@ static bb_status plan_prepare(struct show *s)
 		.inside = {link->link_rate, link->link_latency},
 		.between = {a->node_link.rate, a->node_link.latency},
 		.flops = a->flops,
+		.attention_flops = a->attention_flops,
 		.memory_rate = a->memory_rate_given ? a->memory_rate.rate : 0,
 		.rails = true,
 		.memory = a->memory,
 	};
-	if (link->cluster)
+	s->peak = a->peak_given ? a->peak : NAN;
+	if (link->cluster) {
 		bb_hybrid_cluster_set(&s->cluster, link->cluster);
+		s->peak = a->peak_given ? a->peak : cluster_peak(link->cluster->name);
+	}
 	s->space = (struct bb_hybrid_space){
 		.grid = {(int)a->tp, (int)a->pp, (int)a->dp, (int)a->ep,
 			 (enum bb_grid_order)a->order},
@@ -51,13 +84,13 @@ static bb_status plan_prepare(struct show *s)
 		.micro_batch = a->micro_batch_given ? (uint64_t)a->micro_batch : 0,
 		.recompute = a->recompute > BB_RECOMPUTE_FULL ? -1 : a->recompute,
 		.scatter = a->scatter,
-		.any = {.chunks = open && !a->chunks_given,
-			.cp = open && !a->cp_given && a->attention == BB_ATTENTION_FLASH &&
-			      a->ep == 1,
-			.sequence_parallel = open && !a->sequence_parallel,
-			.zero = open && !a->zero_given},
 		.chunks = (uint64_t)a->chunks,
 		.cp = (int)a->cp,
+		.exchanges = a->context_given && a->context < 2 ? a->context : 0,
+		.etp = (int)a->etp,
+		.by_node = a->dispatch == 1,
+		.schedule = a->schedule_given ? &bb_pipeline_schedules[a->schedule] : NULL,
+		.kept = (uint64_t)a->kept,
 		.overlap = (enum bb_hybrid_overlap)a->overlap,
 		.base = {.model = s->model,
 			 .layout = &s->layout,
@@ -68,205 +101,13 @@ static bb_status plan_prepare(struct show *s)
 			 .sequence_parallel = a->sequence_parallel,
 			 .eager = a->attention == BB_ATTENTION_EAGER},
 	};
+	open_settings(s);
 	return bb_model_layout_make(&s->layout, s->model, 0, &s->run->error);
-}
-
-/* ---- reasons ------------------------------------------------------------------------------ */
-
-#define PARTS (BB_TRAFFICS + 2)
-
-static double cost_part(const struct bb_hybrid_cost *cost, int part)
-{
-	return part < BB_TRAFFICS    ? cost->traffic[part]
-	       : part == BB_TRAFFICS ? cost->bubble
-				     : cost->compute;
-}
-
-static const char *part_name(int part)
-{
-	return part < BB_TRAFFICS    ? bb_traffic_names[part]
-	       : part == BB_TRAFFICS ? "bubble"
-				     : "compute";
-}
-
-/* The part in which BEHIND loses most against AHEAD. */
-static int worst_part(const struct bb_hybrid_division *behind,
-		      const struct bb_hybrid_division *ahead)
-{
-	int worst = 0;
-
-	for (int i = 1; i < PARTS; i++)
-		if (cost_part(&behind->cost, i) - cost_part(&ahead->cost, i) >
-		    cost_part(&behind->cost, worst) - cost_part(&ahead->cost, worst))
-			worst = i;
-	return worst;
-}
-
-/* The cause of the difference in PART between DIVISION and OTHER, if it is known. */
-static const char *cause_of(const struct bb_hybrid_division *division,
-			    const struct bb_hybrid_division *other, int part)
-{
-	if (part < BB_TRAFFICS)
-		return division->crosses[part] && !other->crosses[part] ? ", across nodes" : "";
-	if (part > BB_TRAFFICS && division->training.recompute > other->training.recompute)
-		return division->training.recompute == BB_RECOMPUTE_FULL
-			       ? "; recomputes the forward pass to fit in memory"
-			       : "; recomputes attention to fit in memory";
-	return "";
-}
-
-/* TEXT = "2.52 s more pipeline communication THAN, across nodes": DIVISION compared with OTHER,
-   which is ahead of it if it is BEHIND. */
-static void explain_difference(const struct bb_hybrid_division *division,
-			       const struct bb_hybrid_division *other, bool behind,
-			       const char *than, char text[REASON_TEXT])
-{
-	const struct bb_hybrid_cost *slow = &(behind ? division : other)->cost;
-	const struct bb_hybrid_cost *fast = &(behind ? other : division)->cost;
-	const int part = worst_part(behind ? division : other, behind ? other : division);
-	char time[BB_UNIT_TEXT];
-
-	bb_format_duration(time, cost_part(slow, part) - cost_part(fast, part));
-	snprintf(text, REASON_TEXT, "%s %s %s%s%s%s", time, behind ? "more" : "less",
-		 part_name(part), part < BB_TRAFFICS ? " communication" : "", than,
-		 cause_of(division, other, part));
-}
-
-static void explain_division(const struct bb_hybrid_plan *plan, size_t i, char text[REASON_TEXT])
-{
-	if (plan->n == 1)
-		snprintf(text, REASON_TEXT, "the only division that fits");
-	else
-		explain_difference(&plan->list[i], &plan->list[i > 0 ? 0 : 1], i > 0,
-				   i > 0 ? " than the best plan" : " than the second-best plan",
-				   text);
-}
-
-/* ---- records --------------------------------------------------------------------------------- */
-
-static bool is_published(const struct show *s, const struct bb_grid *g)
-{
-	const struct bb_hybrid_preset *p = s->options->preset;
-
-	return p && g->tp == p->grid.tp && g->pp == p->grid.pp && g->dp == p->grid.dp &&
-	       g->order == p->grid.order;
-}
-
-static int context_ranks(const struct bb_hybrid_division *division)
-{
-	return division->cp > 1 ? division->cp : 1;
-}
-
-static int replicas_of(const struct bb_hybrid_division *division)
-{
-	return division->grid.dp / context_ranks(division);
-}
-
-/* Tokens that a rank trains per second. */
-static double token_rate(const struct show *s, const struct bb_hybrid_division *division)
-{
-	return (double)s->space.batch * (double)s->model->hyper.seq /
-	       (division->cost.step * s->cluster.ranks);
-}
-
-/* The share of --flops that the FLOPs of the model come to, without recomputation and without the
-   masked half of attention, which FlashAttention skips. */
-static double flops_share(const struct show *s, const struct bb_hybrid_division *division)
-{
-	const bool skips = !division->training.eager && !s->model->encoder;
-	const double masked = skips ? 1.5 * bb_attention_flops(s->model) * s->model->blocks : 0;
-
-	return token_rate(s, division) * (s->model->forward + s->model->backward - masked) /
-	       (double)s->model->hyper.seq / s->cluster.flops;
-}
-
-static void describe_costs(const struct bb_hybrid_division *division,
-			   struct bb_hybrid_plan_record *r)
-{
-	const struct bb_hybrid_cost *c = &division->cost;
-	const struct bb_volume *of = division->volume.of;
-
-	r->step_us = 1e6 * c->step;
-	r->compute_us = 1e6 * c->compute;
-	r->bubble_us = 1e6 * c->bubble;
-	r->tensor_us = 1e6 * c->traffic[BB_TRAFFIC_TENSOR];
-	r->local_us = 1e6 * c->local;
-	r->context_us = 1e6 * c->traffic[BB_TRAFFIC_CONTEXT];
-	r->expert_us = 1e6 * c->traffic[BB_TRAFFIC_EXPERT];
-	r->pipeline_us = 1e6 * c->traffic[BB_TRAFFIC_PIPELINE];
-	r->data_us = 1e6 * c->traffic[BB_TRAFFIC_DATA];
-	r->embedding_us = 1e6 * c->traffic[BB_TRAFFIC_EMBEDDING];
-	r->bubble_over_ideal =
-		(double)(division->grid.pp - 1) / (double)division->training.micro_batches;
-	r->tensor_bytes = of[BB_TRAFFIC_TENSOR].sent;
-	r->expert_bytes = of[BB_TRAFFIC_EXPERT].sent;
-	r->pipeline_bytes = of[BB_TRAFFIC_PIPELINE].sent;
-	r->data_bytes = of[BB_TRAFFIC_DATA].sent;
-	r->embedding_bytes = of[BB_TRAFFIC_EMBEDDING].sent;
-	r->tensor_calls = (int64_t)of[BB_TRAFFIC_TENSOR].calls;
-	r->expert_calls = (int64_t)of[BB_TRAFFIC_EXPERT].calls;
-	r->pipeline_calls = (int64_t)of[BB_TRAFFIC_PIPELINE].calls;
-	r->data_calls = (int64_t)of[BB_TRAFFIC_DATA].calls;
-	r->activation_bytes = (int64_t)division->volume.activation;
-	r->boundary_bytes = (int64_t)division->volume.boundary;
-}
-
-static void division_describe(const struct show *s, const struct bb_hybrid_division *division,
-			      struct bb_hybrid_plan_record *r)
-{
-	const struct bb_training *t = &division->training;
-	const struct bb_grid *g = &division->grid;
-
-	bb_record_init(&bb_record_hybrid_plan, r);
-	r->model = s->model->name;
-	r->order = bb_grid_order_names[g->order];
-	r->recompute = bb_recompute_words[t->recompute];
-	r->tightest = bb_category_words[bb_need_tightest(&division->need)];
-	r->nranks = s->cluster.ranks;
-	r->tokens_per_s = token_rate(s, division);
-	r->flops_share = flops_share(s, division);
-	r->node = s->cluster.node;
-	r->tp = g->tp;
-	r->pp = g->pp;
-	r->dp = replicas_of(division);
-	r->cp = context_ranks(division);
-	r->virtual_stages = (int64_t)t->chunks;
-	r->attention = bb_attention_words[t->eager];
-	r->overlap = bb_overlap_words[division->overlap];
-	r->ep = g->ep;
-	r->micro_batch = (int64_t)t->micro_batch;
-	r->micro_batches = (int64_t)t->micro_batches;
-	r->zero = t->zero;
-	r->sequence_parallel = t->sequence_parallel;
-	r->published = is_published(s, g);
-	r->memory_bytes = (int64_t)division->need.total;
-	r->memory_limit_bytes = (int64_t)s->cluster.memory;
-	r->tensor_crossing = bb_grid_crossing(g, BB_AXIS_TP, s->cluster.node);
-	r->expert_crossing = bb_grid_crossing(g, BB_AXIS_EP, s->cluster.node);
-	r->pipeline_crossing = bb_grid_crossing(g, BB_AXIS_PP, s->cluster.node);
-	r->data_crossing = bb_grid_crossing(g, BB_AXIS_DP, s->cluster.node);
-	describe_costs(division, r);
-}
-
-static bb_status write_records(struct show *s)
-{
-	struct bb_hybrid_plan_record r;
-	bb_status status = BB_OK;
-	char why[REASON_TEXT];
-
-	for (size_t i = 0; i < s->plan.n && status == BB_OK; i++) {
-		division_describe(s, &s->plan.list[i], &r);
-		explain_division(&s->plan, i, why);
-		r.place = (int64_t)i + 1;
-		r.reason = why;
-		status = bb_estimate_record(s->run, &bb_record_hybrid_plan, &r);
-	}
-	return status;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void add_preset(const struct show *s)
+static void add_preset(const struct bb_plan_view *s)
 {
 	const struct bb_hybrid_preset *p = s->options->preset;
 
@@ -278,7 +119,7 @@ static void add_preset(const struct show *s)
 			       1e-12 * p->run_flops, 1e-12 * s->cluster.flops);
 }
 
-static void add_setting(const struct show *s)
+static void add_setting(const struct bb_plan_view *s)
 {
 	const struct bb_hybrid_cluster *c = &s->cluster;
 	char in[BB_UNIT_TEXT], between[BB_UNIT_TEXT];
@@ -310,43 +151,64 @@ static const int shown_traffic[] = {BB_TRAFFIC_TENSOR, BB_TRAFFIC_EXPERT, BB_TRA
 				    BB_TRAFFIC_PIPELINE, BB_TRAFFIC_DATA};
 #define SHOWN_TRAFFICS (int)(sizeof(shown_traffic) / sizeof(shown_traffic[0]))
 
-static bool is_shown(const struct show *s, int traffic)
+static bool is_shown(const struct bb_plan_view *s, int traffic)
 {
 	if (traffic == BB_TRAFFIC_CONTEXT)
 		return s->space.any.cp || s->space.cp > 1;
 	return traffic != BB_TRAFFIC_EXPERT || s->model->hyper.experts;
 }
 
-static void add_division_columns(const struct show *s, struct bb_text_table *t)
+static void add_division_columns(const struct bb_plan_view *s, struct bb_text_table *t)
 {
-	static const struct bb_table_head heads[] = {
-		{"", "", 0},      {"dp", "", 0},      {"tp", "", 0},        {"pp", "", 0},
-		{"cp", "", 0},    {"virtual", "", 0}, {"ZeRO", "", 0},      {"sequence", "", 0},
-		{"micro", "", 0}, {"micros", "", 0},  {"recompute", "", 0}, {"memory", "(GB)", 0},
-		{"step", "", 0},  {"compute", "", 0}, {"bubble", "", 0},    {NULL, NULL, 0},
+	static const struct bb_table_head ranks[] = {
+		{"", "", 0}, {"dp", "", 0}, {"tp", "", 0}, {"pp", "", 0}, {NULL, NULL, 0}};
+	static const struct bb_table_head experts[] = {
+		{"ep", "", 0}, {"etp", "", 0}, {NULL, NULL, 0}};
+	static const struct bb_table_head settings[] = {
+		{"cp", "", 0},        {"cp-by", "", 0},      {"schedule", "", 0},
+		{"virtual", "", 0},   {"ZeRO", "", 0},       {"sequence", "", 0},
+		{"scatter", "", 0},   {"micro", "", 0},      {"micros", "", 0},
+		{"recompute", "", 0}, {"memory", "(GB)", 0}, {"tokens/s", "(rank)", 0},
+		{"step", "", 0},      {"compute", "", 0},    {"bubble", "", 0},
+		{NULL, NULL, 0},
 	};
 
-	bb_table_columns(t, heads, 4);
+	bb_table_columns(t, ranks, 4);
+	if (s->model->hyper.experts)
+		bb_table_columns(t, experts, 4);
+	bb_table_columns(t, settings, 4);
 	for (int i = 0; i < SHOWN_TRAFFICS; i++)
 		if (is_shown(s, shown_traffic[i]))
 			bb_table_column(t, bb_traffic_names[shown_traffic[i]], "", 0);
 	bb_table_column(t, "why", "", -1);
 }
 
-static void add_division(const struct show *s, const struct bb_hybrid_division *division,
+static const char *yes_or_no(bool is)
+{
+	return is ? "yes" : "no";
+}
+
+static void add_division(const struct bb_plan_view *s, const struct bb_hybrid_division *division,
 			 const char *why, struct bb_text_table *table)
 {
 	const struct bb_hybrid_cost *cost = &division->cost;
 	const struct bb_training *t = &division->training;
 	const struct bb_grid *g = &division->grid;
 
-	bb_table_cellf(
-		table, "%s\t%d\t%d\t%d\t%d\t%llu\t%d\t%s\t%llu\t%llu\t%s\t%.1f\t%.3f\t%.3f\t%.3f",
-		is_published(s, g) ? ">" : "", replicas_of(division), g->tp, g->pp,
-		context_ranks(division), (unsigned long long)t->chunks, t->zero,
-		t->sequence_parallel ? "yes" : "no", (unsigned long long)t->micro_batch,
-		(unsigned long long)t->micro_batches, bb_recompute_words[t->recompute],
-		1e-9 * (double)division->need.total, cost->step, cost->compute, cost->bubble);
+	bb_table_cellf(table, "%s\t%d\t%d\t%d", bb_plan_is_published(s, g) ? ">" : "",
+		       bb_plan_replicas(division), g->tp, g->pp);
+	if (s->model->hyper.experts)
+		bb_table_cellf(table, "%d\t%d", bb_plan_expert_groups(division),
+			       bb_hybrid_expert_tensor(division));
+	bb_table_cellf(table, "%d\t%s\t%s\t%llu\t%d\t%s\t%s\t%llu\t%llu\t%s",
+		       (int)bb_hybrid_context(division),
+		       division->cp > 1 ? bb_context_words[division->exchanges] : "-",
+		       bb_plan_schedule(division), (unsigned long long)t->chunks, t->zero,
+		       yes_or_no(t->sequence_parallel), yes_or_no(division->scatter),
+		       (unsigned long long)t->micro_batch, (unsigned long long)t->micro_batches,
+		       bb_recompute_words[t->recompute]);
+	bb_table_cellf(table, "%.1f\t%.0f\t%.3f\t%.3f\t%.3f", 1e-9 * (double)division->need.total,
+		       bb_plan_token_rate(s, division), cost->step, cost->compute, cost->bubble);
 	for (int i = 0; i < SHOWN_TRAFFICS; i++)
 		if (is_shown(s, shown_traffic[i]))
 			bb_table_cellf(table, "%.3f%s", cost->traffic[shown_traffic[i]],
@@ -354,7 +216,7 @@ static void add_division(const struct show *s, const struct bb_hybrid_division *
 	bb_table_cell(table, why);
 }
 
-static void add_misfits(const struct show *s)
+static void add_misfits(const struct bb_plan_view *s)
 {
 	const struct bb_hybrid_plan *plan = &s->plan;
 	const struct bb_hybrid_division *n = &plan->nearest;
@@ -375,12 +237,12 @@ static void add_misfits(const struct show *s)
 }
 
 /* The rank of the published division, number I, among all. */
-static void add_published(const struct show *s, size_t i)
+static void add_published(const struct bb_plan_view *s, size_t i)
 {
 	const struct bb_hybrid_plan *plan = &s->plan;
-	char why[REASON_TEXT];
+	char why[BB_PLAN_REASON];
 
-	explain_division(plan, i, why);
+	bb_plan_explain(plan, i, why);
 	bb_strbuf_addf(s->out,
 		       "# the published division is number %zu of %zu, %.1f%% slower than the "
 		       "best: %s\n",
@@ -391,14 +253,14 @@ static void add_published(const struct show *s, size_t i)
 static void division_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
 			   struct bb_strbuf *out)
 {
-	char text[REASON_TEXT];
+	char text[BB_PLAN_REASON];
 
-	explain_difference(behind->own, ahead->own, true, "", text);
+	bb_plan_compare(behind->own, ahead->own, true, "", text);
 	bb_strbuf_add(out, text);
 }
 
 /* The best division and the runner-up. */
-static void add_best(const struct show *s)
+static void add_best(const struct bb_plan_view *s)
 {
 	struct bb_candidate *list = calloc(s->plan.n, sizeof(*list));
 	const struct bb_recommendation choice = {.subject = "division",
@@ -415,67 +277,101 @@ static void add_best(const struct show *s)
 		list[i] = (struct bb_candidate){.seconds = s->plan.list[i].cost.step,
 						.own = &s->plan.list[i]};
 		snprintf(list[i].name, sizeof(list[i].name), "dp %d, tp %d, pp %d",
-			 replicas_of(division), g->tp, g->pp);
+			 bb_plan_replicas(division), g->tp, g->pp);
 	}
 	bb_strbuf_add(s->out, choice.n > 1 ? "#\n" : "");
 	bb_recommend(&choice, s->out);
 	free(list);
 }
 
-/* The bytes that a rank sends in a step of DIVISION, and the groups that cross nodes. */
-static void add_traffic(const struct show *s, const struct bb_hybrid_division *division)
+/* TEXT = "3 of 8 groups of 4 cross nodes": the groups of TRAFFIC. */
+static void count_groups(const struct bb_plan_view *s, const struct bb_hybrid_division *division,
+			 int traffic, char text[BB_PLAN_REASON])
 {
 	static const enum bb_axis axes[] = {[BB_TRAFFIC_TENSOR] = BB_AXIS_TP,
 					    [BB_TRAFFIC_EXPERT] = BB_AXIS_EP,
 					    [BB_TRAFFIC_CONTEXT] = BB_AXIS_EP,
 					    [BB_TRAFFIC_PIPELINE] = BB_AXIS_PP,
 					    [BB_TRAFFIC_DATA] = BB_AXIS_DP};
+	struct bb_grid grid = division->grid;
+	int size, crossing;
+
+	if (traffic == BB_TRAFFIC_CONTEXT)
+		grid.ep = (int)bb_hybrid_context(division);
+	size = bb_grid_size(&grid, axes[traffic]);
+	crossing = bb_grid_crossing(&grid, axes[traffic], s->cluster.node);
+	if (traffic == BB_TRAFFIC_EXPERT) {
+		size = bb_plan_expert_groups(division);
+		crossing = bb_plan_expert_crossing(s, division);
+	}
+	snprintf(text, BB_PLAN_REASON, "%d of %d groups of %d cross nodes", crossing,
+		 s->cluster.ranks / size, size);
+}
+
+/* The bytes that a rank sends in a step of DIVISION, and the groups that cross nodes. */
+static void add_traffic(const struct bb_plan_view *s, const struct bb_hybrid_division *division)
+{
 	static const struct bb_table_head heads[] = {{"part", "", -9},
 						     {"calls", "", 8},
 						     {"sent", "(GB)", 12},
 						     {"groups", "", -1},
 						     {NULL, NULL, 0}};
 	struct bb_text_table t = {.limit = bb_table_limit(stdout)};
-	struct bb_grid context = division->grid;
 
 	bb_table_columns(&t, heads, 1);
 	bb_strbuf_addf(s->out,
 		       "#\n# dp %d, tp %d, pp %d: bytes that a rank of the slowest stage sends "
 		       "per step\n",
 		       division->grid.dp, division->grid.tp, division->grid.pp);
-	if (division->cp > 1)
-		context.ep = division->cp;
 	for (int i = 0; i <= BB_TRAFFIC_DATA; i++) {
-		const struct bb_grid *grid = i == BB_TRAFFIC_CONTEXT ? &context : &division->grid;
 		const struct bb_volume *v = &division->volume.of[i];
+		char groups[BB_PLAN_REASON];
 
 		if (v->calls == 0)
 			continue;
-		bb_table_cellf(&t, "%s\t%llu\t%.3f\t%d of %d groups of %d cross nodes",
-			       bb_traffic_names[i], (unsigned long long)v->calls, 1e-9 * v->sent,
-			       bb_grid_crossing(grid, axes[i], s->cluster.node),
-			       bb_grid_groups(grid, axes[i]), bb_grid_size(grid, axes[i]));
+		count_groups(s, division, i, groups);
+		bb_table_cellf(&t, "%s\t%llu\t%.3f\t%s", bb_traffic_names[i],
+			       (unsigned long long)v->calls, 1e-9 * v->sent, groups);
 	}
 	bb_table_print(&t, s->out);
 	bb_table_free(&t);
 }
 
-/* What DIVISION reaches, and the communication that computations wait for. */
-static void add_rates(const struct show *s, const struct bb_hybrid_division *division)
+/* The settings of DIVISION, in words. */
+static void add_settings(const struct bb_plan_view *s, const struct bb_hybrid_division *division)
 {
 	const struct bb_training *t = &division->training;
+	const int cp = (int)bb_hybrid_context(division);
+
+	bb_strbuf_addf(s->out, "#\n# dp %d, tp %d, pp %d", bb_plan_replicas(division),
+		       division->grid.tp, division->grid.pp);
+	if (s->model->hyper.experts)
+		bb_strbuf_addf(s->out, ", ep %d, etp %d", bb_plan_expert_groups(division),
+			       bb_hybrid_expert_tensor(division));
+	bb_strbuf_addf(s->out, ", cp %d%s%s", cp, cp > 1 ? " by " : "",
+		       cp > 1 ? bb_context_words[division->exchanges] : "");
+	if (t->pp > 1)
+		bb_strbuf_addf(s->out, ", %s, %llu virtual stage%s", bb_plan_schedule(division),
+			       (unsigned long long)t->chunks, bb_plural((long long)t->chunks));
+	bb_strbuf_addf(s->out, ", ZeRO %d%s%s:\n", t->zero,
+		       t->sequence_parallel ? ", sequence parallel" : "",
+		       division->scatter ? ", messages scattered" : "");
+}
+
+/* What DIVISION reaches, and the communication that computations wait for. */
+static void add_rates(const struct bb_plan_view *s, const struct bb_hybrid_division *division)
+{
+	const double rate = bb_plan_flop_rate(s, division);
 	bool any = false;
 
-	bb_strbuf_addf(
-		s->out,
-		"#\n# dp %d, tp %d, pp %d, cp %d, %llu virtual stage%s, ZeRO %d%s: %.4g tokens "
-		"per second and rank,\n# %.1f%% of --flops for the model, %.1f of %.1f GB\n",
-		replicas_of(division), division->grid.tp, division->grid.pp,
-		context_ranks(division), (unsigned long long)t->chunks,
-		bb_plural((long long)t->chunks), t->zero,
-		t->sequence_parallel ? ", sequence parallel" : "", token_rate(s, division),
-		100 * flops_share(s, division), 1e-9 * (double)division->need.total,
-		1e-9 * (double)s->cluster.memory);
+	add_settings(s, division);
+	bb_strbuf_addf(s->out, "# %.4g tokens per second and rank, %.1f%% of --flops for the model",
+		       bb_plan_token_rate(s, division), 100 * rate / s->cluster.flops);
+	if (!isnan(s->peak))
+		bb_strbuf_addf(s->out, " (MFU %.1f%% of %.4g TFLOPS)", 100 * rate / s->peak,
+			       1e-12 * s->peak);
+	bb_strbuf_addf(s->out, ", %.1f of %.1f GB\n", 1e-9 * (double)division->need.total,
+		       1e-9 * (double)s->cluster.memory);
 	bb_strbuf_add(s->out, "# exposed communication:");
 	for (int i = 0; i < BB_TRAFFICS; i++)
 		if (division->cost.traffic[i] > 0) {
@@ -486,22 +382,22 @@ static void add_rates(const struct show *s, const struct bb_hybrid_division *div
 	bb_strbuf_add(s->out, any ? "\n" : " none\n");
 }
 
-static void add_plan(const struct show *s)
+static void add_plan(const struct bb_plan_view *s)
 {
 	const struct bb_hybrid_plan *plan = &s->plan;
 	const struct bb_hybrid_division *published = NULL;
 	struct bb_text_table table = {.limit = bb_table_limit(stdout)};
-	char why[REASON_TEXT];
+	char why[BB_PLAN_REASON];
 
 	add_division_columns(s, &table);
 	for (size_t i = 0; i < plan->n; i++) {
-		const bool mark = is_published(s, &plan->list[i].grid);
+		const bool mark = bb_plan_is_published(s, &plan->list[i].grid);
 
 		if (mark)
 			published = &plan->list[i];
 		if (i >= (size_t)s->options->best && !mark)
 			continue;
-		explain_division(plan, i, why);
+		bb_plan_explain(plan, i, why);
 		add_division(s, &plan->list[i], why, &table);
 	}
 	if (plan->n > 0)
@@ -520,7 +416,7 @@ static void add_plan(const struct show *s)
 		add_best(s);
 }
 
-static bb_status plan_show(struct show *s)
+static bb_status plan_show(struct bb_plan_view *s)
 {
 	bb_status status = plan_prepare(s);
 
@@ -531,7 +427,7 @@ static bb_status plan_show(struct show *s)
 	       out);
 	add_setting(s);
 	add_plan(s);
-	status = write_records(s);
+	status = bb_plan_write(s);
 	if (status == BB_OK && s->plan.n == 0)
 		status = bb_fail(&s->run->error, BB_EUNSUPPORTED,
 				 "--plan: no division of %s among %d ranks is possible; the "
@@ -545,7 +441,8 @@ out:
 bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out)
 {
 	struct bb_hybrid *h = run->own;
-	struct show s = {.run = run, .out = out, .options = &h->options, .model = &h->model};
+	struct bb_plan_view s = {
+		.run = run, .out = out, .options = &h->options, .model = &h->model};
 	const bb_status status = plan_show(&s);
 
 	bb_sinks_close(&run->sinks);

@@ -18,6 +18,21 @@ static void add_rings(struct bb_volume *v, uint64_t calls, uint64_t turns, int n
 	v->sent += (double)(calls * turns) * bytes * (n - 1) / n;
 }
 
+/* CALLS all-to-alls among N ranks, each of which has BYTES for all of them together. */
+static void add_exchanges(struct bb_volume *v, uint64_t calls, int n, double bytes)
+{
+	if (n == 1)
+		return;
+	v->calls += calls;
+	v->rounds += calls;
+	v->sent += (double)calls * bytes * (n - 1) / n;
+}
+
+static int expert_tensor(const struct bb_hybrid_step *s)
+{
+	return s->etp > 0 ? s->etp : s->grid.tp;
+}
+
 static void add_tensor(const struct bb_hybrid_step *s, const struct bb_hybrid_part *part,
 		       double activation, struct bb_volume *v)
 {
@@ -25,11 +40,13 @@ static void add_tensor(const struct bb_hybrid_step *s, const struct bb_hybrid_pa
 	const uint64_t half = m * part->layers * (s->recomputes ? 3 : 2); /* sums of half a layer */
 	const uint64_t ends = m * ((uint64_t)part->first + (uint64_t)part->last);
 	const double loss = (double)(LOSS_BYTES * s->seq * s->micro_batch);
-	const double routed = s->routes ? activation * (double)s->routes : activation;
+	const int second = s->routes ? expert_tensor(s) : s->grid.tp;
+	const double rows =
+		s->routes ? activation * (double)s->routes * second / s->grid.tp : activation;
 
 	if (s->sequence_parallel) {
 		add_rings(v, 2 * (half + ends) + m * part->layers, 1, s->grid.tp, activation);
-		add_rings(v, 2 * half + m * part->layers, 1, s->grid.tp, routed);
+		add_rings(v, 2 * half + m * part->layers, 1, second, rows);
 	} else {
 		add_rings(v, 2 * half + ends, 2, s->grid.tp, activation);
 	}
@@ -57,14 +74,20 @@ static void add_pipeline(const struct bb_hybrid_step *s, const struct bb_hybrid_
 static void add_context(const struct bb_hybrid_step *s, const struct bb_hybrid_part *part,
 			struct bb_volume *v)
 {
-	const uint64_t turns = (s->recomputes ? 4 : 3) * s->micro_batches * part->layers;
-	const uint64_t bytes =
-		2 * s->recipe.precision->parameter * s->seq * s->micro_batch * s->keys;
+	const uint64_t passes = s->micro_batches * part->layers;
+	const uint64_t turns = (s->recomputes ? 4 : 3) * passes;
+	const uint64_t tokens = s->recipe.precision->parameter * s->seq * s->micro_batch;
+	const uint64_t again = (s->recomputes ? 6 : 4) * passes;
 
 	if (s->cp < 2)
 		return;
+	if (s->exchanges) {
+		add_exchanges(v, again, (int)s->cp, (double)(tokens * s->queries));
+		add_exchanges(v, again, (int)s->cp, (double)(tokens * s->keys));
+		return;
+	}
 	v->calls = v->rounds = turns * (s->cp - 1);
-	v->sent = (double)v->calls * (double)bytes;
+	v->sent = (double)v->calls * (double)(2 * tokens * s->keys);
 }
 
 /* The reduction, and ZeRO's all-gathers, of ELEMENTS that RANKS share. */
@@ -95,8 +118,9 @@ struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_hybrid_step *s,
 	v.boundary = parts ? (v.activation + t - 1) / t : v.activation;
 	add_tensor(s, part, (double)v.activation, &v.of[BB_TRAFFIC_TENSOR]);
 	add_pipeline(s, part, &v);
-	add_rings(&v.of[BB_TRAFFIC_EXPERT], s->routes ? again * s->micro_batches * part->layers : 0,
-		  1, g->ep, s->sequence_parallel ? routed / g->tp : routed);
+	add_exchanges(
+		&v.of[BB_TRAFFIC_EXPERT], s->routes ? again * s->micro_batches * part->layers : 0,
+		g->ep * g->tp / expert_tensor(s), s->sequence_parallel ? routed / g->tp : routed);
 	add_context(s, part, &v.of[BB_TRAFFIC_CONTEXT]);
 	add_data(s, part->elements - part->experts, g->dp, &v.of[BB_TRAFFIC_DATA]);
 	add_data(s, part->experts, g->dp / g->ep, &v.of[BB_TRAFFIC_DATA]);

@@ -13,8 +13,14 @@
  *   context    keys and values of the other cp - 1 ranks' tokens, once forward; backward they and
  *              their gradients; once more with full recomputation (Liu et al., ring attention,
  *              arXiv 2310.01889)
+ *              or, if heads are exchanged, 8 all-to-alls: queries, keys, values and output, once
+ *              forward and once backward; 4 more with full recomputation (Jacobs et al., Ulysses,
+ *              arXiv 2309.14509)
  *   expert     4 all-to-alls of A times the experts per token: dispatch and combine, forward and
- *              backward; 2 more with full recomputation
+ *              backward; 2 more with full recomputation. An expert may be divided among fewer than
+ *              the tp ranks (etp), each with its own tokens by sequence parallelism: the experts
+ *              are among tp ep / etp ranks, and fewer gather rows (Liu et al., MoE parallel
+ *              folding, arXiv 2504.14960)
  *
  * and a stage:
  *
@@ -28,8 +34,8 @@
  *              first and the last stage
  *
  * Collectives are rings: for n ranks and S bytes an all-reduce sends 2 (n-1) / n S in 2 (n-1)
- * rounds, the others send half of it (Patarasuk and Yuan 2009). Over one kind of link a volume
- * takes rounds x latency + sent / rate.
+ * rounds, the others send half of it (Patarasuk and Yuan 2009). All-to-alls send to all peers at
+ * once, in one round. Over one kind of link a volume takes rounds x latency + sent / rate.
  */
 #ifndef BB_TRAINING_KERNELS_HYBRID_VOLUME_H
 #define BB_TRAINING_KERNELS_HYBRID_VOLUME_H
@@ -53,9 +59,13 @@ struct bb_hybrid_step {
 	struct bb_grid grid;
 	uint64_t seq, hidden; /* tokens of a rank's part of a sequence */
 	uint64_t cp;          /* ranks that divide a sequence; 0 as 1 */
-	uint64_t keys;        /* elements of the keys, and of the values, of a token on a rank */
-	uint64_t chunks;      /* virtual stages of a stage; 0 as 1 */
-	uint64_t routes;      /* experts per token; 0: no experts */
+	bool exchanges;       /* they exchange heads; else keys and values go around */
+	/* Elements of the queries, and of the output, of a token on a rank; of the keys, and of the
+	   values. */
+	uint64_t queries, keys;
+	uint64_t chunks; /* virtual stages of a stage; 0 as 1 */
+	uint64_t routes; /* experts per token; 0: no experts */
+	int etp;         /* ranks that divide each expert; 0: as tp. tp divides grid.ep times etp */
 	uint64_t micro_batch, micro_batches;
 	uint64_t embedding; /* elements that head and embedding share; 0: none */
 	struct bb_recipe recipe;

@@ -1,0 +1,29 @@
+/*
+ * cost.h - the cost of a division, for the search of plan.c and its tables.
+ */
+#ifndef BB_TRAINING_KERNELS_HYBRID_COST_H
+#define BB_TRAINING_KERNELS_HYBRID_COST_H
+
+#include "training_kernels/hybrid/plan.h"
+
+/* STAGE of T, for volumes and times. */
+struct bb_hybrid_part bb_hybrid_stage(const struct bb_training *t, uint64_t stage);
+
+/* Ranks that divide each sequence, and ranks that divide each expert, at least 1. */
+uint64_t bb_hybrid_context(const struct bb_hybrid_division *division);
+int bb_hybrid_expert_tensor(const struct bb_hybrid_division *division);
+
+/* Sets BEFORE[i], of blocks + 3, to the FLOPs of the layers before layer BB_LAYER_BEFORE + i. */
+void bb_layer_works_sum(const struct bb_model *model, struct bb_layer_work *before);
+
+/* Computes what leaves nodes of NODE ranks. */
+void bb_hybrid_cross(struct bb_hybrid_division *division, int node);
+
+/* Computes volumes and cost of DIVISION, whose crossings are known. */
+void bb_hybrid_cost_find(struct bb_hybrid_division *division,
+			 const struct bb_hybrid_cluster *cluster);
+
+/* The pipeline of DIVISION, without times. */
+struct bb_bubble_form bb_hybrid_bubble(const struct bb_hybrid_division *division);
+
+#endif
