@@ -85,6 +85,12 @@ def openmpi(rows, mpi):
                       for row in mpi for cells in every([row])))
 
 
+def training_runs():
+    """The result that validate_runs.py wrote."""
+    with open(os.path.join(os.path.dirname(__file__), "..", "docs", "training_runs.md"), encoding="utf-8") as file:
+        return re.search(r"Steps of [^.]*(?:[^\n]|\n(?!\n))*", file.read()).group().replace("\n", " ")
+
+
 def document(build, rows):
     counts = {what: sum(row["what"] == what for row in rows) for what in dict.fromkeys(r["what"] for r in rows)}
     yield "# Errors of the sim backend against NCCL and Open MPI\n"
@@ -99,6 +105,7 @@ def document(build, rows):
     yield f"\n[Open MPI](#open-mpi-on-cpus), {len(mpi)} rows:\n"
     yield from summary_table(rows, "Open MPI")
     yield ""
+    yield fill(f"[Training runs](training_runs.md) by the planner. {training_runs()}")
     yield fill("Fitted: rows to which a constant was fitted. Same machine, other sizes: other rows of the same sites. Machine "
                "left out: all rows, each machine predicted with constants fitted to the others.")
     yield "## Fitted\n"
