@@ -36,7 +36,8 @@ the share of all other sources. *own share*: the share with which the run takes 
 alone takes longer. Errors are predicted / published - 1. Runs with experts have no part in the shares.
 
 *search*: step of the fastest division that the search finds within the memory of the GPU, with the same batch, order of
-ranks, attention and overlap, over that of the published division - 1. {search}
+ranks, attention and overlap, over that of the published division - 1; for zb-auto with as many stages.
+{search}
 
 Some inputs are not in the sources. Memory moves at 86 to 90% of the datasheet's rate, as copies reach. What overlaps
 follows from the software: nothing in Megatron-LM before 2023, data parallelism in FSDP and DeepSpeed's ZeRO-3, all in NeMo
@@ -147,8 +148,8 @@ class Planner:
         return 1e-6 * self.published(run, share)["step_us"]
 
     def best(self, run, share):
-        """The fastest division that fits into the memory of RUN's GPUs; zb-auto is searched only on request."""
-        schedule = ("--schedule", run["schedule"], "--kept", run["kept"]) if run["kept"] else ()
+        """The fastest division that fits into the memory of RUN's GPUs. The search leaves out zb-auto."""
+        schedule = ("--schedule", run["schedule"], "--kept", run["kept"], "--pp", run["pp"]) if run["kept"] else ()
         return self.record(run, share, ("--memory", SYSTEMS[run["fabric"]]["memory"], *schedule))
 
     def share(self, run):

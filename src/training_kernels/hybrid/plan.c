@@ -14,7 +14,7 @@ const char *const bb_misfit_reasons[BB_MISFITS] = {
 			   "micro-batches add to them",
 	[BB_MISFIT_SCHEDULE] = "the schedule has no order for such a pipeline",
 	[BB_MISFIT_EXPERTS] = "ep and etp cannot divide the experts among these ranks",
-	[BB_MISFIT_OTHER] = "conflict with cp, virtual stages or sequence parallelism",
+	[BB_MISFIT_OTHER] = "conflict with cp, virtual stages, sequence parallelism or optimizer",
 	[BB_MISFIT_MEMORY] = "does not fit into memory",
 };
 
