@@ -231,8 +231,8 @@ static void add_misfits(const struct bb_plan_view *s)
 		bb_strbuf_addf(s->out,
 			       "# nearest to fitting: dp %d, tp %d, pp %d needs %.1f of %.1f GB, "
 			       "most of it %s\n",
-			       n->grid.dp, n->grid.tp, n->grid.pp, 1e-9 * (double)n->need.total,
-			       1e-9 * (double)s->cluster.memory,
+			       bb_plan_replicas(n), n->grid.tp, n->grid.pp,
+			       1e-9 * (double)n->need.total, 1e-9 * (double)s->cluster.memory,
 			       bb_category_words[bb_need_tightest(&n->need)]);
 }
 
@@ -322,7 +322,7 @@ static void add_traffic(const struct bb_plan_view *s, const struct bb_hybrid_div
 	bb_strbuf_addf(s->out,
 		       "#\n# dp %d, tp %d, pp %d: bytes that a rank of the slowest stage sends "
 		       "per step\n",
-		       division->grid.dp, division->grid.tp, division->grid.pp);
+		       bb_plan_replicas(division), division->grid.tp, division->grid.pp);
 	for (int i = 0; i <= BB_TRAFFIC_DATA; i++) {
 		const struct bb_volume *v = &division->volume.of[i];
 		char groups[BB_PLAN_REASON];
