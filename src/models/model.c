@@ -86,9 +86,9 @@ void bb_build_convolution(struct bb_builder *b, double forward, bool learns)
 			    .forward = forward, .input = learns ? forward : 0, .weights = forward});
 }
 
-void bb_build_attention(struct bb_builder *b, double forward)
+void bb_build_attention(struct bb_builder *b, double forward, enum bb_attention_core core)
 {
-	add_work(b, (struct bb_work){.forward = forward, .input = 2 * forward});
+	add_work(b, (struct bb_work){.core = core, .forward = forward, .input = 2 * forward});
 }
 
 static int compare_ready(const void *a, const void *b, void *model)
@@ -103,6 +103,16 @@ static int compare_ready(const void *a, const void *b, void *model)
 	return (x < y ? 1 : x > y ? -1 : 0) * (works[tensors[x].work].reversed ? 1 : -1);
 }
 
+void bb_build_sum(struct bb_model *m)
+{
+	m->forward = m->backward = 0;
+	/* From last to first, as bb_model_ready does, so that its last time is exact. */
+	for (size_t i = m->nworks; i-- > 0;) {
+		m->forward += m->works[i].forward;
+		m->backward += m->works[i].input + m->works[i].weights;
+	}
+}
+
 bb_status bb_build_finish(struct bb_builder *b)
 {
 	struct bb_model *m = b->model;
@@ -115,11 +125,7 @@ bb_status bb_build_finish(struct bb_builder *b)
 	for (size_t i = 0; i < m->ntensors; i++)
 		m->order[i] = i;
 	qsort_r(m->order, m->ntensors, sizeof(*m->order), compare_ready, m);
-	/* Summed from last to first, as bb_model_ready does, so that its last time is exact. */
-	for (size_t i = m->nworks; i-- > 0;) {
-		m->forward += m->works[i].forward;
-		m->backward += m->works[i].input + m->works[i].weights;
-	}
+	bb_build_sum(m);
 	return BB_OK;
 }
 

@@ -4,6 +4,7 @@
  * hyperparameters; no weights are needed.
  *
  *   model.c        what all families share: putting a model together
+ *   attention.c    FLOPs of attention by FlashAttention
  *   transformer.c  transformers, built from the tables of their family
  *   decoders.c     families, and tables of the parts of their blocks
  *   vision.c       resnet, vgg, and linear, a stack of linear layers
@@ -79,6 +80,10 @@ struct bb_tensor {
 	size_t work; /* index of the work whose backward pass completes the gradient */
 };
 
+/* The products of attention without weights, queries with keys and scores with values. A causal
+   mask hides half of them. */
+enum bb_attention_core { BB_CORE_NONE, BB_CORE_CAUSAL, BB_CORE_FULL };
+
 /*
  * A step of the forward pass; the backward pass runs the steps from last to first. FLOPs are those
  * of one sample (a sequence, an image, a row). Only matrix products count, a multiply-add as two,
@@ -87,6 +92,7 @@ struct bb_tensor {
  */
 struct bb_work {
 	int layer;
+	enum bb_attention_core core;
 	double forward;
 	double input;   /* backward pass: the gradient of the input */
 	double weights; /* backward pass: the gradients of its tensors */

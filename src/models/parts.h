@@ -35,10 +35,12 @@ void bb_build_light(struct bb_builder *b);
 void bb_build_product(struct bb_builder *b, double forward, bool learns);
 /* The same for a convolution, whose weight precedes its bias in the backward pass. */
 void bb_build_convolution(struct bb_builder *b, double forward, bool learns);
-/* Add products of two inputs (attention), of FORWARD FLOPs. The backward pass spends as many on the
-   gradient of each. */
-void bb_build_attention(struct bb_builder *b, double forward);
+/* Add the CORE of attention, products of two inputs, of FORWARD FLOPs. The backward pass spends as
+   many on the gradient of each. */
+void bb_build_attention(struct bb_builder *b, double forward, enum bb_attention_core core);
 
+/* Compute the sums of all works' FLOPs. */
+void bb_build_sum(struct bb_model *model);
 /* Compute order and sums. Returns the first failure. */
 BB_MUST bb_status bb_build_finish(struct bb_builder *b);
 

@@ -143,12 +143,13 @@ static void add_part_work(struct bb_builder *b, struct selection *s, int i)
 		bb_build_light(b);
 }
 
-static void add_attention(struct bb_builder *b)
+static void add_attention(struct bb_builder *b, bool causal)
 {
 	const struct bb_hyper *h = &b->model->hyper;
 	const double s = (double)h->seq;
 
-	bb_build_attention(b, 2 * s * s * (double)h->heads * (double)(h->head_dim + h->value_dim));
+	bb_build_attention(b, 2 * s * s * (double)h->heads * (double)(h->head_dim + h->value_dim),
+			   causal ? BB_CORE_CAUSAL : BB_CORE_FULL);
 }
 
 static void add_works(struct bb_builder *b, struct selection *s, bool is_block)
@@ -157,9 +158,10 @@ static void add_works(struct bb_builder *b, struct selection *s, bool is_block)
 		for (int i = 0; i < s->n; i++)
 			if (s->parts[i]->at == at)
 				add_part_work(b, s, i);
-		if (is_block &&
-		    (at == BB_AT_CORE || (at == BB_AT_CROSS && s->traits & BB_HAS_CROSS)))
-			add_attention(b);
+		if (is_block && at == BB_AT_CORE)
+			add_attention(b, bb_model_block(b->model, b->layer).decodes);
+		else if (is_block && at == BB_AT_CROSS && s->traits & BB_HAS_CROSS)
+			add_attention(b, false);
 	}
 }
 

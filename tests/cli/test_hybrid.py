@@ -4,7 +4,7 @@ import json
 
 import gpus
 import mpi
-from kit import SANITIZERS, Settings, add, equal, expect, prose, run, table_rows, test
+from kit import ROOT, SANITIZERS, Settings, add, built, equal, execute, expect, prose, run, table_rows, test
 
 BLOOM = "hybrid_parallel --plan --preset bloom-176b"
 LINKS = "--link 300GB/s,3us --node-link 12.5GB/s,5us --flops 150T"
@@ -316,17 +316,24 @@ add("data alone", divided, 1, 1, 3, ("data",))
 add("tensor and data", divided, 2, 1, 2, ("tensor", "data"))
 
 
-def virtual_time(algorithm, rounds):
+# FLOPs of a layer over s h, h 64 and s 32: of the forward pass, of the backward pass, and of the core of attention
+# forward. FlashAttention computes half of the core, and five products backward instead of four.
+LAYER = {"eager": (24 * 64 + 4 * 32, 48 * 64 + 8 * 32, 4 * 32), "flash": (24 * 64 + 2 * 32, 48 * 64 + 5 * 32, 2 * 32)}
+
+
+def virtual_time(algorithm, rounds, attention):
     """2 x 2 x 2, computed by hand. Between two ranks a ring takes two rounds, an exchange one."""
     latency = 20
-    line = f"-g 8 {SMALL} --pass-time 3ms --backend sim --link 1000GB/s,{latency}us --algo {algorithm}"
+    line = f"-g 8 {SMALL} --pass-time 3ms --backend sim --link 1000GB/s,{latency}us --algo {algorithm} --attention {attention}"
     found = steps(line)
+    equal({r["attention"] for r in found.values()}, {attention}, "attention")
     reduction = rounds * latency
-    first = 1000 + 5 * reduction  # two layers forward, and the embedding's sum
-    head = 1500 * 200 / 1664  # a layer's time, 2 V against 24 h + 4 s
+    forward, backward, _ = (3000 * flops / sum(LAYER[attention][:2]) for flops in LAYER[attention])
+    first = forward + 5 * reduction  # two layers, and the embedding's sum
+    head = 1500 * 3 * 200 / sum(LAYER[attention][:2])  # 3 x 2 V of a layer's
     last = 3000 + head + (8 + 1 + 3) * reduction
     # The last stage has the most work and is busy from its first micro-batch to its last.
-    wanted = first + latency + 4 * last + latency + 2000 + 4 * reduction + 2 * reduction
+    wanted = first + latency + 4 * last + latency + backward + 4 * reduction + 2 * reduction
     expect(abs(found["step"]["time_us"] - wanted) < 5, f"{found['step']['time_us']}, not {wanted}")
     inside = [found[k]["in_step_us"] for k in ("compute", "tensor", "pipeline", "data", "embedding")]
     expect(abs(sum(inside) - wanted) < 5, f"parts {inside} of {wanted}")
@@ -363,20 +370,34 @@ add("as planned: sequence parallel, ZeRO, recomputed", as_planned, "--tp 2 --dp 
 add("as planned: experts", as_planned, f"{EXPERTS} --tp 1 --ep 2")
 
 
-def made_again(recompute, more):
+def made_again(recompute, attention):
     """Recomputation repeats computations and their communication."""
-    line = f"-g 8 {SMALL} --pass-time 3ms --backend sim --link 1000GB/s,20us --algo ring --recompute"
+    line = f"-g 8 {SMALL} --pass-time 3ms --backend sim --link 1000GB/s,20us --algo ring --attention {attention} --recompute"
     none, some = (steps(f"{line} {word}") for word in ("none", recompute))
+    forward, backward, core = LAYER[attention]
+    more = (forward if recompute == "full" else core) / (forward + backward)
     # Four micro-batches of the last stage, two layers each.
     expect(abs(some["compute"]["time_us"] - none["compute"]["time_us"] - 4 * 2 * 1500 * more) < 1, some)
     equal(some["tensor"]["calls"] - none["tensor"]["calls"], 4 * 2 * 2 if recompute == "full" else 0, "calls")
 
 
-add("recomputed: all", made_again, "full", 1 / 3)
-# 4 s of 3 (24 h + 4 s).
-add("recomputed: attention", made_again, "selective", 4 * 32 / (3 * 1664))
-add("virtual time, ring", virtual_time, "ring", 2)
-add("virtual time, auto", virtual_time, "auto", 1)
+for kernels in LAYER:
+    add(f"recomputed: all, {kernels}", made_again, "full", kernels)
+    add(f"recomputed: attention, {kernels}", made_again, "selective", kernels)
+    add(f"virtual time, ring, {kernels}", virtual_time, "ring", 2, kernels)
+    add(f"virtual time, auto, {kernels}", virtual_time, "auto", 1, kernels)
+    add(f"as planned: {kernels}", as_planned, f"--tp 2 --dp 2 --recompute selective --attention {kernels}")
+
+
+@test
+def memory_of_a_step():
+    """The memory of a rank is that of model_memory, and attention that stores its scores needs more."""
+    line = f"-g 4 --tp 2 --dp 2 --pp 1 {SHORT} --backend sim --link 1GB/s,5us"
+    flash, eager = (steps(f"{line} --attention {kernels}")["step"]["memory_bytes"] for kernels in ("flash", "eager"))
+    told = execute([built("model_memory"), *f"--model gpt2:layers=4,hidden=64,heads=4,vocab=100,seq=32 --tp 2 --dp 2 --json -".split()])
+    equal(flash, json.loads(told.exits(0).out)["total_bytes"], "memory")
+    # 5 bytes of each score of 2 heads and 4 layers; 4 bytes of each row of FlashAttention.
+    equal(eager - flash, 4 * 2 * (5 * 32 * 32 - 4 * 32), "scores")
 
 
 @test

@@ -99,7 +99,7 @@ def whole_layers():
     equal({name: r["layers"] for name, r in got.items()}, {"1f1b": [2, 2, 3, 2, 3], "zb-auto": [2, 2, 3, 2, 3]},
           "layers of stages")
     tokens, h, vocab = 1024, 768, 50257
-    layer, head = tokens * h * (24 * h + 4 * tokens), 2 * tokens * h * vocab
+    layer, head = tokens * h * (24 * h + 2 * tokens), 2 * tokens * h * vocab
     last = got["1f1b"]
     equal(round(last["f_us"], 1), round((3 * layer + head) / 100e6, 1), "forward pass of the last stage")
     expect(last["ideal_us"] > 10 * 3 * 2 * layer / 100e6 + 10 * 3 * head / 100e6, "the stage with the head is the slowest")

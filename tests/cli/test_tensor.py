@@ -150,7 +150,7 @@ MIB = 1 << 20
 @test
 def gpt3_over_8_ranks():
     """Sent and kept bytes as in Korthikanti et al.; times by the model of the links."""
-    got = parts(records(run(GPT3)))
+    got = parts(records(run(f"{GPT3} --attention eager")))
     wire = {way: got["layer", way]["wire_bytes"] / MIB for way in ("tensor", "sequence", "ulysses", "ring")}
     equal(wire, {"tensor": 336, "sequence": 420, "ulysses": 42, "ring": 264}, "MiB on the wire")
     kept = {way: got["layer", way]["kept_formula_bytes"] / MIB for way in ("tensor", "sequence", "ulysses", "ring")}
@@ -163,6 +163,20 @@ def gpt3_over_8_ranks():
     expect(got["loss", "gather"]["step_us"] > 10 * got["loss", "tensor"]["step_us"], "gathering logits is no slower")
     for way in ("tensor", "sequence"):
         expect(0.3 < got["layer", way]["hidden"] < 0.6, f"the sums of gradients alone are hidden: {got['layer', way]}")
+
+
+@test
+def gpt3_by_flash_attention():
+    """No scores: four bytes of each row and head instead, and of the core's 4 s h FLOPs half forward, five eighths
+    backward."""
+    eager, flash = (parts(records(run(f"{GPT3} --attention {kernels}"))) for kernels in ("eager", "flash"))
+    row = 4 * 2048 * 96 / 8 / MIB
+    for way, without in (("tensor", 312), ("sequence", 102), ("ulysses", 102), ("ring", 102)):
+        r = flash["layer", way]
+        equal((r["attention"], r["kept_formula_bytes"] / MIB, r["kept_bytes"] / MIB), ("flash", without + row, without + row), way)
+        equal(r["wire_bytes"], eager["layer", way]["wire_bytes"], "bytes")
+        saved = (4 * (1 - 1 / 2) + 8 * (1 - 5 / 8)) * 2048**2 * 12288 / 8 / 300e6
+        expect(abs(eager["layer", way]["compute_us"] - r["compute_us"] - saved) < 1e-3 * saved, f"{way}: {r['compute_us']}")
 
 
 @test

@@ -142,9 +142,12 @@ def best_buckets():
 @test
 def time_of_a_batch():
     """FLOPs at a rate, or a time that is shared like the FLOPs."""
-    run(f"{PREDICT} --model gpt2 --flops 100T --batch 8").exits(0).prints("forward 23.3 ms, backward 46.7 ms (batch 8 at 100T)")
-    run(f"{PREDICT} --model gpt2 --step-time 70ms").exits(0).prints("forward 23.3 ms, backward 46.7 ms")
-    run(f"{PREDICT} --model gpt2 --seq 512").exits(0).prints("136.2 GFLOPs forward")
+    eager = f"{PREDICT} --model gpt2 --attention eager"
+    run(f"{eager} --flops 100T --batch 8").exits(0).prints("forward 23.3 ms, backward 46.7 ms (batch 8 at 100T)")
+    run(f"{eager} --step-time 70ms").exits(0).prints("forward 23.3 ms, backward 46.7 ms")
+    run(f"{eager} --seq 512").exits(0).prints("136.2 GFLOPs forward", "attention eager")
+    # Of 12 x 4 s^2 h FLOPs of the core half are skipped forward; backward five products of that size replace four.
+    run(f"{PREDICT} --model gpt2 --seq 512").exits(0).prints("131.3 GFLOPs forward, 265.1 GFLOPs", "FlashAttention")
     run(f"{PREDICT}").exits(0).prints("The step needs --link", "The step needs --flops RATE or --step-time TIME")
 
 

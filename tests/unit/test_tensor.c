@@ -32,6 +32,7 @@ static struct bb_tensor_size even_size(void)
 				       .loss_dtype = BB_FLOAT,
 				       .project = {3e-3, 3e9},
 				       .core = {4e-3, 4e9},
+				       .core_back = {8e-3, 8e9},
 				       .output = {1e-3, 1e9},
 				       .mlp = {8e-3, 8e9}};
 }

@@ -70,7 +70,7 @@
 	       .choices = bb_pipeline_words)                                                       \
 	OPTION(INT, chunks, "chunks", 0, "1", "chunks per stage, with --schedule interleaved",     \
 	       .min = 1, .max = 4096)                                                              \
-	BB_ATTENTION_OPTION(OPTION)                                                                \
+	BB_ATTENTION_OPTION(OPTION, "")                                                            \
 	OPTION(FLAG, flash, "flash-attention", 0, NULL, "the same as --attention flash")           \
 	OPTION(CHOICE, recompute, "recompute", 0, "none",                                          \
 	       "activations that the backward pass recomputes; selective: the core of attention",  \

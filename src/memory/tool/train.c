@@ -101,10 +101,11 @@ static void describe_run(struct job *job, const struct bb_training *t)
 		       (unsigned long long)t->pp, bb_pipeline_words[t->schedule],
 		       (unsigned long long)t->micro_batches, (unsigned long long)t->micro_batch);
 	bb_strbuf_addf(&job->text,
-		       "# ZeRO stage %d, offload %s, recomputation %s%s; %g%% of the parameters "
+		       "# ZeRO stage %d, offload %s, recomputation %s, %s; %g%% of the parameters "
 		       "are trained\n",
 		       t->zero, bb_offload_words[t->offload], bb_recompute_words[t->recompute],
-		       t->eager ? ", attention eager" : ", FlashAttention", 100 * t->trainable);
+		       bb_attention_name(t->eager ? BB_ATTENTION_EAGER : BB_ATTENTION_FLASH),
+		       100 * t->trainable);
 	bb_memory_add_recipe(job, &t->recipe);
 	if (!known)
 		bb_strbuf_add(

@@ -134,6 +134,7 @@ static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
 	if (bb_parse_count(a->model_text, &count))
 		return open_size(zero, count, error);
 	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
+	bb_attention_apply(&model, (enum bb_attention)a->attention);
 	BB_TRY(status, bb_zero_units_of_model(&zero->units, &model, error), out);
 	status = read_time(zero, model.forward, model.backward, error);
 out:

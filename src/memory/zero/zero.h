@@ -19,6 +19,7 @@
 
 #include "harness/measure/engine.h"
 #include "harness/measure/step_options.h"
+#include "models/attention.h"
 #include "models/memory/states.h"
 #include "memory/zero/data.h"
 
@@ -30,6 +31,7 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 	       "config.json, or a number of parameters in 32 layers, such as 7.5M",                \
 	       .argument = "NAME|FILE|COUNT", .section = "Model", .usual = true)                   \
 	BB_SEQ_OPTION(OPTION)                                                                      \
+	BB_ATTENTION_OPTION(OPTION, "")                                                            \
 	OPTION(DTYPE, dtype, "datatype", 'd', "half",                                              \
 	       "datatype of parameters and gradients; half and bfloat16 add fp32 copies and a "    \
 	       "loss scale",                                                                       \

@@ -8,7 +8,6 @@
 typedef unsigned __int128 wide; /* holds any product of the limits of models */
 
 const char *const bb_recompute_words[] = {"none", "selective", "full", NULL};
-const char *const bb_attention_words[] = {"flash", "eager", NULL};
 const char *const bb_pipeline_words[] = {"1f1b", "interleaved", "gpipe", NULL};
 
 uint64_t bb_bytes_add(uint64_t a, uint64_t b)

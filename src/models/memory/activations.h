@@ -25,20 +25,10 @@
 #ifndef BB_MODELS_MEMORY_ACTIVATIONS_H
 #define BB_MODELS_MEMORY_ACTIVATIONS_H
 
-#include "models/model.h"
+#include "models/attention.h"
 
 enum bb_recompute { BB_RECOMPUTE_NONE, BB_RECOMPUTE_SELECTIVE, BB_RECOMPUTE_FULL };
 extern const char *const bb_recompute_words[];
-
-/* Whether attention stores its scores. */
-enum bb_attention { BB_ATTENTION_FLASH, BB_ATTENTION_EAGER };
-extern const char *const bb_attention_words[];
-
-/* A line of a program's table of options. */
-#define BB_ATTENTION_OPTION(OPTION)                                                                \
-	OPTION(CHOICE, attention, "attention", 0, "flash",                                         \
-	       "attention; flash: FlashAttention never stores the scores; eager: it does",         \
-	       .choices = bb_attention_words)
 
 enum bb_pipelining { BB_1F1B, BB_INTERLEAVED, BB_GPIPE };
 extern const char *const bb_pipeline_words[];

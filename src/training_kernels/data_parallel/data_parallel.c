@@ -113,7 +113,8 @@ static bb_status dp_check(const struct bb_benchmark *benchmark, void *own, struc
 		status = check_sampler_alone(o, error);
 		goto out;
 	}
-	status = bb_model_open(&dp->model, a->model_text, a->seq, error);
+	BB_TRY(status, bb_model_open(&dp->model, a->model_text, a->seq, error), out);
+	bb_attention_apply(&dp->model, (enum bb_attention)a->attention);
 out:
 	return status;
 }

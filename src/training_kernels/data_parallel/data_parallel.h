@@ -13,7 +13,7 @@
 
 #include "harness/measure/engine.h"
 #include "harness/measure/step_options.h"
-#include "models/model.h"
+#include "models/attention.h"
 #include "training_kernels/strategies/strategy.h"
 
 enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
@@ -42,6 +42,7 @@ enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 	       "algorithm of the collectives; the formulas hold for ring", .argument = "NAME")     \
 	BB_MODEL_OPTION(OPTION, "resnet50", "model of the gradients: ", .section = "Model")        \
 	BB_SEQ_OPTION(OPTION)                                                                      \
+	BB_ATTENTION_OPTION(OPTION, "")                                                            \
 	OPTION(INT, batch, "batch", 0, "1",                                                        \
 	       "sequences or images of a batch of each rank, for --flops", .min = 1,               \
 	       .max = INT64_C(1) << 30)                                                            \

@@ -100,6 +100,7 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 	BB_TRY(status, bb_check_algorithms(a->algo_text, o, &bb_all_reduce, error), out);
 	BB_TRY(status, read_algorithms(a, o->backend, error), out);
 	BB_TRY(status, bb_model_open(&ddp->model, a->model_text, a->seq, error), out);
+	bb_attention_apply(&ddp->model, (enum bb_attention)a->attention);
 	if (!a->predict && !a->flops_given && !a->step_ns_given) {
 		a->step_ns = STEP_NS;
 		a->step_ns_given = true;

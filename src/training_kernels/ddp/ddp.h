@@ -16,6 +16,7 @@
 #include "harness/measure/step_options.h"
 #include "core/recommend.h"
 #include "harness/run/run.h"
+#include "models/attention.h"
 #include "training_kernels/step_model.h"
 
 #define BB_DDP_MOST_ALGORITHMS 32
@@ -26,6 +27,7 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 #define BB_DDP_OPTIONS(OPTION, COMMON)                                                             \
 	BB_MODEL_OPTION(OPTION, "resnet50", "model of the gradients: ", .section = "Model")        \
 	BB_SEQ_OPTION(OPTION)                                                                      \
+	BB_ATTENTION_OPTION(OPTION, "")                                                            \
 	OPTION(INT, batch, "batch", 0, "1",                                                        \
 	       "sequences or images of a batch of each rank, for --flops", .min = 1,               \
 	       .max = MOST_BATCH)                                                                  \

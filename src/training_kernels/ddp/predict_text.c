@@ -44,8 +44,9 @@ static void add_model(const struct bb_prediction *p)
 	bb_strbuf_add(p->out, " forward, ");
 	add_flops(p->out, m->backward);
 	if (m->hyper.seq)
-		bb_strbuf_addf(p->out, " backward, of a sequence of %lld tokens\n",
-			       (long long)m->hyper.seq);
+		bb_strbuf_addf(p->out, " backward, of a sequence of %lld tokens, %s\n",
+			       (long long)m->hyper.seq,
+			       bb_attention_name((enum bb_attention)a->attention));
 	else
 		bb_strbuf_add(p->out, " backward, of one sample\n");
 }

@@ -170,7 +170,6 @@ static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error 
 			    : a->kept_given            ? "--kept"
 			    : a->peak_given            ? "--peak"
 			    : a->attention_flops_given ? "--attention-flops"
-			    : a->attention_given       ? "--attention"
 			    : a->overlap_given         ? "--overlap"
 			    : a->memory_rate_given     ? "--memory-rate"
 						       : NULL;
@@ -245,11 +244,12 @@ static void hybrid_about(const void *record, struct bb_strbuf *out)
 
 	bb_strbuf_addf(
 		out,
-		"# %s: dp %lld, tp %lld, pp %lld, ep %lld (%s), ZeRO %lld%s, %lld micro-batch%s "
+		"# %s: dp %lld, tp %lld, pp %lld, ep %lld (%s), ZeRO %lld%s, %s attention, %lld "
+		"micro-batch%s "
 		"of %lld sequence%s per replica; collectives: %s; computations: %s\n",
 		r->model, (long long)r->dp, (long long)r->tp, (long long)r->pp, (long long)r->ep,
 		r->order, (long long)r->zero, r->sequence_parallel ? ", sequence parallel" : "",
-		(long long)r->micro_batches, r->micro_batches == 1 ? "" : "es",
+		r->attention, (long long)r->micro_batches, r->micro_batches == 1 ? "" : "es",
 		(long long)r->micro_batch, bb_plural(r->micro_batch), r->algorithm, r->compute);
 	bb_strbuf_addf(out, "# links: %s\n", r->links);
 	if (!isnan(r->plan_us))

@@ -110,10 +110,7 @@
 	       "peak of a rank, for the MFU (default: 16-bit peak of the GPU of --cluster)")       \
 	OPTION(INT, best, "best", 0, "8", "number of divisions in the text; --json has all",       \
 	       .min = 1, .max = 1000)                                                              \
-	OPTION(CHOICE, attention, "attention", 0, "flash",                                         \
-	       "kernels of attention: eager stores all scores, flash (FlashAttention) none; a "    \
-	       "preset: eager",                                                                    \
-	       .choices = bb_attention_words)                                                      \
+	BB_ATTENTION_OPTION(OPTION, "; a preset: eager")                                           \
 	OPTION(CHOICE, overlap, "overlap", 0, "none",                                              \
 	       "communication beside computations: of data parallelism; all: also of tensors, "    \
 	       "context and stages; experts: of experts, too",                                     \
@@ -254,6 +251,9 @@ struct bb_hybrid_plan_record {
 	FIELD(BOOL, sequence_parallel, "", "whether tensor ranks are sequence parallel")           \
 	FIELD(INT, micro_batch, "", "sequences of a micro-batch")                                  \
 	FIELD(INT, micro_batches, "", "micro-batches of a step of each replica")                   \
+	FIELD(STRING, attention, "", "kernels of attention")                                       \
+	FIELD(INT, memory_bytes, "bytes",                                                          \
+	      "states and activations of a rank of the stage that needs most, calculated")         \
 	FIELD(STRING, algorithm, "", "algorithm of the collectives, as requested")                 \
 	FIELD(STRING, compute, "", "stand-in for computations: --compute")                         \
 	FIELD(INT, calls, "", "collectives, or sent messages, of the rank that sends most",        \
@@ -315,6 +315,7 @@ struct bb_hybrid_job {
 	double flops; /* per second, of a rank */
 	/* The cost by the formula of --plan; step 0: the links are unknown. */
 	struct bb_hybrid_cost plan;
+	struct bb_need need; /* of a rank of the stage that needs most */
 };
 
 /* The step of HYBRID, whose grid is known, over the links of CONFIG. BB_EUSAGE if the grid cannot

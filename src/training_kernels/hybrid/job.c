@@ -7,11 +7,17 @@
 #include <limits.h>
 #include <stdlib.h>
 
+static enum bb_attention attention_of(const struct bb_hybrid *h)
+{
+	return (enum bb_attention)h->options.attention;
+}
+
 /* FLOPs that a rank recomputes in the backward pass of a layer by selective recomputation. */
 static double again_of(const struct bb_hybrid *h)
 {
 	return h->options.recompute == BB_RECOMPUTE_SELECTIVE
-		       ? bb_attention_flops(&h->model) * (double)h->options.micro_batch / h->grid.tp
+		       ? bb_attention_core(&h->model, 0, attention_of(h)) *
+				 (double)h->options.micro_batch / h->grid.tp
 		       : 0;
 }
 
@@ -25,8 +31,10 @@ static struct bb_hybrid_time layers_time(const struct bb_hybrid *h, int first, i
 
 	for (size_t i = 0; i < m->nworks; i++)
 		if (m->works[i].layer >= first && m->works[i].layer <= last) {
-			t.forward_s += share * m->works[i].forward;
-			t.backward_s += share * (m->works[i].input + m->works[i].weights);
+			const struct bb_work w = bb_attention_work(&m->works[i], attention_of(h));
+
+			t.forward_s += share * w.forward;
+			t.backward_s += share * (w.input + w.weights);
 		}
 	if (first == 0)
 		t.backward_s += again_of(h);
@@ -84,7 +92,7 @@ static struct bb_training training_of(const struct bb_hybrid *h,
 		.pp = (uint64_t)g->pp,
 		.ep = (uint64_t)g->ep,
 		.sequence_parallel = a->sequence_parallel,
-		.eager = a->attention == BB_ATTENTION_EAGER,
+		.eager = attention_of(h) == BB_ATTENTION_EAGER,
 		.recompute = recompute_of(a),
 		.chunks = 1,
 		.micro_batch = (uint64_t)a->micro_batch,
@@ -125,7 +133,6 @@ static void plan_step(struct bb_hybrid_job *job, const struct bb_hybrid *h,
 					    .flops = job->flops};
 	struct bb_hybrid_division division = {.grid = h->grid, .training = *t};
 
-	division.training.eager = true; /* the steps compute all products of attention */
 	if (c)
 		bb_hybrid_cluster_set(&cluster, c);
 	if (cluster.inside.rate <= 0)
@@ -202,6 +209,7 @@ bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *
 	BB_TRY(status, bb_training_check(&t, error), out);
 	BB_TRY(status, share_tokens(job, h, error), out);
 	count_elements(job, &t);
+	job->need = bb_training_most(&t);
 	job->shape = job_shape(job, h, (int64_t)t.micro_batches);
 	time_work(h, job);
 	plan_step(job, h, &t, config);

@@ -100,6 +100,7 @@ static bb_status read_model(struct bb_pipeline_options *a, struct bb_error *erro
 	bb_status status = BB_OK;
 
 	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
+	bb_attention_apply(&model, (enum bb_attention)a->attention);
 	if (model.hyper.heads == 0 || model.hyper.seq == 0)
 		status = bb_fail(error, BB_EUSAGE,
 				 "--model %s: not a transformer; give --tf, --tb and --tw",

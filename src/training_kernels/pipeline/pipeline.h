@@ -74,7 +74,7 @@ enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 			.section = "Model")                                                        \
 	BB_FLOPS_OPTION(OPTION, "")                                                                \
 	BB_SEQ_OPTION(OPTION)                                                                      \
-	BB_ATTENTION_OPTION(OPTION)                                                                \
+	BB_ATTENTION_OPTION(OPTION, "")                                                            \
 	OPTION(INT, batch, "batch", 0, "1", "sequences of a microbatch", .min = 1,                 \
 	       .max = INT64_C(1) << 30)
 

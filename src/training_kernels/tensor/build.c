@@ -221,7 +221,7 @@ static void build_back_ulysses(struct builder *b)
 	exchange_all(b, BB_TW_BACK_TO_HEADS, 0, b->size->queries);
 	build_compute(b, BB_TW_OUTPUT_WEIGHTS, b->size->output, 1);
 	build_join(b);
-	build_compute(b, BB_TW_BACK_CORE, b->size->core, 2);
+	build_compute(b, BB_TW_BACK_CORE, b->size->core_back, 1);
 	exchange_inputs(b, BB_TW_BACK_TO_TOKENS);
 	build_join(b);
 	build_compute(b, BB_TW_BACK_PROJECT, b->size->project, 2);
@@ -299,7 +299,7 @@ static void build_back_ring(struct builder *b)
 		const bool more = passes && i + 1 < b->t;
 		const int arrived = more ? ring_pass(b, BLOCKS, BB_TW_PASS, i) : -1;
 
-		build_compute_item(b, BB_TW_BACK_BLOCK, i, b->size->core, 2.0 / (double)b->t);
+		build_compute_item(b, BB_TW_BACK_BLOCK, i, b->size->core_back, 1.0 / (double)b->t);
 		if (gradients >= 0)
 			build_wait(b, COMPUTING, gradients);
 		build_compute_item(b, BB_TW_BACK_ADD, i, (struct bb_tensor_cost){0}, 1);
@@ -334,7 +334,7 @@ static void build_layer(struct builder *b)
 	b->p->forward = b->p->n;
 	build_back_block(b, MLP, s->mlp, s->mlp);
 	if (is_split(b))
-		build_back_block(b, ATTENTION, cost_add(1, matrices, 2, s->core), matrices);
+		build_back_block(b, ATTENTION, cost_add(1, matrices, 1, s->core_back), matrices);
 	else if (b->mode == BB_TENSOR_ULYSSES)
 		build_back_ulysses(b);
 	else

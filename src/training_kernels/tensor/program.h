@@ -57,10 +57,12 @@ struct bb_tensor_size {
 	size_t ffn, vocab;
 	enum bb_dtype dtype;      /* of activations */
 	enum bb_dtype loss_dtype; /* of the reductions of the loss */
-	/* Seconds and FLOPs of one rank for the forward pass of the whole; 0: unknown. */
+	bool flash;               /* attention stores sums of the scores instead of them */
+	/* Seconds and FLOPs of one rank for the forward pass of the whole, and the backward pass of
+	   the core; 0: unknown. */
 	struct bb_tensor_cost {
 		double seconds, flops;
-	} project, core, output, mlp;
+	} project, core, core_back, output, mlp;
 };
 
 /* The work of an operation. In the first group each work of attention is followed by that of the

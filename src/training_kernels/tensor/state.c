@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define FLASH_SUM 4 /* bytes of a row of scores */
+
 const struct bb_tensor_results bb_tensor_results[] = {
 	{"attention",
 	 BB_TENSOR_LAYER,
@@ -199,19 +201,18 @@ size_t bb_tensor_state_numbers(const struct bb_tensor_state *s)
 uint64_t bb_tensor_kept(const struct bb_tensor_scheme *scheme, const struct bb_tensor_size *size,
 			size_t t, bool dropout)
 {
-	static const int kept[] = {BB_TS_X,   BB_TS_X + 1, BB_TS_NORM,  BB_TS_NORM + 1,
-				   BB_TS_Q,   BB_TS_Q + 1, BB_TS_Q + 2, BB_TS_SOFTMAX,
-				   BB_TS_OUT, BB_TS_INNER, BB_TS_GELU,  BB_TS_EXP_SUM,
-				   BB_TS_MOST};
+	static const int kept[] = {BB_TS_X,     BB_TS_X + 1, BB_TS_NORM,    BB_TS_NORM + 1,
+				   BB_TS_Q,     BB_TS_Q + 1, BB_TS_Q + 2,   BB_TS_OUT,
+				   BB_TS_INNER, BB_TS_GELU,  BB_TS_EXP_SUM, BB_TS_MOST};
 	const struct bb_tensor_state s = {.scheme = scheme, .size = size, .t = t};
 	const uint64_t bytes = bb_dtype_size(size->dtype);
-	uint64_t all = 0;
+	const uint64_t scores = layer_numbers(&s, BB_TS_SOFTMAX);
+	uint64_t all = size->flash ? scores / size->seq * FLASH_SUM : scores * bytes;
 
 	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
 		all += layer_numbers(&s, kept[i]) * bytes;
 	if (dropout)
-		all += 2 * layer_numbers(&s, BB_TS_X) +
-		       layer_numbers(&s, BB_TS_SOFTMAX) * (1 + bytes);
+		all += 2 * layer_numbers(&s, BB_TS_X) + (size->flash ? 0 : scores * (1 + bytes));
 	return all;
 }
 

@@ -64,8 +64,8 @@ static bb_status tensor_make_trials(struct sweep *s)
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-/* Ring attention keeps no scores: its blocks are recomputed, as by selective recomputation. Gated
-   MLPs are not counted, as the small matrices have no gates. */
+/* Ring attention keeps no scores: without FlashAttention its blocks are recomputed, as by selective
+   recomputation. Gated MLPs are not counted, as the small matrices have no gates. */
 static void describe_memory(const struct sweep *s, const struct bb_tensor_scheme *scheme,
 			    struct bb_tensor_record *r)
 {
@@ -76,13 +76,13 @@ static void describe_memory(const struct sweep *s, const struct bb_tensor_scheme
 
 	if (scheme->of != BB_TENSOR_LAYER)
 		return;
-	layer.eager = true; /* the kernel stores the scores */
+	layer.eager = !s->tensor->size.flash;
 	r->kept_unsplit_bytes = (int64_t)bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
 	layer.tp = (uint64_t)r->nranks;
 	layer.sequence_parallel = scheme->mode != BB_TENSOR_SPLIT;
-	r->kept_formula_bytes = (int64_t)bb_layer_kept(&layer, scheme->mode == BB_TENSOR_RING
-								       ? BB_RECOMPUTE_SELECTIVE
-								       : BB_RECOMPUTE_NONE);
+	r->kept_formula_bytes = (int64_t)bb_layer_kept(
+		&layer, scheme->mode == BB_TENSOR_RING && layer.eager ? BB_RECOMPUTE_SELECTIVE
+								      : BB_RECOMPUTE_NONE);
 	if (!gated)
 		r->kept_bytes = (int64_t)bb_tensor_kept(scheme, &s->tensor->size, layer.tp, true);
 }
@@ -102,6 +102,7 @@ static void tensor_describe(const struct sweep *s, size_t i, struct bb_tensor_re
 	r->layers = (int64_t)program->form.layers;
 	r->seq = s->tensor->model.hyper.seq;
 	r->batch = tensor_options(s)->batch;
+	r->attention = bb_attention_words[tensor_options(s)->attention];
 	r->compute = bb_stand_in_names[tensor_options(s)->stand_in];
 	r->wire_bytes = bb_tensor_wire_counted(program, &calls);
 	r->calls = (int64_t)calls;

@@ -48,26 +48,29 @@ static void divide_flops(const struct bb_tensor_run *t, struct bb_tensor_size *s
 
 		if (w->layer != 0)
 			continue;
-		if (w->weights == 0)
+		if (w->core != BB_CORE_NONE) {
 			s->core.flops += w->forward * batch;
-		else
+			s->core_back.flops += w->input * batch;
+		} else {
 			matrices += w->forward * batch;
+		}
 	}
 	s->project.flops = product(s, s->hidden * (s->queries + 2 * s->keys));
 	s->output.flops = product(s, s->queries * s->hidden);
 	s->mlp.flops = matrices - s->project.flops - s->output.flops;
 }
 
-/* Times by FLOPs per second, or by the time of forward and backward pass, three times the forward
-   pass. */
+/* Times by FLOPs per second, or by the time of forward and backward pass, which of matrices are
+   three times the forward pass. */
 static void set_times(const struct bb_tensor_options *a, struct bb_tensor_size *s)
 {
-	struct bb_tensor_cost *const costs[] = {&s->project, &s->core, &s->output, &s->mlp};
+	struct bb_tensor_cost *const costs[] = {&s->project, &s->output, &s->mlp, &s->core,
+						&s->core_back};
 	double all = 0;
 
-	for (int i = 0; i < 4; i++)
-		all += 3 * costs[i]->flops;
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
+		all += (i < 3 ? 3 : 1) * costs[i]->flops;
+	for (int i = 0; i < 5; i++)
 		costs[i]->seconds = a->flops > 0
 					    ? costs[i]->flops / a->flops
 					    : 1e-9 * (double)a->layer_ns * costs[i]->flops / all;
@@ -95,6 +98,7 @@ static bb_status tensor_apply_model(struct bb_tensor_run *t, struct bb_error *er
 		.vocab = (size_t)h->vocab,
 		.dtype = a->dtype,
 		.loss_dtype = BB_FLOAT,
+		.flash = a->attention == BB_ATTENTION_FLASH,
 	};
 	if (h->experts)
 		return bb_fail(error, BB_EUSAGE,
@@ -105,6 +109,7 @@ static bb_status tensor_apply_model(struct bb_tensor_run *t, struct bb_error *er
 			       "--model %s: latent attention and encoders with decoders cannot be "
 			       "split; give a decoder with separate heads",
 			       a->model_text);
+	bb_attention_apply(&t->model, (enum bb_attention)a->attention);
 	divide_flops(t, s, (double)a->batch);
 	set_times(a, s);
 	return BB_OK;
@@ -159,10 +164,10 @@ static void tensor_about(const void *record, struct bb_strbuf *out)
 		       "#\n# %s over %lld rank%s: %lld layer%s, %lld tokens (%lld x %lld), %s; "
 		       "computations: %s\n"
 		       "# wire: bytes that a rank sends in a step; kept: activations of a layer on "
-		       "a rank; each counted and by formula.",
+		       "a rank with %s attention; each counted and by formula.",
 		       r->model, (long long)r->nranks, bb_plural(r->nranks), (long long)r->layers,
 		       bb_plural(r->layers), (long long)(r->seq * r->batch), (long long)r->batch,
-		       (long long)r->seq, r->dtype, r->compute);
+		       (long long)r->seq, r->dtype, r->compute, r->attention);
 	if (r->kept_unsplit_bytes != BB_ABSENT)
 		bb_strbuf_addf(out, " An unsplit layer keeps %.3f MiB.",
 			       (double)r->kept_unsplit_bytes / (1 << 20));

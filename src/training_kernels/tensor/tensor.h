@@ -14,7 +14,7 @@
 
 #include "harness/measure/engine.h"
 #include "harness/measure/step_options.h"
-#include "models/model.h"
+#include "models/attention.h"
 #include "training_kernels/tensor/program.h"
 
 #define BB_TENSOR_MOST_SCHEMES 16
@@ -22,6 +22,7 @@
 #define BB_TENSOR_OPTIONS(OPTION, COMMON)                                                          \
 	BB_MODEL_OPTION(OPTION, "gpt2", "model of the layer: ", .section = "Model")                \
 	BB_SEQ_OPTION(OPTION)                                                                      \
+	BB_ATTENTION_OPTION(OPTION, "")                                                            \
 	OPTION(INT, batch, "micro-batch", 0, "1", "sequences of a micro-batch", .min = 1,          \
 	       .max = INT64_C(1) << 20)                                                            \
 	OPTION(INT, layers, "layers", 0, "1", "number of equal layers of a step", .min = 1,        \
@@ -126,6 +127,7 @@ BB_MUST bb_status bb_tensor_equality(struct bb_engine *engine);
 	FIELD(INT, kept_formula_bytes, "bytes", "kept_bytes by the formulas; null: no layer",      \
 	      BB_COLUMN("formula", 9, 3), BB_MIB)                                                  \
 	FIELD(INT, kept_unsplit_bytes, "bytes", "kept_formula_bytes of the unsplit layer")         \
+	FIELD(STRING, attention, "", "kernels of attention")                                       \
 	FIELD(STRING, compute, "", "stand-in for computations: --compute")                         \
 	FIELD(DOUBLE, compute_us, "us", "computations without communication: median",              \
 	      BB_COLUMN("compute", 8, 3), BB_MS)                                                   \
