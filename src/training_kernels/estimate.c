@@ -16,6 +16,30 @@ bb_status bb_estimate_room(struct bb_run *run, uint64_t bytes, const char *subje
 		       bb_format_bytes(have, run->memory), give);
 }
 
+bb_status bb_estimate_fit(struct bb_fit_verdict *verdict, const struct bb_replica *r,
+			  uint64_t limit, struct bb_error *error)
+{
+	static const struct bb_precision doubles = {"fp64", 8, 8, 0, 8};
+	const struct bb_training training = {
+		.model = r->model,
+		.recipe = {r->dtype == BB_DOUBLE  ? &doubles
+			   : r->dtype == BB_FLOAT ? &bb_precisions[BB_ALL_FP32]
+						  : &bb_precisions[BB_MIXED],
+			   &bb_optimizers[BB_ADAMW]},
+		.trainable = 1,
+		.dp = (uint64_t)r->nranks,
+		.tp = 1,
+		.pp = 1,
+		.ep = 1,
+		.eager = r->attention == BB_ATTENTION_EAGER,
+		.chunks = 1,
+		.micro_batch = (uint64_t)r->batch,
+		.micro_batches = 1,
+	};
+
+	return bb_fit_judge(verdict, &training, limit, error);
+}
+
 int bb_estimate_ranks(const struct bb_options *o, const struct bb_environment *environment)
 {
 	const int nprocs = environment->launch.nprocs;

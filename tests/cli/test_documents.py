@@ -7,7 +7,7 @@ import tempfile
 
 from kit import ROOT, add, built, execute, expect
 
-PAGES = ("README.md", "docs/acceptance.md", "docs/tutorial.md")
+PAGES = ("README.md", "docs/acceptance.md", "docs/training.md", "docs/tutorial.md")
 FOLDERS = ("ci", "tests")  # that commands name
 
 

@@ -396,6 +396,7 @@ def memory_of_a_step():
     flash, eager = (steps(f"{line} --attention {kernels}")["step"]["memory_bytes"] for kernels in ("flash", "eager"))
     told = execute([built("model_memory"), *f"--model gpt2:layers=4,hidden=64,heads=4,vocab=100,seq=32 --tp 2 --dp 2 --json -".split()])
     equal(flash, json.loads(told.exits(0).out)["total_bytes"], "memory")
+    run(f"hybrid_parallel {line} --link 1GB/s,5us --memory 1M --attention eager").exits(0).prints("this division does not fit")
     # 5 bytes of each score of 2 heads and 4 layers; 4 bytes of each row of FlashAttention.
     equal(eager - flash, 4 * 2 * (5 * 32 * 32 - 4 * 32), "scores")
 

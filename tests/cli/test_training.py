@@ -10,7 +10,7 @@ import tempfile
 import gpus
 import kit
 import mpi
-from kit import add, equal, expect, execute, prose, run, table_rows, test
+from kit import add, built, equal, expect, execute, prose, run, table_rows, test
 
 PREDICT = "ddp_bucket --predict"
 LINK = "-g 8 --link 10GB/s,5us"
@@ -149,6 +149,22 @@ def time_of_a_batch():
     # Of 12 x 4 s^2 h FLOPs of the core half are skipped forward; backward five products of that size replace four.
     run(f"{PREDICT} --model gpt2 --seq 512").exits(0).prints("131.3 GFLOPs forward, 265.1 GFLOPs", "FlashAttention")
     run(f"{PREDICT}").exits(0).prints("The step needs --link", "The step needs --flops RATE or --step-time TIME")
+
+
+@test
+def memory_of_ddp():
+    """DDP says whether it fits, with the numbers of model_memory, in steps that run as well."""
+    line = "--model llama2-7b -g 8 -d bfloat16 --json -"
+    told = json.loads(execute([built("model_memory"), *"--model llama2-7b --dp 8 --micro-batches 1 --json -".split()]).exits(0).out)
+    sim = "--backend sim --link 1GB/s,5us --buckets 25M -n 1"
+    for command in (f"{PREDICT} {line}", f"ddp_bucket {sim} {line}", f"data_parallel --way ddp --backend sim --link 1GB/s,5us -n 1 {line}"):
+        r = next(r for r in run(command).exits(0).records() if "fit" in r)
+        equal((r["memory_bytes"], r["memory_limit_bytes"]), (told["total_bytes"], 80 << 30), command)
+        equal(r["fit"], "does not fit: a rank needs 125.67 of 85.90 GB: parameters 13.48, gradients 13.48, optimizer 80.86, "
+              "activations 17.86; this would: dp 8, tp 1, pp 1, ZeRO 1, recompute none, micro-batch 1, 54.92 GB", command)
+    run(f"{PREDICT} --model llama2-7b -g 8 -d bfloat16 --memory 200G").exits(0).prints("# DDP fits: a rank needs 125.67 of 214.75 GB")
+    run(f"{PREDICT} --model llama2-7b -g 1 --memory 20G").exits(0).prints("nothing fits on these GPUs")
+    run(f"{PREDICT} --model resnet50 -g 2").exits(0).prints("activations are known only for transformers")
 
 
 @test

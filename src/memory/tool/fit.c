@@ -95,6 +95,7 @@ static void fit_cause(const struct bb_candidate *ahead, const struct bb_candidat
 /* The first two of the list. */
 static void add_choice(struct job *job, const struct bb_fits *fits)
 {
+	char name[BB_FIT_NAME];
 	struct bb_candidate list[2];
 	const struct bb_recommendation choice = {.subject =
 							 "combination, by least recomputation and "
@@ -107,11 +108,7 @@ static void add_choice(struct job *job, const struct bb_fits *fits)
 		const struct bb_training *t = &fits->list[i].training;
 
 		list[i] = (struct bb_candidate){.seconds = NAN, .own = t};
-		snprintf(list[i].name, sizeof(list[i].name),
-			 "dp %llu, tp %llu, pp %llu, ZeRO %d%s%s", (unsigned long long)t->dp,
-			 (unsigned long long)t->tp, (unsigned long long)t->pp, t->zero,
-			 bb_training_has_activations(t) ? ", recompute " : "",
-			 bb_training_has_activations(t) ? bb_recompute_words[t->recompute] : "");
+		snprintf(list[i].name, sizeof(list[i].name), "%s", bb_fit_name(t, name));
 	}
 	bb_recommend(&choice, &job->text);
 }

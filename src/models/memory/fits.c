@@ -4,6 +4,7 @@
 #include "models/memory/fits.h"
 #include "core/array.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct search {
@@ -129,4 +130,108 @@ void bb_fits_free(struct bb_fits *fits)
 {
 	free(fits->list);
 	*fits = (struct bb_fits){.list = NULL};
+}
+
+/* ---- one training ---------------------------------------------------------------------------- */
+
+#define MOST_TP 8 /* ranks of a node */
+
+const char *bb_fit_name(const struct bb_training *t, char text[BB_FIT_NAME])
+{
+	const bool known = bb_training_has_activations(t);
+
+	snprintf(text, BB_FIT_NAME, "dp %llu, tp %llu, pp %llu, ZeRO %d%s%s",
+		 (unsigned long long)t->dp, (unsigned long long)t->tp, (unsigned long long)t->pp,
+		 t->zero, known ? ", recompute " : "",
+		 known ? bb_recompute_words[t->recompute] : "");
+	return text;
+}
+
+/* The combination that fits, or that needs least. */
+static void add_way_out(const struct bb_fits *fits, struct bb_strbuf *out)
+{
+	const struct bb_fit *fit = fits->n > 0 ? &fits->list[0] : &fits->nearest;
+	char name[BB_FIT_NAME];
+
+	if (fits->tried == 0)
+		return;
+	bb_strbuf_addf(
+		out,
+		fits->n > 0
+			? "; this would: %s, micro-batch %llu, %.2f GB"
+			: "; nothing fits on these GPUs, least need: %s, micro-batch %llu, %.2f GB",
+		bb_fit_name(&fit->training, name), (unsigned long long)fit->training.micro_batch,
+		1e-9 * (double)fit->need.total);
+}
+
+static void describe_need(const struct bb_fit_verdict *v, bool known, struct bb_strbuf *out)
+{
+	const uint64_t *b = v->need.bytes;
+	const double activations = 1e-9 * (double)b[BB_NEED_ACTIVATIONS] +
+				   1e-9 * (double)b[BB_NEED_RECOMPUTED] +
+				   1e-9 * (double)b[BB_NEED_ENDS];
+
+	bb_strbuf_addf(
+		out,
+		"%s: a rank needs %.2f of %.2f GB: parameters %.2f, gradients %.2f, optimizer %.2f",
+		v->fits ? "fits" : "does not fit", 1e-9 * (double)v->need.total,
+		1e-9 * (double)v->limit, 1e-9 * (double)b[BB_NEED_PARAMETERS],
+		1e-9 * (double)b[BB_NEED_GRADIENTS], 1e-9 * (double)b[BB_NEED_OPTIMIZER]);
+	if (b[BB_NEED_GATHERED] > 0)
+		bb_strbuf_addf(out, ", gathered %.2f", 1e-9 * (double)b[BB_NEED_GATHERED]);
+	if (known)
+		bb_strbuf_addf(out, ", activations %.2f", activations);
+	else
+		bb_strbuf_add(out, "; activations are known only for transformers");
+}
+
+static bb_status verdict_make(struct bb_fit_verdict *v, const struct bb_training *t,
+			      struct bb_error *error)
+{
+	const bool known = bb_training_has_activations(t);
+	const struct bb_fits_space space = {
+		.gpus = t->dp * t->tp * t->pp,
+		.most_tp = known ? MOST_TP : 1,
+		.most_pp = known ? (uint64_t)t->model->blocks : 1,
+		.most_micro_batch = t->micro_batch,
+		.zero = -1,
+		.recompute = -1,
+		.limit = v->limit,
+	};
+	struct bb_training base = *t;
+	struct bb_fits fits = {.list = NULL};
+	struct bb_strbuf text = {0};
+	bb_status st = BB_OK;
+
+	base.micro_batches = 0;
+	v->need = bb_training_most(t);
+	v->fits = v->need.total <= v->limit;
+	describe_need(v, known, &text);
+	if (!v->fits) {
+		BB_TRY(st, bb_fits_find(&fits, &base, &space, error), out);
+		add_way_out(&fits, &text);
+	}
+	snprintf(v->text, sizeof(v->text), "%s", bb_strbuf_text(&text));
+out:
+	bb_fits_free(&fits);
+	bb_strbuf_free(&text);
+	return st;
+}
+
+bb_status bb_fit_judge(struct bb_fit_verdict *v, const struct bb_training *training, uint64_t limit,
+		       struct bb_error *error)
+{
+	struct bb_model_layout layout = {.before = NULL};
+	struct bb_training t = *training;
+	bb_status st = BB_OK;
+
+	*v = (struct bb_fit_verdict){.limit = limit};
+	if (!t.layout) {
+		BB_TRY(st, bb_model_layout_make(&layout, t.model, 0, error), out);
+		t.layout = &layout;
+	}
+	st = verdict_make(v, &t, error);
+out:
+	bb_model_layout_free(&layout);
+	return st;
 }

@@ -40,4 +40,25 @@ BB_MUST bb_status bb_fits_find(struct bb_fits *fits, const struct bb_training *b
 			       const struct bb_fits_space *space, struct bb_error *error);
 void bb_fits_free(struct bb_fits *fits);
 
+/* TEXT = "dp 8, tp 1, pp 1, ZeRO 1, recompute none". */
+#define BB_FIT_NAME 96
+const char *bb_fit_name(const struct bb_training *training, char text[BB_FIT_NAME]);
+
+/* Whether a training fits into the memory of its GPUs. */
+#define BB_FIT_TEXT 512
+struct bb_fit_verdict {
+	bool fits;
+	struct bb_need need;    /* of the pipeline stage that needs most */
+	uint64_t limit;         /* bytes of a GPU */
+	char text[BB_FIT_TEXT]; /* a sentence: the parts of the memory, total and limit */
+};
+
+/*
+ * Judge TRAINING, which bb_training_check accepts, by LIMIT bytes of a GPU. Its layout may be NULL.
+ * If it does not fit, the text has the first combination of as many GPUs that does, with a
+ * microbatch that is no larger. BB_EINTERNAL without memory.
+ */
+BB_MUST bb_status bb_fit_judge(struct bb_fit_verdict *verdict, const struct bb_training *training,
+			       uint64_t limit, struct bb_error *error);
+
 #endif

@@ -148,6 +148,7 @@ static void dp_about(const void *record, struct bb_strbuf *out)
 			(long long)r->train_steps, (long long)r->samples);
 		return;
 	}
+	bb_strbuf_addf(out, "# DDP %s\n", r->fit);
 	bb_strbuf_addf(out, "# Batch: forward and backward %s (%s)",
 		       bb_format_duration(batch, 1e-6 * r->batch_us), r->compute);
 	if (r->batches > 1)
@@ -190,7 +191,11 @@ static bb_status dp_show(struct bb_run *run, struct bb_strbuf *out)
 
 static bb_status dp_plan(struct bb_run *run)
 {
-	const struct bb_dp *dp = run->own;
+	struct bb_dp *dp = run->own;
+	const struct bb_replica replica = {&dp->model, dp->options.dtype,
+					   (enum bb_attention)dp->options.attention,
+					   dp->options.batch, run->world.nranks};
+	bb_status status;
 	char subject[128];
 
 	run->record.algorithms = dp->options.algo_text;
@@ -201,6 +206,9 @@ static bb_status dp_plan(struct bb_run *run)
 			(long long)dp->options.samples, run->world.nranks);
 	if (dp->options.train_given)
 		return BB_OK;
+	status = bb_estimate_fit(&dp->fit, &replica, dp->options.memory, &run->error);
+	if (status != BB_OK)
+		return status;
 	snprintf(subject, sizeof(subject), "--model %s", dp->options.model_text);
 	return bb_estimate_room(run, 2 * dp->model.parameters * bb_dtype_size(dp->options.dtype),
 				subject, "gradients and parameters",

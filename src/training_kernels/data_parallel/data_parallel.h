@@ -13,7 +13,7 @@
 
 #include "harness/measure/engine.h"
 #include "harness/measure/step_options.h"
-#include "models/attention.h"
+#include "training_kernels/estimate.h"
 #include "training_kernels/strategies/strategy.h"
 
 enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
@@ -53,6 +53,7 @@ enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 	BB_FLOPS_OPTION(OPTION, ", for the time of a batch", .section = "Time")                    \
 	BB_STEP_TIME_OPTION(OPTION, "50ms", "")                                                    \
 	BB_COMPUTE_OPTION(OPTION)                                                                  \
+	BB_MEMORY_OPTION(OPTION)                                                                   \
 	COMMON("iters", 'n', "5", "timed programs of each strategy, over all rounds", .min = 1,    \
 	       .max = 1000000, .usual = true)                                                      \
 	OPTION(INT, train, "train", 0, NULL,                                                       \
@@ -88,6 +89,7 @@ struct bb_dp_options {
 	FIELD(STRING, model, "", "model of the gradients")                                         \
 	FIELD(INT, parameters, "", "parameters of the model")                                      \
 	FIELD(INT, gradient_bytes, "bytes", "size of all gradients: M")                            \
+	BB_FIT_FIELDS(FIELD)                                                                       \
 	FIELD(STRING, dtype, "", "datatype of gradients and parameters")                           \
 	FIELD(STRING, compute, "", "stand-in for computations: --compute; real: --train")          \
 	FIELD(DOUBLE, batch_us, "us", "forward and backward pass of a batch, as requested")        \
@@ -153,6 +155,7 @@ extern const struct bb_record_kind bb_record_strategy;
 struct bb_dp {
 	struct bb_dp_options options; /* first: the rows are read into it */
 	struct bb_model model;
+	struct bb_fit_verdict fit; /* of DDP */
 };
 
 /* A strategy with a setting, and its results on this rank. */

@@ -42,6 +42,8 @@ static void dp_describe(struct bb_dp_record *r, const struct bb_dp_cell *c)
 	r->model = dp->options.train_given ? "two layers" : dp->model.name;
 	r->parameters = (int64_t)s->elements - dp->options.train_given;
 	r->gradient_bytes = (int64_t)(s->elements * bb_dtype_size(s->dtype));
+	if (!dp->options.train_given)
+		BB_FIT_SET(r, &dp->fit);
 	r->dtype = bb_dtype_name(s->dtype);
 	r->compute = dp->options.train_given ? "real" : bb_stand_in_names[dp->options.stand_in];
 	r->batches = (int64_t)s->batches;

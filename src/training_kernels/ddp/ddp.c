@@ -202,6 +202,7 @@ static void ddp_about(const void *record, struct bb_strbuf *out)
 		       bb_format_duration(backward, 1e-6 * r->backward_us), r->compute);
 	if (r->batches > 1)
 		bb_strbuf_addf(out, "; %lld batches per step", (long long)r->batches);
+	bb_strbuf_addf(out, "\n# DDP %s", r->fit);
 	bb_strbuf_add(out,
 		      "\n# Buckets: one = a single bucket, tensor = a bucket per tensor. Times "
 		      "are medians.\n");
@@ -226,6 +227,7 @@ void bb_ddp_describe(const struct bb_ddp *ddp, int nranks, struct bb_ddp_record 
 	r->tensors = (int64_t)m->ntensors;
 	r->parameters = (int64_t)m->parameters;
 	r->gradient_bytes = (int64_t)(m->parameters * bb_dtype_size(a->dtype));
+	BB_FIT_SET(r, &ddp->fit);
 	if (bb_ddp_compute(ddp, &forward_s, &backward_s)) {
 		r->forward_us = 1e6 * forward_s;
 		r->backward_us = 1e6 * backward_s;
@@ -259,10 +261,23 @@ void bb_ddp_describe_cap(struct bb_ddp_record *r, const struct bb_ddp_cap *cap,
 
 /* ---- the benchmark --------------------------------------------------------------------------- */
 
+bb_status bb_ddp_fit(struct bb_ddp *ddp, int nranks, struct bb_error *error)
+{
+	const struct bb_ddp_options *a = &ddp->options;
+	const struct bb_replica replica = {&ddp->model, a->dtype, (enum bb_attention)a->attention,
+					   a->batch, nranks};
+
+	return bb_estimate_fit(&ddp->fit, &replica, a->memory, error);
+}
+
 static bb_status ddp_plan(struct bb_run *run)
 {
-	const struct bb_ddp *ddp = run->own;
+	struct bb_ddp *ddp = run->own;
+	const bb_status status = bb_ddp_fit(ddp, run->world.nranks, &run->error);
 	char subject[128];
+
+	if (status != BB_OK)
+		return status;
 
 	run->record.collective = bb_all_reduce.name;
 	run->record.algorithms = ddp->options.algo_text;

@@ -16,7 +16,7 @@
 #include "harness/measure/step_options.h"
 #include "core/recommend.h"
 #include "harness/run/run.h"
-#include "models/attention.h"
+#include "training_kernels/estimate.h"
 #include "training_kernels/step_model.h"
 
 #define BB_DDP_MOST_ALGORITHMS 32
@@ -51,6 +51,7 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	BB_FLOPS_OPTION(OPTION, ", for the time of a batch", .section = "Time")                    \
 	BB_STEP_TIME_OPTION(OPTION, NULL, " (default: 50ms; with --predict: none)")                \
 	BB_COMPUTE_OPTION(OPTION)                                                                  \
+	BB_MEMORY_OPTION(OPTION)                                                                   \
 	COMMON("iters", 'n', "10", "timed steps of each kind, over all rounds", .min = 1,          \
 	       .max = 1000000, .usual = true)                                                      \
 	OPTION(FLAG, predict, "predict", 0, NULL,                                                  \
@@ -83,6 +84,7 @@ struct bb_ddp_options {
 	FIELD(INT, tensors, "", "tensors of the model")                                            \
 	FIELD(INT, parameters, "", "parameters of the model")                                      \
 	FIELD(INT, gradient_bytes, "bytes", "size of all gradients")                               \
+	BB_FIT_FIELDS(FIELD)                                                                       \
 	FIELD(INT, buckets, "", "number of buckets", BB_COLUMN("buckets", 7, 0), .place = 2)       \
 	FIELD(INT, least_bytes, "bytes", "smallest bucket")                                        \
 	FIELD(DOUBLE, mean_bytes, "bytes", "mean bucket")                                          \
@@ -182,6 +184,9 @@ void bb_ddp_name_cap(char name[BB_CANDIDATE_TEXT], uint64_t bytes, const char *a
    REDUCE_S less and are exposed for EXPOSED_S less. */
 void bb_ddp_add_cause(double reduce_s, double exposed_s, struct bb_strbuf *out);
 
+/* Judges the memory of one of NRANKS ranks, for DDP's verdict. */
+BB_MUST bb_status bb_ddp_fit(struct bb_ddp *ddp, int nranks, struct bb_error *error);
+
 /* R = the fields that all records of DDP on NRANKS share; all others are absent. */
 void bb_ddp_describe(const struct bb_ddp *ddp, int nranks, struct bb_ddp_record *r);
 /* Fills the fields of R about CAP. READY_S: see bb_model_ready; NULL: unknown. NUMBERS has room for
@@ -193,6 +198,7 @@ void bb_ddp_describe_cap(struct bb_ddp_record *r, const struct bb_ddp_cap *cap,
 struct bb_ddp {
 	struct bb_ddp_options options; /* first: the rows are read into it */
 	struct bb_model model;
+	struct bb_fit_verdict fit;
 };
 
 extern const struct bb_option bb_ddp_rows[];

@@ -236,7 +236,9 @@ bb_status bb_ddp_predict(struct bb_run *run, struct bb_strbuf *out)
 		return bb_no_memory(&run->error, "the prediction");
 	*p = (struct bb_prediction){.ddp = ddp, .run = run, .out = out};
 	p->nranks = bb_estimate_ranks(&run->options, &run->environment);
-	status = prediction_make(p);
+	status = bb_ddp_fit(ddp, p->nranks, &run->error);
+	if (status == BB_OK)
+		status = prediction_make(p);
 	for (size_t i = 0; i < p->nrows; i++)
 		bb_buckets_free(&p->rows[i].cap.buckets);
 	bb_reduce_time_close(&p->reduce);

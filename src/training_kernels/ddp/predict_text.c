@@ -76,6 +76,7 @@ void bb_prediction_add_model(const struct bb_prediction *p)
 {
 	add_model(p);
 	add_setting(p);
+	bb_strbuf_addf(p->out, "# DDP %s\n", p->ddp->fit.text);
 }
 
 /* ---- buckets --------------------------------------------------------------------------------- */

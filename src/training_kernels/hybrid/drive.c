@@ -241,7 +241,7 @@ static void hybrid_describe(const struct hybrid_session *s, const struct bb_tria
 	r->ep = h->grid.ep;
 	r->zero = h->options.zero;
 	r->attention = bb_attention_words[h->options.attention];
-	r->memory_bytes = (int64_t)s->job.need.total;
+	BB_FIT_SET(r, &h->fit);
 	r->sequence_parallel = h->options.sequence_parallel;
 	r->micro_batch = h->options.micro_batch;
 	r->micro_batches = s->job.shape.micro_batches;

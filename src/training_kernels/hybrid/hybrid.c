@@ -158,7 +158,6 @@ static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error 
 {
 	const char *given = a->ranks_given             ? "--ranks"
 			    : a->fixed                 ? "--fixed"
-			    : a->memory_given          ? "--memory"
 			    : a->best_given            ? "--best"
 			    : a->scatter               ? "--scatter-gather"
 			    : a->cp_given              ? "--cp"
@@ -251,7 +250,7 @@ static void hybrid_about(const void *record, struct bb_strbuf *out)
 		r->order, (long long)r->zero, r->sequence_parallel ? ", sequence parallel" : "",
 		r->attention, (long long)r->micro_batches, r->micro_batches == 1 ? "" : "es",
 		(long long)r->micro_batch, bb_plural(r->micro_batch), r->algorithm, r->compute);
-	bb_strbuf_addf(out, "# links: %s\n", r->links);
+	bb_strbuf_addf(out, "# this division %s\n# links: %s\n", r->fit, r->links);
 	if (!isnan(r->plan_us))
 		bb_strbuf_addf(out,
 			       "# plan: formula of --plan with rings and all stages as slow as the "
@@ -359,6 +358,8 @@ static bb_status hybrid_plan(struct bb_run *run)
 	run->record.collective = bb_all_reduce.name;
 	run->record.algorithms = h->options.algo_text;
 	status = bb_hybrid_job_open(&job, h, &run->options.config, &run->error);
+	if (status == BB_OK)
+		status = bb_fit_judge(&h->fit, &job.training, h->options.memory, &run->error);
 	if (status == BB_OK)
 		status = hybrid_check_room(run, &job.shape);
 	bb_hybrid_job_close(&job);

@@ -13,9 +13,9 @@
 #ifndef BB_TRAINING_KERNELS_HYBRID_HYBRID_H
 #define BB_TRAINING_KERNELS_HYBRID_HYBRID_H
 
-#include "models/memory/activations.h"
 #include "harness/measure/engine.h"
 #include "harness/measure/step_options.h"
+#include "training_kernels/estimate.h"
 #include "training_kernels/hybrid/plan.h"
 #include "training_kernels/hybrid/program.h"
 #include "training_kernels/moe/exchange.h"
@@ -100,8 +100,7 @@
 	OPTION(LINK, node_link, "node-link", 0, NULL,                                              \
 	       "link of a rank to other nodes, as in 25GB/s,5us (default: as --link); for "        \
 	       "--plan and sim")                                                                   \
-	OPTION(SIZE, memory, "memory", 0, "80G", "memory of a rank", .min = 1,                     \
-	       .max = BB_MOST_BYTES, .usual = true)                                                \
+	BB_MEMORY_OPTION(OPTION, .usual = true)                                                    \
 	BB_FLOPS_OPTION(OPTION, "")                                                                \
 	OPTION(FLOPS, attention_flops, "attention-flops", 0, NULL,                                 \
 	       "FLOPs per second of attention's products, which stay in 16 bits where others "     \
@@ -252,8 +251,7 @@ struct bb_hybrid_plan_record {
 	FIELD(INT, micro_batch, "", "sequences of a micro-batch")                                  \
 	FIELD(INT, micro_batches, "", "micro-batches of a step of each replica")                   \
 	FIELD(STRING, attention, "", "kernels of attention")                                       \
-	FIELD(INT, memory_bytes, "bytes",                                                          \
-	      "states and activations of a rank of the stage that needs most, calculated")         \
+	BB_FIT_FIELDS(FIELD)                                                                       \
 	FIELD(STRING, algorithm, "", "algorithm of the collectives, as requested")                 \
 	FIELD(STRING, compute, "", "stand-in for computations: --compute")                         \
 	FIELD(INT, calls, "", "collectives, or sent messages, of the rank that sends most",        \
@@ -301,6 +299,7 @@ struct bb_hybrid {
 	struct bb_model model;
 	struct bb_grid grid;      /* of the world, once it is known */
 	struct bb_cluster *nodes; /* nodes of --link and --node-link; NULL: none */
+	struct bb_fit_verdict fit;
 };
 
 extern const struct bb_option bb_hybrid_rows[];
@@ -315,7 +314,7 @@ struct bb_hybrid_job {
 	double flops; /* per second, of a rank */
 	/* The cost by the formula of --plan; step 0: the links are unknown. */
 	struct bb_hybrid_cost plan;
-	struct bb_need need; /* of a rank of the stage that needs most */
+	struct bb_training training; /* without its layout */
 };
 
 /* The step of HYBRID, whose grid is known, over the links of CONFIG. BB_EUSAGE if the grid cannot

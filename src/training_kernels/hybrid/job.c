@@ -209,7 +209,8 @@ bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *
 	BB_TRY(status, bb_training_check(&t, error), out);
 	BB_TRY(status, share_tokens(job, h, error), out);
 	count_elements(job, &t);
-	job->need = bb_training_most(&t);
+	job->training = t;
+	job->training.layout = NULL;
 	job->shape = job_shape(job, h, (int64_t)t.micro_batches);
 	time_work(h, job);
 	plan_step(job, h, &t, config);
