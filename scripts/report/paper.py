@@ -13,6 +13,7 @@ from matplotlib.patches import FancyBboxPatch, PathPatch
 from matplotlib.path import Path
 from matplotlib.textpath import text_to_path
 
+from report.colors import BLUE, FAINT, GREEN, INK, PAPER, PURPLE, SERIES, SKY, WARNING, tint
 from report.files import clean
 
 DPI = 100  # of the sheet's pixels
@@ -21,13 +22,6 @@ PNG_SCALE, PNG_LEAST = 2, 1800  # pixels of a PNG for one of the sheet, and leas
 SMALL, TEXT, NAME, TITLE = 9, 10.5, 11.5, 17  # heights of letters
 LINE = 14  # from one line of text to the next
 GAP = 8  # between neighbours
-
-# Okabe and Ito's colours, distinct for any kind of colour vision, and tints of them.
-INK, FAINT, PAPER = "#222222", "#666666", "#ffffff"
-BLUE, SKY, GREEN, PURPLE = "#0072b2", "#56b4e9", "#009e73", "#b0528c"
-WARNING = "#c24400"  # their vermilion, darker: readable as text
-# Of series, one after the other: Okabe and Ito's, readable on white.
-SERIES = (BLUE, "#d55e00", GREEN, PURPLE, "#c48a00", SKY, INK, "#8a6a4a")
 
 matplotlib.rcParams.update(
     {
@@ -40,12 +34,6 @@ matplotlib.rcParams.update(
 )
 logging.getLogger("matplotlib").setLevel(logging.ERROR)
 warnings.filterwarnings("ignore", message="Glyph")  # a box stands for a character the font lacks
-
-
-def tint(color, share):
-    """The colour, SHARE of the way to white."""
-    parts = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
-    return "#" + "".join(f"{round(part + (255 - part) * share):02x}" for part in parts)
 
 
 @functools.lru_cache(None)
