@@ -19,6 +19,20 @@ document.querySelectorAll("th button").forEach((button) => {
     body.append(...rows.map(([, row]) => row));
   });
 });
+// One round of an algorithm at a time, chosen by a slider. Without this script, and on paper, all are small.
+document.querySelectorAll(".rounds").forEach((rounds) => {
+  const frames = Array.from(rounds.children), slider = document.createElement("input");
+  const show = () => {
+    frames.forEach((frame, i) => frame.classList.toggle("now", i === slider.value - 1));
+    slider.setAttribute("aria-valuetext", frames[slider.value - 1].firstChild.textContent);
+  };
+  Object.assign(slider, {type: "range", min: 1, max: frames.length, value: 1});
+  slider.setAttribute("aria-label", "Round");
+  slider.addEventListener("input", show);
+  rounds.classList.add("one");
+  if (frames.length > 1) rounds.prepend(slider);
+  show();
+});
 document.getElementById("theme").addEventListener("click", () => {
   const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const now = root.dataset.theme || (dark ? "dark" : "light");

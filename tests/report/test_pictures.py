@@ -61,6 +61,24 @@ def enlarges(browser, page):
     expect(browser.run(f"document.querySelector('.wide label.switch').click(), {wide}") > 800, "it stays small")
 
 
+def slides(browser, page):
+    """A slider shows one round; without scripts, and on paper, all are there."""
+    shown = """Array.from(document.querySelector('.rounds').querySelectorAll('.frame'), (one) => one.getClientRects().length)"""
+    slide = "((slider) => { slider.value = 3; slider.dispatchEvent(new Event('input')); })(document.querySelector('.rounds input'))"
+    browser.open(page, 1280)
+    equal(browser.run(shown), [1, 0, 0, 0, 0, 0], "the first round")
+    equal(browser.run(f"{slide}, {shown}"), [0, 0, 1, 0, 0, 0], "the third one")
+    equal(browser.run("document.querySelector('.rounds input').getAttribute('aria-valuetext')"), "Round 3 of 6", "in words")
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    equal(browser.run(shown), [1] * 6, "on paper")
+    equal(browser.run("document.querySelector('.rounds input').getClientRects().length"), 0, "sliders on paper")
+    browser.call("Emulation.setEmulatedMedia", media="")
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    browser.open(page, 1280)
+    equal(browser.run(shown), [1] * 6, "without scripts")
+    browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
 def numbers_of(texts):
     return [float(text.replace(",", "")) for text in texts]
 
@@ -147,6 +165,7 @@ def in_a_browser():
         _, target = report(folder, *paths)
         looks_right(browser, target + "index.html", *PICTURES)
         enlarges(browser, target + "index.html")
+        slides(browser, target + "index.html")
         told = browser.run("Array.from(document.querySelectorAll('.verdict li'), (one) => one.textContent)")
         equal(told, VERDICT["sentences"], "the sentences that come first")
         paths, some = calibrated(folder)

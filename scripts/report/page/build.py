@@ -7,8 +7,8 @@ import jinja2
 
 from report import files, gantt, pipelines, sweep, topology
 from report import buckets, machine
-from report.page import (acceptance, calculated, calibration, collectives, cost, history, nodes, pairs, scaling, tables,
-                         training)
+from report.page import (acceptance, calculated, calibration, collectives, cost, history, nodes, pairs, scaling, schedules,
+                         tables, training)
 from report.page.figure import Figure
 from report.page.markdown import markdown
 from report.page.read import end_of, program_of, title_of
@@ -112,7 +112,7 @@ def section_of(run, step, reason):
     section.tables = tables.tables_of(run)
     section.facts, section.command = facts_of(run), command_words(run.head)
     if run.number <= MOST_PICTURED:
-        for subject in (collectives, calibration, pairs, training, nodes):
+        for subject in (schedules, collectives, calibration, pairs, training, nodes):
             rows, notes = subject.figures(run)
             section.rows += rows
             section.notes += notes
@@ -218,8 +218,9 @@ class Report:
         embed = lambda figure, paper: jinja2.utils.markupsafe.Markup(
             pictures.embed(paper, str(jinja2.utils.markupsafe.escape(f"{figure.title}. {figure.caption}")))
         )
+        frames = lambda figure: [(title, jinja2.utils.markupsafe.Markup(data)) for title, data in figure.frames(pictures)]
         body = environment.get_template("body.html").render(
-            report=self, embed=embed, pictures=pictures, csv_names=csv_names
+            report=self, embed=embed, frames=frames, pictures=pictures, csv_names=csv_names
         )
         light, dark = pictures.style()
         raw = {name: environment.loader.get_source(environment, name)[0] for name in ("style.css", "page.js")}

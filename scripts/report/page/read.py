@@ -26,6 +26,7 @@ MEASURED = (
     "zero",
     "way",
     "node",
+    "schedule",
 )
 OTHERS = (
     "finding",
@@ -40,6 +41,7 @@ OTHERS = (
     "meeting",
     "counter",
     "gpu",
+    "message",
 )  # that follow
 KINDS = MEASURED + OTHERS + ("run", "end")
 DOCUMENTS = ("topology", "model_memory", "acceptance", "acceptance_baseline")

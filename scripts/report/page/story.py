@@ -21,6 +21,9 @@ def data_sentence(run):
     if results is None:
         n = sum(len(run.of(kind)) for kind in MEASURED)
         return f"The run did not end: its records stop after {count(n, 'result')}."
+    explained = run.of("schedule")
+    if explained:
+        return f"{count(len(explained), 'algorithm')} explained; nothing was run."
     checked = any(number(r, "wrong") is not None for kind in MEASURED for r in run.of(kind))
     if wrong:
         told = f"{wrong:,} of {count(results, 'result')} {'has' if wrong == 1 else 'have'} wrong data"
@@ -136,8 +139,21 @@ def training_sentences(run):
     return [short(t, 300) for t in told]
 
 
+def schedule_sentences(run):
+    """Of several algorithms those with the fewest rounds, and with the fewest elements sent."""
+    told = []
+    for key, what in (("rounds", "rounds"), ("elements", "elements sent")):
+        known = [r for r in run.of("schedule") if positive(r, key)]
+        least = min((r[key] for r in known), default=0)
+        names = [text(r, "algorithm", 40) or "?" for r in known if r[key] == least]
+        if len(names) < len(known):
+            told.append(f"Fewest {what}: {', '.join(names)} ({least:,}).")
+    return told
+
+
 def sentences(run):
     told = [error_sentence(run), data_sentence(run)]
+    told += schedule_sentences(run)
     return [t for t in told + pair_sentences(run) + collectives.sentences(run) + training_sentences(run) if t]
 
 

@@ -79,16 +79,19 @@ class Pictures:
         used = set(re.findall(r'(?:url\(#|xlink:href="#)([\w-]+)', data))
         data = re.sub(r' id="([\w-]+)"', lambda m: f' id="p{self.n}-{m[1]}"' if m[1] in used else "", data)
         data = re.sub(r'(url\(#|xlink:href="#)([\w-]+)', rf"\1p{self.n}-\2", data)
-        tags = re.split(r"(<[^>]*>)", data)  # text between tags keeps what looks like a colour
-        tags[1::2] = [HEX.sub(self.color, tag) for tag in tags[1::2]]
-        data = "".join(tags)
-        data = data.replace("'DejaVu Sans', 'Verdana'", "var(--sans)")
+        data = self.colored(data).replace("'DejaVu Sans', 'Verdana'", "var(--sans)")
         head = (
             f'<svg class="picture" role="img" aria-label="{label}" viewBox="0 0 {paper.width * 0.72:g} '
             f'{paper.height * 0.72:g}" style="max-width: {paper.width * 1.2:.0f}px" '
             f'xmlns:xlink="http://www.w3.org/1999/xlink">'
         )
         return head + data[data.index(">") + 1 :]
+
+    def colored(self, data):
+        """The SVG in colours of the page."""
+        tags = re.split(r"(<[^>]*>)", data)  # text between tags keeps what looks like a colour
+        tags[1::2] = [HEX.sub(self.color, tag) for tag in tags[1::2]]
+        return "".join(tags)
 
     def color(self, match):
         color = match[0].lower()

@@ -18,6 +18,10 @@ COLUMNS = {
         "collective algorithm_asked algorithm dtype op nranks size_bytes in_place time_us p50_us "
         "ci_low_us ci_high_us algbw_GBps busbw_GBps faultless_us percent_of_bound wrong p99_us cv_percent skew_p50_us last_rank"
     ).split(),
+    "schedule": (
+        "collective algorithm matrix nranks root count rounds least_rounds messages elements least_elements "
+        "busiest_elements traffic_elements"
+    ).split(),
     "pair": (
         "quantity from to from_host to_host place memory_from memory_to path route p2p direction size_bytes "
         "GBps low_GBps high_GBps p50_us p99_us percent_of_bound wrong"
@@ -65,6 +69,7 @@ COLUMNS = {
 NAMES = {
     "result": "Results",
     "barrier": "Barriers",
+    "schedule": "Algorithms",
     "pair": "Pairs",
     "data_parallel": "Steps by bucket size",
     "pipeline": "Schedules",
