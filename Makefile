@@ -7,7 +7,7 @@
 #   validate          docs/validation.md and docs/training_runs.md: models against published measurements
 #   perf tune truth   measurements that print tables: speed, the tuning table, planted truths
 #   fuzz              messages of other processes, and readers of files; each target for FUZZ_SECONDS (60)
-#   docs              docs/options.md, records.md, algorithms.md and libraries.md, and the table of gpu.md
+#   docs              docs/options.md, records.md, algorithms.md with its pictures, libraries.md, and the table of gpu.md
 #   install           programs, backends, profiles, clusters, report, docs, man pages, completions; install-strip: without
 #                     debugging symbols
 #   dist deb          a tarball, and packages for Debian, in B/dist
@@ -486,13 +486,14 @@ $(FUZZERS:%=$(B)/%_fuzz): $(B)/%_fuzz: $(B)/tests/fuzz/%.o $(UPPER_LIB) $(LIB)
 
 # ---- the rest ------------------------------------------------------------------------------
 
-docs: $(REFERENCE)
+docs: $(REFERENCE) $(patsubst src/collectives/%.c,$(B)/%,$(wildcard src/collectives/*_perf.c))
 	$(Q)for page in options records algorithms; do \
 		$(REFERENCE) $$page >$(B)/docs/$$page.md && \
 		cp $(B)/docs/$$page.md docs/ || exit 1; \
 	done
 	$(Q)scripts/libraries.sh table >docs/libraries.md
 	$(Q)$(PYTHON) scripts/gpu_table.py
+	$(Q)$(PYTHON) scripts/rounds.py $(B) docs/algorithms
 
 help:
 	@sed -n 's/^# \{0,1\}//; /^ *[A-Z]* *?=/q; p' Makefile
@@ -502,7 +503,7 @@ INSTALLED := busbench/profiles:ci/profiles/*.yaml busbench/clusters:reports/refe
              busbench/scripts/report:scripts/report/*.py busbench/scripts/report/page:scripts/report/page/*.py \
              busbench/reports/template:reports/template/* busbench/reports/reference:reports/reference/*.csv \
              doc/busbench:README.md doc/busbench:CHANGELOG.md doc/busbench:SECURITY.md \
-             doc/busbench/docs:docs/*.md doc/busbench/docs:docs/*.svg doc/busbench/docs:docs/*.png doc/busbench/docs:docs/*.txt doc/busbench/examples:ci/examples/*
+             doc/busbench/docs:docs/*.md doc/busbench/docs:docs/*.svg doc/busbench/docs/algorithms:docs/algorithms/*.svg doc/busbench/docs:docs/*.png doc/busbench/docs:docs/*.txt doc/busbench/examples:ci/examples/*
 folder     = $(firstword $(subst :, ,$(1)))
 files      = $(wildcard $(lastword $(subst :, ,$(1))))
 

@@ -44,6 +44,18 @@ static void add_row(struct bb_strbuf *out, const struct bb_algorithm *algorithm)
 	bb_strbuf_addf(out, " %.3g | %.3g |\n", (double)wire / size, cost / size);
 }
 
+/* The pictures of COLLECTIVE's algorithms, which scripts/rounds.py draws. */
+static void add_pictures(struct bb_strbuf *out, const struct bb_collective *collective)
+{
+	for (int i = 0; bb_algorithms[i]; i++) {
+		const char *name = bb_algorithms[i]->name;
+
+		if (bb_algorithms[i]->collective == collective)
+			bb_strbuf_addf(out, "\n![%s by %s, round by round](algorithms/%s-%s.svg)\n",
+				       collective->name, name, collective->name, name);
+	}
+}
+
 void bb_document_algorithms(struct bb_strbuf *out)
 {
 	const struct bb_collective *previous = NULL;
@@ -52,7 +64,8 @@ void bb_document_algorithms(struct bb_strbuf *out)
 		out,
 		"# What the algorithms mean for each collective\n\n"
 		"`ring` and `tree` exist for every collective (hypercube is its own); the others "
-		"where they make sense. `NAME_perf --explain -g 4` prints one round by round.\n\n"
+		"where they make sense. `NAME_perf --explain -g 4` prints one round by round, and "
+		"a [report](reports.md) of its `--json` draws it.\n\n"
 		"n is the number of ranks. *Rounds* are those of a call that is not cut into "
 		"chunks, for n = 4, %d, 13 and 64. *Sent* is the most that one rank sends and "
 		"*traffic* what all ranks together move in memory, both for n = %d out of place "
@@ -68,6 +81,11 @@ void bb_document_algorithms(struct bb_strbuf *out)
 		"In place, alltoall, alltoallv and sendrecv first copy their input aside, as IN "
 		"and OUT are the same memory; naive all_reduce and some cases of recursive "
 		"doubling do, too.\n\n"
+		"In the pictures an arrow is a message, its colour the part of the data that it "
+		"moves, and the text its content: `c0+c3` is the sum of element 2 of ranks 0 and "
+		"3, `a-d 1..3` that of elements 0 to 3 of ranks 1 to 3. A solid arrow is added to "
+		"what the receiver has, a dashed one replaces it; where nothing is added, all are "
+		"solid. Copies within a rank are left out.\n\n"
 		"This page is generated from the source; a test compares the two.\n",
 		RANKS, RANKS);
 	for (int i = 0; bb_algorithms[i]; i++) {
@@ -84,5 +102,7 @@ void bb_document_algorithms(struct bb_strbuf *out)
 				collective->brief + 1, RANKS);
 		previous = collective;
 		add_row(out, bb_algorithms[i]);
+		if (!bb_algorithms[i + 1] || bb_algorithms[i + 1]->collective != collective)
+			add_pictures(out, collective);
 	}
 }

@@ -108,6 +108,7 @@ def builds_outside_and_installs():
 
 INSTALLED = {  # of the sources: below share
     "ci/profiles": "busbench/profiles", "ci/examples": "doc/busbench/examples", "docs": "doc/busbench/docs",
+    "docs/algorithms": "doc/busbench/docs/algorithms",
     "reports/reference": "busbench/reports/reference", "reports/reference/clusters": "busbench/clusters",
     "reports/template": "busbench/reports/template", "scripts/report": "busbench/scripts/report",
     "scripts/report/page": "busbench/scripts/report/page",

@@ -1,9 +1,11 @@
-"""Pictures of algorithms: where ranks are, and who sends to whom."""
+"""Pictures of algorithms: where ranks are, who sends to whom, and that those of docs/algorithms are up to date."""
 
 import json
 import os
+import re
 import sys
 import tempfile
+import xml.etree.ElementTree
 
 import kit
 from kit import equal, expect, run, test
@@ -11,6 +13,7 @@ from kit import equal, expect, run, test
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(kit.ROOT, "scripts"))
 
+import rounds as written
 from report import rounds
 from report.records import Run
 from samples import read, records_of, report, write_records
@@ -70,6 +73,20 @@ def labels_name_elements_and_ranks():
         ("a0 b0 c0", 4, "a0–c0"), ("(30)2 ..", 64, "(30)2"), ("", 4, ""), ("a:3=0 .. b:3=1", 8, "a–b :3"),
     ):  # fmt: skip
         equal(rounds.label_of(content, ranks), wanted, content)
+
+
+@test
+def documents_are_up_to_date():
+    """docs/algorithms has a picture of each algorithm, as docs/algorithms.md shows it."""
+    folder = os.path.join(kit.ROOT, "docs", "algorithms")
+    found = written.pictures(os.path.dirname(kit.built("all_reduce_perf")))
+    shown = re.findall(r"\(algorithms/(.*?)\)$", read(kit.ROOT, "docs", "algorithms.md"), re.M)
+    equal(sorted(shown), sorted(found), "pictures of docs/algorithms.md")
+    equal(sorted(os.listdir(folder)), sorted(found), "files of docs/algorithms")
+    for name, data in found.items():
+        equal(read(folder, name), data, f"docs/algorithms/{name} (make docs)")
+        xml.etree.ElementTree.fromstring(data)
+        expect(len(data) < 10000, f"{name} has {len(data)} bytes")
 
 
 @test
