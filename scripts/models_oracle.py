@@ -27,6 +27,7 @@ import torch.distributed
 FIRST_CAP, CAP = 1 << 20, 25 << 20  # torch.distributed._DEFAULT_FIRST_BUCKET_BYTES, bucket_cap_mb
 SEQUENCE = 8
 MOST_SAVED = 4000
+IMAGE = 99  # the token that stands for a part of an image
 
 
 def llama(layers, hidden, heads, kv, ffn, vocab, positions, **more):
@@ -49,6 +50,22 @@ def bloom(layers, hidden, heads):
 def opt(layers, hidden, heads, **more):
     return dict(num_hidden_layers=layers, hidden_size=hidden, num_attention_heads=heads, ffn_dim=4 * hidden,
                 vocab_size=50272, word_embed_proj_dim=more.pop("embedding", hidden), **more)  # fmt: skip
+
+
+def vision(layers, hidden, heads, ffn, image, patch, **more):
+    return dict(num_hidden_layers=layers, hidden_size=hidden, num_attention_heads=heads, intermediate_size=ffn, image_size=image,
+                patch_size=patch, **more)  # fmt: skip
+
+
+def gemma3(text, tower=None, **more):
+    return dict(text_config=text, vision_config=tower or vision(27, 1152, 16, 4304, 896, 14, vision_use_head=False), image_token_id=IMAGE,
+                image_token_index=IMAGE, **more)  # fmt: skip
+
+
+def llama4(text, tower=None):
+    return dict(text_config=text, image_token_id=IMAGE, image_token_index=IMAGE,
+                vision_config=tower or vision(34, 1408, 16, 5632, 336, 14, vision_output_dim=4096, projector_input_dim=4096,
+                                              projector_output_dim=4096))  # fmt: skip
 
 
 GEMMA3 = dict(rope_theta=1000000.0)
@@ -117,6 +134,15 @@ TRANSFORMERS = {
     "gemma3-4b": ("Gemma3ForCausalLM", llama(34, 2560, 8, 4, 10240, 262208, 131072, head_dim=256, sliding_window=1024, **GEMMA3)),
     "gemma3-12b": ("Gemma3ForCausalLM", llama(48, 3840, 16, 8, 15360, 262208, 131072, head_dim=256, sliding_window=1024, **GEMMA3)),
     "gemma3-27b": ("Gemma3ForCausalLM", llama(62, 5376, 32, 16, 21504, 262208, 131072, head_dim=128, sliding_window=1024, **GEMMA3)),
+    "gemma3-4b/vision": ("Gemma3ForConditionalGeneration", gemma3(llama(34, 2560, 8, 4, 10240, 262208, 131072, head_dim=256, sliding_window=1024))),
+    "gemma3-27b/vision": ("Gemma3ForConditionalGeneration", gemma3(llama(62, 5376, 32, 16, 21504, 262208, 131072, head_dim=128, sliding_window=1024))),
+    "gemma3/head": ("Gemma3ForConditionalGeneration", gemma3(llama(2, 64, 4, 2, 96, 100, 8, head_dim=16, sliding_window=4, eos_token_id=1),
+                    vision(2, 32, 4, 48, 32, 8, vision_use_head=True), mm_tokens_per_image=4)),
+    "llama4-scout/vision": ("Llama4ForConditionalGeneration", llama4(llama(48, 5120, 40, 8, 8192, 202048, 10485760, intermediate_size_mlp=16384,
+                            num_local_experts=16, interleave_moe_layer_step=1))),
+    "llama4/vision": ("Llama4ForConditionalGeneration", llama4(llama(4, 64, 4, 2, 48, 100, 8, head_dim=16, intermediate_size_mlp=96,
+                      num_local_experts=4, interleave_moe_layer_step=2, attention_chunk_size=4),
+                      vision(2, 32, 4, 128, 32, 8, vision_output_dim=40, projector_input_dim=40, projector_output_dim=40))),
     "deepseek-v2-lite/fused": ("DeepseekV2ForCausalLM", llama(27, 2048, 16, 16, 10944, 102400, 163840, moe_intermediate_size=1408, q_lora_rank=None,
                          n_routed_experts=64, num_experts_per_tok=6, **V2)),
     "deepseek-v2/fused": ("DeepseekV2ForCausalLM", llama(60, 5120, 128, 128, 12288, 102400, 163840, moe_intermediate_size=1536,
@@ -178,6 +204,10 @@ def inputs(model, config):
     ids = torch.zeros(1, SEQUENCE, dtype=torch.long)
     if config is None or config.model_type == "vit":
         return dict(x=torch.zeros(1, 3, 224, 224)) if config is None else dict(pixel_values=torch.zeros(1, 3, 224, 224))
+    if hasattr(config, "vision_config"):
+        size = config.vision_config.image_size
+        return dict(input_ids=ids, token_type_ids=ids, pixel_values=torch.zeros(1, 3, size, size)) if config.model_type == "gemma3" else dict(
+            input_ids=ids, pixel_values=torch.zeros(1, 3, size, size))  # fmt: skip
     if config.is_encoder_decoder:
         return dict(input_ids=ids, decoder_input_ids=ids)
     if type(model).__name__ == "BertForMultipleChoice":
@@ -226,7 +256,7 @@ def describe(name, model, config, runs):
     if config is not None:
         config.architectures = [type(model).__name__]
         saved = json.loads(config.to_json_string())
-        line["config"] = saved if len(json.dumps(saved)) <= MOST_SAVED else None
+        line["config"] = saved if hasattr(config, "vision_config") or len(json.dumps(saved)) <= MOST_SAVED else None
     order = backward(model, config) if runs else []
     if sorted(order) == sorted(parameters):
         sizes = buckets([parameters[n] for n in order])
@@ -248,6 +278,10 @@ def make(name, library):
     masking_utils.find_packed_sequence_indices = lambda position_ids: None
     kind, arguments = TRANSFORMERS[name if name in TRANSFORMERS else next(k for k in TRANSFORMERS if k.split("/")[0] == name)]
     kind = getattr(transformers, kind)
+    for part in vars(sys.modules[kind.__module__]).values():
+        # It counts the tokens of images, which the meta device cannot.
+        if hasattr(part, "get_placeholder_mask"):
+            part.get_placeholder_mask = lambda self, input_ids, inputs_embeds, image_features: torch.zeros_like(inputs_embeds, dtype=torch.bool)
     config = kind.config_class(**arguments)
     with torch.device("meta"), contextlib.suppress(ImportError):
         return kind(config), config

@@ -106,6 +106,8 @@ static const char *const harmless[] = {
 	"*_pdrop",
 	"*_prob",
 	"*_theta",
+	"*_token_index",
+	"vision_feature_*",
 	"*_version",
 	"*activation*",
 	"*aux_loss*",
@@ -377,8 +379,61 @@ static const char *config_path(const char *path, struct bb_strbuf *inside)
 	return bb_strbuf_text(inside);
 }
 
-bb_status bb_config_read(const char *path, struct bb_hyper *hyper, const struct bb_family **family,
-			 struct bb_error *error)
+/* The object at KEY of a model with vision, into HYPER of FAMILY. */
+static bb_status read_part(const struct config *c, const char *key, struct bb_hyper *hyper,
+			   const struct bb_family *family)
+{
+	struct bb_strbuf path = {0};
+	struct config part = {.root = json_object_get(c->root, key), .error = c->error};
+	bb_status status;
+
+	if (!json_is_object(part.root))
+		return bb_fail(c->error, BB_EUSAGE, "--model %.200s: %s is missing; %s needs it",
+			       c->path, key, family->name);
+	bb_strbuf_addf(&path, "%.200s: %s", c->path, key);
+	part.path = bb_strbuf_text(&path);
+	status = read_keys(&part, hyper, family);
+	bb_strbuf_free(&path);
+	return status;
+}
+
+/* A model with vision: an object for each part; what stands beside them belongs to the tower, but
+   for the head and its weights. */
+static bb_status read_parts(const struct config *c, struct bb_hyper *hyper, struct bb_hyper *vision,
+			    const struct bb_family *family)
+{
+	static const char *const shared[] = {"architectures", "tie_word_embeddings"};
+	json_t *rest = json_copy(c->root), *own = json_object();
+	const struct config parts[] = {{c->path, own, c->error}, {c->path, rest, c->error}};
+	bb_status status;
+
+	if (!rest || !own) {
+		status = bb_no_memory(c->error, "the file");
+		goto out;
+	}
+	for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++) {
+		json_t *value = json_object_get(rest, shared[i]);
+
+		if (value && json_object_set(own, shared[i], value) != 0) {
+			status = bb_no_memory(c->error, "the file");
+			goto out;
+		}
+		json_object_del(rest, shared[i]);
+	}
+	json_object_del(rest, "text_config");
+	json_object_del(rest, "vision_config");
+	BB_TRY(status, read_part(c, "text_config", hyper, family), out);
+	BB_TRY(status, read_part(c, "vision_config", vision, family->tower), out);
+	BB_TRY(status, read_keys(&parts[0], hyper, family), out);
+	status = read_keys(&parts[1], vision, family->tower);
+out:
+	json_decref(own);
+	json_decref(rest);
+	return status;
+}
+
+bb_status bb_config_read(const char *path, struct bb_hyper *hyper, struct bb_hyper *vision,
+			 const struct bb_family **family, struct bb_error *error)
 {
 	struct bb_strbuf inside = {0};
 	struct config c = {config_path(path, &inside), NULL, error};
@@ -388,7 +443,10 @@ bb_status bb_config_read(const char *path, struct bb_hyper *hyper, const struct 
 
 	BB_TRY(status, bb_json_file_open(&request, "config.json", &c.root, error), out);
 	BB_TRY(status, read_family(&c, family), out);
-	BB_TRY(status, read_keys(&c, hyper, *family), out);
+	if ((*family)->tower)
+		BB_TRY(status, read_parts(&c, hyper, vision, *family), out);
+	else
+		BB_TRY(status, read_keys(&c, hyper, *family), out);
 	if ((*family)->uses[BB_FUSED] != BB_HYPER_NONE)
 		read_version(&c, hyper);
 out:

@@ -293,6 +293,65 @@ static const struct bb_model_part vit_norm[] = {
 static const struct bb_model_part vit_heads[] = {
 	MATRIX("classifier", END, LABELS, HIDDEN, .once = true, NEEDS(BB_HAS_CLASSES), BIAS), LAST};
 
+/* ---- vision towers of models that read text, too; their heads are the projectors ------------ */
+
+static const struct bb_model_part siglip_embed[] = {
+	PART(CONVOLUTION, "embeddings.patch_embedding", NORM, HIDDEN, PATCH, BIAS),
+	PART(TABLE, "embeddings.position_embedding", Q, POSITIONS, HIDDEN, .bias = 0), LAST};
+static const struct bb_model_part siglip_block[] = {
+	NORM("layer_norm1", NORM),
+	MATRIX("self_attn.k_proj", K, QUERIES, HIDDEN, BIAS),
+	MATRIX("self_attn.v_proj", V, QUERIES, HIDDEN, BIAS),
+	MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, BIAS),
+	MATRIX("self_attn.out_proj", OUT, HIDDEN, QUERIES, BIAS),
+	NORM("layer_norm2", MIDDLE),
+	MATRIX("mlp.fc1", UP, FFN, HIDDEN, BIAS),
+	MATRIX("mlp.fc2", DOWN, HIDDEN, FFN, BIAS),
+	LAST};
+#define UNUSED(name, rows, columns)                                                                \
+	PART(TENSOR, "head." name, Q, rows, columns, NEEDS(BB_HAS_POOLER))
+/* Gemma 3 does not use the head. */
+static const struct bb_model_part siglip_norm[] = {
+	NORM("post_layernorm", NORM),
+	UNUSED("probe", ONE, HIDDEN),
+	UNUSED("attention.in_proj_weight", QKV, HIDDEN),
+	UNUSED("attention.in_proj_bias", QKV, ONE),
+	UNUSED("attention.out_proj.weight", HIDDEN, HIDDEN),
+	UNUSED("attention.out_proj.bias", HIDDEN, ONE),
+	UNUSED("layernorm.weight", HIDDEN, ONE),
+	UNUSED("layernorm.bias", HIDDEN, ONE),
+	UNUSED("mlp.fc1.weight", FFN, HIDDEN),
+	UNUSED("mlp.fc1.bias", FFN, ONE),
+	UNUSED("mlp.fc2.weight", HIDDEN, FFN),
+	UNUSED("mlp.fc2.bias", HIDDEN, ONE),
+	LAST};
+static const struct bb_model_part gemma3_projector[] = {
+	PART(RAW, "mm_input_projection_weight", UP, HIDDEN, EMBEDDING, .pooled = true),
+	RMS("mm_soft_emb_norm", NORM, HIDDEN, .bias = 0), LAST};
+
+static const struct bb_model_part llama4_vision_embed[] = {
+	PART(TENSOR, "class_embedding", Q, HIDDEN, ONE, .bias = 0),
+	PART(TENSOR, "positional_embedding_vlm", K, POSITIONS, HIDDEN, .bias = 0),
+	MATRIX("patch_embedding.linear", NORM, HIDDEN, PATCH, .bias = 0),
+	NORM("layernorm_pre", V),
+	NORM("layernorm_post", BEHIND),
+	LAST};
+static const struct bb_model_part llama4_vision_block[] = {
+	MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, BIAS),
+	MATRIX("self_attn.k_proj", K, QUERIES, HIDDEN, BIAS),
+	MATRIX("self_attn.v_proj", V, QUERIES, HIDDEN, BIAS),
+	MATRIX("self_attn.o_proj", OUT, HIDDEN, QUERIES, BIAS),
+	MATRIX("mlp.fc1", UP, FFN, HIDDEN, BIAS),
+	MATRIX("mlp.fc2", DOWN, HIDDEN, FFN, BIAS),
+	NORM("input_layernorm", NORM),
+	NORM("post_attention_layernorm", MIDDLE),
+	LAST};
+static const struct bb_model_part llama4_adapter[] = {
+	MATRIX("vision_adapter.mlp.fc1", UP, ADAPTER, FFN, .pooled = true),
+	MATRIX("vision_adapter.mlp.fc2", DOWN, ADAPTER_OUT, ADAPTER_OUT, .pooled = true), LAST};
+static const struct bb_model_part llama4_projector[] = {
+	MATRIX("linear_1", UP, EMBEDDING, VISION_OUT, .pooled = true), LAST};
+
 #define T5_ATTENTION(name, in, out)                                                                \
 	MATRIX(name ".q", in, QUERIES, HIDDEN, .bias = 0),                                         \
 		MATRIX(name ".k", in, QUERIES, HIDDEN, .bias = 0),                                 \
@@ -363,6 +422,10 @@ static const struct bb_head vit_classes[] = {
 	{"pooler", "ViTModel", BB_HAS_POOLER, true},
 	{.word = NULL},
 };
+static const struct bb_head vision_heads[] = {
+	{"lm", "ForConditionalGeneration", BB_HAS_LM, false},
+	{.word = NULL},
+};
 static const struct bb_head no_heads[] = {{.word = "none"}, {.word = NULL}};
 
 /* ---- families ---------------------------------------------------------------------------------
@@ -384,6 +447,41 @@ static const struct bb_head no_heads[] = {{.word = "none"}, {.word = NULL}};
 	.base = "transformer.", .before = embed, .stacks = {{"h", block, ln_f}},                   \
 	.heads = lm_heads, .known = decoder_heads
 
+#define TOWER NEED(LAYERS), NEED(HIDDEN), NEED(HEADS), NEED(FFN), NEED(IMAGE), NEED(PATCH)
+
+static const struct bb_family siglip_tower = {
+	.name = "siglip_vision_model",
+	.base = "model.vision_tower.",
+	.before = siglip_embed,
+	.stacks = {{"encoder.layers", siglip_block, siglip_norm}},
+	.heads = gemma3_projector,
+	.head_base = "model.multi_modal_projector.",
+	.known = no_heads,
+	.uses = {TOWER, MAY(POOLED), MAY(VISION_HEAD), MAY(EMBEDDING)},
+	.defaults = {{BB_POOLED, 256}, {BB_VISION_HEAD, 1}},
+};
+static const struct bb_family llama4_tower = {
+	.name = "llama4_vision_model",
+	.base = "vision_model.",
+	.before = llama4_vision_embed,
+	.stacks = {{"model.layers", llama4_vision_block, llama4_adapter}},
+	.heads = llama4_projector,
+	.head_base = "multi_modal_projector.",
+	.known = no_heads,
+	.traits = BB_HAS_CLASS_TOKEN,
+	.uses = {TOWER, NEED(ADAPTER), NEED(ADAPTER_OUT), NEED(VISION_OUT), MAY(EMBEDDING)},
+};
+
+#define LLAMA4                                                                                     \
+	.traits = BB_HAS_GATE | BB_HAS_FUSED,                                                      \
+	.uses = {LLAMA,       NEED(EXPERTS),  MAY(TOP_K), NEED(EXPERT_FFN),                        \
+		 MAY(SHARED), MAY(MOE_EVERY), MAY(BIAS),  LOCAL},                                  \
+	.defaults = {{BB_SHARED, 1}, {BB_TOP_K, 1}, {BB_GLOBAL_EVERY, 4}, {BB_FUSED, 1}},          \
+	.keys = {{"intermediate_size", BB_EXPERT_FFN}, {"intermediate_size_mlp", BB_FFN}}
+#define GEMMA3                                                                                     \
+	.traits = BB_HAS_GATE | BB_HAS_POST_NORMS | BB_HAS_QK_NORM,                                \
+	.uses = {LLAMA, LOCAL, MAY(BIAS)}, .defaults = {{BB_TIED, 1}, {BB_GLOBAL_EVERY, 6}}
+
 const struct bb_family bb_families[] = {
 	{"gpt2", "decoder with learned positions; kv and head width follow from heads",
 	 GPT_KIND(gpt2_embed, gpt2_block), .uses = {TRANSFORMER, MAY(FFN), MAY(POSITIONS)},
@@ -401,11 +499,11 @@ const struct bb_family bb_families[] = {
 	{"llama", "decoder, gated, grouped keys and values; Llama 1 to 3", LLAMA_KIND(llama_block),
 	 .traits = BB_HAS_GATE, .uses = {LLAMA, MAY(BIAS), MAY(MLP_BIAS)}},
 	{"llama4_text", "Llama 4 without its vision: shared and fused experts, local layers",
-	 LLAMA_KIND(llama4_block), .traits = BB_HAS_GATE | BB_HAS_FUSED,
-	 .uses = {LLAMA, NEED(EXPERTS), MAY(TOP_K), NEED(EXPERT_FFN), MAY(SHARED), MAY(MOE_EVERY),
-		  MAY(BIAS), LOCAL},
-	 .defaults = {{BB_SHARED, 1}, {BB_TOP_K, 1}, {BB_GLOBAL_EVERY, 4}, {BB_FUSED, 1}},
-	 .keys = {{"intermediate_size", BB_EXPERT_FFN}, {"intermediate_size_mlp", BB_FFN}}},
+	 LLAMA_KIND(llama4_block), LLAMA4},
+	{"llama4", "Llama 4 with its vision tower; from a config.json alone",
+	 .base = "language_model.model.", .before = embed_tokens,
+	 .stacks = {{"layers", llama4_block, last_rms}}, .heads = lm_heads,
+	 .head_base = "language_model.", .tower = &llama4_tower, .known = vision_heads, LLAMA4},
 	{"mistral", "the same tensors as llama, local layers", LLAMA_KIND(llama_block),
 	 .traits = BB_HAS_GATE, .uses = {LLAMA, LOCAL}},
 	{"mixtral",
@@ -426,8 +524,11 @@ const struct bb_family bb_families[] = {
 	 LLAMA_KIND(llama_block), .traits = BB_HAS_GATE | BB_HAS_POST_NORMS,
 	 .uses = {LLAMA, LOCAL, MAY(BIAS)}, .defaults = {{BB_TIED, 1}, {BB_GLOBAL_EVERY, 2}}},
 	{"gemma3_text", "gemma2 with norms of queries and keys; Gemma 3 without its vision",
-	 LLAMA_KIND(llama_block), .traits = BB_HAS_GATE | BB_HAS_POST_NORMS | BB_HAS_QK_NORM,
-	 .uses = {LLAMA, LOCAL, MAY(BIAS)}, .defaults = {{BB_TIED, 1}, {BB_GLOBAL_EVERY, 6}}},
+	 LLAMA_KIND(llama_block), GEMMA3},
+	{"gemma3", "Gemma 3 with its vision tower; from a config.json alone",
+	 .base = "model.language_model.", .before = embed_tokens,
+	 .stacks = {{"layers", llama_block, last_rms}}, .heads = lm_heads, .tower = &siglip_tower,
+	 .known = vision_heads, GEMMA3},
 	{"deepseek_v2", "latent attention, dense blocks first, experts and shared ones",
 	 LLAMA_KIND(deepseek_block), .traits = BB_HAS_GATE,
 	 .uses = {TRANSFORMER, NEED(FFN), MOE, MLA, MAY(SHARED), MAY(DENSE), MAY(MOE_EVERY),
@@ -466,7 +567,7 @@ const struct bb_family bb_families[] = {
 	 .defaults = {{BB_TIED, 1}, {BB_BUCKETS, 32}, {BB_SEQ, 512}}},
 	{"vit", "vision transformer; image and patch in pixels", .base = "vit.",
 	 .before = vit_embed, .stacks = {{"layers", vit_block, vit_norm}}, .heads = vit_heads,
-	 .known = vit_classes, .encoder = true,
+	 .known = vit_classes, .encoder = true, .traits = BB_HAS_CLASS_TOKEN,
 	 .uses = {NEED(LAYERS), NEED(HIDDEN), NEED(HEADS), MAY(FFN), NEED(IMAGE), NEED(PATCH),
 		  MAY(LABELS), MAY(HEAD), MAY(BIAS)},
 	 .defaults = {{BB_LABELS, 2}, {BB_BIAS, 1}}},

@@ -82,6 +82,13 @@ const struct bb_hyper_row bb_hyper_rows[BB_NHYPERS] = {
 			.keys = {"relative_attention_num_buckets"}},
 	[BB_IMAGE] = {"image", AT(image), 1, 1 << 14, .keys = {"image_size"}},
 	[BB_PATCH] = {"patch", AT(patch), 1, 1 << 14, .keys = {"patch_size"}},
+	[BB_POOLED] = {"pooled", AT(pooled), 1, 1 << 20, .keys = {"mm_tokens_per_image"}},
+	[BB_ADAPTER] = {"adapter", AT(adapter), 1, 1 << 20, .keys = {"projector_input_dim"}},
+	[BB_ADAPTER_OUT] = {"adapter_out", AT(adapter_out), 1, 1 << 20,
+			    .keys = {"projector_output_dim"}},
+	[BB_VISION_OUT] = {"vision_out", AT(vision_out), 1, 1 << 20, .keys = {"vision_output_dim"}},
+	[BB_VISION_HEAD] = {"vision_head", AT(vision_head), 0, 1, .keys = {"vision_use_head"},
+			    SWITCH, .trait = BB_HAS_POOLER},
 	[BB_LABELS] = {"labels", AT(labels), 1, 1 << 20, .keys = {"num_labels"}},
 	[BB_HEAD] = {"head", AT(head), 0, 15, .keys = {NULL}},
 };
@@ -230,8 +237,11 @@ static bb_status derive_hyper(struct bb_builder *b, const struct bb_family *fami
 	h->moe_every = h->moe_every > 0 ? h->moe_every : 1;
 	set_default(&h->decoders, h->layers);
 	if (h->image > 0) {
-		h->seq = (h->image / h->patch) * (h->image / h->patch) + 1;
+		const int64_t patches = (h->image / h->patch) * (h->image / h->patch);
+
+		h->seq = patches + ((family->traits & BB_HAS_CLASS_TOKEN) != 0);
 		h->positions = h->seq;
+		set_default(&h->pooled, patches / 4); /* as Llama 4 shuffles them */
 	}
 	set_default(&h->positions, h->seq);
 	for (int i = 0; i < BB_NHYPERS; i++)
@@ -251,6 +261,10 @@ static bb_status complete_hyper(struct bb_builder *b, const struct bb_family *fa
 			       (long long)seq, b->model->name);
 	if (h->heads == 0)
 		return BB_OK;
+	if (h->patch > h->image)
+		return bb_fail(b->error, BB_EUSAGE,
+			       "--model %s: a patch of %lld pixels is larger than an image of %lld",
+			       b->model->name, (long long)h->patch, (long long)h->image);
 	BB_TRY(status, derive_hyper(b, family), out);
 	h->seq = seq ? seq : h->seq;
 	if (h->positions && h->seq > h->positions)
@@ -415,10 +429,31 @@ static bb_status read_hyper(struct bb_builder *b, const char *name, const struct
 			text = p->text;
 	b->from_file = text == name && is_path(name);
 	if (b->from_file)
-		return bb_config_read(name, &b->model->hyper, family, b->error);
+		return bb_config_read(name, &b->model->hyper, &b->model->vision, family, b->error);
 	colon = strchr(text, ':');
 	*family = colon ? find_family(text, (size_t)(colon - text)) : NULL;
+	if (*family && (*family)->tower)
+		return bb_fail(
+			b->error, BB_EUSAGE,
+			"--model %s: models with vision are read from a config.json; give its "
+			"path, or %s_text",
+			name, (*family)->name);
 	return *family ? read_items(b, *family, colon + 1) : refuse_unknown(name, b->error);
+}
+
+/* Complete the tower's hyperparameters. Its embedding is as wide as the blocks that read it. */
+static bb_status complete_vision(struct bb_builder *b, const struct bb_family *family)
+{
+	struct bb_model *m = b->model;
+	const struct bb_hyper text = m->hyper;
+	bb_status status;
+
+	m->hyper = m->vision;
+	m->hyper.embedding = text.hidden;
+	status = complete_hyper(b, family, 0);
+	m->vision = m->hyper;
+	m->hyper = text;
+	return status;
 }
 
 bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
@@ -431,9 +466,14 @@ bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
 	*model = (struct bb_model){.name = text};
 	for (int i = 0; i < BB_NHYPERS; i++)
 		*bb_hyper_at(&model->hyper, &bb_hyper_rows[i]) = NOT_GIVEN;
+	model->vision = model->hyper;
 	BB_TRY(status, read_hyper(&b, text, &family), out);
 	model->family = family->name;
 	BB_TRY(status, complete_hyper(&b, family, seq), out);
+	if (family->tower)
+		BB_TRY(status, complete_vision(&b, family->tower), out);
+	else
+		model->vision = (struct bb_hyper){.heads = 0};
 	if (family->build)
 		family->build(&b);
 	else

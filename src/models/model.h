@@ -61,8 +61,11 @@ struct bb_hyper {
 	int64_t two_norms;    /* 1: each of them with a norm of its own */
 	int64_t buckets;      /* of relative positions */
 	int64_t image, patch; /* pixels of a side */
-	int64_t labels;       /* classes of a classifier */
-	int64_t head;         /* index of the family's heads */
+	int64_t pooled;       /* tokens of an image behind the vision tower */
+	int64_t adapter, adapter_out, vision_out; /* widths between tower and projector */
+	int64_t vision_head;                      /* 1: the tower has a pooling head, without use */
+	int64_t labels;                           /* classes of a classifier */
+	int64_t head;                             /* index of the family's heads */
 };
 
 /* The layer of the parameters before all blocks: embedding or stem. Those behind them (last norm,
@@ -111,10 +114,12 @@ struct bb_model {
 	const char *name;   /* as requested; borrowed */
 	const char *family; /* "llama"; constant */
 	struct bb_hyper hyper;
-	bool gated;                /* feed-forward networks are gated; there is no dropout */
-	bool logits;               /* ends in a projection to the vocabulary */
-	bool encoder;              /* tokens attend to later ones: it does not generate */
-	int blocks;                /* layers 0 … blocks-1 */
+	struct bb_hyper
+		vision; /* of the tower that reads images, before the blocks; heads 0: none */
+	bool gated;     /* feed-forward networks are gated; there is no dropout */
+	bool logits;    /* ends in a projection to the vocabulary */
+	bool encoder;   /* tokens attend to later ones: it does not generate */
+	int blocks;     /* layers 0 … blocks-1 */
 	struct bb_tensor *tensors; /* in the order of registration */
 	size_t ntensors;
 	struct bb_work *works; /* in the order of the forward pass */

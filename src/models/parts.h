@@ -20,6 +20,7 @@ struct bb_builder {
 	bool expert;       /* the tensors that follow belong to an expert */
 	uint64_t matrices; /* stacked in each tensor that follows; 0: one */
 	bool from_file;
+	bool tower; /* all blocks have layer BB_LAYER_BEFORE, and see all tokens */
 };
 
 /* Add a tensor of ROWS x COLUMNS (1: a vector). The work added last completes its gradient; there
@@ -63,6 +64,9 @@ enum bb_size {
 	BB_SIZE_TYPES,
 	BB_SIZE_LABELS,
 	BB_SIZE_PATCH,   /* numbers of an image's patch: 3 channels */
+	BB_SIZE_ADAPTER, /* widths behind the blocks of a vision tower */
+	BB_SIZE_ADAPTER_OUT,
+	BB_SIZE_VISION_OUT,
 	BB_SIZE_BUCKETS, /* of relative positions */
 	BB_SIZE_HEADS,
 	BB_SIZE_HEAD,    /* width of a head */
@@ -110,8 +114,9 @@ enum bb_trait {
 	BB_HAS_SCORE = 1 << 22,
 	BB_HAS_CHOICE = 1 << 23,
 	BB_HAS_QUESTION = 1 << 24,
-	BB_HAS_CROSS = 1 << 25, /* this block attends to the output of an encoder */
-	BB_HAS_CAUSAL = 1 << 26 /* an encoder's blocks, used as a decoder */
+	BB_HAS_CROSS = 1 << 25,      /* this block attends to the output of an encoder */
+	BB_HAS_CAUSAL = 1 << 26,     /* an encoder's blocks, used as a decoder */
+	BB_HAS_CLASS_TOKEN = 1 << 27 /* before the patches of an image */
 };
 
 enum bb_part_kind {
@@ -124,6 +129,7 @@ enum bb_part_kind {
 	BB_PART_EXPERT,       /* a matrix of each expert: NAME.0.OF.weight … */
 	BB_PART_STACK,        /* the tensor NAME: the matrices of all experts */
 	BB_PART_STACKED_BIAS, /* the tensor NAME: a row for each expert */
+	BB_PART_RAW,          /* a matrix without a module: the tensor NAME */
 	BB_PART_PRODUCT       /* a matrix product with tied weights: no tensor */
 };
 
@@ -136,6 +142,7 @@ struct bb_model_part {
 	const char *name, *of;
 	unsigned char kind, at, rows, columns; /* enum bb_size of the shape */
 	bool once;                             /* applied to one token of a sample, not to all */
+	bool pooled;                           /* applied to hyper.pooled tokens */
 	unsigned needs, lacks;
 	unsigned bias; /* traits with which there is a bias */
 };
@@ -223,6 +230,11 @@ enum bb_hyper_index {
 	BB_BUCKETS,
 	BB_IMAGE,
 	BB_PATCH,
+	BB_POOLED,
+	BB_ADAPTER,
+	BB_ADAPTER_OUT,
+	BB_VISION_OUT,
+	BB_VISION_HEAD,
 	BB_LABELS,
 	BB_HEAD,
 	BB_NHYPERS
@@ -256,7 +268,9 @@ struct bb_family {
 	const struct bb_model_part *before;  /* embeddings */
 	struct bb_stack stacks[2];           /* the second one, if any, is T5's decoder */
 	const struct bb_model_part *heads;
-	const struct bb_head *known; /* heads; the first is the default; ends without a word */
+	const char *head_base;         /* what stands before the heads' names; NULL: nothing */
+	const struct bb_family *tower; /* of vision, registered first; its heads: the projector */
+	const struct bb_head *known;   /* heads; the first is the default; ends without a word */
 	unsigned traits;
 	bool encoder;
 	unsigned char uses[BB_NHYPERS]; /* enum bb_hyper_use of each of bb_hyper_rows */
@@ -293,10 +307,11 @@ void bb_family_config_types(struct bb_strbuf *out);
 int64_t *bb_hyper_at(struct bb_hyper *hyper, const struct bb_hyper_row *row);
 
 /*
- * Read the config.json at PATH into HYPER and FAMILY. Hyperparameters that the file lacks, or gives
- * as null, stay unchanged. BB_EUSAGE with a sentence that names file and key.
+ * Read the config.json at PATH into HYPER and FAMILY, and that of the vision tower, if the family
+ * has one, into VISION. Hyperparameters that the file lacks, or gives as null, stay unchanged.
+ * BB_EUSAGE with a sentence that names file and key.
  */
-BB_MUST bb_status bb_config_read(const char *path, struct bb_hyper *hyper,
+BB_MUST bb_status bb_config_read(const char *path, struct bb_hyper *hyper, struct bb_hyper *vision,
 				 const struct bb_family **family, struct bb_error *error);
 
 #endif

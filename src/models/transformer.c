@@ -38,6 +38,9 @@ static int64_t size_of(const struct bb_hyper *h, enum bb_size size)
 		[BB_SIZE_TYPES] = h->types,
 		[BB_SIZE_LABELS] = h->labels,
 		[BB_SIZE_PATCH] = 3 * h->patch * h->patch,
+		[BB_SIZE_ADAPTER] = h->adapter,
+		[BB_SIZE_ADAPTER_OUT] = h->adapter_out,
+		[BB_SIZE_VISION_OUT] = h->vision_out,
 		[BB_SIZE_BUCKETS] = h->buckets,
 		[BB_SIZE_HEADS] = h->heads,
 		[BB_SIZE_HEAD] = h->head_dim,
@@ -92,15 +95,16 @@ static double part_flops(const struct bb_builder *b, const struct bb_model_part 
 	const struct bb_hyper *h = &b->model->hyper;
 	const double matrix = 2.0 * (double)size_of(h, (enum bb_size)part->rows) *
 			      (double)size_of(h, (enum bb_size)part->columns);
-	const double tokens = (double)h->seq;
+	const double tokens = part->once ? 1 : (double)(part->pooled ? h->pooled : h->seq);
 
 	switch ((enum bb_part_kind)part->kind) {
 	case BB_PART_MATRIX:
 	case BB_PART_TRANSPOSED:
+	case BB_PART_RAW:
 	case BB_PART_PRODUCT:
-		return matrix * (part->once ? 1 : tokens);
+		return matrix * tokens;
 	case BB_PART_CONVOLUTION:
-		return matrix * (tokens - 1); /* the first token is no patch */
+		return matrix * (double)((h->image / h->patch) * (h->image / h->patch));
 	case BB_PART_EXPERT:
 		return matrix * (tokens * (double)h->top_k / (double)h->experts);
 	case BB_PART_STACK:
@@ -128,6 +132,7 @@ static void add_part_work(struct bb_builder *b, struct selection *s, int i)
 {
 	const struct bb_model_part *part = s->parts[i];
 	const double flops = part_flops(b, part);
+	const bool learns = b->model->nworks > (b->tower ? 1 : 0); /* before it */
 
 	if (part->kind == BB_PART_EXPERT) {
 		if (i == 0 || s->parts[i - 1]->kind != BB_PART_EXPERT)
@@ -136,9 +141,9 @@ static void add_part_work(struct bb_builder *b, struct selection *s, int i)
 	}
 	s->works[i] = b->model->nworks;
 	if (part->kind == BB_PART_CONVOLUTION)
-		bb_build_convolution(b, flops, b->model->nworks > 0);
+		bb_build_convolution(b, flops, learns);
 	else if (flops > 0)
-		bb_build_product(b, flops, true);
+		bb_build_product(b, flops, learns);
 	else
 		bb_build_light(b);
 }
@@ -159,7 +164,7 @@ static void add_works(struct bb_builder *b, struct selection *s, bool is_block)
 			if (s->parts[i]->at == at)
 				add_part_work(b, s, i);
 		if (is_block && at == BB_AT_CORE)
-			add_attention(b, bb_model_block(b->model, b->layer).decodes);
+			add_attention(b, !b->tower && bb_model_block(b->model, b->layer).decodes);
 		else if (is_block && at == BB_AT_CROSS && s->traits & BB_HAS_CROSS)
 			add_attention(b, false);
 	}
@@ -209,6 +214,7 @@ static void add_part_tensors(struct bb_builder *b, const struct selection *s, in
 			add_expert_tensors(b, s, i);
 		return;
 	case BB_PART_TENSOR:
+	case BB_PART_RAW:
 		add_tensor(b, s->works[i], rows, columns, s->prefix, part->name, "");
 		return;
 	case BB_PART_STACK:
@@ -293,7 +299,8 @@ static void add_stack(struct bb_builder *b, struct selection *s, const struct bb
 	const unsigned all = s->traits;
 
 	for (int64_t i = 0; i < blocks && b->status == BB_OK; i++) {
-		const struct bb_block_kind block = bb_model_block(b->model, ++b->layer);
+		const struct bb_block_kind block =
+			bb_model_block(b->model, b->tower ? b->layer : ++b->layer);
 
 		s->traits = all | (block.sparse ? BB_HAS_MOE : 0) | (i == 0 ? BB_HAS_FIRST : 0) |
 			    (block.cross ? BB_HAS_CROSS : 0);
@@ -304,18 +311,18 @@ static void add_stack(struct bb_builder *b, struct selection *s, const struct bb
 	s->traits = all;
 }
 
-void bb_build_transformer(struct bb_builder *b, const struct bb_family *family)
+/* Embedding, blocks and heads. FIRST: the embedding runs in work 0, before a vision tower. */
+static void add_family(struct bb_builder *b, const struct bb_family *family, bool first)
 {
 	struct bb_model *model = b->model;
 	struct selection s = {.traits = model_traits(model, family)}, before;
 	const char *base = family->known[model->hyper.head].is_base ? "" : family->base;
+	const size_t ntensors = model->ntensors;
 
-	model->encoder = family->encoder && !(s.traits & BB_HAS_CAUSAL);
-	model->gated = s.traits & BB_HAS_GATE;
-	model->logits = s.traits & BB_HAS_LM;
-	model->blocks = (int)(model->hyper.layers + model->hyper.decoders);
 	snprintf(s.prefix, sizeof(s.prefix), "%s", base);
 	add_parts(b, &s, family->before, false);
+	for (size_t i = ntensors; first && i < model->ntensors; i++)
+		model->tensors[i].work = 0;
 	before = s;
 	add_stack(b, &s, &family->stacks[0], base, model->hyper.layers);
 	if (model->hyper.decoders > 0) {
@@ -323,10 +330,39 @@ void bb_build_transformer(struct bb_builder *b, const struct bb_family *family)
 		add_parts(b, &s, family->stacks[0].behind, false);
 		add_stack(b, &s, &family->stacks[1], base, model->hyper.decoders);
 	}
-	b->layer = model->blocks;
+	if (!b->tower)
+		b->layer = model->blocks;
 	add_works_behind(b, &before);
 	snprintf(s.prefix, sizeof(s.prefix), "%s", base);
 	add_parts(b, &s, family->stacks[model->hyper.decoders > 0].behind, false);
-	s.prefix[0] = '\0';
+	snprintf(s.prefix, sizeof(s.prefix), "%s", family->head_base ? family->head_base : "");
 	add_parts(b, &s, family->heads, false);
+}
+
+/* The vision tower and its projector, behind the work of the text's embedding. */
+static void add_tower(struct bb_builder *b, const struct bb_family *tower)
+{
+	struct bb_model *model = b->model;
+	const struct bb_hyper text = model->hyper;
+
+	bb_build_light(b);
+	model->hyper = model->vision;
+	b->tower = true;
+	add_family(b, tower, false);
+	b->tower = false;
+	model->hyper = text;
+}
+
+void bb_build_transformer(struct bb_builder *b, const struct bb_family *family)
+{
+	struct bb_model *model = b->model;
+	const unsigned traits = model_traits(model, family);
+
+	model->encoder = family->encoder && !(traits & BB_HAS_CAUSAL);
+	model->gated = traits & BB_HAS_GATE;
+	model->logits = traits & BB_HAS_LM;
+	model->blocks = (int)(model->hyper.layers + model->hyper.decoders);
+	if (family->tower)
+		add_tower(b, family->tower);
+	add_family(b, family, family->tower);
 }

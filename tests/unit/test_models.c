@@ -353,6 +353,13 @@ static void test_config(void **state)
 	}
 }
 
+#define TEXT                                                                                       \
+	"\"hidden_size\":64,\"num_attention_heads\":4,\"num_hidden_layers\":2,"                    \
+	"\"intermediate_size\":96,\"vocab_size\":100,\"max_position_embeddings\":8"
+#define VISION                                                                                     \
+	"\"hidden_size\":32,\"num_attention_heads\":4,\"num_hidden_layers\":2,"                    \
+	"\"intermediate_size\":96,\"image_size\":8,\"patch_size\":16"
+
 static void test_bad_config(void **state)
 {
 	static const char *const bad[][2] = {
@@ -362,7 +369,20 @@ static void test_bad_config(void **state)
 		{"{}", "model_type is missing; expected one of gpt2"},
 		{"{\"model_type\":7}", "model_type: \"(not a string)\" is not one of"},
 		{"{\"model_type\":\"mamba\"}", "model_type: \"mamba\" is not one of"},
-		{"{\"model_type\":\"llama4\",\"vision_config\":{\"a\":1}}", "is not one of"},
+		{"{\"model_type\":\"llama4\",\"vision_config\":{\"a\":1}}",
+		 "text_config is missing; llama4 needs it"},
+		{"{\"model_type\":\"gemma3\",\"text_config\":{},\"vision_config\":3}",
+		 "vision_config is missing; siglip_vision_model needs it"},
+		{"{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":0}}",
+		 "text_config: hidden_size: 0 is not a whole number"},
+		{"{\"model_type\":\"gemma3\",\"text_config\":{" TEXT "},\"vision_config\":{}}",
+		 "num_hidden_layers is missing; siglip_vision_model needs it"},
+		{"{\"model_type\":\"gemma3\",\"text_config\":{" TEXT "},\"vision_config\":{" VISION
+		 "}}",
+		 "a patch of 16 pixels is larger than an image of 8"},
+		{"{\"model_type\":\"gemma3\",\"mm_tokens_per_image\":\"4\",\"text_config\":{" TEXT
+		 "},\"vision_config\":{" VISION "}}",
+		 "mm_tokens_per_image: \"4\" is not a whole number"},
 		{"{\"model_type\":\"linear\"}", "model_type: \"linear\" is not one of"},
 		{"{" LLAMA "}", "num_hidden_layers is missing; llama needs it"},
 		{"{" LLAMA ",\"num_hidden_layers\":null}", "num_hidden_layers is missing"},
@@ -382,7 +402,8 @@ static void test_bad_config(void **state)
 		{"{" LLAMA ",\"num_hidden_layers\":2,\"num_hidden_layers\":3}", "not JSON"},
 		{"{" LLAMA ",\"num_hidden_layers\":2,\"add_cross_attention\":true}",
 		 "add_cross_attention: true is not known, and may change the tensors"},
-		{"{" LLAMA ",\"num_hidden_layers\":2,\"n_shared_experts\":1}", "n_shared_experts: 1"},
+		{"{" LLAMA ",\"num_hidden_layers\":2,\"n_shared_experts\":1}",
+		 "n_shared_experts: 1"},
 		{"{" LLAMA ",\"num_hidden_layers\":2,\"use_sliding_window\":true}",
 		 "use_sliding_window"},
 		{"{" LLAMA ",\"num_hidden_layers\":2,\"layer_types\":[\"linear_attention\"]}",
