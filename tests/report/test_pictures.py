@@ -113,6 +113,23 @@ def prints_all(browser):
     browser.call("Emulation.setEmulatedMedia", media="")
 
 
+PAPER = 695  # pixels between the margins of A4
+
+
+def fits_paper(browser, page):
+    """No table or picture goes beyond the margin, no number is broken, and nothing looks as if it could be clicked."""
+    browser.open(page, PAPER)
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    wide = """Array.from(document.querySelectorAll("table, figure, pre"), (one) => [one.closest("section").id, one.tagName,
+        one.getBoundingClientRect().right]).filter((one) => one[2] > %d)""" % (PAPER + 1)
+    equal(browser.run(wide), [], "beyond the margin")
+    styles = lambda what, key: set(browser.run(f"Array.from(document.querySelectorAll('{what}'), (one) => getComputedStyle(one).{key})"))
+    equal(styles("td.n", "whiteSpace"), {"nowrap"}, "numbers on paper")
+    equal(styles("summary", "listStyleType"), {"none"}, "marks of folded parts on paper")
+    equal(styles("#theme, .switch, .rounds input", "display"), {"none"}, "controls on paper")
+    browser.call("Emulation.setEmulatedMedia", media="")
+
+
 def themes(browser):
     colour = "getComputedStyle(document.body).backgroundColor"
     before = browser.run(colour)
@@ -166,6 +183,7 @@ def in_a_browser():
         looks_right(browser, target + "index.html", *PICTURES)
         enlarges(browser, target + "index.html")
         slides(browser, target + "index.html")
+        fits_paper(browser, target + "index.html")
         told = browser.run("Array.from(document.querySelectorAll('.verdict li'), (one) => one.textContent)")
         equal(told, VERDICT["sentences"], "the sentences that come first")
         paths, some = calibrated(folder)
