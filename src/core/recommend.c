@@ -29,10 +29,20 @@ static size_t fastest(const struct bb_recommendation *c, size_t best)
 	return found;
 }
 
+/* The candidate to name first: BEST, or the preferred one of those tied with it. */
+static size_t preferred(const struct bb_recommendation *c, size_t best)
+{
+	for (size_t i = 0; c->preference && i < best; i++)
+		if (is_tied(c, best, i))
+			return i;
+	return best;
+}
+
 /* The best, and the others that are tied with it. */
 static void add_first(const struct bb_recommendation *c, size_t best, struct bb_strbuf *out)
 {
 	const double ms = 1e3 * c->list[best].seconds;
+	const size_t first = preferred(c, best);
 	size_t ties = 0;
 
 	for (size_t i = 0; i < c->n; i++)
@@ -42,15 +52,17 @@ static void add_first(const struct bb_recommendation *c, size_t best, struct bb_
 	else
 		bb_strbuf_addf(out, "# Tied %s (%s): ", c->subject,
 			       c->noise ? c->noise : "equal but for rounding");
-	bb_strbuf_add(out, c->list[best].name);
+	bb_strbuf_add(out, c->list[first].name);
 	for (size_t i = 0, n = 1; i < c->n; i++)
-		if (i != best && is_tied(c, best, i) && n++ < MOST_NAMES)
+		if (i != first && (i == best || is_tied(c, best, i)) && n++ < MOST_NAMES)
 			bb_strbuf_addf(out, " or %s", c->list[i].name);
 	if (ties >= MOST_NAMES)
 		bb_strbuf_addf(out, " or %zu more", ties + 1 - MOST_NAMES);
 	if (!isnan(ms))
 		bb_strbuf_addf(out, ", %.4g %s%s", ms < 10000 ? ms : ms / 1000,
 			       ms < 10000 ? "ms" : "s", c->unit);
+	if (ties > 0 && c->preference)
+		bb_strbuf_addf(out, "; the first needs %s than the others", c->preference);
 }
 
 void bb_recommend(const struct bb_recommendation *c, struct bb_strbuf *out)

@@ -4,7 +4,8 @@
  *   # Best buckets, overlap on: 25M (ring), 77.82 ms; next: 1M (ring), 1.1% longer: its
  *   #   reductions take 1.87 ms longer
  *
- * None is called the best where noise or rounding may have put it first: then all such are tied.
+ * None is called the best where noise or rounding may have put it first: then all such are tied,
+ * and a second quantity may choose among them.
  */
 #ifndef BB_CORE_RECOMMEND_H
 #define BB_CORE_RECOMMEND_H
@@ -30,6 +31,9 @@ struct bb_recommendation {
 	/* Append why BEHIND is behind AHEAD, as "its bubble is 15.0 ms longer", or nothing. */
 	void (*cause)(const struct bb_candidate *ahead, const struct bb_candidate *behind,
 		      struct bb_strbuf *out);
+	/* "no more memory": LIST is in order of what they need, which decides among tied ones;
+	   NULL: nothing does. */
+	const char *preference;
 };
 
 /* Append the sentence as a line with '#', which may be long. Fewer than two candidates are no

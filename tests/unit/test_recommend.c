@@ -32,7 +32,7 @@ static void test_measured(void **state)
 		{"c", 2.2e-3, 2.15e-3, 2.3e-3, NULL},
 		{"d", 2.2e-3, 2.1e-3, 2.3e-3, NULL},
 	};
-	struct bb_recommendation c = {"way", "95% confidence", " per batch", list, 3, slower};
+	struct bb_recommendation c = {"way", "95% confidence", " per batch", list, 3, slower, NULL};
 
 	says(&c, "# Best way: b, 2 ms per batch; next: c, 10.0% longer\n");
 	c.n = 2;
@@ -51,13 +51,18 @@ static void test_calculated(void **state)
 	struct bb_candidate list[] = {{"a", 20.001, 0, 0, NULL}, {"b", 20, 0, 0, NULL},
 				      {"c", 20.001, 0, 0, NULL}, {"d", 20, 0, 0, NULL},
 				      {"e", 20, 0, 0, NULL},     {"f", 21, 0, 0, NULL}};
-	struct bb_recommendation c = {"plan", NULL, "", list, 6, slower};
+	struct bb_recommendation c = {"plan", NULL, "", list, 6, slower, NULL};
 
 	says(&c, "# Tied plan (equal but for rounding): b or a or c or d or 1 more, 20 s; next: f, "
 		 "5.0% "
 		 "longer\n");
 	c.n = 5;
 	says(&c, "# Tied plan (equal but for rounding): b or a or c or d or 1 more, 20 s\n");
+	/* In order of what they need, the first of the tied ones is named first. */
+	c.preference = "no more memory";
+	says(&c, "# Tied plan (equal but for rounding): a or b or c or d or 1 more, 20 s; the "
+		 "first needs "
+		 "no more memory than the others\n");
 	/* Without times the order decides. */
 	list[0].seconds = list[1].seconds = NAN;
 	list[1].own = "it sends more";

@@ -20,6 +20,7 @@
 struct candidate {
 	char name[BB_CANDIDATE_TEXT];
 	double step_us, low_us, high_us, span_us, ideal_us;
+	int64_t peak_bytes;
 	bool predicted, exact; /* predicted or simulated without noise */
 };
 
@@ -122,6 +123,7 @@ static void add_stage(struct bb_text_table *t, const struct bb_pipeline_record *
 		bb_table_cellf(t, "%.0f", r->layers.values[s]);
 }
 
+/* Candidates are in order of their memory, which decides among equals. */
 static void keep_candidate(struct text *t, const struct bb_pipeline_record *r)
 {
 	const bool predicted = !r->compute;
@@ -132,7 +134,10 @@ static void keep_candidate(struct text *t, const struct bb_pipeline_record *r)
 		t->sink.out.failed = true;
 		return;
 	}
-	*c = (struct candidate){.step_us = predicted ? r->predicted_us : r->p50_us,
+	for (; c > t->candidates && c[-1].peak_bytes > r->peak_bytes; c--)
+		*c = c[-1];
+	*c = (struct candidate){.peak_bytes = r->peak_bytes,
+				.step_us = predicted ? r->predicted_us : r->p50_us,
 				.low_us = r->min_us,
 				.high_us = r->max_us,
 				.span_us = r->predicted_span_us,
@@ -192,6 +197,7 @@ static void add_best(struct text *t, bool by_stage)
 		.unit = "",
 		.list = list,
 		.n = list ? t->ncandidates : 0,
+		.preference = "no more memory",
 		.cause = bubble_cause};
 
 	t->sink.out.failed |= !list;
