@@ -391,6 +391,22 @@ static size_t bytes_that_fit(const struct explanation *p, size_t lines)
 	return k > 0 ? p->pieces[k - 1] : bytes_of_lines(&p->body, lines);
 }
 
+/* How to see what was left out. */
+static void print_rest(const struct explanation *p, struct bb_strbuf *out)
+{
+	struct bb_strbuf text = {0};
+
+	bb_strbuf_addf(&text, "More than %d lines: ", BB_EXPLAIN_LINES);
+	if (p->view->round == 0)
+		bb_strbuf_addf(&text, "--round 1 to %zu shows one round, ",
+			       p->rounds.roles[0].rounds);
+	bb_strbuf_addf(&text, "--all %severything.", p->view->round ? "shows " : "");
+	bb_strbuf_add(out, "\n");
+	bb_strbuf_wrap(out, bb_strbuf_text(&text), 0, 0, line_columns(p));
+	out->failed |= bb_strbuf_failed(&text);
+	bb_strbuf_free(&text);
+}
+
 static void print_all(struct explanation *p, struct bb_strbuf *out)
 {
 	const size_t before = count_lines(&p->before, p->before.length);
@@ -398,7 +414,9 @@ static void print_all(struct explanation *p, struct bb_strbuf *out)
 			      count_lines(&p->end, p->end.length);
 	const size_t lines = others + before + count_lines(&p->body, p->body.length);
 	const bool whole = p->view->all || lines <= BB_EXPLAIN_LINES;
-	size_t room = BB_EXPLAIN_LINES - others - NOTE_LINES;
+	/* Little is left on a terminal of few columns. */
+	size_t room =
+		others + NOTE_LINES < BB_EXPLAIN_LINES ? BB_EXPLAIN_LINES - others - NOTE_LINES : 0;
 
 	bb_strbuf_add(out, bb_strbuf_text(&p->intro));
 	if (whole || (p->npieces > 0 && before + count_lines(&p->body, p->pieces[0]) <= room)) {
@@ -408,14 +426,8 @@ static void print_all(struct explanation *p, struct bb_strbuf *out)
 	bb_strbuf_add_bytes(out, bb_strbuf_text(&p->body),
 			    whole ? p->body.length : bytes_that_fit(p, room));
 	bb_strbuf_add(out, bb_strbuf_text(&p->end));
-	if (!whole && p->view->round == 0)
-		bb_strbuf_addf(out,
-			       "\nMore than %d lines: --round 1 to %zu shows one round, --all "
-			       "everything.\n",
-			       BB_EXPLAIN_LINES, p->rounds.roles[0].rounds);
-	else if (!whole)
-		bb_strbuf_addf(out, "\nMore than %d lines: --all shows everything.\n",
-			       BB_EXPLAIN_LINES);
+	if (!whole)
+		print_rest(p, out);
 }
 
 static void explanation_close(struct explanation *p)

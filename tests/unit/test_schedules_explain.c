@@ -162,6 +162,25 @@ static void test_forty_lines(void **state)
 	free(text);
 }
 
+/* On any terminal; where it has few columns, little of the rounds is left. */
+static void test_narrow(void **state)
+{
+	const struct bb_shape shape = {.nranks = 8, .count = 8};
+
+	for (int width = 40; width <= 80; width += 10) {
+		char *text = explain_view(find("all_reduce", "tree"), &shape,
+					  (struct bb_explain_view){.width = width});
+
+		if (width >= 50 && lines_of(text) > BB_EXPLAIN_LINES)
+			fail_msg("%d lines:\n%s", lines_of(text), text);
+		expect(text, "\n\nMore than 40");
+		for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+			if (strlen(line) > (size_t)width && *line != ' ' && *line != '#')
+				fail_msg("%d columns: '%s'", width, line);
+		free(text);
+	}
+}
+
 static void test_one_round(void **state)
 {
 	struct bb_shape shape = {.nranks = 4, .count = 4};
@@ -206,6 +225,7 @@ int main(void)
 		cmocka_unit_test(test_two_arrivals_and_copies),
 		cmocka_unit_test(test_lines_fit),
 		cmocka_unit_test(test_forty_lines),
+		cmocka_unit_test(test_narrow),
 		cmocka_unit_test(test_one_round),
 		cmocka_unit_test(test_bad_requests),
 	};
