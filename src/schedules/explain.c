@@ -9,20 +9,21 @@
 #include "core/table.h"
 #include "core/units.h"
 #include "schedules/explain.h"
-#include "schedules/rounds.h"
+#include "schedules/trace.h"
 
 #define NAME_COLUMNS 13   /* "rank 12's OUT" */
 #define CONTENTS_RANKS 16 /* contents are shown up to here … */
 #define CONTENTS_CELLS 16 /* … and for buffers of so many elements */
 #define CELL (BB_SYMBOL_TEXT + 2)
-#define NOTE_LINES 2
+#define GOAL_TEXT 128
 
 struct explanation {
-	struct bb_rounds rounds;
+	struct bb_trace trace;
 	const struct bb_explain_view *view;
 	/* What is said first, holds before, happens, and follows from it. */
 	struct bb_strbuf intro, before, body, end;
-	size_t *pieces; /* ends of parts of BODY that are not to be cut */
+	struct bb_strbuf note; /* how to see what does not fit */
+	size_t *pieces;        /* ends of parts of BODY that are not to be cut */
 	size_t npieces, piece_room;
 };
 
@@ -30,12 +31,12 @@ struct explanation {
 
 static bool reduces(const struct explanation *p)
 {
-	return p->rounds.algorithm->collective->flags & BB_REDUCES;
+	return p->trace.algorithm->collective->flags & BB_REDUCES;
 }
 
 static int ranks_of(const struct explanation *p)
 {
-	return p->rounds.shape->nranks;
+	return p->trace.shape->nranks;
 }
 
 static int line_columns(const struct explanation *p)
@@ -77,24 +78,24 @@ static void print_messages(struct explanation *p)
 						     {"the receiver does", "", -1},
 						     {NULL, NULL, 0}};
 	struct bb_text_table table = {0};
-	struct bb_message m = {0};
+	struct bb_trace_message m = {0};
 	bool any = false;
 
 	bb_table_columns(&table, heads, 1);
-	for (; bb_rounds_message(&p->rounds, &m); any = true) {
+	for (; bb_trace_next(&p->trace, &m); any = true) {
 		char place[BB_PLACE_TEXT], content[BB_CONTENT_TEXT], effect[BB_CONTENT_TEXT];
 
-		bb_rounds_place_text(place, m.send->src, m.send->count);
-		bb_rounds_content_text(content, &p->rounds, &m);
-		bb_rounds_effect_text(effect, &m);
+		bb_trace_place_text(place, m.send->src, m.send->count);
+		bb_trace_content_text(content, &p->trace, &m);
+		bb_trace_effect_text(effect, &m);
 		if (m.to == m.from)
 			bb_table_cellf(&table, "%4d -> itself", m.from);
 		else
 			bb_table_cellf(&table, "%4d -> %d", m.from, m.to);
 		bb_table_cellf(&table, "%s\t%s\t%s", place, content, effect);
 	}
-	bb_strbuf_addf(&p->body, "\nRound %zu of %zu\n", p->rounds.round + 1,
-		       p->rounds.roles[0].rounds);
+	bb_strbuf_addf(&p->body, "\nRound %zu of %zu\n", p->trace.round + 1,
+		       p->trace.roles[0].rounds);
 	if (any)
 		print_table(p, &table, &p->body);
 	else
@@ -109,10 +110,10 @@ static void print_messages(struct explanation *p)
 /* Does OUT[I] of RANK hold its final value? */
 static bool complete(const struct explanation *p, int rank, size_t i)
 {
-	const struct bb_collective *collective = p->rounds.algorithm->collective;
-	const struct bb_shape *shape = p->rounds.shape;
+	const struct bb_collective *collective = p->trace.algorithm->collective;
+	const struct bb_shape *shape = p->trace.shape;
 	const struct bb_symbol *s =
-		bb_symbols_at(&p->rounds.symbols[rank], (struct bb_place){BB_OUT, i});
+		bb_symbols_at(&p->trace.symbols[rank], (struct bb_place){BB_OUT, i});
 
 	for (int k = 0; k < collective->segments(shape, rank); k++) {
 		struct bb_segment segment;
@@ -129,7 +130,7 @@ static bool complete(const struct explanation *p, int rank, size_t i)
 
 static size_t count_of(const struct explanation *p, int rank, enum bb_buffer buffer)
 {
-	return p->rounds.symbols[rank].count[buffer];
+	return p->trace.symbols[rank].count[buffer];
 }
 
 static void cell_text(char text[CELL], const struct explanation *p, int rank, enum bb_buffer buffer,
@@ -137,9 +138,8 @@ static void cell_text(char text[CELL], const struct explanation *p, int rank, en
 {
 	char symbol[BB_SYMBOL_TEXT];
 
-	bb_rounds_symbol_text(
-		symbol, &p->rounds,
-		bb_symbols_at(&p->rounds.symbols[rank], (struct bb_place){buffer, i}));
+	bb_trace_symbol_text(symbol, &p->trace,
+			     bb_symbols_at(&p->trace.symbols[rank], (struct bb_place){buffer, i}));
 	snprintf(text, CELL, "%s%s", symbol, buffer == BB_OUT && complete(p, rank, i) ? "*" : "");
 }
 
@@ -192,7 +192,7 @@ static void print_columns(const struct explanation *p, enum bb_buffer buffer, si
 
 		if (count <= first)
 			continue;
-		bb_table_cellf(&table, "rank %2d's %s", rank, bb_rounds_buffer(buffer));
+		bb_table_cellf(&table, "rank %2d's %s", rank, bb_trace_buffer(buffer));
 		for (size_t i = first; i < end; i++) {
 			if (i < count)
 				cell_text(text, p, rank, buffer, i);
@@ -221,7 +221,7 @@ static void print_buffer(const struct explanation *p, enum bb_buffer buffer, con
 
 static void print_before(struct explanation *p)
 {
-	const bool first = p->rounds.round == 0;
+	const bool first = p->trace.round == 0;
 
 	if (!is_shown(p, first ? BB_IN : BB_OUT))
 		return;
@@ -240,19 +240,19 @@ static void print_contents(struct explanation *p)
 
 static void print_rounds(struct explanation *p)
 {
-	while (bb_rounds_begin(&p->rounds)) {
-		const bool viewed = is_viewed(p, p->rounds.round);
-		struct bb_message any = {0};
+	while (bb_trace_begin(&p->trace)) {
+		const bool viewed = is_viewed(p, p->trace.round);
+		struct bb_trace_message any = {0};
 
 		/* Rounds in which this shape sends nothing are of interest only by number. */
-		if (!viewed || (p->view->round == 0 && !bb_rounds_message(&p->rounds, &any))) {
-			bb_rounds_apply(&p->rounds);
+		if (!viewed || (p->view->round == 0 && !bb_trace_next(&p->trace, &any))) {
+			bb_trace_apply(&p->trace);
 			continue;
 		}
 		if (p->npieces == 0)
 			print_before(p);
 		print_messages(p);
-		bb_rounds_apply(&p->rounds);
+		bb_trace_apply(&p->trace);
 		print_contents(p);
 	}
 }
@@ -269,7 +269,7 @@ static void print_item(struct explanation *p, const char *name, const char *text
 static void print_names(struct explanation *p)
 {
 	struct bb_strbuf text = {0};
-	const int root = p->rounds.shape->root, element = longest(p, BB_IN) > 1;
+	const int root = p->trace.shape->root, element = longest(p, BB_IN) > 1;
 
 	bb_strbuf_addf(&text, "%c%d is element %d of rank %d's IN", 'a' + element, root, element,
 		       root);
@@ -285,7 +285,7 @@ static void print_names(struct explanation *p)
 	bb_strbuf_add(&text, " * marks a final value, . an element that is not written yet.");
 	if (longest(p, BB_TMP))
 		bb_strbuf_add(&text, " TMP is scratch memory.");
-	if (p->rounds.shape->in_place)
+	if (p->trace.shape->in_place)
 		bb_strbuf_add(&text, " In place: IN and OUT lie in one buffer.");
 	print_item(p, "Names", bb_strbuf_text(&text));
 	p->intro.failed |= bb_strbuf_failed(&text);
@@ -294,8 +294,9 @@ static void print_names(struct explanation *p)
 
 static void print_intro(struct explanation *p)
 {
-	const struct bb_algorithm *algorithm = p->rounds.algorithm;
-	const struct bb_shape *shape = p->rounds.shape;
+	const struct bb_algorithm *algorithm = p->trace.algorithm;
+	const struct bb_shape *shape = p->trace.shape;
+	char goal[GOAL_TEXT];
 
 	bb_strbuf_addf(&p->intro, "%s by %s, %d rank%s%s", algorithm->collective->name,
 		       algorithm->name, shape->nranks, bb_plural(shape->nranks),
@@ -308,7 +309,8 @@ static void print_intro(struct explanation *p)
 		bb_strbuf_addf(&p->intro, ", root %d", shape->root);
 	bb_strbuf_add(&p->intro, "\n\n");
 	if (p->view->round == 0) {
-		bb_strbuf_addf(&p->intro, "Goal: %s.\n", algorithm->collective->brief);
+		snprintf(goal, sizeof(goal), "%s.", algorithm->collective->brief);
+		print_item(p, "Goal", goal);
 		print_item(p, "How", algorithm->meaning);
 	}
 	print_names(p);
@@ -320,7 +322,7 @@ static void print_result(struct explanation *p)
 		return;
 	bb_strbuf_add(&p->body, "\nResult as numbers\n");
 	for (int rank = 0; rank < ranks_of(p); rank++) {
-		const struct bb_symbols *s = &p->rounds.symbols[rank];
+		const struct bb_symbols *s = &p->trace.symbols[rank];
 
 		if (!s->count[BB_OUT])
 			continue;
@@ -344,14 +346,14 @@ static void print_totals(struct explanation *p)
 		{"total", "", -1}, {"number", "", 1}, {"", "", -1}, {NULL, NULL, 0}};
 	struct bb_text_table table = {0};
 	size_t rounds, wire;
-	double cost = bb_algorithm_cost(p->rounds.algorithm, p->rounds.shape, &rounds, &wire);
+	double cost = bb_algorithm_cost(p->trace.algorithm, p->trace.shape, &rounds, &wire);
 
 	bb_table_columns(&table, heads, 1);
 	bb_table_cellf(&table, "rounds\t%zu\tminimum %d if a rank sends once a round", rounds,
-		       bb_rounds_least(&p->rounds));
-	bb_table_cellf(&table, "messages\t%zu\t", p->rounds.messages);
-	bb_table_cellf(&table, "elements sent\t%zu\tminimum %zu", p->rounds.elements,
-		       bb_rounds_least_elements(&p->rounds));
+		       bb_trace_least(&p->trace));
+	bb_table_cellf(&table, "messages\t%zu\t", p->trace.messages);
+	bb_table_cellf(&table, "elements sent\t%zu\tminimum %zu", p->trace.elements,
+		       bb_trace_least_elements(&p->trace));
 	bb_table_cellf(&table, "of the busiest rank\t%zu\t", wire);
 	bb_table_cellf(&table,
 		       "memory traffic\t%.1f\tin elements copied; receiving and adding counts 1.5",
@@ -381,6 +383,11 @@ static size_t count_lines(const struct bb_strbuf *text, size_t bytes)
 	return lines;
 }
 
+static size_t lines_of(const struct bb_strbuf *text)
+{
+	return count_lines(text, text->length);
+}
+
 /* The bytes of BODY to print in LINES lines: all pieces that fit, or else the first lines. */
 static size_t bytes_that_fit(const struct explanation *p, size_t lines)
 {
@@ -391,52 +398,62 @@ static size_t bytes_that_fit(const struct explanation *p, size_t lines)
 	return k > 0 ? p->pieces[k - 1] : bytes_of_lines(&p->body, lines);
 }
 
-/* How to see what was left out. */
-static void print_rest(const struct explanation *p, struct bb_strbuf *out)
+static void print_note(struct explanation *p)
 {
 	struct bb_strbuf text = {0};
 
 	bb_strbuf_addf(&text, "More than %d lines: ", BB_EXPLAIN_LINES);
 	if (p->view->round == 0)
 		bb_strbuf_addf(&text, "--round 1 to %zu shows one round, ",
-			       p->rounds.roles[0].rounds);
+			       p->trace.roles[0].rounds);
 	bb_strbuf_addf(&text, "--all %severything.", p->view->round ? "shows " : "");
-	bb_strbuf_add(out, "\n");
-	bb_strbuf_wrap(out, bb_strbuf_text(&text), 0, 0, line_columns(p));
-	out->failed |= bb_strbuf_failed(&text);
+	bb_strbuf_add(&p->note, "\n");
+	bb_strbuf_wrap(&p->note, bb_strbuf_text(&text), 0, 0, line_columns(p));
+	p->note.failed |= bb_strbuf_failed(&text);
 	bb_strbuf_free(&text);
 }
 
 static void print_all(struct explanation *p, struct bb_strbuf *out)
 {
-	const size_t before = count_lines(&p->before, p->before.length);
-	const size_t others = p->view->above + count_lines(&p->intro, p->intro.length) +
-			      count_lines(&p->end, p->end.length);
-	const size_t lines = others + before + count_lines(&p->body, p->body.length);
-	const bool whole = p->view->all || lines <= BB_EXPLAIN_LINES;
-	/* Little is left on a terminal of few columns. */
-	size_t room =
-		others + NOTE_LINES < BB_EXPLAIN_LINES ? BB_EXPLAIN_LINES - others - NOTE_LINES : 0;
+	bb_strbuf_add(out, bb_strbuf_text(&p->intro));
+	bb_strbuf_add(out, bb_strbuf_text(&p->before));
+	bb_strbuf_add(out, bb_strbuf_text(&p->body));
+	bb_strbuf_add(out, bb_strbuf_text(&p->end));
+}
+
+/* What fits into the lines; little of the rounds on a terminal of few columns. */
+static void print_beginning(struct explanation *p, struct bb_strbuf *out)
+{
+	const size_t before = lines_of(&p->before);
+	const size_t others =
+		p->view->above + lines_of(&p->intro) + lines_of(&p->end) + lines_of(&p->note);
+	size_t room = others < BB_EXPLAIN_LINES ? BB_EXPLAIN_LINES - others : 0;
 
 	bb_strbuf_add(out, bb_strbuf_text(&p->intro));
-	if (whole || (p->npieces > 0 && before + count_lines(&p->body, p->pieces[0]) <= room)) {
+	if (p->npieces > 0 && before + count_lines(&p->body, p->pieces[0]) <= room) {
 		bb_strbuf_add(out, bb_strbuf_text(&p->before));
 		room -= before;
 	}
-	bb_strbuf_add_bytes(out, bb_strbuf_text(&p->body),
-			    whole ? p->body.length : bytes_that_fit(p, room));
+	bb_strbuf_add_bytes(out, bb_strbuf_text(&p->body), bytes_that_fit(p, room));
 	bb_strbuf_add(out, bb_strbuf_text(&p->end));
-	if (!whole)
-		print_rest(p, out);
+	bb_strbuf_add(out, bb_strbuf_text(&p->note));
+}
+
+static bool fits(const struct explanation *p)
+{
+	return p->view->above + lines_of(&p->intro) + lines_of(&p->before) + lines_of(&p->body) +
+		       lines_of(&p->end) <=
+	       BB_EXPLAIN_LINES;
 }
 
 static void explanation_close(struct explanation *p)
 {
-	bb_rounds_close(&p->rounds);
+	bb_trace_close(&p->trace);
 	bb_strbuf_free(&p->intro);
 	bb_strbuf_free(&p->before);
 	bb_strbuf_free(&p->body);
 	bb_strbuf_free(&p->end);
+	bb_strbuf_free(&p->note);
 	free(p->pieces);
 }
 
@@ -447,18 +464,21 @@ bb_status bb_explain(struct bb_strbuf *out, const struct bb_algorithm *algorithm
 	struct explanation p = {.view = view};
 	bb_status st;
 
-	BB_TRY(st, bb_rounds_open(&p.rounds, algorithm, shape, error), out);
+	BB_TRY(st, bb_trace_open(&p.trace, algorithm, shape, error), out);
 	print_intro(&p);
 	print_rounds(&p);
 	if (view->round == 0) {
 		print_result(&p);
 		print_totals(&p);
 	}
+	print_note(&p);
 	if (bb_strbuf_failed(&p.intro) || bb_strbuf_failed(&p.before) ||
-	    bb_strbuf_failed(&p.body) || bb_strbuf_failed(&p.end))
+	    bb_strbuf_failed(&p.body) || bb_strbuf_failed(&p.end) || bb_strbuf_failed(&p.note))
 		out->failed = true;
-	else
+	else if (view->all || fits(&p))
 		print_all(&p, out);
+	else
+		print_beginning(&p, out);
 	if (bb_strbuf_failed(out))
 		st = bb_no_memory(error, "the explanation of a schedule");
 out:

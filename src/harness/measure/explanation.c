@@ -7,7 +7,7 @@
 #include "harness/run/options_check.h"
 #include "harness/run/run.h"
 #include "schedules/explain.h"
-#include "schedules/rounds.h"
+#include "schedules/trace.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,9 +42,9 @@ BB_RECORD_KIND(bb_record_message, BB_MESSAGE_FIELDS, "message",
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-static bb_status record_schedule(const struct explanation *l, const struct bb_rounds *rounds)
+static bb_status record_schedule(const struct explanation *l, const struct bb_trace *trace)
 {
-	const struct bb_algorithm *algorithm = rounds->algorithm;
+	const struct bb_algorithm *algorithm = trace->algorithm;
 	struct bb_schedule_record r;
 	size_t steps, wire;
 
@@ -60,16 +60,16 @@ static bb_status record_schedule(const struct explanation *l, const struct bb_ro
 	r.count = (int64_t)l->shape.count;
 	r.traffic_elements = bb_algorithm_cost(algorithm, &l->shape, &steps, &wire);
 	r.rounds = (int64_t)steps;
-	r.least_rounds = bb_rounds_least(rounds);
-	r.messages = (int64_t)rounds->messages;
-	r.elements = (int64_t)rounds->elements;
-	r.least_elements = (int64_t)bb_rounds_least_elements(rounds);
+	r.least_rounds = bb_trace_least(trace);
+	r.messages = (int64_t)trace->messages;
+	r.elements = (int64_t)trace->elements;
+	r.least_elements = (int64_t)bb_trace_least_elements(trace);
 	r.busiest_elements = (int64_t)wire;
 	return bb_estimate_record(l->run, &bb_record_schedule, &r);
 }
 
 /* The first element of the message; where nothing is added, behind those of the ranks before. */
-static int64_t part_of(const struct explanation *l, const struct bb_message *m)
+static int64_t part_of(const struct explanation *l, const struct bb_trace_message *m)
 {
 	size_t part = m->content[0].index;
 
@@ -80,38 +80,38 @@ static int64_t part_of(const struct explanation *l, const struct bb_message *m)
 	return (int64_t)part;
 }
 
-static bb_status record_message(const struct explanation *l, const struct bb_rounds *rounds,
-				const struct bb_message *m)
+static bb_status record_message(const struct explanation *l, const struct bb_trace *trace,
+				const struct bb_trace_message *m)
 {
 	struct bb_message_record r;
 
 	bb_record_init(&bb_record_message, &r);
 	r.collective = l->collective->name;
-	r.algorithm = rounds->algorithm->name;
-	r.round = (int64_t)rounds->round + 1;
+	r.algorithm = trace->algorithm->name;
+	r.round = (int64_t)trace->round + 1;
 	r.from = m->from;
 	r.to = m->to;
 	r.channel = m->send->channel;
 	r.count = (int64_t)m->send->count;
-	bb_rounds_place_text(r.source, m->send->src, m->send->count);
-	bb_rounds_content_text(r.content, rounds, m);
+	bb_trace_place_text(r.source, m->send->src, m->send->count);
+	bb_trace_content_text(r.content, trace, m);
 	r.part = part_of(l, m);
 	r.adds = m->receipt->kind == BB_RECV_REDUCE;
-	bb_rounds_effect_text(r.effect, m);
+	bb_trace_effect_text(r.effect, m);
 	return bb_estimate_record(l->run, &bb_record_message, &r);
 }
 
 /* Runs the rounds, and hands over the messages of those in view if RECORDS. */
-static bb_status run_rounds(const struct explanation *l, struct bb_rounds *rounds, bool records)
+static bb_status run_rounds(const struct explanation *l, struct bb_trace *trace, bool records)
 {
 	bb_status st = BB_OK;
 
-	for (; st == BB_OK && bb_rounds_begin(rounds); bb_rounds_apply(rounds)) {
-		const bool viewed = l->view.round == 0 || l->view.round == rounds->round + 1;
-		struct bb_message m = {0};
+	for (; st == BB_OK && bb_trace_begin(trace); bb_trace_apply(trace)) {
+		const bool viewed = l->view.round == 0 || l->view.round == trace->round + 1;
+		struct bb_trace_message m = {0};
 
-		while (records && viewed && st == BB_OK && bb_rounds_message(rounds, &m))
-			st = record_message(l, rounds, &m);
+		while (records && viewed && st == BB_OK && bb_trace_next(trace, &m))
+			st = record_message(l, trace, &m);
 	}
 	return st;
 }
@@ -124,14 +124,14 @@ static bb_status record_algorithm(const struct explanation *l, const struct bb_a
 	if (l->run->sinks.n == 0)
 		return BB_OK;
 	for (int pass = 0; pass < 2 && st == BB_OK; pass++) {
-		struct bb_rounds rounds;
+		struct bb_trace trace;
 
-		st = bb_rounds_open(&rounds, algorithm, &l->shape, l->error);
+		st = bb_trace_open(&trace, algorithm, &l->shape, l->error);
 		if (st == BB_OK)
-			st = run_rounds(l, &rounds, pass == 1);
+			st = run_rounds(l, &trace, pass == 1);
 		if (st == BB_OK && pass == 0)
-			st = record_schedule(l, &rounds);
-		bb_rounds_close(&rounds);
+			st = record_schedule(l, &trace);
+		bb_trace_close(&trace);
 	}
 	return st;
 }

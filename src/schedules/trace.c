@@ -1,4 +1,4 @@
-#include "schedules/rounds.h"
+#include "schedules/trace.h"
 
 #include "schedules/checker.h"
 
@@ -16,7 +16,7 @@ static bool receives_from(const struct bb_step *step, int peer, int channel)
 }
 
 /* The receiver's step for the message of step K of SENDER. */
-static const struct bb_step *receipt_of(const struct bb_rounds *p, int sender, int k)
+static const struct bb_step *receipt_of(const struct bb_trace *p, int sender, int k)
 {
 	const struct bb_step *send = &p->steps[sender][k];
 	int before = 0;
@@ -34,7 +34,7 @@ static const struct bb_step *receipt_of(const struct bb_rounds *p, int sender, i
 	return NULL;
 }
 
-static const struct bb_step *sending_of(const struct bb_rounds *p, int receiver, int k, int peer)
+static const struct bb_step *sending_of(const struct bb_trace *p, int receiver, int k, int peer)
 {
 	for (int i = 0; i < p->nsteps[peer]; i++) {
 		const struct bb_step *step = &p->steps[peer][i];
@@ -46,7 +46,7 @@ static const struct bb_step *sending_of(const struct bb_rounds *p, int receiver,
 	return NULL;
 }
 
-bool bb_rounds_message(const struct bb_rounds *p, struct bb_message *m)
+bool bb_trace_next(const struct bb_trace *p, struct bb_trace_message *m)
 {
 	for (; m->next_rank < p->shape->nranks; m->next_rank++, m->next_step = 0) {
 		const int rank = m->next_rank;
@@ -77,7 +77,7 @@ static void add(struct bb_symbol *sum, const struct bb_symbol *from)
 }
 
 /* No step uses what another step of the round writes, so their order does not matter. */
-static void apply(struct bb_rounds *p, int rank, int k)
+static void apply(struct bb_trace *p, int rank, int k)
 {
 	const struct bb_step *step = &p->steps[rank][k];
 	const struct bb_step *sent[2] = {NULL, NULL};
@@ -105,7 +105,7 @@ static void apply(struct bb_rounds *p, int rank, int k)
 	}
 }
 
-bool bb_rounds_begin(struct bb_rounds *p)
+bool bb_trace_begin(struct bb_trace *p)
 {
 	if (p->round == p->roles[0].rounds)
 		return false;
@@ -115,7 +115,7 @@ bool bb_rounds_begin(struct bb_rounds *p)
 	return true;
 }
 
-void bb_rounds_apply(struct bb_rounds *p)
+void bb_trace_apply(struct bb_trace *p)
 {
 	for (int rank = 0; rank < p->shape->nranks; rank++)
 		for (int k = 0; k < p->nsteps[rank]; k++)
@@ -123,7 +123,7 @@ void bb_rounds_apply(struct bb_rounds *p)
 	p->round++;
 }
 
-static bb_status rounds_allocate(struct bb_rounds *p)
+static bb_status rounds_allocate(struct bb_trace *p)
 {
 	size_t n = (size_t)p->shape->nranks;
 
@@ -141,13 +141,13 @@ static bb_status rounds_allocate(struct bb_rounds *p)
 	return BB_OK;
 }
 
-bb_status bb_rounds_open(struct bb_rounds *p, const struct bb_algorithm *algorithm,
-			 const struct bb_shape *shape, struct bb_error *error)
+bb_status bb_trace_open(struct bb_trace *p, const struct bb_algorithm *algorithm,
+			const struct bb_shape *shape, struct bb_error *error)
 {
 	const char *(*refuses)(int) = algorithm->collective->refuses;
 	bb_status st;
 
-	*p = (struct bb_rounds){.algorithm = algorithm, .shape = shape};
+	*p = (struct bb_trace){.algorithm = algorithm, .shape = shape};
 	if (shape->nranks < 1 || shape->nranks > BB_CHECKER_RANKS)
 		return bb_fail(error, BB_EUSAGE, "--explain supports 1 to %d ranks, not %d",
 			       BB_CHECKER_RANKS, shape->nranks);
@@ -160,7 +160,7 @@ out:
 	return st;
 }
 
-void bb_rounds_close(struct bb_rounds *p)
+void bb_trace_close(struct bb_trace *p)
 {
 	for (int rank = 0; p->symbols && rank < p->shape->nranks; rank++)
 		bb_symbols_free(&p->symbols[rank]);
@@ -172,7 +172,7 @@ void bb_rounds_close(struct bb_rounds *p)
 
 /* ---- minima -------------------------------------------------------------------------- */
 
-size_t bb_rounds_least_elements(const struct bb_rounds *p)
+size_t bb_trace_least_elements(const struct bb_trace *p)
 {
 	const struct bb_collective *collective = p->algorithm->collective;
 	size_t moved = 0, wanted = 0, sums, n = (size_t)p->shape->nranks;
@@ -192,7 +192,7 @@ size_t bb_rounds_least_elements(const struct bb_rounds *p)
 	return moved + sums * (n - 1) + wanted - sums;
 }
 
-int bb_rounds_least(const struct bb_rounds *p)
+int bb_trace_least(const struct bb_trace *p)
 {
 	int rounds = 0;
 

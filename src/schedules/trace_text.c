@@ -1,20 +1,20 @@
 /*
- * rounds_text.c - places, symbols and messages as text.
+ * trace_text.c - places, symbols and messages as text.
  */
-#include "schedules/rounds.h"
+#include "schedules/trace.h"
 
 #include <stdio.h>
 
-const char *bb_rounds_buffer(enum bb_buffer buffer)
+const char *bb_trace_buffer(enum bb_buffer buffer)
 {
 	static const char *const names[] = {[BB_IN] = "IN", [BB_OUT] = "OUT", [BB_TMP] = "TMP"};
 
 	return names[buffer];
 }
 
-void bb_rounds_place_text(char text[BB_PLACE_TEXT], struct bb_place place, size_t count)
+void bb_trace_place_text(char text[BB_PLACE_TEXT], struct bb_place place, size_t count)
 {
-	const char *name = bb_rounds_buffer(place.buffer);
+	const char *name = bb_trace_buffer(place.buffer);
 
 	if (count == 1)
 		snprintf(text, BB_PLACE_TEXT, "%s[%zu]", name, place.offset);
@@ -68,8 +68,8 @@ static int sum_text(char text[BB_SYMBOL_TEXT], const struct bb_symbol *s, int n)
 	return length;
 }
 
-void bb_rounds_symbol_text(char text[BB_SYMBOL_TEXT], const struct bb_rounds *p,
-			   const struct bb_symbol *s)
+void bb_trace_symbol_text(char text[BB_SYMBOL_TEXT], const struct bb_trace *p,
+			  const struct bb_symbol *s)
 {
 	int length;
 
@@ -84,20 +84,20 @@ void bb_rounds_symbol_text(char text[BB_SYMBOL_TEXT], const struct bb_rounds *p,
 				 (unsigned long long)__builtin_popcountll(s->ranks));
 }
 
-void bb_rounds_content_text(char text[BB_CONTENT_TEXT], const struct bb_rounds *p,
-			    const struct bb_message *m)
+void bb_trace_content_text(char text[BB_CONTENT_TEXT], const struct bb_trace *p,
+			   const struct bb_trace_message *m)
 {
 	const size_t count = m->send->count;
 	char first[BB_SYMBOL_TEXT], last[BB_SYMBOL_TEXT];
 	size_t length = 0;
 
-	bb_rounds_symbol_text(first, p, &m->content[0]);
-	bb_rounds_symbol_text(last, p, &m->content[count - 1]);
+	bb_trace_symbol_text(first, p, &m->content[0]);
+	bb_trace_symbol_text(last, p, &m->content[count - 1]);
 	text[0] = '\0';
 	for (size_t i = 0; i < count && length <= BB_CONTENT_COLUMNS; i++) {
 		char one[BB_SYMBOL_TEXT];
 
-		bb_rounds_symbol_text(one, p, &m->content[i]);
+		bb_trace_symbol_text(one, p, &m->content[i]);
 		length += (size_t)snprintf(text + length, BB_CONTENT_TEXT - length, "%s%s",
 					   i ? " " : "", one);
 	}
@@ -107,13 +107,13 @@ void bb_rounds_content_text(char text[BB_CONTENT_TEXT], const struct bb_rounds *
 		snprintf(text, BB_CONTENT_TEXT, "%s ..", first);
 }
 
-void bb_rounds_effect_text(char text[BB_CONTENT_TEXT], const struct bb_message *m)
+void bb_trace_effect_text(char text[BB_CONTENT_TEXT], const struct bb_trace_message *m)
 {
 	const struct bb_step *step = m->receipt;
 	char dst[BB_PLACE_TEXT], src[BB_PLACE_TEXT];
 
-	bb_rounds_place_text(dst, step->dst, step->count);
-	bb_rounds_place_text(src, step->src, step->count);
+	bb_trace_place_text(dst, step->dst, step->count);
+	bb_trace_place_text(src, step->src, step->count);
 	if (step->kind == BB_RECV)
 		snprintf(text, BB_CONTENT_TEXT, "%s = received", dst);
 	else if (step->kind == BB_COPY)

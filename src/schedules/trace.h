@@ -1,16 +1,16 @@
 /*
- * rounds.h - a schedule run round by round on symbols: its messages, and what every rank holds.
+ * trace.h - a schedule run round by round on symbols: its messages, and what every rank holds.
  *
- *   BB_TRY(st, bb_rounds_open(&r, algorithm, &shape, error), out);
- *   while (bb_rounds_begin(&r)) {
- *           for (struct bb_message m = {0}; bb_rounds_message(&r, &m);)
+ *   BB_TRY(st, bb_trace_open(&r, algorithm, &shape, error), out);
+ *   while (bb_trace_begin(&r)) {
+ *           for (struct bb_trace_message m = {0}; bb_trace_next(&r, &m);)
  *                   …
- *           bb_rounds_apply(&r);
+ *           bb_trace_apply(&r);
  *   }
- *   bb_rounds_close(&r);
+ *   bb_trace_close(&r);
  */
-#ifndef BB_SCHEDULES_ROUNDS_H
-#define BB_SCHEDULES_ROUNDS_H
+#ifndef BB_SCHEDULES_TRACE_H
+#define BB_SCHEDULES_TRACE_H
 
 #include "core/status.h"
 #include "schedules/schedule.h"
@@ -21,7 +21,7 @@
 #define BB_CONTENT_TEXT 240   /* of a message; effects of receiving it are as long */
 #define BB_CONTENT_COLUMNS 28 /* of those characters at most, unless one element has more */
 
-struct bb_rounds {
+struct bb_trace {
 	const struct bb_algorithm *algorithm;
 	const struct bb_shape *shape;
 	struct bb_symbols *symbols; /* by rank */
@@ -33,7 +33,7 @@ struct bb_rounds {
 };
 
 /* A message of this round, or a copy within one rank (FROM is TO). Zero: before the first. */
-struct bb_message {
+struct bb_trace_message {
 	int from, to;
 	const struct bb_step *send;      /* of a copy the copy */
 	const struct bb_step *receipt;   /* the receiver's step; of a copy the copy */
@@ -42,39 +42,39 @@ struct bb_message {
 };
 
 /*
- * Prepare ROUNDS to begin with the first round; SHAPE is borrowed. Close them whatever comes back.
+ * Prepare TRACE to begin with the first round; SHAPE is borrowed. Close it whatever comes back.
  * BB_EUSAGE: too many ranks; BB_EUNSUPPORTED: the collective does not exist for so many; BB_EDATA:
  * the checker refutes the algorithm; BB_EINTERNAL: out of memory.
  */
-BB_MUST bb_status bb_rounds_open(struct bb_rounds *rounds, const struct bb_algorithm *algorithm,
-				 const struct bb_shape *shape, struct bb_error *error);
-void bb_rounds_close(struct bb_rounds *rounds);
+BB_MUST bb_status bb_trace_open(struct bb_trace *trace, const struct bb_algorithm *algorithm,
+				const struct bb_shape *shape, struct bb_error *error);
+void bb_trace_close(struct bb_trace *trace);
 
 /* Compute the steps of the round. Returns false after the last one. */
-bool bb_rounds_begin(struct bb_rounds *rounds);
+bool bb_trace_begin(struct bb_trace *trace);
 /* *MESSAGE = the next message of the round, ordered by sender. Returns false after the last one. */
-bool bb_rounds_message(const struct bb_rounds *rounds, struct bb_message *message);
+bool bb_trace_next(const struct bb_trace *trace, struct bb_trace_message *message);
 /* Perform the round and go on to the next one. */
-void bb_rounds_apply(struct bb_rounds *rounds);
+void bb_trace_apply(struct bb_trace *trace);
 
 /* The rounds and the elements sent that no algorithm can undercut: all contributions but one to
    each sum, and every result that is needed in more than one place. */
-int bb_rounds_least(const struct bb_rounds *rounds);
-size_t bb_rounds_least_elements(const struct bb_rounds *rounds);
+int bb_trace_least(const struct bb_trace *trace);
+size_t bb_trace_least_elements(const struct bb_trace *trace);
 
 /* ---- as text --------------------------------------------------------------------------- */
 
 /* "OUT" */
-const char *bb_rounds_buffer(enum bb_buffer buffer);
+const char *bb_trace_buffer(enum bb_buffer buffer);
 /* "OUT[3]", "IN[4..7]" */
-void bb_rounds_place_text(char text[BB_PLACE_TEXT], struct bb_place place, size_t count);
+void bb_trace_place_text(char text[BB_PLACE_TEXT], struct bb_place place, size_t count);
 /* "c0+c3=4", the sum of element 2 of ranks 0 and 3; "." before it is written. */
-void bb_rounds_symbol_text(char text[BB_SYMBOL_TEXT], const struct bb_rounds *rounds,
-			   const struct bb_symbol *symbol);
+void bb_trace_symbol_text(char text[BB_SYMBOL_TEXT], const struct bb_trace *trace,
+			  const struct bb_symbol *symbol);
 /* The elements of the message, or the first and last ones that fit. */
-void bb_rounds_content_text(char text[BB_CONTENT_TEXT], const struct bb_rounds *rounds,
-			    const struct bb_message *message);
+void bb_trace_content_text(char text[BB_CONTENT_TEXT], const struct bb_trace *trace,
+			   const struct bb_trace_message *message);
 /* "OUT[2] = IN[2] + received" */
-void bb_rounds_effect_text(char text[BB_CONTENT_TEXT], const struct bb_message *message);
+void bb_trace_effect_text(char text[BB_CONTENT_TEXT], const struct bb_trace_message *message);
 
 #endif
