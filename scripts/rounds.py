@@ -3,7 +3,7 @@
 
     scripts/rounds.py BUILD FOLDER
 
-Algorithms that communicate along trees are drawn for eight ranks, the others for four.
+Algorithms that communicate along trees of several levels are drawn for eight ranks, the others for four.
 """
 
 import json
@@ -40,7 +40,7 @@ def pictures(build):
     for collective in COLLECTIVES:
         many = explained(build, collective, MANY)
         for name, schedule in explained(build, collective, FEW).items():
-            chosen = schedule if rounds.Sheet(many[name]).round else many[name]
+            chosen = many[name] if rounds.Sheet(many[name]).depth > 1 else schedule
             found[f"{collective}-{name}.svg"] = rounds.strip(chosen)
     return found
 

@@ -131,7 +131,9 @@ class Schedule:
 def label_of(content, ranks):
     """The content without values: "c0+c3=4" is c0+c3, "a0..3=0 .. d0..3=12" a–d 0..3, and without ranks if it is the
     sum over all of several elements."""
-    names = re.sub(r"=\d+", "", content).replace(" .. ", " ").replace(" ..", "").split()
+    names = re.sub(r"=\d+", "", content).replace(" .. ", " ").split()
+    if names[-1:] == [".."]:
+        return short(names[0], LABEL - 1) + "…"
     if len(names) < 2:
         return short("".join(names), LABEL)
     (one, of), (other, last) = (split_name(name) for name in (names[0], names[-1]))
@@ -204,6 +206,7 @@ class Sheet:
     def __init__(self, schedule):
         self.schedule, self.names = schedule, []
         ranks = schedule.ranks
+        self.depth = 0  # levels of trees below the first
         self.radius = NODE if ranks <= LABELLED else SMALL_NODE
         channels = sorted({m.channel for m in schedule.messages})
         of = {c: [m for m in schedule.messages if m.channel == c] for c in channels}
@@ -216,27 +219,29 @@ class Sheet:
                       for c in channels for link in sorted(trees[c].links, key=sorted)]
 
     def plant(self, trees):
-        self.points, left, depth = {}, SIDE, 0
+        self.points, left = {}, SIDE
         for i, (channel, tree) in enumerate(trees.items()):
             self.points[channel], width = tree.place(left, TOP + LETTERS)
             if len(trees) > 1:
                 self.names.append((left + width / 2, LETTERS / 2, f"tree {i + 1}"))
             left += width + LEAF
-            depth = max(depth, *tree.levels.values())
-        self.width, self.height = left - LEAF + SIDE, TOP + LETTERS + depth * LEVEL + TOP
+            self.depth = max(self.depth, *tree.levels.values())
+        self.width, self.height = left - LEAF + SIDE, TOP + LETTERS + self.depth * LEVEL + TOP
         self.round = False
 
     def encircle(self, ranks, channels):
-        wide = max(58, ranks * 4.8 * self.radius / (2 * math.pi))
+        wide = max(70, ranks * 4.8 * self.radius / (2 * math.pi))
         self.middle, self.wide = (wide + OUTSIDE[0], wide + self.radius + OUTSIDE[1]), wide
         turns = [2 * math.pi * r / ranks for r in range(ranks)]
-        points = {r: (self.middle[0] + wide * math.sin(t), self.middle[1] - wide * math.cos(t)) for r, t in enumerate(turns)}
+        left, top = self.middle
+        points = {r: (left + wide * math.sin(t), top - wide * math.cos(t)) for r, t in enumerate(turns)}
         self.points = {channel: points for channel in channels}
         self.width, self.height, self.round = 2 * self.middle[0], 2 * self.middle[1], True
 
     def nodes(self):
         """(x, y, name), each place once."""
-        return list(dict.fromkeys((*point, str(rank)) for points in self.points.values() for rank, point in points.items()))
+        found = [(*point, str(rank)) for points in self.points.values() for rank, point in points.items()]
+        return list(dict.fromkeys(found))
 
     def frames(self):
         found = []
@@ -256,18 +261,20 @@ class Sheet:
             near = not self.round or self.are_neighbours(m)
             back = (m.receiver, m.sender, m.channel) in ways
             bend = 0.18 if near and (self.round or back) else 0.07 if self.round else 0
-            labelled = self.schedule.ranks <= LABELLED and len(messages) <= 2 * self.schedule.ranks and (near or chords <= CHORDS)
+            labelled = self.schedule.ranks <= LABELLED and len(messages) <= 2 * self.schedule.ranks
+            label = label_of(m.content, self.schedule.ranks) if labelled and (near or chords <= CHORDS) else ""
             line = arrow(start, end, self.radius + 2, bend)
             dashed = self.schedule.reduces and not m.adds
             at, anchor = self.label_place(m, line, bend)
-            found.append(Arrow(*line, self.schedule.colors[m.part], dashed, label_of(m.content, self.schedule.ranks) if labelled else "", at, anchor))
+            found.append(Arrow(*line, self.schedule.colors[m.part], dashed, label, at, anchor))
         return found
 
     def are_neighbours(self, m):
         return (m.sender - m.receiver) % self.schedule.ranks in (1, self.schedule.ranks - 1)
 
     def label_place(self, m, line, bend):
-        """The place and anchor of a label: outside of a circle; on a branch, nearer to the child, where branches are apart."""
+        """The place and anchor of a label: outside of a circle; on a branch, nearer to the child, where branches are
+        apart."""
         start, bent, end, _ = line
         if not self.round:
             points = self.points[m.channel]
@@ -285,8 +292,8 @@ class Sheet:
 
 
 def arrow(start, end, gap, bend):
-    """(start, point to bend to, end, head); GAP: between its ends and the centres of ranks; BEND: to the left, as a share of
-    its length."""
+    """(start, point to bend to, end, head); GAP: between its ends and the centres of ranks; BEND: to the left, as a
+    share of its length."""
     across, down = end[0] - start[0], end[1] - start[1]
     middle = ((start[0] + end[0]) / 2 + 2 * bend * down, (start[1] + end[1]) / 2 - 2 * bend * across)
     toward = lambda a, b, far: tuple(p + (q - p) * far / (math.dist(a, b) or 1) for p, q in zip(a, b))
@@ -319,7 +326,8 @@ def escaped(value):
 
 def texts(found, size, color, more=""):
     """(x, y of the middle, text) as elements."""
-    inside = "".join(f'<text x="{plain(x)}" y="{plain(y + size * 0.35)}">{escaped(t)}</text>' for x, y, t in found)
+    down = size * 0.35
+    inside = "".join(f'<text x="{plain(x)}" y="{plain(y + down)}">{escaped(t)}</text>' for x, y, t in found)
     return f'<g font-size="{size}" text-anchor="middle" fill="{color}"{more}>{inside}</g>' if found else ""
 
 
@@ -329,7 +337,8 @@ def ground(sheet):
     nodes = sheet.nodes()
     circles = "".join(f'<circle cx="{plain(x)}" cy="{plain(y)}" r="{sheet.radius}"/>' for x, y, _ in nodes)
     return (
-        f'<path d="{links}" stroke="{LINK}" fill="none"/><g fill="{PAPER}" stroke="{INK}" stroke-width="1.4">{circles}</g>'
+        f'<path d="{links}" stroke="{LINK}" fill="none"/>'
+        f'<g fill="{PAPER}" stroke="{INK}" stroke-width="1.4">{circles}</g>'
         + texts(nodes, LETTERS if sheet.radius == NODE else LETTERS - 1, INK)
         + texts(sheet.names, LETTERS, FAINT)
     )
@@ -346,7 +355,8 @@ def moving(frame):
         lines = "".join(f"M{points_text(a.start)}Q{points_text(a.bend, a.end)}" for a in those)
         heads = "".join(f"M{points_text(*a.head)}Z" for a in those)
         dash = ' stroke-dasharray="4 3"' if dashed else ""
-        found.append(f'<path d="{lines}" stroke="{color}" stroke-width="2" fill="none"{dash}/><path d="{heads}" fill="{color}"/>')
+        found.append(f'<path d="{lines}" stroke="{color}" stroke-width="2" fill="none"{dash}/>')
+        found.append(f'<path d="{heads}" fill="{color}"/>')
     for anchor in ("start", "middle", "end"):
         labels = [(*a.at, a.label) for a in frame.arrows if a.label and a.anchor == anchor]
         found.append(texts(labels, LETTERS - 0.5, INK, HALO).replace('"middle"', f'"{anchor}"', 1))
@@ -376,7 +386,8 @@ def strip(schedule):
     frames = sheet.frames()
     corners, width, height = places(sheet, len(frames), WIDEST)
     inside = "".join(
-        f'<g transform="translate({plain(x)},{plain(y)})">{texts([(sheet.width / 2, HEAD / 2, frame.title)], LETTERS + 1, FAINT)}'
+        f'<g transform="translate({plain(x)},{plain(y)})">'
+        f"{texts([(sheet.width / 2, HEAD / 2, frame.title)], LETTERS + 1, FAINT)}"
         f'<g transform="translate(0,{HEAD})"><use href="#ranks"/>{moving(frame)}</g></g>\n'
         for frame, (x, y) in zip(frames, corners)
     )
@@ -385,7 +396,8 @@ def strip(schedule):
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="DejaVu Sans, Verdana, sans-serif">\n'
         f"<title>{escaped(schedule.title)}</title><desc>{escaped(told)}</desc>\n"
-        f'<defs><g id="ranks">{ground(sheet)}</g></defs><rect width="100%" height="100%" fill="{PAPER}"/>\n{inside}</svg>\n'
+        f'<defs><g id="ranks">{ground(sheet)}</g></defs><rect width="100%" height="100%" fill="{PAPER}"/>\n'
+        f"{inside}</svg>\n"
     )
 
 

@@ -15,6 +15,7 @@
 #define CONTENTS_RANKS 16 /* contents are shown up to here … */
 #define CONTENTS_CELLS 16 /* … and for buffers of so many elements */
 #define CELL (BB_SYMBOL_TEXT + 2)
+#define CONTENT_COLUMNS 28
 #define GOAL_TEXT 128
 
 struct explanation {
@@ -86,7 +87,7 @@ static void print_messages(struct explanation *p)
 		char place[BB_PLACE_TEXT], content[BB_CONTENT_TEXT], effect[BB_CONTENT_TEXT];
 
 		bb_trace_place_text(place, m.send->src, m.send->count);
-		bb_trace_content_text(content, &p->trace, &m);
+		bb_trace_content_text(content, &p->trace, &m, CONTENT_COLUMNS);
 		bb_trace_effect_text(effect, &m);
 		if (m.to == m.from)
 			bb_table_cellf(&table, "%4d -> itself", m.from);

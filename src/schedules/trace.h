@@ -17,9 +17,8 @@
 #include "schedules/symbols.h"
 
 #define BB_PLACE_TEXT 48
-#define BB_SYMBOL_TEXT 80     /* of one element; 64 ranks take less */
-#define BB_CONTENT_TEXT 240   /* of a message; effects of receiving it are as long */
-#define BB_CONTENT_COLUMNS 28 /* of those characters at most, unless one element has more */
+#define BB_SYMBOL_TEXT 80   /* of one element; 64 ranks take less */
+#define BB_CONTENT_TEXT 240 /* of a message; effects of receiving it are as long */
 
 struct bb_trace {
 	const struct bb_algorithm *algorithm;
@@ -71,9 +70,10 @@ void bb_trace_place_text(char text[BB_PLACE_TEXT], struct bb_place place, size_t
 /* "c0+c3=4", the sum of element 2 of ranks 0 and 3; "." before it is written. */
 void bb_trace_symbol_text(char text[BB_SYMBOL_TEXT], const struct bb_trace *trace,
 			  const struct bb_symbol *symbol);
-/* The elements of the message, or the first and last ones that fit. */
+/* The elements of the message, or the first and last ones that fit into COLUMNS, at most 80, unless
+   a single one is longer. */
 void bb_trace_content_text(char text[BB_CONTENT_TEXT], const struct bb_trace *trace,
-			   const struct bb_trace_message *message);
+			   const struct bb_trace_message *message, size_t columns);
 /* "OUT[2] = IN[2] + received" */
 void bb_trace_effect_text(char text[BB_CONTENT_TEXT], const struct bb_trace_message *message);
 

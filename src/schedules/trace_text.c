@@ -85,7 +85,7 @@ void bb_trace_symbol_text(char text[BB_SYMBOL_TEXT], const struct bb_trace *p,
 }
 
 void bb_trace_content_text(char text[BB_CONTENT_TEXT], const struct bb_trace *p,
-			   const struct bb_trace_message *m)
+			   const struct bb_trace_message *m, size_t columns)
 {
 	const size_t count = m->send->count;
 	char first[BB_SYMBOL_TEXT], last[BB_SYMBOL_TEXT];
@@ -94,16 +94,16 @@ void bb_trace_content_text(char text[BB_CONTENT_TEXT], const struct bb_trace *p,
 	bb_trace_symbol_text(first, p, &m->content[0]);
 	bb_trace_symbol_text(last, p, &m->content[count - 1]);
 	text[0] = '\0';
-	for (size_t i = 0; i < count && length <= BB_CONTENT_COLUMNS; i++) {
+	for (size_t i = 0; i < count && length <= columns; i++) {
 		char one[BB_SYMBOL_TEXT];
 
 		bb_trace_symbol_text(one, p, &m->content[i]);
 		length += (size_t)snprintf(text + length, BB_CONTENT_TEXT - length, "%s%s",
 					   i ? " " : "", one);
 	}
-	if (length > BB_CONTENT_COLUMNS && count > 1)
+	if (length > columns && count > 1)
 		length = (size_t)snprintf(text, BB_CONTENT_TEXT, "%s .. %s", first, last);
-	if (length > BB_CONTENT_COLUMNS && count > 1)
+	if (length > columns && count > 1)
 		snprintf(text, BB_CONTENT_TEXT, "%s ..", first);
 }
 

@@ -70,7 +70,7 @@ def labels_name_elements_and_ranks():
     for content, ranks, wanted in (
         ("c0+c3=4", 4, "c0+c3"), ("a0..3=0 b0..3=4", 8, "a–b 0..3"), ("e0..7=32 .. h0..7=56", 8, "e–h"),
         ("e6..5=32 .. h6..5=56", 8, "e–h"), ("a1+a2=0 b1+b2=2", 4, "a–b 1+2"), ("a0+a1=0 b0+b1=2", 2, "a–b"),
-        ("a0 b0 c0", 4, "a0–c0"), ("(30)2 ..", 64, "(30)2"), ("", 4, ""), ("a:3=0 .. b:3=1", 8, "a–b :3"),
+        ("a0 b0 c0", 4, "a0–c0"), ("(30)2 ..", 64, "(30)2…"), ("", 4, ""), ("a:3=0 .. b:3=1", 8, "a–b :3"),
     ):  # fmt: skip
         equal(rounds.label_of(content, ranks), wanted, content)
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define REASON 160
+#define CONTENT_COLUMNS 64 /* in a record */
 
 struct explanation {
 	struct bb_strbuf *out;
@@ -94,7 +95,7 @@ static bb_status record_message(const struct explanation *l, const struct bb_tra
 	r.channel = m->send->channel;
 	r.count = (int64_t)m->send->count;
 	bb_trace_place_text(r.source, m->send->src, m->send->count);
-	bb_trace_content_text(r.content, trace, m);
+	bb_trace_content_text(r.content, trace, m, CONTENT_COLUMNS);
 	r.part = part_of(l, m);
 	r.adds = m->receipt->kind == BB_RECV_REDUCE;
 	bb_trace_effect_text(r.effect, m);
