@@ -16,11 +16,11 @@ LABEL = 12  # characters
 NODE, SMALL_NODE = 12, 9  # radius
 SIDE, TOP = 34, 22  # margins of trees
 OUTSIDE = 66, 18  # room for labels beside and above a circle
-LEAF, LEVEL = 48, 56  # distances in a tree
+LEAF, LEVEL = 54, 56  # distances in a tree
 GRID = 14  # between frames
 HEAD = 20  # height of a frame's title
 CHORDS = 2  # across a circle: more have no labels
-LETTERS = 10  # height of text
+LETTERS, LETTER = 10, 6  # height of text, width of a letter
 LINK = tint(FAINT, 0.6)
 
 
@@ -253,42 +253,57 @@ class Sheet:
         return found
 
     def arrows(self, messages):
+        labelled = self.schedule.ranks <= LABELLED and len(messages) <= 2 * self.schedule.ranks
         chords = sum(self.round and not self.are_neighbours(m) for m in messages)
         ways = {(m.sender, m.receiver, m.channel) for m in messages}
-        found = []
+        found, taken = [], []
         for m in messages:
             start, end = self.points[m.channel][m.sender], self.points[m.channel][m.receiver]
             near = not self.round or self.are_neighbours(m)
             back = (m.receiver, m.sender, m.channel) in ways
             bend = 0.18 if near and (self.round or back) else 0.07 if self.round else 0
-            labelled = self.schedule.ranks <= LABELLED and len(messages) <= 2 * self.schedule.ranks
-            label = label_of(m.content, self.schedule.ranks) if labelled and (near or chords <= CHORDS) else ""
             line = arrow(start, end, self.radius + 2, bend)
+            label = label_of(m.content, self.schedule.ranks) if labelled and (near or chords <= CHORDS) else ""
+            label, at, anchor = free_place(label, self.label_places(m, line), taken)
             dashed = self.schedule.reduces and not m.adds
-            at, anchor = self.label_place(m, line, bend)
             found.append(Arrow(*line, self.schedule.colors[m.part], dashed, label, at, anchor))
         return found
 
     def are_neighbours(self, m):
         return (m.sender - m.receiver) % self.schedule.ranks in (1, self.schedule.ranks - 1)
 
-    def label_place(self, m, line, bend):
-        """The place and anchor of a label: outside of a circle; on a branch, nearer to the child, where branches are
-        apart."""
+    def label_places(self, m, line):
+        """(place, anchor) of a label, the best first: outside of a circle; on a branch, nearer to the child, where branches
+        are apart; else along the line."""
         start, bent, end, _ = line
+        along = lambda *shares: [(curve_point(start, bent, end, share), "middle") for share in shares]
         if not self.round:
             points = self.points[m.channel]
             down = points[m.receiver][1] > points[m.sender][1]
-            return curve_point(start, bent, end, 0.62 if down else 0.38), "middle"
+            return along(*(share if down else 1 - share for share in (0.62, 0.8, 0.4)))
         on = curve_point(start, bent, end, 0.5)
         far = math.dist(on, self.middle)
         if not self.are_neighbours(m) or far < 1:
-            return on, "middle"
+            return along(0.5, 0.3, 0.7)
         inside = far < self.wide * math.cos(math.pi / self.schedule.ranks)
         out = (-8 if inside else 8) / far
         at = tuple(p + (p - q) * out for p, q in zip(on, self.middle))
         across = at[0] - self.middle[0]
-        return at, "middle" if abs(across) < 0.3 * self.wide else "start" if (across > 0) != inside else "end"
+        beside = "middle" if abs(across) < 0.3 * self.wide else "start" if (across > 0) != inside else "end"
+        return [(at, beside)] + along(0.5, 0.35, 0.65)
+
+
+def free_place(label, options, taken):
+    """(label, place, anchor): the first of OPTIONS where the label covers none of TAKEN, to which it is added; without
+    such a place an empty label."""
+    wide, high = LETTER * len(label) + 2, LETTERS + 1
+    for at, anchor in options:
+        left = at[0] - {"start": 0, "middle": wide / 2, "end": wide}[anchor]
+        box = left, at[1] - high / 2, left + wide, at[1] + high / 2
+        if not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
+            taken += [box] * bool(label)
+            return label, at, anchor
+    return "", *options[0]
 
 
 def arrow(start, end, gap, bend):

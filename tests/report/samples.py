@@ -61,7 +61,8 @@ RUNS = {
     "plan": "hybrid_parallel_perf --plan --preset bloom-176b",
     "barrier": "barrier_perf -g 2 -n 20",
     "pipeline": "pipeline_perf --predict --gantt --stages 3 --microbatches 4 --schedule 1f1b,zb-h1",
-    "rounds": "all_reduce_perf --explain -g 4 --algo ring,tree",
+    "rounds": "all_reduce_perf --explain -g 4 --algo ring,tree,reduce_scatter+all_gather",
+    "levels": "broadcast_perf --explain -g 8 --algo tree,linear",
     "buckets": "ddp_bucket_perf -g 4 --flops 10T --buckets 1M,25M -n 6 --noise 5% " + LINK,
 }
 MEMORY = (
