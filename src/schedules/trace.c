@@ -70,14 +70,14 @@ bool bb_trace_next(const struct bb_trace *p, struct bb_trace_message *m)
 
 /* ---- rounds -------------------------------------------------------------------------- */
 
-static void add(struct bb_symbol *sum, const struct bb_symbol *from)
+static void add_symbol(struct bb_symbol *sum, const struct bb_symbol *from)
 {
 	sum->ranks |= from->ranks;
 	sum->index = from->index;
 }
 
 /* No step uses what another step of the round writes, so their order does not matter. */
-static void apply(struct bb_trace *p, int rank, int k)
+static void apply_step(struct bb_trace *p, int rank, int k)
 {
 	const struct bb_step *step = &p->steps[rank][k];
 	const struct bb_step *sent[2] = {NULL, NULL};
@@ -96,10 +96,11 @@ static void apply(struct bb_trace *p, int rank, int k)
 		struct bb_symbol sum = {0, 0, false};
 
 		if (step->kind != BB_RECV)
-			add(&sum, bb_symbols_at(&p->symbols[rank], step->src) + i);
+			add_symbol(&sum, bb_symbols_at(&p->symbols[rank], step->src) + i);
 		for (int s = 0; s < 2; s++) {
 			if (sent[s])
-				add(&sum, bb_symbols_at(&p->symbols[peers[s]], sent[s]->src) + i);
+				add_symbol(&sum,
+					   bb_symbols_at(&p->symbols[peers[s]], sent[s]->src) + i);
 		}
 		bb_symbols_at(&p->symbols[rank], step->dst)[i] = sum;
 	}
@@ -119,7 +120,7 @@ void bb_trace_apply(struct bb_trace *p)
 {
 	for (int rank = 0; rank < p->shape->nranks; rank++)
 		for (int k = 0; k < p->nsteps[rank]; k++)
-			apply(p, rank, k);
+			apply_step(p, rank, k);
 	p->round++;
 }
 
