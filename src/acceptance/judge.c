@@ -141,7 +141,13 @@ static void culprit_check(const struct bb_read_record *r, struct checked *c)
 	}
 }
 
-static void record_check(const struct bb_profile_step *step, const struct bb_read_record *r,
+/* The ranks of the whole world of E. */
+static int64_t all_ranks(const struct bb_evidence *e)
+{
+	return bb_plan_nodes(e->simulated, e->step) * (e->step->ranks / e->step->nodes);
+}
+
+static void record_check(const struct bb_evidence *e, const struct bb_read_record *r,
 			 struct checked *c)
 {
 	const json_t *const wrong = json_object_get(r->json, "wrong");
@@ -151,7 +157,7 @@ static void record_check(const struct bb_profile_step *step, const struct bb_rea
 	const bool latency = quantity && strcmp(quantity, "latency") == 0;
 
 	if (strcmp(r->kind, "run") == 0) {
-		if (step->counted && ranks > 0 && ranks != bb_step_all_ranks(step))
+		if (e->step->counted && ranks > 0 && ranks != all_ranks(e))
 			c->ranks = ranks;
 		c->virtual_time |= bb_record_bool(r->json, "virtual_time");
 	} else if (strcmp(r->kind, "end") == 0) {
@@ -188,7 +194,7 @@ static struct bb_judgement correctness_judge(const struct bb_evidence *e)
 	int status = 0;
 
 	while ((r = bb_evidence_next(e, &at)))
-		record_check(e->step, r, &c);
+		record_check(e, r, &c);
 	for (size_t i = 0; i < e->nruns; i++)
 		status = e->runs[i].outcome.status ? e->runs[i].outcome.status : status;
 	if (c.wrong > 0)
@@ -201,7 +207,7 @@ static struct bb_judgement correctness_judge(const struct bb_evidence *e)
 		/* Under an unknown launcher, each process would run alone. */
 		bb_judgement_decide(&j, BB_UNJUDGED,
 				    "ran on %lld ranks instead of the %lld of the profile",
-				    (long long)c.ranks, (long long)bb_step_all_ranks(e->step));
+				    (long long)c.ranks, (long long)all_ranks(e));
 	else if (c.looked_at == 0 && c.virtual_time)
 		bb_judgement_decide(&j, BB_SKIPPED, "virtual time moves no data");
 	else if (c.results > 0 && c.looked_at == 0)
@@ -229,24 +235,6 @@ static void step_abandon(const struct bb_evidence *e, const struct bb_judgement 
 	}
 }
 
-/* Nodes that belong to no group are not tested. */
-static void coverage_judge(const struct bb_evidence *e, struct bb_judgements *judgements)
-{
-	const struct bb_profile_step *const step = e->step;
-	struct bb_judgement j = bb_judgement_of(e, NULL, "nodes");
-
-	if (step->left == 0)
-		return;
-	j.own = "nodes";
-	bb_judgement_decide(&j, BB_WARNED,
-			    "the last %lld node%s %s in no group of %lld; repeat with --nodes %lld "
-			    "and the hosts in another order",
-			    (long long)step->left, bb_plural(step->left),
-			    step->left == 1 ? "is" : "are", (long long)step->nodes,
-			    (long long)(step->groups * step->nodes));
-	bb_judgements_add(judgements, &j);
-}
-
 bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judgements,
 			struct bb_error *error)
 {
@@ -254,7 +242,9 @@ bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judge
 	bool obstacle = false;
 
 	if (e->unneeded) {
-		bb_judgement_decide(&own, BB_SKIPPED, "no earlier step failed");
+		bb_judgement_decide(&own, BB_SKIPPED, "%s",
+				    e->step->narrows ? "no group needs to be narrowed down"
+						     : "no earlier step failed");
 		step_abandon(e, &own, judgements);
 		return judgements->failed ? bb_no_memory(error, "verdicts") : BB_OK;
 	}
@@ -269,7 +259,6 @@ bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judge
 			(e->step->gates[i].kind == BB_GATE_VALUE ? bb_judge_value : bb_judge_shape)(
 				e, &e->step->gates[i], judgements);
 		bb_judge_counters(e, judgements);
-		coverage_judge(e, judgements);
 	}
 	return judgements->failed ? bb_no_memory(error, "verdicts") : BB_OK;
 }

@@ -47,7 +47,7 @@ const struct bb_read_record *bb_evidence_next(const struct bb_evidence *e,
 struct bb_judgement {
 	const struct bb_profile_step *step;
 	const struct bb_gate *gate; /* NULL: OWN, a gate that needs no profile */
-	const char *own;            /* "correctness" or "diagnosis", "counters", "nodes" or "fault" */
+	const char *own; /* "correctness", "diagnosis", "counters", "culprit" or "fault" */
 	char subject[BB_SUBJECT_TEXT];
 	enum bb_verdict verdict;
 	size_t runs;
@@ -92,6 +92,8 @@ void bb_judgement_decide(struct bb_judgement *j, enum bb_verdict verdict, const 
 /* Append a copy of J; without memory JUDGEMENTS have failed. */
 void bb_judgements_add(struct bb_judgements *judgements, const struct bb_judgement *j);
 
+/* VALUE over the limit of J, or its inverse if less is better; below 1 it is beyond the limit. */
+double bb_judgement_margin(const struct bb_judgement *j, double value);
 /* Append the judgements of a gate, or of the counters of the step's hosts. */
 void bb_judge_value(const struct bb_evidence *evidence, const struct bb_gate *gate,
 		    struct bb_judgements *judgements);

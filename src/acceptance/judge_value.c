@@ -113,7 +113,8 @@ static double baseline_expected(const struct bb_evidence *e, const struct bb_gat
 		const char *const metric = bb_record_string(entry, "metric");
 
 		if (s && step && metric && strcmp(s, subject) == 0 &&
-		    strcmp(step, e->step->name) == 0 && strcmp(metric, gate->metric) == 0)
+		    strcmp(step, bb_step_declared(e->step)->name) == 0 &&
+		    strcmp(metric, gate->metric) == 0)
 			return bb_record_number(entry, "mean");
 	}
 	return NAN;
@@ -152,8 +153,10 @@ static bool record_collect(const struct bb_evidence *e, const struct bb_gate *ga
 	char subject[BB_SUBJECT_TEXT];
 	struct group *const g = group_find(groups, bb_record_subject(subject, r, true));
 	const char *why = NULL;
-	const double value = e->step->groups > 1 ? bb_record_slowest_group(r->json, gate->measure)
-						 : bb_record_metric(r->json, gate->measure);
+	const double value =
+		bb_step_is_split(e->step)
+			? bb_record_slowest_group(r->json, gate->measure, bb_step_groups(e->step))
+			: bb_record_metric(r->json, gate->measure);
 	const double expected = expected_value(e, gate, r, &why);
 	struct sample *new;
 
@@ -169,6 +172,11 @@ static bool record_collect(const struct bb_evidence *e, const struct bb_gate *ga
 	if (new)
 		*new = (struct sample){value, expected, value / expected};
 	return new;
+}
+
+double bb_judgement_margin(const struct bb_judgement *j, double value)
+{
+	return j->gate->measure->more_is_better ? value / j->limit : j->limit / value;
 }
 
 /* "97.6%", "12000%": three digits, and no exponent. */
@@ -252,17 +260,24 @@ static void baseline_doubt(const struct bb_evidence *e, const struct bb_gate *ga
 				    there, here);
 }
 
-/* True for a gate that compares virtual time without a fault with itself. */
-static bool is_idle(const struct bb_evidence *e, const struct bb_gate *gate)
+/* Returns why GATE cannot judge E: virtual time without a fault is not compared with itself, and
+   results of smaller groups are not in a baseline. NULL: it can. */
+static const char *gate_idle(const struct bb_evidence *e, const struct bb_gate *gate)
 {
-	return gate->from->kind == BB_FROM_SIMULATOR && e->simulated && e->simulated->cluster &&
-	       !bb_plan_has_fault(e->simulated, e->step);
+	if (gate->from->kind == BB_FROM_SIMULATOR && e->simulated && e->simulated->cluster &&
+	    !bb_plan_has_fault(e->simulated, e->step))
+		return "the simulator would be compared with itself; give --fault";
+	if (gate->from->kind == BB_FROM_BASELINE &&
+	    e->step->nodes != bb_step_declared(e->step)->nodes)
+		return "the baseline is of larger groups";
+	return NULL;
 }
 
 void bb_judge_value(const struct bb_evidence *e, const struct bb_gate *gate,
 		    struct bb_judgements *judgements)
 {
 	struct bb_judgement j = bb_judgement_of(e, gate, gate->metric);
+	const char *const idle = gate_idle(e, gate);
 	struct bb_evidence_cursor at = {0};
 	struct groups groups = {.n = 0};
 	const struct bb_read_record *r;
@@ -278,10 +293,8 @@ void bb_judge_value(const struct bb_evidence *e, const struct bb_gate *gate,
 		const struct group *const g = &groups.list[i];
 
 		j = bb_judgement_of(e, gate, g->subject);
-		if (is_idle(e, gate)) {
-			bb_judgement_decide(&j, BB_SKIPPED,
-					    "the simulator would be compared with itself; give "
-					    "--fault");
+		if (idle) {
+			bb_judgement_decide(&j, BB_SKIPPED, "%s", idle);
 		} else if (g->why) {
 			bb_judgement_decide(&j, BB_UNJUDGED, "%s", g->why);
 		} else if (g->runs < e->nruns) {

@@ -10,13 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns VALUE over the limit of J, or its inverse if less is better; below 1 it is beyond the
- * limit. */
-static double margin(const struct bb_judgement *j, double value)
-{
-	return j->gate->measure->more_is_better ? value / j->limit : j->limit / value;
-}
-
 /* What was measured: a node alone, with another one, or in a group of several. */
 enum sharing { OF_NODE, OF_PAIR, OF_GROUP };
 
@@ -26,7 +19,7 @@ static void value_note(struct bb_nodes *nodes, size_t at, const struct bb_judgem
 		       double value, enum sharing sharing)
 {
 	struct bb_node *const node = &nodes->list[at];
-	const double m = margin(j, value);
+	const double m = bb_judgement_margin(j, value);
 	const bool shared = sharing != OF_NODE;
 	const struct bb_node_value new = {j,    value, j->limit, m, shared, sharing == OF_GROUP,
 					  m < 1};
@@ -96,6 +89,13 @@ static bool *groups_with_several_find(const struct bb_read_record *r, const json
 	return several;
 }
 
+/* True if group G of GROUPS is a node for which STEP had no partner. */
+static bool is_left_alone(const struct bb_profile_step *step, const json_t *groups, int g)
+{
+	return bb_step_is_split(step) &&
+	       json_integer_value(json_array_get(groups, (size_t)g)) >= bb_step_groups(step);
+}
+
 /* Adds the value of each group to SUMS of its hosts, once for each of their ranks. */
 static void groups_sum(const struct bb_read_record *r, const struct bb_judgement *j,
 		       struct bb_nodes *nodes, struct group_sum *sums)
@@ -119,7 +119,7 @@ static void groups_sum(const struct bb_read_record *r, const struct bb_judgement
 			g < 0 ? 0 : json_number_value(json_array_get(values, (size_t)g));
 		const struct bb_node *const node = host ? bb_nodes_find(nodes, host) : NULL;
 
-		if (!node || !(value > 0))
+		if (!node || !(value > 0) || is_left_alone(j->step, groups, g))
 			continue;
 		sums[node - nodes->list].sum[several[g]] += value;
 		sums[node - nodes->list].n[several[g]]++;

@@ -6,6 +6,7 @@
  */
 #include "acceptance/nodes.h"
 
+#include "acceptance/bisect.h"
 #include "core/array.h"
 #include "core/units.h"
 
@@ -289,8 +290,8 @@ static bool values_blame(const struct bb_evidence *e, size_t n, struct bb_nodes 
 			const struct bb_node_value *const v = &nodes->list[i].values[k];
 			const struct bb_judgement *const j = v->judgement;
 
-			if (j->step != e->step || !v->beyond || j->verdict == BB_UNJUDGED ||
-			    !is_telling(nodes, v, n))
+			if (bb_step_declared(j->step) != bb_step_declared(e->step) || !v->beyond ||
+			    j->verdict == BB_UNJUDGED || !is_telling(nodes, v, n))
 				continue;
 			snprintf(reason, sizeof(reason), "%s: %s %s %.4g %s, limit %.4g: %.160s",
 				 e->step->name, j->gate->measure->name,
@@ -352,11 +353,37 @@ static void hosts_judge(const struct bb_evidence *e, const struct bb_judgement *
 				   reason);
 }
 
+/* Blames the hosts of pairs that narrower groups of E, a declared step, convict. */
+static void culprits_blame(const struct bb_evidence *evidence, size_t n,
+			   const struct bb_evidence *e, const struct bb_judgements *judgements,
+			   struct bb_nodes *nodes)
+{
+	struct bb_bisection b = {.n = 0};
+
+	if (!e->step->narrows && !e->unneeded)
+		b = bb_bisect(evidence, n, e->step, judgements);
+	for (size_t i = 0; b.ran && i < b.n; i++) {
+		struct bb_strbuf host = {0}, reason = {0};
+
+		bb_culprit_add_node(b.list[i].evidence, b.list[i].node, &host);
+		bb_strbuf_addf(&reason, "%s: ", b.list[i].evidence->step->name);
+		bb_culprit_add_text(&b.list[i], &reason);
+		if (b.list[i].node >= 0 && bb_nodes_find(nodes, bb_strbuf_text(&host)))
+			host_blame(nodes, bb_strbuf_text(&host), BB_NODE_BAD, "BB-BELOW-GATE",
+				   bb_strbuf_text(&reason));
+		bb_strbuf_free(&host);
+		bb_strbuf_free(&reason);
+	}
+	nodes->failed |= b.failed;
+	free(b.list);
+}
+
 bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 			 const struct bb_judgements *judgements, struct bb_nodes *nodes,
 			 struct bb_error *error)
 {
 	*nodes = (struct bb_nodes){.n = 0};
+	/* A host has its best value of all groups in which it was, so all values come first. */
 	for (size_t i = 0; i < n; i++) {
 		const size_t hosts = hosts_mark(&evidence[i], nodes);
 		struct bb_node *alone = NULL;
@@ -364,7 +391,12 @@ bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 		for (size_t k = 0; k < nodes->n && hosts == 1; k++)
 			alone = nodes->list[k].present ? &nodes->list[k] : alone;
 		bb_node_values_find(&evidence[i], judgements, nodes, alone);
+	}
+	for (size_t i = 0; i < n; i++) {
+		const size_t hosts = hosts_mark(&evidence[i], nodes);
+
 		hosts_judge(&evidence[i], worst_of(judgements, evidence[i].step), hosts, nodes);
+		culprits_blame(evidence, n, &evidence[i], judgements, nodes);
 	}
 	return nodes->failed ? bb_no_memory(error, "nodes") : BB_OK;
 }

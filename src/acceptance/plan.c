@@ -25,15 +25,15 @@ void bb_words_free(struct bb_words_list *words)
 	*words = (struct bb_words_list){.n = 0};
 }
 
-/* Appends TEXT with its {words} replaced, for GROUPS groups of STEP. */
+/* Appends TEXT with its {words} replaced, for NODES nodes of STEP. */
 static void substitute(struct bb_strbuf *out, const char *text, const struct bb_profile_step *step,
-		       int64_t groups)
+		       int64_t nodes)
 {
 	const struct {
 		const char *word;
 		int64_t value;
-	} known[] = {{"{ranks}", groups * step->ranks},
-		     {"{nodes}", groups * step->nodes},
+	} known[] = {{"{ranks}", nodes * (step->ranks / step->nodes)},
+		     {"{nodes}", nodes},
 		     {"{per_node}", step->ranks / step->nodes}};
 
 	while (*text) {
@@ -92,24 +92,33 @@ static const char *arguments(const struct bb_profile_step *step)
 	return run + strcspn(run, " \t\r\n");
 }
 
-/* Appends the command of GROUPS groups of STEP in virtual time. Of an option given twice the last
+/* Appends the command of NODES nodes of STEP in virtual time. Of an option given twice the last
    value counts. */
-static void add_simulated(struct bb_strbuf *text, const struct bb_profile_step *step,
-			  int64_t groups, const char *what, const char *value)
+static void add_simulated(struct bb_strbuf *text, const struct bb_profile_step *step, int64_t nodes,
+			  const char *what, const char *value)
 {
 	bb_strbuf_add(text, COMMAND);
-	substitute(text, arguments(step), step, 1);
+	substitute(text, arguments(step), step, step->nodes);
 	bb_strbuf_add(text, " --backend sim ");
 	if (step->ranks > 1)
-		bb_strbuf_addf(text, "-t 1 -g %lld ", (long long)(groups * step->ranks));
+		bb_strbuf_addf(text, "-t 1 -g %lld ",
+			       (long long)(nodes * (step->ranks / step->nodes)));
 	bb_strbuf_addf(text, "%s %s", what, value);
 }
 
-/* Groups are those of nccl-tests' NCCL_TESTS_SPLIT, which srun passes on by itself. */
-static void add_split(struct bb_strbuf *text, const struct bb_profile_step *step)
+/* Groups of NODES nodes are those of nccl-tests' NCCL_TESTS_SPLIT, which srun passes on by itself.
+ */
+static void add_split(struct bb_strbuf *text, const struct bb_profile_step *step, int64_t nodes)
 {
-	if (step->groups > 1)
-		bb_strbuf_addf(text, "env NCCL_TESTS_SPLIT=/%lld ", (long long)step->ranks);
+	const int64_t per_node = step->ranks / step->nodes;
+
+	if (!bb_step_is_split(step))
+		return;
+	bb_strbuf_add(text, "env NCCL_TESTS_SPLIT=");
+	if (step->shift > 0)
+		bb_strbuf_addf(text, "+%lld%%%lld", (long long)(step->shift * per_node),
+			       (long long)(nodes * per_node));
+	bb_strbuf_addf(text, "/%lld ", (long long)step->ranks);
 }
 
 /* Beyond one node, a step without a launcher is one process on each. */
@@ -121,43 +130,72 @@ static void add_launched(struct bb_strbuf *text, const struct bb_profile *profil
 						   : "local";
 	const char *const more = step->launcher_args ? step->launcher_args : profile->launcher_args;
 	const bool local = strcmp(launcher, "local") == 0;
+	const int64_t nodes = bb_step_nodes(step);
 	struct bb_profile_step launched = *step;
 
-	if (local && step->groups * step->nodes > 1) {
+	if (local && nodes > 1) {
 		launcher = profile->launcher && strcmp(profile->launcher, "srun") == 0 ? "srun"
 										       : "mpirun";
 		launched.ranks = step->nodes;
 	}
-	add_split(text, step);
+	add_split(text, step, nodes);
 	if (strcmp(launcher, "mpirun") == 0)
-		substitute(text, "mpirun -np {ranks} -N {per_node} ", &launched, step->groups);
+		substitute(text, "mpirun -np {ranks} -N {per_node} ", &launched, nodes);
 	else if (strcmp(launcher, "srun") == 0)
-		substitute(text, "srun --mpi=pmix -K1 -N {nodes} -n {ranks} ", &launched,
-			   step->groups);
-	if (strcmp(launcher, "mpirun") == 0 && step->groups > 1)
+		substitute(text, "srun --mpi=pmix -K1 -N {nodes} -n {ranks} ", &launched, nodes);
+	if (strcmp(launcher, "mpirun") == 0 && bb_step_is_split(step))
 		bb_strbuf_add(text, "-x NCCL_TESTS_SPLIT ");
 	if (strcmp(launcher, "local") != 0 && more)
-		substitute(text, more, step, step->groups);
+		substitute(text, more, step, nodes);
 	bb_strbuf_add(text, " " COMMAND);
-	substitute(text, arguments(step), step, 1);
+	substitute(text, arguments(step), step, step->nodes);
+}
+
+static int64_t group_of(const struct bb_profile_step *step, int rank)
+{
+	const int64_t node = rank / (step->ranks / step->nodes);
+
+	return (node + step->shift) % bb_step_nodes(step) / step->nodes;
 }
 
 bool bb_plan_has_fault(const struct bb_plan_cluster *simulated, const struct bb_profile_step *step)
 {
+	int64_t group;
+
+	if (!simulated || !simulated->fault)
+		return false;
 	/* Without a number of ranks all ranks of the cluster take part. */
-	return simulated->fault &&
-	       (step->ranks <= 1 || bb_step_all_ranks(step) >= simulated->faulty);
+	if (step->ranks <= 1)
+		return true;
+	group = group_of(step, simulated->ends[0]);
+	return bb_step_all_ranks(step) >= simulated->faulty && group < bb_step_groups(step) &&
+	       group == group_of(step, simulated->ends[1]);
+}
+
+int64_t bb_plan_nodes(const struct bb_plan_cluster *simulated, const struct bb_profile_step *step)
+{
+	const bool is_virtual = simulated && simulated->cluster;
+
+	return is_virtual && !bb_plan_has_fault(simulated, step) ? step->groups * step->nodes
+								 : bb_step_nodes(step);
+}
+
+int64_t bb_plan_faulty_group(const struct bb_plan_cluster *simulated,
+			     const struct bb_profile_step *step)
+{
+	return group_of(step, simulated->ends[0]);
 }
 
 bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_profile_step *step,
 			  const struct bb_plan_cluster *simulated, const struct bb_places *places,
 			  struct bb_words_list *words, struct bb_error *error)
 {
+	const int64_t nodes = bb_plan_nodes(simulated, step);
 	struct bb_strbuf text = {0};
 
 	if (simulated->cluster) {
-		add_split(&text, step);
-		add_simulated(&text, step, step->groups, "--cluster", simulated->cluster);
+		add_split(&text, step, nodes);
+		add_simulated(&text, step, nodes, "--cluster", simulated->cluster);
 	} else {
 		add_launched(&text, profile, step);
 	}
@@ -173,7 +211,7 @@ bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb
 {
 	struct bb_strbuf text = {0};
 
-	add_simulated(&text, step, 1, gate->from->cluster ? "--cluster" : "--link",
+	add_simulated(&text, step, step->nodes, gate->from->cluster ? "--cluster" : "--link",
 		      gate->from->cluster ? gate->from->cluster : gate->from->link);
 	bb_strbuf_add(&text, " --json -");
 	return split(&text, step, places, words, error);

@@ -20,16 +20,19 @@ void bb_words_free(struct bb_words_list *words);
 struct bb_plan_cluster {
 	const char *cluster, *fault; /* as in the options of perf binaries; NULL: none */
 	int faulty;                  /* ranks that a step needs to include the fault */
+	int ends[2];                 /* ranks of the fault: of a link both, else one twice */
 	int per_node;                /* ranks of a node of the cluster */
 };
-/* The ranks of all groups of STEP. */
-static inline int64_t bb_step_all_ranks(const struct bb_profile_step *step)
-{
-	return step->groups * step->ranks;
-}
 
-/* True if the fault is among the ranks of STEP; smaller steps are simulated without it. */
+/* True if the fault is within a group of STEP that is judged; other steps are simulated without it.
+   SIMULATED may be NULL. */
 bool bb_plan_has_fault(const struct bb_plan_cluster *simulated, const struct bb_profile_step *step);
+/* The nodes on which STEP is run. In virtual time without a fault those left over are not among
+   them, because the simulator needs groups of one size. */
+int64_t bb_plan_nodes(const struct bb_plan_cluster *simulated, const struct bb_profile_step *step);
+/* The group of STEP with the fault. */
+int64_t bb_plan_faulty_group(const struct bb_plan_cluster *simulated,
+			     const struct bb_profile_step *step);
 
 /* Folders of the binaries and, for all files that a step names in run:, of outputs. */
 struct bb_places {

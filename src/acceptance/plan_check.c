@@ -55,7 +55,7 @@ static bb_status check_model(const struct bb_planned *plan, const struct bb_prof
 static bb_status check_places(const struct bb_profile_step *step, const struct bb_cluster *cluster,
 			      const char *said, struct bb_error *error)
 {
-	const int64_t nodes = step->groups * step->nodes, each = step->ranks / step->nodes;
+	const int64_t nodes = bb_step_nodes(step), each = step->ranks / step->nodes;
 
 	if (nodes > cluster->nodes)
 		return bb_fail(error, BB_EUSAGE,
@@ -107,6 +107,9 @@ static bb_status check_fault(struct bb_plan_cluster *simulated, const struct bb_
 	o.cluster = (struct bb_cluster *)cluster;
 	BB_TRY(st, bb_options_check_world(&o, &world, error), out);
 	simulated->faulty = 1 + first_of(&o, cluster);
+	simulated->ends[0] = simulated->ends[1] = simulated->faulty - 1;
+	if (o.fault.kind == BB_FAULT_SLOW_LINK || o.fault.kind == BB_FAULT_FLAPPING_LINK)
+		simulated->ends[1] = o.fault.rank + o.fault.to - simulated->ends[0];
 	simulated->per_node = cluster->gpus;
 out:
 	return st;

@@ -65,6 +65,7 @@ static const cyaml_schema_field_t step_fields[] = {
 	MAY("nodes", struct bb_profile_step, nodes_text),
 	MAY("repeats", struct bb_profile_step, repeats_text),
 	MAY("time_limit", struct bb_profile_step, limit_text),
+	MAY("takes", struct bb_profile_step, takes_text),
 	CYAML_FIELD_SEQUENCE_COUNT("gates", MAY_FLAGS, struct bb_profile_step, gates, ngates,
 				   &gate_schema, 0, BB_MOST_GATES),
 	CYAML_FIELD_END};
@@ -82,8 +83,9 @@ static const cyaml_schema_field_t profile_fields[] = {
 	MAY("nodes", struct bb_profile, nodes_text),
 	MAY("repeats", struct bb_profile, repeats_text),
 	MAY("time_limit", struct bb_profile, limit_text),
-	CYAML_FIELD_SEQUENCE_COUNT("steps", CYAML_FLAG_POINTER, struct bb_profile, steps, nsteps,
-				   &step_schema, 1, BB_MOST_STEPS),
+	MAY("takes", struct bb_profile, takes_text),
+	CYAML_FIELD_SEQUENCE_COUNT("steps", CYAML_FLAG_POINTER, struct bb_profile, declared,
+				   ndeclared, &step_schema, 1, BB_MOST_STEPS),
 	CYAML_FIELD_END};
 
 static const cyaml_schema_value_t profile_schema = {
@@ -130,6 +132,8 @@ void bb_profile_free(struct bb_profile *profile)
 	struct messages messages = {.line = 0};
 	const cyaml_config_t c = config(&messages);
 
+	if (profile)
+		free(profile->steps);
 	cyaml_free(&c, &profile_schema, profile, 0);
 }
 
@@ -163,6 +167,7 @@ bb_status bb_profile_read(const char *path, const char *text, size_t length,
 			       "%s:%d: a second document begins; a profile is one", path, second),
 		       fail);
 	BB_TRY(st, bb_profile_check(data, path, scale, error), fail);
+	BB_TRY(st, bb_profile_narrow(data, error), fail);
 	*profile = data;
 	return BB_OK;
 fail:

@@ -18,6 +18,7 @@
 #define BB_MOST_STEPS 256
 #define BB_MOST_GATES 256 /* of a step */
 #define BB_MOST_REPEATS 1000
+#define BB_STEP_NAME 96 /* 60 letters, and "@GROUP+SHIFT" */
 
 /* The records of a step that a gate selects. NULL: any. */
 struct bb_where {
@@ -68,7 +69,7 @@ struct bb_gate {
 
 struct bb_profile_step {
 	char *name, *run, *modes, *when, *launcher, *launcher_args;
-	char *ranks_text, *nodes_text, *repeats_text, *limit_text;
+	char *ranks_text, *nodes_text, *repeats_text, *limit_text, *takes_text;
 	struct bb_gate *gates;
 	uint32_t ngates;
 	/* Read from them: */
@@ -76,23 +77,64 @@ struct bb_profile_step {
 	unsigned mode;      /* bits of enum bb_mode; 0: it needs --nodes */
 	bool after_failure; /* it runs only if an earlier step has not passed */
 	/* Of a group; groups of as many nodes run at the same time. A step has one but with
-	   --nodes. LEFT: nodes that are too few for another group. */
+	   --nodes. LEFT: nodes of one more group, which has fewer. */
 	int64_t ranks, nodes, groups, left;
+	int64_t shift; /* nodes by which the groups are shifted round all nodes */
 	int64_t repeats;
-	bool counted; /* the profile or step gives the number of ranks */
-	uint64_t limit_ns;
+	bool counted;                /* the profile or step gives the number of ranks */
+	uint64_t limit_ns, takes_ns; /* takes_ns: of a run on a healthy system; 0: unknown */
+	/* Of a step that the profile does not declare: the step whose groups it replaces. With
+	   after_failure it narrows down those that failed, else it tests a node left over. */
+	const struct bb_profile_step *narrows;
+	char own_name[BB_STEP_NAME];
 };
+
+/* The nodes of all groups. */
+static inline int64_t bb_step_nodes(const struct bb_profile_step *step)
+{
+	return step->groups * step->nodes + step->left;
+}
+/* The ranks of all groups. */
+static inline int64_t bb_step_all_ranks(const struct bb_profile_step *step)
+{
+	return bb_step_nodes(step) * (step->ranks / step->nodes);
+}
+static inline bool bb_step_is_split(const struct bb_profile_step *step)
+{
+	return bb_step_nodes(step) > step->nodes;
+}
+/* The groups that gates judge: a node alone is none among groups of several. */
+static inline int64_t bb_step_groups(const struct bb_profile_step *step)
+{
+	return step->groups + (step->left > 1);
+}
+/* The step that the profile declares. */
+static inline const struct bb_profile_step *bb_step_declared(const struct bb_profile_step *step)
+{
+	return step->narrows ? step->narrows : step;
+}
+/* Returns the node at position I of GROUP of STEP. */
+static inline int64_t bb_step_node(const struct bb_profile_step *step, int64_t group, int64_t i)
+{
+	const int64_t all = bb_step_nodes(step);
+
+	return (group * step->nodes + i + all - step->shift) % all;
+}
 
 enum bb_mode { BB_QUICK = 1, BB_FULL = 2 };
 
 struct bb_profile {
 	char *name, *about, *launcher, *launcher_args, *system;
-	char *ranks_text, *nodes_text, *repeats_text, *limit_text;
+	char *ranks_text, *nodes_text, *repeats_text, *limit_text, *takes_text;
+	struct bb_profile_step *declared;
+	uint32_t ndeclared;
+	/* Those declared, each followed by the steps that narrow it. They share its texts and
+	 * gates. */
 	struct bb_profile_step *steps;
 	uint32_t nsteps;
 	/* The line of each; 1 if it is missing: */
 	struct bb_key_lines {
-		int name, launcher, ranks, nodes, repeats, time_limit;
+		int name, launcher, ranks, nodes, repeats, time_limit, takes;
 	} at;
 };
 
@@ -116,8 +158,9 @@ struct bb_scale {
 
 /*
  * The profile in the LENGTH bytes of TEXT, which messages call PATH, for the nodes of SCALE: a step
- * of k nodes is run by as many groups of k nodes as there are, one of "all" nodes by one group.
- * BB_EUSAGE with the line and what would be right. *PROFILE is to be freed; NULL on failure.
+ * of k nodes is run by as many groups of k nodes as there are, one of "all" nodes by one group, and
+ * steps that narrow them are added (bb_profile_narrow). BB_EUSAGE with the line and what would be
+ * right. *PROFILE is to be freed; NULL on failure.
  */
 BB_MUST bb_status bb_profile_read(const char *path, const char *text, size_t length,
 				  const struct bb_scale *scale, struct bb_profile **profile,
@@ -154,5 +197,16 @@ BB_MUST bb_status bb_profile_check(struct bb_profile *p, const char *path,
 /* The same for the gates of a step. */
 BB_MUST bb_status bb_gates_check(const struct bb_profile *p, struct bb_profile_step *step,
 				 const char *path, struct bb_error *error);
+/*
+ * STEPS = the declared steps of P, and for each that runs in groups on three nodes or more:
+ *
+ *   NAME@K+1  the same groups of K nodes shifted by a node, if one is left over: not judged alone
+ *   NAME@K    groups of about half as many nodes each time, down to pairs, and
+ *   NAME@2+1  pairs with the other neighbour, if a group has failed: they find the culprit by
+ *             log2(K) runs
+ *
+ * BB_EINTERNAL without memory.
+ */
+BB_MUST bb_status bb_profile_narrow(struct bb_profile *p, struct bb_error *error);
 
 #endif

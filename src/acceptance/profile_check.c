@@ -44,14 +44,14 @@ static bb_status count_check(const struct bb_profile_spot *at, const char *key, 
 				 (long long)most);
 }
 
-static bb_status limit_check(const struct bb_profile_spot *at, const char *text, uint64_t inherited,
-			     uint64_t *ns)
+static bb_status time_check(const struct bb_profile_spot *at, const char *key, const char *text,
+			    uint64_t inherited, uint64_t *ns)
 {
 	*ns = inherited;
 	if (!text ||
 	    (bb_parse_duration(text, ns) && *ns >= 1000000 && *ns <= UINT64_C(86400) * 1000000000))
 		return BB_OK;
-	return bb_profile_refuse(at, "time_limit: %s is not a time such as 90s or 10m, 1ms to 24h",
+	return bb_profile_refuse(at, "%s: %s is not a time such as 90s or 10m, 1ms to 24h", key,
 				 text);
 }
 
@@ -139,15 +139,15 @@ static bb_status step_check(const struct bb_profile *p, int i,
 			    const struct bb_profile_step *inherited, const char *path,
 			    const struct bb_scale *scale, struct bb_error *error)
 {
-	struct bb_profile_step *const s = &p->steps[i];
+	struct bb_profile_step *const s = &p->declared[i];
 	const struct bb_profile_spot at = {.path = path, .line = s->line, .error = error};
 	const bool on_all = s->nodes_text && strcmp(s->nodes_text, "all") == 0;
 	bb_status st;
 
 	for (int k = 0; k < i; k++)
-		if (strcmp(p->steps[k].name, s->name) == 0)
+		if (strcmp(p->declared[k].name, s->name) == 0)
 			return bb_profile_refuse(&at, "name: %s is that of line %d, too", s->name,
-						 p->steps[k].line);
+						 p->declared[k].line);
 	BB_TRY(st, name_check(&at, s->name), out);
 	BB_TRY(st, run_check(&at, s), out);
 	BB_TRY(st, launcher_check(&at, s->launcher), out);
@@ -163,7 +163,10 @@ static bb_status step_check(const struct bb_profile *p, int i,
 	st = count_check(&at, "repeats", s->repeats_text, BB_MOST_REPEATS, inherited->repeats,
 			 &s->repeats);
 	BB_TRY(st, st, out);
-	BB_TRY(st, limit_check(&at, s->limit_text, inherited->limit_ns, &s->limit_ns), out);
+	st = time_check(&at, "time_limit", s->limit_text, inherited->limit_ns, &s->limit_ns);
+	BB_TRY(st, st, out);
+	st = time_check(&at, "takes", s->takes_text, inherited->takes_ns, &s->takes_ns);
+	BB_TRY(st, st, out);
 	s->counted = s->ranks_text || p->ranks_text;
 	if (s->ranks % s->nodes != 0)
 		return bb_profile_refuse(&at, "%lld ranks cannot be spread evenly over %lld nodes",
@@ -192,10 +195,12 @@ bb_status bb_profile_check(struct bb_profile *p, const char *path, const struct 
 	BB_TRY(st, st, out);
 	st = count_check(AT(repeats), "repeats", p->repeats_text, BB_MOST_REPEATS, 1, &all.repeats);
 	BB_TRY(st, st, out);
-	st = limit_check(AT(time_limit), p->limit_text, UINT64_C(300) * 1000000000, &all.limit_ns);
+	st = time_check(AT(time_limit), "time_limit", p->limit_text, UINT64_C(300) * 1000000000,
+			&all.limit_ns);
 	BB_TRY(st, st, out);
+	BB_TRY(st, time_check(AT(takes), "takes", p->takes_text, 0, &all.takes_ns), out);
 #undef AT
-	for (uint32_t i = 0; i < p->nsteps; i++)
+	for (uint32_t i = 0; i < p->ndeclared; i++)
 		BB_TRY(st, step_check(p, (int)i, &all, path, scale, error), out);
 out:
 	return st;

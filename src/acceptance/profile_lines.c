@@ -28,7 +28,7 @@ static const struct {
 	{                                                                                          \
 #key, offsetof(struct bb_key_lines, key)                                           \
 	}
-	KEY(name), KEY(launcher), KEY(ranks), KEY(nodes), KEY(repeats), KEY(time_limit),
+	KEY(name), KEY(launcher), KEY(ranks), KEY(nodes), KEY(repeats), KEY(time_limit), KEY(takes),
 #undef KEY
 };
 
@@ -51,13 +51,13 @@ static void note(struct place *at, struct bb_profile *p, int line)
 	if (at->depth == 2 && key_is(at, 0, "steps")) {
 		at->step++;
 		at->gate = -1;
-		if (at->step < (int)p->nsteps)
-			p->steps[at->step].line = line;
+		if (at->step < (int)p->ndeclared)
+			p->declared[at->step].line = line;
 	} else if (at->depth == 4 && key_is(at, 0, "steps") && key_is(at, 2, "gates")) {
 		at->gate++;
-		if (at->step >= 0 && at->step < (int)p->nsteps &&
-		    at->gate < (int)p->steps[at->step].ngates)
-			p->steps[at->step].gates[at->gate].line = line;
+		if (at->step >= 0 && at->step < (int)p->ndeclared &&
+		    at->gate < (int)p->declared[at->step].ngates)
+			p->declared[at->step].gates[at->gate].line = line;
 	}
 }
 
@@ -125,7 +125,7 @@ int bb_profile_lines(struct bb_profile *p, const char *text, size_t length)
 	yaml_event_t event;
 	bool more = true;
 
-	p->at = (struct bb_key_lines){1, 1, 1, 1, 1, 1};
+	p->at = (struct bb_key_lines){1, 1, 1, 1, 1, 1, 1};
 	if (!yaml_parser_initialize(&parser))
 		return 0;
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);

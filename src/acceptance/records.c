@@ -122,16 +122,28 @@ const char *bb_metric_group_field(const struct bb_metric *metric)
 	return strcmp(metric->name, "time") == 0 ? "group_time_us" : NULL;
 }
 
-double bb_record_slowest_group(const struct json_t *record, const struct bb_metric *metric)
+double bb_record_group(const struct json_t *record, const struct bb_metric *metric, int64_t group)
 {
 	const char *const field = bb_metric_group_field(metric);
-	double slowest = NAN;
+	const json_t *const values = field ? json_object_get(record, field) : NULL;
 	size_t i;
-	json_t *value;
+	json_t *number;
 
-	json_array_foreach(field ? json_object_get(record, field) : NULL, i, value)
+	json_array_foreach(json_object_get(record, "groups"), i, number)
 	{
-		const double v = json_number_value(value);
+		if (json_integer_value(number) == group && i < json_array_size(values))
+			return json_number_value(json_array_get(values, i));
+	}
+	return NAN;
+}
+
+double bb_record_slowest_group(const struct json_t *record, const struct bb_metric *metric,
+			       int64_t n)
+{
+	double slowest = NAN;
+
+	for (int64_t g = 0; g < n; g++) {
+		const double v = bb_record_group(record, metric, g);
 
 		slowest = metric->more_is_better ? fmin(slowest, v) : fmax(slowest, v);
 	}

@@ -51,8 +51,11 @@ bool bb_record_bool(const struct json_t *record, const char *name);
 double bb_record_metric(const struct json_t *record, const struct bb_metric *metric);
 /* Returns the field with the metric of each group of a split world; NULL: none. */
 const char *bb_metric_group_field(const struct bb_metric *metric);
-/* The metric of the slowest group in RECORD; without groups that of RECORD. */
-double bb_record_slowest_group(const struct json_t *record, const struct bb_metric *metric);
+/* The metric of group GROUP in RECORD; NAN: RECORD has none. */
+double bb_record_group(const struct json_t *record, const struct bb_metric *metric, int64_t group);
+/* The metric of the slowest of groups 0 to N - 1 in RECORD; without groups that of RECORD. */
+double bb_record_slowest_group(const struct json_t *record, const struct bb_metric *metric,
+			       int64_t n);
 
 /* True if WHERE (NULL: any result) selects RECORD. */
 bool bb_where_selects(const struct bb_where *where, const struct bb_read_record *record);

@@ -3,6 +3,7 @@
  */
 #include "acceptance/session.h"
 
+#include "acceptance/bisect.h"
 #include "acceptance/plan.h"
 #include "core/json.h"
 #include "core/output.h"
@@ -29,7 +30,7 @@ static bb_status make_folder(const char *path, struct bb_error *error)
 }
 
 #define PATH_TEXT 1024
-#define NAME_TEXT 96 /* of a step's run, whose name has 60 letters at most */
+#define NAME_TEXT (BB_STEP_NAME + 16) /* of a step's run */
 
 /* PATH = DIR/FORMAT. bb_session_open has checked that it fits. */
 static void path_make(const struct bb_acceptance_session *s, char path[PATH_TEXT],
@@ -441,8 +442,31 @@ static bb_status simulate(struct bb_acceptance_session *s, struct bb_evidence *e
 	return st;
 }
 
-/* *FAILED = has one of the first N steps not passed? */
-static bb_status find_failed(const struct bb_acceptance_session *s, size_t n, bool *failed,
+/* Are the groups of the first N steps that step N narrows to be narrowed further? Pairs show also
+   paths between two halves, which no larger group does. Not if another step already shows who is
+   slow. */
+static bool narrowing_needed(const struct bb_acceptance_session *s, size_t n,
+			     const struct bb_judgements *judgements)
+{
+	bool needed = false, known = false;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct bb_profile_step *const step = s->evidence[i].step;
+		struct bb_bisection b = {.n = 0};
+
+		if (!step->narrows)
+			b = bb_bisect(s->evidence, n, step, judgements);
+		if (step == s->evidence[n].step->narrows)
+			needed = s->evidence[n].step->nodes == 2 ? b.any : b.last;
+		else
+			known |= b.n > 0;
+		free(b.list);
+	}
+	return needed && !known;
+}
+
+/* *NEEDED = has one of the first N steps not passed, or one that step N narrows? */
+static bb_status find_needed(const struct bb_acceptance_session *s, size_t n, bool *needed,
 			     struct bb_error *error)
 {
 	struct bb_judgements judgements = {.n = 0};
@@ -450,9 +474,11 @@ static bb_status find_failed(const struct bb_acceptance_session *s, size_t n, bo
 
 	for (size_t i = 0; st == BB_OK && i < n; i++)
 		st = bb_judge_step(&s->evidence[i], &judgements, error);
-	*failed = false;
+	*needed = false;
 	for (size_t i = 0; i < judgements.n; i++)
-		*failed |= judgements.list[i].verdict >= BB_UNJUDGED;
+		*needed |= judgements.list[i].verdict >= BB_UNJUDGED;
+	if (*needed && s->evidence[n].step->narrows)
+		*needed = narrowing_needed(s, n, &judgements);
 	bb_judgements_free(&judgements);
 	return st;
 }
@@ -463,11 +489,11 @@ bb_status bb_session_run(struct bb_acceptance_session *s, struct bb_error *error
 
 	for (size_t i = 0; st == BB_OK && i < s->n && !s->stopped_by; i++) {
 		struct bb_evidence *const e = &s->evidence[i];
-		bool failed = true;
+		bool needed = true;
 
 		if (e->step->after_failure)
-			st = find_failed(s, i, &failed, error);
-		e->unneeded = !failed;
+			st = find_needed(s, i, &needed, error);
+		e->unneeded = !needed;
 		if (st != BB_OK || e->unneeded)
 			continue;
 		st = run_step(s, &s->evidence[i], error);

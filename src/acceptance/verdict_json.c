@@ -142,8 +142,8 @@ static void add_sentences(const struct bb_acceptance *a, struct bb_json *j)
 static void add_args(const struct bb_acceptance *a, struct bb_json *j)
 {
 	const struct bb_acceptance_session *const s = a->session;
-	const char *words[9];
-	char binary[1200];
+	const char *words[13];
+	char binary[1200], nodes[24], per_node[24];
 	size_t n = 0;
 
 	snprintf(binary, sizeof(binary), "%s/acceptance", s->places.binaries);
@@ -154,6 +154,16 @@ static void add_args(const struct bb_acceptance *a, struct bb_json *j)
 		words[n++] = "--quick";
 	if (a->strict)
 		words[n++] = "--strict";
+	snprintf(nodes, sizeof(nodes), "%lld", (long long)s->scale.nodes);
+	snprintf(per_node, sizeof(per_node), "%lld", (long long)s->scale.per_node);
+	if (s->scale.nodes > 0) {
+		words[n++] = "--nodes";
+		words[n++] = nodes;
+	}
+	if (s->scale.per_node > 0) {
+		words[n++] = "--ranks-per-node";
+		words[n++] = per_node;
+	}
 	if (s->simulated.cluster) {
 		words[n++] = "--cluster";
 		words[n++] = s->simulated.cluster;

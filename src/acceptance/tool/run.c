@@ -2,6 +2,8 @@
  * run.c - acceptance run and acceptance baseline.
  */
 #include "acceptance/baseline.h"
+#include "acceptance/bisect.h"
+#include "acceptance/duration.h"
 #include "acceptance/plan.h"
 #include "acceptance/planted.h"
 #include "acceptance/process.h"
@@ -171,21 +173,30 @@ static void add_resume(const struct begun *b, const char *subject, bool strict,
 
 /* ---- run ------------------------------------------------------------------------------------- */
 
-/* Appends how many nodes STEP is run on, and what that can show. */
-static void add_scope(const struct bb_profile_step *step, struct bb_strbuf *out)
+/* Appends the groups of STEP: "on 14 groups of 2 nodes and 1 of 3, all at once". */
+static void add_groups(const struct bb_profile_step *step, struct bb_strbuf *out)
 {
-	const bool several = step->groups > 1;
+	const char *const together = bb_step_is_split(step) ? ", all at once" : "";
 
 	bb_strbuf_addf(out, "  on %lld ", (long long)step->groups);
 	if (step->nodes == 1)
-		bb_strbuf_addf(out, "node%s, each alone%s\n", bb_plural(step->groups),
-			       several ? ", all at once" : "");
+		bb_strbuf_addf(out, "node%s, each alone", bb_plural(step->groups));
 	else
-		bb_strbuf_addf(out, "group%s of %lld nodes%s\n", bb_plural(step->groups),
-			       (long long)step->nodes, several ? ", all at once" : "");
-	if (step->left > 0)
-		bb_strbuf_addf(out, "  not on the last %lld node%s\n", (long long)step->left,
-			       bb_plural(step->left));
+		bb_strbuf_addf(out, "group%s of %lld nodes", bb_plural(step->groups),
+			       (long long)step->nodes);
+	if (step->left > 1)
+		bb_strbuf_addf(out, " and 1 of %lld", (long long)step->left);
+	bb_strbuf_addf(out, "%s%s\n", together,
+		       step->shift > 0 ? "; the last node is in the first group" : "");
+}
+
+/* Appends how many nodes STEP is run on, and what that can show. */
+static void add_scope(const struct bb_profile_step *step, struct bb_strbuf *out)
+{
+	add_groups(step, out);
+	if (step->left == 1 && step->shift == 0 && !step->narrows)
+		bb_strbuf_addf(out, "  the last node is tested by %s@%lld+1\n", step->name,
+			       (long long)step->nodes);
 	if (bb_step_diagnoses(step))
 		bb_strbuf_add(out,
 			      "  sees: slow and flapping nodes, rails and links, and ranks that "
@@ -199,20 +210,49 @@ static void add_scope(const struct bb_profile_step *step, struct bb_strbuf *out)
 		bb_strbuf_addf(out,
 			       "  sees: NICs and rails of each node, %s\n"
 			       "  cannot see: which node%s is slow\n",
-			       several ? "paths within its group" : "the network under full load",
-			       several ? " of a group" : "");
+			       bb_step_is_split(step) ? "paths within its group"
+						      : "the network under full load",
+			       bb_step_is_split(step) ? " of a group" : "");
 }
 
-static void add_step(const struct begun *b, const struct bb_profile_step *step,
-		     struct bb_strbuf *out, struct bb_words_list *words)
+/* Appends the steps of P that narrow STEP when it fails, on one line, and the one for a node left
+   over. */
+static void add_narrowing(const struct bb_profile *p, const struct bb_profile_step *step,
+			  struct bb_strbuf *out)
+{
+	int n = 0;
+
+	for (uint32_t i = 0; i < p->nsteps; i++) {
+		const struct bb_profile_step *const s = &p->steps[i];
+
+		if (s->narrows != step || !s->after_failure)
+			continue;
+		bb_strbuf_addf(out, n++ == 0 ? "  if it fails: groups of %lld%s" : ", %lld%s",
+			       (long long)s->nodes, s->shift > 0 ? " shifted by a node" : "");
+	}
+	if (n > 0)
+		bb_strbuf_addf(out, ": at most %d run%s until the culprit is found\n", n,
+			       bb_plural(n));
+}
+
+static void add_step(const struct begun *b, const struct bb_durations *durations,
+		     const struct bb_profile_step *step, struct bb_strbuf *out,
+		     struct bb_words_list *words)
 {
 	const int64_t repeats = bb_session_repeats(&b->session, step);
+	const double seconds = bb_duration_of(durations, step);
 
-	bb_strbuf_addf(out, "step %s: %lld run%s, each at most %.6g s%s\n", step->name,
-		       (long long)repeats, bb_plural(repeats), (double)step->limit_ns / 1e9,
+	bb_strbuf_addf(out, "step %s: %lld run%s", step->name, (long long)repeats,
+		       bb_plural(repeats));
+	if (seconds > 0 && !b->session.simulated.cluster) {
+		bb_strbuf_add(out, " of about ");
+		bb_duration_add(seconds, out);
+	}
+	bb_strbuf_addf(out, ", each at most %.6g s%s\n", (double)step->limit_ns / 1e9,
 		       step->after_failure ? ", if an earlier step fails" : "");
 	if (b->session.scale.nodes > 0)
 		add_scope(step, out);
+	add_narrowing(b->profile, step, out);
 	bb_strbuf_add(out, "  ");
 	bb_plan_add_line(out, words);
 	bb_strbuf_addf(out, "\n  gate: %s\n",
@@ -243,10 +283,11 @@ static bb_status check_baselines(const struct begun *b, const struct bb_profile_
 	return st;
 }
 
-static bb_status dry_run(const struct begun *b, struct bb_error *error)
+static bb_status dry_run(const struct begun *b, const char *times, struct bb_error *error)
 {
+	struct bb_durations durations;
 	struct bb_strbuf out = {0};
-	bb_status st = BB_OK;
+	bb_status st = bb_durations_open(times, &durations, error);
 
 	for (uint32_t i = 0; st == BB_OK && i < b->profile->nsteps; i++) {
 		const struct bb_profile_step *const step = &b->profile->steps[i];
@@ -255,19 +296,21 @@ static bb_status dry_run(const struct begun *b, struct bb_error *error)
 		if (step->mode == 0)
 			bb_strbuf_addf(&out, "step %s: left out; nodes: all needs --nodes\n",
 				       step->name);
-		if (!(step->mode & b->session.mode))
+		if (!(step->mode & b->session.mode) || (step->narrows && step->after_failure))
 			continue;
 		st = bb_plan_command(b->profile, step, &b->session.simulated, &b->session.places,
 				     &words, error);
 		if (st == BB_OK)
-			add_step(b, step, &out, &words);
+			add_step(b, &durations, step, &out, &words);
 		bb_words_free(&words);
 	}
-	if (st == BB_OK)
-		st = bb_write_text("-", &out, error);
 	for (uint32_t i = 0; st == BB_OK && i < b->profile->nsteps; i++)
 		if (b->profile->steps[i].mode & b->session.mode)
 			st = check_baselines(b, &b->profile->steps[i], error);
+	bb_durations_add_total(&durations, &b->session, &out);
+	if (st == BB_OK)
+		st = bb_write_text("-", &out, error);
+	bb_durations_free(&durations);
 	bb_strbuf_free(&out);
 	return st;
 }
@@ -301,6 +344,7 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 	for (size_t i = 0; st == BB_OK && i < s->n; i++)
 		st = bb_judge_step(&s->evidence[i], &judgements, error);
 	BB_TRY(st, st, out);
+	BB_TRY(st, bb_bisections_judge(s->evidence, s->n, &judgements, error), out);
 	bb_planted_judge(s, &judgements);
 	if (judgements.failed)
 		st = bb_no_memory(error, "verdicts");
@@ -332,9 +376,13 @@ bb_status bb_acceptance_run(struct bb_acceptance_job *job, struct bb_error *erro
 	struct begun b = {.profile = NULL};
 	bb_status st, verdict = BB_OK;
 
+	if (job->o->times && !job->o->dry_run) {
+		st = bb_fail(error, BB_EUSAGE, "--times is for --dry-run");
+		goto out;
+	}
 	BB_TRY(st, begin(job, &b, error), out);
 	if (job->o->dry_run) {
-		st = dry_run(&b, error);
+		st = dry_run(&b, job->o->times, error);
 		goto out;
 	}
 	BB_TRY(st, bb_commands_prepare(error), out);

@@ -35,8 +35,12 @@
 	OPTION(STRING, fault, "fault", 0, NULL,                                                    \
 	       "fault of that cluster, as in lost_rail:0:2, which the gates should notice",        \
 	       .argument = "FAULT")                                                                \
-	OPTION(FLAG, dry_run, "dry-run", 0, NULL, "print the commands and the gates; run nothing", \
-	       .usual = true)                                                                      \
+	OPTION(FLAG, dry_run, "dry-run", 0, NULL,                                                  \
+	       "print the commands, the gates and the time; run nothing", .usual = true)           \
+	OPTION(STRING, times, "times", 0, NULL,                                                    \
+	       "folder of an earlier run, whose times of steps --dry-run takes (default: those "   \
+	       "that the profile states)",                                                         \
+	       .argument = "DIR")                                                                  \
 	OPTION(FLAG, no_report, "no-report", 0, NULL, "no page by scripts/report.py")
 
 #define BB_ACCEPTANCE_BASELINE(OPTION, COMMON)                                                     \

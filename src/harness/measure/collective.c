@@ -40,24 +40,38 @@ static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 
 /* ---- plan --------------------------------------------------------------------------------- */
 
-/* *LEAST, *FIRST, *MOST = sizes of the smallest, the first and the largest group. */
+/* In virtual time one group is simulated: the one that --fault concerns, if there is a fault. */
+static bool has_simulated_group(const struct bb_bench *bench)
+{
+	const struct bb_options *const o = bench->options;
+
+	return bench->backend->virtual && (o->config.flawed || o->fault.kind == BB_FAULT_SLOW ||
+					   o->fault.kind == BB_FAULT_SLOW_LINK);
+}
+
+/* *LEAST, *FIRST, *MOST = sizes of the smallest, the first and the largest group that runs. */
 static void group_sizes(const struct bb_bench *bench, int *least, int *first, int *most)
 {
+	const struct bb_split_rule *const split = &bench->settings.split;
+	const int chosen = bb_split_color(split, bench->simulated_rank);
 	const int n = bench->world->nranks;
 
 	*most = *first = *least = n;
-	if (bench->settings.split.kind == BB_SPLIT_NONE)
+	if (split->kind == BB_SPLIT_NONE)
 		return;
 	*most = 0;
 	for (int r = 0; r < n; r++) {
-		int color = bb_split_color(&bench->settings.split, r), size = 0;
+		const int color = bb_split_color(split, r);
+		int size = 0;
 
+		if (has_simulated_group(bench) && color != chosen)
+			continue;
 		for (int other = 0; other < n; other++)
-			size += bb_split_color(&bench->settings.split, other) == color;
+			size += bb_split_color(split, other) == color;
+		if (*most == 0)
+			*first = size;
 		*least = size < *least ? size : *least;
 		*most = size > *most ? size : *most;
-		if (r == 0)
-			*first = size;
 	}
 }
 
@@ -81,7 +95,6 @@ static bb_status find_flawed(struct bb_bench *bench)
 	return BB_OK;
 }
 
-/* In virtual time one group is simulated: the one that --fault concerns. */
 static bb_status choose_simulated_group(struct bb_bench *bench)
 {
 	const struct bb_options *o = bench->options;
@@ -152,13 +165,13 @@ static bb_status plan(struct bb_run *run)
 	bb_status status;
 
 	prepare(run);
+	BB_TRY(status, choose_simulated_group(bench), out);
 	group_sizes(bench, &request.nroots, &request.nranks, &most);
 	if (bench->backend->virtual && request.nroots != most)
 		return bb_fail(&run->error, BB_EUNSUPPORTED,
 			       "the %s backend simulates one group for all; these have %d to %d "
 			       "ranks: split the world into groups of one size",
 			       bench->backend->name, request.nroots, most);
-	BB_TRY(status, choose_simulated_group(bench), out);
 	BB_TRY(status,
 	       bb_collective_check_world(&bench->settings, bench->collective, &run->world,
 					 request.nroots, &run->error),

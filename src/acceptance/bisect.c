@@ -1,0 +1,306 @@
+/*
+ * bisect.c - finds nodes to blame in groups of all nodes that get smaller step by step.
+ *
+ * Of each step the groups beyond a limit are known. The smallest such groups count: what fails in
+ * larger groups alone is not the fault of a node. In pairs, each node has met both neighbours.
+ */
+#include "acceptance/bisect.h"
+
+#include "core/array.h"
+#include "core/strbuf.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_NAMED 3 /* culprits in a sentence */
+
+/* A group of a step: how far it is from the limit that it comes nearest to or exceeds most. */
+struct group {
+	double margin, value; /* margin below 1: beyond; NAN: not measured */
+	const struct bb_judgement *judgement;
+};
+
+/* A step of the family with its groups. */
+struct level {
+	const struct bb_evidence *e;
+	struct group *groups; /* bb_step_groups */
+};
+
+/* ---- what each group reached --------------------------------------------------------------- */
+
+/* The metric of J in R of a group of E. In virtual time the group with the fault alone is
+   simulated, so that the others keep to their limit. */
+static double group_value(const struct bb_evidence *e, const struct bb_judgement *j,
+			  const struct bb_read_record *r, int64_t group)
+{
+	if (!bb_step_is_split(e->step))
+		return bb_record_metric(r->json, j->gate->measure);
+	if (!e->simulated || !e->simulated->cluster)
+		return bb_record_group(r->json, j->gate->measure, group);
+	if (bb_plan_has_fault(e->simulated, e->step) &&
+	    bb_plan_faulty_group(e->simulated, e->step) == group)
+		return bb_record_metric(r->json, j->gate->measure);
+	return j->limit;
+}
+
+/* Compares the mean of a group over the runs of E with the limit of J. */
+static void group_note(struct level *level, const struct bb_judgement *j, int64_t group)
+{
+	struct group *const g = &level->groups[group];
+	struct bb_evidence_cursor at = {0};
+	const struct bb_read_record *r;
+	char subject[BB_SUBJECT_TEXT];
+	double sum = 0;
+	size_t n = 0;
+
+	while ((r = bb_evidence_next(level->e, &at))) {
+		const double value =
+			bb_where_selects(j->gate->where, r) &&
+					strcmp(bb_record_subject(subject, r, true), j->subject) == 0
+				? group_value(level->e, j, r, group)
+				: NAN;
+
+		sum += value > 0 ? value : 0;
+		n += value > 0;
+	}
+	if (n == 0 || bb_judgement_margin(j, sum / (double)n) >= g->margin)
+		return;
+	*g = (struct group){bb_judgement_margin(j, sum / (double)n), sum / (double)n, j};
+}
+
+static bool level_read(struct level *level, const struct bb_judgements *judgements)
+{
+	const int64_t n = bb_step_groups(level->e->step);
+
+	level->groups = calloc((size_t)n, sizeof(*level->groups));
+	for (int64_t g = 0; level->groups && g < n; g++)
+		level->groups[g].margin = INFINITY;
+	for (size_t i = 0; level->groups && i < judgements->n; i++) {
+		const struct bb_judgement *const j = &judgements->list[i];
+		const bool counts = j->step == level->e->step && j->gate &&
+				    j->gate->kind == BB_GATE_VALUE && j->limit > 0 &&
+				    (j->verdict <= BB_WARNED || j->verdict == BB_FAILED) &&
+				    bb_metric_group_field(j->gate->measure);
+
+		for (int64_t g = 0; counts && g < n; g++)
+			group_note(level, j, g);
+	}
+	return level->groups != NULL;
+}
+
+static bool is_beyond(const struct group *g)
+{
+	return g->margin < 1;
+}
+
+static bool any_beyond(const struct level *level)
+{
+	const int64_t n = bb_step_groups(level->e->step);
+	bool any = false;
+
+	for (int64_t g = 0; g < n; g++)
+		any |= is_beyond(&level->groups[g]);
+	return any;
+}
+
+static int64_t group_nodes(const struct bb_profile_step *step, int64_t group)
+{
+	return group < step->groups ? step->nodes : step->left;
+}
+
+/* ---- culprits ------------------------------------------------------------------------------ */
+
+/* Marks the nodes that keep to the limits in a group of NODES nodes. */
+static void nodes_clear(const struct level *levels, size_t n, int64_t nodes, bool *cleared)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct bb_profile_step *const step = levels[i].e->step;
+
+		for (int64_t g = 0; step->nodes == nodes && g < bb_step_groups(step); g++)
+			for (int64_t k = 0; k < group_nodes(step, g); k++)
+				cleared[bb_step_node(step, g, k)] |=
+					isfinite(levels[i].groups[g].margin) &&
+					!is_beyond(&levels[i].groups[g]);
+	}
+}
+
+/* Adds the culprit of a group, with NODE alone or as a whole, once for each node. */
+static void culprit_add(struct bb_bisection *b, const struct level *level, int64_t group,
+			int64_t node, bool cleared)
+{
+	struct bb_culprit *new;
+
+	for (size_t i = 0; i < b->n && node >= 0; i++)
+		if (b->list[i].node == node)
+			return;
+	new = BB_ARRAY_ADD(b->list, b->n, b->room);
+	b->failed |= !new;
+	if (new)
+		*new = (struct bb_culprit){level->e,
+					   group,
+					   node,
+					   level->groups[group].judgement,
+					   level->groups[group].value,
+					   cleared};
+}
+
+/* Adds the node of each slow pair whose partner is cleared. */
+static void pairs_judge(struct bb_bisection *b, const struct level *level, const bool *cleared)
+{
+	const struct bb_profile_step *const step = level->e->step;
+
+	for (int64_t g = 0; step->nodes == 2 && g < step->groups; g++) {
+		const int64_t one = bb_step_node(step, g, 0), other = bb_step_node(step, g, 1);
+
+		if (is_beyond(&level->groups[g]) && cleared[one] != cleared[other])
+			culprit_add(b, level, g, cleared[one] ? other : one, false);
+	}
+}
+
+static bool is_explained(const struct bb_bisection *b, const struct bb_profile_step *step,
+			 int64_t group)
+{
+	for (size_t i = 0; i < b->n; i++)
+		for (int64_t k = 0; k < group_nodes(step, group); k++)
+			if (b->list[i].node == bb_step_node(step, group, k))
+				return true;
+	return false;
+}
+
+/* Adds the groups that no culprit among their nodes explains. */
+static void groups_judge(struct bb_bisection *b, const struct level *level, const bool *cleared)
+{
+	const struct bb_profile_step *const step = level->e->step;
+
+	for (int64_t g = 0; g < bb_step_groups(step); g++)
+		if (is_beyond(&level->groups[g]) && !is_explained(b, step, g))
+			culprit_add(b, level, g, -1, cleared[bb_step_node(step, g, 0)]);
+}
+
+/* The culprits of N levels, of which the last is complete or shows nothing. */
+static void levels_judge(struct bb_bisection *b, const struct level *levels, size_t n)
+{
+	bool *const cleared = calloc((size_t)bb_step_nodes(levels[0].e->step), sizeof(*cleared));
+	int64_t nodes = INT64_MAX;
+
+	b->failed |= !cleared;
+	for (size_t i = 0; i < n; i++)
+		if (any_beyond(&levels[i]) && levels[i].e->step->nodes < nodes)
+			nodes = levels[i].e->step->nodes;
+	if (cleared)
+		nodes_clear(levels, n, nodes, cleared);
+	for (size_t i = 0; cleared && i < n; i++)
+		if (levels[i].e->step->nodes == nodes)
+			pairs_judge(b, &levels[i], cleared);
+	for (size_t i = 0; cleared && i < n; i++)
+		if (levels[i].e->step->nodes == nodes)
+			groups_judge(b, &levels[i], cleared);
+	free(cleared);
+}
+
+struct bb_bisection bb_bisect(const struct bb_evidence *evidence, size_t n,
+			      const struct bb_profile_step *step,
+			      const struct bb_judgements *judgements)
+{
+	struct level *const levels = calloc(n + 1, sizeof(*levels));
+	struct bb_bisection b = {.failed = !levels};
+	size_t found = 0;
+
+	for (size_t i = 0; !b.failed && i < n; i++) {
+		const struct bb_evidence *const e = &evidence[i];
+
+		if (bb_step_declared(e->step) != step || e->unneeded)
+			continue;
+		levels[found].e = e;
+		b.failed = !level_read(&levels[found++], judgements);
+		b.ran |= e->step->narrows != NULL;
+	}
+	if (!b.failed && found > 0) {
+		for (size_t i = 0; i < found; i++) {
+			b.last = any_beyond(&levels[i]);
+			b.any |= b.last;
+		}
+		levels_judge(&b, levels, found);
+	}
+	for (size_t i = 0; i < found; i++)
+		free(levels[i].groups);
+	free(levels);
+	return b;
+}
+
+/* ---- words --------------------------------------------------------------------------------- */
+
+void bb_culprit_add_node(const struct bb_evidence *e, int64_t node, struct bb_strbuf *out)
+{
+	const struct bb_read_record *const run = bb_records_first(&e->runs[0].records, "run");
+	const int64_t rank = node * (e->step->ranks / e->step->nodes);
+	const json_t *const ranks = run && !bb_record_bool(run->json, "virtual_time")
+					    ? json_object_get(run->json, "ranks")
+					    : NULL;
+	const char *const host = bb_record_string(json_array_get(ranks, (size_t)rank), "host");
+
+	if (host)
+		bb_strbuf_add(out, host);
+	else
+		bb_strbuf_addf(out, "node %lld", (long long)node);
+}
+
+void bb_culprit_add_text(const struct bb_culprit *c, struct bb_strbuf *out)
+{
+	const struct bb_profile_step *const step = c->evidence->step;
+	const struct bb_judgement *const j = c->judgement;
+	const int64_t first = bb_step_node(step, c->group, 0), n = group_nodes(step, c->group);
+	const int64_t last = bb_step_node(step, c->group, n - 1);
+	struct bb_strbuf partner = {0};
+
+	bb_culprit_add_node(c->evidence, c->node >= 0 ? c->node : first, out);
+	bb_culprit_add_node(c->evidence, first == c->node ? last : first, &partner);
+	if (c->node < 0 && n > 1) {
+		bb_strbuf_add(out, n > 2 ? " to " : " and ");
+		bb_culprit_add_node(c->evidence, last, out);
+	}
+	bb_strbuf_addf(out, ": %s %.4g %s", j->gate->measure->name, c->value,
+		       j->gate->measure->unit);
+	bb_strbuf_addf(out, c->node >= 0 ? " with %s" : "%.0s", bb_strbuf_text(&partner));
+	bb_strbuf_addf(out, ", limit %.4g", j->limit);
+	if (c->node >= 0)
+		bb_strbuf_addf(out, "; %s keeps to it with another node", bb_strbuf_text(&partner));
+	else if (n > 2)
+		bb_strbuf_add(out, "; no smaller group of them is beyond it");
+	else if (n == 2)
+		bb_strbuf_add(out, c->cleared ? "; each keeps to it with another node"
+					      : "; neither has met a node that keeps to it");
+	bb_strbuf_free(&partner);
+}
+
+bb_status bb_bisections_judge(const struct bb_evidence *evidence, size_t n,
+			      struct bb_judgements *judgements, struct bb_error *error)
+{
+	const struct bb_judgements measured = *judgements;
+	bool failed = false;
+
+	for (size_t i = 0; i < n && !failed; i++) {
+		struct bb_judgement j = bb_judgement_of(&evidence[i], NULL, "culprit");
+		struct bb_bisection b = {.n = 0};
+		struct bb_strbuf text = {0};
+
+		if (!evidence[i].step->narrows)
+			b = bb_bisect(evidence, n, evidence[i].step, &measured);
+		for (size_t k = 0; k < b.n && k < MOST_NAMED; k++) {
+			bb_strbuf_add(&text, k > 0 ? "; " : "");
+			bb_culprit_add_text(&b.list[k], &text);
+		}
+		if (b.n > MOST_NAMED)
+			bb_strbuf_addf(&text, "; and %zu more", b.n - MOST_NAMED);
+		bb_judgement_decide(&j, BB_FAILED, "%s", bb_strbuf_text(&text));
+		j.own = "culprit";
+		if (b.ran && b.n > 0)
+			bb_judgements_add(judgements, &j);
+		failed = b.failed || bb_strbuf_failed(&text) || judgements->failed;
+		free(b.list);
+		bb_strbuf_free(&text);
+	}
+	return failed ? bb_no_memory(error, "culprits") : BB_OK;
+}
