@@ -85,6 +85,8 @@ void bb_duration_add(double seconds, struct bb_strbuf *out)
 
 	if (seconds < 9.95)
 		bb_strbuf_addf(out, "%.2g s", seconds);
+	else if (minutes > 0 && minutes < 60 && s % 60 == 0)
+		bb_strbuf_addf(out, "%lld min", minutes);
 	else if (minutes >= 60)
 		bb_strbuf_addf(out, "%lld h %lld min", minutes / 60, minutes % 60);
 	else if (minutes > 0)
@@ -129,28 +131,29 @@ void bb_durations_add_total(const struct bb_durations *durations,
 	const struct total more = runs_sum(durations, s, true);
 	const long long stated = healthy.runs - healthy.unknown - healthy.measured;
 
-	bb_strbuf_addf(out, "Time: ");
-	if (healthy.unknown > 0) {
-		bb_strbuf_addf(out,
-			       "unknown for %lld of %lld run%s; takes: or --times gives it. "
-			       "The time limits allow ",
-			       healthy.unknown, healthy.runs, bb_plural(healthy.runs));
-		bb_duration_add(healthy.limit + more.limit, out);
-		bb_strbuf_add(out, ".\n");
-		return;
-	}
-	bb_duration_add(healthy.seconds, out);
-	bb_strbuf_addf(out, " if healthy (%lld run%s", healthy.runs, bb_plural(healthy.runs));
+	bb_strbuf_addf(out, "Runs: %lld", healthy.runs);
+	if (more.runs > 0)
+		bb_strbuf_addf(out, ", at most %lld more after a failure", more.runs);
 	if (healthy.measured > 0)
-		bb_strbuf_addf(out, "; %lld as measured in %s", healthy.measured, durations->dir);
+		bb_strbuf_addf(out, "; time of %lld as measured in %s", healthy.measured,
+			       durations->dir);
 	if (stated > 0)
-		bb_strbuf_addf(out, "; %lld as the profile states, not measured", stated);
-	bb_strbuf_add(out, ")");
-	if (more.runs > 0) {
+		bb_strbuf_addf(out, "; time of %lld as the profile states, not measured", stated);
+	if (healthy.unknown > 0)
+		bb_strbuf_addf(out, "; time of %lld unknown, give takes: or --times",
+			       healthy.unknown);
+	bb_strbuf_add(out, "\nTime: ");
+	if (healthy.unknown > 0) {
+		bb_strbuf_add(out, "unknown; the time limits allow ");
+		bb_duration_add(healthy.limit + more.limit, out);
+	} else {
+		bb_duration_add(healthy.seconds, out);
+		bb_strbuf_add(out, " if healthy");
+	}
+	if (healthy.unknown == 0 && more.runs > 0) {
 		bb_strbuf_add(out, ", at most ");
 		bb_duration_add(more.seconds, out);
-		bb_strbuf_addf(out, " more after a failure (%lld run%s)", more.runs,
-			       bb_plural(more.runs));
+		bb_strbuf_add(out, " more after a failure");
 	}
-	bb_strbuf_add(out, ".\n");
+	bb_strbuf_add(out, "\n");
 }

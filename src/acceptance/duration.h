@@ -23,8 +23,8 @@ double bb_duration_of(const struct bb_durations *durations, const struct bb_prof
 
 /* Append "10 min 30 s". */
 void bb_duration_add(double seconds, struct bb_strbuf *out);
-/* Append a sentence: how long the steps of S take on real nodes while nothing fails, what a failure
-   adds, and where these times come from. */
+/* Append two lines: how many runs, and how long the steps of S take on real nodes while nothing
+   fails, what a failure adds, and where these times come from. */
 void bb_durations_add_total(const struct bb_durations *durations,
 			    const struct bb_acceptance_session *s, struct bb_strbuf *out);
 

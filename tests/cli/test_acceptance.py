@@ -246,15 +246,15 @@ def time_of_a_plan():
     """The plan's last line: the sum over the runs, from the profile or an earlier run, or what is missing."""
     path = os.path.join(PROFILES, "hgx-h100.yaml")
     plan = acceptance("run", path, "--nodes", "232", "--dry-run").exits(0)
-    equal(plan.out.splitlines()[-1], "Time: 10 min 30 s if healthy (21 runs; 21 as the profile states, not measured), "
-          "at most 7 min 0 s more after a failure (11 runs).", "time")  # fmt: skip
+    equal(plan.out.splitlines()[-2:], ["Runs: 21, at most 11 more after a failure; time of 21 as the profile states, not measured",
+                                       "Time: 10 min 30 s if healthy, at most 7 min more after a failure"], "time")  # fmt: skip
     with Folder() as f:
         small = f.profile(profile(step("all_reduce_perf -g 2 -b 1K -e 1K"), more="time_limit: 90s\n"))
         acceptance("run", small, "--dry-run").exits(0).prints(
-            "Time: unknown for 1 of 1 run; takes: or --times gives it. The time limits allow 1 min 30 s.")
+            "Runs: 1; time of 1 unknown, give takes: or --times", "Time: unknown; the time limits allow 1 min 30 s")
         f.run(small).exits(0)
         out = os.path.join(f.name, "out")
-        acceptance("run", small, "--dry-run", "--times", out).exits(0).prints(f"if healthy (1 run; 1 as measured in {out}).")
+        acceptance("run", small, "--dry-run", "--times", out).exits(0).prints(f"Runs: 1; time of 1 as measured in {out}\nTime: ", " s if healthy\n")
         acceptance("run", small, "--times", out).exits(2).says("--times is for --dry-run")
         acceptance("run", small, "--dry-run", "--times", f.name).exits(2).says("holds no verdict.json")
         acceptance("run", f.profile(profile(step("all_reduce_perf"), more="takes: long\n")), "--dry-run").exits(2).says("p.yaml:2: takes: long")
