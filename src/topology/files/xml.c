@@ -6,6 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Expat 2.9 deprecates this name for one of a fixed width. */
+#if XML_MAJOR_VERSION > 2 || XML_MINOR_VERSION >= 9
+#define XML_GetCurrentLineNumber XML_GetCurrentLineNumber64
+#endif
+
 #define BLOCK ((size_t)64 << 10)
 
 /* Memory that is freed at once. */
