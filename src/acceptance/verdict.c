@@ -5,6 +5,7 @@
 
 #include "acceptance/plan.h"
 #include "core/printable.h"
+#include "core/table.h"
 #include "core/units.h"
 
 #include <jansson.h>
@@ -26,7 +27,14 @@ const char *bb_judgement_metric(const struct bb_judgement *j)
 	return j->gate->metric ? j->gate->metric : j->gate->shape;
 }
 
-/* Returns the first judgement of the gravest kind; a skip only if there is nothing else. */
+/* True if J names who made groups fail. */
+static bool is_culprit(const struct bb_judgement *j)
+{
+	return !j->gate && strcmp(j->own, "culprit") == 0;
+}
+
+/* Returns the first culprit, else the first judgement of the gravest kind; a skip only if there is
+   nothing else. */
 static const struct bb_judgement *worst(const struct bb_acceptance *a)
 {
 	const int order[] = {[BB_SKIPPED] = 0,
@@ -39,6 +47,8 @@ static const struct bb_judgement *worst(const struct bb_acceptance *a)
 	for (size_t i = 0; i < a->judgements->n; i++) {
 		const struct bb_judgement *const j = &a->judgements->list[i];
 
+		if (is_culprit(j))
+			return j;
 		if (!w || order[j->verdict] > order[w->verdict])
 			w = j;
 	}
@@ -65,6 +75,8 @@ static void add_worst(const struct bb_acceptance *a, struct bb_strbuf *out)
 			       a->strict && bb_nodes_suspected(a->nodes) > 0
 				       ? "; --strict fails for a node that is suspect"
 				       : "");
+	else if (is_culprit(w))
+		bb_printable_line(out, "The culprit by step %s is %s.", w->step->name, w->reason);
 	else
 		bb_printable_line(out, "%s in step %s, %s: %s.",
 				  w->verdict == BB_FAILED ? "The first failure is"
@@ -125,26 +137,120 @@ void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *ou
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void add_number(struct bb_strbuf *out, double value)
+static void number_cell(struct bb_text_table *t, double value)
 {
 	if (isnan(value))
-		bb_strbuf_addf(out, " %10s", "-");
+		bb_table_cell(t, NULL);
 	else
-		bb_strbuf_addf(out, " %10.4g", value);
+		bb_table_cellf(t, "%.4g", value);
 }
 
-static void add_row(struct bb_strbuf *out, const struct bb_judgement *j)
+/* Appends what J judges: "busbw all_reduce ring float 8G 16 ranks, from topology". */
+static void add_check(const struct bb_judgement *j, struct bb_strbuf *out)
 {
-	bb_strbuf_addf(out, "%-15s %-16.16s %-11s", bb_verdict_name(j->verdict), j->step->name,
-		       bb_judgement_metric(j));
-	add_number(out, j->value);
-	add_number(out, j->low);
-	add_number(out, j->limit);
-	add_number(out, j->expected);
-	bb_printable_line(out, " %-9s %s", j->gate ? bb_source_name(j->gate->from->kind) : "-",
-			  j->gate ? j->subject : "");
-	if (j->verdict != BB_PASSED)
-		bb_printable_line(out, "%15s %s", "", j->reason);
+	bb_printable_add(out, bb_judgement_metric(j));
+	if (!j->gate)
+		return;
+	bb_strbuf_add(out, " ");
+	bb_printable_add(out, j->subject);
+	bb_strbuf_addf(out, ", from %s", bb_source_name(j->gate->from->kind));
+}
+
+/* True if a check was judged by several runs. */
+static bool has_bound(const struct bb_acceptance *a)
+{
+	for (size_t i = 0; i < a->judgements->n; i++)
+		if (!isnan(a->judgements->list[i].low))
+			return true;
+	return false;
+}
+
+/* A table of the checks with a number; if verbose, of all. */
+static void add_table(const struct bb_acceptance *a, struct bb_strbuf *out)
+{
+	struct bb_text_table t = {.limit = bb_table_limit(stdout), .mark = " "};
+	const bool bounded = has_bound(a);
+
+	bb_table_column(&t, "verdict", "", -7);
+	bb_table_column(&t, "step", "", -4);
+	bb_table_key(&t);
+	bb_table_column(&t, "value", "", 5);
+	if (bounded)
+		bb_table_column(&t, "bound", "", 5);
+	bb_table_column(&t, "limit", "", 5);
+	bb_table_column(&t, "check", "", -24);
+	for (size_t i = 0; i < a->judgements->n; i++) {
+		const struct bb_judgement *const j = &a->judgements->list[i];
+		struct bb_strbuf check = {0};
+
+		if (isnan(j->value) && !a->verbose)
+			continue;
+		add_check(j, &check);
+		bb_table_cell(&t, bb_verdict_name(j->verdict));
+		bb_table_cell(&t, j->step->name);
+		number_cell(&t, j->value);
+		if (bounded)
+			number_cell(&t, j->low);
+		number_cell(&t, j->limit);
+		bb_table_cell(&t, bb_strbuf_text(&check));
+		bb_strbuf_free(&check);
+	}
+	if (t.ncells > 0)
+		bb_table_print(&t, out);
+	bb_table_free(&t);
+}
+
+/* Appends a line of TEXT, which wraps on a terminal. */
+static void add_prose(const char *text, struct bb_strbuf *out)
+{
+	bb_strbuf_wrap(out, text, 2, 2, bb_fold_limit(stdout));
+}
+
+static bool has_reason(const struct bb_acceptance *a, const struct bb_judgement *j)
+{
+	return j->verdict > BB_PASSED && (a->verbose || j->verdict != BB_SKIPPED);
+}
+
+/* How many checks were skipped for the reason of the one at index I; 0: an earlier one had it. */
+static size_t skipped_alike(const struct bb_judgements *all, size_t i)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k < all->n; k++) {
+		if (all->list[k].verdict != BB_SKIPPED ||
+		    strcmp(all->list[k].reason, all->list[i].reason) != 0)
+			continue;
+		if (k < i)
+			return 0;
+		n++;
+	}
+	return n;
+}
+
+/* Why checks did not simply pass: each by itself, those that were skipped by their reasons. */
+static void add_reasons(const struct bb_acceptance *a, struct bb_strbuf *out)
+{
+	for (size_t i = 0; i < a->judgements->n; i++) {
+		const struct bb_judgement *const j = &a->judgements->list[i];
+		const size_t alike = !a->verbose && j->verdict == BB_SKIPPED
+					     ? skipped_alike(a->judgements, i)
+					     : 0;
+		struct bb_strbuf line = {0};
+
+		if (has_reason(a, j)) {
+			bb_strbuf_addf(&line, "%s: %s, ", bb_verdict_name(j->verdict),
+				       j->step->name);
+			add_check(j, &line);
+		} else if (alike > 0) {
+			bb_strbuf_addf(&line, "skipped: %zu check%s", alike, bb_plural(alike));
+		}
+		if (line.length > 0) {
+			bb_strbuf_add(&line, ": ");
+			bb_printable_add(&line, j->reason);
+			add_prose(bb_strbuf_text(&line), out);
+		}
+		bb_strbuf_free(&line);
+	}
 }
 
 /* True if a number was judged by a single run. */
@@ -156,12 +262,24 @@ static bool ran_once(const struct bb_acceptance *a)
 	return false;
 }
 
-static void add_nodes(const struct bb_nodes *nodes, struct bb_strbuf *out)
+/* A line for each node that is not OK; if verbose, for all. */
+static void add_nodes(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
-	for (size_t i = 0; i < nodes->n; i++)
-		bb_printable_line(out, "%s | %s | %s | %s", nodes->list[i].host,
-				  bb_node_verdict_name(nodes->list[i].verdict), nodes->list[i].code,
-				  nodes->list[i].reason);
+	const struct bb_nodes *const nodes = a->nodes;
+	size_t good = 0;
+
+	for (size_t i = 0; i < nodes->n; i++) {
+		const struct bb_node *const node = &nodes->list[i];
+
+		good += node->verdict == BB_NODE_OK;
+		if (node->verdict != BB_NODE_OK || a->verbose)
+			bb_printable_line(out, "%s | %s | %s | %s", node->host,
+					  bb_node_verdict_name(node->verdict), node->code,
+					  node->reason);
+	}
+	if (good > 0 && !a->verbose)
+		bb_strbuf_addf(out, "%zu node%s OK; -v lists %s\n", good,
+			       good == 1 ? " is" : "s are", good == 1 ? "it" : "them");
 }
 
 /* True if HOST may be put into a command: names of hosts come from records. */
@@ -183,20 +301,27 @@ static void add_drain(const struct bb_nodes *nodes, struct bb_strbuf *out)
 
 void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
+	struct bb_strbuf sentences = {0};
+	char *rest, *line;
+
 	if (a->session->simulated.cluster)
 		add_simulated(a->session, out);
-	bb_strbuf_addf(out, "%-15s %-16s %-11s %10s %10s %10s %10s %-9s %s\n", "verdict", "step",
-		       "metric", "value", "bound", "limit", "expected", "from", "subject");
-	for (size_t i = 0; i < a->judgements->n; i++)
-		add_row(out, &a->judgements->list[i]);
+	add_table(a, out);
 	if (ran_once(a))
-		bb_strbuf_add(out, "bound -: one run, no confidence interval; the value is "
-				   "compared directly\n");
+		bb_strbuf_addf(out,
+			       "%sone run, no confidence interval; the value is compared "
+			       "directly\n",
+			       has_bound(a) ? "bound -: " : "No bound: ");
 	bb_strbuf_add(out, "\n");
-	add_nodes(a->nodes, out);
+	add_reasons(a, out);
+	add_nodes(a, out);
 	add_drain(a->nodes, out);
 	bb_strbuf_add(out, "\n");
-	bb_acceptance_sentences(a, out);
+	bb_acceptance_sentences(a, &sentences);
+	for (line = sentences.text ? strtok_r(sentences.text, "\n", &rest) : NULL; line;
+	     line = strtok_r(NULL, "\n", &rest))
+		add_prose(line, out);
+	bb_strbuf_free(&sentences);
 	bb_printable_line(out, "Results: %s", a->session->dir);
 }
 

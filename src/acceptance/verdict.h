@@ -13,7 +13,7 @@ struct bb_acceptance {
 	const struct bb_judgements *judgements;
 	const struct bb_nodes *nodes;
 	struct bb_totals totals;
-	bool strict;
+	bool strict, verbose; /* verbose: the text lists what passed or was skipped, too */
 };
 
 /* "passed", "failed", "could not judge", "interrupted" */
@@ -21,8 +21,9 @@ const char *bb_acceptance_word(const struct bb_acceptance *a);
 
 /* Three sentences that explain the verdict, a line each. */
 void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *out);
-/* A table, a line for each node, the commands that drain bad ones, which nobody runs by itself, and
-   the sentences. */
+/* A table of the checks with a number, the reasons of those that did not pass, a line for each node
+   that is not OK, the commands that drain bad ones, which nobody runs by itself, and the
+   sentences. */
 void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out);
 /* The last line of the text: "Verdict: passed". */
 void bb_acceptance_conclusion(const struct bb_acceptance *a, struct bb_strbuf *out);

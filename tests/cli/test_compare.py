@@ -29,7 +29,9 @@ def a_lost_rail():
     with Folder() as f:
         before, after = measure(f, "before", range(1, 5)), measure(f, "after", range(5, 9), FAULT)
         result = acceptance("compare", before, after).exits(7)
-    result.prints("# changed: fault: none -> lost_rail:0:2", "all_reduce auto float sum 1G out-of-place 16 ranks")
+    result.prints("# changed: fault: none -> lost_rail:0:2")
+    expect("all_reduce auto float sum 1G out-of-place 16 ranks" in " ".join(result.out.split()), result)
+    expect(max(map(len, result.out.splitlines()[2:])) <= 80, result)
     changes = [float(line.split("%")[0]) for line in result.out.splitlines() if line[0] != "#" and "%" in line[:10]]
     equal(changes, sorted(changes), "order")
     expect(-30 < changes[0] < -20, f"a rail of eight is lost and others share its bytes: {changes}")

@@ -7,6 +7,7 @@
 #include "core/printable.h"
 #include "acceptance/tool/tool.h"
 #include "core/output.h"
+#include "core/table.h"
 #include "core/units.h"
 
 #include <glob.h>
@@ -164,15 +165,19 @@ static enum kind kind_of(const struct bb_difference *d, double tolerance)
 	return high < 0 ? SLOWER : low > 0 ? FASTER : SAME;
 }
 
-static void add_row(const struct bb_difference *d, struct bb_strbuf *out)
+static void row_cells(const struct bb_difference *d, struct bb_text_table *t)
 {
-	char interval[40] = "no interval";
+	struct bb_strbuf subject = {0};
 
-	if (!isnan(d->low))
-		snprintf(interval, sizeof(interval), "%+.1f%% to %+.1f%%", 100 * d->low,
-			 100 * d->high);
-	bb_printable_line(out, "%+8.1f%% %18s %10.4g %10.4g %-4s %s", 100 * d->change, interval,
-			  d->before, d->after, d->unit, d->subject);
+	bb_printable_add(&subject, d->subject);
+	bb_table_cellf(t, "%+.1f%%", 100 * d->change);
+	if (isnan(d->low))
+		bb_table_cell(t, "no interval");
+	else
+		bb_table_cellf(t, "%+.1f%% to %+.1f%%", 100 * d->low, 100 * d->high);
+	bb_table_cellf(t, "%.4g\t%.4g\t%s", d->before, d->after, d->unit);
+	bb_table_cell(t, bb_strbuf_text(&subject));
+	bb_strbuf_free(&subject);
 }
 
 struct tally {
@@ -183,9 +188,13 @@ struct tally {
 static struct tally add_rows(const struct bb_differences *d, double tolerance, bool all,
 			     struct bb_strbuf *out)
 {
+	static const struct bb_table_head heads[] = {
+		{"speed", "", 7}, {"95% interval", "", 12}, {"before", "", 6}, {"after", "", 6},
+		{"unit", "", -4}, {"result", "", -24},      {NULL, NULL, 0}};
+	struct bb_text_table table = {.limit = bb_table_limit(stdout)};
 	struct tally t = {.within = 0};
-	bool begun = false;
 
+	bb_table_columns(&table, heads, 1);
 	for (size_t i = 0; i < d->n; i++) {
 		const struct bb_difference *const row = &d->list[i];
 		const enum kind kind = kind_of(row, tolerance);
@@ -193,14 +202,12 @@ static struct tally add_rows(const struct bb_differences *d, double tolerance, b
 		t.of[kind]++;
 		t.within += row->within_runs;
 		t.single += isnan(row->low);
-		if (!all && (kind == SAME || kind == UNCLEAR))
-			continue;
-		if (!begun)
-			bb_strbuf_addf(out, "# %7s %18s %10s %10s\n", "speed", "95% interval",
-				       "before", "after");
-		begun = true;
-		add_row(row, out);
+		if (all || (kind != SAME && kind != UNCLEAR))
+			row_cells(row, &table);
 	}
+	if (table.ncells > 0)
+		bb_table_print(&table, out);
+	bb_table_free(&table);
 	return t;
 }
 

@@ -304,12 +304,12 @@ static bb_status dry_run(const struct begun *b, const char *times, struct bb_err
 			add_step(b, &durations, step, &out, &words);
 		bb_words_free(&words);
 	}
-	for (uint32_t i = 0; st == BB_OK && i < b->profile->nsteps; i++)
-		if (b->profile->steps[i].mode & b->session.mode)
-			st = check_baselines(b, &b->profile->steps[i], error);
 	bb_durations_add_total(&durations, &b->session, &out);
 	if (st == BB_OK)
 		st = bb_write_text("-", &out, error);
+	for (uint32_t i = 0; st == BB_OK && i < b->profile->nsteps; i++)
+		if (b->profile->steps[i].mode & b->session.mode)
+			st = check_baselines(b, &b->profile->steps[i], error);
 	bb_durations_free(&durations);
 	bb_strbuf_free(&out);
 	return st;
@@ -338,7 +338,7 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 	struct bb_judgements judgements = {.n = 0};
 	struct bb_nodes nodes = {.n = 0};
 	struct bb_strbuf text = {0};
-	struct bb_acceptance a = {s, &judgements, &nodes, {.status = BB_OK}, o->strict};
+	struct bb_acceptance a = {s, &judgements, &nodes, {.status = BB_OK}, o->strict, o->verbose};
 	bb_status st = BB_OK;
 
 	for (size_t i = 0; st == BB_OK && i < s->n; i++)

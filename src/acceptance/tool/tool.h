@@ -41,7 +41,11 @@
 	       "folder of an earlier run, whose times of steps --dry-run takes (default: those "   \
 	       "that the profile states)",                                                         \
 	       .argument = "DIR")                                                                  \
-	OPTION(FLAG, no_report, "no-report", 0, NULL, "no page by scripts/report.py")
+	OPTION(FLAG, no_report, "no-report", 0, NULL, "no page by scripts/report.py")              \
+	OPTION(FLAG, verbose, "verbose", 'v', NULL,                                                \
+	       "also the nodes that are OK, and each check that passed without a number or was "   \
+	       "skipped",                                                                          \
+	       .usual = true)
 
 #define BB_ACCEPTANCE_BASELINE(OPTION, COMMON)                                                     \
 	OPTION(INT, repeats, "repeats", 'n', "10", "runs of each step", .min = 2, .max = 1000,     \
