@@ -11,8 +11,8 @@ import sys
 import schemas
 
 HEAD = "# Completion of busbench, made from the declarations of its options.\n"
-PROFILES = "busbench profiles 2>/dev/null | cut -d' ' -f1"
-CLUSTERS = "busbench clusters 2>/dev/null | cut -d' ' -f1"
+PROFILES = "busbench profiles 2>/dev/null | grep -v '^#' | cut -d' ' -f1"
+CLUSTERS = "busbench clusters 2>/dev/null | grep -v '^#' | cut -d' ' -f1"
 
 
 def programs(found):

@@ -1,5 +1,6 @@
 #include "core/about.h"
 
+#include "core/table.h"
 #include "core/version.h"
 
 #define WIDTH 100
@@ -16,7 +17,7 @@ static void add_help(const struct bb_about_program *p, bool all, struct bb_strbu
 {
 	bb_strbuf_addf(out, "Usage: %s%s%s [OPTION]...\n", p->name, p->operands ? " " : "",
 		       p->operands ? p->operands : "");
-	bb_strbuf_wrap(out, p->brief, 0, 0, WIDTH);
+	bb_strbuf_wrap(out, p->brief, 0, 0, bb_terminal_limit(stdout, WIDTH));
 	if (!all)
 		bb_strbuf_add(out, "\n");
 	bb_options_help(p->tables, all, out);

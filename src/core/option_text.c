@@ -1,4 +1,5 @@
 #include "core/option_text.h"
+#include "core/table.h"
 #include "core/units.h"
 
 #include <inttypes.h>
@@ -232,7 +233,8 @@ static void add_row(const struct bb_option *row, size_t indent, struct bb_strbuf
 		bb_strbuf_add(out, "\n");
 		column = 0;
 	}
-	bb_strbuf_wrap(out, bb_strbuf_text(&text), (int)column, (int)indent, HELP_WIDTH);
+	bb_strbuf_wrap(out, bb_strbuf_text(&text), (int)column, (int)indent,
+		       bb_terminal_limit(stdout, HELP_WIDTH));
 	out->failed |= text.failed;
 	bb_strbuf_free(&text);
 }

@@ -11,14 +11,19 @@
 #define PROSE 24 /* columns that a last column of prose needs at least */
 #define RANGE_TEXT 64
 
-int bb_table_limit(FILE *file)
+int bb_terminal_limit(FILE *file, int most)
 {
 	struct winsize size;
 
 	if (isatty(fileno(file)) && ioctl(fileno(file), TIOCGWINSZ, &size) == 0 &&
-	    size.ws_col > 0 && size.ws_col < BB_TABLE_LIMIT)
+	    size.ws_col > 0 && size.ws_col < most)
 		return size.ws_col;
-	return BB_TABLE_LIMIT;
+	return most;
+}
+
+int bb_table_limit(FILE *file)
+{
+	return bb_terminal_limit(file, BB_TABLE_LIMIT);
 }
 
 int bb_fold_limit(FILE *file)

@@ -53,7 +53,9 @@ struct bb_text_table {    /* zero-initialise, but for the first three members */
 	bool headed;           /* in one line, above the rows that are still to come */
 };
 
-/* BB_TABLE_LIMIT, or the width of the terminal that FILE is if that is narrower. */
+/* MOST, or the width of the terminal that FILE is if that is narrower. */
+int bb_terminal_limit(FILE *file, int most);
+/* The same of BB_TABLE_LIMIT. */
 int bb_table_limit(FILE *file);
 /* The same for '#' lines, which fold on terminals alone: programs read whole lines. INT_MAX: FILE
    is no terminal. */

@@ -2,7 +2,9 @@
  * main.c - the program busbench: lists the tools, and becomes the one that is named.
  */
 #include "core/about.h"
+#include "core/file.h"
 #include "core/output.h"
+#include "core/printable.h"
 #include "core/share.h"
 #include "core/standard.h"
 #include "core/version.h"
@@ -11,23 +13,82 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define SUFFIX "_perf" /* of the programs that measure; a user may leave it out */
 #define INDENT 19
 #define MOST_NAMES 64
+#define MOST_BYTES (1 << 20) /* of a profile or cluster */
+
+/* Completions take the first word of each line without '#'. */
+static void add_name(const char *name, const char *brief, struct bb_strbuf *out)
+{
+	bb_strbuf_addf(out, "%-*s ", INDENT, name);
+	bb_printable_add(out, brief);
+	bb_strbuf_add(out, "\n");
+}
+
+/* Adds NAME with what the file at PATH says of itself: "about: TEXT", else the first sentence of a
+   comment in its first line; else its path. */
+static void add_file(const char *name, const char *path, struct bb_strbuf *out)
+{
+	struct bb_error unread = {0};
+	char *text = NULL, *about;
+	size_t length;
+	const struct bb_file_request request = {.path = path, .most = MOST_BYTES};
+
+	if (bb_file_read(&request, &text, &length, &unread) != BB_OK) {
+		add_name(name, path, out);
+		return;
+	}
+	about = strstr(text, "\nabout: ");
+	about = about ? about + strlen("\nabout: ") : strncmp(text, "# ", 2) == 0 ? text + 2 : NULL;
+	if (about)
+		about[strcspn(about, "\r\n")] = '\0';
+	/* One sentence. */
+	if (about && strstr(about, ". "))
+		*strstr(about, ". ") = '\0';
+	add_name(name, about ? about : path, out);
+	free(text);
+}
+
+static void list_files(const struct bb_shelf *shelf, struct bb_strbuf *out)
+{
+	struct bb_strbuf list = {0}, folders = {0};
+	const char *before = "";
+	char *rest, *line;
+
+	bb_shelf_list(shelf, &list);
+	for (line = list.text ? strtok_r(list.text, "\n", &rest) : NULL; line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		char *const blank = strchr(line, ' ');
+		const int folder = (int)(strrchr(blank, '/') - blank);
+
+		*blank = '\0';
+		add_file(line, blank + 1, out);
+		if (strncmp(before, blank + 1, (size_t)folder) != 0)
+			bb_strbuf_addf(&folders, "# files: %.*s*%s\n", folder, blank + 1,
+				       shelf->ending);
+		before = blank + 1;
+	}
+	bb_strbuf_add(out, bb_strbuf_text(&folders));
+	out->failed |= bb_strbuf_failed(&list) || bb_strbuf_failed(&folders);
+	bb_strbuf_free(&folders);
+	bb_strbuf_free(&list);
+}
 
 static void list_profiles(struct bb_strbuf *out)
 {
-	bb_shelf_list(&bb_shelf_profiles, out);
+	list_files(&bb_shelf_profiles, out);
 }
 
 static void list_clusters(struct bb_strbuf *out)
 {
 	for (int i = 0; bb_system_at(i); i++)
-		bb_strbuf_addf(out, "%s %s\n", bb_system_at(i)->name, bb_system_at(i)->brief);
-	bb_shelf_list(&bb_shelf_clusters, out);
+		add_name(bb_system_at(i)->name, bb_system_at(i)->brief, out);
+	list_files(&bb_shelf_clusters, out);
 }
 
 /* Beside the collectives. */

@@ -48,8 +48,10 @@ def names():
     for folder, listed in (("ci/profiles", "profiles"), ("reports/reference/clusters", "clusters")):
         out = busbench(listed).exits(0).out
         for file in os.listdir(os.path.join(ROOT, folder)):
-            expect(f"{os.path.splitext(file)[0]} {os.path.join(ROOT, folder, file)}\n" in out, f"{file} is not in\n{out}")
+            expect(f"\n{os.path.splitext(file)[0]} " in "\n" + out, f"{file} is not in\n{out}")
+        expect(out.splitlines()[-1].startswith(f"# files: {os.path.join(ROOT, folder)}/*."), out)
     expect("\nhgx-h100 " in busbench("clusters").out, "no known systems")
+    expect("\nhgx-h100            8 H100 on NVLink 4, alone and as a pair of nodes\n" in busbench("profiles").out, "no text of a profile")
 
 
 @test

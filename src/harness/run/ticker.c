@@ -48,7 +48,9 @@ void bb_ticker_show(struct bb_ticker *ticker, const char *name, uint64_t size)
 	if (!ticker->on)
 		return;
 	ticker->begun = bb_clock_now();
-	bb_strbuf_addf(&line, "[%zu/%zu] %s", ticker->done + 1, ticker->total, name);
+	if (ticker->total > 0)
+		bb_strbuf_addf(&line, "[%zu/%zu] ", ticker->done + 1, ticker->total);
+	bb_strbuf_add(&line, name);
 	if (size > 0)
 		bb_strbuf_addf(&line, " %s", bb_format_size(size_text, size));
 	if (ticker->done > 0)
