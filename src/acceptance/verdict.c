@@ -64,6 +64,14 @@ static bool left_out(const struct bb_judgements *judgements)
 	return false;
 }
 
+/* The length of REASON without a full stop at its end. */
+static int reason_length(const char *reason)
+{
+	const int n = (int)strlen(reason);
+
+	return n > 0 && reason[n - 1] == '.' ? n - 1 : n;
+}
+
 static void add_worst(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
 	const struct bb_judgement *const w = worst(a);
@@ -78,12 +86,12 @@ static void add_worst(const struct bb_acceptance *a, struct bb_strbuf *out)
 	else if (is_culprit(w))
 		bb_printable_line(out, "The culprit by step %s is %s.", w->step->name, w->reason);
 	else
-		bb_printable_line(out, "%s in step %s, %s: %s.",
+		bb_printable_line(out, "%s in step %s, %s: %.*s.",
 				  w->verdict == BB_FAILED ? "The first failure is"
 				  : w->verdict == BB_WARNED && a->strict
 					  ? "--strict fails for a warning; the first is"
 					  : "The first thing to look at is",
-				  w->step->name, w->subject, w->reason);
+				  w->step->name, w->subject, reason_length(w->reason), w->reason);
 }
 
 static void add_culprit(const struct bb_acceptance *a, struct bb_strbuf *out)
@@ -151,8 +159,11 @@ static void add_check(const struct bb_judgement *j, struct bb_strbuf *out)
 	bb_printable_add(out, bb_judgement_metric(j));
 	if (!j->gate)
 		return;
-	bb_strbuf_add(out, " ");
-	bb_printable_add(out, j->subject);
+	/* A check without a record has no subject but its metric. */
+	if (strcmp(j->subject, bb_judgement_metric(j)) != 0) {
+		bb_strbuf_add(out, " ");
+		bb_printable_add(out, j->subject);
+	}
 	bb_strbuf_addf(out, ", from %s", bb_source_name(j->gate->from->kind));
 }
 
@@ -206,49 +217,51 @@ static void add_prose(const char *text, struct bb_strbuf *out)
 	bb_strbuf_wrap(out, text, 2, 2, bb_fold_limit(stdout));
 }
 
-static bool has_reason(const struct bb_acceptance *a, const struct bb_judgement *j)
+/* How many checks have the verdict and reason of the one at index I; 0: an earlier one had them.
+ *STEPS = do they belong to several steps? */
+static size_t reasons_alike(const struct bb_judgements *all, size_t i, bool *steps)
 {
-	return j->verdict > BB_PASSED && (a->verbose || j->verdict != BB_SKIPPED);
-}
-
-/* How many checks were skipped for the reason of the one at index I; 0: an earlier one had it. */
-static size_t skipped_alike(const struct bb_judgements *all, size_t i)
-{
+	const struct bb_judgement *const one = &all->list[i];
 	size_t n = 0;
 
+	*steps = false;
 	for (size_t k = 0; k < all->n; k++) {
-		if (all->list[k].verdict != BB_SKIPPED ||
-		    strcmp(all->list[k].reason, all->list[i].reason) != 0)
+		const struct bb_judgement *const j = &all->list[k];
+
+		if (j->verdict != one->verdict || strcmp(j->reason, one->reason) != 0)
 			continue;
 		if (k < i)
 			return 0;
 		n++;
+		*steps |= j->step != one->step;
 	}
 	return n;
 }
 
-/* Why checks did not simply pass: each by itself, those that were skipped by their reasons. */
+/* Why checks did not simply pass: those without a number each reason once; if verbose, each check
+   by itself. */
 static void add_reasons(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
 	for (size_t i = 0; i < a->judgements->n; i++) {
 		const struct bb_judgement *const j = &a->judgements->list[i];
-		const size_t alike = !a->verbose && j->verdict == BB_SKIPPED
-					     ? skipped_alike(a->judgements, i)
-					     : 0;
+		bool steps = false;
+		const size_t alike = a->verbose || !isnan(j->value)
+					     ? 1
+					     : reasons_alike(a->judgements, i, &steps);
 		struct bb_strbuf line = {0};
 
-		if (has_reason(a, j)) {
-			bb_strbuf_addf(&line, "%s: %s, ", bb_verdict_name(j->verdict),
-				       j->step->name);
+		if (j->verdict == BB_PASSED || alike == 0)
+			continue;
+		bb_strbuf_addf(&line, "%s: ", bb_verdict_name(j->verdict));
+		if (alike == 1 || !steps)
+			bb_strbuf_addf(&line, "%s, ", j->step->name);
+		if (alike == 1)
 			add_check(j, &line);
-		} else if (alike > 0) {
-			bb_strbuf_addf(&line, "skipped: %zu check%s", alike, bb_plural(alike));
-		}
-		if (line.length > 0) {
-			bb_strbuf_add(&line, ": ");
-			bb_printable_add(&line, j->reason);
-			add_prose(bb_strbuf_text(&line), out);
-		}
+		else
+			bb_strbuf_addf(&line, "%zu checks", alike);
+		bb_strbuf_add(&line, ": ");
+		bb_printable_add(&line, j->reason);
+		add_prose(bb_strbuf_text(&line), out);
 		bb_strbuf_free(&line);
 	}
 }
@@ -312,7 +325,7 @@ void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
 			       "%sone run, no confidence interval; the value is compared "
 			       "directly\n",
 			       has_bound(a) ? "bound -: " : "No bound: ");
-	bb_strbuf_add(out, "\n");
+	bb_strbuf_add(out, out->length > 0 ? "\n" : "");
 	add_reasons(a, out);
 	add_nodes(a, out);
 	add_drain(a->nodes, out);
