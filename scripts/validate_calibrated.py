@@ -157,7 +157,7 @@ def main():
     arguments = parser.parse_args()
     try:
         rows = v.evaluate(arguments.build)
-        counted = [row for row in rows if row["what"] in ("model", "fit")]
+        counted = v.of_library(rows)
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as clusters:
             v.strip_sites(clusters)
             found = list(lines(arguments.build, counted, folder, clusters))

@@ -21,11 +21,12 @@ struct row {
 	size_t offset;
 	enum bb_setting_unit unit;
 	int values;
+	bool fewer; /* than VALUES are allowed; the others are 0 */
 };
 
 #define ROW(name, field, of, n)                                                                    \
 	{                                                                                          \
-		name, offsetof(struct bb_nccl_constants, field), BB_SETTING_##of, n                \
+		name, offsetof(struct bb_nccl_constants, field), BB_SETTING_##of, n, false         \
 	}
 #define BY_PROTOCOL(name, field) ROW(name, field, TIME, BB_NCCL_PROTOCOLS)
 #define BY_SPAN(name) ROW(#name, name, RATE, BB_NCCL_SPANS)
@@ -74,6 +75,10 @@ static const struct row rows[] = {
 	ONE(nvls_few, NUMBER),
 	ONE(ring_plateau, NUMBER),
 	ONE(channels, NUMBER),
+	{"channel_rates", offsetof(struct bb_nccl_constants, channel_rates), BB_SETTING_RATE,
+	 BB_NCCL_CHANNEL_RATES, true},
+	ONE(channels_most, NUMBER),
+	ROW("channels_double", channels_double, RATE, 2),
 	ONE(nvls_channels, NUMBER),
 	ONE(ll_most_node, RATE),
 	ROW("ll_most_net", ll_most_net[0], RATE, BB_NCCL_SPANS - 1),
@@ -125,8 +130,7 @@ static const struct row *row_find(const char *key)
 	return NULL;
 }
 
-/* Read TEXT, such as "6.6us / 14us / 8.4us", which is cut in place: exactly ROW's number of values.
- */
+/* Read TEXT, such as "6.6us / 14us / 8.4us", which is cut in place: as many values as ROW has. */
 static bool read_values(const struct row *row, char *text, struct bb_nccl_constants *c)
 {
 	double *values = (double *)((char *)c + row->offset);
@@ -140,7 +144,7 @@ static bool read_values(const struct row *row, char *text, struct bb_nccl_consta
 			return false;
 		n++;
 	}
-	return n == row->values;
+	return n == row->values || (row->fewer && n > 0);
 }
 
 bool bb_nccl_constants_set(struct bb_nccl_constants *c, const char *key, char *value)

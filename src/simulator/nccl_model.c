@@ -9,11 +9,12 @@
 struct view {
 	const struct bb_nccl_constants *c;
 	const struct bb_nccl_machine *m;
-	bool tuned;  /* BB_NCCL_AS_TUNED */
-	int span;    /* index of limits: one node, two, more */
-	double gpus; /* of a node */
-	int levels;  /* of the tree over nodes */
-	double link; /* rate of a GPU's links */
+	bool tuned;      /* BB_NCCL_AS_TUNED */
+	int span;        /* index of limits: one node, two, more */
+	double gpus;     /* of a node */
+	int levels;      /* of the tree over nodes */
+	double link;     /* rate of a GPU's links */
+	double channels; /* of rings and trees */
 	double bytes;
 };
 
@@ -96,6 +97,49 @@ static bool has_protocol(const struct view *v, enum bb_nccl_algorithm algorithm,
 	if (algorithm != BB_NCCL_RING && algorithm != BB_NCCL_TREE)
 		return false;
 	return protocol == BB_NCCL_LL || v->m->nvlink;
+}
+
+/* ---- channels ------------------------------------------------------------------------------- */
+
+/* The channels of RATE that NICs and NVLinks of a node have room for: each channel leaves by the
+   NIC of one GPU and by the NVLinks of the others. */
+static double channels_of_rate(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
+			       double rate)
+{
+	const double gpus = (double)m->ranks / m->nodes;
+	double channels = fmin(c->channels_most, m->rails * floor(m->nic_rate / rate));
+
+	/* A factor above 1: the links may be an exact multiple of RATE but for rounding. */
+	if (gpus > 1)
+		channels = fmin(channels,
+				floor(floor(m->gpu_rate / rate * (1 + 1e-9)) * gpus / (gpus - 1)));
+	return channels;
+}
+
+/* The channels of a ring over nodes as ncclTopoCompute (src/graph/search.cc) finds them: those of
+   the highest total, of equal ones the fewest. */
+static double channels_over_nodes(const struct bb_nccl_constants *c,
+				  const struct bb_nccl_machine *m)
+{
+	double channels = 0, best = 0;
+
+	for (int i = 0; i < BB_NCCL_CHANNEL_RATES && c->channel_rates[i] > 0; i++) {
+		const double rate = c->channel_rates[i];
+		double n;
+
+		if (rate > m->nic_rate)
+			continue;
+		if (channels > 0 && (rate <= 0.49 * best || channels * best >= m->gpu_rate))
+			break;
+		n = channels_of_rate(c, m, rate);
+		if (n * rate > channels * best) {
+			channels = n;
+			best = rate;
+		}
+	}
+	if (best >= c->channels_double[channels > 4])
+		channels = fmin(2 * channels, c->channels_most);
+	return fmax(channels, 1);
 }
 
 /* ---- hops and rates ------------------------------------------------------------------------- */
@@ -199,6 +243,17 @@ static double gather_bus(const struct view *v, double bus)
 	return v->m->wide ? least(bus, v->c->ring_wide_part * v->link) : bus;
 }
 
+/* The flags of LL128 cost a part of the slowest link's rate; the measured limit is that of NVLink.
+ */
+static double ring_ll128_bus(const struct view *v, double bus)
+{
+	const struct bb_nccl_constants *c = v->c;
+
+	bus = least(c->ring_ll128_part * bus, v->channels * c->ring_ll128_channel[v->span]);
+	return v->tuned || c->ring_ll128_share == 0 ? bus
+						    : least(bus, c->ring_ll128_share * v->link);
+}
+
 static double ring_bus(const struct view *v, const struct bb_collective *collective,
 		       enum bb_nccl_protocol protocol)
 {
@@ -210,10 +265,7 @@ static double ring_bus(const struct view *v, const struct bb_collective *collect
 	if (protocol == BB_NCCL_LL)
 		return least(ll_most(v), c->ring_ll_part * bus);
 	if (protocol == BB_NCCL_LL128)
-		return least((v->tuned || c->ring_ll128_share == 0 ? c->ring_ll128_part
-								   : c->ring_ll128_share) *
-				     bus,
-			     c->channels * c->ring_ll128_channel[v->span]);
+		return ring_ll128_bus(v, bus);
 	return bus;
 }
 
@@ -226,7 +278,7 @@ static double ring_time(const struct view *v, const struct bb_collective *collec
 	/* NCCL raises the latency so that it does not choose rings over nodes too early; their real
 	   latency is not higher. */
 	if (v->tuned && protocol == BB_NCCL_SIMPLE && v->m->nodes > 1 &&
-	    collective == &bb_all_reduce && v->bytes / (v->c->channels * n) >= 64)
+	    collective == &bb_all_reduce && v->bytes / (2 * v->channels * n) >= 64)
 		latency *= v->c->ring_plateau;
 	return latency + v->bytes * ring_steps(collective, v->m->ranks) / n /
 				 ring_bus(v, collective, protocol);
@@ -263,13 +315,13 @@ static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
 	const struct bb_nccl_constants *c = v->c;
 	const double bus =
 		least(c->tree_part * through_node(v, tree_crossings(v), v->m->taper.tree),
-		      c->channels * c->tree_channel[v->span]);
+		      v->channels * c->tree_channel[v->span]);
 
 	if (protocol == BB_NCCL_LL)
 		return least(c->tree_ll_part * bus, ll_most(v));
 	if (protocol == BB_NCCL_LL128)
 		return least(bus * c->tree_ll128_part[v->span],
-			     c->channels * c->tree_ll128_channel[v->span]);
+			     v->channels * c->tree_ll128_channel[v->span]);
 	return bus;
 }
 
@@ -379,6 +431,7 @@ static struct view view_make(const struct bb_nccl_constants *c, const struct bb_
 			     .gpus = (double)m->ranks / m->nodes,
 			     .levels = ilogb(m->nodes),
 			     .link = m->gpu_rate * (tuned ? 1 : m->gpu_share),
+			     .channels = m->nodes > 1 ? channels_over_nodes(c, m) : c->channels,
 			     .bytes = bytes};
 }
 

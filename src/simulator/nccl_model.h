@@ -49,6 +49,7 @@ enum bb_nccl_hop { BB_NCCL_OVER_NVLINK, BB_NCCL_OVER_PCIE, BB_NCCL_OVER_NET, BB_
 
 enum { BB_NCCL_SPANS = 3 };       /* one node, two nodes, more */
 enum { BB_NCCL_TREE_SIZES = 24 }; /* powers of two from 64 bytes on */
+enum { BB_NCCL_CHANNEL_RATES = 20 };
 
 enum { BB_NCCL_INTERVAL_SIZES = 3 }; /* below 1 MiB, below 256 MiB, and larger */
 enum { BB_NCCL_REACHES = 3 };        /* a node, nodes that share switches, several domains */
@@ -68,7 +69,11 @@ struct bb_nccl_constants {
 	double tree_ll128_part[BB_NCCL_SPANS];
 	double pat_part, pat_hop_part;
 	double pat_rank; /* seconds */
-	double channels; /* of rings and trees */
+	double channels; /* of rings and trees in one node */
+	/* Over nodes: the rates of a channel that NCCL tries, the most channels, and the rates from
+	   which it doubles up to four of them, and more. */
+	double channel_rates[BB_NCCL_CHANNEL_RATES];
+	double channels_most, channels_double[2];
 	double nvls_channels;
 	double ll_most_node; /* of all channels together; other rates are of one */
 	double ll_most_net[2][BB_NCCL_SPANS - 1]; /* [1]: CPUs of AMD */
@@ -81,7 +86,7 @@ struct bb_nccl_constants {
 	double nvlstree_hop_before; /* NCCL 2.20 to 2.28.3; 0: not modelled */
 	/* Measured replacements. */
 	double ring_ll_rate;     /* busbw of a ring in one node, LL */
-	double ring_ll128_share; /* of NVLink's rate, LL128 */
+	double ring_ll128_share; /* of NVLink's rate, LL128, also over nodes */
 	double ring_simple_hop;  /* over NVLink */
 	double nvls_base, nvls_rate, nvls_fill;
 	double nvls_link; /* rate of the measured GPUs' links; fewer links are slower */
@@ -130,6 +135,8 @@ struct bb_nccl_machine {
 	bool amd, x86;      /* CPUs */
 	double gpu_rate;    /* of a GPU's links as NCCL assumes it, each way */
 	double gpu_share;   /* share of it that rings reach */
+	int rails;          /* NICs of a node; the fewest of any */
+	double nic_rate;    /* of one of them as NCCL assumes it, each way */
 	double net_rate;    /* of a node, all NICs, each way, as reached */
 	double rank_rate;   /* a rank's share of it; the least of all nodes, as net_rate */
 	double rail_rate;   /* the group's share of one rail, the least of all */

@@ -195,6 +195,8 @@ static struct bb_nccl_machine shape_machine(const struct bb_cluster *cluster, in
 		.x86 = strcmp(host->arch, "x86_64") == 0,
 		.gpu_rate = one ? INFINITY : fmin(cluster->gpu_rate, least->links) / share,
 		.gpu_share = share,
+		.rails = least->rails,
+		.nic_rate = cluster->nic_rate / f[BB_FIGURE_NIC_EFFICIENCY],
 		.net_rate = least->rail_share * cluster->nic_rate,
 		.rank_rate = least->each * cluster->nic_rate,
 		.rail_rate = least->least * cluster->nic_rate,

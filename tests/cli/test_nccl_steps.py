@@ -48,7 +48,7 @@ def names():
     expect(took["auto"] <= min(took["ring"], took["tree:LL128"]) and took["busbench:ring"] > 2 * took["ring"], str(took))
     expect("model of NCCL" in records(f"{DDP} {H100}:2", "run")[0]["library"], "the record names no library")
     out = run(f"{DDP} {H100}:2 --algo ring,busbench:ring").exits(0).out
-    expect("# Evaluated by: event simulation; all_reduce among 16 on 2 nodes: ring:LL128 model, busbench:ring alike" in out, out)
+    expect("# Evaluated by: event simulation; all_reduce among 16 on 2 nodes: ring:LL128 model, ring:Simple model, busbench:ring alike" in out, out)
     expect("# The model ignores contention" in out, "the limit of the model is missing")
     out = run(f"{DDP} {H100}:2 --algo busbench:ring").exits(0).out
     expect(" model" not in out[out.index("# Evaluated by"):] and "# The model" not in out, out)

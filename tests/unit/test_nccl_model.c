@@ -39,6 +39,8 @@ static struct bb_nccl_machine machine(int sm, int nodes, int ranks)
 					.nvswitch = true,
 					.gpu_rate = rate,
 					.gpu_share = 0.98,
+					.rails = 8,
+					.nic_rate = 50 * GB,
 					.net_rate = 388 * GB,
 					.rank_rate = 388 * GB * nodes / ranks,
 					.rail_rate = 388 * GB / 8};
@@ -92,6 +94,37 @@ static void test_by_hand(void **state)
 	m.net_rate = 24 * GB;
 	near(bb_nccl_time(&c, &m, tuned, &bb_all_gather, BB_NCCL_PAT, BB_NCCL_SIMPLE, MIB),
 	     (8 + 3 * 14 / 3.5 + 8 * 2.8) * US + MIB * 7 / 8 / (0.75 * 24 * GB));
+}
+
+/* The busbw of a ring by LL128 over nodes of GPUS GPUs, each with a NIC of NIC_RATE, where nothing
+   but its channels limits it. */
+static double channels_rate(int sm, int gpus, double nic_rate, double gpu_rate)
+{
+	const struct bb_nccl_constants c = constants(sm);
+	struct bb_nccl_machine m = machine(sm, 2, 2 * gpus);
+	double some, more;
+
+	m.rails = gpus;
+	m.nic_rate = nic_rate;
+	m.gpu_rate = gpu_rate;
+	m.net_rate = INFINITY;
+	some = bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_gather, BB_NCCL_RING, BB_NCCL_LL128,
+			    1e9);
+	more = bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_gather, BB_NCCL_RING, BB_NCCL_LL128,
+			    2e9);
+	return 1e9 * (2 * gpus - 1) / (2 * gpus) / (more - some);
+}
+
+/* Over nodes NCCL has as many channels as NICs and NVLinks carry. */
+static void test_channels(void **state)
+{
+	/* 8 of 24 GB/s, 8 of 48, and 16 of 45.1, by which 72 GPUs use more than by 15 of 48. */
+	near(channels_rate(80, 8, 25 * GB, 240 * GB), 8 * 20 * GB);
+	near(channels_rate(90, 8, 50 * GB, 370.8 * GB), 8 * 36.7 * GB);
+	near(channels_rate(100, 72, 50 * GB, 721.8 * GB), 16 * 40 * GB);
+	/* 8 of 96 become 16 of 48; 4 of 48 become 8 of 24. */
+	near(channels_rate(100, 8, 100 * GB, 721.8 * GB), 16 * 40 * GB);
+	near(channels_rate(90, 4, 50 * GB, 370.8 * GB), 8 * 36.7 * GB);
 }
 
 /* What differs by generation: the plateau of long rings, NVLSTree's limits. */
@@ -373,13 +406,21 @@ static void test_settings(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_by_generation),
-		cmocka_unit_test(test_nvls_bound),   cmocka_unit_test(test_nvls_of_slow_links),
-		cmocka_unit_test(test_choices_seen), cmocka_unit_test(test_forced),
-		cmocka_unit_test(test_sense),        cmocka_unit_test(test_messages),
-		cmocka_unit_test(test_issue),        cmocka_unit_test(test_tree_edges),
-		cmocka_unit_test(test_tapers),       cmocka_unit_test(test_rails_change),
-		cmocka_unit_test(test_unknown_gpu),  cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_by_hand),
+		cmocka_unit_test(test_channels),
+		cmocka_unit_test(test_by_generation),
+		cmocka_unit_test(test_nvls_bound),
+		cmocka_unit_test(test_nvls_of_slow_links),
+		cmocka_unit_test(test_choices_seen),
+		cmocka_unit_test(test_forced),
+		cmocka_unit_test(test_sense),
+		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_issue),
+		cmocka_unit_test(test_tree_edges),
+		cmocka_unit_test(test_tapers),
+		cmocka_unit_test(test_rails_change),
+		cmocka_unit_test(test_unknown_gpu),
+		cmocka_unit_test(test_settings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
