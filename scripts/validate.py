@@ -12,9 +12,9 @@ import re
 import sys
 import textwrap
 
-from validate_sim import (CLUSTERS, MOST, Failure, REACHES, every, groups, interval_lines, intervals, judged, left_out,
+from validate_sim import (CLUSTERS, Failure, every, groups, interval_lines, intervals, longest_plugin, judged, left_out,
                           machine, misses, number, of_library, openmpi_interval_lines, part, percent, predicted, read,
-                          strictly_held, summary_table, table)
+                          plugins, summary_table, table)
 
 
 def small_sizes(build, rows):
@@ -97,7 +97,8 @@ def document(build, rows):
     yield fill("Written by `make validate` (scripts/validate.py). Every row of the published measurements in "
                "`reports/reference` is listed: predicted and compared, used to fit a constant of the model, or left out with a "
                "reason. Errors are those of times. [simulator.md](simulator.md) describes the model. Each run prints the "
-               "interval in which nine in ten measurements of unseen machines should lie.")
+               "interval in which nine in ten measurements of unseen machines should lie. For the part \"machine left out\" it "
+               "was taken from the other machines alone.")
     yield "Rows: " + ", ".join(f"{n} {what}" for what, n in counts.items()) + f"; {len(rows)} in all.\n"
     nccl, mpi = of_library(rows), of_library(rows, "Open MPI")
     yield f"NCCL, {len(nccl)} rows:\n"
@@ -127,19 +128,19 @@ def document(build, rows):
     yield from table(["machine", "constants", "rows fitted to", "rows ≥ 256M", "median", "p90", "rows < 256M", "median",
                       "p90"], left_out_rows(rows))
     yield "\n### Intervals\n"
-    strict = strictly_held(rows)
-    yield fill("The printed intervals follow from all machines left out. Intervals taken from the other machines alone would "
-               f"hold {percent(strict[True])} of the rows from 256 MiB on and {percent(strict[False])} below: a network plug-in "
-               "unlike all others, such as EFA on p4de, lies outside. The form of the model was found with all rows in view.")
-    yield fill("Each interval, in predicted times, is the shortest that holds nine in ten measurements of the machines left "
-               "out, each machine weighted by the square root of its rows. With k machines that share is multiplied by "
-               f"1 + 1/k, up to {percent(MOST[0])}, and up to {percent(MOST[2])} from 256 MiB on. A site is known if its "
-               "description says how fast operations are issued, or how long a network plug-in takes.")
-    yield from table(["ranks", "site", "below 1 MiB", "below 256 MiB", "larger"],
-                     ([{"node": "one node", "shared": "nodes that share switches", "nodes": "several nodes"}[reach],
-                       "known" if knows else "", *(f"{low:.2f} to {high:.2f}" for low, high in (
-                           intervals()[reach, knows, size] for size in range(3)))]
-                      for reach in REACHES for knows in (False, True)))
+    yield fill("The interval of a prediction is the shortest that holds enough measurements of the machines left out, by the "
+               "class of their sizes. A machine weighs the square root of its rows. Of k machines it must hold nine in ten "
+               "times 1 + 1/k. That a row of this table lies inside is counted with the interval that the other machines "
+               "alone give, so it is as if the machine were new; a run prints the interval that all of them give. The form of "
+               "the model and of this rule were found with all rows in view.")
+    known = plugins(CLUSTERS).values()
+    yield fill("The network's plug-in differs most. Over nodes whose description does not state its latency, the high end is "
+               "a multiple of the time with a slow one. The longest of the "
+               f"{len(known)} that are known, {max(known):.0f} us a hop, is raised by 1/{len(known)}, to {longest_plugin(known):.0f} us, as one "
+               "estimates the end of a range from a few numbers of it.")
+    yield from table(["", "below 1 MiB", "below 256 MiB", "larger"],
+                     [["multiple of the predicted time",
+                       *(f"{low:.2f} to {high:.2f}" for low, high in intervals(nccl))]])
     yield "\n## Calibrated\n"
     yield fill("A part of the rows of a site, as a log of nccl-tests, calibrates the cluster that its source describes, "
                "without the figures fitted to the site; the other rows are predicted. Where several parts are possible, each "

@@ -24,8 +24,9 @@ DEPENDS = 0.005
 GOLDEN = (math.sqrt(5) - 1) / 2
 # Without a dependent row: NCCL's own constants (tuning.cc), or no such effect.
 FALLBACK = {"ring_ll_rate": 87.7, "ring_ll128_share": 92, "ring_simple_hop": 3.4, "ring_ll_hop": 0.6,
-            "tree_net_more": 0, "ring_gather_part": 100, "ring_wide_part": 100, "messages_base": 7.2,
-            "messages_share": 100, "messages_stage": 0, "messages_issue": 0, "nvls_base": 25, "nvls_fill": 0,
+            "tree_net_more": 0, "ring_gather_part": 100, "ring_wide_part": 100, "ring_wide_ll_hop": 0,
+            "ring_wide_ll_rate": 282, "messages_base": 7.2, "messages_share": 100,
+            "messages_stage": 0, "messages_issue": 0, "nvls_base": 25, "nvls_fill": 0,
             "nvls_wide_rate": 545, "nvls_gpu": 0}
 
 
@@ -120,6 +121,26 @@ def sizes(mine):
     return line
 
 
+def described(clusters, cluster):
+    """The lines of a description without the constants of its site."""
+    path = os.path.join(clusters, cluster + ".txt")
+    if not os.path.exists(path):
+        return f"system = {cluster}\n"
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def with_plugin(clusters, folder, counted, name):
+    """Writes to FOLDER the clusters of machine NAME, with the longest plug-in of other machines where nothing says what
+    theirs takes."""
+    stated, mine = v.plugins(v.CLUSTERS), {row["cluster"].split(":")[0] for row in counted if v.machine(row["system"]) == name}
+    longest = v.longest_plugin([us for cluster, us in stated.items() if cluster not in mine])
+    for cluster in mine:
+        text = described(clusters, cluster)
+        with open(os.path.join(folder, cluster + ".txt"), "w", encoding="utf-8") as file:
+            file.write(text if "nccl_nic_latency" in text else f"{text}nccl_nic_latency = {longest:.1f}us\n")
+
+
 def left_out(model, clusters, counted, name):
     """The line of machine NAME; its rows get their predictions."""
     some = [constant for constant, owners in constants() if name in owners]
@@ -131,8 +152,11 @@ def left_out(model, clusters, counted, name):
         dependent.append(fit(model, constant, some, candidates))
         if not dependent[-1]:
             constant.value = FALLBACK.get(constant.key, constant.value)
-    for row, error in zip(mine, model.errors(some, mine, clusters)):
-        row["left_out"], row["left_known"] = math.expm1(error), v.known(clusters, row["cluster"])
+    with tempfile.TemporaryDirectory() as slow:
+        with_plugin(clusters, slow, counted, name)
+        slower = model.errors(some, mine, slow)
+    for row, error, more in zip(mine, model.errors(some, mine, clusters), slower):
+        row["left_out"], row["plugin"] = math.expm1(error), max(1, math.exp(more - error))
     return {"machine": name, "constants": "; ".join(map(str, some)), "fitted to": " ".join(map(str, dependent)),
             **sizes(mine)}
 
@@ -141,7 +165,7 @@ def left_out_mpi(build, clusters, counted, name):
     """The line of machine NAME of Open MPI, whose constants are all those of its site."""
     mine = [row for row in counted if v.machine(row["system"]) == name]
     for row, record, _ in v.predicted(build, mine, clusters):
-        row["left_out"], row["left_known"] = record["time_us"] / row["us"] - 1, False
+        row["left_out"], row["plugin"] = record["time_us"] / row["us"] - 1, 1
     return {"machine": name, "constants": "", "fitted to": "", **sizes(mine)}
 
 
@@ -170,7 +194,7 @@ def main():
         write(os.path.join(arguments.folder, "left_out.csv"), lines)
         write(os.path.join(arguments.folder, "left_out_rows.csv"),
               [{"file": row["file"], "line": row["line"], "error": f"{row['left_out']:.4f}",
-                "known": int(row["left_known"])} for row in counted + mpi])
+                "plugin": f"{row['plugin']:.3f}"} for row in counted + mpi])
     except v.Failure as failure:
         sys.exit(str(failure))
 

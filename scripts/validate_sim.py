@@ -16,10 +16,11 @@ CLUSTERS = os.path.join(REFERENCE, "clusters")
 # The constants for all sites.
 GENERAL = (os.path.join(ROOT, "src", "simulator", "nccl.txt"), os.path.join(ROOT, "src", "simulator", "clusters.txt"))
 LARGE = 256 << 20
-# An interval shall hold nine in ten measurements of another machine. Fitted to K machines it holds (1 + 1 / K) times
-# that share, since the next machine may differ from all of them, but at most MOST of each class of sizes.
-HELD, MOST = 0.9, (0.94, 0.94, 0.95)
-REACHES = ("node", "shared", "nodes")
+# An interval shall hold nine in ten measurements of another machine. Taken from K machines it holds (1 + 1 / K) times
+# that share of theirs, since the next machine may differ from all of them.
+HELD = 0.9
+# Two machines are too few for that: of Open MPI's the interval holds this share.
+HELD_MPI = 0.94
 # The relative rounding error of a busbw of two decimals above which the row is not counted.
 COARSE = 0.05
 # Collectives of rows that name a call of MPI.
@@ -135,22 +136,20 @@ def room_of(text):
     return tuple(map(int, re.search(r"room for (\d+) ranks? on (\d+) node", text).groups()))
 
 
-def reach_of(text, ranks):
-    """Of the first RANKS of the cluster that TEXT describes: "node", "shared" (nodes that share switches), "nodes"."""
-    room, nodes = room_of(text)
-    shared = re.search(r"shared by (\d+) nodes", text)
-    if ranks <= room // nodes:
-        return "node"
-    return "shared" if shared and ranks <= room // nodes * int(shared.group(1)) else "nodes"
+def plugins(folder):
+    """The latency in microseconds that a network plug-in adds to a hop, by the clusters of FOLDER that state it."""
+    found = {}
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            for us in re.findall(r"^nccl_nic_latency\s*=\s*(\d+)us", file.read(), re.M):
+                found[name.removesuffix(".txt")] = float(us)
+    return found
 
 
-def known(folder, cluster):
-    """True if FOLDER says how fast operations are issued there, or what a network plug-in takes."""
-    path = os.path.join(folder, cluster.split(":")[0] + ".txt")
-    if not os.path.exists(path):
-        return False
-    with open(path, encoding="utf-8") as file:
-        return any(line.startswith(("nccl_issue", "nccl_process_gpus", "nccl_nic_latency")) for line in file)
+def longest_plugin(known):
+    """The latency that the next plug-in is unlikely to exceed, from KNOWN ones: their longest, and as much more as the
+    highest of a few numbers lies below the end of their range."""
+    return max(known) * (1 + 1 / len(known))
 
 
 def predict(build, rows):
@@ -165,8 +164,6 @@ def predict(build, rows):
         row["interval"] = [record[f"predicted_{end}_us"] / record["time_us"] for end in ("low", "high")]
         room, nodes = room_of(run["network"])
         row["per_node"] = room // nodes
-        row["reach"] = reach_of(run["network"], int(row["ranks"]))
-        row["known"] = known(CLUSTERS, row["cluster"])
 
 
 def library_of(run):
@@ -225,55 +222,56 @@ def shortest(pairs, share):
     return best
 
 
-def interval(samples, reach, knows, size):
-    """The interval of a class. With samples of fewer than three machines it includes sites known better or worse,
-    then one node. Below 256 MiB, nodes that share switches count as one node."""
-    alike = ("node", "shared") if size < 2 and reach != "nodes" else (reach,)
-    for reaches, among in ((alike, (knows,)), (alike, (False, True)), (("node",), (False, True))):
-        some = [sample for sample in samples if sample[1] in reaches and sample[2] in among and sample[3] == size]
-        machines = [sample[0] for sample in some]
-        if len(set(machines)) >= 3:
-            break
-    share = min(MOST[size], HELD * (1 + 1 / len(set(machines))))
-    low, high = shortest([(sample[4], machines.count(sample[0]) ** -0.5) for sample in some], share)
+def share_of(machines):
+    """The share of measurements of MACHINES that holds nine in ten of another one."""
+    return min(1, HELD * (1 + 1 / len(set(machines))))
+
+
+def interval(samples):
+    """The shortest interval that holds enough of SAMPLES, (machine, value), a machine weighted by the square root of their
+    number."""
+    machines = [name for name, _ in samples]
+    low, high = shortest([(value, machines.count(name) ** -0.5) for name, value in samples], share_of(machines))
     return math.floor(100 * low) / 100, math.ceil(100 * high) / 100
 
 
-def samples(rows):
-    """(machine, reach, known, size class, measured over predicted) of machines left out, and of sites as described."""
-    counted = of_library(rows)
-    return [(machine(row["system"]), row["reach"], row["left_known"], size_class(row), 1 / (1 + row["left_out"]))
-            for row in counted] + [
-        (machine(row["system"]), row["reach"], True, size_class(row), 1 / (1 + row["error"]))
-        for row in counted if row["known"] and row["what"] == "model"]
+def sample(row):
+    """Measured over predicted time of a row whose machine was left out. A slow plug-in of the network explains all up to
+    the time with the longest one."""
+    value = 1 / (1 + row["left_out"])
+    return machine(row["system"]), value / row["plugin"] if value > row["plugin"] else min(value, 1)
 
 
-def strictly_held(rows):
-    """The share of rows, large and not, inside the interval that the other machines alone would have given."""
+def intervals(rows):
+    """The interval of each class of sizes, from ROWS."""
+    return [interval([sample(row) for row in rows if size_class(row) == size]) for size in range(3)]
+
+
+def rounded_up(multiple):
+    """As in nccl_model.c."""
+    steps = 10 if multiple < 2 else 2
+    return math.ceil(multiple * steps) / steps
+
+
+def add_left_intervals(rows):
+    """Adds to each row of NCCL the interval that the other machines alone give."""
     counted = of_library(rows)
-    all_samples, inside = samples(rows), {True: [], False: []}
     for name in {machine(row["system"]) for row in counted}:
-        others, ends = [sample for sample in all_samples if sample[0] != name], {}
+        ends = intervals([row for row in counted if machine(row["system"]) != name])
         for row in counted:
             if machine(row["system"]) == name:
-                kind = row["reach"], row["left_known"], size_class(row)
-                if kind not in ends:
-                    ends[kind] = interval(others, *kind)
-                low, high = ends[kind]
-                inside[large(row)].append(low <= 1 / (1 + row["left_out"]) <= high)
-    return {wanted: sum(some) / len(some) for wanted, some in inside.items()}
+                low, high = ends[size_class(row)]
+                row["left_interval"] = low, rounded_up(high * row["plugin"]) if row["plugin"] != 1 else high
 
 
 def interval_lines(rows):
     """The lines that nccl.txt has."""
-    all_samples, source = samples(rows), "scripts/validate_left_out.py"
-    for reach in REACHES:
-        for knows in (False, True):
-            found = [interval(all_samples, reach, knows, size) for size in range(3)]
-            for end, name in enumerate(("low", "high")):
-                key = f"interval_{reach}{'_site' if knows else ''}_{name}"
-                yield f"{key:<26} = {' / '.join(f'{both[end]:.2f}' for both in found):<18} # left out: {source}"
-                source = "the same"
+    lows, highs = zip(*intervals(of_library(rows)))
+    for key, value in (("low", " / ".join(f"{low:.2f}" for low in lows)),
+                       ("high", " / ".join(f"{high:.2f}" for high in highs)),
+                       ("plugin", f"{longest_plugin(plugins(CLUSTERS).values()):.0f}us")):
+        source = "scripts/validate_left_out.py" if key == "low" else "the same"
+        yield f"interval_{key:<10} = {value:<24} # left out: {source}"
 
 
 def openmpi_interval_lines(rows):
@@ -281,9 +279,9 @@ def openmpi_interval_lines(rows):
     for key, wanted in (("1048576", True), ("more", False)):
         some = [row for row in of_library(rows, "Open MPI") if (row["bytes"] < 1 << 20) == wanted]
         machines = [row["system"] for row in some]
-        share = min(MOST[0], HELD * (1 + 1 / len(set(machines))))
         found = [(row, "left_out") for row in some] + [(row, "error") for row in some if row["what"] == "model"]
-        low, high = shortest([(1 / (1 + row[key]), machines.count(row["system"]) ** -0.5) for row, key in found], share)
+        low, high = shortest([(1 / (1 + row[key]), machines.count(row["system"]) ** -0.5) for row, key in found],
+                             HELD_MPI)
         yield f"{key:<7} = {math.floor(100 * low) / 100:.2f} {math.ceil(100 * high) / 100:.2f}"
 
 
@@ -409,28 +407,15 @@ def every(rows):
 
 
 def add_left_out(rows):
-    """Adds to each row the error that validate_left_out.py found, and the interval that a run prints."""
+    """Adds to each row the error that validate_left_out.py found, and the interval without its machine; of Open MPI,
+    whose two machines are too few for that, the interval that a run prints."""
     found = {(row["file"], int(row["line"])): row for row in read("left_out_rows.csv")}
-    ends = intervals()
     for row in rows:
         if row["what"] in ("model", "fit"):
             left = found[row["file"], row["line"]]
-            row["left_out"], row["left_known"] = float(left["error"]), left["known"] == "1"
-            row["left_interval"] = row["interval"] if row["library"] != "NCCL" else \
-                ends[row["reach"], row["left_known"], size_class(row)]
-
-
-def intervals():
-    """The intervals of nccl.txt: (reach, known, size class) -> (low, high)."""
-    values = {}
-    with open(GENERAL[0], encoding="utf-8") as file:
-        for line in file:
-            if line.startswith("interval_"):
-                key, value = line.split("#")[0].split("=")
-                values[key.strip()] = [float(word) for word in value.split("/")]
-    return {(reach, knows, size): tuple(values[f"interval_{reach}{'_site' if knows else ''}_{end}"][size]
-                                        for end in ("low", "high"))
-            for reach in REACHES for knows in (False, True) for size in range(3)}
+            row["left_out"], row["plugin"] = float(left["error"]), float(left["plugin"])
+            row["left_interval"] = row["interval"]
+    add_left_intervals(rows)
 
 
 def evaluate(build):

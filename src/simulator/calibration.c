@@ -318,21 +318,6 @@ static void find_case(const struct bb_calibration *c, const struct bb_point *que
 	}
 }
 
-/* Set *LOW and *HIGH to the interval of unseen machines, whether or not figures of CALL's site are
-   known: those of a fit may be wrong. */
-static void unseen_interval(const struct bb_calibration *c, const struct bb_nccl_call *call,
-			    double *low, double *high)
-{
-	struct bb_nccl_machine unknown = *call->machine;
-	double other_low, other_high;
-
-	unknown.issue = unknown.process_gpus = unknown.nic_latency = 0;
-	bb_nccl_interval(c->constants, call->machine, call->bytes, low, high);
-	bb_nccl_interval(c->constants, &unknown, call->bytes, &other_low, &other_high);
-	*low = fmin(*low, other_low);
-	*high = fmax(*high, other_high);
-}
-
 double bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nccl_call *call,
 			      struct bb_calibrated *support)
 {
@@ -348,7 +333,7 @@ double bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nc
 	double beyond, low, high;
 
 	find_case(c, &query, support);
-	unseen_interval(c, call, &support->low, &support->high);
+	bb_nccl_interval(c->constants, call, &support->low, &support->high);
 	if (bb_cross_interval(c, &query, &low, &high)) {
 		/* Elsewhere what was left out is more like the rest of this run than what is
 		   predicted. */

@@ -67,18 +67,9 @@ size_t bb_calibration_chunk(const struct bb_calibration *c, const struct bb_algo
 /* Apply the fitted figures to MACHINE, a group of the cluster without a fault. */
 void bb_calibration_adjust(const struct bb_calibration *c, struct bb_nccl_machine *machine);
 
-struct bb_nccl_call {
-	const struct bb_collective *collective;
-	enum bb_nccl_algorithm algorithm; /* as requested */
-	enum bb_nccl_protocol protocol;
-	const struct bb_nccl_machine *machine; /* adjusted */
-	bool in_place;
-	double bytes; /* as "size" counts them */
-};
-
 /*
- * The factor on the model's time of CALL, by the measurements of its series. Where cross-validation
- * tested too little, SUPPORT has the interval of unseen machines.
+ * The factor on the model's time of CALL, whose machine is adjusted, by the measurements of its
+ * series. Where cross-validation tested too little, SUPPORT has the interval of unseen machines.
  */
 double bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nccl_call *call,
 			      struct bb_calibrated *support);

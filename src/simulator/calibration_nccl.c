@@ -168,6 +168,7 @@ static bb_status row_add(struct bb_calibration *c, const struct bb_point *p,
 			 const struct bb_claim *row, struct bb_error *error)
 {
 	struct bb_point point = *p;
+	struct bb_nccl_call call;
 	double ratio, low, high;
 
 	point.bytes = (double)row->size_bytes;
@@ -178,7 +179,8 @@ static bb_status row_add(struct bb_calibration *c, const struct bb_point *p,
 		c->far++;
 		return BB_OK;
 	}
-	bb_nccl_interval(c->constants, p->machine, point.bytes, &low, &high);
+	call = bb_calibration_call(&point);
+	bb_nccl_interval(c->constants, &call, &low, &high);
 	c->unlike += ratio < low || ratio > high;
 	return bb_calibration_add(c, &point) ? BB_OK : bb_no_memory(error, "--calibrate");
 }

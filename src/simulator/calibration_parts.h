@@ -189,6 +189,9 @@ BB_MUST bb_status bb_calibration_record(struct bb_calibration *c, const struct b
 
 /* ---- calibration_site.c -------------------------------------------------------------------- */
 
+/* The collective of P, a result of NCCL, on the machine as it is described. */
+struct bb_nccl_call bb_calibration_call(const struct bb_point *p);
+
 /* Set the figures of SITE to those of CLUSTER. */
 void bb_site_describe(struct bb_site *site, const struct bb_cluster *cluster);
 /* Fit the figures of C's site to its points. False: out of memory. */

@@ -53,20 +53,25 @@ void bb_calibration_adjust(const struct bb_calibration *c, struct bb_nccl_machin
 	machine_adjust(&c->site, c->site.fitted, machine);
 }
 
+struct bb_nccl_call bb_calibration_call(const struct bb_point *p)
+{
+	return (struct bb_nccl_call){.collective = p->collective,
+				     .algorithm = p->algorithm,
+				     .protocol = p->protocol,
+				     .machine = p->machine,
+				     .in_place = p->in_place,
+				     .bytes = p->bytes};
+}
+
 static double time_with(const struct bb_calibration *c, const double *values,
 			const struct bb_point *p)
 {
 	struct bb_nccl_machine m = *p->machine;
-	enum bb_nccl_algorithm algorithm = p->algorithm;
-	enum bb_nccl_protocol protocol = p->protocol;
+	struct bb_nccl_call call = bb_calibration_call(p);
 
 	machine_adjust(&c->site, values, &m);
-	if (bb_nccl_lacks(p->collective, BB_NCCL_ANY))
-		return bb_nccl_messages_time(c->constants, &m, p->collective, p->bytes);
-	if (!bb_nccl_choose(c->constants, &m, p->collective, p->bytes, &algorithm, &protocol))
-		return INFINITY;
-	return bb_nccl_time(c->constants, &m, BB_NCCL_AS_MEASURED, p->collective, algorithm,
-			    protocol, p->bytes);
+	call.machine = &m;
+	return bb_nccl_call_time(c->constants, &call);
 }
 
 double bb_site_time(const struct bb_calibration *c, const struct bb_point *p)

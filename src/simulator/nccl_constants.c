@@ -31,10 +31,6 @@ struct row {
 #define BY_PROTOCOL(name, field) ROW(name, field, TIME, BB_NCCL_PROTOCOLS)
 #define BY_SPAN(name) ROW(#name, name, RATE, BB_NCCL_SPANS)
 #define BY_SIZE(name, protocol) ROW(name, tree_share[protocol], SHARE, BB_NCCL_TREE_SIZES)
-#define INTERVAL(name, reach, known)                                                               \
-	ROW("interval_" name "_low", interval_low[reach][known], NUMBER, BB_NCCL_INTERVAL_SIZES),  \
-		ROW("interval_" name "_high", interval_high[reach][known], NUMBER,                 \
-		    BB_NCCL_INTERVAL_SIZES)
 #define SIMPLE(name, field) ROW(name, field[BB_NCCL_SIMPLE], TIME, 1)
 #define ONE(name, unit) ROW(#name, name, unit, 1)
 
@@ -64,12 +60,9 @@ static const struct row rows[] = {
 	ONE(pat_part, SHARE),
 	ONE(pat_hop_part, SHARE),
 	ONE(pat_rank, TIME),
-	INTERVAL("node", 0, 0),
-	INTERVAL("node_site", 0, 1),
-	INTERVAL("shared", 1, 0),
-	INTERVAL("shared_site", 1, 1),
-	INTERVAL("nodes", 2, 0),
-	INTERVAL("nodes_site", 2, 1),
+	ROW("interval_low", interval_low, NUMBER, BB_NCCL_INTERVAL_SIZES),
+	ROW("interval_high", interval_high, NUMBER, BB_NCCL_INTERVAL_SIZES),
+	ONE(interval_plugin, TIME),
 	ONE(fill_most, SIZE),
 	ONE(nvls_least, NUMBER),
 	ONE(nvls_few, NUMBER),
@@ -103,6 +96,8 @@ static const struct row rows[] = {
 	ONE(ring_ll_hop, TIME),
 	ONE(ring_gather_part, SHARE),
 	ONE(ring_wide_part, SHARE),
+	ONE(ring_wide_ll_hop, TIME),
+	ONE(ring_wide_ll_rate, RATE),
 	ONE(tree_net_more, TIME),
 	ONE(tree_net_whole, SIZE),
 	ONE(sm_clock, NUMBER),

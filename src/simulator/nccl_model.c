@@ -160,8 +160,12 @@ static double inside(const struct view *v, enum bb_nccl_algorithm algorithm,
 	if (!v->tuned && v->m->nvlink && algorithm == BB_NCCL_RING && protocol == BB_NCCL_SIMPLE &&
 	    v->c->ring_simple_hop > 0)
 		return v->c->ring_simple_hop;
-	if (!v->tuned && v->m->nvlink && protocol == BB_NCCL_LL && v->c->ring_ll_hop > 0)
-		return v->c->ring_ll_hop;
+	if (!v->tuned && v->m->nvlink && protocol == BB_NCCL_LL) {
+		if (v->m->wide && v->c->ring_wide_ll_hop > 0)
+			return v->c->ring_wide_ll_hop;
+		if (v->c->ring_ll_hop > 0)
+			return v->c->ring_ll_hop;
+	}
 	return hop(v, v->m->nvlink ? BB_NCCL_OVER_NVLINK : BB_NCCL_OVER_PCIE, algorithm, protocol);
 }
 
@@ -193,6 +197,8 @@ static double ll_most(const struct view *v)
 {
 	if (v->span > 0)
 		return v->c->ll_most_net[v->m->amd][v->span - 1];
+	if (!v->tuned && v->m->wide && v->c->ring_wide_ll_rate > 0)
+		return v->c->ring_wide_ll_rate;
 	return !v->tuned && v->c->ring_ll_rate > 0 ? v->c->ring_ll_rate : v->c->ll_most_node;
 }
 
@@ -235,10 +241,15 @@ static double ring_latency(const struct view *v, const struct bb_collective *col
 	return (hops - out) * in + out * between(v, BB_NCCL_RING, protocol);
 }
 
-/* The part of BUS that all_gather and reduce_scatter reach. */
-static double gather_bus(const struct view *v, double bus)
+/* The rate that rings reach: a part of NVLinks among nodes that share switches, and of the NICs in
+   all_gather and reduce_scatter. */
+static double ring_reach(const struct view *v, const struct bb_collective *collective)
 {
-	if (v->m->nodes > 1)
+	double bus = through_node(v, 1, v->m->taper.ring);
+
+	if (v->tuned)
+		return bus;
+	if (is_gather(collective) && v->m->nodes > 1)
 		bus = least(bus, v->c->ring_gather_part * through_net(v, 1, v->m->taper.ring));
 	return v->m->wide ? least(bus, v->c->ring_wide_part * v->link) : bus;
 }
@@ -258,10 +269,8 @@ static double ring_bus(const struct view *v, const struct bb_collective *collect
 		       enum bb_nccl_protocol protocol)
 {
 	const struct bb_nccl_constants *c = v->c;
-	double bus = through_node(v, 1, v->m->taper.ring);
+	const double bus = ring_reach(v, collective);
 
-	if (!v->tuned && is_gather(collective))
-		bus = gather_bus(v, bus);
 	if (protocol == BB_NCCL_LL)
 		return least(ll_most(v), c->ring_ll_part * bus);
 	if (protocol == BB_NCCL_LL128)
@@ -471,17 +480,6 @@ double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 	}
 }
 
-void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
-		      double bytes, double *low, double *high)
-{
-	const int reach = machine->nodes > 1 ? 2 : machine->wide;
-	const bool known = bb_nccl_issue(c, machine) > 0 || machine->nic_latency > 0;
-	const int size = bytes < 0x1p20 ? 0 : bytes < 0x1p28 ? 1 : 2;
-
-	*low = c->interval_low[reach][known][size];
-	*high = c->interval_high[reach][known][size];
-}
-
 bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 		    const struct bb_collective *collective, double bytes,
 		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol)
@@ -519,4 +517,42 @@ bool bb_nccl_choose_before(const struct bb_nccl_constants *c, const struct bb_nc
 		return false;
 	before.hop[BB_NCCL_OVER_NET][BB_NCCL_NVLSTREE][BB_NCCL_SIMPLE] = c->nvlstree_hop_before;
 	return bb_nccl_choose(&before, machine, collective, bytes, algorithm, protocol);
+}
+
+double bb_nccl_call_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call)
+{
+	enum bb_nccl_algorithm algorithm = call->algorithm;
+	enum bb_nccl_protocol protocol = call->protocol;
+
+	if (bb_nccl_lacks(call->collective, BB_NCCL_ANY))
+		return bb_nccl_messages_time(c, call->machine, call->collective, call->bytes);
+	if (!bb_nccl_choose(c, call->machine, call->collective, call->bytes, &algorithm, &protocol))
+		return INFINITY;
+	return bb_nccl_time(c, call->machine, BB_NCCL_AS_MEASURED, call->collective, algorithm,
+			    protocol, call->bytes);
+}
+
+/* In steps of a tenth, above 2 of a half: a plug-in that nothing is known of needs no more. */
+static double rounded_up(double multiple)
+{
+	const double steps = multiple < 2 ? 10 : 2;
+
+	return ceil(multiple * steps) / steps;
+}
+
+void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
+		      double *low, double *high)
+{
+	const int size = call->bytes < 0x1p20 ? 0 : call->bytes < 0x1p28 ? 1 : 2;
+	struct bb_nccl_machine slow = *call->machine;
+	struct bb_nccl_call slower = *call;
+
+	*low = c->interval_low[size];
+	*high = c->interval_high[size];
+	if (slow.nodes == 1 || slow.nic_latency > 0)
+		return;
+	slow.nic_latency = c->interval_plugin;
+	slower.machine = &slow;
+	*high = rounded_up(*high *
+			   fmax(1, bb_nccl_call_time(c, &slower) / bb_nccl_call_time(c, call)));
 }

@@ -52,7 +52,6 @@ enum { BB_NCCL_TREE_SIZES = 24 }; /* powers of two from 64 bytes on */
 enum { BB_NCCL_CHANNEL_RATES = 20 };
 
 enum { BB_NCCL_INTERVAL_SIZES = 3 }; /* below 1 MiB, below 256 MiB, and larger */
-enum { BB_NCCL_REACHES = 3 };        /* a node, nodes that share switches, several domains */
 
 /* Rates are in bytes per second, times in seconds. */
 struct bb_nccl_constants {
@@ -97,7 +96,9 @@ struct bb_nccl_constants {
 	double fill_most;        /* bytes from which the fill time no longer grows */
 	double ring_ll_hop;      /* over NVLink */
 	double ring_gather_part; /* of the NICs' rate, of all_gather and reduce_scatter */
-	double ring_wide_part;   /* of NVLinks' rate, of the same among nodes that share switches */
+	/* Of rings among nodes that share switches: the part of NVLinks' rate, and of LL a hop and
+	   the busbw. 0: as within a node. */
+	double ring_wide_part, ring_wide_ll_hop, ring_wide_ll_rate;
 	double tree_net_more; /* of each hop over the network, in full from tree_net_whole bytes on
 			       */
 	double tree_net_whole;
@@ -118,10 +119,10 @@ struct bb_nccl_constants {
 	/* Lines of the file that are published, fitted to measurements, or assumed. */
 	int published, fitted, assumed;
 	/* Multiples of a predicted time between which nine in ten measurements lay, of machines
-	   that nothing was fitted to. [reach][site is measured][size], as bb_nccl_interval has them
-	 */
-	double interval_low[BB_NCCL_REACHES][2][BB_NCCL_INTERVAL_SIZES];
-	double interval_high[BB_NCCL_REACHES][2][BB_NCCL_INTERVAL_SIZES];
+	   that nothing was fitted to, by size; the most that an unknown plug-in of the network adds
+	   to a hop. */
+	double interval_low[BB_NCCL_INTERVAL_SIZES], interval_high[BB_NCCL_INTERVAL_SIZES];
+	double interval_plugin;
 	const char *generation; /* "hopper" */
 };
 
@@ -181,14 +182,6 @@ double bb_nccl_messages_time(const struct bb_nccl_constants *c,
 double bb_nccl_issue(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine);
 
 /*
- * Set *LOW and *HIGH to the interval around a predicted time of BYTES that held nine in ten
- * measurements of unseen machines, as multiples of that time. It is narrower where the issue time
- * or the network plug-in of MACHINE's site has been measured.
- */
-void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
-		      double bytes, double *low, double *high);
-
-/*
  * Set *ALGORITHM and *PROTOCOL, either of which may be ANY, to NCCL's choice for BYTES, the least
  * time AS_TUNED. Returns false if none runs.
  */
@@ -200,5 +193,26 @@ bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 bool bb_nccl_choose_before(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 			   const struct bb_collective *collective, double bytes,
 			   enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);
+
+/* A collective as it is requested. */
+struct bb_nccl_call {
+	const struct bb_collective *collective;
+	enum bb_nccl_algorithm algorithm;
+	enum bb_nccl_protocol protocol;
+	const struct bb_nccl_machine *machine;
+	bool in_place;
+	double bytes; /* as "size" counts them */
+};
+
+/* Seconds AS_MEASURED of what NCCL chooses for CALL; INFINITY if nothing runs. */
+double bb_nccl_call_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call);
+
+/*
+ * Set *LOW and *HIGH to the interval around the predicted time of CALL that held nine in ten
+ * measurements of unseen machines, as multiples of that time. Over nodes without a nic_latency the
+ * high end includes a slow plug-in of the network.
+ */
+void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
+		      double *low, double *high);
 
 #endif

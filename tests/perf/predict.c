@@ -10,6 +10,7 @@
 #include "simulator/nccl_constants.h"
 #include "simulator/nccl_shape.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,17 +115,21 @@ static double ask(struct state *s, const char *collective, const char *cluster, 
 	const struct bb_collective *of = bb_collective_find(collective);
 	const struct group *g = find_group(s, cluster, ranks);
 	struct bb_nccl_constants c = g->constants;
-	enum bb_nccl_algorithm algorithm = BB_NCCL_RING;
-	enum bb_nccl_protocol protocol = BB_NCCL_ANY_PROTOCOL;
+	struct bb_nccl_call call = {.collective = of,
+				    .algorithm = BB_NCCL_RING,
+				    .protocol = BB_NCCL_ANY_PROTOCOL,
+				    .machine = &g->machine,
+				    .bytes = bytes};
+	double time;
 
 	need(of, collective);
 	change(s, &c);
-	if (bb_nccl_lacks(of, BB_NCCL_ANY))
-		return bb_nccl_messages_time(&c, &g->machine, of, bytes);
-	while (algorithm < BB_NCCL_ANY && strcmp(bb_nccl_algorithm_name(algorithm), name) != 0)
-		algorithm++;
-	need(bb_nccl_choose(&c, &g->machine, of, bytes, &algorithm, &protocol), name);
-	return bb_nccl_time(&c, &g->machine, BB_NCCL_AS_MEASURED, of, algorithm, protocol, bytes);
+	while (call.algorithm < BB_NCCL_ANY &&
+	       strcmp(bb_nccl_algorithm_name(call.algorithm), name) != 0)
+		call.algorithm++;
+	time = bb_nccl_call_time(&c, &call);
+	need(time < INFINITY, name);
+	return time;
 }
 
 int main(void)

@@ -127,6 +127,45 @@ static void test_channels(void **state)
 	near(channels_rate(90, 4, 50 * GB, 370.8 * GB), 8 * 36.7 * GB);
 }
 
+/* Over nodes the interval reaches to the time with a slow plug-in of the network, unless it is
+ * known. */
+static void test_interval(void **state)
+{
+	const struct bb_nccl_constants c = constants(90);
+	const struct bb_nccl_machine node = machine(90, 1, 8), unknown = machine(90, 2, 16);
+	struct bb_nccl_machine known = unknown, slow = unknown;
+	struct bb_nccl_call call = {.collective = &bb_all_reduce,
+				    .algorithm = BB_NCCL_TREE,
+				    .protocol = BB_NCCL_LL,
+				    .machine = &node,
+				    .bytes = 64};
+	double low, high, time;
+
+	bb_nccl_interval(&c, &call, &low, &high);
+	near(low, c.interval_low[0]);
+	near(high, c.interval_high[0]);
+	known.nic_latency = 1 * US;
+	call.machine = &known;
+	bb_nccl_interval(&c, &call, &low, &high);
+	near(high, c.interval_high[0]);
+	call.machine = &unknown;
+	bb_nccl_interval(&c, &call, &low, &high);
+	time = bb_nccl_call_time(&c, &call);
+	slow.nic_latency = c.interval_plugin;
+	call.machine = &slow;
+	near(low, c.interval_low[0]);
+	assert_true(high * time >= c.interval_high[0] * bb_nccl_call_time(&c, &call));
+	assert_true((high - 0.5) * time < c.interval_high[0] * bb_nccl_call_time(&c, &call));
+	/* Nothing of long messages. */
+	call = (struct bb_nccl_call){.collective = &bb_all_reduce,
+				     .algorithm = BB_NCCL_ANY,
+				     .protocol = BB_NCCL_ANY_PROTOCOL,
+				     .machine = &unknown,
+				     .bytes = 0x1p40};
+	bb_nccl_interval(&c, &call, &low, &high);
+	assert_true(high < c.interval_high[2] + 0.1);
+}
+
 /* What differs by generation: the plateau of long rings, NVLSTree's limits. */
 static void test_by_generation(void **state)
 {
@@ -406,21 +445,14 @@ static void test_settings(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_by_hand),
-		cmocka_unit_test(test_channels),
-		cmocka_unit_test(test_by_generation),
-		cmocka_unit_test(test_nvls_bound),
-		cmocka_unit_test(test_nvls_of_slow_links),
-		cmocka_unit_test(test_choices_seen),
-		cmocka_unit_test(test_forced),
-		cmocka_unit_test(test_sense),
-		cmocka_unit_test(test_messages),
-		cmocka_unit_test(test_issue),
-		cmocka_unit_test(test_tree_edges),
-		cmocka_unit_test(test_tapers),
-		cmocka_unit_test(test_rails_change),
-		cmocka_unit_test(test_unknown_gpu),
-		cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_channels),
+		cmocka_unit_test(test_interval),     cmocka_unit_test(test_by_generation),
+		cmocka_unit_test(test_nvls_bound),   cmocka_unit_test(test_nvls_of_slow_links),
+		cmocka_unit_test(test_choices_seen), cmocka_unit_test(test_forced),
+		cmocka_unit_test(test_sense),        cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_issue),        cmocka_unit_test(test_tree_edges),
+		cmocka_unit_test(test_tapers),       cmocka_unit_test(test_rails_change),
+		cmocka_unit_test(test_unknown_gpu),  cmocka_unit_test(test_settings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

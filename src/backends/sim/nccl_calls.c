@@ -109,6 +109,21 @@ static double call_size(const struct bb_call *call)
 	       (double)bb_dtype_size(call->dtype);
 }
 
+static struct bb_nccl_call call_of(const struct bb_nccl_machine *machine,
+				   const struct bb_call *call)
+{
+	const struct choice *choice = call->native->own;
+
+	return (struct bb_nccl_call){
+		.collective = call->collective,
+		.algorithm = choice->algorithm,
+		.protocol = choice->protocol,
+		.machine = machine,
+		.in_place = call->shape.in_place,
+		.bytes = call_size(call),
+	};
+}
+
 static bool is_messages(const struct bb_call *call)
 {
 	return bb_nccl_lacks(call->collective, BB_NCCL_ANY) != NULL;
@@ -143,9 +158,10 @@ void bb_sim_nccl_predict(const struct bb_nccl_constants *c, const struct bb_nccl
 	const struct choice *choice = call->native->own;
 	enum bb_nccl_algorithm algorithm = choice->algorithm, older = algorithm;
 	enum bb_nccl_protocol protocol = choice->protocol, older_protocol = protocol;
-	const double bytes = call_size(call);
+	const struct bb_nccl_call asked = call_of(machine, call);
+	const double bytes = asked.bytes;
 
-	bb_nccl_interval(c, machine, bytes, &prediction->low, &prediction->high);
+	bb_nccl_interval(c, &asked, &prediction->low, &prediction->high);
 	prediction->otherwise[0] = '\0';
 	if (is_messages(call) ||
 	    !bb_nccl_choose(c, machine, call->collective, bytes, &algorithm, &protocol) ||
@@ -161,15 +177,7 @@ double bb_sim_nccl_correct(const struct bb_calibration *calibration,
 			   const struct bb_nccl_machine *machine, const struct bb_call *call,
 			   struct bb_calibrated *support)
 {
-	const struct choice *choice = call->native->own;
-	const struct bb_nccl_call asked = {
-		.collective = call->collective,
-		.algorithm = choice->algorithm,
-		.protocol = choice->protocol,
-		.machine = machine,
-		.in_place = call->shape.in_place,
-		.bytes = call_size(call),
-	};
+	const struct bb_nccl_call asked = call_of(machine, call);
 
 	return bb_calibration_of_nccl(calibration, &asked, support);
 }
