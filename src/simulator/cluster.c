@@ -159,6 +159,14 @@ static bb_status read_source(struct bb_cluster *c, const char *name, bb_topology
 
 /* ---- the pairs of a node ------------------------------------------------------------------ */
 
+/* The package of a rank of a node without GPUs: they have equal parts of the ranks. */
+static int package_of(const struct bb_cluster *c, int rank)
+{
+	const int packages = c->node->host.npackages > 0 ? c->node->host.npackages : 1;
+
+	return rank / ((c->gpus + packages - 1) / packages);
+}
+
 static struct bb_cluster_route pair_route(const struct bb_cluster *c, int a, int b)
 {
 	const double *f = c->figures;
@@ -172,8 +180,10 @@ static struct bb_cluster_route pair_route(const struct bb_cluster *c, int a, int
 		return (struct bb_cluster_route){BB_CLUSTER_LEAF, 1, c->nic_rate,
 						 f[BB_FIGURE_NET_LATENCY]};
 	if (c->inside == BB_INSIDE_MEMORY)
-		return (struct bb_cluster_route){BB_CLUSTER_MEMORY, 0, c->gpu_rate,
-						 f[BB_FIGURE_CORE_LATENCY]};
+		return (struct bb_cluster_route){
+			BB_CLUSTER_MEMORY, 0, c->gpu_rate,
+			f[package_of(c, a) == package_of(c, b) ? BB_FIGURE_CORE_LATENCY
+							       : BB_FIGURE_PACKAGE_LATENCY]};
 	if (c->inside == BB_INSIDE_SWITCH)
 		return route;
 	for (int other = 0; other < c->gpus; other++)

@@ -36,7 +36,8 @@ enum bb_figure {
 	BB_FIGURE_NODE_RANKS,
 	BB_FIGURE_LOOPBACK,            /* not 0: messages within a node take its NICs, too */
 	BB_FIGURE_CORE_RATE,           /* of a rank's copies within the node */
-	BB_FIGURE_CORE_LATENCY,        /* of a message within the node */
+	BB_FIGURE_CORE_LATENCY,        /* of a message within a package */
+	BB_FIGURE_PACKAGE_LATENCY,     /* of one to another package of the node */
 	BB_FIGURE_MEMORY_RATE,         /* of a package; 0: its ranks do not share it */
 	BB_FIGURE_MEMORY_EFFICIENCY,   /* bytes of messages over bytes of memory */
 	BB_FIGURE_INLINE_SIZE,         /* the most bytes that MPI sends with the header */

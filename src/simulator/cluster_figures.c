@@ -41,6 +41,7 @@ static const struct {
 	FIGURE(LOOPBACK, "loopback", COUNT),
 	FIGURE(CORE_RATE, "core_rate", RATE),
 	FIGURE(CORE_LATENCY, "core_latency", TIME),
+	FIGURE(PACKAGE_LATENCY, "package_latency", TIME),
 	FIGURE(MEMORY_RATE, "memory_rate", RATE),
 	FIGURE(MEMORY_EFFICIENCY, "memory_efficiency", SHARE),
 	FIGURE(INLINE_SIZE, "inline_size", SIZE),

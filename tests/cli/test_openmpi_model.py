@@ -52,6 +52,22 @@ def has_an_interval_where_rows_are():
 
 
 @test
+def packages_are_further_apart():
+    """A message to another package arrives `package_latency` later; within one that changes nothing."""
+    def time(folder, latency, ranks):
+        path = os.path.join(folder, f"{latency}.cluster")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"system = epyc-7742\nnodes = 1\npackage_latency = {latency}us # a test\n")
+        (record,) = records(f"sendrecv --backend sim --cluster {path} -g {ranks} -b 8 -e 8 --algo ring")[:1]
+        return record["time_us"]
+
+    with tempfile.TemporaryDirectory() as folder:
+        equal(time(folder, 1, 64), time(folder, 5, 64), "ranks of one package")
+        more = time(folder, 5, 65) - time(folder, 1, 65)
+        expect(abs(more - 4) < 1e-6, f"two packages: {more} us more, not 4")
+
+
+@test
 def ranks_share_memory_and_nics():
     """Among ranks of a package large messages are slower than alone; over nodes all ranks share the NIC."""
     def time(line):
