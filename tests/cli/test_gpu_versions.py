@@ -34,9 +34,12 @@ RELEASES = (
     (22907, "ncclCommMemStats ncclCommResume ncclCommSuspend"),
     (23004, "ncclParamBind ncclParamDumpAll ncclParamGet ncclParamGetAllParameterKeys ncclParamGetParameter "
             "ncclParamGetStr"),
+    (23102, "ncclAllGatherConfig ncclAllReduceConfig ncclAlltoAllConfig ncclBroadcastConfig ncclGatherConfig "
+            "ncclReduceConfig ncclReduceScatterConfig ncclScatterConfig"),
+    (23203, "ncclSetEncryption"),
 )  # fmt: skip
 TOO_OLD = (21212, 21701)
-VERSIONS = (21806, 22105, 22403, 22707, 22809, 23007, 23203)  # the last is unknown and has the functions of 2.30
+VERSIONS = (21806, 22105, 22403, 22707, 22809, 23007, 23102, 23203)
 
 # Refused before a version: options, first version, message.
 FEATURES = (
@@ -67,7 +70,7 @@ def functions(code):
 
 # ---- libraries -------------------------------------------------------------------------------
 
-OF_NCCL = ("fake_comm", "fake_compute", "fake_device", "fake_known", "fake_ops", "fake_profiler")
+OF_NCCL = ("fake_comm", "fake_compute", "fake_known", "fake_ops", "fake_profiler")
 
 
 def link(path, *words):
@@ -79,9 +82,11 @@ def link(path, *words):
 
 def stand_ins(of_nccl):
     """The objects of tests/fake that are NCCL, or all others, without the search for the library."""
-    found = glob.glob(os.path.join(kit.Settings.build, "tests", "fake", "*.o"))
-    names = {path: os.path.basename(path)[:-2] for path in found}
-    return [path for path in found if names[path] != "fake_library" and (names[path] in OF_NCCL) == of_nccl]
+    sources = ("tests/fake/*.c", "tests/fake/*.cc", "src/backends/nccl/*.cu")
+    found = [path for source in sources for path in glob.glob(os.path.join(kit.ROOT, source))]
+    names = [os.path.splitext(os.path.basename(path))[0] for path in found]
+    folder = os.path.join(kit.Settings.build, "tests", "fake")
+    return [f"{folder}/{name}.o" for name in names if name != "fake_library" and (name in OF_NCCL) == of_nccl]
 
 
 def library(folder, names, place, file=FILE):

@@ -12,7 +12,6 @@
  *   fake_library.c  how the backend finds the library
  *   fake_comm.c     communicators
  *   fake_known.c    operations, registered memory and device parts of communicators
- *   fake_device.cc  the same as the headers have it in C++, for kernels (nccl_device.h)
  *   fake_ops.c      collectives and messages, and groups of calls
  *   fake_profiler.c  what a profiler is told
  *   fake_compute.c  what the ranks of a collective get

@@ -492,7 +492,8 @@ ncclResult_t fake_check_algorithm(ncclComm_t comm, enum fake_kind kind, ncclData
 		return ncclSuccess;
 	return fake_complain(fake_number("BUSBENCH_FAKE_INTERNAL", 0) ? ncclInternalError
 								      : ncclInvalidUsage,
-			     "No algorithm/protocol available for function %d with datatype %d. "
+			     "No algorithm/protocol%s available for function %d with datatype %d. "
 			     "NCCL_ALGO was set to %s.",
-			     (int)kind, (int)type, comm->clique->algorithm);
+			     fake_version() >= 23100 ? " nor symKernelId" : "", (int)kind,
+			     (int)type, comm->clique->algorithm);
 }

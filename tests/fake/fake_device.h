@@ -1,6 +1,7 @@
 /*
  * fake_device.h - NCCL's device API, as far as kernels on the CPU have it: windows, and barriers
- * between the ranks of a process or several.
+ * between the ranks of a process or several. Nothing is taken from NCCL's own headers, which
+ * describe it in C++ alone and in other files from 2.32 on.
  */
 #ifndef BB_TESTS_FAKE_DEVICE_H
 #define BB_TESTS_FAKE_DEVICE_H
@@ -26,14 +27,11 @@ struct ncclDevComm {
 	void (*barrier)(const struct ncclDevComm *device);
 };
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-/* ncclDevCommCreate, with what it needs: multimem, networking, the number of barriers. */
-ncclResult_t fake_device_create(ncclComm_t comm, bool multimem, bool gin, int barriers,
-				struct ncclDevComm *device);
-#ifdef __cplusplus
-}
-#endif
+/* What a communicator's device part is made for. */
+struct ncclDevCommRequirements {
+	bool lsaMultimem;
+	int barrierCount, lsaBarrierCount;
+	int ginSignalCount;
+};
 
 #endif

@@ -174,25 +174,24 @@ static void device_barrier(const struct ncclDevComm *device)
 }
 
 /* The ranks' memory is the host's, which no switch reduces and no network writes. */
-ncclResult_t fake_device_create(ncclComm_t comm, bool multimem, bool gin, int barriers,
-				struct ncclDevComm *device)
+ncclResult_t ncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommRequirements *needs,
+			       struct ncclDevComm *device)
 {
 	const long lsa = fake_number("BUSBENCH_FAKE_LSA", comm->clique->n);
 
-	if (fake_enter("ncclDevCommCreate"))
-		return fake_complain(ncclSystemError, "ncclDevCommCreate was to fail");
+	FAKE_NCCL();
 	if (!fake_number("NCCL_WIN_ENABLE", 1))
 		return fake_complain(ncclInvalidUsage,
 				     "Communicator does not support symmetric memory!");
-	if (multimem)
+	if (needs->lsaMultimem)
 		return fake_complain(ncclInvalidArgument, "Multicast support requested for team "
 							  "but none available on system.");
-	if (gin)
+	if (needs->ginSignalCount > 0)
 		return fake_complain(ncclInternalError, "GIN is not supported.");
-	if (barriers < 1)
+	if (needs->lsaBarrierCount < 1)
 		fake_misused("a device communicator has no barriers");
 	if (comm->rank == 0 && fake_number("BUSBENCH_FAKE_DEVICE", 0))
-		fprintf(stderr, "fake: device part for %d barriers\n", barriers);
+		fprintf(stderr, "fake: device part for %d barriers\n", needs->lsaBarrierCount);
 	*device = (struct ncclDevComm){.rank = comm->rank,
 				       .nRanks = comm->clique->n,
 				       .lsaRank = comm->rank,

@@ -9,7 +9,6 @@
 #define BB_TESTS_NCCL_DEVICE_H
 
 #include <nccl.h>
-#include <nccl_device/core.h>
 
 #include "fake_device.h"
 
@@ -19,6 +18,9 @@ enum memory_order { memory_order_acquire, memory_order_release };
 }
 
 struct ncclCoopCta {
+};
+
+struct ncclTeamTagLsa {
 };
 
 template <typename Coop> struct ncclLsaBarrierSession {
