@@ -32,7 +32,7 @@ kernel_speed() {
 	[ "${slow%% *}" -ge 80 ]
 }
 
-# The most of all sizes in GB/s, of each kind of work with each memory.
+# The most of all sizes in GB/s, of each kind of work with each memory; all_: of all GPUs at once.
 memory_speed() {
 	local name value
 	perf mem_bandwidth -g "$1" "${MEMORY_SIZES[@]}" --csv "$TEMP/memory.csv" || return
@@ -42,6 +42,7 @@ memory_speed() {
 		$at["quantity"] == "bandwidth" {
 			from = $at["memory_from"]; to = $at["memory_to"]
 			key = $at["route"] "_" from (from != "" && to != "" && from != to ? "_" to : from == "" ? to : "") "_GBps"
+			if ($at["workers"] > 1) key = "all_" key
 			gsub(" ", "", key); if ($at["GBps"] + 0 > most[key]) most[key] = $at["GBps"] }
 		END { for (key in most) printf "%s %.4g\n", key, most[key] }' "$TEMP/memory.csv" | sort)
 }

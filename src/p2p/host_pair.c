@@ -73,8 +73,12 @@ static const struct host_route {
 static bb_status add(struct bb_pairs *pairs, const struct host_route *route,
 		     enum bb_memory_kind kind, int from, int to, uint64_t size)
 {
-	struct bb_memory_case c = {
-		.kind = kind, .route = route->name, .from = from, .to = to, .bytes = size};
+	struct bb_memory_case c = {.kind = kind,
+				   .route = route->name,
+				   .from = from,
+				   .to = to,
+				   .alone = true,
+				   .bytes = size};
 
 	if (size % BB_WORK_ALIGNMENT != 0)
 		c.skip = "sizes between a GPU and its host are multiples of 256 bytes";

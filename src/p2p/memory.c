@@ -152,6 +152,8 @@ static bool goes_together(const struct bb_memory *m, enum bb_memory_kind kind, i
 		return gpu && to == 0 && from > 0;
 	if (!gpu)
 		return to == from;
+	if (kind == BB_MEMORY_CHASE)
+		return to == from && to <= BB_SPACE_PINNED;
 	return kind == BB_MEMORY_COPY || by_kernel ? to == 0 || from == 0 : to == 0 && from == 0;
 }
 
@@ -170,6 +172,18 @@ static bb_status add_sizes(struct bb_memory *m, struct bb_memory_case model)
 	return status;
 }
 
+/* Are cases wanted in which one rank of a place works, or all of them? A GPU that is the only rank
+   works alone. */
+static bool is_wanted(const struct bb_memory *m, bool alone)
+{
+	const bool only = m->run->options.backend->gpu && m->run->world.nranks == 1;
+
+	if (only)
+		return alone;
+	return m->settings.workers == BB_WORKERS_BOTH ||
+	       m->settings.workers == (alone ? BB_WORKERS_ONE : BB_WORKERS_ALL);
+}
+
 /* Spaces are outermost, so that arrays are reused. */
 static bb_status add_spaces(struct bb_memory *m, int to, int from)
 {
@@ -177,18 +191,11 @@ static bb_status add_spaces(struct bb_memory *m, int to, int from)
 
 	for (int alone = 0; alone < 2; alone++)
 		for (int kind = 0; kind < BB_MEMORY_KINDS && status == BB_OK; kind++) {
-			const bool wanted =
-				m->settings.workers == BB_WORKERS_BOTH ||
-				m->settings.workers == (alone ? BB_WORKERS_ONE : BB_WORKERS_ALL);
-
 			if (!(m->settings.works >> kind & 1) ||
 			    !goes_together(m, (enum bb_memory_kind)kind, to, from))
 				continue;
 			/* A chase has one worker. */
-			if (kind == BB_MEMORY_CHASE ? !alone : !wanted)
-				continue;
-			/* A GPU is one rank. */
-			if (kind != BB_MEMORY_CHASE && alone && m->run->options.backend->gpu)
+			if (kind == BB_MEMORY_CHASE ? !alone : !is_wanted(m, alone))
 				continue;
 			status = add_sizes(m, (struct bb_memory_case){
 						      .kind = (enum bb_memory_kind)kind,

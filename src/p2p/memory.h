@@ -1,6 +1,7 @@
 /*
  * memory.h - the benchmark of memory: bandwidth of the cores of each NUMA node to the memory of
- * each, of a GPU to its own memory and to the host's; and the latency of dependent loads.
+ * each, of a GPU, and of all GPUs of a host at once, to their own memory and to the host's; and the
+ * latency of dependent loads.
  *
  *   memory.c        the benchmark: options, plan
  *   memory_drive.c  the experiment
@@ -31,7 +32,8 @@ enum bb_workers { BB_WORKERS_ALL, BB_WORKERS_ONE, BB_WORKERS_BOTH };
 	OPTION(SET, work, "work", 0, "all", "kinds of work on memory", .choices = work_names,      \
 	       .section = "Memory", .usual = true)                                                 \
 	OPTION(CHOICE, workers, "workers", 0, "both",                                              \
-	       "ranks of a NUMA node that work at once: all, one, or first all and then one",      \
+	       "ranks of a NUMA node, or GPUs of a host, that work at once: all, one, or first "   \
+	       "all and then one",                                                                 \
 	       .choices = worker_names, .usual = true)                                             \
 	OPTION(INT, iters, "iters", 'n', "10", "timed iterations", .min = 1, .max = MOST_ITERS,    \
 	       .usual = true)
@@ -47,7 +49,7 @@ struct bb_memory_case {
 	enum bb_memory_kind kind;
 	const char *route; /* its name in records */
 	int to, from;      /* spaces: what is written, or only read; what it is made from */
-	bool alone;        /* one rank of a place works */
+	bool alone;        /* one rank of a NUMA node works, or one GPU of a host; else all */
 	uint64_t bytes;    /* of an array, for all workers together; of a chase */
 	const char *skip;  /* why it is not run; NULL: run it */
 };

@@ -1,6 +1,6 @@
 /*
  * memory_drive.c - the experiment: one case after the other, one place after the other. A place is
- * a NUMA node of a host, or a GPU; the ranks of the others sleep meanwhile.
+ * a NUMA node of a host, a GPU, or all GPUs of a host; the ranks of the others sleep meanwhile.
  */
 #include "p2p/memory.h"
 
@@ -30,16 +30,22 @@ struct array_of {
 	int space;
 };
 
+/* The ranks of a place that work at once. */
+struct team {
+	int *places; /* of each rank, numbered in the order of their first ranks */
+	int nplaces;
+	int mine;               /* this rank's place */
+	int n;                  /* ranks that work at it */
+	bool works;             /* this rank is one of them */
+	struct bb_group *group; /* they; NULL: one alone */
+};
+
 /* A driver's state. */
 struct memory_session {
 	struct bb_engine engine;
 	const struct bb_memory_plan *plan;
-	struct bb_group *team; /* the ranks of this rank's place */
-	int n, nplaces;
-	int *places; /* of each rank, numbered in the order of their first ranks */
-	int mine;    /* this rank's place */
-	int nteam;   /* ranks at this place */
-	bool first;  /* this is the lowest rank of its place */
+	int n;
+	struct team teams[2]; /* of all ranks of a place; of one, see struct bb_memory_case */
 	struct array_of arrays[ARRAYS];
 	struct bb_queue *queues[2]; /* for both directions at once; or NULL */
 	double *data;               /* DATA tables of 2 * PERIOD */
@@ -51,53 +57,77 @@ enum report { IS_WORKER, BYTES, WRONG, CHECKED, REPEATS, REPORT_HEAD };
 
 /* ---- before the first case ------------------------------------------------------------------ */
 
-static bool same_place(const struct memory_session *s, const struct bb_rank_info *infos, int a,
-		       int b)
+static const struct team *team_of(const struct memory_session *s, const struct bb_memory_case *c)
 {
-	if (s->engine.backend->gpu)
-		return a == b;
-	return infos[a].location.numa == infos[b].location.numa &&
-	       strcmp(infos[a].location.host, infos[b].location.host) == 0;
+	return &s->teams[c->alone];
 }
 
-static void number_places(struct memory_session *s, const struct bb_rank_info *infos)
+static bool same_place(const struct memory_session *s, bool alone, int a, int b)
 {
+	const struct bb_rank_info *const infos = s->engine.run->infos;
+	const bool gpu = s->engine.backend->gpu;
+
+	if (gpu && alone)
+		return a == b;
+	return strcmp(infos[a].location.host, infos[b].location.host) == 0 &&
+	       (gpu || infos[a].location.numa == infos[b].location.numa);
+}
+
+static void number_places(struct memory_session *s, bool alone)
+{
+	struct team *t = &s->teams[alone];
+
 	for (int r = 0; r < s->n; r++) {
 		int first = 0;
 
-		while (!same_place(s, infos, first, r))
+		while (!same_place(s, alone, first, r))
 			first++;
-		s->places[r] = first < r ? s->places[first] : s->nplaces++;
+		t->places[r] = first < r ? t->places[first] : t->nplaces++;
 	}
-	s->mine = s->places[s->engine.driver->rank];
+	t->mine = t->places[s->engine.driver->rank];
 }
 
-static bb_status open_team(struct memory_session *s)
+static bb_status open_team(struct memory_session *s, bool alone)
 {
-	int *members = s->n > 0 ? calloc((size_t)s->n, sizeof(*members)) : NULL;
-	bb_status status;
+	struct team *t = &s->teams[alone];
+	int *members = calloc((size_t)s->n, sizeof(*members)), n = 0;
+	bb_status status = BB_OK;
 
-	if (!members)
-		return bb_no_memory(&s->engine.run->error, "groups");
+	t->places = calloc((size_t)s->n, sizeof(*t->places));
+	if (!members || !t->places) {
+		free(members);
+		return bb_no_memory(&s->engine.run->error, "the ranks");
+	}
+	number_places(s, alone);
 	for (int r = 0; r < s->n; r++)
-		if (s->places[r] == s->mine)
-			members[s->nteam++] = r;
-	s->first = members[0] == s->engine.driver->rank;
-	status = s->engine.backend->group_open(s->engine.rank, members, s->nteam, &s->team,
-					       &s->engine.run->error);
+		if (t->places[r] == t->mine)
+			members[n++] = r;
+	t->works = !alone || members[0] == s->engine.driver->rank;
+	t->n = alone ? 1 : n;
+	if (t->n == s->n)
+		t->group = s->engine.world;
+	else if (t->n > 1)
+		status = s->engine.backend->group_open(s->engine.rank, members, t->n, &t->group,
+						       &s->engine.run->error);
 	free(members);
 	return status;
+}
+
+static void close_team(struct memory_session *s, struct team *t)
+{
+	if (t->group != s->engine.world)
+		s->engine.backend->group_close(t->group);
+	free(t->places);
 }
 
 static bb_status open_lists(struct memory_session *s)
 {
 	const size_t iters = (size_t)s->engine.options->iters;
 
-	s->places = calloc((size_t)s->n, sizeof(*s->places));
 	s->report = calloc(REPORT_HEAD + iters, sizeof(*s->report));
 	s->times = calloc(2 * iters, sizeof(*s->times));
 	s->data = calloc(DATA * 2 * PERIOD, sizeof(*s->data));
-	if (!s->places || !s->report || !s->times || !s->data)
+	if (!s->report || !s->times || !s->data)
 		return bb_no_memory(&s->engine.run->error, "the ranks");
 	for (int i = 0; i < 2 * PERIOD; i++) {
 		s->data[BASE * 2 * PERIOD + i] = i % PERIOD + 1;
@@ -124,8 +154,8 @@ static bb_status memory_open(struct bb_engine *engine)
 	s->plan = bb_memory_plan_of(engine->run);
 	s->n = engine->run->world.nranks;
 	BB_TRY(status, open_lists(s), done);
-	number_places(s, engine->run->infos);
-	BB_TRY(status, open_team(s), done);
+	for (int alone = 0; alone < 2; alone++)
+		BB_TRY(status, open_team(s, alone), done);
 	for (int q = 0; q < 2 && copies_both_directions(s); q++)
 		BB_TRY(status,
 		       engine->backend->queue_open(engine->rank, &s->queues[q],
@@ -151,8 +181,8 @@ static void memory_close(struct bb_engine *engine)
 		release(s, &s->arrays[i]);
 	for (int q = 0; q < 2; q++)
 		s->engine.backend->queue_close(s->queues[q]);
-	s->engine.backend->group_close(s->team);
-	free(s->places);
+	for (int alone = 0; alone < 2; alone++)
+		close_team(s, &s->teams[alone]);
 	free(s->report);
 	free(s->times);
 	free(s->data);
@@ -163,7 +193,7 @@ static void memory_close(struct bb_engine *engine)
 /* Returns the bytes of this rank's part of an array, never 0. */
 static size_t share(const struct memory_session *s, const struct bb_memory_case *c)
 {
-	const size_t part = (size_t)c->bytes / (size_t)(c->alone ? 1 : s->nteam);
+	const size_t part = (size_t)c->bytes / (size_t)team_of(s, c)->n;
 
 	return part < BB_WORK_ALIGNMENT ? BB_WORK_ALIGNMENT
 					: part / BB_WORK_ALIGNMENT * BB_WORK_ALIGNMENT;
@@ -329,9 +359,9 @@ struct turn {
 static bb_status memory_ready(void *own)
 {
 	struct turn *t = own;
-	struct memory_session *s = t->s;
+	struct bb_group *const team = team_of(t->s, t->c)->group;
 
-	return t->c->alone || s->nteam == 1 ? BB_OK : s->engine.backend->barrier(s->team);
+	return team ? t->s->engine.backend->barrier(team) : BB_OK;
 }
 
 static bb_status memory_operate(void *own, int64_t sample)
@@ -407,18 +437,22 @@ static void join_workers(struct memory_session *s, const double *reports, struct
 	}
 }
 
-static void name_place(const struct memory_session *s, int place, char name[BB_TEXT])
+static void name_place(const struct memory_session *s, const struct bb_memory_case *c, int place,
+		       char name[BB_TEXT])
 {
+	const int *const places = team_of(s, c)->places;
 	const struct bb_location *at;
 	int rank = 0;
 
-	while (s->places[rank] != place)
+	while (places[rank] != place)
 		rank++;
 	at = &s->engine.run->infos[rank].location;
-	if (s->engine.backend->gpu)
+	if (!s->engine.backend->gpu)
+		snprintf(name, BB_TEXT, "node %d", at->numa < 0 ? 0 : at->numa);
+	else if (c->alone)
 		snprintf(name, BB_TEXT, "GPU %d", at->device);
 	else
-		snprintf(name, BB_TEXT, "node %d", at->numa < 0 ? 0 : at->numa);
+		snprintf(name, BB_TEXT, "GPUs");
 }
 
 static bb_status deliver(struct memory_session *s, const struct bb_memory_case *c, int place,
@@ -434,7 +468,7 @@ static bb_status deliver(struct memory_session *s, const struct bb_memory_case *
 	bb_record_init(&bb_record_pair, &r);
 	join_workers(s, reports, &r, &bytes);
 	bb_stats_compute(s->times, iters, &stats);
-	name_place(s, place, at);
+	name_place(s, c, place, at);
 	s->engine.backend->spaces->name(s->engine.run->context, c->from, from);
 	s->engine.backend->spaces->name(s->engine.run->context, c->to, to);
 	r.quantity = chases ? "latency" : "bandwidth";
@@ -471,7 +505,7 @@ static bb_status deliver(struct memory_session *s, const struct bb_memory_case *
 static bb_status run_at(struct memory_session *s, const struct bb_memory_case *c, int place)
 {
 	const size_t bytes = (REPORT_HEAD + (size_t)s->engine.options->iters) * sizeof(double);
-	const bool works = place == s->mine && (!c->alone || s->first);
+	const bool works = place == team_of(s, c)->mine && team_of(s, c)->works;
 	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	const void *all;
 	bb_status status;
@@ -518,7 +552,7 @@ static bb_status run_case(struct memory_session *s, const struct bb_memory_case 
 
 	if (c->skip)
 		status = skip(s, c);
-	for (int place = 0; place < s->nplaces && !c->skip && status == BB_OK; place++)
+	for (int place = 0; place < team_of(s, c)->nplaces && !c->skip && status == BB_OK; place++)
 		status = run_at(s, c, place);
 	if (bb_driver_leads(s->engine.driver))
 		bb_ticker_step(&s->engine.run->ticker, c->bytes);

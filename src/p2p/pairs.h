@@ -83,7 +83,8 @@ struct bb_pair_options {
 	FIELD(INT, to, "",                                                                         \
 	      "target rank; equal to from: a private copy; null: the host, memory, or all ranks "  \
 	      "but from")                                                                          \
-	FIELD(STRING, place, "", "memory: NUMA node or GPU of the ranks that work")                \
+	FIELD(STRING, place, "",                                                                   \
+	      "memory: NUMA node or GPU that works; GPUs: all of a host at once")                  \
 	FIELD(INT, workers, "", "memory: number of ranks that work at once")                       \
 	FIELD(STRING, memory_from, "", "memory: location of what is read")                         \
 	FIELD(STRING, memory_to, "", "memory: location of what is written")                        \

@@ -97,10 +97,42 @@ def gpus_copy_to_and_from_the_host():
             expect((gpu, "copy", *ends) in got, f"from {ends[0]} to {ends[1]}")
         expect((gpu, "both", "pageable", "device") in got, "both at once, pageable")
         expect((gpu, "both", "pageable", "host") not in got, "what is the host's own affair")
-        expect((gpu, "latency", "device", None) in got, "latency")
+        for space in ("device", "host"):
+            expect((gpu, "latency", space, None) in got, f"latency of {space}")
     for r in found["pair"]:
         if r["route"] == "copy":
             check_numbers(r, 2 if r["memory_from"] == r["memory_to"] else 1)
         expect(not r["wrong"], f"wrong data {r}")
     text = gpus.run(f"mem_bandwidth -g 2 {SMALL} --work copy").exits(0).out
     expect("host -> device" in text and "# copy, GB/s, one rank at once, 64K" in text, text)
+
+
+@test
+def all_gpus_at_once():
+    """All GPUs of the host to it, from it, and both; each moves its part, and the slowest counts."""
+    line = "mem_bandwidth -g 4 -b 4K -e 4K -n 2 --json - --work"
+    found = records(gpus.run(f"{line} copy,latency"))["pair"]
+    got = {(r["place"], r["workers"], r["route"], r["memory_from"], r["memory_to"]) for r in found}
+    for place in (("GPUs", 4), ("GPU 0", 1), ("GPU 3", 1)):
+        expect((*place, "both", "host", "device") in got, f"both ways of {place}")
+        for ends in (("host", "device"), ("device", "host"), ("device", "device")):
+            expect((*place, "copy", *ends) in got, f"{ends} of {place}")
+    equal({r["place"] for r in found if r["route"] == "latency"}, {f"GPU {i}" for i in range(4)}, "latency")
+    for r in found:
+        expect(not r["wrong"], f"wrong data {r}")
+        if r["route"] == "copy":
+            check_numbers(r, 2 if r["memory_from"] == r["memory_to"] else 1)
+    for words, workers in (("copy --workers one", 1), ("kernel-copy --workers all -n 1 -w 0", 4)):
+        rows = records(gpus.run(f"{line} {words}"))["pair"]
+        equal({r["workers"] for r in rows}, {workers}, words)
+    rows = records(gpus.run(f"{line} copy --workers all -g 1"))["pair"]
+    equal({(r["place"], r["workers"]) for r in rows}, {("GPU 0", 1)}, "a GPU alone")
+
+
+@test
+def one_gpu_of_all_goes_wrong():
+    line = "mem_bandwidth -g 3 -b 4K -e 4K -n 1 -w 0 --work copy --workers all --json - --fault"
+    slow = records(gpus.run(f"{line} slow:2:20ms"))["pair"]
+    expect(all(r["min_us"] * r["repeats"] >= 20000 for r in slow), "the slowest GPU does not count")
+    wrong = records(gpus.run(f"{line} corrupt:1"), (7,))["pair"]
+    expect(all(r["wrong"] > 0 for r in wrong), "not seen")
