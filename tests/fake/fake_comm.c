@@ -242,6 +242,10 @@ static void tell_config(const char *how, const ncclConfig_t *config)
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_NVLINK_SCHEDULING
 	fprintf(stderr, " nvlinkCentricSched=%d", config->nvlinkCentricSched);
 #endif
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_POLICIES
+	if (config->CTAPolicy != NCCL_CTA_POLICY_DEFAULT)
+		fprintf(stderr, " CTAPolicy=%d", config->CTAPolicy);
+#endif
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_PEERS
 	if (config->maxP2pPeers != NCCL_CONFIG_UNDEF_INT)
 		fprintf(stderr, " maxP2pPeers=%d", config->maxP2pPeers);
