@@ -35,18 +35,25 @@ static bb_status no_memory(const struct bb_rank *rank)
 
 /* ---- barriers ------------------------------------------------------------------------ */
 
+bb_status bb_nccl_any(struct bb_rank *rank, bool mine, bool *any)
+{
+	const size_t n = (size_t)rank->context->world.nranks;
+	const char flag = mine;
+	char *const all = malloc(n);
+	bb_status status =
+		all ? bb_nccl_gather(rank, &bb_payload_flags, &flag, all) : no_memory(rank);
+
+	*any = status == BB_OK && memchr(all, 1, n);
+	free(all);
+	return status;
+}
+
 /* Of all drivers, through the launch. */
 static bb_status launch_barrier(struct bb_rank *rank)
 {
-	const char mine = 0;
-	char *all = malloc((size_t)rank->context->world.nranks);
-	bb_status status;
+	bool any;
 
-	if (!all)
-		return no_memory(rank);
-	status = bb_nccl_gather(rank, &bb_payload_flags, &mine, all);
-	free(all);
-	return status;
+	return bb_nccl_any(rank, false, &any);
 }
 
 bb_status bb_nccl_messages_end(const struct bb_rank *rank, bb_status status)

@@ -93,20 +93,6 @@ static bool is_device_refused(struct bb_group *group, const struct bb_call *call
 	return true;
 }
 
-/* *ANY = is REFUSED true on some rank? Collective over the world. */
-static bb_status any_refused(struct bb_rank *rank, bool refused, bool *any)
-{
-	const char mine = refused;
-	char *const all = malloc((size_t)rank->context->world.nranks);
-	bb_status status = all ? BB_OK : bb_no_memory(rank->context->error, "a rank");
-
-	if (status == BB_OK)
-		status = bb_nccl_gather(rank, &bb_payload_flags, &mine, all);
-	*any = status == BB_OK && memchr(all, 1, (size_t)rank->context->world.nranks);
-	free(all);
-	return status;
-}
-
 bb_status bb_nccl_device_open(struct bb_group *group, const struct bb_call *call, bool *refused)
 {
 	struct bb_rank *rank = group->rank;
@@ -125,7 +111,7 @@ bb_status bb_nccl_device_open(struct bb_group *group, const struct bb_call *call
 	if (!mine)
 		BB_TRY(status, bb_nccl_check(rank, result, "ncclDevCommCreate", __FILE__, __LINE__),
 		       out);
-	BB_TRY(status, any_refused(rank, mine, refused), out);
+	BB_TRY(status, bb_nccl_any(rank, mine, refused), out);
 	if (*refused && !mine)
 		snprintf(group->refusal, sizeof(group->refusal),
 			 "another rank cannot open the device part of its communicator");

@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "core/file.h"
+#include "core/units.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -62,16 +63,12 @@ static int max_ranks_per_device(const struct bb_context *c)
 /* NCCL_TESTS_DEVICE is the device of a process's first rank, as in nccl-tests. */
 static bb_status read_first_device(struct bb_context *c, const char *text, struct bb_error *error)
 {
-	char *end;
-	const long first = strtol(text, &end, 10);
-
-	if (!isdigit((unsigned char)*text) || *end || first < 0 || first >= c->devices)
-		return bb_fail(error, BB_EUSAGE,
-			       "NCCL_TESTS_DEVICE=%s: expected the number of one of the %d GPUs "
-			       "that this process sees, from 0 on",
-			       text, c->devices);
-	c->first_device = (int)first;
-	return BB_OK;
+	if (bb_parse_rank(text, &c->first_device) && c->first_device < c->devices)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "NCCL_TESTS_DEVICE=%s: expected the number of one of the %d GPUs that this "
+		       "process sees, from 0 on",
+		       text, c->devices);
 }
 
 /*
@@ -145,18 +142,12 @@ static bb_status nccl_usable(struct bb_error *error)
 static bb_status read_ranks_per_root(struct bb_context *c, struct bb_error *error)
 {
 	const char *const text = getenv("TORCH_NCCL_RANKS_PER_ROOT");
-	char *end;
-	long ranks;
 
 	c->ranks_per_root = RANKS_PER_ROOT;
-	if (!text || !*text)
+	if (!text || !*text || (bb_parse_rank(text, &c->ranks_per_root) && c->ranks_per_root > 0))
 		return BB_OK;
-	ranks = strtol(text, &end, 10);
-	if (*end || ranks < 1 || ranks > INT32_MAX)
-		return bb_fail(error, BB_EUSAGE,
-			       "TORCH_NCCL_RANKS_PER_ROOT=%s: expected a number from 1 on", text);
-	c->ranks_per_root = (int)ranks;
-	return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "TORCH_NCCL_RANKS_PER_ROOT=%s: expected a number from 1 on", text);
 }
 
 static void nccl_text(const struct bb_nccl_library *library, char text[NCCL_TEXT])

@@ -351,6 +351,8 @@ BB_MUST bb_status bb_nccl_split(struct bb_rank *rank, const int *members, int n,
 				struct bb_group **group, struct bb_error *error);
 void bb_nccl_group_close(struct bb_group *group);
 BB_MUST bb_status bb_nccl_barrier(struct bb_group *group);
+/* *ANY = is MINE true on some rank? Collective over the world. */
+BB_MUST bb_status bb_nccl_any(struct bb_rank *rank, bool mine, bool *any);
 extern const struct bb_clocks bb_nccl_clocks;
 BB_MUST bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *call);
 
