@@ -1,6 +1,7 @@
 /*
  * memory_drive.c - the experiment: one case after the other, one place after the other. A place is
  * a NUMA node of a host, a GPU, or all GPUs of a host; the ranks of the others sleep meanwhile.
+ * All GPUs of a host share nothing with those of other hosts, so all hosts work at once.
  */
 #include "p2p/memory.h"
 
@@ -37,7 +38,7 @@ struct team {
 	int mine;               /* this rank's place */
 	int n;                  /* ranks that work at it */
 	bool works;             /* this rank is one of them */
-	struct bb_group *group; /* they; NULL: one alone */
+	struct bb_group *group; /* those that begin together; NULL: this one alone */
 };
 
 /* A driver's state. */
@@ -87,6 +88,12 @@ static void number_places(struct memory_session *s, bool alone)
 	t->mine = t->places[s->engine.driver->rank];
 }
 
+/* True if all places work at once. */
+static bool all_hosts(const struct memory_session *s, bool alone)
+{
+	return s->engine.backend->gpu && !alone;
+}
+
 static bb_status open_team(struct memory_session *s, bool alone)
 {
 	struct team *t = &s->teams[alone];
@@ -104,8 +111,8 @@ static bb_status open_team(struct memory_session *s, bool alone)
 			members[n++] = r;
 	t->works = !alone || members[0] == s->engine.driver->rank;
 	t->n = alone ? 1 : n;
-	if (t->n == s->n)
-		t->group = s->engine.world;
+	if (all_hosts(s, alone) || t->n == s->n)
+		t->group = s->n > 1 ? s->engine.world : NULL;
 	else if (t->n > 1)
 		status = s->engine.backend->group_open(s->engine.rank, members, t->n, &t->group,
 						       &s->engine.run->error);
@@ -413,10 +420,12 @@ static bb_status time_case(struct memory_session *s, const struct bb_memory_case
 
 /* ---- results -------------------------------------------------------------------------------- */
 
-/* Work takes as long as its slowest worker. *BYTES = bytes of an array, of all workers together. */
-static void join_workers(struct memory_session *s, const double *reports, struct bb_pair_record *r,
-			 double *bytes)
+/* Work takes as long as the slowest worker of PLACE. *BYTES = bytes of an array, of all workers
+   together. */
+static void join_workers(struct memory_session *s, const struct bb_memory_case *c, int place,
+			 const double *reports, struct bb_pair_record *r, double *bytes)
 {
+	const int *const places = team_of(s, c)->places;
 	const size_t iters = (size_t)s->engine.options->iters, length = REPORT_HEAD + iters;
 
 	r->workers = 0;
@@ -425,7 +434,7 @@ static void join_workers(struct memory_session *s, const double *reports, struct
 	for (int rank = 0; rank < s->n; rank++) {
 		const double *report = reports + (size_t)rank * length;
 
-		if (report[IS_WORKER] == 0)
+		if (report[IS_WORKER] == 0 || places[rank] != place)
 			continue;
 		for (size_t i = 0; i < iters; i++)
 			s->times[i] = fmax(s->times[i], report[REPORT_HEAD + i]);
@@ -466,7 +475,7 @@ static bb_status deliver(struct memory_session *s, const struct bb_memory_case *
 	double bytes;
 
 	bb_record_init(&bb_record_pair, &r);
-	join_workers(s, reports, &r, &bytes);
+	join_workers(s, c, place, reports, &r, &bytes);
 	bb_stats_compute(s->times, iters, &stats);
 	name_place(s, c, place, at);
 	s->engine.backend->spaces->name(s->engine.run->context, c->from, from);
@@ -502,10 +511,12 @@ static bb_status deliver(struct memory_session *s, const struct bb_memory_case *
 
 /* ---- all cases ------------------------------------------------------------------------------ */
 
-static bb_status run_at(struct memory_session *s, const struct bb_memory_case *c, int place)
+/* At the N places from FIRST on at once. */
+static bb_status run_at(struct memory_session *s, const struct bb_memory_case *c, int first, int n)
 {
+	const struct team *t = team_of(s, c);
 	const size_t bytes = (REPORT_HEAD + (size_t)s->engine.options->iters) * sizeof(double);
-	const bool works = place == team_of(s, c)->mine && team_of(s, c)->works;
+	const bool works = t->works && t->mine >= first && t->mine < first + n;
 	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	const void *all;
 	bb_status status;
@@ -528,8 +539,9 @@ static bb_status run_at(struct memory_session *s, const struct bb_memory_case *c
 	       bb_crew_collect(s->engine.driver, &bb_payload_real, s->report,
 			       bytes / sizeof(*s->report), &all),
 	       out);
-	if (bb_driver_leads(s->engine.driver))
-		status = deliver(s, c, place, all);
+	for (int place = first; place < first + n && status == BB_OK; place++)
+		if (bb_driver_leads(s->engine.driver))
+			status = deliver(s, c, place, all);
 out:
 	return status;
 }
@@ -548,12 +560,14 @@ static bb_status skip(struct memory_session *s, const struct bb_memory_case *c)
 
 static bb_status run_case(struct memory_session *s, const struct bb_memory_case *c)
 {
+	const int places = team_of(s, c)->nplaces;
+	const int at_once = all_hosts(s, c->alone) ? places : 1;
 	bb_status status = BB_OK;
 
 	if (c->skip)
 		status = skip(s, c);
-	for (int place = 0; place < team_of(s, c)->nplaces && !c->skip && status == BB_OK; place++)
-		status = run_at(s, c, place);
+	for (int place = 0; place < places && !c->skip && status == BB_OK; place += at_once)
+		status = run_at(s, c, place, at_once);
 	if (bb_driver_leads(s->engine.driver))
 		bb_ticker_step(&s->engine.run->ticker, c->bytes);
 	return status;
