@@ -368,6 +368,7 @@ def with_nodes():
 
 add("as planned: sequence parallel, ZeRO, recomputed", as_planned, "--tp 2 --dp 2 --sequence-parallel --zero 1 --recompute full")
 add("as planned: experts", as_planned, f"{EXPERTS} --tp 1 --ep 2")
+add("as planned: an expert on each rank", as_planned, f"{EXPERTS} --tp 1 --ep 4")
 
 
 def made_again(recompute, attention):

@@ -213,7 +213,7 @@ static double ring_seconds(const struct bb_volume *v, const struct bb_hybrid_lin
 	return (double)v->rounds * link->latency + v->sent / link->rate;
 }
 
-/* Ranks among which all-to-alls of TRAFFIC are, and those of them on a rank's node. */
+/* Ranks of an all-to-all, and those of them on a rank's node. */
 struct exchange {
 	int ranks, members;
 };
@@ -244,15 +244,21 @@ static struct exchange expert_exchange(const struct bb_hybrid_division *division
 }
 
 /* All-to-alls of E: what stays on the node and what leaves it by the rank's own link move at the
-   same time. SHARE of what would leave it does; INSIDE of it moves within nodes. */
+   same time, or, without rails, one message after another. SHARE of what would leave the node does;
+   INSIDE of what is sent moves within nodes. */
 static double exchange_seconds(const struct bb_volume *v, const struct bb_hybrid_cluster *c,
 			       struct exchange e, double share, double inside)
 {
-	const double latency = e.members < e.ranks ? c->between.latency : c->inside.latency;
-	const double away = e.ranks > 1 ? (double)(e.ranks - e.members) / (e.ranks - 1) : 0;
+	const int others = e.ranks - e.members;
+	const double away = e.ranks > 1 ? (double)others / (e.ranks - 1) : 0;
+	const double across = v->sent * away * share / c->between.rate;
+	const double within = v->sent * inside / c->inside.rate;
+	const double calls = (double)v->rounds;
 
-	return (double)v->rounds * latency +
-	       fmax(v->sent * away * share / c->between.rate, v->sent * inside / c->inside.rate);
+	if (!c->rails)
+		return calls * ((e.members - 1) * c->inside.latency + others * c->between.latency) +
+		       across + within;
+	return calls * (others > 0 ? c->between.latency : c->inside.latency) + fmax(across, within);
 }
 
 /* Rows of experts: directly from rank to rank, or once to each node of a token's experts, of which

@@ -50,8 +50,9 @@ struct bb_hybrid_cluster {
 	double flops;           /* of a rank, per second */
 	double attention_flops; /* of attention's products; 0: as FLOPS */
 	double memory_rate;     /* bytes per second of a rank's memory; 0: takes no time */
-	/* A ring between nodes uses the links of all its members in a node, as NCCL's channels
-	   do; false: that of one. */
+	/* As by NCCL: a ring between nodes uses the links of all its members in a node, and the
+	   messages of an all-to-all go at once. False: a ring uses the link of one, and messages go
+	   one after another, as in program.h. */
 	bool rails;
 	uint64_t memory; /* bytes of a rank */
 };

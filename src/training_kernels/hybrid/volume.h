@@ -34,8 +34,8 @@
  *              first and the last stage
  *
  * Collectives are rings: for n ranks and S bytes an all-reduce sends 2 (n-1) / n S in 2 (n-1)
- * rounds, the others send half of it (Patarasuk and Yuan 2009). All-to-alls send to all peers at
- * once, in one round. Over one kind of link a volume takes rounds x latency + sent / rate.
+ * rounds, the others send half of it (Patarasuk and Yuan 2009). An all-to-all counts
+ * as one round. Over one kind of link a volume takes rounds x latency + sent / rate.
  */
 #ifndef BB_TRAINING_KERNELS_HYBRID_VOLUME_H
 #define BB_TRAINING_KERNELS_HYBRID_VOLUME_H
