@@ -138,6 +138,7 @@ BAD = [
     ("-g 8 --etp 2", "--etp needs --plan"),
     ("-g 8 --schedule zb-h1", "--schedule needs --plan"),
     (f"{PLAN} {LINKS} --schedule zb-3", "--schedule"),
+    (f"{PLAN} {LINKS} --kept 4", "--kept needs --schedule zb-auto"),
     ("--plan --preset blom-176b", "did you mean bloom-176b?"),
     (f"--plan {LINKS}", "give --ranks"),
     (f"{PLAN} --flops 1T", "give --link"),

@@ -114,6 +114,10 @@ MUTANTS = [
     Mutant("MoE: the busiest rank is the idlest", "src/training_kernels/moe/load.c",
            "load->rows_to[r] > load->rows_to[load->busiest]", "load->rows_to[r] < load->rows_to[load->busiest]",
            "unit/test_moe"),
+    Mutant("hybrid: zb-h1 idles as long as 1f1b", "src/training_kernels/hybrid/bubble.c",
+           "(pass - form->weights)", "(pass + form->weights)", "unit/test_bubble"),
+    Mutant("hybrid: experts on one tensor rank gather the rows of all", "src/training_kernels/hybrid/volume.c",
+           "s->routes ? expert_tensor(s) : s->grid.tp", "s->grid.tp", "unit/test_hybrid"),
     Mutant("hybrid: recomputation sends nothing", "src/training_kernels/hybrid/volume.c",
            "(s->recomputes ? 3 : 2); /* sums", "2; /* sums", "unit/test_hybrid"),
     # Culprits.

@@ -115,6 +115,10 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 	if (a->flops <= 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "--plan needs the time of computations; give --flops");
+	if (a->kept_given &&
+	    (!a->schedule_given || strcmp(hybrid_schedule_name(a->schedule), "zb-auto") != 0))
+		return bb_fail(error, BB_EUSAGE,
+			       "--kept needs --schedule zb-auto; give both or neither");
 	if (!a->node_link_given) {
 		a->node_link.rate = o->config.link_rate;
 		a->node_link.latency = o->config.link_latency;
