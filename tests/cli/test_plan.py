@@ -53,6 +53,9 @@ def plan_of_a_cluster():
     expect("between nodes" in out, out)
     equal({r["nranks"] for r in plans(f"{line} hgx-h100:16 --ranks 64")[0]}, {64}, "ranks")
     equal({r["nranks"] for r in plans(f"{line} hgx-h100:256 --tp 8 --pp 8")[0]}, {2048}, "more than a process has ranks")
+    # Trays that share NVSwitches are one node, of which a job may use a part.
+    run(f"{line} gb200-nvl72:36").exits(0).prints("# 144 ranks, 72 per node")
+    run(f"{line} gb200-nvl72:36 --ranks 128 --node 64").exits(0).prints("# 128 ranks, 64 per node")
     run(f"{line} hgx-h100:2 --ranks 64").exits(2).says("--ranks 64: more than the 16 of --cluster")
 
 

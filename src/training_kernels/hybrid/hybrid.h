@@ -95,7 +95,8 @@
 	       "--ep, --schedule and --virtual-stages; what is not given is as without --plan")    \
 	OPTION(INT, ranks, "ranks", 0, NULL, "number of ranks of the plan", .min = 1,              \
 	       .max = MOST_RANKS)                                                                  \
-	OPTION(INT, node, "node", 0, "8", "ranks of a node, connected by --link", .min = 1,        \
+	OPTION(INT, node, "node", 0, "8",                                                          \
+	       "ranks of a node, connected by --link; with --cluster fewer than it has", .min = 1, \
 	       .max = MOST_RANKS)                                                                  \
 	OPTION(LINK, node_link, "node-link", 0, NULL,                                              \
 	       "link of a rank to other nodes, as in 25GB/s,5us (default: as --link); for "        \
@@ -161,8 +162,8 @@ extern const struct bb_hybrid_preset bb_hybrid_presets[]; /* ends with name NULL
 BB_MUST bb_status bb_hybrid_preset_rate(const struct bb_hybrid_preset *preset, double *flops,
 					struct bb_error *error);
 
-/* Sets nodes and links of CLUSTER to those of the system C: a GPU's to the others of its node, and
-   its share of a NIC. */
+/* Sets nodes and links of CLUSTER to those of the system C: a GPU's to the others of its node, or
+   of the nodes that share NVSwitches with it, which count as one, and its share of a NIC. */
 void bb_hybrid_cluster_set(struct bb_hybrid_cluster *cluster, const struct bb_cluster *c);
 
 /* ---- records --------------------------------------------------------------------------------- */

@@ -113,7 +113,7 @@ static void count_elements(struct bb_hybrid_job *job, const struct bb_training *
 
 void bb_hybrid_cluster_set(struct bb_hybrid_cluster *cluster, const struct bb_cluster *c)
 {
-	cluster->node = c->gpus;
+	cluster->node = c->gpus * c->domain;
 	cluster->inside = (struct bb_hybrid_link){c->gpu_rate, c->figures[BB_FIGURE_GPU_LATENCY]};
 	cluster->between = (struct bb_hybrid_link){c->nic_rate / (c->rails ? c->rail_gpus[0] : 1),
 						   c->figures[BB_FIGURE_NET_LATENCY]};
