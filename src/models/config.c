@@ -240,21 +240,27 @@ static bb_status read_dense_blocks(const struct config *c, const json_t *value,
 	return BB_OK;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+	const size_t length = strlen(end);
+
+	return strlen(text) >= length && strcmp(text + strlen(text) - length, end) == 0;
+}
+
 /* The head that "architectures" names. */
 static bb_status read_architecture(const struct config *c, const json_t *value,
 				   const struct bb_family *family, struct bb_hyper *hyper)
 {
 	const char *class = json_string_value(json_array_get(value, 0));
 
-	for (int i = 0; class && family->known[i].word; i++) {
-		const size_t length = strlen(family->known[i].class);
-
-		if (strlen(class) >= length &&
-		    strcmp(class + strlen(class) - length, family->known[i].class) == 0) {
+	/* Other models than that without a head, though their names end alike. */
+	if (class && (ends_with(class, "EncoderModel") || ends_with(class, "HeadsModel")))
+		class = NULL;
+	for (int i = 0; class && family->known[i].word; i++)
+		if (ends_with(class, family->known[i].class)) {
 			hyper->head = i;
 			return BB_OK;
 		}
-	}
 	return refuse_key(c, "architectures", value, "has a head that is not known");
 }
 

@@ -410,6 +410,10 @@ static void test_bad_config(void **state)
 		 "layer_types"},
 		{"{" LLAMA ",\"num_hidden_layers\":2,\"architectures\":[\"LlamaForVideo\"]}",
 		 "architectures: [\"LlamaForVideo\"] has a head that is not known"},
+		{"{\"model_type\":\"t5\",\"architectures\":[\"T5EncoderModel\"]}",
+		 "architectures: [\"T5EncoderModel\"] has a head that is not known"},
+		{"{\"model_type\":\"gpt2\",\"architectures\":[\"GPT2DoubleHeadsModel\"]}",
+		 "architectures: [\"GPT2DoubleHeadsModel\"] has a head that is not known"},
 		{"{" LLAMA ",\"num_hidden_layers\":2,\"num_key_value_heads\":3}", "cannot share"},
 		{"\xff\xfe{", "not JSON"},
 	};
