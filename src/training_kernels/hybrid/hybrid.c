@@ -247,13 +247,14 @@ static void hybrid_about(const void *record, struct bb_strbuf *out)
 
 	bb_strbuf_addf(
 		out,
-		"# %s: dp %lld, tp %lld, pp %lld, ep %lld (%s), ZeRO %lld%s, %s attention, %lld "
-		"micro-batch%s "
-		"of %lld sequence%s per replica; collectives: %s; computations: %s\n",
+		"# %s: dp %lld, tp %lld, pp %lld, ep %lld (%s), ZeRO %lld%s, %lld micro-batch%s "
+		"of %lld sequence%s per replica; collectives: %s; computations: %s; attention: "
+		"%s\n",
 		r->model, (long long)r->dp, (long long)r->tp, (long long)r->pp, (long long)r->ep,
 		r->order, (long long)r->zero, r->sequence_parallel ? ", sequence parallel" : "",
-		r->attention, (long long)r->micro_batches, r->micro_batches == 1 ? "" : "es",
-		(long long)r->micro_batch, bb_plural(r->micro_batch), r->algorithm, r->compute);
+		(long long)r->micro_batches, r->micro_batches == 1 ? "" : "es",
+		(long long)r->micro_batch, bb_plural(r->micro_batch), r->algorithm, r->compute,
+		r->attention);
 	bb_strbuf_addf(out, "# this division %s\n# links: %s\n", r->fit, r->links);
 	if (!isnan(r->plan_us))
 		bb_strbuf_addf(out,
