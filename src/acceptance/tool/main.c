@@ -23,7 +23,7 @@ static const struct subject {
 	 "run the steps of a profile and judge them by its gates",
 	 bb_acceptance_run,
 	 {bb_acceptance_steps_rows, bb_acceptance_run_rows},
-	 {"this-machine -o out", "hgx-h100 --cluster hgx-h100:1 --dry-run"}},
+	 {"this-machine -o out", "hgx-h100 --nodes 232 --dry-run"}},
 	{"baseline",
 	 "PROFILE",
 	 "measure a profile N times, for later runs to be compared with",
