@@ -42,24 +42,6 @@ static void value_note(struct bb_nodes *nodes, size_t at, const struct bb_judgem
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Returns the index of GROUP in GROUPS; -1: none. */
-static int position(const json_t *groups, int64_t group)
-{
-	size_t i;
-	json_t *g;
-
-	/* Usually the groups are numbered from 0. */
-	if (group >= 0 && json_integer_value(json_array_get(groups, (size_t)group)) == group &&
-	    (size_t)group < json_array_size(groups))
-		return (int)group;
-	json_array_foreach(groups, i, g)
-	{
-		if (json_integer_value(g) == group)
-			return (int)i;
-	}
-	return -1;
-}
-
 /* Sums over the results of one subject: of groups on one host, and of several hosts. */
 struct group_sum {
 	double sum[2];
@@ -78,7 +60,7 @@ static bool *groups_with_several_find(const struct bb_read_record *r, const json
 	json_array_foreach(hosts && several ? json_object_get(r->run, "ranks") : NULL, i, rank)
 	{
 		const char *const host = bb_record_string(rank, "host");
-		const int g = position(groups, bb_record_int(rank, "group"));
+		const int g = bb_group_position(groups, bb_record_int(rank, "group"));
 
 		if (g < 0 || !host)
 			continue;
@@ -114,7 +96,7 @@ static void groups_sum(const struct bb_read_record *r, const struct bb_judgement
 		i, rank)
 	{
 		const char *const host = bb_record_string(rank, "host");
-		const int g = position(groups, bb_record_int(rank, "group"));
+		const int g = bb_group_position(groups, bb_record_int(rank, "group"));
 		const double value =
 			g < 0 ? 0 : json_number_value(json_array_get(values, (size_t)g));
 		const struct bb_node *const node = host ? bb_nodes_find(nodes, host) : NULL;

@@ -122,19 +122,31 @@ const char *bb_metric_group_field(const struct bb_metric *metric)
 	return strcmp(metric->name, "time") == 0 ? "group_time_us" : NULL;
 }
 
+int bb_group_position(const struct json_t *groups, int64_t group)
+{
+	size_t i;
+	json_t *g;
+
+	/* Usually the groups are numbered from 0. */
+	if (group >= 0 && (size_t)group < json_array_size(groups) &&
+	    json_integer_value(json_array_get(groups, (size_t)group)) == group)
+		return (int)group;
+	json_array_foreach(groups, i, g)
+	{
+		if (json_integer_value(g) == group)
+			return (int)i;
+	}
+	return -1;
+}
+
 double bb_record_group(const struct json_t *record, const struct bb_metric *metric, int64_t group)
 {
 	const char *const field = bb_metric_group_field(metric);
-	const json_t *const values = field ? json_object_get(record, field) : NULL;
-	size_t i;
-	json_t *number;
+	const int i = bb_group_position(json_object_get(record, "groups"), group);
+	const json_t *const value =
+		field && i >= 0 ? json_array_get(json_object_get(record, field), (size_t)i) : NULL;
 
-	json_array_foreach(json_object_get(record, "groups"), i, number)
-	{
-		if (json_integer_value(number) == group && i < json_array_size(values))
-			return json_number_value(json_array_get(values, i));
-	}
-	return NAN;
+	return value ? json_number_value(value) : NAN;
 }
 
 double bb_record_slowest_group(const struct json_t *record, const struct bb_metric *metric,

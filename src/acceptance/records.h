@@ -51,6 +51,8 @@ bool bb_record_bool(const struct json_t *record, const char *name);
 double bb_record_metric(const struct json_t *record, const struct bb_metric *metric);
 /* Returns the field with the metric of each group of a split world; NULL: none. */
 const char *bb_metric_group_field(const struct bb_metric *metric);
+/* Returns the index of GROUP in GROUPS, the numbers of the groups of a record; -1: none. */
+int bb_group_position(const struct json_t *groups, int64_t group);
 /* The metric of group GROUP in RECORD; NAN: RECORD has none. */
 double bb_record_group(const struct json_t *record, const struct bb_metric *metric, int64_t group);
 /* The metric of the slowest of groups 0 to N - 1 in RECORD; without groups that of RECORD. */
