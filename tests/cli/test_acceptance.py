@@ -272,6 +272,7 @@ def whole_clusters():
                 "env NCCL_TESTS_SPLIT=+8%232/16 mpirun -np 232 -N 8 -x NCCL_TESTS_SPLIT ", ", if an earlier step fails",
                 "if it fails: groups of 15, 8, 5, 3, 2, 2 shifted by a node: at most 6 runs until the culprit is found")
     acceptance("run", path, "--dry-run").exits(0).prints("step all_nodes: left out; nodes: all needs --nodes")
+    acceptance("run", path, "--node", "4", "--dry-run").exits(0).prints("on 4 nodes, each alone, all at once")
     acceptance("run", path, "--nodes", "1").exits(2).says("--nodes 1: step pair_of_nodes needs 2 nodes")
     acceptance(*run, "--cluster", "hgx-h100:28").exits(2).says("has 28 nodes; step all_reduce needs 29")
     with Folder() as f:

@@ -62,13 +62,13 @@ static bb_status find_subject(const char *word, const struct subject **subject,
 		       *bb_suggest(hint, word, words) ? hint : "; see --help");
 }
 
-/* True if WORD is an option of S whose value is the next word. */
+/* True if WORD is an option of S, perhaps abbreviated, whose value is the next word. */
 static bool takes_next(const struct subject *s, const char *word)
 {
 	for (const struct bb_option *const *rows = s->rows; *rows; rows++)
 		for (const struct bb_option *row = *rows; row->name; row++) {
-			const bool is_long =
-				strncmp(word, "--", 2) == 0 && strcmp(word + 2, row->name) == 0;
+			const bool is_long = strncmp(word, "--", 2) == 0 && word[2] &&
+					     strncmp(word + 2, row->name, strlen(word + 2)) == 0;
 
 			if (row->type != BB_OPT_FLAG &&
 			    (is_long || (row->key && word[1] == row->key && !word[2])))
