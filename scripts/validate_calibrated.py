@@ -6,7 +6,6 @@ calibrated.csv for docs/validation.md, a line for each part and class of sizes."
 import argparse
 import csv
 import os
-import subprocess
 import sys
 import tempfile
 
