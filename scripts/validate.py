@@ -148,8 +148,8 @@ def document(build, rows):
                "alone give, so it is as if the machine were new; a run prints the interval that all of them give. The form of "
                "the model and of this rule were found with all rows in view.")
     known = plugins(CLUSTERS).values()
-    yield fill("The network's plug-in differs most. Over nodes whose description does not state its latency, the high end is "
-               "a multiple of the time with a slow one. The longest of the "
+    yield fill("The network's plug-in differs most. Over nodes without InfiniBand whose description does not state its "
+               "latency, the high end is a multiple of the time with a slow one. The longest of the "
                f"{len(known)} that are known, {max(known):.0f} us a hop, is raised by 1/{len(known)}, to {longest_plugin(known):.0f} us, as one "
                "estimates the end of a range from a few numbers of it.")
     yield from table(["", "below 1 MiB", "below 256 MiB", "larger"],

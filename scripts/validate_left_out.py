@@ -53,20 +53,29 @@ class Model:
     def set(self, constant, value):
         self.process.stdin.write(f"set {constant.section} {constant.key} {value:.6g}{constant.unit}\n")
 
-    def errors(self, some, rows, clusters):
-        """The errors of ROWS, as logarithms, with the current values of the constants SOME."""
+    def answers(self, verb, some, rows, clusters):
+        """The answers to VERB for each of ROWS, with the current values of the constants SOME."""
         for constant in some:
             self.set(constant, constant.value)
         for row in rows:
             cluster, ranks, run = (v.command("", row, clusters)[i] for i in (4, 6, 8))
-            self.process.stdin.write(f"ask {row['collective']} {cluster} {ranks} {run} {row['bytes']}\n")
+            self.process.stdin.write(f"{verb} {row['collective']} {cluster} {ranks} {run} {row['bytes']}\n")
         self.process.stdin.flush()
         answers = [self.process.stdout.readline() for _ in rows]
         if not all(answers):
             raise v.Failure("tests/predict has ended")
         for constant in some:
             self.set(constant, constant.published)
-        return [math.log(float(answer) / row["us"]) for answer, row in zip(answers, rows)]
+        return list(map(float, answers))
+
+    def errors(self, some, rows, clusters):
+        """The errors of ROWS, as logarithms."""
+        return [math.log(us / row["us"]) for us, row in zip(self.answers("ask", some, rows, clusters), rows)]
+
+    def slow(self, some, rows, clusters, plugin):
+        """How many times as long ROWS take if an unknown plug-in of the network adds PLUGIN us to a hop."""
+        self.process.stdin.write(f"set nccl interval_plugin {plugin:.6g}us\n")
+        return self.answers("slow", some, rows, clusters)
 
 
 def constants():
@@ -121,24 +130,10 @@ def sizes(mine):
     return line
 
 
-def described(clusters, cluster):
-    """The lines of a description without the constants of its site."""
-    path = os.path.join(clusters, cluster + ".txt")
-    if not os.path.exists(path):
-        return f"system = {cluster}\n"
-    with open(path, encoding="utf-8") as file:
-        return file.read()
-
-
-def with_plugin(clusters, folder, counted, name):
-    """Writes to FOLDER the clusters of machine NAME, with the longest plug-in of other machines where nothing says what
-    theirs takes."""
-    stated, mine = v.plugins(v.CLUSTERS), {row["cluster"].split(":")[0] for row in counted if v.machine(row["system"]) == name}
-    longest = v.longest_plugin([us for cluster, us in stated.items() if cluster not in mine])
-    for cluster in mine:
-        text = described(clusters, cluster)
-        with open(os.path.join(folder, cluster + ".txt"), "w", encoding="utf-8") as file:
-            file.write(text if "nccl_nic_latency" in text else f"{text}nccl_nic_latency = {longest:.1f}us\n")
+def longest_plugin(counted, name):
+    """The latency to expect of a plug-in of the network at most, from the clusters of other machines than NAME."""
+    mine = {row["cluster"].split(":")[0] for row in counted if v.machine(row["system"]) == name}
+    return v.longest_plugin([us for cluster, us in v.plugins(v.CLUSTERS).items() if cluster not in mine])
 
 
 def left_out(model, clusters, counted, name):
@@ -152,11 +147,9 @@ def left_out(model, clusters, counted, name):
         dependent.append(fit(model, constant, some, candidates))
         if not dependent[-1]:
             constant.value = FALLBACK.get(constant.key, constant.value)
-    with tempfile.TemporaryDirectory() as slow:
-        with_plugin(clusters, slow, counted, name)
-        slower = model.errors(some, mine, slow)
-    for row, error, more in zip(mine, model.errors(some, mine, clusters), slower):
-        row["left_out"], row["plugin"] = math.expm1(error), max(1, math.exp(more - error))
+    slow = model.slow(some, mine, clusters, longest_plugin(counted, name))
+    for row, error, times in zip(mine, model.errors(some, mine, clusters), slow):
+        row["left_out"], row["plugin"] = math.expm1(error), times
     return {"machine": name, "constants": "; ".join(map(str, some)), "fitted to": " ".join(map(str, dependent)),
             **sizes(mine)}
 

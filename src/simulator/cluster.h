@@ -87,6 +87,7 @@ struct bb_cluster {
 	int domain; /* nodes that share NVSwitches, >= 1; the last domain may be smaller */
 	enum bb_inside inside;
 	int rails;                            /* of a node; 0: it has none */
+	bool infiniband;                      /* they are; false where nic_rate is of others */
 	int rail_of[BB_CLUSTER_NODE_RANKS];   /* of each rank of a node */
 	int rail_gpus[BB_CLUSTER_NODE_RANKS]; /* ranks of a node that share a rail */
 	double gpu_rate, nic_rate;            /* with their efficiencies; of a core without GPUs */

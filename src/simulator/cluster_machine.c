@@ -95,6 +95,7 @@ static bb_status derive_gpu_rate(struct bb_cluster *c, struct bb_error *error)
 struct rail_search {
 	int first[BB_CLUSTER_NODE_RANKS]; /* [rail]: the NIC that it was made for */
 	int rails;
+	int others;  /* NICs that are not InfiniBand */
 	double GBps; /* of all NICs */
 };
 
@@ -142,6 +143,7 @@ static void find_rails(struct bb_cluster *c, struct rail_search *search)
 		for (int gpu = 0; gpu < c->gpus && !serves; gpu++)
 			serves = bb_nic_serves(t, is_host ? -1 : gpu, nic);
 		search->GBps += serves ? bb_nic_GBps(t, nic) : 0;
+		search->others += serves && t->devices[nic].layer != BB_INFINIBAND;
 	}
 }
 
@@ -165,6 +167,7 @@ static bb_status derive_rails(struct bb_cluster *c, struct bb_error *error)
 			       c->name);
 	if (c->rails == 0 || *rate > 0)
 		return BB_OK;
+	c->infiniband = search.others == 0;
 	/* Several NICs of one GPU are one rail. */
 	*rate = 1e9 * search.GBps / search.rails;
 	return BB_OK;

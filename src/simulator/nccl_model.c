@@ -540,19 +540,26 @@ static double rounded_up(double multiple)
 	return ceil(multiple * steps) / steps;
 }
 
+double bb_nccl_slow_plugin(const struct bb_nccl_constants *c, const struct bb_nccl_call *call)
+{
+	struct bb_nccl_machine slow = *call->machine;
+	struct bb_nccl_call slower = *call;
+
+	if (slow.nodes == 1 || slow.infiniband || slow.nic_latency > 0)
+		return 1;
+	slow.nic_latency = c->interval_plugin;
+	slower.machine = &slow;
+	return fmax(1, bb_nccl_call_time(c, &slower) / bb_nccl_call_time(c, call));
+}
+
 void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
 		      double *low, double *high)
 {
 	const int size = call->bytes < 0x1p20 ? 0 : call->bytes < 0x1p28 ? 1 : 2;
-	struct bb_nccl_machine slow = *call->machine;
-	struct bb_nccl_call slower = *call;
+	const double slow = bb_nccl_slow_plugin(c, call);
 
 	*low = c->interval_low[size];
 	*high = c->interval_high[size];
-	if (slow.nodes == 1 || slow.nic_latency > 0)
-		return;
-	slow.nic_latency = c->interval_plugin;
-	slower.machine = &slow;
-	*high = rounded_up(*high *
-			   fmax(1, bb_nccl_call_time(c, &slower) / bb_nccl_call_time(c, call)));
+	if (slow > 1)
+		*high = rounded_up(*high * slow);
 }

@@ -143,6 +143,7 @@ struct bb_nccl_machine {
 	double rail_rate;   /* the group's share of one rail, the least of all */
 	double nic_latency; /* added to a hop by the network plug-in; twice with Simple, which
 			       flushes */
+	bool infiniband;    /* the network needs no plug-in */
 	struct bb_nccl_slowdown taper; /* of the network, by collective; NCCL's tuner ignores it */
 	double net_fill;               /* of a tree's pipeline, for each level of nodes */
 	double issue;                  /* least time between two operations */
@@ -207,10 +208,14 @@ struct bb_nccl_call {
 /* Seconds AS_MEASURED of what NCCL chooses for CALL; INFINITY if nothing runs. */
 double bb_nccl_call_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call);
 
+/* How many times as long CALL takes if the network has a slow plug-in. 1 where that is excluded: in
+   one node, over InfiniBand, or with a nic_latency. */
+double bb_nccl_slow_plugin(const struct bb_nccl_constants *c, const struct bb_nccl_call *call);
+
 /*
  * Set *LOW and *HIGH to the interval around the predicted time of CALL that held nine in ten
- * measurements of unseen machines, as multiples of that time. Over nodes without a nic_latency the
- * high end includes a slow plug-in of the network.
+ * measurements of unseen machines, as multiples of that time. The high end includes a slow plug-in
+ * of the network, unless that is excluded.
  */
 void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
 		      double *low, double *high);

@@ -5,7 +5,10 @@
  *   set SECTION KEY VALUE                       a constant of nccl.txt, from now on
  *   ask COLLECTIVE CLUSTER RANKS ALGORITHM BYTES
  *
- * and answers each "ask" with a line: microseconds of one collective.
+ *   slow COLLECTIVE CLUSTER RANKS ALGORITHM BYTES
+ *
+ * and answers each "ask" with a line: microseconds of one collective; each "slow" with how many
+ * times as long it takes by a slow plug-in of the network.
  */
 #include "simulator/nccl_constants.h"
 #include "simulator/nccl_shape.h"
@@ -109,8 +112,8 @@ static void change(const struct state *s, struct bb_nccl_constants *c)
 	}
 }
 
-static double ask(struct state *s, const char *collective, const char *cluster, int ranks,
-		  const char *name, double bytes)
+static double ask(struct state *s, bool slow, const char *collective, const char *cluster,
+		  int ranks, const char *name, double bytes)
 {
 	const struct bb_collective *of = bb_collective_find(collective);
 	const struct group *g = find_group(s, cluster, ranks);
@@ -129,7 +132,7 @@ static double ask(struct state *s, const char *collective, const char *cluster, 
 		call.algorithm++;
 	time = bb_nccl_call_time(&c, &call);
 	need(time < INFINITY, name);
-	return time;
+	return slow ? bb_nccl_slow_plugin(&c, &call) : 1e6 * time;
 }
 
 int main(void)
@@ -144,9 +147,10 @@ int main(void)
 			set(&s, a, key, c);
 			continue;
 		}
-		need(sscanf(line, "ask %63s %511s %d %63s %lf", a, cluster, &ranks, c, &bytes) == 5,
+		need(sscanf(line, "%63s %63s %511s %d %63s %lf", key, a, cluster, &ranks, c,
+			    &bytes) == 6,
 		     line);
-		printf("%.9g\n", 1e6 * ask(&s, a, cluster, ranks, c, bytes));
+		printf("%.9g\n", ask(&s, strcmp(key, "slow") == 0, a, cluster, ranks, c, bytes));
 		fflush(stdout);
 	}
 	return 0;

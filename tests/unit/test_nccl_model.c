@@ -156,6 +156,11 @@ static void test_interval(void **state)
 	near(low, c.interval_low[0]);
 	assert_true(high * time >= c.interval_high[0] * bb_nccl_call_time(&c, &call));
 	assert_true((high - 0.5) * time < c.interval_high[0] * bb_nccl_call_time(&c, &call));
+	known = unknown;
+	known.infiniband = true;
+	call.machine = &known;
+	bb_nccl_interval(&c, &call, &low, &high);
+	near(high, c.interval_high[0]);
 	/* Nothing of long messages. */
 	call = (struct bb_nccl_call){.collective = &bb_all_reduce,
 				     .algorithm = BB_NCCL_ANY,
