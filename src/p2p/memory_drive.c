@@ -446,22 +446,27 @@ static void join_workers(struct memory_session *s, const struct bb_memory_case *
 	}
 }
 
+/* With several hosts a place begins with its host. */
 static void name_place(const struct memory_session *s, const struct bb_memory_case *c, int place,
 		       char name[BB_TEXT])
 {
-	const int *const places = team_of(s, c)->places;
+	const struct bb_rank_info *const infos = s->engine.run->infos;
 	const struct bb_location *at;
+	char host[BB_TEXT - 16] = "";
 	int rank = 0;
 
-	while (places[rank] != place)
+	while (team_of(s, c)->places[rank] != place)
 		rank++;
-	at = &s->engine.run->infos[rank].location;
+	at = &infos[rank].location;
+	for (int r = 0; r < s->n && !*host; r++)
+		if (strcmp(infos[r].location.host, at->host) != 0)
+			snprintf(host, sizeof(host), "%.44s ", at->host);
 	if (!s->engine.backend->gpu)
-		snprintf(name, BB_TEXT, "node %d", at->numa < 0 ? 0 : at->numa);
+		snprintf(name, BB_TEXT, "%snode %d", host, at->numa < 0 ? 0 : at->numa);
 	else if (c->alone)
-		snprintf(name, BB_TEXT, "GPU %d", at->device);
+		snprintf(name, BB_TEXT, "%sGPU %d", host, at->device);
 	else
-		snprintf(name, BB_TEXT, "GPUs");
+		snprintf(name, BB_TEXT, "%sGPUs", host);
 }
 
 static bb_status deliver(struct memory_session *s, const struct bb_memory_case *c, int place,

@@ -1,9 +1,12 @@
 """Several hosts, simulated on this machine: places, traffic between them, clocks."""
 
 import os
+import tempfile
 
+import gpus
 import kit
 import mpi
+import tcp
 from hosts import Hosts, Link
 from kit import equal, expect, test
 
@@ -47,6 +50,19 @@ def a_slow_link():
     mpi.need()
     with Hosts(3, links={3: Link(rate="100mbit")}) as hosts:
         mpi.measured(3, "all_reduce -b 64K -e 1M -f 16 -n 2 --algo ring,tree,native", hosts=hosts)
+
+
+@test
+def gpus_of_several_hosts():
+    """All GPUs of each host at once, with NCCL and without it; a place begins with its host."""
+    line = "mem_bandwidth -g 2 -b 4K -e 4K -n 1 --work copy --workers all --backend nccl --json -"
+    apart = {rank: {"NCCL_HOSTID": str(rank)} for rank in range(2)}
+    for nccl in ("0", "1"):
+        with Hosts(2) as hosts, tempfile.TemporaryDirectory(prefix="bb") as folder:
+            env = {"BUSBENCH_FAKE_NCCL": nccl, "BUSBENCH_FAKE_REGION": os.path.join(folder, "region")}
+            job = tcp.Job(2, line, apart, hosts=hosts, master="h1", program=gpus.built, **env)
+            pairs = job.finish()[0].exits(0).by_kind()["pair"]
+        equal({(r["place"], r["workers"], r["wrong"]) for r in pairs}, {("h1 GPUs", 2, 0), ("h2 GPUs", 2, 0)}, "places")
 
 
 CLOCK = "import time; print(time.monotonic())"
