@@ -16,7 +16,8 @@ static uint64_t layers_begin(const struct bb_training *t, uint64_t stage)
 	return bb_layers_before((uint64_t)t->model->blocks, t->pp, stage);
 }
 
-struct bb_hybrid_part bb_hybrid_stage(const struct bb_training *t, uint64_t stage)
+/* STAGE of T, for volumes and times. */
+static struct bb_hybrid_part hybrid_stage(const struct bb_training *t, uint64_t stage)
 {
 	const struct bb_need need = bb_training_stage(t, stage);
 
@@ -414,7 +415,7 @@ void bb_hybrid_cost_find(struct bb_hybrid_division *division,
 	uint64_t before = 0;
 
 	for (uint64_t stage = 0; stage < t->pp; stage++) {
-		const struct bb_hybrid_part part = bb_hybrid_stage(t, stage);
+		const struct bb_hybrid_part part = hybrid_stage(t, stage);
 		struct stage_cost s;
 
 		/* Stages between the first and the last with as many layers are alike. */

@@ -6,9 +6,6 @@
 
 #include "training_kernels/hybrid/plan.h"
 
-/* STAGE of T, for volumes and times. */
-struct bb_hybrid_part bb_hybrid_stage(const struct bb_training *t, uint64_t stage);
-
 /* Ranks that divide each sequence, and ranks that divide each expert, at least 1. */
 uint64_t bb_hybrid_context(const struct bb_hybrid_division *division);
 int bb_hybrid_expert_tensor(const struct bb_hybrid_division *division);
