@@ -171,12 +171,13 @@ static void describe_need(const struct bb_fit_verdict *v, bool known, struct bb_
 				   1e-9 * (double)b[BB_NEED_RECOMPUTED] +
 				   1e-9 * (double)b[BB_NEED_ENDS];
 
-	bb_strbuf_addf(
-		out,
-		"%s: a rank needs %.2f of %.2f GB: parameters %.2f, gradients %.2f, optimizer %.2f",
-		v->fits ? "fits" : "does not fit", 1e-9 * (double)v->need.total,
-		1e-9 * (double)v->limit, 1e-9 * (double)b[BB_NEED_PARAMETERS],
-		1e-9 * (double)b[BB_NEED_GRADIENTS], 1e-9 * (double)b[BB_NEED_OPTIMIZER]);
+	bb_strbuf_addf(out,
+		       v->fits ? "fits: %.2f of %.2f GB a rank"
+			       : "does not fit: a rank needs %.2f of %.2f GB",
+		       1e-9 * (double)v->need.total, 1e-9 * (double)v->limit);
+	bb_strbuf_addf(out, ": parameters %.2f, gradients %.2f, optimizer %.2f",
+		       1e-9 * (double)b[BB_NEED_PARAMETERS], 1e-9 * (double)b[BB_NEED_GRADIENTS],
+		       1e-9 * (double)b[BB_NEED_OPTIMIZER]);
 	if (b[BB_NEED_GATHERED] > 0)
 		bb_strbuf_addf(out, ", gathered %.2f", 1e-9 * (double)b[BB_NEED_GATHERED]);
 	if (known)
