@@ -162,7 +162,7 @@ def memory_of_ddp():
         equal((r["memory_bytes"], r["memory_limit_bytes"]), (told["total_bytes"], 80 << 30), command)
         equal(r["fit"], "does not fit: a rank needs 125.67 of 85.90 GB: parameters 13.48, gradients 13.48, optimizer 80.86, "
               "activations 17.86; this would: dp 8, tp 1, pp 1, ZeRO 1, recompute none, micro-batch 1, 54.92 GB", command)
-    run(f"{PREDICT} --model llama2-7b -g 8 -d bfloat16 --memory 200G").exits(0).prints("# DDP fits: 125.67 of 214.75 GB a rank")
+    run(f"{PREDICT} --model llama2-7b -g 8 -d bfloat16 --memory 200G").exits(0).prints("# DDP fits, 125.67 of 214.75 GB: parameters")
     run(f"{PREDICT} --model llama2-7b -g 1 --memory 20G").exits(0).prints("nothing fits on these GPUs")
     run(f"{PREDICT} --model resnet50 -g 2").exits(0).prints("activations are known only for transformers")
 

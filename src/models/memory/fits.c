@@ -172,7 +172,7 @@ static void describe_need(const struct bb_fit_verdict *v, bool known, struct bb_
 				   1e-9 * (double)b[BB_NEED_ENDS];
 
 	bb_strbuf_addf(out,
-		       v->fits ? "fits: %.2f of %.2f GB a rank"
+		       v->fits ? "fits, %.2f of %.2f GB"
 			       : "does not fit: a rank needs %.2f of %.2f GB",
 		       1e-9 * (double)v->need.total, 1e-9 * (double)v->limit);
 	bb_strbuf_addf(out, ": parameters %.2f, gradients %.2f, optimizer %.2f",
