@@ -236,6 +236,8 @@ def narrowed_down():
             equal(culprits(verdict), [wanted], fault)
             ran = [s["name"] for s in verdict["steps"] if s["name"] != "all"]
             equal(ran, [f"all@{n}" for n in groups], "narrower steps")
+            # The folder knows its nodes.
+            acceptance("run", "--resume", os.path.join(f.name, "out"), "--no-report", "--quiet").exits(7).prints(wanted)
             f.run(path, *cluster, out="well").exits(0)
             ran = {g["step"] for g in f.verdict("well")["gates"] if g["verdict"] != "skipped"}
             equal(ran, {"all"}, "steps of healthy nodes")

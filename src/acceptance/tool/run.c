@@ -68,6 +68,16 @@ static bb_status recall(struct begun *b, const char *dir, const char **path, str
 	return BB_OK;
 }
 
+/* The nodes of O, else those of the interrupted run BEFORE; a run of an older version has none. */
+static struct bb_scale scale_of(const struct bb_acceptance_options *o, const json_t *before)
+{
+	const int64_t nodes = json_integer_value(json_object_get(before, "nodes"));
+	const int64_t per_node = json_integer_value(json_object_get(before, "ranks_per_node"));
+
+	return (struct bb_scale){o->all_nodes > 0 ? o->all_nodes : nodes,
+				 o->ranks_per_node > 0 ? o->ranks_per_node : per_node};
+}
+
 /* Sets mode and simulation of S: those of O, else those of the interrupted run. */
 static void choose(const struct bb_acceptance_options *o, const json_t *before,
 		   struct bb_acceptance_session *s)
@@ -101,7 +111,7 @@ static bb_status find_profile(struct begun *b, const char *name, struct bb_error
 static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, struct bb_error *error)
 {
 	const struct bb_acceptance_options *const o = job->o;
-	const struct bb_scale scale = {o->all_nodes, o->ranks_per_node};
+	struct bb_scale scale;
 	const char *path = job->operands[0], *file = path;
 	size_t length;
 	bb_status st;
@@ -120,6 +130,7 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 		path = file = b->found;
 	}
 	BB_TRY(st, bb_read_whole(file, BB_PROFILE_BYTES, &b->text, &length, error), out);
+	scale = scale_of(o, b->before);
 	BB_TRY(st, bb_profile_read(path, b->text, length, &scale, &b->profile, error), out);
 	if (!bb_own_folder(b->folder, sizeof(b->folder)))
 		return bb_fail(error, BB_EINTERNAL, "/proc/self/exe cannot be read");
