@@ -489,9 +489,9 @@ bb_status bb_session_run(struct bb_acceptance_session *s, struct bb_error *error
 
 	for (size_t i = 0; st == BB_OK && i < s->n && !s->stopped_by; i++) {
 		struct bb_evidence *const e = &s->evidence[i];
-		bool needed = true;
+		bool needed = !(s->healthy && e->step->after_failure);
 
-		if (e->step->after_failure)
+		if (needed && e->step->after_failure)
 			st = find_needed(s, i, &needed, error);
 		e->unneeded = !needed;
 		if (st != BB_OK || e->unneeded)

@@ -24,6 +24,7 @@ struct bb_acceptance_session {
 	int64_t repeats; /* of each step; 0: as it declares */
 	struct bb_plan_cluster simulated;
 	bool resume, quiet;
+	bool healthy; /* no step is run because an earlier one failed */
 	/* Filled: */
 	char run_id[40], start_time[40];
 	struct bb_evidence *evidence; /* of the steps of this mode, in order */

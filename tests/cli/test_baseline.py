@@ -28,6 +28,20 @@ def baseline():
 
 
 @test
+def baseline_of_the_healthy():
+    """Steps that wait for a failure belong to no baseline, whose gates are not there yet."""
+    gate = "      - metric: busbw\n        from: {baseline: base.json}\n        down: 5%\n"
+    with Folder() as f:
+        path = f.profile(profile(step("all_reduce_perf --backend sim --link 10GB/s,5us -g 4 -b 1M -e 1M", gate),
+                                 step("diagnose --backend host -g 3", name="who", more="    when: failed\n")))  # fmt: skip
+        into = os.path.join(f.name, "base.json")
+        acceptance("baseline", path, "-n", "2", "--quiet", "-o", os.path.join(f.name, "b"), "--into", into).exits(0)
+        f.run(path).exits(0)
+        with open(into, encoding="utf-8") as file:
+            equal({e["step"] for e in json.load(file)["entries"]}, {"a"}, "steps")
+
+
+@test
 def baseline_history():
     """A baseline in a file keeps the earlier ones, newest first, and only those of its profile."""
     run = "all_reduce_perf --backend sim --link {}GB/s,5us -g 4 -b 1M -e 1M --algo ring"

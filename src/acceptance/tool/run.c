@@ -461,6 +461,7 @@ bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error 
 	bb_status st;
 
 	BB_TRY(st, begin(job, &b, error), out);
+	b.session.healthy = true;
 	if (job->o->into)
 		BB_TRY(st, check_into(&b, job->o->into, error), out);
 	snprintf(path, sizeof(path), "%s%s", job->o->into ? job->o->into : b.dir,
