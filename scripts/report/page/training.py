@@ -22,6 +22,7 @@ PARTS_OF_PLAN = (
     ("pipeline_us", "pipeline", "#c48a00"),
     ("data_us", "data", ink.GREEN),
     ("expert_us", "expert", ink.PURPLE),
+    ("context_us", "context", "#8a6a4a"),
     ("embedding_us", "embedding", ink.SKY),
 )
 
