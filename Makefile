@@ -399,6 +399,11 @@ $(B)/tests/mpi_speed $(B)/tests/mpi_bare: $(B)/tests/%: tests/perf/%.c tests/per
 	$(call say,MPICC,$<)
 	$(Q)$(MPICC) $(CFLAGS) -std=gnu11 -D_GNU_SOURCE -o $@ $<
 
+$(B)/tests/gloo_bare: tests/perf/gloo_bare.cc $(B)/gloo $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(COMPILE_GLOO) -o $@ $< $(GLOO_LIBS)
+
 $(B)/tests/stream: tests/perf/stream.c tests/perf/speed.h $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -459,7 +464,7 @@ perf:
 	scripts/setup.sh check
 	scripts/setup.sh perf
 	+$(BUILD) all $(B)/tests/host_speed $(B)/tests/mpi_speed $(B)/tests/mpi_bare $(B)/tests/stream \
-		$(B)/tests/bare_pairs
+		$(B)/tests/bare_pairs $(if $(HAVE_GLOO),$(B)/tests/gloo_bare)
 	$(PYTHON) scripts/perf.py $(B)
 
 tune truth:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make perf: the speed of the host and mpi backends as ratios within one run, written as tables.
+"""make perf: the speed of the host, mpi and gloo backends as ratios within one run, written as tables.
 
 Every ratio compares two times of the same run: a plain copy by the same threads, a copy of the neighbour's freshly
 written buffer, or Open MPI's MPI_Allreduce. Buffers are rewritten before each repetition; times are medians of
@@ -13,6 +13,7 @@ import platform
 import shutil
 import sys
 
+import perf_gloo
 import perf_memory
 import perf_mpi
 import perf_pairs
@@ -128,6 +129,7 @@ def main():
     overhead_section(out)
     perf_memory.sections(out, repeats)
     perf_mpi.sections(out, most, repeats)
+    perf_gloo.sections(out, most, repeats)
     perf_sim.sections(out, repeats)
     text = "\n".join(out)
     with open(output, "w", encoding="utf-8") as file:
