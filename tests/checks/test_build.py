@@ -126,7 +126,7 @@ def installed_works(folder, work, loadable):
     if "gloo" in loadable:
         busbench("all_reduce", *"--backend gloo -t 2 -b 8 -e 8".split()).exits(0)
     share = os.path.join(os.path.dirname(folder), "share", "busbench")
-    busbench("profiles").exits(0).prints(f"hgx-h100 {share}/profiles/hgx-h100.yaml\n")
+    busbench("profiles").exits(0).prints("\nhgx-h100 ", f"# files: {share}/profiles/*.yaml\n")
     if "acceptance" in os.listdir(folder):
         busbench(*"acceptance run hgx-h100 --dry-run".split()).exits(0).prints("all_reduce_perf")
     report = busbench("report", "a.jsonl", "-o", "page/")
