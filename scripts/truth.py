@@ -12,6 +12,7 @@ import truth_calibrate
 import truth_data_parallel
 import truth_ddp
 import truth_diagnose
+import truth_gloo
 import truth_hosts
 import truth_p2p
 import truth_pipeline
@@ -70,7 +71,7 @@ def main():
     head = ["measured", "planted", "truth", "median", "off by"]
     print("| " + " | ".join(head) + " |")
     print("|" + " --- |" * len(head))
-    for rows in (link_rows(build), delay_rows(build), truth_hosts.rows(build),
+    for rows in (link_rows(build), delay_rows(build), truth_hosts.rows(build), truth_gloo.rows(build),
                  truth_pipeline.rows(build), truth_ddp.rows(build),
                  truth_data_parallel.rows(build), truth_calibrate.rows(build),
                  truth_diagnose.rows(build), truth_p2p.rows(build)):

@@ -9,7 +9,7 @@ from kit import add, expect
 
 sys.path.insert(0, os.path.join(kit.ROOT, "scripts"))
 
-PARTS = ("hosts", "pipeline", "ddp", "data_parallel", "calibrate", "diagnose", "p2p")
+PARTS = ("hosts", "gloo", "pipeline", "ddp", "data_parallel", "calibrate", "diagnose", "p2p")
 
 
 def measures(part):
