@@ -2,6 +2,7 @@
  * Hybrid parallelism: where ranks are, what they send, and which ways of dividing a model fit and
  * are fast. Oracles: BLOOM's published run, DeepSpeed's 32 GPUs, GPT-3's tensor parallelism.
  */
+#include "models/attention.h"
 #include "training_kernels/hybrid/plan.h"
 
 #include <math.h>
@@ -487,6 +488,22 @@ static void test_step_by_hand(void **state)
 	drop(&p);
 }
 
+/* The search's sum is that of the works of a layer. */
+static void test_attention_flops(void **state)
+{
+	static const char *const models[] = {"gpt2", "llama3.1-70b", "mixtral-8x7b", "deepseek-v3"};
+	struct bb_error error = {0};
+	struct bb_model model;
+
+	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+		assert_int_equal(bb_model_open(&model, models[i], 0, &error), BB_OK);
+		if (bb_attention_flops(&model) != bb_attention_core(&model, 1, BB_ATTENTION_EAGER))
+			fail_msg("%s: %.17g, not %.17g", models[i], bb_attention_flops(&model),
+				 bb_attention_core(&model, 1, BB_ATTENTION_EAGER));
+		bb_model_free(&model);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -498,7 +515,7 @@ int main(void)
 		cmocka_unit_test(test_folded_experts), cmocka_unit_test(test_context_volumes),
 		cmocka_unit_test(test_bloom_plan),     cmocka_unit_test(test_rate_of_a_run),
 		cmocka_unit_test(test_nothing_fits),   cmocka_unit_test(test_one_rank),
-		cmocka_unit_test(test_step_by_hand),
+		cmocka_unit_test(test_step_by_hand),   cmocka_unit_test(test_attention_flops),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
