@@ -208,7 +208,8 @@ def problems_of_verdict(document):
     for gate in members(document, "gates"):
         level = levels.get(text(gate, "verdict", 20))
         if level:
-            title = " ".join(filter(None, (text(gate, key, 120) for key in ("step", "metric", "subject", "from"))))
+            words = (text(gate, key, 120) for key in ("step", "metric", "subject", "from"))
+            title = " ".join(dict.fromkeys(filter(None, words)))  # a step called diagnosis has a metric of that name
             yield Problem(level, title, text(gate, "reason") or "no reason is given", path, int(positive(gate, "line") or 1))
     levels = {"BAD": "error", "UNKNOWN": "warning", "SUSPECT": "warning"}
     for node in members(document, "nodes"):
