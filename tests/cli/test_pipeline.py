@@ -24,12 +24,12 @@ def schedules(line, codes=(0,)):
 def best_schedule():
     """By the steps, and by the stages; ties are not called the best."""
     out = prose(run("pipeline --predict").exits(0).out)
-    expect("# Tied schedule by its stages (equal but for rounding): zb-v (peak 8.39 MB) or zb-h2 (peak 14.7 MB) or "
+    expect("# Tied schedule by stage time (equal but for rounding): zb-v (peak 8.39 MB) or zb-h2 (peak 14.7 MB) or "
            "zb-auto (peak 15.7 MB), 240 ms; the first needs no more memory than the others; next: zb-h1 (peak 8.39 MB), 12.5% longer: its bubble is 30.0 ms longer" in out, out)
-    expect("# Best schedule by its step: zb-v (peak 8.39 MB), 255 ms; next: zb-h1 (peak 8.39 MB), 5.9% longer: its bubble "
+    expect("# Best schedule by step time: zb-v (peak 8.39 MB), 255 ms; next: zb-h1 (peak 8.39 MB), 5.9% longer: its bubble "
            "is 15.0 ms longer\n# verdict: passed" in out, out)
     out = run(f"pipeline {SHORT} --schedule naive,zb-v").exits(0).out
-    expect(re.search("^# (Best|Tied) schedule by its step", out, re.M), out)
+    expect(re.search("^# (Best|Tied) schedule by step time", out, re.M), out)
 
 
 @test

@@ -192,7 +192,7 @@ static void add_best(struct text *t, bool by_stage)
 {
 	struct bb_candidate *list = calloc(t->ncandidates, sizeof(*list));
 	struct bb_recommendation choice = {
-		.subject = by_stage ? "schedule by its stages" : "schedule by its step",
+		.subject = by_stage ? "schedule by stage time" : "schedule by step time",
 		.noise = t->candidates[0].exact ? NULL : "their ranges overlap",
 		.unit = "",
 		.list = list,
