@@ -77,8 +77,11 @@ static bb_status load_for_launcher(struct bb_plugin *plugin, const struct bb_lau
 		st = bb_fail(&cause, BB_EBACKEND,
 			     "the " BB_LAUNCHER " backend cannot connect processes; rebuild it");
 	if (launch->nprocs > 1)
-		return bb_fail(error, st, "%s started %d processes: %s", launch->launcher,
-			       launch->nprocs, cause.text);
+		return bb_fail(error, st, "%s started %d processes: %s%s", launch->launcher,
+			       launch->nprocs, cause.text,
+			       bb_launch_pmix_is_offered() ? "; --backend " BB_CPUS
+							     " needs no MPI here"
+							   : "");
 	return bb_fail(error, st,
 		       "%s started this, so the backend is " BB_LAUNCHER
 		       " (unless --backend host is given): %s",
