@@ -13,7 +13,6 @@ later."""
 import json
 import math
 import os
-import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests"))
@@ -72,26 +71,22 @@ def rounds(build, algorithm):
     """The messages of each round: (from, to, share of the data)."""
     size = str(4 * ELEMENTS)
     words = [f"{build}/all_reduce_perf", "--explain", "-g", str(HOSTS), "--algo", algorithm, "-b", size, "-e", size]
-    text = programs.output(words)
-    found = []
-    for line in text.splitlines():
-        if re.match(r"Round \d+ of", line):
-            found.append([])
-        step = re.match(r"\s+(\d+) -> (\d+)\s+\w+\[(\d+)(?:\.\.(\d+))?\]", line)
-        if step:
-            first, last = int(step[3]), int(step[4] or step[3])
-            found[-1].append((int(step[1]), int(step[2]), (last - first + 1) / ELEMENTS))
+    messages = programs.records(words, "message")
+    found = [[] for _ in range(max(m["round"] for m in messages))]
+    for m in messages:
+        found[m["round"] - 1].append((m["from"], m["to"], m["count"] / ELEMENTS))
     return found
 
 
-def model_seconds(rounds_, size):
-    """Time of the rounds for SIZE bytes. No message is cut into chunks."""
+def model_seconds(rounds_, size, asked):
+    """Time of the rounds for SIZE bytes. No message is cut into chunks. ASKED: it leaves when its receiver's notice is
+    there, which is sent when that begins the round."""
     latency, rate = 2 * DELAY, framed(RATE, JUMBO)
     done, sent, received = [0.0] * HOSTS, [0.0] * HOSTS, [0.0] * HOSTS
     for steps in rounds_:
         after = list(done)
         for a, b, share in steps:
-            begin, wire = max(sent[a], done[a]), share * size / rate
+            begin, wire = max(sent[a], done[a], done[b] + latency if asked else 0), share * size / rate
             sent[a] = begin + wire
             received[b] = max(received[b], begin + min(wire, JUMBO / rate)) + wire
             after[b] = max(after[b], received[b] + latency)
@@ -109,28 +104,42 @@ def crossover(ratios):
     return math.nan
 
 
-def delay_rows(build, wire):
+def crossover_rows(build, found, planted, who="", asked=False):
+    """Ring and tree of the records FOUND, beside the model of their schedules; WHO measured."""
     schedules = {name: rounds(build, name) for name in ("ring", "tree")}
-    link = Link(RATE, DELAY)
-    planted = f"links {1e3 * DELAY:g} ms, {RATE}"
-    with Hosts(HOSTS, links={i + 1: link for i in range(HOSTS)}, mtu=JUMBO, wire=wire) as hosts:
-        found = results(hosts, build, "all_reduce", "-b 16K -e 256K -n 10 -T 300 --algo ring,tree", UNASKED)
+    model = lambda name, size: model_seconds(schedules[name], size, asked)
     times = {(r["algorithm"], r["size_bytes"]): r["p50_us"] * 1e-6 for r in found}
     for (name, size), measured in sorted(times.items()):
-        truth = model_seconds(schedules[name], size)
-        yield [f"{name} all_reduce, {HOSTS} hosts, {size >> 10}K", planted,
+        truth = model(name, size)
+        yield [f"{who}{name} all_reduce, {HOSTS} hosts, {size >> 10}K", planted,
                f"{1e3 * truth:.1f} ms", f"{1e3 * measured:.1f} ms", off(measured, truth)]  # fmt: skip
     sizes = sorted({size for _, size in times})
-    truth = crossover({s: model_seconds(schedules["ring"], s) / model_seconds(schedules["tree"], s) for s in sizes})
+    truth = crossover({s: model("ring", s) / model("tree", s) for s in sizes})
     measured = crossover({s: times["ring", s] / times["tree", s] for s in sizes})
-    yield [f"tree wins below, ring above, {HOSTS} hosts", planted,
+    yield [f"{who}tree wins below, ring above, {HOSTS} hosts", planted,
            f"{truth / 1024:.0f} KiB", f"{measured / 1024:.0f} KiB", off(measured, truth)]  # fmt: skip
+
+
+DELAYED = f"links {1e3 * DELAY:g} ms, {RATE}"
+BOTH_WINNERS = "-b 16K -e 256K -n 10 -T 300 --algo ring,tree"
+
+
+def delayed_hosts(build):
+    link = Link(RATE, DELAY)
+    wire = os.path.abspath(f"{build}/tests/wire")
+    return Hosts(HOSTS, links={i + 1: link for i in range(HOSTS)}, mtu=JUMBO, wire=wire)
+
+
+def delay_rows(build):
+    with delayed_hosts(build) as hosts:
+        found = results(hosts, build, "all_reduce", BOTH_WINNERS, UNASKED)
+    yield from crossover_rows(build, found, DELAYED)
 
 
 def rows(build):
     """All rows; without simulated hosts a row with the reason."""
-    for part in (lambda: rate_rows(build), lambda: delay_rows(build, os.path.abspath(f"{build}/tests/wire"))):
+    for part in (rate_rows, delay_rows):
         try:
-            yield from part()
+            yield from part(build)
         except kit.Skipped as reason:
             yield ["hosts", "nothing", "", "", f"skipped: {reason}"]
