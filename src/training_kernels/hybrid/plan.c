@@ -10,8 +10,8 @@ const char *const bb_misfit_reasons[BB_MISFITS] = {
 	[BB_MISFIT_HEADS] = "tp does not divide the heads",
 	[BB_MISFIT_LAYERS] = "more stages than layers",
 	[BB_MISFIT_BATCH] = "dp and micro-batch do not divide the batch",
-	[BB_MISFIT_ZERO] = "ZeRO 2 or 3 with a pipeline, whose gradients stay whole while "
-			   "micro-batches add to them",
+	[BB_MISFIT_ZERO] = ("ZeRO 2 or 3 with a pipeline, whose gradients stay whole while "
+			    "micro-batches add to them"),
 	[BB_MISFIT_SCHEDULE] = "the schedule has no order for such a pipeline",
 	[BB_MISFIT_EXPERTS] = "ep and etp cannot divide the experts among these ranks",
 	[BB_MISFIT_OTHER] = "conflict with cp, virtual stages, sequence parallelism or optimizer",
