@@ -7,6 +7,7 @@
 #   check     the beginning of `make check`: set-up, and the build of all tests
 #   clang     a machine with clang as its only compiler: set-up, build, a measurement
 #   aarch64   a cross-build, its unit tests and a measurement under qemu-user
+#   gloo      a machine without MPI: set-up, build, four processes by torchrun's variables, and the tests of gloo
 #   install   `make deb`, its packages, and the README's commands without the sources: man pages, completions, report
 #
 # Without a STAGE bench and check run in one root. SUITE is a suite of this machine's mirror, such as trixie (default: this
@@ -16,11 +17,11 @@
 set -uo pipefail
 
 PROJECT=$(cd "$(dirname "$0")/../.." && pwd)
-STAGES='bench check clang aarch64 install'
+STAGES='bench check clang aarch64 gloo install'
 PASSED=0 FAILED=0 SKIPPED=0
 
 usage() {
-	sed -n 's/^# \{0,1\}//; 2,15p' "$0" >&2
+	sed -n 's/^# \{0,1\}//; 2,16p' "$0" >&2
 	exit 2
 }
 
@@ -124,6 +125,18 @@ stage_aarch64() {
 		make -j"\$(nproc)" CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar MPI=0 CUDA=0 all units
 		qemu-aarch64-static build/all_reduce_perf -b 8 -e 64K -f 8 -g 2 --algo ring,tree,auto
 		python3 -B tests/run.py --under qemu-aarch64-static -k unit/ build
+	END
+}
+
+# iproute2 and Python are for the tests, which also make hosts of network namespaces.
+stage_gloo() {
+	cat <<-'END'
+		scripts/setup.sh bench
+		DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends python3 iproute2 procps >/dev/null
+		! command -v mpirun
+		make -j"$(nproc)" GLOO=1
+		python3 -B scripts/processes.py 4 build/all_reduce_perf --algo ring,tree,native -b 8 -e 1M -f 16
+		python3 -B tests/run.py -k cli/test_gloo build
 	END
 }
 
