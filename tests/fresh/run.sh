@@ -136,7 +136,9 @@ stage_gloo() {
 		! command -v mpirun
 		make -j"$(nproc)" GLOO=1
 		python3 -B scripts/processes.py 4 build/all_reduce_perf --algo ring,tree,native -b 8 -e 1M -f 16
-		python3 -B tests/run.py -k cli/test_gloo build
+		python3 -B tests/run.py -k cli/test_gloo build >gloo.log || { cat gloo.log; exit 1; }
+		grep -A1 -e ^skipped -e passed gloo.log
+		! grep 'no hosts on this machine' gloo.log
 	END
 }
 
