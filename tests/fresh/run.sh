@@ -60,13 +60,13 @@ make_root() {
 }
 
 # within ROOT SCRIPT: runs a shell script in the clone inside the root, as on a machine of its own; its processes and
-# mounts end with it. The root is a mount, or no hosts could be made in it.
+# mounts end with it. It is the root of a mount namespace, so that tests can make hosts in it.
 within() {
 	# shellcheck disable=SC2016 # the inner shell expands these
 	unshare --mount --pid --fork --kill-child bash -c '
 		mount --bind "$1" "$1" && mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" &&
-		mount -t tmpfs shm "$1/dev/shm" || exit 3
-		exec chroot "$1" /usr/bin/env -i HOME=/root TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+		mount -t tmpfs shm "$1/dev/shm" && cd "$1" && mkdir -p mnt && pivot_root . mnt && umount -l /mnt || exit 3
+		exec /usr/bin/env -i HOME=/root TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 			bash -euc "cd /root/busbench; $2" </dev/null' bash "$1" "$2"
 }
 
