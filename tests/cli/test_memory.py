@@ -132,7 +132,7 @@ def all_gpus_at_once():
 @test
 def one_gpu_of_all_goes_wrong():
     line = "mem_bandwidth -g 3 -b 4K -e 4K -n 1 -w 0 --work copy --workers all --json - --fault"
-    slow = records(gpus.run(f"{line} slow:2:20ms"))["pair"]
-    expect(all(r["min_us"] * r["repeats"] >= 20000 for r in slow), "the slowest GPU does not count")
+    slow = records(gpus.run(f"{line} slow:2:2ms"))["pair"]
+    expect(all(r["min_us"] * r["repeats"] >= 2000 for r in slow), "the slowest GPU does not count")
     wrong = records(gpus.run(f"{line} corrupt:1"), (7,))["pair"]
     expect(all(r["wrong"] > 0 for r in wrong), "not seen")

@@ -184,7 +184,7 @@ def memory_takes_time():
     equal(without["local_us"], 0, "without a rate")
 
 
-@test
+@test(full=True)
 def training_runs():
     """docs/training_runs.md is what make validate writes."""
     found = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "validate_runs.py"),
