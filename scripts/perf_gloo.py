@@ -7,7 +7,7 @@ import speed
 
 KIB, MIB = 1 << 10, 1 << 20
 COLLECTIVES = ("all_reduce", "all_gather", "alltoall")
-BANDS = ((64 * KIB, 1 * MIB, 100), (4 * MIB, 64 * MIB, 10))  # sizes, iterations
+BANDS = ((64 * KIB, 1 * MIB, 300), (4 * MIB, 64 * MIB, 10))  # sizes, iterations
 
 
 def sizes(low, high):
