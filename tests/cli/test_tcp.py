@@ -185,11 +185,13 @@ add("stopped at start", stopped_at_start, 1)
 @test
 def process_0_is_stopped():
     """Whenever that happens, one process per host reports it."""
+    jobs = []
     for ms in (0, 5, 10, 20, 40):
         job = Job(4, BRIEF_FOREVER)
         time.sleep(ms / 1000)
         job.processes[0].send_signal(signal.SIGSTOP)
-        first = job.processes.pop(0)
+        jobs.append((job, job.processes.pop(0)))
+    for job, first in jobs:
         results = job.finish()
         first.kill()
         kit.finish(first)

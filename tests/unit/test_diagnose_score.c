@@ -16,15 +16,15 @@
 /* Under sanitizers all takes ten times as long. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define DRAWS 2
-#define MANY_DRAWS 1
+#define FEWEST_DRAWS 1
 #define MOST_NODES 64
 #else
 #define DRAWS 100
-#define MANY_DRAWS 10 /* of clusters of so many ranks, unless `all` is asked for: */
+#define FEWEST_DRAWS 3
 #define MOST_NODES 4096
 #endif
-#define MANY 64
-#define RIGHT 95 /* percent of the draws */
+#define DRAWN_RANKS 800 /* of all draws of a size together, unless `all` is asked for */
+#define RIGHT 95        /* percent of the draws */
 #define TOLERANCE 0.2
 #define STEPS 20
 #define PARTNERS 12
@@ -304,8 +304,8 @@ static void drop(struct taken *t)
 
 /* As diagnose does with who was convicted. */
 static void retest_alone(struct cluster *c, const struct bb_block_map *blocks,
-		       const struct bb_suspects *suspects, const struct bb_view *views,
-		       struct bb_verdicts *verdicts, int first)
+			 const struct bb_suspects *suspects, const struct bb_view *views,
+			 struct bb_verdicts *verdicts, int first)
 {
 	struct bb_lone list[BB_MOST_LONE];
 	const int n = bb_lone_list(verdicts, first, list);
@@ -322,8 +322,8 @@ static void retest_alone(struct cluster *c, const struct bb_block_map *blocks,
 }
 
 static void confirm_suspects(struct cluster *c, const struct bb_block_map *blocks, uint64_t seed,
-			 const struct bb_suspects *suspects, const struct bb_view *views,
-			 struct bb_verdicts *verdicts)
+			     const struct bb_suspects *suspects, const struct bb_view *views,
+			     struct bb_verdicts *verdicts)
 {
 	struct taken again = {.rounds = {0}};
 	int nodes;
@@ -464,6 +464,15 @@ static bool is_wanted(const struct scenario *s, const struct size *size)
 	       size->nodes <= MOST_NODES;
 }
 
+static int draws_of(const struct size *size, bool all)
+{
+	const int affordable = DRAWN_RANKS / (size->nodes * size->rails);
+
+	return all || affordable > DRAWS   ? DRAWS
+	       : affordable < FEWEST_DRAWS ? FEWEST_DRAWS
+					   : affordable;
+}
+
 static void planted_faults(void **state)
 {
 	const bool all = *state;
@@ -474,8 +483,7 @@ static void planted_faults(void **state)
 		for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
 			const struct scenario *s = &scenarios[i];
 			const struct size *size = &sizes[k];
-			const int draws =
-				size->nodes * size->rails < MANY || all ? DRAWS : MANY_DRAWS;
+			const int draws = draws_of(size, all);
 			struct score score;
 
 			if (!is_wanted(s, size))
