@@ -84,10 +84,10 @@ struct bb_backend_config {
 	bool flawed;
 	struct bb_fabric_flaw flaw;
 	struct bb_listener listener;
-	/* Only for backends of GPUs. */
-	struct bb_exchange exchange; /* required */
+	struct bb_exchange exchange; /* for backends that meet without a library's launch */
 	int ranks_before;            /* on this host, in earlier processes: their GPUs are in use */
-	int ranks_here;              /* on this host, in all processes */
+	int ranks_here;              /* on this host, in all processes; 0: as in this one */
+	/* Only for backends of GPUs. */
 	enum bb_registration registration;
 	int cta_policy;    /* 0: the library's default, 1: few thread blocks, 2: none if possible */
 	int device_blocks; /* thread blocks of kernels on its device API; 0: the default */

@@ -58,7 +58,7 @@ static void expect(const struct arrays *s, size_t bytes, double factor)
 static void work(struct bb_cpu_context *cpu, enum bb_memory_work what, void *a, const void *b,
 		 const void *c, size_t bytes)
 {
-	struct bb_cpu_rank rank = {cpu};
+	struct bb_cpu_rank rank = {cpu, 0};
 
 	assert_int_equal(bb_cpu_spaces.work((struct bb_rank *)&rank, NULL, what, a, b, c, bytes),
 			 BB_OK);
@@ -121,12 +121,14 @@ static void test_chase(void **state)
 static void test_spaces(void **state)
 {
 	struct bb_error error = {0};
+	const struct bb_world world = {.nranks = 1, .nprocs = 1, .nlocal = 1};
+	const struct bb_backend_config config = {.link_rate = 0};
 	struct bb_cpu_context cpu = {.machine = NULL};
 	struct bb_context *const context = (struct bb_context *)&cpu;
-	struct bb_rank *const rank = (struct bb_rank *)&(struct bb_cpu_rank){&cpu};
+	struct bb_rank *const rank = (struct bb_rank *)&(struct bb_cpu_rank){&cpu, 0};
 	char name[BB_SPACE_TEXT];
 
-	assert_int_equal(bb_cpu_open(&cpu, &error), BB_OK);
+	assert_int_equal(bb_cpu_open(&cpu, &world, &config, &error), BB_OK);
 	assert_true(bb_cpu_spaces.count(context) >= 1);
 	for (int space = 0; space < bb_cpu_spaces.count(context); space++) {
 		void *memory;

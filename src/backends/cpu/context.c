@@ -1,19 +1,31 @@
 #include "backends/cpu/context.h"
 
 #include "core/clock.h"
+#include "topology/probes/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-bb_status bb_cpu_open(struct bb_cpu_context *context, struct bb_error *error)
+bb_status bb_cpu_open(struct bb_cpu_context *context, const struct bb_world *world,
+		      const struct bb_backend_config *config, struct bb_error *error)
 {
+	bb_status status;
+
+	context->world = *world;
+	context->config = *config;
+	context->error = error;
 	context->kernels = bb_kernels_select();
 	if (!context->kernels)
 		return bb_fail(
 			error, BB_EUSAGE,
 			"BUSBENCH_ISA=%s: expected plain, avx2 or avx512, as this CPU supports",
 			getenv("BUSBENCH_ISA"));
-	return bb_machine_open(&context->machine, error);
+	BB_TRY(status, bb_machine_open(&context->machine, error), out);
+	context->ranks = config->ranks_here > 0 ? config->ranks_here : world->nlocal;
+	context->cores = bb_machine_cores(context->machine);
+	context->crowded = context->ranks > context->cores;
+out:
+	return status;
 }
 
 void bb_cpu_close(struct bb_cpu_context *context)
@@ -24,6 +36,13 @@ void bb_cpu_close(struct bb_cpu_context *context)
 void bb_cpu_abort(struct bb_context *context)
 {
 	atomic_store(&((struct bb_cpu_context *)context)->aborted, 1);
+}
+
+uint64_t bb_cpu_memory_available(struct bb_context *context)
+{
+	const struct bb_cpu_context *c = (const struct bb_cpu_context *)context;
+
+	return bb_memory_available() / (uint64_t)c->ranks * (uint64_t)c->world.nlocal;
 }
 
 void bb_cpu_locate(const struct bb_cpu_context *context, int core, const char *unbound,

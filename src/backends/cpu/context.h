@@ -1,9 +1,10 @@
 /*
  * context.h - what backends whose ranks compute on the CPU share.
  *
- * Such a backend's struct bb_context begins with a struct bb_cpu_context, its struct bb_rank with a
- * pointer to that context, its struct bb_group with a struct bb_cpu_group. Functions with the
- * signature of an entry of struct bb_backend are that entry; backend.h holds their contracts.
+ * Such a backend's struct bb_context begins with a struct bb_cpu_context, its struct bb_rank with
+ * the members of struct bb_cpu_rank, its struct bb_group with those of struct bb_cpu_group.
+ * Functions with the signature of an entry of struct bb_backend are that entry; backend.h holds
+ * their contracts.
  */
 #ifndef BB_BACKENDS_CPU_CONTEXT_H
 #define BB_BACKENDS_CPU_CONTEXT_H
@@ -15,6 +16,9 @@
 struct bb_message; /* queue.h */
 
 struct bb_cpu_context {
+	struct bb_world world;
+	struct bb_backend_config config;
+	struct bb_error *error; /* of open, for later failures */
 	struct bb_machine *machine;
 	const struct bb_kernels *kernels;
 	int ranks;         /* on this host */
@@ -32,6 +36,7 @@ struct bb_cpu_context {
 
 struct bb_cpu_rank {
 	struct bb_cpu_context *context;
+	int rank; /* in the world */
 };
 
 /* The collectives of a group, as one member counts them. */
@@ -48,7 +53,10 @@ struct bb_cpu_group {
 /* Structs of a backend that begin as described above. */
 #define BB_CPU_STRUCTS_FIT                                                                         \
 	_Static_assert(offsetof(struct bb_context, cpu) == 0, "begins with bb_cpu_context");       \
-	_Static_assert(offsetof(struct bb_rank, context) == 0, "begins as bb_cpu_rank");           \
+	_Static_assert(offsetof(struct bb_rank, context) == 0 &&                                   \
+			       offsetof(struct bb_rank, rank) ==                                   \
+				       offsetof(struct bb_cpu_rank, rank),                         \
+		       "begins as bb_cpu_rank");                                                   \
 	_Static_assert(offsetof(struct bb_group, rank) == 0 &&                                     \
 			       offsetof(struct bb_group, turns) ==                                 \
 				       offsetof(struct bb_cpu_group, turns),                       \
@@ -64,11 +72,15 @@ static inline bool bb_cpu_aborted(const struct bb_cpu_context *context)
 	return atomic_load_explicit(&context->aborted, memory_order_relaxed) != 0;
 }
 
-/* Find machine and kernels. BB_EUSAGE if $BUSBENCH_ISA names kernels that this CPU cannot run.
-   CONTEXT is zeroed before; bb_cpu_close frees both, also after a failure. */
-BB_MUST bb_status bb_cpu_open(struct bb_cpu_context *context, struct bb_error *error);
+/* Set all that is not a function, for ranks that may use all cores of the host. BB_EUSAGE if
+   $BUSBENCH_ISA names kernels that this CPU cannot run. CONTEXT is zeroed before; bb_cpu_close ends
+   it, also after a failure. */
+BB_MUST bb_status bb_cpu_open(struct bb_cpu_context *context, const struct bb_world *world,
+			      const struct bb_backend_config *config, struct bb_error *error);
 void bb_cpu_close(struct bb_cpu_context *context);
 void bb_cpu_abort(struct bb_context *context);
+/* Returns the share of this process in what is available on the host. */
+uint64_t bb_cpu_memory_available(struct bb_context *context);
 
 /* *LOCATION = core CORE (an index) of the machine in this process. UNBOUND is appended to the name
    of the CPU where the rank may leave that core; else it is "". */

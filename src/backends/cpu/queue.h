@@ -48,11 +48,12 @@ extern const struct bb_messages bb_cpu_messages;
 
 /* Entries of struct bb_backend that are alike in all backends whose ranks compute on the CPU. */
 #define BB_CPU_ENTRIES                                                                             \
-	.abort = bb_cpu_abort, .alloc = bb_cpu_alloc, .copy = bb_cpu_copy, .fill = bb_cpu_fill,    \
-	.verify = bb_cpu_verify, .queue_close = bb_cpu_queue_close,                                \
-	.event_open = bb_cpu_event_open, .event_close = bb_cpu_event_close,                        \
-	.event_record = bb_cpu_event_record, .event_wait = bb_cpu_event_wait,                      \
-	.compute = bb_cpu_compute, .collective = bb_cpu_collective, .finish = bb_cpu_finish,       \
-	.now = bb_cpu_now, .messages = &bb_cpu_messages
+	.abort = bb_cpu_abort, .memory_available = bb_cpu_memory_available, .alloc = bb_cpu_alloc, \
+	.copy = bb_cpu_copy, .fill = bb_cpu_fill, .verify = bb_cpu_verify,                         \
+	.queue_close = bb_cpu_queue_close, .event_open = bb_cpu_event_open,                        \
+	.event_close = bb_cpu_event_close, .event_record = bb_cpu_event_record,                    \
+	.event_wait = bb_cpu_event_wait, .compute = bb_cpu_compute,                                \
+	.collective = bb_cpu_collective, .finish = bb_cpu_finish, .now = bb_cpu_now,               \
+	.messages = &bb_cpu_messages
 
 #endif

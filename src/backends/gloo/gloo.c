@@ -7,7 +7,6 @@
 #include "backends/library.h"
 #include "core/clock.h"
 #include "core/file.h"
-#include "topology/probes/memory.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -24,7 +23,7 @@ bb_status bb_gloo_failed(const struct bb_rank *rank, const char *act, const char
 
 	if (bb_gloo_aborted(context))
 		return BB_ETIMEOUT;
-	return bb_fail(context->error, BB_EBACKEND, "rank %d: %s: %s", rank->rank, act, why);
+	return bb_fail(context->cpu.error, BB_EBACKEND, "rank %d: %s: %s", rank->rank, act, why);
 }
 
 static bb_status gloo_run(struct bb_group *group, const struct bb_call *call)
@@ -59,9 +58,6 @@ static bb_status gloo_open(struct bb_context **context, const struct bb_world *w
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return bb_no_memory(error, "the gloo backend");
-	c->world = *world;
-	c->config = *config;
-	c->error = error;
 	c->cpu.run = gloo_run;
 	c->cpu.pass = bb_gloo_message;
 	pthread_mutex_init(&c->lock, NULL);
@@ -74,11 +70,8 @@ static bb_status gloo_open(struct bb_context **context, const struct bb_world *w
 	bb_gloo_name(gloo);
 	snprintf(c->name, sizeof(c->name), "%s at %s (%s)", gloo, c->choice.address,
 		 c->choice.reason);
-	BB_TRY(status, bb_cpu_open(&c->cpu, error), failed);
+	BB_TRY(status, bb_cpu_open(&c->cpu, world, config, error), failed);
 	BB_TRY(status, bb_gloo_watchdog_open(c, error), failed);
-	c->cpu.ranks = config->ranks_here > 0 ? config->ranks_here : world->nlocal;
-	c->cpu.cores = bb_machine_cores(c->cpu.machine);
-	c->cpu.crowded = c->cpu.ranks > c->cpu.cores;
 	*context = c;
 	return BB_OK;
 failed:
@@ -94,12 +87,6 @@ static const char *gloo_name(const struct bb_context *context)
 static const struct bb_library library = {.name = gloo_name};
 
 /* ---- ranks and their memory ------------------------------------------------------------- */
-
-static uint64_t gloo_memory_available(struct bb_context *context)
-{
-	return bb_memory_available() / (uint64_t)context->cpu.ranks *
-	       (uint64_t)context->world.nlocal;
-}
 
 static void gloo_detach(struct bb_rank *rank)
 {
@@ -121,7 +108,7 @@ static bb_status gloo_attach(struct bb_context *context, int local, struct bb_ra
 	if (!r)
 		return bb_no_memory(error, "a rank");
 	r->context = context;
-	r->rank = context->world.first_rank + local;
+	r->rank = context->cpu.world.first_rank + local;
 	r->local = local;
 	if (bb_gloo_device_open(context->choice.address, &r->device, why))
 		status = bb_gloo_meet(r);
@@ -140,7 +127,7 @@ static bb_status gloo_attach(struct bb_context *context, int local, struct bb_ra
 static void gloo_locate(struct bb_rank *rank, struct bb_location *location)
 {
 	const struct bb_context *c = rank->context;
-	const int place = c->config.ranks_before + rank->local;
+	const int place = c->cpu.config.ranks_before + rank->local;
 
 	bb_cpu_locate(&c->cpu,
 		      c->cpu.crowded ? (int)((int64_t)place * c->cpu.cores / c->cpu.ranks) : place,
@@ -177,7 +164,6 @@ const struct bb_backend bb_plugin_backend = {
 	.open = gloo_open,
 	.close = gloo_close,
 	.max_local = MAX_LOCAL,
-	.memory_available = gloo_memory_available,
 	.attach = gloo_attach,
 	.detach = gloo_detach,
 	.locate = gloo_locate,

@@ -46,9 +46,6 @@ BB_MUST bb_status bb_gloo_choose_address(struct bb_gloo_choice *choice, struct b
 
 struct bb_context {
 	struct bb_cpu_context cpu;
-	struct bb_world world;
-	struct bb_backend_config config;
-	struct bb_error *error;
 	struct bb_gloo_choice choice;
 	char name[BB_GLOO_NAME + sizeof(struct bb_gloo_choice)]; /* Gloo, and its address */
 	/* Meshes of all ranks of this process, which the watchdog aborts (group.c). */

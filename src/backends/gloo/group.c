@@ -20,7 +20,7 @@ bb_status bb_gloo_member_open(struct bb_rank *rank, int me, int n,
 	char why[BB_GLOO_WHY];
 
 	if (!m)
-		return bb_no_memory(context->error, "connections");
+		return bb_no_memory(context->cpu.error, "connections");
 	if (!bb_gloo_mesh_open(rank->device, me, n, addresses, &m->mesh, why)) {
 		free(m);
 		return bb_gloo_failed(rank, "opening connections", why);
@@ -135,7 +135,7 @@ static bb_status connect_group(struct bb_group *g)
 	bb_status status;
 
 	if (!ends)
-		return bb_no_memory(g->rank->context->error, "addresses");
+		return bb_no_memory(g->rank->context->cpu.error, "addresses");
 	BB_TRY(status, bb_gloo_member_open(g->rank, g->me, g->n, ends, &g->member), out);
 	BB_TRY(status, swap_ends(g, ends), out);
 	status = bb_gloo_member_connect(g->rank, g->member, g->me, g->n, ends);
@@ -162,8 +162,8 @@ bb_status bb_gloo_group_open(struct bb_rank *rank, const int *members, int n,
 	bb_port_init(&g->port, &bb_gloo_port_calls, g);
 	g->route = (struct bb_port_route){.port = &g->port,
 					  .context = &context->cpu,
-					  .config = &context->config,
-					  .error = context->error,
+					  .config = &context->cpu.config,
+					  .error = context->cpu.error,
 					  .me = g->me,
 					  .members = g->members};
 	if (g->members)

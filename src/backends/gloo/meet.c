@@ -42,7 +42,7 @@ static const struct bb_payload place_table = {"a place", sizeof(struct place), p
 static bb_status ranks_gather(struct bb_rank *rank, const struct bb_payload *table,
 			      const void *mine, void *all)
 {
-	const struct bb_exchange *exchange = &rank->context->config.exchange;
+	const struct bb_exchange *exchange = &rank->context->cpu.config.exchange;
 
 	return exchange->gather(exchange->own, rank->local, table, mine, all);
 }
@@ -68,9 +68,9 @@ static void place_describe(struct place *place, const struct bb_gloo_choice *cho
 /* Can the addresses of all ranks reach each other, as far as they show? */
 static bb_status check_places(const struct bb_rank *rank, const struct place *all)
 {
-	struct bb_error *const error = rank->context->error;
+	struct bb_error *const error = rank->context->cpu.error;
 
-	for (int r = 1; r < rank->context->world.nranks; r++) {
+	for (int r = 1; r < rank->context->cpu.world.nranks; r++) {
 		const bool remote =
 			memcmp(all[r].identity, all[0].identity, sizeof(all->identity)) != 0;
 		const int looped = all[0].is_loopback ? 0 : r;
@@ -94,14 +94,14 @@ static bb_status check_places(const struct bb_rank *rank, const struct place *al
 
 static bb_status exchange_places(struct bb_rank *rank)
 {
-	const int n = rank->context->world.nranks;
+	const int n = rank->context->cpu.world.nranks;
 	struct place *all = calloc((size_t)n, sizeof(*all)), mine;
 	bb_status status;
 
 	rank->hosts = calloc((size_t)n, sizeof(*rank->hosts));
 	if (!all || !rank->hosts) {
 		free(all);
-		return bb_no_memory(rank->context->error, "a rank");
+		return bb_no_memory(rank->context->cpu.error, "a rank");
 	}
 	place_describe(&mine, &rank->context->choice);
 	status = ranks_gather(rank, &place_table, &mine, all);
@@ -121,7 +121,7 @@ static bb_status exchange_places(struct bb_rank *rank)
 /* MINE[i] is the end for rank i. It is replaced by the end that rank i made for this rank. */
 static bb_status exchange_ends(struct bb_rank *rank, struct bb_gloo_address *mine)
 {
-	const size_t n = (size_t)rank->context->world.nranks;
+	const size_t n = (size_t)rank->context->cpu.world.nranks;
 	const struct bb_payload_field fields[] = {
 		{.name = "the length of an address",
 		 .kind = BB_PAYLOAD_UNSIGNED,
@@ -136,7 +136,7 @@ static bb_status exchange_ends(struct bb_rank *rank, struct bb_gloo_address *min
 	bb_status status;
 
 	if (!all)
-		return bb_no_memory(rank->context->error, "addresses");
+		return bb_no_memory(rank->context->cpu.error, "addresses");
 	status = ranks_gather(rank, &table, mine, all);
 	for (size_t r = 0; r < n && status == BB_OK; r++)
 		mine[r] = all[r * n + (size_t)rank->rank];
@@ -146,12 +146,12 @@ static bb_status exchange_ends(struct bb_rank *rank, struct bb_gloo_address *min
 
 static bb_status connect_world(struct bb_rank *rank)
 {
-	const int n = rank->context->world.nranks;
+	const int n = rank->context->cpu.world.nranks;
 	struct bb_gloo_address *ends = calloc((size_t)n, sizeof(*ends));
 	bb_status status;
 
 	if (!ends)
-		return bb_no_memory(rank->context->error, "addresses");
+		return bb_no_memory(rank->context->cpu.error, "addresses");
 	BB_TRY(status, bb_gloo_member_open(rank, rank->rank, n, ends, &rank->world), out);
 	BB_TRY(status, exchange_ends(rank, ends), out);
 	status = bb_gloo_member_connect(rank, rank->world, rank->rank, n, ends);
@@ -164,7 +164,7 @@ bb_status bb_gloo_meet(struct bb_rank *rank)
 {
 	const bb_status status = exchange_places(rank);
 
-	if (status != BB_OK || rank->context->world.nranks == 1)
+	if (status != BB_OK || rank->context->cpu.world.nranks == 1)
 		return status;
 	return connect_world(rank);
 }

@@ -14,7 +14,7 @@
 static bb_status check_peer(const struct bb_group *group, int peer)
 {
 	return peer != group->me ? BB_OK
-				 : bb_fail(group->rank->context->error, BB_EINTERNAL,
+				 : bb_fail(group->rank->context->cpu.error, BB_EINTERNAL,
 					   "rank %d sends itself a message", group->rank->rank);
 }
 
@@ -194,7 +194,7 @@ static bb_status clock_offset(struct bb_rank *rank, double *offset, double *unce
 		return BB_ETIMEOUT;
 	if (rank->one_clock)
 		return BB_OK;
-	return bb_clock_compare(&pings, rank->rank, rank->context->world.nranks, offset,
+	return bb_clock_compare(&pings, rank->rank, rank->context->cpu.world.nranks, offset,
 				uncertainty);
 }
 

@@ -4,7 +4,6 @@
 #include "backends/host/host.h"
 
 #include "backends/cpu/work.h"
-#include "topology/probes/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -61,28 +60,18 @@ static bb_status host_open(struct bb_context **context, const struct bb_world *w
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return bb_no_memory(error, "the host backend");
-	c->world = *world;
-	c->config = *config;
 	c->cpu.settle = host_settle;
 	c->cpu.run = host_run;
 	c->cpu.pass = bb_host_message;
 	pthread_mutex_init(&c->lock, NULL);
-	BB_TRY(status, bb_cpu_open(&c->cpu, error), failed);
+	BB_TRY(status, bb_cpu_open(&c->cpu, world, config, error), failed);
 	if (config->link_port)
 		BB_TRY(status, open_ports(c, world->nlocal, error), failed);
-	c->cpu.ranks = world->nlocal;
-	c->cpu.cores = bb_machine_cores(c->cpu.machine);
-	c->cpu.crowded = c->cpu.ranks > c->cpu.cores;
 	*context = c;
 	return BB_OK;
 failed:
 	host_close(c);
 	return status;
-}
-
-static uint64_t host_memory_available(struct bb_context *context)
-{
-	return bb_memory_available();
 }
 
 /* Neighbouring ranks share a core, or have neighbouring cores. */
@@ -101,7 +90,7 @@ static bb_status host_attach(struct bb_context *context, int local, struct bb_ra
 	if (!r)
 		return bb_no_memory(error, "a rank");
 	r->context = context;
-	r->rank = context->world.first_rank + local;
+	r->rank = context->cpu.world.first_rank + local;
 	r->core = core_of(context, local);
 	r->pinned = bb_machine_pin(context->cpu.machine, r->core);
 	*rank = r;
@@ -123,7 +112,7 @@ static void host_locate(struct bb_rank *rank, struct bb_location *location)
 
 static const char *host_refuses(struct bb_group *group, const struct bb_call *call)
 {
-	if (call->native && group->rank->context->config.link_rate != 0)
+	if (call->native && group->rank->context->cpu.config.link_rate != 0)
 		return "direct sends no messages, which a paced link could delay";
 	if (call->native)
 		return call->native->refuses ? call->native->refuses(call->native, call->collective)
@@ -156,7 +145,6 @@ const struct bb_backend bb_backend_host = {
 	.open = host_open,
 	.close = host_close,
 	.max_local = BB_HOST_MAX_RANKS,
-	.memory_available = host_memory_available,
 	.attach = host_attach,
 	.detach = host_detach,
 	.locate = host_locate,

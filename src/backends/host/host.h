@@ -32,8 +32,6 @@ struct bb_host_port {
 
 struct bb_context {
 	struct bb_cpu_context cpu;
-	struct bb_world world;
-	struct bb_backend_config config;
 	struct bb_host_port *ports; /* [local]; NULL: links are not ports */
 	pthread_mutex_t lock;       /* teams */
 	struct bb_host_team *teams; /* open or being joined */

@@ -32,19 +32,19 @@ static double use_port(_Atomic double *free, double start, double seconds)
 static double cross_ports(const struct bb_group *group, int peer, size_t bytes)
 {
 	const struct bb_context *c = group->rank->context;
-	const int *members = group->team->members, first = c->world.first_rank;
-	const double seconds = (double)bytes / c->config.link_rate;
+	const int *members = group->team->members, first = c->cpu.world.first_rank;
+	const double seconds = (double)bytes / c->cpu.config.link_rate;
 	const double left =
 		use_port(&c->ports[members[group->me] - first].out, bb_clock_now(), seconds);
 
 	return use_port(&c->ports[members[peer] - first].in,
-			left - seconds + c->config.link_latency, seconds);
+			left - seconds + c->cpu.config.link_latency, seconds);
 }
 
 /* Time at which a message of BYTES to PEER has crossed its paced link; 0: not paced. */
 static double crossing_time(struct bb_group *group, int peer, size_t bytes)
 {
-	const struct bb_backend_config *config = &group->rank->context->config;
+	const struct bb_backend_config *config = &group->rank->context->cpu.config;
 	double start;
 
 	if (config->link_rate == 0)

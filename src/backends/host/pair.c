@@ -80,7 +80,7 @@ static double slowness(const struct bb_group *group, int from, int to)
 {
 	const int *members = group->team->members;
 
-	return bb_route_slowness(&group->rank->context->config, members[from], members[to]);
+	return bb_route_slowness(&group->rank->context->cpu.config, members[from], members[to]);
 }
 
 /* Wait until a paced link would have carried BYTES, sent FROM … TO since START. ALONE: the peer
@@ -89,7 +89,7 @@ static void pace(const struct bb_group *group, int from, int to, size_t bytes, d
 		 bool alone)
 {
 	struct bb_context *context = group->rank->context;
-	const struct bb_backend_config *c = &context->config;
+	const struct bb_backend_config *c = &context->cpu.config;
 	const double slow = slowness(group, from, to);
 	double until = 0, now;
 
@@ -266,7 +266,7 @@ static bb_status ping_message(struct bb_group *group, int peer, bool first, size
 static void pace_words(struct bb_group *group, const struct bb_route *route, int peer,
 		       size_t rounds, double start)
 {
-	const struct bb_backend_config *c = &group->rank->context->config;
+	const struct bb_backend_config *c = &group->rank->context->cpu.config;
 	const double one_way = 0.5 * (bb_clock_now() - start);
 	const double link = route_kind_of(route) == WORD ? c->link_latency * (double)rounds : 0;
 	const double wait = 2 * link + slowness(group, group->me, peer) * (one_way + link) +

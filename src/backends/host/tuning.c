@@ -47,7 +47,7 @@ static const char *measured_best(const struct bb_group *group, const struct bb_c
 static const struct bb_algorithm *over_links(struct bb_group *group, const struct bb_call *call,
 					     const char *name, size_t *chunk)
 {
-	const struct bb_backend_config *config = &group->rank->context->config;
+	const struct bb_backend_config *config = &group->rank->context->cpu.config;
 	const struct bb_link_model links = {.rate = config->link_rate,
 					    .latency = config->link_latency,
 					    .port = config->link_port,
@@ -77,7 +77,7 @@ static const struct bb_algorithm *measured_schedule(const struct bb_group *group
 
 bb_status bb_host_choose(struct bb_group *group, struct bb_call *call)
 {
-	const bool paced = group->rank->context->config.link_rate != 0;
+	const bool paced = group->rank->context->cpu.config.link_rate != 0;
 	size_t chunk;
 
 	call->native = NULL;
@@ -96,7 +96,7 @@ bb_status bb_host_tune(struct bb_group *group, struct bb_call *call)
 	const size_t bytes = group->rank->context->cpu.crowded ? CROWDED_CHUNK_BYTES : CHUNK_BYTES;
 
 	call->shape.chunk = bytes / bb_dtype_size(call->dtype);
-	if (group->rank->context->config.link_rate != 0 && call->schedule)
+	if (group->rank->context->cpu.config.link_rate != 0 && call->schedule)
 		(void)over_links(group, call, call->schedule->name, &call->shape.chunk);
 	return BB_OK;
 }

@@ -53,7 +53,7 @@ static bb_status clock_offset(struct bb_rank *rank, double *offset, double *unce
 		return BB_ETIMEOUT;
 	if (context->one_clock)
 		return BB_OK;
-	return bb_clock_compare(&pings, context->world.proc, context->world.nprocs, offset,
+	return bb_clock_compare(&pings, context->cpu.world.proc, context->cpu.world.nprocs, offset,
 				uncertainty);
 }
 

@@ -15,7 +15,8 @@
 /* Freeing is collective: after a failure a communicator is left to the end of the process. */
 static void free_comm(const struct bb_context *context, MPI_Comm *comm)
 {
-	const bool healthy = !bb_mpi_aborted(context) && bb_error_status(context->error) == BB_OK;
+	const bool healthy =
+		!bb_mpi_aborted(context) && bb_error_status(context->cpu.error) == BB_OK;
 
 	if (*comm != MPI_COMM_NULL && healthy)
 		MPI_Comm_free(comm);
@@ -57,7 +58,7 @@ bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 		return bb_no_memory(error, "a group");
 	g->rank = rank;
 	g->n = n;
-	g->me = bb_member_index(members, n, context->world.proc);
+	g->me = bb_member_index(members, n, context->cpu.world.proc);
 	g->one_host = bb_cpu_one_host(context->hosts, members, n);
 	g->comm = g->port.comm = MPI_COMM_NULL;
 	g->window = MPI_WIN_NULL;
@@ -66,8 +67,8 @@ bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 	g->offsets = calloc(2 * (size_t)n, sizeof(*g->offsets));
 	g->route = (struct bb_port_route){.port = &g->port.port,
 					  .context = &context->cpu,
-					  .config = &context->config,
-					  .error = context->error,
+					  .config = &context->cpu.config,
+					  .error = context->cpu.error,
 					  .me = g->me,
 					  .members = g->members};
 	if (g->members)
@@ -76,7 +77,7 @@ bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 		status = bb_no_memory(error, "a group");
 	else if (g->me < 0)
 		status = bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
-				 context->world.proc);
+				 context->cpu.world.proc);
 	else
 		status = bb_mpi_check(context, "MPI_Comm_create_group",
 				      make_comms(context, members, n, g));
@@ -141,7 +142,7 @@ static bb_status add_prepared(struct bb_group *group, const struct bb_native *na
 	int value;
 
 	if (!p)
-		return bb_no_memory(context->error, "an algorithm");
+		return bb_no_memory(context->cpu.error, "an algorithm");
 	*p = (struct bb_mpi_prepared){.next = group->prepared,
 				      .native = native,
 				      .row = row,

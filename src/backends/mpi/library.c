@@ -58,7 +58,7 @@ static void detect(struct bb_context *context, struct bb_mpi_found *found)
 /* The lowest rank that shares its host, else 0: a rank alone opens no shared memory. */
 static int speaker(const struct bb_context *context)
 {
-	for (int r = 0; r < context->world.nranks; r++)
+	for (int r = 0; r < context->cpu.world.nranks; r++)
 		if (context->hosts[r] != r)
 			return context->hosts[r];
 	return 0;

@@ -37,9 +37,9 @@ static bb_status pass_piece(const struct bb_message *m, size_t at, int *peer)
 		return status;
 	*peer = got.MPI_SOURCE;
 	if (MPI_Get_count(&got, MPI_BYTE, &came) != MPI_SUCCESS || came != length)
-		return bb_fail(port->context->error, BB_EINTERNAL,
+		return bb_fail(port->context->cpu.error, BB_EINTERNAL,
 			       "rank %d: expected a message of %zu bytes, received another length",
-			       port->context->world.proc, m->bytes);
+			       port->context->cpu.world.proc, m->bytes);
 	return BB_OK;
 }
 

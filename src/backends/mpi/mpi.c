@@ -4,8 +4,6 @@
  */
 #include "backends/mpi/mpi.h"
 
-#include "topology/probes/memory.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +15,7 @@ bb_status bb_mpi_failed(struct bb_context *context, const char *function, int co
 	int length;
 
 	MPI_Error_string(code, text, &length);
-	return bb_fail(context->error, BB_EBACKEND, "rank %d: %s: %s", context->world.proc,
+	return bb_fail(context->cpu.error, BB_EBACKEND, "rank %d: %s: %s", context->cpu.world.proc,
 		       function, text);
 }
 
@@ -35,7 +33,7 @@ static int find_neighbours(struct bb_context *c, MPI_Comm host)
 {
 	const int mine = bb_machine_core(c->cpu.machine, 0).pu,
 		  cores = bb_machine_cores(c->cpu.machine);
-	int *pus, me, code, lowest = c->world.proc;
+	int *pus, me, code, lowest = c->cpu.world.proc;
 
 	MPI_Comm_size(host, &c->cpu.ranks);
 	MPI_Comm_rank(host, &me);
@@ -105,21 +103,21 @@ static bb_status open_alone(struct bb_context *c, const struct bb_world *world,
 			    const struct bb_backend_config *config, struct bb_error *error)
 {
 	int level = MPI_THREAD_SINGLE;
+	bb_status status;
 
 	if (!c)
 		return bb_no_memory(error, "the mpi backend");
-	c->world = *world;
-	c->config = *config;
-	c->error = error;
 	c->comm = MPI_COMM_NULL;
-	c->hosts = calloc((size_t)world->nprocs, sizeof(*c->hosts));
 	c->cpu.run = mpi_run;
 	c->cpu.pass = bb_mpi_message;
+	BB_TRY(status, bb_cpu_open(&c->cpu, world, config, error), out);
 	MPI_Query_thread(&level);
 	c->threads = level == MPI_THREAD_MULTIPLE;
+	c->hosts = calloc((size_t)world->nprocs, sizeof(*c->hosts));
 	if (!c->hosts)
-		return bb_no_memory(error, "processes");
-	return bb_cpu_open(&c->cpu, error);
+		status = bb_no_memory(error, "processes");
+out:
+	return status;
 }
 
 /*
@@ -171,7 +169,8 @@ static bb_status mpi_open(struct bb_context **context, const struct bb_world *wo
 
 static void mpi_close(struct bb_context *context)
 {
-	const bool healthy = !bb_mpi_aborted(context) && bb_error_status(context->error) == BB_OK;
+	const bool healthy =
+		!bb_mpi_aborted(context) && bb_error_status(context->cpu.error) == BB_OK;
 
 	bb_mpi_controls_close(&context->controls);
 	bb_mpi_types_close(&context->types);
@@ -185,11 +184,6 @@ static void mpi_close(struct bb_context *context)
 
 /* ---- the process and its memory --------------------------------------------------------- */
 
-static uint64_t mpi_memory_available(struct bb_context *context)
-{
-	return bb_memory_available() / (uint64_t)context->cpu.ranks;
-}
-
 static bb_status mpi_attach(struct bb_context *context, int local, struct bb_rank **rank,
 			    struct bb_error *error)
 {
@@ -198,6 +192,7 @@ static bb_status mpi_attach(struct bb_context *context, int local, struct bb_ran
 	if (!r)
 		return bb_no_memory(error, "a rank");
 	r->context = context;
+	r->rank = context->cpu.world.first_rank;
 	*rank = r;
 	return BB_OK;
 }
@@ -258,7 +253,6 @@ const struct bb_backend bb_plugin_backend = {
 	.open = mpi_open,
 	.close = mpi_close,
 	.max_local = 1,
-	.memory_available = mpi_memory_available,
 	.attach = mpi_attach,
 	.detach = mpi_detach,
 	.locate = mpi_locate,

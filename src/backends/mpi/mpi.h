@@ -98,15 +98,12 @@ struct bb_mpi_found {
 
 struct bb_context {
 	struct bb_cpu_context cpu;
-	struct bb_world world;
-	struct bb_backend_config config;
-	struct bb_error *error; /* receives errors of the library */
-	MPI_Comm comm;          /* of the world; groups are made of it */
-	bool threads;           /* several threads may call the library at once */
-	int *hosts;             /* [rank]: the lowest rank of its host */
-	int sharing;            /* processes of this host on the cores of this one, with itself */
-	int place;              /* of this one among them, by rank */
-	bool one_clock;         /* all processes of the world read the same */
+	MPI_Comm comm;  /* of the world; groups are made of it */
+	bool threads;   /* several threads may call the library at once */
+	int *hosts;     /* [rank]: the lowest rank of its host */
+	int sharing;    /* processes of this host on the cores of this one, with itself */
+	int place;      /* of this one among them, by rank */
+	bool one_clock; /* all processes of the world read the same */
 	struct bb_mpi_types types;
 	struct bb_mpi_controls controls;
 	struct bb_mpi_found found;
@@ -114,6 +111,7 @@ struct bb_context {
 
 struct bb_rank {
 	struct bb_context *context;
+	int rank;
 	struct bb_mpi_shared *shared; /* memory that others may reach */
 };
 

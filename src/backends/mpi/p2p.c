@@ -64,7 +64,7 @@ static bb_status start_send(void *own, int peer, int channel, const void *data, 
 	struct bb_mpi_port *port = own;
 
 	if (bytes > INT_MAX)
-		return bb_fail(port->context->error, BB_EUNSUPPORTED,
+		return bb_fail(port->context->cpu.error, BB_EUNSUPPORTED,
 			       "a piece of a message has %zu bytes, more than MPI can count",
 			       bytes);
 	return bb_mpi_check(port->context, "MPI_Isend",

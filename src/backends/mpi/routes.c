@@ -52,7 +52,7 @@ static bb_status route_share(struct bb_rank *rank, void *memory, size_t bytes,
 	MPI_Aint address;
 
 	if (!s)
-		return bb_no_memory(rank->context->error, "a rank");
+		return bb_no_memory(rank->context->cpu.error, "a rank");
 	*s = (struct bb_mpi_shared){rank->shared, memory, bytes};
 	rank->shared = s;
 	MPI_Get_address(memory, &address);
