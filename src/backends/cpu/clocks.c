@@ -25,7 +25,7 @@ struct answer {
 	double uncertainty;
 };
 
-static bb_status answer_pings(const struct bb_clock_pings *pings, int child, double offset,
+static bb_status answer_pings(struct bb_rank *rank, bb_clock_pass *pass, int child, double offset,
 			      double uncertainty)
 {
 	bb_status status = BB_OK;
@@ -33,16 +33,16 @@ static bb_status answer_pings(const struct bb_clock_pings *pings, int child, dou
 	for (int i = 0; i < PINGS && status == BB_OK; i++) {
 		struct answer answer = {.offset = offset, .uncertainty = uncertainty};
 
-		status = pings->receive(pings->own, child, NULL, 0);
+		status = pass(rank, false, child, NULL, 0);
 		answer.now = bb_clock_now();
 		if (status == BB_OK)
-			status = pings->send(pings->own, child, &answer, sizeof(answer));
+			status = pass(rank, true, child, &answer, sizeof(answer));
 	}
 	return status;
 }
 
 /* The fastest ping is the most precise: the parent read its clock between its two ends. */
-static bb_status ping(const struct bb_clock_pings *pings, int parent, double *offset,
+static bb_status ping(struct bb_rank *rank, bb_clock_pass *pass, int parent, double *offset,
 		      double *uncertainty)
 {
 	double fastest = 0;
@@ -53,9 +53,9 @@ static bb_status ping(const struct bb_clock_pings *pings, int parent, double *of
 		struct answer answer;
 		double end;
 
-		status = pings->send(pings->own, parent, NULL, 0);
+		status = pass(rank, true, parent, NULL, 0);
 		if (status == BB_OK)
-			status = pings->receive(pings->own, parent, &answer, sizeof(answer));
+			status = pass(rank, false, parent, &answer, sizeof(answer));
 		end = bb_clock_now();
 		if (status != BB_OK || (i > 0 && end - begin >= fastest))
 			continue;
@@ -66,17 +66,21 @@ static bb_status ping(const struct bb_clock_pings *pings, int parent, double *of
 	return status;
 }
 
-bb_status bb_clock_compare(const struct bb_clock_pings *pings, int me, int n, double *offset,
-			   double *uncertainty)
+bb_status bb_clock_compare(struct bb_rank *rank, bool one_clock, bb_clock_pass *pass,
+			   double *offset, double *uncertainty)
 {
-	bb_status status = BB_OK;
+	const struct bb_cpu_context *context = bb_cpu_of(rank);
+	const int n = one_clock ? 1 : context->world.nranks;
+	const int me = ((const struct bb_cpu_rank *)rank)->rank;
+	bb_status status = bb_cpu_aborted(context) ? BB_ETIMEOUT : BB_OK;
 
+	*offset = *uncertainty = 0;
 	/* Ranks below BIT know their offset; each determines that of one more. */
 	for (int bit = 1; bit < n && status == BB_OK; bit *= 2) {
 		if (me < bit && me + bit < n)
-			status = answer_pings(pings, me + bit, *offset, *uncertainty);
+			status = answer_pings(rank, pass, me + bit, *offset, *uncertainty);
 		else if (me >= bit && me < 2 * bit)
-			status = ping(pings, me - bit, offset, uncertainty);
+			status = ping(rank, pass, me - bit, offset, uncertainty);
 	}
 	return status;
 }

@@ -5,10 +5,7 @@
 #ifndef BB_BACKENDS_CPU_CLOCKS_H
 #define BB_BACKENDS_CPU_CLOCKS_H
 
-#include "core/status.h"
-
-#include <stdbool.h>
-#include <stddef.h>
+#include "backends/cpu/context.h"
 
 #define BB_CLOCK_NAME 128
 
@@ -16,15 +13,12 @@
    time namespaces has only its boot ID. */
 bool bb_clock_identify(char name[BB_CLOCK_NAME]);
 
-/* Messages between two ranks of the world. Each returns when its message is done. */
-struct bb_clock_pings {
-	bb_status (*send)(void *own, int peer, const void *data, size_t bytes);
-	bb_status (*receive)(void *own, int peer, void *data, size_t bytes);
-	void *own;
-};
+/* Send a message to rank PEER of the world, or receive one from it; return when it is done. */
+typedef bb_status bb_clock_pass(struct bb_rank *rank, bool sends, int peer, void *data,
+				size_t bytes);
 
-/* The offset of struct bb_clocks for rank ME of N. Collective over the world. */
-BB_MUST bb_status bb_clock_compare(const struct bb_clock_pings *pings, int me, int n,
+/* The offset of struct bb_clocks, by messages that PASS passes; 0 if all ranks have ONE_CLOCK. */
+BB_MUST bb_status bb_clock_compare(struct bb_rank *rank, bool one_clock, bb_clock_pass *pass,
 				   double *offset, double *uncertainty);
 
 #endif

@@ -59,14 +59,6 @@ void bb_cpu_locate(const struct bb_cpu_context *context, int core, const char *u
 		 unbound);
 }
 
-bool bb_cpu_one_host(const int *hosts, const int *members, int n)
-{
-	for (int i = 1; i < n; i++)
-		if (hosts[members[i]] != hosts[members[0]])
-			return false;
-	return true;
-}
-
 /*
  * Non-temporal stores save reading what is overwritten, but send it to memory. They pay once the
  * buffers of a core exceed its L2 by far and those of all ranks a good part of the L3; ranks that

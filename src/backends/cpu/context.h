@@ -51,12 +51,14 @@ struct bb_cpu_group {
 };
 
 /* Structs of a backend that begin as described above. */
-#define BB_CPU_STRUCTS_FIT                                                                         \
+#define BB_CPU_RANKS_FIT                                                                           \
 	_Static_assert(offsetof(struct bb_context, cpu) == 0, "begins with bb_cpu_context");       \
 	_Static_assert(offsetof(struct bb_rank, context) == 0 &&                                   \
 			       offsetof(struct bb_rank, rank) ==                                   \
 				       offsetof(struct bb_cpu_rank, rank),                         \
-		       "begins as bb_cpu_rank");                                                   \
+		       "begins as bb_cpu_rank")
+#define BB_CPU_STRUCTS_FIT                                                                         \
+	BB_CPU_RANKS_FIT;                                                                          \
 	_Static_assert(offsetof(struct bb_group, rank) == 0 &&                                     \
 			       offsetof(struct bb_group, turns) ==                                 \
 				       offsetof(struct bb_cpu_group, turns),                       \
@@ -86,9 +88,6 @@ uint64_t bb_cpu_memory_available(struct bb_context *context);
    of the CPU where the rank may leave that core; else it is "". */
 void bb_cpu_locate(const struct bb_cpu_context *context, int core, const char *unbound,
 		   struct bb_location *location);
-
-/* Do N MEMBERS live on one host? HOSTS[rank] is the lowest rank of that rank's host. */
-bool bb_cpu_one_host(const int *hosts, const int *members, int n);
 
 /* Should results bypass the caches when each of N ranks reads and writes BYTES in all? */
 bool bb_cpu_streams(const struct bb_cpu_context *context, size_t bytes, int n);

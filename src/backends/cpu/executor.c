@@ -290,6 +290,15 @@ size_t bb_execute_tmp_bytes(const struct bb_call *call, int rank)
 	return bytes;
 }
 
+bb_reduce_fn *bb_cpu_reduction(const struct bb_kernels *kernels, const struct bb_call *call)
+{
+	const bool sums = call->op == BB_AVG || call->op == BB_MULSUM;
+
+	return call->collective->flags & BB_REDUCES
+		       ? kernels->reduce[call->dtype][sums ? BB_SUM : call->op]
+		       : NULL;
+}
+
 void bb_cpu_weigh(const struct bb_kernels *kernels, const struct bb_call *call, int rank,
 		  void *weighed)
 {
@@ -312,15 +321,13 @@ void bb_cpu_divide(const struct bb_kernels *kernels, const struct bb_call *call,
 
 bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *call)
 {
-	const bool reduces = call->collective->flags & BB_REDUCES;
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
-	const enum bb_op op = call->op == BB_AVG || call->op == BB_MULSUM ? BB_SUM : call->op;
 	struct run run;
 	bb_status status;
 
 	run.x = executor;
 	run.call = call;
-	run.reduce = reduces ? executor->kernels->reduce[call->dtype][op] : NULL;
+	run.reduce = bb_cpu_reduction(executor->kernels, call);
 	run.element = bb_dtype_size(call->dtype);
 	run.in = call->in;
 	run.out = call->out;

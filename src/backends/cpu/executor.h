@@ -59,6 +59,9 @@ struct bb_executor {
  */
 BB_MUST bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *call);
 
+/* Returns what combines two partial results of CALL: of avg and mulsum the sum; NULL: it reduces
+   nothing. */
+bb_reduce_fn *bb_cpu_reduction(const struct bb_kernels *kernels, const struct bb_call *call);
 /* WEIGHED = RANK's input, weighted (bb_call_weighs). Divide RANK's OUT by the number of ranks
    (bb_call_divides). */
 void bb_cpu_weigh(const struct bb_kernels *kernels, const struct bb_call *call, int rank,

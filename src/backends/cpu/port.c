@@ -1,12 +1,46 @@
 #include "backends/cpu/port.h"
 
-void bb_port_init(struct bb_port *port, const struct bb_port_calls *calls, void *own)
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(offsetof(struct bb_port, rank) == 0 &&
+		       offsetof(struct bb_port, turns) == offsetof(struct bb_cpu_group, turns),
+	       "begins as bb_cpu_group");
+
+static struct bb_group *group_of(struct bb_port *port)
 {
+	return (struct bb_group *)port;
+}
+
+bb_status bb_port_open(struct bb_port *port, const struct bb_port_calls *calls,
+		       struct bb_rank *rank, const int *hosts, const int *members, int n,
+		       struct bb_error *error)
+{
+	const int mine = ((const struct bb_cpu_rank *)rank)->rank;
+
+	port->rank = rank;
 	port->calls = calls;
-	port->own = own;
+	port->n = n;
+	port->me = bb_member_index(members, n, mine);
 	port->nfree = BB_SENT_MOST;
 	for (int i = 0; i < BB_SENT_MOST; i++)
 		port->free[i] = (uint32_t)i;
+	port->one_host = true;
+	for (int i = 1; i < n; i++)
+		port->one_host &= hosts[members[i]] == hosts[members[0]];
+	port->members = calloc((size_t)n, sizeof(*port->members));
+	if (!port->members)
+		return bb_no_memory(error, "a group");
+	memcpy(port->members, members, (size_t)n * sizeof(*members));
+	return port->me >= 0 ? BB_OK
+			     : bb_fail(error, BB_EINTERNAL,
+				       "rank %d opens a group it is no member of", mine);
+}
+
+void bb_port_close(struct bb_port *port)
+{
+	free(port->members);
+	free(port->messages);
 }
 
 /* ---- how messages are cut --------------------------------------------------------------- */
@@ -41,14 +75,19 @@ static size_t executor_tmp_bytes(const struct bb_call *call, int rank)
 	return (bb_execute_tmp_bytes(call, rank) + 63) & ~(size_t)63;
 }
 
-size_t bb_port_tmp_bytes(const struct bb_call *call, int rank, size_t piece)
+size_t bb_port_tmp_bytes(struct bb_group *group, const struct bb_call *call)
 {
-	return executor_tmp_bytes(call, rank) + BB_LENT_MOST * lent_bytes(call, rank, piece);
+	const struct bb_port *port = (const struct bb_port *)group;
+
+	if (call->native)
+		return port->calls->native_tmp_bytes(group, call);
+	return executor_tmp_bytes(call, port->me) +
+	       BB_LENT_MOST * lent_bytes(call, port->me, port->calls->piece(group, call));
 }
 
-double bb_port_cost_bytes(const struct bb_call *call, bool one_host)
+double bb_port_cost_bytes(struct bb_group *group, const struct bb_call *call)
 {
-	if (call->native || !one_host)
+	if (call->native || !((const struct bb_port *)group)->one_host)
 		return 0;
 	return (double)bb_dtype_size(call->dtype) *
 	       bb_algorithm_cost(call->schedule, &call->shape, NULL, NULL);
@@ -71,7 +110,7 @@ static bb_status port_send(void *argument, int peer, int channel, const void *da
 	sent = &port->sent[*ticket];
 	sent->pieces = sent->taken = 0;
 	for (size_t at = 0; at < bytes && status == BB_OK; at += length)
-		status = port->calls->send(port->own, peer, channel, (const char *)data + at,
+		status = port->calls->send(group_of(port), peer, channel, (const char *)data + at,
 					   bytes - at < length ? bytes - at : length,
 					   &sent->requests[sent->pieces++]);
 	return status;
@@ -85,7 +124,7 @@ static bool port_taken(void *argument, int peer, int channel, uint32_t ticket)
 	if (!port->calls->taken)
 		return false;
 	for (; sent->taken < sent->pieces; sent->taken++)
-		if (!port->calls->taken(port->own, &sent->requests[sent->taken]))
+		if (!port->calls->taken(group_of(port), &sent->requests[sent->taken]))
 			return false;
 	port->free[port->nfree++] = ticket;
 	return true;
@@ -98,7 +137,7 @@ static bb_status port_wait_taken(void *argument, int peer, int channel, uint32_t
 	bb_status status = BB_OK;
 
 	for (; sent->taken < sent->pieces && status == BB_OK; sent->taken++)
-		status = port->calls->wait_sent(port->own, &sent->requests[sent->taken]);
+		status = port->calls->wait_sent(group_of(port), &sent->requests[sent->taken]);
 	if (status == BB_OK)
 		port->free[port->nfree++] = ticket;
 	return status;
@@ -116,7 +155,7 @@ static bb_status port_expect(void *argument, int peer, int channel, void *dst, s
 	if (!dst)
 		dst = port->lent + port->nlent++ % BB_LENT_MOST * port->lent_bytes;
 	*e = (struct bb_port_expected){.peer = peer, .channel = channel, .data = dst};
-	return port->calls->receive(port->own, peer, channel, dst, bytes, &e->request);
+	return port->calls->receive(group_of(port), peer, channel, dst, bytes, &e->request);
 }
 
 static bb_status port_recv(void *argument, int peer, int channel, size_t bytes, const void **data)
@@ -127,7 +166,7 @@ static bb_status port_recv(void *argument, int peer, int channel, size_t bytes, 
 	if (e->peer != peer || e->channel != channel)
 		return BB_EINTERNAL;
 	*data = e->data;
-	return port->calls->wait_received(port->own, &e->request, bytes);
+	return port->calls->wait_received(group_of(port), &e->request, bytes);
 }
 
 static void port_release(void *argument, int peer, int channel)
@@ -156,19 +195,24 @@ static bool streams(const struct bb_cpu_context *context, const struct bb_call *
 	return bb_cpu_streams(context, bytes, context->ranks);
 }
 
-bb_status bb_port_execute(struct bb_port *port, const struct bb_cpu_context *context,
-			  const struct bb_call *call, int rank, size_t piece)
+bb_status bb_port_run(struct bb_group *group, const struct bb_call *call)
 {
+	struct bb_port *port = (struct bb_port *)group;
+	const struct bb_cpu_context *context = bb_cpu_of(port->rank);
 	const struct bb_executor executor = {
 		.p2p = &p2p,
 		.port = port,
-		.rank = rank,
+		.rank = port->me,
 		.kernels = context->kernels,
-		.stream = streams(context, call, rank),
+		.stream = streams(context, call, port->me),
 	};
 
-	port->piece = piece;
-	port->lent = (char *)call->tmp + executor_tmp_bytes(call, rank);
-	port->lent_bytes = lent_bytes(call, rank, piece);
+	if (bb_cpu_aborted(context))
+		return BB_ETIMEOUT;
+	if (call->native)
+		return port->calls->native(group, call);
+	port->piece = port->calls->piece(group, call);
+	port->lent = (char *)call->tmp + executor_tmp_bytes(call, port->me);
+	port->lent_bytes = lent_bytes(call, port->me, port->piece);
 	return bb_execute(&executor, call);
 }

@@ -1,14 +1,18 @@
 /*
- * port.h - messages for the executor over a library that sends and receives without blocking.
+ * port.h - groups over a library that sends and receives without blocking: their schedules, and the
+ * routes between two members.
  *
- * A port cuts messages into pieces, posts receives ahead of their data, and lends what is reduced
- * from room in TMP.
+ * The struct bb_group of such a backend begins with a struct bb_port, one rank's end of the
+ * messages. A port cuts messages into pieces, posts receives ahead of their data, and lends what is
+ * reduced from room in TMP. Functions with the signature of an entry of struct bb_backend or struct
+ * bb_routes are that entry.
  */
 #ifndef BB_BACKENDS_CPU_PORT_H
 #define BB_BACKENDS_CPU_PORT_H
 
 #include "backends/cpu/context.h"
 #include "backends/cpu/executor.h"
+#include "backends/routes.h"
 
 /* An operation of the library that was started: a handle, or the number of one. */
 union bb_request {
@@ -16,17 +20,23 @@ union bb_request {
 	int number;
 };
 
-/* The library. Requests match by (peer, channel) in order; OWN is the port's. */
+/* The library. */
 struct bb_port_calls {
-	bb_status (*send)(void *own, int peer, int channel, const void *data, size_t bytes,
-			  union bb_request *request);
-	bb_status (*receive)(void *own, int peer, int channel, void *data, size_t bytes,
-			     union bb_request *request);
+	/* Start a message to or from member PEER. Messages match by (peer, channel) in order. */
+	bb_status (*send)(struct bb_group *group, int peer, int channel, const void *data,
+			  size_t bytes, union bb_request *request);
+	bb_status (*receive)(struct bb_group *group, int peer, int channel, void *data,
+			     size_t bytes, union bb_request *request);
 	/* Is a sent piece taken? True ends the request. The function may be NULL: not known. */
-	bool (*taken)(void *own, union bb_request *request);
+	bool (*taken)(struct bb_group *group, union bb_request *request);
 	/* Each ends the request; BB_ETIMEOUT once the run is being abandoned. */
-	bb_status (*wait_sent)(void *own, union bb_request *request);
-	bb_status (*wait_received)(void *own, union bb_request *request, size_t bytes);
+	bb_status (*wait_sent)(struct bb_group *group, union bb_request *request);
+	bb_status (*wait_received)(struct bb_group *group, union bb_request *request, size_t bytes);
+	/* About how long the pieces of CALL's messages are: a multiple of 64. */
+	size_t (*piece)(const struct bb_group *group, const struct bb_call *call);
+	/* Run CALL by an algorithm of the library; the bytes of TMP that it needs. */
+	bb_status (*native)(struct bb_group *group, const struct bb_call *call);
+	size_t (*native_tmp_bytes)(const struct bb_group *group, const struct bb_call *call);
 };
 
 /* A sent message, in pieces. */
@@ -44,10 +54,21 @@ struct bb_port_expected {
 	union bb_request request;
 };
 
-/* One rank's end of the messages of a group. */
+/* A message of a route that was started. */
+struct bb_port_message {
+	bool sent; /* or expected */
+	size_t bytes;
+	union bb_request request;
+};
+
 struct bb_port {
+	struct bb_rank *rank;
+	struct bb_turns turns;
 	const struct bb_port_calls *calls;
-	void *own;
+	int me, n;
+	int *members; /* [member]: its rank in the world */
+	bool one_host;
+	/* Schedules. */
 	size_t piece; /* length of this call's pieces, except for very long messages */
 	char *lent;   /* in TMP: room for BB_LENT_MOST pieces of lent_bytes */
 	size_t lent_bytes;
@@ -57,20 +78,41 @@ struct bb_port {
 	int nfree;
 	uint32_t free[BB_SENT_MOST]; /* unused tickets */
 	struct bb_port_sent sent[BB_SENT_MOST];
+	/* Routes: messages under way, which wait for the end of a batch, or are waited for at
+	   once. */
+	bool batches;
+	struct bb_port_message *messages;
+	size_t nmessages, room;
 };
 
-void bb_port_init(struct bb_port *port, const struct bb_port_calls *calls, void *own);
+/* Structs of a backend that begin as described above. */
+#define BB_PORT_STRUCTS_FIT                                                                        \
+	BB_CPU_RANKS_FIT;                                                                          \
+	_Static_assert(offsetof(struct bb_group, port) == 0, "begins with bb_port")
 
-/* Bytes of TMP for CALL's schedule on RANK, whose messages are cut into pieces of about PIECE
-   bytes, a multiple of 64. */
-size_t bb_port_tmp_bytes(const struct bb_call *call, int rank, size_t piece);
+/* Open PORT, which is zeroed, for RANK among N MEMBERS of the world. HOSTS[rank] is the lowest rank
+   of that rank's host. bb_port_close ends it, also after a failure. */
+BB_MUST bb_status bb_port_open(struct bb_port *port, const struct bb_port_calls *calls,
+			       struct bb_rank *rank, const int *hosts, const int *members, int n,
+			       struct bb_error *error);
+void bb_port_close(struct bb_port *port);
 
-/* cost_bytes of struct bb_backend for a group on ONE_HOST: only there is what crosses a link a copy
-   in memory. */
-double bb_port_cost_bytes(const struct bb_call *call, bool one_host);
+/* ---- calls ------------------------------------------------------------------------------- */
 
-/* Run CALL's schedule on RANK of the group, with the same PIECE. CONTEXT is the process's. */
-BB_MUST bb_status bb_port_execute(struct bb_port *port, const struct bb_cpu_context *context,
-				  const struct bb_call *call, int rank, size_t piece);
+size_t bb_port_tmp_bytes(struct bb_group *group, const struct bb_call *call);
+/* Only on one host is what crosses a link a copy in memory. */
+double bb_port_cost_bytes(struct bb_group *group, const struct bb_call *call);
+/* The run of struct bb_cpu_context. */
+BB_MUST bb_status bb_port_run(struct bb_group *group, const struct bb_call *call);
+
+/* ---- routes whose both ends act (port_route.c) ------------------------------------------- */
+
+bb_status bb_port_transfer(struct bb_group *group, const struct bb_route *route, int peer,
+			   const struct bb_half *out, const struct bb_half *in);
+bb_status bb_port_batch(struct bb_group *group, const struct bb_route *route, bool end);
+bb_status bb_port_ping(struct bb_group *group, const struct bb_route *route, int peer, bool first,
+		       size_t rounds);
+/* Delays a transfer from member FROM to TO that began at START by the slowness of that link. */
+void bb_port_slow_down(const struct bb_group *group, int from, int to, double start);
 
 #endif

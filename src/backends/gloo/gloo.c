@@ -26,13 +26,6 @@ bb_status bb_gloo_failed(const struct bb_rank *rank, const char *act, const char
 	return bb_fail(context->cpu.error, BB_EBACKEND, "rank %d: %s: %s", rank->rank, act, why);
 }
 
-static bb_status gloo_run(struct bb_group *group, const struct bb_call *call)
-{
-	if (bb_gloo_aborted(group->rank->context))
-		return BB_ETIMEOUT;
-	return call->native ? bb_gloo_native(group, call) : bb_gloo_schedule(group, call);
-}
-
 /* ---- opening ---------------------------------------------------------------------------- */
 
 static void gloo_close(struct bb_context *context)
@@ -58,7 +51,7 @@ static bb_status gloo_open(struct bb_context **context, const struct bb_world *w
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return bb_no_memory(error, "the gloo backend");
-	c->cpu.run = gloo_run;
+	c->cpu.run = bb_port_run;
 	c->cpu.pass = bb_gloo_message;
 	pthread_mutex_init(&c->lock, NULL);
 	bb_clock_open_moment(&c->changed);
@@ -142,17 +135,6 @@ static bb_status gloo_tune(struct bb_group *group, struct bb_call *call)
 	return BB_OK;
 }
 
-static size_t gloo_tmp_bytes(struct bb_group *group, const struct bb_call *call)
-{
-	return call->native ? bb_gloo_native_tmp_bytes(group, call)
-			    : bb_gloo_schedule_tmp_bytes(group, call);
-}
-
-static double gloo_cost_bytes(struct bb_group *group, const struct bb_call *call)
-{
-	return bb_port_cost_bytes(call, group->one_host);
-}
-
 const struct bb_backend bb_plugin_backend = {
 	BB_CPU_ENTRIES,
 	.abi = BB_BACKEND_ABI,
@@ -174,8 +156,8 @@ const struct bb_backend bb_plugin_backend = {
 	.choose = bb_gloo_choose,
 	.tune = gloo_tune,
 	.refuses = bb_gloo_refuses,
-	.tmp_bytes = gloo_tmp_bytes,
-	.cost_bytes = gloo_cost_bytes,
+	.tmp_bytes = bb_port_tmp_bytes,
+	.cost_bytes = bb_port_cost_bytes,
 	.queue_open = bb_cpu_queue_open,
 	.clocks = &bb_gloo_clocks,
 	.routes = &bb_gloo_routes,

@@ -16,8 +16,8 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/clocks.h"
-#include "backends/cpu/port_route.h"
 #include "backends/cpu/memory.h"
+#include "backends/cpu/port.h"
 #include "backends/cpu/queue.h"
 #include "backends/gloo/wrapper.h"
 
@@ -89,19 +89,12 @@ struct bb_gloo_member {
 };
 
 struct bb_group {
-	struct bb_rank *rank;
-	struct bb_turns turns;
-	int me;
-	int n;
-	int *members;
-	bool one_host;
+	struct bb_port port;
 	struct bb_gloo_member *member; /* NULL: a group of one */
 	int64_t *counts;               /* 2 n, for alltoallv */
-	struct bb_port port;
-	struct bb_port_route route;
 };
 
-BB_CPU_STRUCTS_FIT;
+BB_PORT_STRUCTS_FIT;
 
 /* *MEMBER = a mesh of N ranks that is not connected yet; ADDRESSES as in bb_gloo_mesh_open. */
 BB_MUST bb_status bb_gloo_member_open(struct bb_rank *rank, int me, int n,
@@ -131,11 +124,9 @@ static inline uint64_t bb_gloo_slot(enum bb_gloo_use use, int channel)
 	return (uint64_t)use << 56 | (uint32_t)channel;
 }
 
-extern const struct bb_port_calls bb_gloo_port_calls; /* OWN is the group */
+extern const struct bb_port_calls bb_gloo_port_calls;
 extern const struct bb_clocks bb_gloo_clocks;
 
-size_t bb_gloo_schedule_tmp_bytes(const struct bb_group *group, const struct bb_call *call);
-BB_MUST bb_status bb_gloo_schedule(struct bb_group *group, const struct bb_call *call);
 /* bb_cpu_context's pass. */
 BB_MUST bb_status bb_gloo_message(const struct bb_message *message);
 

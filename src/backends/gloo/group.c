@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- meshes ----------------------------------------------------------------------------- */
 
@@ -106,23 +105,24 @@ void bb_gloo_watchdog_close(struct bb_context *context)
 static bb_status swap_ends(const struct bb_group *g, struct bb_gloo_address *ends)
 {
 	const uint64_t slot = bb_gloo_slot(BB_GLOO_OPENING, 0);
-	struct bb_gloo_mesh *const world = g->rank->world->mesh;
+	struct bb_gloo_mesh *const world = g->port.rank->world->mesh;
 	struct bb_gloo_address theirs;
 	struct bb_gloo_request *sent, *received;
 	char why[BB_GLOO_WHY];
 
-	for (int i = 0; i < g->n; i++) {
-		const int peer = g->members[i];
+	for (int i = 0; i < g->port.n; i++) {
+		const int peer = g->port.members[i];
 
-		if (i == g->me)
+		if (i == g->port.me)
 			continue;
-		if (!bb_gloo_receive(world, peer, slot, &theirs, sizeof(theirs), &received, why) ||
-		    !bb_gloo_send(world, peer, slot, &ends[i], sizeof(ends[i]), &sent, why) ||
-		    !bb_gloo_wait_received(received, NULL, why) ||
-		    !bb_gloo_wait_sent(sent, NULL, why))
-			return bb_gloo_failed(g->rank, "opening a group", why);
+		if (!bb_gloo_start(world, false, peer, slot, &theirs, sizeof(theirs), &received,
+				   why) ||
+		    !bb_gloo_start(world, true, peer, slot, &ends[i], sizeof(ends[i]), &sent,
+				   why) ||
+		    !bb_gloo_wait(received, NULL, why) || !bb_gloo_wait(sent, NULL, why))
+			return bb_gloo_failed(g->port.rank, "opening a group", why);
 		if (theirs.bytes > sizeof(theirs.data))
-			return bb_gloo_failed(g->rank, "opening a group",
+			return bb_gloo_failed(g->port.rank, "opening a group",
 					      "a member sent no address");
 		ends[i] = theirs;
 	}
@@ -131,14 +131,15 @@ static bb_status swap_ends(const struct bb_group *g, struct bb_gloo_address *end
 
 static bb_status connect_group(struct bb_group *g)
 {
-	struct bb_gloo_address *ends = calloc((size_t)g->n, sizeof(*ends));
+	struct bb_gloo_address *ends = calloc((size_t)g->port.n, sizeof(*ends));
 	bb_status status;
 
 	if (!ends)
-		return bb_no_memory(g->rank->context->cpu.error, "addresses");
-	BB_TRY(status, bb_gloo_member_open(g->rank, g->me, g->n, ends, &g->member), out);
+		return bb_no_memory(g->port.rank->context->cpu.error, "addresses");
+	BB_TRY(status, bb_gloo_member_open(g->port.rank, g->port.me, g->port.n, ends, &g->member),
+	       out);
 	BB_TRY(status, swap_ends(g, ends), out);
-	status = bb_gloo_member_connect(g->rank, g->member, g->me, g->n, ends);
+	status = bb_gloo_member_connect(g->port.rank, g->member, g->port.me, g->port.n, ends);
 out:
 	free(ends);
 	return status;
@@ -147,33 +148,16 @@ out:
 bb_status bb_gloo_group_open(struct bb_rank *rank, const int *members, int n,
 			     struct bb_group **group, struct bb_error *error)
 {
-	struct bb_context *context = rank->context;
 	struct bb_group *g = calloc(1, sizeof(*g));
-	bb_status status = BB_OK;
+	bb_status status;
 
 	if (!g)
 		return bb_no_memory(error, "a group");
-	g->rank = rank;
-	g->n = n;
-	g->me = bb_member_index(members, n, rank->rank);
-	g->one_host = bb_cpu_one_host(rank->hosts, members, n);
-	g->members = calloc((size_t)n, sizeof(*g->members));
 	g->counts = calloc(2 * (size_t)n, sizeof(*g->counts));
-	bb_port_init(&g->port, &bb_gloo_port_calls, g);
-	g->route = (struct bb_port_route){.port = &g->port,
-					  .context = &context->cpu,
-					  .config = &context->cpu.config,
-					  .error = context->cpu.error,
-					  .me = g->me,
-					  .members = g->members};
-	if (g->members)
-		memcpy(g->members, members, (size_t)n * sizeof(*members));
-	if (!g->members || !g->counts)
+	status = bb_port_open(&g->port, &bb_gloo_port_calls, rank, rank->hosts, members, n, error);
+	if (status == BB_OK && !g->counts)
 		status = bb_no_memory(error, "a group");
-	else if (g->me < 0)
-		status = bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
-				 rank->rank);
-	else if (n > 1)
+	if (status == BB_OK && n > 1)
 		status = connect_group(g);
 	if (status == BB_OK)
 		*group = g;
@@ -186,9 +170,8 @@ void bb_gloo_group_close(struct bb_group *group)
 {
 	if (!group)
 		return;
-	bb_gloo_member_close(group->rank, group->member);
-	bb_port_route_close(&group->route);
-	free(group->members);
+	bb_gloo_member_close(group->port.rank, group->member);
+	bb_port_close(&group->port);
 	free(group->counts);
 	free(group);
 }
@@ -197,9 +180,9 @@ bb_status bb_gloo_group_barrier(struct bb_group *group)
 {
 	char why[BB_GLOO_WHY];
 
-	if (bb_gloo_aborted(group->rank->context))
+	if (bb_gloo_aborted(group->port.rank->context))
 		return BB_ETIMEOUT;
-	if (group->n == 1 || bb_gloo_barrier(group->member->mesh, why))
+	if (group->port.n == 1 || bb_gloo_barrier(group->member->mesh, why))
 		return BB_OK;
-	return bb_gloo_failed(group->rank, "Gloo's barrier", why);
+	return bb_gloo_failed(group->port.rank, "Gloo's barrier", why);
 }

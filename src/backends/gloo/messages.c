@@ -11,97 +11,72 @@
 #define PIECE_BYTES ((size_t)512 << 10)
 #define WHOLE_BYTES ((size_t)1 << 40)
 
-static bb_status check_peer(const struct bb_group *group, int peer)
+/* Report that a message to or from PEER failed; negative: from any member. */
+static bb_status message_failed(const struct bb_group *group, bool sends, int peer, const char *why)
 {
-	return peer != group->me ? BB_OK
-				 : bb_fail(group->rank->context->cpu.error, BB_EINTERNAL,
-					   "rank %d sends itself a message", group->rank->rank);
+	char act[64] = "receiving";
+
+	if (peer >= 0)
+		snprintf(act, sizeof(act), "%s rank %d", sends ? "sending to" : "receiving from",
+			 group->port.members[peer]);
+	return bb_gloo_failed(group->port.rank, act, why);
 }
 
-/* Report that a message to or from PEER failed; PEER is a member, or negative for any. */
-static bb_status message_failed(const struct bb_group *group, const char *act, int peer,
-				const char *why)
+static bb_status message_start(const struct bb_group *group, bool sends, int peer, uint64_t slot,
+			       void *data, size_t bytes, union bb_request *request)
 {
-	char text[64];
+	struct bb_gloo_request *started = NULL;
+	char why[BB_GLOO_WHY];
 
-	if (peer < 0)
-		return bb_gloo_failed(group->rank, act, why);
-	snprintf(text, sizeof(text), "%s rank %d", act, group->members[peer]);
-	return bb_gloo_failed(group->rank, text, why);
+	if (!bb_gloo_start(group->member->mesh, sends, peer, slot, data, bytes, &started, why))
+		return message_failed(group, sends, peer, why);
+	request->handle = started;
+	return BB_OK;
 }
 
-/* Pass a message with PEER (of MESH; negative: any) and wait until it is done. */
-static bool send_whole(struct bb_gloo_mesh *mesh, int peer, enum bb_gloo_use use, const void *data,
-		       size_t bytes, char why[BB_GLOO_WHY])
+/* *PEER = the other end. */
+static bb_status message_wait(const struct bb_group *group, bool sends, union bb_request *request,
+			      int *peer)
 {
-	struct bb_gloo_request *request;
+	char why[BB_GLOO_WHY];
 
-	return bb_gloo_send(mesh, peer, bb_gloo_slot(use, 0), data, bytes, &request, why) &&
-	       bb_gloo_wait_sent(request, NULL, why);
-}
-
-static bool receive_whole(struct bb_gloo_mesh *mesh, int peer, enum bb_gloo_use use, void *data,
-			  size_t bytes, int *source, char why[BB_GLOO_WHY])
-{
-	struct bb_gloo_request *request;
-
-	return bb_gloo_receive(mesh, peer, bb_gloo_slot(use, 0), data, bytes, &request, why) &&
-	       bb_gloo_wait_received(request, source, why);
+	return bb_gloo_wait(request->handle, peer, why) ? BB_OK
+							: message_failed(group, sends, *peer, why);
 }
 
 /* ---- of schedules ------------------------------------------------------------------------ */
 
-static size_t piece_of(const struct bb_call *call)
+static size_t piece_of(const struct bb_group *group, const struct bb_call *call)
 {
 	return call->collective->flags & BB_REDUCES ? PIECE_BYTES : WHOLE_BYTES;
 }
 
-static bb_status start_send(void *own, int peer, int channel, const void *data, size_t bytes,
-			    union bb_request *request)
+static bb_status start_send(struct bb_group *group, int peer, int channel, const void *data,
+			    size_t bytes, union bb_request *request)
 {
-	const struct bb_group *group = own;
-	struct bb_gloo_request *sent = NULL;
-	char why[BB_GLOO_WHY];
-
-	if (!bb_gloo_send(group->member->mesh, peer, bb_gloo_slot(BB_GLOO_SCHEDULES, channel), data,
-			  bytes, &sent, why))
-		return message_failed(group, "sending to", peer, why);
-	request->handle = sent;
-	return BB_OK;
+	return message_start(group, true, peer, bb_gloo_slot(BB_GLOO_SCHEDULES, channel),
+			     (void *)data, bytes, request);
 }
 
-static bb_status start_receive(void *own, int peer, int channel, void *data, size_t bytes,
-			       union bb_request *request)
+static bb_status start_receive(struct bb_group *group, int peer, int channel, void *data,
+			       size_t bytes, union bb_request *request)
 {
-	const struct bb_group *group = own;
-	struct bb_gloo_request *received = NULL;
-	char why[BB_GLOO_WHY];
-
-	if (!bb_gloo_receive(group->member->mesh, peer, bb_gloo_slot(BB_GLOO_SCHEDULES, channel),
-			     data, bytes, &received, why))
-		return message_failed(group, "receiving from", peer, why);
-	request->handle = received;
-	return BB_OK;
+	return message_start(group, false, peer, bb_gloo_slot(BB_GLOO_SCHEDULES, channel), data,
+			     bytes, request);
 }
 
-static bb_status wait_sent(void *own, union bb_request *request)
+static bb_status wait_sent(struct bb_group *group, union bb_request *request)
 {
-	char why[BB_GLOO_WHY];
 	int peer;
 
-	return bb_gloo_wait_sent(request->handle, &peer, why)
-		       ? BB_OK
-		       : message_failed(own, "sending to", peer, why);
+	return message_wait(group, true, request, &peer);
 }
 
-static bb_status wait_received(void *own, union bb_request *request, size_t bytes)
+static bb_status wait_received(struct bb_group *group, union bb_request *request, size_t bytes)
 {
-	char why[BB_GLOO_WHY];
 	int peer;
 
-	return bb_gloo_wait_received(request->handle, &peer, why)
-		       ? BB_OK
-		       : message_failed(own, "receiving from", peer, why);
+	return message_wait(group, false, request, &peer);
 }
 
 const struct bb_port_calls bb_gloo_port_calls = {
@@ -109,93 +84,55 @@ const struct bb_port_calls bb_gloo_port_calls = {
 	.receive = start_receive,
 	.wait_sent = wait_sent,
 	.wait_received = wait_received,
+	.piece = piece_of,
+	.native = bb_gloo_native,
+	.native_tmp_bytes = bb_gloo_native_tmp_bytes,
 };
-
-size_t bb_gloo_schedule_tmp_bytes(const struct bb_group *group, const struct bb_call *call)
-{
-	return bb_port_tmp_bytes(call, group->me, piece_of(call));
-}
-
-bb_status bb_gloo_schedule(struct bb_group *group, const struct bb_call *call)
-{
-	return bb_port_execute(&group->port, &group->rank->context->cpu, call, group->me,
-			       piece_of(call));
-}
 
 /* ---- of queues --------------------------------------------------------------------------- */
 
-static bb_status send_now(struct bb_group *group, int peer, const void *data, size_t bytes)
-{
-	char why[BB_GLOO_WHY];
-
-	if (send_whole(group->member->mesh, peer, BB_GLOO_QUEUES, data, bytes, why))
-		return BB_OK;
-	return message_failed(group, "sending to", peer, why);
-}
-
-/* From PEER; negative: from any member. */
-static bb_status receive_now(struct bb_group *group, int peer, void *data, size_t bytes,
-			     int *source)
-{
-	char why[BB_GLOO_WHY];
-
-	if (receive_whole(group->member->mesh, peer, BB_GLOO_QUEUES, data, bytes, source, why))
-		return BB_OK;
-	return message_failed(group, peer < 0 ? "receiving" : "receiving from", peer, why);
-}
-
 bb_status bb_gloo_message(const struct bb_message *message)
 {
-	struct bb_group *group = message->group;
+	const struct bb_group *group = message->group;
+	const struct bb_rank *rank = group->port.rank;
 	const bool sends = message->kind == BB_MESSAGE_SEND;
-	const int peer = sends                              ? *message->to
-			 : message->kind == BB_MESSAGE_RECV ? message->from
-							    : -1;
+	union bb_request request = {.handle = NULL};
+	int peer = sends ? *message->to : message->kind == BB_MESSAGE_RECV ? message->from : -1;
 	bb_status status;
 
-	if (bb_gloo_aborted(group->rank->context))
+	if (bb_gloo_aborted(rank->context))
 		return BB_ETIMEOUT;
-	status = check_peer(group, peer);
-	if (status != BB_OK)
-		return status;
-	return sends ? send_now(group, peer, message->out, message->bytes)
-		     : receive_now(group, peer, message->in, message->bytes, message->source);
+	if (peer == group->port.me)
+		return bb_fail(rank->context->cpu.error, BB_EINTERNAL,
+			       "rank %d sends itself a message", rank->rank);
+	BB_TRY(status,
+	       message_start(group, sends, peer, bb_gloo_slot(BB_GLOO_QUEUES, 0),
+			     sends ? (void *)message->out : message->in, message->bytes, &request),
+	       out);
+	status = message_wait(group, sends, &request, &peer);
+	if (status == BB_OK && message->source)
+		*message->source = peer;
+out:
+	return status;
 }
 
 /* ---- of the clocks ----------------------------------------------------------------------- */
 
-static bb_status send_ping(void *own, int peer, const void *data, size_t bytes)
+static bb_status pass_ping(struct bb_rank *rank, bool sends, int peer, void *data, size_t bytes)
 {
-	const struct bb_rank *rank = own;
+	struct bb_gloo_request *request;
 	char why[BB_GLOO_WHY];
 
-	if (send_whole(rank->world->mesh, peer, BB_GLOO_PINGS, data, bytes, why))
-		return BB_OK;
-	return bb_gloo_failed(rank, "comparing clocks", why);
-}
-
-static bb_status receive_ping(void *own, int peer, void *data, size_t bytes)
-{
-	const struct bb_rank *rank = own;
-	char why[BB_GLOO_WHY];
-
-	if (receive_whole(rank->world->mesh, peer, BB_GLOO_PINGS, data, bytes, NULL, why))
-		return BB_OK;
-	return bb_gloo_failed(rank, "comparing clocks", why);
+	return bb_gloo_start(rank->world->mesh, sends, peer, bb_gloo_slot(BB_GLOO_PINGS, 0), data,
+			     bytes, &request, why) &&
+			       bb_gloo_wait(request, NULL, why)
+		       ? BB_OK
+		       : bb_gloo_failed(rank, "comparing clocks", why);
 }
 
 static bb_status clock_offset(struct bb_rank *rank, double *offset, double *uncertainty)
 {
-	const struct bb_clock_pings pings = {
-		.send = send_ping, .receive = receive_ping, .own = rank};
-
-	*offset = *uncertainty = 0;
-	if (bb_gloo_aborted(rank->context))
-		return BB_ETIMEOUT;
-	if (rank->one_clock)
-		return BB_OK;
-	return bb_clock_compare(&pings, rank->rank, rank->context->cpu.world.nranks, offset,
-				uncertainty);
+	return bb_clock_compare(rank, rank->one_clock, pass_ping, offset, uncertainty);
 }
 
 const struct bb_clocks bb_gloo_clocks = {.offset = clock_offset};

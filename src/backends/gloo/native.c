@@ -4,31 +4,28 @@
  */
 #include "backends/gloo/gloo.h"
 
-#define NO_FUNCTION (-1)
-
-static const struct {
+static const struct row {
 	const struct bb_collective *collective;
 	const char *name; /* Gloo's, for errors */
-	int function;     /* of `native` */
-	int bcube;        /* of `native:bcube` */
+	enum bb_gloo_function function;
 } rows[] = {
-	{&bb_all_reduce, "Gloo's allreduce", BB_GLOO_ALL_REDUCE, BB_GLOO_ALL_REDUCE_BCUBE},
-	{&bb_all_gather, "Gloo's allgather", BB_GLOO_ALL_GATHER, NO_FUNCTION},
-	{&bb_broadcast, "Gloo's broadcast", BB_GLOO_BROADCAST, NO_FUNCTION},
-	{&bb_reduce, "Gloo's reduce", BB_GLOO_REDUCE, NO_FUNCTION},
-	{&bb_gather, "Gloo's gather", BB_GLOO_GATHER, NO_FUNCTION},
-	{&bb_scatter, "Gloo's scatter", BB_GLOO_SCATTER, NO_FUNCTION},
-	{&bb_alltoall, "Gloo's alltoall", BB_GLOO_ALLTOALL, NO_FUNCTION},
-	{&bb_alltoallv, "Gloo's alltoallv", BB_GLOO_ALLTOALLV, NO_FUNCTION},
+	{&bb_all_reduce, "Gloo's allreduce", BB_GLOO_ALL_REDUCE},
+	{&bb_all_gather, "Gloo's allgather", BB_GLOO_ALL_GATHER},
+	{&bb_broadcast, "Gloo's broadcast", BB_GLOO_BROADCAST},
+	{&bb_reduce, "Gloo's reduce", BB_GLOO_REDUCE},
+	{&bb_gather, "Gloo's gather", BB_GLOO_GATHER},
+	{&bb_scatter, "Gloo's scatter", BB_GLOO_SCATTER},
+	{&bb_alltoall, "Gloo's alltoall", BB_GLOO_ALLTOALL},
+	{&bb_alltoallv, "Gloo's alltoallv", BB_GLOO_ALLTOALLV},
 };
 
-/* Row of COLLECTIVE; -1: Gloo has none. */
-static int row_of(const struct bb_collective *collective)
+/* NULL: Gloo has no such collective. */
+static const struct row *row_of(const struct bb_collective *collective)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (rows[i].collective == collective)
-			return (int)i;
-	return -1;
+			return &rows[i];
+	return NULL;
 }
 
 static bool is_bcube(const struct bb_native *native)
@@ -39,11 +36,9 @@ static bool is_bcube(const struct bb_native *native)
 static const char *native_refuses(const struct bb_native *native,
 				  const struct bb_collective *collective)
 {
-	const int row = row_of(collective);
-
-	if (row < 0)
+	if (!row_of(collective))
 		return "Gloo has no such collective";
-	return is_bcube(native) && rows[row].bcube == NO_FUNCTION
+	return is_bcube(native) && collective != &bb_all_reduce
 		       ? "Gloo has this algorithm only for all_reduce"
 		       : NULL;
 }
@@ -67,14 +62,14 @@ const struct bb_native bb_gloo_natives[] = {
 
 bb_status bb_gloo_choose(struct bb_group *group, struct bb_call *call)
 {
-	const bool has_native = row_of(call->collective) >= 0 && group->n > 1;
+	const bool has_native = row_of(call->collective) && group->port.n > 1;
 
 	call->native = has_native ? &bb_gloo_natives[0] : NULL;
 	call->schedule = has_native ? NULL : bb_algorithm_find(call->collective, "ring");
 	call->instead = NULL;
 	if (!has_native && !call->schedule) /* a collective that is an algorithm of its own */
 		call->schedule = bb_algorithm_find(call->collective, call->collective->name);
-	if (!has_native && group->n > 1)
+	if (!has_native && group->port.n > 1)
 		call->instead = "Gloo has no such collective";
 	return call->native || call->schedule ? BB_OK : BB_EUNSUPPORTED;
 }
@@ -86,27 +81,28 @@ const char *bb_gloo_refuses(struct bb_group *group, const struct bb_call *call)
 	if (!call->native)
 		return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
 	reason = native_refuses(call->native, call->collective);
-	return reason ? reason : native_refuses_group(call->native, group->n);
+	return reason ? reason : native_refuses_group(call->native, group->port.n);
 }
 
 /* ---- buffers ----------------------------------------------------------------------------- */
 
 static size_t in_bytes(const struct bb_group *group, const struct bb_call *call)
 {
-	return call->collective->in_count(&call->shape, group->me) * bb_dtype_size(call->dtype);
+	return call->collective->in_count(&call->shape, group->port.me) *
+	       bb_dtype_size(call->dtype);
 }
 
 /* Does the call read a copy of its input in TMP? */
 static bool copies_input(const struct bb_group *group, const struct bb_call *call)
 {
-	return bb_call_weighs(call, group->me) ||
+	return bb_call_weighs(call, group->port.me) ||
 	       (call->shape.in_place &&
 		(call->collective == &bb_alltoall || call->collective == &bb_alltoallv));
 }
 
 static bool lacks_output(const struct bb_group *group, const struct bb_call *call)
 {
-	return call->collective == &bb_reduce && group->me != call->shape.root;
+	return call->collective == &bb_reduce && group->port.me != call->shape.root;
 }
 
 static size_t copied_bytes(const struct bb_group *group, const struct bb_call *call)
@@ -124,16 +120,16 @@ size_t bb_gloo_native_tmp_bytes(const struct bb_group *group, const struct bb_ca
 static void place_buffers(const struct bb_group *group, const struct bb_call *call, const void **in,
 			  void **out)
 {
-	const struct bb_context *c = group->rank->context;
+	const struct bb_context *c = group->port.rank->context;
 	const bool roots_alone = call->collective == &bb_gather || call->collective == &bb_scatter;
 
 	*in = call->in;
 	*out = lacks_output(group, call) ? (char *)call->tmp + copied_bytes(group, call)
 					 : call->out;
-	if (bb_call_weighs(call, group->me))
-		bb_cpu_weigh(c->cpu.kernels, call, group->me, call->tmp);
+	if (bb_call_weighs(call, group->port.me))
+		bb_cpu_weigh(c->cpu.kernels, call, group->port.me, call->tmp);
 	else if (copies_input(group, call))
-		bb_cpu_copy(group->rank, call->tmp, call->in, in_bytes(group, call));
+		bb_cpu_copy(group->port.rank, call->tmp, call->in, in_bytes(group, call));
 	else if (!call->shape.in_place || roots_alone || lacks_output(group, call))
 		return;
 	*in = copies_input(group, call) ? call->tmp : NULL;
@@ -141,16 +137,12 @@ static void place_buffers(const struct bb_group *group, const struct bb_call *ca
 
 /* ---- running ----------------------------------------------------------------------------- */
 
-struct reduction {
-	bb_reduce_fn *reduce;
-};
-
 static void call_reduce(const void *own, void *result, const void *a, const void *b, size_t count)
 {
-	const struct reduction *reduction = own;
+	bb_reduce_fn *const *const reduce = own;
 	const struct bb_reduce_args args = {.stream = false};
 
-	reduction->reduce(&result, 1, (const void *[]){a, b}, 2, count, &args);
+	(*reduce)(&result, 1, (const void *[]){a, b}, 2, count, &args);
 }
 
 static bool has_work(const struct bb_call *call)
@@ -160,31 +152,29 @@ static bool has_work(const struct bb_call *call)
 
 bb_status bb_gloo_native(struct bb_group *group, const struct bb_call *call)
 {
-	const struct bb_kernels *kernels = group->rank->context->cpu.kernels;
-	const int row = row_of(call->collective), n = group->n;
-	const enum bb_op op = call->op == BB_AVG || call->op == BB_MULSUM ? BB_SUM : call->op;
-	const bool reduces = call->collective->flags & BB_REDUCES;
-	const struct reduction reduction = {reduces ? kernels->reduce[call->dtype][op] : NULL};
+	const struct bb_kernels *kernels = group->port.rank->context->cpu.kernels;
+	const struct row *row = row_of(call->collective);
+	const int n = group->port.n;
+	bb_reduce_fn *const reduce = bb_cpu_reduction(kernels, call);
 	struct bb_gloo_collective collective = {
-		.function = (enum bb_gloo_function)(is_bcube(call->native) ? rows[row].bcube
-									   : rows[row].function),
+		.function = is_bcube(call->native) ? BB_GLOO_ALL_REDUCE_BCUBE : row->function,
 		.element = bb_dtype_size(call->dtype),
 		.count = call->shape.count,
 		.root = call->shape.root,
 		.sent = group->counts,
 		.received = group->counts + n,
 		.reduce = call_reduce,
-		.own = &reduction};
+		.own = &reduce};
 	char why[BB_GLOO_WHY];
 
 	place_buffers(group, call, &collective.in, &collective.out);
 	for (int r = 0; r < n && call->collective == &bb_alltoallv; r++) {
-		group->counts[r] = (int64_t)bb_alltoall_count(&call->shape, group->me, r);
-		group->counts[n + r] = (int64_t)bb_alltoall_count(&call->shape, r, group->me);
+		group->counts[r] = (int64_t)bb_alltoall_count(&call->shape, group->port.me, r);
+		group->counts[n + r] = (int64_t)bb_alltoall_count(&call->shape, r, group->port.me);
 	}
 	if (has_work(call) && !bb_gloo_run(group->member->mesh, &collective, why))
-		return bb_gloo_failed(group->rank, rows[row].name, why);
+		return bb_gloo_failed(group->port.rank, row->name, why);
 	if (bb_call_divides(call) && !lacks_output(group, call))
-		bb_cpu_divide(kernels, call, group->me);
+		bb_cpu_divide(kernels, call, group->port.me);
 	return BB_OK;
 }

@@ -3,8 +3,6 @@
  */
 #include "backends/gloo/gloo.h"
 
-#include "core/clock.h"
-
 static const struct bb_route routes[] = {
 	{.name = "message",
 	 .brief = "messages of Gloo over TCP, also within a host",
@@ -14,8 +12,7 @@ static const struct bb_route routes[] = {
 	{.name = NULL},
 };
 
-/* ---- memory: nobody accesses another rank's ---------------------------------------------- */
-
+/* No rank accesses another's memory. */
 static bb_status route_share(struct bb_rank *rank, void *memory, size_t bytes,
 			     struct bb_token *token)
 {
@@ -37,31 +34,7 @@ static void route_unreach(struct bb_group *group, int peer, void *theirs)
 
 static const char *route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
 {
-	return peer == group->me ? "a rank sends no messages to itself" : NULL;
-}
-
-/* ---- transfers and pings ----------------------------------------------------------------- */
-
-static bb_status route_transfer(struct bb_group *group, const struct bb_route *route, int peer,
-				const struct bb_half *out, const struct bb_half *in)
-{
-	const double start = bb_clock_now();
-	const bb_status status = bb_port_route_run(&group->route, peer, out, in);
-
-	if (in->bytes > 0)
-		bb_port_route_slow_down(&group->route, peer, group->me, start);
-	return status;
-}
-
-static bb_status route_batch(struct bb_group *group, const struct bb_route *route, bool end)
-{
-	return bb_port_route_batch(&group->route, end);
-}
-
-static bb_status route_ping(struct bb_group *group, const struct bb_route *route, int peer,
-			    bool first, size_t rounds)
-{
-	return bb_port_route_ping(&group->route, peer, first, rounds);
+	return peer == group->port.me ? "a rank sends no messages to itself" : NULL;
 }
 
 const struct bb_routes bb_gloo_routes = {
@@ -70,7 +43,7 @@ const struct bb_routes bb_gloo_routes = {
 	.share = route_share,
 	.reach = route_reach,
 	.unreach = route_unreach,
-	.transfer = route_transfer,
-	.batch = route_batch,
-	.ping = route_ping,
+	.transfer = bb_port_transfer,
+	.batch = bb_port_batch,
+	.ping = bb_port_ping,
 };

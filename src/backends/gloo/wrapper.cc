@@ -88,6 +88,7 @@ struct bb_gloo_mesh {
 
 struct bb_gloo_request {
 	std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
+	bool sends;
 	int peer; /* negative: any */
 };
 
@@ -168,51 +169,38 @@ void bb_gloo_mesh_abort(struct bb_gloo_mesh *mesh)
 
 /* ---- messages ---------------------------------------------------------------------------- */
 
-bool bb_gloo_send(struct bb_gloo_mesh *mesh, int peer, uint64_t slot, const void *data,
-		  size_t bytes, struct bb_gloo_request **request, char *why)
-{
-	return guarded(why, [&] {
-		auto buffer = mesh->context->createUnboundBuffer(const_cast<void *>(data), bytes);
-
-		buffer->send(peer, slot, 0, bytes);
-		*request = new bb_gloo_request{std::move(buffer), peer};
-	});
-}
-
-bool bb_gloo_receive(struct bb_gloo_mesh *mesh, int peer, uint64_t slot, void *data, size_t bytes,
-		     struct bb_gloo_request **request, char *why)
+bool bb_gloo_start(struct bb_gloo_mesh *mesh, bool sends, int peer, uint64_t slot, void *data,
+		   size_t bytes, struct bb_gloo_request **request, char *why)
 {
 	return guarded(why, [&] {
 		auto buffer = mesh->context->createUnboundBuffer(data, bytes);
-		std::vector<int> peers;
+		std::vector<int> others;
 
 		for (int i = 0; peer < 0 && i < mesh->context->size; i++)
 			if (i != mesh->context->rank)
-				peers.push_back(i);
-		if (peer < 0)
-			buffer->recv(peers, slot, 0, bytes);
+				others.push_back(i);
+		if (sends)
+			buffer->send(peer, slot, 0, bytes);
+		else if (peer < 0)
+			buffer->recv(others, slot, 0, bytes);
 		else
 			buffer->recv(peer, slot, 0, bytes);
-		*request = new bb_gloo_request{std::move(buffer), peer};
+		*request = new bb_gloo_request{std::move(buffer), sends, peer};
 	});
 }
 
-bool bb_gloo_wait_sent(struct bb_gloo_request *request, int *peer, char *why)
+bool bb_gloo_wait(struct bb_gloo_request *request, int *peer, char *why)
 {
 	const std::unique_ptr<bb_gloo_request> owned(request);
 
 	if (peer)
 		*peer = owned->peer;
-	return guarded(why, [&] { owned->buffer->waitSend(); });
-}
-
-bool bb_gloo_wait_received(struct bb_gloo_request *request, int *peer, char *why)
-{
-	const std::unique_ptr<bb_gloo_request> owned(request);
-
-	if (peer)
-		*peer = owned->peer;
-	return guarded(why, [&] { owned->buffer->waitRecv(peer); });
+	return guarded(why, [&] {
+		if (owned->sends)
+			owned->buffer->waitSend();
+		else
+			owned->buffer->waitRecv(peer);
+	});
 }
 
 /* ---- collectives ------------------------------------------------------------------------- */
@@ -268,6 +256,15 @@ template <typename T> class Call
 		options.setTimeout(TIMEOUT);
 	}
 
+	/* A rank with INPUTS and OUTPUTS elements. In place Gloo has no input. */
+	template <typename Options> void start(Options &options, size_t inputs, size_t outputs)
+	{
+		start(options);
+		if (in_)
+			options.setInput(in_, inputs);
+		options.setOutput(out_, outputs);
+	}
+
 	template <typename Options> void setReduction(Options &options)
 	{
 		options.setReduceFunction(
@@ -280,12 +277,9 @@ template <typename T> class Call
 	{
 		gloo::AllreduceOptions options(mesh_);
 
-		start(options);
+		start(options, call_.count, call_.count);
 		setReduction(options);
 		options.setAlgorithm(algorithm);
-		if (in_)
-			options.setInput(in_, call_.count);
-		options.setOutput(out_, call_.count);
 		gloo::allreduce(options);
 	}
 
@@ -293,10 +287,7 @@ template <typename T> class Call
 	{
 		gloo::AllgatherOptions options(mesh_);
 
-		start(options);
-		if (in_)
-			options.setInput(in_, call_.count);
-		options.setOutput(out_, all_);
+		start(options, call_.count, all_);
 		gloo::allgather(options);
 	}
 
@@ -316,24 +307,19 @@ template <typename T> class Call
 	{
 		gloo::ReduceOptions options(mesh_);
 
-		start(options);
+		start(options, call_.count, call_.count);
 		setReduction(options);
 		options.setRoot(call_.root);
-		if (in_)
-			options.setInput(in_, call_.count);
-		options.setOutput(out_, call_.count);
 		gloo::reduce(options);
 	}
 
-	/* Gloo wants an input at the root too, which in place is the root's block of the output. */
 	void gather()
 	{
 		gloo::GatherOptions options(mesh_);
-		T *const block = out_ + call_.count * static_cast<size_t>(call_.root);
 
 		start(options);
 		options.setRoot(call_.root);
-		options.setInput(in_ ? in_ : block, call_.count);
+		options.setInput(in_, call_.count);
 		if (at_root_)
 			options.setOutput(out_, all_);
 		gloo::gather(options);
@@ -358,9 +344,7 @@ template <typename T> class Call
 	{
 		gloo::AlltoallOptions options(mesh_);
 
-		start(options);
-		options.setInput(in_, all_);
-		options.setOutput(out_, all_);
+		start(options, all_, all_);
 		gloo::alltoall(options);
 	}
 

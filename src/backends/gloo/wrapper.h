@@ -55,16 +55,14 @@ void bb_gloo_mesh_abort(struct bb_gloo_mesh *mesh);
    same number of bytes: otherwise Gloo ends the process. A message without bytes is one too. */
 struct bb_gloo_request;
 
-bool bb_gloo_send(struct bb_gloo_mesh *mesh, int peer, uint64_t slot, const void *data,
-		  size_t bytes, struct bb_gloo_request **request, char why[BB_GLOO_WHY]);
-/* From PEER; negative: from any other rank. */
-bool bb_gloo_receive(struct bb_gloo_mesh *mesh, int peer, uint64_t slot, void *data, size_t bytes,
-		     struct bb_gloo_request **request, char why[BB_GLOO_WHY]);
+/* Start to send BYTES of DATA to PEER, which are only read, or to receive them from it. A negative
+   PEER receives from any other rank. */
+bool bb_gloo_start(struct bb_gloo_mesh *mesh, bool sends, int peer, uint64_t slot, void *data,
+		   size_t bytes, struct bb_gloo_request **request, char why[BB_GLOO_WHY]);
 /* Wait for a message and end REQUEST. A sent message is done when the peer has posted its receive
    and the kernel has the data. *PEER = the other end, or after a failure the one that was named;
    negative if none was. PEER NULL: not requested. */
-bool bb_gloo_wait_sent(struct bb_gloo_request *request, int *peer, char why[BB_GLOO_WHY]);
-bool bb_gloo_wait_received(struct bb_gloo_request *request, int *peer, char why[BB_GLOO_WHY]);
+bool bb_gloo_wait(struct bb_gloo_request *request, int *peer, char why[BB_GLOO_WHY]);
 
 enum bb_gloo_function {
 	BB_GLOO_ALL_REDUCE,
@@ -84,10 +82,11 @@ typedef void bb_gloo_reduce_fn(const void *own, void *result, const void *a, con
 
 struct bb_gloo_collective {
 	enum bb_gloo_function function;
-	size_t element;                 /* bytes of one: 1, 2, 4 or 8 */
-	size_t count;                   /* elements of one rank's block */
-	int root;                       /* where there is one */
-	const void *in;                 /* NULL: OUT holds the input where the result belongs */
+	size_t element; /* bytes of one: 1, 2, 4 or 8 */
+	size_t count;   /* elements of one rank's block */
+	int root;       /* where there is one */
+	/* NULL: OUT holds the input where the result belongs; gather and scatter have it always. */
+	const void *in;
 	void *out;                      /* reduce writes COUNT elements into that of every rank */
 	const int64_t *sent, *received; /* alltoallv: elements to and from each rank */
 	bb_gloo_reduce_fn *reduce;

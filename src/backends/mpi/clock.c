@@ -25,36 +25,20 @@ int bb_mpi_compare_clocks(struct bb_context *context)
 	return code;
 }
 
-static bb_status send_ping(void *own, int peer, const void *data, size_t bytes)
+static bb_status pass_ping(struct bb_rank *rank, bool sends, int peer, void *data, size_t bytes)
 {
-	struct bb_context *context = own;
+	struct bb_context *context = rank->context;
+	const int length = (int)bytes;
 
 	return bb_mpi_check(context, "comparing clocks",
-			    MPI_Send(data, (int)bytes, MPI_BYTE, peer, CLOCK_TAG, context->comm));
-}
-
-static bb_status receive_ping(void *own, int peer, void *data, size_t bytes)
-{
-	struct bb_context *context = own;
-
-	return bb_mpi_check(context, "comparing clocks",
-			    MPI_Recv(data, (int)bytes, MPI_BYTE, peer, CLOCK_TAG, context->comm,
-				     MPI_STATUS_IGNORE));
+			    sends ? MPI_Send(data, length, MPI_BYTE, peer, CLOCK_TAG, context->comm)
+				  : MPI_Recv(data, length, MPI_BYTE, peer, CLOCK_TAG, context->comm,
+					     MPI_STATUS_IGNORE));
 }
 
 static bb_status clock_offset(struct bb_rank *rank, double *offset, double *uncertainty)
 {
-	struct bb_context *context = rank->context;
-	const struct bb_clock_pings pings = {
-		.send = send_ping, .receive = receive_ping, .own = context};
-
-	*offset = *uncertainty = 0;
-	if (bb_mpi_aborted(context))
-		return BB_ETIMEOUT;
-	if (context->one_clock)
-		return BB_OK;
-	return bb_clock_compare(&pings, context->cpu.world.proc, context->cpu.world.nprocs, offset,
-				uncertainty);
+	return bb_clock_compare(rank, rank->context->one_clock, pass_ping, offset, uncertainty);
 }
 
 const struct bb_clocks bb_mpi_clocks = {.offset = clock_offset};

@@ -5,7 +5,6 @@
 #include "backends/mpi/mpi.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define CREATE_TAG 0
 #define CHUNK_BYTES ((size_t)512 << 10)
@@ -25,7 +24,6 @@ static void free_comm(const struct bb_context *context, MPI_Comm *comm)
 static int make_comms(struct bb_context *context, const int *members, int n, struct bb_group *g)
 {
 	MPI_Group world, group;
-	MPI_Comm messages = MPI_COMM_NULL;
 	int code = MPI_Comm_group(context->comm, &world);
 
 	if (code != MPI_SUCCESS)
@@ -42,8 +40,7 @@ static int make_comms(struct bb_context *context, const int *members, int n, str
 	if (code == MPI_SUCCESS)
 		code = MPI_Allreduce(MPI_IN_PLACE, &g->crowded, 1, MPI_INT, MPI_MAX, g->comm);
 	if (code == MPI_SUCCESS)
-		code = MPI_Comm_dup(g->comm, &messages);
-	bb_mpi_port_init(&g->port, context, messages);
+		code = MPI_Comm_dup(g->comm, &g->messages);
 	return code;
 }
 
@@ -56,29 +53,15 @@ bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 
 	if (!g)
 		return bb_no_memory(error, "a group");
-	g->rank = rank;
-	g->n = n;
-	g->me = bb_member_index(members, n, context->cpu.world.proc);
-	g->one_host = bb_cpu_one_host(context->hosts, members, n);
-	g->comm = g->port.comm = MPI_COMM_NULL;
+	g->comm = g->messages = MPI_COMM_NULL;
 	g->window = MPI_WIN_NULL;
-	g->members = calloc((size_t)n, sizeof(*g->members));
 	g->counts = calloc(2 * (size_t)n, sizeof(*g->counts));
 	g->offsets = calloc(2 * (size_t)n, sizeof(*g->offsets));
-	g->route = (struct bb_port_route){.port = &g->port.port,
-					  .context = &context->cpu,
-					  .config = &context->cpu.config,
-					  .error = context->cpu.error,
-					  .me = g->me,
-					  .members = g->members};
-	if (g->members)
-		memcpy(g->members, members, (size_t)n * sizeof(*members));
-	if (!g->members || !g->counts || !g->offsets)
+	status =
+		bb_port_open(&g->port, &bb_mpi_port_calls, rank, context->hosts, members, n, error);
+	if (status == BB_OK && (!g->counts || !g->offsets))
 		status = bb_no_memory(error, "a group");
-	else if (g->me < 0)
-		status = bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
-				 context->cpu.world.proc);
-	else
+	if (status == BB_OK)
 		status = bb_mpi_check(context, "MPI_Comm_create_group",
 				      make_comms(context, members, n, g));
 	if (status == BB_OK)
@@ -96,13 +79,12 @@ void bb_mpi_group_close(struct bb_group *group)
 		return;
 	for (p = group->prepared; p; p = next) {
 		next = p->next;
-		free_comm(group->rank->context, &p->forced);
+		free_comm(group->port.rank->context, &p->forced);
 		free(p);
 	}
-	free_comm(group->rank->context, &group->port.comm);
-	free_comm(group->rank->context, &group->comm);
-	bb_port_route_close(&group->route);
-	free(group->members);
+	free_comm(group->port.rank->context, &group->messages);
+	free_comm(group->port.rank->context, &group->comm);
+	bb_port_close(&group->port);
 	free(group->counts);
 	free(group->offsets);
 	free(group);
@@ -111,11 +93,11 @@ void bb_mpi_group_close(struct bb_group *group)
 /* Uses the communicator of messages, which no collective of a queue uses. */
 bb_status bb_mpi_barrier(struct bb_group *group)
 {
-	struct bb_context *context = group->rank->context;
+	struct bb_context *context = group->port.rank->context;
 
 	if (bb_mpi_aborted(context))
 		return BB_ETIMEOUT;
-	return bb_mpi_check(context, "MPI_Barrier", MPI_Barrier(group->port.comm));
+	return bb_mpi_check(context, "MPI_Barrier", MPI_Barrier(group->messages));
 }
 
 /* ---- preparing calls ----------------------------------------------------------------- */
@@ -125,10 +107,10 @@ static int force(struct bb_group *group, struct bb_mpi_prepared *p, int value)
 {
 	int code;
 
-	p->reason = bb_mpi_native_refuses_group(p->native, group->n);
+	p->reason = bb_mpi_native_refuses_group(p->native, group->port.n);
 	if (p->reason)
 		return MPI_SUCCESS;
-	code = bb_mpi_force(&group->rank->context->controls, group->comm, p->function, value,
+	code = bb_mpi_force(&group->port.rank->context->controls, group->comm, p->function, value,
 			    &p->forced, &p->reason);
 	p->comm = p->forced;
 	return code;
@@ -137,7 +119,7 @@ static int force(struct bb_group *group, struct bb_mpi_prepared *p, int value)
 static bb_status add_prepared(struct bb_group *group, const struct bb_native *native,
 			      const struct bb_mpi_row *row)
 {
-	struct bb_context *context = group->rank->context;
+	struct bb_context *context = group->port.rank->context;
 	struct bb_mpi_prepared *p = calloc(1, sizeof(*p));
 	int value;
 

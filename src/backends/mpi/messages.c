@@ -16,7 +16,7 @@ static int piece(size_t bytes, size_t at)
 /* Pass one piece from or to *PEER; *PEER becomes the actual sender. */
 static bb_status pass_piece(const struct bb_message *m, size_t at, int *peer)
 {
-	struct bb_mpi_port *port = &m->group->port;
+	struct bb_context *context = m->group->port.rank->context;
 	const int length = piece(m->bytes, at);
 	const bool sends = m->kind == BB_MESSAGE_SEND;
 	MPI_Request request;
@@ -26,20 +26,20 @@ static bb_status pass_piece(const struct bb_message *m, size_t at, int *peer)
 
 	if (sends)
 		code = MPI_Issend((const char *)m->out + at, length, MPI_BYTE, *peer, TAG,
-				  port->comm, &request);
+				  m->group->messages, &request);
 	else
-		code = MPI_Irecv((char *)m->in + at, length, MPI_BYTE, *peer, TAG, port->comm,
-				 &request);
-	status = bb_mpi_check(port->context, sends ? "MPI_Issend" : "MPI_Irecv", code);
+		code = MPI_Irecv((char *)m->in + at, length, MPI_BYTE, *peer, TAG,
+				 m->group->messages, &request);
+	status = bb_mpi_check(context, sends ? "MPI_Issend" : "MPI_Irecv", code);
 	if (status == BB_OK)
-		status = bb_mpi_await(port, &request, &got);
+		status = bb_mpi_await(context, &request, &got);
 	if (status != BB_OK || sends)
 		return status;
 	*peer = got.MPI_SOURCE;
 	if (MPI_Get_count(&got, MPI_BYTE, &came) != MPI_SUCCESS || came != length)
-		return bb_fail(port->context->cpu.error, BB_EINTERNAL,
+		return bb_fail(context->cpu.error, BB_EINTERNAL,
 			       "rank %d: expected a message of %zu bytes, received another length",
-			       port->context->cpu.world.proc, m->bytes);
+			       context->cpu.world.proc, m->bytes);
 	return BB_OK;
 }
 
@@ -49,7 +49,7 @@ bb_status bb_mpi_message(const struct bb_message *message)
 	int peer = message->from;
 	bb_status status;
 
-	if (bb_mpi_aborted(message->group->rank->context))
+	if (bb_mpi_aborted(message->group->port.rank->context))
 		return BB_ETIMEOUT;
 	if (message->kind == BB_MESSAGE_SEND)
 		peer = *message->to;

@@ -19,13 +19,6 @@ bb_status bb_mpi_failed(struct bb_context *context, const char *function, int co
 		       function, text);
 }
 
-static bb_status mpi_run(struct bb_group *group, const struct bb_call *call)
-{
-	if (bb_mpi_aborted(group->rank->context))
-		return BB_ETIMEOUT;
-	return call->native ? bb_mpi_native(group, call) : bb_mpi_schedule(group, call);
-}
-
 /* ---- opening ---------------------------------------------------------------------------- */
 
 /* Find the processes that share this one's cores. */
@@ -108,7 +101,7 @@ static bb_status open_alone(struct bb_context *c, const struct bb_world *world,
 	if (!c)
 		return bb_no_memory(error, "the mpi backend");
 	c->comm = MPI_COMM_NULL;
-	c->cpu.run = mpi_run;
+	c->cpu.run = bb_port_run;
 	c->cpu.pass = bb_mpi_message;
 	BB_TRY(status, bb_cpu_open(&c->cpu, world, config, error), out);
 	MPI_Query_thread(&level);
@@ -220,19 +213,6 @@ static void mpi_release(struct bb_rank *rank, void *memory, size_t bytes)
 	bb_cpu_release(rank, memory, bytes);
 }
 
-/* ---- calls ------------------------------------------------------------------------------ */
-
-static size_t mpi_tmp_bytes(struct bb_group *group, const struct bb_call *call)
-{
-	return call->native ? bb_mpi_native_tmp_bytes(call, group->me)
-			    : bb_mpi_schedule_tmp_bytes(group, call);
-}
-
-static double mpi_cost_bytes(struct bb_group *group, const struct bb_call *call)
-{
-	return bb_port_cost_bytes(call, group->one_host);
-}
-
 static bb_status mpi_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 				struct bb_error *error)
 {
@@ -263,8 +243,8 @@ const struct bb_backend bb_plugin_backend = {
 	.choose = bb_mpi_choose,
 	.tune = bb_mpi_tune,
 	.refuses = bb_mpi_refuses,
-	.tmp_bytes = mpi_tmp_bytes,
-	.cost_bytes = mpi_cost_bytes,
+	.tmp_bytes = bb_port_tmp_bytes,
+	.cost_bytes = bb_port_cost_bytes,
 	.queue_open = mpi_queue_open,
 	.clocks = &bb_mpi_clocks,
 	.routes = &bb_mpi_routes,

@@ -19,8 +19,8 @@
 #define BB_BACKENDS_MPI_MPI_H
 
 #include "backends/backend.h"
-#include "backends/cpu/port_route.h"
 #include "backends/cpu/memory.h"
+#include "backends/cpu/port.h"
 #include "backends/cpu/queue.h"
 #include "backends/mpi/compat.h"
 
@@ -132,18 +132,10 @@ static inline bool bb_mpi_aborted(const struct bb_context *context)
 
 /* ---- messages (p2p.c) ------------------------------------------------------------------- */
 
-/* One rank's end of the messages of a group. */
-struct bb_mpi_port {
-	struct bb_context *context;
-	MPI_Comm comm; /* for messages only */
-	struct bb_port port;
-};
-
-void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_Comm comm);
+extern const struct bb_port_calls bb_mpi_port_calls;
 /* Wait until REQUEST is done; BB_ETIMEOUT once the run is being abandoned. */
-BB_MUST bb_status bb_mpi_await(struct bb_mpi_port *port, MPI_Request *request, MPI_Status *message);
-size_t bb_mpi_schedule_tmp_bytes(const struct bb_group *group, const struct bb_call *call);
-BB_MUST bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call);
+BB_MUST bb_status bb_mpi_await(struct bb_context *context, MPI_Request *request,
+			       MPI_Status *message);
 
 /* ---- messages of queues (messages.c) ----------------------------------------------------- */
 
@@ -166,25 +158,19 @@ struct bb_mpi_prepared {
 };
 
 struct bb_group {
-	struct bb_rank *rank;
-	struct bb_turns turns;
+	struct bb_port port;
 	MPI_Comm comm;
-	int me;
-	int n;
-	int *members;
-	bool one_host;
-	int reached;   /* number of reached memories of others */
-	bool windowed; /* there is a window to them */
+	MPI_Comm messages; /* for messages and barriers only */
+	int reached;       /* number of reached memories of others */
+	bool windowed;     /* there is a window to them */
 	MPI_Win window;
 	int crowded; /* any member's process is; the same on all */
 	struct bb_mpi_prepared *prepared;
 	bb_mpi_count *counts;   /* 2 n, for the functions that take them */
 	bb_mpi_offset *offsets; /* likewise */
-	struct bb_mpi_port port;
-	struct bb_port_route route;
 };
 
-BB_CPU_STRUCTS_FIT;
+BB_PORT_STRUCTS_FIT;
 
 BB_MUST bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 				    struct bb_group **group, struct bb_error *error);
@@ -227,7 +213,7 @@ int bb_mpi_native_forces(const struct bb_native *native, const struct bb_mpi_row
 			 enum bb_mpi_function *function);
 /* NULL, or why the library cannot make CALL; the same on all ranks. */
 const char *bb_mpi_native_limits(const struct bb_call *call);
-size_t bb_mpi_native_tmp_bytes(const struct bb_call *call, int rank);
+size_t bb_mpi_native_tmp_bytes(const struct bb_group *group, const struct bb_call *call);
 BB_MUST bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call);
 
 /* ---- the clock (clock.c) ---------------------------------------------------------------- */

@@ -43,7 +43,7 @@ static void *element(const struct work *w, const void *memory, size_t at)
 /* Copy N elements of SRC into OUT from element AT on. */
 static void copy_out(const struct work *w, const void *src, size_t at, size_t n)
 {
-	bb_cpu_copy(w->group->rank, element(w, w->call->out, at), src,
+	bb_cpu_copy(w->group->port.rank, element(w, w->call->out, at), src,
 		    n * bb_dtype_size(w->call->dtype));
 }
 
@@ -56,7 +56,7 @@ static int all_reduce(const struct work *w, size_t at, bb_mpi_count n)
 
 static int reduce(const struct work *w, size_t at, bb_mpi_count n)
 {
-	const bool at_root = w->group->me == w->call->shape.root;
+	const bool at_root = w->group->port.me == w->call->shape.root;
 
 	return BB_MPI(Reduce)(w->in_place && at_root ? MPI_IN_PLACE : element(w, w->in, at),
 			      at_root ? element(w, w->call->out, at) : NULL, n, w->type, w->op,
@@ -66,7 +66,7 @@ static int reduce(const struct work *w, size_t at, bb_mpi_count n)
 /* MPI has a single buffer: at the root it is IN. */
 static int broadcast(const struct work *w, size_t at, bb_mpi_count n)
 {
-	const bool at_root = w->group->me == w->call->shape.root;
+	const bool at_root = w->group->port.me == w->call->shape.root;
 	void *buffer = element(w, at_root ? w->in : w->call->out, at);
 	const int code = BB_MPI(Bcast)(buffer, n, w->type, w->call->shape.root, w->prepared->comm);
 
@@ -83,7 +83,7 @@ static int reduce_scatter(const struct work *w, size_t at, bb_mpi_count n)
 	void *result = w->in_place ? w->call->tmp : w->call->out;
 	int code;
 
-	for (int r = 0; w->prepared->function == BB_MPI_REDUCE_SCATTER && r < g->n; r++)
+	for (int r = 0; w->prepared->function == BB_MPI_REDUCE_SCATTER && r < g->port.n; r++)
 		g->counts[r] = n;
 	if (w->prepared->function == BB_MPI_REDUCE_SCATTER)
 		code = BB_MPI(Reduce_scatter)(w->in, result, g->counts, w->type, w->op,
@@ -113,7 +113,7 @@ static int gather(const struct work *w, size_t at, bb_mpi_count n)
 {
 	const int root = w->call->shape.root;
 
-	return BB_MPI(Gather)(w->in_place && w->group->me == root ? MPI_IN_PLACE : w->in, n,
+	return BB_MPI(Gather)(w->in_place && w->group->port.me == root ? MPI_IN_PLACE : w->in, n,
 			      w->type, w->call->out, n, w->type, root, w->prepared->comm);
 }
 
@@ -122,8 +122,9 @@ static int scatter(const struct work *w, size_t at, bb_mpi_count n)
 	const int root = w->call->shape.root;
 
 	return BB_MPI(Scatter)(w->in, n, w->type,
-			       w->in_place && w->group->me == root ? MPI_IN_PLACE : w->call->out, n,
-			       w->type, root, w->prepared->comm);
+			       w->in_place && w->group->port.me == root ? MPI_IN_PLACE
+									: w->call->out,
+			       n, w->type, root, w->prepared->comm);
 }
 
 static int alltoall(const struct work *w, size_t at, bb_mpi_count n)
@@ -138,14 +139,14 @@ static int alltoallv(const struct work *w, size_t at, bb_mpi_count n)
 {
 	const struct bb_shape *shape = &w->call->shape;
 	const struct bb_group *g = w->group;
-	bb_mpi_count *sent = g->counts, *received = sent + g->n;
-	bb_mpi_offset *from = g->offsets, *to = from + g->n;
+	bb_mpi_count *sent = g->counts, *received = sent + g->port.n;
+	bb_mpi_offset *from = g->offsets, *to = from + g->port.n;
 	const void *in = w->in_place ? w->call->tmp : w->in;
 	size_t in_at = 0, out_at = 0;
 
-	for (int r = 0; r < g->n; r++) {
-		const size_t out = bb_alltoall_count(shape, g->me, r) / w->unit;
-		const size_t back = bb_alltoall_count(shape, r, g->me) / w->unit;
+	for (int r = 0; r < g->port.n; r++) {
+		const size_t out = bb_alltoall_count(shape, g->port.me, r) / w->unit;
+		const size_t back = bb_alltoall_count(shape, r, g->port.me) / w->unit;
 
 		sent[r] = (bb_mpi_count)out;
 		received[r] = (bb_mpi_count)back;
@@ -155,7 +156,7 @@ static int alltoallv(const struct work *w, size_t at, bb_mpi_count n)
 		out_at += back;
 	}
 	if (w->in_place)
-		bb_cpu_copy(w->group->rank, w->call->tmp, w->in,
+		bb_cpu_copy(w->group->port.rank, w->call->tmp, w->in,
 			    in_at * w->unit * bb_dtype_size(w->call->dtype));
 	return BB_MPI(Alltoallv)(in, sent, from, w->type, w->call->out, received, to, w->type,
 				 w->prepared->comm);
@@ -171,8 +172,8 @@ static size_t row_or_column(const struct bb_shape *shape, int rank)
 
 static int sendrecv(const struct work *w, size_t at, bb_mpi_count n)
 {
-	const int next = w->group->me + 1 == w->group->n ? 0 : w->group->me + 1;
-	const int previous = (w->group->me ? w->group->me : w->group->n) - 1;
+	const int next = w->group->port.me + 1 == w->group->port.n ? 0 : w->group->port.me + 1;
+	const int previous = (w->group->port.me ? w->group->port.me : w->group->port.n) - 1;
 
 	if (w->in_place)
 		return BB_MPI(Sendrecv_replace)(w->call->out, n, w->type, next, SENDRECV_TAG,
@@ -304,9 +305,10 @@ const char *bb_mpi_native_limits(const struct bb_call *call)
 
 /* ---- running ---------------------------------------------------------------------------- */
 
-size_t bb_mpi_native_tmp_bytes(const struct bb_call *call, int rank)
+size_t bb_mpi_native_tmp_bytes(const struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_collective *c = call->collective;
+	const int rank = group->port.me;
 	const size_t element = bb_dtype_size(call->dtype);
 
 	if (bb_call_weighs(call, rank))
@@ -350,8 +352,8 @@ static int run_in_units(struct work *w)
 
 bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 {
-	const struct bb_mpi_types *types = &group->rank->context->types;
-	const struct bb_kernels *kernels = group->rank->context->cpu.kernels;
+	const struct bb_mpi_types *types = &group->port.rank->context->types;
+	const struct bb_kernels *kernels = group->port.rank->context->cpu.kernels;
 	const struct bb_mpi_prepared *prepared = call->prepared;
 	const struct bb_mpi_row *row = prepared->row;
 	struct work w = {.group = group,
@@ -359,14 +361,14 @@ bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 			 .prepared = prepared,
 			 .in = call->in,
 			 .in_place = call->shape.in_place,
-			 .unit = row->most ? unit_for(row->most(&call->shape, group->me)) : 1,
+			 .unit = row->most ? unit_for(row->most(&call->shape, group->port.me)) : 1,
 			 .type = types->type[call->dtype],
 			 .op = types->op[call->dtype][call->op]};
 	bb_status status;
 	int code;
 
-	if (bb_call_weighs(call, group->me)) {
-		bb_cpu_weigh(kernels, call, group->me, call->tmp);
+	if (bb_call_weighs(call, group->port.me)) {
+		bb_cpu_weigh(kernels, call, group->port.me, call->tmp);
 		w.in = call->tmp;
 		w.in_place = false;
 	}
@@ -375,8 +377,8 @@ bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 	else
 		code = row->most ? row->run(&w, 0, (bb_mpi_count)call->shape.count)
 				 : run_in_pieces(&w);
-	status = bb_mpi_check(group->rank->context, row->name, code);
+	status = bb_mpi_check(group->port.rank->context, row->name, code);
 	if (status == BB_OK && bb_call_divides(call))
-		bb_cpu_divide(kernels, call, group->me);
+		bb_cpu_divide(kernels, call, group->port.me);
 	return status;
 }

@@ -29,22 +29,21 @@ static MPI_Request *request_of(union bb_request *request)
 	return (MPI_Request *)request;
 }
 
-bb_status bb_mpi_await(struct bb_mpi_port *port, MPI_Request *request, MPI_Status *message)
+bb_status bb_mpi_await(struct bb_context *context, MPI_Request *request, MPI_Status *message)
 {
-	const struct timespec nap = {.tv_nsec =
-					     port->context->cpu.crowded ? CROWDED_NAP_NS : NAP_NS};
+	const struct timespec nap = {.tv_nsec = context->cpu.crowded ? CROWDED_NAP_NS : NAP_NS};
 	int done, code;
 
 	for (unsigned i = 1;; i++) {
 		code = MPI_Test(request, &done, message);
 		if (code != MPI_SUCCESS)
-			return bb_mpi_check(port->context, "MPI_Test", code);
+			return bb_mpi_check(context, "MPI_Test", code);
 		if (done)
 			return BB_OK;
-		if (i % TESTS == 0 && bb_mpi_aborted(port->context))
+		if (i % TESTS == 0 && bb_mpi_aborted(context))
 			return BB_ETIMEOUT;
 		if (i >= TESTS &&
-		    atomic_load_explicit(&port->context->cpu.queues, memory_order_relaxed) > 0)
+		    atomic_load_explicit(&context->cpu.queues, memory_order_relaxed) > 0)
 			nanosleep(&nap, NULL);
 	}
 }
@@ -53,52 +52,51 @@ static size_t piece_of(const struct bb_group *group, const struct bb_call *call)
 {
 	if (!(call->collective->flags & BB_REDUCES))
 		return WHOLE_BYTES;
-	if (!group->one_host)
+	if (!group->port.one_host)
 		return FAR_PIECE_BYTES;
 	return group->crowded ? CROWDED_PIECE_BYTES : PIECE_BYTES;
 }
 
-static bb_status start_send(void *own, int peer, int channel, const void *data, size_t bytes,
-			    union bb_request *request)
+static bb_status start_send(struct bb_group *group, int peer, int channel, const void *data,
+			    size_t bytes, union bb_request *request)
 {
-	struct bb_mpi_port *port = own;
+	struct bb_context *context = group->port.rank->context;
 
 	if (bytes > INT_MAX)
-		return bb_fail(port->context->cpu.error, BB_EUNSUPPORTED,
+		return bb_fail(context->cpu.error, BB_EUNSUPPORTED,
 			       "a piece of a message has %zu bytes, more than MPI can count",
 			       bytes);
-	return bb_mpi_check(port->context, "MPI_Isend",
-			    MPI_Isend(data, (int)bytes, MPI_BYTE, peer, channel, port->comm,
+	return bb_mpi_check(context, "MPI_Isend",
+			    MPI_Isend(data, (int)bytes, MPI_BYTE, peer, channel, group->messages,
 				      request_of(request)));
 }
 
-static bb_status start_receive(void *own, int peer, int channel, void *data, size_t bytes,
-			       union bb_request *request)
+static bb_status start_receive(struct bb_group *group, int peer, int channel, void *data,
+			       size_t bytes, union bb_request *request)
 {
-	struct bb_mpi_port *port = own;
-
-	return bb_mpi_check(port->context, "MPI_Irecv",
-			    MPI_Irecv(data, (int)bytes, MPI_BYTE, peer, channel, port->comm,
+	return bb_mpi_check(group->port.rank->context, "MPI_Irecv",
+			    MPI_Irecv(data, (int)bytes, MPI_BYTE, peer, channel, group->messages,
 				      request_of(request)));
 }
 
-static bool is_taken(void *own, union bb_request *request)
+static bool is_taken(struct bb_group *group, union bb_request *request)
 {
 	int done;
 
 	return MPI_Test(request_of(request), &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
 }
 
-static bb_status wait_sent(void *own, union bb_request *request)
+static bb_status wait_sent(struct bb_group *group, union bb_request *request)
 {
-	return bb_mpi_await(own, request_of(request), MPI_STATUS_IGNORE);
+	return bb_mpi_await(group->port.rank->context, request_of(request), MPI_STATUS_IGNORE);
 }
 
-static bb_status wait_received(void *own, union bb_request *request, size_t bytes)
+static bb_status wait_received(struct bb_group *group, union bb_request *request, size_t bytes)
 {
 	MPI_Status message;
 	int length;
-	const bb_status status = bb_mpi_await(own, request_of(request), &message);
+	const bb_status status =
+		bb_mpi_await(group->port.rank->context, request_of(request), &message);
 
 	if (status != BB_OK)
 		return status;
@@ -107,28 +105,13 @@ static bb_status wait_received(void *own, union bb_request *request, size_t byte
 	return BB_OK;
 }
 
-static const struct bb_port_calls calls = {
+const struct bb_port_calls bb_mpi_port_calls = {
 	.send = start_send,
 	.receive = start_receive,
 	.taken = is_taken,
 	.wait_sent = wait_sent,
 	.wait_received = wait_received,
+	.piece = piece_of,
+	.native = bb_mpi_native,
+	.native_tmp_bytes = bb_mpi_native_tmp_bytes,
 };
-
-void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_Comm comm)
-{
-	port->context = context;
-	port->comm = comm;
-	bb_port_init(&port->port, &calls, port);
-}
-
-size_t bb_mpi_schedule_tmp_bytes(const struct bb_group *group, const struct bb_call *call)
-{
-	return bb_port_tmp_bytes(call, group->me, piece_of(group, call));
-}
-
-bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call)
-{
-	return bb_port_execute(&group->port.port, &group->rank->context->cpu, call, group->me,
-			       piece_of(group, call));
-}

@@ -79,7 +79,7 @@ void bb_mpi_unshare(struct bb_rank *rank, const void *memory, size_t bytes)
    no window, on all members alike. Returns an MPI code. */
 static int open_window(struct bb_group *group)
 {
-	MPI_Comm comm = group->port.comm;
+	MPI_Comm comm = group->messages;
 	int mine, all = 0;
 	int code = MPI_Win_create_dynamic(MPI_INFO_NULL, comm, &group->window);
 
@@ -87,7 +87,7 @@ static int open_window(struct bb_group *group)
 		group->window = MPI_WIN_NULL;
 	else
 		code = MPI_Win_set_errhandler(group->window, MPI_ERRORS_RETURN);
-	for (const struct bb_mpi_shared *s = group->rank->shared; s && code == MPI_SUCCESS;
+	for (const struct bb_mpi_shared *s = group->port.rank->shared; s && code == MPI_SUCCESS;
 	     s = s->next)
 		code = MPI_Win_attach(group->window, s->memory, (MPI_Aint)s->bytes);
 	mine = code == MPI_SUCCESS;
@@ -101,7 +101,7 @@ static int open_window(struct bb_group *group)
 static void close_window(struct bb_group *group)
 {
 	MPI_Win_unlock_all(group->window);
-	for (const struct bb_mpi_shared *s = group->rank->shared; s; s = s->next)
+	for (const struct bb_mpi_shared *s = group->port.rank->shared; s; s = s->next)
 		MPI_Win_detach(group->window, s->memory);
 	MPI_Win_free(&group->window);
 }
@@ -113,7 +113,8 @@ static bb_status route_reach(struct bb_group *group, int peer, const struct bb_t
 	MPI_Aint address;
 
 	if (group->reached++ == 0)
-		status = bb_mpi_check(group->rank->context, "opening a window", open_window(group));
+		status = bb_mpi_check(group->port.rank->context, "opening a window",
+				      open_window(group));
 	memcpy(&address, token->bytes, sizeof(address));
 	*theirs = group->windowed ? (void *)address : NULL;
 	return status;
@@ -131,9 +132,9 @@ static const char *route_refuses(struct bb_group *group, const struct bb_route *
 	const enum route_kind kind = route_kind_of(route);
 
 	if (kind == SEND || kind == MESSAGE)
-		return peer == group->me ? "a rank sends no messages to itself" : NULL;
-	if (group->one_host && !group->rank->context->found.p2p)
-		return group->rank->context->found.why;
+		return peer == group->port.me ? "a rank sends no messages to itself" : NULL;
+	if (group->port.one_host && !group->port.rank->context->found.p2p)
+		return group->port.rank->context->found.why;
 	return group->windowed ? NULL : "the MPI library has no dynamic window for these ranks";
 }
 
@@ -159,36 +160,24 @@ static bb_status work_on_window(struct bb_group *group, enum route_kind kind, in
 	}
 	if (code == MPI_SUCCESS)
 		code = MPI_Win_flush(peer, group->window);
-	return bb_mpi_check(group->rank->context, kind == GET ? "MPI_Get" : "MPI_Put", code);
+	return bb_mpi_check(group->port.rank->context, kind == GET ? "MPI_Get" : "MPI_Put", code);
 }
 
 static bb_status route_transfer(struct bb_group *group, const struct bb_route *route, int peer,
 				const struct bb_half *out, const struct bb_half *in)
 {
 	const enum route_kind kind = route_kind_of(route);
+	const struct bb_half *half = kind == GET ? in : out;
+	const int me = group->port.me;
 	const double start = bb_clock_now();
 	bb_status status;
 
 	if (kind == SEND)
-		status = bb_port_route_run(&group->route, peer, out, in);
-	else
-		status = work_on_window(group, kind, peer, kind == GET ? in : out);
-	if (kind != PUT && in->bytes > 0)
-		bb_port_route_slow_down(&group->route, peer, group->me, start);
-	if (kind == PUT && out->bytes > 0)
-		bb_port_route_slow_down(&group->route, group->me, peer, start);
+		return bb_port_transfer(group, route, peer, out, in);
+	status = work_on_window(group, kind, peer, half);
+	if (half->bytes > 0)
+		bb_port_slow_down(group, kind == GET ? peer : me, kind == GET ? me : peer, start);
 	return status;
-}
-
-static bb_status route_batch(struct bb_group *group, const struct bb_route *route, bool end)
-{
-	return bb_port_route_batch(&group->route, end);
-}
-
-static bb_status route_ping(struct bb_group *group, const struct bb_route *route, int peer,
-			    bool first, size_t rounds)
-{
-	return bb_port_route_ping(&group->route, peer, first, rounds);
 }
 
 const struct bb_routes bb_mpi_routes = {
@@ -199,6 +188,6 @@ const struct bb_routes bb_mpi_routes = {
 	.reach = route_reach,
 	.unreach = route_unreach,
 	.transfer = route_transfer,
-	.batch = route_batch,
-	.ping = route_ping,
+	.batch = bb_port_batch,
+	.ping = bb_port_ping,
 };
