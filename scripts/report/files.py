@@ -108,6 +108,8 @@ def write(path, data):
 
 def clean(text):
     """TEXT with a replacement for each character that is not printable; SVG cannot hold some of them."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() or c == "\N{NO-BREAK SPACE}" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 

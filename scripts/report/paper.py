@@ -121,7 +121,8 @@ class Paper:
         corners, codes = [], [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(rectangles)
         for x, y, width, height in rectangles:
             corners += [(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)]
-        self.axes.add_patch(
+        # Not add_patch: it looks for the limits of each shape, which the sheet has.
+        self.axes.add_artist(
             PathPatch(Path(corners, codes), facecolor=fill, edgecolor=edge, linewidth=line, zorder=above)
         )
 

@@ -12,6 +12,11 @@ from kit import LIMIT, Failure, Skipped
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 SECONDS = LIMIT
+# Until the script has added the later sections. Without scripts they are there at once, as elements.
+ADDED = """new Promise((done) => {
+    const look = () => document.querySelector("section > noscript:not(:has(*))") ? setTimeout(look, 5) : done();
+    look();
+})"""
 
 
 class Browser:
@@ -84,6 +89,7 @@ class Browser:
         until = time.monotonic() + SECONDS
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self.message(until))
+        self.run(ADDED)
 
     def complaints(self):
         """Errors and network requests since the page was opened."""

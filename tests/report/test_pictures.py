@@ -79,6 +79,22 @@ def slides(browser, page):
     browser.call("Emulation.setScriptExecutionDisabled", value=False)
 
 
+def adds_later_sections(browser, page):
+    """What the script adds after loading is what a browser without scripts shows, and a link into it leads there."""
+    told = "Array.from(document.querySelectorAll('section'), (one) => [one.id, one.querySelectorAll('svg, td, dd').length].join())"
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    browser.open(page, 1280)
+    whole, later = browser.run(told), browser.run("document.querySelectorAll('section > noscript').length")
+    expect(later > 0 and all(not one.endswith(",0") for one in whole), f"{later} later sections of {whole}")
+    browser.call("Emulation.setScriptExecutionDisabled", value=False)
+    last = whole[-1].partition(",")[0]
+    for address in (page, f"{page}?again#{last}"):
+        browser.open(address, 1280)
+        equal(browser.run(told), whole, "sections with scripts")
+    down = browser.run(f"document.getElementById('{last}').getBoundingClientRect().top")
+    expect(0 <= down < 900, f"the section of the link is at {down}")
+
+
 def numbers_of(texts):
     return [float(text.replace(",", "")) for text in texts]
 
@@ -183,6 +199,7 @@ def in_a_browser():
         looks_right(browser, target + "index.html", *PICTURES)
         enlarges(browser, target + "index.html")
         slides(browser, target + "index.html")
+        adds_later_sections(browser, target + "index.html")
         fits_paper(browser, target + "index.html")
         told = browser.run("Array.from(document.querySelectorAll('.verdict li'), (one) => one.textContent)")
         equal(told, VERDICT["sentences"], "the sentences that come first")

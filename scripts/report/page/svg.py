@@ -4,6 +4,7 @@ import functools
 import re
 
 HEX = re.compile(r"#[0-9a-fA-F]{6}\b")
+BOX = re.compile(r"M(\S+) (\S+)L(\S+) \2L\3 (\S+)L\1 \4z")  # of compacted()
 
 
 def linear(part):
@@ -61,6 +62,13 @@ def dark(color):
     return from_oklab(PAPER_LIGHTNESS + (1 - lightness) ** 0.7 * (1.02 - PAPER_LIGHTNESS), a, b)
 
 
+def compacted(path):
+    """The commands of an SVG path in few letters: hundredths of a point cannot be seen."""
+    path = re.sub(r"-?\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}", path)
+    path = re.sub(r"\s*([A-Za-z])\s*", r"\1", path).strip()
+    return BOX.sub(r"M\1 \2H\3V\4H\1z", path)
+
+
 class Pictures:
     """Prepares the SVG pictures of one page, and collects their colours."""
 
@@ -79,6 +87,8 @@ class Pictures:
         used = set(re.findall(r'(?:url\(#|xlink:href="#)([\w-]+)', data))
         data = re.sub(r' id="([\w-]+)"', lambda m: f' id="p{self.n}-{m[1]}"' if m[1] in used else "", data)
         data = re.sub(r'(url\(#|xlink:href="#)([\w-]+)', rf"\1p{self.n}-\2", data)
+        data = re.sub(r' d="([^"]*)"', lambda m: f' d="{compacted(m[1])}"', data)
+        data = re.sub(r">\s+<", "><", data)
         data = self.colored(data).replace("'DejaVu Sans', 'Verdana'", "var(--sans)")
         head = (
             f'<svg class="picture" role="img" aria-label="{label}" viewBox="0 0 {paper.width * 0.72:g} '
