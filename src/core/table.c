@@ -127,31 +127,31 @@ static const char *table_cell_text(const struct bb_text_table *t, size_t row, si
 	return table_text(t, t->cells[row * t->ncolumns + c]);
 }
 
-/* Are rows A and B equal in all columns but KEY? */
-static bool table_are_alike(const struct bb_text_table *t, size_t a, size_t b, size_t key)
+/* Are rows A and B equal in all columns but ONE? */
+static bool table_are_alike(const struct bb_text_table *t, size_t a, size_t b, size_t one)
 {
 	for (size_t c = 0; c < t->ncolumns; c++)
-		if (c != key && strcmp(table_cell_text(t, a, c), table_cell_text(t, b, c)) != 0)
+		if (c != one && strcmp(table_cell_text(t, a, c), table_cell_text(t, b, c)) != 0)
 			return false;
 	return true;
 }
 
 static void table_merge_rows(struct bb_text_table *t)
 {
-	const size_t key = t->nkeys - 1, n = table_nrows(t);
+	const size_t one = t->merges - 1, n = table_nrows(t);
 	char range[RANGE_TEXT];
 	size_t kept = 0;
 
 	for (size_t first = 0, end; first < n; first = end, kept++) {
 		size_t *row = t->cells + first * t->ncolumns;
 
-		for (end = first + 1; end < n && table_are_alike(t, first, end, key);)
+		for (end = first + 1; end < n && table_are_alike(t, first, end, one);)
 			end++;
-		snprintf(range, sizeof(range), "%s-%s", table_text(t, row[key]),
-			 table_cell_text(t, end - 1, key));
+		snprintf(range, sizeof(range), "%s-%s", table_text(t, row[one]),
+			 table_cell_text(t, end - 1, one));
 		if (end - first > 1) {
-			row[key] = table_keep(t, range);
-			table_widen(&t->columns[key], range);
+			row[one] = table_keep(t, range);
+			table_widen(&t->columns[one], range);
 		}
 		memmove(t->cells + kept * t->ncolumns, row, t->ncolumns * sizeof(*row));
 	}

@@ -42,7 +42,8 @@ struct bb_table_head {
 struct bb_text_table {    /* zero-initialise, but for the first three members */
 	int limit;        /* characters of a line; 0: BB_TABLE_LIMIT */
 	const char *mark; /* what the lines of rows begin with; NULL: a space. Heads: "#" */
-	bool merges;      /* consecutive rows that differ only in their last key share one: "1-3" */
+	size_t merges;    /* column, from 1, that alone may differ between consecutive rows that
+			     share one: "1-3"; 0: none do */
 	struct bb_table_column *columns;
 	size_t ncolumns, column_room;
 	size_t nkeys;  /* leading columns that name a row */

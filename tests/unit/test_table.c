@@ -136,7 +136,7 @@ static void test_dropped(void **state)
 	bb_table_free(&t);
 }
 
-/* Rows that differ in the last key alone share one; prose wraps below itself. */
+/* Rows that differ in the merging column alone share one; prose wraps below itself. */
 static void test_merged(void **state)
 {
 	static const char *const cells[][4] = {
@@ -144,7 +144,7 @@ static void test_merged(void **state)
 		{"8", "2", "7.5", "\xc2\xb5"},
 		{"8", "3", "7.5", "\xc2\xb5"},
 		{"4", "4", "7.5", "one two three four five six seven"}};
-	struct bb_text_table t = {.limit = 46, .merges = true};
+	struct bb_text_table t = {.limit = 46, .merges = 2};
 	struct bb_strbuf out = {0};
 
 	add_rows(&t, cells, 4);

@@ -88,7 +88,7 @@ static void add_caps(const struct bb_prediction *p)
 		{"mean", "(MiB)", 8},     {"max", "(MiB)", 8}, {"last", "(MiB)", 8},
 		{"tensors", "(mean)", 8}, {NULL, NULL, 0},
 	};
-	struct bb_text_table t = {.limit = bb_table_limit(stdout), .merges = true};
+	struct bb_text_table t = {.limit = bb_table_limit(stdout), .merges = 1};
 	const uint64_t first = p->ddp->options.first_cap;
 	char size[BB_UNIT_TEXT];
 
@@ -263,7 +263,7 @@ void bb_prediction_add_steps(const struct bb_prediction *p, const char *algorith
 		for (size_t i = 0; i < p->nrows; i++) {
 			if (i != BB_PREDICT_DEFAULT)
 				add_step(p, &p->rows[i], overlap, &t);
-			t.merges = i >= BB_PREDICT_CAP;
+			t.merges = i >= BB_PREDICT_CAP ? 2 : 0;
 			if (i == BB_PREDICT_DEFAULT || i + 1 == p->nrows)
 				bb_table_print(&t, p->out);
 		}

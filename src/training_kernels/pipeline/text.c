@@ -342,7 +342,7 @@ bb_status bb_sink_pipeline_open(struct bb_sink **sink, FILE *file, const char *p
 		return BB_EINTERNAL;
 	t->sink.width = bb_fold_limit(file);
 	t->schedules.limit = t->stages.limit = bb_table_limit(file);
-	t->stages.merges = true;
+	t->stages.merges = 2;
 	*sink = &t->sink;
 	return BB_OK;
 }
