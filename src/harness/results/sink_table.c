@@ -14,7 +14,7 @@ struct table {
 	struct bb_sink sink;
 	const struct bb_record_kind *kind; /* of the rows; NULL: there was none yet */
 	struct bb_text_table rows;
-	bool waits; /* rows too wide for one line are printed together at the end of their table */
+	bool waits; /* rows that merge or are too wide for one line are printed at the end */
 };
 
 static struct table *of(struct bb_sink *sink)
@@ -95,6 +95,7 @@ static void add_columns(struct bb_text_table *rows, const struct bb_field *const
 {
 	size_t nkeys = 1;
 
+	rows->merges = 0;
 	for (size_t i = 0; columns[i]; i++) {
 		const struct bb_field *f = columns[i];
 		char unit[BB_CELL_TEXT] = "";
@@ -104,6 +105,7 @@ static void add_columns(struct bb_text_table *rows, const struct bb_field *const
 				 f->head_unit ? f->head_unit : f->unit);
 		bb_table_column(rows, f->head, unit, f->width);
 		nkeys = f->key ? i + 1 : nkeys;
+		rows->merges = f->merges ? i + 1 : rows->merges;
 	}
 	rows->nkeys = nkeys;
 }
@@ -129,7 +131,7 @@ static void add_row(struct table *t, const struct bb_record_kind *kind,
 		bb_strbuf_add(&t->sink.out, "#\n");
 		bb_table_clear(&t->rows);
 		add_columns(&t->rows, columns);
-		t->waits = bb_table_is_wide(&t->rows);
+		t->waits = bb_table_is_wide(&t->rows) || t->rows.merges > 0;
 	}
 	t->kind = kind;
 	for (const struct bb_field *const *c = columns; *c; c++) {
