@@ -141,29 +141,28 @@ bb_status bb_ddp_cap_make(struct bb_ddp_cap *cap, const struct bb_ddp *ddp, uint
 
 	cap->bytes = bytes;
 	cap->first = a->first_cap && is_capped(bytes) ? a->first_cap : bytes;
+	if (is_capped(bytes))
+		bb_format_size(cap->name, bytes);
+	else
+		snprintf(cap->name, sizeof(cap->name), "%s", bytes == 1 ? "tensor" : "one");
 	return bb_buckets_make(&cap->buckets, &ddp->model, bb_dtype_size(a->dtype), cap->first,
 			       bytes, error);
 }
 
-const char *bb_ddp_cap_text(char text[BB_UNIT_TEXT], uint64_t bytes)
-{
-	if (is_capped(bytes))
-		return bb_format_size(text, bytes);
-	snprintf(text, BB_UNIT_TEXT, "%s", bytes == 1 ? "tensor" : "one");
-	return text;
-}
-
 /* ---- recommendations ------------------------------------------------------------------------- */
 
-void bb_ddp_name_cap(char name[BB_CANDIDATE_TEXT], uint64_t bytes, const char *algorithm)
+static const char *cap_words(const struct bb_ddp_cap *cap)
 {
-	char text[BB_UNIT_TEXT];
+	if (is_capped(cap->bytes))
+		return cap->name;
+	return cap->bytes == 1 ? "a bucket per tensor" : "one bucket";
+}
 
-	snprintf(name, BB_CANDIDATE_TEXT, algorithm ? "%s (%s)" : "%s",
-		 bytes == BB_BUCKET_UNLIMITED ? "one bucket"
-		 : bytes == 1                 ? "a bucket per tensor"
-					      : bb_format_size(text, bytes),
-		 algorithm);
+void bb_ddp_name_caps(char name[BB_CANDIDATE_TEXT], const struct bb_ddp_cap *first,
+		      const struct bb_ddp_cap *last, const char *algorithm)
+{
+	snprintf(name, BB_CANDIDATE_TEXT, algorithm ? "%s%s%s (%s)" : "%s%s%s", cap_words(first),
+		 last != first ? " to " : "", last != first ? cap_words(last) : "", algorithm);
 }
 
 void bb_ddp_add_cause(double reduce_s, double exposed_s, struct bb_strbuf *out)

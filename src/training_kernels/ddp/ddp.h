@@ -75,8 +75,10 @@ struct bb_ddp_options {
 	FIELD(STRING, grouping, "",                                                                \
 	      "one: a single bucket; tensor: a bucket per tensor; cap: buckets of cap_bytes")      \
 	FIELD(INT, cap_bytes, "bytes", "size at which a bucket is closed; null: no cap",           \
-	      BB_COLUMN("cap", 7, 0), .place = 1, .head_unit = "", .cell = cap_cell)               \
+	      BB_COLUMN("cap", 7, 0), BB_MERGES, .place = 1, .head_unit = "", .cell = cap_cell)    \
 	FIELD(INT, first_cap_bytes, "bytes", "size at which the first bucket is closed")           \
+	FIELD(STRING, measured_as, "",                                                             \
+	      "size with the same buckets, whose measurement this is; null: these were measured")  \
 	FIELD(STRING, algorithm, "", "algorithm of the all-reduce, as requested",                  \
 	      BB_COLUMN("algo", 13, 0), .place = 4)                                                \
 	FIELD(STRING, overlap, "", "on: reduced during the backward pass; off: after it",          \
@@ -159,8 +161,9 @@ struct bb_ddp;
 
 /* One size of buckets. */
 struct bb_ddp_cap {
-	uint64_t bytes; /* BB_BUCKET_UNLIMITED: a single bucket; 1: a bucket per tensor */
-	uint64_t first; /* of the first bucket */
+	uint64_t bytes;          /* BB_BUCKET_UNLIMITED: a single bucket; 1: a bucket per tensor */
+	uint64_t first;          /* of the first bucket */
+	char name[BB_UNIT_TEXT]; /* "25M", "one", "tensor" */
 	struct bb_buckets buckets;
 };
 
@@ -174,12 +177,10 @@ static inline bool bb_ddp_has_overlap(const struct bb_ddp_options *options, bool
    BB_EINTERNAL without memory. Free its buckets whatever comes back. */
 BB_MUST bb_status bb_ddp_cap_make(struct bb_ddp_cap *cap, const struct bb_ddp *ddp, uint64_t bytes,
 				  struct bb_error *error);
-/* TEXT = the name of buckets of BYTES: "25M", "one", "tensor". */
-const char *bb_ddp_cap_text(char text[BB_UNIT_TEXT], uint64_t bytes);
-
-/* For recommendations. NAME = "25M (ring)", "one bucket", "a bucket per tensor"; ALGORITHM may be
-   NULL. */
-void bb_ddp_name_cap(char name[BB_CANDIDATE_TEXT], uint64_t bytes, const char *algorithm);
+/* For recommendations. NAME = "25M (ring)", "one bucket", "a bucket per tensor", "25M to 50M" if
+   LAST is not FIRST; ALGORITHM may be NULL. */
+void bb_ddp_name_caps(char name[BB_CANDIDATE_TEXT], const struct bb_ddp_cap *first,
+		      const struct bb_ddp_cap *last, const char *algorithm);
 /* Append why a step is longer than another with the same computations, whose reductions take
    REDUCE_S less and are exposed for EXPOSED_S less. */
 void bb_ddp_add_cause(double reduce_s, double exposed_s, struct bb_strbuf *out);

@@ -31,10 +31,7 @@ struct bb_train_step bb_prediction_step(struct bb_prediction *p,
 
 static bb_status prediction_add_row(struct bb_prediction *p, uint64_t bytes)
 {
-	struct bb_prediction_row *row = &p->rows[p->nrows++];
-
-	bb_ddp_cap_text(row->name, bytes);
-	return bb_ddp_cap_make(&row->cap, p->ddp, bytes, &p->run->error);
+	return bb_ddp_cap_make(&p->rows[p->nrows++].cap, p->ddp, bytes, &p->run->error);
 }
 
 static bb_status prediction_prepare(struct bb_prediction *p)
@@ -155,8 +152,8 @@ static bb_status keep_steps(struct bb_prediction *p, const char *algorithm)
 				return bb_no_memory(&p->run->error, "the prediction");
 			*kept = (struct bb_predicted_step){.step = p->rows[i].steps[overlap],
 							   .overlap = overlap == 1};
-			bb_ddp_name_cap(kept->name, p->rows[i].cap.bytes,
-					a->nalgorithms > 1 ? algorithm : NULL);
+			bb_ddp_name_caps(kept->name, &p->rows[i].cap, &p->rows[i].cap,
+					 a->nalgorithms > 1 ? algorithm : NULL);
 		}
 	return BB_OK;
 }

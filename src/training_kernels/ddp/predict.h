@@ -19,7 +19,6 @@ enum bb_prediction_reference {
 
 struct bb_prediction_row {
 	struct bb_ddp_cap cap;
-	char name[BB_UNIT_TEXT];
 	struct bb_train_step steps[2]; /* by the current algorithm; without and with overlap */
 };
 

@@ -99,7 +99,7 @@ static void add_caps(const struct bb_prediction *p)
 		const struct bb_buckets *b = &p->rows[i].cap.buckets;
 
 		bb_table_cellf(
-			&t, "%s\t%zu\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f", p->rows[i].name, b->n,
+			&t, "%s\t%zu\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f", p->rows[i].cap.name, b->n,
 			(double)bb_buckets_least(b) * MIB, (double)b->bytes * MIB / (double)b->n,
 			(double)bb_buckets_most(b) * MIB, (double)b->list[b->n - 1].bytes * MIB,
 			(double)p->ddp->model.ntensors / (double)b->n);
@@ -156,7 +156,7 @@ static void add_list(struct bb_prediction *p, const struct bb_prediction_row *ro
 	if (timed)
 		(void)bb_prediction_step(p, row, bb_ddp_has_overlap(&p->ddp->options, true),
 					 p->times);
-	bb_strbuf_addf(p->out, "#\n# Buckets of %s%s%s%s\n", row->name, last ? " to " : "",
+	bb_strbuf_addf(p->out, "#\n# Buckets of %s%s%s%s\n", row->cap.name, last ? " to " : "",
 		       last ? last : "",
 		       !p->computes ? ""
 		       : !timed || bb_ddp_has_overlap(&p->ddp->options, true)
@@ -187,7 +187,7 @@ void bb_prediction_add_buckets(struct bb_prediction *p, bool timed)
 		for (end = i + 1; end < p->nrows && bb_buckets_are_same(&p->rows[i].cap.buckets,
 									&p->rows[end].cap.buckets);)
 			end++;
-		add_list(p, &p->rows[i], end - i > 1 ? p->rows[end - 1].name : NULL, timed);
+		add_list(p, &p->rows[i], end - i > 1 ? p->rows[end - 1].cap.name : NULL, timed);
 	}
 }
 
@@ -198,7 +198,7 @@ static void add_step(const struct bb_prediction *p, const struct bb_prediction_r
 {
 	const struct bb_train_step *s = &row->steps[overlap];
 
-	bb_table_cellf(t, "%s\t%s\t%.3f\t%.3f\t%.3f", overlap ? "on" : "off", row->name,
+	bb_table_cellf(t, "%s\t%s\t%.3f\t%.3f\t%.3f", overlap ? "on" : "off", row->cap.name,
 		       1e3 * s->step_s, 1e3 * s->reduce_s, 1e3 * s->exposed_s);
 	if (isnan(s->hidden))
 		bb_table_cell(t, NULL);

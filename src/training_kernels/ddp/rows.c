@@ -14,7 +14,8 @@
 
 /* A row in the making. */
 struct row {
-	const struct bb_ddp_trial *trial; /* the step */
+	const struct bb_ddp_layout *size;
+	const struct bb_ddp_trial *trial; /* the step, of all sizes with the same buckets */
 	const struct bb_stats *stats;     /* of that trial */
 	struct bb_ddp_record record;
 	double *numbers; /* four of each bucket; owned */
@@ -76,6 +77,12 @@ static void stamps_settle(struct bb_ddp_sweep *s)
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
+/* Is ROW of a size with the same buckets as an earlier one? */
+static bool row_repeats(const struct rows *rows, const struct row *row)
+{
+	return row->size != &rows->sweep->caps[row->trial->cap];
+}
+
 /* The fields that follow from the request. */
 static void row_describe(const struct rows *rows, struct row *row)
 {
@@ -84,7 +91,9 @@ static void row_describe(const struct rows *rows, struct row *row)
 
 	bb_ddp_describe(s->ddp, s->engine.run->world.nranks, r);
 	bb_model_ready(&s->ddp->model, s->backward_s, rows->ready_s);
-	bb_ddp_describe_cap(r, &s->caps[row->trial->cap].cap, rows->ready_s, row->numbers);
+	bb_ddp_describe_cap(r, &row->size->cap, rows->ready_s, row->numbers);
+	if (row_repeats(rows, row))
+		r->measured_as = s->caps[row->trial->cap].cap.name;
 	r->compute = bb_stand_in_names[s->ddp->options.stand_in];
 	r->algorithm = s->ddp->options.algorithms[row->trial->algorithm];
 	r->overlap = row->trial->overlap ? "on" : "off";
@@ -171,8 +180,8 @@ static double row_times(const struct rows *rows, const struct row *row, uint64_t
 		const struct row *o = &rows->list[i];
 
 		if (o->trial->algorithm == row->trial->algorithm &&
-		    o->trial->overlap == row->trial->overlap &&
-		    rows->sweep->caps[o->trial->cap].cap.bytes == cap && row->record.step_us > 0)
+		    o->trial->overlap == row->trial->overlap && o->size->cap.bytes == cap &&
+		    row->record.step_us > 0)
 			return o->record.step_us / row->record.step_us;
 	}
 	return NAN;
@@ -220,6 +229,16 @@ static void row_cause(const struct bb_candidate *ahead, const struct bb_candidat
 			 1e-6 * (b->exposed_us - a->exposed_us), out);
 }
 
+/* The last size with the buckets of number CAP. */
+static const struct bb_ddp_layout *last_same(const struct bb_ddp_sweep *s, size_t cap)
+{
+	size_t last = s->ncaps - 1;
+
+	while (s->caps[last].same != s->caps[cap].same)
+		last--;
+	return &s->caps[last];
+}
+
 static void add_best(const struct rows *rows, bool overlap, struct bb_candidate *list,
 		     struct bb_strbuf *out)
 {
@@ -236,33 +255,29 @@ static void add_best(const struct rows *rows, bool overlap, struct bb_candidate 
 		const struct bb_stats *s = row->stats;
 		struct bb_candidate *c = &list[choice.n];
 
-		if (row->trial->overlap != overlap)
+		if (row->trial->overlap != overlap || row_repeats(rows, row))
 			continue;
 		*c = (struct bb_candidate){
 			.seconds = s->p50, .low = s->ci_low, .high = s->ci_high, .own = row};
-		bb_ddp_name_cap(c->name, rows->sweep->caps[row->trial->cap].cap.bytes,
-				a->nalgorithms > 1 ? row->record.algorithm : NULL);
+		bb_ddp_name_caps(c->name, &row->size->cap,
+				 &last_same(rows->sweep, row->trial->cap)->cap,
+				 a->nalgorithms > 1 ? row->record.algorithm : NULL);
 		choice.n++;
 	}
 	bb_recommend(&choice, out);
 }
 
-/* "100M-200M: the same 2 buckets" */
+/* "100M to 200M: the same 2 buckets, measured once" */
 static void add_same_caps(const struct bb_ddp_sweep *s, struct bb_strbuf *out)
 {
-	char from[BB_UNIT_TEXT], to[BB_UNIT_TEXT];
+	for (size_t i = 0; i < s->ncaps; i++) {
+		const struct bb_ddp_layout *last = last_same(s, i);
+		const size_t n = last->cap.buckets.n;
 
-	for (size_t i = 0, end; i < s->ncaps; i = end) {
-		const struct bb_ddp_cap *cap = &s->caps[i].cap;
-
-		for (end = i + 1; end < s->ncaps &&
-				  bb_buckets_are_same(&cap->buckets, &s->caps[end].cap.buckets);)
-			end++;
-		if (end - i > 1)
-			bb_strbuf_addf(out, "# %s to %s: the same %zu bucket%s\n",
-				       bb_ddp_cap_text(from, cap->bytes),
-				       bb_ddp_cap_text(to, s->caps[end - 1].cap.bytes),
-				       cap->buckets.n, bb_plural((long long)cap->buckets.n));
+		if (s->caps[i].same == i && last != &s->caps[i])
+			bb_strbuf_addf(out, "# %s to %s: the same %zu bucket%s, measured once\n",
+				       s->caps[i].cap.name, last->cap.name, n,
+				       bb_plural((long long)n));
 	}
 }
 
@@ -297,10 +312,12 @@ static bb_status recommend(const struct rows *rows)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static bb_status rows_add(struct rows *rows, const struct bb_ddp_trial *trial)
+static bb_status rows_add(struct rows *rows, const struct bb_ddp_trial *trial,
+			  const struct bb_ddp_layout *size)
 {
 	struct row *row = &rows->list[rows->n++];
 
+	row->size = size;
 	row->trial = trial;
 	row->stats = &measured(rows->sweep, trial)->stats;
 	row->numbers = calloc(trial->stamps.nbuckets, 4 * sizeof(double));
@@ -338,13 +355,15 @@ static bb_status make_rows(struct rows *rows)
 	const struct bb_ddp_sweep *s = rows->sweep;
 	bb_status status = BB_OK;
 
-	rows->list = calloc(s->engine.ntrials, sizeof(*rows->list));
+	rows->list = calloc(s->engine.ntrials * s->ncaps, sizeof(*rows->list));
 	rows->ready_s = calloc(s->ddp->model.ntensors, sizeof(double));
 	if (!rows->list || !rows->ready_s)
 		status = BB_EINTERNAL;
-	for (size_t i = 0; i < s->engine.ntrials && status == BB_OK; i++)
-		if (s->list[i].part == BB_DDP_STEP && !measured(s, &s->list[i])->refusal)
-			status = rows_add(rows, &s->list[i]);
+	for (size_t i = 0; i < s->engine.ntrials; i++)
+		for (size_t c = 0; c < s->ncaps && status == BB_OK; c++)
+			if (s->list[i].part == BB_DDP_STEP && s->caps[c].same == s->list[i].cap &&
+			    !measured(s, &s->list[i])->refusal)
+				status = rows_add(rows, &s->list[i], &s->caps[c]);
 	if (status != BB_OK)
 		return bb_no_memory(&s->engine.run->error, "the rows");
 	rows_compare(rows);

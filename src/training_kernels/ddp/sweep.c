@@ -56,8 +56,12 @@ static bb_status add_cap(struct bb_ddp_sweep *s, uint64_t bytes)
 	if (cap_index(s, bytes) < s->ncaps)
 		return BB_OK;
 	s->ncaps++;
-	status = bb_ddp_cap_make(&layout->cap, s->ddp, bytes, &s->engine.run->error);
-	return status == BB_OK ? cap_lay_out(s, layout) : status;
+	BB_TRY(status, bb_ddp_cap_make(&layout->cap, s->ddp, bytes, &s->engine.run->error), out);
+	while (!bb_buckets_are_same(&s->caps[layout->same].cap.buckets, &layout->cap.buckets))
+		layout->same++;
+	status = cap_lay_out(s, layout);
+out:
+	return status;
 }
 
 static bb_status make_caps(struct bb_ddp_sweep *s)
@@ -176,11 +180,9 @@ static const struct bb_expectation expectation = {ddp_fill, ddp_victims, ddp_ver
 static void name_trial(const struct bb_ddp_trial *t, char what[BB_WHAT_TEXT])
 {
 	const struct bb_ddp_sweep *s = t->sweep;
-	char cap[BB_UNIT_TEXT];
-
+	const char *cap = s->caps[t->cap].cap.name;
 	const char *algorithm = s->ddp->options.algorithms[t->algorithm];
 
-	bb_ddp_cap_text(cap, s->caps[t->cap].cap.bytes);
 	switch (t->part) {
 	case BB_DDP_ALONE:
 		snprintf(what, BB_WHAT_TEXT, "computations alone");
@@ -272,7 +274,8 @@ static bb_status ddp_make_trials(struct bb_ddp_sweep *s)
 	status = ddp_add_trial(s, (struct bb_ddp_trial){.part = BB_DDP_ALONE});
 	for (size_t c = 0; c < s->ncaps; c++)
 		for (size_t a = 0; a < s->ddp->options.nalgorithms && status == BB_OK; a++)
-			status = add_steps(s, c, a);
+			if (s->caps[c].same == c)
+				status = add_steps(s, c, a);
 	/* All parameters at once: PyTorch broadcasts pieces of 250 MB, more than most buckets. */
 	for (size_t a = 0; a < s->ddp->options.nalgorithms && status == BB_OK; a++)
 		status = ddp_add_trial(

@@ -11,9 +11,11 @@
 #include "training_kernels/ddp/ddp.h"
 #include "training_kernels/ddp/step.h"
 
-/* Buckets of one size, as they are timed. The references are always measured, requested or not. */
+/* Buckets of one size. The references are always there, requested or not. Sizes with the same
+   buckets are timed once, as the first of them. */
 struct bb_ddp_layout {
 	struct bb_ddp_cap cap;
+	size_t same;     /* index of the first size with the same buckets; its own */
 	double *ready_s; /* [bucket]: seconds since the backward pass began */
 	size_t *offsets; /* [bucket]: elements before it */
 };
@@ -34,7 +36,7 @@ struct bb_ddp_stamps {
 
 /* A program of the sweep. */
 struct bb_ddp_trial {
-	size_t cap, algorithm; /* index of each */
+	size_t cap, algorithm; /* index of each; the first of the sizes with these buckets */
 	enum bb_ddp_part part;
 	bool overlap;
 	struct bb_ddp_step step;
