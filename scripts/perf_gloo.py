@@ -10,25 +10,17 @@ COLLECTIVES = ("all_reduce", "all_gather", "alltoall")
 BANDS = ((64 * KIB, 1 * MIB, 300), (4 * MIB, 64 * MIB, 10))  # sizes, iterations
 
 
-def sizes(low, high):
-    found = []
-    while low <= high:
-        found.append(low)
-        low *= 4
-    return found
-
-
 def rows(name, ranks, most, repeats):
     for low, high, iterations in BANDS:
         high = min(high, most)
         if low > high:
             break
-        bare = [f"{speed.BUILD}/tests/gloo_bare", str(ranks), str(iterations), name, *map(str, sizes(low, high))]
+        bare = [f"{speed.BUILD}/tests/gloo_bare", str(ranks), str(iterations), name, *map(str, speed.sizes(low, high))]
         launch = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "processes.py"), str(ranks)]
         ours = [*launch, f"{speed.BUILD}/{name}_perf", "--backend", "gloo", "--algo", "native", "-b", str(low), "-e",
                 str(high), "-f", "4", "-n", str(iterations), "-c", "0", "--cache", "reuse", "--json", "-"]  # fmt: skip
         times = speed.interleave([("bare", bare), ("ours", ours)], repeats)
-        for size in sizes(low, high):
+        for size in speed.sizes(low, high):
             loop, us = times[size, "bare"][0], times[size, "ours"][0]
             yield [name, speed.size_text(size), speed.us(loop), speed.us(us), f"{us / loop:.3f}"]
 

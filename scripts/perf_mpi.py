@@ -17,14 +17,6 @@ def perf_command(ranks, low, high, iterations, *arguments):
                         "--json", "-", *arguments)
 
 
-def sizes(low, high):
-    found = []
-    while low <= high:
-        found.append(low)
-        low *= 4
-    return found
-
-
 def loop_rows(ranks, most, repeats):
     for low, high, iterations in BANDS:
         if low > most:
@@ -32,13 +24,13 @@ def loop_rows(ranks, most, repeats):
         high = min(high, most)
         native = ["--algo", "native", "--cache", "reuse"]
         bare = speed.mpirun(ranks, f"{speed.BUILD}/tests/mpi_bare", str(iterations),
-                            *map(str, sizes(low, high)))
+                            *map(str, speed.sizes(low, high)))
         commands = [bare, ("ours", perf_command(ranks, low, high, iterations, *native))]
         if high <= 4 * KIB:
             commands.append(("grouped", perf_command(ranks, low, high, iterations // GROUPED,
                                                      *native, "-m", str(GROUPED))))
         times = speed.interleave(commands, repeats)
-        for size in sizes(low, high):
+        for size in speed.sizes(low, high):
             loop, ours = times[size, "bare"][0], times[size, "ours"][0]
             row = [speed.size_text(size), speed.us(loop), f"{speed.us(ours)} ({ours / loop:.3f})"]
             many = times.get((size, "grouped"))
@@ -49,7 +41,7 @@ def ring_rows(ranks, most, repeats):
     low = 64 * KIB
     command = perf_command(ranks, low, most, 10, "--algo", "ring,native:ring,tree,native")
     times = speed.interleave([command], repeats)
-    for size in sizes(low, most):
+    for size in speed.sizes(low, most):
         ours, theirs, tree, native = (times[size, name][0]
                                       for name in ("ring", "native:ring", "tree", "native"))
         yield [speed.size_text(size), speed.us(ours), speed.us(theirs), f"{theirs / ours:.2f}",

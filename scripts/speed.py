@@ -23,6 +23,15 @@ def size_text(size):
     return str(size)
 
 
+def sizes(low, high):
+    """From LOW, each four times the one before, to HIGH."""
+    found = []
+    while low <= high:
+        found.append(low)
+        low *= 4
+    return found
+
+
 def us(value):
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
