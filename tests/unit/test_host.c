@@ -507,7 +507,7 @@ static void send_paced(struct one *me, void *argument)
 {
 	struct paced *paced = argument;
 	const int previous = (me->rank + me->n - 1) % me->n;
-	const struct bb_backend_config *config = &me->context->config;
+	const struct bb_backend_config *config = &me->context->cpu.config;
 	struct buffers b;
 	struct bb_call call;
 
