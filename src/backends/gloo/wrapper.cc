@@ -19,6 +19,8 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -82,14 +84,24 @@ struct bb_gloo_device {
 	std::shared_ptr<gloo::transport::Device> device;
 };
 
-struct bb_gloo_mesh {
-	std::shared_ptr<Mesh> context;
-};
-
 struct bb_gloo_request {
+	struct bb_gloo_mesh *mesh;
 	std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
 	bool sends;
 	int peer; /* negative: any */
+};
+
+struct bb_gloo_mesh {
+	std::shared_ptr<Mesh> context;
+	std::mutex lock;
+	std::set<bb_gloo_request *> requests; /* not waited for yet */
+
+	/* Requests keep connections open, and data may still arrive in their buffers. */
+	~bb_gloo_mesh()
+	{
+		for (auto *request : requests)
+			delete request;
+	}
 };
 
 void bb_gloo_name(char name[BB_GLOO_NAME])
@@ -137,7 +149,8 @@ bool bb_gloo_mesh_open(struct bb_gloo_device *device, int me, int n,
 			addresses[i].bytes = static_cast<uint32_t>(bytes.size());
 			std::memcpy(addresses[i].data, bytes.data(), bytes.size());
 		}
-		*mesh = new bb_gloo_mesh{std::move(context)};
+		*mesh = new bb_gloo_mesh;
+		(*mesh)->context = std::move(context);
 	});
 }
 
@@ -173,19 +186,23 @@ bool bb_gloo_start(struct bb_gloo_mesh *mesh, bool sends, int peer, uint64_t slo
 		   size_t bytes, struct bb_gloo_request **request, char *why)
 {
 	return guarded(why, [&] {
-		auto buffer = mesh->context->createUnboundBuffer(data, bytes);
+		std::unique_ptr<bb_gloo_request> started(new bb_gloo_request{
+			mesh, mesh->context->createUnboundBuffer(data, bytes), sends, peer});
 		std::vector<int> others;
 
 		for (int i = 0; peer < 0 && i < mesh->context->size; i++)
 			if (i != mesh->context->rank)
 				others.push_back(i);
 		if (sends)
-			buffer->send(peer, slot, 0, bytes);
+			started->buffer->send(peer, slot, 0, bytes);
 		else if (peer < 0)
-			buffer->recv(others, slot, 0, bytes);
+			started->buffer->recv(others, slot, 0, bytes);
 		else
-			buffer->recv(peer, slot, 0, bytes);
-		*request = new bb_gloo_request{std::move(buffer), sends, peer};
+			started->buffer->recv(peer, slot, 0, bytes);
+		const std::lock_guard<std::mutex> guard(mesh->lock);
+
+		mesh->requests.insert(started.get());
+		*request = started.release();
 	});
 }
 
@@ -196,6 +213,11 @@ bool bb_gloo_wait(struct bb_gloo_request *request, int *peer, char *why)
 	if (peer)
 		*peer = owned->peer;
 	return guarded(why, [&] {
+		{
+			const std::lock_guard<std::mutex> guard(owned->mesh->lock);
+
+			owned->mesh->requests.erase(request);
+		}
 		if (owned->sends)
 			owned->buffer->waitSend();
 		else

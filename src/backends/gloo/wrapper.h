@@ -46,7 +46,8 @@ bool bb_gloo_mesh_open(struct bb_gloo_device *device, int me, int n,
 /* Connect to PEER, whose end for this rank is ADDRESS. All ranks connect in the order of peers. */
 bool bb_gloo_mesh_connect(struct bb_gloo_mesh *mesh, int peer,
 			  const struct bb_gloo_address *address, char why[BB_GLOO_WHY]);
-/* Waits for no peer. No request is in flight, unless the mesh failed. NULL: nothing. */
+/* Waits for no peer, and ends the requests that nobody waits for, as after a failure. NULL:
+   nothing. */
 void bb_gloo_mesh_close(struct bb_gloo_mesh *mesh);
 /* Every wait of the mesh, now and later, fails soon. */
 void bb_gloo_mesh_abort(struct bb_gloo_mesh *mesh);
