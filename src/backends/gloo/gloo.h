@@ -100,9 +100,11 @@ BB_PORT_STRUCTS_FIT;
 BB_MUST bb_status bb_gloo_member_open(struct bb_rank *rank, int me, int n,
 				      struct bb_gloo_address *addresses,
 				      struct bb_gloo_member **member);
-/* Connect it to all others, ADDRESSES[i] being the end that rank i made for ME. */
+/* Connect it to all others of N MEMBERS (NULL: of the world), ADDRESSES[i] being the end that
+   member i made for this rank. */
 BB_MUST bb_status bb_gloo_member_connect(struct bb_rank *rank, struct bb_gloo_member *member,
-					 int me, int n, const struct bb_gloo_address *addresses);
+					 const int *members, int n,
+					 const struct bb_gloo_address *addresses);
 void bb_gloo_member_close(struct bb_rank *rank, struct bb_gloo_member *member);
 
 /* Start the thread that aborts the meshes once the run is being abandoned; end it. */

@@ -32,15 +32,17 @@ bb_status bb_gloo_member_open(struct bb_rank *rank, int me, int n,
 	return BB_OK;
 }
 
-bb_status bb_gloo_member_connect(struct bb_rank *rank, struct bb_gloo_member *member, int me, int n,
-				 const struct bb_gloo_address *addresses)
+bb_status bb_gloo_member_connect(struct bb_rank *rank, struct bb_gloo_member *member,
+				 const int *members, int n, const struct bb_gloo_address *addresses)
 {
 	char why[BB_GLOO_WHY], act[64];
 
 	for (int i = 0; i < n; i++) {
-		if (i == me || bb_gloo_mesh_connect(member->mesh, i, &addresses[i], why))
+		const int peer = members ? members[i] : i;
+
+		if (peer == rank->rank || bb_gloo_mesh_connect(member->mesh, i, &addresses[i], why))
 			continue;
-		snprintf(act, sizeof(act), "connecting to member %d of %d", i, n);
+		snprintf(act, sizeof(act), "connecting to rank %d", peer);
 		return bb_gloo_failed(rank, act, why);
 	}
 	return BB_OK;
@@ -139,7 +141,7 @@ static bb_status connect_group(struct bb_group *g)
 	BB_TRY(status, bb_gloo_member_open(g->port.rank, g->port.me, g->port.n, ends, &g->member),
 	       out);
 	BB_TRY(status, swap_ends(g, ends), out);
-	status = bb_gloo_member_connect(g->port.rank, g->member, g->port.me, g->port.n, ends);
+	status = bb_gloo_member_connect(g->port.rank, g->member, g->port.members, g->port.n, ends);
 out:
 	free(ends);
 	return status;

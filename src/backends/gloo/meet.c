@@ -69,26 +69,24 @@ static void place_describe(struct place *place, const struct bb_gloo_choice *cho
 static bb_status check_places(const struct bb_rank *rank, const struct place *all)
 {
 	struct bb_error *const error = rank->context->cpu.error;
+	const int n = rank->context->cpu.world.nranks;
 
-	for (int r = 1; r < rank->context->cpu.world.nranks; r++) {
-		const bool remote =
-			memcmp(all[r].identity, all[0].identity, sizeof(all->identity)) != 0;
-		const int looped = all[0].is_loopback ? 0 : r;
-
+	for (int r = 1; r < n; r++)
 		if (all[r].family != all[0].family)
 			return bb_fail(error, BB_EUSAGE,
 				       "Gloo's ranks 0 (%s, %s) and %d (%s, %s) announce addresses "
 				       "of different families; set GLOO_SOCKET_IFNAME to an "
 				       "interface that has the same family on all hosts",
 				       all[0].host, all[0].address, r, all[r].host, all[r].address);
-		if (remote && all[looped].is_loopback)
-			return bb_fail(error, BB_EUSAGE,
-				       "rank %d (%s) announces the loopback address %s, which "
-				       "rank %d (%s) cannot reach; set GLOO_SOCKET_IFNAME to the "
-				       "interface between the hosts",
-				       looped, all[looped].host, all[looped].address,
-				       looped == r ? 0 : r, all[looped == r ? 0 : r].host);
-	}
+	for (int r = 0; r < n; r++)
+		for (int o = 0; o < n && all[r].is_loopback; o++)
+			if (rank->hosts[o] != rank->hosts[r])
+				return bb_fail(
+					error, BB_EUSAGE,
+					"rank %d (%s) announces the loopback address %s, which "
+					"rank %d (%s) cannot reach; set GLOO_SOCKET_IFNAME to the "
+					"interface between the hosts",
+					r, all[r].host, all[r].address, o, all[o].host);
 	return BB_OK;
 }
 
@@ -154,7 +152,7 @@ static bb_status connect_world(struct bb_rank *rank)
 		return bb_no_memory(rank->context->cpu.error, "addresses");
 	BB_TRY(status, bb_gloo_member_open(rank, rank->rank, n, ends, &rank->world), out);
 	BB_TRY(status, exchange_ends(rank, ends), out);
-	status = bb_gloo_member_connect(rank, rank->world, rank->rank, n, ends);
+	status = bb_gloo_member_connect(rank, rank->world, NULL, n, ends);
 out:
 	free(ends);
 	return status;
