@@ -239,7 +239,7 @@ static bb_status run_cell(struct bb_pairs_session *s, size_t i)
 	const bool leads = bb_driver_leads(s->engine.driver);
 	const void *all = NULL;
 	bb_status status =
-		leads && s->reach ? bb_pairs_refuse(s->pairs, i, reach_of(s, cell)) : BB_OK;
+		leads && s->reach ? bb_pairs_refuse(&s->engine, cell, reach_of(s, cell)) : BB_OK;
 
 	if (leads)
 		bb_ticker_show(&s->engine.run->ticker, cell->route->name, cell->bytes);
@@ -250,7 +250,7 @@ static bb_status run_cell(struct bb_pairs_session *s, size_t i)
 	if (status == BB_OK && leads)
 		status = bb_child_send_cell(s->pairs, i, all, false);
 	if (status == BB_OK && leads)
-		status = bb_pairs_deliver(s->pairs, i, all);
+		status = bb_pairs_deliver(&s->engine, i, all);
 	if (leads)
 		bb_ticker_step(&s->engine.run->ticker, cell->bytes);
 	return status;

@@ -238,11 +238,12 @@ static void flush(struct bb_sink *sink)
 	memset(&m->of, 0, sizeof(m->of));
 }
 
-static bool belongs(const struct matrix *m, const struct bb_pair_record *r)
+/* Does R belong to the matrix or table that begins with FIRST (zeroed: to none)? */
+static bool belongs(const struct bb_pair_record *first, const struct bb_pair_record *r)
 {
-	return m->of.quantity && strcmp(m->of.route, r->route) == 0 &&
-	       strcmp(m->of.p2p, r->p2p) == 0 && strcmp(m->of.direction, r->direction) == 0 &&
-	       m->of.size_bytes == r->size_bytes;
+	return first->route && strcmp(first->route, r->route) == 0 &&
+	       strcmp(first->p2p, r->p2p) == 0 && strcmp(first->direction, r->direction) == 0 &&
+	       first->size_bytes == r->size_bytes;
 }
 
 static void clear(struct matrix *m)
@@ -274,11 +275,11 @@ static void pair(struct matrix *m, const struct bb_pair_record *r)
 	const int at = from * m->n + to, back = to * m->n + from;
 	char a[END_TEXT], b[END_TEXT];
 
-	if (!belongs(m, r)) {
+	if (!belongs(&m->of, r)) {
 		flush(&m->sink);
 		clear(m);
 	}
-	if (!belongs(m, r) || r->bound_source)
+	if (!belongs(&m->of, r) || r->bound_source)
 		m->of = *r;
 	m->values[at] = latency ? 1e3 * r->p50_us : r->GBps;
 	m->tails[at] = 1e3 * r->p99_us;
@@ -328,19 +329,12 @@ static void end_fan(struct matrix *m)
 	memset(&m->fan, 0, sizeof(m->fan));
 }
 
-static bool is_of_fan(const struct matrix *m, const struct bb_pair_record *r)
-{
-	return m->fan.route && strcmp(m->fan.route, r->route) == 0 &&
-	       strcmp(m->fan.p2p, r->p2p) == 0 && strcmp(m->fan.direction, r->direction) == 0 &&
-	       m->fan.size_bytes == r->size_bytes;
-}
-
 static void fan(struct matrix *m, const struct bb_pair_record *r)
 {
 	const double speeds[] = {r->GBps, r->low_GBps, r->high_GBps, r->bound_GBps};
 	char text[BB_NUMBER_TEXT];
 
-	if (!is_of_fan(m, r)) {
+	if (!belongs(&m->fan, r)) {
 		end_fan(m);
 		begin_fan(m, r);
 	}

@@ -93,7 +93,7 @@ struct bb_pair_options {
 	FIELD(INT, from_node, "", "with --cluster: node of the source")                            \
 	FIELD(INT, to_node, "", "with --cluster: node of the target")                              \
 	FIELD(INT, from_device, "",                                                                \
-	      "core or GPU of the source; with --cluster: its GPU within the node")                \
+	      "core or GPU of the source; with --cluster: its number in the node")                 \
 	FIELD(INT, to_device, "", "core or GPU of the target, likewise")                           \
 	FIELD(INT, from_numa, "", "NUMA node of the source")                                       \
 	FIELD(INT, to_numa, "", "NUMA node of the target")                                         \
@@ -317,11 +317,11 @@ void bb_reach_free(const struct bb_backend *backend, struct bb_reach *reach);
 
 /* Rank 0: record the pairs of CELL that REACH, that of its route, does not connect, unless all of
    the cell is skipped. */
-BB_MUST bb_status bb_pairs_refuse(struct bb_pairs *pairs, size_t cell,
+BB_MUST bb_status bb_pairs_refuse(struct bb_engine *engine, const struct bb_cell *cell,
 				  const struct bb_reach *reach);
 /* Rank 0: deliver PARTS[end * n + end of the peer] of cell CELL to the sinks, and keep them for the
    findings. */
-BB_MUST bb_status bb_pairs_deliver(struct bb_pairs *pairs, size_t cell,
+BB_MUST bb_status bb_pairs_deliver(struct bb_engine *engine, size_t cell,
 				   const struct bb_pair_part *parts);
 /* Rank 0, after all cells: judge what was kept and deliver the findings to the sinks. */
 BB_MUST bb_status bb_pairs_judge(struct bb_pairs *pairs);

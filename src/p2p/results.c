@@ -6,6 +6,7 @@
 #include "core/clock.h"
 #include "core/units.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,14 +42,16 @@ static const struct bb_pair_part *timed(const struct bb_pairs *pairs, const stru
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-/* Virtual ranks have no host; in a cluster each is a GPU of a node. */
+/* Virtual ranks have no host; in a cluster each is a GPU or core of a node. */
 static void fill_virtual_ends(const struct bb_pairs *pairs, struct bb_pair_record *r)
 {
 	const struct bb_cluster *c = pairs->run->options.cluster;
 
-	r->ends = c && c->inside != BB_INSIDE_NOTHING ? "gpu" : "rank";
+	r->ends = "rank";
 	if (!c)
 		return;
+	if (c->inside != BB_INSIDE_NOTHING)
+		r->ends = c->inside == BB_INSIDE_MEMORY ? "core" : "gpu";
 	r->from_node = bb_cluster_node(c, (int)r->from);
 	r->to_node = bb_cluster_node(c, (int)r->to);
 	r->from_device = r->from % c->gpus;
@@ -106,54 +109,55 @@ static void fill_times(const struct bb_cell *cell, const struct bb_pair_part *pa
 	r->end_unix_s = cell->child ? cell->child->end_unix_s : bb_clock_unix();
 }
 
-static void fill_wrong(const struct bb_pairs *pairs, const struct bb_cell *cell,
-		       const struct bb_pair_part *parts, int from, int to, struct bb_pair_record *r)
+static void add_wrong(struct bb_pair_record *r, const struct bb_pair_part *part)
 {
-	const struct bb_pair_part *a = part_of(pairs, parts, to, from);
-	const struct bb_pair_part *b = part_of(pairs, parts, from, to);
-
-	if (!a->checked)
-		return;
-	r->wrong = (int64_t)a->wrong;
-	if (cell->bidirectional)
-		r->wrong += (int64_t)b->wrong;
+	if (part->checked)
+		r->wrong = (r->wrong == BB_ABSENT ? 0 : r->wrong) + (int64_t)part->wrong;
 }
 
-/* Bandwidth: the median of the rounds and their quartiles; of both directions at once, the sum. */
-static void fill_speeds(struct bb_pairs *pairs, const struct bb_cell *cell,
-			const struct bb_pair_part *parts, int from, int to,
-			struct bb_pair_record *r)
+/* Add the bandwidth of PART: the median of its rounds and their quartiles. */
+static void add_bandwidth(struct bb_pair_record *r, const struct bb_cell *cell,
+			  const struct bb_pair_part *part)
 {
-	const int actor = cell->route->actor == BB_BY_SOURCE ? from : to;
-	const bool adds = cell->bidirectional && !cell->ping;
 	const double GB = 1e-9 * (double)cell->bytes;
-	double bound;
 
-	if (cell->ping)
-		return;
-	r->GBps = r->low_GBps = r->high_GBps = 0;
-	for (int i = 0; i < 1 + adds; i++) {
-		const struct bb_pair_part *part = i == 0 ? timed(pairs, cell, parts, from, to)
-							 : timed(pairs, cell, parts, to, from);
+	if (isnan(r->GBps))
+		r->GBps = r->low_GBps = r->high_GBps = 0;
+	r->GBps += GB * bb_pair_rate(part->mid);
+	r->low_GBps += GB * bb_pair_rate(part->high);
+	r->high_GBps += GB * bb_pair_rate(part->low);
+}
 
-		r->GBps += GB * bb_pair_rate(part->mid);
-		r->low_GBps += GB * bb_pair_rate(part->high);
-		r->high_GBps += GB * bb_pair_rate(part->low);
-	}
-	bound = bb_pair_bound(pairs, cell, from, to, part_of(pairs, parts, actor, actor)->mid,
-			      &r->bound_source);
+static void fill_bound(struct bb_pair_record *r, double bound)
+{
 	if (bound == 0)
 		return;
 	r->bound_GBps = bound / 1e9;
 	r->percent_of_bound = 100 * r->GBps / r->bound_GBps;
 }
 
+/* The bandwidth of both directions at once is their sum. */
+static void fill_speeds(struct bb_pairs *pairs, const struct bb_cell *cell,
+			const struct bb_pair_part *parts, int from, int to,
+			struct bb_pair_record *r)
+{
+	const int actor = cell->route->actor == BB_BY_SOURCE ? from : to;
+
+	if (cell->ping)
+		return;
+	add_bandwidth(r, cell, timed(pairs, cell, parts, from, to));
+	if (cell->bidirectional)
+		add_bandwidth(r, cell, timed(pairs, cell, parts, to, from));
+	fill_bound(r, bb_pair_bound(pairs, cell, from, to, part_of(pairs, parts, actor, actor)->mid,
+				    &r->bound_source));
+}
+
 /* Deliver a pair, or a rank with itself, if it was measured. */
-static bb_status deliver_pair(struct bb_pairs *pairs, const struct bb_cell *cell,
+static bb_status deliver_pair(struct bb_engine *engine, const struct bb_cell *cell,
 			      const struct bb_pair_part *parts, int from, int to)
 {
+	struct bb_pairs *pairs = engine->run->own;
 	const struct bb_pair_part *part = timed(pairs, cell, parts, from, to);
-	struct bb_run *run = pairs->run;
 	char path[BB_PAIR_PATH_TEXT];
 	struct bb_pair_record r;
 
@@ -163,11 +167,11 @@ static bb_status deliver_pair(struct bb_pairs *pairs, const struct bb_cell *cell
 	fill_ends(pairs, from, to, path, &r);
 	fill_route(cell, &r);
 	fill_times(cell, part, &r);
-	fill_wrong(pairs, cell, parts, from, to, &r);
+	add_wrong(&r, part_of(pairs, parts, to, from));
+	if (cell->bidirectional)
+		add_wrong(&r, part_of(pairs, parts, from, to));
 	fill_speeds(pairs, cell, parts, from, to, &r);
-	run->end.results++;
-	run->end.wrong += r.wrong != BB_ABSENT && r.wrong > 0;
-	return bb_sinks_record(&run->sinks, &bb_record_pair, &r);
+	return bb_engine_deliver(engine, &bb_record_pair, &r, r.wrong);
 }
 
 /* Fills in the end of HUB, which is FROM or TO, and the path to all others: their common one, if
@@ -197,15 +201,14 @@ static void fill_hub(const struct bb_pairs *pairs, const struct bb_cell *cell, i
 }
 
 /* Deliver the turn of HUB with all others, if it had one. */
-static bb_status deliver_fan(struct bb_pairs *pairs, const struct bb_cell *cell,
+static bb_status deliver_fan(struct bb_engine *engine, const struct bb_cell *cell,
 			     const struct bb_pair_part *parts, int hub)
 {
+	struct bb_pairs *pairs = engine->run->own;
 	const struct bb_pair_part *part = part_of(pairs, parts, hub, hub);
 	const struct bb_pair_part *alone = part_of(pairs, parts, hub, (hub + 1) % pairs->n);
-	const double GB = 1e-9 * (double)cell->bytes;
 	char path[BB_PAIR_PATH_TEXT];
 	struct bb_pair_record r;
-	double bound;
 
 	if (part->rounds == 0)
 		return BB_OK;
@@ -213,36 +216,14 @@ static bb_status deliver_fan(struct bb_pairs *pairs, const struct bb_cell *cell,
 	fill_hub(pairs, cell, hub, path, &r);
 	fill_route(cell, &r);
 	fill_times(cell, part, &r);
-	for (int rank = 0; rank < pairs->n; rank++) {
-		const struct bb_pair_part *at = part_of(pairs, parts, rank, hub);
-
-		if (at->checked)
-			r.wrong = (r.wrong == BB_ABSENT ? 0 : r.wrong) + (int64_t)at->wrong;
-	}
-	r.GBps = GB * bb_pair_rate(part->mid);
-	r.low_GBps = GB * bb_pair_rate(part->high);
-	r.high_GBps = GB * bb_pair_rate(part->low);
-	bound = bb_fan_bound(pairs, cell, hub, alone->mid, &r.bound_source);
-	if (bound > 0) {
-		r.bound_GBps = bound / 1e9;
-		r.percent_of_bound = 100 * r.GBps / r.bound_GBps;
-	}
-	pairs->run->end.results++;
-	pairs->run->end.wrong += r.wrong != BB_ABSENT && r.wrong > 0;
-	return bb_sinks_record(&pairs->run->sinks, &bb_record_pair, &r);
+	for (int rank = 0; rank < pairs->n; rank++)
+		add_wrong(&r, part_of(pairs, parts, rank, hub));
+	add_bandwidth(&r, cell, part);
+	fill_bound(&r, bb_fan_bound(pairs, cell, hub, alone->mid, &r.bound_source));
+	return bb_engine_deliver(engine, &bb_record_pair, &r, r.wrong);
 }
 
-static bb_status deliver_fans(struct bb_pairs *pairs, const struct bb_cell *cell,
-			      const struct bb_pair_part *parts)
-{
-	bb_status status = BB_OK;
-
-	for (int hub = 0; hub < pairs->n && status == BB_OK; hub++)
-		status = deliver_fan(pairs, cell, parts, hub);
-	return status;
-}
-
-static bb_status skip(struct bb_pairs *pairs, const struct bb_cell *cell, const char *reason)
+static bb_status skip(struct bb_engine *engine, const struct bb_cell *cell, const char *reason)
 {
 	struct bb_skip_record record;
 
@@ -250,54 +231,47 @@ static bb_status skip(struct bb_pairs *pairs, const struct bb_cell *cell, const 
 	record.algorithm = cell->route->name;
 	record.size_bytes = cell->ping ? BB_ABSENT : (int64_t)cell->bytes;
 	record.reason = reason;
-	pairs->run->end.skipped++;
-	return bb_sinks_record(&pairs->run->sinks, &bb_record_skip, &record);
+	return bb_engine_skip(engine, &record);
 }
 
-bb_status bb_pairs_refuse(struct bb_pairs *pairs, size_t cell, const struct bb_reach *reach)
+bb_status bb_pairs_refuse(struct bb_engine *engine, const struct bb_cell *cell,
+			  const struct bb_reach *reach)
 {
 	const int others = reach->refused - 1;
 	struct bb_strbuf text = {0};
 	bb_status status;
 
-	if (reach->refused == 0 || pairs->cells[cell].skip)
+	if (reach->refused == 0 || cell->skip)
 		return BB_OK;
 	bb_strbuf_addf(&text, "%d <-> %d", reach->from, reach->to);
 	if (others > 0)
 		bb_strbuf_addf(&text, " and %d other pair%s", others, bb_plural(others));
 	bb_strbuf_addf(&text, ": %s", reach->reason);
-	status = skip(pairs, &pairs->cells[cell], bb_strbuf_text(&text));
+	status = skip(engine, cell, bb_strbuf_text(&text));
 	bb_strbuf_free(&text);
 	return status;
 }
 
 /* Private copies come first: pairs are compared with them. */
-static bb_status deliver_pairs(struct bb_pairs *pairs, const struct bb_cell *cell,
-			       const struct bb_pair_part *parts)
+bb_status bb_pairs_deliver(struct bb_engine *engine, size_t number,
+			   const struct bb_pair_part *parts)
 {
+	struct bb_pairs *pairs = engine->run->own;
+	const struct bb_cell *cell = &pairs->cells[number];
 	const int n = pairs->n;
 	bb_status status = BB_OK;
 
-	for (int r = 0; r < n && status == BB_OK; r++)
-		status = deliver_pair(pairs, cell, parts, r, r);
-	for (int i = 0; i < n * n && status == BB_OK; i++)
-		if (cell->bidirectional ? i / n < i % n : i / n != i % n)
-			status = deliver_pair(pairs, cell, parts, i / n, i % n);
-	return status;
-}
-
-bb_status bb_pairs_deliver(struct bb_pairs *pairs, size_t number, const struct bb_pair_part *parts)
-{
-	const struct bb_cell *cell = &pairs->cells[number];
-	bb_status status;
-
-	bb_ticker_hide(&pairs->run->ticker);
 	if (cell->skip)
-		return skip(pairs, cell, cell->skip);
-	if (cell->fan)
-		return deliver_fans(pairs, cell, parts);
-	status = bb_review_keep(pairs, number, parts);
-	return status == BB_OK ? deliver_pairs(pairs, cell, parts) : status;
+		return skip(engine, cell, cell->skip);
+	if (!cell->fan)
+		status = bb_review_keep(pairs, number, parts);
+	for (int r = 0; r < n && status == BB_OK; r++)
+		status = cell->fan ? deliver_fan(engine, cell, parts, r)
+				   : deliver_pair(engine, cell, parts, r, r);
+	for (int i = 0; i < n * n && status == BB_OK && !cell->fan; i++)
+		if (cell->bidirectional ? i / n < i % n : i / n != i % n)
+			status = deliver_pair(engine, cell, parts, i / n, i % n);
+	return status;
 }
 
 /* ---- findings ------------------------------------------------------------------------------ */

@@ -133,6 +133,15 @@ def links():
 
 
 @test
+def kinds_of_ends():
+    """An end is a GPU or a core of the cluster, or a rank where there is one of a node."""
+    for words, kind in (("hgx-h100:1", "gpu"), ("epyc-7742:1", "core")):
+        found = records(f"p2p_latency --backend sim --cluster {words} -g 2")["pair"]
+        equal({r["ends"] for r in found}, {kind}, words)
+    equal({r["ends"] for r in records(f"p2p_latency {SIM} -g 2")["pair"]}, {"rank"}, "--link")
+
+
+@test
 def noise():
     line = f"p2p_bandwidth {SIM} -g 3 --noise 5% --direction unidirectional"
     first, second = ([r["samples"] for r in records(line)["pair"]] for _ in range(2))
