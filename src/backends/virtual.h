@@ -9,6 +9,7 @@
 
 #include "core/status.h"
 #include "core/strbuf.h"
+#include "simulator/calibration.h"
 #include "simulator/timeline.h"
 
 struct bb_backend;
@@ -18,12 +19,7 @@ struct bb_rank;
 
 /* Of a time by a model of a library. */
 struct bb_model_prediction {
-	/* Factors of the predicted time between which nine in ten measurements lie that the model
-	   was not fitted to; NAN: the model has no interval. */
-	double low, high;
-	/* Seconds of this case in the file that the model was fitted to, the least and the 95th
-	   percentile of its samples, and seconds predicted without its size; NAN: unknown. */
-	double measured, measured_min, measured_p95, left_out;
+	struct bb_calibrated support;
 	char otherwise[64]; /* the choice of other versions in wide use; empty: the same */
 };
 

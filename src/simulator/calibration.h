@@ -38,11 +38,12 @@ void bb_calibration_free(struct bb_calibration *c); /* NULL: nothing */
 double bb_calibration_time(const struct bb_calibration *c, const struct bb_algorithm *schedule,
 			   const struct bb_shape *shape, size_t element);
 
-/* What the run says of a prediction. NAN: unknown. */
+/* The evidence for a prediction. NAN: unknown. */
 struct bb_calibrated {
-	/* Multiples of the prediction between which nine in ten measurements should lie, by
-	   cross-validation. */
+	/* Multiples of the prediction between which nine in ten measurements lie that the model was
+	   not fitted to. */
 	double low, high;
+	/* In the file that the model was fitted to: */
 	double measured;                   /* seconds of this very case, */
 	double measured_min, measured_p95; /* least and 95th percentile of its samples */
 	double left_out;                   /* seconds predicted for it without its size */

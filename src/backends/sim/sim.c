@@ -5,6 +5,7 @@
 #include "backends/sim/sim_inside.h"
 
 #include "backends/dataless.h"
+#include "simulator/openmpi.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -167,10 +167,9 @@ static double calibrated_seconds(struct bb_group *group, const struct bb_call *c
 	const struct bb_calibration *calibration = group->context->calibration;
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
 	const size_t element = bb_dtype_size(call->dtype);
-	struct bb_calibrated support;
 
-	bb_calibration_support(calibration, call->schedule, &shape, element, &support);
-	bb_sim_set_support(group, &support);
+	bb_calibration_support(calibration, call->schedule, &shape, element,
+			       &group->prediction.support);
 	return bb_calibration_time(calibration, call->schedule, &shape, element);
 }
 
@@ -198,12 +197,7 @@ bb_status bb_sim_time_call(struct bb_group *group, int course, const struct bb_l
 	const struct bb_context *c = group->context;
 	bb_status status = BB_OK;
 
-	group->prediction = (struct bb_model_prediction){.low = NAN,
-							 .high = NAN,
-							 .measured = NAN,
-							 .measured_min = NAN,
-							 .measured_p95 = NAN,
-							 .left_out = NAN};
+	group->prediction = (struct bb_model_prediction){.support = {NAN, NAN, NAN, NAN, NAN, NAN}};
 	if (call->native)
 		status = c->library->time(group, course, links, call, number, times, error);
 	else if (bb_sim_fits_schedules(c))

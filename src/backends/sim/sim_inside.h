@@ -3,7 +3,8 @@
  *
  *   sim.c              the table: opening, stand-ins for memory, groups, clocks
  *   sim_collectives.c  choosing and evaluating calls of collectives
- *   sim_libraries.c    the modelled libraries
+ *   sim_nccl.c         the model of NCCL: its names of algorithms, their limits and times
+ *   sim_openmpi.c      the model of Open MPI: its choice among schedules
  *   sim_programs.c     evaluating programs
  *   sim_summary.c      which algorithms and evaluators were used
  */
@@ -11,15 +12,14 @@
 #define BB_BACKENDS_SIM_SIM_INSIDE_H
 
 #include "backends/library.h"
-#include "backends/sim/nccl_calls.h"
 #include "backends/sim/network.h"
 #include "backends/virtual.h"
-#include "simulator/calibration.h"
-#include "simulator/openmpi.h"
+#include "simulator/nccl_shape.h"
 
 #include <stdatomic.h>
 
 #define BB_SIM_PAGE 4096
+#define BB_SIM_LIBRARY_TEXT 128
 
 /* One evaluation of the world: a clock of each rank, over the links, with or without a fault. */
 struct bb_course {
@@ -41,7 +41,7 @@ struct bb_context {
 	struct bb_calibration *calibration;   /* of NCCL on the cluster, or of schedules, or NULL */
 	struct bb_nccl_constants nccl;        /* of a cluster of GPUs */
 	const struct bb_sim_library *library; /* whose names algorithms have; NULL: none */
-	char library_text[BB_SIM_NCCL_TEXT];  /* its description for records */
+	char library_text[BB_SIM_LIBRARY_TEXT]; /* its description for records */
 	struct bb_choices choices;
 	struct bb_sim_count *counts; /* how collectives were evaluated so far */
 	size_t ncounts, count_room;
@@ -89,8 +89,13 @@ struct bb_sim_library {
 
 extern const struct bb_sim_library bb_sim_nccl, bb_sim_openmpi;
 
-/* Open MPI's algorithms; ends with name NULL. */
-extern const struct bb_native bb_sim_openmpi_natives[];
+/* The libraries' algorithms; each ends with name NULL. */
+extern const struct bb_native bb_sim_nccl_natives[], bb_sim_openmpi_natives[];
+
+/* Set *C to NCCL's constants for the GPUs of CLUSTER, and TEXT to their description for records,
+   empty where there are none. */
+BB_MUST bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_cluster *cluster,
+				   char text[BB_SIM_LIBRARY_TEXT], struct bb_error *error);
 
 /* The latest of N times, at least 0. */
 double bb_sim_latest(const double *times, int n);
@@ -112,17 +117,6 @@ static inline const struct bb_course *bb_sim_faultless(const struct bb_context *
 static inline bool bb_sim_fits_schedules(const struct bb_context *c)
 {
 	return c->calibration && !c->cluster;
-}
-
-/* The prediction of GROUP's last call has the interval and evidence of SUPPORT. */
-static inline void bb_sim_set_support(struct bb_group *group, const struct bb_calibrated *support)
-{
-	group->prediction.low = support->low;
-	group->prediction.high = support->high;
-	group->prediction.measured = support->measured;
-	group->prediction.measured_min = support->measured_min;
-	group->prediction.measured_p95 = support->measured_p95;
-	group->prediction.left_out = support->left_out;
 }
 
 /* The latest clock of COURSE. */

@@ -181,15 +181,16 @@ static void fill_prediction(const struct bb_session *s, struct bb_result_record 
 {
 	const struct bb_virtual *virtual = s->bench->backend->virtual;
 	const struct bb_model_prediction *said = virtual ? virtual->predicted(s->group) : NULL;
+	const struct bb_calibrated *support = said ? &said->support : NULL;
 
 	if (!said)
 		return;
-	result->predicted_low_us = said->low * result->time_us;
-	result->predicted_high_us = said->high * result->time_us;
-	result->measured_us = said->measured * 1e6;
-	result->measured_min_us = said->measured_min * 1e6;
-	result->measured_p95_us = said->measured_p95 * 1e6;
-	result->left_out_us = said->left_out * 1e6;
+	result->predicted_low_us = support->low * result->time_us;
+	result->predicted_high_us = support->high * result->time_us;
+	result->measured_us = support->measured * 1e6;
+	result->measured_min_us = support->measured_min * 1e6;
+	result->measured_p95_us = support->measured_p95 * 1e6;
+	result->left_out_us = support->left_out * 1e6;
 	result->other_versions = said->otherwise[0] ? said->otherwise : NULL;
 }
 

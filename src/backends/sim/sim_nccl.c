@@ -1,4 +1,8 @@
-#include "backends/sim/nccl_calls.h"
+/*
+ * sim_nccl.c - the model of NCCL: its names of algorithms, their limits and times.
+ */
+#include "backends/sim/sim_inside.h"
+#include "simulator/nccl_model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -52,7 +56,7 @@ const struct bb_native bb_sim_nccl_natives[] = {
 	{.name = NULL},
 };
 
-const struct bb_native bb_sim_nccl_auto = NATIVE("auto", "NCCL's own choice", ANY, ANY_PROTOCOL);
+static const struct bb_native nccl_auto = NATIVE("auto", "NCCL's own choice", ANY, ANY_PROTOCOL);
 
 /* ---- constants ----------------------------------------------------------------------------- */
 
@@ -66,14 +70,14 @@ static int capability(const struct bb_cluster *cluster)
 }
 
 bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_cluster *cluster,
-			   char text[BB_SIM_NCCL_TEXT], struct bb_error *error)
+			   char text[BB_SIM_LIBRARY_TEXT], struct bb_error *error)
 {
 	const bb_status status = bb_nccl_constants_find(c, capability(cluster), error);
 
 	text[0] = '\0';
 	if (status == BB_OK && c->channels > 0)
 		snprintf(
-			text, BB_SIM_NCCL_TEXT,
+			text, BB_SIM_LIBRARY_TEXT,
 			"a model of NCCL 2.30.7 (%s: of its constants %d are published, %d fitted, "
 			"%d assumed)",
 			c->generation, c->published, c->fitted, c->assumed);
@@ -129,9 +133,10 @@ static bool is_messages(const struct bb_call *call)
 	return bb_nccl_lacks(call->collective, BB_NCCL_ANY) != NULL;
 }
 
-const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
-				const struct bb_nccl_machine *machine, const struct bb_call *call)
+static const char *nccl_refuses(const struct bb_group *group, const struct bb_call *call)
 {
+	const struct bb_nccl_constants *c = &group->context->nccl;
+	const struct bb_nccl_machine *machine = &group->machines[group->context->ncourses - 1];
 	const struct choice *choice = call->native->own;
 	enum bb_nccl_algorithm algorithm = choice->algorithm;
 	enum bb_nccl_protocol protocol = choice->protocol;
@@ -152,53 +157,56 @@ const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 		       : "NCCL does not run this protocol on such a machine";
 }
 
-void bb_sim_nccl_predict(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
-			 const struct bb_call *call, struct bb_model_prediction *prediction)
+/* Seconds of CALL, which has an algorithm. Sets GROUP's choice, and that of older versions. */
+static double algorithm_seconds(struct bb_group *group, const struct bb_nccl_call *call)
 {
-	const struct choice *choice = call->native->own;
-	enum bb_nccl_algorithm algorithm = choice->algorithm, older = algorithm;
-	enum bb_nccl_protocol protocol = choice->protocol, older_protocol = protocol;
-	const struct bb_nccl_call asked = call_of(machine, call);
-	const double bytes = asked.bytes;
+	const struct bb_nccl_constants *c = &group->context->nccl;
+	enum bb_nccl_algorithm algorithm = call->algorithm, older = algorithm;
+	enum bb_nccl_protocol protocol = call->protocol, older_protocol = protocol;
+	struct bb_model_prediction *prediction = &group->prediction;
 
-	bb_nccl_interval(c, &asked, &prediction->low, &prediction->high);
-	prediction->otherwise[0] = '\0';
-	if (is_messages(call) ||
-	    !bb_nccl_choose(c, machine, call->collective, bytes, &algorithm, &protocol) ||
-	    !bb_nccl_choose_before(c, machine, call->collective, bytes, &older, &older_protocol))
-		return;
-	if (older != algorithm || older_protocol != protocol)
+	if (!bb_nccl_choose(c, call->machine, call->collective, call->bytes, &algorithm, &protocol))
+		return INFINITY;
+	snprintf(group->chosen, sizeof(group->chosen), "%s:%s", bb_nccl_algorithm_name(algorithm),
+		 bb_nccl_protocol_name(protocol));
+	if (bb_nccl_choose_before(c, call->machine, call->collective, call->bytes, &older,
+				  &older_protocol) &&
+	    (older != algorithm || older_protocol != protocol))
 		snprintf(prediction->otherwise, sizeof(prediction->otherwise),
 			 "%s:%s by NCCL 2.20 to 2.28.3", bb_nccl_algorithm_name(older),
 			 bb_nccl_protocol_name(older_protocol));
+	return bb_nccl_time(c, call->machine, BB_NCCL_AS_MEASURED, call->collective, algorithm,
+			    protocol, call->bytes);
 }
 
-double bb_sim_nccl_correct(const struct bb_calibration *calibration,
-			   const struct bb_nccl_machine *machine, const struct bb_call *call,
-			   struct bb_calibrated *support)
+/* Closed forms: all members end at once. */
+static bb_status nccl_time(struct bb_group *group, int course, const struct bb_link_model *links,
+			   const struct bb_call *call, uint64_t number, double *times,
+			   struct bb_error *error)
 {
-	const struct bb_nccl_call asked = call_of(machine, call);
+	const struct bb_nccl_constants *c = &group->context->nccl;
+	const struct bb_calibration *calibration = group->context->calibration;
+	struct bb_calibrated *support = &group->prediction.support;
+	const struct bb_nccl_call asked = call_of(&group->machines[course], call);
+	double factor = bb_timeline_noise(links, number), seconds;
 
-	return bb_calibration_of_nccl(calibration, &asked, support);
+	group->chosen[0] = '\0';
+	if (calibration)
+		factor *= bb_calibration_of_nccl(calibration, &asked, support);
+	else
+		bb_nccl_interval(c, &asked, &support->low, &support->high);
+	seconds = is_messages(call)
+			  ? bb_nccl_messages_time(c, asked.machine, asked.collective, asked.bytes)
+			  : algorithm_seconds(group, &asked);
+	bb_sim_time_whole(group, factor * seconds, times);
+	return BB_OK;
 }
 
-double bb_sim_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
-			const struct bb_call *call, char chosen[BB_CHOSEN_TEXT])
-{
-	const struct choice *choice = call->native->own;
-	enum bb_nccl_algorithm algorithm = choice->algorithm;
-	enum bb_nccl_protocol protocol = choice->protocol;
-	const double bytes = call_size(call);
-
-	if (chosen)
-		chosen[0] = '\0';
-	if (is_messages(call))
-		return bb_nccl_messages_time(c, machine, call->collective, bytes);
-	if (!bb_nccl_choose(c, machine, call->collective, bytes, &algorithm, &protocol))
-		return INFINITY;
-	if (chosen)
-		snprintf(chosen, BB_CHOSEN_TEXT, "%s:%s", bb_nccl_algorithm_name(algorithm),
-			 bb_nccl_protocol_name(protocol));
-	return bb_nccl_time(c, machine, BB_NCCL_AS_MEASURED, call->collective, algorithm, protocol,
-			    bytes);
-}
+const struct bb_sim_library bb_sim_nccl = {
+	.natives = bb_sim_nccl_natives,
+	.choice = &nccl_auto,
+	.unnamed = "NCCL's messages",
+	.is_whole = true,
+	.refuses = nccl_refuses,
+	.time = nccl_time,
+};
