@@ -157,6 +157,7 @@ def by_hand(head):
         verdict="OK" if share > 0.8 else "BAD",
         code="ok" if share > 0.8 else "slow-node",
         reason="it says so",
+        latency_us=5.0,
         sends_GBps=10 * share,
         receives_GBps=10.0,
         sends_share=share,

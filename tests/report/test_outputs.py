@@ -2,15 +2,17 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
 
-from kit import ROOT, Skipped, equal, execute, expect, test
+from kit import ROOT, equal, execute, expect, test
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(ROOT, "scripts")]
 
-from samples import GATE, LINK, REPORT, RUNS, VERDICT, by_hand, read, records_of, write_records
+from report import outputs
+from samples import GATE, LINK, REPORT, VERDICT, by_hand, everything, read, records_of, write_records
 
 PARSER = os.path.join(ROOT, "tests", "report", "openmetrics.py")
 
@@ -34,26 +36,58 @@ def small(folder):
     return records_of(folder, "small", "all_reduce_perf", *words)
 
 
+LABEL = r'([a-z_][a-z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"'
+FAMILY = re.compile(r"# HELP (\w+) (\S[^\n\\]*)\n# TYPE \1 gauge\n(?:# UNIT \1 ([a-z_]+)\n)?")
+SAMPLE = re.compile(rf"([a-z_][a-z0-9_]*)\{{((?:{LABEL}(?:,(?!\}})|(?=\}})))*)\}} (-?[0-9.]+(?:e[+-]?[0-9]+)?)\n")
+
+
+def samples_of(text):
+    """[[name, labels, value]...] of OpenMetrics text with gauges alone; the grammar is that of its specification 1.0."""
+    at, found, families = 0, [], {}
+    while not text.startswith("# EOF\n", at):
+        head, sample = FAMILY.match(text, at), SAMPLE.match(text, at)
+        expect(head or sample, f"neither metadata nor a sample: {text[at : at + 200]!r}")
+        if head:
+            name, _, unit = head.groups()
+            expect(name not in families and (not unit or name.endswith("_" + unit)), f"{head[0]!r}")
+            families[name] = 0
+        else:
+            expect(families and sample[1] == list(families)[-1], f"{sample[0]!r} follows {list(families)[-1:]}")
+            families[sample[1]] += 1
+            pairs = re.findall(LABEL, sample[2])
+            equal(len(dict(pairs)), len(pairs), f"different labels of {sample[0]!r}")
+            plain = lambda value: re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], value)
+            found.append([sample[1], {name: plain(value) for name, value in pairs}, float(sample[5])])
+        at = (head or sample).end()
+    equal(text[at:], "# EOF\n", "the end")
+    expect(families and all(families.values()), f"families without a sample: {families}")
+    keys = [(name, *sorted(labels.items())) for name, labels, _ in found]
+    equal(len(set(keys)), len(keys), "samples with different names and labels")
+    return found
+
+
+def exported(folder, *paths):
+    """The samples of the files as OpenMetrics. Parsers of Prometheus read the same, where they are installed."""
+    target = os.path.join(folder, "busbench.prom")
+    execute([sys.executable, "-B", REPORT, *paths, "--format", "openmetrics", "-o", target]).exits(0)
+    samples = samples_of(read(target))
+    if shutil.which("promtool"):
+        with open(target, encoding="utf-8") as file:
+            execute(["promtool", "check", "metrics"], stdin=file).exits(0)
+    result = execute([sys.executable, "-B", PARSER, target])
+    if "has no prometheus_client" not in result.err:
+        equal(json.loads(result.exits(0).out), samples, "what prometheus_client reads")
+    return samples
+
+
 @test
 def openmetrics_has_every_result():
-    """A parser of Prometheus reads it, with the values of the records in base units."""
+    """All kinds of records are there, with the values of the records in base units."""
     with tempfile.TemporaryDirectory() as folder:
         path, records = small(folder)
-        paths = [path, write_verdict(folder)]
-        paths += [records_of(folder, name, *RUNS[name].split())[0] for name in ("latency", "zero", "barrier", "ways")]
-        paths.append(write_records(os.path.join(folder, "hand.jsonl"), by_hand(records[0])))
-        target = os.path.join(folder, "busbench.prom")
-        execute([sys.executable, "-B", REPORT, *paths, "--format", "openmetrics", "-o", target]).exits(0)
-        expect(read(target).endswith("\n# EOF\n"), "no end")
-        if shutil.which("promtool"):
-            with open(target, encoding="utf-8") as file:
-                execute(["promtool", "check", "metrics"], stdin=file).exits(0)
-        result = execute([sys.executable, "-B", PARSER, target])
-        if "has no prometheus_client" in result.err:
-            raise Skipped(result.err.strip())
-        samples = json.loads(result.exits(0).out)
-        keys = [(name, *sorted(labels.items())) for name, labels, _ in samples]
-        equal(len(set(keys)), len(keys), "samples with different names and labels")
+        paths = [one for one in everything(folder)[0] if not one.endswith("verdict.json")]
+        paths.append(records_of(folder, "stages", *f"pipeline_perf -g 2 -n 4 {LINK}".split())[0])
+        samples = exported(folder, path, write_verdict(folder), *paths)
         for r in (r for r in records if r["kind"] == "result"):
             mine = {"algorithm_asked": r["algorithm_asked"], "size_bytes": str(r["size_bytes"]), "in_place": str(int(r["in_place"])),
                     "program": "all_reduce_perf", "nranks": "3"}  # fmt: skip
@@ -61,8 +95,9 @@ def openmetrics_has_every_result():
             equal(found["busbench_result_time_seconds"], r["time_us"] * 1e-6, "time")
             equal(found["busbench_result_busbw_bytes_per_second"], r["busbw_GBps"] * 1e9, "bus bandwidth")
         names = {name for name, _, _ in samples}
-        for name in ("run_exit_status", "pair_p50_seconds", "zero_held_bytes", "barrier_p50_seconds", "way_step_seconds",
-                     "node_sends_bytes_per_second", "acceptance_exit_status", "gate_value", "gate_limit"):  # fmt: skip
+        wanted = [f"{kind}_{outputs.unit_of(field)[0]}_{outputs.unit_of(field)[1][0]}"
+                  for kind, (_, *fields) in outputs.MEASURED.items() for field, _, _ in fields]
+        for name in wanted + ["run_exit_status", "acceptance_exit_status", "gate_value", "gate_limit"]:
             expect(f"busbench_{name}" in names, f"no {name} among {sorted(names)}")
         equal([v for name, _, v in samples if name == "busbench_gate_failed"], [1.0], "gates that failed")
         healthy = {labels["host"]: v for name, labels, v in samples if name == "busbench_node_healthy"}
@@ -129,10 +164,4 @@ def odd_values_do_no_harm():
                 json.dump({**VERDICT, "gates": [gate, i], "nodes": [change(VERDICT["nodes"][0], i)]}, file)
         for form in ("github", "gitlab", "customBiggerIsBetter", "customSmallerIsBetter"):
             expect(output(form, *paths), f"{form} is empty")
-        target = os.path.join(folder, "odd.prom")
-        execute([sys.executable, "-B", REPORT, *paths, "--format", "openmetrics", "-o", target]).exits(0)
-        equal(read(target).count("\n# EOF"), 1, "ends")
-        result = execute([sys.executable, "-B", PARSER, target])
-        if "has no prometheus_client" in result.err:
-            raise Skipped(result.err.strip())
-        expect(len(json.loads(result.exits(0).out)) > len(odd), "the rest is not there")
+        expect(len(exported(folder, *paths)) > len(odd), "the rest is not there")
