@@ -108,7 +108,7 @@ static struct total runs_sum(const struct bb_durations *d, const struct bb_accep
 
 	for (uint32_t i = 0; i < s->profile->nsteps; i++) {
 		const struct bb_profile_step *const step = &s->profile->steps[i];
-		const long long runs = s->repeats > 0 ? s->repeats : step->repeats;
+		const long long runs = bb_session_repeats(s, step);
 		bool measured;
 		double seconds;
 
@@ -134,6 +134,10 @@ void bb_durations_add_total(const struct bb_durations *durations,
 	bb_strbuf_addf(out, "Runs: %lld", healthy.runs);
 	if (more.runs > 0)
 		bb_strbuf_addf(out, ", at most %lld more after a failure", more.runs);
+	if (s->simulated.cluster) {
+		bb_strbuf_add(out, "; simulated, the times of real runs do not apply\n");
+		return;
+	}
 	if (healthy.measured > 0)
 		bb_strbuf_addf(out, "; time of %lld as measured in %s", healthy.measured,
 			       durations->dir);

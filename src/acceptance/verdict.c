@@ -115,7 +115,7 @@ static void add_culprit(const struct bb_acceptance *a, struct bb_strbuf *out)
 	else if (a->nodes->n == 0)
 		bb_strbuf_add(out, "No node is known: no step has recorded one.\n");
 	else
-		bb_strbuf_addf(out, "No node of %zu stands out.\n", a->nodes->n);
+		bb_strbuf_addf(out, "No node stands out, of %zu.\n", a->nodes->n);
 }
 
 static void add_simulated(const struct bb_acceptance_session *s, struct bb_strbuf *out)
@@ -211,10 +211,21 @@ static void add_table(const struct bb_acceptance *a, struct bb_strbuf *out)
 	bb_table_free(&t);
 }
 
-/* Appends a line of TEXT, which wraps on a terminal. */
-static void add_prose(const char *text, struct bb_strbuf *out)
+void bb_acceptance_prose(const char *text, struct bb_strbuf *out)
 {
-	bb_strbuf_wrap(out, text, 2, 2, bb_fold_limit(stdout));
+	const int width = bb_fold_limit(stdout);
+
+	while (*text) {
+		const int length = (int)strcspn(text, "\n"), indent = (int)strspn(text, " ");
+		struct bb_strbuf line = {0};
+
+		bb_strbuf_addf(&line, "%.*s", length, text);
+		bb_strbuf_addf(out, "%*s", indent, "");
+		bb_strbuf_wrap(out, bb_strbuf_text(&line), indent + 2, indent + 2, width);
+		out->failed |= bb_strbuf_failed(&line);
+		bb_strbuf_free(&line);
+		text += length + (text[length] == '\n');
+	}
 }
 
 /* How many checks have the verdict and reason of the one at index I; 0: an earlier one had them.
@@ -261,7 +272,7 @@ static void add_reasons(const struct bb_acceptance *a, struct bb_strbuf *out)
 			bb_strbuf_addf(&line, "%zu checks", alike);
 		bb_strbuf_add(&line, ": ");
 		bb_printable_add(&line, j->reason);
-		add_prose(bb_strbuf_text(&line), out);
+		bb_acceptance_prose(bb_strbuf_text(&line), out);
 		bb_strbuf_free(&line);
 	}
 }
@@ -315,7 +326,6 @@ static void add_drain(const struct bb_nodes *nodes, struct bb_strbuf *out)
 void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
 	struct bb_strbuf sentences = {0};
-	char *rest, *line;
 
 	if (a->session->simulated.cluster)
 		add_simulated(a->session, out);
@@ -331,9 +341,7 @@ void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
 	add_drain(a->nodes, out);
 	bb_strbuf_add(out, "\n");
 	bb_acceptance_sentences(a, &sentences);
-	for (line = sentences.text ? strtok_r(sentences.text, "\n", &rest) : NULL; line;
-	     line = strtok_r(NULL, "\n", &rest))
-		add_prose(line, out);
+	bb_acceptance_prose(bb_strbuf_text(&sentences), out);
 	bb_strbuf_free(&sentences);
 	bb_printable_line(out, "Results: %s", a->session->dir);
 }

@@ -19,6 +19,10 @@ struct bb_acceptance {
 /* "passed", "failed", "could not judge", "interrupted" */
 const char *bb_acceptance_word(const struct bb_acceptance *a);
 
+/* Append the lines of TEXT, which is prose. On a terminal they wrap at words, and go on two blanks
+   further in. */
+void bb_acceptance_prose(const char *text, struct bb_strbuf *out);
+
 /* Three sentences that explain the verdict, a line each. */
 void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *out);
 /* A table of the checks with a number, the reasons of those that did not pass, a line for each node

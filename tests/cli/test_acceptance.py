@@ -332,6 +332,7 @@ def planned_wrongly():
         for _ in range(2):  # it leaves nothing to continue
             f.run(path, *played[2:], "swap:3").exits(2).says("step all_reduce: all_reduce_perf: --fault", "lost_rail:NODE:RAIL (lost_rail:3:0)\n")
     acceptance("run", path, "--quick", "--cluster", "hgx-h100", "--dry-run").exits(0).prints("--backend sim -t 1 -g 8 --cluster hgx-h100", ": 1 run,")
+    acceptance(*played[:4], "--dry-run").exits(0).prints("\nRuns: 6; simulated, the times of real runs do not apply\n")
     with Folder() as f:
         out = os.path.join(f.name, "out")
         f.run(path, "--quick", "--cluster", "hgx-h100").exits(0)

@@ -4,6 +4,7 @@
 #include "acceptance/normal.h"
 #include "acceptance/records.h"
 #include "acceptance/tool/tool.h"
+#include "acceptance/verdict.h"
 #include "core/output.h"
 #include "core/units.h"
 #include "harness/run/options_check.h"
@@ -69,18 +70,21 @@ bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *er
 	const struct bb_circumstances given = {o->gpu, o->collective, o->nodes, o->ranks};
 	struct bb_references references = {.n = 0};
 	enum bb_normality worst = BB_NORMAL;
-	struct bb_strbuf out = {0};
+	struct bb_strbuf found = {0}, out = {0};
 	bb_status st;
 
 	BB_TRY(st, check_collective(o->collective, error), out);
 	BB_TRY(st, bb_references_own(&references, error), out);
 	for (int i = 0; i < job->noperands; i++)
-		BB_TRY(st, check_file(job->operands[i], &references, &given, &worst, &out, error),
+		BB_TRY(st, check_file(job->operands[i], &references, &given, &worst, &found, error),
 		       out);
+	bb_acceptance_prose(bb_strbuf_text(&found), &out);
+	out.failed |= bb_strbuf_failed(&found);
 	bb_strbuf_addf(&out, "Verdict: %s\n", words[worst]);
 	BB_TRY(st, bb_write_text("-", &out, error), out);
 	st = worst >= BB_UNEVEN ? BB_EDATA : worst >= BB_LATENCY ? BB_EBACKEND : BB_OK;
 out:
+	bb_strbuf_free(&found);
 	bb_strbuf_free(&out);
 	bb_references_free(&references);
 	return st;

@@ -227,12 +227,12 @@ static void add_notes(const struct bb_differences *d, const struct tally *t, dou
 			       d->only_before, d->only_after);
 	if (t->within > 0)
 		bb_strbuf_add(out, "# One run on each side: the intervals hold within these runs; "
-				   "several runs\n#   on each side show what changes from run to "
+				   "several runs on each side show what changes from run to "
 				   "run\n");
 	if (t->single > 0)
 		bb_strbuf_addf(out,
 			       "# %zu without an interval are judged by their change alone: "
-			       "several runs on each\n#   side, or -I 1, give one\n",
+			       "several runs on each side, or -I 1, give one\n",
 			       t->single);
 	if (d->n - t->single > 20)
 		bb_strbuf_addf(out,
@@ -293,6 +293,7 @@ bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *
 	tally = add_rows(&d, tolerance, job->o->all, &out);
 	add_notes(&d, &tally, tolerance, &out);
 	verdict = add_verdict(&d, &tally, tolerance, &out);
+	bb_strbuf_fold(&out, 0, bb_fold_limit(stdout));
 	BB_TRY(st, bb_write_text("-", &out, error), out);
 	st = verdict;
 out:

@@ -269,11 +269,13 @@ static void add_step(const struct begun *b, const struct bb_durations *durations
 	bb_strbuf_addf(out, "\n  gate: %s\n",
 		       bb_step_diagnoses(step) ? "no culprit" : "no wrong data");
 	for (uint32_t i = 0; i < step->ngates; i++) {
-		struct bb_strbuf gate = {0};
+		struct bb_strbuf gate = {0}, line = {0};
 
 		bb_plan_add_gate(&gate, &step->gates[i]);
-		bb_printable_line(out, "  gate: %s", bb_strbuf_text(&gate));
+		bb_printable_line(&line, "  gate: %s", bb_strbuf_text(&gate));
+		bb_acceptance_prose(bb_strbuf_text(&line), out);
 		bb_strbuf_free(&gate);
+		bb_strbuf_free(&line);
 	}
 }
 
