@@ -15,8 +15,9 @@ static const struct quantity {
 	const char *field, *unit;
 	bool more_is_better;
 } quantities[] = {
-	{"busbw_GBps", "GB/s", true}, {"GBps", "GB/s", true},  {"step_us", "us", false},
-	{"time_us", "us", false},     {"p50_us", "us", false}, {NULL, NULL, false},
+	{"busbw_GBps", "GB/s", true}, {"GBps", "GB/s", true},   {"step_us", "us", false},
+	{"layer_us", "us", false},    {"time_us", "us", false}, {"p50_us", "us", false},
+	{NULL, NULL, false},
 };
 
 /* One record of one side. */

@@ -220,12 +220,14 @@ bool bb_where_selects(const struct bb_where *where, const struct bb_read_record 
 
 /* Fields that identify a record, in the order of a subject. */
 static const char *const identity[] = {
-	"collective",  "quantity",     "model",           "schedule",  "way",     "variant",
-	"mode",        "stage",        "grouping",        "cap_bytes", "overlap", "servers",
-	"stages",      "microbatches", "algorithm_asked", "algorithm", "dtype",   "op",
-	"root",        "size_bytes",   "in_place",        "from",      "to",      "place",
-	"memory_from", "memory_to",    "workers",         "route",     "p2p",     "actor",
-	"direction",   "nranks",       "matrix",          NULL};
+	"collective", "quantity", "model",        "schedule",    "way",        "variant",
+	"mode",       "part",     "stage",        "grouping",    "cap_bytes",  "overlap",
+	"servers",    "stages",   "microbatches", "tp",          "pp",         "dp",
+	"ep",         "zero",     "micro_batch",  "skew",        "capacity",   "algorithm_asked",
+	"algorithm",  "dtype",    "op",           "root",        "size_bytes", "in_place",
+	"from",       "to",       "place",        "memory_from", "memory_to",  "workers",
+	"route",      "p2p",      "actor",        "direction",   "nranks",     "matrix",
+	NULL};
 
 static void add_member(struct bb_strbuf *s, const char *name, const json_t *value)
 {
@@ -242,6 +244,8 @@ static void add_member(struct bb_strbuf *s, const char *name, const json_t *valu
 		bb_strbuf_addf(s, "%" JSON_INTEGER_FORMAT " ranks", json_integer_value(value));
 	else if (json_is_integer(value))
 		bb_strbuf_addf(s, "%s %" JSON_INTEGER_FORMAT, name, json_integer_value(value));
+	else if (json_is_real(value))
+		bb_strbuf_addf(s, "%s %g", name, json_real_value(value));
 	else if (json_is_string(value))
 		bb_strbuf_add(s, json_string_value(value));
 }

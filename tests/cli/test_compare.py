@@ -118,3 +118,19 @@ def bad_input():
         acceptance("compare", empty, empty).exits(2).says(empty, "no record files (*.jsonl)")
         acceptance("compare", "/no/such", empty).exits(2).says("/no/such")
         acceptance("compare", empty, empty, "--tolerence", "5%").exits(2).says("--tolerence", "did you mean --tolerance")
+
+
+def every_record(line, *fields):
+    """Each record of a training kernel has a name of its own, also those that differ in FIELDS alone."""
+    with Folder() as f:
+        path = os.path.join(f.name, "run.jsonl")
+        run(f"{line} --backend sim --link 10GB/s,5us --json {path}").exits(0)
+        with open(path, encoding="utf-8") as file:
+            records = [r for r in map(json.loads, file) if all(field in r for field in fields)]
+        expect(len(records) > 1, f"{len(records)} records with {fields}")
+        acceptance("compare", path, path, "--all").exits(0).prints(f"# {len(records)} compared: 0 slower")
+
+
+add("parts of a layer", every_record, "tensor_parallel -g 4", "part", "way")
+add("parts of a division", every_record, "hybrid_parallel -g 8", "part", "tp")
+add("loads of experts", every_record, "moe_alltoall -g 4 --skew 0,1 --capacity 1.25", "skew", "capacity")
