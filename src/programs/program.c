@@ -36,9 +36,9 @@ static const char *name_of(const struct bb_operation *operation)
 	case BB_ACT_RECV_ANY:
 		return "receive from any";
 	case BB_ACT_RECORD:
-		return "record";
+		return "record of event";
 	case BB_ACT_WAIT:
-		return "wait";
+		return "wait for event";
 	}
 	return "unknown operation";
 }
@@ -46,7 +46,9 @@ static const char *name_of(const struct bb_operation *operation)
 void bb_program_describe(const struct bb_program *program, const struct bb_operation *operation,
 			 char text[BB_PROGRAM_TEXT])
 {
-	if (program->describe)
+	if (operation->act == BB_ACT_RECORD || operation->act == BB_ACT_WAIT)
+		snprintf(text, BB_PROGRAM_TEXT, "%s %d", name_of(operation), operation->event);
+	else if (program->describe)
 		program->describe(program, operation, text);
 	else
 		snprintf(text, BB_PROGRAM_TEXT, "%s %zu", name_of(operation), operation->item);

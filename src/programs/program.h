@@ -86,7 +86,8 @@ struct bb_program {
 	   groups. */
 	int (*group_size)(const struct bb_program *program, int group);
 	int (*member)(const struct bb_program *program, int group, int i);
-	/* TEXT = the name of OPERATION for users ("all_reduce of bucket 3"). NULL: act and item. */
+	/* TEXT = the name of OPERATION, no event, for users ("all_reduce of bucket 3"). NULL: act
+	   and item. */
 	void (*describe)(const struct bb_program *program, const struct bb_operation *operation,
 			 char text[BB_PROGRAM_TEXT]);
 };
@@ -120,7 +121,7 @@ int bb_program_rank_itself(const struct bb_program *program, int group, int i);
 /* The place of RANK among the members of GROUP, or -1. */
 int bb_program_place(const struct bb_program *program, int group, int rank);
 
-/* TEXT = the name of the operation for users. */
+/* TEXT = the name of the operation for users; an event is its number. */
 void bb_program_describe(const struct bb_program *program, const struct bb_operation *operation,
 			 char text[BB_PROGRAM_TEXT]);
 

@@ -92,8 +92,12 @@ static void test_describes(void **state)
 
 	script_open(&s, 1);
 	s.program.describe = describe;
+	script_compute(&s, 0, 0, -1);
+	FAILS(&s, "rank 0, operation 0 (forward of microbatch 3): its cost is impossible");
+	script_open(&s, 1);
+	s.program.describe = describe;
 	script_wait(&s, 0, 0, 0);
-	FAILS(&s, "rank 0, operation 0 (forward of microbatch 3): event 0 is waited for before");
+	FAILS(&s, "rank 0, operation 0 (wait for event 0): event 0 is waited for before");
 }
 
 static void test_events(void **state)
@@ -103,12 +107,12 @@ static void test_events(void **state)
 	script_open(&s, 1);
 	script_wait(&s, 0, 1, 0);
 	script_record(&s, 0, 0, 0);
-	FAILS(&s, "operation 0 (wait 0)", "event 0 is waited for before it is recorded");
+	FAILS(&s, "operation 0 (wait for event 0)", "event 0 is waited for before it is recorded");
 
 	script_open(&s, 1);
 	script_record(&s, 0, 0, 0);
 	script_record(&s, 0, 0, 0);
-	FAILS(&s, "operation 1 (record 1)", "event 0 is recorded a second time");
+	FAILS(&s, "operation 1 (record of event 0)", "event 0 is recorded a second time");
 
 	script_open(&s, 2); /* an event is a rank's own */
 	script_record(&s, 0, 0, 0);
@@ -277,7 +281,8 @@ static void test_posted_together(void **state)
 	script_recv(&s, 0, 0, 0, 1, 4);
 	script_recv(&s, 0, 0, 1, 2, 4);
 	s.operations[0][1].together = true;
-	FAILS(&s, "operation 1 (receive 1)", "posted together with an operation that is not a receive of lane 1");
+	FAILS(&s, "operation 1 (receive 1)",
+	      "posted together with an operation that is not a receive of lane 1");
 
 	script_open(&s, 3);
 	script_recv(&s, 0, 0, 0, 1, 4);

@@ -98,8 +98,6 @@ static void step_event(struct bb_operation *o, bool record, enum queue queue, si
 {
 	o->act = record ? BB_ACT_RECORD : BB_ACT_WAIT;
 	o->queue = queue;
-	o->work = BB_DDP_READY;
-	o->item = event;
 	o->event = (int)event;
 }
 
@@ -166,7 +164,6 @@ static void ddp_step_describe(const struct bb_program *program, const struct bb_
 		[BB_DDP_REDUCE] = "all-reduce of bucket",
 		[BB_DDP_BROADCAST] = "broadcast of bucket",
 		[BB_DDP_OPTIMISE] = "optimizer",
-		[BB_DDP_READY] = "event",
 	};
 	const struct bb_ddp_step *step = program->own;
 	size_t item = o->item;

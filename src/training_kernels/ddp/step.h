@@ -11,12 +11,11 @@
 /* The work of an operation. Its item is the bucket; of FORWARD and BACKWARD microbatch * buckets +
    bucket. */
 enum bb_ddp_work {
-	BB_DDP_FORWARD,
-	BB_DDP_BACKWARD,  /* until a bucket is complete */
-	BB_DDP_REDUCE,    /* a bucket's gradients, averaged */
-	BB_DDP_BROADCAST, /* a bucket's parameters, from rank 0 */
-	BB_DDP_OPTIMISE,
-	BB_DDP_READY /* events */
+	BB_DDP_FORWARD = 1, /* 0: an event */
+	BB_DDP_BACKWARD,    /* until a bucket is complete */
+	BB_DDP_REDUCE,      /* a bucket's gradients, averaged */
+	BB_DDP_BROADCAST,   /* a bucket's parameters, from rank 0 */
+	BB_DDP_OPTIMISE
 };
 
 /* The part of a step that a program has. */

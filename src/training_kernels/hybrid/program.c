@@ -285,8 +285,6 @@ static void hybrid_program_describe(const struct bb_program *program, const stru
 			 : o->work == BB_HYBRID_EMBEDDING ? "the embedding's gradient"
 			 : o->item                        ? "experts"
 							  : "gradients and parameters");
-	else if (o->act == BB_ACT_RECORD || o->act == BB_ACT_WAIT)
-		snprintf(text, BB_PROGRAM_TEXT, "event %d", o->event);
 	else if (o->act == BB_ACT_COMPUTE)
 		snprintf(text, BB_PROGRAM_TEXT, "computation");
 	else

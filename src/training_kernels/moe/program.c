@@ -107,7 +107,6 @@ static void moe_program_operation(const struct bb_program *program, int rank, si
 
 	for (; index >= piece_length(step, piece); piece++)
 		index -= piece_length(step, piece);
-	o->work = BB_MOE_EVENT;
 	switch (piece) {
 	case COUNTS:
 		moe_counts(step, o);
@@ -140,9 +139,7 @@ static void moe_program_describe(const struct bb_program *program, const struct 
 			 o->act == BB_ACT_SEND ? "to" : "from", o->item);
 	else
 		snprintf(text, BB_PROGRAM_TEXT, "%s",
-			 o->work == BB_MOE_COUNTS    ? "exchange of counts"
-			 : o->work == BB_MOE_EXPERTS ? "experts"
-						     : "event");
+			 o->work == BB_MOE_COUNTS ? "exchange of counts" : "experts");
 }
 
 void bb_moe_program(struct bb_program *program, const struct bb_moe_step *step)

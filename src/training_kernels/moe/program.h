@@ -14,8 +14,7 @@ enum bb_moe_work {
 	BB_MOE_DISPATCH = 2,
 	BB_MOE_EXPERTS = 4,
 	BB_MOE_COMBINE = 8,
-	BB_MOE_LAYER = 15,
-	BB_MOE_EVENT = 16 /* between them */
+	BB_MOE_LAYER = 15
 };
 
 /* Constant while its program is used. */

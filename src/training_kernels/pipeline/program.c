@@ -108,16 +108,9 @@ static void pipeline_program_describe(const struct bb_program *program,
 	static const char *const acts[] = {
 		[BB_ACT_COMPUTE] = "", [BB_ACT_SEND] = "send of ", [BB_ACT_RECV] = "receive of "};
 	const struct bb_pipeline_program *p = program->own;
-	struct bb_pass pass;
 	int stage;
+	const struct bb_pass pass = bb_order_pass(&p->order, operation->item, &stage);
 
-	if (operation->act == BB_ACT_RECORD || operation->act == BB_ACT_WAIT) {
-		snprintf(text, BB_PROGRAM_TEXT, "%s %d",
-			 operation->act == BB_ACT_WAIT ? "wait for event" : "event",
-			 operation->event);
-		return;
-	}
-	pass = bb_order_pass(&p->order, operation->item, &stage);
 	snprintf(text, BB_PROGRAM_TEXT, "%s%s of microbatch %d, chunk %d", acts[operation->act],
 		 bb_pass_names[pass.kind], pass.microbatch, pass.chunk);
 }

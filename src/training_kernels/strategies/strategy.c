@@ -138,8 +138,6 @@ void bb_writer_add_order(struct bb_strategy_writer *w, int rank, int from, int t
 		strategy_add(w, rank,
 			     (struct bb_operation){.act = i == 0 ? BB_ACT_RECORD : BB_ACT_WAIT,
 						   .queue = i == 0 ? from : to,
-						   .work = BB_STRATEGY_READY,
-						   .item = (size_t)event,
 						   .peer = BB_NO_PEER,
 						   .event = event});
 }
@@ -194,7 +192,6 @@ static void strategy_describe(const struct bb_program *program, const struct bb_
 		[BB_STRATEGY_REDUCE] = "sum of gradients",
 		[BB_STRATEGY_GATHER] = "all-gather of parameters",
 		[BB_STRATEGY_AVERAGE] = "average of parameters",
-		[BB_STRATEGY_READY] = "event",
 	};
 
 	if (o->act == BB_ACT_COLLECTIVE)

@@ -25,8 +25,7 @@ enum bb_strategy_work {
 	BB_STRATEGY_PULL,    /* message: part ITEM of the result to a worker */
 	BB_STRATEGY_REDUCE,  /* collective: sum of gradients */
 	BB_STRATEGY_GATHER,  /* collective: parameters from parts */
-	BB_STRATEGY_AVERAGE, /* collective: average of parameters */
-	BB_STRATEGY_READY    /* event */
+	BB_STRATEGY_AVERAGE  /* collective: average of parameters */
 };
 
 /* The setting of a step. */

@@ -43,19 +43,13 @@ static int builder_record(struct builder *b, enum queue queue)
 {
 	const int event = b->p->events++;
 
-	builder_put(b, (struct bb_operation){.act = BB_ACT_RECORD,
-					     .queue = queue,
-					     .work = BB_TW_EVENT,
-					     .event = event});
+	builder_put(b, (struct bb_operation){.act = BB_ACT_RECORD, .queue = queue, .event = event});
 	return event;
 }
 
 static void build_wait(struct builder *b, enum queue queue, int event)
 {
-	builder_put(b, (struct bb_operation){.act = BB_ACT_WAIT,
-					     .queue = queue,
-					     .work = BB_TW_EVENT,
-					     .event = event});
+	builder_put(b, (struct bb_operation){.act = BB_ACT_WAIT, .queue = queue, .event = event});
 }
 
 static void build_compute_item(struct builder *b, int work, size_t item,

@@ -160,7 +160,6 @@ static void tensor_program_describe(const struct bb_program *program, const stru
 		[BB_TW_LOSS_WHOLE] = "loss of all logits",
 		[BB_TW_ROWS] = "MLP with its first matrix by rows",
 		[BB_TW_ROWS_SUM] = "sum of that MLP",
-		[BB_TW_EVENT] = "event",
 	};
 
 	if (o->work < BB_TW_PROJECT)

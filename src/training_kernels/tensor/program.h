@@ -115,7 +115,6 @@ enum bb_tensor_work {
 	BB_TW_LOGITS,
 	BB_TW_LOSS_WHOLE,
 
-	BB_TW_EVENT,
 	BB_TW_WORKS
 };
 
