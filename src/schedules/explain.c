@@ -61,14 +61,6 @@ static void end_piece(struct explanation *p)
 		p->body.failed = true;
 }
 
-static void print_table(const struct explanation *p, struct bb_text_table *table,
-			struct bb_strbuf *out)
-{
-	table->limit = line_columns(p);
-	bb_table_print(table, out);
-	bb_table_free(table);
-}
-
 /* ---- what is sent -------------------------------------------------------------------- */
 
 static void print_messages(struct explanation *p)
@@ -78,7 +70,7 @@ static void print_messages(struct explanation *p)
 						     {"which is", "", -1},
 						     {"the receiver does", "", -1},
 						     {NULL, NULL, 0}};
-	struct bb_text_table table = {0};
+	struct bb_text_table table = {.limit = line_columns(p)};
 	struct bb_trace_message m = {0};
 	bool any = false;
 
@@ -97,12 +89,11 @@ static void print_messages(struct explanation *p)
 	}
 	bb_strbuf_addf(&p->body, "\nRound %zu of %zu\n", p->trace.round + 1,
 		       p->trace.roles[0].rounds);
-	if (any)
-		print_table(p, &table, &p->body);
-	else
-		bb_strbuf_add(&p->body, "  no message\n");
 	if (!any)
-		bb_table_free(&table);
+		bb_strbuf_add(&p->body, "  no message\n");
+	else
+		bb_table_print(&table, &p->body);
+	bb_table_free(&table);
 	end_piece(p);
 }
 
@@ -179,7 +170,7 @@ static bool is_shown(const struct explanation *p, enum bb_buffer buffer)
 static void print_columns(const struct explanation *p, enum bb_buffer buffer, size_t first,
 			  size_t end, const char *title, struct bb_strbuf *out)
 {
-	struct bb_text_table table = {0};
+	struct bb_text_table table = {.limit = line_columns(p)};
 	char text[CELL];
 
 	bb_table_column(&table, title, "", -NAME_COLUMNS);
@@ -200,7 +191,8 @@ static void print_columns(const struct explanation *p, enum bb_buffer buffer, si
 			bb_table_cell(&table, i < count ? text : "");
 		}
 	}
-	print_table(p, &table, out);
+	bb_table_print(&table, out);
+	bb_table_free(&table);
 }
 
 static void print_buffer(const struct explanation *p, enum bb_buffer buffer, const char *title,
@@ -339,13 +331,14 @@ static void print_result(struct explanation *p)
 		}
 		bb_strbuf_add(&p->body, "\n");
 	}
+	end_piece(p);
 }
 
 static void print_totals(struct explanation *p)
 {
 	static const struct bb_table_head heads[] = {
 		{"total", "", -1}, {"number", "", 1}, {"", "", -1}, {NULL, NULL, 0}};
-	struct bb_text_table table = {0};
+	struct bb_text_table table = {.limit = line_columns(p)};
 	size_t rounds, wire;
 	double cost = bb_algorithm_cost(p->trace.algorithm, p->trace.shape, &rounds, &wire);
 
@@ -360,7 +353,8 @@ static void print_totals(struct explanation *p)
 		       "memory traffic\t%.1f\tin elements copied; receiving and adding counts 1.5",
 		       cost);
 	bb_strbuf_add(&p->end, "\n");
-	print_table(p, &table, &p->end);
+	bb_table_print(&table, &p->end);
+	bb_table_free(&table);
 }
 
 /* ---- as many lines as requested ------------------------------------------------------ */
@@ -414,21 +408,21 @@ static void print_note(struct explanation *p)
 	bb_strbuf_free(&text);
 }
 
-static void print_all(struct explanation *p, struct bb_strbuf *out)
+static bool fits(const struct explanation *p)
 {
-	bb_strbuf_add(out, bb_strbuf_text(&p->intro));
-	bb_strbuf_add(out, bb_strbuf_text(&p->before));
-	bb_strbuf_add(out, bb_strbuf_text(&p->body));
-	bb_strbuf_add(out, bb_strbuf_text(&p->end));
+	return p->view->above + lines_of(&p->intro) + lines_of(&p->before) + lines_of(&p->body) +
+		       lines_of(&p->end) <=
+	       BB_EXPLAIN_LINES;
 }
 
-/* What fits into the lines; little of the rounds on a terminal of few columns. */
-static void print_beginning(struct explanation *p, struct bb_strbuf *out)
+/* Everything, or what fits into the lines: little of the rounds on a terminal of few columns. */
+static void print_all(struct explanation *p, struct bb_strbuf *out)
 {
+	const bool whole = p->view->all || fits(p);
 	const size_t before = lines_of(&p->before);
 	const size_t others =
 		p->view->above + lines_of(&p->intro) + lines_of(&p->end) + lines_of(&p->note);
-	size_t room = others < BB_EXPLAIN_LINES ? BB_EXPLAIN_LINES - others : 0;
+	size_t room = whole ? SIZE_MAX : others < BB_EXPLAIN_LINES ? BB_EXPLAIN_LINES - others : 0;
 
 	bb_strbuf_add(out, bb_strbuf_text(&p->intro));
 	if (p->npieces > 0 && before + count_lines(&p->body, p->pieces[0]) <= room) {
@@ -437,14 +431,7 @@ static void print_beginning(struct explanation *p, struct bb_strbuf *out)
 	}
 	bb_strbuf_add_bytes(out, bb_strbuf_text(&p->body), bytes_that_fit(p, room));
 	bb_strbuf_add(out, bb_strbuf_text(&p->end));
-	bb_strbuf_add(out, bb_strbuf_text(&p->note));
-}
-
-static bool fits(const struct explanation *p)
-{
-	return p->view->above + lines_of(&p->intro) + lines_of(&p->before) + lines_of(&p->body) +
-		       lines_of(&p->end) <=
-	       BB_EXPLAIN_LINES;
+	bb_strbuf_add(out, whole ? "" : bb_strbuf_text(&p->note));
 }
 
 static void explanation_close(struct explanation *p)
@@ -476,10 +463,8 @@ bb_status bb_explain(struct bb_strbuf *out, const struct bb_algorithm *algorithm
 	if (bb_strbuf_failed(&p.intro) || bb_strbuf_failed(&p.before) ||
 	    bb_strbuf_failed(&p.body) || bb_strbuf_failed(&p.end) || bb_strbuf_failed(&p.note))
 		out->failed = true;
-	else if (view->all || fits(&p))
-		print_all(&p, out);
 	else
-		print_beginning(&p, out);
+		print_all(&p, out);
 	if (bb_strbuf_failed(out))
 		st = bb_no_memory(error, "the explanation of a schedule");
 out:

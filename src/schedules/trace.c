@@ -34,18 +34,6 @@ static const struct bb_step *receipt_of(const struct bb_trace *p, int sender, in
 	return NULL;
 }
 
-static const struct bb_step *sending_of(const struct bb_trace *p, int receiver, int k, int peer)
-{
-	for (int i = 0; i < p->nsteps[peer]; i++) {
-		const struct bb_step *step = &p->steps[peer][i];
-
-		if (step->kind == BB_SEND && step->peer == receiver &&
-		    receipt_of(p, peer, i) == &p->steps[receiver][k])
-			return step;
-	}
-	return NULL;
-}
-
 bool bb_trace_next(const struct bb_trace *p, struct bb_trace_message *m)
 {
 	for (; m->next_rank < p->shape->nranks; m->next_rank++, m->next_step = 0) {
@@ -70,40 +58,26 @@ bool bb_trace_next(const struct bb_trace *p, struct bb_trace_message *m)
 
 /* ---- rounds -------------------------------------------------------------------------- */
 
-static void add_symbol(struct bb_symbol *sum, const struct bb_symbol *from)
+/* The elements that STEP of RANK writes become what it reads there, or nothing. */
+static void take_own(struct bb_trace *p, int rank, const struct bb_step *step)
 {
-	sum->ranks |= from->ranks;
-	sum->index = from->index;
+	struct bb_symbol *dst = bb_symbols_at(&p->symbols[rank], step->dst);
+
+	for (size_t i = 0; i < step->count; i++)
+		dst[i] = step->kind == BB_RECV ? (struct bb_symbol){0, 0, false}
+					       : bb_symbols_at(&p->symbols[rank], step->src)[i];
 }
 
-/* No step uses what another step of the round writes, so their order does not matter. */
-static void apply_step(struct bb_trace *p, int rank, int k)
+static void take_message(struct bb_trace *p, const struct bb_trace_message *m)
 {
-	const struct bb_step *step = &p->steps[rank][k];
-	const struct bb_step *sent[2] = {NULL, NULL};
-	int peers[2] = {step->peer, step->peer2};
+	struct bb_symbol *dst = bb_symbols_at(&p->symbols[m->to], m->receipt->dst);
 
-	if (step->kind == BB_SEND) {
-		p->messages++;
-		p->elements += step->count;
-		return;
+	for (size_t i = 0; i < m->send->count; i++) {
+		dst[i].ranks |= m->content[i].ranks;
+		dst[i].index = m->content[i].index;
 	}
-	for (int i = 0; i < 2; i++) {
-		if (step->kind != BB_COPY && peers[i] != BB_NO_PEER)
-			sent[i] = sending_of(p, rank, k, peers[i]);
-	}
-	for (size_t i = 0; i < step->count; i++) {
-		struct bb_symbol sum = {0, 0, false};
-
-		if (step->kind != BB_RECV)
-			add_symbol(&sum, bb_symbols_at(&p->symbols[rank], step->src) + i);
-		for (int s = 0; s < 2; s++) {
-			if (sent[s])
-				add_symbol(&sum,
-					   bb_symbols_at(&p->symbols[peers[s]], sent[s]->src) + i);
-		}
-		bb_symbols_at(&p->symbols[rank], step->dst)[i] = sum;
-	}
+	p->messages++;
+	p->elements += m->send->count;
 }
 
 bool bb_trace_begin(struct bb_trace *p)
@@ -116,11 +90,19 @@ bool bb_trace_begin(struct bb_trace *p)
 	return true;
 }
 
+/* No step uses what another step of the round writes on its rank, so their order does not matter.
+ */
 void bb_trace_apply(struct bb_trace *p)
 {
+	struct bb_trace_message m = {0};
+
 	for (int rank = 0; rank < p->shape->nranks; rank++)
 		for (int k = 0; k < p->nsteps[rank]; k++)
-			apply_step(p, rank, k);
+			if (p->steps[rank][k].kind != BB_SEND)
+				take_own(p, rank, &p->steps[rank][k]);
+	while (bb_trace_next(p, &m))
+		if (m.from != m.to)
+			take_message(p, &m);
 	p->round++;
 }
 
