@@ -260,20 +260,28 @@ bb_status bb_engine_deliver(struct bb_engine *e, const struct bb_record_kind *ki
 	return bb_sinks_record(&e->run->sinks, kind, record);
 }
 
+bb_status bb_engine_comment_lines(struct bb_engine *e, struct bb_strbuf *lines)
+{
+	bb_status status;
+
+	bb_ticker_hide(&e->run->ticker);
+	if (bb_strbuf_failed(lines))
+		status = bb_no_memory(&e->run->error, "a comment");
+	else
+		status = bb_sinks_comment(&e->run->sinks, bb_strbuf_text(lines));
+	bb_strbuf_free(lines);
+	return status;
+}
+
 bb_status bb_engine_comment(struct bb_engine *e, const char *format, ...)
 {
 	struct bb_strbuf line = {0};
-	bb_status status = BB_EINTERNAL;
 	va_list args;
 
 	va_start(args, format);
 	bb_strbuf_vaddf(&line, format, args);
 	va_end(args);
-	bb_ticker_hide(&e->run->ticker);
-	if (!bb_strbuf_failed(&line))
-		status = bb_sinks_comment(&e->run->sinks, bb_strbuf_text(&line));
-	bb_strbuf_free(&line);
-	return status;
+	return bb_engine_comment_lines(e, &line);
 }
 
 bb_status bb_engine_skip(struct bb_engine *e, const struct bb_skip_record *record)

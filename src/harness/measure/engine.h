@@ -224,9 +224,11 @@ BB_MUST bb_status bb_engine_sample(struct bb_engine *engine, const struct bb_sam
 BB_MUST bb_status bb_engine_agree_to_stop(struct bb_engine *engine, bool precise, double began,
 					  bool *stop);
 
-/* Print the '#' line FORMAT in the text of collectives, at any time. Rank 0 only. */
+/* Print the '#' line FORMAT in the text, at any time. Rank 0 only. */
 BB_MUST bb_status bb_engine_comment(struct bb_engine *engine, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/* The same with '#' LINES, which are freed. */
+BB_MUST bb_status bb_engine_comment_lines(struct bb_engine *engine, struct bb_strbuf *lines);
 
 /* ---- rank 0's results ------------------------------------------------------------------------ */
 

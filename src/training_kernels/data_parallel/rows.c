@@ -245,10 +245,9 @@ static void add_best(const struct bb_dp_sweep *s, struct bb_strbuf *out)
 	free(list);
 }
 
-static bb_status deliver_notes(const struct bb_dp_sweep *s)
+static bb_status deliver_notes(struct bb_dp_sweep *s)
 {
 	struct bb_strbuf out = {0};
-	bb_status status;
 
 	if (!s->dp->options.train_given)
 		add_formulas(s, &out);
@@ -261,12 +260,7 @@ static bb_status deliver_notes(const struct bb_dp_sweep *s)
 		dp_add_notes(s, i, &out);
 	if (!s->dp->options.train_given)
 		add_best(s, &out);
-	if (bb_strbuf_failed(&out))
-		status = bb_no_memory(&s->engine.run->error, "the rows");
-	else
-		status = bb_sinks_comment(&s->engine.run->sinks, bb_strbuf_text(&out));
-	bb_strbuf_free(&out);
-	return status;
+	return bb_engine_comment_lines(&s->engine, &out);
 }
 
 /* ---- delivery -------------------------------------------------------------------------------- */

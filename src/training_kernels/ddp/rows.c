@@ -283,10 +283,9 @@ static void add_same_caps(const struct bb_ddp_sweep *s, struct bb_strbuf *out)
 
 static bb_status recommend(const struct rows *rows)
 {
-	const struct bb_ddp_sweep *s = rows->sweep;
+	struct bb_ddp_sweep *s = rows->sweep;
 	struct bb_candidate *list = calloc(rows->n, sizeof(*list));
 	struct bb_strbuf out = {.failed = !list};
-	bb_status status;
 
 	for (size_t a = 0; a < s->ddp->options.nalgorithms; a++) {
 		const struct bb_ddp_trial *start = trial_find(s, BB_DDP_START, 0, a);
@@ -301,13 +300,8 @@ static bb_status recommend(const struct rows *rows)
 	add_same_caps(s, &out);
 	for (int overlap = 0; overlap < 2 && list; overlap++)
 		add_best(rows, overlap == 1, list, &out);
-	if (bb_strbuf_failed(&out))
-		status = bb_no_memory(&s->engine.run->error, "the rows");
-	else
-		status = bb_sinks_comment(&s->engine.run->sinks, bb_strbuf_text(&out));
-	bb_strbuf_free(&out);
 	free(list);
-	return status;
+	return bb_engine_comment_lines(&s->engine, &out);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */

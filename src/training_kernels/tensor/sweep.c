@@ -175,12 +175,9 @@ static bb_status tensor_deliver(struct sweep *s)
 
 static bb_status deliver_unchecked(struct sweep *s, const char *reason)
 {
-	char text[256];
-
 	if (!bb_engine_leads(&s->engine))
 		return BB_OK;
-	snprintf(text, sizeof(text), "# Not compared with unsplit modules: %s\n", reason);
-	return bb_sinks_comment(&s->engine.run->sinks, text);
+	return bb_engine_comment(&s->engine, "# Not compared with unsplit modules: %s\n", reason);
 }
 
 static bb_status tensor_check_parts(struct sweep *s)
