@@ -176,7 +176,6 @@ bb_status bb_tensor_program_make(struct bb_tensor_program *p, const struct bb_te
 	p->program = (struct bb_program){
 		.own = p,
 		.nranks = nranks,
-		.algorithm = form->algorithm,
 		.length = tensor_program_length,
 		.operation = tensor_program_operation,
 		.group_size = bb_program_all_ranks,

@@ -133,7 +133,6 @@ struct bb_tensor_form {
 	/* Real matrices: computations without time are included, and gradients of weights that all
 	   ranks hold are summed. */
 	bool real;
-	const char *algorithm; /* as in struct bb_program */
 };
 
 struct bb_tensor_program {

@@ -393,67 +393,55 @@ struct route {
 	int in, out;
 };
 
-static struct route route_of_layer(const struct bb_tensor_state *s, int work, int whose)
+/* That of WORK, with K as in bb_tensor_compute. What is not gathered or scattered is summed in
+   place. */
+static struct route route_of(const struct bb_tensor_state *s, int work, int k)
 {
+	static const struct route routes[BB_TW_WORKS] = {
+		[BB_TW_GATHER] = {BB_TS_NORM, BB_TS_GATHERED},
+		[BB_TW_SUM] = {BB_TS_PARTIAL, BB_TS_SUM},
+		[BB_TW_GATHER_AGAIN] = {BB_TS_NORM, BB_TS_GATHERED},
+		[BB_TW_BACK_SUM] = {BB_TS_BACK_PARTIAL, BB_TS_BACK_SUM},
+		[BB_TW_TO_HEADS] = {BB_TS_PACKED, BB_TS_HEADS},
+		[BB_TW_TO_TOKENS] = {BB_TS_OUT_HEADS, BB_TS_OUT_PACKED},
+		[BB_TW_BACK_TO_HEADS] = {BB_TS_OUT_PACKED, BB_TS_DOUT_HEADS},
+		[BB_TW_BACK_TO_TOKENS] = {BB_TS_DHEADS, BB_TS_PACKED},
+		[BB_TW_REDUCE_WEIGHTS] = {BB_TS_DWEIGHTS, BB_TS_DWEIGHTS},
+		[BB_TW_EMBED_SUM] = {BB_TS_EMBEDDED, BB_TS_EMBEDDED_SUM},
+		[BB_TW_EMBED_GATHER] = {BB_TS_DEMBEDDED, BB_TS_DEMBEDDED_GATHERED},
+		[BB_TW_ALL_MAX] = {BB_TS_LOGITS_MOST, BB_TS_LOGITS_MOST},
+		[BB_TW_ALL_TARGET] = {BB_TS_TARGET, BB_TS_TARGET},
+		[BB_TW_ALL_EXP] = {BB_TS_LOGITS_EXP, BB_TS_LOGITS_EXP},
+		[BB_TW_LOGITS] = {BB_TS_LOGITS, BB_TS_LOGITS_ALL},
+		[BB_TW_ROWS_SUM] = {BB_TS_ROWS_OUT, BB_TS_ROWS_OUT},
+	};
+	const int from = k % 2, to = (k + 1) % 2;
+
 	switch (work) {
-	case BB_TW_GATHER:
-	case BB_TW_GATHER_AGAIN:
-		return (struct route){BB_TS_NORM + whose, BB_TS_GATHERED + whose};
 	case BB_TW_BACK_GATHER:
-		return (struct route){whose ? BB_TS_DZ : BB_TS_DX + 1, BB_TS_BACK_GATHERED + whose};
-	case BB_TW_SUM:
-		return (struct route){BB_TS_PARTIAL + whose,
-				      (bb_tensor_gathers(s) ? BB_TS_SUM : BB_TS_PARTIAL) + whose};
-	default: /* BACK_SUM */
-		return (struct route){BB_TS_BACK_PARTIAL + whose,
-				      (bb_tensor_gathers(s) ? BB_TS_BACK_SUM : BB_TS_BACK_PARTIAL) +
-					      whose};
-	}
-}
-
-static struct route route_of(const struct bb_tensor_state *s, int work, int item)
-{
-	const int from = item % 2, to = (item + 1) % 2;
-
-	if (work < BB_TW_PROJECT)
-		return route_of_layer(s, work - work % 2, work % 2);
-	switch (work) {
-	case BB_TW_TO_HEADS:
-		return (struct route){BB_TS_PACKED + item, BB_TS_HEADS + item};
-	case BB_TW_TO_TOKENS:
-		return (struct route){BB_TS_OUT_HEADS, BB_TS_OUT_PACKED};
-	case BB_TW_BACK_TO_HEADS:
-		return (struct route){BB_TS_OUT_PACKED, BB_TS_DOUT_HEADS};
-	case BB_TW_BACK_TO_TOKENS:
-		return (struct route){BB_TS_DHEADS + item, BB_TS_PACKED + item};
+		return (struct route){k ? BB_TS_DZ : BB_TS_DX + 1, BB_TS_BACK_GATHERED + k};
 	case BB_TW_PASS:
 		return (struct route){BB_TS_BLOCK + from, BB_TS_BLOCK + to};
 	case BB_TW_BACK_PASS:
 		return (struct route){BB_TS_DBLOCK + from, BB_TS_DBLOCK + to};
-	case BB_TW_REDUCE_WEIGHTS:
-		return (struct route){BB_TS_DWEIGHTS + item, BB_TS_DWEIGHTS + item};
+	case BB_TW_SUM:
+	case BB_TW_BACK_SUM:
+		if (!bb_tensor_gathers(s))
+			return (struct route){routes[work].in + k, routes[work].in + k};
+		break;
 	case BB_TW_EMBED_SUM:
-		return (struct route){bb_tensor_gathers(s) ? BB_TS_EMBEDDED : BB_TS_EMBEDDED_SUM,
-				      BB_TS_EMBEDDED_SUM};
-	case BB_TW_EMBED_GATHER:
-		return (struct route){BB_TS_DEMBEDDED, BB_TS_DEMBEDDED_GATHERED};
-	case BB_TW_ALL_MAX:
-		return (struct route){BB_TS_LOGITS_MOST, BB_TS_LOGITS_MOST};
-	case BB_TW_ALL_TARGET:
-		return (struct route){BB_TS_TARGET, BB_TS_TARGET};
-	case BB_TW_ALL_EXP:
-		return (struct route){BB_TS_LOGITS_EXP, BB_TS_LOGITS_EXP};
-	case BB_TW_LOGITS:
-		return (struct route){BB_TS_LOGITS, BB_TS_LOGITS_ALL};
-	default:
-		return (struct route){BB_TS_ROWS_OUT, BB_TS_ROWS_OUT};
+		if (!bb_tensor_gathers(s))
+			return (struct route){BB_TS_EMBEDDED_SUM, BB_TS_EMBEDDED_SUM};
 	}
+	return (struct route){routes[work].in + k, routes[work].out + k};
 }
 
 void bb_tensor_buffers(struct bb_tensor_state *s, const struct bb_operation *o, void **in,
 		       void **out)
 {
-	const struct route route = route_of(s, o->work, (int)o->item);
+	const int whose = o->work % 2;
+	const struct route route = o->work < BB_TW_PROJECT ? route_of(s, o->work - whose, whose)
+							   : route_of(s, o->work, (int)o->item);
 
 	*in = s->slots[route.in];
 	*out = s->slots[route.out];
