@@ -1,6 +1,7 @@
 #include "schedules/trace.h"
 
 #include "schedules/checker.h"
+#include "schedules/parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -177,11 +178,6 @@ size_t bb_trace_least_elements(const struct bb_trace *p)
 
 int bb_trace_least(const struct bb_trace *p)
 {
-	int rounds = 0;
-
-	if (p->algorithm->collective == &bb_sendrecv)
-		return p->shape->nranks > 1;
-	while (1 << rounds < p->shape->nranks)
-		rounds++;
-	return rounds;
+	return p->algorithm->collective == &bb_sendrecv ? p->shape->nranks > 1
+							: bb_log2_up(p->shape->nranks);
 }

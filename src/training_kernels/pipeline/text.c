@@ -7,22 +7,14 @@
 #include "core/recommend.h"
 #include "training_kernels/pipeline/pipeline.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define MARGIN 9      /* of a Gantt chart: "#    0 |" and "|" */
 #define NARROW 40     /* least width of a chart */
 #define MOST_LINES 16 /* with more stages, they are in the records alone */
-
-/* A schedule that may be the best. */
-struct candidate {
-	char name[BB_CANDIDATE_TEXT];
-	double step_us, low_us, high_us, span_us, ideal_us;
-	int64_t peak_bytes;
-	bool predicted, exact; /* predicted or simulated without noise */
-};
 
 struct text {
 	struct bb_sink sink;
@@ -30,8 +22,10 @@ struct text {
 	int64_t published;                      /* stages of a row as published; 0: none */
 	struct bb_pass_record *passes;          /* of a chart that is not drawn yet */
 	size_t n, room;
-	struct candidate *candidates;
-	size_t ncandidates, candidate_room;
+	/* Schedules that may be the best, in order of their memory, which decides among equals;
+	   what their arrays point to is gone. */
+	struct bb_pipeline_record *kept;
+	size_t nkept, kept_room;
 };
 
 static struct text *text_of(struct bb_sink *sink)
@@ -123,37 +117,23 @@ static void add_stage(struct bb_text_table *t, const struct bb_pipeline_record *
 		bb_table_cellf(t, "%.0f", r->layers.values[s]);
 }
 
-/* Candidates are in order of their memory, which decides among equals. */
-static void keep_candidate(struct text *t, const struct bb_pipeline_record *r)
+static void keep_schedule(struct text *t, const struct bb_pipeline_record *r)
 {
-	const bool predicted = !r->compute;
-	struct candidate *c = BB_ARRAY_ADD(t->candidates, t->ncandidates, t->candidate_room);
-	char bytes[BB_UNIT_TEXT];
+	struct bb_pipeline_record *kept = BB_ARRAY_ADD(t->kept, t->nkept, t->kept_room);
 
-	if (!c) {
-		t->sink.out.failed = true;
+	t->sink.out.failed |= !kept;
+	if (!kept)
 		return;
-	}
-	for (; c > t->candidates && c[-1].peak_bytes > r->peak_bytes; c--)
-		*c = c[-1];
-	*c = (struct candidate){.peak_bytes = r->peak_bytes,
-				.step_us = predicted ? r->predicted_us : r->p50_us,
-				.low_us = r->min_us,
-				.high_us = r->max_us,
-				.span_us = r->predicted_span_us,
-				.ideal_us = r->ideal_us,
-				.predicted = predicted,
-				.exact = predicted || (t->sink.run->virtual_time &&
-						       isnan(t->sink.run->link_noise))};
-	snprintf(c->name, sizeof(c->name), "%s (peak %s)", r->schedule,
-		 bb_format_bytes(bytes, (uint64_t)r->peak_bytes));
+	for (; kept > t->kept && kept[-1].peak_bytes > r->peak_bytes; kept--)
+		*kept = kept[-1];
+	*kept = *r;
 }
 
 static void text_add_rows(struct text *t, const struct bb_pipeline_record *r)
 {
 	const char *found = t->sink.run->virtual_time ? "simulated" : "measured";
 
-	keep_candidate(t, r);
+	keep_schedule(t, r);
 	add_predicted(&t->schedules, r);
 	if (r->compute)
 		add_found(&t->schedules, r, found);
@@ -175,11 +155,11 @@ static void text_add_rows(struct text *t, const struct bb_pipeline_record *r)
 
 /* ---- the best -------------------------------------------------------------------------------- */
 
-/* OWN of a candidate is that of the text; its time is a step's or a stage's. */
+/* OWN of a candidate is its record; its time is a step's or a stage's. */
 static void bubble_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
 			 struct bb_strbuf *out)
 {
-	const struct candidate *a = ahead->own, *b = behind->own;
+	const struct bb_pipeline_record *a = ahead->own, *b = behind->own;
 	const double bubble =
 		behind->seconds - 1e-6 * b->ideal_us - (ahead->seconds - 1e-6 * a->ideal_us);
 	char text[BB_UNIT_TEXT];
@@ -187,29 +167,39 @@ static void bubble_cause(const struct bb_candidate *ahead, const struct bb_candi
 	bb_strbuf_addf(out, "its bubble is %s longer", bb_format_duration(text, bubble));
 }
 
-/* The best by the step, or by the stage. */
+/* Are the times predicted, or simulated without noise? */
+static bool is_exact(const struct text *t)
+{
+	return !t->kept[0].compute || (t->sink.run->virtual_time && isnan(t->sink.run->link_noise));
+}
+
+/* The best by the step, or by the predicted stage. */
 static void add_best(struct text *t, bool by_stage)
 {
-	struct bb_candidate *list = calloc(t->ncandidates, sizeof(*list));
-	struct bb_recommendation choice = {
-		.subject = by_stage ? "schedule by stage time" : "schedule by step time",
-		.noise = t->candidates[0].exact ? NULL : "their ranges overlap",
-		.unit = "",
-		.list = list,
-		.n = list ? t->ncandidates : 0,
-		.preference = "no more memory",
-		.cause = bubble_cause};
+	struct bb_candidate *list = calloc(t->nkept, sizeof(*list));
+	struct bb_recommendation choice = {.subject = by_stage ? "schedule by stage time"
+							       : "schedule by step time",
+					   .noise = is_exact(t) ? NULL : "their ranges overlap",
+					   .unit = "",
+					   .list = list,
+					   .n = list ? t->nkept : 0,
+					   .preference = "no more memory",
+					   .cause = bubble_cause};
 
 	t->sink.out.failed |= !list;
 	for (size_t i = 0; i < choice.n; i++) {
-		const struct candidate *c = &t->candidates[i];
+		const struct bb_pipeline_record *r = &t->kept[i];
+		const double us = by_stage     ? r->predicted_span_us
+				  : r->compute ? r->p50_us
+					       : r->predicted_us;
+		char bytes[BB_UNIT_TEXT];
 
-		list[i] = (struct bb_candidate){.seconds =
-							1e-6 * (by_stage ? c->span_us : c->step_us),
-						.low = 1e-6 * c->low_us,
-						.high = 1e-6 * c->high_us,
-						.own = c};
-		memcpy(list[i].name, c->name, sizeof(list[i].name));
+		list[i] = (struct bb_candidate){.seconds = 1e-6 * us,
+						.low = 1e-6 * r->min_us,
+						.high = 1e-6 * r->max_us,
+						.own = r};
+		snprintf(list[i].name, sizeof(list[i].name), "%s (peak %s)", r->schedule,
+			 bb_format_bytes(bytes, (uint64_t)r->peak_bytes));
 	}
 	bb_recommend(&choice, &t->sink.out);
 	free(list);
@@ -223,17 +213,15 @@ static bb_status text_draw(struct text *t)
 	const char *no_colour = getenv("NO_COLOR");
 	FILE *file = t->sink.file;
 	const bool terminal = isatty(fileno(file));
+	const int columns = bb_terminal_limit(file, INT_MAX);
+	const int width = (columns < INT_MAX ? columns : BB_TABLE_LIMIT) - MARGIN;
 	struct bb_strbuf chart = {0};
-	struct winsize size;
-	int width = BB_TABLE_LIMIT;
 	bb_status status;
 
 	if (t->n == 0)
 		return BB_OK;
-	if (terminal && ioctl(fileno(file), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-		width = size.ws_col;
-	width = width - MARGIN < NARROW ? NARROW : width - MARGIN;
-	bb_pipeline_gantt(&chart, t->passes, t->n, width, terminal && !(no_colour && *no_colour));
+	bb_pipeline_gantt(&chart, t->passes, t->n, width < NARROW ? NARROW : width,
+			  terminal && !(no_colour && *no_colour));
 	t->n = 0;
 	status = bb_sink_draw(&t->sink, &chart);
 	bb_strbuf_free(&chart);
@@ -308,9 +296,9 @@ static bb_status text_end(struct bb_sink *sink, const struct bb_end_record *end)
 
 	text_flush(sink);
 	/* Measured times of stages have no interval. */
-	if (t->ncandidates > 0 && t->candidates[0].predicted)
+	if (t->nkept > 0 && !t->kept[0].compute)
 		add_best(t, true);
-	if (t->ncandidates > 0)
+	if (t->nkept > 0)
 		add_best(t, false);
 	return bb_text_end(sink, end);
 }
@@ -322,7 +310,7 @@ static void text_release(struct bb_sink *sink)
 	bb_table_free(&t->schedules);
 	bb_table_free(&t->stages);
 	free(t->passes);
-	free(t->candidates);
+	free(t->kept);
 }
 
 static const struct bb_sink_ops pipeline_ops = {
