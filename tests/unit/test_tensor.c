@@ -283,9 +283,9 @@ static void open_smooth(struct whole *w, const struct bb_tensor_scheme *scheme)
 
 static void compute(struct whole *w)
 {
-	for (size_t i = 0; i < w->program.n; i++)
-		if (w->program.list[i].act == BB_ACT_COMPUTE)
-			bb_tensor_compute(&w->state, &w->program.list[i]);
+	for (size_t i = 0; i < w->program.tape.n; i++)
+		if (w->program.tape.list[i].act == BB_ACT_COMPUTE)
+			bb_tensor_compute(&w->state, &w->program.tape.list[i]);
 }
 
 static void close_whole(struct whole *w)
@@ -460,7 +460,7 @@ static void play_team(struct team *t, const struct bb_tensor_scheme *scheme,
 	double end;
 
 	t->missing = missing;
-	t->moved = calloc(t->program.n, sizeof(*t->moved));
+	t->moved = calloc(t->program.tape.n, sizeof(*t->moved));
 	assert_non_null(t->moved);
 	for (size_t r = 0; r < TEAM; r++) {
 		struct bb_tensor_state *s = &t->ranks[r];
@@ -537,8 +537,8 @@ static void check_team(const struct bb_tensor_scheme *scheme)
 	make(&t.program, &form, TEAM);
 	if (wrong_without(&t, scheme, &w.state, NULL) > 0)
 		fail_msg("%s of %s is wrong", scheme->name, scheme->part);
-	for (size_t i = 0; i < t.program.n; i++) {
-		const struct bb_operation *o = &t.program.list[i];
+	for (size_t i = 0; i < t.program.tape.n; i++) {
+		const struct bb_operation *o = &t.program.tape.list[i];
 
 		if ((o->act == BB_ACT_COLLECTIVE || o->act == BB_ACT_RECV) &&
 		    wrong_without(&t, scheme, &w.state, o) == 0)

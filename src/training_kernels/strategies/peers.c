@@ -4,37 +4,37 @@
 #include "training_kernels/strategies/writer.h"
 
 /* The batches, a collective of their gradients, and the update. */
-static void peers_write_rank(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
+static void peers_write_rank(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
 			     int rank)
 {
 	const size_t part = bb_part_count(s->elements, s->active, 0);
 
 	bb_writer_add_batches(w, rank);
 	if (s->active > 1) {
-		bb_writer_add_order(w, rank, COMPUTING, SENDING);
-		if (w->program->strategy == &bb_strategy_zero)
+		bb_tape_order(&w->tapes[rank], COMPUTING, SENDING);
+		if (w->strategy == &bb_strategy_zero)
 			bb_writer_add_collective(w, rank, BB_STRATEGY_REDUCE, &bb_reduce_scatter,
 						 part);
 		else
 			bb_writer_add_collective(w, rank, BB_STRATEGY_REDUCE, &bb_all_reduce,
 						 s->elements);
-		bb_writer_add_order(w, rank, SENDING, COMPUTING);
+		bb_tape_order(&w->tapes[rank], SENDING, COMPUTING);
 	}
 	bb_writer_add_real(w, rank, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
-	if (s->active > 1 && w->program->strategy == &bb_strategy_zero) {
-		bb_writer_add_order(w, rank, COMPUTING, SENDING);
+	if (s->active > 1 && w->strategy == &bb_strategy_zero) {
+		bb_tape_order(&w->tapes[rank], COMPUTING, SENDING);
 		bb_writer_add_collective(w, rank, BB_STRATEGY_GATHER, &bb_all_gather, part);
 	}
 }
 
-static void peers_write(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
+static void peers_write(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
 {
 	for (int rank = 0; rank < s->active; rank++)
 		peers_write_rank(w, s, rank);
 }
 
 /* Each rank updates by its own gradients, until parameters are averaged. */
-static void write_average(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
+static void write_average(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
 {
 	for (int rank = 0; rank < s->active; rank++) {
 		for (size_t k = 0; k < s->every; k++) {
@@ -43,9 +43,9 @@ static void write_average(struct bb_strategy_writer *w, const struct bb_strategy
 		}
 		if (s->active == 1)
 			continue;
-		bb_writer_add_order(w, rank, COMPUTING, SENDING);
+		bb_tape_order(&w->tapes[rank], COMPUTING, SENDING);
 		bb_writer_add_collective(w, rank, BB_STRATEGY_AVERAGE, &bb_all_reduce, s->elements);
-		bb_writer_add_order(w, rank, SENDING, COMPUTING);
+		bb_tape_order(&w->tapes[rank], SENDING, COMPUTING);
 		bb_writer_add_real(w, rank, COMPUTING, BB_STRATEGY_AVERAGE, 0);
 	}
 }

@@ -5,30 +5,30 @@
  */
 #include "training_kernels/strategies/writer.h"
 
-static void root_write_root(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
+static void root_write_root(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
 {
 	for (int worker = 1; worker < s->active; worker++)
-		bb_writer_add_send(w, 0, BB_STRATEGY_PULL, worker, 0, 1);
+		bb_writer_add_send(w, 0, BB_STRATEGY_PULL, worker, 0);
 	bb_writer_add_batches(w, 0);
 	for (int worker = 1; worker < s->active; worker++)
-		bb_writer_add_recv(w, 0, BB_STRATEGY_PUSH, worker, 0, 1);
-	bb_writer_add_order(w, 0, RECEIVING, COMPUTING);
+		bb_writer_add_recv(w, 0, BB_STRATEGY_PUSH, worker, 0);
+	bb_tape_order(&w->tapes[0], RECEIVING, COMPUTING);
 	for (int worker = 1; worker < s->active; worker++)
 		bb_writer_add_real(w, 0, COMPUTING, BB_STRATEGY_ADD, (size_t)worker);
 	/* Parameters stay unchanged until the last worker has them. */
-	bb_writer_add_order(w, 0, SENDING, COMPUTING);
+	bb_tape_order(&w->tapes[0], SENDING, COMPUTING);
 	bb_writer_add_real(w, 0, COMPUTING, BB_STRATEGY_UPDATE, 0);
 }
 
-static void root_write(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
+static void root_write(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
 {
 	root_write_root(w, s);
 	for (int worker = 1; worker < s->active; worker++) {
-		bb_writer_add_recv(w, worker, BB_STRATEGY_PULL, 0, 0, 1);
-		bb_writer_add_order(w, worker, RECEIVING, COMPUTING);
+		bb_writer_add_recv(w, worker, BB_STRATEGY_PULL, 0, 0);
+		bb_tape_order(&w->tapes[worker], RECEIVING, COMPUTING);
 		bb_writer_add_batches(w, worker);
-		bb_writer_add_order(w, worker, COMPUTING, SENDING);
-		bb_writer_add_send(w, worker, BB_STRATEGY_PUSH, 0, 0, 1);
+		bb_tape_order(&w->tapes[worker], COMPUTING, SENDING);
+		bb_writer_add_send(w, worker, BB_STRATEGY_PUSH, 0, 0);
 	}
 }
 

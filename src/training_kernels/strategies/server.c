@@ -30,55 +30,55 @@ static const char *server_refuses(const struct bb_strategy_setting *s)
 }
 
 /* Both ends of the gradients from WORKER to SERVER, and of the answer. */
-static void write_push(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
+static void write_push(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
 		       int worker, int server)
 {
 	const int rank = worker_rank(s, worker);
 
 	if (rank != server) {
-		bb_writer_add_send(w, rank, BB_STRATEGY_PUSH, server, (size_t)server, s->servers);
-		bb_writer_add_recv(w, server, BB_STRATEGY_PUSH, rank, (size_t)server, s->servers);
+		bb_writer_add_send(w, rank, BB_STRATEGY_PUSH, server, (size_t)server);
+		bb_writer_add_recv(w, server, BB_STRATEGY_PUSH, rank, (size_t)server);
 	}
 	bb_writer_add_real(w, server, RECEIVING, BB_STRATEGY_ADD, (size_t)worker);
 }
 
-static void write_pull(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
+static void write_pull(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
 		       int worker, int server)
 {
 	const int rank = worker_rank(s, worker);
 
 	if (rank == server)
 		return;
-	bb_writer_add_send(w, server, BB_STRATEGY_PULL, rank, (size_t)server, s->servers);
-	bb_writer_add_recv(w, rank, BB_STRATEGY_PULL, server, (size_t)server, s->servers);
+	bb_writer_add_send(w, server, BB_STRATEGY_PULL, rank, (size_t)server);
+	bb_writer_add_recv(w, rank, BB_STRATEGY_PULL, server, (size_t)server);
 }
 
-static void in_rounds(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
-		      void (*write)(struct bb_strategy_writer *, const struct bb_strategy_setting *,
-				    int, int))
+static void in_rounds(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
+		      void (*write)(struct bb_strategy_program *,
+				    const struct bb_strategy_setting *, int, int))
 {
 	for (int round = 0; round < s->servers; round++)
 		for (int worker = 0; worker < workers_of(s); worker++)
 			write(w, s, worker, (worker + round) % s->servers);
 }
 
-static void server_write(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
+static void server_write(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
 {
 	const int workers = workers_of(s);
 
 	for (int worker = 0; worker < workers; worker++) {
 		bb_writer_add_batches(w, worker_rank(s, worker));
-		bb_writer_add_order(w, worker_rank(s, worker), COMPUTING, SENDING);
+		bb_tape_order(&w->tapes[worker_rank(s, worker)], COMPUTING, SENDING);
 		/* A colocated server also adds its own gradient. */
 		if (s->real && s->colocated && worker < s->servers)
-			bb_writer_add_order(w, worker, COMPUTING, RECEIVING);
+			bb_tape_order(&w->tapes[worker], COMPUTING, RECEIVING);
 	}
 	in_rounds(w, s, write_push);
 	for (int server = 0; server < s->servers; server++) {
 		if (s->updates)
 			bb_writer_add_real(w, server, RECEIVING, BB_STRATEGY_UPDATE,
 					   (size_t)server);
-		bb_writer_add_order(w, server, RECEIVING, SENDING);
+		bb_tape_order(&w->tapes[server], RECEIVING, SENDING);
 	}
 	in_rounds(w, s, write_pull);
 	for (int worker = 0; worker < workers && !s->updates; worker++)
@@ -149,37 +149,35 @@ static const char *refuses_async(const struct bb_strategy_setting *s)
 	return server_refuses(s);
 }
 
-static void write_worker(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
+static void write_worker(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
 			 int worker)
 {
 	const int rank = worker_rank(s, worker);
 
 	for (size_t step = 0; step < s->steps; step++) {
 		if (step > 0)
-			bb_writer_add_order(w, rank, RECEIVING, COMPUTING);
+			bb_tape_order(&w->tapes[rank], RECEIVING, COMPUTING);
 		bb_writer_add_batches(w, rank);
-		bb_writer_add_order(w, rank, COMPUTING, SENDING);
+		bb_tape_order(&w->tapes[rank], COMPUTING, SENDING);
 		for (int round = 0; round < s->servers; round++) {
 			const int server = (worker + round) % s->servers;
 
-			bb_writer_add_send(w, rank, BB_STRATEGY_PUSH, server, (size_t)server,
-					   s->servers);
-			bb_writer_add_recv(w, rank, BB_STRATEGY_PULL, server, (size_t)server,
-					   s->servers);
+			bb_writer_add_send(w, rank, BB_STRATEGY_PUSH, server, (size_t)server);
+			bb_writer_add_recv(w, rank, BB_STRATEGY_PULL, server, (size_t)server);
 		}
 	}
 }
 
-static void write_async(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
+static void write_async(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
 {
 	for (int worker = 0; worker < workers_of(s); worker++)
 		write_worker(w, s, worker);
 	for (int server = 0; server < s->servers; server++)
 		for (size_t i = 0; i < s->steps * (size_t)workers_of(s); i++) {
-			bb_writer_add_serve(w, server, (size_t)server, s->servers);
+			bb_writer_add_serve(w, server, (size_t)server);
 			bb_writer_add_real(w, server, RECEIVING, BB_STRATEGY_UPDATE,
 					   (size_t)server);
-			bb_writer_add_answer(w, server, (size_t)server, s->servers);
+			bb_writer_add_answer(w, server, (size_t)server);
 		}
 }
 

@@ -1,16 +1,8 @@
 #include "training_kernels/strategies/writer.h"
 
-#include "core/array.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct bb_strategy_list {
-	struct bb_operation *operations;
-	size_t n, room;
-	int events;
-};
 
 const struct bb_strategy *const bb_strategies[] = {
 	&bb_strategy_dp,
@@ -44,48 +36,36 @@ int bb_strategy_worker(const struct bb_strategy *strategy, const struct bb_strat
 
 /* ---- the writer ------------------------------------------------------------------------------ */
 
-static void strategy_add(struct bb_strategy_writer *w, int rank, struct bb_operation operation)
+void bb_writer_add_batches(struct bb_strategy_program *w, int rank)
 {
-	struct bb_strategy_list *l = &w->program->lists[rank];
-	struct bb_operation *added = BB_ARRAY_ADD(l->operations, l->n, l->room);
-
-	w->failed |= !added;
-	if (added)
-		*added = operation;
-}
-
-void bb_writer_add_batches(struct bb_strategy_writer *w, int rank)
-{
-	const struct bb_strategy_setting *s = &w->program->setting;
+	const struct bb_strategy_setting *s = &w->setting;
 
 	for (size_t k = 0; k < s->batches; k++)
-		strategy_add(w, rank,
-			     (struct bb_operation){.act = BB_ACT_COMPUTE,
-						   .queue = COMPUTING,
-						   .work = BB_STRATEGY_COMPUTE,
-						   .item = k,
-						   .peer = BB_NO_PEER,
-						   .seconds = s->compute_s,
-						   .flops = s->flops});
+		bb_tape_add(&w->tapes[rank], (struct bb_operation){.act = BB_ACT_COMPUTE,
+								   .queue = COMPUTING,
+								   .work = BB_STRATEGY_COMPUTE,
+								   .item = k,
+								   .peer = BB_NO_PEER,
+								   .seconds = s->compute_s,
+								   .flops = s->flops});
 }
 
-void bb_writer_add_real(struct bb_strategy_writer *w, int rank, int queue,
+void bb_writer_add_real(struct bb_strategy_program *w, int rank, int queue,
 			enum bb_strategy_work work, size_t item)
 {
-	if (w->program->setting.real)
-		strategy_add(w, rank,
-			     (struct bb_operation){.act = BB_ACT_COMPUTE,
-						   .queue = queue,
-						   .work = work,
-						   .item = item,
-						   .peer = BB_NO_PEER});
+	if (w->setting.real)
+		bb_tape_add(&w->tapes[rank], (struct bb_operation){.act = BB_ACT_COMPUTE,
+								   .queue = queue,
+								   .work = work,
+								   .item = item,
+								   .peer = BB_NO_PEER});
 }
 
-static struct bb_operation strategy_message(const struct bb_strategy_writer *w, enum bb_act act,
-					    enum bb_strategy_work work, int peer, size_t item,
-					    int parts)
+static struct bb_operation strategy_message(const struct bb_strategy_program *w, enum bb_act act,
+					    enum bb_strategy_work work, int peer, size_t item)
 {
-	const struct bb_strategy_setting *s = &w->program->setting;
+	const struct bb_strategy_setting *s = &w->setting;
+	const int parts = w->strategy->servers ? s->servers : 1;
 
 	return (struct bb_operation){
 		.act = act,
@@ -99,62 +79,47 @@ static struct bb_operation strategy_message(const struct bb_strategy_writer *w, 
 	};
 }
 
-void bb_writer_add_send(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
-			int peer, size_t item, int parts)
+void bb_writer_add_send(struct bb_strategy_program *w, int rank, enum bb_strategy_work work,
+			int peer, size_t item)
 {
-	strategy_add(w, rank, strategy_message(w, BB_ACT_SEND, work, peer, item, parts));
+	bb_tape_add(&w->tapes[rank], strategy_message(w, BB_ACT_SEND, work, peer, item));
 }
 
-void bb_writer_add_recv(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
-			int peer, size_t item, int parts)
+void bb_writer_add_recv(struct bb_strategy_program *w, int rank, enum bb_strategy_work work,
+			int peer, size_t item)
 {
-	strategy_add(w, rank, strategy_message(w, BB_ACT_RECV, work, peer, item, parts));
+	bb_tape_add(&w->tapes[rank], strategy_message(w, BB_ACT_RECV, work, peer, item));
 }
 
-void bb_writer_add_serve(struct bb_strategy_writer *w, int rank, size_t item, int parts)
+void bb_writer_add_serve(struct bb_strategy_program *w, int rank, size_t item)
 {
-	strategy_add(
-		w, rank,
-		strategy_message(w, BB_ACT_RECV_ANY, BB_STRATEGY_PUSH, BB_NO_PEER, item, parts));
+	bb_tape_add(&w->tapes[rank],
+		    strategy_message(w, BB_ACT_RECV_ANY, BB_STRATEGY_PUSH, BB_NO_PEER, item));
 }
 
-void bb_writer_add_answer(struct bb_strategy_writer *w, int rank, size_t item, int parts)
+void bb_writer_add_answer(struct bb_strategy_program *w, int rank, size_t item)
 {
-	const struct bb_strategy_list *l = &w->program->lists[rank];
 	struct bb_operation answer =
-		strategy_message(w, BB_ACT_SEND, BB_STRATEGY_PULL, BB_NO_PEER, item, parts);
+		strategy_message(w, BB_ACT_SEND, BB_STRATEGY_PULL, BB_NO_PEER, item);
 
 	answer.queue = RECEIVING;
 	/* The request is the operation before, or the one before its sum. */
-	answer.answers = l->n - 1 - w->program->setting.real;
-	strategy_add(w, rank, answer);
+	answer.answers = w->tapes[rank].n - 1 - w->setting.real;
+	bb_tape_add(&w->tapes[rank], answer);
 }
 
-void bb_writer_add_order(struct bb_strategy_writer *w, int rank, int from, int to)
-{
-	const int event = w->program->lists[rank].events++;
-
-	for (int i = 0; i < 2; i++)
-		strategy_add(w, rank,
-			     (struct bb_operation){.act = i == 0 ? BB_ACT_RECORD : BB_ACT_WAIT,
-						   .queue = i == 0 ? from : to,
-						   .peer = BB_NO_PEER,
-						   .event = event});
-}
-
-void bb_writer_add_collective(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
+void bb_writer_add_collective(struct bb_strategy_program *w, int rank, enum bb_strategy_work work,
 			      const struct bb_collective *collective, size_t count)
 {
-	strategy_add(w, rank,
-		     (struct bb_operation){.act = BB_ACT_COLLECTIVE,
-					   .queue = SENDING,
-					   .work = work,
-					   .collective = collective,
-					   .count = count,
-					   .dtype = w->program->setting.dtype,
-					   .op = BB_SUM,
-					   .in_place = true,
-					   .peer = BB_NO_PEER});
+	bb_tape_add(&w->tapes[rank], (struct bb_operation){.act = BB_ACT_COLLECTIVE,
+							   .queue = SENDING,
+							   .work = work,
+							   .collective = collective,
+							   .count = count,
+							   .dtype = w->setting.dtype,
+							   .op = BB_SUM,
+							   .in_place = true,
+							   .peer = BB_NO_PEER});
 }
 
 /* ---- the program ----------------------------------------------------------------------------- */
@@ -166,13 +131,13 @@ static const struct bb_strategy_program *strategy_program(const struct bb_progra
 
 static size_t strategy_length(const struct bb_program *program, int rank)
 {
-	return strategy_program(program)->lists[rank].n;
+	return strategy_program(program)->tapes[rank].n;
 }
 
 static void strategy_operation(const struct bb_program *program, int rank, size_t index,
 			       struct bb_operation *o)
 {
-	*o = strategy_program(program)->lists[rank].operations[index];
+	*o = strategy_program(program)->tapes[rank].list[index];
 }
 
 static int strategy_group_size(const struct bb_program *program, int group)
@@ -205,8 +170,6 @@ bb_status bb_strategy_program_make(struct bb_strategy_program *p,
 				   const struct bb_strategy_setting *setting, const char *algorithm,
 				   struct bb_error *error)
 {
-	struct bb_strategy_writer writer = {.program = p};
-
 	*p = (struct bb_strategy_program){
 		.program = {.own = p,
 			    .nranks = setting->nranks,
@@ -221,25 +184,26 @@ bb_status bb_strategy_program_make(struct bb_strategy_program *p,
 			    .describe = strategy_describe},
 		.strategy = strategy,
 		.setting = *setting,
-		.lists = calloc((size_t)setting->nranks, sizeof(*p->lists)),
+		.tapes = calloc((size_t)setting->nranks, sizeof(*p->tapes)),
 	};
-	writer.failed = !p->lists;
-	if (!writer.failed)
-		strategy->write(&writer, &p->setting);
-	if (writer.failed)
+	if (!p->tapes)
 		return bb_no_memory(error, strategy->name);
-	for (int r = 0; r < setting->nranks; r++)
-		if (p->program.events < p->lists[r].events)
-			p->program.events = p->lists[r].events;
+	strategy->write(p, &p->setting);
+	for (int r = 0; r < setting->nranks; r++) {
+		if (p->tapes[r].failed)
+			return bb_no_memory(error, strategy->name);
+		if (p->program.events < p->tapes[r].events)
+			p->program.events = p->tapes[r].events;
+	}
 	return BB_OK;
 }
 
 void bb_strategy_program_free(struct bb_strategy_program *p)
 {
-	for (int r = 0; p->lists && r < p->setting.nranks; r++)
-		free(p->lists[r].operations);
-	free(p->lists);
-	p->lists = NULL;
+	for (int r = 0; p->tapes && r < p->setting.nranks; r++)
+		bb_tape_free(&p->tapes[r]);
+	free(p->tapes);
+	p->tapes = NULL;
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -265,8 +229,8 @@ double bb_strategy_wire(const struct bb_strategy_program *p, const char *name)
 	for (int r = 0; r < p->setting.active; r++) {
 		double sent = 0, received = 0;
 
-		for (size_t i = 0; i < p->lists[r].n; i++) {
-			const struct bb_operation *o = &p->lists[r].operations[i];
+		for (size_t i = 0; i < p->tapes[r].n; i++) {
+			const struct bb_operation *o = &p->tapes[r].list[i];
 
 			if (o->act == BB_ACT_SEND)
 				sent += (double)bb_operation_bytes(o);

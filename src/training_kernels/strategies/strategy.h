@@ -13,7 +13,7 @@
 #ifndef BB_TRAINING_KERNELS_STRATEGIES_STRATEGY_H
 #define BB_TRAINING_KERNELS_STRATEGIES_STRATEGY_H
 
-#include "programs/program.h"
+#include "programs/tape.h"
 #include "simulator/timeline.h"
 
 /* The work of an operation, and its item. */
@@ -51,7 +51,7 @@ struct bb_strategy_memory {
 	uint64_t worker; /* of the other ranks */
 };
 
-struct bb_strategy_writer;
+struct bb_strategy_program;
 
 struct bb_strategy {
 	const char *name, *brief;
@@ -62,7 +62,9 @@ struct bb_strategy {
 	bool reduces;        /* it communicates by collectives */
 	/* The reason why the setting is impossible, or NULL. May itself be NULL. */
 	const char *(*refuses)(const struct bb_strategy_setting *setting);
-	void (*write)(struct bb_strategy_writer *writer, const struct bb_strategy_setting *setting);
+	/* Appends the operations of all ranks; SETTING is that of PROGRAM. */
+	void (*write)(struct bb_strategy_program *program,
+		      const struct bb_strategy_setting *setting);
 	/* Seconds of a step by the formula, with rings as collectives. */
 	double (*seconds)(const struct bb_strategy_setting *setting,
 			  const struct bb_link_model *links);
@@ -89,7 +91,7 @@ struct bb_strategy_program {
 	struct bb_program program;
 	const struct bb_strategy *strategy;
 	struct bb_strategy_setting setting;
-	struct bb_strategy_list *lists; /* [rank] */
+	struct bb_tape *tapes; /* [rank] */
 };
 
 /*

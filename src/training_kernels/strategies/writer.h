@@ -11,30 +11,25 @@
 enum { COMPUTING, SENDING, RECEIVING, QUEUES };
 enum { TO_SERVER, TO_WORKER, LANES };
 
-/* Functions append operations to those of RANK; FAILED once memory is missing. */
-struct bb_strategy_writer {
-	struct bb_strategy_program *program;
-	bool failed;
-};
+/* Functions append operations to the tape of RANK. */
 
 /* The batches of a step. */
-void bb_writer_add_batches(struct bb_strategy_writer *w, int rank);
+void bb_writer_add_batches(struct bb_strategy_program *w, int rank);
 /* A computation that takes no time; no-op unless the setting is real. */
-void bb_writer_add_real(struct bb_strategy_writer *w, int rank, int queue,
+void bb_writer_add_real(struct bb_strategy_program *w, int rank, int queue,
 			enum bb_strategy_work work, size_t item);
-/* Messages with part ITEM of PARTS of all elements. */
-void bb_writer_add_send(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
-			int peer, size_t item, int parts);
-void bb_writer_add_recv(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
-			int peer, size_t item, int parts);
+/* Messages with part ITEM of all elements, as divided among the servers; without servers there is
+   one part. */
+void bb_writer_add_send(struct bb_strategy_program *w, int rank, enum bb_strategy_work work,
+			int peer, size_t item);
+void bb_writer_add_recv(struct bb_strategy_program *w, int rank, enum bb_strategy_work work,
+			int peer, size_t item);
 /* A server's receive from any worker, and the answer to that worker, both in the receiving queue.
  */
-void bb_writer_add_serve(struct bb_strategy_writer *w, int rank, size_t item, int parts);
-void bb_writer_add_answer(struct bb_strategy_writer *w, int rank, size_t item, int parts);
-/* Later operations of queue TO wait for the earlier ones of FROM. */
-void bb_writer_add_order(struct bb_strategy_writer *w, int rank, int from, int to);
+void bb_writer_add_serve(struct bb_strategy_program *w, int rank, size_t item);
+void bb_writer_add_answer(struct bb_strategy_program *w, int rank, size_t item);
 /* A collective of all active ranks, in place. */
-void bb_writer_add_collective(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
+void bb_writer_add_collective(struct bb_strategy_program *w, int rank, enum bb_strategy_work work,
 			      const struct bb_collective *collective, size_t count);
 
 static inline double bb_strategy_compute(const struct bb_strategy_setting *s)

@@ -3,10 +3,6 @@
  */
 #include "training_kernels/tensor/program.h"
 
-#include "core/array.h"
-
-#include <stdlib.h>
-
 enum queue { COMPUTING, COMMUNICATING, SENDING = COMMUNICATING, RECEIVING, QUEUES };
 enum lane { BLOCKS, GRADIENTS, LANES };
 
@@ -18,38 +14,16 @@ enum lane { BLOCKS, GRADIENTS, LANES };
 /* A program in the making. */
 struct builder {
 	struct bb_tensor_program *p;
+	struct bb_tape *tape; /* of P */
 	const struct bb_tensor_size *size;
 	enum bb_tensor_mode mode;
 	size_t t;
-	bool failed;
 	int sent[LANES]; /* event after the latest message of a lane; -1: none */
 };
-
-static void builder_put(struct builder *b, struct bb_operation o)
-{
-	struct bb_operation *added = BB_ARRAY_ADD(b->p->list, b->p->n, b->p->room);
-
-	b->failed |= !added;
-	if (added)
-		*added = o;
-}
 
 static bool communicates(const struct builder *b)
 {
 	return b->p->form.half != BB_TENSOR_COMPUTE;
-}
-
-static int builder_record(struct builder *b, enum queue queue)
-{
-	const int event = b->p->events++;
-
-	builder_put(b, (struct bb_operation){.act = BB_ACT_RECORD, .queue = queue, .event = event});
-	return event;
-}
-
-static void build_wait(struct builder *b, enum queue queue, int event)
-{
-	builder_put(b, (struct bb_operation){.act = BB_ACT_WAIT, .queue = queue, .event = event});
 }
 
 static void build_compute_item(struct builder *b, int work, size_t item,
@@ -59,12 +33,12 @@ static void build_compute_item(struct builder *b, int work, size_t item,
 
 	if (b->p->form.half == BB_TENSOR_COMMUNICATE || (whole.flops == 0 && !b->p->form.real))
 		return;
-	builder_put(b, (struct bb_operation){.act = BB_ACT_COMPUTE,
-					     .queue = COMPUTING,
-					     .work = work,
-					     .item = item,
-					     .seconds = whole.seconds * share,
-					     .flops = whole.flops * share});
+	bb_tape_add(b->tape, (struct bb_operation){.act = BB_ACT_COMPUTE,
+						   .queue = COMPUTING,
+						   .work = work,
+						   .item = item,
+						   .seconds = whole.seconds * share,
+						   .flops = whole.flops * share});
 }
 
 /* A memory-bound computation, which counts as 0 seconds. */
@@ -87,16 +61,17 @@ static void build_call_item(struct builder *b, int work, size_t item,
 
 	if (!communicates(b))
 		return;
-	build_wait(b, COMMUNICATING, builder_record(b, COMPUTING));
-	builder_put(b, (struct bb_operation){.act = BB_ACT_COLLECTIVE,
-					     .queue = COMMUNICATING,
-					     .work = work,
-					     .item = item,
-					     .collective = collective,
-					     .count = count,
-					     .dtype = loss ? b->size->loss_dtype : b->size->dtype,
-					     .op = op,
-					     .in_place = collective == &bb_all_reduce});
+	bb_tape_order(b->tape, COMPUTING, COMMUNICATING);
+	bb_tape_add(b->tape,
+		    (struct bb_operation){.act = BB_ACT_COLLECTIVE,
+					  .queue = COMMUNICATING,
+					  .work = work,
+					  .item = item,
+					  .collective = collective,
+					  .count = count,
+					  .dtype = loss ? b->size->loss_dtype : b->size->dtype,
+					  .op = op,
+					  .in_place = collective == &bb_all_reduce});
 }
 
 static void build_call(struct builder *b, int work, const struct bb_collective *collective,
@@ -108,7 +83,7 @@ static void build_call(struct builder *b, int work, const struct bb_collective *
 static void build_join(struct builder *b)
 {
 	if (communicates(b))
-		build_wait(b, COMPUTING, builder_record(b, COMMUNICATING));
+		bb_tape_order(b->tape, COMMUNICATING, COMPUTING);
 }
 
 /* ---- a layer --------------------------------------------------------------------------------- */
@@ -240,29 +215,29 @@ static int ring_pass(struct builder *b, enum lane lane, int work, size_t item)
 		.dtype = b->size->dtype,
 	};
 	struct bb_operation send = message, recv = message;
-	const int done = builder_record(b, COMPUTING);
+	const int done = bb_tape_record(b->tape, COMPUTING);
 
-	build_wait(b, SENDING, done);
-	build_wait(b, RECEIVING, done);
+	bb_tape_wait(b->tape, SENDING, done);
+	bb_tape_wait(b->tape, RECEIVING, done);
 	if (b->sent[lane] >= 0)
-		build_wait(b, RECEIVING, b->sent[lane]);
+		bb_tape_wait(b->tape, RECEIVING, b->sent[lane]);
 	send.act = BB_ACT_SEND;
 	send.queue = SENDING;
 	send.peer = 1;
 	recv.act = BB_ACT_RECV;
 	recv.queue = RECEIVING;
 	recv.peer = -1;
-	builder_put(b, send);
-	builder_put(b, recv);
-	b->sent[lane] = builder_record(b, SENDING);
-	return builder_record(b, RECEIVING);
+	bb_tape_add(b->tape, send);
+	bb_tape_add(b->tape, recv);
+	b->sent[lane] = bb_tape_record(b->tape, SENDING);
+	return bb_tape_record(b->tape, RECEIVING);
 }
 
 /* Sent buffers may be written again. */
 static void end_lane(struct builder *b, enum lane lane)
 {
 	if (b->sent[lane] >= 0)
-		build_wait(b, COMPUTING, b->sent[lane]);
+		bb_tape_wait(b->tape, COMPUTING, b->sent[lane]);
 	b->sent[lane] = -1;
 }
 
@@ -276,7 +251,7 @@ static void build_ring(struct builder *b)
 
 		build_compute_item(b, BB_TW_BLOCK, i, b->size->core, 1.0 / (double)b->t);
 		if (more)
-			build_wait(b, COMPUTING, arrived);
+			bb_tape_wait(b->tape, COMPUTING, arrived);
 	}
 	end_lane(b, BLOCKS);
 	build_compute(b, BB_TW_OUTPUT, b->size->output, 1);
@@ -295,16 +270,16 @@ static void build_back_ring(struct builder *b)
 
 		build_compute_item(b, BB_TW_BACK_BLOCK, i, b->size->core_back, 1.0 / (double)b->t);
 		if (gradients >= 0)
-			build_wait(b, COMPUTING, gradients);
+			bb_tape_wait(b->tape, COMPUTING, gradients);
 		build_compute_item(b, BB_TW_BACK_ADD, i, (struct bb_tensor_cost){0}, 1);
 		if (passes)
 			gradients = ring_pass(b, GRADIENTS, BB_TW_BACK_PASS, i);
 		if (more)
-			build_wait(b, COMPUTING, arrived);
+			bb_tape_wait(b->tape, COMPUTING, arrived);
 	}
 	build_compute(b, BB_TW_OUTPUT_WEIGHTS, b->size->output, 1);
 	if (passes)
-		build_wait(b, COMPUTING, gradients);
+		bb_tape_wait(b->tape, COMPUTING, gradients);
 	end_lane(b, BLOCKS);
 	end_lane(b, GRADIENTS);
 	build_compute(b, BB_TW_BACK_PROJECT, b->size->project, 2);
@@ -325,7 +300,7 @@ static void build_layer(struct builder *b)
 	else
 		build_ring(b);
 	build_block(b, MLP, s->mlp);
-	b->p->forward = b->p->n;
+	b->p->forward = b->tape->n;
 	build_back_block(b, MLP, s->mlp, s->mlp);
 	if (is_split(b))
 		build_back_block(b, ATTENTION, cost_add(1, matrices, 1, s->core_back), matrices);
@@ -345,7 +320,7 @@ static void build_embedding(struct builder *b)
 	build_untimed(b, BB_TW_LOOKUP);
 	build_sum(b, BB_TW_EMBED_SUM);
 	build_join(b);
-	b->p->forward = b->p->n;
+	b->p->forward = b->tape->n;
 	build_gather(b, BB_TW_EMBED_GATHER);
 	if (b->mode == BB_TENSOR_SEQUENCE)
 		build_join(b);
@@ -371,7 +346,7 @@ static void build_loss(struct builder *b)
 		build_join(b);
 		build_untimed(b, BB_TW_LOSS_END);
 	}
-	b->p->forward = b->p->n;
+	b->p->forward = b->tape->n;
 }
 
 static void build_rows(struct builder *b)
@@ -379,10 +354,10 @@ static void build_rows(struct builder *b)
 	build_compute(b, BB_TW_ROWS, b->size->mlp, 1);
 	build_call(b, BB_TW_ROWS_SUM, &bb_all_reduce, activation(b));
 	build_join(b);
-	b->p->forward = b->p->n;
+	b->p->forward = b->tape->n;
 }
 
-bool bb_tensor_program_build(struct bb_tensor_program *p)
+void bb_tensor_program_build(struct bb_tensor_program *p)
 {
 	static void (*const builders[])(struct builder * b) = {
 		[BB_TENSOR_LAYER] = build_layer,
@@ -391,6 +366,7 @@ bool bb_tensor_program_build(struct bb_tensor_program *p)
 		[BB_TENSOR_MLP] = build_rows,
 	};
 	struct builder b = {.p = p,
+			    .tape = &p->tape,
 			    .size = p->form.size,
 			    .mode = p->form.scheme->mode,
 			    .t = (size_t)p->program.nranks,
@@ -400,6 +376,5 @@ bool bb_tensor_program_build(struct bb_tensor_program *p)
 	p->program.queues = QUEUES;
 	p->program.lanes = b.mode == BB_TENSOR_RING && communicates(&b) ? LANES : 0;
 	p->program.groups = communicates(&b) ? 1 : 0;
-	p->program.events = p->events * (int)p->form.layers;
-	return !b.failed;
+	p->program.events = p->tape.events * (int)p->form.layers;
 }

@@ -88,9 +88,9 @@ static bb_status make_whole(struct job *j, const struct bb_tensor_scheme *scheme
 		return bb_no_memory(&j->engine->run->error, "the unsplit part");
 	bb_tensor_state_fill(&j->whole, j->whole.memory);
 	status = bb_tensor_program_make(&program, &form, 1, &j->engine->run->error);
-	for (size_t i = 0; status == BB_OK && i < program.n; i++)
-		if (program.list[i].act == BB_ACT_COMPUTE)
-			bb_tensor_compute(&j->whole, &program.list[i]);
+	for (size_t i = 0; status == BB_OK && i < program.tape.n; i++)
+		if (program.tape.list[i].act == BB_ACT_COMPUTE)
+			bb_tensor_compute(&j->whole, &program.tape.list[i]);
 	bb_tensor_program_free(&program);
 	return status;
 }

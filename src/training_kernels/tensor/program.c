@@ -1,7 +1,6 @@
 #include "training_kernels/tensor/program.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const struct bb_tensor_scheme bb_tensor_schemes[] = {
@@ -80,16 +79,16 @@ static const struct bb_tensor_program *of(const struct bb_program *program)
 
 static size_t tensor_program_length(const struct bb_program *program, int rank)
 {
-	return of(program)->n * of(program)->form.layers;
+	return of(program)->tape.n * of(program)->form.layers;
 }
 
 /* Odd ranks receive before they send: otherwise ranks that do one operation at a time would all
    wait in their sends. */
 static size_t in_order(const struct bb_tensor_program *p, int rank, size_t k)
 {
-	if (rank % 2 == 1 && p->list[k].act == BB_ACT_SEND)
+	if (rank % 2 == 1 && p->tape.list[k].act == BB_ACT_SEND)
 		return k + 1;
-	return rank % 2 == 1 && p->list[k].act == BB_ACT_RECV ? k - 1 : k;
+	return rank % 2 == 1 && p->tape.list[k].act == BB_ACT_RECV ? k - 1 : k;
 }
 
 /* Forward of all layers, then backward from the last to the first. */
@@ -97,14 +96,14 @@ static void tensor_program_operation(const struct bb_program *program, int rank,
 				     struct bb_operation *o)
 {
 	const struct bb_tensor_program *p = of(program);
-	const size_t layers = p->form.layers, back = p->n - p->forward;
+	const size_t layers = p->form.layers, back = p->tape.n - p->forward;
 	const size_t before = layers * p->forward;
 	const size_t layer =
 		index < before ? index / p->forward : layers - 1 - (index - before) / back;
 	const size_t k = index < before ? index % p->forward : p->forward + (index - before) % back;
 
-	*o = p->list[in_order(p, rank, k)];
-	o->event += (int)layer * p->events;
+	*o = p->tape.list[in_order(p, rank, k)];
+	o->event += (int)layer * p->tape.events;
 	if (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV)
 		o->peer = (rank + o->peer + program->nranks) % program->nranks;
 	else
@@ -182,15 +181,13 @@ bb_status bb_tensor_program_make(struct bb_tensor_program *p, const struct bb_te
 		.member = bb_program_rank_itself,
 		.describe = tensor_program_describe,
 	};
-	if (!bb_tensor_program_build(p))
-		return bb_no_memory(error, form->scheme->part);
-	return BB_OK;
+	bb_tensor_program_build(p);
+	return p->tape.failed ? bb_no_memory(error, form->scheme->part) : BB_OK;
 }
 
 void bb_tensor_program_free(struct bb_tensor_program *p)
 {
-	free(p->list);
-	*p = (struct bb_tensor_program){.list = NULL};
+	bb_tape_free(&p->tape);
 }
 
 /* ---- bytes on the wire ----------------------------------------------------------------------- */
@@ -216,8 +213,8 @@ double bb_tensor_wire_counted(const struct bb_tensor_program *p, size_t *calls)
 	double bytes = 0;
 	size_t n = 0;
 
-	for (size_t i = 0; i < p->n; i++) {
-		const struct bb_operation *o = &p->list[i];
+	for (size_t i = 0; i < p->tape.n; i++) {
+		const struct bb_operation *o = &p->tape.list[i];
 
 		if (o->act != BB_ACT_COLLECTIVE && o->act != BB_ACT_SEND)
 			continue;

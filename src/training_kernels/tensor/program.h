@@ -23,7 +23,7 @@
 #ifndef BB_TRAINING_KERNELS_TENSOR_PROGRAM_H
 #define BB_TRAINING_KERNELS_TENSOR_PROGRAM_H
 
-#include "programs/program.h"
+#include "programs/tape.h"
 
 enum bb_tensor_part { BB_TENSOR_LAYER, BB_TENSOR_EMBEDDING, BB_TENSOR_LOSS, BB_TENSOR_MLP };
 
@@ -139,14 +139,13 @@ struct bb_tensor_program {
 	struct bb_program program;
 	struct bb_tensor_form form;
 	/* Operations of one layer, forward, then backward; peers are relative to the rank. */
-	struct bb_operation *list;
-	size_t forward, n, room;
-	int events; /* of a layer */
+	struct bb_tape tape;
+	size_t forward; /* operations */
 };
 
 /* For bb_tensor_program_make: sets the operations of one layer and the numbers of queues, lanes,
-   events and groups; form and ranks are set. False: no memory. */
-bool bb_tensor_program_build(struct bb_tensor_program *program);
+   events and groups; form and ranks are set. */
+void bb_tensor_program_build(struct bb_tensor_program *program);
 
 /* The reason why SCHEME cannot split a part of SIZE among NRANKS, constant, or NULL. */
 const char *bb_tensor_refuses(const struct bb_tensor_scheme *scheme,

@@ -114,8 +114,9 @@ static void tensor_describe(const struct sweep *s, size_t i, struct bb_tensor_re
 /* Are there computations that can hide communication? */
 static bool has_computations(const struct bb_tensor_program *program)
 {
-	for (size_t i = 0; i < program->n; i++)
-		if (program->list[i].act == BB_ACT_COMPUTE && program->list[i].seconds > 0)
+	for (size_t i = 0; i < program->tape.n; i++)
+		if (program->tape.list[i].act == BB_ACT_COMPUTE &&
+		    program->tape.list[i].seconds > 0)
 			return true;
 	return false;
 }
