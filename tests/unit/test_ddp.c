@@ -60,13 +60,14 @@ static double play(const struct bb_ddp_step *step, int nranks, const char *algor
 		   const struct bb_link_model *links)
 {
 	struct bb_error error = {.text = ""};
-	struct bb_program program;
+	struct bb_ddp_program p;
 	double end = -1;
 
-	bb_ddp_program(&program, step, nranks, algorithm);
-	if (bb_program_check(&program, &error) != BB_OK)
+	assert_int_equal(bb_ddp_program_make(&p, step, nranks, algorithm, &error), BB_OK);
+	if (bb_program_check(&p.program, &error) != BB_OK)
 		fail_msg("%s", error.text);
-	assert_int_equal(bb_timeline_program(links, &program, NULL, &end, &error), BB_OK);
+	assert_int_equal(bb_timeline_program(links, &p.program, NULL, &end, &error), BB_OK);
+	bb_ddp_program_free(&p);
 	return end;
 }
 
@@ -91,7 +92,7 @@ static double model(struct setting *s, int nranks, const char *algorithm,
 	*step = bb_step_model(&request, NULL);
 	assert_int_equal(reduce.status, BB_OK);
 	bb_reduce_time_close(&reduce);
-	return step->step_s + s->step.optimise_s;
+	return step->step_s;
 }
 
 static void assert_same(double a, double b)
@@ -114,13 +115,12 @@ static void compare(const char *name, uint64_t cap, int nranks, const char *algo
 
 			s.step.overlap = overlap;
 			s.step.microbatches = batches;
-			s.step.optimise_s = overlap ? 0.01 : 0;
 			s.step.part = BB_DDP_STEP;
 			step = play(&s.step, nranks, algorithm, &links);
 			assert_same(step, model(&s, nranks, algorithm, &links, &expected));
 			s.step.part = BB_DDP_ALONE;
 			alone = play(&s.step, nranks, algorithm, &links);
-			assert_same(alone, expected.compute_s + s.step.optimise_s);
+			assert_same(alone, expected.compute_s);
 			s.step.part = BB_DDP_REDUCTIONS;
 			reduce = play(&s.step, nranks, algorithm, &links);
 			assert_same(reduce, expected.reduce_s);
@@ -168,7 +168,6 @@ struct heard {
 	size_t nbuckets;
 	double complete[MOST_BUCKETS]; /* when the backward pass had the bucket, in the last batch
 					*/
-	double reduced, optimised;
 	int reductions, forwards;
 };
 
@@ -186,33 +185,28 @@ static void hear(void *own, int rank, size_t index, const struct bb_operation *o
 		assert_true(from >= h->complete[o->item]);
 		assert_int_equal(o->item, h->next++);
 		h->reductions++;
-		h->reduced = to;
 	}
-	if (o->work == BB_DDP_OPTIMISE)
-		h->optimised = from;
 }
 
-/* Buckets are reduced in their order, once a step however many batches it has; the optimiser waits
-   for the last. */
+/* Buckets are reduced in their order, once a step however many batches it has. */
 static void test_order(void **state)
 {
 	const struct bb_link_model links = {.rate = 1e9, .latency = 1e-6, .noise = 0.1, .seed = 7};
 	struct heard heard = {.next = 0};
 	const struct bb_timeline_watch watch = {hear, &heard};
 	struct bb_error error = {.text = ""};
-	struct bb_program program;
+	struct bb_ddp_program p;
 	struct setting s;
 	double end;
 
 	open_setting(&s, "linear:7x128", 64 << 10);
 	heard.nbuckets = s.buckets.n;
 	s.step.microbatches = 4;
-	s.step.optimise_s = 1e-3;
-	bb_ddp_program(&program, &s.step, 3, "ring");
-	assert_int_equal(bb_timeline_program(&links, &program, &watch, &end, &error), BB_OK);
+	assert_int_equal(bb_ddp_program_make(&p, &s.step, 3, "ring", &error), BB_OK);
+	assert_int_equal(bb_timeline_program(&links, &p.program, &watch, &end, &error), BB_OK);
 	assert_int_equal(heard.reductions, s.buckets.n);
 	assert_int_equal(heard.forwards, 4);
-	assert_true(heard.optimised >= heard.reduced);
+	bb_ddp_program_free(&p);
 	close_setting(&s);
 }
 

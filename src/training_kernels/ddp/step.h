@@ -1,11 +1,11 @@
 /*
  * step.h - a step of data-parallel training with gradients in buckets, as a program: forward
- * pass, backward pass with the reductions of buckets beside it, optimizer. All ranks do the same.
+ * pass, backward pass with the reductions of buckets beside it. All ranks do the same.
  */
 #ifndef BB_TRAINING_KERNELS_DDP_STEP_H
 #define BB_TRAINING_KERNELS_DDP_STEP_H
 
-#include "programs/program.h"
+#include "programs/tape.h"
 #include "training_kernels/buckets.h"
 
 /* The work of an operation. Its item is the bucket; of FORWARD and BACKWARD microbatch * buckets +
@@ -14,8 +14,7 @@ enum bb_ddp_work {
 	BB_DDP_FORWARD = 1, /* 0: an event */
 	BB_DDP_BACKWARD,    /* until a bucket is complete */
 	BB_DDP_REDUCE,      /* a bucket's gradients, averaged */
-	BB_DDP_BROADCAST,   /* a bucket's parameters, from rank 0 */
-	BB_DDP_OPTIMISE
+	BB_DDP_BROADCAST    /* a bucket's parameters, from rank 0 */
 };
 
 /* The part of a step that a program has. */
@@ -29,7 +28,6 @@ enum bb_ddp_part {
 struct bb_ddp_step {
 	double forward_s;
 	const double *ready_s; /* [bucket]: seconds since the backward pass began, ascending */
-	double optimise_s;     /* 0: there is no such operation */
 	double flops;          /* of a second of computations; 0: unknown */
 	const struct bb_buckets *buckets;
 	size_t microbatches; /* >= 1; all but the last without communication (no_sync) */
@@ -38,8 +36,20 @@ struct bb_ddp_step {
 	enum bb_ddp_part part;
 };
 
-/* *PROGRAM performs STEP, which outlives it, on NRANKS. ALGORITHM: see struct bb_program. */
-void bb_ddp_program(struct bb_program *program, const struct bb_ddp_step *step, int nranks,
-		    const char *algorithm);
+struct bb_ddp_program {
+	struct bb_program program;
+	struct bb_ddp_step step;
+	struct bb_tape tape; /* of every rank */
+	size_t repeated;     /* its first operations: a microbatch that is not the last */
+};
+
+/*
+ * PROGRAM performs STEP on NRANKS. What STEP points to outlives PROGRAM, which must not move.
+ * ALGORITHM: see struct bb_program. BB_EINTERNAL without memory. Free PROGRAM whatever comes back.
+ */
+BB_MUST bb_status bb_ddp_program_make(struct bb_ddp_program *program,
+				      const struct bb_ddp_step *step, int nranks,
+				      const char *algorithm, struct bb_error *error);
+void bb_ddp_program_free(struct bb_ddp_program *program); /* zeroed: no-op */
 
 #endif

@@ -93,7 +93,7 @@ static void ddp_observe(void *own, int rank, size_t index, const struct bb_opera
 {
 	struct bb_ddp_trial *t = own;
 	struct bb_ddp_stamps *stamps = &t->stamps;
-	const size_t last = t->step.microbatches * stamps->nbuckets - 1;
+	const size_t last = t->program.step.microbatches * stamps->nbuckets - 1;
 	const int round = stamps->rounds;
 	bool final;
 
@@ -212,39 +212,45 @@ static double ddp_flops(const struct bb_ddp_sweep *s)
 static bb_status ddp_add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial)
 {
 	const struct bb_ddp_options *a = &s->ddp->options;
-	struct bb_ddp_trial *t = &s->list[s->engine.ntrials];
+	struct bb_ddp_trial *t = &s->list[s->nlist++];
 	const struct bb_ddp_layout *layout = &s->caps[trial.cap];
 	const struct bb_buckets *buckets = &layout->cap.buckets;
 	const char *algorithm = a->algorithms[trial.algorithm];
-	struct bb_trial timed = {.watch = {ddp_observe, t}};
-	bb_status status;
-
-	*t = trial;
-	t->sweep = s;
-	t->step = (struct bb_ddp_step){
+	const struct bb_ddp_step step = {
 		.forward_s = s->forward_s,
 		.ready_s = layout->ready_s,
 		.flops = ddp_flops(s),
 		.buckets = buckets,
 		.microbatches = (size_t)a->accumulate,
 		.dtype = a->dtype,
-		.overlap = t->overlap,
-		.part = t->part,
+		.overlap = trial.overlap,
+		.part = trial.part,
 	};
-	bb_ddp_program(&t->program, &t->step, s->engine.run->world.nranks,
-		       strcmp(algorithm, "auto") == 0 ? NULL : algorithm);
+	struct bb_trial timed = {.watch = {ddp_observe, t}};
+	bb_status status;
+
+	*t = trial;
+	t->sweep = s;
+	BB_TRY(status,
+	       bb_ddp_program_make(&t->program, &step, s->engine.run->world.nranks,
+				   strcmp(algorithm, "auto") == 0 ? NULL : algorithm,
+				   &s->engine.run->error),
+	       out);
 	t->stamps.nbuckets = buckets->n;
 	t->stamps.reduce_s = calloc(buckets->n, sizeof(double));
 	t->stamps.ends = calloc(buckets->n * BB_ENGINE_MOST_ROUNDS, sizeof(double));
-	timed.workload = (struct bb_workload){.program = &t->program,
+	timed.workload = (struct bb_workload){.program = &t->program.program,
 					      .stand_in = (enum bb_stand_in)a->stand_in,
 					      .buffers = ddp_buffers,
 					      .own = t};
 	timed.expects = t->part == BB_DDP_STEP ? &expectation : NULL;
 	name_trial(t, timed.what);
-	status = bb_engine_add(&s->engine, &timed, NULL);
-	return status != BB_OK || (t->stamps.reduce_s && t->stamps.ends) ? status
-									 : ddp_no_memory(s);
+	if (t->stamps.reduce_s && t->stamps.ends)
+		status = bb_engine_add(&s->engine, &timed, NULL);
+	else
+		status = ddp_no_memory(s);
+out:
+	return status;
 }
 
 static bb_status add_steps(struct bb_ddp_sweep *s, size_t cap, size_t algorithm)
@@ -310,7 +316,8 @@ static void ddp_close(struct bb_engine *engine)
 {
 	struct bb_ddp_sweep *s = (struct bb_ddp_sweep *)engine;
 
-	for (size_t i = 0; i < engine->ntrials; i++) {
+	for (size_t i = 0; i < s->nlist; i++) {
+		bb_ddp_program_free(&s->list[i].program);
 		free(s->list[i].stamps.reduce_s);
 		free(s->list[i].stamps.ends);
 	}

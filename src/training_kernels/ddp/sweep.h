@@ -39,8 +39,7 @@ struct bb_ddp_trial {
 	size_t cap, algorithm; /* index of each; the first of the sizes with these buckets */
 	enum bb_ddp_part part;
 	bool overlap;
-	struct bb_ddp_step step;
-	struct bb_program program;
+	struct bb_ddp_program program;
 	struct bb_ddp_stamps stamps;
 	struct bb_ddp_sweep *sweep;
 };
@@ -53,8 +52,9 @@ struct bb_ddp_sweep {
 	size_t ncaps;
 	double forward_s, backward_s; /* of one batch, as requested */
 	struct bb_ddp_trial *list;    /* beside the engine's trials */
-	char *gradients;              /* of the whole model; NULL: there is no data */
-	size_t bytes;                 /* of them */
+	size_t nlist;
+	char *gradients; /* of the whole model; NULL: there is no data */
+	size_t bytes;    /* of them */
 	const struct bb_patterns *patterns;
 };
 
