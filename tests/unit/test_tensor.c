@@ -504,8 +504,7 @@ static size_t wrong_without(struct team *t, const struct bb_tensor_scheme *schem
 	play_team(t, scheme, missing);
 	for (const struct bb_tensor_results *r = bb_tensor_results; r->part; r++)
 		for (size_t rank = 0; rank < TEAM && r->of == scheme->of; rank++) {
-			for (size_t i = 0; i < r->noutputs; i++)
-				wrong += differences(&t->ranks[rank], whole, r->outputs[i]);
+			wrong += differences(&t->ranks[rank], whole, r->output);
 			for (size_t i = 0; i < r->ngradients; i++)
 				wrong += differences(&t->ranks[rank], whole, r->gradients[i]);
 		}

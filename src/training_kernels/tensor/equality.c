@@ -189,17 +189,16 @@ static void equality_compare(const struct job *j, enum bb_tensor_slot slot, int 
 /* The highest byte of a number in the middle: its change exceeds any tolerance. */
 static void *equality_victim(const struct job *j, const struct bb_tensor_results *r)
 {
-	const struct bb_tensor_place p = bb_tensor_place_of(&j->mine, r->outputs[0]);
+	const struct bb_tensor_place p = bb_tensor_place_of(&j->mine, r->output);
 
-	return (char *)&j->mine.slots[r->outputs[0]][p.rows * p.columns / 2] + sizeof(double) - 1;
+	return (char *)&j->mine.slots[r->output][p.rows * p.columns / 2] + sizeof(double) - 1;
 }
 
 static struct found equality_look(const struct job *j, const struct bb_tensor_results *r)
 {
 	struct found found = {.off = 0};
 
-	for (size_t i = 0; i < r->noutputs; i++)
-		equality_compare(j, r->outputs[i], 0, &found);
+	equality_compare(j, r->output, 0, &found);
 	for (size_t i = 0; i < r->ngradients; i++)
 		equality_compare(j, r->gradients[i], 1, &found);
 	return found;

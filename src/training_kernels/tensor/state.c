@@ -9,19 +9,17 @@
 const struct bb_tensor_results bb_tensor_results[] = {
 	{"attention",
 	 BB_TENSOR_LAYER,
-	 1,
-	 5,
-	 {BB_TS_X + 1},
-	 {BB_TS_DX, BB_TS_DWEIGHTS, BB_TS_DWEIGHTS + 1, BB_TS_DWEIGHTS + 2, BB_TS_DWEIGHTS + 3}},
+	 BB_TS_X + 1,
+	 {BB_TS_DX, BB_TS_DWEIGHTS, BB_TS_DWEIGHTS + 1, BB_TS_DWEIGHTS + 2, BB_TS_DWEIGHTS + 3},
+	 5},
 	{"mlp",
 	 BB_TENSOR_LAYER,
-	 1,
-	 3,
-	 {BB_TS_Z},
-	 {BB_TS_DX + 1, BB_TS_DWEIGHTS + 4, BB_TS_DWEIGHTS + 5}},
-	{"embedding", BB_TENSOR_EMBEDDING, 1, 1, {BB_TS_EMBEDDED_SUM}, {BB_TS_DTABLE}},
-	{"loss", BB_TENSOR_LOSS, 1, 1, {BB_TS_LOSS}, {BB_TS_DLOGITS}},
-	{"mlp", BB_TENSOR_MLP, 1, 0, {BB_TS_ROWS_OUT}, {0}},
+	 BB_TS_Z,
+	 {BB_TS_DX + 1, BB_TS_DWEIGHTS + 4, BB_TS_DWEIGHTS + 5},
+	 3},
+	{"embedding", BB_TENSOR_EMBEDDING, BB_TS_EMBEDDED_SUM, {BB_TS_DTABLE}, 1},
+	{"loss", BB_TENSOR_LOSS, BB_TS_LOSS, {BB_TS_DLOGITS}, 1},
+	{"mlp", BB_TENSOR_MLP, BB_TS_ROWS_OUT, {0}, 0},
 	{.part = NULL},
 };
 
@@ -29,7 +27,8 @@ const struct bb_tensor_results bb_tensor_results[] = {
 
 /* The division of a matrix. */
 enum share {
-	TOKENS,  /* by tokens if the scheme divides tokens; else whole on every rank */
+	WHOLE,   /* on every rank */
+	TOKENS,  /* by tokens if the scheme divides tokens; else whole */
 	COLUMNS, /* by columns if the scheme splits matrices; else whole */
 	ROWS,
 	ALL_COLUMNS, /* by columns, always */
@@ -58,7 +57,8 @@ static struct shape of_matrix(const struct bb_tensor_state *s, int matrix)
 	return matrix == 4 ? (struct shape){h, f, COLUMNS} : (struct shape){f, h, ROWS};
 }
 
-/* Shapes that all schemes share: of initial matrices and results. */
+/* Shapes that all schemes share: of initial matrices, of results, and of all matrices that a layer
+   does not have. */
 static struct shape common_shape(const struct bb_tensor_state *s, int slot)
 {
 	const size_t n = s->size->tokens, h = s->size->hidden, v = s->size->vocab;
@@ -82,6 +82,18 @@ static struct shape common_shape(const struct bb_tensor_state *s, int slot)
 		return (struct shape){h, s->size->ffn, ALL_ROWS};
 	case BB_TS_ROWS_SECOND:
 		return (struct shape){s->size->ffn, h, TOKENS};
+	case BB_TS_ROWS_INNER:
+		return (struct shape){1, s->size->ffn, WHOLE};
+	case BB_TS_EMBEDDED:
+	case BB_TS_DEMBEDDED_GATHERED:
+	case BB_TS_ROWS_OUT:
+		return (struct shape){n, h, WHOLE};
+	case BB_TS_LOGITS_ALL:
+		return (struct shape){n, v, WHOLE};
+	case BB_TS_LOGITS_MOST:
+	case BB_TS_TARGET:
+	case BB_TS_LOGITS_EXP:
+		return (struct shape){n, 1, WHOLE};
 	default:
 		return (struct shape){n, h, TOKENS};
 	}
@@ -103,6 +115,13 @@ struct bb_tensor_place bb_tensor_place_of(const struct bb_tensor_state *s, enum 
 	return place;
 }
 
+static size_t place_numbers(const struct bb_tensor_state *s, int slot)
+{
+	const struct bb_tensor_place p = bb_tensor_place_of(s, (enum bb_tensor_slot)slot);
+
+	return p.rows * p.columns;
+}
+
 /* Numbers of a slot of a layer; 0 if the scheme does not have it. */
 static size_t layer_numbers(const struct bb_tensor_state *s, int slot)
 {
@@ -113,11 +132,8 @@ static size_t layer_numbers(const struct bb_tensor_state *s, int slot)
 	const bool ulysses = s->scheme->mode == BB_TENSOR_ULYSSES;
 	const bool ring = s->scheme->mode == BB_TENSOR_RING;
 
-	if (slot >= BB_TS_WEIGHTS && slot < BB_TS_INNER) {
-		const struct bb_tensor_place p = bb_tensor_place_of(s, (enum bb_tensor_slot)slot);
-
-		return p.rows * p.columns;
-	}
+	if (slot >= BB_TS_WEIGHTS && slot < BB_TS_INNER)
+		return place_numbers(s, slot);
 	if (slot >= BB_TS_GATHERED && slot < BB_TS_PARTIAL)
 		return sequence ? n * h : 0;
 	if (slot >= BB_TS_BACK_GATHERED && slot < BB_TS_BACK_PARTIAL)
@@ -142,31 +158,6 @@ static size_t layer_numbers(const struct bb_tensor_state *s, int slot)
 	return ring ? n / t * s->size->heads : 0;
 }
 
-static size_t other_numbers(const struct bb_tensor_state *s, int slot)
-{
-	const size_t n = s->size->tokens, h = s->size->hidden;
-
-	switch (slot) {
-	case BB_TS_EMBEDDED:
-	case BB_TS_DEMBEDDED_GATHERED:
-	case BB_TS_ROWS_OUT:
-		return n * h;
-	case BB_TS_ROWS_INNER:
-		return s->size->ffn;
-	case BB_TS_LOGITS_ALL:
-		return n * s->size->vocab;
-	case BB_TS_LOGITS_MOST:
-	case BB_TS_TARGET:
-	case BB_TS_LOGITS_EXP:
-		return n;
-	default: {
-		const struct bb_tensor_place p = bb_tensor_place_of(s, (enum bb_tensor_slot)slot);
-
-		return p.rows * p.columns;
-	}
-	}
-}
-
 static bool slot_belongs(const struct bb_tensor_state *s, int slot)
 {
 	switch (s->scheme->of) {
@@ -186,7 +177,7 @@ static size_t numbers(const struct bb_tensor_state *s, int slot)
 {
 	if (!slot_belongs(s, slot))
 		return 0;
-	return slot < BB_TS_TABLE ? layer_numbers(s, slot) : other_numbers(s, slot);
+	return slot < BB_TS_TABLE ? layer_numbers(s, slot) : place_numbers(s, slot);
 }
 
 size_t bb_tensor_state_numbers(const struct bb_tensor_state *s)

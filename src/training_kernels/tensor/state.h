@@ -108,7 +108,7 @@ static inline bool bb_tensor_gathers(const struct bb_tensor_state *state)
 size_t bb_tensor_state_numbers(const struct bb_tensor_state *state);
 /* Lays STATE out in MEMORY, of as many numbers, and fills the initial matrices. */
 void bb_tensor_state_fill(struct bb_tensor_state *state, double *memory);
-/* The place of an initial matrix or a result, which all schemes have. */
+/* The place of an initial matrix, of a result, or of any matrix that a layer does not have. */
 struct bb_tensor_place bb_tensor_place_of(const struct bb_tensor_state *state,
 					  enum bb_tensor_slot slot);
 
@@ -130,14 +130,14 @@ void bb_tensor_buffers(struct bb_tensor_state *state, const struct bb_operation 
 		       void **in, void **out);
 
 /*
- * The results of PART ("attention", "mlp", "embedding", "loss"): the slots of outputs and of
- * gradients.
+ * The results of PART ("attention", "mlp", "embedding", "loss"): the slots of its output and of
+ * the gradients.
  */
 struct bb_tensor_results {
 	const char *part;
 	enum bb_tensor_part of;
-	size_t noutputs, ngradients;
-	enum bb_tensor_slot outputs[1], gradients[5];
+	enum bb_tensor_slot output, gradients[5];
+	size_t ngradients;
 };
 extern const struct bb_tensor_results bb_tensor_results[]; /* ends with part NULL */
 
