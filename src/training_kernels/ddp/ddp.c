@@ -34,21 +34,20 @@ static bb_status add_algorithm(struct bb_ddp_options *a, const char *name, struc
 }
 
 /* A schedule of busbench gets its prefix if the backend's library has the name too. */
-static bb_status add_schedule(struct bb_ddp_options *a, const char *name, struct bb_error *error)
+static bb_status add_schedule(struct bb_ddp_options *a, const struct bb_native *natives,
+			      const char *name, struct bb_error *error)
 {
 	char own[BB_WORD];
 
-	snprintf(own, sizeof(own), BB_OWN "%s", name);
-	for (size_t i = 0; i < a->nalgorithms; i++)
-		if (strcmp(a->algorithms[i], name) == 0)
-			return add_algorithm(a, own, error);
-	return add_algorithm(a, name, error);
+	snprintf(own, sizeof(own), "%s%s", bb_native_find(natives, name) ? BB_OWN : "", name);
+	return add_algorithm(a, own, error);
 }
 
 /* The algorithms of --algo, which has passed its check. */
 static bb_status read_algorithms(struct bb_ddp_options *a, const struct bb_backend *backend,
 				 struct bb_error *error)
 {
+	const struct bb_native *natives = a->predict ? NULL : backend->natives;
 	const char *rest = a->algo_text;
 	char word[BB_WORD];
 	bb_status status = BB_OK;
@@ -60,12 +59,12 @@ static bb_status read_algorithms(struct bb_ddp_options *a, const struct bb_backe
 		} while (status == BB_OK && *rest++ == ',');
 		return status;
 	}
-	for (const struct bb_native *n = backend->natives; n->name && status == BB_OK; n++)
-		if (!a->predict && (!n->refuses || !n->refuses(n, &bb_all_reduce)))
+	for (const struct bb_native *n = natives; n && n->name && status == BB_OK; n++)
+		if (!n->refuses || !n->refuses(n, &bb_all_reduce))
 			status = add_algorithm(a, n->name, error);
 	for (int i = 0; bb_algorithms[i] && status == BB_OK; i++)
 		if (bb_algorithms[i]->collective == &bb_all_reduce)
-			status = add_schedule(a, bb_algorithms[i]->name, error);
+			status = add_schedule(a, natives, bb_algorithms[i]->name, error);
 	return status;
 }
 

@@ -13,11 +13,6 @@ static int worker_rank(const struct bb_strategy_setting *s, int worker)
 	return s->colocated ? worker : s->servers + worker;
 }
 
-static int workers_of(const struct bb_strategy_setting *s)
-{
-	return s->colocated ? s->active : s->active - s->servers;
-}
-
 static const char *server_refuses(const struct bb_strategy_setting *s)
 {
 	if (s->colocated && s->servers != s->active)
@@ -58,13 +53,13 @@ static void in_rounds(struct bb_strategy_program *w, const struct bb_strategy_se
 				    const struct bb_strategy_setting *, int, int))
 {
 	for (int round = 0; round < s->servers; round++)
-		for (int worker = 0; worker < workers_of(s); worker++)
+		for (int worker = 0; worker < bb_strategy_workers(&bb_strategy_ps, s); worker++)
 			write(w, s, worker, (worker + round) % s->servers);
 }
 
 static void server_write(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
 {
-	const int workers = workers_of(s);
+	const int workers = bb_strategy_workers(&bb_strategy_ps, s);
 
 	for (int worker = 0; worker < workers; worker++) {
 		bb_writer_add_batches(w, worker_rank(s, worker));
@@ -95,7 +90,7 @@ static void server_write(struct bb_strategy_program *w, const struct bb_strategy
  */
 static double push_seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
 {
-	const int n = workers_of(s), k = s->servers;
+	const int n = bb_strategy_workers(&bb_strategy_ps, s), k = s->servers;
 	const double entry = bb_strategy_slowest_entry(s, links, k);
 	const double alone = k * (links->latency + entry);
 
@@ -112,7 +107,8 @@ static double server_seconds(const struct bb_strategy_setting *s, const struct b
 
 	if (s->colocated)
 		return bb_strategy_compute(s) + 2 * (s->active - 1) * strategy;
-	return bb_strategy_compute(s) + push_seconds(s, links) + workers_of(s) * strategy;
+	return bb_strategy_compute(s) + push_seconds(s, links) +
+	       bb_strategy_workers(&bb_strategy_ps, s) * strategy;
 }
 
 /* A server holds its part of the sum and of one gradient, and of the parameters if it updates them.
@@ -170,10 +166,11 @@ static void write_worker(struct bb_strategy_program *w, const struct bb_strategy
 
 static void write_async(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
 {
-	for (int worker = 0; worker < workers_of(s); worker++)
+	for (int worker = 0; worker < bb_strategy_workers(&bb_strategy_ps, s); worker++)
 		write_worker(w, s, worker);
 	for (int server = 0; server < s->servers; server++)
-		for (size_t i = 0; i < s->steps * (size_t)workers_of(s); i++) {
+		for (size_t i = 0; i < s->steps * (size_t)bb_strategy_workers(&bb_strategy_ps, s);
+		     i++) {
 			bb_writer_add_serve(w, server, (size_t)server);
 			bb_writer_add_real(w, server, RECEIVING, BB_STRATEGY_UPDATE,
 					   (size_t)server);
@@ -186,7 +183,8 @@ static double async_seconds(const struct bb_strategy_setting *s, const struct bb
 {
 	const double strategy = links->latency + bb_strategy_slowest_entry(s, links, s->servers);
 
-	return fmax(bb_strategy_compute(s) + (s->servers + 1) * strategy, workers_of(s) * strategy);
+	return fmax(bb_strategy_compute(s) + (s->servers + 1) * strategy,
+		    bb_strategy_workers(&bb_strategy_ps, s) * strategy);
 }
 
 const struct bb_strategy bb_strategy_ps_async = {
