@@ -50,6 +50,7 @@ static bool find_traffic(struct traffic *t, const struct bb_collective *collecti
 	} else if (collective != &bb_gather && collective != &bb_scatter) {
 		return false;
 	}
+	t->nic /= fmax(m->net_fault, 1);
 	return true;
 }
 
@@ -103,7 +104,8 @@ static double transfer_time(const struct traffic *t, double bytes)
 	const struct bb_nccl_constants *c = t->c;
 	const double sm = c->messages_clock * c->sm_clock * 1e9, all = c->messages_channels;
 	const double wire = t->by_ll ? 2 * bytes : bytes;
-	double time = t->inside * wire / (t->m->gpu_rate * c->messages_share);
+	double time =
+		t->inside * wire * fmax(t->m->node_fault, 1) / (t->m->gpu_rate * c->messages_share);
 
 	if (t->inside > 0)
 		time = fmax(time, t->inside * wire / (sm * fmin(all, t->inside * t->channels)));

@@ -177,10 +177,12 @@ static double between(const struct view *v, enum bb_nccl_algorithm algorithm,
 }
 
 /* The rate of a node's NICs for an algorithm that crosses the network CROSSINGS times, slowed by
-   TAPER. */
+   TAPER and by a fault. */
 static double through_net(const struct view *v, double crossings, double taper)
 {
-	return v->m->net_rate / (v->tuned ? 1 : fmax(taper, 1)) / crossings;
+	const double slowdown = v->tuned ? 1 : fmax(taper, 1) * fmax(v->m->net_fault, 1);
+
+	return v->m->net_rate / slowdown / crossings;
 }
 
 /* The lower rate of the node's links and NICs. */
@@ -367,7 +369,7 @@ static double wide_fill(const struct view *v)
 /* The rate of a GPU's links; RATE is that of a few GPUs with all of their links. */
 static double nvls_rate(const struct view *v, double rate)
 {
-	rate *= least(1, v->m->gpu_rate / v->c->nvls_link);
+	rate *= least(1, v->m->gpu_rate / fmax(v->m->node_fault, 1) / v->c->nvls_link);
 	return is_wide(v) ? rate * v->c->nvls_wide_rate / v->c->nvls_rate : rate;
 }
 
@@ -439,7 +441,8 @@ static struct view view_make(const struct bb_nccl_constants *c, const struct bb_
 			     .span = m->nodes < 3 ? m->nodes - 1 : BB_NCCL_SPANS - 1,
 			     .gpus = (double)m->ranks / m->nodes,
 			     .levels = ilogb(m->nodes),
-			     .link = m->gpu_rate * (tuned ? 1 : m->gpu_share),
+			     .link = m->gpu_rate *
+				     (tuned ? 1 : m->gpu_share / fmax(m->node_fault, 1)),
 			     .channels = m->nodes > 1 ? channels_over_nodes(c, m) : c->channels,
 			     .bytes = bytes};
 }

@@ -145,9 +145,12 @@ struct bb_nccl_machine {
 			       flushes */
 	bool infiniband;    /* the network needs no plug-in */
 	struct bb_nccl_slowdown taper; /* of the network, by collective; NCCL's tuner ignores it */
-	double net_fill;               /* of a tree's pipeline, for each level of nodes */
-	double issue;                  /* least time between two operations */
-	double process_gpus;           /* ranks that one process issues operations for */
+	/* How many times as long a byte takes over the network, or over the links of a node,
+	   because of a fault; below 1: there is none. NCCL's tuner does not know of it. */
+	double net_fault, node_fault;
+	double net_fill;     /* of a tree's pipeline, for each level of nodes */
+	double issue;        /* least time between two operations */
+	double process_gpus; /* ranks that one process issues operations for */
 	/* Why no algorithm is modelled on this machine; NULL: some are. */
 	const char *unknown;
 };

@@ -278,9 +278,7 @@ void bb_nccl_shape_apply_flaw(struct bb_nccl_machine *machine, const struct bb_c
 	else
 		factor = count_leaving(cluster, members, n, flaw->node, flaw->rail) ? flaw->factor
 										    : 1;
-	machine->net_rate /= factor;
-	machine->rank_rate /= factor;
-	machine->rail_rate /= factor;
+	machine->net_fault = factor;
 	if (flaw->rail < 0)
-		machine->gpu_rate /= factor;
+		machine->node_fault = factor;
 }

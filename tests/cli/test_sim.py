@@ -303,6 +303,11 @@ def faults():
     found = costs(f"{line} slow_node:1:2")
     expect(1.9 < found["busbench:ring"] <= 2 and 1.9 < found["halving_doubling"] <= 2, f"a slow node: {found}")
     expect(1.5 < found["nvlstree"] <= 2, f"a slow node of NCCL's: {found}")
+    # NCCL's tuner does not know of a slow rail or node.
+    sizes = "all_reduce --backend sim --cluster hgx-b200:4 -b 1M -e 1G"
+    sound = [r["library_algorithm"] for r in records(sizes)]
+    for fault in "slow_rail:1:0:2", "slow_node:1:3":
+        equal([r["library_algorithm"] for r in records(f"{sizes} --fault {fault}")], sound, f"chosen under {fault}")
     found = costs(f"{line} slow_link:7:8:2")
     expect(1.9 < found["busbench:ring"] <= 2 and abs(found["halving_doubling"] - 1) < 1e-9, f"a slow link: {found}")
     late = records(f"all_reduce {SIM} -g 4 -b 8 -e 8 --algo recursive_doubling --fault slow:2:1ms")[0]
