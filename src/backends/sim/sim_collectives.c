@@ -119,10 +119,13 @@ bb_status bb_sim_set_algorithm(struct bb_group *group, const char *name, struct 
 	if (!name || strcmp(name, "auto") == 0 || group->n == 1)
 		return choose_algorithm(group, call, error);
 	call->native = find_native(group->context->library, name);
+	call->instead = NULL;
 	/* A slow link needs messages: the schedule of that name, if there is one. */
-	if (group->context->courses[0].links.slow_link.factor > 0 &&
-	    bb_algorithm_find(call->collective, name))
+	if (call->native && group->context->courses[0].links.slow_link.factor > 0 &&
+	    bb_algorithm_find(call->collective, name)) {
+		call->instead = bb_sim_refuses(group, call);
 		call->native = NULL;
+	}
 	if (!call->native)
 		return resolve_schedule(group, name, call, error);
 	reason = bb_sim_refuses(group, call);

@@ -75,6 +75,7 @@ static bb_status prepare_call(struct bb_zero_rank *z, struct bb_call *call, size
 	if (reason && choice.stand_in && z->run->options.config.slow_link.factor > 0) {
 		call->native = NULL;
 		call->schedule = choice.stand_in;
+		call->instead = reason;
 		BB_TRY(status, z->backend->tune(group, call), out);
 		reason = z->backend->refuses(group, call);
 	}
