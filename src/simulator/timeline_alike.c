@@ -9,22 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LANES (2 * BB_MAX_STEPS) /* lanes that are kept with ports; with links of pairs: all */
-#define LANE_MOST 4194304        /* ranks times lanes that are kept for links of pairs */
+#define LANE_MOST 4194304 /* ranks times distances that are kept for links of pairs */
 
-/* All messages to the rank D further. */
-struct lane {
-	int d;
-	double *busy;                   /* [rank]: links of pairs: when the one before has left */
-	struct bb_fabric_route *routes; /* [rank] that sends */
-};
-
-/* A message that every rank sends in this round. */
+/* A message that every rank sends in this round to the rank D further. The one before it in the
+   same place had the same routes if D is the same, and the same entries if all of its round were
+   the same. */
 struct message {
-	struct lane *lane;
+	int d; /* 0: there was none yet */
 	int channel;
 	double bytes;
-	double *entry, *head, *arrival; /* [rank] that sends */
+	struct bb_fabric_route *routes; /* [rank] that sends */
+	double *entry, *head, *arrival; /* likewise */
 };
 
 struct alike {
@@ -35,20 +30,15 @@ struct alike {
 	int n, period;
 	double *times, *taken;
 	double *out, *in; /* [2 * rank + outside] */
-	struct lane *lanes;
-	int nlanes, room;
-	int *lane_of; /* [d]: NONE where there is none */
+	/* With links of pairs: [d]: [rank]: when the message before to the rank D further has left;
+	   NULL: there was none. */
+	double **busy;
+	int nbusy;
 	struct message messages[BB_MAX_STEPS];
 	int nmessages;
+	bool same; /* messages as those of the round before */
 	struct bb_loads *loads;
-	/* The messages for which entry was computed: it holds as long as they are the same. */
-	struct {
-		int n, d[BB_MAX_STEPS];
-		double bytes[BB_MAX_STEPS];
-	} last;
 };
-
-#define NONE (-1)
 
 static int shifted(const struct alike *a, int rank, int d)
 {
@@ -104,65 +94,36 @@ static int find_period(const struct bb_link_model *links, int n, const double *t
 	return period;
 }
 
-/* ---- lanes ----------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------- */
 
-static bool fill_lane(struct alike *a, struct lane *lane, int d)
+/* Where links belong to pairs, all that were in use are kept, as a message may have to wait. */
+static bb_status open_links(struct alike *a, int d)
 {
-	const size_t n = (size_t)a->period;
-
-	if (!lane->routes)
-		lane->routes = malloc(n * sizeof(*lane->routes));
-	if (!lane->busy && !bb_link_ports(a->links))
-		lane->busy = calloc(n, sizeof(*lane->busy));
-	if (!lane->routes || (!lane->busy && !bb_link_ports(a->links)))
-		return false;
-	lane->d = d;
-	for (int r = 0; r < a->period; r++)
-		lane->routes[r] = bb_link_route(a->links, r, (r + d) % a->n);
-	return true;
-}
-
-static bool is_in_use(const struct alike *a, const struct lane *lane)
-{
-	for (int i = 0; i < a->nmessages; i++)
-		if (a->messages[i].lane == lane)
-			return true;
-	return false;
-}
-
-/* Where links belong to pairs, all lanes are kept, as a message may have to wait for one; with
-   ports the oldest lane that no message of this round uses is replaced. */
-static bb_status find_lane(struct alike *a, int d, struct lane **lane)
-{
-	int place = a->lane_of[d];
-
-	if (place == NONE && !bb_link_ports(a->links) && (double)a->nlanes * a->period > LANE_MOST)
+	if (bb_link_ports(a->links) || a->busy[d])
+		return BB_OK;
+	if ((double)a->nbusy * a->period > LANE_MOST)
 		return BB_EUNSUPPORTED;
-	if (place == NONE) {
-		do
-			place = a->nlanes++ % a->room;
-		while (is_in_use(a, &a->lanes[place]));
-		if (a->lanes[place].routes)
-			a->lane_of[a->lanes[place].d] = NONE;
-		a->lane_of[d] = place;
-		if (!fill_lane(a, &a->lanes[place], d))
-			return BB_EINTERNAL;
-	}
-	*lane = &a->lanes[place];
-	return BB_OK;
+	a->nbusy++;
+	a->busy[d] = calloc((size_t)a->period, sizeof(**a->busy));
+	return a->busy[d] ? BB_OK : BB_EINTERNAL;
+}
+
+/* Add the message of STEP to the round. */
+static bb_status add_message(struct alike *a, const struct bb_step *step)
+{
+	struct message *m = &a->messages[a->nmessages++];
+	const double bytes = (double)step->count * a->element;
+
+	a->same = a->same && m->d == step->peer && m->bytes == bytes;
+	m->channel = step->channel;
+	m->bytes = bytes;
+	for (int r = 0; r < a->period && m->d != step->peer; r++)
+		m->routes[r] = bb_link_route(a->links, r, (r + step->peer) % a->n);
+	m->d = step->peer;
+	return open_links(a, m->d);
 }
 
 /* ---- sending --------------------------------------------------------------------------- */
-
-static bool is_as_before(const struct alike *a)
-{
-	bool same = a->last.n == a->nmessages;
-
-	for (int i = 0; same && i < a->nmessages; i++)
-		same = a->last.d[i] == a->messages[i].lane->d &&
-		       a->last.bytes[i] == a->messages[i].bytes;
-	return same;
-}
 
 static void add_loads(struct alike *a)
 {
@@ -170,8 +131,7 @@ static void add_loads(struct alike *a)
 		for (int r = 0; r < a->period; r++) {
 			const struct message *m = &a->messages[i];
 
-			bb_loads_add(a->loads, r, shifted(a, r, m->lane->d), &m->lane->routes[r],
-				     m->bytes);
+			bb_loads_add(a->loads, r, shifted(a, r, m->d), &m->routes[r], m->bytes);
 		}
 }
 
@@ -181,28 +141,25 @@ static void drop_loads(struct alike *a)
 		for (int r = 0; r < a->period; r++) {
 			const struct message *m = &a->messages[i];
 
-			bb_loads_drop(a->loads, r, shifted(a, r, m->lane->d), &m->lane->routes[r]);
+			bb_loads_drop(a->loads, r, shifted(a, r, m->d), &m->routes[r]);
 		}
 }
 
 /* How long each message of the round takes to leave. */
 static void find_entries(struct alike *a)
 {
-	if (is_as_before(a))
+	if (a->same)
 		return;
 	if (a->loads)
 		add_loads(a);
-	a->last.n = a->nmessages;
 	for (int i = 0; i < a->nmessages; i++) {
 		const struct message *m = &a->messages[i];
 
-		a->last.d[i] = m->lane->d;
-		a->last.bytes[i] = m->bytes;
 		for (int r = 0; r < a->period; r++) {
-			const struct bb_fabric_route *route = &m->lane->routes[r];
+			const struct bb_fabric_route *route = &m->routes[r];
 			const double second =
-				a->loads ? bb_loads_second_per_byte(
-						   a->loads, r, shifted(a, r, m->lane->d), route)
+				a->loads ? bb_loads_second_per_byte(a->loads, r,
+								    shifted(a, r, m->d), route)
 					 : route->second_per_byte;
 
 			m->entry[r] = bb_route_entry(a->links, second, m->bytes);
@@ -214,7 +171,7 @@ static void find_entries(struct alike *a)
 
 static void send_by_ports(struct alike *a, const struct message *m)
 {
-	const struct bb_fabric_route *routes = m->lane->routes;
+	const struct bb_fabric_route *routes = m->routes;
 
 	for (int r = 0; r < a->period; r++) {
 		double *out = &a->out[2 * r + routes[r].outside];
@@ -227,14 +184,14 @@ static void send_by_ports(struct alike *a, const struct message *m)
 
 static void send_by_links(struct alike *a, const struct message *m)
 {
-	double *busy = m->lane->busy;
+	double *busy = a->busy[m->d];
 
 	for (int r = 0; r < a->period; r++) {
 		const double start = a->times[r] > busy[r] ? a->times[r] : busy[r];
 
 		if (m->entry[r] > 0)
 			busy[r] = start + m->entry[r];
-		m->arrival[r] = start + (m->entry[r] + m->lane->routes[r].latency);
+		m->arrival[r] = start + (m->entry[r] + m->routes[r].latency);
 	}
 }
 
@@ -243,8 +200,8 @@ static void send_by_links(struct alike *a, const struct message *m)
 /* The only message of the round enters the ports of all ranks. */
 static void come_in_alone(struct alike *a, const struct message *m)
 {
-	const struct bb_fabric_route *routes = m->lane->routes;
-	int to = m->lane->d % a->period;
+	const struct bb_fabric_route *routes = m->routes;
+	int to = m->d % a->period;
 
 	for (int r = 0; r < a->period; r++) {
 		double *in = &a->in[2 * to + routes[r].outside];
@@ -263,14 +220,14 @@ static void come_in(struct alike *a, int rank)
 
 	for (int i = 0; i < a->nmessages; i++) {
 		const struct message *m = &a->messages[i];
-		const double head = m->head[from[i] = shifted(a, rank, a->n - m->lane->d)];
+		const double head = m->head[from[i] = shifted(a, rank, a->n - m->d)];
 		int at = i;
 
 		for (; at > 0; at--) {
 			const struct message *other = &a->messages[order[at - 1]];
 			const double its = other->head[from[order[at - 1]]];
 
-			if (its < head || (its == head && other->lane->d <= m->lane->d))
+			if (its < head || (its == head && other->d <= m->d))
 				break;
 			order[at] = order[at - 1];
 		}
@@ -279,7 +236,7 @@ static void come_in(struct alike *a, int rank)
 	for (int k = 0; k < a->nmessages; k++) {
 		const struct message *m = &a->messages[order[k]];
 		const int sender = from[order[k]];
-		double *in = &a->in[2 * rank + m->lane->routes[sender].outside];
+		double *in = &a->in[2 * rank + m->routes[sender].outside];
 
 		*in = (*in > m->head[sender] ? *in : m->head[sender]) + m->entry[sender];
 		m->arrival[sender] = *in;
@@ -309,7 +266,7 @@ static const struct message *sent_by(const struct alike *a, int peer, int channe
 	const int d = (a->n - peer) % a->n;
 
 	for (int i = 0; i < a->nmessages; i++)
-		if (a->messages[i].lane->d == d && a->messages[i].channel == channel &&
+		if (a->messages[i].d == d && a->messages[i].channel == channel &&
 		    !(*taken >> i & 1)) {
 			*taken |= 1u << i;
 			return &a->messages[i];
@@ -344,21 +301,17 @@ static bb_status receive_all(struct alike *a, const struct bb_step *steps, int n
 static bb_status alike_round(struct alike *a, const struct bb_step *steps, int nsteps)
 {
 	const bool ports = bb_link_ports(a->links);
+	const int before = a->nmessages;
+	bb_status status = BB_OK;
 
 	a->nmessages = 0;
-	for (int i = 0; i < nsteps; i++) {
-		struct message *m = &a->messages[a->nmessages];
-		bb_status status;
-
-		if (steps[i].kind != BB_SEND)
-			continue;
-		status = find_lane(a, steps[i].peer, &m->lane);
-		if (status != BB_OK)
-			return status;
-		m->channel = steps[i].channel;
-		m->bytes = (double)steps[i].count * a->element;
-		a->nmessages++;
-	}
+	a->same = true;
+	for (int i = 0; i < nsteps && status == BB_OK; i++)
+		if (steps[i].kind == BB_SEND)
+			status = add_message(a, &steps[i]);
+	if (status != BB_OK)
+		return status;
+	a->same = a->same && a->nmessages == before;
 	find_entries(a);
 	for (int i = 0; i < a->nmessages; i++)
 		(ports ? send_by_ports : send_by_links)(a, &a->messages[i]);
@@ -397,41 +350,35 @@ static bool alike_open(struct alike *a)
 	const size_t n = (size_t)a->period;
 	bool complete;
 
-	/* A lane for each distance, or as many as a round has messages. */
-	a->room = bb_link_ports(a->links) ? LANES : a->n;
-	a->lanes = calloc((size_t)a->room, sizeof(*a->lanes));
-	a->lane_of = malloc((size_t)a->n * sizeof(*a->lane_of));
+	a->busy = calloc((size_t)a->n, sizeof(*a->busy));
 	a->times = malloc(n * sizeof(*a->times));
 	a->taken = malloc(n * sizeof(*a->taken));
 	a->out = calloc(2 * n, sizeof(*a->out));
 	a->in = calloc(2 * n, sizeof(*a->in));
-	complete = a->lanes && a->lane_of && a->times && a->taken && a->out && a->in;
+	complete = a->busy && a->times && a->taken && a->out && a->in;
 	for (int i = 0; i < BB_MAX_STEPS; i++) {
 		struct message *m = &a->messages[i];
 
+		m->routes = malloc(n * sizeof(*m->routes));
 		m->entry = malloc(n * sizeof(double));
 		m->head = malloc(n * sizeof(double));
 		m->arrival = malloc(n * sizeof(double));
-		complete = complete && m->entry && m->head && m->arrival;
+		complete = complete && m->routes && m->entry && m->head && m->arrival;
 	}
-	for (int d = 0; complete && d < a->n; d++)
-		a->lane_of[d] = NONE;
 	return complete;
 }
 
 static void alike_close(struct alike *a)
 {
-	for (int i = 0; a->lanes && i < a->room; i++) {
-		free(a->lanes[i].routes);
-		free(a->lanes[i].busy);
-	}
+	for (int d = 0; a->busy && d < a->n; d++)
+		free(a->busy[d]);
 	for (int i = 0; i < BB_MAX_STEPS; i++) {
+		free(a->messages[i].routes);
 		free(a->messages[i].entry);
 		free(a->messages[i].head);
 		free(a->messages[i].arrival);
 	}
-	free(a->lanes);
-	free(a->lane_of);
+	free(a->busy);
 	free(a->times);
 	free(a->taken);
 	free(a->out);
