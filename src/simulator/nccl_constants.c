@@ -3,18 +3,12 @@
  */
 #include "simulator/nccl_constants.h"
 
+#include "core/embed.h"
 #include "core/settings.h"
 
 #include <string.h>
 
-extern const char bb_nccl_data[];
-__asm__(".pushsection .rodata\n"
-	".globl bb_nccl_data\n"
-	".hidden bb_nccl_data\n"
-	"bb_nccl_data:\n"
-	".incbin \"src/simulator/nccl.txt\"\n"
-	".byte 0\n"
-	".popsection\n");
+BB_EMBED(bb_nccl_data, "src/simulator/nccl.txt");
 
 struct row {
 	const char *key;

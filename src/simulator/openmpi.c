@@ -1,5 +1,6 @@
 #include "simulator/openmpi.h"
 
+#include "core/embed.h"
 #include "core/settings.h"
 #include "core/units.h"
 #include "schedules/parts.h"
@@ -8,15 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The rules are part of the program. */
-extern const char bb_openmpi_data[];
-__asm__(".pushsection .rodata\n"
-	".globl bb_openmpi_data\n"
-	".hidden bb_openmpi_data\n"
-	"bb_openmpi_data:\n"
-	".incbin \"src/simulator/openmpi.txt\"\n"
-	".byte 0\n"
-	".popsection\n");
+BB_EMBED(bb_openmpi_data, "src/simulator/openmpi.txt");
 
 /* ---- rules ------------------------------------------------------------------------------- */
 
