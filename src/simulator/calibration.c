@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* results to fit anything to */
 #define HALF_LIFE 2                   /* octaves beyond the sizes of a series */
 #define FILE_MOST ((size_t)256 << 20) /* bytes of records */
 

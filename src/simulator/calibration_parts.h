@@ -198,9 +198,8 @@ void bb_site_describe(struct bb_site *site, const struct bb_cluster *cluster);
 BB_MUST bool bb_site_fit(struct bb_calibration *c);
 /* Seconds of P, of NCCL, by the model with the fitted figures. */
 double bb_site_time(const struct bb_calibration *c, const struct bb_point *p);
-/* "nccl_issue", as clusters.txt has it; whether it is a share, not a time. */
-const char *bb_site_name(enum bb_site_figure figure);
-bool bb_site_is_share(enum bb_site_figure figure);
+/* Its name and unit in clusters.txt. */
+const struct bb_figure_row *bb_site_row(enum bb_site_figure figure);
 
 /* ---- calibration_fit.c --------------------------------------------------------------------- */
 

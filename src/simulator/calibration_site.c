@@ -23,16 +23,13 @@
 
 /* The figures, in the order of enum bb_site_figure. */
 static const struct figure {
-	const char *name;
 	enum bb_figure figure;
-	bool share, network;
+	bool network;
 	double usual; /* seconds, where a site has it */
 } figures[] = {
-	{"gpu_efficiency", BB_FIGURE_GPU_EFFICIENCY, true, false, 0},
-	{"nic_efficiency", BB_FIGURE_NIC_EFFICIENCY, true, true, 0},
-	{"nccl_nic_latency", BB_FIGURE_NCCL_NIC_LATENCY, false, true, 20e-6},
-	{"nccl_tree_fill", BB_FIGURE_NCCL_TREE_FILL, false, true, 100e-6},
-	{"nccl_issue", BB_FIGURE_NCCL_ISSUE, false, false, 40e-6},
+	{BB_FIGURE_GPU_EFFICIENCY, false, 0},      {BB_FIGURE_NIC_EFFICIENCY, true, 0},
+	{BB_FIGURE_NCCL_NIC_LATENCY, true, 20e-6}, {BB_FIGURE_NCCL_TREE_FILL, true, 100e-6},
+	{BB_FIGURE_NCCL_ISSUE, false, 40e-6},
 };
 
 static void machine_adjust(const struct bb_site *s, const double *values, struct bb_nccl_machine *m)
@@ -85,14 +82,14 @@ void bb_site_describe(struct bb_site *s, const struct bb_cluster *cluster)
 		s->described[f] = s->fitted[f] = cluster->figures[figures[f].figure];
 }
 
-const char *bb_site_name(enum bb_site_figure figure)
+const struct bb_figure_row *bb_site_row(enum bb_site_figure figure)
 {
-	return figures[figure].name;
+	return &bb_figure_rows[figures[figure].figure];
 }
 
-bool bb_site_is_share(enum bb_site_figure figure)
+static bool figure_is_share(enum bb_site_figure figure)
 {
-	return figures[figure].share;
+	return bb_site_row(figure)->unit == BB_SETTING_SHARE;
 }
 
 /* ---- the fit --------------------------------------------------------------------------------- */
@@ -126,7 +123,7 @@ static double grid_value(const struct bb_site *s, enum bb_site_figure figure, in
 {
 	const double share = (double)i / (GRID - 1);
 
-	if (figures[figure].share)
+	if (figure_is_share(figure))
 		return fmin(1, s->described[figure] * pow(RANGE, 2 * share - 1));
 	return i == 0 ? 0 : LEAST_SECONDS * pow(MOST_SECONDS / LEAST_SECONDS, share);
 }
@@ -172,10 +169,10 @@ static int find_dependents(const struct bb_calibration *c, enum bb_site_figure f
 		double less, more;
 		int known = 0;
 
-		values[figure] = figures[figure].share ? c->site.fitted[figure] / CHANGE : 0;
+		values[figure] = figure_is_share(figure) ? c->site.fitted[figure] / CHANGE : 0;
 		less = time_with(c, values, p);
-		values[figure] = figures[figure].share ? c->site.fitted[figure] * CHANGE
-						       : figures[figure].usual;
+		values[figure] = figure_is_share(figure) ? c->site.fitted[figure] * CHANGE
+							 : figures[figure].usual;
 		more = time_with(c, values, p);
 		depends[i] = fabs(more / less - 1) > MOVES;
 		while (known < nsizes && sizes[known] != p->bytes)

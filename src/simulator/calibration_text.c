@@ -103,7 +103,7 @@ static void add_cost_model(const struct bb_cost_model *m, struct bb_strbuf *out)
 
 static void add_figure_value(enum bb_site_figure figure, double value, struct bb_strbuf *out)
 {
-	if (bb_site_is_share(figure))
+	if (bb_site_row(figure)->unit == BB_SETTING_SHARE)
 		bb_strbuf_addf(out, "%.1f%%", 100 * value);
 	else
 		bb_strbuf_addf(out, "%.1fus", 1e6 * value);
@@ -125,7 +125,7 @@ static void add_figures(const struct bb_calibration *c, struct bb_strbuf *out)
 
 		bb_strbuf_addf(out,
 			       "# %s: %s = ", state == BB_SITE_FITTED ? "Fitted" : "Not fitted",
-			       bb_site_name(figure));
+			       bb_site_row(figure)->name);
 		add_figure_value(figure, c->site.fitted[f], out);
 		if (state == BB_SITE_FITTED) {
 			bb_strbuf_add(out, ", described as ");

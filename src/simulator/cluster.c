@@ -27,8 +27,8 @@ void bb_cluster_free(struct bb_cluster *c)
 /* ---- the request --------------------------------------------------------------------------- */
 
 struct cluster_request {
-	char name[BB_FIGURE_LINE]; /* of a system, or a path */
-	int nodes;                 /* 0: not given */
+	char name[BB_SETTING_LINE]; /* of a system, or a path */
+	int nodes;                  /* 0: not given */
 };
 
 static bb_status request_parse(const char *text, struct cluster_request *request,
@@ -91,18 +91,16 @@ out:
 
 static bb_status read_known(struct bb_cluster *c, const char *system, struct bb_error *error)
 {
-	struct bb_figure_text text = {"clusters.txt", bb_cluster_data, "all"};
-	bb_status st = bb_figures_read(&text, c->figures, NULL, error);
+	const bb_status st = bb_figures_read_known("all", c->figures, error);
 
-	text.section = system;
-	return st == BB_OK && *system ? bb_figures_read(&text, c->figures, NULL, error) : st;
+	return st == BB_OK && *system ? bb_figures_read_known(system, c->figures, error) : st;
 }
 
 /* A file of figures names a system or a topology and then overrides its figures. */
 static bb_status read_figures(struct bb_cluster *c, const char *path, const char *text,
 			      bb_topology_parser *parse, struct bb_error *error)
 {
-	const struct bb_figure_text in = {path, text, NULL};
+	const struct bb_settings in = {.name = path, .rest = text};
 	struct bb_figure_head head = {.nodes = 0};
 	bb_status st;
 

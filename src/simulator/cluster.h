@@ -10,48 +10,83 @@
 #ifndef BB_SIMULATOR_CLUSTER_H
 #define BB_SIMULATOR_CLUSTER_H
 
+#include "core/settings.h"
 #include "topology/build.h"
 #include "topology/topology.h"
 
 #define BB_CLUSTER_MOST_RANKS 1048576
 #define BB_CLUSTER_NODE_RANKS 1024 /* at most, of one node */
 
-/* Rates are in bytes per second, times in seconds, efficiencies fractions. */
-enum bb_figure {
-	BB_FIGURE_GPU_RATE,         /* of a GPU within the node, each way at once */
-	BB_FIGURE_NIC_RATE,         /* of one rail of a node, each way */
-	BB_FIGURE_GPU_EFFICIENCY,   /* share of GPU_RATE that a collective reaches */
-	BB_FIGURE_NIC_EFFICIENCY,   /* of NIC_RATE */
-	BB_FIGURE_GPU_LATENCY,      /* a message over NVLink */
-	BB_FIGURE_PCIE_LATENCY,     /* a message over PCIe within the node */
-	BB_FIGURE_NET_LATENCY,      /* a message to another node, one switch included */
-	BB_FIGURE_SWITCH_LATENCY,   /* of each further switch */
-	BB_FIGURE_MESSAGE_OVERHEAD, /* time of each message on the output and the input port,
-				       beside its bytes */
-	BB_FIGURE_LEAF_NODES,       /* nodes whose NICs of a rail share one leaf switch */
-	BB_FIGURE_LEAF_TAPER,       /* a leaf's rate down, over its rate up */
-	BB_FIGURE_POD_NODES,        /* nodes below one set of spine switches */
-	BB_FIGURE_POD_TAPER,        /* a pod's rate down, over its rate up */
-	/* Of nodes without GPUs. */
-	BB_FIGURE_NODE_RANKS,
-	BB_FIGURE_LOOPBACK,            /* not 0: messages within a node take its NICs, too */
-	BB_FIGURE_CORE_RATE,           /* of a rank's copies within the node */
-	BB_FIGURE_CORE_LATENCY,        /* of a message within a package */
-	BB_FIGURE_PACKAGE_LATENCY,     /* of one to another package of the node */
-	BB_FIGURE_MEMORY_RATE,         /* of a package; 0: its ranks do not share it */
-	BB_FIGURE_MEMORY_EFFICIENCY,   /* bytes of messages over bytes of memory */
-	BB_FIGURE_INLINE_SIZE,         /* the most bytes that MPI sends with the header */
-	BB_FIGURE_EAGER_SIZE,          /* that it sends before the receiver is ready */
-	BB_FIGURE_INLINE_OVERHEAD,     /* in place of MESSAGE_OVERHEAD */
-	BB_FIGURE_EAGER_OVERHEAD,      /* more, beyond INLINE_SIZE */
-	BB_FIGURE_RENDEZVOUS_OVERHEAD, /* and more, beyond EAGER_SIZE */
-	/* Of the model of NCCL (nccl_model.h). */
-	BB_FIGURE_NCCL_NIC_LATENCY,  /* added to each hop by the network plug-in */
-	BB_FIGURE_NCCL_TREE_FILL,    /* to fill the pipeline of NVLSTree, for each level of nodes */
-	BB_FIGURE_NCCL_ISSUE,        /* least time between two operations */
-	BB_FIGURE_NCCL_PROCESS_GPUS, /* ranks that one process issues operations for */
-	BB_FIGURES
-};
+/* The figures: their names in clusters.txt and their units. Rates are in bytes per second, times in
+   seconds, efficiencies fractions. Figures of nodes without GPUs begin with NODE_RANKS, those of
+   the model of NCCL (nccl_model.h) with NCCL_NIC_LATENCY. */
+#define BB_FIGURE_LIST(FIGURE)                                                                     \
+	/* of a GPU within the node, each way at once */                                           \
+	FIGURE(GPU_RATE, "gpu_rate", RATE)                                                         \
+	/* of one rail of a node, each way */                                                      \
+	FIGURE(NIC_RATE, "nic_rate", RATE)                                                         \
+	/* share of GPU_RATE that a collective reaches */                                          \
+	FIGURE(GPU_EFFICIENCY, "gpu_efficiency", SHARE)                                            \
+	/* of NIC_RATE */                                                                          \
+	FIGURE(NIC_EFFICIENCY, "nic_efficiency", SHARE)                                            \
+	/* a message over NVLink */                                                                \
+	FIGURE(GPU_LATENCY, "gpu_latency", TIME)                                                   \
+	/* a message over PCIe within the node */                                                  \
+	FIGURE(PCIE_LATENCY, "pcie_latency", TIME)                                                 \
+	/* a message to another node, one switch included */                                       \
+	FIGURE(NET_LATENCY, "net_latency", TIME)                                                   \
+	/* of each further switch */                                                               \
+	FIGURE(SWITCH_LATENCY, "switch_latency", TIME)                                             \
+	/* time of each message on the output and the input port, beside its bytes */              \
+	FIGURE(MESSAGE_OVERHEAD, "message_overhead", TIME)                                         \
+	/* nodes whose NICs of a rail share one leaf switch */                                     \
+	FIGURE(LEAF_NODES, "leaf_nodes", COUNT)                                                    \
+	/* a leaf's rate down, over its rate up */                                                 \
+	FIGURE(LEAF_TAPER, "leaf_taper", NUMBER)                                                   \
+	/* nodes below one set of spine switches */                                                \
+	FIGURE(POD_NODES, "pod_nodes", COUNT)                                                      \
+	/* a pod's rate down, over its rate up */                                                  \
+	FIGURE(POD_TAPER, "pod_taper", NUMBER)                                                     \
+	FIGURE(NODE_RANKS, "node_ranks", COUNT)                                                    \
+	/* not 0: messages within a node take its NICs, too */                                     \
+	FIGURE(LOOPBACK, "loopback", COUNT)                                                        \
+	/* of a rank's copies within the node */                                                   \
+	FIGURE(CORE_RATE, "core_rate", RATE)                                                       \
+	/* of a message within a package */                                                        \
+	FIGURE(CORE_LATENCY, "core_latency", TIME)                                                 \
+	/* of one to another package of the node */                                                \
+	FIGURE(PACKAGE_LATENCY, "package_latency", TIME)                                           \
+	/* of a package; 0: its ranks do not share it */                                           \
+	FIGURE(MEMORY_RATE, "memory_rate", RATE)                                                   \
+	/* bytes of messages over bytes of memory */                                               \
+	FIGURE(MEMORY_EFFICIENCY, "memory_efficiency", SHARE)                                      \
+	/* the most bytes that MPI sends with the header */                                        \
+	FIGURE(INLINE_SIZE, "inline_size", SIZE)                                                   \
+	/* that it sends before the receiver is ready */                                           \
+	FIGURE(EAGER_SIZE, "eager_size", SIZE)                                                     \
+	/* in place of MESSAGE_OVERHEAD */                                                         \
+	FIGURE(INLINE_OVERHEAD, "inline_overhead", TIME)                                           \
+	/* more, beyond INLINE_SIZE */                                                             \
+	FIGURE(EAGER_OVERHEAD, "eager_overhead", TIME)                                             \
+	/* and more, beyond EAGER_SIZE */                                                          \
+	FIGURE(RENDEZVOUS_OVERHEAD, "rendezvous_overhead", TIME)                                   \
+	/* added to each hop by the network plug-in */                                             \
+	FIGURE(NCCL_NIC_LATENCY, "nccl_nic_latency", TIME)                                         \
+	/* to fill the pipeline of NVLSTree, for each level of nodes */                            \
+	FIGURE(NCCL_TREE_FILL, "nccl_tree_fill", TIME)                                             \
+	/* least time between two operations */                                                    \
+	FIGURE(NCCL_ISSUE, "nccl_issue", TIME)                                                     \
+	/* ranks that one process issues operations for */                                         \
+	FIGURE(NCCL_PROCESS_GPUS, "nccl_process_gpus", NUMBER)
+
+#define BB_FIGURE_NUMBER(figure, name, unit) BB_FIGURE_##figure,
+enum bb_figure { BB_FIGURE_LIST(BB_FIGURE_NUMBER) BB_FIGURES };
+#undef BB_FIGURE_NUMBER
+
+extern const struct bb_figure_row {
+	const char *name; /* "gpu_rate" */
+	enum bb_setting_unit unit;
+} bb_figure_rows[BB_FIGURES];
 
 enum bb_inside {
 	BB_INSIDE_NOTHING, /* one rank */

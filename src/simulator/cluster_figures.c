@@ -3,57 +3,18 @@
  */
 #include "simulator/cluster_parts.h"
 
+#include "core/embed.h"
 #include "core/option.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The data file is part of the program: a binary that is copied elsewhere has it too. */
-__asm__(".pushsection .rodata\n"
-	".globl bb_cluster_data\n"
-	".hidden bb_cluster_data\n"
-	"bb_cluster_data:\n"
-	".incbin \"src/simulator/clusters.txt\"\n"
-	".byte 0\n"
-	".popsection\n");
+BB_EMBED(bb_cluster_data, "src/simulator/clusters.txt");
 
-#define FIGURE(figure, name, unit) [BB_FIGURE_##figure] = {name, BB_SETTING_##unit}
+#define FIGURE(figure, name, unit) [BB_FIGURE_##figure] = {name, BB_SETTING_##unit},
 
-static const struct {
-	const char *name;
-	enum bb_setting_unit unit;
-} rows[BB_FIGURES] = {
-	FIGURE(GPU_RATE, "gpu_rate", RATE),
-	FIGURE(NIC_RATE, "nic_rate", RATE),
-	FIGURE(GPU_EFFICIENCY, "gpu_efficiency", SHARE),
-	FIGURE(NIC_EFFICIENCY, "nic_efficiency", SHARE),
-	FIGURE(GPU_LATENCY, "gpu_latency", TIME),
-	FIGURE(PCIE_LATENCY, "pcie_latency", TIME),
-	FIGURE(NET_LATENCY, "net_latency", TIME),
-	FIGURE(SWITCH_LATENCY, "switch_latency", TIME),
-	FIGURE(MESSAGE_OVERHEAD, "message_overhead", TIME),
-	FIGURE(LEAF_NODES, "leaf_nodes", COUNT),
-	FIGURE(LEAF_TAPER, "leaf_taper", NUMBER),
-	FIGURE(POD_NODES, "pod_nodes", COUNT),
-	FIGURE(POD_TAPER, "pod_taper", NUMBER),
-	FIGURE(NODE_RANKS, "node_ranks", COUNT),
-	FIGURE(LOOPBACK, "loopback", COUNT),
-	FIGURE(CORE_RATE, "core_rate", RATE),
-	FIGURE(CORE_LATENCY, "core_latency", TIME),
-	FIGURE(PACKAGE_LATENCY, "package_latency", TIME),
-	FIGURE(MEMORY_RATE, "memory_rate", RATE),
-	FIGURE(MEMORY_EFFICIENCY, "memory_efficiency", SHARE),
-	FIGURE(INLINE_SIZE, "inline_size", SIZE),
-	FIGURE(EAGER_SIZE, "eager_size", SIZE),
-	FIGURE(INLINE_OVERHEAD, "inline_overhead", TIME),
-	FIGURE(EAGER_OVERHEAD, "eager_overhead", TIME),
-	FIGURE(RENDEZVOUS_OVERHEAD, "rendezvous_overhead", TIME),
-	FIGURE(NCCL_NIC_LATENCY, "nccl_nic_latency", TIME),
-	FIGURE(NCCL_TREE_FILL, "nccl_tree_fill", TIME),
-	FIGURE(NCCL_ISSUE, "nccl_issue", TIME),
-	FIGURE(NCCL_PROCESS_GPUS, "nccl_process_gpus", NUMBER),
-};
+const struct bb_figure_row bb_figure_rows[BB_FIGURES] = {BB_FIGURE_LIST(FIGURE)};
 
 static const char *const examples[] = {
 	[BB_SETTING_RATE] = "a rate as in 48GB/s",
@@ -82,7 +43,7 @@ static int find_figure(const char *key)
 {
 	int f = 0;
 
-	while (f < BB_FIGURES && strcmp(rows[f].name, key) != 0)
+	while (f < BB_FIGURES && strcmp(bb_figure_rows[f].name, key) != 0)
 		f++;
 	return f;
 }
@@ -93,7 +54,7 @@ static bb_status unknown_key(const struct bb_settings *l, bool head, struct bb_e
 	int n = 0;
 
 	for (int f = 0; f < BB_FIGURES; f++)
-		names[n++] = rows[f].name;
+		names[n++] = bb_figure_rows[f].name;
 	if (head) {
 		names[n++] = "system";
 		names[n++] = "topology";
@@ -118,8 +79,8 @@ static bb_status read_line(const struct bb_settings *l, double *figures,
 	double value;
 
 	if (f < BB_FIGURES) {
-		if (!read_value(rows[f].unit, l->value, figures ? &figures[f] : &value))
-			return wrong_value(l, examples[rows[f].unit], error);
+		if (!read_value(bb_figure_rows[f].unit, l->value, figures ? &figures[f] : &value))
+			return wrong_value(l, examples[bb_figure_rows[f].unit], error);
 		return BB_OK;
 	}
 	if (head && strcmp(l->key, "system") == 0)
@@ -135,10 +96,10 @@ static bb_status read_line(const struct bb_settings *l, double *figures,
 	return BB_OK;
 }
 
-bb_status bb_figures_read(const struct bb_figure_text *in, double *figures,
+bb_status bb_figures_read(const struct bb_settings *text, double *figures,
 			  struct bb_figure_head *head, struct bb_error *error)
 {
-	struct bb_settings l = {.name = in->name, .rest = in->text, .section = in->section};
+	struct bb_settings l = *text;
 	bool more = true;
 	bb_status st = BB_OK;
 
@@ -148,6 +109,14 @@ bb_status bb_figures_read(const struct bb_figure_text *in, double *figures,
 			st = read_line(&l, figures, head, error);
 	}
 	return st;
+}
+
+bb_status bb_figures_read_known(const char *section, double *figures, struct bb_error *error)
+{
+	const struct bb_settings text = {
+		.name = "clusters.txt", .rest = bb_cluster_data, .section = section};
+
+	return bb_figures_read(&text, figures, NULL, error);
 }
 
 bb_status bb_figures_check(const char *name, const double *figures, struct bb_error *error)

@@ -4,33 +4,23 @@
 #ifndef BB_SIMULATOR_CLUSTER_PARTS_H
 #define BB_SIMULATOR_CLUSTER_PARTS_H
 
-#include "core/settings.h"
 #include "simulator/cluster.h"
-
-/* A file of figures, or a section of clusters.txt. */
-struct bb_figure_text {
-	const char *name;    /* for errors */
-	const char *text;    /* NUL-terminated */
-	const char *section; /* only its lines are read; NULL: the text has no sections */
-};
-
-#define BB_FIGURE_LINE BB_SETTING_LINE
 
 /* Settings of a file other than figures; empty or 0 where it has none. */
 struct bb_figure_head {
-	char system[BB_TEXT], topology[BB_FIGURE_LINE];
+	char system[BB_TEXT], topology[BB_SETTING_LINE];
 	int nodes;
 };
 
-/* clusters.txt */
-extern const char bb_cluster_data[];
-
 /*
- * Read figures of TEXT into FIGURES (NULL: skip them), other settings into HEAD (NULL: they are
- * errors). BB_EUSAGE names the line that is wrong.
+ * Read figures of a TEXT of settings into FIGURES (NULL: skip them), other
+ * settings into HEAD (NULL: they are errors). BB_EUSAGE names the line that is wrong.
  */
-BB_MUST bb_status bb_figures_read(const struct bb_figure_text *text, double *figures,
+BB_MUST bb_status bb_figures_read(const struct bb_settings *text, double *figures,
 				  struct bb_figure_head *head, struct bb_error *error);
+/* The same of SECTION of clusters.txt; there may be none. */
+BB_MUST bb_status bb_figures_read_known(const char *section, double *figures,
+					struct bb_error *error);
 
 /* BB_EUSAGE where FIGURES contradict each other; NAME is for the error. */
 BB_MUST bb_status bb_figures_check(const char *name, const double *figures, struct bb_error *error);
