@@ -80,6 +80,7 @@ static const struct row rows[] = {
 	ONE(ring_ll128_share, SHARE),
 	ONE(ring_simple_hop, TIME),
 	ONE(nvlstree_hop_before, TIME),
+	ONE(nvlstree_part_before, SHARE),
 	ONE(nvls_base, TIME),
 	ONE(nvls_fill, TIME),
 	ONE(nvls_rate, RATE),

@@ -393,14 +393,18 @@ static double nvlstree_tuned(const struct view *v)
 	const struct bb_nccl_constants *c = v->c;
 	const double n = v->m->ranks, spread = (c->nvls_channels - 1) / c->nvls_channels;
 	const double inside_node = 2 * v->link * c->nvls_share * spread;
+	const double latency = c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLSTREE][BB_NCCL_SIMPLE] +
+			       2 * v->levels * between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE);
 	double bus = least(inside_node, through_net(v, tree_crossings(v), 1));
 
+	if (c->before)
+		return latency +
+		       v->bytes / (c->nvlstree_part_before *
+				   least(v->link, through_net(v, 2 * tree_crossings(v), 1)));
 	bus = least(bus, c->nvls_channels * c->nvlstree_channel[v->span - 1]);
 	if (c->nvlstree_by_size > 0 && v->m->x86)
 		bus *= tree_share(v, BB_NCCL_SIMPLE, BB_NCCL_TREE_SIZES);
-	return c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLSTREE][BB_NCCL_SIMPLE] +
-	       2 * v->levels * between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) +
-	       v->bytes * 2 * (n - 1) / n / bus;
+	return latency + v->bytes * 2 * (n - 1) / n / bus;
 }
 
 static double nvlstree_time(const struct view *v)
@@ -518,6 +522,7 @@ bool bb_nccl_choose_before(const struct bb_nccl_constants *c, const struct bb_nc
 
 	if (c->nvlstree_hop_before == 0)
 		return false;
+	before.before = true;
 	before.hop[BB_NCCL_OVER_NET][BB_NCCL_NVLSTREE][BB_NCCL_SIMPLE] = c->nvlstree_hop_before;
 	return bb_nccl_choose(&before, machine, collective, bytes, algorithm, protocol);
 }

@@ -81,8 +81,11 @@ struct bb_nccl_constants {
 	double tree_channel[BB_NCCL_SPANS];
 	double nvlstree_channel[BB_NCCL_SPANS - 1]; /* two nodes, more */
 	double nvls_share;                          /* of NVLink's rate; 0: no NVLS */
-	double nvls_least;          /* the fewest GPUs of a node that NVLS runs on */
-	double nvlstree_hop_before; /* NCCL 2.20 to 2.28.3; 0: not modelled */
+	double nvls_least; /* the fewest GPUs of a node that NVLS runs on */
+	/* Of BB_NCCL_BEFORE: NVLSTree's hop over the network, and what algbw reaches of the NICs'
+	   rate, beyond two nodes of half of it. 0: not modelled. */
+	double nvlstree_hop_before, nvlstree_part_before;
+	bool before; /* the tuner is that of BB_NCCL_BEFORE */
 	/* Measured replacements. */
 	double ring_ll_rate;     /* busbw of a ring in one node, LL */
 	double ring_ll128_share; /* of NVLink's rate, LL128, also over nodes */
@@ -193,7 +196,8 @@ bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 		    const struct bb_collective *collective, double bytes,
 		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);
 
-/* The same as NCCL 2.20 to 2.28.3 choose. Returns false where these are not modelled. */
+/* The same as BB_NCCL_BEFORE choose. Returns false where these are not modelled. */
+#define BB_NCCL_BEFORE "NCCL 2.20 to 2.27"
 bool bb_nccl_choose_before(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 			   const struct bb_collective *collective, double bytes,
 			   enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);

@@ -158,15 +158,19 @@ def noise_and_groups():
 
 @test
 def says_what_other_versions_choose():
-    """NCCL 2.20 to 2.28.3 count a hop of NVLSTree as shorter, so they leave tree for it earlier."""
+    """NCCL 2.20 to 2.27 count a hop of NVLSTree as shorter, so they leave tree for it earlier; beyond two nodes they count
+    five twelfths of the NICs' rate for it, so they leave it for rings."""
     found = {r["size_bytes"]: r for r in records(f"all_reduce {H100}:128 -b 8M -e 1G -f 2") if not r["in_place"]}
     other = {size: r for size, r in found.items() if r["other_versions"]}
     expect(other and all(r["library_algorithm"].startswith("tree:") and
-                         r["other_versions"] == "nvlstree:Simple by NCCL 2.20 to 2.28.3" for r in other.values()), other)
+                         r["other_versions"] == "nvlstree:Simple by NCCL 2.20 to 2.27" for r in other.values()), other)
     expect(max(found) not in other, "the choice for 1 GiB is another one")
     size = min(other)
     text = run(f"all_reduce {H100}:128 -b {size} -e {size}").exits(0).out
-    expect(f"# auto at {size >> 20}M: nvlstree:Simple by NCCL 2.20 to 2.28.3" in text, text)
+    expect(f"# auto at {size >> 20}M: nvlstree:Simple by NCCL 2.20 to 2.27" in text, text)
+    for nodes, wanted in ((2, None), (4, "ring:Simple by NCCL 2.20 to 2.27")):
+        (large, _) = records(f"all_reduce {H100}:{nodes} -b 8G -e 8G")
+        equal([large["library_algorithm"], large["other_versions"]], ["nvlstree:Simple", wanted], f"{nodes} nodes")
 
 
 # ---- validation --------------------------------------------------------------------------------

@@ -173,7 +173,7 @@ static double algorithm_seconds(struct bb_group *group, const struct bb_nccl_cal
 				  &older_protocol) &&
 	    (older != algorithm || older_protocol != protocol))
 		snprintf(prediction->otherwise, sizeof(prediction->otherwise),
-			 "%s:%s by NCCL 2.20 to 2.28.3", bb_nccl_algorithm_name(older),
+			 "%s:%s by " BB_NCCL_BEFORE, bb_nccl_algorithm_name(older),
 			 bb_nccl_protocol_name(older_protocol));
 	return bb_nccl_time(c, call->machine, BB_NCCL_AS_MEASURED, call->collective, algorithm,
 			    protocol, call->bytes);
