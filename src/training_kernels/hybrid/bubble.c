@@ -102,12 +102,15 @@ static double idle_seconds(const struct bb_bubble_form *form)
 static double message_hops(const struct bb_bubble_form *form)
 {
 	const double p = (double)form->stages, m = (double)form->micro_batches;
+	const double ends = 2 * (p - 1), rounds = ends * (m / p + 1) - 2;
 
 	if (is_named(form, "naive"))
-		return 2 * (p - 1) * m;
+		return ends * m;
+	if (is_named(form, "interleaved"))
+		return 2 * (p * (double)form->chunks - 1);
 	if (form->overlapped || is_named(form, "gpipe") || is_named(form, "zb-h2"))
-		return 2 * (p - 1);
-	return (double)form->chunks * (2 * (p - 1) * (m / p + 1) - 2);
+		return ends;
+	return is_named(form, "zb-h1") ? fmin(rounds, 2 * ends) : rounds;
 }
 
 bool bb_bubble_find(const struct bb_bubble_form *form, struct bb_bubble *bubble)

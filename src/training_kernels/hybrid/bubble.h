@@ -10,15 +10,17 @@
  *   naive        (p-1) m T            2 (p-1) m                     1
  *   gpipe        (p-1) T              2 (p-1)                       m
  *   1f1b         (p-1) T              2 (p-1) (m/p + 1) - 2         p - stage
- *   interleaved  (p-1) T / v          v times as many               bb_in_flight
- *   zb-h1        (p-1) (F + B - W)    as 1f1b                       p
+ *   interleaved  (p-1) T / v          2 (p v - 1)                   bb_in_flight
+ *   zb-h1        (p-1) (F + B - W)    4 (p-1), at most as 1f1b      p
  *   zb-h2        (p-1) (F + B - 2 W)  2 (p-1)                       2 p - 1
  *   zb-v         of its order         of its order                  p
  *   zb-auto      of its order         of its order                  as many as requested
  *
  * Idle times of zb are those of a stage from its first pass to its last: stages begin the next step
  * without waiting for each other (Qi et al., arXiv 2401.10241, sections 2.3 and 4), and none is
- * below 0.
+ * below 0. Waits are exact where p divides m: interleaved stages have other micro-batches to
+ * compute while a message travels, but for the first micro-batch on its way through all p v parts
+ * and back.
  */
 #ifndef BB_TRAINING_KERNELS_HYBRID_BUBBLE_H
 #define BB_TRAINING_KERNELS_HYBRID_BUBBLE_H

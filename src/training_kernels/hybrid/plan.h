@@ -8,14 +8,14 @@
  *
  *   step = m T + (p-1) T + (2 (p-1) (m/p + 1) - 2) T_c + data + embedding
  *
- * With v virtual stages the bubble is 1 / v of that, and messages are v times as many; bubble.h has
- * the other schedules. cp of the grid's dp ranks divide the tokens of a sequence, so that there are
- * dp / cp replicas. Without overlap this is a bound from above; see enum bb_hybrid_overlap. (p-1) T
- * is the bubble (docs/training.md, Pipelines); the term of messages is exact if p divides m. Rings
- * take rounds x latency + sent / rate (volume.h); if any group of a kind leaves its node, the kind
- * has the links between nodes. In an all-to-all each rank sends what leaves its node by its own
- * link, beside the rest. Operations that the memory limits, with the optimizer, take the bytes of
- * memory_time.h at the memory's rate, if that is given.
+ * With v virtual stages the bubble is 1 / v of that, and stages wait for 2 (p v - 1) messages;
+ * bubble.h has the other schedules. cp of the grid's dp ranks divide the tokens of a sequence, so
+ * that there are dp / cp replicas. Without overlap this is a bound from above; see enum
+ * bb_hybrid_overlap. (p-1) T is the bubble (docs/training.md, Pipelines); the term of messages is
+ * exact if p divides m. Rings take rounds x latency + sent / rate (volume.h); if any group of a
+ * kind leaves its node, the kind has the links between nodes. In an all-to-all each rank sends what
+ * leaves its node by its own link, beside the rest. Operations that the memory limits, with the
+ * optimizer, take the bytes of memory_time.h at the memory's rate, if that is given.
  */
 #ifndef BB_TRAINING_KERNELS_HYBRID_PLAN_H
 #define BB_TRAINING_KERNELS_HYBRID_PLAN_H
