@@ -8,13 +8,13 @@ static double token_bytes(const struct bb_training *t, bool forward)
 	const struct bb_hyper *h = &t->model->hyper;
 	const bool gated = t->model->gated;
 	const double each = t->sequence_parallel ? (double)t->tp : 1;
-	const double width = (double)h->hidden, routes = (double)(h->top_k > 0 ? h->top_k : 1);
+	const double width = (double)h->hidden;
+	const double ffn = (double)(h->experts ? h->expert_ffn * h->top_k + h->shared_ffn : h->ffn);
 	const double sums = forward ? (gated ? 20 : 22) : (gated ? 24 : 34);
 	const double inner = forward ? (gated ? 6 : 4) : (gated ? 10 : 6);
 	const double rotated = gated ? (double)((h->heads + h->kv_heads) * h->head_dim) : 0;
 
-	return sums * width / each +
-	       (inner * (double)h->ffn * routes + 4 * rotated) / (double)t->tp;
+	return sums * width / each + (inner * ffn + 4 * rotated) / (double)t->tp;
 }
 
 /* Bytes of the scores of a token. */
@@ -40,7 +40,10 @@ struct bb_memory_bytes bb_memory_bytes_of(const struct bb_training *t,
 	const double layer = forward + scores + token_bytes(t, false) + score_bytes(t, false);
 	const double logits =
 		part->last && t->model->logits ? LOGIT_BYTES * (double)h->vocab / (double)t->tp : 0;
-	const uint64_t updated = bb_partition(part->elements, t->zero > 0 ? t->dp : 1);
+	const uint64_t replicas = t->zero > 0 ? t->dp : 1;
+	const uint64_t updated =
+		bb_partition(part->elements - part->experts, replicas) +
+		bb_partition(part->experts, replicas > t->ep ? replicas / t->ep : 1);
 
 	return (struct bb_memory_bytes){
 		.pass = tokens * ((double)part->layers * layer + logits) +

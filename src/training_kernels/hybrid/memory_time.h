@@ -3,17 +3,19 @@
  * they read and write. Matrix products are not among them. Pure arithmetic.
  *
  * Each operation reads its inputs and writes its output once, in 16 bits unless said. Of s b tokens
- * of width h a layer's forward pass moves, with the inner width f and a heads:
+ * of width h a layer's forward pass moves, with a heads and the inner width f, of experts that of
+ * all which compute a token:
  *
- *   norms, residual sums   8 s b h and 12 s b h, with dropout 14; among t ranks if sequence
- * parallel activation function    4 s b f, gated 6; divided by t rotation of positions  4 s b
- * (queries + keys), gated families alone; divided by t scores                 8 a s s b, with
- * dropout 13; none with FlashAttention; divided by t
+ *   norms, residual sums  8 s b h and 12 s b h, with dropout 14; divided by t if sequence parallel
+ *   activation function   4 s b f, gated 6; divided by t
+ *   rotation of positions 4 s b (queries + keys), gated families alone; divided by t
+ *   scores                8 a s s b, with dropout 13; none with FlashAttention; divided by t
  *
  * and the backward pass 12 and 12 (with dropout 22), 6 (gated 10), the same rotation, and 14 (with
  * dropout 19). Every micro-batch reads and writes the gradients of all parameters. The head's loss
  * moves 24 bytes for each logit: 16-bit logits, their copy in fp32, softmax and gradient. The
- * optimizer reads and writes its states once a step, reads gradients and writes parameters.
+ * optimizer reads and writes its states once a step, reads gradients and writes parameters: those
+ * of the rank, by ZeRO.
  */
 #ifndef BB_TRAINING_KERNELS_HYBRID_MEMORY_TIME_H
 #define BB_TRAINING_KERNELS_HYBRID_MEMORY_TIME_H
