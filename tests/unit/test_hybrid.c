@@ -400,6 +400,44 @@ static void test_bloom_plan(void **state)
 	drop(&p);
 }
 
+/* The first three of 61 layers have no experts: stages with as many layers differ. A plan needs as
+   much memory as model_memory finds. */
+static void test_memory_of_stages(void **state)
+{
+	static const struct {
+		const char *name;
+		enum bb_pipelining schedule;
+		uint64_t stage; /* that needs most: gpipe keeps the logits of all micro-batches */
+	} rows[] = {{"1f1b", BB_1F1B, 2}, {"gpipe", BB_GPIPE, 31}};
+	struct bb_error error = {.text = ""};
+	struct planned p;
+
+	plan(&p, "deepseek-v3", 1, 1);
+	p.model.hyper.seq = 4096;
+	p.cluster.ranks = 2048;
+	p.cluster.memory = UINT64_MAX;
+	p.space.grid = (struct bb_grid){8, 32, 8, 8, BB_GRID_TP_PP_DP};
+	p.space.micro_batch = 1;
+	p.space.recompute = BB_RECOMPUTE_NONE;
+	p.space.base.eager = false;
+	for (int i = 0; i < 2; i++) {
+		struct bb_training t;
+		struct bb_need most;
+
+		p.space.schedule = bb_pipeline_find(rows[i].name);
+		bb_hybrid_plan_free(&p.plan);
+		assert_int_equal(bb_hybrid_plan_make(&p.plan, &p.cluster, &p.space, &error), BB_OK);
+		assert_int_equal(p.plan.n, 1);
+		t = p.plan.list[0].training;
+		t.schedule = rows[i].schedule;
+		most = bb_training_most(&t);
+		assert_int_equal(most.stage, rows[i].stage);
+		assert_int_equal(p.plan.list[0].need.stage, rows[i].stage);
+		assert_true(p.plan.list[0].need.total == most.total);
+	}
+	drop(&p);
+}
+
 /* By hand: a step that is all computation and the bubble of two stages, at the rate of a run. */
 static void test_rate_of_a_run(void **state)
 {
@@ -507,15 +545,16 @@ static void test_attention_flops(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_groups),         cmocka_unit_test(test_crossing),
-		cmocka_unit_test(test_bloom_layout),   cmocka_unit_test(test_deepspeed_layout),
-		cmocka_unit_test(test_expert_layout),  cmocka_unit_test(test_stages),
-		cmocka_unit_test(test_bloom_volumes),  cmocka_unit_test(test_ends),
-		cmocka_unit_test(test_tensor_volumes), cmocka_unit_test(test_expert_volumes),
-		cmocka_unit_test(test_folded_experts), cmocka_unit_test(test_context_volumes),
-		cmocka_unit_test(test_bloom_plan),     cmocka_unit_test(test_rate_of_a_run),
-		cmocka_unit_test(test_nothing_fits),   cmocka_unit_test(test_one_rank),
-		cmocka_unit_test(test_step_by_hand),   cmocka_unit_test(test_attention_flops),
+		cmocka_unit_test(test_groups),           cmocka_unit_test(test_crossing),
+		cmocka_unit_test(test_bloom_layout),     cmocka_unit_test(test_deepspeed_layout),
+		cmocka_unit_test(test_expert_layout),    cmocka_unit_test(test_stages),
+		cmocka_unit_test(test_bloom_volumes),    cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_tensor_volumes),   cmocka_unit_test(test_expert_volumes),
+		cmocka_unit_test(test_folded_experts),   cmocka_unit_test(test_context_volumes),
+		cmocka_unit_test(test_bloom_plan),       cmocka_unit_test(test_rate_of_a_run),
+		cmocka_unit_test(test_memory_of_stages), cmocka_unit_test(test_nothing_fits),
+		cmocka_unit_test(test_one_rank),         cmocka_unit_test(test_step_by_hand),
+		cmocka_unit_test(test_attention_flops),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

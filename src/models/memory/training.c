@@ -305,7 +305,7 @@ static uint64_t layers_kept(const struct bb_training *t, const struct bb_need *n
 	const uint64_t layers = bb_layers_before(blocks(t), t->pp, need->stage + 1) -
 				bb_layers_before(blocks(t), t->pp, need->stage);
 
-	return bb_bytes_times(need->chunks, layers / t->chunks);
+	return bb_bytes_times(need->chunks, bb_partition(layers, t->chunks));
 }
 
 static void add_activations(const struct bb_training *t, struct bb_need *need)
@@ -331,13 +331,10 @@ static void add_activations(const struct bb_training *t, struct bb_need *need)
 
 /* ---- all --------------------------------------------------------------------------------- */
 
-struct bb_need bb_training_stage(const struct bb_training *t, uint64_t stage)
+struct bb_need bb_training_keeping(const struct bb_training *t, uint64_t stage, uint64_t chunks)
 {
 	const struct bb_piece piece = piece_of_stage(t, stage);
-	struct bb_need need = {
-		.stage = stage,
-		.chunks = bb_in_flight(t->schedule, stage, t->pp, t->chunks, t->micro_batches),
-	};
+	struct bb_need need = {.stage = stage, .chunks = chunks};
 
 	add_states(t, &piece, &need);
 	if (bb_training_has_activations(t))
@@ -345,6 +342,12 @@ struct bb_need bb_training_stage(const struct bb_training *t, uint64_t stage)
 	for (int i = 0; i < BB_CATEGORIES; i++)
 		need.total = bb_bytes_add(need.total, need.bytes[i]);
 	return need;
+}
+
+struct bb_need bb_training_stage(const struct bb_training *t, uint64_t stage)
+{
+	return bb_training_keeping(
+		t, stage, bb_in_flight(t->schedule, stage, t->pp, t->chunks, t->micro_batches));
 }
 
 struct bb_need bb_training_most(const struct bb_training *t)

@@ -101,6 +101,10 @@ BB_MUST bb_status bb_training_check(const struct bb_training *t, struct bb_error
 struct bb_need bb_training_stage(const struct bb_training *t, uint64_t stage);
 struct bb_need bb_training_most(const struct bb_training *t);
 
+/* Memory of a rank of STAGE if that keeps the activations of CHUNKS, each as in bb_in_flight, by a
+   schedule of its own. A chunk has up to one layer more than an equal share. */
+struct bb_need bb_training_keeping(const struct bb_training *t, uint64_t stage, uint64_t chunks);
+
 /* The largest category. */
 enum bb_category bb_need_tightest(const struct bb_need *need);
 

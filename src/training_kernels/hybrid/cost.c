@@ -412,16 +412,17 @@ void bb_hybrid_cost_find(struct bb_hybrid_division *division,
 	struct stage_cost slowest = {.compute = -1};
 	double optimizer = 0;
 	struct bb_bubble bubble;
-	uint64_t before = 0;
+	struct bb_hybrid_part before = {.layers = 0};
 
 	for (uint64_t stage = 0; stage < t->pp; stage++) {
 		const struct bb_hybrid_part part = hybrid_stage(t, stage);
 		struct stage_cost s;
 
-		/* Stages between the first and the last with as many layers are alike. */
-		if (stage > 1 && !part.last && part.layers == before)
+		/* Stages between the first and the last with layers of the same kind are alike. */
+		if (stage > 1 && !part.last && part.layers == before.layers &&
+		    part.elements == before.elements)
 			continue;
-		before = part.layers;
+		before = part;
 		s = stage_cost(division, cluster, &step, &part, stage);
 		cost.traffic[BB_TRAFFIC_DATA] =
 			fmax(cost.traffic[BB_TRAFFIC_DATA], s.traffic[BB_TRAFFIC_DATA]);

@@ -36,28 +36,6 @@ struct attempt {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The memory of STAGE of T. Where embedding and head are layers, virtual stages have up to one
-   layer more than an equal share of the stage's; schedules keep the activations of bubble.h. */
-static struct bb_need stage_memory(const struct bb_training *t, const struct bb_bubble_form *form,
-				   uint64_t stage)
-{
-	const uint64_t layers = bb_layers_before((uint64_t)t->model->blocks, t->pp, stage + 1) -
-				bb_layers_before((uint64_t)t->model->blocks, t->pp, stage);
-	const uint64_t kept = bb_bubble_kept(form, stage) * bb_partition(layers, t->chunks);
-	struct bb_need need = bb_training_stage(t, stage);
-	struct bb_layer layer =
-		bb_layer_of_model(t->model, t->micro_batch, t->recipe.precision->parameter);
-
-	layer.tp = t->tp;
-	layer.sequence_parallel = t->sequence_parallel;
-	layer.eager = t->eager;
-	need.bytes[BB_NEED_ACTIVATIONS] = bb_bytes_times(bb_layer_kept(&layer, t->recompute), kept);
-	need.total = 0;
-	for (int i = 0; i < BB_CATEGORIES; i++)
-		need.total = bb_bytes_add(need.total, need.bytes[i]);
-	return need;
-}
-
 /* The memory of the stage that needs most. FlashAttention keeps nothing that grows with the square
    of a sequence, so that a part of one is a shorter sequence. */
 static struct bb_need most_memory(const struct bb_hybrid_division *division)
@@ -65,20 +43,16 @@ static struct bb_need most_memory(const struct bb_hybrid_division *division)
 	const struct bb_bubble_form form = bb_hybrid_bubble(division);
 	struct bb_training t = division->training;
 	struct bb_model part = *t.model;
-	struct bb_need most = {.total = 0}, need;
-	uint64_t before = 0;
+	struct bb_need most = {.total = 0};
 
 	part.hyper.seq /= (int64_t)bb_hybrid_context(division);
 	t.model = &part;
+	if (form.schedule == bb_pipeline_find("gpipe"))
+		t.schedule = BB_GPIPE;
 	for (uint64_t stage = 0; stage < t.pp; stage++) {
-		const uint64_t end = bb_layers_before((uint64_t)part.blocks, t.pp, stage + 1);
-		const uint64_t layers = end - bb_layers_before((uint64_t)part.blocks, t.pp, stage);
+		const struct bb_need need =
+			bb_training_keeping(&t, stage, bb_bubble_kept(&form, stage));
 
-		/* Later stages with as many layers keep no more, but for the last. */
-		if (stage > 1 && stage + 1 < t.pp && layers == before)
-			continue;
-		before = layers;
-		need = stage_memory(&t, &form, stage);
 		if (stage == 0 || need.total > most.total)
 			most = need;
 	}

@@ -33,6 +33,8 @@
  *   embedding  if head and embedding share weights, an all-reduce of their gradient between the
  *              first and the last stage
  *
+ * Each layer of a model with experts counts as one that has them, as in activations.h.
+ *
  * Collectives are rings: for n ranks and S bytes an all-reduce sends 2 (n-1) / n S in 2 (n-1)
  * rounds, the others send half of it (Patarasuk and Yuan 2009). An all-to-all counts
  * as one round. Over one kind of link a volume takes rounds x latency + sent / rate.
