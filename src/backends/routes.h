@@ -79,7 +79,8 @@ struct bb_routes {
 	   refuses. The rank itself is a peer too: a private copy by the same mechanism. The text
 	   lasts as long as the group. */
 	const char *(*refuses)(struct bb_group *group, const struct bb_route *route, int peer);
-	/* *TOKEN = description of BYTES of this rank's memory, which alloc returned. */
+	/* *TOKEN = description of BYTES of this rank's memory, which alloc returned. NULL, with
+	   reach and unreach: no route accesses a peer's memory. */
 	bb_status (*share)(struct bb_rank *rank, void *memory, size_t bytes,
 			   struct bb_token *token);
 	/* *THEIRS = address at which this rank accesses what PEER shared as TOKEN, until unreach.

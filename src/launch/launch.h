@@ -2,9 +2,10 @@
  * launch.h - how the processes of a run find each other.
  *
  * One launch per process. One thread at a time calls its functions, in the same order in every
- * process. Each returns only when all processes have called it. If a process is gone, the control
- * channel (control.h) reports it to those that wait, not the launch; a launch that notices the loss
- * itself gives the control channel a second first.
+ * process. Each returns only when all processes have called it; a gather to process 0 alone may
+ * return earlier elsewhere. If a process is gone, the control channel (control.h) reports it to
+ * those that wait, not the launch; a launch that notices the loss itself gives the control channel
+ * a second first.
  */
 #ifndef BB_LAUNCH_LAUNCH_H
 #define BB_LAUNCH_LAUNCH_H

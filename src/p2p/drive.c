@@ -29,6 +29,8 @@ static bb_status open_memory(struct bb_pairs_session *s)
 	s->stride = ((size_t)s->pairs->most_bytes + 2 * APART - 1) / APART * APART;
 	BB_TRY(status,
 	       bb_engine_alloc(&s->engine, BB_PAIRS_BUFFERS * s->stride, (void **)&s->memory), out);
+	if (!s->engine.backend->routes->share)
+		goto out;
 	for (int b = 0; b < BB_PAIRS_BUFFERS; b++)
 		BB_TRY(status,
 		       s->engine.backend->routes->share(s->engine.rank,
@@ -107,7 +109,9 @@ static void pairs_close(struct bb_engine *engine)
 	struct bb_pairs_session *s = (struct bb_pairs_session *)engine;
 
 	for (int i = 0; s->theirs && i < s->n * BB_PAIRS_BUFFERS && engine->all_done; i++)
-		engine->backend->routes->unreach(engine->world, i / BB_PAIRS_BUFFERS, s->theirs[i]);
+		if (s->theirs[i])
+			engine->backend->routes->unreach(engine->world, i / BB_PAIRS_BUFFERS,
+							 s->theirs[i]);
 	for (int i = 0; s->with && i < s->n; i++)
 		engine->backend->group_close(s->with[i]);
 	for (int i = 0; s->series && i < s->n; i++)

@@ -11,12 +11,12 @@ static size_t part_begin(uint64_t bytes, size_t parts, size_t k)
 	return k == parts ? (size_t)bytes : at / BB_FAN_GRAIN * BB_FAN_GRAIN;
 }
 
-struct bb_fan_part bb_fan_part_of(const struct bb_cell *cell, int n, int hub, int other)
+struct bb_pair_range bb_fan_part_of(const struct bb_cell *cell, int n, int hub, int other)
 {
 	const size_t parts = (size_t)n - 1, k = (size_t)(other < hub ? other : other - 1);
 	const size_t at = part_begin(cell->bytes, parts, k);
 
-	return (struct bb_fan_part){at, part_begin(cell->bytes, parts, k + 1) - at};
+	return (struct bb_pair_range){at, part_begin(cell->bytes, parts, k + 1) - at};
 }
 
 const char *bb_fan_refuses(const struct bb_cell *cell, int n)
@@ -46,32 +46,15 @@ static bool fan_acts(const struct bb_turn *t)
 	return !is_hub(t) || t->cell->route->actor == BB_BY_BOTH;
 }
 
-/* Returns where this rank accesses a buffer of PEER, from AT on; NULL: it cannot. */
-static void *reached(const struct bb_pairs_session *s, int peer, enum bb_pairs_buffer which,
-		     size_t at)
-{
-	char *const memory = s->theirs[peer * BB_PAIRS_BUFFERS + (int)which];
-
-	return memory ? memory + at : NULL;
-}
-
 /* Moves the part between this rank and PEER, the hub or one of the others; with PEER this rank
    itself, a private copy. */
 static bb_status fan_transfer(const struct bb_turn *t, int peer, enum bb_pairs_buffer target)
 {
-	const struct bb_pairs_session *s = t->s;
-	const struct bb_fan_part part =
-		bb_fan_part_of(t->cell, s->n, t->from, is_hub(t) ? peer : s->me);
-	const bool alone = peer == s->me, gives = is_hub(t) == (t->cell->fan == BB_ONE_TO_ALL);
-	const struct bb_half out = {.mine = (char *)bb_pairs_buffer(s, BB_SOURCE) + part.at,
-				    .theirs = reached(s, peer, target, part.at),
-				    .bytes = gives || alone ? part.bytes : 0};
-	const struct bb_half in = {.mine = (char *)bb_pairs_buffer(s, target) + part.at,
-				   .theirs = reached(s, peer, BB_SOURCE, part.at),
-				   .bytes = !gives || alone ? part.bytes : 0};
+	const int other = is_hub(t) ? peer : t->s->me;
+	const bool alone = peer == t->s->me, gives = is_hub(t) == (t->cell->fan == BB_ONE_TO_ALL);
 
-	return s->engine.backend->routes->transfer(s->engine.world, t->cell->route, peer, &out,
-						   &in);
+	return bb_turn_transfer(t, peer, bb_fan_part_of(t->cell, t->s->n, t->from, other),
+				gives || alone, !gives || alone, target);
 }
 
 /* Moves all parts of this rank at once. */
@@ -180,7 +163,7 @@ bb_status bb_fan_verify(const struct bb_turn *t)
 
 	series->checked = true;
 	for (int other = 0; other < s->n && status == BB_OK; other++) {
-		const struct bb_fan_part part = bb_fan_part_of(t->cell, s->n, t->from, other);
+		const struct bb_pair_range part = bb_fan_part_of(t->cell, s->n, t->from, other);
 		const struct bb_pattern sent =
 			bb_patterns_get(s->patterns, is_hub(t) ? other : t->from);
 

@@ -13,13 +13,8 @@
 
 #define BB_FAN_GRAIN 256 /* bytes: parts begin at multiples of it */
 
-/* A part of the buffers of both ends. */
-struct bb_fan_part {
-	size_t at, bytes;
-};
-
 /* Returns the part of CELL that OTHER moves from or to HUB, of N ends. */
-struct bb_fan_part bb_fan_part_of(const struct bb_cell *cell, int n, int hub, int other);
+struct bb_pair_range bb_fan_part_of(const struct bb_cell *cell, int n, int hub, int other);
 
 /* NULL, or why CELL cannot be split among N ends. */
 const char *bb_fan_refuses(const struct bb_cell *cell, int n);

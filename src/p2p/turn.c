@@ -61,35 +61,38 @@ static bb_status meet(struct bb_pairs_session *s, const struct bb_turn *t)
 					     &s->engine.run->error);
 }
 
-static bb_status transfer(struct bb_pairs_session *s, const struct bb_turn *t,
-			  enum bb_pairs_buffer target)
+/* Returns where this rank accesses a buffer of PEER, from AT on; NULL: it cannot. */
+static void *reached(const struct bb_pairs_session *s, int peer, enum bb_pairs_buffer which,
+		     size_t at)
 {
-	const int peer = bb_turn_peer(t);
-	const bool gives = s->me == t->from || t->cell->bidirectional;
-	const bool takes = s->me == t->to || t->cell->bidirectional;
-	const struct bb_half out = {.mine = bb_pairs_buffer(s, BB_SOURCE),
-				    .theirs = s->theirs[peer * BB_PAIRS_BUFFERS + target],
-				    .bytes = gives ? (size_t)t->cell->bytes : 0};
-	const struct bb_half in = {.mine = bb_pairs_buffer(s, target),
-				   .theirs = s->theirs[peer * BB_PAIRS_BUFFERS + BB_SOURCE],
-				   .bytes = takes ? (size_t)t->cell->bytes : 0};
+	char *const memory = s->theirs[peer * BB_PAIRS_BUFFERS + (int)which];
+
+	return memory ? memory + at : NULL;
+}
+
+bb_status bb_turn_transfer(const struct bb_turn *t, int peer, struct bb_pair_range range,
+			   bool gives, bool takes, enum bb_pairs_buffer target)
+{
+	const struct bb_pairs_session *s = t->s;
+	const struct bb_half out = {.mine = (char *)bb_pairs_buffer(s, BB_SOURCE) + range.at,
+				    .theirs = reached(s, peer, target, range.at),
+				    .bytes = gives ? range.bytes : 0};
+	const struct bb_half in = {.mine = (char *)bb_pairs_buffer(s, target) + range.at,
+				   .theirs = reached(s, peer, BB_SOURCE, range.at),
+				   .bytes = takes ? range.bytes : 0};
 
 	return s->engine.backend->routes->transfer(s->engine.world, t->cell->route, peer, &out,
 						   &in);
 }
 
-static bb_status operate(struct bb_pairs_session *s, const struct bb_turn *t, bool verified)
+static bb_status transfer(const struct bb_turn *t, enum bb_pairs_buffer target)
 {
-	const struct bb_cell *cell = t->cell;
-	bb_status status = BB_OK;
+	const bool both = t->cell->bidirectional;
+	const int me = t->s->me;
 
-	if (cell->ping)
-		return s->engine.backend->routes->ping(s->engine.world, cell->route,
-						       bb_turn_peer(t), s->me == t->from,
-						       cell->repeats);
-	for (size_t i = 1; i < cell->repeats && status == BB_OK; i++)
-		status = transfer(s, t, BB_TARGET);
-	return status == BB_OK ? transfer(s, t, verified ? BB_VERIFIED : BB_TARGET) : status;
+	return bb_turn_transfer(t, bb_turn_peer(t),
+				(struct bb_pair_range){0, (size_t)t->cell->bytes},
+				me == t->from || both, me == t->to || both, target);
 }
 
 static bb_status pairs_ready(void *own)
@@ -103,8 +106,17 @@ static bb_status pairs_ready(void *own)
 static bb_status pairs_operate(void *own, int64_t sample)
 {
 	const struct bb_turn *t = own;
+	const struct bb_engine *e = &t->s->engine;
+	const struct bb_cell *cell = t->cell;
+	bb_status status = BB_OK;
 
-	return operate(t->s, t, t->final && sample >= 0);
+	if (cell->ping)
+		return e->backend->routes->ping(e->world, cell->route, bb_turn_peer(t),
+						t->s->me == t->from, cell->repeats);
+	for (size_t i = 1; i < cell->repeats && status == BB_OK; i++)
+		status = transfer(t, BB_TARGET);
+	return status == BB_OK ? transfer(t, t->final && sample >= 0 ? BB_VERIFIED : BB_TARGET)
+			       : status;
 }
 
 static void pairs_record_sample(void *own, int64_t sample, double seconds)

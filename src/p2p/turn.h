@@ -43,6 +43,15 @@ static inline void *bb_pairs_buffer(const struct bb_pairs_session *s, enum bb_pa
 BB_MUST bb_status bb_pairs_fill(struct bb_pairs_session *s, enum bb_pairs_buffer which,
 				const struct bb_pattern *pattern, size_t bytes);
 
+/* A part of the buffers of both ends. */
+struct bb_pair_range {
+	size_t at, bytes;
+};
+
+/* Moves RANGE to PEER if this rank GIVES it, and from PEER to its buffer TARGET if it TAKES it. */
+BB_MUST bb_status bb_turn_transfer(const struct bb_turn *t, int peer, struct bb_pair_range range,
+				   bool gives, bool takes, enum bb_pairs_buffer target);
+
 /* True if this rank is one of the pair. */
 bool bb_turn_takes_part(const struct bb_turn *t);
 /* Returns the other end, of a rank that takes part. */
