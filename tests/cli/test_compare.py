@@ -120,6 +120,18 @@ def bad_input():
         acceptance("compare", empty, empty, "--tolerence", "5%").exits(2).says("--tolerence", "did you mean --tolerance")
 
 
+@test
+def what_gates_expect_is_not_measured():
+    """Of a run of acceptance, the records that the simulator wrote for a gate are left out."""
+    with Folder() as f:
+        paths = [os.path.join(f.name, side, "records") for side in ("a", "b")]
+        for path in paths:
+            os.makedirs(path)
+            run(f"{LINE} --json {os.path.join(path, 'ring.1.jsonl')}").exits(0)
+        run(f"{LINE} {FAULT} --json {os.path.join(paths[1], 'ring.sim1.jsonl')}").exits(0)
+        acceptance("compare", *map(os.path.dirname, paths)).exits(0).prints("# 6 compared: 0 slower by more than 5%, 0 slower by less")
+
+
 def every_record(line, *fields):
     """Each record of a training kernel has a name of its own, also those that differ in FIELDS alone."""
     with Folder() as f:

@@ -36,26 +36,43 @@ out:
 	return st;
 }
 
+/* True for STEP.simN.jsonl of a run of acceptance: what a gate expects, which nobody measured. */
+static bool is_expectation(const char *path)
+{
+	const char *part = strrchr(path, '.');
+
+	while (part > path && part[-1] != '.')
+		part--;
+	return strncmp(part, "sim", 3) == 0;
+}
+
+/* FOUND = the files of FOLDER that match PATTERN; returns false if there are none. Free FOUND then
+   too. */
+static bool folder_glob(const char *folder, const char *pattern, glob_t *found)
+{
+	char whole[4096];
+
+	snprintf(whole, sizeof(whole), "%s/%s", folder, pattern);
+	*found = (glob_t){.gl_pathc = 0};
+	return glob(whole, GLOB_NOESCAPE, NULL, found) == 0;
+}
+
 /* The record files of a folder: of a run of acceptance, or of any other. */
 static bb_status add_folder(const char *path, struct bb_records *records, struct bb_error *error)
 {
-	static const char *const patterns[] = {"%s/records/*.jsonl", "%s/*.jsonl"};
 	bb_status st = BB_OK;
-	glob_t found = {.gl_pathc = 0};
+	glob_t found;
+	const bool is_run = folder_glob(path, "records/*.jsonl", &found);
 
-	for (int i = 0; i < 2 && found.gl_pathc == 0; i++) {
-		char pattern[4096];
-
-		snprintf(pattern, sizeof(pattern), patterns[i], path);
+	if (!is_run) {
 		globfree(&found);
-		if (glob(pattern, GLOB_NOESCAPE, NULL, &found) != 0)
-			found.gl_pathc = 0;
+		if (!folder_glob(path, "*.jsonl", &found))
+			st = bb_fail(error, BB_EUSAGE,
+				     "%s: no record files (*.jsonl) in this folder", path);
 	}
-	if (found.gl_pathc == 0)
-		st = bb_fail(error, BB_EUSAGE, "%s: no record files (*.jsonl) in this folder",
-			     path);
 	for (size_t i = 0; st == BB_OK && i < found.gl_pathc; i++)
-		st = add_file(found.gl_pathv[i], records, error);
+		if (!is_run || !is_expectation(found.gl_pathv[i]))
+			st = add_file(found.gl_pathv[i], records, error);
 	globfree(&found);
 	return st;
 }
