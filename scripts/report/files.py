@@ -4,6 +4,7 @@ import contextlib
 import glob
 import json
 import os
+import re
 import stat
 
 MOST_BYTES = 64 << 20
@@ -74,8 +75,25 @@ def values_of(data):
     return values
 
 
-# Of an acceptance run, whose records/STEP.N.jsonl are of runs and STEP.simN.jsonl of expectations; of any other folder.
-IN_FOLDER = ("verdict.json", "records/*.[0-9]*.jsonl"), ("*.jsonl", "*.json")
+RUN_FILE = re.compile(r"(.*)\.([0-9]+)\.jsonl")  # records/STEP.N.jsonl; those of STEP.simN.jsonl are expectations
+
+
+def of_acceptance(folder):
+    """The verdict of an acceptance run and the records of its runs, in the order of the verdict's steps."""
+    verdict = os.path.join(folder, "verdict.json")
+    runs = {path: RUN_FILE.fullmatch(os.path.basename(path)) for path in within(folder, "records/*.jsonl")}
+    try:
+        steps = [step.get("name") for step in read_values(verdict)[0].get("steps")]
+    except (CannotOpen, BadFile, AttributeError, TypeError):
+        steps = []
+    place = lambda step: steps.index(step) if step in steps else len(steps)
+    found = [path for path, name in runs.items() if name]
+    found.sort(key=lambda path: (place(runs[path][1]), runs[path][1], int(runs[path][2])))
+    return within(folder, "verdict.json") + found
+
+
+def within(folder, *patterns):
+    return [path for pattern in patterns for path in sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))]
 
 
 def expanded(paths):
@@ -85,8 +103,8 @@ def expanded(paths):
         if not os.path.isdir(path):
             found.append(path)
             continue
-        patterns = IN_FOLDER[not os.path.isdir(os.path.join(path, "records"))]
-        inside = [one for p in patterns for one in sorted(glob.glob(os.path.join(glob.escape(path), p)))]
+        is_acceptance = os.path.isdir(os.path.join(path, "records"))
+        inside = of_acceptance(path) if is_acceptance else within(path, "*.jsonl", "*.json")
         if not inside:
             raise CannotOpen(f"{path}: has no records (*.jsonl) or documents (*.json)")
         found += inside

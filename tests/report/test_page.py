@@ -11,7 +11,7 @@ from kit import ROOT, built, equal, execute, expect, test
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(ROOT, "scripts")]
 
-from report import values
+from report import files, values
 from report.page import tables
 from samples import BASELINE, GATE, LINK, REPORT, RUNS, VERDICT, by_hand, collective, read, records_of, report, write_records
 
@@ -374,12 +374,17 @@ def folders():
         inside = os.path.join(folder, "run", "records")
         os.makedirs(inside)
         with open(os.path.join(folder, "run", "verdict.json"), "w", encoding="utf-8") as file:
-            json.dump({**VERDICT, "steps": [{**VERDICT["steps"][0], "runs": [{"run_id": "a.1"}]}]}, file)
-        for name in ("a.1", "a.sim1"):
+            step = VERDICT["steps"][0]
+            json.dump({**VERDICT, "steps": [{**step, "name": name, "runs": [{"run_id": f"{name}.{n}"} for n in ns]}
+                                            for name, ns in (("b", (2, 10)), ("a", (1,)), ("0", (1,)))]}, file)
+        for name in ("0.1", "a.1", "a.sim1", "b.10", "b.2"):
             write_records(os.path.join(inside, name + ".jsonl"), [dict(r, run_id=name) for r in records])
         equal(run(os.path.join(folder, "run")).err, "", "on stderr")
         page = read(folder, "run", "report", "index.html")
-        equal(re.findall("<h2>(.*)</h2>", page)[:2], ["acceptance · p", "a · all_reduce · 4 ranks · sim"], "the verdict and its run")
+        order = [os.path.basename(path) for path in files.expanded([os.path.join(folder, "run")])]
+        equal(order, ["verdict.json", "b.2.jsonl", "b.10.jsonl", "a.1.jsonl", "0.1.jsonl"], "files of the run")
+        heads = ["acceptance · p"] + [f"{step} · all_reduce · 4 ranks · sim" for step in "abb0"]
+        equal([head.partition(" · run ")[0] for head in re.findall("<h2>(.*)</h2>", page)], heads, "the failed run, then those of each step")
         expect("– gate failed. <span class=\"answer\">Busbw too slow.</span>" in " ".join(page.split()), "the gate of the run")
 
 

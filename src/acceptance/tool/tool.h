@@ -99,7 +99,6 @@ BB_MUST bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb
 
 /* Make the page of a run whose verdict is written, by scripts/report.py, installed or of the
    source tree. SAID gets its path, or why there is none. */
-BB_MUST bb_status bb_acceptance_report(const struct bb_acceptance_session *session,
-				       struct bb_strbuf *said, struct bb_error *error);
+void bb_acceptance_report(const char *dir, struct bb_strbuf *said);
 
 #endif
