@@ -25,24 +25,11 @@ const struct bb_metric bb_metrics[] = {
 #define MOST_DOWN 0.95
 #define LEAST_SHARE 0.999e-3
 
-/* *FRACTION = the N characters of TEXT, a percentage such as "12.5%", which may exceed 100%. */
-static bool percent_read(const char *text, size_t n, double *fraction)
-{
-	char copy[32], *end;
-
-	if (n < 2 || n >= sizeof(copy) || text[n - 1] != '%' || text[0] < '0' || text[0] > '9')
-		return false;
-	memcpy(copy, text, n - 1);
-	copy[n - 1] = '\0';
-	*fraction = strtod(copy, &end) / 100;
-	return !*end && isfinite(*fraction) && !strchr(copy, 'x') && !strchr(copy, 'X');
-}
-
 static bb_status tolerance_read(const struct bb_profile_spot *at, const char *key, const char *text,
 				double *fraction)
 {
 	*fraction = NAN;
-	if (!text || percent_read(text, strlen(text), fraction))
+	if (!text || bb_parse_percent(text, fraction))
 		return BB_OK;
 	return bb_profile_refuse(at, "%s: %s is not a percentage such as 5%%", key, text);
 }
@@ -146,13 +133,14 @@ static bb_status topology_check(const struct bb_profile_spot *at, struct bb_sour
 	struct bb_rank_place *gpus = NULL;
 	struct bb_strbuf why = {0};
 	const int64_t nodes = at->step->nodes;
+	char share[BB_UNIT_TEXT];
 	bb_status st;
 	int n = 0, what = 0;
 
+	snprintf(share, sizeof(share), "%.*s", of ? (int)(of - s->topology) + 1 : 0, s->topology);
 	while (of && what < BB_BOUNDS && strcmp(of + 5, bb_bound_name(what)) != 0)
 		what++;
-	if (!of || what == BB_BOUNDS ||
-	    !percent_read(s->topology, (size_t)(of - s->topology) + 1, &s->percent))
+	if (!of || what == BB_BOUNDS || !bb_parse_percent(share, &s->percent))
 		return bb_profile_refuse(
 			at,
 			"from: topology: %s is not such as 80%% of ring (pair, ring, tree, "
@@ -227,7 +215,7 @@ static bb_status share_check(const struct bb_profile_spot *at, struct bb_source 
 		return bb_profile_refuse(at, "from: %s: is for busbw, peak or bandwidth", source);
 	if (s->kind == BB_FROM_TOPOLOGY)
 		BB_TRY(st, topology_check(at, s), out);
-	else if (!percent_read(text, strlen(text), &s->percent))
+	else if (!bb_parse_percent(text, &s->percent))
 		return bb_profile_refuse(at, "from: %s: %s is not a percentage such as 20%%",
 					 source, text);
 	if (!(s->percent > 0))
