@@ -1,6 +1,7 @@
 #include "diagnose/fit.h"
 
-#include <stddef.h>
+#include "core/stats.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,49 +16,16 @@ void bb_polish_free(struct bb_polish *fit)
 	memset(fit, 0, sizeof(*fit));
 }
 
-static void swap(double *a, double *b)
-{
-	const double t = *a;
-
-	*a = *b;
-	*b = t;
-}
-
-/* The value that would be at index K if VALUES were sorted: Hoare's selection. */
-static double select_value(double *values, size_t n, ptrdiff_t k)
-{
-	ptrdiff_t low = 0, high = (ptrdiff_t)n - 1;
-
-	if (n == 0)
-		return NAN;
-	while (low < high) {
-		const double pivot = values[k];
-		ptrdiff_t i = low, j = high;
-
-		do {
-			while (values[i] < pivot)
-				i++;
-			while (values[j] > pivot)
-				j--;
-			if (i <= j)
-				swap(&values[i++], &values[j--]);
-		} while (i <= j);
-		if (j < k)
-			low = i;
-		if (i > k)
-			high = j;
-	}
-	return values[k];
-}
-
 double bb_low_median(double *values, size_t n)
 {
-	return select_value(values, n, ((ptrdiff_t)n - 1) / 2);
+	bb_stats_sort(values, n);
+	return n > 0 ? values[(n - 1) / 2] : NAN;
 }
 
 double bb_upper(double *values, size_t n, double share)
 {
-	return select_value(values, n, (ptrdiff_t)((1 - share) * ((double)n - 1)));
+	bb_stats_sort(values, n);
+	return n > 0 ? values[(size_t)((1 - share) * ((double)n - 1))] : NAN;
 }
 
 /* ---- the fit ------------------------------------------------------------------------------ */
