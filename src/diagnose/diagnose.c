@@ -88,7 +88,7 @@ static void list(struct bb_strbuf *out)
 const struct bb_benchmark bb_diagnose_benchmark = {
 	.brief = "When something is slow: which node, rail or link it is, and which rank comes "
 		 "last.",
-	.examples = {"-g 4",
+	.examples = {"--backend sim --cluster hgx-h100:16 --fault lost_rail:2:1",
 		     "--backend sim -g 64 --link 25GB/s,5us --noise 5% --fault slow_node:3:2"},
 	.own_bytes = sizeof(struct bb_diagnose),
 	.options = bb_diagnose_rows,
