@@ -4,6 +4,26 @@
  */
 #include "schedules/parts.h"
 
+/* ---- proxies ------------------------------------------------------------------------- */
+
+void bb_power_before(struct bb_writer *w, const struct bb_power *plan, int rank,
+		     struct bb_place sum, size_t count)
+{
+	if (rank >= plan->power)
+		bb_send(w, rank - plan->power, bb_at(BB_IN, 0), count);
+	else if (rank < plan->rest)
+		bb_add(w, rank + plan->power, bb_at(BB_IN, 0), sum, count, false);
+}
+
+void bb_power_after(struct bb_writer *w, const struct bb_power *plan, int rank,
+		    struct bb_place from, size_t count)
+{
+	if (rank >= plan->power)
+		bb_recv(w, rank - plan->power, bb_at(BB_OUT, 0), count, true);
+	else if (rank < plan->rest)
+		bb_send(w, rank + plan->power, from, count);
+}
+
 /* ---- all_reduce ---------------------------------------------------------------------- */
 
 /* In place, must IN be copied first, because nothing else allows it to be overwritten? */
@@ -39,14 +59,11 @@ static enum bb_buffer sum_of(const struct bb_power *plan, int level)
 static void all_reduce_before(struct bb_writer *w, const struct bb_shape *shape,
 			      const struct bb_power *plan, int rank)
 {
-	struct bb_place in = bb_at(BB_IN, 0), sum = bb_at(sum_of(plan, -1), 0);
+	struct bb_place sum = bb_at(sum_of(plan, -1), 0);
 
-	if (rank >= plan->power)
-		bb_send(w, rank - plan->power, in, shape->count);
-	else if (rank < plan->rest)
-		bb_add(w, rank + plan->power, in, sum, shape->count, false);
-	else if (saves_in(shape, plan))
-		bb_copy(w, in, sum, shape->count, false);
+	bb_power_before(w, plan, rank, sum, shape->count);
+	if (rank >= plan->rest && rank < plan->power && saves_in(shape, plan))
+		bb_copy(w, bb_at(BB_IN, 0), sum, shape->count, false);
 }
 
 static void all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
@@ -55,21 +72,18 @@ static void all_reduce_round(const struct bb_shape *shape, const struct bb_role 
 	struct bb_power plan = bb_power_of(shape->nranks);
 	bool saves = saves_in(shape, &plan), before = plan.rest || saves;
 	int rank = role->rank, level = (int)round - before;
-	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
 	if (level < 0) {
 		all_reduce_before(w, shape, &plan, rank);
 	} else if (level < plan.levels && rank < plan.power) {
 		bool untouched = !level && rank >= plan.rest && !saves;
-		struct bb_place from = untouched ? in : bb_at(sum_of(&plan, level - 1), 0);
+		struct bb_place from = bb_at(untouched ? BB_IN : sum_of(&plan, level - 1), 0);
 
 		bb_send(w, rank ^ (1 << level), from, shape->count);
 		bb_add(w, rank ^ (1 << level), from, bb_at(sum_of(&plan, level), 0), shape->count,
 		       level == plan.levels - 1 && rank >= plan.rest);
-	} else if (level == plan.levels && rank < plan.rest) {
-		bb_send(w, rank + plan.power, out, shape->count);
-	} else if (level == plan.levels && rank >= plan.power) {
-		bb_recv(w, rank - plan.power, out, shape->count, true);
+	} else if (level == plan.levels) {
+		bb_power_after(w, &plan, rank, bb_at(BB_OUT, 0), shape->count);
 	}
 }
 
@@ -125,8 +139,7 @@ static void all_gather_round(const struct bb_shape *shape, const struct bb_role 
 {
 	struct bb_power plan = bb_power_of(shape->nranks);
 	int rank = role->rank, level = (int)round - (plan.rest > 0);
-	size_t all = shape->count * (size_t)shape->nranks;
-	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
+	struct bb_place in = bb_at(BB_IN, 0);
 
 	if (!round && rank < plan.power && !shape->in_place)
 		bb_copy(w, in, bb_at(BB_OUT, (size_t)rank * shape->count), shape->count,
@@ -140,10 +153,9 @@ static void all_gather_round(const struct bb_shape *shape, const struct bb_role 
 				shape->count, false);
 	} else if (level < plan.levels && rank < plan.power) {
 		swap_level(w, shape, &plan, rank, level);
-	} else if (level == plan.levels && rank < plan.rest) {
-		bb_send(w, rank + plan.power, out, all);
-	} else if (level == plan.levels && rank >= plan.power) {
-		bb_recv(w, rank - plan.power, out, all, true);
+	} else if (level == plan.levels) {
+		bb_power_after(w, &plan, rank, bb_at(BB_OUT, 0),
+			       shape->count * (size_t)shape->nranks);
 	}
 }
 

@@ -47,18 +47,12 @@ static void all_reduce_round(const struct bb_shape *shape, const struct bb_role 
 	struct bb_power plan = bb_power_of(shape->nranks);
 	struct bb_blocks blocks = bb_blocks_of(0, shape->count, plan.power);
 	int rank = role->rank, level = (int)round - (plan.rest > 0);
-	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
+	struct bb_place out = bb_at(BB_OUT, 0);
 
 	if (level < 0) {
-		if (rank >= plan.power)
-			bb_send(w, rank - plan.power, in, shape->count);
-		else if (rank < plan.rest)
-			bb_add(w, rank + plan.power, in, out, shape->count, false);
+		bb_power_before(w, &plan, rank, out, shape->count);
 	} else if (level == 2 * plan.levels) {
-		if (rank >= plan.power)
-			bb_recv(w, rank - plan.power, out, shape->count, true);
-		else if (rank < plan.rest)
-			bb_send(w, rank + plan.power, out, shape->count);
+		bb_power_after(w, &plan, rank, out, shape->count);
 	} else if (rank < plan.power && level < plan.levels) {
 		halve(w, &blocks, rank, plan.power >> (level + 1),
 		      !level && rank >= plan.rest ? BB_IN : BB_OUT);
@@ -145,17 +139,11 @@ static void reduce_scatter_round(const struct bb_shape *shape, const struct bb_r
 	size_t all = shape->count * (size_t)shape->nranks;
 
 	if (level < 0) {
-		if (rank >= plan.power)
-			bb_send(w, rank - plan.power, bb_at(BB_IN, 0), all);
-		else if (rank < plan.rest)
-			bb_add(w, rank + plan.power, bb_at(BB_IN, 0), bb_at(BB_TMP, 0), all, false);
+		bb_power_before(w, &plan, rank, bb_at(BB_TMP, 0), all);
 	} else if (level == plan.levels) {
-		if (rank >= plan.power)
-			bb_recv(w, rank - plan.power, bb_at(BB_OUT, 0), shape->count, true);
-		else if (rank < plan.rest)
-			bb_send(w, rank + plan.power,
-				bb_at(BB_TMP, (size_t)(rank + plan.power) * shape->count),
-				shape->count);
+		bb_power_after(w, &plan, rank,
+			       bb_at(BB_TMP, (size_t)(rank + plan.power) * shape->count),
+			       shape->count);
 	} else if (rank < plan.power) {
 		int width = plan.power >> (level + 1), kept = rank & -width;
 		bool first = !level && rank >= plan.rest;

@@ -135,6 +135,14 @@ static inline struct bb_power bb_power_of(int n)
 	return (struct bb_power){levels, 1 << levels, n - (1 << levels)};
 }
 
+/* doubling.c: RANK beyond the power of two sends COUNT elements of IN to rank - POWER, its proxy,
+   which adds its own and writes the sum to SUM. */
+void bb_power_before(struct bb_writer *w, const struct bb_power *plan, int rank,
+		     struct bb_place sum, size_t count);
+/* The proxy sends COUNT elements of FROM, the result, back to OUT. */
+void bb_power_after(struct bb_writer *w, const struct bb_power *plan, int rank,
+		    struct bb_place from, size_t count);
+
 /* The number of pieces of at most CHUNK in COUNT, at least 1; CHUNK 0: one. */
 static inline size_t bb_pieces(size_t count, size_t chunk)
 {

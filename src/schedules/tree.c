@@ -208,8 +208,7 @@ static void all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb
 	struct bb_tree *tree = bb_tree_of(role);
 
 	bb_tree_prepare(tree, shape->nranks, rank, BB_TREES_APART, shape->count, shape->chunk);
-	role->rank = rank;
-	role->rounds = tree->chunks + 2 * tree->depth - 1;
+	bb_role_fill(role, rank, tree->chunks + 2 * tree->depth - 1);
 }
 
 static void all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
@@ -241,8 +240,7 @@ static void rooted_prepare(const struct bb_shape *shape, int rank, struct bb_rol
 	struct bb_tree *tree = bb_tree_of(role);
 
 	bb_tree_prepare(tree, shape->nranks, rank, shape->root, shape->count, shape->chunk);
-	role->rank = rank;
-	role->rounds = bb_tree_rounds(tree);
+	bb_role_fill(role, rank, bb_tree_rounds(tree));
 }
 
 static void broadcast_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
@@ -298,8 +296,7 @@ static void over_root_prepare(const struct bb_shape *shape, int rank, struct bb_
 	int n = shape->nranks;
 
 	bb_tree_prepare(tree, n, rank, 0, shape->count * (size_t)n, shape->chunk);
-	role->rank = rank;
-	role->rounds = tree->depth + bb_tree_rounds(tree);
+	bb_role_fill(role, rank, tree->depth + bb_tree_rounds(tree));
 }
 
 static void all_gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
