@@ -348,7 +348,7 @@ static void print_totals(struct explanation *p)
 	bb_table_cellf(&table, "messages\t%zu\t", p->trace.messages);
 	bb_table_cellf(&table, "elements sent\t%zu\tminimum %zu", p->trace.elements,
 		       bb_trace_least_elements(&p->trace));
-	bb_table_cellf(&table, "of the busiest rank\t%zu\t", wire);
+	bb_table_cellf(&table, "busiest rank sends\t%zu\t", wire);
 	bb_table_cellf(&table,
 		       "memory traffic\t%.1f\tin elements copied; receiving and adding counts 1.5",
 		       cost);
