@@ -134,7 +134,9 @@ def best_buckets():
                         r"reductions take .* us longer", last), out)
     out = prose(run(line + " --buckets 100M,200M").exits(0).out)
     expect("# Buckets of 100M to 200M" in out and re.search("^ +on 100M-200M ", out, re.M), out)
-    expect(out.splitlines()[-1].startswith("# Tied buckets, overlap on (equal but for rounding): 100M (tree) or 200M (tree), "), out)
+    expect(out.splitlines()[-1].startswith("# Best buckets, overlap on: 100M to 200M (tree), "), out)
+    out = prose(run(line + " --buckets 100M,10M,200M").exits(0).out)
+    expect("# Buckets of 100M to 200M" in out and "# Buckets of 200M" not in out and "or 200M" not in out, out)
 
 
 @test

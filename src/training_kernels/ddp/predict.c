@@ -29,6 +29,30 @@ struct bb_train_step bb_prediction_step(struct bb_prediction *p,
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+static bool rows_are_same(const struct bb_prediction *p, size_t a, size_t b)
+{
+	return a == b || (a >= BB_PREDICT_CAP && b >= BB_PREDICT_CAP &&
+			  bb_buckets_are_same(&p->rows[a].cap.buckets, &p->rows[b].cap.buckets));
+}
+
+size_t bb_prediction_first(const struct bb_prediction *p, size_t i)
+{
+	size_t first = 0;
+
+	while (!rows_are_same(p, first, i))
+		first++;
+	return first;
+}
+
+size_t bb_prediction_last(const struct bb_prediction *p, size_t i)
+{
+	size_t last = p->nrows - 1;
+
+	while (!rows_are_same(p, last, i))
+		last--;
+	return last;
+}
+
 static bb_status prediction_add_row(struct bb_prediction *p, uint64_t bytes)
 {
 	return bb_ddp_cap_make(&p->rows[p->nrows++].cap, p->ddp, bytes, &p->run->error);
@@ -145,14 +169,16 @@ static bb_status keep_steps(struct bb_prediction *p, const char *algorithm)
 		for (int overlap = 0; overlap < 2; overlap++) {
 			struct bb_predicted_step *kept;
 
-			if (i == BB_PREDICT_DEFAULT || !bb_ddp_has_overlap(a, overlap == 1))
+			if (i == BB_PREDICT_DEFAULT || bb_prediction_first(p, i) != i ||
+			    !bb_ddp_has_overlap(a, overlap == 1))
 				continue;
 			kept = BB_ARRAY_ADD(p->steps, p->nsteps, p->step_room);
 			if (!kept)
 				return bb_no_memory(&p->run->error, "the prediction");
 			*kept = (struct bb_predicted_step){.step = p->rows[i].steps[overlap],
 							   .overlap = overlap == 1};
-			bb_ddp_name_caps(kept->name, &p->rows[i].cap, &p->rows[i].cap,
+			bb_ddp_name_caps(kept->name, &p->rows[i].cap,
+					 &p->rows[bb_prediction_last(p, i)].cap,
 					 a->nalgorithms > 1 ? algorithm : NULL);
 		}
 	return BB_OK;

@@ -47,6 +47,11 @@ struct bb_prediction {
 	size_t nsteps, step_room;
 };
 
+/* The first and the last of the requested rows with the buckets of row I; a reference is by itself.
+ */
+size_t bb_prediction_first(const struct bb_prediction *p, size_t i);
+size_t bb_prediction_last(const struct bb_prediction *p, size_t i);
+
 /* The step of ROW by the current algorithm; unless NULL, TIMES of its buckets. */
 struct bb_train_step bb_prediction_step(struct bb_prediction *p,
 					const struct bb_prediction_row *row, bool overlap,

@@ -183,11 +183,11 @@ static void add_list(struct bb_prediction *p, const struct bb_prediction_row *ro
 void bb_prediction_add_buckets(struct bb_prediction *p, bool timed)
 {
 	add_caps(p);
-	for (size_t i = BB_PREDICT_CAP, end; i < p->nrows; i = end) {
-		for (end = i + 1; end < p->nrows && bb_buckets_are_same(&p->rows[i].cap.buckets,
-									&p->rows[end].cap.buckets);)
-			end++;
-		add_list(p, &p->rows[i], end - i > 1 ? p->rows[end - 1].cap.name : NULL, timed);
+	for (size_t i = BB_PREDICT_CAP; i < p->nrows; i++) {
+		const size_t last = bb_prediction_last(p, i);
+
+		if (bb_prediction_first(p, i) == i)
+			add_list(p, &p->rows[i], last > i ? p->rows[last].cap.name : NULL, timed);
 	}
 }
 
