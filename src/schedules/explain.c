@@ -263,14 +263,18 @@ static void print_names(struct explanation *p)
 {
 	struct bb_strbuf text = {0};
 	const int root = p->trace.shape->root, element = longest(p, BB_IN) > 1;
+	const int last = ranks_of(p) - 1, other = last < 2 ? last : 2;
+	const char name = (char)('a' + element);
 
-	bb_strbuf_addf(&text, "%c%d is element %d of rank %d's IN", 'a' + element, root, element,
-		       root);
-	if (reduces(p) && ranks_of(p) > 4)
-		bb_strbuf_add(&text, ", b2..5 its sum over ranks 2 to 5, b6..1 over rank 6 to the "
-				     "last and on to rank 1, b:3 over any three ranks");
-	else if (reduces(p))
-		bb_strbuf_add(&text, ", b0+b2 its sum over ranks 0 and 2");
+	bb_strbuf_addf(&text, "%c%d is element %d of rank %d's IN", name, root, element, root);
+	if (reduces(p) && last > 3)
+		bb_strbuf_addf(&text,
+			       ", %c1..3 its sum over ranks 1 to 3, %c%d..1 over ranks %d, 0 and "
+			       "1, %c:3 over any three ranks",
+			       name, name, last, last, name);
+	else if (reduces(p) && last > 0)
+		bb_strbuf_addf(&text, ", %c0+%c%d its sum over ranks 0 and %d", name, name, other,
+			       other);
 	bb_strbuf_add(&text, ".");
 	if (reduces(p))
 		bb_strbuf_add(&text, " Element i of every IN is the number i, so a is 0, b is 1; "

@@ -76,6 +76,25 @@ static void test_ring_all_reduce(void **state)
 	free(text);
 }
 
+/* Names are explained with ranks and elements that the group has. */
+static void test_names_exist(void **state)
+{
+	static const char *const names[] = {
+		[1] = "Names: a0 is element 0 of rank 0's IN. ",
+		[2] = "Names: b0 is element 1 of rank 0's IN, b0+b1 its sum over ranks 0 and 1.",
+		[3] = "b0+b2 its sum over ranks 0 and 2.",
+		[5] = "b1..3 its sum over ranks 1 to 3, b4..1\n  over ranks 4, 0 and 1, b:3 over",
+	};
+
+	for (int n = 1; n <= 5; n++) {
+		struct bb_shape shape = {.nranks = n, .count = (size_t)n};
+		char *text = explain(find("all_reduce", "ring"), &shape);
+
+		expect(text, names[n] ? names[n] : "b0+b2 its sum over ranks 0 and 2.");
+		free(text);
+	}
+}
+
 static void test_two_arrivals_and_copies(void **state)
 {
 	struct bb_shape shape = {.nranks = 4, .count = 4};
@@ -222,6 +241,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reduce_scatter_by_head),
 		cmocka_unit_test(test_ring_all_reduce),
+		cmocka_unit_test(test_names_exist),
 		cmocka_unit_test(test_two_arrivals_and_copies),
 		cmocka_unit_test(test_lines_fit),
 		cmocka_unit_test(test_forty_lines),
