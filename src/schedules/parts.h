@@ -1,5 +1,5 @@
 /*
- * parts.h - the algorithms and their parts: writing steps, balanced blocks, slabs, and phases that
+ * parts.h - the algorithms and their parts: writing steps, balanced blocks, and phases that
  * several algorithms share; for src/schedules alone.
  */
 #ifndef BB_SCHEDULES_PARTS_H
@@ -192,57 +192,6 @@ static inline size_t bb_block_start(const struct bb_blocks *blocks, size_t k)
 static inline size_t bb_block_count(const struct bb_blocks *blocks, size_t k)
 {
 	return blocks->length + (k < blocks->extra ? 1 : 0);
-}
-
-/* ---- slabs: a long call cut into equal consecutive calls ------------------------------- */
-
-struct bb_slabs { /* lies at the front of role.at */
-	size_t number;
-	size_t rounds; /* of one slab */
-	struct bb_blocks blocks;
-};
-
-struct bb_slab {
-	size_t index;
-	size_t round; /* within the slab */
-	size_t start;
-	size_t count;
-};
-
-_Static_assert(sizeof(struct bb_slabs) <= sizeof(((struct bb_role *)0)->at), "fits a role");
-
-/* Cut TOTAL elements into slabs of at most LIMIT (0: one slab) of ROUNDS rounds each. */
-static inline void bb_slabs_prepare(struct bb_role *role, int rank, size_t total, size_t limit,
-				    size_t rounds)
-{
-	struct bb_slabs *slabs = (struct bb_slabs *)role->at;
-
-	slabs->number = bb_pieces(total, limit);
-	slabs->rounds = rounds;
-	slabs->blocks = bb_blocks_of(0, total, slabs->number);
-	bb_role_fill(role, rank, slabs->number * rounds);
-}
-
-static inline struct bb_slab bb_slab_of(const struct bb_role *role, size_t round)
-{
-	const struct bb_slabs *slabs = (const struct bb_slabs *)role->at;
-	const size_t k = slabs->number == 1 ? 0 : round / slabs->rounds;
-
-	return (struct bb_slab){k, round - k * slabs->rounds, bb_block_start(&slabs->blocks, k),
-				bb_block_count(&slabs->blocks, k)};
-}
-
-/* The longest slab: of a prepared role, or of what a role would be prepared for. */
-static inline size_t bb_slab_longest(const struct bb_role *role)
-{
-	const struct bb_slabs *slabs = (const struct bb_slabs *)role->at;
-
-	return bb_block_count(&slabs->blocks, 0);
-}
-
-static inline size_t bb_slab_most(size_t total, size_t limit)
-{
-	return bb_part_count(total, bb_pieces(total, limit), 0);
 }
 
 /* ---- alltoall, alltoallv: in place they work from a copy of IN in TMP ------------------ */

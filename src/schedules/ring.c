@@ -1,9 +1,9 @@
 /*
  * ring.c - every rank receives only from the previous rank and sends only to the next one.
  */
-#include <math.h>
-
 #include "schedules/parts.h"
+
+#include <math.h>
 
 static int next_of(int rank, int n)
 {
@@ -14,6 +14,61 @@ static int previous_of(int rank, int n)
 {
 	return rank ? rank - 1 : n - 1;
 }
+
+/* ---- slabs: a long call cut into equal consecutive calls ------------------------------- */
+
+struct slabs { /* lies at the front of role.at */
+	size_t number;
+	size_t rounds; /* of one slab */
+	struct bb_blocks blocks;
+};
+
+struct slab {
+	size_t index;
+	size_t round; /* within the slab */
+	size_t start;
+	size_t count;
+};
+
+_Static_assert(sizeof(struct slabs) <= sizeof(((struct bb_role *)0)->at), "fits a role");
+
+static const struct slabs *slabs_in(const struct bb_role *role)
+{
+	return (const struct slabs *)role->at;
+}
+
+/* Cut TOTAL elements into slabs of at most LIMIT (0: one slab) of ROUNDS rounds each. */
+static void slabs_prepare(struct bb_role *role, int rank, size_t total, size_t limit, size_t rounds)
+{
+	struct slabs *slabs = (struct slabs *)role->at;
+
+	slabs->number = bb_pieces(total, limit);
+	slabs->rounds = rounds;
+	slabs->blocks = bb_blocks_of(0, total, slabs->number);
+	bb_role_fill(role, rank, slabs->number * rounds);
+}
+
+static struct slab slab_of(const struct bb_role *role, size_t round)
+{
+	const struct slabs *slabs = slabs_in(role);
+	const size_t k = slabs->number == 1 ? 0 : round / slabs->rounds;
+
+	return (struct slab){k, round - k * slabs->rounds, bb_block_start(&slabs->blocks, k),
+			     bb_block_count(&slabs->blocks, k)};
+}
+
+/* The longest slab: of a prepared role, or of what a role would be prepared for. */
+static size_t slab_longest(const struct bb_role *role)
+{
+	return bb_block_count(&slabs_in(role)->blocks, 0);
+}
+
+static size_t slab_most(size_t total, size_t limit)
+{
+	return bb_part_count(total, bb_pieces(total, limit), 0);
+}
+
+/* ---- all_gather of blocks ------------------------------------------------------------- */
 
 void bb_ring_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
 			     const struct bb_blocks *blocks, struct bb_place own)
@@ -30,14 +85,14 @@ void bb_ring_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
 
 static void all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	bb_slabs_prepare(role, rank, shape->count, shape->chunk * (size_t)shape->nranks,
-			 2 * ((size_t)shape->nranks - 1));
+	slabs_prepare(role, rank, shape->count, shape->chunk * (size_t)shape->nranks,
+		      2 * ((size_t)shape->nranks - 1));
 }
 
 static void all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
 			     struct bb_writer *w)
 {
-	struct bb_slab slab = bb_slab_of(role, round);
+	struct slab slab = slab_of(role, round);
 	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
 	struct bb_blocks blocks = bb_blocks_of(slab.start, slab.count, n);
 
@@ -70,13 +125,13 @@ const struct bb_algorithm bb_ring_all_reduce = {
 
 static void block_slabs_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	bb_slabs_prepare(role, rank, shape->count, shape->chunk, (size_t)shape->nranks - 1);
+	slabs_prepare(role, rank, shape->count, shape->chunk, (size_t)shape->nranks - 1);
 }
 
 static void all_gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
 			     struct bb_writer *w)
 {
-	struct bb_slab slab = bb_slab_of(role, round);
+	struct slab slab = slab_of(role, round);
 	int n = shape->nranks, rank = role->rank;
 	struct bb_blocks blocks = bb_blocks_within(slab.start, slab.count, shape->count);
 	struct bb_place own = bb_at(BB_IN, slab.start);
@@ -107,17 +162,17 @@ static struct bb_place slot(size_t base, size_t round, size_t length)
 
 static size_t two_slots(const struct bb_shape *shape, int rank)
 {
-	return shape->nranks > 2 ? 2 * bb_slab_most(shape->count, shape->chunk) : 0;
+	return shape->nranks > 2 ? 2 * slab_most(shape->count, shape->chunk) : 0;
 }
 
 static void reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
 				 size_t round, struct bb_writer *w)
 {
-	struct bb_slab slab = bb_slab_of(role, round);
+	struct slab slab = slab_of(role, round);
 	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
 	int s = bb_wrap(rank - i - 1, n), d = bb_wrap(rank - i - 2, n);
 	struct bb_blocks blocks = bb_blocks_within(slab.start, slab.count, shape->count);
-	size_t length = bb_slab_longest(role);
+	size_t length = slab_longest(role);
 	struct bb_place out = bb_at(BB_OUT, slab.start);
 
 	bb_send(w, next_of(rank, n),
@@ -142,25 +197,23 @@ const struct bb_algorithm bb_ring_reduce_scatter = {
 
 static void chain_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	bb_slabs_prepare(role, rank, shape->count, shape->chunk, 1);
+	slabs_prepare(role, rank, shape->count, shape->chunk, 1);
 	role->rounds += (size_t)shape->nranks - 2;
 }
 
 /* Chunk that a rank LAG links behind the start handles in ROUND; false: none. */
-static bool chunk_of(const struct bb_role *role, size_t round, int lag, struct bb_slab *chunk)
+static bool chunk_of(const struct bb_role *role, size_t round, int lag, struct slab *chunk)
 {
-	const struct bb_slabs *slabs = (const struct bb_slabs *)role->at;
-
-	if (lag < 0 || round < (size_t)lag || round - (size_t)lag >= slabs->number)
+	if (lag < 0 || round < (size_t)lag || round - (size_t)lag >= slabs_in(role)->number)
 		return false;
-	*chunk = bb_slab_of(role, round - (size_t)lag);
+	*chunk = slab_of(role, round - (size_t)lag);
 	return true;
 }
 
 static void broadcast_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
 			    struct bb_writer *w)
 {
-	struct bb_slab chunk;
+	struct slab chunk;
 	int n = shape->nranks, rank = role->rank, behind = bb_wrap(rank - shape->root, n);
 	bool last = behind == n - 1;
 
@@ -187,17 +240,17 @@ static size_t reduce_tmp(const struct bb_shape *shape, int rank)
 	int behind = bb_wrap(rank - shape->root, shape->nranks);
 	size_t slots = bb_least(2, bb_pieces(shape->count, shape->chunk));
 
-	return behind < 2 ? 0 : slots * bb_slab_most(shape->count, shape->chunk);
+	return behind < 2 ? 0 : slots * slab_most(shape->count, shape->chunk);
 }
 
 static void reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
 			 struct bb_writer *w)
 {
-	struct bb_slab chunk;
+	struct slab chunk;
 	int n = shape->nranks, rank = role->rank;
 	int behind = bb_wrap(rank - shape->root - 1, n); /* the root is last */
 	bool root = behind == n - 1;
-	size_t length = bb_slab_longest(role);
+	size_t length = slab_longest(role);
 
 	if (!root && chunk_of(role, round, behind, &chunk))
 		bb_send(w, next_of(rank, n),
@@ -224,12 +277,12 @@ const struct bb_algorithm bb_ring_reduce = {
 static void gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
 			 struct bb_writer *w)
 {
-	struct bb_slab slab = bb_slab_of(role, round);
+	struct slab slab = slab_of(role, round);
 	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
 	int behind = bb_wrap(rank - shape->root - 1, n);
 	bool root = behind == n - 1;
 	int source = bb_wrap(rank - i - 1, n);
-	size_t length = bb_slab_longest(role);
+	size_t length = slab_longest(role);
 	struct bb_place out = bb_at(BB_OUT, (size_t)source * shape->count + slab.start);
 
 	if (!root && i <= behind)
@@ -248,7 +301,7 @@ static size_t gather_tmp(const struct bb_shape *shape, int rank)
 {
 	int behind = bb_wrap(rank - shape->root, shape->nranks);
 
-	return behind < 2 ? 0 : 2 * bb_slab_most(shape->count, shape->chunk);
+	return behind < 2 ? 0 : 2 * slab_most(shape->count, shape->chunk);
 }
 
 const struct bb_algorithm bb_ring_gather = {
@@ -265,11 +318,11 @@ const struct bb_algorithm bb_ring_gather = {
 static void scatter_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
 			  struct bb_writer *w)
 {
-	struct bb_slab slab = bb_slab_of(role, round);
+	struct slab slab = slab_of(role, round);
 	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
 	int behind = bb_wrap(rank - shape->root, n);
 	int out = n - 1 - i + behind, in = out - 1; /* whose blocks move, counted from the root */
-	size_t length = bb_slab_longest(role);
+	size_t length = slab_longest(role);
 	struct bb_place own = bb_at(BB_OUT, slab.start);
 
 	if (out > behind && out < n) {
@@ -290,9 +343,8 @@ static size_t scatter_tmp(const struct bb_shape *shape, int rank)
 {
 	int behind = bb_wrap(rank - shape->root, shape->nranks);
 
-	return !behind || behind == shape->nranks - 1
-		       ? 0
-		       : 2 * bb_slab_most(shape->count, shape->chunk);
+	return !behind || behind == shape->nranks - 1 ? 0
+						      : 2 * slab_most(shape->count, shape->chunk);
 }
 
 const struct bb_algorithm bb_ring_scatter = {
@@ -312,7 +364,7 @@ static void alltoall_prepare(const struct bb_shape *shape, int rank, struct bb_r
 {
 	size_t n = (size_t)shape->nranks;
 
-	bb_slabs_prepare(role, rank, bb_alltoall_longest(shape), shape->chunk, n * (n - 1) / 2);
+	slabs_prepare(role, rank, bb_alltoall_longest(shape), shape->chunk, n * (n - 1) / 2);
 	role->rounds += shape->in_place;
 }
 
@@ -321,7 +373,7 @@ static size_t alltoall_tmp(const struct bb_shape *shape, int rank)
 	size_t slots = shape->nranks > 2 ? 2 : 0;
 
 	return bb_alltoall_saved(shape, rank) +
-	       slots * bb_slab_most(bb_alltoall_longest(shape), shape->chunk);
+	       slots * slab_most(bb_alltoall_longest(shape), shape->chunk);
 }
 
 /* The distance of the blocks that move in round I of a slab; *HOP = how far they have moved. */
@@ -340,7 +392,7 @@ static int distance_of(size_t i, int *hop)
 /* The part of a block of COUNT elements that slab INDEX carries. */
 static size_t piece_of(const struct bb_role *role, size_t index, size_t count, size_t *start)
 {
-	const size_t number = ((const struct bb_slabs *)role->at)->number;
+	const size_t number = slabs_in(role)->number;
 
 	*start = bb_part_start(count, number, index);
 	return bb_part_count(count, number, index);
@@ -351,14 +403,14 @@ static void alltoall_round(const struct bb_shape *shape, const struct bb_role *r
 {
 	int n = shape->nranks, rank = role->rank, hop, distance, source;
 	size_t saved = bb_alltoall_saved(shape, rank), start, count, length;
-	struct bb_slab slab;
+	struct slab slab;
 
 	if (bb_alltoall_saves(w, shape, rank, &round))
 		return;
 	if (!round)
 		bb_alltoall_keep(w, shape, rank);
-	slab = bb_slab_of(role, round);
-	length = bb_slab_longest(role);
+	slab = slab_of(role, round);
+	length = slab_longest(role);
 	distance = distance_of(slab.round, &hop);
 
 	source = bb_wrap(rank - hop, n);
@@ -409,7 +461,7 @@ static size_t sendrecv_chunk(const struct bb_shape *shape)
 
 static void sendrecv_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	bb_slabs_prepare(role, rank, shape->count, sendrecv_chunk(shape), 1);
+	slabs_prepare(role, rank, shape->count, sendrecv_chunk(shape), 1);
 	role->rounds += shape->in_place;
 }
 
@@ -417,16 +469,16 @@ static size_t sendrecv_tmp(const struct bb_shape *shape, int rank)
 {
 	size_t slots = bb_least(2, bb_pieces(shape->count, shape->chunk));
 
-	return shape->in_place ? slots * bb_slab_most(shape->count, shape->chunk) : 0;
+	return shape->in_place ? slots * slab_most(shape->count, shape->chunk) : 0;
 }
 
 static void sendrecv_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
 			   struct bb_writer *w)
 {
-	struct bb_slab chunk;
+	struct slab chunk;
 	int n = shape->nranks, rank = role->rank;
 	bool saved = shape->in_place;
-	size_t length = bb_slab_longest(role);
+	size_t length = slab_longest(role);
 
 	if (chunk_of(role, round, saved, &chunk)) {
 		bb_send(w, next_of(rank, n),
