@@ -2,7 +2,8 @@
  * program.h - the operations of all ranks of a world as data: computations, collectives and
  * messages on queues, ordered across queues by events.
  *
- * A program is a pure function from (rank, index) to an operation. It has three consumers: the
+ * A program is a pure function from (rank, index) to an operation; one that cannot compute it
+ * writes its operations to tapes (tape.h). It has three consumers: the
  * checker (check.c); the simulator (simulator/timeline.h), which computes the time of every
  * operation over modelled links; and the runner (harness/measure/runner.h), by which a backend
  * performs it.

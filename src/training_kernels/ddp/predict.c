@@ -177,7 +177,8 @@ static bb_status keep_steps(struct bb_prediction *p, const char *algorithm)
 				return bb_no_memory(&p->run->error, "the prediction");
 			*kept = (struct bb_predicted_step){.step = p->rows[i].steps[overlap],
 							   .overlap = overlap == 1};
-			bb_ddp_name_caps(kept->name, &p->rows[i].cap,
+			kept->candidate.seconds = kept->step.step_s;
+			bb_ddp_name_caps(kept->candidate.name, &p->rows[i].cap,
 					 &p->rows[bb_prediction_last(p, i)].cap,
 					 a->nalgorithms > 1 ? algorithm : NULL);
 		}

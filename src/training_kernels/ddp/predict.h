@@ -24,7 +24,7 @@ struct bb_prediction_row {
 
 /* A predicted step, as a candidate. */
 struct bb_predicted_step {
-	char name[BB_CANDIDATE_TEXT];
+	struct bb_candidate candidate;
 	struct bb_train_step step;
 	bool overlap;
 };

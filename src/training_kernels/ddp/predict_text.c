@@ -296,14 +296,10 @@ void bb_prediction_add_best(struct bb_prediction *p)
 						   .cause = step_cause};
 
 		for (size_t i = 0; i < p->nsteps; i++) {
-			struct bb_candidate *c = &list[choice.n];
-
 			if (p->steps[i].overlap != overlap)
 				continue;
-			*c = (struct bb_candidate){.seconds = p->steps[i].step.step_s,
-						   .own = &p->steps[i].step};
-			memcpy(c->name, p->steps[i].name, sizeof(c->name));
-			choice.n++;
+			list[choice.n] = p->steps[i].candidate;
+			list[choice.n++].own = &p->steps[i].step;
 		}
 		bb_recommend(&choice, p->out);
 	}
