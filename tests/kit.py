@@ -207,11 +207,11 @@ def execute(words, env=None, **options):
     return finish(spawn(words, env, **options), started)
 
 
-def on_terminal(columns, words, env=None):
-    """What WORDS print on a terminal with so many COLUMNS."""
+def on_terminal(columns, words, env=None, stream="stdout"):
+    """What WORDS print on a terminal with so many COLUMNS, which is their standard output or STREAM."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    process = spawn(words, env, stdout=theirs)
+    process = spawn(words, env, **{stream: theirs})
     os.close(theirs)
     text = b""
     with contextlib.suppress(OSError):  # EIO: the other end is closed

@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 
-from kit import Failure, add, equal, expect, passes, test
+from kit import Failure, add, built, equal, expect, on_terminal, passes, test
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 
@@ -345,3 +345,20 @@ def a_sample_is_one_iteration_where_the_clock_does_not_matter():
             if apart:
                 equal(record["samples"], record["iterations"], line)
                 equal(record["iterations"], 7, line)
+
+
+# ---- progress ------------------------------------------------------------------------------
+
+
+@test
+def progress_counts_no_case_beyond_the_last():
+    for line in (
+        "all_reduce_perf --backend null -b 8 -e 16 -N 3",
+        "ddp_bucket_perf -g 2 --backend null --buckets 25M --overlap on --step-time 1ms -n 5 --precision 0.001% "
+        "--max-time 300ms",
+    ):
+        name, *words = line.split()
+        text = on_terminal(100, [built(name), *words], stream="stderr")
+        counts = [(int(a), int(b)) for a, b in re.findall(r"\[(\d+)/(\d+)\]", text)]
+        expect(counts and all(a <= b for a, b in counts), f"{line}: {counts}")
+        expect("about -" not in text, text)

@@ -48,12 +48,12 @@ void bb_ticker_show(struct bb_ticker *ticker, const char *name, uint64_t size)
 	if (!ticker->on)
 		return;
 	ticker->begun = bb_clock_now();
-	if (ticker->total > 0)
+	if (ticker->done < ticker->total)
 		bb_strbuf_addf(&line, "[%zu/%zu] ", ticker->done + 1, ticker->total);
 	bb_strbuf_add(&line, name);
 	if (size > 0)
 		bb_strbuf_addf(&line, " %s", bb_format_size(size_text, size));
-	if (ticker->done > 0)
+	if (ticker->done > 0 && ticker->done < ticker->total)
 		bb_strbuf_addf(&line, ", about %s left",
 			       bb_format_duration(left_text, (ticker->begun - ticker->started) *
 								     (all - done) / done));
