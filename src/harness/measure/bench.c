@@ -27,34 +27,33 @@
 /* Opens this rank's group of a split world, and waits for the others'. */
 static bb_status split_world(struct bb_session *s)
 {
-	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_backend *backend = s->engine.backend;
 	const struct bb_library *library = backend->library;
 	bb_status status;
 
 	status = (library && library->split ? library->split : backend->group_open)(
-		s->engine.rank, s->members, s->n, &s->group, s->bench->error);
+		s->engine.rank, s->members, s->n, &s->group, &s->engine.run->error);
 	if (status == BB_OK)
 		status = bb_crew_barrier(s->engine.driver);
 	if (status == BB_OK && bb_engine_leads(&s->engine))
-		s->bench->run->startup.split = bb_clock_now();
+		s->engine.run->startup.split = bb_clock_now();
 	return status;
 }
 
 /* Opens this rank's group of a split world, else takes the world itself. */
 static bb_status open_group(struct bb_session *s)
 {
-	struct bb_bench *bench = s->bench;
-	const struct bb_rank_info *infos = bench->run->infos;
-	const bool split = bench->settings.split.kind != BB_SPLIT_NONE;
-	const int nranks = bench->world->nranks;
-	const int rank = split && bench->backend->virtual ? bench->simulated_rank
-							  : s->engine.driver->rank;
+	const struct bb_run *run = s->engine.run;
+	const bool split = s->bench->settings.split.kind != BB_SPLIT_NONE;
+	const int nranks = run->world.nranks;
+	const int rank = split && s->engine.backend->virtual ? s->bench->simulated_rank
+							     : s->engine.driver->rank;
 
 	s->members = calloc((size_t)nranks, sizeof(*s->members));
 	if (!s->members)
-		return bb_no_memory(bench->error, "groups");
+		return bb_no_memory(&s->engine.run->error, "groups");
 	for (int r = 0; r < nranks; r++) {
-		if (infos[r].group != infos[rank].group)
+		if (run->infos[r].group != run->infos[rank].group)
 			continue;
 		if (r == rank)
 			s->me = s->n;
@@ -84,18 +83,18 @@ static bb_status make_call(struct bb_session *s, const struct bb_case *c, bool i
 		.shape = bb_plan_shape(&bench->plan, c, s->n, in_place, s->matrix),
 	};
 	if (!call->schedule && !call->native) {
-		bb_status status = bench->backend->choose(s->group, call);
+		bb_status status = s->engine.backend->choose(s->group, call);
 
 		if (status != BB_OK)
 			return status;
 	}
-	return bench->backend->tune(s->group, call);
+	return s->engine.backend->tune(s->group, call);
 }
 
 static struct bb_layout make_layout(const struct bb_session *s, const struct bb_call *call,
 				    size_t bytes)
 {
-	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_backend *backend = s->engine.backend;
 
 	return bb_layout_make(s->bench->collective, &call->shape, s->me, bb_dtype_size(call->dtype),
 			      (size_t)s->bench->settings.unalign,
@@ -143,10 +142,9 @@ static bb_status even_out(struct bb_session *s, size_t *bytes)
 static bb_status open_arena(struct bb_session *s)
 {
 	const struct bb_bench *bench = s->bench;
-	const size_t even = LEAST_ARENAS / (size_t)bench->world->nlocal;
+	const size_t nlocal = (size_t)s->engine.run->world.nlocal, even = LEAST_ARENAS / nlocal;
 	const size_t floor = even < LEAST_ARENA ? even : LEAST_ARENA;
-	struct need need = {.share = bench->run->memory / (uint64_t)bench->world->nlocal,
-			    .two = floor};
+	struct need need = {.share = s->engine.run->memory / nlocal, .two = floor};
 	size_t bytes;
 	bb_status status = BB_OK;
 
@@ -169,36 +167,32 @@ static bb_status open_arena(struct bb_session *s)
 
 /* Returns the size of the area that copies of this rank move through, or 0 if there is no room for
    it beside the arena; the same on all ranks. */
-static size_t copied_bytes(const struct bb_bench *bench)
+static size_t copied_bytes(const struct bb_run *run)
 {
-	const bool gpu = bench->backend->gpu;
-	const size_t ranks = (size_t)bench->world->nlocal;
+	const bool gpu = run->options.backend->gpu;
+	const size_t ranks = (size_t)run->world.nlocal;
 	const size_t bytes = gpu ? 2 * COPY_BYTES_GPU : COPY_BYTES / ranks;
 
-	return bytes > LEAST_ARENA && bytes <= bench->run->memory / ranks / 4 ? bytes : 0;
+	return bytes > LEAST_ARENA && bytes <= run->memory / ranks / 4 ? bytes : 0;
 }
 
 /* *RATE = bytes per second of copies by all devices together. Collective over the world. */
 static bb_status measure_memory(struct bb_session *s, double *rate)
 {
-	const struct bb_backend *backend = s->bench->backend;
 	const struct bb_arena kept = s->arena;
-	const size_t bytes = copied_bytes(s->bench);
+	const size_t bytes = copied_bytes(s->engine.run);
 	const bool larger = kept.bytes < bytes;
 	bb_status status = BB_OK;
 
 	if (larger) {
 		s->arena.bytes = bytes;
-		status = backend->alloc(kept.rank, bytes, (void **)&s->arena.memory);
+		status = bb_engine_alloc(&s->engine, bytes, (void **)&s->arena.memory);
 	}
-	if (status != BB_OK) {
-		s->arena = kept;
-		return bb_fail(s->bench->error, status, "rank %d cannot allocate %zu bytes",
-			       s->engine.driver->rank, bytes);
-	}
-	status = bb_measure_copy(s, backend->gpu ? COPY_BYTES_GPU : COPY_BYTES, rate);
+	if (status == BB_OK)
+		status = bb_measure_copy(s, s->engine.backend->gpu ? COPY_BYTES_GPU : COPY_BYTES,
+					 rate);
 	if (larger)
-		backend->release(kept.rank, s->arena.memory, bytes);
+		bb_engine_release(&s->engine, s->arena.memory);
 	s->arena = kept;
 	return status;
 }
@@ -206,26 +200,25 @@ static bb_status measure_memory(struct bb_session *s, double *rate)
 /* Opens the device's events, if they time the iterations. */
 static bb_status open_events(struct bb_session *s)
 {
-	const struct bb_bench *bench = s->bench;
-	const size_t n = (size_t)bench->options->iters + 1;
+	const struct bb_collective_options *settings = &s->bench->settings;
+	struct bb_engine *e = &s->engine;
+	const size_t n = (size_t)e->options->iters + 1;
 	bb_status status = BB_OK;
 
-	if (!bench->backend->gpu || !bench->settings.per_iter_timing ||
-	    bench->settings.blocking != 0)
+	if (!e->backend->gpu || !settings->per_iter_timing || settings->blocking != 0)
 		return BB_OK;
 	s->events = calloc(n, sizeof(*s->events));
 	if (!s->events)
-		return bb_no_memory(bench->error, "events");
+		return bb_no_memory(&e->run->error, "events");
 	for (; s->nevents < n && status == BB_OK; s->nevents += status == BB_OK)
-		status = bench->backend->event_open(s->engine.rank, &s->events[s->nevents],
-						    bench->error);
+		status = e->backend->event_open(e->rank, &s->events[s->nevents], &e->run->error);
 	return status;
 }
 
 static void close_events(struct bb_session *s)
 {
 	for (size_t i = 0; i < s->nevents; i++)
-		s->bench->backend->event_close(s->events[i]);
+		s->engine.backend->event_close(s->events[i]);
 	free(s->events);
 }
 
@@ -242,7 +235,7 @@ static bb_status open_samples(struct bb_session *s)
 		s->matrix = calloc((size_t)s->n * (size_t)s->n, sizeof(*s->matrix));
 	if (!s->samples || !s->arrivals ||
 	    ((s->bench->collective->flags & BB_VARIABLE) && !s->matrix))
-		return bb_no_memory(s->bench->error, "samples");
+		return bb_no_memory(&s->engine.run->error, "samples");
 	return BB_OK;
 }
 
@@ -259,7 +252,7 @@ static bb_status compare_matrices(struct bb_session *s)
 		return BB_OK;
 	status = bb_crew_most(s->engine.driver, &bb_payload_real, most, 2);
 	if (status == BB_OK && most[0] != -most[1])
-		status = bb_fail(s->bench->error, BB_EUSAGE,
+		status = bb_fail(&s->engine.run->error, BB_EUSAGE,
 				 "%.200s differs between processes; give all the same matrices",
 				 s->bench->settings.matrix_file);
 	return status;
@@ -314,16 +307,16 @@ static bb_status want_patterns(struct bb_session *s, const struct bb_case *c)
 {
 	bb_status status;
 
-	if (!s->bench->backend->has_data ||
+	if (!s->engine.backend->has_data ||
 	    (s->patterns_dtype == (int)c->dtype && s->patterns_op == c->op))
 		return BB_OK;
-	bb_pattern_store_give(&s->bench->run->patterns, s->patterns);
+	bb_pattern_store_give(&s->engine.run->patterns, s->patterns);
 	s->patterns = NULL;
 	s->patterns_dtype = -1;
-	status = bb_pattern_store_take(&s->bench->run->patterns, c->dtype, c->op, s->n,
+	status = bb_pattern_store_take(&s->engine.run->patterns, c->dtype, c->op, s->n,
 				       (uint64_t)s->engine.options->seed, &s->patterns);
 	if (status != BB_OK)
-		return bb_no_memory(s->bench->error, "input data");
+		return bb_no_memory(&s->engine.run->error, "input data");
 	s->patterns_dtype = (int)c->dtype;
 	s->patterns_op = c->op;
 	return BB_OK;
@@ -361,11 +354,11 @@ static void begin_deadline(struct bb_session *s, const struct bb_case *c)
 static void object(const struct bb_session *s, const struct bb_call *call, struct bb_layout *layout,
 		   char objection[BB_OBJECTION_TEXT])
 {
-	const struct bb_bench *bench = s->bench;
-	const char *reason = bench->collective->refuses ? bench->collective->refuses(s->n) : NULL;
+	const struct bb_collective *collective = s->bench->collective;
+	const char *reason = collective->refuses ? collective->refuses(s->n) : NULL;
 
 	if (!reason)
-		reason = bench->backend->refuses(s->group, call);
+		reason = s->engine.backend->refuses(s->group, call);
 	if (!reason) {
 		*layout = make_layout(s, call, s->arena.bytes);
 		reason = layout->sets > 0 ? "" : "its buffers do not fit into memory";
@@ -403,7 +396,7 @@ static bb_status agree_on_call(struct bb_session *s, const struct bb_case *c, bo
 			       struct bb_call *call, struct bb_layout *layout,
 			       char objection[BB_OBJECTION_TEXT])
 {
-	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_backend *backend = s->engine.backend;
 	bb_status status = BB_OK;
 
 	for (int stands_in = 0; stands_in < 2 && status == BB_OK; stands_in++) {
@@ -470,13 +463,13 @@ static bb_status run_case(struct bb_session *s, const struct bb_case *c)
 	if (status == BB_OK && c->skip)
 		return skip(s, c, NULL, c->skip);
 	if (bb_driver_leads(s->engine.driver))
-		bb_ticker_show(&s->bench->run->ticker, c->choice->name, c->size_bytes);
+		bb_ticker_show(&s->engine.run->ticker, c->choice->name, c->size_bytes);
 	if (status == BB_OK)
 		status = want_patterns(s, c);
 	for (int in_place = 0; in_place < 2 && status == BB_OK; in_place++)
 		status = run_placement(s, c, in_place);
 	if (bb_driver_leads(s->engine.driver))
-		bb_ticker_step(&s->bench->run->ticker, c->size_bytes);
+		bb_ticker_step(&s->engine.run->ticker, c->size_bytes);
 	return status;
 }
 
@@ -503,16 +496,10 @@ static bb_status skip_algorithms(struct bb_session *s)
 	const struct bb_plan *plan = &s->bench->plan;
 	bb_status status = BB_OK;
 
-	for (int i = 0; i < plan->nskips && status == BB_OK && bb_driver_leads(s->engine.driver);
-	     i++) {
-		struct bb_skip_record record;
-
-		bb_record_init(&bb_record_skip, &record);
-		record.collective = s->bench->collective->name;
-		record.algorithm = plan->skips[i].algorithm;
-		record.reason = plan->skips[i].reason;
-		status = bb_engine_skip(&s->engine, &record);
-	}
+	for (int i = 0; i < plan->nskips && status == BB_OK; i++)
+		status = bb_engine_skip_subject(&s->engine, s->bench->collective->name,
+						plan->skips[i].algorithm, NULL,
+						plan->skips[i].reason);
 	return status;
 }
 
@@ -525,7 +512,7 @@ static bb_status bench_run(struct bb_engine *engine)
 	bb_status status = BB_OK;
 
 	if (bb_engine_leads(engine) && bb_groups_open(&bench->groups, &run->record.ranks) != BB_OK)
-		return bb_no_memory(bench->error, "groups");
+		return bb_no_memory(&run->error, "groups");
 	BB_TRY(status, skip_algorithms(s), out);
 	BB_TRY(status, report_stand_ins(s), out);
 	for (int64_t cycle = 1; cycles == 0 || cycle <= cycles; cycle++) {

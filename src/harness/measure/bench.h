@@ -24,12 +24,7 @@
    rank 0's part. */
 struct bb_bench {
 	struct bb_collective_options settings; /* first: the rows are read into it */
-	struct bb_run *run;
 	const struct bb_collective *collective;
-	const struct bb_options *options; /* of the run, as the next three */
-	const struct bb_backend *backend;
-	const struct bb_world *world;
-	struct bb_error *error;
 	const struct bb_native *natives;
 	struct bb_native *own_natives; /* or NULL */
 	struct bb_plan plan;

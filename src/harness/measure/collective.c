@@ -41,20 +41,18 @@ static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 /* ---- plan --------------------------------------------------------------------------------- */
 
 /* In virtual time one group is simulated: the one that --fault concerns, if there is a fault. */
-static bool has_simulated_group(const struct bb_bench *bench)
+static bool has_simulated_group(const struct bb_options *o)
 {
-	const struct bb_options *const o = bench->options;
-
-	return bench->backend->virtual && (o->config.flawed || o->fault.kind == BB_FAULT_SLOW ||
-					   o->fault.kind == BB_FAULT_SLOW_LINK);
+	return o->backend->virtual && (o->config.flawed || o->fault.kind == BB_FAULT_SLOW ||
+				       o->fault.kind == BB_FAULT_SLOW_LINK);
 }
 
 /* *LEAST, *FIRST, *MOST = sizes of the smallest, the first and the largest group that runs. */
-static void group_sizes(const struct bb_bench *bench, int *least, int *first, int *most)
+static void group_sizes(struct bb_run *run, int *least, int *first, int *most)
 {
-	const struct bb_split_rule *const split = &bench->settings.split;
-	const int chosen = bb_split_color(split, bench->simulated_rank);
-	const int n = bench->world->nranks;
+	const struct bb_split_rule *const split = &of(run)->settings.split;
+	const int chosen = bb_split_color(split, of(run)->simulated_rank);
+	const int n = run->world.nranks;
 
 	*most = *first = *least = n;
 	if (split->kind == BB_SPLIT_NONE)
@@ -64,7 +62,7 @@ static void group_sizes(const struct bb_bench *bench, int *least, int *first, in
 		const int color = bb_split_color(split, r);
 		int size = 0;
 
-		if (has_simulated_group(bench) && color != chosen)
+		if (has_simulated_group(&run->options) && color != chosen)
 			continue;
 		for (int other = 0; other < n; other++)
 			size += bb_split_color(split, other) == color;
@@ -76,40 +74,40 @@ static void group_sizes(const struct bb_bench *bench, int *least, int *first, in
 }
 
 /* Chooses the group of the first rank that the fault of a cluster concerns. */
-static bb_status find_flawed(struct bb_bench *bench)
+static bb_status find_flawed(struct bb_run *run)
 {
-	const struct bb_options *o = bench->options;
+	const struct bb_options *o = &run->options;
 	const struct bb_fabric_flaw *flaw = &o->config.flaw;
-	const int n = bench->world->nranks;
+	const int n = run->world.nranks;
 	int r = 0;
 
 	while (r < n && (bb_cluster_node(o->cluster, r) != flaw->node ||
 			 (flaw->rail >= 0 && bb_cluster_rail(o->cluster, r) != flaw->rail)))
 		r++;
 	if (r == n)
-		return bb_fail(bench->error, BB_EUSAGE,
+		return bb_fail(&run->error, BB_EUSAGE,
 			       "--fault %s: none of the %d ranks is there; name a node and a rail "
 			       "that they use",
 			       o->fault_text, n);
-	bench->simulated_rank = r;
+	of(run)->simulated_rank = r;
 	return BB_OK;
 }
 
-static bb_status choose_simulated_group(struct bb_bench *bench)
+static bb_status choose_simulated_group(struct bb_run *run)
 {
-	const struct bb_options *o = bench->options;
+	const struct bb_options *o = &run->options;
 	const struct bb_fault *fault = &o->fault;
-	const struct bb_split_rule *split = &bench->settings.split;
+	const struct bb_split_rule *split = &of(run)->settings.split;
 
-	if (!bench->backend->virtual)
+	if (!o->backend->virtual)
 		return BB_OK;
 	if (o->config.flawed)
-		return find_flawed(bench);
+		return find_flawed(run);
 	if (fault->kind == BB_FAULT_SLOW || fault->kind == BB_FAULT_SLOW_LINK)
-		bench->simulated_rank = fault->rank;
+		of(run)->simulated_rank = fault->rank;
 	if (fault->kind == BB_FAULT_SLOW_LINK && split->kind != BB_SPLIT_NONE &&
 	    bb_split_color(split, fault->rank) != bb_split_color(split, fault->to))
-		return bb_fail(bench->error, BB_EUSAGE,
+		return bb_fail(&run->error, BB_EUSAGE,
 			       "--fault %s: ranks %d and %d are in different groups of the split "
 			       "world, which exchange nothing; name two ranks of one group",
 			       o->fault_text, fault->rank, fault->to);
@@ -137,19 +135,6 @@ static void bench_describe(const struct bb_bench *bench, const struct bb_environ
 	r->split = environment->split ? environment->split : environment->split_mask;
 }
 
-static void prepare(struct bb_run *run)
-{
-	struct bb_bench *bench = of(run);
-
-	bench->run = run;
-	bench->collective = run->benchmark->subject;
-	bench->options = &run->options;
-	bench->backend = run->options.backend;
-	bench->world = &run->world;
-	bench->error = &run->error;
-	bench_describe(bench, &run->environment, &run->record);
-}
-
 static bb_status plan(struct bb_run *run)
 {
 	struct bb_bench *bench = of(run);
@@ -164,20 +149,21 @@ static bb_status plan(struct bb_run *run)
 	int most;
 	bb_status status;
 
-	prepare(run);
-	BB_TRY(status, choose_simulated_group(bench), out);
-	group_sizes(bench, &request.nroots, &request.nranks, &most);
-	if (bench->backend->virtual && request.nroots != most)
+	bench->collective = run->benchmark->subject;
+	bench_describe(bench, &run->environment, &run->record);
+	BB_TRY(status, choose_simulated_group(run), out);
+	group_sizes(run, &request.nroots, &request.nranks, &most);
+	if (request.backend->virtual && request.nroots != most)
 		return bb_fail(&run->error, BB_EUNSUPPORTED,
 			       "the %s backend simulates one group for all; these have %d to %d "
 			       "ranks: split the world into groups of one size",
-			       bench->backend->name, request.nroots, most);
+			       request.backend->name, request.nroots, most);
 	BB_TRY(status,
 	       bb_collective_check_world(&bench->settings, bench->collective, &run->world,
 					 request.nroots, &run->error),
 	       out);
 	BB_TRY(status,
-	       bb_plan_natives(&bench->natives, &bench->own_natives, bench->backend,
+	       bb_plan_natives(&bench->natives, &bench->own_natives, request.backend,
 			       bench->settings.algorithms, &run->error),
 	       out);
 	request.natives = bench->natives;
@@ -233,7 +219,7 @@ static bool is_on_known_node(const struct bb_run *run, int rank)
 {
 	const struct bb_cluster *const cluster = run->options.cluster;
 
-	for (int r = 0; r < rank; r++)
+	for (int r = rank - 1; r >= 0; r--) /* neighbours often share a node */
 		if (cluster ? bb_cluster_node(cluster, r) == bb_cluster_node(cluster, rank)
 			    : strcmp(run->infos[r].location.host, run->infos[rank].location.host) ==
 				      0)

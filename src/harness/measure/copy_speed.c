@@ -18,26 +18,26 @@ struct stretch {
 
 static bb_status stretch_open(struct bb_session *s, struct stretch *t)
 {
-	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_backend *backend = s->engine.backend;
 	bb_status status = BB_OK;
 
 	*t = (struct stretch){.begin = NULL};
 	if (backend->gpu)
-		status = backend->event_open(s->engine.rank, &t->begin, s->bench->error);
+		status = backend->event_open(s->engine.rank, &t->begin, &s->engine.run->error);
 	if (backend->gpu && status == BB_OK)
-		status = backend->event_open(s->engine.rank, &t->end, s->bench->error);
+		status = backend->event_open(s->engine.rank, &t->end, &s->engine.run->error);
 	return status;
 }
 
 static void stretch_close(const struct bb_session *s, struct stretch *t)
 {
-	s->bench->backend->event_close(t->begin);
-	s->bench->backend->event_close(t->end);
+	s->engine.backend->event_close(t->begin);
+	s->engine.backend->event_close(t->end);
 }
 
 static bb_status stretch_begin(struct bb_session *s, struct stretch *t)
 {
-	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_backend *backend = s->engine.backend;
 
 	t->began = backend->now(s->engine.rank);
 	return t->begin ? backend->event_record(s->engine.rank, NULL, t->begin) : BB_OK;
@@ -45,7 +45,7 @@ static bb_status stretch_begin(struct bb_session *s, struct stretch *t)
 
 static bb_status stretch_end(struct bb_session *s, struct stretch *t, double *seconds)
 {
-	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_backend *backend = s->engine.backend;
 	bb_status status = t->end ? backend->event_record(s->engine.rank, NULL, t->end) : BB_OK;
 
 	if (status == BB_OK)
@@ -61,7 +61,7 @@ static bb_status stretch_end(struct bb_session *s, struct stretch *t, double *se
 static bb_status copy_through(struct bb_session *s, struct stretch *t, size_t bytes, size_t loops,
 			      double *seconds)
 {
-	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_backend *backend = s->engine.backend;
 	const size_t half = s->arena.bytes / 2;
 	const size_t places = s->bench->settings.cache == BB_CACHE_ROTATE ? half / bytes : 1;
 	bb_status status = stretch_begin(s, t);
@@ -122,7 +122,7 @@ bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate)
 		status = bb_crew_gather(s->engine.driver, &bb_payload_real, &mine, 1, &all);
 	if (status != BB_OK)
 		return status;
-	for (int i = 0; i < s->bench->world->nranks; i++)
+	for (int i = 0; i < s->engine.run->world.nranks; i++)
 		sum += ((const double *)all)[i];
 	if (s->ncopy_speeds < BB_COPY_SPEEDS) {
 		s->copy_speed[s->ncopy_speeds].bytes = requested;

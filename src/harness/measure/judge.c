@@ -129,7 +129,7 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 {
 	const struct bb_options *options = s->engine.options;
 	const struct bb_collective_options *settings = &s->bench->settings;
-	const struct bb_library *library = s->bench->backend->library;
+	const struct bb_library *library = s->engine.backend->library;
 	const bool verified = options->check > 0 && s->patterns;
 
 	bb_record_init(&bb_record_result, result);
@@ -179,7 +179,7 @@ static void fill_bandwidth(const struct bb_session *s, const struct bb_call *cal
 /* What a model says of its own time. */
 static void fill_prediction(const struct bb_session *s, struct bb_result_record *result)
 {
-	const struct bb_virtual *virtual = s->bench->backend->virtual;
+	const struct bb_virtual *virtual = s->engine.backend->virtual;
 	const struct bb_model_prediction *said = virtual ? virtual->predicted(s->group) : NULL;
 	const struct bb_calibrated *support = said ? &said->support : NULL;
 
@@ -213,7 +213,7 @@ static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
 	double rate = 0;
 	bb_status status = BB_OK;
 
-	if (any_counts(all, s->bench->world->nranks))
+	if (any_counts(all, s->engine.run->world.nranks))
 		status = bb_measure_copy(s, (size_t)result->size_bytes, &rate);
 	if (status != BB_OK)
 		return status;
@@ -230,7 +230,7 @@ static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
 					      "links";
 	} else if (cost > 0) {
 		/* Split groups run at the same time and share the machine. */
-		result->bound_us = 1e6 * cost / s->n * s->bench->world->nranks / rate;
+		result->bound_us = 1e6 * cost / s->n * s->engine.run->world.nranks / rate;
 		result->bound_source = "bytes this algorithm moves at this run's copy speed";
 	} else {
 		return BB_OK;
@@ -272,13 +272,13 @@ static bool is_another(const struct bb_backend *backend, const struct bb_native 
 static void object_to_choice(const struct bb_session *s, const struct bb_call *call,
 			     const struct bb_measured *all, char objection[BB_OBJECTION_TEXT])
 {
-	const int n = s->bench->world->nranks;
+	const int n = s->engine.run->world.nranks;
 	uint64_t wrong = 0;
 
 	objection[0] = '\0';
 	for (int r = n - 1; r >= 0 && call->native; r--) {
 		wrong += all[r].wrong;
-		if (all[r].chosen[0] && is_another(s->bench->backend, call->native, all[r].chosen))
+		if (all[r].chosen[0] && is_another(s->engine.backend, call->native, all[r].chosen))
 			snprintf(objection, BB_OBJECTION_TEXT, "the library ran %s instead",
 				 all[r].chosen);
 	}
@@ -308,7 +308,7 @@ static bb_status fill_throttling(struct bb_session *s, const struct bb_measured 
 		[1 << BB_GPU_POWER | 1 << BB_GPU_THERMAL] = "power and temperature"};
 	unsigned reasons = 0;
 
-	for (int r = 0; r < s->bench->world->nranks; r++)
+	for (int r = 0; r < s->engine.run->world.nranks; r++)
 		reasons |= all[r].throttled;
 	result->throttled = names[reasons];
 	if (!reasons || s->told_throttled)
@@ -335,8 +335,8 @@ static bb_status deliver(struct bb_session *s, const struct bb_result_record *re
 	bench->busbw_sum += result->busbw_GBps;
 	status = bb_engine_deliver(&s->engine, &bb_record_result, result, result->wrong);
 	if (status == BB_OK && result->evaluator)
-		status =
-			bb_costs_add(&bench->costs, result, processor, bb_memory_taken(bench->run));
+		status = bb_costs_add(&bench->costs, result, processor,
+				      bb_memory_taken(s->engine.run));
 	return status == BB_OK ? bb_compare_add(&bench->compare, result) : status;
 }
 
@@ -360,7 +360,7 @@ static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_mea
 				 double *means, struct bb_result_record *result)
 {
 	const struct bb_collective_options *settings = &s->bench->settings;
-	const int n = s->bench->world->nranks;
+	const int n = s->engine.run->world.nranks;
 	double *cpu = means + n, uncertainty = 0;
 	struct bb_group_part *parts = calloc((size_t)n, sizeof(*parts));
 	bb_status status;
@@ -374,7 +374,7 @@ static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_mea
 		if (all[r].clock_uncertainty > uncertainty)
 			uncertainty = all[r].clock_uncertainty;
 	}
-	if (!s->bench->backend->virtual) /* one driver stands for all ranks */
+	if (!s->engine.backend->virtual) /* one driver stands for all ranks */
 		result->rank_mean_us = (struct bb_numbers){means, (size_t)n};
 	if (result->verified) {
 		result->wrong = 0;
@@ -421,7 +421,7 @@ static bb_status deliver_arrivals(const struct bb_session *s, const struct view 
 		for (size_t i = 0; i < v->n; i++)
 			late[i] = (arrival(v, members[m], i) - first[i]) * 1e6;
 		r.rank = members[m];
-		status = bb_sinks_record(&s->bench->run->sinks, &bb_record_arrival, &r);
+		status = bb_sinks_record(&s->engine.run->sinks, &bb_record_arrival, &r);
 	}
 	return status;
 }
@@ -431,7 +431,7 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 			      const double *samples, struct bb_result_record *result)
 {
 	const size_t skip = (size_t)s->bench->settings.per_iter_skip;
-	const size_t n = (size_t)s->bench->world->nranks, nsamples = all[0].nsamples;
+	const size_t n = (size_t)s->engine.run->world.nranks, nsamples = all[0].nsamples;
 	const struct view v = {
 		.nranks = (int)n,
 		.n = nsamples,
@@ -453,7 +453,7 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 	if (status == BB_OK)
 		status = deliver(s, result, all[0].processor);
 	else
-		(void)bb_no_memory(s->bench->error, "statistics");
+		(void)bb_no_memory(&s->engine.run->error, "statistics");
 	if (status == BB_OK && result->samples_us.n > 0 && result->last_rank != BB_ABSENT)
 		status = deliver_arrivals(s, &v, result);
 	free(v.work);
@@ -465,7 +465,7 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 static double row_seconds(const struct bb_session *s, const struct bb_measured *all,
 			  double *scratch)
 {
-	const int n = s->bench->world->nranks;
+	const int n = s->engine.run->world.nranks;
 
 	for (int r = 0; r < n; r++)
 		scratch[r] = all[r].part.seconds;
@@ -498,7 +498,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 		   const struct bb_layout *layout, struct bb_measured *measured,
 		   char objection[BB_OBJECTION_TEXT])
 {
-	const size_t n = (size_t)s->bench->world->nranks, nsamples = measured->nsamples;
+	const size_t n = (size_t)s->engine.run->world.nranks, nsamples = measured->nsamples;
 	struct bb_result_record result;
 	struct bb_measured *all;
 	double *scratch;
@@ -508,14 +508,14 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	/* Samples, then arrivals, in one piece. */
 	memmove(s->samples + nsamples, s->arrivals, nsamples * sizeof(*s->samples));
 	fill_case(s, c, call, layout, measured, &result);
-	measured->cost_bytes = s->bench->backend->cost_bytes(s->group, call);
+	measured->cost_bytes = s->engine.backend->cost_bytes(s->group, call);
 	measured->part.busbw_bytes = algbw_bytes(call) * s->bench->collective->bus_factor(s->n);
 	status = bb_crew_gather(s->engine.driver, &measured_table, measured, 1, &gathered);
 	if (status != BB_OK)
 		return status;
 	all = malloc(n * (sizeof(*all) + sizeof(*scratch)));
 	if (!all)
-		return bb_no_memory(s->bench->error, "statistics");
+		return bb_no_memory(&s->engine.run->error, "statistics");
 	scratch = (double *)(all + n);
 	memcpy(all, gathered, n * sizeof(*all));
 	object_to_choice(s, call, all, objection);
@@ -525,7 +525,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	fill_prediction(s, &result);
 	status = fill_bound(s, call, all, &result);
 	if (bb_driver_leads(s->engine.driver) && isnan(result.bound_us))
-		bb_link_bounds_fill(&s->bench->run->link_bounds, s->bench->collective,
+		bb_link_bounds_fill(&s->engine.run->link_bounds, s->bench->collective,
 				    result.algorithm, measured->part.busbw_bytes, &result);
 	if (status == BB_OK)
 		status = bb_crew_collect(s->engine.driver, &bb_payload_number, s->samples,

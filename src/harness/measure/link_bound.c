@@ -6,7 +6,7 @@
 /* ---- where the ranks are ----------------------------------------------------------------- */
 
 /* Returns the number of the host of rank R, in order of appearance. FIRSTS are the first ranks of
- *the N hosts so far. */
+   the N hosts so far. */
 static int node_of(const struct bb_rank_infos *infos, size_t r, size_t *firsts, int *n)
 {
 	int node = 0;

@@ -15,20 +15,17 @@
 bb_status bb_job_fill(const struct bb_job *job, int set)
 {
 	struct bb_session *s = job->s;
-	const struct bb_backend *backend = s->bench->backend;
 	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, set);
 	const struct bb_pattern poison = bb_pattern_poison();
-	struct bb_pattern input;
 	bb_status status;
 
 	if (!s->patterns)
 		return BB_OK;
-	input = bb_patterns_get(s->patterns, s->me);
-	status = backend->fill(s->engine.rank, b.out, &poison, 0, job->layout->out_bytes);
-	if (status == BB_OK)
-		status = backend->fill(s->engine.rank, b.in, &input, 0,
-				       job->layout->in_bytes / input.element_size);
-	return status;
+	status = s->engine.backend->fill(s->engine.rank, b.out, &poison, 0, job->layout->out_bytes);
+	return status == BB_OK
+		       ? bb_engine_fill(&s->engine, b.in, s->patterns, s->me, 0,
+					job->layout->in_bytes / bb_dtype_size(job->c->dtype))
+		       : status;
 }
 
 static void make_calls(struct bb_job *job, const struct bb_call *call)
@@ -49,7 +46,7 @@ static void make_calls(struct bb_job *job, const struct bb_call *call)
 static bb_status operate(const struct bb_job *job, int set, int64_t times)
 {
 	struct bb_session *s = job->s;
-	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_backend *backend = s->engine.backend;
 	const bool batch = times > 1 && backend->gpu;
 	bb_status status = batch ? backend->gpu->batch_begin(s->engine.rank) : BB_OK;
 
@@ -63,7 +60,7 @@ static bb_status operate(const struct bb_job *job, int set, int64_t times)
 
 bb_status bb_job_finish(const struct bb_job *job)
 {
-	return job->s->bench->backend->finish(job->s->engine.rank, NULL);
+	return job->s->engine.backend->finish(job->s->engine.rank, NULL);
 }
 
 bb_status bb_job_enter(const struct bb_job *job, int set, int64_t times)
@@ -80,7 +77,7 @@ bb_status bb_job_enter(const struct bb_job *job, int set, int64_t times)
 	if (status == BB_OK && !job->runs_ahead)
 		status = bb_job_finish(job);
 	if (status == BB_OK && s->bench->settings.blocking == 1)
-		status = s->bench->backend->barrier(s->engine.world);
+		status = s->engine.backend->barrier(s->engine.world);
 	atomic_store_explicit(&progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
 	return status;
 }
@@ -168,7 +165,7 @@ static bb_status warm_up(const struct bb_job *job)
 	/* No clock may begin while another rank still warms up. */
 	if (status == BB_OK)
 		status = bb_crew_barrier(job->s->engine.driver);
-	return status == BB_OK ? job->s->bench->backend->barrier(job->s->engine.world) : status;
+	return status == BB_OK ? job->s->engine.backend->barrier(job->s->engine.world) : status;
 }
 
 /* This rank's clock against rank 0's. */
@@ -178,7 +175,7 @@ struct reading {
 
 static bb_status read_clock(struct bb_session *s, struct reading *r)
 {
-	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_backend *backend = s->engine.backend;
 	bb_status status;
 
 	*r = (struct reading){.offset = 0};
@@ -205,10 +202,11 @@ static void correct_arrivals(struct bb_session *s, size_t n, const struct readin
 static bb_status find_chosen(const struct bb_job *job, char chosen[BB_CHOSEN_TEXT])
 {
 	struct bb_session *s = job->s;
-	const struct bb_library *library = s->bench->backend->library;
+	const struct bb_library *library = s->engine.backend->library;
 	bb_status status;
 
-	if (!library || !library->listen || !job->calls[0].native || s->bench->settings.cudagraph > 0)
+	if (!library || !library->listen || !job->calls[0].native ||
+	    s->bench->settings.cudagraph > 0)
 		return BB_OK;
 	library->listen(s->group, true);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
@@ -231,14 +229,14 @@ static void set_up(struct bb_job *job, const struct bb_call *call)
 	job->rotates = bench->settings.cache == BB_CACHE_ROTATE && !job->refills
 			       ? job->layout->sets - 1
 			       : 1;
-	job->runs_ahead = bench->backend->gpu && bench->settings.blocking == 0;
+	job->runs_ahead = job->s->engine.backend->gpu && bench->settings.blocking == 0;
 	make_calls(job, call);
 }
 
 /* How long the driver has slowed down this rank's GPU so far, for each reason. */
 static void read_throttling(const struct bb_session *s, int64_t us[BB_GPU_THROTTLES])
 {
-	const struct bb_gpu *const gpu = s->bench->backend->gpu;
+	const struct bb_gpu *const gpu = s->engine.backend->gpu;
 
 	memset(us, 0, BB_GPU_THROTTLES * sizeof(*us));
 	if (gpu)
@@ -267,7 +265,7 @@ static void sum_up(const struct bb_job *job, struct bb_measured *measured)
 /* Virtual time: returns the clock without the fault, and notes the evaluator. Real time: NAN. */
 static double faultless_now(const struct bb_job *job, struct bb_measured *measured)
 {
-	const struct bb_virtual *virtual = job->s->bench->backend->virtual;
+	const struct bb_virtual *virtual = job->s->engine.backend->virtual;
 	double seconds = NAN;
 
 	if (virtual)

@@ -28,7 +28,7 @@
 
 static const struct bb_options *options_of(const struct bb_job *job)
 {
-	return job->s->bench->options;
+	return job->s->engine.options;
 }
 
 static const struct bb_collective_options *settings_of(const struct bb_job *job)
@@ -38,7 +38,7 @@ static const struct bb_collective_options *settings_of(const struct bb_job *job)
 
 static double now(const struct bb_job *job)
 {
-	return job->s->bench->backend->now(job->s->engine.rank);
+	return job->s->engine.backend->now(job->s->engine.rank);
 }
 
 /* Waits until no rank is busy any more, so that the clocks may begin. */
@@ -47,7 +47,7 @@ static bb_status line_up(const struct bb_job *job)
 	struct bb_session *s = job->s;
 	bb_status status = bb_crew_barrier(s->engine.driver);
 
-	return status == BB_OK ? s->bench->backend->barrier(s->engine.world) : status;
+	return status == BB_OK ? s->engine.backend->barrier(s->engine.world) : status;
 }
 
 /* ---- how many iterations a sample has -------------------------------------------------- */
@@ -64,7 +64,7 @@ static bool is_prepared(const struct bb_job *job)
 
 static double clock_seconds(struct bb_session *s)
 {
-	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_backend *backend = s->engine.backend;
 	double first, last = 0;
 
 	if (s->clock_seconds > 0)
@@ -132,9 +132,9 @@ static bb_status prepare(const struct bb_job *job, int set, bool fresh)
 	if (status == BB_OK && fresh)
 		status = bb_job_finish(job);
 	if (status == BB_OK && (fresh || settings_of(job)->blocking == 3))
-		status = s->bench->backend->barrier(s->engine.world);
+		status = s->engine.backend->barrier(s->engine.world);
 	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->engine.driver->rank &&
-	    !s->bench->backend->virtual) /* the simulator delays the rank itself */
+	    !s->engine.backend->virtual) /* the simulator delays the rank itself */
 		bb_crew_delay(s->engine.driver, fault->seconds);
 	return status;
 }
@@ -142,7 +142,7 @@ static bb_status prepare(const struct bb_job *job, int set, bool fresh)
 static void add_sample(struct bb_job *job, double arrival, double seconds)
 {
 	struct bb_session *s = job->s;
-	const bool virtual = s->bench->backend->virtual;
+	const bool virtual = s->engine.backend->virtual;
 
 	/* The time at which a queue is given work is not when it begins it, and the driver of
 	   virtual ranks does not know the arrival of each. */
@@ -157,7 +157,7 @@ static bb_status record_event(const struct bb_job *job, size_t i)
 
 	if (!s->events || !job->runs_ahead)
 		return BB_OK;
-	return s->bench->backend->event_record(s->engine.rank, NULL, s->events[i]);
+	return s->engine.backend->event_record(s->engine.rank, NULL, s->events[i]);
 }
 
 /* Adds a sample for each iteration of a span, by the device's events. Each has TIMES operations. */
@@ -169,7 +169,7 @@ static bb_status add_samples_of_device(struct bb_job *job, size_t span, int64_t 
 	for (size_t i = 0; i < span && status == BB_OK; i++) {
 		double seconds = 0;
 
-		status = s->bench->backend->gpu->elapsed(s->engine.rank, s->events[i],
+		status = s->engine.backend->gpu->elapsed(s->engine.rank, s->events[i],
 							 s->events[i + 1], &seconds);
 		add_sample(job, NAN, seconds / (double)times);
 	}
@@ -293,7 +293,7 @@ static bb_status iterate_until_precise(struct bb_job *job, size_t span)
 static bb_status capture(const struct bb_job *job, size_t count, bool verified, int64_t times,
 			 struct bb_graph **graph)
 {
-	const struct bb_backend *backend = job->s->bench->backend;
+	const struct bb_backend *backend = job->s->engine.backend;
 	const struct span span = {.length = count, .verified = verified};
 	bb_status status = backend->graphs->begin(job->s->engine.rank, NULL);
 
@@ -304,7 +304,7 @@ static bb_status capture(const struct bb_job *job, size_t count, bool verified, 
 
 static bb_status launch(struct bb_job *job, struct bb_graph *graph, int64_t launches)
 {
-	const struct bb_backend *backend = job->s->bench->backend;
+	const struct bb_backend *backend = job->s->engine.backend;
 	bb_status status = BB_OK;
 
 	for (int64_t i = 0; i < launches && status == BB_OK; i++)
@@ -343,7 +343,7 @@ out:
    set of buffers that iteration is launched alone, once they are refilled. */
 static bb_status launch_graphs(struct bb_job *job)
 {
-	const struct bb_backend *backend = job->s->bench->backend;
+	const struct bb_backend *backend = job->s->engine.backend;
 	const struct bb_options *o = options_of(job);
 	const struct bb_collective_options *settings = settings_of(job);
 	const size_t iters = (size_t)o->iters;
