@@ -107,14 +107,12 @@ out:
 /* Writes the inputs. The output holds this rank's input at first, which is not the sum. */
 static bb_status barrier_fill(struct barrier_session *s)
 {
-	const struct bb_backend *backend = s->engine.backend;
-	struct bb_rank *rank = s->engine.rank;
+	struct bb_engine *e = &s->engine;
 	struct bb_call *call = &s->call;
-	struct bb_pattern input;
 	bb_status status;
 
 	BB_TRY(status,
-	       bb_engine_alloc(&s->engine, 2 * LINE + backend->tmp_bytes(s->engine.world, call),
+	       bb_engine_alloc(e, 2 * LINE + e->backend->tmp_bytes(e->world, call),
 			       (void **)&s->memory),
 	       out);
 	if (!s->memory)
@@ -122,10 +120,9 @@ static bb_status barrier_fill(struct barrier_session *s)
 	call->in = s->memory;
 	call->out = s->memory + LINE;
 	call->tmp = s->memory + 2 * LINE;
-	input = bb_patterns_get(s->patterns, s->engine.driver->rank);
-	BB_TRY(status, backend->fill(rank, s->memory, &input, 0, 1), out);
-	BB_TRY(status, backend->fill(rank, call->out, &input, 0, 1), out);
-	status = backend->finish(rank, NULL);
+	BB_TRY(status, bb_engine_fill(e, s->memory, s->patterns, e->driver->rank, 0, 1), out);
+	BB_TRY(status, bb_engine_fill(e, call->out, s->patterns, e->driver->rank, 0, 1), out);
+	status = e->backend->finish(e->rank, NULL);
 out:
 	return status;
 }
@@ -133,19 +130,15 @@ out:
 static bb_status barrier_verify(struct barrier_session *s, int64_t *wrong)
 {
 	const struct bb_call *call = &s->call;
-	struct bb_pattern sum;
 	uint64_t found = 0;
 	bb_status status;
 
 	*wrong = BB_ABSENT;
 	if (!call->collective || !bb_engine_checks(&s->engine))
 		return BB_OK;
-	sum = bb_patterns_get(s->patterns, BB_REDUCED);
 	BB_TRY(status, bb_engine_corrupt(&s->engine, call->out), out);
 	BB_TRY(status,
-	       s->engine.backend->verify(s->engine.rank, call->out, &sum, 0, 1, call->dtype, 0,
-					 &found),
-	       out);
+	       bb_engine_verify(&s->engine, call->out, s->patterns, BB_REDUCED, 0, 1, &found), out);
 	BB_TRY(status, bb_engine_sum(&s->engine, &found, 1), out);
 	*wrong = (int64_t)found;
 out:
@@ -246,17 +239,6 @@ static bb_status barrier_deliver(struct barrier_session *s, int index, const str
 	return bb_engine_deliver(&s->engine, &bb_record_barrier, &r, wrong);
 }
 
-static bb_status barrier_skip(struct barrier_session *s, int index, const char *reason)
-{
-	struct bb_skip_record skip;
-
-	bb_record_init(&bb_record_skip, &skip);
-	skip.collective = "barrier";
-	skip.algorithm = barrier_algorithm(index);
-	skip.reason = reason;
-	return bb_engine_skip(&s->engine, &skip);
-}
-
 static bb_status barrier_measure(struct barrier_session *s, int index)
 {
 	char objection[BB_OBJECTION_TEXT], what[BB_WHAT_TEXT];
@@ -269,7 +251,8 @@ static bb_status barrier_measure(struct barrier_session *s, int index)
 	BB_TRY(status, barrier_settle(s, index, objection), out);
 	BB_TRY(status, bb_crew_hear(s->engine.driver, objection), out);
 	if (*objection)
-		return barrier_skip(s, index, objection);
+		return bb_engine_skip_subject(&s->engine, "barrier", barrier_algorithm(index), NULL,
+					      objection);
 	if (s->call.collective)
 		BB_TRY(status, barrier_fill(s), out);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
