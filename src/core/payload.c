@@ -1,5 +1,6 @@
 #include "core/payload.h"
 
+#include "core/printable.h"
 #include "core/status.h"
 
 #include <inttypes.h>
@@ -145,17 +146,10 @@ static bool decode_status(const struct bb_payload_field *f, const char *at,
 
 /* ---- text ------------------------------------------------------------------------------ */
 
-void bb_payload_clean(char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == '\x7f')
-			*text = '?';
-}
-
 static bool decode_text(const struct bb_payload_field *f, char *at, char why[BB_PAYLOAD_WHY])
 {
 	if (memchr(at, '\0', f->bytes)) {
-		bb_payload_clean(at);
+		bb_printable_clean(at);
 		return true;
 	}
 	snprintf(why, BB_PAYLOAD_WHY, "%s has no end", f->name);

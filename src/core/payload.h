@@ -3,8 +3,8 @@
  *
  * All processes of a run are the same program, so a payload travels as the struct that it is. Its
  * table names each field and the values that are valid. A payload is decoded in place, before it
- * is used: a value out of range refuses it with a reason, and control characters in text become
- * '?'.
+ * is used: a value out of range refuses it with a reason, and text is cleaned as a sentence is
+ * (bb_printable_clean).
  */
 #ifndef BB_CORE_PAYLOAD_H
 #define BB_CORE_PAYLOAD_H
@@ -63,9 +63,6 @@ struct bb_payload {
  * with who sent it: "sent an offer in which the port is 70000, not 1 to 65535".
  */
 bool bb_payload_decode(const struct bb_payload *table, void *payload, char why[BB_PAYLOAD_WHY]);
-
-/* Replace control characters by '?' in TEXT, which no table describes. */
-void bb_payload_clean(char *text);
 
 /* Single numbers. */
 extern const struct bb_payload bb_payload_number;  /* a double or a uint64_t of any value */

@@ -1,5 +1,7 @@
 #include "launch/wire.h"
 
+#include "core/printable.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -83,7 +85,7 @@ enum bb_received bb_wire_receive(struct bb_wire *wire)
 
 		if (wire->got == length) {
 			wire->frame.text[wire->frame.length] = '\0';
-			bb_payload_clean(wire->frame.text);
+			bb_printable_clean(wire->frame.text);
 			wire->got = 0;
 			return BB_RECEIVED_FRAME;
 		}

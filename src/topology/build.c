@@ -1,6 +1,7 @@
 #include "topology/build.h"
 #include "topology/rates.h"
 #include "core/array.h"
+#include "core/printable.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -265,15 +266,8 @@ static int compare_links(const void *left, const void *right)
 	return a->peer < b->peer ? -1 : a->peer > b->peer;
 }
 
-/* Replace control characters, which a file may contain. */
-static void clean_text(char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			*text = '?';
-}
-
-/* Clean names, and give a new one to GPUs and to devices whose name is empty or taken. */
+/* Clean names, which may be from a file, and give a new one to GPUs and to devices whose name is
+ * empty or taken. */
 static void name_devices(struct bb_topology *t)
 {
 	static const char *const words[] = {"GPU", "NIC", "NVMe"};
@@ -283,9 +277,9 @@ static void name_devices(struct bb_topology *t)
 		struct bb_device *device = &t->devices[d];
 		int number = numbers[device->kind]++, first = -1;
 
-		clean_text(device->name);
-		clean_text(device->model);
-		clean_text(device->port);
+		bb_printable_clean(device->name);
+		bb_printable_clean(device->model);
+		bb_printable_clean(device->port);
 		if (device->name[0])
 			first = bb_topology_find(t, device->name);
 		if (device->kind == BB_GPU || !device->name[0] || first < d)
@@ -314,16 +308,16 @@ bool bb_sort_devices(struct bb_topology *t, const int *numbers, int *moved)
 
 static void clean_texts(struct bb_topology *t)
 {
-	clean_text(t->name);
-	clean_text(t->source);
-	clean_text(t->driver);
-	clean_text(t->host.arch);
+	bb_printable_clean(t->name);
+	bb_printable_clean(t->source);
+	bb_printable_clean(t->driver);
+	bb_printable_clean(t->host.arch);
 	for (int i = 0; i < t->host.npackages; i++) {
-		clean_text(t->host.packages[i].model);
-		clean_text(t->host.packages[i].vendor);
+		bb_printable_clean(t->host.packages[i].model);
+		bb_printable_clean(t->host.packages[i].vendor);
 	}
 	for (int i = 0; i < t->npcis; i++)
-		clean_text(t->pcis[i].id);
+		bb_printable_clean(t->pcis[i].id);
 }
 
 /* Place everything at the only NUMA node, if there is only one. */

@@ -3,6 +3,7 @@
  */
 #include "harness/run/world.h"
 
+#include "core/printable.h"
 #include "harness/run/harness.h"
 
 #include <stdio.h>
@@ -28,8 +29,8 @@ static bb_status lose(struct bb_assembly *a, bb_status status)
 }
 
 /* *ALL = the COUNT payloads of every process; with GATHER only at process 0, elsewhere NULL. */
-static bb_status collect_several(struct bb_assembly *a, const struct bb_payload *table,
-				 const void *mine, size_t count, bool gather, void **all)
+static bb_status collect(struct bb_assembly *a, const struct bb_payload *table, const void *mine,
+			 size_t count, bool gather, void **all)
 {
 	const bool here = !gather || a->launch->proc == 0;
 	bb_status status;
@@ -48,16 +49,10 @@ static bb_status collect_several(struct bb_assembly *a, const struct bb_payload 
 	return lose(a, status);
 }
 
-static bb_status collect(struct bb_assembly *a, const struct bb_payload *table, const void *mine,
-			 bool gather, void **all)
-{
-	return collect_several(a, table, mine, 1, gather, all);
-}
-
 bb_status bb_assembly_collect(struct bb_assembly *a, const struct bb_payload *table,
 			      const void *mine, size_t count, void **all)
 {
-	return collect_several(a, table, mine, count, true, all);
+	return collect(a, table, mine, count, true, all);
 }
 
 static void name_host(char host[HOST])
@@ -88,7 +83,7 @@ static bb_status share_causes(struct bb_assembly *a, int failed, bb_status statu
 	name_host(mine.host);
 	if (bb_error_status(a->error) != BB_OK)
 		memcpy(mine.text, a->error->text, sizeof(mine.text));
-	sent = collect(a, &cause_table, &mine, true, (void **)&all);
+	sent = collect(a, &cause_table, &mine, 1, true, (void **)&all);
 	if (sent != BB_OK || !all)
 		return sent != BB_OK ? sent : status;
 	if (failed > 0)
@@ -102,7 +97,7 @@ bb_status bb_assembly_agree(struct bb_assembly *a, bb_status mine)
 {
 	int32_t *all, own = (int32_t)mine;
 	int failed = 0;
-	bb_status status = collect(a, &bb_payload_status, &own, false, (void **)&all);
+	bb_status status = collect(a, &bb_payload_status, &own, 1, false, (void **)&all);
 
 	if (status != BB_OK)
 		return status;
@@ -121,7 +116,7 @@ static const struct bb_payload exit_table = {"an exit status", sizeof(int32_t), 
 bb_status bb_assembly_end(struct bb_assembly *a, int *exit_status)
 {
 	int32_t *all, mine = (int32_t)*exit_status;
-	bb_status status = collect(a, &exit_table, &mine, false, (void **)&all);
+	bb_status status = collect(a, &exit_table, &mine, 1, false, (void **)&all);
 
 	if (status != BB_OK)
 		return status;
@@ -133,7 +128,7 @@ bb_status bb_assembly_end(struct bb_assembly *a, int *exit_status)
 bb_status bb_assembly_least(struct bb_assembly *a, uint64_t mine, uint64_t *least)
 {
 	uint64_t *all;
-	bb_status status = collect(a, &bb_payload_number, &mine, false, (void **)&all);
+	bb_status status = collect(a, &bb_payload_number, &mine, 1, false, (void **)&all);
 
 	if (status != BB_OK)
 		return status;
@@ -286,7 +281,7 @@ static void show_word(char text[SHOWN + 8], const struct request *r, int i)
 		snprintf(text, SHOWN + 8, "a long word");
 	else
 		snprintf(text, SHOWN + 8, "\"%.*s\"", SHOWN, word);
-	bb_payload_clean(text);
+	bb_printable_clean(text);
 }
 
 static int first_difference(const struct request *x, const struct request *y)
@@ -389,11 +384,11 @@ bb_status bb_assembly_compare(struct bb_assembly *a, int argc, char **argv,
 	snprintf(mine.library, LIBRARY, "%s", a->launch->library ? a->launch->library : "");
 	name_host(mine.member.host);
 	mine.member.pid = (int)getpid();
-	BB_TRY(status, collect(a, &origin_table, &mine, false, (void **)&origins), out);
+	BB_TRY(status, collect(a, &origin_table, &mine, 1, false, (void **)&origins), out);
 	BB_TRY(status, compare_origins(a, origins), out);
 	BB_TRY(status, bb_assembly_agree(a, keep_members(a, origins)), out);
 	describe_request(&request, argc, argv, environment, backend);
-	BB_TRY(status, collect(a, &request_table, &request, true, (void **)&requests), out);
+	BB_TRY(status, collect(a, &request_table, &request, 1, true, (void **)&requests), out);
 	if (requests)
 		status = compare_requests(a, requests);
 	status = bb_assembly_agree(a, status);
