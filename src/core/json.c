@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void bb_json_init(struct bb_json *j, struct bb_strbuf *out, bool pretty)
 {
@@ -69,25 +70,13 @@ void bb_json_end(struct bb_json *j)
 
 static void write_escaped(struct bb_strbuf *out, unsigned c)
 {
-	switch (c) {
-	case '"':
-		bb_strbuf_add(out, "\\\"");
-		break;
-	case '\\':
-		bb_strbuf_add(out, "\\\\");
-		break;
-	case '\n':
-		bb_strbuf_add(out, "\\n");
-		break;
-	case '\r':
-		bb_strbuf_add(out, "\\r");
-		break;
-	case '\t':
-		bb_strbuf_add(out, "\\t");
-		break;
-	default:
+	static const char characters[] = "\"\\\n\r\t", letters[] = "\"\\nrt";
+	const char *const at = strchr(characters, (int)c);
+
+	if (at)
+		bb_strbuf_addf(out, "\\%c", letters[at - characters]);
+	else
 		bb_strbuf_addf(out, "\\u%04x", c);
-	}
 }
 
 /* Control characters of both ranges are escaped, because a terminal may show the text. */

@@ -278,16 +278,6 @@ void bb_options_help(const struct bb_option_table *tables, bool all, struct bb_s
 	add_rows(tables, GPU_ONLY, indent, out);
 }
 
-/* A bar would end the cell. */
-static void add_cell(struct bb_strbuf *out, const char *text)
-{
-	for (; *text; text++) {
-		if (*text == '|')
-			bb_strbuf_add(out, "\\");
-		bb_strbuf_add_bytes(out, text, 1);
-	}
-}
-
 static void add_markdown_row(const struct bb_option *row, struct bb_strbuf *out)
 {
 	const char *name = bb_option_argument(row);
@@ -297,18 +287,18 @@ static void add_markdown_row(const struct bb_option *row, struct bb_strbuf *out)
 	if (row->key)
 		bb_strbuf_addf(out, "`-%c`, ", row->key);
 	bb_strbuf_addf(out, "`--%s%s", row->name, *name ? " " : "");
-	add_cell(out, name);
+	bb_strbuf_markdown(out, name);
 	bb_strbuf_add(out, "` | ");
 	if (row->initial && *row->initial && row->type != BB_OPT_FLAG) {
 		bb_strbuf_add(out, "`");
-		add_cell(out, row->initial);
+		bb_strbuf_markdown(out, row->initial);
 		bb_strbuf_add(out, "`");
 	}
 	bb_strbuf_add(out, " | ");
 	option_add_range(row, &range);
-	add_cell(out, bb_strbuf_text(&range));
+	bb_strbuf_markdown(out, bb_strbuf_text(&range));
 	bb_strbuf_add(out, " | ");
-	add_cell(out, row->help ? row->help : "");
+	bb_strbuf_markdown(out, row->help ? row->help : "");
 	bb_strbuf_add(out, " |\n");
 	out->failed |= range.failed;
 	bb_strbuf_free(&range);

@@ -42,7 +42,8 @@ const char *bb_option_refused(const struct bb_option_table *table, const struct 
 bool bb_option_has_min(const struct bb_option *row);
 bool bb_option_has_max(const struct bb_option *row);
 
-/* The same for the end of an error: "a size from 4 to 1T, such as 8, 64K or 1.5G". */
+/* Append what a value of ROW must be, for the end of an error: "a size from 4 to 1T, such as 8,
+   64K or 1.5G". */
 void bb_option_add_expected(const struct bb_option *row, struct bb_strbuf *out);
 
 #endif

@@ -74,6 +74,12 @@ void bb_strbuf_addf(struct bb_strbuf *s, const char *format, ...)
 	va_end(args);
 }
 
+void bb_strbuf_markdown(struct bb_strbuf *s, const char *text)
+{
+	for (; *text; text++)
+		bb_strbuf_addf(s, *text == '|' ? "\\%c" : "%c", *text);
+}
+
 int bb_strbuf_columns(const char *text, size_t length)
 {
 	int n = 0;

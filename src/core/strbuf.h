@@ -23,6 +23,8 @@ void bb_strbuf_addf(struct bb_strbuf *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void bb_strbuf_vaddf(struct bb_strbuf *s, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
+/* Append TEXT as a cell of a table in Markdown, which a bar would end. */
+void bb_strbuf_markdown(struct bb_strbuf *s, const char *text);
 /* Columns of LENGTH bytes of TEXT: its characters, in UTF-8. */
 int bb_strbuf_columns(const char *text, size_t length);
 /* Append the words of TEXT in lines of at most WIDTH columns, unless a word is longer, indented to

@@ -19,12 +19,11 @@ static const void *at(const void *record, const struct bb_field *field)
 
 void bb_record_init(const struct bb_record_kind *kind, void *record)
 {
-	const struct bb_field *field;
 	const int64_t absent = BB_ABSENT;
 	const double nan = NAN;
 
 	memset(record, 0, kind->size);
-	for (field = kind->fields; field->name; field++) {
+	for (const struct bb_field *field = kind->fields; field->name; field++) {
 		if (field->type == BB_FIELD_DOUBLE)
 			memcpy((char *)record + field->offset, &nan, sizeof(nan));
 		else if (field->type == BB_FIELD_INT)
@@ -192,12 +191,8 @@ static void csv_string(struct bb_strbuf *out, const char *text)
 
 static void csv_double(struct bb_strbuf *out, double value)
 {
-	struct bb_json j;
-
-	if (!isfinite(value))
-		return;
-	bb_json_init(&j, out, false);
-	bb_json_double(&j, value);
+	if (isfinite(value))
+		bb_json_double(&(struct bb_json){.out = out}, value);
 }
 
 /* Several numbers in one cell, a semicolon between them. */
@@ -293,16 +288,6 @@ static const char *type_name(enum bb_field_type type)
 	return names[type];
 }
 
-/* A table cell must not hold a bar. */
-static void markdown_cell(struct bb_strbuf *out, const char *text)
-{
-	for (; *text; text++) {
-		if (*text == '|')
-			bb_strbuf_add(out, "\\");
-		bb_strbuf_add_bytes(out, text, 1);
-	}
-}
-
 void bb_record_markdown(struct bb_strbuf *out, const struct bb_record_kind *const *kinds)
 {
 	const struct bb_field *field;
@@ -332,7 +317,7 @@ void bb_record_markdown(struct bb_strbuf *out, const struct bb_record_kind *cons
 		for (field = (*kinds)->fields; field->name; field++) {
 			bb_strbuf_addf(out, "| `%s` | %s | %s | ", field->name,
 				       type_name(field->type), field->unit);
-			markdown_cell(out, field->help);
+			bb_strbuf_markdown(out, field->help);
 			bb_strbuf_add(out, " |\n");
 		}
 	}
