@@ -209,10 +209,16 @@ static void settle(struct bb_sinks *sinks, struct bb_sink *sink, bb_status st)
 				errno ? strerror(errno) : "unknown cause");
 }
 
-#define EACH(sinks, call, ...)                                                                     \
+static bool is_text(const struct bb_sink *sink)
+{
+	return sink->ops->comment;
+}
+
+/* CALL a function of each sink S_ that meets CONDITION. */
+#define EACH(sinks, condition, call, ...)                                                          \
 	for (int i_ = 0; i_ < (sinks)->n; i_++) {                                                  \
 		struct bb_sink *s_ = (sinks)->list[i_];                                            \
-		if (!s_->failed && s_->ops->call)                                                  \
+		if (!s_->failed && s_->ops->call && (condition))                                   \
 			settle(sinks, s_, s_->ops->call(s_, __VA_ARGS__));                         \
 	}
 
@@ -227,57 +233,42 @@ bb_status bb_sinks_begin(struct bb_sinks *sinks, const struct bb_run_record *run
 	}
 	if (sinks->nccl_path) {
 		snprintf(line, sizeof(line), "# Writing JSON output to %s\n", sinks->nccl_path);
-		EACH(sinks, comment, line);
+		EACH(sinks, true, comment, line);
 	}
-	EACH(sinks, begin, run);
+	EACH(sinks, true, begin, run);
 	return sinks->status;
 }
 
 bb_status bb_sinks_record(struct bb_sinks *sinks, const struct bb_record_kind *kind,
 			  const void *record)
 {
-	EACH(sinks, record, kind, record);
+	EACH(sinks, true, record, kind, record);
 	return sinks->status;
 }
 
 bb_status bb_sinks_data(struct bb_sinks *sinks, const struct bb_record_kind *kind,
 			const void *record)
 {
-	for (int i = 0; i < sinks->n; i++) {
-		struct bb_sink *s = sinks->list[i];
-
-		if (!s->failed && s->ops->record && !s->ops->comment)
-			settle(sinks, s, s->ops->record(s, kind, record));
-	}
+	EACH(sinks, !is_text(s_), record, kind, record);
 	return sinks->status;
 }
 
 bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines)
 {
-	EACH(sinks, comment, lines);
-	return sinks->status;
-}
-
-/* Hands END to the sinks of text, which print comments, or to the others. */
-static bb_status end_some(struct bb_sinks *sinks, bool text, const struct bb_end_record *end)
-{
-	for (int i = 0; i < sinks->n; i++) {
-		struct bb_sink *s = sinks->list[i];
-
-		if (!s->failed && s->ops->end && (s->ops->comment != NULL) == text)
-			settle(sinks, s, s->ops->end(s, end));
-	}
+	EACH(sinks, true, comment, lines);
 	return sinks->status;
 }
 
 bb_status bb_sinks_end_data(struct bb_sinks *sinks, const struct bb_end_record *end)
 {
-	return end_some(sinks, false, end);
+	EACH(sinks, !is_text(s_), end, end);
+	return sinks->status;
 }
 
 bb_status bb_sinks_end_text(struct bb_sinks *sinks, const struct bb_end_record *end)
 {
-	return end_some(sinks, true, end);
+	EACH(sinks, is_text(s_), end, end);
+	return sinks->status;
 }
 
 void bb_sinks_seize(struct bb_sinks *sinks)
