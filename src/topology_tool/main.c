@@ -4,17 +4,17 @@
 #include "core/about.h"
 #include "core/output.h"
 #include "core/standard.h"
+#include "core/table.h"
 #include "topology/build.h"
 #include "topology/files/files.h"
 #include "topology/systems.h"
 #include "topology_tool/print.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #define BRIEF                                                                                      \
 	"devices and links of this machine, a known system or a captured one, and the speed of "   \
@@ -149,12 +149,9 @@ static bb_status choose_ranks(const struct options *o, const struct bb_topology 
 
 static int terminal_width(void)
 {
-	struct winsize size;
+	const int width = bb_terminal_limit(stdout, INT_MAX);
 
-	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
-	    size.ws_col > NARROWEST)
-		return size.ws_col;
-	return NARROWEST;
+	return width > NARROWEST && width < INT_MAX ? width : NARROWEST;
 }
 
 static void add_parts(const struct options *o, const struct bb_topology *t,
