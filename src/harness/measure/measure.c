@@ -58,6 +58,14 @@ static bb_status operate(const struct bb_job *job, int set, int64_t times)
 	return batch && status == BB_OK ? backend->gpu->batch_end(s->engine.rank) : status;
 }
 
+bb_status bb_job_line_up(const struct bb_job *job)
+{
+	const struct bb_engine *e = &job->s->engine;
+	const bb_status status = bb_crew_barrier(e->driver);
+
+	return status == BB_OK ? e->backend->barrier(e->world) : status;
+}
+
 bb_status bb_job_finish(const struct bb_job *job)
 {
 	return job->s->engine.backend->finish(job->s->engine.rank, NULL);
@@ -127,24 +135,19 @@ static bb_status check(const struct bb_job *job, uint64_t *wrong)
 	*wrong = 0;
 	if (!bb_engine_checks(&s->engine))
 		return BB_OK;
-	for (int64_t round = 0; round < options->check && status == BB_OK; round++) {
+	for (int64_t round = 0; round < options->check; round++) {
 		if (round > 0) {
-			status = bb_job_fill(job, job->pristine);
-			if (status == BB_OK)
-				status = bb_crew_barrier(s->engine.driver);
-			if (status == BB_OK)
-				status = bb_job_enter(job, job->pristine, 1);
-			if (status == BB_OK)
-				status = bb_job_finish(job);
+			BB_TRY(status, bb_job_fill(job, job->pristine), out);
+			BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+			BB_TRY(status, bb_job_enter(job, job->pristine, 1), out);
+			BB_TRY(status, bb_job_finish(job), out);
 		}
 		/* No rank may still write when another verifies. */
-		if (status == BB_OK)
-			status = bb_crew_barrier(s->engine.driver);
-		if (status == BB_OK)
-			status = bb_engine_corrupt(&s->engine, victim(job));
-		if (status == BB_OK)
-			status = verify(job, wrong);
+		BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+		BB_TRY(status, bb_engine_corrupt(&s->engine, victim(job)), out);
+		BB_TRY(status, verify(job, wrong), out);
 	}
+out:
 	return status;
 }
 
@@ -152,20 +155,19 @@ static bb_status check(const struct bb_job *job, uint64_t *wrong)
    operations together at the first of them. */
 static bb_status warm_up(const struct bb_job *job)
 {
-	bb_status status = BB_OK;
+	const struct bb_session *s = job->s;
+	bb_status status;
 
-	for (int set = 0; set < job->layout->sets && status == BB_OK; set++)
-		status = bb_job_fill(job, set);
-	if (status == BB_OK)
-		status = bb_crew_barrier(job->s->engine.driver);
-	for (int64_t i = 0; i < job->s->engine.options->warmup_iters && status == BB_OK; i++)
-		status = bb_job_enter(job, 0, job->s->bench->settings.agg_iters);
-	if (status == BB_OK)
-		status = bb_job_finish(job);
+	for (int set = 0; set < job->layout->sets; set++)
+		BB_TRY(status, bb_job_fill(job, set), out);
+	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	for (int64_t i = 0; i < s->engine.options->warmup_iters; i++)
+		BB_TRY(status, bb_job_enter(job, 0, s->bench->settings.agg_iters), out);
+	BB_TRY(status, bb_job_finish(job), out);
 	/* No clock may begin while another rank still warms up. */
-	if (status == BB_OK)
-		status = bb_crew_barrier(job->s->engine.driver);
-	return status == BB_OK ? job->s->engine.backend->barrier(job->s->engine.world) : status;
+	status = bb_job_line_up(job);
+out:
+	return status;
 }
 
 /* This rank's clock against rank 0's. */

@@ -13,7 +13,8 @@ struct bb_job {
 	struct bb_call calls[BB_MOST_SETS]; /* the call on each set, made ahead of time */
 	int pristine;                       /* the set of the verified iteration */
 	int rotates;                        /* sets that the other iterations move through */
-	bool refills; /* there is only one set: it is refilled, and the last iteration timed alone */
+	bool refills; /* there is only one set: it is refilled, and the last iteration timed alone
+		       */
 	/* The main queue runs beside the driver, and no option waits for each iteration. */
 	bool runs_ahead;
 
@@ -27,10 +28,13 @@ struct bb_job {
 BB_MUST bb_status bb_job_fill(const struct bb_job *job, int set);
 /* Run TIMES operations on SET; they are done when the call returns unless the job runs ahead. */
 BB_MUST bb_status bb_job_enter(const struct bb_job *job, int set, int64_t times);
+/* Wait until no rank is busy any more, so that the clocks may begin. */
+BB_MUST bb_status bb_job_line_up(const struct bb_job *job);
 /* Wait for operations that run ahead. */
 BB_MUST bb_status bb_job_finish(const struct bb_job *job);
 
-/* Time the iterations of a warm job; the last runs on the pristine set. Collective over the world. */
+/* Time the iterations of a warm job; the last runs on the pristine set. Collective over the world.
+ */
 BB_MUST bb_status bb_job_time(struct bb_job *job);
 
 #endif

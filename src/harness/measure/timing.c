@@ -41,15 +41,6 @@ static double now(const struct bb_job *job)
 	return job->s->engine.backend->now(job->s->engine.rank);
 }
 
-/* Waits until no rank is busy any more, so that the clocks may begin. */
-static bb_status line_up(const struct bb_job *job)
-{
-	struct bb_session *s = job->s;
-	bb_status status = bb_crew_barrier(s->engine.driver);
-
-	return status == BB_OK ? s->engine.backend->barrier(s->engine.world) : status;
-}
-
 /* ---- how many iterations a sample has -------------------------------------------------- */
 
 /* True if any rank has untimed work to do before each iteration. */
@@ -283,7 +274,7 @@ static bb_status iterate_until_precise(struct bb_job *job, size_t span)
 			status = agree_to_stop(job, began, &stop);
 	}
 	if (status == BB_OK)
-		status = line_up(job);
+		status = bb_job_line_up(job);
 	return status == BB_OK ? iterate(job, span, span, true) : status;
 }
 
@@ -323,7 +314,7 @@ static bb_status time_graphs(struct bb_job *job, struct bb_graph *first, int64_t
 	double begin, issued, end;
 	bb_status status;
 
-	BB_TRY(status, line_up(job), out);
+	BB_TRY(status, bb_job_line_up(job), out);
 	begin = now(job);
 	BB_TRY(status, launch(job, first, launches), out);
 	BB_TRY(status, launch(job, last, last ? 1 : 0), out);
@@ -384,7 +375,7 @@ bb_status bb_job_time(struct bb_job *job)
 	if (settings->cudagraph > 0)
 		return launch_graphs(job);
 	BB_TRY(status, choose_span(job, &span), out);
-	BB_TRY(status, line_up(job), out);
+	BB_TRY(status, bb_job_line_up(job), out);
 	status = o->precision == 0 ? iterate(job, (size_t)o->iters, span, true)
 				   : iterate_until_precise(job, span);
 out:
