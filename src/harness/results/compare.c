@@ -190,7 +190,8 @@ static size_t size_index(struct bb_compare_table *t, int64_t size)
 	return t->nsizes++;
 }
 
-bool bb_compare_is_first(const struct bb_compare *compare, size_t i)
+/* True if cell I is the first of its datatype, op, root and matrix: each of these has a table. */
+static bool is_first(const struct bb_compare *compare, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
 		if (same_group(&compare->cells[k], &compare->cells[i]))
@@ -245,6 +246,25 @@ void bb_compare_table_free(struct bb_compare_table *t)
 {
 	free(t->sizes);
 	free(t->at);
+}
+
+bb_status bb_compare_each(const struct bb_compare *compare,
+			  bb_status (*visit)(const struct bb_compare_table *table, void *own),
+			  void *own)
+{
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < compare->ncells && status == BB_OK; i++) {
+		struct bb_compare_table t;
+
+		if (!is_first(compare, i))
+			continue;
+		status = bb_compare_table(&t, compare, &compare->cells[i]);
+		if (status == BB_OK)
+			status = visit(&t, own);
+		bb_compare_table_free(&t);
+	}
+	return status;
 }
 
 /* Crossings are interpolated linearly in the logarithms. */

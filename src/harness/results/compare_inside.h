@@ -44,8 +44,12 @@ struct bb_compare_table {
 	bool won[BB_COMPARE_MOST]; /* by algorithm: is the fastest at some size */
 };
 
-/* True if cell I is the first of its datatype, op, root and matrix: each of these has a table. */
-bool bb_compare_is_first(const struct bb_compare *compare, size_t i);
+/* Make the table of each datatype, op, root and matrix, and call VISIT with it until one fails.
+   Returns that status; BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_compare_each(const struct bb_compare *compare,
+				  bb_status (*visit)(const struct bb_compare_table *table,
+						     void *own),
+				  void *own);
 /* Make the table of FIRST. Free it whatever comes back. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_compare_table(struct bb_compare_table *table, const struct bb_compare *all,
 				   const struct bb_compare_cell *first);

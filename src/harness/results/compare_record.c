@@ -62,7 +62,7 @@ static bb_status deliver_pair(const struct bb_compare_table *t, int a, int b,
 	return bb_sinks_record(sinks, &bb_record_crossing, &r);
 }
 
-static bb_status deliver_table(const struct bb_compare_table *t, struct bb_sinks *sinks)
+static bb_status deliver_table(const struct bb_compare_table *t, void *sinks)
 {
 	bb_status status = BB_OK;
 
@@ -79,17 +79,5 @@ static bb_status deliver_table(const struct bb_compare_table *t, struct bb_sinks
 
 bb_status bb_compare_records(const struct bb_compare *compare, struct bb_sinks *sinks)
 {
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < compare->ncells && status == BB_OK; i++) {
-		struct bb_compare_table t;
-
-		if (!bb_compare_is_first(compare, i))
-			continue;
-		status = bb_compare_table(&t, compare, &compare->cells[i]);
-		if (status == BB_OK)
-			status = deliver_table(&t, sinks);
-		bb_compare_table_free(&t);
-	}
-	return status;
+	return bb_compare_each(compare, deliver_table, sinks);
 }

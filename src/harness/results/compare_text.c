@@ -248,10 +248,13 @@ static void print_pairs(const struct bb_compare_table *t, struct bb_strbuf *out)
 				print_pair(t, t->order[i], t->order[k], out);
 }
 
-static void print_table(const struct bb_compare_table *t, struct bb_strbuf *out)
+static bb_status print_table(const struct bb_compare_table *t, void *own)
 {
 	const bool percents = bounds_known(t);
+	struct bb_strbuf *out = own;
 
+	if (t->norder == 1 && !percents && !bb_compare_is_auto(t, t->order[0]))
+		return BB_OK;
 	print_heading(t, out);
 	if (t->norder > 1 || percents)
 		print_times(t, out, percents);
@@ -262,24 +265,10 @@ static void print_table(const struct bb_compare_table *t, struct bb_strbuf *out)
 	if (is_behind_known(t))
 		print_behind(t, out);
 	print_pairs(t, out);
-}
-
-static bool is_worth_printing(const struct bb_compare_table *t)
-{
-	return t->norder > 1 || bounds_known(t) || bb_compare_is_auto(t, t->order[0]);
+	return BB_OK;
 }
 
 void bb_compare_text(const struct bb_compare *compare, struct bb_strbuf *out)
 {
-	for (size_t i = 0; i < compare->ncells; i++) {
-		struct bb_compare_table t;
-
-		if (!bb_compare_is_first(compare, i))
-			continue;
-		if (bb_compare_table(&t, compare, &compare->cells[i]) != BB_OK)
-			out->failed = true;
-		else if (is_worth_printing(&t))
-			print_table(&t, out);
-		bb_compare_table_free(&t);
-	}
+	out->failed |= bb_compare_each(compare, print_table, out) != BB_OK;
 }
