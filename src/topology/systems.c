@@ -100,9 +100,10 @@ static const struct bb_system_cpu grace = {"NVIDIA Grace",           CPU("NVIDIA
 					   DISTANCES(10, 40),        .gen = 5};
 
 /* 4 x Grace, 120 GB each (JUPITER, Alps: arXiv 2408.11556). */
-static const struct bb_system_cpu grace_quad = {"NVIDIA Grace", CPU("NVIDIA", "arm64", 0, 0),
-						COUNTS(4, 1, 72, 1, 480), CACHES(1024, 114, 72),
-						DISTANCES(10, 40)};
+static const struct bb_system_cpu grace_quad = {
+	"NVIDIA Grace",           CPU("NVIDIA", "arm64", 0, 0),
+	COUNTS(4, 1, 72, 1, 480), CACHES(1024, 114, 72),
+	DISTANCES(10, 40),        .gen = 5};
 
 /* 2 x EPYC 7742, 256 GB (CSCS, Eiger), with a NUMA node for each CPU. */
 static const struct bb_system_cpu epyc_7742_alone = {"AMD EPYC 7742 64-Core Processor",
@@ -111,12 +112,6 @@ static const struct bb_system_cpu epyc_7742_alone = {"AMD EPYC 7742 64-Core Proc
 						     CACHES(512, 16, 4),
 						     DISTANCES(10, 32),
 						     .gen = 4};
-
-/* 4 x Grace, 120 GB each, as in grace_quad. */
-static const struct bb_system_cpu grace_quad_alone = {
-	"NVIDIA Grace",           CPU("NVIDIA", "arm64", 0, 0),
-	COUNTS(4, 1, 72, 1, 480), CACHES(1024, 114, 72),
-	DISTANCES(10, 40),        .gen = 5};
 
 static const struct bb_system_cpu epyc_9354 = {"AMD EPYC 9354 32-Core Processor", EPYC(25, 17),
 					       COUNTS(2, 1, 32, 2, 768), CACHES(1024, 32, 4),
@@ -204,6 +199,9 @@ static const struct bb_system_nic slingshot = {0x0501, 200, 0, BB_LAYER_UNKNOWN,
 
 /* clang-format off */
 
+/* A GPU and a NIC on a switch. */
+#define TWO(numa, root) GPU(numa, root, 1, 0), NIC(numa, root, 1, 0)
+
 /* Dell C4140 with SXM2: four GPUs and a NIC on one switch. */
 static const struct bb_system_slot one_switch[] = {
 	GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), NIC(0, 0, 1, 0), END,
@@ -241,10 +239,7 @@ static const struct bb_system_slot dgx_a100[] = {
 /* HGX with eight GPUs: each with a NIC on a switch and host bridge of its own (nccl#1264, where
    newer drivers print NODE for what is SYS there). */
 static const struct bb_system_slot hgx[] = {
-	GPU(0, 0, 1, 0), NIC(0, 0, 1, 0), GPU(0, 1, 1, 0), NIC(0, 1, 1, 0),
-	GPU(0, 2, 1, 0), NIC(0, 2, 1, 0), GPU(0, 3, 1, 0), NIC(0, 3, 1, 0),
-	GPU(1, 4, 1, 0), NIC(1, 4, 1, 0), GPU(1, 5, 1, 0), NIC(1, 5, 1, 0),
-	GPU(1, 6, 1, 0), NIC(1, 6, 1, 0), GPU(1, 7, 1, 0), NIC(1, 7, 1, 0),
+	TWO(0, 0), TWO(0, 1), TWO(0, 2), TWO(0, 3), TWO(1, 4), TWO(1, 5), TWO(1, 6), TWO(1, 7),
 	SIDE_NIC(0, 8, 0, 0), SIDE_PORT(0, 8, 0, 0), END,
 };
 
@@ -262,16 +257,12 @@ static const struct bb_system_slot gb200_node[] = {
 
 /* GB300: the NIC is the PCIe switch above its GPU (NVIDIA, ConnectX-8; lspci of a tray). */
 static const struct bb_system_slot gb300_node[] = {
-	GPU(0, 0, 1, 0), NIC(0, 0, 1, 0), GPU(0, 1, 1, 0), NIC(0, 1, 1, 0),
-	GPU(1, 2, 1, 0), NIC(1, 2, 1, 0), GPU(1, 3, 1, 0), NIC(1, 3, 1, 0), END,
+	TWO(0, 0), TWO(0, 1), TWO(1, 2), TWO(1, 3), END,
 };
 
 /* Eight GPUs, each with a NIC on a switch and host bridge of its own. */
 static const struct bb_system_slot pairs[] = {
-	GPU(0, 0, 1, 0), NIC(0, 0, 1, 0), GPU(0, 1, 1, 0), NIC(0, 1, 1, 0),
-	GPU(0, 2, 1, 0), NIC(0, 2, 1, 0), GPU(0, 3, 1, 0), NIC(0, 3, 1, 0),
-	GPU(1, 4, 1, 0), NIC(1, 4, 1, 0), GPU(1, 5, 1, 0), NIC(1, 5, 1, 0),
-	GPU(1, 6, 1, 0), NIC(1, 6, 1, 0), GPU(1, 7, 1, 0), NIC(1, 7, 1, 0), END,
+	TWO(0, 0), TWO(0, 1), TWO(0, 2), TWO(0, 3), TWO(1, 4), TWO(1, 5), TWO(1, 6), TWO(1, 7), END,
 };
 
 /* AWS p5: a GPU and four NICs on each switch (aws/aws-ofi-nccl, p5.48xl-topo.xml; GPUs of one NUMA
@@ -403,7 +394,7 @@ static const struct bb_system systems[] = {
 	/* Nodes of CSCS, used without GPUs. */
 	{"epyc-7742", "2 EPYC 7742 without GPUs, Slingshot 200G", &epyc_7742_alone, NULL,
 	 &slingshot, one_nic, .switched = 0},
-	{"grace-x4", "4 Grace without GPUs, 4 Slingshot 200G", &grace_quad_alone, NULL, &slingshot,
+	{"grace-x4", "4 Grace without GPUs, 4 Slingshot 200G", &grace_quad, NULL, &slingshot,
 	 four_nics, .switched = 0},
 };
 
