@@ -51,6 +51,7 @@ static const struct row rows[] = {
 	ONE(tree_part, SHARE),
 	ONE(tree_ll_part, SHARE),
 	ROW("tree_ll128_part", tree_ll128_part, SHARE, BB_NCCL_SPANS),
+	ONE(tree_plain_part, SHARE),
 	ONE(pat_part, SHARE),
 	ONE(pat_hop_part, SHARE),
 	ONE(pat_rank, TIME),

@@ -328,12 +328,15 @@ static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
 		least(c->tree_part * through_node(v, tree_crossings(v), v->m->taper.tree),
 		      v->channels * c->tree_channel[v->span]);
 
+	/* With one GPU on a node NCCL finds no better pattern than a plain tree. */
+	const double pattern = v->tuned && v->gpus == 1 ? c->tree_plain_part : 1;
+
 	if (protocol == BB_NCCL_LL)
-		return least(c->tree_ll_part * bus, ll_most(v));
+		return pattern * least(c->tree_ll_part * bus, ll_most(v));
 	if (protocol == BB_NCCL_LL128)
-		return least(bus * c->tree_ll128_part[v->span],
-			     v->channels * c->tree_ll128_channel[v->span]);
-	return bus;
+		return pattern * least(bus * c->tree_ll128_part[v->span],
+				       v->channels * c->tree_ll128_channel[v->span]);
+	return pattern * bus;
 }
 
 /* The measured excess of a hop over the network above NCCL's constants. */
@@ -423,15 +426,16 @@ static double nvlstree_time(const struct view *v)
 
 /* ---- PAT, and all of them ------------------------------------------------------------------- */
 
+/* NCCL's tuner counts a rank's own part as sent. */
 static double pat_time(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
-	const double n = v->m->ranks;
+	const double n = v->m->ranks, sent = v->tuned ? 1 : (n - 1) / n;
 
 	return c->base[BB_NCCL_PAT][BB_NCCL_SIMPLE] +
 	       v->levels * between(v, BB_NCCL_PAT, BB_NCCL_SIMPLE) * c->pat_hop_part +
 	       n * c->pat_rank +
-	       v->bytes * (n - 1) / n / (c->pat_part * through_node(v, 1, v->m->taper.pat));
+	       v->bytes * sent / (c->pat_part * through_node(v, 1, v->m->taper.pat));
 }
 
 static struct view view_make(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,

@@ -66,6 +66,7 @@ struct bb_nccl_constants {
 	/* Fractions of the links' rate; tree_ll* are fractions of tree_part's rate. */
 	double ring_ll_part, ring_ll128_part, tree_part, tree_ll_part;
 	double tree_ll128_part[BB_NCCL_SPANS];
+	double tree_plain_part; /* of the rate of a tree that is not balanced */
 	double pat_part, pat_hop_part;
 	double pat_rank; /* seconds */
 	double channels; /* of rings and trees in one node */
