@@ -53,83 +53,95 @@ enum { BB_NCCL_CHANNEL_RATES = 20 };
 
 enum { BB_NCCL_INTERVAL_SIZES = 3 }; /* below 1 MiB, below 256 MiB, and larger */
 
-/* Rates are in bytes per second, times in seconds. */
+/* The constants of nccl.txt that are one number: their names there and their units. Rates are in
+   bytes per second, times in seconds. */
+#define BB_NCCL_NUMBERS(ONE)                                                                       \
+	/* ---- NCCL's own. */                                                                     \
+	ONE(nvlstree_by_size, NUMBER) /* not 0: NVLSTree has tree_share on CPUs of x86 */          \
+	ONE(ring_plateau, NUMBER)     /* latency factor of long rings over nodes, Simple */        \
+	ONE(ring_ll_part, SHARE)      /* of the links' rate, as other parts */                     \
+	ONE(ring_ll128_part, SHARE)                                                                \
+	ONE(tree_part, SHARE)                                                                      \
+	ONE(tree_ll_part, SHARE)    /* of tree_part's rate */                                      \
+	ONE(tree_plain_part, SHARE) /* of the rate of a tree that is not balanced */               \
+	ONE(pat_part, SHARE)                                                                       \
+	ONE(pat_hop_part, SHARE)                                                                   \
+	ONE(pat_rank, TIME)                                                                        \
+	ONE(channels, NUMBER)      /* of rings and trees in one node */                            \
+	ONE(channels_most, NUMBER) /* over nodes */                                                \
+	ONE(nvls_channels, NUMBER)                                                                 \
+	ONE(ll_most_node, RATE)        /* of all channels together; other rates are of one */      \
+	ONE(nvls_share, SHARE)         /* of NVLink's rate; 0: no NVLS */                          \
+	ONE(nvls_least, NUMBER)        /* the fewest GPUs of a node that NVLS runs on */           \
+	ONE(nvlstree_hop_before, TIME) /* over the network, of BB_NCCL_BEFORE; 0: not modelled */  \
+	ONE(nvlstree_part_before, SHARE) /* algbw of the NICs, of half of them beyond two nodes */ \
+	ONE(messages_channels, NUMBER)                                                             \
+	ONE(messages_net_rate, RATE)                                                               \
+	ONE(messages_batch, NUMBER)                                                                \
+	ONE(messages_ll, SIZE) /* LL's most bytes on a channel */                                  \
+	/* ---- Measured replacements. */                                                          \
+	ONE(ring_ll_rate, RATE)      /* busbw of a ring in one node, LL */                         \
+	ONE(ring_ll128_share, SHARE) /* of NVLink's rate, LL128, also over nodes */                \
+	ONE(ring_simple_hop, TIME)   /* over NVLink */                                             \
+	ONE(ring_ll_hop, TIME)       /* over NVLink */                                             \
+	ONE(ring_gather_part, SHARE) /* of the NICs' rate, of all_gather and reduce_scatter */     \
+	ONE(ring_wide_part, SHARE)   /* of NVLinks' rate, among nodes that share switches */       \
+	ONE(ring_wide_ll_hop, TIME)  /* likewise; 0: as within a node */                           \
+	ONE(ring_wide_ll_rate, RATE) /* their busbw, LL; 0: as within a node */                    \
+	ONE(nvls_base, TIME)                                                                       \
+	ONE(nvls_rate, RATE)                                                                       \
+	ONE(nvls_fill, TIME)                                                                       \
+	ONE(nvls_link, RATE)  /* rate of the measured GPUs' links; fewer links are slower */       \
+	ONE(nvls_few, NUMBER) /* GPUs on the switches; of more these two hold */                   \
+	ONE(nvls_wide_rate, RATE)                                                                  \
+	ONE(nvls_gpu, TIME) /* each further GPU */                                                 \
+	ONE(nvlstree_rate, RATE)                                                                   \
+	ONE(fill_most, SIZE)      /* bytes from which the fill time no longer grows */             \
+	ONE(tree_net_more, TIME)  /* of each hop over the network */                               \
+	ONE(tree_net_whole, SIZE) /* bytes from which all of that counts */                        \
+	/* ---- Of collectives made of messages. */                                                \
+	ONE(sm_clock, NUMBER)       /* of an SM, in GHz */                                         \
+	ONE(messages_base, TIME)    /* of LL within a node */                                      \
+	ONE(messages_share, SHARE)  /* of the links' rate */                                       \
+	ONE(messages_clock, NUMBER) /* bytes that a channel moves in a clock */                    \
+	ONE(messages_stage, SHARE)  /* of the first chunks' time until they are received */        \
+	ONE(messages_issue, SHARE)  /* share of the issue time, for each message */                \
+	ONE(launch, TIME)           /* time to issue an operation of one rank */                   \
+	ONE(messages_net_channel, RATE)                                                            \
+	/* ---- Of intervals. */                                                                   \
+	ONE(interval_plugin, TIME) /* added to a hop at most, by an unknown network plug-in */
+
+#define BB_NCCL_MEMBER(name, unit) double name;
 struct bb_nccl_constants {
+	BB_NCCL_NUMBERS(BB_NCCL_MEMBER)
 	/* NCCL's own. */
 	double base[BB_NCCL_ALGORITHMS][BB_NCCL_PROTOCOLS];
 	double hop[BB_NCCL_HOPS][BB_NCCL_ALGORITHMS][BB_NCCL_PROTOCOLS];
 	double tree_share[BB_NCCL_PROTOCOLS][BB_NCCL_TREE_SIZES]; /* of a tree's rate, by size */
-	double nvlstree_by_size; /* not 0: applies to NVLSTree where CPUs are x86 */
-	double ring_plateau;     /* latency factor of long rings over nodes, Simple */
 	double ring_net_least[2]
 			     [BB_NCCL_PROTOCOLS]; /* of each hop of a ring over nodes; [1]: AMD */
-	/* Fractions of the links' rate; tree_ll* are fractions of tree_part's rate. */
-	double ring_ll_part, ring_ll128_part, tree_part, tree_ll_part;
-	double tree_ll128_part[BB_NCCL_SPANS];
-	double tree_plain_part; /* of the rate of a tree that is not balanced */
-	double pat_part, pat_hop_part;
-	double pat_rank; /* seconds */
-	double channels; /* of rings and trees in one node */
-	/* Over nodes: the rates of a channel that NCCL tries, the most channels, and the rates from
-	   which it doubles up to four of them, and more. */
-	double channel_rates[BB_NCCL_CHANNEL_RATES];
-	double channels_most, channels_double[2];
-	double nvls_channels;
-	double ll_most_node; /* of all channels together; other rates are of one */
+	double tree_ll128_part[BB_NCCL_SPANS];    /* of tree_part's rate */
+	/* Over nodes: the rates of a channel that NCCL tries, and those from which it doubles up to
+	   four channels, and more. */
+	double channel_rates[BB_NCCL_CHANNEL_RATES], channels_double[2];
 	double ll_most_net[2][BB_NCCL_SPANS - 1]; /* [1]: CPUs of AMD */
 	double ring_ll128_channel[BB_NCCL_SPANS];
 	double tree_ll128_channel[BB_NCCL_SPANS];
 	double tree_channel[BB_NCCL_SPANS];
 	double nvlstree_channel[BB_NCCL_SPANS - 1]; /* two nodes, more */
-	double nvls_share;                          /* of NVLink's rate; 0: no NVLS */
-	double nvls_least; /* the fewest GPUs of a node that NVLS runs on */
-	/* Of BB_NCCL_BEFORE: NVLSTree's hop over the network, and what algbw reaches of the NICs'
-	   rate, beyond two nodes of half of it. 0: not modelled. */
-	double nvlstree_hop_before, nvlstree_part_before;
-	bool before; /* the tuner is that of BB_NCCL_BEFORE */
-	/* Measured replacements. */
-	double ring_ll_rate;     /* busbw of a ring in one node, LL */
-	double ring_ll128_share; /* of NVLink's rate, LL128, also over nodes */
-	double ring_simple_hop;  /* over NVLink */
-	double nvls_base, nvls_rate, nvls_fill;
-	double nvls_link; /* rate of the measured GPUs' links; fewer links are slower */
-	/* With more than nvls_few GPUs on the switches: the rate, and the time of each further GPU.
-	 */
-	double nvls_few, nvls_wide_rate, nvls_gpu;
-	double nvlstree_rate;
-	double fill_most;        /* bytes from which the fill time no longer grows */
-	double ring_ll_hop;      /* over NVLink */
-	double ring_gather_part; /* of the NICs' rate, of all_gather and reduce_scatter */
-	/* Of rings among nodes that share switches: the part of NVLinks' rate, and of LL a hop and
-	   the busbw. 0: as within a node. */
-	double ring_wide_part, ring_wide_ll_hop, ring_wide_ll_rate;
-	double tree_net_more; /* of each hop over the network, in full from tree_net_whole bytes on
-			       */
-	double tree_net_whole;
-	/* Collectives made of messages. */
-	double sm_clock;       /* of an SM, in GHz */
-	double messages_base;  /* of LL within a node */
-	double messages_share; /* of the links' rate */
-	double messages_clock; /* bytes that a channel moves in a clock */
-	double messages_stage; /* share of the first chunks' time until a receiver has them */
-	double messages_issue; /* share of the issue time, for each message */
-	double launch;         /* time to issue an operation of one rank */
-	double messages_net_channel;
-	/* NCCL's own. */
-	double messages_channels, messages_net_rate, messages_batch;
-	double messages_ll; /* LL's most bytes on a channel */
 	double messages_chunk[BB_NCCL_HOPS];
 	double messages_least[BB_NCCL_HOPS], messages_most[BB_NCCL_HOPS]; /* chunks */
+	/* Multiples of a predicted time between which nine in ten measurements lay, of machines
+	   that nothing was fitted to, by size. */
+	double interval_low[BB_NCCL_INTERVAL_SIZES], interval_high[BB_NCCL_INTERVAL_SIZES];
 	/* Lines of the file that are published, fitted to measurements, or assumed. */
 	int published, fitted, assumed;
-	/* Multiples of a predicted time between which nine in ten measurements lay, of machines
-	   that nothing was fitted to, by size; the most that an unknown plug-in of the network adds
-	   to a hop. */
-	double interval_low[BB_NCCL_INTERVAL_SIZES], interval_high[BB_NCCL_INTERVAL_SIZES];
-	double interval_plugin;
+	bool before;            /* the tuner is that of BB_NCCL_BEFORE */
 	const char *generation; /* "hopper" */
 };
+#undef BB_NCCL_MEMBER
 
+/* Rates are in bytes per second, times in seconds. */
 struct bb_nccl_machine {
 	int ranks;
 	int nodes;   /* as NCCL counts them: no NVLinks between two */
