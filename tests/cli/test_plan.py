@@ -106,6 +106,10 @@ def exchanges_of_heads():
     equal((ring["context"], exchange["context"], best["context"]), ("ring", "all-to-all", "all-to-all"), "way")
     expect(abs(ring["context_us"] - 4 * 32 * 9 * 2 * 2048 * 2048 / 100e3) < 1, ring["context_us"])
     expect(abs(exchange["context_us"] - 4 * 32 * 1.5 * 2 * 2048 * (2 * 4096 + 2 * 1024) / 100e3) < 1, exchange["context_us"])
+    # A ring through two nodes uses the links of its eight members in each: 512 tokens to each of 15 others, three times.
+    wide = line.replace("--ranks 4", "--ranks 16 --node 8 --node-link 10GB/s,0s").replace("--cp 4", "--cp 16")
+    (across,), _ = plans(f"{wide} --cp-by ring --link 300GB/s,0s")
+    expect(abs(across["context_us"] - 4 * 32 * 45 * 2 * 512 * 2048 / 80e3) < 1, across["context_us"])
     run(f"{line} --cp-by all-to-all --tp 4 --ranks 16").exits(5).prints("tp does not divide the heads")
 
 

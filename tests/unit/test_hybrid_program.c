@@ -99,7 +99,7 @@ static void test_programs(void **state)
 						const bool sp = (tp + pp + ep) % 2;
 						const struct divided d = {
 							{tp, pp, dp, ep ? ep : 1,
-							 (enum bb_grid_order)order},
+							 .order = (enum bb_grid_order)order},
 							sp,
 							ep > 0,
 							(dp + order) % 2,
@@ -191,12 +191,12 @@ static void test_counts(void **state)
 {
 	/* Numbers of elements that the replicas divide, for those are rounded up. */
 	static const struct divided divisions[] = {
-		{{2, 4, 2, 1, BB_GRID_TP_PP_DP}, false, false, 0, false, 50},
-		{{2, 4, 2, 1, BB_GRID_TP_DP_PP}, true, false, 1, true, 50},
-		{{3, 2, 2, 2, BB_GRID_TP_PP_DP}, true, true, 0, false, 0},
-		{{1, 3, 10, 2, BB_GRID_TP_PP_DP}, false, true, 1, true, 10},
-		{{2, 1, 4, 4, BB_GRID_TP_PP_DP}, true, true, 1, true, 50},
-		{{2, 2, 2, 1, BB_GRID_TP_PP_DP}, true, true, 1, false, 0},
+		{{2, 4, 2, 1, .order = BB_GRID_TP_PP_DP}, false, false, 0, false, 50},
+		{{2, 4, 2, 1, .order = BB_GRID_TP_DP_PP}, true, false, 1, true, 50},
+		{{3, 2, 2, 2, .order = BB_GRID_TP_PP_DP}, true, true, 0, false, 0},
+		{{1, 3, 10, 2, .order = BB_GRID_TP_PP_DP}, false, true, 1, true, 10},
+		{{2, 1, 4, 4, .order = BB_GRID_TP_PP_DP}, true, true, 1, true, 50},
+		{{2, 2, 2, 1, .order = BB_GRID_TP_PP_DP}, true, true, 1, false, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(divisions) / sizeof(divisions[0]); i++)
@@ -236,7 +236,7 @@ static void test_step_in_virtual_time(void **state)
 {
 	static const uint64_t alike[] = {0x1000, 0x1000};
 	const struct bb_moe_form form = {.nranks = 2, .experts = 4, .top_k = 2, .tokens = 4};
-	struct bb_hybrid_shape shape = {.grid = {2, 2, 2, 1, BB_GRID_TP_PP_DP},
+	struct bb_hybrid_shape shape = {.grid = {2, 2, 2, 1, .order = BB_GRID_TP_PP_DP},
 					.layers = 6,
 					.micro_batches = 4,
 					.layer = {2e-3, 4e-3, 0},

@@ -32,12 +32,7 @@ static struct bb_hybrid_part hybrid_stage(const struct bb_training *t, uint64_t 
 
 uint64_t bb_hybrid_context(const struct bb_hybrid_division *division)
 {
-	return division->cp > 1 ? (uint64_t)division->cp : 1;
-}
-
-int bb_hybrid_expert_tensor(const struct bb_hybrid_division *division)
-{
-	return division->etp > 0 ? division->etp : division->grid.tp;
+	return (uint64_t)bb_grid_size(&division->grid, BB_AXIS_CP);
 }
 
 double bb_attention_flops(const struct bb_model *m)
@@ -125,14 +120,11 @@ static struct bb_hybrid_step step_of(const struct bb_hybrid_division *division)
 {
 	const struct bb_training *t = &division->training;
 	const struct bb_hyper *h = &t->model->hyper;
-	const uint64_t cp = bb_hybrid_context(division);
 
 	return (struct bb_hybrid_step){
 		.grid = division->grid,
-		.etp = bb_hybrid_expert_tensor(division),
-		.seq = (uint64_t)h->seq / cp,
+		.seq = (uint64_t)h->seq / bb_hybrid_context(division),
 		.hidden = (uint64_t)h->hidden,
-		.cp = cp,
 		.exchanges = division->exchanges,
 		.queries = (uint64_t)h->head_dim * bb_partition((uint64_t)h->heads, t->tp),
 		.keys = (uint64_t)h->head_dim * bb_partition((uint64_t)h->kv_heads, t->tp),
@@ -151,36 +143,13 @@ static struct bb_hybrid_step step_of(const struct bb_hybrid_division *division)
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
-/* The grid in which the ranks that divide a sequence are those that divide experts: consecutive
-   members of the data-parallel axis. */
-static struct bb_grid context_grid(const struct bb_hybrid_division *division)
-{
-	struct bb_grid grid = division->grid;
-
-	grid.ep = (int)bb_hybrid_context(division);
-	return grid;
-}
-
-static enum bb_axis traffic_axis(int traffic)
-{
-	static const enum bb_axis axes[BB_TRAFFICS] = {
-		[BB_TRAFFIC_TENSOR] = BB_AXIS_TP,  [BB_TRAFFIC_EXPERT] = BB_AXIS_EP,
-		[BB_TRAFFIC_CONTEXT] = BB_AXIS_EP, [BB_TRAFFIC_PIPELINE] = BB_AXIS_PP,
-		[BB_TRAFFIC_DATA] = BB_AXIS_DP,    [BB_TRAFFIC_EMBEDDING] = BB_AXIS_PP,
-	};
-
-	return axes[traffic];
-}
-
 void bb_hybrid_cross(struct bb_hybrid_division *division, int node)
 {
-	const struct bb_grid context = context_grid(division);
+	const struct bb_grid *g = &division->grid;
 
 	for (int i = 0; i < BB_TRAFFICS; i++)
-		division->crosses[i] =
-			bb_grid_crosses(i == BB_TRAFFIC_CONTEXT ? &context : &division->grid,
-					traffic_axis(i), node);
-	if (bb_hybrid_expert_tensor(division) < division->grid.tp)
+		division->crosses[i] = bb_grid_crosses(g, bb_traffic_axes[i], node);
+	if (bb_grid_expert_tensor(g) < g->tp)
 		division->crosses[BB_TRAFFIC_EXPERT] |= division->crosses[BB_TRAFFIC_TENSOR];
 }
 
@@ -200,7 +169,7 @@ static struct bb_hybrid_link ring_link(const struct bb_hybrid_division *division
 {
 	struct bb_hybrid_link link = division->crosses[traffic] ? c->between : c->inside;
 	const struct bb_grid *g = &division->grid;
-	const enum bb_axis axis = traffic_axis(traffic);
+	const enum bb_axis axis = bb_traffic_axes[traffic];
 
 	if (!c->rails || !division->crosses[traffic] || axis == BB_AXIS_PP ||
 	    bb_grid_size(g, axis) == 1)
@@ -219,22 +188,12 @@ struct exchange {
 	int ranks, members;
 };
 
-static struct exchange context_exchange(const struct bb_hybrid_division *division, int node)
-{
-	const struct bb_grid grid = context_grid(division);
-
-	return (struct exchange){grid.ep, division->crosses[BB_TRAFFIC_CONTEXT]
-						  ? members_on_node(&grid, BB_AXIS_EP, node)
-						  : grid.ep};
-}
-
 /* Replicas, and the tensor ranks that hold different experts. */
 static struct exchange expert_exchange(const struct bb_hybrid_division *division, int node)
 {
 	const struct bb_grid *g = &division->grid;
-	const int etp = bb_hybrid_expert_tensor(division);
-	const int tensors = members_on_node(g, BB_AXIS_TP, node) / etp;
-	struct exchange e = {.ranks = g->ep * g->tp / etp};
+	const int tensors = members_on_node(g, BB_AXIS_TP, node) / bb_grid_expert_tensor(g);
+	struct exchange e = {.ranks = bb_grid_expert_ranks(g)};
 
 	e.members = !division->crosses[BB_TRAFFIC_EXPERT] ? e.ranks
 		    : division->crosses[BB_TRAFFIC_TENSOR]
@@ -281,7 +240,8 @@ static double expert_seconds(const struct bb_hybrid_division *division, const st
 static double context_seconds(const struct bb_hybrid_division *division, const struct bb_volume *v,
 			      const struct bb_hybrid_cluster *c)
 {
-	const struct exchange e = context_exchange(division, c->node);
+	const struct exchange e = {bb_grid_size(&division->grid, BB_AXIS_CP),
+				   members_on_node(&division->grid, BB_AXIS_CP, c->node)};
 	const double others = e.ranks > 1 ? e.ranks - 1 : 1;
 
 	return exchange_seconds(v, c, e, 1, (e.members - 1) / others);
@@ -345,7 +305,8 @@ static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
 				    const struct bb_hybrid_part *part, uint64_t stage)
 {
 	const struct bb_training *t = &division->training;
-	const struct bb_memory_bytes moved = bb_memory_bytes_of(t, part, step->cp);
+	const struct bb_memory_bytes moved =
+		bb_memory_bytes_of(t, part, bb_hybrid_context(division));
 	const double rate = cluster->memory_rate > 0 ? cluster->memory_rate : INFINITY;
 	const double m = (double)t->micro_batches;
 	struct stage_cost s = {

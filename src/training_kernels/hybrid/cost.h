@@ -6,9 +6,8 @@
 
 #include "training_kernels/hybrid/plan.h"
 
-/* Ranks that divide each sequence, and ranks that divide each expert, at least 1. */
+/* Ranks that divide each sequence, at least 1. */
 uint64_t bb_hybrid_context(const struct bb_hybrid_division *division);
-int bb_hybrid_expert_tensor(const struct bb_hybrid_division *division);
 
 /* Sets BEFORE[i], of blocks + 3, to the FLOPs of the layers before layer BB_LAYER_BEFORE + i. */
 void bb_layer_works_sum(const struct bb_model *model, struct bb_layer_work *before);

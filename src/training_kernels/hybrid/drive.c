@@ -15,15 +15,14 @@ static const struct {
 	const char *name;
 	unsigned parts;
 	enum bb_traffic traffic; /* of the communicating parts */
-	enum bb_axis axis;
 } kinds[] = {
-	{"step", BB_HYBRID_STEP, 0, 0},
-	{"compute", BB_HYBRID_COMPUTE, 0, 0},
-	{"tensor", BB_HYBRID_TENSOR, BB_TRAFFIC_TENSOR, BB_AXIS_TP},
-	{"expert", BB_HYBRID_EXPERT, BB_TRAFFIC_EXPERT, BB_AXIS_EP},
-	{"pipeline", BB_HYBRID_PIPELINE, BB_TRAFFIC_PIPELINE, BB_AXIS_PP},
-	{"data", BB_HYBRID_DATA, BB_TRAFFIC_DATA, BB_AXIS_DP},
-	{"embedding", BB_HYBRID_EMBEDDING, BB_TRAFFIC_EMBEDDING, BB_AXIS_PP},
+	{"step", BB_HYBRID_STEP, 0},
+	{"compute", BB_HYBRID_COMPUTE, 0},
+	{"tensor", BB_HYBRID_TENSOR, BB_TRAFFIC_TENSOR},
+	{"expert", BB_HYBRID_EXPERT, BB_TRAFFIC_EXPERT},
+	{"pipeline", BB_HYBRID_PIPELINE, BB_TRAFFIC_PIPELINE},
+	{"data", BB_HYBRID_DATA, BB_TRAFFIC_DATA},
+	{"embedding", BB_HYBRID_EMBEDDING, BB_TRAFFIC_EMBEDDING},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -167,7 +166,7 @@ static int64_t crossing(const struct hybrid_session *s, size_t kind)
 {
 	const struct bb_cluster *cluster = s->engine.run->options.config.cluster;
 	const struct bb_grid *g = &s->job.shape.grid;
-	const enum bb_axis axis = kinds[kind].axis;
+	const enum bb_axis axis = bb_traffic_axes[kinds[kind].traffic];
 	int64_t n = 0;
 
 	if (cluster)

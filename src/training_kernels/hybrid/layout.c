@@ -10,6 +10,16 @@ int bb_grid_ranks(const struct bb_grid *grid)
 	return grid->tp * grid->pp * grid->dp;
 }
 
+int bb_grid_expert_tensor(const struct bb_grid *grid)
+{
+	return grid->etp > 0 ? grid->etp : grid->tp;
+}
+
+int bb_grid_expert_ranks(const struct bb_grid *grid)
+{
+	return grid->ep * grid->tp / bb_grid_expert_tensor(grid);
+}
+
 int bb_grid_size(const struct bb_grid *grid, enum bb_axis axis)
 {
 	switch (axis) {
@@ -21,6 +31,8 @@ int bb_grid_size(const struct bb_grid *grid, enum bb_axis axis)
 		return grid->dp;
 	case BB_AXIS_EP:
 		return grid->ep;
+	case BB_AXIS_CP:
+		return grid->cp > 1 ? grid->cp : 1;
 	default:
 		return grid->dp / grid->ep;
 	}

@@ -24,16 +24,23 @@ enum bb_axis {
 	BB_AXIS_DP,
 	BB_AXIS_EP,  /* ranks that divide the experts */
 	BB_AXIS_EDP, /* ranks with the same experts */
+	BB_AXIS_CP,  /* ranks that divide a sequence: consecutive members along DP */
 	BB_AXES
 };
 
-/* All at least 1; ep divides dp. */
+/* All at least 1, but for the last two; ep and cp divide dp. */
 struct bb_grid {
 	int tp, pp, dp, ep;
 	enum bb_grid_order order;
+	int cp;  /* 0 as 1 */
+	int etp; /* ranks that divide each expert; 0: as tp. tp divides ep times etp */
 };
 
 int bb_grid_ranks(const struct bb_grid *grid);
+
+/* Ranks that divide each expert; ranks that together have all experts, and exchange rows. */
+int bb_grid_expert_tensor(const struct bb_grid *grid);
+int bb_grid_expert_ranks(const struct bb_grid *grid);
 
 /* Members of a group along AXIS, and the number of such groups. */
 int bb_grid_size(const struct bb_grid *grid, enum bb_axis axis);

@@ -81,9 +81,9 @@ static void try_messages(const struct search *s, struct bb_hybrid_division divis
 
 	for (int exchanges = 0; exchanges < 2; exchanges++)
 		for (int scatter = 0; scatter < 2; scatter++) {
-			if (exchanges && (division.cp < 2 || !divides))
+			if (exchanges && (division.grid.cp < 2 || !divides))
 				continue;
-			if (division.cp > 1 && space->exchanges >= 0 &&
+			if (division.grid.cp > 1 && space->exchanges >= 0 &&
 			    exchanges != space->exchanges)
 				continue;
 			if (space->any.scatter ? scatter && (division.training.pp == 1 ||
@@ -148,12 +148,12 @@ static bool given_chunks_fit(const struct bb_training *t)
 static bool experts_fit(const struct bb_hybrid_division *division)
 {
 	const struct bb_training *t = &division->training;
-	const int tp = division->grid.tp, etp = bb_hybrid_expert_tensor(division);
+	const int tp = division->grid.tp, etp = bb_grid_expert_tensor(&division->grid);
 	const int64_t experts = t->model->hyper.experts;
 
 	if (tp % etp || (etp < tp && !t->sequence_parallel))
 		return false;
-	return experts > 0 ? experts % (division->grid.ep * tp / etp) == 0 &&
+	return experts > 0 ? experts % bb_grid_expert_ranks(&division->grid) == 0 &&
 				     division->grid.dp % division->grid.ep == 0
 			   : division->grid.ep == 1 && etp == tp;
 }
@@ -293,22 +293,22 @@ static void try_experts(const struct search *s, struct bb_hybrid_division divisi
 {
 	const struct bb_hybrid_space *space = s->space;
 	const bool any = space->any.experts && space->base.model->hyper.experts > 0;
-	const int tp = division.grid.tp, given = space->etp > 0 ? space->etp : tp;
+	struct bb_grid *g = &division.grid;
+	const int tp = g->tp, given = space->grid.etp > 0 ? space->grid.etp : tp;
 	const int64_t most = any ? space->base.model->hyper.experts : space->grid.ep;
 
-	for (division.etp = any ? 1 : given; division.etp <= (any ? tp : given); division.etp++)
+	for (g->etp = any ? 1 : given; g->etp <= (any ? tp : given); g->etp++)
 		for (int64_t ep = any ? 1 : most; ep <= most; ep++) {
-			const int64_t ranks = ep * division.etp;
+			const int64_t ranks = ep * g->etp;
 
-			if (any && (most % ep || tp % division.etp || ranks % tp ||
-				    division.grid.dp % (ranks / tp)))
+			if (any && (most % ep || tp % g->etp || ranks % tp || g->dp % (ranks / tp)))
 				continue;
 			if (ranks % tp) {
 				attempt->misfit = BB_MISFIT_EXPERTS;
 				continue;
 			}
-			division.grid.ep = (int)(ranks / tp);
-			division.training.ep = (uint64_t)division.grid.ep;
+			g->ep = (int)(ranks / tp);
+			division.training.ep = (uint64_t)g->ep;
 			bb_hybrid_cross(&division, s->cluster->node);
 			try_chunks(s, division, attempt);
 		}
@@ -338,7 +338,7 @@ static enum bb_hybrid_misfit attempt_misfit(const struct attempt *attempt)
 static bb_status try_grid(struct search *s, const struct bb_grid *grid)
 {
 	const struct bb_hybrid_space *space = s->space;
-	const int given = space->cp > 1 ? space->cp : 1;
+	const int given = space->grid.cp > 1 ? space->grid.cp : 1;
 	struct bb_hybrid_division division = {.grid = *grid,
 					      .overlap = space->overlap,
 					      .kept = space->kept,
@@ -353,10 +353,11 @@ static bb_status try_grid(struct search *s, const struct bb_grid *grid)
 	t->tp = (uint64_t)grid->tp;
 	t->pp = (uint64_t)grid->pp;
 	t->dp = (uint64_t)grid->dp;
-	for (division.cp = 1; division.cp <= grid->dp; division.cp++) {
-		if (grid->dp % division.cp || (!space->any.cp && division.cp != given) ||
-		    (space->grid.dp && grid->dp != space->grid.dp * division.cp))
+	for (int cp = 1; cp <= grid->dp; cp++) {
+		if (grid->dp % cp || (!space->any.cp && cp != given) ||
+		    (space->grid.dp && grid->dp != space->grid.dp * cp))
 			continue;
+		division.grid.cp = cp;
 		possible = true;
 		try_experts(s, division, &attempt);
 	}
@@ -396,8 +397,11 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 	bb_layer_works_sum(model, s.works);
 	for (int tp = 1; tp <= cluster->ranks; tp++)
 		for (int pp = 1; cluster->ranks % tp == 0 && pp <= cluster->ranks / tp; pp++) {
-			const struct bb_grid grid = {tp, pp, cluster->ranks / tp / pp, 1,
-						     fixed->order};
+			const struct bb_grid grid = {.tp = tp,
+						     .pp = pp,
+						     .dp = cluster->ranks / tp / pp,
+						     .ep = 1,
+						     .order = fixed->order};
 
 			if (cluster->ranks / tp % pp || (fixed->tp && tp != fixed->tp) ||
 			    (fixed->pp && pp != fixed->pp) || (fixed->dp && grid.dp % fixed->dp))

@@ -59,13 +59,12 @@ struct bb_hybrid_cluster {
 
 /* The divisions to try. */
 struct bb_hybrid_space {
-	struct bb_grid grid;  /* 0: any; order is fixed; ep: groups of ETP ranks with all experts */
+	/* 0: any, but for cp and etp; order is fixed; ep: groups of etp ranks with all experts. */
+	struct bb_grid grid;
 	uint64_t batch;       /* sequences of a step, of all replicas */
 	uint64_t micro_batch; /* 0: all that divide a replica's sequences, while it fits */
 	uint64_t chunks;      /* virtual stages of a stage; 0 as 1 */
-	int cp;               /* ranks that divide each sequence; 0 as 1 */
 	int exchanges;        /* cp by all-to-alls of heads: 0 or 1; -1: whichever is faster */
-	int etp;              /* ranks that divide each expert; 0: as tp */
 	bool by_node;         /* as in struct bb_hybrid_division */
 	const struct bb_pipeline_schedule *schedule; /* NULL: as in struct bb_hybrid_division */
 	uint64_t kept;                               /* likewise */
@@ -95,11 +94,9 @@ struct bb_hybrid_cost {
 };
 
 struct bb_hybrid_division {
-	struct bb_grid grid; /* dp: replicas times CP */
-	int cp;              /* ranks that divide each sequence; 0 as 1 */
+	struct bb_grid grid; /* dp: replicas times cp */
 	/* Context parallelism by all-to-alls of heads (Ulysses); else by rings. */
 	bool exchanges;
-	int etp;      /* ranks that divide each expert; 0: as tp */
 	bool by_node; /* rows of experts go once to each node, and on from there (DeepEP) */
 	/* NULL: 1f1b, or interleaved with virtual stages. */
 	const struct bb_pipeline_schedule *schedule;

@@ -81,15 +81,13 @@ static bb_status plan_prepare(struct bb_plan_view *s)
 	}
 	s->space = (struct bb_hybrid_space){
 		.grid = {(int)a->tp, (int)a->pp, (int)a->dp, (int)a->ep,
-			 (enum bb_grid_order)a->order},
+			 (enum bb_grid_order)a->order, (int)a->cp, (int)a->etp},
 		.batch = (uint64_t)(a->batch_given ? a->batch : 4 * a->ranks),
 		.micro_batch = a->micro_batch_given ? (uint64_t)a->micro_batch : 0,
 		.recompute = a->recompute > BB_RECOMPUTE_FULL ? -1 : a->recompute,
 		.scatter = a->scatter,
 		.chunks = (uint64_t)a->chunks,
-		.cp = (int)a->cp,
 		.exchanges = a->context_given && a->context < 2 ? a->context : 0,
-		.etp = (int)a->etp,
 		.by_node = a->dispatch == 1,
 		.schedule = a->schedule_given ? &bb_pipeline_schedules[a->schedule] : NULL,
 		.kept = (uint64_t)a->kept,
@@ -156,7 +154,7 @@ static const int shown_traffic[] = {BB_TRAFFIC_TENSOR, BB_TRAFFIC_EXPERT, BB_TRA
 static bool is_shown(const struct bb_plan_view *s, int traffic)
 {
 	if (traffic == BB_TRAFFIC_CONTEXT)
-		return s->space.any.cp || s->space.cp > 1;
+		return s->space.any.cp || s->space.grid.cp > 1;
 	return traffic != BB_TRAFFIC_EXPERT || s->model->hyper.experts;
 }
 
@@ -200,11 +198,10 @@ static void add_division(const struct bb_plan_view *s, const struct bb_hybrid_di
 	bb_table_cellf(table, "%s\t%d\t%d\t%d", bb_plan_is_published(s, g) ? ">" : "",
 		       bb_plan_replicas(division), g->tp, g->pp);
 	if (s->model->hyper.experts)
-		bb_table_cellf(table, "%d\t%d", bb_plan_expert_groups(division),
-			       bb_hybrid_expert_tensor(division));
+		bb_table_cellf(table, "%d\t%d", bb_grid_expert_ranks(g), bb_grid_expert_tensor(g));
 	bb_table_cellf(table, "%d\t%s\t%s\t%llu\t%d\t%s\t%s\t%llu\t%llu\t%s",
 		       (int)bb_hybrid_context(division),
-		       division->cp > 1 ? bb_context_words[division->exchanges] : "-",
+		       g->cp > 1 ? bb_context_words[division->exchanges] : "-",
 		       bb_plan_schedule(division), (unsigned long long)t->chunks, t->zero,
 		       yes_or_no(t->sequence_parallel), yes_or_no(division->scatter),
 		       (unsigned long long)t->micro_batch, (unsigned long long)t->micro_batches,
@@ -290,24 +287,12 @@ static void add_best(const struct bb_plan_view *s)
 static void count_groups(const struct bb_plan_view *s, const struct bb_hybrid_division *division,
 			 int traffic, char text[BB_PLAN_REASON])
 {
-	static const enum bb_axis axes[] = {[BB_TRAFFIC_TENSOR] = BB_AXIS_TP,
-					    [BB_TRAFFIC_EXPERT] = BB_AXIS_EP,
-					    [BB_TRAFFIC_CONTEXT] = BB_AXIS_EP,
-					    [BB_TRAFFIC_PIPELINE] = BB_AXIS_PP,
-					    [BB_TRAFFIC_DATA] = BB_AXIS_DP};
-	struct bb_grid grid = division->grid;
-	int size, crossing;
+	const int size = traffic == BB_TRAFFIC_EXPERT
+				 ? bb_grid_expert_ranks(&division->grid)
+				 : bb_grid_size(&division->grid, bb_traffic_axes[traffic]);
 
-	if (traffic == BB_TRAFFIC_CONTEXT)
-		grid.ep = (int)bb_hybrid_context(division);
-	size = bb_grid_size(&grid, axes[traffic]);
-	crossing = bb_grid_crossing(&grid, axes[traffic], s->cluster.node);
-	if (traffic == BB_TRAFFIC_EXPERT) {
-		size = bb_plan_expert_groups(division);
-		crossing = bb_plan_expert_crossing(s, division);
-	}
-	snprintf(text, BB_PLAN_REASON, "%d of %d groups of %d cross nodes", crossing,
-		 s->cluster.ranks / size, size);
+	snprintf(text, BB_PLAN_REASON, "%d of %d groups of %d cross nodes",
+		 bb_plan_crossing(s, division, traffic), s->cluster.ranks / size, size);
 }
 
 /* The bytes that a rank sends in a step of DIVISION, and the groups that cross nodes. */
@@ -343,13 +328,14 @@ static void add_traffic(const struct bb_plan_view *s, const struct bb_hybrid_div
 static void add_settings(const struct bb_plan_view *s, const struct bb_hybrid_division *division)
 {
 	const struct bb_training *t = &division->training;
+	const struct bb_grid *g = &division->grid;
 	const int cp = (int)bb_hybrid_context(division);
 
 	bb_strbuf_addf(s->out, "#\n# dp %d, tp %d, pp %d", bb_plan_replicas(division),
 		       division->grid.tp, division->grid.pp);
 	if (s->model->hyper.experts)
-		bb_strbuf_addf(s->out, ", ep %d, etp %d", bb_plan_expert_groups(division),
-			       bb_hybrid_expert_tensor(division));
+		bb_strbuf_addf(s->out, ", ep %d, etp %d", bb_grid_expert_ranks(g),
+			       bb_grid_expert_tensor(g));
 	bb_strbuf_addf(s->out, ", cp %d%s%s", cp, cp > 1 ? " by " : "",
 		       cp > 1 ? bb_context_words[division->exchanges] : "");
 	if (t->pp > 1)

@@ -92,22 +92,15 @@ int bb_plan_replicas(const struct bb_hybrid_division *division)
 	return division->grid.dp / (int)bb_hybrid_context(division);
 }
 
-int bb_plan_expert_groups(const struct bb_hybrid_division *division)
+int bb_plan_crossing(const struct bb_plan_view *s, const struct bb_hybrid_division *division,
+		     int traffic)
 {
 	const struct bb_grid *g = &division->grid;
 
-	return g->ep * g->tp / bb_hybrid_expert_tensor(division);
-}
-
-int bb_plan_expert_crossing(const struct bb_plan_view *s, const struct bb_hybrid_division *division)
-{
-	const struct bb_grid *g = &division->grid;
-
-	if (bb_hybrid_expert_tensor(division) == g->tp)
-		return bb_grid_crossing(g, BB_AXIS_EP, s->cluster.node);
-	return division->crosses[BB_TRAFFIC_EXPERT]
-		       ? s->cluster.ranks / bb_plan_expert_groups(division)
-		       : 0;
+	if (traffic != BB_TRAFFIC_EXPERT || bb_grid_expert_tensor(g) == g->tp)
+		return bb_grid_crossing(g, bb_traffic_axes[traffic], s->cluster.node);
+	return division->crosses[BB_TRAFFIC_EXPERT] ? s->cluster.ranks / bb_grid_expert_ranks(g)
+						    : 0;
 }
 
 const char *bb_plan_schedule(const struct bb_hybrid_division *division)
@@ -190,8 +183,8 @@ static void division_describe(const struct bb_plan_view *s,
 	r->virtual_stages = (int64_t)t->chunks;
 	r->attention = bb_attention_words[t->eager];
 	r->overlap = bb_overlap_words[division->overlap];
-	r->ep = bb_plan_expert_groups(division);
-	r->etp = bb_hybrid_expert_tensor(division);
+	r->ep = bb_grid_expert_ranks(g);
+	r->etp = bb_grid_expert_tensor(g);
 	r->dispatch = r->ep == 1 ? NULL : bb_dispatch_words[division->by_node];
 	r->micro_batch = (int64_t)t->micro_batch;
 	r->micro_batches = (int64_t)t->micro_batches;
@@ -200,10 +193,10 @@ static void division_describe(const struct bb_plan_view *s,
 	r->published = bb_plan_is_published(s, g);
 	r->memory_bytes = (int64_t)division->need.total;
 	r->memory_limit_bytes = (int64_t)s->cluster.memory;
-	r->tensor_crossing = bb_grid_crossing(g, BB_AXIS_TP, s->cluster.node);
-	r->expert_crossing = bb_plan_expert_crossing(s, division);
-	r->pipeline_crossing = bb_grid_crossing(g, BB_AXIS_PP, s->cluster.node);
-	r->data_crossing = bb_grid_crossing(g, BB_AXIS_DP, s->cluster.node);
+	r->tensor_crossing = bb_plan_crossing(s, division, BB_TRAFFIC_TENSOR);
+	r->expert_crossing = bb_plan_crossing(s, division, BB_TRAFFIC_EXPERT);
+	r->pipeline_crossing = bb_plan_crossing(s, division, BB_TRAFFIC_PIPELINE);
+	r->data_crossing = bb_plan_crossing(s, division, BB_TRAFFIC_DATA);
 	describe_costs(division, r);
 }
 

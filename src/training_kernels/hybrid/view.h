@@ -32,13 +32,11 @@ void bb_plan_explain(const struct bb_hybrid_plan *plan, size_t i, char text[BB_P
 /* Whether G is the division of --preset. */
 bool bb_plan_is_published(const struct bb_plan_view *view, const struct bb_grid *g);
 
-/* Replicas, and groups of ranks that divide the experts. */
 int bb_plan_replicas(const struct bb_hybrid_division *division);
-int bb_plan_expert_groups(const struct bb_hybrid_division *division);
-/* Groups whose ranks divide the experts that cross nodes; of experts on fewer than the tensor ranks
-   all, if any does. */
-int bb_plan_expert_crossing(const struct bb_plan_view *view,
-			    const struct bb_hybrid_division *division);
+/* Groups of TRAFFIC that cross nodes; of experts on fewer than the tensor ranks all, if any does.
+ */
+int bb_plan_crossing(const struct bb_plan_view *view, const struct bb_hybrid_division *division,
+		     int traffic);
 const char *bb_plan_schedule(const struct bb_hybrid_division *division); /* "-": no pipeline */
 
 /* Tokens that a rank trains per second; the FLOPs that it does for them each second, without

@@ -6,6 +6,12 @@ const char *const bb_traffic_names[BB_TRAFFICS] = {
 	[BB_TRAFFIC_EMBEDDING] = "embedding", [BB_TRAFFIC_CONTEXT] = "context",
 };
 
+const enum bb_axis bb_traffic_axes[BB_TRAFFICS] = {
+	[BB_TRAFFIC_TENSOR] = BB_AXIS_TP,    [BB_TRAFFIC_EXPERT] = BB_AXIS_EP,
+	[BB_TRAFFIC_PIPELINE] = BB_AXIS_PP,  [BB_TRAFFIC_DATA] = BB_AXIS_DP,
+	[BB_TRAFFIC_EMBEDDING] = BB_AXIS_PP, [BB_TRAFFIC_CONTEXT] = BB_AXIS_CP,
+};
+
 #define LOSS_BYTES 4 /* of a token, in each of its three all-reduces */
 
 /* CALLS collectives of BYTES each among N ranks, each TURNS times around the ring. */
@@ -28,11 +34,6 @@ static void add_exchanges(struct bb_volume *v, uint64_t calls, int n, double byt
 	v->sent += (double)calls * bytes * (n - 1) / n;
 }
 
-static int expert_tensor(const struct bb_hybrid_step *s)
-{
-	return s->etp > 0 ? s->etp : s->grid.tp;
-}
-
 static void add_tensor(const struct bb_hybrid_step *s, const struct bb_hybrid_part *part,
 		       double activation, struct bb_volume *v)
 {
@@ -40,7 +41,7 @@ static void add_tensor(const struct bb_hybrid_step *s, const struct bb_hybrid_pa
 	const uint64_t half = m * part->layers * (s->recomputes ? 3 : 2); /* sums of half a layer */
 	const uint64_t ends = m * ((uint64_t)part->first + (uint64_t)part->last);
 	const double loss = (double)(LOSS_BYTES * s->seq * s->micro_batch);
-	const int second = s->routes ? expert_tensor(s) : s->grid.tp;
+	const int second = s->routes ? bb_grid_expert_tensor(&s->grid) : s->grid.tp;
 	const double rows =
 		s->routes ? activation * (double)s->routes * second / s->grid.tp : activation;
 
@@ -74,19 +75,20 @@ static void add_pipeline(const struct bb_hybrid_step *s, const struct bb_hybrid_
 static void add_context(const struct bb_hybrid_step *s, const struct bb_hybrid_part *part,
 			struct bb_volume *v)
 {
+	const int cp = bb_grid_size(&s->grid, BB_AXIS_CP);
 	const uint64_t passes = s->micro_batches * part->layers;
 	const uint64_t turns = (s->recomputes ? 4 : 3) * passes;
 	const uint64_t tokens = s->recipe.precision->parameter * s->seq * s->micro_batch;
 	const uint64_t again = (s->recomputes ? 6 : 4) * passes;
 
-	if (s->cp < 2)
+	if (cp < 2)
 		return;
 	if (s->exchanges) {
-		add_exchanges(v, again, (int)s->cp, (double)(tokens * s->queries));
-		add_exchanges(v, again, (int)s->cp, (double)(tokens * s->keys));
+		add_exchanges(v, again, cp, (double)(tokens * s->queries));
+		add_exchanges(v, again, cp, (double)(tokens * s->keys));
 		return;
 	}
-	v->calls = v->rounds = turns * (s->cp - 1);
+	v->calls = v->rounds = turns * (uint64_t)(cp - 1);
 	v->sent = (double)v->calls * (double)(2 * tokens * s->keys);
 }
 
@@ -118,9 +120,9 @@ struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_hybrid_step *s,
 	v.boundary = parts ? (v.activation + t - 1) / t : v.activation;
 	add_tensor(s, part, (double)v.activation, &v.of[BB_TRAFFIC_TENSOR]);
 	add_pipeline(s, part, &v);
-	add_exchanges(
-		&v.of[BB_TRAFFIC_EXPERT], s->routes ? again * s->micro_batches * part->layers : 0,
-		g->ep * g->tp / expert_tensor(s), s->sequence_parallel ? routed / g->tp : routed);
+	add_exchanges(&v.of[BB_TRAFFIC_EXPERT],
+		      s->routes ? again * s->micro_batches * part->layers : 0,
+		      bb_grid_expert_ranks(g), s->sequence_parallel ? routed / g->tp : routed);
 	add_context(s, part, &v.of[BB_TRAFFIC_CONTEXT]);
 	add_data(s, part->elements - part->experts, g->dp, &v.of[BB_TRAFFIC_DATA]);
 	add_data(s, part->experts, g->dp / g->ep, &v.of[BB_TRAFFIC_DATA]);

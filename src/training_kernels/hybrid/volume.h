@@ -55,19 +55,18 @@ enum bb_traffic {
 	BB_TRAFFICS
 };
 extern const char *const bb_traffic_names[BB_TRAFFICS];
+extern const enum bb_axis bb_traffic_axes[BB_TRAFFICS]; /* of the groups that communicate */
 
 /* The properties that all stages share. */
 struct bb_hybrid_step {
 	struct bb_grid grid;
 	uint64_t seq, hidden; /* tokens of a rank's part of a sequence */
-	uint64_t cp;          /* ranks that divide a sequence; 0 as 1 */
-	bool exchanges;       /* they exchange heads; else keys and values go around */
+	bool exchanges;       /* cp ranks exchange heads; else keys and values go around */
 	/* Elements of the queries, and of the output, of a token on a rank; of the keys, and of the
 	   values. */
 	uint64_t queries, keys;
 	uint64_t chunks; /* virtual stages of a stage; 0 as 1 */
 	uint64_t routes; /* experts per token; 0: no experts */
-	int etp;         /* ranks that divide each expert; 0: as tp. tp divides grid.ep times etp */
 	uint64_t micro_batch, micro_batches;
 	uint64_t embedding; /* elements that head and embedding share; 0: none */
 	struct bb_recipe recipe;
