@@ -117,7 +117,9 @@ MUTANTS = [
     Mutant("hybrid: zb-h1 idles as long as 1f1b", "src/training_kernels/hybrid/bubble.c",
            "(pass - form->weights)", "(pass + form->weights)", "unit/test_bubble"),
     Mutant("hybrid: experts on one tensor rank gather the rows of all", "src/training_kernels/hybrid/volume.c",
-           "s->routes ? expert_tensor(s) : s->grid.tp", "s->grid.tp", "unit/test_hybrid"),
+           "s->routes ? bb_grid_expert_tensor(&s->grid) : s->grid.tp", "s->grid.tp", "unit/test_hybrid"),
+    Mutant("hybrid: zb-h1 waits for messages as long as 1f1b", "src/training_kernels/hybrid/bubble.c",
+           "fmin(rounds, 2 * ends)", "rounds", "unit/test_bubble"),
     Mutant("hybrid: recomputation sends nothing", "src/training_kernels/hybrid/volume.c",
            "(s->recomputes ? 3 : 2); /* sums", "2; /* sums", "unit/test_hybrid"),
     # Culprits.

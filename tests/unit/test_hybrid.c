@@ -454,7 +454,7 @@ static void test_rate_of_a_run(void **state)
 	division.training.dp = division.training.tp = division.training.ep =
 		division.training.micro_batch = 1;
 	division.training.micro_batches = 4;
-	rate = bb_hybrid_division_rate(&division, &p.cluster, false, 1e12);
+	rate = bb_hybrid_division_rate(&division, &p.cluster, 1e12);
 	/* (m + 1) / m of what the slower stage computes, the head's 6 s h being with it; held
 	   against the mean of both. */
 	assert_near(rate / 1e12,
@@ -462,7 +462,7 @@ static void test_rate_of_a_run(void **state)
 		    1e-9);
 	/* Messages that take longer than all: no rate is fast enough. */
 	p.cluster.inside.latency = 1;
-	assert_near(bb_hybrid_division_rate(&division, &p.cluster, false, 1e12), 0, 0);
+	assert_near(bb_hybrid_division_rate(&division, &p.cluster, 1e12), 0, 0);
 	drop(&p);
 }
 
@@ -511,7 +511,7 @@ static void test_step_by_hand(void **state)
 	division.training.tp = division.training.pp = 2;
 	division.training.dp = division.training.ep = division.training.micro_batch = 1;
 	division.training.micro_batches = 4;
-	bb_hybrid_division_cost(&division, &p.cluster, false);
+	bb_hybrid_division_cost(&division, &p.cluster);
 	/* Of two ranks an all-reduce of S takes 2 rounds and sends S. The last stage has a layer's
 	   four, one of the head, three of the loss. */
 	tensor = 4 * (5 * (2 * latency + a / rate) + 3 * (2 * latency + 4 * s / rate));

@@ -51,6 +51,25 @@ static struct bb_piece piece_of_tensor(const struct bb_tensor *tensor)
 	return piece;
 }
 
+static void add_work(struct bb_work *to, const struct bb_work *work)
+{
+	to->forward += work->forward;
+	to->input += work->input;
+	to->weights += work->weights;
+}
+
+static bool sum_works(struct bb_model_layout *layout, const struct bb_model *model)
+{
+	struct bb_work *works = calloc(layout->pieces + 1, sizeof(*works));
+
+	layout->works = works;
+	for (size_t i = 0; works && i < model->nworks; i++)
+		add_work(&works[model->works[i].layer - BB_LAYER_BEFORE + 1], &model->works[i]);
+	for (size_t i = 1; works && i <= layout->pieces; i++)
+		add_work(&works[i], &works[i - 1]);
+	return works;
+}
+
 /* Turn the pieces in layout->before into their prefix sums. */
 static void sum_pieces(struct bb_model_layout *layout, bool largest)
 {
@@ -71,7 +90,7 @@ bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_m
 {
 	*layout = (struct bb_model_layout){.pieces = model ? (size_t)model->blocks + 2 : 3};
 	layout->before = calloc(layout->pieces + 1, sizeof(*layout->before));
-	if (!layout->before)
+	if (!layout->before || (model && !sum_works(layout, model)))
 		return bb_no_memory(error, "the layers of a model");
 	if (!model)
 		layout->before[1].matrices = parameters;
@@ -89,6 +108,7 @@ bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_m
 void bb_model_layout_free(struct bb_model_layout *layout)
 {
 	free(layout->before);
+	free(layout->works);
 	*layout = (struct bb_model_layout){.before = NULL};
 }
 

@@ -28,10 +28,11 @@ struct bb_piece {
 	uint64_t factored; /* bb_factored_elements of all tensors */
 };
 
-/* Elements of a model by layer. */
+/* Elements and FLOPs of a model by layer. */
 struct bb_model_layout {
 	struct bb_piece *before; /* [i]: sum of pieces 0 … i-1: embedding, blocks, head; owned */
 	size_t pieces;
+	struct bb_work *works;   /* [i]: FLOPs of the same layers; owned; NULL without a model */
 	struct bb_piece largest; /* that with the most elements; zero without a model */
 	uint64_t embedding;      /* elements of the embedding that the head shares; 0: none */
 };

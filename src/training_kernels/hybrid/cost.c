@@ -44,41 +44,15 @@ double bb_attention_flops(const struct bb_model *m)
 
 /* ---- computations ---------------------------------------------------------------------------- */
 
-static void add_work(struct bb_layer_work *sum, double forward, double input, double weights)
-{
-	sum->forward += forward;
-	sum->input += input;
-	sum->weights += weights;
-}
-
 /* FLOPs of the layers FIRST to LAST - 1, of which BB_LAYER_BEFORE is the first. */
-static struct bb_layer_work layers_work(const struct bb_hybrid_division *division, int first,
-					int last)
+static struct bb_work layers_work(const struct bb_training *t, int first, int last)
 {
-	const struct bb_model *m = division->training.model;
-	const struct bb_layer_work *before = division->works;
-	struct bb_layer_work sum = {.forward = 0};
+	const struct bb_work *end = &t->layout->works[last - BB_LAYER_BEFORE];
+	const struct bb_work *begin = &t->layout->works[first - BB_LAYER_BEFORE];
 
-	if (before)
-		return (struct bb_layer_work){before[last + 1].forward - before[first + 1].forward,
-					      before[last + 1].input - before[first + 1].input,
-					      before[last + 1].weights - before[first + 1].weights};
-	for (size_t i = 0; i < m->nworks; i++)
-		if (m->works[i].layer >= first && m->works[i].layer < last)
-			add_work(&sum, m->works[i].forward, m->works[i].input, m->works[i].weights);
-	return sum;
-}
-
-void bb_layer_works_sum(const struct bb_model *m, struct bb_layer_work *before)
-{
-	for (int layer = 0; layer <= m->blocks + 2; layer++)
-		before[layer] = (struct bb_layer_work){.forward = 0};
-	for (size_t i = 0; i < m->nworks; i++)
-		add_work(&before[m->works[i].layer + 2], m->works[i].forward, m->works[i].input,
-			 m->works[i].weights);
-	for (int layer = 1; layer <= m->blocks + 2; layer++)
-		add_work(&before[layer], before[layer - 1].forward, before[layer - 1].input,
-			 before[layer - 1].weights);
+	return (struct bb_work){.forward = end->forward - begin->forward,
+				.input = end->input - begin->input,
+				.weights = end->weights - begin->weights};
 }
 
 /* Seconds of a rank of STAGE for one micro-batch: passes as in order.h, with recomputation before
@@ -94,9 +68,9 @@ static struct stage_time stage_time(const struct bb_hybrid_division *division, u
 	const struct bb_training *t = &division->training;
 	const struct bb_model *m = t->model;
 	const int begin = (int)layers_begin(t, stage), end = (int)layers_begin(t, stage + 1);
-	const struct bb_layer_work blocks = layers_work(division, begin, end);
-	const struct bb_layer_work all = layers_work(division, stage == 0 ? BB_LAYER_BEFORE : begin,
-						     stage == t->pp - 1 ? m->blocks + 1 : end);
+	const struct bb_work blocks = layers_work(t, begin, end);
+	const struct bb_work all = layers_work(t, stage == 0 ? BB_LAYER_BEFORE : begin,
+					       stage == t->pp - 1 ? m->blocks + 1 : end);
 	const double each =
 		(double)t->micro_batch / (double)t->tp / (double)bb_hybrid_context(division);
 	const double core = bb_attention_flops(m) * (end - begin);
@@ -411,15 +385,14 @@ void bb_hybrid_cost_find(struct bb_hybrid_division *division,
 }
 
 void bb_hybrid_division_cost(struct bb_hybrid_division *division,
-			     const struct bb_hybrid_cluster *cluster, bool scatter)
+			     const struct bb_hybrid_cluster *cluster)
 {
-	division->scatter = scatter;
 	bb_hybrid_cross(division, cluster->node);
 	bb_hybrid_cost_find(division, cluster);
 }
 
 double bb_hybrid_division_rate(struct bb_hybrid_division *division,
-			       const struct bb_hybrid_cluster *cluster, bool scatter, double run)
+			       const struct bb_hybrid_cluster *cluster, double run)
 {
 	const struct bb_training *t = &division->training;
 	struct bb_hybrid_cluster trial = *cluster;
@@ -434,7 +407,7 @@ double bb_hybrid_division_rate(struct bb_hybrid_division *division,
 	/* The step gets shorter with faster computations, so bisection finds the rate. */
 	while (high - low > 1e-12 * high) {
 		trial.flops = (low + high) / 2;
-		bb_hybrid_division_cost(division, &trial, scatter);
+		bb_hybrid_division_cost(division, &trial);
 		*(division->cost.step > step ? &low : &high) = trial.flops;
 	}
 	return high < 1e6 * run ? high : 0;

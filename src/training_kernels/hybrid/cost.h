@@ -9,9 +9,6 @@
 /* Ranks that divide each sequence, at least 1. */
 uint64_t bb_hybrid_context(const struct bb_hybrid_division *division);
 
-/* Sets BEFORE[i], of blocks + 3, to the FLOPs of the layers before layer BB_LAYER_BEFORE + i. */
-void bb_layer_works_sum(const struct bb_model *model, struct bb_layer_work *before);
-
 /* Computes what leaves nodes of NODE ranks. */
 void bb_hybrid_cross(struct bb_hybrid_division *division, int node);
 

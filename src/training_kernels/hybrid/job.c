@@ -137,7 +137,7 @@ static void plan_step(struct bb_hybrid_job *job, const struct bb_hybrid *h,
 		bb_hybrid_cluster_set(&cluster, c);
 	if (cluster.inside.rate <= 0)
 		return;
-	bb_hybrid_division_cost(&division, &cluster, false);
+	bb_hybrid_division_cost(&division, &cluster);
 	job->plan = division.cost;
 }
 

@@ -24,7 +24,6 @@ struct search {
 	const struct bb_hybrid_space *space;
 	struct bb_error *error;
 	size_t room;
-	struct bb_layer_work *works;
 };
 
 /* What has come of the settings of one (dp, tp, pp). */
@@ -192,8 +191,10 @@ static double least_step(const struct search *s, const struct bb_hybrid_division
 {
 	const struct bb_training *t = &division->training;
 	const struct bb_model *m = t->model;
-	const struct bb_layer_work *end = &s->works[m->blocks + 1], *begin = &s->works[1];
-	const double again = t->recompute == BB_RECOMPUTE_FULL ? end->forward - begin->forward : 0;
+	const struct bb_work *works = t->layout->works;
+	const double again = t->recompute == BB_RECOMPUTE_FULL
+				     ? works[m->blocks + 1].forward - works[1].forward
+				     : 0;
 	const double core = bb_attention_flops(m) * m->blocks;
 
 	return (m->forward + m->backward + again -
@@ -323,7 +324,6 @@ static bb_status division_keep(struct search *s, const struct bb_hybrid_division
 	if (!added)
 		return bb_no_memory(s->error, "the plan");
 	*added = *division;
-	added->works = NULL; /* they end with the search */
 	return BB_OK;
 }
 
@@ -343,7 +343,6 @@ static bb_status try_grid(struct search *s, const struct bb_grid *grid)
 					      .overlap = space->overlap,
 					      .kept = space->kept,
 					      .by_node = space->by_node,
-					      .works = s->works,
 					      .training = space->base};
 	struct attempt attempt = {.misfit = BB_MISFITS};
 	struct bb_hybrid_plan *plan = s->plan;
@@ -367,7 +366,6 @@ static bb_status try_grid(struct search *s, const struct bb_grid *grid)
 	if (attempt.best.cost.step > 0)
 		return division_keep(s, &attempt.best);
 	plan->misfits[attempt_misfit(&attempt)]++;
-	attempt.least.works = NULL;
 	if (attempt.least.need.total > 0 &&
 	    (plan->nearest.need.total == 0 || attempt.least.need.total < plan->nearest.need.total))
 		plan->nearest = attempt.least;
@@ -386,15 +384,10 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 			      const struct bb_hybrid_space *space, struct bb_error *error)
 {
 	struct search s = {.plan = plan, .cluster = cluster, .space = space, .error = error};
-	const struct bb_model *model = space->base.model;
 	const struct bb_grid *fixed = &space->grid;
 	bb_status status = BB_OK;
 
 	*plan = (struct bb_hybrid_plan){.list = NULL};
-	s.works = calloc((size_t)model->blocks + 3, sizeof(*s.works));
-	if (!s.works)
-		return bb_no_memory(error, "the plan");
-	bb_layer_works_sum(model, s.works);
 	for (int tp = 1; tp <= cluster->ranks; tp++)
 		for (int pp = 1; cluster->ranks % tp == 0 && pp <= cluster->ranks / tp; pp++) {
 			const struct bb_grid grid = {.tp = tp,
@@ -411,7 +404,6 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 	if (plan->n > 0)
 		qsort(plan->list, plan->n, sizeof(*plan->list), division_compare);
 out:
-	free(s.works);
 	return status;
 }
 

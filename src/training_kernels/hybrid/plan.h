@@ -80,11 +80,6 @@ struct bb_hybrid_space {
 	struct bb_training base;
 };
 
-/* FLOPs of a sequence. */
-struct bb_layer_work {
-	double forward, input, weights;
-};
-
 /* Seconds of a step; step INFINITY: the schedule has no order for the pipeline. */
 struct bb_hybrid_cost {
 	double compute, bubble; /* the bubble includes communication */
@@ -104,8 +99,6 @@ struct bb_hybrid_division {
 	bool scatter;  /* see struct bb_hybrid_step */
 	enum bb_hybrid_overlap overlap;
 	struct bb_training training;
-	/* [blocks + 3], bb_layer_works_sum of the model, borrowed; NULL: summed for each stage. */
-	const struct bb_layer_work *works;
 	struct bb_need need;             /* of the stage that needs most */
 	struct bb_hybrid_volumes volume; /* of the slowest stage */
 	bool crosses[BB_TRAFFICS];       /* node boundaries */
@@ -144,7 +137,7 @@ void bb_hybrid_plan_free(struct bb_hybrid_plan *plan);
 
 /* Computes volumes, crossings and cost of DIVISION from its grid and training. */
 void bb_hybrid_division_cost(struct bb_hybrid_division *division,
-			     const struct bb_hybrid_cluster *cluster, bool scatter);
+			     const struct bb_hybrid_cluster *cluster);
 
 /*
  * FLOPs per second of computations with which the step of DIVISION reaches RUN FLOPs per second and
@@ -152,7 +145,7 @@ void bb_hybrid_division_cost(struct bb_hybrid_division *division,
  * even with instant computations.
  */
 double bb_hybrid_division_rate(struct bb_hybrid_division *division,
-			       const struct bb_hybrid_cluster *cluster, bool scatter, double run);
+			       const struct bb_hybrid_cluster *cluster, double run);
 
 /* Forward FLOPs of the core of a layer's attention for a sequence, which selective recomputation
    repeats (models/transformer.c). */

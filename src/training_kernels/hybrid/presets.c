@@ -77,7 +77,7 @@ static double preset_rate(const struct bb_hybrid_preset *p, const struct bb_mode
 			     .recompute = p->recompute,
 			     .eager = true}};
 
-	return bb_hybrid_division_rate(&division, &cluster, false, p->run_flops);
+	return bb_hybrid_division_rate(&division, &cluster, p->run_flops);
 }
 
 bb_status bb_hybrid_preset_rate(const struct bb_hybrid_preset *p, double *flops,
