@@ -60,7 +60,7 @@ static void apply_preset(struct bb_hybrid_options *a, struct bb_options *o)
 	a->ranks = a->ranks_given ? a->ranks : bb_grid_ranks(&p->grid);
 	a->ranks_given = true;
 	a->memory = a->memory_given ? a->memory : p->memory;
-	if (o->link.text)
+	if (o->link.text || o->config.cluster)
 		return;
 	link->link_rate = p->inside.rate;
 	link->link_latency = p->inside.latency;
@@ -85,6 +85,32 @@ static bb_status settle_preset(struct bb_hybrid_options *a, struct bb_options *o
 
 /* ---- the check ------------------------------------------------------------------------------- */
 
+/* --cluster has nodes and links; --node may take a part of its nodes. */
+static bb_status check_plan_cluster(struct bb_hybrid_options *a, const struct bb_cluster *cluster,
+				    struct bb_error *error)
+{
+	const int64_t node = cluster->gpus * cluster->domain;
+
+	if (!a->ranks_given) {
+		a->ranks = cluster->ranks;
+		a->ranks_given = true;
+	}
+	if (a->ranks > cluster->ranks)
+		return bb_fail(error, BB_EUSAGE,
+			       "--ranks %lld: more than the %d of --cluster; give more nodes",
+			       (long long)a->ranks, cluster->ranks);
+	if (a->node_given && a->node > node)
+		return bb_fail(error, BB_EUSAGE,
+			       "--node %lld: more than the %lld ranks of a node of --cluster; give "
+			       "at most as many",
+			       (long long)a->node, (long long)node);
+	if (a->node_link_given)
+		return bb_fail(error, BB_EUSAGE,
+			       "--node-link: --cluster has the links between nodes; leave one of "
+			       "them out");
+	return BB_OK;
+}
+
 static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options *o,
 			    struct bb_error *error)
 {
@@ -94,22 +120,17 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 			    : o->threads_given   ? "-t"
 			    : o->gpus_given      ? "-g"
 						 : NULL;
+	bb_status status = BB_OK;
 
 	if (given)
 		return bb_fail(
 			error, BB_EUSAGE,
 			"%s: --plan runs nothing; leave one of them out, --ranks sets their number",
 			given);
-	if (o->config.cluster && !a->ranks_given) {
-		a->ranks = o->config.cluster->ranks;
-		a->ranks_given = true;
-	}
+	if (o->config.cluster)
+		BB_TRY(status, check_plan_cluster(a, o->config.cluster, error), out);
 	if (!a->ranks_given)
 		return bb_fail(error, BB_EUSAGE, "--plan needs the number of ranks; give --ranks");
-	if (o->config.cluster && a->ranks > o->config.cluster->ranks)
-		return bb_fail(error, BB_EUSAGE,
-			       "--ranks %lld: more than the %d of --cluster; give more nodes",
-			       (long long)a->ranks, o->config.cluster->ranks);
 	if (o->config.link_rate <= 0 && !o->config.cluster)
 		return bb_fail(error, BB_EUSAGE, "--plan needs the time of messages; give --link");
 	if (a->flops <= 0)
@@ -123,7 +144,8 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 		a->node_link.rate = o->config.link_rate;
 		a->node_link.latency = o->config.link_latency;
 	}
-	return BB_OK;
+out:
+	return status;
 }
 
 /* Nodes in virtual time: --link within a node, --node-link between nodes. */

@@ -75,7 +75,7 @@ static bb_status plan_prepare(struct bb_plan_view *s)
 	s->peak = a->peak_given ? a->peak : NAN;
 	if (link->cluster) {
 		bb_hybrid_cluster_set(&s->cluster, link->cluster);
-		if (a->node_given && a->node < s->cluster.node)
+		if (a->node_given)
 			s->cluster.node = (int)a->node;
 		s->peak = a->peak_given ? a->peak : cluster_peak(link->cluster->name);
 	}
