@@ -30,7 +30,7 @@ static bb_status append_item(void *items, int *n, const void *item, size_t size,
 	size_t room = *n > 0 ? 16 : 0;
 
 	if (*n >= most)
-		return bb_fail(error, BB_EDATA, "more than %d %s in one machine", most, what);
+		return bb_fail(error, BB_EUSAGE, "more than %d %s in one machine", most, what);
 	while (room < (size_t)*n)
 		room *= 2;
 	more = bb_array_fit(*array, (size_t)*n, &room, size);
@@ -58,7 +58,7 @@ bb_status bb_add_numa(struct bb_topology *t, const struct bb_numa *numa, const c
 	bb_status st;
 
 	if (bb_host_numa(&t->host, numa->os) >= 0)
-		return bb_fail(error, BB_EDATA, "two NUMA nodes have the number %d", numa->os);
+		return bb_fail(error, BB_EUSAGE, "two NUMA nodes have the number %d", numa->os);
 	copy.cpus = cpus && *cpus ? strdup(cpus) : NULL;
 	if (cpus && *cpus && !copy.cpus)
 		return bb_no_memory(error, "NUMA nodes");
@@ -86,7 +86,7 @@ bb_status bb_add_device(struct bb_topology *t, const struct bb_device *device, i
 			struct bb_error *error)
 {
 	if (device->kind == BB_GPU && bb_topology_count(t, BB_GPU) >= BB_MOST_GPUS)
-		return bb_fail(error, BB_EDATA, "more than %d GPUs in one machine", BB_MOST_GPUS);
+		return bb_fail(error, BB_EUSAGE, "more than %d GPUs in one machine", BB_MOST_GPUS);
 	return append_item(&t->devices, &t->ndevices, device, sizeof(*device), BB_MOST_DEVICES,
 			   "devices", index, error);
 }

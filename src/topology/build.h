@@ -3,7 +3,7 @@
  * bb_topology_finish.
  *
  * Numbers of objects are bounded, since they may come from a file: beyond a limit below adding is
- * BB_EDATA.
+ * BB_EUSAGE.
  */
 #ifndef BB_TOPOLOGY_BUILD_H
 #define BB_TOPOLOGY_BUILD_H

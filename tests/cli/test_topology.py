@@ -142,7 +142,7 @@ def bad_files():
         ]:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
-            result = topology("--topology", path).exits(7).says(path, words)
+            result = topology("--topology", path).exits(2).says(path, words)
             equal(result.out, "", "on stdout")
             equal(len(result.err.splitlines()), 1, "lines on stderr")
     topology("--topology", "/nonexistent.xml").exits(2).says("/nonexistent.xml", "cannot be opened")
@@ -188,6 +188,7 @@ def differences():
     topology("--diff", "dgx-2", "dgx-a100").exits(7).prints("GPU15", "NUMA nodes: 2 in dgx-2, 8 in dgx-a100")
     topology("--diff=dgx-2", "--with", "dgx-2").exits(0)
     topology("--diff", "dgx-2", "/nonexistent.xml").exits(2).says("/nonexistent.xml")
+    topology("--diff", "dgx-2", os.path.abspath(__file__)).exits(2).says("not well-formed")  # no difference
     topology("--with", "dgx-2").exits(2).says("--diff")
 
 

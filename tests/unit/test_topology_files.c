@@ -333,7 +333,7 @@ static void refuses(const char *text, const char *words)
 	struct bb_topology *t = NULL;
 	struct bb_error error = {0};
 
-	assert_int_equal(bb_topology_parse(text, strlen(text), "FILE", &t, &error), BB_EDATA);
+	assert_int_equal(bb_topology_parse(text, strlen(text), "FILE", &t, &error), BB_EUSAGE);
 	if (!strstr(error.text, words))
 		print_message("%s\n", error.text);
 	assert_non_null(strstr(error.text, words));
@@ -493,7 +493,7 @@ static void test_truncated(void **state)
 
 			assert_non_null(part);
 			memcpy(part, files[f], n);
-			assert_int_equal(parse(part, n, &t), BB_EDATA);
+			assert_int_equal(parse(part, n, &t), BB_EUSAGE);
 			free(part);
 		}
 	}

@@ -13,8 +13,8 @@
 
 #define BB_FILE_MOST ((size_t)64 << 20) /* bytes of a file */
 
-/* Read the file at PATH. BB_EUSAGE: it cannot be read, or is too large; BB_EDATA: it does not hold
-   a topology. The caller frees *T. */
+/* Read the file at PATH. BB_EUSAGE: it cannot be read, is too large or holds no topology. The
+   caller frees *T. */
 BB_MUST bb_status bb_topology_load(const char *path, struct bb_topology **t,
 				   struct bb_error *error);
 

@@ -9,8 +9,8 @@
 
 #include <hwloc/bitmap.h>
 
-/* Add the machine under ROOT to T, which is empty and not finished afterwards. BB_EDATA: ROOT is of
-   another format, or describes an impossible machine. */
+/* Add the machine under ROOT to T, which is empty and not finished afterwards. BB_EUSAGE: ROOT is
+   of another format, or describes an impossible machine. */
 BB_MUST bb_status bb_read_hwloc_xml(const struct bb_xml *root, struct bb_topology *t,
 				    struct bb_error *error);
 BB_MUST bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t,

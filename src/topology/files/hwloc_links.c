@@ -46,7 +46,7 @@ static bb_status read_links(const char *text, int device, struct bb_topology *t,
 			l.peer = bb_topology_device(t, BB_GPU, peer);
 		if (l.peer < BB_PEER_CPU || (peer >= 0 && l.peer < 0) || l.peer == device ||
 		    count < 0 || count > 999 || down < 0 || down > 999 || MBps < 0)
-			return bb_fail(error, BB_EDATA, "%.40s: not a valid link of a GPU", text);
+			return bb_fail(error, BB_EUSAGE, "%.40s: not a valid link of a GPU", text);
 		BB_TRY(st, bb_add_link(t, &l, error), out);
 		text += length;
 	}

@@ -88,7 +88,7 @@ static bb_status read_numa(struct reader *r, const struct bb_xml *x, int package
 	bb_status st;
 
 	if (n.os < 0)
-		st = bb_fail(r->error, BB_EDATA, "line %d: a NUMANode without os_index", x->line);
+		st = bb_fail(r->error, BB_EUSAGE, "line %d: a NUMANode without os_index", x->line);
 	else
 		st = bb_add_numa(r->t, &n, cpus, NULL, r->error);
 	free(cpus);
@@ -169,10 +169,10 @@ static bb_status read_pci(struct reader *r, const struct bb_xml *x, struct place
 	double GBps = strtod(bb_xml_text(x, "pci_link_speed"), NULL);
 
 	if (!bb_pci_id(p.id, bb_xml_text(x, "pci_busid")))
-		return bb_fail(r->error, BB_EDATA, "line %d: \"%.32s\" is not a PCI bus id",
+		return bb_fail(r->error, BB_EUSAGE, "line %d: \"%.32s\" is not a PCI bus id",
 			       x->line, bb_xml_text(x, "pci_busid"));
 	if (sscanf(bb_xml_text(x, "pci_type"), "%4x [%4x:%4x]", &class_code, &vendor, &device) < 1)
-		return bb_fail(r->error, BB_EDATA, "line %d: \"%.32s\" is not a PCI type", x->line,
+		return bb_fail(r->error, BB_EUSAGE, "line %d: \"%.32s\" is not a PCI type", x->line,
 			       bb_xml_text(x, "pci_type"));
 	p.class_code = class_code;
 	p.vendor = vendor;
@@ -279,7 +279,7 @@ static bb_status read_own_device(struct reader *r, const struct bb_xml *x, const
 	    kind < 0 || kind >= BB_DEVICE_KINDS || order < 0 || order >= BB_MOST_DEVICES ||
 	    bytes < 0 || d.sm < 0 || d.sm > 999 || rate < 0 || rate > 100000000 || layer < 0 ||
 	    layer > BB_ETHERNET || state < 0 || state > BB_STATE_DOWN)
-		return bb_fail(r->error, BB_EDATA, "line %d: \"%.40s\" describes no device",
+		return bb_fail(r->error, BB_EUSAGE, "line %d: \"%.40s\" describes no device",
 			       x->line, info_of(x, BB_INFO_DEVICE));
 	d.kind = (enum bb_device_kind)kind;
 	d.bytes = bytes;
@@ -530,12 +530,12 @@ bb_status bb_read_hwloc_xml(const struct bb_xml *root, struct bb_topology *t,
 
 	r.version = (int)strtod(bb_xml_text(root, "version"), NULL);
 	if (r.version != 2 && r.version != 3)
-		return bb_fail(error, BB_EDATA,
+		return bb_fail(error, BB_EUSAGE,
 			       "version %.16s of hwloc's XML; 2 and 3 are known, and lstopo of "
 			       "hwloc 2 converts older ones",
 			       *bb_xml_text(root, "version") ? bb_xml_text(root, "version") : "1");
 	if (!machine)
-		return bb_fail(error, BB_EDATA, "there is no object in the topology");
+		return bb_fail(error, BB_EUSAGE, "there is no object in the topology");
 	read_machine(&r, root, machine);
 	BB_TRY(st,
 	       read_object(&r, machine, nowhere,

@@ -13,7 +13,7 @@ static bb_status read_document(const struct bb_xml *root, struct bb_topology *t,
 		return bb_read_hwloc_xml(root, t, error);
 	if (bb_xml_is(root, "system"))
 		return bb_read_nccl_xml(root, t, error);
-	return bb_fail(error, BB_EDATA,
+	return bb_fail(error, BB_EUSAGE,
 		       "the outermost element is %.32s; expected topology (hwloc) or system (NCCL)",
 		       root->name);
 }

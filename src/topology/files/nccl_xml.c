@@ -44,7 +44,7 @@ static bb_status add_pci(struct reader *r, const struct bb_xml *x, int parent, i
 	};
 
 	if (!bb_pci_id(p.id, bb_xml_text(x, "busid")))
-		return bb_fail(r->error, BB_EDATA, "line %d: \"%.32s\" is not a PCI bus id",
+		return bb_fail(r->error, BB_EUSAGE, "line %d: \"%.32s\" is not a PCI bus id",
 			       x->line, bb_xml_text(x, "busid"));
 	p.role = bb_xml_child(x, "pci") || p.class_code == 0x0604 ? BB_PCI_SWITCH_UP
 								  : BB_PCI_ENDPOINT;
@@ -229,7 +229,7 @@ bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t, str
 	bb_status st = BB_OK;
 
 	if (!first)
-		return bb_fail(error, BB_EDATA, "there is no cpu in the system");
+		return bb_fail(error, BB_EUSAGE, "there is no cpu in the system");
 	host = bb_xml_text(first, "host_hash");
 	snprintf(t->source, sizeof(t->source), "NCCL's XML");
 	for (const struct bb_xml *c = root->child; c; c = c->next)

@@ -182,7 +182,7 @@ static bb_status parse_text(struct parse *p, const char *text, size_t length,
 	if (status == XML_STATUS_OK && !p->problem)
 		return BB_OK;
 	problem = p->problem ? p->problem : XML_ErrorString(XML_GetErrorCode(p->parser));
-	return bb_fail(error, BB_EDATA, "line %lu: %s",
+	return bb_fail(error, BB_EUSAGE, "line %lu: %s",
 		       (unsigned long)XML_GetCurrentLineNumber(p->parser), problem);
 }
 
@@ -193,7 +193,7 @@ bb_status bb_xml_open(const char *text, size_t length, struct bb_xml_document **
 	bb_status st;
 
 	if (length > INT32_MAX)
-		return bb_fail(error, BB_EDATA, "too large");
+		return bb_fail(error, BB_EUSAGE, "too large");
 	p.document = calloc(1, sizeof(*p.document));
 	p.parser = XML_ParserCreate(NULL);
 	if (!p.document || !p.parser)
@@ -277,7 +277,7 @@ int64_t bb_xml_number(const struct bb_xml *x, const char *name, int64_t low, int
 	value = strtoll(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10);
 	if (end != text && !*end && errno == 0 && value >= low && value <= high)
 		return value;
-	bb_fail(x->error, BB_EDATA, "line %d: %s=\"%.32s\" is not a number from %lld to %lld",
+	bb_fail(x->error, BB_EUSAGE, "line %d: %s=\"%.32s\" is not a number from %lld to %lld",
 		x->line, name, text, (long long)low, (long long)high);
 	return otherwise;
 }

@@ -30,14 +30,14 @@ struct bb_xml {
 struct bb_xml_document; /* owns the tree */
 
 /*
- * Parse LENGTH bytes of TEXT. BB_EDATA with the line where TEXT is malformed, exceeds a limit
+ * Parse LENGTH bytes of TEXT. BB_EUSAGE with the line where TEXT is malformed, exceeds a limit
  * above, or declares entities. The tree is valid until bb_xml_close.
  */
 BB_MUST bb_status bb_xml_open(const char *text, size_t length, struct bb_xml_document **document,
 			      struct bb_error *error);
 void bb_xml_close(struct bb_xml_document *document); /* NULL: nothing */
 const struct bb_xml *bb_xml_root(const struct bb_xml_document *document);
-/* BB_EDATA with the first malformed number that bb_xml_number found, and its line. */
+/* BB_EUSAGE with the first malformed number that bb_xml_number found, and its line. */
 BB_MUST bb_status bb_xml_check(const struct bb_xml_document *document, struct bb_error *error);
 
 /* The first child element NAME; NULL: none. */
