@@ -299,7 +299,7 @@ bb_status bb_topology_system(const char *name, struct bb_topology **topology,
 	if (!b.s) {
 		nearest = nearest_system(name);
 		return bb_fail(error, BB_EUSAGE, "%s: not a known system%s%s%s", name,
-			       nearest ? "; did you mean " : ", see --list-systems",
+			       nearest ? "; did you mean " : "; topology --list-systems lists them",
 			       nearest ? nearest : "", nearest ? "?" : "");
 	}
 	b.t = bb_topology_new();

@@ -214,6 +214,7 @@ def clusters():
     passes("all_gather --backend sim --cluster dgx-1v:3 -g 7 -b 1M -e 1M")
     run("all_reduce --backend host --cluster hgx-h100:2").exits(5).says("--cluster hgx-h100:2", "--backend sim")
     run("all_reduce --backend sim --cluster hgx-h10:2").exits(2).says("did you mean hgx-h100")
+    run("all_reduce --backend sim --cluster nowhere").exits(2).says("topology --list-systems lists them")
     passes("all_reduce --backend sim --cluster dgx-b200:2 -b 1M -e 1M")
     run("all_reduce --backend sim --cluster mi300x-x8:2 -b 1M -e 1M").exits(5).says("AMD GPUs run RCCL", "busbench:ring")
     passes("all_reduce --backend sim --cluster mi300x-x8:2 -b 1M -e 1M --algo busbench:ring").prints("xGMI between pairs, 312.5 GB/s")
