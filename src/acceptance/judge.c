@@ -198,23 +198,24 @@ static struct bb_judgement correctness_judge(const struct bb_evidence *e)
 	for (size_t i = 0; i < e->nruns; i++)
 		status = e->runs[i].outcome.status ? e->runs[i].outcome.status : status;
 	if (c.wrong > 0)
-		bb_judgement_decide(&j, BB_FAILED,
-				    "wrong data in %lld of %lld results, first %.160s",
-				    (long long)c.wrong, (long long)c.results, c.first);
+		bb_judgement_decide(
+			&j, BB_FAILED, "wrong data in %lld of %lld result%s, first %.160s",
+			(long long)c.wrong, (long long)c.results, bb_plural(c.results), c.first);
 	else if (status != 0)
 		status_decide(&j, status, &c);
 	else if (c.ranks > 0)
 		/* Under an unknown launcher, each process would run alone. */
-		bb_judgement_decide(&j, BB_UNJUDGED,
-				    "ran on %lld ranks instead of the %lld of the profile",
-				    (long long)c.ranks, (long long)all_ranks(e));
+		bb_judgement_decide(
+			&j, BB_UNJUDGED, "ran on %lld rank%s instead of the %lld of the profile",
+			(long long)c.ranks, bb_plural(c.ranks), (long long)all_ranks(e));
 	else if (c.looked_at == 0 && c.virtual_time)
 		bb_judgement_decide(&j, BB_SKIPPED, "virtual time moves no data");
 	else if (c.results > 0 && c.looked_at == 0)
 		bb_judgement_decide(&j, BB_UNJUDGED, "no result was checked (-c 0?)");
 	else if (c.looked_at > 0)
-		bb_judgement_decide(&j, BB_PASSED, "#wrong is 0 in all %lld results",
-				    (long long)c.looked_at);
+		bb_judgement_decide(&j, BB_PASSED, "#wrong is 0 in %s%lld result%s",
+				    c.looked_at == 1 ? "" : "all ", (long long)c.looked_at,
+				    bb_plural(c.looked_at));
 	else
 		bb_judgement_decide(&j, BB_PASSED, "exit status 0");
 	return j;

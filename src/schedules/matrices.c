@@ -173,8 +173,9 @@ bb_status bb_matrices_parse(struct bb_matrices *matrices, const char *origin, co
 	if (r.nrows % matrices->nranks != 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "%s: matrices of %zu columns have %zu rows each; the file has %zu "
-			       "rows",
-			       origin, matrices->nranks, matrices->nranks, r.nrows);
+			       "row%s",
+			       origin, matrices->nranks, matrices->nranks, r.nrows,
+			       bb_plural((long long)r.nrows));
 	name_rest(&r);
 	return BB_OK;
 }

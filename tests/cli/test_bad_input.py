@@ -162,6 +162,8 @@ MATRICES = [
     ("1 2\n3\n", "line 2", "1 number, 2 in the first row"),
     ("1 2\n3 4 5\n", "line 2", "3 numbers"),
     ("1 2\n3 4\n5 6\n", "2 columns have 2 rows each", "3 rows"),
+    ("1 2\n", "2 columns have 2 rows each", "1 row\n"),
+    ("5\n", "for 1 rank, and there are 4", "give fewer ranks"),
     ("1 two\n3 4\n", "line 1", '"two"'),
     ("1 2\n3 4x\n", "line 2", '"4x"'),
     ("1 -2\n3 4\n", "line 1", "-2", "from 0"),

@@ -241,7 +241,7 @@ def tables():
 
 @test
 def faults():
-    run(f"pipeline {SHORT} --schedule zb-h1 --fault corrupt:2").exits(7).prints("# wrong data in 1 results")
+    run(f"pipeline {SHORT} --schedule zb-h1 --fault corrupt:2").exits(7).prints("# wrong data in 1 result\n")
     run(f"pipeline {SHORT} --schedule 1f1b --fault die:1 -T 300").exits(3)
     for rank in range(4):
         for r in schedules(f"pipeline {SHORT} --fault swap:{rank} -n 1", (7,)).values():

@@ -279,8 +279,8 @@ static bb_status add_verdict(const struct bb_differences *d, const struct tally 
 					 : "all results are too noisy");
 		return BB_EBACKEND;
 	}
-	bb_strbuf_addf(out, "Verdict: not slower by more than %g%%: %zu of %zu results\n",
-		       100 * tolerance, d->n - t->of[UNCLEAR], d->n);
+	bb_strbuf_addf(out, "Verdict: not slower by more than %g%%: %zu of %zu result%s\n",
+		       100 * tolerance, d->n - t->of[UNCLEAR], d->n, bb_plural((long long)d->n));
 	return BB_OK;
 }
 

@@ -36,9 +36,11 @@ bb_status bb_collective_check_matrices(const struct bb_collective_options *a, in
 	char size[BB_UNIT_TEXT], room[BB_UNIT_TEXT];
 
 	if (m->n > 0 && (size_t)group_max > m->nranks)
-		return bb_fail(error, BB_EUSAGE,
-			       "the matrices of %.200s are for %zu ranks, and there are %d",
-			       a->matrix_file, m->nranks, group_max);
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--matrix %.200s: it is for %zu rank%s, and there are %d; give fewer ranks "
+			"or a larger matrix",
+			a->matrix_file, m->nranks, bb_plural((long long)m->nranks), group_max);
 	for (size_t k = 0; k < m->n; k++) {
 		const uint64_t bytes = bb_matrices_busiest(m, k, first);
 
