@@ -21,7 +21,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 24u
+#define BB_BACKEND_ABI 25u
 
 struct bb_cluster; /* topology/cluster.h */
 
@@ -61,6 +61,14 @@ struct bb_listener {
 /* How buffers are registered with the library before they are used (GPUs). */
 enum bb_registration { BB_REGISTER_NONE, BB_REGISTER_LOCAL, BB_REGISTER_SYMMETRIC };
 
+/* By which of CUDA's handles a process maps GPU memory of another. Fabric handles also reach other
+   hosts. */
+enum bb_handles {
+	BB_HANDLES_AUTO, /* fabric, if the run has several hosts and the GPU supports them */
+	BB_HANDLES_IPC,
+	BB_HANDLES_FABRIC
+};
+
 /* All zeros: the default. */
 struct bb_backend_config {
 	double link_rate;    /* bytes per second of every ordered pair of ranks; 0: not paced */
@@ -93,6 +101,7 @@ struct bb_backend_config {
 	int device_blocks; /* thread blocks of kernels on its device API; 0: the default */
 	int peers;         /* ranks that each rank exchanges messages with; 0: any number */
 	bool reached;      /* other ranks access buffers, over routes */
+	enum bb_handles handles; /* if REACHED */
 	/* No collectives and messages are called, so their library may be missing. */
 	bool library_optional;
 	bool default_stream; /* the main queue is the device's default stream */
@@ -131,6 +140,9 @@ struct bb_location {
 	char bus[16];  /* "0000:3b:00" of a GPU; host: package, NUMA node and core */
 	char uuid[33]; /* of a GPU, or of its part (MIG), in hexadecimal; empty: it has none */
 	char name[64]; /* "Intel(R) Xeon(R) Processor" */
+	/* Kind of CUDA's handles by which other processes map its memory: "ipc", "fabric"; empty:
+	   they do not. */
+	char handle[8];
 };
 
 /* *LOCATION = this process on this host, all else zero. */

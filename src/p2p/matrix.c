@@ -62,8 +62,25 @@ static bool begin_matrices(struct matrix *m, const struct bb_run_record *run)
 	return true;
 }
 
+/* The kind of handles by which processes map memory of each other; NULL: they do not. */
+static const char *handles_of(const struct bb_rank_infos *infos)
+{
+	const char *handles = NULL;
+
+	for (size_t i = 0; i < infos->n; i++) {
+		const char *handle = infos->ranks[i].location.handle;
+
+		if (handles && strcmp(handles, handle) != 0)
+			return "ipc or fabric";
+		if (handle[0])
+			handles = handle;
+	}
+	return handles;
+}
+
 static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
+	const char *const handles = handles_of(&run->ranks);
 	struct bb_strbuf *out = &sink->out;
 
 	if (!begin_matrices(of(sink), run))
@@ -73,6 +90,8 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 		bb_strbuf_add(out, "# The pair of a GPU and its host\n");
 	if (run->library_p2p)
 		bb_strbuf_addf(out, "# P2P of the library: %s\n", run->library_p2p);
+	if (handles)
+		bb_strbuf_addf(out, "# Handles of GPU memory between processes: %s\n", handles);
 	if (run->topology)
 		bb_strbuf_addf(out, "# topology: %s\n", run->topology);
 	if (run->pair_ranks)

@@ -33,6 +33,8 @@ static const char *const direction_names[] = {
 	[BB_ALL_TO_ONE] = "all-to-one",         [BB_ONE_TO_ALL] = "one-to-all",
 	[BB_BOTH_DIRECTIONS] = "both",          [BB_ALL_DIRECTIONS] = "all",
 	[BB_ALL_DIRECTIONS + 1] = NULL};
+static const char *const handles_names[] = {
+	[BB_HANDLES_AUTO] = "auto", [BB_HANDLES_IPC] = "ipc", [BB_HANDLES_FABRIC] = "fabric", NULL};
 static const char *const findings_names[] = {"report", "fail", NULL};
 
 #define BB_OPTIONS struct bb_pair_options
@@ -105,6 +107,7 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 			       "give --direction both",
 			       o->fault_text);
 	o->config.reached = o->config.library_optional = true;
+	o->config.handles = (enum bb_handles)settings->handles;
 	status = bb_child_find(&settings->child, error);
 	if (status == BB_OK && settings->child) {
 		/* The parent judges and writes the results. */

@@ -49,6 +49,11 @@ enum bb_findings_choice { BB_FINDINGS_REPORT, BB_FINDINGS_FAIL };
 	OPTION(CHOICE, p2p, "p2p", 0, "both",                                                      \
 	       "on: one end accesses the peer's memory; off: data is staged between them",         \
 	       .choices = p2p_names, .section = "Pairs", .usual = true)
+#define BB_HANDLES_OPTION(OPTION)                                                                  \
+	OPTION(CHOICE, handles, "handles", 0, "auto",                                              \
+	       "between processes: CUDA's IPC handles, within a host, or fabric handles, which "   \
+	       "also reach other hosts; auto: fabric with several hosts, if the GPU has them",     \
+	       .choices = handles_names, .gpu_only = true)
 #define BB_FINDINGS_OPTION(OPTION)                                                                 \
 	OPTION(CHOICE, findings, "findings", 0, "report",                                          \
 	       "fail: exit with status 7 if anything looks wrong", .choices = findings_names,      \
@@ -59,15 +64,17 @@ enum bb_findings_choice { BB_FINDINGS_REPORT, BB_FINDINGS_FAIL };
 	       "one direction, both at once, or both: one measurement of each; all other ranks "   \
 	       "to one, one to all others; all: all four",                                         \
 	       .choices = direction_names, .usual = true)                                          \
+	BB_HANDLES_OPTION(OPTION)                                                                  \
 	BB_FINDINGS_OPTION(OPTION)
 #define BB_LATENCY_OPTIONS(OPTION, COMMON)                                                         \
 	BB_P2P_OPTION(OPTION)                                                                      \
+	BB_HANDLES_OPTION(OPTION)                                                                  \
 	BB_FINDINGS_OPTION(OPTION)                                                                 \
 	COMMON("iters", 'n', "1000", "samples per pair, of 50 round trips each", .min = 1,         \
 	       .max = MAX_ITERS, .usual = true)
 
-/* P2P is an enum bb_p2p_choice, DIRECTIONS an enum bb_direction or bb_direction_choice, FINDINGS an
-   enum bb_findings_choice. */
+/* P2P is an enum bb_p2p_choice, HANDLES an enum bb_handles, DIRECTIONS an enum bb_direction or
+   bb_direction_choice, FINDINGS an enum bb_findings_choice. */
 struct bb_pair_options {
 	BB_OPTION_MEMBERS(BB_BANDWIDTH_OPTIONS) /* those of latency are among them */
 
@@ -100,6 +107,9 @@ struct bb_pair_options {
 	FIELD(STRING, path, "", "path between the two ends")                                       \
 	FIELD(STRING, route, "", "route of the bytes, or kind of work on memory: see --list")      \
 	FIELD(STRING, p2p, "", "on: one end accesses the other's memory; off: data is staged")     \
+	FIELD(STRING, handle, "",                                                                  \
+	      "kind of CUDA's handle by which the end that moves the bytes has mapped memory of "  \
+	      "another process: ipc or fabric; null: none")                                        \
 	FIELD(STRING, actor, "", "end that moves the bytes: target, source or both")               \
 	FIELD(STRING, direction, "",                                                               \
 	      "unidirectional; bidirectional: sum of both directions at once; all-to-one, "        \

@@ -82,6 +82,21 @@ static void fill_ends(const struct bb_pairs *pairs, int from, int to, char path[
 	r->to_numa = b->numa < 0 ? BB_ABSENT : b->numa;
 }
 
+/* The kind of handle by which one end has mapped the other's memory; NULL: both are in one process,
+   or a library moves the bytes. */
+static const char *handle_of(const struct bb_pairs *pairs, const struct bb_cell *cell, int from,
+			     int to)
+{
+	const struct bb_location *a = &pairs->run->infos[from].location;
+	const struct bb_location *b = &pairs->run->infos[to].location;
+	const struct bb_location *mapped = cell->route->actor == BB_BY_SOURCE ? b : a;
+
+	if (!cell->route->direct || cell->route->switched || !mapped->handle[0] ||
+	    (a->pid == b->pid && strcmp(a->host, b->host) == 0))
+		return NULL;
+	return mapped->handle;
+}
+
 static void fill_route(const struct bb_cell *cell, struct bb_pair_record *r)
 {
 	static const char *const actors[] = {
@@ -166,6 +181,7 @@ static bb_status deliver_pair(struct bb_engine *engine, const struct bb_cell *ce
 	bb_record_init(&bb_record_pair, &r);
 	fill_ends(pairs, from, to, path, &r);
 	fill_route(cell, &r);
+	r.handle = handle_of(pairs, cell, from, to);
 	fill_times(cell, part, &r);
 	add_wrong(&r, part_of(pairs, parts, to, from));
 	if (cell->bidirectional)
@@ -189,6 +205,9 @@ static void fill_hub(const struct bb_pairs *pairs, const struct bb_cell *cell, i
 		if (peer != hub) {
 			bb_pair_path(pairs, in ? peer : hub, in ? hub : peer, other);
 			alike = alike && strcmp(path, other) == 0;
+			if (!r->handle)
+				r->handle =
+					handle_of(pairs, cell, in ? peer : hub, in ? hub : peer);
 		}
 	r->path = alike ? path : "several";
 	if (in) {

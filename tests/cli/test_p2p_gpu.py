@@ -165,21 +165,113 @@ def staged_between_processes():
     equal(set(skipped), set(DIRECT), "skipped without it")
 
 
+def on_two_hosts(line, other=None, **env):
+    """{kind: [record…]} of two processes whose hosts have different names. OTHER: variables of the second."""
+    elsewhere = ["unshare", "--user", "--map-root-user", "--uts", "sh", "-c", 'hostname elsewhere && exec "$@"', "sh"]
+    if kit.execute([*elsewhere, "true"]).code != 0:
+        raise kit.Skipped("no second host on this machine: unshare cannot give a process a host name of its own")
+    name, *rest = line.split()
+    words = [gpus.built(name + "_perf"), "--backend", "nccl", *rest, "--json", "-"]
+    settings = [f"{name}={value}" for name, value in {"BUSBENCH_FAKE_FIRST": "1", **(other or {})}.items()]
+    with gpus.shared() as shared:
+        first, second = ["mpirun", "-np", "1", *words], ["-np", "1", *elsewhere, "env", *settings, *words]
+        result = mpi.Job([*first, ":", *second], {**shared, **env}).finish().exits(0)
+    result.require("fake: " not in result.err, "something was not let go")
+    return {"skip": [], **result.by_kind()}
+
+
+def between_processes(found):
+    return {(r["route"], r["from"], r["to"], r["handle"], r.get("wrong")) for r in found["pair"] if r["from"] != r["to"]}
+
+
+@test
+def fabric_handles_reach_other_hosts():
+    """Copy engines, kernels and round trips between two hosts, in memory that each maps of the other."""
+    found = on_two_hosts("p2p_bandwidth -b 64 -e 5M -f 9999 -n 1", BUSBENCH_FAKE_FABRIC="1")
+    both = {(0, 1), (1, 0)}
+    wanted = {(route, *ends, "fabric", 0) for route in DIRECT for ends in both} | {("send", *ends, None, 0) for ends in both}
+    equal(between_processes(found), wanted, "pairs")
+    equal({(r["algorithm"], r["reason"]) for r in found["skip"]}, {("staged", "0 <-> 1: the GPUs are in different hosts")}, "skipped")
+    found = on_two_hosts("p2p_latency -n 3", BUSBENCH_FAKE_FABRIC="1")
+    equal({(r["route"], r["handle"]) for r in found["pair"]}, {("word", "fabric"), ("copy", "fabric")}, "round trips")
+    line = "p2p_bandwidth -g 2 -b 1K -e 1K -n 1 --direction all-to-one"
+    found = on_two_hosts(line, {"BUSBENCH_FAKE_FIRST": "2"}, BUSBENCH_FAKE_FABRIC="1")
+    equal({(r["route"], r["to"], r["handle"]) for r in found["pair"]},
+          {(route, to, handle) for route, handle in (("write", "fabric"), ("write-kernel", "fabric"), ("send", None)) for to in range(4)},
+          "all to one")
+
+
+@test
+def no_fabric_handles():
+    """Between hosts the reason is given, and nothing else is used in their place."""
+    line = "p2p_bandwidth -b 64 -e 64 -n 1 --p2p on"
+    has, domain = {"BUSBENCH_FAKE_FABRIC": "1"}, {"BUSBENCH_FAKE_DOMAIN": "1"}
+    for words, env, other, why in (
+        ("", {}, {}, "HANDLE_TYPE_FABRIC_SUPPORTED"),
+        ("", has, {"BUSBENCH_FAKE_FABRIC": "0"}, "HANDLE_TYPE_FABRIC_SUPPORTED"),
+        ("", {**has, "BUSBENCH_FAKE_IMEX": "0"}, {}, "/dev/nvidia-caps-imex-channels"),
+        ("", has, domain, "different NVLink domains"),
+        (" --handles ipc", has, {}, "the GPUs are in different hosts"),
+    ):
+        found = on_two_hosts(line + words, other, **env)
+        equal({r["route"] for r in found["pair"] if r["from"] != r["to"]}, {"send"}, f"routes with {words} {env} {other}")
+        equal({r["algorithm"] for r in found["skip"]}, set(DIRECT), "skipped")
+        for r in found["skip"]:
+            expect(why in r["reason"], r["reason"])
+
+
+@test
+def kinds_of_handles():
+    """Within a host IPC handles are used, and fabric ones on request alone; never one in place of the other."""
+    line = "-b 64 -e 64 -n 1 --p2p on"
+    for words, env, handle in (
+        ("", {"BUSBENCH_FAKE_FABRIC": "1"}, "ipc"),
+        (" --handles ipc", {}, "ipc"),
+        (" --handles fabric", {"BUSBENCH_FAKE_FABRIC": "1"}, "fabric"),
+    ):
+        with gpus.shared() as shared:
+            result = mpi.Job(words_of(2, line + words), {**shared, **env}).finish().exits(0)
+            result.prints(f"# Handles of GPU memory between processes: {handle}")
+            result.require("fake: " not in result.err, "something was not let go")
+    pairs, skipped = among_processes(2, line + " --handles fabric")
+    equal({p[0] for p in pairs}, {"send"}, "routes")
+    expect(all("HANDLE_TYPE_FABRIC_SUPPORTED" in why for why in skipped.values()), skipped)
+    found = records("p2p_bandwidth -g 2 -b 64 -e 64 -n 1 --handles fabric")
+    equal({r["handle"] for r in found["pair"]}, {None}, "handles within a process")
+
+
+@test
+def fabric_with_gpus_of_a_process():
+    """GPUs of a process access each other's memory by its address, whatever handles it has."""
+    line = ["mpirun", "-np", "2", gpus.built("p2p_bandwidth_perf"), *"--backend nccl -g 2 -b 64 -e 64 -n 1 --json -".split()]
+    with gpus.shared() as shared:
+        result = mpi.Job([*line, "--handles", "fabric"], {**shared, "BUSBENCH_FAKE_FABRIC": "1"}).finish().exits(0)
+    result.require("fake: " not in result.err, "something was not let go")
+    for r in result.by_kind()["pair"]:
+        apart = r["from"] // 2 != r["to"] // 2 and r["route"] in DIRECT
+        equal((r["handle"], r["wrong"]), ("fabric" if apart else None, 0), f"{r['route']} {r['from']} -> {r['to']}")
+
+
+@test(full=True)
+def fabric_fails():
+    """Each call of the driver that makes or maps memory is named when it fails."""
+    for call in ("cuMemAddressReserve", "cuMemMap", "cuMemSetAccess", "cuMemRetainAllocationHandle"):
+        env = {"BUSBENCH_FAKE_FABRIC": "1", "BUSBENCH_FAKE_FAIL": f"{call}:1"}
+        with gpus.shared() as shared:
+            result = mpi.Job(words_of(2, "-b 64 -e 64 -n 1 --handles fabric"), {**shared, **env}).finish()
+        expect(result.code != 0, f"{call} failed unnoticed")
+        result.says(f"{call} failed in")
+
+
 @test(full=True)
 def staged_has_reasons():
     """Memory that cannot be pinned, or that is on another machine, is not shared."""
     pairs, skipped = among_processes(2, "-b 64 -e 64 -n 1 --p2p off", {"BUSBENCH_FAKE_PINS": "0"})
     equal({p[0] for p in pairs}, {"send"}, "routes")
     expect("cannot pin memory that processes share (cudaHostRegister)" in skipped["staged"], skipped)
-    elsewhere = ["unshare", "--user", "--map-root-user", "--uts", "sh", "-c", 'hostname elsewhere && exec "$@"', "sh"]
-    if kit.execute([*elsewhere, "true"]).code != 0:
-        raise kit.Skipped("no second host on this machine: unshare cannot give a process a host name of its own")
-    words = words_of(1, "-b 64 -e 64 -n 1 --json -")[3:]
-    with gpus.shared() as shared:
-        # NCCL believes in one host, but memory does not.
-        line = ["mpirun", "-np", "1", *words, ":", "-np", "1", *elsewhere, "env", "BUSBENCH_FAKE_FIRST=1", *words]
-        result = mpi.Job(line, {**shared, "NCCL_HOSTID": "same"}).finish().exits(0)
-    skipped = {r["algorithm"]: r["reason"] for r in map(json.loads, result.out.splitlines()) if r["kind"] == "skip"}
+    # NCCL believes in one host, but memory does not.
+    found = on_two_hosts("p2p_bandwidth -b 64 -e 64 -n 1", NCCL_HOSTID="same")
+    skipped = {r["algorithm"]: r["reason"] for r in found["skip"]}
     equal({reason for reason in skipped.values()}, {"0 <-> 1: the GPUs are in different hosts"}, "reasons")
     equal(set(skipped), {*DIRECT, "staged"}, "skipped")
 

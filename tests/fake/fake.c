@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#define MOST_FUNCTIONS 96
+#define MOST_FUNCTIONS 128
 #define NAME 48
 #define NOTICED_SECONDS 2.0 /* a failure, at the latest */
 #define POLLED_NS 50000     /* between looks at what other processes do */
@@ -76,11 +76,20 @@ void fake_fail(const char *function, int call)
 /* cudaSetDevice makes one on the device that it names; the others only ask. */
 static bool makes_context(const char *function)
 {
-	static const char *const without[] = {
-		"cudaGetDeviceCount",      "cudaGetDevice",         "cudaSetDevice",
-		"cudaGetDeviceProperties", "cudaRuntimeGetVersion", "cudaDriverGetVersion",
-		"cudaDeviceGetAttribute",  "cudaDeviceGetPCIBusId", "cudaDeviceGetByPCIBusId",
-		"cudaDeviceCanAccessPeer", "ncclGetVersion",        "ncclGetUniqueId"};
+	static const char *const without[] = {"cudaGetDeviceCount",
+					      "cudaGetDevice",
+					      "cudaSetDevice",
+					      "cudaGetDeviceProperties",
+					      "cudaRuntimeGetVersion",
+					      "cudaDriverGetVersion",
+					      "cudaDeviceGetAttribute",
+					      "cudaDeviceGetPCIBusId",
+					      "cudaDeviceGetByPCIBusId",
+					      "cudaDeviceCanAccessPeer",
+					      "ncclGetVersion",
+					      "ncclGetUniqueId",
+					      "cuDeviceGet",
+					      "cuDeviceGetAttribute"};
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (strcmp(function, without[i]) == 0)
@@ -239,6 +248,31 @@ __attribute__((destructor)) static void end(void)
 		fprintf(stderr, "fake: not let go: %s\n", text);
 	if (fake_misuse())
 		fprintf(stderr, "fake: %s\n", fake_misuse());
+}
+
+/* ---- errors ------------------------------------------------------------------------ */
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+	switch (error) {
+	case cudaSuccess:
+		return "no error";
+	case cudaErrorNoDevice:
+		return "no CUDA-capable device is detected";
+	case cudaErrorInsufficientDriver:
+		return "CUDA driver version is insufficient for CUDA runtime version";
+	case cudaErrorMemoryAllocation:
+		return "out of memory";
+	default:
+		return "unknown error";
+	}
+}
+
+const char *cudaGetErrorName(cudaError_t error)
+{
+	return error == cudaErrorNoDevice             ? "cudaErrorNoDevice"
+	       : error == cudaErrorInsufficientDriver ? "cudaErrorInsufficientDriver"
+						      : "cudaErrorUnknown";
 }
 
 /* ---- waiting ----------------------------------------------------------------------- */

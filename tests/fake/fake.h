@@ -5,10 +5,11 @@
  * backend uses is there. Several processes share a communicator if all are given the same file to
  * share memory in.
  *
- *   fake.c          which call is to fail, what was not let go
+ *   fake.c          which call is to fail, what was not let go, the texts of errors
  *   fake_region.c   memory that several processes share
  *   fake_stream.c   streams, events, graphs
  *   fake_cuda.c     devices, memory, copies, kernels
+ *   fake_driver.c   memory with fabric handles
  *   fake_library.c  how the backend finds the library
  *   fake_comm.c     communicators
  *   fake_known.c    operations, registered memory and device parts of communicators
@@ -27,6 +28,8 @@
  * BUSBENCH_FAKE_DEVICE=1 says on stderr for how many barriers a device part is made;
  * BUSBENCH_FAKE_LSA=N: kernels of a rank reach the memory of N ranks;
  * BUSBENCH_FAKE_PEERS=0: no GPU reaches another's memory;
+ * BUSBENCH_FAKE_FABRIC=1: memory has fabric handles; BUSBENCH_FAKE_IMEX=0: the process has no
+ * channel for them; BUSBENCH_FAKE_DOMAIN=N: processes import handles of those with the same N;
  * BUSBENCH_FAKE_PINS=0: memory of the host cannot be pinned in place;
  * BUSBENCH_FAKE_NCCL=0: there is no NCCL;
  * BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail;
@@ -162,6 +165,13 @@ int fake_card(int gpu);    /* which of the machine's cards that is part of */
 /* Memory of the thread's device. False: there is no more; it is not there. */
 bool fake_take_memory(void **at, size_t bytes);
 bool fake_give_memory(void *at);
+/* The same at an address where ORIGIN is mapped; removing it returns its bytes, 0: it is not there.
+   The origin of memory, NULL where nothing is mapped, and AT's OFFSET in it. */
+void fake_add_memory(void *at, size_t bytes, void *origin);
+size_t fake_remove_memory(void *at);
+void *fake_memory_origin(const void *at, size_t *offset);
+/* The address of AT in all processes (fake_driver.c): that in the region, where it is mapped. */
+const void *fake_everywhere(const void *at);
 
 /* A communicator gets to know memory (1) or forgets it (-1). */
 void fake_known(const void *at, int change);

@@ -16,7 +16,8 @@ struct block {
 	char *at;
 	size_t bytes;
 	int device;
-	int known; /* to communicators */
+	int known;    /* to communicators */
+	void *origin; /* what is mapped there; NULL: the memory was allocated as it is */
 };
 
 static struct {
@@ -150,7 +151,6 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int ordin
 
 static struct block **find_in(struct block **link, const void *at)
 {
-
 	while (*link &&
 	       ((const char *)at < (*link)->at || (const char *)at >= (*link)->at + (*link)->bytes))
 		link = &(*link)->next;
@@ -162,52 +162,68 @@ static struct block **find(const void *at)
 	return find_in(&memory.blocks, at);
 }
 
-static bool is_pinned(const void *at)
+static bool is_in(struct block **blocks, const void *at)
 {
 	bool is;
 
 	pthread_mutex_lock(&memory.lock);
-	is = *find_in(&memory.pinned, at) != NULL;
+	is = *find_in(blocks, at) != NULL;
 	pthread_mutex_unlock(&memory.lock);
 	return is;
+}
+
+static bool is_pinned(const void *at)
+{
+	return is_in(&memory.pinned, at);
 }
 
 static bool is_device(const void *at)
 {
-	bool is;
-
-	pthread_mutex_lock(&memory.lock);
-	is = *find(at) != NULL;
-	pthread_mutex_unlock(&memory.lock);
-	return is;
+	return is_in(&memory.blocks, at);
 }
 
-bool fake_take_memory(void **at, size_t bytes)
+void fake_add_memory(void *at, size_t bytes, void *origin)
 {
 	struct block *block = calloc(1, sizeof(*block));
 
 	if (!block)
 		abort();
-	block->bytes = bytes ? bytes : 1;
-	block->device = device;
-	block->at = fake_alloc(block->bytes);
-	if (!block->at) {
-		free(block);
-		return false;
-	}
-	memset(block->at, POISON, block->bytes);
-	*at = block->at;
+	*block = (struct block){.at = at, .bytes = bytes, .device = device, .origin = origin};
 	fake_made(FAKE_MEMORY);
 	pthread_mutex_lock(&memory.lock);
 	block->next = memory.blocks;
 	memory.blocks = block;
 	pthread_mutex_unlock(&memory.lock);
+}
+
+void *fake_memory_origin(const void *at, size_t *offset)
+{
+	const struct block *block;
+	void *origin;
+
+	pthread_mutex_lock(&memory.lock);
+	block = *find(at);
+	origin = block ? block->origin : NULL;
+	*offset = block ? (size_t)((const char *)at - block->at) : 0;
+	pthread_mutex_unlock(&memory.lock);
+	return origin;
+}
+
+bool fake_take_memory(void **at, size_t bytes)
+{
+	bytes = bytes ? bytes : 1;
+	*at = fake_alloc(bytes);
+	if (!*at)
+		return false;
+	memset(*at, POISON, bytes);
+	fake_add_memory(*at, bytes, NULL);
 	return true;
 }
 
-bool fake_give_memory(void *at)
+size_t fake_remove_memory(void *at)
 {
 	struct block **link, *block;
+	size_t bytes;
 	int known = 0;
 
 	fake_settle(); /* as CUDA does */
@@ -223,33 +239,43 @@ bool fake_give_memory(void *at)
 	if (known > 0 && !fake_is_failing())
 		fake_misused("memory is let go that %d communicators know", known);
 	if (!block || block->at != at)
-		return false;
-	fake_free(block->at, block->bytes);
+		return 0;
+	bytes = block->bytes;
 	free(block);
 	fake_let_go(FAKE_MEMORY);
-	return true;
+	return bytes;
+}
+
+bool fake_give_memory(void *at)
+{
+	const size_t bytes = fake_remove_memory(at);
+
+	if (bytes > 0)
+		fake_free(at, bytes);
+	return bytes > 0;
+}
+
+static void forget(struct block **blocks, bool pinned)
+{
+	while (*blocks) {
+		struct block *block = *blocks;
+
+		*blocks = block->next;
+		if (pinned)
+			free(block->at);
+		else
+			fake_free(block->at, block->bytes);
+		free(block);
+		fake_let_go(FAKE_MEMORY);
+	}
 }
 
 void fake_forget_memory(void)
 {
 	fake_settle_ended();
 	pthread_mutex_lock(&memory.lock);
-	while (memory.blocks) {
-		struct block *block = memory.blocks;
-
-		memory.blocks = block->next;
-		fake_free(block->at, block->bytes);
-		free(block);
-		fake_let_go(FAKE_MEMORY);
-	}
-	while (memory.pinned) {
-		struct block *block = memory.pinned;
-
-		memory.pinned = block->next;
-		free(block->at);
-		free(block);
-		fake_let_go(FAKE_MEMORY);
-	}
+	forget(&memory.blocks, false);
+	forget(&memory.pinned, true);
 	pthread_mutex_unlock(&memory.lock);
 }
 
@@ -550,29 +576,4 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
 	FAKE_CUDA();
 	return fake_issue(stream, &(struct fake_task){
 					  .run = do_host_call, .bytes = sizeof(h), .payload = &h});
-}
-
-/* ---- errors ------------------------------------------------------------------------ */
-
-const char *cudaGetErrorString(cudaError_t error)
-{
-	switch (error) {
-	case cudaSuccess:
-		return "no error";
-	case cudaErrorNoDevice:
-		return "no CUDA-capable device is detected";
-	case cudaErrorInsufficientDriver:
-		return "CUDA driver version is insufficient for CUDA runtime version";
-	case cudaErrorMemoryAllocation:
-		return "out of memory";
-	default:
-		return "unknown error";
-	}
-}
-
-const char *cudaGetErrorName(cudaError_t error)
-{
-	return error == cudaErrorNoDevice             ? "cudaErrorNoDevice"
-	       : error == cudaErrorInsufficientDriver ? "cudaErrorInsufficientDriver"
-						      : "cudaErrorUnknown";
 }

@@ -15,3 +15,11 @@ bb_status bb_nccl_library_find(struct bb_nccl_library *library, struct bb_error 
 #undef TAKE
 	return BB_OK;
 }
+
+bool bb_nccl_driver_find(struct bb_nccl_driver *driver)
+{
+#define TAKE(name) driver->name = name;
+	BB_NCCL_DRIVER_FUNCTIONS(TAKE)
+#undef TAKE
+	return true;
+}

@@ -410,8 +410,12 @@ static ncclResult_t collect(const char *function, struct fake_call call, ncclCom
 static struct fake_call moving(enum fake_kind kind, const void *in, void *out, size_t count,
 			       ncclDataType_t type, int root)
 {
-	return (struct fake_call){
-		.kind = kind, .in = in, .out = out, .count = count, .type = type, .root = root};
+	return (struct fake_call){.kind = kind,
+				  .in = fake_everywhere(in),
+				  .out = out,
+				  .count = count,
+				  .type = type,
+				  .root = root};
 }
 
 static struct fake_call reducing(enum fake_kind kind, const void *in, void *out, size_t count,
@@ -499,8 +503,10 @@ static ncclResult_t mail(const char *function, struct letter letter, ncclDataTyp
 ncclResult_t ncclSend(const void *data, size_t count, ncclDataType_t type, int peer,
 		      ncclComm_t comm, cudaStream_t stream)
 {
-	return mail(__func__, (struct letter){true, peer, (void *)data, fake_bytes(count, type)},
-		    type, comm, stream);
+	return mail(
+		__func__,
+		(struct letter){true, peer, (void *)fake_everywhere(data), fake_bytes(count, type)},
+		type, comm, stream);
 }
 
 ncclResult_t ncclRecv(void *data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,

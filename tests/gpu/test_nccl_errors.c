@@ -22,7 +22,7 @@
 #define N 3
 #define COUNT 100
 #define BYTES ((size_t)4 * N * COUNT)
-#define MOST_FUNCTIONS 96
+#define MOST_FUNCTIONS 128
 
 struct world {
 	struct meeting meeting;

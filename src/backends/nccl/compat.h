@@ -9,6 +9,7 @@
 #ifndef BB_BACKENDS_NCCL_COMPAT_H
 #define BB_BACKENDS_NCCL_COMPAT_H
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -166,6 +167,22 @@ ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *devic
 	BB_NCCL_ALLTOALL_FUNCTIONS(FUNCTION)                                                       \
 	BB_NCCL_DEVICE_FUNCTIONS(FUNCTION)
 
+/* FUNCTION(name) of CUDA's driver: mapped memory and its handles. */
+#define BB_NCCL_DRIVER_FUNCTIONS(FUNCTION)                                                         \
+	FUNCTION(cuDeviceGet)                                                                      \
+	FUNCTION(cuDeviceGetAttribute)                                                             \
+	FUNCTION(cuMemAddressFree)                                                                 \
+	FUNCTION(cuMemAddressReserve)                                                              \
+	FUNCTION(cuMemCreate)                                                                      \
+	FUNCTION(cuMemExportToShareableHandle)                                                     \
+	FUNCTION(cuMemGetAllocationGranularity)                                                    \
+	FUNCTION(cuMemImportFromShareableHandle)                                                   \
+	FUNCTION(cuMemMap)                                                                         \
+	FUNCTION(cuMemRelease)                                                                     \
+	FUNCTION(cuMemRetainAllocationHandle)                                                      \
+	FUNCTION(cuMemSetAccess)                                                                   \
+	FUNCTION(cuMemUnmap)
+
 /* In C++ no member may be named as the function that its type names. */
 #ifndef __cplusplus
 
@@ -174,6 +191,13 @@ struct bb_nccl_library {
 	int version; /* 0: it is not usable */
 #define BB_NCCL_POINTER(since, name) __typeof__(name) *name;
 	BB_NCCL_FUNCTIONS(BB_NCCL_POINTER)
+#undef BB_NCCL_POINTER
+};
+
+/* CUDA's driver, which is loaded where a GPU is used. */
+struct bb_nccl_driver {
+#define BB_NCCL_POINTER(name) __typeof__(name) *name;
+	BB_NCCL_DRIVER_FUNCTIONS(BB_NCCL_POINTER)
 #undef BB_NCCL_POINTER
 };
 

@@ -1,6 +1,7 @@
 /*
  * Finding NCCL: by the dynamic linker, then in NCCL_HOME, CUDA's folders and Python's packages. The
- * first file that loads is used, and stays loaded until the process ends.
+ * first file that loads is used, and stays loaded until the process ends. CUDA's driver is where
+ * the dynamic linker looks.
  */
 #include "backends/nccl/nccl.h"
 
@@ -15,6 +16,7 @@
 #ifndef BB_NCCL_FILE
 #define BB_NCCL_FILE "libnccl.so.2" /* tests define a name that no machine has */
 #endif
+#define DRIVER_FILE "libcuda.so.1"
 #define CUDA_FOLDERS "/usr/local/cuda*"
 #define SHOWN 80 /* characters of a path that an error shows */
 
@@ -158,4 +160,15 @@ bb_status bb_nccl_library_find(struct bb_nccl_library *library, struct bb_error 
 			       "the " BB_NCCL_FILE " that was found is not NCCL: it lacks "
 			       "ncclGetVersion or ncclGetErrorString");
 	return BB_OK;
+}
+
+bool bb_nccl_driver_find(struct bb_nccl_driver *driver)
+{
+	void *const handle = dlopen(DRIVER_FILE, RTLD_NOW | RTLD_LOCAL);
+	bool complete = handle != NULL;
+
+#define RESOLVE(name) complete = complete && bb_nccl_resolve(handle, #name, &driver->name);
+	BB_NCCL_DRIVER_FUNCTIONS(RESOLVE)
+#undef RESOLVE
+	return complete;
 }

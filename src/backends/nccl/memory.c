@@ -13,8 +13,8 @@
 
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
 
-/* Buffers that other processes map come from cudaMalloc: cudaIpcGetMemHandle refuses memory of
-   ncclMemAlloc. */
+/* Buffers that other processes map come from bb_nccl_device_alloc: cudaIpcGetMemHandle refuses
+   memory of ncclMemAlloc. */
 static bool is_library_memory(const struct bb_context *context)
 {
 	return !context->config.reached &&
@@ -23,25 +23,40 @@ static bool is_library_memory(const struct bb_context *context)
 
 #endif
 
-static bb_status device_alloc(struct bb_rank *rank, size_t bytes, void **base)
+bb_status bb_nccl_device_alloc(struct bb_rank *rank, size_t *bytes, void **at)
 {
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
-	if (is_library_memory(rank->context))
-		return BB_NCCL(rank, ncclMemAlloc(base, bytes));
-#endif
-	return BB_CUDA(rank, cudaMalloc(base, bytes));
+	return rank->fabric ? bb_nccl_fabric_alloc(rank, bytes, at)
+			    : BB_CUDA(rank, cudaMalloc(at, *bytes));
 }
 
-/* See BB_CUDA_FREE. */
-static bb_status device_free(struct bb_rank *rank, void *base)
+void bb_nccl_device_free(struct bb_rank *rank, void *at, size_t bytes)
 {
-	if (bb_nccl_aborted(rank->context))
-		return BB_OK;
+	if (rank->fabric)
+		bb_nccl_fabric_free(rank, at, bytes);
+	else
+		BB_CUDA_FREE(rank, cudaFree(at));
+}
+
+static bb_status buffer_alloc(struct bb_rank *rank, struct bb_nccl_memory *m)
+{
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
 	if (is_library_memory(rank->context))
-		return BB_NCCL(rank, ncclMemFree(base));
+		return BB_NCCL(rank, ncclMemAlloc(&m->base, m->bytes));
 #endif
-	return BB_CUDA(rank, cudaFree(base));
+	return bb_nccl_device_alloc(rank, &m->bytes, &m->base);
+}
+
+static void buffer_free(struct bb_rank *rank, const struct bb_nccl_memory *m)
+{
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
+	if (is_library_memory(rank->context)) {
+		bb_nccl_ignore(bb_nccl_aborted(rank->context)
+				       ? BB_OK
+				       : BB_NCCL(rank, ncclMemFree(m->base)));
+		return;
+	}
+#endif
+	bb_nccl_device_free(rank, m->base, m->bytes);
 }
 
 struct bb_nccl_memory **bb_nccl_memory_link(struct bb_rank *rank, const void *at)
@@ -62,7 +77,7 @@ bb_status bb_nccl_alloc(struct bb_rank *rank, size_t bytes, void **memory)
 	if (!m)
 		return bb_no_memory(rank->context->error, "a rank");
 	m->bytes = bytes + ALIGNMENT;
-	BB_TRY(status, device_alloc(rank, m->bytes, &m->base), failed);
+	BB_TRY(status, buffer_alloc(rank, m), failed);
 	m->next = rank->memories;
 	rank->memories = m;
 	*memory = (void *)(((uintptr_t)m->base + ALIGNMENT - 1) & ~(ALIGNMENT - 1));
@@ -82,7 +97,7 @@ void bb_nccl_release(struct bb_rank *rank, void *memory, size_t bytes)
 	for (struct bb_group *g = rank->groups; g; g = g->next)
 		bb_nccl_deregister(g, m);
 	*link = m->next;
-	bb_nccl_ignore(device_free(rank, m->base));
+	buffer_free(rank, m);
 	free(m);
 }
 

@@ -284,7 +284,8 @@ static void nccl_detach(struct bb_rank *rank)
 	bb_nccl_halt_close(rank);
 	bb_nccl_health_close(rank);
 	if (rank->scratch)
-		BB_CUDA_FREE(rank, cudaFree(rank->scratch));
+		bb_nccl_device_free(rank, rank->scratch, rank->scratch_bytes);
+	free(rank->fabric);
 	if (rank->main && !rank->context->config.default_stream)
 		bb_nccl_ignore(BB_CUDA(rank, cudaStreamDestroy(rank->main)));
 	free(rank);
@@ -333,8 +334,6 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 			     struct bb_error *error)
 {
 	struct bb_rank *r = calloc(1, sizeof(*r));
-	const size_t scratch =
-		bb_nccl_scratch_flags(context) + (size_t)context->world.nranks * BB_SCRATCH_FLAG;
 	bb_status status;
 
 	if (!r)
@@ -349,13 +348,20 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 	BB_TRY(status, BB_CUDA(r, cudaSetDevice(r->device)), failed);
 	BB_TRY(status, read_device(r), failed);
 	bb_nccl_health_open(r);
+	BB_TRY(status, bb_nccl_fabric_open(r), failed);
+	if (context->config.reached && context->world.nprocs > 1)
+		snprintf(r->location.handle, sizeof(r->location.handle), "%s",
+			 r->fabric ? "fabric" : "ipc");
 	if (!context->config.default_stream)
 		BB_TRY(status,
 		       BB_CUDA(r, cudaStreamCreateWithFlags(&r->main, cudaStreamNonBlocking)),
 		       failed);
 	BB_TRY(status, bb_nccl_peers_open(r), failed);
-	BB_TRY(status, BB_CUDA(r, cudaMalloc((void **)&r->scratch, scratch)), failed);
-	BB_TRY(status, BB_CUDA(r, cudaMemsetAsync(r->scratch, 0, scratch, r->main)), failed);
+	r->scratch_bytes =
+		bb_nccl_scratch_flags(context) + (size_t)context->world.nranks * BB_SCRATCH_FLAG;
+	BB_TRY(status, bb_nccl_device_alloc(r, &r->scratch_bytes, (void **)&r->scratch), failed);
+	BB_TRY(status, BB_CUDA(r, cudaMemsetAsync(r->scratch, 0, r->scratch_bytes, r->main)),
+	       failed);
 	*rank = r;
 	return BB_OK;
 failed:

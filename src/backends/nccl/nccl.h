@@ -14,12 +14,13 @@
  *   health.c    state and counters of the GPUs, by NVML
  *   gemm.c      matrix products by cuBLAS (cublas_api.h)
  *   peers.c     access to the memory of other ranks
+ *   fabric.c    fabric handles of memory, which also reach other hosts
  *   routes.c    routes between two ranks
  *   staged.c    the route through host memory
  *   spaces.c    measuring memory
  *   check.h     calls of CUDA and NCCL, and reports of their failures
  *   compat.h    differences between versions
- *   library.c   finding NCCL
+ *   library.c   finding NCCL and CUDA's driver
  *   versions.c  the version and usable features of the NCCL that was found
  *   kernels.h   kernels: patterns.cu, reductions.cu, works.cu, transfers.cu; all use pieces.cuh
  *
@@ -80,6 +81,14 @@ struct bb_nccl_staging {
 	uint64_t file;  /* its inode */
 };
 
+/* Why a rank's memory has no fabric handles. */
+enum bb_nccl_obstacle {
+	BB_NCCL_NO_OBSTACLE, /* it has */
+	BB_NCCL_NOT_USED,
+	BB_NCCL_NOT_SUPPORTED,
+	BB_NCCL_NO_CHANNEL
+};
+
 struct bb_rank {
 	struct bb_context *context;
 	const struct bb_nccl_library *nccl; /* the context's */
@@ -98,7 +107,10 @@ struct bb_rank {
 	cudaStream_t main;
 	struct bb_group *groups; /* open groups; the world is the last */
 	struct bb_nccl_memory *memories;
-	char *scratch;              /* small device buffer, see BB_SCRATCH_TABLE */
+	char *scratch; /* small device buffer, see BB_SCRATCH_TABLE */
+	size_t scratch_bytes;
+	struct bb_nccl_fabric *fabric; /* NULL: OBSTACLE says why */
+	enum bb_nccl_obstacle obstacle;
 	bool batched;               /* between batch_begin and batch_end */
 	bool grouping;              /* ncclGroupStart has been called */
 	struct bb_nccl_peer *peers; /* of all ranks */
@@ -155,6 +167,8 @@ void bb_nccl_version_text(int code, char text[BB_NCCL_VERSION_TEXT]);
 BB_MUST bb_status bb_nccl_library_open(struct bb_nccl_library *library, struct bb_error *error);
 /* The same (library.c) without reading the version, which stays as it is. */
 BB_MUST bb_status bb_nccl_library_find(struct bb_nccl_library *library, struct bb_error *error);
+/* Find CUDA's driver; returns false if it lacks a function (library.c). */
+bool bb_nccl_driver_find(struct bb_nccl_driver *driver);
 /* *FUNCTION, a pointer to a function, = symbol NAME of HANDLE, or NULL and false. */
 bool bb_nccl_resolve(void *handle, const char *name, void *function);
 /* Called before NCCL is: BB_EBACKEND with the reason unless all ranks have a usable one. */
@@ -180,6 +194,9 @@ struct bb_nccl_registration {
 	void *handle; /* NULL: NCCL accepted the buffer without registering it */
 };
 
+/* *AT = device memory that other processes can map, with *BYTES, which may become more. */
+BB_MUST bb_status bb_nccl_device_alloc(struct bb_rank *rank, size_t *bytes, void **at);
+void bb_nccl_device_free(struct bb_rank *rank, void *at, size_t bytes);
 BB_MUST bb_status bb_nccl_alloc(struct bb_rank *rank, size_t bytes, void **memory);
 void bb_nccl_release(struct bb_rank *rank, void *memory, size_t bytes);
 /* The link to the buffer of RANK that holds address AT, or to NULL. */
@@ -214,7 +231,9 @@ struct bb_nccl_peer {
 	int reached;     /* number of its buffers that are mapped */
 	const char *why; /* why its memory cannot be accessed; NULL: it can */
 	char *scratch;   /* address of its scratch buffer for this rank */
-	uint32_t pings;  /* pings exchanged so far */
+	size_t scratch_bytes;
+	bool by_fabric; /* its memory is mapped by fabric handles */
+	uint32_t pings; /* pings exchanged so far */
 	/* In another process: lanes to it and back, and why the processes cannot share host memory;
 	   NULL: they can. */
 	struct bb_nccl_lane *lanes;
@@ -226,6 +245,7 @@ struct bb_nccl_mapped {
 	struct bb_nccl_mapped *next;
 	char *at;
 	void *base;
+	size_t bytes; /* from BASE on */
 };
 
 BB_MUST bb_status bb_nccl_peers_open(struct bb_rank *rank);
@@ -236,6 +256,30 @@ BB_MUST bb_status bb_nccl_share(struct bb_rank *rank, void *memory, size_t bytes
 BB_MUST bb_status bb_nccl_reach(struct bb_group *group, int peer, const struct bb_token *token,
 				void **theirs, struct bb_error *error);
 void bb_nccl_unreach(struct bb_group *group, int peer, void *theirs);
+
+/* ---- fabric handles (fabric.c) -------------------------------------------------------- */
+
+#define BB_NCCL_HANDLE_BYTES 64 /* of a fabric handle, and of an IPC handle */
+
+/* Called once rank->device is set. rank->fabric stays NULL, and rank->obstacle says why, unless the
+   rank's memory is to have fabric handles and can. */
+BB_MUST bb_status bb_nccl_fabric_open(struct bb_rank *rank);
+/* Why another rank cannot map memory of a rank with this OBSTACLE; it is not BB_NCCL_NO_OBSTACLE.
+ */
+const char *bb_nccl_obstacle_text(enum bb_nccl_obstacle obstacle);
+/* For ranks with rank->fabric. *AT = memory of *BYTES, rounded up, that the process's GPUs access
+   and that has a handle. */
+BB_MUST bb_status bb_nccl_fabric_alloc(struct bb_rank *rank, size_t *bytes, void **at);
+/* Free such memory, or unmap imported memory. */
+void bb_nccl_fabric_free(struct bb_rank *rank, void *at, size_t bytes);
+/* *HANDLE = that of the memory at AT. */
+BB_MUST bb_status bb_nccl_fabric_export(struct bb_rank *rank, void *at,
+					unsigned char handle[BB_NCCL_HANDLE_BYTES]);
+/* *AT = BYTES of another process's memory for this rank's GPU; or *WHY = why HANDLE cannot be
+   imported. */
+BB_MUST bb_status bb_nccl_fabric_import(struct bb_rank *rank,
+					const unsigned char handle[BB_NCCL_HANDLE_BYTES],
+					size_t bytes, void **at, const char **why);
 
 /* ---- routes (routes.c) --------------------------------------------------------------- */
 

@@ -23,6 +23,7 @@ static const struct bb_payload_field info_fields[] = {
 	BB_PAYLOAD_FIELD("the bus", BB_PAYLOAD_TEXT, struct bb_rank_info, location.bus),
 	BB_PAYLOAD_FIELD("the UUID", BB_PAYLOAD_TEXT, struct bb_rank_info, location.uuid),
 	BB_PAYLOAD_FIELD("the name", BB_PAYLOAD_TEXT, struct bb_rank_info, location.name),
+	BB_PAYLOAD_FIELD("the handle", BB_PAYLOAD_TEXT, struct bb_rank_info, location.handle),
 	BB_PAYLOAD_FIELD("the group", BB_PAYLOAD_ANY, struct bb_rank_info, group),
 	{.name = NULL}};
 static const struct bb_payload info_table = {"a location", sizeof(struct bb_rank_info), info_fields,
