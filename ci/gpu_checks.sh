@@ -263,10 +263,10 @@ forced_on_all() {
 	perf "$1" -g "$GPUS" --algo "$2" "${SIZES[@]}" --json - && ran_as_forced
 }
 
-# Two processes on one GPU copy from each other's memory through CUDA's handles.
-ipc() {
-	processes 2 "$BIN/p2p_bandwidth_perf" --backend nccl --p2p on --direction unidirectional "${PAIRS[@]}" --json - || return
-	grep -Eq '"kind":"pair".*("from":0,"to":1|"from":1,"to":0).*"route":"read"' "$TEMP/out" && return
+# handles KIND: two processes on one GPU copy from each other's memory through such handles of CUDA.
+handles() {
+	processes 2 "$BIN/p2p_bandwidth_perf" --backend nccl --handles "$1" --p2p on --direction unidirectional "${PAIRS[@]}" --json - || return
+	grep -Eq '"kind":"pair".*("from":0,"to":1|"from":1,"to":0).*"route":"read".*"handle":"'"$1"'"' "$TEMP/out" && return
 	because "no process read the other's memory: $(skip_reason)"
 	return 5
 }
@@ -296,7 +296,8 @@ list_memory() {
 }
 
 list_pairs() {
-	check pairs "2 processes on 1 GPU: CUDA IPC" memory ipc
+	check pairs "2 processes on 1 GPU: CUDA IPC" memory handles ipc
+	check pairs "2 processes on 1 GPU: fabric handles" memory handles fabric
 	check pairs "several GPUs: bandwidth" "several memory" perf p2p_bandwidth -g "$GPUS" "${PAIRS[@]}"
 	check pairs "several GPUs: latency" "several memory" perf p2p_latency -g "$GPUS" "${PINGS[@]}"
 }

@@ -75,7 +75,7 @@ def checked(words, env=None, where=None, backend=None):
     """Runs the check of a bundle. Returns its result, its records by kind, and its log."""
     program = os.path.join(where or bundle(), "ci", "gpu_check.sh")
     with tempfile.TemporaryDirectory() as folder:
-        given = {"GPU_CHECK_BACKEND": backend or stand_ins(), "BUSBENCH_FAKE_GPUS": "1", **(env or {})}
+        given = {"GPU_CHECK_BACKEND": backend or stand_ins(), "BUSBENCH_FAKE_GPUS": "1", "BUSBENCH_FAKE_FABRIC": "1", **(env or {})}
         result = execute([program, "-o", folder, "-t", str(kit.LIMIT), *words], given)
         with open(os.path.join(folder, "records.jsonl"), encoding="utf-8") as file:
             found = [json.loads(line) for line in file]
@@ -190,6 +190,7 @@ WITHOUT_NCCL = (
     "several GPUs: bandwidth",
     "several GPUs: latency",
     "2 processes on 1 GPU: CUDA IPC",
+    "2 processes on 1 GPU: fabric handles",
     "1 GPU: ZeRO, all stages",
     "1 GPU: one rank of 64 under ZeRO",
     "memory and patterns",
