@@ -486,8 +486,13 @@ out:
 static bb_status group_add(struct bb_rank *rank, const int *members, int n, struct bb_group **group,
 			   struct bb_error *error)
 {
-	struct bb_group *g = calloc(1, sizeof(*g));
+	const int me = bb_member_index(members, n, rank->rank);
+	struct bb_group *g;
 
+	if (me < 0)
+		return bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
+			       rank->rank);
+	g = calloc(1, sizeof(*g));
 	if (g)
 		g->members = calloc((size_t)n, sizeof(*g->members));
 	if (!g || !g->members) {
@@ -497,53 +502,43 @@ static bb_status group_add(struct bb_rank *rank, const int *members, int n, stru
 	memcpy(g->members, members, (size_t)n * sizeof(*members));
 	g->rank = rank;
 	g->n = n;
-	g->me = bb_member_index(members, n, rank->rank);
-	if (g->me < 0) {
-		free(g->members);
-		free(g);
-		return bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
-			       rank->rank);
-	}
+	g->me = me;
 	g->next = rank->groups;
 	rank->groups = g;
 	*group = g;
 	return BB_OK;
 }
 
-static bb_status close_failed(struct bb_group **group, bb_status status)
+/* *GROUP = the world if it is the first of all ranks; else CREATE makes its communicator. */
+static bb_status group_make(struct bb_rank *rank, const int *members, int n,
+			    bb_status (*create)(struct bb_group *group,
+						const struct bb_group *world),
+			    struct bb_group **group, struct bb_error *error)
 {
-	if (status == BB_OK)
-		return BB_OK;
-	bb_nccl_group_close(*group);
-	*group = NULL;
+	const struct bb_group *const world = world_of(rank);
+	bb_status status;
+
+	BB_TRY(status, group_add(rank, members, n, group, error), out);
+	status = n == rank->context->world.nranks && !world ? comm_create_world(*group)
+							    : part_open(*group, world, create);
+	if (status != BB_OK) {
+		bb_nccl_group_close(*group);
+		*group = NULL;
+	}
+out:
 	return status;
 }
 
 bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, int n,
 			     struct bb_group **group, struct bb_error *error)
 {
-	const struct bb_group *const world = world_of(rank);
-	bb_status status;
-
-	BB_TRY(status, group_add(rank, members, n, group, error), out);
-	status = n == rank->context->world.nranks && !world
-			 ? comm_create_world(*group)
-			 : part_open(*group, world, comm_create_part);
-	status = close_failed(group, status);
-out:
-	return status;
+	return group_make(rank, members, n, comm_create_part, group, error);
 }
 
 bb_status bb_nccl_split(struct bb_rank *rank, const int *members, int n, struct bb_group **group,
 			struct bb_error *error)
 {
-	const struct bb_group *const world = world_of(rank);
-	bb_status status;
-
-	BB_TRY(status, group_add(rank, members, n, group, error), out);
-	status = close_failed(group, part_open(*group, world, comm_split));
-out:
-	return status;
+	return group_make(rank, members, n, comm_split, group, error);
 }
 
 void bb_nccl_group_close(struct bb_group *group)

@@ -258,24 +258,24 @@ static bb_status message_send(struct bb_group *group, struct bb_queue *queue, co
 			      const void *data, size_t bytes)
 {
 	const cudaStream_t stream = bb_nccl_stream(group->rank, queue);
-	const bb_status status = message_check(group, queue);
+	bb_status status = message_check(group, queue);
 
-	if (status != BB_OK)
-		return queue_keep(queue, status);
-	return queue_keep(queue, BB_NCCL(group->rank, ncclSend(data, bytes, ncclInt8, *peer,
-							       group->comm, stream)));
+	if (status == BB_OK)
+		status = BB_NCCL(group->rank,
+				 ncclSend(data, bytes, ncclInt8, *peer, group->comm, stream));
+	return queue_keep(queue, status);
 }
 
 static bb_status message_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
 			      size_t bytes)
 {
 	const cudaStream_t stream = bb_nccl_stream(group->rank, queue);
-	const bb_status status = message_check(group, queue);
+	bb_status status = message_check(group, queue);
 
-	if (status != BB_OK)
-		return queue_keep(queue, status);
-	return queue_keep(queue, BB_NCCL(group->rank, ncclRecv(data, bytes, ncclInt8, peer,
-							       group->comm, stream)));
+	if (status == BB_OK)
+		status = BB_NCCL(group->rank,
+				 ncclRecv(data, bytes, ncclInt8, peer, group->comm, stream));
+	return queue_keep(queue, status);
 }
 
 const struct bb_messages bb_nccl_messages = {.send = message_send, .recv = message_recv};
