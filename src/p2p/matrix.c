@@ -70,10 +70,11 @@ static const char *handles_of(const struct bb_rank_infos *infos)
 	for (size_t i = 0; i < infos->n; i++) {
 		const char *handle = infos->ranks[i].location.handle;
 
+		if (!handle[0])
+			continue;
 		if (handles && strcmp(handles, handle) != 0)
 			return "ipc or fabric";
-		if (handle[0])
-			handles = handle;
+		handles = handle;
 	}
 	return handles;
 }

@@ -233,6 +233,9 @@ def kinds_of_handles():
             result = mpi.Job(words_of(2, line + words), {**shared, **env}).finish().exits(0)
             result.prints(f"# Handles of GPU memory between processes: {handle}")
             result.require("fake: " not in result.err, "something was not let go")
+    with gpus.shared() as shared:
+        result = mpi.Job(words_of(2, line + " --handles fabric"), shared).finish().exits(0)
+        result.require("Handles of GPU memory" not in result.out, "handles are named that nobody uses")
     pairs, skipped = among_processes(2, line + " --handles fabric")
     equal({p[0] for p in pairs}, {"send"}, "routes")
     expect(all("HANDLE_TYPE_FABRIC_SUPPORTED" in why for why in skipped.values()), skipped)

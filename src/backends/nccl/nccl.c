@@ -349,7 +349,8 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 	BB_TRY(status, read_device(r), failed);
 	bb_nccl_health_open(r);
 	BB_TRY(status, bb_nccl_fabric_open(r), failed);
-	if (context->config.reached && context->world.nprocs > 1)
+	if (context->config.reached && context->world.nprocs > 1 &&
+	    (r->fabric || context->config.handles != BB_HANDLES_FABRIC))
 		snprintf(r->location.handle, sizeof(r->location.handle), "%s",
 			 r->fabric ? "fabric" : "ipc");
 	if (!context->config.default_stream)
