@@ -119,7 +119,6 @@ struct bb_calibration {
 	size_t nerrors, error_room;
 	size_t others;        /* results of what is not fitted */
 	bool is_table;        /* of nccl-tests, not records */
-	bool nccl;            /* the records being read are of nccl: plain names are NCCL's */
 	struct bb_claims run; /* of the records being read: what all of their results share */
 	size_t cut, far;      /* rows that end before their numbers; times far from the model */
 	size_t unlike;        /* results outside the interval of unseen machines */

@@ -29,8 +29,8 @@ struct bb_cost bb_cost_of(const struct bb_algorithm *schedule, const struct bb_s
 	};
 }
 
-/* The schedule of LINE; NULL: none, or a library's own algorithm, or a model of one. */
-static const struct bb_algorithm *schedule_of(const char *line, bool nccl)
+/* The schedule of LINE of RUN; NULL: none, or a library's own algorithm, or a model of one. */
+static const struct bb_algorithm *schedule_of(const struct bb_claims *run, const char *line)
 {
 	const struct bb_collective *collective;
 	char name[WORD], algorithm[WORD], library[WORD];
@@ -43,8 +43,8 @@ static const struct bb_algorithm *schedule_of(const char *line, bool nccl)
 	collective = bb_collective_find(name);
 	if (strncmp(own, BB_OWN, strlen(BB_OWN)) == 0)
 		own = bb_algorithm_own(own);
-	else if (nccl)
-		return NULL;
+	else if (strcmp(run->backend, "nccl") == 0)
+		return NULL; /* a plain name is NCCL's */
 	return collective ? bb_algorithm_find(collective, own) : NULL;
 }
 
@@ -64,14 +64,14 @@ bool bb_calibration_samples(struct bb_point *p, const char *line)
 }
 
 /* Read a result into POINT. False: it is not the result of a schedule among several ranks. */
-static bool read_point(const char *line, bool nccl, struct bb_point *point)
+static bool read_point(const struct bb_claims *run, const char *line, struct bb_point *point)
 {
 	struct bb_shape shape = {.nranks = 0};
 	double count, ranks, time, chunk = 0;
 	char dtype[WORD];
 	enum bb_dtype type;
 
-	*point = (struct bb_point){.schedule = schedule_of(line, nccl)};
+	*point = (struct bb_point){.schedule = schedule_of(run, line)};
 	if (!point->schedule || (point->schedule->collective->flags & BB_VARIABLE) ||
 	    !bb_json_find_number(line, "count", &count) ||
 	    !bb_json_find_number(line, "nranks", &ranks) ||
@@ -105,7 +105,6 @@ static void run_read(struct bb_calibration *c, const char *line)
 	double cores;
 
 	bb_calibration_run(&c->run, line);
-	c->nccl = strcmp(c->run.backend, "nccl") == 0;
 	if (bb_json_find_number(line, "cores", &cores) && cores >= 1)
 		c->model.cores = cores < RANKS_MOST ? (int)cores : RANKS_MOST;
 }
@@ -121,7 +120,7 @@ static bb_status line_read(struct bb_calibration *c, const char *line, struct bb
 		run_read(c, line);
 	else if (strcmp(kind, "result") == 0 && c->cluster)
 		return bb_calibration_record(c, &c->run, line, error);
-	else if (strcmp(kind, "result") == 0 && !read_point(line, c->nccl, &point))
+	else if (strcmp(kind, "result") == 0 && !read_point(&c->run, line, &point))
 		c->others++;
 	else if (strcmp(kind, "result") == 0 && !bb_calibration_add(c, &point))
 		return bb_no_memory(error, "records");

@@ -210,11 +210,6 @@ static double fill_share(const struct view *v)
 	return v->bytes < v->c->fill_most ? sqrt(v->bytes / v->c->fill_most) : 1;
 }
 
-static double least(double a, double b)
-{
-	return a < b ? a : b;
-}
-
 /* ---- rings ---------------------------------------------------------------------------------- */
 
 static double ring_steps(const struct bb_collective *collective, int n)
@@ -252,8 +247,8 @@ static double ring_reach(const struct view *v, const struct bb_collective *colle
 	if (v->tuned)
 		return bus;
 	if (is_gather(collective) && v->m->nodes > 1)
-		bus = least(bus, v->c->ring_gather_part * through_net(v, 1, v->m->taper.ring));
-	return v->m->wide ? least(bus, v->c->ring_wide_part * v->link) : bus;
+		bus = fmin(bus, v->c->ring_gather_part * through_net(v, 1, v->m->taper.ring));
+	return v->m->wide ? fmin(bus, v->c->ring_wide_part * v->link) : bus;
 }
 
 /* The flags of LL128 cost a part of the slowest link's rate; the measured limit is that of NVLink.
@@ -262,9 +257,9 @@ static double ring_ll128_bus(const struct view *v, double bus)
 {
 	const struct bb_nccl_constants *c = v->c;
 
-	bus = least(c->ring_ll128_part * bus, v->channels * c->ring_ll128_channel[v->span]);
+	bus = fmin(c->ring_ll128_part * bus, v->channels * c->ring_ll128_channel[v->span]);
 	return v->tuned || c->ring_ll128_share == 0 ? bus
-						    : least(bus, c->ring_ll128_share * v->link);
+						    : fmin(bus, c->ring_ll128_share * v->link);
 }
 
 static double ring_bus(const struct view *v, const struct bb_collective *collective,
@@ -274,7 +269,7 @@ static double ring_bus(const struct view *v, const struct bb_collective *collect
 	const double bus = ring_reach(v, collective);
 
 	if (protocol == BB_NCCL_LL)
-		return least(ll_most(v), c->ring_ll_part * bus);
+		return fmin(ll_most(v), c->ring_ll_part * bus);
 	if (protocol == BB_NCCL_LL128)
 		return ring_ll128_bus(v, bus);
 	return bus;
@@ -324,25 +319,24 @@ static double tree_share(const struct view *v, enum bb_nccl_protocol protocol, i
 static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
 {
 	const struct bb_nccl_constants *c = v->c;
-	const double bus =
-		least(c->tree_part * through_node(v, tree_crossings(v), v->m->taper.tree),
-		      v->channels * c->tree_channel[v->span]);
+	const double bus = fmin(c->tree_part * through_node(v, tree_crossings(v), v->m->taper.tree),
+				v->channels * c->tree_channel[v->span]);
 
 	/* With one GPU on a node NCCL finds no better pattern than a plain tree. */
 	const double pattern = v->tuned && v->gpus == 1 ? c->tree_plain_part : 1;
 
 	if (protocol == BB_NCCL_LL)
-		return pattern * least(c->tree_ll_part * bus, ll_most(v));
+		return pattern * fmin(c->tree_ll_part * bus, ll_most(v));
 	if (protocol == BB_NCCL_LL128)
-		return pattern * least(bus * c->tree_ll128_part[v->span],
-				       v->channels * c->tree_ll128_channel[v->span]);
+		return pattern * fmin(bus * c->tree_ll128_part[v->span],
+				      v->channels * c->tree_ll128_channel[v->span]);
 	return pattern * bus;
 }
 
 /* The measured excess of a hop over the network above NCCL's constants. */
 static double tree_net_more(const struct view *v)
 {
-	return v->tuned ? 0 : v->c->tree_net_more * least(1, sqrt(v->bytes / v->c->tree_net_whole));
+	return v->tuned ? 0 : v->c->tree_net_more * fmin(1, sqrt(v->bytes / v->c->tree_net_whole));
 }
 
 static double tree_time(const struct view *v, enum bb_nccl_protocol protocol)
@@ -372,7 +366,7 @@ static double wide_fill(const struct view *v)
 /* The rate of a GPU's links; RATE is that of a few GPUs with all of their links. */
 static double nvls_rate(const struct view *v, double rate)
 {
-	rate *= least(1, v->m->gpu_rate / fmax(v->m->node_fault, 1) / v->c->nvls_link);
+	rate *= fmin(1, v->m->gpu_rate / fmax(v->m->node_fault, 1) / v->c->nvls_link);
 	return is_wide(v) ? rate * v->c->nvls_wide_rate / v->c->nvls_rate : rate;
 }
 
@@ -398,13 +392,13 @@ static double nvlstree_tuned(const struct view *v)
 	const double inside_node = 2 * v->link * c->nvls_share * spread;
 	const double latency = c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLSTREE][BB_NCCL_SIMPLE] +
 			       2 * v->levels * between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE);
-	double bus = least(inside_node, through_net(v, tree_crossings(v), 1));
+	double bus = fmin(inside_node, through_net(v, tree_crossings(v), 1));
 
 	if (c->before)
 		return latency +
 		       v->bytes / (c->nvlstree_part_before *
-				   least(v->link, through_net(v, 2 * tree_crossings(v), 1)));
-	bus = least(bus, c->nvls_channels * c->nvlstree_channel[v->span - 1]);
+				   fmin(v->link, through_net(v, 2 * tree_crossings(v), 1)));
+	bus = fmin(bus, c->nvls_channels * c->nvlstree_channel[v->span - 1]);
 	if (c->nvlstree_by_size > 0 && v->m->x86)
 		bus *= tree_share(v, BB_NCCL_SIMPLE, BB_NCCL_TREE_SIZES);
 	return latency + v->bytes * 2 * (n - 1) / n / bus;
@@ -417,8 +411,8 @@ static double nvlstree_time(const struct view *v)
 
 	if (v->tuned)
 		return nvlstree_tuned(v);
-	rate = least(nvls_rate(v, c->nvlstree_rate) / (1 + 1 / v->gpus),
-		     through_net(v, 2 * tree_crossings(v), v->m->taper.tree));
+	rate = fmin(nvls_rate(v, c->nvlstree_rate) / (1 + 1 / v->gpus),
+		    through_net(v, 2 * tree_crossings(v), v->m->taper.tree));
 	return c->nvls_base +
 	       2 * v->levels * (between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) + tree_net_more(v)) +
 	       v->bytes / rate + (wide_fill(v) + v->levels * v->m->net_fill) * fill_share(v);

@@ -28,12 +28,6 @@ static inline double bb_noise_factor(const struct bb_link_model *links, uint64_t
 	return exp(links->noise * sqrt(-2 * log(u)) * cos(2 * M_PI * v));
 }
 
-/* Seconds that BYTES take to enter a link. */
-static inline double bb_link_entry(const struct bb_link_model *links, double bytes)
-{
-	return links->rate > 0 ? bytes / links->rate : 0;
-}
-
 /* The rank in the world of MEMBER of a group. */
 static inline int bb_link_member(const struct bb_link_model *links, int member)
 {
@@ -90,14 +84,16 @@ static inline struct bb_fabric_route bb_link_route(const struct bb_link_model *l
 	return route;
 }
 
-/* Seconds that BYTES occupy a port at SECOND_PER_BYTE. On identical links equal to bb_link_entry,
-   bit for bit. */
+/* Seconds that BYTES occupy a port, or take to enter a link, at SECOND_PER_BYTE. On identical links
+   they are bytes over the rate, bit for bit. */
 static inline double bb_route_entry(const struct bb_link_model *links, double second_per_byte,
 				    double bytes)
 {
 	if (links->fabric)
 		return bb_fabric_overhead(links->fabric, bytes) + bytes * second_per_byte;
-	return links->slow_link.factor > 0 ? bytes * second_per_byte : bb_link_entry(links, bytes);
+	if (links->slow_link.factor > 0)
+		return bytes * second_per_byte;
+	return links->rate > 0 ? bytes / links->rate : 0;
 }
 
 /* Report to links->pace, once every few thousand ranks, that DONE of ALL rounds of N ranks are
