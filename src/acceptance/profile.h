@@ -46,10 +46,9 @@ struct bb_source {
 	char *copy, *bound, *topology, *cluster, *link, *reference, *baseline, *rule;
 	/* Read from it: */
 	enum bb_source_kind kind;
-	double percent;     /* of copy, bound or topology, as a fraction */
-	enum bb_bound what; /* of topology */
-	double GBps;        /* of topology and reference: the expectation */
-	char origin[512];   /* as a sentence, with source and date if known */
+	double percent;   /* of copy, bound or topology, as a fraction */
+	double GBps;      /* of topology and reference: the expectation */
+	char origin[512]; /* as a sentence, with source and date if known */
 };
 
 enum bb_gate_kind { BB_GATE_VALUE, BB_GATE_NO_DIP, BB_GATE_CROSSOVER };
