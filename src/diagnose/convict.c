@@ -134,11 +134,8 @@ static struct bb_tally count_rounds(const struct confirmation *t, const struct r
 static double limit_find(const struct confirmation *t, const struct reading *h, double tolerance)
 {
 	const size_t n = collect_controls(t, h, -1);
-	const double rare = bb_upper(t->values, n, BB_RARE);
 
-	for (size_t i = 0; i < n; i++)
-		t->values[i] = fabs(t->values[i]);
-	return bb_slow_from(tolerance, 1.4826 * bb_low_median(t->values, n), rare);
+	return bb_slow_from(bb_tolerated(tolerance), bb_noise_of(t->values, n));
 }
 
 /* Returns the typical time of RAIL: the median of the N values of the reference, or that of the

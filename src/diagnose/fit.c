@@ -28,6 +28,16 @@ double bb_upper(double *values, size_t n, double share)
 	return n > 0 ? values[(size_t)((1 - share) * ((double)n - 1))] : NAN;
 }
 
+struct bb_noise bb_noise_of(double *residuals, size_t n)
+{
+	struct bb_noise noise = {.rare = bb_upper(residuals, n, BB_RARE)};
+
+	for (size_t i = 0; i < n; i++)
+		residuals[i] = fabs(residuals[i]);
+	noise.sigma = 1.4826 * bb_low_median(residuals, n);
+	return noise;
+}
+
 /* ---- the fit ------------------------------------------------------------------------------ */
 
 static size_t port(const struct bb_polish *fit, int node, int rail)
@@ -112,12 +122,8 @@ static void settle_noise(struct bb_polish *fit, const struct bb_quantity *m, dou
 	for (struct bb_pairing at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
 		for (int k = 0; k < fit->rails; k++)
 			add_measured(scratch, &n, residual(fit, m, at.round, at.to, k));
-	if (n == 0)
-		return;
-	fit->rare = bb_upper(scratch, n, BB_RARE);
-	for (size_t i = 0; i < n; i++)
-		scratch[i] = fabs(scratch[i]);
-	fit->sigma = 1.4826 * bb_low_median(scratch, n);
+	if (n > 0)
+		fit->noise = bb_noise_of(scratch, n);
 }
 
 bb_status bb_polish_make(struct bb_polish *fit, const struct bb_quantity *m)

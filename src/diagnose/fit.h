@@ -65,13 +65,21 @@ void bb_quantity_subtract(const struct bb_quantity *m, float *log_s,
 
 #define BB_RARE 0.02
 
+/* The spread of residuals. */
+struct bb_noise {
+	double sigma; /* 1.4826 times their median absolute value */
+	double rare;  /* the value that the share BB_RARE of them exceeds */
+};
+
+/* The noise of N > 0 RESIDUALS, which are reordered and lose their signs. */
+struct bb_noise bb_noise_of(double *residuals, size_t n);
+
 struct bb_polish { /* zero-initialise */
 	int nodes, rails;
 	double *base; /* [rail] */
 	double *out;  /* [node * rails + rail]: logarithm of the excess of what it sends */
 	double *in;   /* the same of what it receives */
-	double sigma; /* of the noise: 1.4826 times the median absolute residual */
-	double rare;  /* residual that the share BB_RARE of the slowest exceeds */
+	struct bb_noise noise;
 };
 
 void bb_polish_free(struct bb_polish *fit);

@@ -60,7 +60,7 @@ bb_status bb_view_make(struct bb_view *view, const struct bb_quantity *m, double
 	if (status != BB_OK)
 		return status;
 	view->measured = *m;
-	view->limit = fmax(view->floor, bb_slow_from(tolerance, view->fit.sigma, view->fit.rare));
+	view->limit = fmax(view->floor, bb_slow_from(bb_tolerated(tolerance), view->fit.noise));
 	for (struct bb_pairing at = BB_BEFORE_FIRST; bb_rounds_next(m->rounds, &at);)
 		for (int k = 0; k < m->rails; k++)
 			bb_tally_count(&all, excess(view, at.round, at.to, k, true, true),
@@ -351,9 +351,6 @@ static void find_lateness(const float *waits, int steps, int ranks, double *late
    own median: a rank that is always late does not add to it. */
 static double late_from(const double *late, int steps, int ranks, double least, double *scratch)
 {
-	const size_t n = (size_t)steps * (size_t)ranks;
-	double sigma, rare;
-
 	for (int r = 0; r < ranks; r++) {
 		double *own = &scratch[(size_t)r * (size_t)steps], middle;
 
@@ -363,11 +360,7 @@ static double late_from(const double *late, int steps, int ranks, double least, 
 		for (int i = 0; i < steps; i++)
 			own[i] -= middle;
 	}
-	rare = bb_upper(scratch, n, BB_RARE);
-	for (size_t i = 0; i < n; i++)
-		scratch[i] = fabs(scratch[i]);
-	sigma = 1.4826 * bb_low_median(scratch, n);
-	return fmax(least, fmin(BB_SIGMAS * sigma, rare));
+	return bb_slow_from(least, bb_noise_of(scratch, (size_t)steps * (size_t)ranks));
 }
 
 static bb_status judge_rank(struct bb_verdicts *verdicts, const struct bb_tally *t, int rank,

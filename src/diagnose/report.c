@@ -479,7 +479,7 @@ static void add_summary(const struct bb_examiner *s, struct bb_strbuf *lines)
 		"%.0f%%; slow from %.3g and %.3g times that time\n",
 		BB_SMALL_BYTES, 1e6 * exp(bb_low_median(latency, rails)),
 		1e-9 * (double)s->diagnose->options.bytes / exp(bb_low_median(bandwidth, rails)),
-		100 * l->fit.sigma, 100 * b->fit.sigma, exp(l->limit), exp(b->limit));
+		100 * l->fit.noise.sigma, 100 * b->fit.noise.sigma, exp(l->limit), exp(b->limit));
 }
 
 static void add_crowded(const struct bb_examiner *s, struct bb_strbuf *lines)

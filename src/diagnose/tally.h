@@ -73,11 +73,11 @@ static inline bool bb_is_most(int rails, int all)
 	return rails >= BB_MOST_OF_RAILS * all;
 }
 
-/* The logarithm of the factor from which on something is slow. Heavy tails make a large sigma;
-   what is seldom among the healthy counts too. */
-static inline double bb_slow_from(double tolerance, double sigma, double rare)
+/* The excess from which on something is slow, at least LEAST. Heavy tails make a large sigma; what
+   is seldom among the healthy counts too. */
+static inline double bb_slow_from(double least, struct bb_noise noise)
 {
-	return fmax(bb_tolerated(tolerance), fmin(BB_SIGMAS * sigma, rare));
+	return fmax(least, fmin(BB_SIGMAS * noise.sigma, noise.rare));
 }
 
 /* By how much BASE of RAIL is above the lower median of all. */
