@@ -3,7 +3,7 @@
 import os
 
 from accept import Folder, acceptance
-from kit import ROOT, add, built, equal, execute, expect, test
+from kit import ROOT, add, built, equal, execute, expect, on_terminal, test
 
 LOGS_AT = os.path.join(ROOT, "tests", "logs")
 
@@ -356,3 +356,14 @@ def nothing_to_check():
     with Folder() as f:
         acceptance("check", f.write("cut", '{"schema":1,"kind":"run","run_id":"a"}\n{"schema":1,"kind":"resu')).exits(2).says(":2:")
         acceptance("check", f.write("log", log(8, 478, 1.75)), "--collective", "all_reduc").exits(2).says("did you mean \"all_reduce\"?")
+
+
+@test
+def lines_wrap_on_a_terminal():
+    """At words: the words stay the same, and only one that is wider than the terminal crosses its edge."""
+    words = [built("acceptance"), "check", os.path.join(LOGS_AT, "h100.txt")]
+    narrow, whole = on_terminal(60, words), execute(words).exits(0).out
+    equal(narrow.split(), whole.split(), "words")
+    expect(max(map(len, whole.splitlines())) > 100, "no line that must wrap")
+    wide = [line for line in narrow.splitlines() if len(line) > 60 and len(line.split()) > 1]
+    equal(wide, [], "lines that are too wide")
