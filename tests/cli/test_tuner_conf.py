@@ -105,3 +105,5 @@ def refused():
     gpus.run("alltoall -g 2 -b 8 -e 8 --backend nccl --tuner-conf x").exits(5).says("no algorithms to choose from for alltoall")
     line = "all_reduce -g 2 -b 8 -e 8 --backend nccl --tuner-conf /nowhere/x"
     gpus.run(line).exits(2).says("--tuner-conf: /nowhere/x cannot be written")
+    line = "all_reduce --backend sim --cluster hgx-h100:2 -b 8 -e 8 --json one --tuner-conf one"
+    kit.run(line, cwd=tempfile.gettempdir()).exits(2).says("--json and --tuner-conf both write one; give two files")

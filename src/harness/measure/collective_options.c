@@ -493,6 +493,9 @@ static bb_status check_skip(const struct bb_collective_options *a, const struct 
 static bb_status check_output(const struct bb_collective_options *a, const struct bb_options *o,
 			      bool writes, struct bb_error *error)
 {
+	const struct bb_output more[BB_MORE_OUTPUTS] = {
+		{"-J", a->output_file, o->output_folder, false},
+		{"--tuner-conf", a->tuner_conf, o->output_folder, false}};
 	const char *dot = a->output_file ? strrchr(a->output_file, '.') : NULL;
 
 	if (a->output_file && (!dot || strcasecmp(dot, ".json") != 0))
@@ -500,16 +503,12 @@ static bb_status check_output(const struct bb_collective_options *a, const struc
 			       "-J %s: the file name must end in .json (for other formats see "
 			       "--csv and --json)",
 			       a->output_file);
-	return bb_check_outputs(o, a->output_file, writes, error);
+	return bb_check_outputs(o, more, writes, error);
 }
 
 static bb_status check_tuner(const struct bb_collective_options *a, const struct bb_options *o,
-			     const struct bb_collective *collective, bool writes,
-			     struct bb_error *error)
+			     const struct bb_collective *collective, struct bb_error *error)
 {
-	const struct bb_output output = {
-		.option = "--tuner-conf", .path = a->tuner_conf, .folder = o->output_folder};
-
 	if (!a->tuner_conf)
 		return BB_OK;
 	if (!o->backend->library || !o->backend->library->listen)
@@ -521,7 +520,7 @@ static bb_status check_tuner(const struct bb_collective_options *a, const struct
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--tuner-conf: NCCL has no algorithms to choose from for %s",
 			       collective->name);
-	return writes ? bb_output_check(&output, error) : BB_OK;
+	return BB_OK;
 }
 
 bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
@@ -545,8 +544,8 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	}
 	BB_TRY(st, check_skip(a, o, error), out);
 	BB_TRY(st, check_op(a, collective, error), out);
+	BB_TRY(st, check_tuner(a, o, collective, error), out);
 	BB_TRY(st, check_output(a, o, e->launch.proc == 0, error), out);
-	BB_TRY(st, check_tuner(a, o, collective, e->launch.proc == 0, error), out);
 	BB_TRY(st, check_supported(a, o, error), out);
 	BB_TRY(st, resolve_device(a, error), out);
 	resolve_gpu(a, collective, o);

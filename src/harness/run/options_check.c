@@ -113,15 +113,17 @@ static bool same_file(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
-bb_status bb_check_outputs(const struct bb_options *o, const char *nccl_file, bool writes,
-			   struct bb_error *error)
+bb_status bb_check_outputs(const struct bb_options *o, const struct bb_output more[BB_MORE_OUTPUTS],
+			   bool writes, struct bb_error *error)
 {
-	const struct bb_output files[] = {{"--csv", o->csv_file, o->output_folder, false},
-					  {"--json", o->json_file, o->output_folder, false},
-					  {"-J", nccl_file, o->output_folder, false}};
+	struct bb_output files[2 + BB_MORE_OUTPUTS] = {
+		{"--csv", o->csv_file, o->output_folder, false},
+		{"--json", o->json_file, o->output_folder, false}};
 	bb_status st = BB_OK;
 
-	for (int i = 0; i < 3; i++) {
+	if (more)
+		memcpy(files + 2, more, BB_MORE_OUTPUTS * sizeof(*more));
+	for (int i = 0; i < 2 + BB_MORE_OUTPUTS; i++) {
 		if (!files[i].path)
 			continue;
 		if (writes)

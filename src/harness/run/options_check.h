@@ -23,11 +23,13 @@ bool bb_next_word(const char **list, char word[BB_WORD]);
 BB_MUST bb_status bb_check_rank(const char *flag, const char *text, int rank, int nranks,
 				const char *where, struct bb_error *error);
 
-/* Check that the output files of OPTIONS and -J (NULL: none) differ and, if this process WRITES
-   them, that they can be written. Only process 0 does; the hosts of others may not have the folder.
- */
-BB_MUST bb_status bb_check_outputs(const struct bb_options *options, const char *nccl_file,
-				   bool writes, struct bb_error *error);
+/* Check that the output files of OPTIONS and those of MORE (NULL: none; their path may be NULL)
+   differ and, if this process WRITES them, that they can be written. Only process 0 does; the hosts
+   of others may not have the folder. */
+#define BB_MORE_OUTPUTS 2
+BB_MUST bb_status bb_check_outputs(const struct bb_options *options,
+				   const struct bb_output more[BB_MORE_OUTPUTS], bool writes,
+				   struct bb_error *error);
 
 /* Read --fault. KNOWN has a bit for each kind that the benchmark supports; virtual time supports
    some more. BB_EUSAGE lists the forms of all kinds that are supported. */
