@@ -160,7 +160,6 @@ static bb_status open_arena(struct bb_session *s)
 		status = even_out(s, &bytes);
 	if (status != BB_OK)
 		return status;
-	s->arena.rank = s->engine.rank;
 	s->arena.bytes = bytes;
 	return bb_engine_alloc(&s->engine, bytes, (void **)&s->arena.memory);
 }

@@ -58,7 +58,6 @@ struct bb_layout {
 };
 
 struct bb_arena {
-	struct bb_rank *rank;
 	char *memory;
 	size_t bytes;
 };

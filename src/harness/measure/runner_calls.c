@@ -37,18 +37,30 @@ static void object_to_call(struct bb_runner *p, const struct bb_operation *o, in
 			 size, reason);
 }
 
-/* Objects unless NATIVE can run O in its group, which is open only for this question. */
-static bb_status judge_native(struct bb_runner *p, const struct bb_operation *o,
-			      const struct bb_native *native)
+/* The call of O, without buffers, by CHOICE. */
+static struct bb_call call_of(const struct bb_operation *o, int size,
+			      const struct bb_choice *choice)
 {
-	const int n = p->program->group_size(p->program, o->group);
-	const struct bb_call call = {
+	return (struct bb_call){
 		.collective = o->collective,
-		.native = native,
+		.schedule = choice->schedule,
+		.native = choice->native,
 		.dtype = o->dtype,
 		.op = o->op,
-		.shape = {.nranks = n, .root = o->root, .in_place = o->in_place, .count = o->count},
+		.shape = {.nranks = size,
+			  .root = o->root,
+			  .in_place = o->in_place,
+			  .count = o->count},
 	};
+}
+
+/* Objects unless the library can run O by CHOICE in its group, which is open only for this
+   question. */
+static bb_status judge_native(struct bb_runner *p, const struct bb_operation *o,
+			      const struct bb_choice *choice)
+{
+	const int n = p->program->group_size(p->program, o->group);
+	const struct bb_call call = call_of(o, n, choice);
 	struct bb_group *group;
 	const char *reason;
 	bb_status status = bb_runner_open_group(p, o->group, &group);
@@ -70,7 +82,8 @@ static bool stands_in(const struct bb_runner *p, const struct bb_choice *choice)
 
 #define KINDS_KEPT 8 /* judged collectives that are remembered */
 
-/* True if a collective like O was judged already. No backend refuses a size, so it does not count. */
+/* True if a collective like O was judged already. No backend refuses a size, so it does not count.
+ */
 static bool is_judged(struct bb_operation kinds[KINDS_KEPT], size_t *n, struct bb_operation o)
 {
 	o.count = 1;
@@ -101,14 +114,15 @@ bb_status bb_runner_judge_collectives(struct bb_runner *p, int rank)
 		if (reason)
 			object_to_call(p, &o, program->group_size(program, o.group), reason);
 		else if (choice.native && !stands_in(p, &choice))
-			status = judge_native(p, &o, choice.native);
+			status = judge_native(p, &o, &choice);
 	}
 	return status;
 }
 
 /* ---- groups ------------------------------------------------------------------------------ */
 
-/* True if this rank needs the group: alone in a group, only an out-of-place collective does work. */
+/* True if this rank needs the group: alone in a group, only an out-of-place collective does work.
+ */
 static bool is_needed(const struct bb_runner *p, int group)
 {
 	if (p->groups[group].place < 0)
@@ -182,15 +196,7 @@ bb_status bb_runner_settle(struct bb_runner *p, const struct bb_runner_group *g,
 		object_to_call(p, o, g->size, reason);
 		return BB_OK;
 	}
-	c->call = (struct bb_call){.collective = o->collective,
-				   .schedule = choice.schedule,
-				   .native = choice.native,
-				   .dtype = o->dtype,
-				   .op = o->op,
-				   .shape = {.nranks = g->size,
-					     .root = o->root,
-					     .in_place = o->in_place,
-					     .count = o->count}};
+	c->call = call_of(o, g->size, &choice);
 	p->names_native |= choice.native != NULL;
 	if (!choice.schedule && !choice.native)
 		status = p->backend->choose(g->handle, &c->call);
@@ -285,7 +291,6 @@ static bb_status open_arenas(struct bb_runner *p)
 
 		if (!arena->bytes)
 			continue;
-		arena->rank = p->rank;
 		status = p->backend->alloc(p->rank, arena->bytes, (void **)&arena->memory);
 		if (status != BB_OK)
 			return bb_fail(&p->run->error, status, "rank %d cannot allocate %zu bytes",
@@ -294,7 +299,8 @@ static bb_status open_arenas(struct bb_runner *p)
 	return status;
 }
 
-/* ---- preparing the library -------------------------------------------------------------------------- */
+/* ---- preparing the library
+ * -------------------------------------------------------------------------- */
 
 /*
  * All ranks together prepare a named algorithm (ready in backends/gpu.h), each for one group at a
