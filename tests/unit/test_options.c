@@ -406,7 +406,7 @@ static void test_alltoallv_environment(void **state)
 	assert_non_null(strstr(r.error.text, "their own sizes"));
 }
 
-/* A lesson is about one root and as much as can be read; -e and the like do not matter. */
+/* An explanation has one root and as many elements as can be read; -e and the like do not matter. */
 static void test_explain(void **state)
 {
 	struct bb_environment none = {.nccl_algo = NULL};
@@ -485,6 +485,9 @@ static void test_world(void **state)
 	error = (struct bb_error){0};
 	assert_int_equal(read_line(&r, "-r 2"), BB_OK);
 	assert_int_equal(check_world(&r, &bb_broadcast, &world, 2, &error), BB_EUSAGE);
+	error = (struct bb_error){0};
+	assert_int_equal(check_world(&r, &bb_broadcast, &world, 1, &error), BB_EUSAGE);
+	assert_non_null(strstr(error.text, "in the smallest group, of 1 rank; give 0"));
 	error = (struct bb_error){0};
 	assert_int_equal(read_line(&r, "--fault corrupt:4"), BB_OK);
 	assert_int_equal(check_world(&r, &bb_all_reduce, &world, 4, &error), BB_EUSAGE);

@@ -486,8 +486,8 @@ static bb_status check_skip(const struct bb_collective_options *a, const struct 
 	if (a->per_iter_skip < o->iters)
 		return BB_OK;
 	return bb_fail(error, BB_EUSAGE,
-		       "-K %lld leaves nothing of -n %lld iterations; give 0 … %lld",
-		       (long long)a->per_iter_skip, (long long)o->iters, (long long)o->iters - 1);
+		       "-K %lld leaves none of -n %lld iterations; give less than -n",
+		       (long long)a->per_iter_skip, (long long)o->iters);
 }
 
 static bb_status check_output(const struct bb_collective_options *a, const struct bb_options *o,

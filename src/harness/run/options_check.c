@@ -142,13 +142,15 @@ out:
 bb_status bb_check_rank(const char *flag, const char *text, int rank, int nranks, const char *where,
 			struct bb_error *error)
 {
-	char number[16];
+	char number[16], valid[24] = "0";
 
 	if (rank < nranks)
 		return BB_OK;
 	snprintf(number, sizeof(number), "%d", rank);
-	return bb_fail(error, BB_EUSAGE, "%s %s: there is no rank %d %s %d ranks; give 0 … %d",
-		       flag, text ? text : number, rank, where, nranks, nranks - 1);
+	if (nranks > 1)
+		snprintf(valid, sizeof(valid), "0 … %d", nranks - 1);
+	return bb_fail(error, BB_EUSAGE, "%s %s: there is no rank %d %s %d rank%s; give %s", flag,
+		       text ? text : number, rank, where, nranks, bb_plural(nranks), valid);
 }
 
 /* Refuses options that need virtual time, or that virtual time cannot have. */
