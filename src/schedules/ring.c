@@ -5,16 +5,6 @@
 
 #include <math.h>
 
-static int next_of(int rank, int n)
-{
-	return rank + 1 == n ? 0 : rank + 1;
-}
-
-static int previous_of(int rank, int n)
-{
-	return rank ? rank - 1 : n - 1;
-}
-
 /* ---- slabs: a long call cut into equal consecutive calls ------------------------------- */
 
 struct slabs { /* lies at the front of role.at */
@@ -76,8 +66,8 @@ void bb_ring_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
 	int mine = bb_wrap(rank - (int)i, n), theirs = bb_wrap(rank - (int)i - 1, n);
 	struct bb_place from = i ? bb_at(BB_OUT, bb_block_start(blocks, mine)) : own;
 
-	bb_send(w, next_of(rank, n), from, bb_block_count(blocks, mine));
-	bb_recv(w, previous_of(rank, n), bb_at(BB_OUT, bb_block_start(blocks, theirs)),
+	bb_send(w, bb_wrap(rank + 1, n), from, bb_block_count(blocks, mine));
+	bb_recv(w, bb_wrap(rank - 1, n), bb_at(BB_OUT, bb_block_start(blocks, theirs)),
 		bb_block_count(blocks, theirs), (int)i == n - 2);
 }
 
@@ -100,9 +90,10 @@ static void all_reduce_round(const struct bb_shape *shape, const struct bb_role 
 		int s = bb_wrap(rank - i - 1, n), d = bb_wrap(rank - i - 2, n);
 		size_t start = bb_block_start(&blocks, d);
 
-		bb_send(w, next_of(rank, n), bb_at(i ? BB_OUT : BB_IN, bb_block_start(&blocks, s)),
+		bb_send(w, bb_wrap(rank + 1, n),
+			bb_at(i ? BB_OUT : BB_IN, bb_block_start(&blocks, s)),
 			bb_block_count(&blocks, s));
-		bb_add(w, previous_of(rank, n), bb_at(BB_IN, start), bb_at(BB_OUT, start),
+		bb_add(w, bb_wrap(rank - 1, n), bb_at(BB_IN, start), bb_at(BB_OUT, start),
 		       bb_block_count(&blocks, d), false);
 	} else {
 		bb_ring_all_gather_part(w, n, rank, (size_t)(i - (n - 1)), &blocks,
@@ -175,10 +166,10 @@ static void reduce_scatter_round(const struct bb_shape *shape, const struct bb_r
 	size_t length = slab_longest(role);
 	struct bb_place out = bb_at(BB_OUT, slab.start);
 
-	bb_send(w, next_of(rank, n),
+	bb_send(w, bb_wrap(rank + 1, n),
 		i ? slot(0, round - 1, length) : bb_at(BB_IN, bb_block_start(&blocks, s)),
 		slab.count);
-	bb_add(w, previous_of(rank, n), bb_at(BB_IN, bb_block_start(&blocks, d)),
+	bb_add(w, bb_wrap(rank - 1, n), bb_at(BB_IN, bb_block_start(&blocks, d)),
 	       i == n - 2 ? out : slot(0, round, length), slab.count, i == n - 2);
 }
 
@@ -218,10 +209,10 @@ static void broadcast_round(const struct bb_shape *shape, const struct bb_role *
 	bool last = behind == n - 1;
 
 	if (!last && chunk_of(role, round, behind, &chunk))
-		bb_send(w, next_of(rank, n), bb_at(behind ? BB_OUT : BB_IN, chunk.start),
+		bb_send(w, bb_wrap(rank + 1, n), bb_at(behind ? BB_OUT : BB_IN, chunk.start),
 			chunk.count);
 	if (behind && chunk_of(role, round, behind - 1, &chunk))
-		bb_recv(w, previous_of(rank, n), bb_at(BB_OUT, chunk.start), chunk.count, last);
+		bb_recv(w, bb_wrap(rank - 1, n), bb_at(BB_OUT, chunk.start), chunk.count, last);
 	if (!behind && chunk_of(role, round, 0, &chunk))
 		bb_copy_over(w, shape, chunk.start, chunk.count);
 }
@@ -253,11 +244,11 @@ static void reduce_round(const struct bb_shape *shape, const struct bb_role *rol
 	size_t length = slab_longest(role);
 
 	if (!root && chunk_of(role, round, behind, &chunk))
-		bb_send(w, next_of(rank, n),
+		bb_send(w, bb_wrap(rank + 1, n),
 			behind ? slot(0, chunk.index, length) : bb_at(BB_IN, chunk.start),
 			chunk.count);
 	if (behind && chunk_of(role, round, behind - 1, &chunk))
-		bb_add(w, previous_of(rank, n), bb_at(BB_IN, chunk.start),
+		bb_add(w, bb_wrap(rank - 1, n), bb_at(BB_IN, chunk.start),
 		       root ? bb_at(BB_OUT, chunk.start) : slot(0, chunk.index, length),
 		       chunk.count, root);
 }
@@ -286,10 +277,10 @@ static void gather_round(const struct bb_shape *shape, const struct bb_role *rol
 	struct bb_place out = bb_at(BB_OUT, (size_t)source * shape->count + slab.start);
 
 	if (!root && i <= behind)
-		bb_send(w, next_of(rank, n),
+		bb_send(w, bb_wrap(rank + 1, n),
 			i ? slot(0, round - 1, length) : bb_at(BB_IN, slab.start), slab.count);
 	if (i < behind)
-		bb_recv(w, previous_of(rank, n), root ? out : slot(0, round, length), slab.count,
+		bb_recv(w, bb_wrap(rank - 1, n), root ? out : slot(0, round, length), slab.count,
 			root);
 	if (root && !i && !shape->in_place)
 		bb_copy(w, bb_at(BB_IN, slab.start),
@@ -328,11 +319,11 @@ static void scatter_round(const struct bb_shape *shape, const struct bb_role *ro
 	if (out > behind && out < n) {
 		size_t start = (size_t)bb_wrap(shape->root + out, n) * shape->count + slab.start;
 
-		bb_send(w, next_of(rank, n),
+		bb_send(w, bb_wrap(rank + 1, n),
 			behind ? slot(0, round - 1, length) : bb_at(BB_IN, start), slab.count);
 	}
 	if (behind && in >= behind && in < n)
-		bb_recv(w, previous_of(rank, n), in == behind ? own : slot(0, round, length),
+		bb_recv(w, bb_wrap(rank - 1, n), in == behind ? own : slot(0, round, length),
 			slab.count, in == behind);
 	if (!behind && !i && !shape->in_place)
 		bb_copy(w, bb_at(BB_IN, (size_t)rank * shape->count + slab.start), own, slab.count,
@@ -416,7 +407,7 @@ static void alltoall_round(const struct bb_shape *shape, const struct bb_role *r
 	source = bb_wrap(rank - hop, n);
 	count = piece_of(role, slab.index,
 			 bb_alltoall_count(shape, source, bb_wrap(source + distance, n)), &start);
-	bb_send(w, next_of(rank, n),
+	bb_send(w, bb_wrap(rank + 1, n),
 		hop ? slot(saved, round - 1, length)
 		    : bb_plus(bb_alltoall_from(shape, rank, bb_wrap(rank + distance, n)), start),
 		count);
@@ -424,7 +415,7 @@ static void alltoall_round(const struct bb_shape *shape, const struct bb_role *r
 	source = bb_wrap(rank - hop - 1, n);
 	count = piece_of(role, slab.index,
 			 bb_alltoall_count(shape, source, bb_wrap(source + distance, n)), &start);
-	bb_recv(w, previous_of(rank, n),
+	bb_recv(w, bb_wrap(rank - 1, n),
 		hop == distance - 1 ? bb_at(BB_OUT, bb_alltoall_out(shape, source, rank) + start)
 				    : slot(saved, round, length),
 		count, hop == distance - 1);
@@ -481,10 +472,10 @@ static void sendrecv_round(const struct bb_shape *shape, const struct bb_role *r
 	size_t length = slab_longest(role);
 
 	if (chunk_of(role, round, saved, &chunk)) {
-		bb_send(w, next_of(rank, n),
+		bb_send(w, bb_wrap(rank + 1, n),
 			saved ? slot(0, chunk.index, length) : bb_at(BB_IN, chunk.start),
 			chunk.count);
-		bb_recv(w, previous_of(rank, n), bb_at(BB_OUT, chunk.start), chunk.count, true);
+		bb_recv(w, bb_wrap(rank - 1, n), bb_at(BB_OUT, chunk.start), chunk.count, true);
 	}
 	if (saved && chunk_of(role, round, 0, &chunk))
 		bb_copy(w, bb_at(BB_IN, chunk.start), slot(0, chunk.index, length), chunk.count,

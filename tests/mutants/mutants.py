@@ -17,8 +17,8 @@ class Mutant:
 MUTANTS = [
     # Algorithms.
     Mutant("ring: all_gather sends backwards", "src/schedules/ring.c",
-           "bb_send(w, next_of(rank, n), from, bb_block_count(blocks, mine));",
-           "bb_send(w, previous_of(rank, n), from, bb_block_count(blocks, mine));", "unit/test_schedules"),
+           "bb_send(w, bb_wrap(rank + 1, n), from, bb_block_count(blocks, mine));",
+           "bb_send(w, bb_wrap(rank - 1, n), from, bb_block_count(blocks, mine));", "unit/test_schedules"),
     Mutant("ring: all_reduce sums into the wrong block", "src/schedules/ring.c",
            "size_t start = bb_block_start(&blocks, d);\n\n\t\tbb_send(", "size_t start = bb_block_start(&blocks, s);\n\n\t\tbb_send(",
            "unit/test_schedules"),
