@@ -57,23 +57,23 @@ static struct bb_strategy_setting setting_of(const struct bb_dp_sweep *s, int ac
 	};
 }
 
+void bb_dp_in_place(const struct bb_operation *o, int rank, void *all, void **in, void **out)
+{
+	char *own = (char *)all + bb_operation_bytes(o) * (size_t)rank;
+
+	*in = o->collective == &bb_all_gather ? own : all;
+	*out = o->collective == &bb_reduce_scatter ? own : all;
+}
+
 static void dp_buffers(void *own, int rank, const struct bb_operation *operation, void **in,
 		       void **out)
 {
-	const struct bb_dp_cell *c = own;
-	const struct bb_dp_sweep *s = c->sweep;
-	const size_t part = bb_operation_bytes(operation) * (size_t)rank;
+	const struct bb_dp_sweep *s = ((const struct bb_dp_cell *)own)->sweep;
 
 	*in = s->out;
 	*out = s->in;
-	if (operation->act != BB_ACT_COLLECTIVE)
-		return;
-	/* In place. */
-	*out = s->out;
-	if (operation->collective == &bb_reduce_scatter)
-		*out = s->out + part;
-	if (operation->collective == &bb_all_gather)
-		*in = s->out + part;
+	if (operation->act == BB_ACT_COLLECTIVE)
+		bb_dp_in_place(operation, rank, s->out, in, out);
 }
 
 static bb_status add_timed(struct bb_dp_cell *c, struct bb_trial *trial)

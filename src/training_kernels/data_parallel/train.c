@@ -164,17 +164,12 @@ static void message_buffers(struct bb_trainee *p, const struct bb_operation *o, 
 static void train_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
 {
 	struct bb_trainee *p = own;
-	double *all = o->work == BB_STRATEGY_REDUCE ? p->gradient : p->values;
 
-	if (o->act != BB_ACT_COLLECTIVE) {
+	if (o->act == BB_ACT_COLLECTIVE)
+		bb_dp_in_place(o, rank, o->work == BB_STRATEGY_REDUCE ? p->gradient : p->values, in,
+			       out);
+	else
 		message_buffers(p, o, in, out);
-		return;
-	}
-	*in = *out = all;
-	if (o->collective == &bb_reduce_scatter)
-		*out = all + (size_t)rank * o->count;
-	if (o->collective == &bb_all_gather)
-		*in = all + (size_t)rank * o->count;
 }
 
 /* ---- comparison ------------------------------------------------------------------------------ */
