@@ -13,6 +13,8 @@
 #define WORD 64
 #define RANKS_MOST (1 << 20)
 #define COUNT_MOST ((size_t)1 << 40) /* elements; those of all ranks fit into a size_t */
+#define TIME_LEAST 1e-4              /* us: a clock cannot see less */
+#define TIME_MOST 3.2e13             /* us: a year */
 
 struct bb_cost bb_cost_of(const struct bb_algorithm *schedule, const struct bb_shape *shape,
 			  size_t element)
@@ -48,17 +50,23 @@ static const struct bb_algorithm *schedule_of(const struct bb_claims *run, const
 	return collective ? bb_algorithm_find(collective, own) : NULL;
 }
 
+/* No fit survives the times of a broken record. */
+static bool is_time(double us)
+{
+	return us >= TIME_LEAST && us <= TIME_MOST;
+}
+
 bool bb_calibration_samples(struct bb_point *p, const char *line)
 {
 	double samples, median, least, p95;
 
 	if (!bb_json_find_number(line, "samples", &samples) || !(samples > 1) ||
-	    !bb_json_find_number(line, "p50_us", &median) || !(median > 0 && isfinite(median)))
+	    !bb_json_find_number(line, "p50_us", &median) || !is_time(median))
 		return false;
 	p->time = p->least = p->p95 = median * 1e-6;
-	if (bb_json_find_number(line, "min_us", &least) && least > 0 && least < median)
+	if (bb_json_find_number(line, "min_us", &least) && is_time(least) && least < median)
 		p->least = least * 1e-6;
-	if (bb_json_find_number(line, "p95_us", &p95) && p95 > median && isfinite(p95))
+	if (bb_json_find_number(line, "p95_us", &p95) && is_time(p95) && p95 > median)
 		p->p95 = p95 * 1e-6;
 	return true;
 }
@@ -84,7 +92,7 @@ static bool read_point(const struct bb_claims *run, const char *line, struct bb_
 	bb_json_find_number(line, "chunk_bytes", &chunk);
 	if (type == BB_NDTYPES || !(ranks >= 2 && ranks <= RANKS_MOST) ||
 	    !(count >= 1 && count <= COUNT_MOST) || !(chunk >= 0 && chunk <= COUNT_MOST) ||
-	    !(time > 0 && isfinite(time)) || !(point->bytes >= 1 && isfinite(point->bytes)))
+	    !is_time(time) || !(point->bytes >= 1 && isfinite(point->bytes)))
 		return false;
 	point->collective = point->schedule->collective;
 	point->chunk = (size_t)chunk;

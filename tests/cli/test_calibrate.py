@@ -177,7 +177,8 @@ def numbers_out_of_range():
         plain = times(records(line.format(write(folder, known))))
     last = [r for r in known if r["kind"] == "result"][-1]
     for key, value in (("count", 1e30), ("count", -1), ("count", 2**50), ("chunk_bytes", 1e30), ("chunk_bytes", -8),
-                       ("nranks", 1e9), ("size_bytes", 1e400), ("time_us", 1e999), ("time_us", 0)):
+                       ("nranks", 1e9), ("size_bytes", 1e400), ("time_us", 1e999), ("time_us", 0),
+                       ("time_us", 1e300), ("time_us", 1e-9)):
         wrong = json.dumps({**last, key: value}).replace("Infinity", "1e999") + "\n"
         with tempfile.TemporaryDirectory() as folder:
             path = write(folder, [*known, wrong])
