@@ -3,6 +3,7 @@
 #include "core/printable.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@ bool bb_standard_open(void)
 	static const int modes[] = {O_WRONLY, O_RDONLY,
 				    O_WRONLY}; /* use fails, except of standard error */
 
+	signal(SIGXFSZ, SIG_IGN);
 	/* open returns the lowest free number. */
 	for (int number = 0; number < 3; number++)
 		if (fcntl(number, F_GETFD) < 0 && open("/dev/null", modes[number]) != number)

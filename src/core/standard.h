@@ -11,7 +11,8 @@
 /*
  * The first call of every program. It opens descriptors 0 to 2 where they are closed, so that no
  * file gets one of their numbers, and their data. Reading or writing such a stand-in fails; only
- * text for standard error is lost. False: there is no /dev/null.
+ * text for standard error is lost. Afterwards a write beyond the limit of a file's size fails, too,
+ * instead of ending the process. False: there is no /dev/null.
  */
 BB_MUST bool bb_standard_open(void);
 

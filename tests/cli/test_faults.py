@@ -11,7 +11,7 @@ import tempfile
 import time
 
 import kit
-from kit import COLLECTIVES, add, built, equal, expect, run, test
+from kit import COLLECTIVES, add, built, equal, execute, expect, run, test
 
 CORES = 1 / 2  # ranks that are slow on purpose, or wait
 
@@ -187,6 +187,17 @@ def the_disk_is_full():
         path = os.path.join(folder, "full.json")
         os.symlink("/dev/full", path)
         run(f"all_reduce -g 2 -b 8 -e 64 --csv {path}").exits(1).says("No space left")
+
+
+@test
+def a_file_at_its_limit():
+    """ulimit -f makes a write fail with a message; its signal ends nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "long.json")
+        for line in (f"{built('all_reduce_perf')} --backend null -b 8 -e 1G --json {path}",
+                     f"{built('topology')} --system hgx-h100 --json {path}"):  # fmt: skip
+            if os.path.exists(line.split()[0]):
+                execute(["sh", "-c", f"ulimit -f 1; exec {line} >/dev/null"]).exits(1).says("long.json", "written")
 
 
 @test
