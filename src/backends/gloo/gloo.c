@@ -21,7 +21,7 @@ bb_status bb_gloo_failed(const struct bb_rank *rank, const char *act, const char
 {
 	struct bb_context *context = rank->context;
 
-	if (bb_gloo_aborted(context))
+	if (bb_cpu_aborted(&context->cpu))
 		return BB_ETIMEOUT;
 	return bb_fail(context->cpu.error, BB_EBACKEND, "rank %d: %s: %s", rank->rank, act, why);
 }

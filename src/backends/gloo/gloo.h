@@ -66,11 +66,6 @@ struct bb_rank {
 	bool one_clock;               /* all ranks of the world read the same */
 };
 
-static inline bool bb_gloo_aborted(const struct bb_context *context)
-{
-	return bb_cpu_aborted(&context->cpu);
-}
-
 /* Report that RANK's ACT failed because of WHY; BB_ETIMEOUT once the run is being abandoned. */
 bb_status bb_gloo_failed(const struct bb_rank *rank, const char *act, const char *why);
 

@@ -72,7 +72,7 @@ static void *watchdog_run(void *argument)
 
 	pthread_mutex_lock(&context->lock);
 	while (!context->closing) {
-		if (bb_gloo_aborted(context))
+		if (bb_cpu_aborted(&context->cpu))
 			for (struct bb_gloo_member *m = context->meshes; m; m = m->next)
 				bb_gloo_mesh_abort(m->mesh);
 		bb_clock_wait_moment(&context->changed, &context->lock);
@@ -182,7 +182,7 @@ bb_status bb_gloo_group_barrier(struct bb_group *group)
 {
 	char why[BB_GLOO_WHY];
 
-	if (bb_gloo_aborted(group->port.rank->context))
+	if (bb_cpu_aborted(&group->port.rank->context->cpu))
 		return BB_ETIMEOUT;
 	if (group->port.n == 1 || bb_gloo_barrier(group->member->mesh, why))
 		return BB_OK;

@@ -100,7 +100,7 @@ bb_status bb_gloo_message(const struct bb_message *message)
 	int peer = sends ? *message->to : message->kind == BB_MESSAGE_RECV ? message->from : -1;
 	bb_status status;
 
-	if (bb_gloo_aborted(rank->context))
+	if (bb_cpu_aborted(&rank->context->cpu))
 		return BB_ETIMEOUT;
 	if (peer == group->port.me)
 		return bb_fail(rank->context->cpu.error, BB_EINTERNAL,

@@ -11,11 +11,10 @@
 
 /* ---- opening and closing ---------------------------------------------------------------- */
 
-/* Freeing is collective: after a failure a communicator is left to the end of the process. */
-static void free_comm(const struct bb_context *context, MPI_Comm *comm)
+void bb_mpi_comm_free(const struct bb_context *context, MPI_Comm *comm)
 {
 	const bool healthy =
-		!bb_mpi_aborted(context) && bb_error_status(context->cpu.error) == BB_OK;
+		!bb_cpu_aborted(&context->cpu) && bb_error_status(context->cpu.error) == BB_OK;
 
 	if (*comm != MPI_COMM_NULL && healthy)
 		MPI_Comm_free(comm);
@@ -79,11 +78,11 @@ void bb_mpi_group_close(struct bb_group *group)
 		return;
 	for (p = group->prepared; p; p = next) {
 		next = p->next;
-		free_comm(group->port.rank->context, &p->forced);
+		bb_mpi_comm_free(group->port.rank->context, &p->forced);
 		free(p);
 	}
-	free_comm(group->port.rank->context, &group->messages);
-	free_comm(group->port.rank->context, &group->comm);
+	bb_mpi_comm_free(group->port.rank->context, &group->messages);
+	bb_mpi_comm_free(group->port.rank->context, &group->comm);
 	bb_port_close(&group->port);
 	free(group->counts);
 	free(group->offsets);
@@ -95,7 +94,7 @@ bb_status bb_mpi_barrier(struct bb_group *group)
 {
 	struct bb_context *context = group->port.rank->context;
 
-	if (bb_mpi_aborted(context))
+	if (bb_cpu_aborted(&context->cpu))
 		return BB_ETIMEOUT;
 	return bb_mpi_check(context, "MPI_Barrier", MPI_Barrier(group->messages));
 }

@@ -49,7 +49,7 @@ bb_status bb_mpi_message(const struct bb_message *message)
 	int peer = message->from;
 	bb_status status;
 
-	if (bb_mpi_aborted(message->group->port.rank->context))
+	if (bb_cpu_aborted(&message->group->port.rank->context->cpu))
 		return BB_ETIMEOUT;
 	if (message->kind == BB_MESSAGE_SEND)
 		peer = *message->to;

@@ -162,14 +162,9 @@ static bb_status mpi_open(struct bb_context **context, const struct bb_world *wo
 
 static void mpi_close(struct bb_context *context)
 {
-	const bool healthy =
-		!bb_mpi_aborted(context) && bb_error_status(context->cpu.error) == BB_OK;
-
 	bb_mpi_controls_close(&context->controls);
 	bb_mpi_types_close(&context->types);
-	/* After a failure other processes may never free it, and freeing is collective. */
-	if (healthy && context->comm != MPI_COMM_NULL)
-		MPI_Comm_free(&context->comm);
+	bb_mpi_comm_free(context, &context->comm);
 	bb_cpu_close(&context->cpu);
 	free(context->hosts);
 	free(context);

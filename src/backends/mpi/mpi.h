@@ -125,11 +125,6 @@ BB_MUST static inline bb_status bb_mpi_check(struct bb_context *context, const c
 	return code == MPI_SUCCESS ? BB_OK : bb_mpi_failed(context, function, code);
 }
 
-static inline bool bb_mpi_aborted(const struct bb_context *context)
-{
-	return bb_cpu_aborted(&context->cpu);
-}
-
 /* ---- messages (p2p.c) ------------------------------------------------------------------- */
 
 extern const struct bb_port_calls bb_mpi_port_calls;
@@ -172,6 +167,9 @@ struct bb_group {
 
 BB_PORT_STRUCTS_FIT;
 
+/* Free *COMM, if it is one. After a failure it is left to the end of the process: freeing is
+   collective, and other processes may never do it. */
+void bb_mpi_comm_free(const struct bb_context *context, MPI_Comm *comm);
 BB_MUST bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 				    struct bb_group **group, struct bb_error *error);
 void bb_mpi_group_close(struct bb_group *group);

@@ -40,7 +40,7 @@ bb_status bb_mpi_await(struct bb_context *context, MPI_Request *request, MPI_Sta
 			return bb_mpi_check(context, "MPI_Test", code);
 		if (done)
 			return BB_OK;
-		if (i % TESTS == 0 && bb_mpi_aborted(context))
+		if (i % TESTS == 0 && bb_cpu_aborted(&context->cpu))
 			return BB_ETIMEOUT;
 		if (i >= TESTS &&
 		    atomic_load_explicit(&context->cpu.queues, memory_order_relaxed) > 0)
