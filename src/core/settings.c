@@ -87,7 +87,7 @@ static bool read_share(const char *text, double *value)
 	double of;
 
 	if (bb_parse_percent(text, value))
-		return *value <= 1;
+		return *value > 0 && *value <= 1;
 	*value = strtod(text, &end);
 	if (end == text || *end != '/' || !read_number(end + 1, &of))
 		return false;

@@ -28,7 +28,7 @@ BB_MUST bb_status bb_settings_next(struct bb_settings *s, bool *more, struct bb_
 
 enum bb_setting_unit {
 	BB_SETTING_RATE,  /* "20GB/s", in bytes per second */
-	BB_SETTING_SHARE, /* "92%" or "7/9", a fraction of at most 1 */
+	BB_SETTING_SHARE, /* "92%" or "7/9", a fraction above 0, up to 1 */
 	BB_SETTING_TIME,  /* "6.6us", in seconds */
 	BB_SETTING_SIZE,  /* "64K", in bytes */
 	BB_SETTING_COUNT, /* "32", a whole number */

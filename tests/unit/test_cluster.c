@@ -178,6 +178,7 @@ static void test_refused(void **state)
 		{"system = hgx-h100\nnet_latncy = 2us\n", "line 2: \"net_latncy\""},
 		{"system = hgx-h100\nnet_latency = fast\n", "expected a time as in 2.7us"},
 		{"system = hgx-h100\nleaf_taper = 0.5\n", "expected a factor from 1"},
+		{"system = hgx-h100\nnic_efficiency = 0%\n", "expected a share as in 97%"},
 		{"system = hgx-h100\nnodes = 0\n", "expected a number of nodes"},
 		{"system = hgx-h100\nleaf_nodes = 64\npod_nodes = 32\n", "a pod holds leaves"},
 		{"system\n", "expected KEY = VALUE"},

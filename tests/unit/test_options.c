@@ -406,7 +406,7 @@ static void test_alltoallv_environment(void **state)
 	assert_non_null(strstr(r.error.text, "their own sizes"));
 }
 
-/* An explanation has one root and as many elements as can be read; -e and the like do not matter. */
+/* An explanation has one root and as many elements as can be read; -e does not matter. */
 static void test_explain(void **state)
 {
 	struct bb_environment none = {.nccl_algo = NULL};
