@@ -18,7 +18,7 @@
 #define BB_FIT_FIELDS(FIELD)                                                                       \
 	FIELD(INT, memory_bytes, "bytes",                                                          \
 	      "states and activations of a rank of the stage that needs most, calculated")         \
-	FIELD(INT, memory_limit_bytes, "bytes", "memory of a rank: --memory")                      \
+	FIELD(INT, memory_limit_bytes, "bytes", "memory of a rank, by which fit judges")           \
 	FIELD(STRING, fit, "",                                                                     \
 	      "whether that fits, its parts in GB, and a division of the model that would fit")
 /* Set them in the record R. */

@@ -2,10 +2,11 @@
 
 import csv
 import io
+import json
 import re
 
 import mpi
-from kit import built, equal, expect, on_terminal, prose, run, test
+from kit import built, equal, execute, expect, on_terminal, prose, run, test
 
 SHORT = "--microbatches 4 --tf 2ms --tb 2ms --tw 1ms -n 2 -w 0"
 
@@ -113,6 +114,22 @@ def whole_layers():
         expect(wanted in result.err, f"{line}: {result.err}")
     result = run("pipeline --predict --model gpt2 --flops 100T --stages 8 --schedule zb-v,1f1b").exits(0)
     expect("zb-v: needs a number of layers that the chunks" in result.out, f"chunks without layers: {result.out}")
+
+
+@test
+def stages_fit_into_memory():
+    """The verdict is model_memory's for 1f1b; a schedule that does not fit is told with a division that would."""
+    line = "pipeline --predict --model llama2-7b --flops 200T --stages 4"
+    words = "train --model llama2-7b --pp 4 --micro-batches 8 --json -".split()
+    states = json.loads(execute([built("model_memory"), *words]).exits(0).out)
+    got = schedules(line)
+    equal(got["1f1b"]["memory_bytes"], states["total_bytes"], "as in model_memory")
+    equal((got["1f1b"]["memory_limit_bytes"], got["1f1b"]["fit"][:5]), (80 << 30, "fits,"), "limit")
+    expect(got["naive"]["memory_bytes"] < got["1f1b"]["memory_bytes"] < got["gpipe"]["memory_bytes"], got)
+    result = run(f"{line} --rank-memory 60G --schedule 1f1b,gpipe").exits(0)
+    result.prints("fit into the memory of a rank: 1f1b", "gpipe does not fit: a rank needs", "this would: dp")
+    equal(schedules("pipeline --predict --schedule 1f1b")["1f1b"]["fit"], None, "without a model")
+    run("pipeline --predict --rank-memory 1G").exits(2).says("--rank-memory needs --model")
 
 
 @test

@@ -186,8 +186,8 @@ static void describe_need(const struct bb_fit_verdict *v, bool known, struct bb_
 		bb_strbuf_add(out, "; activations are known only for transformers");
 }
 
-static bb_status verdict_make(struct bb_fit_verdict *v, const struct bb_training *t,
-			      struct bb_error *error)
+bb_status bb_fit_judge_need(struct bb_fit_verdict *v, const struct bb_training *t,
+			    const struct bb_need *need, uint64_t limit, struct bb_error *error)
 {
 	const bool known = bb_training_has_activations(t);
 	const struct bb_fits_space space = {
@@ -197,16 +197,15 @@ static bb_status verdict_make(struct bb_fit_verdict *v, const struct bb_training
 		.most_micro_batch = t->micro_batch,
 		.zero = -1,
 		.recompute = -1,
-		.limit = v->limit,
+		.limit = limit,
 	};
 	struct bb_training base = *t;
 	struct bb_fits fits = {.list = NULL};
 	struct bb_strbuf text = {0};
 	bb_status st = BB_OK;
 
+	*v = (struct bb_fit_verdict){need->total <= limit, *need, limit, ""};
 	base.micro_batches = 0;
-	v->need = bb_training_most(t);
-	v->fits = v->need.total <= v->limit;
 	describe_need(v, known, &text);
 	if (!v->fits) {
 		BB_TRY(st, bb_fits_find(&fits, &base, &space, error), out);
@@ -224,14 +223,15 @@ bb_status bb_fit_judge(struct bb_fit_verdict *v, const struct bb_training *train
 {
 	struct bb_model_layout layout = {.before = NULL};
 	struct bb_training t = *training;
+	struct bb_need need;
 	bb_status st = BB_OK;
 
-	*v = (struct bb_fit_verdict){.limit = limit};
 	if (!t.layout) {
 		BB_TRY(st, bb_model_layout_make(&layout, t.model, 0, error), out);
 		t.layout = &layout;
 	}
-	st = verdict_make(v, &t, error);
+	need = bb_training_most(&t);
+	st = bb_fit_judge_need(v, &t, &need, limit, error);
 out:
 	bb_model_layout_free(&layout);
 	return st;

@@ -60,5 +60,9 @@ struct bb_fit_verdict {
  */
 BB_MUST bb_status bb_fit_judge(struct bb_fit_verdict *verdict, const struct bb_training *training,
 			       uint64_t limit, struct bb_error *error);
+/* The same if TRAINING, which has a layout, needs NEED. */
+BB_MUST bb_status bb_fit_judge_need(struct bb_fit_verdict *verdict,
+				    const struct bb_training *training, const struct bb_need *need,
+				    uint64_t limit, struct bb_error *error);
 
 #endif

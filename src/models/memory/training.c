@@ -21,7 +21,7 @@ const char *const bb_category_words[BB_CATEGORIES] = {
 
 /* ---- elements of layers ------------------------------------------------------------------ */
 
-static void add_piece(struct bb_piece *to, const struct bb_piece *piece)
+void bb_piece_add(struct bb_piece *to, const struct bb_piece *piece)
 {
 	to->matrices += piece->matrices;
 	to->vectors += piece->vectors;
@@ -29,8 +29,10 @@ static void add_piece(struct bb_piece *to, const struct bb_piece *piece)
 	to->factored += piece->factored;
 }
 
-static struct bb_piece pieces_between(const struct bb_piece *end, const struct bb_piece *begin)
+struct bb_piece bb_layout_pieces(const struct bb_model_layout *layout, size_t first, size_t last)
 {
+	const struct bb_piece *begin = &layout->before[first], *end = &layout->before[last];
+
 	return (struct bb_piece){end->matrices - begin->matrices, end->vectors - begin->vectors,
 				 end->experts - begin->experts, end->factored - begin->factored};
 }
@@ -79,7 +81,7 @@ static void sum_pieces(struct bb_model_layout *layout, bool largest)
 		const struct bb_piece piece = layout->before[i];
 
 		layout->before[i] = sum;
-		add_piece(&sum, &piece);
+		bb_piece_add(&sum, &piece);
 		if (largest && all_of(&piece) > all_of(&layout->largest))
 			layout->largest = piece;
 	}
@@ -97,7 +99,7 @@ bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_m
 	for (size_t i = 0; model && i < model->ntensors; i++) {
 		const struct bb_piece piece = piece_of_tensor(&model->tensors[i]);
 
-		add_piece(&layout->before[model->tensors[i].layer - BB_LAYER_BEFORE], &piece);
+		bb_piece_add(&layout->before[model->tensors[i].layer - BB_LAYER_BEFORE], &piece);
 	}
 	sum_pieces(layout, model != NULL);
 	if (model && model->logits && model->hyper.tied)
@@ -250,7 +252,7 @@ static struct bb_piece piece_of_stage(const struct bb_training *t, uint64_t stag
 	const size_t begin = stage == 0 ? 0 : 1 + bb_layers_before(layers, t->pp, stage);
 	const size_t end =
 		last ? t->layout->pieces : 1 + bb_layers_before(layers, t->pp, stage + 1);
-	struct bb_piece piece = pieces_between(&t->layout->before[end], &t->layout->before[begin]);
+	struct bb_piece piece = bb_layout_pieces(t->layout, begin, end);
 
 	if (!t->model) /* a number of parameters divides evenly */
 		return (struct bb_piece){
@@ -296,8 +298,8 @@ static struct bb_states states(const struct bb_training *t, uint64_t elements, u
 	return s;
 }
 
-static void add_states(const struct bb_training *t, const struct bb_piece *piece,
-		       struct bb_need *need)
+void bb_training_states(const struct bb_training *t, const struct bb_piece *piece,
+			struct bb_need *need)
 {
 	const uint64_t sums = t->recipe.optimizer->factored ? piece->factored : 0;
 	const struct bb_states shared = states(t, dense(t, piece), sums, t->dp);
@@ -356,7 +358,7 @@ struct bb_need bb_training_keeping(const struct bb_training *t, uint64_t stage, 
 	const struct bb_piece piece = piece_of_stage(t, stage);
 	struct bb_need need = {.stage = stage, .chunks = chunks};
 
-	add_states(t, &piece, &need);
+	bb_training_states(t, &piece, &need);
 	if (bb_training_has_activations(t))
 		add_activations(t, &need);
 	for (int i = 0; i < BB_CATEGORIES; i++)

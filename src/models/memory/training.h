@@ -106,6 +106,15 @@ struct bb_need bb_training_most(const struct bb_training *t);
    schedule of its own. A chunk has up to one layer more than an equal share. */
 struct bb_need bb_training_keeping(const struct bb_training *t, uint64_t stage, uint64_t chunks);
 
+/* Elements of the layers FIRST … LAST-1 of LAYOUT, of which 0 is the embedding and the last the
+   head; and those of PIECE added to TO. */
+struct bb_piece bb_layout_pieces(const struct bb_model_layout *layout, size_t first, size_t last);
+void bb_piece_add(struct bb_piece *to, const struct bb_piece *piece);
+
+/* Sets the states of NEED to those of a rank that has PIECE, all tensor ranks together. */
+void bb_training_states(const struct bb_training *t, const struct bb_piece *piece,
+			struct bb_need *need);
+
 /* The largest category. */
 enum bb_category bb_need_tightest(const struct bb_need *need);
 

@@ -48,6 +48,71 @@ static void fill_prediction(const struct bb_pipeline_job *j, struct bb_pipeline_
 		r->layers = (struct bb_numbers){j->layers, (size_t)r->stages};
 }
 
+/* Elements of STAGE, with a second copy of an embedding that the head shares on another stage. */
+static struct bb_piece stage_piece(const struct bb_pipeline_job *j,
+				   const struct bb_model_layout *layout, int stage)
+{
+	const size_t layers = (size_t)j->s->pipeline.layers;
+	const size_t parts = (size_t)bb_order_depths(&j->order);
+	struct bb_piece sum = {.matrices = 0};
+
+	for (int c = 0; c < j->order.chunks; c++) {
+		const size_t depth = (size_t)bb_order_depth(&j->order, stage, c);
+		const size_t first = depth == 0 ? 0 : 1 + depth * layers / parts;
+		const size_t last =
+			depth + 1 == parts ? layout->pieces : 1 + (depth + 1) * layers / parts;
+		const struct bb_piece piece = bb_layout_pieces(layout, first, last);
+
+		bb_piece_add(&sum, &piece);
+		if (depth + 1 == parts && stage > 0)
+			sum.matrices += layout->embedding;
+	}
+	return sum;
+}
+
+/* The memory of the stage that needs most: states by AdamW in mixed precision, and the activations
+   that the order keeps. */
+static struct bb_need job_need(const struct bb_pipeline_job *j, const struct bb_training *t)
+{
+	struct bb_need most = {.total = 0};
+
+	for (int s = 0; s < j->order.stages; s++) {
+		const struct bb_piece piece = stage_piece(j, t->layout, s);
+		struct bb_need need = {.stage = (uint64_t)s};
+
+		bb_training_states(t, &piece, &need);
+		need.bytes[BB_NEED_ACTIVATIONS] = (uint64_t)j->predicted_kept[s];
+		for (int i = 0; i < BB_CATEGORIES; i++)
+			need.total = bb_bytes_add(need.total, need.bytes[i]);
+		if (need.total >= most.total)
+			most = need;
+	}
+	return most;
+}
+
+static bb_status judge_fit(const struct bb_pipeline_job *j, struct bb_fit_verdict *verdict)
+{
+	const struct bb_pipeline_options *a = j->s->options;
+	const struct bb_pipeline_state *state = j->s->engine.run->own;
+	const struct bb_training t = {
+		.model = &state->model,
+		.layout = &state->layout,
+		.recipe = {&bb_precisions[BB_MIXED], &bb_optimizers[BB_ADAMW]},
+		.trainable = 1,
+		.dp = 1,
+		.tp = 1,
+		.pp = (uint64_t)j->order.stages,
+		.ep = 1,
+		.eager = a->attention == BB_ATTENTION_EAGER,
+		.chunks = 1,
+		.micro_batch = (uint64_t)a->batch,
+		.micro_batches = (uint64_t)j->order.microbatches,
+	};
+	const struct bb_need need = job_need(j, &t);
+
+	return bb_fit_judge_need(verdict, &t, &need, a->rank_memory, &j->s->engine.run->error);
+}
+
 static void fill_measurement(struct bb_pipeline_job *j, struct bb_pipeline_record *r)
 {
 	struct bb_stats stats;
@@ -110,8 +175,9 @@ bb_status bb_pipeline_deliver(struct bb_pipeline_job *j)
 {
 	struct bb_pipeline_session *s = j->s;
 	const struct bb_pipeline *p = &s->pipeline;
+	struct bb_fit_verdict verdict;
 	struct bb_pipeline_record r;
-	bb_status status;
+	bb_status status = BB_OK;
 
 	bb_record_init(&bb_record_pipeline, &r);
 	r.schedule = j->schedule->name;
@@ -126,6 +192,10 @@ bb_status bb_pipeline_deliver(struct bb_pipeline_job *j)
 	fill_prediction(j, &r);
 	if (!s->options->predict)
 		fill_measurement(j, &r);
+	if (p->layers) {
+		BB_TRY(status, judge_fit(j, &verdict), out);
+		BB_FIT_SET(&r, &verdict);
+	}
 	r.end_unix_s = bb_clock_unix();
 	status = bb_engine_deliver(&s->engine, &bb_record_pipeline, &r, r.wrong);
 	if (status == BB_OK && s->options->gantt)
@@ -133,5 +203,6 @@ bb_status bb_pipeline_deliver(struct bb_pipeline_job *j)
 	if (status == BB_OK && s->options->gantt && !s->options->predict)
 		status = deliver_passes(j, &j->measured,
 					bb_engine_is_virtual(&s->engine) ? "played" : "measured");
+out:
 	return status;
 }

@@ -4,8 +4,6 @@
 #include "training_kernels/pipeline/pipeline.h"
 
 #include "harness/run/options_check.h"
-#include "models/model.h"
-#include "training_kernels/estimate.h"
 
 #include <string.h>
 
@@ -94,38 +92,42 @@ static bool pipeline_apply_model(const struct bb_model *m, struct bb_pipeline_op
 	return true;
 }
 
-static bb_status read_model(struct bb_pipeline_options *a, struct bb_error *error)
+static bb_status read_model(struct bb_pipeline_state *state, struct bb_error *error)
 {
-	struct bb_model model = {.ntensors = 0};
-	bb_status status = BB_OK;
+	struct bb_pipeline_options *a = &state->options;
+	struct bb_model *model = &state->model;
+	bb_status status;
 
-	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
-	bb_attention_apply(&model, (enum bb_attention)a->attention);
-	if (model.hyper.heads == 0 || model.hyper.seq == 0)
+	BB_TRY(status, bb_model_open(model, a->model_text, a->seq, error), out);
+	bb_attention_apply(model, (enum bb_attention)a->attention);
+	if (model->hyper.heads == 0 || model->hyper.seq == 0)
 		status = bb_fail(error, BB_EUSAGE,
 				 "--model %s: not a transformer; give --tf, --tb and --tw",
 				 a->model_text);
-	else if (model.blocks < a->stages)
+	else if (model->blocks < a->stages)
 		status = bb_fail(error, BB_EUSAGE,
 				 "--stages %lld: more than the %d layers of %s; "
 				 "give at most as many",
-				 (long long)a->stages, model.blocks, a->model_text);
-	else if (!pipeline_apply_model(&model, a))
+				 (long long)a->stages, model->blocks, a->model_text);
+	else if (!pipeline_apply_model(model, a))
 		status = bb_fail(error, BB_EUSAGE,
 				 "--model: a microbatch takes more than %d s or more than 4 TiB; "
 				 "give a smaller --batch or --seq, or more --flops",
 				 MOST_SECONDS);
+	else
+		status = bb_model_layout_make(&state->layout, model, 0, error);
 out:
-	bb_model_free(&model);
 	return status;
 }
 
-static bb_status pipeline_check_model(struct bb_pipeline_options *a, struct bb_error *error)
+static bb_status pipeline_check_model(struct bb_pipeline_state *state, struct bb_error *error)
 {
-	const char *alone = a->flops_given   ? "--flops"
-			    : a->seq_given   ? "--seq"
-			    : a->batch_given ? "--batch"
-					     : NULL;
+	struct bb_pipeline_options *a = &state->options;
+	const char *alone = a->flops_given         ? "--flops"
+			    : a->seq_given         ? "--seq"
+			    : a->batch_given       ? "--batch"
+			    : a->rank_memory_given ? "--rank-memory"
+						   : NULL;
 	bool passes;
 
 	if (!a->model_text && alone)
@@ -148,7 +150,7 @@ static bb_status pipeline_check_model(struct bb_pipeline_options *a, struct bb_e
 			       "--model sets the times of passes and the sizes of activations and "
 			       "messages; leave out %s",
 			       passes ? "--tf, --tb and --tw" : "--mb, --mw and --message");
-	return read_model(a, error);
+	return read_model(state, error);
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
@@ -210,7 +212,7 @@ static bb_status pipeline_check(const struct bb_benchmark *benchmark, void *own,
 		a->stages = bb_estimate_ranks(o, environment);
 	if (a->iters_given || !o->exact)
 		o->iters = a->iters;
-	BB_TRY(status, pipeline_check_model(a, error), out);
+	BB_TRY(status, pipeline_check_model(state, error), out);
 	status = pipeline_check_size(a, error);
 out:
 	return status;
@@ -320,6 +322,14 @@ static void pipeline_add_notes(struct bb_run *run, struct bb_strbuf *out)
 			found);
 }
 
+static void pipeline_close(struct bb_run *run)
+{
+	struct bb_pipeline_state *state = run->own;
+
+	bb_model_layout_free(&state->layout);
+	bb_model_free(&state->model);
+}
+
 const struct bb_benchmark bb_pipeline_benchmark = {
 	.brief = "Pipeline parallelism: the bubble of each schedule, predicted and measured.",
 	.examples = {"--stages 4 --microbatches 8 --gantt",
@@ -342,5 +352,6 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 	.plan = pipeline_plan,
 	.open_results = pipeline_open_results,
 	.experiment = &bb_pipeline_experiment,
+	.close = pipeline_close,
 	.tell = pipeline_add_notes,
 };

@@ -14,9 +14,9 @@
 #ifndef BB_TRAINING_KERNELS_PIPELINE_PIPELINE_H
 #define BB_TRAINING_KERNELS_PIPELINE_PIPELINE_H
 
-#include "models/memory/activations.h"
 #include "harness/measure/engine.h"
 #include "harness/measure/step_options.h"
+#include "training_kernels/estimate.h"
 #include "training_kernels/pipeline/program.h"
 
 enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
@@ -76,7 +76,10 @@ enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 	BB_SEQ_OPTION(OPTION)                                                                      \
 	BB_ATTENTION_OPTION(OPTION, "")                                                            \
 	OPTION(INT, batch, "batch", 0, "1", "sequences of a microbatch", .min = 1,                 \
-	       .max = INT64_C(1) << 30)
+	       .max = INT64_C(1) << 30)                                                            \
+	OPTION(SIZE, rank_memory, "rank-memory", 0, "80G",                                         \
+	       "memory of a rank, into which a stage of --model fits or not", .min = 1,            \
+	       .max = BB_MOST_BYTES)
 
 struct bb_pipeline_options {
 	BB_OPTION_MEMBERS(BB_PIPELINE_OPTIONS)
@@ -147,6 +150,7 @@ struct bb_pipeline_options {
 	FIELD(INT, counted_sent_bytes, "bytes",                                                    \
 	      "sent_bytes, counted from the messages of the last timed step")                      \
 	FIELD(NUMBERS, counted_stage_sent_bytes, "bytes", "stage_sent_bytes, counted likewise")    \
+	BB_FIT_FIELDS(FIELD)                                                                       \
 	FIELD(INT, iterations, "", "number of timed steps")                                        \
 	FIELD(INT, wrong, "",                                                                      \
 	      "elements of outputs and gradients that differ from those of one rank; null: not "   \
@@ -182,6 +186,8 @@ extern const struct bb_record_kind bb_record_pipeline, bb_record_pass;
 struct bb_pipeline_state {
 	struct bb_pipeline_options options; /* first: the rows are read into it */
 	struct bb_pipeline pipeline;        /* without the hop, which may be measured */
+	struct bb_model model;              /* of --model */
+	struct bb_model_layout layout;
 };
 
 extern const struct bb_option bb_pipeline_rows[];

@@ -26,6 +26,7 @@ struct text {
 	   what their arrays point to is gone. */
 	struct bb_pipeline_record *kept;
 	size_t nkept, kept_room;
+	struct bb_strbuf fits, misfits; /* names of schedules; sentences */
 };
 
 static struct text *text_of(struct bb_sink *sink)
@@ -129,11 +130,24 @@ static void keep_schedule(struct text *t, const struct bb_pipeline_record *r)
 	*kept = *r;
 }
 
+/* Whether the stages of a model, if there is one, fit into the memory of a rank. */
+static bool keep_fit(struct text *t, const struct bb_pipeline_record *r)
+{
+	const bool fits = !r->fit || r->memory_bytes <= r->memory_limit_bytes;
+
+	if (!fits)
+		bb_strbuf_addf(&t->misfits, "# %s %s\n", r->schedule, r->fit);
+	else if (r->fit)
+		bb_strbuf_addf(&t->fits, "%s %s", t->fits.length ? "," : "", r->schedule);
+	return fits;
+}
+
 static void text_add_rows(struct text *t, const struct bb_pipeline_record *r)
 {
 	const char *found = t->sink.run->virtual_time ? "simulated" : "measured";
 
-	keep_schedule(t, r);
+	if (keep_fit(t, r))
+		keep_schedule(t, r);
 	add_predicted(&t->schedules, r);
 	if (r->compute)
 		add_found(&t->schedules, r, found);
@@ -288,6 +302,12 @@ static void text_flush(struct bb_sink *sink)
 			       "microbatches\n",
 			       (long long)t->published);
 	t->published = 0;
+	if (t->fits.length)
+		bb_strbuf_addf(&sink->out, "# fit into the memory of a rank:%s\n",
+			       bb_strbuf_text(&t->fits));
+	bb_strbuf_add(&sink->out, bb_strbuf_text(&t->misfits));
+	bb_strbuf_free(&t->fits);
+	bb_strbuf_free(&t->misfits);
 }
 
 static bb_status text_end(struct bb_sink *sink, const struct bb_end_record *end)
@@ -309,6 +329,8 @@ static void text_release(struct bb_sink *sink)
 
 	bb_table_free(&t->schedules);
 	bb_table_free(&t->stages);
+	bb_strbuf_free(&t->fits);
+	bb_strbuf_free(&t->misfits);
 	free(t->passes);
 	free(t->kept);
 }
