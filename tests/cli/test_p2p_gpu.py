@@ -187,14 +187,14 @@ def between_processes(found):
 @test
 def fabric_handles_reach_other_hosts():
     """Copy engines, kernels and round trips between two hosts, in memory that each maps of the other."""
-    found = on_two_hosts("p2p_bandwidth -b 64 -e 5M -f 9999 -n 1", BUSBENCH_FAKE_FABRIC="1")
+    found = on_two_hosts("p2p_bandwidth -b 4000003 -e 4000003 -n 1 -w 0", BUSBENCH_FAKE_FABRIC="1")
     both = {(0, 1), (1, 0)}
     wanted = {(route, *ends, "fabric", 0) for route in DIRECT for ends in both} | {("send", *ends, None, 0) for ends in both}
     equal(between_processes(found), wanted, "pairs")
     equal({(r["algorithm"], r["reason"]) for r in found["skip"]}, {("staged", "0 <-> 1: the GPUs are in different hosts")}, "skipped")
     found = on_two_hosts("p2p_latency -n 3", BUSBENCH_FAKE_FABRIC="1")
     equal({(r["route"], r["handle"]) for r in found["pair"]}, {("word", "fabric"), ("copy", "fabric")}, "round trips")
-    line = "p2p_bandwidth -g 2 -b 1K -e 1K -n 1 --direction all-to-one"
+    line = "p2p_bandwidth -g 2 -b 4M -e 4M -n 1 -w 0 --direction all-to-one"
     found = on_two_hosts(line, {"BUSBENCH_FAKE_FIRST": "2"}, BUSBENCH_FAKE_FABRIC="1")
     equal({(r["route"], r["to"], r["handle"]) for r in found["pair"]},
           {(route, to, handle) for route, handle in (("write", "fabric"), ("write-kernel", "fabric"), ("send", None)) for to in range(4)},
@@ -204,7 +204,7 @@ def fabric_handles_reach_other_hosts():
 @test
 def no_fabric_handles():
     """Between hosts the reason is given, and nothing else is used in their place."""
-    line = "p2p_bandwidth -b 64 -e 64 -n 1 --p2p on"
+    line = "p2p_bandwidth -b 4M -e 4M -n 1 -w 0 --p2p on"
     has, domain = {"BUSBENCH_FAKE_FABRIC": "1"}, {"BUSBENCH_FAKE_DOMAIN": "1"}
     for env, other, why in (
         (has, {"BUSBENCH_FAKE_FABRIC": "0"}, "HANDLE_TYPE_FABRIC_SUPPORTED"),
@@ -221,7 +221,7 @@ def no_fabric_handles():
 @test
 def kinds_of_handles():
     """Within a host IPC handles are used, and fabric ones on request alone; never one in place of the other."""
-    line = "-b 64 -e 64 -n 1 --p2p on"
+    line = "-b 4M -e 4M -n 1 -w 0 --p2p on"
     for words, env, handle in (
         ("", {"BUSBENCH_FAKE_FABRIC": "1"}, "ipc"),
         (" --handles ipc", {}, "ipc"),
@@ -244,7 +244,7 @@ def kinds_of_handles():
 @test
 def fabric_with_gpus_of_a_process():
     """GPUs of a process access each other's memory by its address, whatever handles it has."""
-    line = ["mpirun", "-np", "2", gpus.built("p2p_bandwidth_perf"), *"--backend nccl -g 2 -b 64 -e 64 -n 1 --json -".split()]
+    line = ["mpirun", "-np", "2", gpus.built("p2p_bandwidth_perf"), *"--backend nccl -g 2 -b 4M -e 4M -n 1 -w 0 --json -".split()]
     with gpus.shared() as shared:
         result = mpi.Job([*line, "--handles", "fabric"], {**shared, "BUSBENCH_FAKE_FABRIC": "1"}).finish().exits(0)
     result.require("fake: " not in result.err, "something was not let go")
