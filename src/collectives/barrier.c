@@ -319,7 +319,7 @@ BB_RECORD_KIND(bb_record_barrier, BB_BARRIER_FIELDS, "barrier", "One kind of bar
 
 const struct bb_benchmark bb_barrier_benchmark = {
 	.brief = "Barriers: how long all ranks need to meet.",
-	.examples = {"-g 4 --precision 5% --max-time 1", "--backend sim --cluster hgx-h100:16"},
+	.examples = {"-g 4 -n 100 --precision 5% --max-time 1", "--backend sim --cluster hgx-h100:16"},
 	.own_bytes = sizeof(struct bb_barrier_options),
 	.options = bb_barrier_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
