@@ -276,8 +276,8 @@ def main():
     parser = argparse.ArgumentParser(description="Runs the tests of a build.")
     parser.add_argument("--full", action="store_true", help="also slow and wide tests, and all under sanitizers")
     parser.add_argument("-k", default="", metavar="WORD", help="only tests with WORD in their file or name")
-    parser.add_argument("-j", type=float, default=1.5 * (os.cpu_count() or 1), metavar="CORES",
-                        help="cores to keep busy (default: 1.5 times all, because tests wait)")  # fmt: skip
+    parser.add_argument("-j", type=float, default=2.0 * (os.cpu_count() or 1), metavar="CORES",
+                        help="cores to keep busy (default: twice all, because tests wait)")  # fmt: skip
     parser.add_argument("--slowest", type=int, default=0, metavar="N", help="print the N slowest tests at the end")
     parser.add_argument("--under", default="", metavar="COMMAND", help="command that runs the unit tests, such as an emulator")
     parser.add_argument("build", metavar="BUILD")

@@ -168,14 +168,14 @@ def split():
         ({"NCCL_TESTS_SPLIT": "| 0b1"}, [1, 1, 3, 3]),
         ({"NCCL_TESTS_SPLIT_MASK": "1"}, [0, 1, 0, 1]),
     ]:
-        result = passes("all_reduce -g 4 -b 64 -e 1K -f 4 --algo all", env=env)
+        result = passes("all_reduce -g 4 -b 64 -e 1K -f 4 -n 3 --algo all", env=env)
         found = [int(g) for g in re.findall(r"^#  Rank +\d+ Group +(\d+)", result.out, re.M)]
         equal(found, groups, f"groups of {env}")
         equal({r["nranks"] for r in records("all_reduce -g 4 -b 64 -e 64", env=env)}, {2}, "ranks of a group")
     for name in COLLECTIVES:
-        passes(f"{name} -g 6 -b 256 -e 1K --algo all -r all", env={"NCCL_TESTS_SPLIT": "MOD 3"})
+        passes(f"{name} -g 6 -b 256 -e 1K -n 3 --algo all -r all", env={"NCCL_TESTS_SPLIT": "MOD 3"})
     # Groups of 3 and 2.
-    passes("all_reduce -g 5 -b 64 -e 1K --algo all", env={"NCCL_TESTS_SPLIT": "MOD 2"})
+    passes("all_reduce -g 5 -b 64 -e 1K -n 3 --algo all", env={"NCCL_TESTS_SPLIT": "MOD 2"})
 
 
 @test

@@ -143,12 +143,12 @@ def too_few_to_tell():
 @test
 def wrong_data():
     """Every pair is checked at the receiving rank."""
-    found = records("p2p_bandwidth -g 3 -b 100 -e 100 --fault corrupt:1", codes=(7,))
+    found = records("p2p_bandwidth -g 3 -b 100 -e 100 -n 3 --fault corrupt:1", codes=(7,))
     for r in found["pair"]:
         hit = r["to"] == 1 or (r["direction"] == "bidirectional" and r["from"] == 1)
         equal(r["wrong"], int(hit), f"wrong of {r['route']} {r['from']} -> {r['to']}")
     equal(found["end"][0]["verdict"], "wrong data", "verdict")
-    unchecked = records("p2p_bandwidth -g 2 -b 100 -e 100 -c 0")["pair"]
+    unchecked = records("p2p_bandwidth -g 2 -b 100 -e 100 -n 3 -c 0")["pair"]
     equal({r["wrong"] for r in unchecked}, {None}, "wrong with -c 0")
 
 
