@@ -44,6 +44,8 @@ static bb_status open_file(const struct bb_file_request *r, int *file, struct bb
 		return refuse(r, error, "cannot be opened: ", strerror(errno));
 	if (is_stdin(r) || S_ISFIFO(st.st_mode))
 		return BB_OK;
+	if (S_ISDIR(st.st_mode))
+		return refuse(r, error, "a folder, not a file", "");
 	if (!S_ISREG(st.st_mode))
 		return refuse(r, error, "not a regular file or a pipe", "");
 	return (uintmax_t)st.st_size > r->most ? refuse_size(r, error) : BB_OK;

@@ -117,6 +117,10 @@ def bad_input():
         acceptance("compare", empty).exits(2).says("compare: it takes two files or folders, BEFORE and AFTER; 1 given")
         acceptance("compare", empty, empty).exits(2).says(empty, "no record files (*.jsonl)")
         acceptance("compare", "/no/such", empty).exits(2).says("/no/such")
+        log = os.path.join(f.name, "log")
+        with open(log, "w", encoding="ascii") as file:
+            file.write("no record\n")
+        acceptance("compare", log, log).exits(2).says(f"{log} has no records; compare takes what --json wrote")
         acceptance("compare", empty, empty, "--tolerence", "5%").exits(2).says("--tolerence", "did you mean --tolerance")
 
 

@@ -39,10 +39,9 @@ def refuses(line):
         endless, missing = os.path.join(folder, "endless.json"), os.path.join(folder, "missing.json")
         with open(endless, "wb") as file:
             file.truncate(ENDLESS)
-        no_file = "not a regular file or a pipe"
-        cases = [(missing, "No such file"), ("/dev/zero", no_file)]
+        cases = [(missing, "No such file"), ("/dev/zero", "not a regular file or a pipe")]
         if "report.py" not in line:  # a folder of records has a report, and that of a model its config.json
-            cases.append((folder, "config.json: cannot be opened" if "--model" in line else no_file))
+            cases.append((folder, "config.json: cannot be opened" if "--model" in line else "a folder, not a file"))
         for path, why in cases:
             read(line, path).exits(2).says(path, why)
         # report.py uses the beginning of a large file if it is usable.

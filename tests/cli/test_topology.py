@@ -146,7 +146,7 @@ def bad_files():
             equal(result.out, "", "on stdout")
             equal(len(result.err.splitlines()), 1, "lines on stderr")
     topology("--topology", "/nonexistent.xml").exits(2).says("/nonexistent.xml", "cannot be opened")
-    topology("--topology", "/").exits(2).says("/: not a regular file or a pipe")
+    topology("--topology", "/").exits(2).says("/: a folder, not a file")
     topology("--system", "dgx-2", "--export", "/nonexistent/a.xml").exits(2).says("cannot be written")
 
 

@@ -108,7 +108,7 @@ static void test_refuses(void **state)
 
 	refused("/dev/zero", "not a regular file or a pipe");
 	refused("/dev/tty", ": "); /* without a terminal it cannot be opened */
-	refused(p->folder, "not a regular file or a pipe");
+	refused(p->folder, "a folder, not a file");
 	refused(p->path, "cannot be opened: No such file");
 	assert_int_equal(mkfifo(p->path, 0600), 0);
 	refused(p->path, "no data in this pipe");

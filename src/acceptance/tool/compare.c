@@ -28,7 +28,10 @@ static bb_status add_file(const char *path, struct bb_records *records, struct b
 
 	BB_TRY(st, bb_read_whole(path, BB_RECORDS_BYTES, &text, &length, error), out);
 	BB_TRY(st, bb_records_read(path, text, length, &more, error), out);
-	if (!bb_records_append(records, &more))
+	if (more.n == 0 && more.others > 0)
+		st = bb_fail(error, BB_EUSAGE, "%s has no records; compare takes what --json wrote",
+			     path);
+	else if (!bb_records_append(records, &more))
 		st = bb_no_memory(error, path);
 out:
 	bb_records_free(&more);
