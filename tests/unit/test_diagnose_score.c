@@ -20,10 +20,10 @@
 #define MOST_NODES 64
 #else
 #define DRAWS 100
-#define FEWEST_DRAWS 3
+#define FEWEST_DRAWS 2
 #define MOST_NODES 4096
 #endif
-#define DRAWN_RANKS 800 /* of all draws of a size together, unless `all` is asked for */
+#define DRAWN_RANKS 400 /* of all draws of a size together, unless `all` is asked for */
 #define RIGHT 95        /* percent of the draws */
 #define TOLERANCE 0.2
 #define STEPS 20
