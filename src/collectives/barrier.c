@@ -54,7 +54,7 @@ struct barrier_session {
 	struct bb_call call; /* its collective is NULL: the backend's own barrier */
 	char *memory;        /* that the call works in */
 	double *samples;
-	size_t n;
+	size_t n, most_samples;
 };
 
 static bb_status barrier_open(struct bb_engine *engine)
@@ -63,7 +63,8 @@ static bb_status barrier_open(struct bb_engine *engine)
 	const struct bb_options *o = &engine->run->options;
 	const size_t rounds = o->precision != 0 ? BB_ENGINE_MOST_ROUNDS : 1;
 
-	s->samples = calloc((size_t)o->iters * rounds, sizeof(*s->samples));
+	s->most_samples = (size_t)o->iters * rounds;
+	s->samples = calloc(s->most_samples, sizeof(*s->samples));
 	if (!s->samples)
 		return bb_no_memory(&engine->run->error, "samples");
 	return bb_engine_patterns(engine, BB_INT64, BB_SUM, engine->run->world.nranks,
@@ -175,7 +176,15 @@ static void barrier_record_sample(void *own, int64_t sample, double seconds)
 	s->samples[s->n++] = seconds;
 }
 
-/* Times -n barriers, and as many again until the median has the requested precision. */
+static bool barrier_is_precise(const struct barrier_session *s, const struct bb_stats *stats)
+{
+	const struct bb_options *o = s->engine.options;
+
+	return stats->n >= (size_t)o->iters && stats->n >= BB_STATS_INTERVAL &&
+	       bb_stats_precision(stats) <= o->precision;
+}
+
+/* Times -n barriers, or with --precision as many as the median or --max-time needs. */
 static bb_status barrier_time(struct barrier_session *s, struct bb_stats *stats)
 {
 	const struct bb_options *o = &s->engine.run->options;
@@ -186,28 +195,27 @@ static bb_status barrier_time(struct barrier_session *s, struct bb_stats *stats)
 				       .heard = barrier_record_sample,
 				       .own = s,
 				       .warm = o->warmup_iters,
-				       .samples = o->iters,
 				       .operations = 1};
-	bool stop = false;
+	size_t next = o->precision != 0 ? 1 : (size_t)o->iters;
 	bb_status status = BB_OK;
 
 	s->n = 0;
-	for (int round = 1; !stop; round++) {
+	while (next > 0) {
 		double *const mine = s->samples + s->n;
 
+		sampling.samples = (int64_t)next;
 		BB_TRY(status, bb_engine_sample(&s->engine, &sampling), out);
-		BB_TRY(status, bb_engine_slowest(&s->engine, mine, (size_t)o->iters), out);
+		BB_TRY(status, bb_engine_slowest(&s->engine, mine, next), out);
 		bb_stats_compute(s->samples, s->n, stats);
 		sampling.warm = 0;
-		stop = o->precision == 0;
-		if (!stop)
-			status =
-				bb_engine_agree_to_stop(&s->engine,
-							bb_stats_precision(stats) <= o->precision ||
-								round >= BB_ENGINE_MOST_ROUNDS,
-							began, &stop);
-		if (status != BB_OK)
-			goto out;
+		next = s->most_samples - s->n;
+		if (next > (size_t)o->iters)
+			next = (size_t)o->iters;
+		if (next > 0)
+			BB_TRY(status,
+			       bb_engine_agree_on_next(&s->engine, barrier_is_precise(s, stats),
+						       began, s->n, &next),
+			       out);
 	}
 out:
 	return status;
@@ -319,7 +327,8 @@ BB_RECORD_KIND(bb_record_barrier, BB_BARRIER_FIELDS, "barrier", "One kind of bar
 
 const struct bb_benchmark bb_barrier_benchmark = {
 	.brief = "Barriers: how long all ranks need to meet.",
-	.examples = {"-g 4 -n 100 --precision 5% --max-time 1", "--backend sim --cluster hgx-h100:16"},
+	.examples = {"-g 4 -n 100 --precision 5% --max-time 1",
+		     "--backend sim --cluster hgx-h100:16"},
 	.own_bytes = sizeof(struct bb_barrier_options),
 	.options = bb_barrier_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,

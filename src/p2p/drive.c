@@ -194,12 +194,19 @@ bb_status bb_pairs_agree_to_stop(struct bb_engine *engine, const struct bb_serie
 				 int round, double began, bool *stop)
 {
 	const struct bb_options *o = engine->options;
+	const bool all = round + 1 >= bb_pair_rounds(o);
+	size_t next = 1;
+	bb_status status;
 
-	*stop = round + 1 >= bb_pair_rounds(o);
-	if (!*stop || o->precision == 0 || o->exact || round + 1 == BB_PAIR_MOST_ROUNDS)
+	*stop = all;
+	if (o->precision == 0 || o->exact || round + 1 == BB_PAIR_MOST_ROUNDS ||
+	    (!all && round + 1 < BB_FINDING_ROUNDS))
 		return BB_OK;
-	return bb_engine_agree_to_stop(engine, bb_series_are_precise(series, n, o->precision),
-				       began, stop);
+	status = bb_engine_agree_on_next(engine,
+					 all && bb_series_are_precise(series, n, o->precision),
+					 began, (size_t)round + 1, &next);
+	*stop = next == 0;
+	return status;
 }
 
 static bb_status run_rounds(struct bb_pairs_session *s, const struct bb_cell *cell)

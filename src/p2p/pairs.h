@@ -274,7 +274,8 @@ static inline size_t bb_pair_samples(const struct bb_options *o, int round)
 }
 
 /* *STOP = whether the pairs need no round after ROUND, by the N series of this driver; BEGAN as in
-   bb_engine_agree_to_stop (drive.c). Collective. */
+   bb_engine_agree_on_next (drive.c). --max-time leaves the rounds that findings need. Collective.
+ */
 BB_MUST bb_status bb_pairs_agree_to_stop(struct bb_engine *engine, const struct bb_series *series,
 					 int n, int round, double began, bool *stop);
 

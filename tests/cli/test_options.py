@@ -142,6 +142,22 @@ def precision():
 
 
 @test
+def max_time():
+    """--max-time also ends the -n iterations, the rounds of trials and those of pairs."""
+    line = "-n 100 --precision 0.001% --max-time"
+    for r in records(f"all_reduce -g 2 -b 8 -e 8 --fault slow:0:20ms {line} 200ms"):
+        expect(r["iterations"] < 20, f"{r['iterations']} iterations of at least 20 ms in 200 ms")
+    line = f"--backend sim --noise 5% {line}"
+    (r,) = records(f"barrier -g 2 --link 1GB/s,50ms --algo ring {line} 500ms", "barrier")
+    expect(r["samples"] < 10, f"{r['samples']} barriers of 100 ms in 500 ms")
+    (r,) = records(f"p2p_latency -g 2 --link 1GB/s,50ms {line} 300ms", "pair")
+    equal(r["rounds"], 3, "rounds of a pair, which findings need")
+    ddp = f"ddp_bucket -g 2 --link 25GB/s,5us --buckets 25M,50M --overlap both --step-time 100ms {line}"
+    for limit, samples in ("1s", [20] * 8), ("25s", [40] * 2 + [20] * 6):
+        equal([r["samples"] for r in records(f"{ddp} {limit}", "data_parallel")], samples, f"steps within {limit}")
+
+
+@test
 def cache_modes_are_recorded():
     for mode in ("rotate", "reuse", "rewrite"):
         equal({r["cache"] for r in records(f"all_reduce -g 2 -b 8 -e 8 --cache {mode}")}, {mode}, "cache")

@@ -229,23 +229,36 @@ bb_status bb_engine_sample(struct bb_engine *e, const struct bb_sampling *s)
 	return status;
 }
 
-bb_status bb_engine_agree_to_stop(struct bb_engine *e, bool precise, double began, bool *stop)
+/* Returns how many of MOST samples the rest of --max-time has room for, at the speed of DONE since
+   BEGAN; at most DONE. */
+static size_t engine_room(const struct bb_engine *e, double began, size_t done, size_t most)
 {
-	const double most = 1e-9 * (double)e->options->max_time_ns;
-	unsigned char mine = precise, all_precise = 1;
-	const unsigned char *of;
-	const void *all;
-	bb_status status;
+	const double spent = e->backend->now(e->rank) - began;
+	const double left = 1e-9 * (double)e->options->max_time_ns - spent;
 
-	if (bb_engine_leads(e) && e->backend->now(e->rank) - began > most)
-		mine |= 2;
-	status = bb_crew_gather(e->driver, &bb_payload_flags, &mine, 1, &all);
+	if (left < 0)
+		return 0;
+	return (size_t)fmin(1 + left * (double)done / (spent + 1e-12),
+			    (double)(done < most ? done : most));
+}
+
+bb_status bb_engine_agree_on_next(struct bb_engine *e, bool precise, double began, size_t done,
+				  size_t *next)
+{
+	uint64_t mine[2] = {precise, engine_room(e, began, done, *next)};
+	const uint64_t *of;
+	const void *all;
+	bb_status status = bb_crew_gather(e->driver, &bb_payload_number, mine, 2, &all);
+
 	if (status != BB_OK)
 		return status;
 	of = all;
 	for (int r = 0; r < e->run->world.nranks; r++)
-		all_precise &= of[r];
-	*stop = all_precise || (of[0] & 2);
+		precise = precise && of[2 * r];
+	if (precise)
+		*next = 0;
+	else if (of[1] < *next)
+		*next = (size_t)of[1];
 	return BB_OK;
 }
 

@@ -60,7 +60,7 @@ struct bb_expectation {
 enum bb_timing {
 	/* A few steps, then a few of the next trial, round after round, so that a disturbance of
 	   the machine does not hit one trial alone. -n steps in all after -w; with --precision
-	   until all medians are that precise or --max-time is over. */
+	   until all medians are that precise or --max-time is over, but at least one round. */
 	BB_TIMING_INTERLEAVED,
 	/* All steps one after another, each of them watched. */
 	BB_TIMING_STEPS
@@ -219,10 +219,14 @@ struct bb_sampling {
 /* Run the samples, warm-up first. */
 BB_MUST bb_status bb_engine_sample(struct bb_engine *engine, const struct bb_sampling *sampling);
 
-/* *STOP = true if every rank is PRECISE (--precision), or --max-time has passed since BEGAN on rank
-   0's clock. Collective. */
-BB_MUST bb_status bb_engine_agree_to_stop(struct bb_engine *engine, bool precise, double began,
-					  bool *stop);
+/*
+ * *NEXT, the most samples to take after DONE (> 0), becomes 0 if every rank is PRECISE
+ * (--precision), or --max-time has passed since BEGAN on rank 0's clock. Else it becomes the number
+ * that the rest of that time has room for, at most DONE, because later ones may take longer.
+ * Collective.
+ */
+BB_MUST bb_status bb_engine_agree_on_next(struct bb_engine *engine, bool precise, double began,
+					  size_t done, size_t *next);
 
 /* Print the '#' line FORMAT in the text, at any time. Rank 0 only. */
 BB_MUST bb_status bb_engine_comment(struct bb_engine *engine, const char *format, ...)

@@ -245,8 +245,8 @@ static bb_status iterate(struct bb_job *job, size_t count, size_t span, bool end
 
 /* ---- --precision ------------------------------------------------------------- */
 
-/* *STOP = true if the measurement is precise on every rank, or --max-time is over. */
-static bb_status agree_to_stop(const struct bb_job *job, double began, bool *stop)
+/* True if -n iterations or more are precise on this rank. */
+static bool is_precise(const struct bb_job *job)
 {
 	struct bb_session *s = job->s;
 	const struct bb_options *o = options_of(job);
@@ -255,23 +255,25 @@ static bb_status agree_to_stop(const struct bb_job *job, double began, bool *sto
 
 	memcpy(scratch, s->samples, job->nsamples * sizeof(*scratch));
 	bb_stats_compute(scratch, job->nsamples, &stats);
-	return bb_engine_agree_to_stop(&s->engine,
-				       job->nsamples >= BB_STATS_INTERVAL &&
-					       bb_stats_precision(&stats) <= o->precision,
-				       began, stop);
+	return job->iterations >= (size_t)o->iters && job->nsamples >= BB_STATS_INTERVAL &&
+	       bb_stats_precision(&stats) <= o->precision;
 }
 
+/* The ranks agree after one sample, two more, four more … -n iterations. */
 static bb_status iterate_until_precise(struct bb_job *job, size_t span)
 {
 	const size_t batch = (size_t)options_of(job)->iters;
 	const double began = now(job);
-	bool stop = false;
+	size_t next = 1;
 	bb_status status = BB_OK;
 
-	while (!stop && status == BB_OK && job->nsamples + 2 * batch <= job->s->most_samples) {
-		status = iterate(job, batch, span, false);
+	while (next > 0 && status == BB_OK && job->nsamples + 2 * batch <= job->s->most_samples) {
+		next = (next + span - 1) / span * span;
+		status = iterate(job, next < batch ? next : batch, span, false);
+		next = batch;
 		if (status == BB_OK)
-			status = agree_to_stop(job, began, &stop);
+			status = bb_engine_agree_on_next(&job->s->engine, is_precise(job), began,
+							 job->iterations, &next);
 	}
 	if (status == BB_OK)
 		status = bb_job_line_up(job);

@@ -214,16 +214,33 @@ static bb_status trials_sum_up(struct bb_engine *e)
 	return BB_OK;
 }
 
-static bb_status trials_run_round(struct bb_engine *e, int round, bool several)
+/* *STOP = true if every rank is PRECISE, or --max-time is over. */
+static bb_status trials_agree(struct bb_engine *e, bool precise, int rounds, double began,
+			      bool *stop)
 {
+	size_t next = 1;
+	bb_status status = bb_engine_agree_on_next(e, precise, began, (size_t)rounds, &next);
+
+	*stop = next == 0;
+	return status;
+}
+
+/* *STOP = true if --max-time is over: then the round is cut short, unless it is the first. */
+static bb_status trials_run_round(struct bb_engine *e, int round, double began, bool *stop)
+{
+	const bool several = e->ntrials - e->measured > 1;
+	const bool limited = e->options->precision != 0 && round > 0;
 	bool any = false;
 	bb_status status = BB_OK;
 
-	for (size_t i = e->measured; i < e->ntrials && status == BB_OK; i++) {
+	for (size_t i = e->measured; i < e->ntrials && status == BB_OK && !*stop; i++) {
 		struct bb_trial *t = &e->trials[i];
+		const bool visited = trial_has_round(t, round);
 
-		if (trial_has_round(t, round))
+		if (visited)
 			status = trial_visit(e, t, round);
+		if (visited && limited && status == BB_OK)
+			status = trials_agree(e, false, round, began, stop);
 		if (several && bb_engine_leads(e))
 			bb_ticker_step(&e->run->ticker, 0);
 		any |= !t->refusal;
@@ -233,11 +250,11 @@ static bb_status trials_run_round(struct bb_engine *e, int round, bool several)
 	return status == BB_OK ? trials_sum_up(e) : status;
 }
 
-/* *STOP = true if all rounds are done, or all interleaved trials precise. */
+/* *STOP = true if all rounds are done, or all interleaved trials precise, or --max-time is over. */
 static bb_status trials_agree_to_stop(struct bb_engine *e, int round, double began, bool *stop)
 {
 	const struct bb_options *o = e->options;
-	bool interleaved = false, precise = true;
+	bool interleaved = false, precise = round + 1 >= trial_least_rounds(e);
 
 	for (size_t i = e->measured; i < e->ntrials; i++) {
 		const struct bb_trial *t = &e->trials[i];
@@ -247,11 +264,11 @@ static bb_status trials_agree_to_stop(struct bb_engine *e, int round, double beg
 		interleaved = true;
 		precise &= o->precision == 0 || bb_stats_precision(&t->stats) <= o->precision;
 	}
-	*stop = !interleaved || round + 1 >= trial_least_rounds(e);
-	if (!interleaved || !*stop || o->precision == 0)
+	*stop |= !interleaved || (o->precision == 0 && precise);
+	if (*stop || o->precision == 0)
 		return BB_OK;
-	return bb_engine_agree_to_stop(e, precise || round + 1 >= BB_ENGINE_MOST_ROUNDS, began,
-				       stop);
+	return trials_agree(e, precise || round + 1 >= BB_ENGINE_MOST_ROUNDS, round + 1, began,
+			    stop);
 }
 
 bb_status bb_engine_measure(struct bb_engine *e)
@@ -264,7 +281,7 @@ bb_status bb_engine_measure(struct bb_engine *e)
 	if (bb_engine_leads(e) && n > 1)
 		bb_ticker_start(&e->run->ticker, n * (size_t)trial_least_rounds(e), 0);
 	for (int round = 0; status == BB_OK && !stop; round++) {
-		status = trials_run_round(e, round, n > 1);
+		status = trials_run_round(e, round, began, &stop);
 		if (status == BB_OK)
 			status = trials_agree_to_stop(e, round, began, &stop);
 	}
