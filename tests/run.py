@@ -14,6 +14,7 @@ import importlib.util
 import os
 import re
 import shlex
+import signal
 import sys
 import threading
 import time
@@ -287,6 +288,8 @@ def main():
     kit.Settings.full = arguments.full
     kit.Settings.variants = tuple(kit.SANITIZERS) if arguments.full else ()
     kit.Settings.under = shlex.split(arguments.under)
+    # A shell lets the background commands of a script ignore SIGINT, and so would all programs under test.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     report = Report()
     jobs = list(unit_jobs(report, arguments.k)) + list(module_jobs(report, arguments.k))
     run_all(jobs, max(arguments.j, 1))

@@ -8,10 +8,10 @@
 
 #include "core/clock.h"
 #include "core/file.h"
+#include "core/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,10 +24,8 @@
 
 static void fill_waited(sigset_t *set)
 {
-	sigemptyset(set);
+	bb_signals_fill(set);
 	sigaddset(set, SIGCHLD);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGTERM);
 }
 
 bb_status bb_commands_prepare(struct bb_error *error)

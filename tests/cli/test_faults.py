@@ -154,6 +154,21 @@ add("SIGTERM", told_to_stop, signal.SIGTERM, "alltoall")
 
 
 @test
+def an_ignored_signal_stays_ignored():
+    """A background command of a script ignores SIGINT; SIGTERM ends it."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = os.path.join(folder, "a.csv")
+        words = [built("all_reduce_perf"), "-g", "2", "-b", "8", "-e", "1K", "-N", "0", "--csv", table]
+        process = kit.spawn(words, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+        kit.wait_for(lambda: kit.has_rows(table), "rows", lambda: process.poll() is None)
+        process.send_signal(signal.SIGINT)
+        before = os.path.getsize(table)
+        kit.wait_for(lambda: os.path.getsize(table) > before + 10000, "more rows", lambda: process.poll() is None)
+        process.send_signal(signal.SIGTERM)
+        kit.finish(process).exits(143)
+
+
+@test
 def stopped_while_ranks_wait():
     """A signal ends a run whose ranks all wait in a collective."""
     process = kit.spawn([built("all_reduce_perf"), *"-g 3 -b 8 -e 8 --fault slow:1:60s".split()])

@@ -5,6 +5,7 @@
 
 #include "backends/virtual.h"
 #include "core/clock.h"
+#include "core/signals.h"
 #include "harness/run/guard.h"
 
 #include <math.h>
@@ -383,9 +384,7 @@ struct bb_crew_outcome bb_crew_run(const struct bb_crew_config *config)
 	}
 	if (config->crew)
 		*config->crew = crew;
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
+	bb_signals_fill(&signals);
 	pthread_sigmask(SIG_BLOCK, &signals, &before);
 	if (pthread_create(&crew->watch, NULL, watch_main, crew) == 0) {
 		run_drivers(crew, threads);

@@ -4,24 +4,17 @@
 #include "harness/run/guard.h"
 
 #include "core/clock.h"
+#include "core/signals.h"
 
-#include <signal.h>
 #include <time.h>
 
 #define WAKE SIGURG /* ignored by a thread that is not waiting for it */
-
-static void fill_set(sigset_t *signals)
-{
-	sigemptyset(signals);
-	sigaddset(signals, SIGINT);
-	sigaddset(signals, SIGTERM);
-}
 
 void bb_guard_signals(void)
 {
 	sigset_t signals;
 
-	fill_set(&signals);
+	bb_signals_fill(&signals);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 }
 
@@ -33,7 +26,7 @@ int bb_guard_wait(bool signals)
 
 	sigemptyset(&set);
 	if (signals)
-		fill_set(&set);
+		bb_signals_fill(&set);
 	sigaddset(&set, WAKE);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal = sigtimedwait(&set, NULL, &moment);

@@ -25,7 +25,8 @@ struct bb_guard {
 
 /*
  * Block SIGINT and SIGTERM for good, in this thread and all that it starts from now on, so that
- * only a thread that waits for them gets them.
+ * only a thread that waits for them gets them. Here and below, one that the parent had this process
+ * ignore stays ignored.
  */
 void bb_guard_signals(void);
 

@@ -19,7 +19,8 @@ static void list_algorithms(struct bb_strbuf *out, const struct bb_native *nativ
 	for (int i = 0; bb_algorithms[i]; i++)
 		if (bb_algorithms[i]->collective == collective)
 			bb_strbuf_addf(out, " %s%s",
-				       bb_native_find(natives, bb_algorithms[i]->name) ? BB_OWN : "",
+				       bb_native_find(natives, bb_algorithms[i]->name) ? BB_OWN
+										       : "",
 				       bb_algorithms[i]->name);
 	for (; natives && natives->name; natives++)
 		if (has(natives, collective))
