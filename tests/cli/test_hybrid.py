@@ -280,6 +280,17 @@ def same_experts_are_reduced_apart():
     equal(found["step"]["wrong"], 0, "wrong")
 
 
+@test
+def every_second_layer_has_experts():
+    """A step and its formula count each layer by its own kind; the dense layers here compute most."""
+    model = "qwen3_moe:layers=4,hidden=64,heads=4,kv=4,head_dim=16,vocab=100,seq=32,ffn=1024,experts=4,top_k=2,expert_ffn=64," \
+            "moe_every=2"
+    found = steps(f"-g 4 --model {model} -n 3 --tp 1 --pp 1 --ep 2 --backend sim --link 1GB/s,1us,port --flops 1G --algo ring")
+    equal(found["expert"]["calls"], 2 * 2 * 4, "2 micro-batches, 2 layers, 4 exchanges of each")
+    for part in ("compute", "expert"):
+        equal(round(found[part]["time_us"]), round(found[part]["plan_us"]), part)
+
+
 @test(full=True)
 def over_mpi():
     mpi.need()

@@ -94,6 +94,19 @@ def from_a_model():
 
 
 @test
+def mean_of_layers():
+    """Every second of four layers has experts, two of which compute a token; a layer takes the mean, also in memory."""
+    model = "qwen3_moe:layers=4,hidden=64,heads=4,kv=4,head_dim=16,vocab=100,seq=32,ffn=1024,experts=4,top_k=2,expert_ffn=64," \
+            "moe_every=2"
+    got = schedules(f"pipeline --predict --schedule 1f1b --model {model} --flops 1G --stages 1 --batch 1 --microbatches 1")["1f1b"]
+    attention, head = 2 * 32 * 4 * 64 * 64 + 2 * 32 * 32 * 64, 2 * 32 * 64 * 100
+    dense, sparse = 2 * 32 * 3 * 64 * 1024, 2 * 32 * (2 * 3 * 64 * 64 + 64 * 4)
+    equal(round(got["f_us"]), round((4 * attention + 2 * dense + 2 * sparse + head) / 1e3), "forward pass")
+    layer = [32 * (2 * 64 * (3 + n) + 4 * 4 + 2 * (4 * 64 + n * 3 * ffn)) for n, ffn in ((1, 1024), (2, 64))]
+    equal(got["peak_bytes"], 2 * sum(layer) + 32 * (4 * 64 + 4 * 100), "activations, and those of the head")
+
+
+@test
 def whole_layers():
     """12 layers on 5 stages: layers are not cut, and the last stage has the head."""
     got = schedules("pipeline --predict --model gpt2 --flops 100T --stages 5 --schedule 1f1b,zb-auto --microbatches 10")

@@ -233,7 +233,7 @@ static void test_tensor_volumes(void **state)
 	assert_near((double)v.boundary, 6 * MIB, 0);
 	/* With experts half of that is of the rows that two of them get of each token. */
 	s.routes = 2;
-	v = bb_hybrid_volumes_of(&s, &part);
+	v = bb_hybrid_volumes_of(&s, &(struct bb_hybrid_part){.layers = 1, .sparse = 1});
 	assert_near(v.of[BB_TRAFFIC_TENSOR].sent, (5 + 2 * 5) * 42 * MIB, 0);
 }
 
@@ -247,8 +247,12 @@ static void test_expert_volumes(void **state)
 				   .micro_batch = 1,
 				   .micro_batches = 1,
 				   .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
-	const struct bb_hybrid_part part = {
-		.layers = 1, .first = true, .last = true, .elements = 800, .experts = 600};
+	const struct bb_hybrid_part part = {.layers = 1,
+					    .sparse = 1,
+					    .first = true,
+					    .last = true,
+					    .elements = 800,
+					    .experts = 600};
 	const struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&s, &part);
 
 	assert_near(v.of[BB_TRAFFIC_EXPERT].sent, 4 * 56 * MIB, 0);
@@ -271,7 +275,8 @@ static void test_folded_experts(void **state)
 				   .micro_batches = 1,
 				   .zero = 1,
 				   .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
-	const struct bb_hybrid_part part = {.layers = 1, .elements = 800, .experts = 800};
+	const struct bb_hybrid_part part = {
+		.layers = 1, .sparse = 1, .elements = 800, .experts = 800};
 	const double a = 2. * 4096 * 7168;
 	struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&s, &part);
 

@@ -23,12 +23,13 @@ static void assert_near(double got, double wanted, double within)
 #define M 5
 
 static const uint64_t gradients[] = {100, 90, 80, 70}, experts[] = {60, 50, 40, 30};
+static const bool every_second[LAYERS] = {true, false, true, false, true, false, true};
 
 /* A way of dividing a step: micro-batches of 12 tokens of 8 elements; of experts there are twelve,
    and a token goes through two. */
 struct divided {
 	struct bb_grid grid;
-	bool sequence_parallel, experts;
+	bool sequence_parallel, experts, alternates; /* every second layer has experts */
 	int zero;
 	bool recomputes;
 	uint64_t shared; /* of the embedding, by a rank */
@@ -46,6 +47,8 @@ static void open_program(struct bb_program *program, struct bb_moe_load *load,
 					      .layers = LAYERS,
 					      .micro_batches = M,
 					      .layer = {2e-3, 4e-3, 0},
+					      .dense_layer = {1e-3, 2e-3, 0},
+					      .is_dense = d->alternates ? every_second : NULL,
 					      .head = {1e-3, 2e-3, 0},
 					      .activation = 96,
 					      .tokens = 12,
@@ -102,6 +105,7 @@ static void test_programs(void **state)
 							 .order = (enum bb_grid_order)order},
 							sp,
 							ep > 0,
+							tp == 2,
 							(dp + order) % 2,
 							(dp + tp) % 2,
 							pp % 3 ? 50 : 0};
@@ -139,6 +143,18 @@ static void assert_counted(const struct bb_program *program, int rank, enum bb_h
 	assert_near(bytes, sent, 1e-6);
 }
 
+/* Layers of STAGE that have experts. */
+static uint64_t count_sparse(const struct divided *d, int stage)
+{
+	const uint64_t pp = (uint64_t)d->grid.pp;
+	uint64_t sparse = 0;
+
+	for (uint64_t i = bb_layers_before(LAYERS, pp, (uint64_t)stage);
+	     d->experts && i < bb_layers_before(LAYERS, pp, (uint64_t)stage + 1); i++)
+		sparse += !d->alternates || !every_second[i];
+	return sparse;
+}
+
 /* What a program does is what the formulas count. */
 static void assert_counts(const struct divided *d)
 {
@@ -163,6 +179,7 @@ static void assert_counts(const struct divided *d)
 		const struct bb_hybrid_part part = {
 			.layers = bb_layers_before(LAYERS, (uint64_t)g->pp, (uint64_t)stage + 1) -
 				  bb_layers_before(LAYERS, (uint64_t)g->pp, (uint64_t)stage),
+			.sparse = count_sparse(d, stage),
 			.elements = gradients[stage] + (d->experts ? experts[stage] : 0),
 			.first = stage == 0,
 			.last = stage == g->pp - 1,
@@ -191,12 +208,14 @@ static void test_counts(void **state)
 {
 	/* Numbers of elements that the replicas divide, for those are rounded up. */
 	static const struct divided divisions[] = {
-		{{2, 4, 2, 1, .order = BB_GRID_TP_PP_DP}, false, false, 0, false, 50},
-		{{2, 4, 2, 1, .order = BB_GRID_TP_DP_PP}, true, false, 1, true, 50},
-		{{3, 2, 2, 2, .order = BB_GRID_TP_PP_DP}, true, true, 0, false, 0},
-		{{1, 3, 10, 2, .order = BB_GRID_TP_PP_DP}, false, true, 1, true, 10},
-		{{2, 1, 4, 4, .order = BB_GRID_TP_PP_DP}, true, true, 1, true, 50},
-		{{2, 2, 2, 1, .order = BB_GRID_TP_PP_DP}, true, true, 1, false, 0},
+		{{2, 4, 2, 1, .order = BB_GRID_TP_PP_DP}, false, false, false, 0, false, 50},
+		{{2, 4, 2, 1, .order = BB_GRID_TP_DP_PP}, true, false, false, 1, true, 50},
+		{{3, 2, 2, 2, .order = BB_GRID_TP_PP_DP}, true, true, false, 0, false, 0},
+		{{1, 3, 10, 2, .order = BB_GRID_TP_PP_DP}, false, true, false, 1, true, 10},
+		{{2, 1, 4, 4, .order = BB_GRID_TP_PP_DP}, true, true, false, 1, true, 50},
+		{{2, 2, 2, 1, .order = BB_GRID_TP_PP_DP}, true, true, false, 1, false, 0},
+		{{2, 2, 2, 2, .order = BB_GRID_TP_PP_DP}, true, true, true, 1, true, 0},
+		{{1, 3, 10, 2, .order = BB_GRID_TP_PP_DP}, false, true, true, 1, false, 10},
 	};
 
 	for (size_t i = 0; i < sizeof(divisions) / sizeof(divisions[0]); i++)

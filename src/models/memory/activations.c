@@ -30,12 +30,13 @@ static uint64_t share_of(wide bytes, uint64_t ranks)
 	return part > UINT64_MAX ? UINT64_MAX : (uint64_t)part;
 }
 
-struct bb_layer bb_layer_of_model(const struct bb_model *model, uint64_t batch, unsigned bytes)
+struct bb_layer bb_layer_of_model(const struct bb_model *model, bool sparse, uint64_t batch,
+				  unsigned bytes)
 {
 	const struct bb_hyper *h = &model->hyper;
-	const int64_t shared = h->shared_ffn > 0, inputs = model->gated ? 3 : 2;
+	const int64_t shared = sparse && h->shared_ffn > 0, inputs = model->gated ? 3 : 2;
 	const int64_t latent = h->kv_lora > 0 ? h->q_lora + h->kv_lora + h->rope : 0;
-	const int64_t ffn = h->experts ? h->expert_ffn : h->ffn;
+	const int64_t ffn = sparse ? h->expert_ffn : h->ffn;
 
 	return (struct bb_layer){
 		.seq = (uint64_t)h->seq,
@@ -45,7 +46,7 @@ struct bb_layer bb_layer_of_model(const struct bb_model *model, uint64_t batch, 
 		.queries = (uint64_t)(h->heads * h->head_dim),
 		.keys = (uint64_t)(h->kv_heads * h->head_dim),
 		.ffn = (uint64_t)ffn,
-		.routes = h->experts ? (uint64_t)(h->top_k + shared) : 1,
+		.routes = sparse ? (uint64_t)(h->top_k + shared) : 1,
 		.extra = (h->heads + h->kv_heads) * (h->value_dim - h->head_dim) + latent +
 			 shared * inputs * (h->shared_ffn - ffn),
 		.gated = model->gated,

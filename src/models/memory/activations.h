@@ -47,9 +47,10 @@ struct bb_layer {
 	bool eager; /* scores are stored; FlashAttention keeps an fp32 sum of each row */
 };
 
-/* The layer of MODEL, a transformer, without parallelism, by FlashAttention; of a model with
-   experts one that has them. */
-struct bb_layer bb_layer_of_model(const struct bb_model *model, uint64_t batch, unsigned bytes);
+/* A layer of MODEL, a transformer, without parallelism, by FlashAttention; SPARSE: one that has
+   experts. */
+struct bb_layer bb_layer_of_model(const struct bb_model *model, bool sparse, uint64_t batch,
+				  unsigned bytes);
 
 /* Bytes that a layer keeps on each rank until its backward pass. */
 uint64_t bb_layer_kept(const struct bb_layer *layer, enum bb_recompute recompute);

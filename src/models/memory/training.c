@@ -27,6 +27,8 @@ void bb_piece_add(struct bb_piece *to, const struct bb_piece *piece)
 	to->vectors += piece->vectors;
 	to->experts += piece->experts;
 	to->factored += piece->factored;
+	to->blocks += piece->blocks;
+	to->sparse += piece->sparse;
 }
 
 struct bb_piece bb_layout_pieces(const struct bb_model_layout *layout, size_t first, size_t last)
@@ -34,7 +36,8 @@ struct bb_piece bb_layout_pieces(const struct bb_model_layout *layout, size_t fi
 	const struct bb_piece *begin = &layout->before[first], *end = &layout->before[last];
 
 	return (struct bb_piece){end->matrices - begin->matrices, end->vectors - begin->vectors,
-				 end->experts - begin->experts, end->factored - begin->factored};
+				 end->experts - begin->experts,   end->factored - begin->factored,
+				 end->blocks - begin->blocks,     end->sparse - begin->sparse};
 }
 
 static uint64_t all_of(const struct bb_piece *piece)
@@ -100,6 +103,10 @@ bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_m
 		const struct bb_piece piece = piece_of_tensor(&model->tensors[i]);
 
 		bb_piece_add(&layout->before[model->tensors[i].layer - BB_LAYER_BEFORE], &piece);
+	}
+	for (int i = 0; model && i < model->blocks; i++) {
+		layout->before[i - BB_LAYER_BEFORE].blocks = 1;
+		layout->before[i - BB_LAYER_BEFORE].sparse = bb_model_block(model, i).sparse;
 	}
 	sum_pieces(layout, model != NULL);
 	if (model && model->logits && model->hyper.tied)
@@ -305,6 +312,8 @@ void bb_training_states(const struct bb_training *t, const struct bb_piece *piec
 	const struct bb_states shared = states(t, dense(t, piece), sums, t->dp);
 	const struct bb_states experts = states(t, sparse(t, piece), 0, t->dp / t->ep);
 
+	need->layers = piece->blocks;
+	need->sparse = piece->sparse;
 	need->experts = sparse(t, piece);
 	need->elements = dense(t, piece) + need->experts;
 	need->bytes[BB_NEED_PARAMETERS] = shared.parameters + experts.parameters;
@@ -321,34 +330,49 @@ void bb_training_states(const struct bb_training *t, const struct bb_piece *piec
 
 /* ---- activations ------------------------------------------------------------------------- */
 
-/* Layers whose activations the stage keeps, each counted once for each microbatch. */
-static uint64_t layers_kept(const struct bb_training *t, const struct bb_need *need)
+/* Of LAYERS of the stage those whose activations it keeps, each counted once for each microbatch.
+ */
+static uint64_t layers_kept(const struct bb_training *t, const struct bb_need *need,
+			    uint64_t layers)
 {
-	const uint64_t layers = bb_layers_before(blocks(t), t->pp, need->stage + 1) -
-				bb_layers_before(blocks(t), t->pp, need->stage);
-
 	return bb_bytes_times(need->chunks, bb_partition(layers, t->chunks));
 }
 
-static void add_activations(const struct bb_training *t, struct bb_need *need)
+static struct bb_layer layer_of(const struct bb_training *t, bool has_experts)
 {
-	const unsigned bytes = t->recipe.precision->parameter;
-	struct bb_layer layer = bb_layer_of_model(t->model, t->micro_batch, bytes);
-	const uint64_t micro_batches = bb_partition(need->chunks, t->chunks);
-	uint64_t *ends = &need->bytes[BB_NEED_ENDS];
+	struct bb_layer layer = bb_layer_of_model(t->model, has_experts, t->micro_batch,
+						  t->recipe.precision->parameter);
 
 	layer.tp = t->tp;
 	layer.sequence_parallel = t->sequence_parallel;
 	layer.eager = t->eager;
-	need->bytes[BB_NEED_ACTIVATIONS] =
-		bb_bytes_times(bb_layer_kept(&layer, t->recompute), layers_kept(t, need));
-	need->bytes[BB_NEED_RECOMPUTED] = bb_layer_recomputed(&layer, t->recompute);
+	return layer;
+}
+
+static void add_activations(const struct bb_training *t, struct bb_need *need)
+{
+	const struct bb_layer kinds[] = {layer_of(t, false), layer_of(t, true)};
+	const uint64_t sparse = layers_kept(t, need, need->sparse);
+	const uint64_t each[] = {layers_kept(t, need, need->layers) - sparse, sparse};
+	const uint64_t micro_batches = bb_partition(need->chunks, t->chunks);
+	uint64_t *kept = &need->bytes[BB_NEED_ACTIVATIONS];
+	uint64_t *again = &need->bytes[BB_NEED_RECOMPUTED], *ends = &need->bytes[BB_NEED_ENDS];
+
+	for (int i = 0; i < 2; i++) {
+		const uint64_t recomputed = bb_layer_recomputed(&kinds[i], t->recompute);
+
+		*kept = bb_bytes_add(
+			*kept, bb_bytes_times(bb_layer_kept(&kinds[i], t->recompute), each[i]));
+		if (each[i] > 0 && recomputed > *again)
+			*again = recomputed;
+	}
 	if (need->stage == 0)
-		*ends = bb_bytes_times(bb_embedding_kept(&layer), micro_batches);
+		*ends = bb_bytes_times(bb_embedding_kept(&kinds[0]), micro_batches);
 	if (need->stage == t->pp - 1 && t->model->logits)
 		*ends = bb_bytes_add(
-			*ends, bb_bytes_times(bb_head_kept(&layer, (uint64_t)t->model->hyper.vocab),
-					      t->schedule == BB_GPIPE ? micro_batches : 1));
+			*ends,
+			bb_bytes_times(bb_head_kept(&kinds[0], (uint64_t)t->model->hyper.vocab),
+				       t->schedule == BB_GPIPE ? micro_batches : 1));
 }
 
 /* ---- all --------------------------------------------------------------------------------- */

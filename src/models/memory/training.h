@@ -25,7 +25,8 @@ extern const char *const bb_offload_words[];
 /* Elements of one or several layers. */
 struct bb_piece {
 	uint64_t matrices, vectors, experts;
-	uint64_t factored; /* bb_factored_elements of all tensors */
+	uint64_t factored;       /* bb_factored_elements of all tensors */
+	uint64_t blocks, sparse; /* blocks of the model among them; those with experts */
 };
 
 /* Elements and FLOPs of a model by layer. */
@@ -74,12 +75,13 @@ extern const char *const bb_category_words[BB_CATEGORIES];
 /* Memory of one rank. */
 struct bb_need {
 	uint64_t bytes[BB_CATEGORIES];
-	uint64_t total;    /* of them; UINT64_MAX: exceeds 64 bits */
-	uint64_t host;     /* offloaded, not in the total */
-	uint64_t elements; /* parameters of this stage and tensor rank, before ZeRO */
-	uint64_t experts;  /* those of experts */
-	uint64_t stage;    /* of the pipeline */
-	uint64_t chunks;   /* bb_in_flight */
+	uint64_t total;          /* of them; UINT64_MAX: exceeds 64 bits */
+	uint64_t host;           /* offloaded, not in the total */
+	uint64_t elements;       /* parameters of this stage and tensor rank, before ZeRO */
+	uint64_t experts;        /* those of experts */
+	uint64_t layers, sparse; /* blocks of this stage; those with experts */
+	uint64_t stage;          /* of the pipeline */
+	uint64_t chunks;         /* bb_in_flight */
 };
 
 /*
@@ -103,7 +105,8 @@ struct bb_need bb_training_stage(const struct bb_training *t, uint64_t stage);
 struct bb_need bb_training_most(const struct bb_training *t);
 
 /* Memory of a rank of STAGE if that keeps the activations of CHUNKS, each as in bb_in_flight, by a
-   schedule of its own. A chunk has up to one layer more than an equal share. */
+   schedule of its own. A chunk has up to one layer more than an equal share, also of those with
+   experts. */
 struct bb_need bb_training_keeping(const struct bb_training *t, uint64_t stage, uint64_t chunks);
 
 /* Elements of the layers FIRST … LAST-1 of LAYOUT, of which 0 is the embedding and the last the

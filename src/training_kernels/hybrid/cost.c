@@ -22,7 +22,8 @@ static struct bb_hybrid_part hybrid_stage(const struct bb_training *t, uint64_t 
 	const struct bb_need need = bb_training_stage(t, stage);
 
 	return (struct bb_hybrid_part){
-		.layers = layers_begin(t, stage + 1) - layers_begin(t, stage),
+		.layers = need.layers,
+		.sparse = need.sparse,
 		.first = stage == 0,
 		.last = stage == t->pp - 1,
 		.elements = need.elements,
@@ -355,7 +356,7 @@ void bb_hybrid_cost_find(struct bb_hybrid_division *division,
 
 		/* Stages between the first and the last with layers of the same kind are alike. */
 		if (stage > 1 && !part.last && part.layers == before.layers &&
-		    part.elements == before.elements)
+		    part.sparse == before.sparse && part.elements == before.elements)
 			continue;
 		before = part;
 		s = stage_cost(division, cluster, &step, &part, stage);

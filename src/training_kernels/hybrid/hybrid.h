@@ -311,6 +311,7 @@ extern const struct bb_benchmark bb_hybrid_benchmark;
 struct bb_hybrid_job {
 	struct bb_hybrid_shape shape; /* borrows from the rest */
 	uint64_t *gradients, *experts, shared;
+	bool *is_dense;
 	struct bb_moe_load load;
 	double flops; /* per second, of a rank */
 	/* The cost by the formula of --plan; step 0: the links are unknown. */

@@ -36,7 +36,7 @@ static struct bb_hybrid_time layers_time(const struct bb_hybrid *h, int first, i
 			t.forward_s += share * w.forward;
 			t.backward_s += share * (w.input + w.weights);
 		}
-	if (first == 0)
+	if (first >= 0 && first < m->blocks)
 		t.backward_s += again_of(h);
 	t.flops = t.forward_s + t.backward_s;
 	return t;
@@ -48,22 +48,50 @@ static void to_seconds(struct bb_hybrid_time *t, double flops_per_second)
 	t->backward_s /= flops_per_second;
 }
 
+/* The first block of MODEL that has experts, or has none; SPARSE: which of both. Blocks of a model
+   without such a one are all alike. */
+static int block_of_kind(const struct bb_model *model, bool sparse)
+{
+	int block = 0;
+
+	while (block < model->blocks && bb_model_block(model, block).sparse != sparse)
+		block++;
+	return block < model->blocks ? block : 0;
+}
+
+/* Marks blocks that have no experts; returns their number. */
+static int mark_dense(const struct bb_model *model, bool *is_dense)
+{
+	int n = 0;
+
+	for (int i = 0; i < model->blocks; i++) {
+		is_dense[i] = !bb_model_block(model, i).sparse;
+		n += is_dense[i];
+	}
+	return n;
+}
+
 /* Times at --flops, or such that the layers of a stage take --pass-time without recomputation. */
 static void time_work(const struct bb_hybrid *h, struct bb_hybrid_job *job)
 {
 	const struct bb_hybrid_options *a = &h->options;
 	const struct bb_model *m = &h->model;
 	struct bb_hybrid_shape *s = &job->shape;
+	const int dense = mark_dense(m, job->is_dense);
+	const int expert_block = block_of_kind(m, true), dense_block = block_of_kind(m, false);
 
 	s->embedding = layers_time(h, BB_LAYER_BEFORE, BB_LAYER_BEFORE);
-	s->layer = layers_time(h, 0, 0);
+	s->layer = layers_time(h, expert_block, expert_block);
+	s->dense_layer = layers_time(h, dense_block, dense_block);
 	s->head = layers_time(h, m->blocks, INT_MAX);
 	job->flops = a->flops;
 	if (a->flops <= 0)
-		job->flops = (s->layer.flops - again_of(h)) * m->blocks / h->grid.pp /
-			     (1e-9 * (double)a->pass_ns);
+		job->flops = (s->layer.flops * (m->blocks - dense) + s->dense_layer.flops * dense -
+			      again_of(h) * m->blocks) /
+			     h->grid.pp / (1e-9 * (double)a->pass_ns);
 	to_seconds(&s->embedding, job->flops);
 	to_seconds(&s->layer, job->flops);
+	to_seconds(&s->dense_layer, job->flops);
 	to_seconds(&s->head, job->flops);
 }
 
@@ -174,6 +202,7 @@ static struct bb_hybrid_shape job_shape(const struct bb_hybrid_job *job, const s
 		.sequence_parallel = a->sequence_parallel,
 		.zero = (int)a->zero,
 		.load = m->experts ? &job->load : NULL,
+		.is_dense = m->experts ? job->is_dense : NULL,
 		.hidden = (size_t)m->hidden,
 		.gradients = job->gradients,
 		.experts = m->experts ? job->experts : NULL,
@@ -195,8 +224,9 @@ bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *
 	*job = (struct bb_hybrid_job){
 		.gradients = calloc((size_t)g->pp, sizeof(*job->gradients)),
 		.experts = calloc((size_t)g->pp, sizeof(*job->experts)),
+		.is_dense = calloc((size_t)h->model.blocks + 1, sizeof(*job->is_dense)),
 	};
-	if (!job->gradients || !job->experts)
+	if (!job->gradients || !job->experts || !job->is_dense)
 		return bb_no_memory(error, "the stages");
 	if (a->batch_given && (a->batch % g->dp || replica % a->micro_batch))
 		return bb_fail(
@@ -224,4 +254,5 @@ void bb_hybrid_job_close(struct bb_hybrid_job *job)
 	bb_moe_load_free(&job->load);
 	free(job->gradients);
 	free(job->experts);
+	free(job->is_dense);
 }

@@ -2,14 +2,15 @@
 
 #define LOGIT_BYTES 24
 
-/* Bytes of a layer for a token, but for scores: FORWARD pass or backward. */
-static double token_bytes(const struct bb_training *t, bool forward)
+/* Bytes of a layer for a token, but for scores: FORWARD pass or backward; SPARSE: it has experts.
+ */
+static double token_bytes(const struct bb_training *t, bool sparse, bool forward)
 {
 	const struct bb_hyper *h = &t->model->hyper;
 	const bool gated = t->model->gated;
 	const double each = t->sequence_parallel ? (double)t->tp : 1;
 	const double width = (double)h->hidden;
-	const double ffn = (double)(h->experts ? h->expert_ffn * h->top_k + h->shared_ffn : h->ffn);
+	const double ffn = (double)(sparse ? h->expert_ffn * h->top_k + h->shared_ffn : h->ffn);
 	const double sums = forward ? (gated ? 20 : 22) : (gated ? 24 : 34);
 	const double inner = forward ? (gated ? 6 : 4) : (gated ? 10 : 6);
 	const double rotated = gated ? (double)((h->heads + h->kv_heads) * h->head_dim) : 0;
@@ -35,9 +36,15 @@ struct bb_memory_bytes bb_memory_bytes_of(const struct bb_training *t,
 	const struct bb_hyper *h = &t->model->hyper;
 	const struct bb_states each = bb_states_each(&t->recipe);
 	const double tokens = (double)h->seq / (double)cp * (double)t->micro_batch;
-	const double forward = token_bytes(t, true) * (t->recompute == BB_RECOMPUTE_FULL ? 2 : 1);
-	const double scores = score_bytes(t, true) * (t->recompute == BB_RECOMPUTE_NONE ? 1 : 2);
-	const double layer = forward + scores + token_bytes(t, false) + score_bytes(t, false);
+	const double passes = t->recompute == BB_RECOMPUTE_FULL ? 2 : 1;
+	const double scores = score_bytes(t, true) * (t->recompute == BB_RECOMPUTE_NONE ? 1 : 2) +
+			      score_bytes(t, false);
+	const double kinds[] = {
+		passes * token_bytes(t, false, true) + token_bytes(t, false, false) + scores,
+		passes * token_bytes(t, true, true) + token_bytes(t, true, false) + scores,
+	};
+	const double layers =
+		(double)(part->layers - part->sparse) * kinds[0] + (double)part->sparse * kinds[1];
 	const double logits =
 		part->last && t->model->logits ? LOGIT_BYTES * (double)h->vocab / (double)t->tp : 0;
 	const uint64_t replicas = t->zero > 0 ? t->dp : 1;
@@ -46,7 +53,7 @@ struct bb_memory_bytes bb_memory_bytes_of(const struct bb_training *t,
 		bb_partition(part->experts, replicas > t->ep ? replicas / t->ep : 1);
 
 	return (struct bb_memory_bytes){
-		.pass = tokens * ((double)part->layers * layer + logits) +
+		.pass = tokens * (layers + logits) +
 			2 * (double)each.gradients * (double)part->elements,
 		.step = (double)updated *
 			(double)(2 * each.optimizer + each.gradients + each.parameters),

@@ -18,7 +18,7 @@
 enum kind { BASE, COMPUTE, SUM, GATHER, LOSS, FORK, MESSAGE, JOIN, EMBEDDING, DATA };
 
 /* The subject of a computation. */
-enum subject { LAYER, LOOK_UP, HEAD };
+enum subject { LAYER, DENSE_LAYER, LOOK_UP, HEAD };
 
 /* One operation: operation BASE of the pipeline, or a piece of that pass. */
 struct step {
@@ -26,7 +26,7 @@ struct step {
 	int event;     /* FORK, JOIN: the first event */
 	uint32_t k;    /* FORK, MESSAGE, JOIN: its number; COMPUTE: enum subject */
 	uint8_t kind;  /* enum kind */
-	uint8_t half;  /* of the layer; DATA: 1 for experts */
+	uint8_t half;  /* of the layer, 1: has rows of experts; DATA: 1 for experts */
 	bool backward; /* COMPUTE */
 	bool last;     /* the second of two exchanges of a half, or of ZeRO's two collectives */
 };
@@ -51,12 +51,16 @@ struct bb_hybrid_program {
 
 static const enum bb_axis axes[FAMILIES] = {BB_AXIS_TP, BB_AXIS_DP, BB_AXIS_EDP, BB_AXIS_PP};
 
-static int layers_of(const struct bb_hybrid_shape *shape, int stage)
+/* The first layer of STAGE. */
+static int first_layer(const struct bb_hybrid_shape *shape, int stage)
 {
-	const uint64_t layers = (uint64_t)shape->layers, p = (uint64_t)shape->grid.pp;
+	return (int)bb_layers_before((uint64_t)shape->layers, (uint64_t)shape->grid.pp,
+				     (uint64_t)stage);
+}
 
-	return (int)(bb_layers_before(layers, p, (uint64_t)stage + 1) -
-		     bb_layers_before(layers, p, (uint64_t)stage));
+static bool is_dense(const struct bb_hybrid_shape *shape, int layer)
+{
+	return shape->is_dense && shape->is_dense[layer];
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
@@ -195,10 +199,12 @@ static void hybrid_compute(const struct bb_hybrid_program *h, const struct step 
 			   struct bb_operation *o)
 {
 	const struct bb_hybrid_shape *s = &h->shape;
-	const struct bb_hybrid_time *t = step->k == LAYER     ? &s->layer
-					 : step->k == LOOK_UP ? &s->embedding
-							      : &s->head;
-	const int pieces = step->k == LAYER ? BB_HYBRID_HALVES : 1;
+	const struct bb_hybrid_time *times[] = {[LAYER] = &s->layer,
+						[DENSE_LAYER] = &s->dense_layer,
+						[LOOK_UP] = &s->embedding,
+						[HEAD] = &s->head};
+	const struct bb_hybrid_time *t = times[step->k];
+	const int pieces = step->k <= DENSE_LAYER ? BB_HYBRID_HALVES : 1;
 	const double both = t->forward_s + t->backward_s;
 	const double mine = step->backward ? t->backward_s : t->forward_s;
 
@@ -347,12 +353,15 @@ static void layout_add_exchange(struct layout *l, bool combines)
 		layout_add(l, step);
 }
 
-static void layout_add_half(struct layout *l, int half, bool backward)
+/* HALF of a layer; the second one of a DENSE layer communicates as the first. */
+static void layout_add_half(struct layout *l, int half, bool dense, bool backward)
 {
 	const struct bb_hybrid_shape *s = &l->program->shape;
-	struct step step = {.half = (uint8_t)half, .backward = backward};
+	const bool has_rows = half == 1 && !dense;
+	struct step step = {
+		.half = has_rows, .k = dense ? DENSE_LAYER : LAYER, .backward = backward};
 
-	if (half == 1)
+	if (has_rows)
 		layout_add_exchange(l, false);
 	step.kind = GATHER;
 	for (int i = 0; i < (s->sequence_parallel ? 1 + backward : 0); i++)
@@ -362,15 +371,19 @@ static void layout_add_half(struct layout *l, int half, bool backward)
 	step.kind = SUM;
 	if (s->grid.tp > 1)
 		layout_add(l, step);
-	if (half == 1)
+	if (has_rows)
 		layout_add_exchange(l, true);
 }
 
 static void layout_add_layers(struct layout *l, int stage, bool backward)
 {
-	for (int i = 0; i < layers_of(&l->program->shape, stage); i++)
+	const struct bb_hybrid_shape *s = &l->program->shape;
+	const int begin = first_layer(s, stage), end = first_layer(s, stage + 1);
+
+	for (int i = begin; i < end; i++)
 		for (int half = 0; half < BB_HYBRID_HALVES; half++)
-			layout_add_half(l, backward ? BB_HYBRID_HALVES - 1 - half : half, backward);
+			layout_add_half(l, backward ? BB_HYBRID_HALVES - 1 - half : half,
+					is_dense(s, backward ? begin + end - 1 - i : i), backward);
 }
 
 /* COUNT pieces of KIND, if there are other tensor ranks. */

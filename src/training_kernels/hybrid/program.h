@@ -10,9 +10,9 @@
  *   forward    a computation and an all-reduce; with sequence parallelism an all-gather, a
  *              computation and a reduce-scatter, between which each rank has its own tokens
  *   backward   the same; with sequence parallelism the input is gathered again
- *   experts    the second half begins with a dispatch of rows to their experts and ends with a
- *              combine (moe/exchange.h); with sequence parallelism the rows at a rank's experts
- *              are gathered between them
+ *   experts    in a layer that has them the second half begins with a dispatch of rows to their
+ * experts and ends with a combine (moe/exchange.h); with sequence parallelism the rows at a rank's
+ * experts are gathered between them
  *
  * With full recomputation a backward pass begins with the forward pass of the stage's layers. The
  * first stage sums the embeddings that its tensor ranks look up; the last stage computes the head
@@ -59,7 +59,10 @@ struct bb_hybrid_shape {
 	struct bb_grid grid;
 	int layers; /* of the model, divided by bb_layers_before */
 	int micro_batches;
-	struct bb_hybrid_time layer, embedding, head;
+	/* Of a layer, which has experts if the model has any; of those that have none. */
+	struct bb_hybrid_time layer, dense_layer;
+	struct bb_hybrid_time embedding, head;
+	const bool *is_dense;   /* [layer], borrowed: it has no experts; NULL: all are alike */
 	size_t activation;      /* elements of a micro-batch between layers */
 	size_t tokens;          /* of a micro-batch */
 	size_t shared;          /* elements of a rank's embedding that the head shares; 0: none */

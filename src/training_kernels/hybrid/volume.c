@@ -38,18 +38,19 @@ static void add_tensor(const struct bb_hybrid_step *s, const struct bb_hybrid_pa
 		       double activation, struct bb_volume *v)
 {
 	const uint64_t m = s->micro_batches;
-	const uint64_t half = m * part->layers * (s->recomputes ? 3 : 2); /* sums of half a layer */
+	const uint64_t passes = s->recomputes ? 3 : 2;
+	/* Halves of layers that keep their tokens, and those with rows of experts. */
+	const uint64_t own = m * (2 * part->layers - part->sparse), routed = m * part->sparse;
 	const uint64_t ends = m * ((uint64_t)part->first + (uint64_t)part->last);
 	const double loss = (double)(LOSS_BYTES * s->seq * s->micro_batch);
-	const int second = s->routes ? bb_grid_expert_tensor(&s->grid) : s->grid.tp;
-	const double rows =
-		s->routes ? activation * (double)s->routes * second / s->grid.tp : activation;
+	const int etp = bb_grid_expert_tensor(&s->grid);
+	const double rows = activation * (double)s->routes * etp / s->grid.tp;
 
 	if (s->sequence_parallel) {
-		add_rings(v, 2 * (half + ends) + m * part->layers, 1, s->grid.tp, activation);
-		add_rings(v, 2 * half + m * part->layers, 1, second, rows);
+		add_rings(v, (2 * passes + 1) * own + 2 * ends, 1, s->grid.tp, activation);
+		add_rings(v, (2 * passes + 1) * routed, 1, etp, rows);
 	} else {
-		add_rings(v, 2 * half + ends, 2, s->grid.tp, activation);
+		add_rings(v, passes * (own + routed) + ends, 2, s->grid.tp, activation);
 	}
 	if (part->last)
 		add_rings(v, 3 * m, 2, s->grid.tp, loss);
@@ -120,8 +121,7 @@ struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_hybrid_step *s,
 	v.boundary = parts ? (v.activation + t - 1) / t : v.activation;
 	add_tensor(s, part, (double)v.activation, &v.of[BB_TRAFFIC_TENSOR]);
 	add_pipeline(s, part, &v);
-	add_exchanges(&v.of[BB_TRAFFIC_EXPERT],
-		      s->routes ? again * s->micro_batches * part->layers : 0,
+	add_exchanges(&v.of[BB_TRAFFIC_EXPERT], again * s->micro_batches * part->sparse,
 		      bb_grid_expert_ranks(g), s->sequence_parallel ? routed / g->tp : routed);
 	add_context(s, part, &v.of[BB_TRAFFIC_CONTEXT]);
 	add_data(s, part->elements - part->experts, g->dp, &v.of[BB_TRAFFIC_DATA]);

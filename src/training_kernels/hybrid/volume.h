@@ -33,7 +33,8 @@
  *   embedding  if head and embedding share weights, an all-reduce of their gradient between the
  *              first and the last stage
  *
- * Each layer of a model with experts counts as one that has them, as in activations.h.
+ * Layers of a model with experts that have none (the first ones, or every second one) communicate
+ * as in a model without.
  *
  * Collectives are rings: for n ranks and S bytes an all-reduce sends 2 (n-1) / n S in 2 (n-1)
  * rounds, the others send half of it (Patarasuk and Yuan 2009). An all-to-all counts
@@ -78,7 +79,7 @@ struct bb_hybrid_step {
 
 /* A rank of one stage. */
 struct bb_hybrid_part {
-	uint64_t layers;
+	uint64_t layers, sparse; /* all; those with experts among them */
 	bool first, last;
 	uint64_t elements, experts; /* parameters, and those of experts among them */
 };

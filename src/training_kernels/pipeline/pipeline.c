@@ -53,38 +53,61 @@ static uint64_t weights_need(const struct bb_layer *l)
 	return l->seq * l->batch * l->bytes * (attention + l->routes * inner + (uint64_t)l->extra);
 }
 
+/* Mean bytes that a layer of M keeps, and that its W needs. */
+static void mean_layer(const struct bb_model *m, const struct bb_pipeline_options *a,
+		       uint64_t *kept, uint64_t *weights)
+{
+	const uint64_t blocks = (uint64_t)m->blocks;
+	uint64_t sparse = 0, each[2], sums[2] = {0, 0};
+
+	for (int i = 0; i < m->blocks; i++)
+		sparse += bb_model_block(m, i).sparse;
+	each[0] = blocks - sparse;
+	each[1] = sparse;
+	for (int kind = 0; kind < 2; kind++) {
+		struct bb_layer layer = bb_layer_of_model(m, kind, (uint64_t)a->batch, 2);
+		uint64_t bytes;
+
+		layer.eager = a->attention == BB_ATTENTION_EAGER;
+		bytes = bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
+		sums[0] = bb_bytes_add(sums[0], bb_bytes_times(bytes, each[kind]));
+		if (weights_need(&layer) < bytes)
+			bytes = weights_need(&layer);
+		sums[1] = bb_bytes_add(sums[1], bb_bytes_times(bytes, each[kind]));
+	}
+	*kept = sums[0] / blocks;
+	*weights = sums[1] / blocks;
+}
+
 /*
- * Takes the times of layers from the FLOPs of the model, and their activations, in 16 bits, from
- * models/memory/activations.h. The embedding is on the first stage; norm, head or pooler and the
- * loss are on the last. Messages have 2 s b h bytes. False: the numbers exceed the limits.
+ * Takes the mean times of layers from the FLOPs of the model, and their activations, in 16 bits,
+ * from models/memory/activations.h. The embedding is on the first stage; norm, head or pooler and
+ * the loss are on the last. Messages have 2 s b h bytes. False: the numbers exceed the limits.
  */
 static bool pipeline_apply_model(const struct bb_model *m, struct bb_pipeline_options *a)
 {
-	struct bb_layer layer = bb_layer_of_model(m, (uint64_t)a->batch, 2);
+	const struct bb_layer layer = bb_layer_of_model(m, false, (uint64_t)a->batch, 2);
 	const uint64_t head = m->logits ? bb_head_kept(&layer, (uint64_t)m->hyper.vocab) : 0;
 	const double seconds = (m->forward + m->backward) * (double)a->batch / a->flops;
-	struct bb_pipeline_end one = {0, 0, 0, 0, 0};
-	uint64_t kept;
+	struct bb_pipeline_end all = {0, 0, 0, 0, 0};
+	uint64_t kept, weights;
 
-	layer.eager = a->attention == BB_ATTENTION_EAGER;
-	kept = bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
-
+	mean_layer(m, a, &kept, &weights);
 	if (bb_bytes_add(bb_bytes_times(kept, (uint64_t)m->blocks), head) > MOST_KEPT ||
 	    seconds > MOST_SECONDS)
 		return false;
 	a->layers = m->blocks;
 	for (size_t i = 0; i < m->nworks; i++)
 		add_work(a, &m->works[i],
-			 m->works[i].layer == 0           ? &one
-			 : m->works[i].layer < 0          ? &a->first
+			 m->works[i].layer < 0            ? &a->first
 			 : m->works[i].layer >= m->blocks ? &a->last
-							  : &(struct bb_pipeline_end){0});
-	a->tf_ns = (uint64_t)one.f;
-	a->tb_ns = (uint64_t)one.b;
-	a->tw_ns = (uint64_t)one.w;
+							  : &all);
+	a->tf_ns = (uint64_t)all.f / (uint64_t)m->blocks;
+	a->tb_ns = (uint64_t)all.b / (uint64_t)m->blocks;
+	a->tw_ns = (uint64_t)all.w / (uint64_t)m->blocks;
 	a->message_bytes = 2 * layer.seq * layer.batch * layer.hidden;
 	a->mb_bytes = kept;
-	a->mw_bytes = weights_need(&layer) < kept ? weights_need(&layer) : kept;
+	a->mw_bytes = weights;
 	a->first.kept = (int64_t)bb_embedding_kept(&layer);
 	a->last.kept = (int64_t)head;
 	/* W needs the input of the head and the gradients of the logits. */

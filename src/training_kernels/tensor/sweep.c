@@ -71,7 +71,8 @@ static void describe_memory(const struct sweep *s, const struct bb_tensor_scheme
 {
 	const bool gated = s->tensor->model.gated;
 	struct bb_layer layer =
-		bb_layer_of_model(&s->tensor->model, (uint64_t)tensor_options(s)->batch,
+		bb_layer_of_model(&s->tensor->model, s->tensor->model.hyper.experts > 0,
+				  (uint64_t)tensor_options(s)->batch,
 				  (unsigned)bb_dtype_size(tensor_options(s)->dtype));
 
 	if (scheme->of != BB_TENSOR_LAYER)

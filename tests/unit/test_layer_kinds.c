@@ -1,0 +1,165 @@
+/*
+ * Models whose layers alternate: every second one has experts. Parameters, FLOPs, activations,
+ * bytes of memory and traffic by hand, each of its own kind of layer.
+ */
+#include "training_kernels/hybrid/memory_time.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+/* Four layers of width 64; a token of the first and the third goes through a network of 256, of the
+   others through two of four experts of 32. */
+#define ALTERNATING                                                                                \
+	"qwen3_moe:layers=4,hidden=64,heads=4,kv=2,head_dim=16,vocab=100,seq=32,ffn=256,"          \
+	"experts=4,top_k=2,expert_ffn=32,moe_every=2"
+#define TOKENS 32
+
+struct subject {
+	struct bb_model model;
+	struct bb_model_layout layout;
+	struct bb_training training;
+};
+
+static void subject_open(struct subject *s, const char *model)
+{
+	struct bb_error error = {.text = ""};
+
+	assert_int_equal(bb_model_open(&s->model, model, 0, &error), BB_OK);
+	assert_int_equal(bb_model_layout_make(&s->layout, &s->model, 0, &error), BB_OK);
+	s->training = (struct bb_training){.model = &s->model,
+					   .layout = &s->layout,
+					   .recipe = {&bb_precisions[0], &bb_optimizers[0]},
+					   .trainable = 1,
+					   .dp = 1,
+					   .tp = 1,
+					   .pp = 1,
+					   .ep = 1,
+					   .chunks = 1,
+					   .micro_batch = 1,
+					   .micro_batches = 1};
+}
+
+static void subject_close(struct subject *s)
+{
+	bb_model_layout_free(&s->layout);
+	bb_model_free(&s->model);
+}
+
+/* Layers of a model, and those with experts, in each of PP stages. */
+static void assert_kinds(const char *model, uint64_t pp, const uint64_t *sparse)
+{
+	struct subject s;
+
+	subject_open(&s, model);
+	s.training.pp = pp;
+	for (uint64_t stage = 0; stage < pp; stage++)
+		assert_int_equal(bb_training_stage(&s.training, stage).sparse, sparse[stage]);
+	subject_close(&s);
+}
+
+/* DeepSeek-V3's first three of 61 layers have no experts, of Llama 4 Maverick's 48 every second. */
+static void test_models(void **state)
+{
+	static const uint64_t deepseek[] = {58}, stages[] = {27, 31}, maverick[] = {24},
+			      quarters[] = {6, 6, 6, 6}, mixtral[] = {16, 16}, dense[] = {0, 0};
+
+	assert_kinds("deepseek-v3", 1, deepseek);
+	assert_kinds("deepseek-v3", 2, stages);
+	assert_kinds("llama4-maverick", 1, maverick);
+	assert_kinds("llama4-maverick", 4, quarters);
+	assert_kinds("mixtral-8x7b", 2, mixtral);
+	assert_kinds("llama3.1-8b", 2, dense);
+}
+
+/* The embedding is piece 0 of the layout, so that block 0 is piece 1. */
+static void test_parameters_and_flops(void **state)
+{
+	const double dense = 2. * TOKENS * 3 * 64 * 256;
+	const double sparse = 2. * TOKENS * (2 * 3 * 64 * 32 + 64 * 4);
+	struct subject s;
+	struct bb_piece first, second;
+
+	subject_open(&s, ALTERNATING);
+	first = bb_layout_pieces(&s.layout, 1, 2);
+	second = bb_layout_pieces(&s.layout, 2, 3);
+	assert_int_equal(first.sparse, 0);
+	assert_int_equal(first.experts, 0);
+	assert_int_equal(second.sparse, 1);
+	assert_int_equal(second.experts, 4 * 3 * 64 * 32);
+	assert_int_equal(first.matrices - second.matrices, 3 * 64 * 256 - 64 * 4);
+	assert_true(s.layout.works[2].forward - s.layout.works[1].forward -
+			    (s.layout.works[3].forward - s.layout.works[2].forward) ==
+		    dense - sparse);
+	subject_close(&s);
+}
+
+/* s (8 h + 4 a + 2 (2 q + 2 k + 3 f)), where another network of a token has an input of its own. */
+static void test_activations(void **state)
+{
+	const uint64_t dense = TOKENS * (2 * 4 * 64 + 4 * 4 + 2 * (2 * 64 + 2 * 32 + 3 * 256));
+	const uint64_t sparse = TOKENS * (2 * 5 * 64 + 4 * 4 + 2 * (2 * 64 + 2 * 32 + 3 * 2 * 32));
+	struct bb_need need;
+	struct subject s;
+
+	subject_open(&s, ALTERNATING);
+	need = bb_training_stage(&s.training, 0);
+	assert_int_equal(need.layers, 4);
+	assert_int_equal(need.sparse, 2);
+	assert_int_equal(need.bytes[BB_NEED_ACTIVATIONS], 2 * dense + 2 * sparse);
+	s.training.recompute = BB_RECOMPUTE_FULL;
+	need = bb_training_stage(&s.training, 0);
+	assert_int_equal(need.bytes[BB_NEED_ACTIVATIONS], 4 * TOKENS * 64 * 2);
+	/* The larger one is recomputed at some time. */
+	assert_int_equal(need.bytes[BB_NEED_RECOMPUTED], dense - TOKENS * 64 * 2);
+	subject_close(&s);
+}
+
+/* Forward and backward: norms and sums 44 h, activation function 16 f, rotation 8 (q + k). */
+static void test_memory_time(void **state)
+{
+	const double each = 44 * 64 + 8 * (64 + 32);
+	const struct bb_hybrid_part part = {.layers = 4, .sparse = 2};
+	struct subject s;
+
+	subject_open(&s, ALTERNATING);
+	assert_true(bb_memory_bytes_of(&s.training, &part, 1).pass ==
+		    TOKENS * (4 * each + 16 * (2 * 256 + 2 * 2 * 32)));
+	subject_close(&s);
+}
+
+/* Two tensor ranks of two replicas that divide the experts, three micro-batches of A bytes. Five
+   collectives of half a layer move A, those of experts 2 A. Of the rows of its half of the tokens,
+   A bytes, a rank sends half; four times for each layer with experts, for others never. */
+static void test_traffic(void **state)
+{
+	const struct bb_hybrid_step s = {.grid = {2, 1, 2, 2, .order = BB_GRID_TP_PP_DP},
+					 .seq = TOKENS,
+					 .hidden = 64,
+					 .routes = 2,
+					 .sequence_parallel = true,
+					 .micro_batch = 1,
+					 .micro_batches = 3,
+					 .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
+	const struct bb_hybrid_part part = {.layers = 4, .sparse = 2};
+	const struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&s, &part);
+	const double a = 2 * TOKENS * 64;
+
+	assert_true(v.of[BB_TRAFFIC_TENSOR].sent == 3 * a / 2 * (2 * 10 + 2 * (5 + 2 * 5)));
+	assert_int_equal(v.of[BB_TRAFFIC_TENSOR].calls, 3 * 4 * 10);
+	assert_true(v.of[BB_TRAFFIC_EXPERT].sent == 3 * 2 * 4 * a / 2);
+	assert_int_equal(v.of[BB_TRAFFIC_EXPERT].calls, 3 * 2 * 4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_models),      cmocka_unit_test(test_parameters_and_flops),
+		cmocka_unit_test(test_activations), cmocka_unit_test(test_memory_time),
+		cmocka_unit_test(test_traffic),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
