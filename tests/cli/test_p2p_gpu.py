@@ -264,6 +264,18 @@ def fabric_fails():
         result.says(f"{call} failed in")
 
 
+@test
+def failed_calls_are_named():
+    """Each call whose result is also an answer (access is enabled already, an event is not reached yet)."""
+    line = "-b 64 -e 64 -n 1"
+    failure = {"BUSBENCH_FAKE_FAIL": "cudaDeviceEnablePeerAccess:1"}
+    gpus.run(f"p2p_bandwidth -g 2 --backend nccl {line}", failure).exits(3).says("cudaDeviceEnablePeerAccess failed in")
+    with gpus.shared() as shared:
+        result = mpi.Job(words_of(2, line + " --p2p off"), {**shared, "BUSBENCH_FAKE_FAIL": "cudaEventQuery:1"}).finish()
+    expect(result.code != 0, "a failure was not noticed")
+    result.says("cudaEventQuery failed in")
+
+
 @test(full=True)
 def staged_has_reasons():
     """Memory that cannot be pinned, or that is on another machine, is not shared."""

@@ -89,7 +89,8 @@ static bb_status peer_access_enable(struct bb_rank *rank, int device, bool withi
 		return BB_OK; /* cudaIpcMemLazyEnablePeerAccess does */
 	result = cudaDeviceEnablePeerAccess(device, 0);
 	if (result != cudaErrorPeerAccessAlreadyEnabled)
-		return BB_CUDA(rank, result);
+		return bb_cuda_check(rank, result, "cudaDeviceEnablePeerAccess", __FILE__,
+				     __LINE__);
 	cudaGetLastError(); /* clears it */
 	return BB_OK;
 }

@@ -239,7 +239,9 @@ static bb_status publish(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_SLOTS]
 	while (number < issued &&
 	       (result = cudaEventQuery(events[number % BB_NCCL_SLOTS])) == cudaSuccess)
 		atomic_store_explicit(count, ++number, memory_order_release);
-	return result == cudaErrorNotReady ? BB_OK : BB_CUDA(rank, result);
+	return result == cudaErrorNotReady
+		       ? BB_OK
+		       : bb_cuda_check(rank, result, "cudaEventQuery", __FILE__, __LINE__);
 }
 
 static bb_status publish_all(const struct staging *s)
