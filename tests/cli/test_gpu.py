@@ -519,7 +519,8 @@ FAILURES = [
     ("all_reduce -g 3 -R 1 --algo auto,ring", "ncclAllReduce ncclCommDeregister ncclCommDestroy", (1, 4)),
     ("all_reduce -g 3 -R 2", "ncclCommWindowRegister ncclMemAlloc", (1, 3)),
     ("all_reduce -g 3", "cudaStreamQuery cudaMemcpyAsync cudaMemsetAsync cudaPointerGetAttributes", (1, 40)),
-    ("all_reduce -g 3", "cudaLaunchKernel ncclAllReduce ncclMemFree cudaFree cudaStreamDestroy", (2,)),
+    ("all_reduce -g 3", "cudaLaunchKernel", (5,)),  # the first of each rank loads a kernel
+    ("all_reduce -g 3", "ncclAllReduce ncclMemFree cudaFree cudaStreamDestroy", (2,)),
     ("all_reduce -g 3 -I 1", "cudaEventCreateWithFlags cudaEventRecord cudaEventElapsedTime cudaEventDestroy", (1, 9)),
     ("all_reduce -g 3 -G 2 -m 2", "cudaStreamBeginCapture cudaStreamEndCapture ncclGroupStart ncclGroupEnd", (1, 8)),
     ("all_reduce -g 3 -G 2", "cudaGraphInstantiateWithFlags cudaGraphUpload cudaGraphLaunch cudaGraphDestroy", (1, 8)),

@@ -357,6 +357,7 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 		BB_TRY(status,
 		       BB_CUDA(r, cudaStreamCreateWithFlags(&r->main, cudaStreamNonBlocking)),
 		       failed);
+	BB_TRY(status, bb_nccl_halt_open(r), failed);
 	BB_TRY(status, bb_nccl_peers_open(r), failed);
 	r->scratch_bytes =
 		bb_nccl_scratch_flags(context) + (size_t)context->world.nranks * BB_SCRATCH_FLAG;

@@ -116,7 +116,7 @@ struct bb_rank {
 	struct bb_nccl_peer *peers; /* of all ranks */
 	struct bb_nccl_mapped *mapped;
 	struct bb_nccl_staging staging; /* for lanes to ranks of other processes */
-	atomic_uint *halt;              /* pinned: 1 ends waiting kernels; NULL: not needed yet */
+	atomic_uint *halt;              /* pinned: 1 ends waiting kernels */
 	struct bb_nccl_gemm *gemm;      /* NULL: not needed yet */
 	struct bb_nccl_health *health;  /* NULL: NVML is missing */
 };
@@ -466,8 +466,7 @@ void bb_nccl_gemm_close(struct bb_rank *rank);
 /* Wait until STREAM is empty; BB_ETIMEOUT once the run is being abandoned. */
 BB_MUST bb_status bb_nccl_wait(struct bb_rank *rank, cudaStream_t stream);
 cudaStream_t bb_nccl_stream(const struct bb_rank *rank, const struct bb_queue *queue);
-/* Allocate rank->halt, unless it exists. Called before a kernel is issued that waits;
-   bb_nccl_wait sets it to 1 when it fails. */
+/* Allocate rank->halt, which bb_nccl_wait sets to 1 when it fails. The main stream exists. */
 BB_MUST bb_status bb_nccl_halt_open(struct bb_rank *rank);
 void bb_nccl_halt_close(struct bb_rank *rank);
 

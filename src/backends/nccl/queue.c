@@ -74,16 +74,17 @@ bb_status bb_nccl_wait(struct bb_rank *rank, cudaStream_t stream)
 	return status;
 }
 
+/* The kernel that takes time is loaded here, too. Later, beside a kernel that waits for another
+   rank, either step might never end: CUDA may pin memory, and load a kernel, only while the device
+   is idle. */
 bb_status bb_nccl_halt_open(struct bb_rank *rank)
 {
-	bb_status status;
+	bb_status status = BB_CUDA(rank, cudaMallocHost((void **)&rank->halt, sizeof(*rank->halt)));
 
-	if (rank->halt)
-		return BB_OK;
-	status = BB_CUDA(rank, cudaMallocHost((void **)&rank->halt, sizeof(*rank->halt)));
-	if (status == BB_OK)
-		atomic_init(rank->halt, 0);
-	return status;
+	if (status != BB_OK)
+		return status;
+	atomic_init(rank->halt, 0);
+	return bb_nccl_spin(rank, NULL, 1e-9);
 }
 
 void bb_nccl_halt_close(struct bb_rank *rank)
@@ -148,14 +149,11 @@ bb_status bb_nccl_compute(struct bb_rank *rank, struct bb_queue *queue,
 bb_status bb_nccl_spin(struct bb_rank *rank, struct bb_queue *queue, double seconds)
 {
 	const struct bb_gpu_lane lane = bb_nccl_lane(rank, bb_nccl_stream(rank, queue));
-	bb_status status = queue ? queue->status : BB_OK;
 
-	if (status == BB_OK)
-		status = bb_nccl_halt_open(rank);
-	if (status == BB_OK)
-		status = BB_CUDA(rank, bb_gpu_spin(lane, (uint64_t)(1e9 * seconds),
-						   (const unsigned *)rank->halt));
-	return queue_keep(queue, status);
+	if (queue && queue->status != BB_OK)
+		return queue->status;
+	return queue_keep(queue, BB_CUDA(rank, bb_gpu_spin(lane, (uint64_t)(1e9 * seconds),
+							   (const unsigned *)rank->halt)));
 }
 
 bb_status bb_nccl_gemm(struct bb_rank *rank, struct bb_queue *queue, double flops,

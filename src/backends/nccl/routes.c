@@ -197,9 +197,8 @@ static bb_status ping_flag(struct bb_group *group, int number, bool first, size_
 	struct bb_nccl_peer *peer = &rank->peers[other];
 	char *const mine = rank->scratch + flag_at(rank->context, other);
 	char *const theirs = peer->scratch + flag_at(rank->context, rank->rank);
-	bb_status status = BB_OK;
+	bb_status status;
 
-	BB_TRY(status, bb_nccl_halt_open(rank), out);
 	BB_TRY(status,
 	       BB_CUDA(rank, bb_gpu_ping(bb_nccl_lane(rank, rank->main), (unsigned *)theirs,
 					 (const unsigned *)mine, (const unsigned *)rank->halt,
