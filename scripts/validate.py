@@ -77,14 +77,14 @@ def fill(text):
 def openmpi(rows, mpi):
     """The section of Open MPI's rows, MPI."""
     yield "\n## Open MPI on CPUs\n"
-    yield fill("OSU's all_reduce of floats on one node of CSCS: 128 ranks on two EPYC 7742; 71, 72 and 288 ranks on up to four "
-               "Grace (eth-cscs/ext_mpi_collectives, ppam_2024). The source names no version of Open MPI; the times switch at "
-               "the sizes of coll/tuned, which are the same from 4.1.0 to 5.0.9, and persistent calls at those of coll/libnbc. "
-               "MPICH and ext_mpi_collectives have no model.")
+    yield fill("OSU's all_reduce, broadcast and reduce of floats on one node of CSCS: 127 and 128 ranks on two EPYC 7742; 71 to "
+               "288 ranks on up to four Grace (eth-cscs/ext_mpi_collectives, ppam_2024 and ppam_2024_journal); alltoall among 8 "
+               "ranks on two nodes of 4 Grace (eth-cscs/cscs-docs). Broadcast and reduce are compared by the last rank. The times "
+               "switch at the sizes of coll/tuned, which are the same from 4.1.0 to 5.0.9, and persistent calls at those of "
+               "coll/libnbc. MPICH and ext_mpi_collectives have no model.")
     yield fill("Three constants are fitted, each to one row. Machine left out: all rows without these constants, by the figures "
-               "that hold for all clusters. Two things stay. Pilatus sends within a node by its NIC, which its rows suggest and "
-               "the source does not say; and the assumed figures were chosen with all rows in view. The intervals follow from "
-               "these two machines alone, so a third may well lie outside.")
+               "that hold for all clusters. The intervals follow from these three machines of one site, so a fourth may well lie "
+               "outside.")
     yield from table(["row", "system", "ranks", "size", "published us", "predicted us", "error"],
                      ([cells[0], cells[1], *cells[3:5], *cells[6:9]] for cells in every(part(rows, "fitted", "Open MPI"))))
     yield "\n### Open MPI: misses, as above\n"

@@ -19,12 +19,13 @@ LARGE = 256 << 20
 # An interval shall hold nine in ten measurements of another machine. Taken from K machines it holds (1 + 1 / K) times
 # that share of theirs, since the next machine may differ from all of them.
 HELD = 0.9
-# Two machines are too few for that: of Open MPI's the interval holds this share.
+# Three machines are too few for that: of Open MPI's the interval holds this share.
 HELD_MPI = 0.94
 # The relative rounding error of a busbw of two decimals above which the row is not counted.
 COARSE = 0.05
 # Collectives of rows that name a call of MPI.
-CALLS = {"MPI_Allreduce CPU": "all_reduce"}
+CALLS = {"MPI_Allreduce CPU": "all_reduce", "MPI_Bcast CPU": "broadcast", "MPI_Reduce CPU": "reduce",
+         "MPI_Alltoall CPU": "alltoall"}
 FACTORS = {"all_reduce": lambda n: 2 * (n - 1) / n, "broadcast": lambda n: 1, "reduce": lambda n: 1}
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -275,12 +276,12 @@ def interval_lines(rows):
 
 
 def openmpi_interval_lines(rows):
-    """Those of openmpi.txt, from both machines, each left out and as described."""
+    """Those of openmpi.txt, from all machines, each left out and as described."""
     for key, wanted in (("1048576", True), ("more", False)):
         some = [row for row in of_library(rows, "Open MPI") if (row["bytes"] < 1 << 20) == wanted]
-        machines = [row["system"] for row in some]
+        machines = [machine(row["system"]) for row in some]
         found = [(row, "left_out") for row in some] + [(row, "error") for row in some if row["what"] == "model"]
-        low, high = shortest([(1 / (1 + row[key]), machines.count(row["system"]) ** -0.5) for row, key in found],
+        low, high = shortest([(1 / (1 + row[key]), machines.count(machine(row["system"])) ** -0.5) for row, key in found],
                              HELD_MPI)
         yield f"{key:<7} = {math.floor(100 * low) / 100:.2f} {math.ceil(100 * high) / 100:.2f}"
 
@@ -408,7 +409,7 @@ def every(rows):
 
 def add_left_out(rows):
     """Adds to each row the error that validate_left_out.py found, and the interval without its machine; of Open MPI,
-    whose two machines are too few for that, the interval that a run prints."""
+    whose three machines are too few for that, the interval that a run prints."""
     found = {(row["file"], int(row["line"])): row for row in read("left_out_rows.csv")}
     for row in rows:
         if row["what"] in ("model", "fit"):

@@ -189,7 +189,7 @@ const char *bb_openmpi_choose(const struct bb_collective *collective, const stru
 		 nonblocking ? " nonblocking" : "");
 	if (!find_rule(section, shape->nranks, bytes, plan->name) &&
 	    (nonblocking || collective != &bb_sendrecv))
-		return nonblocking ? "coll/libnbc has a model for all_reduce alone"
+		return nonblocking ? "coll/libnbc has a model for all_reduce and broadcast alone"
 				   : "Open MPI has no such collective";
 	/* A binomial tree up, and one down. */
 	if (strcmp(plan->name, "dissemination") == 0) {

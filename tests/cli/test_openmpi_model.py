@@ -43,12 +43,12 @@ def without_a_model_a_schedule_runs():
 
 @test
 def has_an_interval_where_rows_are():
-    """One node and all_reduce alone were measured; over nodes Open MPI 5.0 runs another component."""
+    """Three collectives on one node were measured, and alltoall; over nodes Open MPI 5.0 runs another component."""
     one, two = (records(f"all_reduce {EPYC}:{nodes} -b 1M -e 1M")[0] for nodes in (1, 2))
     expect(0 < one["predicted_low_us"] < one["time_us"] < one["predicted_high_us"], f"{one}")
     equal((one["other_versions"], two["predicted_low_us"], two["other_versions"]),
           (None, None, "coll/han by Open MPI 5.0"), "of other versions, over two nodes")
-    equal(records(f"broadcast {EPYC}:1 -b 1M -e 1M")[0]["predicted_low_us"], None, "interval of a broadcast")
+    equal(records(f"all_gather {EPYC}:1 -b 1M -e 1M")[0]["predicted_low_us"], None, "interval of an all_gather")
 
 
 @test
@@ -97,8 +97,8 @@ def loopback_takes_the_nic():
 # ---- validation --------------------------------------------------------------------------------
 
 # What `make validate` found, and a little more.
-HELD = {"fitted, below 256 MiB": (0.01, 0.02), "same machine, other sizes, below 256 MiB": (0.15, 0.33),
-        "machine left out, below 256 MiB": (0.27, 0.42)}
+HELD = {"fitted, below 256 MiB": (0.01, 0.02), "same machine, other sizes, below 256 MiB": (0.22, 0.70),
+        "machine left out, below 256 MiB": (0.27, 0.64)}
 
 
 @functools.lru_cache(maxsize=None)
@@ -114,7 +114,7 @@ def published_rows():
         median, p90 = HELD[name]
         expect(figures["median"] <= median and figures["p90"] <= p90, f"{name}: {figures}, no more than {HELD[name]}")
         expect(figures["inside"] >= 0.9, f"{name}: {figures}: the interval does not hold nine in ten")
-    equal(found["machine left out, below 256 MiB"]["rows"], 60, "rows of Open MPI")
+    equal(found["machine left out, below 256 MiB"]["rows"], 145, "rows of Open MPI")
 
 
 @test
