@@ -89,19 +89,32 @@ static void judge_operation(struct bb_runner *p, const struct bb_operation *o)
 		bb_runner_object(p, "the %s backend cannot receive from any rank", backend->name);
 }
 
-/* Calls the library once, since only that shows whether it is there. */
+/* Is item I the first computation with its FLOPs? */
+static bool is_first_of_its_size(const struct bb_runner *p, size_t i)
+{
+	size_t first = 0;
+
+	while (p->items[first].operation.act != BB_ACT_COMPUTE ||
+	       p->items[first].operation.flops != p->items[i].operation.flops)
+		first++;
+	return first == i;
+}
+
+/* Multiplies each size once. Only that shows whether the library is there, and it loads its kernels
+   at their first use, which might never end beside a message that waits for this rank. */
 static bb_status try_gemm(struct bb_runner *p)
 {
 	struct bb_error cause = {0};
-	bool multiplies = false;
-	bb_status status;
+	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < p->nitems; i++)
-		multiplies |= p->items[i].operation.act == BB_ACT_COMPUTE;
-	if (!multiplies || p->objection[0] || p->workload->compute ||
-	    p->workload->stand_in != BB_GEMM)
+	if (p->objection[0] || p->workload->compute || p->workload->stand_in != BB_GEMM)
 		return BB_OK;
-	status = p->backend->gpu->gemm(p->rank, NULL, 1, &cause);
+	for (size_t i = 0; i < p->nitems && status == BB_OK; i++) {
+		const struct bb_operation *o = &p->items[i].operation;
+
+		if (o->act == BB_ACT_COMPUTE && o->flops > 0 && is_first_of_its_size(p, i))
+			status = p->backend->gpu->gemm(p->rank, NULL, o->flops, &cause);
+	}
 	if (status == BB_EUNSUPPORTED) {
 		bb_runner_object(p, "%s", cause.text);
 		return BB_OK;
