@@ -20,8 +20,11 @@
 
 #define PIECE ((size_t)1 << 20) /* takes much longer than starting a copy */
 #define RING_BYTES (BB_NCCL_SLOTS * PIECE)
-#define HEAD_BYTES ((size_t)4096) /* the counters before a shared ring */
+#define PAGE ((size_t)64 << 10) /* the largest of a host, GH200 among them */
+#define HEAD_BYTES PAGE         /* the counters before a shared ring */
 #define SHARED_BYTES (HEAD_BYTES + RING_BYTES)
+
+_Static_assert(SHARED_BYTES % PAGE == 0, "mmap takes offsets of whole pages");
 
 /* Since the start: slots filled by the source and emptied by the target, in pieces; barriers at
    which the source has arrived. */
