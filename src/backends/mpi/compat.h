@@ -9,17 +9,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* BB_MPI(Bcast) takes counts up to BB_MPI_MOST: MPI 4 has functions for large counts. */
+/* BB_MPI(Bcast) takes counts up to BB_MPI_MOST, and so does an operation that BB_MPI(Op_create) makes
+   of a bb_mpi_operation: MPI 4 has functions for large counts. */
 #if MPI_VERSION >= 4
 #define BB_MPI(name) MPI_##name##_c
 #define BB_MPI_MOST ((size_t)PTRDIFF_MAX)
 typedef MPI_Count bb_mpi_count;
 typedef MPI_Aint bb_mpi_offset;
+typedef MPI_User_function_c bb_mpi_operation;
 #else
 #define BB_MPI(name) MPI_##name
 #define BB_MPI_MOST ((size_t)INT_MAX)
 typedef int bb_mpi_count;
 typedef int bb_mpi_offset;
+typedef MPI_User_function bb_mpi_operation;
 #endif
 
 /* The library has control variables that name its algorithms. Others are not opened: MPICH 4.0 does

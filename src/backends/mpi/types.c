@@ -18,7 +18,7 @@
 /* ---- busbench's own operations ----------------------------------------------------------- */
 
 static void combine(const struct bb_kernels *kernels, enum bb_dtype dtype, enum bb_op op, void *in,
-		    void *inout, int count)
+		    void *inout, bb_mpi_count count)
 {
 	const void *sources[2] = {in, inout};
 	const struct bb_reduce_args args = {.stream = false};
@@ -28,7 +28,8 @@ static void combine(const struct bb_kernels *kernels, enum bb_dtype dtype, enum 
 
 /* MPI passes only data to an operation, so there is one for each combination. */
 #define OP(isa, dtype, op)                                                                         \
-	static void isa##_##dtype##_##op(void *in, void *inout, int *count, MPI_Datatype *type)    \
+	static void isa##_##dtype##_##op(void *in, void *inout, bb_mpi_count *count,               \
+					 MPI_Datatype *type)                                       \
 	{                                                                                          \
 		combine(&bb_kernels_##isa, BB_##dtype, BB_##op, in, inout, *count);                \
 	}
@@ -51,15 +52,15 @@ FOR_TYPES(OPS_OF_TYPE, avx512)
 
 static const struct {
 	const struct bb_kernels *kernels;
-	MPI_User_function *op[BB_NDTYPES][BB_NOPS]; /* NULL: MPI has it */
+	bb_mpi_operation *op[BB_NDTYPES][BB_NOPS]; /* NULL: MPI has it */
 } sets[] = {
 	{&bb_kernels_plain, {FOR_TYPES(ROW, plain)}},
 	{&bb_kernels_avx2, {FOR_TYPES(ROW, avx2)}},
 	{&bb_kernels_avx512, {FOR_TYPES(ROW, avx512)}},
 };
 
-static MPI_User_function *own_op(const struct bb_kernels *kernels, enum bb_dtype dtype,
-				 enum bb_op op)
+static bb_mpi_operation *own_op(const struct bb_kernels *kernels, enum bb_dtype dtype,
+				enum bb_op op)
 {
 	size_t set = 0;
 
@@ -169,8 +170,8 @@ static int make_ops(struct bb_mpi_types *types, const struct bb_kernels *kernels
 		for (enum bb_op op = 0; op < BB_NOPS; op++) {
 			types->op[dtype][op] = named_op(op);
 			if (types->own[dtype][op] && code == MPI_SUCCESS)
-				code = MPI_Op_create(own_op(kernels, dtype, op), true,
-						     &types->op[dtype][op]);
+				code = BB_MPI(Op_create)(own_op(kernels, dtype, op), true,
+							 &types->op[dtype][op]);
 			types->own[dtype][op] &= code == MPI_SUCCESS;
 		}
 		types->op[dtype][BB_AVG] = types->op[dtype][BB_SUM];
