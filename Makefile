@@ -435,6 +435,9 @@ bench:
 	$(PYTHON) scripts/report.py $(B)/bench/records.jsonl -o $(REPORT)/; \
 	case $$? in 0 | 3 | 127) exit $$status ;; *) exit 1 ;; esac # 3, 127: no Python that can draw, hence no report
 
+# They build in a make of their own, which must not run beside the goal all of this one.
+bench check-build mutants validate: | $(filter all,$(MAKECMDGOALS))
+
 check-build:
 	scripts/setup.sh check
 	+$(BUILD) all units $(REFERENCE)
