@@ -32,9 +32,10 @@ static void describe_next(const struct bb_question *q, enum bb_normality n)
 	else
 		bb_strbuf_add(
 			q->out,
-			"  Next: NCCL_DEBUG=INFO (are all NICs used, with GPUDirect RDMA and the "
-			"network plugin, not sockets?); the same on one node alone; build/diagnose "
-			"(which node or link is slow); build/topology --diff of two nodes.\n");
+			"  Next: build/topology (are a node's NICs as many and as fast as those of "
+			"the published runs?); NCCL_DEBUG=INFO (are all used, with GPUDirect RDMA "
+			"and the network plugin, not sockets?); the same on one node alone; "
+			"build/diagnose (which node or link is slow).\n");
 }
 
 /* Explains a value above its bound. A bound by copies ignores caches. */
