@@ -17,10 +17,13 @@ struct bb_context;
 struct bb_group;
 struct bb_rank;
 
+enum { BB_OTHERWISE_TEXT = 96 };
+
 /* Of a time by a model of a library. */
 struct bb_model_prediction {
 	struct bb_calibrated support;
-	char otherwise[64]; /* the choice of other versions in wide use; empty: the same */
+	char otherwise[BB_OTHERWISE_TEXT]; /* the choice of other versions in wide use; empty: the
+					      same */
 };
 
 struct bb_virtual {

@@ -158,7 +158,7 @@ bb_status bb_calibration_read(struct bb_calibration **calibration, const char *p
 
 	if (!c)
 		return bb_no_memory(error, "--calibrate");
-	if (cluster && constants->channels == 0) {
+	if (cluster && !constants->generation) {
 		free(c);
 		return bb_fail(
 			error, BB_EUNSUPPORTED,

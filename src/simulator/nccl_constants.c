@@ -26,6 +26,11 @@ struct row {
 #define BY_SPAN(name) ROW(#name, name, RATE, BB_NCCL_SPANS)
 #define BY_SIZE(name, protocol) ROW(name, tree_share[protocol], SHARE, BB_NCCL_TREE_SIZES)
 #define SIMPLE(name, field) ROW(name, field[BB_NCCL_SIMPLE], TIME, 1)
+#define FEWER(name)                                                                                \
+	{                                                                                          \
+#name, offsetof(struct bb_nccl_constants, name), BB_SETTING_RATE,                  \
+			BB_NCCL_CHANNEL_RATES, true                                                \
+	}
 #define ONE(name, unit) ROW(#name, name, unit, 1),
 
 static const struct row rows[] = {
@@ -49,8 +54,8 @@ static const struct row rows[] = {
 	ROW("tree_ll128_part", tree_ll128_part, SHARE, BB_NCCL_SPANS),
 	ROW("interval_low", interval_low, NUMBER, BB_NCCL_INTERVAL_SIZES),
 	ROW("interval_high", interval_high, NUMBER, BB_NCCL_INTERVAL_SIZES),
-	{"channel_rates", offsetof(struct bb_nccl_constants, channel_rates), BB_SETTING_RATE,
-	 BB_NCCL_CHANNEL_RATES, true},
+	FEWER(channel_rates),
+	FEWER(channel_rates_node),
 	ROW("channels_double", channels_double, RATE, 2),
 	ROW("ll_most_net", ll_most_net[0], RATE, BB_NCCL_SPANS - 1),
 	ROW("ll_most_net_amd", ll_most_net[1], RATE, BB_NCCL_SPANS - 1),
@@ -78,6 +83,7 @@ static bool read_values(const struct row *row, char *text, struct bb_nccl_consta
 	char *rest = text;
 	int n = 0;
 
+	memset(values, 0, (size_t)row->values * sizeof(*values));
 	for (char *word = strsep(&rest, " "); word; word = strsep(&rest, " ")) {
 		if (!*word || strcmp(word, "/") == 0)
 			continue;
@@ -143,12 +149,32 @@ bb_status bb_nccl_constants_find(struct bb_nccl_constants *c, int sm, struct bb_
 {
 	bb_status st;
 
-	*c = (struct bb_nccl_constants){.channels = 0};
+	*c = (struct bb_nccl_constants){.generation = NULL};
 	if (sm < 70)
 		return BB_OK;
 	c->generation = generation(sm);
+	c->versions = "2.30.7";
 	BB_TRY(st, read_section(c, "nccl", error), out);
 	st = read_section(c, c->generation, error);
 out:
 	return st;
+}
+
+bb_status bb_nccl_constants_other(struct bb_nccl_constants *other,
+				  const struct bb_nccl_constants *c, int index, bool *more,
+				  struct bb_error *error)
+{
+	static const char *const sections[] = {"hopper 2.20 to 2.27", "blackwell 2.27"};
+	const size_t length = c->generation ? strlen(c->generation) : 0;
+
+	*more = false;
+	for (size_t i = 0; length > 0 && i < sizeof(sections) / sizeof(sections[0]); i++) {
+		if (!starts(sections[i], c->generation) || index-- > 0)
+			continue;
+		*more = true;
+		*other = *c;
+		other->versions = sections[i] + length + 1;
+		return read_section(other, sections[i], error);
+	}
+	return BB_OK;
 }

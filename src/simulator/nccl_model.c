@@ -2,20 +2,20 @@
  * nccl_model.c - NCCL's algorithms and protocols as closed forms. The formulas of the tuner are
  * those of NCCL's src/graph/tuning.cc; nccl_model.h derives the others.
  */
-#include "simulator/nccl_model.h"
+#include "simulator/nccl_search.h"
 
 #include <math.h>
 
 struct view {
 	const struct bb_nccl_constants *c;
 	const struct bb_nccl_machine *m;
-	bool tuned;      /* BB_NCCL_AS_TUNED */
-	int span;        /* index of limits: one node, two, more */
-	double gpus;     /* of a node */
-	int levels;      /* of the tree over nodes */
-	double link;     /* rate of a GPU's links */
-	double channels; /* of rings and trees */
+	bool tuned;  /* BB_NCCL_AS_TUNED */
+	int span;    /* index of limits: one node, two, more */
+	double gpus; /* of a node */
+	int levels;  /* of the tree over nodes */
+	double link; /* rate of a GPU's links */
 	double bytes;
+	struct bb_nccl_channels rings, trees;
 };
 
 const char *bb_nccl_algorithm_name(enum bb_nccl_algorithm algorithm)
@@ -79,6 +79,8 @@ const char *bb_nccl_unfit(const struct bb_nccl_constants *c, const struct bb_ncc
 			return "these GPUs have no NVSwitch that reduces";
 		if (machine->fewest < c->nvls_least)
 			return "NCCL does not use NVLS with so few GPUs on a node";
+		if (machine->nodes > 1 && machine->rails < 2)
+			return "NCCL does not use NVLS with one NIC on a node";
 	}
 	if (algorithm == BB_NCCL_NVLS && machine->nodes > 1)
 		return "NVLS is for one node; use nvlstree over several nodes";
@@ -97,49 +99,6 @@ static bool has_protocol(const struct view *v, enum bb_nccl_algorithm algorithm,
 	if (algorithm != BB_NCCL_RING && algorithm != BB_NCCL_TREE)
 		return false;
 	return protocol == BB_NCCL_LL || v->m->nvlink;
-}
-
-/* ---- channels ------------------------------------------------------------------------------- */
-
-/* The channels of RATE that NICs and NVLinks of a node have room for: each channel leaves by the
-   NIC of one GPU and by the NVLinks of the others. */
-static double channels_of_rate(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
-			       double rate)
-{
-	const double gpus = (double)m->ranks / m->nodes;
-	double channels = fmin(c->channels_most, m->rails * floor(m->nic_rate / rate));
-
-	/* A factor above 1: the links may be an exact multiple of RATE but for rounding. */
-	if (gpus > 1)
-		channels = fmin(channels,
-				floor(floor(m->gpu_rate / rate * (1 + 1e-9)) * gpus / (gpus - 1)));
-	return channels;
-}
-
-/* The channels of a ring over nodes as ncclTopoCompute (src/graph/search.cc) finds them: those of
-   the highest total, of equal ones the fewest. */
-static double channels_over_nodes(const struct bb_nccl_constants *c,
-				  const struct bb_nccl_machine *m)
-{
-	double channels = 0, best = 0;
-
-	for (int i = 0; i < BB_NCCL_CHANNEL_RATES && c->channel_rates[i] > 0; i++) {
-		const double rate = c->channel_rates[i];
-		double n;
-
-		if (rate > m->nic_rate)
-			continue;
-		if (channels > 0 && (rate <= 0.49 * best || channels * best >= m->gpu_rate))
-			break;
-		n = channels_of_rate(c, m, rate);
-		if (n * rate > channels * best) {
-			channels = n;
-			best = rate;
-		}
-	}
-	if (best >= c->channels_double[channels > 4])
-		channels = fmin(2 * channels, c->channels_most);
-	return fmax(channels, 1);
 }
 
 /* ---- hops and rates ------------------------------------------------------------------------- */
@@ -245,7 +204,7 @@ static double ring_reach(const struct view *v, const struct bb_collective *colle
 	double bus = through_node(v, 1, v->m->taper.ring);
 
 	if (v->tuned)
-		return bus;
+		return v->rings.count * v->rings.between;
 	if (is_gather(collective) && v->m->nodes > 1)
 		bus = fmin(bus, v->c->ring_gather_part * through_net(v, 1, v->m->taper.ring));
 	return v->m->wide ? fmin(bus, v->c->ring_wide_part * v->link) : bus;
@@ -257,7 +216,7 @@ static double ring_ll128_bus(const struct view *v, double bus)
 {
 	const struct bb_nccl_constants *c = v->c;
 
-	bus = fmin(c->ring_ll128_part * bus, v->channels * c->ring_ll128_channel[v->span]);
+	bus = fmin(c->ring_ll128_part * bus, v->rings.count * c->ring_ll128_channel[v->span]);
 	return v->tuned || c->ring_ll128_share == 0 ? bus
 						    : fmin(bus, c->ring_ll128_share * v->link);
 }
@@ -284,7 +243,7 @@ static double ring_time(const struct view *v, const struct bb_collective *collec
 	/* NCCL raises the latency so that it does not choose rings over nodes too early; their real
 	   latency is not higher. */
 	if (v->tuned && protocol == BB_NCCL_SIMPLE && v->m->nodes > 1 &&
-	    collective == &bb_all_reduce && v->bytes / (2 * v->channels * n) >= 64)
+	    collective == &bb_all_reduce && v->bytes / (2 * v->rings.count * n) >= 64)
 		latency *= v->c->ring_plateau;
 	return latency + v->bytes * ring_steps(collective, v->m->ranks) / n /
 				 ring_bus(v, collective, protocol);
@@ -316,20 +275,38 @@ static double tree_share(const struct view *v, enum bb_nccl_protocol protocol, i
 	return share[size] + (place - size) * (next - share[size]);
 }
 
+/* NCCL counts the rate within a node for two of them. */
+static double tree_tuned_links(const struct view *v)
+{
+	const bool within = v->m->nodes == 2;
+
+	return v->trees.count * (within ? v->trees.inside : v->trees.between);
+}
+
+/* A balanced tree enters a node by one GPU and leaves it by another, both near the same NIC. Where
+   there is none, NCCL takes a plain tree: with one GPU on a node, and from Hopper on as soon as the
+   NIC nearest to each GPU is its own, before it tries farther NICs. Before Hopper it tries these
+   first. */
+static bool tree_is_plain(const struct view *v)
+{
+	if (v->m->nodes == 1)
+		return false;
+	return v->gpus == 1 || (v->c->tree_plain > 0 && v->m->x86 && v->m->rails >= v->gpus);
+}
+
 static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
 {
 	const struct bb_nccl_constants *c = v->c;
-	const double bus = fmin(c->tree_part * through_node(v, tree_crossings(v), v->m->taper.tree),
-				v->channels * c->tree_channel[v->span]);
-
-	/* With one GPU on a node NCCL finds no better pattern than a plain tree. */
-	const double pattern = v->tuned && v->gpus == 1 ? c->tree_plain_part : 1;
+	const double links = v->tuned ? tree_tuned_links(v)
+				      : through_node(v, tree_crossings(v), v->m->taper.tree);
+	const double bus = fmin(c->tree_part * links, v->trees.count * c->tree_channel[v->span]);
+	const double pattern = v->tuned && tree_is_plain(v) ? c->tree_plain_part : 1;
 
 	if (protocol == BB_NCCL_LL)
 		return pattern * fmin(c->tree_ll_part * bus, ll_most(v));
 	if (protocol == BB_NCCL_LL128)
 		return pattern * fmin(bus * c->tree_ll128_part[v->span],
-				      v->channels * c->tree_ll128_channel[v->span]);
+				      v->trees.count * c->tree_ll128_channel[v->span]);
 	return pattern * bus;
 }
 
@@ -370,38 +347,56 @@ static double nvls_rate(const struct view *v, double rate)
 	return is_wide(v) ? rate * v->c->nvls_wide_rate / v->c->nvls_rate : rate;
 }
 
-/* NCCL's tuner uses twice the links' rate instead of 2(n - 1) / (n + 1) of it, and would choose
-   NVLS for fewer GPUs than it was observed to; its topology search corrects that. */
+/* Bytes per second of an all_reduce as NCCL's tuner counts them: by HEADS, of which each has twice
+   the rate of its links, for two operations at once, and at most MOST. */
+static double nvls_tuned_rate(const struct view *v, const struct bb_nccl_channels *heads,
+			      double most)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double n = v->m->ranks, spread = (heads->count - 1) / heads->count;
+
+	return heads->count * fmin(2 * heads->inside * c->nvls_share * spread, most) * n /
+	       (2 * (n - 1));
+}
+
+static double nvls_tuned(const struct view *v)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const struct bb_nccl_channels heads = bb_nccl_search_heads(c, v->m);
+	const double rate = c->nvls_part > 0 ? c->nvls_part * heads.count * heads.inside
+					     : nvls_tuned_rate(v, &heads, INFINITY);
+
+	return c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLS][BB_NCCL_SIMPLE] + v->bytes / rate;
+}
+
 static double nvls_time(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
 	const double n = v->m->ranks, wire = v->bytes * (1 + 1 / n);
 
 	if (v->tuned)
-		return c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLS][BB_NCCL_SIMPLE] +
-		       wire / (v->link * c->nvls_share * (c->nvls_channels - 1) / c->nvls_channels);
+		return nvls_tuned(v);
 	return c->nvls_base + wire / nvls_rate(v, c->nvls_rate) +
 	       (c->nvls_fill + wide_fill(v)) * fill_share(v);
 }
 
-/* NCCL's tuner counts the switches' rate twice, for two operations at once. */
 static double nvlstree_tuned(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
-	const double n = v->m->ranks, spread = (c->nvls_channels - 1) / c->nvls_channels;
-	const double inside_node = 2 * v->link * c->nvls_share * spread;
-	const double latency = c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLSTREE][BB_NCCL_SIMPLE] +
-			       2 * v->levels * between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE);
-	double bus = fmin(inside_node, through_net(v, tree_crossings(v), 1));
+	const struct bb_nccl_channels heads = bb_nccl_search_heads(c, v->m);
+	const double between = heads.between / tree_crossings(v);
+	const double latency =
+		c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLSTREE][BB_NCCL_SIMPLE] +
+		2 * v->levels * hop(v, BB_NCCL_OVER_NET, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE);
+	double rate;
 
-	if (c->before)
-		return latency +
-		       v->bytes / (c->nvlstree_part_before *
-				   fmin(v->link, through_net(v, 2 * tree_crossings(v), 1)));
-	bus = fmin(bus, c->nvls_channels * c->nvlstree_channel[v->span - 1]);
+	if (c->nvls_part > 0)
+		rate = c->nvls_part * heads.count * fmin(heads.inside, between / 2);
+	else
+		rate = nvls_tuned_rate(v, &heads, fmin(between, c->nvlstree_channel[v->span - 1]));
 	if (c->nvlstree_by_size > 0 && v->m->x86)
-		bus *= tree_share(v, BB_NCCL_SIMPLE, BB_NCCL_TREE_SIZES);
-	return latency + v->bytes * 2 * (n - 1) / n / bus;
+		rate *= tree_share(v, BB_NCCL_SIMPLE, BB_NCCL_TREE_SIZES);
+	return latency + v->bytes / rate;
 }
 
 static double nvlstree_time(const struct view *v)
@@ -425,28 +420,29 @@ static double pat_time(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
 	const double n = v->m->ranks, sent = v->tuned ? 1 : (n - 1) / n;
+	const double links = v->tuned ? tree_tuned_links(v) : through_node(v, 1, v->m->taper.pat);
 
 	return c->base[BB_NCCL_PAT][BB_NCCL_SIMPLE] +
 	       v->levels * between(v, BB_NCCL_PAT, BB_NCCL_SIMPLE) * c->pat_hop_part +
-	       n * c->pat_rank +
-	       v->bytes * sent / (c->pat_part * through_node(v, 1, v->m->taper.pat));
+	       n * c->pat_rank + v->bytes * sent / (c->pat_part * links);
 }
 
 static struct view view_make(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
 			     enum bb_nccl_view view, double bytes)
 {
 	const bool tuned = view == BB_NCCL_AS_TUNED;
+	struct view v = {.c = c,
+			 .m = m,
+			 .tuned = tuned,
+			 .span = m->nodes < 3 ? m->nodes - 1 : BB_NCCL_SPANS - 1,
+			 .gpus = (double)m->ranks / m->nodes,
+			 .levels = ilogb(m->nodes),
+			 .link = m->gpu_rate * (tuned ? 1 : m->gpu_share / fmax(m->node_fault, 1)),
+			 .bytes = bytes,
+			 .rings = bb_nccl_search_rings(c, m)};
 
-	return (struct view){.c = c,
-			     .m = m,
-			     .tuned = tuned,
-			     .span = m->nodes < 3 ? m->nodes - 1 : BB_NCCL_SPANS - 1,
-			     .gpus = (double)m->ranks / m->nodes,
-			     .levels = ilogb(m->nodes),
-			     .link = m->gpu_rate *
-				     (tuned ? 1 : m->gpu_share / fmax(m->node_fault, 1)),
-			     .channels = m->nodes > 1 ? channels_over_nodes(c, m) : c->channels,
-			     .bytes = bytes};
+	v.trees = bb_nccl_search_trees(c, m, &v.rings);
+	return v;
 }
 
 double bb_nccl_issue(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine)
@@ -510,19 +506,6 @@ bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 		}
 	}
 	return best < INFINITY;
-}
-
-bool bb_nccl_choose_before(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
-			   const struct bb_collective *collective, double bytes,
-			   enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol)
-{
-	struct bb_nccl_constants before = *c;
-
-	if (c->nvlstree_hop_before == 0)
-		return false;
-	before.before = true;
-	before.hop[BB_NCCL_OVER_NET][BB_NCCL_NVLSTREE][BB_NCCL_SIMPLE] = c->nvlstree_hop_before;
-	return bb_nccl_choose(&before, machine, collective, bytes, algorithm, protocol);
 }
 
 double bb_nccl_call_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call)

@@ -49,7 +49,7 @@ enum bb_nccl_hop { BB_NCCL_OVER_NVLINK, BB_NCCL_OVER_PCIE, BB_NCCL_OVER_NET, BB_
 
 enum { BB_NCCL_SPANS = 3 };       /* one node, two nodes, more */
 enum { BB_NCCL_TREE_SIZES = 24 }; /* powers of two from 64 bytes on */
-enum { BB_NCCL_CHANNEL_RATES = 20 };
+enum { BB_NCCL_CHANNEL_RATES = 21 };
 
 enum { BB_NCCL_INTERVAL_SIZES = 3 }; /* below 1 MiB, below 256 MiB, and larger */
 
@@ -67,14 +67,13 @@ enum { BB_NCCL_INTERVAL_SIZES = 3 }; /* below 1 MiB, below 256 MiB, and larger *
 	ONE(pat_part, SHARE)                                                                       \
 	ONE(pat_hop_part, SHARE)                                                                   \
 	ONE(pat_rank, TIME)                                                                        \
-	ONE(channels, NUMBER)      /* of rings and trees in one node */                            \
-	ONE(channels_most, NUMBER) /* over nodes */                                                \
-	ONE(nvls_channels, NUMBER)                                                                 \
-	ONE(ll_most_node, RATE)        /* of all channels together; other rates are of one */      \
-	ONE(nvls_share, SHARE)         /* of NVLink's rate; 0: no NVLS */                          \
-	ONE(nvls_least, NUMBER)        /* the fewest GPUs of a node that NVLS runs on */           \
-	ONE(nvlstree_hop_before, TIME) /* over the network, of BB_NCCL_BEFORE; 0: not modelled */  \
-	ONE(nvlstree_part_before, SHARE) /* algbw of the NICs, of half of them beyond two nodes */ \
+	ONE(tree_plain, NUMBER) /* not 0: trees are not balanced if GPUs have NICs of their own */ \
+	ONE(channels_most, NUMBER) /* of rings and trees that NCCL searches for */                 \
+	ONE(nvls_heads, NUMBER)    /* the most channels of NVLS */                                 \
+	ONE(ll_most_node, RATE)    /* of all channels together; other rates are of one */          \
+	ONE(nvls_share, SHARE)     /* of NVLink's rate; 0: no NVLS */                              \
+	ONE(nvls_least, NUMBER)    /* the fewest GPUs of a node that NVLS runs on */               \
+	ONE(nvls_part, SHARE)      /* algbw of its channels' rate; 0: by nvls_share */             \
 	ONE(messages_channels, NUMBER)                                                             \
 	ONE(messages_net_rate, RATE)                                                               \
 	ONE(messages_batch, NUMBER)                                                                \
@@ -121,9 +120,10 @@ struct bb_nccl_constants {
 	double ring_net_least[2]
 			     [BB_NCCL_PROTOCOLS]; /* of each hop of a ring over nodes; [1]: AMD */
 	double tree_ll128_part[BB_NCCL_SPANS];    /* of tree_part's rate */
-	/* Over nodes: the rates of a channel that NCCL tries, and those from which it doubles up to
-	   four channels, and more. */
-	double channel_rates[BB_NCCL_CHANNEL_RATES], channels_double[2];
+	/* The rates of a channel that NCCL tries over nodes and in one node, and those from which
+	   it doubles up to four channels, and more. */
+	double channel_rates[BB_NCCL_CHANNEL_RATES], channel_rates_node[BB_NCCL_CHANNEL_RATES];
+	double channels_double[2];
 	double ll_most_net[2][BB_NCCL_SPANS - 1]; /* [1]: CPUs of AMD */
 	double ring_ll128_channel[BB_NCCL_SPANS];
 	double tree_ll128_channel[BB_NCCL_SPANS];
@@ -136,8 +136,8 @@ struct bb_nccl_constants {
 	double interval_low[BB_NCCL_INTERVAL_SIZES], interval_high[BB_NCCL_INTERVAL_SIZES];
 	/* Lines of the file that are published, fitted to measurements, or assumed. */
 	int published, fitted, assumed;
-	bool before;            /* the tuner is that of BB_NCCL_BEFORE */
-	const char *generation; /* "hopper" */
+	const char *generation; /* "hopper"; NULL: there is no model */
+	const char *versions;   /* "2.30.7" */
 };
 #undef BB_NCCL_MEMBER
 
@@ -208,12 +208,6 @@ double bb_nccl_issue(const struct bb_nccl_constants *c, const struct bb_nccl_mac
 bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 		    const struct bb_collective *collective, double bytes,
 		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);
-
-/* The same as BB_NCCL_BEFORE choose. Returns false where these are not modelled. */
-#define BB_NCCL_BEFORE "NCCL 2.20 to 2.27"
-bool bb_nccl_choose_before(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
-			   const struct bb_collective *collective, double bytes,
-			   enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);
 
 /* A collective as it is requested. */
 struct bb_nccl_call {

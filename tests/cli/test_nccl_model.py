@@ -159,7 +159,7 @@ def noise_and_groups():
 @test
 def says_what_other_versions_choose():
     """NCCL 2.20 to 2.27 count a hop of NVLSTree as shorter, so they leave tree for it earlier; beyond two nodes they count
-    five twelfths of the NICs' rate for it, so they leave it for rings."""
+    five twelfths of the NICs' rate for it, so they leave it for rings earlier."""
     found = {r["size_bytes"]: r for r in records(f"all_reduce {H100}:128 -b 8M -e 1G -f 2") if not r["in_place"]}
     other = {size: r for size, r in found.items() if r["other_versions"]}
     expect(other and all(r["library_algorithm"].startswith("tree:") and
@@ -168,9 +168,16 @@ def says_what_other_versions_choose():
     size = min(other)
     text = run(f"all_reduce {H100}:128 -b {size} -e {size}").exits(0).out
     expect(f"# auto at {size >> 20}M: nvlstree:Simple by NCCL 2.20 to 2.27" in text, text)
-    for nodes, wanted in ((2, None), (4, "ring:Simple by NCCL 2.20 to 2.27")):
-        (large, _) = records(f"all_reduce {H100}:{nodes} -b 8G -e 8G")
-        equal([large["library_algorithm"], large["other_versions"]], ["nvlstree:Simple", wanted], f"{nodes} nodes")
+    before, both = "ring:Simple by NCCL 2.20 to 2.27", "ring:LL128 by NCCL 2.27"
+    blackwell = H100.replace("h100", "b200")
+    for asked, chosen, wanted in ((f"all_reduce {H100}:2 -b 8G -e 8G", "nvlstree:Simple", None),
+                                  (f"all_reduce {H100}:4 -b 512M -e 512M", "nvlstree:Simple", before),
+                                  (f"all_reduce {H100}:4 -b 8G -e 8G", "ring:Simple", None),
+                                  (f"all_gather {blackwell}:1 -b 32M -e 32M", "ring:Simple", both),
+                                  (f"all_reduce {blackwell.replace('b200', 'b300')}:2 -b 16M -e 16M", "ring:LL128",
+                                   "nvlstree:Simple by NCCL 2.27")):
+        (row, _) = records(asked)
+        equal([row["library_algorithm"], row["other_versions"]], [chosen, wanted], asked)
 
 
 # ---- validation --------------------------------------------------------------------------------
@@ -253,7 +260,7 @@ def constants_have_sources():
             continue
         source = line.split("#", 1)[1].strip()
         kind = source.split(":")[0] if source.split(":")[0] in counted else "published"
-        expect(kind != "published" or re.match(r"(tuning|paths|enqueue|init|search)\.cc:\d+|topo\.h:\d+|the same$|datasheet: |issue \d+: ", source), f"{line} has no source")
+        expect(kind != "published" or re.match(r"[a-z_]+\.cc(:\d+| of 2\.)|topo\.h:\d+|the same$|datasheet: |issue \d+: ", source), f"{line} has no source")
         counted[kind] += section in ("nccl", "hopper")
     (setting,) = records(f"all_reduce {H100}:1 -b 1M -e 1M", kind="run")
     said = {word: int(number) for number, word in re.findall(r"(\d+) (?:are )?(published|fitted|assumed)", setting["library"])}

@@ -250,8 +250,7 @@ static bb_status gpu_open(struct bb_context **context, const struct bb_world *wo
 
 	BB_TRY(status, links_open(context, world, config, error), out);
 	(*context)->library = &bb_sim_nccl;
-	status = bb_sim_nccl_find(&(*context)->nccl, config->cluster, (*context)->library_text,
-				  error);
+	status = bb_sim_nccl_find(*context, config->cluster, error);
 	if (status == BB_OK)
 		return calibration_open(context, config, error);
 	sim_close(*context);

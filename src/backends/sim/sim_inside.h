@@ -30,6 +30,8 @@ struct bb_course {
 	double late; /* seconds by which SLOW_RANK enters each collective later */
 };
 
+enum { BB_SIM_NCCL_OTHERS = 2 };
+
 struct bb_context {
 	struct bb_world world;
 	/* The first is reported; the second, where a fault was requested, has no fault. Choices are
@@ -38,9 +40,11 @@ struct bb_context {
 	int ncourses;
 	struct bb_network network; /* with a cluster */
 	const struct bb_cluster *cluster;
-	struct bb_calibration *calibration;   /* of NCCL on the cluster, or of schedules, or NULL */
-	struct bb_nccl_constants nccl;        /* of a cluster of GPUs */
-	const struct bb_sim_library *library; /* whose names algorithms have; NULL: none */
+	struct bb_calibration *calibration; /* of NCCL on the cluster, or of schedules, or NULL */
+	struct bb_nccl_constants nccl;      /* of a cluster of GPUs */
+	struct bb_nccl_constants others[BB_SIM_NCCL_OTHERS]; /* of other versions */
+	int nothers;
+	const struct bb_sim_library *library;   /* whose names algorithms have; NULL: none */
 	char library_text[BB_SIM_LIBRARY_TEXT]; /* its description for records */
 	struct bb_choices choices;
 	struct bb_sim_count *counts; /* how collectives were evaluated so far */
@@ -92,10 +96,10 @@ extern const struct bb_sim_library bb_sim_nccl, bb_sim_openmpi;
 /* The libraries' algorithms; each ends with name NULL. */
 extern const struct bb_native bb_sim_nccl_natives[], bb_sim_openmpi_natives[];
 
-/* Set *C to NCCL's constants for the GPUs of CLUSTER, and TEXT to their description for records,
-   empty where there are none. */
-BB_MUST bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_cluster *cluster,
-				   char text[BB_SIM_LIBRARY_TEXT], struct bb_error *error);
+/* Set CONTEXT's constants of NCCL for the GPUs of CLUSTER, and their description for records, which
+   stays empty where there are none. */
+BB_MUST bb_status bb_sim_nccl_find(struct bb_context *context, const struct bb_cluster *cluster,
+				   struct bb_error *error);
 
 /* The latest of N times, at least 0. */
 double bb_sim_latest(const double *times, int n);

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- NCCL's names ------------------------------------------------------------------------ */
 
@@ -69,19 +70,25 @@ static int capability(const struct bb_cluster *cluster)
 						: 0;
 }
 
-bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_cluster *cluster,
-			   char text[BB_SIM_LIBRARY_TEXT], struct bb_error *error)
+bb_status bb_sim_nccl_find(struct bb_context *context, const struct bb_cluster *cluster,
+			   struct bb_error *error)
 {
-	const bb_status status = bb_nccl_constants_find(c, capability(cluster), error);
+	struct bb_nccl_constants *c = &context->nccl;
+	bool more = true;
+	bb_status st;
 
-	text[0] = '\0';
-	if (status == BB_OK && c->channels > 0)
-		snprintf(
-			text, BB_SIM_LIBRARY_TEXT,
-			"a model of NCCL 2.30.7 (%s: of its constants %d are published, %d fitted, "
-			"%d assumed)",
-			c->generation, c->published, c->fitted, c->assumed);
-	return status;
+	BB_TRY(st, bb_nccl_constants_find(c, capability(cluster), error), out);
+	for (int i = 0; i < BB_SIM_NCCL_OTHERS && more; i++) {
+		BB_TRY(st, bb_nccl_constants_other(&context->others[i], c, i, &more, error), out);
+		context->nothers += more;
+	}
+	if (c->generation)
+		snprintf(context->library_text, BB_SIM_LIBRARY_TEXT,
+			 "a model of NCCL %s (%s: of its constants %d are published, %d fitted, "
+			 "%d assumed)",
+			 c->versions, c->generation, c->published, c->fitted, c->assumed);
+out:
+	return st;
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */
@@ -144,7 +151,7 @@ static const char *nccl_refuses(const struct bb_group *group, const struct bb_ca
 
 	if (why)
 		return why;
-	if (c->channels == 0)
+	if (!c->generation)
 		return "there is no model of NCCL for these GPUs";
 	if ((call->collective->flags & BB_REDUCES) && call->op > BB_MULSUM)
 		return "NCCL has no logical or bitwise operations, no maxloc and no minloc";
@@ -157,26 +164,42 @@ static const char *nccl_refuses(const struct bb_group *group, const struct bb_ca
 		       : "NCCL does not run this protocol on such a machine";
 }
 
-/* Seconds of CALL, which has an algorithm. Sets GROUP's choice, and that of older versions. */
-static double algorithm_seconds(struct bb_group *group, const struct bb_nccl_call *call)
+/* TEXT = what NCCL with constants C chooses for CALL, empty if that is messages or nothing. */
+static void write_choice(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
+			 char text[BB_CHOSEN_TEXT])
 {
-	const struct bb_nccl_constants *c = &group->context->nccl;
-	enum bb_nccl_algorithm algorithm = call->algorithm, older = algorithm;
-	enum bb_nccl_protocol protocol = call->protocol, older_protocol = protocol;
-	struct bb_model_prediction *prediction = &group->prediction;
+	enum bb_nccl_algorithm algorithm = call->algorithm;
+	enum bb_nccl_protocol protocol = call->protocol;
 
-	if (!bb_nccl_choose(c, call->machine, call->collective, call->bytes, &algorithm, &protocol))
-		return INFINITY;
-	snprintf(group->chosen, sizeof(group->chosen), "%s:%s", bb_nccl_algorithm_name(algorithm),
-		 bb_nccl_protocol_name(protocol));
-	if (bb_nccl_choose_before(c, call->machine, call->collective, call->bytes, &older,
-				  &older_protocol) &&
-	    (older != algorithm || older_protocol != protocol))
-		snprintf(prediction->otherwise, sizeof(prediction->otherwise),
-			 "%s:%s by " BB_NCCL_BEFORE, bb_nccl_algorithm_name(older),
-			 bb_nccl_protocol_name(older_protocol));
-	return bb_nccl_time(c, call->machine, BB_NCCL_AS_MEASURED, call->collective, algorithm,
-			    protocol, call->bytes);
+	text[0] = '\0';
+	if (bb_nccl_choose(c, call->machine, call->collective, call->bytes, &algorithm, &protocol))
+		snprintf(text, BB_CHOSEN_TEXT, "%s:%s", bb_nccl_algorithm_name(algorithm),
+			 bb_nccl_protocol_name(protocol));
+}
+
+/* Set GROUP's choice for CALL, and those of other versions that differ from it. */
+static void name_choices(struct bb_group *group, const struct bb_nccl_call *call)
+{
+	const struct bb_context *context = group->context;
+	char *text = group->prediction.otherwise, before[BB_CHOSEN_TEXT] = "";
+
+	text[0] = '\0';
+	write_choice(&context->nccl, call, group->chosen);
+	for (int i = 0; i < context->nothers && group->chosen[0]; i++) {
+		const char *versions = context->others[i].versions;
+		const size_t end = strlen(text), room = BB_OTHERWISE_TEXT - end;
+		char other[BB_CHOSEN_TEXT];
+
+		write_choice(&context->others[i], call, other);
+		if (strcmp(other, group->chosen) == 0 || !other[0])
+			continue;
+		if (strcmp(other, before) == 0)
+			snprintf(text + end, room, " and %s", versions);
+		else
+			snprintf(text + end, room, "%s%s by %s%s", end ? ", " : "", other,
+				 end ? "" : "NCCL ", versions);
+		memcpy(before, other, sizeof(before));
+	}
 }
 
 /* Closed forms: all members end at once. */
@@ -188,17 +211,14 @@ static bb_status nccl_time(struct bb_group *group, int course, const struct bb_l
 	const struct bb_calibration *calibration = group->context->calibration;
 	struct bb_calibrated *support = &group->prediction.support;
 	const struct bb_nccl_call asked = call_of(&group->machines[course], call);
-	double factor = bb_timeline_noise(links, number), seconds;
+	double factor = bb_timeline_noise(links, number);
 
-	group->chosen[0] = '\0';
+	name_choices(group, &asked);
 	if (calibration)
 		factor *= bb_calibration_of_nccl(calibration, &asked, support);
 	else
 		bb_nccl_interval(c, &asked, &support->low, &support->high);
-	seconds = is_messages(call)
-			  ? bb_nccl_messages_time(c, asked.machine, asked.collective, asked.bytes)
-			  : algorithm_seconds(group, &asked);
-	bb_sim_time_whole(group, factor * seconds, times);
+	bb_sim_time_whole(group, factor * bb_nccl_call_time(c, &asked), times);
 	return BB_OK;
 }
 

@@ -3,6 +3,7 @@
  */
 #include "harness/results/costs.h"
 
+#include "backends/virtual.h"
 #include "core/array.h"
 #include "core/table.h"
 #include "core/units.h"
@@ -16,7 +17,7 @@ struct bb_cost_row {
 	struct bb_cost_record cost;
 	double us, faultless_us;
 	double low, high; /* interval of US, as multiples of it */
-	char other_versions[64];
+	char other_versions[BB_OTHERWISE_TEXT];
 };
 
 void bb_costs_free(struct bb_costs *costs)
