@@ -164,7 +164,10 @@ bb_status bb_nccl_constants_other(struct bb_nccl_constants *other,
 				  const struct bb_nccl_constants *c, int index, bool *more,
 				  struct bb_error *error)
 {
-	static const char *const sections[] = {"hopper 2.20 to 2.27", "blackwell 2.27"};
+	static const char *const sections[] = {
+		"volta 2.32",  "ampere 2.32",    "hopper 2.20 to 2.27",
+		"hopper 2.32", "blackwell 2.27", "blackwell 2.32",
+	};
 	const size_t length = c->generation ? strlen(c->generation) : 0;
 
 	*more = false;

@@ -234,17 +234,35 @@ static double ring_bus(const struct view *v, const struct bb_collective *collect
 	return bus;
 }
 
+/* The factor by which NCCL raises the latency of long rings by Simple, so that it does not choose
+   them too early; their real latency is not higher. Over nodes that is one factor for all_reduce.
+   In one node, where RING_PLATEAU_NODE says so (src/tuning/ring.cc), fewer steps have less of it,
+   and so have parts of a channel beyond 256 KiB. */
+static double ring_plateau(const struct view *v, const struct bb_collective *collective)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double part = floor(v->bytes / (2 * v->rings.count * v->m->ranks));
+	const double less = 0.1, whole = 0x1p18;
+	double more = c->ring_plateau_node - 1;
+
+	if (part < 64 || is_chain(collective))
+		return 1;
+	if (v->m->nodes > 1)
+		return collective == &bb_all_reduce ? c->ring_plateau : 1;
+	if (!v->m->nvlink || more <= 0)
+		return 1;
+	return 1 + (1 - pow(less / more, fmax(0, ring_steps(collective, v->m->ranks) - 1))) *
+			   (more - less * fmin(1, fmax(0, part / whole - 1)));
+}
+
 static double ring_time(const struct view *v, const struct bb_collective *collective,
 			enum bb_nccl_protocol protocol)
 {
 	const double n = v->m->ranks;
 	double latency = v->c->base[BB_NCCL_RING][protocol] + ring_latency(v, collective, protocol);
 
-	/* NCCL raises the latency so that it does not choose rings over nodes too early; their real
-	   latency is not higher. */
-	if (v->tuned && protocol == BB_NCCL_SIMPLE && v->m->nodes > 1 &&
-	    collective == &bb_all_reduce && v->bytes / (2 * v->rings.count * n) >= 64)
-		latency *= v->c->ring_plateau;
+	if (v->tuned && protocol == BB_NCCL_SIMPLE)
+		latency *= ring_plateau(v, collective);
 	return latency + v->bytes * ring_steps(collective, v->m->ranks) / n /
 				 ring_bus(v, collective, protocol);
 }
@@ -275,10 +293,10 @@ static double tree_share(const struct view *v, enum bb_nccl_protocol protocol, i
 	return share[size] + (place - size) * (next - share[size]);
 }
 
-/* NCCL counts the rate within a node for two of them. */
-static double tree_tuned_links(const struct view *v)
+/* NCCL counts the rate within a node for two of them, unless TWO_BETWEEN is not 0. */
+static double tree_tuned_links(const struct view *v, double two_between)
 {
-	const bool within = v->m->nodes == 2;
+	const bool within = v->m->nodes == 2 && two_between == 0;
 
 	return v->trees.count * (within ? v->trees.inside : v->trees.between);
 }
@@ -297,7 +315,7 @@ static bool tree_is_plain(const struct view *v)
 static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
 {
 	const struct bb_nccl_constants *c = v->c;
-	const double links = v->tuned ? tree_tuned_links(v)
+	const double links = v->tuned ? tree_tuned_links(v, c->tree_two_between)
 				      : through_node(v, tree_crossings(v), v->m->taper.tree);
 	const double bus = fmin(c->tree_part * links, v->trees.count * c->tree_channel[v->span]);
 	const double pattern = v->tuned && tree_is_plain(v) ? c->tree_plain_part : 1;
@@ -420,7 +438,8 @@ static double pat_time(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
 	const double n = v->m->ranks, sent = v->tuned ? 1 : (n - 1) / n;
-	const double links = v->tuned ? tree_tuned_links(v) : through_node(v, 1, v->m->taper.pat);
+	const double links = v->tuned ? tree_tuned_links(v, c->pat_two_between)
+				      : through_node(v, 1, v->m->taper.pat);
 
 	return c->base[BB_NCCL_PAT][BB_NCCL_SIMPLE] +
 	       v->levels * between(v, BB_NCCL_PAT, BB_NCCL_SIMPLE) * c->pat_hop_part +

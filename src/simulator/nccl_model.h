@@ -68,12 +68,15 @@ enum { BB_NCCL_INTERVAL_SIZES = 3 }; /* below 1 MiB, below 256 MiB, and larger *
 	ONE(pat_hop_part, SHARE)                                                                   \
 	ONE(pat_rank, TIME)                                                                        \
 	ONE(tree_plain, NUMBER) /* not 0: trees are not balanced if GPUs have NICs of their own */ \
-	ONE(channels_most, NUMBER) /* of rings and trees that NCCL searches for */                 \
-	ONE(nvls_heads, NUMBER)    /* the most channels of NVLS */                                 \
-	ONE(ll_most_node, RATE)    /* of all channels together; other rates are of one */          \
-	ONE(nvls_share, SHARE)     /* of NVLink's rate; 0: no NVLS */                              \
-	ONE(nvls_least, NUMBER)    /* the fewest GPUs of a node that NVLS runs on */               \
-	ONE(nvls_part, SHARE)      /* algbw of its channels' rate; 0: by nvls_share */             \
+	ONE(tree_two_between, NUMBER)  /* not 0: over two nodes the rate between them counts */    \
+	ONE(pat_two_between, NUMBER)   /* likewise, of PAT */                                      \
+	ONE(ring_plateau_node, NUMBER) /* as ring_plateau, in one node; 0: none */                 \
+	ONE(channels_most, NUMBER)     /* of rings and trees that NCCL searches for */             \
+	ONE(nvls_heads, NUMBER)        /* the most channels of NVLS */                             \
+	ONE(ll_most_node, RATE)        /* of all channels together; other rates are of one */      \
+	ONE(nvls_share, SHARE)         /* of NVLink's rate; 0: no NVLS */                          \
+	ONE(nvls_least, NUMBER)        /* the fewest GPUs of a node that NVLS runs on */           \
+	ONE(nvls_part, SHARE)          /* algbw of its channels' rate; 0: by nvls_share */         \
 	ONE(messages_channels, NUMBER)                                                             \
 	ONE(messages_net_rate, RATE)                                                               \
 	ONE(messages_batch, NUMBER)                                                                \

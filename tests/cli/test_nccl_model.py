@@ -159,7 +159,8 @@ def noise_and_groups():
 @test
 def says_what_other_versions_choose():
     """NCCL 2.20 to 2.27 count a hop of NVLSTree as shorter, so they leave tree for it earlier; beyond two nodes they count
-    five twelfths of the NICs' rate for it, so they leave it for rings earlier."""
+    five twelfths of the NICs' rate for it, so they leave it for rings earlier. NCCL 2.32 raises the latency of rings in
+    one node of Blackwell, so it leaves LL128 for Simple later."""
     found = {r["size_bytes"]: r for r in records(f"all_reduce {H100}:128 -b 8M -e 1G -f 2") if not r["in_place"]}
     other = {size: r for size, r in found.items() if r["other_versions"]}
     expect(other and all(r["library_algorithm"].startswith("tree:") and
@@ -168,14 +169,15 @@ def says_what_other_versions_choose():
     size = min(other)
     text = run(f"all_reduce {H100}:128 -b {size} -e {size}").exits(0).out
     expect(f"# auto at {size >> 20}M: nvlstree:Simple by NCCL 2.20 to 2.27" in text, text)
-    before, both = "ring:Simple by NCCL 2.20 to 2.27", "ring:LL128 by NCCL 2.27"
+    before, both = "ring:Simple by NCCL 2.20 to 2.27", "ring:LL128 by NCCL 2.27 and 2.32"
     blackwell = H100.replace("h100", "b200")
     for asked, chosen, wanted in ((f"all_reduce {H100}:2 -b 8G -e 8G", "nvlstree:Simple", None),
                                   (f"all_reduce {H100}:4 -b 512M -e 512M", "nvlstree:Simple", before),
                                   (f"all_reduce {H100}:4 -b 8G -e 8G", "ring:Simple", None),
                                   (f"all_gather {blackwell}:1 -b 32M -e 32M", "ring:Simple", both),
+                                  (f"all_gather {blackwell}:1 -b 64M -e 64M", "ring:Simple", "ring:LL128 by NCCL 2.32"),
                                   (f"all_reduce {blackwell.replace('b200', 'b300')}:2 -b 16M -e 16M", "ring:LL128",
-                                   "nvlstree:Simple by NCCL 2.27")):
+                                   "nvlstree:Simple by NCCL 2.27, tree:LL128 by 2.32")):
         (row, _) = records(asked)
         equal([row["library_algorithm"], row["other_versions"]], [chosen, wanted], asked)
 

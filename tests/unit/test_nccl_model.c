@@ -257,6 +257,45 @@ static void test_choices_seen(void **state)
 	assert_int_equal(chosen(now, 90, 4, 32, large), BB_NCCL_RING);
 }
 
+/* 2.32 raises the latency of rings in one node of Blackwell: less for few steps and for parts of a
+   channel beyond 256 KiB. It counts trees over two nodes by the rate between them. */
+static void test_newer(void **state)
+{
+	const struct bb_nccl_constants c = constants_of(100, "2.32"), now = constants(100);
+	struct bb_nccl_machine m = machine(100, 1, 8);
+	const double lat = (8.4 + 7 * 3.4) * US, rate = 720 * GB, n = 8, kib = 1024;
+	const enum bb_nccl_view tuned = BB_NCCL_AS_TUNED;
+	double factor = 1 + 0.4 * (1 - pow(0.25, 6));
+
+	near(bb_nccl_time(&c, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
+	     factor * lat + MIB * 7 / 8 / rate);
+	near(bb_nccl_time(&now, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
+	     lat + MIB * 7 / 8 / rate);
+	factor = 1 + (0.4 - 0.05) * (1 - pow(0.25, 6));
+	near(bb_nccl_time(&c, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE,
+			  384 * kib * 32 * n),
+	     factor * lat + 384 * kib * 32 * 7 / rate);
+	near(bb_nccl_time(&c, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE, 8),
+	     lat + 7 / rate);
+	near(bb_nccl_time(&c, &m, tuned, &bb_broadcast, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
+	     (8.4 + 3.4) * US + MIB / rate);
+	m = machine(100, 1, 2);
+	near(bb_nccl_time(&c, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
+	     (8.4 + 3.4) * US + MIB / 2 / rate);
+	m = machine(100, 2, 16);
+	m.nic_rate = 6 * GB;
+	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_LL128, 32),
+	     (14 + 14 * 1.25 + 2 * 8.5) * US + 32 / (0.5 * 0.92 * 48 * GB * 120 / 128));
+	near(bb_nccl_time(&now, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_LL128, 32),
+	     (14 + 14 * 1.25 + 2 * 8.5) * US + 32 / (0.5 * 0.92 * 96 * GB * 120 / 128));
+	m = machine(100, 2, 2);
+	m.rails = 1;
+	near(bb_nccl_time(&c, &m, tuned, &bb_all_gather, BB_NCCL_PAT, BB_NCCL_SIMPLE, MIB),
+	     (8 + 14 / 3.5 + 2 * 2.8) * US + MIB / (0.75 * 48 * GB));
+	near(bb_nccl_time(&now, &m, tuned, &bb_all_gather, BB_NCCL_PAT, BB_NCCL_SIMPLE, MIB),
+	     (8 + 14 / 3.5 + 2 * 2.8) * US + MIB / (0.75 * 96 * GB));
+}
+
 /* What is forced is not exchanged for something else. */
 static void test_forced(void **state)
 {
@@ -454,11 +493,12 @@ int main(void)
 		cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_channels),
 		cmocka_unit_test(test_interval),     cmocka_unit_test(test_by_generation),
 		cmocka_unit_test(test_nvls_bound),   cmocka_unit_test(test_nvls_of_slow_links),
-		cmocka_unit_test(test_choices_seen), cmocka_unit_test(test_forced),
-		cmocka_unit_test(test_sense),        cmocka_unit_test(test_messages),
-		cmocka_unit_test(test_issue),        cmocka_unit_test(test_tree_edges),
-		cmocka_unit_test(test_tapers),       cmocka_unit_test(test_rails_change),
-		cmocka_unit_test(test_unknown_gpu),  cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_choices_seen), cmocka_unit_test(test_newer),
+		cmocka_unit_test(test_forced),       cmocka_unit_test(test_sense),
+		cmocka_unit_test(test_messages),     cmocka_unit_test(test_issue),
+		cmocka_unit_test(test_tree_edges),   cmocka_unit_test(test_tapers),
+		cmocka_unit_test(test_rails_change), cmocka_unit_test(test_unknown_gpu),
+		cmocka_unit_test(test_settings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
