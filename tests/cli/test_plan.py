@@ -35,6 +35,22 @@ def search_is_never_slower():
 
 
 @test
+def search_with_searched_orders():
+    """With zb-auto the search leaves orders out by a bound, and finds the fastest division nevertheless."""
+    line = f"hybrid_parallel --plan --ranks 8 --batch 24 --model llama2-7b --memory 60GB --schedule zb-auto --kept 3 {LINKS}"
+    found, seen = {r["pp"]: r["step_us"] for r in plans(f"{line} --tp 2")[0]}, 0
+    for pp in (2, 4):
+        by_hand = {(micro, zero, parallel, recompute):
+                   plans(f"{line} --fixed --tp 2 --pp {pp} --micro-batch {micro} --zero {zero} --recompute {recompute} {parallel}", (0, 5))[0]
+                   for micro in (1, 2, 3, 6) for zero in (0, 1) for parallel in ("", "--sequence-parallel")
+                   for recompute in ("none", "selective", "full")}  # fmt: skip
+        steps = [rows[0]["step_us"] for rows in by_hand.values() if rows]
+        seen += len(steps)
+        expect(min(steps) >= found[pp] * (1 - 1e-9), f"pp {pp}: {min(steps)}, but the search finds {found[pp]}")
+    expect(seen > 20, f"{seen} divisions fit")
+
+
+@test
 def search_of_llama2_70b():
     """The search finds what --zero 1 --sequence-parallel by hand found, and more."""
     line = "hybrid_parallel --plan --model llama2-70b --ranks 128 --batch 1024 --link 450GB/s,3us --node-link 50GB/s,10us --flops 400T"

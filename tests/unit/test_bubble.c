@@ -1,6 +1,7 @@
 /*
  * The cost of pipeline schedules. Oracle: the orders that the pipeline's benchmark performs.
  */
+#include "core/random.h"
 #include "training_kernels/hybrid/bubble.h"
 #include "training_kernels/pipeline/draft.h"
 
@@ -66,7 +67,7 @@ static void test_schedules(void **state)
 			const double all = 3e-3 * 4 * (double)p;
 			struct bb_bubble bubble;
 
-			assert_true(bb_bubble_find(&form, &bubble));
+			assert_true(bb_bubble_find(&form, NULL, 0, &bubble));
 			assert_near(all + bubble.idle, order_seconds(&form), 1e-9);
 			assert_true(s->split || bubble.idle > 0);
 		}
@@ -92,7 +93,7 @@ static void test_messages(void **state)
 
 				if (rounds == 1 && s->split)
 					continue; /* zb-h2 has no such order */
-				assert_true(bb_bubble_find(&form, &bubble));
+				assert_true(bb_bubble_find(&form, NULL, 0, &bubble));
 				assert_near(all + bubble.idle + bubble.messages,
 					    order_seconds(&form), 1e-8);
 			}
@@ -131,7 +132,7 @@ static void test_published(void **state)
 					   (form.forward + form.input + form.weights);
 			struct bb_bubble found;
 
-			assert_true(bb_bubble_find(&form, &found));
+			assert_true(bb_bubble_find(&form, NULL, 0, &found));
 			assert_near((found.idle + found.messages) /
 					    (all + found.idle + found.messages),
 				    rows[i].rates[k], 1e-4);
@@ -152,9 +153,9 @@ static void test_searched_schedules(void **state)
 				      .hop = 1e-3};
 	struct bb_bubble tight, wide;
 
-	assert_true(bb_bubble_find(&form, &tight));
+	assert_true(bb_bubble_find(&form, NULL, 0, &tight));
 	form.kept = 8;
-	assert_true(bb_bubble_find(&form, &wide));
+	assert_true(bb_bubble_find(&form, NULL, 0, &wide));
 	assert_true(wide.idle + wide.messages <= tight.idle + tight.messages);
 	assert_true(tight.messages > 0);
 	assert_int_equal(bb_bubble_kept(&form, 0), 8);
@@ -163,16 +164,50 @@ static void test_searched_schedules(void **state)
 	form.schedule = bb_pipeline_find("interleaved");
 	form.chunks = 2;
 	form.micro_batches = 7;
-	assert_false(bb_bubble_find(&form, &wide));
+	assert_false(bb_bubble_find(&form, NULL, 0, &wide));
+}
+
+/* A plan searches an order once, and only if its bound, which no order is below, is cheap enough.
+ */
+static void test_orders_of_a_plan(void **state)
+{
+	struct bb_bubble_orders orders = {.list = NULL};
+	uint64_t draw = 7;
+
+	for (int i = 0; i < 200; i++) {
+		const struct bb_bubble_form form = {
+			.schedule = bb_pipeline_find("zb-auto"),
+			.stages = 2 + bb_random_next(&draw) % 7,
+			.chunks = 1,
+			.micro_batches = 1 + bb_random_next(&draw) % 24,
+			.kept = 1 + bb_random_next(&draw) % 16,
+			.forward = 1e-3 * (double)(1 + bb_random_next(&draw) % 9),
+			.input = 1e-3 * (double)(1 + bb_random_next(&draw) % 9),
+			.weights = 1e-3 * (double)(1 + bb_random_next(&draw) % 9),
+			.hop = 1e-4 * (double)(bb_random_next(&draw) % 9)};
+		struct bb_bubble exact, bound, found;
+		const size_t before = orders.n;
+
+		assert_true(bb_bubble_find(&form, NULL, 0, &exact));
+		assert_true(bb_bubble_find(&form, &orders, -1, &bound));
+		assert_int_equal(orders.n, before);
+		assert_true(bound.idle <= exact.idle + exact.messages + 1e-12);
+		for (int again = 0; again < 2; again++) {
+			assert_true(bb_bubble_find(&form, &orders, INFINITY, &found));
+			assert_true(found.idle == exact.idle && found.messages == exact.messages);
+		}
+		assert_true(orders.n <= before + 1);
+	}
+	assert_true(orders.n > 100);
+	bb_bubble_orders_free(&orders);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_schedules),
-		cmocka_unit_test(test_messages),
-		cmocka_unit_test(test_published),
-		cmocka_unit_test(test_searched_schedules),
+		cmocka_unit_test(test_schedules),        cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_published),        cmocka_unit_test(test_searched_schedules),
+		cmocka_unit_test(test_orders_of_a_plan),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

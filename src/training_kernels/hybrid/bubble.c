@@ -1,5 +1,6 @@
 #include "training_kernels/hybrid/bubble.h"
 
+#include "core/array.h"
 #include "models/memory/activations.h"
 #include "training_kernels/pipeline/draft.h"
 
@@ -39,6 +40,7 @@ static struct bb_pipeline pipeline_of(const struct bb_bubble_form *form)
 		.kept = KEPT,
 		.kept_w = KEPT / 2,
 		.limit = (int64_t)form->kept,
+		.hasty = true,
 	};
 }
 
@@ -62,10 +64,15 @@ static bool order_span(const struct bb_order *order, const struct bb_pipeline *p
 	return opened;
 }
 
+/* Seconds of all passes of a stage. */
+static double form_passes(const struct bb_bubble_form *form)
+{
+	return (double)form->micro_batches * (form->forward + form->input + form->weights);
+}
+
 static bool find_order(const struct bb_bubble_form *form, struct bb_bubble *bubble)
 {
-	const double all =
-		(double)form->micro_batches * (form->forward + form->input + form->weights);
+	const double all = form_passes(form);
 	struct bb_pipeline pipeline = pipeline_of(form);
 	struct bb_order order = {.passes = NULL};
 	struct bb_error error;
@@ -81,6 +88,60 @@ static bool find_order(const struct bb_bubble_form *form, struct bb_bubble *bubb
 	bb_order_free(&order);
 	*bubble = (struct bb_bubble){fmax(without - all, 0), with - without};
 	return found;
+}
+
+/* Returns a bound from below of what an order of FORM costs. */
+static double least_cost(const struct bb_bubble_form *form)
+{
+	const struct bb_pipeline pipeline = pipeline_of(form);
+
+	if (form->chunks > 1)
+		return 0;
+	return fmax(1e-9 * (double)bb_auto_least(&pipeline) - form_passes(form), 0);
+}
+
+/* An order that was searched. */
+struct bb_bubble_order {
+	struct bb_bubble_form form;
+	bool found;
+	struct bb_bubble bubble;
+};
+
+static bool is_like(const struct bb_bubble_form *a, const struct bb_bubble_form *b)
+{
+	return a->schedule == b->schedule && a->stages == b->stages && a->chunks == b->chunks &&
+	       a->micro_batches == b->micro_batches && a->kept == b->kept &&
+	       a->forward == b->forward && a->input == b->input && a->weights == b->weights &&
+	       a->hop == b->hop;
+}
+
+static bool find_order_once(const struct bb_bubble_form *form, struct bb_bubble_orders *orders,
+			    double most, struct bb_bubble *bubble)
+{
+	const double least = least_cost(form);
+	struct bb_bubble_order *added;
+	bool found;
+
+	if (least > most) {
+		*bubble = (struct bb_bubble){.idle = least};
+		return true;
+	}
+	for (size_t i = 0; i < orders->n; i++)
+		if (is_like(&orders->list[i].form, form)) {
+			*bubble = orders->list[i].bubble;
+			return orders->list[i].found;
+		}
+	found = find_order(form, bubble);
+	added = BB_ARRAY_ADD(orders->list, orders->n, orders->room);
+	if (added)
+		*added = (struct bb_bubble_order){*form, found, *bubble};
+	return found;
+}
+
+void bb_bubble_orders_free(struct bb_bubble_orders *orders)
+{
+	free(orders->list);
+	*orders = (struct bb_bubble_orders){.list = NULL};
 }
 
 /* ---- formulas ----------------------------------------------------------------------------- */
@@ -113,13 +174,15 @@ static double message_hops(const struct bb_bubble_form *form)
 	return is_named(form, "zb-h1") ? fmin(rounds, 2 * ends) : rounds;
 }
 
-bool bb_bubble_find(const struct bb_bubble_form *form, struct bb_bubble *bubble)
+bool bb_bubble_find(const struct bb_bubble_form *form, struct bb_bubble_orders *orders, double most,
+		    struct bb_bubble *bubble)
 {
 	*bubble = (struct bb_bubble){.idle = 0};
 	if (form->stages == 1)
 		return true;
 	if (form->schedule->by_hop)
-		return find_order(form, bubble);
+		return orders ? find_order_once(form, orders, most, bubble)
+			      : find_order(form, bubble);
 	if (is_named(form, "interleaved") && form->micro_batches % form->stages)
 		return false;
 	*bubble = (struct bb_bubble){idle_seconds(form), message_hops(form) * form->hop};

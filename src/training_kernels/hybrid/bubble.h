@@ -43,9 +43,23 @@ struct bb_bubble {
 	double idle, messages;
 };
 
-/* *BUBBLE = what FORM costs. False: its schedule has no such order, or there is no memory to search
-   it. */
-bool bb_bubble_find(const struct bb_bubble_form *form, struct bb_bubble *bubble);
+/*
+ * The orders that a plan has searched. Each takes up to seconds, and many divisions have the same
+ * passes. All 0 at first.
+ */
+struct bb_bubble_orders {
+	struct bb_bubble_order *list;
+	size_t n, room;
+};
+void bb_bubble_orders_free(struct bb_bubble_orders *orders);
+
+/*
+ * *BUBBLE = what FORM costs. False: its schedule has no such order, or there is no memory to search
+ * it. With ORDERS (else NULL) an order is searched once, and only if it may cost at most MOST
+ * seconds; else *BUBBLE is a bound from below.
+ */
+bool bb_bubble_find(const struct bb_bubble_form *form, struct bb_bubble_orders *orders, double most,
+		    struct bb_bubble *bubble);
 
 /* Most chunks of micro-batches whose activations STAGE keeps, of stages that have FORM's CHUNKS
    each. */

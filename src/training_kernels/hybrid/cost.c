@@ -324,7 +324,8 @@ struct bb_bubble_form bb_hybrid_bubble(const struct bb_hybrid_division *division
    count as half of each of the forward pass and the gradient of the input. */
 static bool division_bubble(const struct bb_hybrid_division *division,
 			    const struct bb_hybrid_cluster *cluster,
-			    const struct stage_cost *slowest, struct bb_bubble *bubble)
+			    const struct stage_cost *slowest, struct bb_bubble_orders *orders,
+			    double most, struct bb_bubble *bubble)
 {
 	const struct bb_hybrid_link hop = ring_link(division, cluster, BB_TRAFFIC_PIPELINE);
 	const struct stage_time *time = &slowest->time;
@@ -336,11 +337,12 @@ static bool division_bubble(const struct bb_hybrid_division *division,
 	form.input = time->input + rest / 2;
 	form.weights = time->weights;
 	form.hop = hop.latency + (double)slowest->volume.boundary / hop.rate;
-	return bb_bubble_find(&form, bubble);
+	return bb_bubble_find(&form, orders, most, bubble);
 }
 
 void bb_hybrid_cost_find(struct bb_hybrid_division *division,
-			 const struct bb_hybrid_cluster *cluster)
+			 const struct bb_hybrid_cluster *cluster, struct bb_bubble_orders *orders,
+			 double most)
 {
 	const struct bb_training *t = &division->training;
 	const struct bb_hybrid_step step = step_of(division);
@@ -374,13 +376,15 @@ void bb_hybrid_cost_find(struct bb_hybrid_division *division,
 	cost.traffic[BB_TRAFFIC_TENSOR] = slowest.traffic[BB_TRAFFIC_TENSOR];
 	cost.traffic[BB_TRAFFIC_EXPERT] = slowest.traffic[BB_TRAFFIC_EXPERT];
 	cost.traffic[BB_TRAFFIC_CONTEXT] = slowest.traffic[BB_TRAFFIC_CONTEXT];
-	cost.step = INFINITY;
-	if (division_bubble(division, cluster, &slowest, &bubble)) {
+	cost.step = cost.compute;
+	for (int i = 0; i < BB_TRAFFICS; i++)
+		cost.step += cost.traffic[i];
+	if (division_bubble(division, cluster, &slowest, orders, most - cost.step, &bubble)) {
 		cost.bubble = bubble.idle;
 		cost.traffic[BB_TRAFFIC_PIPELINE] = bubble.messages;
-		cost.step = cost.compute + cost.bubble;
-		for (int i = 0; i < BB_TRAFFICS; i++)
-			cost.step += cost.traffic[i];
+		cost.step += bubble.idle + bubble.messages;
+	} else {
+		cost.step = INFINITY;
 	}
 	division->cost = cost;
 }
@@ -389,7 +393,7 @@ void bb_hybrid_division_cost(struct bb_hybrid_division *division,
 			     const struct bb_hybrid_cluster *cluster)
 {
 	bb_hybrid_cross(division, cluster->node);
-	bb_hybrid_cost_find(division, cluster);
+	bb_hybrid_cost_find(division, cluster, NULL, INFINITY);
 }
 
 double bb_hybrid_division_rate(struct bb_hybrid_division *division,

@@ -24,6 +24,9 @@ struct search {
 	const struct bb_hybrid_space *space;
 	struct bb_error *error;
 	size_t room;
+	/* Seconds of a step, above which no order is searched: the division is not the fastest. */
+	double most;
+	struct bb_bubble_orders *orders;
 };
 
 /* What has come of the settings of one (dp, tp, pp). */
@@ -92,7 +95,7 @@ static void try_messages(const struct search *s, struct bb_hybrid_division divis
 				continue;
 			division.exchanges = exchanges;
 			division.scatter = scatter;
-			bb_hybrid_cost_find(&division, s->cluster);
+			bb_hybrid_cost_find(&division, s->cluster, s->orders, s->most);
 			if (isinf(division.cost.step))
 				attempt->unordered = true;
 			else if (best->cost.step == 0 || division.cost.step < best->cost.step)
@@ -335,32 +338,64 @@ static enum bb_hybrid_misfit attempt_misfit(const struct attempt *attempt)
 					       : BB_MISFIT_BATCH;
 }
 
+/* Tries DIVISION with each cp. False: none is possible. */
+static bool try_contexts(const struct search *s, struct bb_hybrid_division division,
+			 struct attempt *attempt)
+{
+	const struct bb_hybrid_space *space = s->space;
+	const int given = space->grid.cp > 1 ? space->grid.cp : 1, dp = division.grid.dp;
+	bool possible = false;
+
+	*attempt = (struct attempt){.misfit = BB_MISFITS};
+	for (int cp = 1; cp <= dp; cp++) {
+		if (dp % cp || (!space->any.cp && cp != given) ||
+		    (space->grid.dp && dp != space->grid.dp * cp))
+			continue;
+		division.grid.cp = cp;
+		possible = true;
+		try_experts(s, division, attempt);
+	}
+	return possible;
+}
+
+/*
+ * The search of an order takes up to seconds. So the division whose step has the least bound is
+ * searched first, and then only those whose bound is below that step.
+ */
+static bool try_all(struct search *s, const struct bb_hybrid_division *division,
+		    struct attempt *attempt)
+{
+	const struct bb_pipeline_schedule *schedule = s->space->schedule;
+
+	s->most = INFINITY;
+	if (schedule && schedule->by_hop) {
+		s->most = -INFINITY;
+		if (!try_contexts(s, *division, attempt))
+			return false;
+		if (attempt->best.cost.step == 0)
+			return true;
+		bb_hybrid_cost_find(&attempt->best, s->cluster, s->orders, INFINITY);
+		s->most = (1 + 1e-9) * attempt->best.cost.step;
+	}
+	return try_contexts(s, *division, attempt);
+}
+
 static bb_status try_grid(struct search *s, const struct bb_grid *grid)
 {
 	const struct bb_hybrid_space *space = s->space;
-	const int given = space->grid.cp > 1 ? space->grid.cp : 1;
 	struct bb_hybrid_division division = {.grid = *grid,
 					      .overlap = space->overlap,
 					      .kept = space->kept,
 					      .by_node = space->by_node,
 					      .training = space->base};
-	struct attempt attempt = {.misfit = BB_MISFITS};
+	struct attempt attempt;
 	struct bb_hybrid_plan *plan = s->plan;
 	struct bb_training *t = &division.training;
-	bool possible = false;
 
 	t->tp = (uint64_t)grid->tp;
 	t->pp = (uint64_t)grid->pp;
 	t->dp = (uint64_t)grid->dp;
-	for (int cp = 1; cp <= grid->dp; cp++) {
-		if (grid->dp % cp || (!space->any.cp && cp != given) ||
-		    (space->grid.dp && grid->dp != space->grid.dp * cp))
-			continue;
-		division.grid.cp = cp;
-		possible = true;
-		try_experts(s, division, &attempt);
-	}
-	if (!possible)
+	if (!try_all(s, &division, &attempt))
 		return BB_OK;
 	plan->tried++;
 	if (attempt.best.cost.step > 0)
@@ -383,7 +418,12 @@ static int division_compare(const void *a, const void *b)
 bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybrid_cluster *cluster,
 			      const struct bb_hybrid_space *space, struct bb_error *error)
 {
-	struct search s = {.plan = plan, .cluster = cluster, .space = space, .error = error};
+	struct bb_bubble_orders orders = {.list = NULL};
+	struct search s = {.plan = plan,
+			   .cluster = cluster,
+			   .space = space,
+			   .error = error,
+			   .orders = &orders};
 	const struct bb_grid *fixed = &space->grid;
 	bb_status status = BB_OK;
 
@@ -404,6 +444,7 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 	if (plan->n > 0)
 		qsort(plan->list, plan->n, sizeof(*plan->list), division_compare);
 out:
+	bb_bubble_orders_free(&orders);
 	return status;
 }
 

@@ -59,6 +59,7 @@ struct bb_pipeline {
 	struct bb_pipeline_end first, last; /* with layers */
 	bool by_step; /* zb-auto: minimize the end of the last pass, not the longest time of a stage
 			 from its first pass to its last */
+	bool hasty;   /* zb-auto: tries 1/32 as much, and ends with any of equally long orders */
 };
 
 /* Lists of all stages, of LENGTH passes each: that of stage s begins at passes[s * length]. */
@@ -101,6 +102,9 @@ BB_MUST bb_status bb_order_make(const struct bb_pipeline_schedule *schedule,
 				const struct bb_pipeline *pipeline, struct bb_order *order,
 				struct bb_error *error);
 void bb_order_free(struct bb_order *order);
+/* Returns a bound from below of the longest time of a stage, from its first pass to its last, in
+   any order of PIPELINE, which has one chunk (zb-auto). */
+int64_t bb_auto_least(const struct bb_pipeline *pipeline);
 
 static inline const struct bb_pass *bb_order_passes(const struct bb_order *order, int stage)
 {

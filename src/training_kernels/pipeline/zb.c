@@ -268,27 +268,55 @@ static bool is_better(struct cost a, struct cost b)
 	return a.first != b.first ? a.first < b.first : a.rest < b.rest;
 }
 
-/* A bound from below: a stage does all its passes, after one F of each stage before it. */
+/* A bound from below: a stage begins after one F of each stage before it, and does all its passes.
+   Before its first B it waits for one F and B of each stage behind, and has memory for few F. */
 static struct cost least_cost(const struct bb_pipeline *pipeline, const struct bb_order *order)
 {
-	int64_t before = 0, span = 0, end = 0;
+	const int64_t m = order->microbatches, kept = pipeline->limit < m ? pipeline->limit : m;
+	int64_t before = 0, wait = 0, span = 0, end = 0;
 
-	for (int s = 0; s < order->stages; s++) {
-		const int64_t passes = order->microbatches * bb_stage_ns(pipeline, order, s);
+	for (int s = 0; s < order->stages - 1; s++)
+		before += bb_part_of(pipeline, order, s).cost[BB_PASS_F] + pipeline->hop;
+	for (int s = order->stages - 1; s >= 0; s--) {
+		const struct bb_part part = bb_part_of(pipeline, order, s);
+		int64_t passes = m * bb_stage_ns(pipeline, order, s);
 
+		wait += part.cost[BB_PASS_F];
+		if (wait > kept * part.cost[BB_PASS_F])
+			passes += wait - kept * part.cost[BB_PASS_F];
 		span = passes > span ? passes : span;
 		end = before + passes > end ? before + passes : end;
-		before += bb_part_of(pipeline, order, s).cost[BB_PASS_F] + pipeline->hop;
+		wait += part.cost[BB_PASS_B] + 2 * pipeline->hop;
+		before -= s > 0 ? bb_part_of(pipeline, order, s - 1).cost[BB_PASS_F] + pipeline->hop
+				: 0;
 	}
 	return cost(span, end, pipeline->by_step);
 }
 
-/* All tries within LIMIT microbatches; the best, if better than BEST, is copied to ORDER. */
+int64_t bb_auto_least(const struct bb_pipeline *pipeline)
+{
+	const struct bb_order order = {.stages = pipeline->stages,
+				       .microbatches = pipeline->microbatches,
+				       .chunks = 1,
+				       .split = true};
+	const struct cost least = least_cost(pipeline, &order);
+
+	return pipeline->by_step ? least.rest : least.first;
+}
+
+/* True if BEST can be better: LEAST is a bound from below. */
+static bool can_improve(const struct bb_pipeline *pipeline, struct cost least, struct cost best)
+{
+	return pipeline->hasty ? least.first < best.first : is_better(least, best);
+}
+
+/* All tries within LIMIT microbatches, until none can be better; the best, if better than BEST, is
+   copied to ORDER. */
 static void try_all(struct bb_draft *draft, const struct bb_pipeline *pipeline, int limit,
-		    struct bb_order *order, struct cost *best)
+		    struct cost least, struct bb_order *order, struct cost *best)
 {
 	draft->limit = limit;
-	for (int i = 0; i < TRIES; i++) {
+	for (int i = 0; i < TRIES && can_improve(pipeline, least, *best); i++) {
 		struct cost this;
 
 		try_draft(draft, i, limit);
@@ -306,18 +334,19 @@ bb_status bb_fill_auto(const struct bb_pipeline *pipeline, struct bb_order *orde
 		       struct bb_error *error)
 {
 	const size_t passes = TRIES * (size_t)order->stages * order->length;
+	const size_t tried = pipeline->hasty ? BB_PIPELINE_TRIED / 32 : BB_PIPELINE_TRIED;
 	const int most = (int)(pipeline->limit < order->microbatches ? pipeline->limit
 								     : order->microbatches);
+	const struct cost least = least_cost(pipeline, order);
 	struct cost best = {INT64_MAX, INT64_MAX};
 	struct bb_draft draft;
 	bb_status status = bb_draft_open(&draft, pipeline, order, order->microbatches, most, error);
 
 	for (int limit = most; limit > 0 && status == BB_OK; limit--) {
-		if (limit < most && (size_t)(most - limit + 1) * passes > BB_PIPELINE_TRIED)
+		if (!can_improve(pipeline, least, best) ||
+		    (limit < most && (size_t)(most - limit + 1) * passes > tried))
 			break;
-		try_all(&draft, pipeline, limit, order, &best);
-		if (!is_better(least_cost(pipeline, order), best))
-			break;
+		try_all(&draft, pipeline, limit, least, order, &best);
 	}
 	if (status == BB_OK && best.first == INT64_MAX)
 		status = bb_fail(error, BB_EUNSUPPORTED,
