@@ -8,6 +8,23 @@ LEAST, MOST = 1e-12, 1e18  # beyond them nothing is a measurement
 LONGEST = 400  # characters of one text
 
 
+UNITS = ("_us", "_ms", "_s", "_GBps", "_bytes")  # at the end of a name: its values are numbers
+DIFFERENCES = ("exposed_us", "hidden_us", "late_us", "last_late_us")  # may be negative
+
+
+def mistake(record):
+    """The first field that no measurement has, as a clause; None if all are possible."""
+    for key, value in record.items():
+        if not key.endswith(UNITS):
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None and (isinstance(one, bool) or not isinstance(one, (int, float))):
+                return f"{short(key, 40)} is no number"
+            if one is not None and not (-MOST if key in DIFFERENCES else 0) <= one < MOST:
+                return f"{short(key, 40)} is {'negative' if one < 0 else 'out of range'}"
+    return None
+
+
 def number(record, key):
     """The number; None if it is unknown, or not one that a measurement can have."""
     value = record.get(key)

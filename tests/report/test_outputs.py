@@ -11,7 +11,7 @@ from kit import ROOT, equal, execute, expect, test
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(ROOT, "scripts")]
 
-from report import outputs
+from report import outputs, values
 from samples import GATE, LINK, REPORT, VERDICT, by_hand, everything, read, records_of, write_records
 
 PARSER = os.path.join(ROOT, "tests", "report", "openmetrics.py")
@@ -151,7 +151,7 @@ def odd_values_do_no_harm():
     odd = [None, -1, 1e300, "7", [], {}, True, 'a"\\\n# EOF', 1e-300, 3]
     with tempfile.TemporaryDirectory() as folder:
         _, records = small(folder)
-        change = lambda r, i: {k: v if k in ("schema", "kind", "run_id") else odd[(i + len(k)) % len(odd)] for k, v in r.items()}
+        change = lambda r, i: {k: v if k in ("schema", "kind", "run_id") or k.endswith(values.UNITS) else odd[(i + len(k)) % len(odd)] for k, v in r.items()}
         paths = []
         for i in range(len(odd)):
             changed = [r if r["kind"] == "run" else {**r, **change(r, i)} for r in records]

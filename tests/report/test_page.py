@@ -282,6 +282,9 @@ def odd_files(records):
         ("binary", all_of(lines).encode() + b"\xff\xfe\x00\n", "not JSON"),
         ("deep", all_of(lines + ["[" * 100000]), "not JSON"),
         ("nan", all_of([lines[0], nan] + lines[2:]), "line 2 is not JSON"),
+        *((name, all_of(lines[:1] + [json.dumps(dict(records[1], **{field: value}))] + lines[2:]), f"line 2 is a record whose {field} is {why}")
+          for name, field, value, why in (("text", "time_us", "7", "no number"), ("less", "busbw_GBps", -1, "negative"),
+                                          ("more", "size_bytes", 1e300, "out of range"), ("array", "samples_us", [1, True], "no number"))),
         ("kind", all_of(lines + [json.dumps(dict(records[1], kind="news"))]), "1 record of the unknown kind 'news'"),
         ("schema", all_of(lines + [json.dumps(new)]), "1 record of schema 3"),
         ("stray", all_of(lines + [json.dumps(dict(records[1], run_id="x"))]), "1 record of a run that has no record"),
@@ -314,7 +317,7 @@ def odd_files_are_told_about():
 
 @test
 def odd_values_do_no_harm():
-    """Invalid and absurd values are left out, and the page exists."""
+    """Invalid and absurd values of fields without a unit are left out, and the page exists."""
     with tempfile.TemporaryDirectory() as folder:
         _, records = collective(folder)
         odd = [None, -1, 0, 1e300, "7", [], {}, True, [None, "x", 1e300], 1e-300, [-1, 5e-324, 7], 3]
@@ -322,7 +325,7 @@ def odd_values_do_no_harm():
         for i in range(0, len(odd), 2):
             changed = [
                 {
-                    k: v if k in ("schema", "kind") else str(i) if k == "run_id" else odd[i + hash_of(k, n) % 2]
+                    k: v if k in ("schema", "kind") or k.endswith(values.UNITS) else str(i) if k == "run_id" else odd[i + hash_of(k, n) % 2]
                     for k, v in r.items()
                 }
                 for n, r in enumerate(records)

@@ -3,7 +3,7 @@
 import json
 
 from report import files
-from report.values import count, number, short, text
+from report.values import count, mistake, number, short, text
 from report.records import SCHEMAS, Run
 
 MOST_RECORDS = 100000  # of all files
@@ -79,6 +79,8 @@ class Reader:
         elif record.get("schema") not in SCHEMAS:
             schema = short(str(record.get("schema")), 20)
             self.schemas[schema] = self.schemas.get(schema, 0) + 1
+        elif mistake(record):
+            self.broken.append((line_number, f"a record whose {mistake(record)}"))
         else:
             if record["kind"] not in KINDS:
                 kind = short(record["kind"], 40)
