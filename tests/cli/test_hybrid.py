@@ -119,6 +119,17 @@ def experts():
 
 
 @test
+def launch_of_experts():
+    """A CPU that launches slowly favours large micro-batches, and the text says what it costs."""
+    line = f"hybrid_parallel --plan --ranks 16 --model mixtral-8x7b --seq 4096 --batch 64 --dp 16 --tp 1 --ep 8 --memory 1T {LINKS}"
+    fast, slow = (plans(f"{line} --launch-time {time}")[0][0] for time in ("1us", "20s"))
+    equal((fast["launch_us"], "launch" in run(line).exits(0).out), (0, False), "it takes no time")
+    equal((slow["micro_batch"], slow["recompute"] == "full"), (4, False), "one micro-batch, launched once")
+    equal(round(1e-6 * (slow["step_us"] - slow["data_us"])), 20 * 32, "32 layers")
+    run(f"{line} --launch-time 20s").exits(0).prints("# waits for the CPU, which launches layers with experts: ")
+
+
+@test
 def nothing_fits():
     result = run(f"hybrid_parallel --plan --ranks 8 --model bloom-176b {LINKS}").exits(5)
     result.says("no division of bloom-176b among 8 ranks is possible").prints("does not fit into memory", "nearest to fitting")
@@ -136,6 +147,7 @@ def nodes_of_a_preset():
 PLAN = "--plan --ranks 8"
 BAD = [
     ("-g 8 --etp 2", "--etp needs --plan"),
+    ("-g 8 --launch-time 9ms", "--launch-time needs --plan"),
     ("-g 8 --schedule zb-h1", "--schedule needs --plan"),
     (f"{PLAN} {LINKS} --schedule zb-3", "--schedule"),
     (f"{PLAN} {LINKS} --kept 4", "--kept needs --schedule zb-auto"),

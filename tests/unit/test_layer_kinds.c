@@ -3,6 +3,9 @@
  * bytes of memory and traffic by hand, each of its own kind of layer.
  */
 #include "training_kernels/hybrid/memory_time.h"
+#include "training_kernels/hybrid/plan.h"
+
+#include <math.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -125,8 +128,107 @@ static void test_memory_time(void **state)
 	struct subject s;
 
 	subject_open(&s, ALTERNATING);
-	assert_true(bb_memory_bytes_of(&s.training, &part, 1).pass ==
+	assert_true(bb_memory_bytes_of(&s.training, &part, 1, 0).pass ==
 		    TOKENS * (4 * each + 16 * (2 * 256 + 2 * 2 * 32)));
+	/* Rows are sorted forward and backward, and once more with recomputation, in layers that
+	   have experts. */
+	assert_true(bb_memory_bytes_of(&s.training, &part, 1, 1000).pass -
+			    bb_memory_bytes_of(&s.training, &part, 1, 0).pass ==
+		    TOKENS * 2 * 2 * 1000);
+	s.training.recompute = BB_RECOMPUTE_FULL;
+	assert_true(bb_memory_bytes_of(&s.training, &part, 1, 1000).pass -
+			    bb_memory_bytes_of(&s.training, &part, 1, 0).pass ==
+		    TOKENS * 2 * 3 * 1000);
+	subject_close(&s);
+}
+
+/* A row has 128 bytes. A rank reads its token and writes two rows, and back; at the experts rows
+   are read and written, and back. */
+static void test_sorted_rows(void **state)
+{
+	const double own = 2 * (1 + 2) * 128, at_experts = 2 * (2 + 2) * 128;
+	struct bb_grid grid = {1, 1, 2, 2, .order = BB_GRID_TP_PP_DP};
+	struct subject s, dense;
+
+	subject_open(&s, ALTERNATING);
+	assert_true(bb_sorted_bytes(&s.training, &grid, false) == own + at_experts);
+	assert_true(bb_sorted_bytes(&s.training, &grid, true) == at_experts);
+	grid.ep = 1; /* nothing is exchanged */
+	assert_true(bb_sorted_bytes(&s.training, &grid, true) == own);
+	/* Each of two tensor ranks has half of the tokens, and all rows of its halves of experts.
+	 */
+	grid = (struct bb_grid){2, 1, 2, 2, .order = BB_GRID_TP_PP_DP};
+	s.training.tp = 2;
+	s.training.sequence_parallel = true;
+	assert_true(bb_sorted_bytes(&s.training, &grid, false) == own / 2 + at_experts);
+	grid.etp = 1;
+	assert_true(bb_sorted_bytes(&s.training, &grid, false) == own / 2 + at_experts / 2);
+	subject_close(&s);
+	subject_open(&dense, "gpt2");
+	assert_true(bb_sorted_bytes(&dense.training, &grid, false) == 0);
+	subject_close(&dense);
+}
+
+/* Four replicas, of which two divide the experts; three micro-batches of two layers with experts.
+ */
+static struct bb_hybrid_cost cost_of(struct subject *s, double launch, enum bb_recompute recompute,
+				     enum bb_hybrid_overlap overlap)
+{
+	const struct bb_hybrid_cluster cluster = {.ranks = 4,
+						  .node = 4,
+						  .inside = {1e9, 1e-6},
+						  .between = {1e9, 1e-6},
+						  .flops = 1e9,
+						  .launch = launch,
+						  .rails = true};
+	struct bb_hybrid_division division = {.grid = {1, 1, 4, 2, .order = BB_GRID_TP_PP_DP},
+					      .overlap = overlap,
+					      .training = s->training};
+
+	division.training.dp = 4;
+	division.training.ep = 2;
+	division.training.micro_batches = 3;
+	division.training.recompute = recompute;
+	bb_hybrid_division_cost(&division, &cluster);
+	return division.cost;
+}
+
+/* The CPU launches two layers of three micro-batches in 6 L, with recomputation in a third more;
+   what computations and exchanges do not take of it is a wait. */
+static void test_launch(void **state)
+{
+	struct bb_hybrid_cost without, with;
+	struct subject s;
+
+	subject_open(&s, ALTERNATING);
+	without = cost_of(&s, 0, BB_RECOMPUTE_NONE, BB_OVERLAP_NONE);
+	assert_true(without.launch == 0);
+	with = cost_of(&s, 1, BB_RECOMPUTE_NONE, BB_OVERLAP_NONE);
+	assert_true(fabs(with.launch + with.compute + with.traffic[BB_TRAFFIC_EXPERT] - 6) < 1e-9);
+	assert_true(fabs(with.step - without.step - with.launch) < 1e-9);
+	with = cost_of(&s, 1, BB_RECOMPUTE_FULL, BB_OVERLAP_NONE);
+	assert_true(fabs(with.launch + with.compute + with.traffic[BB_TRAFFIC_EXPERT] - 8) < 1e-9);
+	/* Computations that take longer leave nothing to wait for. */
+	with = cost_of(&s, 1e-6, BB_RECOMPUTE_NONE, BB_OVERLAP_NONE);
+	assert_true(with.launch == 0);
+	assert_true(with.step == without.step);
+	subject_close(&s);
+}
+
+/* Beside products, exchanges of all micro-batches but one hold 20 of 132 SMs. */
+static void test_exchange_beside_products(void **state)
+{
+	struct bb_hybrid_cost alone, beside;
+	struct subject s;
+	double hidden;
+
+	subject_open(&s, ALTERNATING);
+	alone = cost_of(&s, 0, BB_RECOMPUTE_NONE, BB_OVERLAP_ALL);
+	beside = cost_of(&s, 0, BB_RECOMPUTE_NONE, BB_OVERLAP_EXPERTS);
+	hidden = alone.traffic[BB_TRAFFIC_EXPERT] * 2 / 3;
+	assert_true(hidden > 0);
+	assert_true(fabs(beside.traffic[BB_TRAFFIC_EXPERT] - hidden / 2) < 1e-12);
+	assert_true(fabs(beside.compute - alone.compute - hidden * 20 / 132) < 1e-12);
 	subject_close(&s);
 }
 
@@ -158,7 +260,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_models),      cmocka_unit_test(test_parameters_and_flops),
 		cmocka_unit_test(test_activations), cmocka_unit_test(test_memory_time),
-		cmocka_unit_test(test_traffic),
+		cmocka_unit_test(test_traffic),     cmocka_unit_test(test_sorted_rows),
+		cmocka_unit_test(test_launch),      cmocka_unit_test(test_exchange_beside_products),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,9 @@
 
 #include <math.h>
 
+/* SMs that exchange rows beside products. */
+#define EXCHANGE_SMS (20. / 132)
+
 const char *const bb_overlap_words[] = {"none", "data", "all", "experts", NULL};
 
 /* ---- stages ---------------------------------------------------------------------------------- */
@@ -244,6 +247,7 @@ struct stage_cost {
 	struct stage_time time; /* of a micro-batch */
 	struct bb_hybrid_volumes volume;
 	double compute, local, optimizer;
+	double launch; /* waits for the CPU */
 	double traffic[BB_TRAFFICS];
 };
 
@@ -270,8 +274,19 @@ static void hide_traffic(const struct bb_hybrid_division *division,
 		*tensor = fmax(*tensor / (double)t->tp, *tensor - products);
 	if (!division->exchanges)
 		*context = fmax(*context - attention, 0);
-	if (division->overlap >= BB_OVERLAP_EXPERTS)
-		*expert = fmax(*expert / m, *expert - products);
+	if (division->overlap >= BB_OVERLAP_EXPERTS) {
+		const double all = *expert;
+
+		*expert = fmax(all / m, all - products);
+		s->compute += EXCHANGE_SMS * (all - *expert);
+	}
+}
+
+/* Seconds of a stage for all micro-batches, messages within it included. */
+static double busy_seconds(const struct stage_cost *s)
+{
+	return s->compute + s->launch + s->traffic[BB_TRAFFIC_TENSOR] +
+	       s->traffic[BB_TRAFFIC_EXPERT] + s->traffic[BB_TRAFFIC_CONTEXT];
 }
 
 static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
@@ -281,9 +296,12 @@ static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
 {
 	const struct bb_training *t = &division->training;
 	const struct bb_memory_bytes moved =
-		bb_memory_bytes_of(t, part, bb_hybrid_context(division));
+		bb_memory_bytes_of(t, part, bb_hybrid_context(division),
+				   bb_sorted_bytes(t, &division->grid, division->by_node));
 	const double rate = cluster->memory_rate > 0 ? cluster->memory_rate : INFINITY;
 	const double m = (double)t->micro_batches;
+	/* A forward pass is a third of both passes. */
+	const double launch = cluster->launch * (t->recompute == BB_RECOMPUTE_FULL ? 4. / 3 : 1);
 	struct stage_cost s = {
 		.time = stage_time(division, stage, cluster->flops,
 				   cluster->attention_flops > 0 ? cluster->attention_flops
@@ -296,14 +314,8 @@ static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
 	s.compute = s.local + m * (s.time.forward + s.time.input + s.time.weights);
 	traffic_seconds(division, cluster, &s.volume, s.traffic);
 	hide_traffic(division, part, &s);
+	s.launch = fmax(m * (double)part->sparse * launch - busy_seconds(&s), 0);
 	return s;
-}
-
-/* Seconds of a stage for all micro-batches, messages within it included. */
-static double busy_seconds(const struct stage_cost *s)
-{
-	return s->compute + s->traffic[BB_TRAFFIC_TENSOR] + s->traffic[BB_TRAFFIC_EXPERT] +
-	       s->traffic[BB_TRAFFIC_CONTEXT];
 }
 
 struct bb_bubble_form bb_hybrid_bubble(const struct bb_hybrid_division *division)
@@ -373,10 +385,11 @@ void bb_hybrid_cost_find(struct bb_hybrid_division *division,
 	division->volume = slowest.volume;
 	cost.compute = slowest.compute + optimizer;
 	cost.local = slowest.local + optimizer;
+	cost.launch = slowest.launch;
 	cost.traffic[BB_TRAFFIC_TENSOR] = slowest.traffic[BB_TRAFFIC_TENSOR];
 	cost.traffic[BB_TRAFFIC_EXPERT] = slowest.traffic[BB_TRAFFIC_EXPERT];
 	cost.traffic[BB_TRAFFIC_CONTEXT] = slowest.traffic[BB_TRAFFIC_CONTEXT];
-	cost.step = cost.compute;
+	cost.step = cost.compute + cost.launch;
 	for (int i = 0; i < BB_TRAFFICS; i++)
 		cost.step += cost.traffic[i];
 	if (division_bubble(division, cluster, &slowest, orders, most - cost.step, &bubble)) {

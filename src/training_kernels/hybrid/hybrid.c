@@ -197,6 +197,7 @@ static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error 
 			    : a->attention_flops_given ? "--attention-flops"
 			    : a->overlap_given         ? "--overlap"
 			    : a->memory_rate_given     ? "--memory-rate"
+			    : a->launch_ns_given       ? "--launch-time"
 						       : NULL;
 
 	if (given)

@@ -118,6 +118,9 @@
 	OPTION(LINK, memory_rate, "memory-rate", 0, NULL,                                          \
 	       "rate of a rank's memory, as in 1.7TB/s, for operations that it limits "            \
 	       "(default: they take no time)")                                                     \
+	OPTION(DURATION, launch_ns, "launch-time", 0, NULL,                                        \
+	       "time of the CPU to launch a layer with experts for a micro-batch (default: none)", \
+	       .min = 1, .max = BB_YEAR_NS)                                                        \
 	COMMON("iters", 'n', "5", "timed steps of each kind", .min = 1, .max = 1000000,            \
 	       .section = "Steps", .usual = true)                                                  \
 	OPTION(STRING, algo_text, "algo", 0, "auto",                                               \
@@ -205,6 +208,7 @@ void bb_hybrid_cluster_set(struct bb_hybrid_cluster *cluster, const struct bb_cl
 	FIELD(DOUBLE, mfu, "fraction", "the same FLOPs over --peak; null: the peak is unknown")    \
 	FIELD(DOUBLE, compute_us, "us", "computations of the slowest stage")                       \
 	FIELD(DOUBLE, local_us, "us", "part of them that the memory limits")                       \
+	FIELD(DOUBLE, launch_us, "us", "waits of the slowest stage for the CPU: --launch-time")    \
 	FIELD(DOUBLE, bubble_us, "us", "waits of stages at the beginning and at the end")          \
 	FIELD(DOUBLE, bubble_over_ideal, "fraction", "(pp - 1) / micro_batches")                   \
 	FIELD(DOUBLE, tensor_us, "us", "communication of tensor parallelism")                      \

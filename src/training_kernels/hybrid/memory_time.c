@@ -1,6 +1,7 @@
 #include "training_kernels/hybrid/memory_time.h"
 
 #define LOGIT_BYTES 24
+#define ROW_BYTES 2 /* of an element of a row */
 
 /* Bytes of a layer for a token, but for scores: FORWARD pass or backward; SPARSE: it has experts.
  */
@@ -30,8 +31,23 @@ static double score_bytes(const struct bb_training *t, bool forward)
 	       (double)t->tp;
 }
 
+double bb_sorted_bytes(const struct bb_training *t, const struct bb_grid *grid, bool by_node)
+{
+	const struct bb_hyper *h = &t->model->hyper;
+	const double width = ROW_BYTES * (double)h->hidden, k = (double)h->top_k;
+	const double own = t->sequence_parallel ? 1 / (double)t->tp : 1;
+	const double gathered = own * bb_grid_expert_tensor(grid);
+	const bool divided = bb_grid_expert_ranks(grid) > 1;
+
+	if (h->experts == 0)
+		return 0;
+	return (divided ? 4 * k * width * (t->sequence_parallel ? gathered : 1) : 0) +
+	       (divided && by_node ? 0 : 2 * (k + 1) * width * own);
+}
+
 struct bb_memory_bytes bb_memory_bytes_of(const struct bb_training *t,
-					  const struct bb_hybrid_part *part, uint64_t cp)
+					  const struct bb_hybrid_part *part, uint64_t cp,
+					  double sorted)
 {
 	const struct bb_hyper *h = &t->model->hyper;
 	const struct bb_states each = bb_states_each(&t->recipe);
@@ -41,7 +57,8 @@ struct bb_memory_bytes bb_memory_bytes_of(const struct bb_training *t,
 			      score_bytes(t, false);
 	const double kinds[] = {
 		passes * token_bytes(t, false, true) + token_bytes(t, false, false) + scores,
-		passes * token_bytes(t, true, true) + token_bytes(t, true, false) + scores,
+		passes * token_bytes(t, true, true) + token_bytes(t, true, false) + scores +
+			(passes + 1) * sorted,
 	};
 	const double layers =
 		(double)(part->layers - part->sparse) * kinds[0] + (double)part->sparse * kinds[1];

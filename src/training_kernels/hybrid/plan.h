@@ -15,7 +15,9 @@
  * exact if p divides m. Rings take rounds x latency + sent / rate (volume.h); if any group of a
  * kind leaves its node, the kind has the links between nodes. In an all-to-all each rank sends what
  * leaves its node by its own link, beside the rest. Operations that the memory limits, with the
- * optimizer, take the bytes of memory_time.h at the memory's rate, if that is given.
+ * optimizer, take the bytes of memory_time.h at the memory's rate, if that is given. A stage takes
+ * at least the time in which the CPU launches the kernels of its layers with experts, if that is
+ * given; the remainder is a wait.
  */
 #ifndef BB_TRAINING_KERNELS_HYBRID_PLAN_H
 #define BB_TRAINING_KERNELS_HYBRID_PLAN_H
@@ -39,7 +41,8 @@ enum bb_hybrid_overlap {
 	   those that fill and drain the pipeline; keys and values in rings, beside attention. */
 	BB_OVERLAP_ALL,
 	/* Also dispatch and combine of all micro-batches but one, beside the products of another
-	   (Megatron-Core's --overlap-moe-expert-parallel-comm). */
+	   (Megatron-Core's --overlap-moe-expert-parallel-comm). Meanwhile 20 of 132 SMs exchange
+	   (DeepSeek-V3, arXiv 2412.19437, section 3.2.2), and products wait for them. */
 	BB_OVERLAP_EXPERTS
 };
 extern const char *const bb_overlap_words[]; /* ends with NULL */
@@ -50,6 +53,7 @@ struct bb_hybrid_cluster {
 	double flops;           /* of a rank, per second */
 	double attention_flops; /* of attention's products; 0: as FLOPS */
 	double memory_rate;     /* bytes per second of a rank's memory; 0: takes no time */
+	double launch;          /* seconds to launch a layer with experts, for a micro-batch */
 	/* As by NCCL: a ring between nodes uses the links of all its members in a node, and the
 	   messages of an all-to-all go at once. False: a ring uses the link of one, and messages go
 	   one after another, as in program.h. */
@@ -84,6 +88,7 @@ struct bb_hybrid_space {
 struct bb_hybrid_cost {
 	double compute, bubble; /* the bubble includes communication */
 	double local;           /* part of compute: operations that the memory limits */
+	double launch;          /* waits for the CPU */
 	double traffic[BB_TRAFFICS];
 	double step;
 };

@@ -69,6 +69,7 @@ static bb_status plan_prepare(struct bb_plan_view *s)
 		.flops = a->flops,
 		.attention_flops = a->attention_flops,
 		.memory_rate = a->memory_rate_given ? a->memory_rate.rate : 0,
+		.launch = a->launch_ns_given ? 1e-9 * (double)a->launch_ns : 0,
 		.rails = true,
 		.memory = a->memory,
 	};
@@ -177,6 +178,8 @@ static void add_division_columns(const struct bb_plan_view *s, struct bb_text_ta
 	if (s->model->hyper.experts)
 		bb_table_columns(t, experts, 4);
 	bb_table_columns(t, settings, 4);
+	if (s->cluster.launch > 0)
+		bb_table_column(t, "launch", "", 0);
 	for (int i = 0; i < SHOWN_TRAFFICS; i++)
 		if (is_shown(s, shown_traffic[i]))
 			bb_table_column(t, bb_traffic_names[shown_traffic[i]], "", 0);
@@ -208,6 +211,8 @@ static void add_division(const struct bb_plan_view *s, const struct bb_hybrid_di
 		       bb_recompute_words[t->recompute]);
 	bb_table_cellf(table, "%.1f\t%.0f\t%.3f\t%.3f\t%.3f", 1e-9 * (double)division->need.total,
 		       bb_plan_token_rate(s, division), cost->step, cost->compute, cost->bubble);
+	if (s->cluster.launch > 0)
+		bb_table_cellf(table, "%.3f", cost->launch);
 	for (int i = 0; i < SHOWN_TRAFFICS; i++)
 		if (is_shown(s, shown_traffic[i]))
 			bb_table_cellf(table, "%.3f%s", cost->traffic[shown_traffic[i]],
@@ -368,6 +373,11 @@ static void add_rates(const struct bb_plan_view *s, const struct bb_hybrid_divis
 			any = true;
 		}
 	bb_strbuf_add(s->out, any ? "\n" : " none\n");
+	if (division->cost.launch > 0)
+		bb_strbuf_addf(s->out,
+			       "# waits for the CPU, which launches layers with experts: %.3f s; a "
+			       "larger micro-batch has fewer\n",
+			       division->cost.launch);
 }
 
 static void add_plan(const struct bb_plan_view *s)

@@ -11,20 +11,23 @@
 
 /* ---- reasons --------------------------------------------------------------------------------- */
 
-#define PARTS (BB_TRAFFICS + 2)
+/* Those beside the traffic. */
+enum part { BUBBLE = BB_TRAFFICS, COMPUTE, LAUNCH, PARTS };
 
 static double cost_part(const struct bb_hybrid_cost *cost, int part)
 {
-	return part < BB_TRAFFICS    ? cost->traffic[part]
-	       : part == BB_TRAFFICS ? cost->bubble
-				     : cost->compute;
+	return part < BB_TRAFFICS ? cost->traffic[part]
+	       : part == BUBBLE   ? cost->bubble
+	       : part == COMPUTE  ? cost->compute
+				  : cost->launch;
 }
 
 static const char *part_name(int part)
 {
-	return part < BB_TRAFFICS    ? bb_traffic_names[part]
-	       : part == BB_TRAFFICS ? "bubble"
-				     : "compute";
+	return part < BB_TRAFFICS ? bb_traffic_names[part]
+	       : part == BUBBLE   ? "bubble"
+	       : part == COMPUTE  ? "compute"
+				  : "wait for the CPU";
 }
 
 /* The part in which BEHIND loses most against AHEAD. */
@@ -46,7 +49,7 @@ static const char *cause_of(const struct bb_hybrid_division *division,
 {
 	if (part < BB_TRAFFICS)
 		return division->crosses[part] && !other->crosses[part] ? ", across nodes" : "";
-	if (part > BB_TRAFFICS && division->training.recompute > other->training.recompute)
+	if (part == COMPUTE && division->training.recompute > other->training.recompute)
 		return division->training.recompute == BB_RECOMPUTE_FULL
 			       ? "; recomputes the forward pass to fit in memory"
 			       : "; recomputes attention to fit in memory";
@@ -136,6 +139,7 @@ static void describe_costs(const struct bb_hybrid_division *division,
 	r->bubble_us = 1e6 * c->bubble;
 	r->tensor_us = 1e6 * c->traffic[BB_TRAFFIC_TENSOR];
 	r->local_us = 1e6 * c->local;
+	r->launch_us = 1e6 * c->launch;
 	r->context_us = 1e6 * c->traffic[BB_TRAFFIC_CONTEXT];
 	r->expert_us = 1e6 * c->traffic[BB_TRAFFIC_EXPERT];
 	r->pipeline_us = 1e6 * c->traffic[BB_TRAFFIC_PIPELINE];
