@@ -92,36 +92,15 @@ static void name_types(struct bb_mpi_types *types)
 
 static MPI_Op named_op(enum bb_op op)
 {
-	switch (op) {
-	case BB_SUM:
-	case BB_AVG:
-	case BB_MULSUM:
-		return MPI_SUM;
-	case BB_PROD:
-		return MPI_PROD;
-	case BB_MIN:
-		return MPI_MIN;
-	case BB_MAX:
-		return MPI_MAX;
-	case BB_LAND:
-		return MPI_LAND;
-	case BB_LOR:
-		return MPI_LOR;
-	case BB_LXOR:
-		return MPI_LXOR;
-	case BB_BAND:
-		return MPI_BAND;
-	case BB_BOR:
-		return MPI_BOR;
-	case BB_BXOR:
-		return MPI_BXOR;
-	case BB_MAXLOC:
-		return MPI_MAXLOC;
-	case BB_MINLOC:
-		return MPI_MINLOC;
-	default:
-		return MPI_OP_NULL;
-	}
+	const MPI_Op names[BB_NOPS] = {
+		[BB_SUM] = MPI_SUM,       [BB_AVG] = MPI_SUM,       [BB_MULSUM] = MPI_SUM,
+		[BB_PROD] = MPI_PROD,     [BB_MIN] = MPI_MIN,       [BB_MAX] = MPI_MAX,
+		[BB_LAND] = MPI_LAND,     [BB_LOR] = MPI_LOR,       [BB_LXOR] = MPI_LXOR,
+		[BB_BAND] = MPI_BAND,     [BB_BOR] = MPI_BOR,       [BB_BXOR] = MPI_BXOR,
+		[BB_MAXLOC] = MPI_MAXLOC, [BB_MINLOC] = MPI_MINLOC,
+	};
+
+	return names[op];
 }
 
 static bool is_small_float(enum bb_dtype dtype)
