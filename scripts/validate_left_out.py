@@ -23,8 +23,8 @@ RANGE, STEPS = 1.6, 8
 DEPENDS = 0.005
 GOLDEN = (math.sqrt(5) - 1) / 2
 # Without a dependent row: NCCL's own constants (tuning.cc), or no such effect.
-FALLBACK = {"ring_ll_rate": 87.7, "ring_ll128_share": 92, "ring_simple_hop": 3.4, "ring_ll_hop": 0.6,
-            "tree_net_more": 0, "ring_gather_part": 100, "ring_wide_part": 100, "ring_wide_ll_hop": 0,
+FALLBACK = {"ring_ll_rate": 87.7, "ring_ll128_share": 92, "ring_simple_hop": 3.4, "ring_ll_hop": 0.6, "ll128_hop_more": 0,
+            "tree_net_more": 0, "ring_gather_channel": 100, "ring_wide_part": 100, "ring_wide_ll_hop": 0,
             "ring_wide_ll_rate": 282, "messages_base": 7.2, "messages_share": 100,
             "messages_stage": 0, "messages_issue": 0, "nvls_base": 25, "nvls_fill": 0,
             "nvls_wide_rate": 545, "nvls_gpu": 0}

@@ -125,7 +125,8 @@ static double inside(const struct view *v, enum bb_nccl_algorithm algorithm,
 		if (v->c->ring_ll_hop > 0)
 			return v->c->ring_ll_hop;
 	}
-	return hop(v, v->m->nvlink ? BB_NCCL_OVER_NVLINK : BB_NCCL_OVER_PCIE, algorithm, protocol);
+	return hop(v, v->m->nvlink ? BB_NCCL_OVER_NVLINK : BB_NCCL_OVER_PCIE, algorithm, protocol) +
+	       (!v->tuned && v->m->nvlink && protocol == BB_NCCL_LL128 ? v->c->ll128_hop_more : 0);
 }
 
 /* With one GPU on a node nothing hides the network's latency; it is that of trees. */
@@ -197,8 +198,8 @@ static double ring_latency(const struct view *v, const struct bb_collective *col
 	return (hops - out) * in + out * between(v, BB_NCCL_RING, protocol);
 }
 
-/* The rate that rings reach: a part of NVLinks among nodes that share switches, and of the NICs in
-   all_gather and reduce_scatter. */
+/* The rate that rings reach: a part of NVLinks among nodes that share switches; over nodes all_gather
+   and reduce_scatter move so much on a channel. */
 static double ring_reach(const struct view *v, const struct bb_collective *collective)
 {
 	double bus = through_node(v, 1, v->m->taper.ring);
@@ -206,7 +207,7 @@ static double ring_reach(const struct view *v, const struct bb_collective *colle
 	if (v->tuned)
 		return v->rings.count * v->rings.between;
 	if (is_gather(collective) && v->m->nodes > 1)
-		bus = fmin(bus, v->c->ring_gather_part * through_net(v, 1, v->m->taper.ring));
+		bus = fmin(bus, v->c->ring_gather_channel * v->channels);
 	return v->m->wide ? fmin(bus, v->c->ring_wide_part * v->link) : bus;
 }
 
@@ -428,7 +429,7 @@ static double nvlstree_time(const struct view *v)
 		    through_net(v, 2 * tree_crossings(v), v->m->taper.tree));
 	return c->nvls_base +
 	       2 * v->levels * (between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) + tree_net_more(v)) +
-	       v->bytes / rate + (wide_fill(v) + v->levels * v->m->net_fill) * fill_share(v);
+	       v->bytes / rate + (wide_fill(v) + v->m->net_fill) * fill_share(v);
 }
 
 /* ---- PAT, and all of them ------------------------------------------------------------------- */

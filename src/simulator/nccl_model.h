@@ -86,7 +86,8 @@ enum { BB_NCCL_INTERVAL_SIZES = 3 }; /* below 1 MiB, below 256 MiB, and larger *
 	ONE(ring_ll128_share, SHARE) /* of NVLink's rate, LL128, also over nodes */                \
 	ONE(ring_simple_hop, TIME)   /* over NVLink */                                             \
 	ONE(ring_ll_hop, TIME)       /* over NVLink */                                             \
-	ONE(ring_gather_part, SHARE) /* of the NICs' rate, of all_gather and reduce_scatter */     \
+	ONE(ll128_hop_more, TIME)    /* over NVLink, above NCCL's */                               \
+	ONE(ring_gather_channel, RATE) /* over nodes, of all_gather and reduce_scatter */          \
 	ONE(ring_wide_part, SHARE)   /* of NVLinks' rate, among nodes that share switches */       \
 	ONE(ring_wide_ll_hop, TIME)  /* likewise; 0: as within a node */                           \
 	ONE(ring_wide_ll_rate, RATE) /* their busbw, LL; 0: as within a node */                    \
@@ -167,7 +168,7 @@ struct bb_nccl_machine {
 	/* How many times as long a byte takes over the network, or over the links of a node,
 	   because of a fault; below 1: there is none. NCCL's tuner does not know of it. */
 	double net_fault, node_fault;
-	double net_fill;     /* of a tree's pipeline, for each level of nodes */
+	double net_fill;     /* of a tree's pipeline */
 	double issue;        /* least time between two operations */
 	double process_gpus; /* ranks that one process issues operations for */
 	/* Why no algorithm is modelled on this machine; NULL: some are. */
