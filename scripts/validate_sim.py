@@ -103,13 +103,18 @@ def command(build, row, clusters):
             "--algo", row["run"])
 
 
+def odd_part(size):
+    """The sizes of one run, in steps of two, have the same."""
+    return size // (size & -size)
+
+
 def predicted(build, rows, clusters, more=()):
-    """(row, its record, the record of the run) of each row, from one run of each command over all its sizes. MORE:
-    further words of the command."""
+    """(row, its record, the record of the run) of each row, from one run of each command over all its sizes in steps of
+    two. MORE: further words of the command."""
     runs = {}
     for row in rows:
-        runs.setdefault(command(build, row, clusters), []).append(row)
-    for words, wanted in runs.items():
+        runs.setdefault((command(build, row, clusters), odd_part(row["bytes"])), []).append(row)
+    for (words, _), wanted in runs.items():
         sizes = [row["bytes"] for row in wanted]
         words = [*words, "-b", str(min(sizes)), "-e", str(max(sizes)), "-f", "2", "--json", "-", *more]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
