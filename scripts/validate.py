@@ -14,7 +14,7 @@ import textwrap
 
 from validate_sim import (CLUSTERS, Failure, every, groups, interval_lines, intervals, longest_plugin, judged, left_out,
                           machine, misses, number, of_library, openmpi_interval_lines, part, percent, predicted, read,
-                          plugins, size_text, summary_table, table)
+                          plugins, size_text, summary, summary_table, table)
 
 
 def small_sizes(build, rows):
@@ -105,6 +105,15 @@ def training_runs():
         return re.search(r"Steps of [^.]*(?:[^\n]|\n(?!\n))*", file.read()).group().replace("\n", " ")
 
 
+def missed_targets(rows):
+    """A sentence with the targets that are missed."""
+    names = ("median", "p90", "width"), ("median error", "p90", "median half-width")
+    found = [f"{label} {percent(figures[key])}, target {percent(target)} ({name})"
+             for name, figures, *targets in summary(rows)
+             for key, label, target in zip(*names, targets) if target is not None and figures[key] > target]
+    return f"Targets missed: {'; '.join(found)}." if found else "No target is missed."
+
+
 def document(build, rows):
     counts = {what: sum(row["what"] == what for row in rows) for what in dict.fromkeys(r["what"] for r in rows)}
     yield "# Errors of the sim backend against NCCL and Open MPI\n"
@@ -117,6 +126,7 @@ def document(build, rows):
     nccl, mpi = of_library(rows), of_library(rows, "Open MPI")
     yield f"NCCL, {len(nccl)} rows:\n"
     yield from summary_table(rows)
+    yield "\n" + fill(missed_targets(rows)).rstrip()
     yield f"\n[Open MPI](#open-mpi-on-cpus), {len(mpi)} rows:\n"
     yield from summary_table(rows, "Open MPI")
     yield ""

@@ -224,7 +224,7 @@ def says_its_interval():
         else:
             equal(ends, (None, None), "interval of a schedule")
     (large,) = [r for r in records(f"all_reduce {H100}:1 -b 1G -e 1G --algo nvls") if not r["in_place"]]
-    expect(large["predicted_high_us"] / large["predicted_low_us"] < 1.35, "one node, 1 GiB: a wide interval")
+    expect(large["predicted_high_us"] / large["predicted_low_us"] < 1.4, "one node, 1 GiB: a wide interval")
     text = run(line).exits(0).out
     equal(len(re.findall(r"^# auto from \w+ on: [0-9.]+ to [0-9.]+ times the predicted time$", text, re.M)), 2, text)
 
