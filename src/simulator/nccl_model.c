@@ -177,6 +177,20 @@ static double ring_steps(const struct bb_collective *collective, int n)
 	return is_chain(collective) ? n : is_gather(collective) ? n - 1 : 2 * (n - 1);
 }
 
+/* NCCL counts one hop of a broadcast if all channels pass the GPUs in the same order, as in one
+   node or with one NIC; else one for each rank, of Simple with a tree's latency. */
+static double chain_tuned_latency(const struct view *v, enum bb_nccl_protocol protocol)
+{
+	const enum bb_nccl_hop over = v->m->nodes > 1 ? BB_NCCL_OVER_NET
+				      : v->m->nvlink  ? BB_NCCL_OVER_NVLINK
+						      : BB_NCCL_OVER_PCIE;
+	const bool same = v->m->nodes == 1 || v->m->rails == 1;
+	const bool of_tree = !same && protocol == BB_NCCL_SIMPLE;
+
+	return (same ? 1 : v->m->ranks) *
+	       v->c->hop[over][of_tree ? BB_NCCL_TREE : BB_NCCL_RING][protocol];
+}
+
 static double ring_latency(const struct view *v, const struct bb_collective *collective,
 			   enum bb_nccl_protocol protocol)
 {
@@ -186,7 +200,7 @@ static double ring_latency(const struct view *v, const struct bb_collective *col
 	in = inside(v, BB_NCCL_RING, protocol);
 	if (is_chain(collective)) {
 		if (v->tuned)
-			return nodes > 1 ? v->c->hop[BB_NCCL_OVER_NET][BB_NCCL_RING][protocol] : in;
+			return chain_tuned_latency(v, protocol);
 		hops = n - 1;
 	}
 	if (nodes > 1) {

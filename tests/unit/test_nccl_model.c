@@ -73,9 +73,16 @@ static void test_by_hand(void **state)
 	     (8.4 + 2 * (7 * 4 + 14 + 20)) * US + MIB / (0.5 * 0.92 * 96 * GB * 0.5));
 	near(bb_nccl_time(&c, &m, tuned, &bb_reduce_scatter, BB_NCCL_RING, BB_NCCL_LL, 64),
 	     (6.6 + 14 * 1 + 2.7 + 10) * US + 64.0 * 15 / 16 / (24 * GB));
-	/* A broadcast over rings counts a hop, and no NIC; an AMD hands over in 2 us. */
+	/* A broadcast over rings counts a hop of each rank, one if all rings are the same, and no
+	   NIC; an AMD hands over in 2 us. */
 	near(bb_nccl_time(&c, &m, tuned, &bb_broadcast, BB_NCCL_RING, BB_NCCL_LL128, MIB),
-	     (14 + 4) * US + MIB / (0.92 * 48 * GB));
+	     (14 + 16 * 4) * US + MIB / (0.92 * 48 * GB));
+	near(bb_nccl_time(&c, &m, tuned, &bb_reduce, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
+	     (8.4 + 16 * 14) * US + MIB / (48 * GB));
+	m.rails = 1;
+	near(bb_nccl_time(&c, &m, tuned, &bb_broadcast, BB_NCCL_RING, BB_NCCL_LL128, MIB),
+	     (14 + 4) * US + MIB / (0.92 * 6 * GB));
+	m.rails = 8;
 	m.amd = true;
 	near(bb_nccl_time(&c, &m, tuned, &bb_reduce_scatter, BB_NCCL_RING, BB_NCCL_LL, 64),
 	     (6.6 + 14 * 2 + 2.7 + 10) * US + 64.0 * 15 / 16 / (22.5 * GB));

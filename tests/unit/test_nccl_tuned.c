@@ -5,6 +5,8 @@
  */
 #include "nccl.h"
 
+#include "simulator/nccl_search.h"
+
 #include <math.h>
 
 /* Latencies in microseconds and rates in GB/s by LL, LL128 and Simple; 0: there is none. */
@@ -150,10 +152,28 @@ static void test_logged(void **state)
 	assert_int_equal(different, 0);
 }
 
+/* Lines "Pattern P, nChannels N, bw INSIDE/BETWEEN" of NCCL's logs: 8 H100 of one node
+   (NVIDIA/nccl, issue 1197), and two of each node with NICs of 400 Gb/s (issue 1189). */
+static void test_channels_logged(void **state)
+{
+	const struct bb_nccl_constants c = constants_of(90, "2.30.7");
+	const struct bb_nccl_machine one = hgx_h100(1, 8), two = hgx_h100(2, 2);
+	const struct bb_nccl_channels rings = bb_nccl_search_rings(&c, &one);
+	const struct bb_nccl_channels trees = bb_nccl_search_trees(&c, &one, &rings);
+	const struct bb_nccl_channels heads = bb_nccl_search_heads(&c, &one);
+	const struct bb_nccl_channels few = bb_nccl_search_rings(&c, &two);
+
+	assert_true(rings.count == 12 && rings.inside == 30e9 && rings.between == 30e9);
+	assert_true(trees.count == 12 && trees.inside == 30e9);
+	assert_true(heads.count == 8 && heads.inside == 40e9);
+	assert_true(few.count == 4 && few.inside == 24e9 && few.between == 24e9);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_logged),
+		cmocka_unit_test(test_channels_logged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
