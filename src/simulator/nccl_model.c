@@ -332,14 +332,15 @@ static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
 	const struct bb_nccl_constants *c = v->c;
 	const double links = v->tuned ? tree_tuned_links(v, c->tree_two_between)
 				      : through_node(v, tree_crossings(v), v->m->taper.tree);
-	const double bus = fmin(c->tree_part * links, v->trees.count * c->tree_channel[v->span]);
+	const double channels = v->tuned ? v->trees.count : fmax(v->trees.count, c->tree_channels);
+	const double bus = fmin(c->tree_part * links, channels * c->tree_channel[v->span]);
 	const double pattern = v->tuned && tree_is_plain(v) ? c->tree_plain_part : 1;
 
 	if (protocol == BB_NCCL_LL)
 		return pattern * fmin(c->tree_ll_part * bus, ll_most(v));
 	if (protocol == BB_NCCL_LL128)
 		return pattern * fmin(bus * c->tree_ll128_part[v->span],
-				      v->trees.count * c->tree_ll128_channel[v->span]);
+				      channels * c->tree_ll128_channel[v->span]);
 	return pattern * bus;
 }
 

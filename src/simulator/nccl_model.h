@@ -87,6 +87,7 @@ enum { BB_NCCL_INTERVAL_SIZES = 3 }; /* below 1 MiB, below 256 MiB, and larger *
 	ONE(ring_simple_hop, TIME)   /* over NVLink */                                             \
 	ONE(ring_ll_hop, TIME)       /* over NVLink */                                             \
 	ONE(ll128_hop_more, TIME)    /* over NVLink, above NCCL's */                               \
+	ONE(tree_channels, NUMBER)   /* that run at least */                                       \
 	ONE(ring_gather_channel, RATE) /* over nodes, of all_gather and reduce_scatter */          \
 	ONE(ring_wide_part, SHARE)   /* of NVLinks' rate, among nodes that share switches */       \
 	ONE(ring_wide_ll_hop, TIME)  /* likewise; 0: as within a node */                           \
