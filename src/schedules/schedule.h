@@ -173,6 +173,8 @@ struct bb_algorithm {
 	const struct bb_collective *collective;
 	const char *meaning; /* one sentence, for docs/ and --explain */
 	unsigned flags;
+	/* Rounds in a row in which a rank sends to one child after the other; 0: 1. */
+	int fan;
 	/* NULL, or why this shape is not supported. The pointer may be NULL: all are. */
 	const char *(*refuses)(const struct bb_shape *shape);
 	/* The next three are for two or more ranks; call them through bb_algorithm_tmp_count,

@@ -52,6 +52,8 @@
 	FIGURE(LOOPBACK, "loopback", COUNT)                                                        \
 	/* of a rank's copies within the node */                                                   \
 	FIGURE(CORE_RATE, "core_rate", RATE)                                                       \
+	/* of a rank's additions */                                                                \
+	FIGURE(ADD_RATE, "add_rate", RATE)                                                         \
 	/* of a message within a package */                                                        \
 	FIGURE(CORE_LATENCY, "core_latency", TIME)                                                 \
 	/* of one to another package of the node */                                                \
@@ -66,10 +68,10 @@
 	FIGURE(EAGER_SIZE, "eager_size", SIZE)                                                     \
 	/* in place of MESSAGE_OVERHEAD */                                                         \
 	FIGURE(INLINE_OVERHEAD, "inline_overhead", TIME)                                           \
-	/* more, beyond INLINE_SIZE */                                                             \
-	FIGURE(EAGER_OVERHEAD, "eager_overhead", TIME)                                             \
+	/* of a message beyond INLINE_SIZE, more */                                                \
+	FIGURE(EAGER_LATENCY, "eager_latency", TIME)                                               \
 	/* and more, beyond EAGER_SIZE */                                                          \
-	FIGURE(RENDEZVOUS_OVERHEAD, "rendezvous_overhead", TIME)                                   \
+	FIGURE(RENDEZVOUS_LATENCY, "rendezvous_latency", TIME)                                     \
 	/* added to each hop by the network plug-in */                                             \
 	FIGURE(NCCL_NIC_LATENCY, "nccl_nic_latency", TIME)                                         \
 	/* to fill the pipeline of NVLSTree, for each level of nodes */                            \

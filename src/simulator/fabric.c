@@ -138,6 +138,14 @@ struct bb_fabric bb_fabric_of_working_set(const struct bb_fabric *f, int n, doub
 	return reduced;
 }
 
+double bb_fabric_copy(const struct bb_fabric *f, int n)
+{
+	const int ranks = n < package_ranks(f) ? n : package_ranks(f);
+	const double shared = ranks * f->memory_second_per_byte;
+
+	return shared > f->domain_second_per_byte ? shared : f->domain_second_per_byte;
+}
+
 size_t bb_fabric_shared(const struct bb_fabric *f, enum bb_fabric_level level, int rank, int rail)
 {
 	const size_t rails = (size_t)f->rails;

@@ -5,7 +5,8 @@
  * A rank has two output and two input ports: one for its node (and the nodes that share its
  * NVSwitches), one for its rail. A message occupies its output port for OVERHEAD plus its bytes,
  * travels for LATENCY, and occupies the input port as long, after the messages that reached it
- * before.
+ * before. On CPUs a port is a core: the receiver copies a long message, from when it has come to
+ * the receive, and what it receives in a reduction it then adds.
  *
  * Links that several ranks share (a rail of a node, the uplinks of a leaf or a pod) are divided
  * evenly among their users in one round of a schedule: a rank that sends o of the l bytes of k
@@ -13,8 +14,8 @@
  * has no rounds, divide a link evenly at every moment. Switches spread load over uplinks ideally,
  * so that a network with as many links up as down shares no uplinks.
  *
- * Ranks on CPUs also share the memory of their package, for messages within the node: the bytes
- * that its caches do not hold. Messages of a program do not share it.
+ * Ranks on CPUs also share the memory of their package: the bytes that its caches do not hold.
+ * Messages of a program do not share it.
  */
 #ifndef BB_SIMULATOR_FABRIC_H
 #define BB_SIMULATOR_FABRIC_H
@@ -48,10 +49,13 @@ struct bb_fabric {
 	double rail_second_per_byte;
 	double latency[3]; /* through 1, 3, 5 switches */
 	double overhead;   /* seconds of each message on each port, beside its bytes */
-	/* More overhead, of messages longer than MOST bytes: beyond the inline, the eager limit. */
+	/* More latency, of messages longer than MOST bytes: beyond the inline, the eager limit. */
 	struct {
-		double most, overhead;
+		double most, latency;
 	} limits[BB_FABRIC_LIMITS];
+	/* Messages within a node that exceed the last limit are copied by their receiver alone. */
+	bool pulls;
+	double sum_second_per_byte; /* of adding what was received to what the receiver has */
 	double leaf_taper, pod_taper;
 	bool loopback; /* messages within a node take its rails, too */
 	int packages;  /* of a node, with equal parts of its ranks */
@@ -66,7 +70,7 @@ enum bb_fabric_level {
 	BB_LEVEL_RAIL,
 	BB_LEVEL_LEAF,
 	BB_LEVEL_POD,
-	BB_LEVEL_MEMORY, /* of messages within a node, without loopback */
+	BB_LEVEL_MEMORY, /* of a package; also of messages that pass a NIC */
 	BB_LEVELS
 };
 
@@ -74,23 +78,29 @@ struct bb_fabric_route {
 	double second_per_byte, latency;
 	bool outside;                /* over rails */
 	int out_rail, in_rail;       /* outside */
-	enum bb_fabric_level levels; /* outside: it passes the shared levels below this one */
+	enum bb_fabric_level levels; /* outside: it passes the shared links below this level */
 };
 
 /* Does a message on ROUTE use shared links of LEVEL? */
 static inline bool bb_fabric_passes(const struct bb_fabric_route *route, enum bb_fabric_level level)
 {
-	return route->outside ? level < route->levels : level == BB_LEVEL_MEMORY;
+	return level == BB_LEVEL_MEMORY || (route->outside && level < route->levels);
 }
 
-/* Seconds that a message of BYTES occupies a port beside its bytes. */
-static inline double bb_fabric_overhead(const struct bb_fabric *f, double bytes)
+/* Seconds that a message of BYTES arrives later than one without bytes, beside its entry. */
+static inline double bb_fabric_delay(const struct bb_fabric *f, double bytes)
 {
-	double overhead = f->overhead;
+	double delay = 0;
 
 	for (int i = 0; i < BB_FABRIC_LIMITS; i++)
-		overhead += bytes > f->limits[i].most ? f->limits[i].overhead : 0;
-	return overhead;
+		delay += bytes > f->limits[i].most ? f->limits[i].latency : 0;
+	return delay;
+}
+
+/* Does the receiver copy a message of BYTES, OUTSIDE or within a node, while the sender is free? */
+static inline bool bb_fabric_pulls(const struct bb_fabric *f, bool outside, double bytes)
+{
+	return f->pulls && !outside && bytes > f->limits[BB_FABRIC_LIMITS - 1].most;
 }
 
 /* F with its memory's seconds per byte reduced to the share of BYTES, of each of N ranks, that the
@@ -102,6 +112,9 @@ static inline bool bb_fabric_has_outside(const struct bb_fabric *f)
 {
 	return f->loopback || f->nodes > f->domain;
 }
+
+/* Seconds per byte that a rank copies while all of the N ranks of a group do. */
+double bb_fabric_copy(const struct bb_fabric *f, int n);
 
 /* The rail that RANK uses: its own or, if that is lost, the node's next one. */
 int bb_fabric_rail(const struct bb_fabric *f, int rank);

@@ -78,42 +78,43 @@ static const struct way {
 	const struct bb_algorithm *schedule;
 	/* Instead of a schedule: collectives that follow each other, as the rules choose them. */
 	const struct bb_collective *parts[BB_OPENMPI_PHASES];
+	bool copies; /* IN to OUT first, and then works on OUT */
 } ways[] = {
-	{&bb_all_reduce, "basic_linear", &bb_linear_all_reduce, {NULL}},
-	{&bb_all_reduce, "nonoverlapping", NULL, {&bb_reduce, &bb_broadcast}},
-	{&bb_all_reduce, "recursive_doubling", &bb_doubling_all_reduce, {NULL}},
-	{&bb_all_reduce, "ring", &bb_ring_all_reduce, {NULL}},
-	{&bb_all_reduce, "rabenseifner", &bb_openmpi_rabenseifner, {NULL}},
-	{&bb_all_gather, "two_proc", &bb_pairwise_all_gather, {NULL}},
-	{&bb_all_gather, "recursive_doubling", &bb_doubling_all_gather, {NULL}},
-	{&bb_all_gather, "bruck", &bb_bruck_all_gather, {NULL}},
-	{&bb_all_gather, "neighbor", &bb_openmpi_neighbor, {NULL}},
-	{&bb_all_gather, "ring", &bb_ring_all_gather, {NULL}},
-	{&bb_reduce_scatter, "basic_linear", NULL, {&bb_reduce, &bb_scatter}},
-	{&bb_reduce_scatter, "recursive_halving", &bb_halving_reduce_scatter, {NULL}},
-	{&bb_reduce_scatter, "butterfly", &bb_openmpi_butterfly, {NULL}},
-	{&bb_broadcast, "basic_linear", &bb_linear_broadcast, {NULL}},
-	{&bb_broadcast, "pipeline", &bb_ring_broadcast, {NULL}},
-	{&bb_broadcast, "binary_tree", &bb_openmpi_binary_broadcast, {NULL}},
-	{&bb_broadcast, "binomial", &bb_doubling_broadcast, {NULL}},
-	{&bb_broadcast, "knomial", &bb_openmpi_knomial_broadcast, {NULL}},
-	{&bb_reduce, "linear", &bb_linear_reduce, {NULL}},
-	{&bb_reduce, "pipeline", &bb_ring_reduce, {NULL}},
-	{&bb_reduce, "binomial", &bb_openmpi_binomial_reduce, {NULL}},
-	{&bb_gather, "basic_linear", &bb_linear_gather, {NULL}},
-	{&bb_gather, "binomial", &bb_tree_gather, {NULL}},
-	{&bb_scatter, "basic_linear", &bb_linear_scatter, {NULL}},
-	{&bb_scatter, "linear_nb", &bb_linear_scatter, {NULL}},
-	{&bb_scatter, "binomial", &bb_tree_scatter, {NULL}},
-	{&bb_alltoall, "two_proc", &bb_pairwise_alltoall, {NULL}},
-	{&bb_alltoall, "pairwise", &bb_pairwise_alltoall, {NULL}},
-	{&bb_alltoall, "modified_bruck", &bb_bruck_alltoall, {NULL}},
+	{&bb_all_reduce, "basic_linear", &bb_linear_all_reduce, {NULL}, false},
+	{&bb_all_reduce, "nonoverlapping", NULL, {&bb_reduce, &bb_broadcast}, false},
+	{&bb_all_reduce, "recursive_doubling", &bb_doubling_all_reduce, {NULL}, true},
+	{&bb_all_reduce, "ring", &bb_ring_all_reduce, {NULL}, true},
+	{&bb_all_reduce, "rabenseifner", &bb_openmpi_rabenseifner, {NULL}, true},
+	{&bb_all_gather, "two_proc", &bb_pairwise_all_gather, {NULL}, false},
+	{&bb_all_gather, "recursive_doubling", &bb_doubling_all_gather, {NULL}, false},
+	{&bb_all_gather, "bruck", &bb_bruck_all_gather, {NULL}, false},
+	{&bb_all_gather, "neighbor", &bb_openmpi_neighbor, {NULL}, false},
+	{&bb_all_gather, "ring", &bb_ring_all_gather, {NULL}, false},
+	{&bb_reduce_scatter, "basic_linear", NULL, {&bb_reduce, &bb_scatter}, false},
+	{&bb_reduce_scatter, "recursive_halving", &bb_halving_reduce_scatter, {NULL}, false},
+	{&bb_reduce_scatter, "butterfly", &bb_openmpi_butterfly, {NULL}, false},
+	{&bb_broadcast, "basic_linear", &bb_linear_broadcast, {NULL}, false},
+	{&bb_broadcast, "pipeline", &bb_ring_broadcast, {NULL}, false},
+	{&bb_broadcast, "binary_tree", &bb_openmpi_binary_broadcast, {NULL}, false},
+	{&bb_broadcast, "binomial", &bb_doubling_broadcast, {NULL}, false},
+	{&bb_broadcast, "knomial", &bb_openmpi_knomial_broadcast, {NULL}, false},
+	{&bb_reduce, "linear", &bb_linear_reduce, {NULL}, false},
+	{&bb_reduce, "pipeline", &bb_ring_reduce, {NULL}, false},
+	{&bb_reduce, "binomial", &bb_openmpi_binomial_reduce, {NULL}, false},
+	{&bb_gather, "basic_linear", &bb_linear_gather, {NULL}, false},
+	{&bb_gather, "binomial", &bb_tree_gather, {NULL}, false},
+	{&bb_scatter, "basic_linear", &bb_linear_scatter, {NULL}, false},
+	{&bb_scatter, "linear_nb", &bb_linear_scatter, {NULL}, false},
+	{&bb_scatter, "binomial", &bb_tree_scatter, {NULL}, false},
+	{&bb_alltoall, "two_proc", &bb_pairwise_alltoall, {NULL}, false},
+	{&bb_alltoall, "pairwise", &bb_pairwise_alltoall, {NULL}, false},
+	{&bb_alltoall, "modified_bruck", &bb_bruck_alltoall, {NULL}, false},
 	/* Without a limit to requests linear_sync posts all at once, as linear does. */
-	{&bb_alltoall, "linear", &bb_naive_alltoall, {NULL}},
-	{&bb_alltoall, "linear_sync", &bb_naive_alltoall, {NULL}},
-	{&bb_alltoallv, "basic_linear", &bb_naive_alltoallv, {NULL}},
-	{&bb_alltoallv, "pairwise", &bb_pairwise_alltoallv, {NULL}},
-	{&bb_sendrecv, "MPI_Sendrecv", &bb_ring_sendrecv, {NULL}},
+	{&bb_alltoall, "linear", &bb_naive_alltoall, {NULL}, false},
+	{&bb_alltoall, "linear_sync", &bb_naive_alltoall, {NULL}, false},
+	{&bb_alltoallv, "basic_linear", &bb_naive_alltoallv, {NULL}, false},
+	{&bb_alltoallv, "pairwise", &bb_pairwise_alltoallv, {NULL}, false},
+	{&bb_sendrecv, "MPI_Sendrecv", &bb_ring_sendrecv, {NULL}, false},
 };
 
 static const struct way *find_way(const struct bb_collective *collective, const char *name)
@@ -154,6 +155,7 @@ static const char *add_phase(struct bb_openmpi_plan *plan, const struct bb_colle
 
 	if (!way || (way->schedule && way->schedule->refuses && way->schedule->refuses(shape)))
 		return "Open MPI's algorithm for this size and number of ranks has no model";
+	plan->copies = way->copies && !shape->in_place;
 	if (way->schedule) {
 		plan->phase[plan->phases].schedule = way->schedule;
 		plan->phase[plan->phases++].shape = *shape;

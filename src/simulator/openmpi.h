@@ -27,6 +27,7 @@ enum bb_openmpi_call { BB_OPENMPI_BLOCKING, BB_OPENMPI_NONBLOCKING };
 #define BB_OPENMPI_PHASES 2
 struct bb_openmpi_plan {
 	char name[32]; /* of the algorithm in Open MPI */
+	bool copies;   /* the input is copied to the output before */
 	int phases;    /* schedules that follow each other */
 	struct {
 		const struct bb_algorithm *schedule;

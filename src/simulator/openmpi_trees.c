@@ -46,6 +46,7 @@ const struct bb_algorithm bb_openmpi_binary_broadcast = {
 	.name = "binary_tree",
 	.collective = &bb_broadcast,
 	.meaning = "A binary tree: a rank that has the data sends all of it to two others.",
+	.fan = 2,
 	.prepare = binary_prepare,
 	.round = binary_round,
 };
@@ -81,6 +82,7 @@ const struct bb_algorithm bb_openmpi_knomial_broadcast = {
 	.collective = &bb_broadcast,
 	.meaning = "A 4-nomial tree: every rank that has the data sends all of it to three that "
 		   "have not, level by level.",
+	.fan = RADIX - 1,
 	.prepare = knomial_prepare,
 	.round = knomial_round,
 };

@@ -19,6 +19,9 @@ struct message {
 	double head; /* when its first byte comes to the rank */
 	double entry;
 	double arrival;
+	bool pulled; /* by the receiver, once it has come to the receive */
+	double sum;  /* seconds to add it */
+	double swap; /* seconds that it is later if its receiver sends to the sender at once */
 };
 
 /* A step of this round that sends. */
@@ -33,6 +36,8 @@ struct receipt {
 	int rank;
 	int peer, peer2;
 	int channel;
+	bool adds;
+	bool swaps, swaps2; /* it sends to the peer in the same round */
 };
 
 /* Messages to a rank in this round, by number, in the order in which they are sent. */
@@ -147,6 +152,8 @@ static void come_in(struct sweep *s, int rank)
 
 		if (*in < m->head)
 			*in = m->head;
+		if (m->pulled && *in < s->times[rank])
+			*in = s->times[rank];
 		*in += m->entry;
 		m->arrival = *in;
 	}
@@ -203,7 +210,7 @@ static bb_status put(struct sweep *s, int to, struct message message)
 }
 
 /* The schedule has passed its checker: the message is there. */
-static double take_message(struct sweep *s, int rank, int peer, int channel)
+static const struct message *take_message(struct sweep *s, int rank, int peer, int channel)
 {
 	struct inbox *box = &s->inboxes[rank];
 	size_t before = NONE, at = box->first;
@@ -213,7 +220,7 @@ static double take_message(struct sweep *s, int rank, int peer, int channel)
 		at = s->messages[at].next;
 	}
 	*(before == NONE ? &box->first : &s->messages[before].next) = s->messages[at].next;
-	return s->messages[at].arrival;
+	return &s->messages[at];
 }
 
 static double message_factor(const struct sweep *s, uint64_t pair, int channel)
@@ -232,10 +239,13 @@ static bb_status send(struct sweep *s, const struct sending *m)
 		s->loads ? bb_loads_second_per_byte(s->loads, m->from, m->to, &route)
 			 : route.second_per_byte;
 	const double entry = bb_route_entry(s->links, second_per_byte, m->bytes);
+	const double exit = bb_route_exit(s->links, route.outside, m->bytes, entry);
+	const double latency = bb_route_latency(s->links, route.latency, m->bytes);
+	const double memory = s->loads ? bb_loads_memory(s->loads, m->to, &route) : 0;
 	const double factor = message_factor(s, pair, m->channel);
 	double start;
 
-	if (leave(s, m->from, m->to, route.outside, entry * factor, &start) != BB_OK)
+	if (leave(s, m->from, m->to, route.outside, exit * factor, &start) != BB_OK)
 		return BB_EINTERNAL;
 	return put(s, m->to,
 		   (struct message){
@@ -243,9 +253,12 @@ static bb_status send(struct sweep *s, const struct sending *m)
 			   .channel = m->channel,
 			   .port = route.outside,
 			   .next = NONE,
-			   .head = start + route.latency * factor,
+			   .head = start + latency * factor,
 			   .entry = entry * factor,
-			   .arrival = start + (entry + route.latency) * factor,
+			   .arrival = start + (entry + latency) * factor,
+			   .pulled = bb_link_pulls(s->links, route.outside, m->bytes),
+			   .sum = bb_link_sum(s->links, m->bytes, memory) * factor,
+			   .swap = bb_link_swap(s->links, route.outside, m->bytes) * factor,
 		   });
 }
 
@@ -278,13 +291,20 @@ static bb_status send_held_back(struct sweep *s)
 	return status;
 }
 
-static bb_status add_receipt(struct sweep *s, int rank, const struct bb_step *step)
+static bb_status add_receipt(struct sweep *s, int rank, const struct bb_step *step,
+			     const struct bb_step *steps, int n)
 {
 	struct receipt *new = BB_ARRAY_ADD(s->receipts, s->nreceipts, s->room);
 
 	if (!new)
 		return BB_EINTERNAL;
-	*new = (struct receipt){rank, step->peer, step->peer2, step->channel};
+	*new = (struct receipt){rank,
+				step->peer,
+				step->peer2,
+				step->channel,
+				step->kind == BB_RECV_REDUCE,
+				bb_steps_send_to(steps, n, step->peer),
+				bb_steps_send_to(steps, n, step->peer2)};
 	return BB_OK;
 }
 
@@ -302,19 +322,22 @@ static bb_status post_round(struct sweep *s, int rank)
 		if (steps[i].kind == BB_SEND)
 			status = s->loads ? hold_back(s, &sending) : send(s, &sending);
 		else if (steps[i].kind != BB_COPY)
-			status = add_receipt(s, rank, &steps[i]);
+			status = add_receipt(s, rank, &steps[i], steps, n);
 	}
 	return status;
 }
 
-static void receive(struct sweep *s, int rank, int peer, int channel)
+static void receive(struct sweep *s, const struct receipt *r, int peer, bool swaps)
 {
-	const double arrival = take_message(s, rank, peer, channel);
+	const struct message *m = take_message(s, r->rank, peer, r->channel);
+	const double arrival = m->arrival + (swaps ? m->swap : 0);
 
-	if (s->times[rank] < arrival)
-		s->times[rank] = arrival;
-	if (s->taken[peer] < s->times[rank])
-		s->taken[peer] = s->times[rank];
+	if (s->times[r->rank] < arrival)
+		s->times[r->rank] = arrival;
+	if (s->taken[peer] < s->times[r->rank])
+		s->taken[peer] = s->times[r->rank];
+	if (r->adds)
+		s->times[r->rank] += m->sum;
 }
 
 static void finish_round(struct sweep *s)
@@ -324,9 +347,9 @@ static void finish_round(struct sweep *s)
 
 		if (bb_link_ports(s->links) && (i == 0 || r[-1].rank != r->rank))
 			come_in(s, r->rank);
-		receive(s, r->rank, r->peer, r->channel);
+		receive(s, r, r->peer, r->swaps);
 		if (r->peer2 != BB_NO_PEER)
-			receive(s, r->rank, r->peer2, r->channel);
+			receive(s, r, r->peer2, r->swaps2);
 	}
 	s->nmessages = s->nreceipts = 0;
 }
@@ -372,7 +395,7 @@ static bb_status sweep_all(const struct bb_link_model *links, const struct bb_al
 		.taken = malloc(n * sizeof(*s.taken)),
 		.out = calloc(2 * n, sizeof(*s.out)),
 		.in = calloc(2 * n, sizeof(*s.in)),
-		.loads = shares ? bb_loads_open(links, shape->nranks) : NULL,
+		.loads = shares ? bb_loads_open(links, schedule, shape->nranks) : NULL,
 		.roles = calloc(n, sizeof(*s.roles)),
 		.inboxes = malloc(n * sizeof(*s.inboxes)),
 	};
@@ -450,19 +473,44 @@ static bb_status evaluate_by(enum bb_evaluator evaluator, const struct bb_link_m
 	return status;
 }
 
+/* LINKS whose memory holds what the caches do not; FABRIC is to be kept with it. */
+static struct bb_link_model in_memory_of(const struct bb_link_model *links,
+					 const struct bb_algorithm *schedule,
+					 const struct bb_shape *shape, size_t element,
+					 struct bb_fabric *fabric)
+{
+	struct bb_link_model in_memory = *links;
+
+	if (links->fabric && bb_fabric_shares(links->fabric, BB_LEVEL_MEMORY)) {
+		*fabric = bb_fabric_of_working_set(links->fabric, shape->nranks,
+						   working_set(schedule, shape, element));
+		in_memory.fabric = fabric;
+	}
+	return in_memory;
+}
+
+double bb_timeline_copy(const struct bb_link_model *links, const struct bb_algorithm *schedule,
+			const struct bb_shape *shape, size_t element)
+{
+	struct bb_fabric fabric;
+	const struct bb_link_model in_memory =
+		in_memory_of(links, schedule, shape, element, &fabric);
+
+	if (!in_memory.fabric)
+		return 0;
+	return (double)schedule->collective->in_count(shape, 0) * (double)element *
+	       bb_fabric_copy(in_memory.fabric, shape->nranks);
+}
+
 bb_status bb_timeline_collective_by(enum bb_evaluator evaluator, const struct bb_link_model *links,
 				    const struct bb_algorithm *schedule,
 				    const struct bb_shape *shape, size_t element, uint64_t call,
 				    double *times)
 {
-	struct bb_link_model in_memory = *links;
 	struct bb_fabric fabric;
+	const struct bb_link_model in_memory =
+		in_memory_of(links, schedule, shape, element, &fabric);
 
-	if (links->fabric && bb_fabric_shares(links->fabric, BB_LEVEL_MEMORY)) {
-		fabric = bb_fabric_of_working_set(links->fabric, shape->nranks,
-						  working_set(schedule, shape, element));
-		in_memory.fabric = &fabric;
-	}
 	return evaluate_by(evaluator, &in_memory, schedule, shape, element, call, times);
 }
 

@@ -90,6 +90,11 @@ enum bb_evaluator bb_timeline_evaluator(const struct bb_link_model *links,
 					const struct bb_algorithm *schedule,
 					const struct bb_shape *shape);
 
+/* Seconds that each rank takes to copy its IN before SCHEDULE, whose memory the caches hold in
+   part; 0 on GPUs. */
+double bb_timeline_copy(const struct bb_link_model *links, const struct bb_algorithm *schedule,
+			const struct bb_shape *shape, size_t element);
+
 /*
  * Evaluate SCHEDULE for SHAPE with elements of ELEMENT bytes. TIMES has one entry for each member:
  * on entry the time at which it enters, on return the time at which it is done, in seconds. CALL

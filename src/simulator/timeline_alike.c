@@ -18,8 +18,8 @@ struct message {
 	int d; /* 0: there was none yet */
 	int channel;
 	double bytes;
-	struct bb_fabric_route *routes; /* [rank] that sends */
-	double *entry, *head, *arrival; /* likewise */
+	struct bb_fabric_route *routes;       /* [rank] that sends */
+	double *entry, *head, *arrival, *sum; /* likewise; sum: seconds to add it */
 };
 
 struct alike {
@@ -163,6 +163,10 @@ static void find_entries(struct alike *a)
 					 : route->second_per_byte;
 
 			m->entry[r] = bb_route_entry(a->links, second, m->bytes);
+			m->sum[r] = bb_link_sum(
+				a->links, m->bytes,
+				a->loads ? bb_loads_memory(a->loads, shifted(a, r, m->d), route)
+					 : 0);
 		}
 	}
 	if (a->loads)
@@ -177,8 +181,8 @@ static void send_by_ports(struct alike *a, const struct message *m)
 		double *out = &a->out[2 * r + routes[r].outside];
 		const double start = a->times[r] > *out ? a->times[r] : *out;
 
-		*out = start + m->entry[r];
-		m->head[r] = start + routes[r].latency;
+		*out = start + bb_route_exit(a->links, routes[r].outside, m->bytes, m->entry[r]);
+		m->head[r] = start + bb_route_latency(a->links, routes[r].latency, m->bytes);
 	}
 }
 
@@ -197,17 +201,25 @@ static void send_by_links(struct alike *a, const struct message *m)
 
 /* ---- receiving ------------------------------------------------------------------------- */
 
+/* M of the rank SENDER enters a port of the rank TO. */
+static void enter(struct alike *a, const struct message *m, int sender, int to)
+{
+	const bool outside = m->routes[sender].outside;
+	double *in = &a->in[2 * to + outside], from = fmax(*in, m->head[sender]);
+
+	if (bb_link_pulls(a->links, outside, m->bytes))
+		from = fmax(from, a->times[to]);
+	*in = from + m->entry[sender];
+	m->arrival[sender] = *in;
+}
+
 /* The only message of the round enters the ports of all ranks. */
 static void come_in_alone(struct alike *a, const struct message *m)
 {
-	const struct bb_fabric_route *routes = m->routes;
 	int to = m->d % a->period;
 
 	for (int r = 0; r < a->period; r++) {
-		double *in = &a->in[2 * to + routes[r].outside];
-
-		*in = (*in > m->head[r] ? *in : m->head[r]) + m->entry[r];
-		m->arrival[r] = *in;
+		enter(a, m, r, to);
 		to = to + 1 == a->period ? 0 : to + 1;
 	}
 }
@@ -233,26 +245,24 @@ static void come_in(struct alike *a, int rank)
 		}
 		order[at] = i;
 	}
-	for (int k = 0; k < a->nmessages; k++) {
-		const struct message *m = &a->messages[order[k]];
-		const int sender = from[order[k]];
-		double *in = &a->in[2 * rank + m->routes[sender].outside];
-
-		*in = (*in > m->head[sender] ? *in : m->head[sender]) + m->entry[sender];
-		m->arrival[sender] = *in;
-	}
+	for (int k = 0; k < a->nmessages; k++)
+		enter(a, &a->messages[order[k]], from[order[k]], rank);
 }
 
-/* Every rank receives M from the rank PEER further. */
-static void receive(struct alike *a, int peer, const struct message *m)
+/* Every rank receives M from the rank PEER further, to which it sends if SWAPS, and adds it if
+ * ADDS.
+ */
+static void receive(struct alike *a, int peer, const struct message *m, bool swaps, bool adds)
 {
 	int from = peer % a->period;
 
 	for (int r = 0; r < a->period; r++) {
-		const double arrival = m->arrival[from];
+		const bool outside = m->routes[from].outside;
+		const double arrival =
+			m->arrival[from] + (swaps ? bb_link_swap(a->links, outside, m->bytes) : 0);
 		const double time = a->times[r] > arrival ? a->times[r] : arrival;
 
-		a->times[r] = time;
+		a->times[r] = adds ? time + m->sum[from] : time;
 		if (a->taken[from] < time)
 			a->taken[from] = time;
 		from = from + 1 == a->period ? 0 : from + 1;
@@ -292,7 +302,8 @@ static bb_status receive_all(struct alike *a, const struct bb_step *steps, int n
 			m = sent_by(a, peers[k], steps[i].channel, &taken);
 			if (!m)
 				return BB_EINTERNAL;
-			receive(a, peers[k], m);
+			receive(a, peers[k], m, bb_steps_send_to(steps, nsteps, peers[k]),
+				steps[i].kind == BB_RECV_REDUCE);
 		}
 	}
 	return BB_OK;
@@ -363,7 +374,8 @@ static bool alike_open(struct alike *a)
 		m->entry = malloc(n * sizeof(double));
 		m->head = malloc(n * sizeof(double));
 		m->arrival = malloc(n * sizeof(double));
-		complete = complete && m->routes && m->entry && m->head && m->arrival;
+		m->sum = malloc(n * sizeof(double));
+		complete = complete && m->routes && m->entry && m->head && m->arrival && m->sum;
 	}
 	return complete;
 }
@@ -377,6 +389,7 @@ static void alike_close(struct alike *a)
 		free(a->messages[i].entry);
 		free(a->messages[i].head);
 		free(a->messages[i].arrival);
+		free(a->messages[i].sum);
 	}
 	free(a->busy);
 	free(a->times);
@@ -401,7 +414,7 @@ bb_status bb_timeline_alike(const struct bb_link_model *links, const struct bb_a
 	bb_status status = BB_EINTERNAL;
 
 	if (shares)
-		a.loads = bb_loads_open(links, a.n);
+		a.loads = bb_loads_open(links, schedule, a.n);
 	if (alike_open(&a) && (a.loads || !shares)) {
 		memcpy(a.times, times, (size_t)a.period * sizeof(*times));
 		status = alike_evaluate(&a);

@@ -74,14 +74,16 @@ static double round_of(const struct choosing *c, const struct bb_algorithm *sche
 	double seconds = 0, latency = 0;
 
 	for (int i = 0; i < n; i++) {
+		const double bytes = (double)steps[i].count * (double)c->element;
 		struct bb_fabric_route route;
 
+		if (steps[i].kind == BB_RECV_REDUCE)
+			seconds += bb_link_sum(&c->links, bytes, 0);
 		if (steps[i].kind != BB_SEND)
 			continue;
 		route = bb_link_route(&c->links, role->rank, steps[i].peer);
-		seconds += bb_route_entry(&c->links, route.second_per_byte,
-					  (double)steps[i].count * (double)c->element);
-		latency = fmax(latency, route.latency);
+		seconds += bb_route_entry(&c->links, route.second_per_byte, bytes);
+		latency = fmax(latency, bb_route_latency(&c->links, route.latency, bytes));
 	}
 	return seconds + latency;
 }

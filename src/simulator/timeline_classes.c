@@ -249,6 +249,17 @@ static bb_status part(struct classes *p, int number, int slot)
 
 /* ---- rounds ---------------------------------------------------------------------------- */
 
+static void add_receipt(const struct classes *p, struct bb_kind *kind, const struct bb_step *step,
+			int peer, bool swaps)
+{
+	const int i = kind->nreceipts++;
+
+	kind->receipts[i] = bb_kind_slot(kind->partners, peer, step->channel);
+	kind->received[i] = (double)step->count * p->element;
+	kind->adds[i] = step->kind == BB_RECV_REDUCE;
+	kind->swaps[i] = swaps;
+}
+
 static void find_steps(const struct classes *p, struct bb_kind *kind, size_t round)
 {
 	struct bb_step steps[BB_MAX_STEPS];
@@ -263,17 +274,17 @@ static void find_steps(const struct classes *p, struct bb_kind *kind, size_t rou
 		if (step->kind == BB_SEND) {
 			const int slot = bb_kind_slot(kind->partners, step->peer, step->channel);
 
+			kind->bytes[kind->nsends] = (double)step->count * p->element;
 			kind->entries[kind->nsends] =
 				bb_route_entry(p->links, kind->key.second_per_byte[slot],
-					       (double)step->count * p->element);
+					       kind->bytes[kind->nsends]);
 			kind->sends[kind->nsends++] = slot;
 			continue;
 		}
-		kind->receipts[kind->nreceipts++] =
-			bb_kind_slot(kind->partners, step->peer, step->channel);
+		add_receipt(p, kind, step, step->peer, bb_steps_send_to(steps, n, step->peer));
 		if (step->peer2 != BB_NO_PEER)
-			kind->receipts[kind->nreceipts++] =
-				bb_kind_slot(kind->partners, step->peer2, step->channel);
+			add_receipt(p, kind, step, step->peer2,
+				    bb_steps_send_to(steps, n, step->peer2));
 	}
 }
 
@@ -292,14 +303,17 @@ static void send(const struct classes *p, struct rank_class *c)
 
 	for (int i = 0; i < kind->nsends; i++) {
 		const int slot = kind->sends[i];
-		const double entry = kind->entries[i], latency = kind->key.latency[slot];
+		const bool outside = kind->key.outside[slot];
+		const double entry = kind->entries[i], bytes = kind->bytes[i];
+		const double exit = bb_route_exit(p->links, outside, bytes, entry);
+		const double latency = bb_route_latency(p->links, kind->key.latency[slot], bytes);
 		struct message *m = &c->sent[slot];
 		double unused = c->busy[kind->key.link[slot]], *busy = &unused;
 
 		m->turn = kind->twice[slot] ? i : 0;
 		m->entry = entry;
 		if (bb_link_ports(p->links)) {
-			m->head = leave(c->time, &c->out[kind->key.outside[slot]], entry) + latency;
+			m->head = leave(c->time, &c->out[outside], exit) + latency;
 			continue;
 		}
 		if (entry > 0)
@@ -323,6 +337,7 @@ static void come_in(const struct classes *p, struct rank_class *c, double arriva
 {
 	const struct bb_kind *kind = kind_of(p, c);
 	const struct message *sent[BB_SLOTS];
+	bool pulled[BB_SLOTS];
 	int line[BB_SLOTS];
 
 	for (int i = 0; i < kind->nreceipts; i++) {
@@ -330,16 +345,21 @@ static void come_in(const struct classes *p, struct rank_class *c, double arriva
 		int at = i;
 
 		sent[slot] = message_of(p, *sources_of(p, c, slot));
+		pulled[slot] = bb_link_pulls(p->links, kind->key.outside[slot], kind->received[i]);
 		for (; at > 0 && precedes(kind, sent, slot, line[at - 1]); at--)
 			line[at] = line[at - 1];
 		line[at] = slot;
 	}
 	for (int i = 0; i < kind->nreceipts; i++) {
-		const struct message *m = sent[line[i]];
-		double *in = &c->in[kind->key.outside[line[i]]];
+		const int slot = line[i];
+		const struct message *m = sent[slot];
+		double *in = &c->in[kind->key.outside[slot]];
 
-		*in = (*in < m->head ? m->head : *in) + m->entry;
-		arrivals[line[i]] = *in;
+		*in = *in < m->head ? m->head : *in;
+		if (pulled[slot] && *in < c->time)
+			*in = c->time;
+		*in += m->entry;
+		arrivals[slot] = *in;
 	}
 }
 
@@ -353,11 +373,18 @@ static void receive(const struct classes *p, struct rank_class *c)
 		come_in(p, c, arrivals);
 	for (int i = 0; i < kind->nreceipts; i++) {
 		const int slot = kind->receipts[i];
+		const double later =
+			kind->swaps[i]
+				? bb_link_swap(p->links, kind->key.outside[slot], kind->received[i])
+				: 0;
 		const double arrival =
-			ports ? arrivals[slot] : message_of(p, *sources_of(p, c, slot))->head;
+			later +
+			(ports ? arrivals[slot] : message_of(p, *sources_of(p, c, slot))->head);
 
 		c->time = c->time < arrival ? arrival : c->time;
 		c->received[slot] = c->time;
+		if (kind->adds[i])
+			c->time += bb_link_sum(p->links, kind->received[i], 0);
 	}
 }
 

@@ -28,7 +28,10 @@ struct bb_kind {
 	/* Of this round, in the order of steps: */
 	int nsends, nreceipts;
 	int sends[BB_MAX_STEPS], receipts[2 * BB_MAX_STEPS]; /* slots */
-	double entries[BB_MAX_STEPS];                        /* of what is sent */
+	double entries[BB_MAX_STEPS], bytes[BB_MAX_STEPS];   /* of what is sent */
+	double received[2 * BB_MAX_STEPS];                   /* bytes */
+	/* It adds what it receives; it sends to the partner in the same round. */
+	bool adds[2 * BB_MAX_STEPS], swaps[2 * BB_MAX_STEPS];
 };
 
 struct bb_kinds {

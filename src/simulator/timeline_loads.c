@@ -15,6 +15,7 @@ struct shared {
 
 struct bb_loads {
 	const struct bb_link_model *links;
+	int fan; /* rounds whose messages share memory at once */
 	bool is_shared[BB_LEVELS];
 	struct shared *shared[SIDES][BB_LEVELS];
 	double *own[SIDES][BB_LEVELS]; /* [member]: its bytes over the link that it uses */
@@ -32,7 +33,8 @@ void bb_loads_close(struct bb_loads *l)
 	free(l);
 }
 
-struct bb_loads *bb_loads_open(const struct bb_link_model *links, int n)
+struct bb_loads *bb_loads_open(const struct bb_link_model *links,
+			       const struct bb_algorithm *schedule, int n)
 {
 	struct bb_loads *l = calloc(1, sizeof(*l));
 	bool complete = l;
@@ -52,6 +54,8 @@ struct bb_loads *bb_loads_open(const struct bb_link_model *links, int n)
 		return NULL;
 	}
 	l->links = links;
+	/* A sender whose messages are copied by others need not wait for one before the next. */
+	l->fan = links->fabric->pulls && schedule->fan > 0 ? schedule->fan : 1;
 	return l;
 }
 
@@ -98,26 +102,35 @@ void bb_loads_drop(struct bb_loads *l, int from, int to, const struct bb_fabric_
 		}
 }
 
+/* The seconds per byte of the link of LEVEL that MEMBER uses on SIDE. */
+static double second_of(const struct bb_loads *l, enum side side, int level, int member,
+			const struct bb_fabric_route *route)
+{
+	const struct bb_fabric *f = l->links->fabric;
+	const struct shared *s = used_by(l, side, level, member, route);
+	const double share = fmin(s->bytes / l->own[side][level][member], s->users) *
+			     (level == BB_LEVEL_MEMORY ? l->fan : 1);
+	const double second = bb_fabric_shared_second_per_byte(
+		f, (enum bb_fabric_level)level, bb_link_member(l->links, member) / f->per_node,
+		side == OUT ? route->out_rail : route->in_rail);
+
+	return share * second * bb_link_crowd(l->links, (enum bb_fabric_level)level, member);
+}
+
+double bb_loads_memory(const struct bb_loads *l, int to, const struct bb_fabric_route *route)
+{
+	return is_used(l, route, BB_LEVEL_MEMORY) ? second_of(l, IN, BB_LEVEL_MEMORY, to, route)
+						  : 0;
+}
+
 double bb_loads_second_per_byte(const struct bb_loads *l, int from, int to,
 				const struct bb_fabric_route *route)
 {
-	const struct bb_fabric *f = l->links->fabric;
 	double most = route->second_per_byte;
 
 	for (int level = 0; level < BB_LEVELS; level++)
-		for (int side = 0; is_used(l, route, level) && side < SIDES; side++) {
-			const int member = side == OUT ? from : to;
-			const struct shared *s = used_by(l, (enum side)side, level, member, route);
-			const double share = fmin(s->bytes / l->own[side][level][member], s->users);
-			const double second = bb_fabric_shared_second_per_byte(
-				f, (enum bb_fabric_level)level,
-				bb_link_member(l->links, member) / f->per_node,
-				side == OUT ? route->out_rail : route->in_rail);
-
-			most = fmax(most,
-				    share * second *
-					    bb_link_crowd(l->links, (enum bb_fabric_level)level,
-							  member));
-		}
+		for (int side = 0; is_used(l, route, level) && side < SIDES; side++)
+			most = fmax(most, second_of(l, (enum side)side, level,
+						    side == OUT ? from : to, route));
 	return most;
 }

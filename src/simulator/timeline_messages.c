@@ -95,10 +95,8 @@ static double use_port(double *free, double time, double entry)
 /* The port of QUEUE's rank is free for its message at TIME. */
 static void depart(struct bb_timeline *p, int queue, double time)
 {
-	bb_timeline_schedule(
-		p, queue, BB_QUEUE_LEAVING,
-		time + bb_fabric_overhead(p->links.fabric, p->queues[queue].flow.bytes) *
-				p->queues[queue].flow.factor);
+	bb_timeline_schedule(p, queue, BB_QUEUE_LEAVING,
+			     time + p->links.fabric->overhead * p->queues[queue].flow.factor);
 }
 
 /* The message of QUEUE waits behind those of its rank that leave before it. */
@@ -124,8 +122,10 @@ static void leave(struct bb_timeline *p, int queue)
 	if (q->state == BB_QUEUE_SHARING)
 		bb_flows_leave(p->flows, queue, time);
 	lift(p, line, queue);
-	bb_timeline_schedule(p, queue, BB_QUEUE_COMING,
-			     time + q->flow.route.latency * q->flow.factor);
+	bb_timeline_schedule(
+		p, queue, BB_QUEUE_COMING,
+		time + bb_route_latency(&p->links, q->flow.route.latency, q->flow.bytes) *
+				q->flow.factor);
 	if (line->first != NONE)
 		depart(p, line->first, time);
 }
@@ -151,7 +151,7 @@ void bb_message_send(struct bb_timeline *p, int queue)
 	struct bb_timeline_queue *q = &p->queues[queue];
 	const int rank = bb_timeline_rank(p, queue);
 	uint64_t drawn = bb_draw(bb_draw(p->links.seed, 2), (uint64_t)rank);
-	double factor = bb_noise_factor(&p->links, bb_draw(drawn, q->index)), entry;
+	double factor = bb_noise_factor(&p->links, bb_draw(drawn, q->index)), entry, exit, latency;
 	const double bytes = (double)bb_operation_bytes(&q->operation);
 	struct bb_fabric_route route;
 
@@ -161,6 +161,8 @@ void bb_message_send(struct bb_timeline *p, int queue)
 	route = bb_link_route(&p->links, rank, q->peer);
 	entry = bb_route_entry(&p->links, route.second_per_byte, bytes);
 	q->entry = entry * factor;
+	exit = bb_route_exit(&p->links, route.outside, bytes, entry) * factor;
+	latency = bb_route_latency(&p->links, route.latency, bytes) * factor;
 	q->port = port_of(p, q->peer, route.outside);
 	q->flow = (struct bb_flow){rank, q->peer, route, bytes, factor};
 	/* The message before has been received: the link is free. */
@@ -172,8 +174,8 @@ void bb_message_send(struct bb_timeline *p, int queue)
 	else
 		bb_timeline_schedule(
 			p, queue, BB_QUEUE_COMING,
-			use_port(&p->out[port_of(p, rank, route.outside)], q->from, q->entry) -
-				q->entry + route.latency * factor);
+			use_port(&p->out[port_of(p, rank, route.outside)], q->from, exit) - exit +
+				latency);
 }
 
 /* The message of QUEUE has reached its peer's port: its first byte or, on shared links, its last.

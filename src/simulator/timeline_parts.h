@@ -90,10 +90,58 @@ static inline double bb_route_entry(const struct bb_link_model *links, double se
 				    double bytes)
 {
 	if (links->fabric)
-		return bb_fabric_overhead(links->fabric, bytes) + bytes * second_per_byte;
+		return links->fabric->overhead + bytes * second_per_byte;
 	if (links->slow_link.factor > 0)
 		return bytes * second_per_byte;
 	return links->rate > 0 ? bytes / links->rate : 0;
+}
+
+/* Does the receiver of a message of BYTES copy it? */
+static inline bool bb_link_pulls(const struct bb_link_model *links, bool outside, double bytes)
+{
+	return links->fabric && bb_fabric_pulls(links->fabric, outside, bytes);
+}
+
+/* Seconds that a message of BYTES occupies the port that it leaves by, where it takes ENTRY to
+   enter the other. */
+static inline double bb_route_exit(const struct bb_link_model *links, bool outside, double bytes,
+				   double entry)
+{
+	return bb_link_pulls(links, outside, bytes) ? links->fabric->overhead : entry;
+}
+
+/* Seconds from the beginning of a message of BYTES at one port to that at the other, over a route
+   of LATENCY. */
+static inline double bb_route_latency(const struct bb_link_model *links, double latency,
+				      double bytes)
+{
+	return links->fabric ? latency + bb_fabric_delay(links->fabric, bytes) : latency;
+}
+
+/* Does one of N STEPS send to PEER? */
+static inline bool bb_steps_send_to(const struct bb_step *steps, int n, int peer)
+{
+	for (int i = 0; i < n; i++)
+		if (steps[i].kind == BB_SEND && steps[i].peer == peer)
+			return true;
+	return false;
+}
+
+/* Seconds that a message of BYTES within a node arrives later if its receiver sends to the sender
+   at once: between CPUs each has the work of a fragment twice. */
+static inline double bb_link_swap(const struct bb_link_model *links, bool outside, double bytes)
+{
+	return links->fabric && links->fabric->pulls && !outside &&
+			       bytes > links->fabric->limits[0].most
+		       ? links->fabric->limits[0].latency
+		       : 0;
+}
+
+/* Seconds to add BYTES that were received, where memory gives MEMORY seconds per byte to copies,
+   which read and write: an addition reads twice and writes. */
+static inline double bb_link_sum(const struct bb_link_model *links, double bytes, double memory)
+{
+	return links->fabric ? bytes * fmax(links->fabric->sum_second_per_byte, 1.5 * memory) : 0;
 }
 
 /* Report to links->pace, once every few thousand ranks, that DONE of ALL rounds of N ranks are
@@ -112,13 +160,17 @@ static inline bool bb_pace_allows(const struct bb_link_model *links,
 
 struct bb_loads;
 
-/* For N members. NULL: out of memory. */
-struct bb_loads *bb_loads_open(const struct bb_link_model *links, int n);
+/* For N members that perform SCHEDULE. NULL: out of memory. */
+struct bb_loads *bb_loads_open(const struct bb_link_model *links,
+			       const struct bb_algorithm *schedule, int n);
 void bb_loads_close(struct bb_loads *loads); /* NULL: nothing */
 /* Add a message of BYTES from FROM to TO to the round; remove it at the end of the round. */
 void bb_loads_add(struct bb_loads *loads, int from, int to, const struct bb_fabric_route *route,
 		  double bytes);
 void bb_loads_drop(struct bb_loads *loads, int from, int to, const struct bb_fabric_route *route);
+/* The seconds per byte of the memory of TO, which a message over ROUTE shares with those of the
+   round. */
+double bb_loads_memory(const struct bb_loads *loads, int to, const struct bb_fabric_route *route);
 /* Its seconds per byte once all messages of the round are added: at least those of its route. */
 double bb_loads_second_per_byte(const struct bb_loads *loads, int from, int to,
 				const struct bb_fabric_route *route);

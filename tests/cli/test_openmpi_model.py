@@ -74,11 +74,19 @@ def ranks_share_memory_and_nics():
         return max(r["time_us"] for r in records(f"{line} -b 64M -e 64M --algo ring") if not r["in_place"])
 
     few, many = time(f"sendrecv {GRACE} -g 2"), time(f"sendrecv {GRACE} -g 72")
-    expect(few < 64 * 1024**2 / 10e9 * 1e6 * 1.01 < many / 5, f"{few} us among 2, {many} among 72")
+    expect(few < 64 * 1024**2 / 30e9 * 1e6 * 1.01 < many / 5, f"{few} us among 2, {many} among 72")
     # Half of the pairs of an alltoall of 256 cross: 128 x 128 blocks of a 256th leave a node.
     cross = max(r["time_us"] for r in records(f"alltoall {EPYC}:2 -b 64M -e 64M --algo pairwise") if not r["in_place"])
     least = 128 * 64 * 1024**2 / 2 / 24.25e9 * 1e6
     expect(least < cross < 1.5 * least, f"{cross} us over the NIC, at least {least}")
+
+
+@test
+def copies_its_input_first():
+    """Open MPI copies IN to OUT before it reduces in OUT; in place there is nothing to copy."""
+    out, inside = records(f"all_reduce {GRACE} -g 8 -b 1M -e 1M")
+    more = out["time_us"] - inside["time_us"]
+    expect(out["library_algorithm"] == "rabenseifner" and abs(more - 2**20 / 30e9 * 1e6) < 0.01, f"{more} us more")
 
 
 @test
@@ -97,8 +105,7 @@ def loopback_takes_the_nic():
 # ---- validation --------------------------------------------------------------------------------
 
 # What `make validate` found, and a little more.
-HELD = {"fitted, below 256 MiB": (0.01, 0.02), "same machine, other sizes, below 256 MiB": (0.22, 0.70),
-        "machine left out, below 256 MiB": (0.27, 0.64)}
+HELD = {"same machine, other sizes, below 256 MiB": (0.18, 0.42), "machine left out, below 256 MiB": (0.18, 0.42)}
 
 
 @functools.lru_cache(maxsize=None)

@@ -132,9 +132,11 @@ static struct bb_fabric cpus(int nodes, bool loopback)
 	fabric.memory_second_per_byte = 2 * PORT;
 	fabric.cache_bytes = 1e4;
 	fabric.limits[0].most = 256;
-	fabric.limits[0].overhead = 1e-6;
+	fabric.limits[0].latency = 1e-6;
 	fabric.limits[1].most = 4096;
-	fabric.limits[1].overhead = 3e-6;
+	fabric.limits[1].latency = 3e-6;
+	fabric.pulls = true;
+	fabric.sum_second_per_byte = PORT / 2;
 	fabric.loopback = loopback;
 	return fabric;
 }
@@ -221,15 +223,19 @@ static int hold_classes(const struct bb_link_model *links, int n)
 static void test_classes_are_the_sweep(void **state)
 {
 	const struct bb_fabric_flaw flaws[] = {{1, 2, 3}, {2, -1, 1.5}};
-	struct bb_fabric fabric = fabric_of(16, own_rails, 1);
+	struct bb_fabric fabric = fabric_of(16, own_rails, 1), several = cpus(16, false);
 	const struct bb_link_model models[] = {
 		{.rate = 25e9, .latency = 5e-6},
 		{.latency = 5e-6}, /* of links that take any number of bytes at once */
 		{.rate = 25e9, .latency = 5e-6, .port = true},
 		{.rate = 25e9, .latency = 5e-6, .port = true, .slow_link = {3, 4, 2}},
 		{.fabric = &fabric},
+		{.fabric = &several},
 	};
 
+	several.memory_second_per_byte = 0;
+	several.rails = 4;
+	several.rail_of = own_rails;
 	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
 		for (int n = 1; n <= MOST; n += 1 + n / 4)
 			assert_true(hold_classes(&models[i], n) >= 18);

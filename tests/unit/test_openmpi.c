@@ -95,7 +95,12 @@ static void test_nonblocking(void **state)
 	shape.count++;
 	assert_null(bb_openmpi_choose(&bb_all_reduce, &shape, 4, BB_OPENMPI_NONBLOCKING, &plan));
 	assert_string_equal(plan.name, "rabenseifner");
+	assert_true(plan.copies);
+	shape.in_place = true;
+	assert_null(bb_openmpi_choose(&bb_all_reduce, &shape, 4, BB_OPENMPI_NONBLOCKING, &plan));
+	assert_false(plan.copies);
 	assert_null(bb_openmpi_choose(&bb_broadcast, &shape, 4, BB_OPENMPI_NONBLOCKING, &plan));
+	assert_false(plan.copies);
 	assert_ptr_equal(plan.phase[0].schedule,
 			 bb_algorithm_find(&bb_broadcast, "recursive_doubling"));
 	assert_non_null(bb_openmpi_choose(&bb_reduce, &shape, 4, BB_OPENMPI_NONBLOCKING, &plan));

@@ -117,12 +117,14 @@ static void add_cpus(struct bb_fabric *fabric, const struct bb_cluster *c)
 	const double memory = f[BB_FIGURE_MEMORY_RATE] * f[BB_FIGURE_MEMORY_EFFICIENCY];
 
 	fabric->limits[0].most = f[BB_FIGURE_INLINE_SIZE];
-	fabric->limits[0].overhead = f[BB_FIGURE_EAGER_OVERHEAD];
+	fabric->limits[0].latency = f[BB_FIGURE_EAGER_LATENCY];
 	fabric->limits[1].most = f[BB_FIGURE_EAGER_SIZE];
-	fabric->limits[1].overhead = f[BB_FIGURE_RENDEZVOUS_OVERHEAD];
+	fabric->limits[1].latency = f[BB_FIGURE_RENDEZVOUS_LATENCY];
+	fabric->pulls = true;
+	fabric->sum_second_per_byte = per_byte(f[BB_FIGURE_ADD_RATE]);
 	fabric->loopback = bb_cluster_loops_back(c);
 	fabric->packages = c->node->host.npackages > 0 ? c->node->host.npackages : 1;
-	fabric->memory_second_per_byte = fabric->loopback ? 0 : per_byte(memory);
+	fabric->memory_second_per_byte = per_byte(memory);
 	fabric->cache_bytes = bb_cluster_cache(c);
 }
 

@@ -98,6 +98,9 @@ static bb_status openmpi_time(struct bb_group *group, int course, const struct b
 	(void)bb_openmpi_choose(call->collective, &call->shape, element, kind_of(call), &plan);
 	snprintf(group->chosen, sizeof(group->chosen), "%s", plan.name);
 	openmpi_predict(call, group->machines[course].nodes, element, &group->prediction);
+	for (int r = 0; r < call->shape.nranks && plan.copies; r++)
+		times[r] += bb_timeline_copy(&links, plan.phase[0].schedule, &plan.phase[0].shape,
+					     element);
 	for (int i = 0; i < plan.phases && status == BB_OK; i++) {
 		group->evaluator = bb_evaluator_name(
 			bb_timeline_evaluator(&links, plan.phase[i].schedule, &plan.phase[i].shape),
