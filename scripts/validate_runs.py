@@ -3,6 +3,7 @@
 
 Each run of reports/reference/training_runs.csv is predicted with its own division. The only fitted number is the share
 of the peak that matrix products reach, one for each kind of GPU and number format: the median of the sources' medians.
+No CPU launches a layer with experts faster than the fastest of their runs, so that run sets the time of a launch.
 Each source is also predicted with the share of all others. Prints a table of every run in Markdown; what is left out is
 there with its reason."""
 
@@ -35,6 +36,15 @@ sources' medians. Products of attention reach the same share of the 16-bit peak,
 the share of all other sources. *own share*: the share with which the run takes its published time; none: communication
 alone takes longer. Errors are predicted / published - 1. Runs with experts have no part in the shares.
 
+For runs with experts one more number is fitted, `--launch-time`: the time in which the CPU launches the kernels of a layer
+with experts, forward and backward, for a micro-batch. No run is faster than its CPU, so it is {launch}, the least with
+which any of them takes its published time; with the source left out the least of the others. Own shares are without it.
+Two runs decide: Qwen3-30B (FP8, {qwen30b}) and MZ-TP4 (16 bits, {tp4}). In a layer both compute 1.4 TFLOP of products,
+and take as long at different peaks; MZ-DeepEP-overlap computes twice as much in {overlap}. On B200 Qwen3-30B takes 8.8 ms a
+layer with micro-batches of one sequence, and 12.6 ms with four (Megatron-Bridge 26.02, 26.04.01). Megatron-Core's report
+on DeepSeek-V3 on GB200 finds the same gaps between kernels, and closes them by fused kernels and CUDA graphs; a run with
+graphs of whole layers needs another launch time.
+
 *search*: step of the fastest division that the search finds within the memory of the GPU, with the same batch, order of
 ranks, attention and overlap, over that of the published division - 1; for zb-auto with as many stages.
 {search}
@@ -45,7 +55,9 @@ and Megatron-Bridge. A micro-batch is 1 where NVIDIA's recipes of models with ex
 operations counts as none. The ranks that divide experts share an NVLink domain of GB200 as far as they fit.
 
 Chosen with results in view: the kinds of traffic, what overlaps in which software, and `--dispatch nodes`, which was added
-when DeepSeek-V3 on H100 was predicted 47% too slow, and which its recipe uses. No constant was chosen so.
+when DeepSeek-V3 on H100 was predicted 47% too slow, and which its recipe uses. The sorting of rows by expert, the 20 of
+132 SMs that exchange rows beside products (DeepSeek-V3, arXiv 2412.19437), and the launch time were added when Qwen3-30B
+was predicted 48% and MZ-TP4 50% too fast. No constant was chosen so.
 
 Two generations stay above 10% with a source left out:
 
@@ -79,11 +91,16 @@ REASONS = (
      "carry up to eight times as much, and the prediction assumes them."),
     ("K6 K7", "wide matrices (25600) reach a higher share of the peak than narrow ones; the share here is one."),
     ("B11", "tensor parallelism of 8 with micro-batches of 2, where the matrices of a GPU are narrow."),
-    ("MO-A100-40-3b MO-H100-7b MO-H100-3b MO-H100-1b", "steps below 1.3 s may have a fixed part (kernel launches, "
-     "synchronization, data) without a model."),
-    ("Qwen3-30B", "experts of 768 x 2048, the narrowest matrices of all runs."),
-    ("MZ-DeepEP-overlap", "dispatch and combine take memory and SMs from the products beside them; here they are hidden."),
-    ("MZ-A2A MZ-TP4", "not known; the same model and GPUs are within 9% in MZ-DeepEP and MZ-FSDP."),
+    ("MO-A100-40-3b", "a step of 1.3 s may have a fixed part (kernel launches, synchronization, data) without a model."),
+    ("MO-H100-7b MO-H100-3b MO-H100-1b", "not known; on 8 to 64 GPUs the same models reach no more of the peak (46%, 44% "
+     "and 42% MFU in the same source), so it is not the network."),
+    ("DSV3-H100", "dispatch and combine run beside products in its recipe, and may hide less than here; without overlap "
+     "the prediction is 27.7 s. Its MTP layer counts as a 62nd layer, without its head."),
+    ("GPT-OSS-120B", "its experts have biases and a clamped activation, in kernels of their own; fused ones made a run of it "
+     "93% faster (NVIDIA's developer blog, June 2026)."),
+    ("MZ-DeepEP-overlap", "its CPU may take longer than the least; with CUDA graphs of router and preprocessing the same "
+     "division takes 14% less (320 instead of 276 TFLOPS in the source)."),
+    ("MZ-A2A", "not known; the same model and GPUs are within 6% in MZ-DeepEP and MZ-FSDP."),
 )
 
 
@@ -117,6 +134,8 @@ class Planner:
         yield from ("--flops", rate(share * peak_of(run["gpu"])), "--attention-flops", rate(share * peak_of(run["fabric"])))
         yield from ("--link", system["inside"], "--node-link", system["between"])
         yield from ("--overlap", run["overlap"], "--memory-rate", system["memory_GBps"] + "GB/s")
+        if run.get("launch"):
+            yield from ("--launch-time", f"{1e9 * run['launch']:.0f}ns")
 
     def division(self, run):
         yield from ("--fixed", "--memory", MEMORY, "--tp", run["tp"], "--pp", run["pp"], "--dp", run["dp"])
@@ -149,6 +168,12 @@ class Planner:
         """The fastest division that fits into the memory of RUN's GPUs. The search leaves out zb-auto."""
         schedule = ("--schedule", run["schedule"], "--kept", run["kept"], "--pp", run["pp"]) if run["kept"] else ()
         return self.record(run, share, ("--memory", SYSTEMS[run["fabric"]]["memory"], *schedule))
+
+    def launch(self, run, share):
+        """The launch time of a layer with experts with which RUN takes its published time. The step is linear in it
+        where it decides."""
+        one, two = (self.seconds({**run, "launch": launch}, share) for launch in (1, 2))
+        return 1 + (float(run["step_s"]) - one) / (two - one)
 
     def share(self, run):
         """The share of the peak with which RUN takes its published time, by secants: the time of a step is
@@ -192,19 +217,40 @@ def has_experts(run):
     return run["ep"] != ""
 
 
+def add_launches(planner, runs):
+    """Adds to each of RUNS with experts the least launch time of any of them, and of those of other sources: no run is
+    faster than its CPU."""
+    sparse = [run for run in runs if has_experts(run)]
+    own = {run["id"]: planner.launch(run, share_of(runs, run)) for run in sparse}
+    for run in sparse:
+        run["launch_own"] = own[run["id"]]
+        run["launch"] = min(own.values())
+        run["launch_left"] = min(own[other["id"]] for other in sparse if other["source"] != run["source"])
+
+
+def dense_runs(runs, run):
+    """Those of RUNS whose shares of the peak decide that of RUN."""
+    return [other for other in runs if other["gpu"] == run["gpu"] and not has_experts(other)]
+
+
+def share_of(runs, run):
+    return median_share(dense_runs(runs, run))
+
+
 def predict(planner, runs):
     """Adds to each of RUNS its own share of the peak, the errors with those of its generation, and the best division
     that the search finds. Runs with experts have no part in the shares."""
     for run in runs:
         run["share"] = planner.share(run)
+    add_launches(planner, runs)
     for run in runs:
-        same = [other for other in runs if other["gpu"] == run["gpu"] and not has_experts(other)]
-        others = [other for other in same if other["source"] != run["source"]]
-        share = median_share(same)
+        others = [other for other in dense_runs(runs, run) if other["source"] != run["source"]]
+        share = share_of(runs, run)
         found, best = planner.published(run, share), planner.best(run, share)
         run["predicted"] = 1e-6 * found["step_us"]
         run["error"] = run["predicted"] / float(run["step_s"]) - 1
-        run["left"] = planner.seconds(run, median_share(others)) / float(run["step_s"]) - 1 if others else None
+        left = {**run, "launch": run.get("launch_left")}
+        run["left"] = planner.seconds(left, median_share(others)) / float(run["step_s"]) - 1 if others else None
         run["best"] = best
         run["gain"] = best["step_us"] / found["step_us"] - 1
         run["fits"] = found["memory_bytes"] <= best["memory_limit_bytes"]
@@ -251,6 +297,13 @@ def misses(runs):
         raise SystemExit(f"misses without a reason: {', '.join(missed)}")
 
 
+def launches(runs):
+    """Of the runs with experts, in words."""
+    own = {run["id"]: f"{1e3 * run['launch_own']:.1f} ms" for run in runs if has_experts(run)}
+    least = min(run["launch"] for run in runs if has_experts(run))
+    return {"launch": f"{1e3 * least:.1f} ms", "qwen30b": own["Qwen3-30B"], "tp4": own["MZ-TP4"], "overlap": own["MZ-DeepEP-overlap"]}
+
+
 def fill(text, indent=""):
     return textwrap.fill(text, 120, subsequent_indent=indent, break_on_hyphens=False)
 
@@ -277,7 +330,7 @@ def main():
     compared = [run for run in runs if not run["reason"]]
     predict(Planner(args.build), compared)
     print(INTRODUCTION.format(compared=len(compared), all=len(runs), result=fill(result(compared)),
-                              search=search(compared), misses="\n".join(misses(compared))))
+                              search=search(compared), misses="\n".join(misses(compared)), **launches(compared)))
     print("\n".join(table(["runs", "share of peak", "n", "median", "90 %", "most", "n left out", "median", "90 %", "most"],
                           summary(compared))))
     print()
