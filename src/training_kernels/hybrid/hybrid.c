@@ -7,6 +7,7 @@
 #include "harness/measure/collective.h"
 #include "harness/run/options_check.h"
 #include "simulator/cluster.h"
+#include "topology/systems.h"
 #include "training_kernels/estimate.h"
 
 #include <math.h>
@@ -81,6 +82,20 @@ static bb_status settle_preset(struct bb_hybrid_options *a, struct bb_options *o
 	return a->flops_given || a->pass_ns_given
 		       ? BB_OK
 		       : bb_hybrid_preset_rate(a->preset, &a->flops, error);
+}
+
+/* A known system's GPU has its own memory, unless it is given or that of a preset. */
+static void settle_memory(struct bb_hybrid_options *a, const struct bb_cluster *cluster)
+{
+	const struct bb_system *system;
+	char name[BB_TEXT];
+
+	if (!cluster || a->memory_given || a->preset)
+		return;
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(cluster->name, ":"), cluster->name);
+	system = bb_system_find(name);
+	if (system && system->gpu)
+		a->memory = (int64_t)system->gpu->gib << 30;
 }
 
 /* ---- the check ------------------------------------------------------------------------------- */
@@ -246,6 +261,7 @@ static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, s
 	bb_status status;
 
 	BB_TRY(status, settle_preset(a, o, error), out);
+	settle_memory(a, o->config.cluster);
 	BB_TRY(status, bb_check_one_algorithm(a->algo_text, o, error), out);
 	BB_TRY(status, a->plan ? check_plan(a, o, error) : check_steps(a, error), out);
 	if (a->plan)

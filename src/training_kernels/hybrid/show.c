@@ -120,6 +120,27 @@ static void add_preset(const struct bb_plan_view *s)
 			       1e-12 * p->run_flops, 1e-12 * s->cluster.flops);
 }
 
+/* The parts of a step that take time only on request. */
+static void add_assumptions(const struct bb_plan_view *s)
+{
+	const struct bb_hybrid_cluster *c = &s->cluster;
+	char launch[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(s->out, "# overlap: %s; operations that the memory limits ",
+		       bb_overlap_words[s->space.overlap]);
+	if (c->memory_rate > 0)
+		bb_strbuf_addf(s->out, "at %.4g GB/s", 1e-9 * c->memory_rate);
+	else
+		bb_strbuf_add(s->out, "take no time (--memory-rate)");
+	bb_strbuf_add(s->out, "\n");
+	if (s->model->hyper.experts && c->launch > 0)
+		bb_strbuf_addf(s->out, "# launch of a layer with experts: %s\n",
+			       bb_format_duration(launch, c->launch));
+	else if (s->model->hyper.experts)
+		bb_strbuf_add(s->out, "# launches of layers with experts take no time "
+				      "(--launch-time; on H100 9.3 ms)\n");
+}
+
 static void add_setting(const struct bb_plan_view *s)
 {
 	const struct bb_hybrid_cluster *c = &s->cluster;
@@ -139,6 +160,7 @@ static void add_setting(const struct bb_plan_view *s)
 		       "%s\n",
 		       1e-9 * c->inside.rate, bb_format_duration(in, c->inside.latency),
 		       1e-9 * c->between.rate, bb_format_duration(between, c->between.latency));
+	add_assumptions(s);
 	if (s->options->preset)
 		add_preset(s);
 	bb_strbuf_addf(s->out,
@@ -224,6 +246,7 @@ static void add_misfits(const struct bb_plan_view *s)
 {
 	const struct bb_hybrid_plan *plan = &s->plan;
 	const struct bb_hybrid_division *n = &plan->nearest;
+	char name[BB_PLAN_NAME];
 
 	bb_strbuf_addf(s->out, "#\n# %zu of %zu divisions of %d rank%s are possible", plan->n,
 		       plan->tried, s->cluster.ranks, bb_plural(s->cluster.ranks));
@@ -231,13 +254,12 @@ static void add_misfits(const struct bb_plan_view *s)
 		if (plan->misfits[i])
 			bb_strbuf_addf(s->out, "; %zu: %s", plan->misfits[i], bb_misfit_reasons[i]);
 	bb_strbuf_add(s->out, "\n");
-	if (n->need.total > 0)
-		bb_strbuf_addf(s->out,
-			       "# nearest to fitting: dp %d, tp %d, pp %d needs %.1f of %.1f GB, "
-			       "most of it %s\n",
-			       bb_plan_replicas(n), n->grid.tp, n->grid.pp,
-			       1e-9 * (double)n->need.total, 1e-9 * (double)s->cluster.memory,
-			       bb_category_words[bb_need_tightest(&n->need)]);
+	if (n->need.total == 0)
+		return;
+	bb_plan_name(n, name);
+	bb_strbuf_addf(s->out, "# nearest to fitting: %s needs %.1f of %.1f GB, most of it %s\n",
+		       name, 1e-9 * (double)n->need.total, 1e-9 * (double)s->cluster.memory,
+		       bb_category_words[bb_need_tightest(&n->need)]);
 }
 
 /* The rank of the published division, number I, among all. */
@@ -275,13 +297,12 @@ static void add_best(const struct bb_plan_view *s)
 
 	s->out->failed |= !list;
 	for (size_t i = 0; i < choice.n; i++) {
-		const struct bb_hybrid_division *division = &s->plan.list[i];
-		const struct bb_grid *g = &division->grid;
+		char name[BB_PLAN_NAME];
 
 		list[i] = (struct bb_candidate){.seconds = s->plan.list[i].cost.step,
 						.own = &s->plan.list[i]};
-		snprintf(list[i].name, sizeof(list[i].name), "dp %d, tp %d, pp %d",
-			 bb_plan_replicas(division), g->tp, g->pp);
+		bb_plan_name(&s->plan.list[i], name);
+		snprintf(list[i].name, sizeof(list[i].name), "%s", name);
 	}
 	bb_strbuf_add(s->out, choice.n > 1 ? "#\n" : "");
 	bb_recommend(&choice, s->out);
@@ -309,12 +330,12 @@ static void add_traffic(const struct bb_plan_view *s, const struct bb_hybrid_div
 						     {"groups", "", -1},
 						     {NULL, NULL, 0}};
 	struct bb_text_table t = {.limit = bb_table_limit(stdout)};
+	char name[BB_PLAN_NAME];
 
 	bb_table_columns(&t, heads, 1);
-	bb_strbuf_addf(s->out,
-		       "#\n# dp %d, tp %d, pp %d: bytes that a rank of the slowest stage sends "
-		       "per step\n",
-		       bb_plan_replicas(division), division->grid.tp, division->grid.pp);
+	bb_plan_name(division, name);
+	bb_strbuf_addf(s->out, "#\n# %s: bytes that a rank of the slowest stage sends per step\n",
+		       name);
 	for (int i = 0; i <= BB_TRAFFIC_DATA; i++) {
 		const struct bb_volume *v = &division->volume.of[i];
 		char groups[BB_PLAN_REASON];
@@ -334,15 +355,14 @@ static void add_settings(const struct bb_plan_view *s, const struct bb_hybrid_di
 {
 	const struct bb_training *t = &division->training;
 	const struct bb_grid *g = &division->grid;
-	const int cp = (int)bb_hybrid_context(division);
+	char name[BB_PLAN_NAME];
 
-	bb_strbuf_addf(s->out, "#\n# dp %d, tp %d, pp %d", bb_plan_replicas(division),
-		       division->grid.tp, division->grid.pp);
+	bb_plan_name(division, name);
+	bb_strbuf_addf(s->out, "#\n# %s%s%s", name, g->cp > 1 ? " by " : "",
+		       g->cp > 1 ? bb_context_words[division->exchanges] : "");
 	if (s->model->hyper.experts)
 		bb_strbuf_addf(s->out, ", ep %d, etp %d", bb_grid_expert_ranks(g),
 			       bb_grid_expert_tensor(g));
-	bb_strbuf_addf(s->out, ", cp %d%s%s", cp, cp > 1 ? " by " : "",
-		       cp > 1 ? bb_context_words[division->exchanges] : "");
 	if (t->pp > 1)
 		bb_strbuf_addf(s->out, ", %s, %llu virtual stage%s", bb_plan_schedule(division),
 			       (unsigned long long)t->chunks, bb_plural((long long)t->chunks));
@@ -354,17 +374,20 @@ static void add_settings(const struct bb_plan_view *s, const struct bb_hybrid_di
 /* What DIVISION reaches, and the communication that computations wait for. */
 static void add_rates(const struct bb_plan_view *s, const struct bb_hybrid_division *division)
 {
-	const double rate = bb_plan_flop_rate(s, division);
+	const double rate = bb_plan_flop_rate(s, division),
+		     tokens = bb_plan_token_rate(s, division);
 	bool any = false;
 
 	add_settings(s, division);
-	bb_strbuf_addf(s->out, "# %.4g tokens per second and rank, %.1f%% of --flops for the model",
-		       bb_plan_token_rate(s, division), 100 * rate / s->cluster.flops);
+	bb_strbuf_addf(s->out, "# %.*f tokens per second and rank, %.1f%% of --flops for the model",
+		       tokens < 1000, tokens, 100 * rate / s->cluster.flops);
 	if (!isnan(s->peak))
 		bb_strbuf_addf(s->out, " (MFU %.1f%% of %.4g TFLOPS)", 100 * rate / s->peak,
 			       1e-12 * s->peak);
-	bb_strbuf_addf(s->out, ", %.1f of %.1f GB\n", 1e-9 * (double)division->need.total,
-		       1e-9 * (double)s->cluster.memory);
+	bb_strbuf_addf(s->out,
+		       "\n# %.1f of %.1f GB; not counted: CUDA, buffers of libraries, "
+		       "fragmentation\n",
+		       1e-9 * (double)division->need.total, 1e-9 * (double)s->cluster.memory);
 	bb_strbuf_add(s->out, "# exposed communication:");
 	for (int i = 0; i < BB_TRAFFICS; i++)
 		if (division->cost.traffic[i] > 0) {

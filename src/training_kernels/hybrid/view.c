@@ -95,6 +95,17 @@ int bb_plan_replicas(const struct bb_hybrid_division *division)
 	return division->grid.dp / (int)bb_hybrid_context(division);
 }
 
+void bb_plan_name(const struct bb_hybrid_division *division, char text[BB_PLAN_NAME])
+{
+	const struct bb_grid *g = &division->grid;
+	const int cp = (int)bb_hybrid_context(division);
+	const int n = snprintf(text, BB_PLAN_NAME, "dp %d, tp %d, pp %d",
+			       bb_plan_replicas(division), g->tp, g->pp);
+
+	if (cp > 1)
+		snprintf(text + n, (size_t)(BB_PLAN_NAME - n), ", cp %d", cp);
+}
+
 int bb_plan_crossing(const struct bb_plan_view *s, const struct bb_hybrid_division *division,
 		     int traffic)
 {

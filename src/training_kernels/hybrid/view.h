@@ -7,6 +7,7 @@
 #include "training_kernels/hybrid/hybrid.h"
 
 #define BB_PLAN_REASON 192
+#define BB_PLAN_NAME 64
 
 struct bb_plan_view {
 	struct bb_run *run;
@@ -31,6 +32,10 @@ void bb_plan_explain(const struct bb_hybrid_plan *plan, size_t i, char text[BB_P
 
 /* Whether G is the division of --preset. */
 bool bb_plan_is_published(const struct bb_plan_view *view, const struct bb_grid *g);
+
+/* TEXT = "dp 8, tp 2, pp 4, cp 2": sizes whose product is the number of ranks; without cp if that
+   is 1. */
+void bb_plan_name(const struct bb_hybrid_division *division, char text[BB_PLAN_NAME]);
 
 int bb_plan_replicas(const struct bb_hybrid_division *division);
 /* Groups of TRAFFIC that cross nodes; of experts on fewer than the tensor ranks all, if any does.
