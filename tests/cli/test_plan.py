@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import subprocess
 import sys
 
@@ -222,6 +223,14 @@ def memory_of_experts_takes_time():
         sorted_rows = 32 * 2 * 128 * (2 * (1 + 2) + (ep > 1) * 4 * 2)
         moved = 2 // ranks * (passed + sorted_rows + 4 * (dense + held / ep)) + (24 + 2 + 2) * (dense / ranks + held / ep)
         expect(abs(row["local_us"] - 1e-3 * moved) < 1e-6, (ranks, row["local_us"], 1e-3 * moved))
+
+
+@test
+def launch_time_of_published_runs():
+    """The plan recommends the launch time that published runs have."""
+    with open(os.path.join(ROOT, "docs", "training_runs.md"), encoding="utf-8") as file:
+        (time,) = re.findall(r"so it is ([\d.]+ ms), the\s+least", file.read())
+    run(f"hybrid_parallel --plan --ranks 8 --model mixtral-8x7b --seq 4096 {LINKS}").exits(0, 5).prints(f"on H100 {time})")
 
 
 @test(full=True)

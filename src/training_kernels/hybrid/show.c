@@ -120,7 +120,8 @@ static void add_preset(const struct bb_plan_view *s)
 			       1e-12 * p->run_flops, 1e-12 * s->cluster.flops);
 }
 
-/* The parts of a step that take time only on request. */
+/* The parts of a step that take time only on request; the launch time is that of
+   docs/training_runs.md. */
 static void add_assumptions(const struct bb_plan_view *s)
 {
 	const struct bb_hybrid_cluster *c = &s->cluster;
