@@ -15,9 +15,9 @@
 
 enum bb_payload_kind {
 	BB_PAYLOAD_ANY,      /* bytes that are never used as a size, an index or text */
-	BB_PAYLOAD_SIGNED,   /* an integer of 1, 2, 4 or 8 bytes, LOW … HIGH */
+	BB_PAYLOAD_SIGNED,   /* an integer of 1, 2, 4 or 8 bytes, LOW to HIGH */
 	BB_PAYLOAD_UNSIGNED, /* likewise */
-	BB_PAYLOAD_REAL,     /* a double, LOW … HIGH, which INFINITY and NAN are not */
+	BB_PAYLOAD_REAL,     /* a double, LOW to HIGH, which INFINITY and NAN are not */
 	BB_PAYLOAD_TEXT,     /* chars that contain a NUL */
 	BB_PAYLOAD_STATUS,   /* an int32_t, one of enum bb_status */
 	BB_PAYLOAD_SIGNAL,   /* an int32_t: 0, SIGINT or SIGTERM, the signals that end a run */
@@ -66,8 +66,8 @@ bool bb_payload_decode(const struct bb_payload *table, void *payload, char why[B
 
 /* Single numbers. */
 extern const struct bb_payload bb_payload_number;  /* a double or a uint64_t of any value */
-extern const struct bb_payload bb_payload_real;    /* a double, -1e18 … 1e18 */
-extern const struct bb_payload bb_payload_seconds; /* a double, -1e9 … 1e9 */
+extern const struct bb_payload bb_payload_real;    /* a double, -1e18 to 1e18 */
+extern const struct bb_payload bb_payload_seconds; /* a double, -1e9 to 1e9 */
 extern const struct bb_payload bb_payload_status;  /* an int32_t */
 extern const struct bb_payload bb_payload_flags;   /* an unsigned char, any bits */
 

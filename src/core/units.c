@@ -79,7 +79,7 @@ static bool multiply(const struct decimal *d, uint64_t unit, uint64_t *value)
 	return true;
 }
 
-/* The power of the prefix letter at *TEXT (K = 1 … T = 4), 0 if there is none. */
+/* The power of the prefix letter at *TEXT (K = 1 to T = 4), 0 if there is none. */
 static int read_prefix(const char **text)
 {
 	static const char letters[] = "KMGT";

@@ -64,7 +64,7 @@ static void meet(int *round, int a, int b)
 	round[b] = a;
 }
 
-/* 0 … n - 1 in an order that STATE draws; NULL without memory. */
+/* 0 to n - 1 in an order that STATE draws; NULL without memory. */
 static int *shuffled(int n, uint64_t *state)
 {
 	int *order = malloc((size_t)n * sizeof(*order));

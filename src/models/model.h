@@ -119,7 +119,7 @@ struct bb_model {
 	bool gated;     /* feed-forward networks are gated; there is no dropout */
 	bool logits;    /* ends in a projection to the vocabulary */
 	bool encoder;   /* tokens attend to later ones: it does not generate */
-	int blocks;     /* layers 0 … blocks-1 */
+	int blocks;     /* layers 0 to blocks-1 */
 	struct bb_tensor *tensors; /* in the order of registration */
 	size_t ntensors;
 	struct bb_work *works; /* in the order of the forward pass */
@@ -141,7 +141,7 @@ struct bb_model {
  */
 BB_MUST bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
 				struct bb_error *error);
-/* BLOCK (0 … blocks-1) of a transformer. */
+/* BLOCK (0 to blocks-1) of a transformer. */
 struct bb_block_kind bb_model_block(const struct bb_model *model, int block);
 void bb_model_free(struct bb_model *model); /* of a zeroed model: nothing */
 

@@ -1,6 +1,6 @@
 /*
  * binomial.c - gather and scatter of blocks on a binomial tree: rank v, counted from the root,
- * serves the ranks v … v + 2^k - 1, where 2^k is the lowest bit of v.
+ * serves the ranks v to v + 2^k - 1, where 2^k is the lowest bit of v.
  */
 #include "schedules/parts.h"
 

@@ -64,7 +64,7 @@ struct bb_collective {
 	/* In place, where IN and OUT begin in the one buffer. NULL: at 0. */
 	size_t (*in_place_in)(const struct bb_shape *shape, int rank);
 	size_t (*in_place_out)(const struct bb_shape *shape, int rank);
-	/* The expected OUT of RANK: segments 0 … n-1, together exactly out_count elements. */
+	/* The expected OUT of RANK: segments 0 to n-1, together exactly out_count elements. */
 	int (*segments)(const struct bb_shape *shape, int rank);
 	void (*segment)(const struct bb_shape *shape, int rank, int k, struct bb_segment *segment);
 	/* busbw / algbw for n ranks, as nccl-tests defines it. */

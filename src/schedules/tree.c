@@ -7,7 +7,7 @@
 /* ---- the trees ----------------------------------------------------------------------- */
 
 /*
- * Nodes 1 … m in order: an odd node is a leaf, one whose lowest bit is 2^k has its children
+ * Nodes 1 to m in order: an odd node is a leaf, one whose lowest bit is 2^k has its children
  * 2^(k-1) to either side (nearer where the right one would lie beyond m); 0 is above the top.
  */
 static int parent_of(int node, int m)

@@ -134,7 +134,7 @@ double bb_fabric_shared_second_per_byte(const struct bb_fabric *f, enum bb_fabri
 					int node, int rail);
 
 /*
- * The least P that divides N such that the routes among ranks 0 … N - 1 repeat every P ranks: the
+ * The least P that divides N such that the routes among ranks 0 to N - 1 repeat every P ranks: the
  * route from r + P to r + P + d (both mod N) equals that from r to r + d. N where there is none.
  */
 int bb_fabric_period(const struct bb_fabric *f, int n);

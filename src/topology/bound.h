@@ -9,7 +9,7 @@
 /* The place of a rank. */
 #define BB_ON_HOST (-1) /* in host memory, not on a GPU */
 struct bb_rank_place {
-	int node;   /* 0 … topology->nodes - 1 */
+	int node;   /* 0 to topology->nodes - 1 */
 	int device; /* index of a GPU, or BB_ON_HOST */
 };
 

@@ -327,7 +327,7 @@ def planned_wrongly():
     played = ("run", path, "--cluster", "hgx-h100:2", "--fault")
     acceptance(*played, "foo", "--dry-run").exits(2).says('--fault: "foo"', "or late:RANK:TIME (late:2:5ms)\n")
     for fault in "lost_rail:9:2", "lost_rail:0:99":
-        acceptance(*played, fault, "--dry-run").exits(2).says("has nodes 0 … 1 with rails 0 … 7")
+        acceptance(*played, fault, "--dry-run").exits(2).says("has nodes 0 to 1 with rails 0 to 7")
     with Folder() as f:
         for _ in range(2):  # it leaves nothing to continue
             f.run(path, *played[2:], "swap:3").exits(2).says("step all_reduce: all_reduce_perf: --fault", "lost_rail:NODE:RAIL (lost_rail:3:0)\n")

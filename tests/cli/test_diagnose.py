@@ -199,7 +199,7 @@ def refuses():
         ("--backend host -g 4 --fault slow_node:1", 2, "slow_node:NODE:FACTOR"),
         ("--backend host -g 4 --fault flapping_node:1:3:2", 2, "flapping_node:NODE:FACTOR:SHARE"),
         ("--backend host -g 4 --fault flapping_link:1:3:2", 2, "flapping_link:FROM:TO:FACTOR:SHARE"),
-        ("--backend host -g 4 --fault flapping_link:1:4:2:0.5 --link 1G", 2, "0 … 3"),
+        ("--backend host -g 4 --fault flapping_link:1:4:2:0.5 --link 1G", 2, "0 to 3"),
         ("--backend host -g 4 --fault flapping_link:1:3:2:0.5", 2, "give --link"),
         ("--backend host -g 4 -e 1M", 2, "leave it out"),
         ("--backend null -g 4", 5, "no messages between two ranks"),

@@ -194,7 +194,7 @@ def refused():
         ("p2p_bandwidth -g 2 --fault slow_link:0:0:2", 2, "slow_link"),
         ("p2p_bandwidth -g 2 --fault slow_link:0:1:0.5", 2, "slow_link"),
         ("p2p_bandwidth -g 2 --fault slow_link:0:1", 2, "slow_link"),
-        ("p2p_bandwidth -g 2 --fault slow_link:0:2:2", 2, "0 … 1"),
+        ("p2p_bandwidth -g 2 --fault slow_link:0:2:2", 2, "0 to 1"),
         ("p2p_bandwidth -g 512", 2, "256"),
         ("p2p_latency -g 2 -b 8", 2, "-b"),
         ("p2p_latency -g 2 --fault corrupt:1", 2, "corrupt:1"),

@@ -317,7 +317,7 @@ def faults():
     expect("# Cost of --fault slow_node:1:2" in out and "# Evaluated by: busbench:ring alike" in out, "the text does not tell")
     out = passes("moe_alltoall --backend sim --cluster hgx-h100:2 --fault slow_node:1:2 --skew 0").out
     expect("# All programs with --fault: " in out, "what a program loses is not told")
-    run(f"{line} lost_rail:4:0").exits(2).says("nodes 0 … 3", "rails 0 … 7")
+    run(f"{line} lost_rail:4:0").exits(2).says("nodes 0 to 3", "rails 0 to 7")
     run(f"all_reduce {SIM} -g 2 --fault lost_rail:0:0").exits(2).says("is not understood")
     run("all_reduce --backend sim --cluster pcie-4090:2 --fault lost_rail:0:0").exits(2).says("but one rail")
 

@@ -159,7 +159,7 @@ static void codes(const float *x, size_t n, unsigned bits, enum bb_quantise_meth
 	bb_quantised_free(&q);
 }
 
-/* [1, 2, 3] to -127 … 127, and round(w / scale). */
+/* [1, 2, 3] to the range -127 to 127, and round(w / scale). */
 static void test_codes(void **state)
 {
 	const float x[] = {1, 2, 3}, y[] = {-3, 0, 1.5, 3, -1};

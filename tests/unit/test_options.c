@@ -481,7 +481,7 @@ static void test_world(void **state)
 	assert_int_equal(check_world(&r, &bb_all_reduce, &world, 4, &error), BB_OK);
 	assert_int_equal(check_world(&r, &bb_broadcast, &world, 4, &error), BB_EUSAGE);
 	assert_non_null(strstr(error.text, "-r 4"));
-	assert_non_null(strstr(error.text, "0 … 3"));
+	assert_non_null(strstr(error.text, "0 to 3"));
 	error = (struct bb_error){0};
 	assert_int_equal(read_line(&r, "-r 2"), BB_OK);
 	assert_int_equal(check_world(&r, &bb_broadcast, &world, 2, &error), BB_EUSAGE);

@@ -9,7 +9,7 @@
 
 static const struct {
 	const char *split, *mask;
-	int colors[8]; /* of ranks 0 … 7 */
+	int colors[8]; /* of ranks 0 to 7 */
 } good[] = {
 	{NULL, NULL, {0, 0, 0, 0, 0, 0, 0, 0}},
 	{"", "", {0, 0, 0, 0, 0, 0, 0, 0}},

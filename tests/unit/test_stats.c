@@ -15,7 +15,7 @@ static void near(double got, double want)
 		fail_msg("%.17g instead of %.17g", got, want);
 }
 
-/* 1 … N, in an order that is not sorted. */
+/* 1 to N, in an order that is not sorted. */
 static double *shuffled(size_t n)
 {
 	double *samples = malloc(n * sizeof(*samples));

@@ -54,7 +54,7 @@ static void test_by_hand(void **state)
 	struct bb_bucket_times each[3];
 	struct bb_train_step s = bb_step_model(&r, each);
 
-	/* 1 … 5, 5 … 11, 11 … 13 */
+	/* 1 to 5, 5 to 11, 11 to 13 */
 	assert_true(each[0].ready == 1 && each[0].start == 1 && each[0].end == 5);
 	assert_true(each[1].ready == 2 && each[1].start == 5 && each[1].end == 11);
 	assert_true(each[2].ready == 5 && each[2].start == 11 && each[2].end == 13);

@@ -13,7 +13,7 @@
 
 #define MOST 9
 #define RATE 25e9
-#define ELEMENTS 252000 /* divided by 1 … 10 */
+#define ELEMENTS 252000 /* divided by 1 to 10 */
 #define BYTES (4.0 * ELEMENTS)
 #define COMPUTE 0.01
 

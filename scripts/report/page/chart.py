@@ -131,7 +131,7 @@ def write_lines(paper, x, middle, lines, color=ink.INK, bold=False, align="left"
 
 
 def spread(wanted, heights, low, high):
-    """Middles near those WANTED, which ascend, of neighbours with these HEIGHTS, within LOW … HIGH if there is room."""
+    """Middles near those WANTED, which ascend, of neighbours with these HEIGHTS, within LOW to HIGH if there is room."""
     placed = []
     for y, height in zip(wanted, heights):
         placed.append(max(y, low + height / 2))
@@ -270,7 +270,7 @@ UNKNOWN = "#ececec"
 
 
 def ramp(share):
-    """The colour of 0 … 1."""
+    """The colour of 0 to 1."""
     at = min(max(share, 0), 1) * (len(RAMP) - 1)
     low = min(int(at), len(RAMP) - 2)
     first, second = ([int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in RAMP[low : low + 2])

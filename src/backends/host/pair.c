@@ -83,7 +83,7 @@ static double slowness(const struct bb_group *group, int from, int to)
 	return bb_route_slowness(&group->rank->context->cpu.config, members[from], members[to]);
 }
 
-/* Wait until a paced link would have carried BYTES, sent FROM … TO since START. ALONE: the peer
+/* Wait until a paced link would have carried BYTES, sent FROM to TO since START. ALONE: the peer
    does not need this core meanwhile. */
 static void pace(const struct bb_group *group, int from, int to, size_t bytes, double start,
 		 bool alone)

@@ -24,7 +24,7 @@ struct ncclDevCommRequirements;
 /* One call. Offsets are the same on all ranks. */
 struct bb_device_call {
 	bool alltoall; /* else all_reduce, a sum */
-	int kernel;    /* 1 … BB_DEVICE_KERNELS */
+	int kernel;    /* 1 to BB_DEVICE_KERNELS */
 	unsigned blocks;
 	enum bb_dtype dtype;
 	ncclWindow_t in, out;

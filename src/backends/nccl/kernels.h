@@ -34,7 +34,7 @@ struct bb_gpu_lane {
  */
 struct bb_gpu_pattern {
 	const void *table;
-	uint32_t period; /* 16 … BB_GPU_PERIOD_MOST elements */
+	uint32_t period; /* 16 to BB_GPU_PERIOD_MOST elements */
 	uint32_t element_size;
 	uint64_t seed;
 };

@@ -288,7 +288,7 @@ static bb_status pattern_upload(struct bb_rank *rank, const struct bb_pattern *p
 
 	if (pattern->period < 16 || pattern->period > BB_GPU_PERIOD_MOST)
 		return bb_fail(rank->context->error, BB_EINTERNAL,
-			       "a pattern of %zu elements, not 16 … %u", pattern->period,
+			       "a pattern of %zu elements, not 16 to %u", pattern->period,
 			       BB_GPU_PERIOD_MOST);
 	BB_TRY(status, bb_nccl_wait(rank, rank->main), out);
 	*uploaded = (struct bb_gpu_pattern){.table = table,

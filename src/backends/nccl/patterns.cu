@@ -35,7 +35,7 @@ __device__ const char *table_place(const work &w, uint64_t at, uint64_t *block, 
 	return block_start(w, *block) + inside;
 }
 
-/* The low BYTES (0 … 8) bytes. */
+/* The low BYTES (0 to 8) bytes. */
 __device__ uint64_t low_bytes(int bytes)
 {
 	return bytes <= 0 ? 0 : bytes >= 8 ? ~(uint64_t)0 : ((uint64_t)1 << 8 * bytes) - 1;

@@ -148,7 +148,7 @@ bb_status bb_check_rank(const char *flag, const char *text, int rank, int nranks
 		return BB_OK;
 	snprintf(number, sizeof(number), "%d", rank);
 	if (nranks > 1)
-		snprintf(valid, sizeof(valid), "0 … %d", nranks - 1);
+		snprintf(valid, sizeof(valid), "0 to %d", nranks - 1);
 	return bb_fail(error, BB_EUSAGE, "%s %s: there is no rank %d %s %d rank%s; give %s", flag,
 		       text ? text : number, rank, where, nranks, bb_plural(nranks), valid);
 }
@@ -209,7 +209,7 @@ bb_status bb_options_check_world(const struct bb_options *o, const struct bb_wor
 		return BB_OK;
 	if (o->config.flawed && (o->fault.rank >= c->nodes || o->fault.to >= c->rails))
 		return bb_fail(error, BB_EUSAGE,
-			       "--fault %s: --cluster %s has nodes 0 … %d with rails 0 … %d",
+			       "--fault %s: --cluster %s has nodes 0 to %d with rails 0 to %d",
 			       o->fault_text, o->cluster_text, c->nodes - 1, c->rails - 1);
 	if (o->fault.kind == BB_FAULT_LOST_RAIL && c->rails == 1)
 		return bb_fail(error, BB_EUSAGE,

@@ -20,7 +20,7 @@ struct bb_zero_data {
 	enum bb_dtype dtype;
 	int nranks;
 	int64_t microbatches; /* of a step */
-	int most;             /* gradients are drawn from -most … most (bb_zero_most_draw) */
+	int most;             /* gradients are drawn from -most to most (bb_zero_most_draw) */
 	uint64_t elements;    /* of the model */
 	int64_t overflow;     /* step, from 1, in which a gradient overflows; 0: none */
 };

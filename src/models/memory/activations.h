@@ -67,7 +67,7 @@ uint64_t bb_embedding_kept(const struct bb_layer *layer);
 uint64_t bb_head_kept(const struct bb_layer *layer, uint64_t vocab);
 
 /*
- * Maximum number of chunks whose activations STAGE (0 … STAGES-1) of a pipeline keeps. A chunk is
+ * Maximum number of chunks whose activations STAGE (0 to STAGES-1) of a pipeline keeps. A chunk is
  * one of MICRO_BATCHES microbatches in 1 / CHUNKS of the layers of the stage:
  *
  *   GPipe        all of them                               Huang et al. (arXiv 1811.06965)

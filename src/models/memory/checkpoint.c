@@ -200,7 +200,7 @@ static void chain_forward(struct pass *p, size_t every)
 	}
 }
 
-/* Recompute the activations of layers BEGIN … END-1 from the input of BEGIN, for their backward
+/* Recompute the activations of layers BEGIN to END-1 from the input of BEGIN, for their backward
    pass. */
 static void recompute_layers(struct pass *p, size_t begin, size_t end)
 {

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* Bytes of PARAMETERS (at most 2^56) of BITS (1 … 32) each. */
+/* Bytes of PARAMETERS (at most 2^56) of BITS (1 to 32) each. */
 uint64_t bb_weight_bytes(uint64_t parameters, unsigned bits);
 
 /*

@@ -68,7 +68,7 @@ struct bb_states bb_states_each(const struct bb_recipe *recipe);
 uint64_t bb_partition(uint64_t elements, uint64_t ranks);
 
 /*
- * Bytes of a rank for ELEMENTS (at most 2^56) under ZeRO STAGE (0 … 3) with RANKS data-parallel
+ * Bytes of a rank for ELEMENTS (at most 2^56) under ZeRO STAGE (0 to 3) with RANKS data-parallel
  * ranks. FACTORED is the number of sums of rows and columns (bb_factored_elements), 0 unless the
  * optimizer is factored. Only stage 0 allows them, since a flat array has no rows and columns.
  */

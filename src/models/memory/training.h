@@ -31,7 +31,7 @@ struct bb_piece {
 
 /* Elements and FLOPs of a model by layer. */
 struct bb_model_layout {
-	struct bb_piece *before; /* [i]: sum of pieces 0 … i-1: embedding, blocks, head; owned */
+	struct bb_piece *before; /* [i]: sum of pieces 0 to i-1: embedding, blocks, head; owned */
 	size_t pieces;
 	struct bb_work *works;   /* [i]: FLOPs of the same layers; owned; NULL without a model */
 	struct bb_piece largest; /* that with the most elements; zero without a model */
@@ -109,7 +109,7 @@ struct bb_need bb_training_most(const struct bb_training *t);
    experts. */
 struct bb_need bb_training_keeping(const struct bb_training *t, uint64_t stage, uint64_t chunks);
 
-/* Elements of the layers FIRST … LAST-1 of LAYOUT, of which 0 is the embedding and the last the
+/* Elements of the layers FIRST to LAST-1 of LAYOUT, of which 0 is the embedding and the last the
    head; and those of PIECE added to TO. */
 struct bb_piece bb_layout_pieces(const struct bb_model_layout *layout, size_t first, size_t last);
 void bb_piece_add(struct bb_piece *to, const struct bb_piece *piece);

@@ -48,7 +48,7 @@ const char *bb_xml_text(const struct bb_xml *x, const char *name);
 bool bb_xml_is(const struct bb_xml *x, const char *name);
 
 /* The attribute NAME as a number, decimal, or hexadecimal after 0x; OTHERWISE if it is missing or
-   empty. Anything but a number in LOW … HIGH also gives OTHERWISE, and bb_xml_check then fails. */
+   empty. Anything but a number in LOW to HIGH also gives OTHERWISE, and bb_xml_check then fails. */
 int64_t bb_xml_number(const struct bb_xml *x, const char *name, int64_t low, int64_t high,
 		      int64_t otherwise);
 

@@ -195,7 +195,7 @@ static bool reduce_one(struct rig *r, const struct reduction *k, struct bb_gpu_l
 
 /* ---- where operands lie -------------------------------------------------------------- */
 
-/* Variant 0 … nsrc - 1: that source alone is off the destination's alignment, or all are as it is;
+/* Variant 0 to nsrc - 1: that source alone is off the destination's alignment, or all are as it is;
    nsrc: each source is off by another number of elements. */
 static struct offsets offsets_of(const struct reduction *k, size_t to, size_t from, int variant)
 {
