@@ -29,12 +29,12 @@ static size_t values_gather(const struct bb_evidence *e, const struct bb_metric 
 	const struct bb_read_record *r;
 	size_t n = 0;
 
-	bb_record_subject(wanted, record, true);
+	bb_record_subject(wanted, record, BB_SUBJECT_ALL);
 	while (n < room && (r = bb_evidence_next(e, &at))) {
 		const double value = bb_record_metric(r->json, metric);
 
 		if (isfinite(value) && strcmp(r->kind, record->kind) == 0 &&
-		    strcmp(bb_record_subject(subject, r, true), wanted) == 0)
+		    strcmp(bb_record_subject(subject, r, BB_SUBJECT_ALL), wanted) == 0)
 			values[n++] = value;
 	}
 	return n;
@@ -54,7 +54,7 @@ static void add_entry(const struct bb_evidence *e, const struct bb_metric *metri
 	}
 	bb_json_object(j);
 	bb_json_add_string(j, "step", e->step->name);
-	bb_json_add_string(j, "subject", bb_record_subject(subject, record, true));
+	bb_json_add_string(j, "subject", bb_record_subject(subject, record, BB_SUBJECT_ALL));
 	bb_json_add_string(j, "metric", metric->name);
 	bb_json_add_string(j, "unit", metric->unit);
 	bb_json_add_uint(j, "n", n);

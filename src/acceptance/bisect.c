@@ -58,7 +58,8 @@ static void group_note(struct level *level, const struct bb_judgement *j, int64_
 	while ((r = bb_evidence_next(level->e, &at))) {
 		const double value =
 			bb_where_selects(j->gate->where, r) &&
-					strcmp(bb_record_subject(subject, r, true), j->subject) == 0
+					strcmp(bb_record_subject(subject, r, BB_SUBJECT_ALL),
+					       j->subject) == 0
 				? group_value(level->e, j, r, group)
 				: NAN;
 

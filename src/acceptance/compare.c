@@ -82,7 +82,7 @@ static bool gather(const struct bb_records *records, struct samples *s)
 		if (!q)
 			continue;
 		value = log(bb_record_number(r->json, q->field));
-		bb_record_subject(sample->subject, r, true);
+		bb_record_subject(sample->subject, r, BB_SUBJECT_ALL);
 		sample->kind = r->kind;
 		sample->quantity = q;
 		sample->speed = q->more_is_better ? value : -value;

@@ -169,7 +169,7 @@ static void record_check(const struct bb_evidence *e, const struct bb_read_recor
 		c->results++;
 		c->looked_at += json_is_integer(wrong);
 		if (json_integer_value(wrong) > 0 && c->wrong++ == 0)
-			bb_record_subject(c->first, r, true);
+			bb_record_subject(c->first, r, BB_SUBJECT_ALL);
 	}
 }
 

@@ -14,7 +14,8 @@
 
 /* One measurement of one run. */
 struct point {
-	char series[BB_SUBJECT_TEXT]; /* its subject without the size */
+	/* Its subject without the size; of a crossover, without the algorithm too. */
+	char series[BB_SUBJECT_TEXT];
 	const char *algorithm;
 	struct bb_curve_point at;
 	double time;
@@ -41,7 +42,9 @@ static bool points_collect(const struct bb_evidence *e, const struct bb_gate *ga
 		if (!bb_where_selects(gate->where, r) || !(point.at.size > 0) ||
 		    !(point.at.busbw > 0) || !(point.time > 0) || !point.algorithm)
 			continue;
-		bb_record_subject(point.series, r, false);
+		bb_record_subject(point.series, r,
+				  gate->kind == BB_GATE_NO_DIP ? BB_SUBJECT_SIZES
+							       : BB_SUBJECT_ALGORITHMS);
 		new = BB_ARRAY_ADD(p->list, p->n, p->room);
 		if (!new)
 			return false;
@@ -91,8 +94,8 @@ static void dip_decide(const struct bb_dip *dip, double limit, struct bb_judgeme
 }
 
 /* The N points of a series. */
-static void dip_judge(const struct bb_evidence *e, const struct bb_gate *gate,
-		      const struct point *p, size_t n, struct bb_judgements *judgements)
+static void dip_judge(const struct bb_evidence *e, const struct bb_gate *gate, struct point *p,
+		      size_t n, struct bb_judgements *judgements)
 {
 	struct bb_judgement j = bb_judgement_of(e, gate, p->series);
 	struct bb_curve_point *const curve = calloc(n, sizeof(*curve));
@@ -179,18 +182,25 @@ static void crossing_decide(const struct bb_gate *gate, const struct bb_confiden
 			    bb_format_size(high, (uint64_t)exp2(fmin(c->high, 60))), gate->window);
 }
 
-/* Returns false without memory. */
-static bool crossover_judge(const struct bb_evidence *e, const struct bb_gate *gate,
-			    const struct points *p, struct bb_judgement *j)
+static bool has_algorithm(const struct points *p, const char *algorithm)
 {
-	double *const at = calloc(e->nruns, sizeof(*at));
+	for (size_t i = 0; i < p->n; i++)
+		if (strcmp(p->list[i].algorithm, algorithm) == 0)
+			return true;
+	return false;
+}
+
+/* The points of a series; AT has room for a number per run. */
+static void crossing_judge(const struct bb_evidence *e, const struct bb_gate *gate,
+			   const struct points *p, double *at, struct bb_judgement *j)
+{
 	size_t n = 0;
 	bool behind = false;
 
-	snprintf(j->subject, sizeof(j->subject), "crossover of %s and %s", gate->first,
-		 gate->second);
-	if (!at)
-		return false;
+	if (!has_algorithm(p, gate->first) || !has_algorithm(p, gate->second)) {
+		bb_judgement_decide(j, BB_UNJUDGED, "one of the two algorithms was not measured");
+		return;
+	}
 	for (size_t run = 0; run < e->nruns; run++) {
 		at[n] = crossing_find(p, gate, run, &behind);
 		n += !isnan(at[n]);
@@ -207,42 +217,48 @@ static bool crossover_judge(const struct bb_evidence *e, const struct bb_gate *g
 			behind ? gate->first : gate->second,
 			behind ? "at the largest size" : "at every size", gate->window);
 	}
-	free(at);
-	return true;
 }
 
-static bool has_algorithm(const struct points *p, const char *algorithm)
+/* The N points of a series. */
+static void crossover_judge(const struct bb_evidence *e, const struct bb_gate *gate,
+			    struct point *list, size_t n, struct bb_judgements *judgements)
 {
-	for (size_t i = 0; i < p->n; i++)
-		if (strcmp(p->list[i].algorithm, algorithm) == 0)
-			return true;
-	return false;
+	const struct points points = {.list = list, .n = n};
+	struct bb_judgement j = bb_judgement_of(e, gate, "");
+	double *const at = calloc(e->nruns + 1, sizeof(*at));
+
+	snprintf(j.subject, sizeof(j.subject), "crossover of %s and %s: %.70s", gate->first,
+		 gate->second, list->series);
+	if (at) {
+		crossing_judge(e, gate, &points, at, &j);
+		bb_judgements_add(judgements, &j);
+	} else {
+		judgements->failed = true;
+	}
+	free(at);
 }
+
+/* ---- both ----------------------------------------------------------------------------------- */
 
 void bb_judge_shape(const struct bb_evidence *e, const struct bb_gate *gate,
 		    struct bb_judgements *judgements)
 {
-	struct bb_judgement j = bb_judgement_of(e, gate, gate->shape);
+	struct bb_judgement none = bb_judgement_of(e, gate, gate->shape);
 	struct points p = {.n = 0};
 
 	judgements->failed |= !points_collect(e, gate, &p);
-	if (p.n > 0 && gate->kind == BB_GATE_NO_DIP) {
+	if (p.n == 0) {
+		bb_judgement_decide(&none, BB_UNJUDGED, "no record is selected by where:");
+		bb_judgements_add(judgements, &none);
+	} else {
 		qsort(p.list, p.n, sizeof(*p.list), compare_points);
-		for (size_t i = 0, next; i < p.n; i = next) {
-			for (next = i + 1;
-			     next < p.n && strcmp(p.list[next].series, p.list[i].series) == 0;)
-				next++;
-			dip_judge(e, gate, &p.list[i], next - i, judgements);
-		}
-		free(p.list);
-		return;
 	}
-	if (p.n == 0)
-		bb_judgement_decide(&j, BB_UNJUDGED, "no record is selected by where:");
-	else if (!has_algorithm(&p, gate->first) || !has_algorithm(&p, gate->second))
-		bb_judgement_decide(&j, BB_UNJUDGED, "one of the two algorithms was not measured");
-	else
-		judgements->failed |= !crossover_judge(e, gate, &p, &j);
-	bb_judgements_add(judgements, &j);
+	for (size_t i = 0, next; i < p.n; i = next) {
+		for (next = i + 1;
+		     next < p.n && strcmp(p.list[next].series, p.list[i].series) == 0;)
+			next++;
+		(gate->kind == BB_GATE_NO_DIP ? dip_judge : crossover_judge)(e, gate, &p.list[i],
+									     next - i, judgements);
+	}
 	free(p.list);
 }

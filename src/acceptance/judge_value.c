@@ -86,11 +86,12 @@ static double simulator_expected(const struct bb_evidence *e, const struct bb_ga
 	const struct bb_step_run *const p = &e->predicted[gate - e->step->gates];
 	char wanted[BB_SUBJECT_TEXT], subject[BB_SUBJECT_TEXT];
 
-	bb_record_subject(wanted, record, true);
+	bb_record_subject(wanted, record, BB_SUBJECT_ALL);
 	*why = p->trouble[0] ? p->trouble : "the simulator has no such result";
 	for (size_t i = 0; i < p->records.n; i++)
 		if (strcmp(p->records.list[i].kind, record->kind) == 0 &&
-		    strcmp(bb_record_subject(subject, &p->records.list[i], true), wanted) == 0)
+		    strcmp(bb_record_subject(subject, &p->records.list[i], BB_SUBJECT_ALL),
+			   wanted) == 0)
 			return bb_record_metric(p->records.list[i].json, gate->measure);
 	return NAN;
 }
@@ -104,7 +105,7 @@ static double baseline_expected(const struct bb_evidence *e, const struct bb_gat
 	size_t i;
 	json_t *entry;
 
-	bb_record_subject(subject, record, true);
+	bb_record_subject(subject, record, BB_SUBJECT_ALL);
 	*why = "the baseline has no such result";
 	json_array_foreach(entries, i, entry)
 	{
@@ -151,7 +152,7 @@ static bool record_collect(const struct bb_evidence *e, const struct bb_gate *ga
 			   const struct bb_read_record *r, size_t run, struct groups *groups)
 {
 	char subject[BB_SUBJECT_TEXT];
-	struct group *const g = group_find(groups, bb_record_subject(subject, r, true));
+	struct group *const g = group_find(groups, bb_record_subject(subject, r, BB_SUBJECT_ALL));
 	const char *why = NULL;
 	const double value =
 		bb_step_is_split(e->step)

@@ -139,7 +139,7 @@ static void judgement_note(const struct bb_evidence *e, const struct bb_judgemen
 	nodes->failed |= !sums;
 	while (sums && (r = bb_evidence_next(e, &at))) {
 		if (!bb_where_selects(j->gate->where, r) ||
-		    strcmp(bb_record_subject(subject, r, true), j->subject) != 0)
+		    strcmp(bb_record_subject(subject, r, BB_SUBJECT_ALL), j->subject) != 0)
 			continue;
 		if (strcmp(r->kind, "pair") == 0)
 			pair_note(r, j, nodes);

@@ -251,7 +251,7 @@ static void add_member(struct bb_strbuf *s, const char *name, const json_t *valu
 }
 
 const char *bb_record_subject(char text[BB_SUBJECT_TEXT], const struct bb_read_record *record,
-			      bool size)
+			      enum bb_subject_scope scope)
 {
 	const char *requested = bb_record_string(record->json, "algorithm_asked");
 	struct bb_strbuf s = {0};
@@ -261,7 +261,8 @@ const char *bb_record_subject(char text[BB_SUBJECT_TEXT], const struct bb_read_r
 
 		/* What auto chose may change from run to run. */
 		if (!value || (requested && strcmp(identity[i], "algorithm") == 0) ||
-		    (!size && strcmp(identity[i], "size_bytes") == 0))
+		    (scope >= BB_SUBJECT_SIZES && strcmp(identity[i], "size_bytes") == 0) ||
+		    (scope >= BB_SUBJECT_ALGORITHMS && strcmp(identity[i], "algorithm_asked") == 0))
 			continue;
 		add_member(&s, identity[i], value);
 	}

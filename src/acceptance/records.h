@@ -64,11 +64,16 @@ bool bb_where_selects(const struct bb_where *where, const struct bb_read_record 
 
 /*
  * TEXT = the fields that identify RECORD within its run: "all_reduce ring float sum 1M out-of-place
- * 8 ranks"; without its size unless SIZE. Returns TEXT.
+ * 8 ranks"; in SCOPE, without what differs there. Returns TEXT.
  */
 #define BB_SUBJECT_TEXT 160
+enum bb_subject_scope {
+	BB_SUBJECT_ALL,
+	BB_SUBJECT_SIZES,     /* records of several sizes */
+	BB_SUBJECT_ALGORITHMS /* of several sizes and algorithms */
+};
 const char *bb_record_subject(char text[BB_SUBJECT_TEXT], const struct bb_read_record *record,
-			      bool size);
+			      enum bb_subject_scope scope);
 
 /* The first record of that kind, or NULL. */
 const struct bb_read_record *bb_records_first(const struct bb_records *records, const char *kind);

@@ -244,9 +244,11 @@ static void test_dips(void **state)
 	close_court(&c);
 }
 
-#define TIMED(algorithm, size, time)                                                               \
+#define PLACED(algorithm, size, time, in_place)                                                    \
 	"{\"schema\":1,\"kind\":\"result\",\"algorithm_asked\":\"" algorithm                       \
-	"\",\"busbw_GBps\":1,\"wrong\":0,\"size_bytes\":" size ",\"time_us\":" time "}\n"
+	"\",\"busbw_GBps\":1,\"wrong\":0,\"in_place\":" in_place ",\"size_bytes\":" size           \
+	",\"time_us\":" time "}\n"
+#define TIMED(algorithm, size, time) PLACED(algorithm, size, time, "false")
 
 static void test_crossover(void **state)
 {
@@ -259,11 +261,23 @@ static void test_crossover(void **state)
 		"ring", "1024", "2") TIMED("tree", "16384", "8") TIMED("ring", "16384", "4")};
 	static const char *const never[] = {RUN TIMED("tree", "1024", "1")
 						    TIMED("ring", "1024", "2")};
+	/* In place the ring is faster at both sizes. */
+	static const char *const both[] = {
+		RUN PLACED("tree", "1024", "2", "true") PLACED("ring", "1024", "1", "true")
+			PLACED("tree", "16384", "8", "true") PLACED("ring", "16384", "4", "true")
+				TIMED("tree", "1024", "1") TIMED("ring", "1024", "2")
+					TIMED("tree", "16384", "8") TIMED("ring", "16384", "4")};
 	struct court c;
 
 	open_court(&c, inside, runs, 1);
 	assert_int_equal(c.judgements.list[1].verdict, BB_PASSED);
 	assert_float_equal(c.judgements.list[1].value, 4096, 1e-6);
+	close_court(&c);
+	open_court(&c, inside, both, 1);
+	assert_int_equal(c.judgements.n, 3);
+	assert_string_equal(c.judgements.list[1].subject, "crossover of tree and ring: in-place");
+	assert_int_equal(c.judgements.list[1].verdict, BB_FAILED);
+	assert_int_equal(c.judgements.list[2].verdict, BB_PASSED);
 	close_court(&c);
 	open_court(&c, outside, runs, 1);
 	assert_int_equal(c.judgements.list[1].verdict, BB_FAILED);
