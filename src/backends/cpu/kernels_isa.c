@@ -83,19 +83,27 @@ BB_INLINE size_t element_of(enum bb_dtype dtype)
 
 /* ---- memory ------------------------------------------------------------------------ */
 
-BB_INLINE bb_half get_half(const void *p, enum bb_access access, size_t part)
-{
-	if (access == BB_PART)
-		return bb_half_part(p, part);
-	return *(const bb_half_at *)p;
-}
+#define MEMORY(type)                                                                               \
+	BB_INLINE bb_##type get_##type(const void *p, enum bb_access access, size_t part)          \
+	{                                                                                          \
+		if (access == BB_PART)                                                             \
+			return bb_##type##_part(p, part);                                          \
+		return *(const bb_##type##_at *)p;                                                 \
+	}                                                                                          \
+	BB_INLINE void put_##type(void *p, bb_##type v, enum bb_access access, size_t part)        \
+	{                                                                                          \
+		if (access == BB_PART)                                                             \
+			bb_##type##_store_part(p, v, part);                                        \
+		else if (access == BB_STREAM)                                                      \
+			bb_##type##_stream(p, v);                                                  \
+		else                                                                               \
+			*(bb_##type##_at *)p = v;                                                  \
+	}
 
-BB_INLINE bb_quarter get_quarter(const void *p, enum bb_access access, size_t part)
-{
-	if (access == BB_PART)
-		return bb_quarter_part(p, part);
-	return *(const bb_quarter_at *)p;
-}
+MEMORY(vec)
+MEMORY(half)
+MEMORY(quarter)
+#undef MEMORY
 
 BB_INLINE bb_vec get(enum bb_dtype dtype, const void *p, enum bb_access access, size_t part)
 {
@@ -109,40 +117,8 @@ BB_INLINE bb_vec get(enum bb_dtype dtype, const void *p, enum bb_access access, 
 	case BB_F8E5M2:
 		return (bb_vec)bb_from_e5m2(get_quarter(p, access, part));
 	default:
-		if (access == BB_PART)
-			return bb_vec_part(p, part);
-		return *(const bb_vec_at *)p;
+		return get_vec(p, access, part);
 	}
-}
-
-BB_INLINE void put_vec(void *p, bb_vec v, enum bb_access access, size_t part)
-{
-	if (access == BB_PART)
-		bb_vec_store_part(p, v, part);
-	else if (access == BB_STREAM)
-		bb_vec_stream(p, v);
-	else
-		*(bb_vec_at *)p = v;
-}
-
-BB_INLINE void put_half(void *p, bb_half v, enum bb_access access, size_t part)
-{
-	if (access == BB_PART)
-		bb_half_store_part(p, v, part);
-	else if (access == BB_STREAM)
-		bb_half_stream(p, v);
-	else
-		*(bb_half_at *)p = v;
-}
-
-BB_INLINE void put_quarter(void *p, bb_quarter v, enum bb_access access, size_t part)
-{
-	if (access == BB_PART)
-		bb_quarter_store_part(p, v, part);
-	else if (access == BB_STREAM)
-		bb_quarter_stream(p, v);
-	else
-		*(bb_quarter_at *)p = v;
 }
 
 /* A result, rounded once for all destinations. */

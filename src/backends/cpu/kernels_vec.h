@@ -52,37 +52,20 @@ typedef bb_quarter bb_quarter_at __attribute__((aligned(1), may_alias));
 
 #if BB_VEC == 64
 
-#define BB_MASK(type, bytes) ((type)(((uint64_t)1 << (bytes)) - 1))
+/* PREFIX: of the instructions' names; VECTOR and MASK: their types. */
+#define BB_PARTS(type, prefix, vector, mask)                                                       \
+	BB_INLINE type type##_part(const void *p, size_t bytes)                                    \
+	{                                                                                          \
+		return (type)prefix##_maskz_loadu_epi8((mask)(((uint64_t)1 << bytes) - 1), p);     \
+	}                                                                                          \
+	BB_INLINE void type##_store_part(void *p, type v, size_t bytes)                            \
+	{                                                                                          \
+		prefix##_mask_storeu_epi8(p, (mask)(((uint64_t)1 << bytes) - 1), (vector)v);       \
+	}
 
-BB_INLINE bb_vec bb_vec_part(const void *p, size_t bytes)
-{
-	return (bb_vec)_mm512_maskz_loadu_epi8(BB_MASK(__mmask64, bytes), p);
-}
-
-BB_INLINE bb_half bb_half_part(const void *p, size_t bytes)
-{
-	return (bb_half)_mm256_maskz_loadu_epi8(BB_MASK(__mmask32, bytes), p);
-}
-
-BB_INLINE bb_quarter bb_quarter_part(const void *p, size_t bytes)
-{
-	return (bb_quarter)_mm_maskz_loadu_epi8(BB_MASK(__mmask16, bytes), p);
-}
-
-BB_INLINE void bb_vec_store_part(void *p, bb_vec v, size_t bytes)
-{
-	_mm512_mask_storeu_epi8(p, BB_MASK(__mmask64, bytes), (__m512i)v);
-}
-
-BB_INLINE void bb_half_store_part(void *p, bb_half v, size_t bytes)
-{
-	_mm256_mask_storeu_epi8(p, BB_MASK(__mmask32, bytes), (__m256i)v);
-}
-
-BB_INLINE void bb_quarter_store_part(void *p, bb_quarter v, size_t bytes)
-{
-	_mm_mask_storeu_epi8(p, BB_MASK(__mmask16, bytes), (__m128i)v);
-}
+BB_PARTS(bb_vec, _mm512, __m512i, __mmask64)
+BB_PARTS(bb_half, _mm256, __m256i, __mmask32)
+BB_PARTS(bb_quarter, _mm, __m128i, __mmask16)
 
 #else
 
