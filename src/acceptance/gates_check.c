@@ -271,7 +271,7 @@ out:
 static bb_status metric_check(const struct bb_profile_spot *at, struct bb_gate *g)
 {
 	const char *names[16] = {NULL};
-	char hint[64];
+	char hint[BB_SUGGESTION];
 
 	for (int i = 0; bb_metrics[i].name; i++) {
 		names[i] = bb_metrics[i].name;
@@ -282,11 +282,8 @@ static bb_status metric_check(const struct bb_profile_spot *at, struct bb_gate *
 		return BB_OK;
 	if (!g->metric)
 		return bb_profile_refuse(at, "needs a metric, such as busbw, or a shape");
-	return bb_profile_refuse(
-		at,
-		"metric: %s is not busbw, peak, algbw, time, p99, skew, bandwidth, latency "
-		"or step%s",
-		g->metric, bb_suggest(hint, g->metric, names));
+	return bb_profile_refuse(at, "metric: \"%s\" is not a metric%s", g->metric,
+				 bb_suggest(hint, g->metric, names));
 }
 
 static bb_status value_check(const struct bb_profile_spot *at, struct bb_gate *g)

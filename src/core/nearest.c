@@ -1,6 +1,7 @@
 #include "core/option.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LONGEST 48
@@ -56,4 +57,24 @@ const char *bb_nearest(const char *word, const char *const *words)
 		}
 	}
 	return nearest;
+}
+
+const char *bb_suggest(char text[BB_SUGGESTION], const char *word, const char *const *words)
+{
+	const char *near = bb_nearest(word, words);
+	size_t used = 0;
+
+	text[0] = '\0';
+	if (near) {
+		snprintf(text, BB_SUGGESTION, "; did you mean \"%s\"?", near);
+		return text;
+	}
+	for (const char *const *w = words; *w && used < BB_SUGGESTION; w++) {
+		const char *joint = w == words ? "; expected " : w[1] ? ", " : " or ";
+
+		used += (size_t)snprintf(text + used, BB_SUGGESTION - used, "%s%s", joint, *w);
+	}
+	if (used >= BB_SUGGESTION)
+		text[0] = '\0';
+	return text;
 }

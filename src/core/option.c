@@ -2,6 +2,7 @@
 #include "core/option_text.h"
 #include "core/units.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -193,6 +194,8 @@ static bool read_link_rest(const char *rest, bool port, struct bb_option_link *l
 	snprintf(latency, sizeof(latency), "%.*s", (int)length, rest);
 	if (!bb_parse_duration(latency, &ns))
 		return false;
+	if (ns > 0 && !isalpha((unsigned char)latency[length - 1]))
+		return fail(EINVAL); /* seconds, which nobody means */
 	link->latency = (double)ns * 1e-9;
 	return ns <= MOST_LATENCY_NS ? true : fail(ERANGE);
 }

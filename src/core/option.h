@@ -81,7 +81,7 @@ struct bb_option_link {
 	     ", such as 100T or 1.5PFLOPS")                                                        \
 	/* The rate of a link and its latency; with row->port ",port" may follow. */               \
 	KIND(LINK, struct bb_option_link, "RATE[,LATENCY]", "a link",                              \
-	     "a rate from 1KB/s to 1000TB/s with its unit and perhaps a latency up to 1m",         \
+	     "a rate from 1KB/s to 1000TB/s and perhaps a latency up to 1m, with units",           \
 	     ", such as 10GB/s or 100Gb/s,2us")                                                    \
 	/* A rank, or -1: all. */                                                                  \
 	KIND(RANK, int, "RANK|all", "a rank", "a rank from 0, or all", "")                         \
@@ -203,5 +203,10 @@ void bb_options_json(const struct bb_option_table *tables, struct bb_json *json)
 
 /* The word of WORDS (ends with NULL) nearest to WORD by edit distance, or NULL if none is near. */
 const char *bb_nearest(const char *word, const char *const *words);
+
+/* TEXT = "; did you mean "X"?" for the one of WORDS nearest to WORD, else "; expected X, Y or
+   Z", or "" if that is too long. Returns TEXT. */
+#define BB_SUGGESTION 160
+const char *bb_suggest(char text[BB_SUGGESTION], const char *word, const char *const *words);
 
 #endif

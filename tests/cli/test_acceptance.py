@@ -325,7 +325,7 @@ def planned_wrongly():
     acceptance("run", path, "--fault", "lost_rail:0:2").exits(2).says("--cluster")
     # A fault is refused before anything runs; one that only some programs support, by the first that does not.
     played = ("run", path, "--cluster", "hgx-h100:2", "--fault")
-    acceptance(*played, "foo", "--dry-run").exits(2).says('--fault: "foo"', "or late:RANK:TIME (late:2:5ms)\n")
+    acceptance(*played, "foo", "--dry-run").exits(2).says('"foo" is not a fault here', "or late:RANK:TIME (late:2:5ms)\n")
     for fault in "lost_rail:9:2", "lost_rail:0:99":
         acceptance(*played, fault, "--dry-run").exits(2).says("has nodes 0 to 1 with rails 0 to 7")
     with Folder() as f:

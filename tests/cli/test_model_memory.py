@@ -338,7 +338,7 @@ def quantisation():
 def bad_input():
     for line, says in [
         ("", "give --model llama2-7b, or --params 7.5B"),
-        ("trian --params 1B", "trian: not a subject; did you mean train?"),
+        ("trian --params 1B", 'trian: not a subject; did you mean "train"?'),
         ("train --params 1B --model gpt2", "only one of them"),
         ("--params 7.5G", "expected a count"),
         ("--params 0", "--params 0: out of range"),

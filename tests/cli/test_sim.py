@@ -197,7 +197,7 @@ def refused():
     run("all_reduce --backend host -g 2 --noise 5%").exits(5).says("--noise", "host", "--backend sim")
     run("all_reduce --backend null -g 2 --noise 5%").exits(5).says("--noise", "null")
     run(f"all_reduce {SIM} --noise 5").exits(2).says("--noise", "5")
-    run(f"all_reduce {SIM} -g 2 --fault corrupt:0").exits(5).says("--fault corrupt:0", "no data")
+    run(f"all_reduce {SIM} -g 2 --fault corrupt:0").exits(5).says("--fault corrupt:0", "have no data")
     run(f"all_reduce {SIM} -g 2 -C 1").exits(5).says("-C 1", "CPU time")
     run(f"all_reduce {SIM} -t 1024 -g 1025").exits(2).says("-t 1024 times -g 1025", "1048576")
     run(f"mem_bandwidth {SIM} -g 2").exits(5).says("links, not memory")
@@ -318,7 +318,7 @@ def faults():
     out = passes("moe_alltoall --backend sim --cluster hgx-h100:2 --fault slow_node:1:2 --skew 0").out
     expect("# All programs with --fault: " in out, "what a program loses is not told")
     run(f"{line} lost_rail:4:0").exits(2).says("nodes 0 to 3", "rails 0 to 7")
-    run(f"all_reduce {SIM} -g 2 --fault lost_rail:0:0").exits(2).says("is not understood")
+    run(f"all_reduce {SIM} -g 2 --fault lost_rail:0:0").exits(2).says("is not a fault here")
     run("all_reduce --backend sim --cluster pcie-4090:2 --fault lost_rail:0:0").exits(2).says("but one rail")
 
 

@@ -433,8 +433,8 @@ static void test_bad_lists(void **state)
 		 ": not a rate; expected FLOPs per second with a unit, such as 100T "
 		 "or 1.5PFLOPS"},
 		{"--link", "1GB/s,2m",
-		 ": out of range; expected a rate from 1KB/s to 1000TB/s with "
-		 "its unit and perhaps a latency up to 1m, such as 10GB/s "
+		 ": out of range; expected a rate from 1KB/s to 1000TB/s and "
+		 "perhaps a latency up to 1m, with units, such as 10GB/s "
 		 "or 100Gb/s,2us or 100Gb/s,2us,port"},
 		{"--root", "-2", ": not a rank; expected a rank from 0, or all"},
 		{"--first", "x",
@@ -503,15 +503,33 @@ static void test_nearest(void **state)
 		bb_nearest("rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrring", words));
 }
 
+static void test_suggest(void **state)
+{
+	static const char *const words[] = {"ring", "tree", "sum", NULL}, *const one[] = {"ring",
+											  NULL};
+	static const char *const none[] = {NULL};
+	const char *many[64] = {NULL};
+	char text[BB_SUGGESTION];
+
+	assert_string_equal(bb_suggest(text, "rign", words), "; did you mean \"ring\"?");
+	assert_string_equal(bb_suggest(text, "butterfly", words), "; expected ring, tree or sum");
+	assert_string_equal(bb_suggest(text, "butterfly", one), "; expected ring");
+	assert_string_equal(bb_suggest(text, "butterfly", none), "");
+	for (int i = 0; i < 63; i++)
+		many[i] = "ring";
+	assert_string_equal(bb_suggest(text, "butterfly", many), "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),   cmocka_unit_test(test_values),
-		cmocka_unit_test(test_errors),     cmocka_unit_test(test_wrong_default),
-		cmocka_unit_test(test_tables),     cmocka_unit_test(test_help),
-		cmocka_unit_test(test_help_order), cmocka_unit_test(test_markdown),
-		cmocka_unit_test(test_nearest),    cmocka_unit_test(test_lists),
-		cmocka_unit_test(test_bad_lists),  cmocka_unit_test(test_refused_help),
+		cmocka_unit_test(test_defaults),     cmocka_unit_test(test_values),
+		cmocka_unit_test(test_errors),       cmocka_unit_test(test_wrong_default),
+		cmocka_unit_test(test_tables),       cmocka_unit_test(test_help),
+		cmocka_unit_test(test_help_order),   cmocka_unit_test(test_markdown),
+		cmocka_unit_test(test_nearest),      cmocka_unit_test(test_suggest),
+		cmocka_unit_test(test_lists),        cmocka_unit_test(test_bad_lists),
+		cmocka_unit_test(test_refused_help),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

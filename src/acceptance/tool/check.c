@@ -15,7 +15,7 @@
 static bb_status check_collective(const char *name, struct bb_error *error)
 {
 	const char *names[32] = {NULL};
-	char hint[64];
+	char hint[BB_SUGGESTION];
 
 	if (!name || bb_collective_find(name))
 		return BB_OK;

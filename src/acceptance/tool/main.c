@@ -49,7 +49,7 @@ static bb_status find_subject(const char *word, const struct subject **subject,
 			      struct bb_error *error)
 {
 	const char *words[sizeof(subjects) / sizeof(subjects[0])] = {NULL};
-	char hint[64];
+	char hint[BB_SUGGESTION];
 
 	for (int i = 0; subjects[i].word; i++) {
 		words[i] = subjects[i].word;
@@ -59,7 +59,7 @@ static bb_status find_subject(const char *word, const struct subject **subject,
 		}
 	}
 	return bb_fail(error, BB_EUSAGE, "%s: not a subject%s", word,
-		       *bb_suggest(hint, word, words) ? hint : "; see --help");
+		       bb_suggest(hint, word, words));
 }
 
 /* True if WORD is an option of S, perhaps abbreviated, whose value is the next word. */

@@ -56,7 +56,7 @@ static bool known_algorithm(const struct bb_backend *backend, const char *word)
 
 static const char *nearest_algorithm(const struct bb_backend *backend,
 				     const struct bb_collective *collective, const char *word,
-				     char hint[64])
+				     char hint[BB_SUGGESTION])
 {
 	const char *names[64] = {"auto", "all"};
 	const struct bb_native *native;
@@ -97,7 +97,7 @@ static bb_status unknown_algorithm(const struct bb_options *o,
 	const struct bb_virtual *virtual = o->backend->virtual;
 	const bool of_gpus = virtual && has_own(virtual->over_gpus, word);
 	const char *owner;
-	char hint[64];
+	char hint[BB_SUGGESTION];
 
 	if (of_gpus || (virtual && has_own(virtual->over_cpus, word)))
 		return bb_fail(error, BB_EUSAGE,
@@ -152,7 +152,7 @@ static bb_status add_protocols(struct bb_collective_options *a, const char *algo
 			       const char *list, struct bb_error *error)
 {
 	static const char *const names[] = {"LL", "LL128", "Simple", NULL};
-	char word[BB_WORD], hint[64];
+	char word[BB_WORD], hint[BB_SUGGESTION];
 	size_t used = strlen(a->algorithms_text);
 
 	do {
@@ -162,8 +162,7 @@ static bb_status add_protocols(struct bb_collective_options *a, const char *algo
 		while (*name && strcasecmp(*name, word) != 0)
 			name++;
 		if (!whole || !*name)
-			return bb_fail(error, BB_EUSAGE,
-				       "--proto: \"%s\" is not a protocol%s (LL, LL128, Simple)",
+			return bb_fail(error, BB_EUSAGE, "--proto: \"%s\" is not a protocol%s",
 				       word, bb_suggest(hint, word, names));
 		used += (size_t)snprintf(a->algorithms_text + used, BB_ALGORITHMS_TEXT - used,
 					 "%s%s:%s", used ? "," : "", algorithm, *name);

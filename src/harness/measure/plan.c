@@ -182,7 +182,7 @@ static void add_algorithm(struct bb_plan *plan, const char *given, const char *w
 static bb_status no_native(const struct bb_plan *plan, const char *name, struct bb_error *error)
 {
 	const char **names = calloc((size_t)most_choices(plan), sizeof(*names));
-	char hint[64];
+	char hint[BB_SUGGESTION];
 	int n = 0;
 
 	if (!names)

@@ -52,7 +52,7 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 static bb_status unknown_backend(const struct bb_options *o, struct bb_error *error)
 {
 	const char *names[16] = {"auto"};
-	char hint[64];
+	char hint[BB_SUGGESTION];
 	size_t n = 1;
 
 	for (int i = 0; bb_backends[i] && n < 15; i++)
@@ -264,13 +264,13 @@ static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_
 	if (!o->cluster_text)
 		return BB_OK;
 	if (!o->backend->virtual)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--cluster %s: the %s backend measures what is there; give "
-			       "--backend sim",
-			       o->cluster_text, o->backend->name);
+		return bb_fail(
+			error, BB_EUNSUPPORTED,
+			"--cluster %s needs --backend sim; the %s backend measures this machine",
+			o->cluster_text, o->backend->name);
 	if (o->link.text)
 		return bb_fail(error, BB_EUSAGE,
-			       "--link %s and --cluster %s both say what links do; give one",
+			       "--link %s and --cluster %s both describe the links; give one",
 			       o->link.text, o->cluster_text);
 	BB_TRY(st, bb_cluster_open(o->cluster_text, bb_plugin_parse_topology, &o->cluster, error),
 	       out);
@@ -294,15 +294,14 @@ static bb_status resolve_calibration(struct bb_options *o, struct bb_error *erro
 	if (!o->calibrate_text)
 		return BB_OK;
 	if (!o->backend->virtual)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--calibrate %s: the %s backend measures what is there; give "
-			       "--backend sim",
-			       o->calibrate_text, o->backend->name);
-	if (o->link.text)
 		return bb_fail(
-			error, BB_EUSAGE,
-			"--calibrate %s and --link %s both say what times come from; give one",
-			o->calibrate_text, o->link.text);
+			error, BB_EUNSUPPORTED,
+			"--calibrate %s needs --backend sim; the %s backend measures this machine",
+			o->calibrate_text, o->backend->name);
+	if (o->link.text)
+		return bb_fail(error, BB_EUSAGE,
+			       "--calibrate %s and --link %s both describe the links; give one",
+			       o->calibrate_text, o->link.text);
 	if (o->cluster && o->cluster->inside == BB_INSIDE_NOTHING)
 		return bb_fail(error, BB_EUSAGE,
 			       "--calibrate %s: --cluster %s has no GPUs; records of schedules are "

@@ -17,17 +17,6 @@
 
 /* ---- words -------------------------------------------------------------------------------- */
 
-const char *bb_suggest(char text[64], const char *word, const char *const *names)
-{
-	const char *near = bb_nearest(word, names);
-
-	if (near)
-		snprintf(text, 64, "; did you mean \"%s\"?", near);
-	else
-		text[0] = '\0';
-	return text;
-}
-
 bool bb_next_word(const char **list, char word[BB_WORD])
 {
 	size_t length = strcspn(*list, ",");
@@ -83,8 +72,9 @@ static bb_status check_sizes(const struct bb_options *o, struct bb_error *error)
 	bb_format_size(low, o->min_bytes);
 	bb_format_size(high, o->max_bytes);
 	if (o->min_bytes > o->max_bytes)
-		return bb_fail(error, BB_EUSAGE, "-b %s is above -e %s%s; give sizes that ascend",
-			       low, high, o->max_bytes_given ? "" : " (the default)");
+		return bb_fail(error, BB_EUSAGE, "-b %s%s is above -e %s%s; give sizes that ascend",
+			       low, o->min_bytes_given ? "" : " (the default)", high,
+			       o->max_bytes_given ? "" : " (the default)");
 	if (o->step_factor == 1 && !o->step_bytes_given && o->min_bytes < o->max_bytes)
 		return bb_fail(error, BB_EUSAGE,
 			       "-f 1 never gets from -b %s to -e %s; give a factor of at least 2, "
@@ -161,22 +151,22 @@ static bb_status check_virtual(const struct bb_options *o, struct bb_error *erro
 	if (!o->backend->virtual) {
 		if (o->noise != 0)
 			return bb_fail(error, BB_EUNSUPPORTED,
-				       "--noise: the %s backend measures what is there; only "
-				       "--backend sim makes some",
+				       "--noise needs --backend sim; the %s backend measures, with "
+				       "the noise of this machine",
 				       name);
 		return BB_OK;
 	}
 	if (!o->link.text && !o->cluster_text && !o->calibrate_text)
 		return bb_fail(error, BB_EUSAGE,
-			       "the %s backend computes times from what links do; give --link "
-			       "RATE,LATENCY, as in --link 25GB/s,5us, or --cluster "
-			       "NAME:NODES, as in --cluster hgx-h100:16, or --calibrate FILE",
+			       "the %s backend needs links to simulate; give --link RATE,LATENCY, "
+			       "as in --link 25GB/s,5us, or --cluster NAME:NODES, as in --cluster "
+			       "hgx-h100:16, or --calibrate FILE",
 			       name);
 	if (o->fault.kind == BB_FAULT_CORRUPT || o->fault.kind == BB_FAULT_DIE ||
 	    o->fault.kind == BB_FAULT_SWAP)
 		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--fault %s: the ranks of the %s backend have no data and no life "
-			       "to lose; leave it out, or give --backend host",
+			       "--fault %s: ranks of the %s backend have no data and do not die; "
+			       "leave it out, or give --backend host",
 			       o->fault_text, name);
 	return BB_OK;
 }

@@ -11,9 +11,6 @@
 BB_MUST bb_status bb_options_check(const struct bb_options *options,
 				   const struct bb_launch_hint *launch, struct bb_error *error);
 
-/* TEXT = "; did you mean "X"?" for the one of NAMES nearest to WORD, or "". Returns TEXT. */
-const char *bb_suggest(char text[64], const char *word, const char *const *names);
-
 /* Copy the word at *LIST and move *LIST to the comma or end behind it. False: empty or too long. */
 #define BB_WORD 64 /* longest name in a list, with its end */
 bool bb_next_word(const char **list, char word[BB_WORD]);

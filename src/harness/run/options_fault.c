@@ -52,26 +52,52 @@ void bb_options_fault_help(unsigned known, struct bb_strbuf *out)
 	add_kinds(out, OF_CLUSTERS & ~known);
 }
 
-static bb_status unknown_fault(const struct bb_options *o, unsigned known, struct bb_error *error)
+/* What the field FIELD of a fault must be. */
+static const char *field_is(char field)
 {
-	const char *forms[BB_NFAULTS];
+	switch (field) {
+	case 'R':
+		return "a rank or node";
+	case 'P':
+		return "another rank";
+	case 'T':
+		return "a rail";
+	case 'F':
+		return "a factor above 1 and at most 1000000";
+	case 'S':
+		return "a share above 0 and at most 1";
+	default:
+		return "a time";
+	}
+}
+
+static bb_status unknown_fault(const struct bb_options *o, unsigned known, const char *name,
+			       struct bb_error *error)
+{
+	const char *forms[BB_NFAULTS], *names[BB_NFAULTS], *near;
 	int n = 0, k;
 	char list[640] = "";
 
-	for (k = BB_FAULT_NONE + 1; k < BB_NFAULTS; k++)
-		if (known >> k & 1)
-			forms[n++] = faults[k].form;
+	for (k = BB_FAULT_NONE + 1; k < BB_NFAULTS; k++) {
+		if (!(known >> k & 1))
+			continue;
+		names[n] = faults[k].name;
+		forms[n++] = faults[k].form;
+	}
+	names[n] = NULL;
 	if (n == 0)
 		return bb_fail(error, BB_EUSAGE, "--fault %s: %s supports no faults; leave it out",
 			       o->fault_text, o->program);
+	near = bb_nearest(name, names);
 	for (k = 0; k < n; k++)
-		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
-			 k == 0       ? ""
-			 : k == n - 1 ? " or "
-				      : ", ",
-			 forms[k]);
-	return bb_fail(error, BB_EUSAGE, "--fault: \"%s\" is not understood; give %s",
-		       o->fault_text, list);
+		if (!near || names[k] == near)
+			snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
+				 !*list       ? ""
+				 : k == n - 1 ? " or "
+					      : ", ",
+				 forms[k]);
+	return bb_fail(error, BB_EUSAGE, "--fault %s: \"%s\" is not a fault here; %s %s%s",
+		       o->fault_text, name, near ? "did you mean" : "give", list, near ? "?" : "");
 }
 
 /* Reads WORD as a number above LOW, at most HIGH. */
@@ -132,11 +158,31 @@ static void configure(struct bb_options *o)
 	}
 }
 
+/* Reads what follows the name, REST, as the fields of o->fault; NULL: nothing follows. */
+static bb_status fields_read(struct bb_options *o, char *rest, struct bb_error *error)
+{
+	const char *form = faults[o->fault.kind].form, *word;
+
+	for (const char *field = faults[o->fault.kind].fields; *field; field++) {
+		word = strsep(&rest, ":");
+		if (!word)
+			return bb_fail(error, BB_EUSAGE, "--fault %s: incomplete; give %s",
+				       o->fault_text, form);
+		if (!fault_read(&o->fault, *field, word))
+			return bb_fail(error, BB_EUSAGE, "--fault %s: \"%s\" is not %s; give %s",
+				       o->fault_text, word, field_is(*field), form);
+	}
+	if (rest)
+		return bb_fail(error, BB_EUSAGE, "--fault %s: \"%s\" is too much; give %s",
+			       o->fault_text, rest, form);
+	return BB_OK;
+}
+
 bb_status bb_options_fault(struct bb_options *o, unsigned known, struct bb_error *error)
 {
-	char copy[64], *rest, *word;
+	char copy[64], *rest = copy, *name;
 	int kind = BB_FAULT_NONE + 1;
-	bool good;
+	bb_status st;
 
 	if (!o->fault_text)
 		return BB_OK;
@@ -145,17 +191,14 @@ bb_status bb_options_fault(struct bb_options *o, unsigned known, struct bb_error
 	if (o->cluster_text)
 		known |= OF_CLUSTERS;
 	snprintf(copy, sizeof(copy), "%s", o->fault_text);
-	rest = copy;
-	word = strsep(&rest, ":");
-	while (kind < BB_NFAULTS && (!(known >> kind & 1) || strcmp(word, faults[kind].name) != 0))
+	name = strsep(&rest, ":");
+	while (kind < BB_NFAULTS && (!(known >> kind & 1) || strcmp(name, faults[kind].name) != 0))
 		kind++;
-	good = kind < BB_NFAULTS && strlen(o->fault_text) < sizeof(copy);
-	o->fault = (struct bb_fault){.kind = good ? (enum bb_fault_kind)kind : BB_FAULT_NONE,
-				     .to = -1};
-	for (const char *field = good ? faults[kind].fields : ""; *field && good; field++)
-		good = rest && fault_read(&o->fault, *field, strsep(&rest, ":"));
-	if (!good || rest)
-		return unknown_fault(o, known, error);
+	if (kind == BB_NFAULTS || strlen(o->fault_text) >= sizeof(copy))
+		return unknown_fault(o, known, name, error);
+	o->fault = (struct bb_fault){.kind = (enum bb_fault_kind)kind, .to = -1};
+	BB_TRY(st, fields_read(o, rest, error), out);
 	configure(o);
-	return BB_OK;
+out:
+	return st;
 }

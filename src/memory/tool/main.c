@@ -144,7 +144,8 @@ static bb_status check_arguments(const struct subject *subject, char **argv, str
 static bb_status find_subject(int *argc, char ***argv, const struct subject **subject,
 			      struct bb_error *error)
 {
-	const char *names[sizeof(subjects) / sizeof(subjects[0])] = {NULL}, *near;
+	const char *names[sizeof(subjects) / sizeof(subjects[0])] = {NULL};
+	char hint[BB_SUGGESTION];
 
 	if (*argc < 2 || (*argv)[1][0] == '-') {
 		*subject = guess_subject(*argv + 1);
@@ -159,10 +160,8 @@ static bb_status find_subject(int *argc, char ***argv, const struct subject **su
 			return check_arguments(*subject, *argv + 1, error);
 		}
 	}
-	near = bb_nearest((*argv)[1], names);
-	return bb_fail(error, BB_EUSAGE, "%s: not a subject%s%s%s", (*argv)[1],
-		       near ? "; did you mean " : "; see --help", near ? near : "",
-		       near ? "?" : "");
+	return bb_fail(error, BB_EUSAGE, "%s: not a subject%s", (*argv)[1],
+		       bb_suggest(hint, (*argv)[1], names));
 }
 
 static void add_subjects(struct bb_strbuf *out)
