@@ -221,7 +221,7 @@ static double ring_reach(const struct view *v, const struct bb_collective *colle
 	if (v->tuned)
 		return v->rings.count * v->rings.between;
 	if (is_gather(collective) && v->m->nodes > 1)
-		bus = fmin(bus, v->c->ring_gather_channel * v->channels);
+		bus = fmin(bus, v->c->ring_gather_channel * v->rings.count);
 	return v->m->wide ? fmin(bus, v->c->ring_wide_part * v->link) : bus;
 }
 
