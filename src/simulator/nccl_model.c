@@ -436,11 +436,12 @@ static double nvlstree_tuned(const struct view *v)
 static double nvlstree_time(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
+	const double heads = fmin(v->gpus, v->m->rails); /* GPUs with a NIC of their own */
 	double rate;
 
 	if (v->tuned)
 		return nvlstree_tuned(v);
-	rate = fmin(nvls_rate(v, c->nvlstree_rate) / (1 + 1 / v->gpus),
+	rate = fmin(nvls_rate(v, c->nvlstree_rate) / (1 + 1 / heads),
 		    through_net(v, 2 * tree_crossings(v), v->m->taper.tree));
 	return c->nvls_base +
 	       2 * v->levels * (between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) + tree_net_more(v)) +

@@ -230,6 +230,26 @@ static void test_nvls_of_slow_links(void **state)
 			   2, 1e-3);
 }
 
+/* A GPU moves all data and its part of them; with four NICs on a node four GPUs have a part. */
+static void test_nvlstree_heads(void **state)
+{
+	const struct bb_nccl_constants c = constants(90);
+	struct bb_nccl_machine m = machine(90, 4, 32);
+	const double size = 0x1p40;
+	double eight;
+
+	m.net_rate = INFINITY;
+	eight = bb_nccl_time(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce, BB_NCCL_NVLSTREE,
+			     BB_NCCL_SIMPLE, size);
+	m.rails = 4;
+	assert_float_equal(bb_nccl_time(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce,
+					BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE, size) /
+				   eight,
+			   1.25 / 1.125, 1e-3);
+	m.rails = 1;
+	assert_non_null(bb_nccl_unfit(&c, &m, BB_NCCL_NVLSTREE));
+}
+
 static enum bb_nccl_algorithm chosen(const char *versions, int sm, int nodes, int ranks,
 				     double bytes)
 {
@@ -497,15 +517,15 @@ static void test_settings(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_channels),
-		cmocka_unit_test(test_interval),     cmocka_unit_test(test_by_generation),
-		cmocka_unit_test(test_nvls_bound),   cmocka_unit_test(test_nvls_of_slow_links),
-		cmocka_unit_test(test_choices_seen), cmocka_unit_test(test_newer),
-		cmocka_unit_test(test_forced),       cmocka_unit_test(test_sense),
-		cmocka_unit_test(test_messages),     cmocka_unit_test(test_issue),
-		cmocka_unit_test(test_tree_edges),   cmocka_unit_test(test_tapers),
-		cmocka_unit_test(test_rails_change), cmocka_unit_test(test_unknown_gpu),
-		cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_by_hand),        cmocka_unit_test(test_channels),
+		cmocka_unit_test(test_interval),       cmocka_unit_test(test_by_generation),
+		cmocka_unit_test(test_nvls_bound),     cmocka_unit_test(test_nvls_of_slow_links),
+		cmocka_unit_test(test_nvlstree_heads), cmocka_unit_test(test_choices_seen),
+		cmocka_unit_test(test_newer),          cmocka_unit_test(test_forced),
+		cmocka_unit_test(test_sense),          cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_issue),          cmocka_unit_test(test_tree_edges),
+		cmocka_unit_test(test_tapers),         cmocka_unit_test(test_rails_change),
+		cmocka_unit_test(test_unknown_gpu),    cmocka_unit_test(test_settings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
