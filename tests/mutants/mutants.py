@@ -90,6 +90,8 @@ MUTANTS = [
            "beyond > 0 ? beyond : 0", "beyond > 0 ? 1 : 0", "unit/test_evaluators"),
     Mutant("simulator: NCCL's ring sends each byte once", "src/simulator/nccl_model.c",
            "v->bytes * ring_steps(collective, v->m->ranks) / n", "v->bytes", "unit/test_nccl_model"),
+    Mutant("simulator: NCCL's heads have no part of their own", "src/simulator/nccl_search.c",
+           "(heads + 1) * rates[i]", "heads * rates[i]", "unit/test_nccl_tuned"),
     # Training.
     Mutant("ZeRO: gradients divided from stage 3", "src/models/memory/states.c",
            "each.gradients * (stage >= 2 ? part : elements)", "each.gradients * (stage >= 3 ? part : elements)",
