@@ -60,7 +60,7 @@ struct bb_flows *bb_flows_open(const struct bb_link_model *model, size_t count,
 	for (int i = 0; complete && i < MOST; i++) {
 		const enum bb_fabric_level level = (enum bb_fabric_level)(i % BB_LEVELS);
 
-		if (!bb_fabric_shares(model->fabric, level))
+		if (level == BB_LEVEL_MEMORY || !bb_fabric_shares(model->fabric, level))
 			continue;
 		f->links[i / BB_LEVELS][level] = open_links(model->fabric, level);
 		complete = f->links[i / BB_LEVELS][level];

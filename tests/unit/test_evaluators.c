@@ -421,6 +421,7 @@ static void test_programs_share(void **state)
 	const struct bb_fabric two = fabric_of(2, one_for_two, 1);
 	const struct bb_fabric tapered = fabric_of(4, own_rails, 2);
 	const double mega = 4e6 * RAIL; /* of 1000000 floats */
+	struct bb_fabric slow = cpus(2, false);
 	struct script s;
 
 	/* The shorter one has half of the rail as long as it goes, the longer one the rest. */
@@ -443,6 +444,12 @@ static void test_programs_share(void **state)
 	script_recv(&s, 6, 0, 1, 0, 1000000);
 	pass(&s, 1, 5, 0, 4000000);
 	near(run(&two, &s), OVERHEAD + (4 * mega + OVERHEAD) + 2 * mega - OVERHEAD + NET);
+
+	/* Memory is that of collectives alone. */
+	slow.memory_second_per_byte = 10 * RAIL;
+	script_open(&s, 8);
+	pass(&s, 0, 4, 0, 1000000);
+	near(run(&slow, &s), OVERHEAD + mega + NET + 4e-6);
 
 	/* A rail comes in by one way, too. */
 	script_open(&s, 8);
