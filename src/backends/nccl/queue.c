@@ -102,11 +102,13 @@ static bb_status queue_keep(struct bb_queue *queue, bb_status status)
 	return queue ? queue->status : status;
 }
 
+/* The first error of QUEUE, after CALL; CALL is not made if an error precedes it. */
+#define IN_QUEUE(queue, call)                                                                      \
+	((queue) && (queue)->status != BB_OK ? (queue)->status : queue_keep(queue, call))
+
 bb_status bb_nccl_finish(struct bb_rank *rank, struct bb_queue *queue)
 {
-	if (queue && queue->status != BB_OK)
-		return queue->status;
-	return queue_keep(queue, bb_nccl_wait(rank, bb_nccl_stream(rank, queue)));
+	return IN_QUEUE(queue, bb_nccl_wait(rank, bb_nccl_stream(rank, queue)));
 }
 
 /* ---- queues -------------------------------------------------------------------------- */
@@ -140,20 +142,16 @@ void bb_nccl_queue_close(struct bb_queue *queue)
 bb_status bb_nccl_compute(struct bb_rank *rank, struct bb_queue *queue,
 			  void (*function)(void *argument), void *argument)
 {
-	if (queue && queue->status != BB_OK)
-		return queue->status;
-	return queue_keep(queue, BB_CUDA(rank, cudaLaunchHostFunc(bb_nccl_stream(rank, queue),
-								  function, argument)));
+	return IN_QUEUE(queue, BB_CUDA(rank, cudaLaunchHostFunc(bb_nccl_stream(rank, queue),
+								function, argument)));
 }
 
 bb_status bb_nccl_spin(struct bb_rank *rank, struct bb_queue *queue, double seconds)
 {
 	const struct bb_gpu_lane lane = bb_nccl_lane(rank, bb_nccl_stream(rank, queue));
 
-	if (queue && queue->status != BB_OK)
-		return queue->status;
-	return queue_keep(queue, BB_CUDA(rank, bb_gpu_spin(lane, (uint64_t)(1e9 * seconds),
-							   (const unsigned *)rank->halt)));
+	return IN_QUEUE(queue, BB_CUDA(rank, bb_gpu_spin(lane, (uint64_t)(1e9 * seconds),
+							 (const unsigned *)rank->halt)));
 }
 
 bb_status bb_nccl_gemm(struct bb_rank *rank, struct bb_queue *queue, double flops,
@@ -161,9 +159,7 @@ bb_status bb_nccl_gemm(struct bb_rank *rank, struct bb_queue *queue, double flop
 {
 	const cudaStream_t stream = bb_nccl_stream(rank, queue);
 
-	if (queue && queue->status != BB_OK)
-		return queue->status;
-	return queue_keep(queue, bb_nccl_multiply(rank, stream, flops, error));
+	return IN_QUEUE(queue, bb_nccl_multiply(rank, stream, flops, error));
 }
 
 /* ---- collectives ------------------------------------------------------------------- */
@@ -231,49 +227,37 @@ out:
 bb_status bb_nccl_collective(struct bb_group *group, struct bb_queue *queue,
 			     const struct bb_call *call)
 {
-	if (queue && queue->status != BB_OK)
-		return queue->status;
-	return queue_keep(queue, collective_issue(group, queue, call));
+	return IN_QUEUE(queue, collective_issue(group, queue, call));
 }
 
 /* ---- messages ------------------------------------------------------------------------ */
 
-/* May GROUP send or receive in QUEUE? NCCL runs the operations of a communicator in order of issue,
-   even on different streams. */
-static bb_status message_check(const struct bb_group *group, const struct bb_queue *queue)
+/* NCCL runs the operations of a communicator in order of issue, even on different streams. */
+static bb_status message_issue(struct bb_group *group, struct bb_queue *queue, bool sends, int peer,
+			       void *data, size_t bytes)
 {
 	const struct bb_rank *rank = group->rank;
+	const cudaStream_t stream = bb_nccl_stream(rank, queue);
 
-	if (queue && queue->status != BB_OK)
-		return queue->status;
 	if (!group->comm)
 		return bb_fail(rank->context->error, BB_EINTERNAL,
 			       "rank %d sends messages in a group that is not ready", rank->rank);
-	return bb_nccl_aborted(rank->context) ? BB_ETIMEOUT : BB_OK;
+	if (bb_nccl_aborted(rank->context))
+		return BB_ETIMEOUT;
+	return sends ? BB_NCCL(rank, ncclSend(data, bytes, ncclInt8, peer, group->comm, stream))
+		     : BB_NCCL(rank, ncclRecv(data, bytes, ncclInt8, peer, group->comm, stream));
 }
 
 static bb_status message_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
 			      const void *data, size_t bytes)
 {
-	const cudaStream_t stream = bb_nccl_stream(group->rank, queue);
-	bb_status status = message_check(group, queue);
-
-	if (status == BB_OK)
-		status = BB_NCCL(group->rank,
-				 ncclSend(data, bytes, ncclInt8, *peer, group->comm, stream));
-	return queue_keep(queue, status);
+	return IN_QUEUE(queue, message_issue(group, queue, true, *peer, (void *)data, bytes));
 }
 
 static bb_status message_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
 			      size_t bytes)
 {
-	const cudaStream_t stream = bb_nccl_stream(group->rank, queue);
-	bb_status status = message_check(group, queue);
-
-	if (status == BB_OK)
-		status = BB_NCCL(group->rank,
-				 ncclRecv(data, bytes, ncclInt8, peer, group->comm, stream));
-	return queue_keep(queue, status);
+	return IN_QUEUE(queue, message_issue(group, queue, false, peer, data, bytes));
 }
 
 const struct bb_messages bb_nccl_messages = {.send = message_send, .recv = message_recv};
@@ -307,18 +291,14 @@ void bb_nccl_event_close(struct bb_event *event)
 
 bb_status bb_nccl_event_record(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
 {
-	if (queue && queue->status != BB_OK)
-		return queue->status;
-	return queue_keep(
-		queue, BB_CUDA(rank, cudaEventRecord(event->event, bb_nccl_stream(rank, queue))));
+	return IN_QUEUE(queue,
+			BB_CUDA(rank, cudaEventRecord(event->event, bb_nccl_stream(rank, queue))));
 }
 
 bb_status bb_nccl_event_wait(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
 {
-	if (queue && queue->status != BB_OK)
-		return queue->status;
-	return queue_keep(queue, BB_CUDA(rank, cudaStreamWaitEvent(bb_nccl_stream(rank, queue),
-								   event->event, 0)));
+	return IN_QUEUE(queue, BB_CUDA(rank, cudaStreamWaitEvent(bb_nccl_stream(rank, queue),
+								 event->event, 0)));
 }
 
 bb_status bb_nccl_elapsed(struct bb_rank *rank, struct bb_event *from, struct bb_event *to,
