@@ -12,10 +12,12 @@
 #define CLOCK_TRIES 16
 #define SPINS 1024 /* polls between two sched_yield */
 
+#define VARIABLES 2
+static const char *const variables[VARIABLES] = {"NCCL_ALGO", "NCCL_PROTO"};
+
 /* The user's values, NULL where a variable was not set. */
 struct saved_environment {
-	char *algorithm;
-	char *protocol;
+	char *values[VARIABLES];
 	bool changed;
 };
 
@@ -269,31 +271,21 @@ static bb_status comm_destroy(struct bb_group *group)
 	return status;
 }
 
-static bb_status save_variable(char **saved, const char *name, const char *value)
-{
-	const char *const now = getenv(name);
-
-	if (now && !(*saved = strdup(now)))
-		return BB_EINTERNAL;
-	return value && setenv(name, value, 1) != 0 ? BB_EINTERNAL : BB_OK;
-}
-
 static bb_status change_environment(const struct bb_rank *rank,
 				    const struct bb_nccl_selection *selection,
 				    struct saved_environment *saved)
 {
+	const char *const values[VARIABLES] = {selection->algorithm, selection->protocol};
+
 	saved->changed = true;
-	if (save_variable(&saved->algorithm, "NCCL_ALGO", selection->algorithm) != BB_OK ||
-	    save_variable(&saved->protocol, "NCCL_PROTO", selection->protocol) != BB_OK)
-		return no_memory(rank);
+	for (int i = 0; i < VARIABLES; i++) {
+		const char *const now = getenv(variables[i]);
+
+		if ((now && !(saved->values[i] = strdup(now))) ||
+		    (values[i] && setenv(variables[i], values[i], 1) != 0))
+			return no_memory(rank);
+	}
 	return BB_OK;
-}
-
-static bb_status restore_variable(const char *name, const char *saved)
-{
-	const int result = saved ? setenv(name, saved, 1) : unsetenv(name);
-
-	return result == 0 ? BB_OK : BB_EINTERNAL;
 }
 
 /* After a failure the variables stay: other drivers may still be reading them, and no communicator
@@ -303,12 +295,14 @@ static bb_status restore_environment(const struct bb_rank *rank, struct saved_en
 {
 	bb_status status = BB_OK;
 
-	if (saved->changed && !failed &&
-	    (restore_variable("NCCL_ALGO", saved->algorithm) != BB_OK ||
-	     restore_variable("NCCL_PROTO", saved->protocol) != BB_OK))
-		status = no_memory(rank);
-	free(saved->algorithm);
-	free(saved->protocol);
+	for (int i = 0; i < VARIABLES; i++) {
+		const char *const value = saved->values[i];
+
+		if (saved->changed && !failed &&
+		    (value ? setenv(variables[i], value, 1) : unsetenv(variables[i])) != 0)
+			status = no_memory(rank);
+		free(saved->values[i]);
+	}
 	return status;
 }
 
