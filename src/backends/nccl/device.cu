@@ -116,13 +116,6 @@ template <typename F> __device__ void sum_pieces(const device_work &w, uint64_t 
 	}
 }
 
-/* The element outside all pieces that this thread handles, if any. */
-__device__ bool world_stray(const device_work &w, uint32_t size, uint64_t t, uint64_t *element)
-{
-	*element = t < w.head ? t : t + w.pieces * (PIECE / size);
-	return *element < w.count;
-}
-
 /* 2: pieces of 16 bytes, several at a time. */
 template <typename F>
 __global__ void __launch_bounds__(BLOCK_THREADS) all_reduce_lsa_pieces(const device_work w)
@@ -134,74 +127,52 @@ __global__ void __launch_bounds__(BLOCK_THREADS) all_reduce_lsa_pieces(const dev
 	barrier.sync(ncclCoopCta(), cuda::memory_order_acquire);
 	for (uint64_t i = first; i < w.pieces; i += UNROLL * step)
 		sum_pieces<F>(w, i, step);
-	for (uint64_t t = first; world_stray(w, sizeof(typename F::bits), t, &element); t += step)
+	for (uint64_t t = first; stray_element(w, sizeof(typename F::bits), t, &element); t += step)
 		sum_element<F>(w, element);
 	barrier.sync(ncclCoopCta(), cuda::memory_order_release);
 }
 
 #ifdef __CUDACC__
 
+#if __CUDA_ARCH__ >= 900
+#define MULTIMEM(...) asm volatile("multimem." __VA_ARGS__ : "memory")
+#else
+#define MULTIMEM(...)
+#endif
+
 /* The sum of *AT over all ranks, made by NVSwitch; a store that reaches all ranks. */
-__device__ float multimem_sum(const float *at)
-{
-	float sum = 0;
+#define MULTIMEM_SCALAR(type, name, constraint)                                                    \
+	__device__ type multimem_sum(const type *at)                                               \
+	{                                                                                          \
+		type sum = 0;                                                                      \
+                                                                                                   \
+		MULTIMEM("ld_reduce.global.add." name " %0, [%1];"                                 \
+			 : "=" constraint(sum)                                                     \
+			 : "l"(at));                                                               \
+		return sum;                                                                        \
+	}                                                                                          \
+	__device__ void multimem_store(type *at, type value)                                       \
+	{                                                                                          \
+		MULTIMEM("st.global." name " [%0], %1;" ::"l"(at), constraint(value));             \
+	}
 
-#if __CUDA_ARCH__ >= 900
-	asm volatile("multimem.ld_reduce.global.add.f32 %0, [%1];"
-		     : "=f"(sum)
-		     : "l"(at)
-		     : "memory");
-#endif
-	return sum;
-}
-
-__device__ double multimem_sum(const double *at)
-{
-	double sum = 0;
-
-#if __CUDA_ARCH__ >= 900
-	asm volatile("multimem.ld_reduce.global.add.f64 %0, [%1];"
-		     : "=d"(sum)
-		     : "l"(at)
-		     : "memory");
-#endif
-	return sum;
-}
+MULTIMEM_SCALAR(float, "f32", "f")
+MULTIMEM_SCALAR(double, "f64", "d")
 
 __device__ float4 multimem_sum(const float4 *at)
 {
 	float4 sum = make_float4(0, 0, 0, 0);
 
-#if __CUDA_ARCH__ >= 900
-	asm volatile("multimem.ld_reduce.global.add.v4.f32 {%0, %1, %2, %3}, [%4];"
-		     : "=f"(sum.x), "=f"(sum.y), "=f"(sum.z), "=f"(sum.w)
-		     : "l"(at)
-		     : "memory");
-#endif
+	MULTIMEM("ld_reduce.global.add.v4.f32 {%0, %1, %2, %3}, [%4];"
+		 : "=f"(sum.x), "=f"(sum.y), "=f"(sum.z), "=f"(sum.w)
+		 : "l"(at));
 	return sum;
-}
-
-__device__ void multimem_store(float *at, float value)
-{
-#if __CUDA_ARCH__ >= 900
-	asm volatile("multimem.st.global.f32 [%0], %1;" ::"l"(at), "f"(value) : "memory");
-#endif
-}
-
-__device__ void multimem_store(double *at, double value)
-{
-#if __CUDA_ARCH__ >= 900
-	asm volatile("multimem.st.global.f64 [%0], %1;" ::"l"(at), "d"(value) : "memory");
-#endif
 }
 
 __device__ void multimem_store(float4 *at, const float4 &value)
 {
-#if __CUDA_ARCH__ >= 900
-	asm volatile("multimem.st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at), "f"(value.x),
-		     "f"(value.y), "f"(value.z), "f"(value.w)
-		     : "memory");
-#endif
+	MULTIMEM("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at), "f"(value.x), "f"(value.y),
+		 "f"(value.z), "f"(value.w));
 }
 
 /* 3: element by element. */
@@ -241,7 +212,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) all_reduce_multimem_pieces(cons
 			if (i + u * step < w.pieces)
 				multimem_store(to + i + u * step, sum[u]);
 	}
-	for (uint64_t t = first; world_stray(w, sizeof(float), t, &element); t += step)
+	for (uint64_t t = first; stray_element(w, sizeof(float), t, &element); t += step)
 		multimem_store(out + element, multimem_sum(in + element));
 	barrier.sync(ncclCoopCta(), cuda::memory_order_release);
 }

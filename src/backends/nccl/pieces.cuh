@@ -85,12 +85,12 @@ __device__ uint64_t device_ns()
 }
 #endif
 
-/* *ELEMENT = the element outside all pieces that thread T handles; false: it handles none. */
-__device__ bool stray_element(const work &w, uint32_t size, uint64_t t, uint64_t *element)
+/* *ELEMENT = the element outside all pieces that thread T handles; false: it handles none. W has
+   count, head and pieces, as struct bb_gpu_work. */
+template <typename W>
+__device__ bool stray_element(const W &w, uint32_t size, uint64_t t, uint64_t *element)
 {
-	const uint64_t inside = w.pieces * (PIECE / size);
-
-	*element = t < w.head ? t : t + inside;
+	*element = t < w.head ? t : t + w.pieces * (PIECE / size);
 	return *element < w.count;
 }
 
