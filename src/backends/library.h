@@ -29,14 +29,14 @@ struct bb_library {
 	/* TEXT = "ring:LL128"; empty if the library does not report it. */
 	void (*chosen)(struct bb_group *group, char text[BB_CHOSEN_TEXT]);
 	/* How the library knows the buffers of GROUP after ready: "none", "local", "symmetric", or
-	   "local or symmetric" where it does not tell these apart. Lasts for ever; NULL: no
+	   "local or symmetric" where it does not distinguish them. Lasts for ever; NULL: no
 	   registration was requested. The function may be NULL. */
 	const char *(*registered)(const struct bb_group *group);
 	/*
-	 * What the library says of a run in which nothing has moved for too long. Called again and
+	 * The library's report on a run in which nothing has moved for too long. Called again and
 	 * again, by one thread while others may be stuck in the library; never waits. True: OUT has
-	 * been appended to, unless the library says nothing; at the latest BB_DIAGNOSIS_S after the
-	 * first call. The function may be NULL.
+	 * been appended to, unless there is no report; at the latest BB_DIAGNOSIS_S after the first
+	 * call. The function may be NULL.
 	 */
 	bool (*diagnose)(struct bb_context *context, struct bb_strbuf *out);
 	/* As group_open of the backend, but all ranks of the world call it at once, each with the

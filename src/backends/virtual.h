@@ -30,8 +30,8 @@ struct bb_virtual {
 	/* The same backend for collectives over a cluster of GPUs, and of nodes without; its
 	   algorithms have the names that the library there uses. */
 	const struct bb_backend *over_gpus, *over_cpus;
-	/* Append lines that begin with "# " and say where the times come from; none if the options
-	   say it. */
+	/* Append lines that begin with "# " and name the source of the times; none if the options
+	   name it. */
 	void (*explain)(const struct bb_context *context, struct bb_strbuf *out);
 	/* Advance the clocks of all ranks by SECONDS. */
 	void (*delay)(struct bb_rank *rank, double seconds);

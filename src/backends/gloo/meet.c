@@ -1,6 +1,6 @@
 /*
- * What ranks exchange before they are connected: where they are, whether they read one clock, and
- * the ends of their connections.
+ * Ranks exchange their places, their clocks and the ends of their connections before they are
+ * connected.
  */
 #include "backends/gloo/gloo.h"
 

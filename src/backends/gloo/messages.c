@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-/* What is reduced comes in pieces, so that one is reduced while the next is in flight. Each piece
-   is a rendezvous of its own, so other messages are not cut. */
+/* Data to be reduced comes in pieces: one is reduced while the next is in flight. Each piece is a
+   rendezvous of its own, so other messages are not cut. */
 #define PIECE_BYTES ((size_t)512 << 10)
 #define WHOLE_BYTES ((size_t)1 << 40)
 

@@ -54,7 +54,7 @@ static bool find_choice(enum bb_mpi_function function, struct variable *v)
 	       v->scope != MPI_T_SCOPE_READONLY && v->names != MPI_T_ENUM_NULL;
 }
 
-/* What the variable holds, a number shorter than BYTES; zeros behind. */
+/* VALUE = the variable's number, which is shorter than BYTES, with zeros behind it. */
 static bool read_variable(const struct variable *v, void *value, size_t bytes)
 {
 	MPI_T_cvar_handle handle;

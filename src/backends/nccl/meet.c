@@ -1,6 +1,6 @@
 /*
- * What all ranks exchange before the first communicator: the location and capabilities of their
- * GPUs. Processes number their GPUs separately, so only this shows whether two ranks share one.
+ * All ranks exchange the location and capabilities of their GPUs before the first communicator.
+ * Processes number their GPUs separately, so only this shows whether two ranks share one.
  */
 #include "backends/nccl/nccl.h"
 
