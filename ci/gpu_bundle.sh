@@ -78,7 +78,7 @@ pack_nccl_tests() {
 	tar -czf "$FOLDER/nccl-tests.tar.gz" -C "$TEMP" nccl-tests
 }
 
-# The newest version of the C library that a packed file asks for.
+# The newest version of the C library that a packed file needs.
 glibc() {
 	readelf -V "$FOLDER"/bin/* "$FOLDER"/lib/busbench/* "$FOLDER"/tests/* | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1 | tr _ ' '
 }

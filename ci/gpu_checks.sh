@@ -196,7 +196,7 @@ several_ids() {
 	TORCH_NCCL_RANKS_PER_ROOT=2 processes 4 "$BIN/all_reduce_perf" --backend nccl "${SHARED[@]}"
 }
 
-# NCCL itself says what it knows of a run that hangs.
+# NCCL's own report on a run that hangs.
 ras() {
 	local status
 	[ -z "$STAND_IN" ] || { because "stand-ins have no RAS"; return 5; }

@@ -56,7 +56,7 @@ find_library() {
 	return 1
 }
 
-# nvidia QUERY: what nvidia-smi says of the first GPU; nothing if it does not.
+# nvidia QUERY: nvidia-smi's answer for the first GPU; nothing if it gives none.
 nvidia() {
 	nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -n 1
 }
@@ -141,7 +141,7 @@ built_from() {
 
 # ---- what the programs find ----------------------------------------------------------------
 
-# can WORD COMMAND...: WORD is part of HAVE if the command passes, else WHY says what it said.
+# can WORD COMMAND...: WORD is part of HAVE if the command passes, else WHY has its last line.
 can() {
 	local word=$1
 	shift
@@ -155,7 +155,7 @@ can() {
 
 # Fills HAVE with gpu (CUDA works), memory (the nccl backend works), collectives (with NCCL), several, multi-rank,
 # nccl-tests, sanitizer, driver (nvidia-smi knows a GPU), real (no stand-ins) and programs that were built; LIBRARY,
-# NCCL_NUMBER and GPUS from what busbench says.
+# NCCL_NUMBER and GPUS as busbench reports them.
 declare -A WHY=()
 probe() {
 	HAVE='' NCCL_NUMBER=0 LIBRARY='' PART_END=$((SECONDS + 60))

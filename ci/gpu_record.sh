@@ -104,7 +104,7 @@ perf() {
 	limited "$BIN/$1_perf" --backend nccl "${@:2}"
 }
 
-# The last line that a program said.
+# The last line of a program's output.
 last_words() {
 	grep -v '^[[:space:]]*$' "$TEMP/out" | tail -n 1 | cut -c 1-400
 }
