@@ -136,7 +136,7 @@ def what_links_of_their_own_favour():
     hint = "# Each pair of ranks has its own link, which favours trees."
     compared = "all_reduce --backend sim -g 64 -b 8K -e 512M -f 16 --algo ring,tree --link 25GB/s,5us"
     passes(compared).prints(hint, ",port\n", "# tree is faster than ring at every size")
-    out = passes(compared + ",port").prints("# tree is faster than ring below about 25.8M, slower above").out
+    out = passes(compared + ",port").prints("# tree is faster than ring below about 21.5M, slower above").out
     expect(hint not in out, "the hint, where there is a port")
     expect(hint not in passes("all_reduce --backend sim -g 2 -b 1K -e 1K --link 25GB/s,5us").out, "the hint, of a pair")
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:

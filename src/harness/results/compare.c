@@ -267,7 +267,8 @@ bb_status bb_compare_each(const struct bb_compare *compare,
 	return status;
 }
 
-/* Crossings are interpolated linearly in the logarithms. */
+/* Crossings are interpolated as if times were lines in the size: a latency plus bytes over a rate.
+ */
 int bb_compare_crossings(const struct bb_compare_table *t, int a, int b,
 			 double places[BB_COMPARE_CROSSINGS], int *faster)
 {
@@ -278,17 +279,15 @@ int bb_compare_crossings(const struct bb_compare_table *t, int a, int b,
 	*faster = -1;
 	for (size = 0; size < t->nsizes; size++) {
 		bool same = repeats(t, size, a) || repeats(t, size, b);
-		double now =
-			same ? NAN : log(bb_compare_time(t, size, a) / bb_compare_time(t, size, b));
-		double here = log((double)t->sizes[size]);
+		double now = same ? NAN : bb_compare_time(t, size, a) - bb_compare_time(t, size, b);
+		double here = (double)t->sizes[size];
 
 		if (!isfinite(now) || now == 0 || t->sizes[size] == 0)
 			continue;
 		if (*faster < 0)
 			*faster = now < 0 ? a : b;
 		else if ((now < 0) != (before < 0) && n < BB_COMPARE_CROSSINGS)
-			places[n++] =
-				exp(before_size + (here - before_size) * before / (before - now));
+			places[n++] = before_size + (here - before_size) * before / (before - now);
 		before = now;
 		before_size = here;
 	}

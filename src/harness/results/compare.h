@@ -51,8 +51,8 @@ struct bb_winner_record {
 	FIELD(STRING, ahead, "", "the faster of two algorithms at the smallest size")              \
 	FIELD(STRING, behind, "", "the other")                                                     \
 	FIELD(NUMBERS, crossing_bytes, "bytes",                                                    \
-	      "where the lead changes, between two sizes by logarithms, the first four; empty: "   \
-	      "nowhere")
+	      "where the lead changes, between two sizes by straight lines, the first four; "      \
+	      "empty: nowhere")
 
 /* Two of several algorithms, and where one overtakes the other. */
 struct bb_crossing_record {
