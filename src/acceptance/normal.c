@@ -126,7 +126,8 @@ static void describe_title(const struct bb_question *q)
 		       bb_plural(c->n));
 	if (c->implausible > 0)
 		bb_strbuf_addf(q->out,
-			       "  %zu left out: their algbw is not their size over their time.\n",
+			       "  %zu left out: algbw is not size over time, or busbw / algbw is "
+			       "not that out of place.\n",
 			       c->implausible);
 	if (c->not_finite > 0)
 		bb_strbuf_addf(q->out, "  %zu left out: nan or inf is among their numbers.\n",

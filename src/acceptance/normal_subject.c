@@ -41,8 +41,9 @@ static void describe_ranks(struct bb_question *q, int64_t given, int64_t least, 
 	}
 	q->ranks = least;
 	if (given > 0)
-		bb_strbuf_addf(q->out, "  The file says %lld rank%s, but ", (long long)given,
-			       bb_plural(given));
+		bb_strbuf_addf(q->out, "  %s %lld rank%s, but ",
+			       q->given->ranks > 0 ? "--ranks gives" : "The file gives",
+			       (long long)given, bb_plural(given));
 	else
 		bb_strbuf_add(q->out, "  The file gives no number of ranks; ");
 	bb_strbuf_addf(q->out, "busbw / algbw = %.6g means %lld", ratio, (long long)least);

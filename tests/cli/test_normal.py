@@ -38,7 +38,7 @@ def checked(text, code, *words, arguments=()):
 @test
 def a_wrong_number_of_ranks():
     """A README that says 64 ranks, with numbers of 96."""
-    checked(log(64, 386.56, 2 * 95 / 96), 0, "The file says 64 ranks, but busbw / algbw = 1.97921 means 96 ranks.", "Normal, beside 1 published run")
+    checked(log(64, 386.56, 2 * 95 / 96), 0, "The file gives 64 ranks, but busbw / algbw = 1.97921 means 96 ranks.", "Normal, beside 1 published run")
 
 
 @test
@@ -47,6 +47,7 @@ def normal_low_and_high():
     checked(log(8, 240, 1.75), 7, "Low: 50% of 2 published runs of H100 on 8 ranks", "p2p_bandwidth_perf", "Verdict: low")
     checked(log(16, 550, 1.875), 0, "Higher than 2 published runs of H100 on 16 ranks")
     checked(log(8, 720, 1.75), 3, "Impossible on such links", "cannot be right")
+    checked(log(8, 478, 1.75), 0, "--ranks gives 16 ranks, but busbw", "means 8 ranks", arguments=("--ranks", "16"))
 
 
 @test
@@ -60,7 +61,7 @@ def switches_of_the_network_that_reduce():
 def numbers_that_contradict_each_other():
     checked(log(8, 478, 1.75) + log(8, 478, 1.875, ""), 3, "Impossible", "no number of ranks")
     wrong = log(8, 478, 1.75).replace("273.14", "27.31", 1)
-    checked(wrong, 0, "1 left out", "algbw is not their size over their time")
+    checked(wrong, 0, "1 left out", "algbw is not size over time")
 
 
 @test
@@ -209,7 +210,7 @@ def cut_off_within_the_last_row():
         with Folder() as f:
             acceptance("check", f.write("log", text)).exits(2).says("log:1: a row of nccl-tests ends before its numbers do")
     shifted = LINES.replace("273.46  478.56", "478.56  273.46")
-    checked(shifted, 0, ": 3 results", "1 left out: their algbw is not their size over their time")
+    checked(shifted, 0, ": 3 results", "1 left out: algbw is not size over time, or busbw / algbw is not that out of place.")
 
 
 @test
