@@ -300,9 +300,9 @@ def explain_in_part():
         expect(len(lines) <= 40 and max(map(len, lines)) <= 80, "\n".join(lines))
     one = run("all_reduce --explain -g 4 --algo ring --round 3").exits(0).out
     equal(re.findall(r"^Round (\d) of 6$", one, re.M), ["3"], "rounds")
-    run("all_reduce --explain -g 4 --algo ring --round 7").exits(5).says("ring: has 6 rounds, not 7 (--round)")
+    run("all_reduce --explain -g 4 --algo ring --round 7").exits(5).says("ring: only 6 rounds, no round 7 (--round)")
     run("all_reduce --explain -g 4 --algo ring,recursive_doubling --round 3").exits(0).prints(
-        "Round 3 of 6", "recursive_doubling: has 2 rounds, not 3"
+        "Round 3 of 6", "recursive_doubling: only 2 rounds, no round 3"
     )
     run("all_reduce -g 2 --round 1").exits(2).says("--round is about --explain")
     run("all_reduce -g 2 --all").exits(2).says("--all is about --explain")

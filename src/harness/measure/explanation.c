@@ -177,7 +177,7 @@ static bb_status explain(struct explanation *l, const struct bb_algorithm *algor
 	}
 	bb_algorithm_prepare(algorithm, &l->shape, 0, &role);
 	if (l->view.round > role.rounds) {
-		decline(l, algorithm->name, "has %zu round%s, not %zu (--round)", role.rounds,
+		decline(l, algorithm->name, "only %zu round%s, no round %zu (--round)", role.rounds,
 			bb_plural((long long)role.rounds), l->view.round);
 		return BB_OK;
 	}
