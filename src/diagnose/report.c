@@ -219,7 +219,10 @@ static void add_charge(const struct bb_examiner *s, const struct bb_diagnosis *v
 			       100 * v->share, v->measured);
 		return;
 	}
-	bb_strbuf_addf(out, " takes %.3g times the typical time", v->factor);
+	bb_strbuf_addf(out,
+		       v->factor < 1000 ? " takes %.3g times the typical time"
+					: " takes %.0f times the typical time",
+		       v->factor);
 	if (v->charge == BB_CHARGE_LINK && strcmp(direction, "both") != 0)
 		bb_strbuf_addf(out, " from %d to %d", v->sends ? v->node : v->peer,
 			       v->sends ? v->peer : v->node);

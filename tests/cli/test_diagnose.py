@@ -189,6 +189,12 @@ def says_what_is_not_judged():
 
 
 @test
+def a_factor_beyond_a_thousand():
+    out = run("diagnose --backend sim -g 8 --link 25GB/s,5us --steps 0 --fault slow:5:30ms").exits(7).out
+    expect(re.search(r"BB-SLOW-NODE: node 5 .* takes \d{4,} times the typical time", out), out)
+
+
+@test
 def refuses():
     for words, code, what in (
         ("--backend host -g 2", 3, "two others to compare"),
