@@ -257,7 +257,7 @@ def a_failure_is_told_first():
         ).exits(7)
         _, target = report(folder, path)
         page = read(target, "index.html")
-        expect('class="verdict failed"' in page and "Wrong data" in page and "have wrong data" in page, page[-3000:])
+        expect('class="verdict failed"' in page and "Wrong data" in page and "have wrong data, with --fault corrupt:1." in page, page[-3000:])
         with open(path, encoding="utf-8") as file:
             lines = file.readlines()
         with open(path, "w", encoding="utf-8") as file:
@@ -408,7 +408,7 @@ def a_file_that_cannot_be_drawn_is_left_out():
         for path in broken, undrawn:
             expect(path in result.err and path in page and "the file is left out" in page, f"no note on {path}\n{result}")
         equal(re.findall(r"<h2>all_reduce[^<]*run (\d)", page), ["2", "1"], "order of the runs")
-        expect("run 2: wrong data. 2 of 2 results have wrong data." in read(target, "summary.md"), "why it failed")
+        expect("run 2: wrong data. 2 of 2 results have wrong data, with --fault corrupt:1." in read(target, "summary.md"), "why it failed")
         report(folder, broken, undrawn, status=7)
 
 

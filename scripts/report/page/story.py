@@ -35,6 +35,9 @@ def data_sentence(run):
         told = f"{count(results, 'result')}; data was not checked"
     else:
         told = f"No wrong data in {count(results, 'result')}"
+    fault = text(run.head, "fault", 80)
+    if fault:
+        told += f", with --fault {fault}"
     if skipped:
         told += f"; {count(skipped, 'case')} {'was' if skipped == 1 else 'were'} skipped"
     return told + "."
