@@ -189,6 +189,7 @@ static void add_table(const struct bb_acceptance *a, struct bb_strbuf *out)
 	if (bounded)
 		bb_table_column(&t, "bound", "", 5);
 	bb_table_column(&t, "limit", "", 5);
+	bb_table_column(&t, "unit", "", -4);
 	bb_table_column(&t, "check", "", -24);
 	for (size_t i = 0; i < a->judgements->n; i++) {
 		const struct bb_judgement *const j = &a->judgements->list[i];
@@ -203,6 +204,7 @@ static void add_table(const struct bb_acceptance *a, struct bb_strbuf *out)
 		if (bounded)
 			number_cell(&t, j->low);
 		number_cell(&t, j->limit);
+		bb_table_cell(&t, j->gate && j->gate->measure ? j->gate->measure->unit : "-");
 		bb_table_cell(&t, bb_strbuf_text(&check));
 		bb_strbuf_free(&check);
 	}

@@ -24,6 +24,7 @@ def this_machine():
         result = f.run(THIS_MACHINE).exits(0, 3, 7)
         verdict = f.verdict()
         equal(verdict["exit_status"], result.code, "exit status")
+        expect(" limit unit check\n" in result.out and " GB/s peak all_reduce" in result.out, result.out)
         gates = verdict["gates"]
         equal([g["verdict"] for g in gates if g["metric"] == "correctness"], ["passed"] * 3, "correctness")
         for gate in gates:
