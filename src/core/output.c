@@ -133,8 +133,10 @@ static bb_status print(struct bb_strbuf *text, struct bb_error *error)
 		return st;
 	if (text->text)
 		bb_printable_clean_lines(text->text);
+	errno = 0;
 	good = put(stdout, text) && fflush(stdout) == 0 && !bb_strbuf_failed(text);
-	return good ? BB_OK : bb_fail(error, BB_EINTERNAL, "standard output could not be written");
+	return good ? BB_OK : bb_fail(error, BB_EINTERNAL, "stdout cannot be written: %s",
+				      strerror(errno ? errno : EIO));
 }
 
 bb_status bb_write_text(const char *path, struct bb_strbuf *text, struct bb_error *error)

@@ -40,7 +40,7 @@ def refuses_closed_output(line):
     expect(open_.out, "nothing is printed at all")
     shell(">&-", *words(line)).exits(2).says("standard output is closed")
     shell("<&- >&- 2>&-", *words(line)).exits(2)
-    shell(">/dev/full", *words(line)).exits(1).says("written")
+    shell(">/dev/full", *words(line)).exits(1).says("cannot be written: No space left on device")
 
 
 for what, command in PRINTERS.items():
