@@ -116,6 +116,27 @@ static bb_status comment_deliver(struct bb_examiner *s, struct bb_strbuf *lines)
 	return status;
 }
 
+/* A planted link whose ends never meet cannot be found. */
+static void add_unmet(const struct bb_examiner *s, struct bb_strbuf *out)
+{
+	const struct bb_options *o = &s->engine.run->options;
+	const struct bb_fault *f = &o->fault;
+	const struct bb_ports *p = &s->ports;
+
+	if (f->kind != BB_FAULT_SLOW_LINK && f->kind != BB_FAULT_FLAPPING_LINK)
+		return;
+	if (p->node[f->rank] < 0 || p->node[f->to] < 0)
+		return; /* add_left_out counts such ranks */
+	if (p->node[f->rank] == p->node[f->to])
+		bb_strbuf_addf(out, "# --fault %s is within node %d and is not measured\n",
+			       o->fault_text, p->node[f->rank]);
+	else if (p->rail[f->rank] != p->rail[f->to])
+		bb_strbuf_addf(out,
+			       "# --fault %s joins rails %d and %d, which never meet, and is not "
+			       "measured\n",
+			       o->fault_text, p->rail[f->rank], p->rail[f->to]);
+}
+
 bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pilot)
 {
 	const int rounds = s->survey.rounds.n;
@@ -131,6 +152,7 @@ bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pil
 		bb_strbuf_add(&out,
 			      "# Links between nodes that do not meet are not measured: --full "
 			      "measures all pairs\n");
+	add_unmet(s, &out);
 	add_few_steps(s, &out);
 	return comment_deliver(s, &out);
 }

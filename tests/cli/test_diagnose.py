@@ -189,6 +189,17 @@ def says_what_is_not_judged():
 
 
 @test
+def a_planted_link_that_is_not_measured():
+    line = "diagnose --backend sim --cluster hgx-h100:4 --steps 0 --fault slow_link"
+    for link, note in (
+        ("3:17:4", "# --fault slow_link:3:17:4 joins rails 3 and 1, which never meet, and is not measured\n"),
+        ("9:10:4", "# --fault slow_link:9:10:4 is within node 1 and is not measured\n"),
+    ):
+        run(f"{line}:{link}").exits(0).prints(note, "# culprits: none")
+    expect("not measured" not in run(f"{line}:3:19:4").exits(7).out, "the note, of a link that is measured")
+
+
+@test
 def a_factor_beyond_a_thousand():
     out = run("diagnose --backend sim -g 8 --link 25GB/s,5us --steps 0 --fault slow:5:30ms").exits(7).out
     expect(re.search(r"BB-SLOW-NODE: node 5 .* takes \d{4,} times the typical time", out), out)
