@@ -5,7 +5,7 @@ import re
 import shlex
 import tempfile
 
-from kit import add, built, equal, execute, expect, test
+from kit import Skipped, add, built, equal, execute, expect, test
 
 VIRTUAL = "diagnose --backend sim -g 16 --link 10GB/s,5us --noise 5% -n 3"
 
@@ -145,16 +145,19 @@ def cost_is_linear_when_quick():
 @test(cores=1 / 2)
 def real_ranks():
     """Threads exchange real bytes, and one rank is 20 ms late with everything that it sends. Nobody else is blamed. On
-    a busy machine, where a round trip takes scheduler slices, the late rank may not be blamed either."""
+    a busy machine, where a round trip takes scheduler slices, the late rank may not be blamed either; where it stands
+    still for the time limit, none is judged."""
     line = "diagnose --backend host -g 4 -b 4K -n 1 --quick --partners 3 --steps 0 --fault slow:2:20ms"
     for _ in range(3):
-        out = run(line).exits(0, 3, 7).out
+        out = run(line).exits(0, 3, 4, 7).out
         culprits = re.findall(r"# culprit: (.*)", out)
         expect(all(c.startswith("BB-SLOW-NODE: node 2 ") for c in culprits), f"culprits {culprits}")
         if culprits:
             return
-    typical_us = float(re.search(r"round trip of 8 bytes (\S+) us", out)[1])
-    expect(typical_us > 250, f"a rank that is 20 ms late is not blamed: {out}")
+    typical = re.search(r"round trip of 8 bytes (\S+) us", out)
+    if not typical:
+        raise Skipped("this machine stands still")
+    expect(float(typical[1]) > 250, f"a rank that is 20 ms late is not blamed: {out}")
 
 
 @test
