@@ -127,6 +127,18 @@ def each_case_has_its_own_time():
     run("sendrecv -g 2 -b 8 -e 1K -n 10 -w 0 -T 2 --fault slow:0:20ms").exits(0)
 
 
+@test(cores=1 / 4)
+def a_pause_is_no_hang():
+    """A process that stood still, as with a suspended machine, has as much time more: two iterations of 2 s and a pause
+    of 7 s end under -T 6."""
+    process = kit.spawn([built("all_reduce_perf"), *"-g 2 -b 8 -e 8 -n 2 -w 0 -c 0 -T 6 --fault slow:1:2s".split()])
+    time.sleep(1)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(7)
+    process.send_signal(signal.SIGCONT)
+    kit.finish(process).exits(0)
+
+
 # ---- signals -----------------------------------------------------------------------------------
 
 

@@ -49,7 +49,7 @@ struct watch {
 	struct bb_crew *crew;
 	const struct bb_crew_config *config;
 	int proc;
-	double now;
+	double now, pause; /* of this turn, and before it (bb_guard_pause) */
 	/* Moments, each the first of its kind; 0: not yet. */
 	double troubled;  /* any sign of a failure */
 	double signalled; /* this process got a signal */
@@ -356,6 +356,8 @@ static void check_deadline(struct watch *w)
 	if (w->stopped != 0)
 		return;
 	pthread_mutex_lock(&crew->lock);
+	if (crew->deadline != 0)
+		crew->deadline += w->pause;
 	deadline = crew->deadline;
 	memcpy(what, crew->what, sizeof(what));
 	pthread_mutex_unlock(&crew->lock);
@@ -454,6 +456,7 @@ struct bb_crew_outcome bb_watch_run(struct bb_crew *crew)
 		.crew = crew,
 		.config = crew->config,
 		.proc = crew->config->world->proc,
+		.now = bb_clock_now(),
 		.gone = -1,
 		.left = -1,
 		.culprit = -1,
@@ -463,7 +466,7 @@ struct bb_crew_outcome bb_watch_run(struct bb_crew *crew)
 	do {
 		const int signal = bb_guard_wait(true);
 
-		w.now = bb_clock_now();
+		w.pause = bb_guard_pause(&w.now);
 		ended = bb_crew_ended(crew);
 		if (signal > 0)
 			catch_signal(&w, signal);

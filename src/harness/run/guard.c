@@ -8,6 +8,7 @@
 
 #include <time.h>
 
+#define PAUSE_S 5.  /* more than a busy machine takes to give a thread a processor */
 #define WAKE SIGURG /* ignored by a thread that is not waiting for it */
 
 void bb_guard_signals(void)
@@ -33,6 +34,14 @@ int bb_guard_wait(bool signals)
 	return signal > 0 && signal != WAKE ? signal : 0;
 }
 
+double bb_guard_pause(double *now)
+{
+	const double before = *now;
+
+	*now = bb_clock_now();
+	return *now - before > PAUSE_S ? *now - before : 0;
+}
+
 void bb_guard_wake(pthread_t thread)
 {
 	pthread_kill(thread, WAKE);
@@ -51,12 +60,13 @@ int bb_guard_sleep(double seconds)
 static void *watch(void *argument)
 {
 	struct bb_guard *guard = argument;
+	double now = bb_clock_now(), paused = 0;
 
 	while (!atomic_load(&guard->done)) {
 		const int signal = bb_guard_wait(guard->signals);
-		const bool late = guard->deadline != 0 && bb_clock_now() > guard->deadline;
 
-		if (signal == 0 && !late)
+		paused += bb_guard_pause(&now);
+		if (signal == 0 && (guard->deadline == 0 || now <= guard->deadline + paused))
 			continue;
 		guard->call(guard->argument, signal);
 		break;

@@ -32,6 +32,12 @@ void bb_guard_signals(void);
 
 /* Wait for at most BB_MOMENT_NS: returns SIGINT or SIGTERM if SIGNALS and one came, else 0. */
 int bb_guard_wait(bool signals);
+/*
+ * *NOW = the clock. Returns the seconds since its former value if they are far more than a turn of
+ * a loop around bb_guard_wait takes, else 0: then the machine or this process was suspended,
+ * nothing hung meanwhile, and deadlines move by as much.
+ */
+double bb_guard_pause(double *now);
 /* End the current bb_guard_wait of THREAD, or its next one. */
 void bb_guard_wake(pthread_t thread);
 
