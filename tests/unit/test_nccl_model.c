@@ -2,7 +2,7 @@
  * The model of NCCL: its formulas, what it chooses, and what none of its times may break. How near
  * it comes to measurements is another test's affair (cli/test_validation).
  */
-#include "nccl.h"
+#include "nccl_constants_of.h"
 
 #include "core/settings.h"
 

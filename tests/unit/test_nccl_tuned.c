@@ -3,7 +3,7 @@
  * NCCL_DEBUG_SUBSYS = TUNING it prints the latency and the rate by which it counts each algorithm
  * and protocol.
  */
-#include "nccl.h"
+#include "nccl_constants_of.h"
 
 #include "simulator/nccl_search.h"
 

@@ -1,8 +1,8 @@
 /*
- * nccl.h - the constants of the model of NCCL in unit tests.
+ * nccl_constants_of.h - the constants of the model of NCCL in unit tests.
  */
-#ifndef BB_TEST_NCCL_H
-#define BB_TEST_NCCL_H
+#ifndef BB_TEST_NCCL_CONSTANTS_OF_H
+#define BB_TEST_NCCL_CONSTANTS_OF_H
 
 #include "simulator/nccl_constants.h"
 
