@@ -130,11 +130,11 @@ def each_case_has_its_own_time():
 @test(cores=1 / 4)
 def a_pause_is_no_hang():
     """A process that stood still, as with a suspended machine, has as much time more: two iterations of 2 s and a pause
-    of 7 s end under -T 6."""
-    process = kit.spawn([built("all_reduce_perf"), *"-g 2 -b 8 -e 8 -n 2 -w 0 -c 0 -T 6 --fault slow:1:2s".split()])
+    of 9 s end under -T 8."""
+    process = kit.spawn([built("all_reduce_perf"), *"-g 2 -b 8 -e 8 -n 2 -w 0 -c 0 -T 8 --fault slow:1:2s".split()])
     time.sleep(1)
     process.send_signal(signal.SIGSTOP)
-    time.sleep(7)
+    time.sleep(9)
     process.send_signal(signal.SIGCONT)
     kit.finish(process).exits(0)
 
