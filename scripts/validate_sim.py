@@ -54,11 +54,12 @@ def bytes_of(text):
 
 
 def published():
-    """All rows of both files, in one form."""
-    for line, row in enumerate(read("reference_busbw.csv"), 2):
-        yield {"file": "reference_busbw", "line": line, "system": row["id"], "ranks": row["nranks"],
-               "collective": row["collective"], "algorithm": row["algo"], "size": row["size_bytes"],
-               "placement": row["placement"], "time": row["time_us"], "busbw": row["busbw_GBps"]}
+    """All rows of the three files, in one form."""
+    for name in ("reference_busbw", "validation_busbw"):
+        for line, row in enumerate(read(f"{name}.csv"), 2):
+            yield {"file": name, "line": line, "system": row["id"], "ranks": row["nranks"],
+                   "collective": row["collective"], "algorithm": row["algo"], "size": row["size_bytes"],
+                   "placement": row["placement"], "time": row["time_us"], "busbw": row["busbw_GBps"]}
     for line, row in enumerate(read("scale_measurements.csv"), 2):
         yield {"file": "scale_measurements", "line": line, "system": row["system"], "ranks": row["ranks"],
                "collective": row["collective"], "algorithm": row["algo"], "size": row["size_bytes"],
@@ -426,7 +427,7 @@ def add_left_out(rows):
 
 
 def evaluate(build):
-    """All rows of both files, settled and predicted."""
+    """All rows of the three files, settled and predicted."""
     rules, rows = read("model_rows.csv"), list(published())
     for row in rows:
         settle(row, rule_of(row, rules))
