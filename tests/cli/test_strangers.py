@@ -12,7 +12,8 @@ import tempfile
 import threading
 import time
 
-from kit import add, equal, expect, run, test
+import kit
+from kit import Failure, add, equal, expect, run, test
 from tcp import Job, free_port, told_once
 
 CORES = 1 / 4  # processes mostly wait in vain
@@ -22,7 +23,7 @@ BRIEF = "all_reduce -b 8 -e 64 --backend null -T 4"
 SECRET = "a secret of tests"
 PLAIN, SECURED = 0x62624831, 0x62624832
 HELLO = struct.Struct("=Ii16siiQ32s64s")  # struct bb_hello
-PATIENCE = 20
+PATIENCE = 60
 
 
 @functools.cache
@@ -105,31 +106,39 @@ WITH_SECRET = {
 }
 
 
-def connect(port):
+def connect(port, process):
+    """PROCESS will listen at PORT."""
     until = time.monotonic() + PATIENCE
     while True:
         try:
             return socket.create_connection(("127.0.0.1", port), 5)
         except ConnectionRefusedError:
+            if process.poll() is not None:
+                raise Failure(f"nobody listens: {kit.finish(process)}") from None
             expect(time.monotonic() < until, "nobody listens")
             time.sleep(0.01)
 
 
-def visit(port, strangers):
-    """All of them connect, and those that stay are still connected."""
+def visit(port, process, strangers):
+    """All of them connect to PROCESS, and those that stay are still connected."""
     crowd = []
     for stranger in strangers:
-        crowd.append(connect(port))
+        crowd.append(connect(port, process))
         with contextlib.suppress(OSError):
             stranger(crowd[-1])
     return crowd
 
 
-def established(port):
-    """Connections to PORT of process 0, here and in this test's processes."""
+def is_connected(process, port):
+    """PROCESS has a connection to PORT."""
+    files = f"/proc/{process.pid}/fd"
+    mine = set()
+    for name in os.listdir(files):
+        with contextlib.suppress(FileNotFoundError):
+            mine.add(os.readlink(os.path.join(files, name)))
     with open("/proc/net/tcp", encoding="ascii") as table:
         rows = [line.split() for line in table][1:]
-    return sum(row[1].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
+    return any(row[2].endswith(f":{port:04X}") and row[3] == "01" and f"socket:[{row[9]}]" in mine for row in rows)
 
 
 def among(strangers, **common):
@@ -137,13 +146,12 @@ def among(strangers, **common):
     port = free_port()
     common["BUSBENCH_PORT"] = str(port)
     first = Job(3, LINE, lines={1: None, 2: None}, master="127.0.0.1", **common)
-    crowd = visit(port, strangers)
-    before = established(port)
+    zero = first.processes[0]
+    crowd = visit(port, zero, strangers)
     second = Job(3, LINE, lines={0: None, 2: None}, master="127.0.0.1", **common)
-    until = time.monotonic() + PATIENCE
-    while established(port) <= before and time.monotonic() < until:
-        time.sleep(0.01)
-    crowd += visit(port, strangers)
+    one = second.processes[1]
+    kit.wait_for(lambda: is_connected(one, port), "rank 1 connects", lambda: one.poll() is None)
+    crowd += visit(port, zero, strangers)
     last = Job(3, LINE, lines={0: None, 1: None}, master="127.0.0.1", **common)
     results = {**first.finish(), **second.finish(), **last.finish()}
     for connection in crowd:
