@@ -17,11 +17,7 @@ ROOTED = ("broadcast", "reduce", "gather", "scatter")
 
 # The stand-in for NCCL is a node without NVSwitches and without a reducing network.
 RING = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
-HAS = {
-    "ring": RING,
-    "tree": ("all_reduce",),
-    "pat": ("all_gather", "reduce_scatter"),
-}
+HAS = {"ring": RING, "tree": ("all_reduce",), "pat": ("all_gather", "reduce_scatter")}
 NAMED = ("ring", "tree", "collnet", "nvls", "nvlstree", "pat")
 
 

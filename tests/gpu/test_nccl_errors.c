@@ -486,30 +486,6 @@ static void test_bad_environment(void **state)
 	gpus_left_nothing();
 }
 
-/* ---- what may wait for the device
- * ----------------------------------------------------------------------------- */
-
-/* A kernel that takes time needs nothing that CUDA may delay until the device is idle: neither
-   memory nor a kernel that is not loaded yet. */
-static void spin_at_once(struct one *me, void *argument)
-{
-	struct bb_error error = {0};
-	struct bb_queue *queue;
-
-	CHECK(me, fake_calls("cudaLaunchKernel") > 0);
-	CHECK(me, me->backend->queue_open(me->handle, &queue, &error) == BB_OK);
-	fake_reset();
-	CHECK(me, me->backend->gpu->spin(me->handle, queue, 1e-4) == BB_OK);
-	CHECK(me, fake_calls("cudaLaunchKernel") == 1);
-	CHECK(me, fake_calls("cudaMallocHost") == 0);
-	me->backend->queue_close(queue);
-}
-
-static void test_spin_is_prepared(void **state)
-{
-	on_gpus(1, NULL, spin_at_once, NULL);
-}
-
 /* ---- several processes
  * --------------------------------------------------------------------------------------- */
 
@@ -613,7 +589,6 @@ int main(void)
 		cmocka_unit_test_setup(test_unready, forget_failures),
 		cmocka_unit_test_setup(test_config, forget_failures),
 		cmocka_unit_test_setup(test_bad_environment, forget_failures),
-		cmocka_unit_test_setup(test_spin_is_prepared, forget_failures),
 		cmocka_unit_test_setup(test_processes, forget_failures),
 	};
 

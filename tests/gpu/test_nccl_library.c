@@ -318,13 +318,36 @@ static void test_without_library(void **state)
 	unsetenv("BUSBENCH_FAKE_NCCL");
 }
 
+/* A kernel that takes time needs nothing that CUDA may delay until the device is idle: neither
+   memory nor a kernel that is not loaded yet. */
+static void spin_at_once(struct one *me, void *argument)
+{
+	struct bb_error error = {0};
+	struct bb_queue *queue;
+
+	CHECK(me, fake_calls("cudaLaunchKernel") > 0);
+	CHECK(me, me->backend->queue_open(me->handle, &queue, &error) == BB_OK);
+	fake_reset();
+	CHECK(me, me->backend->gpu->spin(me->handle, queue, 1e-4) == BB_OK);
+	CHECK(me, fake_calls("cudaLaunchKernel") == 1);
+	CHECK(me, fake_calls("cudaMallocHost") == 0);
+	me->backend->queue_close(queue);
+}
+
+static void test_spin_is_prepared(void **state)
+{
+	fake_reset();
+	on_gpus(1, NULL, spin_at_once, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_switch_ways),    cmocka_unit_test(test_refused_by_library),
-		cmocka_unit_test(test_batch),          cmocka_unit_test(test_registration),
-		cmocka_unit_test(test_locations),      cmocka_unit_test(test_devices),
-		cmocka_unit_test(test_shared_devices), cmocka_unit_test(test_without_library)};
+		cmocka_unit_test(test_switch_ways),     cmocka_unit_test(test_refused_by_library),
+		cmocka_unit_test(test_batch),           cmocka_unit_test(test_registration),
+		cmocka_unit_test(test_locations),       cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_shared_devices),  cmocka_unit_test(test_without_library),
+		cmocka_unit_test(test_spin_is_prepared)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
