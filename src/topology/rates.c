@@ -120,6 +120,7 @@ static const struct {
 	{AMD, 0x74a1, {"MI300X", 0, 0}},
 	{AMD, 0x75a0, {"MI350X", 0, 0}},
 	{0x17db, 0x0501, {"Slingshot-11", 0, 200000}},
+	{AMAZON, 0xefa0, {"EFA", 0, 100000}},
 	{AMAZON, 0xefa1, {"EFA", 0, 100000}},
 	{AMAZON, 0xefa2, {"EFA", 0, 200000}},
 	{AMAZON, 0xefa3, {"EFA", 0, 400000}},
@@ -158,6 +159,12 @@ int bb_gpu_sm(const char *name)
 		if (strstr(name, names[i].part))
 			return names[i].sm;
 	return 0;
+}
+
+int bb_efa_generation(const struct bb_pci *p)
+{
+	return p->vendor == AMAZON && (p->device & ~0xfu) == 0xefa0 ? (int)(p->device & 0xf) + 1
+								    : 0;
 }
 
 enum bb_device_kind bb_pci_kind(const struct bb_pci *p)

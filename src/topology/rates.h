@@ -48,6 +48,9 @@ struct bb_pci_device bb_pci_model(uint32_t vendor, uint32_t device);
 /* Compute capability by the name of a GPU ("NVIDIA H100 80GB HBM3"); 0 unknown. */
 int bb_gpu_sm(const char *name);
 
+/* The generation of the Elastic Fabric Adapter (EFA) P of AWS, from 1; 0: P is none. */
+int bb_efa_generation(const struct bb_pci *p);
+
 /* The kind of PCI object P; BB_DEVICE_KINDS: neither GPU nor NIC nor NVMe disk. */
 enum bb_device_kind bb_pci_kind(const struct bb_pci *p);
 /* Whether P is the bridge of a virtual machine, whose link speed means nothing. */

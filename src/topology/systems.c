@@ -49,6 +49,12 @@ static const struct bb_system_cpu xeon_8480_plus = {"Intel(R) Xeon(R) Platinum 8
 						    COUNTS(2, 1, 56, 2, 2048),
 						    CACHES(2048, 105, 56), DISTANCES(10, 21)};
 
+/* 2 x Platinum 8275CL, 1152 GiB (AWS, instance types; cores by the affinities in
+   p4de-24xl-topo.xml, aws/aws-ofi-nccl). */
+static const struct bb_system_cpu xeon_8275 = {"Intel(R) Xeon(R) Platinum 8275CL CPU @ 3.00GHz",
+					       INTEL(85), COUNTS(2, 1, 24, 2, 1152),
+					       CACHES(1024, 36, 24), DISTANCES(10, 21)};
+
 /* 2 x Platinum 8488C, 2 TiB (hwloc's XML of p5en.48xlarge, aws/aws-ofi-nccl). */
 static const struct bb_system_cpu xeon_8488 = {"Intel(R) Xeon(R) Platinum 8488C", INTEL(143),
 					       COUNTS(2, 1, 48, 2, 2048), CACHES(2048, 105, 48),
@@ -166,6 +172,7 @@ static const struct bb_system_nic roce_400_only = CONNECTX(0x1021, 400, 0, BB_ET
 	{                                                                                          \
 		device, rate, 0, BB_LAYER_UNKNOWN, pcie, 0x1d0f, __VA_ARGS__                       \
 	}
+static const struct bb_system_nic efa_first = EFA(0xefa0, 100, 3, 16);
 static const struct bb_system_nic efa_100 = EFA(0xefa1, 100, 4, 8);
 static const struct bb_system_nic efa_200 = EFA(0xefa2, 200, 5, 8);
 static const struct bb_system_nic efa_400 = EFA(0xefa3, 400, 5, 16);
@@ -263,6 +270,13 @@ static const struct bb_system_slot gb300_node[] = {
 /* Eight GPUs, each with a NIC on a switch and host bridge of its own. */
 static const struct bb_system_slot pairs[] = {
 	TWO(0, 0), TWO(0, 1), TWO(0, 2), TWO(0, 3), TWO(1, 4), TWO(1, 5), TWO(1, 6), TWO(1, 7), END,
+};
+
+/* AWS p4d and p4de: two GPUs and a NIC on each switch (aws/aws-ofi-nccl, p4de-24xl-topo.xml). */
+#define PAIR(numa, root)                                                                           \
+	GPU(numa, root, 1, 0), GPU(numa, root, 1, 0), NIC(numa, root, 1, 0)
+static const struct bb_system_slot aws_p4de[] = {
+	PAIR(0, 0), PAIR(0, 1), PAIR(1, 2), PAIR(1, 3), END,
 };
 
 /* AWS p5: a GPU and four NICs on each switch (aws/aws-ofi-nccl, p5.48xl-topo.xml; GPUs of one NUMA
@@ -366,6 +380,8 @@ static const struct bb_system systems[] = {
 	{"gb300-nvl72", "18 nodes of 4 GB300 that share NVSwitches, 4 InfiniBand 800G each", &grace,
 	 &gb300, &xdr, gb300_node, .switched = 18, .nodes = 18, .c2c = 5},
 	/* Rates of EFA: AWS, instance types. */
+	{"aws-p4de", "8 A100 on 6 NVSwitches, 4 EFA 100G (p4de.24xlarge)", &xeon_8275, &a100_sxm4,
+	 &efa_first, aws_p4de, .switched = 12, .nvswitches = 6},
 	{"aws-p5", "8 H100 on 4 NVSwitches, 32 EFA 100G (p5.48xlarge)", &epyc_7r13, &h100_sxm5,
 	 &efa_100, aws_p5, .switched = 18, .nvswitches = 4},
 	{"aws-p5en", "8 H200 on 4 NVSwitches, 16 EFA 200G (p5en.48xlarge)", &xeon_8488, &h200_sxm5,

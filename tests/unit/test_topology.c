@@ -181,6 +181,14 @@ static void test_rates(void **state)
 	assert_int_equal(bb_gpu_sm("NVIDIA A100-SXM4-80GB"), 80);
 	assert_int_equal(bb_gpu_sm("NVIDIA A10G"), 86);
 	assert_int_equal(bb_gpu_sm("something else"), 0);
+	assert_int_equal(bb_efa_generation(&(struct bb_pci){.vendor = 0x1d0f, .device = 0xefa0}),
+			 1);
+	assert_int_equal(bb_efa_generation(&(struct bb_pci){.vendor = 0x1d0f, .device = 0xefa2}),
+			 3);
+	assert_int_equal(bb_efa_generation(&(struct bb_pci){.vendor = 0x1d0f, .device = 0xec20}),
+			 0);
+	assert_int_equal(bb_efa_generation(&(struct bb_pci){.vendor = 0x15b3, .device = 0xefa1}),
+			 0);
 }
 
 /* ---- findings ------------------------------------------------------------------------------- */

@@ -93,7 +93,9 @@ static bool read_rdma(struct bb_device *d, const char *root)
 		return false;
 	d->rate_Mbps = (int64_t)(strtod(line, NULL) * 1000);
 	if (read_line(root, "class/infiniband", d->name, "ports/1/link_layer", line, sizeof(line)))
-		d->layer = strcmp(line, "Ethernet") == 0 ? BB_ETHERNET : BB_INFINIBAND;
+		d->layer = strcmp(line, "Ethernet") == 0     ? BB_ETHERNET
+			   : strcmp(line, "InfiniBand") == 0 ? BB_INFINIBAND
+							     : BB_LAYER_UNKNOWN;
 	if (read_line(root, "class/infiniband", d->name, "ports/1/state", line, sizeof(line)))
 		d->state = strstr(line, "ACTIVE") ? BB_STATE_UP : BB_STATE_DOWN;
 	return true;
