@@ -77,6 +77,10 @@ class Model:
         self.process.stdin.write(f"set nccl interval_plugin {plugin:.6g}us\n")
         return self.answers("slow", some, rows, clusters)
 
+    def classes(self, rows):
+        """The number of the interval in nccl.txt that each of ROWS has."""
+        return map(int, self.answers("class", (), rows, v.CLUSTERS))
+
 
 def constants():
     """The fitted constants, with the machines that each was fitted to."""
@@ -148,8 +152,8 @@ def left_out(model, clusters, counted, name):
         if not dependent[-1]:
             constant.value = FALLBACK.get(constant.key, constant.value)
     slow = model.slow(some, mine, clusters, longest_plugin(counted, name))
-    for row, error, times in zip(mine, model.errors(some, mine, clusters), slow):
-        row["left_out"], row["plugin"] = math.expm1(error), times
+    for row, error, times, one in zip(mine, model.errors(some, mine, clusters), slow, model.classes(mine)):
+        row["left_out"], row["plugin"], row["class"] = math.expm1(error), times, one
     return {"machine": name, "constants": "; ".join(map(str, some)), "fitted to": " ".join(map(str, dependent)),
             **sizes(mine)}
 
@@ -158,7 +162,7 @@ def left_out_mpi(build, clusters, counted, name):
     """The line of machine NAME of Open MPI, whose constants are all those of its site."""
     mine = [row for row in counted if v.machine(row["system"]) == name]
     for row, record, _ in v.predicted(build, mine, clusters):
-        row["left_out"], row["plugin"] = record["time_us"] / row["us"] - 1, 1
+        row["left_out"], row["plugin"], row["class"] = record["time_us"] / row["us"] - 1, 1, ""
     return {"machine": name, "constants": "", "fitted to": "", **sizes(mine)}
 
 
@@ -187,7 +191,7 @@ def main():
         write(os.path.join(arguments.folder, "left_out.csv"), lines)
         write(os.path.join(arguments.folder, "left_out_rows.csv"),
               [{"file": row["file"], "line": row["line"], "error": f"{row['left_out']:.4f}",
-                "plugin": f"{row['plugin']:.3f}"} for row in counted + mpi])
+                "plugin": f"{row['plugin']:.3f}", "class": row["class"]} for row in counted + mpi])
     except v.Failure as failure:
         sys.exit(str(failure))
 

@@ -131,10 +131,13 @@ def predicted(build, rows, clusters, more=()):
 
 
 def strip_sites(folder):
-    """Writes all descriptions of sites to FOLDER, without the constants fitted to them."""
+    """Writes all descriptions of sites to FOLDER, with what holds of all clusters in place of constants fitted to them."""
+    with open(GENERAL[1], encoding="utf-8") as file:
+        general = file.read().split("\n[all]\n")[1].split("\n[")[0].splitlines(keepends=True)
+    usual = {line.split("=")[0].strip(): line for line in general if "=" in line}
     for name in os.listdir(CLUSTERS):
         with open(os.path.join(CLUSTERS, name), encoding="utf-8") as file:
-            lines = [line for line in file if "# fitted:" not in line]
+            lines = [usual[line.split("=")[0].strip()] if "# fitted:" in line else line for line in file]
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
             file.writelines(lines)
 
@@ -211,11 +214,6 @@ def figures(rows, key="error"):
             "p90": tail(errors) if errors else None}
 
 
-def size_class(row):
-    """As in bb_nccl_interval."""
-    return 0 if row["bytes"] < 1 << 20 else 1 if not large(row) else 2
-
-
 def shortest(pairs, share):
     """The shortest interval of (value, weight) that has SHARE of the weight."""
     pairs = sorted(pairs)
@@ -251,12 +249,14 @@ def sample(row):
 
 
 def intervals(rows):
-    """The interval of each class of sizes, from ROWS."""
-    return [interval([sample(row) for row in rows if size_class(row) == size]) for size in range(3)]
+    """The interval of each class of predictions (bb_nccl_interval_class), from ROWS."""
+    *others, large, messages = [interval([sample(row) for row in rows if row["class"] == one]) for one in range(4)]
+    # Messages over nodes were measured on few machines, so their interval is no narrower.
+    return [*others, large, (min(large[0], messages[0]), max(large[1], messages[1]))]
 
 
 def rounded_up(multiple):
-    """As in nccl_model.c."""
+    """As in nccl_plugin.c."""
     steps = 10 if multiple < 2 else 2
     return math.ceil(multiple * steps) / steps
 
@@ -268,7 +268,7 @@ def add_left_intervals(rows):
         ends = intervals([row for row in counted if machine(row["system"]) != name])
         for row in counted:
             if machine(row["system"]) == name:
-                low, high = ends[size_class(row)]
+                low, high = ends[row["class"]]
                 row["left_interval"] = low, rounded_up(high * row["plugin"]) if row["plugin"] != 1 else high
 
 
@@ -422,6 +422,7 @@ def add_left_out(rows):
         if row["what"] in ("model", "fit"):
             left = found[row["file"], row["line"]]
             row["left_out"], row["plugin"] = float(left["error"]), float(left["plugin"])
+            row["class"] = int(left["class"] or -1)
             row["left_interval"] = row["interval"]
     add_left_intervals(rows)
 

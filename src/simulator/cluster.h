@@ -108,6 +108,14 @@ enum bb_cluster_path {
 	BB_CLUSTER_CORE, /* up to the core */
 	BB_CLUSTER_PATHS
 };
+/* Kinds of NICs, which NCCL reaches by different network plug-ins. */
+enum bb_nic_kind {
+	BB_NICS_OTHER, /* also where nic_rate is of other NICs than the system's */
+	BB_NICS_INFINIBAND,
+	BB_NICS_EFA, /* of AWS, by generation: that of p4d, of p5, and later ones */
+	BB_NICS_EFA_P5,
+	BB_NICS_EFA_LATER
+};
 struct bb_cluster_route {
 	enum bb_cluster_path path;
 	int switches;   /* of the network */
@@ -124,7 +132,7 @@ struct bb_cluster {
 	int domain; /* nodes that share NVSwitches, >= 1; the last domain may be smaller */
 	enum bb_inside inside;
 	int rails;                            /* of a node; 0: it has none */
-	bool infiniband;                      /* they are; false where nic_rate is of others */
+	enum bb_nic_kind nics;                /* of the rails */
 	int rail_of[BB_CLUSTER_NODE_RANKS];   /* of each rank of a node */
 	int rail_gpus[BB_CLUSTER_NODE_RANKS]; /* ranks of a node that share a rail */
 	double gpu_rate, nic_rate;            /* with their efficiencies; of a core without GPUs */

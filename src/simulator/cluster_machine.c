@@ -96,6 +96,7 @@ struct rail_search {
 	int first[BB_CLUSTER_NODE_RANKS]; /* [rail]: the NIC that it was made for */
 	int rails;
 	int others;  /* NICs that are not InfiniBand */
+	int efa;     /* generation of AWS's adapters; 0: they are others */
 	double GBps; /* of all NICs */
 };
 
@@ -142,9 +143,23 @@ static void find_rails(struct bb_cluster *c, struct rail_search *search)
 
 		for (int gpu = 0; gpu < c->gpus && !serves; gpu++)
 			serves = bb_nic_serves(t, is_host ? -1 : gpu, nic);
-		search->GBps += serves ? bb_nic_GBps(t, nic) : 0;
-		search->others += serves && t->devices[nic].layer != BB_INFINIBAND;
+		if (!serves)
+			continue;
+		search->GBps += bb_nic_GBps(t, nic);
+		search->others += t->devices[nic].layer != BB_INFINIBAND;
+		search->efa = t->devices[nic].pci >= 0
+				      ? bb_efa_generation(&t->pcis[t->devices[nic].pci])
+				      : 0;
 	}
+}
+
+static enum bb_nic_kind nics_of(const struct rail_search *search, bool rate_given)
+{
+	if (search->efa > 0)
+		return search->efa == 1   ? BB_NICS_EFA
+		       : search->efa == 2 ? BB_NICS_EFA_P5
+					  : BB_NICS_EFA_LATER;
+	return search->others > 0 || rate_given ? BB_NICS_OTHER : BB_NICS_INFINIBAND;
 }
 
 /* Without a known NIC, a given nic_rate stands for one NIC of each GPU, or of a node without. */
@@ -165,9 +180,10 @@ static bb_status derive_rails(struct bb_cluster *c, struct bb_error *error)
 			       "--cluster %s: the machine has no NIC whose rate is known; give "
 			       "nic_rate in a file",
 			       c->name);
+	if (c->rails > 0)
+		c->nics = nics_of(&search, *rate > 0);
 	if (c->rails == 0 || *rate > 0)
 		return BB_OK;
-	c->infiniband = search.others == 0;
 	/* Several NICs of one GPU are one rail. */
 	*rate = 1e9 * search.GBps / search.rails;
 	return BB_OK;

@@ -129,7 +129,7 @@ static double message_latency(const struct traffic *t)
 	if (!t->by_ll)
 		time += base[BB_NCCL_SIMPLE] - base[BB_NCCL_LL];
 	if (t->outside > 0) {
-		time += t->outside * hop[BB_NCCL_LL] + t->m->nic_latency * (t->by_ll ? 1 : 2);
+		time += t->outside * hop[BB_NCCL_LL] + bb_nccl_plugin(c, t->m) * (t->by_ll ? 1 : 2);
 		time += t->by_ll ? 0 : hop[BB_NCCL_SIMPLE] - hop[BB_NCCL_LL];
 	}
 	return time;

@@ -109,7 +109,7 @@ static double hop(const struct view *v, enum bb_nccl_hop over, enum bb_nccl_algo
 	double time = v->c->hop[over][algorithm][protocol];
 
 	if (over == BB_NCCL_OVER_NET)
-		time += v->m->nic_latency * (protocol == BB_NCCL_SIMPLE ? 2 : 1);
+		time += bb_nccl_plugin(v->c, v->m) * (protocol == BB_NCCL_SIMPLE ? 2 : 1);
 	return time;
 }
 
@@ -555,36 +555,4 @@ double bb_nccl_call_time(const struct bb_nccl_constants *c, const struct bb_nccl
 		return INFINITY;
 	return bb_nccl_time(c, call->machine, BB_NCCL_AS_MEASURED, call->collective, algorithm,
 			    protocol, call->bytes);
-}
-
-/* In steps of a tenth, above 2 of a half: a plug-in that nothing is known of needs no more. */
-static double rounded_up(double multiple)
-{
-	const double steps = multiple < 2 ? 10 : 2;
-
-	return ceil(multiple * steps) / steps;
-}
-
-double bb_nccl_slow_plugin(const struct bb_nccl_constants *c, const struct bb_nccl_call *call)
-{
-	struct bb_nccl_machine slow = *call->machine;
-	struct bb_nccl_call slower = *call;
-
-	if (slow.nodes == 1 || slow.infiniband || slow.nic_latency > 0)
-		return 1;
-	slow.nic_latency = c->interval_plugin;
-	slower.machine = &slow;
-	return fmax(1, bb_nccl_call_time(c, &slower) / bb_nccl_call_time(c, call));
-}
-
-void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
-		      double *low, double *high)
-{
-	const int size = call->bytes < 0x1p20 ? 0 : call->bytes < 0x1p28 ? 1 : 2;
-	const double slow = bb_nccl_slow_plugin(c, call);
-
-	*low = c->interval_low[size];
-	*high = c->interval_high[size];
-	if (slow > 1)
-		*high = rounded_up(*high * slow);
 }

@@ -21,6 +21,7 @@
 #ifndef BB_SIMULATOR_NCCL_MODEL_H
 #define BB_SIMULATOR_NCCL_MODEL_H
 
+#include "simulator/cluster.h"
 #include "simulator/nccl_tapers.h"
 #include "schedules/schedule.h"
 
@@ -51,7 +52,16 @@ enum { BB_NCCL_SPANS = 3 };       /* one node, two nodes, more */
 enum { BB_NCCL_TREE_SIZES = 24 }; /* powers of two from 64 bytes on */
 enum { BB_NCCL_CHANNEL_RATES = 21 };
 
-enum { BB_NCCL_INTERVAL_SIZES = 3 }; /* below 1 MiB, below 256 MiB, and larger */
+enum { BB_NCCL_EFA = 3 }; /* generations of AWS's adapters: of p4d, of p5, later ones */
+
+/* Predictions that have an interval in common. */
+enum bb_nccl_interval_class {
+	BB_NCCL_SMALL,  /* below 1 MiB */
+	BB_NCCL_MEDIUM, /* below 256 MiB */
+	BB_NCCL_LARGE,
+	BB_NCCL_LARGE_MESSAGES, /* as large, of collectives made of messages, over nodes */
+	BB_NCCL_INTERVAL_CLASSES
+};
 
 /* The constants of nccl.txt that are one number: their names there and their units. Rates are in
    bytes per second, times in seconds. */
@@ -82,16 +92,16 @@ enum { BB_NCCL_INTERVAL_SIZES = 3 }; /* below 1 MiB, below 256 MiB, and larger *
 	ONE(messages_batch, NUMBER)                                                                \
 	ONE(messages_ll, SIZE) /* LL's most bytes on a channel */                                  \
 	/* ---- Measured replacements. */                                                          \
-	ONE(ring_ll_rate, RATE)      /* busbw of a ring in one node, LL */                         \
-	ONE(ring_ll128_share, SHARE) /* of NVLink's rate, LL128, also over nodes */                \
-	ONE(ring_simple_hop, TIME)   /* over NVLink */                                             \
-	ONE(ring_ll_hop, TIME)       /* over NVLink */                                             \
-	ONE(ll128_hop_more, TIME)    /* over NVLink, above NCCL's */                               \
-	ONE(tree_channels, NUMBER)   /* that run at least */                                       \
+	ONE(ring_ll_rate, RATE)        /* busbw of a ring in one node, LL */                       \
+	ONE(ring_ll128_share, SHARE)   /* of NVLink's rate, LL128, also over nodes */              \
+	ONE(ring_simple_hop, TIME)     /* over NVLink */                                           \
+	ONE(ring_ll_hop, TIME)         /* over NVLink */                                           \
+	ONE(ll128_hop_more, TIME)      /* over NVLink, above NCCL's */                             \
+	ONE(tree_channels, NUMBER)     /* that run at least */                                     \
 	ONE(ring_gather_channel, RATE) /* over nodes, of all_gather and reduce_scatter */          \
-	ONE(ring_wide_part, SHARE)   /* of NVLinks' rate, among nodes that share switches */       \
-	ONE(ring_wide_ll_hop, TIME)  /* likewise; 0: as within a node */                           \
-	ONE(ring_wide_ll_rate, RATE) /* their busbw, LL; 0: as within a node */                    \
+	ONE(ring_wide_part, SHARE)     /* of NVLinks' rate, among nodes that share switches */     \
+	ONE(ring_wide_ll_hop, TIME)    /* likewise; 0: as within a node */                         \
+	ONE(ring_wide_ll_rate, RATE)   /* their busbw, LL; 0: as within a node */                  \
 	ONE(nvls_base, TIME)                                                                       \
 	ONE(nvls_rate, RATE)                                                                       \
 	ONE(nvls_fill, TIME)                                                                       \
@@ -112,7 +122,7 @@ enum { BB_NCCL_INTERVAL_SIZES = 3 }; /* below 1 MiB, below 256 MiB, and larger *
 	ONE(messages_issue, SHARE)  /* share of the issue time, for each message */                \
 	ONE(launch, TIME)           /* time to issue an operation of one rank */                   \
 	ONE(messages_net_channel, RATE)                                                            \
-	/* ---- Of intervals. */                                                                   \
+	/* ---- Of network plug-ins. */                                                            \
 	ONE(interval_plugin, TIME) /* added to a hop at most, by an unknown network plug-in */
 
 #define BB_NCCL_MEMBER(name, unit) double name;
@@ -136,9 +146,10 @@ struct bb_nccl_constants {
 	double nvlstree_channel[BB_NCCL_SPANS - 1]; /* two nodes, more */
 	double messages_chunk[BB_NCCL_HOPS];
 	double messages_least[BB_NCCL_HOPS], messages_most[BB_NCCL_HOPS]; /* chunks */
+	double efa[BB_NCCL_EFA]; /* seconds that AWS's plug-in adds to a hop */
 	/* Multiples of a predicted time between which nine in ten measurements lay, of machines
-	   that nothing was fitted to, by size. */
-	double interval_low[BB_NCCL_INTERVAL_SIZES], interval_high[BB_NCCL_INTERVAL_SIZES];
+	   that nothing was fitted to. */
+	double interval_low[BB_NCCL_INTERVAL_CLASSES], interval_high[BB_NCCL_INTERVAL_CLASSES];
 	/* Lines of the file that are published, fitted to measurements, or assumed. */
 	int published, fitted, assumed;
 	const char *generation; /* "hopper"; NULL: there is no model */
@@ -162,9 +173,9 @@ struct bb_nccl_machine {
 	double net_rate;    /* of a node, all NICs, each way, as reached */
 	double rank_rate;   /* a rank's share of it; the least of all nodes, as net_rate */
 	double rail_rate;   /* the group's share of one rail, the least of all */
-	double nic_latency; /* added to a hop by the network plug-in; twice with Simple, which
-			       flushes */
-	bool infiniband;    /* the network needs no plug-in */
+	double nic_latency; /* added to a hop by the network plug-in, twice with Simple, which
+			       flushes; 0: what is usual for NICS */
+	enum bb_nic_kind nics;
 	struct bb_nccl_slowdown taper; /* of the network, by collective; NCCL's tuner ignores it */
 	/* How many times as long a byte takes over the network, or over the links of a node,
 	   because of a fault; below 1: there is none. NCCL's tuner does not know of it. */
@@ -227,9 +238,14 @@ struct bb_nccl_call {
 /* Seconds AS_MEASURED of what NCCL chooses for CALL; INFINITY if nothing runs. */
 double bb_nccl_call_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call);
 
+/* Seconds that a network plug-in adds to a hop of MACHINE. */
+double bb_nccl_plugin(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine);
+
 /* How many times as long CALL takes if the network has a slow plug-in. 1 where that is excluded: in
    one node, over InfiniBand, or with a nic_latency. */
 double bb_nccl_slow_plugin(const struct bb_nccl_constants *c, const struct bb_nccl_call *call);
+
+enum bb_nccl_interval_class bb_nccl_interval_class(const struct bb_nccl_call *call);
 
 /*
  * Set *LOW and *HIGH to the interval around the predicted time of CALL that held nine in ten

@@ -201,7 +201,7 @@ static struct bb_nccl_machine shape_machine(const struct bb_cluster *cluster, in
 		.rank_rate = least->each * cluster->nic_rate,
 		.rail_rate = least->least * cluster->nic_rate,
 		.nic_latency = f[BB_FIGURE_NCCL_NIC_LATENCY],
-		.infiniband = cluster->infiniband,
+		.nics = cluster->nics,
 		.net_fill = f[BB_FIGURE_NCCL_TREE_FILL],
 		.issue = f[BB_FIGURE_NCCL_ISSUE],
 		.process_gpus = f[BB_FIGURE_NCCL_PROCESS_GPUS],

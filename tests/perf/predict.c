@@ -6,9 +6,11 @@
  *   ask COLLECTIVE CLUSTER RANKS ALGORITHM BYTES
  *
  *   slow COLLECTIVE CLUSTER RANKS ALGORITHM BYTES
+ *   class COLLECTIVE CLUSTER RANKS ALGORITHM BYTES
  *
  * and answers each "ask" with a line: microseconds of one collective; each "slow" with how many
- * times as long it takes by a slow plug-in of the network.
+ * times as long it takes by a slow plug-in of the network; each "class" with the number of its
+ * interval in nccl.txt, from 0.
  */
 #include "simulator/nccl_constants.h"
 #include "simulator/nccl_shape.h"
@@ -112,7 +114,7 @@ static void change(const struct state *s, struct bb_nccl_constants *c)
 	}
 }
 
-static double ask(struct state *s, bool slow, const char *collective, const char *cluster,
+static double ask(struct state *s, const char *verb, const char *collective, const char *cluster,
 		  int ranks, const char *name, double bytes)
 {
 	const struct bb_collective *of = bb_collective_find(collective);
@@ -132,7 +134,9 @@ static double ask(struct state *s, bool slow, const char *collective, const char
 		call.algorithm++;
 	time = bb_nccl_call_time(&c, &call);
 	need(time < INFINITY, name);
-	return slow ? bb_nccl_slow_plugin(&c, &call) : 1e6 * time;
+	if (strcmp(verb, "class") == 0)
+		return bb_nccl_interval_class(&call);
+	return strcmp(verb, "slow") == 0 ? bb_nccl_slow_plugin(&c, &call) : 1e6 * time;
 }
 
 int main(void)
@@ -150,7 +154,7 @@ int main(void)
 		need(sscanf(line, "%63s %63s %511s %d %63s %lf", key, a, cluster, &ranks, c,
 			    &bytes) == 6,
 		     line);
-		printf("%.9g\n", ask(&s, strcmp(key, "slow") == 0, a, cluster, ranks, c, bytes));
+		printf("%.9g\n", ask(&s, key, a, cluster, ranks, c, bytes));
 		fflush(stdout);
 	}
 	return 0;

@@ -158,7 +158,7 @@ static void test_interval(void **state)
 	assert_true(high * time >= c.interval_high[0] * bb_nccl_call_time(&c, &call));
 	assert_true((high - 0.5) * time < c.interval_high[0] * bb_nccl_call_time(&c, &call));
 	known = unknown;
-	known.infiniband = true;
+	known.nics = BB_NICS_INFINIBAND;
 	call.machine = &known;
 	bb_nccl_interval(&c, &call, &low, &high);
 	near(high, c.interval_high[0]);
@@ -169,7 +169,39 @@ static void test_interval(void **state)
 				     .machine = &unknown,
 				     .bytes = 0x1p40};
 	bb_nccl_interval(&c, &call, &low, &high);
-	assert_true(high < c.interval_high[2] + 0.1);
+	near(low, c.interval_low[BB_NCCL_LARGE]);
+	assert_true(high < c.interval_high[BB_NCCL_LARGE] + 0.1);
+	call.collective = &bb_alltoall;
+	bb_nccl_interval(&c, &call, &low, &high);
+	assert_true(high >= c.interval_high[BB_NCCL_LARGE_MESSAGES]);
+	call.machine = &node;
+	bb_nccl_interval(&c, &call, &low, &high);
+	near(high, c.interval_high[BB_NCCL_LARGE]);
+}
+
+/* A plug-in adds to hops what the cluster says or, of AWS's adapters, what is usual for them; by
+   Simple twice. A tree over two nodes has one hop up and one down. */
+static void test_plugin(void **state)
+{
+	const struct bb_nccl_constants c = constants(90);
+	struct bb_nccl_machine m = machine(90, 2, 16);
+	double none[BB_NCCL_PROTOCOLS];
+
+	for (int p = BB_NCCL_LL; p < BB_NCCL_PROTOCOLS; p++)
+		none[p] = bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_TREE, p,
+				       MIB);
+	for (int kind = BB_NICS_OTHER; kind <= BB_NICS_EFA_LATER; kind++) {
+		const double more[] = {0, 0, 75 * US, 20 * US, 35 * US};
+
+		m.nics = kind;
+		near(bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_TREE,
+				  BB_NCCL_LL, MIB),
+		     none[BB_NCCL_LL] + 2 * more[kind]);
+	}
+	m.nic_latency = 1 * US;
+	near(bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_SIMPLE,
+			  MIB),
+	     none[BB_NCCL_SIMPLE] + 4 * US);
 }
 
 /* What differs by generation: the plateau of long rings, NVLSTree's limits. */
@@ -517,15 +549,25 @@ static void test_settings(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_by_hand),        cmocka_unit_test(test_channels),
-		cmocka_unit_test(test_interval),       cmocka_unit_test(test_by_generation),
-		cmocka_unit_test(test_nvls_bound),     cmocka_unit_test(test_nvls_of_slow_links),
-		cmocka_unit_test(test_nvlstree_heads), cmocka_unit_test(test_choices_seen),
-		cmocka_unit_test(test_newer),          cmocka_unit_test(test_forced),
-		cmocka_unit_test(test_sense),          cmocka_unit_test(test_messages),
-		cmocka_unit_test(test_issue),          cmocka_unit_test(test_tree_edges),
-		cmocka_unit_test(test_tapers),         cmocka_unit_test(test_rails_change),
-		cmocka_unit_test(test_unknown_gpu),    cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_by_hand),
+		cmocka_unit_test(test_channels),
+		cmocka_unit_test(test_interval),
+		cmocka_unit_test(test_plugin),
+		cmocka_unit_test(test_by_generation),
+		cmocka_unit_test(test_nvls_bound),
+		cmocka_unit_test(test_nvls_of_slow_links),
+		cmocka_unit_test(test_nvlstree_heads),
+		cmocka_unit_test(test_choices_seen),
+		cmocka_unit_test(test_newer),
+		cmocka_unit_test(test_forced),
+		cmocka_unit_test(test_sense),
+		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_issue),
+		cmocka_unit_test(test_tree_edges),
+		cmocka_unit_test(test_tapers),
+		cmocka_unit_test(test_rails_change),
+		cmocka_unit_test(test_unknown_gpu),
+		cmocka_unit_test(test_settings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
