@@ -4,7 +4,6 @@ import contextlib
 import functools
 import glob
 import os
-import shutil
 import tempfile
 import threading
 
@@ -32,8 +31,7 @@ def install(variant):
     if os.path.exists(mpi):
         os.symlink(mpi, os.path.join(folder.name, "backends", "mpi.so"))
     programs = glob.glob(os.path.join(build, "*_perf")) + glob.glob(os.path.join(build, "acceptance"))
-    for program in programs:  # a link leads back to where they were built
-        shutil.copy(program, folder.name)
+    kit.copy_programs(programs, folder.name)  # a link leads back to where they were built
     return folder
 
 

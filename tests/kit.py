@@ -207,6 +207,19 @@ def execute(words, env=None, **options):
     return finish(spawn(words, env, **options), started)
 
 
+def write_program(path, content):
+    """CONTENT, text or bytes, at PATH, which can be executed. A process of its own writes it: another test's child keeps
+    the files that are open here until its exec, and no file that is open for writing can be executed."""
+    data = content.encode() if isinstance(content, str) else content
+    subprocess.run(["install", "-m", "755", "/dev/stdin", path], input=data, check=True)
+    return path
+
+
+def copy_programs(paths, folder):
+    """Likewise copies."""
+    subprocess.run(["install", "-t", folder, *paths], check=True)
+
+
 def on_terminal(columns, words, env=None, stream="stdout"):
     """What WORDS print on a terminal with so many COLUMNS, which is their standard output or STREAM."""
     ours, theirs = pty.openpty()

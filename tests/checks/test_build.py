@@ -45,10 +45,8 @@ def rebuilds_what_changed():
 def benches_what_is_there():
     """make bench uses all GPUs, and the CPU without GPUs or without their backend."""
     with tempfile.TemporaryDirectory() as folder:
-        smi = os.path.join(folder, "nvidia-smi")
-        with open(smi, "w", encoding="utf-8") as file:
-            file.write('#!/bin/sh\necho "GPU 0: one (UUID: a)"\necho "GPU 1: two (UUID: b)"\n')
-        os.chmod(smi, 0o755)
+        smi = '#!/bin/sh\necho "GPU 0: one (UUID: a)"\necho "GPU 1: two (UUID: b)"\n'
+        kit.write_program(os.path.join(folder, "nvidia-smi"), smi)
         asked = ["make", "-s", f"B={folder}", "--eval=asked:;@echo $(BENCH_RANKS)", "asked"]
         for words, path, ranks in ((["HAVE_CUDA=1"], folder + ":", "-g 2"), (["HAVE_CUDA="], folder + ":", "-g 8 --backend host"),
                                    (["HAVE_CUDA=1"], "", "-g 8 --backend host")):  # fmt: skip

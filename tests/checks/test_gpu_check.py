@@ -27,9 +27,7 @@ SMI = 'case $1 in -L) echo "GPU 0: Fake GPU" ;; *) echo "Fake" ;; esac'
 
 
 def script(path, body):
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(f"#!/bin/sh\n{body}\n")
-    os.chmod(path, 0o755)
+    kit.write_program(path, f"#!/bin/sh\n{body}\n")
 
 
 @functools.lru_cache(None)
@@ -278,8 +276,8 @@ def no_time_left():
 def with_program(name, body, words):
     """The check of a build in which this script replaces a program; the others are stripped and quickly copied."""
     with tempfile.TemporaryDirectory() as folder:
-        for other in (*kit.COLLECTIVES, "mem_bandwidth"):
-            shutil.copy(os.path.join(bundle(), "bin", f"{other}_perf"), folder)
+        others = (*kit.COLLECTIVES, "mem_bandwidth")
+        kit.copy_programs([os.path.join(bundle(), "bin", f"{other}_perf") for other in others], folder)
         program = os.path.join(folder, f"{name}_perf")
         shutil.move(program, os.path.join(folder, "real_perf"))
         script(program, body)

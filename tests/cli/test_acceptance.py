@@ -8,7 +8,7 @@ import gpus
 import mpi
 from accept import Folder, acceptance, profile, step
 from hosts import Hosts, Link
-from kit import LIMIT, ROOT, Settings, Skipped, add, built, equal, execute, expect, spawn, test
+from kit import LIMIT, ROOT, Settings, Skipped, add, built, equal, execute, expect, spawn, test, write_program
 
 THIS_MACHINE = os.path.join(ROOT, "ci", "profiles", "this-machine.yaml")
 GATE = "      - metric: peak\n        from: {copy: 0.1%}\n"
@@ -519,8 +519,7 @@ def slurm_epilog():
     with Folder() as f:
         os.mkdir(os.path.join(f.name, "bin"))
         for name in "logger", "scontrol":
-            path = f.write("bin/" + name, f'#!/bin/sh\necho {name} "$@" >>{f.name}/said\n')
-            os.chmod(path, 0o755)
+            write_program(os.path.join(f.name, "bin", name), f'#!/bin/sh\necho {name} "$@" >>{f.name}/said\n')
         os.symlink(built("acceptance"), os.path.join(f.name, "bin", "acceptance"))
         path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 4K -e 4K --fault corrupt:1")))
         env = {"BUSBENCH": f.name, "PROFILE": path, "PATH": os.path.join(f.name, "bin") + ":" + os.environ["PATH"],

@@ -62,9 +62,7 @@ def refuses():
     busbench("profiles", "x").exits(2).says("x: profiles takes no arguments")
     busbench("--frobnicate").exits(2).says("--frobnicate: unknown option")
     with tempfile.TemporaryDirectory() as folder:
+        kit.copy_programs([built("busbench")], folder)
         copy = os.path.join(folder, "busbench")
-        with open(built("busbench"), "rb") as source, open(copy, "wb") as file:
-            file.write(source.read())
-        os.chmod(copy, 0o755)
         execute([copy, "acceptance"]).exits(5).says("acceptance: not in this build", f"there is no {folder}/acceptance")
         execute([copy, "report"]).exits(5).says("report: scripts/report.py is neither installed nor")

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import tempfile
 
 import gpus
@@ -28,7 +27,7 @@ def machine(*files, backend=None):
                 file.write(backend)
         for name in ("all_reduce", "ddp_bucket", "pipeline"):
             if os.path.exists(os.path.join(kit.Settings.build, f"{name}_perf")):
-                shutil.copy(kit.built(f"{name}_perf"), folder)
+                kit.copy_programs([kit.built(f"{name}_perf")], folder)
         yield folder, {"BUSBENCH_DEVICE_FOLDER": devices, "CUDA_VISIBLE_DEVICES": "0,1"}
 
 

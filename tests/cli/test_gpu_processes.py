@@ -8,6 +8,7 @@ import signal
 import tempfile
 
 import gpus
+import kit
 import mpi
 import tcp
 from kit import COLLECTIVES, LONG, add, equal, expect, test
@@ -301,11 +302,9 @@ def fails_under_mpirun(rank, failure):
     with gpus.shared() as shared, tempfile.TemporaryDirectory() as folder:
         words = mpi.words(3, BROKEN, program=gpus.built)
         at = next(i for i, word in enumerate(words) if word.endswith("_perf"))
-        script = os.path.join(folder, "one_fails")
-        with open(script, "w", encoding="utf-8") as file:
-            export = f"export BUSBENCH_FAKE_FAIL={shlex.quote(failure)}"
-            file.write(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" != {rank} ] || {export}\nexec "$@"\n')
-        os.chmod(script, 0o755)
+        export = f"export BUSBENCH_FAKE_FAIL={shlex.quote(failure)}"
+        script = kit.write_program(os.path.join(folder, "one_fails"),
+                                   f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" != {rank} ] || {export}\nexec "$@"\n')  # fmt: skip
         result = mpi.ended(mpi.Job([*words[:at], script, *words[at:]], shared))
     mpi.told_once(result.exits(3), f"rank {rank}", failure.split(":")[0], "failed in src/backends/nccl/")
 

@@ -115,8 +115,8 @@ def place(folder, file=FILE):
     """Programs in FOLDER, with an nccl.so that contains the stand-ins for CUDA and searches NCCL."""
     if not os.path.exists(os.path.join(kit.Settings.build, "tests", "fake", "nccl.so")):
         raise kit.Skipped("built without the headers of CUDA and NCCL")
-    for name in ("all_reduce", "alltoall", "gather", "scatter", "broadcast", "mem_bandwidth"):
-        shutil.copy(kit.built(f"{name}_perf"), folder)
+    names = ("all_reduce", "alltoall", "gather", "scatter", "broadcast", "mem_bandwidth")
+    kit.copy_programs([kit.built(f"{name}_perf") for name in names], folder)
     os.mkdir(os.path.join(folder, "backends"))
     sources = glob.glob(os.path.join(kit.ROOT, "src", "backends", "nccl", "*.c"))
     names = [os.path.basename(path)[:-2] for path in sources if not path.endswith("/library.c")]

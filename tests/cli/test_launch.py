@@ -2,7 +2,6 @@
 MPI."""
 
 import os
-import shutil
 import subprocess
 import tempfile
 import time
@@ -75,8 +74,7 @@ class Place:
         self.folder = tempfile.TemporaryDirectory(prefix="bb")
         self.bin = os.path.join(self.folder.name, "bin")
         os.mkdir(self.bin)
-        for name in ("all_reduce_perf", "broadcast_perf"):
-            shutil.copy(built(name), self.bin)
+        kit.copy_programs([built("all_reduce_perf"), built("broadcast_perf")], self.bin)
 
     def __enter__(self):
         return self

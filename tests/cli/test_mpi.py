@@ -197,10 +197,8 @@ add("a root that is none", refused, 2, "broadcast -r 2 -b 8 -e 8", 2, "2")
 def wrong_data_is_found_by_all():
     """Exit status 7 in every process."""
     with tempfile.TemporaryDirectory() as folder:
-        script = os.path.join(folder, "keep")
-        with open(script, "w", encoding="utf-8") as file:
-            file.write('#!/bin/sh\ntrap : TERM\n"$@"\ncode=$?\necho $code >"$0.$OMPI_COMM_WORLD_RANK"\nexit $code\n')
-        os.chmod(script, 0o755)
+        keep = '#!/bin/sh\ntrap : TERM\n"$@"\ncode=$?\necho $code >"$0.$OMPI_COMM_WORLD_RANK"\nexit $code\n'
+        script = kit.write_program(os.path.join(folder, "keep"), keep)
         command = mpi.words(3, "all_reduce -b 4K -e 4K --algo ring,native --fault corrupt:1")
         at = command.index(built("all_reduce_perf"))
         result = mpi.Job(command[:at] + [script] + command[at:]).finish().exits(7)

@@ -47,10 +47,8 @@ for rank in (0, 1):
 
 def with_wrapper(folder, rank, instead, n, line):
     """The command of a run in which RANK executes INSTEAD."""
-    script = os.path.join(folder, "wrapper")
-    with open(script, "w", encoding="utf-8") as file:
-        file.write(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" != {rank} ] || {instead}\nexec "$@"\n')
-    os.chmod(script, 0o755)
+    text = f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" != {rank} ] || {instead}\nexec "$@"\n'
+    script = kit.write_program(os.path.join(folder, "wrapper"), text)
     words = mpi.words(n, line)
     at = next(i for i, word in enumerate(words) if word.endswith("_perf"))
     return words[:at] + [script] + words[at:]
@@ -118,11 +116,7 @@ def patched(path, folder, old, new):
     with open(path, "rb") as file:
         data = file.read()
     expect(old in data and len(old) == len(new), f"{old} is not in {path}")
-    copy = os.path.join(folder, os.path.basename(path))
-    with open(copy, "wb") as file:
-        file.write(data.replace(old, new))
-    os.chmod(copy, 0o755)
-    return copy
+    return kit.write_program(os.path.join(folder, os.path.basename(path)), data.replace(old, new))
 
 
 def misfits(first, last, *said):

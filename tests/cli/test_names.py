@@ -1,7 +1,6 @@
 """Profiles and clusters that are named without folder and ending: working directory, user, installed share."""
 
 import os
-import shutil
 import tempfile
 
 import kit
@@ -96,8 +95,7 @@ def installed_share():
         prefix = os.path.join(p.folder.name, "prefix")
         os.makedirs(os.path.join(prefix, "bin"))
         os.makedirs(os.path.join(prefix, "lib", "busbench"))
-        for name in ("acceptance", "all_reduce_perf"):
-            shutil.copy(built(name), os.path.join(prefix, "bin"))
+        kit.copy_programs([built("acceptance"), built("all_reduce_perf")], os.path.join(prefix, "bin"))
         write(mine(512), prefix, "share", "busbench", "profiles", "there.yaml")
         program = os.path.join(prefix, "bin", "acceptance")
         p.run(program, "run", "there", "--dry-run").exits(0).prints("-e 512")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from kit import ROOT, built, equal, expect, run, test
+from kit import ROOT, built, equal, expect, run, test, write_program
 
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 import validate_left_out  # noqa: E402
@@ -274,10 +274,7 @@ def broken_constants():
     with open(built("all_reduce_perf"), "rb") as file:
         program = file.read()
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "all_reduce_perf")
-        with open(path, "wb") as file:
-            file.write(program.replace(b"\nring_base ", b"\nring_vase "))
-        os.chmod(path, 0o755)
+        path = write_program(os.path.join(folder, "all_reduce_perf"), program.replace(b"\nring_base ", b"\nring_vase "))
         done = subprocess.run([path, *H100.split()[:3], "hgx-h100:1"], capture_output=True, text=True, check=False)
     equal(done.returncode, 1, "exit status")
     expect("nccl.txt: line 9: ring_vase: unknown constant or malformed value" in done.stderr, done.stderr)

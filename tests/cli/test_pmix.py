@@ -33,8 +33,7 @@ def installed(backend=None):
     """A function that gives the path of a program beside BACKEND alone, a path of it."""
     need()
     with tempfile.TemporaryDirectory(prefix="bb") as folder:
-        for program in glob.glob(os.path.join(kit.Settings.build, "*_perf")):
-            shutil.copy(program, folder)
+        kit.copy_programs(glob.glob(os.path.join(kit.Settings.build, "*_perf")), folder)
         if backend:
             os.mkdir(os.path.join(folder, "backends"))
             os.symlink(backend, os.path.join(folder, "backends", os.path.basename(backend)))

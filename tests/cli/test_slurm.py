@@ -44,7 +44,8 @@ def pmix_alone():
     """Without the mpi backend its tasks meet through srun's PMIx; a dead task ends the run."""
     mpi.need()
     with Slurm(3) as cluster, tempfile.TemporaryDirectory() as folder:
-        perf = shutil.copy(built("all_reduce_perf"), folder)
+        kit.copy_programs([built("all_reduce_perf")], folder)
+        perf = os.path.join(folder, "all_reduce_perf")
         words = [*SRUN, "-n6", perf, "--backend", "null", "-b", "8"]
         result = cluster.execute([*words, "-e", "8"]).exits(0).prints("# Launch: OpenPMIx")
         equal(len(result.rows()), 1, "rows")
@@ -61,7 +62,8 @@ def gloo():
         raise kit.Skipped("the gloo backend was not built")
     variables = "RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS"
     with Slurm(3) as cluster, tempfile.TemporaryDirectory() as folder:
-        perf = shutil.copy(built("all_reduce_perf"), folder)
+        kit.copy_programs([built("all_reduce_perf")], folder)
+        perf = os.path.join(folder, "all_reduce_perf")
         os.mkdir(os.path.join(folder, "backends"))
         shutil.copy(backend, os.path.join(folder, "backends"))
         words = [perf, "-b", "8", "-e", "64K", "-f", "64", "--algo", "ring,native"]
