@@ -317,6 +317,23 @@ static void find_case(const struct bb_calibration *c, const struct bb_point *que
 	}
 }
 
+/* Figures that were fitted to some collectives may not hold for another one: the interval of CALL
+   includes that of the cluster as it is described. */
+static void include_description(const struct bb_calibration *c, const struct bb_nccl_call *call,
+				struct bb_calibrated *support)
+{
+	struct bb_nccl_machine described = *call->machine;
+	struct bb_nccl_call other = *call;
+	double low, high, times;
+
+	bb_site_restore(c, &described);
+	other.machine = &described;
+	times = bb_nccl_call_time(c->constants, &other) / bb_nccl_call_time(c->constants, call);
+	bb_nccl_interval(c->constants, &other, &low, &high);
+	support->low = fmin(support->low, floor(100 * times * low) / 100);
+	support->high = fmax(support->high, ceil(100 * times * high) / 100);
+}
+
 double bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nccl_call *call,
 			      struct bb_calibrated *support)
 {
@@ -330,13 +347,16 @@ double bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nc
 		.cost.nranks = call->machine->ranks,
 	};
 	double beyond, low, high;
+	const enum bb_cross_kind kind = bb_calibration_kind(c, &query, &beyond);
 
 	find_case(c, &query, support);
 	bb_nccl_interval(c->constants, call, &support->low, &support->high);
+	if (kind > BB_CROSS_BEYOND)
+		include_description(c, call, support);
 	if (bb_cross_interval(c, &query, &low, &high)) {
 		/* Elsewhere what was left out is more like the rest of this run than what is
 		   predicted. */
-		const bool between = bb_calibration_kind(c, &query, &beyond) == BB_CROSS_BETWEEN;
+		const bool between = kind == BB_CROSS_BETWEEN;
 
 		support->low = between ? low : fmin(low, support->low);
 		support->high = between ? high : fmax(high, support->high);

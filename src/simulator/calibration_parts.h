@@ -197,6 +197,8 @@ void bb_site_describe(struct bb_site *site, const struct bb_cluster *cluster);
 BB_MUST bool bb_site_fit(struct bb_calibration *c);
 /* Seconds of P, of NCCL, by the model with the fitted figures. */
 double bb_site_time(const struct bb_calibration *c, const struct bb_point *p);
+/* Give MACHINE, which is adjusted, the figures of the cluster as it is described. */
+void bb_site_restore(const struct bb_calibration *c, struct bb_nccl_machine *machine);
 /* Its name and unit in clusters.txt. */
 const struct bb_figure_row *bb_site_row(enum bb_site_figure figure);
 

@@ -32,9 +32,10 @@ static const struct figure {
 	{BB_FIGURE_NCCL_ISSUE, false, 40e-6},
 };
 
-static void machine_adjust(const struct bb_site *s, const double *values, struct bb_nccl_machine *m)
+/* Give M, which has the figures BEFORE, those of VALUES. */
+static void machine_adjust(const double *before, const double *values, struct bb_nccl_machine *m)
 {
-	const double net = values[BB_SITE_NIC_EFFICIENCY] / s->described[BB_SITE_NIC_EFFICIENCY];
+	const double net = values[BB_SITE_NIC_EFFICIENCY] / before[BB_SITE_NIC_EFFICIENCY];
 
 	m->gpu_share = values[BB_SITE_GPU_EFFICIENCY];
 	m->net_rate *= net;
@@ -47,7 +48,12 @@ static void machine_adjust(const struct bb_site *s, const double *values, struct
 
 void bb_calibration_adjust(const struct bb_calibration *c, struct bb_nccl_machine *machine)
 {
-	machine_adjust(&c->site, c->site.fitted, machine);
+	machine_adjust(c->site.described, c->site.fitted, machine);
+}
+
+void bb_site_restore(const struct bb_calibration *c, struct bb_nccl_machine *machine)
+{
+	machine_adjust(c->site.fitted, c->site.described, machine);
 }
 
 struct bb_nccl_call bb_calibration_call(const struct bb_point *p)
@@ -66,7 +72,7 @@ static double time_with(const struct bb_calibration *c, const double *values,
 	struct bb_nccl_machine m = *p->machine;
 	struct bb_nccl_call call = bb_calibration_call(p);
 
-	machine_adjust(&c->site, values, &m);
+	machine_adjust(c->site.described, values, &m);
 	call.machine = &m;
 	return bb_nccl_call_time(c->constants, &call);
 }
@@ -169,7 +175,8 @@ static int find_dependents(const struct bb_calibration *c, enum bb_site_figure f
 		double less, more;
 		int known = 0;
 
-		values[figure] = figure_is_share(figure) ? c->site.fitted[figure] / CHANGE : 0;
+		values[figure] =
+			figure_is_share(figure) ? c->site.fitted[figure] / CHANGE : LEAST_SECONDS;
 		less = time_with(c, values, p);
 		values[figure] = figure_is_share(figure) ? c->site.fitted[figure] * CHANGE
 							 : figures[figure].usual;

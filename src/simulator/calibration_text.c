@@ -109,6 +109,16 @@ static void add_figure_value(enum bb_site_figure figure, double value, struct bb
 		bb_strbuf_addf(out, "%.1fus", 1e6 * value);
 }
 
+/* FIGURE as described; a plug-in's latency that is not stated is the usual one of these NICs. */
+static double described_value(const struct bb_calibration *c, enum bb_site_figure figure)
+{
+	const struct bb_nccl_machine m = {.nics = c->cluster->nics,
+					  .nic_latency = c->site.described[BB_SITE_NIC_LATENCY]};
+
+	return figure == BB_SITE_NIC_LATENCY ? bb_nccl_plugin(c->constants, &m)
+					     : c->site.described[figure];
+}
+
 /* The figures as a file for --cluster has them, and why others could not be fitted. */
 static void add_figures(const struct bb_calibration *c, struct bb_strbuf *out)
 {
@@ -126,13 +136,13 @@ static void add_figures(const struct bb_calibration *c, struct bb_strbuf *out)
 		bb_strbuf_addf(out,
 			       "# %s: %s = ", state == BB_SITE_FITTED ? "Fitted" : "Not fitted",
 			       bb_site_row(figure)->name);
-		add_figure_value(figure, c->site.fitted[f], out);
 		if (state == BB_SITE_FITTED) {
+			add_figure_value(figure, c->site.fitted[f], out);
 			bb_strbuf_add(out, ", described as ");
-			add_figure_value(figure, c->site.described[f], out);
-		} else {
-			bb_strbuf_addf(out, ": %s", why[state]);
 		}
+		add_figure_value(figure, described_value(c, figure), out);
+		if (state != BB_SITE_FITTED)
+			bb_strbuf_addf(out, ": %s", why[state]);
 		bb_strbuf_add(out, "\n");
 	}
 }

@@ -9,7 +9,7 @@ import statistics
 import sys
 import tempfile
 
-from kit import ROOT, built, expect, run, test
+from kit import ROOT, built, execute, expect, run, test
 
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 import validate_calibrated  # noqa: E402
@@ -267,7 +267,8 @@ def log_of_nccl_tests():
 
 @test
 def figures_of_a_site():
-    """Planted figures of a cluster are found again in its simulated times, and serve a collective that was not measured."""
+    """Planted figures of a cluster are found again in its simulated times, and serve a collective that was not measured,
+    whose interval includes that of the cluster as described."""
     planted = "system = hgx-h100\nnodes = 4\nnic_efficiency = 70%\nnccl_nic_latency = 30us\n"
     sweep = "{} --backend sim --cluster {} -b 64K -e 16G -f 4"
     with tempfile.TemporaryDirectory() as folder:
@@ -282,11 +283,32 @@ def figures_of_a_site():
         expect(abs(found.get("nccl_nic_latency", 0) - 30) < 3, f"{found}: nccl_nic_latency")
         expect("are simulated, not measured" in out, "simulated results pass for measured ones")
         truth = times(records(sweep.format("all_gather", site)))
-        described = times(records(sweep.format("all_gather", "hgx-h100:4")))
-        fitted = times(records(sweep.format("all_gather", "hgx-h100:4") + more))
+        plain = records(sweep.format("all_gather", "hgx-h100:4"))
+        wide = records(sweep.format("all_gather", "hgx-h100:4") + more)
+        described, fitted = times(plain), times(wide)
+        for a, b in zip(wide, plain):
+            if a["kind"] == "result":
+                both = min(a["predicted_low_us"], b["predicted_low_us"]), max(a["predicted_high_us"], b["predicted_high_us"])
+                near = abs(both[0] / a["predicted_low_us"] - 1) + abs(both[1] / a["predicted_high_us"] - 1)
+                expect(near < 0.1, f"{a} does not include {b}")
         off = [statistics.median(abs(some[key] / time - 1) for key, time in truth.items()) for some in (described, fitted)]
         expect(off[0] > 0.2 and off[1] < 0.03, f"all_gather is off by {off[0]} as described, {off[1]} fitted")
         run(f"ddp_bucket --model gpt2 --backend sim --cluster hgx-h100:4 --buckets 25M{more}").exits(0)
+
+
+@test
+def latency_of_a_plug_in():
+    """It is found again where the model has a usual one for the NICs, which the text names."""
+    with tempfile.TemporaryDirectory() as folder:
+        execute([built("topology"), "--system", "aws-p5", "--export", os.path.join(folder, "efa.xml")]).exits(0)
+        for name, stated in (("usual", ""), ("slow", "nccl_nic_latency = 50us\n")):
+            with open(os.path.join(folder, f"{name}.txt"), "w", encoding="utf-8") as file:
+                file.write(f"topology = {folder}/efa.xml\nnodes = 2\n{stated}")
+        sweep = f"all_reduce --backend sim -b 64 -e 1G -f 4 --cluster {folder}/"
+        path = write(folder, records(sweep + "slow.txt"))
+        out = run(f"{sweep}usual.txt --calibrate {path}").exits(0).out
+    found = re.search(r"# Fitted: nccl_nic_latency = ([0-9.]+)us, described as 20.0us", out)
+    expect(found and abs(float(found[1]) - 50) < 2, out)
 
 
 @test
