@@ -190,7 +190,8 @@ def document(build, rows):
     yield fill("CoreWeave's all_reduce among 1440 GPUs by NCCL 2.26.2 takes 5.4 ms and then 433 GB/s. Its choice is not "
                "published. A ring by LL128 has 2840 hops of 1.9 us within racks, which are 5.4 ms, and reaches 92 percent of "
                "the 65 percent of NVLinks that rings reach among trays. NVLSTree, the choice of NCCL 2.30.7 by its constants "
-               "(auto), would take half as long. The rows are not counted, because the algorithm was inferred from them.")
+               "(auto), would take half as long. The rows are not counted, because the algorithm was inferred from them. Beyond three "
+               "racks, the most that were counted, a run prints the widest of all intervals, which holds these rows.")
     yield from table(["row", "size", "published us", "ring:LL128", "tree:Simple", "auto"], many_racks(build, rows))
     yield "\n## Small sizes of every collective\n"
     yield fill("Times in us in a node of 8 GPUs with a process for each; in parentheses the published times of such nodes, where "

@@ -127,16 +127,16 @@ static double time_of(const struct points *p, const char *algorithm, size_t run,
 	return NAN;
 }
 
-/* The logarithm of the time of FIRST over that of SECOND: above 0 SECOND is faster. */
+/* By how much SECOND is faster than FIRST. */
 static double advantage_of(const struct points *p, const struct bb_gate *gate, size_t run,
 			   double size)
 {
-	return log(time_of(p, gate->first, run, size) / time_of(p, gate->second, run, size));
+	return time_of(p, gate->first, run, size) - time_of(p, gate->second, run, size);
 }
 
 /*
  * log2 of the size from which on SECOND is faster than FIRST in RUN: between the last size at which
- * it is not and the next one, where the logarithm of the ratio of times is 0. NAN: they do not
+ * it is not and the next one, where straight lines cross (bb_compare_crossings). NAN: they do not
  * cross; *BEHIND: FIRST is faster at the largest size.
  */
 static double crossing_find(const struct points *p, const struct bb_gate *gate, size_t run,
@@ -157,7 +157,7 @@ static double crossing_find(const struct points *p, const struct bb_gate *gate, 
 			return found;
 		now = advantage_of(p, gate, run, next);
 		if (size > 0 && before <= 0 && now > 0)
-			found = log2(size) + (log2(next) - log2(size)) * before / (before - now);
+			found = log2(size + (next - size) * before / (before - now));
 		else if (now <= 0)
 			found = NAN;
 		*behind = now <= 0;

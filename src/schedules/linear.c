@@ -3,6 +3,8 @@
  */
 #include "schedules/parts.h"
 
+#include <limits.h>
+
 /* The peer of the root in round I. */
 static int turn(int n, int root, size_t i)
 {
@@ -84,6 +86,7 @@ const struct bb_algorithm bb_linear_broadcast = {
 	.name = "linear",
 	.collective = &bb_broadcast,
 	.meaning = "The root sends all of its data to every other rank, one after the other.",
+	.fan = INT_MAX,
 	.prepare = bb_prepare_others,
 	.round = broadcast_round,
 };
@@ -139,6 +142,7 @@ const struct bb_algorithm bb_linear_scatter = {
 	.name = "linear",
 	.collective = &bb_scatter,
 	.meaning = "The root sends every other rank its block, one after the other.",
+	.fan = INT_MAX,
 	.prepare = bb_prepare_others,
 	.round = scatter_round,
 };

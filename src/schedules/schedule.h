@@ -173,7 +173,7 @@ struct bb_algorithm {
 	const struct bb_collective *collective;
 	const char *meaning; /* one sentence, for docs/ and --explain */
 	unsigned flags;
-	/* Rounds in a row in which a rank sends to one child after the other; 0: 1. */
+	/* Rounds in a row in which a rank sends to one child after the other, at most all; 0: 1. */
 	int fan;
 	/* NULL, or why this shape is not supported. The pointer may be NULL: all are. */
 	const char *(*refuses)(const struct bb_shape *shape);

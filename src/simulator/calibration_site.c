@@ -17,7 +17,8 @@
 #define WIDE 4             /* over at least this ratio of sizes */
 #define GRID 16            /* values tried over the whole range, */
 #define STEPS 8            /* then golden sections between the neighbours of the best */
-#define LEAST_SECONDS 1e-6 /* the range of times, beside 0 */
+#define LEAST_SECONDS 1e-6 /* the range of times, beside NO_SECONDS */
+#define NO_SECONDS 1e-9    /* as good as 0, which of a plug-in means what is usual for its NICs */
 #define MOST_SECONDS 2e-3
 #define RANGE 1.7 /* the range of a share, each way */
 
@@ -124,14 +125,14 @@ static double loss(struct dependents *d, enum bb_site_figure figure, double valu
 	return sum / (double)n;
 }
 
-/* Value I of the grid of FIGURE, which ascends; of times the first is 0. */
+/* Value I of the grid of FIGURE, which ascends. */
 static double grid_value(const struct bb_site *s, enum bb_site_figure figure, int i)
 {
 	const double share = (double)i / (GRID - 1);
 
 	if (figure_is_share(figure))
 		return fmin(1, s->described[figure] * pow(RANGE, 2 * share - 1));
-	return i == 0 ? 0 : LEAST_SECONDS * pow(MOST_SECONDS / LEAST_SECONDS, share);
+	return i == 0 ? NO_SECONDS : LEAST_SECONDS * pow(MOST_SECONDS / LEAST_SECONDS, share);
 }
 
 /* The best value of FIGURE for the points that depend on it. */
@@ -176,7 +177,7 @@ static int find_dependents(const struct bb_calibration *c, enum bb_site_figure f
 		int known = 0;
 
 		values[figure] =
-			figure_is_share(figure) ? c->site.fitted[figure] / CHANGE : LEAST_SECONDS;
+			figure_is_share(figure) ? c->site.fitted[figure] / CHANGE : NO_SECONDS;
 		less = time_with(c, values, p);
 		values[figure] = figure_is_share(figure) ? c->site.fitted[figure] * CHANGE
 							 : figures[figure].usual;

@@ -365,11 +365,10 @@ static void describe_memory(const struct bb_cluster *c, struct bb_strbuf *out)
 	const double memory =
 		c->figures[BB_FIGURE_MEMORY_RATE] * c->figures[BB_FIGURE_MEMORY_EFFICIENCY];
 
-	if (bb_cluster_loops_back(c)) {
+	if (bb_cluster_loops_back(c))
 		bb_strbuf_add(out, "; messages take the NICs within a node, too");
-		return;
-	}
-	bb_strbuf_addf(out, "; shared memory, %.4g GB/s a rank", c->gpu_rate / 1e9);
+	else
+		bb_strbuf_addf(out, "; shared memory, %.4g GB/s a rank", c->gpu_rate / 1e9);
 	if (memory > 0)
 		bb_strbuf_addf(out, ", %.4g GB/s a package beyond %.4g MB of cache", memory / 1e9,
 			       bb_cluster_cache(c) / 1e6);
@@ -399,6 +398,9 @@ void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out)
 		return;
 	bb_strbuf_addf(out, "; %d rail%s of %.4g GB/s; leaves of %d node%s", c->rails,
 		       bb_plural(c->rails), c->nic_rate / 1e9, leaf, bb_plural(leaf));
+	if (c->nics != BB_NICS_INFINIBAND && c->figures[BB_FIGURE_NCCL_NIC_LATENCY] == 0 &&
+	    bb_topology_count(c->node, BB_GPU) > 0 && !bb_topology_is_amd(c->node, 0))
+		bb_strbuf_add(out, "; nccl_nic_latency not stated");
 	if (c->nodes > leaf)
 		bb_strbuf_addf(out, ", taper %g", c->figures[BB_FIGURE_LEAF_TAPER]);
 	if (c->nodes > pod)

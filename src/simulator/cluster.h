@@ -74,7 +74,7 @@
 	FIGURE(RENDEZVOUS_LATENCY, "rendezvous_latency", TIME)                                     \
 	/* added to each hop by the network plug-in */                                             \
 	FIGURE(NCCL_NIC_LATENCY, "nccl_nic_latency", TIME)                                         \
-	/* to fill the pipeline of NVLSTree, for each level of nodes */                            \
+	/* to fill the pipeline of NVLSTree */                                                     \
 	FIGURE(NCCL_TREE_FILL, "nccl_tree_fill", TIME)                                             \
 	/* least time between two operations */                                                    \
 	FIGURE(NCCL_ISSUE, "nccl_issue", TIME)                                                     \

@@ -24,6 +24,7 @@ struct traffic {
 	const struct bb_nccl_machine *m;
 	double each;            /* bytes of a message */
 	double inside, outside; /* peers in its node, and beyond */
+	double slot;            /* those whose bytes pass a GPU's slot one way, without NVLinks */
 	double nic;             /* rate by which it leaves the node, for all of its messages */
 	double channels;        /* of a message */
 	bool by_ll;
@@ -39,11 +40,13 @@ static bool find_traffic(struct traffic *t, const struct bb_collective *collecti
 	t->each = bytes / n;
 	t->inside = gpus - 1;
 	t->outside = n - gpus;
+	t->slot = n - 1;
 	t->nic = m->rail_rate / fmax(m->taper.root, 1);
 	if (collective == &bb_sendrecv) {
 		t->each = bytes;
 		t->inside = gpus > 1;
 		t->outside = m->nodes > 1;
+		t->slot = 1;
 		t->nic = m->rail_rate / fmax(m->taper.sendrecv, 1);
 	} else if (collective == &bb_alltoall || collective == &bb_alltoallv) {
 		t->nic = m->rank_rate / fmax(m->taper.alltoall, 1);
@@ -98,14 +101,23 @@ static double channels_of_message(const struct traffic *t)
 
 /* ---- times -------------------------------------------------------------------------------- */
 
+/* Seconds that BYTES of each message take on the links of the busiest GPU. */
+static double link_time(const struct traffic *t, double bytes)
+{
+	const double share = t->c->messages_share, fault = fmax(t->m->node_fault, 1);
+
+	if (t->m->nvlink)
+		return t->inside * bytes * fault / (t->m->gpu_rate * share);
+	return t->slot * bytes * fault / (t->m->gpu_rate * fmin(share, t->m->gpu_share));
+}
+
 /* Seconds that BYTES of each message take on the busiest of channels and links. */
 static double transfer_time(const struct traffic *t, double bytes)
 {
 	const struct bb_nccl_constants *c = t->c;
 	const double sm = c->messages_clock * c->sm_clock * 1e9, all = c->messages_channels;
 	const double wire = t->by_ll ? 2 * bytes : bytes;
-	double time =
-		t->inside * wire * fmax(t->m->node_fault, 1) / (t->m->gpu_rate * c->messages_share);
+	double time = link_time(t, wire);
 
 	if (t->inside > 0)
 		time = fmax(time, t->inside * wire / (sm * fmin(all, t->inside * t->channels)));

@@ -212,8 +212,8 @@ static double ring_latency(const struct view *v, const struct bb_collective *col
 	return (hops - out) * in + out * between(v, BB_NCCL_RING, protocol);
 }
 
-/* The rate that rings reach: a part of NVLinks among nodes that share switches; over nodes all_gather
-   and reduce_scatter move so much on a channel. */
+/* The rate that rings reach: a part of NVLinks among nodes that share switches; over nodes
+   all_gather and reduce_scatter move so much on a channel. */
 static double ring_reach(const struct view *v, const struct bb_collective *collective)
 {
 	double bus = through_node(v, 1, v->m->taper.ring);
@@ -389,6 +389,8 @@ static double nvls_tuned_rate(const struct view *v, const struct bb_nccl_channel
 	const struct bb_nccl_constants *c = v->c;
 	const double n = v->m->ranks, spread = (heads->count - 1) / heads->count;
 
+	if (heads->count == 0)
+		return 0;
 	return heads->count * fmin(2 * heads->inside * c->nvls_share * spread, most) * n /
 	       (2 * (n - 1));
 }

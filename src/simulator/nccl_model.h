@@ -123,7 +123,8 @@ enum bb_nccl_interval_class {
 	ONE(launch, TIME)           /* time to issue an operation of one rank */                   \
 	ONE(messages_net_channel, RATE)                                                            \
 	/* ---- Of network plug-ins. */                                                            \
-	ONE(interval_plugin, TIME) /* added to a hop at most, by an unknown network plug-in */
+	ONE(interval_plugin, TIME)  /* added to a hop at most, by an unknown network plug-in */    \
+	ONE(racks_measured, NUMBER) /* of NVSwitches; the most that were measured */
 
 #define BB_NCCL_MEMBER(name, unit) double name;
 struct bb_nccl_constants {
@@ -250,7 +251,7 @@ enum bb_nccl_interval_class bb_nccl_interval_class(const struct bb_nccl_call *ca
 /*
  * Set *LOW and *HIGH to the interval around the predicted time of CALL that held nine in ten
  * measurements of unseen machines, as multiples of that time. The high end includes a slow plug-in
- * of the network, unless that is excluded.
+ * of the network, unless that is excluded. Beyond racks_measured it is the widest of all classes.
  */
 void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
 		      double *low, double *high);

@@ -42,6 +42,12 @@ enum bb_nccl_interval_class bb_nccl_interval_class(const struct bb_nccl_call *ca
 		       : BB_NCCL_LARGE;
 }
 
+/* More racks than were measured: NCCL may have chosen otherwise than the model does. */
+static bool is_beyond_racks(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m)
+{
+	return m->wide && m->nodes > c->racks_measured;
+}
+
 void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
 		      double *low, double *high)
 {
@@ -50,6 +56,10 @@ void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_ca
 
 	*low = c->interval_low[class];
 	*high = c->interval_high[class];
+	for (int i = 0; i < BB_NCCL_INTERVAL_CLASSES && is_beyond_racks(c, call->machine); i++) {
+		*low = fmin(*low, c->interval_low[i]);
+		*high = fmax(*high, c->interval_high[i]);
+	}
 	if (slow > 1)
 		*high = rounded_up(*high * slow);
 }

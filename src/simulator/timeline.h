@@ -91,7 +91,7 @@ enum bb_evaluator bb_timeline_evaluator(const struct bb_link_model *links,
 					const struct bb_shape *shape);
 
 /* Seconds that each rank takes to copy its IN before SCHEDULE, whose memory the caches hold in
-   part; 0 on GPUs. */
+   part; 0 without a fabric. */
 double bb_timeline_copy(const struct bb_link_model *links, const struct bb_algorithm *schedule,
 			const struct bb_shape *shape, size_t element);
 

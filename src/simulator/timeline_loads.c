@@ -56,6 +56,8 @@ struct bb_loads *bb_loads_open(const struct bb_link_model *links,
 	l->links = links;
 	/* A sender whose messages are copied by others need not wait for one before the next. */
 	l->fan = links->fabric->pulls && schedule->fan > 0 ? schedule->fan : 1;
+	if (n > 1 && l->fan >= n)
+		l->fan = n - 1;
 	return l;
 }
 

@@ -159,8 +159,9 @@ static const char *nccl_refuses(const struct bb_group *group, const struct bb_ca
 		return why;
 	if (is_messages(call))
 		return NULL;
-	return bb_nccl_choose(c, machine, call->collective, 1, &algorithm, &protocol)
-		       ? NULL
+	return bb_nccl_choose(c, machine, call->collective, 1, &algorithm, &protocol) ? NULL
+	       : protocol == BB_NCCL_ANY_PROTOCOL
+		       ? "NCCL's search finds no channels for it on these links"
 		       : "NCCL does not run this protocol on such a machine";
 }
 

@@ -77,7 +77,8 @@ static void openmpi_predict(const struct bb_call *call, int nodes, size_t elemen
 			    struct bb_model_prediction *prediction)
 {
 	if (is_measured(call->collective, nodes))
-		bb_openmpi_interval((double)call->shape.count * (double)element,
+		bb_openmpi_interval((double)bb_size_count(call->collective, &call->shape) *
+					    (double)element,
 				    &prediction->support.low, &prediction->support.high);
 	if (nodes > 1 && is_of_han(call))
 		snprintf(prediction->otherwise, sizeof(prediction->otherwise),

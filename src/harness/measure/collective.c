@@ -295,7 +295,8 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 			       "# Simulated: the group of rank %d, which --fault concerns; all "
 			       "groups run at once\n",
 			       of(run)->simulated_rank);
-	bb_costs_text(&of(run)->costs, run->options.fault_text, run->options.calibrate_text, out);
+	bb_costs_text(&of(run)->costs, run->options.fault_text,
+		      cluster || run->options.calibrate_text, run->options.calibrate_text, out);
 	bb_groups_text(of(run)->groups, out);
 }
 

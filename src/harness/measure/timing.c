@@ -259,7 +259,7 @@ static bool is_precise(const struct bb_job *job)
 	       bb_stats_precision(&stats) <= o->precision;
 }
 
-/* The ranks agree after one sample, two more, four more … -n iterations. */
+/* The ranks agree after one sample, one more, two more, four more … -n iterations. */
 static bb_status iterate_until_precise(struct bb_job *job, size_t span)
 {
 	const size_t batch = (size_t)options_of(job)->iters;

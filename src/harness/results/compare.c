@@ -278,7 +278,7 @@ int bb_compare_crossings(const struct bb_compare_table *t, int a, int b,
 
 	*faster = -1;
 	for (size = 0; size < t->nsizes; size++) {
-		bool same = repeats(t, size, a) || repeats(t, size, b);
+		bool same = repeated(t, size, a) == b || repeated(t, size, b) == a;
 		double now = same ? NAN : bb_compare_time(t, size, a) - bb_compare_time(t, size, b);
 		double here = (double)t->sizes[size];
 

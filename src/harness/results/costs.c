@@ -108,28 +108,31 @@ static bool repeats_interval(const struct bb_costs *p, size_t i)
 	const struct bb_cost_row *r = &p->rows[i], *before = i > 0 ? &p->rows[i - 1] : NULL;
 
 	return before && strcmp(r->cost.algorithm_asked, before->cost.algorithm_asked) == 0 &&
-	       fabs(r->low - before->low) < 1e-6 && fabs(r->high - before->high) < 1e-6;
+	       (isnan(r->low)
+			? isnan(before->low)
+			: fabs(r->low - before->low) < 1e-6 && fabs(r->high - before->high) < 1e-6);
 }
 
-/* A line for each interval, from its first size on. */
+/* A line for each interval, from its first size on, and for predictions without. */
 static void add_intervals(const struct bb_costs *p, bool calibrated, struct bb_strbuf *out)
 {
-	bool headed = false;
-
+	if (p->n > 0)
+		bb_strbuf_add(out, "# Interval in which nine in ten measurements should lie\n");
 	for (size_t i = 0; i < p->n; i++) {
 		const struct bb_cost_row *r = &p->rows[i];
 		char size[BB_UNIT_TEXT];
 
-		if (isnan(r->low) || repeats_interval(p, i))
+		if (repeats_interval(p, i))
 			continue;
-		if (!headed)
-			bb_strbuf_addf(out, "# Interval that held nine in ten measurements %s\n",
-				       calibrated ? "left out of the calibration"
-						  : "of unseen machines");
-		headed = true;
-		bb_strbuf_addf(out, "# %s from %s on: %.2f to %.2f times the predicted time\n",
-			       r->cost.algorithm_asked,
-			       bb_format_size(size, (uint64_t)r->cost.size_bytes), r->low, r->high);
+		bb_strbuf_addf(out, "# %s from %s on: ", r->cost.algorithm_asked,
+			       bb_format_size(size, (uint64_t)r->cost.size_bytes));
+		if (!isnan(r->low))
+			bb_strbuf_addf(out, "%.2f to %.2f times the predicted time\n", r->low,
+				       r->high);
+		else
+			bb_strbuf_addf(out, "unknown, %s\n",
+				       calibrated ? "too few results to cross-validate"
+						  : "no measurement to compare with");
 	}
 }
 
@@ -186,11 +189,12 @@ static void add_costs(const struct bb_costs *p, const char *fault, struct bb_str
 	bb_table_free(&t);
 }
 
-void bb_costs_text(const struct bb_costs *p, const char *fault, bool calibrated,
+void bb_costs_text(const struct bb_costs *p, const char *fault, bool predicted, bool calibrated,
 		   struct bb_strbuf *out)
 {
 	add_evaluators(p, out);
-	add_intervals(p, calibrated, out);
+	if (predicted)
+		add_intervals(p, calibrated, out);
 	add_versions(p, out);
 	if (fault && p->n > 0 && !isnan(p->rows[0].faultless_us))
 		add_costs(p, fault, out);

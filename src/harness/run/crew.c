@@ -242,7 +242,8 @@ void bb_crew_deadline(struct bb_driver *driver, const char *what)
 	if (driver->local != 0)
 		return;
 	pthread_mutex_lock(&crew->lock);
-	crew->deadline = timeout ? bb_clock_now() + 1e-9 * (double)timeout : 0;
+	crew->deadline_began = bb_clock_now();
+	crew->deadline = timeout ? crew->deadline_began + 1e-9 * (double)timeout : 0;
 	snprintf(crew->what, sizeof(crew->what), "%s", what);
 	pthread_mutex_unlock(&crew->lock);
 }

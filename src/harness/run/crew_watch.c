@@ -356,7 +356,8 @@ static void check_deadline(struct watch *w)
 	if (w->stopped != 0)
 		return;
 	pthread_mutex_lock(&crew->lock);
-	if (crew->deadline != 0)
+	/* A driver may have begun this deadline after the pause. */
+	if (crew->deadline != 0 && crew->deadline_began < w->now - w->pause)
 		crew->deadline += w->pause;
 	deadline = crew->deadline;
 	memcpy(what, crew->what, sizeof(what));

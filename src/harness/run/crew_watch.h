@@ -20,9 +20,10 @@ struct bb_crew {
 	/* Guards the members up to WHAT; never held while waiting for other processes. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	int waiting;             /* drivers at the barrier */
-	unsigned passed;         /* barriers passed */
-	double deadline;         /* on the monotonic clock; 0: none */
+	int waiting;     /* drivers at the barrier */
+	unsigned passed; /* barriers passed */
+	double deadline; /* on the monotonic clock; 0: none */
+	double deadline_began;
 	char what[BB_WHAT_TEXT]; /* subject of the deadline */
 	atomic_int stop;         /* the run is being abandoned */
 	/* The current exchange: payloads of all ranks, and behind them those of this process. */

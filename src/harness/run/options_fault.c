@@ -194,8 +194,11 @@ bb_status bb_options_fault(struct bb_options *o, unsigned known, struct bb_error
 	name = strsep(&rest, ":");
 	while (kind < BB_NFAULTS && (!(known >> kind & 1) || strcmp(name, faults[kind].name) != 0))
 		kind++;
-	if (kind == BB_NFAULTS || strlen(o->fault_text) >= sizeof(copy))
+	if (kind == BB_NFAULTS)
 		return unknown_fault(o, known, name, error);
+	if (strlen(o->fault_text) >= sizeof(copy))
+		return bb_fail(error, BB_EUSAGE, "--fault %s: too long; give %s", o->fault_text,
+			       faults[kind].form);
 	o->fault = (struct bb_fault){.kind = (enum bb_fault_kind)kind, .to = -1};
 	BB_TRY(st, fields_read(o, rest, error), out);
 	configure(o);

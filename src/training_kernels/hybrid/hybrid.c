@@ -88,12 +88,10 @@ static bb_status settle_preset(struct bb_hybrid_options *a, struct bb_options *o
 static void settle_memory(struct bb_hybrid_options *a, const struct bb_cluster *cluster)
 {
 	const struct bb_system *system;
-	char name[BB_TEXT];
 
 	if (!cluster || a->memory_given || a->preset)
 		return;
-	snprintf(name, sizeof(name), "%.*s", (int)strcspn(cluster->name, ":"), cluster->name);
-	system = bb_system_find(name);
+	system = bb_system_find(cluster->node->name);
 	if (system && system->gpu)
 		a->memory = (int64_t)system->gpu->gib << 30;
 }
