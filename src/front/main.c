@@ -67,7 +67,9 @@ static void list_files(const struct bb_shelf *shelf, struct bb_strbuf *out)
 		const int folder = (int)(strrchr(blank, '/') - blank);
 
 		*blank = '\0';
-		add_file(line, blank + 1, out);
+		/* A system of that name comes first; the file is found by its path alone. */
+		if (shelf != &bb_shelf_clusters || !bb_system_find(line))
+			add_file(line, blank + 1, out);
 		if (strncmp(before, blank + 1, (size_t)folder) != 0)
 			bb_strbuf_addf(&folders, "# files: %.*s*%s\n", folder, blank + 1,
 				       shelf->ending);

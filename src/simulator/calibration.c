@@ -120,7 +120,8 @@ static bb_status check_points(const struct bb_calibration *c, struct bb_error *e
 	if (c->cluster)
 		return bb_fail(error, BB_EUSAGE,
 			       "--calibrate: %s has %zu results of NCCL among several ranks, of "
-			       "at least %d, and %zu others; with --cluster, give a log of "
+			       "at least %d, and %zu others (of one rank, of other backends, or "
+			       "of GPUs whose links have no model); with --cluster, give a log of "
 			       "nccl-tests or the --json of the nccl backend; without it, of other "
 			       "backends",
 			       c->path, c->n, BB_FEWEST_POINTS, c->others);
@@ -162,7 +163,11 @@ bb_status bb_calibration_read(struct bb_calibration **calibration, const char *p
 		free(c);
 		return bb_fail(
 			error, BB_EUNSUPPORTED,
-			"--calibrate %s: there is no model of NCCL for the GPUs of --cluster %s",
+			cluster->inside == BB_INSIDE_MEMORY
+				? "--calibrate %s: a cluster is calibrated by NCCL's results, but "
+				  "--cluster %s has no GPUs; leave one of the two out"
+				: "--calibrate %s: there is no model of NCCL for the GPUs of "
+				  "--cluster %s",
 			path, cluster->name);
 	}
 	c->path = path;

@@ -167,24 +167,40 @@ static int compare_distances(const void *a, const void *b)
 	return (x[1] < y[1]) - (x[1] > y[1]);
 }
 
-bool bb_cross_interval(const struct bb_calibration *c, const struct bb_point *query, double *low,
-		       double *high)
+/* Set FOUND to the distances and errors of predictions like that of QUERY; beyond measured sizes,
+   of those on the same side and at most APART octaves nearer or farther. Returns their number. */
+static size_t find_alike(const struct bb_calibration *c, const struct bb_point *query, double apart,
+			 double (*found)[2])
 {
-	double beyond, half = 0, (*found)[2] = malloc((c->nerrors + 1) * sizeof(*found));
+	double beyond;
 	const enum bb_cross_kind kind = bb_calibration_kind(c, query, &beyond);
 	size_t n = 0;
 
-	if (!found)
-		return false;
 	for (size_t i = 0; i < c->nerrors; i++) {
 		const struct bb_cross_error *e = &c->errors[i];
 
-		if (e->kind != kind || (kind == BB_CROSS_BEYOND &&
-					(e->beyond * beyond < 0 || fabs(e->beyond - beyond) > FAR)))
+		if (e->kind != kind ||
+		    (kind == BB_CROSS_BEYOND &&
+		     (e->beyond * beyond < 0 || fabs(e->beyond - beyond) > apart)))
 			continue;
 		found[n][0] = fabs(log(e->of->bytes / query->bytes));
 		found[n++][1] = fabs(e->error);
 	}
+	return n;
+}
+
+bool bb_cross_interval(const struct bb_calibration *c, const struct bb_point *query, double *low,
+		       double *high)
+{
+	double half = 0, (*found)[2] = malloc((c->nerrors + 1) * sizeof(*found));
+	size_t n;
+
+	if (!found)
+		return false;
+	n = find_alike(c, query, FAR, found);
+	/* Farther out than was tested the errors are no smaller. */
+	if (n < NEAREST)
+		n = find_alike(c, query, INFINITY, found);
 	qsort(found, n, sizeof(*found), compare_distances);
 	for (size_t i = 0; i < n && i < NEAREST; i++)
 		half = fmax(half, found[i][1]);
