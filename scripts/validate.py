@@ -12,9 +12,9 @@ import re
 import sys
 import textwrap
 
-from validate_sim import (CLUSTERS, Failure, every, groups, interval_lines, intervals, longest_plugin, judged, left_out,
-                          machine, misses, number, of_library, openmpi_interval_lines, part, percent, predicted, read,
-                          plugins, size_text, summary, summary_table, table)
+from validate_sim import (CLUSTERS, Failure, every, groups, interval_lines, intervals, judged, large, left_out,
+                          longest_plugin, machine, misses, number, of_library, openmpi_interval_lines, part, percent,
+                          plugins, predicted, read, size_text, summary, summary_table, table, tail)
 
 
 def small_sizes(build, rows):
@@ -69,6 +69,17 @@ def many_racks(build, rows):
             us = times[row["bytes"], run]
             cells.append(f"{us:.0f} ({100 * (us / float(row['time']) - 1):+.0f} %)")
         yield [f"{row['file']}:{row['line']}", size_text(row["bytes"]), f"{float(row['time']):.0f}", *cells]
+
+
+FASTER = "HGX B200 8 GPUs, 2 nodes v2"
+
+
+def with_faster_run(build, rows):
+    """The 90th percentile from 256 MiB on, machine left out, as if the faster of the two runs in doubt were counted."""
+    some = [{**row, "cluster": "hgx-b200:2", "run": "auto", "bytes": int(row["size"])} for row in rows
+            if row["system"] == FASTER]
+    errors = [abs(record["time_us"] / float(row["time"]) - 1) for row, record, _ in predicted(build, filter(large, some), CLUSTERS)]
+    return tail(errors + [abs(row["left_out"]) for row in part(rows, "machine left out") if large(row)])
 
 
 def fill(text):
@@ -128,7 +139,9 @@ def document(build, rows):
     nccl, mpi = of_library(rows), of_library(rows, "Open MPI")
     yield f"NCCL, {len(nccl)} rows:\n"
     yield from summary_table(rows)
-    yield "\n" + fill(missed_targets(rows)).rstrip()
+    yield "\n" + fill(f"{missed_targets(rows)} Two runs of alltoall and sendrecv on two nodes of HGX B200, one twice as fast as "
+                      "the other, are not counted ([Left out](#left-out)). With the faster one p90 from 256 MiB on would be "
+                      f"{percent(with_faster_run(build, rows))} (machine left out).").rstrip()
     yield f"\n[Open MPI](#open-mpi-on-cpus), {len(mpi)} rows:\n"
     yield from summary_table(rows, "Open MPI")
     yield ""

@@ -77,6 +77,7 @@ static double channels_to_peer(const struct traffic *t)
 		return channels;
 	channels = fmin(channels,
 			exp2(ceil(log2(fmax(2, ceil(t->m->rank_rate / c->messages_net_rate))))));
+	channels = fmin(channels, c->messages_net_most);
 	while (channels > 1 && channels * batches > c->messages_channels)
 		channels /= 2;
 	return channels;

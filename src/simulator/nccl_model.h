@@ -89,6 +89,7 @@ enum bb_nccl_interval_class {
 	ONE(nvls_part, SHARE)          /* algbw of its channels' rate; 0: by nvls_share */         \
 	ONE(messages_channels, NUMBER)                                                             \
 	ONE(messages_net_rate, RATE)                                                               \
+	ONE(messages_net_most, NUMBER) /* channels to a peer over the network */                   \
 	ONE(messages_batch, NUMBER)                                                                \
 	ONE(messages_ll, SIZE) /* LL's most bytes on a channel */                                  \
 	/* ---- Measured replacements. */                                                          \

@@ -178,6 +178,26 @@ static void write_choice(const struct bb_nccl_constants *c, const struct bb_nccl
 			 bb_nccl_protocol_name(protocol));
 }
 
+/* How many times as long other versions take for CALL, which is made of messages, where that
+   differs. */
+static void name_times(const struct bb_context *context, const struct bb_nccl_call *call,
+		       char text[BB_OTHERWISE_TEXT])
+{
+	const double time = bb_nccl_call_time(&context->nccl, call);
+
+	text[0] = '\0';
+	for (int i = 0; i < context->nothers; i++) {
+		const struct bb_nccl_constants *other = &context->others[i];
+		const double times = bb_nccl_call_time(other, call) / time;
+		const size_t end = strlen(text);
+
+		if (fabs(times - 1) > 0.05)
+			snprintf(text + end, BB_OTHERWISE_TEXT - end,
+				 "%s%.1f times as long by NCCL %s", end ? ", " : "", times,
+				 other->versions);
+	}
+}
+
 /* Set GROUP's choice for CALL, and those of other versions that differ from it. */
 static void name_choices(struct bb_group *group, const struct bb_nccl_call *call)
 {
@@ -214,7 +234,10 @@ static bb_status nccl_time(struct bb_group *group, int course, const struct bb_l
 	const struct bb_nccl_call asked = call_of(&group->machines[course], call);
 	double factor = bb_timeline_noise(links, number);
 
-	name_choices(group, &asked);
+	if (is_messages(call))
+		name_times(group->context, &asked, group->prediction.otherwise);
+	else
+		name_choices(group, &asked);
 	if (calibration)
 		factor *= bb_calibration_of_nccl(calibration, &asked, support);
 	else
