@@ -20,6 +20,9 @@ struct message {
 	double bytes;
 	struct bb_fabric_route *routes;       /* [rank] that sends */
 	double *entry, *head, *arrival, *sum; /* likewise; sum: seconds to add it */
+	/* The same for all ranks, known before the loops over them: */
+	bool pulled;        /* within a node */
+	double delay, swap; /* bb_route_latency beyond the route's, bb_link_swap within a node */
 };
 
 struct alike {
@@ -37,6 +40,7 @@ struct alike {
 	struct message messages[BB_MAX_STEPS];
 	int nmessages;
 	bool same; /* messages as those of the round before */
+	bool adds; /* additions take time */
 	struct bb_loads *loads;
 };
 
@@ -120,6 +124,9 @@ static bb_status add_message(struct alike *a, const struct bb_step *step)
 	for (int r = 0; r < a->period && m->d != step->peer; r++)
 		m->routes[r] = bb_link_route(a->links, r, (r + step->peer) % a->n);
 	m->d = step->peer;
+	m->pulled = bb_link_pulls(a->links, false, bytes);
+	m->delay = bb_route_latency(a->links, 0, bytes);
+	m->swap = bb_link_swap(a->links, false, bytes);
 	return open_links(a, m->d);
 }
 
@@ -173,7 +180,10 @@ static void find_entries(struct alike *a)
 		drop_loads(a);
 }
 
-static void send_by_ports(struct alike *a, const struct message *m)
+/* The loops over ranks are made twice, for messages that need no special treatment and others. */
+#define INLINED static inline __attribute__((always_inline))
+
+INLINED void leave_ports(struct alike *a, const struct message *m, bool pulled)
 {
 	const struct bb_fabric_route *routes = m->routes;
 
@@ -181,9 +191,18 @@ static void send_by_ports(struct alike *a, const struct message *m)
 		double *out = &a->out[2 * r + routes[r].outside];
 		const double start = a->times[r] > *out ? a->times[r] : *out;
 
-		*out = start + bb_route_exit(a->links, routes[r].outside, m->bytes, m->entry[r]);
-		m->head[r] = start + bb_route_latency(a->links, routes[r].latency, m->bytes);
+		*out = start +
+		       (pulled && !routes[r].outside ? a->links->fabric->overhead : m->entry[r]);
+		m->head[r] = start + (routes[r].latency + m->delay);
 	}
+}
+
+static void send_by_ports(struct alike *a, const struct message *m)
+{
+	if (m->pulled)
+		leave_ports(a, m, true);
+	else
+		leave_ports(a, m, false);
 }
 
 static void send_by_links(struct alike *a, const struct message *m)
@@ -202,26 +221,34 @@ static void send_by_links(struct alike *a, const struct message *m)
 /* ---- receiving ------------------------------------------------------------------------- */
 
 /* M of the rank SENDER enters a port of the rank TO. */
-static void enter(struct alike *a, const struct message *m, int sender, int to)
+INLINED void enter(struct alike *a, const struct message *m, int sender, int to, bool pulled)
 {
 	const bool outside = m->routes[sender].outside;
-	double *in = &a->in[2 * to + outside], from = fmax(*in, m->head[sender]);
+	double *in = &a->in[2 * to + outside], from = *in > m->head[sender] ? *in : m->head[sender];
 
-	if (bb_link_pulls(a->links, outside, m->bytes))
-		from = fmax(from, a->times[to]);
+	if (pulled && !outside && from < a->times[to])
+		from = a->times[to];
 	*in = from + m->entry[sender];
 	m->arrival[sender] = *in;
+}
+
+INLINED void enter_all(struct alike *a, const struct message *m, bool pulled)
+{
+	int to = m->d % a->period;
+
+	for (int r = 0; r < a->period; r++) {
+		enter(a, m, r, to, pulled);
+		to = to + 1 == a->period ? 0 : to + 1;
+	}
 }
 
 /* The only message of the round enters the ports of all ranks. */
 static void come_in_alone(struct alike *a, const struct message *m)
 {
-	int to = m->d % a->period;
-
-	for (int r = 0; r < a->period; r++) {
-		enter(a, m, r, to);
-		to = to + 1 == a->period ? 0 : to + 1;
-	}
+	if (m->pulled)
+		enter_all(a, m, true);
+	else
+		enter_all(a, m, false);
 }
 
 /* The messages to RANK enter its ports in the order in which they reach them, at equal times the
@@ -246,20 +273,15 @@ static void come_in(struct alike *a, int rank)
 		order[at] = i;
 	}
 	for (int k = 0; k < a->nmessages; k++)
-		enter(a, &a->messages[order[k]], from[order[k]], rank);
+		enter(a, &a->messages[order[k]], from[order[k]], rank,
+		      a->messages[order[k]].pulled);
 }
 
-/* Every rank receives M from the rank PEER further, to which it sends if SWAPS, and adds it if
- * ADDS.
- */
-static void receive(struct alike *a, int peer, const struct message *m, bool swaps, bool adds)
+INLINED void take(struct alike *a, int from, const struct message *m, double swap, bool adds)
 {
-	int from = peer % a->period;
-
 	for (int r = 0; r < a->period; r++) {
-		const bool outside = m->routes[from].outside;
 		const double arrival =
-			m->arrival[from] + (swaps ? bb_link_swap(a->links, outside, m->bytes) : 0);
+			m->arrival[from] + (swap > 0 && !m->routes[from].outside ? swap : 0);
 		const double time = a->times[r] > arrival ? a->times[r] : arrival;
 
 		a->times[r] = adds ? time + m->sum[from] : time;
@@ -267,6 +289,17 @@ static void receive(struct alike *a, int peer, const struct message *m, bool swa
 			a->taken[from] = time;
 		from = from + 1 == a->period ? 0 : from + 1;
 	}
+}
+
+/* Every rank receives M from the rank PEER further, to which it sends if SWAPS, and adds it if
+ * ADDS.
+ */
+static void receive(struct alike *a, int peer, const struct message *m, bool swaps, bool adds)
+{
+	if ((swaps && m->swap > 0) || (adds && a->adds))
+		take(a, peer % a->period, m, swaps ? m->swap : 0, adds);
+	else
+		take(a, peer % a->period, m, 0, false);
 }
 
 /* The message of this round to rank 0 from PEER on CHANNEL that is not in *TAKEN yet; added to it.
@@ -410,6 +443,8 @@ bb_status bb_timeline_alike(const struct bb_link_model *links, const struct bb_a
 		.element = element,
 		.n = shape->nranks,
 		.period = find_period(links, shape->nranks, times),
+		.adds = links->fabric && (links->fabric->sum_second_per_byte > 0 ||
+					  links->fabric->memory_second_per_byte > 0),
 	};
 	bb_status status = BB_EINTERNAL;
 
