@@ -444,6 +444,28 @@ static void test_messages(void **state)
 		    bb_nccl_messages_time(&c, &many, &bb_alltoall, 0x1p34));
 }
 
+/* Over PCIe messages reach what rings do, and a root's bytes from peers and from its NIC pass one
+   slot; NCCL up to 2.28 has two channels to a peer over the network. */
+static void test_messages_of_slots(void **state)
+{
+	const struct bb_nccl_constants c = constants(90), old = constants_of(90, "2.20 to 2.27");
+	struct bb_nccl_machine slots = machine(90, 1, 4), two = machine(90, 2, 8);
+	const double bytes = 0x1p34;
+
+	slots.nvlink = two.nvlink = false;
+	slots.gpu_rate = two.gpu_rate = 48 * GB;
+	slots.gpu_share = two.gpu_share = 0.5;
+	assert_true(bb_nccl_messages_time(&c, &slots, &bb_sendrecv, bytes) > bytes / (24 * GB));
+	assert_true(bb_nccl_messages_time(&c, &slots, &bb_sendrecv, bytes) <
+		    1.01 * bytes / (24 * GB));
+	assert_true(bb_nccl_messages_time(&c, &two, &bb_gather, bytes) > bytes * 7 / 8 / (24 * GB));
+	two = machine(90, 2, 16);
+	assert_true(bb_nccl_messages_time(&old, &two, &bb_sendrecv, bytes) >
+		    bytes / (2 * old.messages_net_channel));
+	assert_true(bb_nccl_messages_time(&c, &two, &bb_sendrecv, bytes) <
+		    0.8 * bytes / (2 * c.messages_net_channel));
+}
+
 /* What issues an operation of eight ranks takes longer for seven messages of each. */
 static void test_issue(void **state)
 {
@@ -562,6 +584,7 @@ int main(void)
 		cmocka_unit_test(test_forced),
 		cmocka_unit_test(test_sense),
 		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_messages_of_slots),
 		cmocka_unit_test(test_issue),
 		cmocka_unit_test(test_tree_edges),
 		cmocka_unit_test(test_tapers),
