@@ -94,7 +94,7 @@ MUTANTS = [
     Mutant("simulator: Open MPI's all_reduce copies nothing before", "src/simulator/openmpi.c",
            "plan->copies = way->copies && !shape->in_place;", "plan->copies = false;", "unit/test_openmpi"),
     Mutant("simulator: NCCL's ring sends each byte once", "src/simulator/nccl_model.c",
-           "v->bytes * ring_steps(collective, v->m->ranks) / n", "v->bytes", "unit/test_nccl_model"),
+           "v->bytes * ring_steps(collective, v->m->ranks) / n", "v->bytes * n / n", "unit/test_nccl_model"),
     Mutant("simulator: NCCL's heads have no part of their own", "src/simulator/nccl_search.c",
            "(heads + 1) * rates[i]", "heads * rates[i]", "unit/test_nccl_tuned"),
     Mutant("simulator: hops over EFA take no longer than over InfiniBand", "src/simulator/nccl_plugin.c",
