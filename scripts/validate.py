@@ -75,7 +75,7 @@ FASTER = "HGX B200 8 GPUs, 2 nodes v2"
 
 
 def with_faster_run(build, rows):
-    """The 90th percentile from 256 MiB on, machine left out, as if the faster of the two runs in doubt were counted."""
+    """The 90th percentile from 256 MiB on, machine left out, as if the faster of the two disputed runs were counted."""
     some = [{**row, "cluster": "hgx-b200:2", "run": "auto", "bytes": int(row["size"])} for row in rows
             if row["system"] == FASTER]
     errors = [abs(record["time_us"] / float(row["time"]) - 1) for row, record, _ in predicted(build, filter(large, some), CLUSTERS)]

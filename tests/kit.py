@@ -208,8 +208,8 @@ def execute(words, env=None, **options):
 
 
 def write_program(path, content):
-    """CONTENT, text or bytes, at PATH, which can be executed. A process of its own writes it: another test's child keeps
-    the files that are open here until its exec, and no file that is open for writing can be executed."""
+    """CONTENT, text or bytes, at PATH, which can be executed. A process of its own writes it: a child that another test
+    forks keeps our open files until its exec, and a file open for writing cannot be executed."""
     data = content.encode() if isinstance(content, str) else content
     subprocess.run(["install", "-m", "755", "/dev/stdin", path], input=data, check=True)
     return path

@@ -12,9 +12,8 @@
 
 /* The largest of so many errors in random order holds the next one in nine of ten cases. */
 #define NEAREST 9
-#define BINS 2     /* of sizes in an octave; the sizes of one are left out together */
-#define MOST 10000 /* results; more are not cross-validated */
-#define FAR 1      /* octaves by which distances beyond the measured sizes may differ */
+#define BINS 2 /* of sizes in an octave; the sizes of one are left out together */
+#define FAR 1  /* octaves by which distances beyond the measured sizes may differ */
 
 /* ---- what is left out ------------------------------------------------------------------------ */
 
@@ -137,7 +136,8 @@ bool bb_cross_validate(struct bb_calibration *c)
 {
 	bool good = true;
 
-	for (int aspect = OF_BIN; good && c->n <= MOST && aspect <= OF_COLLECTIVE; aspect++)
+	for (int aspect = OF_BIN; good && c->n <= BB_CROSS_MOST && aspect <= OF_COLLECTIVE;
+	     aspect++)
 		good = leave_out_each(c, (enum aspect)aspect);
 	return good;
 }
@@ -198,7 +198,7 @@ bool bb_cross_interval(const struct bb_calibration *c, const struct bb_point *qu
 	if (!found)
 		return false;
 	n = find_alike(c, query, FAR, found);
-	/* Farther out than was tested the errors are no smaller. */
+	/* Too few errors at this distance: all on this side. */
 	if (n < NEAREST)
 		n = find_alike(c, query, INFINITY, found);
 	qsort(found, n, sizeof(*found), compare_distances);

@@ -148,6 +148,7 @@ enum bb_cross_kind bb_calibration_kind(const struct bb_calibration *c, const str
 
 /* ---- calibration_cross.c ------------------------------------------------------------------- */
 
+#define BB_CROSS_MOST 10000 /* results; more are not cross-validated */
 /* Set the errors of C, which has been fitted. False: out of memory. */
 bool bb_cross_validate(struct bb_calibration *c);
 /* Set *LOW and *HIGH to multiples of the prediction of QUERY between which nine in ten measurements

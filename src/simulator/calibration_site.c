@@ -230,7 +230,8 @@ static enum bb_site_state fit_figure(struct bb_calibration *c, enum bb_site_figu
 	if (figure == BB_SITE_ISSUE && !any_plateau(c))
 		return BB_SITE_NO_PLATEAU;
 	if (find_dependents(c, figure, depends) < FEWEST_SIZES)
-		return BB_SITE_FEW_SIZES;
+		/* Fewer than in the pass before, whose value stays. */
+		return *value == c->site.described[figure] ? BB_SITE_FEW_SIZES : BB_SITE_FITTED;
 	memcpy(d.values, c->site.fitted, sizeof(d.values));
 	before = loss(&d, figure, *value);
 	found = search(&d, figure);

@@ -62,7 +62,10 @@ static void add_cross(const struct bb_calibration *c, struct bb_strbuf *out)
 	};
 	double *errors = malloc((c->nerrors + 1) * sizeof(*errors));
 
-	for (int kind = 0; errors && kind < BB_CROSS_KINDS; kind++) {
+	if (c->n > BB_CROSS_MOST)
+		bb_strbuf_addf(out, "# Cross-validation: not made, for more than %d results\n",
+			       BB_CROSS_MOST);
+	for (int kind = 0; c->n <= BB_CROSS_MOST && errors && kind < BB_CROSS_KINDS; kind++) {
 		const size_t n = bb_cross_select(c, (enum bb_cross_kind)kind, NULL, errors);
 
 		bb_strbuf_addf(out, "# Cross-validation: %s: ", kinds[kind].what);
@@ -106,7 +109,7 @@ static void add_figure_value(enum bb_site_figure figure, double value, struct bb
 	if (bb_site_row(figure)->unit == BB_SETTING_SHARE)
 		bb_strbuf_addf(out, "%.1f%%", 100 * value);
 	else
-		bb_strbuf_addf(out, "%.1fus", 1e6 * value);
+		bb_strbuf_addf(out, value > 0 && value < 5e-8 ? "%.3fus" : "%.1fus", 1e6 * value);
 }
 
 /* FIGURE as described; a plug-in's latency that is not stated is the usual one of these NICs. */

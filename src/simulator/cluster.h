@@ -110,7 +110,7 @@ enum bb_cluster_path {
 };
 /* Kinds of NICs, which NCCL reaches by different network plug-ins. */
 enum bb_nic_kind {
-	BB_NICS_OTHER, /* also where nic_rate is of other NICs than the system's */
+	BB_NICS_OTHER, /* also where nic_rate replaces the rate of any but EFA */
 	BB_NICS_INFINIBAND,
 	BB_NICS_EFA, /* of AWS, by generation: that of p4d, of p5, and later ones */
 	BB_NICS_EFA_P5,

@@ -1,6 +1,6 @@
 /*
  * nccl_plugin.c - what network plug-ins add to NCCL's times, and the intervals of predictions,
- * which allow for plug-ins that nothing is known of.
+ * which allow for unknown plug-ins.
  */
 #include "simulator/nccl_model.h"
 

@@ -15,7 +15,7 @@ struct shared {
 
 struct bb_loads {
 	const struct bb_link_model *links;
-	int fan; /* rounds whose messages share memory at once */
+	int fan; /* rounds whose messages within a node share memory at once */
 	bool is_shared[BB_LEVELS];
 	struct shared *shared[SIDES][BB_LEVELS];
 	double *own[SIDES][BB_LEVELS]; /* [member]: its bytes over the link that it uses */
@@ -38,6 +38,7 @@ struct bb_loads *bb_loads_open(const struct bb_link_model *links,
 {
 	struct bb_loads *l = calloc(1, sizeof(*l));
 	bool complete = l;
+	int inside; /* members of a node */
 
 	for (int level = 0; complete && level < BB_LEVELS; level++) {
 		l->is_shared[level] = bb_fabric_shares(links->fabric, (enum bb_fabric_level)level);
@@ -56,8 +57,9 @@ struct bb_loads *bb_loads_open(const struct bb_link_model *links,
 	l->links = links;
 	/* A sender whose messages are copied by others need not wait for one before the next. */
 	l->fan = links->fabric->pulls && schedule->fan > 0 ? schedule->fan : 1;
-	if (n > 1 && l->fan >= n)
-		l->fan = n - 1;
+	inside = n < links->fabric->per_node ? n : links->fabric->per_node;
+	if (inside > 1 && l->fan >= inside)
+		l->fan = inside - 1;
 	return l;
 }
 
@@ -111,7 +113,7 @@ static double second_of(const struct bb_loads *l, enum side side, int level, int
 	const struct bb_fabric *f = l->links->fabric;
 	const struct shared *s = used_by(l, side, level, member, route);
 	const double share = fmin(s->bytes / l->own[side][level][member], s->users) *
-			     (level == BB_LEVEL_MEMORY ? l->fan : 1);
+			     (level == BB_LEVEL_MEMORY && !route->outside ? l->fan : 1);
 	const double second = bb_fabric_shared_second_per_byte(
 		f, (enum bb_fabric_level)level, bb_link_member(l->links, member) / f->per_node,
 		side == OUT ? route->out_rail : route->in_rail);

@@ -97,7 +97,7 @@ def intervals():
         few = [r for r in records(line) if r["kind"] == "result"]
         out = run(line).exits(0).out
     expect(all(r["predicted_low_us"] is None for r in few), "4 sizes give an interval")
-    expect("# ring from 1K on: unknown, too few results to cross-validate" in out, out)
+    expect("# ring from 1K on: unknown, no comparable measurements" in out, out)
 
 
 @test

@@ -140,6 +140,17 @@ def a_pause_is_no_hang():
     kit.finish(process).exits(0)
 
 
+@test(cores=1 / 4)
+def a_pause_between_short_cases():
+    """Likewise where each case has just begun: thousands of them, of which none lasts 8 s."""
+    process = kit.spawn([built("all_reduce_perf"), *"-g 2 -b 8 -e 24K -i 8 -n 2 -w 0 -T 8 --algo ring".split()])
+    time.sleep(0.4)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(9)
+    process.send_signal(signal.SIGCONT)
+    kit.finish(process).exits(0)
+
+
 # ---- signals -----------------------------------------------------------------------------------
 
 

@@ -133,9 +133,11 @@ def is_connected(process, port):
     """PROCESS has a connection to PORT."""
     files = f"/proc/{process.pid}/fd"
     mine = set()
-    for name in os.listdir(files):
-        with contextlib.suppress(FileNotFoundError):
-            mine.add(os.readlink(os.path.join(files, name)))
+    with contextlib.suppress(FileNotFoundError):  # it has ended
+        names = os.listdir(files)
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                mine.add(os.readlink(os.path.join(files, name)))
     with open("/proc/net/tcp", encoding="ascii") as table:
         rows = [line.split() for line in table][1:]
     return any(row[2].endswith(f":{port:04X}") and row[3] == "01" and f"socket:[{row[9]}]" in mine for row in rows)

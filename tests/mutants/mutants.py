@@ -102,7 +102,7 @@ MUTANTS = [
     Mutant("simulator: messages pass PCIe slots at their full rate", "src/simulator/nccl_messages.c",
            "fmin(share, t->m->gpu_share)", "share", "unit/test_nccl_model"),
     Mutant("simulator: a root's children share no memory", "src/simulator/timeline_loads.c",
-           "l->fan = n - 1;", "l->fan = 1;", "unit/test_cores"),
+           "l->fan = inside - 1;", "l->fan = 1;", "unit/test_cores"),
     Mutant("calibration: intervals trust figures of other collectives", "src/simulator/calibration.c",
            "if (kind > BB_CROSS_BEYOND)", "if (kind == BB_CROSS_KINDS)", "cli/test_calibrate figures_of_a_site",
            "all_reduce_perf all_gather_perf ddp_bucket_perf"),

@@ -130,6 +130,21 @@ static void test_children_share_memory(void **state)
 	assert_float_equal(three, slowest(&fabric, &linear, 4, 2000) + 8000 * 2 * 2 * PORT, 1e-15);
 }
 
+/* Those of other nodes do not: the NIC has their messages one after the other. */
+static void test_children_beyond_the_node(void **state)
+{
+	struct bb_fabric fabric = cores(2 * PORT);
+	struct bb_algorithm linear = *bb_algorithm_find(&bb_broadcast, "linear");
+	double all;
+
+	fabric.nodes = fabric.per_node = 2;
+	fabric.rails = 1;
+	fabric.rail_second_per_byte = PORT;
+	all = slowest(&fabric, &linear, 4, 2000);
+	linear.fan = 1;
+	assert_float_equal(all, slowest(&fabric, &linear, 4, 2000), 1e-15);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -139,6 +154,7 @@ int main(void)
 		cmocka_unit_test(test_swaps),
 		cmocka_unit_test(test_copies_before),
 		cmocka_unit_test(test_children_share_memory),
+		cmocka_unit_test(test_children_beyond_the_node),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

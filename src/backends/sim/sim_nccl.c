@@ -161,7 +161,7 @@ static const char *nccl_refuses(const struct bb_group *group, const struct bb_ca
 		return NULL;
 	return bb_nccl_choose(c, machine, call->collective, 1, &algorithm, &protocol) ? NULL
 	       : protocol == BB_NCCL_ANY_PROTOCOL
-		       ? "NCCL's search finds no channels for it on these links"
+		       ? "NCCL finds no channels for this algorithm on these links"
 		       : "NCCL does not run this protocol on such a machine";
 }
 
@@ -180,12 +180,13 @@ static void write_choice(const struct bb_nccl_constants *c, const struct bb_nccl
 
 /* How many times as long other versions take for CALL, which is made of messages, where that
    differs. */
-static void name_times(const struct bb_context *context, const struct bb_nccl_call *call,
-		       char text[BB_OTHERWISE_TEXT])
+static void name_times(struct bb_group *group, const struct bb_nccl_call *call)
 {
+	const struct bb_context *context = group->context;
 	const double time = bb_nccl_call_time(&context->nccl, call);
+	char *text = group->prediction.otherwise;
 
-	text[0] = '\0';
+	text[0] = group->chosen[0] = '\0';
 	for (int i = 0; i < context->nothers; i++) {
 		const struct bb_nccl_constants *other = &context->others[i];
 		const double times = bb_nccl_call_time(other, call) / time;
@@ -193,8 +194,8 @@ static void name_times(const struct bb_context *context, const struct bb_nccl_ca
 
 		if (fabs(times - 1) > 0.05)
 			snprintf(text + end, BB_OTHERWISE_TEXT - end,
-				 "%s%.1f times as long by NCCL %s", end ? ", " : "", times,
-				 other->versions);
+				 "%sNCCL %s takes %.1f times as long", end ? ", " : "",
+				 other->versions, times);
 	}
 }
 
@@ -235,7 +236,7 @@ static bb_status nccl_time(struct bb_group *group, int course, const struct bb_l
 	double factor = bb_timeline_noise(links, number);
 
 	if (is_messages(call))
-		name_times(group->context, &asked, group->prediction.otherwise);
+		name_times(group, &asked);
 	else
 		name_choices(group, &asked);
 	if (calibration)

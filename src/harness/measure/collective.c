@@ -296,7 +296,7 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 			       "groups run at once\n",
 			       of(run)->simulated_rank);
 	bb_costs_text(&of(run)->costs, run->options.fault_text,
-		      cluster || run->options.calibrate_text, run->options.calibrate_text, out);
+		      cluster || run->options.calibrate_text, out);
 	bb_groups_text(of(run)->groups, out);
 }
 

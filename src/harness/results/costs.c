@@ -114,7 +114,7 @@ static bool repeats_interval(const struct bb_costs *p, size_t i)
 }
 
 /* A line for each interval, from its first size on, and for predictions without. */
-static void add_intervals(const struct bb_costs *p, bool calibrated, struct bb_strbuf *out)
+static void add_intervals(const struct bb_costs *p, struct bb_strbuf *out)
 {
 	if (p->n > 0)
 		bb_strbuf_add(out, "# Interval in which nine in ten measurements should lie\n");
@@ -130,9 +130,7 @@ static void add_intervals(const struct bb_costs *p, bool calibrated, struct bb_s
 			bb_strbuf_addf(out, "%.2f to %.2f times the predicted time\n", r->low,
 				       r->high);
 		else
-			bb_strbuf_addf(out, "unknown, %s\n",
-				       calibrated ? "too few results to cross-validate"
-						  : "no measurement to compare with");
+			bb_strbuf_add(out, "unknown, no comparable measurements\n");
 	}
 }
 
@@ -189,12 +187,12 @@ static void add_costs(const struct bb_costs *p, const char *fault, struct bb_str
 	bb_table_free(&t);
 }
 
-void bb_costs_text(const struct bb_costs *p, const char *fault, bool predicted, bool calibrated,
+void bb_costs_text(const struct bb_costs *p, const char *fault, bool predicted,
 		   struct bb_strbuf *out)
 {
 	add_evaluators(p, out);
 	if (predicted)
-		add_intervals(p, calibrated, out);
+		add_intervals(p, out);
 	add_versions(p, out);
 	if (fault && p->n > 0 && !isnan(p->rows[0].faultless_us))
 		add_costs(p, fault, out);

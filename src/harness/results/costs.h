@@ -20,10 +20,10 @@ BB_MUST bb_status bb_costs_add(struct bb_costs *costs, const struct bb_result_re
 /* Write a cost record for each result. Returns the status of the sinks. */
 BB_MUST bb_status bb_costs_record(const struct bb_costs *costs, struct bb_sinks *sinks);
 
-/* Append '#' lines: the evaluator of each algorithm, the intervals if machines are PREDICTED, which
-   follow from --calibrate if CALIBRATED, and, with FAULT (NULL: none), the times out of place (in
-   place if there is no other) without it and with it. */
-void bb_costs_text(const struct bb_costs *costs, const char *fault, bool predicted, bool calibrated,
+/* Append '#' lines: the evaluator of each algorithm, the intervals if machines are PREDICTED, and,
+   with FAULT (NULL: none), the times out of place (in place if there is no other) without it and
+   with it. */
+void bb_costs_text(const struct bb_costs *costs, const char *fault, bool predicted,
 		   struct bb_strbuf *out);
 
 void bb_costs_free(struct bb_costs *costs);

@@ -284,7 +284,8 @@ struct bb_run_record {
 	FIELD(DOUBLE, measured_min_us, "us", "--calibrate: the least of its samples")              \
 	FIELD(DOUBLE, measured_p95_us, "us", "--calibrate: the 95th percentile of its samples")    \
 	FIELD(DOUBLE, left_out_us, "us", "--calibrate: that time predicted without this size")     \
-	FIELD(STRING, other_versions, "", "what other versions of the library choose or take")     \
+	FIELD(STRING, other_versions, "",                                                          \
+	      "choices of other versions of the library, or their times")                          \
 	FIELD(DOUBLE, end_unix_s, "s", "end of the measurement, since 1970 UTC")                   \
 	FIELD(STRING, throttled, "",                                                               \
 	      "GPUs: why the driver lowered the clock of one while the row was measured: power, "  \

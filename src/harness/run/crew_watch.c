@@ -356,8 +356,9 @@ static void check_deadline(struct watch *w)
 	if (w->stopped != 0)
 		return;
 	pthread_mutex_lock(&crew->lock);
-	/* A driver may have begun this deadline after the pause. */
-	if (crew->deadline != 0 && crew->deadline_began < w->now - w->pause)
+	/* Not a deadline that a driver began after the pause: nothing begins within one, so its
+	   middle decides. */
+	if (crew->deadline != 0 && crew->deadline_began < w->now - w->pause / 2)
 		crew->deadline += w->pause;
 	deadline = crew->deadline;
 	memcpy(what, crew->what, sizeof(what));
