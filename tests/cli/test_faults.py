@@ -128,27 +128,27 @@ def each_case_has_its_own_time():
     result.require(result.seconds > 6, f"took only {result.seconds:.1f} s")
 
 
-@test(cores=1 / 4)
-def a_pause_is_no_hang():
-    """A process that stood still, as with a suspended machine, has as much time more: two iterations of 2 s and a pause
-    of 9 s end under -T 8."""
-    process = kit.spawn([built("all_reduce_perf"), *"-g 2 -b 8 -e 8 -n 2 -w 0 -c 0 -T 8 --fault slow:1:2s".split()])
-    time.sleep(1)
+def paused(line, after):
+    """LINE, which stands still for 9 s, AFTER so many seconds."""
+    process = kit.spawn([built("all_reduce_perf"), *line.split()])
+    time.sleep(after)
     process.send_signal(signal.SIGSTOP)
     time.sleep(9)
     process.send_signal(signal.SIGCONT)
-    kit.finish(process).exits(0)
+    return kit.finish(process)
+
+
+@test(cores=1 / 4)
+def a_pause_is_no_hang():
+    """A process that stood still, as with a suspended machine, has as much time more: two iterations of 2 s and the pause
+    end under -T 8."""
+    paused("-g 2 -b 8 -e 8 -n 2 -w 0 -c 0 -T 8 --fault slow:1:2s", after=1).exits(0)
 
 
 @test(cores=1 / 4)
 def a_pause_between_short_cases():
     """Likewise where each case has just begun: thousands of them, of which none lasts 8 s."""
-    process = kit.spawn([built("all_reduce_perf"), *"-g 2 -b 8 -e 24K -i 8 -n 2 -w 0 -T 8 --algo ring".split()])
-    time.sleep(0.4)
-    process.send_signal(signal.SIGSTOP)
-    time.sleep(9)
-    process.send_signal(signal.SIGCONT)
-    kit.finish(process).exits(0)
+    paused("-g 2 -b 8 -e 24K -i 8 -n 2 -w 0 -T 8 --algo ring", after=0.4).exits(0)
 
 
 # ---- signals -----------------------------------------------------------------------------------
