@@ -401,7 +401,7 @@ void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out)
 	if (c->nics != BB_NICS_INFINIBAND && c->figures[BB_FIGURE_NCCL_NIC_LATENCY] == 0 &&
 	    bb_topology_count(c->node, BB_GPU) > 0 && !bb_topology_is_amd(c->node, 0))
 		bb_strbuf_addf(out, "; nccl_nic_latency not stated%s",
-			       c->nics >= BB_NICS_EFA ? ": that of EFA" : "");
+			       c->nics >= BB_NICS_EFA ? ", EFA's usual one is used" : "");
 	if (c->nodes > leaf)
 		bb_strbuf_addf(out, ", taper %g", c->figures[BB_FIGURE_LEAF_TAPER]);
 	if (c->nodes > pod)
