@@ -36,8 +36,10 @@ bool bb_claim_add(struct bb_claims *claims, const struct bb_claim *claim)
 
 void bb_claims_free(struct bb_claim_file *file)
 {
-	for (size_t i = 0; i < file->n; i++)
+	for (size_t i = 0; i < file->n; i++) {
 		free(file->list[i].list);
+		free(file->list[i].facts);
+	}
 	free(file->list);
 	*file = (struct bb_claim_file){.n = 0};
 }

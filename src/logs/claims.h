@@ -21,10 +21,48 @@ struct bb_claim {
 	int line;
 };
 
+/* What a log says of the machine and of the settings beside its tables. */
+enum bb_fact_kind {
+	BB_FACT_CARD,       /* a GPU named in prose; TEXT: its name in topology/cards.h */
+	BB_FACT_NICS,       /* VALUE: NICs of a node that NCCL uses */
+	BB_FACT_NIC_RATE,   /* VALUE: Gb/s of each */
+	BB_FACT_INFINIBAND, /* the network; ROCE, EFA and SOCKET likewise */
+	BB_FACT_ROCE,
+	BB_FACT_EFA,
+	BB_FACT_SOCKET,
+	BB_FACT_CHANNELS,  /* VALUE: channels of collectives */
+	BB_FACT_ALGORITHM, /* TEXT: value of NCCL_ALGO; PROTOCOL likewise */
+	BB_FACT_PROTOCOL,
+	BB_FACT_SHARP,   /* in-network reduction is switched on */
+	BB_FACT_GDR_OFF, /* GPUDirect RDMA is off */
+	BB_FACT_P2P_OFF, /* off by the user or the platform; SHM, NVLS and MNNVL likewise */
+	BB_FACT_SHM_OFF,
+	BB_FACT_NVLS_OFF,
+	BB_FACT_MNNVL_OFF,
+	BB_FACT_SHARED_GPU, /* VALUE: ranks on the GPU that most ranks share */
+	BB_FACT_ERROR,      /* a warning of NCCL or CUDA that explains a slow run */
+	BB_FACTS
+};
+
+/* LINE: 1 is the first of the file. QUOTE: that line, without the launcher's tag, cut with "…" */
+struct bb_fact {
+	enum bb_fact_kind kind;
+	int line;
+	int64_t value;
+	char text[32], quote[160];
+};
+
 /* One table of a run. Texts are empty and numbers 0 if they are unknown. */
 struct bb_claims {
 	char collective[24], algorithm[32], gpu[64], backend[16];
+	char type[16], host[64]; /* datatype; the host of rank 0 */
 	int64_t nranks, hosts;
+	struct bb_fact *facts; /* the first of each kind */
+	size_t nfacts, facts_room;
+	/* "Avg bus bandwidth" of a run without rows, and its sizes; 0: there are rows, or unknown.
+	   Sizes grow by FACTOR or, if that is 0, by STEP_BYTES. */
+	double average_GBps, factor;
+	uint64_t least_bytes, most_bytes, step_bytes;
 	double rounding; /* half a unit of the last printed digit of bandwidths, GB/s */
 	/* Of records: the largest size as a percentage of its bound. NAN: unknown. */
 	double percent_of_bound;
