@@ -213,8 +213,38 @@ static bb_status make_pairs(struct bb_cluster *c, struct bb_error *error)
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
+/* Apply CHANGE to the NICs of T that serve GPUs: as many remain, evenly spread. */
+static bb_status change_nics(struct bb_topology *t, const struct bb_cluster_change *change,
+			     struct bb_error *error)
+{
+	const struct bb_cluster_nics now = bb_cluster_nics_of(t);
+	const int kept = change->nics > 0 && change->nics < now.n ? change->nics : now.n;
+	const int nics = change->nics > 0 ? change->nics : now.n;
+	bool serves[BB_MOST_DEVICES];
+
+	if (change->nics == 0 && change->nic_Mbps == 0)
+		return BB_OK;
+	if (now.n == 0)
+		return bb_fail(error, BB_EUSAGE, "%s has no NIC whose number or rate could differ",
+			       t->name);
+	for (int d = 0; d < t->ndevices; d++)
+		serves[d] = bb_cluster_nic_serves(t, d);
+	for (int d = 0, i = 0; d < t->ndevices; d++) {
+		const int64_t each = change->nic_Mbps > 0 ? change->nic_Mbps : now.Mbps / now.n;
+
+		if (!serves[d])
+			continue;
+		if ((i + 1) * kept / now.n == i * kept / now.n)
+			t->devices[d].state = BB_STATE_DOWN;
+		t->devices[d].rate_Mbps = each * nics / kept;
+		i++;
+	}
+	return BB_OK;
+}
+
 static bb_status cluster_build(struct bb_cluster *c, const struct cluster_request *request,
-			       bb_topology_parser *parse, struct bb_error *error)
+			       const struct bb_cluster_change *change, bb_topology_parser *parse,
+			       struct bb_error *error)
 {
 	const double *f = c->figures;
 	bb_status st;
@@ -223,8 +253,17 @@ static bb_status cluster_build(struct bb_cluster *c, const struct cluster_reques
 	BB_TRY(st, bb_figures_check(request->name, f, error), out);
 	if (request->nodes > 0)
 		c->nodes = request->nodes;
+	if (change->nodes > 0) {
+		const int span = c->node->nvlink_nodes;
+		const int domains = (change->nodes + span - 1) / span;
+
+		c->nodes = change->nodes;
+		c->node->nvlink_nodes = (c->nodes + domains - 1) / domains;
+		c->node->nodes = c->nodes;
+	}
 	if (c->nodes == 0)
 		c->nodes = c->node->nodes;
+	BB_TRY(st, change_nics(c->node, change, error), out);
 	BB_TRY(st, bb_cluster_derive(c, error), out);
 	c->gpu_rate = f[BB_FIGURE_GPU_RATE] *
 		      (c->inside == BB_INSIDE_MEMORY ? 1 : f[BB_FIGURE_GPU_EFFICIENCY]);
@@ -237,6 +276,14 @@ out:
 bb_status bb_cluster_open(const char *text, bb_topology_parser *parse, struct bb_cluster **cluster,
 			  struct bb_error *error)
 {
+	return bb_cluster_open_changed(text, &(struct bb_cluster_change){.nodes = 0}, parse,
+				       cluster, error);
+}
+
+bb_status bb_cluster_open_changed(const char *text, const struct bb_cluster_change *change,
+				  bb_topology_parser *parse, struct bb_cluster **cluster,
+				  struct bb_error *error)
+{
 	struct bb_cluster *c = calloc(1, sizeof(*c));
 	struct cluster_request request;
 	bb_status st;
@@ -245,7 +292,7 @@ bb_status bb_cluster_open(const char *text, bb_topology_parser *parse, struct bb
 		return bb_no_memory(error, "a cluster");
 	snprintf(c->name, sizeof(c->name), "%s", text);
 	BB_TRY(st, request_parse(text, &request, error), out);
-	st = cluster_build(c, &request, parse, error);
+	st = cluster_build(c, &request, change, parse, error);
 out:
 	if (st == BB_OK)
 		*cluster = c;

@@ -163,6 +163,28 @@ extern const struct bb_topology_reader bb_plugin_topology;
  */
 BB_MUST bb_status bb_cluster_open(const char *text, bb_topology_parser *parse,
 				  struct bb_cluster **cluster, struct bb_error *error);
+
+/* How a machine differs from its description. */
+struct bb_cluster_change {
+	int nodes;        /* of the cluster, spread evenly over NVLink domains; 0: as TEXT says */
+	int nics;         /* of a node that serve GPUs; 0: as described */
+	int64_t nic_Mbps; /* of each of them; 0: as described */
+};
+
+/* The same with CHANGE. More NICs than described have the rates of several. BB_EUSAGE: the machine
+   has no NIC to change. */
+BB_MUST bb_status bb_cluster_open_changed(const char *text, const struct bb_cluster_change *change,
+					  bb_topology_parser *parse, struct bb_cluster **cluster,
+					  struct bb_error *error);
+
+/* The NICs of a node of T that serve GPUs (or, without, the host), the sum of their rates, and
+   their kind. */
+struct bb_cluster_nics {
+	int n;
+	int64_t Mbps; /* of all */
+	enum bb_nic_kind kind;
+};
+struct bb_cluster_nics bb_cluster_nics_of(const struct bb_topology *t);
 void bb_cluster_free(struct bb_cluster *cluster); /* NULL: nothing */
 
 /*

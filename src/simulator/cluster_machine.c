@@ -95,9 +95,11 @@ static bb_status derive_gpu_rate(struct bb_cluster *c, struct bb_error *error)
 struct rail_search {
 	int first[BB_CLUSTER_NODE_RANKS]; /* [rail]: the NIC that it was made for */
 	int rails;
-	int others;  /* NICs that are not InfiniBand */
-	int efa;     /* generation of AWS's adapters; 0: they are others */
-	double GBps; /* of all NICs */
+	int others; /* NICs that are not InfiniBand */
+	int efa;    /* generation of AWS's adapters; 0: they are others */
+	int nics;
+	double GBps;  /* of all NICs */
+	int64_t Mbps; /* likewise */
 };
 
 /* GPU gets the rail that fewest GPUs use so far, of those of its NICs. */
@@ -130,27 +132,37 @@ static void assign_rail(struct bb_cluster *c, struct rail_search *search, int gp
 	c->rail_gpus[best_rail]++;
 }
 
+bool bb_cluster_nic_serves(const struct bb_topology *t, int nic)
+{
+	const int gpus = bb_topology_count(t, BB_GPU);
+	bool serves = gpus == 0 && bb_nic_serves(t, -1, nic);
+
+	for (int gpu = 0; gpu < gpus && !serves; gpu++)
+		serves = bb_nic_serves(t, gpu, nic);
+	return serves && t->devices[nic].kind == BB_NIC;
+}
+
+/* Count NIC, if it serves a rank. */
+static void search_add(struct rail_search *search, const struct bb_topology *t, int nic)
+{
+	if (!bb_cluster_nic_serves(t, nic))
+		return;
+	search->nics++;
+	search->GBps += bb_nic_GBps(t, nic);
+	search->Mbps += bb_nic_Mbps(t, nic);
+	search->others += t->devices[nic].layer != BB_INFINIBAND;
+	search->efa =
+		t->devices[nic].pci >= 0 ? bb_efa_generation(&t->pcis[t->devices[nic].pci]) : 0;
+}
+
 static void find_rails(struct bb_cluster *c, struct rail_search *search)
 {
 	const struct bb_topology *t = c->node;
-	const bool is_host = bb_topology_count(t, BB_GPU) == 0;
 
 	for (int gpu = 0; gpu < c->gpus; gpu++)
 		assign_rail(c, search, gpu);
-	for (int i = 0; i < bb_topology_count(t, BB_NIC); i++) {
-		const int nic = bb_topology_device(t, BB_NIC, i);
-		bool serves = false;
-
-		for (int gpu = 0; gpu < c->gpus && !serves; gpu++)
-			serves = bb_nic_serves(t, is_host ? -1 : gpu, nic);
-		if (!serves)
-			continue;
-		search->GBps += bb_nic_GBps(t, nic);
-		search->others += t->devices[nic].layer != BB_INFINIBAND;
-		search->efa = t->devices[nic].pci >= 0
-				      ? bb_efa_generation(&t->pcis[t->devices[nic].pci])
-				      : 0;
-	}
+	for (int i = 0; i < bb_topology_count(t, BB_NIC); i++)
+		search_add(search, t, bb_topology_device(t, BB_NIC, i));
 }
 
 static enum bb_nic_kind nics_of(const struct rail_search *search, bool rate_given)
@@ -160,6 +172,15 @@ static enum bb_nic_kind nics_of(const struct rail_search *search, bool rate_give
 		       : search->efa == 2 ? BB_NICS_EFA_P5
 					  : BB_NICS_EFA_LATER;
 	return search->others > 0 || rate_given ? BB_NICS_OTHER : BB_NICS_INFINIBAND;
+}
+
+struct bb_cluster_nics bb_cluster_nics_of(const struct bb_topology *t)
+{
+	struct rail_search search = {0};
+
+	for (int i = 0; i < bb_topology_count(t, BB_NIC); i++)
+		search_add(&search, t, bb_topology_device(t, BB_NIC, i));
+	return (struct bb_cluster_nics){search.nics, search.Mbps, nics_of(&search, false)};
 }
 
 /* Without a known NIC, a given nic_rate stands for one NIC of each GPU, or of a node without. */

@@ -20,6 +20,13 @@ static int64_t nic_rate(const struct bb_topology *t, int nic, bool *assumed)
 	return p ? bb_pci_model(p->vendor, p->device).rate_Mbps : 0;
 }
 
+int64_t bb_nic_Mbps(const struct bb_topology *t, int nic)
+{
+	bool assumed;
+
+	return nic_rate(t, nic, &assumed);
+}
+
 bool bb_nic_serves(const struct bb_topology *t, int gpu, int nic)
 {
 	bool assumed;

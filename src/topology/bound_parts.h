@@ -68,5 +68,7 @@ struct bb_egress bb_egress_of(const struct bb_topology *t, bb_gpus set);
 bool bb_nic_serves(const struct bb_topology *t, int gpu, int nic);
 /* The payload of NIC alone; 0 unknown. */
 double bb_nic_GBps(const struct bb_topology *t, int nic);
+/* Its rate, or the maximum of its model; 0: it is down, or its rate is unknown. */
+int64_t bb_nic_Mbps(const struct bb_topology *t, int nic);
 
 #endif
