@@ -52,23 +52,26 @@ static double beta_share(double a, double b, double x)
 	return 1 - front * beta_fraction(b, a, 1 - x) / b;
 }
 
+/* P(|T| > t) = I_{v / (v + t^2)}(v / 2, 1 / 2): Abramowitz and Stegun, 26.7.1. */
+double bb_student_beyond(double t, double degrees)
+{
+	return beta_share(degrees / 2, 0.5, degrees / (degrees + t * t)) / 2;
+}
+
 double bb_student_quantile(double p, double degrees)
 {
 	double low = 0, high = 1;
 
-	/* P(|T| > t) = I_{v / (v + t^2)}(v / 2, 1 / 2): Abramowitz and Stegun, 26.7.1. */
-#define BEYOND(t) (beta_share(degrees / 2, 0.5, degrees / (degrees + (t) * (t))) / 2)
-	while (BEYOND(high) > 1 - p && high < 1e12)
+	while (bb_student_beyond(high, degrees) > 1 - p && high < 1e12)
 		high *= 2;
 	for (int i = 0; i < BISECTIONS && high - low > CLOSE * high; i++) {
 		const double middle = (low + high) / 2;
 
-		if (BEYOND(middle) > 1 - p)
+		if (bb_student_beyond(middle, degrees) > 1 - p)
 			low = middle;
 		else
 			high = middle;
 	}
-#undef BEYOND
 	return (low + high) / 2;
 }
 

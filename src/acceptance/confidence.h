@@ -9,6 +9,9 @@
 /* Quantile P (0.5 < P < 1) of Student's t with DEGREES > 0 of freedom, which need not be whole. */
 double bb_student_quantile(double p, double degrees);
 
+/* The chance that Student's T of DEGREES of freedom exceeds t >= 0. */
+double bb_student_beyond(double t, double degrees);
+
 struct bb_confidence {
 	size_t n;
 	double mean, stdev; /* stdev of the sample, n - 1; 0 of one value */

@@ -5,38 +5,11 @@
 
 #include "core/option.h"
 #include "core/units.h"
+#include "harness/run/plugin.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
-
-static void describe_next(const struct bb_question *q, enum bb_normality n)
-{
-	if (n == BB_UNEVEN)
-		bb_strbuf_add(
-			q->out,
-			"  Next: repeat it (another job may use the nodes or the network); check "
-			"clocks and power limits; try NCCL_ALGO=Ring (a change of algorithm "
-			"may cause it).\n");
-	if (n != BB_LOW)
-		return;
-	if (!q->card)
-		bb_strbuf_add(q->out,
-			      "  Next: is the machine idle? build/topology shows its hardware, "
-			      "build/mem_bandwidth_perf its memory bandwidth.\n");
-	else if (bb_normal_is_near(q->card, q->ranks, q->nodes))
-		bb_strbuf_add(
-			q->out,
-			"  Next: build/topology (NVLinks that are down, GPUs without P2P); "
-			"build/p2p_bandwidth_perf (which pair is slow); NCCL_DEBUG=INFO (is NVLS "
-			"used, is P2P or SHM disabled?); clocks and power limits.\n");
-	else
-		bb_strbuf_add(
-			q->out,
-			"  Next: build/topology (are a node's NICs as many and as fast as those of "
-			"the published runs?); NCCL_DEBUG=INFO (are all used, with GPUDirect RDMA "
-			"and the network plugin, not sockets?); the same on one node alone; "
-			"build/diagnose (which node or link is slow).\n");
-}
 
 /* Explains a value above its bound. A bound by copies ignores caches. */
 static void describe_beyond(const struct bb_question *q)
@@ -54,37 +27,41 @@ static void describe_beyond(const struct bb_question *q)
 			  "bytes are miscounted.");
 }
 
-/* Explains that there are no published numbers, and for which cards there are. */
+/* Explains that nothing can be compared, and for which cards it could be. Only a name whose digits
+   are those of a card may be a typing error: A800 is no A100. */
 static void describe_unknown_card(const struct bb_question *q)
 {
-	const char *names[32] = {NULL}, *near;
+	const char *names[64] = {NULL}, *near;
 	int n = 0;
 
 	if (!q->gpu[0]) {
 		bb_strbuf_add(q->out, "  The file names no GPU; name it with --gpu.\n");
 		return;
 	}
-	bb_strbuf_addf(
-		q->out,
-		"  No published numbers for %s. Cards with published numbers or known systems:",
-		q->gpu);
-	for (; bb_card_at(n) && n < 31; n++) {
+	bb_strbuf_addf(q->out, "  Nothing is known about %s. Known cards:", q->gpu);
+	for (; bb_card_at(n) && n < 63; n++) {
 		names[n] = bb_card_at(n)->name;
 		bb_strbuf_addf(q->out, "%s %s", n > 0 ? "," : "", names[n]);
 	}
 	near = bb_nearest(q->gpu, names);
+	if (near &&
+	    strcmp(near + strcspn(near, "0123456789"), q->gpu + strcspn(q->gpu, "0123456789")) != 0)
+		near = NULL;
 	bb_strbuf_addf(q->out, ".%s%s%s\n", near ? " Did you mean " : "", near ? near : "",
 		       near ? "?" : "");
 }
 
-/* Judges by the bound of the records on CPUs, for which there are no published runs. Unknown GPUs
-   may reach any share of their bound. */
+/* Judges by the bound of the records: of CPUs, for which there are no published runs, and of GPUs
+   that the catalogue lacks. */
 static enum bb_normality by_bound(const struct bb_question *q)
 {
 	const struct bb_claims *const c = q->claims;
-	const bool low = c->percent_of_bound < 100 * BB_NORMAL_BOUND;
+	const bool on_gpus = strcmp(c->backend, "nccl") == 0;
+	const double least = on_gpus ? BB_NORMAL_SHARE : BB_NORMAL_BOUND;
+	const bool low = c->percent_of_bound < 100 * least;
 
-	if (isnan(c->percent_of_bound) || strcmp(c->backend, "nccl") == 0) {
+	if (isnan(c->percent_of_bound) ||
+	    (on_gpus && low && bb_normal_largest(c).size_bytes < BB_NORMAL_WIDE)) {
 		describe_unknown_card(q);
 		return BB_UNKNOWN;
 	}
@@ -93,23 +70,73 @@ static enum bb_normality by_bound(const struct bb_question *q)
 		return BB_HIGH;
 	}
 	bb_strbuf_addf(q->out,
-		       "  %s: the largest size reaches %.0f%% of its bound (%s). There are no "
-		       "published runs of %s.\n",
-		       low ? "Low" : "Normal", c->percent_of_bound, c->bound_source,
+		       "  %s: the largest size reaches %.0f%% of its bound (%s); low is below "
+		       "%.0f%%. There are no published runs of %s.\n",
+		       low ? "Low" : "Normal", c->percent_of_bound, c->bound_source, 100 * least,
 		       q->gpu[0] ? q->gpu : "such machines");
 	return low ? BB_LOW : BB_NORMAL;
 }
 
-/* Judges by published runs or the bound of the records and, on GPUs, by the other rows: on CPUs
-   caches make dips too. */
+enum bb_normality bb_normal_compare(const struct bb_question *q)
+{
+	const bool is_latency = bb_normal_is_latency(q->claims);
+	enum bb_normality n = is_latency ? BB_UNKNOWN : bb_normal_by_published(q);
+
+	if (n == BB_UNKNOWN)
+		n = bb_normal_by_model(q);
+	if (n == BB_UNKNOWN && is_latency) {
+		const struct bb_claim row = bb_normal_largest(q->claims);
+
+		bb_normal_describe_row(q, &row);
+		bb_strbuf_add(q->out, "Bandwidth shows at larger sizes, such as -e 8G.\n");
+		return BB_LATENCY;
+	}
+	return n == BB_UNKNOWN ? bb_normal_by_share(q) : n;
+}
+
+/* Judges by published runs, the model or bounds and, on GPUs, by the other rows: on CPUs caches
+   make dips too. */
 static enum bb_normality compare_all(const struct bb_question *q)
 {
 	const char *const backend = q->claims->backend;
 	const bool on_gpus = !backend[0] || strcmp(backend, "nccl") == 0;
-	const enum bb_normality n = q->card ? bb_normal_published(q) : by_bound(q);
-	const enum bb_normality even = on_gpus ? bb_normal_evenness(q) : BB_NORMAL;
+	enum bb_normality n, even;
 
+	if (q->card && q->ranks == 0)
+		bb_strbuf_addf(q->out, "  The number of ranks is unknown; give --ranks.\n");
+	n = q->machine->cluster ? bb_normal_compare(q) : q->card ? BB_UNKNOWN : by_bound(q);
+	even = on_gpus ? bb_normal_evenness(q) : BB_NORMAL;
 	return even > n ? even : n;
+}
+
+/* Describes the machine that the numbers are compared with, and why that one. */
+static void describe_machine(const struct bb_question *q)
+{
+	const struct bb_claimed_machine *const m = q->machine;
+	const struct bb_fact *const nics = bb_normal_fact(q, BB_FACT_NICS);
+
+	if (!m->cluster) {
+		if (q->card && q->ranks >= 2)
+			bb_strbuf_addf(q->out,
+				       "  No known system with %s has room for %lld ranks on %lld "
+				       "node%s; --cluster or --topology describes one.\n",
+				       q->card->name, (long long)q->ranks, (long long)q->nodes,
+				       bb_plural(q->nodes));
+		return;
+	}
+	if (q->nodes == 1 || m->nics.n == 0)
+		return;
+	bb_strbuf_addf(q->out, "  Machine: %s", m->name);
+	if (!strstr(m->name, " with ")) {
+		bb_strbuf_add(q->out, ", ");
+		bb_normal_describe_nics(m, q->out);
+	}
+	if (m->assumed)
+		bb_strbuf_add(q->out, " (assumed: the log does not name the NICs; --cluster, "
+				      "--nics and --nic-rate do)");
+	else if (nics && q->given->nics == 0 && nics->value == m->nics.n && nics->quote[0])
+		bb_strbuf_addf(q->out, ". Line %d: %s", nics->line, nics->quote);
+	bb_strbuf_add(q->out, "\n");
 }
 
 static void describe_title(const struct bb_question *q)
@@ -163,40 +190,106 @@ static bool is_alone(const struct bb_claims *claims)
 	return fast;
 }
 
-enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_references *references,
-			    const struct bb_circumstances *circumstances, struct bb_strbuf *out)
+/* Judges claims whose subject is known. */
+static bb_status judge(struct bb_question *q, enum bb_normality *n, struct bb_error *error)
 {
-	struct bb_question q = {claims,    references,       circumstances,
-				.gpu = "", .collective = "", .out = out};
-	enum bb_normality n;
+	struct bb_claimed_machine machine;
+	const bb_status st = bb_normal_machine_find(q, &machine, error);
+
+	if (st != BB_OK)
+		return st;
+	q->machine = &machine;
+	describe_machine(q);
+	*n = compare_all(q);
+	if (bb_normal_judge_bound(q) == BB_IMPOSSIBLE)
+		*n = BB_IMPOSSIBLE;
+	bb_normal_explain(q, *n);
+	bb_normal_machine_close(&machine);
+	return BB_OK;
+}
+
+/* True if nothing in Q can be compared; says why. */
+static bool is_hopeless(const struct bb_question *q)
+{
+	const struct bb_claims *const c = q->claims;
+
+	if (c->n == 0 && !(c->average_GBps > 0))
+		return true;
+	if (!is_alone(c))
+		return false;
+	bb_strbuf_add(q->out, "  busbw is 0: every rank was alone, and nothing went over any link. "
+			      "If several ranks were started, nccl-tests was built without MPI=1, "
+			      "or for another MPI than the launcher's.\n");
+	return true;
+}
+
+/* The name of the GPU: by the user, by the machine that the user names, by the log. */
+static bb_status find_gpu(struct bb_question *q, char model[BB_TEXT], struct bb_error *error)
+{
+	const struct bb_circumstances *const given = q->given;
+	const struct bb_fact *const prose = bb_normal_fact(q, BB_FACT_CARD);
+	struct bb_cluster *cluster = NULL;
+	bb_status st;
+
+	q->gpu = given->gpu          ? given->gpu
+		 : q->claims->gpu[0] ? q->claims->gpu
+		 : prose             ? prose->text
+				     : "";
+	if (given->machine) {
+		int gpu;
+
+		BB_TRY(st,
+		       bb_cluster_open(given->machine, bb_plugin_parse_topology, &cluster, error),
+		       out);
+		gpu = bb_topology_device(cluster->node, BB_GPU, 0);
+		snprintf(model, BB_TEXT, "%s", gpu >= 0 ? cluster->node->devices[gpu].model : "");
+		bb_cluster_free(cluster);
+		if (model[0])
+			q->gpu = model;
+	} else if (!given->gpu && !q->claims->gpu[0] && prose) {
+		bb_strbuf_addf(q->out, "  Line %d names %s: %s\n", prose->line, prose->text,
+			       prose->quote);
+	}
+	q->card = bb_card_find(q->gpu);
+	return BB_OK;
+out:
+	return st;
+}
+
+bb_status bb_normal(const struct bb_claims *claims, const struct bb_references *references,
+		    const struct bb_circumstances *circumstances, enum bb_normality *n,
+		    struct bb_strbuf *out, struct bb_error *error)
+{
+	struct bb_question q = {.claims = claims,
+				.references = references,
+				.given = circumstances,
+				.gpu = "",
+				.collective = "",
+				.out = out};
+	char model[BB_TEXT];
+	bb_status st = BB_OK;
 
 	describe_title(&q);
+	*n = BB_UNKNOWN;
 	if (claims->simulated) {
 		bb_strbuf_add(out,
 			      "  Simulated in virtual time: no hardware was measured, so nothing "
 			      "is compared.\n");
-		return BB_UNKNOWN;
+		return BB_OK;
 	}
 	describe_data(&q);
-	if (claims->n == 0)
-		return claims->wrong > 0 ? BB_WRONG : BB_IMPOSSIBLE;
-	if (is_alone(claims)) {
-		bb_strbuf_add(out,
-			      "  busbw is 0: every rank was alone, and nothing went over any link. "
-			      "If several ranks were started, nccl-tests was built without MPI=1, "
-			      "or for another MPI than the launcher's.\n");
-		return claims->wrong > 0 ? BB_WRONG : BB_IMPOSSIBLE;
+	if (is_hopeless(&q)) {
+		*n = BB_IMPOSSIBLE;
+	} else if (bb_normal_find_collective(&q)) {
+		if (bb_normal_find_ranks(&q)) {
+			BB_TRY(st, find_gpu(&q, model, error), out);
+			bb_normal_find_nodes(&q);
+			st = judge(&q, n, error);
+		} else {
+			*n = BB_IMPOSSIBLE;
+		}
 	}
-	if (!bb_normal_find_collective(&q))
-		return claims->wrong > 0 ? BB_WRONG : BB_UNKNOWN;
-	if (!bb_normal_find_ranks(&q))
-		return claims->wrong > 0 ? BB_WRONG : BB_IMPOSSIBLE;
-	q.gpu = circumstances->gpu ? circumstances->gpu : claims->gpu;
-	q.card = bb_card_find(q.gpu);
-	bb_normal_find_nodes(&q);
-	n = bb_normal_is_latency(&q) ? BB_LATENCY : compare_all(&q);
-	if (q.card && bb_normal_judge_bound(&q) == BB_IMPOSSIBLE)
-		n = BB_IMPOSSIBLE;
-	describe_next(&q, n);
-	return claims->wrong > 0 ? BB_WRONG : n;
+out:
+	*n = claims->wrong > 0 ? BB_WRONG : *n;
+	return st;
 }

@@ -23,7 +23,9 @@ enum bb_normality {
 /* Options of the user, which overrule the file. */
 struct bb_circumstances {
 	const char *gpu, *collective; /* NULL: as the file says */
-	int64_t nodes, ranks;         /* 0: as the file says */
+	const char *machine;    /* text of --cluster, or file of --topology; NULL: by the GPU */
+	int64_t nodes, ranks;   /* 0: as the file says */
+	int64_t nics, nic_Mbps; /* of a node; 0: as the log or the machine says */
 };
 
 /* Low is below this share of the slowest published run, high above this share of the fastest. */
@@ -39,15 +41,23 @@ struct bb_circumstances {
 #define BB_LATENCY_SPAN 8
 #define BB_LATENCY_GROWTH 0.5
 #define BB_LATENCY_BYTES 32768
-/* Low without published runs: below this share of the bound. */
+/* Of a machine without published runs and without a model, low is below this share of the bound of
+   rings: nineteen of twenty published runs of GPUs reach more from BB_NORMAL_WIDE bytes on
+   (tests/unit/test_normal.c; those that do not: 20 racks, TCPX, alltoall over two racks). Latency
+   may bound smaller sizes. */
+#define BB_NORMAL_SHARE 0.5
+#define BB_NORMAL_WIDE ((uint64_t)256 << 20)
+/* Low on CPUs: below this share of the bound of the records. */
 #define BB_NORMAL_BOUND 0.2
 /* Rounding and clocks may put a number this far above the bound of its links. */
 #define BB_NORMAL_ABOVE_LINKS 1.02
 /* A number may exceed a bound that was measured by this factor. */
 #define BB_NORMAL_BEYOND 1.1
 
-/* Judge CLAIMS. Appends to OUT what was compared with what, and what to do next. */
-enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_references *references,
-			    const struct bb_circumstances *circumstances, struct bb_strbuf *out);
+/* *N = the verdict on CLAIMS. Appends to OUT what was compared with what, and what to do next.
+   BB_EUSAGE: the machine of CIRCUMSTANCES does not exist or has no room for the ranks. */
+BB_MUST bb_status bb_normal(const struct bb_claims *claims, const struct bb_references *references,
+			    const struct bb_circumstances *circumstances, enum bb_normality *n,
+			    struct bb_strbuf *out, struct bb_error *error);
 
 #endif

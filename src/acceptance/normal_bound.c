@@ -31,6 +31,20 @@ static bool is_usable(const struct bb_normal_shape *s, enum bb_bound what)
 
 #define ROUNDING 1e-9 /* systems whose bounds differ by less are alike: the first one is named */
 
+/*
+ * How much more than rings can carry over nodes of G of N ranks: the data of gather and scatter
+ * that crosses the root's node is (n-g)/n of the whole, that of a ring (n-1)/n.
+ */
+static double beyond_ring(const struct bb_normal_shape *s)
+{
+	const double n = (double)s->ranks, g = n / (double)s->nodes;
+
+	if (s->nodes == 1 ||
+	    (strcmp(s->collective, "gather") != 0 && strcmp(s->collective, "scatter") != 0))
+		return 1;
+	return (n - 1) / (n - g);
+}
+
 /* Raise BOUND to the highest of the algorithms that the collective could use. */
 static void bound_raise(const struct bb_normal_shape *s, const struct bb_topology *t,
 			const struct bb_rank_place *places, struct bb_normal_bound *bound)
@@ -42,8 +56,8 @@ static void bound_raise(const struct bb_normal_shape *s, const struct bb_topolog
 		if (!is_usable(s, (enum bb_bound)what))
 			continue;
 		if (bb_speed_of_light(t, places, (int)s->ranks, what, &GBps, &why) == BB_OK &&
-		    GBps > bound->GBps * (1 + ROUNDING)) {
-			bound->GBps = GBps;
+		    GBps * beyond_ring(s) > bound->GBps * (1 + ROUNDING)) {
+			bound->GBps = GBps * beyond_ring(s);
 			bound->system = t->name;
 			bound->algorithm = bb_bound_name(what);
 			snprintf(bound->why, sizeof(bound->why), "%s", bb_strbuf_text(&why));
@@ -52,21 +66,20 @@ static void bound_raise(const struct bb_normal_shape *s, const struct bb_topolog
 	}
 }
 
-/* Returns the places of the ranks; NULL: too few GPUs, or too many nodes. */
+/* Returns the places of the ranks, as many on each node but perhaps the last; NULL: too few GPUs,
+   or too many nodes. */
 static struct bb_rank_place *places_of(const struct bb_normal_shape *s, const struct bb_topology *t)
 {
-	const int64_t each = s->nodes > 0 ? s->ranks / s->nodes : 0;
-	struct bb_rank_place *places, *all;
-	int n, of_node;
+	const int64_t each = s->nodes > 0 ? (s->ranks + s->nodes - 1) / s->nodes : 0;
+	struct bb_rank_place *places;
 
-	if (s->nodes < 1 || s->nodes > 1 << 14 || s->ranks < 2 || s->ranks % s->nodes != 0)
+	if (s->nodes < 1 || s->nodes > 1 << 14 || s->ranks < 2 || s->ranks < s->nodes ||
+	    each > bb_topology_count(t, BB_GPU))
 		return NULL;
-	all = bb_all_gpus(t, (int)s->nodes, &n);
-	of_node = all ? n / (int)s->nodes : 0;
-	places = each <= of_node ? calloc((size_t)s->ranks, sizeof(*places)) : NULL;
+	places = calloc((size_t)s->ranks, sizeof(*places));
 	for (int64_t i = 0; places && i < s->ranks; i++)
-		places[i] = all[i / each * of_node + i % each];
-	free(all);
+		places[i] =
+			(struct bb_rank_place){.node = (int)(i / each), .device = (int)(i % each)};
 	return places;
 }
 
@@ -80,58 +93,124 @@ static void set_nodes(struct bb_topology *t, int nodes)
 	t->nvlink_nodes = (nodes + domains - 1) / domains;
 }
 
+struct bb_normal_bound bb_normal_bound_on(const struct bb_topology *t,
+					  const struct bb_normal_shape *shape)
+{
+	struct bb_rank_place *const places = places_of(shape, t);
+	struct bb_normal_bound bound = {.GBps = 0};
+	struct bb_topology spread = *t;
+
+	if (places) {
+		set_nodes(&spread, (int)shape->nodes);
+		bound_raise(shape, &spread, places, &bound);
+		if (bound.system)
+			bound.system = t->name;
+	}
+	free(places);
+	return bound;
+}
+
 struct bb_normal_bound bb_normal_bound_of(const struct bb_card *card,
 					  const struct bb_normal_shape *shape)
 {
-	struct bb_normal_bound bound = {.GBps = 0};
+	struct bb_normal_bound highest = {.GBps = 0};
 
 	for (int i = 0; bb_card_system(card, i); i++) {
-		struct bb_rank_place *places = NULL;
+		struct bb_normal_bound bound = {.GBps = 0};
 		struct bb_topology *t = NULL;
 		struct bb_error ignored = {0};
 
 		if (bb_topology_system(bb_card_system(card, i), &t, &ignored) == BB_OK)
-			places = places_of(shape, t);
-		if (places) {
-			set_nodes(t, (int)shape->nodes);
-			bound_raise(shape, t, places, &bound);
-			if (bound.system == t->name)
-				bound.system = bb_card_system(card, i);
+			bound = bb_normal_bound_on(t, shape);
+		if (bound.GBps > highest.GBps * (1 + ROUNDING)) {
+			highest = bound;
+			highest.system = bb_card_system(card, i);
 		}
-		free(places);
 		bb_topology_free(t);
 	}
-	return bound;
+	return highest;
+}
+
+/* True if links of this machine with switches that reduce, or of any known one with such cards, can
+   carry MOST; says which. A machine that the user names has no other links. */
+static bool is_possible(const struct bb_question *q, struct bb_normal_shape *shape, double most)
+{
+	const struct bb_normal_bound other = q->given->machine || !q->card
+						     ? (struct bb_normal_bound){.GBps = 0}
+						     : bb_normal_bound_of(q->card, shape);
+	struct bb_normal_bound sharp;
+
+	if (most <= BB_NORMAL_ABOVE_LINKS * other.GBps) {
+		bb_strbuf_addf(q->out, "  Possible on %s: up to %.4g GB/s.\n", other.system,
+			       other.GBps);
+		return true;
+	}
+	shape->by_sharp = true;
+	sharp = q->given->machine || !q->card ? bb_normal_bound_on(q->machine->cluster->node, shape)
+					      : bb_normal_bound_of(q->card, shape);
+	if (most > BB_NORMAL_ABOVE_LINKS * sharp.GBps)
+		return false;
+	bb_strbuf_addf(q->out,
+		       "  Possible only with switches that reduce (SHARP): up to %.4g GB/s.\n",
+		       sharp.GBps);
+	return true;
 }
 
 enum bb_normality bb_normal_judge_bound(const struct bb_question *q)
 {
 	struct bb_normal_shape shape = bb_normal_shape_of(q, q->ranks, q->nodes);
-	const struct bb_normal_bound bound = bb_normal_bound_of(q->card, &shape);
 	const struct bb_claims *const c = q->claims;
-	struct bb_normal_bound sharp;
-	double most = 0;
+	struct bb_normal_bound bound;
+	double most = c->average_GBps;
 
+	if (!q->machine->cluster)
+		return BB_NORMAL;
+	bound = bb_normal_bound_on(q->machine->cluster->node, &shape);
 	if (!(bound.GBps > 0))
 		return BB_NORMAL;
 	for (size_t i = 0; i < c->n; i++)
 		most = fmax(most, c->list[i].busbw_GBps);
-	bb_strbuf_addf(q->out, "  Best row: %.4g GB/s, %.0f%% of the %s bound of %lld x %s: %s.\n",
-		       most, 100 * most / bound.GBps, bound.algorithm, (long long)q->nodes,
-		       bound.system, bound.why);
-	if (most <= BB_NORMAL_ABOVE_LINKS * bound.GBps)
+	bb_strbuf_addf(q->out, "  %s: %.4g GB/s, %.0f%% of the %s bound of %lld x %s: %s.\n",
+		       c->n > 0 ? "Best row" : "Average", most, 100 * most / bound.GBps,
+		       bound.algorithm, (long long)q->nodes, q->machine->name, bound.why);
+	if (most <= BB_NORMAL_ABOVE_LINKS * bound.GBps || is_possible(q, &shape, most))
 		return BB_NORMAL;
-	shape.by_sharp = true;
-	sharp = bb_normal_bound_of(q->card, &shape);
-	if (most <= BB_NORMAL_ABOVE_LINKS * sharp.GBps) {
-		bb_strbuf_addf(
-			q->out,
-			"  Possible only with switches that reduce (SHARP): up to %.4g GB/s.\n",
-			sharp.GBps);
-		return BB_NORMAL;
-	}
 	bb_strbuf_add(q->out,
 		      "  Impossible on such links. Likely: another system, or a wrong number of "
 		      "ranks or nodes.\n");
 	return BB_IMPOSSIBLE;
+}
+
+enum bb_normality bb_normal_by_share(const struct bb_question *q)
+{
+	const bool alltoall = strncmp(q->collective, "alltoall", 8) == 0;
+	struct bb_normal_shape shape = {q->collective, alltoall ? "" : "ring", q->ranks, q->nodes,
+					false};
+	const struct bb_claim row = bb_normal_largest(q->claims);
+	struct bb_normal_bound bound;
+	double share;
+
+	if (!q->machine->cluster)
+		return BB_UNKNOWN;
+	bound = bb_normal_bound_on(q->machine->cluster->node, &shape);
+	if (!(bound.GBps > 0)) {
+		bb_strbuf_addf(q->out, "  No bound is known for %lld ranks on %s.\n",
+			       (long long)q->ranks, q->machine->name);
+		return BB_UNKNOWN;
+	}
+	share = row.busbw_GBps / bound.GBps;
+	bb_normal_describe_row(q, &row);
+	if (share < BB_NORMAL_SHARE && row.size_bytes > 0 && row.size_bytes < BB_NORMAL_WIDE) {
+		bb_strbuf_addf(q->out,
+			       "Not judged: %.0f%% of the %s bound; latency may bound sizes below "
+			       "256 MiB, and %s has no model. Run it with -e 8G.\n",
+			       100 * share, bound.algorithm, q->machine->name);
+		return BB_UNKNOWN;
+	}
+	bb_strbuf_addf(q->out,
+		       "%s: %.0f%% of the %s bound of %lld x %s; nothing else compares, and "
+		       "healthy machines reach %.0f%%.\n",
+		       share < BB_NORMAL_SHARE ? "Low" : "Normal", 100 * share, bound.algorithm,
+		       (long long)q->nodes, q->machine->name, 100 * BB_NORMAL_SHARE);
+	return share < BB_NORMAL_SHARE ? BB_LOW : BB_NORMAL;
 }

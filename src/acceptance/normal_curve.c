@@ -19,13 +19,17 @@ static const char *placement(bool in_place)
 /* ---- latency ----------------------------------------------------------------------------------
  */
 
-static const struct bb_claim *largest(const struct bb_claims *c)
+struct bb_claim bb_normal_largest(const struct bb_claims *claims)
 {
-	const struct bb_claim *found = &c->list[0];
+	struct bb_claim found = {.busbw_GBps = claims->average_GBps};
 
-	for (size_t i = 1; i < c->n; i++)
-		if (c->list[i].size_bytes > found->size_bytes)
-			found = &c->list[i];
+	for (size_t i = 0; i < claims->n; i++) {
+		const struct bb_claim *const at = &claims->list[i];
+
+		if (at->size_bytes > found.size_bytes ||
+		    (at->size_bytes == found.size_bytes && at->busbw_GBps < found.busbw_GBps))
+			found = *at;
+	}
 	return found;
 }
 
@@ -49,24 +53,31 @@ static const struct bb_claim *below(const struct bb_claims *c, const struct bb_c
 	return within ? within : next;
 }
 
-bool bb_normal_is_latency(const struct bb_question *q)
+bool bb_normal_is_latency(const struct bb_claims *claims)
 {
-	const struct bb_claim *const last = largest(q->claims);
-	const struct bb_claim *const less = below(q->claims, last);
-	char size[BB_UNIT_TEXT], other[BB_UNIT_TEXT];
+	const struct bb_claim last = bb_normal_largest(claims);
+	const struct bb_claim *const less = below(claims, &last);
 
-	if (less ? log(last->time_us / less->time_us) >=
-			    BB_LATENCY_GROWTH *
-				    log((double)last->size_bytes / (double)less->size_bytes)
-		 : last->size_bytes > BB_LATENCY_BYTES)
+	if (last.size_bytes == 0)
 		return false;
-	bb_strbuf_addf(q->out, "  Bound by latency: %s takes %.4g us",
-		       bb_format_size(size, last->size_bytes), last->time_us);
-	if (less)
-		bb_strbuf_addf(q->out, ", %s %.4g us", bb_format_size(other, less->size_bytes),
-			       less->time_us);
-	bb_strbuf_add(q->out, ". Bandwidth shows at larger sizes, such as -e 8G.\n");
-	return true;
+	if (!less)
+		return last.size_bytes <= BB_LATENCY_BYTES;
+	return log(last.time_us / less->time_us) <
+	       BB_LATENCY_GROWTH * log((double)last.size_bytes / (double)less->size_bytes);
+}
+
+void bb_normal_describe_row(const struct bb_question *q, const struct bb_claim *row)
+{
+	char size[BB_UNIT_TEXT];
+
+	if (row->size_bytes == 0)
+		bb_strbuf_addf(q->out, "  Average of all sizes: %.4g GB/s. ", row->busbw_GBps);
+	else if (bb_normal_is_latency(q->claims))
+		bb_strbuf_addf(q->out, "  At %s, bound by latency: %.4g us. ",
+			       bb_format_size(size, row->size_bytes), row->time_us);
+	else
+		bb_strbuf_addf(q->out, "  At %s: %.4g GB/s. ",
+			       bb_format_size(size, row->size_bytes), row->busbw_GBps);
 }
 
 /* ---- dips -------------------------------------------------------------------------------------
@@ -82,6 +93,23 @@ static int compare_rows(const void *a, const void *b)
 	return p->in_place - q->in_place;
 }
 
+/* Returns the size from which on, for several sizes up to the largest, less than half of the best
+   at a smaller size is left, and the most that is LEFT there; 0: there is none. */
+static uint64_t find_collapse(const struct bb_curve_point *curve, size_t n, double *left)
+{
+	size_t best = 0, from;
+	double most = 0;
+
+	for (size_t i = 1; i < n; i++)
+		best = curve[i].busbw > curve[best].busbw ? i : best;
+	for (from = n; from > best + 1 && 2 * curve[from - 1].busbw < curve[best].busbw; from--)
+		most = fmax(most, curve[from - 1].busbw);
+	if (from + 1 >= n)
+		return 0;
+	*left = most / curve[best].busbw;
+	return (uint64_t)curve[from].size;
+}
+
 /* Reports the dip of one placement. ROWS are sorted; those before the first that reaches LEAST do
    not count, because latency and changes of algorithm shape them. */
 static enum bb_normality describe_dip(const struct bb_question *q, const struct bb_claim *rows,
@@ -90,6 +118,8 @@ static enum bb_normality describe_dip(const struct bb_question *q, const struct 
 	struct bb_curve_point *const curve = calloc(q->claims->n, sizeof(*curve));
 	struct bb_dip dip = {.ratio = {.n = 0}};
 	char size[BB_UNIT_TEXT];
+	uint64_t collapse;
+	double left = 0;
 	size_t n = 0;
 
 	for (size_t i = 0; curve && i < q->claims->n; i++)
@@ -98,9 +128,17 @@ static enum bb_normality describe_dip(const struct bb_question *q, const struct 
 							     rows[i].busbw_GBps, 0};
 	if (n < 2 || !bb_dip_find(curve, n, 1, &dip))
 		dip.ratio.n = 0;
+	collapse = find_collapse(curve, n, &left);
 	free(curve);
 	if (dip.ratio.n == 0 || dip.ratio.mean >= BB_NORMAL_DIP)
 		return BB_NORMAL;
+	if (collapse) {
+		bb_strbuf_addf(q->out,
+			       "  Collapse: from %s on at most %.0f%% of the best at a smaller "
+			       "size, %s.\n",
+			       bb_format_size(size, collapse), 100 * left, placement(in_place));
+		return BB_UNEVEN;
+	}
 	bb_strbuf_addf(q->out, "  Dip: %s %s reaches %.0f%% of the best at a smaller size.\n",
 		       bb_format_size(size, (uint64_t)dip.size), placement(in_place),
 		       100 * dip.ratio.mean);

@@ -5,7 +5,21 @@
 #define BB_ACCEPTANCE_NORMAL_INSIDE_H
 
 #include "acceptance/normal.h"
+#include "simulator/cluster.h"
+#include "simulator/nccl_constants.h"
 #include "topology/cards.h"
+
+/* A machine that claims may come from. */
+struct bb_claimed_machine {
+	struct bb_cluster
+		*cluster; /* of as many nodes as the claims have; NULL: none, or no room */
+	char name[96];    /* "hgx-h100", "dgx-a100 with 4 NICs of 200 Gb/s" */
+	struct bb_cluster_nics nics;
+	bool assumed; /* the GPU alone points to it: its NICs may be others */
+	/* The model of NCCL; generation NULL: there is none. */
+	struct bb_nccl_constants constants;
+	struct bb_nccl_machine nccl;
+};
 
 /* A table of claims to be judged. */
 struct bb_question {
@@ -16,15 +30,19 @@ struct bb_question {
 	const struct bb_card *card; /* NULL: not in src/topology/cards.c */
 	const char *collective;     /* "": unknown */
 	int64_t ranks, nodes;       /* 0: unknown */
+	const struct bb_claimed_machine *machine;
 	struct bb_strbuf *out;
 };
+
+/* The fact of KIND of the claims, or NULL. */
+const struct bb_fact *bb_normal_fact(const struct bb_question *q, enum bb_fact_kind kind);
 
 /* The least number of nodes for RANKS. */
 int64_t bb_normal_nodes(const struct bb_card *card, int64_t ranks);
 /* True if NVLink connects all RANKS on NODES nodes (0: unknown). */
 bool bb_normal_is_near(const struct bb_card *card, int64_t ranks, int64_t nodes);
 
-/* ---- each appends a sentence about its result ------------------------------------------- */
+/* ---- the subject; each appends a sentence about its result ------------------------------- */
 
 /* Find the collective; if the file does not name it, by the ratio of its bandwidths. Returns false
    if several have that ratio. */
@@ -32,12 +50,27 @@ bool bb_normal_find_collective(struct bb_question *q);
 /* Find the number of ranks. Returns false if no number of ranks has the ratio of bandwidths. */
 bool bb_normal_find_ranks(struct bb_question *q);
 void bb_normal_find_nodes(struct bb_question *q);
-/* Whether even the largest size is bound by latency, so that no row shows a bandwidth. */
-bool bb_normal_is_latency(const struct bb_question *q);
-/* Compare the rows with each other: BB_UNEVEN, BB_NORMAL or, without memory, BB_UNKNOWN. */
-enum bb_normality bb_normal_evenness(const struct bb_question *q);
-/* Compare with published runs; BB_UNKNOWN: there are none. */
-enum bb_normality bb_normal_published(const struct bb_question *q);
+
+/* ---- machines ---------------------------------------------------------------------------- */
+
+/*
+ * Open the machine of Q: that of --cluster or --topology, else the known system with the card that
+ * has the NICs which the user or the log names, else the card's first. Its cluster is NULL if the
+ * card or the ranks are unknown. BB_EUSAGE: the user names one that does not exist or has no room.
+ * Close *MACHINE.
+ */
+BB_MUST bb_status bb_normal_machine_find(const struct bb_question *q,
+					 struct bb_claimed_machine *machine,
+					 struct bb_error *error);
+/* Open SYSTEM as it is, for the ranks of Q. Returns false if it has no room for them. */
+bool bb_normal_machine_open(const struct bb_question *q, const char *system,
+			    struct bb_claimed_machine *machine);
+void bb_normal_machine_close(struct bb_claimed_machine *machine);
+/* Append "8 NICs of 400 Gb/s" with their kind. */
+void bb_normal_describe_nics(const struct bb_claimed_machine *machine, struct bb_strbuf *out);
+
+/* ---- bounds ------------------------------------------------------------------------------ */
+
 /* A collective of so many ranks, as many on each node. */
 struct bb_normal_shape {
 	const char *collective, *algorithm; /* "" or "auto": any */
@@ -50,17 +83,51 @@ static inline struct bb_normal_shape bb_normal_shape_of(const struct bb_question
 	return (struct bb_normal_shape){q->collective, q->claims->algorithm, ranks, nodes, false};
 }
 
-/* The highest bound of SHAPE over the known systems with CARD that have room for its ranks, and
-   over the algorithms of its collective. GBPS 0: there is none. */
+/* The highest bound of SHAPE over the algorithms of its collective, on machines like T. GBPS 0:
+   there is none, or no room. */
 struct bb_normal_bound {
 	double GBps;
 	const char *system, *algorithm; /* "hgx-h100", "NVLS" */
 	char why[256];
 };
+struct bb_normal_bound bb_normal_bound_on(const struct bb_topology *t,
+					  const struct bb_normal_shape *shape);
+/* The highest one over the known systems with CARD. */
 struct bb_normal_bound bb_normal_bound_of(const struct bb_card *card,
 					  const struct bb_normal_shape *shape);
-/* Compare with the bounds of links. BB_IMPOSSIBLE: more than those of any known system with such
-   cards can carry. */
+/* Describe the best row as a share of its bound. BB_IMPOSSIBLE: more than the links of the machine
+   and of any known system with such cards can carry. */
 enum bb_normality bb_normal_judge_bound(const struct bb_question *q);
+
+/* ---- comparisons: BB_LOW, BB_NORMAL or BB_HIGH; BB_UNKNOWN: there is nothing to compare with.
+   Each appends what was compared with what. ----------------------------------------------- */
+
+enum bb_normality bb_normal_by_published(const struct bb_question *q);
+/* By the interval of the simulator's model of NCCL. */
+enum bb_normality bb_normal_by_model(const struct bb_question *q);
+/* By the share of the bound of rings, or of alltoall. */
+enum bb_normality bb_normal_by_share(const struct bb_question *q);
+/* The first of these three that finds something. */
+enum bb_normality bb_normal_compare(const struct bb_question *q);
+
+/* Seconds that the model predicts for SIZE bytes. False: it has no prediction. */
+struct bb_normal_prediction {
+	double time, low, high;
+	char choice[48]; /* "nvlstree:Simple"; empty: messages */
+};
+bool bb_normal_predict(const struct bb_question *q, double size, bool in_place,
+		       struct bb_normal_prediction *prediction);
+
+/* Compare the rows with each other: BB_UNEVEN, BB_NORMAL or, without memory, BB_UNKNOWN. */
+enum bb_normality bb_normal_evenness(const struct bb_question *q);
+/* Whether even the largest size is bound by latency, so that no row shows a bandwidth. */
+bool bb_normal_is_latency(const struct bb_claims *claims);
+/* The largest row of the slower placement; a run without rows: its average, of size 0. */
+struct bb_claim bb_normal_largest(const struct bb_claims *claims);
+/* Append "At 8G: 196.5 GB/s. " or, if latency bounds the rows, "At 8K: 20 us. " */
+void bb_normal_describe_row(const struct bb_question *q, const struct bb_claim *row);
+
+/* Append what a low or uneven number equals, what in the log may be the cause, and what to do. */
+void bb_normal_explain(const struct bb_question *q, enum bb_normality n);
 
 #endif

@@ -1,9 +1,12 @@
 /*
  * normal_published.c - claims compared with published runs.
  *
- * A bandwidth is compared with runs of as many ranks. With runs of another number of ranks its
- * share of the bound is compared: the bandwidth of 8 GPUs is little evidence about 4, but both come
- * equally near to what their links carry (tests/unit/test_normal.c).
+ * A bandwidth is compared with runs of the same card, collective and number of ranks, over the same
+ * network: as many NICs of the same rate and kind, and without switches that reduce where the
+ * claims have none. Between two sizes of a run its bandwidth is interpolated. With runs of up to
+ * twice or half as many ranks the share of the bound is compared: the bandwidth of 8 GPUs is little
+ * evidence about 4, but both come equally near to what their links carry
+ * (tests/unit/test_normal.c).
  */
 #include "acceptance/normal_inside.h"
 
@@ -15,184 +18,254 @@
 #include <string.h>
 #include <strings.h>
 
-/* Returns the busbw at SIZE, of the slower placement; NAN: none. */
-static double at_size(const struct bb_claims *c, uint64_t size)
-{
-	double least = NAN;
-
-	for (size_t i = 0; i < c->n; i++)
-		if (c->list[i].size_bytes == size && !(c->list[i].busbw_GBps >= least))
-			least = c->list[i].busbw_GBps;
-	return least;
-}
-
 static int64_t nodes_of(const struct bb_reference *r)
 {
 	return r->nodes > 0 ? r->nodes : bb_normal_nodes(r->card, r->nranks);
 }
 
+/* ---- networks ---------------------------------------------------------------------------------
+ */
+
+/* True if R ran over NICs like those of the machine in question: "EFA 4x100G", "IB 8x400G SHARP".
+ */
+static bool same_network(const struct bb_question *q, const struct bb_reference *r)
+{
+	const struct bb_claimed_machine *const m = q->machine;
+	const char *const efa = strstr(r->fabric, "EFA"), *const ib = strstr(r->fabric, "IB ");
+	const bool sharp = strstr(r->fabric, "SHARP");
+	const char *at = r->fabric;
+	int nics = 0, Gbps = 0;
+
+	while (*at && sscanf(at, "%dx%dG", &nics, &Gbps) != 2)
+		at++;
+	if (!*at || sharp != (bb_normal_fact(q, BB_FACT_SHARP) != NULL) ||
+	    (efa != NULL) != (m->nics.kind >= BB_NICS_EFA))
+		return false;
+	/* Rates decide where nothing says whether it is InfiniBand or RoCE. */
+	if (!efa && !m->assumed && (ib != NULL) != (m->nics.kind == BB_NICS_INFINIBAND))
+		return false;
+	return fabs((double)nics * Gbps * 1e3 / (double)m->nics.Mbps - 1) < 0.05;
+}
+
 /* True if R communicates over the same distance: within NVLink's reach, or beyond it with the same
-   number of ranks, and so NICs, per node. */
+   number of ranks, and so NICs, per node, over the same network. */
 static bool same_distance(const struct bb_question *q, const struct bb_reference *r)
 {
 	const bool near = bb_normal_is_near(q->card, q->ranks, q->nodes);
 
-	return bb_normal_is_near(q->card, r->nranks, nodes_of(r)) == near &&
-	       (near || r->nranks * q->nodes == q->ranks * nodes_of(r));
+	if (bb_normal_is_near(q->card, r->nranks, nodes_of(r)) != near)
+		return false;
+	return near || (r->nranks * q->nodes == q->ranks * nodes_of(r) && same_network(q, r));
 }
 
 /* True if R ran the algorithm in question; if the claims name none, if R excluded none. */
 static bool same_algorithm(const struct bb_question *q, const struct bb_reference *r)
 {
-	const char *const name = q->claims->algorithm;
+	const struct bb_fact *const fact = bb_normal_fact(q, BB_FACT_ALGORITHM);
+	const char *const asked = q->claims->algorithm;
+	const char *const name = asked[0] ? asked : fact ? fact->text : "";
 
 	if (name[0] && strcmp(name, "auto") != 0)
 		return strncasecmp(r->algo, name, strlen(name)) == 0;
 	return !strstr(r->algo, " off)");
 }
 
-/* True if the claims at SIZE can be compared with R: the same card, collective and distance,
-   measured, and large enough for two decimals to be precise. */
-static bool comparable(const struct bb_question *q, const struct bb_reference *r, uint64_t size)
+/* True if the claims can be compared with R: the same card, collective and distance, measured, and
+   large enough for two decimals to be precise. */
+static bool comparable(const struct bb_question *q, const struct bb_reference *r)
 {
 	return r->card == q->card && strcmp(r->collective, q->collective) == 0 &&
-	       r->size_bytes == size && strcmp(r->kind, "measured") == 0 && r->nranks > 0 &&
-	       q->ranks > 0 && r->busbw_GBps >= 1 && same_algorithm(q, r) && same_distance(q, r);
+	       strcmp(r->kind, "measured") == 0 && r->nranks > 0 && r->size_bytes > 0 &&
+	       r->busbw_GBps >= 1 && 2 * r->nranks >= q->ranks && r->nranks <= 2 * q->ranks &&
+	       same_algorithm(q, r) && same_distance(q, r);
 }
 
-/* The published runs of one size and number of ranks. */
+/* ---- a size -----------------------------------------------------------------------------------
+ */
+
+/* The published runs of one number of ranks, at one size. */
 struct published {
 	uint64_t size;
 	int64_t ranks, nodes;
 	int runs;
 	double least, most;
 	double scale; /* bound of the ranks in question over that of RANKS; 1: the same number */
+	bool interpolated; /* a run has no row of this size */
 	const struct bb_reference *example;
 };
 
 static bool is_of(const struct bb_question *q, const struct bb_reference *r,
 		  const struct published *p)
 {
-	return comparable(q, r, p->size) && r->nranks == p->ranks && nodes_of(r) == p->nodes;
+	return r->nranks == p->ranks && nodes_of(r) == p->nodes && comparable(q, r);
 }
 
-static bool is_first_of_id(const struct bb_question *q, size_t i, const struct published *p)
+#define FARTHEST 16 /* times as large may the next row of a run be */
+
+/* Bandwidths of the run that FIRST belongs to at P's size, of the slower and the faster placement,
+   between its next rows or, in the plateau, up to a factor of two beyond its last one. */
+static bool run_at(const struct bb_question *q, struct published *p,
+		   const struct bb_reference *first, double *least, double *most)
+{
+	const struct bb_references *const t = q->references;
+	const struct bb_reference *below[2] = {NULL}, *above[2] = {NULL}; /* slower, faster */
+	double part = 0;
+
+	for (size_t i = 0; i < t->n; i++) {
+		const struct bb_reference *const r = &t->rows[i];
+		const struct bb_reference **const side = r->size_bytes <= p->size ? below : above;
+
+		if (strcmp(r->id, first->id) != 0 || strcmp(r->algo, first->algo) != 0 ||
+		    !is_of(q, r, p))
+			continue;
+		for (int k = 0; k < 2; k++) {
+			const bool nearer = !side[k] || (r->size_bytes != side[k]->size_bytes &&
+							 (r->size_bytes > side[k]->size_bytes) ==
+								 (side == below));
+
+			if (nearer || (r->size_bytes == side[k]->size_bytes &&
+				       (r->busbw_GBps < side[k]->busbw_GBps) == (k == 0)))
+				side[k] = r;
+		}
+	}
+	if (below[0] && below[0]->size_bytes == p->size)
+		memcpy(above, below, sizeof(above));
+	else if (below[0] && above[0] && above[0]->size_bytes / below[0]->size_bytes <= FARTHEST)
+		part = log((double)p->size / (double)below[0]->size_bytes) /
+		       log((double)above[0]->size_bytes / (double)below[0]->size_bytes);
+	else if (below[0] && p->size <= 2 * below[0]->size_bytes &&
+		 below[0]->size_bytes >= 1u << 28)
+		memcpy(above, below, sizeof(above));
+	else
+		return false;
+	p->interpolated |= below[0]->size_bytes != p->size;
+	*least = pow(below[0]->busbw_GBps, 1 - part) * pow(above[0]->busbw_GBps, part);
+	*most = pow(below[1]->busbw_GBps, 1 - part) * pow(above[1]->busbw_GBps, part);
+	return true;
+}
+
+static bool is_first_of_run(const struct bb_question *q, size_t i, const struct published *p)
 {
 	const struct bb_reference *const rows = q->references->rows;
 
 	for (size_t k = 0; k < i; k++)
-		if (is_of(q, &rows[k], p) && strcmp(rows[k].id, rows[i].id) == 0)
+		if (strcmp(rows[k].id, rows[i].id) == 0 &&
+		    strcmp(rows[k].algo, rows[i].algo) == 0 && is_of(q, &rows[k], p))
 			return false;
 	return true;
 }
 
-/* Finds the numbers of ranks and nodes nearest to those in question at P's size. */
-static bool find_nearest(const struct bb_question *q, struct published *p)
+/* Adds the runs of P's ranks and nodes at its size. */
+static void add_runs(const struct bb_question *q, struct published *p)
+{
+	for (size_t i = 0; i < q->references->n; i++) {
+		const struct bb_reference *const r = &q->references->rows[i];
+		double least, most;
+
+		if (!is_of(q, r, p) || !is_first_of_run(q, i, p) || !run_at(q, p, r, &least, &most))
+			continue;
+		p->runs++;
+		p->least = fmin(p->least, least);
+		if (most > p->most) {
+			p->most = most;
+			p->example = r;
+		}
+	}
+}
+
+/* *P = the published runs at SIZE with the number of ranks nearest to that in question; returns
+   false if none can be compared. */
+static bool look_up(const struct bb_question *q, uint64_t size, struct published *p)
 {
 	double nearest = INFINITY;
 
+	*p = (struct published){.runs = 0};
 	for (size_t i = 0; i < q->references->n; i++) {
 		const struct bb_reference *const r = &q->references->rows[i];
 		const double far = fabs(log((double)r->nranks / (double)q->ranks)) +
 				   1e-3 * (double)llabs(nodes_of(r) - q->nodes);
+		struct published here = {.size = size,
+					 .ranks = r->nranks,
+					 .nodes = nodes_of(r),
+					 .least = INFINITY,
+					 .scale = 1};
 
-		if (comparable(q, r, p->size) && far < nearest) {
-			nearest = far;
-			p->ranks = r->nranks;
-			p->nodes = nodes_of(r);
-		}
+		if (far >= nearest || !comparable(q, r))
+			continue;
+		add_runs(q, &here);
+		if (here.runs == 0)
+			continue;
+		nearest = far;
+		*p = here;
 	}
-	return isfinite(nearest);
-}
-
-/* *P = the nearest published runs at SIZE; returns false if none can be compared. */
-static bool look_up(const struct bb_question *q, uint64_t size, struct published *p)
-{
-	const struct bb_references *const t = q->references;
-
-	*p = (struct published){.size = size, .least = INFINITY, .scale = 1};
-	if (!find_nearest(q, p))
-		return false;
-	if (p->ranks != q->ranks) {
+	if (p->runs > 0 && p->ranks != q->ranks) {
+		const struct bb_topology *const t = q->machine->cluster->node;
 		const struct bb_normal_shape here = bb_normal_shape_of(q, q->ranks, q->nodes);
 		const struct bb_normal_shape there = bb_normal_shape_of(q, p->ranks, p->nodes);
 
-		p->scale = bb_normal_bound_of(q->card, &here).GBps /
-			   bb_normal_bound_of(q->card, &there).GBps;
+		p->scale = bb_normal_bound_on(t, &here).GBps / bb_normal_bound_on(t, &there).GBps;
 	}
-	for (size_t i = 0; i < t->n; i++) {
-		const struct bb_reference *const r = &t->rows[i];
-
-		if (!is_of(q, r, p))
-			continue;
-		p->runs += is_first_of_id(q, i, p);
-		p->least = fmin(p->least, r->busbw_GBps);
-		if (r->busbw_GBps > p->most) {
-			p->most = r->busbw_GBps;
-			p->example = r;
-		}
-	}
-	return isfinite(p->scale) && p->scale > 0;
+	return p->runs > 0 && isfinite(p->scale) && p->scale > 0;
 }
+
+/* ---- the verdict ------------------------------------------------------------------------------
+ */
 
 static void describe_runs(const struct bb_question *q, const struct published *p)
 {
+	const bool one = p->most <= 1.005 * p->least;
 	char range[64];
 
-	if (p->most > 1.005 * p->least)
-		snprintf(range, sizeof(range), "%.4g to %.4g GB/s", p->least, p->most);
+	if (one)
+		snprintf(range, sizeof(range), "%.4g GB/s", p->scale * p->most);
 	else
-		snprintf(range, sizeof(range), "%.4g GB/s", p->most);
-	bb_strbuf_addf(q->out, " %d published run%s of %s on %lld rank%s: %s (%s, %s, %s).\n",
-		       p->runs, bb_plural(p->runs), q->card->name, (long long)p->ranks,
-		       bb_plural(p->ranks), range, p->example->system, p->example->fabric,
-		       p->example->source);
+		snprintf(range, sizeof(range), "%.4g to %.4g GB/s", p->scale * p->least,
+			 p->scale * p->most);
 	if (p->scale != 1)
-		bb_strbuf_addf(
-			q->out,
-			"  No run has %lld ranks; the same share of the bound is %.4g GB/s here.\n",
-			(long long)q->ranks, p->scale * p->most);
+		bb_strbuf_addf(q->out, " %s, the share of the bound that", range);
+	bb_strbuf_addf(q->out, " %d published run%s of %s on %lld rank%s", p->runs,
+		       bb_plural(p->runs), q->card->name, (long long)p->ranks, bb_plural(p->ranks));
+	if (p->scale != 1)
+		bb_strbuf_addf(q->out, " reach%s", p->runs == 1 ? "es" : "");
+	else
+		bb_strbuf_addf(q->out, ": %s", range);
+	bb_strbuf_addf(q->out, " (%s%s, %s, %s).\n", p->interpolated ? "between two sizes; " : "",
+		       p->example->system, p->example->fabric, p->example->source);
 }
 
-static enum bb_normality describe_published(const struct bb_question *q, const struct published *p,
-					    double value)
+enum bb_normality bb_normal_by_published(const struct bb_question *q)
 {
-	const double share = value / (p->scale * p->least);
-	const enum bb_normality n = share < BB_NORMAL_LOW                         ? BB_LOW
-				    : value > BB_NORMAL_HIGH * p->scale * p->most ? BB_HIGH
-										  : BB_NORMAL;
-	char size[BB_UNIT_TEXT];
+	const struct bb_claim row = bb_normal_largest(q->claims);
+	struct published p, best = {.size = 0};
+	struct bb_claim at = row;
+	enum bb_normality n;
+	double share;
 
-	bb_strbuf_addf(q->out, "  At %s: %.4g GB/s. ", bb_format_size(size, p->size), value);
+	if (!q->machine->cluster)
+		return BB_UNKNOWN;
+	for (size_t i = 0; i < q->claims->n; i++) {
+		const struct bb_claim *const c = &q->claims->list[i];
+
+		if (c->size_bytes > best.size && look_up(q, c->size_bytes, &p))
+			best = p;
+	}
+	/* A plateau far below the largest size says nothing of that. */
+	if (best.size == 0 || 4 * best.size < row.size_bytes)
+		return BB_UNKNOWN;
+	at.busbw_GBps = INFINITY;
+	for (size_t i = 0; i < q->claims->n; i++)
+		if (q->claims->list[i].size_bytes == best.size &&
+		    q->claims->list[i].busbw_GBps < at.busbw_GBps)
+			at = q->claims->list[i];
+	share = at.busbw_GBps / (best.scale * best.least);
+	n = share < BB_NORMAL_LOW                                     ? BB_LOW
+	    : at.busbw_GBps > BB_NORMAL_HIGH * best.scale * best.most ? BB_HIGH
+								      : BB_NORMAL;
+	bb_normal_describe_row(q, &at);
 	if (n == BB_LOW)
 		bb_strbuf_addf(q->out, "Low: %.0f%% of", 100 * share);
 	else
 		bb_strbuf_add(q->out, n == BB_HIGH ? "Higher than" : "Normal, beside");
-	describe_runs(q, p);
+	describe_runs(q, &best);
 	return n;
-}
-
-/* Compares at the largest size that has a published run. */
-enum bb_normality bb_normal_published(const struct bb_question *q)
-{
-	struct published p, best = {.size = 0};
-
-	for (size_t i = 0; i < q->claims->n; i++)
-		if (q->claims->list[i].size_bytes > best.size &&
-		    look_up(q, q->claims->list[i].size_bytes, &p))
-			best = p;
-	if (best.size > 0)
-		return describe_published(q, &best, at_size(q->claims, best.size));
-	bb_strbuf_addf(q->out, "  No published numbers for %s on %s", q->collective, q->card->name);
-	if (q->ranks == 0)
-		bb_strbuf_add(q->out, ": the number of ranks is unknown; give --ranks.\n");
-	else if (bb_normal_is_near(q->card, q->ranks, q->nodes))
-		bb_strbuf_addf(q->out, " %s, at any of these sizes.\n",
-			       q->card->of_domain > 0 ? "within NVLink's reach" : "on one node");
-	else
-		bb_strbuf_addf(q->out,
-			       " beyond NVLink's reach with %.3g ranks a node, at any of these "
-			       "sizes.\n",
-			       (double)q->ranks / (double)q->nodes);
-	return BB_UNKNOWN;
 }

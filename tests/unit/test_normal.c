@@ -3,6 +3,8 @@
  * each is normal beside the others, and none of them dips.
  */
 #include "acceptance/normal_inside.h"
+#include "core/array.h"
+#include "schedules/schedule.h"
 #include "topology/bound.h"
 
 #include <math.h>
@@ -26,6 +28,39 @@ static struct bb_references read_table(void)
 static int64_t nodes_of(const struct bb_reference *r)
 {
 	return r->nodes > 0 ? r->nodes : bb_normal_nodes(r->card, r->nranks);
+}
+
+static void add_fact(struct bb_claims *c, enum bb_fact_kind kind, int64_t value)
+{
+	struct bb_fact *const fact = BB_ARRAY_ADD(c->facts, c->nfacts, c->facts_room);
+
+	assert_non_null(fact);
+	*fact = (struct bb_fact){.kind = kind, .value = value, .line = 1};
+}
+
+/* What NCCL's INFO lines would have said of FABRIC, "EFA 4x100G". */
+static void add_evidence(struct bb_claims *c, const char *fabric)
+{
+	int nics, Gbps;
+
+	for (const char *at = fabric; *at; at++)
+		if (sscanf(at, "%dx%dG", &nics, &Gbps) == 2) {
+			add_fact(c, BB_FACT_NICS, nics);
+			add_fact(c, BB_FACT_NIC_RATE, Gbps);
+			break;
+		}
+	if (strstr(fabric, "EFA"))
+		add_fact(c, BB_FACT_EFA, 0);
+	if (strstr(fabric, "RoCE"))
+		add_fact(c, BB_FACT_ROCE, 0);
+	if (strstr(fabric, "SHARP"))
+		add_fact(c, BB_FACT_SHARP, 0);
+}
+
+static void claims_free(struct bb_claims *c)
+{
+	free(c->facts);
+	free(c->list);
 }
 
 /* ---- bounds ------------------------------------------------------------------------------------
@@ -82,9 +117,6 @@ static void test_bounds_hold(void **state)
 	bb_references_free(&table);
 }
 
-/* ---- verdicts ----------------------------------------------------------------------------------
- */
-
 static bool same_series(const struct bb_reference *a, const struct bb_reference *b)
 {
 	return strcmp(a->id, b->id) == 0 && a->nranks == b->nranks && a->nodes == b->nodes &&
@@ -100,6 +132,60 @@ static bool begins_series(const struct bb_references *t, size_t i)
 	return strcmp(t->rows[i].kind, "measured") == 0 && t->rows[i].size_bytes > 0 &&
 	       t->rows[i].collective[0] != '(';
 }
+
+/* The largest row of the series that FIRST begins. */
+static const struct bb_reference *largest_of(const struct bb_references *t,
+					     const struct bb_reference *first)
+{
+	const struct bb_reference *largest = first;
+
+	for (size_t i = 0; i < t->n; i++)
+		if (same_series(&t->rows[i], first) && t->rows[i].size_bytes > largest->size_bytes)
+			largest = &t->rows[i];
+	return largest;
+}
+
+/* Nineteen of twenty published runs reach the share of the bound of rings below which a number is
+   low where nothing else compares. */
+static void test_shares(void **state)
+{
+	struct bb_references table = read_table();
+	size_t all = 0, below = 0;
+
+	for (size_t i = 0; i < table.n; i++) {
+		const struct bb_reference *const r = largest_of(&table, &table.rows[i]);
+		const bool alltoall = strcmp(r->collective, "alltoall") == 0;
+		const struct bb_normal_shape shape = {r->collective, alltoall ? "" : "ring",
+						      r->nranks, nodes_of(r), false};
+		struct bb_claimed_machine machine;
+		struct bb_claims claims = {.nranks = r->nranks};
+		const struct bb_circumstances nothing = {.gpu = NULL};
+		const struct bb_question q = {.claims = &claims,
+					      .given = &nothing,
+					      .card = r->card,
+					      .ranks = r->nranks,
+					      .nodes = nodes_of(r)};
+		struct bb_error error = {0};
+
+		if (!begins_series(&table, i) || r->size_bytes < BB_NORMAL_WIDE ||
+		    strncmp(r->collective, "p2p", 3) == 0)
+			continue;
+		add_evidence(&claims, r->fabric);
+		assert_int_equal(bb_normal_machine_find(&q, &machine, &error), BB_OK);
+		all++;
+		below += r->busbw_GBps <
+			 BB_NORMAL_SHARE * bb_normal_bound_on(machine.cluster->node, &shape).GBps;
+		bb_normal_machine_close(&machine);
+		claims_free(&claims);
+	}
+	if (20 * below > all)
+		print_message("%zu of %zu runs are below\n", below, all);
+	assert_true(all > 40 && 20 * below <= all);
+	bb_references_free(&table);
+}
+
+/* ---- verdicts ----------------------------------------------------------------------------------
+ */
 
 /* As the log of the series that FIRST belongs to has it. */
 static struct bb_claims claims_of(const struct bb_references *t, const struct bb_reference *first)
@@ -124,15 +210,19 @@ static struct bb_claims claims_of(const struct bb_references *t, const struct bb
 		if (same_series(r, first) && r->size_bytes > 0 && r->busbw_GBps > 0)
 			assert_true(bb_claim_add(&c, &claim));
 	}
+	add_evidence(&c, first->fabric);
 	return c;
 }
 
 static enum bb_normality judge(const struct bb_claims *claims, const struct bb_references *table,
 			       struct bb_strbuf *out)
 {
-	const struct bb_circumstances nothing = {NULL, NULL, 0, 0};
+	const struct bb_circumstances nothing = {.gpu = NULL};
+	struct bb_error error = {0};
+	enum bb_normality n;
 
-	return bb_normal(claims, table, &nothing, out);
+	assert_int_equal(bb_normal(claims, table, &nothing, &n, out, &error), BB_OK);
+	return n;
 }
 
 static void test_published_runs_are_normal(void **state)
@@ -154,7 +244,7 @@ static void test_published_runs_are_normal(void **state)
 		assert_int_equal(n, BB_NORMAL);
 		series++;
 		bb_strbuf_free(&out);
-		free(claims.list);
+		claims_free(&claims);
 	}
 	assert_true(series > 40);
 	bb_references_free(&table);
@@ -167,26 +257,23 @@ static void test_latency(void **state)
 	size_t sweeps = 0;
 
 	for (size_t i = 0; i < table.n; i++) {
-		struct bb_strbuf out = {0};
 		struct bb_claims claims;
-		struct bb_question q = {.claims = &claims, .out = &out};
 		size_t small = 0;
 
 		if (!begins_series(&table, i))
 			continue;
 		claims = claims_of(&table, &table.rows[i]);
-		assert_false(bb_normal_is_latency(&q));
+		assert_false(bb_normal_is_latency(&claims));
 		/* Two decimals of a bandwidth say little of smaller ones. */
 		for (size_t k = 0; k < claims.n; k++)
 			if (claims.list[k].size_bytes <= 262144 && claims.list[k].busbw_GBps >= 1)
 				claims.list[small++] = claims.list[k];
 		claims.n = small;
 		if (claims.n > 1) {
-			assert_true(bb_normal_is_latency(&q));
+			assert_true(bb_normal_is_latency(&claims));
 			sweeps++;
 		}
-		bb_strbuf_free(&out);
-		free(claims.list);
+		claims_free(&claims);
 	}
 	assert_true(sweeps > 5);
 	bb_references_free(&table);
@@ -204,24 +291,8 @@ static struct bb_references without(const struct bb_references *table, const cha
 	return rest;
 }
 
-/* Runs that are low beside the others, and why. */
-static const struct {
-	const char *id, *why;
-} outliers[] = {
-	{"aws_p4de_2n", "4 NICs of 100 Gb/s a node, a quarter of what the other has"},
-	{"cw_gb200_20r", "1440 ranks, 11 times as many as the next"},
-};
-
-static bool is_outlier(const char *id)
-{
-	for (size_t i = 0; i < sizeof(outliers) / sizeof(outliers[0]); i++)
-		if (strcmp(outliers[i].id, id) == 0)
-			return true;
-	return false;
-}
-
-/* Beside the others alone no healthy run is low: of another number of ranks or from another place.
- */
+/* Beside the others alone every healthy run is normal: beside those of another number of ranks or
+   place, else by the model or the share of its bound. */
 static void test_left_out(void **state)
 {
 	struct bb_references table = read_table();
@@ -237,13 +308,86 @@ static void test_left_out(void **state)
 		rest = without(&table, table.rows[i].id);
 		claims = claims_of(&table, &table.rows[i]);
 		n = judge(&claims, &rest, &out);
-		if ((n >= BB_LOW) != is_outlier(table.rows[i].id))
+		if (n != BB_NORMAL)
 			print_message("%s: %s", table.rows[i].id, bb_strbuf_text(&out));
-		assert_true((n >= BB_LOW) == is_outlier(table.rows[i].id));
+		assert_int_equal(n, BB_NORMAL);
 		bb_strbuf_free(&out);
-		free(claims.list);
+		claims_free(&claims);
 		bb_references_free(&rest);
 	}
+	bb_references_free(&table);
+}
+
+/* ---- every collective, card and number of nodes ------------------------------------------------
+ */
+
+/* Judges SHARE of the bound of COLLECTIVE at SIZE on all GPUs of NODES nodes with CARD;
+   BB_NORMALITIES where there is no bound. */
+#define BB_NORMALITIES (BB_WRONG + 1)
+static int judge_share(const struct bb_references *table, const struct bb_card *card,
+		       const struct bb_collective *collective, int nodes, uint64_t size,
+		       double share, struct bb_strbuf *out)
+{
+	struct bb_topology *t = NULL;
+	struct bb_error error = {0};
+	struct bb_claim row = {.size_bytes = size};
+	struct bb_claims c = {.hosts = nodes, .rounding = 1e-9, .percent_of_bound = NAN};
+	double bound;
+
+	assert_non_null(bb_card_system(card, 0));
+	assert_int_equal(bb_topology_system(bb_card_system(card, 0), &t, &error), BB_OK);
+	c.nranks = (int64_t)nodes * bb_topology_count(t, BB_GPU);
+	bound = bb_normal_bound_on(
+			t, &(struct bb_normal_shape){collective->name, "", c.nranks, nodes, false})
+			.GBps;
+	bb_topology_free(t);
+	if (!(bound > 0))
+		return BB_NORMALITIES;
+	snprintf(c.collective, sizeof(c.collective), "%s", collective->name);
+	snprintf(c.gpu, sizeof(c.gpu), "%s", card->name);
+	row.busbw_GBps = share * bound;
+	row.algbw_GBps = row.busbw_GBps / collective->bus_factor((int)c.nranks);
+	row.time_us = (double)size / row.algbw_GBps / 1e3;
+	c.list = &row;
+	c.n = 1;
+	return (int)judge(&c, table, out);
+}
+
+/* A number of which the collective, the GPU and the ranks are known gets a verdict, at any share of
+   its bound; what cannot be judged has a reason. */
+static void test_everything_is_judged(void **state)
+{
+	static const double shares[] = {0.3, 0.6, 0.9, 1.0};
+	static const uint64_t sizes[] = {16 << 20, 1 << 30};
+	static const int nodes[] = {1, 2, 4, 16};
+	struct bb_references table = read_table();
+	int all = 0, unknown = 0, low[4] = {0}, of[4] = {0};
+
+	for (int card = 0; bb_card_at(card); card++)
+		for (int k = 0; bb_collectives[k]; k++)
+			for (int i = 0; i < 4 * 2 * 4; i++) {
+				const int share = i % 4;
+				struct bb_strbuf out = {0};
+				const int n = judge_share(&table, bb_card_at(card),
+							  bb_collectives[k], nodes[i / 8],
+							  sizes[i / 4 % 2], shares[share], &out);
+
+				if (n == BB_NORMALITIES) {
+					bb_strbuf_free(&out);
+					continue;
+				}
+				all++;
+				of[share]++;
+				low[share] += n == BB_LOW;
+				if (n == BB_UNKNOWN || n == BB_LATENCY || n == BB_IMPOSSIBLE) {
+					unknown++;
+					assert_non_null(strstr(bb_strbuf_text(&out), "Not judged"));
+				}
+				bb_strbuf_free(&out);
+			}
+	print_message("%d numbers, %.1f%% not judged; low: %d, %d, %d, %d of %d\n", all,
+		      100.0 * unknown / all, low[0], low[1], low[2], low[3], of[0]);
+	assert_true(all > 1000 && 20 * unknown < all);
 	bb_references_free(&table);
 }
 
@@ -251,9 +395,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bounds_hold),
+		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_published_runs_are_normal),
 		cmocka_unit_test(test_latency),
 		cmocka_unit_test(test_left_out),
+		cmocka_unit_test(test_everything_is_judged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /*
  * check.c - acceptance check: is my number normal?
  */
+#include "acceptance/fleet.h"
 #include "acceptance/normal.h"
 #include "acceptance/records.h"
 #include "acceptance/tool/tool.h"
@@ -9,8 +10,12 @@
 #include "core/units.h"
 #include "harness/run/options_check.h"
 #include "schedules/schedule.h"
+#include "topology/cards.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static bb_status check_collective(const char *name, struct bb_error *error)
 {
@@ -25,32 +30,133 @@ static bb_status check_collective(const char *name, struct bb_error *error)
 		       bb_suggest(hint, name, names));
 }
 
-static bb_status check_file(const char *path, const struct bb_references *references,
-			    const struct bb_circumstances *given, enum bb_normality *worst,
-			    struct bb_strbuf *out, struct bb_error *error)
+/* "400", "400G" or "400Gb/s". */
+static bb_status parse_rate(const char *text, int64_t *Mbps, struct bb_error *error)
 {
-	struct bb_claim_file file = {.n = 0};
+	static const char *const units[] = {"", "G", "Gb/s", "Gbit/s", "Gbps"};
+	char *end = NULL;
+	const double Gbps = text ? strtod(text, &end) : 0;
+
+	*Mbps = 0;
+	if (!text)
+		return BB_OK;
+	for (size_t i = 0; end != text && i < sizeof(units) / sizeof(units[0]); i++)
+		if (strcmp(end, units[i]) == 0 && Gbps >= 0.001 && Gbps <= 1e6)
+			*Mbps = (int64_t)(1000 * Gbps + 0.5);
+	if (*Mbps > 0)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "--nic-rate %s: not a rate in Gb/s, such as 400 or 200Gb/s", text);
+}
+
+/* The files and their tables. */
+struct checked {
+	struct bb_claim_file *files;
+	int n;
+	struct bb_fleet_run *runs; /* of all tables */
+	size_t nruns;
+};
+
+static void checked_free(struct checked *c)
+{
+	for (int i = 0; i < c->n; i++)
+		bb_claims_free(&c->files[i]);
+	free(c->files);
+	free(c->runs);
+}
+
+static bb_status check_file(const char *path, const struct bb_references *references,
+			    const struct bb_circumstances *given, struct bb_claim_file *file,
+			    enum bb_normality *worst, struct bb_strbuf *out, struct bb_error *error)
+{
 	char *text = NULL;
 	size_t length;
 	bb_status st;
 
 	BB_TRY(st, bb_read_whole(path, BB_CLAIMS_BYTES, &text, &length, error), out);
-	BB_TRY(st, bb_claims_read(path, text, length, &file, error), out);
-	for (size_t i = 0; i < file.n; i++) {
+	BB_TRY(st, bb_claims_read(path, text, length, file, error), out);
+	for (size_t i = 0; i < file->n; i++) {
 		enum bb_normality n;
 
 		bb_strbuf_addf(out, "%s: ", path);
-		n = bb_normal(&file.list[i], references, given, out);
+		BB_TRY(st, bb_normal(&file->list[i], references, given, &n, out, error), out);
 		*worst = n > *worst ? n : *worst;
 	}
-	if (file.cut > 0)
+	if (file->cut > 0)
 		bb_strbuf_addf(out,
 			       "%s: %zu row%s left out, the first in line %d: cut off before the "
 			       "numbers end.\n",
-			       path, file.cut, bb_plural((long long)file.cut), file.cut_line);
+			       path, file->cut, bb_plural((long long)file->cut), file->cut_line);
 out:
-	bb_claims_free(&file);
 	free(text);
+	return st;
+}
+
+/* Judge --value as a table of one row. */
+static bb_status check_value(const struct bb_acceptance_options *o,
+			     const struct bb_references *references,
+			     const struct bb_circumstances *given, enum bb_normality *worst,
+			     struct bb_strbuf *out, struct bb_error *error)
+{
+	const struct bb_collective *const collective =
+		o->collective ? bb_collective_find(o->collective) : NULL;
+	const struct bb_card *const card = o->gpu ? bb_card_find(o->gpu) : NULL;
+	int64_t nodes = o->nodes > 0 ? o->nodes : 1;
+	int64_t ranks = o->ranks > 0 ? o->ranks : card ? nodes * card->of_node : 0;
+	struct bb_claim row = {.size_bytes = o->size, .busbw_GBps = o->value};
+	struct bb_claims claims = {.nranks = ranks,
+				   .hosts = nodes,
+				   .rounding = 1e-9,
+				   .percent_of_bound = NAN,
+				   .list = &row,
+				   .n = 1};
+
+	if (!collective)
+		return bb_fail(error, BB_EUSAGE,
+			       "--value: needs --collective, by whose factor bandwidth is counted");
+	if (!o->gpu && !given->machine)
+		return bb_fail(error, BB_EUSAGE, "--value: needs --gpu or --cluster");
+	if (ranks < 2)
+		return bb_fail(error, BB_EUSAGE, "--value: needs --ranks, at least 2");
+	snprintf(claims.collective, sizeof(claims.collective), "%s", o->collective);
+	row.algbw_GBps = o->value / collective->bus_factor((int)ranks);
+	row.time_us = (double)o->size / row.algbw_GBps / 1e3;
+	bb_strbuf_add(out, "--value: ");
+	return bb_normal(&claims, references, given, worst, out, error);
+}
+
+static bb_status check_all(struct bb_acceptance_job *job, const struct bb_circumstances *given,
+			   enum bb_normality *worst, int *slow, struct bb_strbuf *found,
+			   struct bb_error *error)
+{
+	struct bb_references references = {.n = 0};
+	struct checked c = {.files = calloc((size_t)job->noperands + 1, sizeof(*c.files))};
+	struct bb_fleet_run *run;
+	bb_status st;
+
+	*slow = 0;
+	if (!c.files)
+		return bb_no_memory(error, "the files");
+	BB_TRY(st, bb_references_own(&references, error), out);
+	if (job->o->value > 0)
+		BB_TRY(st, check_value(job->o, &references, given, worst, found, error), out);
+	for (; c.n < job->noperands; c.n++)
+		BB_TRY(st,
+		       check_file(job->operands[c.n], &references, given, &c.files[c.n], worst,
+				  found, error),
+		       out);
+	for (int i = 0; i < c.n; i++)
+		c.nruns += c.files[i].n;
+	run = c.runs = calloc(c.nruns + 1, sizeof(*c.runs));
+	for (int i = 0; run && i < c.n; i++)
+		for (size_t k = 0; k < c.files[i].n; k++)
+			*run++ = (struct bb_fleet_run){job->operands[i], &c.files[i].list[k]};
+	*slow = run ? bb_fleet_judge(c.runs, c.nruns, found) : -1;
+	if (*slow < 0)
+		st = bb_no_memory(error, "the runs");
+out:
+	checked_free(&c);
+	bb_references_free(&references);
 	return st;
 }
 
@@ -67,25 +173,34 @@ bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *er
 		[BB_WRONG] = "wrong data",
 	};
 	const struct bb_acceptance_options *const o = job->o;
-	const struct bb_circumstances given = {o->gpu, o->collective, o->nodes, o->ranks};
-	struct bb_references references = {.n = 0};
+	struct bb_circumstances given = {.gpu = o->gpu,
+					 .collective = o->collective,
+					 .machine = o->topology ? o->topology : o->of_cluster,
+					 .nodes = o->nodes,
+					 .ranks = o->ranks,
+					 .nics = o->nics};
 	enum bb_normality worst = BB_NORMAL;
 	struct bb_strbuf found = {0}, out = {0};
+	int slow = 0;
 	bb_status st;
 
 	BB_TRY(st, check_collective(o->collective, error), out);
-	BB_TRY(st, bb_references_own(&references, error), out);
-	for (int i = 0; i < job->noperands; i++)
-		BB_TRY(st, check_file(job->operands[i], &references, &given, &worst, &found, error),
-		       out);
+	BB_TRY(st, parse_rate(o->nic_rate, &given.nic_Mbps, error), out);
+	if (o->topology && o->of_cluster) {
+		st = bb_fail(error, BB_EUSAGE, "--topology and --cluster both name the machine");
+		goto out;
+	}
+	BB_TRY(st, check_all(job, &given, &worst, &slow, &found, error), out);
 	bb_acceptance_prose(bb_strbuf_text(&found), &out);
 	out.failed |= bb_strbuf_failed(&found);
-	bb_strbuf_addf(&out, "Verdict: %s\n", words[worst]);
+	if (slow > 0 && worst < BB_LOW)
+		bb_strbuf_addf(&out, "Verdict: %d outlier%s among equals\n", slow, bb_plural(slow));
+	else
+		bb_strbuf_addf(&out, "Verdict: %s\n", words[worst]);
 	BB_TRY(st, bb_write_text("-", &out, error), out);
-	st = worst >= BB_UNEVEN ? BB_EDATA : worst >= BB_LATENCY ? BB_EBACKEND : BB_OK;
+	st = worst >= BB_UNEVEN || slow > 0 ? BB_EDATA : worst >= BB_LATENCY ? BB_EBACKEND : BB_OK;
 out:
 	bb_strbuf_free(&found);
 	bb_strbuf_free(&out);
-	bb_references_free(&references);
 	return st;
 }

@@ -35,7 +35,7 @@ static const struct subject {
 	 "Is my number normal? records, or a log of nccl-tests, beside published numbers",
 	 bb_acceptance_check,
 	 {bb_acceptance_check_rows},
-	 {"all_reduce.log --gpu H100", "run.jsonl"}},
+	 {"node*.log --gpu H100", "--value 231 --collective all_reduce --gpu H100 --nodes 2"}},
 	{"compare",
 	 "BEFORE AFTER",
 	 "What became slower or faster: records or folders of two runs",
@@ -173,7 +173,7 @@ static bb_status subject_run(const struct subject *subject, int argc, char **wor
 	BB_TRY(st, bb_options_parse(tables, n, sorted, error), out);
 	if (bb_about_requested(&o.about))
 		st = show_about(o.about.version ? NULL : subject, &o.about, error);
-	else if (job->noperands == 0 && !o.resume)
+	else if (job->noperands == 0 && !o.resume && !(o.value > 0))
 		st = bb_fail(error, BB_EUSAGE, "%s: needs %s", subject->word, subject->operands);
 	else
 		st = subject->run(job, error);

@@ -64,7 +64,23 @@
 	OPTION(INT, nodes, "nodes", 0, NULL, "number of nodes (default: that of the file)",        \
 	       .min = 1, .max = 1 << 20, .usual = true)                                            \
 	OPTION(INT, ranks, "ranks", 0, NULL, "number of ranks (default: that of the file)",        \
-	       .min = 1, .max = 1 << 20, .usual = true)
+	       .min = 1, .max = 1 << 20, .usual = true)                                            \
+	OPTION(INT, nics, "nics", 0, NULL,                                                         \
+	       "NICs of a node (default: as the log, else the machine has them)", .min = 1,        \
+	       .max = 64, .usual = true)                                                           \
+	OPTION(STRING, nic_rate, "nic-rate", 0, NULL,                                              \
+	       "rate of each NIC in Gb/s (default: that of the machine)", .argument = "RATE")      \
+	OPTION(STRING, of_cluster, "cluster", 0, NULL,                                             \
+	       "cluster that the numbers come from, a known system or a file (default: the first " \
+	       "known system with the GPU that fits the log)",                                     \
+	       .argument = "NAME|FILE", .usual = true)                                             \
+	OPTION(STRING, topology, "topology", 0, NULL, "file of the topology of its nodes",         \
+	       .argument = "FILE")                                                                 \
+	OPTION(NUMBER, value, "value", 0, NULL,                                                    \
+	       "bus bandwidth in GB/s to judge in place of a file", .argument = "GBPS",            \
+	       .usual = true)                                                                      \
+	OPTION(SIZE, size, "size", 0, "8G", "size at which --value was measured",                  \
+	       .argument = "SIZE")
 
 #define BB_ACCEPTANCE_COMPARE(OPTION, COMMON)                                                      \
 	OPTION(PERCENT, tolerance, "tolerance", 0, "5%",                                           \

@@ -1,0 +1,144 @@
+/*
+ * normal_model.c - claims compared with the intervals of the simulator's model of NCCL.
+ */
+#include "acceptance/normal_inside.h"
+
+#include "core/units.h"
+#include "schedules/schedule.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define MOST_SIZES 1000 /* of a run whose average alone is known */
+
+/* Set *ALGORITHM and *PROTOCOL to those that the claims or their log name; ANY where they name
+   none. Returns false if NCCL has no algorithm of that name. */
+static bool find_algorithm(const struct bb_question *q, enum bb_nccl_algorithm *algorithm,
+			   enum bb_nccl_protocol *protocol)
+{
+	const struct bb_fact *const algo = bb_normal_fact(q, BB_FACT_ALGORITHM);
+	const struct bb_fact *const proto = bb_normal_fact(q, BB_FACT_PROTOCOL);
+	const bool is_named = q->claims->algorithm[0];
+	const char *const name = is_named ? q->claims->algorithm : algo ? algo->text : "auto";
+	const size_t length = strcspn(name, ":");
+	const char *const of = name[length] ? name + length + 1 : proto ? proto->text : "";
+	int a = 0, p = 0;
+
+	for (; a < BB_NCCL_ANY; a++) {
+		const char *const its = bb_nccl_algorithm_name((enum bb_nccl_algorithm)a);
+
+		if (strlen(its) == length && strncasecmp(its, name, length) == 0)
+			break;
+	}
+	while (p < BB_NCCL_ANY_PROTOCOL &&
+	       strcasecmp(bb_nccl_protocol_name((enum bb_nccl_protocol)p), of) != 0)
+		p++;
+	*algorithm = (enum bb_nccl_algorithm)a;
+	*protocol = (enum bb_nccl_protocol)p;
+	return a < BB_NCCL_ANY || !is_named || strncasecmp(name, "auto", length) == 0;
+}
+
+bool bb_normal_predict(const struct bb_question *q, double size, bool in_place,
+		       struct bb_normal_prediction *prediction)
+{
+	const struct bb_claimed_machine *const m = q->machine;
+	struct bb_nccl_call call = {.collective = bb_collective_find(q->collective),
+				    .machine = &m->nccl,
+				    .in_place = in_place,
+				    .bytes = size};
+	double low, high;
+
+	*prediction = (struct bb_normal_prediction){.time = NAN};
+	if (!m->cluster || !m->constants.generation || !call.collective ||
+	    !find_algorithm(q, &call.algorithm, &call.protocol))
+		return false;
+	prediction->time = bb_nccl_call_time(&m->constants, &call);
+	if (!isfinite(prediction->time))
+		return false;
+	bb_nccl_interval(&m->constants, &call, &low, &high);
+	prediction->low = low * prediction->time;
+	prediction->high = high * prediction->time;
+	if (bb_nccl_choose(&m->constants, &m->nccl, call.collective, size, &call.algorithm,
+			   &call.protocol))
+		snprintf(prediction->choice, sizeof(prediction->choice), "%s:%s",
+			 bb_nccl_algorithm_name(call.algorithm),
+			 bb_nccl_protocol_name(call.protocol));
+	return true;
+}
+
+/* The mean over the sizes of a run of the busbw that LOW, or else the high end, of each interval
+   means. NAN: the sizes are unknown, or there is no prediction. */
+static double average_of(const struct bb_question *q, bool low, double factor)
+{
+	const struct bb_claims *const c = q->claims;
+	double sum = 0, size = (double)c->least_bytes;
+	int n = 0;
+
+	while (size > 0 && size <= (double)c->most_bytes && n < MOST_SIZES) {
+		struct bb_normal_prediction p;
+
+		if (!bb_normal_predict(q, size, false, &p))
+			return NAN;
+		sum += size * factor / (low ? p.high : p.low) / 1e9;
+		n++;
+		if (c->factor <= 1 && c->step_bytes == 0)
+			break;
+		size = c->factor > 1 ? size * c->factor : size + (double)c->step_bytes;
+	}
+	return n > 0 ? sum / n : NAN;
+}
+
+static void describe_model(const struct bb_question *q, const char *choice)
+{
+	bb_strbuf_addf(q->out,
+		       " of %lld rank%s on %lld x %s%s%s (model of NCCL %s; nine in ten healthy "
+		       "machines lie inside).\n",
+		       (long long)q->ranks, bb_plural(q->ranks), (long long)q->nodes,
+		       q->machine->name, choice[0] ? " by " : "", choice,
+		       q->machine->constants.versions);
+}
+
+enum bb_normality bb_normal_by_model(const struct bb_question *q)
+{
+	const struct bb_claim row = bb_normal_largest(q->claims);
+	const struct bb_collective *const collective = bb_collective_find(q->collective);
+	const double factor = collective ? collective->bus_factor((int)q->ranks) : NAN;
+	struct bb_normal_prediction p = {.time = NAN};
+	double least, most;
+	enum bb_normality n;
+
+	if (row.size_bytes > 0 && bb_normal_predict(q, (double)row.size_bytes, row.in_place, &p)) {
+		least = (double)row.size_bytes * factor / p.high / 1e9;
+		most = (double)row.size_bytes * factor / p.low / 1e9;
+	} else if (row.size_bytes == 0) {
+		least = average_of(q, true, factor);
+		most = average_of(q, false, factor);
+	} else {
+		return BB_UNKNOWN;
+	}
+	if (!(least > 0))
+		return BB_UNKNOWN;
+	bb_normal_describe_row(q, &row);
+	n = row.busbw_GBps < least ? BB_LOW : row.busbw_GBps > most ? BB_HIGH : BB_NORMAL;
+	if (row.size_bytes > 0 && bb_normal_is_latency(q->claims)) {
+		/* Two decimals of a small bandwidth say less than the time. */
+		n = row.time_us > 1e6 * p.high  ? BB_LOW
+		    : row.time_us < 1e6 * p.low ? BB_HIGH
+						: BB_NORMAL;
+		bb_strbuf_addf(q->out, "%s: the simulator expects %.4g to %.4g us",
+			       n == BB_LOW    ? "Low (slow)"
+			       : n == BB_HIGH ? "Faster than expected"
+					      : "Normal",
+			       1e6 * p.low, 1e6 * p.high);
+	} else {
+		bb_strbuf_addf(q->out, "%s: the simulator expects %.4g to %.4g GB/s",
+			       n == BB_LOW    ? "Low"
+			       : n == BB_HIGH ? "Higher than expected"
+					      : "Normal",
+			       least, most);
+	}
+	describe_model(q, p.choice);
+	return n;
+}
