@@ -110,14 +110,6 @@ enum bb_normality bb_normal_by_share(const struct bb_question *q);
 /* The first of these three that finds something. */
 enum bb_normality bb_normal_compare(const struct bb_question *q);
 
-/* Seconds that the model predicts for SIZE bytes. False: it has no prediction. */
-struct bb_normal_prediction {
-	double time, low, high;
-	char choice[48]; /* "nvlstree:Simple"; empty: messages */
-};
-bool bb_normal_predict(const struct bb_question *q, double size, bool in_place,
-		       struct bb_normal_prediction *prediction);
-
 /* Compare the rows with each other: BB_UNEVEN, BB_NORMAL or, without memory, BB_UNKNOWN. */
 enum bb_normality bb_normal_evenness(const struct bb_question *q);
 /* Whether even the largest size is bound by latency, so that no row shows a bandwidth. */

@@ -40,8 +40,15 @@ static bool find_algorithm(const struct bb_question *q, enum bb_nccl_algorithm *
 	return a < BB_NCCL_ANY || !is_named || strncasecmp(name, "auto", length) == 0;
 }
 
-bool bb_normal_predict(const struct bb_question *q, double size, bool in_place,
-		       struct bb_normal_prediction *prediction)
+/* Seconds that the model predicts for SIZE bytes. */
+struct prediction {
+	double time, low, high;
+	char choice[48]; /* "nvlstree:Simple"; empty: messages */
+};
+
+/* Predicts SIZE bytes of the collective of Q. Returns false if there is no prediction. */
+static bool predict(const struct bb_question *q, double size, bool in_place,
+		    struct prediction *prediction)
 {
 	const struct bb_claimed_machine *const m = q->machine;
 	struct bb_nccl_call call = {.collective = bb_collective_find(q->collective),
@@ -50,7 +57,7 @@ bool bb_normal_predict(const struct bb_question *q, double size, bool in_place,
 				    .bytes = size};
 	double low, high;
 
-	*prediction = (struct bb_normal_prediction){.time = NAN};
+	*prediction = (struct prediction){.time = NAN};
 	if (!m->cluster || !m->constants.generation || !call.collective ||
 	    !find_algorithm(q, &call.algorithm, &call.protocol))
 		return false;
@@ -77,9 +84,9 @@ static double average_of(const struct bb_question *q, bool low, double factor)
 	int n = 0;
 
 	while (size > 0 && size <= (double)c->most_bytes && n < MOST_SIZES) {
-		struct bb_normal_prediction p;
+		struct prediction p;
 
-		if (!bb_normal_predict(q, size, false, &p))
+		if (!predict(q, size, false, &p))
 			return NAN;
 		sum += size * factor / (low ? p.high : p.low) / 1e9;
 		n++;
@@ -105,11 +112,11 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 	const struct bb_claim row = bb_normal_largest(q->claims);
 	const struct bb_collective *const collective = bb_collective_find(q->collective);
 	const double factor = collective ? collective->bus_factor((int)q->ranks) : NAN;
-	struct bb_normal_prediction p = {.time = NAN};
+	struct prediction p = {.time = NAN};
 	double least, most;
 	enum bb_normality n;
 
-	if (row.size_bytes > 0 && bb_normal_predict(q, (double)row.size_bytes, row.in_place, &p)) {
+	if (row.size_bytes > 0 && predict(q, (double)row.size_bytes, row.in_place, &p)) {
 		least = (double)row.size_bytes * factor / p.high / 1e9;
 		most = (double)row.size_bytes * factor / p.low / 1e9;
 	} else if (row.size_bytes == 0) {
