@@ -34,6 +34,19 @@ bool bb_claim_add(struct bb_claims *claims, const struct bb_claim *claim)
 	return new;
 }
 
+bool bb_claims_add_fact(struct bb_claims *claims, const struct bb_fact *fact)
+{
+	struct bb_fact *new;
+
+	for (size_t i = 0; i < claims->nfacts; i++)
+		if (claims->facts[i].kind == fact->kind)
+			return true;
+	new = BB_ARRAY_ADD(claims->facts, claims->nfacts, claims->facts_room);
+	if (new)
+		*new = *fact;
+	return new;
+}
+
 void bb_claims_free(struct bb_claim_file *file)
 {
 	for (size_t i = 0; i < file->n; i++) {
@@ -100,17 +113,48 @@ static double ranks_at(double r, bool twice)
 	return left > 1e-12 ? (twice ? 2 : 1) / left : INFINITY;
 }
 
+/* True if the bus bandwidth of COLLECTIVE is (n-1)/n of the algorithm's. */
+static bool is_shared_out(const char *collective)
+{
+	static const char *const names[] = {"all_gather", "reduce_scatter", "alltoall",
+					    "alltoallv",  "gather",         "scatter"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(collective, names[i]) == 0)
+			return true;
+	return false;
+}
+
+void bb_claims_complete(struct bb_claims *claims, int64_t nranks)
+{
+	const char *const name = claims->collective;
+	/* OSU's size of reduce_scatter is already that of all ranks. */
+	const bool of_all = !is_shared_out(name) || strcmp(name, "reduce_scatter") == 0;
+	const double share = (double)(nranks - 1) / (double)nranks;
+	const double factor = is_shared_out(name)               ? share
+			      : strcmp(name, "all_reduce") == 0 ? 2 * share
+								: 1;
+
+	if (!claims->incomplete || nranks < 2 || !name[0])
+		return;
+	claims->incomplete = false;
+	claims->nranks = nranks;
+	for (size_t i = 0; i < claims->n; i++) {
+		struct bb_claim *const c = &claims->list[i];
+
+		c->size_bytes *= of_all ? 1 : (uint64_t)nranks;
+		c->algbw_GBps = (double)c->size_bytes / c->time_us / 1e3;
+		c->busbw_GBps = factor * c->algbw_GBps;
+	}
+}
+
 bool bb_claims_ranks(const struct bb_claims *claims, const char *collective, int64_t *least,
 		     int64_t *most)
 {
-	static const char *const once[] = {"all_gather", "reduce_scatter", "alltoall",
-					   "alltoallv",  "gather",         "scatter"};
 	const bool twice = strcmp(collective, "all_reduce") == 0;
+	const bool known = twice || is_shared_out(collective);
 	double low = 0, high = INFINITY;
-	bool known = twice;
 
-	for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++)
-		known |= strcmp(collective, once[i]) == 0;
 	for (size_t i = 0; i < claims->n; i++) {
 		const double a = claims->list[i].algbw_GBps, b = claims->list[i].busbw_GBps;
 		const double half = claims->rounding;

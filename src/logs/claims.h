@@ -57,8 +57,14 @@ struct bb_claims {
 	char collective[24], algorithm[32], gpu[64], backend[16];
 	char type[16], host[64]; /* datatype; the host of rank 0 */
 	int64_t nranks, hosts;
-	struct bb_fact *facts; /* the first of each kind */
+	struct bb_fact *facts; /* one of each kind: what NCCL reports, else what is asked for */
 	size_t nfacts, facts_room;
+	/* Runs that this table stands for: copies of one rank each, as nccl-tests without MPI=1
+	   prints under mpirun, or runs whose rows nothing tells apart. 0 or 1: one. */
+	int64_t runs;
+	/* The rows are of OSU's benchmarks: sizes are a rank's message, and bandwidths are 0, until
+	   bb_claims_complete names the ranks. */
+	bool incomplete;
 	/* "Avg bus bandwidth" of a run without rows, and its sizes; 0: there are rows, or unknown.
 	   Sizes grow by FACTOR or, if that is 0, by STEP_BYTES. */
 	double average_GBps, factor;
@@ -86,7 +92,8 @@ struct bb_claim_file {
 typedef bb_status bb_claims_reader(const char *path, const char *text, size_t length,
 				   struct bb_claim_file *file, struct bb_error *error);
 
-/* Reads text of nccl-tests, with any prefix that a launcher or logger put before its lines. */
+/* Reads text of nccl-tests and of OSU's collectives, with any prefix that a launcher or logger put
+   before its lines, and within strings of JSON. */
 BB_MUST bb_status bb_claims_read_log(const char *path, const char *text, size_t length,
 				     struct bb_claim_file *file, struct bb_error *error);
 
@@ -108,9 +115,14 @@ void bb_claims_free(struct bb_claim_file *file);
 bool bb_claims_ranks(const struct bb_claims *claims, const char *collective, int64_t *least,
 		     int64_t *most);
 
+/* Sets the ranks of an incomplete table, and with them the sizes and bandwidths of nccl-tests. */
+void bb_claims_complete(struct bb_claims *claims, int64_t nranks);
+
 /* ---- for readers --------------------------------------------------------------------------- */
 
 struct bb_claims *bb_claims_add(struct bb_claim_file *file);
+/* Adds FACT unless there is one of its kind. Returns false without memory. */
+bool bb_claims_add_fact(struct bb_claims *claims, const struct bb_fact *fact);
 bool bb_claim_add(struct bb_claims *claims, const struct bb_claim *claim);
 
 #endif

@@ -1,0 +1,459 @@
+/*
+ * log_facts.c - what a log says of the machine and of the settings of NCCL.
+ */
+#include "logs/log_parts.h"
+
+#include "core/array.h"
+#include "core/printable.h"
+#include "topology/cards.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define QUOTE 150
+
+/* ---- facts ---------------------------------------------------------------------------------- */
+
+void bb_log_quote(struct bb_fact *fact, const char *text, size_t at)
+{
+	static const char dots[] = "\xe2\x80\xa6";
+	const size_t length = strlen(text);
+	size_t from = strspn(text, " \t"), used = 0, n;
+
+	/* What matters is within the quote. */
+	if (at + 40 > from + QUOTE)
+		for (from = at - 20; from < at && text[from - 1] != ' '; from++)
+			;
+	if (from > strspn(text, " \t"))
+		used = (size_t)snprintf(fact->quote, sizeof(fact->quote), "%s", dots);
+	for (; from < length; from += n) {
+		n = bb_printable_character(text + from);
+		if (used + (n ? n : 1) > QUOTE - strlen(dots)) {
+			memcpy(fact->quote + used, dots, sizeof(dots));
+			return;
+		}
+		memcpy(fact->quote + used,
+		       n                    ? text + from
+		       : text[from] == '\t' ? " "
+					    : "?",
+		       n ? n : 1);
+		n = n ? n : 1;
+		used += n;
+	}
+	while (used > 0 && fact->quote[used - 1] == ' ')
+		used--;
+	fact->quote[used] = '\0';
+}
+
+/* Adds FACT, which replaces one of its kind if it is observed and that is not. */
+static bool facts_add(struct bb_log_facts *facts, const struct bb_log_fact *fact)
+{
+	struct bb_log_fact *new;
+
+	for (size_t i = 0; i < facts->n; i++) {
+		struct bb_log_fact *const old = &facts->list[i];
+
+		if (old->fact.kind != fact->fact.kind)
+			continue;
+		/* NCCL confirms or corrects what was asked for; a later setting replaces it. */
+		if (fact->observed == old->observed
+			    ? fact->by == old->by && fact->by >= 0 &&
+				      (fact->fact.value != old->fact.value ||
+				       strcmp(fact->fact.text, old->fact.text))
+			    : fact->observed)
+			*old = *fact;
+		return true;
+	}
+	new = BB_ARRAY_ADD(facts->list, facts->n, facts->room);
+	if (new)
+		*new = *fact;
+	return new;
+}
+
+static void facts_remove(struct bb_log_facts *facts, enum bb_fact_kind kind, int by)
+{
+	for (size_t i = 0; i < facts->n; i++)
+		if (facts->list[i].fact.kind == kind && facts->list[i].by == by)
+			facts->list[i--] = facts->list[--facts->n];
+}
+
+/* ---- variables ------------------------------------------------------------------------------ */
+
+enum meaning { ON, OFF, LEVEL, TEXT, NUMBER, NICS, NETWORK };
+
+/* ON: a number above 0 states the fact, OFF: 0 does, LEVEL: the path "LOC" does. */
+static const struct {
+	const char *name;
+	enum bb_fact_kind kind;
+	enum meaning meaning;
+} variables[] = {
+	{"NCCL_P2P_DISABLE", BB_FACT_P2P_OFF, ON},
+	{"NCCL_P2P_LEVEL", BB_FACT_P2P_OFF, LEVEL},
+	{"NCCL_SHM_DISABLE", BB_FACT_SHM_OFF, ON},
+	{"NCCL_NVLS_ENABLE", BB_FACT_NVLS_OFF, OFF},
+	{"NCCL_MNNVL_ENABLE", BB_FACT_MNNVL_OFF, OFF},
+	{"NCCL_COLLNET_ENABLE", BB_FACT_SHARP, ON},
+	{"NCCL_NET_GDR_LEVEL", BB_FACT_GDR_OFF, LEVEL},
+	{"NCCL_IB_DISABLE", BB_FACT_SOCKET, ON},
+	{"NCCL_NET", BB_FACT_SOCKET, NETWORK},
+	{"NCCL_ALGO", BB_FACT_ALGORITHM, TEXT},
+	{"NCCL_PROTO", BB_FACT_PROTOCOL, TEXT},
+	{"NCCL_MIN_NCHANNELS", BB_FACT_CHANNELS, NUMBER},
+	{"NCCL_MAX_NCHANNELS", BB_FACT_CHANNELS, NUMBER},
+	{"NCCL_IB_HCA", BB_FACT_NICS, NICS},
+};
+
+#define VARIABLES (int)(sizeof(variables) / sizeof(variables[0]))
+
+/* Returns the NICs that a list as of NCCL_IB_HCA names; 0: it excludes some, or names a family. */
+static int64_t count_nics(const char *list)
+{
+	int64_t n = 0;
+
+	list += *list == '=';
+	while (*list) {
+		const size_t length = strcspn(list, ","), name = strcspn(list, ",:");
+
+		if (name == 0 || *list == '^' || !isdigit((unsigned char)list[name - 1]) ||
+		    (name == 4 && strncmp(list, "mlx", 3) == 0))
+			return 0;
+		n++;
+		list += length + (list[length] == ',');
+	}
+	return n;
+}
+
+/* Sets FACT from VALUE of variable V. Returns false if VALUE does not state the fact. */
+static bool value_read(int v, const char *value, struct bb_fact *fact)
+{
+	char *end;
+	const long number = strtol(value, &end, 10);
+	const bool is_number = end != value && !*end;
+
+	snprintf(fact->text, sizeof(fact->text), "%.31s", value);
+	switch (variables[v].meaning) {
+	case ON:
+		return is_number && number > 0;
+	case OFF:
+		return is_number && number == 0;
+	case LEVEL:
+		return (is_number && number == 0) || strcmp(value, "LOC") == 0;
+	case NETWORK:
+		return strcasecmp(value, "Socket") == 0;
+	case TEXT:
+		return *value && *value != '$';
+	case NUMBER:
+		fact->value = number;
+		return is_number && number > 0 && number < 1024;
+	case NICS:
+		fact->value = count_nics(value);
+		return fact->value > 0;
+	}
+	return false;
+}
+
+/* Notes that variable V has the value of N bytes at VALUE, part of TEXT. */
+static bool variable_add(struct bb_log_facts *facts, int v, const char *value, size_t n,
+			 const char *text, int number, bool observed)
+{
+	struct bb_log_fact new = {.by = v, .observed = observed};
+	char copy[256];
+
+	n = n < sizeof(copy) ? n : sizeof(copy) - 1;
+	memcpy(copy, value, n);
+	copy[n] = '\0';
+	/* The full stop of NCCL's sentence. */
+	while (n > 0 && strchr(".:;)`'\"", copy[n - 1]))
+		copy[--n] = '\0';
+	new.fact.kind = variables[v].kind;
+	new.fact.line = number;
+	if (value_read(v, copy, &new.fact)) {
+		bb_log_quote(&new.fact, text, (size_t)(value - text));
+		if (strncasecmp(new.fact.text, "CollNet", 7) == 0 && v >= 0) {
+			struct bb_log_fact sharp = new;
+
+			sharp.fact.kind = BB_FACT_SHARP;
+			if (!facts_add(facts, &sharp))
+				return false;
+		}
+		return facts_add(facts, &new);
+	}
+	facts_remove(facts, new.fact.kind, v);
+	return true;
+}
+
+/* Returns the variable whose name begins at TEXT; -1: none. */
+static int variable_at(const char *text)
+{
+	const size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+
+	for (int v = 0; v < VARIABLES; v++)
+		if (strlen(variables[v].name) == n && strncmp(text, variables[v].name, n) == 0)
+			return v;
+	return -1;
+}
+
+/* Reads "NAME=VALUE", "NAME set by environment to VALUE", "NAME set to VALUE", and of YAML
+   "name: NAME", "value: VALUE" in two lines. */
+static bool variables_read(struct bb_log_facts *facts, const char *text, int number, bool settings)
+{
+	static const char *const says[] = {" set by environment to ", " set to "};
+	const char *value = facts->pending ? strstr(text, "value:") : NULL;
+	bool good = true;
+
+	if (value) {
+		value += 6 + strspn(value + 6, " \"'");
+		good = variable_add(facts, facts->pending - 1, value, strcspn(value, " \"'},"),
+				    text, number, false);
+	}
+	facts->pending = 0;
+	for (const char *at = text; good && (at = strstr(at, "NCCL_")); at += 5) {
+		const int v = variable_at(at);
+		const char *after = v >= 0 ? at + strlen(variables[v].name) : at;
+
+		if (v < 0 || (at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_')))
+			continue;
+		if (settings && *after == '=') {
+			const bool listed = at > text && at[-1] == ',';
+
+			after += 1 + strspn(after + 1, "\"'");
+			good = variable_add(facts, v, after,
+					    strcspn(after, listed ? " \t\"',;" : " \t\"';"), text,
+					    number, false);
+		} else if (memmem(text, (size_t)(at - text), "name:", 5)) {
+			const char *const same = strstr(after, "value:");
+
+			facts->pending = same ? 0 : v + 1;
+			if (same) {
+				after = same + 6 + strspn(same + 6, " \"'");
+				good = variable_add(facts, v, after, strcspn(after, " \"'},"), text,
+						    number, false);
+			}
+		}
+		for (size_t i = 0; i < 2 && good; i++)
+			if (strncmp(after, says[i], strlen(says[i])) == 0) {
+				after += strlen(says[i]);
+				good = variable_add(facts, v, after, strcspn(after, " \t"), text,
+						    number, true);
+			}
+	}
+	return good;
+}
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
+/* Returns the entries "[0]mlx5_0:1/IB" of a list of devices. */
+static int64_t count_devices(const char *list)
+{
+	int64_t n = 0;
+
+	for (; (list = strchr(list, '[')); list++) {
+		const size_t digits = strspn(list + 1, "0123456789");
+
+		if (digits == 0 || list[1 + digits] != ']')
+			break;
+		n++;
+	}
+	return n;
+}
+
+static bool message_add(struct bb_log_facts *facts, enum bb_fact_kind kind, int64_t value,
+			const char *text, const char *at, int number)
+{
+	struct bb_log_fact new = {.by = -1, .observed = true};
+
+	new.fact.kind = kind;
+	new.fact.value = value;
+	new.fact.line = number;
+	bb_log_quote(&new.fact, text, (size_t)(at - text));
+	return facts_add(facts, &new);
+}
+
+/* "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>" */
+static bool ports_read(struct bb_log_facts *facts, const char *text, int number)
+{
+	const char *const at = strstr(text, "NET/IB : Using [");
+	const char *const list = at ? strchr(at, '[') : NULL;
+	const char *const end = list ? list + strcspn(list, ";") : NULL;
+	bool roce;
+
+	if (!list)
+		return true;
+	roce = memmem(list, (size_t)(end - list), "/RoCE", 5) != NULL;
+	if (!roce && !memmem(list, (size_t)(end - list), "/IB", 3))
+		return true;
+	return message_add(facts, BB_FACT_NICS, count_devices(list), text, list, number) &&
+	       message_add(facts, roce ? BB_FACT_ROCE : BB_FACT_INFINIBAND, 0, text, list, number);
+}
+
+/* Returns the number before or behind AT, by the pattern of a message. */
+static bool numbers_read(struct bb_log_facts *facts, const char *text, int number)
+{
+	const char *at = strstr(text, " coll channels"), *digits = at;
+	double GBps;
+	char *end;
+
+	while (digits && digits > text && isdigit((unsigned char)digits[-1]))
+		digits--;
+	if (digits < at && at - digits < 6 &&
+	    !message_add(facts, BB_FACT_CHANNELS, strtol(digits, NULL, 10), text, digits, number))
+		return false;
+	/* "Selected provider is efa, fabric is efa (found 32 nics)" */
+	at = strstr(text, "NET/OFI Selected ") ? strstr(text, "(found ") : NULL;
+	if (at && strtol(at + 7, &end, 10) > 0 && strncmp(end, " nics", 5) == 0 &&
+	    !message_add(facts, BB_FACT_NICS, strtol(at + 7, NULL, 10), text, at, number))
+		return false;
+	/* "+ NET[25.0] - NET/0": GB/s of a port */
+	at = strstr(text, "+ NET[");
+	if (!at)
+		return true;
+	GBps = strtod(at + 6, &end);
+	return *end != ']' || !(GBps > 0 && GBps < 1000) ||
+	       message_add(facts, BB_FACT_NIC_RATE, (int64_t)lround(8 * GBps), text, at, number);
+}
+
+static bool messages_read(struct bb_log_facts *facts, const char *text, int number)
+{
+	static const struct {
+		const char *says;
+		enum bb_fact_kind kind;
+	} messages[] = {
+		{"GPU Direct RDMA Disabled", BB_FACT_GDR_OFF},
+		{"P2P is disabled between connected GPUs", BB_FACT_P2P_OFF},
+		{"Using network Socket", BB_FACT_SOCKET},
+		{"via NET/Socket", BB_FACT_SOCKET},
+		{"NET/Socket : Using [", BB_FACT_SOCKET},
+		{"Using network AWS Libfabric", BB_FACT_EFA},
+		{"elected provider is efa", BB_FACT_EFA},
+		{"elected Provider is efa", BB_FACT_EFA},
+		{"Using network SHARP", BB_FACT_SHARP},
+		{"via COLLNET/", BB_FACT_SHARP},
+	};
+	const char *at;
+	bool found = false;
+
+	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
+		at = strstr(text, messages[i].says);
+		if (!at)
+			continue;
+		found = true;
+		if (!message_add(facts, messages[i].kind, 0, text, at, number))
+			return false;
+	}
+	at = strstr(text, "NCCL WARN ");
+	if (at && !found && !message_add(facts, BB_FACT_ERROR, 0, text, at, number))
+		return false;
+	return ports_read(facts, text, number) && numbers_read(facts, text, number);
+}
+
+bool bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number,
+		       enum bb_log_setting setting)
+{
+	static const char *const begins[] = {"export ", "NCCL_", "env ",  "-x ",
+					     "setenv ", "ENV ",  "set -x"};
+	const char *content = text + strspn(text, " \t$+>-");
+	bool settings = setting == BB_LOG_COMMAND;
+
+	content -= content > text && content[-1] == '-' && *content == 'x';
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+		settings |= strncmp(content, begins[i], strlen(begins[i])) == 0;
+	if ((facts->pending || strstr(text, "NCCL_")) &&
+	    !variables_read(facts, text, number, settings))
+		return false;
+	return (!strstr(text, "NCCL ") && !strstr(text, "NET/")) ||
+	       messages_read(facts, text, number);
+}
+
+/* ---- GPUs in prose -------------------------------------------------------------------------- */
+
+static bool is_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Returns the bytes of the longest name of CARD at TEXT; 0: none. */
+static size_t name_length(const struct bb_card *card, const char *text)
+{
+	size_t longest = 0;
+
+	for (int i = -1; i < 0 || (card->also && card->also[i]); i++) {
+		const char *const name = i < 0 ? card->name : card->also[i];
+		const size_t n = strlen(name);
+
+		if (n > longest && strncasecmp(text, name, n) == 0 &&
+		    (!is_word(text[n]) || (text[n] == 's' && !is_word(text[n + 1]))))
+			longest = n;
+	}
+	return longest;
+}
+
+/* True if a whole word begins at byte AT, which is no part of a host's name or a path: also in
+   "8xH100" and "DGX-A100". */
+static bool is_begin(const char *text, size_t at)
+{
+	if (at == 0 || strchr(" \t(,;:\"'*", text[at - 1]))
+		return true;
+	if (at >= 2 && strchr("xX", text[at - 1]) && isdigit((unsigned char)text[at - 2]))
+		return true;
+	return at >= 4 &&
+	       (strncmp(text + at - 4, "DGX-", 4) == 0 || strncmp(text + at - 4, "HGX-", 4) == 0);
+}
+
+/* Returns the card that is named at TEXT, whose name has *N bytes; NULL: none. "H100 80GB PCIe" is
+   not "H100": then *N is above 0. */
+static const struct bb_card *card_at(const char *text, size_t *n)
+{
+	const struct bb_card *found = NULL;
+	const char *kind;
+	char name[64];
+
+	*n = 0;
+	for (int i = 0; bb_card_at(i); i++) {
+		const size_t length = name_length(bb_card_at(i), text);
+
+		if (length > *n) {
+			*n = length;
+			found = bb_card_at(i);
+		}
+	}
+	if (!found)
+		return NULL;
+	kind = text + *n + strspn(text + *n, " -_");
+	if (isdigit((unsigned char)*kind))
+		kind += strspn(kind, "0123456789GBgbi"), kind += strspn(kind, " -_");
+	if (strncasecmp(kind, "PCI", 3) != 0 && strncasecmp(kind, "NVL", 3) != 0)
+		return found;
+	if (strncasecmp(kind, "NVLink", 6) == 0 || is_word(kind[3 + (kind[3] == 'e')]))
+		return found;
+	snprintf(name, sizeof(name), "%s %s", found->name,
+		 *kind == 'P' || *kind == 'p' ? "PCIe" : "NVL");
+	return bb_card_find(name);
+}
+
+void bb_log_card_read(struct bb_fact *card, const char *text, int number)
+{
+	size_t n;
+
+	for (size_t at = 0; card->line >= 0 && text[at]; at += n > 0 ? n : 1) {
+		const struct bb_card *found;
+
+		n = 0;
+		if (!strchr("ABGHLMRVabghlmrv", text[at]) || !is_begin(text, at))
+			continue;
+		found = card_at(text + at, &n);
+		if (n == 0)
+			continue;
+		if (!found || (card->line > 0 && strcmp(card->text, found->name) != 0)) {
+			card->line = -1;
+		} else if (card->line == 0) {
+			card->kind = BB_FACT_CARD;
+			card->line = number;
+			snprintf(card->text, sizeof(card->text), "%s", found->name);
+			bb_log_quote(card, text, at);
+		}
+	}
+}

@@ -1,0 +1,229 @@
+/*
+ * log_parts.h - the parts of the reader of logs: lines, rows, command lines and facts.
+ */
+#ifndef BB_LOGS_LOG_PARTS_H
+#define BB_LOGS_LOG_PARTS_H
+
+#include "logs/claims.h"
+
+/* ---- lines --------------------------------------------------------------------------------- */
+
+#define BB_LOG_LINE 4096 /* bytes of a line that are read */
+#define BB_LOG_TAG 64
+
+/* Words of one line. */
+struct bb_log_words {
+	char *at[256];
+	int n;
+};
+
+/* Gets one line, without its end, which it may change. Returns false to stop. */
+typedef bool bb_log_reader(void *state, char text[BB_LOG_LINE], int number);
+
+/*
+ * Calls READ for each line of TEXT: also for those within strings of JSON (Docker's "log",
+ * Ansible's "stdout_lines") and for those that an escaped line break separates; they have the
+ * number of the line of TEXT that holds them. Returns false once READ does, or without memory.
+ */
+bool bb_log_lines(const char *text, size_t length, bb_log_reader *read, void *state);
+
+/* Blanks out colours, no-break spaces and carriage returns. */
+void bb_log_clean(char *text);
+/* Blanks out quotes, bars, '#', and commas that end a word. */
+void bb_log_blank(char *text);
+void bb_log_split(char *text, struct bb_log_words *words);
+
+/* Returns the bytes of the tags that launchers, containers and loggers put before TEXT. */
+size_t bb_log_tag_length(const char *text);
+/* TAG = the first LENGTH bytes of TEXT without dates, times and blanks. */
+void bb_log_tag(char tag[BB_LOG_TAG], const char *text, size_t length);
+
+/* Returns the first word that is WORD; -1: none. */
+int bb_log_find(const struct bb_log_words *words, const char *word);
+bool bb_log_is_whole(const char *word);
+
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+/* The last column of a half: #wrong, or the largest error as in old versions. */
+enum bb_log_last { BB_LOG_ANY, BB_LOG_WRONG, BB_LOG_ERROR };
+
+/* What the heading and the rows above tell of a row's columns. */
+struct bb_log_shape {
+	bool in_place; /* placement of rows with one half: the only one that the heading names */
+	enum bb_log_last last;
+	int columns;   /* of both halves of the last whole row; 0: unknown */
+	uint64_t size; /* of that row; 0: there is none in this table */
+};
+
+/* One row as it was printed. */
+struct bb_log_row {
+	struct bb_claim half[2];
+	double wrong[2];      /* NAN: not checked */
+	bool there[2];        /* false: the half was not run */
+	bool doubtful[2];     /* WRONG may be an error that is allowed */
+	bool not_finite[2];   /* nan or inf is among its numbers */
+	uint64_t count;       /* elements */
+	char type[16], op[8]; /* OP: "" if the row has none */
+	int n;                /* its words */
+	bool whole;           /* as many halves as the rows above it */
+};
+
+/* Blanks out what cannot belong to a row: tags in brackets. Decimal commas become points. */
+void bb_log_row_clean(char *text);
+/* Returns the word that a row begins with; -1: there is none. */
+int bb_log_row_find(const struct bb_log_words *words);
+/*
+ * ROW = the row in WORDS from word I on: size, count, type, in some versions redop and root, then
+ * time, algbw, busbw and #wrong out of place and in place, with -I four more numbers each. A half
+ * that was not run has "N/A" in its columns or is missing.
+ */
+void bb_log_row_read(const struct bb_log_words *words, int i, struct bb_log_shape *shape,
+		     struct bb_log_row *row);
+/* True if WORD is a value of a column. */
+bool bb_log_is_value(const char *word);
+/* Returns the digits at the end of WORD, which may begin with a tag: "<stdout>:1048576". */
+const char *bb_log_digits(const char *word);
+/* True if the bandwidth is that of the size and time, within the rounding of four digits of time
+   and two decimals of bandwidth. */
+bool bb_log_plausible(const struct bb_claim *claim);
+/* True if both halves have the same bus factor, within rounding. */
+bool bb_log_same_factor(const struct bb_claim *a, const struct bb_claim *b);
+/* Returns the bytes of an element of TYPE; 0: unknown. */
+uint64_t bb_log_type_bytes(const char *type);
+
+/* ---- command lines ---------------------------------------------------------------------------
+ */
+
+/* What a command line asks for; 0: it does not say. */
+struct bb_log_command {
+	bool launched;       /* by mpirun, srun or their like */
+	bool named;          /* the benchmark was named */
+	bool continues;      /* in the next line */
+	char collective[24]; /* "": unknown */
+	char type[16];
+	int64_t processes, nodes, per_node, threads, gpus;
+	uint64_t least_bytes, most_bytes, step_bytes;
+	double factor;
+};
+
+/*
+ * Reads WORDS as a command line, or as the next line of COMMAND. Returns false if they are none.
+ * *BEGINS = true if they begin a new one, which replaces COMMAND.
+ */
+bool bb_log_command_read(struct bb_log_command *command, const struct bb_log_words *words,
+			 bool *begins);
+/* Returns the ranks that COMMAND starts; 0: unknown. */
+int64_t bb_log_command_ranks(const struct bb_log_command *command);
+/* Returns the nodes of these ranks; 0: unknown. */
+int64_t bb_log_command_nodes(const struct bb_log_command *command);
+
+/* ---- facts --------------------------------------------------------------------------------- */
+
+/* A fact, and where it comes from. */
+struct bb_log_fact {
+	struct bb_fact fact;
+	int by;        /* the environment variable; -1: none */
+	bool observed; /* NCCL reports it; false: somebody asks for it */
+};
+
+/* The facts of one source, at most one of each kind. */
+struct bb_log_facts {
+	struct bb_log_fact *list;
+	size_t n, room;
+	int pending; /* variable whose value follows in the next line; 0: none, else its index + 1
+		      */
+};
+
+/* What a line is, for bb_log_facts_read. */
+enum bb_log_setting { BB_LOG_PROSE, BB_LOG_COMMAND };
+
+/*
+ * Adds what TEXT, line NUMBER, says: messages of NCCL, and variables of the environment if SETTING
+ * allows or if the line is an assignment itself. Returns false without memory.
+ */
+bool bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number,
+		       enum bb_log_setting setting);
+/* FACT's quote = TEXT from byte AT - 120 or before on, printable, and cut. */
+void bb_log_quote(struct bb_fact *fact, const char *text, size_t at);
+
+/*
+ * Notes the GPUs that a line of prose names. *CARD: the only one so far, BB_FACT_CARD; its line is
+ * 0 if there is none, -1 if there are several.
+ */
+void bb_log_card_read(struct bb_fact *card, const char *text, int number);
+
+/* ---- runs ----------------------------------------------------------------------------------
+ */
+
+/* A GPU that ranks use. */
+struct bb_log_seat {
+	int64_t host, ranks;
+	char gpu[48];
+};
+
+/* The lines with one tag, and what they have stated so far of a run, for its table. */
+struct bb_log_stream {
+	char tag[BB_LOG_TAG];
+	bool marked;        /* has headings or rows of its own */
+	bool used;          /* has a table, an average or ranks since the run began */
+	bool osu;           /* rows are OSU's: size, latency */
+	int table;          /* that rows continue; -1: none */
+	int last;           /* that the footer is about; -1: none */
+	int64_t heads;      /* since the last row */
+	int64_t averages;   /* of runs that were mixed in the last table: yet to come */
+	double average;     /* the last one */
+	bool since_average; /* a run has begun since */
+	char collective[24], algorithm[32], gpu[64], backend[16], host[64];
+	char (*hosts)[64];
+	int64_t nhosts, hosts_room, nranks;
+	struct bb_log_seat *seats;
+	size_t nseats, seats_room;
+	struct bb_fact shared; /* line 0: no GPU is */
+	struct bb_log_command sizes;
+	struct bb_log_shape shape;
+	char op[8];      /* of the table's rows */
+	char begun[160]; /* the begin of a row that another line interrupted; "": none */
+	int begun_line;
+	struct bb_log_facts facts;
+};
+
+/* What becomes of a table when its job has ended. */
+struct bb_log_table {
+	int stream, job, end; /* END: line; INT_MAX: its rows may go on */
+	int64_t by_rows;      /* ranks by size, count and type; 0: no row yet, -1: contradictory */
+	int64_t heads, drops, twins;
+	size_t doubts;        /* wrong or unchecked results that the footer may acquit */
+	uint64_t least, last; /* sizes */
+};
+
+struct bb_log {
+	struct bb_claim_file *file;
+	struct bb_log_stream *streams; /* the first has no tag */
+	size_t nstreams, streams_room;
+	struct bb_log_table *tables; /* as many as FILE has */
+	size_t ntables, tables_room;
+	size_t job_tables; /* the first of this job */
+	int job, recent;   /* RECENT: stream */
+	int line;
+	struct bb_log_command command;
+	struct bb_fact card;
+};
+
+/* Returns the stream with TAG, a new one if there is room; NULL without memory. */
+struct bb_log_stream *bb_log_stream(struct bb_log *log, const char *tag);
+/* Returns the stream that a heading in line TEXT belongs to, behind LENGTH bytes of tags; NULL
+   without memory. */
+struct bb_log_stream *bb_log_marked_stream(struct bb_log *log, const char *text, size_t length);
+/* The same for a row or a footer. A paste may have lost the tags of some lines. */
+struct bb_log_stream *bb_log_row_stream(struct bb_log *log, const char *text, size_t length);
+/* Begins a run unless nothing has been seen of the last one but its settings. */
+void bb_log_run_begin(struct bb_log *log, struct bb_log_stream *s);
+void bb_log_ranks_forget(struct bb_log_stream *s);
+/* Adds a table of stream S, by what it has stated; NULL without memory. */
+struct bb_claims *bb_log_table_begin(struct bb_log *log, struct bb_log_stream *s, const char *type);
+void bb_log_table_end(struct bb_log *log, struct bb_log_stream *s);
+/* Reads what is no row, in TEXT behind LENGTH bytes of tags. Returns false without memory. */
+bool bb_log_comment_read(struct bb_log *log, const char *text, size_t length,
+			 const struct bb_log_words *words);
+
+#endif
