@@ -79,11 +79,11 @@ GLOO_FLAGS   := $(if $(GLOO_HOME),-isystem $(GLOO_HOME)/include)
 # hwloc:-lhwloc and so on, for the libraries that this compiler finds.
 FOUND        := $(shell CC='$(CC)' CXX='$(CXX)' CPPFLAGS='$(CPPFLAGS)' MPICC='$(MPICC)' CUDA_INCLUDE='$(CUDA_INCLUDE)' \
                 GLOO_FLAGS='$(GLOO_FLAGS) $(GLOO_LIBS)' \
-                scripts/libraries.sh found hwloc numa expat jansson cyaml yaml cmocka mpi gloo nccl)
+                scripts/libraries.sh found hwloc numa expat jansson cyaml yaml zlib cmocka mpi gloo nccl)
 missing       = $(strip $(foreach l,$(1),$(if $(filter $(l):%,$(FOUND)),,$(l))))
 have          = $(if $(call missing,$(1)),,1)
 link          = $(strip $(foreach l,$(1),$(patsubst $(l):%,%,$(filter $(l):%,$(FOUND)))))
-LDLIBS       := -Wl,--as-needed $(call link,cyaml yaml jansson expat hwloc numa) -lm -ldl
+LDLIBS       := -Wl,--as-needed $(call link,cyaml yaml zlib jansson expat hwloc numa) -lm -ldl
 
 # The vector kernels: one source for several instruction sets, chosen when a backend opens. They take longest to
 # build, so sanitizers get two sets, and ThreadSanitizer one.
@@ -110,9 +110,9 @@ OBJECTS  := $(SOURCES:%.c=$(B)/%.o) $(ISAS:%=$(B)/src/backends/cpu/kernels_%.o)
 LIB      := $(B)/libbusbench.a
 
 # Everything above it. Programs and tests take the objects that they need from this archive, and with them their
-# libraries. Training kernels and models need jansson, acceptance (profiles are YAML) libcyaml, readers of XML expat.
+# libraries. Training kernels and models need jansson, acceptance libcyaml (profiles are YAML) and zlib, readers of XML expat.
 HAVE_JANSSON := $(call have,jansson)
-HAVE_CYAML   := $(call have,jansson cyaml yaml)
+HAVE_CYAML   := $(call have,jansson cyaml yaml zlib)
 HAVE_EXPAT   := $(call have,expat)
 READER       := $(if $(HAVE_EXPAT),$(wildcard src/topology/files/*.c) src/simulator/cluster_file.c)
 UPPER        := $(filter-out %_perf.c %/main.c,$(READER) $(wildcard src/collectives/*.c src/p2p/*.c src/diagnose/*.c \
@@ -185,7 +185,7 @@ DEVICE_UNITS := $(if $(and $(HAVE_CUDA),$(call have,cmocka)),$(addprefix $(B)/te
 GPU_SPEED    := $(if $(HAVE_CUDA),$(B)/tests/gpu_speed) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_speed)
 
 # Without one of these, programs are left out; nothing is built without hwloc and libnuma.
-ABSENT := $(call missing,expat jansson cyaml yaml)
+ABSENT := $(call missing,expat jansson cyaml yaml zlib)
 all: $(FRONT) $(BINS) $(PLUGINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_GLOO),,no-gloo) $(if $(HAVE_CUDA),,no-nccl)
 	$(if $(ABSENT),@scripts/libraries.sh absent $(ABSENT))
 # A backend of an earlier build would still be loaded.
@@ -225,7 +225,7 @@ $(B)/src/backends/cpu/kernels_%.o: src/backends/cpu/kernels_isa.c $(B)/flags
 
 # What --version prints. An archive of git has its commit in scripts/commit.txt.
 COMMIT := $(or $(shell grep -v Format scripts/commit.txt),$(shell git rev-parse --short HEAD 2>/dev/null),unknown)
-LINKED := $(filter hwloc numa expat jansson cyaml yaml,$(subst :, ,$(FOUND)))
+LINKED := $(filter hwloc numa expat jansson cyaml yaml zlib,$(subst :, ,$(FOUND)))
 LOADED  = $(strip $(if $(HAVE_MPI),mpi) $(if $(HAVE_GLOO),gloo) $(if $(HAVE_CUDA),nccl))
 FACTS   = flags: $(strip $(subst ",,$(filter-out -f%-map=%,$(CFLAGS)) $(SAN_FLAGS)))\ntarget: $(shell $(CC) -dumpmachine)\n$(strip \
           )vector kernels: $(ISAS)\nlibraries: $(LINKED)\nbackends: $(BACKENDS), loadable: $(or $(LOADED),none)\ncommit: $(COMMIT)\n

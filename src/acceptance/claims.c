@@ -1,9 +1,10 @@
 /*
- * claims.c - claims from records.
+ * claims.c - claims from records, and from the JSON of nccl-tests.
  */
 #include "acceptance/claims.h"
 
 #include "acceptance/records.h"
+#include "core/printable.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -108,11 +109,186 @@ static bb_status read_records(const char *path, const char *text, size_t length,
 	return good ? st : bb_fail(error, BB_EINTERNAL, "%s: more than can be kept", path);
 }
 
+/* ---- JSON of nccl-tests (-J) -------------------------------------------------------------------
+ */
+
+/* Adds what COMMAND was, and the environment of NCCL. */
+static void json_settings(const json_t *root, struct bb_strbuf *out)
+{
+	const json_t *const config = json_object_get(root, "config");
+	const double factor = bb_record_number(config, "step_factor");
+	size_t i;
+	json_t *word;
+
+	json_array_foreach(json_object_get(root, "args"), i, word)
+	{
+		bb_printable_add(out, json_string_value(word) ? json_string_value(word) : "");
+		bb_strbuf_add(out, " ");
+	}
+	bb_strbuf_add(out, "\n");
+	json_array_foreach(json_object_get(root, "env"), i, word)
+	{
+		const char *const text = json_string_value(word);
+
+		if (text && strncmp(text, "NCCL_", 5) == 0)
+			bb_printable_line(out, "%s", text);
+	}
+	bb_strbuf_addf(out, "# nThread %lld nGpus %lld minBytes %lld maxBytes %lld step: ",
+		       (long long)bb_record_int(config, "nthreads"),
+		       (long long)bb_record_int(config, "ngpus"),
+		       (long long)bb_record_int(config, "minimum_bytes"),
+		       (long long)bb_record_int(config, "maximum_bytes"));
+	if (factor > 1)
+		bb_strbuf_addf(out, "%g(factor)\n", factor);
+	else
+		bb_strbuf_addf(out, "%lld(bytes)\n",
+			       (long long)bb_record_int(config, "step_bytes"));
+}
+
+/* Adds the list of ranks. There is a device for each process, which has several ranks with -t and
+   -g. */
+static void json_ranks(const json_t *root, struct bb_strbuf *out)
+{
+	const json_t *const config = json_object_get(root, "config");
+	const int64_t threads = bb_record_int(config, "nthreads");
+	const int64_t gpus = bb_record_int(config, "ngpus");
+	const bool several = threads > 0 && gpus > 0 && threads < 1024 && gpus < 1024;
+	const int64_t each = several ? threads * gpus : 1;
+	size_t i;
+	json_t *d;
+
+	json_array_foreach(json_object_get(config, "devices"), i, d)
+	{
+		const char *const host = bb_record_string(d, "hostname");
+		const char *const bus = bb_record_string(d, "device_hex");
+		const char *const name = bb_record_string(d, "device_info");
+		const int64_t rank = bb_record_int(d, "rank"), device = bb_record_int(d, "device");
+
+		for (int64_t k = 0; k < each && rank >= 0; k++)
+			bb_printable_line(
+				out, "# Rank %lld Group 0 Pid 0 on %s device %lld [%s] %s",
+				(long long)(rank + k), host ? host : "?", (long long)(device + k),
+				k == 0 && bus ? bus : "another", name ? name : "");
+	}
+}
+
+static void json_half(const json_t *half, struct bb_strbuf *out)
+{
+	const double time = bb_record_number(half, "time"),
+		     wrong = bb_record_number(half, "nwrong");
+	const double cpu = bb_record_number(half, "cpu_time");
+
+	bb_strbuf_addf(out, " %.9g %.9g %.9g ", isnan(time) ? cpu : time,
+		       bb_record_number(half, "alg_bw"), bb_record_number(half, "bus_bw"));
+	if (isnan(wrong))
+		bb_strbuf_add(out, "N/A");
+	else
+		bb_strbuf_addf(out, "%.9g", wrong);
+}
+
+/* Adds the rows, below a heading, and the footer. */
+static void json_rows(const json_t *root, struct bb_strbuf *out)
+{
+	const json_t *const bounds = json_object_get(root, "out_of_bounds");
+	const json_t *const average = json_object_get(root, "average_bus_bandwidth");
+	const char *const okay = bb_record_string(bounds, "okay");
+	size_t i;
+	json_t *row;
+
+	bb_strbuf_add(out, "# size count type redop root time algbw busbw #wrong\n");
+	json_array_foreach(json_object_get(root, "results"), i, row)
+	{
+		const char *const type = bb_record_string(row, "type");
+		const char *const op = bb_record_string(row, "redop");
+		struct bb_strbuf line = {0};
+
+		bb_strbuf_addf(&line, "%lld %lld %s %s -1", (long long)bb_record_int(row, "size"),
+			       (long long)bb_record_int(row, "count"), type ? type : "?",
+			       op && op[0] ? op : "none");
+		json_half(json_object_get(row, "out_of_place"), &line);
+		json_half(json_object_get(row, "in_place"), &line);
+		bb_printable_line(out, "%s", bb_strbuf_text(&line));
+		bb_strbuf_free(&line);
+	}
+	bb_strbuf_addf(out, "# Out of bounds values : %lld %s\n",
+		       (long long)bb_record_int(bounds, "count"),
+		       okay && strcmp(okay, "false") == 0 ? "FAILED" : "OK");
+	bb_strbuf_addf(out, "# Avg bus bandwidth    : %g\n",
+		       bb_record_number(average, "bandwidth"));
+}
+
+/* Lines of the file instead of those of the text that was made of it; 0: unknown. */
+static void json_lines(const char *text, size_t length, struct bb_claim_file *file)
+{
+	for (size_t i = 0; i < file->n; i++) {
+		struct bb_claims *const c = &file->list[i];
+
+		for (size_t k = 0; k < c->n; k++)
+			c->list[k].line = 0;
+		for (size_t k = 0; k < c->nfacts; k++) {
+			const char *const quote = c->facts[k].quote;
+			const char *const at = memmem(text, length, quote, strlen(quote));
+
+			c->facts[k].line = 1;
+			for (const char *p = text; at && p < at; p++)
+				c->facts[k].line += *p == '\n';
+		}
+	}
+}
+
+/* Reads one object of nccl-tests or several, as the text that nccl-tests prints for them. */
+static bb_status read_json(const char *path, const char *text, size_t length,
+			   struct bb_claim_file *file, struct bb_error *error)
+{
+	struct bb_strbuf out = {0};
+	json_error_t where;
+	size_t at = 0;
+	bb_status st = BB_OK;
+
+	while (st == BB_OK && at < length && memchr(text + at, '{', length - at)) {
+		json_t *const root =
+			json_loadb(text + at, length - at, JSON_DISABLE_EOF_CHECK, &where);
+
+		if (!root) {
+			st = bb_fail(error, BB_EUSAGE,
+				     "%s:%d: no whole JSON of nccl-tests (-J): %s", path,
+				     where.line, where.text);
+			break;
+		}
+		at += (size_t)where.position;
+		json_settings(root, &out);
+		json_ranks(root, &out);
+		json_rows(root, &out);
+		json_decref(root);
+	}
+	if (st == BB_OK && bb_strbuf_failed(&out))
+		st = bb_no_memory(error, path);
+	if (st == BB_OK)
+		st = bb_claims_read_log(path, bb_strbuf_text(&out), out.length, file, error);
+	if (st == BB_OK)
+		json_lines(text, length, file);
+	bb_strbuf_free(&out);
+	return st;
+}
+
+/* ---- any of these --------------------------------------------------------------------------- */
+
+static bb_claims_reader *reader_of(const char *text, size_t length)
+{
+	size_t blanks = 0;
+
+	while (blanks < length && strchr(" \t\r\n", text[blanks]))
+		blanks++;
+	if (memmem(text, length, "{\"schema\":", 10))
+		return read_records;
+	/* Docker's lines of JSON hold text instead. */
+	if (blanks < length && text[blanks] == '{' && memmem(text, length, "\"alg_bw\"", 8))
+		return read_json;
+	return bb_claims_read_log;
+}
+
 bb_status bb_claims_read(const char *path, const char *text, size_t length,
 			 struct bb_claim_file *file, struct bb_error *error)
 {
-	const bool records = memmem(text, length, "{\"schema\":", 10) != NULL;
-
-	return bb_claims_read_by(records ? read_records : bb_claims_read_log, path, text, length,
-				 file, error);
+	return bb_claims_read_by(reader_of(text, length), path, text, length, file, error);
 }

@@ -1,5 +1,5 @@
 /*
- * claims.h - reported bandwidths of records or of a log of nccl-tests.
+ * claims.h - reported bandwidths of records, or of a log or JSON of nccl-tests.
  */
 #ifndef BB_ACCEPTANCE_CLAIMS_H
 #define BB_ACCEPTANCE_CLAIMS_H
@@ -8,7 +8,8 @@
 
 /*
  * *FILE = the tables in the LENGTH bytes of TEXT, which messages call PATH: records if there is
- * one, else text of nccl-tests. BB_EUSAGE: there is no table, or a record is broken. Free *FILE.
+ * one, JSON of nccl-tests (-J), else its text. BB_EUSAGE: there is no table, or a record is broken.
+ * Free *FILE.
  */
 BB_MUST bb_status bb_claims_read(const char *path, const char *text, size_t length,
 				 struct bb_claim_file *file, struct bb_error *error);

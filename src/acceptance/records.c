@@ -3,6 +3,7 @@
  */
 #include "acceptance/records.h"
 
+#include "acceptance/gunzip.h"
 #include "core/array.h"
 #include "core/file.h"
 #include "core/units.h"
@@ -18,7 +19,16 @@ bb_status bb_read_whole(const char *path, size_t most, char **text, size_t *leng
 {
 	const struct bb_file_request request = {.path = path, .most = most, .stdin_too = true};
 
-	return bb_file_read(&request, text, length, error);
+	bb_status st;
+
+	BB_TRY(st, bb_file_read(&request, text, length, error), out);
+	st = bb_gunzip(path, most, text, length, error);
+	if (st != BB_OK) {
+		free(*text);
+		*text = NULL;
+	}
+out:
+	return st;
 }
 
 static bool append(struct bb_records *r, json_t *json, const json_t *run, const char *kind)

@@ -37,8 +37,8 @@ BB_MUST bb_status bb_records_read(const char *path, const char *text, size_t len
 bool bb_records_append(struct bb_records *records, struct bb_records *more);
 void bb_records_free(struct bb_records *records);
 
-/* *TEXT = the file PATH, with a NUL behind it, of at most MOST bytes; free it. BB_EUSAGE: it cannot
-   be read. */
+/* *TEXT = the file PATH, with a NUL behind it, of at most MOST bytes, also if gzip compressed it;
+   free it. BB_EUSAGE: it cannot be read. */
 BB_MUST bb_status bb_read_whole(const char *path, size_t most, char **text, size_t *length,
 				struct bb_error *error);
 

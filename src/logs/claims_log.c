@@ -114,6 +114,11 @@ static void runs_count(struct bb_log *log, size_t t)
 		c->runs = table->heads;
 	else if (table->drops > 1 || (table->twins > 1 && 4 * (size_t)table->twins >= rows))
 		c->runs = 2;
+	if (c->runs < 2 || c->nranks == 1)
+		return;
+	/* Their lists of ranks are mixed, too. */
+	c->hosts = 0;
+	c->host[0] = '\0';
 }
 
 /* Begins a job: completes the tables of the last one, and forgets what it stated. */

@@ -422,6 +422,13 @@ static const struct bb_card *card_at(const char *text, size_t *n)
 	}
 	if (!found)
 		return NULL;
+	/* "H100-node-1" is a host. */
+	kind = text + *n + strspn(text + *n, "-_.");
+	if (kind > text + *n && isalpha((unsigned char)*kind) && strncasecmp(kind, "SXM", 3) != 0 &&
+	    strncasecmp(kind, "PCI", 3) != 0 && strncasecmp(kind, "NVL", 3) != 0) {
+		*n = 0;
+		return NULL;
+	}
 	kind = text + *n + strspn(text + *n, " -_");
 	if (isdigit((unsigned char)*kind))
 		kind += strspn(kind, "0123456789GBgbi"), kind += strspn(kind, " -_");

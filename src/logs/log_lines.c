@@ -82,30 +82,42 @@ static char *logged(char *text)
 	return NULL;
 }
 
-/* Breaks an array of lines, '["# nThread ...", "   1048576 ..."]', after its elements. */
-static void break_array(char *text)
+/* Returns the string within TEXT that has the first escaped line break. */
+static char *string_begin(char *text)
 {
-	const char quotes[] = "\"'";
+	char *const broken = strstr(text, "\\n");
+	char *const quote = broken ? memrchr(text, '"', (size_t)(broken - text)) : NULL;
 
-	for (int i = 0; i < 2; i++) {
-		const char q = quotes[i];
-		bool is_array = false;
+	return quote && (quote == text || quote[-1] != '\\') ? quote + 1 : text;
+}
 
-		for (int pass = 0; pass < 2; pass++) {
-			for (char *c = text; (c = strchr(c, q)); c++) {
-				const size_t blanks = c[1] == ',' ? strspn(c + 2, " ") : 0;
+/* Breaks an array of lines in quotes Q, '["# nThread ...", "   1048576 ..."]', after its elements.
+   Returns its first one; NULL: TEXT has none. */
+static char *array_break(char *text, char q)
+{
+	char *first = NULL;
+	bool is_array = false;
 
-				if (c[1] != ',' || c[2 + blanks] != q)
-					continue;
-				if (pass == 0)
-					is_array |= c[3 + blanks] == '#' || c[3 + blanks] == ' ';
-				else
-					c[1] = '\n';
-			}
-			if (!is_array)
-				break;
+	for (int pass = 0; pass < 2; pass++) {
+		for (char *c = text; (c = strchr(c, q)); c++) {
+			const size_t next = c[1] == ',' ? 2 + strspn(c + 2, " ") : 0;
+
+			if (next > 0 && c[next] == q && pass == 0)
+				is_array |= c[next + 1] == '#' || c[next + 1] == ' ';
+			if (pass == 0)
+				continue;
+			if (next > 0 && c[next] == q)
+				c[1] = '\n', c[next] = ' ';
+			else if (!first && c > text && c[-1] == '[')
+				first = c + 1;
+			else if (c[1] != ']')
+				continue;
+			*c = ' ';
 		}
+		if (!is_array)
+			return NULL;
 	}
+	return first ? first : text;
 }
 
 /* Gives the lines within the LENGTH bytes of TEXT, which something wrapped. */
@@ -123,11 +135,14 @@ static bool wrapped_give(const char *text, size_t length, int number, bb_log_rea
 		*next = '\0';
 	else if (next && strstr(next, "\"stdout\":"))
 		*strstr(next, "\"stdout\":") = '\0';
-	at = logged(at) ? logged(copy) : copy;
+	at = logged(copy);
+	at = string_begin(at ? at : copy);
 	for (int depth = 0; depth < 3 && unescape(at); depth++)
 		if (!strstr(at, "\\n"))
 			break;
-	break_array(at);
+	next = array_break(at, '"');
+	next = next ? next : array_break(at, '\'');
+	at = next ? next : at;
 	for (; good && at; at = next) {
 		next = strchr(at, '\n');
 		good = line_give(at, next ? (size_t)(next - at) : strlen(at), number, read, state);

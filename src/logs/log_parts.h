@@ -10,6 +10,7 @@
 
 #define BB_LOG_LINE 4096 /* bytes of a line that are read */
 #define BB_LOG_TAG 64
+#define BB_LOG_STREAMS 1024
 
 /* Words of one line. */
 struct bb_log_words {
@@ -198,7 +199,8 @@ struct bb_log_table {
 
 struct bb_log {
 	struct bb_claim_file *file;
-	struct bb_log_stream *streams; /* the first has no tag */
+	struct bb_log_stream *streams;   /* the first has no tag */
+	uint32_t hashes[BB_LOG_STREAMS]; /* of their tags */
 	size_t nstreams, streams_room;
 	struct bb_log_table *tables; /* as many as FILE has */
 	size_t ntables, tables_room;

@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_STREAMS 1024
-
 static void keep(char *into, size_t room, const char *text)
 {
 	snprintf(into, room, "%s", text);
@@ -30,15 +28,19 @@ static void run_inherit(struct bb_log_stream *s, const struct bb_log_stream *fro
 struct bb_log_stream *bb_log_stream(struct bb_log *log, const char *tag)
 {
 	struct bb_log_stream *new;
+	uint32_t hash = 2166136261; /* FNV-1a */
 
-	for (size_t i = log->nstreams; i > 0; i--)
-		if (strcmp(log->streams[i - 1].tag, tag) == 0)
-			return &log->streams[i - 1];
-	if (log->nstreams >= MOST_STREAMS)
+	for (const char *c = tag; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * 16777619;
+	for (size_t i = 0; i < log->nstreams; i++)
+		if (log->hashes[i] == hash && strcmp(log->streams[i].tag, tag) == 0)
+			return &log->streams[i];
+	if (log->nstreams >= BB_LOG_STREAMS)
 		return &log->streams[0];
 	new = BB_ARRAY_ADD(log->streams, log->nstreams, log->streams_room);
 	if (!new)
 		return NULL;
+	log->hashes[log->nstreams - 1] = hash;
 	*new = (struct bb_log_stream){.table = -1, .last = -1};
 	keep(new->tag, sizeof(new->tag), tag);
 	/* A paste may have lost the tags of the first lines. */
