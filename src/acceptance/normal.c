@@ -27,26 +27,18 @@ static void describe_beyond(const struct bb_question *q)
 			  "bytes are miscounted.");
 }
 
-/* Explains that nothing can be compared, and for which cards it could be. Only a name whose digits
-   are those of a card may be a typing error: A800 is no A100. */
+/* Explains that nothing can be compared, and for which cards it could be. */
 static void describe_unknown_card(const struct bb_question *q)
 {
-	const char *names[64] = {NULL}, *near;
-	int n = 0;
+	const char *const near = bb_card_suggest(q->gpu);
 
 	if (!q->gpu[0]) {
 		bb_strbuf_add(q->out, "  The file names no GPU; name it with --gpu.\n");
 		return;
 	}
 	bb_strbuf_addf(q->out, "  Nothing is known about %s. Known cards:", q->gpu);
-	for (; bb_card_at(n) && n < 63; n++) {
-		names[n] = bb_card_at(n)->name;
-		bb_strbuf_addf(q->out, "%s %s", n > 0 ? "," : "", names[n]);
-	}
-	near = bb_nearest(q->gpu, names);
-	if (near &&
-	    strcmp(near + strcspn(near, "0123456789"), q->gpu + strcspn(q->gpu, "0123456789")) != 0)
-		near = NULL;
+	for (int n = 0; bb_card_at(n); n++)
+		bb_strbuf_addf(q->out, "%s %s", n > 0 ? "," : "", bb_card_at(n)->name);
 	bb_strbuf_addf(q->out, ".%s%s%s\n", near ? " Did you mean " : "", near ? near : "",
 		       near ? "?" : "");
 }

@@ -4,9 +4,12 @@
  */
 #include "topology/cards.h"
 
+#include "core/option.h"
 #include "topology/systems.h"
 
+#include <ctype.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -18,25 +21,50 @@
 
 static const struct bb_card cards[] = {
 	{"V100", 16, 16, NAMES("V100-SXM2-16GB", "V100-SXM2-32GB", "V100-SXM3-32GB")},
+	{"V100 PCIe", 0, 0, NAMES("V100-PCIE-16GB", "V100-PCIE-32GB", "V100S-PCIE-32GB")},
+	{"T4", 0, 0, NULL},
+	{"RTX 2080 Ti", 0, 0, NULL},
 	{"A100", 8, 8,
-	 NAMES("A100-SXM4-40GB", "A100-SXM4-80GB", "A100-SXM-80GB", "A100-40", "A100-80")},
-	{"H100", 8, 8, NAMES("H100 80GB HBM3")},
+	 NAMES("A100-SXM4-40GB", "A100-SXM4-80GB", "A100-SXM-80GB", "A100-SXM-64GB", "A100-40",
+	       "A100-80")},
+	{"A100 PCIe", 0, 0, NAMES("A100-PCIE-40GB", "A100-PCIE-80GB", "A100 80GB PCIe")},
+	{"A800", 8, 8, NAMES("A800-SXM4-40GB", "A800-SXM4-80GB")},
+	{"A30", 0, 0, NULL},
+	{"A40", 0, 0, NULL},
+	{"A10", 0, 0, NULL},
+	{"RTX A6000", 0, 0, NAMES("A6000")},
+	{"RTX 3090", 0, 0, NULL},
+	{"H100", 8, 8, NAMES("H100 80GB HBM3", "H100 SXM5", "H100 SXM")},
 	{"H100 PCIe", 0, 0, NULL},
-	{"H200", 8, 8, NULL},
-	{"GH200", 4, 4, NAMES("GH200 120GB", "GH200 480GB")},
+	{"H100 NVL", 0, 0, NULL},
+	{"H800", 8, 8, NAMES("H800 SXM5", "H800 SXM")},
+	{"H20", 8, 8, NAMES("H20-3e", "H20 SXM5 141GB")},
+	{"H200", 8, 8, NAMES("H200 SXM5", "H200 SXM")},
+	{"H200 NVL", 0, 0, NULL},
+	{"GH200", 4, 4, NAMES("GH200 120GB", "GH200 480GB", "GH200 144G HBM3e")},
 	{"B200", 8, 8, NULL},
 	{"GB200", 4, 72, NULL},
 	{"GB300", 4, 72, NULL},
 	{"B300", 8, 8, NAMES("B300 SXM6 AC")},
+	{"GB10", 1, 0, NULL},
+	{"L4", 0, 0, NULL},
+	{"L20", 0, 0, NULL},
+	{"L40", 0, 0, NULL},
 	{"L40S", 0, 0, NULL},
+	{"RTX 6000 Ada", 0, 0, NAMES("RTX 6000 Ada Generation")},
 	{"RTX 4090", 0, 0, NULL},
 	{"RTX 5090", 0, 0, NULL},
+	{"RTX 6000D", 0, 0, NAMES("RTX PRO 6000D", "RTX PRO 6000D Blackwell Server Edition")},
 	{"RTX PRO 6000", 0, 0,
 	 NAMES("RTX PRO 6000 Blackwell Server Edition",
 	       "RTX PRO 6000 Blackwell Workstation Edition",
 	       "RTX PRO 6000 Blackwell Max-Q Workstation Edition")},
+	{"MI250X", 8, 8, NULL},
 	{"MI300X", 8, 8, NAMES("MI300X OAM", "MI300X VF")},
+	{"MI308X", 8, 8, NAMES("MI308X OAM")},
+	{"MI325X", 8, 8, NAMES("MI325X OAM")},
 	{"MI350X", 8, 8, NULL},
+	{"MI355X", 8, 8, NULL},
 };
 
 #define CARDS (int)(sizeof(cards) / sizeof(cards[0]))
@@ -100,5 +128,75 @@ const char *bb_card_system(const struct bb_card *card, int i)
 		if (bb_system_at(s)->gpu && strcmp(bb_system_at(s)->gpu->card, card->name) == 0 &&
 		    i-- == 0)
 			return bb_system_at(s)->name;
+	return NULL;
+}
+
+/* ---- suggestions ------------------------------------------------------------------------------
+ */
+
+#define KEY 64
+
+/* Write the words of NAME without a digit into WORDS, a space after each, and those with one into
+   NUMBERS, in lower case: "rtx pro " and "6000d". */
+static void split_name(const char *name, char words[KEY], char numbers[KEY])
+{
+	size_t nwords = 0, nnumbers = 0;
+
+	while (*name) {
+		const size_t length = strcspn(name, " -_");
+		const bool number = strcspn(name, "0123456789") < length;
+
+		for (size_t i = 0; i < length; i++) {
+			const char c = (char)tolower((unsigned char)name[i]);
+
+			if (number && nnumbers < KEY - 1)
+				numbers[nnumbers++] = c;
+			else if (!number && nwords < KEY - 2)
+				words[nwords++] = c;
+		}
+		if (!number && length > 0)
+			words[nwords++] = ' ';
+		nwords = nwords < KEY - 2 ? nwords : KEY - 2;
+		name += length + (name[length] != '\0');
+	}
+	words[nwords] = numbers[nnumbers] = '\0';
+}
+
+static int count_words(const char *words)
+{
+	int n = 0;
+
+	for (; *words; words++)
+		n += *words == ' ';
+	return n;
+}
+
+static bool is_misspelt(const char *name, const char *product)
+{
+	char words[KEY], numbers[KEY], its_words[KEY], its_numbers[KEY], joined[2 * KEY];
+	const char *only[] = {its_words, NULL};
+
+	split_name(name, words, numbers);
+	split_name(product, its_words, its_numbers);
+	/* One word more is another product: "RTX 4090 D", "H800 PCIe". */
+	if (strcmp(numbers, its_numbers) == 0 && count_words(words) == count_words(its_words))
+		return bb_nearest(words, only);
+	/* A space is missing: "RTX4090". */
+	its_words[strcspn(its_words, " ")] = '\0';
+	snprintf(joined, sizeof(joined), "%s%s", its_words, its_numbers);
+	return !words[0] && strcmp(numbers, joined) == 0;
+}
+
+const char *bb_card_suggest(const char *name)
+{
+	const char *const product = product_of(name);
+
+	for (int i = 0; i < CARDS; i++) {
+		if (is_misspelt(product, cards[i].name))
+			return cards[i].name;
+		for (int k = 0; cards[i].also && cards[i].also[k]; k++)
+			if (is_misspelt(product, cards[i].also[k]))
+				return cards[i].also[k];
+	}
 	return NULL;
 }

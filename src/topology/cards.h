@@ -22,7 +22,15 @@ const struct bb_card *bb_card_at(int i);
  */
 const struct bb_card *bb_card_find(const char *name);
 
-/* The I-th known system with CARD; NULL beyond the last. */
+/*
+ * The name that was meant by NAME, which bb_card_find does not know: the same but for a typing
+ * error outside of the words with a digit ("H100 PCLe", "RTX4090"). These words name the card, so
+ * another one is another card: nothing is suggested for B100 or MI300A. NULL: none.
+ */
+const char *bb_card_suggest(const char *name);
+
+/* The I-th known system with CARD; NULL beyond the last. The first one is the usual machine, and
+   every card has one. */
 const char *bb_card_system(const struct bb_card *card, int i);
 
 #endif

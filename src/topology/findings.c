@@ -4,6 +4,7 @@
  */
 #include "core/units.h"
 #include "topology/bound.h"
+#include "topology/build.h"
 #include "topology/rates.h"
 #include "topology/reporter.h"
 
@@ -15,20 +16,35 @@ struct report {
 	struct bb_reporter out;
 };
 
-/* ---- GPUs and NVLink ----------------------------------------------------------------------- */
+/* ---- equals ---------------------------------------------------------------------------------- */
 
-static int most_nvlinks(const struct bb_topology *t, const char *model)
+static bool same_model(const struct bb_topology *t, int a, int b)
 {
-	int most = 0;
+	return strcmp(t->devices[a].model, t->devices[b].model) == 0;
+}
 
-	for (int d = 0; d < t->ndevices; d++)
-		if (t->devices[d].kind == BB_GPU && strcmp(t->devices[d].model, model) == 0) {
-			int n = bb_topology_nvlinks_all(t, d);
+/* The figure that more than half of the GPUs of GPU's model have or, of two, the greater one; 0:
+   there is none. The more the better. */
+static double usual(const struct bb_topology *t, int gpu, const double figures[BB_MOST_GPUS])
+{
+	const int n = bb_topology_count(t, BB_GPU);
+	double most = 0;
+	int alike = 0;
 
-			most = n > most ? n : most;
-		}
+	for (int e = 0; e < n; e++)
+		alike += same_model(t, gpu, e);
+	for (int e = 0; e < n; e++) {
+		int share = 0;
+
+		for (int f = 0; f < n; f++)
+			share += same_model(t, gpu, f) && figures[f] == figures[e];
+		if (same_model(t, gpu, e) && figures[e] > most && (2 * share > alike || alike == 2))
+			most = figures[e];
+	}
 	return most;
 }
+
+/* ---- GPUs and NVLink ----------------------------------------------------------------------- */
 
 static int down_links(const struct bb_topology *t, int gpu, enum bb_link_kind kind, int *all)
 {
@@ -54,19 +70,22 @@ static void report_down(struct report *f, int gpu, enum bb_link_kind kind, const
 static void check_nvlinks(struct report *f)
 {
 	const struct bb_topology *t = f->t;
+	const int gpus = bb_topology_count(t, BB_GPU);
+	double links[BB_MOST_GPUS];
 
-	for (int d = 0; d < bb_topology_count(t, BB_GPU); d++) {
+	for (int d = 0; d < gpus; d++) {
 		report_down(f, d, BB_NVLINK, "NVLinks");
 		report_down(f, d, BB_C2C, "NVLink-C2C");
+		links[d] = bb_topology_nvlinks_all(t, d);
 	}
-	for (int d = 0; d < bb_topology_count(t, BB_GPU); d++) {
-		int n = bb_topology_nvlinks_all(t, d), most = most_nvlinks(t, t->devices[d].model);
+	for (int d = 0; d < gpus; d++) {
+		const double most = usual(t, d, links);
 		int all = 0;
 
-		if (n < most && down_links(t, d, BB_NVLINK, &all) == 0)
-			bb_reporter_add(&f->out,
-					"%s: %d NVLink%s, where others of its model have %d",
-					t->devices[d].name, n, bb_plural(n), most);
+		if (links[d] < most && down_links(t, d, BB_NVLINK, &all) == 0)
+			bb_reporter_add(
+				&f->out, "%s: %.0f NVLink%s, where others of its model have %.0f",
+				t->devices[d].name, links[d], bb_plural((int)links[d]), most);
 	}
 }
 

@@ -72,8 +72,9 @@ static bb_status build_host(struct builder *b)
 		list_cpus(c, i * of_numa, (i + 1) * of_numa - 1, cpus);
 		BB_TRY(st, bb_add_numa(b->t, &numa, cpus, NULL, b->error), out);
 	}
-	BB_TRY(st, bb_add_distances(b->t, b->error), out);
-	for (int i = 0; i < n * n; i++)
+	if (n > 1)
+		BB_TRY(st, bb_add_distances(b->t, b->error), out);
+	for (int i = 0; i < n * n && n > 1; i++)
 		h->distances[i] = i / n == i % n                         ? 10
 				  : i / n / c->numas == i % n / c->numas ? c->near
 									 : c->far;
@@ -238,7 +239,7 @@ static bb_status build_links(struct builder *b)
 				      .device = bb_topology_device(b->t, BB_GPU, i),
 				      .peer = BB_PEER_CPU,
 				      .count = b->s->c2c,
-				      .GBps = 44.712};
+				      .GBps = b->s->c2c_GBps > 0 ? b->s->c2c_GBps : 44.712};
 
 		BB_TRY(st, link_gpu(b, i, BB_PEER_SWITCH, b->s->switched), out);
 		for (int j = 0; b->s->bridged && j < b->ngpus; j++)
@@ -282,9 +283,9 @@ out:
 
 static const char *nearest_system(const char *name)
 {
-	const char *names[64] = {NULL};
+	const char *names[128] = {NULL};
 
-	for (int i = 0; i < 63 && bb_system_at(i); i++)
+	for (int i = 0; i < 127 && bb_system_at(i); i++)
 		names[i] = bb_system_at(i)->name;
 	return bb_nearest(name, names);
 }

@@ -123,6 +123,17 @@ static const struct bb_system_cpu epyc_9354 = {"AMD EPYC 9354 32-Core Processor"
 					       COUNTS(2, 1, 32, 2, 768), CACHES(1024, 32, 4),
 					       DISTANCES(10, 32)};
 
+/* Frontier's nodes: EPYC 7A53 with four NUMA nodes, 512 GB (OLCF, Frontier user guide). */
+static const struct bb_system_cpu epyc_7a53 = {"AMD EPYC 7A53 64-Core Processor", EPYC(25, 48),
+					       COUNTS(1, 4, 64, 2, 512), CACHES(512, 32, 8),
+					       DISTANCES(12, 12)};
+
+/* DGX Spark: 10 Cortex-X925 and 10 Cortex-A725, 128 GB shared with the GPU (NVIDIA, DGX Spark
+   hardware overview). */
+static const struct bb_system_cpu gb10_cpu = {"NVIDIA GB10", CPU("NVIDIA", "arm64", 0, 0),
+					      COUNTS(1, 1, 20, 1, 128), CACHES(2048, 24, 20),
+					      DISTANCES(10, 10)};
+
 static const struct bb_system_cpu epyc_7313 = {"AMD EPYC 7313 16-Core Processor", EPYC(25, 1),
 					       COUNTS(2, 1, 16, 2, 256), CACHES(512, 32, 4),
 					       DISTANCES(10, 32)};
@@ -147,10 +158,41 @@ static const struct bb_system_gpu gb300 = {0x31c2, "GB300", 103, 277, 6, "GB300"
 static const struct bb_system_gpu rtx_pro_6000 = {0x2bb5, "RTX PRO 6000", 120, 96,
 						  5,      "RTX PRO 6000"};
 static const struct bb_system_gpu rtx_5090 = {0x2b85, "RTX 5090", 120, 32, 5, "RTX 5090"};
+/* Versions for China: NVLink of H800 and A800 has 8 links, 400 GB/s both directions together, that
+   of H20 all 18, 900 GB/s (NVIDIA's product briefs; DeepSeek-V3, arXiv 2412.19437, for H800). */
+static const struct bb_system_gpu a800_sxm4 = {0x20f3, "A800 SXM4 80GB", 80, 80, 4, "A800"};
+static const struct bb_system_gpu h800_sxm5 = {0x2324, "H800 SXM5 80GB", 90, 80, 5, "H800"};
+static const struct bb_system_gpu h20_sxm5 = {0x2329, "H20 SXM5 96GB", 90, 96, 5, "H20"};
+static const struct bb_system_gpu a100_sxm4_40 = {0x20b0, "A100 SXM4 40GB", 80, 40, 4, "A100"};
+/* Cards: memory, PCIe and NVLink bridges by their data sheets (NVIDIA). A PCI device of 0 is not
+   known. RTX 6000D has no data sheet; PCIe as its sister's, RTX PRO 6000. */
+static const struct bb_system_gpu v100_pcie = {0x1db6, "V100 PCIe 32GB", 70, 32, 3, "V100 PCIe"};
+static const struct bb_system_gpu t4 = {0x1eb8, "T4", 75, 16, 3, "T4"};
+static const struct bb_system_gpu rtx_2080_ti = {0x1e07, "RTX 2080 Ti", 75, 11, 3, "RTX 2080 Ti"};
+static const struct bb_system_gpu a100_pcie = {0x20b5, "A100 PCIe 80GB", 80, 80, 4, "A100 PCIe"};
+static const struct bb_system_gpu a30 = {0x20b7, "A30", 80, 24, 4, "A30"};
+static const struct bb_system_gpu a40 = {0x2235, "A40", 86, 48, 4, "A40"};
+static const struct bb_system_gpu a10 = {0x2236, "A10", 86, 24, 4, "A10"};
+static const struct bb_system_gpu rtx_a6000 = {0x2230, "RTX A6000", 86, 48, 4, "RTX A6000"};
+static const struct bb_system_gpu rtx_3090 = {0x2204, "RTX 3090", 86, 24, 4, "RTX 3090"};
+static const struct bb_system_gpu l4 = {0x27b8, "L4", 89, 24, 4, "L4"};
+static const struct bb_system_gpu l20 = {0x26ba, "L20", 89, 48, 4, "L20"};
+static const struct bb_system_gpu l40 = {0x26b5, "L40", 89, 48, 4, "L40"};
+static const struct bb_system_gpu rtx_6000_ada = {0x26b1, "RTX 6000 Ada", 89, 48,
+						  4,      "RTX 6000 Ada"};
+static const struct bb_system_gpu h100_nvl = {0x2321, "H100 NVL", 90, 94, 5, "H100 NVL"};
+static const struct bb_system_gpu h200_nvl = {0x233b, "H200 NVL", 90, 141, 5, "H200 NVL"};
+static const struct bb_system_gpu rtx_6000d = {0, "RTX 6000D", 120, 84, 5, "RTX 6000D"};
+static const struct bb_system_gpu gb10 = {0x2e12, "GB10", 121, 128, 5, "GB10"};
 /* 128 and 153.6 GB/s a link, both directions together (AMD, platform data sheets). The PCI device
    of MI350X is assumed. */
 static const struct bb_system_gpu mi300x = {0x74a1, "MI300X", 0, 192, 5, "MI300X"};
+static const struct bb_system_gpu mi308x = {0x74a2, "MI308X", 0, 192, 5, "MI308X"};
+static const struct bb_system_gpu mi325x = {0x74a5, "MI325X", 0, 256, 5, "MI325X"};
 static const struct bb_system_gpu mi350x = {0x75a0, "MI350X", 0, 288, 5, "MI350X"};
+static const struct bb_system_gpu mi355x = {0x75a3, "MI355X", 0, 288, 5, "MI355X"};
+/* A die of the two in a package, which drivers show as a GPU. */
+static const struct bb_system_gpu mi250x = {0x7408, "MI250X", 0, 64, 4, "MI250X"};
 
 #define CONNECTX(...)                                                                              \
 	{                                                                                          \
@@ -163,6 +205,9 @@ static const struct bb_system_nic ndr = CONNECTX(0x1021, 400, 200, BB_INFINIBAND
 static const struct bb_system_nic ndr_200 = CONNECTX(0x1021, 200, 0, BB_INFINIBAND, 5);
 static const struct bb_system_nic roce_400 = CONNECTX(0x1021, 400, 200, BB_ETHERNET, 5);
 static const struct bb_system_nic roce_200 = CONNECTX(0x101b, 200, 0, BB_ETHERNET, 4);
+static const struct bb_system_nic roce_200_gen5 = CONNECTX(0x1021, 200, 0, BB_ETHERNET, 5);
+static const struct bb_system_nic roce_100 = CONNECTX(0x1017, 100, 0, BB_ETHERNET, 3);
+static const struct bb_system_nic roce_100_gen4 = CONNECTX(0x101d, 100, 0, BB_ETHERNET, 4);
 static const struct bb_system_nic roce_25 = CONNECTX(0x1017, 25, 0, BB_ETHERNET, 3);
 static const struct bb_system_nic xdr = CONNECTX(0x1023, 800, 0, BB_INFINIBAND, 6);
 static const struct bb_system_nic roce_400_only = CONNECTX(0x1021, 400, 0, BB_ETHERNET, 5);
@@ -176,6 +221,9 @@ static const struct bb_system_nic efa_first = EFA(0xefa0, 100, 3, 16);
 static const struct bb_system_nic efa_100 = EFA(0xefa1, 100, 4, 8);
 static const struct bb_system_nic efa_200 = EFA(0xefa2, 200, 5, 8);
 static const struct bb_system_nic efa_400 = EFA(0xefa3, 400, 5, 16);
+
+/* One ConnectX-7 of 200G on two links of four lanes, half of its rate on each. */
+static const struct bb_system_nic roce_spark = {0x1021, 100, 0, BB_ETHERNET, 5, 0x15b3, 4};
 
 /* Slingshot-11: HPE's Cassini. */
 static const struct bb_system_nic slingshot = {0x0501, 200, 0, BB_LAYER_UNKNOWN, 4, 0x17db, 16};
@@ -279,6 +327,23 @@ static const struct bb_system_slot aws_p4de[] = {
 	PAIR(0, 0), PAIR(0, 1), PAIR(1, 2), PAIR(1, 3), END,
 };
 
+/* OCI's GB300: two NICs with each GPU. */
+#define THREE(numa, root) GPU(numa, root, 1, 0), NIC(numa, root, 1, 0), NIC(numa, root, 1, 0)
+static const struct bb_system_slot oci_gb300[] = {
+	THREE(0, 0), THREE(0, 1), THREE(1, 2), THREE(1, 3), END,
+};
+
+/* HGX A100 with a NIC for two GPUs on each switch, and OCI's with four. */
+static const struct bb_system_slot hgx_a100[] = {
+	PAIR(3, 0), PAIR(1, 1), PAIR(7, 2), PAIR(5, 3), END,
+};
+#define SIX(numa, root)                                                                            \
+	GPU(numa, root, 1, 0), GPU(numa, root, 1, 0), NIC(numa, root, 1, 0),                       \
+		NIC(numa, root, 1, 0), NIC(numa, root, 1, 0), NIC(numa, root, 1, 0)
+static const struct bb_system_slot oci_b4[] = {
+	SIX(3, 0), SIX(1, 1), SIX(7, 2), SIX(5, 3), END,
+};
+
 /* AWS p5: a GPU and four NICs on each switch (aws/aws-ofi-nccl, p5.48xl-topo.xml; GPUs of one NUMA
    node there, of two as on p5en here). */
 #define FIVE(numa, root)                                                                           \
@@ -289,9 +354,6 @@ static const struct bb_system_slot aws_p5[] = {
 };
 
 /* AWS p5en: two GPUs and four NICs on each switch (hwloc's XML in aws/aws-ofi-nccl). */
-#define SIX(numa, root)                                                                            \
-	GPU(numa, root, 1, 0), GPU(numa, root, 1, 0), NIC(numa, root, 1, 0),                       \
-		NIC(numa, root, 1, 0), NIC(numa, root, 1, 0), NIC(numa, root, 1, 0)
 static const struct bb_system_slot aws_p5en[] = {
 	SIX(0, 0), SIX(0, 1), SIX(1, 2), SIX(1, 3), END,
 };
@@ -304,7 +366,6 @@ static const struct bb_system_slot aws_p6_b200[] = {
 };
 
 /* AWS p6-b300: a GPU and two NICs on each switch (the same). */
-#define THREE(numa, root) GPU(numa, root, 1, 0), NIC(numa, root, 1, 0), NIC(numa, root, 1, 0)
 static const struct bb_system_slot aws_p6_b300[] = {
 	THREE(0, 0), THREE(0, 1), THREE(0, 2), THREE(0, 3), THREE(1, 4), THREE(1, 5), THREE(1, 6), THREE(1, 7), END,
 };
@@ -320,6 +381,27 @@ static const struct bb_system_slot two_switches[] = {
 	GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), NIC(0, 0, 1, 0),
 	GPU(1, 1, 1, 0), GPU(1, 1, 1, 0), GPU(1, 1, 1, 0), GPU(1, 1, 1, 0), NIC(1, 1, 1, 0), END,
 };
+
+/* Eight cards in slots and a NIC at each CPU: no switch limits them, so no other server of eight
+   exceeds their bounds within a node. */
+static const struct bb_system_slot slots_and_two[] = {
+	GPU(0, 0, 0, 0), GPU(0, 1, 0, 0), GPU(0, 2, 0, 0), GPU(0, 3, 0, 0), NIC(0, 8, 0, 0),
+	GPU(1, 4, 0, 0), GPU(1, 5, 0, 0), GPU(1, 6, 0, 0), GPU(1, 7, 0, 0), NIC(1, 9, 0, 0), END,
+};
+
+/* The same with two NICs at each CPU. */
+static const struct bb_system_slot slots_and_four[] = {
+	GPU(0, 0, 0, 0), GPU(0, 1, 0, 0), GPU(0, 2, 0, 0), GPU(0, 3, 0, 0), NIC(0, 8, 0, 0), NIC(0, 9, 0, 0),
+	GPU(1, 4, 0, 0), GPU(1, 5, 0, 0), GPU(1, 6, 0, 0), GPU(1, 7, 0, 0), NIC(1, 10, 0, 0), NIC(1, 11, 0, 0), END,
+};
+
+/* Frontier: two dies of a package and a NIC at each NUMA node, in this order (OLCF). */
+#define PACKAGE(numa, root) GPU(numa, root, 0, 0), GPU(numa, root, 0, 0), NIC(numa, root, 0, 0)
+static const struct bb_system_slot frontier[] = {
+	PACKAGE(3, 0), PACKAGE(1, 1), PACKAGE(0, 2), PACKAGE(2, 3), END,
+};
+
+static const struct bb_system_slot spark[] = {GPU(0, 0, 0, 0), NIC(0, 1, 0, 0), NIC(0, 2, 0, 0), END};
 
 /* Four cards in slots of the CPUs, a NIC at the first. */
 static const struct bb_system_slot slots_only[] = {
@@ -341,6 +423,20 @@ static const char *const sixfold_of_4[] = {"0666", "6066", "6606", "6660"};
 static const char *const cube_mesh[] = {"01122000", "10210200", "12020010", "21200001",
 					"20000112", "02001021", "00101202", "00012120"};
 static const char *const bridges_of_12[] = {"0c00", "c000", "000c", "00c0"};
+/* Bridges between two neighbours, with this digit as the number of links; bridges among four. */
+#define PAIRS(n)                                                                                   \
+	{                                                                                          \
+		"0" n "000000", n "0000000", "000" n "0000", "00" n "00000", "00000" n "00",       \
+			"0000" n "000", "0000000" n, "000000" n "0"                                \
+	}
+static const char *const pairs_of_2[] = PAIRS("2");
+static const char *const pairs_of_4[] = PAIRS("4");
+static const char *const pairs_of_12[] = PAIRS("c");
+static const char *const fours_of_6[] = {"06660000", "60660000", "66060000", "66600000",
+					 "00000666", "00006066", "00006606", "00006660"};
+/* Four links within a package, two or one between packages (Pearson, arXiv 2302.14827). */
+static const char *const frontier_links[] = {"04100020", "40010100", "10042000", "01400001",
+					     "00200410", "01004001", "20001004", "00010140"};
 static const char *const single_of_8[] = {"01111111", "10111111", "11011111", "11101111",
 					  "11110111", "11111011", "11111101", "11111110"};
 
@@ -359,10 +455,30 @@ static const struct bb_system systems[] = {
 	 .switched = 18, .nvswitches = 4, .alias = "dgx-h100"},
 	{"hgx-h100-roce", "the same with Ethernet", &xeon_8480, &h100_sxm5, &roce_400, hgx,
 	 .switched = 18, .nvswitches = 4},
+	{"gcp-a3-highgpu", "8 H100 on 4 NVSwitches, 4 Ethernet 200G (TCPX)", &xeon_8480, &h100_sxm5,
+	 &roce_200_gen5, aws_p4de, .switched = 18, .nvswitches = 4},
+	{"gcp-a3-megagpu", "8 H100 on 4 NVSwitches, 8 Ethernet 200G (TCPXO)", &xeon_8480,
+	 &h100_sxm5, &roce_200_gen5, pairs, .switched = 18, .nvswitches = 4},
+	/* NICs: OCI, BM.GPU.H100.8 and BM.GPU.B4.8; their places are assumed. */
+	{"oci-h100", "8 H100 on 4 NVSwitches, 16 Ethernet 200G (BM.GPU.H100.8)", &xeon_8480,
+	 &h100_sxm5, &roce_200_gen5, aws_p6_b300, .switched = 18, .nvswitches = 4},
+	{"oci-b4", "8 A100 on 6 NVSwitches, 16 Ethernet 100G (BM.GPU.B4.8)", &epyc_7742,
+	 &a100_sxm4_40, &roce_100_gen4, oci_b4, .switched = 12, .nvswitches = 6},
+	/* A NIC for two GPUs, as HGX servers are sold (NVIDIA/nccl-tests#119); CPU and places are
+	   assumed. */
+	{"hgx-a100-4nic", "8 A100 on 6 NVSwitches, 4 InfiniBand 200G", &epyc_7742, &a100_sxm4, &hdr,
+	 hgx_a100, .switched = 12, .nvswitches = 6},
+	/* NICs and CPUs as usual for the unrestricted cards; assumed but for H800's NICs. */
+	{"hgx-a800", "8 A800 on 6 NVSwitches, 8 links each, 8 InfiniBand 200G", &epyc_7742,
+	 &a800_sxm4, &hdr, dgx_a100, .switched = 8, .nvswitches = 6},
+	{"hgx-h800", "8 H800 on 4 NVSwitches, 8 links each, 8 InfiniBand 400G", &xeon_8480,
+	 &h800_sxm5, &ndr, pairs, .switched = 8, .nvswitches = 4},
+	{"hgx-h20", "8 H20 on 4 NVSwitches, 8 InfiniBand 400G", &xeon_8480, &h20_sxm5, &ndr, pairs,
+	 .switched = 18, .nvswitches = 4},
 	{"hgx-h200", "8 H200 on 4 NVSwitches, 8 InfiniBand 400G", &xeon_8480, &h200_sxm5, &ndr, hgx,
 	 .switched = 18, .nvswitches = 4, .alias = "dgx-h200"},
 	{"hgx-h200-roce", "the same with Ethernet", &xeon_8480, &h200_sxm5, &roce_400, hgx,
-	 .switched = 18, .nvswitches = 4},
+	 .switched = 18, .nvswitches = 4, .alias = "gcp-a3-ultragpu"},
 	{"gh200-x4", "4 GH200, six NVLinks between any two, 4 InfiniBand 200G", &grace_quad, &gh200,
 	 &ndr_200, gh200_quad, .bridged = sixfold_of_4},
 	{"hgx-b200", "8 B200 on 2 NVSwitches, 8 InfiniBand 400G", &xeon_8570, &b200, &ndr, hgx,
@@ -379,7 +495,12 @@ static const struct bb_system systems[] = {
 	   GB200. */
 	{"gb300-nvl72", "18 nodes of 4 GB300 that share NVSwitches, 4 InfiniBand 800G each", &grace,
 	 &gb300, &xdr, gb300_node, .switched = 18, .nodes = 18, .c2c = 5},
+	/* Eight RoCE ports a tray (OCI, BM.GPU.GB300.4). */
+	{"gb300-nvl72-roce", "18 nodes of 4 GB300 that share NVSwitches, 8 Ethernet 400G each", &grace,
+	 &gb300, &roce_400_only, oci_gb300, .switched = 18, .nodes = 18, .c2c = 5},
 	/* Rates of EFA: AWS, instance types. */
+	{"aws-p4d", "8 A100 40GB on 6 NVSwitches, 4 EFA 100G (p4d.24xlarge)", &xeon_8275,
+	 &a100_sxm4_40, &efa_first, aws_p4de, .switched = 12, .nvswitches = 6},
 	{"aws-p4de", "8 A100 on 6 NVSwitches, 4 EFA 100G (p4de.24xlarge)", &xeon_8275, &a100_sxm4,
 	 &efa_first, aws_p4de, .switched = 12, .nvswitches = 6},
 	{"aws-p5", "8 H100 on 4 NVSwitches, 32 EFA 100G (p5.48xlarge)", &epyc_7r13, &h100_sxm5,
@@ -396,6 +517,16 @@ static const struct bb_system systems[] = {
 	 &mi300x, &roce_400_only, pairs, .bridged = single_of_8, .xgmi = 64},
 	{"mi350x-x8", "8 MI350X, an xGMI link between any two", &epyc_9575_3t, &mi350x, NULL,
 	 eight_slots, .bridged = single_of_8, .xgmi = 76.8},
+	/* Eight NICs, as AMD's platforms of eight have; CPU and places are assumed. */
+	{"mi308x-x8", "8 MI308X, an xGMI link between any two, 8 Ethernet 400G", &epyc_9374,
+	 &mi308x, &roce_400_only, pairs, .bridged = single_of_8, .xgmi = 64},
+	{"mi325x-x8", "8 MI325X, an xGMI link between any two, 8 Ethernet 400G", &epyc_9374,
+	 &mi325x, &roce_400_only, pairs, .bridged = single_of_8, .xgmi = 64},
+	{"mi355x-x8", "8 MI355X, an xGMI link between any two, 8 Ethernet 400G", &epyc_9575_3t,
+	 &mi355x, &roce_400_only, pairs, .bridged = single_of_8, .xgmi = 76.8},
+	/* Frontier, with the dies as GPUs; NICs are at the packages (OLCF). */
+	{"mi250x-x4", "4 MI250X of 2 GPUs each, 1 to 4 xGMI links, 4 Slingshot 200G", &epyc_7a53,
+	 &mi250x, &slingshot, frontier, .bridged = frontier_links, .xgmi = 50},
 	{"pcie-l40s", "8 L40S on two PCIe switches, with P2P, 2 Ethernet 200G", &epyc_9354, &l40s,
 	 &roce_200, two_switches, .switched = 0},
 	{"pcie-4090", "4 RTX 4090 in slots, without P2P, Ethernet 25G", &epyc_7313, &rtx_4090,
@@ -407,6 +538,48 @@ static const struct bb_system systems[] = {
 	 eight_slots, .switched = 0},
 	{"pcie-h100", "4 H100 PCIe, bridged in pairs, InfiniBand 400G", &epyc_9354, &h100_pcie,
 	 &ndr, slots_only, .bridged = bridges_of_12},
+	/* Servers for cards: how many, CPUs and NICs are assumed; eight cards and four NICs of 400G
+	   are NVIDIA's reference for the NVL cards. GeForce cards reach each other by bridge alone,
+	   which RTX 2080 Ti and 3090 can have. */
+	{"pcie-v100", "8 V100 PCIe in slots, 2 Ethernet 100G", &xeon_6148, &v100_pcie, &roce_100,
+	 slots_and_two, .switched = 0},
+	{"pcie-t4", "8 T4 in slots, 2 Ethernet 100G", &xeon_6148, &t4, &roce_100, slots_and_two,
+	 .switched = 0},
+	{"pcie-2080ti", "8 RTX 2080 Ti in slots, without P2P, 2 Ethernet 100G", &xeon_6148,
+	 &rtx_2080_ti, &roce_100, slots_and_two, .no_p2p = true},
+	{"pcie-2080ti-pairs", "the same bridged in pairs, 2 NVLinks", &xeon_6148, &rtx_2080_ti,
+	 &roce_100, slots_and_two, .bridged = pairs_of_2, .no_p2p = true},
+	{"pcie-a100", "8 A100 PCIe bridged in pairs, 2 Ethernet 200G", &epyc_7313, &a100_pcie,
+	 &roce_200, slots_and_two, .bridged = pairs_of_12},
+	{"pcie-a30", "8 A30 bridged in pairs, 2 Ethernet 200G", &epyc_7313, &a30, &roce_200,
+	 slots_and_two, .bridged = pairs_of_4},
+	{"pcie-a40", "8 A40 bridged in pairs, 2 Ethernet 200G", &epyc_7313, &a40, &roce_200,
+	 slots_and_two, .bridged = pairs_of_4},
+	{"pcie-a10", "8 A10 in slots, 2 Ethernet 200G", &epyc_7313, &a10, &roce_200, slots_and_two,
+	 .switched = 0},
+	{"pcie-a6000", "8 RTX A6000 bridged in pairs, 2 Ethernet 200G", &epyc_7313, &rtx_a6000,
+	 &roce_200, slots_and_two, .bridged = pairs_of_4},
+	{"pcie-3090", "8 RTX 3090 in slots, without P2P, 2 Ethernet 200G", &epyc_7313, &rtx_3090,
+	 &roce_200, slots_and_two, .no_p2p = true},
+	{"pcie-3090-pairs", "the same bridged in pairs, 4 NVLinks", &epyc_7313, &rtx_3090,
+	 &roce_200, slots_and_two, .bridged = pairs_of_4, .no_p2p = true},
+	{"pcie-l4", "8 L4 in slots, 2 Ethernet 200G", &epyc_9354, &l4, &roce_200, slots_and_two,
+	 .switched = 0},
+	{"pcie-l20", "8 L20 in slots, 2 Ethernet 200G", &epyc_9354, &l20, &roce_200, slots_and_two,
+	 .switched = 0},
+	{"pcie-l40", "8 L40 in slots, 2 Ethernet 200G", &epyc_9354, &l40, &roce_200, slots_and_two,
+	 .switched = 0},
+	{"pcie-rtx-6000-ada", "8 RTX 6000 Ada in slots, 2 Ethernet 200G", &epyc_9354, &rtx_6000_ada,
+	 &roce_200, slots_and_two, .switched = 0},
+	{"pcie-rtx-6000d", "8 RTX 6000D in slots, 2 Ethernet 400G", &epyc_9575, &rtx_6000d,
+	 &roce_400_only, slots_and_two, .switched = 0},
+	{"pcie-h100-nvl", "8 H100 NVL bridged in pairs, 4 Ethernet 400G", &epyc_9354, &h100_nvl,
+	 &roce_400_only, slots_and_four, .bridged = pairs_of_12},
+	{"pcie-h200-nvl", "8 H200 NVL bridged in fours, 4 Ethernet 400G", &epyc_9354, &h200_nvl,
+	 &roce_400_only, slots_and_four, .bridged = fours_of_6},
+	/* C2C of 600 GB/s, both directions together (NVIDIA, GB10). */
+	{"dgx-spark", "1 GB10, Ethernet 200G on two PCIe links", &gb10_cpu, &gb10, &roce_spark,
+	 spark, .c2c = 1, .c2c_GBps = 300},
 	/* Nodes of CSCS, used without GPUs. */
 	{"epyc-7742", "2 EPYC 7742 without GPUs, Slingshot 200G", &epyc_7742_alone, NULL,
 	 &slingshot, one_nic, .switched = 0},

@@ -115,6 +115,11 @@ static const struct {
 	{"mi300x-x8", 1, 2, RING, 47.7, 0.74},         /* the same */
 	{"mi300x-x8", 1, 8, RING, 312.9, 0.69},        /* the same */
 	{"mi300x-x8", 2, 8, RING, 358.4, 0.91},        /* OCI, oci-hpc-oke */
+	{"hgx-h20", 1, 8, RING, 362.3, 0.80},          /* NVIDIA/nccl-tests#306 */
+	{"hgx-a100-4nic", 2, 8, RING, 96, 0.96},       /* NVIDIA/nccl-tests#119 */
+	{"oci-h100", 2, 8, NVLS, 471.2, 0.64},         /* oci-hpc Troubleshooting.md */
+	{"gb300-nvl72-roce", 1, 4, RING, 685.3, 0.76}, /* OCI, oci-gpu-quickstarts */
+	{"pcie-2080ti", 1, 2, RING, 4, 0.27},          /* AutoDL, through host memory */
 	{"pcie-5090", 1, 8, RING, 28, 0.48},           /* NVIDIA/nccl#1639 */
 	{"pcie-5090", 1, 4, RING, 35, 0.60},           /* the same */
 	{"pcie-rtx-pro-6000", 1, 8, RING, 37.6, 0.65}, /* voipmonitor/rtx6kpro */
