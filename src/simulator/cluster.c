@@ -65,12 +65,22 @@ static bb_status read_file(const char *path, char **text, size_t *length, struct
 static bb_status parse_topology(struct bb_cluster *c, const char *path, const char *text,
 				size_t length, bb_topology_parser *parse, struct bb_error *error)
 {
+	bb_status st;
+
 	if (!parse)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--cluster %s: busbench was built without its XML reader; "
 			       "build it with libexpat1-dev",
 			       path);
-	return parse(text, length, path, &c->node, error);
+	BB_TRY(st, parse(text, length, path, &c->node, error), out);
+	if (c->node->links_unknown)
+		st = bb_fail(
+			error, BB_EUSAGE,
+			"--cluster %s: the file does not show NVLinks, which its GPUs may have; "
+			"give NCCL's dump (NCCL_TOPO_DUMP_FILE) or a known system",
+			path);
+out:
+	return st;
 }
 
 static bb_status load_topology(struct bb_cluster *c, const char *path, bb_topology_parser *parse,

@@ -207,6 +207,8 @@ static bb_status bound_inside(const struct world *w, const struct group *g, enum
 	enum bb_fabric_kind fabric = bb_fabric_of(w->t, g->set);
 	bb_status st;
 
+	if (w->t->links_unknown)
+		return bb_limit_refuse(limit, BB_EUNSUPPORTED, BB_NO_LINKS);
 	if (what == BB_BOUND_NVLS && (fabric != BB_FABRIC_SWITCH || !switches_reduce(w->t, g->set)))
 		return bb_limit_refuse(limit, BB_EUNSUPPORTED,
 				       "NVLS needs NVSwitches that reduce: NVLink4 or newer");

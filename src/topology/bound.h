@@ -44,4 +44,8 @@ struct bb_rank_place *bb_all_gpus(const struct bb_topology *t, int nodes, int *n
    generation, but not the width. */
 struct bb_pcie bb_pci_link(const struct bb_topology *t, int p);
 
+/* The PCIe switch (its upstream port) above device D whose link to the host is slowest, of those
+   with a known rate, even if a virtual machine made it up; -1: none. */
+int bb_pci_slowest_switch(const struct bb_topology *t, int d);
+
 #endif

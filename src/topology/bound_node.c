@@ -256,6 +256,23 @@ struct bb_pcie bb_pci_link(const struct bb_topology *t, int p)
 	return bb_pcie(gen, width);
 }
 
+int bb_pci_slowest_switch(const struct bb_topology *t, int d)
+{
+	int slowest = -1;
+	double least = INFINITY;
+
+	for (int p = t->devices[d].pci; p >= 0; p = t->pcis[p].parent) {
+		const struct bb_pcie link = bb_pci_link(t, p);
+
+		if (t->pcis[p].role == BB_PCI_SWITCH_UP && link.gen > 0 && link.GBps > 0 &&
+		    link.GBps < least) {
+			least = link.GBps;
+			slowest = p;
+		}
+	}
+	return slowest;
+}
+
 static const char *pcie_text(char text[24], const struct bb_pcie *link)
 {
 	if (link->gen > 0)
@@ -427,6 +444,8 @@ bb_status bb_bound_pair(const struct bb_topology *t, int a, int b, struct bb_lim
 
 	if (b == BB_ON_HOST)
 		return pair_with_host(t, a, limit);
+	if (t->links_unknown)
+		return bb_limit_refuse(limit, BB_EUNSUPPORTED, BB_NO_LINKS);
 	path = bb_topology_path(t, a, b, &count);
 	if (path == BB_PATH_NVLINK || path == BB_PATH_XGMI) {
 		double GBps = bb_topology_link(t, a, BB_NVLINK)->GBps;

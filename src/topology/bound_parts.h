@@ -23,6 +23,11 @@ void bb_limit_to(struct bb_limit *limit, double GBps, double factor, enum bb_bou
 bb_status bb_limit_refuse(struct bb_limit *limit, bb_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Why there is no bound of GPUs whose links are unknown (links_unknown). */
+#define BB_NO_LINKS                                                                                \
+	"the source does not show NVLinks, which the GPUs may have; NCCL's dump "                  \
+	"(NCCL_TOPO_DUMP_FILE) does"
+
 /* Write GBPS with three digits, or all before the point, into TEXT: "371", "20.6", "1404". */
 const char *bb_gbps_text(char text[16], double GBps);
 #define GBPS(x) bb_gbps_text((char[16]){""}, x)

@@ -97,6 +97,16 @@ static int sum_links(int a, int b)
 	return a + b < MOST_LINKS ? a + b : MOST_LINKS;
 }
 
+bool bb_may_have_links(const struct bb_topology *t)
+{
+	const int gpus = bb_topology_count(t, BB_GPU);
+	bool may = false;
+
+	for (int d = 0; d < gpus; d++)
+		may |= t->devices[d].sm == 0 || bb_nvlink_of(t->devices[d].sm).version > 0;
+	return may && gpus > 1;
+}
+
 bb_status bb_add_link(struct bb_topology *t, const struct bb_link *link, struct bb_error *error)
 {
 	for (int l = 0; l < t->nlinks; l++) {

@@ -44,6 +44,10 @@ int bb_find_pci(const struct bb_topology *t, const char *id);
    malformed. */
 bool bb_pci_id(char text[16], const char *id);
 
+/* Whether GPUs of T may be joined by NVLinks or xGMI: there are several, and not all of a model
+   that has none. For sources that do not show these links. */
+bool bb_may_have_links(const struct bb_topology *t);
+
 #define BB_PEER_MISSING (-3) /* the other end of a link is not in the model */
 
 /* The role of a port below PARENT: root ports are at the top; below them upstream and downstream

@@ -5,6 +5,7 @@
  * everything is equal. Only if there is none, devices are matched by similarity, first by bus, and
  * every difference is reported.
  */
+#include "topology/bound.h"
 #include "topology/reporter.h"
 #include "topology/topology.h"
 
@@ -44,6 +45,14 @@ static int numa_number(const struct bb_topology *t, int d)
 	return t->devices[d].numa >= 0 ? t->host.numas[t->devices[d].numa].os : -1;
 }
 
+/* The slowest link of a PCIe switch above device D; all zero: none is known. */
+static struct bb_pcie switch_above(const struct bb_topology *t, int d)
+{
+	const int slowest = bb_pci_slowest_switch(t, d);
+
+	return slowest < 0 ? (struct bb_pcie){0} : bb_pci_link(t, slowest);
+}
+
 /* The signature of device D alone. */
 static uint64_t own_signature(const struct bb_topology *t, int d)
 {
@@ -53,6 +62,7 @@ static uint64_t own_signature(const struct bb_topology *t, int d)
 	hash = mix(mix(hash, gib(v->bytes)), (uint64_t)v->sm);
 	hash = mix(mix(hash, (uint64_t)v->rate_Mbps), v->layer);
 	hash = mix(mix(hash, v->state), (uint64_t)numa_number(t, d));
+	hash = mix(mix(hash, v->gdr), (uint64_t)(1e6 * switch_above(t, d).GBps));
 	if (v->pci >= 0) {
 		hash = mix(hash, (uint64_t)t->pcis[v->pci].now.width);
 		hash = mix(hash, (uint64_t)t->pcis[v->pci].most.width);
@@ -323,10 +333,21 @@ static void report_missing(struct diff *f)
 		}
 }
 
+/* "Gen5 x16"; empty if the link is unknown. */
+static const char *pcie_text(char text[24], const struct bb_pcie *link)
+{
+	text[0] = '\0';
+	if (link->gen > 0)
+		snprintf(text, 24, "Gen%d x%d", link->gen, link->width);
+	return text;
+}
+
 static void compare_pcie(struct diff *f, int d, int e)
 {
 	const struct bb_pci *a, *b;
 	const char *name = f->m.a->devices[d].name;
+	struct bb_pcie left, right;
+	char a_text[24], b_text[24];
 
 	if (f->m.a->devices[d].pci < 0 || f->m.b->devices[e].pci < 0)
 		return;
@@ -335,6 +356,15 @@ static void compare_pcie(struct diff *f, int d, int e)
 	report_known(f, label(f, "PCIe lanes of %s", name), a->now.width, b->now.width);
 	report_known(f, label(f, "maximum PCIe lanes of %s", name), a->most.width, b->most.width);
 	report_known(f, label(f, "PCIe generation of %s", name), a->most.gen, b->most.gen);
+	left = switch_above(f->m.a, d);
+	right = switch_above(f->m.b, e);
+	report_text(f, label(f, "slowest PCIe switch above %s", name), pcie_text(a_text, &left),
+		    pcie_text(b_text, &right));
+}
+
+static bool knows_links(const struct diff *f)
+{
+	return !f->m.a->links_unknown && !f->m.b->links_unknown;
 }
 
 static void compare_nvlinks(struct diff *f, int d, int e)
@@ -353,6 +383,7 @@ static void compare_device(struct diff *f, int d, int e)
 {
 	static const char *const layers[] = {"", "InfiniBand", "Ethernet"};
 	static const char *const states[] = {"", "up", "down"};
+	static const char *const gdr[] = {"", "off", "on"};
 	const struct bb_device *a = &f->m.a->devices[d], *b = &f->m.b->devices[e];
 
 	report_text(f, label(f, "model of %s", a->name), a->model, b->model);
@@ -363,9 +394,18 @@ static void compare_device(struct diff *f, int d, int e)
 	report_known(f, label(f, "rate of %s in Mb/s", a->name), a->rate_Mbps, b->rate_Mbps);
 	report_text(f, label(f, "link layer of %s", a->name), layers[a->layer], layers[b->layer]);
 	report_text(f, label(f, "port of %s", a->name), states[a->state], states[b->state]);
+	report_text(f, label(f, "GPUDirect RDMA of %s", a->name), gdr[a->gdr], gdr[b->gdr]);
 	compare_pcie(f, d, e);
-	if (a->kind == BB_GPU)
+	if (a->kind == BB_GPU && knows_links(f))
 		compare_nvlinks(f, d, e);
+}
+
+/* The path by what both sources know: PCI alone, if one has no links between GPUs. */
+static enum bb_path known_path(const struct diff *f, const struct bb_topology *t, int d, int e,
+			       int *n)
+{
+	*n = 0;
+	return knows_links(f) ? bb_topology_path(t, d, e, n) : bb_topology_pci_path(t, d, e);
 }
 
 static void compare_pair(struct diff *f, int d, int e, int *pairs)
@@ -376,11 +416,13 @@ static void compare_pair(struct diff *f, int d, int e, int *pairs)
 	int n;
 	enum bb_path path;
 
-	if (pair_signature(a, d, e) == pair_signature(b, x, y) || (*pairs)++ >= PAIRS_REPORTED)
+	if (pair_signature(a, d, e) == pair_signature(b, x, y) ||
+	    (!knows_links(f) && known_path(f, a, d, e, &n) == known_path(f, b, x, y, &n)) ||
+	    (*pairs)++ >= PAIRS_REPORTED)
 		return;
-	path = bb_topology_path(a, d, e, &n);
+	path = known_path(f, a, d, e, &n);
 	bb_topology_path_text(left, path, n);
-	path = bb_topology_path(b, x, y, &n);
+	path = known_path(f, b, x, y, &n);
 	bb_topology_path_text(right, path, n);
 	if (strcmp(left, right) != 0)
 		bb_reporter_add(&f->out, "between %s and %s: %s in %s, %s in %s",

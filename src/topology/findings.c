@@ -23,9 +23,10 @@ static bool same_model(const struct bb_topology *t, int a, int b)
 	return strcmp(t->devices[a].model, t->devices[b].model) == 0;
 }
 
-/* The figure that more than half of the GPUs of GPU's model have or, of two, the greater one; 0:
+/* The figure that more than half of the GPUs of GPU's model have or, OF_TWO, the greater one; 0:
    there is none. The more the better. */
-static double usual(const struct bb_topology *t, int gpu, const double figures[BB_MOST_GPUS])
+static double usual(const struct bb_topology *t, int gpu, const double figures[BB_MOST_GPUS],
+		    bool of_two)
 {
 	const int n = bb_topology_count(t, BB_GPU);
 	double most = 0;
@@ -38,7 +39,8 @@ static double usual(const struct bb_topology *t, int gpu, const double figures[B
 
 		for (int f = 0; f < n; f++)
 			share += same_model(t, gpu, f) && figures[f] == figures[e];
-		if (same_model(t, gpu, e) && figures[e] > most && (2 * share > alike || alike == 2))
+		if (same_model(t, gpu, e) && figures[e] > most &&
+		    (2 * share > alike || (alike == 2 && of_two)))
 			most = figures[e];
 	}
 	return most;
@@ -79,7 +81,7 @@ static void check_nvlinks(struct report *f)
 		links[d] = bb_topology_nvlinks_all(t, d);
 	}
 	for (int d = 0; d < gpus; d++) {
-		const double most = usual(t, d, links);
+		const double most = usual(t, d, links, true);
 		int all = 0;
 
 		if (links[d] < most && down_links(t, d, BB_NVLINK, &all) == 0)
@@ -154,6 +156,111 @@ static void check_slot(struct report *f, const char *name, const struct bb_pci *
 		bb_reporter_add(&f->out,
 				"%s: a card of PCIe generation %d in a slot of generation %d", name,
 				p->most.gen, port->most.gen);
+}
+
+/* Payload of the narrowest link from GPU to the host bridge, of those with a known rate, its own
+   included; 0: none is known. The generation is what both ends can: idle GPUs lower it. */
+static double narrowest(const struct bb_topology *t, int gpu)
+{
+	const int p = t->devices[gpu].pci, slowest = bb_pci_slowest_switch(t, gpu);
+	struct bb_pcie own = p >= 0 ? bb_pci_link(t, p) : (struct bb_pcie){0}, above = own;
+
+	if (slowest >= 0)
+		above = bb_pci_link(t, slowest);
+	if (own.gen == 0 || (above.gen > 0 && above.GBps < own.GBps))
+		own = above;
+	return own.gen > 0 ? bb_pcie_payload(&own) : 0;
+}
+
+/* A GPU whose way to the host is slower than that of its equals; not for lanes that check_width
+   reports. */
+static void check_gpu_paths(struct report *f)
+{
+	const struct bb_topology *t = f->t;
+	const int gpus = bb_topology_count(t, BB_GPU);
+	double GBps[BB_MOST_GPUS];
+
+	for (int d = 0; d < gpus; d++)
+		GBps[d] = narrowest(t, d);
+	for (int d = 0; d < gpus; d++) {
+		const double most = usual(t, d, GBps, true);
+		const struct bb_pci *p =
+			t->devices[d].pci >= 0 ? &t->pcis[t->devices[d].pci] : NULL;
+		const int above = bb_pci_slowest_switch(t, d);
+		struct bb_pcie own;
+
+		if (!p || GBps[d] == 0 || GBps[d] >= 0.99 * most)
+			continue;
+		own = bb_pci_link(t, t->devices[d].pci);
+		if (bb_pcie_payload(&own) > 1.01 * GBps[d])
+			bb_reporter_add(&f->out,
+					"%s: its way to the host passes PCIe switch %s, %.3g GB/s; "
+					"that of others of its model carries %.3g",
+					t->devices[d].name, t->pcis[above].id, GBps[d], most);
+		else if (p->now.width == 0 || p->now.width >= p->most.width)
+			bb_reporter_add(
+				&f->out,
+				"%s: runs at PCIe Gen%d x%d, %.3g GB/s; others of its model "
+				"carry %.3g: reseat or replace it",
+				t->devices[d].name, own.gen, own.width, GBps[d], most);
+	}
+}
+
+/* The names of the GPUs and NICs for which IS_ONE holds. Returns their number. */
+static int list_devices(const struct bb_topology *t,
+			bool (*is_one)(const struct bb_topology *t, int device, int p), int p,
+			struct bb_strbuf *names)
+{
+	int n = 0;
+
+	for (int d = 0; d < t->ndevices; d++)
+		if (t->devices[d].kind != BB_NVME && is_one(t, d, p))
+			bb_strbuf_addf(names, "%s%s", n++ ? ", " : "", t->devices[d].name);
+	return n;
+}
+
+static bool is_below(const struct bb_topology *t, int device, int p)
+{
+	int q = t->devices[device].pci;
+
+	while (q >= 0 && q != p)
+		q = t->pcis[q].parent;
+	return q >= 0;
+}
+
+/* A switch whose link to the host carries less than half of a GPU's or NIC's below it. Half is
+   usual: a switch of the generation before. */
+static void check_switches(struct report *f)
+{
+	const struct bb_topology *t = f->t;
+
+	for (int p = 0; p < t->npcis; p++) {
+		const struct bb_pcie link = bb_pci_link(t, p);
+		struct bb_strbuf names = {0};
+		double most = 0;
+
+		if (t->pcis[p].role != BB_PCI_SWITCH_UP || link.gen == 0 || link.GBps <= 0)
+			continue;
+		for (int d = 0; d < t->ndevices; d++)
+			if (t->devices[d].kind != BB_NVME && is_below(t, d, p)) {
+				const struct bb_pcie its = bb_pci_link(t, t->devices[d].pci);
+
+				most = its.gen > 0 && its.GBps > most ? its.GBps : most;
+			}
+		if (link.GBps < 0.49 * most && list_devices(t, is_below, p, &names) > 0)
+			bb_reporter_add(
+				&f->out,
+				"PCIe switch %s above %s: Gen%d x%d, %.3g GB/s, where the cards "
+				"below carry %.3g%s",
+				t->pcis[p].id, bb_strbuf_text(&names), link.gen, link.width,
+				bb_pcie_payload(&link), most * 256 / 280,
+				bb_pci_virtual(&t->pcis[p])
+					? "; a virtual machine made the switch up, but NCCL takes "
+					  "its rate for real: give NCCL_TOPO_FILE with the real "
+					  "ones"
+					: ": it limits GPUDirect RDMA and copies");
+		bb_strbuf_free(&names);
+	}
 }
 
 static void check_links(struct report *f)
@@ -274,6 +381,69 @@ static bool is_like(const struct bb_topology *t, int nic, int other)
 	       a->layer == b->layer && nearest_path(t, nic) == nearest_path(t, other);
 }
 
+static bool has_no_gdr(const struct bb_topology *t, int device, int unused)
+{
+	/* Outside of PCI it is a software device. */
+	return t->devices[device].gdr == BB_GDR_OFF && t->devices[device].pci >= 0;
+}
+
+static void check_gdr(struct report *f)
+{
+	struct bb_strbuf names = {0};
+	const int n = list_devices(f->t, has_no_gdr, -1, &names);
+
+	if (n > 0)
+		bb_reporter_add(&f->out,
+				"no GPUDirect RDMA (gdr=\"0\") of %d device%s: %s; data passes "
+				"through host memory: load nvidia_peermem, or use a driver and "
+				"kernel with DMA-BUF",
+				n, bb_plural(n), bb_strbuf_text(&names));
+	bb_strbuf_free(&names);
+}
+
+/* A GPU that is farther from its nearest NIC than its equals, or has fewer NICs there. */
+static void check_near_nics(struct report *f)
+{
+	const struct bb_topology *t = f->t;
+	const int gpus = bb_topology_count(t, BB_GPU);
+	double near[BB_MOST_GPUS], count[BB_MOST_GPUS];
+
+	for (int g = 0; g < gpus; g++) {
+		enum bb_path best = BB_PATH_UNKNOWN;
+
+		count[g] = 0;
+		for (int d = gpus; d < t->ndevices; d++) {
+			const enum bb_path path = bb_topology_pci_path(t, g, d);
+
+			if (t->devices[d].kind != BB_NIC || path > best)
+				continue;
+			count[g] = path < best ? 1 : count[g] + 1;
+			best = path;
+		}
+		near[g] = BB_PATH_UNKNOWN - best;
+	}
+	for (int g = 0; g < gpus; g++) {
+		const double usual_near = usual(t, g, near, false),
+			     usual_count = usual(t, g, count, false);
+		const enum bb_path path = (enum bb_path)(BB_PATH_UNKNOWN - (int)near[g]);
+		const enum bb_path others = (enum bb_path)(BB_PATH_UNKNOWN - (int)usual_near);
+
+		if (near[g] < usual_near)
+			bb_reporter_add(&f->out,
+					"%s: no NIC near it: the nearest is at %s, where others of "
+					"its model have one at %s; is a NIC missing?",
+					t->devices[g].name, bb_path_word(path),
+					bb_path_word(others));
+		else if (near[g] == usual_near && count[g] < usual_count && others <= BB_PATH_PXB)
+			bb_reporter_add(
+				&f->out,
+				"%s: %.0f NIC%s at %s, where others of its model have %.0f; "
+				"is a NIC missing?",
+				t->devices[g].name, count[g], bb_plural((int)count[g]),
+				bb_path_word(path), usual_count);
+	}
+}
+
 static void check_nics(struct report *f)
 {
 	const struct bb_topology *t = f->t;
@@ -351,9 +521,13 @@ int bb_topology_findings(const struct bb_topology *t, void (*add)(void *context,
 	check_nvlinks(&f);
 	check_both_ends(&f);
 	check_links(&f);
+	check_gpu_paths(&f);
+	check_switches(&f);
 	check_p2p(&f);
 	check_acs(&f);
 	check_nics(&f);
+	check_near_nics(&f);
+	check_gdr(&f);
 	check_nic_slots(&f);
 	check_numa(&f);
 	return f.out.n;

@@ -77,6 +77,30 @@ struct bb_nvlink bb_nvlink_of(int sm)
 	return (struct bb_nvlink){0};
 }
 
+/* AMD, data sheets of the accelerators: 16 lanes at 25, 32 and 38.4 GT/s. */
+double bb_xgmi_of(uint32_t device)
+{
+	static const struct {
+		uint32_t device;
+		double GBps;
+	} links[] = {
+		{0x7408, 50},   /* MI250X */
+		{0x740c, 50},   /* MI250 */
+		{0x740f, 50},   /* MI210 */
+		{0x74a1, 64},   /* MI300X */
+		{0x74a2, 64},   /* MI308X */
+		{0x74a5, 64},   /* MI325X */
+		{0x74b5, 64},   /* MI300X, virtual function */
+		{0x75a0, 76.8}, /* MI350X */
+		{0x75a3, 76.8}, /* MI355X */
+	};
+
+	for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
+		if (links[i].device == device)
+			return links[i].GBps;
+	return 0;
+}
+
 /* ---- NICs --------------------------------------------------------------------------------- */
 
 double bb_nic_share(enum bb_nic_layer layer)

@@ -30,6 +30,9 @@ struct bb_nvlink {
    zero: none, or unknown. */
 struct bb_nvlink bb_nvlink_of(int sm);
 
+/* The payload of an xGMI link of the AMD GPU with this PCI device, in one direction; 0: unknown. */
+double bb_xgmi_of(uint32_t device);
+
 /* ---- NICs ---- */
 
 /* The payload as a share of the rate, for InfiniBand or RoCE packets of 4096 bytes. */

@@ -1,16 +1,18 @@
 #include "topology/reporter.h"
 
+#include "core/strbuf.h"
+
 #include <stdarg.h>
-#include <stdio.h>
 
 void bb_reporter_add(struct bb_reporter *reporter, const char *format, ...)
 {
-	char text[BB_REPORT_TEXT];
+	struct bb_strbuf text = {0};
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	bb_strbuf_vaddf(&text, format, args);
 	va_end(args);
-	reporter->add(reporter->context, text);
+	reporter->add(reporter->context, bb_strbuf_text(&text));
+	bb_strbuf_free(&text);
 	reporter->n++;
 }

@@ -4,8 +4,6 @@
 #ifndef BB_TOPOLOGY_REPORTER_H
 #define BB_TOPOLOGY_REPORTER_H
 
-#define BB_REPORT_TEXT 320 /* bytes; a longer sentence is cut */
-
 struct bb_reporter {
 	void (*add)(void *context, const char *text);
 	void *context;

@@ -153,7 +153,7 @@ out:
 
 static void fill_gpu(struct builder *b, struct bb_device *d, struct bb_pci *p)
 {
-	const bool amd = b->s->xgmi > 0;
+	const bool amd = bb_xgmi_of(b->s->gpu->device) > 0;
 
 	p->class_code = amd ? 0x1200 : 0x0302;
 	p->vendor = amd ? 0x1002 : 0x10de;
@@ -218,12 +218,13 @@ static int digit(char c)
 static bb_status link_gpu(struct builder *b, int gpu, int peer, int count)
 {
 	const struct bb_nvlink nvlink = bb_nvlink_of(b->s->gpu->sm);
+	const double xgmi = bb_xgmi_of(b->s->gpu->device);
 	struct bb_link l = {.kind = BB_NVLINK,
 			    .device = bb_topology_device(b->t, BB_GPU, gpu),
 			    .peer = peer,
 			    .version = nvlink.version,
 			    .count = count,
-			    .GBps = b->s->xgmi > 0 ? b->s->xgmi : nvlink.payload};
+			    .GBps = xgmi > 0 ? xgmi : nvlink.payload};
 
 	if (peer >= 0)
 		l.peer = bb_topology_device(b->t, BB_GPU, peer);

@@ -496,8 +496,8 @@ static const struct bb_system systems[] = {
 	{"gb300-nvl72", "18 nodes of 4 GB300 that share NVSwitches, 4 InfiniBand 800G each", &grace,
 	 &gb300, &xdr, gb300_node, .switched = 18, .nodes = 18, .c2c = 5},
 	/* Eight RoCE ports a tray (OCI, BM.GPU.GB300.4). */
-	{"gb300-nvl72-roce", "18 nodes of 4 GB300 that share NVSwitches, 8 Ethernet 400G each", &grace,
-	 &gb300, &roce_400_only, oci_gb300, .switched = 18, .nodes = 18, .c2c = 5},
+	{"gb300-nvl72-roce", "18 nodes of 4 GB300 that share NVSwitches, 8 Ethernet 400G each",
+	 &grace, &gb300, &roce_400_only, oci_gb300, .switched = 18, .nodes = 18, .c2c = 5},
 	/* Rates of EFA: AWS, instance types. */
 	{"aws-p4d", "8 A100 40GB on 6 NVSwitches, 4 EFA 100G (p4d.24xlarge)", &xeon_8275,
 	 &a100_sxm4_40, &efa_first, aws_p4de, .switched = 12, .nvswitches = 6},
@@ -514,19 +514,19 @@ static const struct bb_system systems[] = {
 	/* Seven links of each GPU, one to each other. NICs: OCI BM.GPU.MI300X.8; no source places
 	   them. */
 	{"mi300x-x8", "8 MI300X, an xGMI link between any two, 8 Ethernet 400G", &epyc_9374,
-	 &mi300x, &roce_400_only, pairs, .bridged = single_of_8, .xgmi = 64},
+	 &mi300x, &roce_400_only, pairs, .bridged = single_of_8},
 	{"mi350x-x8", "8 MI350X, an xGMI link between any two", &epyc_9575_3t, &mi350x, NULL,
-	 eight_slots, .bridged = single_of_8, .xgmi = 76.8},
+	 eight_slots, .bridged = single_of_8},
 	/* Eight NICs, as AMD's platforms of eight have; CPU and places are assumed. */
 	{"mi308x-x8", "8 MI308X, an xGMI link between any two, 8 Ethernet 400G", &epyc_9374,
-	 &mi308x, &roce_400_only, pairs, .bridged = single_of_8, .xgmi = 64},
+	 &mi308x, &roce_400_only, pairs, .bridged = single_of_8},
 	{"mi325x-x8", "8 MI325X, an xGMI link between any two, 8 Ethernet 400G", &epyc_9374,
-	 &mi325x, &roce_400_only, pairs, .bridged = single_of_8, .xgmi = 64},
+	 &mi325x, &roce_400_only, pairs, .bridged = single_of_8},
 	{"mi355x-x8", "8 MI355X, an xGMI link between any two, 8 Ethernet 400G", &epyc_9575_3t,
-	 &mi355x, &roce_400_only, pairs, .bridged = single_of_8, .xgmi = 76.8},
+	 &mi355x, &roce_400_only, pairs, .bridged = single_of_8},
 	/* Frontier, with the dies as GPUs; NICs are at the packages (OLCF). */
 	{"mi250x-x4", "4 MI250X of 2 GPUs each, 1 to 4 xGMI links, 4 Slingshot 200G", &epyc_7a53,
-	 &mi250x, &slingshot, frontier, .bridged = frontier_links, .xgmi = 50},
+	 &mi250x, &slingshot, frontier, .bridged = frontier_links},
 	{"pcie-l40s", "8 L40S on two PCIe switches, with P2P, 2 Ethernet 200G", &epyc_9354, &l40s,
 	 &roce_200, two_switches, .switched = 0},
 	{"pcie-4090", "4 RTX 4090 in slots, without P2P, Ethernet 25G", &epyc_7313, &rtx_4090,

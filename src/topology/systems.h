@@ -57,11 +57,9 @@ struct bb_system {
 	const char *const *bridged; /* NVLinks or xGMI between GPUs: a row for each GPU, a digit for
 				       each peer, letters from 10 on ('c' is 12); NULL: none */
 	bool no_p2p;
-	int nodes;       /* nodes that share the NVSwitches; 0: one */
-	int c2c;         /* NVLink-C2C of each GPU to the CPU */
-	double c2c_GBps; /* of one of them; 0: that of Grace, 44.7 */
-	double xgmi; /* of AMD GPUs: payload of a link in one direction, GB/s; 0: they are NVIDIA's
-		      */
+	int nodes;         /* nodes that share the NVSwitches; 0: one */
+	int c2c;           /* NVLink-C2C of each GPU to the CPU */
+	double c2c_GBps;   /* of one of them; 0: that of Grace, 44.7 */
 	const char *alias; /* another name of the system; NULL: none */
 };
 

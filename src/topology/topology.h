@@ -45,6 +45,8 @@ enum bb_device_kind { BB_GPU, BB_NIC, BB_NVME, BB_DEVICE_KINDS };
 
 enum bb_nic_layer { BB_LAYER_UNKNOWN, BB_INFINIBAND, BB_ETHERNET };
 enum bb_nic_state { BB_STATE_UNKNOWN, BB_STATE_UP, BB_STATE_DOWN };
+/* GPUDirect RDMA of a GPU or a NIC, as NCCL found it. */
+enum bb_gdr { BB_GDR_UNKNOWN, BB_GDR_OFF, BB_GDR_ON };
 
 struct bb_device {
 	enum bb_device_kind kind;
@@ -57,6 +59,7 @@ struct bb_device {
 	int64_t rate_Mbps;   /* of a NIC; 0 unknown */
 	enum bb_nic_layer layer;
 	enum bb_nic_state state;
+	enum bb_gdr gdr;
 	char port[32]; /* of a NIC with RDMA: its network interface, empty if unknown */
 };
 
@@ -99,7 +102,8 @@ struct bb_topology {
 	int nvlink_nodes;     /* nodes that share their NVSwitches, >= 1 */
 	int nvswitches;       /* chips in one machine; 0 none or unknown */
 	struct bb_host host;
-	int hidden_gpus; /* on the bus, but not shown by their driver */
+	int hidden_gpus;    /* on the bus, but not shown by their driver */
+	bool links_unknown; /* between GPUs: the source has none, and the machine may */
 	int npcis, ndevices, nlinks;
 	struct bb_pci *pcis;       /* parents before children */
 	struct bb_device *devices; /* GPUs, then NICs, then NVMe, each in order */

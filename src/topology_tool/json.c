@@ -133,6 +133,7 @@ static void write_devices(struct bb_json *j, const struct bb_topology *t)
 	static const char *const kinds[] = {"gpu", "nic", "nvme"};
 	static const char *const layers[] = {NULL, "InfiniBand", "Ethernet"};
 	static const char *const states[] = {NULL, "up", "down"};
+	static const char *const gdr[] = {NULL, "off", "on"};
 
 	bb_json_add_array(j, "devices");
 	for (int i = 0; i < t->ndevices; i++) {
@@ -153,6 +154,7 @@ static void write_devices(struct bb_json *j, const struct bb_topology *t)
 			add_string(j, "state", states[d->state]);
 			add_string(j, "interface", d->port);
 		}
+		add_string(j, "gpudirect_rdma", gdr[d->gdr]);
 		bb_json_end(j);
 	}
 	bb_json_end(j);
@@ -288,6 +290,7 @@ void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *rank
 	add_known_int(&j, "nvlink_nodes", t->nvlink_nodes, -1);
 	add_known_int(&j, "nvswitches", t->nvswitches, -1);
 	add_known_int(&j, "hidden_gpus", t->hidden_gpus, -1);
+	bb_json_add_bool(&j, "links_unknown", t->links_unknown);
 	write_host(&j, &t->host);
 	write_pcis(&j, t);
 	write_devices(&j, t);

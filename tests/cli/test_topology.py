@@ -9,6 +9,7 @@ import kit
 from kit import Failure, add, built, equal, execute, expect, test
 
 FOLDER = os.path.join(kit.ROOT, "tests", "topology")
+FIELD = os.path.join(FOLDER, "field")
 SEEDS = os.path.join(kit.ROOT, "tests", "fuzz", "seeds", "topology")
 
 
@@ -129,6 +130,102 @@ def export_and_back():
     expect(xml.startswith("<?xml") and xml.endswith("</topology>\n"), "--export - prints more than XML")
 
 
+def from_field(name):
+    return os.path.join(FIELD, name)
+
+
+def findings_of(path):
+    return read_json("--topology", path)["findings"]
+
+
+def edited(folder, source, *changes):
+    """The path of a copy of a file from the field, with the first place of each pattern changed."""
+    with open(from_field(source), encoding="utf-8") as file:
+        text = file.read()
+    for old, new in changes:
+        expect(re.search(old, text), f"{old!r} is not in {source}")
+        text = re.sub(old, new, text, count=1)
+    path = os.path.join(folder, "edited.xml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+@test
+def files_from_the_field():
+    """What NCCL's dumps show: each fault is found and is a difference from a healthy machine."""
+    gpus, nics = [f"GPU{i}" for i in range(8)], [f"mlx5_{i}" for i in range(8)]
+    cases = [
+        ("healthy.xml", [], []),
+        ("slow-bridge.xml", [["switch 0000:bf:00.0 above GPU0, mlx5_5: Gen1 x1, 0.229 GB/s", "below carry 57.6", "NCCL_TOPO_FILE"],
+                             ["switch 0000:c9:00.0 above GPU1, mlx5_6: Gen1 x1"]],
+         ["slowest PCIe switch above GPU0: Gen5 x16 in healthy, Gen1 x1 in", "slowest PCIe switch above mlx5_0: Gen5 x16"]),
+        ("no-gpudirect.xml", [["no GPUDirect RDMA", "of 4 devices: GPU0, GPU1, mlx5_5, mlx5_6;", "nvidia_peermem"]],
+         ["GPUDirect RDMA of GPU0: on in healthy, off in", "GPUDirect RDMA of mlx5_1: on in healthy, off in"]),
+        ("no-gpudirect-8.xml", [["of 16 devices: " + ", ".join(gpus + nics) + ";"]],
+         [f"GPUDirect RDMA of {name}: on in healthy, off in" for name in gpus + nics]),
+        ("nic-missing.xml", [["GPU2: no NIC near it: the nearest is at PHB, where others of its model have one at PIX"]],
+         ["mlx5_2 is missing from"]),
+    ]  # fmt: skip
+    for name, findings, differences in cases:
+        got = findings_of(from_field(name))
+        equal(len(got), len(findings), f"findings of {name}: {got}")
+        for text, words in zip(got, findings):
+            for word in words:
+                expect(word in text, f"{name}: {word!r} is not in {text!r}")
+        result = topology("--diff", from_field("healthy.xml"), from_field(name)).exits(7 if differences else 0)
+        told = " ".join(result.out.split()).replace(from_field("healthy.xml"), "healthy")
+        for word in differences:
+            result.require(word in told, f"{word!r} is not among the differences")
+
+
+@test
+def unequal_gpus():
+    """One GPU or switch below its equals is found, and is a difference."""
+    gpu = r'(class="0x030200"[^>]*) link_width="16"'
+    for source, changes, finding, difference in [
+        ("healthy.xml", [(gpu, r'\1 link_width="8"')], "GPU0: runs at PCIe Gen5 x8, 28.8 GB/s; others of its model carry 57.6",
+         "maximum PCIe lanes of GPU0: 16"),
+        ("healthy.xml", [(gpu, r'\1 link_width="16"'), ('link_speed="32.0 GT/s PCIe"', 'link_speed="16.0 GT/s PCIe"')],
+         "GPU0: its way to the host passes PCIe switch 0000:16:00.0, 28.8 GB/s; that of others of its model carries 57.6",
+         "slowest PCIe switch above GPU0: Gen5 x16"),
+        ("healthy.xml", [('count="4" tclass', 'count="3" tclass')], "GPU0: 17 NVLinks, where others of its model have 18",
+         "NVLinks of GPU0: 18"),
+        ("healthy.xml", [('gdr="1"/>', 'gdr="0"/>')], "no GPUDirect RDMA (gdr=\"0\") of 1 device: mlx5_0",
+         "GPUDirect RDMA of mlx5_0: on"),
+    ]:  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:
+            path = edited(folder, source, *changes)
+            got = findings_of(path)
+            equal(len(got), 1, f"findings: {got}")
+            expect(finding in got[0], f"{finding!r} is not in {got[0]!r}")
+            told = topology("--diff", from_field(source), path).exits(7).out
+            expect(difference in " ".join(told.split()), f"{difference!r} is not in {told}")
+
+
+@test
+def no_bound_without_links():
+    """A file that does not show NVLinks has no bound: neither NCCL's input nor what an hwloc without NVML writes."""
+    path = from_field("input-8-gpus.xml")
+    for value in read_json("--topology", path)["bounds"].values():
+        if isinstance(value, dict):
+            equal(value["GBps"], None, "bound")
+    told = topology("--topology", path).exits(0).prints("input for NCCL_TOPO_FILE", "does not show NVLinks").out
+    expect("NCCL_TOPO_DUMP_FILE" in told, "what has the links")
+    told = topology("--diff", from_field("healthy.xml"), path).exits(7).out
+    expect("NVLinks of" not in told and "NV18" not in told, f"unknown links are a difference: {told}")
+    execute([built("all_reduce_perf"), "--backend", "sim", "--cluster", path]).exits(2).says("does not show NVLinks")
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(SEEDS, "hwloc2.xml"), encoding="utf-8") as file:
+            text = re.sub(r'<object type="OSDev"[^>]*name="nvml.*?</object>', "", file.read(), flags=re.S)
+        again = os.path.join(folder, "without.xml")
+        with open(again, "w", encoding="utf-8") as file:
+            file.write(text)
+        equal(read_json("--topology", again)["bounds"]["ring"]["GBps"], None, "ring without NVML")
+        topology("--topology", path, "--export", again).exits(0)
+        equal(read_json("--topology", again)["links_unknown"], True, "after export")
+
+
 @test
 def bad_files():
     with tempfile.TemporaryDirectory() as folder:
@@ -172,7 +269,7 @@ def differences():
         ("lost-links", changed(whole, ('"0 -1 4 18 0 25000"', '"0 -1 4 12 6 25000"')), 7, ["NVLinks of GPU0: 18", "12"]),
         ("no-p2p", changed(whole, ('"00000000"', '"03333333"')), 0, []),  # NVLink is P2P
         ("other-buses", changed(whole, ("0000:0", "0001:0")), 0, []),
-        ("slow-nic", changed(whole, (r'"1 12 0 0 400000 1 1"', '"1 12 0 0 200000 1 1"')), 7, ["mlx5_4", "200000"]),
+        ("slow-nic", changed(whole, (r'"1 12 0 0 400000 1 1 0"', '"1 12 0 0 200000 1 1 0"')), 7, ["mlx5_4", "200000"]),
     ]
     with tempfile.TemporaryDirectory() as folder:
         for name, text, code, words in cases:

@@ -151,6 +151,34 @@ static void test_nccl(void **state)
 	bb_topology_free(t);
 }
 
+/* As RCCL writes it: two of MI300X, and a third that is not in the file. */
+static void test_rccl(void **state)
+{
+	static const char rccl[] =
+		"<system version=\"2\"><cpu numaid=\"0\">"
+		"<pci busid=\"0000:01:00.0\" class=\"0x120000\" vendor=\"0x1002\" "
+		"device=\"0x74a1\" "
+		"link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"0\" sm=\"94\">"
+		"<xgmi target=\"0000:02:00.0\" count=\"1\" tclass=\"0x120000\"/>"
+		"<xgmi target=\"0000:03:00.0\" count=\"1\" tclass=\"0x120000\"/></gpu></pci>"
+		"<pci busid=\"0000:02:00.0\" class=\"0x120000\" vendor=\"0x1002\" "
+		"device=\"0x74a1\" "
+		"link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"1\" sm=\"94\">"
+		"<xgmi target=\"0000:01:00.0\" count=\"1\" tclass=\"0x120000\"/></gpu></pci>"
+		"</cpu></system>";
+	const struct bb_rank_place ranks[] = {{0, 0}, {0, 1}};
+	struct bb_topology *t = good(rccl);
+	struct bb_strbuf why = {0};
+	double GBps;
+	bb_status st = bb_speed_of_light(t, ranks, 2, BB_BOUND_RING, &GBps, &why);
+
+	assert_int_equal(st, BB_OK);
+	assert_true(GBps == 64);
+	assert_int_equal(bb_topology_nvlinks_all(t, 0), 1);
+	bb_strbuf_free(&why);
+	bb_topology_free(t);
+}
+
 static void test_hwloc3(void **state)
 {
 	struct bb_topology *t = good(hwloc3);
@@ -555,6 +583,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nccl),
+		cmocka_unit_test(test_rccl),
 		cmocka_unit_test(test_hwloc3),
 		cmocka_unit_test(test_this_machine),
 		cmocka_unit_test(test_export),

@@ -230,8 +230,9 @@ static void write_device(struct writer *w, int index)
 		       d->kind == BB_GPU ? " subtype=\"NVML\"" : "");
 	close_tag(w);
 	write_info(w, d->kind == BB_GPU ? "GPUModel" : "Model", d->model);
-	write_infof(w, BB_INFO_DEVICE, "%d %d %lld %d %lld %d %d", d->kind, index,
-		    (long long)d->bytes, d->sm, (long long)d->rate_Mbps, d->layer, d->state);
+	write_infof(w, BB_INFO_DEVICE, "%d %d %lld %d %lld %d %d %d", d->kind, index,
+		    (long long)d->bytes, d->sm, (long long)d->rate_Mbps, d->layer, d->state,
+		    d->gdr);
 	write_info(w, BB_INFO_PORT, d->port);
 	if (d->kind == BB_GPU)
 		write_links(w, index);
@@ -408,8 +409,9 @@ static void write_machine_infos(struct writer *w)
 	struct bb_strbuf s = {0};
 
 	write_info(w, "Architecture", t->host.arch);
-	write_infof(w, BB_INFO_MODEL, "%d %d %d %d %d %d", t->nodes, t->nvlink_nodes, t->nvswitches,
-		    t->hidden_gpus, t->host.ncores, w->sets.made_up);
+	write_infof(w, BB_INFO_MODEL, "%d %d %d %d %d %d %d", t->nodes, t->nvlink_nodes,
+		    t->nvswitches, t->hidden_gpus, t->host.ncores, w->sets.made_up,
+		    t->links_unknown);
 	write_info(w, BB_INFO_NAME, t->name);
 	write_info(w, BB_INFO_SOURCE, t->source);
 	write_info(w, BB_INFO_DRIVER, t->driver);

@@ -40,7 +40,8 @@ char *bb_cpu_list(const char *mask);
  * words separated by spaces.
  */
 #define BB_INFO_MODEL "busbench.model"   /* Machine: nodes, those that share NVSwitches, */
-					 /* NVSwitches, hidden GPUs, cores, processors made up */
+					 /* NVSwitches, hidden GPUs, cores, processors made up, */
+					 /* links unknown */
 #define BB_INFO_CACHES "busbench.caches" /* Machine: level, bytes and count of each */
 #define BB_INFO_NAME "busbench.name"
 #define BB_INFO_SOURCE "busbench.source"
@@ -48,7 +49,7 @@ char *bb_cpu_list(const char *mask);
 #define BB_INFO_PCI "busbench.pci"       /* PCIDev, Bridge: role, host bridge, ACS */
 #define BB_INFO_LINK "busbench.link"     /* generation and width now, the same at most */
 #define BB_INFO_DEVICE "busbench.device" /* OSDev: kind, place in the order, bytes, sm, */
-					 /* rate, layer, state */
+					 /* rate, layer, state, GPUDirect RDMA */
 #define BB_INFO_PORT "busbench.interface"
 #define BB_INFO_NVLINK "busbench.links" /* of each: kind, peer, version, count, down, MB/s */
 #define BB_INFO_P2P "busbench.p2p"      /* a digit for each GPU */

@@ -20,6 +20,7 @@ struct reader {
 	struct bb_topology *t;
 	struct bb_error *error;
 	int version;       /* of the format: 2 or 3 */
+	bool nvml;         /* its hwloc had NVML, which shows NVLinks */
 	struct bb_gp *gps; /* room for one per element that can be the end of an NVLink */
 	int ngps, room;
 	int order[BB_MOST_DEVICES]; /* of devices: the driver's number of a GPU */
@@ -248,6 +249,7 @@ static void read_gpu_names(struct reader *r, const struct bb_xml *x, int device)
 	}
 	if (sscanf(name, "nvml%4d", &number) == 1 && number >= 0)
 		r->order[device] = number;
+	r->nvml = r->nvml || strncmp(name, "nvml", 4) == 0;
 }
 
 static void read_nic_names(struct reader *r, const struct bb_xml *x, struct bb_device *d)
@@ -271,14 +273,14 @@ static bb_status read_own_device(struct reader *r, const struct bb_xml *x, const
 {
 	struct bb_device d = {.pci = at->port, .numa = at->numa};
 	long long bytes, rate;
-	int kind, order, layer, state, index;
+	int kind, order, layer, state, gdr = BB_GDR_UNKNOWN, index;
 	bb_status st;
 
-	if (sscanf(info_of(x, BB_INFO_DEVICE), "%d %d %lld %d %lld %d %d", &kind, &order, &bytes,
-		   &d.sm, &rate, &layer, &state) != 7 ||
+	if (sscanf(info_of(x, BB_INFO_DEVICE), "%d %d %lld %d %lld %d %d %d", &kind, &order, &bytes,
+		   &d.sm, &rate, &layer, &state, &gdr) < 7 ||
 	    kind < 0 || kind >= BB_DEVICE_KINDS || order < 0 || order >= BB_MOST_DEVICES ||
 	    bytes < 0 || d.sm < 0 || d.sm > 999 || rate < 0 || rate > 100000000 || layer < 0 ||
-	    layer > BB_ETHERNET || state < 0 || state > BB_STATE_DOWN)
+	    layer > BB_ETHERNET || state < 0 || state > BB_STATE_DOWN || gdr < 0 || gdr > BB_GDR_ON)
 		return bb_fail(r->error, BB_EUSAGE, "line %d: \"%.40s\" describes no device",
 			       x->line, info_of(x, BB_INFO_DEVICE));
 	d.kind = (enum bb_device_kind)kind;
@@ -286,6 +288,7 @@ static bb_status read_own_device(struct reader *r, const struct bb_xml *x, const
 	d.rate_Mbps = rate;
 	d.layer = (enum bb_nic_layer)layer;
 	d.state = (enum bb_nic_state)state;
+	d.gdr = (enum bb_gdr)gdr;
 	snprintf(d.name, sizeof(d.name), "%s", bb_xml_text(x, "name"));
 	snprintf(d.port, sizeof(d.port), "%s", info_of(x, BB_INFO_PORT));
 	snprintf(d.model, sizeof(d.model), "%s", info_of(x, kind == BB_GPU ? "GPUModel" : "Model"));
@@ -482,14 +485,15 @@ static void read_own_caches(struct bb_host *h, const char *text)
 /* Attributes of the machine in busbench's own files replace those from the tree. */
 static void read_own_machine(struct bb_topology *t, const struct bb_xml *machine)
 {
-	int nodes, shared, switches, hidden, cores, made_up;
+	int nodes, shared, switches, hidden, cores, made_up, unknown = 0;
 
-	if (sscanf(info_of(machine, BB_INFO_MODEL), "%d %d %d %d %d %d", &nodes, &shared, &switches,
-		   &hidden, &cores, &made_up) != 6)
+	if (sscanf(info_of(machine, BB_INFO_MODEL), "%d %d %d %d %d %d %d", &nodes, &shared,
+		   &switches, &hidden, &cores, &made_up, &unknown) < 6)
 		return;
 	t->nodes = nodes > 0 && nodes <= 1000000 ? nodes : 1;
 	t->nvlink_nodes = shared > 0 && shared <= t->nodes ? shared : 1;
 	t->nvswitches = switches > 0 && switches < BB_MOST_DEVICES ? switches : 0;
+	t->links_unknown = unknown != 0;
 	t->hidden_gpus = hidden > 0 && hidden < BB_MOST_DEVICES ? hidden : 0;
 	if (cores == 0)
 		t->host.ncores = t->host.nthreads = 0;
@@ -545,6 +549,7 @@ bb_status bb_read_hwloc_xml(const struct bb_xml *root, struct bb_topology *t,
 	find_numas(t);
 	place_cores(&t->host);
 	place_numas(t);
+	t->links_unknown = !r.nvml && bb_may_have_links(t);
 	read_own_machine(t, machine);
 	BB_TRY(st, order_gpus(&r), out);
 	BB_TRY(st, bb_read_own_links(r.gps, r.ngps, machine, t, error), out);

@@ -1,5 +1,6 @@
 /*
- * nccl_xml.c - XML that NCCL writes to NCCL_TOPO_DUMP_FILE (src/graph/xml.cc, topo.cc). A cpu
+ * nccl_xml.c - XML that NCCL and RCCL write to NCCL_TOPO_DUMP_FILE (src/graph/xml.cc, topo.cc), or
+ * read from NCCL_TOPO_FILE: such files, which clouds supply, have PCI and NUMA nodes alone. A cpu
  * element is a NUMA node. As in NCCL each is a package with one host bridge, since files do not
  * tell. If machines share NVSwitches, a file has several of them, with different host_hash: the
  * first is read, the others are counted.
@@ -16,6 +17,7 @@ struct reader {
 	struct bb_topology *t;
 	struct bb_error *error;
 	int numa;
+	int ngpus; /* elements of GPUs, which only a dump has: it lists their links below */
 	/* By device: the element of a GPU, and its number in NCCL. */
 	const struct bb_xml *elements[BB_MOST_DEVICES];
 	int numbers[BB_MOST_DEVICES];
@@ -61,6 +63,13 @@ static int number_or(const struct bb_xml *x, const char *name, int most, int oth
 	return value < 0 ? otherwise : value;
 }
 
+static enum bb_gdr gdr_of(const struct bb_xml *x)
+{
+	const int value = number_or(x, "gdr", 1, -1);
+
+	return value < 0 ? BB_GDR_UNKNOWN : value ? BB_GDR_ON : BB_GDR_OFF;
+}
+
 static bb_status add_gpu(struct reader *r, const struct bb_xml *x, int pci)
 {
 	struct bb_device d = {.kind = BB_GPU, .pci = -1, .numa = r->numa};
@@ -70,6 +79,8 @@ static bb_status add_gpu(struct reader *r, const struct bb_xml *x, int pci)
 	if (pci >= 0)
 		d = bb_device_of(r->t, pci, BB_GPU);
 	d.sm = number_or(x, "sm", 999, d.sm);
+	d.gdr = gdr_of(x);
+	r->ngpus += bb_xml_is(x, "gpu");
 	BB_TRY(st, bb_add_device(r->t, &d, &index, r->error), out);
 	r->elements[index] = x;
 	r->numbers[index] = number_or(x, "dev", BB_MOST_DEVICES - 1, index);
@@ -90,6 +101,7 @@ static bb_status add_nic(struct reader *r, const struct bb_xml *x, int pci)
 		snprintf(d.name, sizeof(d.name), "%s", bb_xml_text(x, "name"));
 		d.rate_Mbps = bb_xml_number(x, "speed", 0, 100000000, 0);
 		d.state = BB_STATE_UP;
+		d.gdr = gdr_of(x);
 	}
 	return bb_add_device(r->t, &d, NULL, r->error);
 }
@@ -167,7 +179,7 @@ static int peer_of(const struct bb_topology *t, const struct bb_xml *x)
 	for (int d = 0; p >= 0 && d < t->ndevices; d++)
 		if (t->devices[d].kind == BB_GPU && t->devices[d].pci == p)
 			return d;
-	if (class_code >> 16 == 0x03)
+	if (class_code >> 16 == 0x03 || bb_xml_is(x, "xgmi"))
 		return BB_PEER_MISSING;
 	return class_code == 0x068001 ? BB_PEER_CPU : BB_PEER_SWITCH;
 }
@@ -175,6 +187,7 @@ static int peer_of(const struct bb_topology *t, const struct bb_xml *x)
 static bb_status add_link(struct reader *r, const struct bb_xml *x, int gpu)
 {
 	const struct bb_nvlink nvlink = bb_nvlink_of(r->t->devices[gpu].sm);
+	const int pci = r->t->devices[gpu].pci;
 	struct bb_link l = {.device = gpu, .count = (int)bb_xml_number(x, "count", 1, 999, 1)};
 
 	if (bb_xml_is(x, "c2c")) {
@@ -185,7 +198,8 @@ static bb_status add_link(struct reader *r, const struct bb_xml *x, int gpu)
 		l.kind = BB_NVLINK;
 		l.peer = peer_of(r->t, x);
 		l.version = nvlink.version;
-		l.GBps = nvlink.payload;
+		l.GBps = bb_xml_is(x, "xgmi") && pci >= 0 ? bb_xgmi_of(r->t->pcis[pci].device)
+							  : nvlink.payload;
 	}
 	return l.peer == gpu || l.peer == BB_PEER_MISSING ? BB_OK : bb_add_link(r->t, &l, r->error);
 }
@@ -197,7 +211,7 @@ static bb_status read_links(struct reader *r)
 	for (int d = 0; d < r->t->ndevices; d++)
 		for (const struct bb_xml *l = r->elements[d] ? r->elements[d]->child : NULL; l;
 		     l = l->next)
-			if (bb_xml_is(l, "nvlink") || bb_xml_is(l, "c2c"))
+			if (bb_xml_is(l, "nvlink") || bb_xml_is(l, "xgmi") || bb_xml_is(l, "c2c"))
 				BB_TRY(st, add_link(r, l, r->moved[d]), out);
 out:
 	return st;
@@ -231,11 +245,13 @@ bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t, str
 	if (!first)
 		return bb_fail(error, BB_EUSAGE, "there is no cpu in the system");
 	host = bb_xml_text(first, "host_hash");
-	snprintf(t->source, sizeof(t->source), "NCCL's XML");
 	for (const struct bb_xml *c = root->child; c; c = c->next)
 		if (bb_xml_is(c, "cpu") && strcmp(bb_xml_text(c, "host_hash"), host) == 0)
 			BB_TRY(st, read_cpu(&r, c), out);
 	t->nodes = t->nvlink_nodes = 1 + count_others(root, host);
+	t->links_unknown = r.ngpus == 0 && bb_may_have_links(t);
+	snprintf(t->source, sizeof(t->source), "NCCL's XML%s",
+		 r.ngpus == 0 ? ", input for NCCL_TOPO_FILE: PCI and NUMA nodes alone" : "");
 	if (!bb_sort_devices(t, r.numbers, r.moved))
 		return bb_no_memory(error, "devices");
 	st = read_links(&r);

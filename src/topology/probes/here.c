@@ -150,6 +150,7 @@ bb_status bb_topology_here(struct bb_topology **topology, struct bb_error *error
 	BB_TRY(st, bb_nvml_read(t, &driver, error), failed);
 	snprintf(t->source, sizeof(t->source), "this machine: hwloc, sysfs%s",
 		 driver ? ", NVML" : "");
+	t->links_unknown = !driver && bb_may_have_links(t);
 	BB_TRY(st, bb_topology_finish(t, error), failed);
 	*topology = t;
 	return BB_OK;
