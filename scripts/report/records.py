@@ -1,6 +1,7 @@
 """Records of `--json`: for each run a line about the run, then its measurements."""
 
 from report.files import BadChoice, BadFile, Maybe, NoPicture, check
+from report.values import words
 
 SCHEMAS = (1, 2)  # in 1 a run has its topology twice, the second time as topology_digest
 
@@ -17,6 +18,10 @@ class Run:
 
     def of(self, *kinds):
         return [record for record in self.records if record["kind"] in kinds]
+
+    def answers(self):
+        """Sentences of the run's own text that answer its question, in the end record."""
+        return [answer for end in self.of("end")[-1:] for answer in words(end, "answers")]
 
     def where(self):
         """Program, host and time of the run as text."""

@@ -253,9 +253,7 @@ def heading(sweep, width):
     words.line([(0, "Gradient buckets", TITLE, ink.INK, True, "left")], 20)
     words.space(4)
     what = ", ".join(text for text in (first["model"], first["dtype"], f"{first['nranks']} ranks") if text)
-    best = [f"shortest step with overlap {one.overlap}: {sweep.name(size)} ({one.algorithm}), "
-            f"{to_ms(row['step_us']):.4g} ms" for one, size, row in sweep.best() if row["step_us"] is not None]
-    for text in [*wrap(what, NAME, width, 2), *[line for told in best for line in wrap(told, NAME, width, 2)]]:
+    for text in [*wrap(what, NAME, width, 2), *[line for told in sweep.run.answers() for line in wrap(told, NAME, width, 3)]]:
         words.line([(0, text, NAME, ink.INK, False, "left")])
     for text in wrap(sweep.run.where(), TEXT, width, 3):
         words.line([(0, text, TEXT, ink.FAINT, False, "left")])

@@ -9,12 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT 512
-
 struct report {
 	struct bb_examiner *s;
-	char (*reasons)[TEXT]; /* [node]; empty: none */
-	const char **codes;    /* [node] */
+	struct bb_strbuf *reasons; /* [node]; empty: none */
+	const char **codes;        /* [node] */
 };
 
 static const char *host_of(const struct bb_examiner *s, int node)
@@ -25,10 +23,18 @@ static const char *host_of(const struct bb_examiner *s, int node)
 /* "node 3 (h4)", or by its rank where nodes are ranks. */
 static void add_node(const struct bb_examiner *s, int node, struct bb_strbuf *out)
 {
-	bb_strbuf_addf(out, "node %d (%s, rank %d", node, host_of(s, node),
-		       s->ports.rank[node * s->ports.rails]);
-	if (s->ports.rails > 1)
-		bb_strbuf_addf(out, " and %d more", s->ports.rails - 1);
+	const int *ranks = &s->ports.rank[node * s->ports.rails];
+
+	bb_strbuf_addf(out, "node %d (%s, rank%s ", node, host_of(s, node),
+		       bb_plural(s->ports.rails));
+	for (int first = 0, k = 1; k <= s->ports.rails; k++) {
+		if (k < s->ports.rails && ranks[k] == ranks[k - 1] + 1)
+			continue;
+		bb_strbuf_addf(out, "%s%d", first ? ", " : "", ranks[first]);
+		if (k - 1 > first)
+			bb_strbuf_addf(out, "%s%d", k - 2 > first ? " to " : ", ", ranks[k - 1]);
+		first = k;
+	}
 	bb_strbuf_add(out, ")");
 }
 
@@ -275,26 +281,15 @@ static void add_confidence(const struct bb_diagnosis *v, struct bb_strbuf *out)
 		bb_strbuf_addf(out, "; confidence %.2f%%", percent);
 }
 
-#define AND_MORE "; and more"
-
-/* REASON of a node goes on with V, as far as there is room. */
+/* REASON of a node goes on with V. */
 static void node_note_another(const struct bb_examiner *s, const struct bb_diagnosis *v,
-			      char *reason)
+			      struct bb_strbuf *reason)
 {
-	const size_t length = strlen(reason), room = TEXT - length;
-	char more[96];
-	int n;
-
 	if (v->charge == BB_CHARGE_STRAGGLER)
-		n = snprintf(more, sizeof(more), "; and %s: rank %d", code_of(v), v->node);
+		bb_strbuf_addf(reason, "; and %s: rank %d", code_of(v), v->node);
 	else
-		n = snprintf(more, sizeof(more), "; and %s: rail %d (rank %d)", code_of(v), v->rail,
-			     s->ports.rank[v->node * s->ports.rails + v->rail]);
-	if ((size_t)n + sizeof(AND_MORE) <= room)
-		memcpy(reason + length, more, (size_t)n + 1);
-	else if (sizeof(AND_MORE) <= room &&
-		 strcmp(reason + length - strlen(AND_MORE), AND_MORE) != 0)
-		memcpy(reason + length, AND_MORE, sizeof(AND_MORE));
+		bb_strbuf_addf(reason, "; and %s: rail %d (rank %d)", code_of(v), v->rail,
+			       s->ports.rank[v->node * s->ports.rails + v->rail]);
 }
 
 /* The reason of a node: its first culprit in full, whose code is the node's, and the codes of the
@@ -307,11 +302,11 @@ static void node_note(struct report *report, const struct bb_diagnosis *v, const
 	if (node < 0 || v->charge == BB_CHARGE_LINK)
 		return;
 	if (report->codes[node]) {
-		node_note_another(s, v, report->reasons[node]);
+		node_note_another(s, v, &report->reasons[node]);
 		return;
 	}
 	report->codes[node] = code_of(v);
-	snprintf(report->reasons[node], TEXT, "%.*s", TEXT - (int)sizeof(AND_MORE), text);
+	bb_strbuf_add(&report->reasons[node], text);
 }
 
 static int64_t number_or_absent(int number)
@@ -422,7 +417,8 @@ static void node_describe(const struct report *report, int node, struct bb_node_
 	r->first_rank = s->ports.rank[node * s->ports.rails];
 	r->verdict = report->codes[node] ? "BAD" : "OK";
 	r->code = report->codes[node] ? report->codes[node] : "BB-OK";
-	r->reason = report->codes[node] ? report->reasons[node] : "as fast as the others";
+	r->reason = report->codes[node] ? bb_strbuf_text(&report->reasons[node])
+					: "as fast as the others";
 	sends = worst_rail(s, BB_BANDWIDTH, true, node, &usual);
 	receives = worst_rail(s, BB_BANDWIDTH, false, node, &usual);
 	r->sends_GBps = 1e-9 * bytes / exp(sends);
@@ -573,23 +569,29 @@ out:
 bb_status bb_diagnose_report(struct bb_examiner *s)
 {
 	const size_t nodes = (size_t)s->ports.nodes;
-	struct report report = {
-		.s = s, .reasons = calloc(nodes, TEXT), .codes = calloc(nodes, sizeof(char *))};
+	struct report report = {.s = s,
+				.reasons = calloc(nodes, sizeof(*report.reasons)),
+				.codes = calloc(nodes, sizeof(char *))};
 	struct bb_strbuf lines = {0};
+	size_t answer;
 	bb_status status = report.reasons && report.codes ? BB_OK : BB_EINTERNAL;
 
 	add_summary(s, &lines);
 	add_crowded(s, &lines);
 	add_blocks(s, &lines);
+	answer = lines.length;
 	if (status == BB_OK)
 		status = report_all(&report, &lines);
 	if (s->diagnose->culprits == 0)
 		bb_strbuf_addf(&lines, "# culprits: none%s\n",
 			       s->diagnose->unjudged ? " proven; not everybody could be judged"
 						     : "");
+	bb_run_answer(s->engine.run, &lines, answer);
 	if (status == BB_OK)
 		status = comment_deliver(s, &lines);
 	bb_strbuf_free(&lines);
+	for (size_t i = 0; i < nodes && report.reasons; i++)
+		bb_strbuf_free(&report.reasons[i]);
 	free(report.reasons);
 	free((void *)report.codes);
 	return status;

@@ -393,6 +393,7 @@ static bb_status judge(struct bb_run *run, const char **verdict)
 static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_pairs *pairs = of(run);
+	const size_t answer = out->length;
 
 	if (pairs->nfindings > 0 && pairs->settings.findings == BB_FINDINGS_REPORT)
 		bb_strbuf_addf(out,
@@ -409,6 +410,7 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 		bb_strbuf_add(out, !run->options.exact && run->options.iters < BB_FINDING_ROUNDS
 					   ? "# findings: too few iterations to judge (-n)\n"
 					   : "# findings: none\n");
+	bb_run_answer(run, out, answer);
 }
 
 static void close_pairs(struct bb_run *run)

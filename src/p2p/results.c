@@ -376,7 +376,7 @@ static bb_status deliver_finding(struct bb_pairs *pairs, const struct bb_finding
 {
 	const struct bb_cell *cell = &pairs->cells[pairs->matrix_cells[f->matrix]];
 	char path[BB_PAIR_PATH_TEXT], cause[BB_CAUSE_TEXT];
-	struct bb_strbuf text = {0};
+	struct bb_strbuf text = {0}, answer = {0};
 	struct bb_finding_record r;
 	bb_status status;
 
@@ -404,6 +404,9 @@ static bb_status deliver_finding(struct bb_pairs *pairs, const struct bb_finding
 	r.cause = bb_pair_cause(pairs, f, cause);
 	finding_describe(&text, pairs, f);
 	r.text = bb_strbuf_text(&text);
+	bb_strbuf_addf(&answer, "finding: %s", r.text);
+	bb_run_answer(pairs->run, &answer, 0);
+	bb_strbuf_free(&answer);
 	status = bb_sinks_record(&pairs->run->sinks, &bb_record_finding, &r);
 	bb_strbuf_free(&text);
 	return status;

@@ -121,7 +121,7 @@ def training_over_mpi():
 def corrupt_is_found():
     for rank in (0, 2):
         result = run(f"data_parallel -g 3 --train 4 --way ps,ddp,zero --fault corrupt:{rank}").exits(7)
-        expect("wrong data in " in result.out, result)
+        expect("Wrong data in " in result.out, result)
 
 
 @test

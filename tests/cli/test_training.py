@@ -414,7 +414,7 @@ def accumulation_reduces_once():
 @test
 def wrong_averages_are_found():
     result = run(f"ddp_bucket -g 3 {SMALL} --fault corrupt:1").exits(7)
-    expect("# wrong data in 10 results" in result.out, result.out)
+    expect("# Wrong data in 10 of " in result.out, result.out)
 
 
 @test

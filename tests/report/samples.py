@@ -202,7 +202,8 @@ def by_hand(head):
             if a != b
         ],
         new("culprit", code="slow-node", host="node2", node=2, confidence=1.0, text="node2 sends at half of what is usual"),
-        new("end", verdict="culprits found", exit_status=7, results=40, skipped=0, wrong=0),
+        new("end", verdict="culprits found", exit_status=7, results=40, skipped=0, wrong=0, data="40 results; data was not checked",
+            answers=["culprit: slow-node: node2 sends at half of what is usual"]),
     ]
 
 

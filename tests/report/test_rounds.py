@@ -98,7 +98,8 @@ def a_page_has_every_round():
         page = read(report(folder, path)[1], "index.html")
         equal(page.count('<svg class="round"'), 6 + 4, "rounds")
         expect('aria-label="Round 1 of 6: 0 sends d0=3 to 1; ' in page, "no words for a round")
-        expect("2 algorithms explained; nothing was run." in page and "Fewest rounds: tree (4)." in page, "no answer")
+        for answer in "Ring: 6 rounds, 24 messages.", "Tree: 4 rounds, ", "calculated; nothing was run.":
+            expect(answer in page, f"{answer!r} is not on the page")
         odd = [dict(r, nranks=1000) if r["kind"] == "schedule" and r["algorithm"] == "tree" else r for r in records]
         odd = [dict(r, to=-7, part="x") if r["kind"] == "message" and r["round"] == 2 else r for r in odd]
         page = read(report(folder, write_records(os.path.join(folder, "odd.jsonl"), odd))[1], "index.html")

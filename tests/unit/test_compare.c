@@ -50,7 +50,7 @@ static const char *text_of(struct bb_compare *compare, struct bb_strbuf *out)
 {
 	const char *line;
 
-	bb_compare_text(compare, out);
+	bb_compare_text(compare, out, NULL);
 	assert_false(bb_strbuf_failed(out));
 	/* Comments, for whoever reads rows. */
 	for (line = bb_strbuf_text(out); *line; line = strchr(line, '\n') + 1)

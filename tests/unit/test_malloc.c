@@ -272,7 +272,7 @@ static bool call_compare(bool *orderly)
 		ok = bb_compare_add(&compare, &r) == BB_OK;
 	}
 	if (ok)
-		bb_compare_text(&compare, &out);
+		bb_compare_text(&compare, &out, NULL);
 	ok = ok && !bb_strbuf_failed(&out);
 	ok = ok && bb_compare_records(&compare, &sinks) == BB_OK;
 	bb_strbuf_free(&out);

@@ -7,12 +7,9 @@ from report.values import (
     duration,
     number,
     numbers,
-    percent as percent_of,
     positive,
     positives,
-    short,
     size,
-    speed,
     text,
 )
 
@@ -392,27 +389,3 @@ def figures(run):
     if len(groups) > MOST_GROUPS:
         notes.append(f"pictures of {MOST_GROUPS} of {len(groups)} datatypes, operations and roots; the table has all")
     return sections, notes
-
-
-def best_sentence(group):
-    """The best result at the largest size."""
-    s = group.sizes()[-1]
-    found = [(a, rows[s]) for a, rows in group.rows.items() if s in rows]
-    a, r = min(found, key=lambda one: positive(one[1], "time_us"))
-    told = f"At {size(s)}, {group.label(a)} {'is the fastest' if len(found) > 1 else 'takes'}"
-    told += f"{':' if len(found) > 1 else ''} {duration(positive(r, 'time_us'))}"
-    if positive(r, "busbw_GBps"):
-        told += f", {speed(positive(r, 'busbw_GBps'))} bus bandwidth"
-    if positive(r, "percent_of_bound"):
-        told += f", {percent_of(positive(r, 'percent_of_bound'))} of its bound"
-        source = text(r, "bound_source", 120)
-        told += f" ({source})" if source else ""
-    return short(told, 300) + "."
-
-
-def sentences(run):
-    groups = groups_of(run)
-    told = [best_sentence(group) for group in groups[:1]]
-    pairs = [crossing_sentence(r) for r in run.of("crossing") if groups and belongs(r, groups[0])]
-    wanted = [t for t in pairs if t and "ring" in t and "tree" in t] or [t for t in pairs if t]
-    return told + wanted[:1]

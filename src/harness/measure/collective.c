@@ -285,10 +285,13 @@ static void add_slowest_path(const struct bb_cluster *c, int n, struct bb_strbuf
 static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_cluster *cluster = run->options.cluster;
+	struct bb_strbuf answers = {0};
 
 	if (cluster && run->benchmark->subject == &bb_sendrecv && !run->record.split)
 		add_slowest_path(cluster, run->world.nranks, out);
-	bb_compare_text(&of(run)->compare, out);
+	bb_compare_text(&of(run)->compare, out, &answers);
+	bb_run_answer(run, &answers, 0);
+	bb_strbuf_free(&answers);
 	if (run->options.backend->virtual && run->record.split &&
 	    run->options.fault.kind != BB_FAULT_NONE)
 		bb_strbuf_addf(out,

@@ -268,6 +268,7 @@ bb_status bb_engine_deliver(struct bb_engine *e, const struct bb_record_kind *ki
 			    const void *record, int64_t wrong)
 {
 	e->run->end.results++;
+	e->run->end.checked += wrong != BB_ABSENT;
 	e->run->end.wrong += wrong != BB_ABSENT && wrong > 0;
 	bb_ticker_hide(&e->run->ticker);
 	return bb_sinks_record(&e->run->sinks, kind, record);
@@ -284,6 +285,12 @@ bb_status bb_engine_comment_lines(struct bb_engine *e, struct bb_strbuf *lines)
 		status = bb_sinks_comment(&e->run->sinks, bb_strbuf_text(lines));
 	bb_strbuf_free(lines);
 	return status;
+}
+
+bb_status bb_engine_answer(struct bb_engine *e, struct bb_strbuf *lines)
+{
+	bb_run_answer(e->run, lines, 0);
+	return bb_engine_comment_lines(e, lines);
 }
 
 bb_status bb_engine_comment(struct bb_engine *e, const char *format, ...)

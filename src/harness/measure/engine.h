@@ -233,6 +233,8 @@ BB_MUST bb_status bb_engine_comment(struct bb_engine *engine, const char *format
 	__attribute__((format(printf, 2, 3)));
 /* The same with '#' LINES, which are freed. */
 BB_MUST bb_status bb_engine_comment_lines(struct bb_engine *engine, struct bb_strbuf *lines);
+/* The same with LINES that answer the run (bb_run_answer). */
+BB_MUST bb_status bb_engine_answer(struct bb_engine *engine, struct bb_strbuf *lines);
 
 /* ---- rank 0's results ------------------------------------------------------------------------ */
 

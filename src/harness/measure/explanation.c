@@ -46,6 +46,7 @@ BB_RECORD_KIND(bb_record_message, BB_MESSAGE_FIELDS, "message",
 static bb_status record_schedule(const struct explanation *l, const struct bb_trace *trace)
 {
 	const struct bb_algorithm *algorithm = trace->algorithm;
+	struct bb_strbuf answer = {0};
 	struct bb_schedule_record r;
 	size_t steps, wire;
 
@@ -66,6 +67,11 @@ static bb_status record_schedule(const struct explanation *l, const struct bb_tr
 	r.elements = (int64_t)trace->elements;
 	r.least_elements = (int64_t)bb_trace_least_elements(trace);
 	r.busiest_elements = (int64_t)wire;
+	bb_strbuf_addf(&answer, "%s: %zu round%s, %zu message%s", algorithm->name, steps,
+		       bb_plural((long long)steps), trace->messages,
+		       bb_plural((long long)trace->messages));
+	bb_run_answer(l->run, &answer, 0);
+	bb_strbuf_free(&answer);
 	return bb_estimate_record(l->run, &bb_record_schedule, &r);
 }
 

@@ -90,6 +90,7 @@ bb_status bb_compare_add(struct bb_compare *compare, const struct bb_result_reco
 		 r->library_algorithm ? r->library_algorithm : "");
 	run->source = isnan(r->percent_of_bound) ? NULL : r->bound_source;
 	run->time = r->time_us;
+	run->busbw = r->busbw_GBps;
 	run->percent = r->percent_of_bound;
 	return BB_OK;
 }

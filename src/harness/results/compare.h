@@ -68,10 +68,12 @@ BB_MUST bb_status bb_compare_add(struct bb_compare *compare, const struct bb_res
 /*
  * Append '#' lines. Several algorithms: for each datatype, op and root a table with the time of
  * each algorithm at each size, out of place if it was run, and its percentage of the bound, the
- * winner and its lead; then the sizes at which one algorithm overtakes another. A single algorithm:
- * the same without winner if bounds are known or it is auto; else nothing.
+ * winner and its lead; then the fastest at the largest size, and the sizes at which one algorithm
+ * overtakes another: these sentences go into ANSWERS too (NULL: nowhere). A single algorithm: the
+ * same without winner if bounds are known or it is auto; else nothing.
  */
-void bb_compare_text(const struct bb_compare *compare, struct bb_strbuf *out);
+void bb_compare_text(const struct bb_compare *compare, struct bb_strbuf *out,
+		     struct bb_strbuf *answers);
 
 /*
  * Deliver the same as records, if there are several algorithms: a winner at each size, and a

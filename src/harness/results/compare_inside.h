@@ -20,6 +20,7 @@ struct bb_compare_run {
 	char chosen[BB_CHOSEN_TEXT]; /* choice reported by the library; empty: none */
 	const char *source;          /* source of the bound; NULL: there is no bound */
 	double time;                 /* us */
+	double busbw;                /* GB/s */
 	double percent;              /* of the bound; NAN: there is no bound */
 };
 

@@ -248,10 +248,49 @@ static void print_pairs(const struct bb_compare_table *t, struct bb_strbuf *out)
 				print_pair(t, t->order[i], t->order[k], out);
 }
 
+/* The fastest result of the largest size. */
+static void print_best(const struct bb_compare_table *t, struct bb_strbuf *out)
+{
+	const struct bb_compare_run *run;
+	size_t size = 0;
+	double lead;
+	int who;
+	char text[BB_UNIT_TEXT], time[BB_UNIT_TEXT];
+
+	for (size_t i = 1; i < t->nsizes; i++)
+		size = t->sizes[i] > t->sizes[size] ? i : size;
+	who = t->nsizes > 0 ? bb_compare_winner(t, size, &lead) : -1;
+	if (who < 0)
+		return;
+	run = bb_compare_at(t, size, who);
+	bb_strbuf_addf(out, "# At %s, %s", bb_format_size(text, (uint64_t)t->sizes[size]),
+		       t->all->names[who]);
+	if (strcmp(t->all->names[who], bb_compare_ran(t, size, who)) != 0)
+		bb_strbuf_addf(out, " (%s)", bb_compare_ran(t, size, who));
+	if (lead < 1.005)
+		bb_strbuf_add(out, " and the second are equally fast: ");
+	else if (!isnan(lead))
+		bb_strbuf_addf(out, " is the fastest, %.2f times as fast as the second: ", lead);
+	else
+		bb_strbuf_add(out, " takes ");
+	bb_strbuf_addf(out, "%s, %.3g GB/s bus bandwidth",
+		       bb_format_duration(time, 1e-6 * run->time), run->busbw);
+	if (!isnan(run->percent))
+		bb_strbuf_addf(out, ", %.*f%% of its bound", run->percent < 10 ? 1 : 0,
+			       run->percent);
+	bb_strbuf_add(out, "\n");
+}
+
+struct texts {
+	struct bb_strbuf *out, *answers;
+};
+
 static bb_status print_table(const struct bb_compare_table *t, void *own)
 {
 	const bool percents = bounds_known(t);
-	struct bb_strbuf *out = own;
+	const struct texts *texts = own;
+	struct bb_strbuf *out = texts->out;
+	size_t answer;
 
 	if (t->norder == 1 && !percents && !bb_compare_is_auto(t, t->order[0]))
 		return BB_OK;
@@ -264,11 +303,18 @@ static bb_status print_table(const struct bb_compare_table *t, void *own)
 	}
 	if (is_behind_known(t))
 		print_behind(t, out);
+	answer = out->length;
+	print_best(t, out);
 	print_pairs(t, out);
+	if (texts->answers)
+		bb_strbuf_add(texts->answers, bb_strbuf_text(out) + answer);
 	return BB_OK;
 }
 
-void bb_compare_text(const struct bb_compare *compare, struct bb_strbuf *out)
+void bb_compare_text(const struct bb_compare *compare, struct bb_strbuf *out,
+		     struct bb_strbuf *answers)
 {
-	out->failed |= bb_compare_each(compare, print_table, out) != BB_OK;
+	struct texts texts = {out, answers};
+
+	out->failed |= bb_compare_each(compare, print_table, &texts) != BB_OK;
 }

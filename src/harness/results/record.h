@@ -361,7 +361,10 @@ struct bb_skip_record {
 	FIELD(INT, exit_status, "", "of the process")                                              \
 	FIELD(INT, results, "", "result records")                                                  \
 	FIELD(INT, skipped, "", "skip records")                                                    \
+	FIELD(INT, checked, "", "results whose data was checked")                                  \
 	FIELD(INT, wrong, "", "results with wrong elements")                                       \
+	FIELD(STRING, data, "", "outcome of the check of the data, in words")                      \
+	FIELD(WORDS, answers, "", "sentences of the text that answer the run's question")          \
 	FIELD(DOUBLE, avg_busbw_GBps, "GB/s", "mean busbw of all results")                         \
 	FIELD(DOUBLE, min_busbw_GBps, "GB/s", "NCCL_TESTS_MIN_BW: the mean must reach 0.9 of it")  \
 	FIELD(DOUBLE, faulty_s, "s", "virtual time of all programs with --fault")                  \

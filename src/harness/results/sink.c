@@ -360,9 +360,8 @@ void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
 /* Append the verdict. */
 static void sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end)
 {
-	if (end->wrong > 0)
-		bb_strbuf_addf(out, "# wrong data in %lld result%s\n", (long long)end->wrong,
-			       bb_plural(end->wrong));
+	if (end->data)
+		bb_strbuf_addf(out, "# %s\n", end->data);
 	if (!isnan(end->faultless_s))
 		bb_strbuf_addf(out,
 			       "# All programs with --fault: %.6g s, without it %.6g s: %.3f "

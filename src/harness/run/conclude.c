@@ -4,8 +4,12 @@
 #include "harness/run/run.h"
 
 #include "backends/virtual.h"
+#include "core/array.h"
 #include "core/clock.h"
+#include "core/units.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 /* Returns the exit status; *VERDICT = its text. */
@@ -75,6 +79,83 @@ static void report_evaluators(struct bb_run *run, struct bb_strbuf *by, struct b
 				    "and messages, except on shared rails\n");
 }
 
+/* ---- what the run found, in words -------------------------------------------------------- */
+
+void bb_run_answer(struct bb_run *run, const struct bb_strbuf *text, size_t from)
+{
+	const char *line = bb_strbuf_text(text) + (from < text->length ? from : text->length);
+
+	while (*line) {
+		const char *end = line + strcspn(line, "\n");
+		const char *begin = line + strspn(line, "# ");
+		char **answer = NULL;
+
+		if (begin < end)
+			answer = BB_ARRAY_ADD(run->answers, run->nanswers, run->answers_room);
+		if (answer)
+			*answer = strndup(begin, (size_t)(end - begin));
+		if (begin < end && (!answer || !*answer)) {
+			run->nanswers -= answer != NULL;
+			(void)bb_no_memory(&run->error, "the answers of the run");
+			return;
+		}
+		line = end + (*end != '\0');
+	}
+}
+
+/* The outcome of the check of the data; the first word is a capital. */
+static void describe_data(const struct bb_run *run, bool calculated, struct bb_strbuf *out)
+{
+	const struct bb_end_record *end = &run->end;
+	const struct bb_run_record *r = &run->record;
+
+	if (end->wrong > 0)
+		bb_strbuf_addf(out, "Wrong data in %lld of ", (long long)end->wrong);
+	else if (end->checked > 0)
+		bb_strbuf_add(out, "No wrong data in ");
+	if (end->wrong == 0 && end->checked > 0 && end->checked < end->results)
+		bb_strbuf_addf(out, "%lld of ", (long long)end->checked);
+	bb_strbuf_addf(out, "%lld %s%s", (long long)end->results, calculated ? "record" : "result",
+		       bb_plural(end->results));
+	if (calculated)
+		bb_strbuf_add(out, " calculated; nothing was run");
+	else if (r->virtual_time)
+		bb_strbuf_addf(out, " in virtual time, computed from %s%s%s%s%s",
+			       r->cluster ? "--cluster " : "", r->cluster ? r->cluster : "",
+			       r->link ? "--link " : "", r->link ? r->link : "",
+			       r->calibrate ? " --calibrate" : "");
+	else if (end->checked == 0)
+		bb_strbuf_add(out, "; data was not checked");
+	else if (end->checked < end->results)
+		bb_strbuf_add(out, "; the others were not checked");
+	if (r->fault)
+		bb_strbuf_addf(out, ", with --fault %s", r->fault);
+	if (end->skipped > 0)
+		bb_strbuf_addf(out, "; %lld case%s skipped", (long long)end->skipped,
+			       end->skipped == 1 ? " was" : "s were");
+}
+
+void bb_run_state(struct bb_run *run, bool calculated)
+{
+	describe_data(run, calculated, &run->data);
+	run->end.data = run->data.length > 0 ? bb_strbuf_text(&run->data) : NULL;
+	run->end.answers = (struct bb_words){run->answers, run->nanswers};
+}
+
+void bb_run_forget(struct bb_run *run)
+{
+	run->end.data = NULL;
+	run->end.answers = (struct bb_words){NULL, 0};
+	for (size_t i = 0; i < run->nanswers; i++)
+		free(run->answers[i]);
+	free(run->answers);
+	run->answers = NULL;
+	run->nanswers = run->answers_room = 0;
+	bb_strbuf_free(&run->data);
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
 /* Processor time and memory of this process. */
 static void note_usage(struct bb_end_record *end)
 {
@@ -107,14 +188,16 @@ int bb_run_conclude(struct bb_run *run, int caught)
 	if (run->begun) {
 		report_evaluators(run, &by, &text);
 		bb_run_counters_report(run, &text);
-		/* The data first: a launcher may kill this process at any moment. */
-		bb_sinks_end_data(&run->sinks, end);
 		if (run->benchmark->tell)
 			run->benchmark->tell(run, &text);
+		bb_run_state(run, run->options.predicts);
+		/* The data first: a launcher may kill this process at any moment. */
+		bb_sinks_end_data(&run->sinks, end);
 		if (text.length > 0)
 			bb_sinks_comment(&run->sinks, bb_strbuf_text(&text));
 		bb_sinks_end_text(&run->sinks, end);
 	}
+	bb_run_forget(run);
 	end->played_by = NULL;
 	bb_strbuf_free(&by);
 	bb_strbuf_free(&text);

@@ -14,7 +14,7 @@ bb_status bb_estimate_open(struct bb_run *run, const struct bb_record_kind *rows
 	r->min_bytes = r->max_bytes = r->step_factor = r->step_bytes = BB_ABSENT;
 	r->warmup_iters = r->iters = r->check = BB_ABSENT;
 	bb_record_init(&bb_record_end, &run->end);
-	run->end.results = run->end.skipped = run->end.wrong = 0;
+	run->end.results = run->end.skipped = run->end.checked = run->end.wrong = 0;
 	if (run->environment.launch.proc > 0)
 		return BB_OK;
 	if (bb_sinks_open(&run->sinks, &run->options, NULL, rows, NULL, &run->error) != BB_OK)
@@ -41,7 +41,9 @@ bb_status bb_estimate_end(struct bb_run *run, struct bb_strbuf *out, bb_status s
 	end->exit_status = status;
 	if (status != BB_OK)
 		end->error = run->error.text;
+	bb_run_state(run, true);
 	bb_sinks_end_data(&run->sinks, end);
+	bb_run_forget(run);
 	if (bb_options_stdout_taken(&run->options))
 		bb_strbuf_clear(out);
 	bb_strbuf_fold(out, 0, bb_fold_limit(stdout));

@@ -216,7 +216,7 @@ static void prepare(struct bb_run *run)
 	bb_pattern_store_open(&run->patterns);
 	bb_run_counters_begin(run);
 	bb_record_init(&bb_record_end, &run->end);
-	run->end.results = run->end.skipped = run->end.wrong = 0;
+	run->end.results = run->end.skipped = run->end.checked = run->end.wrong = 0;
 	/* The memory of a GPU may be used by others already. */
 	if (run->options.backend->gpu)
 		run->memory_before = bb_memory_taken(run);

@@ -78,6 +78,10 @@ struct bb_run {
 	struct bb_sinks sinks;
 	struct bb_ticker ticker;
 	struct bb_end_record end; /* sums of the results so far */
+	/* What the end record borrows: see bb_run_answer, bb_run_state. */
+	struct bb_strbuf data;
+	char **answers;
+	size_t nanswers, answers_room;
 };
 
 /* Fill the fields of the run record that need no world: request, host and time. */
@@ -129,6 +133,16 @@ BB_MUST bb_status bb_run_attend(struct bb_run *run, struct bb_driver *driver,
  * has.
  */
 BB_MUST bb_status bb_run_note_memory(struct bb_run *run, struct bb_driver *driver, int64_t *bytes);
+
+/*
+ * The '#' lines of TEXT from byte FROM on answer the run's question: the end record has them as
+ * sentences, so that a report says what the text says. Process 0, before the end record.
+ */
+void bb_run_answer(struct bb_run *run, const struct bb_strbuf *text, size_t from);
+/* Complete the end record with these, and with the outcome of the check of the data; CALCULATED:
+   nothing was run. It borrows them until bb_run_forget. */
+void bb_run_state(struct bb_run *run, bool calculated);
+void bb_run_forget(struct bb_run *run);
 
 /* True if RANK is the lowest rank on its device. */
 bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank);

@@ -248,6 +248,7 @@ static void add_best(const struct bb_dp_sweep *s, struct bb_strbuf *out)
 static bb_status deliver_notes(struct bb_dp_sweep *s)
 {
 	struct bb_strbuf out = {0};
+	size_t answer;
 
 	if (!s->dp->options.train_given)
 		add_formulas(s, &out);
@@ -258,8 +259,10 @@ static bb_status deliver_notes(struct bb_dp_sweep *s)
 			"loss\n");
 	for (size_t i = 0; i < s->engine.ntrials; i++)
 		dp_add_notes(s, i, &out);
+	answer = out.length;
 	if (!s->dp->options.train_given)
 		add_best(s, &out);
+	bb_run_answer(s->engine.run, &out, answer);
 	return bb_engine_comment_lines(&s->engine, &out);
 }
 

@@ -285,9 +285,11 @@ static void step_cause(const struct bb_candidate *ahead, const struct bb_candida
 void bb_prediction_add_best(struct bb_prediction *p)
 {
 	struct bb_candidate *list = calloc(p->nsteps, sizeof(*list));
+	size_t answer;
 
 	p->out->failed |= !list;
 	bb_strbuf_add(p->out, p->nsteps > 0 ? "#\n" : "");
+	answer = p->out->length;
 	for (int overlap = 0; overlap < 2 && list; overlap++) {
 		struct bb_recommendation choice = {.subject = overlap ? "buckets, overlap on"
 								      : "buckets, overlap off",
@@ -303,6 +305,7 @@ void bb_prediction_add_best(struct bb_prediction *p)
 		}
 		bb_recommend(&choice, p->out);
 	}
+	bb_run_answer(p->run, p->out, answer);
 	free(list);
 }
 

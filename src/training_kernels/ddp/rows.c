@@ -286,6 +286,7 @@ static bb_status recommend(const struct rows *rows)
 	struct bb_ddp_sweep *s = rows->sweep;
 	struct bb_candidate *list = calloc(rows->n, sizeof(*list));
 	struct bb_strbuf out = {.failed = !list};
+	size_t answer;
 
 	for (size_t a = 0; a < s->ddp->options.nalgorithms; a++) {
 		const struct bb_ddp_trial *start = trial_find(s, BB_DDP_START, 0, a);
@@ -298,8 +299,10 @@ static bb_status recommend(const struct rows *rows)
 			       s->ddp->options.algorithms[a], 1e3 * measured(s, start)->stats.p50);
 	}
 	add_same_caps(s, &out);
+	answer = out.length;
 	for (int overlap = 0; overlap < 2 && list; overlap++)
 		add_best(rows, overlap == 1, list, &out);
+	bb_run_answer(s->engine.run, &out, answer);
 	free(list);
 	return bb_engine_comment_lines(&s->engine, &out);
 }

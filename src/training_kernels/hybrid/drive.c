@@ -3,6 +3,7 @@
  * communication of the step is verified.
  */
 #include "core/clock.h"
+#include "core/units.h"
 #include "simulator/cluster.h"
 #include "training_kernels/hybrid/hybrid.h"
 
@@ -262,9 +263,21 @@ static void hybrid_describe(const struct hybrid_session *s, const struct bb_tria
 	r->end_unix_s = bb_clock_unix();
 }
 
+static void hybrid_add_answer(const struct bb_hybrid_record *r, struct bb_strbuf *out)
+{
+	char text[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(out, "# A step takes %s", bb_format_duration(text, 1e-6 * r->time_us));
+	if (r->plan_us > 0)
+		bb_strbuf_addf(out, "; the formula of --plan gives %s",
+			       bb_format_duration(text, 1e-6 * r->plan_us));
+	bb_strbuf_add(out, "\n");
+}
+
 static bb_status hybrid_deliver(struct bb_engine *engine)
 {
 	const struct hybrid_session *s = (const struct hybrid_session *)engine;
+	struct bb_strbuf answer = {0};
 	struct bb_hybrid_record r;
 	char links[LINKS_TEXT];
 	bb_status status = BB_OK;
@@ -274,8 +287,11 @@ static bb_status hybrid_deliver(struct bb_engine *engine)
 		BB_TRY(status, bb_engine_require(engine, i), out);
 		hybrid_describe(s, &engine->trials[i], s->kind_of[i], &s->mean, &r);
 		r.links = links;
+		if (s->kind_of[i] == 0)
+			hybrid_add_answer(&r, &answer);
 		BB_TRY(status, bb_engine_deliver(engine, &bb_record_hybrid, &r, r.wrong), out);
 	}
+	status = bb_engine_answer(engine, &answer);
 out:
 	return status;
 }

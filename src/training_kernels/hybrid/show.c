@@ -295,6 +295,7 @@ static void add_best(const struct bb_plan_view *s)
 						 .list = list,
 						 .n = list ? s->plan.n : 0,
 						 .cause = division_cause};
+	size_t answer;
 
 	s->out->failed |= !list;
 	for (size_t i = 0; i < choice.n; i++) {
@@ -306,7 +307,9 @@ static void add_best(const struct bb_plan_view *s)
 		snprintf(list[i].name, sizeof(list[i].name), "%s", name);
 	}
 	bb_strbuf_add(s->out, choice.n > 1 ? "#\n" : "");
+	answer = s->out->length;
 	bb_recommend(&choice, s->out);
+	bb_run_answer(s->run, s->out, answer);
 	free(list);
 }
 

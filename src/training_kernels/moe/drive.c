@@ -3,6 +3,7 @@
  * verified at the experts and after their return.
  */
 #include "core/clock.h"
+#include "core/units.h"
 #include "training_kernels/moe/moe.h"
 
 #include <stdio.h>
@@ -322,9 +323,23 @@ static void moe_describe(const struct moe_session *s, size_t skew, struct bb_moe
 	r->end_unix_s = bb_clock_unix();
 }
 
+/* The time of the layer under the first and the last load. */
+static void moe_add_answer(const struct moe_session *s, struct bb_strbuf *out)
+{
+	const struct bb_moe_options *a = &s->moe->options;
+	char text[BB_UNIT_TEXT];
+
+	for (size_t i = 0; i<a->skews.n; i += a->skews.n> 1 ? a->skews.n - 1 : 1)
+		bb_strbuf_addf(
+			out, "%s%s at skew %g", i == 0 ? "# The layer of experts takes " : ", ",
+			bb_format_duration(text, stats_of(s, i, LAYER)->p50), a->skews.list[i]);
+	bb_strbuf_add(out, "\n");
+}
+
 static bb_status moe_deliver(struct bb_engine *engine)
 {
 	const struct moe_session *s = (const struct moe_session *)engine;
+	struct bb_strbuf answer = {0};
 	struct bb_moe_record r;
 	bb_status status = BB_OK;
 
@@ -334,6 +349,8 @@ static bb_status moe_deliver(struct bb_engine *engine)
 		moe_describe(s, skew, &r);
 		BB_TRY(status, bb_engine_deliver(engine, &bb_record_moe, &r, r.wrong), out);
 	}
+	moe_add_answer(s, &answer);
+	status = bb_engine_answer(engine, &answer);
 out:
 	return status;
 }

@@ -197,6 +197,7 @@ bb_status bb_pipeline_deliver(struct bb_pipeline_job *j)
 		BB_FIT_SET(&r, &verdict);
 	}
 	r.end_unix_s = bb_clock_unix();
+	BB_TRY(status, bb_pipeline_keep(s->engine.run->own, &r), out);
 	status = bb_engine_deliver(&s->engine, &bb_record_pipeline, &r, r.wrong);
 	if (status == BB_OK && s->options->gantt)
 		status = deliver_passes(j, &j->predicted, "predicted");

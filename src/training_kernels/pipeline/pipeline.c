@@ -5,6 +5,7 @@
 
 #include "harness/run/options_check.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -343,6 +344,7 @@ static void pipeline_add_notes(struct bb_run *run, struct bb_strbuf *out)
 			"# small letters: odd chunks; long B: B and W together; dots: waits; %s "
 			"charts show the last step\n",
 			found);
+	bb_pipeline_recommend(run, out);
 }
 
 static void pipeline_close(struct bb_run *run)
@@ -351,6 +353,7 @@ static void pipeline_close(struct bb_run *run)
 
 	bb_model_layout_free(&state->layout);
 	bb_model_free(&state->model);
+	free(state->kept);
 }
 
 const struct bb_benchmark bb_pipeline_benchmark = {

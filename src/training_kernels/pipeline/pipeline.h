@@ -188,6 +188,10 @@ struct bb_pipeline_state {
 	struct bb_pipeline pipeline;        /* without the hop, which may be measured */
 	struct bb_model model;              /* of --model */
 	struct bb_model_layout layout;
+	/* In process 0: schedules that may be the best, in order of their memory, which decides
+	   among equals; what their arrays point to is gone. */
+	struct bb_pipeline_record *kept;
+	size_t nkept, kept_room;
 };
 
 extern const struct bb_option bb_pipeline_rows[];
@@ -197,6 +201,14 @@ extern const struct bb_experiment bb_pipeline_experiment;
 
 /* The benchmark's open_text. */
 bb_sink_open bb_sink_pipeline_open;
+
+/* Does the schedule fit into the memory of a rank? True if that is not asked. */
+bool bb_pipeline_fits(const struct bb_pipeline_record *r);
+/* Keep R if it may be the best. BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_pipeline_keep(struct bb_pipeline_state *state,
+				   const struct bb_pipeline_record *r);
+/* Append the best schedules of those kept as '#' lines, which answer the run. */
+void bb_pipeline_recommend(struct bb_run *run, struct bb_strbuf *out);
 
 /* The largest of NUMBERS, which are not negative. */
 double bb_pipeline_most(const struct bb_numbers *numbers);

@@ -4,7 +4,6 @@
 #include "core/array.h"
 #include "core/table.h"
 #include "core/units.h"
-#include "core/recommend.h"
 #include "training_kernels/pipeline/pipeline.h"
 
 #include <limits.h>
@@ -22,10 +21,6 @@ struct text {
 	int64_t published;                      /* stages of a row as published; 0: none */
 	struct bb_pass_record *passes;          /* of a chart that is not drawn yet */
 	size_t n, room;
-	/* Schedules that may be the best, in order of their memory, which decides among equals;
-	   what their arrays point to is gone. */
-	struct bb_pipeline_record *kept;
-	size_t nkept, kept_room;
 	struct bb_strbuf fits, misfits; /* names of schedules; sentences */
 };
 
@@ -118,36 +113,20 @@ static void add_stage(struct bb_text_table *t, const struct bb_pipeline_record *
 		bb_table_cellf(t, "%.0f", r->layers.values[s]);
 }
 
-static void keep_schedule(struct text *t, const struct bb_pipeline_record *r)
-{
-	struct bb_pipeline_record *kept = BB_ARRAY_ADD(t->kept, t->nkept, t->kept_room);
-
-	t->sink.out.failed |= !kept;
-	if (!kept)
-		return;
-	for (; kept > t->kept && kept[-1].peak_bytes > r->peak_bytes; kept--)
-		*kept = kept[-1];
-	*kept = *r;
-}
-
 /* Whether the stages of a model, if there is one, fit into the memory of a rank. */
-static bool keep_fit(struct text *t, const struct bb_pipeline_record *r)
+static void keep_fit(struct text *t, const struct bb_pipeline_record *r)
 {
-	const bool fits = !r->fit || r->memory_bytes <= r->memory_limit_bytes;
-
-	if (!fits)
+	if (!bb_pipeline_fits(r))
 		bb_strbuf_addf(&t->misfits, "# %s %s\n", r->schedule, r->fit);
 	else if (r->fit)
 		bb_strbuf_addf(&t->fits, "%s %s", t->fits.length ? "," : "", r->schedule);
-	return fits;
 }
 
 static void text_add_rows(struct text *t, const struct bb_pipeline_record *r)
 {
 	const char *found = t->sink.run->virtual_time ? "simulated" : "measured";
 
-	if (keep_fit(t, r))
-		keep_schedule(t, r);
+	keep_fit(t, r);
 	add_predicted(&t->schedules, r);
 	if (r->compute)
 		add_found(&t->schedules, r, found);
@@ -165,58 +144,6 @@ static void text_add_rows(struct text *t, const struct bb_pipeline_record *r)
 		add_stage(&t->stages, r, s, found, r->stage_us.values[s],
 			  r->counted_peak_microbatches.values[s],
 			  r->counted_stage_sent_bytes.values[s]);
-}
-
-/* ---- the best -------------------------------------------------------------------------------- */
-
-/* OWN of a candidate is its record; its time is a step's or a stage's. */
-static void bubble_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
-			 struct bb_strbuf *out)
-{
-	const struct bb_pipeline_record *a = ahead->own, *b = behind->own;
-	const double bubble =
-		behind->seconds - 1e-6 * b->ideal_us - (ahead->seconds - 1e-6 * a->ideal_us);
-	char text[BB_UNIT_TEXT];
-
-	bb_strbuf_addf(out, "its bubble is %s longer", bb_format_duration(text, bubble));
-}
-
-/* Are the times predicted, or simulated without noise? */
-static bool is_exact(const struct text *t)
-{
-	return !t->kept[0].compute || (t->sink.run->virtual_time && isnan(t->sink.run->link_noise));
-}
-
-/* The best by the step, or by the predicted stage. */
-static void add_best(struct text *t, bool by_stage)
-{
-	struct bb_candidate *list = calloc(t->nkept, sizeof(*list));
-	struct bb_recommendation choice = {.subject = by_stage ? "schedule by stage time"
-							       : "schedule by step time",
-					   .noise = is_exact(t) ? NULL : "their ranges overlap",
-					   .unit = "",
-					   .list = list,
-					   .n = list ? t->nkept : 0,
-					   .preference = "no more memory",
-					   .cause = bubble_cause};
-
-	t->sink.out.failed |= !list;
-	for (size_t i = 0; i < choice.n; i++) {
-		const struct bb_pipeline_record *r = &t->kept[i];
-		const double us = by_stage     ? r->predicted_span_us
-				  : r->compute ? r->p50_us
-					       : r->predicted_us;
-		char bytes[BB_UNIT_TEXT];
-
-		list[i] = (struct bb_candidate){.seconds = 1e-6 * us,
-						.low = 1e-6 * r->min_us,
-						.high = 1e-6 * r->max_us,
-						.own = r};
-		snprintf(list[i].name, sizeof(list[i].name), "%s (peak %s)", r->schedule,
-			 bb_format_bytes(bytes, (uint64_t)r->peak_bytes));
-	}
-	bb_recommend(&choice, &t->sink.out);
-	free(list);
 }
 
 /* ---- charts ---------------------------------------------------------------------------------- */
@@ -310,19 +237,6 @@ static void text_flush(struct bb_sink *sink)
 	bb_strbuf_free(&t->misfits);
 }
 
-static bb_status text_end(struct bb_sink *sink, const struct bb_end_record *end)
-{
-	struct text *t = text_of(sink);
-
-	text_flush(sink);
-	/* Measured times of stages have no interval. */
-	if (t->nkept > 0 && !t->kept[0].compute)
-		add_best(t, true);
-	if (t->nkept > 0)
-		add_best(t, false);
-	return bb_text_end(sink, end);
-}
-
 static void text_release(struct bb_sink *sink)
 {
 	struct text *t = text_of(sink);
@@ -332,14 +246,13 @@ static void text_release(struct bb_sink *sink)
 	bb_strbuf_free(&t->fits);
 	bb_strbuf_free(&t->misfits);
 	free(t->passes);
-	free(t->kept);
 }
 
 static const struct bb_sink_ops pipeline_ops = {
 	.begin = bb_text_begin,
 	.record = text_record,
 	.comment = bb_text_comment,
-	.end = text_end,
+	.end = bb_text_end,
 	.flush = text_flush,
 	.release = text_release,
 };

@@ -2,12 +2,15 @@
  * sweep.c - the experiment: split parts are verified, then timed.
  */
 #include "core/clock.h"
+#include "core/recommend.h"
 #include "models/memory/activations.h"
+#include "training_kernels/estimate.h"
 #include "training_kernels/tensor/tensor.h"
 #include "training_kernels/tensor/state.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define HALVES 3 /* of each scheme: the step, its computations alone, its communication alone */
 
@@ -152,6 +155,49 @@ static const char *refusal_of(const struct sweep *s, size_t i)
 	return NULL;
 }
 
+static void no_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
+		     struct bb_strbuf *out)
+{
+}
+
+/* The best way to split PART, by the time of a step. */
+static void add_best(const struct sweep *s, const char *part, struct bb_strbuf *out)
+{
+	const struct bb_tensor_options *a = tensor_options(s);
+	struct bb_candidate list[BB_TENSOR_MOST_SCHEMES];
+	char subject[BB_CANDIDATE_TEXT];
+	struct bb_recommendation choice = {.subject = subject,
+					   .noise = bb_estimate_noise(s->engine.run),
+					   .unit = " per step",
+					   .list = list,
+					   .cause = no_cause};
+
+	snprintf(subject, sizeof(subject), "way to split the %s", part);
+	for (size_t i = 0; i < a->nschemes; i++) {
+		const struct bb_stats *step = &s->engine.trials[HALVES * i].stats;
+		struct bb_candidate *c = &list[choice.n];
+
+		if (refusal_of(s, i) || strcmp(a->schemes[i]->part, part) != 0)
+			continue;
+		*c = (struct bb_candidate){
+			.seconds = step->p50, .low = step->ci_low, .high = step->ci_high};
+		snprintf(c->name, sizeof(c->name), "%s", a->schemes[i]->name);
+		choice.n++;
+	}
+	bb_recommend(&choice, out);
+}
+
+static bb_status tensor_recommend(struct sweep *s)
+{
+	const struct bb_tensor_options *a = tensor_options(s);
+	struct bb_strbuf out = {0};
+
+	for (size_t i = 0; i < a->nschemes; i++)
+		if (i == 0 || strcmp(a->schemes[i]->part, a->schemes[i - 1]->part) != 0)
+			add_best(s, a->schemes[i]->part, &out);
+	return bb_engine_answer(&s->engine, &out);
+}
+
 static bb_status tensor_deliver(struct sweep *s)
 {
 	const struct bb_tensor_options *a = tensor_options(s);
@@ -170,6 +216,8 @@ static bb_status tensor_deliver(struct sweep *s)
 		tensor_measure(s, i, &record);
 		status = bb_engine_deliver(&s->engine, &bb_record_tensor, &record, BB_ABSENT);
 	}
+	if (status == BB_OK)
+		status = tensor_recommend(s);
 	return status;
 }
 
@@ -177,9 +225,12 @@ static bb_status tensor_deliver(struct sweep *s)
 
 static bb_status deliver_unchecked(struct sweep *s, const char *reason)
 {
+	struct bb_strbuf line = {0};
+
 	if (!bb_engine_leads(&s->engine))
 		return BB_OK;
-	return bb_engine_comment(&s->engine, "# Not compared with unsplit modules: %s\n", reason);
+	bb_strbuf_addf(&line, "# Not compared with unsplit modules: %s\n", reason);
+	return bb_engine_answer(&s->engine, &line);
 }
 
 static bb_status tensor_check_parts(struct sweep *s)
