@@ -48,10 +48,16 @@ static const struct quantity *quantity_of(const json_t *record)
 /* The interval of a median is 1.96 standard errors to each side. */
 static double error_within(const json_t *record)
 {
-	const double low = bb_record_number(record, "ci_low_us");
-	const double high = bb_record_number(record, "ci_high_us");
+	static const char *const ends[][2] = {{"ci_low_us", "ci_high_us"}, {"low_us", "high_us"}};
 
-	return low > 0 && high >= low ? log(high / low) / (2 * 1.96) : NAN;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		const double low = bb_record_number(record, ends[i][0]);
+		const double high = bb_record_number(record, ends[i][1]);
+
+		if (low > 0 && high >= low)
+			return log(high / low) / (2 * 1.96);
+	}
+	return NAN;
 }
 
 static bool is_exact(const json_t *run)

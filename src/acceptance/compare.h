@@ -6,6 +6,13 @@
 
 #include "acceptance/records.h"
 
+/*
+ * The least share of the results of BEFORE that must be judged for the answer "not slower": what is
+ * slow often is slow in one of few algorithms or sizes, and one of five must not hide among those
+ * that could not be judged.
+ */
+#define BB_COMPARE_SHARE 0.8
+
 /* One quantity that both runs measured. */
 struct bb_difference {
 	char subject[BB_SUBJECT_TEXT];

@@ -59,6 +59,66 @@ add("without noise", single, "", 7, "% to -")
 add("no interval", single, "--noise 2% -n 1", 7, "no interval", "are judged by their change alone")
 
 
+def edited(path, target, change):
+    """The records of PATH in the file TARGET, each changed by CHANGE(number of the result, record), which may return None."""
+    n = 0
+    with open(path, encoding="utf-8") as file, open(target, "w", encoding="utf-8") as out:
+        for line in file:
+            record = json.loads(line)
+            if record["kind"] == "result":
+                record, n = change(n, record), n + 1
+            if record:
+                out.write(json.dumps(record) + "\n")
+
+
+def spread(factor):
+    return lambda record: {**record, "ci_low_us": record["time_us"] / factor, "ci_high_us": record["time_us"] * factor}
+
+
+@test
+def an_answer_is_about_most_results():
+    """Of 20 results 19 are too noisy, then 5, then 4: the last alone allows "not slower"; likewise with results that the
+    second run lacks."""
+    noisy, steady = spread(1.5), spread(1.001)
+    with Folder() as f:
+        whole, a, b = (os.path.join(f.name, name + ".jsonl") for name in ("whole", "a", "b"))
+        run(f"all_reduce --backend sim --link 10GB/s,5us --noise 1% -g 4 -b 1K -e 512K -f 2 --json {whole}").exits(0)
+        edited(whole, b, lambda n, r: steady(r))
+        for too_noisy, code, said in (
+            (19, 3, "Verdict: could not judge: 1 of 20 results can be judged, 80% are needed; 19 too noisy: repeat both sides"),
+            (5, 3, "Verdict: could not judge: 15 of 20 results can be judged, 80% are needed; 5 too noisy: repeat both sides"),
+            (4, 0, "Verdict: not slower by more than 5%: 16 of 20 results"),
+        ):
+            edited(whole, a, lambda n, r: (noisy if n < too_noisy else steady)(r))
+            result = acceptance("compare", a, b).exits(code)
+            equal(" ".join(("Verdict" + result.out.partition("Verdict")[2]).split()), said, "verdict")
+        edited(whole, a, lambda n, r: steady(r))
+        edited(whole, b, lambda n, r: steady(r) if n < 7 else None)
+        result = acceptance("compare", a, b).exits(3)
+        expect("7 of 20 results can be judged, 80% are needed; 13 only before: measure the same afterwards" in
+               " ".join(result.out.split()), result)
+        acceptance("compare", b, a).exits(0).prints("not slower by more than 5%: 7 of 7 results")
+
+
+@test
+def a_simulation_is_no_measurement():
+    with Folder() as f:
+        a, b = (os.path.join(f.name, name) for name in ("a.jsonl", "b.jsonl"))
+        run(f"all_reduce -g 2 -b 8 -e 8 --json {a}").exits(0)
+        run(f"all_reduce -g 2 -b 8 -e 8 --backend sim --link 10GB/s,5us --json {b}").exits(0)
+        for pair in (a, b), (b, a):
+            acceptance("compare", *pair).exits(3).prints("Verdict: could not judge: simulated and measured runs are not compared")
+
+
+@test
+def changes_of_every_run_are_named():
+    """Not only those of the first run of a folder."""
+    with Folder() as f:
+        before, after = measure(f, "a", range(1, 4)), measure(f, "b", range(1, 3))
+        run(f"{LINE} --noise 2% --seed 3 {FAULT} --json {os.path.join(after, '3.jsonl')}").exits(0)
+        acceptance("compare", before, after).prints("# changed: fault: none -> none, lost_rail:0:2")
+
+
 def with_counters(path, *moved):
     """Appends to the records of PATH one per counter that changed."""
     with open(path, "a", encoding="utf-8") as file:

@@ -109,6 +109,28 @@ static void add_side(const char *name, const char *path, const struct bb_records
 			  time ? ", " : "", time ? time : "");
 }
 
+/* Appends the values of FIELD in the runs of RECORDS, each once, in the order of the runs. */
+static void add_values(const struct bb_records *records, const char *field, struct bb_strbuf *out)
+{
+	for (size_t i = 0; i < records->n; i++) {
+		const struct bb_read_record *const r = &records->list[i];
+		const char *const value = bb_record_string(r->json, field);
+		bool known = strcmp(r->kind, "run") != 0;
+
+		for (size_t k = 0; k < i && !known; k++) {
+			const char *other = bb_record_string(records->list[k].json, field);
+
+			known = strcmp(records->list[k].kind, "run") == 0 &&
+				strcmp(value ? value : "none", other ? other : "none") == 0;
+		}
+		if (!known)
+			bb_strbuf_addf(out, "%s%s", out->length > 0 ? ", " : "",
+				       value ? value : "none");
+	}
+	if (out->length == 0)
+		bb_strbuf_add(out, "none");
+}
+
 /* What was not the same on both sides, besides the numbers. */
 static void add_changes(const struct bb_records *before, const struct bb_records *after,
 			struct bb_strbuf *out)
@@ -118,27 +140,28 @@ static void add_changes(const struct bb_records *before, const struct bb_records
 		"os",      "link",    "cluster", "fault",       "topology", NULL};
 
 	for (int i = 0; names[i]; i++) {
-		const char *const a = bb_record_string(first_run(before), names[i]);
-		const char *const b = bb_record_string(first_run(after), names[i]);
+		struct bb_strbuf a = {0}, b = {0};
 
-		if ((a || b) && !(a && b && strcmp(a, b) == 0))
-			bb_printable_line(out, "# changed: %s: %s -> %s", names[i], a ? a : "none",
-					  b ? b : "none");
+		add_values(before, names[i], &a);
+		add_values(after, names[i], &b);
+		if (strcmp(bb_strbuf_text(&a), bb_strbuf_text(&b)) != 0)
+			bb_printable_line(out, "# changed: %s: %s -> %s", names[i],
+					  bb_strbuf_text(&a), bb_strbuf_text(&b));
+		out->failed |= bb_strbuf_failed(&a) || bb_strbuf_failed(&b);
+		bb_strbuf_free(&a);
+		bb_strbuf_free(&b);
 	}
 }
-
-#define COUNTERS 10 /* lines about counters of a side */
 
 static void add_only(const char *side, const struct bb_rises *mine, const struct bb_rises *theirs,
 		     struct bb_strbuf *out)
 {
 	struct bb_strbuf name = {0};
-	size_t n = 0;
 
 	for (size_t i = 0; i < mine->n; i++) {
 		const struct bb_rise *const rise = &mine->list[i];
 
-		if (bb_rises_have(theirs, rise) || n++ >= COUNTERS)
+		if (bb_rises_have(theirs, rise))
 			continue;
 		bb_strbuf_clear(&name);
 		bb_rise_name(rise, &name);
@@ -146,9 +169,6 @@ static void add_only(const char *side, const struct bb_rises *mine, const struct
 				  bb_strbuf_text(&name), (long long)rise->by,
 				  bb_counter_class_name(rise->class));
 	}
-	if (n > COUNTERS)
-		bb_strbuf_addf(out, "# only %s: %zu more counter%s rose\n", side, n - COUNTERS,
-			       bb_plural((long long)(n - COUNTERS)));
 	bb_strbuf_free(&name);
 }
 
@@ -261,13 +281,68 @@ static void add_notes(const struct bb_differences *d, const struct tally *t, dou
 			       (d->n - t->single + 19) / 20, d->n - t->single);
 }
 
+/* How many runs of a side are simulated. */
+static size_t count_virtual(const struct bb_records *records, size_t *all)
+{
+	size_t n = 0;
+
+	*all = 0;
+	for (size_t i = 0; i < records->n; i++)
+		if (strcmp(records->list[i].kind, "run") == 0) {
+			n += bb_record_bool(records->list[i].json, "virtual_time");
+			++*all;
+		}
+	return n;
+}
+
+/* Why no verdict holds whatever the numbers are; NULL: one may. */
+static const char *no_verdict(const struct bb_records *before, const struct bb_records *after)
+{
+	size_t nbefore, nafter;
+	const size_t a = count_virtual(before, &nbefore), b = count_virtual(after, &nafter);
+
+	if (a == 0 && b == 0)
+		return NULL;
+	if (a == nbefore && b == nafter)
+		return NULL;
+	return "simulated and measured runs are not compared";
+}
+
+/* Too little can be judged to say that nothing became slower. */
+static bool is_part(const struct bb_differences *d, const struct tally *t)
+{
+	return (double)(d->n - t->of[UNCLEAR]) < BB_COMPARE_SHARE * (double)(d->n + d->only_before);
+}
+
+static void add_part(const struct bb_differences *d, const struct tally *t, struct bb_strbuf *out)
+{
+	const size_t of = d->n + d->only_before;
+
+	bb_strbuf_addf(out,
+		       "Verdict: could not judge: %zu of %zu result%s can be judged, %g%% are "
+		       "needed",
+		       d->n - t->of[UNCLEAR], of, bb_plural((long long)of), 100 * BB_COMPARE_SHARE);
+	if (t->of[UNCLEAR] > 0)
+		bb_strbuf_addf(out, "; %zu too noisy: repeat both sides", t->of[UNCLEAR]);
+	if (d->only_before > 0)
+		bb_strbuf_addf(out, "; %zu only before: measure the same afterwards",
+			       d->only_before);
+	bb_strbuf_add(out, "\n");
+}
+
 static bb_status add_verdict(const struct bb_differences *d, const struct tally *t,
-			     double tolerance, struct bb_strbuf *out)
+			     double tolerance, const char *objection, struct bb_strbuf *out)
 {
 	if (d->wrong > 0) {
 		bb_strbuf_addf(out, "Verdict: wrong data in %zu result%s after\n", d->wrong,
 			       bb_plural((long long)d->wrong));
 		return BB_EDATA;
+	}
+	if (d->n == 0 && !objection)
+		objection = "nothing was measured on both sides";
+	if (objection) {
+		bb_strbuf_addf(out, "Verdict: could not judge: %s\n", objection);
+		return BB_EBACKEND;
 	}
 	if (t->of[BEYOND] > 0) {
 		bb_strbuf_addf(out,
@@ -276,10 +351,8 @@ static bb_status add_verdict(const struct bb_differences *d, const struct tally 
 			       t->of[BEYOND], d->n, 100 * tolerance, -100 * d->list[0].change);
 		return BB_EDATA;
 	}
-	if (d->n == t->of[UNCLEAR]) {
-		bb_strbuf_addf(out, "Verdict: could not judge: %s\n",
-			       d->n == 0 ? "nothing was measured on both sides"
-					 : "all results are too noisy");
+	if (is_part(d, t)) {
+		add_part(d, t, out);
 		return BB_EBACKEND;
 	}
 	bb_strbuf_addf(out, "Verdict: not slower by more than %g%%: %zu of %zu result%s\n",
@@ -312,7 +385,7 @@ bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *
 	}
 	tally = add_rows(&d, tolerance, job->o->all, &out);
 	add_notes(&d, &tally, tolerance, &out);
-	verdict = add_verdict(&d, &tally, tolerance, &out);
+	verdict = add_verdict(&d, &tally, tolerance, no_verdict(&before, &after), &out);
 	bb_strbuf_fold(&out, 0, bb_fold_limit(stdout));
 	BB_TRY(st, bb_write_text("-", &out, error), out);
 	st = verdict;

@@ -84,8 +84,9 @@
 
 #define BB_ACCEPTANCE_COMPARE(OPTION, COMMON)                                                      \
 	OPTION(PERCENT, tolerance, "tolerance", 0, "5%",                                           \
-	       "loss of speed above which the exit status is 7", .argument = "P%",                 \
-	       .section = "Comparing two runs", .usual = true)                                     \
+	       "loss of speed above which the exit status is 7; it is 3 if less than 80% of the "  \
+	       "results can be judged",                                                            \
+	       .argument = "P%", .section = "Comparing two runs", .usual = true)                   \
 	OPTION(FLAG, all, "all", 0, NULL, "every result, not only those that differ", .usual = true)
 
 struct bb_acceptance_options {
