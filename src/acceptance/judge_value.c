@@ -7,6 +7,7 @@
 #include "acceptance/judge.h"
 
 #include "core/array.h"
+#include "core/bound.h"
 #include "core/units.h"
 
 #include <jansson.h>
@@ -25,9 +26,11 @@ struct group {
 	char subject[BB_SUBJECT_TEXT];
 	struct sample *list;
 	size_t n, room;
-	size_t runs;     /* that have it */
-	size_t last;     /* 1 + the last of these runs */
-	const char *why; /* why it has no value or expectation; NULL: it has both */
+	size_t runs;       /* that have it */
+	size_t last;       /* 1 + the last of these runs */
+	const char *why;   /* why it has no value or expectation; NULL: it has both */
+	size_t beaten;     /* measurements beyond their bound */
+	const char *doubt; /* why the bound does not hold in one of them */
 };
 
 struct groups {
@@ -145,6 +148,20 @@ static double expected_value(const struct bb_evidence *e, const struct bb_gate *
 	}
 }
 
+/* Why the bound by which GATE judges RECORD, with VALUE, does not hold; NULL: it may, or it is
+ * none. */
+static const char *bound_doubt(const struct bb_gate *gate, const struct bb_read_record *record,
+			       double value)
+{
+	const enum bb_source_kind from = gate->from->kind;
+
+	if (from == BB_FROM_TOPOLOGY)
+		return bb_bound_doubt(100 * value / gate->from->GBps, NAN, BB_BOUND_BY_LINKS);
+	if (from != BB_FROM_COPY && from != BB_FROM_BOUND)
+		return NULL;
+	return bb_record_string(record->json, "bound_doubt");
+}
+
 /* ---- the verdict ---------------------------------------------------------------------------- */
 
 /* Adds R, of run number RUN, to its group. Returns false without memory. */
@@ -159,6 +176,7 @@ static bool record_collect(const struct bb_evidence *e, const struct bb_gate *ga
 			? bb_record_slowest_group(r->json, gate->measure, bb_step_groups(e->step))
 			: bb_record_metric(r->json, gate->measure);
 	const double expected = expected_value(e, gate, r, &why);
+	const char *doubt;
 	struct sample *new;
 
 	if (!g)
@@ -169,6 +187,9 @@ static bool record_collect(const struct bb_evidence *e, const struct bb_gate *ga
 		g->why = isfinite(value) ? why : "it has no such number";
 		return true;
 	}
+	doubt = bound_doubt(gate, r, value);
+	g->beaten += doubt != NULL;
+	g->doubt = doubt ? doubt : g->doubt;
 	new = BB_ARRAY_ADD(g->list, g->n, g->room);
 	if (new)
 		*new = (struct sample){value, expected, value / expected};
@@ -234,6 +255,12 @@ static void group_judge(const struct bb_gate *gate, const struct group *g, struc
 	else if (more ? worst < limit : worst > limit)
 		/* A mean that passes is no evidence of a fault. */
 		ratio_decide(gate, &ratio, j, BB_UNJUDGED, "not shown, the runs spread too much");
+	else if (g->beaten == g->n)
+		bb_judgement_decide(j, BB_WARNED,
+				    "%.4g %s is beyond its bound of %.4g: %s; the gate shows "
+				    "little",
+				    j->value, gate->measure->unit,
+				    j->expected / gate->from->percent, g->doubt);
 	else if (behind > gate->warning)
 		ratio_decide(gate, &ratio, j, BB_WARNED, "near the limit");
 	else if (ahead > surprise)

@@ -142,8 +142,8 @@ struct bb_metric {
 	const char *name, *field; /* as in profiles, as in records */
 	const char *unit;
 	bool more_is_better;
-	bool best; /* at the least time of a sample instead of the mean: what others that share the
-		      machine disturb least */
+	bool median; /* at the median sample instead of the mean: single samples, slow because
+			others share the machine or fast by chance, do not move it */
 };
 extern const struct bb_metric bb_metrics[]; /* ends with name NULL */
 

@@ -127,7 +127,7 @@ bool bb_record_bool(const struct json_t *record, const char *name)
 
 const char *bb_metric_group_field(const struct bb_metric *metric)
 {
-	if (!metric->best && strcmp(metric->name, "busbw") == 0)
+	if (!metric->median && strcmp(metric->name, "busbw") == 0)
 		return "group_busbw_GBps";
 	return strcmp(metric->name, "time") == 0 ? "group_time_us" : NULL;
 }
@@ -175,12 +175,12 @@ double bb_record_slowest_group(const struct json_t *record, const struct bb_metr
 double bb_record_metric(const struct json_t *record, const struct bb_metric *metric)
 {
 	const double value = bb_record_number(record, metric->field);
-	const double least = bb_record_number(record, "min_us");
+	const double median = bb_record_number(record, "p50_us");
 
-	/* A run of one sample has no minimum but its mean. */
-	if (!metric->best || isnan(least))
+	/* A run of one sample has no median but its mean. */
+	if (!metric->median || isnan(median))
 		return value;
-	return value * bb_record_number(record, "time_us") / least;
+	return value * bb_record_number(record, "time_us") / median;
 }
 
 const struct bb_read_record *bb_records_first(const struct bb_records *records, const char *kind)

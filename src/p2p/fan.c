@@ -260,6 +260,9 @@ static double port_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int
 	return longest > 0 ? (double)cell->bytes / longest : 0;
 }
 
+const char bb_fan_private_copies[] =
+	"private copies of the same bytes by the ranks that act, in this run";
+
 double bb_fan_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int hub, double private_s,
 		    const char **source)
 {
@@ -268,7 +271,7 @@ double bb_fan_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int hub,
 
 	if (bound == 0 && cell->direct && private_s > 0) {
 		bound = (double)cell->bytes / private_s;
-		*source = "private copies of the same bytes by the ranks that act, in this run";
+		*source = bb_fan_private_copies;
 	}
 	linked = port_bound(pairs, cell, hub, true, &link);
 	if (linked > 0 && (bound == 0 || linked < bound)) {

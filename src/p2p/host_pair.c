@@ -26,9 +26,8 @@ static void bound(struct bb_run *run, struct bb_pair_record *r)
 	if (bb_speed_of_light(run->topology, two, 2, BB_BOUND_PAIR, &GBps, &pairs->host_bound) !=
 	    BB_OK)
 		return;
-	r->bound_GBps = GBps;
-	r->percent_of_bound = 100 * r->GBps / GBps;
 	r->bound_source = bb_strbuf_text(&pairs->host_bound);
+	bb_pair_fill_bound(r, GBps);
 }
 
 static void complete(struct bb_run *run, const struct bb_memory_case *c, struct bb_pair_record *r)

@@ -23,6 +23,7 @@ struct matrix {
 	bool hosted;            /* and the host behind it */
 	double *values, *tails; /* [from * n + to]; NAN: not measured. Latency: p50 and p99 in ns */
 	double *shares;         /* percent of the bound */
+	const char **doubts;    /* why it does not hold; NULL: it may */
 	int *path_of;           /* [from * n + to]: index into paths; -1: none */
 	char paths[MOST_PATHS][BB_PAIR_PATH_TEXT]; /* in the order in which they come */
 	int npaths;
@@ -30,7 +31,7 @@ struct matrix {
 	struct bb_pair_record of; /* one of its records, whose quantity, route and size it shows */
 	struct bb_text_table
 		fans; /* instead, of ranks with all others, whose first record is FAN */
-	struct bb_pair_record fan;
+	struct bb_pair_record fan, beaten; /* BEATEN: of these, the one most beyond its bound */
 };
 
 static struct matrix *of(struct bb_sink *sink)
@@ -52,8 +53,9 @@ static bool begin_matrices(struct matrix *m, const struct bb_run_record *run)
 	m->values = calloc(all, sizeof(double));
 	m->tails = calloc(all, sizeof(double));
 	m->shares = calloc(all, sizeof(double));
+	m->doubts = calloc(all, sizeof(*m->doubts));
 	m->path_of = calloc(all, sizeof(int));
-	if (!m->ranks || !m->values || !m->tails || !m->shares || !m->path_of)
+	if (!m->ranks || !m->values || !m->tails || !m->shares || !m->doubts || !m->path_of)
 		return false;
 	for (int i = 0; i < m->n; i++)
 		m->ranks[i] = i;
@@ -150,12 +152,16 @@ static void add_bound(struct bb_strbuf *out, const struct matrix *m)
 {
 	double *sorted = calloc((size_t)m->n * (size_t)m->n, sizeof(*sorted));
 	char from[END_TEXT], to[END_TEXT];
-	int n = 0, least = -1;
+	int n = 0, least = -1, most = -1, beaten = 0;
 
 	for (int i = 0; sorted && i < m->n * m->n; i++) {
 		if (isnan(m->shares[i]))
 			continue;
 		sorted[n++] = m->shares[i];
+		if (m->doubts[i]) {
+			beaten++;
+			most = most < 0 || m->shares[i] > m->shares[most] ? i : most;
+		}
 		if (least < 0 || m->shares[i] < m->shares[least])
 			least = i;
 	}
@@ -166,6 +172,10 @@ static void add_bound(struct bb_strbuf *out, const struct matrix *m)
 			m->shares[least], end_name(m, least / m->n, from),
 			end_name(m, least % m->n, to), sorted[n / 2], m->of.bound_source);
 	}
+	if (most >= 0)
+		bb_strbuf_addf(out, "# %d of %d pairs beat%s the bound, %s -> %s with %.0f%%: %s\n",
+			       beaten, n, beaten == 1 ? "s" : "", end_name(m, most / m->n, from),
+			       end_name(m, most % m->n, to), m->shares[most], m->doubts[most]);
 	out->failed |= !sorted;
 	free(sorted);
 }
@@ -270,6 +280,7 @@ static void clear(struct matrix *m)
 {
 	for (int i = 0; i < m->n * m->n; i++) {
 		m->values[i] = m->tails[i] = m->shares[i] = NAN;
+		m->doubts[i] = NULL;
 		m->path_of[i] = -1;
 	}
 	m->filled = m->npaths = 0;
@@ -304,6 +315,7 @@ static void pair(struct matrix *m, const struct bb_pair_record *r)
 	m->values[at] = latency ? 1e3 * r->p50_us : r->GBps;
 	m->tails[at] = 1e3 * r->p99_us;
 	m->shares[at] = r->percent_of_bound;
+	m->doubts[at] = r->bound_doubt;
 	if (from != to)
 		m->path_of[at] = find_path(m, r->path);
 	if (both) {
@@ -346,7 +358,13 @@ static void end_fan(struct matrix *m)
 	bb_table_print(&m->fans, &m->sink.out);
 	if (m->fan.bound_source)
 		bb_strbuf_addf(&m->sink.out, "# bound: %s\n", m->fan.bound_source);
+	if (m->beaten.bound_doubt)
+		bb_strbuf_addf(
+			&m->sink.out, "# rank %lld beats the bound with %.0f%%: %s\n",
+			(long long)(m->beaten.from == BB_ABSENT ? m->beaten.to : m->beaten.from),
+			m->beaten.percent_of_bound, m->beaten.bound_doubt);
 	memset(&m->fan, 0, sizeof(m->fan));
+	memset(&m->beaten, 0, sizeof(m->beaten));
 }
 
 static void fan(struct matrix *m, const struct bb_pair_record *r)
@@ -361,6 +379,9 @@ static void fan(struct matrix *m, const struct bb_pair_record *r)
 	bb_table_cellf(&m->fans, "%lld", (long long)(r->from == BB_ABSENT ? r->to : r->from));
 	for (int i = 0; i < 4; i++)
 		bb_table_cell(&m->fans, bb_format_fit(text, speeds[i], CELL));
+	if (r->bound_doubt &&
+	    (!m->beaten.bound_doubt || r->percent_of_bound > m->beaten.percent_of_bound))
+		m->beaten = *r;
 	if (isnan(r->percent_of_bound))
 		bb_table_cell(&m->fans, "N/A");
 	else
@@ -401,6 +422,7 @@ static void release(struct bb_sink *sink)
 	free(m->values);
 	free(m->tails);
 	free(m->shares);
+	free((void *)m->doubts);
 	free(m->path_of);
 	free(m->ranks);
 }

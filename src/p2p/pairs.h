@@ -129,9 +129,12 @@ struct bb_pair_options {
 	FIELD(INT, wrong, "bytes", "bytes that differ from what was sent; null: not checked")      \
 	FIELD(BOOL, child_process, "",                                                             \
 	      "measured by a child process in which the library's P2P is off")                     \
-	FIELD(DOUBLE, bound_GBps, "GB/s", "highest bandwidth that the pair could have")            \
+	FIELD(DOUBLE, bound_GBps, "GB/s", "bandwidth by bound_source")                             \
 	FIELD(DOUBLE, percent_of_bound, "%", "GBps / bound_GBps")                                  \
 	FIELD(STRING, bound_source, "", "source of the bound")                                     \
+	FIELD(STRING, bound_doubt, "",                                                             \
+	      "why the bound does not hold, where the lower quartile beats it by more than 5%; "   \
+	      "null: it may hold")                                                                 \
 	FIELD(DOUBLE, end_unix_s, "s", "end of the measurement, since 1970 UTC")
 
 /* One ordered pair over one route at one size. Bidirectional bandwidth and latency: one unordered
@@ -343,6 +346,10 @@ BB_MUST bb_status bb_pairs_judge(struct bb_pairs *pairs);
 double bb_pair_rate(double seconds);
 /* Returns the end that times a transfer FROM one TO the other. */
 int bb_pair_timer(const struct bb_cell *cell, int from, int to);
+/* Sources of bounds that are copies. */
+extern const char bb_pair_private_copy[], bb_fan_private_copies[];
+/* Set the bound of R, with its bandwidth and the source known, to GBPS. */
+void bb_pair_fill_bound(struct bb_pair_record *r, double GBps);
 /* Returns the bound of a pair in bytes per second, 0 if none is known: what its links allow; if
    that is not known, a private copy of the end that acts, which takes PRIVATE_S seconds; or --link
    or

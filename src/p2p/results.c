@@ -2,6 +2,7 @@
  * results.c - results of all ranks: a record for each pair, and findings.
  */
 #include "p2p/fan.h"
+#include "core/bound.h"
 
 #include "core/clock.h"
 #include "core/units.h"
@@ -145,10 +146,19 @@ static void add_bandwidth(struct bb_pair_record *r, const struct bb_cell *cell,
 
 static void fill_bound(struct bb_pair_record *r, double bound)
 {
-	if (bound == 0)
-		return;
-	r->bound_GBps = bound / 1e9;
-	r->percent_of_bound = 100 * r->GBps / r->bound_GBps;
+	if (bound > 0)
+		bb_pair_fill_bound(r, bound / 1e9);
+}
+
+void bb_pair_fill_bound(struct bb_pair_record *r, double GBps)
+{
+	r->bound_GBps = GBps;
+	r->percent_of_bound = 100 * r->GBps / GBps;
+	r->bound_doubt = bb_bound_doubt(r->percent_of_bound, 100 * r->low_GBps / GBps,
+					r->bound_source == bb_pair_private_copy ||
+							r->bound_source == bb_fan_private_copies
+						? BB_BOUND_BY_COPIES
+						: BB_BOUND_BY_LINKS);
 }
 
 /* The bandwidth of both directions at once is their sum. */

@@ -43,6 +43,8 @@ static double over_link(const struct bb_pairs *pairs, double bytes, int from, in
 	return o->config.link_rate > 0 ? bytes / o->config.link_rate + o->config.link_latency : 0;
 }
 
+const char bb_pair_private_copy[] = "private copy of the rank that acts, in this run";
+
 double bb_pair_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int from, int to,
 		     double private_s, const char **source)
 {
@@ -56,7 +58,7 @@ double bb_pair_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int fro
 		bound = bb_pair_link_bound(pairs, from, to, source);
 	if (bound == 0 && cell->direct && cell->route->actor != BB_BY_BOTH) {
 		bound = bytes * bb_pair_rate(private_s);
-		*source = "private copy of the rank that acts, in this run";
+		*source = bb_pair_private_copy;
 	}
 	linked = bytes * bb_pair_rate(over_link(pairs, bytes, from, to, &link));
 	if (linked > 0 && (bound == 0 || linked < bound)) {

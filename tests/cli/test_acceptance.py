@@ -28,10 +28,11 @@ def this_machine():
         gates = verdict["gates"]
         equal([g["verdict"] for g in gates if g["metric"] == "correctness"], ["passed"] * 3, "correctness")
         for gate in gates:
-            expect(gate["verdict"] in ("passed", "could not judge", "failed"), f"{gate}")
+            expect(gate["verdict"] in ("passed", "warning", "could not judge", "failed"), f"{gate}")
             if gate["metric"] == "peak":
-                expect((gate["value"] >= gate["limit"]) == (gate["verdict"] == "passed"), f"{gate}")
-                expect(gate["bound"] is None and gate["reason"].endswith("1 run: no interval"), f"{gate}")
+                expect((gate["value"] >= gate["limit"]) == (gate["verdict"] in ("passed", "warning")), f"{gate}")
+                expect(gate["bound"] is None, f"{gate}")
+                expect(("is beyond its bound" in gate["reason"]) == (gate["verdict"] == "warning"), f"{gate}")
                 equal(gate["from"], "copy", "provenance")
         equal(len(verdict["sentences"]), 3, "sentences")
         equal(len(f.junit().findall(".//failure")), sum(g["verdict"] == "failed" for g in gates), "failures")
@@ -47,8 +48,8 @@ def small(variant):
         correctness, *peaks = verdict["gates"]
         equal((correctness["metric"], correctness["verdict"], len(peaks)), ("correctness", "passed", 2), "gates")
         for gate in peaks:  # the speed decides, not the test
-            equal(gate["verdict"], "passed" if gate["value"] >= gate["limit"] else "failed", f"{gate}")
-        equal(result.code, 0 if all(g["verdict"] == "passed" for g in peaks) else 7, "exit status")
+            expect((gate["value"] >= gate["limit"]) == (gate["verdict"] in ("passed", "warning")), f"{gate}")
+        equal(result.code, 7 if any(g["verdict"] == "failed" for g in peaks) else 0, "exit status")
         equal(verdict["args"][1:], ["run", path], "the command line that repeats it")
         words = "-b 64K -e 64K -n 3 --json -".split()
         equal(verdict["steps"][0]["args"][-len(words) :], words, "the command line of the step")

@@ -357,6 +357,34 @@ static void test_not_shown(void **state)
 	close_court(&c);
 }
 
+/* Beyond the bound, a gate that is a share of it shows little: a warning with the reason. A peak is
+   the median sample: one fast sample does not make it. */
+static void test_beaten(void **state)
+{
+	static const char profile[] = HEAD "      - metric: peak\n        from: {copy: 20%}\n"
+					   "      - metric: busbw\n        from: {bound: 20%}\n";
+#define SAMPLED(percent, doubt)                                                                    \
+	RESULT("1024", "2", "30",                                                                  \
+	       ",\"min_us\":1,\"p50_us\":2,\"percent_of_bound\":" percent                          \
+	       ",\"bound_source\":\"this run's copy speed\",\"bound_doubt\":" doubt)
+	static const char *const holds[] = {RUN SAMPLED("90", "null")};
+	static const char *const beaten[] = {RUN SAMPLED("150", "\"data came from a cache\"")};
+	struct court c;
+
+	open_court(&c, profile, holds, 1);
+	assert_float_equal(c.judgements.list[1].value, 30, 1e-9);
+	assert_int_equal(c.judgements.list[1].verdict, BB_PASSED);
+	close_court(&c);
+	open_court(&c, profile, beaten, 1);
+	for (int i = 1; i <= 2; i++) {
+		assert_int_equal(c.judgements.list[i].verdict, BB_WARNED);
+		assert_string_equal(c.judgements.list[i].reason,
+				    "30 GB/s is beyond its bound of 20: data came from a cache; "
+				    "the gate shows little");
+	}
+	close_court(&c);
+}
+
 #define SPLIT_RUN                                                                                  \
 	"{\"schema\":1,\"kind\":\"run\",\"run_id\":\"a\",\"virtual_time\":false,\"ranks\":["       \
 	"{\"rank\":0,\"group\":0,\"host\":\"h0\"},{\"rank\":1,\"group\":1,\"host\":\"h1\"},"       \
@@ -589,7 +617,8 @@ int main(void)
 		cmocka_unit_test(test_values),         cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_dips),           cmocka_unit_test(test_crossover),
 		cmocka_unit_test(test_stragglers),     cmocka_unit_test(test_not_shown),
-		cmocka_unit_test(test_diagnosed),      cmocka_unit_test(test_commands),
+		cmocka_unit_test(test_beaten),         cmocka_unit_test(test_diagnosed),
+		cmocka_unit_test(test_commands),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

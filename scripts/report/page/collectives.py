@@ -183,7 +183,9 @@ def percent(group):
     for a, points in lines.items():
         frame.line(points, group.color(a), marks=True)
     frame.names([(*points[-1], a, group.color(a), True) for a, points in lines.items()])
-    note = "100 %: the algorithm's bytes at the speed of the bound. A measured bound varies, so results may slightly exceed it."
+    note = "100 %: the algorithm's bytes at the speed of the bound."
+    doubts = {(a, text(r, "bound_doubt")) for a, rows in group.rows.items() for r in rows.values() if text(r, "bound_doubt")}
+    note = " ".join([note, *(f"{a} beats its bound: {why}." for a, why in sorted(doubts))])
     return Figure("Percent of the bound", paper, note)
 
 

@@ -6,12 +6,16 @@
 
 #include "backends/gpu.h"
 #include "backends/library.h"
+#include "core/bound.h"
 #include "core/clock.h"
 #include "core/stats.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const char copy_source[] = "bytes this algorithm moves at this run's copy speed";
 
 /* The samples of all ranks, on rank 0. */
 struct view {
@@ -231,7 +235,7 @@ static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
 	} else if (cost > 0) {
 		/* Split groups run at the same time and share the machine. */
 		result->bound_us = 1e6 * cost / s->n * s->engine.run->world.nranks / rate;
-		result->bound_source = "bytes this algorithm moves at this run's copy speed";
+		result->bound_source = copy_source;
 	} else {
 		return BB_OK;
 	}
@@ -325,13 +329,24 @@ static double busbw_in(const struct bb_result_record *r, double us)
 	return us > 0 ? r->busbw_GBps * r->time_us / us : NAN;
 }
 
+/* The bound is doubted by the longer of the mean and the end of the interval. */
+static void fill_doubt(struct bb_result_record *r)
+{
+	const double longest = fmax(r->time_us, isnan(r->ci_high_us) ? 0 : r->ci_high_us);
+
+	if (r->bound_source)
+		r->bound_doubt = bb_bound_doubt(r->percent_of_bound, 100 * r->bound_us / longest,
+						r->bound_source == copy_source ? BB_BOUND_BY_COPIES
+									       : BB_BOUND_BY_LINKS);
+}
+
 /* Delivers RESULT on rank 0, and adds it to the sums. PROCESSOR: seconds that it took. */
-static bb_status deliver(struct bb_session *s, const struct bb_result_record *result,
-			 double processor)
+static bb_status deliver(struct bb_session *s, struct bb_result_record *result, double processor)
 {
 	struct bb_bench *bench = s->bench;
 	bb_status status;
 
+	fill_doubt(result);
 	bench->busbw_sum += result->busbw_GBps;
 	status = bb_engine_deliver(&s->engine, &bb_record_result, result, result->wrong);
 	if (status == BB_OK && result->evaluator)

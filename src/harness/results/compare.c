@@ -92,6 +92,7 @@ bb_status bb_compare_add(struct bb_compare *compare, const struct bb_result_reco
 	run->time = r->time_us;
 	run->busbw = r->busbw_GBps;
 	run->percent = r->percent_of_bound;
+	run->doubt = r->bound_doubt;
 	return BB_OK;
 }
 

@@ -22,6 +22,7 @@ struct bb_compare_run {
 	double time;                 /* us */
 	double busbw;                /* GB/s */
 	double percent;              /* of the bound; NAN: there is no bound */
+	const char *doubt;           /* why the bound does not hold; NULL: it may */
 };
 
 struct bb_compare_cell {

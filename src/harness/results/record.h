@@ -266,10 +266,14 @@ struct bb_run_record {
 	FIELD(DOUBLE, last_share, "fraction", "fraction of the iterations in which it was last")   \
 	FIELD(DOUBLE, last_late_us, "us", "mean delay after the median rank in these")             \
 	FIELD(DOUBLE, clock_uncertainty_us, "us", "uncertainty of the three times above")          \
-	FIELD(DOUBLE, bound_us, "us", "shortest time in which this algorithm can move its bytes")  \
+	FIELD(DOUBLE, bound_us, "us",                                                              \
+	      "time of this algorithm's bytes at the rate of bound_source")                        \
 	FIELD(DOUBLE, bound_busbw_GBps, "GB/s", "busbw in bound_us")                               \
 	FIELD(DOUBLE, percent_of_bound, "%", "bound_us / time_us")                                 \
 	FIELD(STRING, bound_source, "", "source of the bound")                                     \
+	FIELD(STRING, bound_doubt, "",                                                             \
+	      "why the bound does not hold, where the result beats it by more than 5% and its "    \
+	      "interval; null: it may hold")                                                       \
 	FIELD(STRING, cache, "", "--cache")                                                        \
 	FIELD(INT, chunk_bytes, "bytes", "largest message of a pipelined algorithm")               \
 	FIELD(DOUBLE, cpu_time_us, "us", "CPU time in the call; with -C")                          \
