@@ -14,8 +14,17 @@
 struct config {
 	const char *path;
 	json_t *root;
+	const char *part;           /* "text_config"; "": the file itself */
+	struct bb_strbuf *unknown;  /* "a, b": keys that may change the tensors */
+	struct bb_strbuf *defaults; /* "n_layer 12, n_head 12": keys that the file lacks */
 	struct bb_error *error;
 };
+
+static void add_item(struct bb_strbuf *list, const char *part, const char *key)
+{
+	bb_strbuf_addf(list, "%s%s%s%.60s", list->length > 0 ? ", " : "", part, *part ? "." : "",
+		       key);
+}
 
 /* Refuse VALUE, quoted from the file and cut to fit into the message. */
 static bb_status refuse_value(const struct config *c, const char *key, const json_t *value,
@@ -66,8 +75,8 @@ static bb_status read_hyper_key(const struct config *c, const char *key, const j
 	bb_status status;
 
 	if (json_is_null(value)) {
-		if (row->min == 0 && !row->is_bool)
-			*into = 0;
+		if (!first[i])
+			*into = row->min == 0 && !row->is_bool ? 0 : BB_GIVEN_NULL;
 		return BB_OK;
 	}
 	status = read_json_value(c, key, value, row, &found);
@@ -106,7 +115,9 @@ static const char *const harmless[] = {
 	"*_pdrop",
 	"*_prob",
 	"*_theta",
+	"*_token",
 	"*_token_index",
+	"*tokenizer*",
 	"vision_feature_*",
 	"*_version",
 	"*activation*",
@@ -118,6 +129,7 @@ static const char *const harmless[] = {
 	"alibi",
 	"apply_residual_connection_post_layernorm",
 	"attention_softmax_in_fp32",
+	"attn_implementation",
 	"attn_scale",
 	"attn_temperature_tuning",
 	"auto_map",
@@ -135,6 +147,7 @@ static const char *const harmless[] = {
 	"layerdrop",
 	"mask_token_id",
 	"masked_bias_fp32",
+	"max_sequence_length",
 	"max_window_layers",
 	"model_type",
 	"moe_layers",
@@ -143,6 +156,7 @@ static const char *const harmless[] = {
 	"no_rope_layers",
 	"norm_topk_prob",
 	"num_channels",
+	"num_mtp_layers",
 	"num_nextn_predict_layers",
 	"offset_alibi",
 	"original_max_position_embeddings",
@@ -155,6 +169,7 @@ static const char *const harmless[] = {
 	"quantization_config",
 	"query_pre_attn_scalar",
 	"relative_attention_max_distance",
+	"return_*",
 	"reorder_and_upcast_attn",
 	"rope_*",
 	"rotary*",
@@ -173,7 +188,6 @@ static const char *const harmless[] = {
 	"use_parallel_residual",
 	"use_qk_norm",
 	"partial_rotary_factor",
-	"tokenizer_class",
 	"tf_legacy_loss",
 	"output_*",
 	"cache_implementation",
@@ -274,7 +288,8 @@ static bb_status read_special_key(const struct config *c, const char *key, const
 		return read_architecture(c, value, family, hyper);
 	if (strcmp(key, "id2label") == 0 && family->uses[BB_LABELS] && json_object_size(value) > 0)
 		hyper->labels = (int64_t)json_object_size(value);
-	else if (strcmp(key, "layer_types") == 0 && family->uses[BB_GLOBAL_EVERY])
+	else if (strcmp(key, "layer_types") == 0 && family->uses[BB_GLOBAL_EVERY] &&
+		 !json_is_null(value))
 		return read_layer_types(c, value, hyper);
 	else if (strcmp(key, "mlp_only_layers") == 0 && family->uses[BB_DENSE])
 		return read_dense_blocks(c, value, hyper);
@@ -285,7 +300,7 @@ static bb_status read_special_key(const struct config *c, const char *key, const
 	return BB_OK;
 }
 
-/* Refuse what is not known and may change the tensors. */
+/* Refuse a value that changes the tensors, and note a key that may. */
 static bb_status check_key(const struct config *c, const char *key, const json_t *value,
 			   const struct bb_family *family)
 {
@@ -312,32 +327,106 @@ static bb_status check_key(const struct config *c, const char *key, const json_t
 		return BB_OK;
 	if (strcmp(key, "sliding_window") == 0 && !family->uses[BB_WINDOW])
 		return BB_OK; /* valid only with use_sliding_window, which is refused */
-	if (is_absent(value) || is_harmless(key))
+	if (!is_absent(value) && !is_harmless(key))
+		add_item(c->unknown, c->part, key);
+	return BB_OK;
+}
+
+static bb_status refuse_unknown_keys(const struct config *c)
+{
+	if (c->unknown->length == 0)
 		return BB_OK;
-	return refuse_key(c, key, value,
-			  "is not known, and may change the tensors; remove it if it does not");
+	return bb_fail(c->error, BB_EUSAGE,
+		       "--model %.120s: not known, and may change the tensors: %s; remove those "
+		       "that do not",
+		       c->path, bb_strbuf_text(c->unknown));
+}
+
+static const struct bb_config_class *class_of(const struct bb_family *family)
+{
+	const struct bb_config_class *class = bb_config_classes;
+
+	while (strcmp(class->family, family->name) != 0)
+		class ++;
+	return class;
+}
+
+/* Set what HYPER lacks to the defaults of FAMILY's class. */
+static void add_defaults(const struct config *c, struct bb_hyper *hyper,
+			 const struct bb_family *family)
+{
+	char key[48];
+	long long value;
+	int n;
+
+	for (const char *at = class_of(family)->defaults;
+	     sscanf(at, " %47[^=]=%lld%n", key, &value, &n) == 2; at += n) {
+		const struct bb_hyper_row *const row = &bb_hyper_rows[row_of_key(family, key)];
+		int64_t *const into = bb_hyper_at(hyper, row);
+
+		if (*into != BB_NOT_GIVEN)
+			continue;
+		*into = value;
+		add_item(c->defaults, c->part, key);
+		if (row->is_bool)
+			bb_strbuf_add(c->defaults, value ? " true" : " false");
+		else
+			bb_strbuf_addf(c->defaults, " %lld", value);
+	}
+	for (int i = 0; i < BB_NHYPERS; i++) {
+		int64_t *const into = bb_hyper_at(hyper, &bb_hyper_rows[i]);
+
+		*into = *into == BB_GIVEN_NULL ? BB_NOT_GIVEN : *into;
+	}
+}
+
+/* "generic:layers=2,hidden=64": the numbers of a decoder of an unknown kind, as far as the file has
+   them. */
+static void add_generic(const struct config *c, struct bb_strbuf *out)
+{
+	const struct bb_family *const generic = bb_family_generic();
+	const char *key;
+	json_t *value;
+	int n = 0;
+
+	bb_strbuf_addf(out, "%s:", generic->name);
+	json_object_foreach(c->root, key, value)
+	{
+		const int row = row_of_key(generic, key);
+
+		if (row < BB_NHYPERS && json_is_integer(value) &&
+		    json_integer_value(value) >= bb_hyper_rows[row].min)
+			bb_strbuf_addf(out, "%s%s=%lld", n++ > 0 ? "," : "",
+				       bb_hyper_rows[row].name,
+				       (long long)json_integer_value(value));
+	}
+	if (n == 0)
+		bb_strbuf_add(out, "layers=N,…");
 }
 
 static bb_status read_family(const struct config *c, const struct bb_family **family)
 {
 	const json_t *type = json_object_get(c->root, "model_type");
-	struct bb_strbuf types = {0};
+	struct bb_strbuf types = {0}, generic = {0};
 
 	if (json_is_string(type))
 		*family = bb_family_of_config(json_string_value(type));
 	if (*family)
 		return BB_OK;
 	bb_family_config_types(&types);
+	add_generic(c, &generic);
 	if (!type)
 		bb_fail(c->error, BB_EUSAGE,
 			"--model %.200s: model_type is missing; expected one of %s", c->path,
 			bb_strbuf_text(&types));
 	else
 		bb_fail(c->error, BB_EUSAGE,
-			"--model %.200s: model_type: \"%.60s\" is not one of %s", c->path,
-			json_is_string(type) ? json_string_value(type) : "(not a string)",
-			bb_strbuf_text(&types));
+			"--model %.120s: model_type: \"%.40s\" is not one of %s; if it is a "
+			"decoder like llama, give --model %s",
+			c->path, json_is_string(type) ? json_string_value(type) : "(not a string)",
+			bb_strbuf_text(&types), bb_strbuf_text(&generic));
 	bb_strbuf_free(&types);
+	bb_strbuf_free(&generic);
 	return BB_EUSAGE;
 }
 
@@ -390,14 +479,16 @@ static bb_status read_part(const struct config *c, const char *key, struct bb_hy
 			   const struct bb_family *family)
 {
 	struct bb_strbuf path = {0};
-	struct config part = {.root = json_object_get(c->root, key), .error = c->error};
+	struct config part = *c;
 	bb_status status;
 
+	part.root = json_object_get(c->root, key);
 	if (!json_is_object(part.root))
 		return bb_fail(c->error, BB_EUSAGE, "--model %.200s: %s is missing; %s needs it",
 			       c->path, key, family->name);
 	bb_strbuf_addf(&path, "%.200s: %s", c->path, key);
 	part.path = bb_strbuf_text(&path);
+	part.part = key;
 	status = read_keys(&part, hyper, family);
 	bb_strbuf_free(&path);
 	return status;
@@ -410,9 +501,11 @@ static bb_status read_parts(const struct config *c, struct bb_hyper *hyper, stru
 {
 	static const char *const shared[] = {"architectures", "tie_word_embeddings"};
 	json_t *rest = json_copy(c->root), *own = json_object();
-	const struct config parts[] = {{c->path, own, c->error}, {c->path, rest, c->error}};
+	struct config text = *c, tower = *c;
 	bb_status status;
 
+	text.root = own;
+	tower.root = rest;
 	if (!rest || !own) {
 		status = bb_no_memory(c->error, "the file");
 		goto out;
@@ -430,19 +523,46 @@ static bb_status read_parts(const struct config *c, struct bb_hyper *hyper, stru
 	json_object_del(rest, "vision_config");
 	BB_TRY(status, read_part(c, "text_config", hyper, family), out);
 	BB_TRY(status, read_part(c, "vision_config", vision, family->tower), out);
-	BB_TRY(status, read_keys(&parts[0], hyper, family), out);
-	status = read_keys(&parts[1], vision, family->tower);
+	BB_TRY(status, read_keys(&text, hyper, family), out);
+	BB_TRY(status, read_keys(&tower, vision, family->tower), out);
+	text.part = "text_config";
+	tower.part = "vision_config";
+	add_defaults(&text, hyper, family);
+	add_defaults(&tower, vision, family->tower);
 out:
 	json_decref(own);
 	json_decref(rest);
 	return status;
 }
 
-bb_status bb_config_read(const char *path, struct bb_hyper *hyper, struct bb_hyper *vision,
-			 const struct bb_family **family, struct bb_error *error)
+/* "read as gemma3; keys that it lacks as in Gemma3TextConfig: num_attention_heads 8, …" */
+static void describe_origin(const struct config *c, const struct bb_family *family,
+			    struct bb_strbuf *origin)
 {
-	struct bb_strbuf inside = {0};
-	struct config c = {config_path(path, &inside), NULL, error};
+	const json_t *const quantised = json_object_get(c->root, "quantization_config");
+
+	bb_strbuf_addf(origin, "read as %s", family->name);
+	if (c->defaults->length > 0)
+		bb_strbuf_addf(origin, "; keys that it lacks, by transformers' %s%s%s: %s",
+			       class_of(family)->name, family->tower ? " and " : "",
+			       family->tower ? class_of(family->tower)->name : "",
+			       bb_strbuf_text(c->defaults));
+	if (json_is_object(quantised))
+		bb_strbuf_addf(origin,
+			       "; its weights are quantised (%s); sizes here are those before",
+			       json_string_value(json_object_get(quantised, "quant_method"))
+				       ?: "quantization_config");
+}
+
+bb_status bb_config_read(const char *path, struct bb_model *model, const struct bb_family **family,
+			 struct bb_error *error)
+{
+	struct bb_strbuf inside = {0}, unknown = {0}, defaults = {0};
+	struct config c = {.path = config_path(path, &inside),
+			   .part = "",
+			   .unknown = &unknown,
+			   .defaults = &defaults,
+			   .error = error};
 	const struct bb_file_request request = {
 		.option = "--model", .path = c.path, .most = BB_JSON_FILE_BYTES};
 	bb_status status;
@@ -450,13 +570,19 @@ bb_status bb_config_read(const char *path, struct bb_hyper *hyper, struct bb_hyp
 	BB_TRY(status, bb_json_file_open(&request, "config.json", &c.root, error), out);
 	BB_TRY(status, read_family(&c, family), out);
 	if ((*family)->tower)
-		BB_TRY(status, read_parts(&c, hyper, vision, *family), out);
+		BB_TRY(status, read_parts(&c, &model->hyper, &model->vision, *family), out);
 	else
-		BB_TRY(status, read_keys(&c, hyper, *family), out);
+		BB_TRY(status, read_keys(&c, &model->hyper, *family), out);
+	BB_TRY(status, refuse_unknown_keys(&c), out);
+	if (!(*family)->tower)
+		add_defaults(&c, &model->hyper, *family);
 	if ((*family)->uses[BB_FUSED] != BB_HYPER_NONE)
-		read_version(&c, hyper);
+		read_version(&c, &model->hyper);
+	describe_origin(&c, *family, &model->origin);
 out:
 	json_decref(c.root);
 	bb_strbuf_free(&inside);
+	bb_strbuf_free(&unknown);
+	bb_strbuf_free(&defaults);
 	return status;
 }

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NOT_GIVEN (-1)
 #define MOST_NAMES 128 /* of presets and families */
 #define ITEM 64        /* bytes of a NAME=NUMBER in the text, with its end */
 
@@ -109,9 +108,16 @@ static const struct bb_family *find_family(const char *name, size_t length)
 
 /* ---- families with a config.json ---------------------------------------------------- */
 
+#define GENERIC "generic"
+
+const struct bb_family *bb_family_generic(void)
+{
+	return find_family(GENERIC, strlen(GENERIC));
+}
+
 static bool has_config(const struct bb_family *family)
 {
-	return family->stacks[0].block && strcmp(family->name, "generic") != 0;
+	return family->stacks[0].block && strcmp(family->name, GENERIC) != 0;
 }
 
 const struct bb_family *bb_family_of_config(const char *model_type)
@@ -160,7 +166,8 @@ static void set_defaults(struct bb_builder *b, const struct bb_family *family)
 		const int row = family->defaults[i].row;
 		int64_t *value = bb_hyper_at(&b->model->hyper, &bb_hyper_rows[row]);
 
-		if (*value == NOT_GIVEN && (b->from_file || family->uses[row] != BB_HYPER_NEEDED))
+		if (*value == BB_NOT_GIVEN &&
+		    (b->from_file || family->uses[row] != BB_HYPER_NEEDED))
 			*value = family->defaults[i].value;
 	}
 }
@@ -173,7 +180,7 @@ static bb_status check_given(struct bb_builder *b, const struct bb_family *famil
 		const struct bb_hyper_row *row = &bb_hyper_rows[i];
 		int64_t *value = bb_hyper_at(&b->model->hyper, row);
 
-		if (*value == NOT_GIVEN && family->uses[i] == BB_HYPER_NEEDED)
+		if (*value == BB_NOT_GIVEN && family->uses[i] == BB_HYPER_NEEDED)
 			return refuse_missing(b, family, row);
 		if (family->uses[i] == BB_HYPER_NONE)
 			*value = 0;
@@ -183,7 +190,7 @@ static bb_status check_given(struct bb_builder *b, const struct bb_family *famil
 
 static void set_default(int64_t *value, int64_t otherwise)
 {
-	if (*value == NOT_GIVEN)
+	if (*value == BB_NOT_GIVEN)
 		*value = otherwise;
 }
 
@@ -287,7 +294,7 @@ static bb_status read_hyper_value(struct bb_builder *b, const struct bb_hyper_ro
 {
 	int64_t *value = bb_hyper_at(&b->model->hyper, row);
 
-	if (*value != NOT_GIVEN)
+	if (*value != BB_NOT_GIVEN)
 		return bb_fail(b->error, BB_EUSAGE, "--model %s: %s is given twice", b->model->name,
 			       row->name);
 	if (!bb_parse_int(text, value) || *value < row->min || *value > row->max)
@@ -429,7 +436,7 @@ static bb_status read_hyper(struct bb_builder *b, const char *name, const struct
 			text = p->text;
 	b->from_file = text == name && is_path(name);
 	if (b->from_file)
-		return bb_config_read(name, &b->model->hyper, &b->model->vision, family, b->error);
+		return bb_config_read(name, b->model, family, b->error);
 	colon = strchr(text, ':');
 	*family = colon ? find_family(text, (size_t)(colon - text)) : NULL;
 	if (*family && (*family)->tower)
@@ -465,7 +472,7 @@ bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
 
 	*model = (struct bb_model){.name = text};
 	for (int i = 0; i < BB_NHYPERS; i++)
-		*bb_hyper_at(&model->hyper, &bb_hyper_rows[i]) = NOT_GIVEN;
+		*bb_hyper_at(&model->hyper, &bb_hyper_rows[i]) = BB_NOT_GIVEN;
 	model->vision = model->hyper;
 	BB_TRY(status, read_hyper(&b, text, &family), out);
 	model->family = family->name;

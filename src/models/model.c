@@ -134,7 +134,14 @@ void bb_model_free(struct bb_model *model)
 	free(model->tensors);
 	free(model->works);
 	free(model->order);
+	bb_strbuf_free(&model->origin);
 	*model = (struct bb_model){.family = NULL};
+}
+
+void bb_model_add_origin(struct bb_strbuf *out, const struct bb_model *model)
+{
+	if (model->origin.length > 0)
+		bb_strbuf_addf(out, "# config.json: %s\n", bb_strbuf_text(&model->origin));
 }
 
 /* Length of the module's name in a tensor's. */

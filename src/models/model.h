@@ -11,6 +11,7 @@
  *   presets.c      known models
  *   families.c     hyperparameters, and the text of --model
  *   config.c       Hugging Face's config.json
+ *   defaults.c     what it leaves to transformers' configuration classes
  */
 #ifndef BB_MODELS_MODEL_H
 #define BB_MODELS_MODEL_H
@@ -128,8 +129,10 @@ struct bb_model {
 	   which is autograd's. */
 	size_t *order;
 	uint64_t parameters; /* all elements */
-	double forward;      /* FLOPs of a sample, all works */
-	double backward;     /* input and weights of all works */
+	/* Of a config.json: "read as llama4 (Llama4TextConfig); defaults: …"; empty: of no file. */
+	struct bb_strbuf origin;
+	double forward;  /* FLOPs of a sample, all works */
+	double backward; /* input and weights of all works */
 };
 
 /*
@@ -144,6 +147,9 @@ BB_MUST bb_status bb_model_open(struct bb_model *model, const char *text, int64_
 /* BLOCK (0 to blocks-1) of a transformer. */
 struct bb_block_kind bb_model_block(const struct bb_model *model, int block);
 void bb_model_free(struct bb_model *model); /* of a zeroed model: nothing */
+
+/* Append a line "# config.json: …" of what a model from a file was read as; of another, nothing. */
+void bb_model_add_origin(struct bb_strbuf *out, const struct bb_model *model);
 
 /* Append the presets with their sources, and the families with their hyperparameters. */
 void bb_model_list(struct bb_strbuf *out);

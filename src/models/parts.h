@@ -297,21 +297,34 @@ struct bb_model_preset {
 };
 extern const struct bb_model_preset bb_model_presets[]; /* ends without a name */
 
+/* What transformers takes for absent keys of a family's config.json: "n_layer=12 n_embd=768". */
+struct bb_config_class {
+	const char *family, *name, *defaults;
+};
+extern const struct bb_config_class
+	bb_config_classes[]; /* one for each family with a config.json */
+
+#define BB_NOT_GIVEN (-1)
+#define BB_GIVEN_NULL (-2) /* null in a config.json: it follows from others */
+
 extern const struct bb_hyper_row bb_hyper_rows[BB_NHYPERS];
 
 /* The family of a config.json's model_type; NULL: none. */
 const struct bb_family *bb_family_of_config(const char *model_type);
+/* The family for decoders of other kinds. */
+const struct bb_family *bb_family_generic(void);
 /* "bert, gpt2, …" */
 void bb_family_config_types(struct bb_strbuf *out);
 
 int64_t *bb_hyper_at(struct bb_hyper *hyper, const struct bb_hyper_row *row);
 
 /*
- * Read the config.json at PATH into HYPER and FAMILY, and that of the vision tower, if the family
- * has one, into VISION. Hyperparameters that the file lacks, or gives as null, stay unchanged.
- * BB_EUSAGE with a sentence that names file and key.
+ * Read the config.json at PATH into MODEL's hyper, its vision if the family has a tower, and
+ * origin, and into FAMILY. Keys that the file lacks have the default of their class;
+ * hyperparameters without one, or given as null, stay BB_NOT_GIVEN. BB_EUSAGE with a sentence that
+ * names the file and its key, or all of its keys that are not known.
  */
-BB_MUST bb_status bb_config_read(const char *path, struct bb_hyper *hyper, struct bb_hyper *vision,
+BB_MUST bb_status bb_config_read(const char *path, struct bb_model *model,
 				 const struct bb_family **family, struct bb_error *error);
 
 #endif

@@ -13,7 +13,11 @@
 #include "models/parts.h"
 
 const struct bb_model_preset bb_model_presets[] = {
+	{"resnet18", "resnet:18", "He et al. 2015, table 1; torchvision"},
+	{"resnet34", "resnet:34", "He et al. 2015, table 1; torchvision"},
 	{"resnet50", "resnet:50", "He et al. 2015, table 1; torchvision"},
+	{"resnet101", "resnet:101", "He et al. 2015, table 1; torchvision"},
+	{"resnet152", "resnet:152", "He et al. 2015, table 1; torchvision"},
 	{"vgg16", "vgg:16", "Simonyan and Zisserman 2014, table 1; torchvision"},
 	{"gpt2", "gpt2:layers=12,hidden=768,heads=12,vocab=50257,seq=1024",
 	 "Radford et al. 2019, table 2; transformers"},

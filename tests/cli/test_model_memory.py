@@ -297,6 +297,38 @@ def a_config_of_hugging_face():
     equal(got["total_bytes"], said("--model llama2-7b")["total_bytes"], "Llama 2 7B")
 
 
+@test
+def files_of_the_field():
+    """Keys left to transformers' classes, and keys that change nothing: the models that their authors publish."""
+    gemma = {"architectures": ["Gemma3ForConditionalGeneration"], "boi_token_index": 255999, "eoi_token_index": 256000,
+             "eos_token_id": [1, 106], "image_token_index": 262144, "initializer_range": 0.02, "mm_tokens_per_image": 256,
+             "model_type": "gemma3", "torch_dtype": "bfloat16",
+             "text_config": {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34,
+                             "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024},
+             "vision_config": {"hidden_size": 1152, "image_size": 896, "intermediate_size": 4304, "model_type": "siglip_vision_model",
+                               "num_attention_heads": 16, "num_hidden_layers": 27, "patch_size": 14, "vision_use_head": False}}  # fmt: skip
+    llama = {"architectures": ["LlamaForCausalLM"], "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 11008,
+             "max_sequence_length": 2048, "model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 32, "pad_token_id": -1,
+             "rms_norm_eps": 1e-06, "torch_dtype": "float16", "use_cache": True, "vocab_size": 32000}  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "config.json")
+        for config, parameters, says in [
+            (gemma, 4_300_079_472, ["read as gemma3; keys that it lacks, by transformers' Gemma3TextConfig and SiglipVisionConfig: ",
+                                    "text_config.num_attention_heads 8, text_config.vocab_size 262208"]),
+            (llama, 6_738_415_616, ["read as llama; keys that it lacks, by transformers' LlamaConfig: max_position_embeddings 2048"]),
+            (llama | {"quantization_config": {"quant_method": "awq"}}, 6_738_415_616, ["its weights are quantised (awq)"]),
+        ]:  # fmt: skip
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(config, file)
+            equal(said(f"--model {path}")["parameters"], parameters, "parameters")
+            text = kit.prose(memory(f"--model {path}").exits(0).out)
+            expect(all(words in text for words in says), text)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(llama | {"mamba_d_state": 16, "conv_kernel": 4, "bos_token_id": 1}, file)
+        memory(f"--model {path}").exits(2).says("not known, and may change the tensors: mamba_d_state, conv_kernel; remove those")
+    equal([said(f"--model resnet{n}")["parameters"] for n in (18, 34, 101, 152)], [11689512, 21797672, 44549160, 60192808], "torchvision")
+
+
 # ---- checkpointing and quantisation ------------------------------------------------------------
 
 

@@ -326,16 +326,17 @@ static void test_config(void **state)
 		{"{\"model_type\":\"mistral\",\"num_hidden_layers\":2,\"hidden_size\":64,"
 		 "\"num_attention_heads\":4,\"intermediate_size\":96,\"vocab_size\":100,"
 		 "\"max_position_embeddings\":8,\"head_dim\":32,\"num_key_value_heads\":1}",
-		 "mistral:2x64x4x100x8x96,head_dim=32,kv=1"},
+		 "mistral:2x64x4x100x8x96,head_dim=32,kv=1,window=4096"},
 		{"{\"model_type\":\"mixtral\",\"num_hidden_layers\":2,\"hidden_size\":64,"
 		 "\"num_attention_heads\":4,\"intermediate_size\":96,\"vocab_size\":100,"
 		 "\"max_position_embeddings\":8,\"num_local_experts\":6,"
-		 "\"num_experts_per_tok\":3}",
+		 "\"num_key_value_heads\":null,\"num_experts_per_tok\":3}",
 		 "mixtral:2x64x4x100x8x96x6x3"},
 		{"{\"model_type\":\"mixtral\",\"num_hidden_layers\":2,\"hidden_size\":64,"
 		 "\"num_attention_heads\":4,\"intermediate_size\":96,\"vocab_size\":100,"
 		 "\"max_position_embeddings\":8,\"num_local_experts\":6,"
-		 "\"num_experts_per_tok\":3,\"transformers_version\":\"5.0.0\"}",
+		 "\"num_key_value_heads\":4,\"num_experts_per_tok\":3,"
+		 "\"transformers_version\":\"5.0.0\"}",
 		 "mixtral:2x64x4x100x8x96x6x3,fused=1"},
 	};
 
@@ -369,14 +370,17 @@ static void test_bad_config(void **state)
 		{"{}", "model_type is missing; expected one of gpt2"},
 		{"{\"model_type\":7}", "model_type: \"(not a string)\" is not one of"},
 		{"{\"model_type\":\"mamba\"}", "model_type: \"mamba\" is not one of"},
+		{"{\"model_type\":\"mamba\",\"hidden_size\":64,\"n_layer\":2,\"d\":1}",
+		 "if it is a decoder like llama, give --model generic:hidden=64,layers=2"},
 		{"{\"model_type\":\"llama4\",\"vision_config\":{\"a\":1}}",
 		 "text_config is missing; llama4 needs it"},
 		{"{\"model_type\":\"gemma3\",\"text_config\":{},\"vision_config\":3}",
 		 "vision_config is missing; siglip_vision_model needs it"},
 		{"{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":0}}",
 		 "text_config: hidden_size: 0 is not a whole number"},
-		{"{\"model_type\":\"gemma3\",\"text_config\":{" TEXT "},\"vision_config\":{}}",
-		 "num_hidden_layers is missing; siglip_vision_model needs it"},
+		{"{\"model_type\":\"gemma3\",\"a\":1,\"text_config\":{\"b\":2},\"vision_config\":{"
+		 "\"c\":3,\"bb_id\":4}}",
+		 "not known, and may change the tensors: text_config.b, vision_config.c, a; "},
 		{"{\"model_type\":\"gemma3\",\"text_config\":{" TEXT "},\"vision_config\":{" VISION
 		 "}}",
 		 "a patch of 16 pixels is larger than an image of 8"},
@@ -384,7 +388,6 @@ static void test_bad_config(void **state)
 		 "},\"vision_config\":{" VISION "}}",
 		 "mm_tokens_per_image: \"4\" is not a whole number"},
 		{"{\"model_type\":\"linear\"}", "model_type: \"linear\" is not one of"},
-		{"{" LLAMA "}", "num_hidden_layers is missing; llama needs it"},
 		{"{" LLAMA ",\"num_hidden_layers\":null}", "num_hidden_layers is missing"},
 		{"{" LLAMA ",\"num_hidden_layers\":-3}", "num_hidden_layers: -3 is not a whole"},
 		{"{" LLAMA ",\"num_hidden_layers\":0}", "num_hidden_layers: 0 is not a whole"},
@@ -401,9 +404,9 @@ static void test_bad_config(void **state)
 		 "num_hidden_layers is 2 and n_layer is 3"},
 		{"{" LLAMA ",\"num_hidden_layers\":2,\"num_hidden_layers\":3}", "not JSON"},
 		{"{" LLAMA ",\"num_hidden_layers\":2,\"add_cross_attention\":true}",
-		 "add_cross_attention: true is not known, and may change the tensors"},
+		 "not known, and may change the tensors: add_cross_attention;"},
 		{"{" LLAMA ",\"num_hidden_layers\":2,\"n_shared_experts\":1}",
-		 "n_shared_experts: 1"},
+		 "tensors: n_shared_experts;"},
 		{"{" LLAMA ",\"num_hidden_layers\":2,\"use_sliding_window\":true}",
 		 "use_sliding_window"},
 		{"{" LLAMA ",\"num_hidden_layers\":2,\"layer_types\":[\"linear_attention\"]}",

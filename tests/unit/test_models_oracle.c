@@ -1,7 +1,9 @@
 /*
- * Models against transformers and torchvision: tests/unit/models.jsonl, which scripts/models_oracle.py
- * wrote. Compared are the number of parameters and tensors, all names and shapes in the order of
- * registration, the order in which autograd completes the gradients, and PyTorch's buckets.
+ * Models against transformers and torchvision: tests/unit/models.jsonl, which
+ * scripts/models_oracle.py wrote, and tests/unit/model_defaults.jsonl, which
+ * scripts/models_defaults.py wrote. Compared are the number of parameters and tensors, all names
+ * and shapes in the order of registration, the order in which autograd completes the gradients, and
+ * PyTorch's buckets.
  */
 #include "models/model.h"
 #include "training_kernels/buckets.h"
@@ -18,6 +20,8 @@
 
 #define ORACLE "tests/unit/models.jsonl"
 #define LEAST_LINES 100
+#define DEFAULTS "tests/unit/model_defaults.jsonl"
+#define FAMILIES 24 /* with a config.json */
 
 /* FNV-1a of lines, as fnv in scripts/models_oracle.py. */
 struct hash {
@@ -120,24 +124,94 @@ static int compare(const char *text, const char *name, const json_t *line)
 	return differs != NULL;
 }
 
+struct file {
+	char path[32];
+};
+
+static struct file write_config(const json_t *config)
+{
+	struct file file = {"/tmp/bb_model_XXXXXX.json"};
+	const int fd = mkstemps(file.path, 5);
+
+	assert_true(fd >= 0);
+	assert_int_equal(json_dumpfd(config, fd, 0), 0);
+	close(fd);
+	return file;
+}
+
 /* The same by the config.json that the library saves. */
 static int compare_config(const char *name, const json_t *line)
 {
-	char path[] = "/tmp/bb_model_XXXXXX";
-	const int fd = mkstemp(path);
-	int differences;
+	const struct file file = write_config(json_object_get(line, "config"));
+	const int differences = compare(file.path, name, line);
 
-	assert_true(fd >= 0);
-	assert_int_equal(json_dumpfd(json_object_get(line, "config"), fd, 0), 0);
-	close(fd);
-	char *const file = malloc(sizeof(path) + 5);
-
-	snprintf(file, sizeof(path) + 5, "%s.json", path);
-	assert_int_equal(rename(path, file), 0);
-	differences = compare(file, name, line);
-	unlink(file);
-	free(file);
+	unlink(file.path);
 	return differences;
+}
+
+static struct bb_model open_config(const json_t *config)
+{
+	const struct file file = write_config(config);
+	struct bb_error error = {.text = ""};
+	struct bb_model model;
+
+	if (bb_model_open(&model, file.path, 0, &error) != BB_OK)
+		print_error("%s\n", error.text);
+	assert_int_equal(bb_error_status(&error), BB_OK);
+	unlink(file.path);
+	return model;
+}
+
+/* A file without the keys of CONFIG, or of its parts, but for those that name the kind. */
+static json_t *bare(const json_t *config)
+{
+	static const char *const parts[] = {"text_config", "vision_config"};
+	json_t *const bare = json_object();
+
+	json_object_set(bare, "model_type", json_object_get(config, "model_type"));
+	json_object_set(bare, "transformers_version",
+			json_object_get(config, "transformers_version"));
+	for (int i = 0; i < 2; i++)
+		if (json_object_get(config, parts[i]))
+			json_object_set_new(bare, parts[i], json_object());
+	return bare;
+}
+
+static void test_defaults(void **state)
+{
+	FILE *file = fopen(DEFAULTS, "r");
+	char *text = NULL;
+	size_t room = 0;
+	int lines = 0;
+
+	assert_non_null(file);
+	for (; getline(&text, &room, file) > 0; lines++) {
+		json_t *const full = json_loads(text, 0, NULL), *const lacks = bare(full);
+		struct bb_model a, b;
+
+		/* Its class leaves out the one, and another version has another default. */
+		if (strcmp(json_string_value(json_object_get(full, "model_type")), "deepseek_v2") ==
+		    0) {
+			json_object_set_new(full, "num_experts_per_tok", json_integer(6));
+			json_object_set_new(lacks, "num_experts_per_tok", json_integer(6));
+			json_object_set(lacks, "vocab_size", json_object_get(full, "vocab_size"));
+		}
+		a = open_config(full);
+		b = open_config(lacks);
+		for (size_t i = 0; i < sizeof(a.hyper) / sizeof(int64_t); i++)
+			if (((int64_t *)&a.hyper)[i] != ((int64_t *)&b.hyper)[i] ||
+			    ((int64_t *)&a.vision)[i] != ((int64_t *)&b.vision)[i])
+				fail_msg("%s: number %zu of struct bb_hyper differs", a.family, i);
+		assert_int_equal(a.parameters, b.parameters);
+		assert_non_null(strstr(bb_strbuf_text(&b.origin), "Config: "));
+		bb_model_free(&a);
+		bb_model_free(&b);
+		json_decref(full);
+		json_decref(lacks);
+	}
+	free(text);
+	fclose(file);
+	assert_int_equal(lines, FAMILIES);
 }
 
 static void test_oracle(void **state)
@@ -168,7 +242,8 @@ static void test_oracle(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_oracle)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_oracle),
+					   cmocka_unit_test(test_defaults)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

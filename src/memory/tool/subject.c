@@ -92,6 +92,7 @@ static void describe_subject(struct job *job)
 		bb_strbuf_addf(&job->text, ", %d layers, %lld tokens per sequence",
 			       job->model.blocks, (long long)h->seq);
 	bb_strbuf_add(&job->text, "\n");
+	bb_model_add_origin(&job->text, &job->model);
 	if (h->experts)
 		bb_strbuf_addf(&job->text, "# %zu tensors, as transformers %d registers them\n",
 			       job->model.ntensors, h->fused ? 5 : 4);

@@ -36,6 +36,7 @@ static void add_model(const struct bb_prediction *p)
 	bb_strbuf_addf(p->out, "# busbench version %s\n# %s: %s (%s), gradients in %s\n",
 		       BB_VERSION, p->run->options.program, m->name, m->family,
 		       bb_dtype_name(a->dtype));
+	bb_model_add_origin(p->out, m);
 	bb_strbuf_addf(p->out,
 		       "# %zu tensors, %llu parameters, %llu bytes of gradients (%.2f MiB)\n# ",
 		       m->ntensors, (unsigned long long)m->parameters, (unsigned long long)bytes,

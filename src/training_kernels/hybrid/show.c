@@ -153,6 +153,7 @@ static void add_setting(const struct bb_plan_view *s)
 		       BB_VERSION, s->run->options.program, s->model->name,
 		       (unsigned long long)s->model->parameters, (long long)s->model->hyper.seq,
 		       (unsigned long long)s->space.batch, bb_plural((long long)s->space.batch));
+	bb_model_add_origin(s->out, s->model);
 	bb_strbuf_addf(s->out, "# %d rank%s, %d per node, each %.1f GB and %.4g TFLOPS; order %s\n",
 		       c->ranks, bb_plural(c->ranks), c->node, 1e-9 * (double)c->memory,
 		       1e-12 * c->flops, bb_grid_order_names[s->space.grid.order]);
