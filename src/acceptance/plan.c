@@ -121,31 +121,91 @@ static void add_split(struct bb_strbuf *text, const struct bb_profile_step *step
 	bb_strbuf_addf(text, "/%lld ", (long long)step->ranks);
 }
 
-/* Beyond one node, a step without a launcher is one process on each. */
+/* WORD = what TEXT gives to the option --NAME, or a beginning of it, or -LETTER; "" without it. Of
+   several the last one counts. */
+static void option_of(const char *text, const char *name, char letter, char word[BB_PLAN_WORD])
+{
+	static const char blanks[] = " \t\r\n";
+
+	*word = '\0';
+	for (size_t n; *(text += strspn(text, blanks)); text += n) {
+		const size_t length = strcspn(text, "= \t\r\n");
+		const char *at;
+
+		n = strcspn(text, blanks);
+		if (text[0] == '-' && letter && text[1] == letter)
+			at = text + 2;
+		else if (length > 3 && strncmp(text, "--", 2) == 0 &&
+			 strncmp(text + 2, name, length - 2) == 0)
+			at = text + length + (text[length] == '=');
+		else
+			continue;
+		at += at == text + n ? strspn(at, blanks) : 0;
+		snprintf(word, BB_PLAN_WORD, "%.*s", (int)strcspn(at, blanks), at);
+	}
+}
+
+/* The same as a number; 1, the default, where it is none: the program reports it. */
+static int64_t number_of(const char *text, const char *name, char letter)
+{
+	char word[BB_PLAN_WORD];
+	int64_t value;
+
+	option_of(text, name, letter, word);
+	return bb_parse_int(word, &value) && value > 0 && value <= 1 << 20 ? value : 1;
+}
+
+/* A launcher for a step of several nodes that has none: that of the profile, or of its other steps.
+ */
+static const char *launcher_of_others(const struct bb_profile *profile)
+{
+	for (uint32_t i = 0; i < profile->ndeclared; i++) {
+		const char *const its = profile->declared[i].launcher;
+
+		if (its && strcmp(its, "local") != 0)
+			return its;
+	}
+	return profile->launcher && strcmp(profile->launcher, "srun") == 0 ? "srun" : "mpirun";
+}
+
+struct bb_plan_launch bb_plan_launch(const struct bb_profile *profile,
+				     const struct bb_profile_step *step)
+{
+	const char *const own = step->launcher ? step->launcher : profile->launcher;
+	const int64_t per_node = step->ranks / step->nodes;
+	struct bb_plan_launch launch = {.launcher = own ? own : "local", .processes = 1};
+	struct bb_strbuf text = {0};
+
+	if (strcmp(launch.launcher, "local") == 0 && bb_step_nodes(step) > 1)
+		launch.launcher = launcher_of_others(profile);
+	substitute(&text, arguments(step), step, step->nodes);
+	launch.each = number_of(bb_strbuf_text(&text), "nthreads", 't') *
+		      number_of(bb_strbuf_text(&text), "ngpus", 'g');
+	option_of(bb_strbuf_text(&text), "backend", '\0', launch.backend);
+	bb_strbuf_free(&text);
+	if (strcmp(launch.launcher, "local") != 0 && per_node > launch.each)
+		launch.processes = per_node / launch.each;
+	return launch;
+}
+
 static void add_launched(struct bb_strbuf *text, const struct bb_profile *profile,
 			 const struct bb_profile_step *step)
 {
-	const char *launcher = step->launcher      ? step->launcher
-			       : profile->launcher ? profile->launcher
-						   : "local";
+	const struct bb_plan_launch launch = bb_plan_launch(profile, step);
 	const char *const more = step->launcher_args ? step->launcher_args : profile->launcher_args;
-	const bool local = strcmp(launcher, "local") == 0;
 	const int64_t nodes = bb_step_nodes(step);
-	struct bb_profile_step launched = *step;
+	const long long all = (long long)(nodes * launch.processes);
 
-	if (local && nodes > 1) {
-		launcher = profile->launcher && strcmp(profile->launcher, "srun") == 0 ? "srun"
-										       : "mpirun";
-		launched.ranks = step->nodes;
-	}
 	add_split(text, step, nodes);
-	if (strcmp(launcher, "mpirun") == 0)
-		substitute(text, "mpirun -np {ranks} -N {per_node} ", &launched, nodes);
-	else if (strcmp(launcher, "srun") == 0)
-		substitute(text, "srun --mpi=pmix -K1 -N {nodes} -n {ranks} ", &launched, nodes);
-	if (strcmp(launcher, "mpirun") == 0 && bb_step_is_split(step))
+	if (strcmp(launch.launcher, "mpirun") == 0)
+		bb_strbuf_addf(text, "mpirun -np %lld -N %lld ", all, (long long)launch.processes);
+	else if (strcmp(launch.launcher, "srun") == 0)
+		/* Without --ntasks-per-node Slurm fills the first node. */
+		bb_strbuf_addf(text, "srun --mpi=pmix -K1 -N %lld -n %lld --ntasks-per-node=%lld ",
+			       (long long)nodes, all, (long long)launch.processes);
+	if (strcmp(launch.launcher, "mpirun") == 0 && bb_step_is_split(step))
 		bb_strbuf_add(text, "-x NCCL_TESTS_SPLIT ");
-	if (strcmp(launcher, "local") != 0 && more)
+	if (strcmp(launch.launcher, "local") != 0 && more)
 		substitute(text, more, step, nodes);
 	bb_strbuf_add(text, " " COMMAND);
 	substitute(text, arguments(step), step, step->nodes);

@@ -34,6 +34,20 @@ int64_t bb_plan_nodes(const struct bb_plan_cluster *simulated, const struct bb_p
 int64_t bb_plan_faulty_group(const struct bb_plan_cluster *simulated,
 			     const struct bb_profile_step *step);
 
+/*
+ * The processes of a step that is not simulated, on each of its nodes: as many as -t and -g of run:
+ * leave, so that ranks = nodes x PROCESSES x EACH; a rank a process without them.
+ */
+#define BB_PLAN_WORD 32
+struct bb_plan_launch {
+	const char *launcher;       /* "local", "mpirun", "srun" */
+	int64_t processes;          /* of a node */
+	int64_t each;               /* ranks of a process: -t x -g */
+	char backend[BB_PLAN_WORD]; /* as run: names it; "": it does not */
+};
+struct bb_plan_launch bb_plan_launch(const struct bb_profile *profile,
+				     const struct bb_profile_step *step);
+
 /* Folders of the binaries and, for all files that a step names in run:, of outputs. */
 struct bb_places {
 	const char *binaries, *outputs;
@@ -51,10 +65,11 @@ BB_MUST bb_status bb_plan_command(const struct bb_profile *profile,
 				  const struct bb_places *places, struct bb_words_list *words,
 				  struct bb_error *error);
 /*
- * Check the steps of MODE before any is run. BB_EUSAGE: a binary is not in FOLDER; a gate of the
- * profile at PATH expects from a link or cluster that is none; the cluster of SIMULATED is none, or
- * too small or of other nodes than those of a step, or lacks its fault. PARSE reads topologies from
- * files.
+ * Check the steps of MODE before any is run. BB_EUSAGE: a binary is not in FOLDER; a
+ * step that is not simulated would start another number of ranks than the profile has, or processes
+ * that its backend refuses; a gate of the profile at PATH expects from a link or cluster that is
+ * none; the cluster of SIMULATED is none, or too small or of other nodes than those of a step, or
+ * lacks its fault. PARSE reads topologies from files.
  */
 struct bb_planned {
 	const struct bb_profile *profile;

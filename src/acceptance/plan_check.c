@@ -24,6 +24,47 @@ static bb_status check_binary(const struct bb_planned *plan, const struct bb_pro
 		       step->line, n, run, plan->folder);
 }
 
+/* Checks that the processes of STEP have as many ranks as the profile says. */
+static bb_status check_ranks(const struct bb_planned *plan, const struct bb_profile_step *step,
+			     struct bb_error *error)
+{
+	const struct bb_plan_launch launch = bb_plan_launch(plan->profile, step);
+	const int64_t per_node = step->ranks / step->nodes, nodes = bb_step_nodes(step);
+	const int64_t started = launch.processes * launch.each;
+
+	if (plan->simulated->cluster)
+		return BB_OK;
+	if (strcmp(launch.backend, "host") == 0 && launch.processes * nodes > 1)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"%s:%d: step %s: %s would start %lld processes, but --backend host is "
+			"one; give --backend mpi, or --nodes 1",
+			plan->path, step->line, step->name, launch.launcher,
+			(long long)(launch.processes * nodes));
+	if (strcmp(launch.backend, "mpi") == 0 && launch.each > 1)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s:%d: step %s: -t and -g of run: are %lld ranks a process, but on "
+			       "--backend mpi a rank is a process; leave them out",
+			       plan->path, step->line, step->name, (long long)launch.each);
+	if (!step->counted || started == per_node)
+		return BB_OK;
+	if (strcmp(launch.launcher, "local") == 0)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s:%d: step %s: %lld ranks are planned, but run: starts %lld (-t x "
+			       "-g); give -g {per_node}, or launcher: mpirun",
+			       plan->path, step->line, step->name, (long long)per_node,
+			       (long long)launch.each);
+	return bb_fail(error, BB_EUSAGE,
+		       "%s:%d: step %s: %lld node%s x %lld ranks = %lld ranks are planned, but %s "
+		       "would start %lld process%s x %lld ranks (-t x -g) = %lld; give -g "
+		       "{per_node}, or no -g for a rank a process",
+		       plan->path, step->line, step->name, (long long)nodes, bb_plural(nodes),
+		       (long long)per_node, (long long)(nodes * per_node), launch.launcher,
+		       (long long)(nodes * launch.processes),
+		       nodes * launch.processes == 1 ? "" : "es", (long long)launch.each,
+		       (long long)(nodes * started));
+}
+
 /* Checks the link or cluster of GATE, if its expectation is the simulator's. */
 static bb_status check_model(const struct bb_planned *plan, const struct bb_profile_step *step,
 			     const struct bb_gate *gate, struct bb_error *error)
@@ -156,6 +197,7 @@ bb_status bb_plan_check(const struct bb_planned *plan, struct bb_error *error)
 		if (!(step->mode & plan->mode))
 			continue;
 		BB_TRY(st, check_binary(plan, step, error), out);
+		BB_TRY(st, check_ranks(plan, step, error), out);
 		for (uint32_t k = 0; k < step->ngates; k++)
 			BB_TRY(st, check_model(plan, step, &step->gates[k], error), out);
 	}

@@ -125,16 +125,18 @@ def what_could_not_be_judged():
             step("all_reduce_perf --backend host -g 2 -b 1K -e 1K -n 2 -G 3", GATE, "unsupported"),
             step("all_reduce_perf --backend host -g 2 -b 1K -e 1K -n 2", GATE.replace("from", "where: {size: 2K}\n        from"), "nothing"),
             step("all_reduce_perf --backend host -g 2 -b 1K -e 1K -n 2 -c 0", "", "unchecked"),
-            step("all_reduce_perf --backend host -g 2 -b 1K -e 1K -n 2", "", "ranks", "    ranks: 4\n"),
+            step("all_reduce_perf -b 1K -e 1K -n 2", "", "ranks", "    ranks: 4\n    launcher: mpirun\n"),
             step("all_reduce_perf --backend host -g 2 -b 1K -e 1K -n 2", "", "last")))
-        f.run(path).exits(3)
+        # A launcher that leaves each process alone.
+        write_program(os.path.join(f.name, "mpirun"), '#!/bin/sh\nshift 4\nexec "$@"\n')
+        f.run(path, env={"PATH": f.name + ":" + os.environ["PATH"]}).exits(3)
         gates = {(g["step"], g["metric"]): (g["verdict"], g["reason"]) for g in f.verdict()["gates"]}
         equal(gates["hangs", "peak"], ("could not judge", "ran past its time limit of 0.5 s"), "hangs")
         expect("--nonsense" in gates["fails", "correctness"][1], gates["fails", "correctness"])
         equal(gates["unsupported", "peak"][0], "skipped", "unsupported")
         equal(gates["nothing", "peak"], ("could not judge", "no record is selected by where:"), "nothing")
         equal(gates["unchecked", "correctness"][0], "could not judge", "unchecked")
-        equal(gates["ranks", "correctness"], ("could not judge", "ran on 2 ranks instead of the 4 of the profile"), "ranks")
+        equal(gates["ranks", "correctness"], ("could not judge", "ran on 1 rank instead of the 4 of the profile"), "ranks")
         equal(gates["last", "correctness"][0], "passed", "last")
         root = f.junit()
         equal((len(root.findall(".//error")), len(root.findall(".//skipped"))), (6, 2), "JUnit")
@@ -307,6 +309,35 @@ def whole_clusters():
         equal({words.split(":")[0] for words in culprits(f.verdict("last"))}, {"node 28"}, "culprits")
         acceptance("run", path, "--resume", os.path.join(f.name, "left"), "--nodes", "28", "--cluster", "hgx-h100:29").exits(2).says(
             "another --nodes or --ranks-per-node")
+
+
+@test
+def ranks_of_launchers():
+    """A process a node with -g, a rank a process without it; other numbers are refused before anything starts."""
+    def plan(run, *words, launcher="srun", lines=""):
+        with Folder() as f:
+            path = f.profile(profile(step(run, more=lines), more=f"launcher: {launcher}\nranks: 8\n"))
+            return acceptance("run", path, "--dry-run", *words)
+
+    gpus, srun = "all_reduce_perf --backend nccl -b 8G -e 8G ", "srun --mpi=pmix -K1 -N "
+    for run, words, line in [
+        (gpus + "-g 8", [], srun + "1 -n 1 --ntasks-per-node=1 "),
+        (gpus, [], srun + "1 -n 8 --ntasks-per-node=8 "),
+        (gpus + "-g8", ["--nodes", "29"], "env NCCL_TESTS_SPLIT=/8 " + srun + "29 -n 29 --ntasks-per-node=1 "),
+        (gpus, ["--nodes", "29"], "env NCCL_TESTS_SPLIT=/8 " + srun + "29 -n 232 --ntasks-per-node=8 "),
+        (gpus + "-t 2 --ng=2", ["--nodes", "29"], srun + "29 -n 58 --ntasks-per-node=2 "),
+        (gpus + "-g {per_node}", ["--nodes", "29", "--ranks-per-node", "4"], srun + "29 -n 29 --ntasks-per-node=1 "),
+    ]:
+        plan(run, *words).exits(0).prints(line)
+    plan(gpus + "-g 8", launcher="mpirun").exits(0).prints("mpirun -np 1 -N 1 ")
+    plan(gpus + "-g 8", launcher="local").exits(0).require("mpirun" not in plan(gpus + "-g 8", launcher="local").out, "a launcher")
+    plan(gpus + "-g 8", "--nodes", "29", "--ranks-per-node", "4").exits(2).says(
+        "p.yaml:5: step a: 29 nodes x 4 ranks = 116 ranks are planned, but srun would start 29 processes x 8 ranks (-t x -g) = 232; ")
+    plan(gpus + "-g 3").exits(2).says("1 node x 8 ranks = 8 ranks are planned, but srun would start 2 processes x 3 ranks (-t x -g) = 6")
+    plan(gpus, launcher="local").exits(2).says("step a: 8 ranks are planned, but run: starts 1 (-t x -g); give -g {per_node}")
+    plan("all_reduce_perf --backend host -t 8", "--nodes", "2").exits(2).says("srun would start 2 processes, but --backend host is one")
+    plan("all_reduce_perf --backend mpi -t 8").exits(2).says("are 8 ranks a process, but on --backend mpi a rank is a process")
+    plan(gpus + "-g 3", "--cluster", "hgx-h100").exits(0).prints("-t 1 -g 8 --cluster hgx-h100")
 
 
 @test(full=True, cores=2)

@@ -7,6 +7,7 @@ import gpus
 import kit
 import mpi
 import tcp
+from accept import count_launched
 from hosts import Hosts, Link
 from kit import equal, expect, test
 
@@ -31,6 +32,13 @@ def three_hosts():
                 expect(len({row["algorithm"] for row in rows}) > 3, "few algorithms")
         text = mpi.run(3, "all_reduce -b 8 -e 8", hosts=hosts).exits(0)
         text.prints(" on         h1 ", " on         h2 ", " on         h3 ")
+
+
+@test
+def steps_of_a_profile():
+    mpi.need()
+    with Hosts(3) as hosts:
+        count_launched(hosts, "mpirun", "mpirun -np {} -N {} ", f"launcher_args: --host {hosts.names(2)}\n")
 
 
 @test

@@ -7,6 +7,7 @@ import tempfile
 
 import kit
 import mpi
+from accept import count_launched
 from kit import ROOT, built, equal, expect, test
 from slurm import Slurm
 
@@ -28,6 +29,13 @@ def srun():
         run, results = records[0], [r for r in records if r["kind"] == "result"]
         equal(sorted(rank["host"] for rank in run["ranks"]), ["h1", "h2", "h3"], "hosts")
         expect(results and all(r["wrong"] == 0 for r in results), "wrong or no rows")
+
+
+@test
+def steps_of_a_profile():
+    mpi.need()
+    with Slurm(3) as cluster:
+        count_launched(cluster, "srun", "srun --mpi=pmix -K1 -N 3 -n {} --ntasks-per-node={} ")
 
 
 @test
