@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 
-from kit import COLLECTIVES, LIMIT, ROOT, built, equal, expect, passes, run, test
+from kit import COLLECTIVES, LIMIT, ROOT, built, equal, execute, expect, passes, run, test
 
 ALPHA, RATE = 5e-6, 25e9
 SIM = "--backend sim --link 25G,5us"
@@ -201,6 +201,33 @@ def refused():
     run(f"all_reduce {SIM} -g 2 -C 1").exits(5).says("-C 1", "CPU time")
     run(f"all_reduce {SIM} -t 1024 -g 1025").exits(2).says("-t 1024 times -g 1025", "1048576")
     run(f"mem_bandwidth {SIM} -g 2").exits(5).says("links, not memory")
+
+
+@test
+def only_sim_has_clusters():
+    """--cluster, --calibrate and --noise choose sim, in every program that has them; another backend by name is refused."""
+    def text(words, *backend):
+        result = execute([built(words[0]), *words[1:], *backend])
+        lines = [re.sub(r"Pid +\d+", "", line) for line in result.out.splitlines() if not line.startswith(("# Backend sim was chosen", "# Cost"))]
+        return result.code, lines, result.err
+
+    cluster = ["--cluster", "hgx-h100:4", "-b", "64K", "-e", "64K"]
+    plain = {name: [] for name in ("ddp_bucket_perf", "pipeline_perf", "tensor_parallel_perf", "data_parallel_perf", "moe_alltoall_perf")}
+    plain["ddp_bucket_perf"] = ["--predict", "--model", "gpt2"]
+    lines = [[name, *cluster] for name in ("all_reduce_perf", "p2p_bandwidth_perf")]
+    lines += [[name, *cluster[:2], *more] for name, more in plain.items()]
+    lines += [[name, *cluster[:2]] for name in ("barrier_perf", "zero_perf", "p2p_latency_perf", "diagnose")]
+    lines += [["hybrid_parallel_perf", *cluster[:2], "--plan", "--model", "gpt2", "--flops", "400T"],
+              ["all_reduce_perf", "-g", "2", "--link", "1GB/s,2us", "--noise", "2%", "-b", "8", "-e", "8"]]  # fmt: skip
+    for words in lines:
+        chosen = text(words)
+        equal(chosen[0], 0, f"{words}: {chosen[2]}")
+        equal(chosen, text(words, "--backend", "sim"), f"{words}")
+        if "--cluster" in words:
+            refused = execute([built(words[0]), *words[1:], "--backend", "host"]).exits(5)
+            refused.says("--cluster hgx-h100:4 needs --backend sim; the host backend measures this machine")
+    execute([built("all_reduce_perf"), *cluster]).exits(0).prints("# Backend sim was chosen: only sim has --cluster")
+    execute([built("mem_bandwidth_perf"), *cluster[:2]]).exits(5).says("leave out --backend and --cluster")
 
 
 @test

@@ -181,10 +181,17 @@ static bb_status resolve_backend(struct bb_options *o, const struct bb_launch_hi
 				 struct bb_error *error)
 {
 	const struct bb_loadable *loadable = bb_loadable_find(o->backend_text);
+	const char *const only_sim = o->cluster_text     ? "--cluster"
+				     : o->calibrate_text ? "--calibrate"
+				     : o->noise != 0     ? "--noise"
+							 : NULL;
 	struct bb_plugin plugin = {.backend = NULL};
 	bb_status st = BB_OK;
 
-	if (strcmp(o->backend_text, "auto") == 0 && o->shows)
+	if (strcmp(o->backend_text, "auto") == 0 && only_sim) {
+		plugin.backend = bb_backend_find("sim");
+		snprintf(o->backend_reason, BB_REASON_TEXT, "only sim has %s", only_sim);
+	} else if (strcmp(o->backend_text, "auto") == 0 && o->shows)
 		plugin.backend = bb_backend_find("host"); /* nothing is measured */
 	else if (strcmp(o->backend_text, "auto") == 0 && o->predicts)
 		st = choose_null(&plugin, launch, error);

@@ -127,7 +127,7 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	       "rank sends",                                                                       \
 	       .argument = "RATE[,LATENCY][,port]", .port = true)                                  \
 	OPTION(STRING, cluster_text, "cluster", 0, NULL,                                           \
-	       "sim, instead of --link: nodes of a known system (--list) or of a FILE",            \
+	       "simulated nodes of a known system (--list) or of a FILE, instead of --link",       \
 	       .argument = "NAME[:NODES]", .usual = true)                                          \
 	OPTION(STRING, calibrate_text, "calibrate", 0, NULL,                                       \
 	       "sim: times fitted to FILE, the --json of real runs or, with --cluster, also a "    \
