@@ -27,6 +27,8 @@ struct bb_point {
 	enum bb_nccl_protocol protocol;
 	const struct bb_nccl_machine *machine; /* as the cluster is described; not owned */
 	int nodes;                             /* of it, as NCCL counts; 0: of a schedule */
+	enum bb_dtype dtype;                   /* of NCCL, as OP */
+	enum bb_op op;
 	bool in_place;
 	double bytes;        /* "size" */
 	size_t chunk;        /* bytes; 0: not cut */

@@ -63,6 +63,8 @@ struct bb_nccl_call bb_calibration_call(const struct bb_point *p)
 				     .algorithm = p->algorithm,
 				     .protocol = p->protocol,
 				     .machine = p->machine,
+				     .dtype = p->dtype,
+				     .op = p->op,
 				     .in_place = p->in_place,
 				     .bytes = p->bytes};
 }

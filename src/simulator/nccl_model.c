@@ -519,27 +519,30 @@ double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 	}
 }
 
-bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
-		    const struct bb_collective *collective, double bytes,
+bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
 		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol)
 {
-	const int only = *algorithm, only_protocol = *protocol;
 	double best = INFINITY;
 
 	for (int a = 0; a < BB_NCCL_ALGORITHMS; a++) {
+		const enum bb_nccl_algorithm one = (enum bb_nccl_algorithm)a;
+
+		if ((call->algorithm != BB_NCCL_ANY && call->algorithm != one) ||
+		    bb_nccl_cannot_reduce(c, call, one))
+			continue;
 		for (int p = 0; p < BB_NCCL_PROTOCOLS; p++) {
+			const enum bb_nccl_protocol by = (enum bb_nccl_protocol)p;
 			double time;
 
-			if ((only != BB_NCCL_ANY && only != a) ||
-			    (only_protocol != BB_NCCL_ANY_PROTOCOL && only_protocol != p))
+			if (call->protocol != BB_NCCL_ANY_PROTOCOL && call->protocol != by)
 				continue;
-			time = bb_nccl_time(c, machine, BB_NCCL_AS_TUNED, collective,
-					    (enum bb_nccl_algorithm)a, (enum bb_nccl_protocol)p,
-					    bytes);
+			time = bb_nccl_reluctance(call, one) *
+			       bb_nccl_time(c, call->machine, BB_NCCL_AS_TUNED, call->collective,
+					    one, by, call->bytes);
 			if (time < best) {
 				best = time;
-				*algorithm = (enum bb_nccl_algorithm)a;
-				*protocol = (enum bb_nccl_protocol)p;
+				*algorithm = one;
+				*protocol = by;
 			}
 		}
 	}
@@ -548,12 +551,12 @@ bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 
 double bb_nccl_call_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call)
 {
-	enum bb_nccl_algorithm algorithm = call->algorithm;
-	enum bb_nccl_protocol protocol = call->protocol;
+	enum bb_nccl_algorithm algorithm;
+	enum bb_nccl_protocol protocol;
 
 	if (bb_nccl_lacks(call->collective, BB_NCCL_ANY))
 		return bb_nccl_messages_time(c, call->machine, call->collective, call->bytes);
-	if (!bb_nccl_choose(c, call->machine, call->collective, call->bytes, &algorithm, &protocol))
+	if (!bb_nccl_choose(c, call, &algorithm, &protocol))
 		return INFINITY;
 	return bb_nccl_time(c, call->machine, BB_NCCL_AS_MEASURED, call->collective, algorithm,
 			    protocol, call->bytes);

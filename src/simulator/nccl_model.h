@@ -21,6 +21,7 @@
 #ifndef BB_SIMULATOR_NCCL_MODEL_H
 #define BB_SIMULATOR_NCCL_MODEL_H
 
+#include "core/datatype.h"
 #include "simulator/cluster.h"
 #include "simulator/nccl_tapers.h"
 #include "schedules/schedule.h"
@@ -84,6 +85,7 @@ enum bb_nccl_interval_class {
 	ONE(channels_most, NUMBER)     /* of rings and trees that NCCL searches for */             \
 	ONE(nvls_heads, NUMBER)        /* the most channels of NVLS */                             \
 	ONE(ll_most_node, RATE)        /* of all channels together; other rates are of one */      \
+	ONE(fp8, NUMBER)               /* not 0: collectives reduce fp8 */                         \
 	ONE(nvls_share, SHARE)         /* of NVLink's rate; 0: no NVLS */                          \
 	ONE(nvls_least, NUMBER)        /* the fewest GPUs of a node that NVLS runs on */           \
 	ONE(nvls_part, SHARE)          /* algbw of its channels' rate; 0: by nvls_share */         \
@@ -219,23 +221,32 @@ double bb_nccl_messages_time(const struct bb_nccl_constants *c,
    ranks one after the other. */
 double bb_nccl_issue(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine);
 
-/*
- * Set *ALGORITHM and *PROTOCOL, either of which may be ANY, to NCCL's choice for BYTES, the least
- * time AS_TUNED. Returns false if none runs.
- */
-bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
-		    const struct bb_collective *collective, double bytes,
-		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);
-
 /* A collective as it is requested. */
 struct bb_nccl_call {
 	const struct bb_collective *collective;
 	enum bb_nccl_algorithm algorithm;
 	enum bb_nccl_protocol protocol;
 	const struct bb_nccl_machine *machine;
+	enum bb_dtype dtype; /* DTYPE and OP count where COLLECTIVE reduces */
+	enum bb_op op;
 	bool in_place;
 	double bytes; /* as "size" counts them */
 };
+
+/* NULL, or why ALGORITHM does not reduce the datatype of CALL by its operation. ANY: why none does.
+ */
+const char *bb_nccl_cannot_reduce(const struct bb_nccl_constants *c,
+				  const struct bb_nccl_call *call,
+				  enum bb_nccl_algorithm algorithm);
+/* The multiple of its time AS_TUNED that NCCL counts for ALGORITHM, because it loses precision. */
+double bb_nccl_reluctance(const struct bb_nccl_call *call, enum bb_nccl_algorithm algorithm);
+
+/*
+ * Set *ALGORITHM and *PROTOCOL to NCCL's choice for CALL, the least time AS_TUNED. Returns false if
+ * none runs.
+ */
+bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
+		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);
 
 /* Seconds AS_MEASURED of what NCCL chooses for CALL; INFINITY if nothing runs. */
 double bb_nccl_call_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call);

@@ -61,6 +61,31 @@ def says_what_it_chose():
 
 
 @test
+def operations_decide():
+    """auto leaves NVLS where NVSwitches cannot reduce, and takes as long as the ring that it chooses; sums are as before."""
+    def auto(dtype, op):
+        line = f"all_reduce {H100}:1 -b 1G -e 1G -d {dtype} -o {op}"
+        (record,) = [r for r in records(line) if not r["in_place"]]
+        return record["library_algorithm"], record["time_us"]
+
+    nvls = auto("float", "sum")
+    ring = "ring:Simple", times(f"all_reduce {H100}:1 -b 1G -e 1G --algo ring")["ring", 1 << 30]
+    equal(nvls[0], "nvls:Simple", "sum of floats")
+    expect(1.25 < ring[1] / nvls[1] < 1.35, f"the ring takes {ring[1] / nvls[1]} times as long")
+    for wanted, cells in ((ring, "float avg, float max, double min, half avg, bfloat16 mulsum, int8 sum, int32 prod, f8e4m3 sum"),
+                          (nvls, "half max, bfloat16 sum, int64 min, double sum, uint32 sum")):
+        for cell in cells.split(", "):
+            equal(auto(*cell.split()), wanted, cell)
+    for algorithm, nodes in (("nvls", 1), ("nvlstree", 4)):
+        out = run(f"all_reduce {H100}:{nodes} -b 1M -e 1M -o avg --algo {algorithm}").exits(5)
+        expect("NVSwitches reduce sums" in out.out, out.out)
+    (tree,) = [r for r in records(f"all_reduce {H100}:4 -b 8G -e 8G -d f8e4m3") if not r["in_place"]]
+    equal(tree["library_algorithm"], "tree:Simple", "fp8 among 32 ranks")
+    out = run("all_reduce --backend sim --cluster dgx-a100 -b 1M -e 1M -d f8e4m3 --algo nvls").exits(5)
+    expect("from Hopper on" in out.out, out.out)
+
+
+@test
 def refused():
     out = run(f"all_reduce {H100}:2 -b 1M -e 1M --algo nvls").exits(5)
     expect("NVLS is for one node" in out.out + out.err, out.err)

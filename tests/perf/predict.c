@@ -124,6 +124,7 @@ static double ask(struct state *s, const char *verb, const char *collective, con
 				    .algorithm = BB_NCCL_RING,
 				    .protocol = BB_NCCL_ANY_PROTOCOL,
 				    .machine = &g->machine,
+				    .dtype = BB_FLOAT,
 				    .bytes = bytes};
 	double time;
 

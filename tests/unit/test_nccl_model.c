@@ -167,6 +167,7 @@ static void test_interval(void **state)
 				     .algorithm = BB_NCCL_ANY,
 				     .protocol = BB_NCCL_ANY_PROTOCOL,
 				     .machine = &unknown,
+				     .dtype = BB_FLOAT,
 				     .bytes = 0x1p40};
 	bb_nccl_interval(&c, &call, &low, &high);
 	near(low, c.interval_low[BB_NCCL_LARGE]);
@@ -282,16 +283,36 @@ static void test_nvlstree_heads(void **state)
 	assert_non_null(bb_nccl_unfit(&c, &m, BB_NCCL_NVLSTREE));
 }
 
+static struct bb_nccl_call sum_of_floats(const struct bb_nccl_machine *m,
+					 enum bb_nccl_algorithm algorithm,
+					 enum bb_nccl_protocol protocol, double bytes)
+{
+	return (struct bb_nccl_call){.collective = &bb_all_reduce,
+				     .algorithm = algorithm,
+				     .protocol = protocol,
+				     .machine = m,
+				     .dtype = BB_FLOAT,
+				     .bytes = bytes};
+}
+
+static enum bb_nccl_algorithm chosen_on(const struct bb_nccl_constants *c,
+					const struct bb_nccl_machine *m, double bytes)
+{
+	const struct bb_nccl_call call = sum_of_floats(m, BB_NCCL_ANY, BB_NCCL_ANY_PROTOCOL, bytes);
+	enum bb_nccl_algorithm algorithm;
+	enum bb_nccl_protocol protocol;
+
+	assert_true(bb_nccl_choose(c, &call, &algorithm, &protocol));
+	return algorithm;
+}
+
 static enum bb_nccl_algorithm chosen(const char *versions, int sm, int nodes, int ranks,
 				     double bytes)
 {
 	const struct bb_nccl_constants c = constants_of(sm, versions);
 	const struct bb_nccl_machine m = machine(sm, nodes, ranks);
-	enum bb_nccl_algorithm algorithm = BB_NCCL_ANY;
-	enum bb_nccl_protocol protocol = BB_NCCL_ANY_PROTOCOL;
 
-	assert_true(bb_nccl_choose(&c, &m, &bb_all_reduce, bytes, &algorithm, &protocol));
-	return algorithm;
+	return chosen_on(&c, &m, bytes);
 }
 
 /* What NCCL 2.27 was seen to choose in one node (stas00/ml-engineering, network/README.md). */
@@ -360,15 +381,15 @@ static void test_forced(void **state)
 {
 	const struct bb_nccl_constants c = constants(90);
 	const struct bb_nccl_machine one = machine(90, 1, 8), two = machine(90, 2, 16);
-	enum bb_nccl_algorithm algorithm = BB_NCCL_RING;
-	enum bb_nccl_protocol protocol = BB_NCCL_LL;
+	struct bb_nccl_call call = sum_of_floats(&one, BB_NCCL_RING, BB_NCCL_LL, 0x1p33);
+	enum bb_nccl_algorithm algorithm;
+	enum bb_nccl_protocol protocol;
 
-	assert_true(bb_nccl_choose(&c, &one, &bb_all_reduce, 0x1p33, &algorithm, &protocol));
+	assert_true(bb_nccl_choose(&c, &call, &algorithm, &protocol));
 	assert_int_equal(algorithm, BB_NCCL_RING);
 	assert_int_equal(protocol, BB_NCCL_LL);
-	algorithm = BB_NCCL_NVLSTREE;
-	protocol = BB_NCCL_ANY_PROTOCOL;
-	assert_false(bb_nccl_choose(&c, &one, &bb_all_reduce, MIB, &algorithm, &protocol));
+	call = sum_of_floats(&one, BB_NCCL_NVLSTREE, BB_NCCL_ANY_PROTOCOL, MIB);
+	assert_false(bb_nccl_choose(&c, &call, &algorithm, &protocol));
 	assert_non_null(bb_nccl_unfit(&c, &one, BB_NCCL_NVLSTREE));
 	assert_non_null(bb_nccl_unfit(&c, &two, BB_NCCL_NVLS));
 	assert_non_null(bb_nccl_unfit(&c, &two, BB_NCCL_PAT));
@@ -511,8 +532,6 @@ static void test_tapers(void **state)
 	const struct bb_nccl_machine plain = machine(90, 12, 96);
 	struct bb_nccl_machine m = plain;
 	const double size = 0x1p40;
-	enum bb_nccl_algorithm algorithm[2] = {BB_NCCL_ANY, BB_NCCL_ANY};
-	enum bb_nccl_protocol protocol[2] = {BB_NCCL_ANY_PROTOCOL, BB_NCCL_ANY_PROTOCOL};
 
 	bb_nccl_taper(&m.taper, 12, 12, 1, 8);
 	assert_true(m.taper.ring == 0 && m.taper.alltoall == 0);
@@ -527,9 +546,7 @@ static void test_tapers(void **state)
 	near(m.taper.pat, 8 * (6 + 3 * 2 + 4 + 4) / 44.0);
 	bb_nccl_taper(&m.taper, 12, 6, 1, 2);
 	near(m.taper.ring, 2);
-	assert_true(bb_nccl_choose(&c, &plain, &bb_all_reduce, size, &algorithm[0], &protocol[0]));
-	assert_true(bb_nccl_choose(&c, &m, &bb_all_reduce, size, &algorithm[1], &protocol[1]));
-	assert_int_equal(algorithm[0], algorithm[1]);
+	assert_int_equal(chosen_on(&c, &plain, size), chosen_on(&c, &m, size));
 	assert_true(bb_nccl_time(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce, BB_NCCL_NVLSTREE,
 				 BB_NCCL_SIMPLE, size) >
 		    1.9 * bb_nccl_time(&c, &plain, BB_NCCL_AS_MEASURED, &bb_all_reduce,

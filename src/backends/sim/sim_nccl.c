@@ -130,6 +130,8 @@ static struct bb_nccl_call call_of(const struct bb_nccl_machine *machine,
 		.algorithm = choice->algorithm,
 		.protocol = choice->protocol,
 		.machine = machine,
+		.dtype = call->dtype,
+		.op = call->op,
 		.in_place = call->shape.in_place,
 		.bytes = call_size(call),
 	};
@@ -144,23 +146,24 @@ static const char *nccl_refuses(const struct bb_group *group, const struct bb_ca
 {
 	const struct bb_nccl_constants *c = &group->context->nccl;
 	const struct bb_nccl_machine *machine = &group->machines[group->context->ncourses - 1];
-	const struct choice *choice = call->native->own;
-	enum bb_nccl_algorithm algorithm = choice->algorithm;
-	enum bb_nccl_protocol protocol = choice->protocol;
+	struct bb_nccl_call asked = call_of(machine, call);
+	enum bb_nccl_algorithm algorithm;
+	enum bb_nccl_protocol protocol;
 	const char *why = call->native->refuses(call->native, call->collective);
 
 	if (why)
 		return why;
 	if (!c->generation)
 		return "there is no model of NCCL for these GPUs";
-	if ((call->collective->flags & BB_REDUCES) && call->op > BB_MULSUM)
-		return "NCCL has no logical or bitwise operations, no maxloc and no minloc";
-	if ((why = bb_nccl_unfit(c, machine, algorithm)))
+	if ((why = bb_nccl_cannot_reduce(c, &asked, asked.algorithm)))
+		return why;
+	if ((why = bb_nccl_unfit(c, machine, asked.algorithm)))
 		return why;
 	if (is_messages(call))
 		return NULL;
-	return bb_nccl_choose(c, machine, call->collective, 1, &algorithm, &protocol) ? NULL
-	       : protocol == BB_NCCL_ANY_PROTOCOL
+	asked.bytes = 1;
+	return bb_nccl_choose(c, &asked, &algorithm, &protocol) ? NULL
+	       : asked.protocol == BB_NCCL_ANY_PROTOCOL
 		       ? "NCCL finds no channels for this algorithm on these links"
 		       : "NCCL does not run this protocol on such a machine";
 }
@@ -169,11 +172,11 @@ static const char *nccl_refuses(const struct bb_group *group, const struct bb_ca
 static void write_choice(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
 			 char text[BB_CHOSEN_TEXT])
 {
-	enum bb_nccl_algorithm algorithm = call->algorithm;
-	enum bb_nccl_protocol protocol = call->protocol;
+	enum bb_nccl_algorithm algorithm;
+	enum bb_nccl_protocol protocol;
 
 	text[0] = '\0';
-	if (bb_nccl_choose(c, call->machine, call->collective, call->bytes, &algorithm, &protocol))
+	if (bb_nccl_choose(c, call, &algorithm, &protocol))
 		snprintf(text, BB_CHOSEN_TEXT, "%s:%s", bb_nccl_algorithm_name(algorithm),
 			 bb_nccl_protocol_name(protocol));
 }
