@@ -7,7 +7,8 @@
 #   PART            speed copies memory pairs kernels units topology features device algorithms sanitizers: in this
 #                   order, by default all
 #   -l              list the checks (part, tab, name) and end
-#   -o FOLDER       where records.jsonl and log.txt are added to (gpu_check in the bundle or the build)
+#   -o FOLDER       where records.jsonl and log.txt are added to (the folder that OUT of the environment names, else
+#                   gpu_check in the bundle or the build)
 #   -k WORD         only checks with WORD in their name
 #   -t SECONDS      for everything together; what does not begin within is skipped (570)
 #   -p SECONDS      for each part, in place of its own limit
@@ -40,7 +41,8 @@ usage() {
 
 read_arguments() {
 	local option word
-	OUT='' ONLY='' TOTAL=570 PART_SECONDS='' LISTING=''
+	[ -d "${OUT:-}" ] || OUT=''
+	ONLY='' TOTAL=570 PART_SECONDS='' LISTING=''
 	while getopts lo:k:t:p: option; do
 		case $option in
 		l) LISTING=1 ;;

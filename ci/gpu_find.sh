@@ -215,6 +215,7 @@ describe() {
 	missing=$(missing_packages | paste -sd ' ' -)
 	[ -z "$STAND_IN" ] || gpu="none: stand-ins, so nothing here is about a GPU"
 	field date "$DATE"
+	field records "$OUT"
 	field machine "$(uname -srm), $(nproc) processors"
 	field busbench "$(built_from)"
 	field GPU "${gpu:-not found}"

@@ -84,6 +84,25 @@ def checked(words, env=None, where=None, backend=None):
     return Checked(result, found[0], found[1:-1], found[-1], log)
 
 
+@test
+def records_go_where_OUT_says():
+    """-o, else the folder that OUT names, else one beside the programs; the first lines name it."""
+    with tempfile.TemporaryDirectory() as folder:
+        given = {"GPU_CHECK_BACKEND": stand_ins(), "BUSBENCH_FAKE_GPUS": "1"}
+        first, second, bundled = (os.path.join(folder, name) for name in ("first", "second", "bundle"))
+        os.mkdir(first)
+        shutil.copytree(bundle(), bundled)
+        program = [os.path.join(bundled, "ci", "gpu_check.sh"), "-k", "no check has this name", "topology"]
+        for words, out, where in (
+            ([], first, first),
+            (["-o", second], first, second),
+            ([], os.path.join(folder, "none"), os.path.join(bundled, "gpu_check")),
+        ):
+            result = execute([program[0], *words, *program[1:]], {**given, "OUT": out})
+            expect(f"records    {where}\n" in result.out.replace("\n           ", ""), f"{where}: {result.out}")
+            expect(os.path.getsize(os.path.join(where, "records.jsonl")) > 0, f"no records in {where}")
+
+
 def statuses(run):
     return collections.Counter(r["status"] for r in run.checks)
 
