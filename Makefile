@@ -155,7 +155,9 @@ HAVE_NVCC    := $(if $(filter auto,$(CUDA)),$(shell command -v $(NVCC) >/dev/nul
 NCCL_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard src/backends/nccl/*.c))
 # A stand-in for NCCL is linked, not searched for.
 FAKED_NCCL   := $(filter-out %/library.o,$(NCCL_OBJECTS))
-CUDA_OBJECTS := $(patsubst %.cu,$(B)/%.o,$(wildcard src/backends/nccl/*.cu))
+# Where what has code of devices in it is built: ci/gpu_bundle.sh builds it for other devices beside the build.
+GPU_B        ?= $(B)
+CUDA_OBJECTS := $(patsubst %.cu,$(GPU_B)/%.o,$(wildcard src/backends/nccl/*.cu))
 FAKE_OBJECTS := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fake/*.c)) \
                 $(patsubst tests/%.cc,$(B)/tests/%.o,$(wildcard tests/fake/*.cc)) \
                 $(patsubst src/backends/nccl/%.cu,$(B)/tests/fake/%.o,$(wildcard src/backends/nccl/*.cu))
@@ -171,7 +173,7 @@ NVCC_GENCODE ?= $(foreach d,$(filter-out $(NEWEST),$(DEVICES)),-gencode arch=com
 NVCC_MAJOR   := $(if $(HAVE_NVCC),$(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9]*\).*/\1/p'))
 NVCC_SMALL   := $(if $(filter-out 11 12,$(NVCC_MAJOR)),--compress-mode=size,-Xfatbin=-compress-all)
 HAVE_CUDA    := $(and $(HAVE_NCCL_H),$(HAVE_NVCC),$(if $(SAN),,1))
-PLUGINS      += $(if $(HAVE_CUDA),$(B)/backends/nccl.so)
+PLUGINS      += $(if $(HAVE_CUDA),$(GPU_B)/backends/nccl.so)
 # The stand-in has the name of cuBLAS in this version of CUDA.
 CUDART_CODE  := $(if $(HAVE_FAKE),$(shell printf '\043include <cuda_runtime_api.h>\nCUDART_VERSION\n' | \
                 $(CC) $(CUDA_INCLUDE) -E -P - | tail -n 1))
@@ -179,10 +181,10 @@ FAKE_CUBLAS  := $(if $(HAVE_FAKE),$(B)/tests/cublas/libcublas.so.$(shell expr $(
 PLAYER       := $(B)/tests/player
 PLAYER_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/play/*.c))
 GPU_KERNELS_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/gpu/kernels/*.c))
-GPU_KERNELS  := $(if $(HAVE_CUDA),$(B)/tests/gpu_kernels) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_kernels)
+GPU_KERNELS  := $(if $(HAVE_CUDA),$(GPU_B)/tests/gpu_kernels) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_kernels)
 # Those that also hold on real GPUs, over the backend as it is installed.
-DEVICE_UNITS := $(if $(and $(HAVE_CUDA),$(call have,cmocka)),$(addprefix $(B)/tests/device/,test_nccl test_nccl_features test_nccl_memory test_nccl_work))
-GPU_SPEED    := $(if $(HAVE_CUDA),$(B)/tests/gpu_speed) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_speed)
+DEVICE_UNITS := $(if $(and $(HAVE_CUDA),$(call have,cmocka)),$(addprefix $(GPU_B)/tests/device/,test_nccl test_nccl_features test_nccl_memory test_nccl_work))
+GPU_SPEED    := $(if $(HAVE_CUDA),$(GPU_B)/tests/gpu_speed) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_speed)
 
 # Without one of these, programs are left out; nothing is built without hwloc and libnuma.
 ABSENT := $(call missing,expat jansson cyaml yaml zlib)
@@ -206,8 +208,9 @@ $(B)/objects: SAYS = $(SOURCES) $(ISAS) $(UPPER)
 $(B)/mpicc: SAYS = $(MPICC) $(shell command -v $(MPICC)) $(shell $(MPICC) -show 2>/dev/null)
 $(B)/gloo: SAYS = $(CXX) $(shell $(CXX) --version 2>/dev/null | head -n 1) $(GLOO_FLAGS) $(GLOO_LIBS)
 $(B)/facts: SAYS = $(FACTS)
-$(B)/cuda: SAYS = $(NVCC) $(NVCC_GENCODE) $(NVCC_SMALL) $(CUDA_INCLUDE) $(CUDA_LIBS)
-$(B)/flags $(B)/objects $(B)/mpicc $(B)/gloo $(B)/facts $(B)/cuda: FORCE
+$(B)/headers: SAYS = $(CUDA_INCLUDE)
+$(GPU_B)/devices: SAYS = $(NVCC) $(NVCC_GENCODE) $(NVCC_SMALL) $(CUDA_INCLUDE) $(CUDA_LIBS)
+$(B)/flags $(B)/objects $(B)/mpicc $(B)/gloo $(B)/facts $(B)/headers $(GPU_B)/devices: FORCE
 	$(if $(call missing,hwloc numa),@scripts/libraries.sh absent $(call missing,hwloc numa) >&2; \
 		echo 'make: scripts/setup.sh build installs what is needed' >&2; exit 1)
 	@mkdir -p $(@D)
@@ -313,16 +316,16 @@ $(B)/backends/gloo.so: $(GLOO_OBJECTS) src/backends/gloo/exports.map
 # the folders of the build.
 $(NCCL_OBJECTS): private BB_FLAGS += -fPIC $(CUDA_INCLUDE)
 $(FAKE_OBJECTS): private BB_FLAGS += $(FAKE_PIC) $(CUDA_INCLUDE)
-$(NCCL_OBJECTS) $(CUDA_OBJECTS) $(FAKE_OBJECTS) $(GPU_TEST_OBJECTS): $(B)/cuda
-$(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.o) $(GPU_KERNELS_OBJECTS) $(B)/tests/perf/gpu_speed.o: $(B)/cuda
+$(NCCL_OBJECTS) $(FAKE_OBJECTS) $(GPU_TEST_OBJECTS): $(B)/headers
+$(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.o) $(GPU_KERNELS_OBJECTS) $(B)/tests/perf/gpu_speed.o: $(B)/headers
 
-$(CUDA_OBJECTS): $(B)/%.o: %.cu $(B)/flags
+$(CUDA_OBJECTS): $(GPU_B)/%.o: %.cu $(B)/flags $(GPU_B)/devices
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) -std=c++17 -O3 -Isrc $(CUDA_INCLUDE) $(NVCC_GENCODE) $(NVCC_SMALL) --threads 2 -Werror all-warnings -Wno-deprecated-gpu-targets \
 		-Xcompiler -fPIC,-Wall -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
-$(B)/backends/nccl.so: $(NCCL_OBJECTS) $(CUDA_OBJECTS) $(B)/cuda
+$(GPU_B)/backends/nccl.so: $(NCCL_OBJECTS) $(CUDA_OBJECTS) $(GPU_B)/devices
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,--enable-new-dtags -o $@ $(filter %.o,$^) $(CUDA_LIBS)
@@ -354,14 +357,14 @@ $(B)/tests/fake/nccl.so: $(FAKED_NCCL) $(FAKE_OBJECTS)
 $(FAKE_UNITS): $(B)/tests/%: $(B)/tests/gpu/%.o $(GPU_TEST_OBJECTS) $(FAKED_NCCL) $(FAKE_OBJECTS)
 
 $(B)/tests/gpu/gpus_device.o: private BB_FLAGS += -Itests/unit
-$(DEVICE_UNITS): $(B)/tests/device/%: $(B)/tests/gpu/%.o $(subst gpus_fake,gpus_device,$(GPU_TEST_OBJECTS)) $(B)/backends/nccl.so
-$(DEVICE_UNITS): private LDFLAGS += -L$(B)/backends -Wl,-rpath,\$$ORIGIN/../../backends
+$(DEVICE_UNITS): $(GPU_B)/tests/device/%: $(B)/tests/gpu/%.o $(subst gpus_fake,gpus_device,$(GPU_TEST_OBJECTS)) $(GPU_B)/backends/nccl.so
+$(DEVICE_UNITS): private LDFLAGS += -L$(GPU_B)/backends -Wl,-rpath,\$$ORIGIN/../../backends
 $(DEVICE_UNITS): LINK_LIB += -l:nccl.so
 
 # The speed of the kernels, on a device and with stand-ins.
 $(B)/tests/perf/gpu_speed.o: private BB_FLAGS += $(CUDA_INCLUDE)
 
-$(B)/tests/gpu_speed: $(B)/tests/perf/gpu_speed.o $(CUDA_OBJECTS) $(LIB)
+$(GPU_B)/tests/gpu_speed: $(B)/tests/perf/gpu_speed.o $(CUDA_OBJECTS) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $^ $(CUDA_LIBS) -lm
@@ -373,7 +376,7 @@ $(B)/tests/fake/gpu_speed: $(B)/tests/perf/gpu_speed.o $(FAKE_OBJECTS) $(LIB)
 # The results of the kernels, on a device and on the CPU.
 $(GPU_KERNELS_OBJECTS): private BB_FLAGS += $(CUDA_INCLUDE)
 
-$(B)/tests/gpu_kernels: $(filter-out %/far_cpu.o,$(GPU_KERNELS_OBJECTS)) $(CUDA_OBJECTS) $(LIB)
+$(GPU_B)/tests/gpu_kernels: $(filter-out %/far_cpu.o,$(GPU_KERNELS_OBJECTS)) $(CUDA_OBJECTS) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $^ $(CUDA_LIBS) -lm
@@ -573,4 +576,4 @@ clean:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
--include $(shell find $(B)/src $(B)/tests $(B)/docs -name '*.d' 2>/dev/null)
+-include $(shell find $(sort $(B)/src $(B)/tests $(B)/docs $(GPU_B)/src) -name '*.d' 2>/dev/null)

@@ -4,6 +4,7 @@
 #   ci/gpu_bundle.sh [FOLDER]      (gpu-bundle in B)
 #
 #   B=DIR                 the build (build); make brings it up to date
+#   ARCHS="80 90"         devices to have code for: compute capabilities without the point
 #   NCCL_TESTS_HOME=DIR   binaries of nccl-tests to compare with, in DIR or DIR/build; without it none are packed
 #
 # FOLDER/bin              the benchmarks that the check runs and topology, stripped; they find lib/busbench by their RPATH
@@ -15,10 +16,11 @@
 # CUDA's runtime is linked statically: then only the driver counts, which serves programs of its own major version or
 # an older one. The C++ library stays out: NCCL needs it as well, and a newer NCCL could not use an older one beside.
 #
-# Exit: 0 made, 1 it could not be, or is larger than 60 MiB, 2 usage.
+# Exit: 0 made, 1 it could not be, or is larger than 58 MiB with the files of this checkout, 2 usage.
 set -euo pipefail
 
-MOST_MIB=60
+# A machine that is lent takes 64 MiB: the folder, and the files of the checkout that git does not ignore.
+MOST_MIB=58
 # Each has the whole library in it: 1.4 MiB, with training kernels 1.8.
 PROGRAMS="all_reduce all_gather reduce_scatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube
 	p2p_bandwidth p2p_latency mem_bandwidth zero"
@@ -32,6 +34,8 @@ if [ $# -gt 1 ] || [[ ${1:-} == -* ]]; then
 	exit 2
 fi
 B=${B:-build}
+GPU_B=$B/bundled
+ARCHS=${ARCHS:-80 90}
 FOLDER=${1:-$B/gpu-bundle}
 
 fail() {
@@ -40,10 +44,13 @@ fail() {
 }
 
 build() {
-	make --no-print-directory -s -j"$(nproc)" B="$B" all gpu-tests || fail "make failed"
-	[ -f "$B/backends/nccl.so" ] || fail "$B/backends/nccl.so was not built: that needs nvcc and nccl.h (make CUDA=1 says more)"
-	DEVICES=$(grep -o 'code=[^ ]*' "$B/cuda" | tr -dc 'a-z0-9_,\n' | sed 's/^code//' | paste -sd ' ' -)
-	[[ $DEVICES == *sm_80* && $DEVICES == *sm_90* ]] || fail "the build is for $DEVICES; sm_80 and sm_90 are needed (NVCC_GENCODE)"
+	local arch gencode=''
+	[[ $ARCHS =~ ^[0-9]+(\ +[0-9]+)*$ ]] || fail "ARCHS=$ARCHS: expected compute capabilities as in \"80 90\""
+	for arch in $ARCHS; do
+		gencode+=${gencode:+ }"-gencode arch=compute_$arch,code=sm_$arch"
+	done
+	make --no-print-directory -s -j"$(nproc)" B="$B" GPU_B="$GPU_B" NVCC_GENCODE="$gencode" all gpu-tests || fail "make failed"
+	[ -f "$GPU_B/backends/nccl.so" ] || fail "$GPU_B/backends/nccl.so was not built: that needs nvcc and nccl.h (make CUDA=1 says more)"
 }
 
 # pack FOLDER FILE...: stripped copies.
@@ -85,15 +92,28 @@ glibc() {
 
 describe() {
 	local header
-	header=$(grep -o -- '-isystem [^ ]*' "$B/cuda" | while read -r _ path; do
+	header=$(grep -o -- '-isystem [^ ]*' "$GPU_B/devices" | while read -r _ path; do
 		[ ! -f "$path/nccl.h" ] || { echo "$path/nccl.h"; break; }
 	done)
 	"$FOLDER/bin/all_reduce_perf" --version | awk 'NR == 1 { print "busbench " $NF }'
 	echo "commit $(git log -1 --format=%h 2>/dev/null || echo unknown)$(git diff --quiet HEAD 2>/dev/null || echo ' with changes')"
-	echo "built with CUDA $("$(awk '{ print $1 }' "$B/cuda")" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')"
+	echo "built with CUDA $("$(awk '{ print $1 }' "$GPU_B/devices")" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')"
 	awk '/#define NCCL_(MAJOR|MINOR|PATCH) / { v = v "." $3 } END { print "headers of NCCL " substr(v, 2) }' "$header"
-	echo "for $DEVICES"
+	echo "for sm_${ARCHS// / sm_}"
 	echo "needs $(glibc)"
+}
+
+# Bytes of the files that travel with the folder: those of the checkout that git does not ignore.
+checkout_bytes() {
+	git ls-files -z --cached --others --exclude-standard 2>/dev/null | du -cb --files0-from=- 2>/dev/null | awk 'END { print $1 + 0 }'
+}
+
+weigh() {
+	local bytes all
+	bytes=$(du -sb "$FOLDER" | cut -f 1)
+	all=$((bytes + $(checkout_bytes)))
+	awk -v f="$FOLDER" -v b="$bytes" -v a="$all" 'BEGIN { printf "%s: %.1f MiB, with the checkout %.1f MiB\n", f, b / 2 ^ 20, a / 2 ^ 20 }'
+	[ "$all" -le $((MOST_MIB << 20)) ] || fail "that is larger than $MOST_MIB MiB"
 }
 
 build
@@ -106,13 +126,11 @@ rm -rf "$FOLDER"
 read -ra NAMES -d '' <<<"$PROGRAMS" || true
 NAMES=("${NAMES[@]/#/$B/}")
 pack "$FOLDER/bin" "${NAMES[@]/%/_perf}" "$B/topology"
-pack "$FOLDER/lib/busbench" "$B/backends/nccl.so" "$B/backends/topology.so"
-pack "$FOLDER/tests" "$B/tests/gpu_speed" "$B/tests/gpu_kernels" "$B"/tests/device/*
+pack "$FOLDER/lib/busbench" "$GPU_B/backends/nccl.so" "$B/backends/topology.so"
+pack "$FOLDER/tests" "$GPU_B/tests/gpu_speed" "$GPU_B/tests/gpu_kernels" "$GPU_B"/tests/device/*
 pack_libraries "$FOLDER"/bin/* "$FOLDER"/lib/busbench/*.so "$FOLDER"/tests/*
 pack_nccl_tests
 mkdir "$FOLDER/ci"
 cp ci/gpu_check.sh ci/gpu_record.sh ci/gpu_find.sh ci/gpu_checks.sh ci/gpu_like.awk "$FOLDER/ci"
 describe >"$FOLDER/bundle.txt"
-KIB=$(du -sk --apparent-size "$FOLDER" | cut -f 1)
-awk -v k="$KIB" -v f="$FOLDER" 'BEGIN { printf "%s: %.1f MiB\n", f, k / 1024 }'
-[ "$KIB" -lt $((MOST_MIB * 1024)) ] || fail "that is larger than $MOST_MIB MiB"
+weigh
