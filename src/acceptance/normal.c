@@ -86,6 +86,46 @@ enum bb_normality bb_normal_compare(const struct bb_question *q)
 	return n == BB_UNKNOWN ? bb_normal_by_share(q) : n;
 }
 
+/* Judges without a GPU: by every card, each on its first system that fits the log. Only what is low
+   on all of them is. */
+static enum bb_normality by_every_card(const struct bb_question *q)
+{
+	static const struct {
+		enum bb_normality verdict;
+		const char *text;
+	} kinds[] = {{BB_LOW, "low"}, {BB_NORMAL, "normal"}, {BB_HIGH, "high"}};
+	struct bb_strbuf lists[3] = {{0}}, unread = {0};
+	int n[3] = {0};
+
+	for (int i = 0; bb_card_at(i); i++) {
+		struct bb_claimed_machine machine;
+		struct bb_question of_card = *q;
+		struct bb_error ignored = {0};
+		enum bb_normality verdict = BB_UNKNOWN;
+
+		of_card.card = bb_card_at(i);
+		of_card.out = &unread;
+		of_card.machine = &machine;
+		bb_normal_find_nodes(&of_card);
+		if (bb_normal_machine_find(&of_card, &machine, &ignored) == BB_OK &&
+		    machine.cluster)
+			verdict = bb_normal_compare(&of_card);
+		bb_normal_machine_close(&machine);
+		for (int k = 0; k < 3; k++)
+			if (verdict == kinds[k].verdict)
+				bb_strbuf_addf(&lists[k], "%s %s", n[k]++ ? "," : "",
+					       of_card.card->name);
+	}
+	for (int k = 0; k < 3; k++)
+		if (n[k] > 0)
+			bb_strbuf_addf(q->out, "  It would be %s on%s.\n", kinds[k].text,
+				       bb_strbuf_text(&lists[k]));
+	for (int k = 0; k < 3; k++)
+		bb_strbuf_free(&lists[k]);
+	bb_strbuf_free(&unread);
+	return n[0] > 0 && n[1] == 0 && n[2] == 0 ? BB_LOW : BB_UNKNOWN;
+}
+
 /* Judges by published runs, the model or bounds and, on GPUs, by the other rows: on CPUs caches
    make dips too. */
 static enum bb_normality compare_all(const struct bb_question *q)
@@ -97,6 +137,8 @@ static enum bb_normality compare_all(const struct bb_question *q)
 	if (q->card && q->ranks == 0)
 		bb_strbuf_addf(q->out, "  The number of ranks is unknown; give --ranks.\n");
 	n = q->machine->cluster ? bb_normal_compare(q) : q->card ? BB_UNKNOWN : by_bound(q);
+	if (n == BB_UNKNOWN && !q->gpu[0] && q->ranks > 1 && on_gpus)
+		n = by_every_card(q);
 	even = on_gpus ? bb_normal_evenness(q) : BB_NORMAL;
 	return even > n ? even : n;
 }
@@ -116,6 +158,11 @@ static void describe_machine(const struct bb_question *q)
 				       bb_plural(q->nodes));
 		return;
 	}
+	if (q->claims->hosts == 0 && q->given->nodes == 0)
+		bb_strbuf_addf(q->out,
+			       "  The log does not name the nodes: %lld assumed; --nodes says "
+			       "otherwise.\n",
+			       (long long)q->nodes);
 	if (q->nodes == 1 || m->nics.n == 0)
 		return;
 	bb_strbuf_addf(q->out, "  Machine: %s", m->name);

@@ -36,6 +36,8 @@ struct bb_circumstances {
 #define BB_NORMAL_DIP 0.9
 #define BB_NORMAL_UNEVEN 0.8
 #define BB_NORMAL_PLATEAU 0.25
+/* In a table of so many rows a single one that is slow is no verdict. */
+#define BB_NORMAL_ROWS 6
 /* Latency bounds a table whose time grows over the last factor BB_LATENCY_SPAN in size by less than
    the size to the power BB_LATENCY_GROWTH, or whose only size is at most BB_LATENCY_BYTES. */
 #define BB_LATENCY_SPAN 8

@@ -15,6 +15,25 @@
 #define EQUAL_LEAST 0.93
 #define EQUAL_MOST 1.005
 
+/* Is the number normal on SYSTEM with NICS of its NICs (0: as it is)? If so, *MACHINE is open. */
+static bool is_normal_on(const struct bb_question *q, const char *system, int nics,
+			 struct bb_claimed_machine *machine)
+{
+	struct bb_strbuf unread = {0};
+	struct bb_question other = *q;
+	bool is_normal;
+
+	other.machine = machine;
+	other.out = &unread;
+	if (!bb_normal_machine_open(q, system, nics, machine))
+		return false;
+	is_normal = bb_normal_compare(&other) == BB_NORMAL;
+	if (!is_normal)
+		bb_normal_machine_close(machine);
+	bb_strbuf_free(&unread);
+	return is_normal;
+}
+
 /* The machine carries what K of its NICs do. Ring and alltoall load all NICs of a node evenly; over
    two nodes trees do not, and their number is no whole one. */
 static void describe_nics(const struct bb_question *q, enum bb_normality n)
@@ -27,6 +46,7 @@ static void describe_nics(const struct bb_question *q, enum bb_normality n)
 	const double bound = bb_normal_bound_on(m->cluster->node, &shape).GBps;
 	const double equal = m->nics.n * busbw / bound;
 	const int k = (int)ceil(equal / EQUAL_MOST);
+	struct bb_claimed_machine fewer;
 
 	if (!(bound > 0) || m->nics.n < 2 || k < 1 || k >= m->nics.n || equal < EQUAL_LEAST * k ||
 	    q->ranks / q->nodes < m->nics.n)
@@ -38,11 +58,15 @@ static void describe_nics(const struct bb_question *q, enum bb_normality n)
 		bb_strbuf_addf(q->out, "half of %d work.", m->nics.n);
 	else
 		bb_strbuf_addf(q->out, "%d of %d work.", k, m->nics.n);
-	if (m->assumed && n == BB_LOW)
-		bb_strbuf_addf(q->out, " If a node has %d, that is normal: --nics %d.", k, k);
-	else if (m->assumed)
+	if (m->assumed && n != BB_LOW) {
 		bb_strbuf_addf(q->out, " If a node has %d, that is all they carry: --nics %d.", k,
 			       k);
+	} else if (m->assumed && is_normal_on(q, m->system, k, &fewer)) {
+		bb_strbuf_addf(q->out, " If a node has %d, that is normal: --nics %d.", k, k);
+		bb_normal_machine_close(&fewer);
+	} else if (m->assumed) {
+		bb_strbuf_addf(q->out, " If a node has %d, --nics %d compares with those.", k, k);
+	}
 	bb_strbuf_add(q->out, "\n");
 }
 
@@ -53,22 +77,14 @@ static void describe_others(const struct bb_question *q)
 
 	for (int i = 0; q->card && bb_card_system(q->card, i); i++) {
 		struct bb_claimed_machine machine;
-		struct bb_strbuf unread = {0};
-		struct bb_question other = *q;
 
-		other.machine = &machine;
-		other.out = &unread;
-		if (strcmp(bb_card_system(q->card, i), q->machine->name) == 0 ||
-		    !bb_normal_machine_open(q, bb_card_system(q->card, i), &machine))
+		if (strcmp(bb_card_system(q->card, i), q->machine->system) == 0 ||
+		    !is_normal_on(q, bb_card_system(q->card, i), 0, &machine))
 			continue;
-		if (bb_normal_compare(&other) == BB_NORMAL) {
-			bb_strbuf_addf(q->out, "%s %s (", found++ ? "," : "  Normal on",
-				       machine.name);
-			bb_normal_describe_nics(&machine, q->out);
-			bb_strbuf_add(q->out, ")");
-		}
+		bb_strbuf_addf(q->out, "%s %s (", found++ ? "," : "  Normal on", machine.name);
+		bb_normal_describe_nics(&machine, q->out);
+		bb_strbuf_add(q->out, ")");
 		bb_normal_machine_close(&machine);
-		bb_strbuf_free(&unread);
 	}
 	if (found > 0)
 		bb_strbuf_add(q->out, found == 1 ? "; --cluster says that it is that.\n"

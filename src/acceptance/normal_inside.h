@@ -13,7 +13,8 @@
 struct bb_claimed_machine {
 	struct bb_cluster
 		*cluster; /* of as many nodes as the claims have; NULL: none, or no room */
-	char name[96];    /* "hgx-h100", "dgx-a100 with 4 NICs of 200 Gb/s" */
+	char system[64];  /* "hgx-h100" */
+	char name[96];    /* the same, or "dgx-a100 with 4 NICs of 200 Gb/s" */
 	struct bb_cluster_nics nics;
 	bool assumed; /* the GPU alone points to it: its NICs may be others */
 	/* The model of NCCL; generation NULL: there is none. */
@@ -62,8 +63,9 @@ void bb_normal_find_nodes(struct bb_question *q);
 BB_MUST bb_status bb_normal_machine_find(const struct bb_question *q,
 					 struct bb_claimed_machine *machine,
 					 struct bb_error *error);
-/* Open SYSTEM as it is, for the ranks of Q. Returns false if it has no room for them. */
-bool bb_normal_machine_open(const struct bb_question *q, const char *system,
+/* Open SYSTEM, with NICS of its NICs or, if that is 0, as it is, for the ranks of Q. Returns false
+   if it has no room for them. */
+bool bb_normal_machine_open(const struct bb_question *q, const char *system, int nics,
 			    struct bb_claimed_machine *machine);
 void bb_normal_machine_close(struct bb_claimed_machine *machine);
 /* Append "8 NICs of 400 Gb/s" with their kind. */

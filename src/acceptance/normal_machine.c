@@ -73,7 +73,8 @@ static bb_status machine_open(const struct bb_question *q, const char *text,
 		return st;
 	}
 	machine->nics = bb_cluster_nics_of(machine->cluster->node);
-	snprintf(machine->name, sizeof(machine->name), "%.*s", (int)strcspn(text, ":"), text);
+	snprintf(machine->system, sizeof(machine->system), "%.*s", (int)strcspn(text, ":"), text);
+	snprintf(machine->name, sizeof(machine->name), "%s", machine->system);
 	model_find(q, machine);
 	return BB_OK;
 }
@@ -84,13 +85,13 @@ static bool is_shaped(const struct bb_question *q)
 	       q->ranks <= BB_CLUSTER_MOST_RANKS;
 }
 
-bool bb_normal_machine_open(const struct bb_question *q, const char *system,
+bool bb_normal_machine_open(const struct bb_question *q, const char *system, int nics,
 			    struct bb_claimed_machine *machine)
 {
 	struct bb_error ignored = {0};
 
 	*machine = (struct bb_claimed_machine){.cluster = NULL};
-	return is_shaped(q) && machine_open(q, system, &(struct bb_cluster_change){.nodes = 0},
+	return is_shaped(q) && machine_open(q, system, &(struct bb_cluster_change){.nics = nics},
 					    machine, &ignored) == BB_OK;
 }
 
@@ -107,20 +108,20 @@ void bb_normal_describe_nics(const struct bb_claimed_machine *machine, struct bb
 		       n->n > 0 ? (double)n->Mbps / n->n / 1e3 : 0.0, kinds[n->kind]);
 }
 
-/* True if the log contradicts that MACHINE has such NICs. */
+/* True if the log contradicts that MACHINE has such NICs. Fewer of the same are no other machine.
+ */
 static bool is_contradicted(const struct bb_question *q, const struct bb_claimed_machine *machine)
 {
 	const struct bb_fact *const nics = bb_normal_fact(q, BB_FACT_NICS);
 	const struct bb_fact *const rate = bb_normal_fact(q, BB_FACT_NIC_RATE);
 	const struct bb_cluster_nics *const n = &machine->nics;
-	const bool efa = n->kind >= BB_NICS_EFA;
 
-	if ((bb_normal_fact(q, BB_FACT_EFA) && !efa) ||
+	if ((bb_normal_fact(q, BB_FACT_EFA) && n->kind < BB_NICS_EFA) ||
 	    (bb_normal_fact(q, BB_FACT_INFINIBAND) && n->kind != BB_NICS_INFINIBAND) ||
 	    (bb_normal_fact(q, BB_FACT_ROCE) && n->kind != BB_NICS_OTHER))
 		return true;
-	return (nics && (nics->value < n->n || (rate && nics->value != n->n))) ||
-	       (rate && n->n > 0 && rate->value * 1000 != n->Mbps / n->n);
+	return rate && n->n > 0 &&
+	       (rate->value * 1000 != n->Mbps / n->n || (nics && nics->value != n->n));
 }
 
 /* What the user, else the log, says of the NICs of a machine with NOW, where it differs. More NICs
@@ -165,8 +166,8 @@ static bb_status open_changed(const struct bb_question *q, const char *text,
 	if (change.nics > machine->nics.n)
 		machine->nics.n = change.nics;
 	bb_normal_describe_nics(machine, &nics);
-	snprintf(machine->name, sizeof(machine->name), "%.*s with %s", (int)strcspn(text, ":"),
-		 text, bb_strbuf_text(&nics));
+	snprintf(machine->name, sizeof(machine->name), "%s with %s", machine->system,
+		 bb_strbuf_text(&nics));
 	bb_strbuf_free(&nics);
 	return BB_OK;
 }
@@ -185,7 +186,7 @@ bb_status bb_normal_machine_find(const struct bb_question *q, struct bb_claimed_
 	for (int i = 0; q->card && bb_card_system(q->card, i) && !fits; i++) {
 		const char *const system = bb_card_system(q->card, i);
 
-		if (!bb_normal_machine_open(q, system, machine))
+		if (!bb_normal_machine_open(q, system, 0, machine))
 			continue;
 		first = first ? first : system;
 		fits = is_contradicted(q, machine) ? NULL : system;

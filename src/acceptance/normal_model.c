@@ -51,27 +51,32 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 		    struct prediction *prediction)
 {
 	const struct bb_claimed_machine *const m = q->machine;
+	const enum bb_dtype named = bb_dtype_named(q->claims->type);
 	struct bb_nccl_call call = {.collective = bb_collective_find(q->collective),
 				    .machine = &m->nccl,
+				    .dtype = named == BB_NDTYPES ? BB_FLOAT : named,
+				    .op = BB_SUM,
 				    .in_place = in_place,
 				    .bytes = size};
+	enum bb_nccl_algorithm algorithm;
+	enum bb_nccl_protocol protocol;
 	double low, high;
 
 	*prediction = (struct prediction){.time = NAN};
 	if (!m->cluster || !m->constants.generation || !call.collective ||
 	    !find_algorithm(q, &call.algorithm, &call.protocol))
 		return false;
+	algorithm = call.algorithm;
+	protocol = call.protocol;
 	prediction->time = bb_nccl_call_time(&m->constants, &call);
 	if (!isfinite(prediction->time))
 		return false;
 	bb_nccl_interval(&m->constants, &call, &low, &high);
 	prediction->low = low * prediction->time;
 	prediction->high = high * prediction->time;
-	if (bb_nccl_choose(&m->constants, &m->nccl, call.collective, size, &call.algorithm,
-			   &call.protocol))
+	if (bb_nccl_choose(&m->constants, &call, &algorithm, &protocol))
 		snprintf(prediction->choice, sizeof(prediction->choice), "%s:%s",
-			 bb_nccl_algorithm_name(call.algorithm),
-			 bb_nccl_protocol_name(call.protocol));
+			 bb_nccl_algorithm_name(algorithm), bb_nccl_protocol_name(protocol));
 	return true;
 }
 

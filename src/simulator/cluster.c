@@ -244,7 +244,7 @@ static bb_status change_nics(struct bb_topology *t, const struct bb_cluster_chan
 
 		if (!serves[d])
 			continue;
-		if ((i + 1) * kept / now.n == i * kept / now.n)
+		if (i * kept % now.n >= kept)
 			t->devices[d].state = BB_STATE_DOWN;
 		t->devices[d].rate_Mbps = each * nics / kept;
 		i++;

@@ -266,6 +266,10 @@ def curves_that_dip():
             "Normal, beside", "Next: repeat it", "Verdict: uneven")  # fmt: skip
     both = curve([(2**k << 20, 400 if k == 11 else 478, 400 if k == 11 else 478) for k in range(8, 14)])
     checked(both, 7, "Dip: 2G out of place reaches 84%", "Dip: 2G in place reaches 84%", "Verdict: uneven")
+    alone = curve([(2**k << 20, 240 if k == 11 else 478, 478) for k in range(8, 14)])
+    checked(alone, 0, "One row alone is slow: 2G out of place reaches 240 GB/s", "Verdict: normal")
+    fallen = curve([(2**k << 20, 478 if k < 11 else 40, 478 if k < 11 else 41) for k in range(8, 14)])
+    checked(fallen, 7, "Collapse: from 2G on at most 8% of the best at a smaller size, out of place", "Verdict: low")
     apart = curve([(2**k << 20, 470, 320) for k in range(8, 13)] + [(8 << 30, 478, 478)])
     checked(apart, 7, "Uneven: 256M reaches 320 GB/s in place, 470 GB/s out of place", "Verdict: uneven")
 
@@ -275,7 +279,7 @@ def curves_that_dip():
 LOGS = {
     "h100": (0, "8 ranks on 1 host, NVIDIA H100 80GB HBM3", "Normal, beside", "of 1 x hgx-h100", "Verdict: normal"),
     "h100-two-nodes": (0, "16 ranks on 2 hosts", "Normal, beside", "of 2 x hgx-h100", "Verdict: normal"),
-    "h100-pcie": (3, "No published numbers for all_reduce on H100 PCIe", "of 1 x pcie-h100", "Verdict: could not judge: nothing"),
+    "h100-pcie": (0, "36% of the ring bound of 1 x pcie-h100", "Verdict: normal"),
     "h100-nvl": (0, "of 1 x pcie-h100-nvl", "Verdict: normal"),
     "a100": (0, "At 8G: 231.6 GB/s. Normal, beside 2 published runs of A100", "of 1 x dgx-a100", "Verdict: normal"),
     "v100-x4": (0, "At 128M: 130 GB/s. Normal, beside 1 published run of V100", "87% of the ring bound of 1 x v100-x4", "Verdict: normal"),
@@ -294,6 +298,83 @@ def of_a_machine(name):
 
 for name in LOGS:
     add("log_of_" + name, of_a_machine, name)
+
+
+# ---- logs of the field: tests/logs/README.md says where they come from ----
+
+FIELD = {
+    "c01-1453-3nodes.txt": (7, "Low: the simulator expects", "Collapse: from 64M on at most 18%", "Verdict: low"),
+    "c03-119-a100-4nic.txt": (0, "equals 4 NICs of 200 Gb/s (23.9 GB/s each)", "If a node has 4, that is all they carry: --nics 4"),
+    "c03-119-a100-4nic.txt --nics 4": (0, "dgx-a100 with 4 NICs of 200 Gb/s", "Verdict: normal"),
+    "c15-5090-socket.txt": (7, "4% of the ring bound", "Cause: ranks share a GPU", "sockets", "Line 13: # Rank 1", "Verdict: low"),
+    "c18-h100-2n-196.txt": (7, "196.5 GB/s equals 4 NICs of 400 Gb/s (49.1 GB/s each): as if half of 8 work", "Verdict: low"),
+    "nccl-v3.json": (7, "196.5 GB/s equals 4 NICs of 400 Gb/s (49.1 GB/s each): as if half of 8 work", "Verdict: low"),
+    "c19-h200-vm.txt --gpu H200": (7, "14% of the NVLS bound", "Uneven: 864M", "ACS and ATS, without which data goes through the CPU", "Verdict: low"),
+    "c28-78-alltoall.txt": (7, "64 ranks", "It would be low on V100, A100", "Verdict: low"),
+    "c28-78-alltoall.txt --gpu V100": (7, "% of the all-to-all bound", "Verdict: low"),
+    "c30-1161-h100pcie.txt": (3, "The file names no GPU", "It would be low on A100, A100 PCIe", "Verdict: could not judge"),
+    "c30-1161-h100pcie.txt --gpu H100PCIe": (7, "39% of the ring bound of 1 x pcie-h100", "Verdict: low"),
+    "c33-a100-p2p-off.txt": (7, "234.7 GB/s. Normal, beside 2 published runs of A100", "At 8G: 5.2 GB/s. Low", "Cause: P2P is off",
+                             "Line 21: NCCL_P2P_DISABLE=1", "Verdict: low"),
+    "c36-232-1gpu4nic.txt --gpu H100 --nodes 2": (0, "84% of the ring bound", "1 NIC × 400 Gb/s"),
+    "c40-1676-gdr-off.txt": (7, "Cause: GPUDirect RDMA is off", "Line 21: learn01", "GPU Direct RDMA Disabled", "Verdict: low"),
+}  # fmt: skip
+
+
+def of_the_field(name):
+    code, *words = FIELD[name]
+    file, *arguments = name.replace("H100PCIe", "H100_PCIe").split()
+    acceptance("check", os.path.join(LOGS_AT, "field", file), *arguments).exits(code).prints(*words)
+
+
+for name in FIELD:
+    add("field_" + name.replace(" ", "_"), of_the_field, name)
+
+
+@test
+def an_outlier_among_equals():
+    """Eight like nodes, of which one is 7% slower: within the limits of published runs, and not like its equals."""
+    with Folder() as f:
+        speeds = [479.8, 480.2, 479.6, 447.0, 480.1, 479.9, 480.3, 480.0]
+        paths = []
+        for i, speed in enumerate(speeds):
+            text = curve([(8 << 30, speed, speed)]).replace("node-a", f"gpu0{i}")
+            paths.append(f.write(f"node{i}.log", text))
+        result = acceptance("check", *paths).exits(7)
+        result.prints("8 like runs (all_reduce, 8 ranks on 1 host, NVIDIA H100 80GB HBM3)", "node3.log (host gpu03) reaches 93.1% of the median",
+                      "confidence > 99.99%", "Verdict: 1 outlier among equals")  # fmt: skip
+        healthy = [p for i, p in enumerate(paths) if i != 3]
+        acceptance("check", *healthy).exits(0).prints("None is slower than its equals", "Verdict: normal")
+        alone = acceptance("check", *healthy[:3]).exits(0)
+        expect("like runs" not in alone.out, "three runs do not show what is usual")
+
+
+@test
+def one_number():
+    def value(*arguments):
+        return acceptance("check", "--value", *arguments)
+
+    value("231", "--collective", "all_reduce", "--gpu", "H100", "--nodes", "2").exits(7).prints("At 8G: 231 GB/s. Low: 49% of 1 published run")
+    value("231", "--collective", "all_reduce", "--gpu", "A100").exits(0).prints("Normal, beside 2 published runs of A100 on 8 ranks")
+    value("18", "--collective", "all_reduce", "--gpu", "A100", "--size", "1M").exits(0).prints("At 1M: 18 GB/s. Normal")
+    value("231", "--gpu", "A100").exits(2).says("--value: needs --collective")
+    value("231", "--collective", "all_reduce").exits(2).says("--value: needs --gpu or --cluster")
+
+
+@test
+def machines_by_the_user():
+    text, four = log(32, 193, 2 * 31 / 32), ("--nodes", "4")
+    checked(text, 7, "Machine: hgx-h100, 8 NICs of 400 Gb/s InfiniBand (assumed", "equals 4 NICs", "If a node has 4, that is normal: --nics 4.",
+            arguments=four)  # fmt: skip
+    checked(text, 0, "Machine: hgx-h100 with 4 NICs of 400 Gb/s", "Verdict: normal", arguments=(*four, "--nics", "4"))
+    checked(text, 0, "with 8 NICs of 200 Gb/s", "Verdict: normal", arguments=(*four, "--nic-rate", "200"))
+    checked(log(16, 437, 1.875), 0, "Machine: aws-p5, 32 NICs of 100 Gb/s EFA", "published run of H100 on 16 ranks", arguments=("--cluster", "aws-p5"))
+    with Folder() as f:
+        path = f.write("log", log(16, 437, 1.875))
+        acceptance("check", path, "--nic-rate", "fast").exits(2).says("--nic-rate fast: not a rate in Gb/s")
+        acceptance("check", path, "--cluster", "hgx-h1000").exits(2).says("hgx-h1000")
+        acceptance("check", path, "--cluster", "gb200-nvl72").exits(2).says("gb200-nvl72 has 4 GPUs in a node, not 8")
+        acceptance("check", path, "--cluster", "aws-p5", "--topology", "x.xml").exits(2).says("both name the machine")
 
 
 @test
@@ -330,7 +411,7 @@ def small_sizes_alone():
 @test
 def texts_of_other_backends():
     """Text names its backend like records: CPU caches make dips, and simulated numbers are no machine's."""
-    dip = curve([(2**k << 20, 240 if k == 10 else 478, 478) for k in range(8, 14)])
+    dip = curve([(2**k << 20, 240 if k in (10, 11) else 478, 478) for k in range(8, 14)])
     checked("# busbench version 0.1.0 backend=sim\n" + dip, 3, "Simulated in virtual time")
     checked("# busbench version 0.1.0 backend=nccl\n" + dip, 7, "Dip: 1G")
     checked("# busbench version 0.1.0 backend=host\n" + dip.replace("NVIDIA H100 80GB HBM3", "CPU"), 3, "Nothing is known about CPU")
