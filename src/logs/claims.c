@@ -113,8 +113,7 @@ static double ranks_at(double r, bool twice)
 	return left > 1e-12 ? (twice ? 2 : 1) / left : INFINITY;
 }
 
-/* True if the bus bandwidth of COLLECTIVE is (n-1)/n of the algorithm's. */
-static bool is_shared_out(const char *collective)
+bool bb_claims_shares(const char *collective)
 {
 	static const char *const names[] = {"all_gather", "reduce_scatter", "alltoall",
 					    "alltoallv",  "gather",         "scatter"};
@@ -129,9 +128,9 @@ void bb_claims_complete(struct bb_claims *claims, int64_t nranks)
 {
 	const char *const name = claims->collective;
 	/* OSU's size of reduce_scatter is already that of all ranks. */
-	const bool of_all = !is_shared_out(name) || strcmp(name, "reduce_scatter") == 0;
+	const bool of_all = !bb_claims_shares(name) || strcmp(name, "reduce_scatter") == 0;
 	const double share = (double)(nranks - 1) / (double)nranks;
-	const double factor = is_shared_out(name)               ? share
+	const double factor = bb_claims_shares(name)            ? share
 			      : strcmp(name, "all_reduce") == 0 ? 2 * share
 								: 1;
 
@@ -152,7 +151,7 @@ bool bb_claims_ranks(const struct bb_claims *claims, const char *collective, int
 		     int64_t *most)
 {
 	const bool twice = strcmp(collective, "all_reduce") == 0;
-	const bool known = twice || is_shared_out(collective);
+	const bool known = twice || bb_claims_shares(collective);
 	double low = 0, high = INFINITY;
 
 	for (size_t i = 0; i < claims->n; i++) {

@@ -115,6 +115,9 @@ void bb_claims_free(struct bb_claim_file *file);
 bool bb_claims_ranks(const struct bb_claims *claims, const char *collective, int64_t *least,
 		     int64_t *most);
 
+/* True if each rank has a share of COLLECTIVE's size: its bus bandwidth is (n-1)/n of the
+   algorithm's, and nccl-tests prints the count of a share. */
+bool bb_claims_shares(const char *collective);
 /* Sets the ranks of an incomplete table, and with them the sizes and bandwidths of nccl-tests. */
 void bb_claims_complete(struct bb_claims *claims, int64_t nranks);
 

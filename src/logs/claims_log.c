@@ -89,7 +89,10 @@ static void ranks_find(struct bb_log *log, size_t t)
 		command.gpus = s->sizes.gpus;
 	}
 	ranks = bb_log_command_ranks(&command);
-	if (by_rows >= 2 && by_rows != c->nranks) {
+	if (by_rows >= 2 && by_rows != c->nranks &&
+	    (!c->collective[0] || bb_claims_shares(c->collective)) &&
+	    bb_claims_ranks(c, "all_gather", &least, &most) && by_rows >= least &&
+	    by_rows <= most) {
 		c->hosts = 0;
 		c->nranks = by_rows;
 	}
@@ -141,7 +144,7 @@ static bool job_begin(struct bb_log *log)
 			if (facts->list[i].observed || facts->list[i].fact.line <= end)
 				facts->list[i--] = facts->list[--facts->n];
 		if (had_tables)
-			bb_log_run_begin(log, &log->streams[s]);
+			bb_log_run_begin(&log->streams[s]);
 	}
 	log->job++;
 	log->job_tables = log->ntables;
@@ -169,13 +172,14 @@ static bool row_add(struct bb_log *log, struct bb_log_stream *s, const struct bb
 		return true;
 	if (s->table >= 0 &&
 	    (strcmp(log->file->list[s->table].type, row->type) != 0 || strcmp(s->op, row->op) != 0))
-		bb_log_table_end(log, s);
+		bb_log_table_end(s);
 	if (s->table < 0) {
 		if (!bb_log_table_begin(log, s, row->type))
 			return false;
 		s->table = s->last;
 		keep(s->op, sizeof(s->op), row->op);
 	}
+	log->tables[s->table].end = log->line;
 	size_note(&log->tables[s->table], row->half[row->there[0] ? 0 : 1].size_bytes, row->count,
 		  row->type);
 	for (int half = 0; half < 2; half++) {
@@ -280,6 +284,7 @@ static bool osu_read(struct bb_log *log, struct bb_log_stream *s, const struct b
 		c->rounding = 1e-9;
 		s->table = s->last;
 	}
+	log->tables[s->table].end = log->line;
 	return bb_claim_add(&log->file->list[s->table], &claim);
 }
 

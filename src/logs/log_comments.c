@@ -87,7 +87,7 @@ static bool rank_read(struct bb_log *log, struct bb_log_stream *s, const struct 
 
 	if (rank == 0) {
 		bb_log_ranks_forget(s);
-		bb_log_table_end(log, s);
+		bb_log_table_end(s);
 		s->since_average = true;
 	}
 	s->used = true;
@@ -138,21 +138,20 @@ static void sizes_read(struct bb_log_command *sizes, const struct bb_log_words *
 }
 
 /* The headings of a table: which halves its rows have, and what their last column is. */
-static bool heading_read(struct bb_log *log, struct bb_log_stream *s,
-			 const struct bb_log_words *words)
+static bool heading_read(struct bb_log_stream *s, const struct bb_log_words *words)
 {
 	const bool in = bb_log_find(words, "in-place") >= 0,
 		   out = bb_log_find(words, "out-of-place") >= 0;
 	const int size = bb_log_find(words, "size");
 
 	if (in || out) {
-		bb_log_table_end(log, s);
+		bb_log_table_end(s);
 		s->shape.in_place = in && !out;
 		s->shape.columns = 0;
 	}
 	if (size < 0 || !are(words, size, "size", "count", "type"))
 		return in || out;
-	bb_log_table_end(log, s);
+	bb_log_table_end(s);
 	s->shape.last = bb_log_find(words, "error") >= 0   ? BB_LOG_ERROR
 			: bb_log_find(words, "wrong") >= 0 ? BB_LOG_WRONG
 							   : BB_LOG_ANY;
@@ -205,14 +204,13 @@ static bool average_read(struct bb_log *log, struct bb_log_stream *s,
 	average = strtod(copy, &end);
 	if (had_rows)
 		s->averages = log->tables[s->table].heads - 1;
-	bb_log_table_end(log, s);
+	bb_log_table_end(s);
 	if (!had_rows && s->averages <= 0 && end != copy && average > 0 && isfinite(average) &&
 	    average < 1e6 && (s->since_average || average != s->average)) {
 		c = bb_log_table_begin(log, s, log->command.type);
 		if (!c)
 			return false;
 		c->average_GBps = average;
-		log->tables[s->last].end = log->line;
 	} else if (!had_rows && s->averages > 0) {
 		s->averages--;
 	}
@@ -222,8 +220,7 @@ static bool average_read(struct bb_log *log, struct bb_log_stream *s,
 }
 
 /* The title and heading of OSU's tables. Returns false if WORDS are none. */
-static bool title_read(struct bb_log *log, struct bb_log_stream *s,
-		       const struct bb_log_words *words)
+static bool title_read(struct bb_log_stream *s, const struct bb_log_words *words)
 {
 	static const char *const titles[][2] = {
 		{"Allreduce", "all_reduce"}, {"Allgather", "all_gather"},
@@ -234,7 +231,7 @@ static bool title_read(struct bb_log *log, struct bb_log_stream *s,
 	const int osu = bb_log_find(words, "OSU"), size = bb_log_find(words, "Size");
 
 	if (osu >= 0 && bb_log_find(words, "Test") > osu) {
-		bb_log_run_begin(log, s);
+		bb_log_run_begin(s);
 		s->collective[0] = '\0';
 		for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
 			if (bb_log_find(words, titles[i][0]) > osu) {
@@ -246,18 +243,18 @@ static bool title_read(struct bb_log *log, struct bb_log_stream *s,
 	if (size < 0 || !(are(words, size, "Size", "Avg", "Latency(us)") ||
 			  are(words, size, "Size", "Avg", "Latency")))
 		return false;
-	bb_log_table_end(log, s);
+	bb_log_table_end(s);
 	s->osu = true;
 	return true;
 }
 
 /* Begins a run of binary NAME, "all_reduce_perf_mpi". */
-static void run_name(struct bb_log *log, struct bb_log_stream *s, const char *name)
+static void run_name(struct bb_log_stream *s, const char *name)
 {
 	const char *const slash = strrchr(name, '/');
 	const char *const end = strstr(slash ? slash : name, "_perf");
 
-	bb_log_run_begin(log, s);
+	bb_log_run_begin(s);
 	name = slash ? slash + 1 : name;
 	snprintf(s->collective, sizeof(s->collective), "%.*s", end ? (int)(end - name) : 23, name);
 }
@@ -295,15 +292,15 @@ bool bb_log_comment_read(struct bb_log *log, const char *text, size_t length,
 	if (is_rank)
 		return rank_read(log, s, words, rank, text + length);
 	if (starting >= 0 && starting + 1 < words->n) {
-		run_name(log, s, words->at[starting + 1]);
+		run_name(s, words->at[starting + 1]);
 	} else if (bb_log_find(words, "nThread") >= 0) {
-		bb_log_run_begin(log, s);
+		bb_log_run_begin(s);
 		sizes_read(&s->sizes, words);
 	} else if (algorithm >= 0 && algorithm + 1 < words->n) {
 		keep(s->algorithm, sizeof(s->algorithm), words->at[algorithm + 1]);
-		bb_log_table_end(log, s);
-	} else if (!title_read(log, s, words)) {
-		heading_read(log, s, words);
+		bb_log_table_end(s);
+	} else if (!title_read(s, words)) {
+		heading_read(s, words);
 	}
 	return true;
 }

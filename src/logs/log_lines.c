@@ -33,19 +33,17 @@ static char ascii_of(const char *hex)
 	return code == 0 || code == 0xa0 ? ' ' : code < 0x80 ? (char)code : '?';
 }
 
-/* Resolves escapes in place. Returns true if a line break was among them. */
-static bool unescape(char *text)
+/* Resolves escapes in place. */
+static void unescape(char *text)
 {
 	static const char from[] = "nrt\"/\\", to[] = "\n \t\"/\\";
 	char *out = text;
-	bool broken = false;
 
 	for (const char *c = text; *c; c++) {
 		const char *const found = c[0] == '\\' && c[1] ? strchr(from, c[1]) : NULL;
 
 		if (found) {
 			*out++ = to[found - from];
-			broken |= c[1] == 'n';
 			c++;
 		} else if (c[0] == '\\' && c[1] == 'u' && strnlen(c + 2, 4) == 4) {
 			*out++ = ascii_of(c + 2);
@@ -55,7 +53,6 @@ static bool unescape(char *text)
 		}
 	}
 	*out = '\0';
-	return broken;
 }
 
 /* Returns the string of a logger's JSON object, "{"log":"...", cut at its end; NULL: none. */
@@ -137,9 +134,8 @@ static bool wrapped_give(const char *text, size_t length, int number, bb_log_rea
 		*strstr(next, "\"stdout\":") = '\0';
 	at = logged(copy);
 	at = string_begin(at ? at : copy);
-	for (int depth = 0; depth < 3 && unescape(at); depth++)
-		if (!strstr(at, "\\n"))
-			break;
+	for (int depth = 0; depth == 0 || (depth < 3 && strstr(at, "\\n")); depth++)
+		unescape(at);
 	next = array_break(at, '"');
 	next = next ? next : array_break(at, '\'');
 	at = next ? next : at;
@@ -243,7 +239,8 @@ static size_t tag_at(const char *text)
 	const size_t blanks = strspn(text + n, " \t");
 	const char *end;
 
-	if (n == 0)
+	/* "value:" and "name:" are YAML's. */
+	if (n == 0 || strncmp(text, "value:", 6) == 0 || strncmp(text, "name:", 5) == 0)
 		return 0;
 	if (strchr("[(<", *text)) {
 		end = strchr(text, *text == '[' ? ']' : *text == '(' ? ')' : '>');

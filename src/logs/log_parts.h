@@ -190,7 +190,7 @@ struct bb_log_stream {
 
 /* What becomes of a table when its job has ended. */
 struct bb_log_table {
-	int stream, job, end; /* END: line; INT_MAX: its rows may go on */
+	int stream, job, end; /* END: the line of the last row */
 	int64_t by_rows;      /* ranks by size, count and type; 0: no row yet, -1: contradictory */
 	int64_t heads, drops, twins;
 	size_t doubts;        /* wrong or unchecked results that the footer may acquit */
@@ -219,11 +219,11 @@ struct bb_log_stream *bb_log_marked_stream(struct bb_log *log, const char *text,
 /* The same for a row or a footer. A paste may have lost the tags of some lines. */
 struct bb_log_stream *bb_log_row_stream(struct bb_log *log, const char *text, size_t length);
 /* Begins a run unless nothing has been seen of the last one but its settings. */
-void bb_log_run_begin(struct bb_log *log, struct bb_log_stream *s);
+void bb_log_run_begin(struct bb_log_stream *s);
 void bb_log_ranks_forget(struct bb_log_stream *s);
 /* Adds a table of stream S, by what it has stated; NULL without memory. */
 struct bb_claims *bb_log_table_begin(struct bb_log *log, struct bb_log_stream *s, const char *type);
-void bb_log_table_end(struct bb_log *log, struct bb_log_stream *s);
+void bb_log_table_end(struct bb_log_stream *s);
 /* Reads what is no row, in TEXT behind LENGTH bytes of tags. Returns false without memory. */
 bool bb_log_comment_read(struct bb_log *log, const char *text, size_t length,
 			 const struct bb_log_words *words);

@@ -82,10 +82,8 @@ struct bb_log_stream *bb_log_row_stream(struct bb_log *log, const char *text, si
 	return bb_log_marked_stream(log, text, length);
 }
 
-void bb_log_table_end(struct bb_log *log, struct bb_log_stream *s)
+void bb_log_table_end(struct bb_log_stream *s)
 {
-	if (s->table >= 0)
-		log->tables[s->table].end = log->line;
 	s->table = -1;
 	s->shape.size = 0;
 	s->begun[0] = '\0';
@@ -100,9 +98,9 @@ void bb_log_ranks_forget(struct bb_log_stream *s)
 }
 
 /* Begins a run unless nothing has been seen of the last one but its settings. */
-void bb_log_run_begin(struct bb_log *log, struct bb_log_stream *s)
+void bb_log_run_begin(struct bb_log_stream *s)
 {
-	bb_log_table_end(log, s);
+	bb_log_table_end(s);
 	s->since_average = true;
 	s->osu = false;
 	if (!s->used)
@@ -126,7 +124,7 @@ struct bb_claims *bb_log_table_begin(struct bb_log *log, struct bb_log_stream *s
 	if (!t)
 		return NULL;
 	*t = (struct bb_log_table){
-		.stream = (int)(s - log->streams), .job = log->job, .end = INT32_MAX};
+		.stream = (int)(s - log->streams), .job = log->job, .end = log->line};
 	t->heads = s->heads;
 	keep(c->collective, sizeof(c->collective),
 	     s->collective[0] ? s->collective : log->command.collective);
