@@ -1,5 +1,5 @@
 /*
- * claims.c - claims from records, and from the JSON of nccl-tests.
+ * claims.c - claims from records, from the JSON of nccl-tests, and records from claims.
  */
 #include "acceptance/claims.h"
 
@@ -291,4 +291,58 @@ bb_status bb_claims_read(const char *path, const char *text, size_t length,
 			 struct bb_claim_file *file, struct bb_error *error)
 {
 	return bb_claims_read_by(reader_of(text, length), path, text, length, file, error);
+}
+
+/* ---- records of claims ----------------------------------------------------------------------- */
+
+/* Returns the ranks of C: stated, or the only number that its rows allow; 0: unknown. */
+static int64_t ranks_of(const struct bb_claims *c)
+{
+	int64_t least, most;
+
+	if (c->nranks > 0)
+		return c->nranks;
+	return bb_claims_ranks(c, c->collective, &least, &most) && least == most ? least : 0;
+}
+
+static json_t *result_of(const struct bb_claims *c, size_t row, int64_t ranks)
+{
+	const struct bb_claim *const claim = &c->list[row];
+	json_t *const json =
+		json_pack("{s:i, s:s, s:s, s:I, s:b, s:f, s:f, s:f}", "schema", 1, "kind", "result",
+			  "collective", c->collective, "size_bytes", (json_int_t)claim->size_bytes,
+			  "in_place", (int)claim->in_place, "time_us", claim->time_us, "algbw_GBps",
+			  claim->algbw_GBps, "busbw_GBps", claim->busbw_GBps);
+
+	if (json && c->algorithm[0])
+		json_object_set_new(json, "algorithm_asked", json_string(c->algorithm));
+	if (json && c->type[0])
+		json_object_set_new(json, "dtype", json_string(c->type));
+	if (json && ranks > 0)
+		json_object_set_new(json, "nranks", json_integer(ranks));
+	/* Which rows have wrong data is not known, but how many. */
+	if (json && row < c->wrong)
+		json_object_set_new(json, "wrong", json_integer(1));
+	return json;
+}
+
+bool bb_claims_records(const struct bb_claim_file *file, struct bb_records *records)
+{
+	for (size_t i = 0; i < file->n; i++) {
+		const struct bb_claims *const c = &file->list[i];
+		const int64_t ranks = ranks_of(c);
+		json_t *const run = json_pack("{s:i, s:s, s:b}", "schema", 1, "kind", "run",
+					      "virtual_time", (int)c->simulated);
+
+		if (run && c->host[0])
+			json_object_set_new(run, "host", json_string(c->host));
+		if (run && c->backend[0])
+			json_object_set_new(run, "backend", json_string(c->backend));
+		if (!bb_records_add(records, run, NULL, "run"))
+			return false;
+		for (size_t k = 0; k < c->n; k++)
+			if (!bb_records_add(records, result_of(c, k, ranks), run, "result"))
+				return false;
+	}
+	return true;
 }

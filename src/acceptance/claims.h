@@ -14,4 +14,9 @@
 BB_MUST bb_status bb_claims_read(const char *path, const char *text, size_t length,
 				 struct bb_claim_file *file, struct bb_error *error);
 
+struct bb_records;
+/* Adds the rows of FILE to RECORDS, as records of a run for each table. Returns false without
+   memory. */
+bool bb_claims_records(const struct bb_claim_file *file, struct bb_records *records);
+
 #endif

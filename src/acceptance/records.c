@@ -40,6 +40,15 @@ static bool append(struct bb_records *r, json_t *json, const json_t *run, const 
 	return new;
 }
 
+bool bb_records_add(struct bb_records *records, json_t *json, const json_t *run, const char *kind)
+{
+	const bool good = json && append(records, json, run, kind);
+
+	if (!good)
+		json_decref(json);
+	return good;
+}
+
 bb_status bb_records_read(const char *path, const char *text, size_t length,
 			  struct bb_records *records, struct bb_error *error)
 {
@@ -67,10 +76,8 @@ bb_status bb_records_read(const char *path, const char *text, size_t length,
 		}
 		if (strcmp(kind, "run") == 0)
 			run = json;
-		if (!append(records, json, run, kind)) {
-			json_decref(json);
+		if (!bb_records_add(records, json, run, kind))
 			return bb_no_memory(error, path);
-		}
 	}
 	return BB_OK;
 }

@@ -33,6 +33,9 @@ struct bb_records {
  */
 BB_MUST bb_status bb_records_read(const char *path, const char *text, size_t length,
 				  struct bb_records *records, struct bb_error *error);
+/* Append JSON, which is given away, a record of KIND in RUN. Returns false without memory. */
+bool bb_records_add(struct bb_records *records, struct json_t *json, const struct json_t *run,
+		    const char *kind);
 /* Move MORE to the end of RECORDS. Returns false without memory. */
 bool bb_records_append(struct bb_records *records, struct bb_records *more);
 void bb_records_free(struct bb_records *records);

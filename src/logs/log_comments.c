@@ -108,7 +108,8 @@ static bool rank_read(struct bb_log *log, struct bb_log_stream *s, const struct 
 		snprintf(s->gpu + used, sizeof(s->gpu) - used, "%s%s", used ? " " : "",
 			 words->at[w]);
 	}
-	return host < 0 || strstr(s->gpu, "MIG") ||
+	/* Virtual machines have a domain for each GPU, which the short form of bus 0 lacks. */
+	return host < 0 || strstr(s->gpu, "MIG") || strcmp(words->at[device + 2], "[0x00]") == 0 ||
 	       seat_add(log, s, host, words->at[device + 2], words->at[device + 1], text);
 }
 

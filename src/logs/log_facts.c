@@ -83,9 +83,10 @@ static void facts_remove(struct bb_log_facts *facts, enum bb_fact_kind kind, int
 
 /* ---- variables ------------------------------------------------------------------------------ */
 
-enum meaning { ON, OFF, LEVEL, TEXT, NUMBER, NICS, NETWORK };
+enum meaning { ON, OFF, LEVEL, TEXT, NUMBER, NICS, SOCKET, EFA };
 
-/* ON: a number above 0 states the fact, OFF: 0 does, LEVEL: the path "LOC" does. */
+/* ON: a number above 0 states the fact, OFF: 0 does, LEVEL: the path "LOC" does; SOCKET, EFA: the
+   name of this network does. */
 static const struct {
 	const char *name;
 	enum bb_fact_kind kind;
@@ -99,12 +100,13 @@ static const struct {
 	{"NCCL_COLLNET_ENABLE", BB_FACT_SHARP, ON},
 	{"NCCL_NET_GDR_LEVEL", BB_FACT_GDR_OFF, LEVEL},
 	{"NCCL_IB_DISABLE", BB_FACT_SOCKET, ON},
-	{"NCCL_NET", BB_FACT_SOCKET, NETWORK},
+	{"NCCL_NET", BB_FACT_SOCKET, SOCKET},
 	{"NCCL_ALGO", BB_FACT_ALGORITHM, TEXT},
 	{"NCCL_PROTO", BB_FACT_PROTOCOL, TEXT},
 	{"NCCL_MIN_NCHANNELS", BB_FACT_CHANNELS, NUMBER},
 	{"NCCL_MAX_NCHANNELS", BB_FACT_CHANNELS, NUMBER},
 	{"NCCL_IB_HCA", BB_FACT_NICS, NICS},
+	{"FI_PROVIDER", BB_FACT_EFA, EFA},
 };
 
 #define VARIABLES (int)(sizeof(variables) / sizeof(variables[0]))
@@ -142,8 +144,10 @@ static bool value_read(int v, const char *value, struct bb_fact *fact)
 		return is_number && number == 0;
 	case LEVEL:
 		return (is_number && number == 0) || strcmp(value, "LOC") == 0;
-	case NETWORK:
+	case SOCKET:
 		return strcasecmp(value, "Socket") == 0;
+	case EFA:
+		return strcmp(value, "efa") == 0;
 	case TEXT:
 		return *value && *value != '$';
 	case NUMBER:
@@ -186,6 +190,14 @@ static bool variable_add(struct bb_log_facts *facts, int v, const char *value, s
 	return true;
 }
 
+/* Returns the first name at or behind TEXT that may be a variable's; NULL: none. */
+static const char *name_find(const char *text)
+{
+	const char *const nccl = strstr(text, "NCCL_"), *const fi = strstr(text, "FI_");
+
+	return nccl && (!fi || nccl < fi) ? nccl : fi;
+}
+
 /* Returns the variable whose name begins at TEXT; -1: none. */
 static int variable_at(const char *text)
 {
@@ -211,7 +223,7 @@ static bool variables_read(struct bb_log_facts *facts, const char *text, int num
 				    text, number, false);
 	}
 	facts->pending = 0;
-	for (const char *at = text; good && (at = strstr(at, "NCCL_")); at += 5) {
+	for (const char *at = text; good && (at = name_find(at)); at += 3) {
 		const int v = variable_at(at);
 		const char *after = v >= 0 ? at + strlen(variables[v].name) : at;
 
@@ -290,17 +302,24 @@ static bool ports_read(struct bb_log_facts *facts, const char *text, int number)
 	       message_add(facts, roce ? BB_FACT_ROCE : BB_FACT_INFINIBAND, 0, text, list, number);
 }
 
-/* Returns the number before or behind AT, by the pattern of a message. */
+/* Reads messages with numbers. */
 static bool numbers_read(struct bb_log_facts *facts, const char *text, int number)
 {
 	const char *at = strstr(text, " coll channels"), *digits = at;
 	double GBps;
+	int n;
 	char *end;
 
 	while (digits && digits > text && isdigit((unsigned char)digits[-1]))
 		digits--;
 	if (digits < at && at - digits < 6 &&
 	    !message_add(facts, BB_FACT_CHANNELS, strtol(digits, NULL, 10), text, digits, number))
+		return false;
+	/* "Channel 00/24 :    0   1   2   3": a ring; "Channel 00/0 : 3[3] -> 4[4]" is a connection
+	 */
+	at = strstr(text, "NCCL INFO Channel ");
+	if (at && !strstr(at, "->") && sscanf(at, "NCCL INFO Channel %*2d/%d :", &n) == 1 &&
+	    n > 0 && n < 1024 && !message_add(facts, BB_FACT_CHANNELS, n, text, at, number))
 		return false;
 	/* "Selected provider is efa, fabric is efa (found 32 nics)" */
 	at = strstr(text, "NET/OFI Selected ") ? strstr(text, "(found ") : NULL;
@@ -322,7 +341,7 @@ static bool messages_read(struct bb_log_facts *facts, const char *text, int numb
 		const char *says;
 		enum bb_fact_kind kind;
 	} messages[] = {
-		{"GPU Direct RDMA Disabled", BB_FACT_GDR_OFF},
+		{"NVLS multicast support is not available", BB_FACT_NVLS_OFF},
 		{"P2P is disabled between connected GPUs", BB_FACT_P2P_OFF},
 		{"Using network Socket", BB_FACT_SOCKET},
 		{"via NET/Socket", BB_FACT_SOCKET},
@@ -344,6 +363,12 @@ static bool messages_read(struct bb_log_facts *facts, const char *text, int numb
 		if (!message_add(facts, messages[i].kind, 0, text, at, number))
 			return false;
 	}
+	/* It is off for a NIC that is far from the GPU, and for sends of old GPUs. */
+	at = strstr(text, "(distance ") ? NULL : strstr(text, "GPU Direct RDMA Disabled");
+	if (!at && !strstr(text, "GDRDMA"))
+		at = strstr(text, "[receive] via NET/IB/");
+	if (at && !message_add(facts, BB_FACT_GDR_OFF, 0, text, at, number))
+		return false;
 	at = strstr(text, "NCCL WARN ");
 	if (at && !found && !message_add(facts, BB_FACT_ERROR, 0, text, at, number))
 		return false;
@@ -353,16 +378,15 @@ static bool messages_read(struct bb_log_facts *facts, const char *text, int numb
 bool bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number,
 		       enum bb_log_setting setting)
 {
-	static const char *const begins[] = {"export ", "NCCL_", "env ",  "-x ",
-					     "setenv ", "ENV ",  "set -x"};
+	static const char *const begins[] = {"export ", "NCCL_",   "FI_", "env ",
+					     "-x ",     "setenv ", "ENV "};
 	const char *content = text + strspn(text, " \t$+>-");
 	bool settings = setting == BB_LOG_COMMAND;
 
 	content -= content > text && content[-1] == '-' && *content == 'x';
 	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
 		settings |= strncmp(content, begins[i], strlen(begins[i])) == 0;
-	if ((facts->pending || strstr(text, "NCCL_")) &&
-	    !variables_read(facts, text, number, settings))
+	if ((facts->pending || name_find(text)) && !variables_read(facts, text, number, settings))
 		return false;
 	return (!strstr(text, "NCCL ") && !strstr(text, "NET/")) ||
 	       messages_read(facts, text, number);

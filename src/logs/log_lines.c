@@ -186,7 +186,7 @@ void bb_log_clean(char *text)
 void bb_log_blank(char *text)
 {
 	for (char *c = text; *c; c++)
-		if (strchr("\"|#", *c) || (*c == ',' && (!c[1] || strchr(" \t\"']", c[1]))))
+		if (strchr("\"|#`", *c) || (*c == ',' && (!c[1] || strchr(" \t\"']", c[1]))))
 			*c = ' ';
 }
 
@@ -276,7 +276,7 @@ void bb_log_tag(char tag[BB_LOG_TAG], const char *text, size_t length)
 		n = n < length - i ? n : length - i;
 		if (n == 0)
 			n = 1;
-		else if (!is_time(text + i, n))
+		else if (!is_time(text + i, n) && strspn(text + i, "0123456789") < n)
 			for (size_t k = i; k < i + n && used < BB_LOG_TAG - 1; k++)
 				tag[used++] = text[k];
 	}

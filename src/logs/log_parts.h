@@ -36,7 +36,7 @@ void bb_log_split(char *text, struct bb_log_words *words);
 
 /* Returns the bytes of the tags that launchers, containers and loggers put before TEXT. */
 size_t bb_log_tag_length(const char *text);
-/* TAG = the first LENGTH bytes of TEXT without dates, times and blanks. */
+/* TAG = the first LENGTH bytes of TEXT without dates, times, bare numbers and blanks. */
 void bb_log_tag(char tag[BB_LOG_TAG], const char *text, size_t length);
 
 /* Returns the first word that is WORD; -1: none. */

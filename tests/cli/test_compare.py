@@ -1,5 +1,6 @@
 """acceptance compare: what became slower between two runs. Runs are simulated, with noise of known seeds."""
 
+import gzip
 import json
 import os
 
@@ -182,6 +183,26 @@ def bad_input():
             file.write("no record\n")
         acceptance("compare", log, log).exits(2).says(f"{log} has no records; compare takes what --json wrote")
         acceptance("compare", empty, empty, "--tolerence", "5%").exits(2).says("--tolerence", "did you mean --tolerance")
+
+
+@test
+def logs_of_nccl_tests():
+    """Logs are compared like records: rows of the same collective, type, size, placement and ranks."""
+    head = "# Collective test starting: all_reduce_perf\n# size count type redop root time algbw busbw #wrong\n"
+    row = "{0} {1} float sum -1 {2:.1f} {3:.2f} {4:.2f} 0 {2:.1f} {3:.2f} {4:.2f} {5}\n"
+
+    def log(speed, wrong=0):
+        sizes = (1 << 28, 1 << 29, 1 << 30)
+        return head + "".join(row.format(s, s // 4, s / speed / 1e3, speed, 1.75 * speed, wrong) for s in sizes)
+
+    with Folder() as f:
+        fast, slow, wrong = f.write("a.log", log(270)), f.write("b.log", log(200)), f.write("c.log", log(270, 3))
+        packed = f.name + "/a.log.gz"
+        with gzip.open(packed, "wb") as file:
+            file.write(log(270).encode())
+        acceptance("compare", packed, fast).exits(0).prints("# 6 compared: 0 slower", "Verdict: not slower by more than 5%: 6 of 6")
+        acceptance("compare", fast, slow).exits(7).prints("all_reduce float 1G", "Verdict: slower: 6 of 6")
+        acceptance("compare", fast, wrong).exits(7).prints("Verdict: wrong data in 3 results after")
 
 
 @test

@@ -3,6 +3,7 @@
  */
 #include "acceptance/compare.h"
 
+#include "acceptance/claims.h"
 #include "acceptance/counters.h"
 #include "core/printable.h"
 #include "acceptance/tool/tool.h"
@@ -19,6 +20,25 @@
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+/* Adds the tables of a log of nccl-tests. */
+static bb_status add_log(const char *path, const char *text, size_t length,
+			 struct bb_records *records, struct bb_error *error)
+{
+	struct bb_claim_file file = {.n = 0};
+	struct bb_error none = {0};
+	bb_status st = BB_OK;
+
+	if (bb_claims_read(path, text, length, &file, &none) != BB_OK)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s has no records; compare takes what --json wrote, or logs of "
+			       "nccl-tests",
+			       path);
+	if (!bb_claims_records(&file, records))
+		st = bb_no_memory(error, path);
+	bb_claims_free(&file);
+	return st;
+}
+
 static bb_status add_file(const char *path, struct bb_records *records, struct bb_error *error)
 {
 	struct bb_records more = {.n = 0};
@@ -28,10 +48,9 @@ static bb_status add_file(const char *path, struct bb_records *records, struct b
 
 	BB_TRY(st, bb_read_whole(path, BB_RECORDS_BYTES, &text, &length, error), out);
 	BB_TRY(st, bb_records_read(path, text, length, &more, error), out);
-	if (more.n == 0 && more.others > 0)
-		st = bb_fail(error, BB_EUSAGE, "%s has no records; compare takes what --json wrote",
-			     path);
-	else if (!bb_records_append(records, &more))
+	if (more.n == 0 && length > 0)
+		BB_TRY(st, add_log(path, text, length, &more, error), out);
+	if (!bb_records_append(records, &more))
 		st = bb_no_memory(error, path);
 out:
 	bb_records_free(&more);

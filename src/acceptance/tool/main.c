@@ -38,7 +38,7 @@ static const struct subject {
 	 {"node*.log --gpu H100", "--value 231 --collective all_reduce --gpu H100 --nodes 2"}},
 	{"compare",
 	 "BEFORE AFTER",
-	 "What became slower or faster: records or folders of two runs",
+	 "What became slower or faster: records, logs or folders of two runs",
 	 bb_acceptance_compare,
 	 {bb_acceptance_compare_rows},
 	 {"before.jsonl after.jsonl", "out-monday out-tuesday --tolerance 3%"}},
