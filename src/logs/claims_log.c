@@ -40,6 +40,19 @@ static bool holds_for(const struct bb_log *log, const struct bb_log_fact *fact, 
 	return (int)s == table->stream || from->last < (int)log->job_tables;
 }
 
+/* False if C is a run within one host, which needs no network, or NCCL lists sockets beside a
+   faster NETWORK: FACT then explains nothing. */
+static bool uses_sockets(const struct bb_claims *c, const struct bb_fact *fact, bool network)
+{
+	bool shared = false;
+
+	for (size_t i = 0; i < c->nfacts; i++)
+		shared |= c->facts[i].kind == BB_FACT_SHARED_GPU;
+	if (strstr(fact->quote, "via NET/Socket"))
+		return true;
+	return !(c->hosts == 1 && !shared) && !(network && strstr(fact->quote, " : Using ["));
+}
+
 /* Gives table T its facts. */
 static bool facts_give(struct bb_log *log, size_t t)
 {
@@ -62,11 +75,9 @@ static bool facts_give(struct bb_log *log, size_t t)
 			}
 		if (!found)
 			continue;
-		/* NCCL lists the ports of InfiniBand even where it then uses sockets, but not the
-		   other way round. */
 		network |=
 			kind == BB_FACT_INFINIBAND || kind == BB_FACT_ROCE || kind == BB_FACT_EFA;
-		if (kind == BB_FACT_SOCKET && network && strstr(found->fact.quote, " : Using ["))
+		if (kind == BB_FACT_SOCKET && !uses_sockets(c, &found->fact, network))
 			continue;
 		if (!bb_claims_add_fact(c, &found->fact))
 			return false;

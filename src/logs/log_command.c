@@ -34,25 +34,29 @@ static void read_whole(const char *value, int64_t *into)
 		*into = strtoll(value, NULL, 10);
 }
 
-/* Sets *NODES and *SLOTS of a list of hosts, "a:8,b:8". */
+/* Reads a list of hosts, "a:8,b:8" or "a,a,b,b". */
 static void read_hosts(const char *list, struct bb_log_command *c)
 {
+	const char *before = "";
+	size_t nbefore = 0;
 	int64_t slots = 0, nodes = 0;
-	bool all = true;
 
-	while (list && *list) {
-		const size_t n = strcspn(list, ",");
-		const char *const colon = memchr(list, ':', n);
+	/* "-H <hosts>" and "-H $HOSTS" name none. */
+	if (!list || strchr("<${[", *list))
+		return;
+	while (*list) {
+		const size_t n = strcspn(list, ","), name = strcspn(list, ":,");
 
-		nodes += n > 0;
-		all = all && colon;
-		slots += colon ? strtol(colon + 1, NULL, 10) : 0;
+		nodes += name > 0 && (name != nbefore || strncmp(list, before, name) != 0);
+		slots += list[name] == ':' ? strtol(list + name + 1, NULL, 10) : 1;
+		before = list;
+		nbefore = name;
 		list += n + (list[n] == ',');
 	}
 	if (nodes == 0)
 		return;
 	c->nodes = nodes;
-	if (all && slots > 0 && slots % nodes == 0)
+	if (slots > nodes && slots % nodes == 0)
 		c->per_node = slots / nodes;
 }
 

@@ -184,6 +184,8 @@ static void bounds_read(struct bb_log *log, struct bb_log_stream *s,
 		t->doubts = 0;
 	} else if (strcmp(words->at[i + 1], "FAILED") == 0 && c->wrong == 0) {
 		c->wrong = n >= 1 && n < 1e9 ? (size_t)n : 1;
+		c->unchecked -= s->shape.last == BB_LOG_ERROR ? t->doubts : 0;
+		t->doubts = 0;
 	}
 }
 

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -34,6 +35,16 @@ static void check(const struct bb_claims *c)
 	for (size_t i = 0; i < c->n; i++)
 		CHECK(c->list[i].time_us > 0 && isfinite(c->list[i].algbw_GBps) &&
 		      isfinite(c->list[i].busbw_GBps) && c->list[i].size_bytes > 0);
+	CHECK(isfinite(c->average_GBps) && (c->n > 0 || c->average_GBps >= 0) && c->hosts >= 0);
+	for (size_t i = 0; i < c->nfacts; i++) {
+		const struct bb_fact *const f = &c->facts[i];
+
+		CHECK(f->kind < BB_FACTS && f->line > 0 && f->value >= 0);
+		CHECK(strnlen(f->quote, sizeof(f->quote)) < sizeof(f->quote));
+		CHECK(strnlen(f->text, sizeof(f->text)) < sizeof(f->text));
+		for (size_t k = 0; k < i; k++)
+			CHECK(c->facts[k].kind != f->kind);
+	}
 	CHECK(bb_normal(c, &references, &said, &out) <= BB_WRONG);
 	CHECK(out.length > 0);
 	bb_strbuf_free(&out);

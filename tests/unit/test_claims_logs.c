@@ -347,6 +347,7 @@ static void test_errors(void **state)
 		{OLD OLD_ROW "1e+00\n# Out of bounds values : 0 OK\n", 0, 0},
 		{OLD OLD_ROW "1e+00\n", 0, 1},
 		{OLD OLD_ROW "1e+00*\n# Out of bounds values : 1 FAILED\n", 1, 0},
+		{OLD OLD_ROW "1e+00\n# Out of bounds values : 2 FAILED\n", 2, 0},
 		{OLD OLD_ROW "1e-07\n# Out of bounds values : 3 FAILED\n", 3, 0},
 		{OLD_ROW "1e+00\n# Out of bounds values : 0 OK\n", 0, 0},
 		{HEAD FAST_1G "# Out of bounds values : 0 OK\n", 0, 0},
@@ -487,6 +488,10 @@ static void test_facts_of_runs(void **state)
 	expect_fact(&file.list[2], BB_FACT_SOCKET, 0, 10, "n1:12:34 [0] NCCL INFO Using");
 	assert_true(strncmp(fact_of(&file.list[2], BB_FACT_SOCKET)->quote, "n1:12", 5) == 0);
 	bb_claims_free(&file);
+	/* Within one host, NCCL opens sockets and does not use them. */
+	file = read_tables(RANKS("a") INFO "Using network Socket\n" FAST_1G, 1);
+	assert_null(fact_of(&file.list[0], BB_FACT_SOCKET));
+	bb_claims_free(&file);
 	/* Of two runs with tags of their own, each has its own facts. */
 	file = read_tables("a: " INFO "Using network Socket\na: " FAST_1G "b: " SLOW_1G, 2);
 	assert_non_null(fact_of(&file.list[0], BB_FACT_SOCKET));
@@ -539,6 +544,9 @@ static void test_ranks(void **state)
 		{"mpirun -np 8 ./all_reduce_perf -g 1\n" FAST_1G, 8, 0},
 		{"mpirun -np 8 -N 4 ./all_reduce_perf\n" FAST_1G, 8, 2},
 		{"mpirun -np 2 -H a,b ./all_reduce_perf -t 2 -g 2\n" FAST_1G, 8, 2},
+		{"mpirun -np 8 -H a,a,a,a,b,b,b,b ./all_reduce_perf\n" FAST_1G, 8, 2},
+		{"mpirun -np 8 -H <hosts> ./all_reduce_perf\n" FAST_1G, 8, 0},
+		{"mpirun -H a:4,b:4 ./all_reduce_perf\n" FAST_1G, 8, 2},
 		{"mpirun -np 4 ./all_reduce_perf -g 4\n" FAST_1G, 0, 0}, /* 16 have another ratio */
 		{"srun -N 2 --ntasks-per-node=4 ./all_reduce_perf\n" FAST_1G, 8, 2},
 		{"srun --nodes 2 -n8 ./all_reduce_perf -n 100 -N 3\n" FAST_1G, 8, 2},
