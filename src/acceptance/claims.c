@@ -305,17 +305,19 @@ static int64_t ranks_of(const struct bb_claims *c)
 	return bb_claims_ranks(c, c->collective, &least, &most) && least == most ? least : 0;
 }
 
-static json_t *result_of(const struct bb_claims *c, size_t row, int64_t ranks)
+static json_t *result_of(const struct bb_claims *c, const char *run_id, size_t row, int64_t ranks)
 {
 	const struct bb_claim *const claim = &c->list[row];
-	json_t *const json =
-		json_pack("{s:i, s:s, s:s, s:I, s:b, s:f, s:f, s:f}", "schema", 1, "kind", "result",
-			  "collective", c->collective, "size_bytes", (json_int_t)claim->size_bytes,
-			  "in_place", (int)claim->in_place, "time_us", claim->time_us, "algbw_GBps",
-			  claim->algbw_GBps, "busbw_GBps", claim->busbw_GBps);
+	json_t *const json = json_pack(
+		"{s:i, s:s, s:s, s:s, s:I, s:b, s:f, s:f, s:f}", "schema", 1, "kind", "result",
+		"run_id", run_id, "collective", c->collective, "size_bytes",
+		(json_int_t)claim->size_bytes, "in_place", (int)claim->in_place, "time_us",
+		claim->time_us, "algbw_GBps", claim->algbw_GBps, "busbw_GBps", claim->busbw_GBps);
 
-	if (json && c->algorithm[0])
-		json_object_set_new(json, "algorithm_asked", json_string(c->algorithm));
+	/* nccl-tests leaves the algorithm to the library. */
+	if (json)
+		json_object_set_new(json, "algorithm_asked",
+				    json_string(c->algorithm[0] ? c->algorithm : "library"));
 	if (json && c->type[0])
 		json_object_set_new(json, "dtype", json_string(c->type));
 	if (json && ranks > 0)
@@ -326,23 +328,52 @@ static json_t *result_of(const struct bb_claims *c, size_t row, int64_t ranks)
 	return json;
 }
 
-bool bb_claims_records(const struct bb_claim_file *file, struct bb_records *records)
+static json_t *run_of(const struct bb_claims *c, const char *run_id)
 {
-	for (size_t i = 0; i < file->n; i++) {
-		const struct bb_claims *const c = &file->list[i];
-		const int64_t ranks = ranks_of(c);
-		json_t *const run = json_pack("{s:i, s:s, s:b}", "schema", 1, "kind", "run",
-					      "virtual_time", (int)c->simulated);
+	char program[32];
+	json_t *const run = json_pack("{s:i, s:s, s:s, s:b}", "schema", 1, "kind", "run", "run_id",
+				      run_id, "virtual_time", (int)c->simulated);
 
-		if (run && c->host[0])
-			json_object_set_new(run, "host", json_string(c->host));
-		if (run && c->backend[0])
-			json_object_set_new(run, "backend", json_string(c->backend));
-		if (!bb_records_add(records, run, NULL, "run"))
-			return false;
-		for (size_t k = 0; k < c->n; k++)
-			if (!bb_records_add(records, result_of(c, k, ranks), run, "result"))
-				return false;
+	snprintf(program, sizeof(program), "%s_perf", c->collective);
+	if (run && c->collective[0])
+		json_object_set_new(run, "program", json_string(program));
+	if (run && c->collective[0])
+		json_object_set_new(run, "collective", json_string(c->collective));
+	if (run && c->host[0])
+		json_object_set_new(run, "host", json_string(c->host));
+	if (run && c->backend[0])
+		json_object_set_new(run, "backend", json_string(c->backend));
+	return run;
+}
+
+static bool table_records(const struct bb_claims *c, const char *run_id, struct bb_records *records)
+{
+	const int64_t ranks = ranks_of(c);
+	json_t *const run = run_of(c, run_id);
+	bool good = bb_records_add(records, run, NULL, "run");
+
+	for (size_t k = 0; k < c->n && good; k++)
+		good = bb_records_add(records, result_of(c, run_id, k, ranks), run, "result");
+	return good &&
+	       bb_records_add(records,
+			      json_pack("{s:i, s:s, s:s, s:s, s:i, s:I, s:I}", "schema", 1, "kind",
+					"end", "run_id", run_id, "verdict",
+					c->wrong > 0 ? "wrong data" : "read from a log",
+					"exit_status", c->wrong > 0 ? BB_EDATA : BB_OK, "results",
+					(json_int_t)c->n, "wrong", (json_int_t)c->wrong),
+			      run, "end");
+}
+
+bool bb_claims_records(const char *path, const struct bb_claim_file *file,
+		       struct bb_records *records)
+{
+	bool good = true;
+
+	for (size_t i = 0; i < file->n && good; i++) {
+		json_t *const id = json_sprintf("%s:%zu", path, i + 1);
+
+		good = id && table_records(&file->list[i], json_string_value(id), records);
+		json_decref(id);
 	}
-	return true;
+	return good;
 }

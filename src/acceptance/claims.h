@@ -15,8 +15,9 @@ BB_MUST bb_status bb_claims_read(const char *path, const char *text, size_t leng
 				 struct bb_claim_file *file, struct bb_error *error);
 
 struct bb_records;
-/* Adds the rows of FILE to RECORDS, as records of a run for each table. Returns false without
+/* Adds the rows of FILE, read from PATH, to RECORDS: a run for each table. Returns false without
    memory. */
-bool bb_claims_records(const struct bb_claim_file *file, struct bb_records *records);
+bool bb_claims_records(const char *path, const struct bb_claim_file *file,
+		       struct bb_records *records);
 
 #endif

@@ -262,12 +262,15 @@ static bb_status run_binary(const char *name, const char *suffix, char **argv,
 
 static bb_status run_script(const struct tool *tool, char **argv, struct bb_error *error)
 {
-	char path[BB_SHARE_PATH];
+	char path[BB_SHARE_PATH], folder[PATH_MAX];
 
 	if (!bb_share_find(tool->script, tool->script, path))
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "%s: %s is neither installed nor beside the build folder",
 			       tool->name, tool->script);
+	/* A report reads logs by the acceptance beside this program. */
+	if (bb_own_folder(folder, sizeof(folder)))
+		setenv("BUSBENCH_FOLDER", folder, 1);
 	return become(path, argv, error);
 }
 

@@ -201,7 +201,7 @@ def logs_of_nccl_tests():
         with gzip.open(packed, "wb") as file:
             file.write(log(270).encode())
         acceptance("compare", packed, fast).exits(0).prints("# 6 compared: 0 slower", "Verdict: not slower by more than 5%: 6 of 6")
-        acceptance("compare", fast, slow).exits(7).prints("all_reduce float 1G", "Verdict: slower: 6 of 6")
+        acceptance("compare", fast, slow).exits(7).prints("all_reduce library float 1G", "Verdict: slower: 6 of 6")
         acceptance("compare", fast, wrong).exits(7).prints("Verdict: wrong data in 3 results after")
 
 

@@ -1,8 +1,9 @@
 """Reads the files of a report line by line, without trust: a line that cannot be used is left out with a note."""
 
+import io
 import json
 
-from report import files
+from report import files, logs
 from report.values import count, mistake, number, short, text
 from report.records import SCHEMAS, Run
 
@@ -156,10 +157,17 @@ def read_all(paths):
     """The Source of the files. A file that cannot be used is left out with a note, BadFile if there is no other."""
     source, unused = Source(), []
     for path in paths:
+        notes = len(source.notes)
         try:
             read(source, path)
         except files.BadFile as error:
-            unused.append((path, str(error)))
+            lines = logs.records(path)
+            if lines:
+                del source.notes[notes:]  # of lines that are no records
+                file = io.BytesIO(lines)
+                read_records(source, path, file, file.readline())
+            else:
+                unused.append((path, str(error)))
     if not source.runs and not source.documents and unused:
         raise files.BadFile("; ".join(f"{path}: {why}" for path, why in unused))
     for path, why in unused:

@@ -33,7 +33,7 @@ static bb_status add_log(const char *path, const char *text, size_t length,
 			       "%s has no records; compare takes what --json wrote, or logs of "
 			       "nccl-tests",
 			       path);
-	if (!bb_claims_records(&file, records))
+	if (!bb_claims_records(path, &file, records))
 		st = bb_no_memory(error, path);
 	bb_claims_free(&file);
 	return st;

@@ -113,6 +113,7 @@ BB_MUST bb_status bb_acceptance_run(struct bb_acceptance_job *job, struct bb_err
 BB_MUST bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error *error);
 BB_MUST bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *error);
 BB_MUST bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *error);
+BB_MUST bb_status bb_acceptance_records(struct bb_acceptance_job *job, struct bb_error *error);
 
 /* Make the page of a run whose verdict is written, by scripts/report.py, installed or of the
    source tree. SAID gets its path, or why there is none. */
