@@ -7,7 +7,7 @@ import os
 import typing
 
 from report.page.read import end_of, program_of
-from report.values import count, number, positive, short, size, text, words
+from report.values import count, number, positive, size, text, words
 
 # Kind of record: the fields that name a measurement, and (value, low, high) of its measured fields.
 MEASURED = {
@@ -26,6 +26,7 @@ MEASURED = {
     "node": ("host node", ("sends_GBps", None, None), ("receives_GBps", None, None), ("latency_us", None, None)),
 }  # fmt: skip
 OF_RUN = "program backend host cluster link fault".split()  # name the run of a measurement
+OF_CULPRIT = "code host node rank rail peer_host peer direction quantity".split()
 OF_VERDICT = "profile system mode cluster fault".split()
 # Ending of a field: unit of OpenMetrics with its factor, unit in words, which values are better.
 UNITS = {
@@ -53,7 +54,7 @@ def labels_of(record, keys):
     for key in keys:
         value = record.get(key)
         if isinstance(value, str) and value != "none":
-            found[key] = text(record, key, 120)
+            found[key] = text(record, key)
         elif isinstance(value, bool) or (number(record, key) is not None and (key, value) != ("root", -1)):
             found[key] = value
     return found
@@ -129,6 +130,10 @@ def openmetrics(source):
                                  ("wrong", "run_wrong_results", "Results of the run with wrong data")):
             if number(end, key) is not None:
                 families.add(name, "", about, of, end[key])
+    for run in source.runs.values():
+        for culprit in run.of("culprit"):
+            families.add("culprit", "", "1: a culprit that a diagnosis has found",
+                         {**labels_of(run.head, OF_RUN), **labels_of(culprit, OF_CULPRIT)}, 1)  # fmt: skip
     for m in sorted(measures(source), key=lambda m: (m.kind, m.field)):
         name, (unit, factor, _, _) = unit_of(m.field)
         families.add(f"{m.kind}_{name}", unit, f"{m.field} of a {m.kind} record", {**m.of, **m.labels}, m.value * factor)
@@ -208,14 +213,14 @@ def problems_of_verdict(document):
     for gate in members(document, "gates"):
         level = levels.get(text(gate, "verdict", 20))
         if level:
-            words = (text(gate, key, 120) for key in ("step", "metric", "subject", "from"))
+            words = (text(gate, key) for key in ("step", "metric", "subject", "from"))
             title = " ".join(dict.fromkeys(filter(None, words)))  # a step called diagnosis has a metric of that name
             yield Problem(level, title, text(gate, "reason") or "no reason is given", path, int(positive(gate, "line") or 1))
     levels = {"BAD": "error", "UNKNOWN": "warning", "SUSPECT": "warning"}
     for node in members(document, "nodes"):
         level = levels.get(text(node, "verdict", 20))
         if level:
-            title = f"node {text(node, 'host', 80)}: {text(node, 'code', 40)}"
+            title = f"node {text(node, 'host')}: {text(node, 'code', 40)}"
             yield Problem(level, title, text(node, "reason") or "no reason is given", path)
 
 
@@ -251,7 +256,7 @@ def gitlab(source):
         key = f"{p.path or ''} {p.title}"
         seen[key] = seen.get(key, 0) + 1
         found.append({
-            "description": short(f"{p.title}: {p.reason}"),
+            "description": f"{p.title}: {p.reason}",
             "check_name": "busbench",
             "fingerprint": hashlib.sha256(f"{key} {seen[key]}".encode()).hexdigest(),
             "severity": "major" if p.level == "error" else "minor",

@@ -184,7 +184,7 @@ def bounds(machine, words):
     words.space(12)
 
 
-FINDINGS_MOST = 30
+LINES_MOST = 100  # of one finding
 
 
 def findings(machine, words):
@@ -192,12 +192,10 @@ def findings(machine, words):
     words.space(2)
     if not machine.findings:
         words.line([(0, "none", TEXT, ink.INK, False, "left")])
-    for finding in machine.findings[:FINDINGS_MOST]:
-        for i, text in enumerate(wrap(finding, TEXT, words.width - 16, 3)):
+    for finding in machine.findings:
+        for i, text in enumerate(wrap(finding, TEXT, words.width - 16, LINES_MOST)):
             mark = [(4, "!", TEXT, ink.WARNING, True, "left")] if i == 0 else []
             words.line(mark + [(16, text, TEXT, ink.WARNING, False, "left")])
-    if len(machine.findings) > FINDINGS_MOST:
-        words.line([(16, f"and {len(machine.findings) - FINDINGS_MOST} more", TEXT, ink.WARNING, False, "left")])
 
 
 def key_rows(machine, fabric):

@@ -5,7 +5,7 @@ import math
 from report.files import clean
 
 LEAST, MOST = 1e-12, 1e18  # beyond them nothing is a measurement
-LONGEST = 400  # characters of one text
+LONGEST = 1 << 16  # characters of one text: nothing that names a culprit is cut
 
 
 UNITS = ("_us", "_ms", "_s", "_GBps", "_bytes")  # at the end of a name: its values are numbers

@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_NAMED 3 /* culprits in a sentence */
-
 /* A group of a step: how far it is from the limit that it comes nearest to or exceeds most. */
 struct group {
 	double margin, value; /* margin below 1: beyond; NAN: not measured */
@@ -289,16 +287,15 @@ bb_status bb_bisections_judge(const struct bb_evidence *evidence, size_t n,
 
 		if (!evidence[i].step->narrows)
 			b = bb_bisect(evidence, n, evidence[i].step, &measured);
-		for (size_t k = 0; k < b.n && k < MOST_NAMED; k++) {
+		for (size_t k = 0; k < b.n; k++) {
 			bb_strbuf_add(&text, k > 0 ? "; " : "");
 			bb_culprit_add_text(&b.list[k], &text);
 		}
-		if (b.n > MOST_NAMED)
-			bb_strbuf_addf(&text, "; and %zu more", b.n - MOST_NAMED);
-		bb_judgement_decide(&j, BB_FAILED, "%s", bb_strbuf_text(&text));
 		j.own = "culprit";
-		if (b.ran && b.n > 0)
+		if (b.ran && b.n > 0) {
+			bb_judgement_decide(&j, BB_FAILED, "%s", bb_strbuf_text(&text));
 			bb_judgements_add(judgements, &j);
+		}
 		failed = b.failed || bb_strbuf_failed(&text) || judgements->failed;
 		free(b.list);
 		bb_strbuf_free(&text);

@@ -54,25 +54,34 @@ struct bb_judgement bb_judgement_of(const struct bb_evidence *e, const struct bb
 
 void bb_judgement_decide(struct bb_judgement *j, enum bb_verdict verdict, const char *reason, ...)
 {
+	char *text;
 	va_list args;
 
 	j->verdict = verdict;
 	va_start(args, reason);
-	vsnprintf(j->reason, sizeof(j->reason), reason, args);
+	if (vasprintf(&text, reason, args) < 0)
+		text = NULL;
 	va_end(args);
+	free(j->reason); /* only now: it may be an argument */
+	j->reason = text;
 }
 
 void bb_judgements_add(struct bb_judgements *all, const struct bb_judgement *j)
 {
-	struct bb_judgement *const new = BB_ARRAY_ADD(all->list, all->n, all->room);
+	struct bb_judgement *const new =
+		j->reason ? BB_ARRAY_ADD(all->list, all->n, all->room) : NULL;
 
 	all->failed |= !new;
 	if (new)
 		*new = *j;
+	else
+		free(j->reason);
 }
 
 void bb_judgements_free(struct bb_judgements *judgements)
 {
+	for (size_t i = 0; i < judgements->n; i++)
+		free(judgements->list[i].reason);
 	free(judgements->list);
 	*judgements = (struct bb_judgements){.n = 0};
 }
@@ -125,20 +134,18 @@ struct checked {
 	bool virtual_time;
 	const char *verdict; /* of the last run that did not pass */
 	char first[BB_SUBJECT_TEXT];
-	/* Of diagnose: the first culprit, and how many that run found. */
-	const char *culprit;
+	struct bb_strbuf culprits; /* of the first run of diagnose that found some */
 	const json_t *culprit_run;
-	size_t culprits;
 };
 
 static void culprit_check(const struct bb_read_record *r, struct checked *c)
 {
-	if (c->culprits > 0 && r->run != c->culprit_run)
+	const char *const text = bb_record_string(r->json, "text");
+
+	if (!text || (c->culprit_run && r->run != c->culprit_run))
 		return;
-	if (c->culprits++ == 0) {
-		c->culprit = bb_record_string(r->json, "text");
-		c->culprit_run = r->run;
-	}
+	c->culprit_run = r->run;
+	bb_strbuf_addf(&c->culprits, "%s%s", c->culprits.length > 0 ? ". " : ": ", text);
 }
 
 /* The ranks of the whole world of E. */
@@ -173,16 +180,11 @@ static void record_check(const struct bb_evidence *e, const struct bb_read_recor
 	}
 }
 
-/* "exit status 7: culprit found: rank 3 …, and 1 more" */
+/* "exit status 7: culprits found: rank 3 …. rank 5 …" */
 static void status_decide(struct bb_judgement *j, int status, const struct checked *c)
 {
-	char more[40] = "";
-
-	if (c->culprits > 1)
-		snprintf(more, sizeof(more), ", and %zu more", c->culprits - 1);
-	bb_judgement_decide(j, BB_FAILED, "exit status %d: %.60s%s%.270s%s", status,
-			    c->verdict ? c->verdict : "not passed", c->culprit ? ": " : "",
-			    c->culprit ? c->culprit : "", more);
+	bb_judgement_decide(j, BB_FAILED, "exit status %d: %s%s", status,
+			    c->verdict ? c->verdict : "not passed", bb_strbuf_text(&c->culprits));
 }
 
 static struct bb_judgement correctness_judge(const struct bb_evidence *e)
@@ -198,9 +200,9 @@ static struct bb_judgement correctness_judge(const struct bb_evidence *e)
 	for (size_t i = 0; i < e->nruns; i++)
 		status = e->runs[i].outcome.status ? e->runs[i].outcome.status : status;
 	if (c.wrong > 0)
-		bb_judgement_decide(
-			&j, BB_FAILED, "wrong data in %lld of %lld result%s, first %.160s",
-			(long long)c.wrong, (long long)c.results, bb_plural(c.results), c.first);
+		bb_judgement_decide(&j, BB_FAILED, "wrong data in %lld of %lld result%s, first %s",
+				    (long long)c.wrong, (long long)c.results, bb_plural(c.results),
+				    c.first);
 	else if (status != 0)
 		status_decide(&j, status, &c);
 	else if (c.ranks > 0)
@@ -218,6 +220,7 @@ static struct bb_judgement correctness_judge(const struct bb_evidence *e)
 				    bb_plural(c.looked_at));
 	else
 		bb_judgement_decide(&j, BB_PASSED, "exit status 0");
+	bb_strbuf_free(&c.culprits);
 	return j;
 }
 
@@ -226,6 +229,8 @@ static void step_abandon(const struct bb_evidence *e, const struct bb_judgement 
 			 struct bb_judgements *judgements)
 {
 	bb_judgements_add(judgements, why);
+	if (judgements->failed) /* WHY has no reason any more */
+		return;
 	for (uint32_t i = 0; i < e->step->ngates; i++) {
 		const struct bb_gate *const gate = &e->step->gates[i];
 		struct bb_judgement j =

@@ -18,7 +18,8 @@ const char *bb_verdict_name(enum bb_verdict verdict);
 struct bb_step_run {
 	struct bb_outcome outcome;
 	struct bb_records records;
-	char trouble[256]; /* its message if it failed, or why its records cannot be read */
+	char trouble[BB_ERROR_TEXT]; /* its message if it failed, or why its records cannot be read
+				      */
 };
 
 /* All runs of a step, as many as it declares. */
@@ -54,10 +55,10 @@ struct bb_judgement {
 	/* NAN if there is none. low is the confidence bound, over several runs, on the side that
 	   can fail; low, or the value of one run, must keep to limit. */
 	double value, low, expected, limit;
-	char reason[360];
+	char *reason; /* owned, once it has a verdict */
 };
 
-struct bb_judgements { /* zero-initialise; free the list */
+struct bb_judgements { /* zero-initialise */
 	struct bb_judgement *list;
 	size_t n, room;
 	bool failed; /* a judgement is missing: out of memory */
@@ -86,10 +87,10 @@ struct bb_totals bb_judgements_total(const struct bb_judgements *judgements, boo
  */
 struct bb_judgement bb_judgement_of(const struct bb_evidence *evidence, const struct bb_gate *gate,
 				    const char *subject);
-/* Give J its verdict and the reason. */
+/* Give J its verdict and the reason, in place of those that it has. */
 void bb_judgement_decide(struct bb_judgement *j, enum bb_verdict verdict, const char *reason, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Append a copy of J; without memory JUDGEMENTS have failed. */
+/* Move J to the end of JUDGEMENTS, which own its reason then; without memory they have failed. */
 void bb_judgements_add(struct bb_judgements *judgements, const struct bb_judgement *j);
 
 /* VALUE over the limit of J, or its inverse if less is better; below 1 it is beyond the limit. */

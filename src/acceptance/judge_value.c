@@ -283,8 +283,8 @@ static void baseline_doubt(const struct bb_evidence *e, const struct bb_gate *ga
 	there = bb_record_string(e->baselines[gate - e->step->gates], "topology");
 	if (here && there && strcmp(here, there) != 0)
 		bb_judgement_decide(j, BB_WARNED,
-				    "the baseline is of another kind of machine: topology %.32s, "
-				    "here %.32s",
+				    "the baseline is of another kind of machine: topology %s, "
+				    "here %s",
 				    there, here);
 }
 

@@ -32,8 +32,11 @@ const char *bb_node_verdict_name(enum bb_node_verdict verdict)
 
 void bb_nodes_free(struct bb_nodes *nodes)
 {
-	for (size_t i = 0; i < nodes->n; i++)
+	for (size_t i = 0; i < nodes->n; i++) {
+		free(nodes->list[i].host);
+		free(nodes->list[i].reason);
 		free(nodes->list[i].values);
+	}
 	free(nodes->list);
 	*nodes = (struct bb_nodes){.n = 0};
 }
@@ -41,7 +44,7 @@ void bb_nodes_free(struct bb_nodes *nodes)
 struct bb_node *bb_nodes_find(const struct bb_nodes *nodes, const char *host)
 {
 	for (size_t i = 0; i < nodes->n; i++)
-		if (strncmp(nodes->list[i].host, host, sizeof(nodes->list[i].host) - 1) == 0)
+		if (strcmp(nodes->list[i].host, host) == 0)
 			return &nodes->list[i];
 	return NULL;
 }
@@ -54,13 +57,20 @@ static struct bb_node *node_of(struct bb_nodes *nodes, const char *host)
 	if (node)
 		return node;
 	node = BB_ARRAY_ADD(nodes->list, nodes->n, nodes->room);
-	nodes->failed |= !node;
-	if (!node)
-		return NULL;
-	*node = (struct bb_node){
-		.verdict = BB_NODE_OK, .code = "BB-OK", .reason = "nothing stands out"};
-	snprintf(node->host, sizeof(node->host), "%s", host);
-	return node;
+	if (node)
+		*node = (struct bb_node){.host = strdup(host),
+					 .verdict = BB_NODE_OK,
+					 .code = "BB-OK",
+					 .reason = strdup("nothing stands out")};
+	if (node && node->host && node->reason)
+		return node;
+	if (node) {
+		free(node->host);
+		free(node->reason);
+		nodes->n--;
+	}
+	nodes->failed = true;
+	return NULL;
 }
 
 size_t bb_nodes_suspected(const struct bb_nodes *nodes)
@@ -76,12 +86,17 @@ static void host_blame(struct bb_nodes *nodes, const char *host, enum bb_node_ve
 		       const char *code, const char *reason)
 {
 	struct bb_node *const node = node_of(nodes, host);
+	char *const mine = node && verdict > node->verdict ? strdup(reason) : NULL;
 
 	if (!node || verdict <= node->verdict)
 		return;
+	nodes->failed |= !mine;
+	if (!mine)
+		return;
 	node->verdict = verdict;
 	snprintf(node->code, sizeof(node->code), "%s", code);
-	snprintf(node->reason, sizeof(node->reason), "%s", reason);
+	free(node->reason);
+	node->reason = mine;
 }
 
 /* Marks the hosts that took part in E as present; returns how many. */
@@ -175,7 +190,7 @@ static bool straggler_find(const struct bb_evidence *e, struct late *found)
 
 /* Returns the host of LATE's rank and writes the REASON; NULL: unknown. */
 static const char *straggler_describe(const struct bb_evidence *e, const struct late *late,
-				      char *reason, size_t room)
+				      struct bb_strbuf *reason)
 {
 	const struct bb_read_record *const run = bb_records_first(&e->runs[0].records, "run");
 	char us[BB_UNIT_TEXT], time[BB_UNIT_TEXT];
@@ -186,13 +201,14 @@ static const char *straggler_describe(const struct bb_evidence *e, const struct 
 	{
 		if (bb_record_int(rank, "rank") != late->rank)
 			continue;
-		snprintf(reason, room,
-			 "%s: rank %lld (device %lld) enters last in %zu of %zu results, %s "
-			 "late; the operation takes %s",
-			 e->step->name, (long long)late->rank,
-			 (long long)bb_record_int(rank, "device"), late->accused, late->results,
-			 bb_format_duration(us, late->us / (double)late->accused / 1e6),
-			 bb_format_duration(time, late->time / (double)late->accused / 1e6));
+		bb_strbuf_addf(reason,
+			       "%s: rank %lld (device %lld) enters last in %zu of %zu results, %s "
+			       "late; the operation takes %s",
+			       e->step->name, (long long)late->rank,
+			       (long long)bb_record_int(rank, "device"), late->accused,
+			       late->results,
+			       bb_format_duration(us, late->us / (double)late->accused / 1e6),
+			       bb_format_duration(time, late->time / (double)late->accused / 1e6));
 		return bb_record_string(rank, "host");
 	}
 	return NULL;
@@ -282,8 +298,8 @@ static bool is_telling(const struct bb_nodes *nodes, const struct bb_node_value 
    suspects. Returns true if any host is blamed. */
 static bool values_blame(const struct bb_evidence *e, size_t n, struct bb_nodes *nodes)
 {
+	struct bb_strbuf reason = {0};
 	bool blamed = false;
-	char reason[320];
 
 	for (size_t i = 0; i < nodes->n; i++)
 		for (size_t k = 0; nodes->list[i].present && k < nodes->list[i].nvalues; k++) {
@@ -293,16 +309,18 @@ static bool values_blame(const struct bb_evidence *e, size_t n, struct bb_nodes 
 			if (bb_step_declared(j->step) != bb_step_declared(e->step) || !v->beyond ||
 			    j->verdict == BB_UNJUDGED || !is_telling(nodes, v, n))
 				continue;
-			snprintf(reason, sizeof(reason), "%s: %s %s %.4g %s, limit %.4g: %.160s",
-				 e->step->name, j->gate->measure->name,
-				 v->grouped ? "of its group" : "here", v->value,
-				 j->gate->measure->unit, v->limit, j->subject);
+			bb_strbuf_clear(&reason);
+			bb_strbuf_addf(&reason, "%s: %s %s %.4g %s, limit %.4g: %s", e->step->name,
+				       j->gate->measure->name, v->grouped ? "of its group" : "here",
+				       v->value, j->gate->measure->unit, v->limit, j->subject);
 			host_blame(nodes, nodes->list[i].host,
 				   j->verdict == BB_FAILED && !v->grouped ? BB_NODE_BAD
 									  : BB_NODE_SUSPECT,
-				   "BB-BELOW-GATE", reason);
+				   "BB-BELOW-GATE", bb_strbuf_text(&reason));
 			blamed = true;
 		}
+	nodes->failed |= bb_strbuf_failed(&reason);
+	bb_strbuf_free(&reason);
 	return blamed;
 }
 
@@ -324,25 +342,25 @@ static void hosts_judge(const struct bb_evidence *e, const struct bb_judgement *
 {
 	const bool failed = worst && worst->verdict == BB_FAILED;
 	const bool wrong = failed && !worst->gate;
+	struct bb_strbuf reason = {0};
 	struct late late;
-	char reason[320];
 	const char *host = NULL;
 
 	if (diagnosis_adopt(e, nodes))
 		return;
 	if (n > 0 && !wrong && straggler_find(e, &late))
-		host = straggler_describe(e, &late, reason, sizeof(reason));
+		host = straggler_describe(e, &late, &reason);
 	if (host) {
 		host_blame(nodes, host, failed ? BB_NODE_BAD : BB_NODE_SUSPECT, "BB-STRAGGLER",
-			   reason);
-		return;
+			   bb_strbuf_text(&reason));
+		goto out;
 	}
 	if (n > 1 && !wrong && values_blame(e, n, nodes) && failed)
-		return;
+		goto out;
 	if (!worst || worst->verdict <= BB_SKIPPED)
-		return;
-	snprintf(reason, sizeof(reason), "%s: %.100s: %.150s%s", e->step->name, worst->subject,
-		 worst->reason, failed && n > 1 ? "; no rank stands out, run build/diagnose" : "");
+		goto out;
+	bb_strbuf_addf(&reason, "%s: %s: %s%s", e->step->name, worst->subject, worst->reason,
+		       failed && n > 1 ? "; no rank stands out, run build/diagnose" : "");
 	for (size_t i = 0; i < nodes->n; i++)
 		if (nodes->list[i].present)
 			host_blame(nodes, nodes->list[i].host,
@@ -350,7 +368,10 @@ static void hosts_judge(const struct bb_evidence *e, const struct bb_judgement *
 				   !failed ? "BB-NOT-JUDGED"
 				   : wrong ? "BB-WRONG-DATA"
 					   : "BB-BELOW-GATE",
-				   reason);
+				   bb_strbuf_text(&reason));
+out:
+	nodes->failed |= bb_strbuf_failed(&reason);
+	bb_strbuf_free(&reason);
 }
 
 /* Blames the hosts of pairs that narrower groups of E, a declared step, convict. */

@@ -73,15 +73,14 @@ static void fault_explain(const struct bb_acceptance_session *s, struct bb_judge
 
 	if (faulty_steps_list(s, s->mode, &here) > 0)
 		bb_judgement_decide(j, BB_UNJUDGED,
-				    "--fault %s changes no time: nothing of %.200s goes over it; "
+				    "--fault %s changes no time: nothing of %s goes over it; "
 				    "plant it where they communicate",
 				    p->fault, bb_strbuf_text(&here));
 	else if (faulty_steps_list(s, quick ? BB_FULL : BB_QUICK, &there) > 0)
 		bb_judgement_decide(
 			j, BB_UNJUDGED,
-			"--fault %s is in no step of --%s; steps of --%s that see it: %.200s",
-			p->fault, quick ? "quick" : "full", quick ? "full" : "quick",
-			bb_strbuf_text(&there));
+			"--fault %s is in no step of --%s; steps of --%s that see it: %s", p->fault,
+			quick ? "quick" : "full", quick ? "full" : "quick", bb_strbuf_text(&there));
 	else
 		bb_judgement_decide(j, BB_UNJUDGED,
 				    "--fault %s is in no step: a step of %d ranks on %d nodes or "

@@ -69,7 +69,7 @@ bool bb_where_selects(const struct bb_where *where, const struct bb_read_record 
  * TEXT = the fields that identify RECORD within its run: "all_reduce ring float sum 1M out-of-place
  * 8 ranks"; in SCOPE, without what differs there. Returns TEXT.
  */
-#define BB_SUBJECT_TEXT 160
+#define BB_SUBJECT_TEXT 320
 enum bb_subject_scope {
 	BB_SUBJECT_ALL,
 	BB_SUBJECT_SIZES,     /* records of several sizes */

@@ -328,7 +328,7 @@ static void read_run(struct bb_step_run *run, const char *out, const char *err)
 			return;
 	}
 	if (!run->trouble[0])
-		snprintf(run->trouble, sizeof(run->trouble), "%.250s", error.text);
+		snprintf(run->trouble, sizeof(run->trouble), "%s", error.text);
 }
 
 static bb_status note(struct bb_acceptance_session *s, const struct bb_profile_step *step,
@@ -365,7 +365,7 @@ static void execute(struct bb_acceptance_session *s, const struct bb_profile_ste
 
 		if (bb_command_run(&command, &run->outcome, &why) != BB_OK) {
 			run->outcome.status = 127;
-			snprintf(run->trouble, sizeof(run->trouble), "%.250s", why.text);
+			snprintf(run->trouble, sizeof(run->trouble), "%s", why.text);
 			return;
 		}
 		s->stopped_by = run->outcome.stopped_by;
@@ -378,7 +378,7 @@ static void execute(struct bb_acceptance_session *s, const struct bb_profile_ste
 static bb_status refuse(const struct bb_acceptance_session *s, const struct bb_profile_step *step,
 			const char *name, struct bb_error *error)
 {
-	char path[PATH_TEXT], message[480] = "";
+	char path[PATH_TEXT], message[BB_ERROR_TEXT] = "";
 
 	path_make(s, path, "logs/%s.txt", name);
 	read_trouble(path, message, sizeof(message));

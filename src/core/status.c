@@ -5,18 +5,23 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
+
+#define CUT " ..."
 
 bb_status bb_fail(struct bb_error *error, bb_status status, const char *format, ...)
 {
 	va_list args;
-	int unclaimed = 0;
+	int unclaimed = 0, length;
 
 	if (!error || !atomic_compare_exchange_strong(&error->claimed, &unclaimed, 1))
 		return status;
 	va_start(args, format);
-	vsnprintf(error->text, sizeof(error->text), format, args);
+	length = vsnprintf(error->text, sizeof(error->text), format, args);
 	va_end(args);
 	bb_printable_clean(error->text);
+	if (length >= (int)sizeof(error->text))
+		memcpy(error->text + strlen(error->text) - strlen(CUT), CUT, strlen(CUT));
 	atomic_store(&error->status, status);
 	return status;
 }

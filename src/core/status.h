@@ -31,10 +31,12 @@ typedef enum bb_status {
  * The first cause of a failure, in words for the user. Zero-initialise it.
  * Several threads may report into one; the first wins and the others are dropped.
  */
+#define BB_ERROR_TEXT 4096 /* has room for the names of many nodes */
+
 struct bb_error {
 	atomic_int claimed;
-	atomic_int status; /* bb_status; set after the text is complete */
-	char text[512];
+	atomic_int status;        /* bb_status; set after the text is complete */
+	char text[BB_ERROR_TEXT]; /* ends in " ..." if it was longer */
 };
 
 /* Record STATUS and the sentence unless a cause is already there. Returns STATUS. */

@@ -3,6 +3,7 @@
  */
 #include "diagnose/diagnose.h"
 
+#include "core/ranges.h"
 #include "core/units.h"
 
 #include <stdio.h>
@@ -24,17 +25,13 @@ static const char *host_of(const struct bb_examiner *s, int node)
 static void add_node(const struct bb_examiner *s, int node, struct bb_strbuf *out)
 {
 	const int *ranks = &s->ports.rank[node * s->ports.rails];
+	struct bb_ranges shown = {.out = out};
 
 	bb_strbuf_addf(out, "node %d (%s, rank%s ", node, host_of(s, node),
 		       bb_plural(s->ports.rails));
-	for (int first = 0, k = 1; k <= s->ports.rails; k++) {
-		if (k < s->ports.rails && ranks[k] == ranks[k - 1] + 1)
-			continue;
-		bb_strbuf_addf(out, "%s%d", first ? ", " : "", ranks[first]);
-		if (k - 1 > first)
-			bb_strbuf_addf(out, "%s%d", k - 2 > first ? " to " : ", ", ranks[k - 1]);
-		first = k;
-	}
+	for (int k = 0; k < s->ports.rails; k++)
+		bb_ranges_add(&shown, ranks[k]);
+	bb_ranges_end(&shown);
 	bb_strbuf_add(out, ")");
 }
 

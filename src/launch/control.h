@@ -53,7 +53,7 @@ enum bb_news_kind {
 			     disconnected because of what TEXT says; the last news of it */
 };
 
-#define BB_NEWS_TEXT 512
+#define BB_NEWS_TEXT BB_ERROR_TEXT
 /* After the name of a process, if nothing says more. */
 #define BB_NEWS_GONE_WHY "is gone: its process ended without reporting a cause"
 

@@ -294,8 +294,9 @@ static bb_status report_failed(const struct opening *o, const int32_t *errors, b
 
 	if (first < 0)
 		return BB_OK;
-	if (nfailed > 1)
-		bb_strbuf_addf(&others, " and %d more", nfailed - 1);
+	for (int p = first + 1; p < o->launch->nprocs && nfailed > 1; p++)
+		if (errors[p])
+			bb_strbuf_addf(&others, ", process %d (%s)", p, o->offers[p].host);
 	add_addresses(o, &addresses);
 	if (first == 0 || !connected)
 		bb_fail(error, BB_EBACKEND,

@@ -8,6 +8,7 @@
  */
 #include "launch/tcp_opening.h"
 
+#include "core/ranges.h"
 #include "core/clock.h"
 #include "core/strbuf.h"
 #include "core/units.h"
@@ -19,7 +20,6 @@
 
 #define CHECK_S 0.2 /* between two checks for lost processes */
 #define LATE_S 1.0  /* for processes that arrive after the run has failed */
-#define NAMED 8     /* of the missing processes */
 
 /* ---- peers ------------------------------------------------------------------------- */
 
@@ -220,13 +220,12 @@ static bb_status report_missing(struct bb_opening *o, int reason)
 	const bb_status misfit = bb_error_status(&o->misfit);
 	struct bb_strbuf who = {0}, where = {0};
 	char time[BB_UNIT_TEXT];
-	int named = 0;
+	struct bb_ranges missing = {.out = &who};
 
-	for (int p = 1; p < o->tcp->nprocs && named < NAMED; p++)
+	for (int p = 1; p < o->tcp->nprocs; p++)
 		if (o->tcp->wires[p].fd < 0)
-			bb_strbuf_addf(&who, "%s%d", named++ ? ", " : "", p);
-	if (o->missing > named)
-		bb_strbuf_addf(&who, " and %d more", o->missing - named);
+			bb_ranges_add(&missing, p);
+	bb_ranges_end(&missing);
 	if (reason)
 		bb_strbuf_addf(&who, " (%s)", strerror(reason));
 	if (misfit != BB_OK)

@@ -383,8 +383,8 @@ static bb_status judge(struct bb_run *run, const char **verdict)
 		return BB_OK;
 	if (pairs->nfindings == 0 && pairs->nunjudged > 0)
 		return bb_fail(&run->error, BB_EBACKEND,
-			       "%zu suspect%s could not be judged for too few undisturbed rounds; "
-			       "the first: %s; repeat on a quieter machine",
+			       "%zu suspect%s could not be judged for too few undisturbed rounds: "
+			       "%s; repeat on a quieter machine",
 			       pairs->nunjudged, bb_plural((long long)pairs->nunjudged),
 			       bb_strbuf_text(&pairs->unjudged));
 	return pairs->nfindings == 0 ? BB_OK : BB_EDATA;
@@ -403,7 +403,7 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 		bb_strbuf_addf(
 			out,
 			"# not judged: %zu suspect%s with too few undisturbed rounds; repeat "
-			"on a quieter machine\n# first suspect: %s\n",
+			"on a quieter machine\n# suspects: %s\n",
 			pairs->nunjudged, bb_plural((int64_t)pairs->nunjudged),
 			bb_strbuf_text(&pairs->unjudged));
 	else if (pairs->nmatrices > 0 && pairs->nfindings == 0)

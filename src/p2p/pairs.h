@@ -238,7 +238,7 @@ struct bb_pairs {
 	size_t nmatrices;
 	size_t nfindings;
 	size_t nunjudged;          /* suspects with too few undisturbed rounds to judge */
-	struct bb_strbuf unjudged; /* the first of them */
+	struct bb_strbuf unjudged; /* these */
 	struct bb_pair_link_bound *link_bounds; /* [from * nranks + to]; NULL: none known yet */
 };
 

@@ -425,8 +425,9 @@ static bb_status deliver_finding(struct bb_pairs *pairs, const struct bb_finding
 /* Counts a suspect whose result may be chance. */
 static void count_unjudged(struct bb_pairs *pairs, const struct bb_finding *f)
 {
-	if (pairs->nunjudged++ == 0)
-		finding_describe(&pairs->unjudged, pairs, f);
+	if (pairs->nunjudged++ > 0)
+		bb_strbuf_add(&pairs->unjudged, "; ");
+	finding_describe(&pairs->unjudged, pairs, f);
 }
 
 bb_status bb_pairs_judge(struct bb_pairs *pairs)

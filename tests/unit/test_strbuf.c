@@ -75,7 +75,7 @@ static void test_overflow_is_sticky(void **state)
 static void test_first_error_wins(void **state)
 {
 	struct bb_error error = {0};
-	char big[2000];
+	char big[2 * BB_ERROR_TEXT];
 
 	memset(big, 'x', sizeof(big) - 1);
 	big[sizeof(big) - 1] = '\0';
@@ -89,6 +89,7 @@ static void test_first_error_wins(void **state)
 	error = (struct bb_error){0};
 	assert_int_equal(bb_fail(&error, BB_EUSAGE, "%s", big), BB_EUSAGE);
 	assert_int_equal(strlen(error.text), sizeof(error.text) - 1);
+	assert_string_equal(error.text + strlen(error.text) - 5, "x ...");
 }
 
 /* A value cannot begin a line, nor move a cursor; a sentence may go on in indented lines. */

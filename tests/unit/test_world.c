@@ -499,8 +499,8 @@ static void test_strange_text(void **state)
 static void test_strange_cause(void **state)
 {
 	struct process processes[MOST], *p = &processes[0];
-	struct mirror mirror = {2, 64, 512, NULL, 0};
-	char endless[512];
+	struct mirror mirror = {2, 64, BB_ERROR_TEXT, NULL, 0};
+	char endless[BB_ERROR_TEXT];
 	struct hub hub;
 
 	memset(endless, 'x', sizeof(endless));

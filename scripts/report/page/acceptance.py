@@ -103,14 +103,14 @@ def nodes(document):
         for v in values if isinstance(values, list) else ():
             if isinstance(v, dict) and positive(v, "value") and positive(v, "limit"):
                 key = text(v, "step", 60), number(v, "line"), v.get("shared") is True
-                by_gate.setdefault(key, []).append((text(node, "host", 64) or "node", v))
+                by_gate.setdefault(key, []).append((text(node, "host", 200) or "node", v))
     figures = []
     for (step, _, shared), found in list(by_gate.items())[:MOST_GATES]:
         # Values beyond their limit first: low is bad for some metrics, high for others.
         found.sort(key=lambda pair: (pair[1].get("beyond") is not True, pair[1]["value"] / pair[1]["limit"]))
         shown, unit = found[:MOST_NODES], text(found[0][1], "unit", 16) or "value"
         bars = [
-            (short(host, 30), {"bad" if v.get("beyond") is True else "good": v["value"]}, three(v["value"]))
+            (host, {"bad" if v.get("beyond") is True else "good": v["value"]}, three(v["value"]))
             for host, v in shown
         ]
         metric = text(found[0][1], "metric", 20) or "value"

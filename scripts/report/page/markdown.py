@@ -5,6 +5,7 @@ import re
 from report.values import count
 
 MOST_ROWS = 24  # of a table
+WHOLE = "Culprits", "Findings", "Nodes that stand out"  # name what is at fault: not cut
 
 
 def plain(text):
@@ -28,9 +29,10 @@ def table(one):
     heads = one.heads
     lines = [plain(one.shared), ""] if one.shared else []
     lines += ["| " + " | ".join(map(plain, heads)) + " |", "|" + " --- |" * len(heads)]
-    for row in one.rows[:MOST_ROWS]:
+    most = len(one.rows) if one.name in WHOLE else MOST_ROWS
+    for row in one.rows[:most]:
         lines.append("| " + " | ".join(plain(cell.shown) for cell in row) + " |")
-    more = len(one.rows) - MOST_ROWS
+    more = len(one.rows) - most
     return "\n".join(lines) + (f"\n\n{more} more rows are in the CSV file." if more > 0 else "")
 
 

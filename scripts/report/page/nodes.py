@@ -54,14 +54,14 @@ def part_of(r):
 
 
 def node_name(r, simulated):
-    host, node = None if simulated else text(r, "host", 24), number(r, "node")
+    host, node = None if simulated else text(r, "host", 200), number(r, "node")
     parts = (host or "node", f"#{node:g}" if node is not None else None)
     return " ".join(part for part in parts if part)
 
 
 def end_text(r, key):
     told = speed(positive(r, key)) if positive(r, key) else ""
-    code = text(r, "code", 24)
+    code = text(r, "code", 40)
     return f"{told} {code}" if code and part_of(r) == "bad" else told
 
 

@@ -5,6 +5,7 @@
  */
 #include "harness/results/sink.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -13,8 +14,8 @@ struct text {
 	bool half;                     /* OUT ends in a row that lacks its in-place half */
 	struct bb_result_record row;   /* the last row; its strings are constants */
 	struct bb_skip_record skipped; /* the last one printed; its reason is in SKIP_REASON */
-	char skip_reason[256];
-	int more_skips; /* skips since then with the same reason */
+	char *skip_reason;             /* owned */
+	int more_skips;                /* skips since then with the same reason */
 };
 
 static struct text *of(struct bb_sink *sink)
@@ -255,7 +256,8 @@ static bool repeats_skip(const struct text *t, const struct bb_skip_record *r)
 	const struct bb_skip_record *s = &t->skipped;
 
 	return s->algorithm && strcmp(s->algorithm, r->algorithm) == 0 && s->root == r->root &&
-	       s->dtype == r->dtype && s->op == r->op && strcmp(t->skip_reason, r->reason) == 0;
+	       s->dtype == r->dtype && s->op == r->op && t->skip_reason &&
+	       strcmp(t->skip_reason, r->reason) == 0;
 }
 
 static bb_status skip(struct bb_sink *sink, const struct bb_skip_record *r)
@@ -268,7 +270,8 @@ static bb_status skip(struct bb_sink *sink, const struct bb_skip_record *r)
 	}
 	finish_skips(t);
 	t->skipped = *r;
-	snprintf(t->skip_reason, sizeof(t->skip_reason), "%s", r->reason);
+	free(t->skip_reason);
+	t->skip_reason = strdup(r->reason); /* without memory the line is not shortened */
 	finish_half(t);
 	bb_strbuf_addf(&t->sink.out, "# skipped: %s", r->algorithm);
 	if (r->size_bytes != BB_ABSENT)
@@ -366,11 +369,17 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 	return bb_sink_write(sink, out);
 }
 
+static void release(struct bb_sink *sink)
+{
+	free(of(sink)->skip_reason);
+}
+
 static const struct bb_sink_ops text_ops = {
 	.begin = begin,
 	.record = record,
 	.comment = comment,
 	.end = end,
+	.release = release,
 };
 
 bb_status bb_sink_text_open(struct bb_sink **sink, FILE *file, const char *path)

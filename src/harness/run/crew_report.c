@@ -3,10 +3,8 @@
  */
 #include "harness/run/crew_watch.h"
 
+#include "core/ranges.h"
 #include "core/units.h"
-
-#define NAMED_RANKS 16
-#define NAMED_BYTES 150 /* for the names of processes that do not answer */
 
 void bb_report_name(const struct bb_crew_config *config, int proc, struct bb_strbuf *out)
 {
@@ -35,14 +33,13 @@ static bool is_at(const struct bb_rank_progress *rank, unsigned long long most, 
 static int name_ranks(const struct bb_rank_progress *ranks, int nranks, unsigned long long most,
 		      enum place place, struct bb_strbuf *out)
 {
-	int named = 0;
+	struct bb_ranges named = {.out = out};
 
 	for (int r = 0; r < nranks; r++)
-		if (is_at(&ranks[r], most, place) && named++ < NAMED_RANKS)
-			bb_strbuf_addf(out, "%s%d", named == 1 ? "" : ", ", r);
-	if (named > NAMED_RANKS)
-		bb_strbuf_addf(out, ", … (%d in all)", named);
-	return named;
+		if (is_at(&ranks[r], most, place))
+			bb_ranges_add(&named, r);
+	bb_ranges_end(&named);
+	return named.n;
 }
 
 /* Appends the processes of which a rank did not answer. */
@@ -59,14 +56,9 @@ static void name_silent(const struct bb_crew_config *config, const struct bb_ran
 			known = known && ranks[proc * nlocal + i].known;
 		if (known)
 			continue;
-		silent++;
-		if (out->length > NAMED_BYTES)
-			continue;
-		bb_strbuf_add(out, silent == 1 ? "; no answer from: " : ", ");
+		bb_strbuf_add(out, silent++ == 0 ? "; no answer from: " : ", ");
 		bb_report_name(config, proc, out);
 	}
-	if (out->length > NAMED_BYTES)
-		bb_strbuf_addf(out, ", … (%d in all)", silent);
 }
 
 /* Appends "ranks that had arrived …", of the ranks whose progress is known. */

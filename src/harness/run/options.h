@@ -11,7 +11,7 @@
 #include "simulator/cluster.h"
 
 #define BB_MAX_RANKS 1024 /* -t times -g in one process, but for virtual ranks */
-#define BB_REASON_TEXT 640
+#define BB_REASON_TEXT (BB_ERROR_TEXT + 256) /* an error and its circumstances */
 
 enum bb_fault_kind {
 	BB_FAULT_NONE,

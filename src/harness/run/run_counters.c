@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINES 8 /* of text at most */
-
 /* ---- the record ------------------------------------------------------------------------------ */
 
 #define BB_RECORD bb_counter_record
@@ -177,8 +175,8 @@ static void report_host(struct bb_run *run, int proc, struct bb_strbuf *text, in
 		if (*lines == 0)
 			bb_strbuf_add(text, "# Counters that rose during the run, of the whole "
 					    "host, whoever caused it:\n");
-		if ((*lines)++ < LINES)
-			add_line(text, host, m, segments);
+		++*lines;
+		add_line(text, host, m, segments);
 	}
 }
 
@@ -193,6 +191,4 @@ void bb_run_counters_report(struct bb_run *run, struct bb_strbuf *text)
 	}
 	for (int p = 0; c->moves && p < c->nprocs; p++)
 		report_host(run, p, text, &lines);
-	if (lines > LINES)
-		bb_strbuf_addf(text, "# and %d more, see the records of --json\n", lines - LINES);
 }
