@@ -63,6 +63,7 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 	double low, high;
 
 	*prediction = (struct prediction){.time = NAN};
+	bb_claims_operand(q->claims, &call.dtype, &call.op);
 	if (!m->cluster || !m->constants.generation || !call.collective ||
 	    !find_algorithm(q, &call.algorithm, &call.protocol))
 		return false;

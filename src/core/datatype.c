@@ -58,6 +58,15 @@ const char *bb_op_name(enum bb_op op)
 	return op_names[op];
 }
 
+enum bb_op bb_op_named(const char *name)
+{
+	int op = 0;
+
+	while (op < BB_NOPS && strcmp(name, op_names[op]) != 0)
+		op++;
+	return (enum bb_op)op;
+}
+
 bool bb_op_accepts(enum bb_op op, enum bb_dtype dtype)
 {
 	if (op == BB_MAXLOC || op == BB_MINLOC)

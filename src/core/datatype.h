@@ -55,6 +55,8 @@ bool bb_dtype_is_float(enum bb_dtype dtype); /* a floating-point scalar, fp8 inc
 enum bb_dtype bb_dtype_named(const char *name);
 
 const char *bb_op_name(enum bb_op op);
+/* The operation of that name, BB_NOPS if there is none. */
+enum bb_op bb_op_named(const char *name);
 /* Logical and bitwise ops take integers, maxloc and minloc the pair, all others any scalar. */
 bool bb_op_accepts(enum bb_op op, enum bb_dtype dtype);
 

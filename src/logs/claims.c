@@ -179,3 +179,11 @@ bool bb_claims_ranks(const struct bb_claims *claims, const char *collective, int
 	*most = high < 1e9 ? (int64_t)high : (int64_t)1e9;
 	return *least <= *most;
 }
+
+void bb_claims_operand(const struct bb_claims *claims, enum bb_dtype *dtype, enum bb_op *op)
+{
+	*dtype = bb_dtype_named(claims->type);
+	*dtype = *dtype < BB_NDTYPES ? *dtype : BB_FLOAT;
+	*op = bb_op_named(claims->op);
+	*op = *op < BB_NOPS ? *op : BB_SUM;
+}

@@ -4,6 +4,7 @@
 #ifndef BB_LOGS_CLAIMS_H
 #define BB_LOGS_CLAIMS_H
 
+#include "core/datatype.h"
 #include "core/status.h"
 
 #include <stdbool.h>
@@ -55,7 +56,7 @@ struct bb_fact {
 /* One table of a run. Texts are empty and numbers 0 if they are unknown. */
 struct bb_claims {
 	char collective[24], algorithm[32], gpu[64], backend[16];
-	char type[16], host[64]; /* datatype; the host of rank 0 */
+	char type[16], op[8], host[64]; /* datatype, reduction; the host of rank 0 */
 	int64_t nranks, hosts;
 	struct bb_fact *facts; /* one of each kind: what NCCL reports, else what is asked for */
 	size_t nfacts, facts_room;
@@ -120,6 +121,9 @@ bool bb_claims_ranks(const struct bb_claims *claims, const char *collective, int
 bool bb_claims_shares(const char *collective);
 /* Sets the ranks of an incomplete table, and with them the sizes and bandwidths of nccl-tests. */
 void bb_claims_complete(struct bb_claims *claims, int64_t nranks);
+
+/* The datatype and reduction of CLAIMS; unless they are known, nccl-tests' defaults: float, sum. */
+void bb_claims_operand(const struct bb_claims *claims, enum bb_dtype *dtype, enum bb_op *op);
 
 /* ---- for readers --------------------------------------------------------------------------- */
 

@@ -189,6 +189,7 @@ static bool row_add(struct bb_log *log, struct bb_log_stream *s, const struct bb
 			return false;
 		s->table = s->last;
 		keep(s->op, sizeof(s->op), row->op);
+		keep(log->file->list[s->table].op, sizeof(s->op), row->op);
 	}
 	log->tables[s->table].end = log->line;
 	size_note(&log->tables[s->table], row->half[row->there[0] ? 0 : 1].size_bytes, row->count,

@@ -135,13 +135,12 @@ static bb_status table_read(struct bb_calibration *c, const struct bb_claims *t,
 			    struct bb_error *error)
 {
 	const struct bb_collective *collective = bb_collective_find(t->collective);
-	const enum bb_dtype dtype = bb_dtype_named(t->type);
 	const char *const backend = t->backend;
 	int64_t ranks = 0, nodes = 0;
 	bb_status st;
 
-	/* nccl-tests reduce floats by sum unless told otherwise. */
-	*p = (struct bb_point){.dtype = dtype < BB_NDTYPES ? dtype : BB_FLOAT, .op = BB_SUM};
+	*p = (struct bb_point){.collective = NULL};
+	bb_claims_operand(t, &p->dtype, &p->op);
 	/* Only the factor of all_reduce exceeds 1. */
 	if (!t->collective[0] && t->n > 0 &&
 	    t->list[t->n - 1].busbw_GBps > 1.01 * t->list[t->n - 1].algbw_GBps)
@@ -248,7 +247,7 @@ bb_status bb_calibration_record(struct bb_calibration *c, const struct bb_claims
 	struct bb_claim row = {.line = 0};
 	struct bb_point point;
 	double ranks, bytes;
-	char evaluator[WORD], op[WORD];
+	char evaluator[WORD];
 	bb_status st = BB_OK;
 
 	if (!bb_json_find_string(line, "collective", table.collective, sizeof(table.collective)) ||
@@ -268,10 +267,9 @@ bb_status bb_calibration_record(struct bb_calibration *c, const struct bb_claims
 	table.hosts = run->nranks == (int64_t)ranks ? run->hosts : 0;
 	table.nranks = (int64_t)ranks;
 	bb_json_find_string(line, "dtype", table.type, sizeof(table.type));
+	bb_json_find_string(line, "op", table.op, sizeof(table.op));
 	row.size_bytes = (uint64_t)bytes;
 	BB_TRY(st, table_read(c, &table, &point, error), out);
-	for (int i = 0; i < BB_NOPS && bb_json_find_string(line, "op", op, sizeof(op)); i++)
-		point.op = strcmp(bb_op_name((enum bb_op)i), op) == 0 ? (enum bb_op)i : point.op;
 	point.median = bb_calibration_samples(&point, line);
 	if (point.median)
 		row.time_us = point.time * 1e6;
