@@ -27,6 +27,7 @@ struct traffic {
 	double slot;            /* those whose bytes pass a GPU's slot one way, without NVLinks */
 	double nic;             /* rate by which it leaves the node, for all of its messages */
 	double channels;        /* of a message */
+	double path_delay;      /* as bb_nccl_path_delay */
 	bool by_ll;
 };
 
@@ -53,7 +54,8 @@ static bool find_traffic(struct traffic *t, const struct bb_collective *collecti
 	} else if (collective != &bb_gather && collective != &bb_scatter) {
 		return false;
 	}
-	t->nic /= fmax(m->net_fault, 1);
+	t->nic /= bb_nccl_net_fault(m, collective, BB_NCCL_ANY);
+	t->path_delay = bb_nccl_path_delay(m, collective, BB_NCCL_ANY);
 	return true;
 }
 
@@ -144,6 +146,7 @@ static double message_latency(const struct traffic *t)
 	if (t->outside > 0) {
 		time += t->outside * hop[BB_NCCL_LL] + bb_nccl_plugin(c, t->m) * (t->by_ll ? 1 : 2);
 		time += t->by_ll ? 0 : hop[BB_NCCL_SIMPLE] - hop[BB_NCCL_LL];
+		time += t->path_delay * hop[t->by_ll ? BB_NCCL_LL : BB_NCCL_SIMPLE];
 	}
 	return time;
 }

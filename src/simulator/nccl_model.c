@@ -15,6 +15,7 @@ struct view {
 	int levels;  /* of the tree over nodes */
 	double link; /* rate of a GPU's links */
 	double bytes;
+	double net_fault, path_delay; /* as bb_nccl_net_fault and bb_nccl_path_delay */
 	struct bb_nccl_channels rings, trees;
 };
 
@@ -136,11 +137,18 @@ static double between(const struct view *v, enum bb_nccl_algorithm algorithm,
 	return hop(v, BB_NCCL_OVER_NET, v->gpus == 1 ? BB_NCCL_TREE : algorithm, protocol);
 }
 
+/* The additional latency of a hop over a slow path. */
+static double path_delay(const struct view *v, enum bb_nccl_algorithm algorithm,
+			 enum bb_nccl_protocol protocol)
+{
+	return v->path_delay > 0 ? v->path_delay * between(v, algorithm, protocol) : 0;
+}
+
 /* The rate of a node's NICs for an algorithm that crosses the network CROSSINGS times, slowed by
    TAPER and by a fault. */
 static double through_net(const struct view *v, double crossings, double taper)
 {
-	const double slowdown = v->tuned ? 1 : fmax(taper, 1) * fmax(v->m->net_fault, 1);
+	const double slowdown = v->tuned ? 1 : fmax(taper, 1) * v->net_fault;
 
 	return v->m->net_rate / slowdown / crossings;
 }
@@ -209,7 +217,8 @@ static double ring_latency(const struct view *v, const struct bb_collective *col
 		in = in < least_hop ? least_hop : in;
 		out = collective == &bb_all_reduce ? 2 * (nodes - 1) : nodes - 1;
 	}
-	return (hops - out) * in + out * between(v, BB_NCCL_RING, protocol);
+	return (hops - out) * in + out * between(v, BB_NCCL_RING, protocol) +
+	       (collective == &bb_all_reduce ? 2 : 1) * path_delay(v, BB_NCCL_RING, protocol);
 }
 
 /* The rate that rings reach: a part of NVLinks among nodes that share switches; over nodes
@@ -354,7 +363,8 @@ static double tree_time(const struct view *v, enum bb_nccl_protocol protocol)
 {
 	const double hops =
 		2 * ((v->gpus - 1) * inside(v, BB_NCCL_TREE, protocol) +
-		     v->levels * (between(v, BB_NCCL_TREE, protocol) + tree_net_more(v)));
+		     v->levels * (between(v, BB_NCCL_TREE, protocol) + tree_net_more(v)) +
+		     path_delay(v, BB_NCCL_TREE, protocol));
 
 	return v->c->base[BB_NCCL_TREE][protocol] + hops +
 	       v->bytes / (0.5 * tree_bus(v, protocol) *
@@ -447,7 +457,8 @@ static double nvlstree_time(const struct view *v)
 		    through_net(v, 2 * tree_crossings(v), v->m->taper.tree));
 	return c->nvls_base +
 	       2 * v->levels * (between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) + tree_net_more(v)) +
-	       v->bytes / rate + (wide_fill(v) + v->m->net_fill) * fill_share(v);
+	       2 * path_delay(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) + v->bytes / rate +
+	       (wide_fill(v) + v->m->net_fill) * fill_share(v);
 }
 
 /* ---- PAT, and all of them ------------------------------------------------------------------- */
@@ -500,8 +511,10 @@ double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 		    enum bb_nccl_view view, const struct bb_collective *collective,
 		    enum bb_nccl_algorithm algorithm, enum bb_nccl_protocol protocol, double bytes)
 {
-	const struct view v = view_make(c, machine, view, bytes);
+	struct view v = view_make(c, machine, view, bytes);
 
+	v.net_fault = bb_nccl_net_fault(machine, collective, algorithm);
+	v.path_delay = v.tuned ? 0 : bb_nccl_path_delay(machine, collective, algorithm);
 	if (bb_nccl_lacks(collective, algorithm) || bb_nccl_unfit(c, machine, algorithm) ||
 	    !has_protocol(&v, algorithm, protocol))
 		return INFINITY;

@@ -53,6 +53,13 @@ enum { BB_NCCL_SPANS = 3 };       /* one node, two nodes, more */
 enum { BB_NCCL_TREE_SIZES = 24 }; /* powers of two from 64 bytes on */
 enum { BB_NCCL_CHANNEL_RATES = 21 };
 
+/* The path from the NIC of one node to that of another, or between two GPUs if they are the same
+   node. Nodes count from 0 in the group. FACTOR below 1: none is slow. */
+struct bb_nccl_slow_path {
+	double factor; /* times as long for each byte, and for the latency */
+	int from, to;
+};
+
 enum { BB_NCCL_EFA = 3 }; /* generations of AWS's adapters: of p4d, of p5, later ones */
 
 /* Predictions that have an interval in common. */
@@ -184,9 +191,10 @@ struct bb_nccl_machine {
 	/* How many times as long a byte takes over the network, or over the links of a node,
 	   because of a fault; below 1: there is none. NCCL's tuner does not know of it. */
 	double net_fault, node_fault;
-	double net_fill;     /* of a tree's pipeline */
-	double issue;        /* least time between two operations */
-	double process_gpus; /* ranks that one process issues operations for */
+	struct bb_nccl_slow_path slow_path; /* which the tuner does not know of, either */
+	double net_fill;                    /* of a tree's pipeline */
+	double issue;                       /* least time between two operations */
+	double process_gpus;                /* ranks that one process issues operations for */
 	/* Why no algorithm is modelled on this machine; NULL: some are. */
 	const char *unknown;
 };
@@ -247,6 +255,23 @@ double bb_nccl_reluctance(const struct bb_nccl_call *call, enum bb_nccl_algorith
  */
 bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
 		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);
+
+/* ---- a slow path ---------------------------------------------------------------------------- */
+
+/* The part of the bytes that leave a NIC which takes the slow path of MACHINE, by ALGORITHM or,
+   of collectives made of messages, ANY. NAN: unknown. */
+double bb_nccl_path_share(const struct bb_nccl_machine *machine,
+			  const struct bb_collective *collective, enum bb_nccl_algorithm algorithm);
+/* NULL, or why the cost of the slow path is unknown for what NCCL chooses for CALL. */
+const char *bb_nccl_path_unknown(const struct bb_nccl_constants *c,
+				 const struct bb_nccl_call *call);
+/* By how many times its latency a hop over the slow path takes longer; 0: nothing passes it. */
+double bb_nccl_path_delay(const struct bb_nccl_machine *machine,
+			  const struct bb_collective *collective, enum bb_nccl_algorithm algorithm);
+/* How many times as long the busiest NIC needs because of net_fault and the slow path, at least 1.
+ */
+double bb_nccl_net_fault(const struct bb_nccl_machine *machine,
+			 const struct bb_collective *collective, enum bb_nccl_algorithm algorithm);
 
 /* Seconds AS_MEASURED of what NCCL chooses for CALL; INFINITY if nothing runs. */
 double bb_nccl_call_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call);

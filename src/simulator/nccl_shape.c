@@ -282,3 +282,36 @@ void bb_nccl_shape_apply_flaw(struct bb_nccl_machine *machine, const struct bb_c
 	if (flaw->rail < 0)
 		machine->node_fault = factor;
 }
+
+/* The number of the NIC by which RANK leaves its domain. */
+static int nic_of(const struct bb_cluster *cluster, int rank)
+{
+	return bb_cluster_node(cluster, rank) % cluster->domain * cluster->rails +
+	       bb_cluster_rail(cluster, rank);
+}
+
+bool bb_nccl_shape_apply_slow_path(struct bb_nccl_machine *machine,
+				   const struct bb_cluster *cluster, double factor, int from,
+				   int to, const int *members, int n)
+{
+	const int one = domain_of(cluster, from), other = domain_of(cluster, to);
+	const bool meet = nic_of(cluster, from) == nic_of(cluster, to) || !machine->nvlink;
+	bool *const has = calloc((size_t)cluster->nodes, sizeof(*has)); /* [domain]: members */
+	struct bb_nccl_slow_path path = {.factor = factor};
+	int ends = 0;
+
+	if (!has)
+		return false;
+	for (int i = 0; i < n; i++) {
+		has[domain_of(cluster, members[i])] = true;
+		ends += members[i] == from || members[i] == to;
+	}
+	for (int d = 0; d < cluster->nodes; d++) {
+		path.from += d < one && has[d];
+		path.to += d < other && has[d];
+	}
+	free(has);
+	if (ends == 2 && (one == other || meet))
+		machine->slow_path = path;
+	return true;
+}

@@ -28,4 +28,11 @@ void bb_nccl_shape_apply_flaw(struct bb_nccl_machine *machine, const struct bb_c
 			      const struct bb_fabric_flaw *flaw, int world, const int *members,
 			      int n);
 
+/* Apply a path that takes FACTOR times as long from rank FROM to rank TO to MACHINE, of the N
+   MEMBERS. With NVLinks NCCL keeps to a rail between nodes, so a path between two rails is not
+   used. False: out of memory. */
+bool bb_nccl_shape_apply_slow_path(struct bb_nccl_machine *machine,
+				   const struct bb_cluster *cluster, double factor, int from,
+				   int to, const int *members, int n);
+
 #endif

@@ -240,7 +240,7 @@ def narrowed_down():
     for nodes, fault, wanted, groups in (
         (232, "slow_node:231:1.7", "node 231: busbw 213.4 GB/s with node 230, limit 238.5; node 230 keeps to it with another node",
          ["116", "58", "29", "15", "8", "4", "2", "2+1"]),
-        (232, "slow_link:79:80:4", "node 9 and node 10: busbw 12.12 GB/s, limit 238.5; each keeps to it with another node",
+        (232, "slow_link:72:80:4", "node 9 and node 10: busbw 96.85 GB/s, limit 238.5; each keeps to it with another node",
          ["116", "58", "29", "15", "8", "4", "2", "2+1"]),
         (3, "lost_rail:1:2", "node 1: busbw 193.6 GB/s with node 0, limit 238.5; node 0 keeps to it with another node", ["2", "2+1"]),
     ):  # fmt: skip

@@ -204,8 +204,9 @@ bb_status bb_sim_group_open(struct bb_rank *rank, const int *members, int n,
 		g->first_ranks = g->first_ranks && members[i] == i;
 	}
 	for (int i = 0; i < c->ncourses && c->cluster; i++) {
-		if (!bb_network_crowd(&c->network, c->courses[i].links.fabric, members, n,
-				      &g->crowds[i]))
+		const struct bb_link_model *const links = &c->courses[i].links;
+
+		if (!bb_network_crowd(&c->network, links->fabric, members, n, &g->crowds[i]))
 			goto fail;
 		if (c->cluster->inside == BB_INSIDE_MEMORY) {
 			g->machines[i].nodes = count_nodes(c->cluster, members, n);
@@ -217,6 +218,11 @@ bb_status bb_sim_group_open(struct bb_rank *rank, const int *members, int n,
 			bb_calibration_adjust(c->calibration, &g->machines[i]);
 		bb_nccl_shape_apply_flaw(&g->machines[i], c->cluster, c->courses[i].flaw,
 					 c->world.nranks, members, n);
+		if (links->slow_link.factor > 0 &&
+		    !bb_nccl_shape_apply_slow_path(&g->machines[i], c->cluster,
+						   links->slow_link.factor, links->slow_link.from,
+						   links->slow_link.to, members, n))
+			goto fail;
 	}
 	*group = g;
 	return BB_OK;

@@ -70,8 +70,8 @@ static bb_status resolve_schedule(struct bb_group *group, const char *name, stru
 	return BB_OK;
 }
 
-/* The library's choice; the fastest schedule where it has none, and where there is no library.
-   RCCL's choice is refused. */
+/* The library's choice; the fastest schedule where it has none, and where there is no library. A
+   fault changes no choice. RCCL's choice is refused. */
 static bb_status choose_algorithm(struct bb_group *group, struct bb_call *call,
 				  struct bb_error *error)
 {
@@ -87,7 +87,7 @@ static bb_status choose_algorithm(struct bb_group *group, struct bb_call *call,
 	/* A rank alone sends nothing. */
 	if (library && (group->n > 1 || library->is_whole)) {
 		call->native = library->choice;
-		call->instead = bb_sim_refuses(group, call);
+		call->instead = library->refuses(group, call);
 		if (!call->instead)
 			return BB_OK;
 	}
@@ -114,37 +114,37 @@ bb_status bb_sim_set_algorithm(struct bb_group *group, const char *name, struct 
 			       struct bb_error *error)
 {
 	const char *reason;
+	bb_status st = BB_OK;
 
 	/* One rank has nothing to choose from. */
-	if (!name || strcmp(name, "auto") == 0 || group->n == 1)
-		return choose_algorithm(group, call, error);
-	call->native = find_native(group->context->library, name);
-	call->instead = NULL;
-	/* A slow link needs messages: the schedule of that name, if there is one. */
-	if (call->native && group->context->courses[0].links.slow_link.factor > 0 &&
-	    bb_algorithm_find(call->collective, name)) {
-		call->instead = bb_sim_refuses(group, call);
-		call->native = NULL;
+	if (!name || strcmp(name, "auto") == 0 || group->n == 1) {
+		BB_TRY(st, choose_algorithm(group, call, error), out);
+	} else {
+		call->native = find_native(group->context->library, name);
+		call->instead = NULL;
+		if (!call->native)
+			return resolve_schedule(group, name, call, error);
 	}
-	if (!call->native)
-		return resolve_schedule(group, name, call, error);
-	reason = bb_sim_refuses(group, call);
-	return reason ? bb_fail(error, BB_EUNSUPPORTED, "%s by %s among %d ranks: %s",
-				call->collective->name, name, group->n, reason)
-		      : BB_OK;
+	reason = call->native ? bb_sim_refuses(group, call) : NULL;
+	if (reason)
+		st = bb_fail(error, BB_EUNSUPPORTED, "%s by %s among %d ranks: %s",
+			     call->collective->name, name ? name : "auto", group->n, reason);
+out:
+	return st;
 }
 
 const char *bb_sim_refuses(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_context *c = group->context;
+	const char *why;
 
-	if ((bb_sim_fits_schedules(c) || (call->native && c->library->is_whole)) &&
-	    c->courses[0].links.slow_link.factor > 0)
+	if (bb_sim_fits_schedules(c) && c->courses[0].links.slow_link.factor > 0)
 		return "a model has no links between two ranks: slow_link needs a schedule over "
 		       "--link or --cluster";
-	if (call->native)
-		return c->library->refuses(group, call);
-	return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
+	if (!call->native)
+		return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
+	why = c->library->refuses(group, call);
+	return why || !c->library->refuses_fault ? why : c->library->refuses_fault(group, call);
 }
 
 /* A call that cannot run is refused later. */

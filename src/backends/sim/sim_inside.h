@@ -85,6 +85,8 @@ struct bb_sim_library {
 	bool is_whole;
 	/* NULL, or why CALL, which is native, cannot run. */
 	const char *(*refuses)(const struct bb_group *group, const struct bb_call *call);
+	/* NULL, or why it can, but not with the fault. NULL itself: all faults can be timed. */
+	const char *(*refuses_fault)(const struct bb_group *group, const struct bb_call *call);
 	/* As bb_sim_time_call, of a native CALL. Sets group->evaluator, chosen and prediction. */
 	bb_status (*time)(struct bb_group *group, int course, const struct bb_link_model *links,
 			  const struct bb_call *call, uint64_t number, double *times,

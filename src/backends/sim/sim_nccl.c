@@ -155,9 +155,9 @@ static const char *nccl_refuses(const struct bb_group *group, const struct bb_ca
 		return why;
 	if (!c->generation)
 		return "there is no model of NCCL for these GPUs";
-	if ((why = bb_nccl_cannot_reduce(c, &asked, asked.algorithm)))
-		return why;
 	if ((why = bb_nccl_unfit(c, machine, asked.algorithm)))
+		return why;
+	if ((why = bb_nccl_cannot_reduce(c, &asked, asked.algorithm)))
 		return why;
 	if (is_messages(call))
 		return NULL;
@@ -166,6 +166,13 @@ static const char *nccl_refuses(const struct bb_group *group, const struct bb_ca
 	       : asked.protocol == BB_NCCL_ANY_PROTOCOL
 		       ? "NCCL finds no channels for this algorithm on these links"
 		       : "NCCL does not run this protocol on such a machine";
+}
+
+static const char *nccl_refuses_fault(const struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_nccl_call asked = call_of(&group->machines[0], call);
+
+	return bb_nccl_path_unknown(&group->context->nccl, &asked);
 }
 
 /* TEXT = what NCCL with constants C chooses for CALL, empty if that is messages or nothing. */
@@ -256,5 +263,6 @@ const struct bb_sim_library bb_sim_nccl = {
 	.unnamed = "NCCL's messages",
 	.is_whole = true,
 	.refuses = nccl_refuses,
+	.refuses_fault = nccl_refuses_fault,
 	.time = nccl_time,
 };

@@ -399,7 +399,9 @@ static bb_status agree_on_call(struct bb_session *s, const struct bb_case *c, bo
 	bb_status status = BB_OK;
 
 	for (int stands_in = 0; stands_in < 2 && status == BB_OK; stands_in++) {
-		if (stands_in && (!*objection || !c->choice->stand_in))
+		/* A schedule would not use a slow link as the algorithm does. */
+		if (stands_in && (!*objection || !c->choice->stand_in ||
+				  s->engine.run->options.config.slow_link.factor > 0))
 			break;
 		if (stands_in)
 			BB_TRY(status, report_stand_in(s, c, c->choice->stand_in, objection), out);

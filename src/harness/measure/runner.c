@@ -476,7 +476,7 @@ static bb_status runner_run_virtual(struct bb_runner *p, const struct bb_timelin
 					       &p->run->error);
 	*end -= shifted.start;
 	/* The program itself contains the delays of --fault slow. */
-	if (p->run->options.fault.kind != BB_FAULT_SLOW)
+	if (status == BB_OK && p->run->options.fault.kind != BB_FAULT_SLOW)
 		bb_run_add_faulted(p->run, *end,
 				   bb_faultless_now(p->backend, p->driver->world) - before);
 	return status;

@@ -74,12 +74,6 @@ static bb_status judge_native(struct bb_runner *p, const struct bb_operation *o,
 	return BB_OK;
 }
 
-/* Under --fault slow_link a schedule is simulated in place of the library's algorithm. */
-static bool stands_in(const struct bb_runner *p, const struct bb_choice *choice)
-{
-	return choice->stand_in && p->run->options.config.slow_link.factor > 0;
-}
-
 #define KINDS_KEPT 8 /* judged collectives that are remembered */
 
 /* True if a collective like O was judged already. No backend refuses a size, so it does not count.
@@ -113,7 +107,7 @@ bb_status bb_runner_judge_collectives(struct bb_runner *p, int rank)
 		reason = find_choice(p, &o, program->group_size(program, o.group), &choice);
 		if (reason)
 			object_to_call(p, &o, program->group_size(program, o.group), reason);
-		else if (choice.native && !stands_in(p, &choice))
+		else if (choice.native)
 			status = judge_native(p, &o, &choice);
 	}
 	return status;

@@ -71,14 +71,6 @@ static bb_status prepare_call(struct bb_zero_rank *z, struct bb_call *call, size
 	if (z->backend->gpu)
 		BB_TRY(status, z->backend->gpu->ready(group, call), out);
 	reason = z->backend->refuses(group, call);
-	/* Only the schedule of that name supports a slow link. */
-	if (reason && choice.stand_in && z->run->options.config.slow_link.factor > 0) {
-		call->native = NULL;
-		call->schedule = choice.stand_in;
-		call->instead = reason;
-		BB_TRY(status, z->backend->tune(group, call), out);
-		reason = z->backend->refuses(group, call);
-	}
 	if (reason) {
 		refuse_call(z, call, reason);
 	} else {
