@@ -111,23 +111,32 @@ static int64_t group_nodes(const struct bb_profile_step *step, int64_t group)
 
 /* ---- culprits ------------------------------------------------------------------------------ */
 
-/* Marks the nodes that keep to the limits in a group of NODES nodes. */
-static void nodes_clear(const struct level *levels, size_t n, int64_t nodes, bool *cleared)
+/* A node in the groups of one number of nodes. */
+struct seen {
+	int groups;   /* that it was measured in */
+	bool cleared; /* one of them keeps to the limits */
+};
+
+/* Counts the groups of NODES nodes in which each node was. */
+static void nodes_see(const struct level *levels, size_t n, int64_t nodes, struct seen *seen)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct bb_profile_step *const step = levels[i].e->step;
 
 		for (int64_t g = 0; step->nodes == nodes && g < bb_step_groups(step); g++)
-			for (int64_t k = 0; k < group_nodes(step, g); k++)
-				cleared[bb_step_node(step, g, k)] |=
-					isfinite(levels[i].groups[g].margin) &&
-					!is_beyond(&levels[i].groups[g]);
+			for (int64_t k = 0; k < group_nodes(step, g); k++) {
+				struct seen *const node = &seen[bb_step_node(step, g, k)];
+				const bool measured = isfinite(levels[i].groups[g].margin);
+
+				node->groups += measured;
+				node->cleared |= measured && !is_beyond(&levels[i].groups[g]);
+			}
 	}
 }
 
 /* Adds the culprit of a group, with NODE alone or as a whole, once for each node. */
 static void culprit_add(struct bb_bisection *b, const struct level *level, int64_t group,
-			int64_t node, bool cleared)
+			int64_t node, const struct seen *seen)
 {
 	struct bb_culprit *new;
 
@@ -142,19 +151,20 @@ static void culprit_add(struct bb_bisection *b, const struct level *level, int64
 					   node,
 					   level->groups[group].judgement,
 					   level->groups[group].value,
-					   cleared};
+					   seen[bb_step_node(level->e->step, group, 0)].cleared,
+					   node >= 0 && seen[node].groups == 1};
 }
 
 /* Adds the node of each slow pair whose partner is cleared. */
-static void pairs_judge(struct bb_bisection *b, const struct level *level, const bool *cleared)
+static void pairs_judge(struct bb_bisection *b, const struct level *level, const struct seen *seen)
 {
 	const struct bb_profile_step *const step = level->e->step;
 
 	for (int64_t g = 0; step->nodes == 2 && g < step->groups; g++) {
 		const int64_t one = bb_step_node(step, g, 0), other = bb_step_node(step, g, 1);
 
-		if (is_beyond(&level->groups[g]) && cleared[one] != cleared[other])
-			culprit_add(b, level, g, cleared[one] ? other : one, false);
+		if (is_beyond(&level->groups[g]) && seen[one].cleared != seen[other].cleared)
+			culprit_add(b, level, g, seen[one].cleared ? other : one, seen);
 	}
 }
 
@@ -169,34 +179,34 @@ static bool is_explained(const struct bb_bisection *b, const struct bb_profile_s
 }
 
 /* Adds the groups that no culprit among their nodes explains. */
-static void groups_judge(struct bb_bisection *b, const struct level *level, const bool *cleared)
+static void groups_judge(struct bb_bisection *b, const struct level *level, const struct seen *seen)
 {
 	const struct bb_profile_step *const step = level->e->step;
 
 	for (int64_t g = 0; g < bb_step_groups(step); g++)
 		if (is_beyond(&level->groups[g]) && !is_explained(b, step, g))
-			culprit_add(b, level, g, -1, cleared[bb_step_node(step, g, 0)]);
+			culprit_add(b, level, g, -1, seen);
 }
 
 /* The culprits of N levels, of which the last is complete or shows nothing. */
 static void levels_judge(struct bb_bisection *b, const struct level *levels, size_t n)
 {
-	bool *const cleared = calloc((size_t)bb_step_nodes(levels[0].e->step), sizeof(*cleared));
+	struct seen *const seen = calloc((size_t)bb_step_nodes(levels[0].e->step), sizeof(*seen));
 	int64_t nodes = INT64_MAX;
 
-	b->failed |= !cleared;
+	b->failed |= !seen;
 	for (size_t i = 0; i < n; i++)
 		if (any_beyond(&levels[i]) && levels[i].e->step->nodes < nodes)
 			nodes = levels[i].e->step->nodes;
-	if (cleared)
-		nodes_clear(levels, n, nodes, cleared);
-	for (size_t i = 0; cleared && i < n; i++)
+	if (seen)
+		nodes_see(levels, n, nodes, seen);
+	for (size_t i = 0; seen && i < n; i++)
 		if (levels[i].e->step->nodes == nodes)
-			pairs_judge(b, &levels[i], cleared);
-	for (size_t i = 0; cleared && i < n; i++)
+			pairs_judge(b, &levels[i], seen);
+	for (size_t i = 0; seen && i < n; i++)
 		if (levels[i].e->step->nodes == nodes)
-			groups_judge(b, &levels[i], cleared);
-	free(cleared);
+			groups_judge(b, &levels[i], seen);
+	free(seen);
 }
 
 struct bb_bisection bb_bisect(const struct bb_evidence *evidence, size_t n,
@@ -254,15 +264,19 @@ void bb_culprit_add_text(const struct bb_culprit *c, struct bb_strbuf *out)
 	const int64_t last = bb_step_node(step, c->group, n - 1);
 	struct bb_strbuf partner = {0};
 
+	bb_strbuf_add(out, c->node < 0 && n > 2 ? "no single node or pair of " : "");
 	bb_culprit_add_node(c->evidence, c->node >= 0 ? c->node : first, out);
 	bb_culprit_add_node(c->evidence, first == c->node ? last : first, &partner);
 	if (c->node < 0 && n > 1) {
 		bb_strbuf_add(out, n > 2 ? " to " : " and ");
 		bb_culprit_add_node(c->evidence, last, out);
 	}
+	if (c->met_one)
+		bb_strbuf_addf(out, " or its path to %s", bb_strbuf_text(&partner));
 	bb_strbuf_addf(out, ": %s %.4g %s", j->gate->measure->name, c->value,
 		       j->gate->measure->unit);
-	bb_strbuf_addf(out, c->node >= 0 ? " with %s" : "%.0s", bb_strbuf_text(&partner));
+	if (c->node >= 0 && !c->met_one)
+		bb_strbuf_addf(out, " with %s", bb_strbuf_text(&partner));
 	bb_strbuf_addf(out, ", limit %.4g", j->limit);
 	if (c->node >= 0)
 		bb_strbuf_addf(out, "; %s keeps to it with another node", bb_strbuf_text(&partner));

@@ -15,6 +15,7 @@ struct bb_culprit {
 	const struct bb_judgement *judgement;
 	double value; /* of the group */
 	bool cleared; /* of a whole group: its first node keeps to the limit in another one */
+	bool met_one; /* NODE has met no other node, so that the path between them may be slow */
 };
 
 struct bb_bisection { /* zero-initialise; free the list */
@@ -36,7 +37,8 @@ struct bb_bisection bb_bisect(const struct bb_evidence *evidence, size_t n,
 
 /* Append the name of NODE: its host, or "node 5" where no host is known. */
 void bb_culprit_add_node(const struct bb_evidence *e, int64_t node, struct bb_strbuf *out);
-/* Append a sentence: "h3: busbw 1.2 GB/s with h4, limit 8; h4 keeps to it with another node". */
+/* Append a sentence: "h3: busbw 1.2 GB/s with h4, limit 8; h4 keeps to it with another node", "h3
+   or its path to h4: …". */
 void bb_culprit_add_text(const struct bb_culprit *c, struct bb_strbuf *out);
 
 /* Append a judgement "culprit" for each declared step that was narrowed. BB_EINTERNAL without

@@ -99,8 +99,22 @@ struct bb_totals bb_judgements_total(const struct bb_judgements *judgements, boo
 	return t;
 }
 
-/* True if R cannot be judged; then J has the verdict and the reason. */
-static bool is_obstacle(const struct bb_step_run *r, struct bb_judgement *j)
+/* Decides J of R, none of which could be run. With a fault, that is no step to leave out: it might
+   have shown the fault. */
+static void unsupported_decide(const struct bb_evidence *e, const struct bb_step_run *r,
+			       struct bb_judgement *j)
+{
+	const struct bb_read_record *const skip = bb_records_first(&r->records, "skip");
+	const char *const reason = skip ? bb_record_string(skip->json, "reason") : NULL;
+	const char *const why = reason ? reason : r->trouble;
+
+	bb_judgement_decide(j, bb_plan_has_fault(e->simulated, e->step) ? BB_UNJUDGED : BB_SKIPPED,
+			    "exit status %d%s%s", BB_EUNSUPPORTED, *why ? ": " : "", why);
+}
+
+/* True if R of E cannot be judged; then J has the verdict and the reason. */
+static bool is_obstacle(const struct bb_evidence *e, const struct bb_step_run *r,
+			struct bb_judgement *j)
 {
 	const struct bb_outcome *const o = &r->outcome;
 	const char *const colon = r->trouble[0] ? ": " : "";
@@ -115,9 +129,11 @@ static bool is_obstacle(const struct bb_step_run *r, struct bb_judgement *j)
 	else if (o->status > 128)
 		bb_judgement_decide(j, BB_UNJUDGED, "ended by signal %d%s%s", o->status - 128,
 				    colon, r->trouble);
+	else if (o->status == BB_EUNSUPPORTED)
+		unsupported_decide(e, r, j);
 	else if (o->status != BB_OK && o->status != BB_EDATA)
-		bb_judgement_decide(j, o->status == BB_EUNSUPPORTED ? BB_SKIPPED : BB_UNJUDGED,
-				    "exit status %d%s%s", o->status, colon, r->trouble);
+		bb_judgement_decide(j, BB_UNJUDGED, "exit status %d%s%s", o->status, colon,
+				    r->trouble);
 	else if (r->trouble[0] || r->records.n == 0)
 		bb_judgement_decide(j, BB_UNJUDGED, "%s",
 				    r->trouble[0] ? r->trouble
@@ -255,7 +271,7 @@ bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judge
 		return judgements->failed ? bb_no_memory(error, "verdicts") : BB_OK;
 	}
 	for (size_t i = 0; i < e->nruns && !obstacle; i++)
-		obstacle = is_obstacle(&e->runs[i], &own);
+		obstacle = is_obstacle(e, &e->runs[i], &own);
 	if (obstacle) {
 		step_abandon(e, &own, judgements);
 	} else {

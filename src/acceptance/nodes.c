@@ -390,8 +390,9 @@ static void culprits_blame(const struct bb_evidence *evidence, size_t n,
 		bb_strbuf_addf(&reason, "%s: ", b.list[i].evidence->step->name);
 		bb_culprit_add_text(&b.list[i], &reason);
 		if (b.list[i].node >= 0 && bb_nodes_find(nodes, bb_strbuf_text(&host)))
-			host_blame(nodes, bb_strbuf_text(&host), BB_NODE_BAD, "BB-BELOW-GATE",
-				   bb_strbuf_text(&reason));
+			host_blame(nodes, bb_strbuf_text(&host),
+				   b.list[i].met_one ? BB_NODE_SUSPECT : BB_NODE_BAD,
+				   "BB-BELOW-GATE", bb_strbuf_text(&reason));
 		bb_strbuf_free(&host);
 		bb_strbuf_free(&reason);
 	}

@@ -111,24 +111,28 @@ static bb_status check_places(const struct bb_profile_step *step, const struct b
 	return BB_OK;
 }
 
-/* Returns the first rank that the fault of O affects, as ranks fill CLUSTER node after node. A rail
-   is used only beyond the nodes that NVSwitches connect. */
-static int first_of(const struct bb_options *o, const struct bb_cluster *cluster)
+/* Sets the first rank that the fault of O affects, as ranks fill CLUSTER node after node, of a link
+   both, and how many ranks a step needs to use it: a rail is used only beyond the nodes that
+   NVSwitches connect. */
+static void find_fault(const struct bb_options *o, const struct bb_cluster *cluster,
+		       struct bb_plan_cluster *simulated)
 {
 	const struct bb_fault *fault = &o->fault;
 	const bool rail = fault->kind == BB_FAULT_SLOW_RAIL || fault->kind == BB_FAULT_LOST_RAIL;
-	const int inside = rail ? cluster->gpus * cluster->domain : 0;
 	const bool link =
 		fault->kind == BB_FAULT_SLOW_LINK || fault->kind == BB_FAULT_FLAPPING_LINK;
-	int r = 0;
+	const int inside = rail ? cluster->gpus * cluster->domain : 0;
+	int one = o->config.flawed ? 0 : fault->rank, other, last;
 
-	if (!o->config.flawed)
-		return link && fault->to > fault->rank ? fault->to : fault->rank;
-	while (r < cluster->ranks - 1 &&
-	       (bb_cluster_node(cluster, r) != fault->rank ||
-		(fault->to >= 0 && bb_cluster_rail(cluster, r) != fault->to)))
-		r++;
-	return r > inside ? r : inside;
+	while (o->config.flawed && one < cluster->ranks - 1 &&
+	       (bb_cluster_node(cluster, one) != fault->rank ||
+		(fault->to >= 0 && bb_cluster_rail(cluster, one) != fault->to)))
+		one++;
+	other = link ? fault->to : one;
+	last = one > other ? one : other;
+	simulated->ends[0] = one;
+	simulated->ends[1] = other;
+	simulated->faulty = 1 + (last > inside ? last : inside);
 }
 
 /* Refuses a fault that no program supports or that is not in CLUSTER. A step refuses one that its
@@ -147,10 +151,7 @@ static bb_status check_fault(struct bb_plan_cluster *simulated, const struct bb_
 	BB_TRY(st, bb_options_fault(&o, all, error), out);
 	o.cluster = (struct bb_cluster *)cluster;
 	BB_TRY(st, bb_options_check_world(&o, &world, error), out);
-	simulated->faulty = 1 + first_of(&o, cluster);
-	simulated->ends[0] = simulated->ends[1] = simulated->faulty - 1;
-	if (o.fault.kind == BB_FAULT_SLOW_LINK || o.fault.kind == BB_FAULT_FLAPPING_LINK)
-		simulated->ends[1] = o.fault.rank + o.fault.to - simulated->ends[0];
+	find_fault(&o, cluster, simulated);
 	simulated->per_node = cluster->gpus;
 out:
 	return st;

@@ -38,16 +38,34 @@ static bool fault_shows(const struct bb_evidence *e)
 	return false;
 }
 
-/* Appends the steps of MODES that have the fault: "pair_of_nodes, rails". Returns how many. */
-static int faulty_steps_list(const struct bb_acceptance_session *s, unsigned modes,
-			     struct bb_strbuf *out)
+/* Was the fault in the step of E? */
+static bool has_fault(const struct bb_acceptance_session *s, const struct bb_evidence *e)
+{
+	return !e->unneeded && bb_plan_has_fault(&s->simulated, e->step);
+}
+
+/* Appends the steps of S that had the fault: "pair_of_nodes, rails". Returns how many. */
+static int faulty_steps_list(const struct bb_acceptance_session *s, struct bb_strbuf *out)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (has_fault(s, &s->evidence[i]))
+			bb_strbuf_addf(out, "%s%s", n++ > 0 ? ", " : "", s->evidence[i].step->name);
+	return n;
+}
+
+/* Likewise, of the steps that MODE would run in any case. */
+static int other_steps_list(const struct bb_acceptance_session *s, enum bb_mode mode,
+			    struct bb_strbuf *out)
 {
 	int n = 0;
 
 	for (uint32_t i = 0; i < s->profile->nsteps; i++) {
 		const struct bb_profile_step *const step = &s->profile->steps[i];
 
-		if ((step->mode & modes) && bb_plan_has_fault(&s->simulated, step))
+		if ((step->mode & mode) && !step->after_failure &&
+		    bb_plan_has_fault(&s->simulated, step))
 			bb_strbuf_addf(out, "%s%s", n++ > 0 ? ", " : "", step->name);
 	}
 	return n;
@@ -71,12 +89,12 @@ static void fault_explain(const struct bb_acceptance_session *s, struct bb_judge
 	const int nodes = (p->faulty + p->per_node - 1) / p->per_node;
 	struct bb_strbuf here = {0}, there = {0};
 
-	if (faulty_steps_list(s, s->mode, &here) > 0)
+	if (faulty_steps_list(s, &here) > 0)
 		bb_judgement_decide(j, BB_UNJUDGED,
 				    "--fault %s changes no time: nothing of %s goes over it; "
 				    "plant it where they communicate",
 				    p->fault, bb_strbuf_text(&here));
-	else if (faulty_steps_list(s, quick ? BB_FULL : BB_QUICK, &there) > 0)
+	else if (other_steps_list(s, quick ? BB_FULL : BB_QUICK, &there) > 0)
 		bb_judgement_decide(
 			j, BB_UNJUDGED,
 			"--fault %s is in no step of --%s; steps of --%s that see it: %s", p->fault,
@@ -99,8 +117,7 @@ void bb_planted_judge(const struct bb_acceptance_session *s, struct bb_judgement
 	if (!s->simulated.fault)
 		return;
 	for (size_t i = 0; i < s->n; i++)
-		if (bb_plan_has_fault(&s->simulated, s->evidence[i].step) &&
-		    fault_shows(&s->evidence[i]))
+		if (has_fault(s, &s->evidence[i]) && fault_shows(&s->evidence[i]))
 			return;
 	j.own = "fault";
 	fault_explain(s, &j);

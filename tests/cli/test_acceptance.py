@@ -226,6 +226,56 @@ def planted_where_nothing_goes():
         f.run(ring, "--cluster", "hgx-h100:1", "--fault", "slow_link:0:1:8", out="touched").exits(0).prints("Verdict: passed")
 
 
+def named_nodes(text):
+    """Nodes that are named before the first number of a culprit."""
+    return {int(n) for n in re.findall(r"node (\d+)", text.split(": ")[0])}
+
+
+def blamed(verdict):
+    """What is blamed by narrower groups, and by diagnose: sets of nodes."""
+    found = [named_nodes(reason) for reason in culprits(verdict)]
+    for gate in verdict["gates"]:
+        if gate["metric"] == "diagnosis" and gate["verdict"] == "failed":
+            found.append({int(n) for n in re.findall(r"node (\d+) \(", gate["reason"])})
+    return found
+
+
+# (nodes, fault, nodes at fault; none: within the limits; None: nothing that is measured shows it, or its cost is unknown)
+PLANTED = [
+    (nodes, fault.format(a=8 * a, b=8 * b), at)
+    for nodes in (2, 3, 8, 29)
+    for fault, a, b, at in (
+        ("slow_link:{a}:{b}:3", 0, 1, {0, 1}),
+        ("slow_link:{a}:{b}:3", nodes - 1, 0, {nodes - 1, 0}),  # the ring closes
+        ("slow_link:{a}:{b}:1.1", 0, 1, set()),  # within the limits
+    )
+]
+PLANTED += [(n, f"slow_link:8:0:{f}", {0, 1}) for n, f in ((8, 3), (29, 50))]  # of pairs both ways
+PLANTED += [(29, f"slow_link:16:{to}:3", None) for to in (136, 223, 17, 25, 32)]  # far, another rail, the node itself
+PLANTED += [(8, "slow_link:5:8:9", None), (2, "slow_link:3:4:9", None), (3, "slow_link:16:17:2", None)]
+PLANTED += [(n, f"{kind}:{node}:{rest}", {node}) for n, node in ((3, 0), (3, 1), (8, 0), (8, 5), (29, 28))
+            for kind, rest in (("slow_node", "1.7"), ("slow_rail", "2:2"), ("lost_rail", "7"))]  # fmt: skip
+PLANTED += [(8, "slow:20:1ms", set()), (29, "slow:20:30ms", {2})]
+
+
+@test
+def blames_no_other():
+    """Whatever the fault, its place and the number of nodes: its nodes are blamed, or nobody is."""
+    path = os.path.join(PROFILES, "hgx-h100.yaml")
+    for nodes, fault, at in PLANTED:
+        with Folder() as f:
+            ran = f.run(path, "--full", "--nodes", str(nodes), "--cluster", f"hgx-h100:{nodes}", "--fault", fault)
+            verdict, what = f.verdict(), f"{fault} of {nodes} nodes"
+            equal(ran.code, 3 if at is None else 7 if at else 0, f"status of {what}")
+            found = blamed(verdict)
+            # Of two nodes none can be blamed.
+            expect(bool(found) == bool(at and nodes > 2) and all(at & them and len(them) < 3 for them in found), f"{what} blames {found}")
+            if at is None:
+                reasons = [g["reason"] for g in verdict["gates"] if g["verdict"] == "could not judge"]
+                known = "changes no time", "so the cost of slow_link there is unknown", "give at least 3 nodes"
+                expect(reasons and all(any(words in r for words in known) for r in reasons), f"{what}: {reasons}")
+
+
 def culprits(verdict):
     return [g["reason"] for g in verdict["gates"] if g["metric"] == "culprit"]
 
@@ -242,7 +292,7 @@ def narrowed_down():
          ["116", "58", "29", "15", "8", "4", "2", "2+1"]),
         (232, "slow_link:72:80:4", "node 9 and node 10: busbw 96.85 GB/s, limit 238.5; each keeps to it with another node",
          ["116", "58", "29", "15", "8", "4", "2", "2+1"]),
-        (3, "lost_rail:1:2", "node 1: busbw 193.6 GB/s with node 0, limit 238.5; node 0 keeps to it with another node", ["2", "2+1"]),
+        (3, "lost_rail:1:2", "node 1 or its path to node 0: busbw 193.6 GB/s, limit 238.5; node 0 keeps to it with another node", ["2", "2+1"]),
     ):  # fmt: skip
         with Folder() as f:
             path, cluster = f.profile(text), ("--nodes", str(nodes), "--cluster", f"hgx-h100:{nodes}")
@@ -306,7 +356,7 @@ def whole_clusters():
         f.run(path, "--nodes", "29", "--cluster", "hgx-h100:29", out="left").exits(0)
         # The last node has a partner only in the shifted pairs.
         f.run(path, "--nodes", "29", "--cluster", "hgx-h100:29", "--fault", "lost_rail:28:2", out="last").exits(7)
-        equal({words.split(":")[0] for words in culprits(f.verdict("last"))}, {"node 28"}, "culprits")
+        equal({words.split(":")[0] for words in culprits(f.verdict("last"))}, {"node 28 or its path to node 0"}, "culprits")
         acceptance("run", path, "--resume", os.path.join(f.name, "left"), "--nodes", "28", "--cluster", "hgx-h100:29").exits(2).says(
             "another --nodes or --ranks-per-node")
 
