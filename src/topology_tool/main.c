@@ -28,9 +28,9 @@ static const char *const print_words[] = {"all",      "tree",   "matrix", "numa"
 
 #define OPTIONS(OPTION, COMMON)                                                                    \
 	OPTION(STRING, topology, "topology", 0, NULL,                                              \
-	       "XML of a machine, from hwloc (lstopo), NCCL (NCCL_TOPO_DUMP_FILE) or --export "    \
-	       "(default: this machine)",                                                          \
-	       .argument = "FILE.xml", .section = "Machine", .usual = true)                        \
+	       "machine from hwloc (lstopo), NCCL (NCCL_TOPO_DUMP_FILE), nvidia-smi topo -m or "   \
+	       "--export (default: this machine)",                                                 \
+	       .argument = "FILE", .section = "Machine", .usual = true)                            \
 	OPTION(STRING, system, "system", 0, NULL, "known system to show instead of this machine",  \
 	       .argument = "NAME", .usual = true)                                                  \
 	OPTION(INT, nodes, "nodes", 0, "0",                                                        \

@@ -226,6 +226,88 @@ def no_bound_without_links():
         equal(read_json("--topology", again)["links_unknown"], True, "after export")
 
 
+# ---- nvidia-smi ------------------------------------------------------------------------------
+
+
+def smi_of(j, legend=True):
+    """The matrix as nvidia-smi topo -m prints it, with its legend of NICs."""
+    devices = [d for d in j["devices"] if d["kind"] != "nvme"]
+    names = [d["name"] if d["kind"] == "gpu" or not legend else f"NIC{i}" for i, d in enumerate(devices)]
+    cpus = {n["number"]: n["cpus"] for n in j["numa_nodes"]}
+    lines = ["\t" + "".join(f"\x1b[4m{n}\x1b[0m\t" for n in names) + "CPU Affinity\tNUMA Affinity\tGPU NUMA ID"]
+    for i, (name, device) in enumerate(zip(names, devices)):
+        row = [f" {c} " if c == "X" else c for c in j["paths"]["classes"][i][: len(devices)]]
+        numa = device["numa_node"]
+        lines.append("\t".join([name, *row, *([cpus[numa], str(numa), "", "N/A"] if device["kind"] == "gpu" else [])]))
+    lines += ["", "Legend:", "", "  X    = Self", "  NV#  = Connection traversing a bonded set of # NVLinks", "", "NIC Legend:", ""]
+    lines += [f"  {n}: {d['name']}" for n, d in zip(names, devices) if legend and d["kind"] == "nic"]
+    return "$ nvidia-smi topo -m\n" + "\n".join(lines) + "\n\n"
+
+
+def read_smi(text):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "topo.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return read_json("--topology", path)
+
+
+@test
+def matrices_of_nvidia_smi():
+    """The paths of each known system of NVIDIA are those of its matrix, and with models so are the NVLinks' bounds."""
+    for name in systems():
+        there = read_json("--system", name, "--nodes", "1")
+        gpus = [d for d in there["devices"] if d["kind"] == "gpu"]
+        if not gpus or name.startswith("mi"):
+            continue
+        models = "".join(f"GPU {i}: NVIDIA {g['model']} (UUID: GPU-{i})\n" for i, g in enumerate(gpus))
+        back = read_smi(smi_of(there, legend=name != "v100-x4") + models)
+        equal([d["name"] for d in back["devices"]], [d["name"] for d in there["devices"]], f"devices of {name}")
+        equal(back["paths"], there["paths"], f"paths of {name}")
+        equal([d["numa_node"] for d in back["devices"] if d["kind"] == "gpu"], [g["numa_node"] for g in gpus], f"NUMA nodes of {name}")
+        equal(back["findings"], [], f"findings of {name}")
+        if all(c[:2] == "NV" or c == "X" for row in there["paths"]["classes"][: len(gpus)] for c in row[: len(gpus)]) and len(gpus) > 1:
+            equal(back["bounds"]["ring"]["GBps"], there["bounds"]["ring"]["GBps"], f"ring of {name}")
+            bare = read_smi(smi_of(there))["bounds"]["ring"]
+            expect(bare["GBps"] is None and "rate of an NVLink" in bare["why"], f"ring of {name} without models: {bare}")
+
+
+@test
+def faults_in_nvidia_smi():
+    """A link that nvlink -s shows as inactive, a GPU with fewer links, and a NIC that is not there."""
+    whole = smi_of(read_json("--system", "hgx-h100"))
+    links = "".join(
+        f"GPU {g}: NVIDIA H100 80GB HBM3 (UUID: GPU-{g})\n"
+        + "".join(f"\t Link {i}: {'<inactive>' if (g, i) == (3, 7) else '26.562 GB/s'}\n" for i in range(18))
+        for g in range(8)
+    )
+    fewer = re.sub(r"(?m)^(GPU3.*)$", lambda m: m[1].replace("NV18", "NV17"), whole)
+    fewer = re.sub(r"(?m)^(GPU[^3].*)$", lambda m: "\t".join("NV17" if i == 4 else w for i, w in enumerate(m[1].split("\t"))), fewer)
+    equal(read_smi(fewer + links)["findings"], ["GPU3: 1 of 18 NVLinks is down"], "a link that is down")
+    equal(read_smi(fewer)["findings"], ["GPU3: 17 NVLinks, where others of its model have 18"], "fewer links")
+    far = re.sub(r"(?m)^(GPU2.*)PIX", r"\1NODE", re.sub(r"(?m)^(NIC10\t.*)PIX", r"\1NODE", whole))
+    got = read_smi(far)["findings"]
+    expect(len(got) == 1 and got[0].startswith("GPU2: no NIC near it: the nearest is at NODE"), f"findings: {got}")
+
+
+@test
+def bad_nvidia_smi():
+    whole = smi_of(read_json("--system", "hgx-h100"))
+    lines = whole.splitlines(keepends=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "topo.txt")
+        for text, words in [
+            ("".join(lines[:5]), "the row of GPU3 is missing; the output of nvidia-smi topo -m is cut off"),
+            ("".join(lines[:5]) + lines[5][:20], "line 6: the row of GPU3 has"),
+            (whole.replace("NV18", "NV0"), 'line 3: "NV0" in the row of GPU0 is no path'),
+            (whole.replace("PIX", "PIXX"), '"PIXX" in the row of GPU0'),
+            ("GPU 0: NVIDIA H100 80GB HBM3 (UUID: x)\n\t Link 0: 26.562 GB/s\n", "add the output of nvidia-smi topo -m"),
+        ]:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            topology("--topology", path).exits(2).says(path, words)
+
+
 @test
 def bad_files():
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,7 @@
 /*
  * files.h - topologies in files: XML of hwloc (lstopo FILE.xml, versions 2 and 3), of NCCL
- * (NCCL_TOPO_DUMP_FILE), and busbench's own: hwloc's with info attributes for what it lacks.
+ * (NCCL_TOPO_DUMP_FILE), and busbench's own: hwloc's with info attributes for what it lacks; and
+ * text of nvidia-smi topo -m.
  *
  * Files are untrusted: any input gives a model or an error, and sizes are bounded.
  */

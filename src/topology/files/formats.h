@@ -1,5 +1,5 @@
 /*
- * formats.h - readers of the XML formats, from a parsed document into a model.
+ * formats.h - readers of the formats of files into a model.
  */
 #ifndef BB_TOPOLOGY_FILES_FORMATS_H
 #define BB_TOPOLOGY_FILES_FORMATS_H
@@ -15,6 +15,12 @@ BB_MUST bb_status bb_read_hwloc_xml(const struct bb_xml *root, struct bb_topolog
 				    struct bb_error *error);
 BB_MUST bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t,
 				   struct bb_error *error);
+
+/* Whether TEXT looks like the output of nvidia-smi (topo -m, nvlink -s, -L). */
+bool bb_is_nvidia_smi(const char *text, size_t length);
+/* The same from such a text. BB_EUSAGE also: the matrix of topo -m is missing or cut off. */
+BB_MUST bb_status bb_read_nvidia_smi(const char *text, size_t length, struct bb_topology *t,
+				     struct bb_error *error);
 
 /* The object with hwloc's gp_index GP: a device, BB_PEER_SWITCH or BB_PEER_CPU. */
 struct bb_gp {

@@ -32,14 +32,18 @@ static bb_status parse(const char *text, size_t length, const char *name, struct
 	struct bb_topology *t = NULL;
 	bb_status st;
 
-	BB_TRY(st, bb_xml_open(text, length, &document, error), out);
 	t = bb_topology_new();
 	if (!t) {
 		st = bb_no_memory(error, "a topology");
 		goto out;
 	}
-	BB_TRY(st, read_document(bb_xml_root(document), t, error), out);
-	BB_TRY(st, bb_xml_check(document, error), out);
+	if (bb_is_nvidia_smi(text, length)) {
+		BB_TRY(st, bb_read_nvidia_smi(text, length, t, error), out);
+	} else {
+		BB_TRY(st, bb_xml_open(text, length, &document, error), out);
+		BB_TRY(st, read_document(bb_xml_root(document), t, error), out);
+		BB_TRY(st, bb_xml_check(document, error), out);
+	}
 	if (!t->name[0])
 		snprintf(t->name, sizeof(t->name), "%s", base_name(name));
 	BB_TRY(st, bb_topology_finish(t, error), out);

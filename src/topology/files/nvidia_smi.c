@@ -1,0 +1,469 @@
+/*
+ * nvidia_smi.c - what nvidia-smi prints: the matrix of topo -m, and in the same text, before or
+ * after it, nvlink -s or -L, whose models give the NVLinks their rates.
+ *
+ * A matrix has classes of paths, no buses: a tree of switches is made up that has these paths.
+ * Prompts and other lines between are passed over.
+ */
+#include "topology/build.h"
+#include "topology/files/formats.h"
+#include "topology/rates.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST 256 /* devices of a matrix */
+#define WORDS (MOST + 8)
+#define MOST_CPU 65536 /* hardware threads, by number */
+#define MOST_DIRECT 18 /* NVLinks of a GPU; more between pairs in all lead through NVSwitches */
+
+struct column {
+	char name[32], affinity[256];
+	int numa;   /* -1 unknown */
+	int number; /* of a GPU */
+	bool seen, gpu;
+};
+
+/* Devices joined by paths up to a class have the same number at its level. */
+enum level { LEVEL_PIX, LEVEL_PXB, LEVEL_PHB, LEVEL_NODE, LEVELS };
+
+struct smi {
+	struct bb_topology *t;
+	struct bb_error *error;
+	int line, n; /* columns of the matrix; 0: not there yet */
+	bool ended;  /* a line after the matrix has been read */
+	struct column columns[MOST];
+	short links[MOST][MOST]; /* NVLinks */
+	short groups[LEVELS][MOST];
+	char models[BB_MOST_GPUS][BB_TEXT];
+	int up[BB_MOST_GPUS], down[BB_MOST_GPUS]; /* links by nvlink -s */
+	int gpu;                                  /* the one whose links are listed; -1: none */
+};
+
+/* ---- lines and words ------------------------------------------------------------------------- */
+
+/* Copy the line at TEXT into LINE, without escapes for colours. Returns the rest of the text. */
+static const char *next_line(const char *text, const char *end, char *line, size_t size)
+{
+	size_t at = 0;
+
+	for (; text < end && *text != '\n'; text++) {
+		if (*text == '\x1b') {
+			while (text + 1 < end && text[1] != '\n' && !isalpha((unsigned char)*text))
+				text++;
+			continue;
+		}
+		if (*text != '\0' && at + 1 < size)
+			line[at++] = *text;
+	}
+	line[at] = '\0';
+	return text < end ? text + 1 : end;
+}
+
+static int split_words(char *line, char *words[WORDS])
+{
+	char *rest = NULL;
+	int n = 0;
+
+	for (char *w = strtok_r(line, " \t\r", &rest); w && n < WORDS;
+	     w = strtok_r(NULL, " \t\r", &rest))
+		words[n++] = w;
+	return n;
+}
+
+/* The number in "GPU12"; -1: WORD is no GPU. */
+static int gpu_number(const char *word)
+{
+	const bool is = strncmp(word, "GPU", 3) == 0 && word[3] &&
+			word[3 + strspn(word + 3, "0123456789")] == '\0' && strlen(word) < 8;
+
+	return is ? (int)strtol(word + 3, NULL, 10) : -1;
+}
+
+static int level_of(const char *word)
+{
+	static const char *const names[] = {"PIX", "PXB", "PHB", "NODE", "SYS", "SOC", "X", "N/A"};
+
+	for (int i = 0; i < (int)(sizeof(names) / sizeof(names[0])); i++)
+		if (strcmp(word, names[i]) == 0)
+			return i < LEVELS ? i : LEVELS;
+	return -1;
+}
+
+/* ---- the matrix ------------------------------------------------------------------------------ */
+
+/* The header names devices up to "CPU Affinity"; a row has a path after its first name. */
+static bool is_header(char *const *words, int n)
+{
+	return n > 1 && gpu_number(words[0]) >= 0 && level_of(words[1]) < 0 &&
+	       strncmp(words[1], "NV", 2) != 0;
+}
+
+static int find_column(const struct smi *s, const char *name)
+{
+	for (int i = 0; i < s->n; i++)
+		if (strcmp(s->columns[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+static bb_status read_header(struct smi *s, char *const *words, int n)
+{
+	s->n = 0;
+	for (int i = 0; i < n && strcmp(words[i], "CPU") != 0; i++) {
+		struct column *c = &s->columns[s->n];
+
+		if (s->n == MOST)
+			return bb_fail(s->error, BB_EUSAGE, "line %d: more than %d devices",
+				       s->line, MOST);
+		*c = (struct column){.numa = -1, .number = gpu_number(words[i])};
+		c->gpu = c->number >= 0;
+		if (c->number >= BB_MOST_GPUS)
+			return bb_fail(s->error, BB_EUSAGE, "line %d: more than %d GPUs", s->line,
+				       BB_MOST_GPUS);
+		if (find_column(s, words[i]) >= 0)
+			return bb_fail(s->error, BB_EUSAGE, "line %d: two devices are called %.31s",
+				       s->line, words[i]);
+		snprintf(c->name, sizeof(c->name), "%s", words[i]);
+		for (int l = 0; l < LEVELS; l++)
+			s->groups[l][s->n] = (short)s->n;
+		s->n++;
+	}
+	return BB_OK;
+}
+
+static void join(struct smi *s, int level, int a, int b)
+{
+	for (; level < LEVELS; level++) {
+		const short from = s->groups[level][a], to = s->groups[level][b];
+
+		for (int i = 0; i < s->n; i++)
+			if (s->groups[level][i] == from)
+				s->groups[level][i] = to;
+	}
+}
+
+static bb_status read_cell(struct smi *s, int row, int column, const char *word)
+{
+	const int level = level_of(word);
+	char *end = NULL;
+	long count = 0;
+
+	if (strncmp(word, "NV", 2) == 0)
+		count = strtol(word + 2, &end, 10);
+	if (end && end > word + 2 && !*end && count > 0 && count < 100 && row != column) {
+		s->links[row][column] = s->links[column][row] = (short)count;
+		return BB_OK;
+	}
+	if (level < 0)
+		return bb_fail(
+			s->error, BB_EUSAGE,
+			"line %d: \"%.16s\" in the row of %s is no path of nvidia-smi topo -m",
+			s->line, word, s->columns[row].name);
+	if (level < LEVELS)
+		join(s, level, row, column);
+	return BB_OK;
+}
+
+/* Whether TEXT is a list such as "0-47,96-143" with possible numbers. */
+static bool is_cpu_list(const char *text)
+{
+	if (!*text)
+		return false;
+	for (;;) {
+		char *end;
+		const long number = strtol(text, &end, 10);
+
+		if (end == text || !isdigit((unsigned char)*text) || number >= MOST_CPU)
+			return false;
+		if (!*end)
+			return true;
+		if (*end != ',' && *end != '-')
+			return false;
+		text = end + 1;
+	}
+}
+
+static bb_status read_row(struct smi *s, int row, char *const *words, int n)
+{
+	struct column *c = &s->columns[row];
+	bb_status st = BB_OK;
+
+	if (n <= s->n)
+		return bb_fail(
+			s->error, BB_EUSAGE,
+			"line %d: the row of %s has %d of %d paths; the output of nvidia-smi "
+			"topo -m is cut off",
+			s->line, c->name, n - 1, s->n);
+	for (int i = 0; i < s->n; i++)
+		BB_TRY(st, read_cell(s, row, i, words[1 + i]), out);
+	c->seen = true;
+	if (n > 1 + s->n && is_cpu_list(words[1 + s->n]))
+		snprintf(c->affinity, sizeof(c->affinity), "%s", words[1 + s->n]);
+	if (n > 2 + s->n && is_cpu_list(words[2 + s->n]) && strlen(words[2 + s->n]) < 6)
+		c->numa = (int)strtol(words[2 + s->n], NULL, 10);
+out:
+	return st;
+}
+
+/* ---- models and links ------------------------------------------------------------------------ */
+
+/* "GPU 0: NVIDIA H100 80GB HBM3 (UUID: …)" and, below it, "Link 3: 26.562 GB/s" or "<inactive>". */
+static void read_model(struct smi *s, const char *line)
+{
+	char model[BB_TEXT] = "";
+	int gpu, link;
+
+	line += strspn(line, " \t");
+	if (sscanf(line, "GPU %3d: %63[^(\r]", &gpu, model) == 2) {
+		s->gpu = gpu >= 0 && gpu < BB_MOST_GPUS ? gpu : -1;
+		if (s->gpu >= 0) {
+			size_t length = strlen(model);
+
+			while (length > 0 && model[length - 1] == ' ')
+				model[--length] = '\0';
+			snprintf(s->models[gpu], BB_TEXT, "%s",
+				 strncmp(model, "NVIDIA ", 7) == 0 ? model + 7 : model);
+			s->up[gpu] = s->down[gpu] = 0;
+		}
+	} else if (s->gpu >= 0 && sscanf(line, "Link %3d: %15s", &link, model) == 2) {
+		if (isdigit((unsigned char)model[0]))
+			s->up[s->gpu]++;
+		else
+			s->down[s->gpu]++;
+	}
+}
+
+static bb_status read_line(struct smi *s, char *line)
+{
+	char *words[WORDS];
+	int n, column;
+
+	read_model(s, line);
+	n = split_words(line, words);
+	if (n == 0)
+		return BB_OK;
+	if (!s->ended && s->n == 0 && is_header(words, n))
+		return read_header(s, words, n);
+	column = find_column(s, words[0]);
+	if (column >= 0 && !s->ended && !s->columns[column].seen)
+		return read_row(s, column, words, n);
+	s->ended = s->ended || (s->n > 0 && s->columns[0].seen);
+	/* The legend of NICs: "NIC0: mlx5_0". */
+	words[0][strcspn(words[0], ":")] = '\0';
+	column = find_column(s, words[0]);
+	if (s->ended && n == 2 && column >= 0 && !s->columns[column].gpu)
+		snprintf(s->columns[column].name, sizeof(s->columns[column].name), "%s", words[1]);
+	return BB_OK;
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+static bool shares(const struct smi *s, int level, int column)
+{
+	for (int i = 0; i < s->n; i++)
+		if (i != column && s->groups[level][i] == s->groups[level][column])
+			return true;
+	return false;
+}
+
+/* Give the devices without a number that of a GPU in their group, or a number that none has. */
+static void number_numas(struct smi *s)
+{
+	int free_number = 0;
+
+	for (int i = 0; i < s->n; i++)
+		for (int k = 0; k < s->n && s->columns[i].numa >= 0; k++)
+			if (s->columns[k].numa < 0 &&
+			    s->groups[LEVEL_NODE][k] == s->groups[LEVEL_NODE][i])
+				s->columns[k].numa = s->columns[i].numa;
+	for (int i = 0; i < s->n; i++) {
+		if (s->columns[i].numa >= 0)
+			continue;
+		for (int k = 0; k < s->n; k++)
+			if (s->columns[k].numa == free_number) {
+				free_number++;
+				k = -1;
+			}
+		for (int k = i; k < s->n; k++)
+			if (s->groups[LEVEL_NODE][k] == s->groups[LEVEL_NODE][i])
+				s->columns[k].numa = free_number;
+	}
+}
+
+static bb_status add_object(struct smi *s, int column, int numa, int parent, enum bb_pci_role role,
+			    int *index)
+{
+	struct bb_pci p = {.class_code = 0x0604,
+			   .role = role,
+			   .parent = parent,
+			   .root = s->groups[LEVEL_PHB][column],
+			   .numa = numa};
+
+	if (role == BB_PCI_ENDPOINT) {
+		p.class_code = s->columns[column].gpu ? 0x0302 : 0x0200;
+		p.vendor = s->columns[column].gpu ? 0x10de : 0;
+	}
+	snprintf(p.id, sizeof(p.id), "%04x:%02x:00.0", (s->t->npcis + 1) / 256 & 0xffff,
+		 (s->t->npcis + 1) % 256);
+	return bb_add_pci(s->t, &p, index, s->error);
+}
+
+/* Add the device of COLUMN below its switches, of which PORTS has those that exist. */
+static bb_status add_column(struct smi *s, int column, int ports[2][MOST])
+{
+	const struct column *const c = &s->columns[column];
+	struct bb_device d = {.kind = c->gpu ? BB_GPU : BB_NIC};
+	int port = -1;
+	bool below = false;
+	bb_status st = BB_OK;
+
+	d.numa = bb_host_numa(&s->t->host, c->numa);
+	if (d.numa < 0) {
+		const struct bb_numa numa = {.os = c->numa, .package = -1};
+
+		BB_TRY(st, bb_add_numa(s->t, &numa, c->affinity, &d.numa, s->error), out);
+	}
+	/* An outer switch, if some paths pass several; then each device is below an inner one. */
+	for (int i = 0; i < s->n; i++)
+		below |= s->groups[LEVEL_PXB][i] == s->groups[LEVEL_PXB][column] &&
+			 s->groups[LEVEL_PIX][i] != s->groups[LEVEL_PIX][column];
+	for (int level = LEVEL_PXB; level >= LEVEL_PIX; level--) {
+		int *up = &ports[level][s->groups[level][column]];
+
+		if (!below && (level == LEVEL_PXB || !shares(s, LEVEL_PIX, column)))
+			continue;
+		if (*up < 0)
+			BB_TRY(st, add_object(s, column, d.numa, port, BB_PCI_SWITCH_UP, up), out);
+		port = *up;
+	}
+	BB_TRY(st, add_object(s, column, d.numa, port, BB_PCI_ENDPOINT, &d.pci), out);
+	if (c->gpu) {
+		snprintf(d.model, sizeof(d.model), "%s", s->models[c->number]);
+		d.sm = bb_gpu_sm(d.model);
+	} else {
+		snprintf(d.name, sizeof(d.name), "%s", c->name);
+	}
+	st = bb_add_device(s->t, &d, NULL, s->error);
+out:
+	return st;
+}
+
+/* NVLinks lead to switches if a GPU would have too many otherwise. */
+static bb_status add_links(struct smi *s, const int columns[BB_MOST_GPUS], int gpus)
+{
+	bool switched = false;
+	bb_status st = BB_OK;
+
+	for (int i = 0; i < gpus; i++) {
+		int all = 0;
+
+		for (int k = 0; k < gpus; k++)
+			all += s->links[columns[i]][columns[k]];
+		switched = switched || all > MOST_DIRECT;
+	}
+	for (int i = 0; i < gpus; i++) {
+		const int number = s->columns[columns[i]].number;
+		const struct bb_nvlink nvlink = bb_nvlink_of(s->t->devices[columns[i]].sm);
+		struct bb_link l = {.device = columns[i],
+				    .version = nvlink.version,
+				    .GBps = nvlink.payload,
+				    .down = s->up[number] > 0 ? s->down[number] : 0};
+		int most = 0;
+
+		for (int k = 0; k < gpus; k++) {
+			l.count = s->links[columns[i]][columns[k]];
+			l.peer = columns[k];
+			most = l.count > most ? l.count : most;
+			if (!switched && l.count > 0) {
+				BB_TRY(st, bb_add_link(s->t, &l, s->error), out);
+				l.down = 0;
+			}
+		}
+		l.peer = BB_PEER_SWITCH;
+		l.count = most;
+		if (switched && most > 0)
+			BB_TRY(st, bb_add_link(s->t, &l, s->error), out);
+	}
+out:
+	return st;
+}
+
+static bb_status build(struct smi *s)
+{
+	int ports[2][MOST], columns[BB_MOST_GPUS], gpus = 0;
+	bb_status st = BB_OK;
+
+	for (int i = 0; i < 2 * MOST; i++)
+		ports[i / MOST][i % MOST] = -1;
+	number_numas(s);
+	for (int i = 0; i < s->n; i++) {
+		const struct column *const c = &s->columns[i];
+
+		if (c->gpu && !c->seen)
+			return bb_fail(s->error, BB_EUSAGE,
+				       "the row of %s is missing; the output of nvidia-smi topo -m "
+				       "is cut off",
+				       c->name);
+		BB_TRY(st, add_column(s, i, ports), out); /* device I */
+		if (c->gpu)
+			columns[gpus++] = i;
+	}
+	st = add_links(s, columns, gpus);
+out:
+	return st;
+}
+
+bool bb_is_nvidia_smi(const char *text, size_t length)
+{
+	const char *const end = text + length;
+	char line[256], *words[WORDS];
+	int number;
+
+	while (text < end && isspace((unsigned char)*text))
+		text++;
+	if (text < end && *text == '<')
+		return false;
+	while (text < end) {
+		text = next_line(text, end, line, sizeof(line));
+		if (sscanf(line, " GPU %3d:", &number) == 1 && strchr(line, ':'))
+			return true;
+		if (is_header(words, split_words(line, words)))
+			return true;
+	}
+	return false;
+}
+
+bb_status bb_read_nvidia_smi(const char *text, size_t length, struct bb_topology *t,
+			     struct bb_error *error)
+{
+	const char *const end = text + length;
+	struct smi *s = calloc(1, sizeof(*s));
+	char line[8192];
+	bb_status st = BB_OK;
+
+	if (!s)
+		return bb_no_memory(error, "a matrix");
+	s->t = t;
+	s->error = error;
+	s->gpu = -1;
+	while (text < end) {
+		text = next_line(text, end, line, sizeof(line));
+		s->line++;
+		BB_TRY(st, read_line(s, line), out);
+	}
+	if (s->n == 0)
+		st = bb_fail(
+			error, BB_EUSAGE,
+			"nvidia-smi -L and nvlink -s do not show which GPUs the links join; add "
+			"the output of nvidia-smi topo -m to the file, or give NCCL's dump "
+			"(NCCL_TOPO_DUMP_FILE)");
+	else
+		st = build(s);
+	snprintf(t->source, sizeof(t->source), "nvidia-smi topo -m; it has no rates and no buses");
+out:
+	free(s);
+	return st;
+}
