@@ -8,6 +8,7 @@
 #include "topology/rates.h"
 #include "topology/reporter.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -172,6 +173,14 @@ static double narrowest(const struct bb_topology *t, int gpu)
 	return own.gen > 0 ? bb_pcie_payload(&own) : 0;
 }
 
+/* Whether DEVICE runs with fewer lanes than it has, or more slowly: a finding of its own. */
+static bool is_narrow(const struct bb_topology *t, int device)
+{
+	const struct bb_pci *p = &t->pcis[t->devices[device].pci];
+
+	return p->now.width > 0 && p->now.width < p->most.width;
+}
+
 /* A GPU whose way to the host is slower than that of its equals; not for lanes that check_width
    reports. */
 static void check_gpu_paths(struct report *f)
@@ -197,7 +206,7 @@ static void check_gpu_paths(struct report *f)
 					"%s: its way to the host passes PCIe switch %s, %.3g GB/s; "
 					"that of others of its model carries %.3g",
 					t->devices[d].name, t->pcis[above].id, GBps[d], most);
-		else if (p->now.width == 0 || p->now.width >= p->most.width)
+		else if (!is_narrow(t, d))
 			bb_reporter_add(
 				&f->out,
 				"%s: runs at PCIe Gen%d x%d, %.3g GB/s; others of its model "
@@ -377,8 +386,13 @@ static bool is_like(const struct bb_topology *t, int nic, int other)
 {
 	const struct bb_device *a = &t->devices[nic], *b = &t->devices[other];
 
-	return b->kind == BB_NIC && a->model[0] && strcmp(a->model, b->model) == 0 &&
-	       a->layer == b->layer && nearest_path(t, nic) == nearest_path(t, other);
+	if (b->kind != BB_NIC || strcmp(a->model, b->model) != 0 || a->layer != b->layer)
+		return false;
+	if (!a->model[0] && (a->pci < 0 || b->pci < 0 || t->pcis[a->pci].vendor == 0 ||
+			     t->pcis[a->pci].vendor != t->pcis[b->pci].vendor ||
+			     t->pcis[a->pci].device != t->pcis[b->pci].device))
+		return false;
+	return nearest_path(t, nic) == nearest_path(t, other);
 }
 
 static bool has_no_gdr(const struct bb_topology *t, int device, int unused)
@@ -469,7 +483,16 @@ static void check_nics(struct report *f)
 	}
 }
 
-/* Slots that are slower than the network port of their NIC. */
+/* The payload of a NIC's own link; 0: its generation is unknown. */
+static double slot_GBps(const struct bb_topology *t, int nic)
+{
+	const int p = t->devices[nic].pci;
+	const struct bb_pcie link = p >= 0 ? bb_pci_link(t, p) : (struct bb_pcie){0};
+
+	return link.gen > 0 ? bb_pcie_payload(&link) : 0;
+}
+
+/* Slots that are slower than the network port of their NIC, or than those of its equals. */
 static void check_nic_slots(struct report *f)
 {
 	const struct bb_topology *t = f->t;
@@ -477,16 +500,25 @@ static void check_nic_slots(struct report *f)
 	for (int d = 0; d < t->ndevices; d++) {
 		const struct bb_device *nic = &t->devices[d];
 		struct bb_pcie link;
-		double GBps;
+		double GBps, most = 0;
 
 		if (nic->kind != BB_NIC || nic->pci < 0)
 			continue;
 		link = bb_pci_link(t, nic->pci);
 		GBps = (double)nic->rate_Mbps / 8000 * bb_nic_share(nic->layer);
+		for (int e = 0; e < t->ndevices; e++)
+			if (is_like(t, d, e))
+				most = fmax(most, slot_GBps(t, e));
 		if (link.GBps > 0 && bb_pcie_payload(&link) < 0.97 * GBps)
 			bb_reporter_add(&f->out,
 					"%s: its PCIe link carries %.3g GB/s, its port %.3g",
 					nic->name, bb_pcie_payload(&link), GBps);
+		else if (slot_GBps(t, d) > 0 && slot_GBps(t, d) < 0.99 * most && !is_narrow(t, d))
+			bb_reporter_add(
+				&f->out,
+				"%s: its PCIe link carries %.3g GB/s, where those of others of "
+				"its model carry %.3g",
+				nic->name, slot_GBps(t, d), most);
 	}
 }
 

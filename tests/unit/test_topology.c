@@ -338,6 +338,12 @@ static void test_nics(void **state)
 	told = findings_of(t);
 	only(&told, "mlx5_4: its PCIe link carries 28.8 GB/s, its port 49.7", "");
 	bb_topology_free(t);
+	/* Enough for its port, but less than those of its equals. */
+	t = system_of("oci-h100");
+	slot_of(t, "mlx5_4")->now = slot_of(t, "mlx5_4")->most = bb_pcie(5, 8);
+	told = findings_of(t);
+	only(&told, "mlx5_4: its PCIe link carries 28.8 GB/s, where", "carry 57.6");
+	bb_topology_free(t);
 }
 
 static void test_hidden_gpu(void **state)
