@@ -515,13 +515,13 @@ static const struct bb_system systems[] = {
 	   them. */
 	{"mi300x-x8", "8 MI300X, an xGMI link between any two, 8 Ethernet 400G", &epyc_9374,
 	 &mi300x, &roce_400_only, pairs, .bridged = single_of_8},
-	{"mi350x-x8", "8 MI350X, an xGMI link between any two", &epyc_9575_3t, &mi350x, NULL,
-	 eight_slots, .bridged = single_of_8},
 	/* Eight NICs, as AMD's platforms of eight have; CPU and places are assumed. */
 	{"mi308x-x8", "8 MI308X, an xGMI link between any two, 8 Ethernet 400G", &epyc_9374,
 	 &mi308x, &roce_400_only, pairs, .bridged = single_of_8},
 	{"mi325x-x8", "8 MI325X, an xGMI link between any two, 8 Ethernet 400G", &epyc_9374,
 	 &mi325x, &roce_400_only, pairs, .bridged = single_of_8},
+	{"mi350x-x8", "8 MI350X, an xGMI link between any two, 8 Ethernet 400G", &epyc_9575_3t,
+	 &mi350x, &roce_400_only, pairs, .bridged = single_of_8},
 	{"mi355x-x8", "8 MI355X, an xGMI link between any two, 8 Ethernet 400G", &epyc_9575_3t,
 	 &mi355x, &roce_400_only, pairs, .bridged = single_of_8},
 	/* Frontier, with the dies as GPUs; NICs are at the packages (OLCF). */
@@ -534,8 +534,9 @@ static const struct bb_system systems[] = {
 	/* Without P2P as other GeForce cards. */
 	{"pcie-5090", "8 RTX 5090 in slots, without P2P", &xeon_8480_plus, &rtx_5090, NULL,
 	 eight_slots, .no_p2p = true},
-	{"pcie-rtx-pro-6000", "8 RTX PRO 6000 in slots, with P2P", &epyc_9575, &rtx_pro_6000, NULL,
-	 eight_slots, .switched = 0},
+	/* NICs as NVIDIA's reference for servers of eight cards has them. */
+	{"pcie-rtx-pro-6000", "8 RTX PRO 6000 in slots, with P2P, 4 Ethernet 400G", &epyc_9575,
+	 &rtx_pro_6000, &roce_400_only, slots_and_four, .switched = 0},
 	{"pcie-h100", "4 H100 PCIe, bridged in pairs, InfiniBand 400G", &epyc_9354, &h100_pcie,
 	 &ndr, slots_only, .bridged = bridges_of_12},
 	/* Servers for cards: how many, CPUs and NICs are assumed; eight cards and four NICs of 400G

@@ -245,7 +245,7 @@ def clusters():
     passes("all_reduce --backend sim --cluster dgx-b200:2 -b 1M -e 1M")
     run("all_reduce --backend sim --cluster mi300x-x8:2 -b 1M -e 1M").exits(5).says("AMD GPUs run RCCL", "busbench:ring")
     passes("all_reduce --backend sim --cluster mi300x-x8:2 -b 1M -e 1M --algo busbench:ring").prints("xGMI between pairs, 312.5 GB/s")
-    run("all_reduce --backend sim --cluster mi350x-x8:2 -b 1M -e 1M").exits(5).says("no NIC whose rate is known")
+    run("all_reduce --backend sim --cluster pcie-5090:2 -b 1M -e 1M").exits(5).says("no NIC whose rate is known")
     run("all_reduce --backend sim --cluster hgx-h100:2 -g 17").exits(2).says("17 ranks are more than the 16")
     run("all_reduce --backend sim --cluster hgx-h100 --link 1G").exits(2).says("--link 1G and --cluster hgx-h100", "give one")
     run("all_reduce --backend sim").exits(2).says("--link", "--cluster hgx-h100:16")
