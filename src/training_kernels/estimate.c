@@ -1,6 +1,8 @@
 #include "training_kernels/estimate.h"
 
 #include "core/units.h"
+#include "simulator/cluster.h"
+#include "topology/systems.h"
 
 bb_status bb_estimate_room(struct bb_run *run, uint64_t bytes, const char *subject,
 			   const char *data, const char *give)
@@ -38,6 +40,18 @@ bb_status bb_estimate_fit(struct bb_fit_verdict *verdict, const struct bb_replic
 	};
 
 	return bb_fit_judge(verdict, &training, limit, error);
+}
+
+bb_status bb_estimate_capacity(struct bb_capacity *capacity, const char *option, int64_t memory,
+			       bool given, int64_t reserve, const struct bb_cluster *cluster,
+			       struct bb_error *error)
+{
+	const struct bb_system *const system =
+		cluster && !given ? bb_system_find(cluster->node->name) : NULL;
+	const struct bb_system_gpu *const gpu = system ? system->gpu : NULL;
+
+	return bb_capacity_open(capacity, option, gpu ? (uint64_t)gpu->gib << 30 : (uint64_t)memory,
+				gpu ? gpu->card : NULL, (uint64_t)reserve, error);
 }
 
 int bb_estimate_ranks(const struct bb_options *o, const struct bb_environment *environment)

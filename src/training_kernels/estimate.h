@@ -7,12 +7,15 @@
 
 #include "harness/run/estimate.h"
 #include "models/attention.h"
+#include "models/memory/capacity.h"
 #include "models/memory/fits.h"
 
 #define BB_MEMORY_OPTION(OPTION, ...)                                                              \
 	OPTION(SIZE, memory, "memory", 0, "80G",                                                   \
-	       "memory of a rank, into which the model fits or not", .min = 1,                     \
-	       .max = BB_MOST_BYTES, ##__VA_ARGS__)
+	       "memory of a rank, into which the model fits or not (default: that of the GPUs of " \
+	       "--cluster, else 80G)",                                                             \
+	       .min = 1, .max = BB_MOST_BYTES, ##__VA_ARGS__)                                      \
+	BB_RESERVE_OPTION(OPTION)
 
 /* The fields of a record about a struct bb_fit_verdict. */
 #define BB_FIT_FIELDS(FIELD)                                                                       \
@@ -43,9 +46,15 @@ struct bb_replica {
 	int nranks;
 };
 
-/* Judge REPLICA by LIMIT bytes. */
+/* Judge REPLICA by LIMIT usable bytes. */
 BB_MUST bb_status bb_estimate_fit(struct bb_fit_verdict *verdict, const struct bb_replica *replica,
 				  uint64_t limit, struct bb_error *error);
+
+/* The capacity of the GPUs of CLUSTER, if that is not NULL, and MEMORY, the bytes of OPTION, is not
+   GIVEN; else that of MEMORY. */
+BB_MUST bb_status bb_estimate_capacity(struct bb_capacity *capacity, const char *option,
+				       int64_t memory, bool given, int64_t reserve,
+				       const struct bb_cluster *cluster, struct bb_error *error);
 
 /* The number of ranks that OPTIONS request, before the world is known. */
 int bb_estimate_ranks(const struct bb_options *options, const struct bb_environment *environment);

@@ -21,7 +21,7 @@ def plans(line, codes=(0,)):
 def bloom():
     """The published division is in the list, and sends the known bytes."""
     out = run(BLOOM).exits(0).out
-    expect("# 384 ranks, 8 per node, each 80.0 GB and 184.5 TFLOPS; order tp-pp-dp" in out, out)
+    expect("# 384 ranks, 8 per node, 184.5 TFLOPS each; order tp-pp-dp\n# memory of a rank: 81.76 GB" in out, out)
     marked = [line.split() for line in out.splitlines() if line.startswith("  > ")]
     equal([row[1:4] for row in marked], [["8", "4", "12"]] * 2, "the published one, in both parts of the table")
     equal(marked[0][4], "128", "its micro-batches")
@@ -134,7 +134,7 @@ def launch_of_experts():
 @test
 def numbers_of_a_division():
     """The sizes of a division multiply to the ranks, wherever it is named."""
-    line = "hybrid_parallel --plan --ranks 64 --model llama3.1-70b --seq 8192 --batch 64 --cp 4 --dp 4 --best 1"
+    line = "hybrid_parallel --plan --ranks 64 --model llama3.1-70b --seq 8192 --batch 64 --cp 4 --dp 4 --best 1 --memory 100G"
     out = run(f"{line} {LINKS} --overlap all").exits(0).out
     names = re.findall(r"(?:# |: )(dp \d+, tp \d+, pp \d+(?:, cp \d+)?)", out)
     expect(len(names) >= 4, out)
@@ -146,10 +146,11 @@ def numbers_of_a_division():
 def settings_of_a_plan():
     """What takes no time is named, and so is the memory of a known system's GPU."""
     line = "hybrid_parallel --plan --backend sim --cluster gb200-nvl72:8 --model qwen3-30b-a3b --seq 4096 --batch 64 --flops 1000T"
-    run(line).exits(0).prints("32 ranks, 72 per node, each 199.7 GB", "# overlap: none; operations that the memory limits take no time",
-                              "# launches of layers with experts take no time", "not counted: CUDA, buffers of libraries")  # fmt: skip
+    run(line).exits(0).prints("32 ranks, 72 per node, 1000 TFLOPS each", "# memory of a rank: 194.92 GB (198.67 by the driver of GB200, less 3.76 in reserve)",
+                              "# overlap: none; operations that the memory limits take no time",
+                              "# launches of layers with experts take no time")  # fmt: skip
     run(f"{line} --memory 80G --overlap all --memory-rate 7TB/s --launch-time 9ms").exits(0).prints(
-        "each 85.9 GB", "# overlap: all; operations that the memory limits at 7000 GB/s", "# launch of a layer with experts: 9.00 ms")
+        "# memory of a rank: 81.76 GB", "# overlap: all; operations that the memory limits at 7000 GB/s", "# launch of a layer with experts: 9.00 ms")
     expect("launch" not in run(f"hybrid_parallel --plan --ranks 8 --model gpt2 {LINKS}").exits(0).out, "a model without experts")
 
 
@@ -445,7 +446,7 @@ def memory_of_a_step():
     flash, eager = (steps(f"{line} --attention {kernels}")["step"]["memory_bytes"] for kernels in ("flash", "eager"))
     told = execute([built("model_memory"), *f"--model gpt2:layers=4,hidden=64,heads=4,vocab=100,seq=32 --tp 2 --dp 2 --json -".split()])
     equal(flash, json.loads(told.exits(0).out)["total_bytes"], "memory")
-    run(f"hybrid_parallel {line} --link 1GB/s,5us --memory 1M --attention eager").exits(0).prints("this division does not fit")
+    run(f"hybrid_parallel {line} --link 1GB/s,5us --memory 1M --reserve 0 --attention eager").exits(0).prints("this division does not fit")
     # 5 bytes of each score of 2 heads and 4 layers; 4 bytes of each row of FlashAttention.
     equal(eager - flash, 4 * 2 * (5 * 32 * 32 - 4 * 32), "scores")
 

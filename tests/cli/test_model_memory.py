@@ -145,19 +145,19 @@ def what_fits_of_a_size():
     """7.5B on 64 GPUs: plain data parallelism needs 120 GB, more than 80 GiB; the stages need less."""
     line = "--params 7.5B --dp 64 --gpus-per-node 1"
     for limit, stages in [("112G", [0, 1, 2, 3]), ("80G", [1, 2, 3]), ("24G", [2, 3]), ("2G", [3])]:
-        j = said(f"{line} --fits {limit}")
+        j = said(f"{line} --fits {limit} --reserve 0")
         equal([f["zero"] for f in j["fits"]], stages, limit)
         expect(all(f["total_bytes"] <= j["limit_bytes"] for f in j["fits"]), "more than the limit")
-    j = said(f"{line} --fits 1G", 7)
+    j = said(f"{line} --fits 1G --reserve 0", 7)
     equal((j["fits"], j["nearest"]["zero"], j["nearest"]["tightest"]), ([], 3, "optimizer"), "nothing fits")
-    memory(f"{line} --fits 1G").exits(7).prints("nothing fits", "GiB", "0 of 4 fit")
+    memory(f"{line} --fits 1G --reserve 0").exits(7).prints("nothing fits", "GiB", "0 of 4 fit")
 
 
 @test
 def what_fits_of_a_model():
     line = "--model llama2-7b --gpus 8 --fits 80G"
     j = said(line)
-    equal(j["limit_bytes"], 80 * GiB, "80G")
+    equal(j["limit_bytes"], (81559 << 20) - int(3.5 * GiB), "80G")
     for f in j["fits"]:
         equal(f["dp"] * f["tp"] * f["pp"], 8, "GPUs")
         one = said(
@@ -168,13 +168,26 @@ def what_fits_of_a_model():
             equal(one["total_bytes"], f["total_bytes"], "the same run by itself")
             equal(max((one[k + "_bytes"], k) for k in "parameters gradients optimizer gathered activations recomputed ends".split())[1],
                   f["tightest"], "tightest")  # fmt: skip
-    out = memory(line).exits(0).prints("tightest", "85.90 GB = 80.00 GiB", "all in --json").out
+    out = memory(line).exits(0).prints("tightest", "memory of each: 81.76 GB (85.52 by the driver of H100, less 3.76 in reserve)",
+                                        "all in --json").out
     expect(kit.prose(out).endswith("by least recomputation and communication: dp 8, tp 1, pp 1, ZeRO 1, recompute none; next: "
                                    "dp 8, tp 1, pp 1, ZeRO 2, recompute none: a higher stage of ZeRO communicates as much or "
                                    "more\n"), out)
     kept = said(line + " --zero 3 --micro-batch 2 --recompute selective --reserve 8G")
     equal({(f["zero"], f["micro_batch"], f["recompute"]) for f in kept["fits"]}, {(3, 2, "selective")}, "what is given")
-    equal(kept["limit_bytes"], 72 * GiB, "what is left")
+    equal(kept["limit_bytes"], (81559 << 20) - 8 * GiB, "what is left")
+
+
+@test
+def memory_by_the_driver():
+    """A nominal size counts as what the driver of the card reports, any other as it is; the reserve is not part of it."""
+    for size, bytes_ in [("80G", 81559 << 20), ("141G", 143771 << 20), ("24G", 24564 << 20), ("32G", 32510 << 20), ("96G", 97871 << 20),
+                         ("40G", 40 * GiB), ("81559M", 81559 << 20), ("79.5G", int(79.5 * GiB))]:  # fmt: skip
+        equal(said(f"--model gpt2 --fits {size} --reserve 0")["limit_bytes"], bytes_, size)
+        equal(said(f"--model gpt2 --fits {size}")["limit_bytes"], bytes_ - int(3.5 * GiB), size)
+    memory("--model gpt2 --fits 3G").exits(2).says("--reserve: 3.76 GB leave nothing of --fits 3.22 GB; give less, as in --reserve 0")
+    text = execute([built("ddp_bucket_perf"), *"--model gpt2 -n 1 --cluster hgx-h200:1".split()]).exits(0).out
+    expect("of 147.00 GB: " in text, text)
 
 
 # ---- inference ---------------------------------------------------------------------------------
@@ -256,12 +269,45 @@ def a_config_of_deepspeed():
         "train_batch_size": 64, "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": 2}"""
     got = json.loads(with_config(config, "--model llama2-7b --dp 8 --json -").out)
     words = "--zero 3 --offload optimizer --precision mixed --optimizer adamw --micro-batch 4 --micro-batches 2"
-    equal(got, said(f"--model llama2-7b --dp 8 {words}"), "what the words say")
+    plain = said(f"--model llama2-7b --dp 8 {words}")
+    # DeepSpeed's defaults: 1e9 parameters stay gathered, 5e8 gradients are reduced and 5e7 parameters fetched at a time.
+    buffers = {"gathered_bytes": 2 * 10**9, "buckets_bytes": 2 * (5 * 10**8 + 5 * 10**7)}
+    total = plain["total_bytes"] - plain["gathered_bytes"] + sum(buffers.values())
+    equal(got, plain | buffers | {"total_bytes": total}, "what the words say")
     with_config(config, f"--model llama2-7b --dp 8 {words}")
     got = json.loads(with_config("{}", "--params 1B --json -").out)
     equal((got["precision"], got["zero"], got["micro_batch"]), ("fp32", 0, 1), "DeepSpeed's defaults")
     got = json.loads(with_config(config, "--model llama2-7b --gpus 8 --fits 40G --json -").out)
     equal({f["zero"] for f in got["fits"]}, {3}, "what fits with that stage")
+
+
+@test
+def buckets_of_deepspeed():
+    """In elements of the formats; twice the gradients if they overlap in stages 1 and 2; "auto" as transformers' Trainer sets it."""
+    line, hidden, all_ = "--model llama2-7b --dp 8 --json -", 4096, 6738415616
+    for zero, keys, gathered, buckets in [
+        (0, {}, 0, 0),
+        (1, {}, 0, 2 * (5 * 10**8 + 5 * 10**8)),
+        (2, {"overlap_comm": True, "reduce_bucket_size": 2e8, "allgather_bucket_size": 3e8}, 0, 2 * (2 * 2 * 10**8 + 3 * 10**8)),
+        (2, {"allgather_bucket_size": 1e12, "reduce_bucket_size": 0}, 0, 2 * all_),
+        (3, {"overlap_comm": True, "reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto", "stage3_max_live_parameters": 0},
+         4 * (4 * hidden**2 + 3 * 11008 * hidden + 2 * hidden), 2 * (hidden**2 + hidden**2 * 9 // 10)),
+        (3, {"stage3_max_live_parameters": 1e12, "stage3_prefetch_bucket_size": 0, "reduce_bucket_size": 7}, 2 * all_, 14),
+    ]:  # fmt: skip
+        config = json.dumps({"bf16": {"enabled": True}, "zero_optimization": {"stage": zero, **keys}})
+        got = json.loads(with_config(config, line).out)
+        near(got["gathered_bytes"], gathered, 2**17, f"gathered of {zero} {keys}")
+        equal(got["buckets_bytes"], buckets, f"buckets of {zero} {keys}")
+
+
+@test
+def everything_on_the_host():
+    """A total of nothing is no number."""
+    line = "--params 7B --dp 8 --zero 3 --offload parameters"
+    memory(line).exits(0).prints("total              N/A        N/A", "all states are on the host")
+    equal(said(line)["total_bytes"], None, "total")
+    config = '{"bf16": {"enabled": true}, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}'
+    equal(json.loads(with_config(config, "--params 7B --dp 8 --json -").out)["total_bytes"], 2 * 10**9 + 11 * 10**8, "DeepSpeed's buffers")
 
 
 @test
@@ -279,6 +325,10 @@ def wrong_configs():
         ('{"train_batch_size": 0}', "train_batch_size: 0 is not a whole number from 1"),
         ('{"train_batch_size": 9, "train_micro_batch_size_per_gpu": 2}', "train_batch_size: 9 is not 2 x 4 x 1"),
         ('{"zero_optimization": {"stage": 2}}', "--zero: contradicts --ds-config"),
+        ('{"zero_optimization": {"reduce_bucket_size": 1.5}}', "zero_optimization.reduce_bucket_size: 1.5 is not a whole number"),
+        ('{"zero_optimization": {"stage3_max_live_parameters": -1}}', "stage3_max_live_parameters: -1 is not a whole number"),
+        ('{"zero_optimization": {"allgather_bucket_size": "5e8"}}', 'allgather_bucket_size: "5e8" is not a whole number'),
+        ('{"zero_optimization": {"overlap_comm": 1}}', "overlap_comm: 1 is not true or false"),
     ]:
         zero = " --zero 1" if "contradicts" in says else ""
         with_config(text, "--params 1B" + zero, (2,)).says(says, "ds_config.json")
@@ -389,7 +439,7 @@ def bad_input():
         ("--model gpt2 --dp 2 --pp 2 --zero 2", "--zero 2: gradients of a pipeline stay whole"),
         ("--model gpt2 --schedule interleaved", "needs --chunks 2 or more"),
         ("--model gpt2 --gpus 8", "--gpus 8: valid only with --fits"),
-        ("--model gpt2 --fits 1G --reserve 1G", "--reserve: leaves nothing"),
+        ("--model gpt2 --fits 1G --reserve 1G", "--reserve: 1.07 GB leave nothing of --fits 1.07 GB"),
         ("--model gpt2 --fits 80", "give a unit, as in --fits 80G"),
         ("--model gpt2 --fits 80G --reserve 2", "give a unit, as in --reserve 2G"),
         ("train --model gpt2 --bits 8", "--bits: an option of model_memory infer, not of train"),

@@ -11,21 +11,16 @@
 #define ROWS 24
 #define LEAST_SIZE (1 << 20)
 
-static void add_fit_header(struct job *job, uint64_t gpus, uint64_t limit)
+static void add_fit_header(struct job *job, uint64_t gpus, const struct bb_capacity *capacity)
 {
 	static const struct bb_table_head heads[] = {
 		{"dp", "", 5},          {"tp", "", 4},         {"pp", "", 4},   {"ZeRO", "", 0},
 		{"recompute", "", -10}, {"microbatch", "", 0}, {"GB", "", 8},   {"GiB", "", 8},
 		{"full", "", 5},        {"tightest", "", -1},  {NULL, NULL, 0},
 	};
-	char whole[BB_BOTH_TEXT], left[BB_BOTH_TEXT];
 
-	bb_memory_both(whole, job->o->fits);
-	bb_memory_both(left, limit);
-	bb_strbuf_addf(&job->text, "# GPUs: %llu, memory of each: %s", (unsigned long long)gpus,
-		       whole);
-	if (job->o->reserve > 0)
-		bb_strbuf_addf(&job->text, ", %s after --reserve", left);
+	bb_strbuf_addf(&job->text, "# GPUs: %llu, memory of each: ", (unsigned long long)gpus);
+	bb_capacity_add(&job->text, capacity);
 	bb_strbuf_add(&job->text,
 		      "\n# tightest: the largest category on the rank that needs most\n#\n");
 	bb_table_columns(&job->table, heads, 4);
@@ -139,7 +134,7 @@ bb_status bb_memory_fit(struct job *job, const struct bb_training *base)
 {
 	const struct options *o = job->o;
 	const bool stage = o->zero_given || o->ds_config;
-	const struct bb_fits_space space = {
+	struct bb_fits_space space = {
 		.gpus = o->gpus_given ? (uint64_t)o->gpus : base->dp * base->tp * base->pp,
 		.most_tp = (uint64_t)o->gpus_per_node,
 		.most_pp =
@@ -148,16 +143,16 @@ bb_status bb_memory_fit(struct job *job, const struct bb_training *base)
 		.most_micro_batch = 64,
 		.zero = stage ? base->zero : -1,
 		.recompute = o->recompute_given ? (int)base->recompute : -1,
-		.limit = o->fits - o->reserve,
 	};
 	struct bb_fits fits = {.list = NULL};
+	struct bb_capacity capacity;
 	bb_status st;
 
 	BB_TRY(st, check_size(job, "--fits", o->fits), out);
 	BB_TRY(st, check_size(job, "--reserve", o->reserve), out);
-	if (o->reserve >= o->fits)
-		return bb_fail(job->error, BB_EUSAGE,
-			       "--reserve: leaves nothing of --fits; give less");
+	BB_TRY(st, bb_capacity_open(&capacity, "--fits", o->fits, NULL, o->reserve, job->error),
+	       out);
+	space.limit = capacity.usable;
 	BB_TRY(st, bb_fits_find(&fits, base, &space, job->error), out);
 	if (fits.tried == 0) {
 		st = bb_fail(job->error, BB_EUSAGE,
@@ -168,10 +163,8 @@ bb_status bb_memory_fit(struct job *job, const struct bb_training *base)
 	}
 	bb_json_add_uint(&job->json, "limit_bytes", space.limit);
 	bb_json_add_uint(&job->json, "gpus", space.gpus);
-	add_fit_header(job, space.gpus, space.limit);
+	add_fit_header(job, space.gpus, &capacity);
 	add_list(job, &fits, space.limit);
-	bb_strbuf_add(&job->text, "# not counted: CUDA, buffers of libraries, fragmentation; "
-				  "--reserve leaves room for them\n");
 	add_choice(job, &fits);
 	st = fits.n > 0 ? BB_OK : BB_EDATA;
 out:

@@ -14,6 +14,7 @@
 #include "core/about.h"
 #include "core/json.h"
 #include "core/table.h"
+#include "models/memory/capacity.h"
 #include "models/memory/training.h"
 
 /* Lists of options of which subjects are composed. AGAIN marks a member that another list has. */
@@ -47,7 +48,8 @@
 	OPTION(CHOICE, offload, "offload", 0, "none",                                              \
 	       "states in host memory; optimizer: with gradients", .choices = bb_offload_words)    \
 	OPTION(STRING, ds_config, "ds-config", 0, NULL,                                            \
-	       "ds_config.json of DeepSpeed: stage, offload, precision, optimizer and batch",      \
+	       "ds_config.json of DeepSpeed: stage, offload, buckets, precision, optimizer, "      \
+	       "batch",                                                                            \
 	       .argument = "FILE")                                                                 \
 	OPTION(INT, dp, "dp", 0, "1", "data-parallel ranks", .min = 1, .max = MOST_RANKS,          \
 	       .section = "Ranks: dp x tp x pp", .usual = true)                                    \
@@ -78,7 +80,8 @@
 
 #define BB_MEMORY_FITS(OPTION, AGAIN)                                                              \
 	OPTION(SIZE, fits, "fits", 0, NULL,                                                        \
-	       "memory of a GPU (80G is 80 GiB): list the combinations of dp, tp, pp, stage, "     \
+	       "memory of a GPU (80G: an H100's 81559 MiB): list the combinations of dp, tp, pp, " \
+	       "stage, "                                                                           \
 	       "recomputation and microbatch that fit; the last three stay as given; exit status " \
 	       "7 if nothing fits",                                                                \
 	       .min = 1, .max = 0, .section = "What fits", .usual = true)                          \
@@ -87,9 +90,7 @@
 	OPTION(INT, gpus_per_node, "gpus-per-node", 0, "8",                                        \
 	       "largest number of tensor-parallel ranks to try", .min = 1, .max = 4096,            \
 	       .usual = true)                                                                      \
-	OPTION(SIZE, reserve, "reserve", 0, "0",                                                   \
-	       "part of that memory for what is not calculated: CUDA, buffers of libraries, "      \
-	       "fragmentation")
+	BB_RESERVE_OPTION(OPTION)
 
 #define BB_MEMORY_ZERO(OPTION, AGAIN)                                                              \
 	AGAIN(INT, dp, "dp", 0, NULL, "data-parallel ranks (default: 1, 4, 16 … 1024)", .min = 1,  \

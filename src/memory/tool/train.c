@@ -31,13 +31,15 @@ static bb_status merge_choice(const struct job *job, const char *option, bool gi
 	return st;
 }
 
-/* Merge the settings of --ds-config into O, a copy of the options. */
-static bb_status merge_file(const struct job *job, struct options *o)
+/* Merge the settings of --ds-config into O, a copy of the options, and BUFFERS. */
+static bb_status merge_file(const struct job *job, struct options *o,
+			    struct bb_training_buffers *buffers)
 {
 	struct bb_ds_config c;
 	bb_status st;
 
 	BB_TRY(st, bb_ds_config_read(o->ds_config, &c, job->error), out);
+	*buffers = bb_ds_config_buffers(&c, job->has_model ? &job->model : NULL);
 	BB_TRY(st, merge_setting(job, "zero", o->zero_given, &o->zero, c.zero), out);
 	BB_TRY(st, merge_choice(job, "offload", o->offload_given, &o->offload, c.offload), out);
 	BB_TRY(st, merge_choice(job, "precision", o->precision_given, &o->precision, c.precision),
@@ -147,8 +149,11 @@ static void add_category(struct job *job, const char *name, uint64_t bytes, uint
 /* Add the categories of memory; unknown activations are null in JSON. */
 static void add_need(struct job *job, const struct bb_training *t, const struct bb_need *need)
 {
-	static const char *const notes[BB_CATEGORIES] = {
-		[BB_NEED_GATHERED] = "parameters and gradients of the largest layer, whole",
+	const char *const notes[BB_CATEGORIES] = {
+		[BB_NEED_GATHERED] = t->buffers.live > 0 ? "parameters that stage 3 keeps, whole"
+							 : "parameters and gradients of the "
+							   "largest layer, whole",
+		[BB_NEED_BUCKETS] = "DeepSpeed's, of --ds-config",
 		[BB_NEED_RECOMPUTED] = "of one layer at a time",
 		[BB_NEED_ENDS] = "embedding, last norm, head and logits",
 	};
@@ -170,11 +175,15 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 			add_category(job, bb_category_words[i], need->bytes[i], need->total,
 				     notes[i] ? notes[i] : "");
 	}
-	add_category(job, "total", need->total, need->total, "");
+	if (need->total > 0)
+		add_category(job, "total", need->total, need->total, "");
+	else
+		bb_table_cellf(&job->table, "total\tN/A\tN/A\t\tunknown: all states are on the "
+					    "host; --model gives the rest");
 	if (need->host > 0)
 		add_category(job, "on the host", need->host, 0, "");
 	bb_memory_end_table(job);
-	bb_json_add_uint(&job->json, "total_bytes", need->total);
+	bb_memory_add_known(&job->json, "total_bytes", need->total > 0, need->total);
 	bb_json_add_uint(&job->json, "host_bytes", need->host);
 	bb_json_add_uint(&job->json, "stage", need->stage);
 	bb_json_add_uint(&job->json, "rank_parameters", need->elements);
@@ -190,7 +199,7 @@ static bb_status check_train(const struct job *job)
 	if (o->flash && o->attention == BB_ATTENTION_EAGER)
 		return bb_fail(job->error, BB_EUSAGE,
 			       "--flash-attention: contradicts --attention eager; leave one out");
-	if (!o->fits_given && o->reserve > 0)
+	if (!o->fits_given && o->reserve_given)
 		return bb_fail(job->error, BB_EUSAGE, "--reserve: valid only with --fits");
 	return BB_OK;
 }
@@ -198,6 +207,7 @@ static bb_status check_train(const struct job *job)
 bb_status bb_memory_train(struct job *job)
 {
 	struct options o = *job->o;
+	struct bb_training_buffers buffers = {0};
 	struct bb_training t;
 	struct bb_need need;
 	bb_status st;
@@ -205,8 +215,9 @@ bb_status bb_memory_train(struct job *job)
 	BB_TRY(st, check_train(job), out);
 	BB_TRY(st, bb_memory_open_subject(job), out);
 	if (o.ds_config)
-		BB_TRY(st, merge_file(job, &o), out);
+		BB_TRY(st, merge_file(job, &o, &buffers), out);
 	t = from_options(job, &o);
+	t.buffers = buffers;
 	if (o.fits_given)
 		return bb_memory_fit(job, &t);
 	if (t.micro_batches == 0)

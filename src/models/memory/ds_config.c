@@ -5,6 +5,7 @@
 #include "core/json_file.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #define NOT_GIVEN (-1)
 #define MOST (INT64_C(1) << 32)
+#define MOST_ELEMENTS 1e15
 
 struct reader {
 	const char *path;
@@ -86,6 +88,65 @@ static bb_status read_offload(const struct reader *r, const json_t *zero, const 
 	return refuse_setting(r, key, "device", device, "\"none\", \"cpu\" or \"nvme\"");
 }
 
+/* A number of elements, which may be written as 5e8. *IS_AUTO: it is "auto". */
+static bb_status read_elements(const struct reader *r, const json_t *zero, const char *key,
+			       uint64_t *into, bool *is_automatic)
+{
+	const json_t *const value = json_object_get(zero, key);
+	const double number = json_number_value(value);
+
+	if (!value)
+		return BB_OK;
+	*is_automatic = is_auto(value);
+	if (*is_automatic)
+		return BB_OK;
+	if (!json_is_number(value) || number < 0 || number > MOST_ELEMENTS ||
+	    number != floor(number))
+		return refuse_setting(r, "zero_optimization", key, value,
+				      "a whole number of elements up to 1e15, such as 5e8");
+	*into = (uint64_t)number;
+	return BB_OK;
+}
+
+static bb_status read_buffers(const struct reader *r, const json_t *zero, struct bb_ds_config *c)
+{
+	struct bb_training_buffers *const b = &c->buffers;
+	const json_t *const overlap = json_object_get(zero, "overlap_comm");
+	bb_status status;
+	bool other;
+
+	*b = (struct bb_training_buffers){.reduce = 500000000,
+					  .gather = 500000000,
+					  .prefetch = 50000000,
+					  .live = 1000000000,
+					  .overlap = json_is_true(overlap)};
+	if (overlap && !json_is_boolean(overlap) && !is_auto(overlap))
+		return refuse_setting(r, "zero_optimization", "overlap_comm", overlap,
+				      "true or false");
+	status = read_elements(r, zero, "reduce_bucket_size", &b->reduce, &c->auto_reduce);
+	BB_TRY(status, status, out);
+	BB_TRY(status, read_elements(r, zero, "allgather_bucket_size", &b->gather, &other), out);
+	status = read_elements(r, zero, "stage3_prefetch_bucket_size", &b->prefetch,
+			       &c->auto_prefetch);
+	BB_TRY(status, status, out);
+	status = read_elements(r, zero, "stage3_max_live_parameters", &b->live, &other);
+out:
+	return status;
+}
+
+struct bb_training_buffers bb_ds_config_buffers(const struct bb_ds_config *c,
+						const struct bb_model *model)
+{
+	const uint64_t hidden = model ? (uint64_t)model->hyper.hidden : 0;
+	struct bb_training_buffers b = c->buffers;
+
+	if (hidden > 0 && c->auto_reduce)
+		b.reduce = hidden * hidden;
+	if (hidden > 0 && c->auto_prefetch)
+		b.prefetch = hidden * hidden * 9 / 10;
+	return b;
+}
+
 static bb_status read_zero(const struct reader *r, struct bb_ds_config *c)
 {
 	static const char section[] = "zero_optimization";
@@ -102,6 +163,7 @@ static bb_status read_zero(const struct reader *r, struct bb_ds_config *c)
 	BB_TRY(status, read_setting(r, zero, section, "stage", 0, BB_ZERO_STAGES - 1, &stage), out);
 	BB_TRY(status, read_offload(r, zero, "offload_optimizer", &optimizer), out);
 	BB_TRY(status, read_offload(r, zero, "offload_param", &parameters), out);
+	BB_TRY(status, read_buffers(r, zero, c), out);
 	c->zero = (int)stage;
 	c->offload = parameters  ? BB_OFFLOAD_PARAMETERS
 		     : optimizer ? BB_OFFLOAD_OPTIMIZER

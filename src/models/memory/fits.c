@@ -180,6 +180,8 @@ static void describe_need(const struct bb_fit_verdict *v, bool known, struct bb_
 		       1e-9 * (double)b[BB_NEED_OPTIMIZER]);
 	if (b[BB_NEED_GATHERED] > 0)
 		bb_strbuf_addf(out, ", gathered %.2f", 1e-9 * (double)b[BB_NEED_GATHERED]);
+	if (b[BB_NEED_BUCKETS] > 0)
+		bb_strbuf_addf(out, ", buckets %.2f", 1e-9 * (double)b[BB_NEED_BUCKETS]);
 	if (known)
 		bb_strbuf_addf(out, ", activations %.2f", activations);
 	else

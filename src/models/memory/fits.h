@@ -49,13 +49,13 @@ const char *bb_fit_name(const struct bb_training *training, char text[BB_FIT_NAM
 struct bb_fit_verdict {
 	bool fits;
 	struct bb_need need;    /* of the pipeline stage that needs most */
-	uint64_t limit;         /* bytes of a GPU */
+	uint64_t limit;         /* usable bytes of a GPU */
 	char text[BB_FIT_TEXT]; /* a sentence: the parts of the memory, total and limit */
 };
 
 /*
- * Judge TRAINING, which bb_training_check accepts, by LIMIT bytes of a GPU. Its layout may be NULL.
- * If it does not fit, the text has the first combination of as many GPUs that does, with a
+ * Judge TRAINING, which bb_training_check accepts, by LIMIT usable bytes of a GPU. Its layout may
+ * be NULL. If it does not fit, the text has the first combination of as many GPUs that does, with a
  * microbatch that is no larger. BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_fit_judge(struct bb_fit_verdict *verdict, const struct bb_training *training,

@@ -10,13 +10,10 @@
 const char *const bb_offload_words[] = {"none", "optimizer", "parameters", NULL};
 
 const char *const bb_category_words[BB_CATEGORIES] = {
-	[BB_NEED_PARAMETERS] = "parameters",
-	[BB_NEED_GRADIENTS] = "gradients",
-	[BB_NEED_OPTIMIZER] = "optimizer",
-	[BB_NEED_GATHERED] = "gathered",
-	[BB_NEED_ACTIVATIONS] = "activations",
-	[BB_NEED_RECOMPUTED] = "recomputed",
-	[BB_NEED_ENDS] = "ends",
+	[BB_NEED_PARAMETERS] = "parameters", [BB_NEED_GRADIENTS] = "gradients",
+	[BB_NEED_OPTIMIZER] = "optimizer",   [BB_NEED_GATHERED] = "gathered",
+	[BB_NEED_BUCKETS] = "buckets",       [BB_NEED_ACTIVATIONS] = "activations",
+	[BB_NEED_RECOMPUTED] = "recomputed", [BB_NEED_ENDS] = "ends",
 };
 
 /* ---- elements of layers ------------------------------------------------------------------ */
@@ -305,6 +302,23 @@ static struct bb_states states(const struct bb_training *t, uint64_t elements, u
 	return s;
 }
 
+static void add_buffers(const struct bb_training *t, struct bb_need *need)
+{
+	const struct bb_training_buffers *const b = &t->buffers;
+	const struct bb_precision *const p = t->recipe.precision;
+	const uint64_t fetched = t->zero == 3 ? b->prefetch : b->gather;
+	const uint64_t gradients = b->reduce * (t->zero < 3 && b->overlap ? 2 : 1);
+	const uint64_t live = b->live < need->elements ? b->live : need->elements;
+
+	if (t->zero == 0)
+		return;
+	need->bytes[BB_NEED_BUCKETS] =
+		gradients * p->gradient +
+		(fetched < need->elements ? fetched : need->elements) * p->parameter;
+	if (t->zero == 3 && live * p->parameter > need->bytes[BB_NEED_GATHERED])
+		need->bytes[BB_NEED_GATHERED] = live * p->parameter;
+}
+
 void bb_training_states(const struct bb_training *t, const struct bb_piece *piece,
 			struct bb_need *need)
 {
@@ -326,6 +340,7 @@ void bb_training_states(const struct bb_training *t, const struct bb_piece *piec
 
 		need->bytes[BB_NEED_GATHERED] = whole.parameters + whole.gradients;
 	}
+	add_buffers(t, need);
 }
 
 /* ---- activations ------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /*
  * training.h - memory of a rank of a training run: states (states.h) and activations
- * (activations.h) of its part of a model. It is calculated, without the memory of libraries,
- * buffers of communication and fragmentation.
+ * (activations.h) of its part of a model, and DeepSpeed's buffers where they are given. It is
+ * calculated, without the memory of libraries, other buffers and fragmentation.
  *
  * A run has dp x tp x pp ranks. Tensor parallelism divides matrices and leaves vectors whole. A
  * pipeline divides the blocks (bb_layers_before); the first stage has the embedding too, and the
@@ -44,6 +44,18 @@ BB_MUST bb_status bb_model_layout_make(struct bb_model_layout *layout, const str
 				       uint64_t parameters, struct bb_error *error);
 void bb_model_layout_free(struct bb_model_layout *layout);
 
+/*
+ * DeepSpeed's buffers, in elements, as its page "DeepSpeed Configuration JSON" defines them; all 0:
+ * not counted. Stages 1 and 2 have REDUCE gradients at a time, twice if they OVERLAP
+ * (deepspeed/runtime/zero/stage_1_and_2.py has two buffers then), and all-gather GATHER parameters
+ * at a time. Stage 3 has REDUCE, too, a fixed buffer of PREFETCH parameters, and keeps LIVE
+ * gathered ones before it releases some.
+ */
+struct bb_training_buffers {
+	uint64_t reduce, gather, prefetch, live;
+	bool overlap;
+};
+
 struct bb_training {
 	const struct bb_model *model; /* NULL: only a number of parameters; no activations */
 	const struct bb_model_layout *layout;
@@ -58,13 +70,17 @@ struct bb_training {
 	uint64_t chunks;                     /* of a stage; above 1 only if interleaved */
 	uint64_t micro_batch, micro_batches; /* sequences of one; number in a step */
 	enum bb_recompute recompute;
+	struct bb_training_buffers buffers;
 };
 
 enum bb_category {
 	BB_NEED_PARAMETERS,
 	BB_NEED_GRADIENTS,
 	BB_NEED_OPTIMIZER,
-	BB_NEED_GATHERED, /* stage 3: parameters and gradients of the largest layer, whole */
+	/* Stage 3: parameters and gradients of the largest layer, whole, or buffers.live parameters
+	   if they are more. */
+	BB_NEED_GATHERED,
+	BB_NEED_BUCKETS, /* the other buffers */
 	BB_NEED_ACTIVATIONS,
 	BB_NEED_RECOMPUTED, /* activations of one layer, recomputed */
 	BB_NEED_ENDS,       /* activations of embedding, head and logits */

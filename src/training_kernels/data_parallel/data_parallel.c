@@ -114,6 +114,10 @@ static bb_status dp_check(const struct bb_benchmark *benchmark, void *own, struc
 		goto out;
 	}
 	BB_TRY(status, bb_model_open(&dp->model, a->model_text, a->seq, error), out);
+	BB_TRY(status,
+	       bb_estimate_capacity(&dp->capacity, "--memory", a->memory, a->memory_given,
+				    a->reserve, o->config.cluster, error),
+	       out);
 	bb_attention_apply(&dp->model, (enum bb_attention)a->attention);
 out:
 	return status;
@@ -206,7 +210,7 @@ static bb_status dp_plan(struct bb_run *run)
 			(long long)dp->options.samples, run->world.nranks);
 	if (dp->options.train_given)
 		return BB_OK;
-	status = bb_estimate_fit(&dp->fit, &replica, dp->options.memory, &run->error);
+	status = bb_estimate_fit(&dp->fit, &replica, dp->capacity.usable, &run->error);
 	if (status != BB_OK)
 		return status;
 	snprintf(subject, sizeof(subject), "--model %s", dp->options.model_text);

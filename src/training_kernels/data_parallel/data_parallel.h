@@ -155,6 +155,7 @@ extern const struct bb_record_kind bb_record_strategy;
 struct bb_dp {
 	struct bb_dp_options options; /* first: the rows are read into it */
 	struct bb_model model;
+	struct bb_capacity capacity;
 	struct bb_fit_verdict fit; /* of DDP */
 };
 

@@ -99,6 +99,10 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 	BB_TRY(status, bb_check_algorithms(a->algo_text, o, &bb_all_reduce, error), out);
 	BB_TRY(status, read_algorithms(a, o->backend, error), out);
 	BB_TRY(status, bb_model_open(&ddp->model, a->model_text, a->seq, error), out);
+	BB_TRY(status,
+	       bb_estimate_capacity(&ddp->capacity, "--memory", a->memory, a->memory_given,
+				    a->reserve, o->config.cluster, error),
+	       out);
 	bb_attention_apply(&ddp->model, (enum bb_attention)a->attention);
 	if (!a->predict && !a->flops_given && !a->step_ns_given) {
 		a->step_ns = STEP_NS;
@@ -265,7 +269,7 @@ bb_status bb_ddp_fit(struct bb_ddp *ddp, int nranks, struct bb_error *error)
 	const struct bb_replica replica = {&ddp->model, a->dtype, (enum bb_attention)a->attention,
 					   a->batch, nranks};
 
-	return bb_estimate_fit(&ddp->fit, &replica, a->memory, error);
+	return bb_estimate_fit(&ddp->fit, &replica, ddp->capacity.usable, error);
 }
 
 static bb_status ddp_plan(struct bb_run *run)

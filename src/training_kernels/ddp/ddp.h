@@ -199,6 +199,7 @@ void bb_ddp_describe_cap(struct bb_ddp_record *r, const struct bb_ddp_cap *cap,
 struct bb_ddp {
 	struct bb_ddp_options options; /* first: the rows are read into it */
 	struct bb_model model;
+	struct bb_capacity capacity;
 	struct bb_fit_verdict fit;
 };
 

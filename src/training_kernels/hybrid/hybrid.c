@@ -7,7 +7,6 @@
 #include "harness/measure/collective.h"
 #include "harness/run/options_check.h"
 #include "simulator/cluster.h"
-#include "topology/systems.h"
 #include "training_kernels/estimate.h"
 
 #include <math.h>
@@ -82,18 +81,6 @@ static bb_status settle_preset(struct bb_hybrid_options *a, struct bb_options *o
 	return a->flops_given || a->pass_ns_given
 		       ? BB_OK
 		       : bb_hybrid_preset_rate(a->preset, &a->flops, error);
-}
-
-/* A known system's GPU has its own memory, unless it is given or that of a preset. */
-static void settle_memory(struct bb_hybrid_options *a, const struct bb_cluster *cluster)
-{
-	const struct bb_system *system;
-
-	if (!cluster || a->memory_given || a->preset)
-		return;
-	system = bb_system_find(cluster->node->name);
-	if (system && system->gpu)
-		a->memory = (int64_t)system->gpu->gib << 30;
 }
 
 /* ---- the check ------------------------------------------------------------------------------- */
@@ -259,7 +246,11 @@ static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, s
 	bb_status status;
 
 	BB_TRY(status, settle_preset(a, o, error), out);
-	settle_memory(a, o->config.cluster);
+	BB_TRY(status,
+	       bb_estimate_capacity(&h->capacity, "--memory", a->memory,
+				    a->memory_given || a->preset, a->reserve, o->config.cluster,
+				    error),
+	       out);
 	BB_TRY(status, bb_check_one_algorithm(a->algo_text, o, error), out);
 	BB_TRY(status, a->plan ? check_plan(a, o, error) : check_steps(a, error), out);
 	if (a->plan)
@@ -401,7 +392,7 @@ static bb_status hybrid_plan(struct bb_run *run)
 	run->record.algorithms = h->options.algo_text;
 	status = bb_hybrid_job_open(&job, h, &run->options.config, &run->error);
 	if (status == BB_OK)
-		status = bb_fit_judge(&h->fit, &job.training, h->options.memory, &run->error);
+		status = bb_fit_judge(&h->fit, &job.training, h->capacity.usable, &run->error);
 	if (status == BB_OK)
 		status = hybrid_check_room(run, &job.shape);
 	bb_hybrid_job_close(&job);

@@ -304,6 +304,7 @@ struct bb_hybrid {
 	struct bb_model model;
 	struct bb_grid grid;      /* of the world, once it is known */
 	struct bb_cluster *nodes; /* nodes of --link and --node-link; NULL: none */
+	struct bb_capacity capacity;
 	struct bb_fit_verdict fit;
 };
 

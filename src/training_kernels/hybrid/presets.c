@@ -3,7 +3,7 @@
  */
 #include "training_kernels/hybrid/hybrid.h"
 
-#define GB(n) ((uint64_t)(n)*1000000000)
+#define GIB(n) ((uint64_t)(n) << 30)
 
 const struct bb_hybrid_preset bb_hybrid_presets[] = {
 	/* Four links of 100 Gb/s of a node are shared by its eight GPUs; NVLink 3 carries 300 GB/s
@@ -22,7 +22,7 @@ const struct bb_hybrid_preset bb_hybrid_presets[] = {
 		.micro_batch = 2,
 		.recompute = BB_RECOMPUTE_FULL,
 		.zero = 1,
-		.memory = GB(80),
+		.memory = GIB(80),
 		.run_flops = 150e12,
 		.inside = {300e9, 5e-6},
 		.between = {6.25e9, 5e-6},
@@ -44,7 +44,7 @@ const struct bb_hybrid_preset bb_hybrid_presets[] = {
 		.micro_batch = 4,
 		.recompute = BB_RECOMPUTE_FULL,
 		.zero = 1,
-		.memory = GB(32),
+		.memory = GIB(32),
 		.flops = 62.5e12,
 		.inside = {150e9, 5e-6},
 		.between = {3.125e9, 5e-6},

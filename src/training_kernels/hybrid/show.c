@@ -71,7 +71,7 @@ static bb_status plan_prepare(struct bb_plan_view *s)
 		.memory_rate = a->memory_rate_given ? a->memory_rate.rate : 0,
 		.launch = a->launch_ns_given ? 1e-9 * (double)a->launch_ns : 0,
 		.rails = true,
-		.memory = a->memory,
+		.memory = s->capacity->usable,
 	};
 	s->peak = a->peak_given ? a->peak : NAN;
 	if (link->cluster) {
@@ -154,9 +154,12 @@ static void add_setting(const struct bb_plan_view *s)
 		       (unsigned long long)s->model->parameters, (long long)s->model->hyper.seq,
 		       (unsigned long long)s->space.batch, bb_plural((long long)s->space.batch));
 	bb_model_add_origin(s->out, s->model);
-	bb_strbuf_addf(s->out, "# %d rank%s, %d per node, each %.1f GB and %.4g TFLOPS; order %s\n",
-		       c->ranks, bb_plural(c->ranks), c->node, 1e-9 * (double)c->memory,
-		       1e-12 * c->flops, bb_grid_order_names[s->space.grid.order]);
+	bb_strbuf_addf(s->out, "# %d rank%s, %d per node, %.4g TFLOPS each; order %s\n", c->ranks,
+		       bb_plural(c->ranks), c->node, 1e-12 * c->flops,
+		       bb_grid_order_names[s->space.grid.order]);
+	bb_strbuf_add(s->out, "# memory of a rank: ");
+	bb_capacity_add(s->out, s->capacity);
+	bb_strbuf_add(s->out, "\n");
 	bb_strbuf_addf(s->out,
 		       "# links of a rank: within a node %.4g GB/s, %s; between nodes %.4g GB/s, "
 		       "%s\n",
@@ -389,9 +392,7 @@ static void add_rates(const struct bb_plan_view *s, const struct bb_hybrid_divis
 	if (!isnan(s->peak))
 		bb_strbuf_addf(s->out, " (MFU %.1f%% of %.4g TFLOPS)", 100 * rate / s->peak,
 			       1e-12 * s->peak);
-	bb_strbuf_addf(s->out,
-		       "\n# %.1f of %.1f GB; not counted: CUDA, buffers of libraries, "
-		       "fragmentation\n",
+	bb_strbuf_addf(s->out, "\n# memory: %.1f of %.1f GB usable\n",
 		       1e-9 * (double)division->need.total, 1e-9 * (double)s->cluster.memory);
 	bb_strbuf_add(s->out, "# exposed communication:");
 	for (int i = 0; i < BB_TRAFFICS; i++)
@@ -467,8 +468,11 @@ out:
 bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out)
 {
 	struct bb_hybrid *h = run->own;
-	struct bb_plan_view s = {
-		.run = run, .out = out, .options = &h->options, .model = &h->model};
+	struct bb_plan_view s = {.run = run,
+				 .out = out,
+				 .options = &h->options,
+				 .model = &h->model,
+				 .capacity = &h->capacity};
 	const bb_status status = plan_show(&s);
 
 	bb_sinks_close(&run->sinks);

@@ -14,6 +14,7 @@ struct bb_plan_view {
 	struct bb_strbuf *out;
 	const struct bb_hybrid_options *options;
 	const struct bb_model *model;
+	const struct bb_capacity *capacity;
 	struct bb_model_layout layout;
 	struct bb_hybrid_cluster cluster;
 	double peak; /* FLOPs per second of a rank's GPU; NAN: unknown */

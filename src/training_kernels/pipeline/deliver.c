@@ -110,7 +110,8 @@ static bb_status judge_fit(const struct bb_pipeline_job *j, struct bb_fit_verdic
 	};
 	const struct bb_need need = job_need(j, &t);
 
-	return bb_fit_judge_need(verdict, &t, &need, a->rank_memory, &j->s->engine.run->error);
+	return bb_fit_judge_need(verdict, &t, &need, state->capacity.usable,
+				 &j->s->engine.run->error);
 }
 
 static void fill_measurement(struct bb_pipeline_job *j, struct bb_pipeline_record *r)

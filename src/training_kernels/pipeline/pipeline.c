@@ -151,6 +151,7 @@ static bb_status pipeline_check_model(struct bb_pipeline_state *state, struct bb
 			    : a->seq_given         ? "--seq"
 			    : a->batch_given       ? "--batch"
 			    : a->rank_memory_given ? "--rank-memory"
+			    : a->reserve_given     ? "--reserve"
 						   : NULL;
 	bool passes;
 
@@ -237,6 +238,10 @@ static bb_status pipeline_check(const struct bb_benchmark *benchmark, void *own,
 	if (a->iters_given || !o->exact)
 		o->iters = a->iters;
 	BB_TRY(status, pipeline_check_model(state, error), out);
+	BB_TRY(status,
+	       bb_estimate_capacity(&state->capacity, "--rank-memory", a->rank_memory,
+				    a->rank_memory_given, a->reserve, o->config.cluster, error),
+	       out);
 	status = pipeline_check_size(a, error);
 out:
 	return status;

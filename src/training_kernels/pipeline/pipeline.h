@@ -78,8 +78,10 @@ enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 	OPTION(INT, batch, "batch", 0, "1", "sequences of a microbatch", .min = 1,                 \
 	       .max = INT64_C(1) << 30)                                                            \
 	OPTION(SIZE, rank_memory, "rank-memory", 0, "80G",                                         \
-	       "memory of a rank, into which a stage of --model fits or not", .min = 1,            \
-	       .max = BB_MOST_BYTES)
+	       "memory of a rank, into which a stage of --model fits or not (default: that of "    \
+	       "the GPUs of --cluster, else 80G)",                                                 \
+	       .min = 1, .max = BB_MOST_BYTES)                                                     \
+	BB_RESERVE_OPTION(OPTION)
 
 struct bb_pipeline_options {
 	BB_OPTION_MEMBERS(BB_PIPELINE_OPTIONS)
@@ -192,6 +194,7 @@ struct bb_pipeline_state {
 	   among equals; what their arrays point to is gone. */
 	struct bb_pipeline_record *kept;
 	size_t nkept, kept_room;
+	struct bb_capacity capacity;
 };
 
 extern const struct bb_option bb_pipeline_rows[];
