@@ -282,8 +282,10 @@ def search(runs):
     for run in slower:
         if run["fits"]:
             raise SystemExit(f"{run['id']}: the search is slower than the published division")
-    unknown = f", but for {len(slower)} runs whose published division does not fit by model_memory's formula"
-    return f"It is never slower{unknown if slower else ''}."
+    unknown = f", but for {len(slower)} runs whose published division does not fit"
+    beyond = sum(not run["fits"] for run in runs)
+    return (f"It is never slower{unknown if slower else ''}.\nAll of these divisions ran; {beyond} of {len(runs)} would not fit by "
+            "model_memory's formula and its reserve.")
 
 
 def misses(runs):
