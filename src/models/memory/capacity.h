@@ -31,7 +31,7 @@ struct bb_capacity {
 
 /*
  * What is left of SIZE bytes without RESERVE. A SIZE that is the nominal one of known cards, such
- * as 80 GiB, counts as what the driver of CARD reports or, if that is NULL, the least of them.
+ * as 80 GiB, counts as what the driver of CARD reports or, if that is NULL, of the most usual one.
  * OPTION has the size; BB_EUSAGE if nothing is left.
  */
 BB_MUST bb_status bb_capacity_open(struct bb_capacity *capacity, const char *option, uint64_t size,
