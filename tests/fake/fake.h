@@ -145,6 +145,8 @@ struct fake_task {
 	const void *payload;
 };
 cudaError_t fake_issue(cudaStream_t stream, const struct fake_task *task);
+/* Issues a copy within the devices' memory to STREAM. */
+cudaError_t fake_copy(void *dst, const void *src, size_t bytes, cudaStream_t stream);
 bool fake_is_capturing(cudaStream_t stream);
 /* Wait until the stream is empty; all streams of the thread's device. */
 cudaError_t fake_drain(cudaStream_t stream);

@@ -474,6 +474,18 @@ static void drop_copy(void *payload)
 	free(((struct copy *)payload)->snapshot);
 }
 
+cudaError_t fake_copy(void *dst, const void *src, size_t bytes, cudaStream_t stream)
+{
+	struct copy c = {.dst = dst, .src = src, .bytes = bytes};
+
+	if (bytes == 0)
+		return cudaSuccess;
+	return fake_issue(stream, &(struct fake_task){.run = do_copy,
+						      .drop = drop_copy,
+						      .bytes = sizeof(c),
+						      .payload = &c});
+}
+
 /* As CUDA does with pageable memory of the host: all work before it is waited for, it is read at
    once, or written on return. */
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
