@@ -131,6 +131,6 @@ pack "$FOLDER/tests" "$GPU_B/tests/gpu_speed" "$GPU_B/tests/gpu_kernels" "$GPU_B
 pack_libraries "$FOLDER"/bin/* "$FOLDER"/lib/busbench/*.so "$FOLDER"/tests/*
 pack_nccl_tests
 mkdir "$FOLDER/ci"
-cp ci/gpu_check.sh ci/gpu_record.sh ci/gpu_find.sh ci/gpu_checks.sh ci/gpu_like.awk "$FOLDER/ci"
+cp ci/gpu_check.sh ci/gpu_record.sh ci/gpu_find.sh ci/gpu_plans.sh ci/gpu_checks.sh ci/gpu_like.awk "$FOLDER/ci"
 describe >"$FOLDER/bundle.txt"
 weigh

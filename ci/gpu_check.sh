@@ -4,18 +4,25 @@
 #
 #   ci/gpu_check.sh [OPTION...] [PART...]
 #
-#   PART            speed copies memory pairs kernels units topology features device algorithms sanitizers: in this
-#                   order, by default all
+#   PART            machine hand kernels units algorithms features device pairs speed peers memory topology faults
+#                   sanitizers: in this order, by default all
+#   --plan PLAN     one-gpu or node: the checks that a borrowed machine of one GPU or of eight has time for, in the
+#                   order in which they answer most (ci/gpu_plans.sh); 540 seconds
+#   --again FILE    of the checks whose latest records in FILE failed or lacked time, with NCCL's INFO log; 540 seconds
 #   -l              list the checks (part, tab, name) and end
 #   -o FOLDER       where records.jsonl and log.txt are added to (the folder that OUT of the environment names, else
 #                   gpu_check in the bundle or the build)
 #   -k WORD         only checks with WORD in their name
-#   -t SECONDS      for everything together; what does not begin within is skipped (570)
+#   -t SECONDS      for everything together; what does not begin within is skipped
 #   -p SECONDS      for each part, in place of its own limit
+#
+# Each part has its own limit, and what it does not use goes to the next. Within a part a check may use twice its share
+# of what is left, so that one that hangs leaves time to the others.
 #
 #   B=DIR                  the build (build), where this is no bundle
 #   NCCL_HOME= CUDA_HOME=  where to look first for NCCL and for CUDA (/usr/local/cuda)
 #   NCCL_TESTS_HOME=DIR    binaries of nccl-tests to compare with, in DIR or DIR/build
+#   GPU_CHECK_PROBE=60     seconds for each of the programs that find out what works here
 #   GPU_CHECK_BACKEND=DIR  the stand-ins there in place of the real libraries: it shows that this script works,
 #                          nothing else
 #
@@ -24,8 +31,9 @@
 set -uo pipefail
 
 HERE=$(cd "$(dirname "$0")/.." && pwd)
-ALL_PARTS="speed copies memory pairs kernels units topology features device algorithms sanitizers"
-declare -A PART_LIMIT=([speed]=300 [copies]=60 [memory]=100 [pairs]=100 [kernels]=200 [units]=200 [topology]=30 [features]=240 [device]=120 [algorithms]=300 [sanitizers]=400)
+ALL_PARTS="machine hand kernels units algorithms features device pairs speed peers memory topology faults sanitizers"
+declare -A PART_LIMIT=([machine]=15 [hand]=60 [kernels]=200 [units]=200 [algorithms]=300 [features]=240 [device]=120
+	[pairs]=160 [speed]=150 [peers]=300 [memory]=100 [topology]=30 [faults]=60 [sanitizers]=400)
 
 usage() {
 	sed -n '2,/^# Exit/s/^# \{0,1\}//p' "$0" >&2
@@ -36,25 +44,35 @@ usage() {
 . "$HERE/ci/gpu_record.sh"
 # shellcheck source=ci/gpu_find.sh
 . "$HERE/ci/gpu_find.sh"
+# shellcheck source=ci/gpu_plans.sh
+. "$HERE/ci/gpu_plans.sh"
 # shellcheck source=ci/gpu_checks.sh
 . "$HERE/ci/gpu_checks.sh"
 
 read_arguments() {
-	local option word
+	local word
 	[ -d "${OUT:-}" ] || OUT=''
-	ONLY='' TOTAL=570 PART_SECONDS='' LISTING=''
-	while getopts lo:k:t:p: option; do
-		case $option in
-		l) LISTING=1 ;;
-		o) OUT=$OPTARG ;;
-		k) ONLY=$OPTARG ;;
-		t) TOTAL=$OPTARG ;;
-		p) PART_SECONDS=$OPTARG ;;
+	ONLY='' TOTAL='' PART_SECONDS='' LISTING='' PLAN='' AGAIN=''
+	while [[ ${1:-} == -* ]]; do
+		case $1 in
+		-l) LISTING=1 && shift && continue ;;
+		-o | -k | -t | -p | --plan | --again) [ $# -gt 1 ] || usage ;;
 		*) usage ;;
 		esac
+		case $1 in
+		-o) OUT=$2 ;;
+		-k) ONLY=$2 ;;
+		-t) TOTAL=$2 ;;
+		-p) PART_SECONDS=$2 ;;
+		--plan) PLAN=$2 ;;
+		--again) AGAIN=$2 ;;
+		esac
+		shift 2
 	done
-	shift $((OPTIND - 1))
-	[[ $TOTAL$PART_SECONDS =~ ^[0-9]+$ ]] || usage
+	[[ $TOTAL$PART_SECONDS =~ ^[0-9]*$ ]] || usage
+	read_plan
+	read_again
+	[ -n "$TOTAL" ] || TOTAL=$([ -n "$PLAN$AGAIN" ] && echo 540 || echo 86400)
 	for word in "$@"; do
 		[[ " $ALL_PARTS " == *" $word "* ]] || {
 			echo "gpu_check.sh: no part '$word'; the parts are $ALL_PARTS" >&2
@@ -62,7 +80,7 @@ read_arguments() {
 		}
 	done
 	PARTS=
-	for word in $ALL_PARTS; do
+	for word in ${PLANNED_PARTS:-$ALL_PARTS}; do
 		[[ $# -gt 0 && " $* " != *" $word "* ]] || PARTS+=${PARTS:+ }$word
 	done
 	STAND_IN=${GPU_CHECK_BACKEND:-}
@@ -97,7 +115,7 @@ read_arguments "$@"
 if [ -n "$LISTING" ]; then
 	GPUS='' STAND_IN='' BIN='' TESTS='' UNITS=''
 	choose_sizes
-	every_check
+	every_check listed
 	exit 0
 fi
 find_busbench
@@ -107,7 +125,8 @@ mkdir -p "$OUT" || exit 2
 RECORDS=$OUT/records.jsonl LOG=$OUT/log.txt
 DATE=$(date -u '+%Y-%m-%d %H:%M UTC')
 RUN=$(date -u +%Y%m%dT%H%M%SZ)-$$
-SECONDS=0 END=$TOTAL
+[ -z "$AGAIN" ] || export NCCL_DEBUG=INFO NCCL_DEBUG_FILE=$OUT/nccl.%p.txt
+SECONDS=0 END=$TOTAL PART_END=${PART_SECONDS:-${PART_LIMIT[machine]}}
 [ -z "$STAND_IN" ] || take_stand_in
 find_tools
 find_driver
@@ -115,6 +134,7 @@ find_libraries
 probe
 describe
 choose_sizes
-every_check
+every_check counted
+every_check made
 summary
 end

@@ -8,10 +8,10 @@ COLLECTIVES="all_reduce all_gather reduce_scatter broadcast reduce gather scatte
 # Sizes of sweeps; odd ones do not divide by anything. Stand-ins are given small ones.
 choose_sizes() {
 	SIZES=(-b 8 -e 64M -f 16) ONE=(-b 4M -e 4M) ODD=(-b 1003 -e 1000003 -f 997 -n 3) LIKE=(-b 8 -e 256M -f 32 -n 50 -w 10 -c 0)
-	SPEEDS=(16M 1G 4) MEMORY_SIZES=() PAIRS=() PINGS=() SHARED=(-b 8 -e 4M -f 64 -n 3) MODEL=() RANK_MODEL=7.5B
+	HAND=(-b 8 -e 256M -f 32) SPEEDS=(16M 1G 4) MEMORY_SIZES=() PAIRS=() PINGS=() SHARED=(-b 8 -e 4M -f 64 -n 3 -w 1) MODEL=() RANK_MODEL=7.5B
 	if [ -n "$STAND_IN" ]; then
 		SIZES=(-b 8 -e 8K -f 32) ONE=(-b 2K -e 2K) ODD=(-b 1003 -e 1003) LIKE=(-b 1K -e 4K -f 4 -n 5 -w 1 -c 0)
-		SPEEDS=(1K 4K 4) MEMORY_SIZES=(-b 64K -e 64K -n 3) PAIRS=(-b 4K -e 4K -n 5) PINGS=(-n 50)
+		HAND=("${SIZES[@]}") SPEEDS=(1K 4K 4) MEMORY_SIZES=(-b 64K -e 64K -n 3) PAIRS=(-b 4K -e 4K -n 5) PINGS=(-n 50)
 		SHARED=(-b 8 -e 8K -f 64 -n 2) MODEL=(--model 1001 -n 2) RANK_MODEL=75K
 	fi
 }
@@ -51,7 +51,7 @@ memory_speed() {
 like() {
 	local turn ours=$TEMP/ours theirs=$TEMP/theirs name value status
 	: >"$ours" && : >"$theirs"
-	for turn in 1 2 3 4 5; do
+	for ((turn = 1; turn <= TURNS; turn++)); do
 		limited "$PEERS/$1_perf" -t "$GPUS" -g 1 "${LIKE[@]}" || return
 		sed "s/^/$turn /" "$TEMP/out" >>"$theirs"
 		perf "$1" -g "$GPUS" "${LIKE[@]}" || return
@@ -63,9 +63,26 @@ like() {
 	while read -r _ name value; do
 		number "$name" "$value"
 	done < <(grep '^number ' "$TEMP/like")
-	because "$(tail -n 1 "$TEMP/like")"
+	because "$([ "$1$GPUS" != all_reduce1 ] || echo "a copy, as of one rank: ")$(tail -n 1 "$TEMP/like")"
 	[ -z "$STAND_IN" ] || { because "stand-ins have no speed"; return 5; }
 	return $status
+}
+
+# headers_fit: the kernels on NCCL's device API were compiled for this library: as in device_calls.c, headers before 2.29
+# go with a library of their own 2.xx, later ones with one at least as new.
+headers_fit() {
+	because "headers of NCCL ${HEADERS:-unknown}, library ${NCCL_VERSION:-unknown}"
+	awk -v h="$HEADERS" -v l="$NCCL_VERSION" 'BEGIN {
+		split(h, x, "."); split(l, y, ".")
+		if (x[1] * 100 + x[2] < 229) exit !(x[1] == y[1] && x[2] == y[2])
+		exit x[1] * 10000 + x[2] * 100 + x[3] > y[1] * 10000 + y[2] * 100 + y[3]
+	}'
+}
+
+# by_hand: what a user would run first, with NCCL's own log beside the records.
+by_hand() {
+	NCCL_DEBUG=INFO NCCL_DEBUG_FILE=$OUT/nccl.txt perf all_reduce -g "$GPUS" "${HAND[@]}" || return
+	number busbw_GBps "$(sed -n 's/^# Avg bus bandwidth *: *\([0-9.]*\).*/\1/p' "$TEMP/out")"
 }
 
 # kernels WORD [--large]: the cases of gpu_kernels with WORD in their name.
@@ -109,6 +126,13 @@ topology_sees() {
 	wanted=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
 	because "GPUs in the topology: ${found:-0}, of nvidia-smi: $wanted"
 	[ "${found:-0}" = "$wanted" ]
+}
+
+# copied N COMMAND...: NCCL gives a communicator of one rank to a copy before it chooses an algorithm, a protocol, thread
+# blocks or windows, so what passes with one rank shows nothing about these. Messages are a kernel with one rank too.
+copied() {
+	"${@:2}" || return
+	[ "$1" -gt 1 ] || { because "a copy: not shown"; return 5; }
 }
 
 # every COLLECTIVE N: all algorithms on N GPUs, sizes that divide and sizes that do not.
@@ -226,34 +250,41 @@ multi_rank() {
 }
 
 # ran_as_forced: the records of $TEMP/out name, wherever NCCL ran by itself, the algorithm and protocol that was forced.
+# The check's numbers are the results of each, 0 where it was skipped.
 ran_as_forced() {
-	local said
-	said=$(awk '
+	local what asked said last=
+	while IFS=$'\t' read -r what asked said; do
+		case $what in
+		ran) number "$asked" "$said" && last+=ran ;;
+		skip) number "$asked" 0 && because "$asked did not run: $said" ;;
+		silent) because "NCCL does not report what it chose" && return 5 ;;
+		bad) because "$asked was forced, $said" && return 1 ;;
+		esac
+	done < <(awk '
 		function field(name) {
 			return match($0, "\"" name "\":\"[^\"]*\"") ? substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 5) : ""
 		}
-		/"kind":"skip"/ { skip = field("reason") }
-		/"kind":"skip"/ && skip ~ /^the library ran / { print field("algorithm") " was forced, " skip; bad = 1; exit }
-		!/"kind":"result"/ || field("algorithm") ~ /^busbench:/ { next }
-		{
-			asked = field("algorithm_asked"); ran = field("library_algorithm"); n++
-			if (ran == "") silent++
-			else if (index(ran ":", asked ":") != 1) { print asked " was forced, NCCL ran " ran; bad = 1; exit }
+		/"kind":"skip"/ {
+			reason = field("reason"); asked = field("algorithm")
+			if (reason ~ /^the library ran /) bad[asked] = reason; else skip[asked] = reason
+			next
 		}
+		!/"kind":"result"/ { next }
+		{ asked = field("algorithm_asked"); ran = field("library_algorithm") }
+		field("algorithm") ~ /^busbench:/ { skip[asked] = "a schedule of busbench ran"; next }
+		ran == "" { silent = 1 }
+		ran != "" && index(ran ":", asked ":") != 1 { bad[asked] = "NCCL ran " ran }
+		{ n[asked]++ }
 		END {
-			if (bad) exit
-			if (!n) print "none ran: " skip
-			else if (silent) print "none: NCCL does not report what it chose"
-			else print "ok " n
-		}' "$TEMP/out")
-	case $said in
-	ok*) number results "${said#ok }" ;;
-	none*) because "${said#none: }" && return 5 ;;
-	*) because "$said" && return 1 ;;
-	esac
+			for (asked in bad) print "bad\t" asked "\t" bad[asked]
+			if (silent) print "silent"
+			for (asked in skip) if (!(asked in n)) print "skip\t" asked "\t" skip[asked]
+			for (asked in n) print "ran\t" asked "\t" n[asked]
+		}' "$TEMP/out" | LC_ALL=C sort)
+	[ -n "$last" ] || return 5
 }
 
-# forced COLLECTIVE ALGORITHM [PROTOCOL]: four processes on one GPU, each a node to NCCL.
+# forced COLLECTIVE ALGORITHMS [PROTOCOLS]: four processes on one GPU, each a node to NCCL.
 forced() {
 	processes 4 "$BIN/$1_perf" --backend nccl --algo "$2" ${3:+--proto "$3"} "${SHARED[@]}" --json - && ran_as_forced
 }
@@ -273,33 +304,17 @@ handles() {
 
 # sanitized TOOL WORD...: NCCL and CUDA probe by calls that fail, so failing calls are no errors here.
 sanitized() {
-	MOST=120 limited "$SANITIZER" --tool "$1" --report-api-errors no --error-exitcode 9 "${@:2}"
+	limited "$SANITIZER" --tool "$1" --report-api-errors no --error-exitcode 9 "${@:2}"
 }
 
 # ---- the list ------------------------------------------------------------------------------
 
-list_speed() {
-	local c
-	check speed "kernels reach 80 percent of a copy" gpu kernel_speed
-	for c in all_reduce all_gather reduce_scatter broadcast reduce alltoall sendrecv; do
-		check speed "$c: times are nccl-tests'" "nccl-tests collectives" like $c
-	done
+list_machine() {
+	check machine "the headers of NCCL fit its library" collectives headers_fit
 }
 
-list_copies() {
-	check copies "a GPU and its host" memory perf p2p_bandwidth "${PAIRS[@]}"
-}
-
-list_memory() {
-	check memory "1 GPU: bandwidth and latency" memory memory_speed 1
-	check memory "several GPUs: bandwidth and latency" "several memory" memory_speed "$GPUS"
-}
-
-list_pairs() {
-	check pairs "2 processes on 1 GPU: CUDA IPC" memory handles ipc
-	check pairs "2 processes on 1 GPU: fabric handles" memory handles fabric
-	check pairs "several GPUs: bandwidth" "several memory" perf p2p_bandwidth -g "$GPUS" "${PAIRS[@]}"
-	check pairs "several GPUs: latency" "several memory" perf p2p_latency -g "$GPUS" "${PINGS[@]}"
+list_hand() {
+	check hand "all_reduce, 8 B to 256 MiB" collectives by_hand
 }
 
 KERNELS="fill verify reduce scale copy ping read write triad chase spin"
@@ -322,15 +337,15 @@ list_topology() {
 	check topology "every GPU of the driver" "topology driver" topology_sees
 }
 
-# list_features NAME NEEDS N: on N GPUs.
-list_features() {
+# list_features_of NAME NEEDS N: on N GPUs.
+list_features_of() {
 	check features "$1: datatypes and operations" "$2" all_types "$3"
 	check features "$1: graphs (-G)" "$2" flags "$3" "-G 4" "-G 4 -m 3"
 	check features "$1: times of each iteration (-I 1)" "$2" flags "$3" "-I 1"
-	check features "$1: registered buffers (-R 1)" "$2" flags "$3" "-R 1"
-	check features "$1: symmetric windows (-R 2)" "$2" flags "$3" "-R 2"
-	check features "$1: few thread blocks (-x 1)" "$2" flags "$3" "-x 1" "-R 2 -x 1"
-	check features "$1: no thread blocks (-x 2)" "$2" flags "$3" "-R 2 -x 2"
+	check features "$1: registered buffers (-R 1)" "$2" copied "$3" flags "$3" "-R 1"
+	check features "$1: symmetric windows (-R 2)" "$2" copied "$3" flags "$3" "-R 2"
+	check features "$1: few thread blocks (-x 1)" "$2" copied "$3" flags "$3" "-x 1" "-R 2 -x 1"
+	check features "$1: no thread blocks (-x 2)" "$2" copied "$3" flags "$3" "-R 2 -x 2"
 	check features "$1: waits (-z 1, 2, 3)" "$2" flags "$3" "-z 1" "-z 2" "-z 3"
 	check features "$1: grouped operations (-m)" "$2" flags "$3" "-m 5"
 	check features "$1: unaligned buffers (-u)" "$2" flags "$3" "-u 1"
@@ -340,11 +355,18 @@ list_features() {
 	check features "$1: parallel start (-p 1)" "$2" flags "$3" "-t 1 -p 1"
 	check features "$1: caches (--cache)" "$2" flags "$3" "--cache reuse" "--cache rewrite"
 	check features "$1: precision (--precision)" "$2" flags "$3" "--precision 5% --max-time 2"
-	check features "$1: protocols (--proto)" "$2" perf all_reduce -g "$3" --algo ring,tree,auto --proto LL,LL128,Simple "${ONE[@]}"
+	check features "$1: protocols (--proto)" "$2" copied "$3" perf all_reduce -g "$3" --algo ring,tree,auto --proto LL,LL128,Simple "${ONE[@]}"
 	check features "$1: state of each GPU" "$2" states "$3"
 	check features "$1: a wrong byte is found" "$2" finds_wrong_byte "$3"
 	# One rank alone calls no collective.
 	check features "$1: ZeRO, all stages" "$([ "$3" = 1 ] && echo memory || echo "$2") zero" zero_all "$3"
+}
+
+list_features() {
+	list_features_of "1 GPU" collectives 1
+	check features "1 GPU: one rank of 64 under ZeRO" "memory zero" \
+		perf zero --as-rank 0 --world 64 --model "$RANK_MODEL"
+	list_features_of "several GPUs" "several collectives" "$GPUS"
 }
 
 list_device() {
@@ -358,17 +380,10 @@ list_device() {
 }
 
 list_algorithms() {
-	local c p
-	for c in $COLLECTIVES; do
-		check algorithms "1 GPU: $c" collectives every "$c" 1
-	done
-	for p in LL LL128 Simple; do
-		check algorithms "4 processes on 1 GPU: all_reduce runs ring:$p" collectives forced all_reduce ring $p
-		check algorithms "4 processes on 1 GPU: all_reduce runs tree:$p" collectives forced all_reduce tree $p
-	done
+	local c
+	check algorithms "4 processes on 1 GPU: all_reduce runs ring and tree" collectives forced all_reduce ring,tree LL,LL128,Simple
 	for c in all_gather reduce_scatter; do
-		check algorithms "4 processes on 1 GPU: $c runs ring" collectives forced $c ring
-		check algorithms "4 processes on 1 GPU: $c runs pat" collectives forced $c pat
+		check algorithms "4 processes on 1 GPU: $c runs ring and PAT" collectives forced $c ring,pat
 	done
 	for c in broadcast reduce; do
 		check algorithms "4 processes on 1 GPU: $c runs ring" collectives forced $c ring
@@ -380,6 +395,13 @@ list_algorithms() {
 	check algorithms "4 processes on 1 GPU: a split world" collectives divided
 	check algorithms "4 processes on 1 GPU: a communicator of several IDs" collectives several_ids
 	check algorithms "2 processes on 1 GPU: NCCL's RAS reports a hang" collectives ras
+	for c in $COLLECTIVES; do
+		if [[ $c == sendrecv || $c == alltoallv || $c == hypercube ]]; then
+			check algorithms "1 GPU: $c" collectives every "$c" 1
+		else
+			check algorithms "1 GPU: $c" collectives copied 1 every "$c" 1
+		fi
+	done
 	check algorithms "2 ranks of a process on 1 GPU" "multi-rank real collectives" multi_rank
 	for c in $COLLECTIVES; do
 		check algorithms "several GPUs: $c" "several collectives" every "$c" "$GPUS"
@@ -402,19 +424,55 @@ list_sanitizers() {
 		"$BIN/all_reduce_perf" --backend nccl -T 0 -g 1 -d float,bfloat16,int32 -o sum,max -b 1003 -e 1003 -u 1 -n 1 -w 0
 }
 
+list_pairs() {
+	check pairs "2 processes on 1 GPU: CUDA IPC" memory handles ipc
+	check pairs "2 processes on 1 GPU: fabric handles" memory handles fabric
+	check pairs "a GPU and its host" memory perf p2p_bandwidth "${PAIRS[@]}"
+	check pairs "nvbandwidth, to compare with" "real nvbandwidth" limited nvbandwidth
+	check pairs "several GPUs: bandwidth" "several memory" perf p2p_bandwidth -g "$GPUS" "${PAIRS[@]}"
+	check pairs "several GPUs: latency" "several memory" perf p2p_latency -g "$GPUS" "${PINGS[@]}"
+}
+
+list_speed() {
+	check speed "kernels reach 80 percent of a copy" gpu kernel_speed
+}
+
+list_peers() {
+	local c
+	for c in sendrecv all_reduce; do
+		check peers "$c: times are nccl-tests'" "nccl-tests collectives" like $c
+	done
+	for c in all_gather reduce_scatter broadcast reduce alltoall; do # of one rank they are the copy that all_reduce is
+		check peers "$c: times are nccl-tests'" "several nccl-tests collectives" like $c
+	done
+}
+
+# ends STATUS FAULT: a rank that hangs or dies ends the run of all with this status.
+ends() {
+	local status
+	perf all_reduce -g "$GPUS" --fault "$2" -T "$([ -n "$STAND_IN" ] && echo 2 || echo 10)" "${ONE[@]}"
+	status=$?
+	[ $status -eq "$1" ] || {
+		because "exit status $status, not $1: $(last_words)"
+		return 1
+	}
+}
+
+list_faults() {
+	check faults "several GPUs: a rank that hangs ends the run" "several collectives" ends 4 slow:1:60s
+	check faults "several GPUs: a rank that dies ends the run" "several collectives" ends 3 die:1
+}
+
+list_memory() {
+	check memory "1 GPU: bandwidth and latency" memory memory_speed 1
+	check memory "several GPUs: bandwidth and latency" "several memory" memory_speed "$GPUS"
+}
+
+# every_check MODE: lists, counts or makes them.
 every_check() {
-	list_speed
-	list_copies
-	list_memory
-	list_pairs
-	list_kernels
-	list_units
-	list_topology
-	list_features "1 GPU" collectives 1
-	check features "1 GPU: one rank of 64 under ZeRO" "memory zero" \
-		perf zero --as-rank 0 --world 64 --model "$RANK_MODEL"
-	list_features "several GPUs" "several collectives" "$GPUS"
-	list_device
-	list_algorithms
-	list_sanitizers
+	local part
+	MODE=$1
+	for part in $PARTS; do
+		"list_$part"
+	done
 }

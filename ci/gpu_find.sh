@@ -1,84 +1,49 @@
 # shellcheck shell=bash
 # Sourced by gpu_check.sh: finds the driver, CUDA, NCCL and the tools of this machine, without Python or a compiler.
-#
-# GPU_CHECK_ROOT: a folder that is looked at in place of / (tests); then the dynamic linker is not asked.
-
-ROOT=${GPU_CHECK_ROOT:-}
-
-# python_folders: where Python keeps packages; a Python that works is asked, but none is needed.
-python_folders() {
-	local python prefix
-	shopt -s nullglob
-	python=$(command -v python3)
-	if [ -n "$python" ] && [ -z "$ROOT" ]; then
-		timeout 10 "$python" -c 'import sys; print("\n".join(filter(None, sys.path)))' 2>/dev/null
-		python=$(readlink -f "$python")
-	fi
-	for prefix in "${VIRTUAL_ENV:-}" "${CONDA_PREFIX:-}" "${python%/bin/*}" "$HOME"/.local "$HOME"/.pyenv/versions/* \
-		"$ROOT"/usr "$ROOT"/usr/local "$ROOT"/opt/* "$ROOT"/opt/*/.venv "$ROOT"/opt/*/*; do
-		[ -z "$prefix" ] || printf '%s\n' "$prefix"/lib/python3*/*-packages
-	done
-}
-
-# candidates LIBRARY: paths that it may have, the most wanted first.
-candidates() {
-	local folder
-	shopt -s nullglob
-	printf '%s\n' ${NCCL_HOME:+"$NCCL_HOME/lib/$1" "$NCCL_HOME/lib64/$1"}
-	for folder in "$CUDA_HOME" "$ROOT"/usr/local/cuda "$ROOT"/usr/local/cuda-*; do
-		printf '%s\n' "$folder"/{lib64,lib,targets/x86_64-linux/lib}/"$1"
-	done
-	tr : '\n' <<<"${LD_LIBRARY_PATH:-}" | sed "s|\$|/$1|"
-	if [ -z "$ROOT" ]; then
-		PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | awk -v l="$1" '$1 == l { print $NF }'
-	fi
-	printf '%s\n' "$ROOT"/usr/{lib/x86_64-linux-gnu,lib64,local/lib,local/lib64}/"$1"
-	while read -r folder; do
-		printf '%s\n' "$folder"/nvidia/*/lib/"$1"
-	done < <(python_folders)
-}
-
-# loads FILE: the dynamic linker takes it and all that it needs.
-loads() {
-	local said
-	said=$(LD_PRELOAD=$1 /bin/true 2>&1) && [ -z "$said" ]
-}
-
-# find_library LIBRARY: the path of the first candidate that loads; status 1 if none does.
-find_library() {
-	local path
-	while read -r path; do
-		if [ -f "$path" ] && loads "$path"; then
-			echo "$path"
-			return
-		fi
-	done < <(candidates "$1" | awk '!seen[$0]++')
-	return 1
-}
 
 # nvidia QUERY: nvidia-smi's answer for the first GPU; nothing if it gives none.
 nvidia() {
 	nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -n 1
 }
 
+# Of the first GPU: its clocks and what may lower them; nvidia-smi's whole answer goes into the log.
+clocks() {
+	nvidia-smi -q -i 0 -d CLOCK,POWER,PERFORMANCE >>"$LOG" 2>&1
+	nvidia clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,power.limit,persistence_mode |
+		awk -F ', ' 'NF == 6 { printf "SM %s of %s, memory %s of %s, %s, persistence %s\n", $1, $3, $2, $4, $5, tolower($6) }'
+}
+
 find_driver() {
 	DRIVER=$(nvidia driver_version)
 	[ -n "$DRIVER" ] || DRIVER=$(awk '/NVRM/ { for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9.]+$/) { print $i; exit } }' \
-		"$ROOT/proc/driver/nvidia/version" 2>/dev/null)
+		"/proc/driver/nvidia/version" 2>/dev/null)
 	GPU=$(nvidia name)
 	CAPABILITY=$(nvidia compute_cap)
 	MEMORY=$(nvidia memory.total)
+	CLOCKS=$(clocks)
 }
 
-# Into LD_LIBRARY_PATH, so that busbench and nccl-tests load the same: NCCL, CUDA's runtime and cuBLAS.
-find_libraries() {
-	local name path
-	NCCL_PATH=$(find_library libnccl.so.2)
-	NCCL_VERSION=$([ -z "$NCCL_PATH" ] || grep -aom1 'NCCL version [0-9][0-9.]*' "$NCCL_PATH" | sed 's/.* //')
-	for name in libcudart.so.13 libcudart.so.12; do
-		RUNTIME_PATH=$(find_library $name) && break
+# beside LIBRARY: its path in CUDA's folders or, of Python's packages, beside NCCL's.
+beside() {
+	local path
+	for path in "$CUDA_HOME"/{lib64,lib}/"$1" /usr/local/cuda*/lib64/"$1" "${NCCL_PATH%/*/lib/*}"/*/lib/"$1"; do
+		[ ! -f "$path" ] || { echo "$path" && return; }
 	done
-	BLAS_PATH=$(find_library libcublas.so.13 || find_library libcublas.so.12)
+	return 1
+}
+
+# NCCL is the one that busbench finds (--list). Its folder and those of CUDA's runtime and cuBLAS go into
+# LD_LIBRARY_PATH, so that nccl-tests loads the same.
+find_libraries() {
+	local path listed
+	CHECK_END=$((SECONDS + PROBE)) COMMANDS=()
+	limited "$BIN/all_reduce_perf" --list
+	listed=$(grep -m 1 '^  library: NCCL' "$TEMP/out")
+	NCCL_VERSION=$(sed -n 's/.*library: NCCL \([0-9.]*\) .*/\1/p' <<<"$listed")
+	NCCL_PATH=$(sed -n 's/.*library: NCCL [0-9.]* (\(.*\)), built with.*/\1/p' <<<"$listed")
+	HEADERS=$(sed -n 's/.*built with the headers of \([0-9.]*\)$/\1/p' <<<"$listed")
+	RUNTIME_PATH=$(beside libcudart.so.13 || beside libcudart.so.12)
+	BLAS_PATH=$(beside libcublas.so.13 || beside libcublas.so.12)
 	for path in "$BLAS_PATH" "$RUNTIME_PATH" "$NCCL_PATH"; do # the folder of CUDA may have another NCCL
 		[[ -z $path || ${LD_LIBRARY_PATH:-}: == "${path%/*}":* ]] ||
 			export LD_LIBRARY_PATH="${path%/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -141,16 +106,26 @@ built_from() {
 
 # ---- what the programs find ----------------------------------------------------------------
 
-# can WORD COMMAND...: WORD is part of HAVE if the command passes, else WHY has its last line.
+# can WORD COMMAND...: WORD is part of HAVE if the command passes in its time, else WHY has its last line.
+PROBE=${GPU_CHECK_PROBE:-60}
 can() {
-	local word=$1
+	local word=$1 VERDICT REASON=''
 	shift
-	COMMANDS=()
+	COMMANDS=() CHECK_END=$((SECONDS + PROBE))
 	if limited "$@"; then
 		HAVE+=" $word"
 	else
-		WHY[$word]=$(last_words)
+		verdict $?
+		WHY[$word]=${REASON#exit status *: }
 	fi
+}
+
+# The library has 200 MB and more: from a slow disk, the first program to load it would look as if it hung.
+read_once() {
+	local began
+	began=$(now_ms)
+	[ -z "$NCCL_PATH" ] || timeout "$PROBE" cat "$NCCL_PATH" >/dev/null
+	READ_MS=$(($(now_ms) - began))
 }
 
 # Fills HAVE with gpu (CUDA works), memory (the nccl backend works), collectives (with NCCL), several, multi-rank,
@@ -158,7 +133,8 @@ can() {
 # NCCL_NUMBER and GPUS as busbench reports them.
 declare -A WHY=()
 probe() {
-	HAVE='' NCCL_NUMBER=0 LIBRARY='' PART_END=$((SECONDS + 60))
+	HAVE='' NCCL_NUMBER=0 LIBRARY=''
+	read_once
 	GPUS=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
 	[ "$GPUS" -eq 0 ] || HAVE+=" driver"
 	can gpu "$TESTS/gpu_speed" 1K 1K 2 1
@@ -167,6 +143,7 @@ probe() {
 		LIBRARY=$(sed -n 's/.*"library": *"\([^"]*\)".*/\1/p' "$TEMP/out" | head -n 1)
 		GPU=${GPU:-$(sed -n 's/.*"ranks":\[{[^}]*"name": *"\([^"]*\)".*/\1/p' "$TEMP/out" | head -n 1)}
 		NCCL_NUMBER=$(sed -n 's/NCCL \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' <<<"$LIBRARY" | awk '{ print 100 * $1 + $2 }')
+		CHECK_END=$((SECONDS + PROBE))
 		if limited "$BIN/mem_bandwidth_perf" --backend nccl -g 64 -b 4K -e 4K -n 1 -w 0; then
 			GPUS=64
 		else # the refusal has their number
@@ -185,6 +162,7 @@ probe() {
 	[ ! -x "$UNITS/test_nccl" ] || HAVE+=" units"
 	[ ! -x "$BIN/zero_perf" ] || HAVE+=" zero"
 	[ ! -x "$BIN/topology" ] || HAVE+=" topology"
+	[ -z "$(command -v nvbandwidth)" ] || HAVE+=" nvbandwidth"
 }
 
 # why_not WORD: why HAVE lacks it.
@@ -196,6 +174,7 @@ why_not() {
 	several) echo "needs several GPUs; this machine has $GPUS" ;;
 	multi-rank) echo "needs NCCL 2.30" ;;
 	nccl-tests) echo "nccl-tests does not run: ${WHY[nccl-tests]}" ;;
+	nvbandwidth) echo "nvbandwidth is not installed" ;;
 	sanitizer) echo "compute-sanitizer is not installed" ;;
 	driver) echo "nvidia-smi names no GPU" ;;
 	real) echo "stand-ins have neither speed nor a device" ;;
@@ -221,7 +200,9 @@ describe() {
 	field GPU "${gpu:-not found}"
 	field driver "${DRIVER:-not found}"
 	field CUDA "${RUNTIME_PATH:-no runtime found; busbench brings its own}"
-	field NCCL "${NCCL_VERSION:+$NCCL_VERSION, }${NCCL_PATH:-not found}"
+	field NCCL "${NCCL_VERSION:+$NCCL_VERSION, }${NCCL_PATH:-not found}${READ_MS:+, read in $READ_MS ms}"
+	field headers "of NCCL ${HEADERS:-unknown}"
+	field clocks "${CLOCKS:-not known}"
 	field backend "${LIBRARY:-$(why_not memory)}"
 	field GPUs "$GPUS"
 	field nccl-tests "${PEERS:-not found}"
@@ -233,6 +214,7 @@ describe() {
 		stand_in "$([ -n "$STAND_IN" ] && echo true || echo false)" gpu "$(json_text "$GPU")" gpus "$GPUS" \
 		memory "$(json_text "$MEMORY")" compute_capability "$(json_text "$CAPABILITY")" \
 		driver "$(json_text "$DRIVER")" library "$(json_text "$LIBRARY")" nccl "$(json_text "$NCCL_VERSION")" \
+		clocks "$(json_text "$CLOCKS")" headers "$(json_text "$HEADERS")" nccl_read_ms "${READ_MS:-0}" \
 		nccl_path "$(json_text "$NCCL_PATH")" cuda_runtime "$(json_text "$RUNTIME_PATH")" \
 		missing "$(json_text "$missing")" parts "$(json_text "$PARTS")"
 }

@@ -30,7 +30,8 @@ json_list() {
 	printf '[%s]' "$list"
 }
 
-# put KIND FIELD VALUE [FIELD VALUE...]: writes a record; each VALUE is JSON.
+# put KIND FIELD VALUE [FIELD VALUE...]: writes a record; each VALUE is JSON. Where the disk is full it goes to the output.
+LOST=0
 put() {
 	local line
 	line="{\"schema\":$SCHEMA,\"kind\":\"$1\",\"run\":\"$RUN\""
@@ -39,14 +40,22 @@ put() {
 		line+=",\"$1\":$2"
 		shift 2
 	done
-	printf '%s}\n' "$line" >>"$RECORDS"
+	printf '%s}\n' "$line" 2>/dev/null >>"$RECORDS" || {
+		LOST=$((LOST + 1))
+		printf 'record %s}\n' "$line"
+	}
 }
 
 # ---- limits --------------------------------------------------------------------------------
 
 say() {
-	printf '%s\n' "$*" | tee -a "$LOG"
+	printf '%s\n' "$*" | tee -a "$LOG" 2>/dev/null
 }
+
+# log WORDS: a line of the log alone.
+log() {
+	printf '%s\n' "$*" >>"$LOG"
+} 2>/dev/null
 
 now_ms() {
 	local now=$EPOCHREALTIME
@@ -54,11 +63,9 @@ now_ms() {
 	echo $((now / 1000))
 }
 
-# Seconds that a command may take: those that the part has left, MOST at most, 1 at least.
-MOST=150
+# Seconds that a command may take: those that its check has left, 1 at least.
 limit() {
-	local left=$((PART_END - SECONDS))
-	left=$((left < MOST ? left : MOST))
+	local left=$((CHECK_END - SECONDS))
 	echo $((left > 0 ? left : 1))
 }
 
@@ -66,10 +73,10 @@ limit() {
 limited() {
 	local status
 	COMMANDS+=("$*")
-	printf '\n$ %s\n' "$*" >>"$LOG"
-	timeout -k 5 "$(limit)" "$@" 2>&1 </dev/null | tee "$TEMP/out" >>"$LOG"
+	log $'\n$' "$*"
+	timeout -k 2 "$(limit)" "$@" 2>&1 </dev/null | tee "$TEMP/out" 2>/dev/null >>"$LOG"
 	status=${PIPESTATUS[0]}
-	echo "exit status $status" >>"$LOG"
+	log "exit status $status"
 	return "$status"
 }
 
@@ -79,23 +86,23 @@ processes() {
 	local n=$1 rank pid status=0 pids=() port=$((20000 + RANDOM % 10000))
 	shift
 	COMMANDS+=("$n processes: $*")
-	printf '\n$ %s processes: %s\n' "$n" "$*" >>"$LOG"
+	log $'\n$' "$n processes: $*"
 	[ -z "$STAND_IN" ] || export BUSBENCH_FAKE_REGION=$TEMP/region.$port
 	for ((rank = 0; rank < n; rank++)); do
 		RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
 			NCCL_HOSTID=busbench-$rank NCCL_TESTS_DEVICE=0 NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 \
-			NCCL_MNNVL_ENABLE=0 timeout -k 5 "$(limit)" "$@" >"$TEMP/out.$rank" 2>&1 </dev/null &
+			NCCL_MNNVL_ENABLE=0 timeout -k 2 "$(limit)" "$@" >"$TEMP/out.$rank" 2>&1 </dev/null &
 		pids+=($!)
 	done
 	for pid in "${pids[@]}"; do
 		wait "$pid" || status=$((status ? status : $?))
 	done
-	cat "$TEMP"/out.* >>"$LOG"
+	cat "$TEMP"/out.* 2>/dev/null >>"$LOG"
 	cp "$TEMP/out.0" "$TEMP/out"
 	[ $status -eq 0 ] || cat "$TEMP"/out.* >"$TEMP/out"
 	rm -f "$TEMP"/out.* "$TEMP"/region.*
 	unset BUSBENCH_FAKE_REGION
-	echo "exit status $status" >>"$LOG"
+	log "exit status $status"
 	return "$status"
 }
 
@@ -174,45 +181,62 @@ unmet() {
 	done
 }
 
-# check PART NAME NEEDS COMMAND...: one row of the list of checks. NEEDS: "" or words of HAVE. COMMAND ends with 0
-# where it passes, 5 where it is not supported or cannot be judged; it may call because and number.
+# check PART NAME NEEDS COMMAND...: one row of the list of checks, which is listed, counted or made (MODE). NEEDS: ""
+# or words of HAVE. COMMAND ends with 0 where it passes, 5 where it is not supported or cannot be judged; it may call
+# because and number.
 check() {
 	local part=$1 name=$2 needs=$3 status began
 	shift 3
-	if [ -n "${LISTING:-}" ]; then
-		printf '%s\t%s\n' "$part" "$name"
-		return
-	fi
-	[[ " $PARTS " == *" $part "* ]] && [[ $name == *"$ONLY"* ]] || return 0
+	is_chosen "$part" "$name" || return 0
+	[ "$MODE" != listed ] || printf '%s\t%s\n' "$part" "$name"
+	[ "$MODE" = counted ] && [ -z "$(unmet "$needs")" ] && TODO[$part]=$((${TODO[$part]:-0} + 1))
+	[ "$MODE" = made ] || return 0
 	begin_part "$part"
 	COMMANDS=() NUMBERS='' REASON=''
 	REASON=$(unmet "$needs")
 	if [ -n "$REASON" ]; then
 		judged "$part" "$name" skipped 0 "$REASON"
-	elif [ "$SECONDS" -ge "$PART_END" ]; then
-		judged "$part" "$name" skipped 0 "the time of the part $part is used up; give it alone"
+		return
+	fi
+	if [ "$SECONDS" -ge "$PART_END" ]; then
+		judged "$part" "$name" skipped 0 "the time of the part $part is used up"
 	else
 		began=$(now_ms)
+		begin_check "$part"
 		"$@"
 		status=$?
 		verdict "$status"
 		judged "$part" "$name" "$VERDICT" $(($(now_ms) - began)) "$REASON"
 	fi
+	TODO[$part]=$((TODO[$part] - 1))
 }
 
-# A part's time begins with its first check.
+# A part's time begins with its first check: its limit, and what the part before did not use.
 begin_part() {
+	local spare=$((PART_END - SECONDS))
 	[ "$PART" != "$1" ] || return
 	PART=$1
-	PART_END=$((SECONDS + ${PART_SECONDS:-${PART_LIMIT[$PART]}}))
+	PART_END=$((SECONDS + ${PART_SECONDS:-${PART_LIMIT[$PART]} + (spare > 0 ? spare : 0)}))
 	PART_END=$((PART_END < END ? PART_END : END))
 }
-PART='' PART_END=0
+
+# A check may use twice its share of what its part has left, and 5 seconds at least.
+begin_check() {
+	local most=$((2 * (PART_END - SECONDS) / (TODO[$1] + 1)))
+	CHECK_END=$((SECONDS + (most > 5 ? most : 5)))
+	CHECK_END=$((CHECK_END < PART_END ? CHECK_END : PART_END))
+}
+declare -A TODO=() # checks of a part that are still to be made
+PART='' PART_END=0 CHECK_END=0
 
 # ---- the end -------------------------------------------------------------------------------
 
 # end: leaves with the exit status.
 end() {
+	[ $LOST -eq 0 ] || {
+		echo "gpu_check.sh: $LOST records could not be written to $RECORDS; the output has them" >&2
+		exit 1
+	}
 	[ $((${COUNT[failed]:-0} + ${COUNT[timeout]:-0})) -eq 0 ] || exit 1
 	if [[ " $HAVE " != *" gpu "* ]]; then
 		echo "gpu_check.sh: $(why_not gpu)" >&2
@@ -239,5 +263,5 @@ summary() {
 		say "$(fold -s -w 76 <<<"FAILED: $line" | sed '2,$s/^/    /')"
 	done
 	put end passed "${COUNT[passed]:-0}" failed "${COUNT[failed]:-0}" timeout "${COUNT[timeout]:-0}" \
-		skipped "${COUNT[skipped]:-0}" seconds "$SECONDS"
+		skipped "${COUNT[skipped]:-0}" seconds "$SECONDS" clocks "$(json_text "$(clocks)")"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The table of docs/gpu.md: which checks of ci/gpu_check.sh have been seen on a real GPU.
 
-    scripts/gpu_table.py [RECORDS...]       writes it (default: reports/reference/gpu/*.jsonl)
+    scripts/gpu_table.py [RECORDS...]       writes it (default: reports/gpu/*.jsonl)
     scripts/gpu_table.py -n [RECORDS...]    prints the page instead
 
 A row is a check of `ci/gpu_check.sh -l`. It has its latest result on each kind of machine, with the measured numbers.
@@ -17,7 +17,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "gpu.md")
-STORED = os.path.join(ROOT, "reports", "reference", "gpu", "*.jsonl")
+STORED = os.path.join(ROOT, "reports", "gpu", "*.jsonl")
 BEGIN, END = "<!-- scripts/gpu_table.py writes from here -->\n", "<!-- to here -->\n"
 
 
@@ -70,7 +70,17 @@ def table(pairs):
     for part, name in checks:
         mine = [pair for pair in pairs if (pair[1]["part"], pair[1]["name"]) == (part, name)]
         lines.append(f"| {part} | {name} | " + cell(mine).replace("|", "\\|").replace("\n", " ") + " |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + machines(pairs)
+
+
+def machines(pairs):
+    """What the records were made on; nothing if there are none."""
+    rows = {}
+    for machine, _ in pairs:
+        cells = [f"{machine['gpus']} × {machine['gpu']}", *(machine.get(name) or "unknown" for name in ("driver", "nccl", "headers", "clocks"))]
+        rows[machine["run"]] = "| " + " | ".join([*cells, machine["date"]]) + " |"
+    head = ["", "| machine | driver | NCCL | headers | clocks before | date |", "| --- | --- | --- | --- | --- | --- |"]
+    return "\n".join([*head, *rows.values()]) + "\n" if rows else ""
 
 
 def main():

@@ -17,7 +17,7 @@ from kit import ROOT, add, equal, execute, expect, test
 CI = os.path.join(ROOT, "ci")
 CLEAN = {"MAKEFLAGS": "", "MAKELEVEL": "", "MFLAGS": ""}
 LOCK = threading.Lock()
-OWN = ("gpu_check.sh", "gpu_record.sh", "gpu_find.sh", "gpu_checks.sh", "gpu_like.awk")
+OWN = ("gpu_check.sh", "gpu_record.sh", "gpu_find.sh", "gpu_plans.sh", "gpu_checks.sh", "gpu_like.awk")
 # Tests of the backend, which are linked with stand-ins here, and with the backend in a bundle.
 UNITS = ("test_nccl", "test_nccl_features", "test_nccl_memory", "test_nccl_work")
 # In the place of compute-sanitizer, gpu_kernels, nvidia-smi and nccl-tests: programs that pass.
@@ -38,7 +38,17 @@ def make_bundle():
         raise kit.Skipped("the nccl backend was not built: no nvcc or no nccl.h")
     folder = tempfile.TemporaryDirectory(prefix="bb")
     words = [os.path.join(CI, "gpu_bundle.sh"), os.path.join(folder.name, "bundle")]
-    return folder, execute(words, {**CLEAN, "B": kit.Settings.given}, cwd=ROOT).exits(0)
+    return folder, execute(words, {**CLEAN, "B": kit.Settings.given, "NCCL": headers()}, cwd=ROOT).exits(0)
+
+
+def headers():
+    """The version of NCCL's headers that the build has."""
+    with open(os.path.join(kit.Settings.build, "headers"), encoding="utf-8") as file:
+        folders = re.findall(r"-isystem (\S+)", file.read())
+    path = next(path for path in (os.path.join(folder, "nccl.h") for folder in folders) if os.path.exists(path))
+    with open(path, encoding="utf-8") as file:
+        found = dict(re.findall(r"#define NCCL_(MAJOR|MINOR|PATCH) (\d+)", file.read()))
+    return ".".join(found[name] for name in ("MAJOR", "MINOR", "PATCH"))
 
 
 def bundle():
@@ -162,13 +172,19 @@ def a_folder_of_others_stays():
         mine = os.path.join(folder, "mine")
         os.mkdir(mine)
         bundle()
-        env = {**CLEAN, "B": kit.Settings.given}
+        env = {**CLEAN, "B": kit.Settings.given, "NCCL": headers()}
         execute([os.path.join(CI, "gpu_bundle.sh"), folder], env, cwd=ROOT).exits(1).says("is not empty and no bundle")
         expect(os.path.isdir(mine), "it was removed")
     execute([os.path.join(CI, "gpu_bundle.sh"), "one", "two"], cwd=ROOT).exits(2).says("gpu_bundle.sh [FOLDER]")
 
 
 # ---- the check ---------------------------------------------------------------------------------
+
+
+# What one rank calls is a copy to NCCL, which then looks at none of these.
+COPIES = {f"1 GPU: {c}" for c in ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter", "alltoall")}
+COPIES |= {"1 GPU: registered buffers (-R 1)", "1 GPU: symmetric windows (-R 2)", "1 GPU: protocols (--proto)"}
+COPIES |= {"1 GPU: few thread blocks (-x 1)", "1 GPU: no thread blocks (-x 2)"}
 
 
 @test(full=True)
@@ -184,17 +200,34 @@ def everything_on_two_gpus():
     skipped = {r["name"] for r in run.checks if r["status"] == "skipped"}
     absent = {name for _, name in (line.split("\t") for line in listed) if name.endswith("nccl-tests'")}
     absent |= {f"several GPUs: all_reduce runs {a}" for a in ("nvls", "nvlstree", "collnet")}
-    absent |= {"kernels reach 80 percent of a copy", "2 ranks of a process on 1 GPU"}
+    absent |= {"kernels reach 80 percent of a copy", "2 ranks of a process on 1 GPU", "nvbandwidth, to compare with"}
     absent.add("2 processes on 1 GPU: NCCL's RAS reports a hang")
     absent |= {f"{gpus}: state of each GPU" for gpus in ("1 GPU", "several GPUs")}
+    absent |= COPIES
     # The stand-ins run no sums of NVSwitch and no messages of kernels.
     absent |= {f"{gpus}: {c} by kernel {k} (-D {k})" for gpus in ("1 GPU", "several GPUs") for c in ("all_reduce", "alltoall") for k in (3, 4)}
     equal(skipped, absent, "what was skipped")
     equal((run.end["passed"], run.end["failed"], run.machine["stand_in"]), (len(listed) - len(skipped), 0, True), "the records")
     expect("Avg bus bandwidth" in run.log and "reduce3" in run.log, "the log lacks what the programs printed")
-    equal(named(run, "4 processes on 1 GPU: all_gather runs pat")["numbers"], {"results": 4}, "results that ran as forced")
+    equal(named(run, "4 processes on 1 GPU: all_gather runs ring and PAT")["numbers"], {"pat": 4, "ring": 4}, "results that ran as forced")
+    equal({r["name"] for r in run.checks if r["reason"] == "a copy: not shown"}, COPIES, "what a copy does not show")
     wide = [line for line in run.result.out.splitlines() if len(line) > 80 and not line.startswith("by hand")]
     expect(not wide, f"wider than 80 columns: {wide}")
+
+
+@test
+def one_rank_is_a_copy():
+    """The stand-in of NCCL copies for one rank, as NCCL does, whatever algorithm is forced; the check does not count it."""
+    with tempfile.TemporaryDirectory() as folder:
+        kit.copy_programs([kit.built("all_reduce_perf")], folder)
+        for gpus, kind in ((1, "result"), (2, "skip")):
+            env = {"BUSBENCH_BACKEND_DIR": stand_ins(), "BUSBENCH_FAKE_GPUS": "2"}
+            words = ["--backend", "nccl", "-g", str(gpus), "--algo", "collnet", "-b", "64", "-e", "64", "--json", "-"]
+            lines = execute([os.path.join(folder, "all_reduce_perf"), *words], env).out.splitlines()
+            found = [r for r in map(json.loads, lines) if r["kind"] in ("result", "skip")]
+            equal({(r["kind"], r.get("library_algorithm")) for r in found}, {(kind, None)}, f"collnet on {gpus} GPUs")
+    run = checked(["-k", "1 GPU: symmetric", "features"])
+    equal((run.checks[0]["status"], run.checks[0]["reason"]), ("skipped", "a copy: not shown"), "windows of one rank")
 
 
 @test
@@ -227,7 +260,7 @@ def without_nccl():
     with chosen_stand_ins("gpu_speed", "nccl.so") as folder, tempfile.TemporaryDirectory() as empty:
         elsewhere = os.path.join(empty, "a folder")
         shutil.copytree(bundle(), elsewhere)
-        env = {"GPU_CHECK_ROOT": empty, "CUDA_HOME": empty, "NCCL_HOME": "", "BUSBENCH_FAKE_NCCL": "0", "BUSBENCH_FAKE_GPUS": "2"}
+        env = {"CUDA_HOME": empty, "NCCL_HOME": "", "BUSBENCH_FAKE_NCCL": "0", "BUSBENCH_FAKE_GPUS": "2"}
         run = checked(["-p", str(kit.LIMIT)], env, where=elsewhere, backend=folder)
     run.result.exits(0).prints("NCCL       not found", "backend    NCCL: not found, CUDA ", "GPUs       2")
     passed = {r["name"] for r in run.checks if r["status"] == "passed"}
@@ -313,10 +346,114 @@ def with_program(name, body, words):
 @test
 def a_part_over_its_limit():
     """A check that reaches the limit has not passed; later ones are skipped."""
-    run = with_program("all_gather", "exec sleep 3600", ["-p", "2", "-k", "1 GPU: all_gather", "algorithms"])
-    run.result.exits(1).prints("TIMEOUT  algorithms: 1 GPU: all_gather")
-    equal([r["status"] for r in run.checks], ["timeout", "skipped", "skipped", "skipped"], "statuses")
+    run = with_program("all_gather", "exec sleep 3600", ["-p", "2", "-k", "processes on 1 GPU: all_gather", "algorithms"])
+    run.result.exits(1).prints("TIMEOUT  algorithms: 4 processes on 1 GPU: all_gather")
+    equal([r["status"] for r in run.checks], ["timeout", "skipped"], "statuses")
     expect("it did not end in time" in run.checks[0]["reason"] and run.end["timeout"] == 1, f"{run.checks[0]}")
+
+
+@test
+def a_part_that_hangs_costs_only_itself():
+    """Its own checks run out of time; those of the next part are made."""
+    with chosen_stand_ins("nccl.so", "gpu_speed") as folder:
+        script(os.path.join(folder, "gpu_kernels"), "exec sleep 3600")
+        run = checked(["-p", "2", "kernels", "speed"], backend=folder)
+    run.result.exits(1)
+    reasons = {r["name"]: r["reason"] for r in run.checks}
+    equal(named(run, "fill")["status"], "timeout", "the first check of the part that hangs")
+    equal(reasons["beyond 2^32 bytes"], "the time of the part kernels is used up", "its last one")
+    expect("is used up" not in reasons["kernels reach 80 percent of a copy"], "the next part was not made")
+
+
+@test
+def limits_of_parts_and_checks():
+    """What a part does not use goes to the next; one that overran costs the next nothing; none goes beyond the end."""
+    lines = [
+        "declare -A PART_LIMIT=([hand]=30 [kernels]=65 [units]=90)",
+        "END=200 PART_SECONDS= SECONDS=5 PART_END=15; begin_part hand; echo $PART_END",
+        "SECONDS=50; begin_part kernels; echo $PART_END",
+        "TODO[kernels]=4; begin_check kernels; echo $CHECK_END",
+        "TODO[kernels]=1; begin_check kernels; echo $CHECK_END",
+        "SECONDS=120; begin_part units; echo $PART_END",
+        "SECONDS=199; TODO[units]=3; begin_check units; echo $CHECK_END",
+    ]
+    result = execute(["bash", "-c", "\n".join([f". {CI}/gpu_record.sh", *lines])]).exits(0)
+    equal(result.out.split(), ["45", "115", "76", "115", "200", "200"], "ends in seconds")
+
+
+def listed(*words):
+    lines = execute([os.path.join(CI, "gpu_check.sh"), "-l", *words]).exits(0).out.splitlines()
+    return [tuple(line.split("\t")) for line in lines]
+
+
+@test
+def plans_choose_checks_and_fit():
+    everything = listed()
+    for plan, parts, least in (("one-gpu", "machine hand kernels units algorithms features device pairs speed peers sanitizers", 30),
+                               ("node", "machine hand peers algorithms device features units pairs faults", 30)):  # fmt: skip
+        found = listed("--plan", plan)
+        equal(list(dict.fromkeys(part for part, _ in found)), parts.split(), f"parts of {plan}")
+        expect(len(found) >= least and set(found) <= set(everything), f"{plan}: {len(found)} checks")
+        rows = execute(["bash", "-c", f". {CI}/gpu_plans.sh; plan_of {plan}"]).exits(0).out.splitlines()
+        seconds = [row.split()[1] for row in rows]
+        equal(sum(int(s) for s in seconds if s != "-"), 540, f"seconds of {plan}")
+        for row in rows:
+            part, _, patterns = row.split(" ", 2)
+            expect(any(p == part for p, _ in found), f"{plan}: no check of {part} matches {patterns}")
+    expect(not any(name.startswith("several") for _, name in listed("--plan", "one-gpu")), "one GPU is not several")
+    execute([os.path.join(CI, "gpu_check.sh"), "--plan", "two"]).exits(2).says("no plan 'two'; the plans are one-gpu and node")
+
+
+@test
+def again_is_what_failed():
+    """Of each check the latest record counts; NCCL writes its log."""
+    used_up = "the time of the part units is used up"
+    rows = [("kernels", "fill", "failed", "x"), ("kernels", "fill", "passed", None), ("kernels", "verify", "timeout", "x"),
+            ("units", "memory and patterns", "skipped", used_up), ("topology", "every GPU of the driver", "skipped", "no"),
+            ("features", "1 GPU: graphs (-G)", "passed", None), ("algorithms", "1 GPU: reduce", "failed", "x")]  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "records.jsonl")
+        with open(path, "w", encoding="utf-8") as file:
+            for part, name, status, reason in rows:
+                file.write(json.dumps({"kind": "check", "part": part, "name": name, "status": status, "reason": reason}, separators=(",", ":")) + "\n")
+        found = listed("--again", path)
+        equal(found, [("kernels", "verify"), ("units", "memory and patterns"), ("algorithms", "1 GPU: reduce")], "what is made again")
+        run = with_program("reduce", 'echo "log $NCCL_DEBUG ${NCCL_DEBUG_FILE##*/}"; exit 1', ["--again", path, "algorithms"])
+        equal(run.checks[0]["reason"], "exit status 1: log INFO nccl.%p.txt", "NCCL's variables")
+        with open(path, "w", encoding="utf-8"):
+            pass
+        execute([os.path.join(CI, "gpu_check.sh"), "--again", path]).exits(0).prints("no check of", "failed or lacked time")
+        execute([os.path.join(CI, "gpu_check.sh"), "--again", folder + "/none"]).exits(2).says("cannot be read")
+
+
+@test
+def a_full_disk_keeps_the_records_in_the_output():
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("records.jsonl", "log.txt"):
+            os.symlink("/dev/full", os.path.join(folder, name))
+        given = {"GPU_CHECK_BACKEND": stand_ins(), "BUSBENCH_FAKE_GPUS": "1"}
+        result = execute([os.path.join(bundle(), "ci", "gpu_check.sh"), "-o", folder, "-k", "library", "machine"], given)
+    result.exits(1).says("3 records could not be written", "the output has them")
+    kept = [json.loads(line[7:]) for line in result.out.splitlines() if line.startswith("record ")]
+    equal([r["kind"] for r in kept], ["machine", "check", "end"], "records in the output")
+
+
+@test
+def headers_that_do_not_fit_fail():
+    """A library of another 2.xx than the headers refuses every kernel on its device API: a failed line of its own."""
+    for version, status in (("", "passed"), ("22707", "failed"), ("23007", "failed")):
+        run = checked(["machine"], {"BUSBENCH_FAKE_VERSION": version} if version else {})
+        equal(named(run, "the headers of NCCL fit its library")["status"], status, f"library {version}")
+        run.result.prints("headers    of NCCL 2.")
+
+
+@test(full=True)
+def a_probe_that_hangs_costs_only_itself():
+    with chosen_stand_ins("nccl.so") as folder:
+        script(os.path.join(folder, "gpu_speed"), "exec sleep 3600")
+        run = checked(["-k", "a GPU and its host", "pairs"], {"GPU_CHECK_PROBE": "10"}, backend=folder)
+    equal(named(run, "a GPU and its host")["status"], "passed", "what the other probe found")
+    expect(run.machine["nccl_read_ms"] >= 0, "the library was not read")
 
 
 @test
@@ -353,10 +490,10 @@ for what in (
     ("ring", "ring", '"tree:LL"', "failed", "ring was forced, NCCL ran tree:LL"),
     ("ring:LL", "ring:LL", '"ring:LL128"', "failed", "ring:LL was forced, NCCL ran ring:LL128"),
     ("ring", "ring", "null", "skipped", "NCCL does not report what it chose"),
-    ("ring", "busbench:ring", "null", "skipped", "none ran: "),
+    ("ring", "busbench:ring", "null", "skipped", "ring did not run: a schedule of busbench ran"),
     ("ring", None, '"the library ran nvls:Simple instead"', "failed",
      "ring was forced, the library ran nvls:Simple instead"),
-    ("ring", None, '"NCCL has no such algorithm"', "skipped", "none ran: NCCL has no such algorithm"),
+    ("ring", None, '"NCCL has no such algorithm"', "skipped", "ring did not run: NCCL has no such algorithm"),
 ):
     add(f"forced {what[0]}, {what[1]} ran {what[2]}", reported, *what, full=":" in what[0])
 
@@ -365,22 +502,18 @@ for what in (
 
 
 @test
-def nccl_of_a_wheel():
-    """The first library that loads, wherever Python keeps it, without running Python."""
-    with tempfile.TemporaryDirectory() as root:
-        broken = os.path.join(root, "usr", "local", "cuda-13.0", "lib64")
-        wheel = os.path.join(root, "opt", "torch", ".venv", "lib", "python3.12", "site-packages", "nvidia", "nccl", "lib")
-        for folder in (broken, wheel):
-            os.makedirs(folder)
-        with open(os.path.join(broken, "libnccl.so.2"), "w", encoding="utf-8") as file:
-            file.write("no library")
-        library = os.path.join(wheel, "libnccl.so.2")
-        shutil.copy(kit.built("tests/nvml/libnvidia-ml.so.1"), library)
-        with open(library, "ab") as file:
-            file.write(b"\0NCCL version 2.98.7+cuda13.0\0")
-        run = checked(["topology"], {"GPU_CHECK_ROOT": root, "CUDA_HOME": root, "NCCL_HOME": ""})
-    run.result.prints("NCCL       2.98.7, ")
-    equal((run.machine["nccl"], run.machine["nccl_path"]), ("2.98.7", library), "the record")
+def nccl_is_the_one_that_busbench_finds():
+    """There is one list of places, that of --list; nccl-tests is given the same library."""
+    path = re.search(r"library: NCCL ([0-9.]*) \((.*)\), built", execute([kit.built("all_reduce_perf"), "--list"]).exits(0).out)
+    if not path:
+        raise kit.Skipped("there is no NCCL here")
+    with tempfile.TemporaryDirectory() as folder:
+        words = [os.path.join(bundle(), "ci", "gpu_check.sh"), "-o", folder, "-k", "library", "machine"]
+        result = execute(words, {"GPU_CHECK_PROBE": "20"})
+        with open(os.path.join(folder, "records.jsonl"), encoding="utf-8") as file:
+            machine = json.loads(file.readline())
+    equal((machine["nccl"], machine["nccl_path"]), path.groups(), "the record")
+    result.prints(f"LD_LIBRARY_PATH={os.path.dirname(path.group(2))}")
 
 
 @test
@@ -455,7 +588,10 @@ def tabled(*records):
 def table_shows_records():
     row = "| kernels | beyond 2^32 bytes | "
     where = "(1 × H100, NCCL 2.28.9, 2026-11-23)"
-    tabled(MACHINE, CHECK).exits(0).prints(f"{row}passed {where}: GBps 3.5 |")
+    known = {**MACHINE, "driver": "580.95", "headers": "2.28.8", "clocks": "SM 1980 MHz"}
+    told = "| 1 × H100 | 580.95 | 2.28.9 | 2.28.8 | SM 1980 MHz | 2026-11-23 06:00 UTC |"
+    tabled(known, CHECK).exits(0).prints(f"{row}passed {where}: GBps 3.5 |", told)
+    tabled(MACHINE, CHECK).exits(0).prints(f"{row}passed {where}: GBps 3.5 |", "| 1 × H100 | unknown | 2.28.9 |")
     failed = {**CHECK, "status": "failed", "reason": "a | b", "numbers": {}}
     tabled(MACHINE, CHECK, failed).exits(0).prints(f"{row}**failed**: a \\| b {where} |")
     skipped = {**CHECK, "status": "skipped", "reason": "no time"}
@@ -477,7 +613,7 @@ def table_of_stand_ins_is_refused():
 @test
 def misused():
     program = os.path.join(CI, "gpu_check.sh")
-    execute([program, "speeds"]).exits(2).says("no part 'speeds'; the parts are speed copies memory pairs kernels")
+    execute([program, "speeds"]).exits(2).says("no part 'speeds'; the parts are machine hand kernels units")
     execute([program, "-x"]).exits(2).says("ci/gpu_check.sh [OPTION...] [PART...]")
     execute([program, "-t", "soon"]).exits(2).says("-t SECONDS")
     with tempfile.TemporaryDirectory() as empty:
