@@ -5,6 +5,7 @@
 #
 #   B=DIR                 the build (build); make brings it up to date
 #   ARCHS="80 90"         devices to have code for: compute capabilities without the point
+#   NCCL=2.xx.y           the NCCL to pack for, whose headers the build must have (scripts/libraries.sh names the usual one)
 #   NCCL_TESTS_HOME=DIR   binaries of nccl-tests to compare with, in DIR or DIR/build; without it none are packed
 #
 # FOLDER/bin              the benchmarks that the check runs and topology, stripped; they find lib/busbench by their RPATH
@@ -35,6 +36,8 @@ if [ $# -gt 1 ] || [[ ${1:-} == -* ]]; then
 fi
 B=${B:-build}
 GPU_B=$B/bundled
+# shellcheck source=scripts/libraries.sh
+. scripts/libraries.sh
 ARCHS=${ARCHS:-80 90}
 FOLDER=${1:-$B/gpu-bundle}
 
@@ -51,6 +54,8 @@ build() {
 	done
 	make --no-print-directory -s -j"$(nproc)" B="$B" GPU_B="$GPU_B" NVCC_GENCODE="$gencode" all gpu-tests || fail "make failed"
 	[ -f "$GPU_B/backends/nccl.so" ] || fail "$GPU_B/backends/nccl.so was not built: that needs nvcc and nccl.h (make CUDA=1 says more)"
+	HEADERS=$(headers)
+	[ "$HEADERS" = "$NCCL_WANTED" ] || fail "the build has the headers of NCCL $HEADERS, not $NCCL_WANTED: set NCCL_HOME, or NCCL=$HEADERS"
 }
 
 # pack FOLDER FILE...: stripped copies.
@@ -90,15 +95,20 @@ glibc() {
 	readelf -V "$FOLDER"/bin/* "$FOLDER"/lib/busbench/* "$FOLDER"/tests/* | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1 | tr _ ' '
 }
 
-describe() {
+# The version of NCCL's headers that the build has.
+headers() {
 	local header
 	header=$(grep -o -- '-isystem [^ ]*' "$GPU_B/devices" | while read -r _ path; do
 		[ ! -f "$path/nccl.h" ] || { echo "$path/nccl.h"; break; }
 	done)
+	awk '/#define NCCL_(MAJOR|MINOR|PATCH) / { v = v "." $3 } END { print substr(v, 2) }' "$header"
+}
+
+describe() {
 	"$FOLDER/bin/all_reduce_perf" --version | awk 'NR == 1 { print "busbench " $NF }'
 	echo "commit $(git log -1 --format=%h 2>/dev/null || echo unknown)$(git diff --quiet HEAD 2>/dev/null || echo ' with changes')"
 	echo "built with CUDA $("$(awk '{ print $1 }' "$GPU_B/devices")" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')"
-	awk '/#define NCCL_(MAJOR|MINOR|PATCH) / { v = v "." $3 } END { print "headers of NCCL " substr(v, 2) }' "$header"
+	echo "headers of NCCL $HEADERS"
 	echo "for sm_${ARCHS// / sm_}"
 	echo "needs $(glibc)"
 }

@@ -10,6 +10,11 @@
 # Exit: 0 done, 2 usage.
 set -euo pipefail
 
+# The NCCL that scripts/setup.sh installs and ci/gpu_bundle.sh packs for: that of PyTorch 2.11, as kernels on the device API
+# run with a library of their headers' 2.xx alone. NCCL=2.xx.y names another.
+# shellcheck disable=SC2034 # for those that source this
+NCCL_WANTED=${NCCL:-2.28.9}
+
 FOLDER=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 LIST=$(grep -v -e '^#' -e '^ *$' "$FOLDER/libraries.txt")
 NAMES='name levels package probe what needed'

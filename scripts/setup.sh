@@ -12,7 +12,7 @@
 # scripts/libraries.txt lists what each level needs.
 #
 # If CUDA and NCCL are missing, NVIDIA's Python packages (350 MB to download, 700 MB unpacked) go into build/cuda. The
-# tests of the nccl backend need them, but no GPU; without them `make check` skips these tests.
+# tests of the nccl backend need them, but no GPU; NCCL=2.xx.y names another NCCL. Without them `make check` skips these tests.
 #
 # If nothing is missing, nothing is done and no network is used. Optional packages that cannot be installed are named and
 # left out.
@@ -107,9 +107,9 @@ get_cuda() {
 	folder=$(cd "$(dirname "$0")/.." && pwd)/build/cuda
 	home=$folder/nvidia/cu13
 	has_cuda "$home" "$folder/nvidia/nccl" || {
-		echo "installing into $folder: ${WHEELS[*]} nvidia-nccl-cu13"
+		echo "installing into $folder: ${WHEELS[*]} nvidia-nccl-cu13==$NCCL_WANTED"
 		python3 -m pip install --quiet --no-deps --upgrade --target "$folder" \
-			"${WHEELS[@]/%/==13.*}" nvidia-nccl-cu13 >"$TEMP/log" 2>&1 || {
+			"${WHEELS[@]/%/==13.*}" "nvidia-nccl-cu13==$NCCL_WANTED" >"$TEMP/log" 2>&1 || {
 			tail -n 20 "$TEMP/log" >&2
 			give_up "pip could not install them; please install CUDA's toolkit (13, or 11.8 or newer) and NCCL (2.18 or newer)"
 		}

@@ -162,6 +162,15 @@ def bundle_and_checkout_fit():
 
 
 @test
+def bundle_has_the_headers_that_are_wanted():
+    words = [os.path.join(CI, "gpu_bundle.sh"), "unmade"]
+    result = execute(words, {**CLEAN, "B": kit.Settings.given, "NCCL": "2.18.1"}, cwd=ROOT).exits(1)
+    result.says(f"the build has the headers of NCCL {headers()}, not 2.18.1", f"NCCL={headers()}")
+    with open(os.path.join(ROOT, "scripts", "setup.sh"), encoding="utf-8") as file:
+        expect("nvidia-nccl-cu13==$NCCL_WANTED" in file.read(), "scripts/setup.sh does not install the same")
+
+
+@test
 def programs_of_a_bundle_run_by_hand():
     execute([os.path.join(bundle(), "bin", "all_reduce_perf"), "-g", "2", "-b", "8", "-e", "8"], cwd="/").exits(0)
 
