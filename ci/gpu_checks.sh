@@ -7,10 +7,10 @@ COLLECTIVES="all_reduce all_gather reduce_scatter broadcast reduce gather scatte
 
 # Sizes of sweeps; odd ones do not divide by anything. Stand-ins are given small ones.
 choose_sizes() {
-	SIZES=(-b 8 -e 64M -f 16) ONE=(-b 4M -e 4M) ODD=(-b 1003 -e 1000003 -f 997 -n 3) LIKE=(-b 8 -e 256M -f 32 -n 50 -w 10 -c 0)
+	SIZES=(-b 8 -e 64M -f 16) ONE=(-b 4M -e 4M) ODD=(-b 1003 -e 1000003 -f 997 -n 3) LIKE=(-b 16 -e 256M -f 16) LIKE_N=400
 	HAND=(-b 8 -e 256M -f 32) SPEEDS=(16M 1G 4) MEMORY_SIZES=() PAIRS=() PINGS=() SHARED=(-b 8 -e 4M -f 64 -n 3 -w 1) MODEL=() RANK_MODEL=7.5B
 	if [ -n "$STAND_IN" ]; then
-		SIZES=(-b 8 -e 8K -f 32) ONE=(-b 2K -e 2K) ODD=(-b 1003 -e 1003) LIKE=(-b 1K -e 4K -f 4 -n 5 -w 1 -c 0)
+		SIZES=(-b 8 -e 8K -f 32) ONE=(-b 2K -e 2K) ODD=(-b 1003 -e 1003) LIKE=(-b 1K -e 4K -f 4) LIKE_N=5
 		HAND=("${SIZES[@]}") SPEEDS=(1K 4K 4) MEMORY_SIZES=(-b 64K -e 64K -n 3) PAIRS=(-b 4K -e 4K -n 5) PINGS=(-n 50)
 		SHARED=(-b 8 -e 8K -f 64 -n 2) MODEL=(--model 1001 -n 2) RANK_MODEL=75K
 	fi
@@ -47,19 +47,26 @@ memory_speed() {
 		END { for (key in most) printf "%s %.4g\n", key, most[key] }' "$TEMP/memory.csv" | sort)
 }
 
-# like COLLECTIVE: both harnesses take turns; nccl-tests with a thread for each GPU, as busbench has it.
+# like COLLECTIVE: both harnesses take turns; nccl-tests with a thread for each GPU, as busbench has it. Its barrier lets
+# threads begin microseconds apart, which 400 iterations make small beside a small message. One size is 1 MiB, where caches
+# of the second level hold a few sets of buffers.
 like() {
-	local turn ours=$TEMP/ours theirs=$TEMP/theirs name value status
+	local turn turns=3 ours=$TEMP/ours theirs=$TEMP/theirs name value status words=("${LIKE[@]}" -n "$LIKE_N" -w 10 -c 0)
+	if [ "$1" = all_reduce ] && [ "$GPUS" -gt 1 ]; then
+		turns=5
+		[ -n "$STAND_IN" ] || words[3]=1G words[5]=4
+	fi
 	: >"$ours" && : >"$theirs"
-	for ((turn = 1; turn <= TURNS; turn++)); do
-		limited "$PEERS/$1_perf" -t "$GPUS" -g 1 "${LIKE[@]}" || return
+	for ((turn = 1; turn <= turns; turn++)); do
+		limited "$PEERS/$1_perf" -t "$GPUS" -g 1 "${words[@]}" || return
 		sed "s/^/$turn /" "$TEMP/out" >>"$theirs"
-		perf "$1" -g "$GPUS" "${LIKE[@]}" || return
+		perf "$1" -g "$GPUS" "${words[@]}" || return
 		sed "s/^/$turn /" "$TEMP/out" >>"$ours"
 	done
 	awk -f "$HERE/ci/gpu_like.awk" "$theirs" "$ours" >"$TEMP/like"
 	status=$?
 	say "$(sed '/^number /d; $d' "$TEMP/like")"
+	number iterations "$LIKE_N" && number turns "$turns"
 	while read -r _ name value; do
 		number "$name" "$value"
 	done < <(grep '^number ' "$TEMP/like")
@@ -414,7 +421,8 @@ list_algorithms() {
 
 list_sanitizers() {
 	local tool k
-	for tool in memcheck racecheck initcheck synccheck; do
+	# Kernels without shared memory and without barriers have nothing for racecheck and synccheck to find.
+	for tool in memcheck initcheck; do
 		check sanitizers "$tool: speed of the kernels" "sanitizer gpu" sanitized $tool "$TESTS/gpu_speed" 64K 64K 2 1
 	done
 	for k in fill verify reduce copy; do

@@ -3,7 +3,7 @@
 # Each line of a file is the number of a turn and a row of nccl-tests' columns. Prints a line per size, lines
 # "number NAME VALUE", and a final sentence. The medians of the turns of a size may differ by 1 percent from 1 MiB up, by
 # 5 percent below. A size cannot be judged if the turns of either side spread wider (without the fastest and the slowest
-# of five).
+# where there are five).
 # Exit: 0 alike, 1 a size differs, 5 no size can be judged.
 
 $2 !~ /^[0-9]+$/ || NF < 14 { next }

@@ -38,13 +38,12 @@ plan_of() {
 declare -A PLANNED=()
 read_plan() {
 	local part seconds names rows
-	PLANNED_PARTS='' TURNS=5
+	PLANNED_PARTS=''
 	[ -n "$PLAN" ] || return 0
 	rows=$(plan_of "$PLAN") || {
 		echo "gpu_check.sh: no plan '$PLAN'; the plans are one-gpu and node" >&2
 		exit 2
 	}
-	[ "$PLAN" != one-gpu ] || TURNS=3
 	while read -r part seconds names; do
 		PLANNED_PARTS+=${PLANNED_PARTS:+ }$part
 		PLANNED[$part]=$names

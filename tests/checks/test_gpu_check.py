@@ -566,6 +566,23 @@ for what in (
     add(f"times beside nccl-tests': {what[0]}", compared, EVEN, *what[1:])
 
 
+@test
+def peers_take_turns():
+    """On one GPU a message and the copy that a collective is, on several all; 400 iterations, and 1 MiB among the sizes."""
+    with tempfile.TemporaryDirectory() as peers:
+        for name in ("all_reduce", "sendrecv"):
+            script(os.path.join(peers, f"{name}_perf"), f'exec {kit.built(f"{name}_perf")} --backend host "$@"')
+        run = checked(["peers"], {"NCCL_TESTS_HOME": peers})
+    equal([r["name"].split(":")[0] for r in run.checks if r["commands"]], ["sendrecv", "all_reduce"], "what one GPU compares")
+    equal({r["reason"] for r in run.checks if not r["commands"]}, {"needs several GPUs; this machine has 1"}, "the others")
+    for record in (r for r in run.checks if r["commands"]):
+        equal([record["reason"], record["numbers"]["turns"], record["numbers"]["iterations"]], ["stand-ins have no speed", 3, 5], record["name"])
+        equal(["/bin/" not in c for c in record["commands"]], [True, False] * 3, "turns of nccl-tests and of busbench")
+    real = execute(["bash", "-c", f'. {CI}/gpu_checks.sh; STAND_IN=; choose_sizes; echo "${{LIKE[*]}} -n $LIKE_N"']).exits(0).out.split()
+    sizes = [16 * int(real[5]) ** k for k in range(8)]
+    expect(real[0:2] == ["-b", "16"] and real[6:] == ["-n", "400"] and 1 << 20 in sizes, f"{real}")
+
+
 # ---- the table of what was seen ----------------------------------------------------------------
 
 
