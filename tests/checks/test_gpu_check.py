@@ -633,6 +633,22 @@ def table_of_stand_ins_is_refused():
     tabled(MACHINE, {**CHECK, "name": "gone"}).exits(1).says("no check is called 'kernels: gone' any more")
 
 
+# ---- the kernels -------------------------------------------------------------------------------
+
+
+@test
+def kernels_keep_to_their_blocks():
+    """As many blocks are launched as a multiprocessor runs at once: the compiler is told of both."""
+    folder = os.path.join(ROOT, "src", "backends", "nccl")
+    for name in ("patterns", "reductions", "transfers", "works"):
+        with open(os.path.join(folder, f"{name}.cu"), encoding="utf-8") as file:
+            kernels = re.findall(r"__global__ void ([^\n]*)", file.read())
+        bounds = "__launch_bounds__(BB_GPU_THREADS, BB_GPU_RESIDENT) "
+        alone = re.compile(r"(chase|spin|ping_pong)\(")  # one block
+        wrong = [kernel for kernel in kernels if not kernel.startswith(bounds) and not alone.match(kernel)]
+        expect(kernels and not wrong, f"{name}.cu: {wrong}")
+
+
 # ---- the scripts -------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 struct fake_place {
 	unsigned x;

@@ -114,9 +114,10 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 	const int capability = (int)fake_number("BUSBENCH_FAKE_CAPABILITY", 90);
 
 	FAKE_CUDA();
-	*value = attribute == cudaDevAttrMultiProcessorCount      ? 2
-		 : attribute == cudaDevAttrComputeCapabilityMajor ? capability / 10
-								  : capability % 10;
+	*value = attribute == cudaDevAttrMultiProcessorCount           ? 2
+		 : attribute == cudaDevAttrMaxThreadsPerMultiProcessor ? 2048
+		 : attribute == cudaDevAttrComputeCapabilityMajor      ? capability / 10
+								       : capability % 10;
 	return cudaSuccess;
 }
 
@@ -143,6 +144,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int ordin
 	properties->major = capability / 10;
 	properties->minor = capability % 10;
 	properties->multiProcessorCount = 2;
+	properties->maxThreadsPerMultiProcessor = 2048;
 	properties->uuid.bytes[15] = (char)(1 + fake_gpu(ordinal));
 	return cudaSuccess;
 }

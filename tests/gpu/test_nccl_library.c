@@ -6,6 +6,7 @@
 #include "backends/graphs.h"
 #include "backends/library.h"
 #include "backends/messages.h"
+#include "backends/nccl/kernels.h"
 #include "backends/routes.h"
 #include "backends/spaces.h"
 #include "fake.h"
@@ -340,14 +341,26 @@ static void test_spin_is_prepared(void **state)
 	on_gpus(1, NULL, spin_at_once, NULL);
 }
 
+/* An H100 has room for 2048 threads in each of 132 multiprocessors, compute capability 7.5 for
+   1024. */
+static void test_blocks(void **state)
+{
+	assert_int_equal(bb_gpu_blocks(132, 2048), 132 * 5);
+	assert_int_equal(bb_gpu_blocks(40, 1024), 40 * 4);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_switch_ways),     cmocka_unit_test(test_refused_by_library),
-		cmocka_unit_test(test_batch),           cmocka_unit_test(test_registration),
-		cmocka_unit_test(test_locations),       cmocka_unit_test(test_devices),
-		cmocka_unit_test(test_shared_devices),  cmocka_unit_test(test_without_library),
-		cmocka_unit_test(test_spin_is_prepared)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_switch_ways),
+					   cmocka_unit_test(test_refused_by_library),
+					   cmocka_unit_test(test_batch),
+					   cmocka_unit_test(test_registration),
+					   cmocka_unit_test(test_locations),
+					   cmocka_unit_test(test_devices),
+					   cmocka_unit_test(test_shared_devices),
+					   cmocka_unit_test(test_without_library),
+					   cmocka_unit_test(test_spin_is_prepared),
+					   cmocka_unit_test(test_blocks)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

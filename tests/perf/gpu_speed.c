@@ -68,12 +68,13 @@ static void wait(const struct rig *r)
 static void open_rig(struct rig *r, size_t bytes)
 {
 	const size_t table = 2 * BB_GPU_TABLE_MARGIN + 2 * PERIOD * sizeof(uint64_t);
-	int processors;
+	int processors, threads;
 
 	MUST(cudaSetDevice(0));
 	MUST(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
+	MUST(cudaDeviceGetAttribute(&threads, cudaDevAttrMaxThreadsPerMultiProcessor, 0));
 	MUST(cudaStreamCreateWithFlags(&r->lane.stream, cudaStreamNonBlocking));
-	r->lane.blocks = (unsigned)processors * BB_GPU_BLOCKS_PER_PROCESSOR;
+	r->lane.blocks = bb_gpu_blocks(processors, threads);
 	MUST(cudaEventCreateWithFlags(&r->from, cudaEventDefault));
 	MUST(cudaEventCreateWithFlags(&r->to, cudaEventDefault));
 	MUST(cudaMalloc((void **)&r->table, table));

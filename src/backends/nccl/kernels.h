@@ -26,9 +26,29 @@ struct bb_gpu_lane {
 	unsigned blocks; /* largest number of thread blocks: as many as the device runs at once */
 };
 
-#define BB_GPU_BLOCKS_PER_PROCESSOR 8u /* that a multiprocessor runs at once */
-#define BB_GPU_TABLE_MARGIN 32u        /* bytes readable before and behind a pattern's table */
+/*
+ * A block has BB_GPU_THREADS threads, and a multiprocessor runs BB_GPU_RESIDENT blocks of any
+ * kernel at once: 5 allow each thread 48 registers. Left alone, ptxas -v shows 24 to 56 for 8.0
+ * and 9.0; the launch bounds hold it to that. Blocks beyond those would run in a second round, in
+ * which most of the device idles. Before 8.0 a multiprocessor has room for 1024 threads.
+ */
+#define BB_GPU_THREADS 256u
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define BB_GPU_RESIDENT 4u
+#else
+#define BB_GPU_RESIDENT 5u
+#endif
+#define BB_GPU_TABLE_MARGIN 32u /* bytes readable before and behind a pattern's table */
 #define BB_GPU_PERIOD_MOST 4096u
+
+/* Returns the blocks that a device of so many multiprocessors runs at once, each of which has room
+   for THREADS threads. */
+static inline unsigned bb_gpu_blocks(int processors, int threads)
+{
+	const unsigned room = (unsigned)threads / BB_GPU_THREADS;
+
+	return (unsigned)processors * (room < BB_GPU_RESIDENT ? room : BB_GPU_RESIDENT);
+}
 
 /* A bb_pattern (backend.h) whose table is in device memory, aligned to an element and to 4 bytes.
  */

@@ -325,7 +325,8 @@ static bb_status read_device(struct bb_rank *rank)
 	for (size_t i = 0; i < sizeof(rank->uuid); i++)
 		snprintf(here->uuid + 2 * i, 3, "%02x", rank->uuid[i]);
 	rank->capability = 10 * properties.major + properties.minor;
-	rank->blocks = (unsigned)properties.multiProcessorCount * BB_GPU_BLOCKS_PER_PROCESSOR;
+	rank->blocks = bb_gpu_blocks(properties.multiProcessorCount,
+				     properties.maxThreadsPerMultiProcessor);
 out:
 	return status;
 }

@@ -64,7 +64,7 @@ __device__ uint4 pattern_piece(const work &w, uint64_t at)
 	return v;
 }
 
-__global__ void __launch_bounds__(THREADS) fill(const work w)
+__global__ void __launch_bounds__(BB_GPU_THREADS, BB_GPU_RESIDENT) fill(const work w)
 {
 	const uint32_t size = w.pattern.element_size;
 	const uint64_t body = w.head * size;
@@ -141,7 +141,7 @@ __device__ unsigned long long wrong_in_piece(const work &w, const uint4 &got, co
 	return wrong;
 }
 
-__global__ void __launch_bounds__(THREADS) verify(const work w)
+__global__ void __launch_bounds__(BB_GPU_THREADS, BB_GPU_RESIDENT) verify(const work w)
 {
 	const uint32_t size = w.pattern.element_size;
 	const uint64_t body = w.head * size;

@@ -42,8 +42,7 @@ namespace
 
 typedef struct bb_gpu_work work;
 
-const unsigned THREADS = 256; /* of a block */
-const int PIECE = 16;         /* bytes */
+const int PIECE = 16; /* bytes */
 
 __device__ uint64_t thread_index()
 {
@@ -107,15 +106,15 @@ void cut(work *w, const void *at, uint32_t size, uint64_t count)
 /* A thread handles EACH pieces at a time. */
 cudaError_t launch(bb_gpu_kernel *kernel, work *w, struct bb_gpu_lane lane, int each)
 {
-	const uint64_t per_block = (uint64_t)THREADS * (uint64_t)each;
+	const uint64_t per_block = (uint64_t)BB_GPU_THREADS * (uint64_t)each;
 	const uint64_t wanted = (w->pieces + per_block - 1) / per_block;
 	const unsigned blocks = wanted < lane.blocks ? (unsigned)wanted : lane.blocks;
 	void *arguments[] = {w};
 
 	if (w->count == 0)
 		return cudaSuccess;
-	return cudaLaunchKernel(kernel, dim3(blocks ? blocks : 1), dim3(THREADS), arguments, 0,
-				lane.stream);
+	return cudaLaunchKernel(kernel, dim3(blocks ? blocks : 1), dim3(BB_GPU_THREADS), arguments,
+				0, lane.stream);
 }
 
 } // namespace

@@ -131,7 +131,8 @@ template <typename F, typename O> __device__ void reduce_skewed(const work &w, u
 	}
 }
 
-template <typename F, typename O> __global__ void __launch_bounds__(THREADS) reduce(const work w)
+template <typename F, typename O>
+__global__ void __launch_bounds__(BB_GPU_THREADS, BB_GPU_RESIDENT) reduce(const work w)
 {
 	typedef typename F::bits bits;
 	const uint64_t body = w.head * sizeof(bits);

@@ -8,7 +8,7 @@ namespace
 
 const int EACH = 4; /* loads in flight of a thread */
 
-__global__ void __launch_bounds__(THREADS) copy_bytes(const work w)
+__global__ void __launch_bounds__(BB_GPU_THREADS, BB_GPU_RESIDENT) copy_bytes(const work w)
 {
 	const uint64_t t = thread_index(), n = thread_count();
 	char *const to = w.dst + w.head;

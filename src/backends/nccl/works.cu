@@ -9,7 +9,7 @@ namespace
 const int EACH = 4; /* loads in flight of a thread */
 
 /* Without the comparison at the end the compiler would remove the loads. */
-__global__ void __launch_bounds__(THREADS) read_memory(const work w)
+__global__ void __launch_bounds__(BB_GPU_THREADS, BB_GPU_RESIDENT) read_memory(const work w)
 {
 	const uint4 *const from = (const uint4 *)w.src[0];
 	uint4 sum = make_uint4(0, 0, 0, 0);
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(THREADS) read_memory(const work w)
 		*w.wrong = BB_GPU_READ_MARK;
 }
 
-__global__ void __launch_bounds__(THREADS) write_memory(const work w)
+__global__ void __launch_bounds__(BB_GPU_THREADS, BB_GPU_RESIDENT) write_memory(const work w)
 {
 	const uint4 v = make_uint4(0x01010101, 0x01010101, 0x01010101, 0x01010101);
 
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(THREADS) write_memory(const work w)
 		((uint4 *)w.dst)[i] = v;
 }
 
-__global__ void __launch_bounds__(THREADS) triad(const work w)
+__global__ void __launch_bounds__(BB_GPU_THREADS, BB_GPU_RESIDENT) triad(const work w)
 {
 	for (uint64_t i = thread_index(); i < w.pieces; i += thread_count()) {
 		const double2 b = ((const double2 *)w.src[0])[i];

@@ -117,14 +117,15 @@ static bool device_bytes(struct rig *r, char **memory)
 static bool open_device(struct rig *r)
 {
 	struct cudaDeviceProp device;
-	int processors;
+	int processors, threads;
 
 	if (!CALL(r, cudaSetDevice(0)) || !CALL(r, cudaGetDeviceProperties(&device, 0)) ||
 	    !CALL(r, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0)) ||
+	    !CALL(r, cudaDeviceGetAttribute(&threads, cudaDevAttrMaxThreadsPerMultiProcessor, 0)) ||
 	    !CALL(r, cudaStreamCreateWithFlags(&r->lane.stream, cudaStreamNonBlocking)))
 		return false;
 	snprintf(r->name, sizeof(r->name), "%s", device.name);
-	r->lane.blocks = (unsigned)processors * BB_GPU_BLOCKS_PER_PROCESSOR;
+	r->lane.blocks = bb_gpu_blocks(processors, threads);
 	for (int i = 0; i < RIG_SOURCES; i++)
 		if (!device_bytes(r, &r->source[i]))
 			return false;
