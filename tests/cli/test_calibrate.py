@@ -331,6 +331,17 @@ def records_of_nccl():
 
 
 @test
+def operation_of_the_log():
+    """A log of avg, in text or as records, is compared with the ring that NCCL uses for it, not with NVLS."""
+    line = "all_reduce --backend sim --cluster hgx-h100:1 -b 256M -e 4G -f 2 -o avg"
+    text = run(line).exits(0).out.splitlines(keepends=True)
+    for known in text, records(line):
+        with tempfile.TemporaryDirectory() as folder:
+            out = run(f"{line} --calibrate {write(folder, known)}").exits(0).out
+            expect("# Calibration: 10 results, off by 0.0%" in out and "Unlike" not in out, out)
+
+
+@test
 def bad_logs():
     """What a log lacks or gets wrong is named; a log of another machine is refused."""
     line, lines = "all_reduce -g 8 -b 1M -e 1M", log("h100.txt")
