@@ -16,7 +16,7 @@ def records(path):
     if not program or not os.path.isfile(path):
         return None
     try:
-        done = subprocess.run([program, "records", "./" + path if path.startswith("-") else path], check=False, timeout=SECONDS,
+        done = subprocess.run([program, "check", "--records", "./" + path if path.startswith("-") else path], check=False, timeout=SECONDS,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -41,7 +41,7 @@ def runs_tools():
         os.symlink(built("busbench"), link)
         execute([link, "all_reduce", "--version"], cwd=folder).exits(0).prints("all_reduce_perf (busbench) ")
         log = os.path.join(ROOT, "tests", "logs", "h100.txt")
-        busbench("acceptance", "records", log).exits(0).prints('"kind":"result"', '"busbw_GBps":483.35', '"verdict":"read from a log"')
+        busbench("acceptance", "check", "--records", log).exits(0).prints('"kind":"result"', '"busbw_GBps":483.35', '"verdict":"read from a log"')
         if busbench("report", log, "-o", folder + "/log/").exits(0, 3).code == 0:
             with open(folder + "/log/summary.md", encoding="utf-8") as page:
                 expect("read from a log" in page.read(), "no verdict of the log")

@@ -184,6 +184,8 @@ bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *er
 	int slow = 0;
 	bb_status st;
 
+	if (o->records)
+		return bb_acceptance_records(job, error);
 	BB_TRY(st, check_collective(o->collective, error), out);
 	BB_TRY(st, parse_rate(o->nic_rate, &given.nic_Mbps, error), out);
 	if (o->topology && o->of_cluster) {

@@ -42,12 +42,6 @@ static const struct subject {
 	 bb_acceptance_compare,
 	 {bb_acceptance_compare_rows},
 	 {"before.jsonl after.jsonl", "out-monday out-tuesday --tolerance 3%"}},
-	{"records",
-	 "FILE...",
-	 "Print the results of logs of nccl-tests as records",
-	 bb_acceptance_records,
-	 {NULL},
-	 {"all_reduce.log"}},
 	{.word = NULL},
 };
 
@@ -201,9 +195,8 @@ int main(int argc, char **argv)
 	if (!bb_standard_open())
 		return BB_EINTERNAL;
 	if (argc < 2) {
-		st = bb_fail(
-			&error, BB_EUSAGE,
-			"needs a subject: run, baseline, check, compare or records; see --help");
+		st = bb_fail(&error, BB_EUSAGE,
+			     "needs a subject: run, baseline, check or compare; see --help");
 	} else if (word[0] == '-') {
 		st = bb_options_parse(tables, argc, argv, &error);
 		if (st == BB_OK)

@@ -1,5 +1,6 @@
 /*
- * records.c - acceptance records: a log of nccl-tests as records, for the report and other tools.
+ * records.c - acceptance check --records: a log of nccl-tests as records, for the report and other
+ * tools.
  */
 #include "acceptance/claims.h"
 #include "acceptance/records.h"

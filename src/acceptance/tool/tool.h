@@ -80,7 +80,9 @@
 	       "bus bandwidth in GB/s to judge in place of a file", .argument = "GBPS",            \
 	       .usual = true)                                                                      \
 	OPTION(SIZE, size, "size", 0, "8G", "size at which --value was measured",                  \
-	       .argument = "SIZE")
+	       .argument = "SIZE")                                                                 \
+	OPTION(FLAG, records, "records", 0, NULL,                                                  \
+	       "print the results of logs as records instead of judging them")
 
 #define BB_ACCEPTANCE_COMPARE(OPTION, COMMON)                                                      \
 	OPTION(PERCENT, tolerance, "tolerance", 0, "5%",                                           \
@@ -113,6 +115,7 @@ BB_MUST bb_status bb_acceptance_run(struct bb_acceptance_job *job, struct bb_err
 BB_MUST bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error *error);
 BB_MUST bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *error);
 BB_MUST bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *error);
+/* check --records. */
 BB_MUST bb_status bb_acceptance_records(struct bb_acceptance_job *job, struct bb_error *error);
 
 /* Make the page of a run whose verdict is written, by scripts/report.py, installed or of the
