@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Explains a value above its bound. A bound by copies ignores caches. */
@@ -86,6 +87,26 @@ enum bb_normality bb_normal_compare(const struct bb_question *q)
 	return n == BB_UNKNOWN ? bb_normal_by_share(q) : n;
 }
 
+/* True if every rank was alone: nccl-tests then prints a busbw of 0. Rounding makes it 0 for small
+   sizes of any number of ranks. */
+static bool is_alone(const struct bb_claims *claims)
+{
+	bool fast = false;
+
+	for (size_t i = 0; i < claims->n; i++) {
+		if (claims->list[i].busbw_GBps > 0)
+			return false;
+		fast |= claims->list[i].algbw_GBps >= 0.1;
+	}
+	return fast;
+}
+
+/* Several runs are in one table, not copies of one rank. */
+static bool is_mixed(const struct bb_claims *claims)
+{
+	return claims->runs > 1 && !is_alone(claims);
+}
+
 /* Judges without a GPU: by every card, each on its first system that fits the log. Only what is low
    on all of them is. */
 static enum bb_normality by_every_card(const struct bb_question *q)
@@ -139,7 +160,7 @@ static enum bb_normality compare_all(const struct bb_question *q)
 	n = q->machine->cluster ? bb_normal_compare(q) : q->card ? BB_UNKNOWN : by_bound(q);
 	if (n == BB_UNKNOWN && !q->gpu[0] && q->ranks > 1 && on_gpus)
 		n = by_every_card(q);
-	even = on_gpus ? bb_normal_evenness(q) : BB_NORMAL;
+	even = on_gpus && !is_mixed(q->claims) ? bb_normal_evenness(q) : BB_NORMAL;
 	return even > n ? even : n;
 }
 
@@ -215,20 +236,6 @@ static void describe_data(const struct bb_question *q)
 			       c->unchecked, bb_plural(c->unchecked));
 }
 
-/* True if every rank was alone: nccl-tests then prints a busbw of 0. Rounding makes it 0 for small
-   sizes of any number of ranks. */
-static bool is_alone(const struct bb_claims *claims)
-{
-	bool fast = false;
-
-	for (size_t i = 0; i < claims->n; i++) {
-		if (claims->list[i].busbw_GBps > 0)
-			return false;
-		fast |= claims->list[i].algbw_GBps >= 0.1;
-	}
-	return fast;
-}
-
 /* Judges claims whose subject is known. */
 static bb_status judge(struct bb_question *q, enum bb_normality *n, struct bb_error *error)
 {
@@ -295,21 +302,43 @@ out:
 	return st;
 }
 
+/* Judges claims with sizes and bandwidths. */
+static bb_status judge_claims(struct bb_question *q, enum bb_normality *n, struct bb_error *error)
+{
+	char model[BB_TEXT];
+	bb_status st = BB_OK;
+
+	if (is_hopeless(q)) {
+		*n = BB_IMPOSSIBLE;
+	} else if (bb_normal_find_collective(q)) {
+		if (!bb_normal_find_ranks(q)) {
+			*n = BB_IMPOSSIBLE;
+			return BB_OK;
+		}
+		st = find_gpu(q, model, error);
+		if (st != BB_OK)
+			return st;
+		bb_normal_find_nodes(q);
+		st = judge(q, n, error);
+	}
+	return st;
+}
+
 bb_status bb_normal(const struct bb_claims *claims, const struct bb_references *references,
 		    const struct bb_circumstances *circumstances, enum bb_normality *n,
 		    struct bb_strbuf *out, struct bb_error *error)
 {
-	struct bb_question q = {.claims = claims,
+	struct bb_claims completed = *claims;
+	struct bb_question q = {.claims = &completed,
 				.references = references,
 				.given = circumstances,
 				.gpu = "",
 				.collective = "",
 				.out = out};
-	char model[BB_TEXT];
 	bb_status st = BB_OK;
 
-	describe_title(&q);
 	*n = BB_UNKNOWN;
+	describe_title(&q);
 	if (claims->simulated) {
 		bb_strbuf_add(out,
 			      "  Simulated in virtual time: no hardware was measured, so nothing "
@@ -317,18 +346,26 @@ bb_status bb_normal(const struct bb_claims *claims, const struct bb_references *
 		return BB_OK;
 	}
 	describe_data(&q);
-	if (is_hopeless(&q)) {
-		*n = BB_IMPOSSIBLE;
-	} else if (bb_normal_find_collective(&q)) {
-		if (bb_normal_find_ranks(&q)) {
-			BB_TRY(st, find_gpu(&q, model, error), out);
-			bb_normal_find_nodes(&q);
-			st = judge(&q, n, error);
-		} else {
-			*n = BB_IMPOSSIBLE;
-		}
+	if (claims->incomplete && circumstances->ranks == 0) {
+		bb_strbuf_add(out, "  OSU prints times of a rank's message, and this log no number "
+				   "of ranks; give --ranks.\n");
+		return BB_OK;
 	}
-out:
+	if (claims->incomplete) {
+		completed.list = calloc(claims->n + 1, sizeof(*completed.list));
+		if (!completed.list)
+			return bb_no_memory(error, "the rows");
+		memcpy(completed.list, claims->list, claims->n * sizeof(*completed.list));
+		bb_claims_complete(&completed, circumstances->ranks);
+	}
+	if (is_mixed(claims))
+		bb_strbuf_addf(out,
+			       "  %lld runs are mixed here, and nothing tells their rows apart: "
+			       "the slowest rows are judged. Give each a log of its own.\n",
+			       (long long)claims->runs);
+	st = judge_claims(&q, n, error);
+	if (completed.list != claims->list)
+		free(completed.list);
 	*n = claims->wrong > 0 ? BB_WRONG : *n;
 	return st;
 }

@@ -117,6 +117,15 @@ static const struct cause {
 	{BB_FACT_ERROR, ANYWHERE, "a warning"},
 };
 
+/* Is there NVLS on the machine, or is the machine unknown? */
+static bool has_nvls(const struct bb_question *q)
+{
+	const struct bb_normal_shape shape = {"all_reduce", "NVLS", q->ranks, q->nodes, false};
+
+	return !q->machine->cluster ||
+	       bb_normal_bound_on(q->machine->cluster->node, &shape).GBps > 0;
+}
+
 /* Quotes the causes in the log. Returns how many there are. */
 static int describe_causes(const struct bb_question *q)
 {
@@ -126,7 +135,7 @@ static int describe_causes(const struct bb_question *q)
 	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
 		const struct bb_fact *const fact = bb_normal_fact(q, causes[i].kind);
 
-		if (!fact ||
+		if (!fact || (causes[i].kind == BB_FACT_NVLS_OFF && !has_nvls(q)) ||
 		    (causes[i].where == IN_A_NODE && q->nodes > 0 && q->ranks <= q->nodes) ||
 		    (causes[i].where == OVER_NODES && one_node))
 			continue;
