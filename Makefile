@@ -20,6 +20,7 @@
 #   GLOO=auto | 0 | 1                gloo backend: if CXX finds Gloo, never, always
 #   CUDA=auto | 0 | 1                nccl backend: if nvcc and nccl.h exist, never, always
 #   CUDA_HOME=DIR NCCL_HOME=DIR NVCC_GENCODE=   their folders; the devices to build for
+#   TESTS='-k WORD'                  options of tests/run.py for check and check-full
 #   REPORT=DIR BENCH_MAX=1G          folder of the report and largest size of `make bench`
 #   PREFIX=DIR DESTDIR=DIR           folders of `make install`; ZSH_FOLDER: that of zsh's completion, below share
 
@@ -449,7 +450,7 @@ check-full-build: check-build
 	+$(foreach s,$(SANITIZED),$(BUILD) B=$(B)/$(subst $(comma),-,$(s)) SAN=$(s) all units &&) :
 
 check check-full: %: %-build
-	$(PYTHON) tests/run.py $(if $(filter %-full,$@),--full) $(B)
+	$(PYTHON) tests/run.py $(if $(filter %-full,$@),--full) $(TESTS) $(B)
 
 mutants:
 	scripts/setup.sh check

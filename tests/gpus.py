@@ -18,12 +18,18 @@ def installed(variant=""):
         return install(variant)
 
 
+def stand_in(*path, variant=""):
+    """A file or folder of the stand-ins, which are built where CUDA's and NCCL's headers are."""
+    found = os.path.join(kit.Settings.build, variant, "tests", *path)
+    if not os.path.exists(found):
+        raise kit.Skipped("built without the headers of CUDA and NCCL")
+    return found
+
+
 @functools.lru_cache(None)
 def install(variant):
     build = os.path.join(kit.Settings.build, variant)
-    fake = os.path.join(build, "tests", "fake", "nccl.so")
-    if not os.path.exists(fake):
-        raise kit.Skipped("built without the headers of CUDA and NCCL")
+    fake = stand_in("fake", "nccl.so", variant=variant)
     folder = tempfile.TemporaryDirectory(prefix="bb")
     os.mkdir(os.path.join(folder.name, "backends"))
     os.symlink(fake, os.path.join(folder.name, "backends", "nccl.so"))

@@ -44,6 +44,7 @@ class Settings:
 # No test is decided by a timing. This limit only ends programs that hang, also on a busy machine.
 LIMIT = 600
 LONG = LIMIT // 2  # -T of runs that must end by themselves; exit status 4 shows that they did not
+BRIEF = 6  # -T of runs that use it up after their start-up, which alone takes seconds beside busy processes
 ALL = 1 << 20  # cores of a test that runs alone
 
 

@@ -15,7 +15,7 @@ import uuid
 
 import kit
 
-TIMEOUT = 5  # -T of runs that use it up
+TIMEOUT = kit.BRIEF  # -T of runs that use it up
 
 LOCAL = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the tests of a build and closes with one line: N passed, N failed.
 
-    tests/run.py [--full] [-k WORD] [-j CORES] [--slowest N] [--under COMMAND] BUILD
+    tests/run.py [--full] [-k WORD] [--skipped-in FILE] [-j CORES] [--slowest N] [--under COMMAND] BUILD
 
 Unit tests are the programs BUILD/tests/test_* (cmocka). Tests of binaries and sources are the modules test_*.py of
 tests/checks, tests/cli and tests/report. A program that crashes, hangs or prints nothing has failed. Tests run in
@@ -95,6 +95,28 @@ class Report:
         return 1 if failed else 0
 
 
+# ---- which of them ---------------------------------------------------------------------
+
+
+class Choice:
+    """Tests with a word in their file or name. SKIPPED_IN, what another run printed, leaves those that it skipped, and
+    those of checks, which look at this build."""
+
+    def __init__(self, word, skipped_in):
+        self.word, self.skipped = word, None
+        if skipped_in:
+            with open(skipped_in, encoding="utf-8", errors="replace") as file:
+                lines = [line.rstrip("\n").split(": ", 2) for line in file if line.startswith("skipped: ")]
+            self.skipped = {(words[1], words[-1]) for words in lines}
+
+    def wants(self, label, name=None):
+        if self.word not in f"{label} {name or ''}":
+            return False
+        if self.skipped is None or label.startswith("checks/"):
+            return True
+        return (label, name) in self.skipped or (name is None and any(label == skipped for skipped, _ in self.skipped))
+
+
 # ---- unit tests ------------------------------------------------------------------------
 
 
@@ -153,7 +175,7 @@ WAITING = ("test_control", "test_crew", "test_late", "test_tcp", "test_tcp_stran
 NOT_EMULATED = ("test_child",)
 
 
-def unit_jobs(report, wanted):
+def unit_jobs(report, choice):
     # Sanitizers do not run under an emulator.
     for variant in ("",) + (() if kit.Settings.under else kit.Settings.variants):
         for folder, name in units():
@@ -161,7 +183,7 @@ def unit_jobs(report, wanted):
                 continue
             label = f"{folder}/{name}" + (f" ({variant})" if variant else "")
             path = os.path.join(kit.Settings.build, variant, "tests", name)
-            if wanted not in label:
+            if not choice.wants(label):
                 continue
             file = report.file(label)
             file.open = 1
@@ -215,14 +237,14 @@ def load(path, name):
     return list(kit.TESTS)
 
 
-def module_jobs(report, wanted):
+def module_jobs(report, choice):
     for folder in ("checks", "cli", "report"):
         path = os.path.join(kit.ROOT, "tests", folder)
         for name in sorted(os.listdir(path)):
             if not re.match(r"test_.*\.py$", name):
                 continue
             label = f"{folder}/{name[:-3]}"
-            tests = [t for t in load(os.path.join(path, name), label) if wanted in f"{label} {t.name}"]
+            tests = [t for t in load(os.path.join(path, name), label) if choice.wants(label, t.name)]
             if not tests:
                 continue
             file = report.file(label)
@@ -277,6 +299,7 @@ def main():
     parser = argparse.ArgumentParser(description="Runs the tests of a build.")
     parser.add_argument("--full", action="store_true", help="also slow and wide tests, and all under sanitizers")
     parser.add_argument("-k", default="", metavar="WORD", help="only tests with WORD in their file or name")
+    parser.add_argument("--skipped-in", metavar="FILE", help="only tests that another run, which printed FILE, skipped, and checks")
     parser.add_argument("-j", type=float, default=2.0 * (os.cpu_count() or 1), metavar="CORES",
                         help="cores to keep busy (default: twice all, because tests wait)")  # fmt: skip
     parser.add_argument("--slowest", type=int, default=0, metavar="N", help="print the N slowest tests at the end")
@@ -291,7 +314,8 @@ def main():
     # A shell lets the background commands of a script ignore SIGINT, and so would all programs under test.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     report = Report()
-    jobs = list(unit_jobs(report, arguments.k)) + list(module_jobs(report, arguments.k))
+    choice = Choice(arguments.k, arguments.skipped_in)
+    jobs = list(unit_jobs(report, choice)) + list(module_jobs(report, choice))
     run_all(jobs, max(arguments.j, 1))
     report.print_slowest(arguments.slowest)
     return report.close()

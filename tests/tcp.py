@@ -14,7 +14,7 @@ import time
 import kit
 from kit import built, expect
 
-TIMEOUT = 4  # -T of runs that use it up, or half of it
+TIMEOUT = 2 * kit.BRIEF  # -T of runs that use it up, or half of it
 
 
 PAIRS = range(20000, 32000, 2)  # of ports, below those that the kernel gives to whoever asks for any

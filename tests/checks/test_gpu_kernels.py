@@ -1,9 +1,8 @@
 """gpu_kernels with kernels compiled for the CPU: right ones pass, and wrong ones are found."""
 
-import os
 import re
 
-import kit
+import gpus
 from kit import SANITIZERS, Settings, add, equal, execute, test
 
 # Each takes a while: they run one by one.
@@ -11,9 +10,7 @@ FAR = [f"{kernel} beyond" for kernel in ("fill", "verify", "copy", "reduce", "re
 
 
 def gpu_kernels(*words, env=None, variant=""):
-    path = os.path.join(kit.Settings.build, variant, "tests", "fake", "gpu_kernels")
-    if not os.path.exists(os.path.join(kit.Settings.build, "tests", "fake", "nccl.so")):
-        raise kit.Skipped("built without the headers of CUDA and NCCL")
+    path = gpus.stand_in("fake", "gpu_kernels", variant=variant)
     return execute([path, *words], {"BUSBENCH_FAKE_LEAKS": "1", **(env or {})})
 
 

@@ -281,6 +281,27 @@ def what_others_send_is_decoded():
 
 
 @test
+def no_timing_decides():
+    """A run that must get beyond its start-up has -T kit.BRIEF or more. A launch or library that never starts needs less."""
+    never = r"start-up|BUSBENCH_FAKE_STUCK"
+    found = []
+    for path in sources("tests", (".py",)):
+        for number, line in enumerate(read(path).splitlines(), 1):
+            for value, unit in re.findall(r"-T[ \"',]+([0-9.]+)(ms|us)?\b", line):
+                brief = 0 < float(value) * {"": 1, "ms": 1e-3, "us": 1e-6}[unit] < kit.BRIEF
+                found += [f"{path}:{number}: {line.strip()}"] if brief and not re.search(never, line) else []
+    expect(not found, "\n".join(found))
+
+
+@test
+def stand_ins_may_be_absent():
+    """They need CUDA's headers: tests find them by gpus.stand_in, which skips a test without them."""
+    pattern = re.compile(r"""["']tests["'], *["'](fake|cublas)["']""")
+    found = [p for p in sources("tests", (".py",)) if pattern.search(read(p)) and p not in ("tests/run.py", "tests/gpus.py")]
+    expect(not found, f"{found}")
+
+
+@test
 def nothing_unfinished():
     found = [f"{p}: {m[0]}" for p in sources("src") for m in re.finditer(r"\b(TODO|FIXME|XXX|HACK)\b", read(p))]
     expect(not found, "\n".join(found))

@@ -5,6 +5,7 @@ import re
 import shlex
 import tempfile
 
+import kit
 from kit import Skipped, add, built, equal, execute, expect, test
 
 VIRTUAL = "diagnose --backend sim -g 16 --link 10GB/s,5us --noise 5% -n 3"
@@ -178,7 +179,7 @@ def crowded():
 @test
 def who_did_not_arrive():
     """A rank that is gone is named within the time limit."""
-    run("diagnose --backend host -g 4 -b 4K --fault die:2 -T 3").exits(3, 4).says("2")
+    run(f"diagnose --backend host -g 4 -b 4K --fault die:2 -T {kit.LONG}").exits(3, 4).says("2")
 
 
 @test

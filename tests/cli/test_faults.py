@@ -113,12 +113,12 @@ def expires(line, least):
 
 @test
 def a_slow_rank_exceeds_the_time():
-    expires("all_reduce -g 3 -b 8 -e 8 -n 100000 -T 1 --fault slow:1:60s", 1).says("had not: 1")
+    expires(f"all_reduce -g 3 -b 8 -e 8 -n 100000 -T {kit.BRIEF} --fault slow:1:60s", kit.BRIEF).says("had not: 1")
 
 
 @test
 def a_slow_link_exceeds_the_time():
-    expires("all_reduce -g 2 -b 1M -e 1M --algo ring -T 1 --link 100KB/s", 1)
+    expires(f"all_reduce -g 2 -b 1M -e 1M --algo ring -T {kit.BRIEF} --link 100KB/s", kit.BRIEF)
 
 
 @test
@@ -267,7 +267,7 @@ def nobody_reads():
     reader, writer = os.pipe()
     with tempfile.TemporaryDirectory() as folder, os.fdopen(reader), os.fdopen(writer, "w") as pipe:
         path = os.path.join(folder, "a.jsonl")
-        result = run(f"all_reduce -g 2 -b 8 -e 64 -n 1 -N 0 -T 2 --json {path}", stdout=pipe)
+        result = run(f"all_reduce -g 2 -b 8 -e 64 -n 1 -N 0 -T {kit.BRIEF} --json {path}", stdout=pipe)
         with open(path, encoding="utf-8") as file:
             last = json.loads(file.read().splitlines()[-1])
     result.exits(4).says("-T")

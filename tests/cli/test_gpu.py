@@ -472,7 +472,7 @@ def expires():
     """A missing rank is named although the others wait on their devices."""
     for line in ("", "-z 1", "-G 2 -m 2"):
         slow = "--fault slow:1:60s" if "-G" not in line else "--fault die:1"
-        gpus.run(f"all_reduce -g 3 -b 8 -e 8 -T 2 {slow} {line}").exits(4, 3).says("1")
+        gpus.run(f"all_reduce -g 3 -b 8 -e 8 -T {kit.BRIEF} {slow} {line}").exits(4, 3).says("1")
 
 
 # ---- no GPU ------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ import tcp
 from kit import COLLECTIVES, LONG, add, equal, expect, test
 
 CORES = 1 / 2  # processes wait half of the time
-TIMEOUT = 6  # -T of runs that use it up
 WAYS = "ring,tree,busbench:ring,auto"
 SOME = "-b 40 -e 40000 -f 30 -n 3"
 BROKEN = f"all_reduce {SOME} -T {LONG} --algo auto,ring -R 1"
@@ -256,7 +255,7 @@ for rank in (0, 2):
 @test
 def stopped():
     """The others wait on their GPUs for a rank stopped by SIGSTOP."""
-    line = f"{FOREVER} -T {TIMEOUT}"
+    line = f"{FOREVER} -T {kit.BRIEF}"
     with gpus.shared() as shared, mpi.running(3, line, program=gpus.built, env=shared) as (job, folder):
         os.kill(job.ranks()[1], signal.SIGSTOP)
         mpi.told_once(mpi.ended(job), "1").exits(4)
@@ -264,7 +263,7 @@ def stopped():
 
 
 def leaves(fault, code, *said):
-    timeout = TIMEOUT if code == 4 else LONG
+    timeout = kit.BRIEF if code == 4 else LONG
     with gpus.shared() as shared:
         line = f"all_reduce -b 8 -e 1M -T {timeout} --fault {fault}"
         result = mpi.ended(mpi.Job(mpi.words(3, line, program=gpus.built), shared))

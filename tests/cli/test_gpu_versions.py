@@ -85,7 +85,7 @@ def stand_ins(of_nccl):
     sources = ("tests/fake/*.c", "tests/fake/*.cc", "src/backends/nccl/*.cu")
     found = [path for source in sources for path in glob.glob(os.path.join(kit.ROOT, source))]
     names = [os.path.splitext(os.path.basename(path))[0] for path in found]
-    folder = os.path.join(kit.Settings.build, "tests", "fake")
+    folder = gpus.stand_in("fake")
     return [f"{folder}/{name}.o" for name in names if name != "fake_library" and (name in OF_NCCL) == of_nccl]
 
 
@@ -113,8 +113,7 @@ def searcher(folder, file):
 
 def place(folder, file=FILE):
     """Programs in FOLDER, with an nccl.so that contains the stand-ins for CUDA and searches NCCL."""
-    if not os.path.exists(os.path.join(kit.Settings.build, "tests", "fake", "nccl.so")):
-        raise kit.Skipped("built without the headers of CUDA and NCCL")
+    gpus.stand_in("fake", "nccl.so")
     names = ("all_reduce", "alltoall", "gather", "scatter", "broadcast", "mem_bandwidth")
     kit.copy_programs([kit.built(f"{name}_perf") for name in names], folder)
     os.mkdir(os.path.join(folder, "backends"))

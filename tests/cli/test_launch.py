@@ -318,8 +318,8 @@ def start_up_ends():
         "#include <stdlib.h>", "#include <stdlib.h>\n#include <unistd.h>"
     )
     with Place().plug("bin", "backends", "mpi.so", text=text) as place:
-        result = place.run(f"{SMALL} -T 500ms", two(3)).exits(4)
-        result.says("MPI start-up did not end within 500 ms (-T)", "not all of the 3 processes that mpirun started")
+        result = place.run(f"{SMALL} -T 500ms", two(3)).exits(4).says("MPI start-up did not end within 500 ms (-T)")
+        result.says("not all of the 3 processes that mpirun started")
         result.require(result.seconds > 0.4, f"took {result.seconds:.1f} s")
         place.run(f"{SMALL} -T 500ms --backend mpi").exits(4).says("MPI start-up did not end within 500 ms (-T)\n")
         process = kit.spawn([os.path.join(place.bin, "all_reduce_perf"), "--backend", "mpi"])
@@ -335,5 +335,5 @@ def shut_down_ends():
         "static bb_status start", "static void never(struct bb_launch *launch)\n{\n\tfor (;;)\n\t\tsleep(1);\n}\n\nstatic bb_status start"
     ).replace("#include <stdlib.h>", "#include <stdlib.h>\n#include <unistd.h>")
     with Place().plug("bin", "backends", "mpi.so", text=text) as place:
-        result = place.run(f"{SMALL} -T 500ms --backend mpi").exits(4).says("MPI shut-down did not end within 500 ms")
+        result = place.run(f"{SMALL} -T {kit.BRIEF} --backend mpi").exits(4).says(f"MPI shut-down did not end within {kit.BRIEF}.00 s")
         equal(len(result.rows()), 1, "rows")

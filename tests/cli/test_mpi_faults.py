@@ -57,7 +57,7 @@ def with_wrapper(folder, rank, instead, n, line):
 @test
 def never_starts():
     with tempfile.TemporaryDirectory() as folder:
-        job = mpi.Job(with_wrapper(folder, 2, "exec sleep 100", 3, "all_reduce -b 8 -e 8 -T 5"))
+        job = mpi.Job(with_wrapper(folder, 2, "exec sleep 100", 3, f"all_reduce -b 8 -e 8 -T {TIMEOUT}"))
         result = ended(job)
     told_once(result, "3 processes").exits(4)
 

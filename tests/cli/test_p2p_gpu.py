@@ -323,7 +323,7 @@ def mapped(pid):
 def staged_leaves_nothing():
     """A rank is killed during transfers: the others end in time, and nobody holds the memory any more."""
     with gpus.shared() as shared:
-        job = mpi.Job(words_of(3, "-b 8M -e 8M -n 100000 --p2p off -T 3"), shared)
+        job = mpi.Job(words_of(3, f"-b 8M -e 8M -n 100000 --p2p off -T {kit.BRIEF}"), shared)
         try:
             kit.wait_for(lambda: len([pid for pid in job.ranks().values() if mapped(pid)]) == 3, "memory is shared",
                          lambda: job.process.poll() is None)
@@ -447,7 +447,7 @@ def failing_child():
 @test
 def child_out_of_time():
     """-T applies to the child too, which names what takes too long."""
-    result = gpus.run(CHILD + " --fault slow:1:2s -T 1").exits(4)
+    result = gpus.run(f"{CHILD} --fault slow:1:60s -T {kit.BRIEF}").exits(4)
     result.says("send 0 -> 1: 4K", "failed with exit status 4").require(not result.out, "half a result")
 
 
@@ -491,7 +491,7 @@ def interrupted_with_its_child():
 @test(full=True)
 def child_that_is_gone():
     disturbed(None, signal.SIGKILL).exits(3).says("was ended by signal 9 (Killed)")
-    disturbed(None, signal.SIGSTOP, "-T 1").exits(4).says("has sent nothing for 6 s (-T)")
+    disturbed(None, signal.SIGSTOP, f"-T {kit.BRIEF}").exits(4).says(f"has sent nothing for {kit.BRIEF + 5} s (-T)")
 
 
 def with_links(words):

@@ -113,7 +113,7 @@ def multiplies(folder):
 
 @test
 def gemm_on_gpus():
-    result = multiplies(os.path.join(Settings.build, "tests", "cublas")).exits(0)
+    result = multiplies(gpus.stand_in("cublas")).exits(0)
     done = [int(words[3]) for words in map(str.split, result.err.splitlines())]
     result.require(len(done) == 2 and all(15.5e6 < n < 16.5e6 for n in done), "other operations")
 
@@ -121,7 +121,7 @@ def gemm_on_gpus():
 @test
 def gemm_without_cublas():
     with tempfile.TemporaryDirectory() as folder:
-        for name in os.listdir(os.path.join(Settings.build, "tests", "cublas")):
+        for name in os.listdir(gpus.stand_in("cublas")):
             with open(os.path.join(folder, name), "wb"):
                 pass
         multiplies(folder).exits(5).says("gemm needs cuBLAS, which cannot be loaded")
@@ -149,11 +149,11 @@ def ended_late(result):
 
 def late(line):
     """A computation that is too long ends at -T, and sleeping or spinning stops."""
-    ended_late(play(line + " --pass 1h -T 1"))
+    ended_late(play(f"{line} --pass 1h -T {kit.BRIEF}"))
 
 
 def late_on_gpus(line):
-    ended_late(on_gpus(line + " --pass 1h -T 1"))
+    ended_late(on_gpus(f"{line} --pass 1h -T {kit.BRIEF}"))
 
 
 for how in ("sleep", "spin"):

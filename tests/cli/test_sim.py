@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 
+import kit
 from kit import COLLECTIVES, LIMIT, ROOT, built, equal, execute, expect, passes, run, test
 
 ALPHA, RATE = 5e-6, 25e9
@@ -423,4 +424,4 @@ def tells_how_far_it_is():
 @test
 def ends_in_time():
     """With noise each of a billion messages of a ring of 16384 is evaluated; the deadline is in real time."""
-    run(f"all_reduce {SIM} -g 16384 -b 1G -e 1G --algo ring --noise 1% -T 1").exits(4).says("ring at 1G did not end within")
+    run(f"all_reduce {SIM} -g 16384 -b 1G -e 1G --algo ring --noise 1% -T {kit.BRIEF}").exits(4).says("ring at 1G did not end within")

@@ -86,7 +86,7 @@ def gloo():
 
 def started(cluster, flags, table):
     """A run of three tasks that has written rows to TABLE."""
-    words = [*SRUN, *flags, "-n3", *program(f"all_reduce -b 8 -e 1K -N 0 -T 3 --csv {table}")]
+    words = [*SRUN, *flags, "-n3", *program(f"all_reduce -b 8 -e 1K -N 0 -T {kit.BRIEF} --csv {table}")]
     job = mpi.Job(words, hosts=cluster)
     job.await_rows(table)
     return job

@@ -14,12 +14,12 @@ import time
 
 import kit
 from kit import Failure, add, equal, expect, run, test
-from tcp import Job, free_port, told_once
+from tcp import TIMEOUT, Job, free_port, told_once
 
 CORES = 1 / 4  # processes mostly wait in vain
 
-LINE = "all_reduce -b 8 -e 64 --backend null -T 120"
-BRIEF = "all_reduce -b 8 -e 64 --backend null -T 4"
+LINE = f"all_reduce -b 8 -e 64 --backend null -T {kit.LONG}"
+BRIEF = f"all_reduce -b 8 -e 64 --backend null -T {TIMEOUT}"
 SECRET = "a secret of tests"
 PLAIN, SECURED = 0x62624831, 0x62624832
 HELLO = struct.Struct("=Ii16siiQ32s64s")  # struct bb_hello

@@ -117,7 +117,7 @@ def timed_by_processes():
 @test
 def timed_on_gpus():
     """The CPU cannot reach the results of a GPU's collectives: a line says so, and everything else runs."""
-    cublas = {"LD_LIBRARY_PATH": os.path.join(Settings.build, "tests", "cublas")}
+    cublas = {"LD_LIBRARY_PATH": gpus.stand_in("cublas")}
     for compute in ("spin", "sleep", "gemm"):
         found = records(gpus.run(f"tensor_parallel --backend nccl -g 4 {SHORT} --compute {compute} --json -", cublas))
         consistent(found)

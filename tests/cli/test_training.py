@@ -348,7 +348,7 @@ def same_buckets_are_measured_once():
 @test
 def steps_on_gpus():
     """Computations by a kernel or by sleeping, averages by the library or by busbench's schedules."""
-    cublas = {"LD_LIBRARY_PATH": os.path.join(kit.Settings.build, "tests", "cublas")}
+    cublas = {"LD_LIBRARY_PATH": gpus.stand_in("cublas")}
     for compute, variant in (("spin", ""), ("sleep", ""), ("gemm", ""), *(("spin", v) for v in kit.Settings.variants)):
         line = f"-g 3 --backend nccl {SMALL} --compute {compute} --algo ring,busbench:ring,auto"
         found, _ = rows(line, lambda words: gpus.run(words, cublas, variant))

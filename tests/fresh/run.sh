@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Tests busbench on a fresh machine: a Debian root with git and make, and a clean clone of the committed tree.
 #
-#   tests/fresh/run.sh [-s SUITE] [-k] [STAGE...]
+#   tests/fresh/run.sh [-s SUITE] [-k] [-l FILE] [STAGE...]
 #
 #   bench     `make bench` up to 4 MiB: set-up, build, measurement, report
-#   check     the beginning of `make check`: set-up, and the build of all tests
+#   check     `make check`: set-up, build and tests; -l FILE keeps what they printed
 #   clang     a machine with clang as its only compiler: set-up, build, a measurement
 #   aarch64   a cross-build, its unit tests and a measurement under qemu-user
 #   gloo      a machine without MPI: set-up, build, four processes by torchrun's variables, and the tests of gloo
@@ -99,7 +99,7 @@ stage_bench() {
 }
 
 stage_check() {
-	echo 'make check-build'
+	echo 'make check'
 }
 
 stage_clang() {
@@ -178,6 +178,7 @@ run_stage() {
 		tail -n 40 "$log" | sed 's/^/    /'
 		FAILED=$((FAILED + 1))
 	fi
+	[ "$stage" != check ] || [ -z "$CHECKED" ] || [ ! -f "$log" ] || cp "$log" "$CHECKED"
 }
 
 main() {
@@ -204,11 +205,12 @@ main() {
 }
 
 SUITE=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-KEEP=
-while getopts s:k option; do
+KEEP='' CHECKED=''
+while getopts s:kl: option; do
 	case $option in
 	s) SUITE=$OPTARG ;;
 	k) KEEP=1 ;;
+	l) CHECKED=$OPTARG ;;
 	*) usage ;;
 	esac
 done

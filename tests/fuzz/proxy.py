@@ -29,7 +29,7 @@ FRAME = struct.Struct("=IHHiiiIQ")  # the head of struct bb_frame
 MAGIC, DATA = 0x62624331, 7
 OFFER, OFFER_PORT = 432, 68  # struct offer: its bytes, and where its port is
 SECRET = "a secret of tests"
-LINE = ["-b", "8", "-e", "16", "-n", "2", "-w", "1", "--backend", "null", "-T", "4"]
+LINE = ["-b", "8", "-e", "16", "-n", "2", "-w", "1", "--backend", "null", "-T", "6"]
 STATUSES = {0, 1, 2, 3, 4, 5, 7, 128 + signal.SIGINT, 128 + signal.SIGTERM}
 SECONDS = 4 + 5 + 60  # -T, busbench's own, and those of a machine that has much else to do
 VALUES = [0, 1, 2, 3, 7, 16, 17, 127, 128, 200, 255, 256, 32767, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1]
