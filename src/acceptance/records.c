@@ -6,6 +6,7 @@
 #include "acceptance/gunzip.h"
 #include "core/array.h"
 #include "core/file.h"
+#include "core/json_file.h"
 #include "core/units.h"
 
 #include <jansson.h>
@@ -67,7 +68,7 @@ bb_status bb_records_read(const char *path, const char *text, size_t length,
 			records->others++;
 			continue;
 		}
-		json = json_loadb(begin, (size_t)(stop - begin), JSON_REJECT_DUPLICATES, NULL);
+		json = bb_json_parse(begin, (size_t)(stop - begin), NULL);
 		kind = bb_record_string(json, "kind");
 		if (!kind || bb_record_int(json, "schema") < 1) {
 			json_decref(json);

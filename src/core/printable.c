@@ -1,5 +1,6 @@
 #include "core/printable.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 size_t bb_utf8_length(const char *text)
@@ -29,34 +30,72 @@ size_t bb_utf8_length(const char *text)
 	return length;
 }
 
-size_t bb_printable_character(const char *text)
+uint32_t bb_utf8_code(const char *text, size_t length)
 {
-	const unsigned char first = (unsigned char)text[0];
-	const size_t length = bb_utf8_length(text);
+	const unsigned char *const s = (const unsigned char *)text;
+	uint32_t code = length == 1 ? s[0] : s[0] & (0x7fu >> length);
 
-	/* The second range of control characters is U+0080 to U+009F. */
-	if (first < 0x20 || first == 0x7f ||
-	    (length == 2 && first == 0xc2 && (unsigned char)text[1] < 0xa0))
-		return 0;
-	return length;
+	for (size_t i = 1; i < length; i++)
+		code = code << 6 | (s[i] & 0x3f);
+	return code;
 }
 
-void bb_printable_clean(char *text)
+/* Characters that show nothing themselves but change what is shown: controls, and those of
+   Unicode's categories Cf, Zl and Zp that act without a script of their own. */
+static bool is_control(uint32_t code)
+{
+	static const struct {
+		uint32_t first, last;
+	} controls[] = {
+		{0, 0x1f},          {0x7f, 0x9f},
+		{0xad, 0xad},       /* a hyphen that shows only at the end of a line */
+		{0x61c, 0x61c},     /* direction */
+		{0x180e, 0x180e},   /* without width, as the next */
+		{0x200b, 0x200f},   /* the last two: direction */
+		{0x2028, 0x202e},   /* ends of lines, then direction */
+		{0x2060, 0x206f},   /* without width, then direction */
+		{0xfeff, 0xfeff},   /* a byte order mark */
+		{0xfff9, 0xfffb},   /* annotations */
+		{0xe0000, 0xe0fff}, /* tags */
+	};
+
+	for (size_t i = 0; i < sizeof(controls) / sizeof(controls[0]); i++)
+		if (code <= controls[i].last)
+			return code >= controls[i].first;
+	return false;
+}
+
+size_t bb_printable_character(const char *text)
+{
+	const size_t length = bb_utf8_length(text);
+
+	return length > 0 && is_control(bb_utf8_code(text, length)) ? 0 : length;
+}
+
+/* Replaces what is unprintable in TEXT, except where KEPT begins, and TABS if those stay. */
+static void text_clean(char *text, const char *kept, bool tabs)
 {
 	for (size_t n; *text; text += n ? n : 1) {
 		n = bb_printable_character(text);
-		if (n == 0 && strncmp(text, "\n  ", 3) != 0)
+		if (n == 0 && !(kept && strncmp(text, kept, strlen(kept)) == 0) &&
+		    !(tabs && *text == '\t'))
 			*text = '?';
 	}
 }
 
+void bb_printable_clean(char *text)
+{
+	text_clean(text, NULL, false);
+}
+
+void bb_printable_clean_sentence(char *text)
+{
+	text_clean(text, "\n  ", false);
+}
+
 void bb_printable_clean_lines(char *lines)
 {
-	for (size_t n; *lines; lines += n ? n : 1) {
-		n = bb_printable_character(lines);
-		if (n == 0 && *lines != '\n' && *lines != '\t')
-			*lines = '?';
-	}
+	text_clean(lines, "\n", true);
 }
 
 void bb_printable_add(struct bb_strbuf *out, const char *text)

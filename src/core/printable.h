@@ -7,14 +7,22 @@
 
 #include "core/strbuf.h"
 
+#include <stdint.h>
+
 /* Bytes of the UTF-8 sequence that TEXT begins with (Unicode, table 3-7); 0: it is malformed. */
 size_t bb_utf8_length(const char *text);
-/* The same for a printable character; 0: a control character, or malformed. TEXT is not empty. */
+/* The code point of such a sequence of LENGTH bytes. */
+uint32_t bb_utf8_code(const char *text, size_t length);
+/* The bytes of a printable character; 0: malformed, or it controls what is shown: a control
+   character, a line separator, one that sets the direction of text or has no width. TEXT is not
+   empty. */
 size_t bb_printable_character(const char *text);
 
-/* Replace each unprintable byte of a sentence by '?', in place. Only a line break before two blanks
-   stays, so that no value begins a line of its own. */
+/* Replace each unprintable byte of TEXT by '?', in place: for a value of a file, a peer or a user,
+   where it is read. */
 void bb_printable_clean(char *text);
+/* The same for a sentence, whose values are clean: a line break before two blanks stays. */
+void bb_printable_clean_sentence(char *text);
 /* The same for whole lines: line breaks and tabs stay. */
 void bb_printable_clean_lines(char *lines);
 /* Append TEXT, with '?' for each unprintable byte. */

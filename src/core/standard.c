@@ -39,6 +39,6 @@ void bb_say(const char *program, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(line + n, sizeof(line) - (size_t)n, format, args);
 	va_end(args);
-	bb_printable_clean(line);
+	bb_printable_clean_sentence(line);
 	fprintf(stderr, "%s\n", line);
 }

@@ -19,7 +19,7 @@ bb_status bb_fail(struct bb_error *error, bb_status status, const char *format, 
 	va_start(args, format);
 	length = vsnprintf(error->text, sizeof(error->text), format, args);
 	va_end(args);
-	bb_printable_clean(error->text);
+	bb_printable_clean_sentence(error->text);
 	if (length >= (int)sizeof(error->text))
 		memcpy(error->text + strlen(error->text) - strlen(CUT), CUT, strlen(CUT));
 	atomic_store(&error->status, status);

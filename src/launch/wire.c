@@ -85,7 +85,7 @@ enum bb_received bb_wire_receive(struct bb_wire *wire)
 
 		if (wire->got == length) {
 			wire->frame.text[wire->frame.length] = '\0';
-			bb_printable_clean(wire->frame.text);
+			bb_printable_clean_sentence(wire->frame.text);
 			wire->got = 0;
 			return BB_RECEIVED_FRAME;
 		}

@@ -96,10 +96,14 @@ static void test_first_error_wins(void **state)
 static void test_printable(void **state)
 {
 	char sentence[] = "a\nb\n  c\t\x1b[2J\x7f\xc2\x9b \xc3\xa9\xff";
+	char value[] = "a\n  b\t\xe2\x80\xae "
+		       "\xe2\x81\xa6\xe2\x80\x8f\xd8\x9c\xe2\x80\x8b\xf3\xa0\x81\x81\xe2\x80\xa6";
 	char lines[] = "a\nb\t\r\x1b[0m\n";
 	struct bb_error error = {0};
 
-	bb_printable_clean(sentence);
+	bb_printable_clean(value);
+	assert_string_equal(value, "a?  b???? ???????????????\xe2\x80\xa6");
+	bb_printable_clean_sentence(sentence);
 	assert_string_equal(sentence, "a?b\n  c??[2J??? \xc3\xa9?");
 	bb_printable_clean_lines(lines);
 	assert_string_equal(lines, "a\nb\t??[0m\n");
