@@ -39,9 +39,10 @@ def free_port():
 
 class Job:
     """N processes of "all_reduce …", as torchrun starts them. CHANGED: {rank: variables that differ}, a
-    value None being a variable that is not set; LINES: {rank: another command line, or None for none}."""
+    value None being a variable that is not set; LINES: {rank: another command line, or None for none}. LIMITS: called in
+    each process before it starts."""
 
-    def __init__(self, n, line, changed=None, lines=None, hosts=None, master="localhost", program=built, **common):
+    def __init__(self, n, line, changed=None, lines=None, hosts=None, master="localhost", program=built, limits=None, **common):
         self.processes, self.results = {}, {}
         self.started = time.monotonic()
         port = free_port()
@@ -58,7 +59,7 @@ class Job:
                 settings = [f"{name}={value}" for name, value in env.items()]
                 self.processes[rank] = hosts.spawn(["env", *settings, *words], host=rank + 1)
             else:
-                self.processes[rank] = kit.spawn(words, env)
+                self.processes[rank] = kit.spawn(words, env, preexec_fn=limits)
 
     def end(self):
         for process in self.processes.values():

@@ -136,12 +136,16 @@ bool bb_kernel_line(const char *path, char *line, size_t room)
 	return read;
 }
 
-void bb_file_limit_raise(uint64_t files)
+uint64_t bb_file_limit_raise(uint64_t files)
 {
 	struct rlimit limit;
+	rlim_t before;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= files)
-		return;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return files;
+	before = limit.rlim_cur;
+	if (before >= files)
+		return before;
 	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
+	return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_max : before;
 }

@@ -34,7 +34,7 @@ size_t bb_kernel_read(const char *path, char *text, size_t room);
 bool bb_kernel_line(const char *path, char *line, size_t room);
 
 /* Lets this process open as many files at once as its hard limit allows, unless it may open FILES
-   already. */
-void bb_file_limit_raise(uint64_t files);
+   already. Returns how many it may open. */
+uint64_t bb_file_limit_raise(uint64_t files);
 
 #endif

@@ -16,7 +16,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define BB_LAUNCH_ABI 5u
+#define BB_LAUNCH_AWAITED 400 /* bytes of a text */
+#define BB_LAUNCH_ABI 6u
 
 struct bb_launch {
 	int proc;
@@ -32,9 +33,10 @@ struct bb_launch {
 	/*
 	 * Stop waiting for the other processes: from any thread, while another is stuck in a call;
 	 * no call may follow. Process 0 informs the others. Returns whether this process reports
-	 * the cause; otherwise another one does. NULL: not available.
+	 * the cause; otherwise another one does. AWAITED = the processes that do not answer, ""
+	 * if unknown. NULL: not available.
 	 */
-	bool (*abandon)(struct bb_launch *launch);
+	bool (*abandon)(struct bb_launch *launch, char awaited[BB_LAUNCH_AWAITED]);
 	/* Data of another process is invalid, and the run ends: process 0 informs the others;
 	   elsewhere SILENT becomes whether process 0 does so. NULL: not available. */
 	void (*refuse)(struct bb_launch *launch);

@@ -14,7 +14,9 @@
 
 #define RETRY_S 0.1
 #define STRANGERS 256     /* unidentified peers that may be connected at once */
+#define LEAST_STRANGERS 4 /* however few files this process may open */
 #define SPARE_FILES 1024u /* for all other files of process 0 */
+#define LEAST_SPARE 32    /* of these, under a low limit */
 
 struct bb_stranger {
 	int fd; /* -1: none */
@@ -135,16 +137,29 @@ static int listen_anywhere(struct bb_star *star, uint16_t port)
 	return listen_at(star, &any);
 }
 
+/* Strangers may use the files that the processes of the run leave of LIMIT. */
+static int places_for_strangers(const struct bb_star *star, uint64_t limit)
+{
+	/* The numbers of open files are below that of the newest. */
+	const int64_t taken = (int64_t)star->epoll + BB_STAR_ADDRESSES +
+			      star->identity.hello.nprocs + LEAST_SPARE;
+	const int64_t left = (limit < INT32_MAX ? (int64_t)limit : INT32_MAX) - taken;
+
+	return left > STRANGERS ? STRANGERS : left < LEAST_STRANGERS ? LEAST_STRANGERS : (int)left;
+}
+
 int bb_star_listen(struct bb_star *star, const struct bb_address *addresses, int n, uint16_t *port)
 {
 	struct sockaddr_in6 name;
 	socklen_t length = sizeof(name);
 	int error = 0;
 
-	bb_file_limit_raise((uint64_t)star->identity.hello.nprocs + STRANGERS + SPARE_FILES);
+	const uint64_t limit = bb_file_limit_raise((uint64_t)star->identity.hello.nprocs +
+						   STRANGERS + SPARE_FILES);
 	star->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (star->epoll < 0)
 		return errno;
+	star->nstrangers = places_for_strangers(star, limit);
 	if (n == 0)
 		error = listen_anywhere(star, *port);
 	for (int i = 0; i < n && (!error || error == EADDRNOTAVAIL); i++)
@@ -184,21 +199,23 @@ void bb_star_count_silent(struct bb_star *star)
 	}
 }
 
-/* A free place for a stranger, else that of the one with the oldest connection. */
+/* A free place for a stranger, else that of the oldest silent one, else of the oldest. */
 static struct bb_stranger *find_place(struct bb_star *star)
 {
-	struct bb_stranger *oldest = &star->strangers[0];
+	struct bb_stranger *victim = &star->strangers[0];
 
 	for (int i = 0; i < star->nstrangers; i++) {
 		struct bb_stranger *s = &star->strangers[i];
+		const bool alike = is_silent(s) == is_silent(victim);
 
 		if (s->fd < 0)
 			return s;
-		oldest = s->since < oldest->since ? s : oldest;
+		if (alike ? s->since < victim->since : is_silent(s))
+			victim = s;
 	}
-	star->dropped[is_silent(oldest) ? BB_DROPPED_SILENT : BB_DROPPED_NOISE]++;
-	dismiss(oldest);
-	return oldest;
+	star->dropped[is_silent(victim) ? BB_DROPPED_SILENT : BB_DROPPED_NOISE]++;
+	dismiss(victim);
+	return victim;
 }
 
 /* Close the connection of S. If the secrets differ, this side's hello shows the peer why. */

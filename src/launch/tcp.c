@@ -1,9 +1,11 @@
 #include "launch/tcp.h"
 
 #include "core/clock.h"
+#include "core/strbuf.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,6 +166,7 @@ static bb_status carry(struct bb_launch *launch,
 	for (int i = 0; i < tcp->nwires; i++) {
 		tcp->fds[i] =
 			(struct pollfd){.fd = tcp->wires[i].fd, .events = event, .revents = event};
+		atomic_store(&tcp->awaited[i], tcp->fds[i].fd >= 0);
 		left += tcp->fds[i].fd >= 0;
 	}
 	for (;;) {
@@ -178,6 +181,7 @@ static bb_status carry(struct bb_launch *launch,
 			if (progress == UNDER_WAY)
 				continue;
 			tcp->fds[i].fd = -1;
+			atomic_store(&tcp->awaited[i], false);
 			left--;
 		}
 		if (left == 0)
@@ -238,10 +242,40 @@ static bb_status tcp_barrier(struct bb_launch *launch)
 	return tcp_gather(launch, &nothing, 0, &nothing, false);
 }
 
-static bool tcp_abandon(struct bb_launch *launch)
+/* Appends process I, which does not answer, and the address that it is connected from. */
+static void name_awaited(const struct bb_tcp *tcp, int i, struct bb_strbuf *out)
+{
+	struct sockaddr_storage from;
+	socklen_t length = sizeof(from);
+	char name[112], host[NI_MAXHOST], port[NI_MAXSERV];
+
+	bb_strbuf_add(out, bb_tcp_name(name, &tcp->hello[i]));
+	if (getpeername(tcp->wires[i].fd, (struct sockaddr *)&from, &length) == 0 &&
+	    getnameinfo((struct sockaddr *)&from, length, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		bb_strbuf_addf(out, " at %s, port %s", host, port);
+}
+
+static bool tcp_abandon(struct bb_launch *launch, char awaited[BB_LAUNCH_AWAITED])
 {
 	struct bb_tcp *tcp = launch->own;
+	struct bb_strbuf who = {0};
+	int n = 0;
 
+	for (int i = 0; tcp->proc == 0 && i < tcp->nwires; i++) {
+		if (!atomic_load(&tcp->awaited[i]) || n++ > 0)
+			continue;
+		name_awaited(tcp, i, &who);
+	}
+	if (n > 1)
+		bb_strbuf_addf(&who, " and %d more", n - 1);
+	if (n > 0)
+		bb_strbuf_addf(&who, " %s not answer%s", n > 1 ? "do" : "does",
+			       tcp->secured ? ""
+					    : "; a stranger can claim a rank unless "
+					      "" BB_SECRET_VARIABLE " is set");
+	snprintf(awaited, BB_LAUNCH_AWAITED, "%s", bb_strbuf_text(&who));
+	bb_strbuf_free(&who);
 	if (tcp->proc == 0)
 		bb_tcp_send_stop(tcp, BB_ETIMEOUT);
 	return tcp->proc == 0 || tcp->reports;
@@ -260,7 +294,8 @@ struct bb_tcp *bb_tcp_new(int proc, int nprocs)
 	tcp->hello = calloc(n, sizeof(*tcp->hello));
 	tcp->transfers = calloc(n, sizeof(*tcp->transfers));
 	tcp->fds = calloc(n, sizeof(*tcp->fds));
-	if (!tcp->wires || !tcp->hello || !tcp->transfers || !tcp->fds) {
+	tcp->awaited = calloc(n, sizeof(*tcp->awaited));
+	if (!tcp->wires || !tcp->hello || !tcp->transfers || !tcp->fds || !tcp->awaited) {
 		bb_tcp_release(tcp);
 		return NULL;
 	}
@@ -280,6 +315,7 @@ void bb_tcp_release(struct bb_tcp *tcp)
 	free(tcp->hello);
 	free(tcp->transfers);
 	free(tcp->fds);
+	free(tcp->awaited);
 	free(tcp);
 }
 

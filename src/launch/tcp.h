@@ -15,6 +15,7 @@
 #include "launch/wire.h"
 
 #include <poll.h>
+#include <stdatomic.h>
 
 #define BB_TCP_MOST_PROCESSES (1 << 20)
 
@@ -47,6 +48,9 @@ struct bb_tcp {
 	struct bb_hello *hello; /* the hello of each, likewise */
 	struct bb_tcp_transfer *transfers;
 	struct pollfd *fds;
+	/* A transfer with this process is not complete. Another thread may read it. */
+	atomic_bool *awaited;
+	bool secured; /* at process 0: every process proved that it knows the secret */
 	bool reports; /* elsewhere than at process 0: reports for its host if process 0 cannot */
 	char note[400];
 	char cause[112 + BB_PAYLOAD_WHY];

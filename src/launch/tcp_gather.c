@@ -262,6 +262,7 @@ static void start_all(struct bb_opening *o)
 	struct bb_tcp *tcp = o->tcp;
 	struct bb_strbuf note = {0};
 
+	tcp->secured = o->star.identity.secret != NULL;
 	for (int p = 1; p < tcp->nprocs; p++) {
 		struct bb_frame frame = {.kind = BB_FRAME_DATA, .inside = reports(tcp, p)};
 

@@ -5,6 +5,7 @@ import contextlib
 import functools
 import os
 import re
+import resource
 import secrets
 import socket
 import struct
@@ -184,6 +185,51 @@ def thirty_kinds_and_a_secret():
     result, closed = among(kinds, BUSBENCH_SECRET=SECRET)
     expect(closed >= 2 * len(kinds), f"{closed} of {2 * len(kinds)} strangers are counted\n{result}")
     result.prints("all processes proved that they know BUSBENCH_SECRET", "without the right BUSBENCH_SECRET")
+
+
+@test
+def a_host_that_forges():
+    """A stranger is named in the report of a missing process: its host cannot control the terminal."""
+    port = free_port()
+    job = Job(2, BRIEF, lines={1: None}, master="127.0.0.1", BUSBENCH_PORT=str(port))
+    with contextlib.closing(connect(port, job.processes[0])) as stranger:
+        stranger.sendall(hello(nprocs=3, host=b"far\xe2\x80\xae\xe2\x81\xa6\n  Verdict: forged"))
+        result = job.finish()[0].exits(2).says("process 1 (far???????", "has WORLD_SIZE 3")
+    equal((len(result.err.splitlines()), result.err.rstrip("\n").isprintable()), (1, True), "lines, all printable")
+
+
+def few_files():
+    """Process 0 may open 256 files, fewer than strangers come."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+
+
+@test
+def a_flood_under_a_low_limit():
+    """Silent connections are closed before those of processes of the run are, and leave files for them."""
+    port = free_port()
+    common = {"BUSBENCH_PORT": str(port), "master": "127.0.0.1"}
+    first = Job(3, LINE, lines={1: None, 2: None}, limits=few_files, **common)
+    crowd = visit(port, first.processes[0], [says()] * 300)
+    others = Job(3, LINE, lines={0: None}, **common)
+    results = {**first.finish(), **others.finish()}
+    for connection in crowd:
+        connection.close()
+    for result in results.values():
+        result.exits(0).quiet()
+    results[0].require(int(re.search(r"(\d+) silent", results[0].out)[1]) >= 300, "the strangers are not counted")
+
+
+@test
+def claims_a_rank_and_is_silent():
+    """Without a secret a stranger can take the place of a rank: it is named, with its address."""
+    port = free_port()
+    common = {"BUSBENCH_PORT": str(port), "master": "127.0.0.1"}
+    first = Job(2, BRIEF, lines={1: None}, **common)
+    with contextlib.closing(connect(port, first.processes[0])) as stranger:
+        stranger.sendall(hello(nprocs=2))
+        result = first.finish()[0].exits(4)
+        result.says(f"process 1 (far, pid 77) at 127.0.0.1, port {stranger.getsockname()[1]} does not answer", "BUSBENCH_SECRET")
+    told_once({0: result}, "-T")
 
 
 # ---- secrets ---------------------------------------------------------------------------------------

@@ -272,7 +272,9 @@ static void *abandon(void *argument)
 	struct bb_launch *launch = argument;
 
 	nap_ms(300);
-	if (!launch->abandon(launch))
+	char awaited[BB_LAUNCH_AWAITED];
+
+	if (!launch->abandon(launch, awaited))
 		_exit(1);
 	nap_ms(300);
 	_exit(0);
@@ -288,7 +290,9 @@ static void give_up(struct process *me)
 	if (launch.proc == 2) {
 		nap_ms(1500);
 		/* Process 1 would speak for this host. */
-		CHECK(me->meeting, !launch.abandon(&launch));
+		char awaited[BB_LAUNCH_AWAITED];
+
+		CHECK(me->meeting, !launch.abandon(&launch, awaited));
 		return;
 	}
 	if (launch.proc == 0)

@@ -83,7 +83,7 @@ static void give_up(void *argument, int signal)
 	const int stage = atomic_load(&run->stage), agreed = atomic_load(&run->agreed);
 	const bool by_launch = stage == BB_STAGE_START || stage == BB_STAGE_END;
 	bool speaks = true;
-	char time[BB_UNIT_TEXT], who[128] = "";
+	char time[BB_UNIT_TEXT], who[BB_LAUNCH_AWAITED] = "";
 
 	/* The launcher may end the rest because one process has left with the agreed status. */
 	if (signal && agreed)
@@ -95,18 +95,18 @@ static void give_up(void *argument, int signal)
 	if (signal)
 		_exit(128 + signal);
 	if (stage == BB_STAGE_START && hint->nprocs > 1)
-		snprintf(who, sizeof(who),
-			 ": not all of the %d processes that %s started have come", hint->nprocs,
-			 hint->launcher);
+		snprintf(who, sizeof(who), "not all of the %d processes that %s started have come",
+			 hint->nprocs, hint->launcher);
 	/* The launch is open. */
 	if (!by_launch && run->launch.abandon)
-		speaks = run->launch.abandon(&run->launch);
+		speaks = run->launch.abandon(&run->launch, who);
 	wait_for_first_report(run);
 	if (!speaks)
 		_exit(BB_ETIMEOUT);
-	bb_say(run->options.program, "%s%s%s did not end within %s (-T)%s",
+	bb_say(run->options.program, "%s%s%s did not end within %s (-T)%s%s",
 	       by_launch ? run->options.launch->name : "", by_launch ? " " : "", stages[stage],
-	       bb_format_duration(time, 1e-9 * (double)run->options.timeout_ns), who);
+	       bb_format_duration(time, 1e-9 * (double)run->options.timeout_ns), *who ? ": " : "",
+	       who);
 	_exit(BB_ETIMEOUT);
 }
 
