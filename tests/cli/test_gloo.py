@@ -270,6 +270,29 @@ for algorithm in ("ring", "native"):
     add(f"a rank is killed in {algorithm}", killed, algorithm)
 
 
+def dies(rank, algorithm):
+    """The one that is gone is named, not the one that noticed."""
+    needs_gloo()
+    line = f"all_reduce --backend gloo -b 8 -e 1M -T {LONG} --algo {algorithm} --fault die:{rank}"
+    results = Job(4, line, **LOOPBACK).finish()
+    said = [text for result in results.values() for text in result.err.splitlines() if "_perf: " in text]
+    expect(len(said) == 1 and re.search(rf"_perf: rank {rank} (ended before|\(.* is gone)", said[0]), f"{said}")
+
+
+for rank, algorithm in ((2, "native"), (2, "ring"), (0, "native")):
+    add(f"rank {rank} dies in {algorithm}", dies, rank, algorithm)
+
+
+@test
+def told_to_end():
+    """One rank alone gets a signal."""
+    needs_gloo()
+    with running(4, f"{FOREVER} --algo native -T {LONG}", **LOOPBACK) as (job, _):
+        job.processes[2].send_signal(signal.SIGTERM)
+        results = job.finish()
+    told_once({rank: results[rank] for rank in (0, 1, 3)}, "rank 2 (", "was ended by signal 15", code=3)
+
+
 @test
 def stopped():
     needs_gloo()

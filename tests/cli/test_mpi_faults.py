@@ -54,12 +54,15 @@ def with_wrapper(folder, rank, instead, n, line):
     return words[:at] + [script] + words[at:]
 
 
-@test
-def never_starts():
+def never_starts(rank):
     with tempfile.TemporaryDirectory() as folder:
-        job = mpi.Job(with_wrapper(folder, 2, "exec sleep 100", 3, f"all_reduce -b 8 -e 8 -T {TIMEOUT}"))
+        job = mpi.Job(with_wrapper(folder, rank, "exec sleep 100", 4, f"all_reduce -b 8 -e 8 -T {TIMEOUT}"))
         result = ended(job)
-    told_once(result, "3 processes").exits(4)
+    told_once(result, "4 processes").exits(4)
+
+
+for rank in (0, 2):
+    add(f"rank {rank} never starts", never_starts, rank)
 
 
 @test

@@ -66,7 +66,8 @@ struct bb_rank {
 	bool one_clock;               /* all ranks of the world read the same */
 };
 
-/* Report that RANK's ACT failed because of WHY; BB_ETIMEOUT once the run is being abandoned. */
+/* Report that RANK's ACT failed because of WHY, unless the run is abandoned for another cause,
+   which this waits for: then BB_ETIMEOUT. */
 bb_status bb_gloo_failed(const struct bb_rank *rank, const char *act, const char *why);
 
 /* ---- what ranks exchange (meet.c) -------------------------------------------------------- */

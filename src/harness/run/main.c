@@ -18,8 +18,9 @@
 #include <unistd.h>
 
 /*
- * How long other processes leave it to process 0 to report a failure that all may have. If it does,
- * mpirun ends all of them within a second, and the failure is reported once.
+ * How long process 1 leaves it to process 0 to report a failure that all may have, and the rest to
+ * process 1. If one does, mpirun ends all of them within a second, and the failure is reported
+ * once.
  */
 #define FIRST_REPORT_SECONDS 1.5
 
@@ -35,14 +36,15 @@ static bool is_assembled(const struct bb_run *run)
 	return run->launch.nprocs > 1 && !run->assembly.lost;
 }
 
-/* Waits for process 0, which may report the same failure. */
+/* Waits for processes 0 and 1, which may report the same failure. */
 static void wait_for_first_report(const struct bb_run *run)
 {
+	const int proc = run->environment.launch.proc;
 	int signal;
 
-	if (run->environment.launch.nprocs <= 1 || run->environment.launch.proc == 0)
+	if (run->environment.launch.nprocs <= 1 || proc == 0)
 		return;
-	signal = bb_guard_sleep(FIRST_REPORT_SECONDS);
+	signal = bb_guard_sleep((proc == 1 ? 1 : 2) * FIRST_REPORT_SECONDS);
 	if (signal)
 		_exit(128 + signal);
 }
