@@ -85,8 +85,8 @@ static bb_status start(const struct bb_command *c, pid_t *pid, struct bb_error *
 }
 
 /*
- * Waits until PID ends, UNTIL passes, or SIGINT or SIGTERM comes. Returns 0 with the STATUS of PID,
- * -1, or the signal.
+ * Waits until PID ends, UNTIL passes, or SIGHUP, SIGINT or SIGTERM comes. Returns 0 with the STATUS
+ * of PID, -1, or the signal.
  */
 static int wait_for(pid_t pid, double until, int *status)
 {
@@ -105,7 +105,7 @@ static int wait_for(pid_t pid, double until, int *status)
 		time.tv_sec = (time_t)left;
 		time.tv_nsec = (long)((left - (double)time.tv_sec) * 1e9);
 		signal = sigtimedwait(&waited, NULL, &time);
-		if (signal == SIGINT || signal == SIGTERM)
+		if (bb_signal_ends(signal))
 			return signal;
 	}
 }

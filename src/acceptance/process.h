@@ -24,14 +24,14 @@ struct bb_outcome {
 };
 
 /*
- * Make this process wait for SIGINT and SIGTERM instead of ending by them, and adopt processes that
- * its commands leave behind. Call it first.
+ * Make this process wait for SIGHUP, SIGINT and SIGTERM instead of ending by them, and adopt
+ * processes that its commands leave behind. Call it first.
  */
 BB_MUST bb_status bb_commands_prepare(struct bb_error *error);
 
 /*
- * Run COMMAND until it ends, its time is over, or SIGINT or SIGTERM comes. Then everything that it
- * started is ended too, in its process group or not. BB_EUSAGE: it could not be started.
+ * Run COMMAND until it ends, its time is over, or SIGHUP, SIGINT or SIGTERM comes. Then everything
+ * that it started is ended too, in its process group or not. BB_EUSAGE: it could not be started.
  */
 BB_MUST bb_status bb_command_run(const struct bb_command *command, struct bb_outcome *outcome,
 				 struct bb_error *error);

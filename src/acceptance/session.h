@@ -43,8 +43,8 @@ BB_MUST bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_err
 
 /*
  * Run the runs that are missing, with progress on standard error, and read all records. A step that
- * fails does not keep the others from running. BB_OK also if SIGINT or SIGTERM stopped it: see
- * stopped_by.
+ * fails does not keep the others from running. BB_OK also if SIGHUP, SIGINT or SIGTERM stopped it:
+ * see stopped_by.
  */
 BB_MUST bb_status bb_session_run(struct bb_acceptance_session *s, struct bb_error *error);
 void bb_session_free(struct bb_acceptance_session *s);

@@ -1,10 +1,10 @@
 #include "core/payload.h"
 
 #include "core/printable.h"
+#include "core/signals.h"
 #include "core/status.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -116,17 +116,12 @@ static bool is_status(int64_t value)
 	}
 }
 
-static bool is_signal(int64_t value)
-{
-	return value == SIGINT || value == SIGTERM;
-}
-
 static bool decode_signal(const struct bb_payload_field *f, const char *at,
 			  char why[BB_PAYLOAD_WHY])
 {
 	const int64_t value = read_signed(at, sizeof(int32_t));
 
-	if (value == 0 || is_signal(value))
+	if (value == 0 || bb_signal_ends(value))
 		return true;
 	snprintf(why, BB_PAYLOAD_WHY, "%s is %" PRId64 ", which ends no run", f->name, value);
 	return false;
@@ -137,7 +132,7 @@ static bool decode_status(const struct bb_payload_field *f, const char *at,
 {
 	const int64_t value = read_signed(at, sizeof(int32_t));
 
-	if (is_status(value) || (f->kind == BB_PAYLOAD_EXIT && is_signal(value - 128)))
+	if (is_status(value) || (f->kind == BB_PAYLOAD_EXIT && bb_signal_ends(value - 128)))
 		return true;
 	snprintf(why, BB_PAYLOAD_WHY, "%s is %" PRId64 ", which no exit status of busbench is",
 		 f->name, value);

@@ -20,7 +20,8 @@ enum bb_payload_kind {
 	BB_PAYLOAD_REAL,     /* a double, LOW to HIGH, which INFINITY and NAN are not */
 	BB_PAYLOAD_TEXT,     /* chars that contain a NUL */
 	BB_PAYLOAD_STATUS,   /* an int32_t, one of enum bb_status */
-	BB_PAYLOAD_SIGNAL,   /* an int32_t: 0, SIGINT or SIGTERM, the signals that end a run */
+	BB_PAYLOAD_SIGNAL,   /* an int32_t: 0, SIGHUP, SIGINT or SIGTERM, the signals that end a run
+			      */
 	BB_PAYLOAD_EXIT      /* an int32_t: a status, or 128 and such a signal */
 };
 

@@ -5,22 +5,29 @@
 #define BB_CORE_SIGNALS_H
 
 #include <signal.h>
-#include <stddef.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A lost terminal or ssh connection sends SIGHUP. */
+static inline bool bb_signal_ends(int64_t signal)
+{
+	return signal == SIGHUP || signal == SIGINT || signal == SIGTERM;
+}
 
 /*
- * *SIGNALS = SIGINT and SIGTERM, without what this process ignores: a shell starts the background
- * commands of a script so that they ignore SIGINT, and they must go on doing so. A blocked signal
- * would be received in spite of it.
+ * *SIGNALS = those that end a run, without what this process ignores: a shell starts the background
+ * commands of a script so that they ignore SIGINT, nohup lets its command ignore SIGHUP, and they
+ * must go on doing so. A blocked signal would be received in spite of it.
  */
 static inline void bb_signals_fill(sigset_t *signals)
 {
-	static const int all[] = {SIGINT, SIGTERM};
 	struct sigaction action;
 
 	sigemptyset(signals);
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
-		if (sigaction(all[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-			sigaddset(signals, all[i]);
+	for (int s = 1; s <= SIGTERM; s++)
+		if (bb_signal_ends(s) && sigaction(s, NULL, &action) == 0 &&
+		    action.sa_handler != SIG_IGN)
+			sigaddset(signals, s);
 }
 
 #endif

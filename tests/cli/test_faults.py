@@ -162,7 +162,7 @@ def told_to_stop(number, name):
         process = kit.spawn(words)
         kit.wait_for(lambda: kit.has_rows(table), "rows")
         process.send_signal(number)
-        kit.finish(process).exits(128 + number)
+        kit.finish(process).exits(128 + number).says("interrupted")
         with open(table, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         with open(lines, encoding="utf-8") as file:
@@ -175,17 +175,20 @@ def told_to_stop(number, name):
 
 add("SIGINT", told_to_stop, signal.SIGINT, "all_reduce")
 add("SIGTERM", told_to_stop, signal.SIGTERM, "alltoall")
+add("SIGHUP", told_to_stop, signal.SIGHUP, "all_reduce")
 
 
 @test
 def an_ignored_signal_stays_ignored():
-    """A background command of a script ignores SIGINT; SIGTERM ends it."""
+    """A background command of a script ignores SIGINT, and nohup's SIGHUP; SIGTERM ends it."""
+    ignored = (signal.SIGINT, signal.SIGHUP)
     with tempfile.TemporaryDirectory() as folder:
         table = os.path.join(folder, "a.csv")
         words = [built("all_reduce_perf"), "-g", "2", "-b", "8", "-e", "1K", "-N", "0", "--csv", table]
-        process = kit.spawn(words, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+        process = kit.spawn(words, preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN) for s in ignored])
         kit.wait_for(lambda: kit.has_rows(table), "rows", lambda: process.poll() is None)
-        process.send_signal(signal.SIGINT)
+        for number in ignored:
+            process.send_signal(number)
         before = os.path.getsize(table)
         kit.wait_for(lambda: os.path.getsize(table) > before + 10000, "more rows", lambda: process.poll() is None)
         process.send_signal(signal.SIGTERM)

@@ -45,8 +45,8 @@ struct bb_driver {
 };
 
 struct bb_crew_outcome {
-	/* The signal (SIGINT, SIGTERM) that ended the run, here or at process 0; 0: another cause.
-	   A launcher that loses a process ends the others by a signal: that is no cause. */
+	/* The signal (SIGHUP, SIGINT, SIGTERM) that ended the run, here or at process 0; 0: another
+	   cause. A launcher that loses a process ends the others by a signal: that is no cause. */
 	int caught;
 	bool stuck; /* a driver did not return */
 	/* Another process reports the cause to the user. */

@@ -41,8 +41,8 @@ struct bb_crew {
 /* True if all drivers have ended. */
 bool bb_crew_ended(const struct bb_crew *crew);
 
-/* Watch until all drivers have ended or their time for it is over. SIGINT and SIGTERM are blocked
-   in all threads. */
+/* Watch until all drivers have ended or their time for it is over. SIGHUP, SIGINT and SIGTERM are
+   blocked in all threads. */
 struct bb_crew_outcome bb_watch_run(struct bb_crew *crew);
 
 /* Send config->error to the other processes; without a crew, too. */

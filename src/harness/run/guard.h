@@ -14,23 +14,24 @@
 
 struct bb_guard {
 	pthread_t thread;
-	bool signals; /* it handles SIGINT and SIGTERM */
+	bool signals; /* it handles SIGHUP, SIGINT and SIGTERM */
 	atomic_bool done;
 	double deadline; /* on the monotonic clock; 0: none */
 	/* Called at most once, on the guard's thread, when the deadline has passed (SIGNAL 0) or
-	   SIGINT or SIGTERM came. */
+	   SIGHUP, SIGINT or SIGTERM came. */
 	void (*call)(void *argument, int signal);
 	void *argument;
 };
 
 /*
- * Block SIGINT and SIGTERM for good, in this thread and all that it starts from now on, so that
- * only a thread that waits for them gets them. Here and below, one that the parent had this process
- * ignore stays ignored.
+ * Block SIGHUP, SIGINT and SIGTERM for good, in this thread and all that it starts from now on, so
+ * that only a thread that waits for them gets them. Here and below, one that the parent had this
+ * process ignore stays ignored.
  */
 void bb_guard_signals(void);
 
-/* Wait for at most BB_MOMENT_NS: returns SIGINT or SIGTERM if SIGNALS and one came, else 0. */
+/* Wait for at most BB_MOMENT_NS: returns SIGHUP, SIGINT or SIGTERM if SIGNALS and one came, else 0.
+ */
 int bb_guard_wait(bool signals);
 /*
  * *NOW = the clock. Returns the seconds since its former value if they are far more than a turn of
@@ -41,7 +42,7 @@ double bb_guard_pause(double *now);
 /* End the current bb_guard_wait of THREAD, or its next one. */
 void bb_guard_wake(pthread_t thread);
 
-/* Sleep until SIGINT or SIGTERM comes, or for SECONDS. Returns the signal, or 0. */
+/* Sleep until SIGHUP, SIGINT or SIGTERM comes, or for SECONDS. Returns the signal, or 0. */
 int bb_guard_sleep(double seconds);
 
 /* Call CALL once TIMEOUT_NS from now have passed (0: never) or, with SIGNALS, which are blocked,
