@@ -175,6 +175,8 @@ def main():
 def tried(work, arguments):
     try:
         return work(arguments)
+    except files.FullDisk as error:
+        return give_up(error, 1)
     except files.CannotOpen as error:
         return give_up(error, 2)
     except Missing as error:

@@ -1,6 +1,7 @@
 """Reads JSON files without trust, and checks the shape of their values."""
 
 import contextlib
+import errno
 import glob
 import json
 import os
@@ -8,6 +9,11 @@ import re
 import stat
 
 MOST_BYTES = 64 << 20
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+class FullDisk(Exception):
+    """A disk that is full or broken: no other command line mends that."""
 
 
 class CannotOpen(Exception):
@@ -121,7 +127,7 @@ def write(path, data):
     except OSError as error:
         if os.path.exists(beside):
             os.remove(beside)
-        raise CannotOpen(f"{path}: cannot be written: {error.strerror}") from None
+        raise (FullDisk if error.errno in FULL else CannotOpen)(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def clean(text):

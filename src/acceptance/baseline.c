@@ -117,6 +117,15 @@ static bool is_sound(const struct bb_judgement *j, const struct bb_evidence *e)
 	       (j->verdict == BB_SKIPPED && e->runs[0].outcome.status == BB_OK);
 }
 
+/* True if a run of E ended by an internal error, such as a full disk. */
+static bool fails_inside(const struct bb_evidence *e)
+{
+	for (size_t i = 0; i < e->nruns; i++)
+		if (e->runs[i].outcome.status == BB_EINTERNAL)
+			return true;
+	return false;
+}
+
 /* Judges a step without its gates. */
 static bb_status step_check(const struct bb_evidence *evidence, struct bb_error *error)
 {
@@ -131,7 +140,10 @@ static bb_status step_check(const struct bb_evidence *evidence, struct bb_error 
 	st = bb_judge_step(&e, &judgements, error);
 	own = judgements.list;
 	if (st == BB_OK && !is_sound(own, &e))
-		st = bb_fail(error, own->verdict == BB_FAILED ? BB_EDATA : BB_EBACKEND,
+		st = bb_fail(error,
+			     own->verdict == BB_FAILED ? BB_EDATA
+			     : fails_inside(&e)        ? BB_EINTERNAL
+						       : BB_EBACKEND,
 			     "no baseline: %s: %s", plain.name, own->reason);
 	bb_judgements_free(&judgements);
 	return st;

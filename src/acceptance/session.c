@@ -26,7 +26,7 @@ static bb_status make_folder(const char *path, struct bb_error *error)
 {
 	if (mkdir(path, 0777) == 0 || errno == EEXIST)
 		return BB_OK;
-	return bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno));
+	return bb_fail(error, bb_output_status(errno), "%s: %s", path, strerror(errno));
 }
 
 #define PATH_TEXT 1024
@@ -47,12 +47,27 @@ static void path_make(const struct bb_acceptance_session *s, char path[PATH_TEXT
 	va_end(args);
 }
 
+/* Sets errno on failure, also where only a part was written. */
+static bool write_whole(int file, const char *text, size_t length)
+{
+	while (length > 0) {
+		const ssize_t n = write(file, text, length);
+
+		if (n <= 0)
+			return false;
+		text += n;
+		length -= (size_t)n;
+	}
+	return true;
+}
+
 static bb_status append_line(struct bb_acceptance_session *s, struct bb_strbuf *line,
 			     struct bb_error *error)
 {
 	struct bb_strbuf whole = {0};
 	char path[PATH_TEXT];
 	bb_status st = BB_OK;
+	off_t before = 0;
 	int file;
 
 	path_make(s, path, "runs.jsonl");
@@ -60,9 +75,15 @@ static bb_status append_line(struct bb_acceptance_session *s, struct bb_strbuf *
 	bb_strbuf_addf(&whole, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line));
 	s->cut_off = false;
 	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	if (file < 0 || bb_strbuf_failed(line) || bb_strbuf_failed(&whole) ||
-	    write(file, whole.text, whole.length) != (ssize_t)whole.length || fsync(file) != 0)
-		st = bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno));
+	if (file >= 0)
+		before = lseek(file, 0, SEEK_END);
+	if (bb_strbuf_failed(line) || bb_strbuf_failed(&whole)) {
+		st = bb_no_memory(error, path);
+	} else if (file < 0 || !write_whole(file, whole.text, whole.length) || fsync(file) != 0) {
+		st = bb_fail(error, bb_output_status(errno), "%s: %s", path, strerror(errno));
+		if (file >= 0)
+			(void)!ftruncate(file, before);
+	}
 	if (file >= 0)
 		close(file);
 	bb_strbuf_free(&whole);
@@ -320,6 +341,9 @@ static void read_run(struct bb_step_run *run, const char *out, const char *err)
 
 	if (run->outcome.status != BB_OK && run->outcome.status != BB_EDATA)
 		read_trouble(err, run->trouble, sizeof(run->trouble));
+	if (run->outcome.status == BB_EINTERNAL && !run->trouble[0])
+		snprintf(run->trouble, sizeof(run->trouble),
+			 "its log is empty; the disk may be full");
 	if (bb_read_whole(out, BB_RECORDS_BYTES, &text, &length, &error) == BB_OK) {
 		const bb_status st = bb_records_read(out, text, length, &run->records, &error);
 

@@ -7,15 +7,38 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bb_status refuse(const struct bb_output *o, const char *why, struct bb_error *error)
+bb_status bb_output_status(int cause)
 {
-	return bb_fail(error, BB_EUSAGE, "%s%s%.200s cannot be written: %s",
-		       o->option ? o->option : "", o->option ? ": " : "", o->path, why);
+	return cause == ENOSPC || cause == EDQUOT || cause == EFBIG || cause == EIO ? BB_EINTERNAL
+										    : BB_EUSAGE;
+}
+
+void bb_output_cut(FILE *file, long whole)
+{
+	const int number = fileno(file), cause = errno, flags = fcntl(number, F_GETFL);
+	struct stat st;
+
+	__fpurge(file);
+	/* The position in a file to which others append says nothing. */
+	if (whole >= 0 && flags >= 0 && !(flags & O_APPEND) && fstat(number, &st) == 0 &&
+	    S_ISREG(st.st_mode) && ftruncate(number, whole) == 0)
+		(void)fseek(file, whole, SEEK_SET);
+	errno = cause;
+}
+
+static bb_status refuse(const struct bb_output *o, int cause, struct bb_error *error)
+{
+	return bb_fail(error, bb_output_status(cause), "%s%s%.200s cannot be written: %s",
+		       o->option ? o->option : "", o->option ? ": " : "", o->path,
+		       cause == EWOULDBLOCK ? "it is being written already; give each run and "
+					      "output its own file"
+					    : strerror(cause));
 }
 
 static bool leaves(const char *path)
@@ -41,7 +64,7 @@ static bb_status resolve(const struct bb_output *o, char path[PATH_MAX], struct 
 			       o->option ? o->option : "output", o->path, o->folder);
 	if (snprintf(path, PATH_MAX, "%s%s%s", o->folder ? o->folder : "", o->folder ? "/" : "",
 		     o->path) >= PATH_MAX)
-		return refuse(o, strerror(ENAMETOOLONG), error);
+		return refuse(o, ENAMETOOLONG, error);
 	return BB_OK;
 }
 
@@ -72,7 +95,7 @@ bb_status bb_output_check(const struct bb_output *output, struct bb_error *error
 	BB_TRY(st, resolve(output, path, error), out);
 	cause = cause_against(path);
 	if (cause)
-		st = refuse(output, strerror(cause), error);
+		st = refuse(output, cause, error);
 out:
 	return st;
 }
@@ -102,9 +125,9 @@ bb_status bb_output_open(const struct bb_output *output, FILE **file, struct bb_
 	number = open(path, flags | (output->fresh ? O_EXCL : 0), 0666);
 	if (number < 0) {
 		cause = errno;
-		refuse(output, strerror(cause), error);
+		st = refuse(output, cause, error);
 		errno = cause;
-		return BB_EUSAGE;
+		return st;
 	}
 	if (lock(number))
 		*file = fdopen(number, "w");
@@ -112,11 +135,7 @@ bb_status bb_output_open(const struct bb_output *output, FILE **file, struct bb_
 		return BB_OK;
 	cause = errno;
 	close(number);
-	return refuse(output,
-		      cause == EWOULDBLOCK
-			      ? "it is being written already; give each run and output its own file"
-			      : strerror(cause),
-		      error);
+	return refuse(output, cause, error);
 }
 
 static bool put(FILE *file, const struct bb_strbuf *text)
@@ -135,8 +154,9 @@ static bb_status print(struct bb_strbuf *text, struct bb_error *error)
 		bb_printable_clean_lines(text->text);
 	errno = 0;
 	good = put(stdout, text) && fflush(stdout) == 0 && !bb_strbuf_failed(text);
-	return good ? BB_OK : bb_fail(error, BB_EINTERNAL, "stdout cannot be written: %s",
-				      strerror(errno ? errno : EIO));
+	return good ? BB_OK
+		    : bb_fail(error, BB_EINTERNAL, "stdout cannot be written: %s",
+			      strerror(errno ? errno : EIO));
 }
 
 bb_status bb_write_text(const char *path, struct bb_strbuf *text, struct bb_error *error)
@@ -154,10 +174,14 @@ bb_status bb_output_write(const struct bb_output *output, struct bb_strbuf *text
 	if (strcmp(output->path, "-") == 0)
 		return print(text, error);
 	BB_TRY(st, bb_output_open(output, &file, error), out);
-	good = put(file, text) && good;
+	errno = good ? 0 : ENOMEM;
+	good = good && put(file, text) && fflush(file) == 0;
+	if (!good)
+		bb_output_cut(file, 0);
 	good = fclose(file) == 0 && good;
 	if (!good)
-		st = bb_fail(error, BB_EINTERNAL, "%s could not be written", output->path);
+		st = bb_fail(error, BB_EINTERNAL, "%s could not be written: %s", output->path,
+			     strerror(errno ? errno : EIO));
 out:
 	return st;
 }

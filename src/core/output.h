@@ -16,18 +16,28 @@ struct bb_output {
 	bool fresh;         /* the file must not be there yet */
 };
 
+/* Of a write that failed because of CAUSE, an errno: BB_EINTERNAL if the disk is full or broken,
+   which no other command line mends; else BB_EUSAGE. */
+BB_MUST bb_status bb_output_status(int cause);
+
+/* After a failed write: drop what FILE buffers and, in a regular file, what is behind its first
+   WHOLE bytes. Leaves errno. */
+void bb_output_cut(FILE *file, long whole);
+
 /* Whether it can be written; nothing is created. BB_EUSAGE with the reason. */
 BB_MUST bb_status bb_output_check(const struct bb_output *output, struct bb_error *error);
 
 /*
  * *FILE = the file, empty and locked until it is closed, so that a second run cannot write into it.
  * BB_EUSAGE: it cannot be written, or another run writes it; errno is EEXIST if a fresh one exists.
+ * BB_EINTERNAL: the disk is full.
  */
 BB_MUST bb_status bb_output_open(const struct bb_output *output, FILE **file,
 				 struct bb_error *error);
 
 /* Write TEXT to PATH or, if that is "-", to standard output, there without control characters.
-   BB_EUSAGE as above; BB_EINTERNAL: not all of it could be written, or TEXT has failed. */
+   BB_EUSAGE as above; BB_EINTERNAL: not all of it could be written, and the file is empty, or TEXT
+   has failed. */
 BB_MUST bb_status bb_write_text(const char *path, struct bb_strbuf *text, struct bb_error *error);
 
 /* The same to OUTPUT. */

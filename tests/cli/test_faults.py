@@ -11,6 +11,7 @@ import tempfile
 import time
 
 import kit
+from accept import Folder, acceptance, profile, step
 from kit import COLLECTIVES, add, built, equal, execute, expect, run, test
 
 CORES = 1 / 2  # ranks that are slow on purpose, or wait
@@ -240,6 +241,57 @@ def a_file_at_its_limit():
                      f"{built('topology')} --system hgx-h100 --json {path}"):  # fmt: skip
             if os.path.exists(line.split()[0]):
                 execute(["sh", "-c", f"ulimit -f 1; exec {line} >/dev/null"]).exits(1).says("long.json", "written")
+
+
+def small_files(most):
+    """Every file may have so many bytes; a write beyond that fails as on a full disk."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+def cut_back(flag, to_stdout):
+    """What was written before the disk was full ends with a whole row."""
+    line = f"all_reduce --backend null -b 8 -e 1G --algo all {flag} "
+    for most in (9000, 20001, 30011):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "out.json")
+            with open(path if to_stdout else os.devnull, "w", encoding="utf-8") as file:
+                result = run(line + ("-" if to_stdout else path), stdout=file, preexec_fn=small_files(most))
+            result.exits(1).says("File too large", "cannot be written")
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+        expect(len(text) > most - 4000, f"{len(text)} bytes of {most}")
+        if flag == "-J":
+            expect(json.loads(text)["results"], "no results")
+            continue
+        expect(text.endswith("\n"), f"ends in {text[-50:]!r}")
+        rows = list(csv.reader(text.splitlines())) if flag == "--csv" else [json.loads(row) for row in text.splitlines()]
+        expect(len(rows) > 3 and (flag != "--csv" or len({len(row) for row in rows}) == 1), "rows are cut")
+
+
+for flag in ("--csv", "--json"):
+    for to_stdout in (False, True):
+        add(f"{flag} {'to standard output ' if to_stdout else ''}on a full disk", cut_back, flag, to_stdout)
+add("-J on a full disk", cut_back, "-J", False)
+
+
+@test
+def tools_on_a_full_disk():
+    """Each exits 1 with the reason, and half a document is none."""
+    full = {"preexec_fn": small_files(3000)}
+    with Folder() as f:
+        records, document = os.path.join(f.name, "a.jsonl"), os.path.join(f.name, "a.json")
+        run(f"all_reduce --backend null -b 8 -e 1K --json {records}").exits(0)
+        if os.path.exists(os.path.join(kit.Settings.build, "topology")):
+            execute([built("topology"), "--system", "hgx-h100", "--json", document], **full).exits(1).says("a.json", "File too large")
+            equal(os.path.getsize(document), 0, "bytes of half a document")
+        path = f.profile(profile(step("all_reduce_perf --backend null -b 8 -e 1G", "")))
+        # The step fails, and for run alone, whose own files are smaller, that means that it cannot judge.
+        f.run(path, **full).exits(3).prints("exit status 1: all_reduce_perf: ", "File too large")
+        acceptance("baseline", path, "-n", "2", "--quiet", "-o", os.path.join(f.name, "b"), **full).exits(1).says("File too large")
+        f.run(path, out="small", preexec_fn=small_files(100)).exits(1).says("File too large")
+        report = os.path.join(kit.ROOT, "scripts", "report.py")
+        drawn = execute(["python3", "-B", report, records, "-o", os.path.join(f.name, "r") + "/"], **full)
+        drawn.exits(1, 3).require(drawn.code == 3 or "File too large" in drawn.err, "no reason")
 
 
 @test

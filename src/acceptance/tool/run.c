@@ -422,7 +422,8 @@ static bb_status replace_file(const char *path, struct bb_strbuf *text, struct b
 	snprintf(fresh, sizeof(fresh), "%s.new", path);
 	st = bb_write_text(fresh, text, error);
 	if (st == BB_OK && rename(fresh, path) != 0)
-		st = bb_fail(error, BB_EUSAGE, "%s cannot be written: %s", path, strerror(errno));
+		st = bb_fail(error, bb_output_status(errno), "%s cannot be written: %s", path,
+			     strerror(errno));
 	return st;
 }
 

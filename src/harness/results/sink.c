@@ -41,11 +41,14 @@ bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text)
 
 bb_status bb_sink_draw(struct bb_sink *sink, struct bb_strbuf *text)
 {
+	const long whole = ftell(sink->file);
 	bool ok = !bb_strbuf_failed(text);
 
 	errno = ok ? 0 : ENOMEM;
 	ok = ok && fwrite(bb_strbuf_text(text), 1, text->length, sink->file) == text->length;
 	ok = ok && fflush(sink->file) == 0;
+	if (!ok)
+		bb_output_cut(sink->file, whole);
 	bb_strbuf_clear(text);
 	return ok ? BB_OK : BB_EINTERNAL;
 }

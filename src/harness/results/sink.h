@@ -54,7 +54,7 @@ void bb_sink_close(struct bb_sink *sink); /* NULL: nothing */
    memory. */
 void *bb_sink_new(size_t size, const struct bb_sink_ops *ops, FILE *file, const char *path);
 /* Write TEXT to the file without control characters, its '#' lines folded, flush it, and empty
-   TEXT. */
+   TEXT. What could be written only in part is cut off again. */
 bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text);
 /* The same of TEXT as it is, which has no foreign words: a drawing, with its colours. */
 bb_status bb_sink_draw(struct bb_sink *sink, struct bb_strbuf *text);

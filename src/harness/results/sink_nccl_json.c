@@ -7,6 +7,7 @@
  */
 #include "harness/results/sink.h"
 
+#include <errno.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@ struct nccl_json {
 	struct bb_sink sink;
 	struct bb_json json;         /* inside the array of results, or inside a row */
 	long row_end;                /* in the file: where the next row goes */
+	struct bb_strbuf tail;       /* that is behind it */
 	bool in_row;                 /* a row waits for its in-place half */
 	struct bb_result_record row; /* its out-of-place half; strings are constants */
 	int64_t wrong, results;
@@ -126,22 +128,42 @@ static void put_tail(struct nccl_json *n, const struct bb_end_record *end)
 	bb_strbuf_add(&n->sink.out, "\n");
 }
 
-/* Writes the pending rows over the end of the document, then a new end. */
+/* Writes the pending rows over the end of the document, then a new end; if that fails, the former
+   end again. */
 static bb_status commit(struct nccl_json *n, const struct bb_end_record *end)
 {
 	FILE *file = n->sink.file;
+	const long before = n->row_end;
+	struct bb_strbuf tail = {0};
 	bb_status st;
+	int cause;
 
-	if (fseek(file, n->row_end, SEEK_SET) != 0)
+	if (fseek(file, before, SEEK_SET) != 0)
 		return BB_EINTERNAL;
 	BB_TRY(st, bb_sink_write(&n->sink, &n->sink.out), out);
 	n->row_end = ftell(file);
 	put_tail(n, end);
+	bb_strbuf_add(&tail, bb_strbuf_text(&n->sink.out));
 	BB_TRY(st, bb_sink_write(&n->sink, &n->sink.out), out);
 	if (ftruncate(fileno(file), ftell(file)) != 0)
 		st = BB_EINTERNAL;
 out:
+	if (st == BB_OK) {
+		bb_strbuf_free(&n->tail);
+		n->tail = tail;
+		return BB_OK;
+	}
+	cause = errno;
+	bb_strbuf_free(&tail);
+	if (fseek(file, before, SEEK_SET) == 0 && bb_sink_write(&n->sink, &n->tail) == BB_OK)
+		(void)!ftruncate(fileno(file), ftell(file));
+	errno = cause;
 	return st;
+}
+
+static void release(struct bb_sink *sink)
+{
+	bb_strbuf_free(&of(sink)->tail);
 }
 
 static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
@@ -289,7 +311,8 @@ out:
 	return st;
 }
 
-static const struct bb_sink_ops nccl_json_ops = {.begin = begin, .record = record, .end = end};
+static const struct bb_sink_ops nccl_json_ops = {
+	.begin = begin, .record = record, .end = end, .release = release};
 
 bb_status bb_sink_nccl_json_open(struct bb_sink **sink, FILE *file, const char *path)
 {
