@@ -8,6 +8,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <stdio_ext.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -82,6 +83,26 @@ static int cause_against(const char *path)
 		return EISDIR;
 	snprintf(folder, sizeof(folder), "%s", path);
 	return access(dirname(folder), W_OK | X_OK) == 0 ? 0 : errno;
+}
+
+bool bb_output_is_same(const char *a, const char *b)
+{
+	struct stat sa, sb;
+	char at[PATH_MAX], to[PATH_MAX], folder[2][PATH_MAX];
+	const bool have_a = stat(a, &sa) == 0, have_b = stat(b, &sb) == 0;
+
+	if (have_a && have_b)
+		return S_ISREG(sa.st_mode) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+	if (have_a != have_b)
+		return false;
+	/* Neither is there yet: the same name in the same folder. */
+	snprintf(at, sizeof(at), "%s", a);
+	snprintf(to, sizeof(to), "%s", b);
+	if (!realpath(dirname(at), folder[0]) || !realpath(dirname(to), folder[1]))
+		return strcmp(a, b) == 0;
+	snprintf(at, sizeof(at), "%s", a);
+	snprintf(to, sizeof(to), "%s", b);
+	return strcmp(folder[0], folder[1]) == 0 && strcmp(basename(at), basename(to)) == 0;
 }
 
 bb_status bb_output_check(const struct bb_output *output, struct bb_error *error)

@@ -27,6 +27,9 @@ void bb_output_cut(FILE *file, long whole);
 /* Whether it can be written; nothing is created. BB_EUSAGE with the reason. */
 BB_MUST bb_status bb_output_check(const struct bb_output *output, struct bb_error *error);
 
+/* True if A and B are one regular file, or will be; /dev/null may be given twice. */
+bool bb_output_is_same(const char *a, const char *b);
+
 /*
  * *FILE = the file, empty and locked until it is closed, so that a second run cannot write into it.
  * BB_EUSAGE: it cannot be written, or another run writes it; errno is EEXIST if a fresh one exists.

@@ -186,6 +186,9 @@ static bb_status print_all(const struct options *o, const struct bb_topology *t,
 	if (to_json && to_xml)
 		return bb_fail(error, BB_EUSAGE,
 			       "--json - and --export -: only one to standard output");
+	if (o->json && o->xml && bb_output_is_same(o->json, o->xml))
+		return bb_fail(error, BB_EUSAGE,
+			       "--json and --export both write %.200s; give two files", o->xml);
 	if (o->json) {
 		bb_print_json(t, ranks, n, &json);
 		BB_TRY(st, bb_write_text(o->json, &json, error), out);

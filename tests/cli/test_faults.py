@@ -356,7 +356,28 @@ def no_memory():
     """Too little address space for threads or buffers is an orderly failure, wherever it occurs."""
     for megabytes in (20, 50, 80, 100, 150, 300):
         result = run("all_reduce -g 4 -b 32M -e 32M -n 1", preexec_fn=limited(resource.RLIMIT_AS, megabytes << 20))
-        result.exits(1).require(len(result.err.strip().splitlines()) == 1, "not one sentence")
+        result.exits(1, 5).require(len(result.err.strip().splitlines()) == 1, "not one sentence")
+
+
+@test
+def little_address_space():
+    """Sizes that fit are measured, larger ones skipped, whatever the limit leaves."""
+    for megabytes in (400, 800):
+        result = run("all_reduce -g 4 -b 64K -e 1G -f 16 -n 1", preexec_fn=limited(resource.RLIMIT_AS, megabytes << 20))
+        result.exits(0).quiet().require(1 <= len(result.rows()) < 4 and "# skipped" in result.out, "sizes are missing")
+
+
+@test
+def a_small_stack():
+    """Raised where the hard limit allows that, else a sentence."""
+    tools = ("all_reduce_perf -g 4 -b 8 -e 1K", "topology --system hgx-h100", "model_memory train --model gpt2")
+    for line in tools:
+        if not os.path.exists(os.path.join(kit.Settings.build, line.split()[0])):
+            continue
+        for which, code in (("-S", 0), ("", 1)):
+            result = execute(["sh", "-c", f"ulimit {which} -s 64; exec {os.path.join(kit.Settings.build, line)}"]).exits(code)
+            if code:
+                result.says("the limit of the stack is 64 KiB", "ulimit -s")
 
 
 @test

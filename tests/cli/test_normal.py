@@ -94,6 +94,7 @@ def cards_by_their_full_names():
         said.require("Did you mean" not in said.out, "another card is suggested")
     pcie = log(8, 40, 1.75).replace("H100 80GB HBM3", "H100 PCIe")
     checked(pcie, 3, "No known system with H100 PCIe has room for 8 ranks on 1 node; --cluster or --topology")
+    checked(log(8, 40, 1.75), 3, "Nothing is known about H1000.", arguments=("--gpu", "H1000")).says("--gpu H1000: no such card is known")
     checked(log(8, 40, 1.75), 3, "Nothing is known about H100 PCLe. ", "Did you mean H100 PCIe?", arguments=("--gpu", "H100 PCLe"))
 
 

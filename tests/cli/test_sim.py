@@ -198,7 +198,8 @@ def refused():
     run("all_reduce --backend host -g 2 --noise 5%").exits(5).says("--noise", "host", "--backend sim")
     run("all_reduce --backend null -g 2 --noise 5%").exits(5).says("--noise", "null")
     run(f"all_reduce {SIM} --noise 5").exits(2).says("--noise", "5")
-    run(f"all_reduce {SIM} -g 2 --fault corrupt:0").exits(5).says("--fault corrupt:0", "have no data")
+    for backend in (SIM, "--backend null"):
+        run(f"all_reduce {backend} -g 2 --fault corrupt:0").exits(5).says("--fault corrupt:0", "have no data")
     run(f"all_reduce {SIM} -g 2 -C 1").exits(5).says("-C 1", "CPU time")
     run(f"all_reduce {SIM} -t 1024 -g 1025").exits(2).says("-t 1024 times -g 1025", "1048576")
     run(f"mem_bandwidth {SIM} -g 2").exits(5).says("links, not memory")

@@ -118,6 +118,15 @@ def json_and_text_together():
 
 
 @test
+def two_outputs_into_one_file():
+    """Refused before either is written, however the file is spelt."""
+    with tempfile.TemporaryDirectory() as folder:
+        for other in ("x", "./x", f"{folder}/x"):
+            execute([built("topology"), "--system", "hgx-h100", "--json", "x", "--export", other], cwd=folder).exits(2).says("--json and --export both write")
+            equal(os.listdir(folder), [], "files")
+
+
+@test
 def export_and_back():
     with tempfile.TemporaryDirectory() as folder:
         for name in systems():

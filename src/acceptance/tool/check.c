@@ -200,6 +200,13 @@ bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *er
 	else
 		bb_strbuf_addf(&out, "Verdict: %s\n", words[worst]);
 	BB_TRY(st, bb_write_text("-", &out, error), out);
+	if (worst == BB_UNKNOWN && o->gpu && !bb_card_find(o->gpu)) {
+		const char *const near = bb_card_suggest(o->gpu);
+
+		st = bb_fail(error, BB_EBACKEND, "--gpu %.60s: no such card is known%s%s%s", o->gpu,
+			     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+		goto out;
+	}
 	st = worst >= BB_UNEVEN || slow > 0 ? BB_EDATA : worst >= BB_LATENCY ? BB_EBACKEND : BB_OK;
 out:
 	bb_strbuf_free(&found);

@@ -348,7 +348,9 @@ int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
 	bb_status status = BB_EINTERNAL;
 	int result = 0;
 
-	if (!bb_standard_open() || !run || !own) {
+	if (!bb_standard_open())
+		goto out;
+	if (!run || !own) {
 		bb_say(argv[0], "out of memory");
 		goto out;
 	}

@@ -92,17 +92,6 @@ static bb_status check_counts(const struct bb_options *o, struct bb_error *error
 	return BB_OK;
 }
 
-/* True if A and B are one regular file; /dev/null may be given twice. */
-static bool same_file(const char *a, const char *b)
-{
-	struct stat sa, sb;
-	bool have_a = stat(a, &sa) == 0, have_b = stat(b, &sb) == 0;
-
-	if (have_a && have_b)
-		return S_ISREG(sa.st_mode) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
-	return strcmp(a, b) == 0;
-}
-
 bb_status bb_check_outputs(const struct bb_options *o, const struct bb_output more[BB_MORE_OUTPUTS],
 			   bool writes, struct bb_error *error)
 {
@@ -119,7 +108,7 @@ bb_status bb_check_outputs(const struct bb_options *o, const struct bb_output mo
 		if (writes)
 			BB_TRY(st, bb_output_check(&files[i], error), out);
 		for (int k = 0; k < i; k++) {
-			if (files[k].path && same_file(files[i].path, files[k].path))
+			if (files[k].path && bb_output_is_same(files[i].path, files[k].path))
 				return bb_fail(error, BB_EUSAGE,
 					       "%s and %s both write %s; give two files",
 					       files[k].option, files[i].option, files[i].path);
@@ -162,12 +151,21 @@ static bb_status check_virtual(const struct bb_options *o, struct bb_error *erro
 			       "as in --link 25GB/s,5us, or --cluster NAME:NODES, as in --cluster "
 			       "hgx-h100:16, or --calibrate FILE",
 			       name);
-	if (o->fault.kind == BB_FAULT_CORRUPT || o->fault.kind == BB_FAULT_DIE ||
-	    o->fault.kind == BB_FAULT_SWAP)
+	return BB_OK;
+}
+
+/* Refuses faults that ranks without data, or without processes, cannot have. */
+static bb_status check_fault(const struct bb_options *o, struct bb_error *error)
+{
+	const bool in_data = o->fault.kind == BB_FAULT_CORRUPT || o->fault.kind == BB_FAULT_SWAP;
+
+	if ((in_data && !o->backend->has_data) ||
+	    (o->fault.kind == BB_FAULT_DIE && o->backend->virtual))
 		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--fault %s: ranks of the %s backend have no data and do not die; "
-			       "leave it out, or give --backend host",
-			       o->fault_text, name);
+			       "--fault %s: ranks of the %s backend have no data%s; leave it out, "
+			       "or give --backend host",
+			       o->fault_text, o->backend->name,
+			       o->backend->virtual ? " and do not die" : "");
 	return BB_OK;
 }
 
@@ -182,6 +180,7 @@ bb_status bb_options_check(const struct bb_options *o, const struct bb_launch_hi
 	BB_TRY(st, check_sizes(o, error), out);
 	BB_TRY(st, check_counts(o, error), out);
 	BB_TRY(st, check_virtual(o, error), out);
+	BB_TRY(st, check_fault(o, error), out);
 	st = bb_check_outputs(o, NULL, launch->proc == 0, error);
 out:
 	return st;

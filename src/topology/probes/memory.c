@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define MOUNTS_MOST ((size_t)16 << 20)
@@ -226,6 +227,23 @@ static uint64_t room_of_slurm(const struct bb_memory_source *source)
 	return (all << 20) - least_bytes(taken, all << 20);
 }
 
+/* ---- ulimit -v ----------------------------------------------------------------------------- */
+
+/* Stacks of threads that have yet to start take address space too: half is theirs. */
+static uint64_t room_of_addresses(const struct bb_memory_source *source)
+{
+	char path[PATH_MAX];
+	struct rlimit limit;
+	uint64_t taken = 0;
+
+	if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	snprintf(path, sizeof(path), "%s/proc/self/status", source->root);
+	if (read_key(path, "VmSize:", &taken))
+		taken *= 1024;
+	return (limit.rlim_cur - least_bytes(taken, limit.rlim_cur)) / 2;
+}
+
 /* -------------------------------------------------------------------------------------------- */
 
 uint64_t bb_memory_room(const struct bb_memory_source *source)
@@ -236,6 +254,7 @@ uint64_t bb_memory_room(const struct bb_memory_source *source)
 	snprintf(path, sizeof(path), "%s/proc/meminfo", source->root);
 	if (read_key(path, "MemAvailable:", &available))
 		available *= 1024;
+	available = least_bytes(available, room_of_addresses(source));
 	return least_bytes(least_bytes(available, room_of_mounts(source)), room_of_slurm(source));
 }
 
