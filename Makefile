@@ -270,7 +270,7 @@ $(B)/tests/test_malloc: private LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wra
 
 # Backends loaded at run time use functions of the program, so it exports the whole archive.
 LINK_LIB = $(LIB)
-$(BINS) $(PLAYER) $(ACCEPTANCE) $(DEVICE_UNITS): LINK_LIB = -rdynamic -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive
+$(BINS) $(PLAYER) $(ACCEPTANCE) $(DEVICE_UNITS) $(B)/tests/predict: LINK_LIB = -rdynamic -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive
 $(FRONT) $(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(UNITS) $(PLAYER) $(FAKE_UNITS) $(DEVICE_UNITS) $(REFERENCE) $(B)/tests/host_speed $(B)/tests/predict: \
 		$(UPPER_LIB) $(LIB)
 	@mkdir -p $(@D)

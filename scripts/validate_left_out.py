@@ -27,7 +27,7 @@ FALLBACK = {"ring_ll_rate": 87.7, "ring_ll128_share": 92, "ring_simple_hop": 3.4
             "tree_net_more": 0, "ring_gather_channel": 100, "ring_wide_part": 100, "ring_wide_ll_hop": 0,
             "ring_wide_ll_rate": 282, "messages_base": 7.2, "messages_share": 100,
             "messages_stage": 0, "messages_issue": 0, "nvls_base": 25, "nvls_fill": 0,
-            "nvls_wide_rate": 545, "nvls_gpu": 0, "tree_channels": 0}
+            "nvls_wide_rate": 545, "nvls_gpu": 0, "nvls_gpu_least": 0, "ring_pcie_ll_hop": 1, "host_part": 100, "staged_part": 100, "ring_operations": 5, "tree_channels": 0}
 
 
 class Constant:
@@ -47,8 +47,10 @@ class Model:
     """build/tests/predict, which predicts with any constants."""
 
     def __init__(self, build):
+        # The reader of XML is beside the backends.
+        backends = {"BUSBENCH_BACKEND_DIR": os.path.abspath(os.path.join(build, "backends"))}
         self.process = subprocess.Popen([os.path.join(build, "tests", "predict")], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+                                        stdout=subprocess.PIPE, text=True, env={**os.environ, **backends})
 
     def set(self, constant, value):
         self.process.stdin.write(f"set {constant.section} {constant.key} {value:.6g}{constant.unit}\n")

@@ -131,13 +131,15 @@ def predicted(build, rows, clusters, more=()):
 
 
 def strip_sites(folder):
-    """Writes all descriptions of sites to FOLDER, with what holds of all clusters in place of constants fitted to them."""
+    """Writes all descriptions of sites to FOLDER, with what holds of all clusters in place of constants fitted to them,
+    or "yes"."""
     with open(GENERAL[1], encoding="utf-8") as file:
         general = file.read().split("\n[all]\n")[1].split("\n[")[0].splitlines(keepends=True)
     usual = {line.split("=")[0].strip(): line for line in general if "=" in line}
     for name in os.listdir(CLUSTERS):
         with open(os.path.join(CLUSTERS, name), encoding="utf-8") as file:
-            lines = [usual[line.split("=")[0].strip()] if "# fitted:" in line else line for line in file]
+            lines = [usual.get(key, f"{key} = yes\n") if "# fitted:" in line else line
+                     for line in file for key in [line.split("=")[0].strip()]]
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
             file.writelines(lines)
 

@@ -108,6 +108,9 @@ bool bb_setting_read(enum bb_setting_unit unit, const char *text, double *value)
 		return read_share(text, value);
 	case BB_SETTING_NUMBER:
 		return read_number(text, value);
+	case BB_SETTING_YES:
+		*value = strcmp(text, "yes") == 0 ? 1 : -1;
+		return *value > 0 || strcmp(text, "no") == 0;
 	case BB_SETTING_TIME:
 		is_good = bb_parse_duration(text, &whole);
 		*value = (double)whole * 1e-9;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FILE_MOST ((size_t)64 << 20) /* bytes of a file of figures or of a topology */
 
@@ -106,22 +107,35 @@ static bb_status read_known(struct bb_cluster *c, const char *system, struct bb_
 	return st == BB_OK && *system ? bb_figures_read_known(system, c->figures, error) : st;
 }
 
+/* FOUND = the file NAME, which the file PATH names: as it is, else beside PATH. */
+static void find_beside(const char *path, const char *name, char found[BB_SHARE_PATH])
+{
+	const char *slash = strrchr(path, '/');
+	const int folder = slash ? (int)(slash + 1 - path) : 0;
+
+	snprintf(found, BB_SHARE_PATH, "%s", name);
+	if (*name != '/' && access(name, R_OK) != 0)
+		snprintf(found, BB_SHARE_PATH, "%.*s%s", folder, path, name);
+}
+
 /* A file of figures names a system or a topology and then overrides its figures. */
 static bb_status read_figures(struct bb_cluster *c, const char *path, const char *text,
 			      bb_topology_parser *parse, struct bb_error *error)
 {
 	const struct bb_settings in = {.name = path, .rest = text};
 	struct bb_figure_head head = {.nodes = 0};
+	char file[BB_SHARE_PATH];
 	bb_status st;
 
 	BB_TRY(st, bb_figures_read(&in, NULL, &head, error), out);
 	if (!*head.system == !*head.topology)
 		return bb_fail(error, BB_EUSAGE,
 			       "%s: give one of system = NAME and topology = FILE", path);
+	find_beside(path, head.topology, file);
 	if (*head.system)
 		st = bb_topology_system(head.system, &c->node, error);
 	else
-		st = load_topology(c, head.topology, parse, error);
+		st = load_topology(c, file, parse, error);
 	if (st == BB_OK)
 		BB_TRY(st, read_known(c, *head.system ? c->node->name : "", error), out);
 	if (st == BB_OK)
@@ -205,6 +219,8 @@ static struct bb_cluster_route pair_route(const struct bb_cluster *c, int a, int
 	route.latency = f[BB_FIGURE_PCIE_LATENCY];
 	if (c->inside == BB_INSIDE_LINKS)
 		route.rate = bb_cluster_pcie_rate(c->node, a, b) * f[BB_FIGURE_GPU_EFFICIENCY];
+	if (!bb_cluster_reaches(c, a, b))
+		route.rate *= f[BB_FIGURE_HOST_EFFICIENCY];
 	return route;
 }
 

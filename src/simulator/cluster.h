@@ -72,6 +72,12 @@
 	FIGURE(EAGER_LATENCY, "eager_latency", TIME)                                               \
 	/* and more, beyond EAGER_SIZE */                                                          \
 	FIGURE(RENDEZVOUS_LATENCY, "rendezvous_latency", TIME)                                     \
+	/* do GPUs access each other's memory over PCIe? 0: as the topology has it */              \
+	FIGURE(PEER_ACCESS, "peer_access", YES)                                                    \
+	/* of PCIe's rate, where messages pass the host's memory */                                \
+	FIGURE(HOST_EFFICIENCY, "host_efficiency", SHARE)                                          \
+	/* do NICs access the memory of GPUs? 0: as is usual for these GPUs */                     \
+	FIGURE(GPUDIRECT, "gpudirect", YES)                                                        \
 	/* added to each hop by the network plug-in */                                             \
 	FIGURE(NCCL_NIC_LATENCY, "nccl_nic_latency", TIME)                                         \
 	/* to fill the pipeline of NVLSTree */                                                     \
@@ -79,7 +85,9 @@
 	/* least time between two operations */                                                    \
 	FIGURE(NCCL_ISSUE, "nccl_issue", TIME)                                                     \
 	/* ranks that one process issues operations for */                                         \
-	FIGURE(NCCL_PROCESS_GPUS, "nccl_process_gpus", NUMBER)
+	FIGURE(NCCL_PROCESS_GPUS, "nccl_process_gpus", NUMBER)                                     \
+	/* does NCCL use switches that reduce? 0: wherever it can */                               \
+	FIGURE(NCCL_NVLS, "nccl_nvls", YES)
 
 #define BB_FIGURE_NUMBER(figure, name, unit) BB_FIGURE_##figure,
 enum bb_figure { BB_FIGURE_LIST(BB_FIGURE_NUMBER) BB_FIGURES };
@@ -131,9 +139,11 @@ struct bb_cluster {
 	int ranks;  /* of all nodes */
 	int domain; /* nodes that share NVSwitches, >= 1; the last domain may be smaller */
 	enum bb_inside inside;
-	int rails;                            /* of a node; 0: it has none */
-	enum bb_nic_kind nics;                /* of the rails */
-	int rail_of[BB_CLUSTER_NODE_RANKS];   /* of each rank of a node */
+	int rails;                          /* of a node; 0: it has none */
+	enum bb_nic_kind nics;              /* of the rails */
+	bool near_nics;                     /* no GPU is farther from its NIC than PCIe switches */
+	bool staged;                        /* NICs cannot access the memory of GPUs */
+	int rail_of[BB_CLUSTER_NODE_RANKS]; /* of each rank of a node */
 	int rail_gpus[BB_CLUSTER_NODE_RANKS]; /* ranks of a node that share a rail */
 	double gpu_rate, nic_rate;            /* with their efficiencies; of a core without GPUs */
 	double figures[BB_FIGURES];
@@ -213,6 +223,11 @@ static inline int bb_cluster_node(const struct bb_cluster *c, int rank)
 	return rank / c->gpus;
 }
 
+static inline bool bb_cluster_has_gpus(const struct bb_cluster *c)
+{
+	return bb_topology_count(c->node, BB_GPU) > 0;
+}
+
 /* Do messages within a node of C take its NICs? */
 static inline bool bb_cluster_loops_back(const struct bb_cluster *c)
 {
@@ -221,6 +236,20 @@ static inline bool bb_cluster_loops_back(const struct bb_cluster *c)
 
 /* Bytes that the caches of a package of a node hold. */
 double bb_cluster_cache(const struct bb_cluster *c);
+
+/* Whether GPUs A and B of a node access each other's memory over PCIe: as the figure or the
+   topology has it. If neither does, as is usual: below one host bridge, but for GeForce cards. */
+bool bb_cluster_reaches(const struct bb_cluster *c, int a, int b);
+
+/* PCIe among a set of GPUs of a node. */
+struct bb_cluster_slots {
+	bool through_host; /* some pairs can only exchange messages through the host's memory */
+	double alone;      /* rate of the slowest GPU, bytes per second; INFINITY: unknown */
+	/* The same where each GPU sends to one other and receives from one, and those below a
+	   switch share its link up. */
+	double together;
+};
+struct bb_cluster_slots bb_cluster_slots(const struct bb_cluster *c, uint64_t set);
 
 /* The rail that RANK leaves its node by. */
 static inline int bb_cluster_rail(const struct bb_cluster *c, int rank)

@@ -23,6 +23,7 @@ static const char *const examples[] = {
 	[BB_SETTING_SIZE] = "a size as in 4K",
 	[BB_SETTING_COUNT] = "a number of nodes, or of ranks, from 1 to 1048576",
 	[BB_SETTING_NUMBER] = "a factor from 1 to 1000",
+	[BB_SETTING_YES] = "yes or no",
 };
 
 static bool read_value(enum bb_setting_unit unit, const char *text, double *value)

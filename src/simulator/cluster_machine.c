@@ -5,6 +5,9 @@
 #include "simulator/cluster_parts.h"
 #include "topology/rates.h"
 
+#include <math.h>
+#include <string.h>
+
 static bb_gpus all_gpus(int n)
 {
 	return n >= 64 ? ~(bb_gpus)0 : ((bb_gpus)1 << n) - 1;
@@ -35,6 +38,84 @@ static enum bb_inside inside_of(const struct bb_topology *t, int n, int ranks)
 		if (links_between(t, gpu, n) > 0)
 			return BB_INSIDE_LINKS;
 	return BB_INSIDE_PCIE;
+}
+
+/* GeForce cards have neither peer access over PCIe nor GPUDirect RDMA. Their numbers end with the
+   class of the card, those of other RTX cards in 00. */
+static bool is_geforce(const struct bb_device *gpu)
+{
+	const char *rtx = strstr(gpu->model, "RTX ");
+
+	if (strstr(gpu->model, "GeForce"))
+		return true;
+	return rtx && strspn(rtx + 4, "0123456789") == 4 && strncmp(rtx + 6, "00", 2) != 0;
+}
+
+bool bb_cluster_reaches(const struct bb_cluster *c, int a, int b)
+{
+	const enum bb_peer_access access = bb_topology_p2p(c->node, a, b);
+
+	if (c->figures[BB_FIGURE_PEER_ACCESS] != 0)
+		return c->figures[BB_FIGURE_PEER_ACCESS] > 0;
+	if (access != BB_P2P_UNKNOWN)
+		return access == BB_P2P_OK;
+	return !is_geforce(&c->node->devices[a]) &&
+	       bb_topology_pci_path(c->node, a, b) <= BB_PATH_PXB;
+}
+
+/* The GPUs of SET below PCI object P. */
+static uint64_t gpus_below(const struct bb_topology *t, uint64_t set, int p)
+{
+	uint64_t below = 0;
+
+	for (uint64_t s = set; s; s &= s - 1) {
+		int at = t->devices[__builtin_ctzll(s)].pci;
+
+		while (at >= 0 && at != p)
+			at = t->pcis[at].parent;
+		below |= at >= 0 ? s & -s : 0;
+	}
+	return below;
+}
+
+static bool all_reach(const struct bb_cluster *c, uint64_t set)
+{
+	for (uint64_t s = set; s; s &= s - 1)
+		for (uint64_t r = s & (s - 1); r; r &= r - 1)
+			if (!bb_cluster_reaches(c, __builtin_ctzll(s), __builtin_ctzll(r)))
+				return false;
+	return true;
+}
+
+/* How many GPUs of SET send across the link above PCI object P at once, if each sends to its next:
+   those below a switch that reach each other cross it once, if others are beyond. */
+static int crossings(const struct bb_cluster *c, uint64_t set, int p)
+{
+	const uint64_t below = gpus_below(c->node, set, p);
+
+	if (!all_reach(c, below))
+		return __builtin_popcountll(below);
+	return below != set || c->node->pcis[p].role == BB_PCI_ENDPOINT;
+}
+
+struct bb_cluster_slots bb_cluster_slots(const struct bb_cluster *c, uint64_t set)
+{
+	const struct bb_topology *t = c->node;
+	struct bb_cluster_slots slots = {!all_reach(c, set), INFINITY, INFINITY};
+
+	for (uint64_t s = set; s; s &= s - 1)
+		for (int p = t->devices[__builtin_ctzll(s)].pci; p >= 0; p = t->pcis[p].parent) {
+			const struct bb_pcie link = bb_pci_link(t, p);
+			const double rate = 1e9 * bb_pcie_usable(&link);
+			const enum bb_pci_role role = t->pcis[p].role;
+			const int n = crossings(c, set, p);
+
+			if (rate <= 0 || (role != BB_PCI_ENDPOINT && role != BB_PCI_SWITCH_UP))
+				continue;
+			slots.alone = fmin(slots.alone, rate);
+			slots.together = n > 0 ? fmin(slots.together, rate / n) : slots.together;
+		}
+	return slots;
 }
 
 double bb_cluster_pcie_rate(const struct bb_topology *t, int a, int b)
@@ -100,6 +181,7 @@ struct rail_search {
 	int nics;
 	double GBps;  /* of all NICs */
 	int64_t Mbps; /* likewise */
+	bool far;     /* a GPU is farther from its NIC than PCIe switches */
 };
 
 /* GPU gets the rail that fewest GPUs use so far, of those of its NICs. */
@@ -120,6 +202,7 @@ static void assign_rail(struct bb_cluster *c, struct rail_search *search, int gp
 		users = rail < search->rails ? c->rail_gpus[rail] : 0;
 		if (best >= 0 && users >= best_users)
 			continue;
+		search->far |= !is_host && bb_topology_pci_path(t, gpu, nic) > BB_PATH_PXB;
 		best = nic;
 		best_rail = rail;
 		best_users = users;
@@ -183,6 +266,17 @@ struct bb_cluster_nics bb_cluster_nics_of(const struct bb_topology *t)
 	return (struct bb_cluster_nics){search.nics, search.Mbps, nics_of(&search, false)};
 }
 
+/* Whether NICs have no access to the memory of the GPUs: by the figure, or as is usual for GeForce
+   cards, and for V100 with AWS's first adapters (p3dn: GPUDirect RDMA came with p4d). */
+static bool is_staged(const struct bb_cluster *c)
+{
+	const struct bb_device *gpu = &c->node->devices[0];
+
+	if (!bb_cluster_has_gpus(c) || c->figures[BB_FIGURE_GPUDIRECT] != 0)
+		return c->figures[BB_FIGURE_GPUDIRECT] < 0;
+	return is_geforce(gpu) || (gpu->sm == 70 && c->nics == BB_NICS_EFA);
+}
+
 /* Without a known NIC, a given nic_rate stands for one NIC of each GPU, or of a node without. */
 static bb_status derive_rails(struct bb_cluster *c, struct bb_error *error)
 {
@@ -203,6 +297,8 @@ static bb_status derive_rails(struct bb_cluster *c, struct bb_error *error)
 			       c->name);
 	if (c->rails > 0)
 		c->nics = nics_of(&search, *rate > 0);
+	c->near_nics = search.rails > 0 && !search.far;
+	c->staged = is_staged(c);
 	if (c->rails == 0 || *rate > 0)
 		return BB_OK;
 	/* Several NICs of one GPU are one rail. */

@@ -54,7 +54,8 @@ static bool find_traffic(struct traffic *t, const struct bb_collective *collecti
 	} else if (collective != &bb_gather && collective != &bb_scatter) {
 		return false;
 	}
-	t->nic /= bb_nccl_net_fault(m, collective, BB_NCCL_ANY);
+	t->nic *=
+		(m->staged ? t->c->staged_part : 1) / bb_nccl_net_fault(m, collective, BB_NCCL_ANY);
 	t->path_delay = bb_nccl_path_delay(m, collective, BB_NCCL_ANY);
 	return true;
 }
@@ -111,7 +112,9 @@ static double link_time(const struct traffic *t, double bytes)
 
 	if (t->m->nvlink)
 		return t->inside * bytes * fault / (t->m->gpu_rate * share);
-	return t->slot * bytes * fault / (t->m->gpu_rate * fmin(share, t->m->gpu_share));
+	return t->slot * bytes * fault /
+	       (t->m->gpu_rate * fmin(share, t->m->gpu_share) *
+		(t->m->through_host ? t->c->host_part : 1));
 }
 
 /* Seconds that BYTES of each message take on the busiest of channels and links. */

@@ -78,6 +78,8 @@ const char *bb_nccl_unfit(const struct bb_nccl_constants *c, const struct bb_ncc
 	if (algorithm == BB_NCCL_NVLS || algorithm == BB_NCCL_NVLSTREE) {
 		if (!machine->nvswitch || c->nvls_share == 0)
 			return "these GPUs have no NVSwitch that reduces";
+		if (machine->nvls_off)
+			return "this machine is described as without NVLS (nccl_nvls = no)";
 		if (machine->fewest < c->nvls_least)
 			return "NCCL does not use NVLS with so few GPUs on a node";
 		if (machine->nodes > 1 && machine->rails < 2)
@@ -92,6 +94,15 @@ const char *bb_nccl_unfit(const struct bb_nccl_constants *c, const struct bb_ncc
 	return NULL;
 }
 
+/* LL128 needs NVLinks within a node, and NICs that reach the GPUs without the CPU (tuning.cc:523).
+   On machines with NVLinks these are near. */
+static bool has_ll128(const struct view *v)
+{
+	if (v->m->nodes > 1 && v->m->staged)
+		return false;
+	return v->m->nvlink || (v->gpus == 1 && v->m->near_nics);
+}
+
 static bool has_protocol(const struct view *v, enum bb_nccl_algorithm algorithm,
 			 enum bb_nccl_protocol protocol)
 {
@@ -99,7 +110,7 @@ static bool has_protocol(const struct view *v, enum bb_nccl_algorithm algorithm,
 		return true;
 	if (algorithm != BB_NCCL_RING && algorithm != BB_NCCL_TREE)
 		return false;
-	return protocol == BB_NCCL_LL || v->m->nvlink;
+	return protocol == BB_NCCL_LL || has_ll128(v);
 }
 
 /* ---- hops and rates ------------------------------------------------------------------------- */
@@ -126,6 +137,8 @@ static double inside(const struct view *v, enum bb_nccl_algorithm algorithm,
 		if (v->c->ring_ll_hop > 0)
 			return v->c->ring_ll_hop;
 	}
+	if (!v->tuned && !v->m->nvlink && protocol == BB_NCCL_LL)
+		return v->c->ring_pcie_ll_hop;
 	return hop(v, v->m->nvlink ? BB_NCCL_OVER_NVLINK : BB_NCCL_OVER_PCIE, algorithm, protocol) +
 	       (!v->tuned && v->m->nvlink && protocol == BB_NCCL_LL128 ? v->c->ll128_hop_more : 0);
 }
@@ -148,7 +161,8 @@ static double path_delay(const struct view *v, enum bb_nccl_algorithm algorithm,
    TAPER and by a fault. */
 static double through_net(const struct view *v, double crossings, double taper)
 {
-	const double slowdown = v->tuned ? 1 : fmax(taper, 1) * v->net_fault;
+	const double staged = v->m->staged ? v->c->staged_part : 1;
+	const double slowdown = v->tuned ? 1 : fmax(taper, 1) * v->net_fault / staged;
 
 	return v->m->net_rate / slowdown / crossings;
 }
@@ -221,6 +235,21 @@ static double ring_latency(const struct view *v, const struct bb_collective *col
 	       (collective == &bb_all_reduce ? 2 : 1) * path_delay(v, BB_NCCL_RING, protocol);
 }
 
+/* SMs load and store each byte of a ring several times: in an all_reduce of n ranks 3n - 2 times
+   each, n times and 2n - 1 times in an all_gather, and likewise in a reduce_scatter
+   (prims_simple.h). Few ranks thus reach less than their links carry. */
+static double operations_bus(const struct view *v, const struct bb_collective *collective)
+{
+	const double n = v->m->ranks;
+	const double each = collective == &bb_all_reduce ? 3 * n - 2
+			    : is_gather(collective)      ? 3 * n - 1
+							 : 0;
+
+	if (!v->m->nvlink || each == 0 || n == v->m->nodes)
+		return INFINITY;
+	return v->link * v->c->ring_operations * (n - 1) / each;
+}
+
 /* The rate that rings reach: a part of NVLinks among nodes that share switches; over nodes
    all_gather and reduce_scatter move so much on a channel. */
 static double ring_reach(const struct view *v, const struct bb_collective *collective)
@@ -229,6 +258,10 @@ static double ring_reach(const struct view *v, const struct bb_collective *colle
 
 	if (v->tuned)
 		return v->rings.count * v->rings.between;
+	/* Of two ranks one sends and one receives, so that neither direction is shared. */
+	if (v->m->through_host && is_chain(collective) && v->m->ranks == 2)
+		return v->m->alone_rate * v->m->gpu_share / fmax(v->m->node_fault, 1);
+	bus = fmin(bus, operations_bus(v, collective));
 	if (is_gather(collective) && v->m->nodes > 1)
 		bus = fmin(bus, v->c->ring_gather_channel * v->rings.count);
 	return v->m->wide ? fmin(bus, v->c->ring_wide_part * v->link) : bus;
@@ -378,10 +411,13 @@ static bool is_wide(const struct view *v)
 	return v->gpus > v->c->nvls_few && v->c->nvls_wide_rate > 0;
 }
 
-/* Additional time to fill the pipeline of many GPUs. */
-static double wide_fill(const struct view *v)
+/* The time to fill the pipeline of a few GPUs is FILL; beyond, each adds to it, and a part that no
+   size hides. */
+static double wide_fill(const struct view *v, double fill)
 {
-	return is_wide(v) ? (v->gpus - v->c->nvls_few) * v->c->nvls_gpu : 0;
+	const double further = is_wide(v) ? v->gpus - v->c->nvls_few : 0;
+
+	return further * v->c->nvls_gpu_least + (fill + further * v->c->nvls_gpu) * fill_share(v);
 }
 
 /* The rate of a GPU's links; RATE is that of a few GPUs with all of their links. */
@@ -422,8 +458,7 @@ static double nvls_time(const struct view *v)
 
 	if (v->tuned)
 		return nvls_tuned(v);
-	return c->nvls_base + wire / nvls_rate(v, c->nvls_rate) +
-	       (c->nvls_fill + wide_fill(v)) * fill_share(v);
+	return c->nvls_base + wire / nvls_rate(v, c->nvls_rate) + wide_fill(v, c->nvls_fill);
 }
 
 static double nvlstree_tuned(const struct view *v)
@@ -458,7 +493,7 @@ static double nvlstree_time(const struct view *v)
 	return c->nvls_base +
 	       2 * v->levels * (between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) + tree_net_more(v)) +
 	       2 * path_delay(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) + v->bytes / rate +
-	       (wide_fill(v) + v->m->net_fill) * fill_share(v);
+	       wide_fill(v, v->m->net_fill);
 }
 
 /* ---- PAT, and all of them ------------------------------------------------------------------- */
@@ -486,7 +521,8 @@ static struct view view_make(const struct bb_nccl_constants *c, const struct bb_
 			 .span = m->nodes < 3 ? m->nodes - 1 : BB_NCCL_SPANS - 1,
 			 .gpus = (double)m->ranks / m->nodes,
 			 .levels = ilogb(m->nodes),
-			 .link = m->gpu_rate * (tuned ? 1 : m->gpu_share / fmax(m->node_fault, 1)),
+			 .link = m->gpu_rate * (tuned ? 1 : m->gpu_share / fmax(m->node_fault, 1)) *
+				 (tuned || !m->through_host ? 1 : c->host_part),
 			 .bytes = bytes,
 			 .rings = bb_nccl_search_rings(c, m)};
 

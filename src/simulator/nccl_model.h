@@ -102,12 +102,16 @@ enum bb_nccl_interval_class {
 	ONE(messages_batch, NUMBER)                                                                \
 	ONE(messages_ll, SIZE) /* LL's most bytes on a channel */                                  \
 	/* ---- Measured replacements. */                                                          \
-	ONE(ring_ll_rate, RATE)        /* busbw of a ring in one node, LL */                       \
-	ONE(ring_ll128_share, SHARE)   /* of NVLink's rate, LL128, also over nodes */              \
-	ONE(ring_simple_hop, TIME)     /* over NVLink */                                           \
-	ONE(ring_ll_hop, TIME)         /* over NVLink */                                           \
-	ONE(ll128_hop_more, TIME)      /* over NVLink, above NCCL's */                             \
-	ONE(tree_channels, NUMBER)     /* that run at least */                                     \
+	ONE(ring_ll_rate, RATE)      /* busbw of a ring in one node, LL */                         \
+	ONE(ring_ll128_share, SHARE) /* of NVLink's rate, LL128, also over nodes */                \
+	ONE(host_part, SHARE)        /* of PCIe's rate, each way at once, to the host's memory */  \
+	ONE(staged_part, SHARE)      /* of the network's, without GPUDirect RDMA */                \
+	ONE(ring_operations, NUMBER) /* loads and stores of SMs for each byte of NVLinks */        \
+	ONE(ring_simple_hop, TIME)   /* over NVLink */                                             \
+	ONE(ring_ll_hop, TIME)       /* over NVLink */                                             \
+	ONE(ring_pcie_ll_hop, TIME)  /* over PCIe */                                               \
+	ONE(ll128_hop_more, TIME)    /* over NVLink, above NCCL's */                               \
+	ONE(tree_channels, NUMBER)   /* that run at least */                                       \
 	ONE(ring_gather_channel, RATE) /* over nodes, of all_gather and reduce_scatter */          \
 	ONE(ring_wide_part, SHARE)     /* of NVLinks' rate, among nodes that share switches */     \
 	ONE(ring_wide_ll_hop, TIME)    /* likewise; 0: as within a node */                         \
@@ -118,7 +122,8 @@ enum bb_nccl_interval_class {
 	ONE(nvls_link, RATE)  /* rate of the measured GPUs' links; fewer links are slower */       \
 	ONE(nvls_few, NUMBER) /* GPUs on the switches; of more these two hold */                   \
 	ONE(nvls_wide_rate, RATE)                                                                  \
-	ONE(nvls_gpu, TIME) /* each further GPU */                                                 \
+	ONE(nvls_gpu_least, TIME) /* each further GPU, of any size */                              \
+	ONE(nvls_gpu, TIME)       /* and with the pipeline filled */                               \
 	ONE(nvlstree_rate, RATE)                                                                   \
 	ONE(fill_most, SIZE)      /* bytes from which the fill time no longer grows */             \
 	ONE(tree_net_more, TIME)  /* of each hop over the network */                               \
@@ -176,9 +181,14 @@ struct bb_nccl_machine {
 	bool nvlink; /* within a node; else PCIe */
 	bool wide;   /* a node of NCCL is several nodes of the cluster */
 	bool nvswitch;
+	bool nvls_off;      /* though it could reduce */
+	bool through_host;  /* over PCIe without peer access */
+	bool near_nics;     /* of each GPU, behind PCIe switches at most */
+	bool staged;        /* the network is reached through the host's memory */
 	bool amd, x86;      /* CPUs */
 	double gpu_rate;    /* of a GPU's links as NCCL assumes it, each way */
 	double gpu_share;   /* share of it that rings reach */
+	double alone_rate;  /* of a GPU that shares no PCIe switch with others, as gpu_rate */
 	int rails;          /* NICs of a node; the fewest of any */
 	double nic_rate;    /* of one of them as NCCL assumes it, each way */
 	double net_rate;    /* of a node, all NICs, each way, as reached */

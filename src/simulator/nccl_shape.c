@@ -17,6 +17,7 @@ struct domain {
 	/* The lowest rate of a member's NVLinks to other members, where NVLinks join pairs; 0: they
 	   do not connect all members. INFINITY: there are no such links, or one member. */
 	double links;
+	struct bb_cluster_slots slots; /* of its node with the slowest */
 };
 
 static int domain_of(const struct bb_cluster *cluster, int rank)
@@ -76,6 +77,13 @@ static int count_on_rail(const struct bb_cluster *c, int world, int node, int ra
 	return on;
 }
 
+static void combine_slots(struct bb_cluster_slots *all, struct bb_cluster_slots one)
+{
+	all->through_host |= one.through_host;
+	all->alone = fmin(all->alone, one.alone);
+	all->together = fmin(all->together, one.together);
+}
+
 /* Add the members of one node, from *MEMBERS on, to DOMAIN, and advance *MEMBERS and *N beyond
    them. */
 static void count_node(const struct bb_cluster *c, int world, const int **members, int *n,
@@ -101,6 +109,8 @@ static void count_node(const struct bb_cluster *c, int world, const int **member
 		domain->least = on[rail] ? fmin(domain->least, part) : domain->least;
 	}
 	domain->links = fmin(domain->links, links_among(c, gpus));
+	if (c->inside != BB_INSIDE_SWITCH)
+		combine_slots(&domain->slots, bb_cluster_slots(c, gpus));
 }
 
 /* ---- the whole group ------------------------------------------------------------------------ */
@@ -108,7 +118,8 @@ static void count_node(const struct bb_cluster *c, int world, const int **member
 /* The domain of the first of N MEMBERS, which are sorted. */
 static struct domain next_domain(const struct bb_cluster *c, int world, const int *members, int n)
 {
-	struct domain domain = {.least = 1, .links = INFINITY};
+	struct domain domain = {
+		.least = 1, .links = INFINITY, .slots = {false, INFINITY, INFINITY}};
 	const int which = domain_of(c, *members);
 	int left = n;
 
@@ -131,7 +142,8 @@ static int count_domains(const struct bb_cluster *c, int world, const int *membe
 				 .rail_share = INFINITY,
 				 .least = 1,
 				 .each = INFINITY,
-				 .links = INFINITY};
+				 .links = INFINITY,
+				 .slots = {false, INFINITY, INFINITY}};
 	for (int at = 0; at < n; domains++) {
 		const struct domain next = next_domain(c, world, members + at, n - at);
 
@@ -143,6 +155,7 @@ static int count_domains(const struct bb_cluster *c, int world, const int *membe
 		least->least = fmin(least->least, next.least);
 		least->each = fmin(least->each, next.each);
 		least->links = fmin(least->links, next.links);
+		combine_slots(&least->slots, next.slots);
 	}
 	return domains;
 }
@@ -176,6 +189,27 @@ static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_clust
 	}
 }
 
+/* Do NVLinks connect the members of each node? A node with one member has no links within. */
+static bool has_nvlinks(const struct bb_cluster *cluster, const struct domain *least)
+{
+	return cluster->inside == BB_INSIDE_SWITCH ||
+	       (cluster->inside == BB_INSIDE_LINKS && least->links > 0);
+}
+
+/* Set the rates of MACHINE's PCIe. A gpu_rate that is given replaces that of the slots; members
+   below a switch share it alike. */
+static void set_slots(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
+		      const struct bb_cluster_slots *slots)
+{
+	const double given = cluster->gpu_rate / machine->gpu_share;
+
+	machine->through_host = slots->through_host;
+	machine->alone_rate = cluster->inside == BB_INSIDE_PCIE ? given : slots->alone;
+	machine->gpu_rate = machine->alone_rate;
+	if (slots->together < slots->alone)
+		machine->gpu_rate *= slots->together / slots->alone;
+}
+
 static struct bb_nccl_machine shape_machine(const struct bb_cluster *cluster, int ranks,
 					    int domains, const struct domain *least)
 {
@@ -189,9 +223,12 @@ static struct bb_nccl_machine shape_machine(const struct bb_cluster *cluster, in
 		.nodes = domains,
 		.fewest = least->n,
 		.wide = least->nodes > 1,
-		.nvlink = cluster->inside == BB_INSIDE_SWITCH || cluster->inside == BB_INSIDE_LINKS,
+		.nvlink = has_nvlinks(cluster, least),
 		.nvswitch = cluster->inside == BB_INSIDE_SWITCH,
-		.amd = host->npackages > 0 && strcmp(host->packages[0].vendor, "AuthenticAMD") == 0,
+		.nvls_off = f[BB_FIGURE_NCCL_NVLS]<0, .near_nics = cluster->near_nics,
+						   .staged = cluster->staged,
+						   .amd = host->npackages> 0 &&
+			    strcmp(host->packages[0].vendor, "AuthenticAMD") == 0,
 		.x86 = strcmp(host->arch, "x86_64") == 0,
 		.gpu_rate = one ? INFINITY : fmin(cluster->gpu_rate, least->links) / share,
 		.gpu_share = share,
@@ -222,9 +259,8 @@ bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster
 	*machine = shape_machine(cluster, n, domains, &least);
 	find_tapers(&machine->taper, cluster, sorted, n, domains,
 		    machine->nvlink ? 1 : least.rails);
-	if (least.links == 0)
-		machine->unknown = "no NVLinks connect its GPUs, though others of their node have "
-				   "NVLinks; NCCL is not modelled for that";
+	if (!machine->nvlink && cluster->inside != BB_INSIDE_NOTHING)
+		set_slots(machine, cluster, &least.slots);
 	if (n == 1)
 		machine->unknown = "NCCL does nothing for one rank in place and copies within its "
 				   "GPU's memory out of place; that is not modelled";

@@ -12,10 +12,11 @@
  * Fill MACHINE with what NCCL would detect of the N MEMBERS, ranks of CLUSTER: their nodes (nodes
  * that share NVSwitches count as one), their rails, and the NVLinks between them. Nodes that differ
  * are combined as in NCCL (src/init.cc, src/graph/tuning.cc): rates are those of the slowest node,
- * ranks of a node are their mean. machine->unknown names what is not modelled: GPUs without NVLinks
- * among GPUs that have some, and a single rank. WORLD is the number of ranks of the run, the first
- * of the cluster; those outside the group count as groups that do the same at the same time, so a
- * group's share of a rail is in proportion to its ranks on it. False: out of memory.
+ * ranks of a node are their mean. Members of a node that NVLinks do not connect exchange messages
+ * over PCIe. machine->unknown names what is not modelled: a single rank. WORLD is the number of
+ * ranks of the run, the first of the cluster; those outside the group count as groups that do the
+ * same at the same time, so a group's share of a rail is in proportion to its ranks on it. False:
+ * out of memory.
  */
 bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
 			int world, const int *members, int n);

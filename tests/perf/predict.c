@@ -12,6 +12,7 @@
  * times as long it takes by a slow plug-in of the network; each "class" with the number of its
  * interval in nccl.txt, from 0.
  */
+#include "harness/run/plugin.h"
 #include "simulator/nccl_constants.h"
 #include "simulator/nccl_shape.h"
 
@@ -66,7 +67,7 @@ static void open_group(struct group *g, const char *name, int ranks)
 	need(members, "out of memory");
 	snprintf(g->cluster, sizeof(g->cluster), "%s", name);
 	g->ranks = ranks;
-	check(bb_cluster_open(name, NULL, &cluster, &error), &error);
+	check(bb_cluster_open(name, bb_plugin_parse_topology, &cluster, &error), &error);
 	for (int i = 0; i < ranks; i++)
 		members[i] = i;
 	need(bb_nccl_shape_make(&g->machine, cluster, ranks, members, ranks), "out of memory");

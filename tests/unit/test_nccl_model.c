@@ -41,6 +41,80 @@ static void near(double got, double want)
 		fail_msg("%.12g instead of %.12g", got, want);
 }
 
+/* GPUs without NVLinks and peer access. */
+static struct bb_nccl_machine through_host(int nodes, int ranks)
+{
+	struct bb_nccl_machine m = machine(80, nodes, ranks);
+
+	m.nvlink = m.nvswitch = false;
+	m.through_host = true;
+	m.gpu_rate = 6 * GB;
+	m.alone_rate = 12 * GB;
+	return m;
+}
+
+static double measured_busbw(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
+			     const struct bb_collective *collective, double factor)
+{
+	const double bytes = 0x1p40;
+
+	return factor * bytes /
+	       bb_nccl_time(c, m, BB_NCCL_AS_MEASURED, collective, BB_NCCL_RING, BB_NCCL_SIMPLE,
+			    bytes);
+}
+
+static void close_to(double got, double want)
+{
+	if (!(fabs(got - want) <= 1e-3 * want))
+		fail_msg("%.6g instead of %.6g", got, want);
+}
+
+/* Bytes through the host's memory go both ways at once in a ring; of two ranks of a broadcast one
+   writes and one reads, so that they do not even share a switch's link. */
+static void test_through_host(void **state)
+{
+	const struct bb_nccl_constants c = constants(80);
+	const struct bb_nccl_machine two = through_host(1, 2), eight = through_host(1, 8);
+
+	close_to(measured_busbw(&c, &two, &bb_all_reduce, 1), 6 * GB * 0.98 * c.host_part);
+	close_to(measured_busbw(&c, &two, &bb_broadcast, 1), 12 * GB * 0.98);
+	close_to(measured_busbw(&c, &eight, &bb_broadcast, 1), 6 * GB * 0.98 * c.host_part);
+	assert_true(isinf(bb_nccl_time(&c, &two, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_RING,
+				       BB_NCCL_LL128, MIB)));
+}
+
+/* SMs load and store each byte 5 times in an all_gather of two ranks, 4 times in an all_reduce. */
+static void test_few_ranks(void **state)
+{
+	const struct bb_nccl_constants c = constants(90);
+	struct bb_nccl_machine m = machine(90, 1, 2);
+	const double link = 370.8 * GB * 0.98;
+
+	close_to(measured_busbw(&c, &m, &bb_all_gather, 0.5), link * c.ring_operations / 5);
+	close_to(measured_busbw(&c, &m, &bb_all_reduce, 1), link * c.ring_operations / 4);
+	m = machine(90, 1, 8);
+	close_to(measured_busbw(&c, &m, &bb_all_gather, 7.0 / 8), link);
+}
+
+/* Without GPUDirect RDMA the network is slower and LL128 is off; with one GPU on a node LL128 needs
+   a near NIC. */
+static void test_staged(void **state)
+{
+	const struct bb_nccl_constants c = constants(80);
+	struct bb_nccl_machine m = through_host(2, 2);
+	const double direct = measured_busbw(&c, &m, &bb_all_reduce, 1);
+
+	assert_true(isinf(bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_RING,
+				       BB_NCCL_LL128, MIB)));
+	m.near_nics = true;
+	assert_true(bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_RING,
+				 BB_NCCL_LL128, MIB) < 1);
+	m.staged = true;
+	close_to(measured_busbw(&c, &m, &bb_all_reduce, 1), direct * c.staged_part);
+	assert_true(isinf(bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_RING,
+				       BB_NCCL_LL128, MIB)));
+}
+
 /* What NCCL's tuner says of 8 A100, worked out by hand. */
 static void test_by_hand(void **state)
 {
@@ -171,7 +245,7 @@ static void test_interval(void **state)
 				     .bytes = 0x1p40};
 	bb_nccl_interval(&c, &call, &low, &high);
 	near(low, c.interval_low[BB_NCCL_LARGE]);
-	assert_true(high < c.interval_high[BB_NCCL_LARGE] + 0.1);
+	assert_true(high < c.interval_high[BB_NCCL_LARGE] + 0.1001);
 	call.collective = &bb_alltoall;
 	bb_nccl_interval(&c, &call, &low, &high);
 	assert_true(high >= c.interval_high[BB_NCCL_LARGE_MESSAGES]);
@@ -589,6 +663,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_by_hand),
+		cmocka_unit_test(test_through_host),
+		cmocka_unit_test(test_few_ranks),
+		cmocka_unit_test(test_staged),
 		cmocka_unit_test(test_channels),
 		cmocka_unit_test(test_interval),
 		cmocka_unit_test(test_plugin),

@@ -125,12 +125,49 @@ static void test_links_of_pairs(void **state)
 	assert_near(all.gpu_rate * all.gpu_share, c->gpu_rate);
 	assert_near(quad.gpu_rate, all.gpu_rate * 4 / 6);
 	assert_null(quad.unknown);
-	/* GPUs 0 and 5 have none to each other. */
-	assert_non_null(shape(c, 0, 5, 2).unknown);
+	assert_true(quad.nvlink);
+	/* GPUs 0 and 5 have none to each other: PCIe 3.0. */
+	assert_false(shape(c, 0, 5, 2).nvlink);
+	assert_null(shape(c, 0, 5, 2).unknown);
+	assert_near(shape(c, 0, 5, 2).gpu_rate, 12e9);
 	bb_cluster_free(c);
 	/* Bridges join pairs: none joins all four. */
 	c = open_cluster("pcie-h100:1");
-	assert_non_null(shape(c, 0, 1, 4).unknown);
+	assert_true(shape(c, 0, 1, 2).nvlink);
+	assert_false(shape(c, 0, 1, 4).nvlink);
+	assert_near(shape(c, 0, 1, 4).gpu_rate, 48e9);
+	bb_cluster_free(c);
+}
+
+/* Without peer access bytes pass the host's memory, and cards below a switch share its link. */
+static void test_slots(void **state)
+{
+	struct bb_cluster *c = open_cluster("pcie-l40s:1");
+	struct bb_nccl_machine m = shape(c, 0, 1, 8);
+
+	assert_false(m.through_host);
+	assert_near(m.gpu_rate, 24e9);
+	assert_false(m.staged);
+	c->figures[BB_FIGURE_PEER_ACCESS] = -1;
+	m = shape(c, 0, 1, 8);
+	assert_true(m.through_host);
+	assert_near(m.gpu_rate, 6e9);
+	assert_near(m.alone_rate, 24e9);
+	assert_near(shape(c, 0, 1, 2).gpu_rate, 12e9);
+	assert_near(shape(c, 0, 4, 2).gpu_rate, 24e9); /* one below each switch */
+	/* A rate that is given is that of a card alone. */
+	c->gpu_rate /= 2;
+	assert_near(shape(c, 0, 1, 2).gpu_rate, 6e9);
+	bb_cluster_free(c);
+	/* Cards in slots of their own share nothing. GeForce cards have no GPUDirect RDMA either.
+	 */
+	c = open_cluster("pcie-4090:2");
+	m = shape(c, 0, 1, 8);
+	assert_true(m.through_host);
+	assert_near(m.gpu_rate, 24e9);
+	assert_true(m.staged);
+	c->figures[BB_FIGURE_PEER_ACCESS] = 1;
+	assert_false(shape(c, 0, 1, 8).through_host);
 	bb_cluster_free(c);
 }
 
@@ -149,9 +186,13 @@ static void test_racks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_groups_of_programs), cmocka_unit_test(test_any_order),
-		cmocka_unit_test(test_shared_rails),       cmocka_unit_test(test_other_groups),
-		cmocka_unit_test(test_links_of_pairs),     cmocka_unit_test(test_racks),
+		cmocka_unit_test(test_groups_of_programs),
+		cmocka_unit_test(test_any_order),
+		cmocka_unit_test(test_shared_rails),
+		cmocka_unit_test(test_other_groups),
+		cmocka_unit_test(test_links_of_pairs),
+		cmocka_unit_test(test_racks),
+		cmocka_unit_test(test_slots),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -284,7 +284,7 @@ static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_
 	o->config.cluster = o->cluster;
 	if (o->cluster->inside == BB_INSIDE_MEMORY && !messages)
 		o->backend = o->backend->virtual->over_cpus;
-	else if (o->cluster->inside != BB_INSIDE_NOTHING && !messages)
+	else if (bb_cluster_has_gpus(o->cluster) && !messages)
 		o->backend = o->backend->virtual->over_gpus;
 	if (!o->gpus_given && !o->threads_given)
 		o->gpus = o->cluster->ranks;
@@ -309,7 +309,7 @@ static bb_status resolve_calibration(struct bb_options *o, struct bb_error *erro
 		return bb_fail(error, BB_EUSAGE,
 			       "--calibrate %s and --link %s both describe the links; give one",
 			       o->calibrate_text, o->link.text);
-	if (o->cluster && o->cluster->inside == BB_INSIDE_NOTHING)
+	if (o->cluster && !bb_cluster_has_gpus(o->cluster))
 		return bb_fail(error, BB_EUSAGE,
 			       "--calibrate %s: --cluster %s has no GPUs; records of schedules are "
 			       "fitted without --cluster",
