@@ -511,7 +511,7 @@ help:
 	@sed -n 's/^# \{0,1\}//; /^ *[A-Z]* *?=/q; p' Makefile
 
 # FOLDER:FILES below share. The report finds its template as in the source tree.
-INSTALLED := busbench/profiles:ci/profiles/*.yaml busbench/clusters:reports/reference/clusters/*.txt \
+INSTALLED := busbench/profiles:ci/profiles/*.yaml busbench/clusters:reports/reference/clusters/*.txt busbench/clusters:reports/reference/clusters/*.xml \
              busbench/scripts/report:scripts/report/*.py busbench/scripts/report/page:scripts/report/page/*.py \
              busbench/reports/template:reports/template/* busbench/reports/reference:reports/reference/*.csv \
              doc/busbench:README.md doc/busbench:CHANGELOG.md doc/busbench:SECURITY.md \

@@ -13,8 +13,8 @@ import statistics
 import sys
 import textwrap
 
-from validate_sim import (CLUSTERS, Failure, every, groups, interval_lines, intervals, judged, large, left_out,
-                          longest_plugin, machine, misses, number, of_library, openmpi_interval_lines, part, percent,
+from validate_sim import (CLUSTERS, LIKE_LEAST, Failure, every, groups, interval_lines, intervals, judged, large, left_out,
+                          likeness, likeness_lines, longest_plugin, machine, misses, number, of_library, openmpi_interval_lines, part, percent,
                           plugins, predicted, read, size_text, summary, summary_table, table, tail)
 
 
@@ -176,6 +176,12 @@ def document(build, rows):
                "class of their sizes. From 256 MiB on messages over nodes (alltoall, gather, scatter, sendrecv) are a class of "
                "their own, because one of the four machines there took four times as long; their interval includes that of the "
                "others. A machine weighs the square root of its rows. Of k machines it must hold nine in ten times 1 + 1/k. "
+               "Machines are alike if they have the same links within a node (NVSwitches, racks of them, NVLinks, PCIe with or "
+               "without peer access, one GPU), use all GPUs of a node or some, and have the same network. A prediction has the "
+               f"narrow interval if at least {LIKE_LEAST:.0f} machines with rows of its class are alike, on at least a quarter of its "
+               "nodes; else the wide one, and the run says so. The wide one includes the narrow one, that of the machines left "
+               "out without their like, and what the model predicted of five machines before it knew their kinds "
+               "(`reports/reference/first_sight.csv`). "
                "That a row of this table lies inside is counted with the interval that the other machines alone give, so it is as if the machine were new; a run "
                "prints the interval that all of them give. The form of the model and of this rule were found with all rows in "
                "view.")
@@ -184,9 +190,14 @@ def document(build, rows):
                "latency, the high end is a multiple of the time with a slow one. The longest of the "
                f"{len(known)} that are known, {max(known):.0f} us a hop, is raised by 1/{len(known)}, to {longest_plugin(known):.0f} us, as one "
                "estimates the end of a range from a few numbers of it.")
-    yield from table(["", "below 1 MiB", "below 256 MiB", "larger", "larger, messages over nodes"],
-                     [["multiple of the predicted time",
-                       *(f"{low:.2f} to {high:.2f}" for low, high in intervals(nccl))]])
+    yield from table(["multiple of the predicted time", "below 1 MiB", "below 256 MiB", "larger",
+                      "larger, messages over nodes"],
+                     ([name, *(f"{low:.2f} to {high:.2f}" for low, high in ends)]
+                      for name, ends in zip(("machines alike", "few or none alike"), intervals(nccl))))
+    yield "\nMachines and rows of each kind, by class:\n"
+    yield from table(["kind", "most nodes", "below 1 MiB", "below 256 MiB", "larger", "larger, messages over nodes"],
+                     ([kind, found["nodes"], *(f"{len(some)}, {sum(some.values())}" for some in found["rows"])]
+                      for kind, found in sorted(likeness(nccl).items())))
     yield "\n## Calibrated\n"
     yield fill("A part of the rows of a site, as a log of nccl-tests, calibrates the cluster that its source describes, "
                "without the figures fitted to the site; the other rows are predicted. Where several parts are possible, each "
@@ -230,7 +241,7 @@ def main():
     arguments = parser.parse_args()
     try:
         rows = judged(arguments.build)
-        lines = (interval_lines(rows), openmpi_interval_lines(rows)) if arguments.intervals else (
+        lines = (interval_lines(rows), likeness_lines(rows), openmpi_interval_lines(rows)) if arguments.intervals else (
             document(arguments.build, rows),)
         for line in itertools.chain(*lines):
             print(line)

@@ -68,20 +68,24 @@ class Model:
             raise v.Failure("tests/predict has ended")
         for constant in some:
             self.set(constant, constant.published)
-        return list(map(float, answers))
+        return answers
 
     def errors(self, some, rows, clusters):
         """The errors of ROWS, as logarithms."""
-        return [math.log(us / row["us"]) for us, row in zip(self.answers("ask", some, rows, clusters), rows)]
+        return [math.log(us / row["us"]) for us, row in zip(map(float, self.answers("ask", some, rows, clusters)), rows)]
 
     def slow(self, some, rows, clusters, plugin):
         """How many times as long ROWS take if an unknown plug-in of the network adds PLUGIN us to a hop."""
         self.process.stdin.write(f"set nccl interval_plugin {plugin:.6g}us\n")
-        return self.answers("slow", some, rows, clusters)
+        return map(float, self.answers("slow", some, rows, clusters))
 
     def classes(self, rows):
         """The number of the interval in nccl.txt that each of ROWS has."""
         return map(int, self.answers("class", (), rows, v.CLUSTERS))
+
+    def kinds(self, rows):
+        """The kind of machine of each of ROWS, and its nodes."""
+        return map(str.split, self.answers("kind", (), rows, v.CLUSTERS))
 
 
 def constants():
@@ -154,8 +158,9 @@ def left_out(model, clusters, counted, name):
         if not dependent[-1]:
             constant.value = FALLBACK.get(constant.key, constant.value)
     slow = model.slow(some, mine, clusters, longest_plugin(counted, name))
-    for row, error, times, one in zip(mine, model.errors(some, mine, clusters), slow, model.classes(mine)):
-        row["left_out"], row["plugin"], row["class"] = math.expm1(error), times, one
+    for row, error, times, one, kind in zip(mine, model.errors(some, mine, clusters), slow, model.classes(mine),
+                                            model.kinds(mine)):
+        row["left_out"], row["plugin"], row["class"], (row["kind"], row["nodes"]) = math.expm1(error), times, one, kind
     return {"machine": name, "constants": "; ".join(map(str, some)), "fitted to": " ".join(map(str, dependent)),
             **sizes(mine)}
 
@@ -165,6 +170,7 @@ def left_out_mpi(build, clusters, counted, name):
     mine = [row for row in counted if v.machine(row["system"]) == name]
     for row, record, _ in v.predicted(build, mine, clusters):
         row["left_out"], row["plugin"], row["class"] = record["time_us"] / row["us"] - 1, 1, ""
+        row["kind"] = row["nodes"] = ""
     return {"machine": name, "constants": "", "fitted to": "", **sizes(mine)}
 
 
@@ -193,7 +199,7 @@ def main():
         write(os.path.join(arguments.folder, "left_out.csv"), lines)
         write(os.path.join(arguments.folder, "left_out_rows.csv"),
               [{"file": row["file"], "line": row["line"], "error": f"{row['left_out']:.4f}",
-                "plugin": f"{row['plugin']:.3f}", "class": row["class"]} for row in counted + mpi])
+                "plugin": f"{row['plugin']:.3f}", "class": row["class"], "kind": row["kind"], "nodes": row["nodes"]} for row in counted + mpi])
     except v.Failure as failure:
         sys.exit(str(failure))
 

@@ -250,11 +250,61 @@ def sample(row):
     return machine(row["system"]), value / row["plugin"] if value > row["plugin"] else min(value, 1)
 
 
-def intervals(rows):
-    """The interval of each class of predictions (bb_nccl_interval_class), from ROWS."""
-    *others, large, messages = [interval([sample(row) for row in rows if row["class"] == one]) for one in range(4)]
-    # Messages over nodes were measured on few machines, so their interval is no narrower.
-    return [*others, large, (min(large[0], messages[0]), max(large[1], messages[1]))]
+def hull(ends):
+    lows, highs = zip(*ends)
+    return min(lows), max(highs)
+
+
+def number_of(key):
+    """The constant KEY of nccl.txt, one number."""
+    with open(GENERAL[0], encoding="utf-8") as file:
+        return float(re.search(rf"^{key} *= *([0-9.]+)", file.read(), re.M).group(1))
+
+
+LIKE_LEAST, LIKE_NODES = number_of("like_least"), number_of("like_nodes")
+
+
+def likeness(rows):
+    """Of each kind of machine: the most nodes of a row, and of each class the machines and their number of rows."""
+    found = {}
+    for row in rows:
+        kind = found.setdefault(row["kind"], {"nodes": 0, "rows": [{} for _ in range(4)]})
+        kind["nodes"] = max(kind["nodes"], row["nodes"])
+        counts, name = kind["rows"][row["class"]], machine(row["system"])
+        counts[name] = counts.get(name, 0) + 1
+    return found
+
+
+def has_like(row, known):
+    """Whether enough machines of KNOWN are like that of ROW, which does not count (bb_nccl_basis)."""
+    kind = known.get(row["kind"])
+    if kind is None:
+        return False
+    others = set(kind["rows"][row["class"]]) - {machine(row["system"])}
+    return len(others) >= LIKE_LEAST and row["nodes"] <= LIKE_NODES * kind["nodes"]
+
+
+def first_sight(one, without):
+    """Measured over predicted time of rows of class ONE, all collectives but messages, whose kind of machine the model did not know, but for those of
+    the machine WITHOUT."""
+    return [(machine(row["system"]), float(row["time_us"]) / float(row["predicted_us"])) for row in read("first_sight.csv")
+            if (int(row["size_bytes"]) >= 1 << 20) + (int(row["size_bytes"]) >= LARGE) == one
+            and machine(row["system"]) != without]
+
+
+def intervals(rows, without=None):
+    """The intervals of each class of predictions (bb_nccl_interval_class), from ROWS: with enough machines that are
+    alike, and without. The latter includes the former, and what the model predicted before it knew a kind."""
+    known, like, unlike = likeness(rows), [], []
+    for one in range(4):
+        mine = [row for row in rows if row["class"] == one]
+        alike = [sample(row) for row in mine if has_like(row, known)]
+        alone = [sample(row) for row in mine if not has_like(row, known)]
+        ends = [interval(some) for some in (alike, alone, first_sight(one, without)) if some]
+        # Messages over nodes were measured on few machines, so their interval is no narrower.
+        unlike.append(hull(ends + like[2:]))
+        like.append(ends[0] if alike else unlike[-1])
+    return like, unlike
 
 
 def rounded_up(multiple):
@@ -267,21 +317,29 @@ def add_left_intervals(rows):
     """Adds to each row of NCCL the interval that the other machines alone give."""
     counted = of_library(rows)
     for name in {machine(row["system"]) for row in counted}:
-        ends = intervals([row for row in counted if machine(row["system"]) != name])
+        others = [row for row in counted if machine(row["system"]) != name]
+        ends, known = intervals(others, name), likeness(others)
         for row in counted:
             if machine(row["system"]) == name:
-                low, high = ends[row["class"]]
+                low, high = ends[0 if has_like(row, known) else 1][row["class"]]
                 row["left_interval"] = low, rounded_up(high * row["plugin"]) if row["plugin"] != 1 else high
 
 
 def interval_lines(rows):
     """The lines that nccl.txt has."""
-    lows, highs = zip(*intervals(of_library(rows)))
-    for key, value in (("low", " / ".join(f"{low:.2f}" for low in lows)),
-                       ("high", " / ".join(f"{high:.2f}" for high in highs)),
+    like, unlike = intervals(of_library(rows))
+    ends = zip(("low", "high", "unlike_low", "unlike_high"), (*zip(*like), *zip(*unlike)))
+    for key, value in (*((key, " / ".join(f"{end:.2f}" for end in some)) for key, some in ends),
                        ("plugin", f"{longest_plugin(plugins(CLUSTERS).values()):.0f}us")):
         source = "scripts/validate_left_out.py" if key == "low" else "the same"
         yield f"interval_{key:<10} = {value:<24} # left out: {source}"
+
+
+def likeness_lines(rows):
+    """The lines of its section [likeness]."""
+    for kind, found in sorted(likeness(of_library(rows)).items()):
+        counts = " / ".join((str(found["nodes"]), *(f"{len(some)} {sum(some.values())}" for some in found["rows"])))
+        yield f"{kind:<21} = {counts:<38} # left out: scripts/validate_left_out.py"
 
 
 def openmpi_interval_lines(rows):
@@ -425,6 +483,7 @@ def add_left_out(rows):
             left = found[row["file"], row["line"]]
             row["left_out"], row["plugin"] = float(left["error"]), float(left["plugin"])
             row["class"] = int(left["class"] or -1)
+            row["kind"], row["nodes"] = left["kind"], int(left["nodes"] or 0)
             row["left_interval"] = row["interval"]
     add_left_intervals(rows)
 

@@ -10,6 +10,7 @@
 #include "core/status.h"
 #include "core/strbuf.h"
 #include "simulator/calibration.h"
+#include "simulator/nccl_likeness.h"
 #include "simulator/timeline.h"
 
 struct bb_backend;
@@ -22,6 +23,7 @@ enum { BB_OTHERWISE_TEXT = 96 };
 /* Of a time by a model of a library. */
 struct bb_model_prediction {
 	struct bb_calibrated support;
+	char basis[BB_NCCL_BASIS_TEXT];    /* of the interval, by measurements; empty: none */
 	char otherwise[BB_OTHERWISE_TEXT]; /* the choice of other versions in wide use; empty: the
 					      same */
 };

@@ -2,10 +2,12 @@
  * nccl_constants.c - the constants of nccl.txt, which is compiled in.
  */
 #include "simulator/nccl_constants.h"
+#include "simulator/nccl_likeness.h"
 
 #include "core/embed.h"
 #include "core/settings.h"
 
+#include <stdio.h>
 #include <string.h>
 
 BB_EMBED(bb_nccl_data, "src/simulator/nccl.txt");
@@ -55,6 +57,8 @@ static const struct row rows[] = {
 	ROW("efa", efa, TIME, BB_NCCL_EFA),
 	ROW("interval_low", interval_low, NUMBER, BB_NCCL_INTERVAL_CLASSES),
 	ROW("interval_high", interval_high, NUMBER, BB_NCCL_INTERVAL_CLASSES),
+	ROW("interval_unlike_low", unlike_low, NUMBER, BB_NCCL_INTERVAL_CLASSES),
+	ROW("interval_unlike_high", unlike_high, NUMBER, BB_NCCL_INTERVAL_CLASSES),
 	FEWER(channel_rates),
 	FEWER(channel_rates_node),
 	ROW("channels_double", channels_double, RATE, 2),
@@ -107,6 +111,33 @@ static bool starts(const char *text, const char *with)
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
+/* Returns BB_NCCL_KINDS if there is none. */
+static int find_kind(const char *name)
+{
+	char known[BB_NCCL_KIND_TEXT];
+	int kind = 0;
+
+	for (; kind < BB_NCCL_KINDS; kind++) {
+		bb_nccl_kind_name(kind, known);
+		if (strcmp(known, name) == 0)
+			break;
+	}
+	return kind;
+}
+
+/* Read "4 / 13 412 / 12 250 / 11 90 / 0 0": the most nodes; machines and rows of each class. */
+static bool read_likeness(const struct bb_settings *s, struct bb_nccl_constants *c)
+{
+	const int kind = find_kind(s->key);
+	struct bb_nccl_likeness *like = &c->likeness[kind < BB_NCCL_KINDS ? kind : 0];
+	struct bb_nccl_basis *b = like->basis;
+
+	return kind < BB_NCCL_KINDS &&
+	       sscanf(s->value, "%d / %d %d / %d %d / %d %d / %d %d", &like->nodes, &b[0].machines,
+		      &b[0].rows, &b[1].machines, &b[1].rows, &b[2].machines, &b[2].rows,
+		      &b[3].machines, &b[3].rows) == 1 + 2 * BB_NCCL_INTERVAL_CLASSES;
+}
+
 static bool read_setting(const struct bb_settings *s, struct bb_nccl_constants *c)
 {
 	const struct row *row = row_find(s->key);
@@ -124,7 +155,9 @@ static bool read_setting(const struct bb_settings *s, struct bb_nccl_constants *
 	return true;
 }
 
-static bb_status read_section(struct bb_nccl_constants *c, const char *section,
+typedef bool read_line(const struct bb_settings *s, struct bb_nccl_constants *c);
+
+static bb_status read_section(struct bb_nccl_constants *c, const char *section, read_line *read,
 			      struct bb_error *error)
 {
 	struct bb_settings s = {.name = "nccl.txt", .rest = bb_nccl_data, .section = section};
@@ -133,7 +166,7 @@ static bb_status read_section(struct bb_nccl_constants *c, const char *section,
 
 	while (st == BB_OK && more) {
 		st = bb_settings_next(&s, &more, error);
-		if (st == BB_OK && more && !read_setting(&s, c))
+		if (st == BB_OK && more && !read(&s, c))
 			st = bb_fail(error, BB_EINTERNAL,
 				     "%s: line %d: %s: unknown constant or malformed value", s.name,
 				     s.line, s.key);
@@ -155,8 +188,9 @@ bb_status bb_nccl_constants_find(struct bb_nccl_constants *c, int sm, struct bb_
 		return BB_OK;
 	c->generation = generation(sm);
 	c->versions = "2.30.7";
-	BB_TRY(st, read_section(c, "nccl", error), out);
-	st = read_section(c, c->generation, error);
+	BB_TRY(st, read_section(c, "nccl", read_setting, error), out);
+	BB_TRY(st, read_section(c, "likeness", read_likeness, error), out);
+	st = read_section(c, c->generation, read_setting, error);
 out:
 	return st;
 }
@@ -178,7 +212,7 @@ bb_status bb_nccl_constants_other(struct bb_nccl_constants *other,
 		*more = true;
 		*other = *c;
 		other->versions = sections[i] + length + 1;
-		return read_section(other, sections[i], error);
+		return read_section(other, sections[i], read_setting, error);
 	}
 	return BB_OK;
 }

@@ -71,6 +71,17 @@ enum bb_nccl_interval_class {
 	BB_NCCL_INTERVAL_CLASSES
 };
 
+enum { BB_NCCL_KINDS = 60 }; /* of machines: nccl_likeness.h */
+
+/* Published rows that were predicted without their machine, and these machines. */
+struct bb_nccl_basis {
+	int machines, rows;
+};
+struct bb_nccl_likeness {
+	int nodes; /* the most of any of these rows, as NCCL counts them */
+	struct bb_nccl_basis basis[BB_NCCL_INTERVAL_CLASSES];
+};
+
 /* The constants of nccl.txt that are one number: their names there and their units. Rates are in
    bytes per second, times in seconds. */
 #define BB_NCCL_NUMBERS(ONE)                                                                       \
@@ -139,6 +150,8 @@ enum bb_nccl_interval_class {
 	ONE(messages_net_channel, RATE)                                                            \
 	/* ---- Of network plug-ins. */                                                            \
 	ONE(interval_plugin, TIME)  /* added to a hop at most, by an unknown network plug-in */    \
+	ONE(like_least, NUMBER)     /* machines for an interval of their own */                    \
+	ONE(like_nodes, NUMBER)     /* multiple of the most nodes of rows that it holds for */     \
 	ONE(racks_measured, NUMBER) /* of NVSwitches; the most that were measured */
 
 #define BB_NCCL_MEMBER(name, unit) double name;
@@ -166,6 +179,9 @@ struct bb_nccl_constants {
 	/* Multiples of a predicted time between which nine in ten measurements lay, of machines
 	   that nothing was fitted to. */
 	double interval_low[BB_NCCL_INTERVAL_CLASSES], interval_high[BB_NCCL_INTERVAL_CLASSES];
+	/* The same of machines of which no other was alike. */
+	double unlike_low[BB_NCCL_INTERVAL_CLASSES], unlike_high[BB_NCCL_INTERVAL_CLASSES];
+	struct bb_nccl_likeness likeness[BB_NCCL_KINDS];
 	/* Lines of the file that are published, fitted to measurements, or assumed. */
 	int published, fitted, assumed;
 	const char *generation; /* "hopper"; NULL: there is no model */
@@ -176,10 +192,11 @@ struct bb_nccl_constants {
 /* Rates are in bytes per second, times in seconds. */
 struct bb_nccl_machine {
 	int ranks;
-	int nodes;   /* as NCCL counts them: no NVLinks between two */
-	int fewest;  /* ranks of any node */
-	bool nvlink; /* within a node; else PCIe */
-	bool wide;   /* a node of NCCL is several nodes of the cluster */
+	int nodes;      /* as NCCL counts them: no NVLinks between two */
+	int fewest;     /* ranks of any node */
+	bool nvlink;    /* within a node; else PCIe */
+	bool some_gpus; /* not all of each node */
+	bool wide;      /* a node of NCCL is several nodes of the cluster */
 	bool nvswitch;
 	bool nvls_off;      /* though it could reduce */
 	bool through_host;  /* over PCIe without peer access */
@@ -298,7 +315,8 @@ enum bb_nccl_interval_class bb_nccl_interval_class(const struct bb_nccl_call *ca
 /*
  * Set *LOW and *HIGH to the interval around the predicted time of CALL that held nine in ten
  * measurements of unseen machines, as multiples of that time. The high end includes a slow plug-in
- * of the network, unless that is excluded. Beyond racks_measured it is the widest of all classes.
+ * of the network, unless that is excluded. With too few published machines like that of CALL
+ * (bb_nccl_basis) it is that of machines without their like; beyond racks_measured the widest.
  */
 void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
 		      double *low, double *high);

@@ -2,7 +2,7 @@
  * nccl_plugin.c - what network plug-ins add to NCCL's times, and the intervals of predictions,
  * which allow for unknown plug-ins.
  */
-#include "simulator/nccl_model.h"
+#include "simulator/nccl_likeness.h"
 
 #include <math.h>
 
@@ -53,12 +53,14 @@ void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_ca
 {
 	const enum bb_nccl_interval_class class = bb_nccl_interval_class(call);
 	const double slow = bb_nccl_slow_plugin(c, call);
+	struct bb_nccl_basis basis;
+	const bool alike = bb_nccl_basis(c, call, &basis) == BB_NCCL_ENOUGH;
 
-	*low = c->interval_low[class];
-	*high = c->interval_high[class];
+	*low = alike ? c->interval_low[class] : c->unlike_low[class];
+	*high = alike ? c->interval_high[class] : c->unlike_high[class];
 	for (int i = 0; i < BB_NCCL_INTERVAL_CLASSES && is_beyond_racks(c, call->machine); i++) {
-		*low = fmin(*low, c->interval_low[i]);
-		*high = fmax(*high, c->interval_high[i]);
+		*low = fmin(*low, c->unlike_low[i]);
+		*high = fmax(*high, c->unlike_high[i]);
 	}
 	if (slow > 1)
 		*high = rounded_up(*high * slow);

@@ -18,6 +18,7 @@ struct domain {
 	   do not connect all members. INFINITY: there are no such links, or one member. */
 	double links;
 	struct bb_cluster_slots slots; /* of its node with the slowest */
+	bool some;                     /* not all GPUs of its nodes are members */
 };
 
 static int domain_of(const struct bb_cluster *cluster, int rank)
@@ -127,6 +128,7 @@ static struct domain next_domain(const struct bb_cluster *c, int world, const in
 		count_node(c, world, &members, &left, &domain);
 	domain.n = n - left;
 	domain.each = domain.rail_share / domain.n;
+	domain.some = domain.n < domain.nodes * c->gpus;
 	return domain;
 }
 
@@ -155,6 +157,7 @@ static int count_domains(const struct bb_cluster *c, int world, const int *membe
 		least->least = fmin(least->least, next.least);
 		least->each = fmin(least->each, next.each);
 		least->links = fmin(least->links, next.links);
+		least->some |= next.some;
 		combine_slots(&least->slots, next.slots);
 	}
 	return domains;
@@ -222,6 +225,7 @@ static struct bb_nccl_machine shape_machine(const struct bb_cluster *cluster, in
 		.ranks = ranks,
 		.nodes = domains,
 		.fewest = least->n,
+		.some_gpus = least->some,
 		.wide = least->nodes > 1,
 		.nvlink = has_nvlinks(cluster, least),
 		.nvswitch = cluster->inside == BB_INSIDE_SWITCH,

@@ -7,13 +7,16 @@
  *
  *   slow COLLECTIVE CLUSTER RANKS ALGORITHM BYTES
  *   class COLLECTIVE CLUSTER RANKS ALGORITHM BYTES
+ *   kind COLLECTIVE CLUSTER RANKS ALGORITHM BYTES
  *
  * and answers each "ask" with a line: microseconds of one collective; each "slow" with how many
  * times as long it takes by a slow plug-in of the network; each "class" with the number of its
- * interval in nccl.txt, from 0.
+ * interval in nccl.txt, from 0; each "kind" with the name of its kind of machine and its nodes, as
+ * NCCL counts them.
  */
 #include "harness/run/plugin.h"
 #include "simulator/nccl_constants.h"
+#include "simulator/nccl_likeness.h"
 #include "simulator/nccl_shape.h"
 
 #include <math.h>
@@ -141,6 +144,14 @@ static double ask(struct state *s, const char *verb, const char *collective, con
 	return strcmp(verb, "slow") == 0 ? bb_nccl_slow_plugin(&c, &call) : 1e6 * time;
 }
 
+static void print_kind(const struct bb_nccl_machine *machine)
+{
+	char name[BB_NCCL_KIND_TEXT];
+
+	bb_nccl_kind_name(bb_nccl_kind(machine), name);
+	printf("%s %d\n", name, machine->nodes);
+}
+
 int main(void)
 {
 	static struct state s;
@@ -156,7 +167,10 @@ int main(void)
 		need(sscanf(line, "%63s %63s %511s %d %63s %lf", key, a, cluster, &ranks, c,
 			    &bytes) == 6,
 		     line);
-		printf("%.9g\n", ask(&s, key, a, cluster, ranks, c, bytes));
+		if (strcmp(key, "kind") == 0)
+			print_kind(&find_group(&s, cluster, ranks)->machine);
+		else
+			printf("%.9g\n", ask(&s, key, a, cluster, ranks, c, bytes));
 		fflush(stdout);
 	}
 	return 0;

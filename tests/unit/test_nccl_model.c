@@ -5,8 +5,10 @@
 #include "nccl_constants_of.h"
 
 #include "core/settings.h"
+#include "simulator/nccl_likeness.h"
 
 #include <math.h>
+#include <string.h>
 
 #define GB 1e9
 #define US 1e-6
@@ -113,6 +115,57 @@ static void test_staged(void **state)
 	close_to(measured_busbw(&c, &m, &bb_all_reduce, 1), direct * c.staged_part);
 	assert_true(isinf(bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_RING,
 				       BB_NCCL_LL128, MIB)));
+}
+
+/* Each kind of machine has a name of its own. Few like it, or on fewer nodes, give the wide
+   interval. */
+static void test_likeness(void **state)
+{
+	struct bb_nccl_constants c = constants(90);
+	struct bb_nccl_machine m = machine(90, 4, 32);
+	const struct bb_nccl_call call = {.collective = &bb_all_reduce,
+					  .algorithm = BB_NCCL_RING,
+					  .protocol = BB_NCCL_SIMPLE,
+					  .machine = &m,
+					  .bytes = 0x1p30};
+	struct bb_nccl_likeness *like = &c.likeness[bb_nccl_kind(&m)];
+	struct bb_nccl_basis basis;
+	char name[BB_NCCL_KIND_TEXT], before[BB_NCCL_KIND_TEXT] = "";
+	double low, high;
+
+	for (int kind = 0; kind < BB_NCCL_KINDS; kind++) {
+		bb_nccl_kind_name(kind, name);
+		assert_string_not_equal(name, before);
+		memcpy(before, name, sizeof(before));
+	}
+	m.nics = BB_NICS_INFINIBAND;
+	like = &c.likeness[bb_nccl_kind(&m)];
+	bb_nccl_kind_name(bb_nccl_kind(&m), name);
+	assert_string_equal(name, "switch/all/infiniband");
+	like->nodes = 1;
+	like->basis[BB_NCCL_LARGE] = (struct bb_nccl_basis){3, 10};
+	assert_int_equal(bb_nccl_basis(&c, &call, &basis), BB_NCCL_ENOUGH);
+	assert_int_equal(basis.rows, 10);
+	bb_nccl_interval(&c, &call, &low, &high);
+	near(high, c.interval_high[BB_NCCL_LARGE]);
+	m.nodes = 5;
+	assert_int_equal(bb_nccl_basis(&c, &call, &basis), BB_NCCL_FEW_NODES);
+	bb_nccl_interval(&c, &call, &low, &high);
+	near(low, c.unlike_low[BB_NCCL_LARGE]);
+	near(high, c.unlike_high[BB_NCCL_LARGE]);
+	m.nodes = 4;
+	like->basis[BB_NCCL_LARGE].machines = 2;
+	assert_int_equal(bb_nccl_basis(&c, &call, &basis), BB_NCCL_FEW_MACHINES);
+	m.some_gpus = true;
+	bb_nccl_kind_name(bb_nccl_kind(&m), name);
+	assert_string_equal(name, "switch/some/infiniband");
+	m = through_host(1, 2);
+	bb_nccl_kind_name(bb_nccl_kind(&m), name);
+	assert_string_equal(name, "host/all/node");
+	m = through_host(2, 2);
+	m.staged = true;
+	bb_nccl_kind_name(bb_nccl_kind(&m), name);
+	assert_string_equal(name, "lone/all/staged");
 }
 
 /* What NCCL's tuner says of 8 A100, worked out by hand. */
@@ -666,6 +719,7 @@ int main(void)
 		cmocka_unit_test(test_through_host),
 		cmocka_unit_test(test_few_ranks),
 		cmocka_unit_test(test_staged),
+		cmocka_unit_test(test_likeness),
 		cmocka_unit_test(test_channels),
 		cmocka_unit_test(test_interval),
 		cmocka_unit_test(test_plugin),

@@ -251,8 +251,10 @@ static bb_status nccl_time(struct bb_group *group, int course, const struct bb_l
 		name_choices(group, &asked);
 	if (calibration)
 		factor *= bb_calibration_of_nccl(calibration, &asked, support);
-	else
+	else {
 		bb_nccl_interval(c, &asked, &support->low, &support->high);
+		bb_nccl_basis_describe(c, &asked, group->prediction.basis);
+	}
 	bb_sim_time_whole(group, factor * bb_nccl_call_time(c, &asked), times);
 	return BB_OK;
 }

@@ -191,6 +191,7 @@ static void fill_prediction(const struct bb_session *s, struct bb_result_record 
 		return;
 	result->predicted_low_us = support->low * result->time_us;
 	result->predicted_high_us = support->high * result->time_us;
+	result->predicted_from = said->basis[0] ? said->basis : NULL;
 	result->measured_us = support->measured * 1e6;
 	result->measured_min_us = support->measured_min * 1e6;
 	result->measured_p95_us = support->measured_p95 * 1e6;

@@ -17,6 +17,7 @@ struct bb_cost_row {
 	struct bb_cost_record cost;
 	double us, faultless_us;
 	double low, high; /* interval of US, as multiples of it */
+	char from[BB_NCCL_BASIS_TEXT];
 	char other_versions[BB_OTHERWISE_TEXT];
 };
 
@@ -47,6 +48,8 @@ bb_status bb_costs_add(struct bb_costs *p, const struct bb_result_record *r, dou
 		.low = r->predicted_low_us / r->time_us,
 		.high = r->predicted_high_us / r->time_us,
 	};
+	if (r->predicted_from)
+		snprintf(row->from, sizeof(row->from), "%s", r->predicted_from);
 	if (r->other_versions)
 		snprintf(row->other_versions, sizeof(row->other_versions), "%s", r->other_versions);
 	return BB_OK;
@@ -108,6 +111,7 @@ static bool repeats_interval(const struct bb_costs *p, size_t i)
 	const struct bb_cost_row *r = &p->rows[i], *before = i > 0 ? &p->rows[i - 1] : NULL;
 
 	return before && strcmp(r->cost.algorithm_asked, before->cost.algorithm_asked) == 0 &&
+	       strcmp(r->from, before->from) == 0 &&
 	       (isnan(r->low)
 			? isnan(before->low)
 			: fabs(r->low - before->low) < 1e-6 && fabs(r->high - before->high) < 1e-6);
@@ -131,6 +135,8 @@ static void add_intervals(const struct bb_costs *p, struct bb_strbuf *out)
 				       r->high);
 		else
 			bb_strbuf_add(out, "unknown, no comparable measurements\n");
+		if (r->from[0])
+			bb_strbuf_addf(out, "#   %s\n", r->from);
 	}
 }
 

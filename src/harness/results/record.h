@@ -284,6 +284,8 @@ struct bb_run_record {
 	FIELD(DOUBLE, predicted_low_us, "us",                                                      \
 	      "a model: lower end of the interval of nine in ten measurements")                    \
 	FIELD(DOUBLE, predicted_high_us, "us", "upper end")                                        \
+	FIELD(STRING, predicted_from, "",                                                          \
+	      "a model: published rows behind the interval, of machines that are alike")           \
 	FIELD(DOUBLE, measured_us, "us", "--calibrate: the time of this case in its file")         \
 	FIELD(DOUBLE, measured_min_us, "us", "--calibrate: the least of its samples")              \
 	FIELD(DOUBLE, measured_p95_us, "us", "--calibrate: the 95th percentile of its samples")    \
