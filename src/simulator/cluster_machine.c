@@ -179,9 +179,9 @@ struct rail_search {
 	int others; /* NICs that are not InfiniBand */
 	int efa;    /* generation of AWS's adapters; 0: they are others */
 	int nics;
-	double GBps;  /* of all NICs */
-	int64_t Mbps; /* likewise */
-	bool far;     /* a GPU is farther from its NIC than PCIe switches */
+	double GBps;    /* of all NICs */
+	int64_t Mbps;   /* likewise */
+	bool near, far; /* a GPU has a NIC behind the same PCIe switches; another has not */
 };
 
 /* GPU gets the rail that fewest GPUs use so far, of those of its NICs. */
@@ -202,7 +202,10 @@ static void assign_rail(struct bb_cluster *c, struct rail_search *search, int gp
 		users = rail < search->rails ? c->rail_gpus[rail] : 0;
 		if (best >= 0 && users >= best_users)
 			continue;
-		search->far |= !is_host && bb_topology_pci_path(t, gpu, nic) > BB_PATH_PXB;
+		if (!is_host && bb_topology_pci_path(t, gpu, nic) > BB_PATH_PXB)
+			search->far = true;
+		else
+			search->near = true;
 		best = nic;
 		best_rail = rail;
 		best_users = users;
@@ -267,14 +270,19 @@ struct bb_cluster_nics bb_cluster_nics_of(const struct bb_topology *t)
 }
 
 /* Whether NICs have no access to the memory of the GPUs: by the figure, or as is usual for GeForce
-   cards, and for V100 with AWS's first adapters (p3dn: GPUDirect RDMA came with p4d). */
-static bool is_staged(const struct bb_cluster *c)
+   cards, and for V100 with AWS's first adapters (p3dn: GPUDirect RDMA came with p4d). NCCL does not
+   use it between cards of different host bridges (ncclTopoCheckGdr, src/graph/paths.cc), but over
+   C2C; nodes with NVSwitches have near NICs, even if a virtual machine does not show it. */
+static bool is_staged(const struct bb_cluster *c, const struct rail_search *search)
 {
 	const struct bb_device *gpu = &c->node->devices[0];
 
 	if (!bb_cluster_has_gpus(c) || c->figures[BB_FIGURE_GPUDIRECT] != 0)
 		return c->figures[BB_FIGURE_GPUDIRECT] < 0;
-	return is_geforce(gpu) || (gpu->sm == 70 && c->nics == BB_NICS_EFA);
+	if (is_geforce(gpu) || (gpu->sm == 70 && c->nics == BB_NICS_EFA))
+		return true;
+	return c->inside != BB_INSIDE_SWITCH && search->far && !search->near &&
+	       strcmp(c->node->host.arch, "x86_64") == 0;
 }
 
 /* Without a known NIC, a given nic_rate stands for one NIC of each GPU, or of a node without. */
@@ -298,7 +306,7 @@ static bb_status derive_rails(struct bb_cluster *c, struct bb_error *error)
 	if (c->rails > 0)
 		c->nics = nics_of(&search, *rate > 0);
 	c->near_nics = search.rails > 0 && !search.far;
-	c->staged = is_staged(c);
+	c->staged = is_staged(c, &search);
 	if (c->rails == 0 || *rate > 0)
 		return BB_OK;
 	/* Several NICs of one GPU are one rail. */

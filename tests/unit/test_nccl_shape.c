@@ -169,6 +169,13 @@ static void test_slots(void **state)
 	c->figures[BB_FIGURE_PEER_ACCESS] = 1;
 	assert_false(shape(c, 0, 1, 8).through_host);
 	bb_cluster_free(c);
+	/* NCCL does not use it between host bridges; with NVSwitches NICs are near. */
+	c = open_cluster("pcie-h100:2");
+	assert_true(shape(c, 0, 1, 8).staged);
+	bb_cluster_free(c);
+	c = open_cluster("hgx-h100:2");
+	assert_false(shape(c, 0, 1, 16).staged);
+	bb_cluster_free(c);
 }
 
 /* Nodes of a rack share NVSwitches: NCCL's node is the rack. */
