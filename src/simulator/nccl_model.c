@@ -511,6 +511,18 @@ static double pat_time(const struct view *v)
 	       n * c->pat_rank + v->bytes * sent / (c->pat_part * links);
 }
 
+/* The rate of a GPU's links that rings reach. */
+static double measured_link(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m)
+{
+	double rate = m->gpu_rate * m->gpu_share;
+
+	if (m->through_host)
+		rate *= c->host_part;
+	else if (!m->nvlink && m->ranks > m->nodes)
+		rate = fmin(rate, c->peers_most);
+	return rate / fmax(m->node_fault, 1);
+}
+
 static struct view view_make(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
 			     enum bb_nccl_view view, double bytes)
 {
@@ -521,8 +533,7 @@ static struct view view_make(const struct bb_nccl_constants *c, const struct bb_
 			 .span = m->nodes < 3 ? m->nodes - 1 : BB_NCCL_SPANS - 1,
 			 .gpus = (double)m->ranks / m->nodes,
 			 .levels = ilogb(m->nodes),
-			 .link = m->gpu_rate * (tuned ? 1 : m->gpu_share / fmax(m->node_fault, 1)) *
-				 (tuned || !m->through_host ? 1 : c->host_part),
+			 .link = tuned ? m->gpu_rate : measured_link(c, m),
 			 .bytes = bytes,
 			 .rings = bb_nccl_search_rings(c, m)};
 

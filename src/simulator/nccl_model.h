@@ -116,6 +116,7 @@ struct bb_nccl_likeness {
 	ONE(ring_ll_rate, RATE)      /* busbw of a ring in one node, LL */                         \
 	ONE(ring_ll128_share, SHARE) /* of NVLink's rate, LL128, also over nodes */                \
 	ONE(host_part, SHARE)        /* of PCIe's rate, each way at once, to the host's memory */  \
+	ONE(peers_most, RATE)        /* of a GPU over PCIe with peer access */                     \
 	ONE(staged_part, SHARE)      /* of the network's, without GPUDirect RDMA */                \
 	ONE(ring_operations, NUMBER) /* loads and stores of SMs for each byte of NVLinks */        \
 	ONE(ring_simple_hop, TIME)   /* over NVLink */                                             \
