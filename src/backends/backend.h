@@ -21,7 +21,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 25u
+#define BB_BACKEND_ABI 26u
 
 struct bb_cluster; /* topology/cluster.h */
 
@@ -134,8 +134,9 @@ struct bb_virtual;
 /* Where a rank lives, for the "# Rank" lines and the records. */
 struct bb_location {
 	int pid;
-	int device; /* ordinal: GPU, or core on host */
-	int numa;   /* -1: unknown */
+	int device;     /* ordinal: GPU, or core on host */
+	int numa;       /* -1: unknown */
+	uint64_t cache; /* bytes of a GPU's second-level cache; 0: unknown, or no GPU */
 	char host[64];
 	char bus[16];  /* "0000:3b:00" of a GPU; host: package, NUMA node and core */
 	char uuid[33]; /* of a GPU, or of its part (MIG), in hexadecimal; empty: it has none */

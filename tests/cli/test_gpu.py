@@ -402,6 +402,16 @@ def memory_report():
 
 
 @test
+def sets_leave_the_cache():
+    """Buffers of 1 MiB move through twice the GPU's second-level cache; without it two sets are enough."""
+    for cache, sets in (("0", 2), (str(8 << 20), 9)):
+        out = gpus.passes("all_reduce -g 1 -b 1M -e 1M -n 2 -M 1", {"BUSBENCH_FAKE_L2": cache}).out
+        line = next(text for text in out.splitlines() if text.startswith("# Memory usage"))
+        used = float(re.search(r"User-Allocated +([0-9.]+) MB", line)[1])
+        expect(max(4, 2 * sets) <= used < max(4, 2 * sets) + 3, f"cache {cache}: {line}")
+
+
+@test
 def devices():
     """NCCL_TESTS_DEVICE is the first device; enough must follow."""
     run, _, _ = records("all_reduce -g 3 -b 8 -e 8", {"NCCL_TESTS_DEVICE": "5"})

@@ -27,6 +27,7 @@
  * NCCL_LOCAL_REGISTER=0, NCCL_WIN_ENABLE=0: it registers no buffers, no windows;
  * BUSBENCH_FAKE_DEVICE=1 says on stderr for how many barriers a device part is made;
  * BUSBENCH_FAKE_LSA=N: kernels of a rank reach the memory of N ranks;
+ * BUSBENCH_FAKE_L2=N: its second-level cache has N bytes (0: unknown);
  * BUSBENCH_FAKE_PEERS=0: no GPU reaches another's memory;
  * BUSBENCH_FAKE_FABRIC=1: memory has fabric handles; BUSBENCH_FAKE_IMEX=0: the process has no
  * channel for them; BUSBENCH_FAKE_DOMAIN=N: processes import handles of those with the same N;

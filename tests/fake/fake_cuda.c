@@ -145,6 +145,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int ordin
 	properties->minor = capability % 10;
 	properties->multiProcessorCount = 2;
 	properties->maxThreadsPerMultiProcessor = 2048;
+	properties->l2CacheSize = (int)fake_number("BUSBENCH_FAKE_L2", 0);
 	properties->uuid.bytes[15] = (char)(1 + fake_gpu(ordinal));
 	return cudaSuccess;
 }

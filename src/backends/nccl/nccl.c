@@ -317,6 +317,7 @@ static bb_status read_device(struct bb_rank *rank)
 	for (char *p = bus; *p; p++)
 		*p = (char)tolower((unsigned char)*p);
 	here->numa = numa_of(bus);
+	here->cache = (uint64_t)properties.l2CacheSize;
 	/* "0000:3b:00.0"; the function is always 0. */
 	bus[strcspn(bus, ".")] = '\0';
 	snprintf(here->bus, sizeof(here->bus), "%.15s", bus);

@@ -29,9 +29,23 @@ static size_t behind(struct spacing spacing, size_t bytes)
 	return (bytes + spacing.grain - 1) / spacing.grain * spacing.grain + spacing.apart;
 }
 
+/* Sets of twice the cache, at least one, and a pristine one. */
+static size_t filling_sets(size_t cache, size_t set_bytes)
+{
+	const size_t sets = (2 * cache + set_bytes - 1) / set_bytes;
+
+	return sets == 0 ? 2 : sets >= BB_MOST_SETS ? BB_MOST_SETS : sets + 1;
+}
+
+size_t bb_layout_bytes(const struct bb_layout *layout, size_t cache)
+{
+	return layout->sets_at + filling_sets(cache, layout->set_bytes) * layout->set_bytes;
+}
+
 struct bb_layout bb_layout_make(const struct bb_collective *collective,
 				const struct bb_shape *shape, int rank, size_t element_size,
-				size_t unalign, size_t tmp_bytes, size_t arena_bytes, bool on_gpu)
+				size_t unalign, size_t tmp_bytes, size_t arena_bytes, bool on_gpu,
+				size_t cache)
 {
 	const size_t shift = unalign * element_size;
 	const size_t in_bytes = collective->in_count(shape, rank) * element_size;
@@ -57,8 +71,10 @@ struct bb_layout bb_layout_make(const struct bb_collective *collective,
 	l.set_bytes = behind(spacing, end ? end : 1);
 	if (arena_bytes >= l.sets_at + l.set_bytes) {
 		size_t fit = (arena_bytes - l.sets_at) / l.set_bytes;
+		size_t most = filling_sets(cache, l.set_bytes);
 
-		l.sets = fit > BB_MOST_SETS ? BB_MOST_SETS : (int)fit;
+		most = most < BB_USUAL_SETS ? BB_USUAL_SETS : most;
+		l.sets = (int)(fit > most ? most : fit);
 	}
 	return l;
 }

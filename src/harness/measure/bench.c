@@ -98,13 +98,14 @@ static struct bb_layout make_layout(const struct bb_session *s, const struct bb_
 
 	return bb_layout_make(s->bench->collective, &call->shape, s->me, bb_dtype_size(call->dtype),
 			      (size_t)s->bench->settings.unalign,
-			      backend->tmp_bytes(s->group, call), bytes, backend->gpu);
+			      backend->tmp_bytes(s->group, call), bytes, backend->gpu, s->cache);
 }
 
-/* The arena that the cases need: ONE set of the largest that fits into SHARE bytes, TWO of any. */
+/* The arena that the cases need: ONE set of the largest that fits into SHARE bytes, TWO of any, and
+   ALL that rotate through a GPU's cache where they fit. */
 struct need {
 	uint64_t share;
-	size_t one, two;
+	size_t one, two, all;
 };
 
 static bb_status add_need(struct bb_session *s, const struct bb_case *c, bool in_place,
@@ -122,6 +123,8 @@ static bb_status add_need(struct bb_session *s, const struct bb_case *c, bool in
 	need->one = bytes <= need->share && bytes > need->one ? bytes : need->one;
 	bytes += l.set_bytes;
 	need->two = bytes > need->two ? bytes : need->two;
+	bytes = bb_layout_bytes(&l, s->cache);
+	need->all = bytes <= need->share && bytes > need->all ? bytes : need->all;
 	return BB_OK;
 }
 
@@ -138,7 +141,19 @@ static bb_status even_out(struct bb_session *s, size_t *bytes)
 	return status;
 }
 
-/* Allocates what the largest case can use, two sets, within this rank's share of the memory. */
+/* All ranks go by the same cache, so that they rotate through as many sets. */
+static size_t largest_cache(const struct bb_run *run)
+{
+	uint64_t most = 0;
+
+	for (int r = 0; r < run->world.nranks; r++)
+		if (run->infos[r].location.cache > most)
+			most = run->infos[r].location.cache;
+	return (size_t)most;
+}
+
+/* Allocates what the largest case can use, two sets or those that a GPU's cache needs, within this
+   rank's share of the memory. */
 static bb_status open_arena(struct bb_session *s)
 {
 	const struct bb_bench *bench = s->bench;
@@ -148,6 +163,7 @@ static bb_status open_arena(struct bb_session *s)
 	size_t bytes;
 	bb_status status = BB_OK;
 
+	s->cache = largest_cache(s->engine.run);
 	for (size_t i = 0; i < bench->plan.ncases; i++) {
 		const struct bb_case *c = &bench->plan.cases[i];
 
@@ -156,6 +172,7 @@ static bb_status open_arena(struct bb_session *s)
 				status = add_need(s, c, k % 2, k >= 2, &need);
 	}
 	bytes = need.two <= need.share ? need.two : need.one > floor ? need.one : floor;
+	bytes = need.all > bytes ? need.all : bytes;
 	if (status == BB_OK)
 		status = even_out(s, &bytes);
 	if (status != BB_OK)

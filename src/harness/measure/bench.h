@@ -47,7 +47,8 @@ struct bb_buffers {
 	void *out;
 };
 
-#define BB_MOST_SETS 17 /* 16 to rotate through and a pristine one */
+#define BB_MOST_SETS 65  /* 64 to rotate through and a pristine one */
+#define BB_USUAL_SETS 17 /* most, unless a cache is known that they do not fill */
 
 struct bb_layout {
 	size_t in_bytes, out_bytes;
@@ -62,10 +63,15 @@ struct bb_arena {
 	size_t bytes;
 };
 
-/* Returns the layout of a case's buffers in ARENA_BYTES. sets is 0 if not even one fits. */
+/* Returns the layout of a case's buffers in ARENA_BYTES. sets is 0 if not even one fits; those that
+   are rotated through are twice CACHE bytes if that many fit, so that none is still in it. */
 struct bb_layout bb_layout_make(const struct bb_collective *collective,
 				const struct bb_shape *shape, int rank, size_t element_size,
-				size_t unalign, size_t tmp_bytes, size_t arena_bytes, bool on_gpu);
+				size_t unalign, size_t tmp_bytes, size_t arena_bytes, bool on_gpu,
+				size_t cache);
+/* Returns the bytes of an arena that has room for the sets of such a case that fill twice CACHE,
+   and for a pristine one. */
+size_t bb_layout_bytes(const struct bb_layout *layout, size_t cache);
 struct bb_buffers bb_arena_set(const struct bb_arena *arena, const struct bb_layout *layout,
 			       int set);
 void *bb_arena_tmp(const struct bb_arena *arena);
@@ -84,6 +90,7 @@ struct bb_session {
 	int *members;           /* [rank in the group] */
 	bool copies;            /* takes part in measuring the copy speed: one rank per device */
 	struct bb_arena arena;
+	size_t cache;                       /* of the GPU that has most; 0: no rank is a GPU */
 	size_t *matrix;                     /* alltoallv: n * n counts */
 	const struct bb_patterns *patterns; /* from the run's store; NULL: there is no data */
 	int patterns_dtype, patterns_op;    /* of PATTERNS; dtype -1: none yet */

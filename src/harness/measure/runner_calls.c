@@ -203,7 +203,7 @@ bb_status bb_runner_settle(struct bb_runner *p, const struct bb_runner_group *g,
 	if (status == BB_OK)
 		c->layout = bb_layout_make(
 			o->collective, &c->call.shape, g->place, bb_dtype_size(o->dtype), 0,
-			p->backend->tmp_bytes(g->handle, &c->call), SIZE_MAX, p->backend->gpu);
+			p->backend->tmp_bytes(g->handle, &c->call), SIZE_MAX, p->backend->gpu, 0);
 	return status;
 }
 
