@@ -378,11 +378,10 @@ list_features() {
 
 list_device() {
 	local c k
-	for c in all_reduce alltoall; do
-		for k in 1 2 3 4; do
-			check device "1 GPU: $c by kernel $k (-D $k)" collectives device_kernel "$c" 1 "$k"
-			check device "several GPUs: $c by kernel $k (-D $k)" "several collectives" device_kernel "$c" "$GPUS" "$k"
-		done
+	for c in "all_reduce 1" "all_reduce 2" "all_reduce 3" "all_reduce 4" "alltoall 1" "alltoall 2"; do
+		k=${c#* } c=${c% *}
+		check device "1 GPU: $c by kernel $k (-D $k)" collectives device_kernel "$c" 1 "$k"
+		check device "several GPUs: $c by kernel $k (-D $k)" "several collectives" device_kernel "$c" "$GPUS" "$k"
 	done
 }
 

@@ -65,8 +65,8 @@ def refused(line, reason, env=None):
 NO_SYMMETRY = {"NCCL_WIN_ENABLE": "0"}
 for name, line, reason, env in (
     ("no multimem", "all_reduce -g 2 -D 3 -R 2", "Multicast support requested", None),
-    ("no networking", "alltoall -g 2 -D 3 -R 2", "GIN is not supported", None),
-    ("no networking, hybrid", "alltoall -g 2 -D 4 -R 2", "GIN is not supported", None),
+    ("over the network", "alltoall -g 2 -D 3 -R 2", "kernels 3 and 4 of it would send over the network (GIN)", None),
+    ("over the network in part", "alltoall -g 2 -D 4 -R 2", "kernels 3 and 4 of it would send over the network", None),
     ("no direct access", "all_reduce -g 4 -D 1 -R 2", "access the memory of 2 of 4 ranks", {"BUSBENCH_FAKE_LSA": "2"}),
     ("no symmetric memory", "all_reduce -g 2 -D 1 -R 2", "does not support symmetric memory", NO_SYMMETRY),
     ("no windows", "all_reduce -g 2 --algo device:1", "need symmetric windows (-R 2)", None),

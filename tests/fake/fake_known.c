@@ -186,8 +186,6 @@ ncclResult_t ncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommRequirem
 	if (needs->lsaMultimem)
 		return fake_complain(ncclInvalidArgument, "Multicast support requested for team "
 							  "but none available on system.");
-	if (needs->ginSignalCount > 0)
-		return fake_complain(ncclInternalError, "GIN is not supported.");
 	if (needs->lsaBarrierCount < 1)
 		fake_misused("a device communicator has no barriers");
 	if (comm->rank == 0 && fake_number("BUSBENCH_FAKE_DEVICE", 0))

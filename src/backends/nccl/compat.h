@@ -63,8 +63,6 @@
    version of the headers. */
 #define BB_NCCL_SINCE_DEVICE 22807
 #define BB_NCCL_SINCE_DEVICE_VERSIONS 22900
-/* ginConnectionType, in place of ginForceEnable. */
-#define BB_NCCL_SINCE_DEVICE_CONNECTIONS 22907
 
 /* FEATURE(first version, its name in --list). */
 #define BB_NCCL_FEATURES(FEATURE)                                                                  \

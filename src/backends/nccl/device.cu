@@ -273,46 +273,6 @@ __global__ void __launch_bounds__(BLOCK_THREADS) alltoall_lsa_pieces(const devic
 	barrier.sync(ncclCoopCta(), cuda::memory_order_release);
 }
 
-#ifdef __CUDACC__
-
-/*
- * Every rank puts its part into the memory of each peer outside [FIRST, FIRST + N). A thread serves
- * one peer, so a put signals in the block of the thread that has the rank's number; that block
- * waits for as many signals as there are such peers.
- */
-__device__ void put_parts(const device_work &w, const ncclGin &gin, int first, int n, size_t bytes)
-{
-	for (uint64_t peer = thread_index(); peer < (uint64_t)w.comm.nRanks; peer += thread_count())
-		if ((int)peer < first || (int)peer >= first + n)
-			gin.put(ncclTeamWorld(w.comm), (int)peer, w.out,
-				w.out_offset + w.comm.rank * bytes, w.in,
-				w.in_offset + peer * bytes, bytes,
-				ncclGin_SignalInc{(ncclGinSignal_t)blockIdx.x});
-}
-
-/* 3, and 4 with LSA_TOO, where ranks whose memory can be accessed are not served by the network. */
-template <typename T, bool LSA_TOO>
-__global__ void __launch_bounds__(BLOCK_THREADS) alltoall_gin(const device_work w)
-{
-	const ncclTeam lsa = ncclTeamLsa(w.comm);
-	const int n = LSA_TOO ? lsa.nRanks : 0;
-	const int first = w.comm.rank - lsa.rank;
-	ncclGin gin(w.comm, 0);
-	const uint64_t before = gin.readSignal(blockIdx.x);
-	ncclBarrierSession<ncclCoopCta> barrier(ncclCoopCta(), ncclTeamTagWorld(), gin, blockIdx.x);
-
-	barrier.sync(ncclCoopCta(), cuda::memory_order_acquire, ncclGinFenceLevel::Relaxed);
-	put_parts(w, gin, first, n, w.count * sizeof(T));
-	if (LSA_TOO)
-		store_elements<T>(w, first, n);
-	if (blockIdx.x == (uint64_t)w.comm.rank % thread_count() / blockDim.x)
-		gin.waitSignal(ncclCoopCta(), blockIdx.x, before + (w.comm.nRanks - n));
-	gin.flush(ncclCoopCta());
-	barrier.sync(ncclCoopCta(), cuda::memory_order_release, ncclGinFenceLevel::Relaxed);
-}
-
-#endif
-
 /* ---- choosing ------------------------------------------------------------------------ */
 
 template <typename F> device_kernel *lsa_kernel(bool in_pieces)
@@ -346,26 +306,17 @@ device_kernel *all_reduce_lsa_kernel(enum bb_dtype dtype, bool in_pieces)
 	}
 }
 
-template <typename T> device_kernel *alltoall_element_kernel(int kernel)
-{
-#ifdef __CUDACC__
-	if (kernel > 2)
-		return kernel == 3 ? alltoall_gin<T, false> : alltoall_gin<T, true>;
-#endif
-	return kernel > 2 ? NULL : alltoall_lsa<T>;
-}
-
-device_kernel *alltoall_kernel(int kernel, size_t size)
+device_kernel *alltoall_kernel(size_t size)
 {
 	switch (size) {
 	case 1:
-		return alltoall_element_kernel<uint8_t>(kernel);
+		return alltoall_lsa<uint8_t>;
 	case 2:
-		return alltoall_element_kernel<uint16_t>(kernel);
+		return alltoall_lsa<uint16_t>;
 	case 4:
-		return alltoall_element_kernel<uint32_t>(kernel);
+		return alltoall_lsa<uint32_t>;
 	default:
-		return alltoall_element_kernel<uint64_t>(kernel);
+		return alltoall_lsa<uint64_t>;
 	}
 }
 
@@ -408,13 +359,6 @@ ncclResult_t bb_device_open(bb_device_create *create, ncclComm_t comm, enum bb_d
 {
 #ifdef NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER
 	ncclDevCommRequirements needs = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
-
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_DEVICE_CONNECTIONS
-	needs.ginConnectionType =
-		need == BB_DEVICE_GIN ? NCCL_GIN_CONNECTION_FULL : NCCL_GIN_CONNECTION_NONE;
-#else
-	needs.ginForceEnable = need == BB_DEVICE_GIN;
-#endif
 #else
 	ncclDevCommRequirements needs = {};
 #endif
@@ -422,13 +366,8 @@ ncclResult_t bb_device_open(bb_device_create *create, ncclComm_t comm, enum bb_d
 	*device = (ncclDevComm *)calloc(1, sizeof(**device));
 	if (!*device)
 		return ncclSystemError;
-	if (need == BB_DEVICE_GIN) {
-		needs.barrierCount = (int)blocks;
-		needs.ginSignalCount = (int)blocks;
-	} else {
-		needs.lsaBarrierCount = (int)blocks;
-		needs.lsaMultimem = need == BB_DEVICE_MULTIMEM;
-	}
+	needs.lsaBarrierCount = (int)blocks;
+	needs.lsaMultimem = need == BB_DEVICE_MULTIMEM;
 	return create(comm, &needs, *device);
 }
 
@@ -441,7 +380,7 @@ cudaError_t bb_device_run(cudaStream_t stream, const struct ncclDevComm *device,
 			  const struct bb_device_call *call)
 {
 	const size_t size = bb_dtype_size(call->dtype);
-	device_kernel *kernel = call->alltoall ? alltoall_kernel(call->kernel, size)
+	device_kernel *kernel = call->alltoall ? alltoall_kernel(size)
 					       : all_reduce_kernel(call->kernel, call->dtype);
 	device_work w = {};
 	void *arguments[] = {&w};

@@ -11,12 +11,12 @@
 
 /* Needs of a kernel from the communicator, by the collective and its number (nccl-tests' -D). */
 enum bb_device_need {
-	BB_DEVICE_LSA,      /* all ranks access each other's memory (load-store accessible) */
-	BB_DEVICE_MULTIMEM, /* and NVSwitch reduces (multimem instructions) */
-	BB_DEVICE_GIN       /* kernels send over the network (GPU-initiated networking) */
+	BB_DEVICE_LSA,     /* all ranks access each other's memory (load-store accessible) */
+	BB_DEVICE_MULTIMEM /* and NVSwitch reduces (multimem instructions) */
 };
 
 #define BB_DEVICE_KERNELS 4
+#define BB_DEVICE_ALLTOALL_KERNELS 2
 
 struct ncclDevComm;
 struct ncclDevCommRequirements;

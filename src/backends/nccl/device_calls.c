@@ -21,9 +21,7 @@ static int kernel_of(const struct bb_call *call)
 
 static enum bb_device_need need_of(const struct bb_call *call)
 {
-	if (kernel_of(call) <= 2)
-		return BB_DEVICE_LSA;
-	return call->collective == &bb_alltoall ? BB_DEVICE_GIN : BB_DEVICE_MULTIMEM;
+	return kernel_of(call) <= 2 ? BB_DEVICE_LSA : BB_DEVICE_MULTIMEM;
 }
 
 static unsigned blocks_of(const struct bb_group *group)
@@ -82,7 +80,7 @@ static bool is_device_refused(struct bb_group *group, const struct bb_call *call
 	if (result == ncclInvalidUsage || result == ncclInvalidArgument ||
 	    result == ncclInternalError)
 		bb_nccl_last_error(group->rank->nccl, group->refusal, sizeof(group->refusal));
-	else if (result == ncclSuccess && need_of(call) != BB_DEVICE_GIN && lsa < group->n)
+	else if (result == ncclSuccess && lsa < group->n)
 		snprintf(group->refusal, sizeof(group->refusal),
 			 "a rank can access the memory of %d of %d ranks", lsa, group->n);
 	else

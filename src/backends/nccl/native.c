@@ -37,7 +37,7 @@ struct nccl_collective {
 	struct nccl_function function;
 	unsigned algorithms; /* that NCCL has for it */
 	bool out_of_place;   /* IN and OUT must not overlap */
-	bool device;         /* device.cu has kernels for it */
+	int device;          /* kernels 1 to DEVICE are in device.cu; 0: none */
 	/* Used instead of FUNCTION from version SINCE on; 0: never. */
 	int since;
 	struct nccl_function newer;
@@ -175,7 +175,7 @@ static const struct nccl_collective collectives[] = {
 	{.collective = &bb_all_reduce,
 	 .function = {.name = "ncclAllReduce", .run = all_reduce},
 	 .algorithms = RING | TREE | COLLNET | NVLS | NVLSTREE,
-	 .device = true},
+	 .device = BB_DEVICE_KERNELS},
 	{.collective = &bb_all_gather,
 	 .function = {.name = "ncclAllGather", .run = all_gather},
 	 .algorithms = RING | COLLNET | NVLS | PAT},
@@ -195,7 +195,7 @@ static const struct nccl_collective collectives[] = {
 	{.collective = &bb_alltoall,
 	 .function = MESSAGES(alltoallv),
 	 .out_of_place = true,
-	 .device = true,
+	 .device = BB_DEVICE_ALLTOALL_KERNELS,
 	 NEWER("ncclAlltoAll", newer_alltoall)},
 	{.collective = &bb_alltoallv, .function = MESSAGES(alltoallv), .out_of_place = true},
 	{.collective = &bb_sendrecv, .function = MESSAGES(sendrecv), .out_of_place = true},
@@ -228,8 +228,13 @@ static const char *native_refuses(const struct bb_native *native,
 
 	if (!c)
 		return "NCCL has no such collective";
+	if (selection->device > 0 && c->device == 0)
+		return "busbench has no kernel of it on NCCL's device API";
 	if (selection->device > 0)
-		return c->device ? NULL : "busbench has no kernel of it on NCCL's device API";
+		return selection->device <= c->device
+			       ? NULL
+			       : "kernels 3 and 4 of it would send over the network (GIN), which "
+				 "busbench has no kernels for";
 	if (selection->algorithms == 0)
 		return NULL;
 	if (c->algorithms == 0)
@@ -280,11 +285,8 @@ const struct bb_native bb_nccl_natives[] = {
 	       .protocol = "Simple"),
 	NATIVE("device:1", "a kernel on NCCL's device API (-D 1), element by element", .device = 1),
 	NATIVE("device:2", "the same (-D 2), in pieces of 16 bytes", .device = 2),
-	NATIVE("device:3", "another (-D 3); all_reduce: NVSwitch sums, alltoall: over the network",
-	       .device = 3),
-	NATIVE("device:4",
-	       "the same (-D 4); all_reduce: in pieces, alltoall: network and direct access",
-	       .device = 4),
+	NATIVE("device:3", "NVSwitch sums (-D 3), element by element", .device = 3),
+	NATIVE("device:4", "the same (-D 4), in pieces of 16 bytes", .device = 4),
 	{.name = NULL},
 };
 
