@@ -92,6 +92,11 @@ by_hand() {
 	number busbw_GBps "$(sed -n 's/^# Avg bus bandwidth *: *\([0-9.]*\).*/\1/p' "$TEMP/out")"
 }
 
+# under_mpirun: a process for each GPU.
+under_mpirun() {
+	limited mpirun --allow-run-as-root --oversubscribe -np "$GPUS" "$BIN/all_reduce_perf" --backend nccl "${SIZES[@]}"
+}
+
 # kernels WORD [--large]: the cases of gpu_kernels with WORD in their name.
 kernels() {
 	local status passed
@@ -280,7 +285,8 @@ ran_as_forced() {
 		{ asked = field("algorithm_asked"); ran = field("library_algorithm") }
 		field("algorithm") ~ /^busbench:/ { skip[asked] = "a schedule of busbench ran"; next }
 		ran == "" { silent = 1 }
-		ran != "" && index(ran ":", asked ":") != 1 { bad[asked] = "NCCL ran " ran }
+		asked == "auto" && ran != "" { asked = "auto chose " ran }
+		asked !~ /^auto/ && ran != "" && index(ran ":", asked ":") != 1 { bad[asked] = "NCCL ran " ran }
 		{ n[asked]++ }
 		END {
 			for (asked in bad) print "bad\t" asked "\t" bad[asked]
@@ -413,7 +419,7 @@ list_algorithms() {
 		check algorithms "several GPUs: $c" "several collectives" every "$c" "$GPUS"
 	done
 	check algorithms "several GPUs: rows for NCCL's tuner" "several collectives" tuned "$GPUS"
-	for c in ring tree nvls nvlstree collnet; do
+	for c in auto ring tree nvls nvlstree collnet; do
 		check algorithms "several GPUs: all_reduce runs $c" "several collectives" forced_on_all all_reduce $c
 	done
 }
@@ -449,6 +455,7 @@ list_peers() {
 	for c in sendrecv all_reduce; do
 		check peers "$c: times are nccl-tests'" "nccl-tests collectives" like $c
 	done
+	check peers "all_reduce under mpirun" "several mpirun collectives" under_mpirun
 	for c in all_gather reduce_scatter broadcast reduce alltoall; do # of one rank they are the copy that all_reduce is
 		check peers "$c: times are nccl-tests'" "several nccl-tests collectives" like $c
 	done

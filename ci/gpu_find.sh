@@ -1,26 +1,21 @@
 # shellcheck shell=bash
 # Sourced by gpu_check.sh: finds the driver, CUDA, NCCL and the tools of this machine, without Python or a compiler.
 
-# nvidia QUERY: nvidia-smi's answer for the first GPU; nothing if it gives none.
-nvidia() {
-	nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -n 1
-}
-
-# Of the first GPU: its clocks and what may lower them; nvidia-smi's whole answer goes into the log.
+# Of the first GPU: its clocks and what may lower them.
 clocks() {
-	nvidia-smi -q -i 0 -d CLOCK,POWER,PERFORMANCE >>"$LOG" 2>&1
-	nvidia clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,power.limit,persistence_mode |
-		awk -F ', ' 'NF == 6 { printf "SM %s of %s, memory %s of %s, %s, persistence %s\n", $1, $3, $2, $4, $5, tolower($6) }'
+	nvidia-smi --query-gpu=clocks.sm,clocks.max.sm,clocks.mem,clocks.max.mem,power.limit,persistence_mode --format=csv,noheader 2>/dev/null |
+		awk -F ', ' 'NR == 1 && NF == 6 { printf "SM %s of %s, memory %s of %s, %s, persistence %s\n", $1, $2, $3, $4, $5, tolower($6) }'
 }
 
+# Each call of nvidia-smi may take a second: one for all values. The whole state goes into the log.
 find_driver() {
-	DRIVER=$(nvidia driver_version)
+	IFS=, read -r DRIVER GPU CAPABILITY MEMORY < <(
+		nvidia-smi --query-gpu=driver_version,name,compute_cap,memory.total --format=csv,noheader 2>/dev/null | sed 's/, /,/g'
+	)
 	[ -n "$DRIVER" ] || DRIVER=$(awk '/NVRM/ { for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9.]+$/) { print $i; exit } }' \
-		"/proc/driver/nvidia/version" 2>/dev/null)
-	GPU=$(nvidia name)
-	CAPABILITY=$(nvidia compute_cap)
-	MEMORY=$(nvidia memory.total)
+		/proc/driver/nvidia/version 2>/dev/null)
 	CLOCKS=$(clocks)
+	nvidia-smi -q -i 0 -d CLOCK,POWER,PERFORMANCE >>"$LOG" 2>&1
 }
 
 # beside LIBRARY: its path in CUDA's folders or, of Python's packages, beside NCCL's.
@@ -120,6 +115,13 @@ can() {
 	fi
 }
 
+# As many as busbench may use: its refusal of more has their number.
+count_gpus() {
+	CHECK_END=$((SECONDS + PROBE)) GPUS=64
+	limited "$BIN/mem_bandwidth_perf" --backend nccl -g 64 -b 4K -e 4K -n 1 -w 0 ||
+		GPUS=$(sed -n 's/.* only \([0-9]*\) exist.*/\1/p' "$TEMP/out" | head -n 1)
+}
+
 # The library has 200 MB and more: from a slow disk, the first program to load it would look as if it hung.
 read_once() {
 	local began
@@ -143,12 +145,7 @@ probe() {
 		LIBRARY=$(sed -n 's/.*"library": *"\([^"]*\)".*/\1/p' "$TEMP/out" | head -n 1)
 		GPU=${GPU:-$(sed -n 's/.*"ranks":\[{[^}]*"name": *"\([^"]*\)".*/\1/p' "$TEMP/out" | head -n 1)}
 		NCCL_NUMBER=$(sed -n 's/NCCL \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' <<<"$LIBRARY" | awk '{ print 100 * $1 + $2 }')
-		CHECK_END=$((SECONDS + PROBE))
-		if limited "$BIN/mem_bandwidth_perf" --backend nccl -g 64 -b 4K -e 4K -n 1 -w 0; then
-			GPUS=64
-		else # the refusal has their number
-			GPUS=$(sed -n 's/.* only \([0-9]*\) exist.*/\1/p' "$TEMP/out" | head -n 1)
-		fi
+		[ "$GPUS" -gt 0 ] && [ -z "$STAND_IN${CUDA_VISIBLE_DEVICES:-}" ] || count_gpus
 		GPUS=${GPUS:-1}
 	fi
 	can collectives "$BIN/all_reduce_perf" --backend nccl -b 8 -e 8
@@ -162,6 +159,7 @@ probe() {
 	[ ! -x "$UNITS/test_nccl" ] || HAVE+=" units"
 	[ ! -x "$BIN/zero_perf" ] || HAVE+=" zero"
 	[ ! -x "$BIN/topology" ] || HAVE+=" topology"
+	[ -z "$(command -v mpirun)" ] || [ -z "$(ls "$BIN/backends/mpi.so" "$BIN/../lib/busbench/mpi.so" 2>/dev/null)" ] || HAVE+=" mpirun"
 	[ -z "$(command -v nvbandwidth)" ] || HAVE+=" nvbandwidth"
 }
 
@@ -174,6 +172,7 @@ why_not() {
 	several) echo "needs several GPUs; this machine has $GPUS" ;;
 	multi-rank) echo "needs NCCL 2.30" ;;
 	nccl-tests) echo "nccl-tests does not run: ${WHY[nccl-tests]}" ;;
+	mpirun) echo "mpirun, or busbench's mpi.so, is not here" ;;
 	nvbandwidth) echo "nvbandwidth is not installed" ;;
 	sanitizer) echo "compute-sanitizer is not installed" ;;
 	driver) echo "nvidia-smi names no GPU" ;;

@@ -207,7 +207,7 @@ def everything_on_two_gpus():
     skipped = {r["name"] for r in run.checks if r["status"] == "skipped"}
     absent = {name for _, name in (line.split("\t") for line in listed) if name.endswith("nccl-tests'")}
     absent |= {f"several GPUs: all_reduce runs {a}" for a in ("nvls", "nvlstree", "collnet")}
-    absent |= {"kernels reach 80 percent of a copy", "2 ranks of a process on 1 GPU", "nvbandwidth, to compare with"}
+    absent |= {"kernels reach 80 percent of a copy", "2 ranks of a process on 1 GPU", "nvbandwidth, to compare with", "all_reduce under mpirun"}
     absent.add("2 processes on 1 GPU: NCCL's RAS reports a hang")
     absent |= {f"{gpus}: state of each GPU" for gpus in ("1 GPU", "several GPUs")}
     absent |= COPIES
