@@ -187,9 +187,6 @@ enum bb_normality bb_normal_by_share(const struct bb_question *q)
 	struct bb_normal_shape shape = {q->collective, alltoall ? "" : "ring", q->ranks, q->nodes,
 					false};
 	const struct bb_claim row = bb_normal_largest(q->claims);
-	/* A ring of NCCL passes once through the PCIe links of GPUs that NVLinks join, which can
-	   carry two rings. */
-	const double least = q->machine->nccl.unknown ? BB_NORMAL_SHARE / 2 : BB_NORMAL_SHARE;
 	struct bb_normal_bound bound;
 	double share;
 
@@ -203,7 +200,7 @@ enum bb_normality bb_normal_by_share(const struct bb_question *q)
 	}
 	share = row.busbw_GBps / bound.GBps;
 	bb_normal_describe_row(q, &row);
-	if (share < least && row.size_bytes > 0 && row.size_bytes < BB_NORMAL_WIDE) {
+	if (share < BB_NORMAL_SHARE && row.size_bytes > 0 && row.size_bytes < BB_NORMAL_WIDE) {
 		bb_strbuf_addf(q->out,
 			       "Not judged: %.0f%% of the %s bound; latency may bound sizes below "
 			       "256 MiB, and %s has no model. Run it with -e 8G.\n",
@@ -213,7 +210,7 @@ enum bb_normality bb_normal_by_share(const struct bb_question *q)
 	bb_strbuf_addf(q->out,
 		       "%s: %.0f%% of the %s bound of %lld x %s; nothing else compares, and "
 		       "healthy machines reach %.0f%%.\n",
-		       share < least ? "Low" : "Normal", 100 * share, bound.algorithm,
-		       (long long)q->nodes, q->machine->name, 100 * least);
-	return share < least ? BB_LOW : BB_NORMAL;
+		       share < BB_NORMAL_SHARE ? "Low" : "Normal", 100 * share, bound.algorithm,
+		       (long long)q->nodes, q->machine->name, 100 * BB_NORMAL_SHARE);
+	return share < BB_NORMAL_SHARE ? BB_LOW : BB_NORMAL;
 }

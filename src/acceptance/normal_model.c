@@ -4,6 +4,7 @@
 #include "acceptance/normal_inside.h"
 
 #include "core/units.h"
+#include "simulator/nccl_likeness.h"
 #include "schedules/schedule.h"
 
 #include <math.h>
@@ -43,7 +44,8 @@ static bool find_algorithm(const struct bb_question *q, enum bb_nccl_algorithm *
 /* Seconds that the model predicts for SIZE bytes. */
 struct prediction {
 	double time, low, high;
-	char choice[48]; /* "nvlstree:Simple"; empty: messages */
+	char choice[48];                /* "nvlstree:Simple"; empty: messages */
+	char basis[BB_NCCL_BASIS_TEXT]; /* the published rows that the interval follows from */
 };
 
 /* Predicts SIZE bytes of the collective of Q. Returns false if there is no prediction. */
@@ -73,6 +75,7 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 	if (!isfinite(prediction->time))
 		return false;
 	bb_nccl_interval(&m->constants, &call, &low, &high);
+	bb_nccl_basis_describe(&m->constants, &call, prediction->basis);
 	prediction->low = low * prediction->time;
 	prediction->high = high * prediction->time;
 	if (bb_nccl_choose(&m->constants, &call, &algorithm, &protocol))
@@ -103,14 +106,15 @@ static double average_of(const struct bb_question *q, bool low, double factor)
 	return n > 0 ? sum / n : NAN;
 }
 
-static void describe_model(const struct bb_question *q, const char *choice)
+static void describe_model(const struct bb_question *q, const struct prediction *p)
 {
-	bb_strbuf_addf(q->out,
-		       " of %lld rank%s on %lld x %s%s%s (model of NCCL %s; nine in ten healthy "
-		       "machines lie inside).\n",
-		       (long long)q->ranks, bb_plural(q->ranks), (long long)q->nodes,
-		       q->machine->name, choice[0] ? " by " : "", choice,
-		       q->machine->constants.versions);
+	bb_strbuf_addf(
+		q->out,
+		" of %lld rank%s on %lld x %s%s%s (model of NCCL %s, nine in ten lie inside; "
+		"%s).\n",
+		(long long)q->ranks, bb_plural(q->ranks), (long long)q->nodes, q->machine->name,
+		p->choice[0] ? " by " : "", p->choice, q->machine->constants.versions,
+		p->basis[0] ? p->basis : "all sizes");
 }
 
 enum bb_normality bb_normal_by_model(const struct bb_question *q)
@@ -152,6 +156,6 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 					      : "Normal",
 			       least, most);
 	}
-	describe_model(q, p.choice);
+	describe_model(q, &p);
 	return n;
 }
