@@ -198,6 +198,17 @@ def wait_for(condition, what, alive=lambda: True):
         time.sleep(0.02)
 
 
+def wait_for_guard(process):
+    """Waits until PROCESS of busbench handles signals itself: its main thread blocks SIGTERM."""
+
+    def blocks():
+        with contextlib.suppress(OSError), open(f"/proc/{process.pid}/status", encoding="ascii") as file:
+            return int(re.search(r"^SigBlk:\s+(\w+)", file.read(), re.M)[1], 16) >> (signal.SIGTERM - 1) & 1
+        return False
+
+    wait_for(blocks, "it handles signals", lambda: process.poll() is None)
+
+
 def has_rows(table):
     """True if a CSV file has many rows."""
     return os.path.exists(table) and os.path.getsize(table) > 10000

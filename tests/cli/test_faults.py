@@ -200,7 +200,7 @@ def an_ignored_signal_stays_ignored():
 def stopped_while_ranks_wait():
     """A signal ends a run whose ranks all wait in a collective."""
     process = kit.spawn([built("all_reduce_perf"), *"-g 3 -b 8 -e 8 --fault slow:1:60s".split()])
-    time.sleep(1)
+    kit.wait_for_guard(process)
     process.send_signal(signal.SIGTERM)
     kit.finish(process).exits(143)
 

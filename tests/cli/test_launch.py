@@ -323,7 +323,7 @@ def start_up_ends():
         result.require(result.seconds > 0.4, f"took {result.seconds:.1f} s")
         place.run(f"{SMALL} -T 500ms --backend mpi").exits(4).says("MPI start-up did not end within 500 ms (-T)\n")
         process = kit.spawn([os.path.join(place.bin, "all_reduce_perf"), "--backend", "mpi"])
-        time.sleep(0.3)
+        kit.wait_for_guard(process)
         process.terminate()
         kit.finish(process).exits(143).says("interrupted")
 

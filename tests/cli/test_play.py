@@ -3,7 +3,6 @@
 import os
 import signal
 import tempfile
-import time
 
 import gpus
 import kit
@@ -165,7 +164,7 @@ for how in ("sleep", "spin"):
 def interrupted():
     player = kit.built(os.path.join("tests", "player"))
     process = kit.spawn([player, "--kernel", "pipeline", "-g", "4", "--pass", "1h", "--backend", "host"])
-    time.sleep(1)
+    kit.wait_for_guard(process)
     process.send_signal(signal.SIGINT)
     result = kit.finish(process)
     expect(result.code == 130, f"exit {result.code}\n{result}")
