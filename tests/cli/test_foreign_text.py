@@ -104,6 +104,7 @@ def logs():
             path = f.write("log.txt", "".join(line + text + "\n" if n % 3 else text + line + "\n" for n, line in enumerate(log)))
             safe(acceptance("check", path))
             safe(acceptance("check", path, "--gpu", "H100"))
+            safe(acceptance("check", path, "--records"))
             for n, line in enumerate(log[:40]):
                 safe(acceptance("check", f.write("log.txt", "\n".join([*log[:n], line + text, *log[n + 1:]]))))
 
@@ -111,7 +112,7 @@ def logs():
 PROFILE = {
     "name": "p", "about": "of tests", "system": "hgx-h100", "launcher": "local", "ranks": "8", "nodes": "1", "repeats": "1",
     "time_limit": "100s", "takes": "1s",
-    "steps": [{"name": "a", "run": "all_reduce_perf --backend sim --cluster hgx-h100 -b 1K -e 64K", "takes": "1s",
+    "steps": [{"name": "a", "run": "all_reduce_perf --backend sim --cluster hgx-h100 -g {per_node} -b 1K -e 64K", "takes": "1s",
                "gates": [{"metric": "busbw", "down": "5%", "warn": "3%", "from": {"cluster": "hgx-h100"},
                           "where": {"collective": "all_reduce", "algorithm": "auto", "dtype": "float", "op": "sum", "ranks": "8",
                                     "size": "1K", "placement": "out-of-place"}},
@@ -141,13 +142,20 @@ def profiles():
 
 @test
 def topologies():
-    """Every attribute of XML of each kind."""
+    """Every attribute of XML of each kind, and lines of nvidia-smi."""
     entity = "".join(f"&#{ord(c)};" for c in HOSTILE if c in "\n\r" or c > "~")
     seeds = os.path.join(ROOT, "tests", "fuzz", "seeds", "topology")
     with Folder() as f:
         for name in sorted(os.listdir(seeds)):
             with open(os.path.join(seeds, name), encoding="utf-8") as file:
                 xml = file.read()
+            if not name.endswith(".xml"):
+                lines = xml.splitlines()
+                for n, line in enumerate(lines):
+                    for other in (line + INSTEAD, INSTEAD + line):
+                        path = f.write("t.txt", "\n".join([*lines[:n], other, *lines[n + 1 :]]))
+                        safe(execute([built("topology"), "--topology", path]))
+                continue
             values = [m.end() - 1 for m in re.finditer(r'\b[\w:]+="[^"]*"', xml)]
             expect(len(values) > 10, f"{name}: {len(values)} attributes")
             for at in values[:: max(1, len(values) // 60)]:
