@@ -405,7 +405,9 @@ def plans_choose_checks_and_fit():
         seconds = [row.split()[1] for row in rows]
         equal(sum(int(s) for s in seconds if s != "-"), 540, f"seconds of {plan}")
         for row in rows:
-            part, _, patterns = row.split(" ", 2)
+            part, limit, patterns = row.split(" ", 2)
+            told = next(line.split("|") for line in page().splitlines() if line.startswith(f"| `{part}` | "))
+            equal(told[3 if plan == "one-gpu" else 4].strip(), "the rest" if limit == "-" else f"{limit} s", f"docs/gpu.md: {plan}: {part}")
             expect(any(p == part for p, _ in found), f"{plan}: no check of {part} matches {patterns}")
     expect(not any(name.startswith("several") for _, name in listed("--plan", "one-gpu")), "one GPU is not several")
     execute([os.path.join(CI, "gpu_check.sh"), "--plan", "two"]).exits(2).says("no plan 'two'; the plans are one-gpu and node")
