@@ -4,8 +4,8 @@
 #include "acceptance/normal_inside.h"
 
 #include "core/units.h"
-#include "simulator/nccl_likeness.h"
 #include "schedules/schedule.h"
+#include "simulator/nccl_likeness.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +44,13 @@ static bool find_algorithm(const struct bb_question *q, enum bb_nccl_algorithm *
 /* Seconds that the model predicts for SIZE bytes. */
 struct prediction {
 	double time, low, high;
-	char choice[48];                /* "nvlstree:Simple"; empty: messages */
+	/* Few published machines are alike, so the interval of a size that the bound can judge is
+	   wide. A measurement inside says little, unless it lies between these too, where those of
+	   known kinds lie. Not so beyond the racks that were measured: there NCCL may choose
+	   otherwise than the model. */
+	bool is_wide;
+	double near_low, near_high;
+	char choice[48]; /* "nvlstree:Simple"; empty: messages */
 	char basis[BB_NCCL_BASIS_TEXT]; /* the published rows that the interval follows from */
 };
 
@@ -62,6 +68,9 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 				    .bytes = size};
 	enum bb_nccl_algorithm algorithm;
 	enum bb_nccl_protocol protocol;
+	const bool beyond_racks = m->nccl.wide && m->nccl.nodes > m->constants.racks_measured;
+	enum bb_nccl_interval_class class;
+	struct bb_nccl_basis basis;
 	double low, high;
 
 	*prediction = (struct prediction){.time = NAN};
@@ -76,6 +85,11 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 		return false;
 	bb_nccl_interval(&m->constants, &call, &low, &high);
 	bb_nccl_basis_describe(&m->constants, &call, prediction->basis);
+	class = bb_nccl_interval_class(&call);
+	prediction->is_wide = class >= BB_NCCL_LARGE && !beyond_racks &&
+			      bb_nccl_basis(&m->constants, &call, &basis) != BB_NCCL_ENOUGH;
+	prediction->near_low = m->constants.interval_low[class] * prediction->time;
+	prediction->near_high = m->constants.interval_high[class] * prediction->time;
 	prediction->low = low * prediction->time;
 	prediction->high = high * prediction->time;
 	if (bb_nccl_choose(&m->constants, &call, &algorithm, &protocol))
@@ -85,7 +99,7 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 }
 
 /* The mean over the sizes of a run of the busbw that LOW, or else the high end, of each interval
-   means. NAN: the sizes are unknown, or there is no prediction. */
+   means. NAN: the sizes are unknown, or there is no prediction, or only a wide interval. */
 static double average_of(const struct bb_question *q, bool low, double factor)
 {
 	const struct bb_claims *const c = q->claims;
@@ -95,7 +109,7 @@ static double average_of(const struct bb_question *q, bool low, double factor)
 	while (size > 0 && size <= (double)c->most_bytes && n < MOST_SIZES) {
 		struct prediction p;
 
-		if (!predict(q, size, false, &p))
+		if (!predict(q, size, false, &p) || p.is_wide)
 			return NAN;
 		sum += size * factor / (low ? p.high : p.low) / 1e9;
 		n++;
@@ -108,13 +122,12 @@ static double average_of(const struct bb_question *q, bool low, double factor)
 
 static void describe_model(const struct bb_question *q, const struct prediction *p)
 {
-	bb_strbuf_addf(
-		q->out,
-		" of %lld rank%s on %lld x %s%s%s (model of NCCL %s, nine in ten lie inside; "
-		"%s).\n",
-		(long long)q->ranks, bb_plural(q->ranks), (long long)q->nodes, q->machine->name,
-		p->choice[0] ? " by " : "", p->choice, q->machine->constants.versions,
-		p->basis[0] ? p->basis : "all sizes");
+	const char *const choice = p->choice;
+
+	bb_strbuf_addf(q->out, " of %lld rank%s on %lld x %s%s%s (model of NCCL %s; %s).\n",
+		       (long long)q->ranks, bb_plural(q->ranks), (long long)q->nodes,
+		       q->machine->name, choice[0] ? " by " : "", choice,
+		       q->machine->constants.versions, p->basis[0] ? p->basis : "over all sizes");
 }
 
 enum bb_normality bb_normal_by_model(const struct bb_question *q)
@@ -127,6 +140,17 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 	enum bb_normality n;
 
 	if (row.size_bytes > 0 && predict(q, (double)row.size_bytes, row.in_place, &p)) {
+		const double seconds =
+			bb_normal_is_latency(q->claims)
+				? row.time_us / 1e6
+				: (double)row.size_bytes * factor / row.busbw_GBps / 1e9;
+
+		if (p.is_wide && seconds >= p.low && seconds <= p.high) {
+			if (seconds < p.near_low || seconds > p.near_high)
+				return BB_UNKNOWN;
+			p.low = p.near_low;
+			p.high = p.near_high;
+		}
 		least = (double)row.size_bytes * factor / p.high / 1e9;
 		most = (double)row.size_bytes * factor / p.low / 1e9;
 	} else if (row.size_bytes == 0) {
@@ -137,8 +161,8 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 	}
 	if (!(least > 0))
 		return BB_UNKNOWN;
-	bb_normal_describe_row(q, &row);
 	n = row.busbw_GBps < least ? BB_LOW : row.busbw_GBps > most ? BB_HIGH : BB_NORMAL;
+	bb_normal_describe_row(q, &row);
 	if (row.size_bytes > 0 && bb_normal_is_latency(q->claims)) {
 		/* Two decimals of a small bandwidth say less than the time. */
 		n = row.time_us > 1e6 * p.high  ? BB_LOW
