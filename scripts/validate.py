@@ -181,7 +181,7 @@ def document(build, rows):
                f"narrow interval if at least {LIKE_LEAST:.0f} machines with rows of its class are alike, on at least a quarter of its "
                "nodes; else the wide one, and the run says so. The wide one includes the narrow one, that of the machines left "
                "out without their like, and what the model predicted of five machines before it knew their kinds "
-               "(`reports/reference/first_sight.csv`). "
+               "(`reports/reference/first_sight.csv`); its low end also the time by hosts whose memory costs nothing. "
                "That a row of this table lies inside is counted with the interval that the other machines alone give, so it is as if the machine were new; a run "
                "prints the interval that all of them give. The form of the model and of this rule were found with all rows in "
                "view.")

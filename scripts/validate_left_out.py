@@ -79,6 +79,10 @@ class Model:
         self.process.stdin.write(f"set nccl interval_plugin {plugin:.6g}us\n")
         return map(float, self.answers("slow", some, rows, clusters))
 
+    def fast(self, some, rows, clusters):
+        """How many times as long ROWS take if the memory of the hosts costs nothing."""
+        return map(float, self.answers("fast", some, rows, clusters))
+
     def classes(self, rows):
         """The number of the interval in nccl.txt that each of ROWS has."""
         return map(int, self.answers("class", (), rows, v.CLUSTERS))
@@ -158,8 +162,9 @@ def left_out(model, clusters, counted, name):
         if not dependent[-1]:
             constant.value = FALLBACK.get(constant.key, constant.value)
     slow = model.slow(some, mine, clusters, longest_plugin(counted, name))
-    for row, error, times, one, kind in zip(mine, model.errors(some, mine, clusters), slow, model.classes(mine),
-                                            model.kinds(mine)):
+    for row, error, times, fast, one, kind in zip(mine, model.errors(some, mine, clusters), slow,
+                                                  model.fast(some, mine, clusters), model.classes(mine), model.kinds(mine)):
+        row["fast"] = fast
         row["left_out"], row["plugin"], row["class"], (row["kind"], row["nodes"]) = math.expm1(error), times, one, kind
     return {"machine": name, "constants": "; ".join(map(str, some)), "fitted to": " ".join(map(str, dependent)),
             **sizes(mine)}
@@ -171,6 +176,7 @@ def left_out_mpi(build, clusters, counted, name):
     for row, record, _ in v.predicted(build, mine, clusters):
         row["left_out"], row["plugin"], row["class"] = record["time_us"] / row["us"] - 1, 1, ""
         row["kind"] = row["nodes"] = ""
+        row["fast"] = 1
     return {"machine": name, "constants": "", "fitted to": "", **sizes(mine)}
 
 
@@ -199,7 +205,7 @@ def main():
         write(os.path.join(arguments.folder, "left_out.csv"), lines)
         write(os.path.join(arguments.folder, "left_out_rows.csv"),
               [{"file": row["file"], "line": row["line"], "error": f"{row['left_out']:.4f}",
-                "plugin": f"{row['plugin']:.3f}", "class": row["class"], "kind": row["kind"], "nodes": row["nodes"]} for row in counted + mpi])
+                "plugin": f"{row['plugin']:.3f}", "fast": f"{row['fast']:.3f}", "class": row["class"], "kind": row["kind"], "nodes": row["nodes"]} for row in counted + mpi])
     except v.Failure as failure:
         sys.exit(str(failure))
 

@@ -321,7 +321,9 @@ def add_left_intervals(rows):
         ends, known = intervals(others, name), likeness(others)
         for row in counted:
             if machine(row["system"]) == name:
-                low, high = ends[0 if has_like(row, known) else 1][row["class"]]
+                alike = has_like(row, known)
+                low, high = ends[0 if alike else 1][row["class"]]
+                low = low if alike else min(low, row["fast"])
                 row["left_interval"] = low, rounded_up(high * row["plugin"]) if row["plugin"] != 1 else high
 
 
@@ -481,7 +483,7 @@ def add_left_out(rows):
     for row in rows:
         if row["what"] in ("model", "fit"):
             left = found[row["file"], row["line"]]
-            row["left_out"], row["plugin"] = float(left["error"]), float(left["plugin"])
+            row["left_out"], row["plugin"], row["fast"] = (float(left[key]) for key in ("error", "plugin", "fast"))
             row["class"] = int(left["class"] or -1)
             row["kind"], row["nodes"] = left["kind"], int(left["nodes"] or 0)
             row["left_interval"] = row["interval"]

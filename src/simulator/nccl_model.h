@@ -311,13 +311,18 @@ double bb_nccl_plugin(const struct bb_nccl_constants *c, const struct bb_nccl_ma
    one node, over InfiniBand, or with a nic_latency. */
 double bb_nccl_slow_plugin(const struct bb_nccl_constants *c, const struct bb_nccl_call *call);
 
+/* How many times as long CALL takes if the memory of its hosts costs nothing; 1 where messages do
+   not pass it. */
+double bb_nccl_fast_host(const struct bb_nccl_constants *c, const struct bb_nccl_call *call);
+
 enum bb_nccl_interval_class bb_nccl_interval_class(const struct bb_nccl_call *call);
 
 /*
  * Set *LOW and *HIGH to the interval around the predicted time of CALL that held nine in ten
  * measurements of unseen machines, as multiples of that time. The high end includes a slow plug-in
  * of the network, unless that is excluded. With too few published machines like that of CALL
- * (bb_nccl_basis) it is that of machines without their like; beyond racks_measured the widest.
+ * (bb_nccl_basis) it is that of machines without their like, whose low end includes the fastest
+ * host; beyond racks_measured the widest.
  */
 void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
 		      double *low, double *high);

@@ -42,6 +42,18 @@ enum bb_nccl_interval_class bb_nccl_interval_class(const struct bb_nccl_call *ca
 		       : BB_NCCL_LARGE;
 }
 
+double bb_nccl_fast_host(const struct bb_nccl_constants *c, const struct bb_nccl_call *call)
+{
+	struct bb_nccl_machine fast = *call->machine;
+	struct bb_nccl_call faster = *call;
+
+	if (!fast.through_host && !fast.staged)
+		return 1;
+	fast.through_host = fast.staged = false;
+	faster.machine = &fast;
+	return fmin(1, bb_nccl_call_time(c, &faster) / bb_nccl_call_time(c, call));
+}
+
 /* More racks than were measured: NCCL may have chosen otherwise than the model does. */
 static bool is_beyond_racks(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m)
 {
@@ -56,7 +68,8 @@ void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_ca
 	struct bb_nccl_basis basis;
 	const bool alike = bb_nccl_basis(c, call, &basis) == BB_NCCL_ENOUGH;
 
-	*low = alike ? c->interval_low[class] : c->unlike_low[class];
+	*low = alike ? c->interval_low[class]
+		     : fmin(c->unlike_low[class], bb_nccl_fast_host(c, call));
 	*high = alike ? c->interval_high[class] : c->unlike_high[class];
 	for (int i = 0; i < BB_NCCL_INTERVAL_CLASSES && is_beyond_racks(c, call->machine); i++) {
 		*low = fmin(*low, c->unlike_low[i]);

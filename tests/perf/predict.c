@@ -6,11 +6,13 @@
  *   ask COLLECTIVE CLUSTER RANKS ALGORITHM BYTES
  *
  *   slow COLLECTIVE CLUSTER RANKS ALGORITHM BYTES
+ *   fast COLLECTIVE CLUSTER RANKS ALGORITHM BYTES
  *   class COLLECTIVE CLUSTER RANKS ALGORITHM BYTES
  *   kind COLLECTIVE CLUSTER RANKS ALGORITHM BYTES
  *
  * and answers each "ask" with a line: microseconds of one collective; each "slow" with how many
- * times as long it takes by a slow plug-in of the network; each "class" with the number of its
+ * times as long it takes by a slow plug-in of the network, each "fast" with that by the fastest
+ * host; each "class" with the number of its
  * interval in nccl.txt, from 0; each "kind" with the name of its kind of machine and its nodes, as
  * NCCL counts them.
  */
@@ -141,6 +143,8 @@ static double ask(struct state *s, const char *verb, const char *collective, con
 	need(time < INFINITY, name);
 	if (strcmp(verb, "class") == 0)
 		return bb_nccl_interval_class(&call);
+	if (strcmp(verb, "fast") == 0)
+		return bb_nccl_fast_host(&c, &call);
 	return strcmp(verb, "slow") == 0 ? bb_nccl_slow_plugin(&c, &call) : 1e6 * time;
 }
 

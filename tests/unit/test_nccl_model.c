@@ -162,6 +162,17 @@ static void test_likeness(void **state)
 	m = through_host(1, 2);
 	bb_nccl_kind_name(bb_nccl_kind(&m), name);
 	assert_string_equal(name, "host/all/node");
+	/* The low end includes a host whose memory costs nothing. */
+	m.ranks = 8;
+	near(bb_nccl_fast_host(&c, &(struct bb_nccl_call){.collective = &bb_all_reduce,
+							  .algorithm = BB_NCCL_ANY,
+							  .protocol = BB_NCCL_ANY_PROTOCOL,
+							  .machine = &m,
+							  .bytes = 0x1p60}),
+	     c.host_part);
+	bb_nccl_interval(&c, &call, &low, &high);
+	near(low, bb_nccl_fast_host(&c, &call));
+	assert_true(low < c.unlike_low[BB_NCCL_LARGE]);
 	m = through_host(2, 2);
 	m.staged = true;
 	bb_nccl_kind_name(bb_nccl_kind(&m), name);
