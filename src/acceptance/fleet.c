@@ -1,9 +1,10 @@
 /*
  * fleet.c - runs compared with their equals.
  *
- * The excess of a run is the median, over its sizes and placements, of the logarithm of what is
- * usual there over its bandwidth; usual is the median of all runs that have that row. A run is
- * compared with the excesses of all others, whose spread is that of healthy runs.
+ * The excess of a row is the logarithm of what is usual there over its bandwidth; usual is the
+ * median of all other runs that have that row. That of a size is the smaller one of its placements,
+ * that of a run the largest one of its sizes: a run that collapses at one size is slow. A run is
+ * compared with the excesses of all others.
  */
 #include "acceptance/fleet.h"
 
@@ -34,41 +35,56 @@ static const struct bb_claim *find_row(const struct bb_claims *c, const struct b
 	return NULL;
 }
 
-/* The runs of one group, by index; LOGS and VALUES have room for them and for all rows of one. */
+/* The runs of one group, by index; VALUES has room for them. */
 struct fleet {
 	const struct bb_fleet_run *runs;
 	size_t *list, n;
-	double *excess, *values, *logs;
+	double *excess, *values;
+	const struct bb_claim **at; /* of each run: its row of the largest excess */
 };
 
-/* The excess of run RUN; NAN: too few others have its rows. */
-static double excess_of(const struct fleet *f, size_t run)
+/* What is usual of rows like LIKE: the median of all runs but SELF; NAN: too few have it. */
+static double usual_of(const struct fleet *f, size_t self, const struct bb_claim *like)
 {
-	const struct bb_claims *const c = f->runs[f->list[run]].claims;
-	size_t rows = 0;
+	size_t n = 0;
 
-	for (size_t i = 0; i < c->n; i++) {
-		size_t n = 0;
+	for (size_t k = 0; k < f->n; k++) {
+		const struct bb_claim *const row =
+			k == self ? NULL : find_row(f->runs[f->list[k]].claims, like);
 
-		for (size_t k = 0; k < f->n && c->list[i].busbw_GBps > 0; k++) {
-			const struct bb_claim *const row =
-				find_row(f->runs[f->list[k]].claims, &c->list[i]);
-
-			if (row)
-				f->values[n++] = row->busbw_GBps;
-		}
-		if (n >= BB_FLEET_LEAST)
-			f->logs[rows++] =
-				log(bb_stats_median(f->values, n) / c->list[i].busbw_GBps);
+		if (row)
+			f->values[n++] = row->busbw_GBps;
 	}
-	return rows > 0 ? bb_stats_median(f->logs, rows) : NAN;
+	return n + 1 >= BB_FLEET_LEAST ? bb_stats_median(f->values, n) : NAN;
 }
 
-/* The chance that one of the healthy is as far off as run RUN; 1: it is not slow. */
-static double chance_of(const struct fleet *f, size_t run, double *share)
+/* Set the excess of run RUN and its row; NAN: too few others have its rows. */
+static void excess_find(const struct fleet *f, size_t run)
 {
-	struct bb_confidence others;
-	double middle, sigma, spread;
+	const struct bb_claims *const c = f->runs[f->list[run]].claims;
+
+	f->excess[run] = NAN;
+	for (size_t i = 0; i < c->n; i++) {
+		const struct bb_claim *const row = &c->list[i];
+		const struct bb_claim other = {.size_bytes = row->size_bytes,
+					       .in_place = !row->in_place};
+		const struct bb_claim *const pair = find_row(c, &other);
+		double excess = log(usual_of(f, run, row) / row->busbw_GBps);
+
+		if (pair)
+			excess = fmin(excess, log(usual_of(f, run, pair) / pair->busbw_GBps));
+		if (isfinite(excess) && !(excess <= f->excess[run])) {
+			f->excess[run] = excess;
+			f->at[run] = row;
+		}
+	}
+}
+
+/* The chance that one of the healthy is as far off as run RUN; 1: it is not slow. Median and MAD do
+   not see the other slow ones, as long as most are healthy. */
+static double chance_of(const struct fleet *f, size_t run)
+{
+	double middle, sigma;
 	size_t n = 0;
 
 	for (size_t k = 0; k < f->n; k++)
@@ -76,52 +92,29 @@ static double chance_of(const struct fleet *f, size_t run, double *share)
 			f->values[n++] = f->excess[k];
 	if (isnan(f->excess[run]) || n + 1 < BB_FLEET_LEAST)
 		return 1;
-	others = bb_confidence_of(f->values, n);
 	middle = bb_stats_median(f->values, n);
-	*share = exp(middle - f->excess[run]);
 	for (size_t k = 0; k < n; k++)
 		f->values[k] = fabs(f->values[k] - middle);
 	sigma = 1.4826 * bb_stats_median(f->values, n);
 	if (f->excess[run] - middle < fmax(-log1p(-BB_FLEET_TOLERANCE), SIGMAS * sigma))
 		return 1;
-	/* Prediction of one more value (Student): the spread of N values, and of their mean. */
-	spread = others.stdev * sqrt(1 + 1 / (double)n);
-	if (spread <= 0)
+	if (sigma <= 0)
 		return 0;
-	return fmin(1, (double)f->n * bb_student_beyond((f->excess[run] - others.mean) / spread,
-							(double)(n - 1)));
-}
-
-/* Compares at the largest row that all have, for the reader. */
-static void describe_values(const struct fleet *f, size_t run, struct bb_strbuf *out)
-{
-	const struct bb_claims *const c = f->runs[f->list[run]].claims;
-	const struct bb_claim *largest = NULL;
-	char size[BB_UNIT_TEXT];
-	size_t n = 0;
-
-	for (size_t i = 0; i < c->n; i++)
-		if (!largest || c->list[i].size_bytes > largest->size_bytes)
-			largest = &c->list[i];
-	for (size_t k = 0; k < f->n; k++) {
-		const struct bb_claim *const row = find_row(f->runs[f->list[k]].claims, largest);
-
-		if (row && k != run)
-			f->values[n++] = row->busbw_GBps;
-	}
-	if (n > 0)
-		bb_strbuf_addf(out, "; at %s %.4g GB/s, their median %.4g",
-			       bb_format_size(size, largest->size_bytes), largest->busbw_GBps,
-			       bb_stats_median(f->values, n));
+	/* One more value than N (Student): their spread, and that of their middle. A MAD has 37% of
+	   the efficiency of a standard deviation (Rousseeuw and Croux, 1993). */
+	return fmin(1, (double)f->n * bb_student_beyond((f->excess[run] - middle) /
+								(sigma * sqrt(1 + 1 / (double)n)),
+							fmax(1, 0.37 * (double)(n - 1))));
 }
 
 static int describe_fleet(const struct fleet *f, struct bb_strbuf *out)
 {
 	const struct bb_claims *const c = f->runs[f->list[0]].claims;
+	double usual;
 	int slow = 0;
 
 	for (size_t i = 0; i < f->n; i++)
-		f->excess[i] = excess_of(f, i);
+		excess_find(f, i);
 	bb_strbuf_addf(out, "%zu like runs (%s, %lld rank%s on %lld host%s", f->n,
 		       c->collective[0] ? c->collective : "a collective", (long long)c->nranks,
 		       bb_plural(c->nranks), (long long)c->hosts, bb_plural(c->hosts));
@@ -129,23 +122,25 @@ static int describe_fleet(const struct fleet *f, struct bb_strbuf *out)
 	bb_printable_add(out, c->gpu);
 	bb_strbuf_add(out, "):\n");
 	for (size_t i = 0; i < f->n; i++) {
-		double share = 1;
-		const double chance = chance_of(f, i, &share);
+		const double chance = chance_of(f, i);
 		const struct bb_fleet_run *const run = &f->runs[f->list[i]];
+		char size[BB_UNIT_TEXT];
 
 		if (chance > BB_FLEET_CHANCE)
 			continue;
 		slow++;
 		bb_strbuf_add(out, "  Outlier: ");
 		bb_printable_add(out, run->name);
-		if (run->claims->host[0]) {
+		if (run->claims->host[0] && run->claims->hosts == 1) {
 			bb_strbuf_add(out, " (host ");
 			bb_printable_add(out, run->claims->host);
 			bb_strbuf_add(out, ")");
 		}
-		bb_strbuf_addf(out, " reaches %.1f%% of the median of its %zu equals", 100 * share,
-			       f->n - 1);
-		describe_values(f, i, out);
+		usual = usual_of(f, i, f->at[i]);
+		bb_strbuf_addf(
+			out, " reaches %.1f%% of the median of its equals at %s: %.4g of %.4g GB/s",
+			100 * f->at[i]->busbw_GBps / usual,
+			bb_format_size(size, f->at[i]->size_bytes), f->at[i]->busbw_GBps, usual);
 		if (chance < 1e-4)
 			bb_strbuf_add(out, "; confidence > 99.99%");
 		else
@@ -163,17 +158,14 @@ static int describe_fleet(const struct fleet *f, struct bb_strbuf *out)
 int bb_fleet_judge(const struct bb_fleet_run *runs, size_t n, struct bb_strbuf *out)
 {
 	struct fleet f = {.runs = runs};
-	size_t rows = n;
 	int slow = 0;
 
-	for (size_t i = 0; i < n; i++)
-		rows = runs[i].claims->n > rows ? runs[i].claims->n : rows;
 	f.list = calloc(n + 1, sizeof(*f.list));
-	f.excess = calloc(3 * (rows + 1), sizeof(*f.excess));
-	if (!f.list || !f.excess)
+	f.excess = calloc(2 * (n + 1), sizeof(*f.excess));
+	f.at = calloc(n + 1, sizeof(*f.at));
+	if (!f.list || !f.excess || !f.at)
 		slow = -1;
-	f.values = f.excess + rows + 1;
-	f.logs = f.values + rows + 1;
+	f.values = f.excess + n + 1;
 	for (size_t i = 0; slow >= 0 && i < n; i++) {
 		bool is_first = true;
 
@@ -189,5 +181,6 @@ int bb_fleet_judge(const struct bb_fleet_run *runs, size_t n, struct bb_strbuf *
 	}
 	free(f.list);
 	free(f.excess);
+	free(f.at);
 	return slow;
 }

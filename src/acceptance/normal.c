@@ -319,6 +319,13 @@ static bb_status judge_claims(struct bb_question *q, enum bb_normality *n, struc
 		if (st != BB_OK)
 			return st;
 		bb_normal_find_nodes(q);
+		if (q->ranks == 1) {
+			bb_strbuf_add(q->out,
+				      "  One rank is a copy within a GPU: nothing went over "
+				      "any link.\n");
+			*n = BB_UNKNOWN;
+			return BB_OK;
+		}
 		st = judge(q, n, error);
 	}
 	return st;

@@ -49,6 +49,8 @@ struct bb_circumstances {
    may bound smaller sizes. */
 #define BB_NORMAL_SHARE 0.5
 #define BB_NORMAL_WIDE ((uint64_t)256 << 20)
+/* An interval whose ends differ by a larger factor tells less than that share. */
+#define BB_NORMAL_TELLING 3
 /* Low on CPUs: below this share of the bound of the records. */
 #define BB_NORMAL_BOUND 0.2
 /* Rounding and clocks may put a number this far above the bound of its links. */

@@ -99,10 +99,19 @@ struct bb_normal_bound bb_normal_bound_on(const struct bb_topology *t,
 	struct bb_rank_place *const places = places_of(shape, t);
 	struct bb_normal_bound bound = {.GBps = 0};
 	struct bb_topology spread = *t;
+	struct bb_normal_shape pair = *shape;
 
 	if (places) {
 		set_nodes(&spread, (int)shape->nodes);
-		bound_raise(shape, &spread, places, &bound);
+		/* One rank of each node sends out: the last one to the first of the next node. */
+		if (strcmp(shape->collective, "sendrecv") == 0 && shape->nodes > 1) {
+			const int64_t each = (shape->ranks + shape->nodes - 1) / shape->nodes;
+
+			places[0] = places[each - 1];
+			places[1] = places[each];
+			pair.ranks = 2;
+		}
+		bound_raise(&pair, &spread, places, &bound);
 		if (bound.system)
 			bound.system = t->name;
 	}

@@ -8,6 +8,7 @@
 #include "core/units.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,12 +59,26 @@ bool bb_normal_is_latency(const struct bb_claims *claims)
 	const struct bb_claim last = bb_normal_largest(claims);
 	const struct bb_claim *const less = below(claims, &last);
 
-	if (last.size_bytes == 0)
+	if (last.size_bytes == 0 || last.size_bytes >= BB_NORMAL_WIDE)
 		return false;
 	if (!less)
 		return last.size_bytes <= BB_LATENCY_BYTES;
 	return log(last.time_us / less->time_us) <
 	       BB_LATENCY_GROWTH * log((double)last.size_bytes / (double)less->size_bytes);
+}
+
+const char *bb_normal_size(char text[BB_UNIT_TEXT], uint64_t size)
+{
+	static const char units[] = "KMGT";
+	int unit = -1;
+	double value = (double)size;
+
+	if (strlen(bb_format_size(text, size)) <= 6)
+		return text;
+	for (; unit < 3 && value >= 1000; unit++)
+		value /= 1024;
+	snprintf(text, BB_UNIT_TEXT, "%.4g%.1s", value, unit >= 0 ? units + unit : "");
+	return text;
 }
 
 void bb_normal_describe_row(const struct bb_question *q, const struct bb_claim *row)
@@ -74,10 +89,10 @@ void bb_normal_describe_row(const struct bb_question *q, const struct bb_claim *
 		bb_strbuf_addf(q->out, "  Average of all sizes: %.4g GB/s. ", row->busbw_GBps);
 	else if (bb_normal_is_latency(q->claims))
 		bb_strbuf_addf(q->out, "  At %s, bound by latency: %.4g us. ",
-			       bb_format_size(size, row->size_bytes), row->time_us);
+			       bb_normal_size(size, row->size_bytes), row->time_us);
 	else
 		bb_strbuf_addf(q->out, "  At %s: %.4g GB/s. ",
-			       bb_format_size(size, row->size_bytes), row->busbw_GBps);
+			       bb_normal_size(size, row->size_bytes), row->busbw_GBps);
 }
 
 /* ---- dips -------------------------------------------------------------------------------------
@@ -136,11 +151,11 @@ static enum bb_normality describe_dip(const struct bb_question *q, const struct 
 		bb_strbuf_addf(q->out,
 			       "  Collapse: from %s on at most %.0f%% of the best at a smaller "
 			       "size, %s.\n",
-			       bb_format_size(size, collapse), 100 * left, placement(in_place));
+			       bb_normal_size(size, collapse), 100 * left, placement(in_place));
 		return BB_UNEVEN;
 	}
 	bb_strbuf_addf(q->out, "  Dip: %s %s reaches %.0f%% of the best at a smaller size.\n",
-		       bb_format_size(size, (uint64_t)dip.size), placement(in_place),
+		       bb_normal_size(size, (uint64_t)dip.size), placement(in_place),
 		       100 * dip.ratio.mean);
 	return BB_UNEVEN;
 }
@@ -171,7 +186,7 @@ static enum bb_normality describe_placements(const struct bb_question *q,
 	if (!slow)
 		return BB_NORMAL;
 	bb_strbuf_addf(q->out, "  Uneven: %s reaches %.4g GB/s %s, %.4g GB/s %s.\n",
-		       bb_format_size(size, slow->size_bytes), slow->busbw_GBps,
+		       bb_normal_size(size, slow->size_bytes), slow->busbw_GBps,
 		       placement(slow->in_place), fast->busbw_GBps, placement(fast->in_place));
 	return BB_UNEVEN;
 }
@@ -241,7 +256,7 @@ enum bb_normality bb_normal_evenness(const struct bb_question *q)
 			bb_strbuf_addf(q->out,
 				       "  One row alone is slow: %s %s reaches %.4g GB/s. Repeat "
 				       "it; one measurement is no verdict.\n",
-				       bb_format_size(size, row.size_bytes),
+				       bb_normal_size(size, row.size_bytes),
 				       placement(row.in_place), row.busbw_GBps);
 	}
 	if (verdict == BB_UNEVEN)

@@ -46,8 +46,7 @@ static void model_find(const struct bb_question *q, struct bb_claimed_machine *m
 	if (!members || gpu < 0 || bb_topology_is_amd(c->node, gpu) ||
 	    bb_nccl_constants_find(&machine->constants, c->node->devices[gpu].sm, &ignored) !=
 		    BB_OK ||
-	    !bb_nccl_shape_make(&machine->nccl, c, members[q->ranks - 1] + 1, members,
-				(int)q->ranks))
+	    !bb_nccl_shape_make(&machine->nccl, c, 0, members, (int)q->ranks))
 		machine->constants.generation = NULL;
 	free(members);
 }
@@ -125,7 +124,8 @@ static bool is_contradicted(const struct bb_question *q, const struct bb_claimed
 }
 
 /* What the user, else the log, says of the NICs of a machine with NOW, where it differs. More NICs
-   than a machine has, whose rate is unknown, are those for storage, too. */
+   than a machine has, whose rate is unknown, are those for storage, too, unless the user named
+   them. */
 static struct bb_cluster_change change_of(const struct bb_question *q,
 					  const struct bb_cluster_nics *now)
 {
@@ -134,7 +134,8 @@ static struct bb_cluster_change change_of(const struct bb_question *q,
 	struct bb_cluster_change change = {.nics = (int)q->given->nics,
 					   .nic_Mbps = q->given->nic_Mbps};
 
-	if (change.nics == 0 && nics && (rate || nics->value < now->n))
+	if (change.nics == 0 && nics &&
+	    (rate || nics->value < now->n || strstr(nics->quote, "NCCL_IB_HCA")))
 		change.nics = (int)nics->value;
 	if (change.nic_Mbps == 0 && rate)
 		change.nic_Mbps = rate->value * 1000;

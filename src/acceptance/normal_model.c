@@ -50,7 +50,7 @@ struct prediction {
 	   otherwise than the model. */
 	bool is_wide;
 	double near_low, near_high;
-	char choice[48]; /* "nvlstree:Simple"; empty: messages */
+	char choice[48];                /* "nvlstree:Simple"; empty: messages */
 	char basis[BB_NCCL_BASIS_TEXT]; /* the published rows that the interval follows from */
 };
 
@@ -146,7 +146,8 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 				: (double)row.size_bytes * factor / row.busbw_GBps / 1e9;
 
 		if (p.is_wide && seconds >= p.low && seconds <= p.high) {
-			if (seconds < p.near_low || seconds > p.near_high)
+			if (seconds < p.near_low || seconds > p.near_high ||
+			    p.near_high > BB_NORMAL_TELLING * p.near_low)
 				return BB_UNKNOWN;
 			p.low = p.near_low;
 			p.high = p.near_high;

@@ -3,10 +3,10 @@
  *
  * A bandwidth is compared with runs of the same card, collective and number of ranks, over the same
  * network: as many NICs of the same rate and kind, and without switches that reduce where the
- * claims have none. Between two sizes of a run its bandwidth is interpolated. With runs of up to
- * twice or half as many ranks the share of the bound is compared: the bandwidth of 8 GPUs is little
- * evidence about 4, but both come equally near to what their links carry
- * (tests/unit/test_normal.c).
+ * claims have none. Between two sizes of a run its bandwidth is interpolated. Within
+ * NVLink's reach runs of up to twice or half as many ranks are compared by their share of the
+ * bound: the bandwidth of 8 GPUs is little evidence about 4, but both come equally near to what
+ * their links carry (tests/unit/test_normal.c).
  */
 #include "acceptance/normal_inside.h"
 
@@ -48,14 +48,15 @@ static bool same_network(const struct bb_question *q, const struct bb_reference 
 }
 
 /* True if R communicates over the same distance: within NVLink's reach, or beyond it with the same
-   number of ranks, and so NICs, per node, over the same network. */
+   ranks on as many nodes, over the same network: what two nodes reach by trees is no evidence about
+   four. */
 static bool same_distance(const struct bb_question *q, const struct bb_reference *r)
 {
 	const bool near = bb_normal_is_near(q->card, q->ranks, q->nodes);
 
 	if (bb_normal_is_near(q->card, r->nranks, nodes_of(r)) != near)
 		return false;
-	return near || (r->nranks * q->nodes == q->ranks * nodes_of(r) && same_network(q, r));
+	return near || (r->nranks == q->ranks && nodes_of(r) == q->nodes && same_network(q, r));
 }
 
 /* True if R ran the algorithm in question; if the claims name none, if R excluded none. */

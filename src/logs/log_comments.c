@@ -272,7 +272,9 @@ bool bb_log_comment_read(struct bb_log *log, const char *text, size_t length,
 	const bool is_rank = rank >= 0 && rank + 1 < words->n &&
 			     bb_log_find(words, "device") > rank &&
 			     bb_log_is_whole(words->at[rank + 1]);
-	const bool is_average = average >= 0 && are(words, average, "Avg", "bus", "bandwidth");
+	/* Prose may quote it. */
+	const bool is_average =
+		average >= 0 && average <= 1 && are(words, average, "Avg", "bus", "bandwidth");
 	struct bb_log_stream *s = bb_log_row_stream(log, text, length);
 
 	if (!s)

@@ -291,15 +291,22 @@ static bool ports_read(struct bb_log_facts *facts, const char *text, int number)
 	const char *const at = strstr(text, "NET/IB : Using [");
 	const char *const list = at ? strchr(at, '[') : NULL;
 	const char *const end = list ? list + strcspn(list, ";") : NULL;
-	bool roce;
+	int nroce = 0, nib = 0;
 
 	if (!list)
 		return true;
-	roce = memmem(list, (size_t)(end - list), "/RoCE", 5) != NULL;
-	if (!roce && !memmem(list, (size_t)(end - list), "/IB", 3))
+	/* The fewer of two kinds serve storage. */
+	for (const char *c = list; c < end; c++) {
+		nroce += strncmp(c, "/RoCE", 5) == 0;
+		nib += strncmp(c, "/IB", 3) == 0;
+	}
+	if (nroce + nib == 0)
 		return true;
-	return message_add(facts, BB_FACT_NICS, count_devices(list), text, list, number) &&
-	       message_add(facts, roce ? BB_FACT_ROCE : BB_FACT_INFINIBAND, 0, text, list, number);
+	return message_add(facts, BB_FACT_NICS,
+			   nroce > 0 && nib > 0 ? (nroce > nib ? nroce : nib) : count_devices(list),
+			   text, list, number) &&
+	       message_add(facts, nroce > nib ? BB_FACT_ROCE : BB_FACT_INFINIBAND, 0, text, list,
+			   number);
 }
 
 /* Reads messages with numbers. */

@@ -90,9 +90,16 @@ uint64_t bb_log_type_bytes(const char *type)
 
 static bool read_half(const struct bb_log_words *words, int j, struct bb_claim *half)
 {
-	return number(words->at[j], &half->time_us) &&
-	       number(words->at[j + 1], &half->algbw_GBps) &&
-	       number(words->at[j + 2], &half->busbw_GBps);
+	const bool read = number(words->at[j], &half->time_us) &&
+			  number(words->at[j + 1], &half->algbw_GBps) &&
+			  number(words->at[j + 2], &half->busbw_GBps);
+	const double time = (double)half->size_bytes / half->algbw_GBps / 1e3;
+
+	/* "1.1e+07": long times have two digits alone. */
+	if (read && strchr(words->at[j], 'e') && half->algbw_GBps > 0 &&
+	    fabs(time / half->time_us - 1) < 0.06)
+		half->time_us = time;
+	return read;
 }
 
 bool bb_log_plausible(const struct bb_claim *c)

@@ -95,9 +95,7 @@ static bb_status find_machine(struct bb_calibration *c, int ranks, int nodes,
 		members[i] = i / each * c->cluster->gpus + i % each;
 	c->groups[c->ngroups].ranks = ranks;
 	c->groups[c->ngroups].nodes = nodes;
-	/* The world ends with the last member, so that no other groups share its rails. */
-	good = bb_nccl_shape_make(&c->groups[c->ngroups].machine, c->cluster,
-				  members[ranks - 1] + 1, members, ranks);
+	good = bb_nccl_shape_make(&c->groups[c->ngroups].machine, c->cluster, 0, members, ranks);
 	free(members);
 	if (!good)
 		return bb_no_memory(error, "--calibrate");

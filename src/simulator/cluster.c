@@ -258,8 +258,12 @@ static bb_status change_nics(struct bb_topology *t, const struct bb_cluster_chan
 	for (int d = 0, i = 0; d < t->ndevices; d++) {
 		const int64_t each = change->nic_Mbps > 0 ? change->nic_Mbps : now.Mbps / now.n;
 
-		if (!serves[d])
+		if (!serves[d]) {
+			/* Else the GPUs that lose theirs would take those for storage. */
+			if (t->devices[d].kind == BB_NIC && kept < now.n)
+				t->devices[d].state = BB_STATE_DOWN;
 			continue;
+		}
 		if (i * kept % now.n >= kept)
 			t->devices[d].state = BB_STATE_DOWN;
 		t->devices[d].rate_Mbps = each * nics / kept;

@@ -67,11 +67,11 @@ static double links_among(const struct bb_cluster *c, uint64_t set)
 	return joined == set ? least : 0;
 }
 
-/* Ranks of the world on RAIL of NODE. */
-static int count_on_rail(const struct bb_cluster *c, int world, int node, int rail)
+/* Ranks of the world on RAIL of NODE; WORLD 0: the MEMBERS alone. */
+static int count_on_rail(const struct bb_cluster *c, int world, int node, int rail, int members)
 {
 	const int end = (node + 1) * c->gpus;
-	int on = 0;
+	int on = world > 0 ? 0 : members;
 
 	for (int rank = node * c->gpus; rank < end && rank < world; rank++)
 		on += bb_cluster_rail(c, rank) == rail;
@@ -103,7 +103,7 @@ static void count_node(const struct bb_cluster *c, int world, const int **member
 	}
 	for (int rail = 0; rail < c->rails; rail++) {
 		const double part =
-			on[rail] ? (double)on[rail] / count_on_rail(c, world, node, rail) : 0;
+			on[rail] ? (double)on[rail] / count_on_rail(c, world, node, rail, on[rail]) : 0;
 
 		domain->rails += on[rail] > 0;
 		domain->rail_share += part;
@@ -298,8 +298,8 @@ static double lost_rail_factor(const struct bb_cluster *cluster, int world, cons
 
 	if (mine + others == 0)
 		return 1;
-	here = (double)count_on_rail(cluster, world, node, rail) / (mine ? mine : others);
-	there = (double)count_on_rail(cluster, world, node, next) / (others ? others : mine);
+	here = (double)count_on_rail(cluster, world, node, rail, mine) / (mine ? mine : others);
+	there = (double)count_on_rail(cluster, world, node, next, others) / (others ? others : mine);
 	if (mine)
 		factor = (here + there) / here;
 	return others ? fmax(factor, (here + there) / there) : factor;

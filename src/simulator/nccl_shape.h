@@ -15,8 +15,8 @@
  * ranks of a node are their mean. Members of a node that NVLinks do not connect exchange messages
  * over PCIe. machine->unknown names what is not modelled: a single rank. WORLD is the number of
  * ranks of the run, the first of the cluster; those outside the group count as groups that do the
- * same at the same time, so a group's share of a rail is in proportion to its ranks on it. False:
- * out of memory.
+ * same at the same time, so a group's share of a rail is in proportion to its ranks on it. WORLD 0:
+ * there are no others. False: out of memory.
  */
 bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
 			int world, const int *members, int n);

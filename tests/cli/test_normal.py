@@ -117,7 +117,7 @@ def nodes_choose_what_is_compared():
     text = log(8, 240, 1.75)
     checked(text, 7, "published runs of H100 on 8 ranks", "Verdict: low")
     text = log(8, 90, 1.75)
-    spread = 7, "the simulator expects 94.52 to 370.8 GB/s of 8 ranks on 2 x hgx-h100", "few published machines are alike", "4 NICs", "Verdict: low"
+    spread = 7, "the simulator expects 94.52 to 370.8 GB/s of 8 ranks on 2 x hgx-h100", "4 NICs", "Verdict: low"
     checked(text, *spread, arguments=("--nodes", "2"))
     checked(text.replace("node-a device  7", "node-b device  7"), *spread)
 
@@ -343,10 +343,14 @@ def an_outlier_among_equals():
             text = curve([(8 << 30, speed, speed)]).replace("node-a", f"gpu0{i}")
             paths.append(f.write(f"node{i}.log", text))
         result = acceptance("check", *paths).exits(7)
-        result.prints("8 like runs (all_reduce, 8 ranks on 1 host, NVIDIA H100 80GB HBM3)", "node3.log (host gpu03) reaches 93.1% of the median",
-                      "confidence > 99.99%", "Verdict: 1 outlier among equals")  # fmt: skip
+        result.prints("8 like runs (all_reduce, 8 ranks on 1 host, NVIDIA H100 80GB HBM3)", "node3.log (host gpu03) reaches 93.1% of the median of its equals at 8G: 447 of 480 GB/s",
+                      "confidence 99.99%", "Verdict: 1 outlier among equals")  # fmt: skip
         healthy = [p for i, p in enumerate(paths) if i != 3]
         acceptance("check", *healthy).exits(0).prints("None is slower than its equals", "Verdict: normal")
+        second = f.write("node8.log", curve([(8 << 30, 440, 440)]).replace("node-a", "gpu08"))
+        acceptance("check", *paths, second).exits(7).prints("node3.log", "node8.log", "Verdict: 2 outliers among equals")
+        broken = f.write("node9.log", "NCCL WARN remote process exited\n")
+        acceptance("check", *healthy, broken).exits(3).prints("node9.log: neither results", "None is slower than its equals")
         alone = acceptance("check", *healthy[:3]).exits(0)
         expect("like runs" not in alone.out, "three runs do not show what is usual")
 
@@ -371,6 +375,15 @@ def machines_by_the_user():
     checked(text, 0, "Machine: hgx-h100 with 4 NICs of 400 Gb/s", "Verdict: normal", arguments=(*four, "--nics", "4"))
     checked(text, 0, "with 8 NICs of 200 Gb/s", "Verdict: normal", arguments=(*four, "--nic-rate", "200"))
     checked(log(16, 437, 1.875), 0, "Machine: aws-p5, 32 NICs of 100 Gb/s EFA", "published run of H100 on 16 ranks", arguments=("--cluster", "aws-p5"))
+    for nics, least in (1, "20.54 to 28.18"), (2, "41.06 to 56.33"):
+        one = "--value", "24", "--collective", "all_reduce", "--gpu", "A100", "--nodes", "2", "--ranks", "16", "--nics", str(nics)
+        acceptance("check", *one).exits(0 if nics == 1 else 7).prints(f"dgx-a100 with {nics} NIC", f"expects {least} GB/s")
+    pair = "--collective", "all_reduce", "--gpu", "RTX 3090", "--nodes", "2", "--ranks", "2", "--nics", "1", "--nic-rate", "100"
+    acceptance("check", "--value", "1.5", *pair).exits(7).prints("12% of the ring bound", "Verdict: low")
+    acceptance("check", "--value", "9.76", *pair).exits(0).prints("Verdict: normal")
+    acceptance("check", "--value", "21", "--collective", "alltoall", "--gpu", "H20", "--nodes", "16").exits(7).prints("40% of the all-to-all bound")
+    send = "--collective", "sendrecv", "--gpu", "H100", "--nodes", "4"
+    acceptance("check", "--value", "12.5", *send).exits(7).prints("25% of the ring bound of 4 x hgx-h100: out of a node: 1 NIC")
     with Folder() as f:
         path = f.write("log", log(16, 437, 1.875))
         acceptance("check", path, "--nic-rate", "fast").exits(2).says("--nic-rate fast: not a rate in Gb/s")

@@ -132,6 +132,7 @@ static bb_status check_all(struct bb_acceptance_job *job, const struct bb_circum
 	struct bb_references references = {.n = 0};
 	struct checked c = {.files = calloc((size_t)job->noperands + 1, sizeof(*c.files))};
 	struct bb_fleet_run *run;
+	int unread = 0;
 	bb_status st;
 
 	*slow = 0;
@@ -140,11 +141,28 @@ static bb_status check_all(struct bb_acceptance_job *job, const struct bb_circum
 	BB_TRY(st, bb_references_own(&references, error), out);
 	if (job->o->value > 0)
 		BB_TRY(st, check_value(job->o, &references, given, worst, found, error), out);
-	for (; c.n < job->noperands; c.n++)
-		BB_TRY(st,
-		       check_file(job->operands[c.n], &references, given, &c.files[c.n], worst,
-				  found, error),
-		       out);
+	for (; c.n < job->noperands; c.n++) {
+		struct bb_error one = {0};
+
+		st = check_file(job->operands[c.n], &references, given, &c.files[c.n], worst, found,
+				&one);
+		if (st == BB_OK)
+			continue;
+		/* A run that crashed must not hide the others. */
+		if (job->noperands == 1 || bb_error_status(&one) != BB_EUSAGE) {
+			*error = one;
+			goto out;
+		}
+		bb_strbuf_addf(found, "%s\n", one.text);
+		*worst = *worst > BB_UNKNOWN ? *worst : BB_UNKNOWN;
+		unread++;
+	}
+	if (unread == job->noperands && unread > 0) {
+		st = bb_fail(error, BB_EUSAGE, "none of %d files has results; the first: %s",
+			     unread, bb_strbuf_text(found));
+		goto out;
+	}
+	st = BB_OK;
 	for (int i = 0; i < c.n; i++)
 		c.nruns += c.files[i].n;
 	run = c.runs = calloc(c.nruns + 1, sizeof(*c.runs));
