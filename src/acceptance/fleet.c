@@ -18,17 +18,38 @@
 #include <string.h>
 
 #define SIGMAS 4
+#define MOST_ROWS 2000 /* of a run are compared, the last ones */
+#define SETTINGS                                                                                   \
+	(1u << BB_FACT_ALGORITHM | 1u << BB_FACT_PROTOCOL | 1u << BB_FACT_P2P_OFF |                \
+	 1u << BB_FACT_SHM_OFF | 1u << BB_FACT_NVLS_OFF | 1u << BB_FACT_MNNVL_OFF)
+
+/* Do both logs, or neither, have a fact of each kind of setting? */
+static bool same_settings(const struct bb_claims *a, const struct bb_claims *b)
+{
+	unsigned of[2] = {0};
+
+	for (int k = 0; k < 2; k++)
+		for (size_t i = 0; i < (k ? b : a)->nfacts; i++)
+			of[k] |= 1u << (k ? b : a)->facts[i].kind;
+	return ((of[0] ^ of[1]) & SETTINGS) == 0;
+}
 
 static bool is_like(const struct bb_claims *a, const struct bb_claims *b)
 {
-	return strcmp(a->collective, b->collective) == 0 && strcmp(a->type, b->type) == 0 &&
+	return same_settings(a, b) && strcmp(a->op, b->op) == 0 &&
+	       strcmp(a->collective, b->collective) == 0 && strcmp(a->type, b->type) == 0 &&
 	       strcmp(a->algorithm, b->algorithm) == 0 && strcmp(a->gpu, b->gpu) == 0 &&
 	       a->nranks == b->nranks && a->hosts == b->hosts;
 }
 
+static size_t first_row(const struct bb_claims *c)
+{
+	return c->n > MOST_ROWS ? c->n - MOST_ROWS : 0;
+}
+
 static const struct bb_claim *find_row(const struct bb_claims *c, const struct bb_claim *like)
 {
-	for (size_t i = 0; i < c->n; i++)
+	for (size_t i = first_row(c); i < c->n; i++)
 		if (c->list[i].size_bytes == like->size_bytes &&
 		    c->list[i].in_place == like->in_place && c->list[i].busbw_GBps > 0)
 			return &c->list[i];
@@ -64,7 +85,7 @@ static void excess_find(const struct fleet *f, size_t run)
 	const struct bb_claims *const c = f->runs[f->list[run]].claims;
 
 	f->excess[run] = NAN;
-	for (size_t i = 0; i < c->n; i++) {
+	for (size_t i = first_row(c); i < c->n; i++) {
 		const struct bb_claim *const row = &c->list[i];
 		const struct bb_claim other = {.size_bytes = row->size_bytes,
 					       .in_place = !row->in_place};
@@ -110,8 +131,8 @@ static double chance_of(const struct fleet *f, size_t run)
 static int describe_fleet(const struct fleet *f, struct bb_strbuf *out)
 {
 	const struct bb_claims *const c = f->runs[f->list[0]].claims;
+	int compared = 0, slow = 0;
 	double usual;
-	int slow = 0;
 
 	for (size_t i = 0; i < f->n; i++)
 		excess_find(f, i);
@@ -147,7 +168,12 @@ static int describe_fleet(const struct fleet *f, struct bb_strbuf *out)
 			bb_strbuf_addf(out, "; confidence %.2f%%", 100 * (1 - chance));
 		bb_strbuf_add(out, ".\n");
 	}
-	if (slow == 0)
+	for (size_t i = 0; i < f->n; i++)
+		compared += !isnan(f->excess[i]);
+	if (compared < BB_FLEET_LEAST)
+		bb_strbuf_addf(out, "  Not compared: fewer than %d have a size in common.\n",
+			       BB_FLEET_LEAST);
+	else if (slow == 0)
 		bb_strbuf_addf(out,
 			       "  None is slower than its equals by more than %.0f%% and four "
 			       "sigma of their noise.\n",

@@ -273,7 +273,9 @@ static bool is_hopeless(const struct bb_question *q)
 static bb_status find_gpu(struct bb_question *q, char model[BB_TEXT], struct bb_error *error)
 {
 	const struct bb_circumstances *const given = q->given;
-	const struct bb_fact *const prose = bb_normal_fact(q, BB_FACT_CARD);
+	const struct bb_fact *const named = bb_normal_fact(q, BB_FACT_CARD);
+	/* "L4" and "T4" are too short to be sure of in prose. */
+	const struct bb_fact *const prose = named && strlen(named->text) > 3 ? named : NULL;
 	struct bb_cluster *cluster = NULL;
 	bb_status st;
 

@@ -51,6 +51,10 @@ struct bb_circumstances {
 #define BB_NORMAL_WIDE ((uint64_t)256 << 20)
 /* An interval whose ends differ by a larger factor tells less than that share. */
 #define BB_NORMAL_TELLING 3
+/* Below this size a process that drives all GPUs of a node takes up to this many times as long as
+   one for each, which a log may not say. */
+#define BB_NORMAL_SMALL ((uint64_t)1 << 20)
+#define BB_NORMAL_LATE 2
 /* Low on CPUs: below this share of the bound of the records. */
 #define BB_NORMAL_BOUND 0.2
 /* Rounding and clocks may put a number this far above the bound of its links. */

@@ -144,7 +144,8 @@ struct bb_normal_bound bb_normal_bound_of(const struct bb_card *card,
    carry MOST; says which. A machine that the user names has no other links. */
 static bool is_possible(const struct bb_question *q, struct bb_normal_shape *shape, double most)
 {
-	const struct bb_normal_bound other = q->given->machine || !q->card
+	const bool is_given = q->given->machine || q->given->nics > 0 || q->given->nic_Mbps > 0;
+	const struct bb_normal_bound other = is_given || !q->card
 						     ? (struct bb_normal_bound){.GBps = 0}
 						     : bb_normal_bound_of(q->card, shape);
 	struct bb_normal_bound sharp;
@@ -155,8 +156,8 @@ static bool is_possible(const struct bb_question *q, struct bb_normal_shape *sha
 		return true;
 	}
 	shape->by_sharp = true;
-	sharp = q->given->machine || !q->card ? bb_normal_bound_on(q->machine->cluster->node, shape)
-					      : bb_normal_bound_of(q->card, shape);
+	sharp = is_given || !q->card ? bb_normal_bound_on(q->machine->cluster->node, shape)
+				     : bb_normal_bound_of(q->card, shape);
 	if (most > BB_NORMAL_ABOVE_LINKS * sharp.GBps)
 		return false;
 	bb_strbuf_addf(q->out,
@@ -190,6 +191,12 @@ enum bb_normality bb_normal_judge_bound(const struct bb_question *q)
 	return BB_IMPOSSIBLE;
 }
 
+bool bb_normal_has_share(const char *collective)
+{
+	return strcmp(collective, "gather") != 0 && strcmp(collective, "scatter") != 0 &&
+	       strcmp(collective, "hypercube") != 0;
+}
+
 enum bb_normality bb_normal_by_share(const struct bb_question *q)
 {
 	const bool alltoall = strncmp(q->collective, "alltoall", 8) == 0;
@@ -201,6 +208,14 @@ enum bb_normality bb_normal_by_share(const struct bb_question *q)
 
 	if (!q->machine->cluster)
 		return BB_UNKNOWN;
+	if (!bb_normal_has_share(q->collective)) {
+		bb_strbuf_addf(
+			q->out,
+			"  Not judged: %s has no model on %s, and no published run says what "
+			"share of its bound is usual.\n",
+			q->collective, q->machine->name);
+		return BB_UNKNOWN;
+	}
 	bound = bb_normal_bound_on(q->machine->cluster->node, &shape);
 	if (!(bound.GBps > 0)) {
 		bb_strbuf_addf(q->out, "  No bound is known for %lld ranks on %s.\n",
@@ -215,6 +230,11 @@ enum bb_normality bb_normal_by_share(const struct bb_question *q)
 			       "256 MiB, and %s has no model. Run it with -e 8G.\n",
 			       100 * share, bound.algorithm, q->machine->name);
 		return BB_UNKNOWN;
+	}
+	if (share > BB_NORMAL_ABOVE_LINKS) {
+		bb_strbuf_addf(q->out, "Higher than the %s bound of %lld x %s, %.4g GB/s.\n",
+			       bound.algorithm, (long long)q->nodes, q->machine->name, bound.GBps);
+		return BB_HIGH;
 	}
 	bb_strbuf_addf(q->out,
 		       "%s: %.0f%% of the %s bound of %lld x %s; nothing else compares, and "

@@ -44,7 +44,7 @@ static void describe_nics(const struct bb_question *q, enum bb_normality n)
 	const struct bb_normal_shape shape = {q->collective, alltoall ? "" : "ring", q->ranks,
 					      q->nodes, false};
 	const double bound = bb_normal_bound_on(m->cluster->node, &shape).GBps;
-	const double equal = m->nics.n * busbw / bound;
+	const double equal = bound > 0 ? fmin(m->nics.n * busbw / bound, 1e6) : 0;
 	const int k = (int)ceil(equal / EQUAL_MOST);
 	struct bb_claimed_machine fewer;
 

@@ -108,10 +108,16 @@ enum bb_normality bb_normal_judge_bound(const struct bb_question *q);
 enum bb_normality bb_normal_by_published(const struct bb_question *q);
 /* By the interval of the simulator's model of NCCL. */
 enum bb_normality bb_normal_by_model(const struct bb_question *q);
-/* By the share of the bound of rings, or of alltoall. */
+/* By the share of the bound of rings, or of alltoall, where published runs say what is usual. */
+bool bb_normal_has_share(const char *collective);
 enum bb_normality bb_normal_by_share(const struct bb_question *q);
 /* The first of these three that finds something. */
 enum bb_normality bb_normal_compare(const struct bb_question *q);
+
+/* The algorithms of NCCL that the claims could have run, a bit for each: those of NCCL_ALGO,
+   without NVLS if it is off or does not reduce their datatype and operation. */
+#define BB_NORMAL_ANY ((1u << BB_NCCL_ALGORITHMS) - 1)
+unsigned bb_normal_algorithms(const struct bb_question *q);
 
 /* Compare the rows with each other: BB_UNEVEN, BB_NORMAL or, without memory, BB_UNKNOWN. */
 enum bb_normality bb_normal_evenness(const struct bb_question *q);

@@ -14,18 +14,10 @@
 
 #define MOST_SIZES 1000 /* of a run whose average alone is known */
 
-/* Set *ALGORITHM and *PROTOCOL to those that the claims or their log name; ANY where they name
-   none. Returns false if NCCL has no algorithm of that name. */
-static bool find_algorithm(const struct bb_question *q, enum bb_nccl_algorithm *algorithm,
-			   enum bb_nccl_protocol *protocol)
+/* The algorithm of NAME, LENGTH bytes; BB_NCCL_ANY: NCCL has none of that name. */
+static enum bb_nccl_algorithm algorithm_of(const char *name, size_t length)
 {
-	const struct bb_fact *const algo = bb_normal_fact(q, BB_FACT_ALGORITHM);
-	const struct bb_fact *const proto = bb_normal_fact(q, BB_FACT_PROTOCOL);
-	const bool is_named = q->claims->algorithm[0];
-	const char *const name = is_named ? q->claims->algorithm : algo ? algo->text : "auto";
-	const size_t length = strcspn(name, ":");
-	const char *const of = name[length] ? name + length + 1 : proto ? proto->text : "";
-	int a = 0, p = 0;
+	int a = 0;
 
 	for (; a < BB_NCCL_ANY; a++) {
 		const char *const its = bb_nccl_algorithm_name((enum bb_nccl_algorithm)a);
@@ -33,12 +25,72 @@ static bool find_algorithm(const struct bb_question *q, enum bb_nccl_algorithm *
 		if (strlen(its) == length && strncasecmp(its, name, length) == 0)
 			break;
 	}
+	return (enum bb_nccl_algorithm)a;
+}
+
+unsigned bb_normal_algorithms(const struct bb_question *q)
+{
+	const struct bb_fact *const fact = bb_normal_fact(q, BB_FACT_ALGORITHM);
+	const char *list = fact ? fact->text : "";
+	const bool excludes = *list == '^';
+	struct bb_nccl_call call = {.collective = bb_collective_find(q->collective),
+				    .machine = &q->machine->nccl};
+	unsigned named = 0, allowed;
+
+	for (list += excludes; *list; list += strcspn(list, ",") + (strchr(list, ',') != NULL)) {
+		const enum bb_nccl_algorithm a = algorithm_of(list, strcspn(list, ","));
+
+		named |= a < BB_NCCL_ANY ? 1u << a : 0;
+	}
+	allowed = named == 0 ? BB_NORMAL_ANY : excludes ? BB_NORMAL_ANY & ~named : named;
+	bb_claims_operand(q->claims, &call.dtype, &call.op);
+	for (int a = BB_NCCL_NVLS; a <= BB_NCCL_NVLSTREE; a++)
+		if (bb_normal_fact(q, BB_FACT_NVLS_OFF) ||
+		    (call.collective && q->machine->constants.generation &&
+		     q->machine->constants.nvls_share > 0 &&
+		     bb_nccl_cannot_reduce(&q->machine->constants, &call,
+					   (enum bb_nccl_algorithm)a)))
+			allowed &= ~(1u << a);
+	return allowed;
+}
+
+/* Set *ALGORITHM and *PROTOCOL of CALL to those that the claims or their log name; of several the
+   one that NCCL would choose. Returns false if NCCL has no algorithm of that name. */
+static bool find_algorithm(const struct bb_question *q, struct bb_nccl_call *call)
+{
+	const struct bb_fact *const proto = bb_normal_fact(q, BB_FACT_PROTOCOL);
+	const char *const name = q->claims->algorithm[0] ? q->claims->algorithm : "auto";
+	const size_t length = strcspn(name, ":");
+	const char *const of = name[length] ? name + length + 1 : proto ? proto->text : "";
+	const unsigned allowed = bb_normal_algorithms(q);
+	enum bb_nccl_algorithm best;
+	double least = INFINITY;
+	int p = 0;
+
 	while (p < BB_NCCL_ANY_PROTOCOL &&
 	       strcasecmp(bb_nccl_protocol_name((enum bb_nccl_protocol)p), of) != 0)
 		p++;
-	*algorithm = (enum bb_nccl_algorithm)a;
-	*protocol = (enum bb_nccl_protocol)p;
-	return a < BB_NCCL_ANY || !is_named || strncasecmp(name, "auto", length) == 0;
+	call->protocol = (enum bb_nccl_protocol)p;
+	call->algorithm = best = algorithm_of(name, length);
+	if (best < BB_NCCL_ANY || allowed == BB_NORMAL_ANY ||
+	    bb_nccl_lacks(call->collective, BB_NCCL_ANY))
+		return best < BB_NCCL_ANY || strncasecmp(name, "auto", length) == 0;
+	for (int a = 0; a < BB_NCCL_ALGORITHMS; a++) {
+		enum bb_nccl_algorithm algorithm;
+		enum bb_nccl_protocol protocol;
+		double time;
+
+		call->algorithm = (enum bb_nccl_algorithm)a;
+		if (!(allowed >> a & 1) ||
+		    !bb_nccl_choose(&q->machine->constants, call, &algorithm, &protocol))
+			continue;
+		time = bb_nccl_time(&q->machine->constants, call->machine, BB_NCCL_AS_TUNED,
+				    call->collective, algorithm, protocol, call->bytes);
+		best = time < least ? algorithm : best;
+		least = fmin(least, time);
+	}
+	call->algorithm = best;
+	return true;
 }
 
 /* Seconds that the model predicts for SIZE bytes. */
@@ -76,7 +128,7 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 	*prediction = (struct prediction){.time = NAN};
 	bb_claims_operand(q->claims, &call.dtype, &call.op);
 	if (!m->cluster || !m->constants.generation || !call.collective ||
-	    !find_algorithm(q, &call.algorithm, &call.protocol))
+	    !find_algorithm(q, &call))
 		return false;
 	algorithm = call.algorithm;
 	protocol = call.protocol;
@@ -103,6 +155,8 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 static double average_of(const struct bb_question *q, bool low, double factor)
 {
 	const struct bb_claims *const c = q->claims;
+	const double span = (double)c->most_bytes - (double)c->least_bytes;
+	const double step = fmax((double)c->step_bytes, span / (MOST_SIZES - 1));
 	double sum = 0, size = (double)c->least_bytes;
 	int n = 0;
 
@@ -115,7 +169,7 @@ static double average_of(const struct bb_question *q, bool low, double factor)
 		n++;
 		if (c->factor <= 1 && c->step_bytes == 0)
 			break;
-		size = c->factor > 1 ? size * c->factor : size + (double)c->step_bytes;
+		size = c->factor > 1 ? size * c->factor : size + step;
 	}
 	return n > 0 ? sum / n : NAN;
 }
@@ -128,6 +182,15 @@ static void describe_model(const struct bb_question *q, const struct prediction 
 		       (long long)q->ranks, bb_plural(q->ranks), (long long)q->nodes,
 		       q->machine->name, choice[0] ? " by " : "", choice,
 		       q->machine->constants.versions, p->basis[0] ? p->basis : "over all sizes");
+}
+
+/* The bound of the claims; INFINITY: none is known. */
+static double bound_of(const struct bb_question *q)
+{
+	const struct bb_normal_shape shape = bb_normal_shape_of(q, q->ranks, q->nodes);
+	const double bound = bb_normal_bound_on(q->machine->cluster->node, &shape).GBps;
+
+	return bound > 0 ? bound : INFINITY;
 }
 
 enum bb_normality bb_normal_by_model(const struct bb_question *q)
@@ -145,7 +208,8 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 				? row.time_us / 1e6
 				: (double)row.size_bytes * factor / row.busbw_GBps / 1e9;
 
-		if (p.is_wide && seconds >= p.low && seconds <= p.high) {
+		if (p.is_wide && bb_normal_has_share(q->collective) && seconds >= p.low &&
+		    seconds <= p.high) {
 			if (seconds < p.near_low || seconds > p.near_high ||
 			    p.near_high > BB_NORMAL_TELLING * p.near_low)
 				return BB_UNKNOWN;
@@ -160,20 +224,22 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 	} else {
 		return BB_UNKNOWN;
 	}
-	if (!(least > 0))
+	if (!(least > 0) || least > bound_of(q))
 		return BB_UNKNOWN;
 	n = row.busbw_GBps < least ? BB_LOW : row.busbw_GBps > most ? BB_HIGH : BB_NORMAL;
 	bb_normal_describe_row(q, &row);
 	if (row.size_bytes > 0 && bb_normal_is_latency(q->claims)) {
 		/* Two decimals of a small bandwidth say less than the time. */
-		n = row.time_us > 1e6 * p.high  ? BB_LOW
-		    : row.time_us < 1e6 * p.low ? BB_HIGH
-						: BB_NORMAL;
+		const double late = row.size_bytes < BB_NORMAL_SMALL ? BB_NORMAL_LATE : 1;
+
+		n = row.time_us > 1e6 * late * p.high ? BB_LOW
+		    : row.time_us < 1e6 * p.low       ? BB_HIGH
+						      : BB_NORMAL;
 		bb_strbuf_addf(q->out, "%s: the simulator expects %.4g to %.4g us",
 			       n == BB_LOW    ? "Low (slow)"
 			       : n == BB_HIGH ? "Faster than expected"
 					      : "Normal",
-			       1e6 * p.low, 1e6 * p.high);
+			       1e6 * p.low, 1e6 * late * p.high);
 	} else {
 		bb_strbuf_addf(q->out, "%s: the simulator expects %.4g to %.4g GB/s",
 			       n == BB_LOW    ? "Low"

@@ -59,16 +59,23 @@ static bool same_distance(const struct bb_question *q, const struct bb_reference
 	return near || (r->nranks == q->ranks && nodes_of(r) == q->nodes && same_network(q, r));
 }
 
-/* True if R ran the algorithm in question; if the claims name none, if R excluded none. */
+/* True if R ran an algorithm that the claims could have; if they could have any, if R excluded
+ * none.
+ */
 static bool same_algorithm(const struct bb_question *q, const struct bb_reference *r)
 {
-	const struct bb_fact *const fact = bb_normal_fact(q, BB_FACT_ALGORITHM);
-	const char *const asked = q->claims->algorithm;
-	const char *const name = asked[0] ? asked : fact ? fact->text : "";
+	const char *const name = q->claims->algorithm;
+	const unsigned allowed = bb_normal_algorithms(q);
 
 	if (name[0] && strcmp(name, "auto") != 0)
 		return strncasecmp(r->algo, name, strlen(name)) == 0;
-	return !strstr(r->algo, " off)");
+	for (int a = 0; a < BB_NCCL_ALGORITHMS && allowed != BB_NORMAL_ANY; a++) {
+		const char *const its = bb_nccl_algorithm_name((enum bb_nccl_algorithm)a);
+
+		if (allowed >> a & 1 && strncasecmp(r->algo, its, strlen(its)) == 0)
+			return true;
+	}
+	return allowed == BB_NORMAL_ANY && !strstr(r->algo, " off)");
 }
 
 /* True if the claims can be compared with R: the same card, collective and distance, measured, and
@@ -234,6 +241,8 @@ static void describe_runs(const struct bb_question *q, const struct published *p
 		       p->example->system, p->example->fabric, p->example->source);
 }
 
+#define SIZES_TRIED 8 /* from the largest one on */
+
 enum bb_normality bb_normal_by_published(const struct bb_question *q)
 {
 	const struct bb_claim row = bb_normal_largest(q->claims);
@@ -241,13 +250,19 @@ enum bb_normality bb_normal_by_published(const struct bb_question *q)
 	struct bb_claim at = row;
 	enum bb_normality n;
 	double share;
+	int tries = 0;
 
 	if (!q->machine->cluster)
 		return BB_UNKNOWN;
-	for (size_t i = 0; i < q->claims->n; i++) {
-		const struct bb_claim *const c = &q->claims->list[i];
-
-		if (c->size_bytes > best.size && look_up(q, c->size_bytes, &p))
+	for (uint64_t below = UINT64_MAX, size = 1;
+	     size > 0 && best.size == 0 && tries < SIZES_TRIED; tries++) {
+		size = 0;
+		for (size_t i = 0; i < q->claims->n; i++)
+			if (q->claims->list[i].size_bytes < below &&
+			    q->claims->list[i].size_bytes > size)
+				size = q->claims->list[i].size_bytes;
+		below = size;
+		if (size > 0 && look_up(q, size, &p))
 			best = p;
 	}
 	/* A plateau far below the largest size says nothing of that. */

@@ -10,6 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Numbers of a command line are foreign: at most a million of anything. */
+static int64_t bounded(int64_t n)
+{
+	return n < 0 ? 0 : n > 1000000 ? 1000000 : n;
+}
+
 /* Returns the value of option NAME at word I: the next word, or what follows "=" or, for a name of
    two characters, the name; NULL: another option. */
 static const char *value_of(const struct bb_log_words *words, int i, const char *name)
@@ -48,7 +54,7 @@ static void read_hosts(const char *list, struct bb_log_command *c)
 		const size_t n = strcspn(list, ","), name = strcspn(list, ":,");
 
 		nodes += name > 0 && (name != nbefore || strncmp(list, before, name) != 0);
-		slots += list[name] == ':' ? strtol(list + name + 1, NULL, 10) : 1;
+		slots += list[name] == ':' ? bounded(strtol(list + name + 1, NULL, 10)) : 1;
 		before = list;
 		nbefore = name;
 		list += n + (list[n] == ',');
@@ -213,7 +219,8 @@ int64_t bb_log_command_ranks(const struct bb_log_command *c)
 						   : 1;
 
 	return c->named || c->launched
-		       ? processes * (c->threads > 0 ? c->threads : 1) * (c->gpus > 0 ? c->gpus : 1)
+		       ? bounded(processes) * bounded(c->threads > 0 ? c->threads : 1) *
+				 bounded(c->gpus > 0 ? c->gpus : 1)
 		       : 0;
 }
 

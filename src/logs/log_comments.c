@@ -180,11 +180,15 @@ static void bounds_read(struct bb_log *log, struct bb_log_stream *s,
 		return;
 	n = strtod(words->at[i], NULL);
 	if (n == 0 && strcmp(words->at[i + 1], "OK") == 0) {
-		*(s->shape.last == BB_LOG_ERROR ? &c->unchecked : &c->wrong) -= t->doubts;
+		size_t *const doubted = s->shape.last == BB_LOG_ERROR ? &c->unchecked : &c->wrong;
+
+		*doubted -= t->doubts < *doubted ? t->doubts : *doubted;
 		t->doubts = 0;
 	} else if (strcmp(words->at[i + 1], "FAILED") == 0 && c->wrong == 0) {
-		c->wrong = n >= 1 && n < 1e9 ? (size_t)n : 1;
-		c->unchecked -= s->shape.last == BB_LOG_ERROR ? t->doubts : 0;
+		/* It counts values, of which a row has many. */
+		c->wrong = n >= 1 && n < (double)c->n ? (size_t)n : c->n > 0 ? c->n : 1;
+		if (s->shape.last == BB_LOG_ERROR)
+			c->unchecked -= t->doubts < c->unchecked ? t->doubts : c->unchecked;
 		t->doubts = 0;
 	}
 }

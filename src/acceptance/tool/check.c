@@ -88,6 +88,8 @@ static bb_status check_file(const char *path, const struct bb_references *refere
 			       "numbers end.\n",
 			       path, file->cut, bb_plural((long long)file->cut), file->cut_line);
 out:
+	if (st != BB_OK)
+		bb_claims_free(file);
 	free(text);
 	return st;
 }
@@ -116,6 +118,8 @@ static bb_status check_value(const struct bb_acceptance_options *o,
 			       "--value: needs --collective, by whose factor bandwidth is counted");
 	if (!o->gpu && !given->machine)
 		return bb_fail(error, BB_EUSAGE, "--value: needs --gpu or --cluster");
+	if (o->size == 0)
+		return bb_fail(error, BB_EUSAGE, "--size 0: a message has a byte at least");
 	if (ranks < 2)
 		return bb_fail(error, BB_EUSAGE, "--value: needs --ranks, at least 2");
 	snprintf(claims.collective, sizeof(claims.collective), "%s", o->collective);
