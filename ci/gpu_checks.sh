@@ -78,6 +78,7 @@ like() {
 # headers_fit: the kernels on NCCL's device API were compiled for this library: as in device_calls.c, headers before 2.29
 # go with a library of their own 2.xx, later ones with one at least as new.
 headers_fit() {
+	[ -n "$NCCL_PATH" ] || { because "NCCL was not found"; return 5; }
 	because "headers of NCCL ${HEADERS:-unknown}, library ${NCCL_VERSION:-unknown}"
 	awk -v h="$HEADERS" -v l="$NCCL_VERSION" 'BEGIN {
 		split(h, x, "."); split(l, y, ".")
@@ -86,9 +87,14 @@ headers_fit() {
 	}'
 }
 
-# by_hand: what a user would run first, with NCCL's own log beside the records.
+# by_hand: what a user would run first, with NCCL's own log beside the records: also where the probe of collectives
+# failed, as that log then says why.
 by_hand() {
-	NCCL_DEBUG=INFO NCCL_DEBUG_FILE=$OUT/nccl.txt perf all_reduce -g "$GPUS" "${HAND[@]}" || return
+	local status
+	NCCL_DEBUG=INFO NCCL_DEBUG_FILE=$OUT/nccl.txt perf all_reduce -g "$GPUS" "${HAND[@]}"
+	status=$?
+	[ -n "$NCCL_PATH" ] || { because "NCCL was not found"; return 5; }
+	[ $status -eq 0 ] || return $status
 	number busbw_GBps "$(sed -n 's/^# Avg bus bandwidth *: *\([0-9.]*\).*/\1/p' "$TEMP/out")"
 }
 
@@ -323,11 +329,11 @@ sanitized() {
 # ---- the list ------------------------------------------------------------------------------
 
 list_machine() {
-	check machine "the headers of NCCL fit its library" collectives headers_fit
+	check machine "the headers of NCCL fit its library" "" headers_fit
 }
 
 list_hand() {
-	check hand "all_reduce, 8 B to 256 MiB" collectives by_hand
+	check hand "all_reduce, 8 B to 256 MiB" gpu by_hand
 }
 
 KERNELS="fill verify reduce scale copy ping read write triad chase spin"

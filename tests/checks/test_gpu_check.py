@@ -456,6 +456,14 @@ def headers_that_do_not_fit_fail():
         run.result.prints("headers    of NCCL 2.")
 
 
+@test
+def a_broken_nccl_leaves_its_log():
+    """Where the probe of collectives fails, the run by hand is made all the same."""
+    run = checked(["machine", "hand"], {"BUSBENCH_FAKE_FAIL": "ncclAllReduce:1"})
+    run.result.exits(1)
+    equal([r["status"] for r in run.checks], ["passed", "failed"], "the headers, and the run by hand")
+
+
 @test(full=True)
 def a_probe_that_hangs_costs_only_itself():
     with chosen_stand_ins("nccl.so") as folder:
