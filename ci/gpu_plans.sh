@@ -16,7 +16,7 @@ plan_of() {
 		device 40 1 GPU: * by kernel [12] *
 		pairs 60 2 processes on 1 GPU: CUDA IPC|a GPU and its host|nvbandwidth*
 		speed 50 *
-		peers 40 sendrecv*|all_reduce*
+		peers 40 sendrecv: *|all_reduce: *
 		sanitizers - memcheck: results*
 	END
 	node) cat <<-'END' ;;
