@@ -125,7 +125,7 @@ def findings_stand_out():
         ("pcie-4090", [('"3 16 3 16"', '"3 8 3 16"')], "Gen3 x8 of x16"),
         ("hgx-h100", [('"0 -1 4 18 0 25000"', '"0 -1 4 12 6 25000"')], "×12 of 18"),
         ("dgx-1v", [('"0 1 2 1 0 25000', '"0 1 2 0 1 25000')], "×0 of 1"),
-        ("hgx-h100", [('"1 8 0 0 400000 1 1"', '"1 8 0 0 400000 1 2"')], "down"),
+        ("hgx-h100", [('"1 8 0 0 400000 1 1 0"', '"1 8 0 0 400000 1 2 0"')], "down"),
     ]
     with tempfile.TemporaryDirectory() as folder:
         path = lambda ending: os.path.join(folder, "node." + ending)
