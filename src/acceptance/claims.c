@@ -308,6 +308,7 @@ static int64_t ranks_of(const struct bb_claims *c)
 static json_t *result_of(const struct bb_claims *c, const char *run_id, size_t row, int64_t ranks)
 {
 	const struct bb_claim *const claim = &c->list[row];
+	bool flagged = false;
 	json_t *const json = json_pack(
 		"{s:i, s:s, s:s, s:s, s:I, s:b, s:f, s:f, s:f}", "schema", 1, "kind", "result",
 		"run_id", run_id, "collective", c->collective, "size_bytes",
@@ -322,8 +323,10 @@ static json_t *result_of(const struct bb_claims *c, const char *run_id, size_t r
 		json_object_set_new(json, "dtype", json_string(c->type));
 	if (json && ranks > 0)
 		json_object_set_new(json, "nranks", json_integer(ranks));
-	/* Which rows have wrong data is not known, but how many. */
-	if (json && row < c->wrong)
+	/* A footer says how many rows have wrong data, and not which. */
+	for (size_t i = 0; i < c->n; i++)
+		flagged |= c->list[i].wrong;
+	if (json && (flagged ? claim->wrong : row < c->wrong))
 		json_object_set_new(json, "wrong", json_integer(1));
 	return json;
 }

@@ -53,6 +53,14 @@ static enum bb_normality by_bound(const struct bb_question *q)
 	const double least = on_gpus ? BB_NORMAL_SHARE : BB_NORMAL_BOUND;
 	const bool low = c->percent_of_bound < 100 * least;
 
+	if (isnan(c->percent_of_bound) && c->backend[0] && !on_gpus) {
+		bb_strbuf_addf(
+			q->out,
+			"  Not judged: the data of %s is in the memory of CPUs, and this log "
+			"names no bound.\n",
+			c->backend);
+		return BB_UNKNOWN;
+	}
 	if (isnan(c->percent_of_bound) ||
 	    (on_gpus && low && bb_normal_largest(c).size_bytes < BB_NORMAL_WIDE)) {
 		describe_unknown_card(q);
@@ -171,7 +179,10 @@ static void describe_machine(const struct bb_question *q)
 	const struct bb_fact *const nics = bb_normal_fact(q, BB_FACT_NICS);
 
 	if (!m->cluster) {
-		if (q->card && q->ranks >= 2)
+		if (q->nodes > q->ranks && q->ranks > 0)
+			bb_strbuf_addf(q->out, "  %lld ranks cannot be on %lld nodes.\n",
+				       (long long)q->ranks, (long long)q->nodes);
+		else if (q->card && q->ranks >= 2)
 			bb_strbuf_addf(q->out,
 				       "  No known system with %s has room for %lld ranks on %lld "
 				       "node%s; --cluster or --topology describes one.\n",
@@ -299,6 +310,12 @@ static bb_status find_gpu(struct bb_question *q, char model[BB_TEXT], struct bb_
 			       prose->quote);
 	}
 	q->card = bb_card_find(q->gpu);
+	if (q->claims->backend[0] && strcmp(q->claims->backend, "nccl") != 0)
+		q->card = NULL;
+	if (q->card && given->machine && q->claims->gpu[0] &&
+	    bb_card_find(q->claims->gpu) != q->card)
+		bb_strbuf_addf(q->out, "  The log names %s, but %s has %s.\n", q->claims->gpu,
+			       given->machine, q->card->name);
 	return BB_OK;
 out:
 	return st;

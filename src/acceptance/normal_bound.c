@@ -60,6 +60,9 @@ static void bound_raise(const struct bb_normal_shape *s, const struct bb_topolog
 			bound->GBps = GBps * beyond_ring(s);
 			bound->system = t->name;
 			bound->algorithm = bb_bound_name(what);
+			if (beyond_ring(s) > 1)
+				bb_strbuf_addf(&why, ", × %.3g for %s", beyond_ring(s),
+					       s->collective);
 			snprintf(bound->why, sizeof(bound->why), "%s", bb_strbuf_text(&why));
 		}
 		bb_strbuf_free(&why);

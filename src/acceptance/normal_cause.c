@@ -187,6 +187,11 @@ void bb_normal_explain(const struct bb_question *q, enum bb_normality n)
 	}
 	if (n != BB_LOW && n != BB_UNEVEN)
 		return;
+	if (n == BB_LOW && q->machine->cluster && q->nodes == 1 && !q->given->machine)
+		bb_strbuf_addf(q->out,
+			       "  By its GPU alone this is a %s; --topology or --cluster describes "
+			       "another machine.\n",
+			       q->machine->name);
 	if (describe_causes(q) == 0)
 		describe_next(q, n);
 }

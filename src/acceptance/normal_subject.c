@@ -7,6 +7,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 int64_t bb_normal_nodes(const struct bb_card *card, int64_t ranks)
 {
@@ -123,10 +125,12 @@ bool bb_normal_find_ranks(struct bb_question *q)
 
 void bb_normal_find_nodes(struct bb_question *q)
 {
-	const bool counted = q->claims->hosts > 0 && q->ranks == q->claims->nranks;
+	const char *const colon = q->given->machine ? strrchr(q->given->machine, ':') : NULL;
+	const int64_t named = colon ? strtol(colon + 1, NULL, 10) : 0;
+	const int64_t given = q->given->nodes > 0 ? q->given->nodes : named;
 
-	q->nodes = q->given->nodes > 0 ? q->given->nodes : q->claims->hosts;
-	if (q->card && q->given->nodes == 0 && !counted &&
-	    q->nodes < bb_normal_nodes(q->card, q->ranks))
+	/* A list of ranks of which only some were pasted names too few hosts. */
+	q->nodes = given > 0 ? given : q->claims->hosts;
+	if (q->card && given == 0 && q->nodes < bb_normal_nodes(q->card, q->ranks))
 		q->nodes = bb_normal_nodes(q->card, q->ranks);
 }

@@ -17,7 +17,7 @@
 /* One size in one placement. */
 struct bb_claim {
 	uint64_t size_bytes;
-	bool in_place;
+	bool in_place, wrong; /* WRONG: its data is; a footer alone does not say of which rows */
 	double time_us, algbw_GBps, busbw_GBps;
 	int line;
 };

@@ -209,7 +209,8 @@ static bool row_add(struct bb_log *log, struct bb_log_stream *s, const struct bb
 			continue;
 		}
 		/* Counted only here: a row with mixed-up columns may have another number there. */
-		c->wrong += row->wrong[half] >= 1;
+		claim.wrong = row->wrong[half] >= 1;
+		c->wrong += claim.wrong;
 		c->unchecked += isnan(row->wrong[half]);
 		log->tables[s->table].doubts += row->doubtful[half];
 		if (!bb_claim_add(c, &claim))
@@ -280,7 +281,9 @@ static bool osu_read(struct bb_log *log, struct bb_log_stream *s, const struct b
 	*read = i + 1 < words->n && words->n - i <= 9 &&
 		bb_log_is_whole(bb_log_digits(words->at[i]));
 	for (int k = i + 1; k < words->n; k++)
-		*read = *read && bb_log_is_value(words->at[k]);
+		*read = *read &&
+			(bb_log_is_value(words->at[k]) || strcmp(words->at[k], "Pass") == 0 ||
+			 strcmp(words->at[k], "Fail") == 0);
 	if (!*read)
 		return true;
 	claim.size_bytes = strtoull(bb_log_digits(words->at[i]), NULL, 10);
@@ -297,6 +300,8 @@ static bool osu_read(struct bb_log *log, struct bb_log_stream *s, const struct b
 		s->table = s->last;
 	}
 	log->tables[s->table].end = log->line;
+	claim.wrong = strcmp(words->at[words->n - 1], "Fail") == 0;
+	log->file->list[s->table].wrong += claim.wrong;
 	return bb_claim_add(&log->file->list[s->table], &claim);
 }
 

@@ -91,6 +91,7 @@ static bool rank_read(struct bb_log *log, struct bb_log_stream *s, const struct 
 		s->since_average = true;
 	}
 	s->used = true;
+	s->listed++;
 	s->nranks = rank + 1 > s->nranks && rank < 1 << 24 ? rank + 1 : s->nranks;
 	if (on > i && on + 1 < words->n) {
 		host = host_index(s, words->at[on + 1]);
@@ -239,6 +240,9 @@ static bool title_read(struct bb_log_stream *s, const struct bb_log_words *words
 
 	if (osu >= 0 && bb_log_find(words, "Test") > osu) {
 		bb_log_run_begin(s);
+		/* "# OSU MPI-CUDA Allreduce Latency Test"; without that the buffers are on CPUs. */
+		if (bb_log_find(words, "MPI") == osu + 1)
+			keep(s->backend, sizeof(s->backend), "mpi");
 		s->collective[0] = '\0';
 		for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
 			if (bb_log_find(words, titles[i][0]) > osu) {

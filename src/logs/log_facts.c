@@ -350,6 +350,8 @@ static bool messages_read(struct bb_log_facts *facts, const char *text, int numb
 	} messages[] = {
 		{"NVLS multicast support is not available", BB_FACT_NVLS_OFF},
 		{"P2P is disabled between connected GPUs", BB_FACT_P2P_OFF},
+		/* CUDA's sample p2pBandwidthLatencyTest. */
+		{" CANNOT Access Peer Device=", BB_FACT_P2P_OFF},
 		{"Using network Socket", BB_FACT_SOCKET},
 		{"via NET/Socket", BB_FACT_SOCKET},
 		{"NET/Socket : Using [", BB_FACT_SOCKET},

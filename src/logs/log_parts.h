@@ -177,6 +177,7 @@ struct bb_log_stream {
 	char collective[24], algorithm[32], gpu[64], backend[16], host[64];
 	char (*hosts)[64];
 	int64_t nhosts, hosts_room, nranks;
+	int64_t listed; /* lines of ranks */
 	struct bb_log_seat *seats;
 	size_t nseats, seats_room;
 	struct bb_fact shared; /* line 0: no GPU is */

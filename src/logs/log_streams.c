@@ -91,7 +91,7 @@ void bb_log_table_end(struct bb_log_stream *s)
 
 void bb_log_ranks_forget(struct bb_log_stream *s)
 {
-	s->nranks = s->nhosts = 0;
+	s->nranks = s->nhosts = s->listed = 0;
 	s->nseats = 0;
 	s->shared.line = 0;
 	s->host[0] = '\0';
@@ -135,7 +135,8 @@ struct bb_claims *bb_log_table_begin(struct bb_log *log, struct bb_log_stream *s
 	keep(c->type, sizeof(c->type), type);
 	c->simulated = strcmp(c->backend, "sim") == 0;
 	c->nranks = s->nranks;
-	c->hosts = s->nhosts;
+	/* One line of a list that lacks the others says nothing of their hosts. */
+	c->hosts = s->listed > 1 || s->nranks == 1 ? s->nhosts : 0;
 	c->rounding = 0.0051;
 	c->least_bytes = sizes->least_bytes;
 	c->most_bytes = sizes->most_bytes;

@@ -153,7 +153,9 @@ static bb_status read_any_file(struct bb_cluster *c, const char *path, bb_topolo
 	bb_status st;
 
 	BB_TRY(st, read_file(path, &text, &length, error), out);
-	if (text[strspn(text, " \t\r\n\xef\xbb\xbf")] == '<') {
+	/* The matrix of nvidia-smi topo -m names GPUs and has no keys. */
+	if (text[strspn(text, " \t\r\n\xef\xbb\xbf")] == '<' ||
+	    (strstr(text, "GPU0") && !strchr(text, '='))) {
 		BB_TRY(st, parse_topology(c, path, text, length, parse, error), out);
 		st = read_known(c, "", error);
 	} else {

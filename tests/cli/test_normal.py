@@ -356,6 +356,19 @@ def an_outlier_among_equals():
 
 
 @test
+def a_list_of_one_rank():
+    """One rank of a list that was cut names one host of several; OSU's --validation has a column of words."""
+    head = "#  Rank 15 Group  0 Pid 17 on node-b device 7 [0xdb] NVIDIA H100 80GB HBM3\n"
+    checked(head + log(16, 470, 1.875, ""), 0, "16 ranks", "Machine: hgx-h100", "Verdict: normal")
+    osu = "# OSU MPI-CUDA All-to-All Personalized Exchange Latency Test v7.4\n# Size       Avg Latency(us)        Validation\n"
+    rows = "1048576                45000.5              {0}\n2097152                90000.7              {0}\n"
+    checked(osu + rows.format("Pass"), 7, "alltoall: 2 results", "Verdict: low", arguments=("--ranks", "16", "--gpu", "H100", "--nodes", "2"))
+    checked(osu + rows.format("Fail"), 7, "Verdict: wrong data", arguments=("--ranks", "16", "--gpu", "H100", "--nodes", "2"))
+    cpus = osu.replace("MPI-CUDA", "MPI") + rows.format("Pass")
+    checked(cpus, 3, "Not judged: the data of mpi is in the memory of CPUs", arguments=("--ranks", "16", "--gpu", "H100"))
+
+
+@test
 def algorithms_that_the_log_excludes():
     """Rings are normal where NVLS is off, excluded, or does not reduce the operation."""
     head = "NCCL_ALGO={} ./build/all_reduce_perf -b 8G -e 8G -g 8\n"
@@ -400,7 +413,9 @@ def machines_by_the_user():
         path = f.write("log", log(16, 437, 1.875))
         acceptance("check", path, "--nic-rate", "fast").exits(2).says("--nic-rate fast: not a rate in Gb/s")
         acceptance("check", path, "--cluster", "hgx-h1000").exits(2).says("hgx-h1000")
-        acceptance("check", path, "--cluster", "gb200-nvl72").exits(2).says("gb200-nvl72 has 4 GPUs in a node, not 8")
+        acceptance("check", path, "--cluster", "gb200-nvl72").exits(7).prints("The log names NVIDIA H100 80GB HBM3, but gb200-nvl72 has GB200.")
+        acceptance("check", path, "--cluster", "gb200-nvl72", "--nodes", "2").exits(2).says("gb200-nvl72 has 4 GPUs in a node, not 8")
+        acceptance("check", path, "--cluster", "gb200-nvl72:2").exits(2).says("has 4 GPUs in a node, not 8")
         acceptance("check", path, "--cluster", "aws-p5", "--topology", "x.xml").exits(2).says("both name the machine")
 
 
@@ -441,7 +456,7 @@ def texts_of_other_backends():
     dip = curve([(2**k << 20, 240 if k in (10, 11) else 478, 478) for k in range(8, 14)])
     checked("# busbench version 0.1.0 backend=sim\n" + dip, 3, "Simulated in virtual time")
     checked("# busbench version 0.1.0 backend=nccl\n" + dip, 7, "Dip: 1G")
-    checked("# busbench version 0.1.0 backend=host\n" + dip.replace("NVIDIA H100 80GB HBM3", "CPU"), 3, "Nothing is known about CPU")
+    checked("# busbench version 0.1.0 backend=host\n" + dip.replace("NVIDIA H100 80GB HBM3", "CPU"), 3, "Not judged: the data of host is in the memory of CPUs")
 
 
 @test

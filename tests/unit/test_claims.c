@@ -57,7 +57,10 @@ static void test_ratios_of_references(void **state)
 	};
 
 	for (size_t i = 0; i < 4; i++) {
-		struct bb_claim row = {1 << 30, false, 1, cases[i].algbw, cases[i].busbw, 1};
+		struct bb_claim row = {.size_bytes = 1 << 30,
+				       .time_us = 1,
+				       .algbw_GBps = cases[i].algbw,
+				       .busbw_GBps = cases[i].busbw};
 		struct bb_claims claims = {.rounding = 0.0051, .list = &row, .n = 1};
 		int64_t least, most;
 
@@ -68,7 +71,8 @@ static void test_ratios_of_references(void **state)
 
 static void test_ranks_unknown(void **state)
 {
-	struct bb_claim row = {1 << 30, false, 1, 100, 100, 1};
+	struct bb_claim row = {
+		.size_bytes = 1 << 30, .time_us = 1, .algbw_GBps = 100, .busbw_GBps = 100};
 	struct bb_claims claims = {.rounding = 0.0051, .list = &row, .n = 1};
 	int64_t least, most;
 
@@ -98,7 +102,10 @@ static void test_ranks_of_none(void **state)
 		     {"nobody_knows", 50, false}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct bb_claim row = {1 << 30, false, 1, 100, cases[i].busbw, 1};
+		struct bb_claim row = {.size_bytes = 1 << 30,
+				       .time_us = 1,
+				       .algbw_GBps = 100,
+				       .busbw_GBps = cases[i].busbw};
 		struct bb_claims claims = {.rounding = 0.0051, .list = &row, .n = 1};
 		int64_t least, most;
 

@@ -203,7 +203,9 @@ static struct bb_claims claims_of(const struct bb_references *t, const struct bb
 		const struct bb_reference *const r = &t->rows[i];
 		const double factor = (strcmp(r->collective, "all_reduce") == 0 ? 2.0 : 1.0) *
 				      (double)(r->nranks - 1) / (double)r->nranks;
-		struct bb_claim claim = {r->size_bytes, r->in_place == 1, 0, 0, r->busbw_GBps, 0};
+		struct bb_claim claim = {.size_bytes = r->size_bytes,
+					 .in_place = r->in_place == 1,
+					 .busbw_GBps = r->busbw_GBps};
 
 		claim.algbw_GBps = claim.busbw_GBps / factor;
 		claim.time_us = (double)claim.size_bytes / claim.algbw_GBps / 1e3;
