@@ -87,8 +87,8 @@ static void describe_others(const struct bb_question *q)
 		bb_normal_machine_close(&machine);
 	}
 	if (found > 0)
-		bb_strbuf_add(q->out, found == 1 ? "; --cluster says that it is that.\n"
-						 : "; --cluster says that it is one of these.\n");
+		bb_strbuf_addf(q->out, ": on %s nothing is wrong; --cluster judges by it.\n",
+			       found == 1 ? "that" : "one of these");
 }
 
 /* ---- causes ----------------------------------------------------------------------------------
