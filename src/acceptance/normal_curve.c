@@ -67,7 +67,8 @@ bool bb_normal_is_latency(const struct bb_claims *claims)
 	       BB_LATENCY_GROWTH * log((double)last.size_bytes / (double)less->size_bytes);
 }
 
-const char *bb_normal_size(char text[BB_UNIT_TEXT], uint64_t size)
+/* Write SIZE into TEXT: "8G", or "16G" for 17179869120, which nobody reads. Returns TEXT. */
+static const char *size_text(char text[BB_UNIT_TEXT], uint64_t size)
 {
 	static const char units[] = "KMGT";
 	int unit = -1;
@@ -89,10 +90,10 @@ void bb_normal_describe_row(const struct bb_question *q, const struct bb_claim *
 		bb_strbuf_addf(q->out, "  Average of all sizes: %.4g GB/s. ", row->busbw_GBps);
 	else if (bb_normal_is_latency(q->claims))
 		bb_strbuf_addf(q->out, "  At %s, bound by latency: %.4g us. ",
-			       bb_normal_size(size, row->size_bytes), row->time_us);
+			       size_text(size, row->size_bytes), row->time_us);
 	else
-		bb_strbuf_addf(q->out, "  At %s: %.4g GB/s. ",
-			       bb_normal_size(size, row->size_bytes), row->busbw_GBps);
+		bb_strbuf_addf(q->out, "  At %s: %.4g GB/s. ", size_text(size, row->size_bytes),
+			       row->busbw_GBps);
 }
 
 /* ---- dips -------------------------------------------------------------------------------------
@@ -151,11 +152,11 @@ static enum bb_normality describe_dip(const struct bb_question *q, const struct 
 		bb_strbuf_addf(q->out,
 			       "  Collapse: from %s on at most %.0f%% of the best at a smaller "
 			       "size, %s.\n",
-			       bb_normal_size(size, collapse), 100 * left, placement(in_place));
+			       size_text(size, collapse), 100 * left, placement(in_place));
 		return BB_UNEVEN;
 	}
 	bb_strbuf_addf(q->out, "  Dip: %s %s reaches %.0f%% of the best at a smaller size.\n",
-		       bb_normal_size(size, (uint64_t)dip.size), placement(in_place),
+		       size_text(size, (uint64_t)dip.size), placement(in_place),
 		       100 * dip.ratio.mean);
 	return BB_UNEVEN;
 }
@@ -186,7 +187,7 @@ static enum bb_normality describe_placements(const struct bb_question *q,
 	if (!slow)
 		return BB_NORMAL;
 	bb_strbuf_addf(q->out, "  Uneven: %s reaches %.4g GB/s %s, %.4g GB/s %s.\n",
-		       bb_normal_size(size, slow->size_bytes), slow->busbw_GBps,
+		       size_text(size, slow->size_bytes), slow->busbw_GBps,
 		       placement(slow->in_place), fast->busbw_GBps, placement(fast->in_place));
 	return BB_UNEVEN;
 }
@@ -260,8 +261,8 @@ enum bb_normality bb_normal_evenness(const struct bb_question *q)
 			bb_strbuf_addf(q->out,
 				       "  One row alone is slow: %s %s reaches %.4g GB/s. Repeat "
 				       "it; one measurement is no verdict.\n",
-				       bb_normal_size(size, row.size_bytes),
-				       placement(row.in_place), row.busbw_GBps);
+				       size_text(size, row.size_bytes), placement(row.in_place),
+				       row.busbw_GBps);
 	}
 	if (verdict == BB_UNEVEN)
 		verdict = judge_rows(q, rows, n);

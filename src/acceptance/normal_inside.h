@@ -125,8 +125,6 @@ enum bb_normality bb_normal_evenness(const struct bb_question *q);
 bool bb_normal_is_latency(const struct bb_claims *claims);
 /* The largest row of the slower placement; a run without rows: its average, of size 0. */
 struct bb_claim bb_normal_largest(const struct bb_claims *claims);
-/* Write SIZE into TEXT: "8G", or "16G" for 17179869120, which nobody reads. Returns TEXT. */
-const char *bb_normal_size(char text[BB_UNIT_TEXT], uint64_t size);
 /* Append "At 8G: 196.5 GB/s. " or, if latency bounds the rows, "At 8K: 20 us. " */
 void bb_normal_describe_row(const struct bb_question *q, const struct bb_claim *row);
 

@@ -101,8 +101,12 @@ static int crossings(const struct bb_cluster *c, uint64_t set, int p)
 struct bb_cluster_slots bb_cluster_slots(const struct bb_cluster *c, uint64_t set)
 {
 	const struct bb_topology *t = c->node;
-	struct bb_cluster_slots slots = {!all_reach(c, set), INFINITY, INFINITY};
+	struct bb_cluster_slots slots = {false, INFINITY, INFINITY};
 
+	/* A cluster known by its links alone has no slots. */
+	if (bb_topology_count(t, BB_GPU) == 0)
+		return slots;
+	slots.through_host = !all_reach(c, set);
 	for (uint64_t s = set; s; s &= s - 1)
 		for (int p = t->devices[__builtin_ctzll(s)].pci; p >= 0; p = t->pcis[p].parent) {
 			const struct bb_pcie link = bb_pci_link(t, p);

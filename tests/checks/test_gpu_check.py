@@ -44,7 +44,10 @@ def make_bundle():
 
 def headers():
     """The version of NCCL's headers that the build has."""
-    with open(os.path.join(kit.Settings.build, "headers"), encoding="utf-8") as file:
+    path = os.path.join(kit.Settings.build, "headers")
+    if not os.path.exists(path):
+        raise kit.Skipped("built without the headers of CUDA and NCCL")
+    with open(path, encoding="utf-8") as file:
         folders = re.findall(r"-isystem (\S+)", file.read())
     path = next(path for path in (os.path.join(folder, "nccl.h") for folder in folders) if os.path.exists(path))
     with open(path, encoding="utf-8") as file:

@@ -53,6 +53,8 @@ def names():
     for folder, listed in (("ci/profiles", "profiles"), ("reports/reference/clusters", "clusters")):
         out = busbench(listed).exits(0).out
         for file in os.listdir(os.path.join(ROOT, folder)):
+            if file.endswith(".xml"):  # the topology of a cluster
+                continue
             expect(f"\n{os.path.splitext(file)[0]} " in "\n" + out, f"{file} is not in\n{out}")
         expect(out.splitlines()[-1].startswith(f"# files: {os.path.join(ROOT, folder)}/*."), out)
     expect("\nhgx-h100 " in busbench("clusters").out, "no known systems")
