@@ -103,7 +103,7 @@ def searcher(folder, file):
     """The object of the backend that searches the library, for FILE."""
     if file == FILE:
         return os.path.join(kit.Settings.build, "src", "backends", "nccl", "library.o")
-    with open(os.path.join(kit.Settings.build, "cuda"), encoding="utf-8") as text:
+    with open(os.path.join(kit.Settings.build, "headers"), encoding="utf-8") as text:
         includes = re.findall(r"-isystem \S+", text.read())
     source = os.path.join(kit.ROOT, "src", "backends", "nccl", "library.c")
     words = [f"-I{kit.ROOT}/src", "-D_GNU_SOURCE", f'-DBB_NCCL_FILE="{file}"', *" ".join(includes).split(), "-fPIC", "-c"]
