@@ -8,7 +8,7 @@
 
 #include "simulator/nccl_model.h"
 
-enum { BB_NCCL_KIND_TEXT = 72, BB_NCCL_BASIS_TEXT = 112 };
+enum { BB_NCCL_KIND_TEXT = 72, BB_NCCL_BASIS_TEXT = 176 };
 
 /* The kind of MACHINE, below BB_NCCL_KINDS: links within a node (NVSwitches, racks of them,
    NVLinks, PCIe with or without peer access, one GPU), whether all GPUs take part, and the network.
