@@ -36,7 +36,7 @@ static bool same_settings(const struct bb_claims *a, const struct bb_claims *b)
 
 static bool is_like(const struct bb_claims *a, const struct bb_claims *b)
 {
-	return same_settings(a, b) && strcmp(a->op, b->op) == 0 &&
+	return a->nranks > 0 && same_settings(a, b) && strcmp(a->op, b->op) == 0 &&
 	       strcmp(a->collective, b->collective) == 0 && strcmp(a->type, b->type) == 0 &&
 	       strcmp(a->algorithm, b->algorithm) == 0 && strcmp(a->gpu, b->gpu) == 0 &&
 	       a->nranks == b->nranks && a->hosts == b->hosts;

@@ -166,7 +166,8 @@ static enum bb_normality compare_all(const struct bb_question *q)
 	if (q->card && q->ranks == 0)
 		bb_strbuf_addf(q->out, "  The number of ranks is unknown; give --ranks.\n");
 	n = q->machine->cluster ? bb_normal_compare(q) : q->card ? BB_UNKNOWN : by_bound(q);
-	if (n == BB_UNKNOWN && !q->gpu[0] && q->ranks > 1 && on_gpus)
+	if (n == BB_UNKNOWN && !q->card && q->ranks > 1 && on_gpus &&
+	    isnan(q->claims->percent_of_bound))
 		n = by_every_card(q);
 	even = on_gpus && !is_mixed(q->claims) ? bb_normal_evenness(q) : BB_NORMAL;
 	return even > n ? even : n;
@@ -247,6 +248,14 @@ static void describe_data(const struct bb_question *q)
 			       c->unchecked, bb_plural(c->unchecked));
 }
 
+/* Did nccl-tests end with an error? A warning of NCCL alone may be harmless. */
+static bool has_failed(const struct bb_question *q)
+{
+	const struct bb_fact *const error = bb_normal_fact(q, BB_FACT_ERROR);
+
+	return error && strstr(error->quote, "Test ") && strstr(error->quote, " failure");
+}
+
 /* Judges claims whose subject is known. */
 static bb_status judge(struct bb_question *q, enum bb_normality *n, struct bb_error *error)
 {
@@ -260,6 +269,8 @@ static bb_status judge(struct bb_question *q, enum bb_normality *n, struct bb_er
 	*n = compare_all(q);
 	if (bb_normal_judge_bound(q) == BB_IMPOSSIBLE)
 		*n = BB_IMPOSSIBLE;
+	if (*n < BB_DIED && has_failed(q))
+		*n = BB_DIED;
 	bb_normal_explain(q, *n);
 	bb_normal_machine_close(&machine);
 	return BB_OK;

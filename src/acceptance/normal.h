@@ -15,6 +15,7 @@ enum bb_normality {
 	BB_LATENCY, /* bound by latency: too small to show a bandwidth */
 	BB_UNKNOWN,
 	BB_IMPOSSIBLE,
+	BB_DIED, /* the run ended with an error */
 	BB_UNEVEN, /* a dip, or one placement slower than the other */
 	BB_LOW,
 	BB_WRONG
@@ -35,7 +36,7 @@ struct bb_circumstances {
    the other one; both from the first size on that reaches BB_NORMAL_PLATEAU of the best row. */
 #define BB_NORMAL_DIP 0.9
 #define BB_NORMAL_UNEVEN 0.8
-#define BB_NORMAL_PLATEAU 0.25
+#define BB_NORMAL_PLATEAU 0.5
 /* In a table of so many rows a single one that is slow is no verdict. */
 #define BB_NORMAL_ROWS 6
 /* Latency bounds a table whose time grows over the last factor BB_LATENCY_SPAN in size by less than

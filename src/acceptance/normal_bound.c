@@ -226,6 +226,15 @@ enum bb_normality bb_normal_by_share(const struct bb_question *q)
 		return BB_UNKNOWN;
 	}
 	share = row.busbw_GBps / bound.GBps;
+	if (row.size_bytes == 0 && share < BB_NORMAL_SHARE) {
+		bb_normal_describe_row(q, &row);
+		bb_strbuf_addf(
+			q->out,
+			"Not judged: %.0f%% of the %s bound; small sizes lower an average, and "
+			"%s has no model for them.\n",
+			100 * share, bound.algorithm, q->machine->name);
+		return BB_UNKNOWN;
+	}
 	bb_normal_describe_row(q, &row);
 	if (share < BB_NORMAL_SHARE && row.size_bytes > 0 && row.size_bytes < BB_NORMAL_WIDE) {
 		bb_strbuf_addf(q->out,

@@ -180,13 +180,20 @@ void bb_normal_explain(const struct bb_question *q, enum bb_normality n)
 	const bool is_near = q->card && bb_normal_is_near(q->card, q->ranks, q->nodes);
 
 	if (q->machine->cluster && !is_near && q->nodes > 1 &&
-	    (n == BB_LOW || n == BB_NORMAL || n == BB_UNEVEN)) {
+	    (n == BB_LOW ||
+	     ((n == BB_NORMAL || n == BB_UNEVEN) && strncmp(q->collective, "alltoall", 8) != 0))) {
 		describe_nics(q, n);
 		if (q->machine->assumed && n == BB_LOW)
 			describe_others(q);
 	}
-	if (n != BB_LOW && n != BB_UNEVEN)
+	if (n != BB_LOW && n != BB_UNEVEN) {
+		const struct bb_fact *const error = bb_normal_fact(q, BB_FACT_ERROR);
+
+		if (error)
+			bb_strbuf_addf(q->out, "  The log reports an error. Line %d: %s\n",
+				       error->line, error->quote);
 		return;
+	}
 	if (n == BB_LOW && q->machine->cluster && q->nodes == 1 && !q->given->machine)
 		bb_strbuf_addf(q->out,
 			       "  By its GPU alone this is a %s; --topology or --cluster describes "

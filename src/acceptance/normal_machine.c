@@ -139,10 +139,20 @@ static struct bb_cluster_change change_of(const struct bb_question *q,
 		change.nics = (int)nics->value;
 	if (change.nic_Mbps == 0 && rate)
 		change.nic_Mbps = rate->value * 1000;
+	/* Each rank has a NIC of its own, as on the machine. */
+	if (q->given->nics == 0 && change.nics < now->n && change.nics == ranks_of_node(q))
+		change.nics = 0;
+	/* More of them, of half the rate, are the same machine otherwise cut. */
+	if (change.nics > now->n && change.nic_Mbps == 0)
+		change.nic_Mbps = now->Mbps / change.nics;
 	if (change.nics == now->n)
 		change.nics = 0;
 	if (change.nic_Mbps == now->Mbps / now->n)
 		change.nic_Mbps = 0;
+	if (bb_normal_fact(q, BB_FACT_ROCE) && now->kind == BB_NICS_INFINIBAND)
+		change.layer = BB_ETHERNET;
+	if (bb_normal_fact(q, BB_FACT_INFINIBAND) && now->kind == BB_NICS_OTHER)
+		change.layer = BB_INFINIBAND;
 	return change;
 }
 
@@ -157,7 +167,7 @@ static bb_status open_changed(const struct bb_question *q, const char *text,
 	if (st != BB_OK || machine->nics.n == 0)
 		return st;
 	change = change_of(q, &machine->nics);
-	if (change.nics == 0 && change.nic_Mbps == 0)
+	if (change.nics == 0 && change.nic_Mbps == 0 && change.layer == BB_LAYER_UNKNOWN)
 		return BB_OK;
 	bb_normal_machine_close(machine);
 	st = machine_open(q, text, &change, machine, error);

@@ -77,9 +77,25 @@ static bb_status check_text(const char *path, const char *text, size_t length,
 	return BB_OK;
 }
 
+/* The failure that ended a run of nccl-tests; NULL: there is none. TEXT ends with a NUL. */
+static const char *find_failure(const char *text, size_t length)
+{
+	static const char *const words[] = {"Test NCCL failure", "Test CUDA failure",
+					    "Test failure common", "NCCL WARN "};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		const char *const found = memmem(text, length, words[i], strlen(words[i]));
+
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
 bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const char *text,
 			    size_t length, struct bb_claim_file *file, struct bb_error *error)
 {
+	const char *failure;
 	bb_status st;
 
 	*file = (struct bb_claim_file){.n = 0};
@@ -92,6 +108,10 @@ bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const ch
 			     "%s:%d: a row of nccl-tests ends before its numbers do, and there is "
 			     "no whole one",
 			     path, file->cut_line);
+	else if (st == BB_OK && file->n == 0 && (failure = find_failure(text, length)))
+		st = bb_fail(error, BB_EUSAGE, "%s: no results; it ends with \"%.*s\"", path,
+			     (int)(strcspn(failure, "\r\n") < 200 ? strcspn(failure, "\r\n") : 200),
+			     failure);
 	else if (st == BB_OK && file->n == 0)
 		st = bb_fail(error, BB_EUSAGE,
 			     "%s: neither results of a collective nor a table of nccl-tests: size, "

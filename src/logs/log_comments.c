@@ -270,11 +270,22 @@ static void run_name(struct bb_log_stream *s, const char *name)
 	snprintf(s->collective, sizeof(s->collective), "%.*s", end ? (int)(end - name) : 23, name);
 }
 
+/* Gives the table above "Collective test concluded: alltoall_perf" its collective. */
+static void run_concluded(struct bb_log *log, const struct bb_log_stream *s, const char *name)
+{
+	const char *const end = strstr(name, "_perf");
+	struct bb_claims *const c = s->last >= 0 ? &log->file->list[s->last] : NULL;
+
+	if (c && end && !c->collective[0])
+		snprintf(c->collective, sizeof(c->collective), "%.*s", (int)(end - name), name);
+}
+
 /* Reads what is no row, in TEXT behind LENGTH bytes of tags. Returns false without memory. */
 bool bb_log_comment_read(struct bb_log *log, const char *text, size_t length,
 			 const struct bb_log_words *words)
 {
 	const int rank = bb_log_find(words, "Rank"), starting = bb_log_find(words, "starting:");
+	const int concluded = bb_log_find(words, "concluded:");
 	const int average = bb_log_find(words, "Avg"), algorithm = bb_log_find(words, "Algorithm:");
 	const int bounds = bb_log_find(words, "bounds");
 	const bool is_rank = rank >= 0 && rank + 1 < words->n &&
@@ -304,7 +315,9 @@ bool bb_log_comment_read(struct bb_log *log, const char *text, size_t length,
 	}
 	if (is_rank)
 		return rank_read(log, s, words, rank, text + length);
-	if (starting >= 0 && starting + 1 < words->n) {
+	if (concluded >= 0 && concluded + 1 < words->n) {
+		run_concluded(log, s, words->at[concluded + 1]);
+	} else if (starting >= 0 && starting + 1 < words->n) {
 		run_name(s, words->at[starting + 1]);
 	} else if (bb_log_find(words, "nThread") >= 0) {
 		bb_log_run_begin(s);

@@ -358,6 +358,8 @@ static bool messages_read(struct bb_log_facts *facts, const char *text, int numb
 		{"Using network AWS Libfabric", BB_FACT_EFA},
 		{"elected provider is efa", BB_FACT_EFA},
 		{"elected Provider is efa", BB_FACT_EFA},
+		{"Test NCCL failure", BB_FACT_ERROR},
+		{"Test CUDA failure", BB_FACT_ERROR},
 		{"Using network SHARP", BB_FACT_SHARP},
 		{"via COLLNET/", BB_FACT_SHARP},
 	};

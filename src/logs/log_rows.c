@@ -107,7 +107,7 @@ bool bb_log_plausible(const struct bb_claim *c)
 	const double GBps = (double)c->size_bytes / c->time_us / 1e3;
 
 	return c->time_us > 0 && c->busbw_GBps >= 0 &&
-	       fabs(GBps - c->algbw_GBps) <= 0.0051 + 2e-3 * GBps;
+	       fabs(GBps - c->algbw_GBps) <= 0.0051 + (2e-3 + 0.0051 / c->time_us) * GBps;
 }
 
 bool bb_log_same_factor(const struct bb_claim *a, const struct bb_claim *b)

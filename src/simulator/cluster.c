@@ -250,7 +250,7 @@ static bb_status change_nics(struct bb_topology *t, const struct bb_cluster_chan
 	const int nics = change->nics > 0 ? change->nics : now.n;
 	bool serves[BB_MOST_DEVICES];
 
-	if (change->nics == 0 && change->nic_Mbps == 0)
+	if (change->nics == 0 && change->nic_Mbps == 0 && change->layer == BB_LAYER_UNKNOWN)
 		return BB_OK;
 	if (now.n == 0)
 		return bb_fail(error, BB_EUSAGE, "%s has no NIC whose number or rate could differ",
@@ -269,6 +269,8 @@ static bb_status change_nics(struct bb_topology *t, const struct bb_cluster_chan
 		if (i * kept % now.n >= kept)
 			t->devices[d].state = BB_STATE_DOWN;
 		t->devices[d].rate_Mbps = each * nics / kept;
+		if (change->layer != BB_LAYER_UNKNOWN)
+			t->devices[d].layer = change->layer;
 		i++;
 	}
 	return BB_OK;

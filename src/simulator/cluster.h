@@ -176,9 +176,10 @@ BB_MUST bb_status bb_cluster_open(const char *text, bb_topology_parser *parse,
 
 /* How a machine differs from its description. */
 struct bb_cluster_change {
-	int nodes;        /* of the cluster, spread evenly over NVLink domains; 0: as TEXT says */
-	int nics;         /* of a node that serve GPUs; 0: as described */
-	int64_t nic_Mbps; /* of each of them; 0: as described */
+	int nodes; /* of the cluster, spread evenly over NVLink domains; 0: as TEXT says */
+	int nics;  /* of a node that serve GPUs; 0: as described */
+	enum bb_nic_layer layer; /* of these NICs; BB_LAYER_UNKNOWN: as described */
+	int64_t nic_Mbps;        /* of each of them; 0: as described */
 };
 
 /* The same with CHANGE. More NICs than described have the rates of several. BB_EUSAGE: the machine

@@ -31,7 +31,7 @@ static const struct bb_card cards[] = {
 	{"A800", 8, 8, NAMES("A800-SXM4-40GB", "A800-SXM4-80GB")},
 	{"A30", 0, 0, NULL},
 	{"A40", 0, 0, NULL},
-	{"A10", 0, 0, NULL},
+	{"A10", 0, 0, NAMES("A10G")},
 	{"RTX A6000", 0, 0, NAMES("A6000")},
 	{"RTX 3090", 0, 0, NULL},
 	{"H100", 8, 8, NAMES("H100 80GB HBM3", "H100 SXM5", "H100 SXM")},

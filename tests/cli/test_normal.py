@@ -311,7 +311,7 @@ FIELD = {
     "c15-5090-socket.txt": (7, "4% of the ring bound", "Cause: ranks share a GPU", "sockets", "Line 13: # Rank 1", "Verdict: low"),
     "c18-h100-2n-196.txt": (7, "196.5 GB/s equals 4 NICs of 400 Gb/s (49.1 GB/s each): as if half of 8 work", "Verdict: low"),
     "nccl-v3.json": (7, "196.5 GB/s equals 4 NICs of 400 Gb/s (49.1 GB/s each): as if half of 8 work", "Verdict: low"),
-    "c19-h200-vm.txt --gpu H200": (7, "14% of the NVLS bound", "Uneven: 864M", "ACS and ATS, without which data goes through the CPU", "Verdict: low"),
+    "c19-h200-vm.txt --gpu H200": (7, "14% of the NVLS bound", "ACS and ATS, without which data goes through the CPU", "Verdict: low"),
     "c28-78-alltoall.txt": (7, "64 ranks", "It would be low on V100, A100", "Verdict: low"),
     "c28-78-alltoall.txt --gpu V100": (7, "% of the all-to-all bound", "Verdict: low"),
     "c30-1161-h100pcie.txt": (3, "The file names no GPU", "It would be low on A100, A100 PCIe", "Verdict: could not judge"),
@@ -350,9 +350,24 @@ def an_outlier_among_equals():
         second = f.write("node8.log", curve([(8 << 30, 440, 440)]).replace("node-a", "gpu08"))
         acceptance("check", *paths, second).exits(7).prints("node3.log", "node8.log", "Verdict: 2 outliers among equals")
         broken = f.write("node9.log", "NCCL WARN remote process exited\n")
-        acceptance("check", *healthy, broken).exits(3).prints("node9.log: neither results", "None is slower than its equals")
+        acceptance("check", *healthy, broken).exits(3).prints("node9.log: no results; it ends with \"NCCL WARN", "None is slower than its equals")
         alone = acceptance("check", *healthy[:3]).exits(0)
         expect("like runs" not in alone.out, "three runs do not show what is usual")
+
+
+@test
+def runs_that_died():
+    """Rows before a failure are no healthy run; without rows the failure is quoted."""
+    failure = " node-a: Test NCCL failure common.cu:392 'unhandled cuda error'\n"
+    checked(LINES.replace("# Out of bounds", failure + "# Out of bounds"), 7, "The log reports an error. Line 10: ", "Verdict: failed")
+    with Folder() as f:
+        acceptance("check", f.write("log", LINES.split("  4294967296")[0] + failure)).exits(2).says("no results; it ends with \"Test NCCL failure")
+
+
+@test
+def the_collective_below_its_table():
+    row = log(8, 240, 0.875)
+    checked(row + "# Collective test concluded: all_gather_perf\n", 7, "all_gather, 8 ranks", "Verdict: low")
 
 
 @test

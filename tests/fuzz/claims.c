@@ -29,8 +29,10 @@ static void check(const struct bb_claims *c)
 				   .busbw_GBps = 400,
 				   .kind = "measured"};
 	const struct bb_references references = {.rows = &row, .n = 1};
-	const struct bb_circumstances said = {"H100", NULL, 0, 0};
+	const struct bb_circumstances said = {.gpu = "H100"};
 	struct bb_strbuf out = {0};
+	struct bb_error error = {0};
+	enum bb_normality n;
 
 	for (size_t i = 0; i < c->n; i++)
 		CHECK(c->list[i].time_us > 0 && isfinite(c->list[i].algbw_GBps) &&
@@ -45,7 +47,7 @@ static void check(const struct bb_claims *c)
 		for (size_t k = 0; k < i; k++)
 			CHECK(c->facts[k].kind != f->kind);
 	}
-	CHECK(bb_normal(c, &references, &said, &out) <= BB_WRONG);
+	CHECK(bb_normal(c, &references, &said, &n, &out, &error) != BB_OK || n <= BB_WRONG);
 	CHECK(out.length > 0);
 	bb_strbuf_free(&out);
 }

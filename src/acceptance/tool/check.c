@@ -190,6 +190,7 @@ bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *er
 		[BB_LATENCY] = "could not judge: bound by latency",
 		[BB_UNKNOWN] = "could not judge: nothing to compare with",
 		[BB_IMPOSSIBLE] = "could not judge: the numbers cannot be right",
+		[BB_DIED] = "failed: the run ended with an error",
 		[BB_UNEVEN] = "uneven",
 		[BB_LOW] = "low",
 		[BB_WRONG] = "wrong data",
@@ -229,7 +230,7 @@ bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *er
 			     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 		goto out;
 	}
-	st = worst >= BB_UNEVEN || slow > 0 ? BB_EDATA : worst >= BB_LATENCY ? BB_EBACKEND : BB_OK;
+	st = worst >= BB_DIED || slow > 0 ? BB_EDATA : worst >= BB_LATENCY ? BB_EBACKEND : BB_OK;
 out:
 	bb_strbuf_free(&found);
 	bb_strbuf_free(&out);
