@@ -77,25 +77,34 @@ static bb_status check_text(const char *path, const char *text, size_t length,
 	return BB_OK;
 }
 
-/* The failure that ended a run of nccl-tests; NULL: there is none. TEXT ends with a NUL. */
-static const char *find_failure(const char *text, size_t length)
+#define FAILURE_TEXT 200
+
+/* Copies the line from the failure on that ended a run of nccl-tests. Returns false if there is
+ * none.
+ */
+static bool find_failure(const char *text, size_t length, char failure[FAILURE_TEXT])
 {
 	static const char *const words[] = {"Test NCCL failure", "Test CUDA failure",
 					    "Test failure common", "NCCL WARN "};
+	const char *found = NULL;
+	size_t left;
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		const char *const found = memmem(text, length, words[i], strlen(words[i]));
-
-		if (found)
-			return found;
-	}
-	return NULL;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && !found; i++)
+		found = memmem(text, length, words[i], strlen(words[i]));
+	if (!found)
+		return false;
+	left = (size_t)(text + length - found);
+	left = left < FAILURE_TEXT - 1 ? left : FAILURE_TEXT - 1;
+	memcpy(failure, found, left);
+	failure[left] = '\0';
+	failure[strcspn(failure, "\r\n")] = '\0';
+	return true;
 }
 
 bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const char *text,
 			    size_t length, struct bb_claim_file *file, struct bb_error *error)
 {
-	const char *failure;
+	char failure[FAILURE_TEXT];
 	bb_status st;
 
 	*file = (struct bb_claim_file){.n = 0};
@@ -108,9 +117,8 @@ bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const ch
 			     "%s:%d: a row of nccl-tests ends before its numbers do, and there is "
 			     "no whole one",
 			     path, file->cut_line);
-	else if (st == BB_OK && file->n == 0 && (failure = find_failure(text, length)))
-		st = bb_fail(error, BB_EUSAGE, "%s: no results; it ends with \"%.*s\"", path,
-			     (int)(strcspn(failure, "\r\n") < 200 ? strcspn(failure, "\r\n") : 200),
+	else if (st == BB_OK && file->n == 0 && find_failure(text, length, failure))
+		st = bb_fail(error, BB_EUSAGE, "%s: no results; it ends with \"%s\"", path,
 			     failure);
 	else if (st == BB_OK && file->n == 0)
 		st = bb_fail(error, BB_EUSAGE,
