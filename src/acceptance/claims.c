@@ -145,6 +145,8 @@ static void json_settings(const json_t *root, struct bb_strbuf *out)
 			       (long long)bb_record_int(config, "step_bytes"));
 }
 
+#define MOST_RANKS 16384 /* of a list; more are told by the rows */
+
 /* Adds the list of ranks. There is a device for each process, which has several ranks with -t and
    -g. */
 static void json_ranks(const json_t *root, struct bb_strbuf *out)
@@ -154,6 +156,7 @@ static void json_ranks(const json_t *root, struct bb_strbuf *out)
 	const int64_t gpus = bb_record_int(config, "ngpus");
 	const bool several = threads > 0 && gpus > 0 && threads < 1024 && gpus < 1024;
 	const int64_t each = several ? threads * gpus : 1;
+	int64_t left = MOST_RANKS;
 	size_t i;
 	json_t *d;
 
@@ -164,7 +167,7 @@ static void json_ranks(const json_t *root, struct bb_strbuf *out)
 		const char *const name = bb_record_string(d, "device_info");
 		const int64_t rank = bb_record_int(d, "rank"), device = bb_record_int(d, "device");
 
-		for (int64_t k = 0; k < each && rank >= 0; k++)
+		for (int64_t k = 0; k < each && rank >= 0 && left-- > 0; k++)
 			bb_printable_line(
 				out, "# Rank %lld Group 0 Pid 0 on %s device %lld [%s] %s",
 				(long long)(rank + k), host ? host : "?", (long long)(device + k),

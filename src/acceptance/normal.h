@@ -15,7 +15,7 @@ enum bb_normality {
 	BB_LATENCY, /* bound by latency: too small to show a bandwidth */
 	BB_UNKNOWN,
 	BB_IMPOSSIBLE,
-	BB_DIED, /* the run ended with an error */
+	BB_DIED,   /* the run ended with an error */
 	BB_UNEVEN, /* a dip, or one placement slower than the other */
 	BB_LOW,
 	BB_WRONG

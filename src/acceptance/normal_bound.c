@@ -69,7 +69,7 @@ static void bound_raise(const struct bb_normal_shape *s, const struct bb_topolog
 	}
 }
 
-/* Returns the places of the ranks, as many on each node but perhaps the last; NULL: too few GPUs,
+/* Returns the places of the ranks; NULL: too few GPUs,
    or too many nodes. */
 static struct bb_rank_place *places_of(const struct bb_normal_shape *s, const struct bb_topology *t)
 {
@@ -80,9 +80,12 @@ static struct bb_rank_place *places_of(const struct bb_normal_shape *s, const st
 	    each > bb_topology_count(t, BB_GPU))
 		return NULL;
 	places = calloc((size_t)s->ranks, sizeof(*places));
-	for (int64_t i = 0; places && i < s->ranks; i++)
-		places[i] =
-			(struct bb_rank_place){.node = (int)(i / each), .device = (int)(i % each)};
+	for (int64_t i = 0; places && i < s->ranks; i++) {
+		int64_t node, gpu;
+
+		bb_normal_place(s->ranks, s->nodes, i, &node, &gpu);
+		places[i] = (struct bb_rank_place){.node = (int)node, .device = (int)gpu};
+	}
 	return places;
 }
 

@@ -158,11 +158,12 @@ static void describe_next(const struct bb_question *q, enum bb_normality n)
 			      "  Next: is the machine idle? build/topology shows its hardware, "
 			      "build/mem_bandwidth_perf its memory bandwidth.\n");
 	else if (bb_normal_is_near(q->card, q->ranks, q->nodes) || q->nodes == 1)
-		bb_strbuf_add(
-			q->out,
-			"  Next: build/topology (NVLinks that are down, GPUs without P2P); "
-			"build/p2p_bandwidth_perf (which pair is slow); NCCL_DEBUG=INFO (is NVLS "
-			"used, is P2P or SHM disabled?); clocks and power limits.\n");
+		bb_strbuf_addf(q->out,
+			       "  Next: build/topology (NVLinks that are down, GPUs without P2P); "
+			       "build/p2p_bandwidth_perf (which pair is slow); NCCL_DEBUG=INFO "
+			       "(%sis P2P or "
+			       "SHM disabled?); clocks and power limits.\n",
+			       has_nvls(q) ? "is NVLS used, " : "");
 	else
 		bb_strbuf_add(
 			q->out,

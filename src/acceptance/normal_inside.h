@@ -86,6 +86,16 @@ static inline struct bb_normal_shape bb_normal_shape_of(const struct bb_question
 	return (struct bb_normal_shape){q->collective, q->claims->algorithm, ranks, nodes, false};
 }
 
+/* The node and GPU of rank I of RANKS on NODES nodes, of which the first have one rank more. */
+static inline void bb_normal_place(int64_t ranks, int64_t nodes, int64_t i, int64_t *node,
+				   int64_t *gpu)
+{
+	const int64_t each = ranks / nodes, more = ranks % nodes, first = more * (each + 1);
+
+	*node = i < first ? i / (each + 1) : more + (i - first) / each;
+	*gpu = i < first ? i % (each + 1) : (i - first) % each;
+}
+
 /* The highest bound of SHAPE over the algorithms of its collective, on machines like T. GBPS 0:
    there is none, or no room. */
 struct bb_normal_bound {

@@ -33,16 +33,24 @@ static int64_t ranks_of_node(const struct bb_question *q)
 	return q->nodes > 0 ? (q->ranks + q->nodes - 1) / q->nodes : 0;
 }
 
+static int member_of(const struct bb_question *q, const struct bb_cluster *c, int i)
+{
+	int64_t node, gpu;
+
+	bb_normal_place(q->ranks, q->nodes, i, &node, &gpu);
+	return (int)(node * c->gpus + gpu);
+}
+
 /* Fill the model of NCCL of MACHINE, or leave it without. */
 static void model_find(const struct bb_question *q, struct bb_claimed_machine *machine)
 {
 	const struct bb_cluster *const c = machine->cluster;
-	const int gpu = bb_topology_device(c->node, BB_GPU, 0), each = (int)ranks_of_node(q);
+	const int gpu = bb_topology_device(c->node, BB_GPU, 0);
 	int *const members = calloc((size_t)q->ranks, sizeof(*members));
 	struct bb_error ignored = {0};
 
 	for (int i = 0; members && i < q->ranks; i++)
-		members[i] = i / each * c->gpus + i % each;
+		members[i] = member_of(q, c, i);
 	if (!members || gpu < 0 || bb_topology_is_amd(c->node, gpu) ||
 	    bb_nccl_constants_find(&machine->constants, c->node->devices[gpu].sm, &ignored) !=
 		    BB_OK ||

@@ -83,6 +83,34 @@ static void describe_collectives(struct bb_question *q)
 	bb_strbuf_add(q->out, "; name it with --collective.\n");
 }
 
+/* Was the data checked in place, or nowhere? nccl-tests never checks alltoall and sendrecv there.
+ */
+static bool in_place_checked(const struct bb_claims *c)
+{
+	return c->unchecked_in_place == 0 || c->unchecked > c->unchecked_in_place;
+}
+
+/* The collective whose rows have such a redop and root (nccl-tests, the *RunTest functions); "" if
+   the columns lack or several have them. */
+static const char *collective_of_columns(const struct bb_claims *c, double ratio)
+{
+	const bool is_once = ratio < 0.999, reduces = c->op[0] && strcmp(c->op, "none") != 0;
+	const bool rooted = strcmp(c->root, "-1") != 0;
+	bool in_place = false;
+
+	for (size_t i = 0; i < c->n; i++)
+		in_place |= c->list[i].in_place;
+	if (!c->op[0] || !c->root[0] || !isfinite(ratio) || (!in_place && !rooted && !reduces))
+		return "";
+	if (is_once && !rooted)
+		return reduces ? "reduce_scatter" : in_place_checked(c) ? "all_gather" : "alltoall";
+	if (is_once)
+		return "";
+	if (rooted)
+		return reduces ? "reduce" : "broadcast";
+	return !reduces || !in_place ? "" : in_place_checked(c) ? "all_reduce" : "sendrecv";
+}
+
 bool bb_normal_find_collective(struct bb_question *q)
 {
 	const double ratio = ratio_of(q->claims);
@@ -96,6 +124,17 @@ bool bb_normal_find_collective(struct bb_question *q)
 			       "  The file does not name its collective; busbw / algbw = %.4g is "
 			       "all_reduce's alone.\n",
 			       ratio);
+		return true;
+	}
+	q->collective = collective_of_columns(q->claims, ratio);
+	if (q->collective[0]) {
+		bb_strbuf_addf(
+			q->out,
+			"  The file does not name its collective; redop %s, root %s%s and busbw / "
+			"algbw = %.4g are those of %s.\n",
+			q->claims->op, q->claims->root,
+			in_place_checked(q->claims) ? "" : ", no check in place", ratio,
+			q->collective);
 		return true;
 	}
 	describe_collectives(q);

@@ -57,6 +57,8 @@ struct bb_fact {
 struct bb_claims {
 	char collective[24], algorithm[32], gpu[64], backend[16];
 	char type[16], op[8], host[64]; /* datatype, reduction; the host of rank 0 */
+	char root[16];                  /* as the rows have it, "-1": none; empty: no column */
+	size_t unchecked_in_place;      /* of the unchecked rows */
 	int64_t nranks, hosts;
 	struct bb_fact *facts; /* one of each kind: what NCCL reports, else what is asked for */
 	size_t nfacts, facts_room;

@@ -66,7 +66,10 @@ static bool facts_give(struct bb_log *log, size_t t)
 			for (size_t i = 0; i < log->streams[s].facts.n; i++) {
 				const struct bb_log_fact *const f = &log->streams[s].facts.list[i];
 
+				/* What comes after a run that ended well is no error of it. */
 				if ((int)f->fact.kind == kind &&
+				    !(kind == BB_FACT_ERROR && log->tables[t].closed > 0 &&
+				      f->fact.line > log->tables[t].closed) &&
 				    holds_for(log, f, s, &log->tables[t], t + 1 == log->ntables) &&
 				    (!found || f->observed > found->observed ||
 				     (f->observed == found->observed &&
@@ -190,6 +193,7 @@ static bool row_add(struct bb_log *log, struct bb_log_stream *s, const struct bb
 		s->table = s->last;
 		keep(s->op, sizeof(s->op), row->op);
 		keep(log->file->list[s->table].op, sizeof(s->op), row->op);
+		keep(log->file->list[s->table].root, sizeof(row->root), row->root);
 	}
 	log->tables[s->table].end = log->line;
 	size_note(&log->tables[s->table], row->half[row->there[0] ? 0 : 1].size_bytes, row->count,
@@ -212,6 +216,7 @@ static bool row_add(struct bb_log *log, struct bb_log_stream *s, const struct bb
 		claim.wrong = row->wrong[half] >= 1;
 		c->wrong += claim.wrong;
 		c->unchecked += isnan(row->wrong[half]);
+		c->unchecked_in_place += half == 1 && isnan(row->wrong[half]);
 		log->tables[s->table].doubts += row->doubtful[half];
 		if (!bb_claim_add(c, &claim))
 			return false;

@@ -212,6 +212,8 @@ static bool average_read(struct bb_log *log, struct bb_log_stream *s,
 	average = strtod(copy, &end);
 	if (had_rows)
 		s->averages = log->tables[s->table].heads - 1;
+	if (had_rows)
+		log->tables[s->table].closed = log->line;
 	bb_log_table_end(s);
 	if (!had_rows && s->averages <= 0 && end != copy && average > 0 && isfinite(average) &&
 	    average < 1e6 && (s->since_average || average != s->average)) {

@@ -65,6 +65,7 @@ struct bb_log_row {
 	bool not_finite[2];   /* nan or inf is among its numbers */
 	uint64_t count;       /* elements */
 	char type[16], op[8]; /* OP: "" if the row has none */
+	char root[16];        /* "" if it has none */
 	int n;                /* its words */
 	bool whole;           /* as many halves as the rows above it */
 };
@@ -194,6 +195,7 @@ struct bb_log_table {
 	int stream, job, end; /* END: the line of the last row */
 	int64_t by_rows;      /* ranks by size, count and type; 0: no row yet, -1: contradictory */
 	int64_t heads, drops, twins;
+	int closed;           /* the line of its average; 0: it has none yet */
 	size_t doubts;        /* wrong or unchecked results that the footer may acquit */
 	uint64_t least, last; /* sizes */
 };

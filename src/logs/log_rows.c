@@ -149,6 +149,8 @@ static int read_halves(const struct bb_log_words *words, int j, int left, int le
 
 	if (root < 0 || root > 1 || halves * width < least)
 		return 0;
+	if (root == 1)
+		snprintf(row->root, sizeof(row->root), "%s", words->at[j]);
 	for (int k = 0; k < halves; k++) {
 		const int half = halves == 1 ? shape->in_place : k, at = j + root + k * width;
 

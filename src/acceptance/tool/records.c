@@ -20,6 +20,15 @@ static bb_status add_file(const char *path, struct bb_strbuf *out, struct bb_err
 
 	BB_TRY(st, bb_read_whole(path, BB_CLAIMS_BYTES, &text, &length, error), out);
 	BB_TRY(st, bb_claims_read(path, text, length, &file, error), out);
+	for (size_t i = 0; i < file.n && st == BB_OK; i++)
+		if (file.list[i].incomplete)
+			st = bb_fail(
+				error, BB_EUSAGE,
+				"%s: OSU's times have no bandwidth without the number of ranks, "
+				"which it does not name",
+				path);
+	if (st != BB_OK)
+		goto out;
 	if (!bb_claims_records(path, &file, &records))
 		st = bb_no_memory(error, path);
 	for (size_t i = 0; st == BB_OK && i < records.n; i++) {
