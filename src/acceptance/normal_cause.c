@@ -94,6 +94,8 @@ static void describe_others(const struct bb_question *q)
 /* ---- causes ----------------------------------------------------------------------------------
  */
 
+#define FEW_CHANNELS 4 /* fewer than NCCL's search finds over NVLink or several NICs */
+
 static const struct cause {
 	enum bb_fact_kind kind;
 	enum { ANYWHERE, IN_A_NODE, OVER_NODES } where;
@@ -112,6 +114,7 @@ static const struct cause {
 	 "or DMA-BUF is missing, or ACS forbids it"},
 	{BB_FACT_MNNVL_OFF, OVER_NODES, "NVLink between nodes is off, so they use the NICs"},
 	{BB_FACT_NVLS_OFF, ANYWHERE, "NVLS is off, so NVSwitches do not reduce"},
+	{BB_FACT_CHANNELS, ANYWHERE, "NCCL has few channels, of which each moves a bounded rate"},
 	{BB_FACT_ALGORITHM, ANYWHERE, "the algorithm is prescribed, not NCCL's choice"},
 	{BB_FACT_PROTOCOL, ANYWHERE, "the protocol is prescribed, not NCCL's choice"},
 	{BB_FACT_ERROR, ANYWHERE, "a warning"},
@@ -135,7 +138,8 @@ static int describe_causes(const struct bb_question *q)
 	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
 		const struct bb_fact *const fact = bb_normal_fact(q, causes[i].kind);
 
-		if (!fact || (causes[i].kind == BB_FACT_NVLS_OFF && !has_nvls(q)) ||
+		if (!fact || (fact->kind == BB_FACT_CHANNELS && fact->value > FEW_CHANNELS) ||
+		    (causes[i].kind == BB_FACT_NVLS_OFF && !has_nvls(q)) ||
 		    (causes[i].where == IN_A_NODE && q->nodes > 0 && q->ranks <= q->nodes) ||
 		    (causes[i].where == OVER_NODES && one_node))
 			continue;

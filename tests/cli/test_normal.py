@@ -363,6 +363,16 @@ def an_outlier_among_equals():
 
 
 @test
+def few_channels_are_a_cause():
+    text = curve([(8 << 30, 120, 120)])
+    command = "NCCL_MAX_NCHANNELS={} ./build/all_reduce_perf -b 8G -e 8G -g 8\n"
+    checked(command.format(2) + text.split("\n", 1)[1], 7, "Cause: NCCL has few channels", "Line 1: NCCL_MAX_NCHANNELS=2", "Verdict: low")
+    with Folder() as f:
+        many = acceptance("check", f.write("log", command.format(24) + text.split("\n", 1)[1])).exits(7)
+        expect("channels" not in many.out, many.out)
+
+
+@test
 def runs_that_died():
     """Rows before a failure are no healthy run; without rows the failure is quoted."""
     failure = " node-a: Test NCCL failure common.cu:392 'unhandled cuda error'\n"
