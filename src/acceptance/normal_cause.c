@@ -180,9 +180,15 @@ static void describe_next(const struct bb_question *q, enum bb_normality n)
 			"link is slow).\n");
 }
 
+static void add_finding(void *context, const char *text)
+{
+	bb_strbuf_addf(context, "  Finding in its topology: %s\n", text);
+}
+
 void bb_normal_explain(const struct bb_question *q, enum bb_normality n)
 {
 	const bool is_near = q->card && bb_normal_is_near(q->card, q->ranks, q->nodes);
+	int found = 0;
 
 	if (q->machine->cluster && !is_near && q->nodes > 1 &&
 	    (n == BB_LOW ||
@@ -204,6 +210,8 @@ void bb_normal_explain(const struct bb_question *q, enum bb_normality n)
 			       "  By its GPU alone this is a %s; --topology or --cluster describes "
 			       "another machine.\n",
 			       q->machine->name);
-	if (describe_causes(q) == 0)
+	if (q->given->machine && q->machine->cluster)
+		found = bb_topology_findings(q->machine->cluster->node, add_finding, q->out);
+	if (describe_causes(q) == 0 && found == 0)
 		describe_next(q, n);
 }

@@ -363,6 +363,15 @@ def an_outlier_among_equals():
 
 
 @test
+def findings_of_the_machine():
+    """What the topology of the user shows is named before advice."""
+    path = os.path.join(ROOT, "tests", "topology", "field", "nic-missing.xml")
+    one = "--value", "10", "--collective", "all_reduce", "--gpu", "H100", "--nodes", "2"
+    result = acceptance("check", *one, "--topology", path).exits(7)
+    result.prints("nic-missing.xml, 7 NICs of 400 Gb/s", "Finding in its topology: GPU2: no NIC near it")
+
+
+@test
 def few_channels_are_a_cause():
     text = curve([(8 << 30, 120, 120)])
     command = "NCCL_MAX_NCHANNELS={} ./build/all_reduce_perf -b 8G -e 8G -g 8\n"

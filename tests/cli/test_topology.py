@@ -161,6 +161,12 @@ def edited(folder, source, *changes):
 
 
 @test
+def a_matrix_that_was_cut_off():
+    says = "the row of GPU3 is missing; the output of nvidia-smi topo -m is cut off"
+    topology("--topology", from_field("cut-off-matrix.txt")).exits(2).says(says)
+
+
+@test
 def files_from_the_field():
     """What NCCL's dumps show: each fault is found and is a difference from a healthy machine."""
     gpus, nics = [f"GPU{i}" for i in range(8)], [f"mlx5_{i}" for i in range(8)]
