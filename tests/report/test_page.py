@@ -89,8 +89,10 @@ def says_what_was_found():
         _, target = report(folder, path)
         page, summary = read(target, "index.html"), read(target, "summary.md")
         results = sum(r["kind"] == "result" for r in records)
-        crossing = [r for r in records if r["kind"] == "crossing" and {r["ahead"], r["behind"]} == {"ring", "tree"}][0]
-        for text in (f"No wrong data in {results} results.", f"{crossing['ahead'].capitalize()} is faster than {crossing['behind']}"):
+        # Which algorithm is faster, and whether noise lets that be told, differs from run to run.
+        answers = [answer[0].upper() + answer[1:] for answer in records[-1]["answers"]]
+        expect(any("ring" in answer and "tree" in answer for answer in answers) or len(answers) > 1, f"answers: {answers}")
+        for text in (f"No wrong data in {results} results.", *answers):
             expect(text in page and text in summary, f"{text!r} is not told")
         expect(page.index("Passed") < page.index("<svg"), "the verdict is not first")
         for key in ("version", "host", "cpu", "os", "topology"):
