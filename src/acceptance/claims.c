@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void keep(char *into, size_t room, const char *text)
@@ -382,4 +383,18 @@ bool bb_claims_records(const char *path, const struct bb_claim_file *file,
 		json_decref(id);
 	}
 	return good;
+}
+
+bb_status bb_claims_open(const char *path, struct bb_claim_file *file, struct bb_error *error)
+{
+	char *text = NULL;
+	size_t length;
+	bb_status st;
+
+	*file = (struct bb_claim_file){.n = 0};
+	BB_TRY(st, bb_read_whole(path, BB_CLAIMS_BYTES, &text, &length, error), out);
+	st = bb_claims_read(path, text, length, file, error);
+	free(text);
+out:
+	return st;
 }

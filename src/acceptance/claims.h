@@ -20,4 +20,8 @@ struct bb_records;
 bool bb_claims_records(const char *path, const struct bb_claim_file *file,
 		       struct bb_records *records);
 
+/* The same of the file PATH, "-" being standard input. */
+BB_MUST bb_status bb_claims_open(const char *path, struct bb_claim_file *file,
+				 struct bb_error *error);
+
 #endif

@@ -207,8 +207,8 @@ void bb_normal_explain(const struct bb_question *q, enum bb_normality n)
 	}
 	if (n == BB_LOW && q->machine->cluster && q->nodes == 1 && !q->given->machine)
 		bb_strbuf_addf(q->out,
-			       "  By its GPU alone this is a %s; --topology or --cluster describes "
-			       "another machine.\n",
+			       "  The machine is assumed from its GPU: %s. --topology or --cluster "
+			       "names another.\n",
 			       q->machine->name);
 	if (q->given->machine && q->machine->cluster)
 		found = bb_topology_findings(q->machine->cluster->node, add_finding, q->out);

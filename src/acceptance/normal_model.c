@@ -150,38 +150,44 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 	return true;
 }
 
-/* The mean over the sizes of a run of the busbw that LOW, or else the high end, of each interval
-   means. NAN: the sizes are unknown, or there is no prediction, or only a wide interval. */
-static double average_of(const struct bb_question *q, bool low, double factor)
+/* *LEAST and *MOST = the means over the sizes of a run of the busbw at both ends of their
+   intervals. Returns false if the sizes are unknown, or there is no prediction, or only a wide
+   interval. */
+static bool predict_average(const struct bb_question *q, double factor, double *least, double *most)
 {
 	const struct bb_claims *const c = q->claims;
 	const double span = (double)c->most_bytes - (double)c->least_bytes;
 	const double step = fmax((double)c->step_bytes, span / (MOST_SIZES - 1));
-	double sum = 0, size = (double)c->least_bytes;
+	double size = (double)c->least_bytes;
 	int n = 0;
 
+	*least = *most = 0;
 	while (size > 0 && size <= (double)c->most_bytes && n < MOST_SIZES) {
 		struct prediction p;
 
 		if (!predict(q, size, false, &p) || p.is_wide)
-			return NAN;
-		sum += size * factor / (low ? p.high : p.low) / 1e9;
+			return false;
+		*least += size * factor / p.high / 1e9;
+		*most += size * factor / p.low / 1e9;
 		n++;
 		if (c->factor <= 1 && c->step_bytes == 0)
 			break;
 		size = c->factor > 1 ? size * c->factor : size + step;
 	}
-	return n > 0 ? sum / n : NAN;
+	*least /= n;
+	*most /= n;
+	return n > 0;
 }
 
 static void describe_model(const struct bb_question *q, const struct prediction *p)
 {
 	const char *const choice = p->choice;
 
-	bb_strbuf_addf(q->out, " of %lld rank%s on %lld x %s%s%s (model of NCCL %s; %s).\n",
+	bb_strbuf_addf(q->out,
+		       " of %lld rank%s on %lld x %s%s%s (model of NCCL %s; interval from %s).\n",
 		       (long long)q->ranks, bb_plural(q->ranks), (long long)q->nodes,
 		       q->machine->name, choice[0] ? " by " : "", choice,
-		       q->machine->constants.versions, p->basis[0] ? p->basis : "over all sizes");
+		       q->machine->constants.versions, p->basis[0] ? p->basis : "all sizes");
 }
 
 /* The bound of the claims; INFINITY: none is known. */
@@ -219,8 +225,8 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 		least = (double)row.size_bytes * factor / p.high / 1e9;
 		most = (double)row.size_bytes * factor / p.low / 1e9;
 	} else if (row.size_bytes == 0) {
-		least = average_of(q, true, factor);
-		most = average_of(q, false, factor);
+		if (!predict_average(q, factor, &least, &most))
+			return BB_UNKNOWN;
 	} else {
 		return BB_UNKNOWN;
 	}

@@ -69,12 +69,9 @@ static bb_status check_file(const char *path, const struct bb_references *refere
 			    const struct bb_circumstances *given, struct bb_claim_file *file,
 			    enum bb_normality *worst, struct bb_strbuf *out, struct bb_error *error)
 {
-	char *text = NULL;
-	size_t length;
 	bb_status st;
 
-	BB_TRY(st, bb_read_whole(path, BB_CLAIMS_BYTES, &text, &length, error), out);
-	BB_TRY(st, bb_claims_read(path, text, length, file, error), out);
+	BB_TRY(st, bb_claims_open(path, file, error), out);
 	for (size_t i = 0; i < file->n; i++) {
 		enum bb_normality n;
 
@@ -90,7 +87,6 @@ static bb_status check_file(const char *path, const struct bb_references *refere
 out:
 	if (st != BB_OK)
 		bb_claims_free(file);
-	free(text);
 	return st;
 }
 

@@ -14,12 +14,9 @@ static bb_status add_file(const char *path, struct bb_strbuf *out, struct bb_err
 {
 	struct bb_records records = {.n = 0};
 	struct bb_claim_file file = {.n = 0};
-	char *text = NULL;
-	size_t length;
 	bb_status st;
 
-	BB_TRY(st, bb_read_whole(path, BB_CLAIMS_BYTES, &text, &length, error), out);
-	BB_TRY(st, bb_claims_read(path, text, length, &file, error), out);
+	BB_TRY(st, bb_claims_open(path, &file, error), out);
 	for (size_t i = 0; i < file.n && st == BB_OK; i++)
 		if (file.list[i].incomplete)
 			st = bb_fail(
@@ -43,7 +40,6 @@ static bb_status add_file(const char *path, struct bb_strbuf *out, struct bb_err
 out:
 	bb_records_free(&records);
 	bb_claims_free(&file);
-	free(text);
 	return st;
 }
 

@@ -66,8 +66,8 @@
 	OPTION(INT, ranks, "ranks", 0, NULL, "number of ranks (default: that of the file)",        \
 	       .min = 1, .max = 1 << 20, .usual = true)                                            \
 	OPTION(INT, nics, "nics", 0, NULL,                                                         \
-	       "NICs of a node (default: as the log, else the machine has them)", .min = 1,        \
-	       .max = 64, .usual = true)                                                           \
+	       "number of NICs of a node (default: that of the log, else of the machine)",         \
+	       .min = 1, .max = 64, .usual = true)                                                 \
 	OPTION(STRING, nic_rate, "nic-rate", 0, NULL,                                              \
 	       "rate of each NIC in Gb/s (default: that of the machine)", .argument = "RATE")      \
 	OPTION(STRING, of_cluster, "cluster", 0, NULL,                                             \
