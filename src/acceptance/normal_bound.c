@@ -233,9 +233,9 @@ enum bb_normality bb_normal_by_share(const struct bb_question *q)
 		bb_normal_describe_row(q, &row);
 		bb_strbuf_addf(
 			q->out,
-			"Not judged: %.0f%% of the %s bound; small sizes lower an average, and "
-			"%s has no model for them.\n",
-			100 * share, bound.algorithm, q->machine->name);
+			"Not judged: %.0f%% of the %s bound; small sizes lower an average. Its "
+			"rows can be judged.\n",
+			100 * share, bound.algorithm);
 		return BB_UNKNOWN;
 	}
 	bb_normal_describe_row(q, &row);
