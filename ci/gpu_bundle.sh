@@ -52,6 +52,10 @@ build() {
 	for arch in $ARCHS; do
 		gencode+=${gencode:+ }"-gencode arch=compute_$arch,code=sm_$arch"
 	done
+	# Two makes in one folder link each other's unfinished libraries, so a second bundle waits until the first is packed.
+	mkdir -p "$GPU_B"
+	exec {LOCK}>"$GPU_B/lock"
+	flock "$LOCK"
 	make --no-print-directory -s -j"$(nproc)" B="$B" GPU_B="$GPU_B" NVCC_GENCODE="$gencode" all gpu-tests || fail "make failed"
 	[ -f "$GPU_B/backends/nccl.so" ] || fail "$GPU_B/backends/nccl.so was not built: that needs nvcc and nccl.h (make CUDA=1 says more)"
 	HEADERS=$(headers)
