@@ -459,11 +459,11 @@ mutants:
 
 validate:
 	+$(BUILD) all $(B)/tests/predict
-	$(PYTHON) scripts/validate_left_out.py $(B)
-	$(PYTHON) scripts/validate_calibrated.py $(B)
-	$(PYTHON) scripts/validate_runs.py $(B) >$(B)/training_runs.md
+	$(PYTHON) studies/validate/left_out.py $(B)
+	$(PYTHON) studies/validate/calibrated.py $(B)
+	$(PYTHON) studies/validate/runs.py $(B) >$(B)/training_runs.md
 	@cmp -s $(B)/training_runs.md docs/training_runs.md || cp $(B)/training_runs.md docs/training_runs.md
-	$(PYTHON) scripts/validate.py $(B) >$(B)/validation.md
+	$(PYTHON) studies/validate/page.py $(B) >$(B)/validation.md
 	@cmp -s $(B)/validation.md docs/validation.md || cp $(B)/validation.md docs/validation.md
 	@sed -n 1,15p docs/validation.md
 
@@ -472,12 +472,12 @@ perf:
 	scripts/setup.sh perf
 	+$(BUILD) all $(B)/tests/host_speed $(B)/tests/mpi_speed $(B)/tests/mpi_bare $(B)/tests/stream \
 		$(B)/tests/bare_pairs $(if $(HAVE_GLOO),$(B)/tests/gloo_bare)
-	$(PYTHON) scripts/perf.py $(B)
+	$(PYTHON) studies/perf $(B)
 
 tune truth:
 	scripts/setup.sh check
 	+$(BUILD) all $(B)/tests/host_speed $(if $(filter truth,$@),$(B)/tests/wire)
-	$(PYTHON) scripts/$@.py $(B)
+	$(PYTHON) studies/$(if $(filter tune,$@),tune.py,truth) $(B)
 
 # libFuzzer against messages of other processes and against the readers of topology files, models, DeepSpeed's settings,
 # profiles and logs. Inputs that break one are kept in B/fuzz, and make fails.

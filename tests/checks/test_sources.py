@@ -205,7 +205,7 @@ def functions_are_short():
 @test
 def files_are_short():
     paths = sources("src", (".c", ".h", ".cu", ".cuh")) + sources("tests", (".c", ".cc", ".h", ".py"))
-    paths += sources("docs") + sources("scripts", (".py", ".sh"))
+    paths += sources("docs") + sources("scripts", (".py", ".sh")) + sources("studies", (".py",))
     long = [f"{p} has {n} lines" for p in paths for n in [len(read(p).splitlines())] if n > FILE_MOST]
     expect(not long, "\n".join(long))
 

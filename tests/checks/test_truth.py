@@ -7,13 +7,13 @@ import sys
 import kit
 from kit import add, expect
 
-sys.path.insert(0, os.path.join(kit.ROOT, "scripts"))
+sys.path += [os.path.join(kit.ROOT, *folder) for folder in (("scripts",), ("studies", "truth"))]
 
-PARTS = ("hosts", "gloo", "pipeline", "ddp", "data_parallel", "calibrate", "diagnose", "p2p")
+PARTS = ("shaped", "gloo", "pipeline", "ddp", "data_parallel", "calibrate", "diagnose", "p2p")
 
 
 def measures(part):
-    row = next(importlib.import_module(f"truth_{part}").rows(kit.Settings.build))
+    row = next(importlib.import_module(part).rows(kit.Settings.build))
     if row[-1].startswith("skipped"):
         raise kit.Skipped(row[-1])
     expect(len(row) == 5 and all(isinstance(cell, str) for cell in row), f"row {row}")

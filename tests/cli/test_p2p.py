@@ -116,7 +116,7 @@ def only(found, what, **values):
 
 @test
 def findings():
-    """A planted fault is found and nothing else. scripts/truth_p2p.py does the same on real ranks."""
+    """A planted fault is found and nothing else. studies/truth/p2p.py does the same on real ranks."""
     for ranks, a, b in ((2, 0, 1), (2, 1, 0), (4, 1, 2)):
         only(records(f"p2p_bandwidth {LINKS} -g {ranks} --fault slow_link:{a}:{b}:3"), "asymmetry", **{"from": a, "to": b})
     only(records(f"p2p_bandwidth {LINKS} -g 4 --fault slow:2:20ms"), "slow rank", rank=2)

@@ -1,6 +1,6 @@
 /*
  * predict.c - the model of NCCL with other constants than nccl.txt's, for
- * scripts/validate_left_out.py, which fits them anew many times. Reads lines
+ * studies/validate/left_out.py, which fits them anew many times. Reads lines
  *
  *   set SECTION KEY VALUE                       a constant of nccl.txt, from now on
  *   ask COLLECTIVE CLUSTER RANKS ALGORITHM BYTES

@@ -1,7 +1,7 @@
 /*
  * Models against transformers and torchvision: tests/unit/models.jsonl, which
- * scripts/models_oracle.py wrote, and tests/unit/model_defaults.jsonl, which
- * scripts/models_defaults.py wrote. Compared are the number of parameters and tensors, all names
+ * studies/models_oracle.py wrote, and tests/unit/model_defaults.jsonl, which
+ * studies/models_defaults.py wrote. Compared are the number of parameters and tensors, all names
  * and shapes in the order of registration, the order in which autograd completes the gradients, and
  * PyTorch's buckets.
  */
@@ -23,7 +23,7 @@
 #define DEFAULTS "tests/unit/model_defaults.jsonl"
 #define FAMILIES 24 /* with a config.json */
 
-/* FNV-1a of lines, as fnv in scripts/models_oracle.py. */
+/* FNV-1a of lines, as fnv in studies/models_oracle.py. */
 struct hash {
 	uint64_t value;
 	bool begun;

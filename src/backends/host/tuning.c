@@ -17,7 +17,7 @@ struct choice {
 #define K *1024
 #define M *1048576
 
-/* Written by scripts/tune.py (make tune). Without a matching row, direct is used. */
+/* Written by studies/tune.py (make tune). Without a matching row, direct is used. */
 static const struct choice choices[] = {
 #include "backends/host/tuning_table.inc"
 	{.collective = NULL},

@@ -1,4 +1,4 @@
-"""Links between hosts with planted rates and delays; part of truth.py.
+"""Links between hosts with planted rates and delays; part of make truth.
 
 The rate of a shaped link counts Ethernet frames as the kernel does, from the destination address to the end of the
 data. A full frame of MTU + 14 bytes has MTU - 52 bytes of the program, because IP takes 20 and TCP with time stamps 32.
@@ -15,11 +15,9 @@ import math
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests"))
-
-import kit  # noqa: E402
-import programs  # noqa: E402
-from hosts import Hosts, Link  # noqa: E402
+import kit
+import programs
+from hosts import Hosts, Link
 
 MIB = 1 << 20
 MTU, JUMBO = 1500, 9000

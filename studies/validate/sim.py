@@ -1,5 +1,5 @@
 """Predictions of the sim backend beside published measurements: rows, their errors and intervals; for
-scripts/validate.py, validate_left_out.py and validate_calibrated.py."""
+studies/validate/page.py, left_out.py and calibrated.py."""
 
 import csv
 import fnmatch
@@ -10,7 +10,7 @@ import re
 import statistics
 import subprocess
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 REFERENCE = os.path.join(ROOT, "reports", "reference")
 CLUSTERS = os.path.join(REFERENCE, "clusters")
 # The constants for all sites.
@@ -333,7 +333,7 @@ def interval_lines(rows):
     ends = zip(("low", "high", "unlike_low", "unlike_high"), (*zip(*like), *zip(*unlike)))
     for key, value in (*((key, " / ".join(f"{end:.2f}" for end in some)) for key, some in ends),
                        ("plugin", f"{longest_plugin(plugins(CLUSTERS).values()):.0f}us")):
-        source = "scripts/validate_left_out.py" if key == "low" else "the same"
+        source = "studies/validate/left_out.py" if key == "low" else "the same"
         yield f"interval_{key:<10} = {value:<24} # left out: {source}"
 
 
@@ -341,7 +341,7 @@ def likeness_lines(rows):
     """The lines of its section [likeness]."""
     for kind, found in sorted(likeness(of_library(rows)).items()):
         counts = " / ".join((str(found["nodes"]), *(f"{len(some)} {sum(some.values())}" for some in found["rows"])))
-        yield f"{kind:<21} = {counts:<38} # left out: scripts/validate_left_out.py"
+        yield f"{kind:<21} = {counts:<38} # left out: studies/validate/left_out.py"
 
 
 def openmpi_interval_lines(rows):
@@ -477,7 +477,7 @@ def every(rows):
 
 
 def add_left_out(rows):
-    """Adds to each row the error that validate_left_out.py found, and the interval without its machine; of Open MPI,
+    """Adds to each row the error that left_out.py found, and the interval without its machine; of Open MPI,
     whose three machines are too few for that, the interval that a run prints."""
     found = {(row["file"], int(row["line"])): row for row in read("left_out_rows.csv")}
     for row in rows:

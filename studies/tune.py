@@ -6,9 +6,12 @@ direct stays unless another algorithm is clearly faster, so that noise does not 
 
 import argparse
 import os
+import sys
 
-import programs
-import speed
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
+
+import programs  # noqa: E402
+import speed  # noqa: E402
 
 TABLE = "src/backends/host/tuning_table.inc"
 CLEARLY = 1.08  # times as fast as direct

@@ -13,7 +13,7 @@ import statistics
 import sys
 import textwrap
 
-from validate_sim import (CLUSTERS, LIKE_LEAST, Failure, every, groups, interval_lines, intervals, judged, large, left_out,
+from sim import (CLUSTERS, LIKE_LEAST, Failure, every, groups, interval_lines, intervals, judged, large, left_out,
                           likeness, likeness_lines, longest_plugin, machine, misses, number, of_library, openmpi_interval_lines, part, percent,
                           plugins, predicted, read, size_text, summary, summary_table, table, tail)
 
@@ -43,7 +43,7 @@ def is_of(entry, systems):
 
 
 def left_out_rows(rows, library="NCCL"):
-    """The rows of left_out.csv, which scripts/validate_left_out.py writes."""
+    """The rows of left_out.csv, which studies/validate/left_out.py writes."""
     machines = {machine(row["system"]) for row in of_library(rows, library)}
     for row in filter(lambda line: line["machine"] in machines, read("left_out.csv")):
         yield [row["machine"], row["constants"], row["fitted to"],
@@ -52,7 +52,7 @@ def left_out_rows(rows, library="NCCL"):
 
 
 def calibrated_rows():
-    """The rows of calibrated.csv, which scripts/validate_calibrated.py writes."""
+    """The rows of calibrated.csv, which studies/validate/calibrated.py writes."""
     for row in read("calibrated.csv"):
         yield [row["known"], row["predicted"], row["sizes"], row["rows"],
                *(percent(float(row[key])) for key in ("median", "p90", "inside", "width", "plain_median", "plain_p90"))]
@@ -117,8 +117,8 @@ def openmpi(rows, mpi):
 
 
 def training_runs():
-    """The result that validate_runs.py wrote."""
-    with open(os.path.join(os.path.dirname(__file__), "..", "docs", "training_runs.md"), encoding="utf-8") as file:
+    """The result that runs.py wrote."""
+    with open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "training_runs.md"), encoding="utf-8") as file:
         return re.search(r"Steps of [^.]*(?:[^\n]|\n(?!\n))*", file.read()).group().replace("\n", " ")
 
 
@@ -134,7 +134,7 @@ def missed_targets(rows):
 def document(build, rows):
     counts = {what: sum(row["what"] == what for row in rows) for what in dict.fromkeys(r["what"] for r in rows)}
     yield "# Errors of the sim backend against NCCL and Open MPI\n"
-    yield fill("Written by `make validate` (scripts/validate.py). Every row of the published measurements in "
+    yield fill("Written by `make validate` (studies/validate/page.py). Every row of the published measurements in "
                "`reports/reference` is listed: predicted and compared, used to fit a constant of the model, or left out with a "
                "reason. Errors are those of times. [simulator.md](simulator.md) describes the model. Each run prints the "
                "interval in which nine in ten measurements of unseen machines should lie. For the part \"machine left out\" it "
@@ -168,7 +168,7 @@ def document(build, rows):
     yield fill("Each machine is left out in turn. The constants that were fitted to it are fitted again to all rows of other "
                "machines that depend on them (least mean error, by at most a factor of 1.6); if no other row depends on one, "
                "NCCL's own constant replaces it. Then its rows are predicted without the constants of its site. Facts that "
-               "its source states of the run stay, such as the ranks per process. (`scripts/validate_left_out.py`)")
+               "its source states of the run stay, such as the ranks per process. (`studies/validate/left_out.py`)")
     yield from table(["machine", "constants", "rows fitted to", "rows ≥ 256M", "median", "p90", "rows < 256M", "median",
                       "p90"], left_out_rows(rows))
     yield "\n### Intervals\n"
@@ -203,7 +203,7 @@ def document(build, rows):
                "without the figures fitted to the site; the other rows are predicted. Where several parts are possible, each "
                "is used in turn. The last two columns are errors without `--calibrate`. The model keeps its constants, some "
                "of which were fitted to rows of these machines, and the rules of the calibration were found with these rows "
-               "in view. A single collective or number of ranks says little of others. (`scripts/validate_calibrated.py`)")
+               "in view. A single collective or number of ranks says little of others. (`studies/validate/calibrated.py`)")
     yield from table(["calibrated by", "predicted", "sizes", "rows", "median error", "p90", "inside the interval",
                       "median half-width", "median without", "p90 without"], calibrated_rows())
     yield "\n## 512 nodes of 8 H100\n"

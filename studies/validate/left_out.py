@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-import validate_sim as v
+import sim as v
 
 UNITS = ("GB/s", "us", "%", "")
 # The search for a constant: the factor of the range above and below it, and the steps that narrow the range.

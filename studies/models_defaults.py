@@ -2,7 +2,7 @@
 """The defaults of transformers' configuration classes: the oracle tests/unit/model_defaults.jsonl.
 
     pip install transformers==5.23.0
-    scripts/models_defaults.py > tests/unit/model_defaults.jsonl
+    studies/models_defaults.py > tests/unit/model_defaults.jsonl
 
 A line is the config.json of a family with all keys of its class that have a default and no object as value, as the
 class's signature has them. src/models/defaults.c must read the same model from a file that lacks them all. What a class

@@ -1,4 +1,4 @@
-"""Culprits among hosts with planted faults; part of truth.py.
+"""Culprits among hosts with planted faults; part of make truth.
 
 Links are shaped, so that the typical speed is known and faults are real: another rate of a host's link, a separate path
 with a lower rate between two hosts, a rate that goes up and down. A slow rail and a straggler are planted in the ranks,
@@ -8,10 +8,8 @@ import json
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests"))
-
-import kit  # noqa: E402
-from hosts import Hosts, Link  # noqa: E402
+import kit
+from hosts import Hosts, Link
 
 # Messages are long compared with the tokens that an idle shaped link accumulates.
 USUAL, SLOW = "100mbit", "25mbit"

@@ -13,13 +13,15 @@ import platform
 import shutil
 import sys
 
-import perf_gloo
-import perf_memory
-import perf_mpi
-import perf_pairs
-import perf_sim
-import programs
-import speed
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts"))
+
+import gloo  # noqa: E402
+import memory  # noqa: E402
+import mpi  # noqa: E402
+import pairs  # noqa: E402
+import programs  # noqa: E402
+import sim  # noqa: E402
+import speed  # noqa: E402
 
 KIB, MIB = 1 << 10, 1 << 20
 DIRECT = ["all_reduce", "all_gather", "broadcast", "reduce_scatter", "alltoall"]
@@ -125,12 +127,12 @@ def main():
         peer_section(out, ranks, 16, min(most, 16 * MIB), 4, repeats)
     schedule_section(out, 2, 1 * MIB, most, repeats)
     schedule_section(out, 8, 64 * KIB, min(most, 16 * MIB), repeats)
-    perf_pairs.sections(out, most, repeats)
+    pairs.sections(out, most, repeats)
     overhead_section(out)
-    perf_memory.sections(out, repeats)
-    perf_mpi.sections(out, most, repeats)
-    perf_gloo.sections(out, most, repeats)
-    perf_sim.sections(out, repeats)
+    memory.sections(out, repeats)
+    mpi.sections(out, most, repeats)
+    gloo.sections(out, most, repeats)
+    sim.sections(out, repeats)
     text = "\n".join(out)
     with open(output, "w", encoding="utf-8") as file:
         file.write(text)

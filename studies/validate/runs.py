@@ -16,15 +16,15 @@ import subprocess
 import tempfile
 import textwrap
 
-from validate_sim import table
+from sim import table
 
-REFERENCE = os.path.join(os.path.dirname(__file__), "..", "reports", "reference")
+REFERENCE = os.path.join(os.path.dirname(__file__), "..", "..", "reports", "reference")
 # The division is given and ran, so memory decides nothing.
 MEMORY = "16T"
 
 INTRODUCTION = """# Published training runs
 
-Written by `make validate` (scripts/validate_runs.py). `hybrid_parallel_perf --plan` predicts the time of a step of
+Written by `make validate` (studies/validate/runs.py). `hybrid_parallel_perf --plan` predicts the time of a step of
 published training runs ([data](../reports/reference/training_runs.csv)), each with its own division, and with links and
 peaks of [its system](../reports/reference/training_systems.csv). {compared} of {all} runs are compared; the others have
 their reason in the last column.

@@ -1,12 +1,12 @@
-"""Links between hosts with planted rates, measured over Gloo without MPI; part of truth.py. See truth_hosts.py for the
+"""Links between hosts with planted rates, measured over Gloo without MPI; part of make truth. See shaped.py for the
 truth of a shaped link."""
 
 import json
 import os
 import sys
 
-import truth_hosts  # finds tests/
 import kit
+import shaped
 from hosts import Hosts, Link
 from tcp import Job
 
@@ -37,8 +37,8 @@ def crosses(record, host):
 def rate_rows(build):
     """One of three hosts has a slow link, both ways."""
     for rate in ("100mbit", "500mbit"):
-        truth = truth_hosts.framed(rate, truth_hosts.MTU) / 1e6
-        with Hosts(3, links={3: Link(rate)}, mtu=truth_hosts.MTU) as hosts:
+        truth = shaped.framed(rate, shaped.MTU) / 1e6
+        with Hosts(3, links={3: Link(rate)}, mtu=shaped.MTU) as hosts:
             for binary, arguments, kind, field in RUNS:
                 for r in measured(hosts, build, binary, arguments, kind):
                     if not crosses(r, 3):
@@ -46,14 +46,14 @@ def rate_rows(build):
                     pair = f" {r['from']} to {r['to']}" if kind == "pair" else ", 3 hosts"
                     speed = 1e3 * r[field]
                     yield [f"gloo {binary}{pair}, {r['size_bytes'] >> 20}M", f"link of h3 {rate}", f"{truth:.2f} MB/s",
-                           f"{speed:.2f} MB/s", truth_hosts.off(speed, truth)]  # fmt: skip
+                           f"{speed:.2f} MB/s", shaped.off(speed, truth)]  # fmt: skip
 
 
 def delay_rows(build):
     """Where ring overtakes tree. A message of Gloo leaves once its receiver has asked for it."""
-    with truth_hosts.delayed_hosts(build) as hosts:
-        found = measured(hosts, build, "all_reduce", truth_hosts.BOTH_WINNERS, "result")
-    yield from truth_hosts.crossover_rows(build, found, truth_hosts.DELAYED, "gloo ", asked=True)
+    with shaped.delayed_hosts(build) as hosts:
+        found = measured(hosts, build, "all_reduce", shaped.BOTH_WINNERS, "result")
+    yield from shaped.crossover_rows(build, found, shaped.DELAYED, "gloo ", asked=True)
 
 
 def rows(build):

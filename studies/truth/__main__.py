@@ -6,16 +6,21 @@ pipeline of sleepers a known step, and a calibrated model predicts sizes that it
 the measurements come. Nothing passes or fails, because a loaded machine measures late."""
 
 import argparse
+import os
+import sys
 
-import programs
-import truth_calibrate
-import truth_data_parallel
-import truth_ddp
-import truth_diagnose
-import truth_gloo
-import truth_hosts
-import truth_p2p
-import truth_pipeline
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path += [os.path.join(FOLDER, "..", "..", name) for name in ("scripts", "tests")]
+
+import calibrate  # noqa: E402
+import data_parallel  # noqa: E402
+import ddp  # noqa: E402
+import diagnose  # noqa: E402
+import gloo  # noqa: E402
+import p2p  # noqa: E402
+import pipeline  # noqa: E402
+import programs  # noqa: E402
+import shaped  # noqa: E402
 
 MIB = 1 << 20
 
@@ -71,10 +76,8 @@ def main():
     head = ["measured", "planted", "truth", "median", "off by"]
     print("| " + " | ".join(head) + " |")
     print("|" + " --- |" * len(head))
-    for rows in (link_rows(build), delay_rows(build), truth_hosts.rows(build), truth_gloo.rows(build),
-                 truth_pipeline.rows(build), truth_ddp.rows(build),
-                 truth_data_parallel.rows(build), truth_calibrate.rows(build),
-                 truth_diagnose.rows(build), truth_p2p.rows(build)):
+    for rows in (link_rows(build), delay_rows(build),
+                 *(part.rows(build) for part in (shaped, gloo, pipeline, ddp, data_parallel, calibrate, diagnose, p2p))):
         for row in rows:
             print("| " + " | ".join(row) + " |", flush=True)
 

@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 
-import validate_sim as v
+import sim as v
 
 # Fewer rows cannot be fitted.
 FEWEST = 3

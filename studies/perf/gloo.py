@@ -16,7 +16,7 @@ def rows(name, ranks, most, repeats):
         if low > high:
             break
         bare = [f"{speed.BUILD}/tests/gloo_bare", str(ranks), str(iterations), name, *map(str, speed.sizes(low, high))]
-        launch = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "processes.py"), str(ranks)]
+        launch = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(speed.__file__)), "processes.py"), str(ranks)]
         ours = [*launch, f"{speed.BUILD}/{name}_perf", "--backend", "gloo", "--algo", "native", "-b", str(low), "-e",
                 str(high), "-f", "4", "-n", str(iterations), "-c", "0", "--cache", "reuse", "--json", "-"]  # fmt: skip
         times = speed.interleave([("bare", bare), ("ours", ours)], repeats)

@@ -10,7 +10,7 @@ import tempfile
 
 import programs
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RUNS = 10
 COMMAND = "p2p_bandwidth_perf -g 4 -b 1M -e 1M"
 FROM, TO, FACTOR = 1, 3, 4

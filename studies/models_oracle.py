@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """What transformers and torchvision register for each known model: the oracle tests/unit/models.jsonl.
 
-    scripts/models_oracle.py -l LIBRARY [NAME...]       JSON lines of the models that LIBRARY has (default: all of them)
-    scripts/models_oracle.py -l LIBRARY --print NAME    its tensors, and their order in the backward pass
+    studies/models_oracle.py -l LIBRARY [NAME...]       JSON lines of the models that LIBRARY has (default: all of them)
+    studies/models_oracle.py -l LIBRARY --print NAME    its tensors, and their order in the backward pass
 
 LIBRARY is the version that must be installed: transformers-5.23.0, transformers-4.57.6 or torchvision-0.29.2, with
 torch 2.15.0. The models are made on PyTorch's meta device, without memory for weights:
 
     pip install torch==2.15.0 transformers==5.23.0
-    scripts/models_oracle.py -l transformers-5.23.0 > models.jsonl; … -l transformers-4.57.6 >> models.jsonl
+    studies/models_oracle.py -l transformers-5.23.0 > models.jsonl; … -l transformers-4.57.6 >> models.jsonl
 
 A line has the configuration as the library saves it, the number of parameters and of tensors, a hash of all names and
 shapes in the order of registration, a hash of the names in the order in which autograd completes the gradients, and the
