@@ -118,3 +118,20 @@ void bb_printable_line(struct bb_strbuf *out, const char *format, ...)
 	bb_strbuf_add(out, "\n");
 	bb_strbuf_free(&line);
 }
+
+void bb_printable_xml(struct bb_strbuf *out, const char *text)
+{
+	for (size_t n; *text; text += n ? n : 1) {
+		const char *const entity = *text == '&'   ? "&amp;"
+					   : *text == '<' ? "&lt;"
+					   : *text == '>' ? "&gt;"
+					   : *text == '"' ? "&quot;"
+							  : NULL;
+
+		n = bb_printable_character(text);
+		if (entity)
+			bb_strbuf_add(out, entity);
+		else
+			bb_strbuf_add_bytes(out, n ? text : "?", n ? n : 1);
+	}
+}

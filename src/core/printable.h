@@ -30,5 +30,8 @@ void bb_printable_add(struct bb_strbuf *out, const char *text);
 /* The same for the formatted text, as a line. */
 void bb_printable_line(struct bb_strbuf *out, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/* Append TEXT for XML, as text or as the value of an attribute in double quotes, with '?' for each
+   unprintable byte. */
+void bb_printable_xml(struct bb_strbuf *out, const char *text);
 
 #endif

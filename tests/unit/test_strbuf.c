@@ -99,6 +99,7 @@ static void test_printable(void **state)
 	char value[] = "a\n  b\t\xe2\x80\xae "
 		       "\xe2\x81\xa6\xe2\x80\x8f\xd8\x9c\xe2\x80\x8b\xf3\xa0\x81\x81\xe2\x80\xa6";
 	char lines[] = "a\nb\t\r\x1b[0m\n";
+	struct bb_strbuf xml = {0};
 	struct bb_error error = {0};
 
 	bb_printable_clean(value);
@@ -107,6 +108,9 @@ static void test_printable(void **state)
 	assert_string_equal(sentence, "a?b\n  c??[2J??? \xc3\xa9?");
 	bb_printable_clean_lines(lines);
 	assert_string_equal(lines, "a\nb\t??[0m\n");
+	bb_printable_xml(&xml, "<a & \"b\">\xc3\xa9\x01\xff");
+	assert_string_equal(bb_strbuf_text(&xml), "&lt;a &amp; &quot;b&quot;&gt;\xc3\xa9??");
+	bb_strbuf_free(&xml);
 	assert_int_equal(bb_fail(&error, BB_EUSAGE, "%s", "x\nverdict: ok\033"), BB_EUSAGE);
 	assert_string_equal(error.text, "x?verdict: ok?");
 }
