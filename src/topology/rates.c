@@ -31,6 +31,11 @@ int bb_pcie_gen(double gigatransfers)
 	return 0;
 }
 
+double bb_pcie_gigatransfers(int gen)
+{
+	return generations[gen].gigatransfers;
+}
+
 struct bb_pcie bb_pcie(int gen, int width)
 {
 	struct bb_pcie link = {.gen = gen > 0 && gen < GENERATIONS ? gen : 0,

@@ -14,6 +14,8 @@
 
 /* The PCIe generation with a transfer rate in GT/s; 0: none. */
 int bb_pcie_gen(double gigatransfers);
+/* The transfer rate in GT/s of a generation that bb_pcie gave; 0 unknown. */
+double bb_pcie_gigatransfers(int gen);
 /* A link of GEN and WIDTH with its rate after line coding (8b/10b, 128b/130b; generation 6: 242/256
    of a flit); invalid values become 0. */
 struct bb_pcie bb_pcie(int gen, int width);

@@ -45,7 +45,7 @@ static const char *const print_words[] = {"all",      "tree",   "matrix", "numa"
 	OPTION(STRING, json, "json", 0, NULL,                                                      \
 	       "everything as JSON; -: to standard output instead of text", .argument = "FILE|-",  \
 	       .usual = true)                                                                      \
-	OPTION(STRING, xml, "export", 0, NULL, "XML that hwloc and --topology read",               \
+	OPTION(STRING, xml, "export", 0, NULL, "XML that NCCL (NCCL_TOPO_FILE) and --topology read",               \
 	       .argument = "FILE.xml|-")                                                           \
 	OPTION(STRING, diff, "diff", 0, NULL,                                                      \
 	       "differences between A and B, each a file, a known system or here; exit status 7 "  \

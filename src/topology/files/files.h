@@ -1,7 +1,6 @@
 /*
- * files.h - topologies in files: XML of hwloc (lstopo FILE.xml, versions 2 and 3), of NCCL
- * (NCCL_TOPO_DUMP_FILE), and busbench's own: hwloc's with info attributes for what it lacks; and
- * text of nvidia-smi topo -m.
+ * files.h - topologies in files: XML of hwloc (lstopo FILE.xml, versions 2 and 3) and of NCCL
+ * (NCCL_TOPO_DUMP_FILE), and text of nvidia-smi topo -m.
  *
  * Files are untrusted: any input gives a model or an error, and sizes are bounded.
  */
@@ -23,7 +22,12 @@ BB_MUST bb_status bb_topology_load(const char *path, struct bb_topology **t,
 BB_MUST bb_status bb_topology_parse(const char *text, size_t length, const char *name,
 				    struct bb_topology **t, struct bb_error *error);
 
-/* Append T as XML that hwloc 2 reads, and bb_topology_load without loss. */
+/*
+ * Append T as XML of NCCL (NCCL_TOPO_FILE), one node of it for each that shares its NVSwitches.
+ * bb_topology_load reads PCI, NUMA nodes, GPUs, NICs and links from it, and what NCCL passes over:
+ * packages, host bridges, P2P, layers and states of NICs. Memory, cores, caches and names of CPUs
+ * are lost, as are links that are down.
+ */
 void bb_topology_export(const struct bb_topology *t, struct bb_strbuf *out);
 
 #endif

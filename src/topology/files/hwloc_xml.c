@@ -2,27 +2,35 @@
  * hwloc_xml.c - XML of lstopo, of hwloc 2 and 3.
  *
  * libhwloc does not read it for two reasons: version 2 refuses files of hwloc 3, and malformed
- * files may end the process. 78 of 600 mutations of tests/fuzz/seeds/topology/own.xml killed
- * libhwloc 2.9 (SIGSEGV or a failed assertion); this reader names the wrong line.
+ * files may end the process. 78 of 600 mutations of a file killed libhwloc 2.9 (SIGSEGV or a failed
+ * assertion); this reader names the wrong line.
  */
 #include "topology/files/formats.h"
 #include "topology/build.h"
 #include "topology/rates.h"
 #include "core/array.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_CPU 65536 /* hardware threads, by number */
+#define MOST_CPU 65535 /* number of a hardware thread or NUMA node */
+#define MOST_ENDS 256  /* of a matrix of NVLinks: GPUs, switches and packages */
+
+/* The object with hwloc's gp_index GP: a device, BB_PEER_SWITCH or BB_PEER_CPU. */
+struct end {
+	int64_t gp;
+	int device;
+};
 
 struct reader {
 	struct bb_topology *t;
 	struct bb_error *error;
-	int version;       /* of the format: 2 or 3 */
-	bool nvml;         /* its hwloc had NVML, which shows NVLinks */
-	struct bb_gp *gps; /* room for one per element that can be the end of an NVLink */
-	int ngps, room;
+	int version;      /* of the format: 2 or 3 */
+	bool nvml;        /* its hwloc had NVML, which shows NVLinks */
+	struct end *ends; /* room for one per element that can be the end of an NVLink */
+	int nends, room;
 	int order[BB_MOST_DEVICES]; /* of devices: the driver's number of a GPU */
 };
 
@@ -42,27 +50,15 @@ static const char *info_of(const struct bb_xml *x, const char *name)
 	return "";
 }
 
-/* ---- sets of hardware threads and NUMA nodes --------------------------------------------- */
-
-static int first_in(const char *mask)
+/* The first hardware thread or NUMA node in MASK, or the ONLY one; -1: none. */
+static int first_in(const char *mask, bool only)
 {
 	hwloc_bitmap_t set = bb_read_mask(mask);
-	int first = set ? hwloc_bitmap_first(set) : -1;
+	const int first =
+		set && !(only && hwloc_bitmap_weight(set) != 1) ? hwloc_bitmap_first(set) : -1;
 
 	hwloc_bitmap_free(set);
 	return first;
-}
-
-/* The only NUMA node in MASK, or -1. */
-static int only_numa(const char *mask)
-{
-	hwloc_bitmap_t set = bb_read_mask(mask);
-	int numa = -1;
-
-	if (set && hwloc_bitmap_weight(set) == 1)
-		numa = hwloc_bitmap_first(set);
-	hwloc_bitmap_free(set);
-	return numa;
 }
 
 /* ---- the host ---------------------------------------------------------------------------- */
@@ -96,13 +92,6 @@ static bb_status read_numa(struct reader *r, const struct bb_xml *x, int package
 	return st;
 }
 
-static bb_status read_core(struct reader *r, const struct bb_xml *x, const struct place *at)
-{
-	struct bb_core core = {
-		.pu = first_in(bb_xml_text(x, "cpuset")), .package = at->package, .numa = at->numa};
-	return bb_add_core(r->t, &core, r->error);
-}
-
 static void read_cache(struct reader *r, const struct bb_xml *x)
 {
 	struct bb_host *h = &r->t->host;
@@ -129,77 +118,41 @@ static void read_cache(struct reader *r, const struct bb_xml *x)
 
 /* ---- PCI and devices --------------------------------------------------------------------- */
 
-static bb_status keep_gp(struct reader *r, const struct bb_xml *x, int device)
+static bb_status keep_end(struct reader *r, const struct bb_xml *x, int device)
 {
 	const int64_t gp = bb_xml_number(x, "gp_index", 0, INT64_MAX, -1);
-	struct bb_gp *new;
+	struct end *new;
 
 	if (gp < 0)
 		return BB_OK;
-	new = BB_ARRAY_ADD(r->gps, r->ngps, r->room);
+	new = BB_ARRAY_ADD(r->ends, r->nends, r->room);
 	if (!new)
 		return bb_no_memory(r->error, "devices");
-	*new = (struct bb_gp){gp, device};
+	*new = (struct end){gp, device};
 	return BB_OK;
 }
 
-static void read_own_pci(const struct bb_xml *x, struct bb_pci *p)
-{
-	int role, root, acs, gen, width, most_gen, most_width;
-
-	if (sscanf(info_of(x, BB_INFO_PCI), "%d %d %d", &role, &root, &acs) == 3 &&
-	    role >= BB_PCI_ENDPOINT && role <= BB_PCI_SWITCH_DOWN && acs >= BB_ACS_UNKNOWN &&
-	    acs <= BB_ACS_REDIRECT) {
-		p->role = (enum bb_pci_role)role;
-		p->root = root;
-		p->acs = (enum bb_acs)acs;
-	}
-	if (sscanf(info_of(x, BB_INFO_LINK), "%d %d %d %d", &gen, &width, &most_gen, &most_width) ==
-	    4) {
-		p->most = bb_pcie(most_gen, most_width);
-		if (gen > 0)
-			p->now = bb_pcie(gen, width);
-	}
-}
-
 /* Read what Bridge and PCIDev have in common. */
-static bb_status read_pci(struct reader *r, const struct bb_xml *x, struct place *at, bool bridge)
+static bb_status read_pci(struct reader *r, const struct bb_xml *x, struct place *at,
+			  enum bb_pci_role role)
 {
-	struct bb_pci p = {.parent = at->port, .root = at->root, .numa = at->numa};
-	unsigned class_code = 0, vendor = 0, device = 0;
-	double GBps = strtod(bb_xml_text(x, "pci_link_speed"), NULL);
+	struct bb_pci p = {.role = role, .parent = at->port, .root = at->root, .numa = at->numa};
+	const double GBps = strtod(bb_xml_text(x, "pci_link_speed"), NULL);
+	const char *wrong = NULL, *what = "";
 
-	if (!bb_pci_id(p.id, bb_xml_text(x, "pci_busid")))
-		return bb_fail(r->error, BB_EUSAGE, "line %d: \"%.32s\" is not a PCI bus id",
-			       x->line, bb_xml_text(x, "pci_busid"));
-	if (sscanf(bb_xml_text(x, "pci_type"), "%4x [%4x:%4x]", &class_code, &vendor, &device) < 1)
-		return bb_fail(r->error, BB_EUSAGE, "line %d: \"%.32s\" is not a PCI type", x->line,
-			       bb_xml_text(x, "pci_type"));
-	p.class_code = class_code;
-	p.vendor = vendor;
-	p.device = device;
-	p.role = bridge ? bb_port_role(r->t, at->port) : BB_PCI_ENDPOINT;
-	p.now.GBps = GBps > 0 && GBps < 10000 ? GBps : 0;
-	read_own_pci(x, &p);
-	at->root = p.root;
-	return bb_add_pci(r->t, &p, &at->port, r->error);
-}
-
-static bb_status read_bridge(struct reader *r, const struct bb_xml *x, struct place *at)
-{
-	if (bb_xml_text(x, "bridge_type")[0] != '1') {
-		at->root = r->t->npcis; /* unique */
-		return BB_OK;
+	if (!bb_pci_id(p.id, bb_xml_text(x, "pci_busid"))) {
+		wrong = bb_xml_text(x, "pci_busid");
+		what = "bus id";
+	} else if (sscanf(bb_xml_text(x, "pci_type"), "%4x [%4x:%4x]", &p.class_code, &p.vendor,
+			  &p.device) < 1) {
+		wrong = bb_xml_text(x, "pci_type");
+		what = "type";
 	}
-	return read_pci(r, x, at, true);
-}
-
-static bool has_own_device(const struct bb_xml *x)
-{
-	for (const struct bb_xml *c = x->child; c; c = c->next)
-		if (bb_xml_is(c, "object") && *info_of(c, BB_INFO_DEVICE))
-			return true;
-	return false;
+	if (wrong)
+		return bb_fail(r->error, BB_EUSAGE, "line %d: \"%.32s\" is not a PCI %s", x->line,
+			       wrong, what);
+	p.now.GBps = GBps > 0 && GBps < 10000 ? GBps : 0;
+	return bb_add_pci(r->t, &p, &at->port, r->error);
 }
 
 static bb_status read_pci_device(struct reader *r, const struct bb_xml *x, struct place *at)
@@ -208,22 +161,20 @@ static bb_status read_pci_device(struct reader *r, const struct bb_xml *x, struc
 	struct bb_device d;
 	bb_status st;
 
-	BB_TRY(st, read_pci(r, x, at, false), out);
-	if (has_own_device(x))
-		return BB_OK;
+	BB_TRY(st, read_pci(r, x, at, BB_PCI_ENDPOINT), out);
 	kind = bb_pci_kind(&r->t->pcis[at->port]);
 	/* Some NVSwitches show only by their class. */
 	if (r->t->pcis[at->port].class_code == 0x0680 ||
 	    strcmp(bb_xml_text(x, "subtype"), "NVSwitch") == 0) {
 		r->t->nvswitches++;
-		return keep_gp(r, x, BB_PEER_SWITCH);
+		return keep_end(r, x, BB_PEER_SWITCH);
 	}
 	if (kind == BB_DEVICE_KINDS)
 		return BB_OK;
 	d = bb_device_of(r->t, at->port, kind);
 	BB_TRY(st, bb_add_device(r->t, &d, &at->device, r->error), out);
 	r->order[at->device] = at->device;
-	st = keep_gp(r, x, at->device);
+	st = keep_end(r, x, at->device);
 out:
 	return st;
 }
@@ -268,60 +219,7 @@ static void read_nic_names(struct reader *r, const struct bb_xml *x, struct bb_d
 	}
 }
 
-/* Read a device of busbench's own files, which is complete without its surroundings. */
-static bb_status read_own_device(struct reader *r, const struct bb_xml *x, const struct place *at)
-{
-	struct bb_device d = {.pci = at->port, .numa = at->numa};
-	long long bytes, rate;
-	int kind, order, layer, state, gdr = BB_GDR_UNKNOWN, index;
-	bb_status st;
-
-	if (sscanf(info_of(x, BB_INFO_DEVICE), "%d %d %lld %d %lld %d %d %d", &kind, &order, &bytes,
-		   &d.sm, &rate, &layer, &state, &gdr) < 7 ||
-	    kind < 0 || kind >= BB_DEVICE_KINDS || order < 0 || order >= BB_MOST_DEVICES ||
-	    bytes < 0 || d.sm < 0 || d.sm > 999 || rate < 0 || rate > 100000000 || layer < 0 ||
-	    layer > BB_ETHERNET || state < 0 || state > BB_STATE_DOWN || gdr < 0 || gdr > BB_GDR_ON)
-		return bb_fail(r->error, BB_EUSAGE, "line %d: \"%.40s\" describes no device",
-			       x->line, info_of(x, BB_INFO_DEVICE));
-	d.kind = (enum bb_device_kind)kind;
-	d.bytes = bytes;
-	d.rate_Mbps = rate;
-	d.layer = (enum bb_nic_layer)layer;
-	d.state = (enum bb_nic_state)state;
-	d.gdr = (enum bb_gdr)gdr;
-	snprintf(d.name, sizeof(d.name), "%s", bb_xml_text(x, "name"));
-	snprintf(d.port, sizeof(d.port), "%s", info_of(x, BB_INFO_PORT));
-	snprintf(d.model, sizeof(d.model), "%s", info_of(x, kind == BB_GPU ? "GPUModel" : "Model"));
-	BB_TRY(st, bb_add_device(r->t, &d, &index, r->error), out);
-	r->order[index] = order;
-	st = keep_gp(r, x, index);
-out:
-	return st;
-}
-
-static bb_status read_os_device(struct reader *r, const struct bb_xml *x, const struct place *at)
-{
-	struct bb_device *d = at->device >= 0 ? &r->t->devices[at->device] : NULL;
-
-	if (*info_of(x, BB_INFO_DEVICE))
-		return read_own_device(r, x, at);
-	if (!d)
-		return BB_OK;
-	if (d->kind == BB_GPU)
-		read_gpu_names(r, x, at->device);
-	else if (d->kind == BB_NIC)
-		read_nic_names(r, x, d);
-	else
-		snprintf(d->name, sizeof(d->name), "%s", bb_xml_text(x, "name"));
-	return keep_gp(r, x, at->device);
-}
-
 /* ---- the tree ---------------------------------------------------------------------------- */
-
-static bool is_cache(const char *type)
-{
-	return type[0] == 'L' && type[1] >= '1' && type[1] <= '9' && strcmp(type + 2, "Cache") == 0;
-}
 
 static int count_objects(const struct bb_xml *x, const char *type)
 {
@@ -333,30 +231,47 @@ static int count_objects(const struct bb_xml *x, const char *type)
 	return n;
 }
 
+/* Read X, an object at AT, and all below it. Objects of type CORE are the cores. */
 static bb_status read_object(struct reader *r, const struct bb_xml *x, struct place at,
 			     const char *core)
 {
 	const char *type = bb_xml_text(x, "type");
+	struct bb_device *const d = at.device >= 0 ? &r->t->devices[at.device] : NULL;
 	bb_status st = BB_OK;
 
 	if (strcmp(type, "NUMANode") == 0)
-		st = read_numa(r, x, at.package);
+		BB_TRY(st, read_numa(r, x, at.package), out);
 	else if (*bb_xml_text(x, "nodeset"))
-		at.numa = only_numa(bb_xml_text(x, "nodeset"));
-	if (st == BB_OK && strcmp(type, "Package") == 0)
+		at.numa = first_in(bb_xml_text(x, "nodeset"), true);
+	if (strcmp(type, "Package") == 0) {
 		BB_TRY(st, read_package(r, x, &at.package), out);
-	if (strcmp(type, "Package") == 0)
-		BB_TRY(st, keep_gp(r, x, BB_PEER_CPU), out);
-	else if (strcmp(type, "Bridge") == 0)
-		BB_TRY(st, read_bridge(r, x, &at), out);
-	else if (strcmp(type, "PCIDev") == 0)
+		BB_TRY(st, keep_end(r, x, BB_PEER_CPU), out);
+	} else if (strcmp(type, "Bridge") == 0) {
+		if (bb_xml_text(x, "bridge_type")[0] == '1')
+			BB_TRY(st, read_pci(r, x, &at, bb_port_role(r->t, at.port)), out);
+		else
+			at.root = r->t->npcis; /* a host bridge: a unique number */
+	} else if (strcmp(type, "PCIDev") == 0) {
 		BB_TRY(st, read_pci_device(r, x, &at), out);
-	else if (strcmp(type, "OSDev") == 0)
-		BB_TRY(st, read_os_device(r, x, &at), out);
-	else if (is_cache(type))
+	} else if (strcmp(type, "OSDev") == 0 && d) {
+		if (d->kind == BB_GPU)
+			read_gpu_names(r, x, at.device);
+		else if (d->kind == BB_NIC)
+			read_nic_names(r, x, d);
+		else
+			snprintf(d->name, sizeof(d->name), "%s", bb_xml_text(x, "name"));
+		BB_TRY(st, keep_end(r, x, at.device), out);
+	} else if (type[0] == 'L' && type[1] >= '1' && type[1] <= '9' &&
+		   strcmp(type + 2, "Cache") == 0) {
 		read_cache(r, x);
-	if (st == BB_OK && strcmp(type, core) == 0)
-		BB_TRY(st, read_core(r, x, &at), out);
+	}
+	if (strcmp(type, core) == 0) {
+		const struct bb_core c = {.pu = first_in(bb_xml_text(x, "cpuset"), false),
+					  .package = at.package,
+					  .numa = at.numa};
+
+		BB_TRY(st, bb_add_core(r->t, &c, r->error), out);
+	}
 	for (const struct bb_xml *c = x->child; c; c = c->next)
 		if (bb_xml_is(c, "object"))
 			BB_TRY(st, read_object(r, c, at, core), out);
@@ -365,15 +280,6 @@ out:
 }
 
 /* ---- after the tree ---------------------------------------------------------------------- */
-
-/* Turn numbers of NUMA nodes into indices, once all nodes are known. */
-static void find_numas(struct bb_topology *t)
-{
-	for (int p = 0; p < t->npcis; p++)
-		t->pcis[p].numa = bb_host_numa(&t->host, t->pcis[p].numa);
-	for (int d = 0; d < t->ndevices; d++)
-		t->devices[d].numa = bb_host_numa(&t->host, t->devices[d].numa);
-}
 
 /* Place each core at the first NUMA node that has its processor, and in its own package or else
    that of the node. Drop cores without a node, or with the processor of another core. */
@@ -406,120 +312,126 @@ static void place_cores(struct bb_host *h)
 	h->ncores = n;
 }
 
-/* A NUMA node that spans several packages is placed in the first of them. */
-static void place_numas(struct bb_topology *t)
+/* Turn numbers of NUMA nodes into indices, once all nodes are known, and place cores, NUMA nodes
+   that span several packages, in the first of them, and GPUs in their driver's order. */
+static bb_status place_all(struct reader *r)
 {
-	for (int i = 0; i < t->host.nnumas; i++)
-		for (int c = 0; c < t->host.ncores && t->host.numas[i].package < 0; c++)
-			if (t->host.cores[c].numa == t->host.numas[i].os)
-				t->host.numas[i].package = t->host.cores[c].package;
-}
-
-static bb_status order_gpus(struct reader *r)
-{
+	struct bb_topology *const t = r->t;
+	struct bb_host *const h = &t->host;
 	int moved[BB_MOST_DEVICES];
 
-	if (!bb_sort_devices(r->t, r->order, moved))
+	for (int p = 0; p < t->npcis; p++)
+		t->pcis[p].numa = bb_host_numa(h, t->pcis[p].numa);
+	for (int d = 0; d < t->ndevices; d++)
+		t->devices[d].numa = bb_host_numa(h, t->devices[d].numa);
+	place_cores(h);
+	for (int i = 0; i < h->nnumas; i++)
+		for (int c = 0; c < h->ncores && h->numas[i].package < 0; c++)
+			if (h->cores[c].numa == h->numas[i].os)
+				h->numas[i].package = h->cores[c].package;
+	if (!bb_sort_devices(t, r->order, moved))
 		return bb_no_memory(r->error, "devices");
-	for (int i = 0; i < r->ngps; i++)
-		if (r->gps[i].device >= 0)
-			r->gps[i].device = moved[r->gps[i].device];
+	for (int i = 0; i < r->nends; i++)
+		if (r->ends[i].device >= 0)
+			r->ends[i].device = moved[r->ends[i].device];
 	return BB_OK;
 }
 
-static bb_status read_distances(struct reader *r, const struct bb_xml *x)
+/* ---- matrices ---------------------------------------------------------------------------- */
+
+/* The next value of MATRIX, from *TEXT in element *C on; false: none is left. */
+static bool next_value(const struct bb_xml **c, const char **text, unsigned long long *value)
+{
+	char *end;
+
+	for (; *c; *c = (*c)->next, *text = NULL) {
+		if (!bb_xml_is(*c, "u64values"))
+			continue;
+		*text = *text ? *text : (*c)->text;
+		*value = strtoull(*text, &end, 10);
+		if (end != *text) {
+			*text = end;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bb_status read_distances(struct reader *r, const struct bb_xml *matrix)
 {
 	struct bb_host *h = &r->t->host;
-	const int64_t n = bb_xml_number(x, "nbobjs", 1, BB_MOST_NUMAS, 0);
-	int at = 0;
+	const int64_t n = bb_xml_number(matrix, "nbobjs", 1, BB_MOST_NUMAS, 0);
+	const struct bb_xml *c = matrix->child;
+	const char *text = NULL;
+	unsigned long long value;
 	bb_status st;
 
 	if (n != h->nnumas)
 		return BB_OK;
 	BB_TRY(st, bb_add_distances(r->t, r->error), out);
-	for (const struct bb_xml *c = x->child; c; c = c->next) {
-		const char *text = bb_xml_is(c, "u64values") ? c->text : "";
-		char *end;
-
-		for (;; text = end) {
-			unsigned long value = strtoul(text, &end, 10);
-
-			if (end == text || at == n * n)
-				break;
-			h->distances[at++] = value < 1000000 ? (int)value : 0;
-		}
-	}
+	for (int at = 0; at < n * n && next_value(&c, &text, &value); at++)
+		h->distances[at] = value < 1000000 ? (int)value : 0;
 out:
 	return st;
 }
 
-static void read_machine(struct reader *r, const struct bb_xml *root, const struct bb_xml *machine)
+/* "OSDev:802 PCIDev:449" or, where all are of one type, "802 803": devices, BB_PEER_* or
+   BB_PEER_MISSING. Returns their number. */
+static int read_ends(const struct reader *r, const char *text, int ends[MOST_ENDS], int n)
 {
-	struct bb_topology *t = r->t;
-	/* hwloc 3 has attributes of the machine at the root. */
-	const struct bb_xml *of = *info_of(machine, "Architecture") ? machine : root;
+	while (n < MOST_ENDS) {
+		const size_t length = strcspn(text, " \t\r\n");
+		const char *colon = memchr(text, ':', length);
+		const char *number = colon ? colon + 1 : text;
+		char *end;
+		const long long gp = strtoll(number, &end, 10);
 
-	snprintf(t->host.arch, sizeof(t->host.arch), "%s", info_of(of, "Architecture"));
-	snprintf(t->name, sizeof(t->name), "%s", info_of(of, "HostName"));
-	snprintf(t->source, sizeof(t->source), "hwloc's XML");
-}
-
-static void read_own_caches(struct bb_host *h, const char *text)
-{
-	int level, count, length = 0;
-	long long bytes;
-
-	if (*text)
-		h->ncaches = 0;
-	while (h->ncaches < BB_CACHES &&
-	       sscanf(text, "%d %lld %d%n", &level, &bytes, &count, &length) == 3) {
-		h->caches[h->ncaches++] = (struct bb_cpu_cache){
-			.level = level & 0xf,
-			.bytes = bytes > 0 ? bytes : 0,
-			.count = count > 0 && count <= BB_TOPOLOGY_MOST ? count : 0,
-		};
-		text += length;
+		if (length == 0 && !*text)
+			break;
+		if (length > 0) {
+			ends[n] = BB_PEER_MISSING;
+			for (int i = r->nends - 1; i >= 0 && end > number; i--)
+				if (r->ends[i].gp == gp)
+					ends[n] = r->ends[i].device;
+			n++;
+		}
+		text += length + (text[length] != '\0');
 	}
+	return n;
 }
 
-/* Attributes of the machine in busbench's own files replace those from the tree. */
-static void read_own_machine(struct bb_topology *t, const struct bb_xml *machine)
+/* Add the links of a value of the matrix, MB/s of all links from A to B. */
+static bb_status add_links(struct reader *r, int a, int b, double MBps)
 {
-	int nodes, shared, switches, hidden, cores, made_up, unknown = 0;
+	const struct bb_topology *const t = r->t;
+	struct bb_link l = {.kind = BB_NVLINK, .device = a, .peer = b};
+	struct bb_nvlink nvlink;
 
-	if (sscanf(info_of(machine, BB_INFO_MODEL), "%d %d %d %d %d %d %d", &nodes, &shared,
-		   &switches, &hidden, &cores, &made_up, &unknown) < 6)
-		return;
-	t->nodes = nodes > 0 && nodes <= 1000000 ? nodes : 1;
-	t->nvlink_nodes = shared > 0 && shared <= t->nodes ? shared : 1;
-	t->nvswitches = switches > 0 && switches < BB_MOST_DEVICES ? switches : 0;
-	t->links_unknown = unknown != 0;
-	t->hidden_gpus = hidden > 0 && hidden < BB_MOST_DEVICES ? hidden : 0;
-	if (cores == 0)
-		t->host.ncores = t->host.nthreads = 0;
-	if (made_up && t->host.nnumas > 0) {
-		free(t->host.numas[0].cpus);
-		t->host.numas[0].cpus = NULL;
-	}
-	read_own_caches(&t->host, info_of(machine, BB_INFO_CACHES));
-	snprintf(t->name, sizeof(t->name), "%s", info_of(machine, BB_INFO_NAME));
-	snprintf(t->source, sizeof(t->source), "%s", info_of(machine, BB_INFO_SOURCE));
-	snprintf(t->driver, sizeof(t->driver), "%s", info_of(machine, BB_INFO_DRIVER));
+	if (a < 0 || t->devices[a].kind != BB_GPU || (b >= 0 && t->devices[b].kind != BB_GPU) ||
+	    b == BB_PEER_MISSING || a == b || MBps <= 0)
+		return BB_OK;
+	nvlink = bb_nvlink_of(t->devices[a].sm);
+	l.version = nvlink.version;
+	l.GBps = nvlink.payload;
+	l.count = (int)lround(MBps / (l.GBps > 0 ? l.GBps * 1000 : MBps));
+	return l.count > 0 && l.count < 1000 ? bb_add_link(r->t, &l, r->error) : BB_OK;
 }
 
-static bb_status read_matrices(struct reader *r, const struct bb_xml *root)
+/* Read hwloc's NVLinkBandwidth matrix: MB/s of all links between two objects, 0 none. */
+static bb_status read_nvlinks(struct reader *r, const struct bb_xml *matrix)
 {
-	const bool has_links = r->t->nlinks > 0; /* of busbench's own files, which say more */
+	const struct bb_xml *c = matrix->child;
+	int ends[MOST_ENDS], n = 0;
+	const char *text = NULL;
+	unsigned long long value;
 	bb_status st = BB_OK;
 
-	for (const struct bb_xml *c = root->child; c; c = c->next) {
-		if (!bb_xml_is(c, "distances2") && !bb_xml_is(c, "distances2hetero"))
-			continue;
-		if (strcmp(bb_xml_text(c, "name"), "NUMALatency") == 0)
-			BB_TRY(st, read_distances(r, c), out);
-		if (!has_links && strcmp(bb_xml_text(c, "name"), "NVLinkBandwidth") == 0)
-			BB_TRY(st, bb_read_hwloc_nvlinks(r->gps, r->ngps, c, r->t, r->error), out);
-	}
+	for (const struct bb_xml *x = matrix->child; x; x = x->next)
+		if (bb_xml_is(x, "indexes"))
+			n = read_ends(r, x->text, ends, n);
+	for (int at = 0; at < n * n && next_value(&c, &text, &value); at++)
+		if (value < 1000000000) /* larger ones stand on the diagonal */
+			BB_TRY(st, add_links(r, ends[at / n], ends[at % n], (double)value), out);
 out:
 	return st;
 }
@@ -529,32 +441,39 @@ bb_status bb_read_hwloc_xml(const struct bb_xml *root, struct bb_topology *t,
 {
 	struct reader r = {.t = t, .error = error};
 	const struct place nowhere = {-1, -1, -1, -1, -1};
-	const struct bb_xml *machine = bb_xml_child(root, "object");
+	const struct bb_xml *machine = bb_xml_child(root, "object"), *about;
+	const char *version = bb_xml_text(root, "version");
 	bb_status st = BB_OK;
 
-	r.version = (int)strtod(bb_xml_text(root, "version"), NULL);
+	r.version = (int)strtod(version, NULL);
 	if (r.version != 2 && r.version != 3)
 		return bb_fail(error, BB_EUSAGE,
 			       "version %.16s of hwloc's XML; 2 and 3 are known, and lstopo of "
 			       "hwloc 2 converts older ones",
-			       *bb_xml_text(root, "version") ? bb_xml_text(root, "version") : "1");
+			       *version ? version : "1");
 	if (!machine)
 		return bb_fail(error, BB_EUSAGE, "there is no object in the topology");
-	read_machine(&r, root, machine);
+	/* hwloc 3 has attributes of the machine at the root. */
+	about = *info_of(machine, "Architecture") ? machine : root;
+	snprintf(t->host.arch, sizeof(t->host.arch), "%s", info_of(about, "Architecture"));
+	snprintf(t->name, sizeof(t->name), "%s", info_of(about, "HostName"));
+	snprintf(t->source, sizeof(t->source), "hwloc's XML");
 	BB_TRY(st,
 	       read_object(&r, machine, nowhere,
 			   count_objects(machine, "Core") > 0 ? "Core" : "PU"),
 	       out);
 	t->host.nthreads = count_objects(machine, "PU");
-	find_numas(t);
-	place_cores(&t->host);
-	place_numas(t);
 	t->links_unknown = !r.nvml && bb_may_have_links(t);
-	read_own_machine(t, machine);
-	BB_TRY(st, order_gpus(&r), out);
-	BB_TRY(st, bb_read_own_links(r.gps, r.ngps, machine, t, error), out);
-	st = read_matrices(&r, root);
+	BB_TRY(st, place_all(&r), out);
+	for (const struct bb_xml *c = root->child; c; c = c->next) {
+		if (!bb_xml_is(c, "distances2") && !bb_xml_is(c, "distances2hetero"))
+			continue;
+		if (strcmp(bb_xml_text(c, "name"), "NUMALatency") == 0)
+			BB_TRY(st, read_distances(&r, c), out);
+		if (strcmp(bb_xml_text(c, "name"), "NVLinkBandwidth") == 0)
+			BB_TRY(st, read_nvlinks(&r, c), out);
+	}
 out:
-	free(r.gps);
+	free(r.ends);
 	return st;
 }

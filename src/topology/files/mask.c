@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define WORDS 2048 /* 65536 processors */
+#define ULONG_BITS (8 * sizeof(unsigned long))
 
 /* Read a word up to the next comma or the end; an empty one is 0. */
 static bool read_word(const char **text, uint32_t *word)
@@ -71,4 +72,21 @@ char *bb_cpu_list(const char *mask)
 		list = NULL;
 	hwloc_bitmap_free(set);
 	return list;
+}
+
+char *bb_cpu_mask(const char *list)
+{
+	hwloc_bitmap_t set = hwloc_bitmap_alloc();
+	struct bb_strbuf mask = {0};
+
+	if (set && hwloc_bitmap_list_sscanf(set, list) == 0)
+		for (int i = hwloc_bitmap_last(set) / 32; i >= 0; i--) {
+			const unsigned long pair =
+				hwloc_bitmap_to_ith_ulong(set, (unsigned)i * 32 / ULONG_BITS);
+
+			bb_strbuf_addf(&mask, "%s%08lx", mask.length > 0 ? "," : "",
+				       pair >> (unsigned)i * 32 % ULONG_BITS & 0xffffffff);
+		}
+	hwloc_bitmap_free(set);
+	return mask.text;
 }

@@ -4,7 +4,13 @@
  * element is a NUMA node. As in NCCL each is a package with one host bridge, since files do not
  * tell. If machines share NVSwitches, a file has several of them, with different host_hash: the
  * first is read, the others are counted.
+ *
+ * bb_topology_export adds attributes that NCCL passes over: package and model of a cpu, host_bridge
+ * of a PCI object, p2p of a GPU (a digit for each GPU: enum bb_peer_access), layer and state of a
+ * NIC.
  */
+#include "core/printable.h"
+#include "topology/bound.h"
 #include "topology/build.h"
 #include "topology/files/formats.h"
 #include "topology/rates.h"
@@ -13,10 +19,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_LINKS 999 /* of one kind between two ends */
+
 struct reader {
 	struct bb_topology *t;
 	struct bb_error *error;
 	int numa;
+	int packages[BB_MOST_NUMAS]; /* index + 1 of a package by its number in the file */
 	int ngpus; /* elements of GPUs, which only a dump has: it lists their links below */
 	/* By device: the element of a GPU, and its number in NCCL. */
 	const struct bb_xml *elements[BB_MOST_DEVICES];
@@ -40,7 +49,8 @@ static bb_status add_pci(struct reader *r, const struct bb_xml *x, int parent, i
 		.vendor = (uint32_t)bb_xml_number(x, "vendor", 0, 0xffff, 0),
 		.device = (uint32_t)bb_xml_number(x, "device", 0, 0xffff, 0),
 		.parent = parent,
-		.root = r->numa,
+		.root = (int)bb_xml_number(x, "host_bridge", -1, BB_TOPOLOGY_MOST,
+					   parent >= 0 ? r->t->pcis[parent].root : r->numa),
 		.numa = r->numa,
 		.most = link_of(x), /* NCCL reads the maximum, not the current link */
 	};
@@ -54,6 +64,8 @@ static bb_status add_pci(struct reader *r, const struct bb_xml *x, int parent, i
 }
 
 /* ---- devices --------------------------------------------------------------------------------- */
+
+static const char *const layers[] = {"", "InfiniBand", "Ethernet"};
 
 /* NCCL writes -1 for unknown numbers. */
 static int number_or(const struct bb_xml *x, const char *name, int most, int otherwise)
@@ -100,8 +112,12 @@ static bb_status add_nic(struct reader *r, const struct bb_xml *x, int pci)
 	if (x) {
 		snprintf(d.name, sizeof(d.name), "%s", bb_xml_text(x, "name"));
 		d.rate_Mbps = bb_xml_number(x, "speed", 0, 100000000, 0);
-		d.state = BB_STATE_UP;
+		d.state =
+			strcmp(bb_xml_text(x, "state"), "down") == 0 ? BB_STATE_DOWN : BB_STATE_UP;
 		d.gdr = gdr_of(x);
+		for (int layer = BB_INFINIBAND; layer <= BB_ETHERNET; layer++)
+			if (strcmp(bb_xml_text(x, "layer"), layers[layer]) == 0)
+				d.layer = (enum bb_nic_layer)layer;
 	}
 	return bb_add_device(r->t, &d, NULL, r->error);
 }
@@ -134,10 +150,16 @@ static bb_status read_below(struct reader *r, const struct bb_xml *x, int pci)
 			BB_TRY(st, add_nic(r, c, pci), out);
 		}
 	}
-	if (pci >= 0 && !x->child && bb_pci_kind(&r->t->pcis[pci]) == BB_NIC)
+	if (pci < 0 || x->child)
+		goto out;
+	if (bb_pci_kind(&r->t->pcis[pci]) == BB_NIC)
 		st = add_nic(r, NULL, pci);
-	if (pci >= 0 && !x->child && bb_pci_kind(&r->t->pcis[pci]) == BB_GPU)
+	else if (bb_pci_kind(&r->t->pcis[pci]) == BB_GPU)
 		st = add_gpu(r, x, pci);
+	else if (bb_pci_kind(&r->t->pcis[pci]) == BB_NVME)
+		st = bb_add_device(
+			r->t, &(struct bb_device){.kind = BB_NVME, .pci = pci, .numa = r->numa},
+			NULL, r->error);
 out:
 	return st;
 }
@@ -151,6 +173,8 @@ static bb_status read_cpu(struct reader *r, const struct bb_xml *x)
 		.number = (int)bb_xml_number(x, "modelid", 0, 0xffff, 0),
 	};
 	struct bb_numa n = {.package = -1};
+	const int64_t number = bb_xml_number(x, "package", 0, BB_MOST_NUMAS - 1, -1);
+	int alone = 0, *const package = number < 0 ? &alone : &r->packages[number];
 	char *cpus = bb_cpu_list(bb_xml_text(x, "affinity"));
 	bb_status st = BB_OK;
 
@@ -158,8 +182,13 @@ static bb_status read_cpu(struct reader *r, const struct bb_xml *x)
 	if (n.os < 0)
 		n.os = r->t->host.nnumas; /* -1: the machine has only one */
 	snprintf(p.vendor, sizeof(p.vendor), "%s", bb_xml_text(x, "vendor"));
+	snprintf(p.model, sizeof(p.model), "%s", bb_xml_text(x, "model"));
 	snprintf(r->t->host.arch, sizeof(r->t->host.arch), "%s", bb_xml_text(x, "arch"));
-	BB_TRY(st, bb_add_package(r->t, &p, &n.package, r->error), out);
+	if (*package == 0) {
+		BB_TRY(st, bb_add_package(r->t, &p, &n.package, r->error), out);
+		*package = n.package + 1;
+	}
+	n.package = *package - 1;
 	BB_TRY(st, bb_add_numa(r->t, &n, cpus, &r->numa, r->error), out);
 	st = read_below(r, x, -1);
 out:
@@ -188,7 +217,8 @@ static bb_status add_link(struct reader *r, const struct bb_xml *x, int gpu)
 {
 	const struct bb_nvlink nvlink = bb_nvlink_of(r->t->devices[gpu].sm);
 	const int pci = r->t->devices[gpu].pci;
-	struct bb_link l = {.device = gpu, .count = (int)bb_xml_number(x, "count", 1, 999, 1)};
+	struct bb_link l = {.device = gpu,
+			    .count = (int)bb_xml_number(x, "count", 1, MOST_LINKS, 1)};
 
 	if (bb_xml_is(x, "c2c")) {
 		l.kind = BB_C2C;
@@ -206,13 +236,22 @@ static bb_status add_link(struct reader *r, const struct bb_xml *x, int gpu)
 
 static bb_status read_links(struct reader *r)
 {
+	struct bb_topology *const t = r->t;
+	const int gpus = bb_topology_count(t, BB_GPU);
 	bb_status st = BB_OK;
 
-	for (int d = 0; d < r->t->ndevices; d++)
-		for (const struct bb_xml *l = r->elements[d] ? r->elements[d]->child : NULL; l;
-		     l = l->next)
+	for (int d = 0; d < t->ndevices; d++) {
+		const struct bb_xml *const x = r->elements[d];
+		const char *const p2p = x ? bb_xml_text(x, "p2p") : "";
+
+		if (*p2p)
+			BB_TRY(st, bb_add_p2p(t, r->error), out);
+		for (int i = 0; i < gpus && p2p[i] >= '0' && p2p[i] < '0' + BB_P2P_UNKNOWN; i++)
+			t->p2p[r->moved[d] * gpus + i] = (uint8_t)(p2p[i] - '0');
+		for (const struct bb_xml *l = x ? x->child : NULL; l; l = l->next)
 			if (bb_xml_is(l, "nvlink") || bb_xml_is(l, "xgmi") || bb_xml_is(l, "c2c"))
 				BB_TRY(st, add_link(r, l, r->moved[d]), out);
+	}
 out:
 	return st;
 }
@@ -257,4 +296,164 @@ bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t, str
 	st = read_links(&r);
 out:
 	return st;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+struct writer {
+	const struct bb_topology *t;
+	struct bb_strbuf *out;
+	int nets; /* so far: their number in NCCL */
+};
+
+static void write_text(struct writer *w, const char *name, const char *value)
+{
+	if (!*value)
+		return;
+	bb_strbuf_addf(w->out, " %s=\"", name);
+	bb_printable_xml(w->out, value);
+	bb_strbuf_add(w->out, "\"");
+}
+
+static void write_links(struct writer *w, int gpu)
+{
+	const struct bb_topology *const t = w->t;
+
+	for (int l = 0; l < t->nlinks; l++) {
+		const struct bb_link *const link = &t->links[l];
+		const int count = link->count < MOST_LINKS ? link->count : MOST_LINKS;
+		const struct bb_pci *const peer = link->peer >= 0 && t->devices[link->peer].pci >= 0
+							  ? &t->pcis[t->devices[link->peer].pci]
+							  : NULL;
+
+		if (link->device != gpu || count == 0)
+			continue;
+		if (link->kind == BB_C2C)
+			bb_strbuf_addf(w->out, "<c2c bw=\"%.0f\" count=\"%d\"/>\n",
+				       1000 * link->GBps, count);
+		else if (peer)
+			bb_strbuf_addf(w->out,
+				       "<%s target=\"%s\" count=\"%d\" tclass=\"0x%04x00\"/>\n",
+				       bb_topology_is_amd(t, gpu) ? "xgmi" : "nvlink", peer->id,
+				       count, peer->class_code);
+		else if (link->peer < 0)
+			bb_strbuf_addf(w->out,
+				       "<nvlink target=\"fffffff:ffff:ff\" count=\"%d\" "
+				       "tclass=\"%s\"/>\n",
+				       count, link->peer == BB_PEER_CPU ? "0x068001" : "0x068000");
+	}
+}
+
+/* Without links between GPUs the file is as one for input: PCI alone shows the GPUs, as it shows
+   disks. */
+static void write_device(struct writer *w, int index)
+{
+	static const char *const gdr[] = {"", "0", "1"};
+	const struct bb_topology *const t = w->t;
+	const struct bb_device *const d = &t->devices[index];
+	const int gpus = bb_topology_count(t, BB_GPU);
+
+	if (d->kind == BB_GPU && !t->links_unknown) {
+		bb_strbuf_addf(w->out, "<gpu dev=\"%d\" rank=\"%d\"", index, index);
+		if (d->sm > 0)
+			bb_strbuf_addf(w->out, " sm=\"%d\"", d->sm);
+		write_text(w, "gdr", gdr[d->gdr]);
+		bb_strbuf_add(w->out, t->p2p ? " p2p=\"" : "");
+		for (int i = 0; t->p2p && i < gpus; i++)
+			bb_strbuf_addf(w->out, "%d", t->p2p[index * gpus + i]);
+		bb_strbuf_add(w->out, t->p2p ? "\">\n" : ">\n");
+		write_links(w, index);
+		bb_strbuf_add(w->out, "</gpu>\n");
+	} else if (d->kind == BB_NIC) {
+		bb_strbuf_addf(w->out, "<nic><net dev=\"%d\" port=\"1\" speed=\"%lld\"", w->nets++,
+			       (long long)d->rate_Mbps);
+		write_text(w, "name", d->name);
+		write_text(w, "gdr", gdr[d->gdr]);
+		write_text(w, "layer", layers[d->layer]);
+		write_text(w, "state", d->state == BB_STATE_DOWN ? "down" : "");
+		bb_strbuf_add(w->out, "/></nic>\n");
+	}
+}
+
+/* Write PCI object P and all below it. As in NCCL a switch is its upstream port alone. */
+static void write_pci(struct writer *w, int p)
+{
+	const struct bb_topology *const t = w->t;
+	const struct bb_pci *const pci = &t->pcis[p];
+	const struct bb_pcie link = bb_pci_link(t, p);
+	const bool port = pci->role == BB_PCI_ROOT_PORT || pci->role == BB_PCI_SWITCH_DOWN;
+
+	if (!port) {
+		bb_strbuf_addf(w->out,
+			       "<pci busid=\"%s\" class=\"0x%04x00\" vendor=\"0x%04x\" "
+			       "device=\"0x%04x\" host_bridge=\"%d\" link_width=\"%d\"",
+			       pci->id, pci->class_code, pci->vendor, pci->device, pci->root,
+			       link.width);
+		if (link.gen > 0)
+			bb_strbuf_addf(w->out, " link_speed=\"%.1f GT/s PCIe\"",
+				       bb_pcie_gigatransfers(link.gen));
+		bb_strbuf_add(w->out, ">\n");
+	}
+	for (int d = 0; d < t->ndevices; d++)
+		if (t->devices[d].pci == p)
+			write_device(w, d);
+	for (int child = p + 1; child < t->npcis; child++)
+		if (t->pcis[child].parent == p)
+			write_pci(w, child);
+	bb_strbuf_add(w->out, port ? "" : "</pci>\n");
+}
+
+/* Write NUMA node NUMA and its devices; -1: those at no known node. */
+static void write_cpu(struct writer *w, int numa)
+{
+	const struct bb_topology *const t = w->t;
+	const struct bb_host *const h = &t->host;
+	const struct bb_numa none = {.package = -1}, *const n = numa < 0 ? &none : &h->numas[numa];
+	int number = n->os;
+
+	while (numa < 0 && bb_host_numa(h, number) >= 0)
+		number++;
+	bb_strbuf_addf(w->out, "<cpu host_hash=\"0x1\" numaid=\"%d\"", number);
+	write_text(w, "arch", h->arch);
+	if (n->package >= 0) {
+		const struct bb_package *const package = &h->packages[n->package];
+
+		bb_strbuf_addf(w->out, " package=\"%d\" familyid=\"%d\" modelid=\"%d\"", n->package,
+			       package->family, package->number);
+		write_text(w, "vendor", package->vendor);
+		write_text(w, "model", package->model);
+	}
+	if (n->cpus) {
+		char *const mask = bb_cpu_mask(n->cpus);
+
+		write_text(w, "affinity", mask ? mask : "");
+		free(mask);
+	}
+	bb_strbuf_add(w->out, ">\n");
+	for (int p = 0; p < t->npcis; p++)
+		if (t->pcis[p].parent < 0 && t->pcis[p].numa == numa)
+			write_pci(w, p);
+	for (int d = 0; d < t->ndevices; d++)
+		if (t->devices[d].pci < 0 && t->devices[d].numa == numa)
+			write_device(w, d);
+	bb_strbuf_add(w->out, "</cpu>\n");
+}
+
+void bb_topology_export(const struct bb_topology *t, struct bb_strbuf *out)
+{
+	struct writer w = {.t = t, .out = out};
+	bool unplaced = t->host.nnumas == 0;
+
+	bb_strbuf_add(out, "<system version=\"1\">\n");
+	for (int numa = 0; numa < t->host.nnumas; numa++)
+		write_cpu(&w, numa);
+	for (int p = 0; p < t->npcis; p++)
+		unplaced |= t->pcis[p].numa < 0;
+	for (int d = 0; d < t->ndevices; d++)
+		unplaced |= t->devices[d].pci < 0 && t->devices[d].numa < 0;
+	if (unplaced)
+		write_cpu(&w, -1);
+	for (int node = 1; node < t->nvlink_nodes; node++)
+		bb_strbuf_addf(out, "<cpu host_hash=\"0x%x\" numaid=\"0\"/>\n", node + 1);
+	bb_strbuf_add(out, "</system>\n");
 }
