@@ -3,7 +3,7 @@
 # Unit tests without those of missing libraries; under ThreadSanitizer only those that start threads.
 UNIT_SOURCES := $(wildcard tests/unit/test_*.c)
 LEFT_OUT     := $(if $(HAVE_JANSSON),,training_kernels/ models/ memory/ pipelines\.h) $(if $(HAVE_CYAML),,acceptance/) \
-                $(if $(HAVE_EXPAT),,topology/files/)
+                $(if $(HAVE_EXPAT),,topology/files/ topology_tool/)
 UNITS        := $(patsubst tests/unit/%.c,$(B)/tests/%,$(filter-out \
                 $(if $(strip $(LEFT_OUT)),$(shell grep -lE '"($(subst $(space),|,$(strip $(LEFT_OUT))))' $(UNIT_SOURCES))),\
                 $(if $(filter thread,$(SAN)),$(shell grep -lE "pthread_create|(ranks|processes)\.h" $(UNIT_SOURCES)),$(UNIT_SOURCES))))

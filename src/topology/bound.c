@@ -246,8 +246,8 @@ static double outside_factor(enum bb_bound what, double g, double n, double k)
 
 static void describe_egress(const struct group *g, char text[200])
 {
-	static const char *const layers[] = {"", " InfiniBand", " Ethernet"};
 	const struct bb_egress *e = &g->out;
+	const char *const layer = bb_nic_layer_name(e->layer);
 	int at;
 
 	if (e->gpus_GBps < e->GBps) {
@@ -256,8 +256,8 @@ static void describe_egress(const struct group *g, char text[200])
 	}
 	at = snprintf(text, 200, "%d NIC%s", e->nics, bb_plural(e->nics));
 	if (e->rate_Mbps > 0)
-		at += snprintf(text + at, (size_t)(200 - at), " × %.4g Gb/s%s%s × %.3g payload",
-			       (double)e->rate_Mbps / 1000, layers[e->layer],
+		at += snprintf(text + at, (size_t)(200 - at), " × %.4g Gb/s%s%s%s × %.3g payload",
+			       (double)e->rate_Mbps / 1000, *layer ? " " : "", layer,
 			       e->assumed ? " (maximum of its model)" : "", bb_nic_share(e->layer));
 	snprintf(text + at, (size_t)(200 - at), " = %s GB/s", GBPS(g->GBps));
 }

@@ -6,16 +6,33 @@
 #include "topology/bound.h"
 #include "topology/build.h"
 #include "topology/rates.h"
-#include "topology/reporter.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-struct report {
+struct findings {
 	const struct bb_topology *t;
-	struct bb_reporter out;
+	void (*add)(void *context, const char *text);
+	void *context;
+	int n; /* sentences so far */
 };
+
+static void add_finding(struct findings *f, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void add_finding(struct findings *f, const char *format, ...)
+{
+	struct bb_strbuf text = {0};
+	va_list args;
+
+	va_start(args, format);
+	bb_strbuf_vaddf(&text, format, args);
+	va_end(args);
+	f->add(f->context, bb_strbuf_text(&text));
+	bb_strbuf_free(&text);
+	f->n++;
+}
 
 /* ---- equals ---------------------------------------------------------------------------------- */
 
@@ -61,16 +78,16 @@ static int down_links(const struct bb_topology *t, int gpu, enum bb_link_kind ki
 	return down;
 }
 
-static void report_down(struct report *f, int gpu, enum bb_link_kind kind, const char *what)
+static void report_down(struct findings *f, int gpu, enum bb_link_kind kind, const char *what)
 {
 	int all = 0, down = down_links(f->t, gpu, kind, &all);
 
 	if (down > 0)
-		bb_reporter_add(&f->out, "%s: %d of %d %s %s down", f->t->devices[gpu].name, down,
-				all, what, down > 1 ? "are" : "is");
+		add_finding(f, "%s: %d of %d %s %s down", f->t->devices[gpu].name, down, all, what,
+			    down > 1 ? "are" : "is");
 }
 
-static void check_nvlinks(struct report *f)
+static void check_nvlinks(struct findings *f)
 {
 	const struct bb_topology *t = f->t;
 	const int gpus = bb_topology_count(t, BB_GPU);
@@ -86,13 +103,12 @@ static void check_nvlinks(struct report *f)
 		int all = 0;
 
 		if (links[d] < most && down_links(t, d, BB_NVLINK, &all) == 0)
-			bb_reporter_add(
-				&f->out, "%s: %.0f NVLink%s, where others of its model have %.0f",
-				t->devices[d].name, links[d], bb_plural((int)links[d]), most);
+			add_finding(f, "%s: %.0f NVLink%s, where others of its model have %.0f",
+				    t->devices[d].name, links[d], bb_plural((int)links[d]), most);
 	}
 }
 
-static void check_both_ends(struct report *f)
+static void check_both_ends(struct findings *f)
 {
 	const struct bb_topology *t = f->t;
 
@@ -104,9 +120,9 @@ static void check_both_ends(struct report *f)
 			continue;
 		back = bb_topology_nvlinks(t, a->peer, a->device);
 		if (back != a->count)
-			bb_reporter_add(&f->out, "%s has %d NVLink%s to %s, which has %d back",
-					t->devices[a->device].name, a->count, bb_plural(a->count),
-					t->devices[a->peer].name, back);
+			add_finding(f, "%s has %d NVLink%s to %s, which has %d back",
+				    t->devices[a->device].name, a->count, bb_plural(a->count),
+				    t->devices[a->peer].name, back);
 	}
 }
 
@@ -120,7 +136,7 @@ static const struct bb_pci *port_above(const struct bb_topology *t, const struct
 	return port && port->role != BB_PCI_SWITCH_UP && port->most.width > 0 ? port : NULL;
 }
 
-static void check_width(struct report *f, const char *name, const struct bb_pci *p)
+static void check_width(struct findings *f, const char *name, const struct bb_pci *p)
 {
 	const struct bb_pci *port = port_above(f->t, p);
 	const int now = p->now.width, most = p->most.width;
@@ -128,16 +144,15 @@ static void check_width(struct report *f, const char *name, const struct bb_pci 
 	if (now == 0 || now >= most)
 		return;
 	if (port && port->most.width <= now)
-		bb_reporter_add(&f->out,
-				"%s: runs at PCIe x%d; the card supports x%d, its slot has x%d",
-				name, now, most, port->most.width);
+		add_finding(f, "%s: runs at PCIe x%d; the card supports x%d, its slot has x%d",
+			    name, now, most, port->most.width);
 	else
-		bb_reporter_add(&f->out, "%s: runs at PCIe x%d; the card supports x%d%s", name, now,
-				most, port ? " and so does its slot: reseat or replace it" : "");
+		add_finding(f, "%s: runs at PCIe x%d; the card supports x%d%s", name, now, most,
+			    port ? " and so does its slot: reseat or replace it" : "");
 }
 
 /* Not for GPUs, which lower their speed while idle. */
-static void check_speed(struct report *f, const char *name, const struct bb_pci *p)
+static void check_speed(struct findings *f, const char *name, const struct bb_pci *p)
 {
 	const struct bb_pci *port = port_above(f->t, p);
 	int possible = p->most.gen;
@@ -145,18 +160,17 @@ static void check_speed(struct report *f, const char *name, const struct bb_pci 
 	if (port && port->most.gen > 0 && port->most.gen < possible)
 		possible = port->most.gen;
 	if (p->now.gen > 0 && p->now.gen < possible)
-		bb_reporter_add(&f->out, "%s: runs at PCIe generation %d; both ends support %d",
-				name, p->now.gen, possible);
+		add_finding(f, "%s: runs at PCIe generation %d; both ends support %d", name,
+			    p->now.gen, possible);
 }
 
-static void check_slot(struct report *f, const char *name, const struct bb_pci *p)
+static void check_slot(struct findings *f, const char *name, const struct bb_pci *p)
 {
 	const struct bb_pci *port = port_above(f->t, p);
 
 	if (port && port->most.gen > 0 && port->most.gen < p->most.gen)
-		bb_reporter_add(&f->out,
-				"%s: a card of PCIe generation %d in a slot of generation %d", name,
-				p->most.gen, port->most.gen);
+		add_finding(f, "%s: a card of PCIe generation %d in a slot of generation %d", name,
+			    p->most.gen, port->most.gen);
 }
 
 /* Payload of the narrowest link from GPU to the host bridge, of those with a known rate, its own
@@ -183,7 +197,7 @@ static bool is_narrow(const struct bb_topology *t, int device)
 
 /* A GPU whose way to the host is slower than that of its equals; not for lanes that check_width
    reports. */
-static void check_gpu_paths(struct report *f)
+static void check_gpu_paths(struct findings *f)
 {
 	const struct bb_topology *t = f->t;
 	const int gpus = bb_topology_count(t, BB_GPU);
@@ -202,16 +216,15 @@ static void check_gpu_paths(struct report *f)
 			continue;
 		own = bb_pci_link(t, t->devices[d].pci);
 		if (bb_pcie_payload(&own) > 1.01 * GBps[d])
-			bb_reporter_add(&f->out,
-					"%s: its way to the host passes PCIe switch %s, %.3g GB/s; "
-					"that of others of its model carries %.3g",
-					t->devices[d].name, t->pcis[above].id, GBps[d], most);
+			add_finding(f,
+				    "%s: its way to the host passes PCIe switch %s, %.3g GB/s; "
+				    "that of others of its model carries %.3g",
+				    t->devices[d].name, t->pcis[above].id, GBps[d], most);
 		else if (!is_narrow(t, d))
-			bb_reporter_add(
-				&f->out,
-				"%s: runs at PCIe Gen%d x%d, %.3g GB/s; others of its model "
-				"carry %.3g: reseat or replace it",
-				t->devices[d].name, own.gen, own.width, GBps[d], most);
+			add_finding(f,
+				    "%s: runs at PCIe Gen%d x%d, %.3g GB/s; others of its model "
+				    "carry %.3g: reseat or replace it",
+				    t->devices[d].name, own.gen, own.width, GBps[d], most);
 	}
 }
 
@@ -239,7 +252,7 @@ static bool is_below(const struct bb_topology *t, int device, int p)
 
 /* A switch whose link to the host carries less than half of a GPU's or NIC's below it. Half is
    usual: a switch of the generation before. */
-static void check_switches(struct report *f)
+static void check_switches(struct findings *f)
 {
 	const struct bb_topology *t = f->t;
 
@@ -257,8 +270,8 @@ static void check_switches(struct report *f)
 				most = its.gen > 0 && its.GBps > most ? its.GBps : most;
 			}
 		if (link.GBps < 0.49 * most && list_devices(t, is_below, p, &names) > 0)
-			bb_reporter_add(
-				&f->out,
+			add_finding(
+				f,
 				"PCIe switch %s above %s: Gen%d x%d, %.3g GB/s, where the cards "
 				"below carry %.3g%s",
 				t->pcis[p].id, bb_strbuf_text(&names), link.gen, link.width,
@@ -272,7 +285,7 @@ static void check_switches(struct report *f)
 	}
 }
 
-static void check_links(struct report *f)
+static void check_links(struct findings *f)
 {
 	const struct bb_topology *t = f->t;
 
@@ -309,7 +322,7 @@ static const char *const p2p_reasons[] = {
 };
 
 /* One sentence for each reason, with the number of pairs and the first of them. */
-static void check_p2p(struct report *f)
+static void check_p2p(struct findings *f)
 {
 	const struct bb_topology *t = f->t;
 	const int n = bb_topology_count(t, BB_GPU);
@@ -324,19 +337,17 @@ static void check_p2p(struct report *f)
 					b = j;
 				}
 		if (pairs == n * (n - 1) / 2 && pairs > 0)
-			bb_reporter_add(&f->out, "no P2P between any two GPUs: %s",
-					p2p_reasons[code]);
+			add_finding(f, "no P2P between any two GPUs: %s", p2p_reasons[code]);
 		else if (pairs > 0)
-			bb_reporter_add(&f->out,
-					"no P2P between %d pair%s of GPUs, such as %s and %s: %s",
-					pairs, bb_plural(pairs), t->devices[a].name,
-					t->devices[b].name, p2p_reasons[code]);
+			add_finding(f, "no P2P between %d pair%s of GPUs, such as %s and %s: %s",
+				    pairs, bb_plural(pairs), t->devices[a].name, t->devices[b].name,
+				    p2p_reasons[code]);
 	}
 }
 
 /* ACS may redirect P2P between devices of one switch to the host bridge, where it is often slower
    than through host memory. */
-static void check_acs(struct report *f)
+static void check_acs(struct findings *f)
 {
 	const struct bb_topology *t = f->t;
 	int ports = 0, first = -1;
@@ -349,8 +360,8 @@ static void check_acs(struct report *f)
 			first = port;
 	}
 	if (ports > 0)
-		bb_reporter_add(
-			&f->out,
+		add_finding(
+			f,
 			"ACS sends P2P of %d device%s up to the host bridge, at port %s%s: slow; "
 			"disable it if no virtual machine needs it",
 			ports, bb_plural(ports), t->pcis[first].id, ports > 1 ? " and others" : "");
@@ -401,22 +412,22 @@ static bool has_no_gdr(const struct bb_topology *t, int device, int unused)
 	return t->devices[device].gdr == BB_GDR_OFF && t->devices[device].pci >= 0;
 }
 
-static void check_gdr(struct report *f)
+static void check_gdr(struct findings *f)
 {
 	struct bb_strbuf names = {0};
 	const int n = list_devices(f->t, has_no_gdr, -1, &names);
 
 	if (n > 0)
-		bb_reporter_add(&f->out,
-				"no GPUDirect RDMA (gdr=\"0\") of %d device%s: %s; data passes "
-				"through host memory: load nvidia_peermem, or use a driver and "
-				"kernel with DMA-BUF",
-				n, bb_plural(n), bb_strbuf_text(&names));
+		add_finding(f,
+			    "no GPUDirect RDMA (gdr=\"0\") of %d device%s: %s; data passes "
+			    "through host memory: load nvidia_peermem, or use a driver and "
+			    "kernel with DMA-BUF",
+			    n, bb_plural(n), bb_strbuf_text(&names));
 	bb_strbuf_free(&names);
 }
 
 /* A GPU that is farther from its nearest NIC than its equals, or has fewer NICs there. */
-static void check_near_nics(struct report *f)
+static void check_near_nics(struct findings *f)
 {
 	const struct bb_topology *t = f->t;
 	const int gpus = bb_topology_count(t, BB_GPU);
@@ -443,22 +454,20 @@ static void check_near_nics(struct report *f)
 		const enum bb_path others = (enum bb_path)(BB_PATH_UNKNOWN - (int)usual_near);
 
 		if (near[g] < usual_near)
-			bb_reporter_add(&f->out,
-					"%s: no NIC near it: the nearest is at %s, where others of "
-					"its model have one at %s; is a NIC missing?",
-					t->devices[g].name, bb_path_word(path),
-					bb_path_word(others));
+			add_finding(f,
+				    "%s: no NIC near it: the nearest is at %s, where others of "
+				    "its model have one at %s; is a NIC missing?",
+				    t->devices[g].name, bb_path_word(path), bb_path_word(others));
 		else if (near[g] == usual_near && count[g] < usual_count && others <= BB_PATH_PXB)
-			bb_reporter_add(
-				&f->out,
-				"%s: %.0f NIC%s at %s, where others of its model have %.0f; "
-				"is a NIC missing?",
-				t->devices[g].name, count[g], bb_plural((int)count[g]),
-				bb_path_word(path), usual_count);
+			add_finding(f,
+				    "%s: %.0f NIC%s at %s, where others of its model have %.0f; "
+				    "is a NIC missing?",
+				    t->devices[g].name, count[g], bb_plural((int)count[g]),
+				    bb_path_word(path), usual_count);
 	}
 }
 
-static void check_nics(struct report *f)
+static void check_nics(struct findings *f)
 {
 	const struct bb_topology *t = f->t;
 
@@ -470,16 +479,15 @@ static void check_nics(struct report *f)
 			continue;
 		if (nic->state == BB_STATE_DOWN) {
 			if (nic->layer == BB_INFINIBAND || model_is_up(t, nic))
-				bb_reporter_add(&f->out, "%s: its port is down", nic->name);
+				add_finding(f, "%s: its port is down", nic->name);
 			continue;
 		}
 		for (int e = 0; e < t->ndevices; e++)
 			if (is_like(t, d, e) && t->devices[e].rate_Mbps > most)
 				most = t->devices[e].rate_Mbps;
 		if (nic->rate_Mbps > 0 && nic->rate_Mbps < most)
-			bb_reporter_add(
-				&f->out, "%s: %.4g Gb/s, where others of its model run at %.4g",
-				nic->name, (double)nic->rate_Mbps / 1000, (double)most / 1000);
+			add_finding(f, "%s: %.4g Gb/s, where others of its model run at %.4g",
+				    nic->name, (double)nic->rate_Mbps / 1000, (double)most / 1000);
 	}
 }
 
@@ -493,7 +501,7 @@ static double slot_GBps(const struct bb_topology *t, int nic)
 }
 
 /* Slots that are slower than the network port of their NIC, or than those of its equals. */
-static void check_nic_slots(struct report *f)
+static void check_nic_slots(struct findings *f)
 {
 	const struct bb_topology *t = f->t;
 
@@ -510,43 +518,40 @@ static void check_nic_slots(struct report *f)
 			if (is_like(t, d, e))
 				most = fmax(most, slot_GBps(t, e));
 		if (link.GBps > 0 && bb_pcie_payload(&link) < 0.97 * GBps)
-			bb_reporter_add(&f->out,
-					"%s: its PCIe link carries %.3g GB/s, its port %.3g",
-					nic->name, bb_pcie_payload(&link), GBps);
+			add_finding(f, "%s: its PCIe link carries %.3g GB/s, its port %.3g",
+				    nic->name, bb_pcie_payload(&link), GBps);
 		else if (slot_GBps(t, d) > 0 && slot_GBps(t, d) < 0.99 * most && !is_narrow(t, d))
-			bb_reporter_add(
-				&f->out,
-				"%s: its PCIe link carries %.3g GB/s, where those of others of "
-				"its model carry %.3g",
-				nic->name, slot_GBps(t, d), most);
+			add_finding(f,
+				    "%s: its PCIe link carries %.3g GB/s, where those of others of "
+				    "its model carry %.3g",
+				    nic->name, slot_GBps(t, d), most);
 	}
 }
 
 /* ---- all ----------------------------------------------------------------------------------- */
 
-static void check_numa(struct report *f)
+static void check_numa(struct findings *f)
 {
 	const struct bb_topology *t = f->t;
 
 	for (int i = 0; i < t->host.nnumas && t->host.nnumas > 1; i++)
 		if (t->host.numas[i].cpus && t->host.numas[i].bytes == 0 &&
 		    bb_host_memory(&t->host) > 0)
-			bb_reporter_add(&f->out, "NUMA node %d has cores but no memory",
-					t->host.numas[i].os);
+			add_finding(f, "NUMA node %d has cores but no memory", t->host.numas[i].os);
 	for (int d = 0; d < t->ndevices && t->host.nnumas > 1; d++)
 		if (t->devices[d].numa < 0 && t->devices[d].kind != BB_NVME)
-			bb_reporter_add(&f->out, "%s: the firmware does not name its NUMA node",
-					t->devices[d].name);
+			add_finding(f, "%s: the firmware does not name its NUMA node",
+				    t->devices[d].name);
 }
 
 int bb_topology_findings(const struct bb_topology *t, void (*add)(void *context, const char *text),
 			 void *context)
 {
-	struct report f = {.t = t, .out = {.add = add, .context = context}};
+	struct findings f = {.t = t, .add = add, .context = context};
 
 	if (t->hidden_gpus > 0)
-		bb_reporter_add(
-			&f.out,
+		add_finding(
+			&f,
 			"%d GPU%s on the bus that the driver does not show: dead, or outside this "
 			"container",
 			t->hidden_gpus, t->hidden_gpus > 1 ? "s are" : " is");
@@ -562,5 +567,5 @@ int bb_topology_findings(const struct bb_topology *t, void (*add)(void *context,
 	check_gdr(&f);
 	check_nic_slots(&f);
 	check_numa(&f);
-	return f.out.n;
+	return f.n;
 }

@@ -121,6 +121,18 @@ bool bb_topology_reaches(const struct bb_topology *t, int a, int b)
 	return p2p == BB_P2P_OK || p2p == BB_P2P_UNKNOWN;
 }
 
+int bb_numa_number(const struct bb_topology *t, int numa)
+{
+	return numa >= 0 ? t->host.numas[numa].os : -1;
+}
+
+const char *bb_nic_layer_name(enum bb_nic_layer layer)
+{
+	static const char *const names[] = {"", "InfiniBand", "Ethernet"};
+
+	return names[layer];
+}
+
 /* ---- paths ------------------------------------------------------------------------------- */
 
 bool bb_pci_begins_root(const struct bb_topology *t, int p)

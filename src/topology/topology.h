@@ -136,6 +136,10 @@ const struct bb_link *bb_topology_link(const struct bb_topology *t, int gpu,
 enum bb_peer_access bb_topology_p2p(const struct bb_topology *t, int a, int b);
 /* Whether it can, or access is unknown. */
 bool bb_topology_reaches(const struct bb_topology *t, int a, int b);
+/* What the operating system calls NUMA node NUMA (an index); -1: unknown. */
+int bb_numa_number(const struct bb_topology *t, int numa);
+/* "InfiniBand", "Ethernet"; empty: unknown. */
+const char *bb_nic_layer_name(enum bb_nic_layer layer);
 
 /* ---- paths ----------------------------------------------------------------------------- */
 
@@ -187,20 +191,9 @@ BB_MUST bb_status bb_topology_system(const char *name, struct bb_topology **t,
 int bb_topology_findings(const struct bb_topology *t, void (*add)(void *context, const char *text),
 			 void *context);
 
-/*
- * Call ADD with a sentence for each difference between two machines, called NAME_A and NAME_B.
- * Returns their number.
- *
- * Not compared is what varies between machines of one kind: numbers and order of PCI buses, and
- * with them the order of devices; host names; less than 1 percent of memory; the current generation
- * of PCIe links, which idle GPUs lower; the number of nodes.
+/* A digest that numbers and order of buses and devices, host names, rounding of memory to GiB, the
+   current generation of PCIe links, which idle GPUs lower, and the number of nodes do not change.
  */
-int bb_topology_diff(const struct bb_topology *a, const struct bb_topology *b, const char *name_a,
-		     const char *name_b, void (*add)(void *context, const char *text),
-		     void *context);
-
-/* A digest of what bb_topology_diff compares: equal for machines without differences, but memory
-   counts in whole GiB. */
 uint64_t bb_topology_digest(const struct bb_topology *t);
 
 #endif

@@ -119,7 +119,7 @@ static void write_pcis(struct bb_json *j, const struct bb_topology *t)
 		add_string(j, "role", roles[p->role]);
 		add_known_int(j, "parent", p->parent, -1);
 		add_known_int(j, "host_bridge", p->root, -1);
-		add_known_int(j, "numa_node", p->numa >= 0 ? t->host.numas[p->numa].os : -1, -1);
+		add_known_int(j, "numa_node", bb_numa_number(t, p->numa), -1);
 		write_pcie(j, "now", &p->now);
 		write_pcie(j, "most", &p->most);
 		add_string(j, "acs", acs[p->acs]);
@@ -131,7 +131,6 @@ static void write_pcis(struct bb_json *j, const struct bb_topology *t)
 static void write_devices(struct bb_json *j, const struct bb_topology *t)
 {
 	static const char *const kinds[] = {"gpu", "nic", "nvme"};
-	static const char *const layers[] = {NULL, "InfiniBand", "Ethernet"};
 	static const char *const states[] = {NULL, "up", "down"};
 	static const char *const gdr[] = {NULL, "off", "on"};
 
@@ -144,13 +143,13 @@ static void write_devices(struct bb_json *j, const struct bb_topology *t)
 		add_string(j, "name", d->name);
 		add_string(j, "model", d->model);
 		add_known_int(j, "pci", d->pci, -1);
-		add_known_int(j, "numa_node", d->numa >= 0 ? t->host.numas[d->numa].os : -1, -1);
+		add_known_int(j, "numa_node", bb_numa_number(t, d->numa), -1);
 		if (d->kind == BB_GPU) {
 			add_known_int(j, "memory_bytes", d->bytes, 0);
 			add_known_int(j, "sm", d->sm, 0);
 		} else if (d->kind == BB_NIC) {
 			add_known_int(j, "rate_Mbps", d->rate_Mbps, 0);
-			add_string(j, "layer", layers[d->layer]);
+			add_string(j, "layer", bb_nic_layer_name(d->layer));
 			add_string(j, "state", states[d->state]);
 			add_string(j, "interface", d->port);
 		}

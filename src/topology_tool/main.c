@@ -45,8 +45,8 @@ static const char *const print_words[] = {"all",      "tree",   "matrix", "numa"
 	OPTION(STRING, json, "json", 0, NULL,                                                      \
 	       "everything as JSON; -: to standard output instead of text", .argument = "FILE|-",  \
 	       .usual = true)                                                                      \
-	OPTION(STRING, xml, "export", 0, NULL, "XML that NCCL (NCCL_TOPO_FILE) and --topology read",               \
-	       .argument = "FILE.xml|-")                                                           \
+	OPTION(STRING, xml, "export", 0, NULL,                                                     \
+	       "XML that NCCL (NCCL_TOPO_FILE) and --topology read", .argument = "FILE.xml|-")     \
 	OPTION(STRING, diff, "diff", 0, NULL,                                                      \
 	       "differences between A and B, each a file, a known system or here; exit status 7 "  \
 	       "if there are any",                                                                 \
@@ -224,12 +224,6 @@ out:
 	return st;
 }
 
-static void add_difference(void *context, const char *text)
-{
-	bb_strbuf_add(context, "  - ");
-	bb_strbuf_wrap(context, text, 4, 4, terminal_width());
-}
-
 /* BB_EDATA, without a message, if the machines differ. */
 static bb_status compare_machines(const struct options *o, struct bb_error *error)
 {
@@ -241,7 +235,7 @@ static bb_status compare_machines(const struct options *o, struct bb_error *erro
 	BB_TRY(st, open_any(o->diff, &a, error), out);
 	BB_TRY(st, open_any(o->with, &b, error), out);
 	bb_strbuf_addf(&out, "%s and %s differ:\n", o->diff, o->with);
-	n = bb_topology_diff(a, b, o->diff, o->with, add_difference, &out);
+	n = bb_print_diff(a, b, o->diff, o->with, terminal_width(), &out);
 	if (n == 0) {
 		bb_strbuf_clear(&out);
 		bb_strbuf_addf(&out, "%s and %s are alike\n", o->diff, o->with);

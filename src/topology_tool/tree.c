@@ -137,57 +137,51 @@ static void add_link_counts(const struct bb_topology *t, int gpu, struct bb_strb
 		bb_strbuf_addf(s, ", %d C2C", c2c->count);
 }
 
-static void add_nic_state(const struct bb_device *d, struct bb_strbuf *s)
-{
-	static const char *const layers[] = {"", " InfiniBand", " Ethernet"};
-
-	if (d->rate_Mbps > 0)
-		bb_strbuf_addf(s, ", %.4g Gb/s%s", (double)d->rate_Mbps / 1000, layers[d->layer]);
-	if (d->state == BB_STATE_DOWN)
-		bb_strbuf_add(s, ", down");
-	if (d->port[0])
-		bb_strbuf_addf(s, ", %s", d->port);
-}
-
 /* The id of P, without domain 0000. */
 static const char *short_id(const struct bb_pci *p)
 {
 	return strncmp(p->id, "0000:", 5) == 0 ? p->id + 5 : p->id;
 }
 
-/* Whether MODEL names its memory: "H100 80GB HBM3". */
-static bool names_size(const char *model)
-{
-	const char *unit = strstr(model, "GB");
-
-	return unit && unit > model && unit[-1] >= '0' && unit[-1] <= '9';
-}
-
 #define DEVICE_NAME 8
+
+void bb_describe_device(const struct bb_topology *t, int index, struct bb_strbuf *s)
+{
+	const struct bb_device *d = &t->devices[index];
+	const char *const unit = strstr(d->model, "GB");
+	char memory[BYTES_TEXT];
+
+	if (d->pci >= 0) {
+		bb_strbuf_add(s, short_id(&t->pcis[d->pci]));
+		add_pcie(&t->pcis[d->pci], s);
+	} else {
+		bb_strbuf_add(s, "not on PCI");
+	}
+	if (d->model[0])
+		bb_strbuf_addf(s, ", %s", d->model);
+	/* Some models name their memory: "H100 80GB HBM3". */
+	if (d->bytes > 0 && !(unit && unit > d->model && unit[-1] >= '0' && unit[-1] <= '9'))
+		bb_strbuf_addf(s, " %s", bytes_text(memory, d->bytes));
+	if (d->kind == BB_GPU)
+		add_link_counts(t, index, s);
+	if (d->kind == BB_NIC && d->rate_Mbps > 0)
+		bb_strbuf_addf(s, ", %.4g Gb/s%s%s", (double)d->rate_Mbps / 1000,
+			       d->layer ? " " : "", bb_nic_layer_name(d->layer));
+	if (d->kind == BB_NIC && d->state == BB_STATE_DOWN)
+		bb_strbuf_add(s, ", down");
+	if (d->kind == BB_NIC && d->port[0])
+		bb_strbuf_addf(s, ", %s", d->port);
+}
 
 static void print_device(struct printer *p, int indent, int index)
 {
 	const struct bb_device *d = &p->t->devices[index];
 	const int length = bb_strbuf_columns(d->name, strlen(d->name));
 	const int name = length > DEVICE_NAME ? length : DEVICE_NAME;
-	char memory[BYTES_TEXT];
 	struct bb_strbuf s = {0};
 
 	bb_strbuf_addf(p->out, "%*s%-*s ", indent, "", DEVICE_NAME, d->name);
-	if (d->pci >= 0) {
-		bb_strbuf_add(&s, short_id(&p->t->pcis[d->pci]));
-		add_pcie(&p->t->pcis[d->pci], &s);
-	} else {
-		bb_strbuf_add(&s, "not on PCI");
-	}
-	if (d->model[0])
-		bb_strbuf_addf(&s, ", %s", d->model);
-	if (d->bytes > 0 && !names_size(d->model))
-		bb_strbuf_addf(&s, " %s", bytes_text(memory, d->bytes));
-	if (d->kind == BB_GPU)
-		add_link_counts(p->t, index, &s);
-	else if (d->kind == BB_NIC)
-		add_nic_state(d, &s);
+	bb_describe_device(p->t, index, &s);
 	bb_strbuf_wrap(p->out, bb_strbuf_text(&s), indent + name + 1, indent + name + 1, p->width);
 	bb_strbuf_free(&s);
 }

@@ -14,12 +14,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void count(void *context, const char *text)
-{
-	fprintf(stderr, "lost on the way: %s\n", text);
-	++*(int *)context;
-}
-
 static struct bb_topology *again(const struct bb_topology *t)
 {
 	struct bb_strbuf xml = {0};
@@ -40,11 +34,14 @@ static struct bb_topology *again(const struct bb_topology *t)
 static void there_and_back(const struct bb_topology *t)
 {
 	struct bb_topology *once = again(t), *twice = again(once);
-	int lost = 0;
+	struct bb_strbuf lost = {0};
 
-	bb_topology_diff(once, twice, "once", "twice", count, &lost);
-	if (lost > 0 || bb_topology_digest(once) != bb_topology_digest(twice))
+	if (bb_print_diff(once, twice, "once", "twice", 80, &lost) > 0 ||
+	    bb_topology_digest(once) != bb_topology_digest(twice)) {
+		fprintf(stderr, "lost on the way:\n%s", bb_strbuf_text(&lost));
 		abort();
+	}
+	bb_strbuf_free(&lost);
 	bb_topology_free(once);
 	bb_topology_free(twice);
 }

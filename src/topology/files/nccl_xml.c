@@ -65,8 +65,6 @@ static bb_status add_pci(struct reader *r, const struct bb_xml *x, int parent, i
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
-static const char *const layers[] = {"", "InfiniBand", "Ethernet"};
-
 /* NCCL writes -1 for unknown numbers. */
 static int number_or(const struct bb_xml *x, const char *name, int most, int otherwise)
 {
@@ -116,7 +114,8 @@ static bb_status add_nic(struct reader *r, const struct bb_xml *x, int pci)
 			strcmp(bb_xml_text(x, "state"), "down") == 0 ? BB_STATE_DOWN : BB_STATE_UP;
 		d.gdr = gdr_of(x);
 		for (int layer = BB_INFINIBAND; layer <= BB_ETHERNET; layer++)
-			if (strcmp(bb_xml_text(x, "layer"), layers[layer]) == 0)
+			if (strcmp(bb_xml_text(x, "layer"),
+				   bb_nic_layer_name((enum bb_nic_layer)layer)) == 0)
 				d.layer = (enum bb_nic_layer)layer;
 	}
 	return bb_add_device(r->t, &d, NULL, r->error);
@@ -369,7 +368,7 @@ static void write_device(struct writer *w, int index)
 			       (long long)d->rate_Mbps);
 		write_text(w, "name", d->name);
 		write_text(w, "gdr", gdr[d->gdr]);
-		write_text(w, "layer", layers[d->layer]);
+		write_text(w, "layer", bb_nic_layer_name(d->layer));
 		write_text(w, "state", d->state == BB_STATE_DOWN ? "down" : "");
 		bb_strbuf_add(w->out, "/></nic>\n");
 	}

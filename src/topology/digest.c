@@ -1,0 +1,90 @@
+/*
+ * digest.c - a digest of a machine that other numbers and another order of buses and devices do
+ * not change.
+ */
+#include "topology/bound.h"
+#include "topology/topology.h"
+
+static uint64_t mix(uint64_t hash, uint64_t value) /* FNV-1a over the bytes of VALUE */
+{
+	for (int i = 0; i < 8; i++)
+		hash = (hash ^ (value >> (8 * i) & 0xff)) * 0x100000001b3ull;
+	return hash;
+}
+
+#define START 0xcbf29ce484222325ull
+
+static uint64_t mix_text(uint64_t hash, const char *text)
+{
+	for (; *text; text++)
+		hash = mix(hash, (unsigned char)*text);
+	return mix(hash, 0);
+}
+
+static uint64_t gib(int64_t bytes)
+{
+	return (uint64_t)(bytes + (1 << 29)) >> 30;
+}
+
+/* Of device D alone. */
+static uint64_t digest_device(const struct bb_topology *t, int d)
+{
+	const struct bb_device *v = &t->devices[d];
+	const int numa = bb_numa_number(t, v->numa);
+	const int slowest = bb_pci_slowest_switch(t, d);
+	const double GBps = slowest < 0 ? 0 : bb_pci_link(t, slowest).GBps;
+	uint64_t hash = mix_text(mix(START, v->kind), v->model);
+
+	hash = mix(mix(hash, gib(v->bytes)), (uint64_t)v->sm);
+	hash = mix(mix(hash, (uint64_t)v->rate_Mbps), v->layer);
+	hash = mix(mix(hash, v->state), (uint64_t)numa);
+	hash = mix(mix(hash, v->gdr), (uint64_t)(1e6 * GBps));
+	if (v->pci >= 0) {
+		hash = mix(hash, (uint64_t)t->pcis[v->pci].now.width);
+		hash = mix(hash, (uint64_t)t->pcis[v->pci].most.width);
+		hash = mix(hash, (uint64_t)t->pcis[v->pci].most.gen);
+	}
+	for (int l = 0; l < t->nlinks; l++)
+		if (t->links[l].device == d && t->links[l].peer < 0) {
+			hash = mix(mix(hash, t->links[l].kind), (uint64_t)t->links[l].peer);
+			hash = mix(mix(hash, (uint64_t)t->links[l].count),
+				   (uint64_t)t->links[l].down);
+		}
+	return hash;
+}
+
+/* Of the path from device D to E. */
+static uint64_t digest_path(const struct bb_topology *t, int d, int e)
+{
+	int nvlinks = 0;
+	uint64_t hash = mix(START, bb_topology_path(t, d, e, &nvlinks));
+
+	hash = mix(hash, (uint64_t)nvlinks);
+	if (t->devices[d].kind == BB_GPU && t->devices[e].kind == BB_GPU)
+		hash = mix(hash, bb_topology_reaches(t, d, e));
+	return hash;
+}
+
+uint64_t bb_topology_digest(const struct bb_topology *t)
+{
+	const struct bb_host *h = &t->host;
+	uint64_t hash = mix_text(START, h->arch), devices = 0;
+
+	for (int i = 0; i < h->npackages; i++)
+		hash = mix_text(hash, h->packages[i].model);
+	for (int i = 0; i < h->nnumas; i++)
+		hash = mix(hash, gib(h->numas[i].bytes));
+	for (int i = 0; h->distances && i < h->nnumas * h->nnumas; i++)
+		hash = mix(hash, (uint64_t)h->distances[i]);
+	hash = mix(mix(hash, (uint64_t)h->ncores), (uint64_t)h->nthreads);
+	/* Sums, since they may come in any order. */
+	for (int d = 0; d < t->ndevices; d++) {
+		uint64_t paths = 0;
+
+		for (int e = 0; e < t->ndevices; e++)
+			if (e != d)
+				paths += mix(digest_path(t, d, e), t->devices[e].kind);
+		devices += mix(digest_device(t, d), paths);
+	}
+	return mix(hash, devices);
+}
