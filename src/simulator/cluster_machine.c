@@ -1,7 +1,7 @@
 /*
  * cluster_machine.c - a cluster's links, rails and rates, derived from the topology of its machine.
  */
-#include "topology/bound_parts.h"
+#include "topology/bound.h"
 #include "simulator/cluster_parts.h"
 #include "topology/rates.h"
 

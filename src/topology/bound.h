@@ -40,6 +40,16 @@ BB_MUST bb_status bb_speed_of_light(const struct bb_topology *t, const struct bb
 /* The GPUs of all nodes as *N ranks, node by node; NULL without memory. The caller frees them. */
 struct bb_rank_place *bb_all_gpus(const struct bb_topology *t, int nodes, int *n);
 
+/* A set of GPUs of one node: bit i is GPU number i. */
+typedef uint64_t bb_gpus;
+
+enum bb_fabric_kind {
+	BB_FABRIC_SWITCH, /* NVSwitches join all */
+	BB_FABRIC_MESH,   /* a ring of NVLinks joins all */
+	BB_FABRIC_PCIE
+};
+enum bb_fabric_kind bb_fabric_of(const struct bb_topology *t, bb_gpus set);
+
 /* The link of PCI object P to the object above, as it runs under load: an idle device lowers the
    generation, but not the width. */
 struct bb_pcie bb_pci_link(const struct bb_topology *t, int p);
@@ -47,5 +57,13 @@ struct bb_pcie bb_pci_link(const struct bb_topology *t, int p);
 /* The PCIe switch (its upstream port) above device D whose link to the host is slowest, of those
    with a known rate, even if a virtual machine made it up; -1: none. */
 int bb_pci_slowest_switch(const struct bb_topology *t, int d);
+
+/* Whether NIC serves GPU: it is one of the fastest among those nearest to it. GPU < 0: one of the
+   fastest of all. */
+bool bb_nic_serves(const struct bb_topology *t, int gpu, int nic);
+/* The payload of NIC alone; 0 unknown. */
+double bb_nic_GBps(const struct bb_topology *t, int nic);
+/* Its rate, or else the maximum of its model; 0: it is down, or its rate is unknown. */
+int64_t bb_nic_Mbps(const struct bb_topology *t, int nic);
 
 #endif

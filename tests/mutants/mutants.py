@@ -71,7 +71,7 @@ MUTANTS = [
     Mutant("bound: link counted twice", "src/harness/measure/judge.c",
            "const double links = s->n > 1 && !port ? s->n - 1 : 1;", "const double links = s->n > 1 && !port ? s->n : 1;",
            "cli/test_sim bounds", "all_reduce_perf"),
-    Mutant("bound: of a topology without its factor", "src/topology/bound_node.c",
+    Mutant("bound: of a topology without its factor", "src/topology/bound.c",
            "limit->GBps = GBps * factor;", "limit->GBps = GBps;", "unit/test_topology_bound"),
     # Virtual time.
     Mutant("simulator: links half as fast", "src/simulator/timeline_parts.h",
