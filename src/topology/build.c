@@ -91,12 +91,6 @@ bb_status bb_add_device(struct bb_topology *t, const struct bb_device *device, i
 			   "devices", index, error);
 }
 
-/* The sum of two numbers of links, bounded since a file may repeat a link. */
-static int sum_links(int a, int b)
-{
-	return a + b < MOST_LINKS ? a + b : MOST_LINKS;
-}
-
 bool bb_may_have_links(const struct bb_topology *t)
 {
 	const int gpus = bb_topology_count(t, BB_GPU);
@@ -114,8 +108,11 @@ bb_status bb_add_link(struct bb_topology *t, const struct bb_link *link, struct 
 
 		if (old->kind == link->kind && old->device == link->device &&
 		    old->peer == link->peer) {
-			old->count = sum_links(old->count, link->count);
-			old->down = sum_links(old->down, link->down);
+			/* Bounded, since a file may repeat a link. */
+			if (old->count < MOST_LINKS)
+				old->count += link->count;
+			if (old->down < MOST_LINKS)
+				old->down += link->down;
 			return BB_OK;
 		}
 	}
@@ -185,15 +182,6 @@ struct bb_device bb_device_of(const struct bb_topology *t, int p, enum bb_device
 
 	snprintf(d.model, sizeof(d.model), "%s", model.name ? model.name : "");
 	return d;
-}
-
-static int count_nvswitches(const struct bb_topology *t)
-{
-	int n = 0;
-
-	for (int p = 0; p < t->npcis; p++)
-		n += t->pcis[p].class_code == 0x0680 && t->pcis[p].vendor == 0x10de;
-	return n;
 }
 
 /* Drop PCI objects without a device at or below them, and renumber the rest. */
@@ -316,36 +304,12 @@ bool bb_sort_devices(struct bb_topology *t, const int *numbers, int *moved)
 	return true;
 }
 
-static void clean_texts(struct bb_topology *t)
-{
-	bb_printable_clean(t->name);
-	bb_printable_clean(t->source);
-	bb_printable_clean(t->driver);
-	bb_printable_clean(t->host.arch);
-	for (int i = 0; i < t->host.npackages; i++) {
-		bb_printable_clean(t->host.packages[i].model);
-		bb_printable_clean(t->host.packages[i].vendor);
-	}
-	for (int i = 0; i < t->npcis; i++)
-		bb_printable_clean(t->pcis[i].id);
-}
-
-/* Place everything at the only NUMA node, if there is only one. */
-static void place_at_numa(struct bb_topology *t)
-{
-	if (t->host.nnumas != 1)
-		return;
-	for (int p = 0; p < t->npcis; p++)
-		t->pcis[p].numa = 0;
-	for (int d = 0; d < t->ndevices; d++)
-		t->devices[d].numa = 0;
-}
-
 bb_status bb_topology_finish(struct bb_topology *t, struct bb_error *error)
 {
 	int moved[BB_MOST_DEVICES];
 
-	t->nvswitches = t->nvswitches > 0 ? t->nvswitches : count_nvswitches(t);
+	for (int p = 0, given = t->nvswitches; p < t->npcis && given == 0; p++)
+		t->nvswitches += t->pcis[p].class_code == 0x0680 && t->pcis[p].vendor == 0x10de;
 	if (!drop_idle_ports(t) || !bb_sort_devices(t, NULL, moved))
 		return bb_no_memory(error, "the topology");
 	for (int l = 0; l < t->nlinks; l++) {
@@ -355,8 +319,19 @@ bb_status bb_topology_finish(struct bb_topology *t, struct bb_error *error)
 	}
 	if (t->nlinks > 0)
 		qsort(t->links, (size_t)t->nlinks, sizeof(*t->links), compare_links);
-	place_at_numa(t);
-	clean_texts(t);
+	/* If there is only one NUMA node, everything is there. */
+	for (int p = 0; p < t->npcis && t->host.nnumas == 1; p++)
+		t->pcis[p].numa = 0;
+	for (int d = 0; d < t->ndevices && t->host.nnumas == 1; d++)
+		t->devices[d].numa = 0;
+	bb_printable_clean(t->name);
+	bb_printable_clean(t->source);
+	bb_printable_clean(t->driver);
+	bb_printable_clean(t->host.arch);
+	for (int i = 0; i < t->host.npackages; i++) {
+		bb_printable_clean(t->host.packages[i].model);
+		bb_printable_clean(t->host.packages[i].vendor);
+	}
 	name_devices(t);
 	return BB_OK;
 }

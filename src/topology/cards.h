@@ -9,6 +9,7 @@ struct bb_card {
 	const char *name;        /* "H100", as opposed to "H100 PCIe" */
 	int of_node;             /* maximum GPUs per node; 0: any number, in slots */
 	int of_domain;           /* maximum GPUs joined by NVLink or its like; 0: bridges or none */
+	int peak_TFLOPS;         /* of 16 bits, without sparsity; 0 unknown */
 	const char *const *also; /* product names, ends with NULL; NULL: none */
 };
 

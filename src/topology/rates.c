@@ -1,5 +1,7 @@
 #include "topology/rates.h"
 
+#include "topology/systems.h"
+
 #include <string.h>
 
 /* ---- PCIe --------------------------------------------------------------------------------- */
@@ -125,55 +127,15 @@ double bb_nic_share(enum bb_nic_layer layer)
 #define MELLANOX 0x15b3
 #define AMAZON 0x1d0f
 
+/* GPUs of no known system, and NICs. */
 static const struct {
 	uint32_t vendor, device;
 	struct bb_pci_device model;
 } models[] = {
 	{NVIDIA, 0x15f9, {"P100 SXM2", 60, 0}},
-	{NVIDIA, 0x1db1, {"V100 SXM2 16GB", 70, 0}},
-	{NVIDIA, 0x1db5, {"V100 SXM2 32GB", 70, 0}},
-	{NVIDIA, 0x1db8, {"V100 SXM3 32GB", 70, 0}},
 	{NVIDIA, 0x1db4, {"V100 PCIe 16GB", 70, 0}},
-	{NVIDIA, 0x1db6, {"V100 PCIe 32GB", 70, 0}},
 	{NVIDIA, 0x1e04, {"RTX 2080 Ti", 75, 0}},
-	{NVIDIA, 0x1e07, {"RTX 2080 Ti", 75, 0}},
-	{NVIDIA, 0x1eb8, {"T4", 75, 0}},
-	{NVIDIA, 0x20b0, {"A100 SXM4 40GB", 80, 0}},
-	{NVIDIA, 0x20b2, {"A100 SXM4 80GB", 80, 0}},
-	{NVIDIA, 0x20b5, {"A100 PCIe 80GB", 80, 0}},
-	{NVIDIA, 0x20b7, {"A30", 80, 0}},
 	{NVIDIA, 0x20f1, {"A100 PCIe 40GB", 80, 0}},
-	{NVIDIA, 0x20f3, {"A800 SXM4 80GB", 80, 0}},
-	{NVIDIA, 0x2204, {"RTX 3090", 86, 0}},
-	{NVIDIA, 0x2230, {"RTX A6000", 86, 0}},
-	{NVIDIA, 0x2235, {"A40", 86, 0}},
-	{NVIDIA, 0x2236, {"A10", 86, 0}},
-	{NVIDIA, 0x2321, {"H100 NVL", 90, 0}},
-	{NVIDIA, 0x2324, {"H800 SXM5 80GB", 90, 0}},
-	{NVIDIA, 0x2329, {"H20 SXM5 96GB", 90, 0}},
-	{NVIDIA, 0x2330, {"H100 SXM5 80GB", 90, 0}},
-	{NVIDIA, 0x2331, {"H100 PCIe", 90, 0}},
-	{NVIDIA, 0x2335, {"H200 SXM5 141GB", 90, 0}},
-	{NVIDIA, 0x233b, {"H200 NVL", 90, 0}},
-	{NVIDIA, 0x2684, {"RTX 4090", 89, 0}},
-	{NVIDIA, 0x26b1, {"RTX 6000 Ada", 89, 0}},
-	{NVIDIA, 0x26b5, {"L40", 89, 0}},
-	{NVIDIA, 0x26b9, {"L40S", 89, 0}},
-	{NVIDIA, 0x26ba, {"L20", 89, 0}},
-	{NVIDIA, 0x27b8, {"L4", 89, 0}},
-	{NVIDIA, 0x2901, {"B200", 100, 0}},
-	{NVIDIA, 0x2941, {"GB200", 100, 0}},
-	{NVIDIA, 0x2b85, {"RTX 5090", 120, 0}},
-	{NVIDIA, 0x2bb5, {"RTX PRO 6000", 120, 0}},
-	{NVIDIA, 0x2e12, {"GB10", 121, 0}},
-	{NVIDIA, 0x3182, {"B300", 103, 0}},
-	{NVIDIA, 0x31c2, {"GB300", 103, 0}},
-	{AMD, 0x7408, {"MI250X", 0, 0}},
-	{AMD, 0x74a1, {"MI300X", 0, 0}},
-	{AMD, 0x74a2, {"MI308X", 0, 0}},
-	{AMD, 0x74a5, {"MI325X", 0, 0}},
-	{AMD, 0x75a0, {"MI350X", 0, 0}},
-	{AMD, 0x75a3, {"MI355X", 0, 0}},
 	{0x17db, 0x0501, {"Slingshot-11", 0, 200000}},
 	{AMAZON, 0xefa0, {"EFA", 0, 100000}},
 	{AMAZON, 0xefa1, {"EFA", 0, 100000}},
@@ -194,31 +156,29 @@ struct bb_pci_device bb_pci_model(uint32_t vendor, uint32_t device)
 	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
 		if (models[i].vendor == vendor && models[i].device == device)
 			return models[i].model;
+	for (int i = 0; bb_system_at(i) && (vendor == NVIDIA || vendor == AMD); i++) {
+		const struct bb_system_gpu *const gpu = bb_system_at(i)->gpu;
+
+		if (gpu && gpu->device == device && (bb_xgmi_of(device) > 0) == (vendor == AMD))
+			return (struct bb_pci_device){gpu->model, gpu->sm, 0};
+	}
 	return (struct bb_pci_device){NULL, 0, 0};
 }
 
 int bb_gpu_sm(const char *name)
 {
-	static const struct {
-		const char *part;
-		int sm;
-	} names[] = {
-		{"GB300", 103},   {"B300", 103},   {"GB200", 100},
-		{"B200", 100},    {"B100", 100},   {"GH200", 90},
-		{"H200", 90},     {"H100", 90},    {"H800", 90},
-		{"H20", 90},      {"GB10", 121},   {"L20", 89},
-		{"6000 Ada", 89}, {"2080 Ti", 75}, {"6000D", 120},
-		{"L40", 89},      {"L4", 89},      {"4090", 89},
-		{"A100", 80},     {"A800", 80},    {"A30", 80},
-		{"A40", 86},      {"A10", 86},     {"A6000", 86},
-		{"3090", 86},     {"T4", 75},      {"V100", 70},
-		{"P100", 60},     {"5090", 120},   {"RTX PRO 6000", 120},
-	};
+	size_t longest = 0;
+	int sm = strstr(name, "P100") ? 60 : strstr(name, "B100") ? 100 : 0;
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strstr(name, names[i].part))
-			return names[i].sm;
-	return 0;
+	for (int i = 0; bb_system_at(i); i++) {
+		const struct bb_system_gpu *const gpu = bb_system_at(i)->gpu;
+
+		if (gpu && strlen(gpu->card) > longest && strstr(name, gpu->card)) {
+			longest = strlen(gpu->card);
+			sm = gpu->sm;
+		}
+	}
+	return sm;
 }
 
 int bb_efa_generation(const struct bb_pci *p)

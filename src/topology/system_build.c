@@ -23,39 +23,11 @@ struct builder {
 	int ngpus, nnics;
 };
 
-/* Write the threads of cores FIRST to LAST, "0-19,40-59": second threads follow all first ones. */
-static void list_cpus(const struct bb_system_cpu *c, int first, int last, char text[64])
-{
-	const int all = c->packages * c->cores;
-
-	if (c->threads == 1)
-		snprintf(text, 64, "%d-%d", first, last);
-	else
-		snprintf(text, 64, "%d-%d,%d-%d", first, last, all + first, all + last);
-}
-
-static bb_status build_cores(struct builder *b)
-{
-	const struct bb_system_cpu *c = b->s->cpu;
-	const int of_numa = c->cores / c->numas;
-	bb_status st = BB_OK;
-
-	for (int i = 0; i < c->packages * c->cores; i++) {
-		struct bb_core core = {.pu = i, .package = i / c->cores, .numa = i / of_numa};
-
-		BB_TRY(st, bb_add_core(b->t, &core, b->error), out);
-	}
-	b->t->host.nthreads = b->t->host.ncores * c->threads;
-out:
-	return st;
-}
-
 static bb_status build_host(struct builder *b)
 {
 	const struct bb_system_cpu *c = b->s->cpu;
 	struct bb_host *h = &b->t->host;
 	const int n = c->packages * c->numas, of_numa = c->cores / c->numas;
-	char cpus[64];
 	bb_status st;
 
 	snprintf(h->arch, sizeof(h->arch), "%s", c->arch);
@@ -67,9 +39,17 @@ static bb_status build_host(struct builder *b)
 		BB_TRY(st, bb_add_package(b->t, &p, NULL, b->error), out);
 	}
 	for (int i = 0; i < n; i++) {
-		struct bb_numa numa = {.os = i, .package = i / c->numas, .bytes = c->gib / n * GIB};
+		const struct bb_numa numa = {
+			.os = i, .package = i / c->numas, .bytes = c->gib / n * GIB};
+		const int first = i * of_numa, last = first + of_numa - 1,
+			  all = c->packages * c->cores;
+		char cpus[64];
+		/* Second threads follow all first ones: "0-19,40-59". */
+		const int at = snprintf(cpus, sizeof(cpus), "%d-%d", first, last);
 
-		list_cpus(c, i * of_numa, (i + 1) * of_numa - 1, cpus);
+		if (c->threads > 1)
+			snprintf(cpus + at, sizeof(cpus) - (size_t)at, ",%d-%d", all + first,
+				 all + last);
 		BB_TRY(st, bb_add_numa(b->t, &numa, cpus, NULL, b->error), out);
 	}
 	if (n > 1)
@@ -82,7 +62,12 @@ static bb_status build_host(struct builder *b)
 	h->caches[1] =
 		(struct bb_cpu_cache){3, c->l3_mib * MIB, c->packages * c->cores / c->l3_cores};
 	h->ncaches = 2;
-	st = build_cores(b);
+	for (int i = 0; i < c->packages * c->cores; i++) {
+		const struct bb_core core = {.pu = i, .package = i / c->cores, .numa = i / of_numa};
+
+		BB_TRY(st, bb_add_core(b->t, &core, b->error), out);
+	}
+	h->nthreads = h->ncores * c->threads;
 out:
 	return st;
 }
@@ -210,11 +195,6 @@ out:
 	return st;
 }
 
-static int digit(char c)
-{
-	return c >= 'a' ? c - 'a' + 10 : c - '0';
-}
-
 static bb_status link_gpu(struct builder *b, int gpu, int peer, int count)
 {
 	const struct bb_nvlink nvlink = bb_nvlink_of(b->s->gpu->sm);
@@ -243,22 +223,15 @@ static bb_status build_links(struct builder *b)
 				      .GBps = b->s->c2c_GBps > 0 ? b->s->c2c_GBps : 44.712};
 
 		BB_TRY(st, link_gpu(b, i, BB_PEER_SWITCH, b->s->switched), out);
-		for (int j = 0; b->s->bridged && j < b->ngpus; j++)
-			BB_TRY(st, link_gpu(b, i, j, digit(b->s->bridged[i][j])), out);
+		for (int j = 0; b->s->bridged && j < b->ngpus; j++) {
+			const char c = b->s->bridged[i][j];
+
+			BB_TRY(st, link_gpu(b, i, j, c >= 'a' ? c - 'a' + 10 : c - '0'), out);
+		}
 		if (c2c.count > 0)
 			BB_TRY(st, bb_add_link(b->t, &c2c, b->error), out);
 	}
 out:
-	return st;
-}
-
-static bb_status build_p2p(struct builder *b)
-{
-	const enum bb_peer_access p2p = b->s->no_p2p ? BB_P2P_CHIPSET : BB_P2P_OK;
-	bb_status st = bb_add_p2p(b->t, b->error);
-
-	if (st == BB_OK)
-		memset(b->t->p2p, (int)p2p, (size_t)b->ngpus * (size_t)b->ngpus);
 	return st;
 }
 
@@ -276,30 +249,25 @@ static bb_status build_model(struct builder *b)
 	for (const struct bb_system_slot *slot = b->s->slots; slot->card != BB_CARD_NONE; slot++)
 		BB_TRY(st, build_slot(b, slot), out);
 	BB_TRY(st, build_links(b), out);
-	BB_TRY(st, build_p2p(b), out);
+	BB_TRY(st, bb_add_p2p(b->t, b->error), out);
+	memset(b->t->p2p, b->s->no_p2p ? BB_P2P_CHIPSET : BB_P2P_OK,
+	       (size_t)b->ngpus * (size_t)b->ngpus);
 	st = bb_topology_finish(b->t, b->error);
 out:
 	return st;
-}
-
-static const char *nearest_system(const char *name)
-{
-	const char *names[128] = {NULL};
-
-	for (int i = 0; i < 127 && bb_system_at(i); i++)
-		names[i] = bb_system_at(i)->name;
-	return bb_nearest(name, names);
 }
 
 bb_status bb_topology_system(const char *name, struct bb_topology **topology,
 			     struct bb_error *error)
 {
 	struct builder b = {.s = bb_system_find(name), .error = error};
-	const char *nearest;
+	const char *names[128] = {NULL}, *nearest;
 	bb_status st;
 
 	if (!b.s) {
-		nearest = nearest_system(name);
+		for (int i = 0; i < 127 && bb_system_at(i); i++)
+			names[i] = bb_system_at(i)->name;
+		nearest = bb_nearest(name, names);
 		return bb_fail(error, BB_EUSAGE, "%s: not a known system%s%s%s", name,
 			       nearest ? "; did you mean " : "; topology --list-systems lists them",
 			       nearest ? nearest : "", nearest ? "?" : "");

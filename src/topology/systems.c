@@ -231,22 +231,10 @@ static const struct bb_system_nic slingshot = {0x0501, 200, 0, BB_LAYER_UNKNOWN,
 /* ---- slots ----------------------------------------------------------------------------------- */
 
 /* A card: NUMA node, host bridge, outer switch, inner switch (0: none). */
-#define GPU(...)                                                                                   \
-	{                                                                                          \
-		BB_CARD_GPU, __VA_ARGS__                                                           \
-	}
-#define NIC(...)                                                                                   \
-	{                                                                                          \
-		BB_CARD_NIC, __VA_ARGS__                                                           \
-	}
-#define SIDE_NIC(...)                                                                              \
-	{                                                                                          \
-		BB_CARD_SIDE_NIC, __VA_ARGS__                                                      \
-	}
-#define SIDE_PORT(...)                                                                             \
-	{                                                                                          \
-		BB_CARD_SIDE_PORT, __VA_ARGS__                                                     \
-	}
+#define GPU BB_CARD_GPU
+#define NIC BB_CARD_NIC
+#define SIDE_NIC BB_CARD_SIDE_NIC
+#define SIDE_PORT BB_CARD_SIDE_PORT
 #define END                                                                                        \
 	{                                                                                          \
 		BB_CARD_NONE, 0, 0, 0, 0                                                           \
@@ -255,59 +243,59 @@ static const struct bb_system_nic slingshot = {0x0501, 200, 0, BB_LAYER_UNKNOWN,
 /* clang-format off */
 
 /* A GPU and a NIC on a switch. */
-#define TWO(numa, root) GPU(numa, root, 1, 0), NIC(numa, root, 1, 0)
+#define TWO(numa, root) {GPU, numa, root, 1, 0}, {NIC, numa, root, 1, 0}
 
 /* Dell C4140 with SXM2: four GPUs and a NIC on one switch. */
 static const struct bb_system_slot one_switch[] = {
-	GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), NIC(0, 0, 1, 0), END,
+	{GPU, 0, 0, 1, 0}, {GPU, 0, 0, 1, 0}, {GPU, 0, 0, 1, 0}, {GPU, 0, 0, 1, 0}, {NIC, 0, 0, 1, 0}, END,
 };
 
 /* DGX-1: a switch for two GPUs and a NIC, two switches at each CPU's host bridge. */
 static const struct bb_system_slot dgx1[] = {
-	GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), NIC(0, 0, 1, 0),
-	GPU(0, 0, 2, 0), GPU(0, 0, 2, 0), NIC(0, 0, 2, 0),
-	GPU(1, 1, 1, 0), GPU(1, 1, 1, 0), NIC(1, 1, 1, 0),
-	GPU(1, 1, 2, 0), GPU(1, 1, 2, 0), NIC(1, 1, 2, 0), END,
+	{GPU, 0, 0, 1, 0}, {GPU, 0, 0, 1, 0}, {NIC, 0, 0, 1, 0},
+	{GPU, 0, 0, 2, 0}, {GPU, 0, 0, 2, 0}, {NIC, 0, 0, 2, 0},
+	{GPU, 1, 1, 1, 0}, {GPU, 1, 1, 1, 0}, {NIC, 1, 1, 1, 0},
+	{GPU, 1, 1, 2, 0}, {GPU, 1, 1, 2, 0}, {NIC, 1, 1, 2, 0}, END,
 };
 
 /* DGX-2: two GPUs and a NIC on an inner switch, two of those on an outer one, two of those at each
    CPU, on host bridges of their own (NVIDIA/nccl-tests#78). */
 static const struct bb_system_slot dgx2[] = {
-	GPU(0, 0, 1, 1), GPU(0, 0, 1, 1), NIC(0, 0, 1, 1), GPU(0, 0, 1, 2), GPU(0, 0, 1, 2), NIC(0, 0, 1, 2),
-	GPU(0, 1, 1, 1), GPU(0, 1, 1, 1), NIC(0, 1, 1, 1), GPU(0, 1, 1, 2), GPU(0, 1, 1, 2), NIC(0, 1, 1, 2),
-	GPU(1, 2, 1, 1), GPU(1, 2, 1, 1), NIC(1, 2, 1, 1), GPU(1, 2, 1, 2), GPU(1, 2, 1, 2), NIC(1, 2, 1, 2),
-	GPU(1, 3, 1, 1), GPU(1, 3, 1, 1), NIC(1, 3, 1, 1), GPU(1, 3, 1, 2), GPU(1, 3, 1, 2), NIC(1, 3, 1, 2),
-	SIDE_NIC(1, 4, 0, 0), SIDE_PORT(1, 4, 0, 0), END,
+	{GPU, 0, 0, 1, 1}, {GPU, 0, 0, 1, 1}, {NIC, 0, 0, 1, 1}, {GPU, 0, 0, 1, 2}, {GPU, 0, 0, 1, 2}, {NIC, 0, 0, 1, 2},
+	{GPU, 0, 1, 1, 1}, {GPU, 0, 1, 1, 1}, {NIC, 0, 1, 1, 1}, {GPU, 0, 1, 1, 2}, {GPU, 0, 1, 1, 2}, {NIC, 0, 1, 1, 2},
+	{GPU, 1, 2, 1, 1}, {GPU, 1, 2, 1, 1}, {NIC, 1, 2, 1, 1}, {GPU, 1, 2, 1, 2}, {GPU, 1, 2, 1, 2}, {NIC, 1, 2, 1, 2},
+	{GPU, 1, 3, 1, 1}, {GPU, 1, 3, 1, 1}, {NIC, 1, 3, 1, 1}, {GPU, 1, 3, 1, 2}, {GPU, 1, 3, 1, 2}, {NIC, 1, 3, 1, 2},
+	{SIDE_NIC, 1, 4, 0, 0}, {SIDE_PORT, 1, 4, 0, 0}, END,
 };
 
 /* DGX A100: two GPUs and two NICs on switches of one family, which show as two levels; NUMA nodes
    3, 1, 7 and 5 in this order (NVIDIA/nccl#1505). */
 static const struct bb_system_slot dgx_a100[] = {
-	GPU(3, 0, 1, 1), GPU(3, 0, 1, 1), NIC(3, 0, 1, 2), NIC(3, 0, 1, 2),
-	GPU(1, 1, 1, 1), GPU(1, 1, 1, 1), NIC(1, 1, 1, 2), NIC(1, 1, 1, 2),
-	SIDE_NIC(2, 4, 0, 0), SIDE_PORT(2, 4, 0, 0),
-	GPU(7, 2, 1, 1), GPU(7, 2, 1, 1), NIC(7, 2, 1, 2), NIC(7, 2, 1, 2),
-	GPU(5, 3, 1, 1), GPU(5, 3, 1, 1), NIC(5, 3, 1, 2), NIC(5, 3, 1, 2),
-	SIDE_NIC(6, 5, 0, 0), SIDE_PORT(6, 5, 0, 0), END,
+	{GPU, 3, 0, 1, 1}, {GPU, 3, 0, 1, 1}, {NIC, 3, 0, 1, 2}, {NIC, 3, 0, 1, 2},
+	{GPU, 1, 1, 1, 1}, {GPU, 1, 1, 1, 1}, {NIC, 1, 1, 1, 2}, {NIC, 1, 1, 1, 2},
+	{SIDE_NIC, 2, 4, 0, 0}, {SIDE_PORT, 2, 4, 0, 0},
+	{GPU, 7, 2, 1, 1}, {GPU, 7, 2, 1, 1}, {NIC, 7, 2, 1, 2}, {NIC, 7, 2, 1, 2},
+	{GPU, 5, 3, 1, 1}, {GPU, 5, 3, 1, 1}, {NIC, 5, 3, 1, 2}, {NIC, 5, 3, 1, 2},
+	{SIDE_NIC, 6, 5, 0, 0}, {SIDE_PORT, 6, 5, 0, 0}, END,
 };
 
 /* HGX with eight GPUs: each with a NIC on a switch and host bridge of its own (nccl#1264, where
    newer drivers print NODE for what is SYS there). */
 static const struct bb_system_slot hgx[] = {
 	TWO(0, 0), TWO(0, 1), TWO(0, 2), TWO(0, 3), TWO(1, 4), TWO(1, 5), TWO(1, 6), TWO(1, 7),
-	SIDE_NIC(0, 8, 0, 0), SIDE_PORT(0, 8, 0, 0), END,
+	{SIDE_NIC, 0, 8, 0, 0}, {SIDE_PORT, 0, 8, 0, 0}, END,
 };
 
 /* Quad GH200: each Grace has a GPU and a NIC (arXiv 2408.11556, 2408.14090). */
 static const struct bb_system_slot gh200_quad[] = {
-	GPU(0, 0, 0, 0), NIC(0, 1, 0, 0), GPU(1, 2, 0, 0), NIC(1, 3, 0, 0),
-	GPU(2, 4, 0, 0), NIC(2, 5, 0, 0), GPU(3, 6, 0, 0), NIC(3, 7, 0, 0), END,
+	{GPU, 0, 0, 0, 0}, {NIC, 0, 1, 0, 0}, {GPU, 1, 2, 0, 0}, {NIC, 1, 3, 0, 0},
+	{GPU, 2, 4, 0, 0}, {NIC, 2, 5, 0, 0}, {GPU, 3, 6, 0, 0}, {NIC, 3, 7, 0, 0}, END,
 };
 
 /* GB200: each Grace has two GPUs and two NICs, all on host bridges of their own. */
 static const struct bb_system_slot gb200_node[] = {
-	GPU(0, 0, 0, 0), GPU(0, 1, 0, 0), GPU(1, 2, 0, 0), GPU(1, 3, 0, 0),
-	NIC(0, 4, 0, 0), NIC(0, 5, 0, 0), NIC(1, 6, 0, 0), NIC(1, 7, 0, 0), END,
+	{GPU, 0, 0, 0, 0}, {GPU, 0, 1, 0, 0}, {GPU, 1, 2, 0, 0}, {GPU, 1, 3, 0, 0},
+	{NIC, 0, 4, 0, 0}, {NIC, 0, 5, 0, 0}, {NIC, 1, 6, 0, 0}, {NIC, 1, 7, 0, 0}, END,
 };
 
 /* GB300: the NIC is the PCIe switch above its GPU (NVIDIA, ConnectX-8; lspci of a tray). */
@@ -321,14 +309,14 @@ static const struct bb_system_slot pairs[] = {
 };
 
 /* AWS p4d and p4de: two GPUs and a NIC on each switch (aws/aws-ofi-nccl, p4de-24xl-topo.xml). */
-#define PAIR(numa, root)                                                                           \
-	GPU(numa, root, 1, 0), GPU(numa, root, 1, 0), NIC(numa, root, 1, 0)
+#define PAIR(numa, root) \
+	{GPU, numa, root, 1, 0}, {GPU, numa, root, 1, 0}, {NIC, numa, root, 1, 0}
 static const struct bb_system_slot aws_p4de[] = {
 	PAIR(0, 0), PAIR(0, 1), PAIR(1, 2), PAIR(1, 3), END,
 };
 
 /* OCI's GB300: two NICs with each GPU. */
-#define THREE(numa, root) GPU(numa, root, 1, 0), NIC(numa, root, 1, 0), NIC(numa, root, 1, 0)
+#define THREE(numa, root) {GPU, numa, root, 1, 0}, {NIC, numa, root, 1, 0}, {NIC, numa, root, 1, 0}
 static const struct bb_system_slot oci_gb300[] = {
 	THREE(0, 0), THREE(0, 1), THREE(1, 2), THREE(1, 3), END,
 };
@@ -337,18 +325,18 @@ static const struct bb_system_slot oci_gb300[] = {
 static const struct bb_system_slot hgx_a100[] = {
 	PAIR(3, 0), PAIR(1, 1), PAIR(7, 2), PAIR(5, 3), END,
 };
-#define SIX(numa, root)                                                                            \
-	GPU(numa, root, 1, 0), GPU(numa, root, 1, 0), NIC(numa, root, 1, 0),                       \
-		NIC(numa, root, 1, 0), NIC(numa, root, 1, 0), NIC(numa, root, 1, 0)
+#define SIX(numa, root) \
+	{GPU, numa, root, 1, 0}, {GPU, numa, root, 1, 0}, {NIC, numa, root, 1, 0}, \
+		{NIC, numa, root, 1, 0}, {NIC, numa, root, 1, 0}, {NIC, numa, root, 1, 0}
 static const struct bb_system_slot oci_b4[] = {
 	SIX(3, 0), SIX(1, 1), SIX(7, 2), SIX(5, 3), END,
 };
 
 /* AWS p5: a GPU and four NICs on each switch (aws/aws-ofi-nccl, p5.48xl-topo.xml; GPUs of one NUMA
    node there, of two as on p5en here). */
-#define FIVE(numa, root)                                                                           \
-	GPU(numa, root, 1, 0), NIC(numa, root, 1, 0), NIC(numa, root, 1, 0),                       \
-		NIC(numa, root, 1, 0), NIC(numa, root, 1, 0)
+#define FIVE(numa, root) \
+	{GPU, numa, root, 1, 0}, {NIC, numa, root, 1, 0}, {NIC, numa, root, 1, 0}, \
+		{NIC, numa, root, 1, 0}, {NIC, numa, root, 1, 0}
 static const struct bb_system_slot aws_p5[] = {
 	FIVE(0, 0), FIVE(0, 1), FIVE(0, 2), FIVE(0, 3), FIVE(1, 4), FIVE(1, 5), FIVE(1, 6), FIVE(1, 7), END,
 };
@@ -359,8 +347,8 @@ static const struct bb_system_slot aws_p5en[] = {
 };
 
 /* AWS p6-b200: two GPUs and two NICs on each switch (the same). */
-#define FOUR(numa, root)                                                                           \
-	GPU(numa, root, 1, 0), GPU(numa, root, 1, 0), NIC(numa, root, 1, 0), NIC(numa, root, 1, 0)
+#define FOUR(numa, root) \
+	{GPU, numa, root, 1, 0}, {GPU, numa, root, 1, 0}, {NIC, numa, root, 1, 0}, {NIC, numa, root, 1, 0}
 static const struct bb_system_slot aws_p6_b200[] = {
 	FOUR(0, 0), FOUR(0, 1), FOUR(1, 2), FOUR(1, 3), END,
 };
@@ -372,45 +360,45 @@ static const struct bb_system_slot aws_p6_b300[] = {
 
 /* Eight cards in slots, four of each CPU; no source names a NIC. */
 static const struct bb_system_slot eight_slots[] = {
-	GPU(0, 0, 0, 0), GPU(0, 1, 0, 0), GPU(0, 2, 0, 0), GPU(0, 3, 0, 0),
-	GPU(1, 4, 0, 0), GPU(1, 5, 0, 0), GPU(1, 6, 0, 0), GPU(1, 7, 0, 0), END,
+	{GPU, 0, 0, 0, 0}, {GPU, 0, 1, 0, 0}, {GPU, 0, 2, 0, 0}, {GPU, 0, 3, 0, 0},
+	{GPU, 1, 4, 0, 0}, {GPU, 1, 5, 0, 0}, {GPU, 1, 6, 0, 0}, {GPU, 1, 7, 0, 0}, END,
 };
 
 /* Eight cards, four on the switch of each CPU, with a NIC. */
 static const struct bb_system_slot two_switches[] = {
-	GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), GPU(0, 0, 1, 0), NIC(0, 0, 1, 0),
-	GPU(1, 1, 1, 0), GPU(1, 1, 1, 0), GPU(1, 1, 1, 0), GPU(1, 1, 1, 0), NIC(1, 1, 1, 0), END,
+	{GPU, 0, 0, 1, 0}, {GPU, 0, 0, 1, 0}, {GPU, 0, 0, 1, 0}, {GPU, 0, 0, 1, 0}, {NIC, 0, 0, 1, 0},
+	{GPU, 1, 1, 1, 0}, {GPU, 1, 1, 1, 0}, {GPU, 1, 1, 1, 0}, {GPU, 1, 1, 1, 0}, {NIC, 1, 1, 1, 0}, END,
 };
 
 /* Eight cards in slots and a NIC at each CPU: no switch limits them, so no other server of eight
    exceeds their bounds within a node. */
 static const struct bb_system_slot slots_and_two[] = {
-	GPU(0, 0, 0, 0), GPU(0, 1, 0, 0), GPU(0, 2, 0, 0), GPU(0, 3, 0, 0), NIC(0, 8, 0, 0),
-	GPU(1, 4, 0, 0), GPU(1, 5, 0, 0), GPU(1, 6, 0, 0), GPU(1, 7, 0, 0), NIC(1, 9, 0, 0), END,
+	{GPU, 0, 0, 0, 0}, {GPU, 0, 1, 0, 0}, {GPU, 0, 2, 0, 0}, {GPU, 0, 3, 0, 0}, {NIC, 0, 8, 0, 0},
+	{GPU, 1, 4, 0, 0}, {GPU, 1, 5, 0, 0}, {GPU, 1, 6, 0, 0}, {GPU, 1, 7, 0, 0}, {NIC, 1, 9, 0, 0}, END,
 };
 
 /* The same with two NICs at each CPU. */
 static const struct bb_system_slot slots_and_four[] = {
-	GPU(0, 0, 0, 0), GPU(0, 1, 0, 0), GPU(0, 2, 0, 0), GPU(0, 3, 0, 0), NIC(0, 8, 0, 0), NIC(0, 9, 0, 0),
-	GPU(1, 4, 0, 0), GPU(1, 5, 0, 0), GPU(1, 6, 0, 0), GPU(1, 7, 0, 0), NIC(1, 10, 0, 0), NIC(1, 11, 0, 0), END,
+	{GPU, 0, 0, 0, 0}, {GPU, 0, 1, 0, 0}, {GPU, 0, 2, 0, 0}, {GPU, 0, 3, 0, 0}, {NIC, 0, 8, 0, 0}, {NIC, 0, 9, 0, 0},
+	{GPU, 1, 4, 0, 0}, {GPU, 1, 5, 0, 0}, {GPU, 1, 6, 0, 0}, {GPU, 1, 7, 0, 0}, {NIC, 1, 10, 0, 0}, {NIC, 1, 11, 0, 0}, END,
 };
 
 /* Frontier: two dies of a package and a NIC at each NUMA node, in this order (OLCF). */
-#define PACKAGE(numa, root) GPU(numa, root, 0, 0), GPU(numa, root, 0, 0), NIC(numa, root, 0, 0)
+#define PACKAGE(numa, root) {GPU, numa, root, 0, 0}, {GPU, numa, root, 0, 0}, {NIC, numa, root, 0, 0}
 static const struct bb_system_slot frontier[] = {
 	PACKAGE(3, 0), PACKAGE(1, 1), PACKAGE(0, 2), PACKAGE(2, 3), END,
 };
 
-static const struct bb_system_slot spark[] = {GPU(0, 0, 0, 0), NIC(0, 1, 0, 0), NIC(0, 2, 0, 0), END};
+static const struct bb_system_slot spark[] = {{GPU, 0, 0, 0, 0}, {NIC, 0, 1, 0, 0}, {NIC, 0, 2, 0, 0}, END};
 
 /* Four cards in slots of the CPUs, a NIC at the first. */
 static const struct bb_system_slot slots_only[] = {
-	GPU(0, 0, 0, 0), GPU(0, 1, 0, 0), GPU(1, 2, 0, 0), GPU(1, 3, 0, 0), NIC(0, 4, 0, 0), END,
+	{GPU, 0, 0, 0, 0}, {GPU, 0, 1, 0, 0}, {GPU, 1, 2, 0, 0}, {GPU, 1, 3, 0, 0}, {NIC, 0, 4, 0, 0}, END,
 };
 
-static const struct bb_system_slot one_nic[] = {NIC(0, 0, 0, 0), END};
+static const struct bb_system_slot one_nic[] = {{NIC, 0, 0, 0, 0}, END};
 static const struct bb_system_slot four_nics[] = {
-	NIC(0, 0, 0, 0), NIC(1, 1, 0, 0), NIC(2, 2, 0, 0), NIC(3, 3, 0, 0), END,
+	{NIC, 0, 0, 0, 0}, {NIC, 1, 1, 0, 0}, {NIC, 2, 2, 0, 0}, {NIC, 3, 3, 0, 0}, END,
 };
 
 /* clang-format on */

@@ -88,19 +88,14 @@ const struct bb_link *bb_topology_link(const struct bb_topology *t, int gpu, enu
 	return NULL;
 }
 
-static int fewer_links(int a, int b)
-{
-	return a < b ? a : b;
-}
-
 /* NVLinks bonded between two GPUs, directly or through switches. */
 static int bonded(const struct bb_topology *t, int a, int b)
 {
-	int direct = bb_topology_nvlinks(t, a, b);
+	const int direct = bb_topology_nvlinks(t, a, b);
+	const int of_a = bb_topology_nvlinks(t, a, BB_PEER_SWITCH);
+	const int of_b = bb_topology_nvlinks(t, b, BB_PEER_SWITCH);
 
-	return direct > 0 ? direct
-			  : fewer_links(bb_topology_nvlinks(t, a, BB_PEER_SWITCH),
-					bb_topology_nvlinks(t, b, BB_PEER_SWITCH));
+	return direct > 0 ? direct : of_a < of_b ? of_a : of_b;
 }
 
 enum bb_peer_access bb_topology_p2p(const struct bb_topology *t, int a, int b)

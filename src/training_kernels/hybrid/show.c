@@ -18,14 +18,7 @@
 
 /* ---- the request ----------------------------------------------------------------------------- */
 
-/* 16-bit peaks without sparsity, in TFLOPS: NVIDIA's and AMD's data sheets. */
-static const struct {
-	const char *card;
-	double tera;
-} peaks[] = {{"V100", 125},  {"A100", 312},  {"H100", 989},   {"H100 PCIe", 756}, {"H200", 989},
-	     {"GH200", 989}, {"B200", 2250}, {"GB200", 2450}, {"MI300X", 1307}};
-
-/* NAME[:NODES] of --cluster, if it is a known system. */
+/* The peak of the GPUs of NAME[:NODES] of --cluster, if it is a known system. */
 static double cluster_peak(const char *name)
 {
 	char system[BB_TEXT];
@@ -33,10 +26,7 @@ static double cluster_peak(const char *name)
 
 	snprintf(system, sizeof(system), "%.*s", (int)strcspn(name, ":"), name);
 	card = bb_card_find(system);
-	for (size_t i = 0; card && i < sizeof(peaks) / sizeof(peaks[0]); i++)
-		if (strcmp(card->name, peaks[i].card) == 0)
-			return 1e12 * peaks[i].tera;
-	return NAN;
+	return card && card->peak_TFLOPS > 0 ? 1e12 * card->peak_TFLOPS : NAN;
 }
 
 static void open_settings(struct bb_plan_view *s)
