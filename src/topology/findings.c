@@ -66,9 +66,10 @@ static double usual(const struct bb_topology *t, int gpu, const double figures[B
 
 /* ---- GPUs and NVLink ----------------------------------------------------------------------- */
 
+/* Links of GPU of this kind that are down; *ALL: with those that work. */
 static int down_links(const struct bb_topology *t, int gpu, enum bb_link_kind kind, int *all)
 {
-	int down = 0;
+	int down = *all = 0;
 
 	for (int l = 0; l < t->nlinks; l++)
 		if (t->links[l].device == gpu && t->links[l].kind == kind) {
@@ -78,15 +79,6 @@ static int down_links(const struct bb_topology *t, int gpu, enum bb_link_kind ki
 	return down;
 }
 
-static void report_down(struct findings *f, int gpu, enum bb_link_kind kind, const char *what)
-{
-	int all = 0, down = down_links(f->t, gpu, kind, &all);
-
-	if (down > 0)
-		add_finding(f, "%s: %d of %d %s %s down", f->t->devices[gpu].name, down, all, what,
-			    down > 1 ? "are" : "is");
-}
-
 static void check_nvlinks(struct findings *f)
 {
 	const struct bb_topology *t = f->t;
@@ -94,13 +86,20 @@ static void check_nvlinks(struct findings *f)
 	double links[BB_MOST_GPUS];
 
 	for (int d = 0; d < gpus; d++) {
-		report_down(f, d, BB_NVLINK, "NVLinks");
-		report_down(f, d, BB_C2C, "NVLink-C2C");
+		for (int kind = BB_NVLINK; kind <= BB_C2C; kind++) {
+			int all;
+			const int down = down_links(t, d, (enum bb_link_kind)kind, &all);
+
+			if (down > 0)
+				add_finding(f, "%s: %d of %d %s %s down", t->devices[d].name, down,
+					    all, kind == BB_C2C ? "NVLink-C2C" : "NVLinks",
+					    down > 1 ? "are" : "is");
+		}
 		links[d] = bb_topology_nvlinks_all(t, d);
 	}
 	for (int d = 0; d < gpus; d++) {
 		const double most = usual(t, d, links, true);
-		int all = 0;
+		int all;
 
 		if (links[d] < most && down_links(t, d, BB_NVLINK, &all) == 0)
 			add_finding(f, "%s: %.0f NVLink%s, where others of its model have %.0f",
@@ -164,15 +163,6 @@ static void check_speed(struct findings *f, const char *name, const struct bb_pc
 			    p->now.gen, possible);
 }
 
-static void check_slot(struct findings *f, const char *name, const struct bb_pci *p)
-{
-	const struct bb_pci *port = port_above(f->t, p);
-
-	if (port && port->most.gen > 0 && port->most.gen < p->most.gen)
-		add_finding(f, "%s: a card of PCIe generation %d in a slot of generation %d", name,
-			    p->most.gen, port->most.gen);
-}
-
 /* Payload of the narrowest link from GPU to the host bridge, of those with a known rate, its own
    included; 0: none is known. The generation is what both ends can: idle GPUs lower it. */
 static double narrowest(const struct bb_topology *t, int gpu)
@@ -228,19 +218,7 @@ static void check_gpu_paths(struct findings *f)
 	}
 }
 
-/* The names of the GPUs and NICs for which IS_ONE holds. Returns their number. */
-static int list_devices(const struct bb_topology *t,
-			bool (*is_one)(const struct bb_topology *t, int device, int p), int p,
-			struct bb_strbuf *names)
-{
-	int n = 0;
-
-	for (int d = 0; d < t->ndevices; d++)
-		if (t->devices[d].kind != BB_NVME && is_one(t, d, p))
-			bb_strbuf_addf(names, "%s%s", n++ ? ", " : "", t->devices[d].name);
-	return n;
-}
-
+/* Whether DEVICE is below PCI object P. */
 static bool is_below(const struct bb_topology *t, int device, int p)
 {
 	int q = t->devices[device].pci;
@@ -267,9 +245,11 @@ static void check_switches(struct findings *f)
 			if (t->devices[d].kind != BB_NVME && is_below(t, d, p)) {
 				const struct bb_pcie its = bb_pci_link(t, t->devices[d].pci);
 
+				bb_strbuf_addf(&names, "%s%s", names.length > 0 ? ", " : "",
+					       t->devices[d].name);
 				most = its.gen > 0 && its.GBps > most ? its.GBps : most;
 			}
-		if (link.GBps < 0.49 * most && list_devices(t, is_below, p, &names) > 0)
+		if (link.GBps < 0.49 * most)
 			add_finding(
 				f,
 				"PCIe switch %s above %s: Gen%d x%d, %.3g GB/s, where the cards "
@@ -293,12 +273,18 @@ static void check_links(struct findings *f)
 		const struct bb_pci *p =
 			t->devices[d].pci >= 0 ? &t->pcis[t->devices[d].pci] : NULL;
 
+		const struct bb_pci *port;
+
 		if (!p || bb_pci_virtual(p))
 			continue;
+		port = port_above(t, p);
 		check_width(f, t->devices[d].name, p);
 		if (t->devices[d].kind != BB_GPU)
 			check_speed(f, t->devices[d].name, p);
-		check_slot(f, t->devices[d].name, p);
+		if (port && port->most.gen > 0 && port->most.gen < p->most.gen)
+			add_finding(f,
+				    "%s: a card of PCIe generation %d in a slot of generation %d",
+				    t->devices[d].name, p->most.gen, port->most.gen);
 	}
 	for (int i = 0; i < t->npcis; i++) {
 		char name[40];
@@ -369,16 +355,6 @@ static void check_acs(struct findings *f)
 
 /* ---- NICs ---------------------------------------------------------------------------------- */
 
-/* Whether a NIC of the same model is up: an unused on-board Ethernet port is no finding. */
-static bool model_is_up(const struct bb_topology *t, const struct bb_device *nic)
-{
-	for (int d = 0; d < t->ndevices; d++)
-		if (t->devices[d].kind == BB_NIC && t->devices[d].state == BB_STATE_UP &&
-		    nic->model[0] && strcmp(t->devices[d].model, nic->model) == 0)
-			return true;
-	return false;
-}
-
 /* The path from NIC to the nearest GPU, which tells NICs for storage from those for GPUs. */
 static enum bb_path nearest_path(const struct bb_topology *t, int nic)
 {
@@ -406,17 +382,18 @@ static bool is_like(const struct bb_topology *t, int nic, int other)
 	return nearest_path(t, nic) == nearest_path(t, other);
 }
 
-static bool has_no_gdr(const struct bb_topology *t, int device, int unused)
-{
-	/* Outside of PCI it is a software device. */
-	return t->devices[device].gdr == BB_GDR_OFF && t->devices[device].pci >= 0;
-}
-
 static void check_gdr(struct findings *f)
 {
 	struct bb_strbuf names = {0};
-	const int n = list_devices(f->t, has_no_gdr, -1, &names);
+	int n = 0;
 
+	for (int d = 0; d < f->t->ndevices; d++) {
+		const struct bb_device *const v = &f->t->devices[d];
+
+		/* Outside of PCI it is a software device. */
+		if (v->kind != BB_NVME && v->gdr == BB_GDR_OFF && v->pci >= 0)
+			bb_strbuf_addf(&names, "%s%s", n++ ? ", " : "", v->name);
+	}
 	if (n > 0)
 		add_finding(f,
 			    "no GPUDirect RDMA (gdr=\"0\") of %d device%s: %s; data passes "
@@ -473,12 +450,18 @@ static void check_nics(struct findings *f)
 
 	for (int d = 0; d < t->ndevices; d++) {
 		const struct bb_device *nic = &t->devices[d];
+		bool is_used = nic->layer == BB_INFINIBAND;
 		int64_t most = 0;
 
 		if (nic->kind != BB_NIC)
 			continue;
 		if (nic->state == BB_STATE_DOWN) {
-			if (nic->layer == BB_INFINIBAND || model_is_up(t, nic))
+			/* An on-board Ethernet port of which no other is up is no finding. */
+			for (int e = 0; e < t->ndevices && nic->model[0]; e++)
+				is_used |= t->devices[e].kind == BB_NIC &&
+					   t->devices[e].state == BB_STATE_UP &&
+					   strcmp(t->devices[e].model, nic->model) == 0;
+			if (is_used)
 				add_finding(f, "%s: its port is down", nic->name);
 			continue;
 		}
