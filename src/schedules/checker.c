@@ -415,102 +415,6 @@ static bb_status check_shift(const struct check *c, int rank)
 	return BB_OK;
 }
 
-/* ---- partners ------------------------------------------------------------------------ */
-
-#define PLACES (BB_CHANNELS * BB_PARTNERS)
-
-struct partners {
-	uint64_t number;
-	int of[PLACES];
-};
-
-static void find_partners(const struct check *c, int rank, struct partners *p)
-{
-	int of[BB_CHANNELS][BB_PARTNERS];
-
-	p->number = c->algorithm->partners(&c->members[rank].role, of);
-	memcpy(p->of, of, sizeof(of));
-}
-
-/* Where PEER is among the partners on CHANNEL, or -1. */
-static int place_of(const struct partners *p, int peer, int channel)
-{
-	for (int i = channel * BB_PARTNERS; i < (channel + 1) * BB_PARTNERS; i++)
-		if (p->of[i] == peer)
-			return i;
-	return -1;
-}
-
-static bool is_alike(const struct partners *p, const struct partners *q)
-{
-	bool alike = p->number == q->number;
-
-	for (int i = 0; i < PLACES; i++)
-		alike = alike && (p->of[i] == BB_NO_PEER) == (q->of[i] == BB_NO_PEER);
-	return alike;
-}
-
-/* Are steps A of a rank with partners P what steps B are of one with Q? */
-static bool same_but_partners(const struct partners *p, const struct bb_step *a,
-			      const struct partners *q, const struct bb_step *b)
-{
-	const bool peers = place_of(p, a->peer, a->channel) == place_of(q, b->peer, b->channel);
-	const bool seconds = place_of(p, a->peer2, a->channel) == place_of(q, b->peer2, b->channel);
-
-	return a->kind == b->kind && a->channel == b->channel && a->count == b->count &&
-	       (a->kind == BB_COPY || (peers && seconds));
-}
-
-/* Are RANK's peers partners, mutually, with at most one message to each? */
-static bool keeps_partners(const struct check *c, int rank, const struct partners *p,
-			   const struct bb_step *steps, int n)
-{
-	unsigned sent = 0;
-
-	for (int i = 0; i < n; i++) {
-		const int place = place_of(p, steps[i].peer, steps[i].channel);
-		struct partners its;
-
-		if (steps[i].kind == BB_COPY)
-			continue;
-		if (place < 0 || (steps[i].kind == BB_SEND && sent >> place & 1))
-			return false;
-		find_partners(c, steps[i].peer, &its);
-		if (place_of(&its, rank, steps[i].channel) < 0)
-			return false;
-		sent |= (unsigned)(steps[i].kind == BB_SEND) << place;
-	}
-	return true;
-}
-
-/* Compare RANK with the first rank of the same kind. */
-static bb_status check_partners(const struct check *c, int rank)
-{
-	struct bb_step a[BB_MAX_STEPS], b[BB_MAX_STEPS];
-	struct partners p, q;
-	int like = -1;
-
-	find_partners(c, rank, &p);
-	do
-		find_partners(c, ++like, &q);
-	while (!is_alike(&p, &q));
-	for (size_t round = 0; round < c->members[0].role.rounds; round++) {
-		const int n = bb_algorithm_steps(c->algorithm, c->shape, &c->members[rank].role,
-						 round, a);
-		bool same = bb_algorithm_steps(c->algorithm, c->shape, &c->members[like].role,
-					       round, b) == n;
-
-		for (int i = 0; same && i < n; i++)
-			same = same_but_partners(&p, &a[i], &q, &b[i]);
-		if (!same || !keeps_partners(c, rank, &p, a, n))
-			return refute(c,
-				      "round %zu of rank %d is not that of rank %d with other "
-				      "partners",
-				      round, rank, like);
-	}
-	return BB_OK;
-}
-
 /* ---- the whole ----------------------------------------------------------------------- */
 
 static bb_status set_up(const struct check *c)
@@ -539,8 +443,6 @@ static bb_status check_all(const struct check *c)
 		BB_TRY(st, compare(c, rank), out);
 		if (rank && c->algorithm->flags & BB_SHIFT_INVARIANT)
 			BB_TRY(st, check_shift(c, rank), out);
-		if (c->algorithm->partners)
-			BB_TRY(st, check_partners(c, rank), out);
 	}
 out:
 	return st;

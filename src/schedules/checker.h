@@ -20,7 +20,7 @@
  *     and IN is never written (in place: except where it is OUT);
  *   - every element of OUT holds what the collective promises: each contribution exactly once;
  *   - what a final step wrote is not read again, by anyone;
- *   - BB_SHIFT_INVARIANT and partners are true where they are claimed.
+ *   - BB_SHIFT_INVARIANT is true where it is claimed.
  * BB_OK, or BB_EDATA with the rank, round and step in ERROR; BB_EINTERNAL: out of memory.
  */
 BB_MUST bb_status bb_check_algorithm(const struct bb_algorithm *algorithm,

@@ -134,7 +134,6 @@ enum bb_step_kind {
 #define BB_NO_PEER (-1)
 #define BB_CHANNELS 2   /* messages match by (peer, channel) in order */
 #define BB_MAX_STEPS 16 /* of one rank in one round */
-#define BB_PARTNERS 3   /* of one rank on one channel, where they stay the same */
 
 struct bb_step {
 	enum bb_step_kind kind;
@@ -192,14 +191,6 @@ struct bb_algorithm {
 	 */
 	void (*round)(const struct bb_shape *shape, const struct bb_role *role, size_t round,
 		      struct bb_writer *writer);
-	/*
-	 * Sets PARTNERS[c] to the ranks that the rank communicates with on channel c in all rounds,
-	 * each once, or BB_NO_PEER. Partners are mutual, and a round has at most one message from
-	 * one to the other on a channel. Ranks with equal return values, and with partners at the
-	 * same places, do the same in every round but for offsets, with peers at the same places.
-	 * NULL: partners change.
-	 */
-	uint64_t (*partners)(const struct bb_role *role, int partners[BB_CHANNELS][BB_PARTNERS]);
 };
 
 /*

@@ -186,21 +186,6 @@ static void copy_round(struct bb_writer *w, const struct bb_shape *shape,
 	}
 }
 
-/* The round of a chunk depends on the rank's depth in both trees. */
-static uint64_t partners_of(const struct bb_role *role, int partners[BB_CHANNELS][BB_PARTNERS])
-{
-	const struct bb_tree *tree = bb_tree_in(role);
-
-	for (int which = 0; which < 2; which++) {
-		const struct bb_lane *lane = &tree->lanes[which];
-
-		partners[which][0] = lane->parent;
-		partners[which][1] = lane->child[0];
-		partners[which][2] = lane->child[1];
-	}
-	return (uint64_t)tree->lanes[0].depth << 32 | (uint64_t)tree->lanes[1].depth;
-}
-
 /* ---- all_reduce ---------------------------------------------------------------------- */
 
 static void all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
@@ -230,7 +215,6 @@ const struct bb_algorithm bb_tree_all_reduce = {
 		   "ones still go up.",
 	.prepare = all_reduce_prepare,
 	.round = all_reduce_round,
-	.partners = partners_of,
 };
 
 /* ---- broadcast, reduce --------------------------------------------------------------- */
@@ -258,7 +242,6 @@ const struct bb_algorithm bb_tree_broadcast = {
 		   "data, chunk by chunk; a rank that passes on one half only receives the other.",
 	.prepare = rooted_prepare,
 	.round = broadcast_round,
-	.partners = partners_of,
 };
 
 static size_t reduce_tmp(const struct bb_shape *shape, int rank)
@@ -284,7 +267,6 @@ const struct bb_algorithm bb_tree_reduce = {
 	.tmp_count = reduce_tmp,
 	.prepare = rooted_prepare,
 	.round = reduce_round,
-	.partners = partners_of,
 };
 
 /* ---- all_gather: binomial gather to rank 0, then broadcast of everything ---------------- */

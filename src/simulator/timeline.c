@@ -422,8 +422,6 @@ static bb_status sweep_all(const struct bb_link_model *links, const struct bb_al
 
 const char *bb_evaluator_name(enum bb_evaluator evaluator, const struct bb_link_model *links)
 {
-	if (evaluator == BB_EVALUATOR_CLASSES)
-		return "classes";
 	if (evaluator == BB_EVALUATOR_ALIKE)
 		return bb_link_shares(links) ? "alike+loads" : "alike";
 	return bb_link_shares(links) ? "loads" : "sweep";
@@ -440,11 +438,7 @@ enum bb_evaluator bb_timeline_evaluator(const struct bb_link_model *links,
 		bb_algorithm_prepare(schedule, shape, 0, &role);
 		alike = (double)role.rounds * shape->nranks > SWEEP_MOST;
 	}
-	if (alike)
-		return BB_EVALUATOR_ALIKE;
-	if (schedule->partners && links->noise == 0 && !bb_link_shares(links))
-		return BB_EVALUATOR_CLASSES;
-	return BB_EVALUATOR_SWEEP;
+	return alike ? BB_EVALUATOR_ALIKE : BB_EVALUATOR_SWEEP;
 }
 
 /* Bytes of IN, OUT and TMP of rank 0, which stands for all. */
@@ -466,8 +460,6 @@ static bb_status evaluate_by(enum bb_evaluator evaluator, const struct bb_link_m
 
 	if (evaluator == BB_EVALUATOR_ALIKE)
 		status = bb_timeline_alike(links, schedule, shape, (double)element, times);
-	if (evaluator == BB_EVALUATOR_CLASSES)
-		return bb_timeline_classes(links, schedule, shape, (double)element, times);
 	if (status == BB_EUNSUPPORTED)
 		status = sweep_all(links, schedule, shape, element, call, times);
 	return status;

@@ -63,24 +63,21 @@ struct bb_link_model {
 };
 
 /*
- * The evaluators of a collective. All give the same times, bit for bit. Each is kept because the
- * more general sweep is far slower (CPU seconds measured on one x86 core):
- *   sweep    Every round, rank by rank and message by message; for every algorithm.
- *   alike    BB_SHIFT_INVARIANT algorithms without noise: what rank 0 does in a round, all do, so
- *            a round is a few passes over arrays of ranks. Where routes repeat, only the first
- *            period of ranks is evaluated. all_gather by ring over links: 0.0002 instead of 1.5
- *            among 4,096 ranks; 0.006 among 102,400, where a sweep is 600 times as much work.
- *   classes  Algorithms whose partners stay the same, without noise or shared links: ranks that
- *            were at the same point in all rounds so far are evaluated once. all_reduce by tree in
- *            256 chunks: 0.0003 instead of 0.0016 among 64 ranks; 0.1 to 0.6 instead of 3.7 to 7.7
- *            among 102,400.
+ * The evaluators of a collective. Both give the same times, bit for bit. CPU seconds are of one x86
+ * core.
+ *   sweep  Every round, rank by rank and message by message; for every algorithm. all_reduce by
+ *          tree in 256 chunks: 3.7 to 7.7 s among 102,400 ranks.
+ *   alike  BB_SHIFT_INVARIANT algorithms without noise: what rank 0 does in a round, all do, so a
+ *          round is a few passes over arrays of ranks. Where routes repeat, only the first period
+ *          of ranks is evaluated. all_gather by ring over links: 0.0002 instead of 1.5 s among
+ *          4,096 ranks; 0.006 s among 102,400, where a sweep is 600 times as much work.
  * Where parts differ by an element, alike rounds all parts up to the longest. It is then used only
  * where a sweep would take too long.
  *
  * Sweep and alike divide shared links (fabric.h) by the load of each round where the fabric has
  * any; their names then are "loads" and "alike+loads".
  */
-enum bb_evaluator { BB_EVALUATOR_SWEEP, BB_EVALUATOR_ALIKE, BB_EVALUATOR_CLASSES };
+enum bb_evaluator { BB_EVALUATOR_SWEEP, BB_EVALUATOR_ALIKE };
 
 /* The name of EVALUATOR on LINKS, such as "alike+loads". */
 const char *bb_evaluator_name(enum bb_evaluator evaluator, const struct bb_link_model *links);

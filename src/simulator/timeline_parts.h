@@ -188,11 +188,4 @@ BB_MUST bb_status bb_timeline_alike(const struct bb_link_model *links,
 				    const struct bb_algorithm *schedule,
 				    const struct bb_shape *shape, double element, double *times);
 
-/* ---- ranks that are at the same point at once (timeline_classes.c) ---------------------- */
-
-/* For a schedule with partners, without noise and shared links. */
-BB_MUST bb_status bb_timeline_classes(const struct bb_link_model *links,
-				      const struct bb_algorithm *schedule,
-				      const struct bb_shape *shape, double element, double *times);
-
 #endif

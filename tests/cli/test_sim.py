@@ -389,7 +389,7 @@ def cost_records():
     key = lambda r: [r[name] for name in ("algorithm", "evaluator", "size_bytes", "in_place", "nranks")]
     cost = [r for r in found if r["kind"] == "cost"]
     equal([key(r) for r in cost], [key(r) for r in found if r["kind"] == "result"], "results and costs")
-    equal(list(dict.fromkeys(r["evaluator"] for r in cost)), ["alike", "classes", "model"], "evaluators")
+    equal(list(dict.fromkeys(r["evaluator"] for r in cost)), ["alike", "sweep", "model"], "evaluators")
     end = found[-1]
     expect(all(0 < r["processor_s"] <= end["processor_s"] for r in cost), f"more than {end['processor_s']} s: {cost}")
     expect(all(0 < r["peak_memory_bytes"] <= end["peak_memory_bytes"] for r in cost), f"more than {end['peak_memory_bytes']}")

@@ -196,67 +196,17 @@ static void test_alike_is_the_sweep_with_faults(void **state)
 	assert_true(hold_alike(&plain, 16) > 10);
 }
 
-/* Every algorithm whose ranks keep their partners, in uneven parts, begun together and not. */
-static int hold_classes(const struct bb_link_model *links, int n)
-{
-	double late[MOST] = {0}, a[MOST], b[MOST];
-	int held = 0;
-
-	for (int r = 0; r < n; r++)
-		late[r] = 1e-6 * (r * r % 17);
-	for (const struct bb_algorithm *const *s = bb_algorithms; *s; s++)
-		for (int i = 0; (*s)->partners && i < 6; i++) {
-			const struct bb_shape shape = {
-				.nranks = n,
-				.count = i % 3 == 2 ? 3 : 100003,
-				.root = (*s)->collective->flags & BB_ROOTED ? n / 2 : 0,
-				.chunk = i % 3 ? 700 : 0};
-
-			play(BB_EVALUATOR_SWEEP, links, *s, &shape, i < 3 ? NULL : late, a);
-			play(BB_EVALUATOR_CLASSES, links, *s, &shape, i < 3 ? NULL : late, b);
-			same(*s, &shape, a, b);
-			held++;
-		}
-	return held;
-}
-
-static void test_classes_are_the_sweep(void **state)
-{
-	const struct bb_fabric_flaw flaws[] = {{1, 2, 3}, {2, -1, 1.5}};
-	struct bb_fabric fabric = fabric_of(16, own_rails, 1), several = cpus(16, false);
-	const struct bb_link_model models[] = {
-		{.rate = 25e9, .latency = 5e-6},
-		{.latency = 5e-6}, /* of links that take any number of bytes at once */
-		{.rate = 25e9, .latency = 5e-6, .port = true},
-		{.rate = 25e9, .latency = 5e-6, .port = true, .slow_link = {3, 4, 2}},
-		{.fabric = &fabric},
-		{.fabric = &several},
-	};
-
-	several.memory_second_per_byte = 0;
-	several.rails = 4;
-	several.rail_of = own_rails;
-	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
-		for (int n = 1; n <= MOST; n += 1 + n / 4)
-			assert_true(hold_classes(&models[i], n) >= 18);
-	fabric.flaws = flaws;
-	fabric.nflaws = 2;
-	assert_true(hold_classes(&models[4], MOST) >= 18);
-}
-
-/* Who never comes holds up those that depend on him, in either way of playing it. */
-static void test_classes_without_some(void **state)
+/* A rank that never comes holds up those that depend on it. */
+static void test_tree_without_some(void **state)
 {
 	const struct bb_link_model links = {.rate = 25e9, .latency = 5e-6};
 	const struct bb_shape shape = {.nranks = 33, .count = 100003, .chunk = 700, .root = 5};
 	const struct bb_algorithm *tree = bb_algorithm_find(&bb_reduce, "tree");
-	double from[33] = {0}, a[33], b[33];
+	double from[33] = {0}, times[33];
 
 	from[9] = from[20] = INFINITY;
-	play(BB_EVALUATOR_SWEEP, &links, tree, &shape, from, a);
-	play(BB_EVALUATOR_CLASSES, &links, tree, &shape, from, b);
-	same(tree, &shape, a, b);
-	assert_true(isinf(a[5]));
+	play(BB_EVALUATOR_SWEEP, &links, tree, &shape, from, times);
+	assert_true(isinf(times[5]));
 }
 
 static double last(const struct bb_link_model *links, const struct bb_collective *collective,
@@ -485,7 +435,7 @@ static void test_choice(void **state)
 
 	assert_int_equal(bb_timeline_evaluator(&plain, ring, &shape), BB_EVALUATOR_ALIKE);
 	assert_int_equal(bb_timeline_evaluator(&loaded, ring, &shape), BB_EVALUATOR_ALIKE);
-	assert_int_equal(bb_timeline_evaluator(&plain, tree, &shape), BB_EVALUATOR_CLASSES);
+	assert_int_equal(bb_timeline_evaluator(&plain, tree, &shape), BB_EVALUATOR_SWEEP);
 	assert_int_equal(bb_timeline_evaluator(&loaded, tree, &shape), BB_EVALUATOR_SWEEP);
 	assert_int_equal(bb_timeline_evaluator(&noisy, ring, &shape), BB_EVALUATOR_SWEEP);
 	assert_int_equal(bb_timeline_evaluator(&noisy, tree, &shape), BB_EVALUATOR_SWEEP);
@@ -497,7 +447,6 @@ static void test_choice(void **state)
 	assert_string_equal(bb_evaluator_name(BB_EVALUATOR_ALIKE, &plain), "alike");
 	assert_string_equal(bb_evaluator_name(BB_EVALUATOR_SWEEP, &loaded), "loads");
 	assert_string_equal(bb_evaluator_name(BB_EVALUATOR_SWEEP, &plain), "sweep");
-	assert_string_equal(bb_evaluator_name(BB_EVALUATOR_CLASSES, &plain), "classes");
 }
 
 int main(void)
@@ -508,8 +457,7 @@ int main(void)
 		cmocka_unit_test(test_alike_is_the_sweep_on_cpus),
 		cmocka_unit_test(test_memory_of_a_package),
 		cmocka_unit_test(test_alike_is_the_sweep_with_faults),
-		cmocka_unit_test(test_classes_are_the_sweep),
-		cmocka_unit_test(test_classes_without_some),
+		cmocka_unit_test(test_tree_without_some),
 		cmocka_unit_test(test_closed_forms_at_scale),
 		cmocka_unit_test(test_ring_over_nodes),
 		cmocka_unit_test(test_what_is_shared),

@@ -349,33 +349,6 @@ static void test_false_shift_claim(void **state)
 	expect_wrong(&a, &shape, "shifted");
 }
 
-/* As if all ranks of the tree did the same but for their partners. */
-static uint64_t all_alike(const struct bb_role *role, int partners[BB_CHANNELS][BB_PARTNERS])
-{
-	(void)bb_algorithm_find(&bb_all_reduce, "tree")->partners(role, partners);
-	return 0;
-}
-
-/* The last of them is left out. */
-static uint64_t one_less(const struct bb_role *role, int partners[BB_CHANNELS][BB_PARTNERS])
-{
-	const uint64_t number = bb_algorithm_find(&bb_all_reduce, "tree")->partners(role, partners);
-
-	partners[1][2] = BB_NO_PEER;
-	return number;
-}
-
-static void test_false_partners(void **state)
-{
-	const struct bb_shape shape = {.nranks = 16, .count = 64, .chunk = 8};
-	struct bb_algorithm a = *bb_algorithm_find(&bb_all_reduce, "tree");
-
-	a.partners = all_alike;
-	expect_wrong(&a, &shape, "with other partners");
-	a.partners = one_less;
-	expect_wrong(&a, &shape, "with other partners");
-}
-
 static size_t less_tmp(const struct bb_shape *shape, int rank)
 {
 	return bb_algorithm_find(&bb_reduce, "ring")->tmp_count(shape, rank) - (rank == 2);
@@ -396,7 +369,6 @@ int main(void)
 		cmocka_unit_test(test_mutants_are_caught),
 		cmocka_unit_test(test_written_to_be_wrong),
 		cmocka_unit_test(test_false_shift_claim),
-		cmocka_unit_test(test_false_partners),
 		cmocka_unit_test(test_tmp_is_bounded),
 	};
 

@@ -279,7 +279,7 @@ struct bb_run_record {
 	FIELD(DOUBLE, cpu_time_us, "us", "CPU time in the call; with -C")                          \
 	FIELD(INT, cycle, "", "of -N, from 1")                                                     \
 	FIELD(STRING, evaluator, "",                                                               \
-	      "evaluator of virtual time: sweep, loads, alike, classes (docs/simulator.md)")       \
+	      "evaluator of virtual time: sweep, loads, alike (docs/simulator.md)")       \
 	FIELD(DOUBLE, faultless_us, "us", "virtual time: time_us without --fault")                 \
 	FIELD(DOUBLE, predicted_low_us, "us",                                                      \
 	      "a model: lower end of the interval of nine in ten measurements")                    \
