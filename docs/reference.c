@@ -55,7 +55,6 @@ static void write_records(struct bb_strbuf *out)
 	static const struct bb_record_kind *const kinds[] = {
 		&bb_record_run,         &bb_record_result,
 		&bb_record_arrival,     &bb_record_winner,
-		&bb_record_crossing,    &bb_record_cost,
 		&bb_record_schedule,    &bb_record_message,
 		&bb_record_barrier,     &bb_record_pair,
 		&bb_record_finding,     &bb_record_ddp,

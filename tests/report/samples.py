@@ -81,8 +81,6 @@ PICTURES = (
     "Percent of the bound",
     "Time against ranks",
     "Bus bandwidth against ranks",
-    "Cost of the simulator against ranks",
-    "Memory of the simulator against ranks",
     "Latency: ",
     "Bandwidth, GB/s: ",
     "Bandwidth of memory",

@@ -222,8 +222,7 @@ def scaling_of(folder, runs):
     path = write_records(os.path.join(folder, "runs.jsonl"), [r for run in runs for r in run])
     page = read(report(folder, path)[1], "index.html")
     part = page.partition('<section id="scaling">')[2].partition("</section>")[0]
-    lines = part.partition("<h3>Cost of the simulator")[0]
-    found = [re.findall(f"<{tag}>(.*)</{tag}>", lines) for tag in ("h3", "figcaption")]
+    found = [re.findall(f"<{tag}>(.*)</{tag}>", part) for tag in ("h3", "figcaption")]
     return [*found, re.findall('<p class="note">(.*)</p>', part)]
 
 

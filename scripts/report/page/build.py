@@ -7,7 +7,7 @@ import jinja2
 
 from report import files, gantt, pipelines, sweep, topology
 from report import buckets, machine
-from report.page import (acceptance, calculated, calibration, collectives, cost, history, nodes, pairs, scaling, schedules,
+from report.page import (acceptance, calculated, calibration, collectives, history, nodes, pairs, scaling, schedules,
                          tables, training)
 from report.page.figure import Figure
 from report.page.markdown import markdown
@@ -179,9 +179,9 @@ class Report:
         return sorted(found, key=lambda section: section.verdict is None)
 
     def of_runs(self):
-        """A section for all runs together, then one for each, then the simulator's own cost."""
+        """A section for all runs together, then one for each."""
         found = [section_of(run, *self.steps.get(text(run.head, "run_id"), (None, None))) for run in self.runs]
-        (rows, notes), costs = scaling.figures(self.runs), cost.figures(self.runs)
+        rows, notes = scaling.figures(self.runs)
         titles = [section.title for section in found]
         for run, section in zip(self.runs, found):
             if titles.count(section.title) > 1:
@@ -190,10 +190,6 @@ class Report:
             section = Section("scaling", "Scaling")
             section.rows, section.notes = rows, notes
             found.insert(0, section)
-        if costs:
-            section = Section("cost", "Cost of the simulator")
-            section.rows = [(None, costs)]
-            found.append(section)
         return found
 
     def several(self):

@@ -36,7 +36,6 @@ OTHERS = (
     "arrival",
     "winner",
     "crossing",
-    "cost",
     "pass",
     "zero_moment",
     "meeting",

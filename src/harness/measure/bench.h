@@ -126,7 +126,6 @@ struct bb_measured {
 	char chosen[BB_CHOSEN_TEXT]; /* choice reported by the library; empty: none */
 	const char *evaluator;       /* of virtual time; NULL: time is real */
 	double faultless;            /* seconds of one operation without the fault; NAN: unknown */
-	double processor;            /* processor time of this driver per operation, in seconds */
 	unsigned throttled;          /* 1 << enum bb_gpu_throttle: the rank's GPU was slowed down */
 };
 

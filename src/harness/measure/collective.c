@@ -256,7 +256,7 @@ static bb_status sum_up(struct bb_run *run)
 
 	if (status == BB_OK && of(run)->settings.tuner_conf)
 		status = write_tuner_conf(run);
-	return status == BB_OK ? bb_costs_record(&of(run)->costs, &run->sinks) : status;
+	return status;
 }
 
 /* Appends the slowest path from a rank of a cluster to the next one. */

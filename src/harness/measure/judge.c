@@ -341,8 +341,8 @@ static void fill_doubt(struct bb_result_record *r)
 									       : BB_BOUND_BY_LINKS);
 }
 
-/* Delivers RESULT on rank 0, and adds it to the sums. PROCESSOR: seconds that it took. */
-static bb_status deliver(struct bb_session *s, struct bb_result_record *result, double processor)
+/* Delivers RESULT on rank 0, and adds it to the sums. */
+static bb_status deliver(struct bb_session *s, struct bb_result_record *result)
 {
 	struct bb_bench *bench = s->bench;
 	bb_status status;
@@ -351,8 +351,7 @@ static bb_status deliver(struct bb_session *s, struct bb_result_record *result, 
 	bench->busbw_sum += result->busbw_GBps;
 	status = bb_engine_deliver(&s->engine, &bb_record_result, result, result->wrong);
 	if (status == BB_OK && result->evaluator)
-		status = bb_costs_add(&bench->costs, result, processor,
-				      bb_memory_taken(s->engine.run));
+		status = bb_costs_add(&bench->costs, result);
 	return status == BB_OK ? bb_compare_add(&bench->compare, result) : status;
 }
 
@@ -467,7 +466,7 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 		status = fill_from_ranks(s, all, means, result);
 	}
 	if (status == BB_OK)
-		status = deliver(s, result, all[0].processor);
+		status = deliver(s, result);
 	else
 		(void)bb_no_memory(&s->engine.run->error, "statistics");
 	if (status == BB_OK && result->samples_us.n > 0 && result->last_rank != BB_ABSENT)
@@ -505,7 +504,6 @@ static const struct bb_payload_field measured_fields[] = {
 	BB_PAYLOAD_FIELD("the faultless time", BB_PAYLOAD_ANY, struct bb_measured, faultless),
 	BB_PAYLOAD_FIELD("the throttling", BB_PAYLOAD_UNSIGNED, struct bb_measured, throttled,
 			 .high = (1 << BB_GPU_THROTTLES) - 1),
-	BB_PAYLOAD_FIELD("the processor time", BB_PAYLOAD_ANY, struct bb_measured, processor),
 	{.name = NULL}};
 static const struct bb_payload measured_table = {"a measurement", sizeof(struct bb_measured),
 						 measured_fields, NULL};

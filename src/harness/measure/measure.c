@@ -282,7 +282,7 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 	struct bb_job job = {.s = s, .c = c, .layout = layout};
 	struct reading before, after;
 	int64_t throttling[BB_GPU_THROTTLES];
-	double faultless, began;
+	double faultless;
 	bb_status status;
 
 	set_up(&job, call);
@@ -292,9 +292,7 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 	BB_TRY(status, read_clock(s, &before), out);
 	faultless = faultless_now(&job, measured);
 	read_throttling(s, throttling);
-	began = bb_clock_thread();
 	BB_TRY(status, bb_job_time(&job), out);
-	measured->processor = (bb_clock_thread() - began) / job.operations;
 	measured->throttled = throttled_since(s, throttling);
 	measured->faultless = (faultless_now(&job, measured) - faultless) / job.operations;
 	BB_TRY(status, read_clock(s, &after), out);

@@ -1,5 +1,5 @@
 /*
- * costs.c - the cost of results in virtual time.
+ * costs.c - how results in virtual time were obtained, in text.
  */
 #include "harness/results/costs.h"
 
@@ -14,7 +14,10 @@
 #include <string.h>
 
 struct bb_cost_row {
-	struct bb_cost_record cost;
+	/* As in the record. */
+	const char *algorithm_asked, *algorithm, *evaluator;
+	int64_t size_bytes;
+	bool in_place;
 	double us, faultless_us;
 	double low, high; /* interval of US, as multiples of it */
 	char from[BB_NCCL_BASIS_TEXT];
@@ -26,23 +29,18 @@ void bb_costs_free(struct bb_costs *costs)
 	free(costs->rows);
 }
 
-bb_status bb_costs_add(struct bb_costs *p, const struct bb_result_record *r, double processor,
-		       int64_t memory)
+bb_status bb_costs_add(struct bb_costs *p, const struct bb_result_record *r)
 {
 	struct bb_cost_row *row = BB_ARRAY_ADD(p->rows, p->n, p->room);
 
 	if (!row)
 		return BB_EINTERNAL;
 	*row = (struct bb_cost_row){
-		.cost = {.collective = r->collective,
-			 .algorithm_asked = r->algorithm_asked,
-			 .algorithm = r->algorithm,
-			 .evaluator = r->evaluator,
-			 .nranks = r->nranks,
-			 .size_bytes = r->size_bytes,
-			 .in_place = r->in_place,
-			 .processor_s = processor,
-			 .peak_memory_bytes = memory},
+		.algorithm_asked = r->algorithm_asked,
+		.algorithm = r->algorithm,
+		.evaluator = r->evaluator,
+		.size_bytes = r->size_bytes,
+		.in_place = r->in_place,
 		.us = r->time_us,
 		.faultless_us = r->faultless_us,
 		.low = r->predicted_low_us / r->time_us,
@@ -55,21 +53,11 @@ bb_status bb_costs_add(struct bb_costs *p, const struct bb_result_record *r, dou
 	return BB_OK;
 }
 
-bb_status bb_costs_record(const struct bb_costs *p, struct bb_sinks *sinks)
-{
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < p->n && status == BB_OK; i++)
-		status = bb_sinks_record(sinks, &bb_record_cost, &p->rows[i].cost);
-	return status;
-}
-
 /* ---- text ---------------------------------------------------------------------------- */
 
 static bool same_evaluation(const struct bb_cost_row *a, const struct bb_cost_row *b)
 {
-	return strcmp(a->cost.algorithm, b->cost.algorithm) == 0 &&
-	       strcmp(a->cost.evaluator, b->cost.evaluator) == 0;
+	return strcmp(a->algorithm, b->algorithm) == 0 && strcmp(a->evaluator, b->evaluator) == 0;
 }
 
 static bool is_first(const struct bb_costs *p, size_t i)
@@ -87,8 +75,7 @@ static void add_evaluators(const struct bb_costs *p, struct bb_strbuf *out)
 	for (size_t i = 0; i < p->n; i++) {
 		if (!is_first(p, i))
 			continue;
-		bb_strbuf_addf(out, "%s%s %s", before, p->rows[i].cost.algorithm,
-			       p->rows[i].cost.evaluator);
+		bb_strbuf_addf(out, "%s%s %s", before, p->rows[i].algorithm, p->rows[i].evaluator);
 		before = ", ";
 	}
 	if (p->n > 0)
@@ -98,8 +85,7 @@ static void add_evaluators(const struct bb_costs *p, struct bb_strbuf *out)
 /* True if the row before is the same case out of place. */
 static bool repeats_case(const struct bb_costs *p, size_t i)
 {
-	const struct bb_cost_record *r = &p->rows[i].cost;
-	const struct bb_cost_record *before = i > 0 ? &p->rows[i - 1].cost : NULL;
+	const struct bb_cost_row *r = &p->rows[i], *before = i > 0 ? &p->rows[i - 1] : NULL;
 
 	return before && r->in_place && !before->in_place && r->size_bytes == before->size_bytes &&
 	       strcmp(r->algorithm_asked, before->algorithm_asked) == 0;
@@ -110,7 +96,7 @@ static bool repeats_interval(const struct bb_costs *p, size_t i)
 {
 	const struct bb_cost_row *r = &p->rows[i], *before = i > 0 ? &p->rows[i - 1] : NULL;
 
-	return before && strcmp(r->cost.algorithm_asked, before->cost.algorithm_asked) == 0 &&
+	return before && strcmp(r->algorithm_asked, before->algorithm_asked) == 0 &&
 	       strcmp(r->from, before->from) == 0 &&
 	       (isnan(r->low)
 			? isnan(before->low)
@@ -128,8 +114,8 @@ static void add_intervals(const struct bb_costs *p, struct bb_strbuf *out)
 
 		if (repeats_interval(p, i))
 			continue;
-		bb_strbuf_addf(out, "# %s from %s on: ", r->cost.algorithm_asked,
-			       bb_format_size(size, (uint64_t)r->cost.size_bytes));
+		bb_strbuf_addf(out, "# %s from %s on: ", r->algorithm_asked,
+			       bb_format_size(size, (uint64_t)r->size_bytes));
 		if (!isnan(r->low))
 			bb_strbuf_addf(out, "%.2f to %.2f times the predicted time\n", r->low,
 				       r->high);
@@ -145,7 +131,7 @@ static bool repeats_versions(const struct bb_costs *p, size_t i)
 {
 	const struct bb_cost_row *r = &p->rows[i], *before = i > 0 ? &p->rows[i - 1] : NULL;
 
-	return before && strcmp(r->cost.algorithm_asked, before->cost.algorithm_asked) == 0 &&
+	return before && strcmp(r->algorithm_asked, before->algorithm_asked) == 0 &&
 	       strcmp(r->other_versions, before->other_versions) == 0;
 }
 
@@ -160,9 +146,9 @@ static void add_versions(const struct bb_costs *p, struct bb_strbuf *out)
 			last++;
 		if (!r->other_versions[0])
 			continue;
-		bb_format_size(size, (uint64_t)r->cost.size_bytes);
-		bb_format_size(end, (uint64_t)p->rows[last].cost.size_bytes);
-		bb_strbuf_addf(out, "# %s at %s%s%s: %s\n", r->cost.algorithm_asked, size,
+		bb_format_size(size, (uint64_t)r->size_bytes);
+		bb_format_size(end, (uint64_t)p->rows[last].size_bytes);
+		bb_strbuf_addf(out, "# %s at %s%s%s: %s\n", r->algorithm_asked, size,
 			       strcmp(size, end) == 0 ? "" : " to ",
 			       strcmp(size, end) == 0 ? "" : end, r->other_versions);
 	}
@@ -186,8 +172,8 @@ static void add_costs(const struct bb_costs *p, const char *fault, struct bb_str
 		if (isnan(r->faultless_us) || repeats_case(p, i))
 			continue;
 		bb_table_cellf(&t, "%s\t%s\t%.2f\t%.2f\t%.3f",
-			       bb_format_size(size, (uint64_t)r->cost.size_bytes),
-			       r->cost.algorithm, r->faultless_us, r->us, r->us / r->faultless_us);
+			       bb_format_size(size, (uint64_t)r->size_bytes), r->algorithm,
+			       r->faultless_us, r->us, r->us / r->faultless_us);
 	}
 	bb_table_print(&t, out);
 	bb_table_free(&t);

@@ -1,24 +1,19 @@
 /*
- * costs.h - results in virtual time: the evaluator and cost of each, and the cost of a fault.
+ * costs.h - results in virtual time: the evaluator of each, its interval, and the cost of a fault.
  */
 #ifndef BB_HARNESS_RESULTS_COSTS_H
 #define BB_HARNESS_RESULTS_COSTS_H
 
 #include "core/strbuf.h"
-#include "harness/results/sink.h"
+#include "harness/results/record.h"
 
 struct bb_costs { /* of the results so far; zero-initialise */
 	struct bb_cost_row *rows;
 	size_t n, room;
 };
 
-/* Add RESULT, which is in virtual time: PROCESSOR seconds of one evaluation, and the peak MEMORY of
-   the process in bytes by then. BB_EINTERNAL without memory. */
-BB_MUST bb_status bb_costs_add(struct bb_costs *costs, const struct bb_result_record *result,
-			       double processor, int64_t memory);
-
-/* Write a cost record for each result. Returns the status of the sinks. */
-BB_MUST bb_status bb_costs_record(const struct bb_costs *costs, struct bb_sinks *sinks);
+/* Add RESULT, which is in virtual time. BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_costs_add(struct bb_costs *costs, const struct bb_result_record *result);
 
 /* Append '#' lines: the evaluator of each algorithm, the intervals if machines are PREDICTED, and,
    with FAULT (NULL: none), the times out of place (in place if there is no other) without it and

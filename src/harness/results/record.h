@@ -279,7 +279,7 @@ struct bb_run_record {
 	FIELD(DOUBLE, cpu_time_us, "us", "CPU time in the call; with -C")                          \
 	FIELD(INT, cycle, "", "of -N, from 1")                                                     \
 	FIELD(STRING, evaluator, "",                                                               \
-	      "evaluator of virtual time: sweep, loads, alike (docs/simulator.md)")       \
+	      "evaluator of virtual time: sweep, loads, alike (docs/simulator.md)")                \
 	FIELD(DOUBLE, faultless_us, "us", "virtual time: time_us without --fault")                 \
 	FIELD(DOUBLE, predicted_low_us, "us",                                                      \
 	      "a model: lower end of the interval of nine in ten measurements")                    \
@@ -324,24 +324,6 @@ struct bb_result_record {
 /* When one rank entered the iterations of a case in one placement; with -I. */
 struct bb_arrival_record {
 	BB_ARRIVAL_FIELDS(BB_MEMBER)
-};
-
-#define BB_COST_FIELDS(FIELD)                                                                      \
-	FIELD(STRING, collective, "", "as in the result, like the next fields")                    \
-	FIELD(STRING, algorithm_asked, "", "as in --algo")                                         \
-	FIELD(STRING, algorithm, "", "the one that ran")                                           \
-	FIELD(STRING, evaluator, "", "evaluator of virtual time")                                  \
-	FIELD(INT, nranks, "", "ranks that took part")                                             \
-	FIELD(INT, size_bytes, "bytes", "as in the result")                                        \
-	FIELD(BOOL, in_place, "", "input and output lie in one buffer")                            \
-	FIELD(DOUBLE, processor_s, "s",                                                            \
-	      "mean processor time of one evaluation, without the choice of schedules and of "     \
-	      "the lengths of their messages")                                                     \
-	FIELD(INT, peak_memory_bytes, "bytes", "peak memory of the process by then")
-
-/* The processor time and memory that a result in virtual time took. */
-struct bb_cost_record {
-	BB_COST_FIELDS(BB_MEMBER)
 };
 
 #define BB_SKIP_FIELDS(FIELD)                                                                      \
@@ -395,7 +377,7 @@ void bb_run_id(char text[BB_RUN_ID_TEXT]);
 void bb_time_text(char text[BB_TIME_TEXT]);
 
 extern const struct bb_record_kind bb_record_run, bb_record_result, bb_record_arrival,
-	bb_record_cost, bb_record_skip, bb_record_end;
+	bb_record_skip, bb_record_end;
 
 /* True if A and B are the two placements of one row of a table. */
 bool bb_result_is_row_of(const struct bb_result_record *a, const struct bb_result_record *b);

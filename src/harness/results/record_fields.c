@@ -18,11 +18,6 @@ BB_RECORD_KIND(bb_record_arrival, BB_ARRIVAL_FIELDS, "arrival",
 	       "With -I: when one rank of rank 0's group entered the iterations of a result.");
 
 #undef BB_RECORD
-#define BB_RECORD bb_cost_record
-BB_RECORD_KIND(bb_record_cost, BB_COST_FIELDS, "cost",
-	       "In virtual time: what computing a result took. All of them before the end.");
-
-#undef BB_RECORD
 #define BB_RECORD bb_skip_record
 BB_RECORD_KIND(bb_record_skip, BB_SKIP_FIELDS, "skip",
 	       "A requested case that was not run, with the reason.");
