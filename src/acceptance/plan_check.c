@@ -122,9 +122,9 @@ static void find_fault(const struct bb_options *o, const struct bb_cluster *clus
 	const bool link =
 		fault->kind == BB_FAULT_SLOW_LINK || fault->kind == BB_FAULT_FLAPPING_LINK;
 	const int inside = rail ? cluster->gpus * cluster->domain : 0;
-	int one = o->config.flawed ? 0 : fault->rank, other, last;
+	int one = o->virtual.flawed ? 0 : fault->rank, other, last;
 
-	while (o->config.flawed && one < cluster->ranks - 1 &&
+	while (o->virtual.flawed && one < cluster->ranks - 1 &&
 	       (bb_cluster_node(cluster, one) != fault->rank ||
 		(fault->to >= 0 && bb_cluster_rail(cluster, one) != fault->to)))
 		one++;

@@ -16,14 +16,11 @@
 #include "core/status.h"
 #include "core/strbuf.h"
 #include "schedules/schedule.h"
-#include "simulator/timeline.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 26u
-
-struct bb_cluster; /* topology/cluster.h */
+#define BB_BACKEND_ABI 27u
 
 /* The world, as the launch found it. */
 struct bb_world {
@@ -49,15 +46,6 @@ struct bb_exchange {
 	void *own;
 };
 
-/* Receives the progress of long computations. */
-struct bb_listener {
-	/* DONE of ALL rounds of SCHEDULE (NULL: operations of a program) are evaluated; ALL 0: the
-	   computation is over. Called often, on the thread that called the backend. NULL: no
-	   listener. */
-	void (*progress)(void *own, const struct bb_algorithm *schedule, size_t done, size_t all);
-	void *own;
-};
-
 /* How buffers are registered with the library before they are used (GPUs). */
 enum bb_registration { BB_REGISTER_NONE, BB_REGISTER_LOCAL, BB_REGISTER_SYMMETRIC };
 
@@ -74,24 +62,11 @@ struct bb_backend_config {
 	double link_rate;    /* bytes per second of every ordered pair of ranks; 0: not paced */
 	double link_latency; /* seconds, added to every message when paced */
 	bool link_port;      /* the rate holds for all that a rank sends, and for all it receives */
-	/* Virtual time: the cluster that connects the ranks; NULL: the links above. */
-	const struct bb_cluster *cluster;
-	const char *calibrate; /* file of records to fit times to; NULL: none */
-	/* See struct bb_link_model. */
-	double link_noise;
-	uint64_t seed;
 	struct {
 		int from, to;
 		double factor; /* times as long as healthy, over routes; 0: no slow link */
 	} slow_link;
-	/* Virtual time: a rank that enters each collective late; a fault of the cluster. */
-	struct {
-		int rank;
-		double seconds; /* 0: no slow rank */
-	} slow_rank;
-	bool flawed;
-	struct bb_fabric_flaw flaw;
-	struct bb_listener listener;
+	const struct bb_virtual_config *virtual; /* of virtual time; NULL: time is real */
 	struct bb_exchange exchange; /* for backends that meet without a library's launch */
 	int ranks_before;            /* on this host, in earlier processes: their GPUs are in use */
 	int ranks_here;              /* on this host, in all processes; 0: as in this one */
@@ -129,7 +104,7 @@ struct bb_library;
 struct bb_messages;
 struct bb_routes;
 struct bb_spaces;
-struct bb_virtual;
+struct bb_virtual; /* with struct bb_virtual_config */
 
 /* Where a rank lives, for the "# Rank" lines and the records. */
 struct bb_location {

@@ -9,6 +9,7 @@
 
 #include "core/status.h"
 #include "core/strbuf.h"
+#include "schedules/schedule.h"
 #include "simulator/calibration.h"
 #include "simulator/nccl_likeness.h"
 #include "simulator/timeline.h"
@@ -17,6 +18,30 @@ struct bb_backend;
 struct bb_context;
 struct bb_group;
 struct bb_rank;
+
+/* Receives the progress of long computations. */
+struct bb_listener {
+	/* DONE of ALL rounds of SCHEDULE (NULL: operations of a program) are evaluated; ALL 0: the
+	   computation is over. Called often, on the thread that called the backend. NULL: no
+	   listener. */
+	void (*progress)(void *own, const struct bb_algorithm *schedule, size_t done, size_t all);
+	void *own;
+};
+
+/* The configuration of virtual time, beside that of all backends. All zeros: the default. */
+struct bb_virtual_config {
+	const struct bb_cluster *cluster; /* that connects the ranks; NULL: the links of all */
+	const char *calibrate;            /* file of records to fit times to; NULL: none */
+	double noise;                     /* as in struct bb_link_model, like the seed */
+	uint64_t seed;
+	struct {
+		int rank;       /* enters each collective late */
+		double seconds; /* 0: none does */
+	} slow_rank;
+	bool flawed; /* the cluster has a fault: */
+	struct bb_fabric_flaw flaw;
+	struct bb_listener listener;
+};
 
 enum { BB_OTHERWISE_TEXT = 96 };
 

@@ -21,7 +21,7 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 			"--tolerance %g%%: a loss of speed is less than 100%%; give one such "
 			"as 20%%",
 			100 * a->tolerance);
-	if (o->fault.factor > 0 && o->config.link_rate == 0 && !o->config.flawed &&
+	if (o->fault.factor > 0 && o->config.link_rate == 0 && !o->virtual.flawed &&
 	    !(o->cluster_text && o->fault.kind == BB_FAULT_SLOW_LINK))
 		return bb_fail(error, BB_EUSAGE,
 			       "--fault %s: the factor multiplies the time of --link; give --link "

@@ -138,7 +138,7 @@ static struct bb_planted plant(const struct bb_options *o)
 		p.rank = fault->rank;
 	p.send_s = fault->kind == BB_FAULT_SLOW ? fault->seconds : 0;
 	p.late_s = fault->seconds;
-	if (!o->config.flawed && !(slow_link && virtual))
+	if (!o->virtual.flawed && !(slow_link && virtual))
 		p.factor = fault->factor;
 	return p;
 }

@@ -45,15 +45,16 @@ static void choose_nodes(const struct choice *c, const struct bb_cluster *cluste
 static void choose_faulty(const struct choice *c)
 {
 	const struct bb_backend_config *config = &c->pairs->run->options.config;
+	const struct bb_virtual_config *virtual = &c->pairs->run->options.virtual;
 
-	if (config->flawed)
-		choose_node(c, config->flaw.node);
+	if (virtual->flawed)
+		choose_node(c, virtual->flaw.node);
 	if (config->slow_link.factor > 0) {
 		choose_rank(c, config->slow_link.from);
 		choose_rank(c, config->slow_link.to);
 	}
-	if (config->slow_rank.seconds > 0)
-		choose_rank(c, config->slow_rank.rank);
+	if (virtual->slow_rank.seconds > 0)
+		choose_rank(c, virtual->slow_rank.rank);
 }
 
 static void choose(const struct choice *c)

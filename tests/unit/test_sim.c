@@ -30,8 +30,9 @@ struct stage {
 static void set_up(struct stage *s, double noise)
 {
 	const struct bb_world world = {.nranks = N, .nprocs = 1, .nlocal = 1};
+	const struct bb_virtual_config virtual = {.noise = noise, .seed = 1};
 	const struct bb_backend_config config = {
-		.link_rate = RATE, .link_latency = ALPHA, .link_noise = noise, .seed = 1};
+		.link_rate = RATE, .link_latency = ALPHA, .virtual = &virtual};
 	const int members[N] = {0, 1, 2, 3, 4, 5}, even[N / 2] = {0, 2, 4};
 
 	memset(s, 0, sizeof(*s));

@@ -5,6 +5,7 @@
 #include "backends/sim/sim_inside.h"
 
 #include "backends/dataless.h"
+#include "backends/routes.h"
 #include "simulator/openmpi.h"
 
 #include <math.h>
@@ -24,35 +25,31 @@ static void sim_close(struct bb_context *context)
 	free(context);
 }
 
-static bool is_faulty(const struct bb_backend_config *config)
-{
-	return config->flawed || config->slow_link.factor > 0 || config->slow_rank.seconds > 0;
-}
-
 static bool open_course(struct bb_context *c, const struct bb_backend_config *config, bool faulty)
 {
+	const struct bb_virtual_config *virtual = config->virtual;
 	struct bb_course *course = &c->courses[c->ncourses++];
 
 	*course = (struct bb_course){
 		.links = {.rate = config->link_rate,
 			  .latency = config->link_latency,
 			  .port = config->link_port,
-			  .noise = config->link_noise,
-			  .seed = config->seed,
+			  .noise = virtual->noise,
+			  .seed = virtual->seed,
 			  .choices = &c->choices,
 			  .pace = &c->pace},
 		.clocks = calloc((size_t)c->world.nranks, sizeof(*course->clocks)),
 	};
-	if (config->cluster)
+	if (virtual->cluster)
 		course->links.fabric = faulty ? &c->network.faulty : &c->network.fabric;
 	if (!faulty)
 		return course->clocks;
 	course->links.slow_link.from = config->slow_link.from;
 	course->links.slow_link.to = config->slow_link.to;
 	course->links.slow_link.factor = config->slow_link.factor;
-	course->flaw = config->flawed ? &c->network.flaw : NULL;
-	course->slow_rank = config->slow_rank.rank;
-	course->late = config->slow_rank.seconds;
+	course->flaw = virtual->flawed ? &c->network.flaw : NULL;
+	course->slow_rank = virtual->slow_rank.rank;
+	course->late = virtual->slow_rank.seconds;
 	return course->clocks;
 }
 
@@ -70,19 +67,21 @@ static bool report_progress(void *own, const struct bb_algorithm *schedule, size
 static bb_status links_open(struct bb_context **context, const struct bb_world *world,
 			    const struct bb_backend_config *config, struct bb_error *error)
 {
+	const struct bb_virtual_config *virtual = config->virtual;
 	struct bb_context *c = aligned_alloc(BB_SIM_PAGE, sizeof(*c));
 
 	if (!c)
 		goto fail;
 	*c = (struct bb_context){.world = *world,
-				 .cluster = config->cluster,
+				 .cluster = virtual->cluster,
 				 .error = error,
-				 .listener = config->listener,
+				 .listener = virtual->listener,
 				 .pace = {report_progress, c}};
-	if (config->cluster && !bb_network_make(&c->network, config->cluster, world->nranks,
-						config->flawed ? &config->flaw : NULL))
+	if (virtual->cluster && !bb_network_make(&c->network, virtual->cluster, world->nranks,
+						 virtual->flawed ? &virtual->flaw : NULL))
 		goto fail;
-	if (is_faulty(config) && !open_course(c, config, true))
+	if ((virtual->flawed || config->slow_link.factor > 0 || virtual->slow_rank.seconds > 0) &&
+	    !open_course(c, config, true))
 		goto fail;
 	if (!open_course(c, config, false))
 		goto fail;
@@ -101,9 +100,9 @@ static bb_status calibration_open(struct bb_context **context,
 {
 	bb_status st = BB_OK;
 
-	if (config->calibrate)
-		st = bb_calibration_read(&(*context)->calibration, config->calibrate,
-					 config->cluster, &(*context)->nccl, error);
+	if (config->virtual->calibrate)
+		st = bb_calibration_read(&(*context)->calibration, config->virtual->calibrate,
+					 config->virtual->cluster, &(*context)->nccl, error);
 	if (st == BB_OK)
 		return BB_OK;
 	sim_close(*context);
@@ -256,7 +255,7 @@ static bb_status gpu_open(struct bb_context **context, const struct bb_world *wo
 
 	BB_TRY(status, links_open(context, world, config, error), out);
 	(*context)->library = &bb_sim_nccl;
-	status = bb_sim_nccl_find(*context, config->cluster, error);
+	status = bb_sim_nccl_find(*context, config->virtual->cluster, error);
 	if (status == BB_OK)
 		return calibration_open(context, config, error);
 	sim_close(*context);
@@ -346,6 +345,23 @@ static const struct bb_model_prediction *sim_predicted(struct bb_group *group)
 	return &group->prediction;
 }
 
+/* The messages that pairs of ranks send each other. */
+static const struct bb_route route_list[] = {
+	{.name = "send",
+	 .brief = "a message over the modelled link",
+	 .uses = BB_ROUTE_TRANSFER,
+	 .actor = BB_BY_BOTH,
+	 .direct = true},
+	{.name = "word",
+	 .brief = "a message of 8 bytes, there and back",
+	 .uses = BB_ROUTE_PING,
+	 .actor = BB_BY_BOTH,
+	 .direct = true},
+	{.name = NULL},
+};
+
+static const struct bb_routes sim_routes = {.list = route_list};
+
 static const struct bb_backend over_gpus, over_cpus;
 
 static const struct bb_virtual sim_virtual = {
@@ -375,7 +391,7 @@ static const struct bb_virtual sim_virtual = {
 	.event_close = bb_dataless_event_close, .event_record = sim_event,                         \
 	.event_wait = sim_event, .compute = sim_compute, .collective = bb_sim_collective,          \
 	.finish = bb_dataless_finish, .now = sim_now, .virtual = &sim_virtual,                     \
-	.routes = &bb_sim_routes
+	.routes = &sim_routes
 
 static const struct bb_library modelled = {
 	.name = library_name,

@@ -12,8 +12,9 @@
 #define BB_BACKENDS_SIM_SIM_INSIDE_H
 
 #include "backends/library.h"
-#include "backends/sim/network.h"
+#include "backends/backend.h"
 #include "backends/virtual.h"
+#include "simulator/cluster_network.h"
 #include "simulator/nccl_shape.h"
 
 #include <stdatomic.h>

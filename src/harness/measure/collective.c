@@ -43,7 +43,7 @@ static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 /* In virtual time one group is simulated: the one that --fault concerns, if there is a fault. */
 static bool has_simulated_group(const struct bb_options *o)
 {
-	return o->backend->virtual && (o->config.flawed || o->fault.kind == BB_FAULT_SLOW ||
+	return o->backend->virtual && (o->virtual.flawed || o->fault.kind == BB_FAULT_SLOW ||
 				       o->fault.kind == BB_FAULT_SLOW_LINK);
 }
 
@@ -77,7 +77,7 @@ static void group_sizes(struct bb_run *run, int *least, int *first, int *most)
 static bb_status find_flawed(struct bb_run *run)
 {
 	const struct bb_options *o = &run->options;
-	const struct bb_fabric_flaw *flaw = &o->config.flaw;
+	const struct bb_fabric_flaw *flaw = &o->virtual.flaw;
 	const int n = run->world.nranks;
 	int r = 0;
 
@@ -101,7 +101,7 @@ static bb_status choose_simulated_group(struct bb_run *run)
 
 	if (!o->backend->virtual)
 		return BB_OK;
-	if (o->config.flawed)
+	if (o->virtual.flawed)
 		return find_flawed(run);
 	if (fault->kind == BB_FAULT_SLOW || fault->kind == BB_FAULT_SLOW_LINK)
 		of(run)->simulated_rank = fault->rank;

@@ -281,7 +281,7 @@ static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_
 			       o->link.text, o->cluster_text);
 	BB_TRY(st, bb_cluster_open(o->cluster_text, bb_plugin_parse_topology, &o->cluster, error),
 	       out);
-	o->config.cluster = o->cluster;
+	o->virtual.cluster = o->cluster;
 	if (o->cluster->inside == BB_INSIDE_MEMORY && !messages)
 		o->backend = o->backend->virtual->over_cpus;
 	else if (bb_cluster_has_gpus(o->cluster) && !messages)
@@ -314,7 +314,7 @@ static bb_status resolve_calibration(struct bb_options *o, struct bb_error *erro
 			       "--calibrate %s: --cluster %s has no GPUs; records of schedules are "
 			       "fitted without --cluster",
 			       o->calibrate_text, o->cluster_text);
-	o->config.calibrate = o->calibrate_text;
+	o->virtual.calibrate = o->calibrate_text;
 	return BB_OK;
 }
 
@@ -322,8 +322,8 @@ static bb_status resolve_calibration(struct bb_options *o, struct bb_error *erro
 static void resolve_noise(struct bb_options *o)
 {
 	o->exact = o->backend->virtual && o->noise == 0;
-	o->config.link_noise = o->noise;
-	o->config.seed = (uint64_t)o->seed;
+	o->virtual.noise = o->noise;
+	o->virtual.seed = (uint64_t)o->seed;
 	if (o->exact && !o->iters_given)
 		o->iters = 1;
 	if (o->exact && !o->warmup_iters_given)

@@ -5,12 +5,13 @@
 #define BB_HARNESS_RUN_OPTIONS_H
 
 #include "backends/backend.h"
+#include "backends/virtual.h"
 #include "core/about.h"
 #include "harness/run/plugin.h"
 #include "launch/launch.h"
 #include "simulator/cluster.h"
 
-#define BB_MAX_RANKS 1024 /* -t times -g in one process, but for virtual ranks */
+#define BB_MAX_RANKS 1024                    /* -t times -g in one process, but for virtual ranks */
 #define BB_REASON_TEXT (BB_ERROR_TEXT + 256) /* an error and its circumstances */
 
 enum bb_fault_kind {
@@ -157,6 +158,7 @@ struct bb_options {
 		*cluster; /* --cluster; NULL: none. The caller of bb_options_read frees it */
 	/* Complete but for what bb_run_open adds. */
 	struct bb_backend_config config;
+	struct bb_virtual_config virtual;
 	bool shows;    /* the benchmark prints something instead of running: nothing is started */
 	bool predicts; /* it measures nothing */
 };

@@ -196,7 +196,7 @@ bb_status bb_options_check_world(const struct bb_options *o, const struct bb_wor
 
 	if (o->fault.kind == BB_FAULT_NONE)
 		return BB_OK;
-	if (o->config.flawed && (o->fault.rank >= c->nodes || o->fault.to >= c->rails))
+	if (o->virtual.flawed && (o->fault.rank >= c->nodes || o->fault.to >= c->rails))
 		return bb_fail(error, BB_EUSAGE,
 			       "--fault %s: --cluster %s has nodes 0 to %d with rails 0 to %d",
 			       o->fault_text, o->cluster_text, c->nodes - 1, c->rails - 1);
@@ -205,7 +205,7 @@ bb_status bb_options_check_world(const struct bb_options *o, const struct bb_wor
 			       "--fault %s: the nodes of --cluster %s have but one rail; without "
 			       "it nothing ends",
 			       o->fault_text, o->cluster_text);
-	if (o->config.flawed)
+	if (o->virtual.flawed)
 		return BB_OK;
 	return bb_check_rank("--fault", o->fault_text, most, world->nranks, "among", error);
 }

@@ -132,7 +132,7 @@ static bool fault_read(struct bb_fault *fault, char field, const char *word)
 	}
 }
 
-/* Copies into the backend's configuration what it simulates. */
+/* Copies into the configuration of the backend, or of virtual time, what it simulates. */
 static void configure(struct bb_options *o)
 {
 	const struct bb_fault *fault = &o->fault;
@@ -144,14 +144,14 @@ static void configure(struct bb_options *o)
 		o->config.slow_link.factor = fault->factor;
 		break;
 	case BB_FAULT_SLOW:
-		o->config.slow_rank.rank = fault->rank;
-		o->config.slow_rank.seconds = fault->seconds;
+		o->virtual.slow_rank.rank = fault->rank;
+		o->virtual.slow_rank.seconds = fault->seconds;
 		break;
 	case BB_FAULT_SLOW_NODE:
 	case BB_FAULT_SLOW_RAIL:
 	case BB_FAULT_LOST_RAIL:
-		o->config.flawed = o->cluster_text != NULL;
-		o->config.flaw = (struct bb_fabric_flaw){fault->rank, fault->to, fault->factor};
+		o->virtual.flawed = o->cluster_text != NULL;
+		o->virtual.flaw = (struct bb_fabric_flaw){fault->rank, fault->to, fault->factor};
 		break;
 	default:
 		break;

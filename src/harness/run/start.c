@@ -148,8 +148,8 @@ void bb_run_describe(struct bb_run *run)
 		snprintf(r->network, sizeof(r->network), "%s", bb_strbuf_text(&text));
 		bb_strbuf_free(&text);
 	}
-	if (o->config.link_noise != 0)
-		r->link_noise = o->config.link_noise;
+	if (o->virtual.noise != 0)
+		r->link_noise = o->virtual.noise;
 	r->virtual_time = o->backend->virtual;
 }
 
@@ -232,6 +232,7 @@ static void show_progress(void *own, const struct bb_algorithm *schedule, size_t
 bb_status bb_run_open(struct bb_run *run)
 {
 	const struct bb_backend *backend = run->options.backend;
+	struct bb_virtual_config virtual = run->options.virtual;
 	struct bb_backend_config config;
 	bb_status status;
 
@@ -247,7 +248,8 @@ bb_status bb_run_open(struct bb_run *run)
 	       failed);
 	config = run->options.config;
 	config.exchange = (struct bb_exchange){bb_crew_exchange, &run->crew};
-	config.listener = (struct bb_listener){show_progress, run};
+	virtual.listener = (struct bb_listener){show_progress, run};
+	config.virtual = backend->virtual ? &virtual : NULL;
 	config.ranks_before = bb_assembly_before(&run->assembly) * run->world.nlocal;
 	config.ranks_here = bb_assembly_here(&run->assembly) * run->world.nlocal;
 	status = backend->open(&run->context, &run->world, &config, &run->error);

@@ -116,7 +116,7 @@ static bb_status dp_check(const struct bb_benchmark *benchmark, void *own, struc
 	BB_TRY(status, bb_model_open(&dp->model, a->model_text, a->seq, error), out);
 	BB_TRY(status,
 	       bb_estimate_capacity(&dp->capacity, "--memory", a->memory, a->memory_given,
-				    a->reserve, o->config.cluster, error),
+				    a->reserve, o->cluster, error),
 	       out);
 	bb_attention_apply(&dp->model, (enum bb_attention)a->attention);
 out:

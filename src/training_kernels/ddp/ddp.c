@@ -101,7 +101,7 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 	BB_TRY(status, bb_model_open(&ddp->model, a->model_text, a->seq, error), out);
 	BB_TRY(status,
 	       bb_estimate_capacity(&ddp->capacity, "--memory", a->memory, a->memory_given,
-				    a->reserve, o->config.cluster, error),
+				    a->reserve, o->cluster, error),
 	       out);
 	bb_attention_apply(&ddp->model, (enum bb_attention)a->attention);
 	if (!a->predict && !a->flops_given && !a->step_ns_given) {

@@ -139,8 +139,7 @@ static bb_status hybrid_open(struct bb_engine *engine)
 
 	s->hybrid = engine->run->own;
 	BB_TRY(status,
-	       bb_hybrid_job_open(&s->job, s->hybrid, &engine->run->options.config,
-				  &engine->run->error),
+	       bb_hybrid_job_open(&s->job, s->hybrid, &engine->run->options, &engine->run->error),
 	       out);
 	BB_TRY(status, bb_hybrid_data_open(&s->data, &s->job.shape, engine), out);
 	for (size_t kind = 0; kind < KINDS; kind++)
@@ -165,7 +164,7 @@ static void hybrid_close(struct bb_engine *engine)
    with equal links. */
 static int64_t crossing(const struct hybrid_session *s, size_t kind)
 {
-	const struct bb_cluster *cluster = s->engine.run->options.config.cluster;
+	const struct bb_cluster *cluster = s->engine.run->options.virtual.cluster;
 	const struct bb_grid *g = &s->job.shape.grid;
 	const enum bb_axis axis = bb_traffic_axes[kinds[kind].traffic];
 	int64_t n = 0;
@@ -203,7 +202,7 @@ static void describe_links(const struct hybrid_session *s, char text[LINKS_TEXT]
 			 nodes->name, 1e-9 * nodes->gpu_rate, 1e-9 * nodes->nic_rate);
 	else
 		snprintf(text, LINKS_TEXT, "%s",
-			 config->cluster         ? "links of --cluster"
+			 s->engine.run->options.cluster ? "links of --cluster"
 			 : config->link_rate > 0 ? "all equal, by --link; nodes are not modelled"
 						 : "as they are");
 }

@@ -60,7 +60,7 @@ static void apply_preset(struct bb_hybrid_options *a, struct bb_options *o)
 	a->ranks = a->ranks_given ? a->ranks : bb_grid_ranks(&p->grid);
 	a->ranks_given = true;
 	a->memory = a->memory_given ? a->memory : p->memory;
-	if (o->link.text || o->config.cluster)
+	if (o->link.text || o->virtual.cluster)
 		return;
 	link->link_rate = p->inside.rate;
 	link->link_latency = p->inside.latency;
@@ -127,11 +127,11 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 			error, BB_EUSAGE,
 			"%s: --plan runs nothing; leave one of them out, --ranks sets their number",
 			given);
-	if (o->config.cluster)
-		BB_TRY(status, check_plan_cluster(a, o->config.cluster, error), out);
+	if (o->virtual.cluster)
+		BB_TRY(status, check_plan_cluster(a, o->virtual.cluster, error), out);
 	if (!a->ranks_given)
 		return bb_fail(error, BB_EUSAGE, "--plan needs the number of ranks; give --ranks");
-	if (o->config.link_rate <= 0 && !o->config.cluster)
+	if (o->config.link_rate <= 0 && !o->virtual.cluster)
 		return bb_fail(error, BB_EUSAGE, "--plan needs the time of messages; give --link");
 	if (a->flops <= 0)
 		return bb_fail(error, BB_EUSAGE,
@@ -175,7 +175,7 @@ static bb_status make_nodes(struct bb_hybrid *h, struct bb_options *o, struct bb
 			(long long)a->node, (long long)ranks, BB_MOST_GPUS);
 	status = bb_cluster_of_links(&h->nodes, (int)(ranks / a->node), (int)a->node, &inside,
 				     &between, error);
-	o->config.cluster = h->nodes;
+	o->virtual.cluster = h->nodes;
 	return status;
 }
 
@@ -248,7 +248,7 @@ static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, s
 	BB_TRY(status, settle_preset(a, o, error), out);
 	BB_TRY(status,
 	       bb_estimate_capacity(&h->capacity, "--memory", a->memory,
-				    a->memory_given || a->preset, a->reserve, o->config.cluster,
+				    a->memory_given || a->preset, a->reserve, o->virtual.cluster,
 				    error),
 	       out);
 	BB_TRY(status, bb_check_one_algorithm(a->algo_text, o, error), out);
@@ -390,7 +390,7 @@ static bb_status hybrid_plan(struct bb_run *run)
 		return status;
 	run->record.collective = bb_all_reduce.name;
 	run->record.algorithms = h->options.algo_text;
-	status = bb_hybrid_job_open(&job, h, &run->options.config, &run->error);
+	status = bb_hybrid_job_open(&job, h, &run->options, &run->error);
 	if (status == BB_OK)
 		status = bb_fit_judge(&h->fit, &job.training, h->capacity.usable, &run->error);
 	if (status == BB_OK)

@@ -327,8 +327,7 @@ struct bb_hybrid_job {
 /* The step of HYBRID, whose grid is known, over the links of CONFIG. BB_EUSAGE if the grid cannot
    divide the model, BB_EINTERNAL without memory. Close JOB whatever comes back. */
 BB_MUST bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *hybrid,
-				     const struct bb_backend_config *config,
-				     struct bb_error *error);
+				     const struct bb_options *options, struct bb_error *error);
 void bb_hybrid_job_close(struct bb_hybrid_job *job);
 
 /* ---- its data (data.c) ----------------------------------------------------------------------- */

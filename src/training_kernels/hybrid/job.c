@@ -150,10 +150,11 @@ void bb_hybrid_cluster_set(struct bb_hybrid_cluster *cluster, const struct bb_cl
 /* The cost by the formula of --plan, with the same links and rate; without nodes, all ranks are on
    one. */
 static void plan_step(struct bb_hybrid_job *job, const struct bb_hybrid *h,
-		      const struct bb_training *t, const struct bb_backend_config *config)
+		      const struct bb_training *t, const struct bb_options *options)
 {
-	const struct bb_hybrid_link link = {config->link_rate, config->link_latency};
-	const struct bb_cluster *c = config->cluster;
+	const struct bb_hybrid_link link = {options->config.link_rate,
+					    options->config.link_latency};
+	const struct bb_cluster *c = options->virtual.cluster;
 	struct bb_hybrid_cluster cluster = {.ranks = bb_grid_ranks(&h->grid),
 					    .node = bb_grid_ranks(&h->grid),
 					    .inside = link,
@@ -212,7 +213,7 @@ static struct bb_hybrid_shape job_shape(const struct bb_hybrid_job *job, const s
 }
 
 bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *h,
-			     const struct bb_backend_config *config, struct bb_error *error)
+			     const struct bb_options *options, struct bb_error *error)
 {
 	const struct bb_hybrid_options *a = &h->options;
 	const struct bb_grid *g = &h->grid;
@@ -243,7 +244,7 @@ bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *
 	job->training.layout = NULL;
 	job->shape = job_shape(job, h, (int64_t)t.micro_batches);
 	time_work(h, job);
-	plan_step(job, h, &t, config);
+	plan_step(job, h, &t, options);
 out:
 	bb_model_layout_free(&layout);
 	return status;

@@ -64,11 +64,12 @@ static bb_status plan_prepare(struct bb_plan_view *s)
 		.memory = s->capacity->usable,
 	};
 	s->peak = a->peak_given ? a->peak : NAN;
-	if (link->cluster) {
-		bb_hybrid_cluster_set(&s->cluster, link->cluster);
+	if (s->run->options.virtual.cluster) {
+		bb_hybrid_cluster_set(&s->cluster, s->run->options.virtual.cluster);
 		if (a->node_given)
 			s->cluster.node = (int)a->node;
-		s->peak = a->peak_given ? a->peak : cluster_peak(link->cluster->name);
+		s->peak = a->peak_given ? a->peak
+					: cluster_peak(s->run->options.virtual.cluster->name);
 	}
 	s->space = (struct bb_hybrid_space){
 		.grid = {(int)a->tp, (int)a->pp, (int)a->dp, (int)a->ep,

@@ -240,7 +240,7 @@ static bb_status pipeline_check(const struct bb_benchmark *benchmark, void *own,
 	BB_TRY(status, pipeline_check_model(state, error), out);
 	BB_TRY(status,
 	       bb_estimate_capacity(&state->capacity, "--rank-memory", a->rank_memory,
-				    a->rank_memory_given, a->reserve, o->config.cluster, error),
+				    a->rank_memory_given, a->reserve, o->cluster, error),
 	       out);
 	status = pipeline_check_size(a, error);
 out:

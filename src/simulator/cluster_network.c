@@ -1,23 +1,7 @@
-#include "backends/sim/network.h"
+#include "simulator/cluster_network.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-static const struct bb_route routes[] = {
-	{.name = "send",
-	 .brief = "a message over the modelled link",
-	 .uses = BB_ROUTE_TRANSFER,
-	 .actor = BB_BY_BOTH,
-	 .direct = true},
-	{.name = "word",
-	 .brief = "a message of 8 bytes, there and back",
-	 .uses = BB_ROUTE_PING,
-	 .actor = BB_BY_BOTH,
-	 .direct = true},
-	{.name = NULL},
-};
-
-const struct bb_routes bb_sim_routes = {.list = routes};
 
 static double per_byte(double rate)
 {

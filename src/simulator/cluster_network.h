@@ -1,12 +1,11 @@
 /*
- * network.h - a cluster (simulator/cluster.h) as a fabric (simulator/fabric.h).
+ * cluster_network.h - a cluster as a fabric.
  */
-#ifndef BB_BACKENDS_SIM_NETWORK_H
-#define BB_BACKENDS_SIM_NETWORK_H
+#ifndef BB_SIMULATOR_CLUSTER_NETWORK_H
+#define BB_SIMULATOR_CLUSTER_NETWORK_H
 
-#include "backends/backend.h"
-#include "backends/routes.h"
 #include "simulator/cluster.h"
+#include "simulator/fabric.h"
 
 struct bb_network {
 	struct bb_fabric fabric;
@@ -33,8 +32,5 @@ void bb_network_free(struct bb_network *network); /* of a zeroed one: nothing */
  */
 bool bb_network_crowd(struct bb_network *network, const struct bb_fabric *fabric,
 		      const int *members, int n, double **crowd);
-
-/* The messages that pairs of ranks send each other. */
-extern const struct bb_routes bb_sim_routes;
 
 #endif
