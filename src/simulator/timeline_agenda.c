@@ -1,27 +1,14 @@
 #include "simulator/timeline_agenda.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-
 #define NOWHERE (-1)
 
-bb_status bb_agenda_open(struct bb_agenda *a, size_t count)
+void bb_agenda_open(struct bb_agenda *a, struct bb_blocks *blocks, size_t count)
 {
-	a->time = malloc(count * sizeof(*a->time));
-	a->heap = malloc(count * sizeof(*a->heap));
-	a->place = malloc(count * sizeof(*a->place));
-	if (!a->time || !a->heap || !a->place)
-		return BB_EINTERNAL;
-	for (size_t i = 0; i < count; i++)
+	BB_TAKE(blocks, a->time, count);
+	BB_TAKE(blocks, a->heap, count);
+	BB_TAKE(blocks, a->place, count);
+	for (size_t i = 0; a->place && i < count; i++)
 		a->place[i] = NOWHERE;
-	return BB_OK;
-}
-
-void bb_agenda_close(struct bb_agenda *a)
-{
-	free(a->time);
-	free(a->heap);
-	free(a->place);
 }
 
 static bool is_before(const struct bb_agenda *a, int item, int other)

@@ -1,7 +1,5 @@
 #include "simulator/timeline_flows.h"
 
-#include <stdlib.h>
-
 enum side { OUT, IN, SIDES };
 
 #define MOST (SIDES * BB_LEVELS) /* shared links of one flow */
@@ -32,47 +30,28 @@ struct bb_flows {
 	struct flow *flows;
 };
 
-void bb_flows_close(struct bb_flows *f)
+struct bb_flows *bb_flows_open(const struct bb_link_model *model, struct bb_blocks *blocks,
+			       size_t count, const struct bb_flows_watch *watch)
 {
-	for (int i = 0; f && i < MOST; i++)
-		free(f->links[i / BB_LEVELS][i % BB_LEVELS]);
-	if (f)
-		free(f->flows);
-	free(f);
-}
+	struct bb_flows *f;
 
-static struct shared_link *open_links(const struct bb_fabric *fabric, enum bb_fabric_level level)
-{
-	const size_t n = bb_fabric_shared_count(fabric, level);
-	struct shared_link *links = calloc(n, sizeof(*links));
-
-	for (size_t i = 0; links && i < n; i++)
-		links[i].first = NONE;
-	return links;
-}
-
-struct bb_flows *bb_flows_open(const struct bb_link_model *model, size_t count,
-			       const struct bb_flows_watch *watch)
-{
-	struct bb_flows *f = calloc(1, sizeof(*f));
-	bool complete = f;
-
-	for (int i = 0; complete && i < MOST; i++) {
-		const enum bb_fabric_level level = (enum bb_fabric_level)(i % BB_LEVELS);
-
-		if (level == BB_LEVEL_MEMORY || !bb_fabric_shares(model->fabric, level))
-			continue;
-		f->links[i / BB_LEVELS][level] = open_links(model->fabric, level);
-		complete = f->links[i / BB_LEVELS][level];
-	}
-	if (complete)
-		f->flows = calloc(count, sizeof(*f->flows));
-	if (!complete || !f->flows) {
-		bb_flows_close(f);
+	if (!BB_TAKE_ZEROED(blocks, f, 1))
 		return NULL;
-	}
 	f->fabric = model->fabric;
 	f->watch = *watch;
+	BB_TAKE_ZEROED(blocks, f->flows, count);
+	for (int i = 0; i < MOST; i++) {
+		const enum bb_fabric_level level = (enum bb_fabric_level)(i % BB_LEVELS);
+		struct shared_link **links = &f->links[i / BB_LEVELS][level];
+		size_t n;
+
+		if (level == BB_LEVEL_MEMORY || !bb_fabric_shares(f->fabric, level))
+			continue;
+		n = bb_fabric_shared_count(f->fabric, level);
+		BB_TAKE_ZEROED(blocks, *links, n);
+		for (size_t k = 0; *links && k < n; k++)
+			(*links)[k].first = NONE;
+	}
 	return f;
 }
 

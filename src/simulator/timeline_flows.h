@@ -1,11 +1,12 @@
 /*
  * timeline_flows.h - messages of a program on shared links (fabric.h): a rail, the uplinks of a
  * leaf or a pod. Concurrent messages divide a link evenly; one that joins slows the others, one
- * that leaves speeds them up. For timeline_messages.c only.
+ * that leaves speeds them up. For timeline_program.c only.
  */
 #ifndef BB_SIMULATOR_TIMELINE_FLOWS_H
 #define BB_SIMULATOR_TIMELINE_FLOWS_H
 
+#include "simulator/timeline_blocks.h"
 #include "simulator/timeline_parts.h"
 
 struct bb_flows;
@@ -16,10 +17,9 @@ struct bb_flows_watch {
 	void *own;
 };
 
-/* Open COUNT flows, none active. NULL: out of memory. */
-struct bb_flows *bb_flows_open(const struct bb_link_model *model, size_t count,
-			       const struct bb_flows_watch *watch);
-void bb_flows_close(struct bb_flows *flows); /* NULL: nothing */
+/* Open COUNT flows, none active, in BLOCKS, which may be lacking then. */
+struct bb_flows *bb_flows_open(const struct bb_link_model *model, struct bb_blocks *blocks,
+			       size_t count, const struct bb_flows_watch *watch);
 
 /* BYTES, above 0, of rank FROM go to rank TO from NOW on. Each takes ROUTE's time at least;
    everything takes FACTOR times as long. */
