@@ -60,6 +60,7 @@ struct sweep {
 	double *times;
 	double *taken;            /* [rank]: when the last of its messages was received */
 	double *out, *in;         /* [2 * rank + outside]: when the port is free again */
+	struct bb_slabs slabs;    /* of all arrays that do not grow */
 	struct bb_loads *loads;   /* NULL: nothing is shared */
 	struct sending *sendings; /* of this round, on shared links */
 	size_t nsendings, sending_room;
@@ -173,39 +174,26 @@ static bool precedes(const struct sweep *s, int to, const struct message *a,
 	return (to - a->from + n) % n < (to - b->from + n) % n;
 }
 
-/* Insert the last added message, to TO, before those of BOX that it precedes. */
-static void line_up(struct sweep *s, int to, struct inbox *box)
-{
-	const size_t mine = s->nmessages - 1;
-	size_t *link = &box->first;
-
-	while (*link != NONE && !precedes(s, to, &s->messages[mine], &s->messages[*link]))
-		link = &s->messages[*link].next;
-	s->messages[mine].next = *link;
-	*link = mine;
-}
-
+/* Add MESSAGE to those of TO, before those that it precedes: only ports have an order of their own.
+ */
 static bb_status put(struct sweep *s, int to, struct message message)
 {
 	struct inbox *box = &s->inboxes[to];
 	struct message *new = BB_ARRAY_ADD(s->messages, s->nmessages, s->capacity);
-	bool last;
+	size_t *link = &box->first;
 
 	if (!new)
 		return BB_EINTERNAL;
 	*new = message;
-	/* Only ports have an order of their own. */
-	last = box->first == NONE || !bb_link_ports(s->links) ||
-	       !precedes(s, to, &message, &s->messages[box->last]);
-	if (!last) {
-		line_up(s, to, box);
-		return BB_OK;
-	}
-	if (box->first == NONE)
-		box->first = s->nmessages - 1;
-	else
-		s->messages[box->last].next = s->nmessages - 1;
-	box->last = s->nmessages - 1;
+	if (box->first != NONE &&
+	    (!bb_link_ports(s->links) || !precedes(s, to, &message, &s->messages[box->last])))
+		link = &s->messages[box->last].next;
+	while (*link != NONE && !precedes(s, to, &message, &s->messages[*link]))
+		link = &s->messages[*link].next;
+	new->next = *link;
+	*link = s->nmessages - 1;
+	if (new->next == NONE)
+		box->last = s->nmessages - 1;
 	return BB_OK;
 }
 
@@ -223,28 +211,21 @@ static const struct message *take_message(struct sweep *s, int rank, int peer, i
 	return &s->messages[at];
 }
 
-static double message_factor(const struct sweep *s, uint64_t pair, int channel)
-{
-	if (s->links->noise == 0)
-		return 1;
-	return bb_noise_factor(s->links, bb_draw(bb_draw(s->drawn, pair),
-						 s->round * BB_CHANNELS + (uint64_t)channel));
-}
-
 static bb_status send(struct sweep *s, const struct sending *m)
 {
 	const uint64_t pair = (uint64_t)m->from * (uint64_t)s->shape->nranks + (uint64_t)m->to;
+	const uint64_t drawn = s->round * BB_CHANNELS + (uint64_t)m->channel;
 	const struct bb_fabric_route route = bb_link_route(s->links, m->from, m->to);
-	const double second_per_byte =
-		s->loads ? bb_loads_second_per_byte(s->loads, m->from, m->to, &route)
-			 : route.second_per_byte;
-	const double entry = bb_route_entry(s->links, second_per_byte, m->bytes);
-	const double exit = bb_route_exit(s->links, route.outside, m->bytes, entry);
 	const double latency = bb_route_latency(s->links, route.latency, m->bytes);
-	const double memory = s->loads ? bb_loads_memory(s->loads, m->to, &route) : 0;
-	const double factor = message_factor(s, pair, m->channel);
-	double start;
+	double second_per_byte = route.second_per_byte, factor = 1, memory = 0, start, entry, exit;
 
+	if (s->loads)
+		second_per_byte =
+			bb_loads_second_per_byte(s->loads, m->from, m->to, &route, &memory);
+	if (s->links->noise != 0)
+		factor = bb_noise_factor(s->links, bb_draw(bb_draw(s->drawn, pair), drawn));
+	entry = bb_route_entry(s->links, second_per_byte, m->bytes);
+	exit = bb_route_exit(s->links, route.outside, m->bytes, entry);
 	if (leave(s, m->from, m->to, route.outside, exit * factor, &start) != BB_OK)
 		return BB_EINTERNAL;
 	return put(s, m->to,
@@ -260,19 +241,6 @@ static bb_status send(struct sweep *s, const struct sending *m)
 			   .sum = bb_link_sum(s->links, m->bytes, memory) * factor,
 			   .swap = bb_link_swap(s->links, route.outside, m->bytes) * factor,
 		   });
-}
-
-/* Hold SENDING back until all messages of the round are known. */
-static bb_status hold_back(struct sweep *s, const struct sending *sending)
-{
-	const struct bb_fabric_route route = bb_link_route(s->links, sending->from, sending->to);
-	struct sending *new = BB_ARRAY_ADD(s->sendings, s->nsendings, s->sending_room);
-
-	if (!new)
-		return BB_EINTERNAL;
-	*new = *sending;
-	bb_loads_add(s->loads, sending->from, sending->to, &route, sending->bytes);
-	return BB_OK;
 }
 
 static bb_status send_held_back(struct sweep *s)
@@ -291,40 +259,47 @@ static bb_status send_held_back(struct sweep *s)
 	return status;
 }
 
-static bb_status add_receipt(struct sweep *s, int rank, const struct bb_step *step,
-			     const struct bb_step *steps, int n)
-{
-	struct receipt *new = BB_ARRAY_ADD(s->receipts, s->nreceipts, s->room);
-
-	if (!new)
-		return BB_EINTERNAL;
-	*new = (struct receipt){rank,
-				step->peer,
-				step->peer2,
-				step->channel,
-				step->kind == BB_RECV_REDUCE,
-				bb_steps_send_to(steps, n, step->peer),
-				bb_steps_send_to(steps, n, step->peer2)};
-	return BB_OK;
-}
-
-/* Send what RANK sends in this round; receives wait until all ranks have sent. */
+/* Send what RANK sends in this round, over shared links once all messages of the round are known;
+   receives wait until all ranks have sent. */
 static bb_status post_round(struct sweep *s, int rank)
 {
 	struct bb_step steps[BB_MAX_STEPS];
 	const int n = bb_algorithm_steps(s->schedule, s->shape, &s->roles[rank], s->round, steps);
-	bb_status status = BB_OK;
 
-	for (int i = 0; i < n && status == BB_OK; i++) {
-		const struct sending sending = {rank, steps[i].peer, steps[i].channel,
-						(double)steps[i].count * s->element};
+	for (int i = 0; i < n; i++) {
+		const struct bb_step *step = &steps[i];
 
-		if (steps[i].kind == BB_SEND)
-			status = s->loads ? hold_back(s, &sending) : send(s, &sending);
-		else if (steps[i].kind != BB_COPY)
-			status = add_receipt(s, rank, &steps[i], steps, n);
+		if (step->kind == BB_SEND) {
+			const struct sending sending = {rank, step->peer, step->channel,
+							(double)step->count * s->element};
+			struct bb_fabric_route route;
+			struct sending *held;
+
+			if (s->loads) {
+				held = BB_ARRAY_ADD(s->sendings, s->nsendings, s->sending_room);
+				if (!held)
+					return BB_EINTERNAL;
+				*held = sending;
+				route = bb_link_route(s->links, rank, step->peer);
+				bb_loads_add(s->loads, rank, step->peer, &route, sending.bytes);
+			} else if (send(s, &sending) != BB_OK) {
+				return BB_EINTERNAL;
+			}
+		} else if (step->kind != BB_COPY) {
+			struct receipt *new = BB_ARRAY_ADD(s->receipts, s->nreceipts, s->room);
+
+			if (!new)
+				return BB_EINTERNAL;
+			*new = (struct receipt){rank,
+						step->peer,
+						step->peer2,
+						step->channel,
+						step->kind == BB_RECV_REDUCE,
+						bb_steps_send_to(steps, n, step->peer),
+						bb_steps_send_to(steps, n, step->peer2)};
+		}
 	}
-	return status;
+	return BB_OK;
 }
 
 static void receive(struct sweep *s, const struct receipt *r, int peer, bool swaps)
@@ -383,7 +358,6 @@ static bb_status sweep_all(const struct bb_link_model *links, const struct bb_al
 			   const struct bb_shape *shape, size_t element, uint64_t call,
 			   double *times)
 {
-	const bool shares = bb_link_shares(links);
 	const size_t n = (size_t)shape->nranks;
 	struct sweep s = {
 		.links = links,
@@ -392,24 +366,19 @@ static bb_status sweep_all(const struct bb_link_model *links, const struct bb_al
 		.element = (double)element,
 		.drawn = bb_draw(bb_draw(links->seed, 1), call),
 		.times = times,
-		.taken = malloc(n * sizeof(*s.taken)),
-		.out = calloc(2 * n, sizeof(*s.out)),
-		.in = calloc(2 * n, sizeof(*s.in)),
-		.loads = shares ? bb_loads_open(links, schedule, shape->nranks) : NULL,
-		.roles = calloc(n, sizeof(*s.roles)),
-		.inboxes = malloc(n * sizeof(*s.inboxes)),
 	};
-	bb_status status = BB_EINTERNAL;
+	bb_status status;
 
-	if (s.taken && s.out && s.in && s.roles && s.inboxes && (s.loads || !shares))
-		status = sweep(&s);
-	free(s.taken);
-	free(s.out);
-	free(s.in);
-	bb_loads_close(s.loads);
+	BB_TAKE(&s.slabs, s.taken, n);
+	BB_TAKE_ZEROED(&s.slabs, s.out, 2 * n);
+	BB_TAKE_ZEROED(&s.slabs, s.in, 2 * n);
+	BB_TAKE_ZEROED(&s.slabs, s.roles, n);
+	BB_TAKE(&s.slabs, s.inboxes, n);
+	if (bb_link_shares(links))
+		s.loads = bb_loads_open(links, &s.slabs, schedule, shape->nranks);
+	status = s.slabs.lacking ? BB_EINTERNAL : sweep(&s);
+	bb_slabs_free(&s.slabs);
 	free(s.sendings);
-	free(s.roles);
-	free(s.inboxes);
 	free(s.messages);
 	free(s.receipts);
 	free(s.busy);
@@ -441,41 +410,22 @@ enum bb_evaluator bb_timeline_evaluator(const struct bb_link_model *links,
 	return alike ? BB_EVALUATOR_ALIKE : BB_EVALUATOR_SWEEP;
 }
 
-/* Bytes of IN, OUT and TMP of rank 0, which stands for all. */
-static double working_set(const struct bb_algorithm *schedule, const struct bb_shape *shape,
-			  size_t element)
-{
-	const size_t in = schedule->collective->in_count(shape, 0);
-	const size_t out = schedule->collective->out_count(shape, 0);
-	const size_t both = shape->in_place ? (in > out ? in : out) : in + out;
-
-	return (double)(both + bb_algorithm_tmp_count(schedule, shape, 0)) * (double)element;
-}
-
-static bb_status evaluate_by(enum bb_evaluator evaluator, const struct bb_link_model *links,
-			     const struct bb_algorithm *schedule, const struct bb_shape *shape,
-			     size_t element, uint64_t call, double *times)
-{
-	bb_status status = BB_EUNSUPPORTED;
-
-	if (evaluator == BB_EVALUATOR_ALIKE)
-		status = bb_timeline_alike(links, schedule, shape, (double)element, times);
-	if (status == BB_EUNSUPPORTED)
-		status = sweep_all(links, schedule, shape, element, call, times);
-	return status;
-}
-
-/* LINKS whose memory holds what the caches do not; FABRIC is to be kept with it. */
+/* LINKS whose memory holds what the caches do not; FABRIC is to be kept with it. The bytes are
+   those of IN, OUT and TMP of rank 0, which stands for all. */
 static struct bb_link_model in_memory_of(const struct bb_link_model *links,
 					 const struct bb_algorithm *schedule,
 					 const struct bb_shape *shape, size_t element,
 					 struct bb_fabric *fabric)
 {
+	const size_t in = schedule->collective->in_count(shape, 0);
+	const size_t out = schedule->collective->out_count(shape, 0);
+	const size_t both = shape->in_place ? (in > out ? in : out) : in + out;
+	const size_t all = both + bb_algorithm_tmp_count(schedule, shape, 0);
 	struct bb_link_model in_memory = *links;
 
 	if (links->fabric && bb_fabric_shares(links->fabric, BB_LEVEL_MEMORY)) {
 		*fabric = bb_fabric_of_working_set(links->fabric, shape->nranks,
-						   working_set(schedule, shape, element));
+						   (double)all * (double)element);
 		in_memory.fabric = fabric;
 	}
 	return in_memory;
@@ -502,8 +452,13 @@ bb_status bb_timeline_collective_by(enum bb_evaluator evaluator, const struct bb
 	struct bb_fabric fabric;
 	const struct bb_link_model in_memory =
 		in_memory_of(links, schedule, shape, element, &fabric);
+	bb_status status = BB_EUNSUPPORTED;
 
-	return evaluate_by(evaluator, &in_memory, schedule, shape, element, call, times);
+	if (evaluator == BB_EVALUATOR_ALIKE)
+		status = bb_timeline_alike(&in_memory, schedule, shape, (double)element, times);
+	if (status == BB_EUNSUPPORTED)
+		status = sweep_all(&in_memory, schedule, shape, element, call, times);
+	return status;
 }
 
 double bb_timeline_noise(const struct bb_link_model *links, uint64_t call)

@@ -2,11 +2,11 @@
 
 #define NOWHERE (-1)
 
-void bb_agenda_open(struct bb_agenda *a, struct bb_blocks *blocks, size_t count)
+void bb_agenda_open(struct bb_agenda *a, struct bb_slabs *slabs, size_t count)
 {
-	BB_TAKE(blocks, a->time, count);
-	BB_TAKE(blocks, a->heap, count);
-	BB_TAKE(blocks, a->place, count);
+	BB_TAKE(slabs, a->time, count);
+	BB_TAKE(slabs, a->heap, count);
+	BB_TAKE(slabs, a->place, count);
 	for (size_t i = 0; a->place && i < count; i++)
 		a->place[i] = NOWHERE;
 }

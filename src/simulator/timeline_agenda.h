@@ -5,7 +5,7 @@
 #ifndef BB_SIMULATOR_TIMELINE_AGENDA_H
 #define BB_SIMULATOR_TIMELINE_AGENDA_H
 
-#include "simulator/timeline_blocks.h"
+#include "simulator/timeline_slabs.h"
 
 struct bb_agenda {    /* zero-initialise */
 	double *time; /* [item], while it is in the heap */
@@ -14,8 +14,8 @@ struct bb_agenda {    /* zero-initialise */
 	int n;      /* in the heap */
 };
 
-/* For COUNT items without events, in BLOCKS, which may be lacking then. */
-void bb_agenda_open(struct bb_agenda *agenda, struct bb_blocks *blocks, size_t count);
+/* For COUNT items without events, in SLABS, which may be lacking then. */
+void bb_agenda_open(struct bb_agenda *agenda, struct bb_slabs *slabs, size_t count);
 
 /* Set the event of ITEM to TIME; it replaces an earlier one. */
 void bb_agenda_set(struct bb_agenda *agenda, int item, double time);

@@ -6,7 +6,6 @@
  */
 #include "simulator/timeline_parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define LANE_MOST 4194304 /* ranks times distances that are kept for links of pairs */
@@ -42,6 +41,7 @@ struct alike {
 	bool same; /* messages as those of the round before */
 	bool adds; /* additions take time */
 	struct bb_loads *loads;
+	struct bb_slabs slabs;
 };
 
 static int shifted(const struct alike *a, int rank, int d)
@@ -100,18 +100,6 @@ static int find_period(const struct bb_link_model *links, int n, const double *t
 
 /* ---- messages -------------------------------------------------------------------------- */
 
-/* Where links belong to pairs, all that were in use are kept, as a message may have to wait. */
-static bb_status open_links(struct alike *a, int d)
-{
-	if (bb_link_ports(a->links) || a->busy[d])
-		return BB_OK;
-	if ((double)a->nbusy * a->period > LANE_MOST)
-		return BB_EUNSUPPORTED;
-	a->nbusy++;
-	a->busy[d] = calloc((size_t)a->period, sizeof(**a->busy));
-	return a->busy[d] ? BB_OK : BB_EINTERNAL;
-}
-
 /* Add the message of STEP to the round. */
 static bb_status add_message(struct alike *a, const struct bb_step *step)
 {
@@ -127,57 +115,49 @@ static bb_status add_message(struct alike *a, const struct bb_step *step)
 	m->pulled = bb_link_pulls(a->links, false, bytes);
 	m->delay = bb_route_latency(a->links, 0, bytes);
 	m->swap = bb_link_swap(a->links, false, bytes);
-	return open_links(a, m->d);
+	/* Where links belong to pairs, all that were in use are kept, as a message may have to
+	 * wait. */
+	if (bb_link_ports(a->links) || a->busy[m->d])
+		return BB_OK;
+	if ((double)a->nbusy * a->period > LANE_MOST)
+		return BB_EUNSUPPORTED;
+	a->nbusy++;
+	return BB_TAKE_ZEROED(&a->slabs, a->busy[m->d], (size_t)a->period) ? BB_OK : BB_EINTERNAL;
 }
 
 /* ---- sending --------------------------------------------------------------------------- */
-
-static void add_loads(struct alike *a)
-{
-	for (int i = 0; i < a->nmessages; i++)
-		for (int r = 0; r < a->period; r++) {
-			const struct message *m = &a->messages[i];
-
-			bb_loads_add(a->loads, r, shifted(a, r, m->d), &m->routes[r], m->bytes);
-		}
-}
-
-static void drop_loads(struct alike *a)
-{
-	for (int i = 0; i < a->nmessages; i++)
-		for (int r = 0; r < a->period; r++) {
-			const struct message *m = &a->messages[i];
-
-			bb_loads_drop(a->loads, r, shifted(a, r, m->d), &m->routes[r]);
-		}
-}
 
 /* How long each message of the round takes to leave. */
 static void find_entries(struct alike *a)
 {
 	if (a->same)
 		return;
-	if (a->loads)
-		add_loads(a);
+	for (int i = 0; i < a->nmessages && a->loads; i++) {
+		const struct message *m = &a->messages[i];
+
+		for (int r = 0; r < a->period; r++)
+			bb_loads_add(a->loads, r, shifted(a, r, m->d), &m->routes[r], m->bytes);
+	}
 	for (int i = 0; i < a->nmessages; i++) {
 		const struct message *m = &a->messages[i];
 
 		for (int r = 0; r < a->period; r++) {
 			const struct bb_fabric_route *route = &m->routes[r];
-			const double second =
-				a->loads ? bb_loads_second_per_byte(a->loads, r,
-								    shifted(a, r, m->d), route)
-					 : route->second_per_byte;
+			double second = route->second_per_byte, memory = 0;
 
+			if (a->loads)
+				second = bb_loads_second_per_byte(a->loads, r, shifted(a, r, m->d),
+								  route, &memory);
 			m->entry[r] = bb_route_entry(a->links, second, m->bytes);
-			m->sum[r] = bb_link_sum(
-				a->links, m->bytes,
-				a->loads ? bb_loads_memory(a->loads, shifted(a, r, m->d), route)
-					 : 0);
+			m->sum[r] = bb_link_sum(a->links, m->bytes, memory);
 		}
 	}
-	if (a->loads)
-		drop_loads(a);
+	for (int i = 0; i < a->nmessages && a->loads; i++) {
+		const struct message *m = &a->messages[i];
+
+		for (int r = 0; r < a->period; r++)
+			bb_loads_drop(a->loads, r, shifted(a, r, m->d), &m->routes[r]);
+	}
 }
 
 /* The loops over ranks are made twice, for messages that need no special treatment and others. */
@@ -195,14 +175,6 @@ INLINED void leave_ports(struct alike *a, const struct message *m, bool pulled)
 		       (pulled && !routes[r].outside ? a->links->fabric->overhead : m->entry[r]);
 		m->head[r] = start + (routes[r].latency + m->delay);
 	}
-}
-
-static void send_by_ports(struct alike *a, const struct message *m)
-{
-	if (m->pulled)
-		leave_ports(a, m, true);
-	else
-		leave_ports(a, m, false);
 }
 
 static void send_by_links(struct alike *a, const struct message *m)
@@ -240,15 +212,6 @@ INLINED void enter_all(struct alike *a, const struct message *m, bool pulled)
 		enter(a, m, r, to, pulled);
 		to = to + 1 == a->period ? 0 : to + 1;
 	}
-}
-
-/* The only message of the round enters the ports of all ranks. */
-static void come_in_alone(struct alike *a, const struct message *m)
-{
-	if (m->pulled)
-		enter_all(a, m, true);
-	else
-		enter_all(a, m, false);
 }
 
 /* The messages to RANK enter its ports in the order in which they reach them, at equal times the
@@ -291,17 +254,6 @@ INLINED void take(struct alike *a, int from, const struct message *m, double swa
 	}
 }
 
-/* Every rank receives M from the rank PEER further, to which it sends if SWAPS, and adds it if
- * ADDS.
- */
-static void receive(struct alike *a, int peer, const struct message *m, bool swaps, bool adds)
-{
-	if ((swaps && m->swap > 0) || (adds && a->adds))
-		take(a, peer % a->period, m, swaps ? m->swap : 0, adds);
-	else
-		take(a, peer % a->period, m, 0, false);
-}
-
 /* The message of this round to rank 0 from PEER on CHANNEL that is not in *TAKEN yet; added to it.
  */
 static const struct message *sent_by(const struct alike *a, int peer, int channel, unsigned *taken)
@@ -323,21 +275,24 @@ static bb_status receive_all(struct alike *a, const struct bb_step *steps, int n
 {
 	unsigned taken = 0;
 
-	for (int i = 0; i < nsteps; i++) {
-		const int peers[] = {steps[i].peer, steps[i].peer2};
+	for (int i = 0; i < 2 * nsteps; i++) {
+		const struct bb_step *step = &steps[i / 2];
+		const int peer = i % 2 ? step->peer2 : step->peer;
+		const struct message *m;
+		double swap;
+		bool adds;
 
-		for (int k = 0; k < 2; k++) {
-			const struct message *m;
-
-			if (steps[i].kind == BB_SEND || steps[i].kind == BB_COPY ||
-			    peers[k] == BB_NO_PEER)
-				continue;
-			m = sent_by(a, peers[k], steps[i].channel, &taken);
-			if (!m)
-				return BB_EINTERNAL;
-			receive(a, peers[k], m, bb_steps_send_to(steps, nsteps, peers[k]),
-				steps[i].kind == BB_RECV_REDUCE);
-		}
+		if (step->kind == BB_SEND || step->kind == BB_COPY || peer == BB_NO_PEER)
+			continue;
+		m = sent_by(a, peer, step->channel, &taken);
+		if (!m)
+			return BB_EINTERNAL;
+		swap = bb_steps_send_to(steps, nsteps, peer) ? m->swap : 0;
+		adds = step->kind == BB_RECV_REDUCE && a->adds;
+		if (swap > 0 || adds)
+			take(a, peer % a->period, m, swap, adds);
+		else
+			take(a, peer % a->period, m, 0, false);
 	}
 	return BB_OK;
 }
@@ -358,9 +313,16 @@ static bb_status alike_round(struct alike *a, const struct bb_step *steps, int n
 	a->same = a->same && a->nmessages == before;
 	find_entries(a);
 	for (int i = 0; i < a->nmessages; i++)
-		(ports ? send_by_ports : send_by_links)(a, &a->messages[i]);
-	if (ports && a->nmessages == 1)
-		come_in_alone(a, &a->messages[0]);
+		if (!ports)
+			send_by_links(a, &a->messages[i]);
+		else if (a->messages[i].pulled)
+			leave_ports(a, &a->messages[i], true);
+		else
+			leave_ports(a, &a->messages[i], false);
+	if (ports && a->nmessages == 1 && a->messages[0].pulled)
+		enter_all(a, &a->messages[0], true);
+	else if (ports && a->nmessages == 1)
+		enter_all(a, &a->messages[0], false);
 	for (int r = 0; ports && a->nmessages > 1 && r < a->period; r++)
 		come_in(a, r);
 	return receive_all(a, steps, nsteps);
@@ -387,75 +349,43 @@ static bb_status alike_evaluate(struct alike *a)
 	return status;
 }
 
-/* ---- all rounds ------------------------------------------------------------------------ */
-
-static bool alike_open(struct alike *a)
-{
-	const size_t n = (size_t)a->period;
-	bool complete;
-
-	a->busy = calloc((size_t)a->n, sizeof(*a->busy));
-	a->times = malloc(n * sizeof(*a->times));
-	a->taken = malloc(n * sizeof(*a->taken));
-	a->out = calloc(2 * n, sizeof(*a->out));
-	a->in = calloc(2 * n, sizeof(*a->in));
-	complete = a->busy && a->times && a->taken && a->out && a->in;
-	for (int i = 0; i < BB_MAX_STEPS; i++) {
-		struct message *m = &a->messages[i];
-
-		m->routes = malloc(n * sizeof(*m->routes));
-		m->entry = malloc(n * sizeof(double));
-		m->head = malloc(n * sizeof(double));
-		m->arrival = malloc(n * sizeof(double));
-		m->sum = malloc(n * sizeof(double));
-		complete = complete && m->routes && m->entry && m->head && m->arrival && m->sum;
-	}
-	return complete;
-}
-
-static void alike_close(struct alike *a)
-{
-	for (int d = 0; a->busy && d < a->n; d++)
-		free(a->busy[d]);
-	for (int i = 0; i < BB_MAX_STEPS; i++) {
-		free(a->messages[i].routes);
-		free(a->messages[i].entry);
-		free(a->messages[i].head);
-		free(a->messages[i].arrival);
-		free(a->messages[i].sum);
-	}
-	free(a->busy);
-	free(a->times);
-	free(a->taken);
-	free(a->out);
-	free(a->in);
-	bb_loads_close(a->loads);
-}
-
 bb_status bb_timeline_alike(const struct bb_link_model *links, const struct bb_algorithm *schedule,
 			    const struct bb_shape *shape, double element, double *times)
 {
-	const bool shares = bb_link_shares(links);
+	const int period = find_period(links, shape->nranks, times);
+	const size_t n = (size_t)period;
 	struct alike a = {
 		.links = links,
 		.schedule = schedule,
 		.shape = bb_timeline_alike_shape(schedule, shape),
 		.element = element,
 		.n = shape->nranks,
-		.period = find_period(links, shape->nranks, times),
+		.period = period,
 		.adds = links->fabric && (links->fabric->sum_second_per_byte > 0 ||
 					  links->fabric->memory_second_per_byte > 0),
 	};
 	bb_status status = BB_EINTERNAL;
 
-	if (shares)
-		a.loads = bb_loads_open(links, schedule, a.n);
-	if (alike_open(&a) && (a.loads || !shares)) {
-		memcpy(a.times, times, (size_t)a.period * sizeof(*times));
+	BB_TAKE_ZEROED(&a.slabs, a.busy, (size_t)a.n);
+	BB_TAKE(&a.slabs, a.times, n);
+	BB_TAKE(&a.slabs, a.taken, n);
+	BB_TAKE_ZEROED(&a.slabs, a.out, 2 * n);
+	BB_TAKE_ZEROED(&a.slabs, a.in, 2 * n);
+	for (struct message *m = a.messages; m < a.messages + BB_MAX_STEPS; m++) {
+		BB_TAKE(&a.slabs, m->routes, n);
+		BB_TAKE(&a.slabs, m->entry, n);
+		BB_TAKE(&a.slabs, m->head, n);
+		BB_TAKE(&a.slabs, m->arrival, n);
+		BB_TAKE(&a.slabs, m->sum, n);
+	}
+	if (bb_link_shares(links))
+		a.loads = bb_loads_open(links, &a.slabs, schedule, a.n);
+	if (!a.slabs.lacking) {
+		memcpy(a.times, times, n * sizeof(*times));
 		status = alike_evaluate(&a);
 	}
 	for (int r = 0; r < a.n && status == BB_OK; r++)
 		times[r] = a.times[r % a.period];
-	alike_close(&a);
+	bb_slabs_free(&a.slabs);
 	return status;
 }

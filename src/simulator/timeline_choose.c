@@ -110,12 +110,6 @@ static double estimated(const struct choosing *c, const struct bb_algorithm *sch
 	return seconds;
 }
 
-static double time_of(const struct choosing *c, const struct bb_algorithm *schedule,
-		      const struct bb_shape *shape)
-{
-	return (is_long(c, schedule, shape) ? estimated : swept)(c, schedule, shape);
-}
-
 /* Set shape->chunk to the fastest of none and of powers of two, longest first; returns its seconds.
  */
 static double best_chunk(const struct choosing *c, const struct bb_algorithm *schedule,
@@ -130,7 +124,7 @@ static double best_chunk(const struct choosing *c, const struct bb_algorithm *sc
 
 	trial.chunk = shape->chunk = 0;
 	estimate = is_long(c, schedule, &trial);
-	best = time_of(c, schedule, &trial);
+	best = (estimate ? estimated : swept)(c, schedule, &trial);
 	rounds = rounds_of(schedule, &trial);
 	while (chunk < whole)
 		chunk *= 2;
@@ -154,17 +148,26 @@ static double best_chunk(const struct choosing *c, const struct bb_algorithm *sc
 	return best;
 }
 
-static const struct bb_algorithm *
-fastest(const struct choosing *c, const struct bb_collective *collective, struct bb_shape *shape)
+/* The fastest schedule of COLLECTIVE, or (not NULL) the REQUESTED one. */
+static const struct bb_algorithm *fastest(const struct choosing *c,
+					  const struct bb_algorithm *requested,
+					  const struct bb_collective *collective,
+					  struct bb_shape *shape)
 {
 	const struct bb_algorithm *best = NULL;
 	struct bb_shape trial = *shape;
 	double least = 0;
 
 	for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++) {
+		const char *reason = (*a)->refuses ? (*a)->refuses(shape) : NULL;
 		double seconds;
 
-		if ((*a)->collective != collective || ((*a)->refuses && (*a)->refuses(shape)))
+		if ((*a)->collective != collective || (requested && *a != requested))
+			continue;
+		if (reason && requested)
+			(void)bb_fail(c->error, BB_EUNSUPPORTED, "%s by %s among %d ranks: %s",
+				      collective->name, requested->name, shape->nranks, reason);
+		if (reason)
 			continue;
 		seconds = best_chunk(c, *a, &trial);
 		if (seconds < 0)
@@ -175,7 +178,7 @@ fastest(const struct choosing *c, const struct bb_collective *collective, struct
 		least = seconds;
 		shape->chunk = trial.chunk;
 	}
-	if (!best)
+	if (!best) /* a reason that is there already stays */
 		(void)bb_fail(c->error, BB_EUNSUPPORTED, "no schedule does %s among %d ranks",
 			      collective->name, shape->nranks);
 	return best;
@@ -195,19 +198,6 @@ static const struct bb_algorithm *no_such(const struct bb_collective *collective
 	return NULL;
 }
 
-static const struct bb_algorithm *named(const struct choosing *c,
-					const struct bb_algorithm *schedule, struct bb_shape *shape)
-{
-	const char *reason = schedule->refuses ? schedule->refuses(shape) : NULL;
-
-	if (reason) {
-		(void)bb_fail(c->error, BB_EUNSUPPORTED, "%s by %s among %d ranks: %s",
-			      schedule->collective->name, schedule->name, shape->nranks, reason);
-		return NULL;
-	}
-	return best_chunk(c, schedule, shape) < 0 ? NULL : schedule;
-}
-
 /* REQUESTED NULL: the fastest. */
 static const struct bb_algorithm *choose_schedule(const struct bb_link_model *links,
 						  const struct bb_algorithm *requested,
@@ -225,13 +215,11 @@ static const struct bb_algorithm *choose_schedule(const struct bb_link_model *li
 	if (reason)
 		(void)bb_fail(error, BB_EUNSUPPORTED, "%s among %d ranks: %s", collective->name,
 			      shape->nranks, reason);
-	else if (c.times && requested)
-		schedule = named(&c, requested, shape);
 	else if (c.times)
-		schedule = fastest(&c, collective, shape);
+		schedule = fastest(&c, requested, collective, shape);
 	if (failed == BB_ETIMEOUT)
 		(void)bb_fail(error, failed, "the choice of a schedule was interrupted");
-	else if (!schedule) /* a reason that is there already stays */
+	else if (!schedule) /* likewise */
 		(void)bb_no_memory(error, "the choice of a schedule");
 	free(c.times);
 	return schedule;

@@ -30,16 +30,16 @@ struct bb_flows {
 	struct flow *flows;
 };
 
-struct bb_flows *bb_flows_open(const struct bb_link_model *model, struct bb_blocks *blocks,
+struct bb_flows *bb_flows_open(const struct bb_link_model *model, struct bb_slabs *slabs,
 			       size_t count, const struct bb_flows_watch *watch)
 {
 	struct bb_flows *f;
 
-	if (!BB_TAKE_ZEROED(blocks, f, 1))
+	if (!BB_TAKE_ZEROED(slabs, f, 1))
 		return NULL;
 	f->fabric = model->fabric;
 	f->watch = *watch;
-	BB_TAKE_ZEROED(blocks, f->flows, count);
+	BB_TAKE_ZEROED(slabs, f->flows, count);
 	for (int i = 0; i < MOST; i++) {
 		const enum bb_fabric_level level = (enum bb_fabric_level)(i % BB_LEVELS);
 		struct shared_link **links = &f->links[i / BB_LEVELS][level];
@@ -48,7 +48,7 @@ struct bb_flows *bb_flows_open(const struct bb_link_model *model, struct bb_bloc
 		if (level == BB_LEVEL_MEMORY || !bb_fabric_shares(f->fabric, level))
 			continue;
 		n = bb_fabric_shared_count(f->fabric, level);
-		BB_TAKE_ZEROED(blocks, *links, n);
+		BB_TAKE_ZEROED(slabs, *links, n);
 		for (size_t k = 0; *links && k < n; k++)
 			(*links)[k].first = NONE;
 	}

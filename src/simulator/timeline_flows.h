@@ -6,7 +6,7 @@
 #ifndef BB_SIMULATOR_TIMELINE_FLOWS_H
 #define BB_SIMULATOR_TIMELINE_FLOWS_H
 
-#include "simulator/timeline_blocks.h"
+#include "simulator/timeline_slabs.h"
 #include "simulator/timeline_parts.h"
 
 struct bb_flows;
@@ -17,8 +17,8 @@ struct bb_flows_watch {
 	void *own;
 };
 
-/* Open COUNT flows, none active, in BLOCKS, which may be lacking then. */
-struct bb_flows *bb_flows_open(const struct bb_link_model *model, struct bb_blocks *blocks,
+/* Open COUNT flows, none active, in SLABS, which may be lacking then. */
+struct bb_flows *bb_flows_open(const struct bb_link_model *model, struct bb_slabs *slabs,
 			       size_t count, const struct bb_flows_watch *watch);
 
 /* BYTES, above 0, of rank FROM go to rank TO from NOW on. Each takes ROUTE's time at least;

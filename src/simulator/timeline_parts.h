@@ -6,6 +6,7 @@
 
 #include "core/random.h"
 #include "simulator/timeline.h"
+#include "simulator/timeline_slabs.h"
 
 #include <math.h>
 
@@ -160,20 +161,17 @@ static inline bool bb_pace_allows(const struct bb_link_model *links,
 
 struct bb_loads;
 
-/* For N members that perform SCHEDULE. NULL: out of memory. */
-struct bb_loads *bb_loads_open(const struct bb_link_model *links,
+/* For N members that perform SCHEDULE, in SLABS, which may be lacking then. */
+struct bb_loads *bb_loads_open(const struct bb_link_model *links, struct bb_slabs *slabs,
 			       const struct bb_algorithm *schedule, int n);
-void bb_loads_close(struct bb_loads *loads); /* NULL: nothing */
 /* Add a message of BYTES from FROM to TO to the round; remove it at the end of the round. */
 void bb_loads_add(struct bb_loads *loads, int from, int to, const struct bb_fabric_route *route,
 		  double bytes);
 void bb_loads_drop(struct bb_loads *loads, int from, int to, const struct bb_fabric_route *route);
-/* The seconds per byte of the memory of TO, which a message over ROUTE shares with those of the
-   round. */
-double bb_loads_memory(const struct bb_loads *loads, int to, const struct bb_fabric_route *route);
-/* Its seconds per byte once all messages of the round are added: at least those of its route. */
+/* Its seconds per byte once all messages of the round are added: at least those of its route.
+ *MEMORY = those of the memory of TO, which it shares with others of the round. */
 double bb_loads_second_per_byte(const struct bb_loads *loads, int from, int to,
-				const struct bb_fabric_route *route);
+				const struct bb_fabric_route *route, double *memory);
 
 /* ---- all ranks at once (timeline_alike.c) --------------------------------------------- */
 

@@ -6,7 +6,7 @@
  */
 #include "programs/seats.h"
 #include "simulator/timeline_agenda.h"
-#include "simulator/timeline_blocks.h"
+#include "simulator/timeline_slabs.h"
 #include "simulator/timeline_flows.h"
 
 #include <stdint.h>
@@ -85,7 +85,7 @@ struct timeline {
 	struct bb_choices choices; /* of this evaluation, where links.choices is NULL */
 	struct bb_agenda agenda;   /* of queues */
 	double end;
-	struct bb_blocks blocks; /* that all of this is in */
+	struct bb_slabs slabs; /* that all of this is in */
 };
 
 static void schedule(struct timeline *p, int queue, enum queue_state state, double time)
@@ -160,7 +160,7 @@ static bb_status hand_over(struct timeline *p, int sender, int receiver, double 
 	if (r->operation.act != BB_ACT_RECV_ANY)
 		return BB_OK;
 	if (!p->sources[rank])
-		BB_TAKE(&p->blocks, p->sources[rank], p->program->length(p->program, rank));
+		BB_TAKE(&p->slabs, p->sources[rank], p->program->length(p->program, rank));
 	if (!p->sources[rank])
 		return BB_EINTERNAL;
 	p->sources[rank][r->index] = r->peer;
@@ -299,7 +299,7 @@ static bb_status post(struct timeline *p, int queue)
 
 	for (size_t i = q->index; (i = next_together(p, queue, i, &o)) != SIZE_MAX;) {
 		if (!*all)
-			BB_TAKE_ZEROED(&p->blocks, *all, (size_t)p->program->nranks);
+			BB_TAKE_ZEROED(&p->slabs, *all, (size_t)p->program->nranks);
 		if (!*all)
 			return BB_EINTERNAL;
 		(*all)[o.peer] = POSTED_OPEN;
@@ -594,22 +594,22 @@ static bb_status program_open(struct timeline *p)
 	const size_t n = (size_t)program->nranks, queues = n * (size_t)program->queues;
 	const size_t events = n * (size_t)program->events, lanes = n * (size_t)program->lanes;
 	const bool shares = bb_link_shares(&p->links);
-	struct bb_blocks *blocks = &p->blocks;
+	struct bb_slabs *slabs = &p->slabs;
 
-	BB_TAKE_ZEROED(blocks, p->queues, queues);
-	BB_TAKE(blocks, p->reached, events);
-	BB_TAKE_ZEROED(blocks, p->calls, p->seats.first[program->groups]);
-	BB_TAKE_ZEROED(blocks, p->meetings, (size_t)program->groups);
-	BB_TAKE(blocks, p->landed, lanes + n);
-	BB_TAKE_ZEROED(blocks, p->out, 2 * n);
-	BB_TAKE_ZEROED(blocks, p->in, 2 * n);
-	BB_TAKE_ZEROED(blocks, p->sources, n);
-	BB_TAKE_ZEROED(blocks, p->posted, lanes);
-	BB_TAKE(blocks, p->first, n + 1);
-	bb_agenda_open(&p->agenda, blocks, queues);
+	BB_TAKE_ZEROED(slabs, p->queues, queues);
+	BB_TAKE(slabs, p->reached, events);
+	BB_TAKE_ZEROED(slabs, p->calls, p->seats.first[program->groups]);
+	BB_TAKE_ZEROED(slabs, p->meetings, (size_t)program->groups);
+	BB_TAKE(slabs, p->landed, lanes + n);
+	BB_TAKE_ZEROED(slabs, p->out, 2 * n);
+	BB_TAKE_ZEROED(slabs, p->in, 2 * n);
+	BB_TAKE_ZEROED(slabs, p->sources, n);
+	BB_TAKE_ZEROED(slabs, p->posted, lanes);
+	BB_TAKE(slabs, p->first, n + 1);
+	bb_agenda_open(&p->agenda, slabs, queues);
 	if (shares)
-		p->flows = bb_flows_open(&p->links, blocks, queues, &watch);
-	if (blocks->lacking)
+		p->flows = bb_flows_open(&p->links, slabs, queues, &watch);
+	if (slabs->lacking)
 		return BB_EINTERNAL;
 	for (size_t i = 0; i < events; i++)
 		p->reached[i] = NAN;
@@ -619,7 +619,7 @@ static bb_status program_open(struct timeline *p)
 	p->first[0] = 0;
 	for (size_t rank = 0; rank < n; rank++)
 		p->first[rank + 1] = p->first[rank] + program->length(program, (int)rank);
-	if (!BB_TAKE(blocks, p->queue_of, p->first[n]))
+	if (!BB_TAKE(slabs, p->queue_of, p->first[n]))
 		return BB_EINTERNAL;
 	for (size_t rank = 0; rank < n; rank++)
 		for (size_t i = p->first[rank]; i < p->first[rank + 1]; i++)
@@ -680,7 +680,7 @@ bb_status bb_timeline_program_by(const struct bb_timeline_performer *performer,
 			end_meeting(&p, group, p.meetings[group]);
 	bb_seats_free(&p.seats);
 	bb_choices_free(&p.choices);
-	bb_blocks_free(&p.blocks);
+	bb_slabs_free(&p.slabs);
 	return status;
 }
 
