@@ -67,14 +67,14 @@ OBJECTS  := $(SOURCES:%.c=$(B)/%.o)
 LIB      := $(B)/libbusbench.a
 
 # Everything above it. Programs and tests take the objects that they need from this archive, and with them their
-# libraries. Training kernels and models need jansson, acceptance libcyaml (profiles are YAML) and zlib, readers of XML expat.
+# libraries. Training kernels and models need jansson, acceptance libyaml and zlib, readers of XML expat.
 HAVE_JANSSON := $(call have,jansson)
-HAVE_CYAML   := $(call have,jansson cyaml yaml zlib)
+HAVE_YAML   := $(call have,jansson yaml zlib)
 HAVE_EXPAT   := $(call have,expat)
 READER       := $(if $(HAVE_EXPAT),$(wildcard src/topology/files/*.c) src/simulator/cluster_file.c)
 UPPER        := $(filter-out %_perf.c %/main.c,$(READER) $(wildcard src/collectives/*.c src/p2p/*.c src/diagnose/*.c \
                 $(if $(HAVE_JANSSON),src/core/json_file.c src/models/*.c src/models/memory/*.c src/memory/*/*.c \
-                src/training_kernels/*.c src/training_kernels/*/*.c) $(if $(HAVE_CYAML),src/acceptance/*.c src/acceptance/tool/*.c) \
+                src/training_kernels/*.c src/training_kernels/*/*.c) $(if $(HAVE_YAML),src/acceptance/*.c src/acceptance/tool/*.c) \
                 $(if $(HAVE_EXPAT),src/topology_tool/*.c)))
 UPPER_LIB    := $(B)/libbenchmarks.a
 
@@ -84,13 +84,13 @@ BINS         := $(patsubst %.c,$(B)/%,$(notdir $(PERFS))) $(B)/diagnose
 FRONT        := $(B)/busbench
 TOPOLOGY     := $(if $(HAVE_EXPAT),$(B)/topology)
 MODEL_MEMORY := $(if $(HAVE_JANSSON),$(B)/model_memory)
-ACCEPTANCE   := $(if $(HAVE_CYAML),$(B)/acceptance)
+ACCEPTANCE   := $(if $(HAVE_YAML),$(B)/acceptance)
 REFERENCE    := $(B)/docs/reference
 
 include mk/backends.mk mk/gpu.mk mk/tests.mk mk/studies.mk mk/install.mk mk/stamps.mk
 
 # Without one of these, programs are left out; nothing is built without hwloc and libnuma.
-ABSENT := $(call missing,expat jansson cyaml yaml zlib)
+ABSENT := $(call missing,expat jansson yaml zlib)
 all: $(FRONT) $(BINS) $(PLUGINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_GLOO),,no-gloo) $(if $(HAVE_CUDA),,no-nccl)
 	$(if $(ABSENT),@scripts/libraries.sh absent $(ABSENT))
 # ---- build rules -------------------------------------------------------------------------------------

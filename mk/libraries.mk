@@ -26,8 +26,8 @@ GLOO_FLAGS   := $(if $(GLOO_HOME),-isystem $(GLOO_HOME)/include)
 # hwloc:-lhwloc and so on, for the libraries that this compiler finds.
 FOUND        := $(shell CC='$(CC)' CXX='$(CXX)' CPPFLAGS='$(CPPFLAGS)' MPICC='$(MPICC)' CUDA_INCLUDE='$(CUDA_INCLUDE)' \
                 GLOO_FLAGS='$(GLOO_FLAGS) $(GLOO_LIBS)' \
-                scripts/libraries.sh found hwloc numa expat jansson cyaml yaml zlib cmocka mpi gloo nccl)
+                scripts/libraries.sh found hwloc numa expat jansson yaml zlib cmocka mpi gloo nccl)
 missing       = $(strip $(foreach l,$(1),$(if $(filter $(l):%,$(FOUND)),,$(l))))
 have          = $(if $(call missing,$(1)),,1)
 link          = $(strip $(foreach l,$(1),$(patsubst $(l):%,%,$(filter $(l):%,$(FOUND)))))
-LDLIBS       := -Wl,--as-needed $(call link,cyaml yaml zlib jansson expat hwloc numa) -lm -ldl
+LDLIBS       := -Wl,--as-needed $(call link,yaml zlib jansson expat hwloc numa) -lm -ldl

@@ -12,7 +12,7 @@ $(STAMPS): FORCE
 
 # What --version prints. An archive of git has its commit in scripts/commit.txt.
 COMMIT := $(or $(shell grep -v Format scripts/commit.txt),$(shell git rev-parse --short HEAD 2>/dev/null),unknown)
-LINKED := $(filter hwloc numa expat jansson cyaml yaml zlib,$(subst :, ,$(FOUND)))
+LINKED := $(filter hwloc numa expat jansson yaml zlib,$(subst :, ,$(FOUND)))
 LOADED  = $(strip $(if $(HAVE_MPI),mpi) $(if $(HAVE_GLOO),gloo) $(if $(HAVE_CUDA),nccl))
 FACTS   = flags: $(strip $(subst ",,$(filter-out -f%-map=%,$(CFLAGS)) $(SAN_FLAGS)))\ntarget: $(shell $(CC) -dumpmachine)\n$(strip \
           )vector kernels: $(ISAS)\nlibraries: $(LINKED)\nbackends: $(BACKENDS), loadable: $(or $(LOADED),none)\ncommit: $(COMMIT)\n

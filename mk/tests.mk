@@ -2,7 +2,7 @@
 
 # Unit tests without those of missing libraries; under ThreadSanitizer only those that start threads.
 UNIT_SOURCES := $(wildcard tests/unit/test_*.c)
-LEFT_OUT     := $(if $(HAVE_JANSSON),,training_kernels/ models/ memory/ pipelines\.h) $(if $(HAVE_CYAML),,acceptance/) \
+LEFT_OUT     := $(if $(HAVE_JANSSON),,training_kernels/ models/ memory/ pipelines\.h) $(if $(HAVE_YAML),,acceptance/) \
                 $(if $(HAVE_EXPAT),,topology/files/ topology_tool/)
 UNITS        := $(patsubst tests/unit/%.c,$(B)/tests/%,$(filter-out \
                 $(if $(strip $(LEFT_OUT)),$(shell grep -lE '"($(subst $(space),|,$(strip $(LEFT_OUT))))' $(UNIT_SOURCES))),\
@@ -49,7 +49,7 @@ mutants:
 # libFuzzer against messages of other processes and against the readers of topology files, models, DeepSpeed's settings,
 # profiles and logs. Inputs that break one are kept in B/fuzz, and make fails.
 FUZZ_SECONDS ?= 60
-FUZZERS      := wire topology model ds_config $(if $(HAVE_CYAML),profile claims)
+FUZZERS      := wire topology model ds_config $(if $(HAVE_YAML),profile claims)
 fuzz:
 	scripts/setup.sh check
 	+$(BUILD) CC=clang B=$(B)/fuzz SAN=address,undefined,fuzzer-no-link $(FUZZERS:%=$(B)/fuzz/%_fuzz) $(B)/fuzz/all_reduce_perf

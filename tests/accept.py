@@ -9,9 +9,9 @@ from kit import Settings, Skipped, built, equal, execute
 
 
 def acceptance(*words, variant="", **options):
-    # It is left out where libcyaml is missing.
+    # It is left out where libyaml is missing.
     if not os.path.exists(os.path.join(Settings.build, variant, "acceptance")):
-        raise Skipped("acceptance was not built: no libcyaml")
+        raise Skipped("acceptance was not built: no libyaml")
     return execute([built("acceptance", variant), *words], **options)
 
 

@@ -25,13 +25,28 @@ const struct bb_metric bb_metrics[] = {
 #define MOST_DOWN 0.95
 #define LEAST_SHARE 0.999e-3
 
-static bb_status tolerance_read(const struct bb_profile_spot *at, const char *key, const char *text,
-				double *fraction)
+/* What is wrong if BROKEN: KEY, VALUE and WHY make the sentence. */
+struct rule {
+	bool broken;
+	const char *key, *value, *why;
+};
+
+/* BB_EUSAGE with the first of N RULES that is broken. */
+static bb_status rules_keep(const struct bb_profile_spot *at, const struct rule *rules, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (rules[i].broken)
+			return bb_profile_refuse(at, "%s%s%s", rules[i].key, rules[i].value,
+						 rules[i].why);
+	return BB_OK;
+}
+#define KEEP(at, rules) rules_keep(at, rules, sizeof(rules) / sizeof(rules[0]))
+
+/* True if TEXT is missing or a percentage, the FRACTION; NAN: it is missing. */
+static bool fraction_read(const char *text, double *fraction)
 {
 	*fraction = NAN;
-	if (!text || bb_parse_percent(text, fraction))
-		return BB_OK;
-	return bb_profile_refuse(at, "%s: %s is not a percentage such as 5%%", key, text);
+	return !text || bb_parse_percent(text, fraction);
 }
 
 /* "16M" or "1M-1G" */
@@ -53,45 +68,28 @@ static bool sizes_read(const char *text, uint64_t *least, uint64_t *most)
 
 static bb_status where_check(const struct bb_profile_spot *at, struct bb_where *w)
 {
+	const char *const place = w->placement;
+	bool sized, counted;
+
 	w->least_bytes = 0;
 	w->most_bytes = UINT64_MAX;
-	w->in_place = -1;
-	if (w->size && !sizes_read(w->size, &w->least_bytes, &w->most_bytes))
-		return bb_profile_refuse(
-			at, "where: size: %s is not a size such as 16M, or a range 1M-1G", w->size);
-	if (w->least_bytes > w->most_bytes)
-		return bb_profile_refuse(at, "where: size: %s selects nothing", w->size);
-	if (w->collective && !bb_collective_find(w->collective))
-		return bb_profile_refuse(at, "where: collective: there is no %s", w->collective);
-	if (w->ranks && (!bb_parse_int(w->ranks, &w->nranks) || w->nranks < 1))
-		return bb_profile_refuse(at, "where: ranks: %s is not a number of ranks", w->ranks);
-	if (w->placement && strcmp(w->placement, "in-place") == 0)
-		w->in_place = 1;
-	else if (w->placement && strcmp(w->placement, "out-of-place") == 0)
-		w->in_place = 0;
-	else if (w->placement)
-		return bb_profile_refuse(at, "where: placement: %s is not out-of-place or in-place",
-					 w->placement);
-	return BB_OK;
+	w->in_place = !place ? -1 : strcmp(place, "in-place") == 0;
+	sized = !w->size || sizes_read(w->size, &w->least_bytes, &w->most_bytes);
+	counted = !w->ranks || (bb_parse_int(w->ranks, &w->nranks) && w->nranks >= 1);
+	return KEEP(at,
+		    ((const struct rule[]){
+			    {!sized, "where: size: ", w->size,
+			     " is not a size such as 16M, or a range 1M-1G"},
+			    {w->least_bytes > w->most_bytes, "where: size: ", w->size,
+			     " selects nothing"},
+			    {w->collective && !bb_collective_find(w->collective),
+			     "where: collective: there is no ", w->collective, ""},
+			    {!counted, "where: ranks: ", w->ranks, " is not a number of ranks"},
+			    {w->in_place == 0 && strcmp(place, "out-of-place") != 0,
+			     "where: placement: ", place, " is not out-of-place or in-place"}}));
 }
 
 /* ---- the source of the expectation ------------------------------------------------------ */
-
-static const struct {
-	const char *key;
-	size_t offset;
-	enum bb_source_kind kind;
-} keys[] = {
-#define KEY(key, kind)                                                                             \
-	{                                                                                          \
-#key, offsetof(struct bb_source, key), kind                                        \
-	}
-	KEY(copy, BB_FROM_COPY),         KEY(bound, BB_FROM_BOUND),
-	KEY(topology, BB_FROM_TOPOLOGY), KEY(cluster, BB_FROM_SIMULATOR),
-	KEY(link, BB_FROM_SIMULATOR),    KEY(reference, BB_FROM_REFERENCE),
-	KEY(baseline, BB_FROM_BASELINE), KEY(rule, BB_FROM_RULE),
-#undef KEY
-};
 
 const char *bb_source_name(enum bb_source_kind kind)
 {
@@ -99,30 +97,6 @@ const char *bb_source_name(enum bb_source_kind kind)
 		"copy", "bound", "topology", "simulator", "reference", "baseline", "rule"};
 
 	return names[kind];
-}
-
-/* Sets the kind of S; *TEXT = its value. */
-static bb_status source_find(const struct bb_profile_spot *at, struct bb_source *s,
-			     const char **text)
-{
-	int n = 0;
-
-	for (size_t i = 0; s && i < sizeof(keys) / sizeof(keys[0]); i++) {
-		const char *const value = *(char **)((char *)s + keys[i].offset);
-
-		if (!value)
-			continue;
-		s->kind = keys[i].kind;
-		*text = value;
-		n++;
-	}
-	if (n == 1)
-		return BB_OK;
-	return bb_profile_refuse(
-		at,
-		"%s; from: is one of copy, bound, topology, cluster, link, reference, "
-		"baseline, rule",
-		n ? "from: names several sources" : "does not say where it comes from");
 }
 
 /* Reads "80% of ring" as a share of a bound of the profile's system on the step's nodes. */
@@ -202,62 +176,83 @@ out:
 	return st;
 }
 
-/* Checks a share of a bound, and that the gate can fail. */
-static bb_status share_check(const struct bb_profile_spot *at, struct bb_source *s,
-			     const char *text)
+/* Checks that G, of which S is a share of a bound, TEXT, can fail. */
+static bb_status share_check(const struct bb_profile_spot *at, const struct bb_gate *g,
+			     struct bb_source *s, const char *text)
 {
-	const char *const metric = at->gate->metric;
 	const char *const source = bb_source_name(s->kind);
 	bb_status st;
 
-	if (strcmp(metric, "busbw") != 0 && strcmp(metric, "peak") != 0 &&
-	    strcmp(metric, "bandwidth") != 0)
+	if (strcmp(g->metric, "busbw") != 0 && strcmp(g->metric, "peak") != 0 &&
+	    strcmp(g->metric, "bandwidth") != 0)
 		return bb_profile_refuse(at, "from: %s: is for busbw, peak or bandwidth", source);
 	if (s->kind == BB_FROM_TOPOLOGY)
 		BB_TRY(st, topology_check(at, s), out);
 	else if (!bb_parse_percent(text, &s->percent))
 		return bb_profile_refuse(at, "from: %s: %s is not a percentage such as 20%%",
 					 source, text);
-	if (!(s->percent > 0))
-		return bb_profile_refuse(at, "from: %s: 0%% is a gate that cannot fail", source);
-	if (s->percent * (1 - at->gate->lower) < LEAST_SHARE)
-		return bb_profile_refuse(
-			at, "from: %s: %s%s%s can hardly fail; at least 0.1%% of the bound", source,
-			text, at->gate->down ? " less down: " : "",
-			at->gate->down ? at->gate->down : "");
 	st = BB_OK;
+	if (!(s->percent > 0))
+		st = bb_profile_refuse(at, "from: %s: 0%% is a gate that cannot fail", source);
+	else if (s->percent * (1 - g->lower) < LEAST_SHARE)
+		st = bb_profile_refuse(
+			at, "from: %s: %s%s%s can hardly fail; at least 0.1%% of the bound", source,
+			text, g->down ? " less down: " : "", g->down ? g->down : "");
 out:
 	return st;
 }
 
 static bb_status source_check(const struct bb_profile_spot *at, struct bb_source *s)
 {
+	static const struct {
+		const char *key;
+		size_t offset;
+		enum bb_source_kind kind;
+	} keys[] = {
+#define KEY(key, kind) {#key, offsetof(struct bb_source, key), BB_FROM_##kind},
+		BB_SOURCE_TEXTS(KEY)
+#undef KEY
+	};
 	static const char *const of_what[BB_SOURCES] = {
 		[BB_FROM_COPY] = " of what the copy speed of the same run allows",
 		[BB_FROM_BOUND] = " of the bound that the record carries",
-		[BB_FROM_TOPOLOGY] = "",
-		[BB_FROM_SIMULATOR] = " in virtual time",
-		[BB_FROM_REFERENCE] = "",
-		[BB_FROM_BASELINE] = "",
-		[BB_FROM_RULE] = ""};
+		[BB_FROM_SIMULATOR] = " in virtual time"};
+	const bool shape = at->gate->kind != BB_GATE_VALUE;
 	const char *text = NULL;
-	bb_status st = source_find(at, s, &text);
+	bb_status st;
+	int n = 0;
 
-	if (st != BB_OK)
-		return st;
-	if ((s->kind == BB_FROM_RULE) != (at->gate->kind != BB_GATE_VALUE))
+	for (size_t i = 0; s && i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const char *const value = *(char **)((char *)s + keys[i].offset);
+
+		s->kind = value ? keys[i].kind : s->kind;
+		text = value ? value : text;
+		n += value != NULL;
+	}
+	if (n != 1)
 		return bb_profile_refuse(
-			at, s->kind == BB_FROM_RULE
-				    ? "from: rule: is for gates with shape:; a value needs a "
-				      "source with a number"
-				    : "from: a gate with shape: needs rule:, a sentence that "
-				      "explains it");
-	snprintf(s->origin, sizeof(s->origin), "%.400s%s", text, of_what[s->kind]);
-	if (s->kind == BB_FROM_RULE && text[strspn(text, " \t\r\n")] == '\0')
-		return bb_profile_refuse(
-			at, "from: rule: is empty; it needs a sentence that explains the gate");
+			at,
+			"%s; from: is one of copy, bound, topology, cluster, link, reference, "
+			"baseline, rule",
+			n ? "from: names several sources" : "does not say where it comes from");
+	BB_TRY(st,
+	       KEEP(at,
+		    ((const struct rule[]){
+			    {s->kind == BB_FROM_RULE && !shape,
+			     "from: rule: is for gates with shape:; a value needs a source with a "
+			     "number",
+			     "", ""},
+			    {s->kind != BB_FROM_RULE && shape,
+			     "from: a gate with shape: needs rule:, a sentence that explains it",
+			     "", ""},
+			    {shape && text[strspn(text, " \t\r\n")] == '\0',
+			     "from: rule: is empty; it needs a sentence that explains the gate", "",
+			     ""}})),
+	       out);
+	snprintf(s->origin, sizeof(s->origin), "%.400s%s", text,
+		 of_what[s->kind] ? of_what[s->kind] : "");
 	if (s->kind <= BB_FROM_TOPOLOGY)
-		BB_TRY(st, share_check(at, s, text), out);
+		BB_TRY(st, share_check(at, at->gate, s, text), out);
 	if (s->kind == BB_FROM_REFERENCE)
 		BB_TRY(st, reference_check(at, s), out);
 	if ((s->kind == BB_FROM_TOPOLOGY || s->kind == BB_FROM_REFERENCE) && !(s->GBps > 0))
@@ -268,58 +263,40 @@ out:
 
 /* ---- the gate itself ----------------------------------------------------------------------- */
 
-static bb_status metric_check(const struct bb_profile_spot *at, struct bb_gate *g)
+static bb_status value_check(const struct bb_profile_spot *at, struct bb_gate *g)
 {
 	const char *names[16] = {NULL};
 	char hint[BB_SUGGESTION];
+	double worst;
+	bool more;
 
 	for (int i = 0; bb_metrics[i].name; i++) {
 		names[i] = bb_metrics[i].name;
 		if (g->metric && strcmp(g->metric, bb_metrics[i].name) == 0)
 			g->measure = &bb_metrics[i];
 	}
-	if (g->measure)
-		return BB_OK;
 	if (!g->metric)
 		return bb_profile_refuse(at, "needs a metric, such as busbw, or a shape");
-	return bb_profile_refuse(at, "metric: \"%s\" is not a metric%s", g->metric,
-				 bb_suggest(hint, g->metric, names));
-}
-
-static bb_status value_check(const struct bb_profile_spot *at, struct bb_gate *g)
-{
-	const double worst = g->measure->more_is_better ? g->lower : g->upper;
-
-	if (g->shape || g->between || g->window)
-		return bb_profile_refuse(at, "between and window belong to shape: crossover");
-	if (g->measure->more_is_better && isnan(g->lower))
+	if (!g->measure)
+		return bb_profile_refuse(at, "metric: \"%s\" is not a metric%s", g->metric,
+					 bb_suggest(hint, g->metric, names));
+	more = g->measure->more_is_better;
+	worst = more ? g->lower : g->upper;
+	if (more && isnan(g->lower))
 		g->lower = 0;
-	if (!g->measure->more_is_better && isnan(g->upper))
+	if (!more && isnan(g->upper))
 		g->upper = 0;
-	if (g->measure->more_is_better && worst >= 1)
-		return bb_profile_refuse(at, "down: %s can never fail; less than 100%%", g->down);
-	if (g->measure->more_is_better && worst > MOST_DOWN)
-		return bb_profile_refuse(at, "down: %s can hardly fail; at most 95%%", g->down);
-	if (!g->measure->more_is_better && worst > 10)
-		return bb_profile_refuse(at, "up: %s can hardly fail; at most 1000%%", g->up);
-	if (!isnan(g->warning) && g->warning >= (isnan(worst) ? 0 : worst))
-		return bb_profile_refuse(
-			at, "warn: %s is not less than the tolerance at which it fails", g->warn);
-	return BB_OK;
-}
-
-/* "ring, tree" */
-static bool names_read(const char *text, char first[32], char second[32])
-{
-	const size_t n = text ? strcspn(text, " ,") : 0;
-	const char *const rest = text ? text + n + strspn(text + n, " ,") : "";
-
-	if (n == 0 || n >= 32 || !*rest || strlen(rest) >= 32 || strpbrk(rest, " ,"))
-		return false;
-	memcpy(first, text, n);
-	first[n] = '\0';
-	memcpy(second, rest, strlen(rest) + 1);
-	return strcmp(first, second) != 0;
+	return KEEP(
+		at,
+		((const struct rule[]){
+			{g->between || g->window, "between and window belong to shape: crossover",
+			 "", ""},
+			{more && worst >= 1, "down: ", g->down, " can never fail; less than 100%"},
+			{more && worst > MOST_DOWN, "down: ", g->down,
+			 " can hardly fail; at most 95%"},
+			{!more && worst > 10, "up: ", g->up, " can hardly fail; at most 1000%"},
+			{g->warning >= (isnan(worst) ? 0 : worst), "warn: ", g->warn,
+			 " is not less than the tolerance at which it fails"}}));
 }
 
 /* Returns the size that the last of the options -KEY and --NAME in RUN gives; 0: none. */
@@ -345,73 +322,63 @@ static uint64_t size_in(const char *run, char key, const char *name)
 static bb_status shape_check(const struct bb_profile_spot *at, struct bb_gate *g)
 {
 	const uint64_t least = size_in(at->step->run, 'b', "minbytes");
+	const bool dip = strcmp(g->shape, "no-dip") == 0;
+	const char *const names = g->between ? g->between : "";
+	const char *const rest = names + strcspn(names, " ,");
+	bool two, window;
 
-	if (g->where && g->where->least_bytes == g->where->most_bytes)
-		return bb_profile_refuse(at,
-					 "where: size: %s is one size, and a shape needs several",
-					 g->where->size);
-	if (least > 0 && least == size_in(at->step->run, 'e', "maxbytes"))
-		return bb_profile_refuse(at, "run: has one size, and a shape needs several");
-	if (g->up || g->warn)
-		return bb_profile_refuse(at, "up and warn are for gates with a metric");
-	if (strcmp(g->shape, "no-dip") == 0) {
-		g->kind = BB_GATE_NO_DIP;
-		if (isnan(g->lower) || g->lower > MOST_DOWN)
-			return bb_profile_refuse(at, "shape: no-dip needs down:, at most 95%%");
-		return BB_OK;
-	}
-	if (strcmp(g->shape, "crossover") != 0)
-		return bb_profile_refuse(at, "shape: %s is not no-dip or crossover", g->shape);
-	g->kind = BB_GATE_CROSSOVER;
-	if (g->down)
-		return bb_profile_refuse(at, "shape: crossover has a window:, no down:");
-	if (!names_read(g->between, g->first, g->second))
-		return bb_profile_refuse(
-			at, "shape: crossover needs between: two algorithms, such as tree, "
-			    "ring: the first is faster below");
-	if (!g->window || !sizes_read(g->window, &g->least_bytes, &g->most_bytes) ||
-	    g->least_bytes >= g->most_bytes)
-		return bb_profile_refuse(at,
-					 "shape: crossover needs window: of sizes, such as 64K-4M");
-	return BB_OK;
-}
-
-static bb_status gate_check(const struct bb_profile_spot *at)
-{
-	struct bb_gate *const g = at->gate;
-	bb_status st;
-
-	BB_TRY(st, tolerance_read(at, "down", g->down, &g->lower), out);
-	BB_TRY(st, tolerance_read(at, "up", g->up, &g->upper), out);
-	BB_TRY(st, tolerance_read(at, "warn", g->warn, &g->warning), out);
-	if (g->where)
-		BB_TRY(st, where_check(at, g->where), out);
-	if (g->shape && g->metric)
-		return bb_profile_refuse(at, "has a metric and a shape; two gates");
-	if (g->shape) {
-		BB_TRY(st, shape_check(at, g), out);
-	} else {
-		BB_TRY(st, metric_check(at, g), out);
-		BB_TRY(st, value_check(at, g), out);
-	}
-	st = source_check(at, g->from);
-out:
-	return st;
+	g->kind = dip ? BB_GATE_NO_DIP : BB_GATE_CROSSOVER;
+	snprintf(g->first, sizeof(g->first), "%.*s", (int)(rest - names), names);
+	snprintf(g->second, sizeof(g->second), "%s", rest + strspn(rest, " ,"));
+	two = g->first[0] && g->second[0] && rest - names < 32 && !strpbrk(g->second, " ,") &&
+	      strcmp(g->first, g->second) != 0 && strlen(rest + strspn(rest, " ,")) < 32;
+	window = g->window && sizes_read(g->window, &g->least_bytes, &g->most_bytes) &&
+		 g->least_bytes < g->most_bytes;
+	return KEEP(
+		at,
+		((const struct rule[]){
+			{g->where && g->where->least_bytes == g->where->most_bytes, "where: size: ",
+			 g->where ? g->where->size : "", " is one size, and a shape needs several"},
+			{least > 0 && least == size_in(at->step->run, 'e', "maxbytes"),
+			 "run: has one size, and a shape needs several", "", ""},
+			{g->up || g->warn, "up and warn are for gates with a metric", "", ""},
+			{dip && (isnan(g->lower) || g->lower > MOST_DOWN),
+			 "shape: no-dip needs down:, at most 95%", "", ""},
+			{!dip && strcmp(g->shape, "crossover") != 0, "shape: ", g->shape,
+			 " is not no-dip or crossover"},
+			{!dip && g->down, "shape: crossover has a window:, no down:", "", ""},
+			{!dip && !two,
+			 "shape: crossover needs between: two algorithms, such as tree, ring: the "
+			 "first is faster below",
+			 "", ""},
+			{!dip && !window, "shape: crossover needs window: of sizes, such as 64K-4M",
+			 "", ""}}));
 }
 
 bb_status bb_gates_check(const struct bb_profile *p, struct bb_profile_step *step, const char *path,
 			 struct bb_error *error)
 {
-	struct bb_profile_spot at = {path, 0, p, step, NULL, error};
+	bb_status st = BB_OK;
 
-	for (uint32_t i = 0; i < step->ngates; i++) {
-		bb_status st;
+	for (size_t i = 0; i < step->ngates; i++) {
+		struct bb_gate *const g = &step->gates[i];
+		const struct bb_profile_spot at = {path, g->line, p, step, g, error};
+		const char *const why = " is not a percentage such as 5%";
 
-		at.gate = &step->gates[i];
-		at.line = at.gate->line;
-		st = gate_check(&at);
-		if (st != BB_OK)
-			return st;
+		BB_TRY(st,
+		       KEEP(&at,
+			    ((const struct rule[]){
+				    {!fraction_read(g->down, &g->lower), "down: ", g->down, why},
+				    {!fraction_read(g->up, &g->upper), "up: ", g->up, why},
+				    {!fraction_read(g->warn, &g->warning), "warn: ", g->warn, why},
+				    {g->shape && g->metric, "has a metric and a shape; two gates",
+				     "", ""}})),
+		       out);
+		if (g->where)
+			BB_TRY(st, where_check(&at, g->where), out);
+		BB_TRY(st, (g->shape ? shape_check : value_check)(&at, g), out);
+		BB_TRY(st, source_check(&at, g->from), out);
 	}
-	return BB_OK;
+out:
+	return st;
 }

@@ -247,7 +247,7 @@ static void step_abandon(const struct bb_evidence *e, const struct bb_judgement 
 	bb_judgements_add(judgements, why);
 	if (judgements->failed) /* WHY has no reason any more */
 		return;
-	for (uint32_t i = 0; i < e->step->ngates; i++) {
+	for (size_t i = 0; i < e->step->ngates; i++) {
 		const struct bb_gate *const gate = &e->step->gates[i];
 		struct bb_judgement j =
 			bb_judgement_of(e, gate, gate->metric ? gate->metric : gate->shape);
@@ -277,7 +277,7 @@ bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judge
 	} else {
 		own = correctness_judge(e);
 		bb_judgements_add(judgements, &own);
-		for (uint32_t i = 0; i < e->step->ngates; i++)
+		for (size_t i = 0; i < e->step->ngates; i++)
 			(e->step->gates[i].kind == BB_GATE_VALUE ? bb_judge_value : bb_judge_shape)(
 				e, &e->step->gates[i], judgements);
 		bb_judge_counters(e, judgements);

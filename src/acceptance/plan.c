@@ -159,19 +159,20 @@ static int64_t number_of(const char *text, const char *name, char letter)
  */
 static const char *launcher_of_others(const struct bb_profile *profile)
 {
-	for (uint32_t i = 0; i < profile->ndeclared; i++) {
+	for (size_t i = 0; i < profile->ndeclared; i++) {
 		const char *const its = profile->declared[i].launcher;
 
 		if (its && strcmp(its, "local") != 0)
 			return its;
 	}
-	return profile->launcher && strcmp(profile->launcher, "srun") == 0 ? "srun" : "mpirun";
+	return profile->all.launcher && strcmp(profile->all.launcher, "srun") == 0 ? "srun"
+										   : "mpirun";
 }
 
 struct bb_plan_launch bb_plan_launch(const struct bb_profile *profile,
 				     const struct bb_profile_step *step)
 {
-	const char *const own = step->launcher ? step->launcher : profile->launcher;
+	const char *const own = step->launcher ? step->launcher : profile->all.launcher;
 	const int64_t per_node = step->ranks / step->nodes;
 	struct bb_plan_launch launch = {.launcher = own ? own : "local", .processes = 1};
 	struct bb_strbuf text = {0};
@@ -192,7 +193,8 @@ static void add_launched(struct bb_strbuf *text, const struct bb_profile *profil
 			 const struct bb_profile_step *step)
 {
 	const struct bb_plan_launch launch = bb_plan_launch(profile, step);
-	const char *const more = step->launcher_args ? step->launcher_args : profile->launcher_args;
+	const char *const more =
+		step->launcher_args ? step->launcher_args : profile->all.launcher_args;
 	const int64_t nodes = bb_step_nodes(step);
 	const long long all = (long long)(nodes * launch.processes);
 

@@ -199,7 +199,7 @@ bb_status bb_plan_check(const struct bb_planned *plan, struct bb_error *error)
 			continue;
 		BB_TRY(st, check_binary(plan, step, error), out);
 		BB_TRY(st, check_ranks(plan, step, error), out);
-		for (uint32_t k = 0; k < step->ngates; k++)
+		for (size_t k = 0; k < step->ngates; k++)
 			BB_TRY(st, check_model(plan, step, &step->gates[k], error), out);
 	}
 	st = check_simulated(plan, error);

@@ -1,176 +1,490 @@
 /*
- * profile.c - reads a profile by libcyaml: its keys, and messages about wrong ones.
+ * profile.c - reads a profile by libyaml: its keys as tables, what steps inherit, and the steps
+ * that find the culprit of a group that failed.
  */
 #include "acceptance/profile.h"
 
-#include "core/strbuf.h"
+#include "core/option.h"
+#include "core/units.h"
 
-#include <cyaml/cyaml.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <yaml.h>
 
 #define WORD_MOST 4096
-#define TEXT(key, flags, type, member)                                                             \
-	CYAML_FIELD_STRING_PTR(key, CYAML_FLAG_POINTER | (flags), type, member, 1, WORD_MOST)
-#define NEED(key, type, member) TEXT(key, CYAML_FLAG_DEFAULT, type, member)
-#define MAY(key, type, member) TEXT(key, CYAML_FLAG_OPTIONAL, type, member)
-#define MAY_FLAGS (CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL)
+#define MOST_RANKS (1 << 20)
+#define ALL_NODES (-1)
 
-static const cyaml_schema_field_t where_fields[] = {MAY("kind", struct bb_where, kind),
-						    MAY("collective", struct bb_where, collective),
-						    MAY("algorithm", struct bb_where, algorithm),
-						    MAY("dtype", struct bb_where, dtype),
-						    MAY("op", struct bb_where, op),
-						    MAY("ranks", struct bb_where, ranks),
-						    MAY("size", struct bb_where, size),
-						    MAY("placement", struct bb_where, placement),
-						    MAY("route", struct bb_where, route),
-						    MAY("direction", struct bb_where, direction),
-						    CYAML_FIELD_END};
+bb_status bb_profile_refuse(const struct bb_profile_spot *at, const char *format, ...)
+{
+	char text[400];
+	va_list args;
 
-static const cyaml_schema_field_t source_fields[] = {MAY("copy", struct bb_source, copy),
-						     MAY("bound", struct bb_source, bound),
-						     MAY("topology", struct bb_source, topology),
-						     MAY("cluster", struct bb_source, cluster),
-						     MAY("link", struct bb_source, link),
-						     MAY("reference", struct bb_source, reference),
-						     MAY("baseline", struct bb_source, baseline),
-						     MAY("rule", struct bb_source, rule),
-						     CYAML_FIELD_END};
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return bb_fail(at->error, BB_EUSAGE, "%s:%d: %s%s%s%s", at->path, at->line,
+		       at->step ? "gate of " : "", at->step ? at->step->name : "",
+		       at->step ? ": " : "", text);
+}
 
-static const cyaml_schema_field_t gate_fields[] = {
-	MAY("metric", struct bb_gate, metric),
-	MAY("shape", struct bb_gate, shape),
-	MAY("between", struct bb_gate, between),
-	MAY("window", struct bb_gate, window),
-	MAY("down", struct bb_gate, down),
-	MAY("up", struct bb_gate, up),
-	MAY("warn", struct bb_gate, warn),
-	CYAML_FIELD_MAPPING_PTR("where", MAY_FLAGS, struct bb_gate, where, where_fields),
-	CYAML_FIELD_MAPPING_PTR("from", MAY_FLAGS, struct bb_gate, from, source_fields),
-	CYAML_FIELD_END};
+/* ---- values ---------------------------------------------------------------------------------- */
 
-static const cyaml_schema_value_t gate_schema = {
-	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct bb_gate, gate_fields)};
-
-static const cyaml_schema_field_t step_fields[] = {
-	NEED("name", struct bb_profile_step, name),
-	NEED("run", struct bb_profile_step, run),
-	MAY("modes", struct bb_profile_step, modes),
-	MAY("when", struct bb_profile_step, when),
-	MAY("launcher", struct bb_profile_step, launcher),
-	MAY("launcher_args", struct bb_profile_step, launcher_args),
-	MAY("ranks", struct bb_profile_step, ranks_text),
-	MAY("nodes", struct bb_profile_step, nodes_text),
-	MAY("repeats", struct bb_profile_step, repeats_text),
-	MAY("time_limit", struct bb_profile_step, limit_text),
-	MAY("takes", struct bb_profile_step, takes_text),
-	CYAML_FIELD_SEQUENCE_COUNT("gates", MAY_FLAGS, struct bb_profile_step, gates, ngates,
-				   &gate_schema, 0, BB_MOST_GATES),
-	CYAML_FIELD_END};
-
-static const cyaml_schema_value_t step_schema = {
-	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct bb_profile_step, step_fields)};
-
-static const cyaml_schema_field_t profile_fields[] = {
-	NEED("name", struct bb_profile, name),
-	MAY("about", struct bb_profile, about),
-	MAY("launcher", struct bb_profile, launcher),
-	MAY("launcher_args", struct bb_profile, launcher_args),
-	MAY("system", struct bb_profile, system),
-	MAY("ranks", struct bb_profile, ranks_text),
-	MAY("nodes", struct bb_profile, nodes_text),
-	MAY("repeats", struct bb_profile, repeats_text),
-	MAY("time_limit", struct bb_profile, limit_text),
-	MAY("takes", struct bb_profile, takes_text),
-	CYAML_FIELD_SEQUENCE_COUNT("steps", CYAML_FLAG_POINTER, struct bb_profile, declared,
-				   ndeclared, &step_schema, 1, BB_MOST_STEPS),
-	CYAML_FIELD_END};
-
-static const cyaml_schema_value_t profile_schema = {
-	CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, struct bb_profile, profile_fields)};
-
-/* Messages of libcyaml about a file that it refuses: the first one, and the innermost line. */
-struct messages {
-	char first[200];
-	int line;
+/* A key of a mapping. */
+struct key {
+	const char *name;
+	/* Reads TEXT, the value, into member TO. NULL: the value is a mapping by KEYS or, if MOST
+	   is not 0, a list of so many of these. */
+	bb_status (*read)(const struct bb_profile_spot *at, const struct key *key, char *text,
+			  void *to);
+	size_t member;
+	bool needed, all; /* ALL: the value may be "all" */
+	int64_t most;
+	const struct key *keys;
+	size_t size, number, line; /* of a structure; members of the number and of a line */
 };
 
-static void listen(cyaml_log_t level, void *context, const char *format, va_list args)
-	__attribute__((format(printf, 3, 0)));
-
-static void listen(cyaml_log_t level, void *context, const char *format, va_list args)
+static bb_status text_read(const struct bb_profile_spot *at, const struct key *key, char *text,
+			   void *to)
 {
-	struct messages *messages = context;
-	char text[512];
-	const char *line, *begin = text;
+	if (!*text || strlen(text) > WORD_MOST)
+		return bb_profile_refuse(at, "%s: is not a text of 1 to %d bytes", key->name,
+					 WORD_MOST);
+	*(char **)to = text;
+	return BB_OK;
+}
 
-	vsnprintf(text, sizeof(text), format, args);
-	line = strstr(text, "line: ");
-	if (line && messages->line == 0)
-		messages->line = (int)strtol(line + 6, NULL, 10);
-	if (messages->first[0])
+/* A name becomes part of the names of files. */
+static bb_status name_read(const struct bb_profile_spot *at, const struct key *key, char *text,
+			   void *to)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+
+	if (strlen(text) <= 60 && text[0] != '.' && text[strspn(text, letters)] == '\0')
+		return text_read(at, key, text, to);
+	return bb_profile_refuse(at, "name: %s is not up to 60 letters, digits, '_', '-' and '.'",
+				 text);
+}
+
+static bb_status launcher_read(const struct bb_profile_spot *at, const struct key *key, char *text,
+			       void *to)
+{
+	if (strcmp(text, "local") == 0 || strcmp(text, "mpirun") == 0 || strcmp(text, "srun") == 0)
+		return text_read(at, key, text, to);
+	return bb_profile_refuse(at, "launcher: %s is not local, mpirun or srun", text);
+}
+
+static bb_status count_read(const struct bb_profile_spot *at, const struct key *key, char *text,
+			    void *to)
+{
+	int64_t *const value = to;
+
+	if (key->all && strcmp(text, "all") == 0)
+		*value = ALL_NODES;
+	else if (!bb_parse_int(text, value) || *value < 1 || *value > key->most)
+		return bb_profile_refuse(at, "%s: %s is not a whole number from 1 to %lld",
+					 key->name, text, (long long)key->most);
+	return BB_OK;
+}
+
+static bb_status time_read(const struct bb_profile_spot *at, const struct key *key, char *text,
+			   void *to)
+{
+	uint64_t *const ns = to;
+
+	if (bb_parse_duration(text, ns) && *ns >= 1000000 && *ns <= UINT64_C(86400) * 1000000000)
+		return BB_OK;
+	return bb_profile_refuse(at, "%s: %s is not a time such as 90s or 10m, 1ms to 24h",
+				 key->name, text);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+#define ROW(key, reader, at, ...)                                                                  \
+	{                                                                                          \
+		.name = key, .read = reader, .member = at, __VA_ARGS__                             \
+	}
+#define STEP(key) offsetof(struct bb_profile_step, key)
+#define GATE(key) offsetof(struct bb_gate, key)
+#define PROFILE(key) offsetof(struct bb_profile, key)
+#define LAST ROW(NULL, NULL, 0)
+
+#define WHERE(key) ROW(#key, text_read, offsetof(struct bb_where, key)),
+static const struct key where_keys[] = {BB_WHERE_TEXTS(WHERE) LAST};
+
+#define SOURCE(key, kind) ROW(#key, text_read, offsetof(struct bb_source, key)),
+static const struct key source_keys[] = {BB_SOURCE_TEXTS(SOURCE) LAST};
+
+#define GATE_TEXT(key) ROW(#key, text_read, GATE(key)),
+static const struct key gate_keys[] = {
+	BB_GATE_TEXTS(GATE_TEXT) ROW("where", NULL, GATE(where), .keys = where_keys,
+				     .size = sizeof(struct bb_where)),
+	ROW("from", NULL, GATE(from), .keys = source_keys, .size = sizeof(struct bb_source)), LAST};
+
+/* Keys of a step at byte AT, and of the profile for all steps. */
+#define INHERITED(at, nodes_all)                                                                   \
+	ROW("launcher", launcher_read, (at) + STEP(launcher)),                                     \
+		ROW("launcher_args", text_read, (at) + STEP(launcher_args)),                       \
+		ROW("ranks", count_read, (at) + STEP(ranks), .most = MOST_RANKS),                  \
+		ROW("nodes", count_read, (at) + STEP(nodes), .most = MOST_RANKS,                   \
+		    .all = nodes_all),                                                             \
+		ROW("repeats", count_read, (at) + STEP(repeats), .most = BB_MOST_REPEATS),         \
+		ROW("time_limit", time_read, (at) + STEP(limit_ns)),                               \
+		ROW("takes", time_read, (at) + STEP(takes_ns))
+
+static const struct key step_keys[] = {ROW("name", name_read, STEP(name), .needed = true),
+				       ROW("run", text_read, STEP(run), .needed = true),
+				       ROW("modes", text_read, STEP(modes)),
+				       ROW("when", text_read, STEP(when)),
+				       ROW("gates", NULL, STEP(gates), .most = BB_MOST_GATES,
+					   .keys = gate_keys, .size = sizeof(struct bb_gate),
+					   .number = STEP(ngates), .line = GATE(line)),
+				       INHERITED(0, true),
+				       LAST};
+
+static const struct key profile_keys[] = {ROW("name", name_read, PROFILE(name), .needed = true),
+					  ROW("about", text_read, PROFILE(about)),
+					  ROW("system", text_read, PROFILE(system)),
+					  ROW("steps", NULL, PROFILE(declared), .needed = true,
+					      .most = BB_MOST_STEPS, .keys = step_keys,
+					      .size = sizeof(struct bb_profile_step),
+					      .number = PROFILE(ndeclared), .line = STEP(line)),
+					  INHERITED(PROFILE(all), false),
+					  LAST};
+
+struct reader {
+	struct bb_profile_spot at;
+	yaml_document_t *document;
+	yaml_node_item_t last; /* node that was read */
+};
+
+/* Goes to node ID. Nodes are numbered as they begin; one before the last is that of an alias. */
+static bb_status node_open(struct reader *r, yaml_node_item_t id, const yaml_node_t **node)
+{
+	*node = yaml_document_get_node(r->document, id);
+	r->at.line = (int)(*node)->start_mark.line + 1;
+	if (id <= r->last)
+		return bb_profile_refuse(&r->at, "an alias repeats this; write it again instead");
+	r->last = id;
+	return BB_OK;
+}
+
+static bb_status keys_read(struct reader *r, yaml_node_item_t id, const struct key *keys,
+			   char *into, size_t line);
+
+/* Reads node ID, the value of KEY, into the structure INTO. */
+static bb_status value_read(struct reader *r, yaml_node_item_t id, const struct key *key,
+			    char *into)
+{
+	const yaml_node_t *node = yaml_document_get_node(r->document, id);
+	char *const text = (char *)node->data.scalar.value, *list;
+	size_t n;
+	bb_status st;
+
+	if (!key->read && key->most == 0) {
+		*(void **)(into + key->member) = list = calloc(1, key->size);
+		return list ? keys_read(r, id, key->keys, list, 0)
+			    : bb_no_memory(r->at.error, r->at.path);
+	}
+	BB_TRY(st, node_open(r, id, &node), out);
+	if (node->type != (key->read ? YAML_SCALAR_NODE : YAML_SEQUENCE_NODE))
+		return bb_profile_refuse(&r->at, "%s: is no %s", key->name,
+					 key->read ? "text" : "list");
+	if (key->read)
+		return strlen(text) == node->data.scalar.length
+			       ? key->read(&r->at, key, text, into + key->member)
+			       : bb_profile_refuse(&r->at, "%s: holds a byte of 0", key->name);
+	n = (size_t)(node->data.sequence.items.top - node->data.sequence.items.start);
+	if (n > (size_t)key->most || n < key->needed)
+		return bb_profile_refuse(&r->at, "%s: has %zu entries, not %d to %lld", key->name,
+					 n, key->needed, (long long)key->most);
+	*(void **)(into + key->member) = list = calloc(n + 1, key->size);
+	if (!list)
+		return bb_no_memory(r->at.error, r->at.path);
+	*(size_t *)(into + key->number) = n;
+	for (size_t i = 0; st == BB_OK && i < n; i++)
+		st = keys_read(r, node->data.sequence.items.start[i], key->keys,
+			       list + i * key->size, key->line);
+out:
+	return st;
+}
+
+/* Reads node ID, a mapping, into the structure INTO, which KEYS describe. Its member LINE gets the
+   line, unless that is 0. */
+static bb_status keys_read(struct reader *r, yaml_node_item_t id, const struct key *keys,
+			   char *into, size_t line)
+{
+	const yaml_node_t *node, *name;
+	unsigned seen = 0;
+	bb_status st;
+
+	BB_TRY(st, node_open(r, id, &node), out);
+	if (node->type != YAML_MAPPING_NODE)
+		return bb_profile_refuse(&r->at, "no mapping: keys with values are needed here");
+	if (line > 0)
+		*(int *)(into + line) = r->at.line;
+	for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+	     pair < node->data.mapping.pairs.top; pair++) {
+		const char *word;
+		int k = 0;
+
+		BB_TRY(st, node_open(r, pair->key, &name), out);
+		word = name->type == YAML_SCALAR_NODE ? (char *)name->data.scalar.value : "?";
+		while (keys[k].name && strcmp(keys[k].name, word) != 0)
+			k++;
+		if (!keys[k].name)
+			return bb_profile_refuse(&r->at, "Unexpected key: %.60s", word);
+		if (seen >> k & 1)
+			return bb_profile_refuse(&r->at, "%s: is there twice", word);
+		seen |= 1u << k;
+		BB_TRY(st, value_read(r, pair->value, &keys[k], into), out);
+	}
+	r->at.line = (int)node->start_mark.line + 1;
+	for (int k = 0; keys[k].name; k++)
+		if (keys[k].needed && !(seen >> k & 1))
+			return bb_profile_refuse(&r->at, "Missing key: %s", keys[k].name);
+out:
+	return st;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+/* "quick, full" */
+static bb_status modes_read(const struct bb_profile_spot *at, struct bb_profile_step *s)
+{
+	const char *word = s->modes;
+	size_t n;
+
+	s->mode = word ? 0 : BB_QUICK | BB_FULL;
+	for (; word && *(word += strspn(word, " ,")); word += n) {
+		n = strcspn(word, " ,");
+		if (n == 5 && strncmp(word, "quick", n) == 0)
+			s->mode |= BB_QUICK;
+		else if (n == 4 && strncmp(word, "full", n) == 0)
+			s->mode |= BB_FULL;
+		else
+			return bb_profile_refuse(at, "modes: %.*s is not quick or full", (int)n,
+						 word);
+	}
+	return s->mode ? BB_OK : bb_profile_refuse(at, "modes: names none; quick, full, or both");
+}
+
+bool bb_step_diagnoses(const struct bb_profile_step *step)
+{
+	const char *const word = step->run + strspn(step->run, " \t\r\n");
+
+	return strcspn(word, " \t\r\n") == 8 && strncmp(word, "diagnose", 8) == 0;
+}
+
+/* Gives S what it does not say itself, and spreads it over the nodes of SCALE. */
+static bb_status step_scale(const struct bb_profile_spot *at, struct bb_profile_step *s,
+			    const struct bb_profile_step *all, const struct bb_scale *scale)
+{
+	const bool on_all = s->nodes == ALL_NODES;
+
+	s->counted = s->ranks > 0 || all->ranks > 0 || scale->per_node > 0;
+	s->ranks = s->ranks ? s->ranks : all->ranks ? all->ranks : 1;
+	s->nodes = s->nodes > 0 ? s->nodes : all->nodes ? all->nodes : 1;
+	s->repeats = s->repeats ? s->repeats : all->repeats ? all->repeats : 1;
+	s->limit_ns = s->limit_ns     ? s->limit_ns
+		      : all->limit_ns ? all->limit_ns
+				      : UINT64_C(300) * 1000000000;
+	s->takes_ns = s->takes_ns ? s->takes_ns : all->takes_ns;
+	if (s->ranks % s->nodes != 0)
+		return bb_profile_refuse(at, "%lld ranks cannot be spread evenly over %lld nodes",
+					 (long long)s->ranks, (long long)s->nodes);
+	s->ranks = scale->per_node > 0 ? scale->per_node : s->ranks / s->nodes;
+	s->groups = 1;
+	if (on_all && scale->nodes == 0)
+		s->mode = 0;
+	if (on_all && scale->nodes > 0)
+		s->nodes = scale->nodes;
+	s->ranks *= s->nodes;
+	if (scale->nodes == 0)
+		return BB_OK;
+	if (s->nodes > scale->nodes)
+		return bb_profile_refuse(at, "--nodes %lld: step %s needs %lld nodes",
+					 (long long)scale->nodes, s->name, (long long)s->nodes);
+	s->groups = scale->nodes / s->nodes;
+	s->left = scale->nodes % s->nodes;
+	return BB_OK;
+}
+
+/* Only busbench's own binaries are run, from the folder of acceptance. */
+static bb_status step_check(const struct bb_profile *p, size_t i, const char *path,
+			    const struct bb_scale *scale, struct bb_error *error)
+{
+	struct bb_profile_step *const s = &p->declared[i];
+	const struct bb_profile_spot at = {.path = path, .line = s->line, .error = error};
+	const char *const word = s->run + strspn(s->run, " \t\r\n");
+	const int n = (int)strcspn(word, " \t\r\n");
+	const bool perf = n > 5 && n < 60 && strncmp(word + n - 5, "_perf", 5) == 0;
+	bb_status st;
+
+	for (size_t k = 0; k < i; k++)
+		if (strcmp(p->declared[k].name, s->name) == 0)
+			return bb_profile_refuse(&at, "name: %s is that of line %d, too", s->name,
+						 p->declared[k].line);
+	if (memchr(word, '/', (size_t)n) || (!perf && !bb_step_diagnoses(s)))
+		return bb_profile_refuse(
+			&at,
+			"run: %.*s is not the name of a perf binary, such as all_reduce_perf, or "
+			"diagnose",
+			n, word);
+	BB_TRY(st, modes_read(&at, s), out);
+	if (s->when && strcmp(s->when, "failed") != 0)
+		return bb_profile_refuse(&at, "when: %s is not failed", s->when);
+	s->after_failure = s->when != NULL;
+	BB_TRY(st, step_scale(&at, s, &p->all, scale), out);
+	if (s->mode != 0)
+		st = bb_gates_check(p, s, path, error);
+out:
+	return st;
+}
+
+/* ---- narrower steps: halving the groups of all nodes at once takes log2 of their size. In pairs
+   with either neighbour a slow node is slow twice, and a slow path between two nodes once. ------
+ */
+
+#define MOST_NARROWER 24 /* log2 of the most nodes, a shift, and room */
+
+/* Returns about half of NODES, at least a pair. No node should be left over of all SPAN. */
+static int64_t half_of(int64_t nodes, int64_t span)
+{
+	int64_t half = (nodes + 1) / 2;
+
+	while (half > 2 && half < nodes && span % half == 1)
+		half++;
+	return half < nodes ? half : 2;
+}
+
+/* Adds to P groups of NODES nodes instead of those of STEP. */
+static void narrower_add(struct bb_profile *p, const struct bb_profile_step *step, int64_t nodes,
+			 int64_t shift)
+{
+	struct bb_profile_step *const new = &p->steps[p->nsteps++];
+	const int64_t span = bb_step_nodes(step);
+
+	*new = *step;
+	new->narrows = step;
+	new->ranks = nodes *(step->ranks / step->nodes);
+	new->nodes = nodes;
+	new->groups = span / nodes;
+	new->left = span % nodes;
+	new->shift = shift;
+	new->after_failure = nodes < step->nodes || step->left != 1;
+	new->repeats = new->after_failure ? 1 : step->repeats;
+	snprintf(new->own_name, sizeof(new->own_name), "%s@%lld%s", step->name, (long long)nodes,
+		 shift > 0 ? "+1" : "");
+	new->name = new->own_name;
+}
+
+/* The declared steps of P, each followed by those that narrow it. */
+static bb_status steps_narrow(struct bb_profile *p, struct bb_error *error)
+{
+	p->steps = calloc(p->ndeclared * MOST_NARROWER, sizeof(*p->steps));
+	if (!p->steps)
+		return bb_no_memory(error, "steps");
+	for (size_t i = 0; i < p->ndeclared; i++) {
+		struct bb_profile_step *const step = &p->steps[p->nsteps++];
+		int64_t nodes = p->declared[i].nodes;
+
+		*step = p->declared[i];
+		if (step->mode == 0 || step->after_failure || bb_step_diagnoses(step) ||
+		    nodes < 2 || bb_step_nodes(step) < 3)
+			continue;
+		if (step->left == 1)
+			narrower_add(p, step, nodes, 1);
+		while (nodes > 2) {
+			nodes = half_of(nodes, bb_step_nodes(step));
+			narrower_add(p, step, nodes, 0);
+		}
+		if (step->nodes > 2 || step->left != 1)
+			narrower_add(p, step, 2, 1);
+	}
+	return BB_OK;
+}
+
+/* ---- the profile ------------------------------------------------------------------------------
+ */
+
+/* A profile with the document that holds its texts. */
+struct held {
+	struct bb_profile profile;
+	yaml_document_t document;
+};
+
+void bb_profile_free(struct bb_profile *p)
+{
+	if (!p)
 		return;
-	if (strncmp(begin, "Load: ", 6) == 0)
-		begin += 6;
-	snprintf(messages->first, sizeof(messages->first), "%.*s", (int)strcspn(begin, "\n"),
-		 begin);
+	for (size_t i = 0; i < p->ndeclared; i++) {
+		for (size_t k = 0; k < p->declared[i].ngates; k++) {
+			free(p->declared[i].gates[k].where);
+			free(p->declared[i].gates[k].from);
+		}
+		free(p->declared[i].gates);
+	}
+	free(p->declared);
+	free(p->steps);
+	yaml_document_delete(&((struct held *)p)->document);
+	free(p);
 }
 
-static cyaml_config_t config(struct messages *messages)
+/* Reads the only document of PARSER into H. */
+static bb_status document_read(yaml_parser_t *parser, struct held *h, const char *path,
+			       struct bb_error *error)
 {
-	return (cyaml_config_t){.log_fn = listen,
-				.log_ctx = messages,
-				.mem_fn = cyaml_mem,
-				.log_level = CYAML_LOG_ERROR,
-				.flags = CYAML_CFG_NO_ALIAS};
-}
+	struct reader r = {.at = {.path = path, .error = error}, .document = &h->document};
+	yaml_document_t second = {.nodes = {NULL, NULL, NULL}};
+	bool good = yaml_parser_load(parser, &h->document);
+	bb_status st;
 
-void bb_profile_free(struct bb_profile *profile)
-{
-	struct messages messages = {.line = 0};
-	const cyaml_config_t c = config(&messages);
-
-	if (profile)
-		free(profile->steps);
-	cyaml_free(&c, &profile_schema, profile, 0);
+	r.at.line = good ? 0 : (int)parser->problem_mark.line + 1;
+	if (parser->error == YAML_MEMORY_ERROR)
+		return bb_no_memory(error, path);
+	if (!good)
+		return bb_profile_refuse(&r.at, "libyaml: %s", parser->problem);
+	if (!yaml_document_get_root_node(&h->document))
+		return bb_profile_refuse(&r.at, "empty; a profile has a name and steps");
+	BB_TRY(st, keys_read(&r, 1, profile_keys, (char *)&h->profile, 0), out);
+	good = yaml_parser_load(parser, &second);
+	r.at.line = (int)(good ? second.start_mark : parser->problem_mark).line + 1;
+	if (!good || yaml_document_get_root_node(&second))
+		st = bb_profile_refuse(&r.at, "a second document begins; a profile is one");
+	yaml_document_delete(&second);
+out:
+	return st;
 }
 
 bb_status bb_profile_read(const char *path, const char *text, size_t length,
 			  const struct bb_scale *scale, struct bb_profile **profile,
 			  struct bb_error *error)
 {
-	struct messages messages = {.line = 0};
-	const cyaml_config_t c = config(&messages);
-	cyaml_data_t *data = NULL;
-	cyaml_err_t err;
+	struct held *h;
+	yaml_parser_t parser;
 	bb_status st;
-	int second;
 
 	*profile = NULL;
 	if (length > BB_PROFILE_BYTES)
 		return bb_fail(error, BB_EUSAGE, "%s: larger than any profile (%d bytes)", path,
 			       BB_PROFILE_BYTES);
-	err = cyaml_load_data((const uint8_t *)text, length, &c, &profile_schema, &data, NULL);
-	if (err == CYAML_ERR_OOM)
+	if (!yaml_parser_initialize(&parser))
 		return bb_no_memory(error, path);
-	if (err != CYAML_OK || !data)
-		return bb_fail(error, BB_EUSAGE, "%s:%d: %s", path, messages.line,
-			       messages.first[0] ? messages.first
-			       : err != CYAML_OK ? cyaml_strerror(err)
-						 : "empty; a profile has a name and steps");
-	second = bb_profile_lines(data, text, length);
-	if (second > 0)
-		BB_TRY(st,
-		       bb_fail(error, BB_EUSAGE,
-			       "%s:%d: a second document begins; a profile is one", path, second),
-		       fail);
-	BB_TRY(st, bb_profile_check(data, path, scale, error), fail);
-	BB_TRY(st, bb_profile_narrow(data, error), fail);
-	*profile = data;
-	return BB_OK;
-fail:
-	bb_profile_free(data);
+	yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
+	h = calloc(1, sizeof(*h));
+	st = h ? document_read(&parser, h, path, error) : bb_no_memory(error, path);
+	yaml_parser_delete(&parser);
+	for (size_t i = 0; st == BB_OK && i < h->profile.ndeclared; i++)
+		st = step_check(&h->profile, i, path, scale, error);
+	if (st == BB_OK)
+		st = steps_narrow(&h->profile, error);
+	if (st == BB_OK)
+		*profile = &h->profile;
+	else
+		bb_profile_free(h ? &h->profile : NULL);
 	return st;
 }

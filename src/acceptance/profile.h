@@ -20,10 +20,23 @@
 #define BB_MOST_REPEATS 1000
 #define BB_STEP_NAME 96 /* 60 letters, and "@GROUP+SHIFT" */
 
+/* Keys of a profile whose values are texts; ROUTE and DIRECTION are of pairs. */
+#define BB_WHERE_TEXTS(TEXT)                                                                       \
+	TEXT(kind)                                                                                 \
+	TEXT(collective)                                                                           \
+	TEXT(algorithm)                                                                            \
+	TEXT(dtype) TEXT(op) TEXT(size) TEXT(placement) TEXT(route) TEXT(direction) TEXT(ranks)
+#define BB_SOURCE_TEXTS(TEXT)                                                                      \
+	TEXT(copy, COPY)                                                                           \
+	TEXT(bound, BOUND) TEXT(topology, TOPOLOGY) TEXT(cluster, SIMULATOR) TEXT(link, SIMULATOR) \
+		TEXT(reference, REFERENCE) TEXT(baseline, BASELINE) TEXT(rule, RULE)
+#define BB_GATE_TEXTS(TEXT)                                                                        \
+	TEXT(metric) TEXT(shape) TEXT(between) TEXT(window) TEXT(down) TEXT(up) TEXT(warn)
+#define BB_PROFILE_TEXT(key, ...) char *key;
+
 /* The records of a step that a gate selects. NULL: any. */
 struct bb_where {
-	char *kind, *collective, *algorithm, *dtype, *op, *ranks, *size, *placement;
-	char *route, *direction; /* of pairs */
+	BB_WHERE_TEXTS(BB_PROFILE_TEXT)
 	/* Read from them: */
 	uint64_t least_bytes, most_bytes;
 	int64_t nranks; /* 0: any */
@@ -43,7 +56,7 @@ enum bb_source_kind {
 
 /* The source of an expectation: one of these. */
 struct bb_source {
-	char *copy, *bound, *topology, *cluster, *link, *reference, *baseline, *rule;
+	BB_SOURCE_TEXTS(BB_PROFILE_TEXT)
 	/* Read from it: */
 	enum bb_source_kind kind;
 	double percent;   /* of copy, bound or topology, as a fraction */
@@ -54,7 +67,7 @@ struct bb_source {
 enum bb_gate_kind { BB_GATE_VALUE, BB_GATE_NO_DIP, BB_GATE_CROSSOVER };
 
 struct bb_gate {
-	char *metric, *shape, *between, *window, *down, *up, *warn;
+	BB_GATE_TEXTS(BB_PROFILE_TEXT)
 	struct bb_where *where; /* NULL: any result */
 	struct bb_source *from;
 	/* Read from them: */
@@ -68,11 +81,10 @@ struct bb_gate {
 
 struct bb_profile_step {
 	char *name, *run, *modes, *when, *launcher, *launcher_args;
-	char *ranks_text, *nodes_text, *repeats_text, *limit_text, *takes_text;
 	struct bb_gate *gates;
-	uint32_t ngates;
-	/* Read from them: */
+	size_t ngates;
 	int line;
+	/* Read from them: */
 	unsigned mode;      /* bits of enum bb_mode; 0: it needs --nodes */
 	bool after_failure; /* it runs only if an earlier step has not passed */
 	/* Of a group; groups of as many nodes run at the same time. A step has one but with
@@ -123,18 +135,14 @@ static inline int64_t bb_step_node(const struct bb_profile_step *step, int64_t g
 enum bb_mode { BB_QUICK = 1, BB_FULL = 2 };
 
 struct bb_profile {
-	char *name, *about, *launcher, *launcher_args, *system;
-	char *ranks_text, *nodes_text, *repeats_text, *limit_text, *takes_text;
+	char *name, *about, *system;
+	struct bb_profile_step all; /* what steps inherit: launcher, numbers and times */
 	struct bb_profile_step *declared;
-	uint32_t ndeclared;
+	size_t ndeclared;
 	/* Those declared, each followed by the steps that narrow it. They share its texts and
 	 * gates. */
 	struct bb_profile_step *steps;
 	uint32_t nsteps;
-	/* The line of each; 1 if it is missing: */
-	struct bb_key_lines {
-		int name, launcher, ranks, nodes, repeats, time_limit, takes;
-	} at;
 };
 
 /* What a gate may judge. */
@@ -157,9 +165,15 @@ struct bb_scale {
 
 /*
  * The profile in the LENGTH bytes of TEXT, which messages call PATH, for the nodes of SCALE: a step
- * of k nodes is run by as many groups of k nodes as there are, one of "all" nodes by one group, and
- * steps that narrow them are added (bb_profile_narrow). BB_EUSAGE with the line and what would be
- * right. *PROFILE is to be freed; NULL on failure.
+ * of k nodes is run by as many groups of k nodes as there are, one of "all" nodes by one group. For
+ * each declared step that runs in groups on three nodes or more, steps are added:
+ *
+ * NAME@K+1  the same groups of K nodes shifted by a node, if one is left over: not judged alone
+ * NAME@K    groups of about half as many nodes each time, down to pairs, and
+ * NAME@2+1  pairs with the other neighbour, if a group has failed: they find the culprit by
+ *           log2(K) runs
+ *
+ * BB_EUSAGE with the line and what would be right. *PROFILE is to be freed; NULL on failure.
  */
 BB_MUST bb_status bb_profile_read(const char *path, const char *text, size_t length,
 				  const struct bb_scale *scale, struct bb_profile **profile,
@@ -185,27 +199,8 @@ struct bb_profile_spot {
 bb_status bb_profile_refuse(const struct bb_profile_spot *at, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* ---- for profile.c ------------------------------------------------------------------------ */
-
-/* Set the line on which every step, gate and key of P begins in TEXT, whose first document libcyaml
-   has read. Returns the line on which a second document begins; 0: none does. */
-int bb_profile_lines(struct bb_profile *p, const char *text, size_t length);
-/* Read every text of P. BB_EUSAGE names one that is wrong. */
-BB_MUST bb_status bb_profile_check(struct bb_profile *p, const char *path,
-				   const struct bb_scale *scale, struct bb_error *error);
-/* The same for the gates of a step. */
+/* Reads every text of the gates of STEP. BB_EUSAGE names one that is wrong. */
 BB_MUST bb_status bb_gates_check(const struct bb_profile *p, struct bb_profile_step *step,
 				 const char *path, struct bb_error *error);
-/*
- * STEPS = the declared steps of P, and for each that runs in groups on three nodes or more:
- *
- *   NAME@K+1  the same groups of K nodes shifted by a node, if one is left over: not judged alone
- *   NAME@K    groups of about half as many nodes each time, down to pairs, and
- *   NAME@2+1  pairs with the other neighbour, if a group has failed: they find the culprit by
- *             log2(K) runs
- *
- * BB_EINTERNAL without memory.
- */
-BB_MUST bb_status bb_profile_narrow(struct bb_profile *p, struct bb_error *error);
 
 #endif

@@ -437,7 +437,7 @@ def on_stand_ins(text, code, env=None):
     """A profile for GPUs from the first command to the verdict, on stand-ins for CUDA and NCCL."""
     folder = gpus.installed().name
     if not os.path.exists(os.path.join(folder, "acceptance")):
-        raise Skipped("acceptance was not built: no libcyaml")
+        raise Skipped("acceptance was not built: no libyaml")
     with Folder() as f:
         path = f.profile(text)
         out = os.path.join(f.name, "out")

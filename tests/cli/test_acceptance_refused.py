@@ -32,7 +32,7 @@ REFUSED = {
     "any program": (step("/bin/sh -c true"), "p.yaml:3", "not the name of a perf binary"),
     "no such program": (step("nosuch_perf -g 2"), "p.yaml:3", "there is no nosuch_perf in"),
     "second document": (step(RUN) + "---\nname: q\n", "p.yaml:5", "a second document"),
-    "no steps": ("  []\n", "p.yaml:", "Insufficient entries"),
+    "no steps": ("  []\n", "p.yaml:", "steps: has 0 entries"),
     "no YAML": ("  [", "p.yaml:", "libyaml"),
 }  # fmt: skip
 

@@ -268,7 +268,7 @@ static void add_step(const struct begun *b, const struct bb_durations *durations
 	bb_plan_add_line(out, words);
 	bb_strbuf_addf(out, "\n  gate: %s\n",
 		       bb_step_diagnoses(step) ? "no culprit" : "no wrong data");
-	for (uint32_t i = 0; i < step->ngates; i++) {
+	for (size_t i = 0; i < step->ngates; i++) {
 		struct bb_strbuf gate = {0}, line = {0};
 
 		bb_plan_add_gate(&gate, &step->gates[i]);
