@@ -1,294 +1,149 @@
 /*
- * normal.c - "is my number normal?" Judges a table by published runs, bounds and its own rows.
+ * normal.c - "is my number normal?" Judges a table by published runs, bounds and its own rows, and
+ * names the likely causes of a low number.
  */
-#include "acceptance/normal_inside.h"
+#include "acceptance/question.h"
 
-#include "core/option.h"
 #include "core/units.h"
 #include "harness/run/plugin.h"
+#include "topology/bound.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Explains a value above its bound. A bound by copies ignores caches. */
-static void describe_beyond(const struct bb_question *q)
-{
-	const struct bb_claims *const c = q->claims;
+/* ---- the subject: by the file and its ratios ------------------------------------------------ */
 
-	bb_strbuf_addf(
-		q->out, "  Above its bound: the largest size reaches %.0f%% of it%s (%s). %s\n",
-		c->percent_of_bound, c->list[c->n - 1].in_place ? " in place" : "", c->bound_source,
-		strstr(c->bound_source, "copy speed")
-			? "The bound is that of copies between two buffers. Data that is "
-			  "still in a cache takes less time, and so do in-place buffers, "
-			  "which are half as large: larger sizes (-e) can be judged."
-			: "The links cannot carry more: the link is another one, or the "
-			  "bytes are miscounted.");
+/* Returns the ratio of bandwidths of the last row where rounding does not matter; NAN: none. */
+static double ratio_of(const struct bb_claims *c)
+{
+	for (size_t i = c->n; i > 0; i--)
+		if (c->list[i - 1].algbw_GBps > 100 * c->rounding)
+			return c->list[i - 1].busbw_GBps / c->list[i - 1].algbw_GBps;
+	return NAN;
 }
 
-/* Explains that nothing can be compared, and for which cards it could be. */
-static void describe_unknown_card(const struct bb_question *q)
+/* Was the data checked in place, or nowhere? nccl-tests never checks alltoall and sendrecv there.
+ */
+static bool in_place_checked(const struct bb_claims *c)
 {
-	const char *const near = bb_card_suggest(q->gpu);
+	return c->unchecked_in_place == 0 || c->unchecked > c->unchecked_in_place;
+}
 
-	if (!q->gpu[0]) {
-		bb_strbuf_add(q->out, "  The file names no GPU; name it with --gpu.\n");
-		return;
+/* The collective whose rows have such a redop and root (nccl-tests, the *RunTest functions); "" if
+   the columns lack or several have them. */
+static const char *collective_of_columns(const struct bb_claims *c, double ratio)
+{
+	const bool is_once = ratio < 0.999, reduces = c->op[0] && strcmp(c->op, "none") != 0;
+	const bool rooted = strcmp(c->root, "-1") != 0;
+	bool in_place = false;
+
+	for (size_t i = 0; i < c->n; i++)
+		in_place |= c->list[i].in_place;
+	if (!c->op[0] || !c->root[0] || !isfinite(ratio) || (!in_place && !rooted && !reduces))
+		return "";
+	if (is_once && !rooted)
+		return reduces ? "reduce_scatter" : in_place_checked(c) ? "all_gather" : "alltoall";
+	if (is_once)
+		return "";
+	if (rooted)
+		return reduces ? "reduce" : "broadcast";
+	return !reduces || !in_place ? "" : in_place_checked(c) ? "all_reduce" : "sendrecv";
+}
+
+/* Finds the collective; if the file does not name it, by the ratio of its bandwidths. Returns false
+   if several have that ratio. */
+static bool collective_find(struct bb_question *q)
+{
+	const double ratio = ratio_of(q->claims);
+	int64_t least, most;
+
+	q->collective = q->given->collective ? q->given->collective : q->claims->collective;
+	if (q->collective[0])
+		return true;
+	bb_strbuf_add(q->out, "  The file does not name its collective; ");
+	if (ratio > 1.001) {
+		q->collective = "all_reduce";
+		bb_strbuf_addf(q->out, "busbw / algbw = %.4g is all_reduce's alone.\n", ratio);
+		return true;
 	}
-	bb_strbuf_addf(q->out, "  Nothing is known about %s. Known cards:", q->gpu);
-	for (int n = 0; bb_card_at(n); n++)
-		bb_strbuf_addf(q->out, "%s %s", n > 0 ? "," : "", bb_card_at(n)->name);
-	bb_strbuf_addf(q->out, ".%s%s%s\n", near ? " Did you mean " : "", near ? near : "",
-		       near ? "?" : "");
+	q->collective = collective_of_columns(q->claims, ratio);
+	if (q->collective[0]) {
+		bb_strbuf_addf(q->out,
+			       "redop %s, root %s%s and busbw / algbw = %.4g are those of %s.\n",
+			       q->claims->op, q->claims->root,
+			       in_place_checked(q->claims) ? "" : ", no check in place", ratio,
+			       q->collective);
+		return true;
+	}
+	if (!isfinite(ratio)) {
+		bb_strbuf_add(q->out, "--collective does.\n");
+		return false;
+	}
+	bb_strbuf_addf(q->out, "busbw / algbw = %.4g fits ", ratio);
+	if (ratio > 0.999)
+		bb_strbuf_add(q->out, "broadcast, reduce or sendrecv, or all_reduce on 2 ranks");
+	else if (!bb_claims_ranks(q->claims, "all_gather", &least, &most))
+		bb_strbuf_add(q->out, "no number of ranks");
+	else
+		bb_strbuf_addf(q->out,
+			       "all_gather, reduce_scatter, alltoall, gather or scatter on %lld "
+			       "rank%s",
+			       (long long)least, bb_plural(least));
+	bb_strbuf_add(q->out, "; name it with --collective.\n");
+	return false;
 }
 
-/* Judges by the bound of the records: of CPUs, for which there are no published runs, and of GPUs
-   that the catalogue lacks. */
-static enum bb_normality by_bound(const struct bb_question *q)
+/* Finds the number of ranks. Returns false if no number of ranks has the ratio of bandwidths. */
+static bool ranks_find(struct bb_question *q)
 {
-	const struct bb_claims *const c = q->claims;
-	const bool on_gpus = strcmp(c->backend, "nccl") == 0;
-	const double least = on_gpus ? BB_NORMAL_SHARE : BB_NORMAL_BOUND;
-	const bool low = c->percent_of_bound < 100 * least;
+	const int64_t given = q->given->ranks > 0 ? q->given->ranks : q->claims->nranks;
+	const double ratio = ratio_of(q->claims);
+	int64_t least, most;
+	const bool fits = bb_claims_ranks(q->claims, q->collective, &least, &most);
 
-	if (isnan(c->percent_of_bound) && c->backend[0] && !on_gpus) {
+	q->ranks = given;
+	if (!fits && (least != 1 || most != 0)) {
 		bb_strbuf_addf(
 			q->out,
-			"  Not judged: the data of %s is in the memory of CPUs, and this log "
-			"names no bound.\n",
-			c->backend);
-		return BB_UNKNOWN;
-	}
-	if (isnan(c->percent_of_bound) ||
-	    (on_gpus && low && bb_normal_largest(c).size_bytes < BB_NORMAL_WIDE)) {
-		describe_unknown_card(q);
-		return BB_UNKNOWN;
-	}
-	if (c->percent_of_bound > 100 * BB_NORMAL_BEYOND) {
-		describe_beyond(q);
-		return BB_HIGH;
-	}
-	bb_strbuf_addf(q->out,
-		       "  %s: the largest size reaches %.0f%% of its bound (%s); low is below "
-		       "%.0f%%. There are no published runs of %s.\n",
-		       low ? "Low" : "Normal", c->percent_of_bound, c->bound_source, 100 * least,
-		       q->gpu[0] ? q->gpu : "such machines");
-	return low ? BB_LOW : BB_NORMAL;
-}
-
-enum bb_normality bb_normal_compare(const struct bb_question *q)
-{
-	const bool is_latency = bb_normal_is_latency(q->claims);
-	enum bb_normality n = is_latency ? BB_UNKNOWN : bb_normal_by_published(q);
-
-	if (n == BB_UNKNOWN)
-		n = bb_normal_by_model(q);
-	if (n == BB_UNKNOWN && is_latency) {
-		const struct bb_claim row = bb_normal_largest(q->claims);
-
-		bb_normal_describe_row(q, &row);
-		bb_strbuf_add(q->out, "Bandwidth shows at larger sizes, such as -e 8G.\n");
-		return BB_LATENCY;
-	}
-	return n == BB_UNKNOWN ? bb_normal_by_share(q) : n;
-}
-
-/* True if every rank was alone: nccl-tests then prints a busbw of 0. Rounding makes it 0 for small
-   sizes of any number of ranks. */
-static bool is_alone(const struct bb_claims *claims)
-{
-	bool fast = false;
-
-	for (size_t i = 0; i < claims->n; i++) {
-		if (claims->list[i].busbw_GBps > 0)
-			return false;
-		fast |= claims->list[i].algbw_GBps >= 0.1;
-	}
-	return fast;
-}
-
-/* Several runs are in one table, not copies of one rank. */
-static bool is_mixed(const struct bb_claims *claims)
-{
-	return claims->runs > 1 && !is_alone(claims);
-}
-
-/* Judges without a GPU: by every card, each on its first system that fits the log. Only what is low
-   on all of them is. */
-static enum bb_normality by_every_card(const struct bb_question *q)
-{
-	static const struct {
-		enum bb_normality verdict;
-		const char *text;
-	} kinds[] = {{BB_LOW, "low"}, {BB_NORMAL, "normal"}, {BB_HIGH, "high"}};
-	struct bb_strbuf lists[3] = {{0}}, unread = {0};
-	int n[3] = {0};
-
-	for (int i = 0; bb_card_at(i); i++) {
-		struct bb_claimed_machine machine;
-		struct bb_question of_card = *q;
-		struct bb_error ignored = {0};
-		enum bb_normality verdict = BB_UNKNOWN;
-
-		of_card.card = bb_card_at(i);
-		of_card.out = &unread;
-		of_card.machine = &machine;
-		bb_normal_find_nodes(&of_card);
-		if (bb_normal_machine_find(&of_card, &machine, &ignored) == BB_OK &&
-		    machine.cluster)
-			verdict = bb_normal_compare(&of_card);
-		bb_normal_machine_close(&machine);
-		for (int k = 0; k < 3; k++)
-			if (verdict == kinds[k].verdict)
-				bb_strbuf_addf(&lists[k], "%s %s", n[k]++ ? "," : "",
-					       of_card.card->name);
-	}
-	for (int k = 0; k < 3; k++)
-		if (n[k] > 0)
-			bb_strbuf_addf(q->out, "  It would be %s on%s.\n", kinds[k].text,
-				       bb_strbuf_text(&lists[k]));
-	for (int k = 0; k < 3; k++)
-		bb_strbuf_free(&lists[k]);
-	bb_strbuf_free(&unread);
-	return n[0] > 0 && n[1] == 0 && n[2] == 0 ? BB_LOW : BB_UNKNOWN;
-}
-
-/* Judges by published runs, the model or bounds and, on GPUs, by the other rows: on CPUs caches
-   make dips too. */
-static enum bb_normality compare_all(const struct bb_question *q)
-{
-	const char *const backend = q->claims->backend;
-	const bool on_gpus = !backend[0] || strcmp(backend, "nccl") == 0;
-	enum bb_normality n, even;
-
-	if (q->card && q->ranks == 0)
-		bb_strbuf_addf(q->out, "  The number of ranks is unknown; give --ranks.\n");
-	n = q->machine->cluster ? bb_normal_compare(q) : q->card ? BB_UNKNOWN : by_bound(q);
-	if (n == BB_UNKNOWN && !q->card && q->ranks > 1 && on_gpus &&
-	    isnan(q->claims->percent_of_bound))
-		n = by_every_card(q);
-	even = on_gpus && !is_mixed(q->claims) ? bb_normal_evenness(q) : BB_NORMAL;
-	return even > n ? even : n;
-}
-
-/* Describes the machine that the numbers are compared with, and why that one. */
-static void describe_machine(const struct bb_question *q)
-{
-	const struct bb_claimed_machine *const m = q->machine;
-	const struct bb_fact *const nics = bb_normal_fact(q, BB_FACT_NICS);
-
-	if (!m->cluster) {
-		if (q->nodes > q->ranks && q->ranks > 0)
-			bb_strbuf_addf(q->out, "  %lld ranks cannot be on %lld nodes.\n",
-				       (long long)q->ranks, (long long)q->nodes);
-		else if (q->card && q->ranks >= 2)
-			bb_strbuf_addf(q->out,
-				       "  No known system with %s has room for %lld ranks on %lld "
-				       "node%s; --cluster or --topology describes one.\n",
-				       q->card->name, (long long)q->ranks, (long long)q->nodes,
-				       bb_plural(q->nodes));
-		return;
-	}
-	if (q->claims->hosts == 0 && q->given->nodes == 0)
-		bb_strbuf_addf(q->out,
-			       "  The log does not name the nodes: %lld assumed; --nodes says "
-			       "otherwise.\n",
-			       (long long)q->nodes);
-	if (q->nodes == 1 || m->nics.n == 0)
-		return;
-	bb_strbuf_addf(q->out, "  Machine: %s", m->name);
-	if (!strstr(m->name, " with ")) {
-		bb_strbuf_add(q->out, ", ");
-		bb_normal_describe_nics(m, q->out);
-	}
-	if (m->assumed)
-		bb_strbuf_add(q->out, " (assumed: the log does not name the NICs; --cluster, "
-				      "--nics and --nic-rate do)");
-	else if (nics && q->given->nics == 0 && nics->value == m->nics.n && nics->quote[0])
-		bb_strbuf_addf(q->out, ". Line %d: %s", nics->line, nics->quote);
-	bb_strbuf_add(q->out, "\n");
-}
-
-static void describe_title(const struct bb_question *q)
-{
-	const struct bb_claims *const c = q->claims;
-
-	bb_strbuf_addf(q->out, "%s%s%s", c->collective[0] ? c->collective : "a collective",
-		       c->algorithm[0] ? ", " : "", c->algorithm);
-	if (c->nranks > 0)
-		bb_strbuf_addf(q->out, ", %lld rank%s", (long long)c->nranks, bb_plural(c->nranks));
-	if (c->hosts > 0)
-		bb_strbuf_addf(q->out, " on %lld host%s", (long long)c->hosts, bb_plural(c->hosts));
-	bb_strbuf_addf(q->out, "%s%s: %zu result%s\n", c->gpu[0] ? ", " : "", c->gpu, c->n,
-		       bb_plural(c->n));
-	if (c->implausible > 0)
-		bb_strbuf_addf(q->out,
-			       "  %zu left out: algbw is not size over time, or busbw / algbw is "
-			       "not that out of place.\n",
-			       c->implausible);
-	if (c->not_finite > 0)
-		bb_strbuf_addf(q->out, "  %zu left out: nan or inf is among their numbers.\n",
-			       c->not_finite);
-}
-
-/* Reports wrong and unchecked data. */
-static void describe_data(const struct bb_question *q)
-{
-	const struct bb_claims *const c = q->claims;
-
-	if (c->wrong > 0)
-		bb_strbuf_addf(q->out,
-			       "  Wrong data in %zu result%s (#wrong is not 0): fast but wrong is "
-			       "not normal.\n",
-			       c->wrong, bb_plural(c->wrong));
-	if (c->unchecked > 0)
-		bb_strbuf_addf(q->out, "  The data of %zu result%s was not checked.\n",
-			       c->unchecked, bb_plural(c->unchecked));
-}
-
-/* Did nccl-tests end with an error? A warning of NCCL alone may be harmless. */
-static bool has_failed(const struct bb_question *q)
-{
-	const struct bb_fact *const error = bb_normal_fact(q, BB_FACT_ERROR);
-
-	return error && strstr(error->quote, "Test ") && strstr(error->quote, " failure");
-}
-
-/* Judges claims whose subject is known. */
-static bb_status judge(struct bb_question *q, enum bb_normality *n, struct bb_error *error)
-{
-	struct bb_claimed_machine machine;
-	const bb_status st = bb_normal_machine_find(q, &machine, error);
-
-	if (st != BB_OK)
-		return st;
-	q->machine = &machine;
-	describe_machine(q);
-	*n = compare_all(q);
-	if (bb_normal_judge_bound(q) == BB_IMPOSSIBLE)
-		*n = BB_IMPOSSIBLE;
-	if (*n < BB_DIED && has_failed(q))
-		*n = BB_DIED;
-	bb_normal_explain(q, *n);
-	bb_normal_machine_close(&machine);
-	return BB_OK;
-}
-
-/* True if nothing in Q can be compared; says why. */
-static bool is_hopeless(const struct bb_question *q)
-{
-	const struct bb_claims *const c = q->claims;
-
-	if (c->n == 0 && !(c->average_GBps > 0))
-		return true;
-	if (!is_alone(c))
+			"  Impossible: busbw / algbw = %.4g fits no number of ranks of %s in all "
+			"rows. Likely: another collective, or mixed-up columns.\n",
+			ratio, q->collective);
 		return false;
-	bb_strbuf_add(q->out, "  busbw is 0: every rank was alone, and nothing went over any link. "
-			      "If several ranks were started, nccl-tests was built without MPI=1, "
-			      "or for another MPI than the launcher's.\n");
+	}
+	/* A rounded ratio cannot distinguish large numbers of ranks. */
+	if (!fits || (given == 0 && most >= 2 * least))
+		return true;
+	if (given >= least && given <= most) {
+		bb_strbuf_addf(q->out, "  busbw / algbw = %.4g fits %lld rank%s.\n", ratio,
+			       (long long)given, bb_plural(given));
+		return true;
+	}
+	q->ranks = least;
+	if (given > 0)
+		bb_strbuf_addf(q->out, "  %s %lld rank%s, but ",
+			       q->given->ranks > 0 ? "--ranks gives" : "The file gives",
+			       (long long)given, bb_plural(given));
+	else
+		bb_strbuf_add(q->out, "  The file gives no number of ranks; ");
+	bb_strbuf_addf(q->out, "busbw / algbw = %.6g means %lld", ratio, (long long)least);
+	if (most > least)
+		bb_strbuf_addf(q->out, " to %lld", (long long)most);
+	bb_strbuf_addf(q->out, " rank%s.\n", bb_plural(most));
 	return true;
+}
+
+static void nodes_find(struct bb_question *q)
+{
+	const char *const colon = q->given->machine ? strrchr(q->given->machine, ':') : NULL;
+	const int64_t named = colon ? strtol(colon + 1, NULL, 10) : 0;
+	const int64_t given = q->given->nodes > 0 ? q->given->nodes : named;
+
+	/* A list of ranks of which only some were pasted names too few hosts. */
+	q->nodes = given > 0 ? given : q->claims->hosts;
+	if (q->card && given == 0 && q->nodes < bb_normal_nodes(q->card, q->ranks))
+		q->nodes = bb_normal_nodes(q->card, q->ranks);
 }
 
 /* The name of the GPU: by the user, by the machine that the user names, by the log. */
@@ -331,34 +186,468 @@ static bb_status find_gpu(struct bb_question *q, char model[BB_TEXT], struct bb_
 out:
 	return st;
 }
+/* ---- the verdict by numbers ------------------------------------------------------------------ */
+
+/* Judges by the bound of the records: of CPUs, for which there are no published runs, and of GPUs
+   that the catalogue lacks. */
+static enum bb_normality by_bound(const struct bb_question *q)
+{
+	const struct bb_claims *const c = q->claims;
+	const bool on_gpus = strcmp(c->backend, "nccl") == 0;
+	const double least = on_gpus ? BB_NORMAL_SHARE : BB_NORMAL_BOUND;
+	const bool low = c->percent_of_bound < 100 * least;
+
+	if (isnan(c->percent_of_bound) && c->backend[0] && !on_gpus) {
+		bb_strbuf_addf(
+			q->out,
+			"  Not judged: the data of %s is in the memory of CPUs, and this log "
+			"names no bound.\n",
+			c->backend);
+		return BB_UNKNOWN;
+	}
+	if (isnan(c->percent_of_bound) ||
+	    (on_gpus && low && bb_normal_largest(c).size_bytes < BB_NORMAL_WIDE)) {
+		const char *const near = bb_card_suggest(q->gpu);
+
+		if (!q->gpu[0]) {
+			bb_strbuf_add(q->out, "  The file names no GPU; name it with --gpu.\n");
+			return BB_UNKNOWN;
+		}
+		bb_strbuf_addf(q->out, "  Nothing is known about %s. Known cards:", q->gpu);
+		for (int n = 0; bb_card_at(n); n++)
+			bb_strbuf_addf(q->out, "%s %s", n > 0 ? "," : "", bb_card_at(n)->name);
+		bb_strbuf_addf(q->out, ".%s%s%s\n", near ? " Did you mean " : "", near ? near : "",
+			       near ? "?" : "");
+		return BB_UNKNOWN;
+	}
+	if (c->percent_of_bound > 100 * BB_NORMAL_BEYOND) {
+		/* A bound by copies ignores caches. */
+		bb_strbuf_addf(
+			q->out,
+			"  Above its bound: the largest size reaches %.0f%% of it%s (%s). %s\n",
+			c->percent_of_bound, c->list[c->n - 1].in_place ? " in place" : "",
+			c->bound_source,
+			strstr(c->bound_source, "copy speed")
+				? "The bound is that of copies between two buffers. Data that is "
+				  "still in a cache takes less time, and so do in-place buffers, "
+				  "which are half as large: larger sizes (-e) can be judged."
+				: "The links cannot carry more: the link is another one, or the "
+				  "bytes are miscounted.");
+		return BB_HIGH;
+	}
+	bb_strbuf_addf(q->out,
+		       "  %s: the largest size reaches %.0f%% of its bound (%s); low is below "
+		       "%.0f%%. There are no published runs of %s.\n",
+		       low ? "Low" : "Normal", c->percent_of_bound, c->bound_source, 100 * least,
+		       q->gpu[0] ? q->gpu : "such machines");
+	return low ? BB_LOW : BB_NORMAL;
+}
+
+/* By published runs, else by the model, else by the share of a bound. */
+static enum bb_normality numbers_compare(const struct bb_question *q)
+{
+	const bool is_latency = bb_normal_is_latency(q->claims);
+	enum bb_normality n = is_latency ? BB_UNKNOWN : bb_normal_by_published(q);
+
+	if (n == BB_UNKNOWN)
+		n = bb_normal_by_model(q);
+	if (n == BB_UNKNOWN && is_latency) {
+		const struct bb_claim row = bb_normal_largest(q->claims);
+
+		bb_normal_describe_row(q, &row);
+		bb_strbuf_add(q->out, "Bandwidth shows at larger sizes, such as -e 8G.\n");
+		return BB_LATENCY;
+	}
+	return n == BB_UNKNOWN ? bb_normal_by_share(q) : n;
+}
+
+/* The verdict on Q on a machine with CARD, or, where that is NULL, on SYSTEM with NICS of its NICs
+   (0: as it is); BB_UNKNOWN if there is none. MACHINE, which is closed, still has its name and
+   NICs. */
+static enum bb_normality verdict_on(const struct bb_question *q, const struct bb_card *card,
+				    const char *system, int nics,
+				    struct bb_claimed_machine *machine)
+{
+	struct bb_strbuf unread = {0};
+	struct bb_question other = *q;
+	struct bb_error ignored = {0};
+	enum bb_normality n = BB_UNKNOWN;
+	bool good;
+
+	other.card = card ? card : q->card;
+	other.machine = machine;
+	other.out = &unread;
+	if (card)
+		nodes_find(&other);
+	good = card ? bb_normal_machine_find(&other, machine, &ignored) == BB_OK
+		    : bb_normal_machine_open(q, system, nics, machine);
+	if (good && machine->cluster)
+		n = numbers_compare(&other);
+	bb_cluster_free(machine->cluster);
+	machine->cluster = NULL;
+	bb_strbuf_free(&unread);
+	return n;
+}
+/* Judges without a GPU: by every card, each on its first system that fits the log. Only what is low
+   on all of them is. */
+static enum bb_normality by_every_card(const struct bb_question *q)
+{
+	static const struct {
+		enum bb_normality verdict;
+		const char *text;
+	} kinds[] = {{BB_LOW, "low"}, {BB_NORMAL, "normal"}, {BB_HIGH, "high"}};
+	struct bb_strbuf lists[3] = {{0}};
+	struct bb_claimed_machine machine;
+	int n[3] = {0};
+
+	for (int i = 0; bb_card_at(i); i++) {
+		const enum bb_normality verdict = verdict_on(q, bb_card_at(i), NULL, 0, &machine);
+
+		for (int k = 0; k < 3; k++)
+			if (verdict == kinds[k].verdict)
+				bb_strbuf_addf(&lists[k], "%s %s", n[k]++ ? "," : "",
+					       bb_card_at(i)->name);
+	}
+	for (int k = 0; k < 3; k++) {
+		if (n[k] > 0)
+			bb_strbuf_addf(q->out, "  It would be %s on%s.\n", kinds[k].text,
+				       bb_strbuf_text(&lists[k]));
+		bb_strbuf_free(&lists[k]);
+	}
+	return n[0] > 0 && n[1] == 0 && n[2] == 0 ? BB_LOW : BB_UNKNOWN;
+}
+
+/* ---- what a number equals, and why it is low ------------------------------------------------- */
+
+/* A number between these shares of what so many NICs carry equals them. */
+#define EQUAL_LEAST 0.93
+#define EQUAL_MOST 1.005
+
+/* The machine carries what K of its NICs do. Ring and alltoall load all NICs of a node evenly; over
+   two nodes trees do not, and their number is no whole one. */
+static void describe_nics(const struct bb_question *q, enum bb_normality n)
+{
+	const double busbw = bb_normal_largest(q->claims).busbw_GBps;
+	const struct bb_claimed_machine *const m = q->machine;
+	const struct bb_normal_shape shape = bb_normal_ring_of(q);
+	const double bound = bb_normal_bound_on(m->cluster->node, &shape).GBps;
+	const double equal = bound > 0 ? fmin(m->nics.n * busbw / bound, 1e6) : 0;
+	const int k = (int)ceil(equal / EQUAL_MOST);
+	struct bb_claimed_machine fewer;
+
+	if (!(bound > 0) || m->nics.n < 2 || k < 1 || k >= m->nics.n || equal < EQUAL_LEAST * k ||
+	    q->ranks / q->nodes < m->nics.n)
+		return;
+	bb_strbuf_addf(q->out, "  %.4g GB/s equals %d NIC%s of %.4g Gb/s (%.3g GB/s each): as if ",
+		       busbw, k, k == 1 ? "" : "s", (double)m->nics.Mbps / m->nics.n / 1e3,
+		       busbw / k);
+	if (2 * k == m->nics.n)
+		bb_strbuf_addf(q->out, "half of %d work.", m->nics.n);
+	else
+		bb_strbuf_addf(q->out, "%d of %d work.", k, m->nics.n);
+	if (m->assumed && n != BB_LOW)
+		bb_strbuf_addf(q->out, " If a node has %d, that is all they carry: --nics %d.", k,
+			       k);
+	else if (m->assumed && verdict_on(q, NULL, m->system, k, &fewer) == BB_NORMAL)
+		bb_strbuf_addf(q->out, " If a node has %d, that is normal: --nics %d.", k, k);
+	else if (m->assumed)
+		bb_strbuf_addf(q->out, " If a node has %d, --nics %d compares with those.", k, k);
+	bb_strbuf_add(q->out, "\n");
+}
+
+/* Names the other known systems with such cards on which the number would be normal. */
+static void describe_others(const struct bb_question *q)
+{
+	int found = 0;
+
+	for (int i = 0; q->card && bb_card_system(q->card, i); i++) {
+		struct bb_claimed_machine machine;
+
+		if (strcmp(bb_card_system(q->card, i), q->machine->system) == 0 ||
+		    verdict_on(q, NULL, bb_card_system(q->card, i), 0, &machine) != BB_NORMAL)
+			continue;
+		bb_strbuf_addf(q->out, "%s %s (", found++ ? "," : "  Normal on", machine.name);
+		bb_normal_describe_nics(&machine, q->out);
+		bb_strbuf_add(q->out, ")");
+	}
+	if (found > 0)
+		bb_strbuf_addf(q->out, ": on %s nothing is wrong; --cluster judges by it.\n",
+			       found == 1 ? "that" : "one of these");
+}
+
+/* ---- causes ----------------------------------------------------------------------------------
+ */
+
+#define FEW_CHANNELS 4 /* fewer than NCCL's search finds over NVLink or several NICs */
+
+static const struct cause {
+	enum bb_fact_kind kind;
+	enum { ANYWHERE, IN_A_NODE, OVER_NODES } where;
+	const char *text;
+} causes[] = {
+	{BB_FACT_SHARED_GPU, ANYWHERE,
+	 "ranks share a GPU, and so its memory and links; NCCL then takes them for ranks of "
+	 "different hosts, which communicate over sockets or NICs"},
+	{BB_FACT_P2P_OFF, IN_A_NODE,
+	 "P2P is off, so data goes through host memory instead of NVLink or PCIe"},
+	{BB_FACT_SHM_OFF, IN_A_NODE, "shared memory is off, so ranks without P2P use the network"},
+	{BB_FACT_SOCKET, ANYWHERE, "NCCL communicates over sockets (TCP), without RDMA"},
+	{BB_FACT_GDR_OFF, OVER_NODES,
+	 "GPUDirect RDMA is off, so data to and from the NICs goes through host memory; "
+	 "nvidia-peermem "
+	 "or DMA-BUF is missing, or ACS forbids it"},
+	{BB_FACT_MNNVL_OFF, OVER_NODES, "NVLink between nodes is off, so they use the NICs"},
+	{BB_FACT_NVLS_OFF, ANYWHERE, "NVLS is off, so NVSwitches do not reduce"},
+	{BB_FACT_CHANNELS, ANYWHERE, "NCCL has few channels, of which each moves a bounded rate"},
+	{BB_FACT_ALGORITHM, ANYWHERE, "the algorithm is prescribed, not NCCL's choice"},
+	{BB_FACT_PROTOCOL, ANYWHERE, "the protocol is prescribed, not NCCL's choice"},
+	{BB_FACT_ERROR, ANYWHERE, "a warning"},
+};
+
+/* Is there NVLS on the machine, or is the machine unknown? */
+static bool has_nvls(const struct bb_question *q)
+{
+	const struct bb_normal_shape shape = {"all_reduce", "NVLS", q->ranks, q->nodes, false};
+
+	return !q->machine->cluster ||
+	       bb_normal_bound_on(q->machine->cluster->node, &shape).GBps > 0;
+}
+
+/* Quotes the causes in the log. Returns how many there are. */
+static int describe_causes(const struct bb_question *q)
+{
+	const bool one_node = q->nodes == 1;
+	int n = 0;
+
+	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
+		const struct bb_fact *const fact = bb_normal_fact(q, causes[i].kind);
+
+		if (!fact || (fact->kind == BB_FACT_CHANNELS && fact->value > FEW_CHANNELS) ||
+		    (causes[i].kind == BB_FACT_NVLS_OFF && !has_nvls(q)) ||
+		    (causes[i].where == IN_A_NODE && q->nodes > 0 && q->ranks <= q->nodes) ||
+		    (causes[i].where == OVER_NODES && one_node))
+			continue;
+		bb_strbuf_addf(q->out, "  %s: %s. Line %d: %s\n", n++ ? "Also" : "Cause",
+			       causes[i].text, fact->line, fact->quote);
+	}
+	return n;
+}
+
+static void describe_next(const struct bb_question *q, enum bb_normality n)
+{
+	if (n == BB_UNEVEN)
+		bb_strbuf_add(
+			q->out,
+			"  Next: repeat it (another job may use the nodes or the network); check "
+			"clocks and power limits; try NCCL_ALGO=Ring (a change of algorithm "
+			"may cause it).\n");
+	else if (!q->card)
+		bb_strbuf_add(q->out,
+			      "  Next: is the machine idle? build/topology shows its hardware, "
+			      "build/mem_bandwidth_perf its memory bandwidth.\n");
+	else if (bb_normal_is_near(q->card, q->ranks, q->nodes) || q->nodes == 1)
+		bb_strbuf_addf(q->out,
+			       "  Next: build/topology (NVLinks that are down, GPUs without P2P); "
+			       "build/p2p_bandwidth_perf (which pair is slow); NCCL_DEBUG=INFO "
+			       "(%sis P2P or "
+			       "SHM disabled?); clocks and power limits.\n",
+			       has_nvls(q) ? "is NVLS used, " : "");
+	else
+		bb_strbuf_add(
+			q->out,
+			"  Next: build/topology (are a node's NICs as many and as fast as above?); "
+			"NCCL_DEBUG=INFO (are all used, with GPUDirect RDMA and the network "
+			"plugin, "
+			"not sockets?); in virtual machines ACS and ATS, without which data goes "
+			"through the CPU; the same on one node alone; build/diagnose (which node "
+			"or "
+			"link is slow).\n");
+}
+
+static void add_finding(void *context, const char *text)
+{
+	bb_strbuf_addf(context, "  Finding in its topology: %s\n", text);
+}
+
+/* Appends what a low or uneven number equals, what in the log may be the cause, and what to do. */
+static void verdict_explain(const struct bb_question *q, enum bb_normality n)
+{
+	const bool is_near = q->card && bb_normal_is_near(q->card, q->ranks, q->nodes);
+	int found = 0;
+
+	if (q->machine->cluster && !is_near && q->nodes > 1 &&
+	    (n == BB_LOW ||
+	     ((n == BB_NORMAL || n == BB_UNEVEN) && strncmp(q->collective, "alltoall", 8) != 0))) {
+		describe_nics(q, n);
+		if (q->machine->assumed && n == BB_LOW)
+			describe_others(q);
+	}
+	if (n != BB_LOW && n != BB_UNEVEN) {
+		const struct bb_fact *const error = bb_normal_fact(q, BB_FACT_ERROR);
+
+		if (error)
+			bb_strbuf_addf(q->out, "  The log reports an error. Line %d: %s\n",
+				       error->line, error->quote);
+		return;
+	}
+	if (n == BB_LOW && q->machine->cluster && q->nodes == 1 && !q->given->machine)
+		bb_strbuf_addf(q->out,
+			       "  The machine is assumed from its GPU: %s. --topology or --cluster "
+			       "names another.\n",
+			       q->machine->name);
+	if (q->given->machine && q->machine->cluster)
+		found = bb_topology_findings(q->machine->cluster->node, add_finding, q->out);
+	if (describe_causes(q) == 0 && found == 0)
+		describe_next(q, n);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+/* True if every rank was alone: nccl-tests then prints a busbw of 0. Rounding makes it 0 for small
+   sizes of any number of ranks. */
+static bool is_alone(const struct bb_claims *claims)
+{
+	bool fast = false;
+
+	for (size_t i = 0; i < claims->n; i++) {
+		if (claims->list[i].busbw_GBps > 0)
+			return false;
+		fast |= claims->list[i].algbw_GBps >= 0.1;
+	}
+	return fast;
+}
+
+/* Several runs are in one table, not copies of one rank. */
+static bool is_mixed(const struct bb_claims *claims)
+{
+	return claims->runs > 1 && !is_alone(claims);
+}
+
+/* Describes the machine that the numbers are compared with, and why that one. */
+static void describe_machine(const struct bb_question *q)
+{
+	const struct bb_claimed_machine *const m = q->machine;
+	const struct bb_fact *const nics = bb_normal_fact(q, BB_FACT_NICS);
+
+	if (!m->cluster) {
+		if (q->nodes > q->ranks && q->ranks > 0)
+			bb_strbuf_addf(q->out, "  %lld ranks cannot be on %lld nodes.\n",
+				       (long long)q->ranks, (long long)q->nodes);
+		else if (q->card && q->ranks >= 2)
+			bb_strbuf_addf(q->out,
+				       "  No known system with %s has room for %lld ranks on %lld "
+				       "node%s; --cluster or --topology describes one.\n",
+				       q->card->name, (long long)q->ranks, (long long)q->nodes,
+				       bb_plural(q->nodes));
+		return;
+	}
+	if (q->claims->hosts == 0 && q->given->nodes == 0)
+		bb_strbuf_addf(q->out,
+			       "  The log does not name the nodes: %lld assumed; --nodes says "
+			       "otherwise.\n",
+			       (long long)q->nodes);
+	if (q->nodes == 1 || m->nics.n == 0)
+		return;
+	bb_strbuf_addf(q->out, "  Machine: %s", m->name);
+	if (!strstr(m->name, " with ")) {
+		bb_strbuf_add(q->out, ", ");
+		bb_normal_describe_nics(m, q->out);
+	}
+	if (m->assumed)
+		bb_strbuf_add(q->out, " (assumed: the log does not name the NICs; --cluster, "
+				      "--nics and --nic-rate do)");
+	else if (nics && q->given->nics == 0 && nics->value == m->nics.n && nics->quote[0])
+		bb_strbuf_addf(q->out, ". Line %d: %s", nics->line, nics->quote);
+	bb_strbuf_add(q->out, "\n");
+}
+
+/* Judges by published runs, the model or bounds and, on GPUs, by the other rows: on CPUs caches
+   make dips too. */
+static bb_status judge(struct bb_question *q, enum bb_normality *n, struct bb_error *error)
+{
+	const struct bb_claims *const c = q->claims;
+	const bool on_gpus = !c->backend[0] || strcmp(c->backend, "nccl") == 0;
+	const struct bb_fact *const failure = bb_normal_fact(q, BB_FACT_ERROR);
+	struct bb_claimed_machine machine;
+	const bb_status st = bb_normal_machine_find(q, &machine, error);
+
+	if (st != BB_OK)
+		return st;
+	q->machine = &machine;
+	describe_machine(q);
+	if (q->card && q->ranks == 0)
+		bb_strbuf_addf(q->out, "  The number of ranks is unknown; give --ranks.\n");
+	*n = machine.cluster ? numbers_compare(q) : q->card ? BB_UNKNOWN : by_bound(q);
+	if (*n == BB_UNKNOWN && !q->card && q->ranks > 1 && on_gpus && isnan(c->percent_of_bound))
+		*n = by_every_card(q);
+	if (on_gpus && !is_mixed(c)) {
+		const enum bb_normality even = bb_normal_evenness(q);
+
+		*n = even > *n ? even : *n;
+	}
+	if (bb_normal_judge_bound(q) == BB_IMPOSSIBLE)
+		*n = BB_IMPOSSIBLE;
+	/* A warning of NCCL alone may be harmless. */
+	if (*n < BB_DIED && failure && strstr(failure->quote, "Test ") &&
+	    strstr(failure->quote, " failure"))
+		*n = BB_DIED;
+	verdict_explain(q, *n);
+	bb_normal_machine_close(&machine);
+	return BB_OK;
+}
 
 /* Judges claims with sizes and bandwidths. */
 static bb_status judge_claims(struct bb_question *q, enum bb_normality *n, struct bb_error *error)
 {
 	char model[BB_TEXT];
-	bb_status st = BB_OK;
+	bb_status st;
 
-	if (is_hopeless(q)) {
+	if (is_alone(q->claims))
+		bb_strbuf_add(q->out,
+			      "  busbw is 0: every rank was alone, and nothing went over any link. "
+			      "If several ranks were started, nccl-tests was built without MPI=1, "
+			      "or for another MPI than the launcher's.\n");
+	if (is_alone(q->claims) || (q->claims->n == 0 && !(q->claims->average_GBps > 0))) {
 		*n = BB_IMPOSSIBLE;
-	} else if (bb_normal_find_collective(q)) {
-		if (!bb_normal_find_ranks(q)) {
-			*n = BB_IMPOSSIBLE;
-			return BB_OK;
-		}
-		st = find_gpu(q, model, error);
-		if (st != BB_OK)
-			return st;
-		bb_normal_find_nodes(q);
-		if (q->ranks == 1) {
-			bb_strbuf_add(q->out,
-				      "  One rank is a copy within a GPU: nothing went over "
-				      "any link.\n");
-			*n = BB_UNKNOWN;
-			return BB_OK;
-		}
-		st = judge(q, n, error);
+		return BB_OK;
 	}
+	if (!collective_find(q))
+		return BB_OK;
+	if (!ranks_find(q)) {
+		*n = BB_IMPOSSIBLE;
+		return BB_OK;
+	}
+	BB_TRY(st, find_gpu(q, model, error), out);
+	nodes_find(q);
+	if (q->ranks == 1)
+		bb_strbuf_add(q->out, "  One rank is a copy within a GPU: nothing went over any "
+				      "link.\n");
+	else
+		st = judge(q, n, error);
+out:
 	return st;
+}
+
+static void describe_title(const struct bb_question *q)
+{
+	const struct bb_claims *const c = q->claims;
+
+	bb_strbuf_addf(q->out, "%s%s%s", c->collective[0] ? c->collective : "a collective",
+		       c->algorithm[0] ? ", " : "", c->algorithm);
+	if (c->nranks > 0)
+		bb_strbuf_addf(q->out, ", %lld rank%s", (long long)c->nranks, bb_plural(c->nranks));
+	if (c->hosts > 0)
+		bb_strbuf_addf(q->out, " on %lld host%s", (long long)c->hosts, bb_plural(c->hosts));
+	bb_strbuf_addf(q->out, "%s%s: %zu result%s\n", c->gpu[0] ? ", " : "", c->gpu, c->n,
+		       bb_plural(c->n));
+	if (c->implausible > 0)
+		bb_strbuf_addf(q->out,
+			       "  %zu left out: algbw is not size over time, or busbw / algbw is "
+			       "not that out of place.\n",
+			       c->implausible);
+	if (c->not_finite > 0)
+		bb_strbuf_addf(q->out, "  %zu left out: nan or inf is among their numbers.\n",
+			       c->not_finite);
 }
 
 bb_status bb_normal(const struct bb_claims *claims, const struct bb_references *references,
@@ -382,7 +671,15 @@ bb_status bb_normal(const struct bb_claims *claims, const struct bb_references *
 			      "is compared.\n");
 		return BB_OK;
 	}
-	describe_data(&q);
+
+	if (claims->wrong > 0)
+		bb_strbuf_addf(out,
+			       "  Wrong data in %zu result%s (#wrong is not 0): fast but wrong is "
+			       "not normal.\n",
+			       claims->wrong, bb_plural(claims->wrong));
+	if (claims->unchecked > 0)
+		bb_strbuf_addf(out, "  The data of %zu result%s was not checked.\n",
+			       claims->unchecked, bb_plural(claims->unchecked));
 	if (claims->incomplete && circumstances->ranks == 0) {
 		bb_strbuf_add(out, "  OSU prints times of a rank's message, and this log no number "
 				   "of ranks; give --ranks.\n");

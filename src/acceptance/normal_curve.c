@@ -3,7 +3,7 @@
  * grow, one placement slower than the other.
  */
 #include "acceptance/dip.h"
-#include "acceptance/normal_inside.h"
+#include "acceptance/question.h"
 
 #include "core/units.h"
 

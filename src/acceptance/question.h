@@ -1,14 +1,16 @@
 /*
- * normal_inside.h - shared by the files of a verdict on claims.
+ * question.h - is this table of claims normal? The table, its machine, and what is known of both.
  */
-#ifndef BB_ACCEPTANCE_NORMAL_INSIDE_H
-#define BB_ACCEPTANCE_NORMAL_INSIDE_H
+#ifndef BB_ACCEPTANCE_QUESTION_H
+#define BB_ACCEPTANCE_QUESTION_H
 
 #include "acceptance/normal.h"
 #include "core/units.h"
 #include "simulator/cluster.h"
 #include "simulator/nccl_constants.h"
 #include "topology/cards.h"
+
+#include <string.h>
 
 /* A machine that claims may come from. */
 struct bb_claimed_machine {
@@ -44,15 +46,6 @@ int64_t bb_normal_nodes(const struct bb_card *card, int64_t ranks);
 /* True if NVLink connects all RANKS on NODES nodes (0: unknown). */
 bool bb_normal_is_near(const struct bb_card *card, int64_t ranks, int64_t nodes);
 
-/* ---- the subject; each appends a sentence about its result ------------------------------- */
-
-/* Find the collective; if the file does not name it, by the ratio of its bandwidths. Returns false
-   if several have that ratio. */
-bool bb_normal_find_collective(struct bb_question *q);
-/* Find the number of ranks. Returns false if no number of ranks has the ratio of bandwidths. */
-bool bb_normal_find_ranks(struct bb_question *q);
-void bb_normal_find_nodes(struct bb_question *q);
-
 /* ---- machines ---------------------------------------------------------------------------- */
 
 /*
@@ -86,14 +79,13 @@ static inline struct bb_normal_shape bb_normal_shape_of(const struct bb_question
 	return (struct bb_normal_shape){q->collective, q->claims->algorithm, ranks, nodes, false};
 }
 
-/* The node and GPU of rank I of RANKS on NODES nodes, of which the first have one rank more. */
-static inline void bb_normal_place(int64_t ranks, int64_t nodes, int64_t i, int64_t *node,
-				   int64_t *gpu)
+/* The shape of rings, or of alltoall, by whose bound shares are counted. */
+static inline struct bb_normal_shape bb_normal_ring_of(const struct bb_question *q)
 {
-	const int64_t each = ranks / nodes, more = ranks % nodes, first = more * (each + 1);
+	const bool alltoall = strncmp(q->collective, "alltoall", 8) == 0;
 
-	*node = i < first ? i / (each + 1) : more + (i - first) / each;
-	*gpu = i < first ? i % (each + 1) : (i - first) % each;
+	return (struct bb_normal_shape){q->collective, alltoall ? "" : "ring", q->ranks, q->nodes,
+					false};
 }
 
 /* The highest bound of SHAPE over the algorithms of its collective, on machines like T. GBPS 0:
@@ -121,14 +113,6 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q);
 /* By the share of the bound of rings, or of alltoall, where published runs say what is usual. */
 bool bb_normal_has_share(const char *collective);
 enum bb_normality bb_normal_by_share(const struct bb_question *q);
-/* The first of these three that finds something. */
-enum bb_normality bb_normal_compare(const struct bb_question *q);
-
-/* The algorithms of NCCL that the claims could have run, a bit for each: those of NCCL_ALGO,
-   without NVLS if it is off or does not reduce their datatype and operation. */
-#define BB_NORMAL_ANY ((1u << BB_NCCL_ALGORITHMS) - 1)
-unsigned bb_normal_algorithms(const struct bb_question *q);
-
 /* Compare the rows with each other: BB_UNEVEN, BB_NORMAL or, without memory, BB_UNKNOWN. */
 enum bb_normality bb_normal_evenness(const struct bb_question *q);
 /* Whether even the largest size is bound by latency, so that no row shows a bandwidth. */
@@ -137,8 +121,5 @@ bool bb_normal_is_latency(const struct bb_claims *claims);
 struct bb_claim bb_normal_largest(const struct bb_claims *claims);
 /* Append "At 8G: 196.5 GB/s. " or, if latency bounds the rows, "At 8K: 20 us. " */
 void bb_normal_describe_row(const struct bb_question *q, const struct bb_claim *row);
-
-/* Append what a low or uneven number equals, what in the log may be the cause, and what to do. */
-void bb_normal_explain(const struct bb_question *q, enum bb_normality n);
 
 #endif
