@@ -60,12 +60,16 @@ void bb_claims_free(struct bb_claim_file *file)
 /* ---- reading -----------------------------------------------------------------------------------
  */
 
-/* Refuses UTF-16 and lines that end in CR alone. */
-static bb_status check_text(const char *path, const char *text, size_t length,
-			    struct bb_error *error)
+bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const char *text,
+			    size_t length, struct bb_claim_file *file, struct bb_error *error)
 {
-	const char *const cr = memchr(text, '\r', length);
+	/* The failure that ended a run of nccl-tests. */
+	static const char *const failures[] = {"Test NCCL failure", "Test CUDA failure",
+					       "Test failure common", "NCCL WARN "};
+	const char *const cr = memchr(text, '\r', length), *found = NULL;
+	bb_status st;
 
+	*file = (struct bb_claim_file){.n = 0};
 	if (memchr(text, '\0', length))
 		return bb_fail(error, BB_EUSAGE,
 			       "%s: holds bytes of 0, as text in UTF-16 does; iconv -f UTF-16 -t "
@@ -74,53 +78,21 @@ static bb_status check_text(const char *path, const char *text, size_t length,
 	if (cr && cr + 1 < text + length && !memchr(text, '\n', length))
 		return bb_fail(error, BB_EUSAGE,
 			       "%s: its lines end in CR alone; tr '\\r' '\\n' converts them", path);
-	return BB_OK;
-}
-
-#define FAILURE_TEXT 200
-
-/* Copies the line from the failure on that ended a run of nccl-tests. Returns false if there is
- * none.
- */
-static bool find_failure(const char *text, size_t length, char failure[FAILURE_TEXT])
-{
-	static const char *const words[] = {"Test NCCL failure", "Test CUDA failure",
-					    "Test failure common", "NCCL WARN "};
-	const char *found = NULL;
-	size_t left;
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && !found; i++)
-		found = memmem(text, length, words[i], strlen(words[i]));
-	if (!found)
-		return false;
-	left = (size_t)(text + length - found);
-	left = left < FAILURE_TEXT - 1 ? left : FAILURE_TEXT - 1;
-	memcpy(failure, found, left);
-	failure[left] = '\0';
-	failure[strcspn(failure, "\r\n")] = '\0';
-	return true;
-}
-
-bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const char *text,
-			    size_t length, struct bb_claim_file *file, struct bb_error *error)
-{
-	char failure[FAILURE_TEXT];
-	bb_status st;
-
-	*file = (struct bb_claim_file){.n = 0};
-	st = check_text(path, text, length, error);
-	if (st != BB_OK)
-		return st;
 	st = reader(path, text, length, file, error);
+	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]) && !found; i++)
+		found = memmem(text, length, failures[i], strlen(failures[i]));
 	if (st == BB_OK && file->n == 0 && file->cut > 0)
 		st = bb_fail(error, BB_EUSAGE,
 			     "%s:%d: a row of nccl-tests ends before its numbers do, and there is "
 			     "no whole one",
 			     path, file->cut_line);
-	else if (st == BB_OK && file->n == 0 && find_failure(text, length, failure))
-		st = bb_fail(error, BB_EUSAGE, "%s: no results; it ends with \"%s\"", path,
-			     failure);
-	else if (st == BB_OK && file->n == 0)
+	else if (st == BB_OK && file->n == 0 && found) {
+		size_t n = strcspn(found, "\r\n");
+
+		n = n < (size_t)(text + length - found) ? n : (size_t)(text + length - found);
+		st = bb_fail(error, BB_EUSAGE, "%s: no results; it ends with \"%.*s\"", path,
+			     n < 199 ? (int)n : 199, found);
+	} else if (st == BB_OK && file->n == 0)
 		st = bb_fail(error, BB_EUSAGE,
 			     "%s: neither results of a collective nor a table of nccl-tests: size, "
 			     "count, type, redop, root, then time, algbw, busbw, #wrong twice",

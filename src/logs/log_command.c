@@ -1,7 +1,14 @@
 /*
  * log_command.c - command lines that start a benchmark: how many ranks, which sizes.
  */
-#include "logs/log_parts.h"
+#include "logs/log.h"
+
+#include "schedules/schedule.h"
+#include "core/units.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "schedules/schedule.h"
 #include "core/units.h"
@@ -16,28 +23,24 @@ static int64_t bounded(int64_t n)
 	return n < 0 ? 0 : n > 1000000 ? 1000000 : n;
 }
 
-/* Returns the value of option NAME at word I: the next word, or what follows "=" or, for a name of
-   two characters, the name; NULL: another option. */
-static const char *value_of(const struct bb_log_words *words, int i, const char *name)
+/* Returns the value of the option with one of NAMES at word I: the next word, or what follows "="
+   or, for a name of two characters, the name; NULL: another option. */
+static const char *value_of(const struct bb_log_words *words, int i, const char *names)
 {
 	const char *const word = words->at[i];
-	const size_t n = strlen(name);
 
-	if (strncmp(word, name, n) != 0)
-		return NULL;
-	if (word[n] == '\0')
-		return i + 1 < words->n ? words->at[i + 1] : NULL;
-	if (word[n] == '=')
-		return word + n + 1;
-	return n == 2 && word[n] >= '0' && word[n] <= '9' ? word + n : NULL;
-}
-
-static void read_whole(const char *value, int64_t *into)
-{
-	const size_t n = value ? strspn(value, "0123456789") : 0;
-
-	if (n > 0 && n < 9 && value[n] != '.')
-		*into = strtoll(value, NULL, 10);
+	for (size_t n; *names; names += n + (names[n] == ' ')) {
+		n = strcspn(names, " ");
+		if (strncmp(word, names, n) != 0)
+			continue;
+		if (word[n] == '\0')
+			return i + 1 < words->n ? words->at[i + 1] : NULL;
+		if (word[n] == '=')
+			return word + n + 1;
+		if (n == 2 && word[n] >= '0' && word[n] <= '9')
+			return word + n;
+	}
+	return NULL;
 }
 
 /* Reads a list of hosts, "a:8,b:8" or "a,a,b,b". */
@@ -48,7 +51,7 @@ static void read_hosts(const char *list, struct bb_log_command *c)
 	int64_t slots = 0, nodes = 0;
 
 	/* "-H <hosts>" and "-H $HOSTS" name none. */
-	if (!list || strchr("<${[", *list))
+	if (strchr("<${[", *list))
 		return;
 	while (*list) {
 		const size_t n = strcspn(list, ","), name = strcspn(list, ":,");
@@ -66,88 +69,102 @@ static void read_hosts(const char *list, struct bb_log_command *c)
 		c->per_node = slots / nodes;
 }
 
-static void launcher_read(struct bb_log_command *c, const struct bb_log_words *words, int i,
-			  bool slurm)
-{
-	static const char *const processes[] = {"-np", "--np", "-n", "--n", "--ntasks"};
-	static const char *const hosts[] = {"-H", "-host", "--host", "-hosts", "--hosts"};
-	static const char *const per_node[] = {"--ntasks-per-node", "-npernode", "--npernode",
-					       "-ppn", "--ppn"};
-	const char *ppr;
+/* Options by their names, and what the value is: a whole number, bytes, a factor, "2(factor)" or
+   "8(bytes)", a datatype, or hosts. */
+enum program { MPIRUN = 1, SRUN = 2, BENCHMARK = 4 };
+static const struct option {
+	const char *names;
+	int of; /* enum program */
+	enum { NUMBER, BYTES, FACTOR, STEP, TYPE, HOSTS } value;
+	size_t at; /* of the number in struct bb_log_command */
+} options[] = {
+#define AT(member) offsetof(struct bb_log_command, member)
+	{"-np --np -n --n --ntasks", MPIRUN | SRUN, NUMBER, AT(processes)},
+	{"--ntasks-per-node -npernode --npernode -ppn --ppn", MPIRUN | SRUN, NUMBER, AT(per_node)},
+	{"--nodes", MPIRUN | SRUN, NUMBER, AT(nodes)},
+	{"-N", MPIRUN, NUMBER, AT(per_node)},
+	{"-N", SRUN, NUMBER, AT(nodes)},
+	{"-H -host --host -hosts --hosts", MPIRUN, HOSTS, 0},
+	{"-t --nthreads nThread", BENCHMARK, NUMBER, AT(threads)},
+	{"-g --ngpus nGpus", BENCHMARK, NUMBER, AT(gpus)},
+	{"-b --minbytes minBytes", BENCHMARK, BYTES, AT(least_bytes)},
+	{"-e --maxbytes maxBytes", BENCHMARK, BYTES, AT(most_bytes)},
+	{"-i --stepbytes", BENCHMARK, BYTES, AT(step_bytes)},
+	{"-f --stepfactor", BENCHMARK, FACTOR, AT(factor)},
+	{"step:", BENCHMARK, STEP, 0},
+	{"-d --datatype", BENCHMARK, TYPE, 0},
+};
 
-	for (size_t k = 0; k < 5; k++) {
-		read_whole(value_of(words, i, processes[k]), &c->processes);
-		if (!slurm)
-			read_hosts(value_of(words, i, hosts[k]), c);
-		read_whole(value_of(words, i, per_node[k]), &c->per_node);
+/* Reads word I if it is an option of OF. */
+static void option_read(struct bb_log_command *c, const struct bb_log_words *words, int i,
+			enum program of)
+{
+	for (const struct option *o = options; o < options + sizeof(options) / sizeof(*o); o++) {
+		const char *const value = (o->of & of) ? value_of(words, i, o->names) : NULL;
+		const size_t n = value ? strspn(value, "0123456789") : 0;
+		const int64_t whole = n > 0 && n < 19 ? strtoll(value, NULL, 10) : 0;
+		const bool small = n > 0 && n < 9 && value[n] != '.';
+		void *const into = (char *)c + o->at;
+		uint64_t bytes;
+
+		if (!value)
+			continue;
+		if (o->value == NUMBER && small)
+			*(int64_t *)into = whole;
+		else if (o->value == BYTES && bb_parse_size(value, &bytes))
+			*(uint64_t *)into = bytes;
+		else if (o->value == FACTOR && small && whole > 1)
+			c->factor = (double)whole;
+		else if (o->value == STEP && strstr(value, "factor"))
+			c->factor = (double)whole;
+		else if (o->value == STEP)
+			c->step_bytes = (uint64_t)whole;
+		else if (o->value == TYPE && bb_log_type_bytes(value) > 0)
+			BB_LOG_KEEP(c->type, value);
+		else if (o->value == HOSTS)
+			read_hosts(value, c);
 	}
-	read_whole(value_of(words, i, "-N"), slurm ? &c->nodes : &c->per_node);
-	read_whole(value_of(words, i, "--nodes"), &c->nodes);
-	ppr = strstr(words->at[i], "ppr:");
-	if (ppr && strstr(ppr, ":node"))
-		read_whole(ppr + 4, &c->per_node);
 }
 
-static void read_bytes(const char *value, uint64_t *into)
+void bb_log_sizes_read(struct bb_log_command *sizes, const struct bb_log_words *words)
 {
-	uint64_t bytes;
-
-	if (value && bb_parse_size(value, &bytes))
-		*into = bytes;
+	*sizes = (struct bb_log_command){.threads = 1};
+	for (int i = 0; i < words->n; i++)
+		option_read(sizes, words, i, BENCHMARK);
 }
 
-static void benchmark_read(struct bb_log_command *c, const struct bb_log_words *words, int i)
+const char *bb_log_osu(const char *word)
 {
-	static const struct {
-		const char *brief, *name;
-	} options[] = {{"-t", "--nthreads"}, {"-g", "--ngpus"},     {"-b", "--minbytes"},
-		       {"-e", "--maxbytes"}, {"-i", "--stepbytes"}, {"-f", "--stepfactor"},
-		       {"-d", "--datatype"}};
-	const char *value[7];
-	int64_t factor = 0;
+	static const char *const osu[][3] = {
+		{"osu_allreduce", "Allreduce", "all_reduce"},
+		{"osu_allgather", "Allgather", "all_gather"},
+		{"osu_alltoall", "All-to-All", "alltoall"},
+		{"osu_bcast", "Broadcast", "broadcast"},
+		{"osu_reduce_scatter", "Reduce_scatter", "reduce_scatter"},
+		{"osu_reduce", "Reduce", "reduce"},
+		{"osu_gather", "Gather", "gather"},
+		{"osu_scatter", "Scatter", "scatter"}};
 
-	for (int k = 0; k < 7; k++) {
-		value[k] = value_of(words, i, options[k].brief);
-		value[k] = value[k] ? value[k] : value_of(words, i, options[k].name);
-	}
-	read_whole(value[0], &c->threads);
-	read_whole(value[1], &c->gpus);
-	read_bytes(value[2], &c->least_bytes);
-	read_bytes(value[3], &c->most_bytes);
-	read_bytes(value[4], &c->step_bytes);
-	read_whole(value[5], &factor);
-	c->factor = factor > 1 ? (double)factor : c->factor;
-	if (value[6] && bb_log_type_bytes(value[6]) > 0)
-		snprintf(c->type, sizeof(c->type), "%s", value[6]);
+	for (size_t i = 0; i < sizeof(osu) / sizeof(osu[0]); i++)
+		if (strcmp(word, osu[i][0]) == 0 || strcmp(word, osu[i][1]) == 0)
+			return osu[i][2];
+	return NULL;
 }
 
 /* COLLECTIVE = that of the binary that WORD names; "": the binary of another benchmark. Returns
    false if it is no benchmark. */
 static bool binary_read(const char *word, char collective[24])
 {
-	static const char *const osu[][2] = {{"osu_allreduce", "all_reduce"},
-					     {"osu_allgather", "all_gather"},
-					     {"osu_alltoall", "alltoall"},
-					     {"osu_bcast", "broadcast"},
-					     {"osu_reduce_scatter", "reduce_scatter"},
-					     {"osu_reduce", "reduce"},
-					     {"osu_gather", "gather"},
-					     {"osu_scatter", "scatter"}};
 	const char *const slash = strrchr(word, '/');
 	const char *const name = slash ? slash + 1 : word;
 	const char *const end = strstr(name, "_perf");
+	const char *const osu = strncmp(name, "osu_", 4) == 0 ? bb_log_osu(name) : NULL;
 
-	for (size_t i = 0; i < sizeof(osu) / sizeof(osu[0]); i++) {
-		if (strcmp(name, osu[i][0]) != 0)
-			continue;
-		snprintf(collective, 24, "%s", osu[i][1]);
-		return true;
-	}
+	snprintf(collective, 24, "%.*s", osu || !end ? 23 : (int)(end - name), osu ? osu : name);
 	/* "all_reduce_perf_mpi" is a binary, "all_reduce_perf-worker-0" a host. */
-	if (!end || end[5 + strspn(end + 5, "_abcdefghijklmnopqrstuvwxyz0123456789.;`'\")")])
-		return false;
-	snprintf(collective, 24, "%.*s", (int)(end - name), name);
-	return bb_collective_find(collective);
+	return osu ||
+	       (end && !end[5 + strspn(end + 5, "_abcdefghijklmnopqrstuvwxyz0123456789.;`'\")")] &&
+		bb_collective_find(collective));
 }
 
 /* Returns what word I starts processes by: 1: mpirun and its like, 2: srun, 3: lines of sbatch; 0:
@@ -159,15 +176,15 @@ static int launcher_of(const struct bb_log_words *words, int i)
 	const char *const slash = strrchr(words->at[i], '/');
 	const char *const name = slash ? slash + 1 : words->at[i];
 	/* "mpirun noticed that process rank 0 ..." starts none. */
-	const bool options =
+	const bool starts =
 		i + 1 < words->n ? strchr("-\\./$", words->at[i + 1][0]) != NULL : i == 0;
 
-	for (size_t k = 0; k < sizeof(names) / sizeof(names[0]) && options; k++)
+	for (size_t k = 0; k < sizeof(names) / sizeof(names[0]) && starts; k++)
 		if (strcmp(name, names[k]) == 0)
 			return 1;
 	if (strcmp(name, "SBATCH") == 0)
 		return 3;
-	return options && strcmp(name, "srun") == 0 ? 2 : 0;
+	return starts && strcmp(name, "srun") == 0 ? 2 : 0;
 }
 
 bool bb_log_command_read(struct bb_log_command *command, const struct bb_log_words *words,
@@ -198,11 +215,15 @@ bool bb_log_command_read(struct bb_log_command *command, const struct bb_log_wor
 		if (binary) {
 			c.named = true;
 			c.threads = c.gpus = 1;
-			snprintf(c.collective, sizeof(c.collective), "%s", collective);
+			BB_LOG_KEEP(c.collective, collective);
 		} else if (is_command && c.named) {
-			benchmark_read(&c, words, i);
+			option_read(&c, words, i, BENCHMARK);
 		} else if (is_command && c.launched && launcher == 0) {
-			launcher_read(&c, words, i, slurm);
+			const char *const ppr = strstr(words->at[i], "ppr:");
+
+			option_read(&c, words, i, slurm ? SRUN : MPIRUN);
+			if (ppr && strstr(ppr, ":node") && ppr[4] >= '0' && ppr[4] <= '9')
+				c.per_node = bounded(strtol(ppr + 4, NULL, 10));
 		}
 	}
 	if (is_command)

@@ -1,7 +1,7 @@
 /*
  * log_facts.c - what a log says of the machine and of the settings of NCCL.
  */
-#include "logs/log_parts.h"
+#include "logs/log.h"
 
 #include "core/array.h"
 #include "core/printable.h"
@@ -74,12 +74,12 @@ static bool facts_add(struct bb_log_facts *facts, const struct bb_log_fact *fact
 	return new;
 }
 
-static void facts_remove(struct bb_log_facts *facts, enum bb_fact_kind kind, int by)
-{
-	for (size_t i = 0; i < facts->n; i++)
-		if (facts->list[i].fact.kind == kind && facts->list[i].by == by)
-			facts->list[i--] = facts->list[--facts->n];
-}
+/* A line that is read, and whose facts it adds to. */
+struct reading {
+	struct bb_log_facts *facts;
+	const char *text;
+	int number;
+};
 
 /* ---- variables ------------------------------------------------------------------------------ */
 
@@ -159,35 +159,37 @@ static bool value_read(int v, const char *value, struct bb_fact *fact)
 	}
 	return false;
 }
-
-/* Notes that variable V has the value of N bytes at VALUE, part of TEXT. */
-static bool variable_add(struct bb_log_facts *facts, int v, const char *value, size_t n,
-			 const char *text, int number, bool observed)
+/* Notes that variable V has the value at VALUE, a part of the line that ends at one of ENDS. */
+static bool variable_add(const struct reading *r, int v, const char *value, const char *ends,
+			 bool observed)
 {
 	struct bb_log_fact new = {.by = v, .observed = observed};
 	char copy[256];
+	size_t n;
 
-	n = n < sizeof(copy) ? n : sizeof(copy) - 1;
-	memcpy(copy, value, n);
-	copy[n] = '\0';
+	snprintf(copy, sizeof(copy), "%.*s", (int)strcspn(value, ends), value);
+	n = strlen(copy);
 	/* The full stop of NCCL's sentence. */
 	while (n > 0 && strchr(".:;)`'\"", copy[n - 1]))
 		copy[--n] = '\0';
 	new.fact.kind = variables[v].kind;
-	new.fact.line = number;
-	if (value_read(v, copy, &new.fact)) {
-		bb_log_quote(&new.fact, text, (size_t)(value - text));
-		if (strncasecmp(new.fact.text, "CollNet", 7) == 0 && v >= 0) {
-			struct bb_log_fact sharp = new;
-
-			sharp.fact.kind = BB_FACT_SHARP;
-			if (!facts_add(facts, &sharp))
-				return false;
-		}
-		return facts_add(facts, &new);
+	new.fact.line = r->number;
+	if (!value_read(v, copy, &new.fact)) {
+		for (size_t i = 0; i < r->facts->n; i++)
+			if (r->facts->list[i].fact.kind == new.fact.kind &&
+			    r->facts->list[i].by == v)
+				r->facts->list[i--] = r->facts->list[--r->facts->n];
+		return true;
 	}
-	facts_remove(facts, new.fact.kind, v);
-	return true;
+	bb_log_quote(&new.fact, r->text, (size_t)(value - r->text));
+	if (strncasecmp(new.fact.text, "CollNet", 7) == 0) {
+		struct bb_log_fact sharp = new;
+
+		sharp.fact.kind = BB_FACT_SHARP;
+		if (!facts_add(r->facts, &sharp))
+			return false;
+	}
+	return facts_add(r->facts, &new);
 }
 
 /* Returns the first name at or behind TEXT that may be a variable's; NULL: none. */
@@ -198,151 +200,123 @@ static const char *name_find(const char *text)
 	return nccl && (!fi || nccl < fi) ? nccl : fi;
 }
 
-/* Returns the variable whose name begins at TEXT; -1: none. */
-static int variable_at(const char *text)
-{
-	const size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-
-	for (int v = 0; v < VARIABLES; v++)
-		if (strlen(variables[v].name) == n && strncmp(text, variables[v].name, n) == 0)
-			return v;
-	return -1;
-}
-
 /* Reads "NAME=VALUE", "NAME set by environment to VALUE", "NAME set to VALUE", and of YAML
    "name: NAME", "value: VALUE" in two lines. */
-static bool variables_read(struct bb_log_facts *facts, const char *text, int number, bool settings)
+static bool variables_read(const struct reading *r, bool settings)
 {
 	static const char *const says[] = {" set by environment to ", " set to "};
-	const char *value = facts->pending ? strstr(text, "value:") : NULL;
+	static const char ends[] = " \"'},";
+	struct bb_log_facts *const facts = r->facts;
+	const char *const value = facts->pending ? strstr(r->text, "value:") : NULL;
 	bool good = true;
 
-	if (value) {
-		value += 6 + strspn(value + 6, " \"'");
-		good = variable_add(facts, facts->pending - 1, value, strcspn(value, " \"'},"),
-				    text, number, false);
-	}
+	if (value)
+		good = variable_add(r, facts->pending - 1, value + 6 + strspn(value + 6, " \"'"),
+				    ends, false);
 	facts->pending = 0;
-	for (const char *at = text; good && (at = name_find(at)); at += 3) {
-		const int v = variable_at(at);
-		const char *after = v >= 0 ? at + strlen(variables[v].name) : at;
+	for (const char *at = r->text; good && (at = name_find(at)); at += 3) {
+		const size_t n = strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+		const char *after = at + n;
+		int v = 0;
 
-		if (v < 0 || (at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_')))
+		while (v < VARIABLES &&
+		       (strlen(variables[v].name) != n || strncmp(at, variables[v].name, n) != 0))
+			v++;
+		if (v == VARIABLES ||
+		    (at > r->text && (isalnum((unsigned char)at[-1]) || at[-1] == '_')))
 			continue;
 		if (settings && *after == '=') {
-			const bool listed = at > text && at[-1] == ',';
-
 			after += 1 + strspn(after + 1, "\"'");
-			good = variable_add(facts, v, after,
-					    strcspn(after, listed ? " \t\"',;" : " \t\"';"), text,
-					    number, false);
-		} else if (memmem(text, (size_t)(at - text), "name:", 5)) {
+			good = variable_add(r, v, after,
+					    at > r->text && at[-1] == ',' ? " \t\"',;" : " \t\"';",
+					    false);
+		} else if (memmem(r->text, (size_t)(at - r->text), "name:", 5)) {
 			const char *const same = strstr(after, "value:");
 
 			facts->pending = same ? 0 : v + 1;
-			if (same) {
-				after = same + 6 + strspn(same + 6, " \"'");
-				good = variable_add(facts, v, after, strcspn(after, " \"'},"), text,
-						    number, false);
-			}
+			after = same ? same + 6 + strspn(same + 6, " \"'") : after;
+			good = !same || variable_add(r, v, after, ends, false);
 		}
 		for (size_t i = 0; i < 2 && good; i++)
 			if (strncmp(after, says[i], strlen(says[i])) == 0) {
 				after += strlen(says[i]);
-				good = variable_add(facts, v, after, strcspn(after, " \t"), text,
-						    number, true);
+				good = variable_add(r, v, after, " \t", true);
 			}
 	}
 	return good;
 }
 
-/* ---- messages ------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
-/* Returns the entries "[0]mlx5_0:1/IB" of a list of devices. */
-static int64_t count_devices(const char *list)
+/* Adds the fact that the message at AT reports. */
+static bool message_add(const struct reading *r, enum bb_fact_kind kind, int64_t value,
+			const char *at)
 {
-	int64_t n = 0;
+	struct bb_log_fact new = {.fact = {.kind = kind, .value = value, .line = r->number},
+				  .by = -1,
+				  .observed = true};
 
-	for (; (list = strchr(list, '[')); list++) {
-		const size_t digits = strspn(list + 1, "0123456789");
-
-		if (digits == 0 || list[1 + digits] != ']')
-			break;
-		n++;
-	}
-	return n;
-}
-
-static bool message_add(struct bb_log_facts *facts, enum bb_fact_kind kind, int64_t value,
-			const char *text, const char *at, int number)
-{
-	struct bb_log_fact new = {.by = -1, .observed = true};
-
-	new.fact.kind = kind;
-	new.fact.value = value;
-	new.fact.line = number;
-	bb_log_quote(&new.fact, text, (size_t)(at - text));
-	return facts_add(facts, &new);
+	bb_log_quote(&new.fact, r->text, (size_t)(at - r->text));
+	return facts_add(r->facts, &new);
 }
 
 /* "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>" */
-static bool ports_read(struct bb_log_facts *facts, const char *text, int number)
+static bool ports_read(const struct reading *r)
 {
-	const char *const at = strstr(text, "NET/IB : Using [");
+	const char *const at = strstr(r->text, "NET/IB : Using [");
 	const char *const list = at ? strchr(at, '[') : NULL;
-	const char *const end = list ? list + strcspn(list, ";") : NULL;
-	int nroce = 0, nib = 0;
+	int nroce = 0, nib = 0, n = 0;
 
-	if (!list)
-		return true;
-	/* The fewer of two kinds serve storage. */
-	for (const char *c = list; c < end; c++) {
+	for (const char *c = list; c && *c && *c != ';'; c++) {
 		nroce += strncmp(c, "/RoCE", 5) == 0;
 		nib += strncmp(c, "/IB", 3) == 0;
 	}
 	if (nroce + nib == 0)
 		return true;
-	return message_add(facts, BB_FACT_NICS,
-			   nroce > 0 && nib > 0 ? (nroce > nib ? nroce : nib) : count_devices(list),
-			   text, list, number) &&
-	       message_add(facts, nroce > nib ? BB_FACT_ROCE : BB_FACT_INFINIBAND, 0, text, list,
-			   number);
-}
+	for (const char *c = list; c; c = strchr(c + 1, '[')) {
+		const size_t digits = strspn(c + 1, "0123456789");
 
+		if (digits == 0 || c[1 + digits] != ']')
+			break;
+		n++;
+	}
+	/* The fewer of two kinds serve storage. */
+	if (nroce > 0 && nib > 0)
+		n = nroce > nib ? nroce : nib;
+	return message_add(r, BB_FACT_NICS, n, list) &&
+	       message_add(r, nroce > nib ? BB_FACT_ROCE : BB_FACT_INFINIBAND, 0, list);
+}
 /* Reads messages with numbers. */
-static bool numbers_read(struct bb_log_facts *facts, const char *text, int number)
+static bool numbers_read(const struct reading *r)
 {
-	const char *at = strstr(text, " coll channels"), *digits = at;
+	const char *at = strstr(r->text, " coll channels"), *digits = at;
+	bool good = true;
 	double GBps;
 	int n;
 	char *end;
 
-	while (digits && digits > text && isdigit((unsigned char)digits[-1]))
+	while (digits && digits > r->text && isdigit((unsigned char)digits[-1]))
 		digits--;
-	if (digits < at && at - digits < 6 &&
-	    !message_add(facts, BB_FACT_CHANNELS, strtol(digits, NULL, 10), text, digits, number))
-		return false;
+	if (digits < at && at - digits < 6)
+		good = message_add(r, BB_FACT_CHANNELS, strtol(digits, NULL, 10), digits);
 	/* "Channel 00/24 :    0   1   2   3": a ring; "Channel 00/0 : 3[3] -> 4[4]" is a connection
 	 */
-	at = strstr(text, "NCCL INFO Channel ");
+	at = strstr(r->text, "NCCL INFO Channel ");
 	if (at && !strstr(at, "->") && sscanf(at, "NCCL INFO Channel %*2d/%d :", &n) == 1 &&
-	    n > 0 && n < 1024 && !message_add(facts, BB_FACT_CHANNELS, n, text, at, number))
-		return false;
+	    n > 0 && n < 1024)
+		good = good && message_add(r, BB_FACT_CHANNELS, n, at);
 	/* "Selected provider is efa, fabric is efa (found 32 nics)" */
-	at = strstr(text, "NET/OFI Selected ") ? strstr(text, "(found ") : NULL;
-	if (at && strtol(at + 7, &end, 10) > 0 && strncmp(end, " nics", 5) == 0 &&
-	    !message_add(facts, BB_FACT_NICS, strtol(at + 7, NULL, 10), text, at, number))
-		return false;
+	at = strstr(r->text, "NET/OFI Selected ") ? strstr(r->text, "(found ") : NULL;
+	if (at && strtol(at + 7, &end, 10) > 0 && strncmp(end, " nics", 5) == 0)
+		good = good && message_add(r, BB_FACT_NICS, strtol(at + 7, NULL, 10), at);
 	/* "+ NET[25.0] - NET/0": GB/s of a port */
-	at = strstr(text, "+ NET[");
-	if (!at)
-		return true;
-	GBps = strtod(at + 6, &end);
-	return *end != ']' || !(GBps > 0 && GBps < 1000) ||
-	       message_add(facts, BB_FACT_NIC_RATE, (int64_t)lround(8 * GBps), text, at, number);
+	at = strstr(r->text, "+ NET[");
+	GBps = at ? strtod(at + 6, &end) : 0;
+	if (GBps > 0 && GBps < 1000 && *end == ']')
+		good = good && message_add(r, BB_FACT_NIC_RATE, (int64_t)lround(8 * GBps), at);
+	return good;
 }
-
-static bool messages_read(struct bb_log_facts *facts, const char *text, int number)
+static bool messages_read(const struct reading *r)
 {
 	static const struct {
 		const char *says;
@@ -363,7 +337,7 @@ static bool messages_read(struct bb_log_facts *facts, const char *text, int numb
 		{"Using network SHARP", BB_FACT_SHARP},
 		{"via COLLNET/", BB_FACT_SHARP},
 	};
-	const char *at;
+	const char *const text = r->text, *at;
 	bool found = false;
 
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
@@ -371,19 +345,19 @@ static bool messages_read(struct bb_log_facts *facts, const char *text, int numb
 		if (!at)
 			continue;
 		found = true;
-		if (!message_add(facts, messages[i].kind, 0, text, at, number))
+		if (!message_add(r, messages[i].kind, 0, at))
 			return false;
 	}
 	/* It is off for a NIC that is far from the GPU, and for sends of old GPUs. */
 	at = strstr(text, "(distance ") ? NULL : strstr(text, "GPU Direct RDMA Disabled");
 	if (!at && !strstr(text, "GDRDMA"))
 		at = strstr(text, "[receive] via NET/IB/");
-	if (at && !message_add(facts, BB_FACT_GDR_OFF, 0, text, at, number))
+	if (at && !message_add(r, BB_FACT_GDR_OFF, 0, at))
 		return false;
 	at = strstr(text, "NCCL WARN ");
-	if (at && !found && !message_add(facts, BB_FACT_ERROR, 0, text, at, number))
+	if (at && !found && !message_add(r, BB_FACT_ERROR, 0, at))
 		return false;
-	return ports_read(facts, text, number) && numbers_read(facts, text, number);
+	return ports_read(r) && numbers_read(r);
 }
 
 bool bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number,
@@ -392,15 +366,15 @@ bool bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number,
 	static const char *const begins[] = {"export ", "NCCL_",   "FI_", "env ",
 					     "-x ",     "setenv ", "ENV "};
 	const char *content = text + strspn(text, " \t$+>-");
+	const struct reading r = {facts, text, number};
 	bool settings = setting == BB_LOG_COMMAND;
 
 	content -= content > text && content[-1] == '-' && *content == 'x';
 	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
 		settings |= strncmp(content, begins[i], strlen(begins[i])) == 0;
-	if ((facts->pending || name_find(text)) && !variables_read(facts, text, number, settings))
+	if ((facts->pending || name_find(text)) && !variables_read(&r, settings))
 		return false;
-	return (!strstr(text, "NCCL ") && !strstr(text, "NET/")) ||
-	       messages_read(facts, text, number);
+	return (!strstr(text, "NCCL ") && !strstr(text, "NET/")) || messages_read(&r);
 }
 
 /* ---- GPUs in prose -------------------------------------------------------------------------- */

@@ -1,16 +1,17 @@
 /*
- * log_parts.h - the parts of the reader of logs: lines, rows, command lines and facts.
+ * log.h - the reader of logs: lines, words, rows, command lines and facts.
  */
-#ifndef BB_LOGS_LOG_PARTS_H
-#define BB_LOGS_LOG_PARTS_H
+#ifndef BB_LOGS_LOG_H
+#define BB_LOGS_LOG_H
 
 #include "logs/claims.h"
+
+#include <stdio.h>
 
 /* ---- lines --------------------------------------------------------------------------------- */
 
 #define BB_LOG_LINE 4096 /* bytes of a line that are read */
 #define BB_LOG_TAG 64
-#define BB_LOG_STREAMS 1024
 
 /* Words of one line. */
 struct bb_log_words {
@@ -88,6 +89,9 @@ const char *bb_log_digits(const char *word);
 /* True if the bandwidth is that of the size and time, within the rounding of four digits of time
    and two decimals of bandwidth. */
 bool bb_log_plausible(const struct bb_claim *claim);
+/* Copies as much of TEXT as fits into array INTO. */
+#define BB_LOG_KEEP(into, text) ((void)snprintf(into, sizeof(into), "%s", text))
+
 /* True if both halves have the same bus factor, within rounding. */
 bool bb_log_same_factor(const struct bb_claim *a, const struct bb_claim *b);
 /* Returns the bytes of an element of TYPE; 0: unknown. */
@@ -114,6 +118,11 @@ struct bb_log_command {
  */
 bool bb_log_command_read(struct bb_log_command *command, const struct bb_log_words *words,
 			 bool *begins);
+/* The same for "nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor)". */
+void bb_log_sizes_read(struct bb_log_command *sizes, const struct bb_log_words *words);
+/* Returns the collective of a benchmark of OSU: of its binary, "osu_bcast", or of the word that its
+   title has for it, "Broadcast"; NULL: there is none. */
+const char *bb_log_osu(const char *word);
 /* Returns the ranks that COMMAND starts; 0: unknown. */
 int64_t bb_log_command_ranks(const struct bb_log_command *command);
 /* Returns the nodes of these ranks; 0: unknown. */
@@ -153,82 +162,5 @@ void bb_log_quote(struct bb_fact *fact, const char *text, size_t at);
  * 0 if there is none, -1 if there are several.
  */
 void bb_log_card_read(struct bb_fact *card, const char *text, int number);
-
-/* ---- runs ----------------------------------------------------------------------------------
- */
-
-/* A GPU that ranks use. */
-struct bb_log_seat {
-	int64_t host, ranks;
-	char gpu[48];
-};
-
-/* The lines with one tag, and what they have stated so far of a run, for its table. */
-struct bb_log_stream {
-	char tag[BB_LOG_TAG];
-	bool marked;        /* has headings or rows of its own */
-	bool used;          /* has a table, an average or ranks since the run began */
-	bool osu;           /* rows are OSU's: size, latency */
-	int table;          /* that rows continue; -1: none */
-	int last;           /* that the footer is about; -1: none */
-	int64_t heads;      /* since the last row */
-	int64_t averages;   /* of runs that were mixed in the last table: yet to come */
-	double average;     /* the last one */
-	bool since_average; /* a run has begun since */
-	char collective[24], algorithm[32], gpu[64], backend[16], host[64];
-	char (*hosts)[64];
-	int64_t nhosts, hosts_room, nranks;
-	int64_t listed; /* lines of ranks */
-	struct bb_log_seat *seats;
-	size_t nseats, seats_room;
-	struct bb_fact shared; /* line 0: no GPU is */
-	struct bb_log_command sizes;
-	struct bb_log_shape shape;
-	char op[8];      /* of the table's rows */
-	char begun[160]; /* the begin of a row that another line interrupted; "": none */
-	int begun_line;
-	struct bb_log_facts facts;
-};
-
-/* What becomes of a table when its job has ended. */
-struct bb_log_table {
-	int stream, job, end; /* END: the line of the last row */
-	int64_t by_rows;      /* ranks by size, count and type; 0: no row yet, -1: contradictory */
-	int64_t heads, drops, twins;
-	int closed;           /* the line of its average; 0: it has none yet */
-	size_t doubts;        /* wrong or unchecked results that the footer may acquit */
-	uint64_t least, last; /* sizes */
-};
-
-struct bb_log {
-	struct bb_claim_file *file;
-	struct bb_log_stream *streams;   /* the first has no tag */
-	uint32_t hashes[BB_LOG_STREAMS]; /* of their tags */
-	size_t nstreams, streams_room;
-	struct bb_log_table *tables; /* as many as FILE has */
-	size_t ntables, tables_room;
-	size_t job_tables; /* the first of this job */
-	int job, recent;   /* RECENT: stream */
-	int line;
-	struct bb_log_command command;
-	struct bb_fact card;
-};
-
-/* Returns the stream with TAG, a new one if there is room; NULL without memory. */
-struct bb_log_stream *bb_log_stream(struct bb_log *log, const char *tag);
-/* Returns the stream that a heading in line TEXT belongs to, behind LENGTH bytes of tags; NULL
-   without memory. */
-struct bb_log_stream *bb_log_marked_stream(struct bb_log *log, const char *text, size_t length);
-/* The same for a row or a footer. A paste may have lost the tags of some lines. */
-struct bb_log_stream *bb_log_row_stream(struct bb_log *log, const char *text, size_t length);
-/* Begins a run unless nothing has been seen of the last one but its settings. */
-void bb_log_run_begin(struct bb_log_stream *s);
-void bb_log_ranks_forget(struct bb_log_stream *s);
-/* Adds a table of stream S, by what it has stated; NULL without memory. */
-struct bb_claims *bb_log_table_begin(struct bb_log *log, struct bb_log_stream *s, const char *type);
-void bb_log_table_end(struct bb_log_stream *s);
-/* Reads what is no row, in TEXT behind LENGTH bytes of tags. Returns false without memory. */
-bool bb_log_comment_read(struct bb_log *log, const char *text, size_t length,
-			 const struct bb_log_words *words);
 
 #endif
