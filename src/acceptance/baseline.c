@@ -24,7 +24,7 @@
 static size_t values_gather(const struct bb_evidence *e, const struct bb_metric *metric,
 			    const struct bb_read_record *record, double *values, size_t room)
 {
-	char wanted[BB_SUBJECT_TEXT], subject[BB_SUBJECT_TEXT];
+	char wanted[BB_SUBJECT_TEXT];
 	struct bb_evidence_cursor at = {0};
 	const struct bb_read_record *r;
 	size_t n = 0;
@@ -34,7 +34,7 @@ static size_t values_gather(const struct bb_evidence *e, const struct bb_metric 
 		const double value = bb_record_metric(r->json, metric);
 
 		if (isfinite(value) && strcmp(r->kind, record->kind) == 0 &&
-		    strcmp(bb_record_subject(subject, r, BB_SUBJECT_ALL), wanted) == 0)
+		    bb_record_is(r, wanted))
 			values[n++] = value;
 	}
 	return n;

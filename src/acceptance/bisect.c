@@ -28,70 +28,32 @@ struct level {
 
 /* ---- what each group reached --------------------------------------------------------------- */
 
-/* The metric of J in R of a group of E. In virtual time the group with the fault alone is
-   simulated, so that the others keep to their limit. */
-static double group_value(const struct bb_evidence *e, const struct bb_judgement *j,
-			  const struct bb_read_record *r, int64_t group)
-{
-	if (!bb_step_is_split(e->step))
-		return bb_record_metric(r->json, j->gate->measure);
-	if (!e->simulated || !e->simulated->cluster)
-		return bb_record_group(r->json, j->gate->measure, group);
-	if (bb_plan_has_fault(e->simulated, e->step) &&
-	    bb_plan_faulty_group(e->simulated, e->step) == group)
-		return bb_record_metric(r->json, j->gate->measure);
-	return j->limit;
-}
-
-/* Compares the mean of a group over the runs of E with the limit of J. */
+/* Compares the mean of a group over the runs of E with the limit of J. In virtual time the group
+   with the fault alone is simulated, so that the others keep to their limit. */
 static void group_note(struct level *level, const struct bb_judgement *j, int64_t group)
 {
+	const struct bb_evidence *const e = level->e;
+	const bool split = bb_step_is_split(e->step);
+	const bool real = !e->simulated || !e->simulated->cluster;
+	const bool faulty = !real && bb_plan_has_fault(e->simulated, e->step) &&
+			    bb_plan_faulty_group(e->simulated, e->step) == group;
 	struct group *const g = &level->groups[group];
 	struct bb_evidence_cursor at = {0};
 	const struct bb_read_record *r;
-	char subject[BB_SUBJECT_TEXT];
-	double sum = 0;
+	double sum = 0, value;
 	size_t n = 0;
 
-	while ((r = bb_evidence_next(level->e, &at))) {
-		const double value =
-			bb_where_selects(j->gate->where, r) &&
-					strcmp(bb_record_subject(subject, r, BB_SUBJECT_ALL),
-					       j->subject) == 0
-				? group_value(level->e, j, r, group)
-				: NAN;
-
+	while ((r = bb_evidence_next(e, &at))) {
+		if (!bb_where_selects(j->gate->where, r) || !bb_record_is(r, j->subject))
+			continue;
+		value = !split || faulty ? bb_record_metric(r->json, j->gate->measure)
+			: real           ? bb_record_group(r->json, j->gate->measure, group)
+					 : j->limit;
 		sum += value > 0 ? value : 0;
 		n += value > 0;
 	}
-	if (n == 0 || bb_judgement_margin(j, sum / (double)n) >= g->margin)
-		return;
-	*g = (struct group){bb_judgement_margin(j, sum / (double)n), sum / (double)n, j};
-}
-
-static bool level_read(struct level *level, const struct bb_judgements *judgements)
-{
-	const int64_t n = bb_step_groups(level->e->step);
-
-	level->groups = calloc((size_t)n, sizeof(*level->groups));
-	for (int64_t g = 0; level->groups && g < n; g++)
-		level->groups[g].margin = INFINITY;
-	for (size_t i = 0; level->groups && i < judgements->n; i++) {
-		const struct bb_judgement *const j = &judgements->list[i];
-		const bool counts = j->step == level->e->step && j->gate &&
-				    j->gate->kind == BB_GATE_VALUE && j->limit > 0 &&
-				    (j->verdict <= BB_WARNED || j->verdict == BB_FAILED) &&
-				    bb_metric_group_field(j->gate->measure);
-
-		for (int64_t g = 0; counts && g < n; g++)
-			group_note(level, j, g);
-	}
-	return level->groups != NULL;
-}
-
-static bool is_beyond(const struct group *g)
-{
-	return g->margin < 1;
+	if (n > 0 && bb_judgement_margin(j, sum / (double)n) < g->margin)
+		*g = (struct group){bb_judgement_margin(j, sum / (double)n), sum / (double)n, j};
 }
 
 static bool any_beyond(const struct level *level)
@@ -100,7 +62,7 @@ static bool any_beyond(const struct level *level)
 	bool any = false;
 
 	for (int64_t g = 0; g < n; g++)
-		any |= is_beyond(&level->groups[g]);
+		any |= level->groups[g].margin < 1;
 	return any;
 }
 
@@ -116,23 +78,6 @@ struct seen {
 	int groups;   /* that it was measured in */
 	bool cleared; /* one of them keeps to the limits */
 };
-
-/* Counts the groups of NODES nodes in which each node was. */
-static void nodes_see(const struct level *levels, size_t n, int64_t nodes, struct seen *seen)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct bb_profile_step *const step = levels[i].e->step;
-
-		for (int64_t g = 0; step->nodes == nodes && g < bb_step_groups(step); g++)
-			for (int64_t k = 0; k < group_nodes(step, g); k++) {
-				struct seen *const node = &seen[bb_step_node(step, g, k)];
-				const bool measured = isfinite(levels[i].groups[g].margin);
-
-				node->groups += measured;
-				node->cleared |= measured && !is_beyond(&levels[i].groups[g]);
-			}
-	}
-}
 
 /* Adds the culprit of a group, with NODE alone or as a whole, once for each node. */
 static void culprit_add(struct bb_bisection *b, const struct level *level, int64_t group,
@@ -155,40 +100,8 @@ static void culprit_add(struct bb_bisection *b, const struct level *level, int64
 					   node >= 0 && seen[node].groups == 1};
 }
 
-/* Adds the node of each slow pair whose partner is cleared. */
-static void pairs_judge(struct bb_bisection *b, const struct level *level, const struct seen *seen)
-{
-	const struct bb_profile_step *const step = level->e->step;
-
-	for (int64_t g = 0; step->nodes == 2 && g < step->groups; g++) {
-		const int64_t one = bb_step_node(step, g, 0), other = bb_step_node(step, g, 1);
-
-		if (is_beyond(&level->groups[g]) && seen[one].cleared != seen[other].cleared)
-			culprit_add(b, level, g, seen[one].cleared ? other : one, seen);
-	}
-}
-
-static bool is_explained(const struct bb_bisection *b, const struct bb_profile_step *step,
-			 int64_t group)
-{
-	for (size_t i = 0; i < b->n; i++)
-		for (int64_t k = 0; k < group_nodes(step, group); k++)
-			if (b->list[i].node == bb_step_node(step, group, k))
-				return true;
-	return false;
-}
-
-/* Adds the groups that no culprit among their nodes explains. */
-static void groups_judge(struct bb_bisection *b, const struct level *level, const struct seen *seen)
-{
-	const struct bb_profile_step *const step = level->e->step;
-
-	for (int64_t g = 0; g < bb_step_groups(step); g++)
-		if (is_beyond(&level->groups[g]) && !is_explained(b, step, g))
-			culprit_add(b, level, g, -1, seen);
-}
-
-/* The culprits of N levels, of which the last is complete or shows nothing. */
+/* The culprits of N levels, of which the last is complete or shows nothing: the node of each slow
+   pair whose partner is cleared, then the groups that no such node explains. */
 static void levels_judge(struct bb_bisection *b, const struct level *levels, size_t n)
 {
 	struct seen *const seen = calloc((size_t)bb_step_nodes(levels[0].e->step), sizeof(*seen));
@@ -198,14 +111,34 @@ static void levels_judge(struct bb_bisection *b, const struct level *levels, siz
 	for (size_t i = 0; i < n; i++)
 		if (any_beyond(&levels[i]) && levels[i].e->step->nodes < nodes)
 			nodes = levels[i].e->step->nodes;
-	if (seen)
-		nodes_see(levels, n, nodes, seen);
-	for (size_t i = 0; seen && i < n; i++)
-		if (levels[i].e->step->nodes == nodes)
-			pairs_judge(b, &levels[i], seen);
-	for (size_t i = 0; seen && i < n; i++)
-		if (levels[i].e->step->nodes == nodes)
-			groups_judge(b, &levels[i], seen);
+	for (int pass = 0; seen && pass < 3; pass++)
+		for (size_t i = 0; i < n; i++) {
+			const struct bb_profile_step *const step = levels[i].e->step;
+
+			for (int64_t g = 0; step->nodes == nodes && g < bb_step_groups(step); g++) {
+				const double margin = levels[i].groups[g].margin;
+				const int64_t one = bb_step_node(step, g, 0);
+				const int64_t other = bb_step_node(step, g, 1);
+				bool explained = false;
+
+				for (int64_t k = 0; k < group_nodes(step, g); k++) {
+					const int64_t at = bb_step_node(step, g, k);
+					struct seen *const node = &seen[at];
+
+					node->groups += pass == 0 && isfinite(margin);
+					node->cleared |=
+						pass == 0 && isfinite(margin) && margin >= 1;
+					for (size_t c = 0; c < b->n; c++)
+						explained |= b->list[c].node == at;
+				}
+				if (pass == 1 && nodes == 2 && g < step->groups && margin < 1 &&
+				    seen[one].cleared != seen[other].cleared)
+					culprit_add(b, &levels[i], g,
+						    seen[one].cleared ? other : one, seen);
+				if (pass == 2 && margin < 1 && !explained)
+					culprit_add(b, &levels[i], g, -1, seen);
+			}
+		}
 	free(seen);
 }
 
@@ -215,6 +148,8 @@ struct bb_bisection bb_bisect(const struct bb_evidence *evidence, size_t n,
 {
 	struct level *const levels = calloc(n + 1, sizeof(*levels));
 	struct bb_bisection b = {.failed = !levels};
+	struct level *level;
+	int64_t groups;
 	size_t found = 0;
 
 	for (size_t i = 0; !b.failed && i < n; i++) {
@@ -222,8 +157,22 @@ struct bb_bisection bb_bisect(const struct bb_evidence *evidence, size_t n,
 
 		if (bb_step_declared(e->step) != step || e->unneeded)
 			continue;
-		levels[found].e = e;
-		b.failed = !level_read(&levels[found++], judgements);
+		groups = bb_step_groups(e->step);
+		level = &levels[found++];
+		level->e = e;
+		level->groups = calloc((size_t)groups, sizeof(*level->groups));
+		b.failed = !level->groups;
+		for (int64_t g = 0; !b.failed && g < groups; g++)
+			level->groups[g].margin = INFINITY;
+		for (size_t k = 0; !b.failed && k < judgements->n; k++) {
+			const struct bb_judgement *const j = &judgements->list[k];
+
+			if (j->step == e->step && j->gate && j->gate->kind == BB_GATE_VALUE &&
+			    j->limit > 0 && (j->verdict <= BB_WARNED || j->verdict == BB_FAILED) &&
+			    bb_metric_group_field(j->gate->measure))
+				for (int64_t g = 0; g < groups; g++)
+					group_note(level, j, g);
+		}
 		b.ran |= e->step->narrows != NULL;
 	}
 	if (!b.failed && found > 0) {

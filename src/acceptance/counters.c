@@ -1,12 +1,9 @@
 /*
- * counters.c - counters that rose, and the warning about broken links.
+ * counters.c - counters that rose.
  */
 #include "acceptance/counters.h"
-#include "acceptance/judge.h"
 #include "core/array.h"
-#include "core/units.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,35 +78,4 @@ bool bb_rises_add(struct bb_rises *rises, const struct bb_records *records)
 void bb_rise_name(const struct bb_rise *rise, struct bb_strbuf *out)
 {
 	bb_strbuf_addf(out, "%s %s %s", rise->host, rise->device, rise->counter);
-}
-
-/* Healthy links never go down or make symbol errors, under any load. */
-void bb_judge_counters(const struct bb_evidence *e, struct bb_judgements *judgements)
-{
-	struct bb_rises rises = {.n = 0};
-	size_t broken = 0;
-
-	for (size_t i = 0; i < e->nruns; i++)
-		judgements->failed |= !bb_rises_add(&rises, &e->runs[i].records);
-	while (broken < rises.n && rises.list[broken].class <= BB_COUNTER_SYMBOL_ERROR)
-		broken++;
-	if (broken > 0) {
-		const struct bb_rise *const worst = &rises.list[0];
-		struct bb_strbuf name = {0};
-		struct bb_judgement j;
-		char others[48] = "";
-
-		bb_rise_name(worst, &name);
-		j = bb_judgement_of(e, NULL, bb_strbuf_text(&name));
-		j.own = "counters";
-		if (broken > 1)
-			snprintf(others, sizeof(others), ", and %zu other counter%s", broken - 1,
-				 bb_plural((long long)broken - 1));
-		bb_judgement_decide(&j, BB_WARNED, "%s rose by %lld during the step (%s)%s",
-				    j.subject, (long long)worst->by,
-				    bb_counter_class_name(worst->class), others);
-		bb_judgements_add(judgements, &j);
-		bb_strbuf_free(&name);
-	}
-	free(rises.list);
 }

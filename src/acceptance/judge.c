@@ -1,8 +1,15 @@
 /*
  * judge.c - judges a step: whether it ran, its data, and its gates.
+ *
+ * An expectation of the same run, such as its copy speed, differs from run to run. So the
+ * confidence bound is that of the ratios of value and expectation.
  */
 #include "acceptance/judge.h"
+
+#include "acceptance/counters.h"
+#include "acceptance/dip.h"
 #include "core/array.h"
+#include "core/bound.h"
 #include "core/units.h"
 
 #include <jansson.h>
@@ -99,17 +106,542 @@ struct bb_totals bb_judgements_total(const struct bb_judgements *judgements, boo
 	return t;
 }
 
-/* Decides J of R, none of which could be run. With a fault, that is no step to leave out: it might
-   have shown the fault. */
-static void unsupported_decide(const struct bb_evidence *e, const struct bb_step_run *r,
-			       struct bb_judgement *j)
+double bb_judgement_margin(const struct bb_judgement *j, double value)
 {
-	const struct bb_read_record *const skip = bb_records_first(&r->records, "skip");
-	const char *const reason = skip ? bb_record_string(skip->json, "reason") : NULL;
-	const char *const why = reason ? reason : r->trouble;
+	return j->gate->measure->more_is_better ? value / j->limit : j->limit / value;
+}
 
-	bb_judgement_decide(j, bb_plan_has_fault(e->simulated, e->step) ? BB_UNJUDGED : BB_SKIPPED,
-			    "exit status %d%s%s", BB_EUNSUPPORTED, *why ? ": " : "", why);
+/* ---- values --------------------------------------------------------------------------------- */
+
+/* One measurement of a subject. */
+struct sample {
+	double value, expected, ratio;
+};
+
+/* The measurements of one subject in all runs. */
+struct group {
+	char subject[BB_SUBJECT_TEXT];
+	struct sample *list;
+	size_t n, room;
+	size_t runs;       /* that have it */
+	size_t last;       /* 1 + the last of these runs */
+	const char *why;   /* why it has no value or expectation; NULL: it has both */
+	size_t beaten;     /* measurements beyond their bound */
+	const char *doubt; /* why the bound does not hold in one of them */
+};
+
+struct groups {
+	struct group *list;
+	size_t n, room;
+};
+
+/* The group of SUBJECT; NULL without memory. */
+static struct group *group_find(struct groups *g, const char *subject)
+{
+	struct group *new;
+
+	for (size_t i = 0; i < g->n; i++)
+		if (strcmp(g->list[i].subject, subject) == 0)
+			return &g->list[i];
+	new = BB_ARRAY_ADD(g->list, g->n, g->room);
+	if (!new)
+		return NULL;
+	*new = (struct group){.runs = 0};
+	snprintf(new->subject, sizeof(new->subject), "%s", subject);
+	return new;
+}
+
+/* ---- what is expected ----------------------------------------------------------------------- */
+
+/* The value that a gate expects of RECORD; NAN, and *WHY: there is none. */
+static double expected_value(const struct bb_evidence *e, const struct bb_gate *gate,
+			     const struct bb_read_record *record, const char **why)
+{
+	const struct bb_source *const from = gate->from;
+	const size_t nth = (size_t)(gate - e->step->gates);
+	const double percent = bb_record_number(record->json, "percent_of_bound");
+	const double value = bb_record_number(record->json, gate->measure->field);
+	const char *const source = bb_record_string(record->json, "bound_source");
+	size_t i;
+	json_t *entry;
+
+	*why = "it has no expectation";
+	switch (from->kind) {
+	case BB_FROM_COPY:
+	case BB_FROM_BOUND: /* the value that the metric would have at the record's bound */
+		*why = "its bound is not that of the copy speed; say bound instead of copy";
+		if (!(percent > 0) || !(value > 0) || !source)
+			*why = "the record carries no bound";
+		else if (from->kind == BB_FROM_BOUND || strstr(source, "copy speed"))
+			return from->percent * value * 100 / percent;
+		return NAN;
+	case BB_FROM_TOPOLOGY:
+		return from->percent * from->GBps;
+	case BB_FROM_REFERENCE:
+		return from->GBps;
+	case BB_FROM_SIMULATOR: {
+		const struct bb_step_run *const p = &e->predicted[nth];
+		char wanted[BB_SUBJECT_TEXT];
+
+		bb_record_subject(wanted, record, BB_SUBJECT_ALL);
+		*why = p->trouble[0] ? p->trouble : "the simulator has no such result";
+		for (i = 0; i < p->records.n; i++)
+			if (strcmp(p->records.list[i].kind, record->kind) == 0 &&
+			    bb_record_is(&p->records.list[i], wanted))
+				return bb_record_metric(p->records.list[i].json, gate->measure);
+		return NAN;
+	}
+	case BB_FROM_BASELINE:
+		*why = "the baseline has no such result";
+		json_array_foreach(json_object_get(e->baselines[nth], "entries"), i, entry)
+		{
+			const char *const subject = bb_record_string(entry, "subject");
+			const char *const step = bb_record_string(entry, "step");
+			const char *const metric = bb_record_string(entry, "metric");
+
+			if (subject && step && metric && bb_record_is(record, subject) &&
+			    strcmp(step, bb_step_declared(e->step)->name) == 0 &&
+			    strcmp(metric, gate->metric) == 0)
+				return bb_record_number(entry, "mean");
+		}
+		return NAN;
+	default:
+		return NAN;
+	}
+}
+
+/* Why the bound by which GATE judges RECORD, with VALUE, does not hold; NULL: it may, or it is
+ * none. */
+static const char *bound_doubt(const struct bb_gate *gate, const struct bb_read_record *record,
+			       double value)
+{
+	const enum bb_source_kind from = gate->from->kind;
+
+	if (from == BB_FROM_TOPOLOGY)
+		return bb_bound_doubt(100 * value / gate->from->GBps, NAN, BB_BOUND_BY_LINKS);
+	if (from != BB_FROM_COPY && from != BB_FROM_BOUND)
+		return NULL;
+	return bb_record_string(record->json, "bound_doubt");
+}
+
+/* ---- the verdict ---------------------------------------------------------------------------- */
+
+/* Adds R, of run number RUN, to its group. Returns false without memory. */
+static bool record_collect(const struct bb_evidence *e, const struct bb_gate *gate,
+			   const struct bb_read_record *r, size_t run, struct groups *groups)
+{
+	char subject[BB_SUBJECT_TEXT];
+	struct group *const g = group_find(groups, bb_record_subject(subject, r, BB_SUBJECT_ALL));
+	const char *why = NULL;
+	const double value =
+		bb_step_is_split(e->step)
+			? bb_record_slowest_group(r->json, gate->measure, bb_step_groups(e->step))
+			: bb_record_metric(r->json, gate->measure);
+	const double expected = expected_value(e, gate, r, &why);
+	const char *doubt;
+	struct sample *new;
+
+	if (!g)
+		return false;
+	g->runs += g->last != run + 1;
+	g->last = run + 1;
+	if (!isfinite(value) || !isfinite(expected) || expected <= 0) {
+		g->why = isfinite(value) ? why : "it has no such number";
+		return true;
+	}
+	doubt = bound_doubt(gate, r, value);
+	g->beaten += doubt != NULL;
+	g->doubt = doubt ? doubt : g->doubt;
+	new = BB_ARRAY_ADD(g->list, g->n, g->room);
+	if (new)
+		*new = (struct sample){value, expected, value / expected};
+	return new;
+}
+
+/* "97.6%", "12000%": three digits, and no exponent. */
+static const char *percent_format(char text[BB_UNIT_TEXT], double ratio)
+{
+	snprintf(text, BB_UNIT_TEXT, fabs(ratio) < 9.995 ? "%.3g%%" : "%.0f%%", 100 * ratio);
+	return text;
+}
+
+/* "412 GB/s is 98% of 420"; of several runs the mean of their ratios, which is not the ratio of the
+   means, and its bound. */
+static void ratio_decide(const struct bb_gate *gate, const struct bb_confidence *ratio,
+			 struct bb_judgement *j, enum bb_verdict verdict, const char *words)
+{
+	const double worst = gate->measure->more_is_better ? fmax(ratio->low, 0) : ratio->high;
+	char mean[BB_UNIT_TEXT], bound[BB_UNIT_TEXT];
+
+	percent_format(mean, ratio->mean);
+	percent_format(bound, worst);
+	if (ratio->n == 1)
+		bb_judgement_decide(
+			j, verdict, "%s: %.4g %s is %s of %.4g; limit %.4g; 1 run: no interval",
+			words, j->value, gate->measure->unit, mean, j->expected, j->limit);
+	else
+		bb_judgement_decide(j, verdict,
+				    "%s: %.4g %s, expected %.4g; the ratios of %zu runs have the "
+				    "mean %s, bound %s; limit %.4g",
+				    words, j->value, gate->measure->unit, j->expected, ratio->n,
+				    mean, bound, j->limit);
+}
+
+static void group_judge(const struct bb_gate *gate, const struct group *g, struct bb_judgement *j)
+{
+	const struct bb_confidence value = bb_confidence_every(&g->list->value, g->n, 3);
+	const struct bb_confidence expected = bb_confidence_every(&g->list->expected, g->n, 3);
+	const struct bb_confidence ratio = bb_confidence_every(&g->list->ratio, g->n, 3);
+	const bool more = gate->measure->more_is_better;
+	/* No bandwidth is negative, however wide the runs spread. */
+	const double worst = more ? fmax(ratio.low, 0) : ratio.high;
+	const double limit = more ? 1 - gate->lower : 1 + gate->upper;
+	/* Distances from the expectation: of the bound on the bad side, of the mean on the good
+	 * one. */
+	const double behind = more ? 1 - worst : worst - 1;
+	const double ahead = more ? ratio.mean - 1 : 1 - ratio.mean;
+	const double surprise = more ? gate->upper : gate->lower;
+
+	j->value = value.mean;
+	j->expected = expected.mean;
+	j->limit = limit * expected.mean;
+	if (ratio.n > 1)
+		j->low = worst * expected.mean;
+	if (more ? ratio.mean < limit : ratio.mean > limit)
+		ratio_decide(gate, &ratio, j, BB_FAILED, "beyond the limit");
+	else if (more ? worst < limit : worst > limit)
+		/* A mean that passes is no evidence of a fault. */
+		ratio_decide(gate, &ratio, j, BB_UNJUDGED, "not shown, the runs spread too much");
+	else if (g->beaten == g->n)
+		bb_judgement_decide(j, BB_WARNED,
+				    "%.4g %s is beyond its bound of %.4g: %s; the gate shows "
+				    "little",
+				    j->value, gate->measure->unit,
+				    j->expected / gate->from->percent, g->doubt);
+	else if (behind > gate->warning)
+		ratio_decide(gate, &ratio, j, BB_WARNED, "near the limit");
+	else if (ahead > surprise)
+		ratio_decide(gate, &ratio, j, BB_WARNED,
+			     "better than expected: does the source fit?");
+	else
+		ratio_decide(gate, &ratio, j, BB_PASSED, "within");
+}
+
+/* Appends the judgements of a gate with a value. */
+static void value_judge(const struct bb_evidence *e, const struct bb_gate *gate,
+			struct bb_judgements *judgements)
+{
+	struct bb_judgement j = bb_judgement_of(e, gate, gate->metric);
+	const struct bb_read_record *const run = bb_records_first(&e->runs[0].records, "run");
+	const bool baseline = gate->from->kind == BB_FROM_BASELINE;
+	const char *const here = baseline && run ? bb_record_string(run->json, "topology") : NULL;
+	const char *const there =
+		baseline ? bb_record_string(e->baselines[gate - e->step->gates], "topology") : NULL;
+	const char *idle = NULL; /* why the gate cannot judge */
+	struct bb_evidence_cursor at = {0};
+	struct groups groups = {.n = 0};
+	const struct bb_read_record *r;
+
+	/* Virtual time without a fault is not compared with itself. */
+	if (gate->from->kind == BB_FROM_SIMULATOR && e->simulated && e->simulated->cluster &&
+	    !bb_plan_has_fault(e->simulated, e->step))
+		idle = "the simulator would be compared with itself; give --fault";
+	if (baseline && e->step->nodes != bb_step_declared(e->step)->nodes)
+		idle = "the baseline is of larger groups";
+	while ((r = bb_evidence_next(e, &at)) && !judgements->failed)
+		if (bb_where_selects(gate->where, r))
+			judgements->failed |= !record_collect(e, gate, r, at.run, &groups);
+	if (groups.n == 0) {
+		bb_judgement_decide(&j, BB_UNJUDGED, "no record is selected by where:");
+		bb_judgements_add(judgements, &j);
+	}
+	for (size_t i = 0; i < groups.n; i++) {
+		const struct group *const g = &groups.list[i];
+
+		j = bb_judgement_of(e, gate, g->subject);
+		if (idle) {
+			bb_judgement_decide(&j, BB_SKIPPED, "%s", idle);
+		} else if (g->why) {
+			bb_judgement_decide(&j, BB_UNJUDGED, "%s", g->why);
+		} else if (g->runs < e->nruns) {
+			bb_judgement_decide(&j, BB_UNJUDGED, "measured in %zu of %zu runs", g->runs,
+					    e->nruns);
+		} else {
+			group_judge(gate, g, &j);
+			if (j.verdict == BB_PASSED && here && there && strcmp(here, there) != 0)
+				bb_judgement_decide(&j, BB_WARNED,
+						    "the baseline is of another kind of machine: "
+						    "topology %s, here %s",
+						    there, here);
+		}
+		bb_judgements_add(judgements, &j);
+	}
+	for (size_t i = 0; i < groups.n; i++)
+		free(groups.list[i].list);
+	free(groups.list);
+}
+
+/* ---- shapes of curves over sizes: dips and crossovers --------------------------------------- */
+
+/* One measurement of one run. */
+struct point {
+	/* Its subject without the size; of a crossover, without the algorithm too. */
+	char series[BB_SUBJECT_TEXT];
+	const char *algorithm;
+	struct bb_curve_point at;
+	double time;
+};
+
+struct points {
+	struct point *list;
+	size_t n, room;
+};
+
+static bool points_collect(const struct bb_evidence *e, const struct bb_gate *gate,
+			   struct points *p)
+{
+	struct bb_evidence_cursor cursor = {0};
+	const struct bb_read_record *r;
+
+	while ((r = bb_evidence_next(e, &cursor))) {
+		struct point point = {.algorithm = bb_record_string(r->json, "algorithm_asked"),
+				      .at = {bb_record_number(r->json, "size_bytes"),
+					     bb_record_number(r->json, "busbw_GBps"), cursor.run},
+				      .time = bb_record_number(r->json, "time_us")};
+		struct point *new;
+
+		if (!bb_where_selects(gate->where, r) || !(point.at.size > 0) ||
+		    !(point.at.busbw > 0) || !(point.time > 0) || !point.algorithm)
+			continue;
+		bb_record_subject(point.series, r,
+				  gate->kind == BB_GATE_NO_DIP ? BB_SUBJECT_SIZES
+							       : BB_SUBJECT_ALGORITHMS);
+		new = BB_ARRAY_ADD(p->list, p->n, p->room);
+		if (!new)
+			return false;
+		*new = point;
+	}
+	return true;
+}
+
+/* By series, size, run. */
+static int compare_points(const void *a, const void *b)
+{
+	const struct point *const p = a, *const q = b;
+	const int series = strcmp(p->series, q->series);
+
+	if (series != 0)
+		return series;
+	if (p->at.size != q->at.size)
+		return p->at.size < q->at.size ? -1 : 1;
+	return (p->at.run > q->at.run) - (p->at.run < q->at.run);
+}
+
+/* ---- no dip --------------------------------------------------------------------------------- */
+
+/* The N points of a series. */
+static void dip_judge(const struct bb_evidence *e, const struct bb_gate *gate, struct point *p,
+		      size_t n, struct bb_judgements *judgements)
+{
+	struct bb_judgement j = bb_judgement_of(e, gate, p->series);
+	struct bb_curve_point *const curve = calloc(n, sizeof(*curve));
+	const double limit = 1 - gate->lower;
+	char size[BB_UNIT_TEXT], bound[32] = "";
+	struct bb_confidence worst;
+	struct bb_dip dip;
+
+	for (size_t i = 0; curve && i < n; i++)
+		curve[i] = p[i].at;
+	if (!curve || !bb_dip_find(curve, n, e->nruns, &dip)) {
+		judgements->failed = true;
+		goto out;
+	}
+	worst = dip.ratio;
+	if (worst.n == 0) {
+		bb_judgement_decide(&j, BB_UNJUDGED, "one size alone has no shape");
+	} else {
+		j.value = worst.mean;
+		j.expected = 1;
+		j.limit = limit;
+		if (worst.n > 1) {
+			j.low = fmax(worst.low, 0);
+			snprintf(bound, sizeof(bound), ", bound %.3g%%", 100 * j.low);
+		}
+		bb_judgement_decide(
+			&j,
+			worst.low >= limit    ? BB_PASSED
+			: worst.mean >= limit ? BB_UNJUDGED
+					      : BB_FAILED,
+			"%sat %s busbw is %.3g%% of the best at a smaller size%s; limit %.3g%%%s",
+			worst.low < limit && worst.mean >= limit
+				? "not shown, the runs spread too much: "
+				: "",
+			bb_format_size(size, (uint64_t)dip.size), 100 * worst.mean, bound,
+			100 * limit, worst.n == 1 ? "; 1 run: no interval" : "");
+	}
+	bb_judgements_add(judgements, &j);
+out:
+	free(curve);
+}
+
+/* ---- crossover ------------------------------------------------------------------------------ */
+
+/* By how much the second algorithm is faster than the first at SIZE in RUN; NAN: one was not
+   measured. */
+static double advantage_of(const struct points *p, const struct bb_gate *gate, size_t run,
+			   double size)
+{
+	double times[2] = {NAN, NAN};
+
+	for (size_t i = p->n; i > 0; i--)
+		for (int k = 0; k < 2; k++)
+			if (p->list[i - 1].at.run == run && p->list[i - 1].at.size == size &&
+			    strcmp(p->list[i - 1].algorithm, k ? gate->second : gate->first) == 0)
+				times[k] = p->list[i - 1].time;
+	return times[0] - times[1];
+}
+
+/*
+ * log2 of the size from which on SECOND is faster than FIRST in RUN: between the last size at which
+ * it is not and the next one, where straight lines cross (bb_compare_crossings). NAN: they do not
+ * cross; *BEHIND: FIRST is faster at the largest size.
+ */
+static double crossing_find(const struct points *p, const struct bb_gate *gate, size_t run,
+			    bool *behind)
+{
+	double size = 0, before = 0, found = NAN;
+
+	*behind = false;
+	for (;;) {
+		double next = INFINITY, now;
+
+		for (size_t i = 0; i < p->n; i++)
+			if (p->list[i].at.run == run && p->list[i].at.size > size &&
+			    p->list[i].at.size < next &&
+			    !isnan(advantage_of(p, gate, run, p->list[i].at.size)))
+				next = p->list[i].at.size;
+		if (isinf(next))
+			return found;
+		now = advantage_of(p, gate, run, next);
+		if (size > 0 && before <= 0 && now > 0)
+			found = log2(size + (next - size) * before / (before - now));
+		else if (now <= 0)
+			found = NAN;
+		*behind = now <= 0;
+		size = next;
+		before = now;
+	}
+}
+
+static bool has_algorithm(const struct points *p, const char *algorithm)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (strcmp(p->list[i].algorithm, algorithm) == 0)
+			return true;
+	return false;
+}
+
+/* The N points of a series. */
+static void crossover_judge(const struct bb_evidence *e, const struct bb_gate *gate,
+			    struct point *list, size_t n, struct bb_judgements *judgements)
+{
+	const struct points p = {.list = list, .n = n};
+	struct bb_judgement j = bb_judgement_of(e, gate, "");
+	double *const at = calloc(e->nruns + 1, sizeof(*at));
+	char from[BB_UNIT_TEXT], low[BB_UNIT_TEXT], high[BB_UNIT_TEXT];
+	bool behind = false;
+	size_t found = 0;
+
+	snprintf(j.subject, sizeof(j.subject), "crossover of %s and %s: %.70s", gate->first,
+		 gate->second, list->series);
+	judgements->failed |= !at;
+	for (size_t run = 0; at && run < e->nruns; run++) {
+		at[found] = crossing_find(&p, gate, run, &behind);
+		found += !isnan(at[found]);
+	}
+	if (!has_algorithm(&p, gate->first) || !has_algorithm(&p, gate->second)) {
+		bb_judgement_decide(&j, BB_UNJUDGED, "one of the two algorithms was not measured");
+	} else if (at && found == e->nruns) {
+		const struct bb_confidence c = bb_confidence_of(at, found);
+		const bool inside = c.low >= log2((double)gate->least_bytes) &&
+				    c.high <= log2((double)gate->most_bytes);
+
+		j.value = exp2(c.mean);
+		bb_judgement_decide(
+			&j, inside ? BB_PASSED : BB_FAILED,
+			"%s is faster than %s from %s on (%zu run%s: %s to %s); window %s",
+			gate->second, gate->first, bb_format_size(from, (uint64_t)j.value), c.n,
+			bb_plural((long long)c.n), bb_format_size(low, (uint64_t)exp2(c.low)),
+			bb_format_size(high, (uint64_t)exp2(fmin(c.high, 60))), gate->window);
+	} else {
+		bb_judgement_decide(
+			&j, BB_FAILED,
+			"they do not cross in %zu of %zu run%s: %s is faster %s; window %s",
+			e->nruns - found, e->nruns, bb_plural((long long)e->nruns),
+			behind ? gate->first : gate->second,
+			behind ? "at the largest size" : "at every size", gate->window);
+	}
+	bb_judgements_add(judgements, &j);
+	free(at);
+}
+
+/* ---- both ----------------------------------------------------------------------------------- */
+
+/* Appends the judgements of a gate on a shape. */
+static void shape_judge(const struct bb_evidence *e, const struct bb_gate *gate,
+			struct bb_judgements *judgements)
+{
+	struct bb_judgement none = bb_judgement_of(e, gate, gate->shape);
+	struct points p = {.n = 0};
+
+	judgements->failed |= !points_collect(e, gate, &p);
+	if (p.n == 0) {
+		bb_judgement_decide(&none, BB_UNJUDGED, "no record is selected by where:");
+		bb_judgements_add(judgements, &none);
+	} else {
+		qsort(p.list, p.n, sizeof(*p.list), compare_points);
+	}
+	for (size_t i = 0, next; i < p.n; i = next) {
+		for (next = i + 1;
+		     next < p.n && strcmp(p.list[next].series, p.list[i].series) == 0;)
+			next++;
+		(gate->kind == BB_GATE_NO_DIP ? dip_judge : crossover_judge)(e, gate, &p.list[i],
+									     next - i, judgements);
+	}
+	free(p.list);
+}
+
+/* ---- steps ---------------------------------------------------------------------------------- */
+
+/* Healthy links never go down or make symbol errors, under any load. */
+static void counters_judge(const struct bb_evidence *e, struct bb_judgements *judgements)
+{
+	struct bb_rises rises = {.n = 0};
+	size_t broken = 0;
+
+	for (size_t i = 0; i < e->nruns; i++)
+		judgements->failed |= !bb_rises_add(&rises, &e->runs[i].records);
+	while (broken < rises.n && rises.list[broken].class <= BB_COUNTER_SYMBOL_ERROR)
+		broken++;
+	if (broken > 0) {
+		const struct bb_rise *const worst = &rises.list[0];
+		struct bb_strbuf name = {0};
+		struct bb_judgement j;
+		char others[48] = "";
+
+		bb_rise_name(worst, &name);
+		j = bb_judgement_of(e, NULL, bb_strbuf_text(&name));
+		j.own = "counters";
+		if (broken > 1)
+			snprintf(others, sizeof(others), ", and %zu other counter%s", broken - 1,
+				 bb_plural((long long)broken - 1));
+		bb_judgement_decide(&j, BB_WARNED, "%s rose by %lld during the step (%s)%s",
+				    j.subject, (long long)worst->by,
+				    bb_counter_class_name(worst->class), others);
+		bb_judgements_add(judgements, &j);
+		bb_strbuf_free(&name);
+	}
+	free(rises.list);
 }
 
 /* True if R of E cannot be judged; then J has the verdict and the reason. */
@@ -118,6 +650,9 @@ static bool is_obstacle(const struct bb_evidence *e, const struct bb_step_run *r
 {
 	const struct bb_outcome *const o = &r->outcome;
 	const char *const colon = r->trouble[0] ? ": " : "";
+	const struct bb_read_record *const skip = bb_records_first(&r->records, "skip");
+	const char *const reason = skip ? bb_record_string(skip->json, "reason") : NULL;
+	const char *const why = reason ? reason : r->trouble;
 
 	if (o->timed_out)
 		bb_judgement_decide(j, BB_UNJUDGED, "ran past its time limit of %.6g s",
@@ -130,7 +665,10 @@ static bool is_obstacle(const struct bb_evidence *e, const struct bb_step_run *r
 		bb_judgement_decide(j, BB_UNJUDGED, "ended by signal %d%s%s", o->status - 128,
 				    colon, r->trouble);
 	else if (o->status == BB_EUNSUPPORTED)
-		unsupported_decide(e, r, j);
+		/* With a fault, that is no step to leave out: it might have shown the fault. */
+		bb_judgement_decide(
+			j, bb_plan_has_fault(e->simulated, e->step) ? BB_UNJUDGED : BB_SKIPPED,
+			"exit status %d%s%s", BB_EUNSUPPORTED, *why ? ": " : "", why);
 	else if (o->status != BB_OK && o->status != BB_EDATA)
 		bb_judgement_decide(j, BB_UNJUDGED, "exit status %d%s%s", o->status, colon,
 				    r->trouble);
@@ -153,16 +691,6 @@ struct checked {
 	struct bb_strbuf culprits; /* of the first run of diagnose that found some */
 	const json_t *culprit_run;
 };
-
-static void culprit_check(const struct bb_read_record *r, struct checked *c)
-{
-	const char *const text = bb_record_string(r->json, "text");
-
-	if (!text || (c->culprit_run && r->run != c->culprit_run))
-		return;
-	c->culprit_run = r->run;
-	bb_strbuf_addf(&c->culprits, "%s%s", c->culprits.length > 0 ? ". " : ": ", text);
-}
 
 /* The ranks of the whole world of E. */
 static int64_t all_ranks(const struct bb_evidence *e)
@@ -187,20 +715,19 @@ static void record_check(const struct bb_evidence *e, const struct bb_read_recor
 		if (bb_record_int(r->json, "exit_status") > 0)
 			c->verdict = bb_record_string(r->json, "verdict");
 	} else if (strcmp(r->kind, "culprit") == 0) {
-		culprit_check(r, c);
+		const char *const text = bb_record_string(r->json, "text");
+
+		if (text && (!c->culprit_run || r->run == c->culprit_run)) {
+			c->culprit_run = r->run;
+			bb_strbuf_addf(&c->culprits, "%s%s", c->culprits.length > 0 ? ". " : ": ",
+				       text);
+		}
 	} else if (wrong && !latency) {
 		c->results++;
 		c->looked_at += json_is_integer(wrong);
 		if (json_integer_value(wrong) > 0 && c->wrong++ == 0)
 			bb_record_subject(c->first, r, BB_SUBJECT_ALL);
 	}
-}
-
-/* "exit status 7: culprits found: rank 3 …. rank 5 …" */
-static void status_decide(struct bb_judgement *j, int status, const struct checked *c)
-{
-	bb_judgement_decide(j, BB_FAILED, "exit status %d: %s%s", status,
-			    c->verdict ? c->verdict : "not passed", bb_strbuf_text(&c->culprits));
 }
 
 static struct bb_judgement correctness_judge(const struct bb_evidence *e)
@@ -220,7 +747,9 @@ static struct bb_judgement correctness_judge(const struct bb_evidence *e)
 				    (long long)c.wrong, (long long)c.results, bb_plural(c.results),
 				    c.first);
 	else if (status != 0)
-		status_decide(&j, status, &c);
+		bb_judgement_decide(&j, BB_FAILED, "exit status %d: %s%s", status,
+				    c.verdict ? c.verdict : "not passed",
+				    bb_strbuf_text(&c.culprits));
 	else if (c.ranks > 0)
 		/* Under an unknown launcher, each process would run alone. */
 		bb_judgement_decide(
@@ -278,9 +807,9 @@ bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judge
 		own = correctness_judge(e);
 		bb_judgements_add(judgements, &own);
 		for (size_t i = 0; i < e->step->ngates; i++)
-			(e->step->gates[i].kind == BB_GATE_VALUE ? bb_judge_value : bb_judge_shape)(
+			(e->step->gates[i].kind == BB_GATE_VALUE ? value_judge : shape_judge)(
 				e, &e->step->gates[i], judgements);
-		bb_judge_counters(e, judgements);
+		counters_judge(e, judgements);
 	}
 	return judgements->failed ? bb_no_memory(error, "verdicts") : BB_OK;
 }

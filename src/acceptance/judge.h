@@ -95,11 +95,5 @@ void bb_judgements_add(struct bb_judgements *judgements, const struct bb_judgeme
 
 /* VALUE over the limit of J, or its inverse if less is better; below 1 it is beyond the limit. */
 double bb_judgement_margin(const struct bb_judgement *j, double value);
-/* Append the judgements of a gate, or of the counters of the step's hosts. */
-void bb_judge_value(const struct bb_evidence *evidence, const struct bb_gate *gate,
-		    struct bb_judgements *judgements);
-void bb_judge_shape(const struct bb_evidence *evidence, const struct bb_gate *gate,
-		    struct bb_judgements *judgements);
-void bb_judge_counters(const struct bb_evidence *evidence, struct bb_judgements *judgements);
 
 #endif

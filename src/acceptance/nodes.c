@@ -1,5 +1,7 @@
 /*
- * nodes.c - judges hosts: stragglers by their arrival, others by the gates of their steps.
+ * nodes.c - judges hosts: stragglers by their arrival, others by the gates of their steps, as far
+ * as records have their values: groups of a split world that are a host each, pairs of ranks, and
+ * steps on one host.
  *
  * In a synchronous collective all ranks end together, so their times do not differ. The slow rank
  * is the one that enters last.
@@ -216,30 +218,6 @@ static const char *straggler_describe(const struct bb_evidence *e, const struct 
 
 /* ---- diagnose -------------------------------------------------------------------------------- */
 
-static enum bb_node_verdict verdict_named(const char *word)
-{
-	int v = BB_NODE_OK;
-
-	while (v < BB_NODE_BAD && strcmp(word, bb_node_verdict_name(v)) != 0)
-		v++;
-	return v;
-}
-
-/* Blames the host of a link within it, or suspects both hosts of a link between them. */
-static void culprit_blame(const struct bb_read_record *r, const char *host, struct bb_nodes *nodes)
-{
-	const char *const peer = bb_record_string(r->json, "peer_host");
-	const char *const code = bb_record_string(r->json, "code");
-	const char *const text = bb_record_string(r->json, "text");
-	enum bb_node_verdict verdict;
-
-	if (!peer || !code || !text)
-		return;
-	verdict = strcmp(host, peer) == 0 ? BB_NODE_BAD : BB_NODE_SUSPECT;
-	host_blame(nodes, host, verdict, code, text);
-	host_blame(nodes, peer, verdict, code, text);
-}
-
 /* Takes over the verdicts of a step of diagnose; returns false if it has none. */
 static bool diagnosis_adopt(const struct bb_evidence *e, struct bb_nodes *nodes)
 {
@@ -249,28 +227,166 @@ static bool diagnosis_adopt(const struct bb_evidence *e, struct bb_nodes *nodes)
 
 	while ((r = bb_evidence_next(e, &at))) {
 		const char *const host = bb_record_string(r->json, "host");
-		const char *const verdict = bb_record_string(r->json, "verdict");
+		const char *const peer = bb_record_string(r->json, "peer_host");
+		const char *const word = bb_record_string(r->json, "verdict");
 		const char *const code = bb_record_string(r->json, "code");
+		const char *const text = bb_record_string(r->json, "text");
 		const char *const reason = bb_record_string(r->json, "reason");
-		const bool is_node = strcmp(r->kind, "node") == 0 && verdict;
+		const bool is_node = strcmp(r->kind, "node") == 0 && word;
+		int verdict = BB_NODE_OK;
 
 		any = any || (is_node && host);
 		/* In virtual time no host is at work. */
 		if (!host || bb_record_bool(r->run, "virtual_time"))
 			continue;
-		if (strcmp(r->kind, "culprit") == 0)
-			culprit_blame(r, host, nodes);
-		else if (is_node && verdict_named(verdict) != BB_NODE_OK)
-			host_blame(nodes, host, verdict_named(verdict), code ? code : "BB-DIAGNOSE",
-				   reason ? reason : verdict);
+		if (strcmp(r->kind, "culprit") == 0 && peer && code && text) {
+			/* The host of a link within it is to blame; of one between two, both are
+			   suspects. */
+			verdict = strcmp(host, peer) == 0 ? BB_NODE_BAD : BB_NODE_SUSPECT;
+			host_blame(nodes, host, verdict, code, text);
+			host_blame(nodes, peer, verdict, code, text);
+		} else if (is_node) {
+			while (verdict < BB_NODE_BAD &&
+			       strcmp(word, bb_node_verdict_name(verdict)) != 0)
+				verdict++;
+			host_blame(nodes, host, verdict, code ? code : "BB-DIAGNOSE",
+				   reason ? reason : word);
+		}
 	}
 	return any;
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Returns how many hosts have a value like V, of the same gate and as shared, beyond the limit. */
-static size_t hosts_beyond(const struct bb_nodes *nodes, const struct bb_node_value *v)
+/* What was measured: a node alone, with another one, or in a group of several. */
+enum sharing { OF_NODE, OF_PAIR, OF_GROUP };
+
+/* Notes VALUE of node AT under the gate of J. Of its own values the worst counts; of those shared
+   with other nodes the best, because a bad partner is no evidence against it. */
+static void value_note(struct bb_nodes *nodes, size_t at, const struct bb_judgement *j,
+		       double value, enum sharing sharing)
+{
+	struct bb_node *const node = &nodes->list[at];
+	const double m = bb_judgement_margin(j, value);
+	const bool shared = sharing != OF_NODE;
+	const struct bb_node_value new = {j,    value, j->limit, m, shared, sharing == OF_GROUP,
+					  m < 1};
+	struct bb_node_value *added;
+
+	for (size_t i = 0; i < node->nvalues; i++) {
+		struct bb_node_value *const v = &node->values[i];
+
+		if (v->judgement->gate != j->gate || v->shared != shared)
+			continue;
+		if (shared ? m > v->margin : m < v->margin)
+			*v = new;
+		return;
+	}
+	added = BB_ARRAY_ADD(node->values, node->nvalues, node->room);
+	nodes->failed |= !added;
+	if (added)
+		*added = new;
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* Sums over the results of one subject: of groups on one host, and of several hosts. */
+struct group_sum {
+	double sum[2];
+	size_t n[2];
+};
+
+/* Adds the value of each group to SUMS of its hosts, once for each of their ranks. */
+static void groups_sum(const struct bb_read_record *r, const struct bb_judgement *j,
+		       struct bb_nodes *nodes, struct group_sum *sums)
+{
+	const json_t *const groups = json_object_get(r->json, "groups");
+	const json_t *const values =
+		json_object_get(r->json, bb_metric_group_field(j->gate->measure));
+	const json_t *const ranks = json_object_get(r->run, "ranks");
+	const size_t n = json_array_size(groups);
+	const char **const hosts = calloc(n + 1, sizeof(*hosts));
+	bool *const several = calloc(n + 1, sizeof(*several)); /* hosts have the ranks of a group */
+	size_t i;
+	json_t *rank;
+
+	nodes->failed |= !hosts || !several;
+	for (int pass = 0; hosts && several && json_array_size(values) == n && pass < 2; pass++)
+		json_array_foreach(ranks, i, rank)
+		{
+			const char *const host = bb_record_string(rank, "host");
+			const int g = bb_group_position(groups, bb_record_int(rank, "group"));
+			const json_t *const value = json_array_get(values, (size_t)g);
+			const struct bb_node *const node =
+				host && pass == 1 ? bb_nodes_find(nodes, host) : NULL;
+
+			if (pass == 0 && g >= 0 && host) {
+				several[g] |= hosts[g] && strcmp(hosts[g], host) != 0;
+				hosts[g] = host;
+			}
+			/* A node for which the step had no partner is left alone. */
+			if (!node || !(json_number_value(value) > 0) ||
+			    (bb_step_is_split(j->step) &&
+			     json_integer_value(json_array_get(groups, (size_t)g)) >=
+				     bb_step_groups(j->step)))
+				continue;
+			sums[node - nodes->list].sum[several[g]] += json_number_value(value);
+			sums[node - nodes->list].n[several[g]]++;
+		}
+	free(hosts);
+	free(several);
+}
+
+/* ---- one judgement --------------------------------------------------------------------------- */
+
+static void judgement_note(const struct bb_evidence *e, const struct bb_judgement *j,
+			   struct bb_nodes *nodes, struct bb_node *alone)
+{
+	struct group_sum *const sums = calloc(nodes->n + 1, sizeof(*sums));
+	struct bb_evidence_cursor at = {0};
+	const struct bb_read_record *r;
+	const char *ends[2];
+	bool shared;
+
+	nodes->failed |= !sums;
+	while (sums && (r = bb_evidence_next(e, &at))) {
+		if (!bb_where_selects(j->gate->where, r) || !bb_record_is(r, j->subject))
+			continue;
+		if (strcmp(r->kind, "pair") != 0) {
+			if (bb_metric_group_field(j->gate->measure))
+				groups_sum(r, j, nodes, sums);
+			continue;
+		}
+		/* A pair within a host is its own number, one between two hosts they share. */
+		ends[0] = bb_record_string(r->json, "from_host");
+		ends[1] = bb_record_string(r->json, "to_host");
+		shared = ends[0] && ends[1] && strcmp(ends[0], ends[1]) != 0;
+		for (int i = 0; i < 1 + shared; i++) {
+			const struct bb_node *const node =
+				ends[i] ? bb_nodes_find(nodes, ends[i]) : NULL;
+
+			if (node)
+				value_note(nodes, (size_t)(node - nodes->list), j, j->value,
+					   shared ? OF_PAIR : OF_NODE);
+		}
+	}
+	for (size_t i = 0; sums && i < 2 * nodes->n; i++) {
+		const struct group_sum *const s = &sums[i / 2];
+
+		if (s->n[i % 2] > 0)
+			value_note(nodes, i / 2, j, s->sum[i % 2] / (double)s->n[i % 2],
+				   i % 2 ? OF_GROUP : OF_NODE);
+	}
+	/* The number of a step on one host is that host's. */
+	if (alone)
+		value_note(nodes, (size_t)(alone - nodes->list), j, j->value, OF_NODE);
+	free(sums);
+}
+
+/* Does V, among N hosts, say something about its host? The best value that it shares with other
+   hosts does if less than half of the hosts are beyond the limit; that of its group does if any
+   group is within it. */
+static bool is_telling(const struct bb_nodes *nodes, const struct bb_node_value *v, size_t n)
 {
 	size_t beyond = 0;
 
@@ -281,17 +397,7 @@ static size_t hosts_beyond(const struct bb_nodes *nodes, const struct bb_node_va
 			beyond += other->judgement->gate == v->judgement->gate &&
 				  other->shared == v->shared && other->beyond;
 		}
-	return beyond;
-}
-
-/* Does V, among N hosts, say something about its host? The best value that it shares with other
-   hosts does if less than half of the hosts are beyond the limit; that of its group does if any
-   group is within it. */
-static bool is_telling(const struct bb_nodes *nodes, const struct bb_node_value *v, size_t n)
-{
-	if (!v->shared)
-		return true;
-	return v->grouped ? hosts_beyond(nodes, v) < n : 2 * hosts_beyond(nodes, v) < n;
+	return !v->shared || (v->grouped ? beyond < n : 2 * beyond < n);
 }
 
 /* Blames those of E's N hosts that have a telling value beyond a limit; hosts of a slow group are
@@ -324,30 +430,24 @@ static bool values_blame(const struct bb_evidence *e, size_t n, struct bb_nodes 
 	return blamed;
 }
 
-/* The worst judgement of a step. */
-static const struct bb_judgement *worst_of(const struct bb_judgements *j,
-					   const struct bb_profile_step *step)
-{
-	const struct bb_judgement *worst = NULL;
-
-	for (size_t i = 0; i < j->n; i++)
-		if (j->list[i].step == step && (!worst || j->list[i].verdict > worst->verdict))
-			worst = &j->list[i];
-	return worst;
-}
-
 /* The N hosts of E, which are marked. */
-static void hosts_judge(const struct bb_evidence *e, const struct bb_judgement *worst, size_t n,
-			struct bb_nodes *nodes)
+static void hosts_judge(const struct bb_evidence *e, const struct bb_judgements *judgements,
+			size_t n, struct bb_nodes *nodes)
 {
-	const bool failed = worst && worst->verdict == BB_FAILED;
-	const bool wrong = failed && !worst->gate;
 	struct bb_strbuf reason = {0};
 	struct late late;
+	const struct bb_judgement *worst = NULL;
 	const char *host = NULL;
+	bool failed, wrong;
 
 	if (diagnosis_adopt(e, nodes))
 		return;
+	for (size_t i = 0; i < judgements->n; i++)
+		if (judgements->list[i].step == e->step &&
+		    (!worst || judgements->list[i].verdict > worst->verdict))
+			worst = &judgements->list[i];
+	failed = worst && worst->verdict == BB_FAILED;
+	wrong = failed && !worst->gate;
 	if (n > 0 && !wrong && straggler_find(e, &late))
 		host = straggler_describe(e, &late, &reason);
 	if (host) {
@@ -412,12 +512,18 @@ bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 
 		for (size_t k = 0; k < nodes->n && hosts == 1; k++)
 			alone = nodes->list[k].present ? &nodes->list[k] : alone;
-		bb_node_values_find(&evidence[i], judgements, nodes, alone);
+		for (size_t k = 0; k < judgements->n; k++) {
+			const struct bb_judgement *const j = &judgements->list[k];
+
+			if (j->step == evidence[i].step && j->gate &&
+			    j->gate->kind == BB_GATE_VALUE && j->value > 0 && j->limit > 0)
+				judgement_note(&evidence[i], j, nodes, alone);
+		}
 	}
 	for (size_t i = 0; i < n; i++) {
 		const size_t hosts = hosts_mark(&evidence[i], nodes);
 
-		hosts_judge(&evidence[i], worst_of(judgements, evidence[i].step), hosts, nodes);
+		hosts_judge(&evidence[i], judgements, hosts, nodes);
 		culprits_blame(evidence, n, &evidence[i], judgements, nodes);
 	}
 	return nodes->failed ? bb_no_memory(error, "nodes") : BB_OK;

@@ -49,15 +49,9 @@ BB_MUST bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 				 struct bb_error *error);
 void bb_nodes_free(struct bb_nodes *nodes);
 
-/* How many nodes stand out without proof: a warning, which --strict fails. */
-size_t bb_nodes_suspected(const struct bb_nodes *nodes);
-
-/* ---- for nodes.c ------------------------------------------------------------------------- */
-
 /* The node of that host, or NULL. */
 struct bb_node *bb_nodes_find(const struct bb_nodes *nodes, const char *host);
-/* Give NODES the numbers of E's gates on each; ALONE: the only host of E, NULL: several. */
-void bb_node_values_find(const struct bb_evidence *e, const struct bb_judgements *judgements,
-			 struct bb_nodes *nodes, struct bb_node *alone);
+/* How many nodes stand out without proof: a warning, which --strict fails. */
+size_t bb_nodes_suspected(const struct bb_nodes *nodes);
 
 #endif

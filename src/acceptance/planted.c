@@ -9,76 +9,33 @@
 #include <math.h>
 
 /* True if two times differ by more than rounding; an unknown time is no evidence. */
-static bool times_differ(double faulty, double faultless)
+static bool times_differ(const struct bb_read_record *r, const char *faulty, const char *faultless)
 {
-	return fabs(faulty - faultless) > 1e-9 * fabs(faultless);
+	const double usual = bb_record_number(r->json, faultless);
+
+	return fabs(bb_record_number(r->json, faulty) - usual) > 1e-9 * fabs(usual);
 }
 
-/* True if the fault changed a time of R, or data. */
-static bool fault_shows_in(const struct bb_read_record *r)
-{
-	return times_differ(bb_record_number(r->json, "time_us"),
-			    bb_record_number(r->json, "faultless_us")) ||
-	       times_differ(bb_record_number(r->json, "faulty_s"),
-			    bb_record_number(r->json, "faultless_s")) ||
-	       bb_record_int(r->json, "wrong") > 0;
-}
-
-static bool fault_shows(const struct bb_evidence *e)
-{
-	struct bb_evidence_cursor at = {0};
-	const struct bb_read_record *r;
-
-	for (size_t i = 0; i < e->nruns; i++)
-		if (e->runs[i].outcome.status != BB_OK)
-			return true;
-	while ((r = bb_evidence_next(e, &at)))
-		if (fault_shows_in(r))
-			return true;
-	return false;
-}
-
-/* Was the fault in the step of E? */
+/* True if the fault was in the step of E. */
 static bool has_fault(const struct bb_acceptance_session *s, const struct bb_evidence *e)
 {
 	return !e->unneeded && bb_plan_has_fault(&s->simulated, e->step);
 }
 
-/* Appends the steps of S that had the fault: "pair_of_nodes, rails". Returns how many. */
-static int faulty_steps_list(const struct bb_acceptance_session *s, struct bb_strbuf *out)
+/* True if a run of E failed, or the fault changed a time of it or data. */
+static bool fault_shows(const struct bb_evidence *e)
 {
-	int n = 0;
+	struct bb_evidence_cursor at = {0};
+	const struct bb_read_record *r;
+	bool shows = false;
 
-	for (size_t i = 0; i < s->n; i++)
-		if (has_fault(s, &s->evidence[i]))
-			bb_strbuf_addf(out, "%s%s", n++ > 0 ? ", " : "", s->evidence[i].step->name);
-	return n;
-}
-
-/* Likewise, of the steps that MODE would run in any case. */
-static int other_steps_list(const struct bb_acceptance_session *s, enum bb_mode mode,
-			    struct bb_strbuf *out)
-{
-	int n = 0;
-
-	for (uint32_t i = 0; i < s->profile->nsteps; i++) {
-		const struct bb_profile_step *const step = &s->profile->steps[i];
-
-		if ((step->mode & mode) && !step->after_failure &&
-		    bb_plan_has_fault(&s->simulated, step))
-			bb_strbuf_addf(out, "%s%s", n++ > 0 ? ", " : "", step->name);
-	}
-	return n;
-}
-
-static const struct bb_profile_step *largest_step(const struct bb_acceptance_session *s)
-{
-	const struct bb_profile_step *found = s->evidence[0].step;
-
-	for (size_t i = 1; i < s->n; i++)
-		if (bb_step_all_ranks(s->evidence[i].step) > bb_step_all_ranks(found))
-			found = s->evidence[i].step;
-	return found;
+	for (size_t i = 0; i < e->nruns; i++)
+		shows |= e->runs[i].outcome.status != BB_OK;
+	while (!shows && (r = bb_evidence_next(e, &at)))
+		shows = times_differ(r, "time_us", "faultless_us") ||
+			times_differ(r, "faulty_s", "faultless_s") ||
+			bb_record_int(r->json, "wrong") > 0;
+	return shows;
 }
 
 /* Explains which steps would notice the fault. */
@@ -89,12 +46,24 @@ static void fault_explain(const struct bb_acceptance_session *s, struct bb_judge
 	const int nodes = (p->faulty + p->per_node - 1) / p->per_node;
 	struct bb_strbuf here = {0}, there = {0};
 
-	if (faulty_steps_list(s, &here) > 0)
+	for (size_t i = 0; i < s->n; i++)
+		if (has_fault(s, &s->evidence[i]))
+			bb_strbuf_addf(&here, "%s%s", here.length > 0 ? ", " : "",
+				       s->evidence[i].step->name);
+	/* Those that the other mode would run in any case. */
+	for (uint32_t i = 0; i < s->profile->nsteps; i++) {
+		const struct bb_profile_step *const step = &s->profile->steps[i];
+
+		if ((step->mode & (quick ? BB_FULL : BB_QUICK)) && !step->after_failure &&
+		    bb_plan_has_fault(p, step))
+			bb_strbuf_addf(&there, "%s%s", there.length > 0 ? ", " : "", step->name);
+	}
+	if (here.length > 0)
 		bb_judgement_decide(j, BB_UNJUDGED,
 				    "--fault %s changes no time: nothing of %s goes over it; "
 				    "plant it where they communicate",
 				    p->fault, bb_strbuf_text(&here));
-	else if (other_steps_list(s, quick ? BB_FULL : BB_QUICK, &there) > 0)
+	else if (there.length > 0)
 		bb_judgement_decide(
 			j, BB_UNJUDGED,
 			"--fault %s is in no step of --%s; steps of --%s that see it: %s", p->fault,
@@ -111,14 +80,20 @@ static void fault_explain(const struct bb_acceptance_session *s, struct bb_judge
 
 void bb_planted_judge(const struct bb_acceptance_session *s, struct bb_judgements *judgements)
 {
-	const struct bb_evidence most = {.step = largest_step(s)};
-	struct bb_judgement j = bb_judgement_of(&most, NULL, "fault");
+	struct bb_evidence largest = {.step = s->evidence[0].step};
+	struct bb_judgement j;
 
 	if (!s->simulated.fault)
 		return;
-	for (size_t i = 0; i < s->n; i++)
-		if (has_fault(s, &s->evidence[i]) && fault_shows(&s->evidence[i]))
+	for (size_t i = 0; i < s->n; i++) {
+		const struct bb_evidence *const e = &s->evidence[i];
+
+		if (has_fault(s, e) && fault_shows(e))
 			return;
+		if (bb_step_all_ranks(e->step) > bb_step_all_ranks(largest.step))
+			largest.step = e->step;
+	}
+	j = bb_judgement_of(&largest, NULL, "fault");
 	j.own = "fault";
 	fault_explain(s, &j);
 	bb_judgements_add(judgements, &j);

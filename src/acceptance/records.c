@@ -288,3 +288,10 @@ const char *bb_record_subject(char text[BB_SUBJECT_TEXT], const struct bb_read_r
 	bb_strbuf_free(&s);
 	return text;
 }
+
+bool bb_record_is(const struct bb_read_record *record, const char *subject)
+{
+	char text[BB_SUBJECT_TEXT];
+
+	return strcmp(bb_record_subject(text, record, BB_SUBJECT_ALL), subject) == 0;
+}

@@ -77,6 +77,8 @@ enum bb_subject_scope {
 };
 const char *bb_record_subject(char text[BB_SUBJECT_TEXT], const struct bb_read_record *record,
 			      enum bb_subject_scope scope);
+/* Whether SUBJECT is that of RECORD, with all fields. */
+bool bb_record_is(const struct bb_read_record *record, const char *subject);
 
 /* The first record of that kind, or NULL. */
 const struct bb_read_record *bb_records_first(const struct bb_records *records, const char *kind);
