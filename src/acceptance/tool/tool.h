@@ -118,8 +118,9 @@ BB_MUST bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb
 /* check --records. */
 BB_MUST bb_status bb_acceptance_records(struct bb_acceptance_job *job, struct bb_error *error);
 
-/* Make the page of a run whose verdict is written, by scripts/report.py, installed or of the
-   source tree. SAID gets its path, or why there is none. */
-void bb_acceptance_report(const char *dir, struct bb_strbuf *said);
+/* Print the plan of S, with the times of an earlier run in folder TIMES, unless that is NULL, and
+   check that its baselines exist. */
+BB_MUST bb_status bb_acceptance_dry_run(struct bb_acceptance_session *s, const char *times,
+					struct bb_error *error);
 
 #endif
