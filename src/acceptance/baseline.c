@@ -20,41 +20,35 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* VALUES = METRIC of RECORD's subject in all runs of E, at most ROOM; returns how many. */
-static size_t values_gather(const struct bb_evidence *e, const struct bb_metric *metric,
-			    const struct bb_read_record *record, double *values, size_t room)
+/* Adds METRIC of RECORD's subject over all runs of E, unless none has it. VALUES has ROOM. */
+static void add_entry(const struct bb_evidence *e, const struct bb_metric *metric,
+		      const struct bb_read_record *record, double *values, size_t room,
+		      struct bb_json *j)
 {
-	char wanted[BB_SUBJECT_TEXT];
 	struct bb_evidence_cursor at = {0};
 	const struct bb_read_record *r;
+	struct bb_confidence c;
+	char subject[BB_SUBJECT_TEXT];
+	double least = INFINITY, most = -INFINITY;
 	size_t n = 0;
 
-	bb_record_subject(wanted, record, BB_SUBJECT_ALL);
+	bb_record_subject(subject, record, BB_SUBJECT_ALL);
 	while (n < room && (r = bb_evidence_next(e, &at))) {
 		const double value = bb_record_metric(r->json, metric);
 
-		if (isfinite(value) && strcmp(r->kind, record->kind) == 0 &&
-		    bb_record_is(r, wanted))
-			values[n++] = value;
+		if (!isfinite(value) || strcmp(r->kind, record->kind) != 0 ||
+		    !bb_record_is(r, subject))
+			continue;
+		values[n++] = value;
+		least = fmin(least, value);
+		most = fmax(most, value);
 	}
-	return n;
-}
-
-static void add_entry(const struct bb_evidence *e, const struct bb_metric *metric,
-		      const struct bb_read_record *record, const double *values, size_t n,
-		      struct bb_json *j)
-{
-	const struct bb_confidence c = bb_confidence_of(values, n);
-	char subject[BB_SUBJECT_TEXT];
-	double least = values[0], most = values[0];
-
-	for (size_t i = 0; i < n; i++) {
-		least = fmin(least, values[i]);
-		most = fmax(most, values[i]);
-	}
+	if (n == 0)
+		return;
+	c = bb_confidence_of(values, n);
 	bb_json_object(j);
 	bb_json_add_string(j, "step", e->step->name);
-	bb_json_add_string(j, "subject", bb_record_subject(subject, record, BB_SUBJECT_ALL));
+	bb_json_add_string(j, "subject", subject);
 	bb_json_add_string(j, "metric", metric->name);
 	bb_json_add_string(j, "unit", metric->unit);
 	bb_json_add_uint(j, "n", n);
@@ -76,15 +70,9 @@ static bb_status add_step(const struct bb_evidence *e, struct bb_json *j, struct
 
 	if (!values)
 		return bb_no_memory(error, "a baseline");
-	for (size_t i = 0; i < first->n; i++) {
-		for (int m = 0; bb_metrics[m].name; m++) {
-			const struct bb_read_record *const r = &first->list[i];
-			const size_t n = values_gather(e, &bb_metrics[m], r, values, room);
-
-			if (n > 0)
-				add_entry(e, &bb_metrics[m], r, values, n, j);
-		}
-	}
+	for (size_t i = 0; i < first->n; i++)
+		for (int m = 0; bb_metrics[m].name; m++)
+			add_entry(e, &bb_metrics[m], &first->list[i], values, room, j);
 	free(values);
 	return BB_OK;
 }
@@ -110,53 +98,31 @@ static void add_head(const struct bb_acceptance_session *s, struct bb_json *j)
 				   bb_record_string(run ? run->json : NULL, members[i]));
 }
 
-/* True if E can be a baseline: it ran, and its data is right (in virtual time there is none). */
-static bool is_sound(const struct bb_judgement *j, const struct bb_evidence *e)
-{
-	return j->verdict <= BB_WARNED ||
-	       (j->verdict == BB_SKIPPED && e->runs[0].outcome.status == BB_OK);
-}
-
-/* True if a run of E ended by an internal error, such as a full disk. */
-static bool fails_inside(const struct bb_evidence *e)
-{
-	for (size_t i = 0; i < e->nruns; i++)
-		if (e->runs[i].outcome.status == BB_EINTERNAL)
-			return true;
-	return false;
-}
-
-/* Judges a step without its gates. */
+/* Judges a step without its gates: a baseline must have run, with right data (in virtual time there
+   is none). */
 static bb_status step_check(const struct bb_evidence *evidence, struct bb_error *error)
 {
 	struct bb_profile_step plain = *evidence->step;
 	struct bb_judgements judgements = {.n = 0};
 	struct bb_evidence e = *evidence;
 	const struct bb_judgement *own;
+	bool inside = false; /* it ended by an internal error, such as a full disk */
 	bb_status st;
 
 	plain.ngates = 0;
 	e.step = &plain;
 	st = bb_judge_step(&e, &judgements, error);
 	own = judgements.list;
-	if (st == BB_OK && !is_sound(own, &e))
+	for (size_t i = 0; i < e.nruns; i++)
+		inside |= e.runs[i].outcome.status == BB_EINTERNAL;
+	if (st == BB_OK && own->verdict > BB_WARNED &&
+	    (own->verdict != BB_SKIPPED || e.runs[0].outcome.status != BB_OK))
 		st = bb_fail(error,
 			     own->verdict == BB_FAILED ? BB_EDATA
-			     : fails_inside(&e)        ? BB_EINTERNAL
+			     : inside                  ? BB_EINTERNAL
 						       : BB_EBACKEND,
 			     "no baseline: %s: %s", plain.name, own->reason);
 	bb_judgements_free(&judgements);
-	return st;
-}
-
-/* The same for all steps that were to be run. */
-static bb_status steps_check(const struct bb_acceptance_session *s, struct bb_error *error)
-{
-	bb_status st = BB_OK;
-
-	for (size_t i = 0; st == BB_OK && i < s->n; i++)
-		if (!s->evidence[i].unneeded)
-			st = step_check(&s->evidence[i], error);
 	return st;
 }
 
@@ -164,8 +130,11 @@ bb_status bb_baseline_make(const struct bb_acceptance_session *s, struct bb_strb
 			   struct bb_error *error)
 {
 	struct bb_json j;
-	bb_status st = steps_check(s, error);
+	bb_status st = BB_OK;
 
+	for (size_t i = 0; st == BB_OK && i < s->n; i++)
+		if (!s->evidence[i].unneeded)
+			st = step_check(&s->evidence[i], error);
 	if (st != BB_OK)
 		return st;
 	bb_json_init(&j, out, true);
@@ -181,17 +150,6 @@ bb_status bb_baseline_make(const struct bb_acceptance_session *s, struct bb_strb
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
-
-/* PATH = NAME relative to the folder of PROFILE. */
-static void beside(const char *profile, const char *name, char *path, size_t room)
-{
-	const char *const slash = strrchr(profile, '/');
-
-	if (name[0] == '/' || !slash)
-		snprintf(path, room, "%s", name);
-	else
-		snprintf(path, room, "%.*s/%s", (int)(slash - profile), profile, name);
-}
 
 /* *FILE = the baseline that REQUEST names; the caller releases it. */
 static bb_status baseline_load(const struct bb_file_request *request, json_t **file,
@@ -223,11 +181,17 @@ bb_status bb_baseline_open(const char *profile, const struct bb_gate *g, json_t 
 			   struct bb_error *error)
 {
 	struct bb_source *const from = g->from;
+	const char *const slash = strrchr(profile, '/');
 	struct bb_error why = {0};
 	char path[1024];
 	const struct bb_file_request request = {.path = path, .most = BB_BASELINE_BYTES};
 
-	beside(profile, from->baseline, path, sizeof(path));
+	/* Relative to the folder of the profile. */
+	if (from->baseline[0] == '/' || !slash)
+		snprintf(path, sizeof(path), "%s", from->baseline);
+	else
+		snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - profile), profile,
+			 from->baseline);
 	if (baseline_load(&request, file, &why) != BB_OK)
 		return bb_fail(error, BB_EUSAGE,
 			       "%s:%d: from: baseline: %s; `acceptance baseline` makes one",

@@ -1,16 +1,18 @@
 /*
- * plan.c - commands from templates.
+ * plan.c - commands from templates, and mistakes of a plan that are found before its first step is
+ * run.
  */
 #include "acceptance/plan.h"
 
 #include "core/printable.h"
-
 #include "core/units.h"
+#include "harness/run/options_check.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Placeholders for paths, which may have blanks. The folder comes first, so that run: can neither
    take it for the value of another option nor give a second one. */
@@ -121,9 +123,21 @@ static void add_split(struct bb_strbuf *text, const struct bb_profile_step *step
 	bb_strbuf_addf(text, "/%lld ", (long long)step->ranks);
 }
 
+/*
+ * The processes of a step that is not simulated, on each of its nodes: as many as -t and -g of run:
+ * leave, so that ranks = nodes x PROCESSES x EACH; a rank a process without them.
+ */
+#define WORD 32
+struct launch {
+	const char *launcher; /* "local", "mpirun", "srun" */
+	int64_t processes;    /* of a node */
+	int64_t each;         /* ranks of a process: -t x -g */
+	char backend[WORD];   /* as run: names it; "": it does not */
+};
+
 /* WORD = what TEXT gives to the option --NAME, or a beginning of it, or -LETTER; "" without it. Of
    several the last one counts. */
-static void option_of(const char *text, const char *name, char letter, char word[BB_PLAN_WORD])
+static void option_of(const char *text, const char *name, char letter, char word[WORD])
 {
 	static const char blanks[] = " \t\r\n";
 
@@ -141,44 +155,38 @@ static void option_of(const char *text, const char *name, char letter, char word
 		else
 			continue;
 		at += at == text + n ? strspn(at, blanks) : 0;
-		snprintf(word, BB_PLAN_WORD, "%.*s", (int)strcspn(at, blanks), at);
+		snprintf(word, WORD, "%.*s", (int)strcspn(at, blanks), at);
 	}
 }
 
 /* The same as a number; 1, the default, where it is none: the program reports it. */
 static int64_t number_of(const char *text, const char *name, char letter)
 {
-	char word[BB_PLAN_WORD];
+	char word[WORD];
 	int64_t value;
 
 	option_of(text, name, letter, word);
 	return bb_parse_int(word, &value) && value > 0 && value <= 1 << 20 ? value : 1;
 }
 
-/* A launcher for a step of several nodes that has none: that of the profile, or of its other steps.
- */
-static const char *launcher_of_others(const struct bb_profile *profile)
-{
-	for (size_t i = 0; i < profile->ndeclared; i++) {
-		const char *const its = profile->declared[i].launcher;
-
-		if (its && strcmp(its, "local") != 0)
-			return its;
-	}
-	return profile->all.launcher && strcmp(profile->all.launcher, "srun") == 0 ? "srun"
-										   : "mpirun";
-}
-
-struct bb_plan_launch bb_plan_launch(const struct bb_profile *profile,
-				     const struct bb_profile_step *step)
+static struct launch launch_of(const struct bb_profile *profile, const struct bb_profile_step *step)
 {
 	const char *const own = step->launcher ? step->launcher : profile->all.launcher;
 	const int64_t per_node = step->ranks / step->nodes;
-	struct bb_plan_launch launch = {.launcher = own ? own : "local", .processes = 1};
+	struct launch launch = {.launcher = own ? own : "local", .processes = 1};
 	struct bb_strbuf text = {0};
 
-	if (strcmp(launch.launcher, "local") == 0 && bb_step_nodes(step) > 1)
-		launch.launcher = launcher_of_others(profile);
+	/* A step of several nodes without a launcher has that of the profile, or of other steps. */
+	if (strcmp(launch.launcher, "local") == 0 && bb_step_nodes(step) > 1) {
+		launch.launcher =
+			profile->all.launcher && strcmp(profile->all.launcher, "srun") == 0
+				? "srun"
+				: "mpirun";
+		for (size_t i = profile->ndeclared; i > 0; i--)
+			if (profile->declared[i - 1].launcher &&
+			    strcmp(profile->declared[i - 1].launcher, "local") != 0)
+				launch.launcher = profile->declared[i - 1].launcher;
+	}
 	substitute(&text, arguments(step), step, step->nodes);
 	launch.each = number_of(bb_strbuf_text(&text), "nthreads", 't') *
 		      number_of(bb_strbuf_text(&text), "ngpus", 'g');
@@ -192,7 +200,7 @@ struct bb_plan_launch bb_plan_launch(const struct bb_profile *profile,
 static void add_launched(struct bb_strbuf *text, const struct bb_profile *profile,
 			 const struct bb_profile_step *step)
 {
-	const struct bb_plan_launch launch = bb_plan_launch(profile, step);
+	const struct launch launch = launch_of(profile, step);
 	const char *const more =
 		step->launcher_args ? step->launcher_args : profile->all.launcher_args;
 	const int64_t nodes = bb_step_nodes(step);
@@ -295,16 +303,6 @@ static void add_ansi(struct bb_strbuf *out, const char *word)
 	bb_strbuf_add(out, "'");
 }
 
-static bool is_shown(const char *word)
-{
-	for (size_t n; *word; word += n) {
-		n = bb_printable_character(word);
-		if (n == 0)
-			return false;
-	}
-	return true;
-}
-
 void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -312,13 +310,18 @@ void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words)
 
 	for (size_t i = 0; i < words->n; i++) {
 		const char *const w = words->words[i];
+		bool shown = true;
 
+		for (size_t at = 0, n; w[at] && shown; at += n) {
+			n = bb_printable_character(w + at);
+			shown = n > 0;
+		}
 		bb_strbuf_add(out, i > 0 ? " " : "");
 		if (w[strspn(w, plain)] == '\0') {
 			bb_strbuf_add(out, w);
 			continue;
 		}
-		if (!is_shown(w)) {
+		if (!shown) {
 			add_ansi(out, w);
 			continue;
 		}
@@ -329,36 +332,23 @@ void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words)
 	}
 }
 
-static void add_where(struct bb_strbuf *out, const struct bb_where *w)
+void bb_plan_add_gate(struct bb_strbuf *out, const struct bb_gate *g)
 {
+	static const struct bb_where any;
+	const struct bb_where *const w = g->where ? g->where : &any;
+	const struct bb_source *const s = g->from;
 	const char *const words[] = {w->kind, w->collective, w->algorithm, w->dtype,    w->op,
 				     w->size, w->placement,  w->route,     w->direction};
 
+	if (g->kind == BB_GATE_CROSSOVER)
+		bb_strbuf_addf(out, "%s overtakes %s within %s", g->second, g->first, g->window);
+	else
+		bb_strbuf_add(out, g->metric ? g->metric : "busbw");
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (words[i])
 			bb_strbuf_addf(out, " %s", words[i]);
 	if (w->ranks)
 		bb_strbuf_addf(out, " %s ranks", w->ranks);
-}
-
-static void add_source(struct bb_strbuf *out, const struct bb_source *s)
-{
-	if (s->kind == BB_FROM_TOPOLOGY)
-		bb_strbuf_addf(out, "%.4g%% of the %s", 100 * s->percent, s->origin);
-	else if (s->kind < BB_FROM_TOPOLOGY)
-		bb_strbuf_add(out, s->origin);
-	else
-		bb_strbuf_addf(out, "%s %s", bb_source_name(s->kind), s->origin);
-}
-
-void bb_plan_add_gate(struct bb_strbuf *out, const struct bb_gate *g)
-{
-	if (g->kind == BB_GATE_CROSSOVER)
-		bb_strbuf_addf(out, "%s overtakes %s within %s", g->second, g->first, g->window);
-	else
-		bb_strbuf_add(out, g->metric ? g->metric : "busbw");
-	if (g->where)
-		add_where(out, g->where);
 	if (g->kind == BB_GATE_NO_DIP)
 		bb_strbuf_addf(out, " dips by at most %s as size grows", g->down);
 	if (g->kind == BB_GATE_VALUE)
@@ -367,5 +357,188 @@ void bb_plan_add_gate(struct bb_strbuf *out, const struct bb_gate *g)
 							  : ", at most %.4g%% above",
 			       100 * (g->measure->more_is_better ? g->lower : g->upper));
 	bb_strbuf_add(out, ": ");
-	add_source(out, g->from);
+	if (s->kind == BB_FROM_TOPOLOGY)
+		bb_strbuf_addf(out, "%.4g%% of the %s", 100 * s->percent, s->origin);
+	else if (s->kind < BB_FROM_TOPOLOGY)
+		bb_strbuf_add(out, s->origin);
+	else
+		bb_strbuf_addf(out, "%s %s", bb_source_name(s->kind), s->origin);
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+/* Checks that the processes of STEP have as many ranks as the profile says. */
+static bb_status check_ranks(const struct bb_planned *plan, const struct bb_profile_step *step,
+			     struct bb_error *error)
+{
+	const struct launch launch = launch_of(plan->profile, step);
+	const int64_t per_node = step->ranks / step->nodes, nodes = bb_step_nodes(step);
+	const int64_t started = launch.processes * launch.each;
+
+	if (plan->simulated->cluster)
+		return BB_OK;
+	if (strcmp(launch.backend, "host") == 0 && launch.processes * nodes > 1)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"%s:%d: step %s: %s would start %lld processes, but --backend host is "
+			"one; give --backend mpi, or --nodes 1",
+			plan->path, step->line, step->name, launch.launcher,
+			(long long)(launch.processes * nodes));
+	if (strcmp(launch.backend, "mpi") == 0 && launch.each > 1)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s:%d: step %s: -t and -g of run: are %lld ranks a process, but on "
+			       "--backend mpi a rank is a process; leave them out",
+			       plan->path, step->line, step->name, (long long)launch.each);
+	if (!step->counted || started == per_node)
+		return BB_OK;
+	if (strcmp(launch.launcher, "local") == 0)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s:%d: step %s: %lld ranks are planned, but run: starts %lld (-t x "
+			       "-g); give -g {per_node}, or launcher: mpirun",
+			       plan->path, step->line, step->name, (long long)per_node,
+			       (long long)launch.each);
+	return bb_fail(error, BB_EUSAGE,
+		       "%s:%d: step %s: %lld node%s x %lld ranks = %lld ranks are planned, but %s "
+		       "would start %lld process%s x %lld ranks (-t x -g) = %lld; give -g "
+		       "{per_node}, or no -g for a rank a process",
+		       plan->path, step->line, step->name, (long long)nodes, bb_plural(nodes),
+		       (long long)per_node, (long long)(nodes * per_node), launch.launcher,
+		       (long long)(nodes * launch.processes),
+		       nodes * launch.processes == 1 ? "" : "es", (long long)launch.each,
+		       (long long)(nodes * started));
+}
+
+/* Checks the link or cluster of GATE, if its expectation is the simulator's. */
+static bb_status check_model(const struct bb_planned *plan, const struct bb_profile_step *step,
+			     const struct bb_gate *gate, struct bb_error *error)
+{
+	struct bb_option_link link;
+	struct bb_cluster *cluster = NULL;
+	struct bb_error why = {0};
+	bb_status st = BB_OK;
+
+	if (gate->from->kind != BB_FROM_SIMULATOR)
+		return BB_OK;
+	if (gate->from->cluster)
+		st = bb_cluster_open(gate->from->cluster, plan->parse, &cluster, &why);
+	else if (gate->from->link && !bb_option_read_link(gate->from->link, true, &link))
+		st = bb_fail(&why, BB_EUSAGE, "--link %s: not a link; give one as in 10GB/s,2us",
+			     gate->from->link);
+	if (st == BB_OK && cluster && step->ranks > cluster->ranks)
+		st = bb_fail(&why, BB_EUSAGE, "--cluster %s has %d rank%s, the step %lld",
+			     gate->from->cluster, cluster->ranks, bb_plural(cluster->ranks),
+			     (long long)step->ranks);
+	if (st != BB_OK)
+		st = bb_fail(error, st, "%s:%d: gate of %s: from: %s", plan->path, gate->line,
+			     step->name, why.text);
+	bb_cluster_free(cluster);
+	return st;
+}
+
+/* Sets the first rank that the fault of O affects, as ranks fill CLUSTER node after node, of a link
+   both, and how many ranks a step needs to use it: a rail is used only beyond the nodes that
+   NVSwitches connect. */
+static void find_fault(const struct bb_options *o, const struct bb_cluster *cluster,
+		       struct bb_plan_cluster *simulated)
+{
+	const struct bb_fault *fault = &o->fault;
+	const bool rail = fault->kind == BB_FAULT_SLOW_RAIL || fault->kind == BB_FAULT_LOST_RAIL;
+	const bool link =
+		fault->kind == BB_FAULT_SLOW_LINK || fault->kind == BB_FAULT_FLAPPING_LINK;
+	const int inside = rail ? cluster->gpus * cluster->domain : 0;
+	int one = o->virtual.flawed ? 0 : fault->rank, other, last;
+
+	while (o->virtual.flawed && one < cluster->ranks - 1 &&
+	       (bb_cluster_node(cluster, one) != fault->rank ||
+		(fault->to >= 0 && bb_cluster_rail(cluster, one) != fault->to)))
+		one++;
+	other = link ? fault->to : one;
+	last = one > other ? one : other;
+	simulated->ends[0] = one;
+	simulated->ends[1] = other;
+	simulated->faulty = 1 + (last > inside ? last : inside);
+}
+
+static bb_status check_simulated(const struct bb_planned *plan, struct bb_error *error)
+{
+	struct bb_plan_cluster *const simulated = plan->simulated;
+	struct bb_cluster *cluster = NULL;
+	bb_status st = BB_OK;
+
+	if (!simulated->cluster && simulated->fault)
+		return bb_fail(error, BB_EUSAGE,
+			       "--fault %s: faults are planted in a --cluster that is simulated; "
+			       "real steps have theirs in run:",
+			       simulated->fault);
+	if (!simulated->cluster)
+		return BB_OK;
+	/* Commands are split at blanks. */
+	if (strpbrk(simulated->cluster, " \t\r\n") ||
+	    (simulated->fault && strpbrk(simulated->fault, " \t\r\n")))
+		return bb_fail(error, BB_EUSAGE, "--cluster and --fault take no blanks");
+	BB_TRY(st, bb_cluster_open(simulated->cluster, plan->parse, &cluster, error), out);
+	for (uint32_t i = 0; st == BB_OK && i < plan->profile->nsteps; i++) {
+		const struct bb_profile_step *const step = &plan->profile->steps[i];
+		const int64_t nodes = bb_step_nodes(step), each = step->ranks / step->nodes;
+
+		if (!(step->mode & plan->mode))
+			continue;
+		if (nodes > cluster->nodes)
+			st = bb_fail(
+				error, BB_EUSAGE,
+				"--cluster %s has %d node%s; step %s needs %lld, as in NAME:%lld",
+				simulated->cluster, cluster->nodes, bb_plural(cluster->nodes),
+				step->name, (long long)nodes, (long long)nodes);
+		else if (nodes > 1 ? each != cluster->gpus : each > cluster->gpus)
+			/* Ranks fill a cluster node after node, so a step must have its nodes full
+			   or be on one alone. */
+			st = bb_fail(
+				error, BB_EUSAGE,
+				"--cluster %s has nodes of %d rank%s; step %s has %lld on a node",
+				simulated->cluster, cluster->gpus, bb_plural(cluster->gpus),
+				step->name, (long long)each);
+	}
+	if (st == BB_OK && simulated->fault) {
+		/* A step refuses a fault that its program does not support. */
+		struct bb_options o = {.backend = bb_backend_find("sim"),
+				       .program = "acceptance",
+				       .fault_text = simulated->fault,
+				       .cluster_text = simulated->cluster};
+		const struct bb_world world = {.nranks = cluster->ranks, .nprocs = 1};
+		const unsigned all = ((1u << BB_NFAULTS) - 1) & ~(1u << BB_FAULT_NONE);
+
+		BB_TRY(st, bb_options_fault(&o, all, error), out);
+		o.cluster = cluster;
+		BB_TRY(st, bb_options_check_world(&o, &world, error), out);
+		find_fault(&o, cluster, simulated);
+		simulated->per_node = cluster->gpus;
+	}
+out:
+	bb_cluster_free(cluster);
+	return st;
+}
+
+bb_status bb_plan_check(const struct bb_planned *plan, struct bb_error *error)
+{
+	bb_status st = BB_OK;
+
+	for (uint32_t i = 0; i < plan->profile->nsteps; i++) {
+		const struct bb_profile_step *const step = &plan->profile->steps[i];
+		const char *const run = step->run + strspn(step->run, " \t\r\n");
+		const int n = (int)strcspn(run, " \t\r\n");
+		char path[1200];
+
+		if (!(step->mode & plan->mode))
+			continue;
+		snprintf(path, sizeof(path), "%s/%.*s", plan->folder, n, run);
+		if (access(path, X_OK) != 0)
+			return bb_fail(error, BB_EUSAGE, "%s:%d: run: there is no %.*s in %s",
+				       plan->path, step->line, n, run, plan->folder);
+		BB_TRY(st, check_ranks(plan, step, error), out);
+		for (size_t k = 0; k < step->ngates; k++)
+			BB_TRY(st, check_model(plan, step, &step->gates[k], error), out);
+	}
+	st = check_simulated(plan, error);
+out:
+	return st;
 }

@@ -34,20 +34,6 @@ int64_t bb_plan_nodes(const struct bb_plan_cluster *simulated, const struct bb_p
 int64_t bb_plan_faulty_group(const struct bb_plan_cluster *simulated,
 			     const struct bb_profile_step *step);
 
-/*
- * The processes of a step that is not simulated, on each of its nodes: as many as -t and -g of run:
- * leave, so that ranks = nodes x PROCESSES x EACH; a rank a process without them.
- */
-#define BB_PLAN_WORD 32
-struct bb_plan_launch {
-	const char *launcher;       /* "local", "mpirun", "srun" */
-	int64_t processes;          /* of a node */
-	int64_t each;               /* ranks of a process: -t x -g */
-	char backend[BB_PLAN_WORD]; /* as run: names it; "": it does not */
-};
-struct bb_plan_launch bb_plan_launch(const struct bb_profile *profile,
-				     const struct bb_profile_step *step);
-
 /* Folders of the binaries and, for all files that a step names in run:, of outputs. */
 struct bb_places {
 	const char *binaries, *outputs;

@@ -39,46 +39,34 @@ bb_status bb_commands_prepare(struct bb_error *error)
 	return BB_OK;
 }
 
-/* Sets empty input, output to files, a process group of its own and no blocked signals. */
-static int spawn_prepare(const struct bb_command *c, posix_spawn_file_actions_t *files,
-			 posix_spawnattr_t *how)
-{
-	const int flags = O_WRONLY | O_CREAT | O_TRUNC;
-	sigset_t none;
-	int err;
-
-	sigemptyset(&none);
-	err = posix_spawn_file_actions_addopen(files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	if (err == 0)
-		err = posix_spawn_file_actions_addopen(files, STDOUT_FILENO, c->out, flags, 0666);
-	if (err == 0)
-		err = posix_spawn_file_actions_addopen(files, STDERR_FILENO, c->err, flags, 0666);
-	if (err == 0)
-		err = posix_spawnattr_setsigmask(how, &none);
-	if (err == 0)
-		err = posix_spawnattr_setpgroup(how, 0);
-	if (err == 0)
-		err = posix_spawnattr_setflags(how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-	return err;
-}
-
+/* Starts C with empty input, output to files, a process group of its own and no blocked signals. */
 static bb_status start(const struct bb_command *c, pid_t *pid, struct bb_error *error)
 {
+	const int flags = O_WRONLY | O_CREAT | O_TRUNC;
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t how;
+	sigset_t none;
 	int err = posix_spawn_file_actions_init(&files);
 
-	if (err == 0) {
-		err = posix_spawnattr_init(&how);
-		if (err == 0) {
-			err = spawn_prepare(c, &files, &how);
-			if (err == 0)
-				err = posix_spawnp(pid, c->words[0], &files, &how, c->words,
-						   environ);
-			posix_spawnattr_destroy(&how);
-		}
-		posix_spawn_file_actions_destroy(&files);
-	}
+	sigemptyset(&none);
+	if (err != 0)
+		goto out;
+	err = posix_spawnattr_init(&how);
+	if (err != 0)
+		goto out_files;
+#define TRY(call) err = err ? err : (call)
+	TRY(posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0));
+	TRY(posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, c->out, flags, 0666));
+	TRY(posix_spawn_file_actions_addopen(&files, STDERR_FILENO, c->err, flags, 0666));
+	TRY(posix_spawnattr_setsigmask(&how, &none));
+	TRY(posix_spawnattr_setpgroup(&how, 0));
+	TRY(posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP));
+	TRY(posix_spawnp(pid, c->words[0], &files, &how, c->words, environ));
+#undef TRY
+	posix_spawnattr_destroy(&how);
+out_files:
+	posix_spawn_file_actions_destroy(&files);
+out:
 	if (err == 0)
 		return BB_OK;
 	return bb_fail(error, BB_EUSAGE, "%s cannot be started: %s", c->words[0], strerror(err));

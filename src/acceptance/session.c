@@ -47,27 +47,16 @@ static void path_make(const struct bb_acceptance_session *s, char path[PATH_TEXT
 	va_end(args);
 }
 
-/* Sets errno on failure, also where only a part was written. */
-static bool write_whole(int file, const char *text, size_t length)
-{
-	while (length > 0) {
-		const ssize_t n = write(file, text, length);
-
-		if (n <= 0)
-			return false;
-		text += n;
-		length -= (size_t)n;
-	}
-	return true;
-}
-
+/* Appends LINE to runs.jsonl, or nothing of it. */
 static bb_status append_line(struct bb_acceptance_session *s, struct bb_strbuf *line,
 			     struct bb_error *error)
 {
 	struct bb_strbuf whole = {0};
 	char path[PATH_TEXT];
 	bb_status st = BB_OK;
-	off_t before = 0;
+	size_t at = 0;
+	ssize_t n = 1;
+	off_t before;
 	int file;
 
 	path_make(s, path, "runs.jsonl");
@@ -75,11 +64,12 @@ static bb_status append_line(struct bb_acceptance_session *s, struct bb_strbuf *
 	bb_strbuf_addf(&whole, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line));
 	s->cut_off = false;
 	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	if (file >= 0)
-		before = lseek(file, 0, SEEK_END);
+	before = file >= 0 ? lseek(file, 0, SEEK_END) : 0;
+	for (; file >= 0 && n > 0 && at<whole.length; at += n> 0 ? (size_t)n : 0)
+		n = write(file, whole.text + at, whole.length - at);
 	if (bb_strbuf_failed(line) || bb_strbuf_failed(&whole)) {
 		st = bb_no_memory(error, path);
-	} else if (file < 0 || !write_whole(file, whole.text, whole.length) || fsync(file) != 0) {
+	} else if (file < 0 || n <= 0 || fsync(file) != 0) {
 		st = bb_fail(error, bb_output_status(errno), "%s: %s", path, strerror(errno));
 		if (file >= 0)
 			(void)!ftruncate(file, before);
@@ -128,30 +118,6 @@ out:
 	bb_strbuf_free(&text);
 	bb_strbuf_free(&line);
 	return st;
-}
-
-static struct bb_evidence *evidence_of(struct bb_acceptance_session *s, const char *step)
-{
-	for (size_t i = 0; step && i < s->n; i++)
-		if (strcmp(s->evidence[i].step->name, step) == 0)
-			return &s->evidence[i];
-	return NULL;
-}
-
-/* Reads a line of runs.jsonl. A broken one, as the last line of a killed session may be, is no run
-   that has ended. */
-static void run_line_read(struct bb_acceptance_session *s, const json_t *line)
-{
-	struct bb_evidence *const e = evidence_of(s, bb_record_string(line, "step"));
-	const int64_t run = bb_record_int(line, "run"), status = bb_record_int(line, "status");
-	struct bb_outcome *o;
-
-	if (!e || run < 1 || (size_t)run > e->nruns || status < 0)
-		return;
-	o = &e->runs[run - 1].outcome;
-	o->status = (int)status;
-	o->timed_out = bb_record_bool(line, "timed_out");
-	o->wall_s = bb_record_number(line, "wall_s");
 }
 
 /* True if the member NAME of FIRST is VALUE; NULL: no string. */
@@ -209,12 +175,21 @@ static bb_status read_state(struct bb_acceptance_session *s, struct bb_error *er
 	s->cut_off = length > 0 && text[length - 1] != '\n';
 	for (line = strtok_r(text, "\n", &rest); line && st == BB_OK;
 	     line = strtok_r(NULL, "\n", &rest), first = false) {
+		/* A broken one, as the last line of a killed session may be, is no run that has
+		   ended. */
 		json_t *const json = json_loads(line, 0, NULL);
+		const int64_t run = bb_record_int(json, "run");
+		const int64_t status = bb_record_int(json, "status");
 
 		if (first)
 			st = check_first(s, json, error);
-		else
-			run_line_read(s, json);
+		for (size_t i = 0; !first && i < s->n; i++)
+			if (is_same(json, "step", s->evidence[i].step->name) && run >= 1 &&
+			    (size_t)run <= s->evidence[i].nruns && status >= 0)
+				s->evidence[i].runs[run - 1].outcome = (struct bb_outcome){
+					.status = (int)status,
+					.timed_out = bb_record_bool(json, "timed_out"),
+					.wall_s = bb_record_number(json, "wall_s")};
 		json_decref(json);
 	}
 	if (st == BB_OK && first)
@@ -332,91 +307,48 @@ static void read_trouble(const char *path, char *trouble, size_t room)
 	free(text);
 }
 
-/* Reads the records of a run that has ended, and the message in its log if it failed. */
-static void read_run(struct bb_step_run *run, const char *out, const char *err)
-{
-	struct bb_error error = {0};
-	char *text;
-	size_t length;
-
-	if (run->outcome.status != BB_OK && run->outcome.status != BB_EDATA)
-		read_trouble(err, run->trouble, sizeof(run->trouble));
-	if (run->outcome.status == BB_EINTERNAL && !run->trouble[0])
-		snprintf(run->trouble, sizeof(run->trouble),
-			 "its log is empty; the disk may be full");
-	if (bb_read_whole(out, BB_RECORDS_BYTES, &text, &length, &error) == BB_OK) {
-		const bb_status st = bb_records_read(out, text, length, &run->records, &error);
-
-		free(text);
-		if (st == BB_OK)
-			return;
-	}
-	if (!run->trouble[0])
-		snprintf(run->trouble, sizeof(run->trouble), "%s", error.text);
-}
-
-static bb_status note(struct bb_acceptance_session *s, const struct bb_profile_step *step,
-		      size_t run, const struct bb_outcome *o, struct bb_error *error)
-{
-	struct bb_strbuf line = {0};
-	struct bb_json j;
-	bb_status st;
-
-	bb_json_init(&j, &line, false);
-	bb_json_object(&j);
-	bb_json_add_string(&j, "step", step->name);
-	bb_json_add_uint(&j, "run", run + 1);
-	bb_json_add_int(&j, "status", o->status);
-	bb_json_add_bool(&j, "timed_out", o->timed_out);
-	bb_json_add_double(&j, "wall_s", o->wall_s);
-	bb_json_end(&j);
-	st = append_line(s, &line, error);
-	bb_strbuf_free(&line);
-	return st;
-}
-
-/* Runs WORDS, whose outputs are called NAME, unless that was done; then reads its outputs. */
+/* Runs WORDS, whose outputs are called NAME, unless that was done; then reads the records of the
+   run, and the message in its log if it failed. */
 static void execute(struct bb_acceptance_session *s, const struct bb_profile_step *step,
 		    const char *name, const struct bb_words_list *words, struct bb_step_run *run)
 {
-	char out[PATH_TEXT], err[PATH_TEXT];
+	char out[PATH_TEXT], err[PATH_TEXT], *const trouble = run->trouble, *text;
+	struct bb_error why = {0};
+	size_t length;
+	bb_status st;
 
 	path_make(s, out, "records/%s.jsonl", name);
 	path_make(s, err, "logs/%s.txt", name);
 	if (run->outcome.status < 0) {
 		const struct bb_command command = {words->words, out, err, step->limit_ns};
-		struct bb_error why = {0};
 
 		if (bb_command_run(&command, &run->outcome, &why) != BB_OK) {
 			run->outcome.status = 127;
-			snprintf(run->trouble, sizeof(run->trouble), "%s", why.text);
+			snprintf(trouble, sizeof(run->trouble), "%s", why.text);
 			return;
 		}
 		s->stopped_by = run->outcome.stopped_by;
 	}
-	read_run(run, out, err);
-}
-
-/* Removes a session in which a simulated step failed with BB_EUSAGE: --cluster, --fault or run: is
-   wrong, so that it cannot be resumed. */
-static bb_status refuse(const struct bb_acceptance_session *s, const struct bb_profile_step *step,
-			const char *name, struct bb_error *error)
-{
-	char path[PATH_TEXT], message[BB_ERROR_TEXT] = "";
-
-	path_make(s, path, "logs/%s.txt", name);
-	read_trouble(path, message, sizeof(message));
-	path_make(s, path, "runs.jsonl");
-	if (unlink(path) != 0)
-		return bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno));
-	return bb_fail(error, BB_EUSAGE, "step %s: %s", step->name, message);
+	if (run->outcome.status != BB_OK && run->outcome.status != BB_EDATA)
+		read_trouble(err, trouble, sizeof(run->trouble));
+	if (run->outcome.status == BB_EINTERNAL && !trouble[0])
+		snprintf(trouble, sizeof(run->trouble), "its log is empty; the disk may be full");
+	st = bb_read_whole(out, BB_RECORDS_BYTES, &text, &length, &why);
+	if (st == BB_OK) {
+		st = bb_records_read(out, text, length, &run->records, &why);
+		free(text);
+	}
+	if (st != BB_OK && !trouble[0])
+		snprintf(trouble, sizeof(run->trouble), "%s", why.text);
 }
 
 static bb_status run_step(struct bb_acceptance_session *s, struct bb_evidence *e,
 			  struct bb_error *error)
 {
 	struct bb_words_list words = {.n = 0};
-	char name[NAME_TEXT];
+	struct bb_strbuf line = {0};
+	struct bb_json j;
+	char name[NAME_TEXT], path[PATH_TEXT], message[BB_ERROR_TEXT] = "";
 	bb_status st;
 
 	BB_TRY(st, bb_plan_command(s->profile, e->step, &s->simulated, &s->places, &words, error),
@@ -429,12 +361,33 @@ static bb_status run_step(struct bb_acceptance_session *s, struct bb_evidence *e
 			bb_say("acceptance", "%s, run %zu of %zu", e->step->name, i + 1, e->nruns);
 		snprintf(name, sizeof(name), "%s.%zu", e->step->name, i + 1);
 		execute(s, e->step, name, &words, run);
-		if (s->simulated.cluster && run->outcome.status == BB_EUSAGE)
-			BB_TRY(st, refuse(s, e->step, name, error), out);
-		if (fresh && !s->stopped_by)
-			BB_TRY(st, note(s, e->step, i, &run->outcome, error), out);
+		if (s->simulated.cluster && run->outcome.status == BB_EUSAGE) {
+			/* --cluster, --fault or run: is wrong, so that the session cannot be
+			   resumed. */
+			path_make(s, path, "logs/%s.txt", name);
+			read_trouble(path, message, sizeof(message));
+			path_make(s, path, "runs.jsonl");
+			st = unlink(path) != 0
+				     ? bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno))
+				     : bb_fail(error, BB_EUSAGE, "step %s: %s", e->step->name,
+					       message);
+			goto out;
+		}
+		if (!fresh || s->stopped_by)
+			continue;
+		bb_strbuf_clear(&line);
+		bb_json_init(&j, &line, false);
+		bb_json_object(&j);
+		bb_json_add_string(&j, "step", e->step->name);
+		bb_json_add_uint(&j, "run", i + 1);
+		bb_json_add_int(&j, "status", run->outcome.status);
+		bb_json_add_bool(&j, "timed_out", run->outcome.timed_out);
+		bb_json_add_double(&j, "wall_s", run->outcome.wall_s);
+		bb_json_end(&j);
+		BB_TRY(st, append_line(s, &line, error), out);
 	}
 out:
+	bb_strbuf_free(&line);
 	bb_words_free(&words);
 	return st;
 }
@@ -466,34 +419,15 @@ static bb_status simulate(struct bb_acceptance_session *s, struct bb_evidence *e
 	return st;
 }
 
-/* Are the groups of the first N steps that step N narrows to be narrowed further? Pairs show also
-   paths between two halves, which no larger group does. Not if another step already shows who is
-   slow. */
-static bool narrowing_needed(const struct bb_acceptance_session *s, size_t n,
-			     const struct bb_judgements *judgements)
-{
-	bool needed = false, known = false;
-
-	for (size_t i = 0; i < n; i++) {
-		const struct bb_profile_step *const step = s->evidence[i].step;
-		struct bb_bisection b = {.n = 0};
-
-		if (!step->narrows)
-			b = bb_bisect(s->evidence, n, step, judgements);
-		if (step == s->evidence[n].step->narrows)
-			needed = s->evidence[n].step->nodes == 2 ? b.any : b.last;
-		else
-			known |= b.n > 0;
-		free(b.list);
-	}
-	return needed && !known;
-}
-
-/* *NEEDED = has one of the first N steps not passed, or one that step N narrows? */
+/* *NEEDED = has one of the first N steps not passed or, if step N narrows one, are the groups of
+   that to be narrowed further? Pairs show also paths between two halves, which no larger group
+   does. Not if another step already shows who is slow. */
 static bb_status find_needed(const struct bb_acceptance_session *s, size_t n, bool *needed,
 			     struct bb_error *error)
 {
+	const struct bb_profile_step *const narrowed = s->evidence[n].step->narrows;
 	struct bb_judgements judgements = {.n = 0};
+	bool further = false, known = false;
 	bb_status st = BB_OK;
 
 	for (size_t i = 0; st == BB_OK && i < n; i++)
@@ -501,8 +435,20 @@ static bb_status find_needed(const struct bb_acceptance_session *s, size_t n, bo
 	*needed = false;
 	for (size_t i = 0; i < judgements.n; i++)
 		*needed |= judgements.list[i].verdict >= BB_UNJUDGED;
-	if (*needed && s->evidence[n].step->narrows)
-		*needed = narrowing_needed(s, n, &judgements);
+	for (size_t i = 0; *needed && narrowed && i < n; i++) {
+		const struct bb_profile_step *const step = s->evidence[i].step;
+		struct bb_bisection b = {.n = 0};
+
+		if (!step->narrows)
+			b = bb_bisect(s->evidence, n, step, &judgements);
+		if (step == narrowed)
+			further = s->evidence[n].step->nodes == 2 ? b.any : b.last;
+		else
+			known |= b.n > 0;
+		free(b.list);
+	}
+	if (narrowed)
+		*needed = further && !known;
 	bb_judgements_free(&judgements);
 	return st;
 }

@@ -33,9 +33,9 @@ static bool is_culprit(const struct bb_judgement *j)
 	return !j->gate && strcmp(j->own, "culprit") == 0;
 }
 
-/* Returns the first culprit, else the first judgement of the gravest kind; a skip only if there is
+/* Appends the first culprit, else the first judgement of the gravest kind; a skip only if there is
    nothing else. */
-static const struct bb_judgement *worst(const struct bb_acceptance *a)
+static void add_worst(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
 	const int order[] = {[BB_SKIPPED] = 0,
 			     [BB_PASSED] = 1,
@@ -43,47 +43,29 @@ static const struct bb_judgement *worst(const struct bb_acceptance *a)
 			     [BB_UNJUDGED] = 3,
 			     [BB_FAILED] = 5};
 	const struct bb_judgement *w = NULL;
+	bool left_out = false; /* a gate was skipped; the step's own judgement is none */
+	int length;
 
 	for (size_t i = 0; i < a->judgements->n; i++) {
 		const struct bb_judgement *const j = &a->judgements->list[i];
 
-		if (is_culprit(j))
-			return j;
-		if (!w || order[j->verdict] > order[w->verdict])
+		left_out |= j->gate && j->verdict == BB_SKIPPED;
+		if (!w ||
+		    (!is_culprit(w) && (is_culprit(j) || order[j->verdict] > order[w->verdict])))
 			w = j;
 	}
-	return w;
-}
-
-/* True if a gate was skipped; the step's own judgement is none. */
-static bool left_out(const struct bb_judgements *judgements)
-{
-	for (size_t i = 0; i < judgements->n; i++)
-		if (judgements->list[i].gate && judgements->list[i].verdict == BB_SKIPPED)
-			return true;
-	return false;
-}
-
-/* The length of REASON without a full stop at its end. */
-static int reason_length(const char *reason)
-{
-	const int n = (int)strlen(reason);
-
-	return n > 0 && reason[n - 1] == '.' ? n - 1 : n;
-}
-
-static void add_worst(const struct bb_acceptance *a, struct bb_strbuf *out)
-{
-	const struct bb_judgement *const w = worst(a);
-
-	if (!w || w->verdict == BB_PASSED)
+	if (!w || w->verdict == BB_PASSED) {
 		bb_strbuf_addf(out, "Every gate %sholds%s%s.\n",
-			       left_out(a->judgements) ? "that was not skipped " : "",
+			       left_out ? "that was not skipped " : "",
 			       a->session->simulated.cluster ? "" : " and no result has wrong data",
 			       a->strict && bb_nodes_suspected(a->nodes) > 0
 				       ? "; --strict fails for a node that is suspect"
 				       : "");
-	else if (is_culprit(w))
+		return;
+	}
+	length = (int)strlen(w->reason);
+	length -= length > 0 && w->reason[length - 1] == '.';
+	if (is_culprit(w))
 		bb_printable_line(out, "The culprit by step %s is %s.", w->step->name, w->reason);
 	else
 		bb_printable_line(out, "%s in step %s, %s: %.*s.",
@@ -91,31 +73,7 @@ static void add_worst(const struct bb_acceptance *a, struct bb_strbuf *out)
 				  : w->verdict == BB_WARNED && a->strict
 					  ? "--strict fails for a warning; the first is"
 					  : "The first thing to look at is",
-				  w->step->name, w->subject, reason_length(w->reason), w->reason);
-}
-
-static void add_culprit(const struct bb_acceptance *a, struct bb_strbuf *out)
-{
-	const struct bb_node *w = NULL;
-	size_t unknown = 0;
-
-	for (size_t i = 0; i < a->nodes->n; i++) {
-		const struct bb_node *const node = &a->nodes->list[i];
-
-		unknown += node->verdict == BB_NODE_UNKNOWN;
-		if (!w || node->verdict > w->verdict)
-			w = node;
-	}
-	if (w && (w->verdict == BB_NODE_BAD || w->verdict == BB_NODE_SUSPECT))
-		bb_printable_line(out, "Node %s stands out: %s.", w->host, w->reason);
-	else if (unknown > 0)
-		bb_strbuf_addf(out, "%zu of %zu node%s could not be judged%s.\n", unknown,
-			       a->nodes->n, bb_plural(a->nodes->n),
-			       unknown < a->nodes->n ? ", none of the others stands out" : "");
-	else if (a->nodes->n == 0)
-		bb_strbuf_add(out, "No node is known: no step has recorded one.\n");
-	else
-		bb_strbuf_addf(out, "No node stands out, of %zu.\n", a->nodes->n);
+				  w->step->name, w->subject, length, w->reason);
 }
 
 static void add_simulated(const struct bb_acceptance_session *s, struct bb_strbuf *out)
@@ -128,6 +86,9 @@ static void add_simulated(const struct bb_acceptance_session *s, struct bb_strbu
 void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
 	const size_t *const of = a->totals.of;
+	const struct bb_nodes *const nodes = a->nodes;
+	const struct bb_node *w = NULL;
+	size_t unknown = 0;
 
 	bb_strbuf_addf(
 		out,
@@ -137,21 +98,26 @@ void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *ou
 		a->session->n, bb_plural(a->session->n), of[BB_WARNED], of[BB_FAILED],
 		of[BB_UNJUDGED], of[BB_SKIPPED]);
 	add_worst(a, out);
+	for (size_t i = 0; i < nodes->n; i++) {
+		unknown += nodes->list[i].verdict == BB_NODE_UNKNOWN;
+		if (!w || nodes->list[i].verdict > w->verdict)
+			w = &nodes->list[i];
+	}
 	if (a->session->simulated.cluster)
 		add_simulated(a->session, out);
+	else if (w && (w->verdict == BB_NODE_BAD || w->verdict == BB_NODE_SUSPECT))
+		bb_printable_line(out, "Node %s stands out: %s.", w->host, w->reason);
+	else if (unknown > 0)
+		bb_strbuf_addf(out, "%zu of %zu node%s could not be judged%s.\n", unknown, nodes->n,
+			       bb_plural(nodes->n),
+			       unknown < nodes->n ? ", none of the others stands out" : "");
+	else if (nodes->n == 0)
+		bb_strbuf_add(out, "No node is known: no step has recorded one.\n");
 	else
-		add_culprit(a, out);
+		bb_strbuf_addf(out, "No node stands out, of %zu.\n", nodes->n);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
-
-static void number_cell(struct bb_text_table *t, double value)
-{
-	if (isnan(value))
-		bb_table_cell(t, NULL);
-	else
-		bb_table_cellf(t, "%.4g", value);
-}
 
 /* Appends what J judges: "busbw all_reduce ring float 8G 16 ranks, from topology". */
 static void add_check(const struct bb_judgement *j, struct bb_strbuf *out)
@@ -167,20 +133,10 @@ static void add_check(const struct bb_judgement *j, struct bb_strbuf *out)
 	bb_strbuf_addf(out, ", from %s", bb_source_name(j->gate->from->kind));
 }
 
-/* True if a check was judged by several runs. */
-static bool has_bound(const struct bb_acceptance *a)
-{
-	for (size_t i = 0; i < a->judgements->n; i++)
-		if (!isnan(a->judgements->list[i].low))
-			return true;
-	return false;
-}
-
-/* A table of the checks with a number; if verbose, of all. */
-static void add_table(const struct bb_acceptance *a, struct bb_strbuf *out)
+/* A table of the checks with a number, with bounds if BOUNDED; if verbose, of all. */
+static void add_table(const struct bb_acceptance *a, bool bounded, struct bb_strbuf *out)
 {
 	struct bb_text_table t = {.limit = bb_table_limit(stdout), .mark = " "};
-	const bool bounded = has_bound(a);
 
 	bb_table_column(&t, "verdict", "", -7);
 	bb_table_column(&t, "step", "", -4);
@@ -193,6 +149,7 @@ static void add_table(const struct bb_acceptance *a, struct bb_strbuf *out)
 	bb_table_column(&t, "check", "", -24);
 	for (size_t i = 0; i < a->judgements->n; i++) {
 		const struct bb_judgement *const j = &a->judgements->list[i];
+		const double numbers[] = {j->value, j->low, j->limit};
 		struct bb_strbuf check = {0};
 
 		if (isnan(j->value) && !a->verbose)
@@ -200,10 +157,14 @@ static void add_table(const struct bb_acceptance *a, struct bb_strbuf *out)
 		add_check(j, &check);
 		bb_table_cell(&t, bb_verdict_name(j->verdict));
 		bb_table_cell(&t, j->step->name);
-		number_cell(&t, j->value);
-		if (bounded)
-			number_cell(&t, j->low);
-		number_cell(&t, j->limit);
+		for (int k = 0; k < 3; k++) {
+			if (k == 1 && !bounded)
+				continue;
+			if (isnan(numbers[k]))
+				bb_table_cell(&t, NULL);
+			else
+				bb_table_cellf(&t, "%.4g", numbers[k]);
+		}
 		bb_table_cell(&t, j->gate && j->gate->measure ? j->gate->measure->unit : "-");
 		bb_table_cell(&t, bb_strbuf_text(&check));
 		bb_strbuf_free(&check);
@@ -230,40 +191,27 @@ void bb_acceptance_prose(const char *text, struct bb_strbuf *out)
 	}
 }
 
-/* How many checks have the verdict and reason of the one at index I; 0: an earlier one had them.
- *STEPS = do they belong to several steps? */
-static size_t reasons_alike(const struct bb_judgements *all, size_t i, bool *steps)
-{
-	const struct bb_judgement *const one = &all->list[i];
-	size_t n = 0;
-
-	*steps = false;
-	for (size_t k = 0; k < all->n; k++) {
-		const struct bb_judgement *const j = &all->list[k];
-
-		if (j->verdict != one->verdict || strcmp(j->reason, one->reason) != 0)
-			continue;
-		if (k < i)
-			return 0;
-		n++;
-		*steps |= j->step != one->step;
-	}
-	return n;
-}
-
 /* Why checks did not simply pass: those without a number each reason once; if verbose, each check
    by itself. */
 static void add_reasons(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
+	const struct bb_judgement *const list = a->judgements->list;
+
 	for (size_t i = 0; i < a->judgements->n; i++) {
-		const struct bb_judgement *const j = &a->judgements->list[i];
-		bool steps = false;
-		const size_t alike = a->verbose || !isnan(j->value)
-					     ? 1
-					     : reasons_alike(a->judgements, i, &steps);
+		const struct bb_judgement *const j = &list[i];
+		const bool single = a->verbose || !isnan(j->value);
+		size_t alike = single, earlier = 0;
+		bool steps = false; /* checks alike belong to several steps */
 		struct bb_strbuf line = {0};
 
-		if (j->verdict == BB_PASSED || alike == 0)
+		for (size_t k = 0; !single && k < a->judgements->n; k++) {
+			if (list[k].verdict != j->verdict || strcmp(list[k].reason, j->reason) != 0)
+				continue;
+			alike++;
+			earlier += k < i;
+			steps |= list[k].step != j->step;
+		}
+		if (j->verdict == BB_PASSED || earlier > 0)
 			continue;
 		bb_strbuf_addf(&line, "%s: ", bb_verdict_name(j->verdict));
 		if (alike == 1 || !steps)
@@ -279,21 +227,31 @@ static void add_reasons(const struct bb_acceptance *a, struct bb_strbuf *out)
 	}
 }
 
-/* True if a number was judged by a single run. */
-static bool ran_once(const struct bb_acceptance *a)
+void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
-	for (size_t i = 0; i < a->judgements->n; i++)
-		if (!isnan(a->judgements->list[i].value) && isnan(a->judgements->list[i].low))
-			return true;
-	return false;
-}
-
-/* A line for each node that is not OK; if verbose, for all. */
-static void add_nodes(const struct bb_acceptance *a, struct bb_strbuf *out)
-{
+	/* Names of hosts come from records; these may be put into a command. */
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789-._";
 	const struct bb_nodes *const nodes = a->nodes;
+	struct bb_strbuf sentences = {0};
+	bool bounded = false, once = false; /* judged by several runs, and by one */
 	size_t good = 0;
 
+	for (size_t i = 0; i < a->judgements->n; i++) {
+		bounded |= !isnan(a->judgements->list[i].low);
+		once |= !isnan(a->judgements->list[i].value) && isnan(a->judgements->list[i].low);
+	}
+	if (a->session->simulated.cluster)
+		add_simulated(a->session, out);
+	add_table(a, bounded, out);
+	if (once)
+		bb_strbuf_addf(out,
+			       "%sone run, no confidence interval; the value is compared "
+			       "directly\n",
+			       bounded ? "bound -: " : "No bound: ");
+	bb_strbuf_add(out, out->length > 0 ? "\n" : "");
+	add_reasons(a, out);
+	/* A line for each node that is not OK; if verbose, for all. */
 	for (size_t i = 0; i < nodes->n; i++) {
 		const struct bb_node *const node = &nodes->list[i];
 
@@ -306,50 +264,16 @@ static void add_nodes(const struct bb_acceptance *a, struct bb_strbuf *out)
 	if (good > 0 && !a->verbose)
 		bb_strbuf_addf(out, "%zu node%s OK; -v lists %s\n", good,
 			       good == 1 ? " is" : "s are", good == 1 ? "it" : "them");
-}
-
-/* True if HOST may be put into a command: names of hosts come from records. */
-static bool plain(const char *host)
-{
-	return host[0] && host[strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-					    "0123456789-._")] == '\0';
-}
-
-static void add_drain(const struct bb_nodes *nodes, struct bb_strbuf *out)
-{
 	for (size_t i = 0; i < nodes->n; i++)
-		if (nodes->list[i].verdict == BB_NODE_BAD && plain(nodes->list[i].host))
+		if (nodes->list[i].verdict == BB_NODE_BAD && nodes->list[i].host[0] &&
+		    !nodes->list[i].host[strspn(nodes->list[i].host, plain)])
 			bb_strbuf_addf(out,
 				       "To take it out of service (not done): scontrol update "
 				       "nodename=%s state=drain reason=busbench:%s\n",
 				       nodes->list[i].host, nodes->list[i].code);
-}
-
-void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
-{
-	struct bb_strbuf sentences = {0};
-
-	if (a->session->simulated.cluster)
-		add_simulated(a->session, out);
-	add_table(a, out);
-	if (ran_once(a))
-		bb_strbuf_addf(out,
-			       "%sone run, no confidence interval; the value is compared "
-			       "directly\n",
-			       has_bound(a) ? "bound -: " : "No bound: ");
-	bb_strbuf_add(out, out->length > 0 ? "\n" : "");
-	add_reasons(a, out);
-	add_nodes(a, out);
-	add_drain(a->nodes, out);
 	bb_strbuf_add(out, "\n");
 	bb_acceptance_sentences(a, &sentences);
 	bb_acceptance_prose(bb_strbuf_text(&sentences), out);
 	bb_strbuf_free(&sentences);
 	bb_printable_line(out, "Results: %s", a->session->dir);
-}
-
-void bb_acceptance_conclusion(const struct bb_acceptance *a, struct bb_strbuf *out)
-{
-	bb_strbuf_addf(out, "Verdict: %s%s\n", bb_acceptance_word(a),
-		       a->session->simulated.cluster ? " (simulated)" : "");
 }

@@ -29,8 +29,6 @@ void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *ou
    that is not OK, the commands that drain bad ones, which nobody runs by itself, and the
    sentences. */
 void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out);
-/* The last line of the text: "Verdict: passed". */
-void bb_acceptance_conclusion(const struct bb_acceptance *a, struct bb_strbuf *out);
 /* verdict.json: docs/acceptance.md describes it. */
 void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out);
 /* A test suite for each step; failure: below a gate, error: could not be judged. */

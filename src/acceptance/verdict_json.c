@@ -47,29 +47,22 @@ static void add_words(struct bb_json *j, const char *key, const char *const *wor
 	bb_json_end(j);
 }
 
-/* Adds the complete command of a step; null without memory. */
-static void add_step_args(const struct bb_acceptance_session *s, const struct bb_profile_step *step,
-			  struct bb_json *j)
-{
-	struct bb_words_list words = {.n = 0};
-	struct bb_error why = {0};
-
-	if (bb_plan_command(s->profile, step, &s->simulated, &s->places, &words, &why) == BB_OK)
-		add_words(j, "args", (const char *const *)words.words, words.n);
-	else
-		bb_json_add_string(j, "args", NULL);
-	bb_words_free(&words);
-}
-
 static void add_step(const struct bb_acceptance_session *s, const struct bb_evidence *e,
 		     struct bb_json *j)
 {
+	struct bb_words_list words = {.n = 0};
+	struct bb_error why = {0};
 	char name[128];
 
 	bb_json_object(j);
 	bb_json_add_string(j, "name", e->step->name);
 	bb_json_add_string(j, "run", e->step->run);
-	add_step_args(s, e->step, j);
+	/* The complete command; null without memory. */
+	if (bb_plan_command(s->profile, e->step, &s->simulated, &s->places, &words, &why) == BB_OK)
+		add_words(j, "args", (const char *const *)words.words, words.n);
+	else
+		bb_json_add_string(j, "args", NULL);
+	bb_words_free(&words);
 	bb_json_add_int(j, "ranks", e->step->ranks);
 	bb_json_add_int(j, "nodes", e->step->nodes);
 	bb_json_add_int(j, "groups", e->step->groups);
@@ -123,54 +116,31 @@ static void add_node(const struct bb_node *node, struct bb_json *j)
 	bb_json_end(j);
 }
 
-static void add_sentences(const struct bb_acceptance *a, struct bb_json *j)
-{
-	struct bb_strbuf text = {0};
-	char *rest, *line;
-
-	bb_acceptance_sentences(a, &text);
-	bb_json_add_array(j, "sentences");
-	if (text.text)
-		for (line = strtok_r(text.text, "\n", &rest); line;
-		     line = strtok_r(NULL, "\n", &rest))
-			bb_json_string(j, line);
-	bb_json_end(j);
-	bb_strbuf_free(&text);
-}
-
 /* Adds the command that repeats the run, with its results in a new folder. */
 static void add_args(const struct bb_acceptance *a, struct bb_json *j)
 {
 	const struct bb_acceptance_session *const s = a->session;
-	const char *words[13];
 	char binary[1200], nodes[24], per_node[24];
-	size_t n = 0;
+	const struct {
+		bool given;
+		const char *option, *value;
+	} options[] = {{s->mode == BB_QUICK, "--quick", NULL},
+		       {a->strict, "--strict", NULL},
+		       {s->scale.nodes > 0, "--nodes", nodes},
+		       {s->scale.per_node > 0, "--ranks-per-node", per_node},
+		       {s->simulated.cluster, "--cluster", s->simulated.cluster},
+		       {s->simulated.fault, "--fault", s->simulated.fault}};
+	const char *words[16] = {binary, "run", s->profile_path};
+	size_t n = 3;
 
 	snprintf(binary, sizeof(binary), "%s/acceptance", s->places.binaries);
-	words[n++] = binary;
-	words[n++] = "run";
-	words[n++] = s->profile_path;
-	if (s->mode == BB_QUICK)
-		words[n++] = "--quick";
-	if (a->strict)
-		words[n++] = "--strict";
 	snprintf(nodes, sizeof(nodes), "%lld", (long long)s->scale.nodes);
 	snprintf(per_node, sizeof(per_node), "%lld", (long long)s->scale.per_node);
-	if (s->scale.nodes > 0) {
-		words[n++] = "--nodes";
-		words[n++] = nodes;
-	}
-	if (s->scale.per_node > 0) {
-		words[n++] = "--ranks-per-node";
-		words[n++] = per_node;
-	}
-	if (s->simulated.cluster) {
-		words[n++] = "--cluster";
-		words[n++] = s->simulated.cluster;
-	}
-	if (s->simulated.fault) {
-		words[n++] = "--fault";
-		words[n++] = s->simulated.fault;
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		if (options[i].given)
+			words[n++] = options[i].option;
+		if (options[i].given && options[i].value)
+			words[n++] = options[i].value;
 	}
 	add_words(j, "args", words, n);
 }
@@ -204,12 +174,20 @@ static void add_head(const struct bb_acceptance *a, struct bb_json *j)
 
 void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
+	struct bb_strbuf text = {0};
 	struct bb_json j;
+	char *rest;
 
 	bb_json_init(&j, out, true);
 	bb_json_object(&j);
 	add_head(a, &j);
-	add_sentences(a, &j);
+	bb_acceptance_sentences(a, &text);
+	bb_json_add_array(&j, "sentences");
+	for (char *line = text.text ? strtok_r(text.text, "\n", &rest) : NULL; line;
+	     line = strtok_r(NULL, "\n", &rest))
+		bb_json_string(&j, line);
+	bb_json_end(&j);
+	bb_strbuf_free(&text);
 	bb_json_add_object(&j, "counts");
 	for (int v = BB_PASSED; v <= BB_FAILED; v++)
 		bb_json_add_int(&j, bb_verdict_name(v), (int64_t)a->totals.of[v]);
@@ -252,35 +230,11 @@ static void add_xml(struct bb_strbuf *out, const char *text)
 	}
 }
 
-static bool are_namesakes(const struct bb_judgement *a, const struct bb_judgement *b)
-{
-	return a->step == b->step && a->gate && b->gate &&
-	       strcmp(bb_judgement_metric(a), bb_judgement_metric(b)) == 0 &&
-	       a->gate->from->kind == b->gate->from->kind && strcmp(a->subject, b->subject) == 0;
-}
-
-/* Adds the name of a gate: systems that compare runs find a case by it, so it has neither lines nor
-   numbers of the profile. Gates of one name in a step are counted. */
-static void add_case_name(const struct bb_judgements *all, const struct bb_judgement *j,
-			  struct bb_strbuf *out)
-{
-	size_t nth = 1;
-
-	add_xml(out, bb_judgement_metric(j));
-	if (!j->gate)
-		return;
-	bb_strbuf_addf(out, " %s ", bb_source_name(j->gate->from->kind));
-	add_xml(out, j->subject);
-	for (const struct bb_judgement *other = all->list; other < j; other++)
-		nth += are_namesakes(other, j);
-	if (nth > 1)
-		bb_strbuf_addf(out, " (%zu)", nth);
-}
-
 static void add_case(const struct bb_acceptance *a, const struct bb_judgement *j,
 		     struct bb_strbuf *out)
 {
 	const char *element = NULL;
+	size_t nth = 1;
 
 	if (j->verdict == BB_FAILED || (a->strict && j->verdict == BB_WARNED))
 		element = "failure";
@@ -293,7 +247,20 @@ static void add_case(const struct bb_acceptance *a, const struct bb_judgement *j
 	bb_strbuf_add(out, ".");
 	add_xml(out, j->step->name);
 	bb_strbuf_add(out, "\" name=\"");
-	add_case_name(a->judgements, j, out);
+	/* Systems that compare runs find a case by its name, so it has neither lines nor numbers of
+	   the profile. Gates of one name in a step are counted. */
+	add_xml(out, bb_judgement_metric(j));
+	if (j->gate) {
+		bb_strbuf_addf(out, " %s ", bb_source_name(j->gate->from->kind));
+		add_xml(out, j->subject);
+	}
+	for (const struct bb_judgement *other = a->judgements->list; j->gate && other < j; other++)
+		nth += other->step == j->step && other->gate &&
+		       strcmp(bb_judgement_metric(other), bb_judgement_metric(j)) == 0 &&
+		       other->gate->from->kind == j->gate->from->kind &&
+		       strcmp(other->subject, j->subject) == 0;
+	if (nth > 1)
+		bb_strbuf_addf(out, " (%zu)", nth);
 	bb_strbuf_add(out, element ? "\">\n" : "\"/>\n");
 	if (!element)
 		return;
@@ -335,16 +302,26 @@ static void add_suite(const struct bb_acceptance *a, const struct bb_evidence *e
 	bb_strbuf_add(out, "  </testsuite>\n");
 }
 
-/* Adds the suspected nodes, which --strict fails. */
-static void add_suspects(const struct bb_acceptance *a, struct bb_strbuf *out)
+void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
 	const size_t n = bb_nodes_suspected(a->nodes);
 
-	bb_strbuf_addf(out,
-		       "  <testsuite name=\"nodes\" tests=\"%zu\" failures=\"%zu\" errors=\"0\" "
-		       "skipped=\"0\" time=\"0\">\n",
-		       n, n);
-	for (size_t i = 0; i < a->nodes->n; i++) {
+	bb_strbuf_add(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"");
+	add_xml(out, a->session->profile->name);
+	if (a->session->simulated.cluster) {
+		bb_strbuf_add(out, ", simulated on ");
+		add_xml(out, a->session->simulated.cluster);
+	}
+	bb_strbuf_add(out, "\">\n");
+	for (size_t i = 0; i < a->session->n; i++)
+		add_suite(a, &a->session->evidence[i], out);
+	/* Suspected nodes, which --strict fails. */
+	if (a->strict && n > 0)
+		bb_strbuf_addf(out,
+			       "  <testsuite name=\"nodes\" tests=\"%zu\" failures=\"%zu\" "
+			       "errors=\"0\" skipped=\"0\" time=\"0\">\n",
+			       n, n);
+	for (size_t i = 0; a->strict && i < a->nodes->n; i++) {
 		const struct bb_node *const node = &a->nodes->list[i];
 
 		if (node->verdict != BB_NODE_SUSPECT)
@@ -357,21 +334,6 @@ static void add_suspects(const struct bb_acceptance *a, struct bb_strbuf *out)
 		add_xml(out, node->reason);
 		bb_strbuf_add(out, "\"/>\n    </testcase>\n");
 	}
-	bb_strbuf_add(out, "  </testsuite>\n");
-}
-
-void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out)
-{
-	bb_strbuf_add(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"");
-	add_xml(out, a->session->profile->name);
-	if (a->session->simulated.cluster) {
-		bb_strbuf_add(out, ", simulated on ");
-		add_xml(out, a->session->simulated.cluster);
-	}
-	bb_strbuf_add(out, "\">\n");
-	for (size_t i = 0; i < a->session->n; i++)
-		add_suite(a, &a->session->evidence[i], out);
-	if (a->strict && bb_nodes_suspected(a->nodes) > 0)
-		add_suspects(a, out);
+	bb_strbuf_add(out, a->strict && n > 0 ? "  </testsuite>\n" : "");
 	bb_strbuf_add(out, "</testsuites>\n");
 }

@@ -227,7 +227,8 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 		report_make(s->dir, &text);
 	if (s->stopped_by)
 		add_resume(b, "run", o->strict, &text);
-	bb_acceptance_conclusion(&a, &text);
+	bb_strbuf_addf(&text, "Verdict: %s%s\n", bb_acceptance_word(&a),
+		       s->simulated.cluster ? " (simulated)" : "");
 	BB_TRY(st, bb_write_text("-", &text, error), out);
 	*verdict = a.totals.status;
 out:
