@@ -12,23 +12,11 @@
 #include "schedules/schedule.h"
 #include "topology/cards.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static bb_status check_collective(const char *name, struct bb_error *error)
-{
-	const char *names[32] = {NULL};
-	char hint[BB_SUGGESTION];
-
-	if (!name || bb_collective_find(name))
-		return BB_OK;
-	for (int i = 0; bb_collectives[i] && i < 31; i++)
-		names[i] = bb_collectives[i]->name;
-	return bb_fail(error, BB_EUSAGE, "--collective: there is no collective \"%s\"%s", name,
-		       bb_suggest(hint, name, names));
-}
 
 /* "400", "400G" or "400Gb/s". */
 static bb_status parse_rate(const char *text, int64_t *Mbps, struct bb_error *error)
@@ -47,22 +35,6 @@ static bb_status parse_rate(const char *text, int64_t *Mbps, struct bb_error *er
 		return BB_OK;
 	return bb_fail(error, BB_EUSAGE,
 		       "--nic-rate %s: not a rate in Gb/s, such as 400 or 200Gb/s", text);
-}
-
-/* The files and their tables. */
-struct checked {
-	struct bb_claim_file *files;
-	int n;
-	struct bb_fleet_run *runs; /* of all tables */
-	size_t nruns;
-};
-
-static void checked_free(struct checked *c)
-{
-	for (int i = 0; i < c->n; i++)
-		bb_claims_free(&c->files[i]);
-	free(c->files);
-	free(c->runs);
 }
 
 static bb_status check_file(const char *path, const struct bb_references *references,
@@ -130,21 +102,22 @@ static bb_status check_all(struct bb_acceptance_job *job, const struct bb_circum
 			   struct bb_error *error)
 {
 	struct bb_references references = {.n = 0};
-	struct checked c = {.files = calloc((size_t)job->noperands + 1, sizeof(*c.files))};
-	struct bb_fleet_run *run;
-	int unread = 0;
+	struct bb_claim_file *const files = calloc((size_t)job->noperands + 1, sizeof(*files));
+	struct bb_fleet_run *runs = NULL, *run; /* of all tables */
+	size_t nruns = 0;
+	int unread = 0, n = 0;
 	bb_status st;
 
 	*slow = 0;
-	if (!c.files)
+	if (!files)
 		return bb_no_memory(error, "the files");
 	BB_TRY(st, bb_references_own(&references, error), out);
 	if (job->o->value > 0)
 		BB_TRY(st, check_value(job->o, &references, given, worst, found, error), out);
-	for (; c.n < job->noperands; c.n++) {
+	for (; n < job->noperands; n++) {
 		struct bb_error one = {0};
 
-		st = check_file(job->operands[c.n], &references, given, &c.files[c.n], worst, found,
+		st = check_file(job->operands[n], &references, given, &files[n], worst, found,
 				&one);
 		if (st == BB_OK)
 			continue;
@@ -163,18 +136,60 @@ static bb_status check_all(struct bb_acceptance_job *job, const struct bb_circum
 		goto out;
 	}
 	st = BB_OK;
-	for (int i = 0; i < c.n; i++)
-		c.nruns += c.files[i].n;
-	run = c.runs = calloc(c.nruns + 1, sizeof(*c.runs));
-	for (int i = 0; run && i < c.n; i++)
-		for (size_t k = 0; k < c.files[i].n; k++)
-			*run++ = (struct bb_fleet_run){job->operands[i], &c.files[i].list[k]};
-	*slow = run ? bb_fleet_judge(c.runs, c.nruns, found) : -1;
+	for (int i = 0; i < n; i++)
+		nruns += files[i].n;
+	run = runs = calloc(nruns + 1, sizeof(*runs));
+	for (int i = 0; run && i < n; i++)
+		for (size_t k = 0; k < files[i].n; k++)
+			*run++ = (struct bb_fleet_run){job->operands[i], &files[i].list[k]};
+	*slow = run ? bb_fleet_judge(runs, nruns, found) : -1;
 	if (*slow < 0)
 		st = bb_no_memory(error, "the runs");
 out:
-	checked_free(&c);
+	for (int i = 0; i < n; i++)
+		bb_claims_free(&files[i]);
+	free(files);
+	free(runs);
 	bb_references_free(&references);
+	return st;
+}
+
+/* check --records: logs as records, for the report and other tools. */
+static bb_status records_print(const struct bb_acceptance_job *job, struct bb_error *error)
+{
+	struct bb_strbuf out = {0};
+	bb_status st = BB_OK;
+
+	for (int k = 0; k < job->noperands && st == BB_OK; k++) {
+		const char *const path = job->operands[k];
+		struct bb_records records = {.n = 0};
+		struct bb_claim_file file = {.n = 0};
+
+		BB_TRY(st, bb_claims_open(path, &file, error), out);
+		for (size_t i = 0; i < file.n && st == BB_OK; i++)
+			if (file.list[i].incomplete)
+				st = bb_fail(error, BB_EUSAGE,
+					     "%s: OSU's times have no bandwidth without the number "
+					     "of ranks, which it does not name",
+					     path);
+		if (st == BB_OK && !bb_claims_records(path, &file, &records))
+			st = bb_no_memory(error, path);
+		for (size_t i = 0; st == BB_OK && i < records.n; i++) {
+			char *const line = json_dumps(records.list[i].json, JSON_COMPACT);
+
+			if (line)
+				bb_strbuf_addf(&out, "%s\n", line);
+			else
+				st = bb_fail(error, BB_EUSAGE, "%s: its text is not UTF-8", path);
+			free(line);
+		}
+		bb_records_free(&records);
+		bb_claims_free(&file);
+	}
+	if (st == BB_OK)
+		st = bb_write_text("-", &out, error);
+out:
+	bb_strbuf_free(&out);
 	return st;
 }
 
@@ -198,14 +213,21 @@ bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *er
 					 .nodes = o->nodes,
 					 .ranks = o->ranks,
 					 .nics = o->nics};
+	const char *names[32] = {NULL};
+	char hint[BB_SUGGESTION];
 	enum bb_normality worst = BB_NORMAL;
 	struct bb_strbuf found = {0}, out = {0};
 	int slow = 0;
 	bb_status st;
 
 	if (o->records)
-		return bb_acceptance_records(job, error);
-	BB_TRY(st, check_collective(o->collective, error), out);
+		return records_print(job, error);
+	if (o->collective && !bb_collective_find(o->collective)) {
+		for (int i = 0; bb_collectives[i] && i < 31; i++)
+			names[i] = bb_collectives[i]->name;
+		return bb_fail(error, BB_EUSAGE, "--collective: there is no collective \"%s\"%s",
+			       o->collective, bb_suggest(hint, o->collective, names));
+	}
 	BB_TRY(st, parse_rate(o->nic_rate, &given.nic_Mbps, error), out);
 	if (o->topology && o->of_cluster) {
 		st = bb_fail(error, BB_EUSAGE, "--topology and --cluster both name the machine");

@@ -20,36 +20,29 @@
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Adds the tables of a log of nccl-tests. */
-static bb_status add_log(const char *path, const char *text, size_t length,
-			 struct bb_records *records, struct bb_error *error)
-{
-	struct bb_claim_file file = {.n = 0};
-	struct bb_error none = {0};
-	bb_status st = BB_OK;
-
-	if (bb_claims_read(path, text, length, &file, &none) != BB_OK)
-		return bb_fail(error, BB_EUSAGE,
-			       "%s has no records; compare takes what --json wrote, or logs of "
-			       "nccl-tests",
-			       path);
-	if (!bb_claims_records(path, &file, records))
-		st = bb_no_memory(error, path);
-	bb_claims_free(&file);
-	return st;
-}
-
 static bb_status add_file(const char *path, struct bb_records *records, struct bb_error *error)
 {
 	struct bb_records more = {.n = 0};
+	struct bb_claim_file log = {.n = 0};
+	struct bb_error none = {0};
 	char *text = NULL;
 	size_t length;
 	bb_status st;
 
 	BB_TRY(st, bb_read_whole(path, BB_RECORDS_BYTES, &text, &length, error), out);
 	BB_TRY(st, bb_records_read(path, text, length, &more, error), out);
-	if (more.n == 0 && length > 0)
-		BB_TRY(st, add_log(path, text, length, &more, error), out);
+	if (more.n == 0 && length > 0) {
+		/* The tables of a log of nccl-tests. */
+		if (bb_claims_read(path, text, length, &log, &none) != BB_OK)
+			st = bb_fail(error, BB_EUSAGE,
+				     "%s has no records; compare takes what --json wrote, or logs "
+				     "of nccl-tests",
+				     path);
+		else if (!bb_claims_records(path, &log, &more))
+			st = bb_no_memory(error, path);
+		bb_claims_free(&log);
+		BB_TRY(st, st, out);
+	}
 	if (!bb_records_append(records, &more))
 		st = bb_no_memory(error, path);
 out:
@@ -58,69 +51,47 @@ out:
 	return st;
 }
 
-/* True for STEP.simN.jsonl of a run of acceptance: what a gate expects, which nobody measured. */
-static bool is_expectation(const char *path)
+/* The records of a file, or of the record files of a folder: of a run of acceptance, or of any
+   other. */
+static bb_status read_side(const char *path, struct bb_records *records, struct bb_error *error)
 {
-	const char *part = strrchr(path, '.');
-
-	while (part > path && part[-1] != '.')
-		part--;
-	return strncmp(part, "sim", 3) == 0;
-}
-
-/* FOUND = the files of FOLDER that match PATTERN; returns false if there are none. Free FOUND then
-   too. */
-static bool folder_glob(const char *folder, const char *pattern, glob_t *found)
-{
-	char whole[4096];
-
-	snprintf(whole, sizeof(whole), "%s/%s", folder, pattern);
-	*found = (glob_t){.gl_pathc = 0};
-	return glob(whole, GLOB_NOESCAPE, NULL, found) == 0;
-}
-
-/* The record files of a folder: of a run of acceptance, or of any other. */
-static bb_status add_folder(const char *path, struct bb_records *records, struct bb_error *error)
-{
+	glob_t found = {.gl_pathc = 0};
+	char pattern[4096];
+	struct stat about;
+	bool is_run;
 	bb_status st = BB_OK;
-	glob_t found;
-	const bool is_run = folder_glob(path, "records/*.jsonl", &found);
 
+	if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode))
+		return add_file(path, records, error);
+	snprintf(pattern, sizeof(pattern), "%s/records/*.jsonl", path);
+	is_run = glob(pattern, GLOB_NOESCAPE, NULL, &found) == 0;
 	if (!is_run) {
 		globfree(&found);
-		if (!folder_glob(path, "*.jsonl", &found))
+		snprintf(pattern, sizeof(pattern), "%s/*.jsonl", path);
+		if (glob(pattern, GLOB_NOESCAPE, NULL, &found) != 0)
 			st = bb_fail(error, BB_EUSAGE,
 				     "%s: no record files (*.jsonl) in this folder", path);
 	}
-	for (size_t i = 0; st == BB_OK && i < found.gl_pathc; i++)
-		if (!is_run || !is_expectation(found.gl_pathv[i]))
+	for (size_t i = 0; st == BB_OK && i < found.gl_pathc; i++) {
+		const char *part = strrchr(found.gl_pathv[i], '.');
+
+		while (part > found.gl_pathv[i] && part[-1] != '.')
+			part--;
+		/* STEP.simN.jsonl is what a gate expects, which nobody measured. */
+		if (!is_run || strncmp(part, "sim", 3) != 0)
 			st = add_file(found.gl_pathv[i], records, error);
+	}
 	globfree(&found);
 	return st;
 }
 
-static bb_status read_side(const char *path, struct bb_records *records, struct bb_error *error)
-{
-	struct stat about;
-
-	if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
-		return add_folder(path, records, error);
-	return add_file(path, records, error);
-}
-
 /* ---- what is printed ------------------------------------------------------------------------ */
-
-static const struct json_t *first_run(const struct bb_records *records)
-{
-	const struct bb_read_record *const run = bb_records_first(records, "run");
-
-	return run ? run->json : NULL;
-}
 
 static void add_side(const char *name, const char *path, const struct bb_records *records,
 		     struct bb_strbuf *out)
 {
-	const struct json_t *const run = first_run(records);
+	const struct bb_read_record *const first = bb_records_first(records, "run");
+	const struct json_t *const run = first ? first->json : NULL;
 	const char *const host = bb_record_string(run, "host");
 	const char *const time = bb_record_string(run, "start_time");
 
@@ -172,38 +143,29 @@ static void add_changes(const struct bb_records *before, const struct bb_records
 	}
 }
 
-static void add_only(const char *side, const struct bb_rises *mine, const struct bb_rises *theirs,
-		     struct bb_strbuf *out)
-{
-	struct bb_strbuf name = {0};
-
-	for (size_t i = 0; i < mine->n; i++) {
-		const struct bb_rise *const rise = &mine->list[i];
-
-		if (bb_rises_have(theirs, rise))
-			continue;
-		bb_strbuf_clear(&name);
-		bb_rise_name(rise, &name);
-		bb_printable_line(out, "# only %s: %s rose by %lld (%s)", side,
-				  bb_strbuf_text(&name), (long long)rise->by,
-				  bb_counter_class_name(rise->class));
-	}
-	bb_strbuf_free(&name);
-}
-
 /* Counters that rose on one side alone. Returns false without memory. */
 static bool add_counters(const struct bb_records *before, const struct bb_records *after,
 			 struct bb_strbuf *out)
 {
-	struct bb_rises a = {.n = 0}, b = {.n = 0};
-	const bool good = bb_rises_add(&a, before) && bb_rises_add(&b, after);
+	struct bb_rises rises[2] = {{.n = 0}}; /* after, before */
+	const bool good = bb_rises_add(&rises[0], after) && bb_rises_add(&rises[1], before);
+	struct bb_strbuf name = {0};
 
-	if (good) {
-		add_only("after", &b, &a, out);
-		add_only("before", &a, &b, out);
-	}
-	free(a.list);
-	free(b.list);
+	for (int side = 0; good && side < 2; side++)
+		for (size_t i = 0; i < rises[side].n; i++) {
+			const struct bb_rise *const rise = &rises[side].list[i];
+
+			if (bb_rises_have(&rises[1 - side], rise))
+				continue;
+			bb_strbuf_clear(&name);
+			bb_rise_name(rise, &name);
+			bb_printable_line(out, "# only %s: %s rose by %lld (%s)",
+					  side ? "before" : "after", bb_strbuf_text(&name),
+					  (long long)rise->by, bb_counter_class_name(rise->class));
+		}
+	bb_strbuf_free(&name);
+	free(rises[0].list);
+	free(rises[1].list);
 	return good;
 }
 
@@ -224,21 +186,6 @@ static enum kind kind_of(const struct bb_difference *d, double tolerance)
 	return high < 0 ? SLOWER : low > 0 ? FASTER : SAME;
 }
 
-static void row_cells(const struct bb_difference *d, struct bb_text_table *t)
-{
-	struct bb_strbuf subject = {0};
-
-	bb_printable_add(&subject, d->subject);
-	bb_table_cellf(t, "%+.1f%%", 100 * d->change);
-	if (isnan(d->low))
-		bb_table_cell(t, "no interval");
-	else
-		bb_table_cellf(t, "%+.1f%% to %+.1f%%", 100 * d->low, 100 * d->high);
-	bb_table_cellf(t, "%.4g\t%.4g\t%s", d->before, d->after, d->unit);
-	bb_table_cell(t, bb_strbuf_text(&subject));
-	bb_strbuf_free(&subject);
-}
-
 struct tally {
 	size_t of[BEYOND + 1];
 	size_t within, single; /* intervals within runs; differences without one */
@@ -257,12 +204,23 @@ static struct tally add_rows(const struct bb_differences *d, double tolerance, b
 	for (size_t i = 0; i < d->n; i++) {
 		const struct bb_difference *const row = &d->list[i];
 		const enum kind kind = kind_of(row, tolerance);
+		struct bb_strbuf subject = {0};
 
 		t.of[kind]++;
 		t.within += row->within_runs;
 		t.single += isnan(row->low);
-		if (all || (kind != SAME && kind != UNCLEAR))
-			row_cells(row, &table);
+		if (!all && (kind == SAME || kind == UNCLEAR))
+			continue;
+		bb_printable_add(&subject, row->subject);
+		bb_table_cellf(&table, "%+.1f%%", 100 * row->change);
+		if (isnan(row->low))
+			bb_table_cell(&table, "no interval");
+		else
+			bb_table_cellf(&table, "%+.1f%% to %+.1f%%", 100 * row->low,
+				       100 * row->high);
+		bb_table_cellf(&table, "%.4g\t%.4g\t%s", row->before, row->after, row->unit);
+		bb_table_cell(&table, bb_strbuf_text(&subject));
+		bb_strbuf_free(&subject);
 	}
 	if (table.ncells > 0)
 		bb_table_print(&table, out);
@@ -314,44 +272,11 @@ static size_t count_virtual(const struct bb_records *records, size_t *all)
 	return n;
 }
 
-/* Why no verdict holds whatever the numbers are; NULL: one may. */
-static const char *no_verdict(const struct bb_records *before, const struct bb_records *after)
-{
-	size_t nbefore, nafter;
-	const size_t a = count_virtual(before, &nbefore), b = count_virtual(after, &nafter);
-
-	if (a == 0 && b == 0)
-		return NULL;
-	if (a == nbefore && b == nafter)
-		return NULL;
-	return "simulated and measured runs are not compared";
-}
-
-/* Too little can be judged to say that nothing became slower. */
-static bool is_part(const struct bb_differences *d, const struct tally *t)
-{
-	return (double)(d->n - t->of[UNCLEAR]) < BB_COMPARE_SHARE * (double)(d->n + d->only_before);
-}
-
-static void add_part(const struct bb_differences *d, const struct tally *t, struct bb_strbuf *out)
-{
-	const size_t of = d->n + d->only_before;
-
-	bb_strbuf_addf(out,
-		       "Verdict: could not judge: %zu of %zu result%s can be judged, %g%% are "
-		       "needed",
-		       d->n - t->of[UNCLEAR], of, bb_plural((long long)of), 100 * BB_COMPARE_SHARE);
-	if (t->of[UNCLEAR] > 0)
-		bb_strbuf_addf(out, "; %zu too noisy: repeat both sides", t->of[UNCLEAR]);
-	if (d->only_before > 0)
-		bb_strbuf_addf(out, "; %zu only before: measure the same afterwards",
-			       d->only_before);
-	bb_strbuf_add(out, "\n");
-}
-
 static bb_status add_verdict(const struct bb_differences *d, const struct tally *t,
 			     double tolerance, const char *objection, struct bb_strbuf *out)
 {
+	const size_t of = d->n + d->only_before;
+
 	if (d->wrong > 0) {
 		bb_strbuf_addf(out, "Verdict: wrong data in %zu result%s after\n", d->wrong,
 			       bb_plural((long long)d->wrong));
@@ -370,8 +295,19 @@ static bb_status add_verdict(const struct bb_differences *d, const struct tally 
 			       t->of[BEYOND], d->n, 100 * tolerance, -100 * d->list[0].change);
 		return BB_EDATA;
 	}
-	if (is_part(d, t)) {
-		add_part(d, t, out);
+	/* Too little can be judged to say that nothing became slower. */
+	if ((double)(d->n - t->of[UNCLEAR]) < BB_COMPARE_SHARE * (double)of) {
+		bb_strbuf_addf(out,
+			       "Verdict: could not judge: %zu of %zu result%s can be judged, %g%% "
+			       "are needed",
+			       d->n - t->of[UNCLEAR], of, bb_plural((long long)of),
+			       100 * BB_COMPARE_SHARE);
+		if (t->of[UNCLEAR] > 0)
+			bb_strbuf_addf(out, "; %zu too noisy: repeat both sides", t->of[UNCLEAR]);
+		if (d->only_before > 0)
+			bb_strbuf_addf(out, "; %zu only before: measure the same afterwards",
+				       d->only_before);
+		bb_strbuf_add(out, "\n");
 		return BB_EBACKEND;
 	}
 	bb_strbuf_addf(out, "Verdict: not slower by more than %g%%: %zu of %zu result%s\n",
@@ -385,6 +321,8 @@ bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *
 	struct bb_records before = {.n = 0}, after = {.n = 0};
 	struct bb_differences d = {.n = 0};
 	struct bb_strbuf out = {0};
+	const char *objection = NULL;
+	size_t nvirtual, nbefore, nafter;
 	struct tally tally;
 	bb_status st, verdict;
 
@@ -404,7 +342,10 @@ bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *
 	}
 	tally = add_rows(&d, tolerance, job->o->all, &out);
 	add_notes(&d, &tally, tolerance, &out);
-	verdict = add_verdict(&d, &tally, tolerance, no_verdict(&before, &after), &out);
+	nvirtual = count_virtual(&before, &nbefore) + count_virtual(&after, &nafter);
+	if (nvirtual > 0 && nvirtual < nbefore + nafter)
+		objection = "simulated and measured runs are not compared";
+	verdict = add_verdict(&d, &tally, tolerance, objection, &out);
 	bb_strbuf_fold(&out, 0, bb_fold_limit(stdout));
 	BB_TRY(st, bb_write_text("-", &out, error), out);
 	st = verdict;

@@ -10,6 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BB_OPTIONS struct bb_acceptance_options
+static const struct bb_option steps_rows[] = BB_OPTION_ROWS(BB_ACCEPTANCE_STEPS);
+static const struct bb_option run_rows[] = BB_OPTION_ROWS(BB_ACCEPTANCE_RUN);
+static const struct bb_option baseline_rows[] = BB_OPTION_ROWS(BB_ACCEPTANCE_BASELINE);
+static const struct bb_option check_rows[] = BB_OPTION_ROWS(BB_ACCEPTANCE_CHECK);
+static const struct bb_option compare_rows[] = BB_OPTION_ROWS(BB_ACCEPTANCE_COMPARE);
+
 #define TABLES 3 /* of options, with the one that ends them */
 
 static const struct subject {
@@ -22,60 +29,28 @@ static const struct subject {
 	 "PROFILE",
 	 "Run the steps of a profile and judge them by its gates",
 	 bb_acceptance_run,
-	 {bb_acceptance_steps_rows, bb_acceptance_run_rows},
+	 {steps_rows, run_rows},
 	 {"this-machine -o out", "hgx-h100 --nodes 232 --dry-run"}},
 	{"baseline",
 	 "PROFILE",
 	 "Measure a profile N times, for later runs to be compared with",
 	 bb_acceptance_baseline,
-	 {bb_acceptance_steps_rows, bb_acceptance_baseline_rows},
+	 {steps_rows, baseline_rows},
 	 {"this-machine -n 5 -o out", "hgx-h100 --into baseline.json -o out"}},
 	{"check",
 	 "FILE...",
 	 "Is my number normal? records, or a log of nccl-tests, beside published numbers",
 	 bb_acceptance_check,
-	 {bb_acceptance_check_rows},
+	 {check_rows},
 	 {"node*.log --gpu H100", "--value 231 --collective all_reduce --gpu H100 --nodes 2"}},
 	{"compare",
 	 "BEFORE AFTER",
 	 "What became slower or faster: records, logs or folders of two runs",
 	 bb_acceptance_compare,
-	 {bb_acceptance_compare_rows},
+	 {compare_rows},
 	 {"before.jsonl after.jsonl", "out-monday out-tuesday --tolerance 3%"}},
 	{.word = NULL},
 };
-
-static bb_status find_subject(const char *word, const struct subject **subject,
-			      struct bb_error *error)
-{
-	const char *words[sizeof(subjects) / sizeof(subjects[0])] = {NULL};
-	char hint[BB_SUGGESTION];
-
-	for (int i = 0; subjects[i].word; i++) {
-		words[i] = subjects[i].word;
-		if (strcmp(word, subjects[i].word) == 0) {
-			*subject = &subjects[i];
-			return BB_OK;
-		}
-	}
-	return bb_fail(error, BB_EUSAGE, "%s: not a subject%s", word,
-		       bb_suggest(hint, word, words));
-}
-
-/* True if WORD is an option of S, perhaps abbreviated, whose value is the next word. */
-static bool takes_next(const struct subject *s, const char *word)
-{
-	for (const struct bb_option *const *rows = s->rows; *rows; rows++)
-		for (const struct bb_option *row = *rows; row->name; row++) {
-			const bool is_long = strncmp(word, "--", 2) == 0 && word[2] &&
-					     strncmp(word + 2, row->name, strlen(word + 2)) == 0;
-
-			if (row->type != BB_OPT_FLAG &&
-			    (is_long || (row->key && word[1] == row->key && !word[2])))
-				return true;
-		}
-	return false;
-}
 
 /* Divide WORDS: options and their values, behind the first word, to SORTED, operands to OPERANDS.
    Returns how many are in SORTED. */
@@ -86,12 +61,22 @@ static int words_divide(const struct subject *subject, int argc, char **words, c
 
 	sorted[n++] = words[0];
 	for (int i = 1; i < argc; i++) {
-		if (words[i][0] != '-' || !words[i][1]) {
+		const char *const word = words[i];
+		bool takes_next = false; /* an option, perhaps abbreviated, with a value */
+
+		if (word[0] != '-' || !word[1]) {
 			*operands++ = words[i];
 			continue;
 		}
+		for (const struct bb_option *const *rows = subject->rows; *rows; rows++)
+			for (const struct bb_option *row = *rows; row->name; row++)
+				takes_next |=
+					row->type != BB_OPT_FLAG &&
+					((row->key && word[1] == row->key && !word[2]) ||
+					 (strncmp(word, "--", 2) == 0 && word[2] &&
+					  strncmp(word + 2, row->name, strlen(word + 2)) == 0));
 		sorted[n++] = words[i];
-		if (i + 1 < argc && takes_next(subject, words[i]))
+		if (i + 1 < argc && takes_next)
 			sorted[n++] = words[++i];
 	}
 	return n;
@@ -124,15 +109,6 @@ static void add_about(const struct subject *s, const struct bb_about *about, str
 	bb_about_add(about, &program, out);
 }
 
-static void add_subjects(struct bb_strbuf *out)
-{
-	bb_strbuf_add(out, "Usage: acceptance SUBJECT FILE... [OPTION]...\n"
-			   "Acceptance tests with gates that say where they come from.\n\n");
-	for (const struct subject *s = subjects; s->word; s++)
-		bb_strbuf_addf(out, "  %-9s %-13s %s\n", s->word, s->operands, s->brief);
-	bb_strbuf_add(out, "\nacceptance SUBJECT --help shows the options of one.\n");
-}
-
 /* What ABOUT requests of SUBJECT or, if that is NULL, of all. */
 static bb_status show_about(const struct subject *subject, const struct bb_about *about,
 			    struct bb_error *error)
@@ -142,9 +118,14 @@ static bb_status show_about(const struct subject *subject, const struct bb_about
 
 	if (subject)
 		add_about(subject, about, &out);
-	else if (about->help || about->help_all)
-		add_subjects(&out);
-	else if (about->help_markdown || about->help_schema)
+	else if (about->help || about->help_all) {
+		bb_strbuf_add(&out,
+			      "Usage: acceptance SUBJECT FILE... [OPTION]...\n"
+			      "Acceptance tests with gates that say where they come from.\n\n");
+		for (const struct subject *s = subjects; s->word; s++)
+			bb_strbuf_addf(&out, "  %-9s %-13s %s\n", s->word, s->operands, s->brief);
+		bb_strbuf_add(&out, "\nacceptance SUBJECT --help shows the options of one.\n");
+	} else if (about->help_markdown || about->help_schema)
 		for (const struct subject *s = subjects; s->word; s++)
 			add_about(s, about, &out);
 	else
@@ -189,6 +170,8 @@ int main(int argc, char **argv)
 	struct bb_about about;
 	const struct bb_option_table tables[] = {{bb_about_rows, &about, NULL}, {NULL, NULL, NULL}};
 	const struct subject *subject = NULL;
+	const char *words[sizeof(subjects) / sizeof(subjects[0])] = {NULL};
+	char hint[BB_SUGGESTION];
 	struct bb_error error = {0};
 	bb_status st;
 
@@ -202,9 +185,14 @@ int main(int argc, char **argv)
 		if (st == BB_OK)
 			st = show_about(NULL, &about, &error);
 	} else {
-		st = find_subject(word, &subject, &error);
-		if (subject)
-			st = subject_run(subject, argc - 1, argv + 1, &job, &error);
+		for (int i = 0; subjects[i].word; i++) {
+			words[i] = subjects[i].word;
+			if (strcmp(word, subjects[i].word) == 0)
+				subject = &subjects[i];
+		}
+		st = subject ? subject_run(subject, argc - 1, argv + 1, &job, &error)
+			     : bb_fail(&error, BB_EUSAGE, "%s: not a subject%s", word,
+				       bb_suggest(hint, word, words));
 	}
 	if (bb_error_status(&error) != BB_OK)
 		bb_say("acceptance", "%s", error.text);

@@ -100,10 +100,6 @@ struct bb_acceptance_options {
 	struct bb_about about;
 };
 
-extern const struct bb_option bb_acceptance_run_rows[], bb_acceptance_baseline_rows[];
-extern const struct bb_option bb_acceptance_check_rows[], bb_acceptance_compare_rows[];
-extern const struct bb_option bb_acceptance_steps_rows[];
-
 /* The work of a subject. A status other than BB_OK without a sentence in ERROR is a verdict. */
 struct bb_acceptance_job {
 	const struct bb_acceptance_options *o;
@@ -115,9 +111,6 @@ BB_MUST bb_status bb_acceptance_run(struct bb_acceptance_job *job, struct bb_err
 BB_MUST bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error *error);
 BB_MUST bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *error);
 BB_MUST bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *error);
-/* check --records. */
-BB_MUST bb_status bb_acceptance_records(struct bb_acceptance_job *job, struct bb_error *error);
-
 /* Print the plan of S, with the times of an earlier run in folder TIMES, unless that is NULL, and
    check that its baselines exist. */
 BB_MUST bb_status bb_acceptance_dry_run(struct bb_acceptance_session *s, const char *times,
