@@ -443,8 +443,7 @@ static void find_fault(const struct bb_options *o, const struct bb_cluster *clus
 {
 	const struct bb_fault *fault = &o->fault;
 	const bool rail = fault->kind == BB_FAULT_SLOW_RAIL || fault->kind == BB_FAULT_LOST_RAIL;
-	const bool link =
-		fault->kind == BB_FAULT_SLOW_LINK || fault->kind == BB_FAULT_FLAPPING_LINK;
+	const bool link = fault->kind == BB_FAULT_SLOW_LINK;
 	const int inside = rail ? cluster->gpus * cluster->domain : 0;
 	int one = o->virtual.flawed ? 0 : fault->rank, other, last;
 

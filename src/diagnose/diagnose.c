@@ -3,7 +3,7 @@
 /* The faults that are in the programs themselves. */
 #define PLANTED                                                                                    \
 	(1u << BB_FAULT_SLOW | 1u << BB_FAULT_SLOW_LINK | 1u << BB_FAULT_SLOW_NODE |               \
-	 1u << BB_FAULT_FLAPPING_NODE | 1u << BB_FAULT_FLAPPING_LINK | 1u << BB_FAULT_LATE)
+	 1u << BB_FAULT_LATE)
 
 #define BB_OPTIONS struct bb_diagnose_options
 const struct bb_option bb_diagnose_rows[] = BB_OPTION_ROWS(BB_DIAGNOSE_OPTIONS);

@@ -1,5 +1,4 @@
 #include "diagnose/program.h"
-#include "core/random.h"
 
 #include <stdlib.h>
 
@@ -65,23 +64,15 @@ static size_t per_round(const struct bb_probe *p, int rank)
 	       (size_t)(2 * p->large) * per_request(p, rank);
 }
 
-/* Is what goes from RANK to PEER in ROUND slow? */
-static bool is_slow(const struct bb_planted *f, int rank, int peer, int round)
-{
-	const bool there = (f->from < 0 || rank == f->from) && (f->to < 0 || peer == f->to);
-	const bool back = (f->from < 0 || peer == f->from) && (f->to < 0 || rank == f->to);
-	const uint64_t drawn = bb_random_mix(f->seed + (uint64_t)round * BB_RANDOM_STEP);
-
-	return (there || (f->back && back)) && bb_random_uniform(drawn) < f->share;
-}
-
-/* The planted delay of BYTES from RANK to PEER in ROUND, in seconds. */
-static double delay_of(const struct bb_probe *p, int rank, int peer, int round, size_t bytes)
+/* The planted delay of BYTES from RANK to PEER, in seconds. */
+static double delay_of(const struct bb_probe *p, int rank, int peer, size_t bytes)
 {
 	const struct bb_planted *f = &p->planted;
+	const bool there = (f->from < 0 || rank == f->from) && (f->to < 0 || peer == f->to);
+	const bool back = (f->from < 0 || peer == f->from) && (f->to < 0 || rank == f->to);
 	double seconds = rank == f->rank ? f->send_s : 0;
 
-	if (f->factor > 0 && is_slow(f, rank, peer, round))
+	if (f->factor > 0 && (there || (f->back && back)))
 		seconds += (f->factor - 1) * (f->latency + (double)bytes / f->rate);
 	return seconds;
 }
@@ -213,7 +204,7 @@ static void rounds_operation(const struct bb_program *program, int rank, size_t 
 		o->act = BB_ACT_COMPUTE;
 		o->work = BB_PROBE_DELAY;
 		o->seconds =
-			delay_of(p, rank, o->peer, round,
+			delay_of(p, rank, o->peer,
 				 is_requester || request < 2 * BB_SMALL_REQUESTS ? BB_SMALL_BYTES
 										 : p->bytes);
 		o->peer = BB_NO_PEER;

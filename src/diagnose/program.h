@@ -46,9 +46,7 @@ struct bb_probe { /* what the functions of a program need; constant while it is 
 		int from, to;         /* ranks; -1: any */
 		bool back;            /* the other direction too */
 		double factor;        /* of the time in this direction; 0: none */
-		double share;         /* of the rounds in which that is so */
 		double rate, latency; /* of the link, which the factor multiplies */
-		uint64_t seed;
 	} planted;
 	/* Of rounds. */
 	const struct bb_rounds *rounds;

@@ -126,7 +126,7 @@ static void add_unmet(const struct bb_examiner *s, struct bb_strbuf *out)
 	const struct bb_fault *f = &o->fault;
 	const struct bb_ports *p = &s->ports;
 
-	if (f->kind != BB_FAULT_SLOW_LINK && f->kind != BB_FAULT_FLAPPING_LINK)
+	if (f->kind != BB_FAULT_SLOW_LINK)
 		return;
 	if (p->node[f->rank] < 0 || p->node[f->to] < 0)
 		return; /* add_left_out counts such ranks */

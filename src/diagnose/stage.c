@@ -120,25 +120,19 @@ static void step_record(void *own, int rank, size_t index, const struct bb_opera
 static struct bb_planted plant(const struct bb_options *o)
 {
 	const struct bb_fault *fault = &o->fault;
-	const bool virtual = o->backend->virtual;
-	const bool flaps =
-		fault->kind == BB_FAULT_FLAPPING_NODE || fault->kind == BB_FAULT_FLAPPING_LINK;
-	const bool slow_link = fault->kind == BB_FAULT_SLOW_LINK;
-	const bool link = slow_link || fault->kind == BB_FAULT_FLAPPING_LINK;
+	const bool link = fault->kind == BB_FAULT_SLOW_LINK;
 	struct bb_planted p = {.rank = -1,
 			       .from = fault->rank,
 			       .to = link ? fault->to : -1,
 			       .back = !link,
-			       .share = flaps ? fault->share : 1,
 			       .rate = o->config.link_rate,
-			       .latency = o->config.link_latency,
-			       .seed = (uint64_t)o->seed};
+			       .latency = o->config.link_latency};
 
 	if (fault->kind == BB_FAULT_SLOW || fault->kind == BB_FAULT_LATE)
 		p.rank = fault->rank;
 	p.send_s = fault->kind == BB_FAULT_SLOW ? fault->seconds : 0;
 	p.late_s = fault->seconds;
-	if (!o->virtual.flawed && !(slow_link && virtual))
+	if (!o->virtual.flawed && !(link && o->backend->virtual))
 		p.factor = fault->factor;
 	return p;
 }

@@ -80,7 +80,6 @@ FAULTS = {  # one of each kind, with its exit status if all programs have the sa
     "slow": ("slow:1:1ms", None),
     "slow_link": ("slow_link:0:1:2", None),
     "late": ("late:1:1ms", None),
-    "flapping_node": ("flapping_node:1:2:0.5", None),
 }
 
 

@@ -24,8 +24,6 @@ enum bb_fault_kind {
 	BB_FAULT_SLOW_NODE, /* of a cluster, like the next two */
 	BB_FAULT_SLOW_RAIL,
 	BB_FAULT_LOST_RAIL,
-	BB_FAULT_FLAPPING_NODE,
-	BB_FAULT_FLAPPING_LINK,
 	BB_FAULT_LATE,
 	BB_NFAULTS
 };
@@ -35,7 +33,6 @@ struct bb_fault {
 	int rank;       /* of a link: its source; of a cluster: the node */
 	int to;         /* of a link: its target; of a cluster: the rail; -1: none, or all */
 	double factor;  /* multiple of the time it takes; 0: the rail is lost, or no such fault */
-	double share;   /* BB_FAULT_FLAPPING_…: share of the rounds in which it is slow */
 	double seconds; /* BB_FAULT_SLOW: delay before every operation of the rank;
 			   BB_FAULT_LATE: before every collective */
 };

@@ -190,8 +190,7 @@ bb_status bb_options_check_world(const struct bb_options *o, const struct bb_wor
 				 struct bb_error *error)
 {
 	const struct bb_cluster *c = o->cluster;
-	const bool link =
-		o->fault.kind == BB_FAULT_SLOW_LINK || o->fault.kind == BB_FAULT_FLAPPING_LINK;
+	const bool link = o->fault.kind == BB_FAULT_SLOW_LINK;
 	const int most = link && o->fault.to > o->fault.rank ? o->fault.to : o->fault.rank;
 
 	if (o->fault.kind == BB_FAULT_NONE)

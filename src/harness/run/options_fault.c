@@ -22,11 +22,6 @@ static const struct {
 	[BB_FAULT_SLOW_NODE] = {"slow_node", "RF", "slow_node:NODE:FACTOR (slow_node:3:2)"},
 	[BB_FAULT_SLOW_RAIL] = {"slow_rail", "RTF", "slow_rail:NODE:RAIL:FACTOR (slow_rail:3:0:2)"},
 	[BB_FAULT_LOST_RAIL] = {"lost_rail", "RT", "lost_rail:NODE:RAIL (lost_rail:3:0)"},
-	[BB_FAULT_FLAPPING_NODE] = {"flapping_node", "RFS",
-				    "flapping_node:NODE:FACTOR:SHARE (flapping_node:3:4:0.4)"},
-	[BB_FAULT_FLAPPING_LINK] = {"flapping_link", "RPFS",
-				    "flapping_link:FROM:TO:FACTOR:SHARE "
-				    "(flapping_link:0:1:4:0.4)"},
 	[BB_FAULT_LATE] = {"late", "RD", "late:RANK:TIME (late:2:5ms)"},
 };
 
@@ -64,8 +59,6 @@ static const char *field_is(char field)
 		return "a rail";
 	case 'F':
 		return "a factor above 1 and at most 1000000";
-	case 'S':
-		return "a share above 0 and at most 1";
 	default:
 		return "a time";
 	}
@@ -122,8 +115,6 @@ static bool fault_read(struct bb_fault *fault, char field, const char *word)
 		return bb_parse_rank(word, &fault->to);
 	case 'F': /* a factor */
 		return number_read(word, 1, MOST_FACTOR, &fault->factor);
-	case 'S': /* a share of the rounds */
-		return number_read(word, 0, 1, &fault->share);
 	default: /* a duration */
 		if (!bb_parse_duration(word, &ns))
 			return false;
