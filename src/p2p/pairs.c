@@ -7,7 +7,6 @@
 #include "core/units.h"
 #include "harness/run/plugin.h"
 #include "p2p/fan.h"
-#include "p2p/memory.h"
 #include "topology/topology.h"
 
 #include <inttypes.h>
@@ -358,7 +357,7 @@ static bb_status open_results(struct bb_run *run)
 	struct bb_pairs *pairs = of(run);
 	uint64_t bytes = 0;
 
-	if (pairs->host)
+	if (run->experiment == &bb_memory_experiment)
 		return bb_memory_open_results(run);
 	pairs->matrices = calloc(pairs->ncells, sizeof(*pairs->matrices));
 	pairs->values = calloc(pairs->ncells, sizeof(*pairs->values));
@@ -420,7 +419,8 @@ static void close_pairs(struct bb_run *run)
 	for (size_t i = 0; i < pairs->ncells; i++)
 		bb_child_cell_free(pairs->cells[i].child);
 	bb_pair_link_bounds_close(pairs);
-	bb_host_pair_close(pairs);
+	free(pairs->host.cases);
+	bb_strbuf_free(&pairs->host_bound);
 	bb_virtual_close(pairs);
 	bb_selection_close(pairs);
 	bb_review_close(pairs);
@@ -441,6 +441,7 @@ static void close_pairs(struct bb_run *run)
 const struct bb_benchmark bb_bandwidth_benchmark = {
 	.brief = "Bandwidth between any two ranks, with P2P on and off.",
 	.examples = {"-g 2 --p2p both", "--backend sim --cluster hgx-h100:2 -b 64M -e 64M"},
+	.subject = &(const size_t){offsetof(struct bb_pairs, host)},
 	.own_bytes = sizeof(struct bb_pairs),
 	.options = bb_bandwidth_rows,
 	.refuses = {NOT_FITTED},

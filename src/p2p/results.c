@@ -12,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BB_RECORD bb_finding_record
+BB_RECORD_KIND(bb_record_finding, BB_FINDING_FIELDS, "finding",
+	       "Of pairs: something that looks wrong.");
+
 static const char *direction_of(const struct bb_cell *cell)
 {
 	static const char *const names[] = {[BB_UNIDIRECTIONAL] = "unidirectional",

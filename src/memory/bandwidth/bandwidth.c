@@ -1,7 +1,7 @@
 /*
- * memory.c - the benchmark of memory: its options and plan.
+ * bandwidth.c - the benchmark of memory: its options and plan.
  */
-#include "p2p/memory.h"
+#include "memory/bandwidth/bandwidth.h"
 
 #include "core/array.h"
 #include "topology/probes/machine.h"
@@ -24,70 +24,14 @@ static const char *const worker_names[] = {"all", "one", "both", NULL};
 #define BB_OPTIONS struct bb_memory_options
 const struct bb_option bb_memory_rows[] = BB_OPTION_ROWS(BB_MEMORY_OPTIONS);
 
-static const char *name_of(enum bb_memory_kind kind)
-{
-	static const char *const names[] = {"read",  "write", "copy",        "kernel-copy",
-					    "triad", "both",  "kernel-both", "latency"};
-
-	return names[kind];
-}
-
-double bb_memory_counts(const struct bb_memory_case *c)
-{
-	switch (c->kind) {
-	case BB_MEMORY_COPY:
-	case BB_MEMORY_KERNEL_COPY:
-		return c->to == c->from ? 2 : 1;
-	case BB_MEMORY_TRIAD:
-		return 3;
-	case BB_MEMORY_BOTH:
-	case BB_MEMORY_KERNEL_BOTH:
-		return 2;
-	default:
-		return 1;
-	}
-}
-
 /* ---- options ------------------------------------------------------------------------------- */
 
-/* Copies between two spaces are also measured in both directions at once. */
-static void choose_works(struct bb_memory_options *a)
-{
-	for (int i = 0; work_names[i]; i++)
-		if (a->work >> i & 1)
-			a->works |= 1u << works[i];
-	if (a->works & 1u << BB_MEMORY_COPY)
-		a->works |= 1u << BB_MEMORY_BOTH;
-	if (a->works & 1u << BB_MEMORY_KERNEL_COPY)
-		a->works |= 1u << BB_MEMORY_KERNEL_BOTH;
-}
-
-/* Ranks and sizes that show the memory of this machine, unless they were given. */
-static bb_status choose_defaults(struct bb_options *o, struct bb_error *error)
-{
-	const bool ranks_given = o->gpus_given || o->threads_given;
-	struct bb_machine *machine;
-	bb_status status = bb_machine_open(&machine, error);
-
-	if (status != BB_OK)
-		return status;
-	if (!ranks_given && !o->backend->gpu)
-		o->gpus = bb_machine_cores(machine) < o->backend->max_local
-				  ? bb_machine_cores(machine)
-				  : o->backend->max_local;
-	if (!o->min_bytes_given && !o->max_bytes_given) {
-		const uint64_t caches = CACHES * (uint64_t)bb_machine_l3(machine);
-
-		o->min_bytes = o->max_bytes = caches > LEAST_BYTES ? caches : LEAST_BYTES;
-	}
-	bb_machine_close(machine);
-	return BB_OK;
-}
-
+/* Without -b and -e, and without a number of ranks, those that show the memory of this machine. */
 static bb_status check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 		       const struct bb_environment *environment, struct bb_error *error)
 {
 	struct bb_memory_options *a = own;
+	struct bb_machine *machine;
 	bb_status status;
 
 	if (o->backend->virtual)
@@ -100,12 +44,30 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 	if (!o->backend->spaces)
 		return bb_fail(error, BB_EUNSUPPORTED, "the %s backend has no memory to work on",
 			       o->backend->name);
-	choose_works(a);
-	BB_TRY(status, choose_defaults(o, error), out);
+	for (int i = 0; work_names[i]; i++)
+		if (a->work >> i & 1)
+			a->works |= 1u << works[i];
+	/* Copies between two spaces are also measured in both directions at once. */
+	if (a->works & 1u << BB_MEMORY_COPY)
+		a->works |= 1u << BB_MEMORY_BOTH;
+	if (a->works & 1u << BB_MEMORY_KERNEL_COPY)
+		a->works |= 1u << BB_MEMORY_KERNEL_BOTH;
+	status = bb_machine_open(&machine, error);
+	if (status != BB_OK)
+		return status;
+	if (!o->gpus_given && !o->threads_given && !o->backend->gpu)
+		o->gpus = bb_machine_cores(machine) < o->backend->max_local
+				  ? bb_machine_cores(machine)
+				  : o->backend->max_local;
+	if (!o->min_bytes_given && !o->max_bytes_given) {
+		const uint64_t caches = CACHES * (uint64_t)bb_machine_l3(machine);
+
+		o->min_bytes = o->max_bytes = caches > LEAST_BYTES ? caches : LEAST_BYTES;
+	}
+	bb_machine_close(machine);
 	o->iters = a->iters;
 	o->config.library_optional = true;
-out:
-	return status;
+	return BB_OK;
 }
 
 static void list(struct bb_strbuf *out)
@@ -121,9 +83,9 @@ static void list(struct bb_strbuf *out)
 
 /* ---- plan ---------------------------------------------------------------------------------- */
 
-static struct bb_memory *of(struct bb_run *run)
+const struct bb_memory_plan *bb_memory_plan_of(const struct bb_run *run)
 {
-	return run->own;
+	return (const void *)((const char *)run->own + *(const size_t *)run->benchmark->subject);
 }
 
 bb_status bb_memory_plan_add(struct bb_memory_plan *plan, struct bb_run *run,
@@ -141,9 +103,8 @@ bb_status bb_memory_plan_add(struct bb_memory_plan *plan, struct bb_run *run,
 
 /* True if KIND works on spaces TO and FROM. Only a GPU copies between two spaces, and one of them
    is its own. */
-static bool goes_together(const struct bb_memory *m, enum bb_memory_kind kind, int to, int from)
+static bool goes_together(bool gpu, enum bb_memory_kind kind, int to, int from)
 {
-	const bool gpu = m->run->options.backend->gpu;
 	const bool by_kernel = kind == BB_MEMORY_KERNEL_COPY || kind == BB_MEMORY_KERNEL_BOTH;
 
 	if (by_kernel && (!gpu || to > BB_SPACE_PINNED || from > BB_SPACE_PINNED))
@@ -157,66 +118,54 @@ static bool goes_together(const struct bb_memory *m, enum bb_memory_kind kind, i
 	return kind == BB_MEMORY_COPY || by_kernel ? to == 0 || from == 0 : to == 0 && from == 0;
 }
 
-static bb_status add_sizes(struct bb_memory *m, struct bb_memory_case model)
+/* Are cases wanted in which one rank of a place works, or all of them? A chase has one worker, and
+   a GPU that is the only rank works alone. */
+static bool is_wanted(const struct bb_run *run, const struct bb_memory *m, enum bb_memory_kind kind,
+		      bool alone)
 {
-	const struct bb_options *o = &m->run->options;
-	bb_status status = BB_OK;
-
-	for (uint64_t size = o->min_bytes; size && status == BB_OK;
-	     size = bb_options_next_size(o, size)) {
-		model.bytes = size < BB_WORK_ALIGNMENT
-				      ? BB_WORK_ALIGNMENT
-				      : size / BB_WORK_ALIGNMENT * BB_WORK_ALIGNMENT;
-		status = bb_memory_plan_add(&m->plan, m->run, model);
-	}
-	return status;
-}
-
-/* Are cases wanted in which one rank of a place works, or all of them? A GPU that is the only rank
-   works alone. */
-static bool is_wanted(const struct bb_memory *m, bool alone)
-{
-	const bool only = m->run->options.backend->gpu && m->run->world.nranks == 1;
-
-	if (only)
+	if (kind == BB_MEMORY_CHASE || (run->options.backend->gpu && run->world.nranks == 1))
 		return alone;
 	return m->settings.workers == BB_WORKERS_BOTH ||
 	       m->settings.workers == (alone ? BB_WORKERS_ONE : BB_WORKERS_ALL);
 }
 
-/* Spaces are outermost, so that arrays are reused. */
-static bb_status add_spaces(struct bb_memory *m, int to, int from)
+static bb_status add_spaces(struct bb_run *run, int to, int from)
 {
+	static const char *const names[] = {"read",  "write", "copy",        "kernel-copy",
+					    "triad", "both",  "kernel-both", "latency"};
+	const struct bb_options *o = &run->options;
+	struct bb_memory *m = run->own;
 	bb_status status = BB_OK;
 
 	for (int alone = 0; alone < 2; alone++)
-		for (int kind = 0; kind < BB_MEMORY_KINDS && status == BB_OK; kind++) {
-			if (!(m->settings.works >> kind & 1) ||
-			    !goes_together(m, (enum bb_memory_kind)kind, to, from))
+		for (enum bb_memory_kind kind = 0; kind < BB_MEMORY_KINDS; kind++) {
+			if (!(m->settings.works >> kind & 1) || !is_wanted(run, m, kind, alone) ||
+			    !goes_together(o->backend->gpu, kind, to, from))
 				continue;
-			/* A chase has one worker. */
-			if (kind == BB_MEMORY_CHASE ? !alone : !is_wanted(m, alone))
-				continue;
-			status = add_sizes(m, (struct bb_memory_case){
-						      .kind = (enum bb_memory_kind)kind,
-						      .route = name_of((enum bb_memory_kind)kind),
-						      .to = to,
-						      .from = from,
-						      .alone = alone});
+			for (uint64_t size = o->min_bytes; size && status == BB_OK;
+			     size = bb_options_next_size(o, size))
+				status = bb_memory_plan_add(
+					&m->plan, run,
+					(struct bb_memory_case){
+						kind, names[kind], to, from, alone,
+						.bytes = size < BB_WORK_ALIGNMENT
+								 ? BB_WORK_ALIGNMENT
+								 : size / BB_WORK_ALIGNMENT *
+									   BB_WORK_ALIGNMENT});
 		}
 	return status;
 }
 
+/* Spaces are outermost, so that arrays are reused. */
 static bb_status plan(struct bb_run *run)
 {
-	struct bb_memory *m = of(run);
+	const struct bb_memory *m = run->own;
+	const int spaces = run->options.backend->spaces->count(run->context);
 	bb_status status = BB_OK;
 
-	m->run = run;
-	m->nspaces = run->options.backend->spaces->count(run->context);
-	for (int to = 0; to < m->nspaces; to++)
-		for (int from = 0; from < m->nspaces && status == BB_OK; from++)
-			status = add_spaces(m, to, from);
+	for (int to = 0; to < spaces; to++)
+		for (int from = 0; from < spaces && status == BB_OK; from++)
+			status = add_spaces(run, to, from);
 	if (status == BB_OK && m->plan.ncases == 0)
 		status = bb_fail(&run->error, BB_EUNSUPPORTED,
 				 "--work, --workers %s: this machine has no such case",
@@ -235,22 +184,15 @@ bb_status bb_memory_open_results(struct bb_run *run)
 	return BB_OK;
 }
 
-const struct bb_memory_plan *bb_memory_plan_of(const struct bb_run *run)
-{
-	const struct bb_pairs *pairs = run->own;
-
-	return run->benchmark == &bb_memory_benchmark ? &((const struct bb_memory *)run->own)->plan
-						      : pairs->host;
-}
-
 static void close_memory(struct bb_run *run)
 {
-	free(of(run)->plan.cases);
+	free(bb_memory_plan_of(run)->cases);
 }
 
 const struct bb_benchmark bb_memory_benchmark = {
 	.brief = "Bandwidth and latency of memory, from each NUMA node to each.",
 	.examples = {"--work copy", "-b 1M -e 64M -f 8 --workers one"},
+	.subject = &(const size_t){offsetof(struct bb_memory, plan)},
 	.own_bytes = sizeof(struct bb_memory),
 	.options = bb_memory_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE,

@@ -1,9 +1,9 @@
 /*
- * memory_drive.c - the experiment: one case after the other, one place after the other. A place is
+ * drive.c - the experiment: one case after the other, one place after the other. A place is
  * a NUMA node of a host, a GPU, or all GPUs of a host; the ranks of the others sleep meanwhile.
  * All GPUs of a host share nothing with those of other hosts, so all hosts work at once.
  */
-#include "p2p/memory.h"
+#include "memory/bandwidth/bandwidth.h"
 
 #include "core/clock.h"
 #include "core/random.h"
@@ -47,6 +47,7 @@ struct memory_session {
 	const struct bb_memory_plan *plan;
 	int n;
 	struct team teams[2]; /* of all ranks of a place; of one, see struct bb_memory_case */
+	const struct bb_memory_case *c; /* at hand */
 	struct array_of arrays[ARRAYS];
 	struct bb_queue *queues[2]; /* for both directions at once; or NULL */
 	double *data;               /* DATA tables of 2 * PERIOD */
@@ -58,9 +59,9 @@ enum report { IS_WORKER, BYTES, WRONG, CHECKED, REPEATS, REPORT_HEAD };
 
 /* ---- before the first case ------------------------------------------------------------------ */
 
-static const struct team *team_of(const struct memory_session *s, const struct bb_memory_case *c)
+static const struct team *team_of(const struct memory_session *s)
 {
-	return &s->teams[c->alone];
+	return &s->teams[s->c->alone];
 }
 
 static bool same_place(const struct memory_session *s, bool alone, int a, int b)
@@ -74,20 +75,6 @@ static bool same_place(const struct memory_session *s, bool alone, int a, int b)
 	       (gpu || infos[a].location.numa == infos[b].location.numa);
 }
 
-static void number_places(struct memory_session *s, bool alone)
-{
-	struct team *t = &s->teams[alone];
-
-	for (int r = 0; r < s->n; r++) {
-		int first = 0;
-
-		while (!same_place(s, alone, first, r))
-			first++;
-		t->places[r] = first < r ? t->places[first] : t->nplaces++;
-	}
-	t->mine = t->places[s->engine.driver->rank];
-}
-
 /* True if all places work at once. */
 static bool all_hosts(const struct memory_session *s, bool alone)
 {
@@ -96,6 +83,7 @@ static bool all_hosts(const struct memory_session *s, bool alone)
 
 static bb_status open_team(struct memory_session *s, bool alone)
 {
+	const int me = s->engine.driver->rank;
 	struct team *t = &s->teams[alone];
 	int *members = calloc((size_t)s->n, sizeof(*members)), n = 0;
 	bb_status status = BB_OK;
@@ -105,11 +93,18 @@ static bb_status open_team(struct memory_session *s, bool alone)
 		free(members);
 		return bb_no_memory(&s->engine.run->error, "the ranks");
 	}
-	number_places(s, alone);
+	for (int r = 0; r < s->n; r++) {
+		int first = 0;
+
+		while (!same_place(s, alone, first, r))
+			first++;
+		t->places[r] = first < r ? t->places[first] : t->nplaces++;
+	}
+	t->mine = t->places[me];
 	for (int r = 0; r < s->n; r++)
 		if (t->places[r] == t->mine)
 			members[n++] = r;
-	t->works = !alone || members[0] == s->engine.driver->rank;
+	t->works = !alone || members[0] == me;
 	t->n = alone ? 1 : n;
 	if (all_hosts(s, alone) || t->n == s->n)
 		t->group = s->n > 1 ? s->engine.world : NULL;
@@ -120,50 +115,31 @@ static bb_status open_team(struct memory_session *s, bool alone)
 	return status;
 }
 
-static void close_team(struct memory_session *s, struct team *t)
+static bb_status memory_open(struct bb_engine *engine)
 {
-	if (t->group != s->engine.world)
-		s->engine.backend->group_close(t->group);
-	free(t->places);
-}
+	struct memory_session *s = (struct memory_session *)engine;
+	const size_t iters = (size_t)engine->options->iters;
+	bool both = false;
+	bb_status status = BB_OK;
 
-static bb_status open_lists(struct memory_session *s)
-{
-	const size_t iters = (size_t)s->engine.options->iters;
-
+	s->plan = bb_memory_plan_of(engine->run);
+	s->n = engine->run->world.nranks;
 	s->report = calloc(REPORT_HEAD + iters, sizeof(*s->report));
 	s->times = calloc(2 * iters, sizeof(*s->times));
 	s->data = calloc(DATA * 2 * PERIOD, sizeof(*s->data));
 	if (!s->report || !s->times || !s->data)
-		return bb_no_memory(&s->engine.run->error, "the ranks");
+		return bb_no_memory(&engine->run->error, "the ranks");
 	for (int i = 0; i < 2 * PERIOD; i++) {
 		s->data[BASE * 2 * PERIOD + i] = i % PERIOD + 1;
 		s->data[TRIPLE * 2 * PERIOD + i] = 3 * (i % PERIOD + 1);
 	}
 	memset(s->data + ONES * 2 * PERIOD, 1, 2 * PERIOD * sizeof(double));
 	memset(s->data + POISON * 2 * PERIOD, 0xa5, 2 * PERIOD * sizeof(double));
-	return BB_OK;
-}
-
-static bool copies_both_directions(const struct memory_session *s)
-{
-	for (size_t i = 0; i < s->plan->ncases; i++)
-		if (bb_memory_is_both(&s->plan->cases[i]))
-			return true;
-	return false;
-}
-
-static bb_status memory_open(struct bb_engine *engine)
-{
-	struct memory_session *s = (struct memory_session *)engine;
-	bb_status status;
-
-	s->plan = bb_memory_plan_of(engine->run);
-	s->n = engine->run->world.nranks;
-	BB_TRY(status, open_lists(s), done);
 	for (int alone = 0; alone < 2; alone++)
 		BB_TRY(status, open_team(s, alone), done);
-	for (int q = 0; q < 2 && copies_both_directions(s); q++)
+	for (size_t i = 0; i < s->plan->ncases; i++)
+		both = both || bb_memory_is_both(&s->plan->cases[i]);
+	for (int q = 0; q < 2 && both; q++)
 		BB_TRY(status,
 		       engine->backend->queue_open(engine->rank, &s->queues[q],
 						   &engine->run->error),
@@ -187,9 +163,12 @@ static void memory_close(struct bb_engine *engine)
 	for (int i = 0; i < ARRAYS; i++)
 		release(s, &s->arrays[i]);
 	for (int q = 0; q < 2; q++)
-		s->engine.backend->queue_close(s->queues[q]);
-	for (int alone = 0; alone < 2; alone++)
-		close_team(s, &s->teams[alone]);
+		engine->backend->queue_close(s->queues[q]);
+	for (int alone = 0; alone < 2; alone++) {
+		if (s->teams[alone].group != engine->world)
+			engine->backend->group_close(s->teams[alone].group);
+		free(s->teams[alone].places);
+	}
 	free(s->report);
 	free(s->times);
 	free(s->data);
@@ -198,9 +177,9 @@ static void memory_close(struct bb_engine *engine)
 /* ---- arrays --------------------------------------------------------------------------------- */
 
 /* Returns the bytes of this rank's part of an array, never 0. */
-static size_t share(const struct memory_session *s, const struct bb_memory_case *c)
+static size_t share(const struct memory_session *s)
 {
-	const size_t part = (size_t)c->bytes / (size_t)team_of(s, c)->n;
+	const size_t part = (size_t)s->c->bytes / (size_t)team_of(s)->n;
 
 	return part < BB_WORK_ALIGNMENT ? BB_WORK_ALIGNMENT
 					: part / BB_WORK_ALIGNMENT * BB_WORK_ALIGNMENT;
@@ -212,10 +191,10 @@ static struct bb_pattern pattern(const struct memory_session *s, enum data which
 }
 
 /* An array of that size in that space is kept; its content is written again. */
-static bb_status open_array(struct memory_session *s, enum array which, int space, size_t bytes,
-			    enum data holds)
+static bb_status open_array(struct memory_session *s, enum array which, int space, enum data holds)
 {
 	struct array_of *array = &s->arrays[which];
+	const size_t bytes = share(s);
 	const struct bb_pattern p = pattern(s, holds);
 	bb_status status = BB_OK;
 
@@ -237,27 +216,25 @@ static bb_status open_array(struct memory_session *s, enum array which, int spac
 				       bytes / sizeof(double));
 }
 
-static bb_status open_arrays(struct memory_session *s, const struct bb_memory_case *c)
+static bb_status open_arrays(struct memory_session *s)
 {
-	const size_t bytes = share(s, c);
+	const struct bb_memory_case *c = s->c;
 	bb_status status;
 
-	BB_TRY(status, open_array(s, A, c->to, bytes, c->kind == BB_MEMORY_READ ? BASE : POISON),
-	       out);
+	BB_TRY(status, open_array(s, A, c->to, c->kind == BB_MEMORY_READ ? BASE : POISON), out);
 	if (c->kind == BB_MEMORY_CHASE) {
 		status = s->engine.backend->spaces->chase_lay(
-			s->engine.rank, s->arrays[A].memory, bytes,
+			s->engine.rank, s->arrays[A].memory, s->arrays[A].bytes,
 			(uint64_t)s->engine.options->seed * BB_RANDOM_STEP);
 		goto out;
 	}
 	if (c->kind >= BB_MEMORY_COPY)
-		BB_TRY(status, open_array(s, B, c->from, bytes, BASE), out);
+		BB_TRY(status, open_array(s, B, c->from, BASE), out);
 	if (c->kind >= BB_MEMORY_TRIAD)
 		BB_TRY(status,
-		       open_array(s, C, c->from, bytes, c->kind == BB_MEMORY_TRIAD ? BASE : POISON),
-		       out);
+		       open_array(s, C, c->from, c->kind == BB_MEMORY_TRIAD ? BASE : POISON), out);
 	if (bb_memory_is_both(c))
-		BB_TRY(status, open_array(s, D, c->to, bytes, BASE), out);
+		BB_TRY(status, open_array(s, D, c->to, BASE), out);
 	status = s->engine.backend->finish(s->engine.rank, NULL);
 out:
 	return status;
@@ -277,23 +254,23 @@ static bb_status verify_array(struct memory_session *s, enum array which, enum d
 }
 
 /* Work that only reads cannot write wrong data. */
-static bb_status verify(struct memory_session *s, const struct bb_memory_case *c)
+static bb_status verify(struct memory_session *s)
 {
+	const enum bb_memory_kind kind = s->c->kind;
 	bb_status status = BB_OK;
 
-	if (c->kind == BB_MEMORY_READ || c->kind == BB_MEMORY_CHASE ||
-	    s->engine.options->check == 0)
+	if (kind == BB_MEMORY_READ || kind == BB_MEMORY_CHASE || s->engine.options->check == 0)
 		return BB_OK;
 	BB_TRY(status,
 	       bb_engine_corrupt(&s->engine, (char *)s->arrays[A].memory + s->arrays[A].bytes / 2),
 	       out);
 	BB_TRY(status,
 	       verify_array(s, A,
-			    c->kind == BB_MEMORY_TRIAD   ? TRIPLE
-			    : c->kind == BB_MEMORY_WRITE ? ONES
-							 : BASE),
+			    kind == BB_MEMORY_TRIAD   ? TRIPLE
+			    : kind == BB_MEMORY_WRITE ? ONES
+						      : BASE),
 	       out);
-	if (bb_memory_is_both(c))
+	if (bb_memory_is_both(s->c))
 		status = verify_array(s, C, BASE);
 out:
 	return status;
@@ -301,34 +278,7 @@ out:
 
 /* ---- timed ---------------------------------------------------------------------------------- */
 
-static bb_status copy_both_directions(struct memory_session *s, enum bb_memory_work what,
-				      size_t bytes)
-{
-	bb_status status;
-
-	BB_TRY(status,
-	       s->engine.backend->spaces->work(s->engine.rank, s->queues[0], what,
-					       s->arrays[A].memory, s->arrays[B].memory, NULL,
-					       bytes),
-	       out);
-	status = s->engine.backend->spaces->work(s->engine.rank, s->queues[1], what,
-						 s->arrays[C].memory, s->arrays[D].memory, NULL,
-						 bytes);
-out:
-	return status;
-}
-
-/* Each sample of a chase begins elsewhere, so that caches do not hold what it loads. */
-static bb_status chase(struct memory_session *s, size_t sample)
-{
-	const size_t stops = s->arrays[A].bytes / BB_CHASE_STRIDE;
-	const size_t start = (size_t)((sample + 1) * BB_RANDOM_STEP >> 16) % stops;
-
-	return s->engine.backend->spaces->chase(
-		s->engine.rank, (char *)s->arrays[A].memory + start * BB_CHASE_STRIDE, HOPS);
-}
-
-static bb_status work(struct memory_session *s, const struct bb_memory_case *c, size_t sample)
+static bb_status work(struct memory_session *s, size_t sample)
 {
 	static const enum bb_memory_work works[] = {[BB_MEMORY_READ] = BB_WORK_READ,
 						    [BB_MEMORY_WRITE] = BB_WORK_WRITE,
@@ -337,57 +287,63 @@ static bb_status work(struct memory_session *s, const struct bb_memory_case *c, 
 						    [BB_MEMORY_TRIAD] = BB_WORK_TRIAD,
 						    [BB_MEMORY_BOTH] = BB_WORK_COPY,
 						    [BB_MEMORY_KERNEL_BOTH] = BB_WORK_KERNEL_COPY};
+	const struct bb_spaces *spaces = s->engine.backend->spaces;
+	const struct array_of *a = s->arrays;
+	bb_status status;
 
-	if (c->kind == BB_MEMORY_CHASE)
-		return chase(s, sample);
-	if (bb_memory_is_both(c))
-		return copy_both_directions(s, works[c->kind], share(s, c));
-	return s->engine.backend->spaces->work(s->engine.rank, NULL, works[c->kind],
-					       s->arrays[A].memory, s->arrays[B].memory,
-					       s->arrays[C].memory, share(s, c));
+	if (s->c->kind == BB_MEMORY_CHASE) {
+		/* Each sample begins elsewhere, so that caches do not hold what it loads. */
+		const size_t stops = a[A].bytes / BB_CHASE_STRIDE;
+		const size_t start = (size_t)((sample + 1) * BB_RANDOM_STEP >> 16) % stops;
+
+		return spaces->chase(s->engine.rank, (char *)a[A].memory + start * BB_CHASE_STRIDE,
+				     HOPS);
+	}
+	if (!bb_memory_is_both(s->c))
+		return spaces->work(s->engine.rank, NULL, works[s->c->kind], a[A].memory,
+				    a[B].memory, a[C].memory, share(s));
+	status = spaces->work(s->engine.rank, s->queues[0], works[s->c->kind], a[A].memory,
+			      a[B].memory, NULL, share(s));
+	return status == BB_OK ? spaces->work(s->engine.rank, s->queues[1], works[s->c->kind],
+					      a[C].memory, a[D].memory, NULL, share(s))
+			       : status;
 }
 
 /* Works, or hops, of one sample. */
-static size_t repeats_of(const struct memory_session *s, const struct bb_memory_case *c)
+static size_t repeats_of(const struct memory_session *s)
 {
-	const size_t repeats = (c->to != c->from ? LINK_SAMPLE_BYTES : SAMPLE_BYTES) / share(s, c);
+	const size_t repeats =
+		(s->c->to != s->c->from ? LINK_SAMPLE_BYTES : SAMPLE_BYTES) / share(s);
 
-	if (c->kind == BB_MEMORY_CHASE)
+	if (s->c->kind == BB_MEMORY_CHASE)
 		return 1;
 	return repeats < 1 ? 1 : repeats > SAMPLE_REPEATS ? SAMPLE_REPEATS : repeats;
 }
 
-/* A case at a place, on one of its workers. */
-struct turn {
-	struct memory_session *s;
-	const struct bb_memory_case *c;
-};
-
 static bb_status memory_ready(void *own)
 {
-	struct turn *t = own;
-	struct bb_group *const team = team_of(t->s, t->c)->group;
+	const struct memory_session *s = own;
+	struct bb_group *const team = team_of(s)->group;
 
-	return team ? t->s->engine.backend->barrier(team) : BB_OK;
+	return team ? s->engine.backend->barrier(team) : BB_OK;
 }
 
 static bb_status memory_operate(void *own, int64_t sample)
 {
-	struct turn *t = own;
-	const size_t repeats = repeats_of(t->s, t->c), iters = (size_t)t->s->engine.options->iters;
+	struct memory_session *s = own;
+	const size_t repeats = repeats_of(s), iters = (size_t)s->engine.options->iters;
 	/* Warm-up samples begin elsewhere than timed ones. */
 	const size_t number = sample < 0 ? iters + (size_t)-sample : (size_t)sample;
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; i < repeats && status == BB_OK; i++)
-		status = work(t->s, t->c, number);
+		status = work(s, number);
 	return status;
 }
 
 static bb_status memory_finish(void *own)
 {
-	struct turn *t = own;
-	struct memory_session *s = t->s;
+	struct memory_session *s = own;
 	bb_status status = s->engine.backend->finish(s->engine.rank, NULL);
 
 	for (int q = 0; q < 2 && s->queues[q] && status == BB_OK; q++)
@@ -397,35 +353,19 @@ static bb_status memory_finish(void *own)
 
 static void memory_record_sample(void *own, int64_t sample, double seconds)
 {
-	struct turn *t = own;
+	struct memory_session *s = own;
 
-	t->s->report[REPORT_HEAD + sample] = seconds;
-}
-
-static bb_status time_case(struct memory_session *s, const struct bb_memory_case *c)
-{
-	struct turn t = {s, c};
-	const struct bb_sampling sampling = {
-		.ready = memory_ready,
-		.operate = memory_operate,
-		.finish = memory_finish,
-		.heard = memory_record_sample,
-		.own = &t,
-		.warm = s->engine.options->warmup_iters,
-		.samples = s->engine.options->iters,
-		.operations = c->kind == BB_MEMORY_CHASE ? HOPS : (double)repeats_of(s, c)};
-
-	return bb_engine_sample(&s->engine, &sampling);
+	s->report[REPORT_HEAD + sample] = seconds;
 }
 
 /* ---- results -------------------------------------------------------------------------------- */
 
-/* Work takes as long as the slowest worker of PLACE. *BYTES = bytes of an array, of all workers
-   together. */
-static void join_workers(struct memory_session *s, const struct bb_memory_case *c, int place,
-			 const double *reports, struct bb_pair_record *r, double *bytes)
+/* Work takes as long as the slowest worker of PLACE: s->times. *BYTES = bytes of an array, of all
+   workers together. */
+static void join_workers(struct memory_session *s, int place, const double *reports,
+			 struct bb_pair_record *r, double *bytes)
 {
-	const int *const places = team_of(s, c)->places;
+	const int *const places = team_of(s)->places;
 	const size_t iters = (size_t)s->engine.options->iters, length = REPORT_HEAD + iters;
 
 	r->workers = 0;
@@ -447,15 +387,14 @@ static void join_workers(struct memory_session *s, const struct bb_memory_case *
 }
 
 /* With several hosts a place begins with its host. */
-static void name_place(const struct memory_session *s, const struct bb_memory_case *c, int place,
-		       char name[BB_TEXT])
+static void name_place(const struct memory_session *s, int place, char name[BB_TEXT])
 {
 	const struct bb_rank_info *const infos = s->engine.run->infos;
 	const struct bb_location *at;
 	char host[BB_TEXT - 16] = "";
 	int rank = 0;
 
-	while (team_of(s, c)->places[rank] != place)
+	while (team_of(s)->places[rank] != place)
 		rank++;
 	at = &infos[rank].location;
 	for (int r = 0; r < s->n && !*host; r++)
@@ -463,35 +402,51 @@ static void name_place(const struct memory_session *s, const struct bb_memory_ca
 			snprintf(host, sizeof(host), "%.44s ", at->host);
 	if (!s->engine.backend->gpu)
 		snprintf(name, BB_TEXT, "%snode %d", host, at->numa < 0 ? 0 : at->numa);
-	else if (c->alone)
+	else if (s->c->alone)
 		snprintf(name, BB_TEXT, "%sGPU %d", host, at->device);
 	else
 		snprintf(name, BB_TEXT, "%sGPUs", host);
 }
 
-static bb_status deliver(struct memory_session *s, const struct bb_memory_case *c, int place,
-			 const double *reports)
+/* The bytes that C counts per byte of an array (backends/spaces.h). A copy between two spaces
+   counts once, because the link between them carries it once. */
+static double counts_of(const struct bb_memory_case *c)
 {
+	switch (c->kind) {
+	case BB_MEMORY_COPY:
+	case BB_MEMORY_KERNEL_COPY:
+		return c->to == c->from ? 2 : 1;
+	case BB_MEMORY_TRIAD:
+		return 3;
+	case BB_MEMORY_BOTH:
+	case BB_MEMORY_KERNEL_BOTH:
+		return 2;
+	default:
+		return 1;
+	}
+}
+
+static bb_status deliver(struct memory_session *s, int place, const double *reports)
+{
+	const struct bb_memory_case *c = s->c;
 	const size_t iters = (size_t)s->engine.options->iters;
-	const bool chases = c->kind == BB_MEMORY_CHASE;
+	const bool chases = c->kind == BB_MEMORY_CHASE, reads = c->kind == BB_MEMORY_READ;
 	char from[BB_SPACE_TEXT], to[BB_SPACE_TEXT], at[BB_TEXT];
 	struct bb_pair_record r;
 	struct bb_stats stats;
 	double bytes;
 
 	bb_record_init(&bb_record_pair, &r);
-	join_workers(s, c, place, reports, &r, &bytes);
+	join_workers(s, place, reports, &r, &bytes);
 	bb_stats_compute(s->times, iters, &stats);
-	name_place(s, c, place, at);
+	name_place(s, place, at);
 	s->engine.backend->spaces->name(s->engine.run->context, c->from, from);
 	s->engine.backend->spaces->name(s->engine.run->context, c->to, to);
 	r.quantity = chases ? "latency" : "bandwidth";
 	r.ends = "memory";
 	r.place = at;
-	r.memory_from = c->kind == BB_MEMORY_WRITE            ? NULL
-			: chases || c->kind == BB_MEMORY_READ ? to
-							      : from;
-	r.memory_to = chases || c->kind == BB_MEMORY_READ ? NULL : to;
+	r.memory_from = c->kind == BB_MEMORY_WRITE ? NULL : chases || reads ? to : from;
+	r.memory_to = chases || reads ? NULL : to;
 	r.route = c->route;
 	r.direction = bb_memory_is_both(c) ? "bidirectional" : "unidirectional";
 	r.size_bytes = (int64_t)c->bytes;
@@ -500,7 +455,7 @@ static bb_status deliver(struct memory_session *s, const struct bb_memory_case *
 	r.min_us = stats.min * 1e6;
 	r.max_us = stats.max * 1e6;
 	if (!chases) {
-		const double counts = bb_memory_counts(c) * bytes / 1e9;
+		const double counts = counts_of(c) * bytes / 1e9;
 
 		r.GBps = counts / stats.p50;
 		r.low_GBps = counts / s->times[iters - 1 - iters / 4];
@@ -516,65 +471,45 @@ static bb_status deliver(struct memory_session *s, const struct bb_memory_case *
 
 /* ---- all cases ------------------------------------------------------------------------------ */
 
-/* At the N places from FIRST on at once. */
-static bb_status run_at(struct memory_session *s, const struct bb_memory_case *c, int first, int n)
+/* The case at hand at the N places from FIRST on, at once. */
+static bb_status run_at(struct memory_session *s, int first, int n)
 {
-	const struct team *t = team_of(s, c);
-	const size_t bytes = (REPORT_HEAD + (size_t)s->engine.options->iters) * sizeof(double);
+	const struct team *t = team_of(s);
+	const size_t length = REPORT_HEAD + (size_t)s->engine.options->iters;
 	const bool works = t->works && t->mine >= first && t->mine < first + n;
+	const struct bb_sampling sampling = {
+		.ready = memory_ready,
+		.operate = memory_operate,
+		.finish = memory_finish,
+		.heard = memory_record_sample,
+		.own = s,
+		.warm = s->engine.options->warmup_iters,
+		.samples = s->engine.options->iters,
+		.operations = s->c->kind == BB_MEMORY_CHASE ? HOPS : (double)repeats_of(s)};
 	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	const void *all;
 	bb_status status;
 
-	snprintf(what, sizeof(what), "%s of %s", c->route, bb_format_size(size, c->bytes));
+	snprintf(what, sizeof(what), "%s of %s", s->c->route, bb_format_size(size, s->c->bytes));
 	BB_TRY(status, bb_engine_begin(&s->engine, what), out);
-	memset(s->report, 0, bytes);
+	memset(s->report, 0, length * sizeof(*s->report));
 	s->report[IS_WORKER] = works;
-	s->report[BYTES] = (double)share(s, c);
-	s->report[REPEATS] = works ? (double)repeats_of(s, c) : 0;
+	s->report[BYTES] = (double)share(s);
+	s->report[REPEATS] = works ? (double)repeats_of(s) : 0;
 	if (works)
-		BB_TRY(status, open_arrays(s, c), out);
+		BB_TRY(status, open_arrays(s), out);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 	if (works)
-		BB_TRY(status, time_case(s, c), out);
+		BB_TRY(status, bb_engine_sample(&s->engine, &sampling), out);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 	if (works)
-		BB_TRY(status, verify(s, c), out);
-	BB_TRY(status,
-	       bb_crew_collect(s->engine.driver, &bb_payload_real, s->report,
-			       bytes / sizeof(*s->report), &all),
+		BB_TRY(status, verify(s), out);
+	BB_TRY(status, bb_crew_collect(s->engine.driver, &bb_payload_real, s->report, length, &all),
 	       out);
 	for (int place = first; place < first + n && status == BB_OK; place++)
 		if (bb_driver_leads(s->engine.driver))
-			status = deliver(s, c, place, all);
+			status = deliver(s, place, all);
 out:
-	return status;
-}
-
-static bb_status skip(struct memory_session *s, const struct bb_memory_case *c)
-{
-	struct bb_skip_record r;
-
-	bb_record_init(&bb_record_skip, &r);
-	r.collective = "memory";
-	r.algorithm = c->route;
-	r.size_bytes = (int64_t)c->bytes;
-	r.reason = c->skip;
-	return bb_engine_skip(&s->engine, &r);
-}
-
-static bb_status run_case(struct memory_session *s, const struct bb_memory_case *c)
-{
-	const int places = team_of(s, c)->nplaces;
-	const int at_once = all_hosts(s, c->alone) ? places : 1;
-	bb_status status = BB_OK;
-
-	if (c->skip)
-		status = skip(s, c);
-	for (int place = 0; place < places && !c->skip && status == BB_OK; place += at_once)
-		status = run_at(s, c, place, at_once);
-	if (bb_driver_leads(s->engine.driver))
-		bb_ticker_step(&s->engine.run->ticker, c->bytes);
 	return status;
 }
 
@@ -583,8 +518,26 @@ static bb_status memory_run(struct bb_engine *engine)
 	struct memory_session *s = (struct memory_session *)engine;
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < s->plan->ncases && status == BB_OK; i++)
-		status = run_case(s, &s->plan->cases[i]);
+	for (size_t i = 0; i < s->plan->ncases && status == BB_OK; i++) {
+		const struct bb_memory_case *c = s->c = &s->plan->cases[i];
+		const int places = team_of(s)->nplaces;
+		const int at_once = all_hosts(s, c->alone) ? places : 1;
+
+		if (c->skip) {
+			struct bb_skip_record r;
+
+			bb_record_init(&bb_record_skip, &r);
+			r.collective = "memory";
+			r.algorithm = c->route;
+			r.size_bytes = (int64_t)c->bytes;
+			r.reason = c->skip;
+			status = bb_engine_skip(engine, &r);
+		}
+		for (int at = 0; at < places && !c->skip && status == BB_OK; at += at_once)
+			status = run_at(s, at, at_once);
+		if (bb_driver_leads(engine->driver))
+			bb_ticker_step(&engine->run->ticker, c->bytes);
+	}
 	return status;
 }
 

@@ -3,7 +3,7 @@
  * memory of each.
  */
 #include "harness/run/harness.h"
-#include "p2p/memory.h"
+#include "memory/bandwidth/bandwidth.h"
 
 int main(int argc, char **argv)
 {

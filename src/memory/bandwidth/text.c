@@ -1,8 +1,8 @@
 /*
- * memory_text.c - memory as text: a row for each case and place; then, if there are several places
- * or spaces, matrices: the ranks that work are the row, the memory is the column.
+ * text.c - memory as text: a row for each case and place; then, if there are several places or
+ * spaces, matrices: the ranks that work are the row, the memory is the column.
  */
-#include "p2p/memory.h"
+#include "memory/bandwidth/bandwidth.h"
 
 #include "core/array.h"
 #include "core/table.h"
@@ -26,56 +26,15 @@ struct text {
 	size_t n, room;
 };
 
-static struct text *of(struct bb_sink *sink)
-{
-	return (struct text *)sink;
-}
-
 static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
-	struct bb_strbuf *out = &sink->out;
-
-	bb_sink_add_head(out, run);
+	bb_sink_add_head(&sink->out, run);
 	bb_strbuf_add(
-		out, "# Counted bytes of arrays of n bytes: read n, write n, copy 2 n (between two "
-		     "spaces n), triad 3 n\n"
-		     "# Stores bypass the caches. Latency: dependent loads.\n");
-	return bb_sink_write(sink, out);
-}
-
-/* ---- rows ----------------------------------------------------------------------------------- */
-
-/* "node 0", "host -> device" */
-static void name_space(char text[2 * BB_SPACE_TEXT], const struct bb_pair_record *r)
-{
-	const bool differ =
-		r->memory_from && r->memory_to && strcmp(r->memory_from, r->memory_to) != 0;
-
-	if (differ)
-		snprintf(text, 2 * BB_SPACE_TEXT, "%s %s %s", r->memory_from,
-			 strcmp(r->direction, "bidirectional") == 0 ? "<->" : "->", r->memory_to);
-	else
-		snprintf(text, 2 * BB_SPACE_TEXT, "%s",
-			 r->memory_from ? r->memory_from : r->memory_to);
-}
-
-static void add_columns(struct text *t)
-{
-	struct bb_text_table *table = &t->table;
-
-	bb_strbuf_add(&t->sink.out, "#\n");
-	table->limit = bb_table_limit(t->sink.file);
-	bb_table_column(table, "size", "(B)", 6);
-	bb_table_column(table, "work", "", 7);
-	bb_table_column(table, "workers", "", 7);
-	bb_table_column(table, "on", "", 6);
-	bb_table_key(table);
-	bb_table_column(table, "p50", "(GB/s)", NUMBER);
-	bb_table_column(table, "low", "(GB/s)", NUMBER);
-	bb_table_column(table, "high", "(GB/s)", NUMBER);
-	bb_table_column(table, "time", "(us)", NUMBER + 1);
-	bb_table_column(table, "#wrong", "(B)", 6);
-	bb_table_column(table, "memory", "", -8);
+		&sink->out,
+		"# Counted bytes of arrays of n bytes: read n, write n, copy 2 n (between two "
+		"spaces n), triad 3 n\n"
+		"# Stores bypass the caches. Latency: dependent loads.\n");
+	return bb_sink_write(sink, &sink->out);
 }
 
 static bool chases(const struct bb_pair_record *r)
@@ -83,16 +42,39 @@ static bool chases(const struct bb_pair_record *r)
 	return strcmp(r->quantity, "latency") == 0;
 }
 
-/* A load takes less than a microsecond, so it has four decimals. */
-static void add_row(struct bb_text_table *table, const struct bb_pair_record *r, const char *space)
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static void add_columns(struct text *t)
 {
+	static const struct {
+		const char *head, *unit;
+		int width;
+	} columns[] = {{"size", "(B)", 6},         {"work", "", 7},
+		       {"workers", "", 7},         {"on", "", 6},
+		       {"p50", "(GB/s)", NUMBER},  {"low", "(GB/s)", NUMBER},
+		       {"high", "(GB/s)", NUMBER}, {"time", "(us)", NUMBER + 1},
+		       {"#wrong", "(B)", 6},       {"memory", "", -8}};
+
+	bb_strbuf_add(&t->sink.out, "#\n");
+	t->table.limit = bb_table_limit(t->sink.file);
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+		bb_table_column(&t->table, columns[i].head, columns[i].unit, columns[i].width);
+		if (i == 3)
+			bb_table_key(&t->table);
+	}
+}
+
+/* A load takes less than a microsecond, so it has four decimals. */
+static void add_row(struct bb_text_table *table, const struct kept *k)
+{
+	const struct bb_pair_record *r = &k->r;
 	const double speeds[] = {r->GBps, r->low_GBps, r->high_GBps};
 	char text[BB_NUMBER_TEXT], size[BB_UNIT_TEXT];
 
 	bb_table_cell(table, bb_format_size(size, (uint64_t)r->size_bytes));
 	bb_table_cell(table, r->route);
 	bb_table_cellf(table, "%lld", (long long)r->workers);
-	bb_table_cell(table, r->place);
+	bb_table_cell(table, k->place);
 	for (int i = 0; i < 3; i++)
 		bb_table_cell(table, chases(r) ? NULL : bb_format_fit(text, speeds[i], NUMBER));
 	if (chases(r))
@@ -103,39 +85,38 @@ static void add_row(struct bb_text_table *table, const struct bb_pair_record *r,
 		bb_table_cell(table, "N/A");
 	else
 		bb_table_cellf(table, "%lld", (long long)r->wrong);
-	bb_table_cell(table, space);
-}
-
-static bb_status row_keep(struct text *t, const struct bb_pair_record *r, const char *space)
-{
-	struct kept *row = BB_ARRAY_ADD(t->rows, t->n, t->room);
-
-	if (!row)
-		return BB_EINTERNAL;
-	row->r = *r; /* its place and spaces do not last: PLACE and SPACE hold copies */
-	snprintf(row->place, sizeof(row->place), "%s", r->place);
-	snprintf(row->space, sizeof(row->space), "%s", space);
-	return BB_OK;
+	bb_table_cell(table, k->space);
 }
 
 static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *data)
 {
-	struct text *t = of(sink);
+	struct text *t = (struct text *)sink;
 	const struct bb_pair_record *r = data;
-	char space[2 * BB_SPACE_TEXT];
-	bb_status status = BB_OK;
+	struct kept *row;
 
 	if (kind == &bb_record_skip)
 		bb_sink_add_skip(&sink->out, NULL, data);
 	if (kind == &bb_record_pair) {
+		const char *const from = r->memory_from ? r->memory_from : r->memory_to;
+		const char *const to = r->memory_to ? r->memory_to : from;
+
 		if (t->n == 0)
 			add_columns(t);
-		name_space(space, r);
-		add_row(&t->table, r, space);
+		row = BB_ARRAY_ADD(t->rows, t->n, t->room);
+		if (!row)
+			return BB_EINTERNAL;
+		row->r = *r; /* its place and spaces do not last: PLACE and SPACE hold copies */
+		snprintf(row->place, sizeof(row->place), "%s", r->place);
+		/* "node 0", "host -> device" */
+		snprintf(row->space, sizeof(row->space), "%s%s%s", from,
+			 strcmp(from, to) == 0                        ? ""
+			 : strcmp(r->direction, "bidirectional") == 0 ? " <-> "
+								      : " -> ",
+			 strcmp(from, to) == 0 ? "" : to);
+		add_row(&t->table, row);
 		bb_table_print(&t->table, &sink->out);
-		status = row_keep(t, r, space);
 	}
-	return status == BB_OK ? bb_sink_write(sink, &sink->out) : status;
+	return bb_sink_write(sink, &sink->out);
 }
 
 /* ---- matrices ------------------------------------------------------------------------------- */
@@ -146,30 +127,31 @@ static bool same_matrix(const struct kept *a, const struct kept *b)
 	       (a->r.workers == 1) == (b->r.workers == 1);
 }
 
-/* Returns the first row of the matrix of row I that has its place (or space). */
-static size_t first_like(const struct text *t, size_t i, bool place)
+/* True if row I is in the matrix of row FIRST, and the first there of its place (or space). */
+static bool begins(const struct text *t, size_t first, size_t i, bool place)
 {
-	for (size_t k = 0; k < i; k++) {
-		const struct kept *a = &t->rows[k], *b = &t->rows[i];
+	const struct kept *b = &t->rows[i];
+
+	for (size_t k = first; k < i; k++) {
+		const struct kept *a = &t->rows[k];
 
 		if (same_matrix(a, b) &&
 		    strcmp(place ? a->place : a->space, place ? b->place : b->space) == 0)
-			return k;
+			return false;
 	}
-	return i;
+	return same_matrix(b, &t->rows[first]);
 }
 
-static void add_cell(const struct text *t, struct bb_text_table *table, size_t first, size_t place,
-		     size_t space)
+static void add_cell(const struct text *t, struct bb_text_table *table, size_t first,
+		     const char *place, const char *space)
 {
 	char text[BB_NUMBER_TEXT];
 
 	for (size_t i = first; i < t->n; i++) {
 		const struct kept *k = &t->rows[i];
 
-		if (!same_matrix(k, &t->rows[first]) ||
-		    strcmp(k->place, t->rows[place].place) != 0 ||
-		    strcmp(k->space, t->rows[space].space) != 0)
+		if (!same_matrix(k, &t->rows[first]) || strcmp(k->place, place) != 0 ||
+		    strcmp(k->space, space) != 0)
 			continue;
 		bb_table_cell(
 			table,
@@ -177,12 +159,6 @@ static void add_cell(const struct text *t, struct bb_text_table *table, size_t f
 		return;
 	}
 	bb_table_cell(table, NULL);
-}
-
-/* True if row I is the first of its place (or space) in the matrix of row FIRST. */
-static bool begins(const struct text *t, size_t first, size_t i, bool place)
-{
-	return same_matrix(&t->rows[i], &t->rows[first]) && first_like(t, i, place) == i;
 }
 
 static void add_matrix(struct text *t, size_t first)
@@ -206,31 +182,25 @@ static void add_matrix(struct text *t, size_t first)
 		bb_table_cell(&table, t->rows[i].place);
 		for (size_t k = first; k < t->n; k++)
 			if (begins(t, first, k, false))
-				add_cell(t, &table, first, i, k);
+				add_cell(t, &table, first, t->rows[i].place, t->rows[k].space);
 	}
 	bb_table_print(&table, &t->sink.out);
 	bb_table_free(&table);
 }
 
-/* True if the matrix has several cells; a single one is a row already. */
-static bool has_several(const struct text *t, size_t first)
-{
-	for (size_t i = first + 1; i < t->n; i++)
-		if (same_matrix(&t->rows[i], &t->rows[first]))
-			return true;
-	return false;
-}
-
 static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 {
-	struct text *t = of(sink);
+	struct text *t = (struct text *)sink;
 
 	for (size_t i = 0; i < t->n; i++) {
-		size_t first = 0;
+		size_t first = 0, n = 0;
 
 		while (!same_matrix(&t->rows[first], &t->rows[i]))
 			first++;
-		if (first == i && has_several(t, i))
+		for (size_t k = i; k < t->n; k++)
+			n += same_matrix(&t->rows[k], &t->rows[i]);
+		/* A single cell is a row already. */
+		if (first == i && n > 1)
 			add_matrix(t, i);
 	}
 	bb_strbuf_add(&sink->out, "#\n");
@@ -239,8 +209,8 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 
 static void release(struct bb_sink *sink)
 {
-	bb_table_free(&of(sink)->table);
-	free(of(sink)->rows);
+	bb_table_free(&((struct text *)sink)->table);
+	free(((struct text *)sink)->rows);
 }
 
 bb_status bb_sink_memory_open(struct bb_sink **sink, FILE *file, const char *path)

@@ -1,17 +1,19 @@
 /*
- * memory.h - the benchmark of memory: bandwidth of the cores of each NUMA node to the memory of
+ * bandwidth.h - the benchmark of memory: bandwidth of the cores of each NUMA node to the memory of
  * each, of a GPU, and of all GPUs of a host at once, to their own memory and to the host's; and the
  * latency of dependent loads.
  *
- *   memory.c        the benchmark: options, plan
- *   memory_drive.c  the experiment
- *   memory_text.c   the text: a row per case, then matrices
+ *   bandwidth.c    the benchmark: options, plan
+ *   drive.c        the experiment
+ *   text.c         the text: a row per case, then matrices
+ *   pair_record.c  the fields of its record, which pairs of ranks have too
  */
-#ifndef BB_P2P_MEMORY_H
-#define BB_P2P_MEMORY_H
+#ifndef BB_MEMORY_BANDWIDTH_BANDWIDTH_H
+#define BB_MEMORY_BANDWIDTH_BANDWIDTH_H
 
 #include "backends/spaces.h"
-#include "p2p/pairs.h"
+#include "harness/measure/engine.h"
+#include "memory/bandwidth/pair_record.h"
 
 enum bb_memory_kind {
 	BB_MEMORY_READ,
@@ -69,9 +71,7 @@ BB_MUST bb_status bb_memory_plan_add(struct bb_memory_plan *plan, struct bb_run 
 /* The state of the benchmark. */
 struct bb_memory {
 	struct bb_memory_options settings; /* first: the rows are read into it */
-	struct bb_run *run;
 	struct bb_memory_plan plan;
-	int nspaces;
 };
 
 static inline bool bb_memory_is_both(const struct bb_memory_case *c)
@@ -79,20 +79,18 @@ static inline bool bb_memory_is_both(const struct bb_memory_case *c)
 	return c->kind == BB_MEMORY_BOTH || c->kind == BB_MEMORY_KERNEL_BOTH;
 }
 
-/* Returns the bytes that C counts per byte of an array (backends/spaces.h). A copy between two
-   spaces counts once, because the link between them carries it once. */
-double bb_memory_counts(const struct bb_memory_case *c);
-
 extern const struct bb_option bb_memory_rows[];
 extern const struct bb_benchmark bb_memory_benchmark;
 
-/* Returns the plan of RUN: of the benchmark of memory, or of the pair of a GPU and its host. */
+/*
+ * Measures all cases of a plan. The subject of a benchmark that has this experiment is a size_t:
+ * the offset of its struct bb_memory_plan in its state.
+ */
+extern const struct bb_experiment bb_memory_experiment;
+/* Returns that plan. */
 const struct bb_memory_plan *bb_memory_plan_of(const struct bb_run *run);
-
 /* Starts the progress of that plan. */
 BB_MUST bb_status bb_memory_open_results(struct bb_run *run);
-/* Measures all cases of that plan. */
-extern const struct bb_experiment bb_memory_experiment;
 
 /* A bb_sink_open. */
 bb_sink_open bb_sink_memory_open;
