@@ -61,7 +61,7 @@ include mk/libraries.mk
 
 BACKENDS := host sim null
 SOURCES  := $(filter-out %/kernels_isa.c src/launch/mpi.c src/simulator/cluster_file.c src/core/json_file.c,$(wildcard $(foreach d,\
-            core schedules programs logs topology topology/probes launch simulator backends backends/cpu \
+            core schedules suspects programs logs topology topology/probes launch simulator backends backends/cpu \
             $(BACKENDS:%=backends/%) harness/run harness/measure harness/results,src/$(d)/*.c)))
 OBJECTS  := $(SOURCES:%.c=$(B)/%.o)
 LIB      := $(B)/libbusbench.a

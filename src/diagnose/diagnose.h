@@ -9,15 +9,17 @@
  *   report.c            the results: records and sentences
  *   record.c            the fields of the records
  *
- * Pure: rounds.h (pairs of nodes), program.h (their messages), fit.h and blocks.h (typical times),
- * judge.h (verdicts).
+ *   program.c           the messages of pairs of nodes; pure
+ *
+ * Who is to blame follows from the times in src/suspects.
  */
 #ifndef BB_DIAGNOSE_DIAGNOSE_H
 #define BB_DIAGNOSE_DIAGNOSE_H
 
-#include "diagnose/blocks.h"
 #include "diagnose/program.h"
 #include "harness/measure/engine.h"
+#include "suspects/blocks.h"
+#include "suspects/judge.h"
 
 enum { BB_LATENCY, BB_BANDWIDTH }; /* the quantities */
 

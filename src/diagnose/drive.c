@@ -3,7 +3,6 @@
  * more. Rank 0 judges.
  */
 #include "diagnose/diagnose.h"
-#include "diagnose/tally.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -186,7 +185,7 @@ static struct bb_pilot pilot_of(const struct bb_examiner *s, const struct bb_dia
 			const int ends[2] = {node, bb_rounds_partner(&stage->rounds, 0, node)};
 			double pair_s = 0;
 
-			for (int i = 0; i < 2 && ends[1] != BB_NO_PEER; i++)
+			for (int i = 0; i < 2 && ends[1] != BB_NOBODY; i++)
 				pair_s += BB_SMALL_REQUESTS *
 						  exp(bb_measured_at(&small, 0, ends[i], k)) +
 					  requests * exp(bb_measured_at(&large, 0, ends[i], k));

@@ -11,7 +11,7 @@
 #ifndef BB_DIAGNOSE_PROGRAM_H
 #define BB_DIAGNOSE_PROGRAM_H
 
-#include "diagnose/rounds.h"
+#include "suspects/rounds.h"
 #include "programs/program.h"
 
 #define BB_SMALL_BYTES 8

@@ -425,7 +425,7 @@ static void node_describe(const struct report *report, int node, struct bb_node_
 	r->latency_us = 1e6 * exp(worst_rail(s, BB_LATENCY, false, node, &usual));
 	r->partners = 0;
 	for (int i = 0; i < s->survey.rounds.n; i++)
-		r->partners += bb_rounds_partner(&s->survey.rounds, i, node) != BB_NO_PEER;
+		r->partners += bb_rounds_partner(&s->survey.rounds, i, node) != BB_NOBODY;
 }
 
 #define MOST_HEALTHY 16 /* nodes that the text lists without -v */

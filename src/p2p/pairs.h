@@ -25,7 +25,7 @@
 #include "harness/measure/engine.h"
 #include "memory/bandwidth/bandwidth.h"
 #include "p2p/child.h"
-#include "p2p/findings.h"
+#include "suspects/findings.h"
 #include "p2p/series.h"
 
 #include <sched.h>

@@ -4,7 +4,7 @@
  */
 #include "p2p/pairs.h"
 
-#include "core/retest.h"
+#include "suspects/retest.h"
 #include "core/units.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #define BB_P2P_SERIES_H
 
 #include "core/payload.h"
-#include "core/retest.h"
+#include "suspects/retest.h"
 #include "core/status.h"
 
 #include <stdbool.h>

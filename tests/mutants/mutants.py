@@ -149,10 +149,10 @@ MUTANTS = [
     Mutant("hybrid: recomputation sends nothing", "src/training_kernels/hybrid/volume.c",
            "passes = s->recomputes ? 3 : 2", "passes = 2", "unit/test_hybrid"),
     # Culprits.
-    Mutant("diagnose: the largest value is the median", "src/diagnose/fit.c",
+    Mutant("diagnose: the largest value is the median", "src/suspects/fit.c",
            "return n > 0 ? values[(n - 1) / 2] : NAN;", "return n > 0 ? values[n - 1] : NAN;",
            "unit/test_diagnose"),
-    Mutant("pairs: fast ones are slow", "src/p2p/findings.c",
+    Mutant("pairs: fast ones are slow", "src/suspects/findings.c",
            "v->best < fmin(SLOW, 1 / factor) * reference", "v->best > fmin(SLOW, 1 / factor) * reference",
            "unit/test_findings"),
     # Input and output.

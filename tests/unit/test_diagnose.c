@@ -2,7 +2,8 @@
  * Who meets whom, what they do, and the arithmetic of who is to blame. How often that is right:
  * test_diagnose_score.c.
  */
-#include "diagnose/blocks.h"
+#include "suspects/blocks.h"
+#include "suspects/judge.h"
 #include "diagnose/program.h"
 #include "programs/check.h"
 
@@ -27,7 +28,7 @@ static void circle_meets_all(void **state)
 			for (int i = 0; i < n; i++) {
 				const int p = bb_circle_partner(n, r, i);
 
-				if (p == BB_NO_PEER)
+				if (p == BB_NOBODY)
 					continue;
 				assert_int_not_equal(p, i);
 				assert_int_equal(bb_circle_partner(n, r, p), i);
@@ -57,7 +58,7 @@ static void samples_are_even(void **state)
 			for (int r = 0; r < rounds.n; r++) {
 				const int p = bb_rounds_partner(&rounds, r, i);
 
-				if (p == BB_NO_PEER)
+				if (p == BB_NOBODY)
 					continue;
 				assert_false(met[p]);
 				met[p] = true;
@@ -84,10 +85,10 @@ static void suspects_meet_the_proven(void **state)
 	for (int r = 0; r < rounds.n; r++) {
 		const int p = bb_rounds_partner(&rounds, r, 3);
 
-		assert_true(p == BB_NO_PEER || standing[p] == BB_PROVEN);
-		alone += p != BB_NO_PEER;
+		assert_true(p == BB_NOBODY || standing[p] == BB_PROVEN);
+		alone += p != BB_NOBODY;
 		pair += bb_rounds_partner(&rounds, r, 2) == 5;
-		assert_int_equal(bb_rounds_partner(&rounds, r, 6), BB_NO_PEER);
+		assert_int_equal(bb_rounds_partner(&rounds, r, 6), BB_NOBODY);
 	}
 	assert_int_equal(alone, BB_CONFIRMING);
 	assert_int_equal(pair, BB_CONFIRMING);
@@ -132,9 +133,9 @@ static void who_is_alone(void **state)
 		int met = 0;
 
 		for (int i = 0; i < 6; i++)
-			met += bb_rounds_partner(&rounds, r, i) != BB_NO_PEER;
+			met += bb_rounds_partner(&rounds, r, i) != BB_NOBODY;
 		assert_int_equal(met, 2);
-		assert_int_equal(bb_rounds_partner(&rounds, r, l->node) != BB_NO_PEER, r % 2 == 0);
+		assert_int_equal(bb_rounds_partner(&rounds, r, l->node) != BB_NOBODY, r % 2 == 0);
 		assert_int_equal(rounds.rail[r], l->rail);
 		if (r % 2 == 0 && l->peer >= 0)
 			assert_int_equal(bb_rounds_partner(&rounds, r, l->node), l->peer);

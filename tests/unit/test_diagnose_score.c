@@ -3,7 +3,8 @@
  * each kind the right answer must come in 95 of 100 draws, and of healthy clusters none is blamed.
  * Prints the table that docs/diagnose.md shows.
  */
-#include "diagnose/blocks.h"
+#include "suspects/blocks.h"
+#include "suspects/judge.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

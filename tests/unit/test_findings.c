@@ -2,9 +2,9 @@
  * What is found in matrices of pairs, in virtual time: a healthy machine with noise, on which
  * nothing is; and one planted fault at a time, on which that is found and nothing else.
  */
-#include "p2p/findings.h"
+#include "suspects/findings.h"
 
-#include "core/retest.h"
+#include "suspects/retest.h"
 
 #include <math.h>
 #include <setjmp.h>

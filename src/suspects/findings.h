@@ -2,8 +2,8 @@
  * findings.h - what looks wrong in matrices of pairs. Pure: values in, findings out. docs/p2p.md
  * states the rules.
  */
-#ifndef BB_P2P_FINDINGS_H
-#define BB_P2P_FINDINGS_H
+#ifndef BB_SUSPECTS_FINDINGS_H
+#define BB_SUSPECTS_FINDINGS_H
 
 #include "core/status.h"
 

@@ -1,9 +1,12 @@
 /*
- * convict.c - judges the suspects by their second measurement.
+ * convict.c - judges the suspects by their second measurement, and acquits those that are fast
+ * while all others are silent: what communicated beside them was slow.
  */
-#include "diagnose/tally.h"
+#include "suspects/judge.h"
 
 #include <stdlib.h>
+
+#define LIKELIER 1 /* the logarithm of the likelihood factor that acquits */
 
 enum direction { SENDS, RECEIVES, DIRECTIONS };
 
@@ -83,13 +86,9 @@ static size_t collect_controls(const struct confirmation *t, const struct readin
 {
 	size_t n = 0;
 
-	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
-		for (int k = 0; k < t->rails && is_control(t, m.from, m.to); k++) {
-			const double y = bb_measured_at(h->measured, m.round, m.to, k);
-
-			if (!isnan(y) && (rail < 0 || rail == k))
-				t->values[n++] = rail < 0 ? y - h->base[k] : y;
-		}
+	for (struct bb_measured at = BB_BEFORE_MEASURED; bb_quantity_next(h->measured, &at);)
+		if ((rail < 0 || rail == at.rail) && is_control(t, at.met.from, at.met.to))
+			t->values[n++] = rail < 0 ? at.log_s - h->base[at.rail] : at.log_s;
 	return n;
 }
 
@@ -121,35 +120,12 @@ static double median_excess(const struct confirmation *t, const struct reading *
 	return bb_low_median(excess, n);
 }
 
-static struct bb_tally count_rounds(const struct confirmation *t, const struct reading *h)
-{
-	struct bb_tally tally = {0};
-
-	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
-		if (is_control(t, m.from, m.to))
-			bb_tally_count(&tally, median_excess(t, h, m.round, m.to), h->limit);
-	return tally;
-}
-
-static double limit_find(const struct confirmation *t, const struct reading *h, double tolerance)
-{
-	const size_t n = collect_controls(t, h, -1);
-
-	return bb_slow_from(bb_tolerated(tolerance), bb_noise_of(t->values, n));
-}
-
-/* Returns the typical time of RAIL: the median of the N values of the reference, or that of the
-   survey if they are too few; where ranks share processors, the slower of both. */
-static double base_find(const struct confirmation *t, const struct reading *h, int rail, size_t n)
-{
-	const double surveyed = h->view->fit.base[rail];
-	const double now = n >= BB_CONFIRMING ? bb_low_median(t->values, n) : surveyed;
-
-	return h->view->floor > 0 ? fmax(now, surveyed) : now;
-}
-
+/* The typical time of a rail is the median of the reference, or that of the survey if it has too
+   few measurements; where ranks share processors, the slower of both. */
 static void reading_settle(const struct confirmation *t, struct reading *h, double tolerance)
 {
+	size_t n;
+
 	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
 		h->controls[bb_measured_nearness(h->measured, m.from, m.to)] +=
 			is_control(t, m.from, m.to);
@@ -158,17 +134,25 @@ static void reading_settle(const struct confirmation *t, struct reading *h, doub
 	h->healthy = (struct bb_tally){.slow = h->view->slow, .of = h->view->of};
 	h->healthy_rounds = h->healthy;
 	for (int k = 0; k < t->rails; k++) {
-		const size_t n = collect_controls(t, h, k);
+		const double surveyed = h->view->fit.base[k];
 
+		n = collect_controls(t, h, k);
 		h->controlled = h->controlled && n >= BB_CONFIRMING;
-		h->base[k] = base_find(t, h, k, n);
+		h->base[k] = n >= BB_CONFIRMING ? bb_low_median(t->values, n) : surveyed;
+		if (h->view->floor > 0)
+			h->base[k] = fmax(h->base[k], surveyed);
 	}
 	if (!h->controlled)
 		return;
 	/* Nobody is blamed for less than the report calls slow. */
-	h->limit = fmax(h->view->limit, limit_find(t, h, tolerance));
+	n = collect_controls(t, h, -1);
+	h->limit = fmax(h->limit, bb_slow_from(bb_tolerated(tolerance), bb_noise_of(t->values, n)));
 	h->healthy = controls_count(t, h, -1, 0);
-	h->healthy_rounds = count_rounds(t, h);
+	h->healthy_rounds = (struct bb_tally){0};
+	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
+		if (is_control(t, m.from, m.to))
+			bb_tally_count(&h->healthy_rounds, median_excess(t, h, m.round, m.to),
+				       h->limit);
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
@@ -184,32 +168,15 @@ static void count_meeting(const struct confirmation *t, struct reading *h, int r
 		       h->limit);
 }
 
-static bool is_end(const struct confirmation *t, int node)
-{
-	for (int i = 0; i < t->suspects->npairs; i++)
-		if (t->suspects->pairs[i].a == node || t->suspects->pairs[i].b == node)
-			return true;
-	return false;
-}
-
 /* Does a meeting of NODE with OTHER count against NODE? OTHER must be proven, and NODE questioned
    or an end of a suspected link. */
 static bool is_about(const struct confirmation *t, int node, int other)
 {
-	return is_proven(t, other) && (!is_proven(t, node) || is_end(t, node)) &&
-	       !bb_suspects_have(t->suspects, node, other);
-}
+	bool is_questioned = !is_proven(t, node);
 
-static void count_meetings(const struct confirmation *t, struct reading *h)
-{
-	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);) {
-		if (!is_comparable(h, m.from, m.to))
-			continue;
-		if (is_about(t, m.to, m.from))
-			count_meeting(t, h, m.round, m.to, m.to, RECEIVES);
-		if (is_about(t, m.from, m.to))
-			count_meeting(t, h, m.round, m.to, m.from, SENDS);
-	}
+	for (int i = 0; i < t->suspects->npairs; i++)
+		is_questioned |= t->suspects->pairs[i].a == node || t->suspects->pairs[i].b == node;
+	return is_questioned && is_proven(t, other) && !bb_suspects_have(t->suspects, node, other);
 }
 
 /* The last quantity that convicts decides: latency is a round trip and has no direction. */
@@ -259,21 +226,6 @@ static bool judge_port(const struct confirmation *t, int node, int rail, struct 
 	return guilty;
 }
 
-/* Is it the node rather than single rails? Either most of its rails are guilty and slow at least
-   half as often as the worst, or the node as a whole flaps at least half as often as it. */
-static bool is_whole(const struct confirmation *t, const struct bb_diagnosis *whole,
-		     const struct bb_diagnosis *rails)
-{
-	double most = 0;
-	int alike = 0;
-
-	for (int k = 0; k < t->rails; k++)
-		most = fmax(most, rails[k].share);
-	for (int k = 0; k < t->rails; k++)
-		alike += rails[k].measured > 0 && 2 * rails[k].share >= most;
-	return bb_is_most(alike, t->rails) || (whole->flapping && 2 * whole->share >= most);
-}
-
 /* Is RAIL of NODE guilty with more than twice the excess that most of its rails reach? */
 static bool stands_out(const struct confirmation *t, int node, int rail)
 {
@@ -293,30 +245,17 @@ static bool stands_out(const struct confirmation *t, int node, int rail)
 	return found;
 }
 
-/* If most of the rails are steadily guilty and alike, returns true with WHOLE = the verdict of the
-   least likely of them, on the node. */
-static bool merge_rails(const struct confirmation *t, int node, const struct bb_diagnosis *rails,
-			const bool *guilty, struct bb_diagnosis *whole)
-{
-	int n = 0;
-
-	for (int k = 0; k < t->rails; k++) {
-		if (!guilty[k] || rails[k].flapping || stands_out(t, node, k))
-			continue;
-		if (n++ == 0 || rails[k].chance < whole->chance)
-			*whole = rails[k];
-	}
-	whole->charge = BB_CHARGE_NODE;
-	whole->rail = -1;
-	return n > 0 && bb_is_most(n, t->rails);
-}
-
+/* It is the node rather than single rails if most of its rails are guilty and slow at least half as
+   often as the worst, or if the node as a whole flaps at least half as often as it. If most of the
+   rails are steadily guilty and alike, its verdict is that of the least likely of them. */
 static bb_status judge_node(struct confirmation *t, int node)
 {
 	const struct bb_diagnosis none = {
 		.charge = BB_CHARGE_NODE, .node = node, .peer = -1, .rail = -1, .chance = 1};
 	struct bb_diagnosis whole = none, rails[BB_MOST_RAILS];
-	bool guilty[BB_MOST_RAILS], is_node;
+	bool guilty[BB_MOST_RAILS];
+	double most = 0;
+	int alike = 0, steady = 0;
 	bb_status status = BB_OK;
 
 	for (int k = 0; k < t->rails; k++) {
@@ -324,10 +263,20 @@ static bb_status judge_node(struct confirmation *t, int node)
 		rails[k].charge = BB_CHARGE_PORT;
 		rails[k].rail = k;
 		guilty[k] = judge_port(t, node, k, &rails[k]);
+		most = fmax(most, rails[k].share);
 	}
-	is_node = (judge_port(t, node, -1, &whole) && is_whole(t, &whole, rails)) ||
-		  merge_rails(t, node, rails, guilty, &whole);
-	if (is_node)
+	for (int k = 0; k < t->rails; k++)
+		alike += rails[k].measured > 0 && 2 * rails[k].share >= most;
+	if (judge_port(t, node, -1, &whole) &&
+	    (bb_is_most(alike, t->rails) || (whole.flapping && 2 * whole.share >= most)))
+		return bb_verdicts_add(t->verdicts, &whole);
+	for (int k = 0; k < t->rails; k++)
+		if (guilty[k] && !rails[k].flapping && !stands_out(t, node, k))
+			if (steady++ == 0 || rails[k].chance < whole.chance)
+				whole = rails[k];
+	whole.charge = BB_CHARGE_NODE;
+	whole.rail = -1;
+	if (steady > 0 && bb_is_most(steady, t->rails))
 		return bb_verdicts_add(t->verdicts, &whole);
 	for (int k = 0; k < t->rails && status == BB_OK; k++)
 		if (guilty[k] && stands_out(t, node, k))
@@ -342,22 +291,16 @@ static double mean_excess(const struct bb_tally *tally)
 	return tally->of > 0 ? tally->all / tally->of : 0;
 }
 
-/* Returns the mean excess of NODE, with proven partners, over that of the reference: its own share
-   of the times of its links. */
-static double end_excess(const struct confirmation *t, const struct reading *h, int node, int rail,
-			 enum direction direction)
-{
-	return fmax(0,
-		    mean_excess(port_of(t, h, node, rail, direction)) - mean_excess(&h->healthy));
-}
-
 /* Tally what arrived over RAIL from one node at another, beyond the excess of both with others. */
 static struct bb_tally count_link(const struct confirmation *t, const struct reading *h, int from,
 				  int to, int rail)
 {
 	const struct bb_rounds *rounds = h->measured->rounds;
-	const double base = h->base[rail] + fmax(end_excess(t, h, from, rail, SENDS),
-						 end_excess(t, h, to, rail, RECEIVES));
+	/* The share of an end is its mean excess, with proven partners, over the reference's. */
+	const double healthy = mean_excess(&h->healthy);
+	const double sender = mean_excess(port_of(t, h, from, rail, SENDS)) - healthy;
+	const double receiver = mean_excess(port_of(t, h, to, rail, RECEIVES)) - healthy;
+	const double base = h->base[rail] + fmax(0, fmax(sender, receiver));
 	struct bb_tally tally = {0};
 
 	for (int r = 0; r < rounds->n && is_comparable(h, from, to); r++)
@@ -485,53 +428,6 @@ static bb_status judge_rail(struct confirmation *t, int rail)
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
-static bb_status confirmation_open(struct confirmation *t, const struct bb_view *views,
-				   const struct bb_quantity *measured, double tolerance)
-{
-	const size_t ports = (size_t)t->nodes * (size_t)t->rails;
-	int charged = t->suspects->npairs;
-
-	for (int i = 0; i < t->nodes; i++)
-		charged += t->suspects->standing[i] >= BB_QUESTIONED;
-	t->charges = (charged * DIRECTIONS + 1) * (t->rails > 1 ? t->rails + 1 : 1) * t->n;
-	t->values = malloc(((size_t)measured[0].rounds->n * ports + 1) * sizeof(*t->values));
-	if (!t->values)
-		return BB_EINTERNAL;
-	for (int q = 0; q < t->n; q++) {
-		struct reading *h = &t->readings[q];
-
-		h->measured = &measured[q];
-		h->view = &views[q];
-		h->ports = calloc(ports * DIRECTIONS, sizeof(*h->ports));
-		h->nodes = calloc((size_t)t->nodes * DIRECTIONS, sizeof(*h->nodes));
-		if (!h->ports || !h->nodes)
-			return BB_EINTERNAL;
-		reading_settle(t, h, tolerance);
-		count_meetings(t, h);
-	}
-	return BB_OK;
-}
-
-/* Calls JUDGE for a confirmation that is open. */
-static bb_status confirmation_judge(struct confirmation *t, const struct bb_view *views,
-				    const struct bb_quantity *measured, double tolerance,
-				    bb_status (*judge)(struct confirmation *t))
-{
-	bb_status status;
-
-	t->nodes = t->suspects->nodes;
-	t->rails = views[0].measured.rails;
-	status = confirmation_open(t, views, measured, tolerance);
-	if (status == BB_OK)
-		status = judge(t);
-	for (int q = 0; q < t->n; q++) {
-		free(t->readings[q].ports);
-		free(t->readings[q].nodes);
-	}
-	free(t->values);
-	return status;
-}
-
 static bb_status judge_nodes(struct confirmation *t)
 {
 	bb_status status = BB_OK;
@@ -555,6 +451,52 @@ static bb_status judge_links(struct confirmation *t)
 	return status;
 }
 
+/* Calls JUDGE once T has counted what was measured. */
+static bb_status confirmation_judge(struct confirmation *t, const struct bb_view *views,
+				    const struct bb_quantity *measured, double tolerance,
+				    bb_status (*judge)(struct confirmation *t))
+{
+	const size_t nodes = (size_t)t->suspects->nodes, rails = (size_t)views[0].measured.rails;
+	int charged = t->suspects->npairs;
+	bb_status status = BB_EINTERNAL;
+
+	t->nodes = (int)nodes;
+	t->rails = (int)rails;
+	for (int i = 0; i < t->nodes; i++)
+		charged += t->suspects->standing[i] >= BB_QUESTIONED;
+	t->charges = (charged * DIRECTIONS + 1) * (rails > 1 ? t->rails + 1 : 1) * t->n;
+	t->values = malloc(((size_t)measured[0].rounds->n * nodes * rails + 1) * sizeof(double));
+	if (!t->values)
+		return BB_EINTERNAL;
+	for (int q = 0; q < t->n; q++) {
+		struct reading *h = &t->readings[q];
+
+		h->measured = &measured[q];
+		h->view = &views[q];
+		h->ports = calloc(nodes * rails * DIRECTIONS, sizeof(*h->ports));
+		h->nodes = calloc(nodes * DIRECTIONS, sizeof(*h->nodes));
+		if (!h->ports || !h->nodes)
+			goto out;
+		reading_settle(t, h, tolerance);
+		for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(measured->rounds, &m);) {
+			if (!is_comparable(h, m.from, m.to))
+				continue;
+			if (is_about(t, m.to, m.from))
+				count_meeting(t, h, m.round, m.to, m.to, RECEIVES);
+			if (is_about(t, m.from, m.to))
+				count_meeting(t, h, m.round, m.to, m.from, SENDS);
+		}
+	}
+	status = judge(t);
+out:
+	for (int q = 0; q < t->n; q++) {
+		free(t->readings[q].ports);
+		free(t->readings[q].nodes);
+	}
+	free(t->values);
+	return status;
+}
+
 bb_status bb_convict(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
 		     const struct bb_view *views, const struct bb_quantity *measured, int n,
 		     double tolerance)
@@ -569,4 +511,168 @@ bb_status bb_convict_links(struct bb_verdicts *verdicts, const struct bb_suspect
 {
 	return confirmation_judge(&(struct confirmation){verdicts, suspects, .n = n}, views,
 				  measured, tolerance, judge_links);
+}
+
+/* ---- alone ------------------------------------------------------------------------------------
+ */
+
+static bool is_measured_alone(const struct bb_diagnosis *v)
+{
+	return v->charge != BB_CHARGE_STRAGGLER && v->charge != BB_CHARGE_RAIL;
+}
+
+int bb_lone_times(const struct bb_verdicts *verdicts, int first)
+{
+	for (int i = first; i < verdicts->n; i++)
+		if (verdicts->list[i].flapping)
+			return BB_CONFIRMING;
+	return BB_RETEST_ROUNDS;
+}
+
+int bb_lone_list(const struct bb_verdicts *verdicts, int first, struct bb_lone list[BB_MOST_LONE])
+{
+	int n = 0;
+
+	for (int i = first; i < verdicts->n && n < BB_MOST_LONE; i++) {
+		const struct bb_diagnosis *v = &verdicts->list[i];
+
+		if (is_measured_alone(v))
+			list[n++] = (struct bb_lone){v->node, v->peer, v->rail};
+	}
+	return n;
+}
+
+/* A convicted node, rail or link in one quantity. */
+struct lone {
+	const struct bb_view *view;
+	const struct bb_quantity *measured;
+	int which, n;   /* its number in the list, and the length of the list */
+	double shift;   /* logarithm of the reference's time above that of the survey */
+	double rate;    /* at which the reference is slow */
+	double limit;   /* as when it was convicted */
+	double *values; /* room for all measurements */
+};
+
+/* Returns the logarithm of the time over the typical time; NAN: not measured. */
+static double excess_alone(const struct lone *l, int round, int to, int rail)
+{
+	if (!bb_rounds_has(l->measured->rounds, round, to, rail))
+		return NAN;
+	return bb_measured_at(l->measured, round, to, rail) - l->view->fit.base[rail] - l->shift;
+}
+
+/* Set the shift and rate to those of the reference, or of the survey if it has too few
+   measurements. */
+static void reference_find(struct lone *l)
+{
+	const struct bb_rounds *rounds = l->measured->rounds;
+	struct bb_tally tally = {0};
+	size_t n = 0;
+
+	l->rate = bb_tally_rate(l->view->slow, l->view->of);
+	for (struct bb_measured at = BB_BEFORE_MEASURED; bb_quantity_next(l->measured, &at);)
+		if (at.met.round % (2 * l->n) == 2 * l->which + 1 &&
+		    bb_rounds_has(rounds, at.met.round, at.met.to, at.rail))
+			l->values[n++] = at.log_s - l->view->fit.base[at.rail] - l->shift;
+	if (n < BB_RETEST_ROUNDS)
+		return;
+	l->shift = bb_low_median(l->values, n);
+	if (l->view->floor > 0) /* see reading_settle */
+		l->shift = fmax(l->shift, 0);
+	for (size_t i = 0; i < n; i++)
+		bb_tally_count(&tally, l->values[i] - l->shift, l->limit);
+	l->rate = bb_tally_rate(tally.slow, tally.of);
+}
+
+/* Tally messages FROM one node TO another (-1: any): in each round RAIL, or the median rail (-1).
+ */
+static struct bb_tally direction_count(const struct lone *l, int from, int to, int rail)
+{
+	const struct bb_rounds *rounds = l->measured->rounds;
+	struct bb_tally tally = {0};
+
+	for (int r = 2 * l->which; r < rounds->n; r += 2 * l->n)
+		for (int node = 0; node < rounds->nodes; node++) {
+			double distances[BB_MOST_RAILS];
+			size_t n = 0;
+
+			if ((from >= 0 && bb_rounds_partner(rounds, r, node) != from) ||
+			    (to >= 0 && node != to))
+				continue;
+			for (int k = 0; k < l->measured->rails; k++) {
+				distances[n] = excess_alone(l, r, node, k);
+				n += (rail < 0 || rail == k) && !isnan(distances[n]);
+			}
+			bb_tally_count(&tally, bb_low_median(distances, n), l->limit);
+		}
+	return tally;
+}
+
+/* Does TALLY fit the reference better than something that is slow in SHARE of its measurements? */
+static bool is_innocent(const struct lone *l, const struct bb_tally *tally, double share)
+{
+	if (tally->slow == 0 || share <= l->rate)
+		return true;
+	return tally->slow * log(l->rate / share) +
+		       (tally->of - tally->slow) * log((1 - l->rate) / (1 - share)) >
+	       LIKELIER;
+}
+
+static bool may_share(const struct bb_diagnosis *v, int node)
+{
+	return v->charge == BB_CHARGE_PORT && v->node == node && v->contended && !v->flapping;
+}
+
+bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struct bb_view *views,
+		    const struct bb_quantity *alone, int n)
+{
+	const struct bb_rounds *rounds = alone[0].rounds;
+	const size_t most = (size_t)rounds->n * (size_t)rounds->nodes * (size_t)alone[0].rails;
+	struct bb_lone list[BB_MOST_LONE];
+	const int listed = bb_lone_list(verdicts, first, list);
+	double *values = malloc((most + 1) * sizeof(*values));
+
+	if (!values)
+		return BB_EINTERNAL;
+	for (int i = first, which = 0; which < listed; i++) {
+		struct bb_diagnosis *v = &verdicts->list[i];
+		const double share = (v->share * v->measured + 1) / (v->measured + 2);
+		bool slow[BB_QUANTITIES];
+
+		if (!is_measured_alone(v))
+			continue;
+		v->alone = v->contended = true;
+		for (int q = 0; q < n; q++) {
+			struct lone l = {
+				&views[q],       &alone[q], which, listed, .limit = v->limit[q],
+				.values = values};
+			struct bb_tally sent, received;
+
+			reference_find(&l);
+			sent = direction_count(&l, v->node, v->peer, v->rail);
+			received = direction_count(&l, v->peer, v->node, v->rail);
+			/* Still, in a direction that convicted it? */
+			slow[q] =
+				v->slow[q] && ((v->sends && !is_innocent(&l, &sent, share)) ||
+					       (v->receives && !is_innocent(&l, &received, share)));
+			v->contended &= !slow[q];
+		}
+		for (int q = 0; q < n && !v->contended; q++)
+			v->slow[q] = slow[q];
+		which++;
+	}
+	free(values);
+	/* Rails of a node that are fast alone and slow together are to blame: those of other nodes
+	   are as busy at the same time, and fast. */
+	for (int i = first; i < verdicts->n; i++) {
+		struct bb_diagnosis *v = &verdicts->list[i];
+		int sharing = 0;
+
+		for (int k = first; k < verdicts->n; k++)
+			sharing += may_share(&verdicts->list[k], v->node);
+		v->shares = sharing > 1 && may_share(v, v->node);
+	}
+	for (int i = first; i < verdicts->n; i++)
+		verdicts->list[i].contended &= !verdicts->list[i].shares;
+	return BB_OK;
 }

@@ -1,4 +1,4 @@
-#include "diagnose/blocks.h"
+#include "suspects/blocks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,41 +35,6 @@ struct node_sets {
 	double *values; /* room for all measurements */
 };
 
-static void node_sets_close(struct node_sets *sets)
-{
-	free(sets->up);
-	free(sets->next);
-	free(sets->size);
-	free(sets->first);
-	free(sets->of);
-	free(sets->pairs);
-	free(sets->values);
-}
-
-static bool node_sets_open(struct node_sets *sets, const struct bb_view *v)
-{
-	const struct bb_rounds *rounds = v->measured.rounds;
-	const size_t nodes = (size_t)rounds->nodes, met = (size_t)rounds->n * nodes;
-
-	*sets = (struct node_sets){
-		.nodes = rounds->nodes,
-		.up = malloc(nodes * sizeof(int)),
-		.next = malloc(nodes * sizeof(int)),
-		.size = malloc(nodes * sizeof(int)),
-		.first = calloc(nodes + 2, sizeof(int)),
-		.of = malloc((met + 1) * sizeof(int)),
-		.pairs = malloc((met + 1) * sizeof(struct pair)),
-		.values = malloc((met * (size_t)v->measured.rails + 1) * sizeof(double))};
-	if (!sets->up || !sets->next || !sets->size || !sets->first || !sets->of || !sets->pairs ||
-	    !sets->values)
-		return false;
-	for (int i = 0; i < rounds->nodes; i++) {
-		sets->up[i] = sets->next[i] = i;
-		sets->size[i] = 1;
-	}
-	return true;
-}
-
 static int root_of(struct node_sets *sets, int node)
 {
 	while (sets->up[node] != node) {
@@ -79,17 +44,13 @@ static int root_of(struct node_sets *sets, int node)
 	return node;
 }
 
-static double beyond(const struct bb_view *v, int round, int to, int rail)
-{
-	return bb_measured_at(&v->measured, round, to, rail) - v->fit.base[rail];
-}
-
 /* Append both directions between A and B in ROUND, over all rails, to VALUES. */
 static void collect_meeting(const struct bb_view *v, int round, int a, int b, double *values,
 			    size_t *n)
 {
 	for (int k = 0; k < v->measured.rails; k++) {
-		const double there = beyond(v, round, b, k), back = beyond(v, round, a, k);
+		const double there = bb_measured_at(&v->measured, round, b, k) - v->fit.base[k];
+		const double back = bb_measured_at(&v->measured, round, a, k) - v->fit.base[k];
 
 		if (!isnan(there))
 			values[(*n)++] = there;
@@ -98,47 +59,34 @@ static void collect_meeting(const struct bb_view *v, int round, int a, int b, do
 	}
 }
 
-static bool met_before(const struct bb_rounds *rounds, int round, int node)
+static int by_time(const void *a, const void *b)
 {
-	const int partner = bb_rounds_partner(rounds, round, node);
+	const double x = ((const struct pair *)a)->beyond, y = ((const struct pair *)b)->beyond;
 
-	for (int r = 0; r < round; r++)
-		if (bb_rounds_partner(rounds, r, node) == partner)
-			return true;
-	return false;
+	return (x > y) - (x < y);
 }
 
-/* Returns the median over all rounds in which NODE met its partner of ROUND, its first. */
-static double median_of_meetings(const struct bb_view *v, int round, int node, double *values)
-{
-	const struct bb_rounds *rounds = v->measured.rounds;
-	const int partner = bb_rounds_partner(rounds, round, node);
-	size_t n = 0;
-
-	for (int r = round; r < rounds->n; r++)
-		if (bb_rounds_partner(rounds, r, node) == partner)
-			collect_meeting(v, r, node, partner, values, &n);
-	return bb_low_median(values, n);
-}
-
+/* Fill PAIRS with the median over all rounds in which two nodes met, and FIRST and OF. */
 static void list_pairs(struct node_sets *sets, const struct bb_view *v)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
 
 	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(rounds, &m);) {
-		struct pair p = {m.to, m.from, NAN};
+		size_t n = 0;
+		int before = 0;
 
-		if (m.from <= m.to || met_before(rounds, m.round, m.to))
+		while (before < m.round && bb_rounds_partner(rounds, before, m.to) != m.from)
+			before++;
+		if (m.from <= m.to || before < m.round)
 			continue; /* seen already */
-		p.beyond = median_of_meetings(v, m.round, m.to, sets->values);
-		if (!isnan(p.beyond))
-			sets->pairs[sets->n++] = p;
+		for (int r = m.round; r < rounds->n; r++)
+			if (bb_rounds_partner(rounds, r, m.to) == m.from)
+				collect_meeting(v, r, m.to, m.from, sets->values, &n);
+		if (n > 0)
+			sets->pairs[sets->n++] =
+				(struct pair){m.to, m.from, bb_low_median(sets->values, n)};
 	}
-}
-
-/* Fill FIRST and OF. */
-static void sort_by_node(struct node_sets *sets)
-{
+	qsort(sets->pairs, sets->n, sizeof(*sets->pairs), by_time);
 	for (size_t i = 0; i < sets->n; i++) {
 		sets->first[sets->pairs[i].a + 2]++;
 		sets->first[sets->pairs[i].b + 2]++;
@@ -149,13 +97,6 @@ static void sort_by_node(struct node_sets *sets)
 		sets->of[sets->first[sets->pairs[i].a + 1]++] = (int)i;
 		sets->of[sets->first[sets->pairs[i].b + 1]++] = (int)i;
 	}
-}
-
-static int by_time(const void *a, const void *b)
-{
-	const double x = ((const struct pair *)a)->beyond, y = ((const struct pair *)b)->beyond;
-
-	return (x > y) - (x < y);
 }
 
 /* Are at least half of the pairs between the set of A, which is not the larger, and that of B fast?
@@ -178,16 +119,6 @@ static bool belong_together(struct node_sets *sets, int a, int b)
 	return 2 * good >= met;
 }
 
-static void join(struct node_sets *sets, int a, int b)
-{
-	const int after = sets->next[a];
-
-	sets->next[a] = sets->next[b];
-	sets->next[b] = after;
-	sets->up[a] = b;
-	sets->size[b] += sets->size[a];
-}
-
 /* Join the nodes of fast pairs, the fastest first. A pair is fast if it is clearly not slow beside
    the fastest quarter of all pairs. */
 static void join_fast_pairs(struct node_sets *sets, const struct bb_view *v)
@@ -197,18 +128,25 @@ static void join_fast_pairs(struct node_sets *sets, const struct bb_view *v)
 	list_pairs(sets, v);
 	if (sets->n == 0)
 		return;
-	qsort(sets->pairs, sets->n, sizeof(*sets->pairs), by_time);
-	sort_by_node(sets);
 	typical = sets->pairs[(size_t)(FASTEST * (double)(sets->n - 1))].beyond;
 	while (sets->fast < sets->n &&
 	       sets->pairs[sets->fast].beyond - typical <= CLEARLY_FAST * v->limit)
 		sets->fast++;
 	for (size_t i = 0; i < sets->fast; i++) {
-		const int a = root_of(sets, sets->pairs[i].a), b = root_of(sets, sets->pairs[i].b);
-		const bool less = sets->size[a] < sets->size[b];
+		int a = root_of(sets, sets->pairs[i].a), b = root_of(sets, sets->pairs[i].b), next;
 
-		if (a != b && belong_together(sets, less ? a : b, less ? b : a))
-			join(sets, less ? a : b, less ? b : a);
+		if (sets->size[a] >= sets->size[b]) {
+			next = a;
+			a = b;
+			b = next;
+		}
+		if (a == b || !belong_together(sets, a, b))
+			continue;
+		next = sets->next[a];
+		sets->next[a] = sets->next[b];
+		sets->next[b] = next;
+		sets->up[a] = b;
+		sets->size[b] += sets->size[a];
 	}
 }
 
@@ -245,21 +183,6 @@ static void number_blocks(struct bb_block_map *blocks, struct node_sets *sets, s
 		blocks->n = 0;
 }
 
-static void settle_level(struct bb_block_map *blocks, const struct bb_view *v, int from, int to,
-			 double *values)
-{
-	size_t n = 0;
-
-	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(v->measured.rounds, &m);)
-		for (int k = 0; k < v->measured.rails; k++) {
-			const double e = beyond(v, m.round, m.to, k);
-
-			if (blocks->of[m.from] == from && blocks->of[m.to] == to && !isnan(e))
-				values[n++] = e;
-		}
-	blocks->level[from][to] = n > 0 ? bb_low_median(values, n) : NAN;
-}
-
 /* Blocks that never met get the typical level between blocks. Paths within a block have a level of
    their own if it exceeds the noise. Returns the typical level between blocks. */
 static double settle_levels(struct bb_block_map *blocks, const struct bb_view *v, double *values)
@@ -270,8 +193,13 @@ static double settle_levels(struct bb_block_map *blocks, const struct bb_view *v
 	for (int from = 0; from < blocks->n; from++)
 		for (int to = 0; to < blocks->n; to++) {
 			double *level = &blocks->level[from][to];
+			size_t met = 0;
 
-			settle_level(blocks, v, from, to, values);
+			for (struct bb_measured at = BB_BEFORE_MEASURED;
+			     bb_quantity_next(&v->measured, &at);)
+				if (blocks->of[at.met.from] == from && blocks->of[at.met.to] == to)
+					values[met++] = at.log_s - v->fit.base[at.rail];
+			*level = bb_low_median(values, met);
 			if (from == to && !(fabs(*level) > v->limit))
 				*level = 0;
 			if (from != to && !isnan(*level))
@@ -299,7 +227,7 @@ static double deviation_of(const struct bb_block_map *blocks, const struct bb_vi
 		const int partner = bb_rounds_partner(rounds, r, node);
 		const size_t before = n;
 
-		if (partner == BB_NO_PEER || blocks->of[partner] < 0)
+		if (partner == BB_NOBODY || blocks->of[partner] < 0)
 			continue;
 		collect_meeting(v, r, node, partner, values, &n);
 		for (size_t i = before; i < n; i++)
@@ -309,25 +237,6 @@ static double deviation_of(const struct bb_block_map *blocks, const struct bb_vi
 	for (size_t i = 0; i < n; i++)
 		sum += fabs(values[i] - middle);
 	return n > 0 ? sum / (double)n : INFINITY;
-}
-
-/* Returns the one of the first CHOICES blocks whose levels explain the times of NODE best; -1 if
-   NODE met nobody. */
-static int most_like(const struct bb_block_map *blocks, const struct bb_view *v, int node,
-		     int choices, double *values)
-{
-	double least = INFINITY;
-	int best = -1;
-
-	for (int p = 0; p < choices; p++) {
-		const double d = deviation_of(blocks, v, node, p, values);
-
-		if (d < least) {
-			least = d;
-			best = p;
-		}
-	}
-	return best;
 }
 
 /* Assign the nodes that no fast pair joined. A slow node is fast with nobody. In a sample a node
@@ -343,9 +252,18 @@ static void place_others(struct bb_block_map *blocks, const struct bb_view *v, d
 
 	for (int p = 0; p < blocks->n && choices > blocks->n; p++)
 		blocks->level[p][blocks->n] = typical;
-	for (int i = 0; i < rounds->nodes; i++)
-		chosen[i] = blocks->of[i] >= 0 ? blocks->of[i]
-					       : most_like(blocks, v, i, choices, values);
+	for (int i = 0; i < rounds->nodes; i++) {
+		double least = INFINITY, d;
+
+		chosen[i] = blocks->of[i];
+		for (int p = 0; p < choices && blocks->of[i] < 0; p++) {
+			d = deviation_of(blocks, v, i, p, values);
+			if (d < least) {
+				least = d;
+				chosen[i] = p;
+			}
+		}
+	}
 	for (int i = 0; i < rounds->nodes; i++) {
 		if (blocks->of[i] < 0 && chosen[i] >= 0)
 			blocks->size[chosen[i]]++;
@@ -361,14 +279,27 @@ static void place_others(struct bb_block_map *blocks, const struct bb_view *v, d
 bb_status bb_block_map_find(struct bb_block_map *blocks, const struct bb_view *view)
 {
 	const struct bb_rounds *rounds = view->measured.rounds;
-	const size_t nodes = (size_t)rounds->nodes;
+	const size_t nodes = (size_t)rounds->nodes, met = (size_t)rounds->n * nodes;
 	struct group *groups = malloc(nodes * sizeof(*groups));
-	struct node_sets sets = {.nodes = 0};
+	struct node_sets sets = {
+		.nodes = rounds->nodes,
+		.up = malloc(nodes * sizeof(int)),
+		.next = malloc(nodes * sizeof(int)),
+		.size = malloc(nodes * sizeof(int)),
+		.first = calloc(nodes + 2, sizeof(int)),
+		.of = malloc((met + 1) * sizeof(int)),
+		.pairs = malloc((met + 1) * sizeof(struct pair)),
+		.values = malloc((met * (size_t)view->measured.rails + 1) * sizeof(double))};
 	bb_status status = BB_EINTERNAL;
 
 	blocks->of = malloc(nodes * sizeof(*blocks->of));
-	if (!groups || !blocks->of || !node_sets_open(&sets, view))
+	if (!groups || !blocks->of || !sets.up || !sets.next || !sets.size || !sets.first ||
+	    !sets.of || !sets.pairs || !sets.values)
 		goto out;
+	for (int i = 0; i < rounds->nodes; i++) {
+		sets.up[i] = sets.next[i] = i;
+		sets.size[i] = 1;
+	}
 	if (rounds->n <= MOST_ROUNDS)
 		join_fast_pairs(&sets, view);
 	number_blocks(blocks, &sets, groups);
@@ -376,7 +307,13 @@ bb_status bb_block_map_find(struct bb_block_map *blocks, const struct bb_view *v
 		     sets.values);
 	status = BB_OK;
 out:
-	node_sets_close(&sets);
+	free(sets.up);
+	free(sets.next);
+	free(sets.size);
+	free(sets.first);
+	free(sets.of);
+	free(sets.pairs);
+	free(sets.values);
 	free(groups);
 	return status;
 }

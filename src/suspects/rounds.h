@@ -7,18 +7,21 @@
  * some of these rounds, of the nodes in an order that the seed draws: every node has as many
  * partners, all different, and the cost is linear in the nodes.
  */
-#ifndef BB_DIAGNOSE_ROUNDS_H
-#define BB_DIAGNOSE_ROUNDS_H
+#ifndef BB_SUSPECTS_ROUNDS_H
+#define BB_SUSPECTS_ROUNDS_H
 
 #include "core/status.h"
-#include "schedules/schedule.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#define BB_NOBODY (-1) /* no partner */
 
 struct bb_rounds { /* zero-initialise */
 	int nodes, n;
 	int room;
-	int *partner; /* [round * nodes + node]; BB_NO_PEER: it rests. Owned */
+	int *partner; /* [round * nodes + node]; BB_NOBODY: it rests. Owned */
 	int *rail;    /* [round]: the only one that is used; -1: all are. Owned */
 };
 
@@ -32,7 +35,7 @@ static inline int bb_rounds_partner(const struct bb_rounds *rounds, int round, i
 /* Does NODE meet its partner over RAIL in ROUND? */
 static inline bool bb_rounds_has(const struct bb_rounds *rounds, int round, int node, int rail)
 {
-	return bb_rounds_partner(rounds, round, node) != BB_NO_PEER &&
+	return bb_rounds_partner(rounds, round, node) != BB_NOBODY &&
 	       (rounds->rail[round] < 0 || rounds->rail[round] == rail);
 }
 
@@ -42,7 +45,7 @@ struct bb_pairing {
 };
 #define BB_BEFORE_FIRST                                                                            \
 	{                                                                                          \
-		0, BB_NO_PEER, -1                                                                  \
+		0, BB_NOBODY, -1                                                                   \
 	}
 
 /* The next of ROUNDS, by round and TO. Returns false behind the last. */
@@ -56,13 +59,13 @@ static inline bool bb_rounds_next(const struct bb_rounds *rounds, struct bb_pair
 		if (m->round >= rounds->n)
 			return false;
 		m->from = bb_rounds_partner(rounds, m->round, m->to);
-	} while (m->from == BB_NO_PEER);
+	} while (m->from == BB_NOBODY);
 	return true;
 }
 
 /* Rounds in which each of NODES meets each other once. */
 int bb_circle_rounds(int nodes);
-/* Whom NODE meets in ROUND of them; BB_NO_PEER: nobody. */
+/* Whom NODE meets in ROUND of them; BB_NOBODY: nobody. */
 int bb_circle_partner(int nodes, int round, int node);
 
 /*

@@ -14,14 +14,10 @@
  * its measurements is at least half as far off, else flapping, if it was slow BB_LEAST_TIMES
  * separate times. No distribution of the noise is assumed.
  */
-#ifndef BB_DIAGNOSE_JUDGE_H
-#define BB_DIAGNOSE_JUDGE_H
+#ifndef BB_SUSPECTS_JUDGE_H
+#define BB_SUSPECTS_JUDGE_H
 
-#include "diagnose/fit.h"
-
-#define BB_QUANTITIES 2  /* latency, bandwidth */
-#define BB_MOST_RAILS 64 /* ranks of a node */
-#define BB_STEADY 0.8    /* share of the measurements; below it, it flaps */
+#include "suspects/fit.h"
 
 enum bb_charge {
 	BB_CHARGE_NODE, /* all or most of its rails */
@@ -57,20 +53,6 @@ struct bb_verdicts { /* zero-initialise */
 
 void bb_verdicts_free(struct bb_verdicts *verdicts);
 BB_MUST bb_status bb_verdicts_add(struct bb_verdicts *verdicts, const struct bb_diagnosis *verdict);
-
-/* The survey of one quantity. */
-struct bb_view { /* zero-initialise */
-	struct bb_quantity measured;
-	struct bb_polish fit;
-	double floor; /* logarithm of the factor below which nothing is slow; set by the caller */
-	double limit; /* logarithm of the factor from which on a measurement is slow */
-	int slow, of; /* measurements that were slow beyond their nodes' own excess; all */
-	double rate;  /* at which that happens to the healthy */
-};
-
-/* VIEW = what M shows; TOLERANCE is the share of speed that may be missing. The caller frees the
-   fit of VIEW. BB_EINTERNAL without memory. */
-BB_MUST bb_status bb_view_make(struct bb_view *view, const struct bb_quantity *m, double tolerance);
 
 /* The rounds of a survey of NODES, at least 3, after which one is suspected that was slow in
    BB_STEADY of its measurements, while a quarter of the others' were slow by chance. */
@@ -114,5 +96,8 @@ BB_MUST bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struc
  */
 BB_MUST bb_status bb_find_stragglers(struct bb_verdicts *verdicts, const float *waits, int steps,
 				     int ranks, double step_s, double tolerance);
+
+/* By how much BASE of RAIL is above the lower median of all. */
+double bb_rail_excess(const double *base, int rails, int rail);
 
 #endif

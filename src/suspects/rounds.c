@@ -1,4 +1,4 @@
-#include "diagnose/rounds.h"
+#include "suspects/rounds.h"
 #include "core/array.h"
 #include "core/random.h"
 
@@ -54,7 +54,7 @@ static int *add_round(struct bb_rounds *rounds)
 	*rail = -1;
 	round = &partner[n * nodes];
 	for (int i = 0; i < rounds->nodes; i++)
-		round[i] = BB_NO_PEER;
+		round[i] = BB_NOBODY;
 	return round;
 }
 
@@ -97,7 +97,7 @@ int bb_circle_partner(int nodes, int round, int node)
 		partner = round % turning;
 	else
 		partner = opposite == node ? turning : opposite;
-	return partner < nodes ? partner : BB_NO_PEER;
+	return partner < nodes ? partner : BB_NOBODY;
 }
 
 bb_status bb_rounds_survey(struct bb_rounds *rounds, int nodes, int least, bool all, uint64_t seed)
@@ -109,7 +109,6 @@ bb_status bb_rounds_survey(struct bb_rounds *rounds, int nodes, int least, bool 
 	const int n = wanted > circle ? (wanted + circle - 1) / circle * circle : wanted;
 	uint64_t state = seed;
 	int *seats = shuffled(nodes, &state), *order = shuffled(circle, &state), *round;
-	bb_status status = BB_OK;
 
 	rounds->nodes = nodes;
 	for (int r = 0; r < n && seats && order; r++) {
@@ -119,53 +118,45 @@ bb_status bb_rounds_survey(struct bb_rounds *rounds, int nodes, int least, bool 
 		for (int i = 0; i < nodes; i++) {
 			const int peer = bb_circle_partner(nodes, order[r % circle], i);
 
-			if (peer != BB_NO_PEER)
+			if (peer != BB_NOBODY)
 				round[seats[i]] = seats[peer];
 		}
 	}
-	if (rounds->n < n)
-		status = BB_EINTERNAL;
 	free(seats);
 	free(order);
-	return status;
-}
-
-/* The pairs of ROUND of FROM, at most PAIRS in each round. */
-static bb_status split_round(struct bb_rounds *to, const struct bb_rounds *from, int round,
-			     int pairs)
-{
-	int met = 0, *last = add_round(to);
-
-	for (int i = 0; i < from->nodes && last; i++) {
-		const int partner = bb_rounds_partner(from, round, i);
-
-		if (partner <= i) /* or BB_NO_PEER */
-			continue;
-		if (met > 0 && met % pairs == 0)
-			last = add_round(to);
-		if (!last)
-			break;
-		to->rail[to->n - 1] = from->rail[round];
-		meet(last, i, partner);
-		met++;
-	}
-	return last ? BB_OK : BB_EINTERNAL;
+	return rounds->n < n ? BB_EINTERNAL : BB_OK;
 }
 
 bb_status bb_rounds_split(struct bb_rounds *rounds, int pairs)
 {
 	struct bb_rounds split = {.nodes = rounds->nodes};
-	bb_status status = BB_OK;
+	int *last = NULL;
 
-	for (int r = 0; r < rounds->n && status == BB_OK; r++)
-		status = split_round(&split, rounds, r, pairs);
-	if (status == BB_OK) {
-		bb_rounds_free(rounds);
-		*rounds = split;
-	} else {
-		bb_rounds_free(&split);
+	for (int r = 0; r < rounds->n; r++) {
+		int met = 0;
+
+		last = add_round(&split);
+		for (int i = 0; i < rounds->nodes && last; i++) {
+			const int partner = bb_rounds_partner(rounds, r, i);
+
+			if (partner <= i) /* or BB_NOBODY */
+				continue;
+			if (met > 0 && met % pairs == 0)
+				last = add_round(&split);
+			if (!last)
+				break;
+			split.rail[split.n - 1] = rounds->rail[r];
+			meet(last, i, partner);
+			met++;
+		}
+		if (!last) {
+			bb_rounds_free(&split);
+			return BB_EINTERNAL;
+		}
 	}
-	return status;
+	bb_rounds_free(rounds);
+	*rounds = split;
+	return BB_OK;
 }
 
 /* ---- suspects ----------------------------------------------------------------------------- */
@@ -181,13 +172,7 @@ struct pending {
 	int controls_left; /* rounds with two proven ones */
 };
 
-static void close_pending(struct pending *p)
-{
-	free(p->left);
-	free(p->next);
-	free(p->proven);
-}
-
+/* BB_EINTERNAL without memory, or without a proven node. */
 static bb_status open_pending(struct pending *p, const struct bb_suspects *s, uint64_t seed)
 {
 	uint64_t state = seed;
@@ -197,11 +182,7 @@ static bb_status open_pending(struct pending *p, const struct bb_suspects *s, ui
 			      .left = calloc((size_t)s->nodes, sizeof(*p->left)),
 			      .next = calloc((size_t)s->nodes, sizeof(*p->next)),
 			      .proven = calloc((size_t)s->nodes, sizeof(*p->proven))};
-	if (!order || !p->left || !p->next || !p->proven) {
-		free(order);
-		return BB_EINTERNAL;
-	}
-	for (int i = 0; i < s->nodes; i++) {
+	for (int i = 0; i < s->nodes && order && p->left && p->next && p->proven; i++) {
 		const int node = order[i];
 
 		if (s->standing[node] == BB_PROVEN)
@@ -236,8 +217,8 @@ static void meet_pairs(struct pending *p, int *round, int turn)
 		const int which = (i + turn) % s->npairs;
 		const struct bb_suspect_pair *pair = &s->pairs[which];
 
-		if (p->pairs_left[which] == 0 || round[pair->a] != BB_NO_PEER ||
-		    round[pair->b] != BB_NO_PEER)
+		if (p->pairs_left[which] == 0 || round[pair->a] != BB_NOBODY ||
+		    round[pair->b] != BB_NOBODY)
 			continue;
 		p->pairs_left[which]--;
 		meet(round, pair->a, pair->b);
@@ -250,7 +231,7 @@ static void meet_proven(struct pending *p, int *round, int node)
 	for (int i = 0; i < p->nproven; i++) {
 		const int partner = p->proven[(p->next[node] + i) % p->nproven];
 
-		if (round[partner] != BB_NO_PEER || bb_suspects_have(p->suspects, node, partner))
+		if (round[partner] != BB_NOBODY || bb_suspects_have(p->suspects, node, partner))
 			continue;
 		p->next[node] = (p->next[node] + i + 1) % p->nproven;
 		p->left[node]--;
@@ -262,20 +243,20 @@ static void meet_proven(struct pending *p, int *round, int node)
 /* Those of the proven that are free, each time shifted against each other. */
 static void meet_controls(struct pending *p, int *round, int turn)
 {
-	int last = BB_NO_PEER;
+	int last = BB_NOBODY;
 	bool met = false;
 
 	for (int i = 0; i < p->nproven; i++) {
 		const int node = p->proven[(i + turn) % p->nproven];
 
-		if (round[node] != BB_NO_PEER)
+		if (round[node] != BB_NOBODY)
 			continue;
-		if (last == BB_NO_PEER || bb_suspects_have(p->suspects, last, node)) {
+		if (last == BB_NOBODY || bb_suspects_have(p->suspects, last, node)) {
 			last = node;
 			continue;
 		}
 		meet(round, last, node);
-		last = BB_NO_PEER;
+		last = BB_NOBODY;
 		met = true;
 	}
 	p->controls_left -= met && p->controls_left > 0;
@@ -302,55 +283,35 @@ bb_status bb_rounds_confirm(struct bb_rounds *rounds, const struct bb_suspects *
 		for (int i = 0; i < suspects->nodes; i++) {
 			const int node = (i + turn) % suspects->nodes;
 
-			if (p.left[node] > 0 && round[node] == BB_NO_PEER)
+			if (p.left[node] > 0 && round[node] == BB_NOBODY)
 				meet_proven(&p, round, node);
 		}
 		meet_controls(&p, round, turn);
 		before = left;
 		left = count_pending(&p);
 	}
-	close_pending(&p);
+	free(p.left);
+	free(p.next);
+	free(p.proven);
 	return status;
 }
 
 /* ---- alone -------------------------------------------------------------------------------- */
 
-static bool is_end(const struct bb_lone *l, int node)
-{
-	return node == l->node || node == l->peer;
-}
-
 /* The next that may be compared with L, from AT on: the proven come before those who are merely not
-   suspected. OTHER, and whom it is suspected with, are not meant. BB_NO_PEER: there is none. */
+   suspected. OTHER, and whom it is suspected with, are not meant. BB_NOBODY: there is none. */
 static int next_good(const struct bb_suspects *s, const struct bb_lone *l, int at, int other)
 {
 	for (int standing = BB_PROVEN; standing <= BB_QUESTIONED; standing++)
 		for (int i = 0; i < s->nodes; i++) {
 			const int node = (at + i) % s->nodes;
 
-			if (s->standing[node] == standing && !is_end(l, node) && node != other &&
-			    (other == BB_NO_PEER || !bb_suspects_have(s, other, node)))
+			if (s->standing[node] == standing && node != l->node && node != l->peer &&
+			    node != other &&
+			    (other == BB_NOBODY || !bb_suspects_have(s, other, node)))
 				return node;
 		}
-	return BB_NO_PEER;
-}
-
-static void meet_lone(int *round, const struct bb_suspects *s, const struct bb_lone *l, int turn)
-{
-	const int partner = l->peer >= 0 ? l->peer : next_good(s, l, turn, l->node);
-
-	if (partner != BB_NO_PEER)
-		meet(round, l->node, partner);
-}
-
-static void meet_compared(int *round, const struct bb_suspects *s, const struct bb_lone *l,
-			  int turn)
-{
-	const int a = next_good(s, l, turn, BB_NO_PEER);
-	const int b = a != BB_NO_PEER ? next_good(s, l, a + 1 + turn % s->nodes, a) : BB_NO_PEER;
-
-	if (b != BB_NO_PEER)
-		meet(round, a, b);
+	return BB_NOBODY;
 }
 
 bb_status bb_rounds_alone(struct bb_rounds *rounds, const struct bb_suspects *suspects,
@@ -359,12 +320,22 @@ bb_status bb_rounds_alone(struct bb_rounds *rounds, const struct bb_suspects *su
 	rounds->nodes = suspects->nodes;
 	for (int i = 0; i < 2 * n * times; i++) {
 		const struct bb_lone *l = &lone[i / 2 % n];
-		int *round = add_round(rounds);
+		const int turn = i / 2 / n;
+		int *round = add_round(rounds), a = l->node, b = l->peer;
 
 		if (!round)
 			return BB_EINTERNAL;
 		rounds->rail[i] = l->rail;
-		(i % 2 ? meet_compared : meet_lone)(round, suspects, l, i / 2 / n);
+		if (i % 2) { /* the reference */
+			a = next_good(suspects, l, turn, BB_NOBODY);
+			b = a == BB_NOBODY
+				    ? a
+				    : next_good(suspects, l, a + 1 + turn % rounds->nodes, a);
+		} else if (b < 0) {
+			b = next_good(suspects, l, turn, a);
+		}
+		if (b != BB_NOBODY)
+			meet(round, a, b);
 	}
 	return BB_OK;
 }

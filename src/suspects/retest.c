@@ -1,4 +1,4 @@
-#include "core/retest.h"
+#include "suspects/retest.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-#include "p2p/findings.h"
+#include "suspects/findings.h"
 
 #include "core/array.h"
-#include "core/retest.h"
+#include "suspects/retest.h"
 #include "core/stats.h"
 
 #include <limits.h>

@@ -6,10 +6,10 @@
  * are fast with each other, directly or through others, form a block, and a path from one block to
  * another is compared with the median of such paths.
  */
-#ifndef BB_DIAGNOSE_BLOCKS_H
-#define BB_DIAGNOSE_BLOCKS_H
+#ifndef BB_SUSPECTS_BLOCKS_H
+#define BB_SUSPECTS_BLOCKS_H
 
-#include "diagnose/judge.h"
+#include "suspects/fit.h"
 
 #define BB_MOST_BLOCKS 32
 

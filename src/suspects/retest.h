@@ -10,8 +10,8 @@
  *     rounds are counted, so no distribution of the noise is assumed.
  *   - Otherwise there is no verdict.
  */
-#ifndef BB_CORE_RETEST_H
-#define BB_CORE_RETEST_H
+#ifndef BB_SUSPECTS_RETEST_H
+#define BB_SUSPECTS_RETEST_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,0 +1,240 @@
+#include "suspects/fit.h"
+
+#include "core/stats.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SWEEPS 6   /* at most */
+#define STILL 0.01 /* far below what counts as slow */
+
+bool bb_quantity_next(const struct bb_quantity *m, struct bb_measured *at)
+{
+	do {
+		if (at->met.from == BB_NOBODY || ++at->rail == m->rails) {
+			at->rail = 0;
+			if (!bb_rounds_next(m->rounds, &at->met))
+				return false;
+		}
+		at->log_s = bb_measured_at(m, at->met.round, at->met.to, at->rail);
+	} while (isnan(at->log_s));
+	return true;
+}
+
+double bb_low_median(double *values, size_t n)
+{
+	bb_stats_sort(values, n);
+	return n > 0 ? values[(n - 1) / 2] : NAN;
+}
+
+double bb_upper(double *values, size_t n, double share)
+{
+	bb_stats_sort(values, n);
+	return n > 0 ? values[(size_t)((1 - share) * ((double)n - 1))] : NAN;
+}
+
+struct bb_noise bb_noise_of(double *residuals, size_t n)
+{
+	struct bb_noise noise = {.rare = bb_upper(residuals, n, BB_RARE)};
+
+	for (size_t i = 0; i < n; i++)
+		residuals[i] = fabs(residuals[i]);
+	noise.sigma = 1.4826 * bb_low_median(residuals, n);
+	return noise;
+}
+
+/* ---- the fit ------------------------------------------------------------------------------ */
+
+void bb_polish_free(struct bb_polish *fit)
+{
+	free(fit->base);
+	free(fit->out);
+	free(fit->in);
+	memset(fit, 0, sizeof(*fit));
+}
+
+static size_t port(const struct bb_polish *fit, int node, int rail)
+{
+	return (size_t)node * (size_t)fit->rails + (size_t)rail;
+}
+
+static double residual(const struct bb_polish *fit, const struct bb_measured *at)
+{
+	return at->log_s - fit->base[at->rail] - fit->out[port(fit, at->met.from, at->rail)] -
+	       fit->in[port(fit, at->met.to, at->rail)];
+}
+
+/* VALUES = the residuals of RAIL (-1: of all). Returns how many there are. */
+static size_t collect_residuals(const struct bb_polish *fit, const struct bb_quantity *m, int rail,
+				double *values)
+{
+	size_t n = 0;
+
+	for (struct bb_measured at = BB_BEFORE_MEASURED; bb_quantity_next(m, &at);)
+		if (rail < 0 || at.rail == rail)
+			values[n++] = residual(fit, &at);
+	return n;
+}
+
+/* Moves each port of RAIL, which sends or receives, by the median of its residuals; then the median
+   of these ports becomes 0. Returns by how much a port moved at most. */
+static double settle_ports(struct bb_polish *fit, const struct bb_quantity *m, int rail, bool sends,
+			   double *scratch)
+{
+	double *of_ports = sends ? fit->out : fit->in, most = 0, middle;
+
+	for (int i = 0; i < fit->nodes; i++) {
+		size_t n = 0;
+
+		for (int r = 0; r < m->rounds->n; r++) {
+			const int partner = bb_rounds_partner(m->rounds, r, i);
+			const int from = sends ? i : partner, to = sends ? partner : i;
+			struct bb_measured at = {{r, from, to}, rail, NAN};
+
+			if (partner == BB_NOBODY)
+				continue;
+			at.log_s = bb_measured_at(m, r, to, rail);
+			if (!isnan(at.log_s))
+				scratch[n++] = residual(fit, &at);
+		}
+		if (n == 0)
+			continue;
+		middle = bb_low_median(scratch, n);
+		of_ports[port(fit, i, rail)] += middle;
+		most = fmax(most, fabs(middle));
+	}
+	for (int i = 0; i < fit->nodes; i++)
+		scratch[i] = of_ports[port(fit, i, rail)];
+	middle = bb_low_median(scratch, (size_t)fit->nodes);
+	for (int i = 0; i < fit->nodes; i++)
+		of_ports[port(fit, i, rail)] -= middle;
+	fit->base[rail] += middle;
+	return most;
+}
+
+bb_status bb_polish_make(struct bb_polish *fit, const struct bb_quantity *m)
+{
+	const size_t ports = (size_t)m->rounds->nodes * (size_t)m->rails;
+	double *scratch = malloc(((size_t)m->rounds->n * ports + ports + 1) * sizeof(*scratch));
+	size_t n;
+
+	fit->nodes = m->rounds->nodes;
+	fit->rails = m->rails;
+	fit->base = calloc((size_t)m->rails, sizeof(*fit->base));
+	fit->out = calloc(ports, sizeof(*fit->out));
+	fit->in = calloc(ports, sizeof(*fit->in));
+	if (!scratch || !fit->base || !fit->out || !fit->in) {
+		free(scratch);
+		bb_polish_free(fit);
+		return BB_EINTERNAL;
+	}
+	for (int k = 0; k < m->rails; k++) {
+		double moved = INFINITY;
+
+		n = collect_residuals(fit, m, k, scratch);
+		fit->base[k] = n > 0 ? bb_low_median(scratch, n) : 0;
+		for (int sweep = 0; sweep < SWEEPS && moved > STILL; sweep++)
+			moved = fmax(settle_ports(fit, m, k, true, scratch),
+				     settle_ports(fit, m, k, false, scratch));
+	}
+	n = collect_residuals(fit, m, -1, scratch);
+	if (n > 0)
+		fit->noise = bb_noise_of(scratch, n);
+	free(scratch);
+	return BB_OK;
+}
+
+/* ---- what is slow --------------------------------------------------------------------------- */
+
+double bb_view_excess(const struct bb_view *view, int round, int node, int rail, bool sends,
+		      bool receives)
+{
+	const struct bb_polish *fit = &view->fit;
+	const int partner = bb_rounds_partner(view->measured.rounds, round, node);
+	double e;
+
+	if (partner == BB_NOBODY)
+		return NAN;
+	e = bb_measured_at(&view->measured, round, node, rail) - fit->base[rail];
+	if (sends)
+		e -= fmax(fit->out[port(fit, partner, rail)], 0);
+	if (receives)
+		e -= fmax(fit->in[port(fit, node, rail)], 0);
+	return e;
+}
+
+bb_status bb_view_make(struct bb_view *view, const struct bb_quantity *m, double tolerance)
+{
+	bb_status status = bb_polish_make(&view->fit, m);
+	struct bb_tally all = {0};
+
+	if (status != BB_OK)
+		return status;
+	view->measured = *m;
+	view->limit = fmax(view->floor, bb_slow_from(bb_tolerated(tolerance), view->fit.noise));
+	for (struct bb_measured at = BB_BEFORE_MEASURED; bb_quantity_next(m, &at);)
+		bb_tally_count(&all,
+			       bb_view_excess(view, at.met.round, at.met.to, at.rail, true, true),
+			       view->limit);
+	view->slow = all.slow;
+	view->of = all.of;
+	return BB_OK;
+}
+
+/* ---- distances ------------------------------------------------------------------------------ */
+
+bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_quantity *m,
+			const struct bb_spot *places)
+{
+	const size_t ports = (size_t)m->rounds->nodes * (size_t)m->rails;
+	double *scratch = malloc(((size_t)m->rounds->n * ports + 1) * sizeof(*scratch));
+	size_t most = 0;
+	double usual = 0;
+
+	if (!scratch)
+		return BB_EINTERNAL;
+	for (int kind = 0; kind < BB_NEARNESSES; kind++) {
+		size_t n = 0;
+
+		for (struct bb_measured at = BB_BEFORE_MEASURED; bb_quantity_next(m, &at);)
+			if (bb_nearness(&places[at.met.from], &places[at.met.to]) == kind)
+				scratch[n++] = at.log_s;
+		level[kind] = bb_low_median(scratch, n);
+		usual = n > most ? level[kind] : usual;
+		most = n > most ? n : most;
+	}
+	for (int kind = 0; kind < BB_NEARNESSES; kind++)
+		level[kind] = isnan(level[kind]) ? 0 : level[kind] - usual;
+	free(scratch);
+	return BB_OK;
+}
+
+void bb_quantity_subtract(const struct bb_quantity *m, float *log_s,
+			  double (*level)(const void *own, int from, int to), const void *own)
+{
+	for (struct bb_measured at = BB_BEFORE_MEASURED; bb_quantity_next(m, &at);) {
+		const size_t seat =
+			(size_t)at.met.round * (size_t)m->rounds->nodes + (size_t)at.met.to;
+
+		log_s[seat * (size_t)m->rails + (size_t)at.rail] -=
+			(float)level(own, at.met.from, at.met.to);
+	}
+}
+
+struct levels {
+	const double *level;
+	const struct bb_spot *places;
+};
+
+static double level_between(const void *own, int from, int to)
+{
+	const struct levels *l = own;
+
+	return l->level[bb_nearness(&l->places[from], &l->places[to])];
+}
+
+void bb_level_apply(const double level[BB_NEARNESSES], const struct bb_quantity *m,
+		    const struct bb_spot *places, float *log_s)
+{
+	bb_quantity_subtract(m, log_s, level_between, &(struct levels){level, places});
+}
