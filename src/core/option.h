@@ -18,6 +18,16 @@
  * OPTION has a kind, the member, the long and the short name (0: none), the default as a user
  * would write it (NULL: zero, or as the kind says), the help and members of struct bb_option.
  * COMMON gives an INT of a later table, into whose target it is read, another default.
+ *
+ * A row declares its conflicts, which bb_options_check_rules and bb_options_check_features hold:
+ *
+ *   OPTION(INT, cudagraph, "cudagraph", 'G', "0", "launches of a captured graph",
+ *          .excludes = {{"per_iter_timing", "a graph is timed as a whole"},
+ *                       {"cache=rewrite", "nothing is rewritten within a graph"}},
+ *          .on = {{BB_ON_GPUS, "has no captured graphs"}})
+ *   OPTION(CHOICE, stand_in, "compute", 0, "sleep", "stand-in for computations",
+ *          .needs = {{"flops step-time", "passes take no time"},
+ *                    {"flops", "it multiplies matrices", .value = "gemm"}})
  */
 #ifndef BB_CORE_OPTION_H
 #define BB_CORE_OPTION_H
@@ -106,6 +116,28 @@ enum bb_option_type { BB_OPTION_KINDS(BB_OPTION_KIND_ENUM) BB_NOPTION_TYPES };
 #define BB_OPTION_KIND_TYPE(kind, type, ...) typedef type bb_option_##kind;
 BB_OPTION_KINDS(BB_OPTION_KIND_TYPE)
 
+/* A row that is in effect (given, and not as the 0 that is its default) needs others, or excludes
+   them. */
+struct bb_option_rule {
+	/* Long names of any table, a space between. NAME=WORD: with this value, or one that begins
+	   with "WORD:", be it the default. */
+	const char *names;
+	const char *why;   /* and what to give instead; NULL: evident */
+	const char *value; /* the rule holds for this value of the row, as in NAME=WORD; NULL: for
+			      all */
+};
+
+/* A row that is in effect exists only where the run has FEATURE, a bit of the caller's. */
+struct bb_option_place {
+	unsigned feature;
+	const char *lacks; /* what a run without it does, behind "the host backend" */
+	const char *value; /* as above */
+};
+
+#define BB_OPTION_NEEDS 3
+#define BB_OPTION_EXCLUDES 7
+#define BB_OPTION_PLACES 3
+
 struct bb_option {
 	const char *name; /* long name without dashes */
 	char key;         /* short name, 0 if none */
@@ -125,9 +157,12 @@ struct bb_option {
 	bool port;           /* LINK: may end with ",port", where a rank's transfers share it */
 	const char *once;    /* needs given: why a second one is refused; NULL: the last counts */
 	const char *section; /* heading in the help, set on the first row of a section */
-	bool common;         /* a later table says where it is read into */
-	bool usual;          /* one of the few that --help shows; --help-all shows all */
-	bool gpu_only;       /* has an effect on GPUs alone; such rows are listed last */
+	/* Of the names of a NEEDS one suffices; an EXCLUDES has none of them. */
+	struct bb_option_rule needs[BB_OPTION_NEEDS], excludes[BB_OPTION_EXCLUDES];
+	struct bb_option_place on[BB_OPTION_PLACES];
+	bool common;   /* a later table says where it is read into */
+	bool usual;    /* one of the few that --help shows; --help-all shows all */
+	bool gpu_only; /* has an effect on GPUs alone; such rows are listed last */
 };
 
 /* The members of a list. */
@@ -189,6 +224,21 @@ struct bb_option_table {
  */
 BB_MUST bb_status bb_options_parse(const struct bb_option_table *tables, int argc, char **argv,
 				   struct bb_error *error);
+
+/*
+ * Check NEEDS and EXCLUDES of the rows of TABLES, which have been parsed. BB_EUSAGE with ERROR
+ * naming both words and why they conflict.
+ */
+BB_MUST bb_status bb_options_check_rules(const struct bb_option_table *tables,
+					 struct bb_error *error);
+
+/*
+ * Check that each row that is in effect exists where FEATURES are. BB_EUNSUPPORTED with ERROR
+ * naming the word, WHOSE ("the host backend"), what it lacks, and MORE, which may be empty.
+ */
+BB_MUST bb_status bb_options_check_features(const struct bb_option_table *tables, unsigned features,
+					    const char *whose, const char *more,
+					    struct bb_error *error);
 
 /* TEXT as options of kind LINK have it, which LINK then borrows. False, with errno EINVAL or
    ERANGE, where it is none. */

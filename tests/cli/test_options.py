@@ -304,8 +304,8 @@ def explain_in_part():
     run("all_reduce --explain -g 4 --algo ring,recursive_doubling --round 3").exits(0).prints(
         "Round 3 of 6", "recursive_doubling: only 2 rounds, no round 3"
     )
-    run("all_reduce -g 2 --round 1").exits(2).says("--round is about --explain")
-    run("all_reduce -g 2 --all").exits(2).says("--all is about --explain")
+    run("all_reduce -g 2 --round 1").exits(2).says("--round 1 needs --explain")
+    run("all_reduce -g 2 --all").exits(2).says("--all needs --explain")
 
 
 @test

@@ -199,7 +199,7 @@ def refused():
     run("all_reduce --backend null -g 2 --noise 5%").exits(5).says("--noise", "null")
     run(f"all_reduce {SIM} --noise 5").exits(2).says("--noise", "5")
     for backend in (SIM, "--backend null"):
-        run(f"all_reduce {backend} -g 2 --fault corrupt:0").exits(5).says("--fault corrupt:0", "have no data")
+        run(f"all_reduce {backend} -g 2 --fault corrupt:0").exits(5).says("--fault corrupt:0", "has no data")
     run(f"all_reduce {SIM} -g 2 -C 1").exits(5).says("-C 1", "CPU time")
     run(f"all_reduce {SIM} -t 1024 -g 1025").exits(2).says("-t 1024 times -g 1025", "1048576")
     run(f"mem_bandwidth {SIM} -g 2").exits(5).says("links, not memory")
@@ -227,7 +227,7 @@ def only_sim_has_clusters():
         equal(chosen, text(words, "--backend", "sim"), f"{words}")
         if "--cluster" in words:
             refused = execute([built(words[0]), *words[1:], "--backend", "host"]).exits(5)
-            refused.says("--cluster hgx-h100:4 needs --backend sim; the host backend measures this machine")
+            refused.says("--cluster hgx-h100:4: the host backend measures this machine; give --backend sim")
     execute([built("all_reduce_perf"), *cluster]).exits(0).prints("# Backend sim was chosen: only sim has --cluster")
     execute([built("mem_bandwidth_perf"), *cluster[:2]]).exits(5).says("leave out --backend and --cluster")
 
@@ -249,7 +249,7 @@ def clusters():
     passes("all_reduce --backend sim --cluster mi300x-x8:2 -b 1M -e 1M --algo busbench:ring").prints("xGMI between pairs, 312.5 GB/s")
     run("all_reduce --backend sim --cluster pcie-5090:2 -b 1M -e 1M").exits(5).says("no NIC whose rate is known")
     run("all_reduce --backend sim --cluster hgx-h100:2 -g 17").exits(2).says("17 ranks are more than the 16")
-    run("all_reduce --backend sim --cluster hgx-h100 --link 1G").exits(2).says("--link 1G and --cluster hgx-h100", "give one")
+    run("all_reduce --backend sim --cluster hgx-h100 --link 1G").exits(2).says("--link 1G and --cluster hgx-h100", "both describe the links")
     run("all_reduce --backend sim").exits(2).says("--link", "--cluster hgx-h100:16")
 
 

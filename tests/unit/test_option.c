@@ -520,6 +520,115 @@ static void test_suggest(void **state)
 	assert_string_equal(bb_suggest(text, "butterfly", many), "");
 }
 
+/* ---- rules --------------------------------------------------------------------------------- */
+
+struct common {
+	char first;
+	bool common_given, level_given;
+	int64_t common, level;
+};
+struct ruled {
+	char first;
+	bool fast_given, slow_given, size_given, mode_given, text_given;
+	bool fast, slow;
+	int64_t size;
+	int mode;
+	const char *text;
+};
+
+#define RULED(kind, member, key_, ...)                                                             \
+	{                                                                                          \
+		.name = #member, .key = key_, .type = BB_OPT_##kind,                               \
+		.offset = offsetof(struct ruled, member),                                          \
+		.given = offsetof(struct ruled, member##_given), __VA_ARGS__                       \
+	}
+
+static const char *const modes[] = {"plain", "odd", NULL};
+
+static const struct bb_option ruled_rows[] = {
+	RULED(FLAG, fast, 'f', .excludes = {{"slow", "one speed"}, {"mode=odd"}},
+	      .on = {{1, "has no speed"}}),
+	RULED(FLAG, slow, 0, .needs = {{"size text=red level", "it takes long"}}),
+	RULED(INT, size, 's', .initial = "0", .excludes = {{"fast nothing", "fast has no size"}}),
+	RULED(CHOICE, mode, 0, .choices = modes, .initial = "plain",
+	      .needs = {{"text", "odd text", .value = "odd"}},
+	      .on = {{2, "is even", .value = "odd"}}),
+	RULED(STRING, text, 0, .excludes = {{"level=3", .value = "red"}}),
+	{.name = "common",
+	 .common = true,
+	 .type = BB_OPT_INT,
+	 .initial = "7",
+	 .excludes = {{"fast", "common"}}},
+	{.name = NULL},
+};
+static const struct bb_option common_rows[] = {
+	{"common", 0, BB_OPT_INT, .offset = offsetof(struct common, common),
+	 .given = offsetof(struct common, common_given), .initial = "1"},
+	{"level", 'l', BB_OPT_INT, .offset = offsetof(struct common, level),
+	 .given = offsetof(struct common, level_given), .initial = "3"},
+	{.name = NULL},
+};
+
+static bb_status rule(const char *line, unsigned features, struct bb_error *error)
+{
+	struct ruled own = {.first = 0};
+	struct common shared = {.first = 0};
+	const struct bb_option_table tables[] = {
+		{ruled_rows, &own, NULL}, {common_rows, &shared, NULL}, {NULL, NULL, NULL}};
+	char copy[80], *argv[16] = {(char *)"program"}, *rest = NULL;
+	int argc = 1;
+	bb_status st;
+
+	snprintf(copy, sizeof(copy), "%s", line);
+	for (char *w = strtok_r(copy, " ", &rest); w && argc < 15; w = strtok_r(NULL, " ", &rest))
+		argv[argc++] = w;
+	*error = (struct bb_error){0};
+	assert_int_equal(bb_options_parse(tables, argc, argv, error), BB_OK);
+	st = bb_options_check_rules(tables, error);
+	return st != BB_OK ? st
+			   : bb_options_check_features(tables, features, "the toy", " (so)", error);
+}
+
+static void test_rules(void **state)
+{
+	static const struct {
+		const char *line;
+		unsigned features;
+		bb_status status;
+		const char *says;
+	} cases[] = {
+		{"", 0, BB_OK, ""},
+		{"-f", 1, BB_OK, ""},
+		{"-f", 2, BB_EUNSUPPORTED, "-f: the toy has no speed (so)"},
+		{"-f --slow -s 1", 1, BB_EUSAGE, "-f and --slow exclude each other: one speed"},
+		{"-f --mode odd", 1, BB_EUSAGE, "-f and --mode odd exclude each other;"},
+		{"-f --mode plain", 1, BB_OK, ""},
+		{"-s 4 -f", 1, BB_EUSAGE, "-s 4 and -f exclude each other: fast has no size"},
+		{"-s 0 -f", 1, BB_OK, ""}, /* its default: off */
+		{"--slow", 1, BB_EUSAGE, "--slow needs -s or --text red or -l: it takes long"},
+		{"--slow -s 0", 1, BB_EUSAGE, "--slow needs -s"},
+		{"--slow -s 2", 1, BB_OK, ""},
+		{"--slow -l 4", 1, BB_OK, ""},
+		{"--slow --text redder", 1, BB_EUSAGE, "--text red"},
+		{"--slow --text red:1 -l 4", 1, BB_OK, ""},
+		{"--text red", 1, BB_EUSAGE, "--text red and -l 3 exclude"},
+		{"--text blue", 1, BB_OK, ""},
+		{"--mode odd", 2, BB_EUSAGE, "--mode odd needs --text: odd text"},
+		{"--mode odd --text x", 2, BB_OK, ""},
+		{"--mode odd --text x", 1, BB_EUNSUPPORTED, "--mode odd: the toy is even (so)"},
+		{"--common 4", 0, BB_OK, ""},
+		{"--common 4 -f", 1, BB_EUSAGE, "--common 4 and -f exclude each other: common"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_error error;
+		const bb_status st = rule(cases[i].line, cases[i].features, &error);
+
+		if (st != cases[i].status || !strstr(error.text, cases[i].says))
+			fail_msg("'%s': %d, '%s'", cases[i].line, (int)st, error.text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -529,7 +638,7 @@ int main(void)
 		cmocka_unit_test(test_help_order),   cmocka_unit_test(test_markdown),
 		cmocka_unit_test(test_nearest),      cmocka_unit_test(test_suggest),
 		cmocka_unit_test(test_lists),        cmocka_unit_test(test_bad_lists),
-		cmocka_unit_test(test_refused_help),
+		cmocka_unit_test(test_refused_help), cmocka_unit_test(test_rules),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,8 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 	       .usual = true)                                                                      \
 	OPTION(STRING, proto_text, "proto", 0, NULL,                                               \
 	       "protocols of NCCL (LL, LL128, Simple), each with every algorithm of --algo",       \
-	       .argument = "LIST")                                                                 \
+	       .argument = "LIST",                                                                 \
+	       .on = {{BB_ON_GPUS, "has no protocols; only the nccl backend has"}})                \
 	OPTION(SET, dtypes, "datatype", 'd', "float", "datatypes, in the order of --list",         \
 	       .choice = dtype_name)                                                               \
 	OPTION(SET, ops, "op", 'o', "sum", "reduction operations, in the order of --list",         \
@@ -60,35 +61,52 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 	       .argument = "MODE", .choices = bb_cache_names)                                      \
 	OPTION(INT, report_cputime, "report_cputime", 'C', "0",                                    \
 	       "1: CPU time of the calls in place of the time", .min = 0, .max = 1,                \
-	       .argument = "0|1", .section = "Output")                                             \
+	       .argument = "0|1", .section = "Output",                                             \
+	       .on = {{BB_ON_CLOCK, "computes what takes no CPU time of a rank"}})                 \
 	OPTION(INT, report_timestamps, "report_timestamps", 'S', "0",                              \
 	       "1: date and time at the end of each row", .min = 0, .max = 1, .argument = "0|1")   \
 	OPTION(STRING, output_file, "output_file", 'J', NULL,                                      \
 	       "nccl-tests' JSON (env is empty); ends in .json, an existing file is kept",         \
 	       .argument = "FILE")                                                                 \
 	OPTION(INT, cudagraph, "cudagraph", 'G', "0", "launches of a captured graph", .min = 0,    \
-	       .max = BB_MOST_COUNT, .gpu_only = true)                                             \
+	       .max = BB_MOST_COUNT, .gpu_only = true,                                             \
+	       .excludes = {{"per_iter_timing", "a graph is timed as a whole"},                    \
+			    {"blocking", "no rank waits within a graph"},                          \
+			    {"stream_null", "the default stream cannot be captured"},              \
+			    {"precision", "-G sets how often a graph is launched"},                \
+			    {"cache=rewrite", "nothing is rewritten within a graph"},              \
+			    {"fault=slow", "no rank is slowed down within a graph"}},              \
+	       .on = {{BB_ON_GPUS, "has no captured graphs; only the nccl backend has"}})          \
 	OPTION(INT, stream_null, "stream_null", 'y', "0", "1: the default stream", .min = 0,       \
-	       .max = 1, .argument = "0|1", .gpu_only = true)                                      \
+	       .max = 1, .argument = "0|1", .gpu_only = true,                                      \
+	       .on = {{BB_ON_GPUS, "has no default stream; only the nccl backend has"}})           \
 	OPTION(INT, local_register, "local_register", 'R', "0",                                    \
 	       "register buffers; 1: locally, 2: as symmetric windows", .min = 0, .max = 2,        \
-	       .argument = "0-2", .gpu_only = true)                                                \
+	       .argument = "0-2", .gpu_only = true,                                                \
+	       .on = {{BB_ON_GPUS, "has no buffer registration; only the nccl backend has"}})      \
 	OPTION(INT, cta_policy, "cta_policy", 'x', NULL,                                           \
 	       "thread blocks; 0: default, 1: few, 2: none where possible", .min = 0, .max = 2,    \
-	       .argument = "0-2", .gpu_only = true)                                                \
+	       .argument = "0-2", .gpu_only = true,                                                \
+	       .on = {{BB_ON_GPUS, "has no thread block policies; only the nccl backend has"}})    \
 	OPTION(INT, device_implementation, "device_implementation", 'D', "0",                      \
 	       "kernel on NCCL's device API in place of NCCL's own; needs -R 2", .min = 0,         \
-	       .max = 4, .argument = "0-4", .gpu_only = true)                                      \
+	       .max = 4, .argument = "0-4", .gpu_only = true,                                      \
+	       .needs = {{"local_register=2", "the device API needs symmetric windows"}},          \
+	       .excludes = {{"algo proto", "-D 2 stands for --algo device:2"}},                    \
+	       .on = {{BB_ON_GPUS, "has no kernels on a device API; only the nccl backend has"}})  \
 	OPTION(INT, device_cta_count, "device_cta_count", 'V', "16",                               \
 	       "number of thread blocks of that kernel", .min = 1, .max = 128, .gpu_only = true)   \
 	OPTION(STRING, tuner_conf, "tuner-conf", 0, NULL,                                          \
-	       "for NCCL's example tuner: the fastest algorithm of each size", .argument = "FILE") \
+	       "for NCCL's example tuner: the fastest algorithm of each size", .argument = "FILE", \
+	       .on = {{BB_ON_LIBRARY, "runs nothing that NCCL chose; use --backend nccl, or "      \
+				      "--cluster with GPUs"}})                                     \
 	OPTION(FLAG, explain, "explain", 0, NULL,                                                  \
 	       "each algorithm of --algo round by round, nothing is run; --json records it",       \
 	       .section = "Explanation", .usual = true)                                            \
 	OPTION(INT, round, "round", 0, NULL, "with --explain: this round alone, from 1", .min = 1, \
-	       .max = BB_MOST_COUNT)                                                               \
-	OPTION(FLAG, all, "all", 0, NULL, "with --explain: every line, not 40 of each algorithm")
+	       .max = BB_MOST_COUNT, .needs = {{"explain"}})                                       \
+	OPTION(FLAG, all, "all", 0, NULL, "with --explain: every line, not 40 of each algorithm",  \
+	       .needs = {{"explain"}})
 
 struct bb_collective_options {
 	BB_OPTION_MEMBERS(BB_COLLECTIVE_OPTIONS)

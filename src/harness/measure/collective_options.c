@@ -72,31 +72,12 @@ static const char *nearest_algorithm(const struct bb_backend *backend,
 	return bb_suggest(hint, word, names);
 }
 
-/* Returns the other backend that has the algorithm WORD; NULL: none that can be loaded. */
-static const char *whose_algorithm(const struct bb_backend *backend, const char *word)
-{
-	for (int i = 0; bb_backends[i]; i++)
-		if (bb_backends[i] != backend && has_own(bb_backends[i], word))
-			return bb_backends[i]->name;
-	for (const struct bb_loadable *l = bb_loadables; l->name; l++) {
-		struct bb_error ignored = {.text = ""};
-		struct bb_plugin plugin;
-
-		if (strcmp(l->name, backend->name) != 0 &&
-		    bb_plugin_load(&plugin, l, &ignored) == BB_OK && plugin.backend &&
-		    has_own(plugin.backend, word))
-			return l->name;
-	}
-	return NULL;
-}
-
 static bb_status unknown_algorithm(const struct bb_options *o,
 				   const struct bb_collective *collective, const char *word,
 				   struct bb_error *error)
 {
 	const struct bb_virtual *virtual = o->backend->virtual;
 	const bool of_gpus = virtual && has_own(virtual->over_gpus, word);
-	const char *owner;
 	char hint[BB_SUGGESTION];
 
 	if (of_gpus || (virtual && has_own(virtual->over_cpus, word)))
@@ -106,15 +87,9 @@ static bb_status unknown_algorithm(const struct bb_options *o,
 			       "(see --list)",
 			       word, of_gpus ? "NCCL's" : "Open MPI's", o->backend->name,
 			       of_gpus ? "GPUs" : "nodes without GPUs");
-	owner = whose_algorithm(o->backend, word);
-	if (owner)
-		return bb_fail(error, BB_EUSAGE,
-			       "--algo: %s is an algorithm of the %s backend; this is %s%s%s (see "
-			       "--list)",
-			       word, owner, o->backend->name, *o->backend_reason ? ", as " : "",
-			       o->backend_reason);
-	return bb_fail(error, BB_EUSAGE, "--algo: \"%s\" is not an algorithm%s (see --list)", word,
-		       nearest_algorithm(o->backend, collective, word, hint));
+	return bb_fail(
+		error, BB_EUSAGE, "--algo: the %s backend has no algorithm \"%s\"%s (see --list)",
+		o->backend->name, word, nearest_algorithm(o->backend, collective, word, hint));
 }
 
 bb_status bb_check_algorithms(const char *list, const struct bb_options *o,
@@ -174,8 +149,7 @@ static bb_status add_protocols(struct bb_collective_options *a, const char *algo
 	return BB_OK;
 }
 
-static bb_status resolve_protocols(struct bb_collective_options *a,
-				   const struct bb_backend *backend, struct bb_error *error)
+static bb_status resolve_protocols(struct bb_collective_options *a, struct bb_error *error)
 {
 	const char *rest = a->algorithms;
 	char algorithm[BB_WORD];
@@ -183,11 +157,6 @@ static bb_status resolve_protocols(struct bb_collective_options *a,
 
 	if (!a->proto_text)
 		return BB_OK;
-	if (!backend->gpu)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--proto %s: the %s backend has no protocols; only the nccl backend "
-			       "has",
-			       a->proto_text, backend->name);
 	do {
 		if (!bb_next_word(&rest, algorithm) || strchr(algorithm, ':') ||
 		    strcmp(algorithm, "all") == 0)
@@ -335,88 +304,6 @@ static bb_status check_op(const struct bb_collective_options *a,
 	return BB_EUSAGE;
 }
 
-/* Refuses what only some backends can do, with the reason why this backend was chosen. */
-static bb_status check_supported(const struct bb_collective_options *a, const struct bb_options *o,
-				 struct bb_error *error)
-{
-	const char *const why = o->backend_reason;
-	const struct {
-		const char *flag, *what;
-		bool given;
-		int64_t value;
-	} rows[] = {
-		{"-G", "captured graphs", a->cudagraph > 0, a->cudagraph},
-		{"-y", "default stream", a->stream_null > 0, a->stream_null},
-		{"-R", "buffer registration", a->local_register > 0, a->local_register},
-		{"-x", "thread block policies", a->cta_policy_given, a->cta_policy},
-		{"-D", "kernels on a device API", a->device_implementation > 0,
-		 a->device_implementation},
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		if (rows[i].given && !o->backend->gpu)
-			return bb_fail(error, BB_EUNSUPPORTED,
-				       "%s %lld: the %s backend has no %s; only the nccl backend "
-				       "has%s%s%s",
-				       rows[i].flag, (long long)rows[i].value, o->backend->name,
-				       rows[i].what, *why ? " (it was chosen because " : "", why,
-				       *why ? ")" : "");
-	}
-	if (a->report_cputime && o->backend->virtual)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "-C 1: what the %s backend computes takes no CPU time of a rank",
-			       o->backend->name);
-	return BB_OK;
-}
-
-/* -D N is --algo device:N. */
-static bb_status resolve_device(struct bb_collective_options *a, struct bb_error *error)
-{
-	if (a->device_implementation == 0)
-		return BB_OK;
-	if (a->algo_text_given || a->proto_text)
-		return bb_fail(error, BB_EUSAGE,
-			       "-D %lld and --algo or --proto exclude each other: it is --algo "
-			       "device:%lld",
-			       (long long)a->device_implementation,
-			       (long long)a->device_implementation);
-	if (a->local_register != BB_REGISTER_SYMMETRIC)
-		return bb_fail(error, BB_EUSAGE,
-			       "-D %lld: the kernels of the device API need symmetric windows; add "
-			       "-R 2",
-			       (long long)a->device_implementation);
-	snprintf(a->algorithms_text, sizeof(a->algorithms_text), "device:%lld",
-		 (long long)a->device_implementation);
-	a->algorithms = a->algorithms_text;
-	return BB_OK;
-}
-
-/* The iterations of a graph cannot be timed, awaited or prepared one by one. */
-static bb_status check_graph(const struct bb_collective_options *a, const struct bb_options *o,
-			     struct bb_error *error)
-{
-	const struct {
-		bool given;
-		const char *flag, *why;
-	} rows[] = {
-		{a->per_iter_timing, "-I 1", "a graph is timed as a whole"},
-		{a->blocking > 0, "-z", "no rank waits within a graph"},
-		{a->stream_null > 0, "-y 1", "the default stream cannot be captured"},
-		{o->precision != 0, "--precision", "-G sets how often a graph is launched"},
-		{a->cache == BB_CACHE_REWRITE, "--cache rewrite",
-		 "nothing is rewritten within a graph"},
-		{o->fault.kind == BB_FAULT_SLOW, "--fault slow",
-		 "no rank is slowed down within a graph"},
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && a->cudagraph > 0; i++)
-		if (rows[i].given)
-			return bb_fail(error, BB_EUSAGE, "-G %lld and %s exclude each other: %s",
-				       (long long)a->cudagraph, rows[i].flag, rows[i].why);
-	return BB_OK;
-}
-
 /* Copies the options of GPU backends; the values of the enum are those of the option. */
 static void resolve_gpu(const struct bb_collective_options *a,
 			const struct bb_collective *collective, struct bb_options *o)
@@ -470,15 +357,6 @@ static bb_status check_explain(const struct bb_collective_options *a, const stru
 	return bb_collective_check_matrices(a, n, n, BB_EXPLAIN_BYTES, "--explain", error);
 }
 
-/* The options that say what of an explanation is shown. */
-static bb_status check_view(const struct bb_collective_options *a, struct bb_error *error)
-{
-	if (a->explain || !(a->round_given || a->all))
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE, "%s is about --explain; give both",
-		       a->all ? "--all" : "--round");
-}
-
 static bb_status check_skip(const struct bb_collective_options *a, const struct bb_options *o,
 			    struct bb_error *error)
 {
@@ -510,11 +388,6 @@ static bb_status check_tuner(const struct bb_collective_options *a, const struct
 {
 	if (!a->tuner_conf)
 		return BB_OK;
-	if (!o->backend->library || !o->backend->library->listen)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--tuner-conf: NCCL chooses no algorithm of the %s backend; use "
-			       "--backend nccl, or --cluster with GPUs",
-			       o->backend->name);
 	if (!bb_compare_is_tunable(collective->name))
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--tuner-conf: NCCL has no algorithms to choose from for %s",
@@ -532,9 +405,8 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	BB_TRY(st, bb_check_algorithms(a->algo_text, o, collective, error), out);
 	a->algorithms = a->algo_text;
 	BB_TRY(st, resolve_environment(a, o->backend, e, error), out);
-	BB_TRY(st, resolve_protocols(a, o->backend, error), out);
+	BB_TRY(st, resolve_protocols(a, error), out);
 	BB_TRY(st, resolve_matrices(a, o, collective, e, error), out);
-	BB_TRY(st, check_view(a, error), out);
 	if (a->explain) {
 		BB_TRY(st, count_explained(a, o, &e->launch, error), out);
 		BB_TRY(st, check_explain(a, o, collective, error), out);
@@ -545,10 +417,12 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	BB_TRY(st, check_op(a, collective, error), out);
 	BB_TRY(st, check_tuner(a, o, collective, error), out);
 	BB_TRY(st, check_output(a, o, e->launch.proc == 0, error), out);
-	BB_TRY(st, check_supported(a, o, error), out);
-	BB_TRY(st, resolve_device(a, error), out);
+	if (a->device_implementation > 0) {
+		snprintf(a->algorithms_text, sizeof(a->algorithms_text), "device:%lld",
+			 (long long)a->device_implementation);
+		a->algorithms = a->algorithms_text;
+	}
 	resolve_gpu(a, collective, o);
-	st = check_graph(a, o, error);
 out:
 	return st;
 }

@@ -3,6 +3,7 @@
  * calibration. Conflicts are checked in options_check.c and by each benchmark.
  */
 #include "backends/gpu.h"
+#include "backends/library.h"
 #include "backends/virtual.h"
 #include "core/units.h"
 #include "harness/run/benchmark.h"
@@ -268,17 +269,8 @@ static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_
 {
 	bb_status st;
 
-	if (!o->cluster_text)
+	if (!o->cluster_text || !o->backend->virtual)
 		return BB_OK;
-	if (!o->backend->virtual)
-		return bb_fail(
-			error, BB_EUNSUPPORTED,
-			"--cluster %s needs --backend sim; the %s backend measures this machine",
-			o->cluster_text, o->backend->name);
-	if (o->link.text)
-		return bb_fail(error, BB_EUSAGE,
-			       "--link %s and --cluster %s both describe the links; give one",
-			       o->link.text, o->cluster_text);
 	BB_TRY(st, bb_cluster_open(o->cluster_text, bb_plugin_parse_topology, &o->cluster, error),
 	       out);
 	o->virtual.cluster = o->cluster;
@@ -300,15 +292,6 @@ static bb_status resolve_calibration(struct bb_options *o, struct bb_error *erro
 {
 	if (!o->calibrate_text)
 		return BB_OK;
-	if (!o->backend->virtual)
-		return bb_fail(
-			error, BB_EUNSUPPORTED,
-			"--calibrate %s needs --backend sim; the %s backend measures this machine",
-			o->calibrate_text, o->backend->name);
-	if (o->link.text)
-		return bb_fail(error, BB_EUSAGE,
-			       "--calibrate %s and --link %s both describe the links; give one",
-			       o->calibrate_text, o->link.text);
 	if (o->cluster && !bb_cluster_has_gpus(o->cluster))
 		return bb_fail(error, BB_EUSAGE,
 			       "--calibrate %s: --cluster %s has no GPUs; records of schedules are "
@@ -330,6 +313,26 @@ static void resolve_noise(struct bb_options *o)
 		o->warmup_iters = 0;
 }
 
+/* Refuses rows that the backend does not have. */
+static bb_status check_features(const struct bb_option_table *tables, const struct bb_options *o,
+				struct bb_error *error)
+{
+	const struct bb_backend *b = o->backend;
+	const bool listens = b->library && b->library->listen;
+	/* What is only shown may be about any machine. */
+	const unsigned features = o->shows ? ~(b->virtual ? 0u : BB_ON_SIM)
+					   : (b->gpu ? BB_ON_GPUS : BB_ON_CPUS) |
+						     (b->virtual ? BB_ON_SIM : BB_ON_CLOCK) |
+						     (b->has_data ? BB_ON_DATA : 0u) |
+						     (listens ? BB_ON_LIBRARY : 0u);
+	char whose[64], chosen[BB_REASON_TEXT + 32] = "";
+
+	snprintf(whose, sizeof(whose), "the %s backend", b->name);
+	if (*o->backend_reason)
+		snprintf(chosen, sizeof(chosen), " (it was chosen because %s)", o->backend_reason);
+	return bb_options_check_features(tables, features, whose, chosen, error);
+}
+
 bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *benchmark, void *own,
 			  int argc, char **argv, const struct bb_environment *environment,
 			  struct bb_error *error)
@@ -346,6 +349,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	BB_TRY(st, bb_options_parse(tables, argc, argv, error), out);
 	if (bb_about_requested(&o->about) || o->list)
 		goto out;
+	BB_TRY(st, bb_options_check_rules(tables, error), out);
 	if (o->step_bytes_given && !o->step_factor_given)
 		o->step_factor = 1;
 	o->shows = benchmark->shows && benchmark->shows(own);
@@ -357,6 +361,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	o->config.link_port = o->link.port;
 	BB_TRY(st, resolve_cluster(o, benchmark->programs, error), out);
 	BB_TRY(st, resolve_calibration(o, error), out);
+	BB_TRY(st, check_features(tables, o, error), out);
 	resolve_noise(o);
 	if (benchmark->check)
 		BB_TRY(st, benchmark->check(benchmark, own, o, environment, error), out);

@@ -59,6 +59,22 @@ extern const struct bb_environment_row {
 } bb_environment_rows[BB_NENVIRONMENT];
 const char *bb_environment_value(const struct bb_environment *environment, int row);
 
+/* What a run may have, for the places of option rows (core/option.h). */
+enum bb_feature {
+	BB_ON_GPUS = 1 << 0,
+	BB_ON_CPUS = 1 << 1,    /* memory that the CPU computes in */
+	BB_ON_DATA = 1 << 2,    /* data is moved */
+	BB_ON_SIM = 1 << 3,     /* virtual time */
+	BB_ON_CLOCK = 1 << 4,   /* time that passes */
+	BB_ON_LIBRARY = 1 << 5, /* a library that reports which algorithm it chose */
+};
+#define BB_ON_SIM_ALONE                                                                            \
+	{                                                                                          \
+		{                                                                                  \
+			BB_ON_SIM, "measures this machine; give --backend sim"                     \
+		}                                                                                  \
+	}
+
 /* Options of programs whose data has a size. With -f above 1 sizes are multiplied, else -i is
  * added. */
 #define BB_SIZE_OPTIONS(OPTION, COMMON)                                                            \
@@ -71,6 +87,8 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	OPTION(INT, step_factor, "stepfactor", 'f', "2",                                           \
 	       "factor from size to size; above 1 it overrides -i", .min = 1, .max = 1 << 30,      \
 	       .usual = true)
+
+#define BB_NO_FAULTY_DATA "has no data; leave it out, or give --backend host"
 
 /* Options of all programs. */
 #define BB_RUN_OPTIONS(OPTION, COMMON)                                                             \
@@ -119,22 +137,28 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	OPTION(STRING, fault_text, "fault", 0, NULL,                                               \
 	       "one planted fault, as slow:2:5ms; the end of --help-all lists the kinds",          \
 	       .argument = "SPEC", .once = "only one fault at a time",                             \
+	       .excludes = {{"check=0", "the wrong data is never checked", .value = "corrupt"}},   \
+	       .on = {{BB_ON_DATA, BB_NO_FAULTY_DATA, .value = "corrupt"},                         \
+		      {BB_ON_DATA, BB_NO_FAULTY_DATA, .value = "swap"},                            \
+		      {BB_ON_CLOCK, "has no ranks that die; leave it out, or give --backend host", \
+		       .value = "die"}},                                                           \
 	       .section = "Faults and links")                                                      \
 	OPTION(LINK, link, "link", 0, NULL,                                                        \
 	       "rate and latency of each pair of ranks, as 10GB/s,2us; with port, of all that a "  \
 	       "rank sends",                                                                       \
-	       .argument = "RATE[,LATENCY][,port]", .port = true)                                  \
+	       .argument = "RATE[,LATENCY][,port]", .port = true,                                  \
+	       .excludes = {{"cluster calibrate", "both describe the links"}})                     \
 	OPTION(STRING, cluster_text, "cluster", 0, NULL,                                           \
 	       "simulated nodes of a known system (--list) or of a FILE, instead of --link",       \
-	       .argument = "NAME[:NODES]", .usual = true)                                          \
+	       .argument = "NAME[:NODES]", .usual = true, .on = BB_ON_SIM_ALONE)                   \
 	OPTION(STRING, calibrate_text, "calibrate", 0, NULL,                                       \
 	       "sim: times fitted to FILE, the --json of real runs or, with --cluster, also a "    \
 	       "log "                                                                              \
 	       "of nccl-tests",                                                                    \
-	       .argument = "FILE")                                                                 \
+	       .argument = "FILE", .on = BB_ON_SIM_ALONE)                                          \
 	OPTION(PERCENT, noise, "noise", 0, NULL,                                                   \
 	       "sim: random variation of each message and computation, drawn by --seed",           \
-	       .argument = "P%")                                                                   \
+	       .argument = "P%", .on = BB_ON_SIM_ALONE)                                            \
 	OPTION(FLAG, list, "list", 0, NULL, "features of this build, per backend",                 \
 	       .section = "Information")
 

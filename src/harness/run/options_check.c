@@ -1,5 +1,5 @@
 /*
- * options_check.c - conflicts between the options of all programs.
+ * options_check.c - what the rows of the options of all programs cannot declare.
  */
 #include "harness/run/options_check.h"
 #include "core/units.h"
@@ -83,15 +83,6 @@ static bb_status check_sizes(const struct bb_options *o, struct bb_error *error)
 	return BB_OK;
 }
 
-static bb_status check_counts(const struct bb_options *o, struct bb_error *error)
-{
-	if (o->fault.kind == BB_FAULT_CORRUPT && o->check == 0)
-		return bb_fail(error, BB_EUSAGE,
-			       "--fault %s makes data wrong that -c 0 never checks; leave -c out",
-			       o->fault_text);
-	return BB_OK;
-}
-
 bb_status bb_check_outputs(const struct bb_options *o, const struct bb_output more[BB_MORE_OUTPUTS],
 			   bool writes, struct bb_error *error)
 {
@@ -132,41 +123,16 @@ bb_status bb_check_rank(const char *flag, const char *text, int rank, int nranks
 		       text ? text : number, rank, where, nranks, bb_plural(nranks), valid);
 }
 
-/* Refuses options that need virtual time, or that virtual time cannot have. */
-static bb_status check_virtual(const struct bb_options *o, struct bb_error *error)
+static bb_status check_links(const struct bb_options *o, struct bb_error *error)
 {
-	const char *name = o->backend->name;
-
-	if (!o->backend->virtual) {
-		if (o->noise != 0)
-			return bb_fail(error, BB_EUNSUPPORTED,
-				       "--noise needs --backend sim; the %s backend measures, with "
-				       "the noise of this machine",
-				       name);
+	if (!o->backend->virtual || o->link.text || o->cluster_text || o->calibrate_text)
 		return BB_OK;
-	}
-	if (!o->link.text && !o->cluster_text && !o->calibrate_text)
-		return bb_fail(error, BB_EUSAGE,
-			       "the %s backend needs links to simulate; give --link RATE,LATENCY, "
-			       "as in --link 25GB/s,5us, or --cluster NAME:NODES, as in --cluster "
-			       "hgx-h100:16, or --calibrate FILE",
-			       name);
-	return BB_OK;
-}
-
-/* Refuses faults that ranks without data, or without processes, cannot have. */
-static bb_status check_fault(const struct bb_options *o, struct bb_error *error)
-{
-	const bool in_data = o->fault.kind == BB_FAULT_CORRUPT || o->fault.kind == BB_FAULT_SWAP;
-
-	if ((in_data && !o->backend->has_data) ||
-	    (o->fault.kind == BB_FAULT_DIE && o->backend->virtual))
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--fault %s: ranks of the %s backend have no data%s; leave it out, "
-			       "or give --backend host",
-			       o->fault_text, o->backend->name,
-			       o->backend->virtual ? " and do not die" : "");
-	return BB_OK;
+	return bb_fail(
+		error, BB_EUSAGE,
+		"the %s backend needs links to simulate; give --link RATE,LATENCY, as in "
+		"--link 25GB/s,5us, or --cluster NAME:NODES, as in --cluster hgx-h100:16, or "
+		"--calibrate FILE",
+		o->backend->name);
 }
 
 bb_status bb_options_check(const struct bb_options *o, const struct bb_launch_hint *launch,
@@ -178,9 +144,7 @@ bb_status bb_options_check(const struct bb_options *o, const struct bb_launch_hi
 	if (o->shows)
 		goto out;
 	BB_TRY(st, check_sizes(o, error), out);
-	BB_TRY(st, check_counts(o, error), out);
-	BB_TRY(st, check_virtual(o, error), out);
-	BB_TRY(st, check_fault(o, error), out);
+	BB_TRY(st, check_links(o, error), out);
 	st = bb_check_outputs(o, NULL, launch->proc == 0, error);
 out:
 	return st;
