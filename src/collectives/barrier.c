@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "core/units.h"
+#include "harness/measure/call.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,7 @@ struct barrier_session {
 	struct bb_engine engine;
 	const struct bb_patterns *patterns;
 	struct bb_call call; /* its collective is NULL: the backend's own barrier */
+	size_t tmp;          /* temporary bytes of the call */
 	char *memory;        /* that the call works in */
 	double *samples;
 	size_t n, most_samples;
@@ -76,33 +78,23 @@ static bb_status barrier_settle(struct barrier_session *s, int index,
 				char objection[BB_OBJECTION_TEXT])
 {
 	const struct bb_backend *backend = s->engine.backend;
+	const struct bb_choice choice = {.schedule = barrier_schedule(index)};
 	struct bb_call *call = &s->call;
 	const char *reason = NULL;
 	bb_status status = BB_OK;
 
 	*call = (struct bb_call){.collective = index == BARRIER ? NULL : &bb_all_reduce,
-				 .schedule = barrier_schedule(index),
 				 .dtype = BB_INT64,
 				 .op = BB_SUM,
 				 .shape = {.nranks = s->engine.run->world.nranks, .count = 1}};
-	if (index == BARRIER) {
-		if (bb_engine_is_virtual(&s->engine))
-			reason = "clocks of virtual ranks meet without messages, in no time";
-		goto out;
-	}
-	if (call->schedule && call->schedule->refuses)
-		reason = call->schedule->refuses(&call->shape);
-	if (index == AUTO)
-		status = backend->choose(s->engine.world, call);
-	if (status == BB_EUNSUPPORTED)
-		reason = "the backend has no all-reduce of its own choice";
-	else if (status == BB_OK && !reason)
-		status = backend->tune(s->engine.world, call);
-	if (status == BB_OK && !reason)
-		reason = backend->refuses(s->engine.world, call);
-out:
+	if (index == BARRIER && bb_engine_is_virtual(&s->engine))
+		reason = "clocks of virtual ranks meet without messages, in no time";
+	if (call->collective)
+		status = bb_call_settle(backend, s->engine.world, &choice, call, &s->tmp, &reason);
+	if (call->collective && status == BB_OK && !reason)
+		status = bb_call_ready(backend, s->engine.world, call, &reason);
 	snprintf(objection, BB_OBJECTION_TEXT, "%s", reason ? reason : "");
-	return status == BB_EUNSUPPORTED ? BB_OK : status;
+	return status;
 }
 
 /* Writes the inputs. The output holds this rank's input at first, which is not the sum. */
@@ -112,10 +104,7 @@ static bb_status barrier_fill(struct barrier_session *s)
 	struct bb_call *call = &s->call;
 	bb_status status;
 
-	BB_TRY(status,
-	       bb_engine_alloc(e, 2 * LINE + e->backend->tmp_bytes(e->world, call),
-			       (void **)&s->memory),
-	       out);
+	BB_TRY(status, bb_engine_alloc(e, 2 * LINE + s->tmp, (void **)&s->memory), out);
 	if (!s->memory)
 		return BB_OK;
 	call->in = s->memory;

@@ -1,7 +1,7 @@
 /*
  * The buffers of a case: how many sets there are.
  */
-#include "harness/measure/bench.h"
+#include "harness/measure/call.h"
 #include "schedules/schedule.h"
 
 #include <setjmp.h>

@@ -421,7 +421,7 @@ static void test_list(void **state)
 {
 	struct bb_strbuf out = {0};
 
-	bb_plan_list(&out);
+	bb_algorithms_list(&out);
 	for (int i = 0; bb_collectives[i]; i++)
 		assert_non_null(strstr(bb_strbuf_text(&out), bb_collectives[i]->name));
 	for (int i = 0; i < BB_NDTYPES; i++)

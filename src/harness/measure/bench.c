@@ -67,38 +67,30 @@ static bb_status open_group(struct bb_session *s)
 
 /*
  * *CALL = the call of a case in one placement, without buffers, its algorithm settled: if
- * STANDS_IN, the schedule that stands in for the library's.
+ * STANDS_IN, the schedule that stands in for the library's. *LAYOUT = that of its buffers in BYTES.
+ * *OBJECTION as for bb_call_settle.
  */
-static bb_status make_call(struct bb_session *s, const struct bb_case *c, bool in_place,
-			   bool stands_in, struct bb_call *call)
+static bb_status settle(struct bb_session *s, const struct bb_case *c, bool in_place,
+			bool stands_in, size_t bytes, struct bb_call *call,
+			struct bb_layout *layout, const char **objection)
 {
 	const struct bb_bench *bench = s->bench;
+	const struct bb_choice stand_in = {.schedule = c->choice->stand_in};
+	size_t tmp;
+	bb_status status;
 
 	*call = (struct bb_call){
 		.collective = bench->collective,
-		.schedule = stands_in ? c->choice->stand_in : c->choice->schedule,
-		.native = stands_in ? NULL : c->choice->native,
 		.dtype = c->dtype,
 		.op = c->op == BB_NO_OP ? BB_SUM : (enum bb_op)c->op,
 		.shape = bb_plan_shape(&bench->plan, c, s->n, in_place, s->matrix),
 	};
-	if (!call->schedule && !call->native) {
-		bb_status status = s->engine.backend->choose(s->group, call);
-
-		if (status != BB_OK)
-			return status;
-	}
-	return s->engine.backend->tune(s->group, call);
-}
-
-static struct bb_layout make_layout(const struct bb_session *s, const struct bb_call *call,
-				    size_t bytes)
-{
-	const struct bb_backend *backend = s->engine.backend;
-
-	return bb_layout_make(s->bench->collective, &call->shape, s->me, bb_dtype_size(call->dtype),
-			      (size_t)s->bench->settings.unalign,
-			      backend->tmp_bytes(s->group, call), bytes, backend->gpu, s->cache);
+	status = bb_call_settle(s->engine.backend, s->group, stands_in ? &stand_in : c->choice,
+				call, &tmp, objection);
+	*layout = bb_layout_make(bench->collective, &call->shape, s->me, bb_dtype_size(call->dtype),
+				 (size_t)bench->settings.unalign, tmp, bytes,
+				 s->engine.backend->gpu, s->cache);
+	return status;
 }
 
 /* The arena that the cases need: ONE set of the largest that fits into SHARE bytes, TWO of any, and
@@ -113,12 +105,12 @@ static bb_status add_need(struct bb_session *s, const struct bb_case *c, bool in
 {
 	struct bb_layout l;
 	struct bb_call call;
+	const char *reason;
 	size_t bytes;
-	bb_status status = make_call(s, c, in_place, stands_in, &call);
+	bb_status status = settle(s, c, in_place, stands_in, SIZE_MAX, &call, &l, &reason);
 
-	if (status != BB_OK)
+	if (status != BB_OK || reason)
 		return status;
-	l = make_layout(s, &call, SIZE_MAX);
 	bytes = l.sets_at + l.set_bytes;
 	need->one = bytes <= need->share && bytes > need->one ? bytes : need->one;
 	bytes += l.set_bytes;
@@ -366,26 +358,6 @@ static void begin_deadline(struct bb_session *s, const struct bb_case *c)
 	bb_crew_deadline(s->engine.driver, what);
 }
 
-/* OBJECTION = why this rank cannot make CALL; empty: it can, with LAYOUT. */
-static void object(const struct bb_session *s, const struct bb_call *call, struct bb_layout *layout,
-		   char objection[BB_OBJECTION_TEXT])
-{
-	const struct bb_collective *collective = s->bench->collective;
-	const char *reason = collective->refuses ? collective->refuses(s->n) : NULL;
-
-	if (!reason)
-		reason = s->engine.backend->refuses(s->group, call);
-	if (!reason) {
-		*layout = make_layout(s, call, s->arena.bytes);
-		reason = layout->sets > 0 ? "" : "its buffers do not fit into memory";
-	}
-	memset(objection, 0, BB_OBJECTION_TEXT);
-	if (*reason && s->group != s->engine.world)
-		snprintf(objection, BB_OBJECTION_TEXT, "a group of %d ranks: %s", s->n, reason);
-	else
-		snprintf(objection, BB_OBJECTION_TEXT, "%s", reason);
-}
-
 /* Rank 0 reports, once for all sizes, that busbench's SCHEDULE runs in place of the library's
    algorithm, and why. */
 static bb_status report_stand_in(struct bb_session *s, const struct bb_case *c,
@@ -412,25 +384,38 @@ static bb_status agree_on_call(struct bb_session *s, const struct bb_case *c, bo
 			       struct bb_call *call, struct bb_layout *layout,
 			       char objection[BB_OBJECTION_TEXT])
 {
-	const struct bb_backend *backend = s->engine.backend;
+	const struct bb_collective *collective = s->bench->collective;
 	bb_status status = BB_OK;
 
-	for (int stands_in = 0; stands_in < 2 && status == BB_OK; stands_in++) {
+	*objection = '\0';
+	for (int stands_in = 0; stands_in < 2; stands_in++) {
+		const char *reason;
+
 		/* A schedule would not use a slow link as the algorithm does. */
 		if (stands_in && (!*objection || !c->choice->stand_in ||
 				  s->engine.run->options.config.slow_link.factor > 0))
 			break;
 		if (stands_in)
 			BB_TRY(status, report_stand_in(s, c, c->choice->stand_in, objection), out);
-		status = make_call(s, c, in_place, stands_in, call);
-		if (status == BB_OK && call->instead)
-			status = report_stand_in(s, c, call->schedule, call->instead);
-		if (status == BB_OK && backend->gpu)
-			status = backend->gpu->ready(s->group, call);
-		if (status != BB_OK)
-			break;
-		object(s, call, layout, objection);
-		status = bb_crew_hear(s->engine.driver, objection);
+		BB_TRY(status,
+		       settle(s, c, in_place, stands_in, s->arena.bytes, call, layout, &reason),
+		       out);
+		if (!reason && call->instead)
+			BB_TRY(status, report_stand_in(s, c, call->schedule, call->instead), out);
+		if (!reason)
+			BB_TRY(status, bb_call_ready(s->engine.backend, s->group, call, &reason),
+			       out);
+		if (collective->refuses && collective->refuses(s->n))
+			reason = collective->refuses(s->n);
+		if (!reason)
+			reason = layout->sets > 0 ? "" : "its buffers do not fit into memory";
+		memset(objection, 0, BB_OBJECTION_TEXT);
+		if (*reason && s->group != s->engine.world)
+			snprintf(objection, BB_OBJECTION_TEXT, "a group of %d ranks: %s", s->n,
+				 reason);
+		else
+			snprintf(objection, BB_OBJECTION_TEXT, "%s", reason);
+		BB_TRY(status, bb_crew_hear(s->engine.driver, objection), out);
 	}
 out:
 	return status;

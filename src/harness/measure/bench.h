@@ -2,7 +2,6 @@
  * bench.h - the experiment of a collective: its cases, one after the other.
  *
  *   bench.c       the sequence of cases
- *   arena.c       a rank's buffers: sets of IN and OUT, and TMP
  *   measure.c     one case in one placement: fill, warm up, time, verify
  *   timing.c      the timed iterations
  *   copy_speed.c  the speed of memory copies
@@ -12,6 +11,7 @@
 #define BB_HARNESS_MEASURE_BENCH_H
 
 #include "backends/library.h"
+#include "harness/measure/call.h"
 #include "harness/measure/collective.h"
 #include "harness/measure/engine.h"
 #include "harness/results/compare.h"
@@ -38,43 +38,6 @@ struct bb_bench {
 };
 
 extern const struct bb_experiment bb_bench_experiment;
-
-/* ---- a rank's buffers (arena.c) ------------------------------------------------------ */
-
-/* One set of buffers for one case and placement. */
-struct bb_buffers {
-	void *in; /* what calls read; in place it may be OUT's memory */
-	void *out;
-};
-
-#define BB_MOST_SETS 65  /* 64 to rotate through and a pristine one */
-#define BB_USUAL_SETS 17 /* most, unless a cache is known that they do not fill */
-
-struct bb_layout {
-	size_t in_bytes, out_bytes;
-	size_t in_at, out_at; /* within a set */
-	size_t sets_at;       /* of the first set, behind TMP */
-	size_t set_bytes;     /* distance of sets */
-	int sets;             /* that fit, >= 1 */
-};
-
-struct bb_arena {
-	char *memory;
-	size_t bytes;
-};
-
-/* Returns the layout of a case's buffers in ARENA_BYTES. sets is 0 if not even one fits; those that
-   are rotated through are twice CACHE bytes if that many fit, so that none is still in it. */
-struct bb_layout bb_layout_make(const struct bb_collective *collective,
-				const struct bb_shape *shape, int rank, size_t element_size,
-				size_t unalign, size_t tmp_bytes, size_t arena_bytes, bool on_gpu,
-				size_t cache);
-/* Returns the bytes of an arena that has room for the sets of such a case that fill twice CACHE,
-   and for a pristine one. */
-size_t bb_layout_bytes(const struct bb_layout *layout, size_t cache);
-struct bb_buffers bb_arena_set(const struct bb_arena *arena, const struct bb_layout *layout,
-			       int set);
-void *bb_arena_tmp(const struct bb_arena *arena);
 
 /* ---- one rank's run (bench.c, measure.c) ----------------------------------------------- */
 

@@ -23,8 +23,8 @@ static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 {
 	struct bb_bench *bench = of(run);
 	bb_status status =
-		bb_plan_natives(&bench->natives, &bench->own_natives, run->options.backend,
-				bench->settings.algorithms, &run->error);
+		bb_algorithms_natives(&bench->natives, &bench->own_natives, run->options.backend,
+				      bench->settings.algorithms, &run->error);
 
 	if (status == BB_OK)
 		status = bb_estimate_open(run, &bb_record_message, bench->settings.explained_ranks,
@@ -163,8 +163,8 @@ static bb_status plan(struct bb_run *run)
 					 request.nroots, &run->error),
 	       out);
 	BB_TRY(status,
-	       bb_plan_natives(&bench->natives, &bench->own_natives, request.backend,
-			       bench->settings.algorithms, &run->error),
+	       bb_algorithms_natives(&bench->natives, &bench->own_natives, request.backend,
+				     bench->settings.algorithms, &run->error),
 	       out);
 	request.natives = bench->natives;
 	BB_TRY(status,
@@ -341,7 +341,7 @@ struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collecti
 		.shows = shows,
 		.check = bb_collective_check,
 		.free_options = free_settings,
-		.list = bb_plan_list,
+		.list = bb_algorithms_list,
 		.show = show,
 		.open_text = bb_sink_text_open,
 		.rows = &bb_record_result,

@@ -4,6 +4,7 @@
 #ifndef BB_HARNESS_MEASURE_COLLECTIVE_H
 #define BB_HARNESS_MEASURE_COLLECTIVE_H
 
+#include "harness/measure/algorithms.h"
 #include "harness/run/benchmark.h"
 #include "harness/run/split.h"
 #include "schedules/matrices.h"
@@ -126,16 +127,6 @@ struct bb_collective_options {
 
 /* The options of collectives beside bb_option_rows; ends with name NULL. */
 extern const struct bb_option bb_collective_rows[];
-
-/* Check that LIST, the value of --algo, has names of schedules or of the backend's own algorithms,
-   or auto, or all alone. BB_EUSAGE names the first word that is none of them. */
-BB_MUST bb_status bb_check_algorithms(const char *list, const struct bb_options *options,
-				      const struct bb_collective *collective,
-				      struct bb_error *error);
-
-/* The same for programs that use a single algorithm, NAME. */
-BB_MUST bb_status bb_check_one_algorithm(const char *name, const struct bb_options *options,
-					 struct bb_error *error);
 
 /* The benchmark of COLLECTIVE. */
 struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collective);

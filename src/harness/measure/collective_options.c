@@ -25,103 +25,6 @@ static bool is_set(const char *text)
 	return text && *text;
 }
 
-/* True if WORD is one of BACKEND's own algorithms or "NAME:VARIANT" of one. */
-static bool has_own(const struct bb_backend *backend, const char *word)
-{
-	for (const struct bb_native *native = backend->natives; native && native->name; native++) {
-		const size_t length = strlen(native->name);
-
-		if (strcmp(native->name, word) == 0 ||
-		    (native->discover && strncmp(native->name, word, length) == 0 &&
-		     word[length] == ':' && word[length + 1]))
-			return true;
-	}
-	return false;
-}
-
-/* True if WORD is auto, all, a schedule of any collective, or one of BACKEND's own algorithms. */
-static bool known_algorithm(const struct bb_backend *backend, const char *word)
-{
-	const char *schedule = bb_algorithm_own(word);
-	int i;
-
-	if (strcmp(word, "auto") == 0 || strcmp(word, "all") == 0)
-		return true;
-	for (i = 0; bb_algorithms[i]; i++) {
-		if (strcmp(bb_algorithms[i]->name, schedule) == 0)
-			return true;
-	}
-	return has_own(backend, word);
-}
-
-static const char *nearest_algorithm(const struct bb_backend *backend,
-				     const struct bb_collective *collective, const char *word,
-				     char hint[BB_SUGGESTION])
-{
-	const char *names[64] = {"auto", "all"};
-	const struct bb_native *native;
-	int i, n = 2;
-
-	for (i = 0; bb_algorithms[i] && n < 63; i++) {
-		if (bb_algorithms[i]->collective == collective)
-			names[n++] = bb_algorithms[i]->name;
-	}
-	for (native = backend->natives; native && native->name && n < 63; native++)
-		names[n++] = native->name;
-	names[n] = NULL;
-	return bb_suggest(hint, word, names);
-}
-
-static bb_status unknown_algorithm(const struct bb_options *o,
-				   const struct bb_collective *collective, const char *word,
-				   struct bb_error *error)
-{
-	const struct bb_virtual *virtual = o->backend->virtual;
-	const bool of_gpus = virtual && has_own(virtual->over_gpus, word);
-	char hint[BB_SUGGESTION];
-
-	if (of_gpus || (virtual && has_own(virtual->over_cpus, word)))
-		return bb_fail(error, BB_EUSAGE,
-			       "--algo: %s is %s own, and %s has a model of it only over a "
-			       "--cluster of %s; everything else runs busbench's schedules "
-			       "(see --list)",
-			       word, of_gpus ? "NCCL's" : "Open MPI's", o->backend->name,
-			       of_gpus ? "GPUs" : "nodes without GPUs");
-	return bb_fail(
-		error, BB_EUSAGE, "--algo: the %s backend has no algorithm \"%s\"%s (see --list)",
-		o->backend->name, word, nearest_algorithm(o->backend, collective, word, hint));
-}
-
-bb_status bb_check_algorithms(const char *list, const struct bb_options *o,
-			      const struct bb_collective *collective, struct bb_error *error)
-{
-	char word[BB_WORD];
-	const char *rest = list;
-
-	do {
-		const bool whole = bb_next_word(&rest, word);
-
-		if (!*word)
-			return bb_fail(error, BB_EUSAGE,
-				       "--algo %s: there is an empty name in the list", list);
-		if (!whole || !known_algorithm(o->backend, word))
-			return unknown_algorithm(o, collective, word, error);
-		if (strcmp(word, "all") == 0 && strcmp(list, "all") != 0)
-			return bb_fail(error, BB_EUSAGE,
-				       "--algo %s: all stands alone, not in a list", list);
-	} while (*rest++ == ',');
-	return BB_OK;
-}
-
-bb_status bb_check_one_algorithm(const char *name, const struct bb_options *o,
-				 struct bb_error *error)
-{
-	if (strchr(name, ',') || strcmp(name, "all") == 0)
-		return bb_fail(error, BB_EUSAGE, "--algo %s: one algorithm at a time, as in ring",
-			       name);
-	return bb_check_algorithms(name, o, &bb_all_reduce, error);
-}
-
 /* Appends ALGORITHM with each protocol of LIST: "ring:LL,ring:LL128". */
 static bb_status add_protocols(struct bb_collective_options *a, const char *algorithm,
 			       const char *list, struct bb_error *error)
@@ -402,7 +305,7 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	struct bb_collective_options *a = own;
 	bb_status st;
 
-	BB_TRY(st, bb_check_algorithms(a->algo_text, o, collective, error), out);
+	BB_TRY(st, bb_algorithms_check(a->algo_text, o, collective, error), out);
 	a->algorithms = a->algo_text;
 	BB_TRY(st, resolve_environment(a, o->backend, e, error), out);
 	BB_TRY(st, resolve_protocols(a, error), out);

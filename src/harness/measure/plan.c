@@ -9,89 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBE_COUNT (1 << 20) /* a size that no algorithm refuses for being small */
-
-static const struct bb_choice auto_choice = {.name = "auto"};
-
-/* ---- algorithms -------------------------------------------------------------------- */
-
-/* True if NAME, or any of a list of names, is one that a library reports, as "native:NAME". */
-static bool is_discovered(const char *name)
-{
-	return strchr(name, ':') != NULL;
-}
-
-bb_status bb_plan_natives(const struct bb_native **natives, struct bb_native **owned,
-			  const struct bb_backend *backend, const char *algorithms,
-			  struct bb_error *error)
-{
-	const bool all = is_discovered(algorithms) || strcmp(algorithms, "all") == 0;
-	bb_status st = BB_OK;
-
-	*owned = NULL;
-	for (const struct bb_native *n = backend->natives; all && n->name && !*owned; n++)
-		if (n->discover)
-			BB_TRY(st, n->discover(owned, error), out);
-out:
-	*natives = *owned ? *owned : backend->natives;
-	return st;
-}
-
-const struct bb_native *bb_native_find(const struct bb_native *natives, const char *name)
-{
-	for (; natives && natives->name; natives++)
-		if (strcmp(natives->name, name) == 0)
-			return natives;
-	return NULL;
-}
-
-/* Returns why SCHEDULE cannot run on NRANKS; NULL: it can. */
-static const char *schedule_refuses(const struct bb_algorithm *schedule, int nranks)
-{
-	const struct bb_shape shape = {.nranks = nranks, .count = PROBE_COUNT};
-
-	return schedule->refuses && !(schedule->collective->flags & BB_VARIABLE)
-		       ? schedule->refuses(&shape)
-		       : NULL;
-}
-
-static const char *native_refuses(const struct bb_native *native,
-				  const struct bb_collective *collective, int nranks)
-{
-	const char *reason = native->refuses ? native->refuses(native, collective) : NULL;
-
-	return !reason && native->refuses_group ? native->refuses_group(native, nranks) : reason;
-}
-
-const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *natives,
-			   const struct bb_collective *collective, int nranks, const char *given)
-{
-	const char *name = bb_algorithm_own(given), *reason = NULL;
-	const struct bb_native *native = name == given ? bb_native_find(natives, name) : NULL;
-	const struct bb_algorithm *schedule = bb_algorithm_find(collective, name);
-
-	if (strcmp(name, auto_choice.name) == 0) {
-		*choice = auto_choice;
-		return NULL;
-	}
-	*choice = (struct bb_choice){.name = NULL};
-	if (!native && !schedule)
-		return "not an algorithm of this collective";
-	if (native)
-		reason = native_refuses(native, collective, nranks);
-	if (native && !(reason && schedule)) {
-		*choice = (struct bb_choice){
-			.name = native->name, .native = native, .stand_in = schedule};
-		return reason;
-	}
-	*choice = (struct bb_choice){.name = schedule->name,
-				     .schedule = schedule,
-				     .instead_of = native,
-				     .reason = reason};
-	return schedule_refuses(schedule, nranks);
-}
-
-/* A schedule that has the name of one of the backend's own algorithms gets a prefix. */
 static bb_status name_schedules(struct bb_plan *plan)
 {
 	size_t n = 0;
@@ -200,7 +117,7 @@ static bb_status no_native(const struct bb_plan *plan, const char *name, struct 
 static bb_status add_named(struct bb_plan *plan, const char *given, bool by_environment,
 			   struct bb_error *error)
 {
-	if (is_discovered(bb_algorithm_own(given)) && !bb_native_find(plan->natives, given))
+	if (strchr(bb_algorithm_own(given), ':') && !bb_native_find(plan->natives, given))
 		return no_native(plan, bb_algorithm_own(given), error);
 	add_algorithm(plan, given,
 		      by_environment ? "not an algorithm of this collective (NCCL_ALGO)" : NULL);
@@ -220,13 +137,13 @@ static void add_all(struct bb_plan *plan)
 			add_algorithm(plan, bb_algorithms[i]->name, NULL);
 	}
 	for (native = plan->natives; native && native->name; native++) {
-		if (is_discovered(native->name) &&
+		if (strchr(native->name, ':') &&
 		    (bb_native_find(plan->backend->natives, native->name) ||
 		     (native->refuses && native->refuses(native, plan->collective))))
 			continue;
 		add_algorithm(plan, native->name, NULL);
 	}
-	add_choice(plan, auto_choice);
+	add_choice(plan, (struct bb_choice){.name = "auto"});
 }
 
 static bb_status choose_algorithms(struct bb_plan *plan, const struct bb_collective_options *a,

@@ -5,6 +5,7 @@
 #define BB_HARNESS_MEASURE_PLAN_H
 
 #include "core/strbuf.h"
+#include "harness/measure/algorithms.h"
 #include "harness/measure/collective.h"
 
 #define BB_NO_OP (-1)
@@ -13,32 +14,6 @@
 #define BB_PLAN_MAX_CASES 100000
 
 #define BB_ALGORITHM_TEXT 48
-
-/* Returns the row of NATIVES that is called NAME; NULL: none. NATIVES may be NULL. */
-const struct bb_native *bb_native_find(const struct bb_native *natives, const char *name);
-
-/* A requested algorithm. Schedule and native NULL: auto, the backend chooses. */
-struct bb_choice {
-	const char *name; /* owned by its algorithm, native, the plan, or constant */
-	const struct bb_algorithm *schedule;
-	const struct bb_native *native;
-	/* busbench's schedule of that name, which runs if the library cannot do a call by NATIVE.
-	   NULL: none. */
-	const struct bb_algorithm *stand_in;
-	/* The requested algorithm of the library in whose place SCHEDULE always runs, and why.
-	   NULL: none. */
-	const struct bb_native *instead_of;
-	const char *reason;
-};
-
-/*
- * *CHOICE = the algorithm of COLLECTIVE on NRANKS that --algo calls GIVEN. NATIVES are the
- * backend's. A native algorithm has priority over the schedule of the same name, which stands in
- * for it. Returns why it cannot run, or NULL; choice->name is NULL if there is no such algorithm at
- * all.
- */
-const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *natives,
-			   const struct bb_collective *collective, int nranks, const char *given);
 
 /* One row: both placements of one size, or of one matrix. */
 struct bb_case {
@@ -117,20 +92,5 @@ struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *
 
 /* Returns the name of a case's matrix, which lasts as long as the request; NULL: none. */
 const char *bb_plan_matrix_name(const struct bb_plan *plan, const struct bb_case *c);
-
-/*
- * *NATIVES = BACKEND's own algorithms; with those that its library discovers, which takes time,
- * only if ALGORITHMS, a list of names or "all", may mean them. The caller frees *OWNED, which may
- * be NULL.
- */
-BB_MUST bb_status bb_plan_natives(const struct bb_native **natives, struct bb_native **owned,
-				  const struct bb_backend *backend, const char *algorithms,
-				  struct bb_error *error);
-
-/*
- * Append --list: collectives and algorithms of every backend, why loadable backends are missing,
- * and the datatypes of each op.
- */
-void bb_plan_list(struct bb_strbuf *out);
 
 #endif

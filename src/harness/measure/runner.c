@@ -238,8 +238,9 @@ bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct b
 	p->program = workload->program;
 	BB_TRY(status, check_program(p), failed);
 	BB_TRY(status,
-	       bb_plan_natives(&p->natives, &p->owned, p->backend,
-			       p->program->algorithm ? p->program->algorithm : "auto", &run->error),
+	       bb_algorithms_natives(&p->natives, &p->owned, p->backend,
+				     p->program->algorithm ? p->program->algorithm : "auto",
+				     &run->error),
 	       failed);
 	BB_TRY(status, is_virtual(p) ? open_virtual(p, refusal) : open_real(p, refusal), failed);
 	*runner = p;

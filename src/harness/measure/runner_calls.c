@@ -184,7 +184,8 @@ bb_status bb_runner_settle(struct bb_runner *p, const struct bb_runner_group *g,
 	const struct bb_operation *o = &c->like;
 	struct bb_choice choice;
 	const char *reason = find_choice(p, o, g->size, &choice);
-	bb_status status = BB_OK;
+	bb_status status;
+	size_t tmp;
 
 	if (reason) {
 		object_to_call(p, o, g->size, reason);
@@ -192,18 +193,13 @@ bb_status bb_runner_settle(struct bb_runner *p, const struct bb_runner_group *g,
 	}
 	c->call = call_of(o, g->size, &choice);
 	p->names_native |= choice.native != NULL;
-	if (!choice.schedule && !choice.native)
-		status = p->backend->choose(g->handle, &c->call);
-	if (status == BB_EUNSUPPORTED) {
-		object_to_call(p, o, g->size, "the backend has none");
-		return BB_OK;
-	}
-	if (status == BB_OK)
-		status = p->backend->tune(g->handle, &c->call);
-	if (status == BB_OK)
-		c->layout = bb_layout_make(
-			o->collective, &c->call.shape, g->place, bb_dtype_size(o->dtype), 0,
-			p->backend->tmp_bytes(g->handle, &c->call), SIZE_MAX, p->backend->gpu, 0);
+	status = bb_call_settle(p->backend, g->handle, &choice, &c->call, &tmp, &reason);
+	if (reason)
+		object_to_call(p, o, g->size, reason);
+	else if (status == BB_OK)
+		c->layout = bb_layout_make(o->collective, &c->call.shape, g->place,
+					   bb_dtype_size(o->dtype), 0, tmp, SIZE_MAX,
+					   p->backend->gpu, 0);
 	return status;
 }
 
@@ -346,9 +342,7 @@ static bb_status make_ready(struct bb_runner *p)
 		const struct bb_runner_group *g = &p->groups[c->like.group];
 		const char *reason;
 
-		if (p->backend->gpu)
-			status = p->backend->gpu->ready(g->handle, &c->call);
-		reason = status == BB_OK ? p->backend->refuses(g->handle, &c->call) : NULL;
+		status = bb_call_ready(p->backend, g->handle, &c->call, &reason);
 		if (reason)
 			object_to_call(p, &c->like, g->size, reason);
 	}

@@ -9,7 +9,7 @@
 #ifndef BB_HARNESS_MEASURE_RUNNER_INSIDE_H
 #define BB_HARNESS_MEASURE_RUNNER_INSIDE_H
 
-#include "harness/measure/bench.h"
+#include "harness/measure/call.h"
 #include "harness/measure/runner.h"
 
 /* A group of the program. */
@@ -38,10 +38,11 @@ struct bb_item {
 	struct bb_runner *runner;
 	struct bb_operation operation;
 	size_t index;
-	size_t call;            /* COLLECTIVE: index in runner->calls, unless its group has no handle */
-	int source;             /* RECV_ANY: rank that sent it */
-	bool chained;           /* a computation that begins when its queue is due */
-	struct bb_event *event; /* recorded on the device when it is done; NULL: stamped by the CPU */
+	size_t call;  /* COLLECTIVE: index in runner->calls, unless its group has no handle */
+	int source;   /* RECV_ANY: rank that sent it */
+	bool chained; /* a computation that begins when its queue is due */
+	struct bb_event
+		*event; /* recorded on the device when it is done; NULL: stamped by the CPU */
 	double begin, end;
 };
 

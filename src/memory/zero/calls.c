@@ -4,7 +4,7 @@
 #include "memory/zero/rank.h"
 
 #include "backends/gpu.h"
-#include "harness/measure/plan.h"
+#include "harness/measure/call.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,25 +63,14 @@ static bb_status prepare_call(struct bb_zero_rank *z, struct bb_call *call, size
 		refuse_call(z, call, reason);
 		return BB_OK;
 	}
-	call->schedule = choice.schedule;
-	call->native = choice.native;
-	if (!choice.schedule && !choice.native)
-		BB_TRY(status, z->backend->choose(group, call), out);
-	BB_TRY(status, z->backend->tune(group, call), out);
-	if (z->backend->gpu)
-		BB_TRY(status, z->backend->gpu->ready(group, call), out);
-	reason = z->backend->refuses(group, call);
-	if (reason) {
+	BB_TRY(status, bb_call_settle(z->backend, group, &choice, call, &bytes, &reason), out);
+	if (!reason)
+		BB_TRY(status, bb_call_ready(z->backend, group, call, &reason), out);
+	if (reason)
 		refuse_call(z, call, reason);
-	} else {
-		bytes = z->backend->tmp_bytes(group, call);
+	else
 		*tmp = bytes > *tmp ? bytes : *tmp;
-	}
 out:
-	if (status == BB_EUNSUPPORTED) {
-		refuse_call(z, call, "the backend has no such algorithm");
-		return BB_OK;
-	}
 	return status;
 }
 
@@ -145,8 +134,8 @@ bb_status bb_zero_calls_open(struct bb_zero_rank *z)
 	if (!z->has_peers)
 		return BB_OK;
 	BB_TRY(status,
-	       bb_plan_natives(&z->natives, &z->own_natives, z->backend, z->zero->options.algo_text,
-			       &z->run->error),
+	       bb_algorithms_natives(&z->natives, &z->own_natives, z->backend,
+				     z->zero->options.algo_text, &z->run->error),
 	       out);
 	BB_TRY(status, prepare_all(z, &tmp), out);
 	BB_TRY(status, bb_crew_hear(z->driver, z->objection), out);

@@ -2,7 +2,7 @@
  * options.c - options of training under ZeRO.
  */
 #include "core/units.h"
-#include "harness/measure/collective.h"
+#include "harness/measure/algorithms.h"
 #include "harness/run/options_check.h"
 #include "memory/zero/zero.h"
 
@@ -152,7 +152,7 @@ bb_status bb_zero_check(const struct bb_benchmark *benchmark, void *own, struct 
 	o->iters = a->iters;
 	BB_TRY(status, check_scaling(a, o, error), out);
 	BB_TRY(status, check_rank(a, error), out);
-	BB_TRY(status, bb_check_one_algorithm(a->algo_text, o, error), out);
+	BB_TRY(status, bb_algorithms_check_one(a->algo_text, o, error), out);
 	BB_TRY(status, check_backend(a, o, error), out);
 	BB_TRY(status, check_compute(a, o, error), out);
 	status = open_units(zero, error);

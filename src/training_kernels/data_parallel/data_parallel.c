@@ -5,7 +5,7 @@
 #include "training_kernels/data_parallel/data_parallel.h"
 
 #include "core/units.h"
-#include "harness/measure/collective.h"
+#include "harness/measure/algorithms.h"
 #include "harness/run/options_check.h"
 #include "training_kernels/ddp/ddp.h"
 #include "training_kernels/estimate.h"
@@ -106,7 +106,7 @@ static bb_status dp_check(const struct bb_benchmark *benchmark, void *own, struc
 
 	BB_TRY(status, bb_ddp_check_time(a->flops_given, a->step_ns_given, a->batch_given, error),
 	       out);
-	BB_TRY(status, bb_check_one_algorithm(a->algo_text, o, error), out);
+	BB_TRY(status, bb_algorithms_check_one(a->algo_text, o, error), out);
 	BB_TRY(status, check_sampler(a, error), out);
 	BB_TRY(status, check_train(a, o, error), out);
 	if (a->sampler_given) {

@@ -3,8 +3,7 @@
  */
 #include "training_kernels/ddp/ddp.h"
 
-#include "harness/measure/collective.h"
-#include "harness/measure/plan.h"
+#include "harness/measure/algorithms.h"
 #include "harness/run/options_check.h"
 #include "training_kernels/estimate.h"
 
@@ -96,7 +95,7 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 			       "--fault: --predict runs nothing; leave one of them out");
 	BB_TRY(status, bb_ddp_check_time(a->flops_given, a->step_ns_given, a->batch_given, error),
 	       out);
-	BB_TRY(status, bb_check_algorithms(a->algo_text, o, &bb_all_reduce, error), out);
+	BB_TRY(status, bb_algorithms_check(a->algo_text, o, &bb_all_reduce, error), out);
 	BB_TRY(status, read_algorithms(a, o->backend, error), out);
 	BB_TRY(status, bb_model_open(&ddp->model, a->model_text, a->seq, error), out);
 	BB_TRY(status,
@@ -292,7 +291,7 @@ static bb_status ddp_plan(struct bb_run *run)
 static void ddp_list(struct bb_strbuf *out)
 {
 	bb_model_list(out);
-	bb_plan_list(out);
+	bb_algorithms_list(out);
 }
 
 static void close_ddp(struct bb_run *run)

@@ -4,7 +4,7 @@
 #include "training_kernels/hybrid/hybrid.h"
 
 #include "core/units.h"
-#include "harness/measure/collective.h"
+#include "harness/measure/algorithms.h"
 #include "harness/run/options_check.h"
 #include "simulator/cluster.h"
 #include "training_kernels/estimate.h"
@@ -251,7 +251,7 @@ static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, s
 				    a->memory_given || a->preset, a->reserve, o->virtual.cluster,
 				    error),
 	       out);
-	BB_TRY(status, bb_check_one_algorithm(a->algo_text, o, error), out);
+	BB_TRY(status, bb_algorithms_check_one(a->algo_text, o, error), out);
 	BB_TRY(status, a->plan ? check_plan(a, o, error) : check_steps(a, error), out);
 	if (a->plan)
 		BB_TRY(status, check_divisions(a, error), out);

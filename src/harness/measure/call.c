@@ -1,7 +1,48 @@
-#include "harness/measure/bench.h"
+/*
+ * call.c - settles calls of collectives, and lays out their buffers.
+ */
+#include "harness/measure/call.h"
+
+#include "backends/gpu.h"
+
+bb_status bb_call_settle(const struct bb_backend *backend, struct bb_group *group,
+			 const struct bb_choice *choice, struct bb_call *call, size_t *tmp,
+			 const char **objection)
+{
+	bb_status status = BB_OK;
+
+	*tmp = 0;
+	call->schedule = choice->schedule;
+	call->native = choice->native;
+	*objection = call->schedule && call->schedule->refuses
+			     ? call->schedule->refuses(&call->shape)
+			     : NULL;
+	if (*objection)
+		return BB_OK;
+	if (!call->schedule && !call->native)
+		status = backend->choose(group, call);
+	if (status == BB_EUNSUPPORTED) {
+		*objection = "the backend has none";
+		return BB_OK;
+	}
+	if (status == BB_OK)
+		status = backend->tune(group, call);
+	if (status == BB_OK)
+		*tmp = backend->tmp_bytes(group, call);
+	return status;
+}
+
+bb_status bb_call_ready(const struct bb_backend *backend, struct bb_group *group,
+			struct bb_call *call, const char **objection)
+{
+	const bb_status status = backend->gpu ? backend->gpu->ready(group, call) : BB_OK;
+
+	*objection = status == BB_OK ? backend->refuses(group, call) : NULL;
+	return status;
+}
 
 /*
- * arena.c - a rank's buffers. On CPUs an odd number of cache lines separates IN from OUT, and one
+ * A rank's buffers. On CPUs an odd number of cache lines separates IN from OUT, and one
  * set from the next: buffers whose addresses agree in their low 12 bits would share cache sets and
  * alias in the load buffers. On GPUs buffers begin where an allocation of their own would, since
  * transfers, registered buffers and multicast objects need alignment: at 4 KiB, and from 2 MiB on
