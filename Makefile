@@ -3,7 +3,7 @@
 #   all (default)     programs and backends
 #   bench             all-reduce from 1M to 1G on 8 ranks or all GPUs by ring, tree and the default, and a report
 #   check             the tests; check-full: all tests, also under sanitizers; check-build: only builds what check runs
-#   mutants           plants small defects, one after the other; a test must notice each
+#   mutants           plants DRAWS (200) small defects, drawn with SEED (1); the tests must notice 85% of them
 #   validate          docs/validation.md and docs/training_runs.md: models against published measurements
 #   perf tune truth   measurements that print tables: speed, the tuning table, planted truths
 #   fuzz              messages of other processes, and readers of files; each target for FUZZ_SECONDS (60)

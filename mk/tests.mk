@@ -30,6 +30,8 @@ units: $(UNITS) $(PLAYER) $(FAKE_UNITS) $(if $(HAVE_FAKE),$(B)/tests/fake/nccl.s
 # They build in a make of their own, which must not run beside the goal all of this one.
 check-build mutants: | $(filter all,$(MAKECMDGOALS))
 
+SEED  ?= 1
+DRAWS ?= 200
 SANITIZED := address,undefined thread
 check-build:
 	scripts/setup.sh check
@@ -44,7 +46,7 @@ check check-full: %: %-build
 mutants:
 	scripts/setup.sh check
 	+$(BUILD) all units
-	$(PYTHON) tests/mutants/run.py $(B)
+	$(PYTHON) tests/mutants/mutants.py --seed '$(SEED)' -n $(DRAWS) $(B)
 
 # libFuzzer against messages of other processes and against the readers of topology files, models, DeepSpeed's settings,
 # profiles and logs. Inputs that break one are kept in B/fuzz, and make fails.

@@ -109,8 +109,12 @@ class Choice:
                 lines = [line.rstrip("\n").split(": ", 2) for line in file if line.startswith("skipped: ")]
             self.skipped = {(words[1], words[-1]) for words in lines}
 
+    def may_want(self, label):
+        """False if the word begins with another file, whose tests alone need be loaded."""
+        return not re.match("(checks|cli|report|unit|gpu)/", self.word) or self.word.split()[0] in label
+
     def wants(self, label, name=None):
-        if self.word not in f"{label} {name or ''}":
+        if self.word not in f"{label} {name or ''} ":
             return False
         if self.skipped is None or label.startswith("checks/"):
             return True
@@ -244,6 +248,8 @@ def module_jobs(report, choice):
             if not re.match(r"test_.*\.py$", name):
                 continue
             label = f"{folder}/{name[:-3]}"
+            if not choice.may_want(label):
+                continue
             tests = [t for t in load(os.path.join(path, name), label) if choice.wants(label, t.name)]
             if not tests:
                 continue
@@ -303,12 +309,14 @@ def main():
     parser.add_argument("-j", type=float, default=2.0 * (os.cpu_count() or 1), metavar="CORES",
                         help="cores to keep busy (default: twice all, because tests wait)")  # fmt: skip
     parser.add_argument("--slowest", type=int, default=0, metavar="N", help="print the N slowest tests at the end")
+    parser.add_argument("--limit", type=int, default=kit.LIMIT, metavar="SECONDS", help="of a program, which then hangs")
     parser.add_argument("--under", default="", metavar="COMMAND", help="command that runs the unit tests, such as an emulator")
     parser.add_argument("build", metavar="BUILD")
     arguments = parser.parse_args()
     kit.Settings.given = arguments.build
     kit.Settings.build = os.path.abspath(arguments.build)
     kit.Settings.full = arguments.full
+    kit.LIMIT = arguments.limit
     kit.Settings.variants = tuple(kit.SANITIZERS) if arguments.full else ()
     kit.Settings.under = shlex.split(arguments.under)
     # A shell lets the background commands of a script ignore SIGINT, and so would all programs under test.

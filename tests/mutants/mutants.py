@@ -1,186 +1,350 @@
-"""Planted defects: a change of one file, and the fastest unsanitized test of `make check` that notices it.
+#!/usr/bin/env python3
+"""Draws mutants and runs the tests that cover them: prints each survivor with its diff, and the share that was killed.
 
-OLD occurs once in FILE. TEST is the word of tests/run.py -k, and PROGRAMS are those that it runs, unless it is a unit
-test. A mutant that HANGS makes the test reach its time limit.
+    tests/mutants/mutants.py [--seed SEED] [-n DRAWS] [-k WORD] [-j JOBS] [--share PERCENT] BUILD
+
+BUILD/coverage has a build with gcov and a map of the lines that each test executes, made again when a source or a test
+has changed. A mutant that does not compile, or whose code is that of the original, is drawn again. The unit tests that
+execute its lines run first, the fastest first, then tests of programs, one of each file in turn, for PATIENCE seconds.
+A test that takes several times as long as usual has failed. The exit status is 1 if less than PERCENT were killed.
 """
 
+import argparse
+import collections
+import concurrent.futures
+import contextlib
+import glob
+import hashlib
+import itertools
+import json
+import os
+import queue
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
 
-class Mutant:
-    def __init__(self, name, file, old, new, test, programs="", hangs=False):
-        self.name, self.file, self.old, self.new, self.test = name, file, old, new, test
-        self.hangs = hangs
-        self.programs = programs.split()
-        if test.startswith("unit/"):
-            self.programs.append("tests/" + test.split()[0].split("/")[1])
+import draw
+import places
+
+ROOT = draw.ROOT
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+import kit
+import run as runner
+
+PATIENCE = 60
+MEMORY = 6 << 30  # of a process: a mutant may allocate without end
+FILE = 1 << 30  # bytes that it may write
+GCOV = ["NVCC=none", "CFLAGS=-O1 -g0 -w --coverage", "CPPFLAGS=-include tests/mutants/flush.h"]
+# Without debugging symbols, so that equal code makes equal objects; warnings do not count, wrong types do.
+PLAIN = {" -g ": " -g0 ", " -Werror ": " -Wno-error -Werror=int-conversion -Werror=incompatible-pointer-types ", " -MMD -MP ": " "}
+
+Covering = collections.namedtuple("Covering", "test content seconds programs lines")
 
 
-MUTANTS = [
-    # Algorithms.
-    Mutant("ring: all_gather sends backwards", "src/schedules/ring.c",
-           "bb_send(w, bb_wrap(rank + 1, n), from, bb_block_count(blocks, mine));",
-           "bb_send(w, bb_wrap(rank - 1, n), from, bb_block_count(blocks, mine));", "unit/test_schedules"),
-    Mutant("ring: all_reduce sums into the wrong block", "src/schedules/ring.c",
-           "size_t start = bb_block_start(&blocks, d);\n\n\t\tbb_send(", "size_t start = bb_block_start(&blocks, s);\n\n\t\tbb_send(",
-           "unit/test_schedules"),
-    Mutant("tree: a leaf's parent is its neighbour's", "src/schedules/tree.c",
-           "int parent = (node & ~bit) | 2 * bit;", "int parent = (node | bit) + bit;", "unit/test_schedules"),
-    Mutant("bus factor of all_reduce", "src/schedules/collectives.c",
-           "return 2.0 * (n - 1) / n;", "return 2.0 * n / (n + 1);", "unit/test_schedules"),
-    # Data.
-    Mutant("conversion: rounds towards zero", "src/core/scalar.c",
-           "scaled = rint(ldexp(", "scaled = trunc(ldexp(", "unit/test_scalar"),
-    Mutant("verification: of collectives skipped", "src/harness/measure/measure.c",
-           "for (int64_t round = 0; round < options->check; round++) {",
-           "for (int64_t round = 0; round + 1 < options->check; round++) {",
-           "cli/test_correct corrupt all_reduce 3", "all_reduce_perf"),
-    Mutant("verification: of training steps skipped", "src/harness/measure/trials.c",
-           "BB_TRY(status, t->expects->verify(t->workload.own, &wrong), out);", "wrong = 0;",
-           "cli/test_moe what_is_wrong_is_found", "moe_alltoall_perf"),
-    # Barriers.
-    Mutant("barrier: clocks begin during warm-up", "src/harness/measure/measure.c",
-           """	/* No clock may begin while another rank still warms up. */
-	status = bb_job_line_up(job);
-""",
-           "", "unit/test_late"),
-    Mutant("barrier: clocks begin unaligned", "src/harness/measure/measure.c",
-           "	return status == BB_OK ? e->backend->barrier(e->world) : status;\n",
-           "	return status;\n", "unit/test_late"),
-    Mutant("barrier: looks at what others still write", "src/harness/measure/measure.c",
-           """		/* No rank may still write when another verifies. */
-		BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
-""",
-           "", "unit/test_late"),
-    Mutant("barrier: host's lets ranks pass", "src/backends/host/team.c",
-           "return bb_host_wait(context, &team->bells[group->me], &team->barrier_opened, number);",
-           "return BB_OK;", "unit/test_host"),
-    # Time.
-    Mutant("quantile: of one value more", "src/core/stats.c",
-           "double at = (double)(n - 1) * p;", "double at = (double)n * p;", "unit/test_stats"),
-    Mutant("warm-up: counted among samples", "src/harness/measure/engine.c",
-           "if (status == BB_OK && i >= 0)\n\t\t\ts->heard(", "if (status == BB_OK)\n\t\t\ts->heard(",
-           "cli/test_barrier on_null", "barrier_perf"),
-    Mutant("warm-up: a step counted among samples", "src/harness/measure/trials.c",
-           "status = bb_runner_run(runner, NULL, &end);",
-           "status = bb_runner_run(runner, NULL, &end), t->samples[t->n++] = end;",
-           "cli/test_moe -g 2", "moe_alltoall_perf"),
-    Mutant("warm-up: left out", "src/harness/measure/measure.c",
-           "for (int64_t i = 0; i < s->engine.options->warmup_iters; i++)",
-           "for (int64_t i = 0; i < 0; i++)", "unit/test_late"),
-    Mutant("records: time_us in milliseconds", "src/harness/measure/judge.c",
-           "result->time_us = seconds * 1e6;", "result->time_us = seconds * 1e3;", "cli/test_sim closed_forms", "all_reduce_perf"),
-    Mutant("bound: link counted twice", "src/harness/measure/judge.c",
-           "const double links = s->n > 1 && !port ? s->n - 1 : 1;", "const double links = s->n > 1 && !port ? s->n : 1;",
-           "cli/test_sim bounds", "all_reduce_perf"),
-    Mutant("bound: of a topology without its factor", "src/topology/bound.c",
-           "limit->GBps = GBps * factor;", "limit->GBps = GBps;", "unit/test_topology_bound"),
-    # Virtual time.
-    Mutant("simulator: links half as fast", "src/simulator/timeline_parts.h",
-           "return links->rate > 0 ? bytes / links->rate : 0;", "return links->rate > 0 ? 2 * bytes / links->rate : 0;",
-           "unit/test_sim"),
-    Mutant("calibration: intervals of the nearest error", "src/simulator/calibration_cross.c",
-           "#define NEAREST 9", "#define NEAREST 1", "cli/test_calibrate intervals", "all_reduce_perf"),
-    Mutant("calibration: what is left out stays in the fit", "src/simulator/calibration_cross.c",
-           "if (!is_of(fold, &c->points[i]))", "if (c->points[i].bytes > 0)", "cli/test_calibrate intervals", "all_reduce_perf"),
-    Mutant("calibration: a log of other GPUs passes", "src/simulator/calibration_nccl.c",
-           "if (!of_log || !of_cluster || of_log == of_cluster)", "if (!of_log || of_cluster)",
-           "cli/test_calibrate bad_logs", "all_reduce_perf"),
-    Mutant("simulator: a rule of Open MPI holds for its bytes, too", "src/simulator/openmpi.c",
-           "|| bytes < below)", "|| bytes <= below)", "unit/test_openmpi"),
-    Mutant("simulator: memory is as fast as if caches held nothing", "src/simulator/fabric.c",
-           "beyond > 0 ? beyond : 0", "beyond > 0 ? 1 : 0", "unit/test_evaluators"),
-    Mutant("simulator: the sender copies long messages, too", "src/simulator/timeline_parts.h",
-           "return bb_link_pulls(links, outside, bytes) ? links->fabric->overhead : entry;", "return entry;",
-           "unit/test_cores"),
-    Mutant("simulator: Open MPI's all_reduce copies nothing before", "src/simulator/openmpi.c",
-           "plan->copies = way->copies && !shape->in_place;", "plan->copies = false;", "unit/test_openmpi"),
-    Mutant("simulator: NCCL's ring sends each byte once", "src/simulator/nccl_model.c",
-           "v->bytes * ring_steps(collective, v->m->ranks) / n", "v->bytes * n / n", "unit/test_nccl_model"),
-    Mutant("simulator: NCCL's heads have no part of their own", "src/simulator/nccl_search.c",
-           "(heads + 1) * rates[i]", "heads * rates[i]", "unit/test_nccl_tuned"),
-    Mutant("simulator: hops over EFA take no longer than over InfiniBand", "src/simulator/nccl_plugin.c",
-           "c->efa[machine->nics - BB_NICS_EFA]", "0 * c->efa[machine->nics - BB_NICS_EFA]", "unit/test_nccl_model"),
-    Mutant("simulator: messages pass PCIe slots at their full rate", "src/simulator/nccl_messages.c",
-           "fmin(share, t->m->gpu_share)", "share", "unit/test_nccl_model"),
-    Mutant("simulator: a root's children share no memory", "src/simulator/timeline_loads.c",
-           "l->fan = inside - 1;", "l->fan = 1;", "unit/test_cores"),
-    Mutant("calibration: intervals trust figures of other collectives", "src/simulator/calibration.c",
-           "if (kind > BB_CROSS_BEYOND)", "if (kind == BB_CROSS_KINDS)", "cli/test_calibrate figures_of_a_site",
-           "all_reduce_perf all_gather_perf ddp_bucket_perf"),
-    Mutant("calibration: no latency near a plug-in's usual one is tried", "src/simulator/calibration_site.c",
-           "#define NO_SECONDS 1e-9", "#define NO_SECONDS 0.", "cli/test_calibrate latency_of_a_plug_in",
-           "all_reduce_perf topology backends/topology.so"),
-    # Training.
-    Mutant("ZeRO: gradients divided from stage 3", "src/models/memory/states.c",
-           "each.gradients * (stage >= 2 ? part : elements)", "each.gradients * (stage >= 3 ? part : elements)",
-           "unit/test_states"),
-    Mutant("ZeRO: a rank sends its own part, too", "src/models/memory/states.c",
-           "return (ranks - 1) * bb_partition(elements, ranks);", "return ranks * bb_partition(elements, ranks);",
-           "unit/test_states"),
-    Mutant("1F1B: one forward pass more ahead", "src/training_kernels/pipeline/order.c",
-           "(int64_t)reach * (order->stages - 1 - stage);", "(int64_t)reach * (order->stages - stage);", "unit/test_pipeline"),
-    Mutant("bubble: over the total, not the ideal", "src/training_kernels/pipeline/result.c",
-           "r.bubble_over_ideal = ratio(r.makespan - r.ideal, r.ideal);",
-           "r.bubble_over_ideal = ratio(r.makespan - r.ideal, r.makespan);", "unit/test_pipeline_program"),
-    Mutant("DDP: a full bucket takes one tensor more", "src/training_kernels/buckets.c",
-           "if (open->bytes >= (buckets->n == 1", "if (open->bytes > (buckets->n == 1", "unit/test_buckets"),
-    Mutant("DDP: a bucket does not wait for the one before", "src/training_kernels/step_model.c",
-           "const double start = may > end ? may : end;", "const double start = may;", "unit/test_step_model"),
-    Mutant("program: received into two queues", "src/programs/check.c",
-           "if (lane->receiver != o->queue)", "if (lane->receiver < 0)", "unit/test_program"),
-    Mutant("MoE: the busiest rank is the idlest", "src/training_kernels/moe/load.c",
-           "load->rows_to[r] > load->rows_to[load->busiest]", "load->rows_to[r] < load->rows_to[load->busiest]",
-           "unit/test_moe"),
-    Mutant("hybrid: zb-h1 idles as long as 1f1b", "src/training_kernels/hybrid/bubble.c",
-           "(pass - form->weights)", "(pass + form->weights)", "unit/test_bubble"),
-    Mutant("hybrid: experts on one tensor rank gather the rows of all", "src/training_kernels/hybrid/volume.c",
-           "etp = bb_grid_expert_tensor(&s->grid)", "etp = s->grid.tp", "unit/test_hybrid"),
-    Mutant("hybrid: layers without experts exchange rows", "src/training_kernels/hybrid/volume.c",
-           "again * s->micro_batches * part->sparse", "again * s->micro_batches * part->layers", "unit/test_layer_kinds"),
-    Mutant("hybrid: a step exchanges rows in layers without experts", "src/training_kernels/hybrid/program.c",
-           "has_rows = half == 1 && !dense", "has_rows = half == 1", "unit/test_hybrid_program"),
-    Mutant("memory: layers without experts keep the activations of experts", "src/models/memory/training.c",
-           "{layer_of(t, false), layer_of(t, true)}", "{layer_of(t, true), layer_of(t, true)}", "unit/test_layer_kinds"),
-    Mutant("hybrid: exchanges beside products hold no SMs", "src/training_kernels/hybrid/cost.c",
-           "s->compute += EXCHANGE_SMS", "s->compute += 0", "unit/test_layer_kinds"),
-    Mutant("hybrid: layers without experts wait for launches", "src/training_kernels/hybrid/cost.c",
-           "(double)part->sparse * launch", "(double)part->layers * launch", "unit/test_layer_kinds"),
-    Mutant("hybrid: zb-h1 waits for messages as long as 1f1b", "src/training_kernels/hybrid/bubble.c",
-           "fmin(rounds, 2 * ends)", "rounds", "unit/test_bubble"),
-    Mutant("hybrid: recomputation sends nothing", "src/training_kernels/hybrid/volume.c",
-           "passes = s->recomputes ? 3 : 2", "passes = 2", "unit/test_hybrid"),
-    # Culprits.
-    Mutant("diagnose: the largest value is the median", "src/suspects/fit.c",
-           "return n > 0 ? values[(n - 1) / 2] : NAN;", "return n > 0 ? values[n - 1] : NAN;",
-           "unit/test_diagnose"),
-    Mutant("pairs: fast ones are slow", "src/suspects/findings.c",
-           "v->best < fmin(SLOW, 1 / factor) * reference", "v->best > fmin(SLOW, 1 / factor) * reference",
-           "unit/test_findings"),
-    # Input and output.
-    Mutant("payload: no upper limit", "src/core/payload.c",
-           "if (value >= f->low && value <= f->high)", "if (value >= f->low)", "unit/test_payload"),
-    Mutant("option: one more than its limit", "src/core/option.c",
-           "(bb_option_has_max(row) && value > row->max))", "(bb_option_has_max(row) && value > row->max + 1))",
-           "unit/test_option"),
-    Mutant("help: GPU-only options among the others", "src/core/option_text.c",
-           "row->usual : row->gpu_only == (listed == GPU_ONLY);", "row->usual : listed != GPU_ONLY;", "unit/test_option"),
-    Mutant("names: a relative XDG_CONFIG_HOME counts", "src/core/share.c",
-           "if (config && config[0] == '/')", "if (config && config[0])", "cli/test_names clusters", "all_reduce_perf"),
-    Mutant("size: KB is 1024 bytes", "src/core/units.c", "unit *= 1000;", "unit *= 1024;", "unit/test_units"),
-    Mutant("JSON: a quote ends the string", "src/core/json.c",
-           "else if (*s == '\"' || *s == '\\\\' || ", "else if (*s == '\\\\' || ", "unit/test_json"),
-    Mutant("comparison: the crossover is the next size", "src/harness/results/compare.c",
-           "before_size + (here - before_size) * before / (before - now);", "(before_size + here) / 2;", "unit/test_compare"),
-    # Exit and authentication.
-    Mutant("deadline: not enforced", "src/harness/run/crew_watch.c",
-           "deadline != 0 && w->now > deadline && w->proc == 0", "deadline != 0 && w->now < 0 && w->proc == 0",
-           "cli/test_faults a_slow_link_exceeds_the_time", "all_reduce_perf", hangs=True),
-    Mutant("exit status: wrong data passes", "src/harness/run/conclude.c",
-           "		*verdict = \"wrong data\";\n		return BB_EDATA;", "		*verdict = \"wrong data\";\n		return BB_OK;",
-           "cli/test_correct corrupt all_reduce 3", "all_reduce_perf"),
-    Mutant("secret: HMAC not compared", "src/launch/secret.c",
-           "return bb_secret_prove(secret, data, bytes, right) &&\n\t       secret->compare(right, proof, sizeof(right)) == 0;",
-           "return bb_secret_prove(secret, data, bytes, right);", "unit/test_secret"),
-    # Compiled for each instruction set: last, because it takes longest.
-    Mutant("reduction: min takes the larger", "src/backends/cpu/kernels_isa.c",
-           "return pick(less(lane, b, a), b, a);", "return pick(less(lane, b, a), a, b);", "unit/test_kernels"),
-]
+class Broken(Exception):
+    """The tree is not in order."""
+
+
+def execute(words, folder, **options):
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, shell=isinstance(words, str), **options)
+    if done.returncode != 0:
+        raise Broken(f"{words}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def make(folder, build, *words):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
+    return execute(["make", f"B={build}", *words, "all", "units"], folder, env=env)
+
+
+def commands_of(folder, build):
+    """{target: the command that makes it} of objects, archives and programs."""
+    lines = make(folder, build, "-n", "V=1").splitlines()
+    return {m[1]: line for line in lines if (m := re.search(rf"(?:-o|ar rcs) ({re.escape(build)}/\S+)", line))}
+
+
+def fails(test, seconds, folder, build, env=None):
+    """Runs one test, which usually takes so many SECONDS."""
+    limit = int(20 + 4 * seconds)
+    words = [sys.executable, "-B", "tests/run.py", "-j1", "--limit", str(limit), "-k", test + " ", build]
+
+    def bound():
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FILE, FILE))
+
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(words, cwd=folder, env={**os.environ, **(env or {})}, stdin=quiet, stdout=quiet, stderr=quiet,
+                               preexec_fn=bound, start_new_session=True)  # fmt: skip
+    try:
+        return process.wait(4 * limit) != 0
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.wait() != 0
+
+
+# ---- which tests execute a line ------------------------------------------------------------
+
+
+def tests_of(build):
+    kit.Settings.build = os.path.join(ROOT, build)
+    names = [f"{folder}/{name} " for folder, name in runner.units() if os.path.exists(kit.built(f"tests/{name}"))]
+    for module in sorted(os.listdir(os.path.join(ROOT, "tests", "cli"))):
+        if re.match(r"test_.*\.py$", module):
+            label = f"cli/{module[:-3]}"
+            names += [f"{label} {test.name}" for test in runner.load(os.path.join(ROOT, "tests", "cli", module), label)]
+    return list(dict.fromkeys(names))
+
+
+class Gcov:
+    """A folder into which one test at a time writes what it executes."""
+
+    def __init__(self, build, programs):
+        self.prefix, self.build, self.programs = tempfile.mkdtemp(prefix="busbench-gcov-"), build, programs
+        self.folder = self.prefix + os.path.join(ROOT, build)
+        self.sources = {f[:-2] for f in draw.files() + [m.file for m in places.listed()]}
+        for source in self.sources:
+            os.makedirs(os.path.dirname(os.path.join(self.folder, source)), exist_ok=True)
+            os.symlink(os.path.join(ROOT, build, source + ".gcno"), os.path.join(self.folder, source + ".gcno"))
+
+    def close(self):
+        shutil.rmtree(self.prefix)
+
+    def cover(self, job):
+        """What a test covers, which is nothing if it fails."""
+        test, content = job
+        started = time.monotonic()
+        failed = fails(test, 100, ROOT, self.build, {"GCOV_PREFIX": self.prefix})
+        seconds, lines = time.monotonic() - started, {}
+        found = [os.path.join(at, f) for at, _, files in os.walk(self.folder) for f in files if f.endswith(".gcda")]
+        ran = {os.path.relpath(f, self.folder)[:-5]: f for f in found}
+        data = [f for name, f in ran.items() if name in self.sources]
+        if data and not failed:
+            for text in execute(["gcov", "--json-format", "--stdout", *data], self.folder).splitlines():
+                for file in json.loads(text)["files"]:
+                    lines[file["file"]] = sum(1 << n for n in {x["line_number"] for x in file["lines"] if x["count"]})
+        for f in found:
+            os.remove(f)
+        programs = [program for main, program in self.programs.items() if main in ran]
+        return Covering(test, content, seconds, programs, {f: hex(n) for f, n in lines.items() if n})
+
+
+def shared(jobs, tools, function):
+    """function(tool, job) of each job, as they are done; each of TOOLS works for one at a time."""
+    free = queue.Queue()
+    for tool in tools:
+        free.put(tool)
+
+    def work(job):
+        tool = free.get()
+        try:
+            return function(tool, job)
+        finally:
+            free.put(tool)
+
+    with concurrent.futures.ThreadPoolExecutor(len(tools)) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(work, job) for job in jobs]):
+            yield done.result()
+
+
+def digest(pattern):
+    """Of the content of files below tests or src."""
+    content = hashlib.sha256()
+    for name in sorted(glob.glob(os.path.join(ROOT, pattern), recursive=True)):
+        if os.path.isfile(name):
+            with open(name, "rb") as file:
+                content.update(name.encode() + file.read())
+    return content.hexdigest()[:16]
+
+
+def coverage(build, jobs):
+    """What each test covers that passes. Only tests that have changed run again while the sources are the same."""
+    folder = os.path.join(build, "coverage")
+    path = os.path.join(ROOT, folder, f"map-{digest('src/**')}.json")
+    make(ROOT, folder, *GCOV, "-s", f"-j{jobs}")
+    known = []
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+        known = [Covering(*json.loads(line)) for line in file]
+    wanted = {(test, digest(f"tests/{test.split()[0]}.*")) for test in tests_of(folder)}
+    known = [c for c in known if (c.test, c.content) in wanted]
+    missing = wanted - {(c.test, c.content) for c in known}
+    if missing:
+        print(f"mutants: notes which lines {len(missing)} tests execute", file=sys.stderr)
+        programs = {m[1]: target[len(folder) + 1 :] for target, line in commands_of(ROOT, folder).items()
+                    if not target.endswith((".o", ".a", ".so")) and (m := re.search(rf" {folder}/(\S+)\.o", line))}  # fmt: skip
+        tools = [Gcov(folder, programs) for _ in range(jobs)]
+        with open(path, "w", encoding="utf-8") as file:
+            order = in_turn(sorted(missing), lambda job: job[0])
+            for c in itertools.chain(known, shared(order, tools, Gcov.cover)):
+                print(json.dumps(c), file=file, flush=True)
+        for tool in tools:
+            tool.close()
+        return coverage(build, jobs)
+    return known
+
+
+def in_turn(items, name):
+    """Unit tests, then tests of programs, one of each file in turn."""
+    turns = collections.Counter()
+
+    def turn(item):
+        file = name(item).split()[0]
+        turns[file] += file.startswith("cli/")
+        return turns[file]
+
+    return sorted(items, key=turn)
+
+
+def choose(covering, mutant):
+    """The tests for MUTANT, in the order in which they run."""
+    lines, spent, chosen = sum(1 << n for n in range(*mutant.lines())), 0, []
+    fitting = sorted((c for c in covering if int(c.lines.get(mutant.file, "0"), 16) & lines), key=lambda c: c.seconds)
+    for c in in_turn(fitting, lambda c: c.test):
+        spent += c.seconds if c.test.startswith("cli/") else 0
+        if spent <= PATIENCE:
+            chosen.append(c)
+    return chosen
+
+
+# ---- planting ------------------------------------------------------------------------------
+
+
+class Tree:
+    """A copy of the sources and of the build, in which one mutant at a time is planted."""
+
+    def __init__(self, build, number, folder):
+        self.build, self.folder, self.originals = build, os.path.join(folder, str(number)), {}
+        whole = os.path.join(ROOT, build)
+        shutil.copytree(ROOT, self.folder, symlinks=True,
+                        ignore=lambda path, names: [n for n in names if path == ROOT and (n == ".git" or n.startswith("build"))])  # fmt: skip
+        shutil.copytree(whole, self.path(build), symlinks=True,
+                        ignore=lambda path, names: ["coverage", "mutants"] if path == whole else [])  # fmt: skip
+        self.commands = commands_of(self.folder, build)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def object(self, file):
+        return f"{self.build}/{file[:-2]}.o"
+
+    def compile(self, file, text):
+        """The object of FILE with this text, or None if it does not compile."""
+        command, target = self.commands[self.object(file)], self.object(file)
+        for old, new in PLAIN.items():
+            command = command.replace(old, new)
+        with self.replaced([file, target]):
+            with open(self.path(file), "w", encoding="utf-8") as out:
+                out.write(text)
+            with contextlib.suppress(Broken):
+                execute(command, self.folder)
+                with open(self.path(target), "rb") as made:
+                    return made.read()
+        return None
+
+    @contextlib.contextmanager
+    def replaced(self, names):
+        """Files that may be written anew, until the originals are back."""
+        for name in names:
+            os.rename(self.path(name), self.path(name) + ".original")
+        try:
+            yield
+        finally:
+            for name in names:
+                os.replace(self.path(name) + ".original", self.path(name))
+
+    def prepare(self, mutant):
+        """Makes the object of MUTANT, which is None if it does not compile or changes no code."""
+        if mutant.file not in self.originals:
+            self.originals[mutant.file] = self.compile(mutant.file, mutant.text)
+        made = self.compile(mutant.file, mutant.mutated())
+        mutant.object = made if made != self.originals[mutant.file] else None
+
+    def killer(self, mutant, tests):
+        """The first of TESTS that fails with MUTANT planted, or None."""
+        target = self.object(mutant.file)
+        users = {t for t, command in self.commands.items() if f" {target} " in command + " "}
+        archives = [t for t in users if t.endswith(".a")]
+        plugins = [t for t in users if t.endswith(".so") and os.path.exists(self.path(t))]
+        with contextlib.ExitStack() as planted:
+            planted.enter_context(self.replaced([target, *archives]))
+            with open(self.path(target), "wb") as file:
+                file.write(mutant.object)
+            for archive in archives:
+                shutil.copy(self.path(archive) + ".original", self.path(archive))
+                execute(["ar", "r", archive, target], self.folder)
+            linked = set()
+            for c in tests:
+                wanted = {f"{self.build}/{program}" for program in c.programs} | set(plugins)
+                for program in sorted(wanted - linked):
+                    planted.enter_context(self.replaced([program]))
+                    execute(self.commands[program], self.folder)
+                linked |= wanted
+                if fails(c.test, c.seconds, self.folder, self.build):
+                    return c.test
+        return None
+
+
+# ---- drawing -------------------------------------------------------------------------------
+
+
+def prepared(trees, candidates, count):
+    """The first COUNT of CANDIDATES that change the code: the same on any number of trees."""
+    found, step = [], max(16, count // 4)
+    while len(found) < count and candidates:
+        some, candidates = candidates[:step], candidates[step:]
+        collections.deque(shared(some, trees, Tree.prepare), 0)
+        found += [m for m in some if m.object]
+    return found[:count]
+
+
+def judge(title, trees, covering, mutants):
+    """Plants each of MUTANTS, and prints what became of it. Returns the share that was killed of those that change something."""
+    counts = collections.Counter(killed=0, survived=0)
+
+    def plant(tree, mutant):
+        tests = choose(covering, mutant)
+        return mutant, len(tests), tree.killer(mutant, tests)
+
+    for mutant, tests, killer in shared(mutants, trees, plant):
+        reason = places.reason(mutant)
+        if killer:
+            print(f"killed by {killer}: {mutant.file}:{mutant.lines()[0]}: {mutant.says()[:100]}", flush=True)
+        else:
+            print(f"\n{'CHANGES NOTHING, ' + reason if reason else f'SURVIVED {tests} tests'}: {mutant.diff()}\n", flush=True)
+        counts["killed" if killer else "change nothing" if reason else "survived"] += 1
+    print(f"{title}: {', '.join(f'{n} {what}' for what, n in counts.items())}")
+    return 100 * counts["killed"] / max(1, counts["killed"] + counts["survived"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Draws mutants; the tests must notice.")
+    parser.add_argument("--seed", default="1", help="any word (default: 1)")
+    parser.add_argument("-n", type=int, default=200, metavar="DRAWS", help="number of mutants (default: 200)")
+    parser.add_argument("-k", default="", metavar="WORD", help="only mutants with WORD in their file, and none of the listed")
+    parser.add_argument("-j", type=int, default=os.cpu_count() or 1, metavar="JOBS", help="(default: number of cores)")
+    parser.add_argument("--share", type=float, default=85, metavar="PERCENT", help="to be killed (default: 85)")
+    parser.add_argument("build", metavar="BUILD")
+    arguments = parser.parse_args()
+    folder, started = tempfile.mkdtemp(prefix="busbench-mutants-"), time.monotonic()
+    try:
+        covering = coverage(arguments.build, arguments.j)
+        trees = [Tree(arguments.build, i, folder) for i in range(arguments.j)]
+        drawn = prepared(trees, [m for m in draw.draw(arguments.seed) if arguments.k in m.file], arguments.n)
+        listed = [] if arguments.k else prepared(trees, places.listed(), len(places.LISTED))
+        alive = bool(listed) and judge("listed", trees, covering, listed) < 100
+        share = judge(f"drawn with seed {arguments.seed}", trees, covering, drawn)
+        print(f"{share:.1f}% of those that change something were killed, in {time.monotonic() - started:.0f} s")
+        return 1 if alive or share < arguments.share else 0
+    except (Broken, LookupError) as broken:
+        print(f"mutants: {broken}", file=sys.stderr)
+        return 2
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,220 @@
+"""Draws mutants: one small change each of an expression in the functions that judge, prove, compute or schedule.
+
+A site is a token, a statement or a condition. All sites are shuffled by the seed, and each gives one of its changes.
+"""
+
+import collections
+import difflib
+import glob
+import os
+import random
+import re
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# Where mutants are drawn. Each pattern has a file; those that only print, read options or drive a run are left out.
+WHERE = """schedules/* programs/* models/* models/memory/* logs/* diagnose/* simulator/* topology/* topology/files/*
+core/stats core/units core/payload core/share core/scalar core/retest core/recommend core/nearest core/bound core/json*
+core/printable launch/secret launch/greet launch/star launch/control* acceptance/judge* acceptance/nodes
+acceptance/node_values acceptance/bisect acceptance/baseline acceptance/compare acceptance/confidence acceptance/dip
+acceptance/duration acceptance/fleet acceptance/normal* p2p/findings p2p/review p2p/paths p2p/series
+harness/measure/judge harness/measure/link_bound harness/measure/trials harness/measure/pattern harness/results/compare
+training_kernels/* training_kernels/*/order training_kernels/*/bubble training_kernels/*/volume training_kernels/*/cost
+training_kernels/*/load training_kernels/*/zb training_kernels/*/v training_kernels/*/result training_kernels/*/layout
+memory/zero/ledger memory/zero/units""".split()
+NOT = r"_text|trace|explain|document|report|record|main|drive|stage|export|systems|presets|cards|log_parts|config|program$"
+
+TOKEN = re.compile(
+    r"""(?P<skip>\s+|/\*.*?\*/|//[^\n]*|^[ \t]*\#(?:\\.|[^\n\\])*)|(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
+    |(?P<number>0[xX][\da-fA-F]+\w*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\w*)|(?P<name>[A-Za-z_]\w*)
+    |(?P<mark><<=|>>=|\.\.\.|->|\+\+|--|&&|\|\||<<|>>|[-+*/%&|^<>=!]=|.)""",
+    re.M | re.S | re.X,
+)
+Token = collections.namedtuple("Token", "kind text start end")
+# What is exchanged for what. Binary operators only after an operand.
+BINARY = {"+": "-", "-": "+", "*": "/", "/": "*", "%": "/", "<": "<= >=", "<=": "< >", ">": ">= <=", ">=": "> <", "==": "!=",
+          "!=": "==", "&&": "||", "||": "&&", "&": "|", "|": "&", "<<": ">>", ">>": "<<", "+=": "-=", "-=": "+=", "*=": "/=",
+          "/=": "*=", "|=": "&=", "&=": "|=", "++": "--", "--": "++"}  # fmt: skip
+WORDS = {"true": "false", "break": "continue", "fmin": "fmax", "floor": "ceil", "rint": "trunc"}
+WORDS.update({new: old for old, new in WORDS.items()})
+KEYWORDS = set("if else for while do switch case default return goto break continue static const struct enum union".split())
+# Their arguments are left alone: assertions, and sizes of memory, which the sanitizers judge.
+SILENT = r"(static_|_Static_)?assert|sizeof|[mc]alloc|realloc|BB_ARRAY_\w+|bb_no_memory"
+# Their arguments may change places.
+SYMMETRIC = r"(str|mem)n?(case)?cmp|f(min|max)"
+# Statements that only give back what a run has.
+RELEASE = r"free|close|fclose|munmap|\w+_(free|close|release|unlock|destroy)"
+
+
+class Mutant:
+    """A change of FILE: bytes START to END become NEW."""
+
+    def __init__(self, source, function, start, end, new):
+        self.file, self.text, self.function = source.file, source.text, function
+        self.start, self.end, self.new, self.old = start, end, new, source.text[start:end]
+
+    def lines(self):
+        """The first of them, and the one behind the last."""
+        line = self.text.count("\n", 0, self.start) + 1
+        return line, line + self.old.count("\n") + 1
+
+    def mutated(self):
+        return self.text[: self.start] + self.new + self.text[self.end :]
+
+    def diff(self):
+        texts = self.text.splitlines(), self.mutated().splitlines()
+        lines = list(difflib.unified_diff(*texts, lineterm="", n=1))[2:]
+        return "\n".join([f"{self.file}: {self.function}()"] + lines)
+
+    def says(self):
+        """The changed lines in one: OLD => NEW, with single spaces."""
+        first, last = self.text.rfind("\n", 0, self.start) + 1, self.text.find("\n", self.end)
+        whole = self.text[first : self.start] + self.new + self.text[self.end : last]
+        return " ".join(f"{self.text[first:last]} => {whole}".split())
+
+
+class Siblings:
+    """Enumerators beside each other, and members of one struct that have one type."""
+
+    def __init__(self, paths):
+        self.of = collections.defaultdict(set)
+        for path in sorted(paths):
+            with open(path, encoding="utf-8") as file:
+                text = re.sub(r"/\*.*?\*/|//[^\n]*", "", file.read(), flags=re.S)
+            for body in re.findall(r"\benum\s*\w*\s*\{([^{}]*)\}", text):
+                self.add(re.findall(r"(?:^|,)\s*([A-Z]\w*)", body))
+            for body in re.findall(r"\bstruct\s*\w*\s*\{([^{}]*)\}", text):
+                types = collections.defaultdict(list)
+                for kind, names in re.findall(r"^\s*((?:const |unsigned |struct |enum )*\w+) ([\w*, ]+);", body, re.M):
+                    for name in names.split(","):
+                        types[kind + "*" * name.count("*")].append(name.strip(" *"))
+                for names in types.values():
+                    self.add(names)
+
+    def add(self, names):
+        for one, other in zip(names, names[1:]):
+            self.of[one].add(other)
+            self.of[other].add(one)
+
+
+class Source:
+    def __init__(self, path, siblings):
+        self.file, self.siblings = path, siblings
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            self.text = file.read()
+        self.tokens = [Token(m.lastgroup, m[0], *m.span()) for m in TOKEN.finditer(self.text) if m.lastgroup != "skip"]
+        self.partner, opened = {}, []
+        for i, token in enumerate(self.tokens):
+            if token.text in ("(", "[", "{"):
+                opened.append(i)
+            elif token.text in (")", "]", "}"):
+                self.partner[i] = opened.pop()
+                self.partner[self.partner[i]] = i
+
+    def word(self, i):
+        return self.tokens[i].text
+
+    def bodies(self):
+        """(name, first token, last token) of each function."""
+        i = 0
+        while i < len(self.tokens):
+            if self.word(i) == "{":
+                if self.word(i - 1) == ")":
+                    yield self.word(self.partner[i - 1] - 1), i + 1, self.partner[i]
+                i = self.partner[i]
+            i += 1
+
+    def sites(self):
+        """What Mutant() takes, for each change of each site."""
+        for function, first, last in self.bodies():
+            i = first
+            while i < last:
+                i = self.after_silence(i)
+                found = [(self, function, *change) for change in self.changes(i)] if i < last else []
+                if found:
+                    yield found
+                i += 1
+
+    def after_silence(self, i):
+        """The next token from I on that may change: behind data tables, silent calls and the arguments of a format."""
+        word, begins = self.word(i), self.word(i - 1) in (";", "{", "}")
+        if begins and word == "static":
+            while self.word(i) != ";":
+                i = self.partner[i] + 1 if self.word(i) in ("{", "[", "(") else i + 1
+        elif self.word(i + 1) == "(" and re.fullmatch(SILENT, word):
+            return self.partner[i + 1]
+        elif self.tokens[i].kind == "text" and "%" in word:
+            while self.word(i) not in (")", "}", ";"):
+                i = self.partner[i] + 1 if self.word(i) in ("{", "[", "(") else i + 1
+        return i
+
+    def changes(self, i):
+        """(start, end, new text) of each change of the site that begins with token I."""
+        kind, word, start, end = self.tokens[i]
+        before, after = self.tokens[i - 1], self.tokens[i + 1]
+        operand = before.kind in ("name", "number", "text") and before.text not in KEYWORDS or before.text in (")", "]")
+        if kind == "mark" and word in BINARY and (operand or word in ("++", "--")):
+            yield from ((start, end, new) for new in BINARY[word].split())
+        elif word == "?":
+            yield from ((start, end, new) for new in ("|| 1 ?", "&& 0 ?"))
+        elif word == "!" or (word == "-" and not operand):
+            yield start, end, ""
+        elif kind == "number" and before.text != "{" and not self.is_dimension(i):
+            whole = re.fullmatch(r"\d+[uUlL]*|0[xX]\w+", word)
+            yield from ((start, end, f"({new})") for new in ((f"{word} + 1", f"{word} - 1") if whole else (f"2 * {word}", f"{word} / 2")))
+        elif kind == "name":
+            yield from ((start, end, new) for new in [WORDS.get(word)] if new)
+            if before.text in (".", "->") or word.upper() == word:
+                yield from ((start, end, new) for new in sorted(self.siblings.of[word]))
+            if after.text == "(" and word in ("if", "while"):
+                inside = self.tokens[i + 2].start, self.tokens[self.partner[i + 1]].start
+                yield from ((*inside, new) for new in ("0", "1")[: 2 if word == "if" else 1])
+            elif after.text == "(" and word not in KEYWORDS and not re.fullmatch(SYMMETRIC, word):
+                yield from self.swapped(i + 1)
+        if before.text in (";", "{", "}", "else") or (before.text == ")" and self.word(self.partner[i - 1] - 1) in KEYWORDS):
+            yield from self.dropped(i)
+
+    def is_dimension(self, i):
+        return self.word(i - 1) == "[" and (self.tokens[i - 3].kind == "name" or self.word(i - 3) == "*")
+
+    def swapped(self, i):
+        """Neighbouring arguments of the call that opens with token I."""
+        starts, j = [i + 1], i + 1
+        while j < self.partner[i]:
+            if self.word(j) == ",":
+                starts.append(j + 1)
+            j = self.partner[j] + 1 if self.word(j) in ("(", "[", "{") else j + 1
+        spans = [(self.tokens[a].start, self.tokens[b - 2].end) for a, b in zip(starts, starts[1:] + [self.partner[i] + 1])]
+        for (a, b), (c, d) in zip(spans, spans[1:]):
+            if self.text[a:b] != self.text[c:d]:
+                yield a, d, self.text[c:d] + self.text[b:c] + self.text[a:b]
+
+    def dropped(self, i):
+        """The statement that begins with token I, unless it declares, jumps or releases."""
+        words, j = [], i
+        while self.word(j) not in (";", "{", "}"):
+            words.append(self.word(j))
+            j = self.partner[j] + 1 if self.word(j) in ("(", "[") else j + 1
+        declares = len(words) > 1 and re.match(r"\w", words[0]) and re.match(r"\w|\*", words[1])
+        acts = "(" in words[1:2] or any(re.fullmatch(r"(?![=!<>]=).*=|\+\+|--", word) for word in words)
+        if self.word(j) == ";" and acts and not declares and not re.fullmatch(f"{RELEASE}|{'|'.join(KEYWORDS)}", words[0]):
+            yield self.tokens[i].start, self.tokens[j].start, ""
+
+
+def files(patterns=WHERE):
+    """The files of each pattern."""
+    found = {p: [f for f in glob.glob(os.path.join(ROOT, "src", p + ".c")) if not re.search(NOT, os.path.basename(f)[:-2])]
+             for p in patterns}  # fmt: skip
+    missing = [p for p, paths in found.items() if not paths]
+    if missing:
+        raise LookupError(f"no file in src is {' or '.join(missing)}")
+    return sorted({os.path.relpath(path, ROOT) for paths in found.values() for path in paths})
+
+
+def draw(seed):
+    """All mutants that may be drawn, one of each site, in the order of SEED."""
+    siblings = Siblings(glob.glob(os.path.join(ROOT, "src", "**", "*.[ch]"), recursive=True))
+    sites = [site for path in files() for site in Source(path, siblings).sites()]
+    chance = random.Random(seed)
+    chance.shuffle(sites)
+    return [Mutant(*chance.choice(site)) for site in sites]
