@@ -68,6 +68,23 @@ static void test_choices(void **state)
 		}
 }
 
+/* The middle of a token decides: of 4 tokens over 3 equal experts, 3/8 and 5/8 lie in the second
+   third, and 1/2 of 3 tokens over 2 experts is where the second half begins. */
+static void test_middle(void **state)
+{
+	static const int thirds[] = {0, 1, 1, 2}, halves[] = {0, 1, 1};
+	struct bb_moe_load l =
+		load_of((struct bb_moe_form){.nranks = 1, .experts = 3, .top_k = 1, .tokens = 4});
+
+	for (int t = 0; t < 4; t++)
+		assert_int_equal(bb_moe_choice(&l, t, 0), thirds[t]);
+	bb_moe_load_free(&l);
+	l = load_of((struct bb_moe_form){.nranks = 1, .experts = 2, .top_k = 1, .tokens = 3});
+	for (int t = 0; t < 3; t++)
+		assert_int_equal(bb_moe_choice(&l, t, 0), halves[t]);
+	bb_moe_load_free(&l);
+}
+
 /* Zipf of 1 over four experts: 12 : 6 : 4 : 3 of 25. */
 static void test_zipf(void **state)
 {
@@ -223,9 +240,10 @@ static void test_busiest(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_choices),  cmocka_unit_test(test_zipf),
-		cmocka_unit_test(test_capacity), cmocka_unit_test(test_published),
-		cmocka_unit_test(test_programs), cmocka_unit_test(test_busiest),
+		cmocka_unit_test(test_choices),   cmocka_unit_test(test_middle),
+		cmocka_unit_test(test_zipf),      cmocka_unit_test(test_capacity),
+		cmocka_unit_test(test_published), cmocka_unit_test(test_programs),
+		cmocka_unit_test(test_busiest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
