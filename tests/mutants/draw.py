@@ -54,9 +54,9 @@ class Mutant:
         self.start, self.end, self.new, self.old = start, end, new, source.text[start:end]
 
     def lines(self):
-        """The first of them, and the one behind the last."""
-        line = self.text.count("\n", 0, self.start) + 1
-        return line, line + self.old.count("\n") + 1
+        """Those of the statement that changes: the lines of an initialiser count as its first."""
+        begin = max(m.end() for m in re.finditer(r"[;}]|\) \{\n|else \{\n|^\{\n", self.text[: self.start], re.M))
+        return range(self.text.count("\n", 0, begin) + 1, self.text.count("\n", 0, self.end) + 2)
 
     def mutated(self):
         return self.text[: self.start] + self.new + self.text[self.end :]

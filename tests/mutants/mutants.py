@@ -201,7 +201,7 @@ def in_turn(items, name):
 
 def choose(covering, mutant):
     """The tests for MUTANT, in the order in which they run."""
-    lines, spent, chosen = sum(1 << n for n in range(*mutant.lines())), 0, []
+    lines, spent, chosen = sum(1 << n for n in mutant.lines()), 0, []
     fitting = sorted((c for c in covering if int(c.lines.get(mutant.file, "0"), 16) & lines), key=lambda c: c.seconds)
     for c in in_turn(fitting, lambda c: c.test):
         spent += c.seconds if c.test.startswith("cli/") else 0
@@ -312,7 +312,7 @@ def judge(title, trees, covering, mutants):
     for mutant, tests, killer in shared(mutants, trees, plant):
         reason = places.reason(mutant)
         if killer:
-            print(f"killed by {killer}: {mutant.file}:{mutant.lines()[0]}: {mutant.says()[:100]}", flush=True)
+            print(f"killed by {killer}: {mutant.file}:{mutant.lines()[-1]}: {mutant.says()[:100]}", flush=True)
         else:
             print(f"\n{'CHANGES NOTHING, ' + reason if reason else f'SURVIVED {tests} tests'}: {mutant.diff()}\n", flush=True)
         counts["killed" if killer else "change nothing" if reason else "survived"] += 1

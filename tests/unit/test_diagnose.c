@@ -78,13 +78,22 @@ static void suspects_meet_the_proven(void **state)
 	const struct bb_suspects suspects = {
 		.nodes = 12, .standing = standing, .npairs = 1, .pairs = {{2, 5}}};
 	struct bb_rounds rounds = {0};
-	int alone = 0, pair = 0;
+	int alone = 0, pair = 0, met[12] = {0}, before = BB_NOBODY;
 
 	assert_true(bb_suspects_any(&suspects));
 	assert_int_equal(bb_rounds_confirm(&rounds, &suspects, 1), BB_OK);
 	for (int r = 0; r < rounds.n; r++) {
 		const int p = bb_rounds_partner(&rounds, r, 3);
+		int resting = 0;
 
+		/* Another one each time, and the others of the proven meet each other. */
+		assert_true(p == BB_NOBODY || p != before);
+		before = p != BB_NOBODY ? p : before;
+		met[p != BB_NOBODY ? p : 3]++;
+		for (int i = 0; i < 12; i++)
+			resting += standing[i] == BB_PROVEN &&
+				   bb_rounds_partner(&rounds, r, i) == BB_NOBODY;
+		assert_in_range(resting, 0, 1);
 		assert_true(p == BB_NOBODY || standing[p] == BB_PROVEN);
 		alone += p != BB_NOBODY;
 		pair += bb_rounds_partner(&rounds, r, 2) == 5;
@@ -92,6 +101,8 @@ static void suspects_meet_the_proven(void **state)
 	}
 	assert_int_equal(alone, BB_CONFIRMING);
 	assert_int_equal(pair, BB_CONFIRMING);
+	for (int i = 0; i < 12; i++)
+		assert_true(standing[i] != BB_PROVEN || i == 2 || met[i] >= 2);
 	bb_rounds_free(&rounds);
 }
 
@@ -124,12 +135,19 @@ static void who_is_alone(void **state)
 	unsigned char standing[6] = {[3] = BB_SUSPECT, [5] = BB_QUESTIONED};
 	const struct bb_suspects suspects = {.nodes = 6, .standing = standing};
 	const struct bb_lone lone[] = {{3, -1, -1}, {3, -1, 0}, {2, 5, 1}};
+	/* Turn by turn, the next that is good; the reference's second end also moves on against the
+	 * first. */
+	static const int partner[] = {0, 1, 2, 4};
+	static const int reference[][4][2] = {{{0, 1}, {1, 4}, {2, 0}, {4, 2}},
+					      {{0, 1}, {1, 4}, {2, 0}, {4, 2}},
+					      {{0, 1}, {1, 4}, {4, 1}, {4, 0}}};
 	struct bb_rounds rounds = {0};
 
 	assert_int_equal(bb_rounds_alone(&rounds, &suspects, lone, 3, 4), BB_OK);
 	assert_int_equal(rounds.n, 24);
 	for (int r = 0; r < rounds.n; r++) {
 		const struct bb_lone *l = &lone[r / 2 % 3];
+		const int turn = r / 6, *ends = reference[r / 2 % 3][turn];
 		int met = 0;
 
 		for (int i = 0; i < 6; i++)
@@ -137,8 +155,11 @@ static void who_is_alone(void **state)
 		assert_int_equal(met, 2);
 		assert_int_equal(bb_rounds_partner(&rounds, r, l->node) != BB_NOBODY, r % 2 == 0);
 		assert_int_equal(rounds.rail[r], l->rail);
-		if (r % 2 == 0 && l->peer >= 0)
-			assert_int_equal(bb_rounds_partner(&rounds, r, l->node), l->peer);
+		if (r % 2 == 0)
+			assert_int_equal(bb_rounds_partner(&rounds, r, l->node),
+					 l->peer >= 0 ? l->peer : partner[turn]);
+		else
+			assert_int_equal(bb_rounds_partner(&rounds, r, ends[0]), ends[1]);
 	}
 	bb_rounds_free(&rounds);
 }
