@@ -500,6 +500,137 @@ static void test_host_differs(void **state)
 	bb_topology_free(b);
 }
 
+/* Six GPUs with two links each, joined to one ring or to two: of the same signatures each, yet not
+   alike. Another numbering of a ring is alike. */
+static void test_rings_differ(void **state)
+{
+	static const int peers[3][6][2] = {{{1, 5}, {0, 2}, {1, 3}, {2, 4}, {3, 5}, {0, 4}},
+					   {{1, 2}, {0, 2}, {0, 1}, {4, 5}, {3, 5}, {3, 4}},
+					   {{2, 3}, {3, 4}, {0, 5}, {0, 1}, {1, 5}, {2, 4}}};
+	struct bb_device devices[6];
+	struct bb_link links[3][12];
+	struct bb_topology t[3] = {{.nodes = 1}, {.nodes = 1}, {.nodes = 1}};
+	struct told told;
+
+	for (int d = 0; d < 6; d++) {
+		devices[d] = (struct bb_device){.kind = BB_GPU, .pci = -1, .numa = -1};
+		snprintf(devices[d].name, sizeof(devices[d].name), "GPU%d", d);
+	}
+	for (int k = 0; k < 3; k++) {
+		for (int l = 0; l < 12; l++)
+			links[k][l] = (struct bb_link){
+				.device = l / 2, .peer = peers[k][l / 2][l % 2], .count = 1};
+		t[k].devices = devices;
+		t[k].ndevices = 6;
+		t[k].links = links[k];
+		t[k].nlinks = 12;
+		assert_true(bb_topology_digest(&t[k]) == bb_topology_digest(&t[0]));
+	}
+	told = diff_of(&t[0], &t[2]);
+	assert_int_equal(told.n, 0);
+	told = diff_of(&t[0], &t[1]);
+	assert_int_equal(told.n, 4);
+	assert_string_equal(told.text[0], "between GPU0 and GPU2: NODE in A, NV1 in B");
+	assert_string_equal(told.text[1], "between GPU0 and GPU5: NV1 in A, NODE in B");
+	assert_string_equal(told.text[2], "between GPU2 and GPU3: NV1 in A, NODE in B");
+	assert_string_equal(told.text[3], "between GPU3 and GPU5: NODE in A, NV1 in B");
+}
+
+/* Makes difference number HOW between A and B, two equal machines. Returns the line that names it;
+   NULL: there is none more. */
+static const char *make_differ(int how, struct bb_topology *a, struct bb_topology *b)
+{
+	struct bb_device *gpu = &b->devices[1], *nic = &b->devices[bb_topology_find(b, "mlx5_2")];
+	struct bb_pci *slot = &b->pcis[nic->pci];
+
+	switch (how) {
+	case 0:
+		gpu->bytes /= 2;
+		return "memory of GPU1: ";
+	case 1:
+		strcpy(gpu->model, "H20");
+		return "model of GPU1: ";
+	case 2:
+		nic->rate_Mbps = 100000;
+		return "rate of mlx5_2 in Mb/s: 400000 in A, 100000 in B";
+	case 3:
+		a->devices[nic - b->devices].layer = BB_INFINIBAND;
+		nic->layer = BB_ETHERNET;
+		return "link layer of mlx5_2: InfiniBand in A, Ethernet in B";
+	case 4:
+		a->devices[1].gdr = BB_GDR_ON;
+		gpu->gdr = BB_GDR_OFF;
+		return "GPUDirect RDMA of GPU1: on in A, off in B";
+	case 5:
+		slot->now.width = 8;
+		return "PCIe lanes of mlx5_2: 16 in A, 8 in B";
+	case 6:
+		slot->most.width = 8;
+		return "maximum PCIe lanes of mlx5_2: 16 in A, 8 in B";
+	case 7:
+		slot->most.gen = 4;
+		return "PCIe generation of mlx5_2: 5 in A, 4 in B";
+	case 8:
+		b->host.npackages--;
+		return "packages: 2 in A, 1 in B";
+	case 9:
+		b->host.ncores--;
+		return "cores: ";
+	case 10:
+		b->host.nthreads--;
+		return "hardware threads: ";
+	case 11:
+		strcpy(b->host.arch, "arm64");
+		return "architecture: x86_64 in A, arm64 in B";
+	default:
+		return NULL;
+	}
+}
+
+/* Each is one line, and makes another digest. */
+static void test_each_difference(void **state)
+{
+	const char *wanted = "";
+
+	for (int how = 0; wanted; how++) {
+		struct bb_topology *a = system_of("hgx-h100"), *b = system_of("hgx-h100");
+		struct told told;
+
+		wanted = make_differ(how, a, b);
+		told = diff_of(a, b);
+		if (wanted)
+			only(&told, wanted, "");
+		assert_true((bb_topology_digest(a) == bb_topology_digest(b)) == !wanted);
+		bb_topology_free(a);
+		bb_topology_free(b);
+	}
+}
+
+/* Drivers differ, but are no part of the machine; nor are links that one source does not know. */
+static void test_sources_differ(void **state)
+{
+	struct bb_topology *a = system_of("hgx-h100"), *b = system_of("hgx-h100");
+	struct told told;
+
+	strcpy(a->driver, "550");
+	strcpy(b->driver, "560");
+	told = diff_of(a, b);
+	only(&told, "driver of the GPUs: 550 in A, 560 in B", "");
+	assert_true(bb_topology_digest(a) == bb_topology_digest(b));
+	a->driver[0] = '\0';
+	b->links_unknown = true;
+	b->nlinks = 0;
+	told = diff_of(a, b);
+	assert_int_equal(told.n, 0);
+	b->links_unknown = false;
+	told = diff_of(a, b);
+	assert_int_equal(told.n, 8 + 8 + 1);
+	assert_string_equal(told.text[0], "NVLinks of GPU0: 18 in A, 0 in B");
+	assert_string_equal(told.text[8 + 8], "and 20 more pairs of devices");
+	bb_topology_free(a);
+	bb_topology_free(b);
+}
+
 /* What one source does not know is no difference. */
 static void test_unknown_is_alike(void **state)
 {
@@ -535,7 +666,8 @@ int main(void)
 		cmocka_unit_test(test_hidden_gpu),        cmocka_unit_test(test_alike),
 		cmocka_unit_test(test_other_order),       cmocka_unit_test(test_missing_nic),
 		cmocka_unit_test(test_lost_links_differ), cmocka_unit_test(test_host_differs),
-		cmocka_unit_test(test_unknown_is_alike),
+		cmocka_unit_test(test_unknown_is_alike),  cmocka_unit_test(test_rings_differ),
+		cmocka_unit_test(test_each_difference),   cmocka_unit_test(test_sources_differ),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
