@@ -2,6 +2,7 @@
  * Messages of a program divide the links that they share, at each moment anew: ends by hand.
  */
 #include "simulator/timeline_flows.h"
+#include "simulator/timeline_slabs.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -31,11 +32,12 @@ static void hear_end(void *own, int flow, double end)
 	((double *)own)[flow] = end;
 }
 
-static struct bb_flows *open_flows(const struct bb_fabric *fabric, double ends[FLOWS])
+static struct bb_flows *open_flows(const struct bb_fabric *fabric, struct bb_slabs *slabs,
+				   double ends[FLOWS])
 {
 	const struct bb_link_model model = {.fabric = fabric};
 	struct bb_flows *flows = bb_flows_open(
-		&model, FLOWS, &(struct bb_flows_watch){.ends = hear_end, .own = ends});
+		&model, slabs, FLOWS, &(struct bb_flows_watch){.ends = hear_end, .own = ends});
 
 	assert_non_null(flows);
 	return flows;
@@ -64,8 +66,9 @@ static void assert_end(double got, double wanted)
 /* One that joins slows the other from then on, and one that leaves speeds it up. */
 static void test_moments(void **state)
 {
+	struct bb_slabs slabs = {0};
 	double ends[FLOWS] = {0};
-	struct bb_flows *flows = open_flows(&three_nodes, ends);
+	struct bb_flows *flows = open_flows(&three_nodes, &slabs, ends);
 	const struct bb_flow first = flow_of(0, 4, BB_LEVEL_LEAF),
 			     other = flow_of(1, 8, BB_LEVEL_LEAF);
 
@@ -82,14 +85,15 @@ static void test_moments(void **state)
 	assert_end(ends[0], 22 + 2 * BYTES);
 	bb_flows_leave(flows, 2, 26);
 	assert_end(ends[0], 26 + 10);
-	bb_flows_close(flows);
+	bb_slabs_free(&slabs);
 }
 
 /* Whether flows from A to B and from C to D slow each other. */
 static void assert_share(int a, int b, int c, int d, bool shared)
 {
+	struct bb_slabs slabs = {0};
 	double ends[FLOWS] = {0};
-	struct bb_flows *flows = open_flows(&three_nodes, ends);
+	struct bb_flows *flows = open_flows(&three_nodes, &slabs, ends);
 	const struct bb_flow first = flow_of(a, b, BB_LEVEL_LEAF),
 			     other = flow_of(c, d, BB_LEVEL_LEAF);
 
@@ -97,7 +101,7 @@ static void assert_share(int a, int b, int c, int d, bool shared)
 	bb_flows_join(flows, 3, &other, 0);
 	assert_end(ends[1], shared ? 2 * BYTES : BYTES);
 	assert_end(ends[3], shared ? 2 * BYTES : BYTES);
-	bb_flows_close(flows);
+	bb_slabs_free(&slabs);
 }
 
 /* A rail of a node is shared by what leaves over it, or by what arrives; not by both. */
@@ -120,8 +124,9 @@ static void test_sides(void **state)
 /* Of three on one rail, and one of them on another's: the busiest link decides. */
 static void test_busiest(void **state)
 {
+	struct bb_slabs slabs = {0};
 	double ends[FLOWS] = {0};
-	struct bb_flows *flows = open_flows(&three_nodes, ends);
+	struct bb_flows *flows = open_flows(&three_nodes, &slabs, ends);
 	static const int from[] = {0, 1, 0, 4}, to[] = {4, 8, 9, 10};
 
 	for (int i = 0; i < FLOWS; i++) {
@@ -140,7 +145,7 @@ static void test_busiest(void **state)
 	assert_end(ends[0], 6 + 10);
 	bb_flows_leave(flows, 0, 6);
 	assert_end(ends[3], BYTES);
-	bb_flows_close(flows);
+	bb_slabs_free(&slabs);
 }
 
 /* Tapered leaves of two nodes: 4 seconds a byte for the rail of both. A flow within a leaf does not
@@ -148,6 +153,7 @@ static void test_busiest(void **state)
 static void test_leaves(void **state)
 {
 	struct bb_fabric fabric = three_nodes;
+	struct bb_slabs slabs = {0};
 	double ends[FLOWS] = {0};
 	struct bb_flow inside = flow_of(0, 4, BB_LEVEL_LEAF), out = flow_of(1, 8, BB_LEVEL_POD);
 	struct bb_flow late = flow_of(5, 9, BB_LEVEL_POD);
@@ -155,7 +161,7 @@ static void test_leaves(void **state)
 
 	fabric.leaf = 2;
 	fabric.leaf_taper = 8;
-	flows = open_flows(&fabric, ends);
+	flows = open_flows(&fabric, &slabs, ends);
 	bb_flows_join(flows, 0, &inside, 0);
 	bb_flows_join(flows, 1, &out, 0);
 	assert_end(ends[0], 2 * BYTES);
@@ -165,8 +171,7 @@ static void test_leaves(void **state)
 	assert_end(ends[0], 2 * BYTES);
 	assert_end(ends[1], 8 * BYTES);
 	assert_end(ends[2], 1.5 * 8 * BYTES);
-	bb_flows_close(flows);
-	bb_flows_close(NULL);
+	bb_slabs_free(&slabs);
 }
 
 int main(void)
