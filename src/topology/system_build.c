@@ -11,15 +11,14 @@
 
 #define GIB ((int64_t)1 << 30)
 #define MIB ((int64_t)1 << 20)
-#define SLOTS 40
 
 struct builder {
 	struct bb_topology *t;
 	const struct bb_system *s;
 	struct bb_error *error;
-	int bus; /* last bus number */
-	/* Upstream ports of outer and inner switches that exist, or -1; [4 * root + number]. */
-	int outer[SLOTS], inner[SLOTS];
+	int bus, root; /* last numbers of a bus and a host bridge */
+	int numa;
+	bool bridged; /* all objects have the same host bridge */
 	int ngpus, nnics;
 };
 
@@ -73,16 +72,15 @@ out:
 }
 
 /* A PCI object on a new bus below PARENT. */
-static bb_status plug(struct builder *b, const struct bb_system_slot *slot, int parent,
-		      enum bb_pci_role role, int gen, int *index)
+static bb_status plug(struct builder *b, int parent, enum bb_pci_role role, int gen, int *index)
 {
 	struct bb_pci p = {.class_code = 0x0604,
 			   .vendor = 0x1000, /* Broadcom */
 			   .device = 0xc030,
 			   .role = role,
 			   .parent = parent,
-			   .root = slot->root,
-			   .numa = slot->numa,
+			   .root = b->root,
+			   .numa = b->numa,
 			   .now = bb_pcie(gen, 16),
 			   .most = bb_pcie(gen, 16)};
 
@@ -99,41 +97,6 @@ static int host_gen(const struct builder *b)
 static int device_gen(const struct builder *b)
 {
 	return b->s->gpu ? b->s->gpu->gen : host_gen(b);
-}
-
-/* Set *PORT to a new downstream port of switch NUMBER (0: none) below *PORT. UPS holds upstream
-   ports. */
-static bb_status pass_switch(struct builder *b, const struct bb_system_slot *slot, int *ups,
-			     int number, int *port)
-{
-	const int gen = device_gen(b), gen_up = ups == b->outer ? host_gen(b) : gen;
-	int *up = &ups[slot->root * 4 + number];
-	bb_status st = BB_OK;
-
-	if (number == 0)
-		return BB_OK;
-	if (*up < 0)
-		BB_TRY(st, plug(b, slot, *port, BB_PCI_SWITCH_UP, gen_up, up), out);
-	st = plug(b, slot, *up, BB_PCI_SWITCH_DOWN, gen, port);
-out:
-	return st;
-}
-
-/* Set *PORT to the port above the device of SLOT: a root port or a downstream port of its last
-   switch. */
-static bb_status find_port(struct builder *b, const struct bb_system_slot *slot, int *port)
-{
-	bool new_root = slot->outer == 0 || b->outer[slot->root * 4 + slot->outer] < 0;
-	bb_status st = BB_OK;
-
-	*port = -1;
-	if (new_root)
-		BB_TRY(st, plug(b, slot, -1, BB_PCI_ROOT_PORT, host_gen(b), port), out);
-	if (slot->inner == 0 || b->inner[slot->root * 4 + slot->inner] < 0)
-		BB_TRY(st, pass_switch(b, slot, b->outer, slot->outer, port), out);
-	BB_TRY(st, pass_switch(b, slot, b->inner, slot->inner, port), out);
-out:
-	return st;
 }
 
 static void fill_gpu(struct builder *b, struct bb_device *d, struct bb_pci *p)
@@ -170,27 +133,56 @@ static void fill_nic(struct builder *b, struct bb_device *d, struct bb_pci *p, b
 		snprintf(d->name, sizeof(d->name), "mlx5_%d", b->nnics++);
 }
 
-static bb_status build_slot(struct builder *b, const struct bb_system_slot *slot)
+/* Add the device of card CARD (systems.h) below PORT. */
+static bb_status build_card(struct builder *b, char card, int port)
 {
-	struct bb_device d = {.numa = slot->numa};
+	struct bb_device d = {.numa = b->numa};
 	struct bb_pci pci;
-	int port;
 	bb_status st;
 
-	if (slot->card == BB_CARD_SIDE_PORT) {
-		/* The next function of the card before. */
+	if (card == 'P') {
 		pci = b->t->pcis[b->t->npcis - 1];
-		pci.id[strlen(pci.id) - 1]++;
+		pci.id[strlen(pci.id) - 1]++; /* the next function */
 		BB_TRY(st, bb_add_pci(b->t, &pci, &d.pci, b->error), out);
 	} else {
-		BB_TRY(st, find_port(b, slot, &port), out);
-		BB_TRY(st, plug(b, slot, port, BB_PCI_ENDPOINT, device_gen(b), &d.pci), out);
+		BB_TRY(st, plug(b, port, BB_PCI_ENDPOINT, device_gen(b), &d.pci), out);
 	}
-	if (slot->card == BB_CARD_GPU)
+	if (card == 'G')
 		fill_gpu(b, &d, &b->t->pcis[d.pci]);
 	else
-		fill_nic(b, &d, &b->t->pcis[d.pci], slot->card != BB_CARD_NIC);
+		fill_nic(b, &d, &b->t->pcis[d.pci], card != 'N');
 	st = bb_add_device(b->t, &d, NULL, b->error);
+out:
+	return st;
+}
+
+/* Build what *SLOTS lists, up to the end of the switch with upstream port UP (-1: none). */
+static bb_status build_slots(struct builder *b, const char **slots, int up)
+{
+	const enum bb_pci_role role = up < 0 ? BB_PCI_ROOT_PORT : BB_PCI_SWITCH_DOWN;
+	const int gen = up < 0 ? host_gen(b) : device_gen(b);
+	int port = -1, inner;
+	bb_status st = BB_OK;
+
+	while (**slots && **slots != ')') {
+		const char c = *(*slots)++;
+		const bool plugs = strchr("GNS(", c);
+
+		if (c >= '0' && c <= '9')
+			b->numa = c - '0';
+		b->bridged = c == '[' || (b->bridged && c != ']');
+		if (c == '[' || (plugs && up < 0 && !b->bridged))
+			b->root++;
+		if (plugs)
+			BB_TRY(st, plug(b, up, role, gen, &port), out);
+		if (c == '(') {
+			BB_TRY(st, plug(b, port, BB_PCI_SWITCH_UP, gen, &inner), out);
+			BB_TRY(st, build_slots(b, slots, inner), out);
+			++*slots;
+		} else if (plugs || c == 'P') {
+			BB_TRY(st, build_card(b, c, port), out);
+		}
+	}
 out:
 	return st;
 }
@@ -237,17 +229,16 @@ out:
 
 static bb_status build_model(struct builder *b)
 {
+	const char *slots = b->s->slots;
 	bb_status st;
 
 	snprintf(b->t->name, sizeof(b->t->name), "%s", b->s->name);
 	snprintf(b->t->source, sizeof(b->t->source), "known system");
 	b->t->nvswitches = b->s->nvswitches;
 	b->t->nodes = b->t->nvlink_nodes = b->s->nodes > 0 ? b->s->nodes : 1;
-	memset(b->outer, -1, sizeof(b->outer));
-	memset(b->inner, -1, sizeof(b->inner));
+	b->root = -1;
 	BB_TRY(st, build_host(b), out);
-	for (const struct bb_system_slot *slot = b->s->slots; slot->card != BB_CARD_NONE; slot++)
-		BB_TRY(st, build_slot(b, slot), out);
+	BB_TRY(st, build_slots(b, &slots, -1), out);
 	BB_TRY(st, build_links(b), out);
 	BB_TRY(st, bb_add_p2p(b->t, b->error), out);
 	memset(b->t->p2p, b->s->no_p2p ? BB_P2P_CHIPSET : BB_P2P_OK,

@@ -10,133 +10,86 @@
 
 /* ---- CPUs ---------------------------------------------------------------------------------- */
 
-#define CPU(maker, is, version, of) .vendor = maker, .arch = is, .family = version, .number = of
-#define INTEL(number) CPU("GenuineIntel", "x86_64", 6, number)
-#define EPYC(family, number) CPU("AuthenticAMD", "x86_64", family, number)
-/* Packages, NUMA nodes and cores of each, threads per core; GiB of memory in all. */
-#define COUNTS(n, of_each, all, smt, memory)                                                       \
-	.packages = n, .numas = of_each, .cores = all, .threads = smt, .gib = memory
-/* KiB of L2 per core, MiB of an L3 and its cores; distances of NUMA nodes by the firmware. */
-#define CACHES(l2, l3, sharing) .l2_kib = l2, .l3_mib = l3, .l3_cores = sharing
-#define DISTANCES(same, other) .near = same, .far = other
+/* Two packages with a NUMA node each: model of CPUID, cores of each, GiB of memory in all; KiB of
+   L2 per core, MiB of L3 per package; generation of PCIe (0: that of the GPUs). */
+#define XEON(name, number, cores, gib, l2, l3, pcie)                                               \
+	{                                                                                          \
+		"Intel(R) Xeon(R) " name, "GenuineIntel", "x86_64", 6, number, 2, 1, cores, 2,     \
+			gib, l2, l3, cores, 10, 21, pcie                                           \
+	}
+/* Family and model of CPUID; packages, NUMA nodes and cores of each, GiB; KiB of L2, MiB of an L3
+   and its cores; distances of NUMA nodes by the firmware; generation of PCIe. */
+#define EPYC(name, family, number, packages, numas, cores, gib, l2, l3, sharing, near, far, pcie)  \
+	{                                                                                          \
+		"AMD EPYC " name, "AuthenticAMD", "x86_64", family, number, packages, numas,       \
+			cores, 2, gib, l2, l3, sharing, near, far, pcie                            \
+	}
+#define GRACE(packages, gib)                                                                       \
+	{                                                                                          \
+		"NVIDIA Grace", "NVIDIA", "arm64", 0, 0, packages, 1, 72, 1, gib, 1024, 114, 72,   \
+			10, 40, 5                                                                  \
+	}
 
-static const struct bb_system_cpu xeon_6148 = {"Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz",
-					       INTEL(85), COUNTS(2, 1, 20, 2, 384),
-					       CACHES(1024, 27, 20), DISTANCES(10, 21)};
-
+static const struct bb_system_cpu xeon_6148 =
+	XEON("Gold 6148 CPU @ 2.40GHz", 85, 20, 384, 1024, 27, 0);
 /* 2 x E5-2698 v4, 512 GB (NVIDIA, DGX-1 system architecture). */
-static const struct bb_system_cpu xeon_2698 = {"Intel(R) Xeon(R) CPU E5-2698 v4 @ 2.20GHz",
-					       INTEL(79), COUNTS(2, 1, 20, 2, 512),
-					       CACHES(256, 50, 20), DISTANCES(10, 21)};
-
+static const struct bb_system_cpu xeon_2698 =
+	XEON("CPU E5-2698 v4 @ 2.20GHz", 79, 20, 512, 256, 50, 0);
 /* 2 x Platinum 8168, 1.5 TB (DGX-2 user guide). */
-static const struct bb_system_cpu xeon_8168 = {"Intel(R) Xeon(R) Platinum 8168 CPU @ 2.70GHz",
-					       INTEL(85), COUNTS(2, 1, 24, 2, 1536),
-					       CACHES(1024, 33, 24), DISTANCES(10, 21)};
-
+static const struct bb_system_cpu xeon_8168 =
+	XEON("Platinum 8168 CPU @ 2.70GHz", 85, 24, 1536, 1024, 33, 0);
 /* 2 x EPYC 7742 with four NUMA nodes each, 1 TB (DGX A100 user guide; NVIDIA/nccl#1505). */
-static const struct bb_system_cpu epyc_7742 = {"AMD EPYC 7742 64-Core Processor", EPYC(23, 49),
-					       COUNTS(2, 4, 64, 2, 1024), CACHES(512, 16, 4),
-					       DISTANCES(12, 32)};
-
+static const struct bb_system_cpu epyc_7742 =
+	EPYC("7742 64-Core Processor", 23, 49, 2, 4, 64, 1024, 512, 16, 4, 12, 32, 0);
 /* 2 x Platinum 8480C, 2 TB (DGX H100 user guide; affinities of NVIDIA/nccl#1264). */
-static const struct bb_system_cpu xeon_8480 = {"Intel(R) Xeon(R) Platinum 8480C", INTEL(143),
-					       COUNTS(2, 1, 56, 2, 2048), CACHES(2048, 105, 56),
-					       DISTANCES(10, 21)};
-
+static const struct bb_system_cpu xeon_8480 = XEON("Platinum 8480C", 143, 56, 2048, 2048, 105, 0);
 /* 2 x Platinum 8480+ (NVIDIA/nccl#1639); memory as the DGX H100's. */
-static const struct bb_system_cpu xeon_8480_plus = {"Intel(R) Xeon(R) Platinum 8480+", INTEL(143),
-						    COUNTS(2, 1, 56, 2, 2048),
-						    CACHES(2048, 105, 56), DISTANCES(10, 21)};
-
+static const struct bb_system_cpu xeon_8480_plus =
+	XEON("Platinum 8480+", 143, 56, 2048, 2048, 105, 0);
 /* 2 x Platinum 8275CL, 1152 GiB (AWS, instance types; cores by the affinities in
    p4de-24xl-topo.xml, aws/aws-ofi-nccl). */
-static const struct bb_system_cpu xeon_8275 = {"Intel(R) Xeon(R) Platinum 8275CL CPU @ 3.00GHz",
-					       INTEL(85), COUNTS(2, 1, 24, 2, 1152),
-					       CACHES(1024, 36, 24), DISTANCES(10, 21)};
-
+static const struct bb_system_cpu xeon_8275 =
+	XEON("Platinum 8275CL CPU @ 3.00GHz", 85, 24, 1152, 1024, 36, 0);
 /* 2 x Platinum 8488C, 2 TiB (hwloc's XML of p5en.48xlarge, aws/aws-ofi-nccl). */
-static const struct bb_system_cpu xeon_8488 = {"Intel(R) Xeon(R) Platinum 8488C", INTEL(143),
-					       COUNTS(2, 1, 48, 2, 2048), CACHES(2048, 105, 48),
-					       DISTANCES(10, 21)};
-
+static const struct bb_system_cpu xeon_8488 = XEON("Platinum 8488C", 143, 48, 2048, 2048, 105, 0);
 /* 2 x Platinum 8559C, 2 or 4 TiB (the same of p6-b200.48xlarge and p6-b300.48xlarge). */
-static const struct bb_system_cpu xeon_8559 = {"Intel(R) Xeon(R) Platinum 8559C", INTEL(207),
-					       COUNTS(2, 1, 48, 2, 2048), CACHES(2048, 320, 48),
-					       DISTANCES(10, 21)};
-static const struct bb_system_cpu xeon_8559_4t = {"Intel(R) Xeon(R) Platinum 8559C",
-						  INTEL(207),
-						  COUNTS(2, 1, 48, 2, 4096),
-						  CACHES(2048, 320, 48),
-						  DISTANCES(10, 21),
-						  .gen = 5};
-
+static const struct bb_system_cpu xeon_8559 = XEON("Platinum 8559C", 207, 48, 2048, 2048, 320, 0);
+static const struct bb_system_cpu xeon_8559_4t =
+	XEON("Platinum 8559C", 207, 48, 4096, 2048, 320, 5);
 /* 2 x Xeon 6776P, 2 TB (DGX B300 data sheet). */
-static const struct bb_system_cpu xeon_6776 = {"Intel(R) Xeon(R) 6776P",  INTEL(173),
-					       COUNTS(2, 1, 64, 2, 2048), CACHES(2048, 336, 64),
-					       DISTANCES(10, 21),         .gen = 5};
-
+static const struct bb_system_cpu xeon_6776 = XEON("6776P", 173, 64, 2048, 2048, 336, 5);
 /* 2 x EPYC 7R13, 2 TiB (AWS, P5 instances). */
-static const struct bb_system_cpu epyc_7r13 = {"AMD EPYC 7R13 Processor", EPYC(25, 1),
-					       COUNTS(2, 1, 48, 2, 2048), CACHES(512, 32, 8),
-					       DISTANCES(10, 32)};
-
+static const struct bb_system_cpu epyc_7r13 =
+	EPYC("7R13 Processor", 25, 1, 2, 1, 48, 2048, 512, 32, 8, 10, 32, 0);
 /* 2 x EPYC 9374F, 1.5 TiB (AMD's MI300X in MLPerf Inference 4.1). */
-static const struct bb_system_cpu epyc_9374 = {"AMD EPYC 9374F 32-Core Processor", EPYC(25, 17),
-					       COUNTS(2, 1, 32, 2, 1536), CACHES(1024, 32, 4),
-					       DISTANCES(10, 32)};
-
+static const struct bb_system_cpu epyc_9374 =
+	EPYC("9374F 32-Core Processor", 25, 17, 2, 1, 32, 1536, 1024, 32, 4, 10, 32, 0);
 /* 2 x EPYC 9575F; 24 x 96 GB (voipmonitor/rtx6kpro), or 24 x 128 GB (tinycorp's MI350X in MLPerf
    Training 6.0). */
-static const struct bb_system_cpu epyc_9575 = {"AMD EPYC 9575F 64-Core Processor", EPYC(26, 2),
-					       COUNTS(2, 1, 64, 2, 2304), CACHES(1024, 32, 8),
-					       DISTANCES(10, 32)};
-static const struct bb_system_cpu epyc_9575_3t = {"AMD EPYC 9575F 64-Core Processor", EPYC(26, 2),
-						  COUNTS(2, 1, 64, 2, 3072), CACHES(1024, 32, 8),
-						  DISTANCES(10, 32)};
-
+static const struct bb_system_cpu epyc_9575 =
+	EPYC("9575F 64-Core Processor", 26, 2, 2, 1, 64, 2304, 1024, 32, 8, 10, 32, 0);
+static const struct bb_system_cpu epyc_9575_3t =
+	EPYC("9575F 64-Core Processor", 26, 2, 2, 1, 64, 3072, 1024, 32, 8, 10, 32, 0);
 /* 2 x Platinum 8570, 2 TB (DGX B200 data sheet). */
-static const struct bb_system_cpu xeon_8570 = {"Intel(R) Xeon(R) Platinum 8570", INTEL(207),
-					       COUNTS(2, 1, 56, 2, 2048), CACHES(2048, 300, 56),
-					       DISTANCES(10, 21)};
-
+static const struct bb_system_cpu xeon_8570 = XEON("Platinum 8570", 207, 56, 2048, 2048, 300, 0);
 /* 2 x Grace, 480 GB each (GB200 NVL72 data sheet). */
-static const struct bb_system_cpu grace = {"NVIDIA Grace",           CPU("NVIDIA", "arm64", 0, 0),
-					   COUNTS(2, 1, 72, 1, 960), CACHES(1024, 114, 72),
-					   DISTANCES(10, 40),        .gen = 5};
-
+static const struct bb_system_cpu grace = GRACE(2, 960);
 /* 4 x Grace, 120 GB each (JUPITER, Alps: arXiv 2408.11556). */
-static const struct bb_system_cpu grace_quad = {
-	"NVIDIA Grace",           CPU("NVIDIA", "arm64", 0, 0),
-	COUNTS(4, 1, 72, 1, 480), CACHES(1024, 114, 72),
-	DISTANCES(10, 40),        .gen = 5};
-
+static const struct bb_system_cpu grace_quad = GRACE(4, 480);
 /* 2 x EPYC 7742, 256 GB (CSCS, Eiger), with a NUMA node for each CPU. */
-static const struct bb_system_cpu epyc_7742_alone = {"AMD EPYC 7742 64-Core Processor",
-						     EPYC(23, 49),
-						     COUNTS(2, 1, 64, 2, 256),
-						     CACHES(512, 16, 4),
-						     DISTANCES(10, 32),
-						     .gen = 4};
-
-static const struct bb_system_cpu epyc_9354 = {"AMD EPYC 9354 32-Core Processor", EPYC(25, 17),
-					       COUNTS(2, 1, 32, 2, 768), CACHES(1024, 32, 4),
-					       DISTANCES(10, 32)};
-
+static const struct bb_system_cpu epyc_7742_alone =
+	EPYC("7742 64-Core Processor", 23, 49, 2, 1, 64, 256, 512, 16, 4, 10, 32, 4);
+static const struct bb_system_cpu epyc_9354 =
+	EPYC("9354 32-Core Processor", 25, 17, 2, 1, 32, 768, 1024, 32, 4, 10, 32, 0);
 /* Frontier's nodes: EPYC 7A53 with four NUMA nodes, 512 GB (OLCF, Frontier user guide). */
-static const struct bb_system_cpu epyc_7a53 = {"AMD EPYC 7A53 64-Core Processor", EPYC(25, 48),
-					       COUNTS(1, 4, 64, 2, 512), CACHES(512, 32, 8),
-					       DISTANCES(12, 12)};
-
+static const struct bb_system_cpu epyc_7a53 =
+	EPYC("7A53 64-Core Processor", 25, 48, 1, 4, 64, 512, 512, 32, 8, 12, 12, 0);
 /* DGX Spark: 10 Cortex-X925 and 10 Cortex-A725, 128 GB shared with the GPU (NVIDIA, DGX Spark
    hardware overview). */
-static const struct bb_system_cpu gb10_cpu = {"NVIDIA GB10", CPU("NVIDIA", "arm64", 0, 0),
-					      COUNTS(1, 1, 20, 1, 128), CACHES(2048, 24, 20),
-					      DISTANCES(10, 10)};
-
-static const struct bb_system_cpu epyc_7313 = {"AMD EPYC 7313 16-Core Processor", EPYC(25, 1),
-					       COUNTS(2, 1, 16, 2, 256), CACHES(512, 32, 4),
-					       DISTANCES(10, 32)};
+static const struct bb_system_cpu gb10_cpu = {
+	"NVIDIA GB10", "NVIDIA", "arm64", 0, 0, 1, 1, 20, 1, 128, 2048, 24, 20, 10, 10, 0};
+static const struct bb_system_cpu epyc_7313 =
+	EPYC("7313 16-Core Processor", 25, 1, 2, 1, 16, 256, 512, 32, 4, 10, 32, 0);
 
 /* ---- GPUs and NICs ------------------------------------------------------------------------- */
 
@@ -230,178 +183,61 @@ static const struct bb_system_nic slingshot = {0x0501, 200, 0, BB_LAYER_UNKNOWN,
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-/* A card: NUMA node, host bridge, outer switch, inner switch (0: none). */
-#define GPU BB_CARD_GPU
-#define NIC BB_CARD_NIC
-#define SIDE_NIC BB_CARD_SIDE_NIC
-#define SIDE_PORT BB_CARD_SIDE_PORT
-#define END                                                                                        \
-	{                                                                                          \
-		BB_CARD_NONE, 0, 0, 0, 0                                                           \
-	}
-
-/* clang-format off */
-
-/* A GPU and a NIC on a switch. */
-#define TWO(numa, root) {GPU, numa, root, 1, 0}, {NIC, numa, root, 1, 0}
+/* In the notation of systems.h. */
 
 /* Dell C4140 with SXM2: four GPUs and a NIC on one switch. */
-static const struct bb_system_slot one_switch[] = {
-	{GPU, 0, 0, 1, 0}, {GPU, 0, 0, 1, 0}, {GPU, 0, 0, 1, 0}, {GPU, 0, 0, 1, 0}, {NIC, 0, 0, 1, 0}, END,
-};
-
+static const char one_switch[] = "0(GGGGN)";
 /* DGX-1: a switch for two GPUs and a NIC, two switches at each CPU's host bridge. */
-static const struct bb_system_slot dgx1[] = {
-	{GPU, 0, 0, 1, 0}, {GPU, 0, 0, 1, 0}, {NIC, 0, 0, 1, 0},
-	{GPU, 0, 0, 2, 0}, {GPU, 0, 0, 2, 0}, {NIC, 0, 0, 2, 0},
-	{GPU, 1, 1, 1, 0}, {GPU, 1, 1, 1, 0}, {NIC, 1, 1, 1, 0},
-	{GPU, 1, 1, 2, 0}, {GPU, 1, 1, 2, 0}, {NIC, 1, 1, 2, 0}, END,
-};
-
+static const char dgx1[] = "0[(GGN)(GGN)]1[(GGN)(GGN)]";
 /* DGX-2: two GPUs and a NIC on an inner switch, two of those on an outer one, two of those at each
    CPU, on host bridges of their own (NVIDIA/nccl-tests#78). */
-static const struct bb_system_slot dgx2[] = {
-	{GPU, 0, 0, 1, 1}, {GPU, 0, 0, 1, 1}, {NIC, 0, 0, 1, 1}, {GPU, 0, 0, 1, 2}, {GPU, 0, 0, 1, 2}, {NIC, 0, 0, 1, 2},
-	{GPU, 0, 1, 1, 1}, {GPU, 0, 1, 1, 1}, {NIC, 0, 1, 1, 1}, {GPU, 0, 1, 1, 2}, {GPU, 0, 1, 1, 2}, {NIC, 0, 1, 1, 2},
-	{GPU, 1, 2, 1, 1}, {GPU, 1, 2, 1, 1}, {NIC, 1, 2, 1, 1}, {GPU, 1, 2, 1, 2}, {GPU, 1, 2, 1, 2}, {NIC, 1, 2, 1, 2},
-	{GPU, 1, 3, 1, 1}, {GPU, 1, 3, 1, 1}, {NIC, 1, 3, 1, 1}, {GPU, 1, 3, 1, 2}, {GPU, 1, 3, 1, 2}, {NIC, 1, 3, 1, 2},
-	{SIDE_NIC, 1, 4, 0, 0}, {SIDE_PORT, 1, 4, 0, 0}, END,
-};
-
+static const char dgx2[] = "0((GGN)(GGN))((GGN)(GGN))1((GGN)(GGN))((GGN)(GGN))SP";
 /* DGX A100: two GPUs and two NICs on switches of one family, which show as two levels; NUMA nodes
    3, 1, 7 and 5 in this order (NVIDIA/nccl#1505). */
-static const struct bb_system_slot dgx_a100[] = {
-	{GPU, 3, 0, 1, 1}, {GPU, 3, 0, 1, 1}, {NIC, 3, 0, 1, 2}, {NIC, 3, 0, 1, 2},
-	{GPU, 1, 1, 1, 1}, {GPU, 1, 1, 1, 1}, {NIC, 1, 1, 1, 2}, {NIC, 1, 1, 1, 2},
-	{SIDE_NIC, 2, 4, 0, 0}, {SIDE_PORT, 2, 4, 0, 0},
-	{GPU, 7, 2, 1, 1}, {GPU, 7, 2, 1, 1}, {NIC, 7, 2, 1, 2}, {NIC, 7, 2, 1, 2},
-	{GPU, 5, 3, 1, 1}, {GPU, 5, 3, 1, 1}, {NIC, 5, 3, 1, 2}, {NIC, 5, 3, 1, 2},
-	{SIDE_NIC, 6, 5, 0, 0}, {SIDE_PORT, 6, 5, 0, 0}, END,
-};
-
+static const char dgx_a100[] = "3((GG)(NN))1((GG)(NN))2SP7((GG)(NN))5((GG)(NN))6SP";
 /* HGX with eight GPUs: each with a NIC on a switch and host bridge of its own (nccl#1264, where
    newer drivers print NODE for what is SYS there). */
-static const struct bb_system_slot hgx[] = {
-	TWO(0, 0), TWO(0, 1), TWO(0, 2), TWO(0, 3), TWO(1, 4), TWO(1, 5), TWO(1, 6), TWO(1, 7),
-	{SIDE_NIC, 0, 8, 0, 0}, {SIDE_PORT, 0, 8, 0, 0}, END,
-};
-
+static const char hgx[] = "0(GN)(GN)(GN)(GN)1(GN)(GN)(GN)(GN)0SP";
 /* Quad GH200: each Grace has a GPU and a NIC (arXiv 2408.11556, 2408.14090). */
-static const struct bb_system_slot gh200_quad[] = {
-	{GPU, 0, 0, 0, 0}, {NIC, 0, 1, 0, 0}, {GPU, 1, 2, 0, 0}, {NIC, 1, 3, 0, 0},
-	{GPU, 2, 4, 0, 0}, {NIC, 2, 5, 0, 0}, {GPU, 3, 6, 0, 0}, {NIC, 3, 7, 0, 0}, END,
-};
-
+static const char gh200_quad[] = "0GN1GN2GN3GN";
 /* GB200: each Grace has two GPUs and two NICs, all on host bridges of their own. */
-static const struct bb_system_slot gb200_node[] = {
-	{GPU, 0, 0, 0, 0}, {GPU, 0, 1, 0, 0}, {GPU, 1, 2, 0, 0}, {GPU, 1, 3, 0, 0},
-	{NIC, 0, 4, 0, 0}, {NIC, 0, 5, 0, 0}, {NIC, 1, 6, 0, 0}, {NIC, 1, 7, 0, 0}, END,
-};
-
+static const char gb200_node[] = "0GG1GG0NN1NN";
 /* GB300: the NIC is the PCIe switch above its GPU (NVIDIA, ConnectX-8; lspci of a tray). */
-static const struct bb_system_slot gb300_node[] = {
-	TWO(0, 0), TWO(0, 1), TWO(1, 2), TWO(1, 3), END,
-};
-
+static const char gb300_node[] = "0(GN)(GN)1(GN)(GN)";
 /* Eight GPUs, each with a NIC on a switch and host bridge of its own. */
-static const struct bb_system_slot pairs[] = {
-	TWO(0, 0), TWO(0, 1), TWO(0, 2), TWO(0, 3), TWO(1, 4), TWO(1, 5), TWO(1, 6), TWO(1, 7), END,
-};
-
+static const char pairs[] = "0(GN)(GN)(GN)(GN)1(GN)(GN)(GN)(GN)";
 /* AWS p4d and p4de: two GPUs and a NIC on each switch (aws/aws-ofi-nccl, p4de-24xl-topo.xml). */
-#define PAIR(numa, root) \
-	{GPU, numa, root, 1, 0}, {GPU, numa, root, 1, 0}, {NIC, numa, root, 1, 0}
-static const struct bb_system_slot aws_p4de[] = {
-	PAIR(0, 0), PAIR(0, 1), PAIR(1, 2), PAIR(1, 3), END,
-};
-
+static const char aws_p4de[] = "0(GGN)(GGN)1(GGN)(GGN)";
 /* OCI's GB300: two NICs with each GPU. */
-#define THREE(numa, root) {GPU, numa, root, 1, 0}, {NIC, numa, root, 1, 0}, {NIC, numa, root, 1, 0}
-static const struct bb_system_slot oci_gb300[] = {
-	THREE(0, 0), THREE(0, 1), THREE(1, 2), THREE(1, 3), END,
-};
-
+static const char oci_gb300[] = "0(GNN)(GNN)1(GNN)(GNN)";
 /* HGX A100 with a NIC for two GPUs on each switch, and OCI's with four. */
-static const struct bb_system_slot hgx_a100[] = {
-	PAIR(3, 0), PAIR(1, 1), PAIR(7, 2), PAIR(5, 3), END,
-};
-#define SIX(numa, root) \
-	{GPU, numa, root, 1, 0}, {GPU, numa, root, 1, 0}, {NIC, numa, root, 1, 0}, \
-		{NIC, numa, root, 1, 0}, {NIC, numa, root, 1, 0}, {NIC, numa, root, 1, 0}
-static const struct bb_system_slot oci_b4[] = {
-	SIX(3, 0), SIX(1, 1), SIX(7, 2), SIX(5, 3), END,
-};
-
+static const char hgx_a100[] = "3(GGN)1(GGN)7(GGN)5(GGN)";
+static const char oci_b4[] = "3(GGNNNN)1(GGNNNN)7(GGNNNN)5(GGNNNN)";
 /* AWS p5: a GPU and four NICs on each switch (aws/aws-ofi-nccl, p5.48xl-topo.xml; GPUs of one NUMA
    node there, of two as on p5en here). */
-#define FIVE(numa, root) \
-	{GPU, numa, root, 1, 0}, {NIC, numa, root, 1, 0}, {NIC, numa, root, 1, 0}, \
-		{NIC, numa, root, 1, 0}, {NIC, numa, root, 1, 0}
-static const struct bb_system_slot aws_p5[] = {
-	FIVE(0, 0), FIVE(0, 1), FIVE(0, 2), FIVE(0, 3), FIVE(1, 4), FIVE(1, 5), FIVE(1, 6), FIVE(1, 7), END,
-};
-
+static const char aws_p5[] = "0(GNNNN)(GNNNN)(GNNNN)(GNNNN)1(GNNNN)(GNNNN)(GNNNN)(GNNNN)";
 /* AWS p5en: two GPUs and four NICs on each switch (hwloc's XML in aws/aws-ofi-nccl). */
-static const struct bb_system_slot aws_p5en[] = {
-	SIX(0, 0), SIX(0, 1), SIX(1, 2), SIX(1, 3), END,
-};
-
+static const char aws_p5en[] = "0(GGNNNN)(GGNNNN)1(GGNNNN)(GGNNNN)";
 /* AWS p6-b200: two GPUs and two NICs on each switch (the same). */
-#define FOUR(numa, root) \
-	{GPU, numa, root, 1, 0}, {GPU, numa, root, 1, 0}, {NIC, numa, root, 1, 0}, {NIC, numa, root, 1, 0}
-static const struct bb_system_slot aws_p6_b200[] = {
-	FOUR(0, 0), FOUR(0, 1), FOUR(1, 2), FOUR(1, 3), END,
-};
-
+static const char aws_p6_b200[] = "0(GGNN)(GGNN)1(GGNN)(GGNN)";
 /* AWS p6-b300: a GPU and two NICs on each switch (the same). */
-static const struct bb_system_slot aws_p6_b300[] = {
-	THREE(0, 0), THREE(0, 1), THREE(0, 2), THREE(0, 3), THREE(1, 4), THREE(1, 5), THREE(1, 6), THREE(1, 7), END,
-};
-
+static const char aws_p6_b300[] = "0(GNN)(GNN)(GNN)(GNN)1(GNN)(GNN)(GNN)(GNN)";
 /* Eight cards in slots, four of each CPU; no source names a NIC. */
-static const struct bb_system_slot eight_slots[] = {
-	{GPU, 0, 0, 0, 0}, {GPU, 0, 1, 0, 0}, {GPU, 0, 2, 0, 0}, {GPU, 0, 3, 0, 0},
-	{GPU, 1, 4, 0, 0}, {GPU, 1, 5, 0, 0}, {GPU, 1, 6, 0, 0}, {GPU, 1, 7, 0, 0}, END,
-};
-
+static const char eight_slots[] = "0GGGG1GGGG";
 /* Eight cards, four on the switch of each CPU, with a NIC. */
-static const struct bb_system_slot two_switches[] = {
-	{GPU, 0, 0, 1, 0}, {GPU, 0, 0, 1, 0}, {GPU, 0, 0, 1, 0}, {GPU, 0, 0, 1, 0}, {NIC, 0, 0, 1, 0},
-	{GPU, 1, 1, 1, 0}, {GPU, 1, 1, 1, 0}, {GPU, 1, 1, 1, 0}, {GPU, 1, 1, 1, 0}, {NIC, 1, 1, 1, 0}, END,
-};
-
+static const char two_switches[] = "0(GGGGN)1(GGGGN)";
 /* Eight cards in slots and a NIC at each CPU: no switch limits them, so no other server of eight
    exceeds their bounds within a node. */
-static const struct bb_system_slot slots_and_two[] = {
-	{GPU, 0, 0, 0, 0}, {GPU, 0, 1, 0, 0}, {GPU, 0, 2, 0, 0}, {GPU, 0, 3, 0, 0}, {NIC, 0, 8, 0, 0},
-	{GPU, 1, 4, 0, 0}, {GPU, 1, 5, 0, 0}, {GPU, 1, 6, 0, 0}, {GPU, 1, 7, 0, 0}, {NIC, 1, 9, 0, 0}, END,
-};
-
+static const char slots_and_two[] = "0GGGGN1GGGGN";
 /* The same with two NICs at each CPU. */
-static const struct bb_system_slot slots_and_four[] = {
-	{GPU, 0, 0, 0, 0}, {GPU, 0, 1, 0, 0}, {GPU, 0, 2, 0, 0}, {GPU, 0, 3, 0, 0}, {NIC, 0, 8, 0, 0}, {NIC, 0, 9, 0, 0},
-	{GPU, 1, 4, 0, 0}, {GPU, 1, 5, 0, 0}, {GPU, 1, 6, 0, 0}, {GPU, 1, 7, 0, 0}, {NIC, 1, 10, 0, 0}, {NIC, 1, 11, 0, 0}, END,
-};
-
+static const char slots_and_four[] = "0GGGGNN1GGGGNN";
 /* Frontier: two dies of a package and a NIC at each NUMA node, in this order (OLCF). */
-#define PACKAGE(numa, root) {GPU, numa, root, 0, 0}, {GPU, numa, root, 0, 0}, {NIC, numa, root, 0, 0}
-static const struct bb_system_slot frontier[] = {
-	PACKAGE(3, 0), PACKAGE(1, 1), PACKAGE(0, 2), PACKAGE(2, 3), END,
-};
-
-static const struct bb_system_slot spark[] = {{GPU, 0, 0, 0, 0}, {NIC, 0, 1, 0, 0}, {NIC, 0, 2, 0, 0}, END};
-
+static const char frontier[] = "3[GGN]1[GGN]0[GGN]2[GGN]";
+static const char spark[] = "0GNN";
 /* Four cards in slots of the CPUs, a NIC at the first. */
-static const struct bb_system_slot slots_only[] = {
-	{GPU, 0, 0, 0, 0}, {GPU, 0, 1, 0, 0}, {GPU, 1, 2, 0, 0}, {GPU, 1, 3, 0, 0}, {NIC, 0, 4, 0, 0}, END,
-};
-
-static const struct bb_system_slot one_nic[] = {{NIC, 0, 0, 0, 0}, END};
-static const struct bb_system_slot four_nics[] = {
-	{NIC, 0, 0, 0, 0}, {NIC, 1, 1, 0, 0}, {NIC, 2, 2, 0, 0}, {NIC, 3, 3, 0, 0}, END,
-};
-
-/* clang-format on */
+static const char slots_only[] = "0GG1GG0N";
+static const char one_nic[] = "0N";
+static const char four_nics[] = "0N1N2N3N";
 
 /* ---- NVLinks between GPUs -------------------------------------------------------------------- */
 

@@ -6,18 +6,6 @@
 
 #include "topology/topology.h"
 
-enum bb_system_card { BB_CARD_NONE, BB_CARD_GPU, BB_CARD_NIC, BB_CARD_SIDE_NIC, BB_CARD_SIDE_PORT };
-
-/*
- * A device in its slot. Devices with the same root share a host bridge; below it devices with the
- * same outer or inner number share a switch (0: none). BB_CARD_SIDE_NIC is for storage and
- * management, BB_CARD_SIDE_PORT the second port of the card before.
- */
-struct bb_system_slot {
-	enum bb_system_card card;
-	short numa, root, outer, inner;
-};
-
 struct bb_system_cpu {
 	const char *model, *vendor, *arch;
 	int family, number;
@@ -51,7 +39,13 @@ struct bb_system {
 	const struct bb_system_cpu *cpu;
 	const struct bb_system_gpu *gpu; /* NULL: none; then the CPU has the generation of PCIe */
 	const struct bb_system_nic *nic; /* NULL: its source names none */
-	const struct bb_system_slot *slots;
+	/*
+	 * Cards in their slots. A digit is the NUMA node of what follows; G, N: a GPU, a NIC; S: a
+	 * NIC for storage and management; P: the second port of the card before. ( ) is a PCIe
+	 * switch, with cards and inner switches. Each slot or switch has a host bridge of its own,
+	 * unless [ ] stand around those of one.
+	 */
+	const char *slots;
 	int switched; /* NVLinks of each GPU to NVSwitches */
 	int nvswitches;
 	const char *const *bridged; /* NVLinks or xGMI between GPUs: a row for each GPU, a digit for
