@@ -1,15 +1,24 @@
-#include "topology/probes/counters_parts.h"
+#include "topology/probes/counters.h"
 
 #include "core/array.h"
 #include "core/file.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <glob.h>
 #include <limits.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MOST 65536 /* statistics of a device */
 
 const char *bb_counter_class_name(enum bb_counter_class class)
 {
@@ -65,7 +74,8 @@ static enum bb_counter_class classify(const char *name)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-void bb_counters_add(struct bb_counters *c, const char *device, const char *name, int64_t value)
+/* Add a counter, unless NAME has no class. */
+static void add_counter(struct bb_counters *c, const char *device, const char *name, int64_t value)
 {
 	const enum bb_counter_class class = classify(name);
 	struct bb_counter *new;
@@ -102,27 +112,39 @@ static void add_counter_file(struct bb_counters *c, const char *root, const char
 		return;
 	snprintf(label, sizeof(label), "%s%s%s", device, *port ? ":" : "", port);
 	if (bb_kernel_line(path, line, sizeof(line)) && to_number(line, &value))
-		bb_counters_add(c, label, name, value);
+		add_counter(c, label, name, value);
+}
+
+/* Set *FOUND to the files of PATTERN, whose "%s" is ROOT; the caller calls globfree. */
+static void find_files(const char *pattern, const char *root, glob_t *found)
+	__attribute__((format(printf, 1, 0)));
+
+static void find_files(const char *pattern, const char *root, glob_t *found)
+{
+	char path[PATH_MAX];
+
+	*found = (glob_t){.gl_pathc = 0};
+	snprintf(path, sizeof(path), pattern, root);
+	if (glob(path, GLOB_NOSORT, NULL, found) != 0)
+		found->gl_pathc = 0;
 }
 
 static void read_sysfs(struct bb_counters *c, const char *root)
 {
 	static const char *const patterns[] = {
-		"/sys/class/net/*/statistics/*",
-		"/sys/class/net/*/carrier_down_count",
-		"/sys/class/infiniband/*/hw_counters/*",
-		"/sys/class/infiniband/*/ports/*/counters/*",
-		"/sys/class/infiniband/*/ports/*/hw_counters/*",
+		"%s/sys/class/net/*/statistics/*",
+		"%s/sys/class/net/*/carrier_down_count",
+		"%s/sys/class/infiniband/*/hw_counters/*",
+		"%s/sys/class/infiniband/*/ports/*/counters/*",
+		"%s/sys/class/infiniband/*/ports/*/hw_counters/*",
 	};
-	char pattern[PATH_MAX];
 
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
-		glob_t found = {.gl_pathc = 0};
+		glob_t found;
 
-		snprintf(pattern, sizeof(pattern), "%s%s", root, patterns[i]);
-		if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0)
-			for (size_t k = 0; k < found.gl_pathc; k++)
-				add_counter_file(c, root, found.gl_pathv[k]);
+		find_files(patterns[i], root, &found);
+		for (size_t k = 0; k < found.gl_pathc; k++)
+			add_counter_file(c, root, found.gl_pathv[k]);
 		globfree(&found);
 	}
 }
@@ -152,7 +174,7 @@ static void read_protocol(struct bb_counters *c, const char *root, const char *f
 	values = rest ? next_line(&rest, head) : NULL;
 	while (values && (name = strsep(&names, " ")) && (value = strsep(&values, " ")))
 		if (to_number(value, &number))
-			bb_counters_add(c, "tcp", name, number);
+			add_counter(c, "tcp", name, number);
 }
 
 /* Frequencies of several processors. */
@@ -172,44 +194,117 @@ static void note_frequency(struct frequencies *f, double MHz)
 
 #define CPUINFO_BYTES ((size_t)1 << 20) /* some 600 processors, which suffice */
 
-static void read_cpuinfo(struct frequencies *f, const char *root)
-{
-	char path[PATH_MAX], *const text = malloc(CPUINFO_BYTES), *rest = text, *line;
-
-	snprintf(path, sizeof(path), "%s/proc/cpuinfo", root);
-	if (text && bb_kernel_read(path, text, CPUINFO_BYTES) > 0)
-		while ((line = next_line(&rest, "cpu MHz")) && (line = strchr(line, ':')))
-			note_frequency(f, strtod(line + 1, NULL));
-	free(text);
-}
-
-static void read_cpufreq(struct frequencies *f, const char *root)
-{
-	char pattern[PATH_MAX], line[64];
-	glob_t found = {.gl_pathc = 0};
-
-	snprintf(pattern, sizeof(pattern),
-		 "%s/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq", root);
-	if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0)
-		for (size_t i = 0; i < found.gl_pathc; i++)
-			if (bb_kernel_line(found.gl_pathv[i], line, sizeof(line)))
-				note_frequency(f, strtod(line, NULL) / 1000);
-	globfree(&found);
-}
-
 /* /proc/cpuinfo comes first: some kernels wait 10 ms for each scaling_cur_freq, but there only
    once. */
 static void read_frequencies(struct bb_counters *c, const char *root)
 {
+	char path[PATH_MAX], *const text = malloc(CPUINFO_BYTES), *rest = text, *line,
+				    short_line[64];
 	struct frequencies f = {.n = 0};
+	glob_t found;
 
-	read_cpuinfo(&f, root);
-	if (f.n == 0)
-		read_cpufreq(&f, root);
+	snprintf(path, sizeof(path), "%s/proc/cpuinfo", root);
+	if (text && bb_kernel_read(path, text, CPUINFO_BYTES) > 0)
+		while ((line = next_line(&rest, "cpu MHz")) && (line = strchr(line, ':')))
+			note_frequency(&f, strtod(line + 1, NULL));
+	free(text);
+	if (f.n == 0) {
+		find_files("%s/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq", root,
+			   &found);
+		for (size_t i = 0; i < found.gl_pathc; i++)
+			if (bb_kernel_line(found.gl_pathv[i], short_line, sizeof(short_line)))
+				note_frequency(&f, strtod(short_line, NULL) / 1000);
+		globfree(&found);
+	}
 	if (f.n == 0)
 		return;
-	bb_counters_add(c, "cpu", "least_MHz", (int64_t)(f.least + 0.5));
-	bb_counters_add(c, "cpu", "mean_MHz", (int64_t)(f.sum / f.n + 0.5));
+	add_counter(c, "cpu", "least_MHz", (int64_t)(f.least + 0.5));
+	add_counter(c, "cpu", "mean_MHz", (int64_t)(f.sum / f.n + 0.5));
+}
+
+static bool ask_kernel(const char *device, void *request)
+{
+	const int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq r = {.ifr_data = request};
+	bool done;
+
+	if (s < 0)
+		return false;
+	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", device);
+	done = ioctl(s, SIOCETHTOOL, &r) == 0;
+	close(s);
+	return done;
+}
+
+const struct bb_counters_source bb_counters_here = {"", ask_kernel};
+
+/* Whether NAME counts a queue: there is one per processor, and totals include them. */
+static bool is_of_queue(const char *name)
+{
+	const bool direction = strncmp(name, "rx", 2) == 0 || strncmp(name, "tx", 2) == 0 ||
+			       strncmp(name, "ch", 2) == 0;
+
+	return (direction && isdigit((unsigned char)name[2 + (name[2] == '-')])) ||
+	       strstr(name, "queue_");
+}
+
+static void add_statistics(struct bb_counters *c, const char *device, const char *names,
+			   const struct ethtool_stats *stats)
+{
+	const size_t known = c->n; /* by sysfs */
+
+	for (uint32_t i = 0; i < stats->n_stats; i++) {
+		char name[ETH_GSTRING_LEN + 1];
+		size_t k = 0;
+
+		snprintf(name, sizeof(name), "%.*s", ETH_GSTRING_LEN, names + i * ETH_GSTRING_LEN);
+		if (is_of_queue(name))
+			continue;
+		while (k < known && (strcmp(c->list[k].name, name) != 0 ||
+				     strcmp(c->list[k].device, device) != 0))
+			k++;
+		if (k == known)
+			add_counter(c, device, name, (int64_t)stats->data[i]);
+	}
+}
+
+static void read_statistics(struct bb_counters *c, const struct bb_counters_source *source,
+			    const char *device)
+{
+	union {
+		struct ethtool_sset_info head;
+		char room[sizeof(struct ethtool_sset_info) + sizeof(uint32_t)];
+	} set = {.head = {.cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ull << ETH_SS_STATS}};
+	const bool has =
+		source->ethtool(device, &set) && set.head.sset_mask && set.head.data[0] <= MOST;
+	const uint32_t n = has ? set.head.data[0] : 0;
+	/* Room for twice as many, since the kernel writes as many as exist by then. */
+	struct ethtool_gstrings *names = calloc(1, sizeof(*names) + 2 * n * ETH_GSTRING_LEN);
+	struct ethtool_stats *stats = calloc(1, sizeof(*stats) + 2 * n * sizeof(stats->data[0]));
+
+	if (n > 0 && names && stats) {
+		*names = (struct ethtool_gstrings){
+			.cmd = ETHTOOL_GSTRINGS, .string_set = ETH_SS_STATS, .len = n};
+		*stats = (struct ethtool_stats){.cmd = ETHTOOL_GSTATS, .n_stats = n};
+		/* If the number has changed, names and values may not match. */
+		if (source->ethtool(device, names) && source->ethtool(device, stats) &&
+		    names->len == n && stats->n_stats == n)
+			add_statistics(c, device, (const char *)names->data, stats);
+	}
+	free(names);
+	free(stats);
+}
+
+/* Add statistics of the drivers, which have their own names, except those that sysfs has given
+   under the same name. */
+static void read_ethtool(struct bb_counters *c, const struct bb_counters_source *source)
+{
+	glob_t found;
+
+	find_files("%s/sys/class/net/*", source->root, &found);
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		read_statistics(c, source, strrchr(found.gl_pathv[i], '/') + 1);
+	globfree(&found);
 }
 
 static int compare_counters(const struct bb_counter *a, const struct bb_counter *b)
@@ -228,7 +323,7 @@ void bb_counters_read(struct bb_counters *c, const struct bb_counters_source *so
 {
 	c->n = 0;
 	read_sysfs(c, source->root);
-	bb_counters_read_ethtool(c, source);
+	read_ethtool(c, source);
 	read_protocol(c, source->root, "snmp", "Tcp: ");
 	read_protocol(c, source->root, "netstat", "TcpExt: ");
 	read_frequencies(c, source->root);
@@ -273,17 +368,6 @@ static size_t insert_move(struct bb_counter_move *moves, size_t n, size_t room,
 	return n;
 }
 
-static struct bb_counter_move move_of(const struct bb_counter *before,
-				      const struct bb_counter *after)
-{
-	struct bb_counter_move m = {
-		.class = (int32_t)after->class, .before = before->value, .after = after->value};
-
-	memcpy(m.device, after->device, sizeof(m.device));
-	memcpy(m.name, after->name, sizeof(m.name));
-	return m;
-}
-
 size_t bb_counters_moved(const struct bb_counters *before, const struct bb_counters *after,
 			 struct bb_counter_move *moves, size_t room)
 {
@@ -292,8 +376,11 @@ size_t bb_counters_moved(const struct bb_counters *before, const struct bb_count
 	for (size_t i = 0, k = 0; i < before->n && k < after->n;) {
 		const struct bb_counter *const a = &before->list[i], *const b = &after->list[k];
 		const int order = compare_counters(a, b);
-		const struct bb_counter_move move = move_of(a, b);
+		struct bb_counter_move move = {
+			.class = (int32_t)b->class, .before = a->value, .after = b->value};
 
+		memcpy(move.device, b->device, sizeof(move.device));
+		memcpy(move.name, b->name, sizeof(move.name));
 		if (order == 0 && a->value != b->value)
 			n = insert_move(moves, n, room, &move);
 		i += order <= 0;

@@ -2,11 +2,11 @@
  * here.c - this machine: the host and PCI by hwloc, more of PCI and NICs by sysfs, GPUs by NVML.
  */
 #include "topology/build.h"
-#include "topology/probes/host_hwloc.h"
 #include "topology/probes/nvml.h"
 #include "topology/rates.h"
 #include "topology/probes/sysfs.h"
 
+#include <hwloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,17 +16,6 @@ struct walk {
 	struct bb_topology *t;
 	struct bb_error *error;
 };
-
-/* The link has only a rate until sysfs adds generation and width. */
-static void copy_pci(struct bb_pci *p, const struct hwloc_pcidev_attr_s *attr)
-{
-	snprintf(p->id, sizeof(p->id), "%04x:%02x:%02x.%x", attr->domain, attr->bus, attr->dev,
-		 attr->func);
-	p->class_code = attr->class_id;
-	p->vendor = attr->vendor_id;
-	p->device = attr->device_id;
-	p->now.GBps = attr->linkspeed;
-}
 
 static bool has_type(hwloc_obj_t os, hwloc_obj_osdev_type_t type)
 {
@@ -55,18 +44,6 @@ static void name_device(struct bb_device *d, hwloc_obj_t obj)
 	}
 }
 
-static bb_status add_device(struct walk *w, hwloc_obj_t obj, int p)
-{
-	const enum bb_device_kind kind = bb_pci_kind(&w->t->pcis[p]);
-	struct bb_device d;
-
-	if (kind == BB_DEVICE_KINDS)
-		return BB_OK;
-	d = bb_device_of(w->t, p, kind);
-	name_device(&d, obj);
-	return bb_add_device(w->t, &d, NULL, w->error);
-}
-
 /* Add OBJ, a bridge or a device below PCI object PARENT and host bridge ROOT, and all below it. */
 static bb_status add_io(struct walk *w, hwloc_obj_t obj, int parent, int root, int numa)
 {
@@ -78,11 +55,23 @@ static bb_status add_io(struct walk *w, hwloc_obj_t obj, int parent, int root, i
 	if (bridge && obj->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST) {
 		root = w->t->npcis; /* unique */
 	} else if (bridge || obj->type == HWLOC_OBJ_PCI_DEVICE) {
-		copy_pci(&p, bridge ? &obj->attr->bridge.upstream.pci : &obj->attr->pcidev);
+		const struct hwloc_pcidev_attr_s *const attr =
+			bridge ? &obj->attr->bridge.upstream.pci : &obj->attr->pcidev;
+
+		snprintf(p.id, sizeof(p.id), "%04x:%02x:%02x.%x", attr->domain, attr->bus,
+			 attr->dev, attr->func);
+		p.class_code = attr->class_id;
+		p.vendor = attr->vendor_id;
+		p.device = attr->device_id;
+		p.now.GBps = attr->linkspeed; /* until sysfs adds generation and width */
 		p.role = bridge ? bb_port_role(w->t, parent) : BB_PCI_ENDPOINT;
 		BB_TRY(st, bb_add_pci(w->t, &p, &index, w->error), out);
-		if (!bridge)
-			BB_TRY(st, add_device(w, obj, index), out);
+	}
+	if (obj->type == HWLOC_OBJ_PCI_DEVICE && bb_pci_kind(&p) != BB_DEVICE_KINDS) {
+		struct bb_device d = bb_device_of(w->t, index, bb_pci_kind(&p));
+
+		name_device(&d, obj);
+		BB_TRY(st, bb_add_device(w->t, &d, NULL, w->error), out);
 	}
 	for (hwloc_obj_t child = obj->io_first_child; child; child = child->next_sibling)
 		BB_TRY(st, add_io(w, child, index, root, numa), out);

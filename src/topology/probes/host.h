@@ -54,4 +54,17 @@ int bb_host_numa(const struct bb_host *host, int os);
 /* Total memory, 0 if unknown. */
 int64_t bb_host_memory(const struct bb_host *host);
 
+struct hwloc_topology;
+struct hwloc_obj;
+
+/* Fill HOST from a loaded TOPOLOGY of hwloc. The caller frees HOST whatever is returned.
+   BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_host_read(struct hwloc_topology *topology, struct bb_host *host,
+			       struct bb_error *error);
+
+/* The index of the NUMA node that contains OBJ, a normal object; -1 if it spans several. If cores
+   have memory of two kinds, that with the lower number. */
+int bb_host_numa_of(const struct bb_host *host, struct hwloc_topology *topology,
+		    struct hwloc_obj *obj);
+
 #endif

@@ -1,6 +1,6 @@
 #include "topology/probes/machine.h"
-#include "topology/probes/host_hwloc.h"
 
+#include <hwloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +14,6 @@ struct bb_machine {
 	size_t l3;
 	char cpu[BB_TEXT];
 };
-
-/* The hardware threads that this thread may run on; all if that is unknown. */
-static hwloc_bitmap_t usable_pus(hwloc_topology_t topology)
-{
-	hwloc_bitmap_t set = hwloc_bitmap_alloc();
-
-	if (set && hwloc_get_cpubind(topology, set, HWLOC_CPUBIND_THREAD) != 0)
-		hwloc_bitmap_fill(set);
-	return set;
-}
 
 /* Keep the host's cores with a usable hardware thread; hwloc has the cores in the same order. */
 static void read_cores(struct bb_machine *m, hwloc_const_bitmap_t usable)
@@ -53,17 +43,11 @@ static size_t cache_bytes(const struct bb_host *host, int level, bool all)
 	return 0;
 }
 
-static void read_cpu_name(struct bb_machine *m)
-{
-	const char *name = m->host.npackages > 0 ? m->host.packages[0].model : "";
-
-	snprintf(m->cpu, sizeof(m->cpu), "%s", *name ? name : "unknown CPU");
-}
-
 bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 {
 	struct bb_machine *m = calloc(1, sizeof(*m));
 	hwloc_bitmap_t usable = NULL;
+	const char *name;
 	bb_status st;
 
 	if (!m || hwloc_topology_init(&m->topology) != 0) {
@@ -76,9 +60,11 @@ bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 		       failed);
 	BB_TRY(st, bb_host_read(m->topology, &m->host, error), failed);
 	m->cores = calloc((size_t)m->host.ncores + 1, sizeof(*m->cores));
-	usable = usable_pus(m->topology);
+	usable = hwloc_bitmap_alloc();
 	if (!m->cores || !usable)
 		BB_TRY(st, bb_no_memory(error, "the topology of the machine"), failed);
+	if (hwloc_get_cpubind(m->topology, usable, HWLOC_CPUBIND_THREAD) != 0)
+		hwloc_bitmap_fill(usable);
 	read_cores(m, usable);
 	hwloc_bitmap_free(usable);
 	m->ncores = m->ncores > 0 ? m->ncores : 1;
@@ -86,7 +72,8 @@ bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 	m->l3 = cache_bytes(&m->host, 3, true);
 	m->l2 = m->l2 ? m->l2 : (size_t)1 << 20;
 	m->l3 = m->l3 ? m->l3 : (size_t)32 << 20;
-	read_cpu_name(m);
+	name = m->host.npackages > 0 ? m->host.packages[0].model : "";
+	snprintf(m->cpu, sizeof(m->cpu), "%s", *name ? name : "unknown CPU");
 	*machine = m;
 	return BB_OK;
 failed:
