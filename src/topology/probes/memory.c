@@ -55,6 +55,16 @@ static bool read_in(const char *folder, const char *name, const char *key, uint6
 	       read_key(path, key, value);
 }
 
+/* The bytes of KEY in /proc/FILE, which are in KiB there; 0: there is none. */
+static uint64_t read_kib(const struct bb_memory_source *source, const char *file, const char *key)
+{
+	char path[PATH_MAX];
+	uint64_t kib;
+
+	snprintf(path, sizeof(path), "%s/proc/%s", source->root, file);
+	return read_key(path, key, &kib) ? 1024 * kib : 0;
+}
+
 static uint64_t least_bytes(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -216,15 +226,10 @@ static uint64_t room_of_slurm(const struct bb_memory_source *source)
 	const uint64_t all = node ? node
 				  : variable(source, "SLURM_MEM_PER_CPU") *
 					     variable(source, "SLURM_CPUS_ON_NODE");
-	char path[PATH_MAX];
-	uint64_t taken = 0;
 
 	if (all == 0 || all > UINT64_MAX >> 20)
 		return UINT64_MAX;
-	snprintf(path, sizeof(path), "%s/proc/self/status", source->root);
-	if (read_key(path, "VmRSS:", &taken))
-		taken *= 1024;
-	return (all << 20) - least_bytes(taken, all << 20);
+	return (all << 20) - least_bytes(read_kib(source, "self/status", "VmRSS:"), all << 20);
 }
 
 /* ---- ulimit -v ----------------------------------------------------------------------------- */
@@ -232,15 +237,11 @@ static uint64_t room_of_slurm(const struct bb_memory_source *source)
 /* Stacks of threads that have yet to start take address space too: half is theirs. */
 static uint64_t room_of_addresses(const struct bb_memory_source *source)
 {
-	char path[PATH_MAX];
+	const uint64_t taken = read_kib(source, "self/status", "VmSize:");
 	struct rlimit limit;
-	uint64_t taken = 0;
 
 	if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
 		return UINT64_MAX;
-	snprintf(path, sizeof(path), "%s/proc/self/status", source->root);
-	if (read_key(path, "VmSize:", &taken))
-		taken *= 1024;
 	return (limit.rlim_cur - least_bytes(taken, limit.rlim_cur)) / 2;
 }
 
@@ -248,13 +249,9 @@ static uint64_t room_of_addresses(const struct bb_memory_source *source)
 
 uint64_t bb_memory_room(const struct bb_memory_source *source)
 {
-	char path[PATH_MAX];
-	uint64_t available = 0;
+	const uint64_t available = least_bytes(read_kib(source, "meminfo", "MemAvailable:"),
+					       room_of_addresses(source));
 
-	snprintf(path, sizeof(path), "%s/proc/meminfo", source->root);
-	if (read_key(path, "MemAvailable:", &available))
-		available *= 1024;
-	available = least_bytes(available, room_of_addresses(source));
 	return least_bytes(least_bytes(available, room_of_mounts(source)), room_of_slurm(source));
 }
 

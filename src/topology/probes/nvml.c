@@ -62,18 +62,6 @@ static bool load_api(struct api *api)
 
 /* ---- one GPU ------------------------------------------------------------------------------ */
 
-static void read_pcie(struct api *api, nvmlDevice_t handle, struct bb_pci *p)
-{
-	unsigned gen, width;
-
-	if (SUCCEEDS(api, nvmlDeviceGetCurrPcieLinkGeneration, handle, &gen) &&
-	    SUCCEEDS(api, nvmlDeviceGetCurrPcieLinkWidth, handle, &width) && gen > 0 && width > 0)
-		p->now = bb_pcie((int)gen, (int)width);
-	if (SUCCEEDS(api, nvmlDeviceGetMaxPcieLinkGeneration, handle, &gen) &&
-	    SUCCEEDS(api, nvmlDeviceGetMaxPcieLinkWidth, handle, &width) && gen > 0 && width > 0)
-		p->most = bb_pcie((int)gen, (int)width);
-}
-
 static void fill_gpu_device(struct api *api, nvmlDevice_t handle, struct bb_device *d)
 {
 	char name[BB_TEXT];
@@ -118,6 +106,7 @@ static int device_on(const struct bb_topology *t, int p)
 static bb_status add_nvml_gpu(struct reader *r, nvmlDevice_t handle)
 {
 	nvmlPciInfo_t info = {0};
+	unsigned gen, width;
 	struct bb_device d;
 	bb_status st;
 	int p, at;
@@ -126,7 +115,14 @@ static bb_status add_nvml_gpu(struct reader *r, nvmlDevice_t handle)
 		return BB_OK; /* lost from the bus; it stays as found on PCI */
 	info.busId[sizeof(info.busId) - 1] = '\0';
 	BB_TRY(st, find_pci(r, &info, &p), out);
-	read_pcie(&r->api, handle, &r->t->pcis[p]);
+	if (SUCCEEDS(&r->api, nvmlDeviceGetCurrPcieLinkGeneration, handle, &gen) &&
+	    SUCCEEDS(&r->api, nvmlDeviceGetCurrPcieLinkWidth, handle, &width) && gen > 0 &&
+	    width > 0)
+		r->t->pcis[p].now = bb_pcie((int)gen, (int)width);
+	if (SUCCEEDS(&r->api, nvmlDeviceGetMaxPcieLinkGeneration, handle, &gen) &&
+	    SUCCEEDS(&r->api, nvmlDeviceGetMaxPcieLinkWidth, handle, &width) && gen > 0 &&
+	    width > 0)
+		r->t->pcis[p].most = bb_pcie((int)gen, (int)width);
 	at = device_on(r->t, p);
 	if (at < 0) {
 		d = bb_device_of(r->t, p, BB_GPU);
@@ -243,21 +239,6 @@ static bb_status add_c2c(struct reader *r, int i)
 	return count > 0 ? bb_add_link(r->t, &l, r->error) : BB_OK;
 }
 
-static bb_status read_peer_access(struct reader *r)
-{
-	int status;
-	bb_status st = bb_add_p2p(r->t, r->error);
-
-	for (int i = 0; i < r->ngpus && st == BB_OK; i++)
-		for (int j = 0; j < r->ngpus; j++)
-			if (i != j && SUCCEEDS(&r->api, nvmlDeviceGetP2PStatus, r->handles[i],
-					       r->handles[j], BB_NVML_P2P_READ, &status))
-				r->t->p2p[i * r->ngpus + j] = status >= 0 && status < BB_P2P_UNKNOWN
-								      ? (uint8_t)status
-								      : BB_P2P_UNKNOWN;
-	return st;
-}
-
 /* ---- all ---------------------------------------------------------------------------------- */
 
 /*
@@ -289,6 +270,7 @@ static bb_status read_gpus(struct reader *r)
 {
 	unsigned count = 0;
 	nvmlDevice_t handle;
+	int status;
 	bb_status st = BB_OK;
 
 	if (r->api.nvmlDeviceGetCount_v2(&count) != 0)
@@ -303,7 +285,13 @@ static bb_status read_gpus(struct reader *r)
 		BB_TRY(st, add_nvlinks(r, i), out);
 		BB_TRY(st, add_c2c(r, i), out);
 	}
-	BB_TRY(st, read_peer_access(r), out);
+	BB_TRY(st, bb_add_p2p(r->t, r->error), out);
+	for (int i = 0; i < r->ngpus * r->ngpus; i++)
+		if (i / r->ngpus != i % r->ngpus &&
+		    SUCCEEDS(&r->api, nvmlDeviceGetP2PStatus, r->handles[i / r->ngpus],
+			     r->handles[i % r->ngpus], BB_NVML_P2P_READ, &status))
+			r->t->p2p[i] = status >= 0 && status < BB_P2P_UNKNOWN ? (uint8_t)status
+									      : BB_P2P_UNKNOWN;
 	if (SUCCEEDS(&r->api, nvmlSystemGetDriverVersion, r->t->driver, sizeof(r->t->driver)))
 		r->t->driver[sizeof(r->t->driver) - 1] = '\0';
 out:
