@@ -132,31 +132,9 @@ struct bb_calibration {
 	struct bb_cost_model model;
 };
 
-/* ---- calibration.c ------------------------------------------------------------------------- */
-
-/* Compare the series of two points, as qsort does; without PLACED placements count as one. */
-int bb_calibration_compare(const struct bb_point *a, const struct bb_point *b, bool placed);
-/* The same schedule, or the same algorithm and protocol of NCCL for one collective? */
-bool bb_calibration_same_algorithm(const struct bb_point *a, const struct bb_point *b);
-/* Append POINT. False: out of memory. */
-bool bb_calibration_add(struct bb_calibration *c, const struct bb_point *point);
-/* Sort the points and set their series, the model and what is left. False: out of memory. */
-bool bb_calibration_fit(struct bb_calibration *c);
-/* Seconds of QUERY, whose time and left are not used. */
-double bb_calibration_predict(const struct bb_calibration *c, const struct bb_point *query);
-/* How QUERY would be predicted. *BEYOND: octaves beyond the measured sizes, for that kind alone. */
-enum bb_cross_kind bb_calibration_kind(const struct bb_calibration *c, const struct bb_point *query,
-				       double *beyond);
-
-/* ---- calibration_cross.c ------------------------------------------------------------------- */
+/* ---- calibration.c ---- */
 
 #define BB_CROSS_MOST 10000 /* results; more are not cross-validated */
-/* Set the errors of C, which has been fitted. False: out of memory. */
-bool bb_cross_validate(struct bb_calibration *c);
-/* Set *LOW and *HIGH to multiples of the prediction of QUERY between which nine in ten measurements
-   should lie. False: too few errors of such predictions are known, or out of memory. */
-bool bb_cross_interval(const struct bb_calibration *c, const struct bb_point *query, double *low,
-		       double *high);
 /* Set ERRORS, with room for all, to the relative errors of KIND, of the series of OF in both
    placements (NULL: of all), at most BB_CROSS_BEYOND_MOST octaves beyond the measured sizes.
    Returns their number. */
@@ -164,30 +142,19 @@ bool bb_cross_interval(const struct bb_calibration *c, const struct bb_point *qu
 size_t bb_cross_select(const struct bb_calibration *c, enum bb_cross_kind kind,
 		       const struct bb_point *of, double *errors);
 
-/* ---- calibration_read.c -------------------------------------------------------------------- */
+/* ---- calibration_results.c ---- */
 
 /* The cost of SCHEDULE for SHAPE with elements of ELEMENT bytes. */
 struct bb_cost bb_cost_of(const struct bb_algorithm *schedule, const struct bb_shape *shape,
 			  size_t element);
-/* Set the time of P to the median of the result LINE's samples, and their spread. False: it has one
-   sample, or no median. */
-bool bb_calibration_samples(struct bb_point *p, const char *line);
 /* Add the results in the records TEXT, which is cut in place, as points: of schedules or, with a
    cluster, of NCCL. */
 BB_MUST bb_status bb_calibration_lines(struct bb_calibration *c, char *text,
 				       struct bb_error *error);
-
-/* ---- calibration_nccl.c -------------------------------------------------------------------- */
-
 /* Add the rows of the LENGTH bytes of nccl-tests' TEXT. BB_EUSAGE: there is none, or they are of
    another machine than the cluster. */
 BB_MUST bb_status bb_calibration_tables(struct bb_calibration *c, const char *text, size_t length,
 					struct bb_error *error);
-/* Set RUN to what the record LINE of a run says of all its results. */
-void bb_calibration_run(struct bb_claims *run, const char *line);
-/* Add the result in the record LINE. BB_EUSAGE: it is of another machine than the cluster. */
-BB_MUST bb_status bb_calibration_record(struct bb_calibration *c, const struct bb_claims *run,
-					const char *line, struct bb_error *error);
 
 /* ---- calibration_site.c -------------------------------------------------------------------- */
 
@@ -204,11 +171,5 @@ double bb_site_time(const struct bb_calibration *c, const struct bb_point *p);
 void bb_site_restore(const struct bb_calibration *c, struct bb_nccl_machine *machine);
 /* Its name and unit in clusters.txt. */
 const struct bb_figure_row *bb_site_row(enum bb_site_figure figure);
-
-/* ---- calibration_fit.c --------------------------------------------------------------------- */
-
-double bb_cost_time(const struct bb_cost_model *model, const struct bb_cost *cost);
-/* Set all of MODEL but cores. */
-void bb_cost_fit(struct bb_cost_model *model, const struct bb_point *points, size_t n);
 
 #endif

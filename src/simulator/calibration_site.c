@@ -193,31 +193,18 @@ static int find_dependents(const struct bb_calibration *c, enum bb_site_figure f
 	return nsizes;
 }
 
-static bool any_over_network(const struct bb_calibration *c)
+/* True if the times of some series stay alike over its smallest sizes, as where operations are
+   issued more slowly than they run. */
+static bool has_plateau(const struct bb_calibration *c)
 {
-	for (size_t i = 0; i < c->n; i++)
-		if (c->points[i].machine->nodes > 1)
+	for (const struct bb_calibration_series *s = c->series; s < c->series + c->nseries; s++) {
+		size_t n = 1;
+
+		while (n < s->n && s->first[n].time < FLAT * s->first->time)
+			n++;
+		if (n >= FEWEST_SIZES && s->first[n - 1].bytes >= WIDE * s->first->bytes)
 			return true;
-	return false;
-}
-
-/* True if the times of SERIES stay alike over its smallest sizes, as where operations are issued
-   more slowly than they run. */
-static bool has_plateau(const struct bb_calibration_series *series)
-{
-	const struct bb_point *first = series->first;
-	size_t n = 1;
-
-	while (n < series->n && first[n].time < FLAT * first->time)
-		n++;
-	return n >= FEWEST_SIZES && first[n - 1].bytes >= WIDE * first->bytes;
-}
-
-static bool any_plateau(const struct bb_calibration *c)
-{
-	for (size_t i = 0; i < c->nseries; i++)
-		if (has_plateau(&c->series[i]))
-			return true;
+	}
 	return false;
 }
 
@@ -226,10 +213,13 @@ static enum bb_site_state fit_figure(struct bb_calibration *c, enum bb_site_figu
 {
 	struct dependents d = {.c = c, .depends = depends};
 	double *value = &c->site.fitted[figure], before, found;
+	bool several = false; /* results of several nodes */
 
-	if (figures[figure].network && !any_over_network(c))
+	for (size_t i = 0; i < c->n; i++)
+		several = several || c->points[i].machine->nodes > 1;
+	if (figures[figure].network && !several)
 		return BB_SITE_ONE_NODE;
-	if (figure == BB_SITE_ISSUE && !any_plateau(c))
+	if (figure == BB_SITE_ISSUE && !has_plateau(c))
 		return BB_SITE_NO_PLATEAU;
 	if (find_dependents(c, figure, depends) < FEWEST_SIZES)
 		/* Fewer than in the pass before, whose value stays. */

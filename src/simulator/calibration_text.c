@@ -9,14 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The median error of the model for N points from FIRST; ERRORS holds N. */
-static double model_error(const struct bb_point *first, size_t n, double *errors)
-{
-	for (size_t i = 0; i < n; i++)
-		errors[i] = fabs(expm1(-first[i].left));
-	return bb_stats_median(errors, n);
-}
-
 /* Append the errors of N points from FIRST; of a SERIES also those of its sizes left out. */
 static void add_errors(const struct bb_calibration *c, const struct bb_point *first, size_t n,
 		       bool series, struct bb_strbuf *out)
@@ -26,26 +18,15 @@ static void add_errors(const struct bb_calibration *c, const struct bb_point *fi
 
 	if (!errors)
 		return;
+	for (size_t i = 0; i < n; i++)
+		errors[i] = fabs(expm1(-first[i].left));
 	bb_strbuf_addf(out, "%zu result%s, off by %.1f%% (median)", n, bb_plural((long long)n),
-		       100 * model_error(first, n, errors));
+		       100 * bb_stats_median(errors, n));
 	left_out = series ? bb_cross_select(c, BB_CROSS_BETWEEN, first, errors) : 0;
 	if (left_out > 0)
 		bb_strbuf_addf(out, ", each size from the others by %.1f%%",
 			       100 * bb_stats_median(errors, left_out));
 	free(errors);
-}
-
-/* Tables print means; the fit takes medians where there are any. */
-static void add_fitted(const struct bb_calibration *c, struct bb_strbuf *out)
-{
-	size_t medians = 0;
-
-	for (size_t i = 0; i < c->n; i++)
-		medians += c->points[i].median;
-	if (medians == c->n)
-		bb_strbuf_add(out, "; fitted to medians");
-	else if (medians > 0)
-		bb_strbuf_addf(out, "; fitted to medians, %zu to the only sample", c->n - medians);
 }
 
 /* The errors of predictions of what was left out, kind by kind, and what could not be tested. */
@@ -112,16 +93,6 @@ static void add_figure_value(enum bb_site_figure figure, double value, struct bb
 		bb_strbuf_addf(out, value > 0 && value < 5e-8 ? "%.3fus" : "%.1fus", 1e6 * value);
 }
 
-/* FIGURE as described; a plug-in's latency that is not stated is the usual one of these NICs. */
-static double described_value(const struct bb_calibration *c, enum bb_site_figure figure)
-{
-	const struct bb_nccl_machine m = {.nics = c->cluster->nics,
-					  .nic_latency = c->site.described[BB_SITE_NIC_LATENCY]};
-
-	return figure == BB_SITE_NIC_LATENCY ? bb_nccl_plugin(c->constants, &m)
-					     : c->site.described[figure];
-}
-
 /* The figures as a file for --cluster has them, and why others could not be fitted. */
 static void add_figures(const struct bb_calibration *c, struct bb_strbuf *out)
 {
@@ -131,6 +102,10 @@ static void add_figures(const struct bb_calibration *c, struct bb_strbuf *out)
 		[BB_SITE_NO_PLATEAU] = "times still fall at the smallest sizes",
 		[BB_SITE_FEW_SIZES] = "fewer than 3 sizes depend on it",
 	};
+
+	/* A plug-in's latency that is not stated is the usual one of these NICs. */
+	const struct bb_nccl_machine m = {.nics = c->cluster->nics,
+					  .nic_latency = c->site.described[BB_SITE_NIC_LATENCY]};
 
 	for (int f = 0; f < BB_SITE_FIGURES; f++) {
 		const enum bb_site_figure figure = (enum bb_site_figure)f;
@@ -143,39 +118,38 @@ static void add_figures(const struct bb_calibration *c, struct bb_strbuf *out)
 			add_figure_value(figure, c->site.fitted[f], out);
 			bb_strbuf_add(out, ", described as ");
 		}
-		add_figure_value(figure, described_value(c, figure), out);
+		add_figure_value(figure,
+				 figure == BB_SITE_NIC_LATENCY ? bb_nccl_plugin(c->constants, &m)
+							       : c->site.described[f],
+				 out);
 		if (state != BB_SITE_FITTED)
 			bb_strbuf_addf(out, ": %s", why[state]);
 		bb_strbuf_add(out, "\n");
 	}
 }
 
-static void add_count(size_t n, const char *one, const char *several, struct bb_strbuf *out)
-{
-	if (n > 0)
-		bb_strbuf_addf(out, "# Left out: %zu %s\n", n, n == 1 ? one : several);
-}
-
-static bool names_algorithms(const struct bb_calibration *c)
-{
-	for (size_t i = 0; i < c->n; i++)
-		if (c->points[i].algorithm == BB_NCCL_ANY)
-			return false;
-	return true;
-}
-
 /* What was not used, and what the results do not say. */
 static void add_doubts(const struct bb_calibration *c, struct bb_strbuf *out)
 {
+	const struct {
+		size_t n;
+		const char *one, *several, *what;
+	} left_out[] = {
+		{c->implausible, "row", "rows", "whose algbw is not size over time"},
+		{c->far, "time", "times", "more than 10 times as long or as short as the model's"},
+		{c->others, "result", "results",
+		 "not of NCCL or without collective, ranks or size"},
+	};
+	bool named = true;
+
 	if (c->cut > 0)
 		bb_strbuf_addf(out, "# Left out: %zu row%s cut off, the first in line %d\n", c->cut,
 			       c->cut == 1 ? " is" : "s are", c->cut_line);
-	add_count(c->implausible, "row, whose algbw is not size over time",
-		  "rows, whose algbw is not size over time", out);
-	add_count(c->far, "time, more than 10 times as long or as short as the model's",
-		  "times, more than 10 times as long or as short as the model's", out);
-	add_count(c->others, "result, not of NCCL or without collective, ranks or size",
-		  "results, not of NCCL or without collective, ranks or size", out);
+	for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
+		if (left_out[i].n > 0)
+			bb_strbuf_addf(out, "# Left out: %zu %s, %s\n", left_out[i].n,
+				       left_out[i].n == 1 ? left_out[i].one : left_out[i].several,
+				       left_out[i].what);
 	if (c->wrong > 0)
 		bb_strbuf_addf(out, "# Used: %zu row%s wrong data\n", c->wrong,
 			       c->wrong == 1 ? " has" : "s have");
@@ -190,7 +164,9 @@ static void add_doubts(const struct bb_calibration *c, struct bb_strbuf *out)
 		bb_strbuf_addf(out,
 			       "# The results name no known GPU; --cluster %s is not checked\n",
 			       c->cluster->name);
-	if (!names_algorithms(c))
+	for (size_t i = 0; i < c->n; i++)
+		named = named && c->points[i].algorithm != BB_NCCL_ANY;
+	if (!named)
 		bb_strbuf_add(out, "# The results do not name NCCL's choices; those of the model "
 				   "are assumed\n");
 }
@@ -198,20 +174,15 @@ static void add_doubts(const struct bb_calibration *c, struct bb_strbuf *out)
 /* ---- both -------------------------------------------------------------------------------------
  */
 
-static const char *point_algorithm(const struct bb_point *p)
-{
-	return p->schedule                   ? p->schedule->name
-	       : p->algorithm == BB_NCCL_ANY ? "auto"
-					     : bb_nccl_algorithm_name(p->algorithm);
-}
-
 static void add_series(const struct bb_calibration *c, const struct bb_calibration_series *series,
 		       struct bb_strbuf *out)
 {
 	const struct bb_point *first = series->first;
 
+	/* The name of any algorithm of NCCL is auto. */
 	bb_strbuf_addf(out, "# Calibration: %s %s", first->collective->name,
-		       point_algorithm(first));
+		       first->schedule ? first->schedule->name
+				       : bb_nccl_algorithm_name(first->algorithm));
 	if (!first->schedule && first->protocol != BB_NCCL_ANY_PROTOCOL)
 		bb_strbuf_addf(out, ":%s", bb_nccl_protocol_name(first->protocol));
 	bb_strbuf_addf(out, " %d ranks", first->cost.nranks);
@@ -224,9 +195,17 @@ static void add_series(const struct bb_calibration *c, const struct bb_calibrati
 
 void bb_calibration_describe(const struct bb_calibration *c, struct bb_strbuf *out)
 {
+	size_t medians = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		medians += c->points[i].median;
 	bb_strbuf_add(out, "# Calibration: ");
 	add_errors(c, c->points, c->n, false, out);
-	add_fitted(c, out);
+	/* Tables print means; the fit takes medians where there are any. */
+	if (medians == c->n)
+		bb_strbuf_add(out, "; fitted to medians");
+	else if (medians > 0)
+		bb_strbuf_addf(out, "; fitted to medians, %zu to the only sample", c->n - medians);
 	if (c->others > 0 && !c->cluster)
 		bb_strbuf_addf(out, "; %zu result%s not of schedules", c->others,
 			       c->others == 1 ? " is" : "s are");

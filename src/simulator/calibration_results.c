@@ -1,8 +1,11 @@
 /*
- * calibration_nccl.c - results of NCCL on a cluster, of nccl-tests' text and of records.
+ * calibration_results.c - the results that a model is fitted to: of schedules in records, of NCCL
+ * on a cluster in records and in the text of nccl-tests.
  */
 #include "simulator/calibration_parts.h"
 
+#include "core/array.h"
+#include "core/datatype.h"
 #include "core/json_find.h"
 #include "core/units.h"
 #include "topology/cards.h"
@@ -13,22 +16,128 @@
 
 #define FARTHEST 10 /* times as long, or as short, as the model: no time of this machine */
 #define WORD 64
+#define RANKS_MOST (1 << 20)
+#define COUNT_MOST ((size_t)1 << 40) /* elements; those of all ranks fit into a size_t */
+#define TIME_LEAST 1e-4              /* us: a clock cannot see less */
+#define TIME_MOST 3.2e13             /* us: a year */
+
+static bb_status point_add(struct bb_calibration *c, const struct bb_point *point,
+			   struct bb_error *error)
+{
+	struct bb_point *new = BB_ARRAY_ADD(c->points, c->n, c->room);
+
+	if (!new)
+		return bb_no_memory(error, "--calibrate");
+	*new = *point;
+	return BB_OK;
+}
+
+/* ---- records of schedules ---- */
+
+struct bb_cost bb_cost_of(const struct bb_algorithm *schedule, const struct bb_shape *shape,
+			  size_t element)
+{
+	size_t rounds;
+	const double moved = bb_algorithm_cost(schedule, shape, &rounds, NULL);
+
+	return (struct bb_cost){
+		.nranks = shape->nranks,
+		.rounds = (double)rounds,
+		.moved = moved * (double)element,
+		.size = (double)shape->nranks * (double)element *
+			(double)bb_size_count(schedule->collective, shape),
+	};
+}
+
+/* The schedule of LINE of RUN; NULL: none, or a library's own algorithm, or a model of one. */
+static const struct bb_algorithm *schedule_of(const struct bb_claims *run, const char *line)
+{
+	const struct bb_collective *collective;
+	char name[WORD], algorithm[WORD], library[WORD];
+	const char *own = algorithm;
+
+	if (bb_json_find_string(line, "library_algorithm", library, sizeof(library)) ||
+	    !bb_json_find_string(line, "collective", name, sizeof(name)) ||
+	    !bb_json_find_string(line, "algorithm", algorithm, sizeof(algorithm)))
+		return NULL;
+	collective = bb_collective_find(name);
+	if (strncmp(own, BB_OWN, strlen(BB_OWN)) == 0)
+		own = bb_algorithm_own(own);
+	else if (strcmp(run->backend, "nccl") == 0)
+		return NULL; /* a plain name is NCCL's */
+	return collective ? bb_algorithm_find(collective, own) : NULL;
+}
+
+/* No fit survives the times of a broken record. */
+static bool is_time(double us)
+{
+	return us >= TIME_LEAST && us <= TIME_MOST;
+}
+
+/* Set the time of P to the median of the result LINE's samples, and their spread. False: it has one
+   sample, or no median. */
+static bool read_samples(struct bb_point *p, const char *line)
+{
+	double samples, median, least, p95;
+
+	if (!bb_json_find_number(line, "samples", &samples) || !(samples > 1) ||
+	    !bb_json_find_number(line, "p50_us", &median) || !is_time(median))
+		return false;
+	p->time = p->least = p->p95 = median * 1e-6;
+	if (bb_json_find_number(line, "min_us", &least) && is_time(least) && least < median)
+		p->least = least * 1e-6;
+	if (bb_json_find_number(line, "p95_us", &p95) && is_time(p95) && p95 > median)
+		p->p95 = p95 * 1e-6;
+	return true;
+}
+
+/* Read a result into POINT. False: it is not the result of a schedule among several ranks. */
+static bool read_point(const struct bb_claims *run, const char *line, struct bb_point *point)
+{
+	struct bb_shape shape = {.nranks = 0};
+	double count, ranks, time, chunk = 0;
+	char dtype[WORD];
+	enum bb_dtype type;
+
+	*point = (struct bb_point){.schedule = schedule_of(run, line)};
+	if (!point->schedule || (point->schedule->collective->flags & BB_VARIABLE) ||
+	    !bb_json_find_number(line, "count", &count) ||
+	    !bb_json_find_number(line, "nranks", &ranks) ||
+	    !bb_json_find_number(line, "size_bytes", &point->bytes) ||
+	    !bb_json_find_bool(line, "in_place", &point->in_place) ||
+	    !bb_json_find_number(line, "time_us", &time) ||
+	    !bb_json_find_string(line, "dtype", dtype, sizeof(dtype)))
+		return false;
+	type = bb_dtype_named(dtype);
+	bb_json_find_number(line, "chunk_bytes", &chunk);
+	if (type == BB_NDTYPES || !(ranks >= 2 && ranks <= RANKS_MOST) ||
+	    !(count >= 1 && count <= COUNT_MOST) || !(chunk >= 0 && chunk <= COUNT_MOST) ||
+	    !is_time(time) || !(point->bytes >= 1 && isfinite(point->bytes)))
+		return false;
+	point->collective = point->schedule->collective;
+	point->chunk = (size_t)chunk;
+	point->time = time * 1e-6;
+	point->median = read_samples(point, line);
+	shape.nranks = (int)ranks;
+	shape.count = (size_t)count;
+	shape.in_place = point->in_place;
+	shape.chunk = point->chunk / bb_dtype_size(type);
+	if (point->schedule->refuses && point->schedule->refuses(&shape))
+		return false;
+	point->cost = bb_cost_of(point->schedule, &shape, bb_dtype_size(type));
+	return true;
+}
 
 /* ---- the machine of a table ------------------------------------------------------------------ */
-
-static const struct bb_card *cluster_card(const struct bb_cluster *cluster)
-{
-	const int gpu = bb_topology_device(cluster->node, BB_GPU, 0);
-
-	return gpu >= 0 ? bb_card_find(cluster->node->devices[gpu].model) : NULL;
-}
 
 /* Refuse a table of other GPUs than the cluster's. */
 static bb_status check_card(const struct bb_calibration *c, const struct bb_claims *t,
 			    struct bb_error *error)
 {
+	const int gpu = bb_topology_device(c->cluster->node, BB_GPU, 0);
+	const struct bb_card *of_cluster =
+		gpu >= 0 ? bb_card_find(c->cluster->node->devices[gpu].model) : NULL;
 	const struct bb_card *of_log = t->gpu[0] ? bb_card_find(t->gpu) : NULL;
-	const struct bb_card *of_cluster = cluster_card(c->cluster);
 	const char *system = of_log ? bb_card_system(of_log, 0) : NULL;
 
 	if (!of_log || !of_cluster || of_log == of_cluster)
@@ -181,7 +290,7 @@ static bb_status row_add(struct bb_calibration *c, const struct bb_point *p,
 	call = bb_calibration_call(&point);
 	bb_nccl_interval(c->constants, &call, &low, &high);
 	c->unlike += ratio < low || ratio > high;
-	return bb_calibration_add(c, &point) ? BB_OK : bb_no_memory(error, "--calibrate");
+	return point_add(c, &point, error);
 }
 
 bb_status bb_calibration_tables(struct bb_calibration *c, const char *text, size_t length,
@@ -210,17 +319,22 @@ out:
 	return st;
 }
 
-/* ---- records --------------------------------------------------------------------------------- */
+/* ---- records --------- */
 
-void bb_calibration_run(struct bb_claims *run, const char *line)
+/* Read what the record LINE of a run says of all its results. */
+static void run_read(struct bb_calibration *c, const char *line)
 {
+	struct bb_claims *run = &c->run;
 	static const char key[] = "\"ranks\":";
 	const char *at = strstr(line, key);
 	char host[WORD], before[WORD] = "";
+	double cores;
 
 	*run = (struct bb_claims){.nranks = 0};
 	bb_json_find_string(line, "backend", run->backend, sizeof(run->backend));
 	bb_json_find_bool(line, "virtual_time", &run->simulated);
+	if (bb_json_find_number(line, "cores", &cores) && cores >= 1)
+		c->model.cores = cores < RANKS_MOST ? (int)cores : RANKS_MOST;
 	if (!at)
 		return;
 	at += sizeof(key) - 1;
@@ -238,8 +352,10 @@ void bb_calibration_run(struct bb_claims *run, const char *line)
 	}
 }
 
-bb_status bb_calibration_record(struct bb_calibration *c, const struct bb_claims *run,
-				const char *line, struct bb_error *error)
+/* Add the result of NCCL in the record LINE. BB_EUSAGE: it is of another machine than the cluster.
+ */
+static bb_status record_add(struct bb_calibration *c, const struct bb_claims *run, const char *line,
+			    struct bb_error *error)
 {
 	struct bb_claims table = *run;
 	struct bb_claim row = {.line = 0};
@@ -268,7 +384,7 @@ bb_status bb_calibration_record(struct bb_calibration *c, const struct bb_claims
 	bb_json_find_string(line, "op", table.op, sizeof(table.op));
 	row.size_bytes = (uint64_t)bytes;
 	BB_TRY(st, table_read(c, &table, &point, error), out);
-	point.median = bb_calibration_samples(&point, line);
+	point.median = read_samples(&point, line);
 	if (point.median)
 		row.time_us = point.time * 1e6;
 	if (point.collective)
@@ -276,5 +392,29 @@ bb_status bb_calibration_record(struct bb_calibration *c, const struct bb_claims
 	else
 		c->others++;
 out:
+	return st;
+}
+
+bb_status bb_calibration_lines(struct bb_calibration *c, char *text, struct bb_error *error)
+{
+	bb_status st = BB_OK;
+	char *rest;
+
+	for (char *line = strtok_r(text, "\n", &rest); line && st == BB_OK;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		struct bb_point point;
+		char kind[WORD];
+
+		if (!bb_json_find_string(line, "kind", kind, sizeof(kind)))
+			c->is_table = c->is_table || strstr(line, "out-of-place");
+		else if (strcmp(kind, "run") == 0)
+			run_read(c, line);
+		else if (strcmp(kind, "result") == 0 && c->cluster)
+			st = record_add(c, &c->run, line, error);
+		else if (strcmp(kind, "result") == 0 && !read_point(&c->run, line, &point))
+			c->others++;
+		else if (strcmp(kind, "result") == 0)
+			st = point_add(c, &point, error);
+	}
 	return st;
 }
