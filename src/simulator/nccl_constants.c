@@ -16,23 +16,17 @@ struct row {
 	const char *key;
 	size_t offset;
 	enum bb_setting_unit unit;
-	int values;
-	bool fewer; /* than VALUES are allowed; the others are 0 */
+	int values; /* fewer channel rates are allowed; the others are 0 */
 };
 
 #define ROW(name, field, of, n)                                                                    \
 	{                                                                                          \
-		name, offsetof(struct bb_nccl_constants, field), BB_SETTING_##of, n, false         \
+		name, offsetof(struct bb_nccl_constants, field), BB_SETTING_##of, n                \
 	}
 #define BY_PROTOCOL(name, field) ROW(name, field, TIME, BB_NCCL_PROTOCOLS)
 #define BY_SPAN(name) ROW(#name, name, RATE, BB_NCCL_SPANS)
 #define BY_SIZE(name, protocol) ROW(name, tree_share[protocol], SHARE, BB_NCCL_TREE_SIZES)
 #define SIMPLE(name, field) ROW(name, field[BB_NCCL_SIMPLE], TIME, 1)
-#define FEWER(name)                                                                                \
-	{                                                                                          \
-#name, offsetof(struct bb_nccl_constants, name), BB_SETTING_RATE,                  \
-			BB_NCCL_CHANNEL_RATES, true                                                \
-	}
 #define ONE(name, unit) ROW(#name, name, unit, 1),
 
 static const struct row rows[] = {
@@ -59,8 +53,8 @@ static const struct row rows[] = {
 	ROW("interval_high", interval_high, NUMBER, BB_NCCL_INTERVAL_CLASSES),
 	ROW("interval_unlike_low", unlike_low, NUMBER, BB_NCCL_INTERVAL_CLASSES),
 	ROW("interval_unlike_high", unlike_high, NUMBER, BB_NCCL_INTERVAL_CLASSES),
-	FEWER(channel_rates),
-	FEWER(channel_rates_node),
+	ROW("channel_rates", channel_rates, RATE, BB_NCCL_CHANNEL_RATES),
+	ROW("channel_rates_node", channel_rates_node, RATE, BB_NCCL_CHANNEL_RATES),
 	ROW("channels_double", channels_double, RATE, 2),
 	ROW("ll_most_net", ll_most_net[0], RATE, BB_NCCL_SPANS - 1),
 	ROW("ll_most_net_amd", ll_most_net[1], RATE, BB_NCCL_SPANS - 1),
@@ -96,7 +90,7 @@ static bool read_values(const struct row *row, char *text, struct bb_nccl_consta
 			return false;
 		n++;
 	}
-	return n == row->values || (row->fewer && n > 0);
+	return n == row->values || (row->values == BB_NCCL_CHANNEL_RATES && n > 0);
 }
 
 bool bb_nccl_constants_set(struct bb_nccl_constants *c, const char *key, char *value)
@@ -111,28 +105,19 @@ static bool starts(const char *text, const char *with)
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Returns BB_NCCL_KINDS if there is none. */
-static int find_kind(const char *name)
-{
-	char known[BB_NCCL_KIND_TEXT];
-	int kind = 0;
-
-	for (; kind < BB_NCCL_KINDS; kind++) {
-		bb_nccl_kind_name(kind, known);
-		if (strcmp(known, name) == 0)
-			break;
-	}
-	return kind;
-}
-
 /* Read "4 / 13 412 / 12 250 / 11 90 / 0 0": the most nodes; machines and rows of each class. */
 static bool read_likeness(const struct bb_settings *s, struct bb_nccl_constants *c)
 {
-	const int kind = find_kind(s->key);
-	struct bb_nccl_likeness *like = &c->likeness[kind < BB_NCCL_KINDS ? kind : 0];
-	struct bb_nccl_basis *b = like->basis;
+	char known[BB_NCCL_KIND_TEXT] = "";
+	struct bb_nccl_likeness *like = c->likeness;
+	struct bb_nccl_basis *b;
 
-	return kind < BB_NCCL_KINDS &&
+	for (int kind = 0; kind < BB_NCCL_KINDS && strcmp(known, s->key) != 0; kind++) {
+		like = &c->likeness[kind];
+		bb_nccl_kind_name(kind, known);
+	}
+	b = like->basis;
+	return strcmp(known, s->key) == 0 &&
 	       sscanf(s->value, "%d / %d %d / %d %d / %d %d / %d %d", &like->nodes, &b[0].machines,
 		      &b[0].rows, &b[1].machines, &b[1].rows, &b[2].machines, &b[2].rows,
 		      &b[3].machines, &b[3].rows) == 1 + 2 * BB_NCCL_INTERVAL_CLASSES;
@@ -174,11 +159,6 @@ static bb_status read_section(struct bb_nccl_constants *c, const char *section, 
 	return st;
 }
 
-static const char *generation(int sm)
-{
-	return sm >= 100 ? "blackwell" : sm >= 90 ? "hopper" : sm >= 80 ? "ampere" : "volta";
-}
-
 bb_status bb_nccl_constants_find(struct bb_nccl_constants *c, int sm, struct bb_error *error)
 {
 	bb_status st;
@@ -186,7 +166,10 @@ bb_status bb_nccl_constants_find(struct bb_nccl_constants *c, int sm, struct bb_
 	*c = (struct bb_nccl_constants){.generation = NULL};
 	if (sm < 70)
 		return BB_OK;
-	c->generation = generation(sm);
+	c->generation = sm >= 100  ? "blackwell"
+			: sm >= 90 ? "hopper"
+			: sm >= 80 ? "ampere"
+				   : "volta";
 	c->versions = "2.30.7";
 	BB_TRY(st, read_section(c, "nccl", read_setting, error), out);
 	BB_TRY(st, read_section(c, "likeness", read_likeness, error), out);

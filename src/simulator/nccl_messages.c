@@ -62,13 +62,6 @@ static bool find_traffic(struct traffic *t, const struct bb_collective *collecti
 
 /* ---- channels ----------------------------------------------------------------------------- */
 
-static enum bb_nccl_hop slowest_hop(const struct bb_nccl_machine *m)
-{
-	return m->nodes > 1 ? BB_NCCL_OVER_NET
-	       : m->nvlink  ? BB_NCCL_OVER_NVLINK
-			    : BB_NCCL_OVER_PCIE;
-}
-
 /* The most channels to a peer (ncclTopoGetNchannels, src/graph/paths.cc). */
 static double channels_to_peer(const struct traffic *t)
 {
@@ -90,7 +83,7 @@ static double channels_to_peer(const struct traffic *t)
 static double channels_of_message(const struct traffic *t)
 {
 	const struct bb_nccl_constants *c = t->c;
-	const enum bb_nccl_hop over = slowest_hop(t->m);
+	const enum bb_nccl_hop over = bb_nccl_slowest_hop(t->m);
 	const double chunk = c->messages_chunk[over], part = chunk * c->messages_least[over];
 	const double most = channels_to_peer(t);
 	double channels = most;
@@ -159,7 +152,7 @@ double bb_nccl_messages_time(const struct bb_nccl_constants *c,
 			     const struct bb_collective *collective, double bytes)
 {
 	struct traffic t = {.c = c, .m = machine};
-	const double chunk = c->messages_chunk[slowest_hop(machine)];
+	const double chunk = c->messages_chunk[bb_nccl_slowest_hop(machine)];
 	double time;
 
 	if (!find_traffic(&t, collective, bytes))

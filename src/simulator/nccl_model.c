@@ -96,13 +96,6 @@ const char *bb_nccl_unfit(const struct bb_nccl_constants *c, const struct bb_ncc
 
 /* LL128 needs NVLinks within a node, and NICs that reach the GPUs without the CPU (tuning.cc:523).
    On machines with NVLinks these are near. */
-static bool has_ll128(const struct view *v)
-{
-	if (v->m->nodes > 1 && v->m->staged)
-		return false;
-	return v->m->nvlink || (v->gpus == 1 && v->m->near_nics);
-}
-
 static bool has_protocol(const struct view *v, enum bb_nccl_algorithm algorithm,
 			 enum bb_nccl_protocol protocol)
 {
@@ -110,7 +103,8 @@ static bool has_protocol(const struct view *v, enum bb_nccl_algorithm algorithm,
 		return true;
 	if (algorithm != BB_NCCL_RING && algorithm != BB_NCCL_TREE)
 		return false;
-	return protocol == BB_NCCL_LL || has_ll128(v);
+	return protocol == BB_NCCL_LL || ((v->m->nodes == 1 || !v->m->staged) &&
+					  (v->m->nvlink || (v->gpus == 1 && v->m->near_nics)));
 }
 
 /* ---- hops and rates ------------------------------------------------------------------------- */
@@ -203,9 +197,7 @@ static double ring_steps(const struct bb_collective *collective, int n)
    node or with one NIC; else one for each rank, of Simple with a tree's latency. */
 static double chain_tuned_latency(const struct view *v, enum bb_nccl_protocol protocol)
 {
-	const enum bb_nccl_hop over = v->m->nodes > 1 ? BB_NCCL_OVER_NET
-				      : v->m->nvlink  ? BB_NCCL_OVER_NVLINK
-						      : BB_NCCL_OVER_PCIE;
+	const enum bb_nccl_hop over = bb_nccl_slowest_hop(v->m);
 	const bool same = v->m->nodes == 1 || v->m->rails == 1;
 	const bool of_tree = !same && protocol == BB_NCCL_SIMPLE;
 
@@ -441,14 +433,26 @@ static double nvls_tuned_rate(const struct view *v, const struct bb_nccl_channel
 	       (2 * (n - 1));
 }
 
-static double nvls_tuned(const struct view *v)
+/* As NCCL's tuner counts NVLS (TREE: NVLSTree). */
+static double nvls_tuned(const struct view *v, bool tree)
 {
 	const struct bb_nccl_constants *c = v->c;
+	const enum bb_nccl_algorithm algorithm = tree ? BB_NCCL_NVLSTREE : BB_NCCL_NVLS;
 	const struct bb_nccl_channels heads = bb_nccl_search_heads(c, v->m);
-	const double rate = c->nvls_part > 0 ? c->nvls_part * heads.count * heads.inside
-					     : nvls_tuned_rate(v, &heads, INFINITY);
+	const double between = tree ? heads.between / tree_crossings(v) : INFINITY;
+	double latency = c->hop[BB_NCCL_OVER_NVLINK][algorithm][BB_NCCL_SIMPLE], rate;
 
-	return c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLS][BB_NCCL_SIMPLE] + v->bytes / rate;
+	if (c->nvls_part > 0)
+		rate = c->nvls_part * heads.count * fmin(heads.inside, between / 2);
+	else
+		rate = nvls_tuned_rate(v, &heads,
+				       tree ? fmin(between, c->nvlstree_channel[v->span - 1])
+					    : INFINITY);
+	if (tree)
+		latency += 2 * v->levels * hop(v, BB_NCCL_OVER_NET, algorithm, BB_NCCL_SIMPLE);
+	if (tree && c->nvlstree_by_size > 0 && v->m->x86)
+		rate *= tree_share(v, BB_NCCL_SIMPLE, BB_NCCL_TREE_SIZES);
+	return latency + v->bytes / rate;
 }
 
 static double nvls_time(const struct view *v)
@@ -457,27 +461,8 @@ static double nvls_time(const struct view *v)
 	const double n = v->m->ranks, wire = v->bytes * (1 + 1 / n);
 
 	if (v->tuned)
-		return nvls_tuned(v);
+		return nvls_tuned(v, false);
 	return c->nvls_base + wire / nvls_rate(v, c->nvls_rate) + wide_fill(v, c->nvls_fill);
-}
-
-static double nvlstree_tuned(const struct view *v)
-{
-	const struct bb_nccl_constants *c = v->c;
-	const struct bb_nccl_channels heads = bb_nccl_search_heads(c, v->m);
-	const double between = heads.between / tree_crossings(v);
-	const double latency =
-		c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLSTREE][BB_NCCL_SIMPLE] +
-		2 * v->levels * hop(v, BB_NCCL_OVER_NET, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE);
-	double rate;
-
-	if (c->nvls_part > 0)
-		rate = c->nvls_part * heads.count * fmin(heads.inside, between / 2);
-	else
-		rate = nvls_tuned_rate(v, &heads, fmin(between, c->nvlstree_channel[v->span - 1]));
-	if (c->nvlstree_by_size > 0 && v->m->x86)
-		rate *= tree_share(v, BB_NCCL_SIMPLE, BB_NCCL_TREE_SIZES);
-	return latency + v->bytes / rate;
 }
 
 static double nvlstree_time(const struct view *v)
@@ -487,7 +472,7 @@ static double nvlstree_time(const struct view *v)
 	double rate;
 
 	if (v->tuned)
-		return nvlstree_tuned(v);
+		return nvls_tuned(v, true);
 	rate = fmin(nvls_rate(v, c->nvlstree_rate) / (1 + 1 / heads),
 		    through_net(v, 2 * tree_crossings(v), v->m->taper.tree));
 	return c->nvls_base +
@@ -523,60 +508,48 @@ static double measured_link(const struct bb_nccl_constants *c, const struct bb_n
 	return rate / fmax(m->node_fault, 1);
 }
 
-static struct view view_make(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
-			     enum bb_nccl_view view, double bytes)
-{
-	const bool tuned = view == BB_NCCL_AS_TUNED;
-	struct view v = {.c = c,
-			 .m = m,
-			 .tuned = tuned,
-			 .span = m->nodes < 3 ? m->nodes - 1 : BB_NCCL_SPANS - 1,
-			 .gpus = (double)m->ranks / m->nodes,
-			 .levels = ilogb(m->nodes),
-			 .link = tuned ? m->gpu_rate : measured_link(c, m),
-			 .bytes = bytes,
-			 .rings = bb_nccl_search_rings(c, m)};
-
-	v.trees = bb_nccl_search_trees(c, m, &v.rings);
-	return v;
-}
-
-double bb_nccl_issue(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine)
-{
-	const double one = machine->process_gpus > 1 ? machine->process_gpus * c->launch : 0;
-
-	return fmax(machine->issue, one);
-}
-
-/* Operations are not faster than they are issued. */
-static double issued(const struct view *v, double time)
-{
-	return v->tuned ? time : fmax(time, bb_nccl_issue(v->c, v->m));
-}
-
 double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 		    enum bb_nccl_view view, const struct bb_collective *collective,
 		    enum bb_nccl_algorithm algorithm, enum bb_nccl_protocol protocol, double bytes)
 {
-	struct view v = view_make(c, machine, view, bytes);
+	const bool tuned = view == BB_NCCL_AS_TUNED;
+	struct view v = {
+		.c = c,
+		.m = machine,
+		.tuned = tuned,
+		.span = machine->nodes < 3 ? machine->nodes - 1 : BB_NCCL_SPANS - 1,
+		.gpus = (double)machine->ranks / machine->nodes,
+		.levels = ilogb(machine->nodes),
+		.link = tuned ? machine->gpu_rate : measured_link(c, machine),
+		.bytes = bytes,
+		.net_fault = bb_nccl_net_fault(machine, collective, algorithm),
+		.path_delay = tuned ? 0 : bb_nccl_path_delay(machine, collective, algorithm),
+		.rings = bb_nccl_search_rings(c, machine),
+	};
+	double time;
 
-	v.net_fault = bb_nccl_net_fault(machine, collective, algorithm);
-	v.path_delay = v.tuned ? 0 : bb_nccl_path_delay(machine, collective, algorithm);
 	if (bb_nccl_lacks(collective, algorithm) || bb_nccl_unfit(c, machine, algorithm) ||
 	    !has_protocol(&v, algorithm, protocol))
 		return INFINITY;
+	v.trees = bb_nccl_search_trees(c, machine, &v.rings);
 	switch (algorithm) {
 	case BB_NCCL_TREE:
-		return issued(&v, tree_time(&v, protocol));
+		time = tree_time(&v, protocol);
+		break;
 	case BB_NCCL_NVLS:
-		return issued(&v, nvls_time(&v));
+		time = nvls_time(&v);
+		break;
 	case BB_NCCL_NVLSTREE:
-		return issued(&v, nvlstree_time(&v));
+		time = nvlstree_time(&v);
+		break;
 	case BB_NCCL_PAT:
-		return issued(&v, pat_time(&v));
+		time = pat_time(&v);
+		break;
 	default:
-		return issued(&v, ring_time(&v, collective, protocol));
+		time = ring_time(&v, collective, protocol);
 	}
+	/* Operations are not faster than they are issued. */
+	return tuned ? time : fmax(time, bb_nccl_issue(c, machine));
 }
 
 bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,

@@ -255,7 +255,21 @@ double bb_nccl_messages_time(const struct bb_nccl_constants *c,
 
 /* The least seconds between two operations of MACHINE: a process issues the operations of its
    ranks one after the other. */
-double bb_nccl_issue(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine);
+static inline double bb_nccl_issue(const struct bb_nccl_constants *c,
+				   const struct bb_nccl_machine *machine)
+{
+	const double one = machine->process_gpus > 1 ? machine->process_gpus * c->launch : 0;
+
+	return machine->issue > one ? machine->issue : one;
+}
+
+/* The slowest link of MACHINE. */
+static inline enum bb_nccl_hop bb_nccl_slowest_hop(const struct bb_nccl_machine *machine)
+{
+	return machine->nodes > 1 ? BB_NCCL_OVER_NET
+	       : machine->nvlink  ? BB_NCCL_OVER_NVLINK
+				  : BB_NCCL_OVER_PCIE;
+}
 
 /* A collective as it is requested. */
 struct bb_nccl_call {
@@ -305,7 +319,13 @@ double bb_nccl_net_fault(const struct bb_nccl_machine *machine,
 double bb_nccl_call_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call);
 
 /* Seconds that a network plug-in adds to a hop of MACHINE. */
-double bb_nccl_plugin(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine);
+static inline double bb_nccl_plugin(const struct bb_nccl_constants *c,
+				    const struct bb_nccl_machine *machine)
+{
+	if (machine->nic_latency > 0)
+		return machine->nic_latency;
+	return machine->nics >= BB_NICS_EFA ? c->efa[machine->nics - BB_NICS_EFA] : 0;
+}
 
 /* How many times as long CALL takes if the network has a slow plug-in. 1 where that is excluded: in
    one node, over InfiniBand, or with a nic_latency. */

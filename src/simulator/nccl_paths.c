@@ -1,5 +1,6 @@
 /*
- * nccl_paths.c - what passes the path between the NICs of two nodes, of all that leaves a NIC.
+ * nccl_paths.c - what passes the path between the NICs of two nodes, of all that leaves a NIC, and
+ * what leaves a block of nodes.
  *
  * NCCL orders nodes by their first rank and keeps to a rail between them (connectRings,
  * connectTrees and connectNvls of src/graph/connect.cc, ncclGetDtree of
@@ -15,34 +16,41 @@
 
 #include <math.h>
 
-/* The parent of NODE in NCCL's binary tree of N nodes (ncclGetBtree); -1: it is the root. */
-static int parent_of(int node, int n)
+/* EDGES = the nodes that NODE has an edge to in the first tree (ncclGetBtree); -1: none. */
+static void first_tree(int nodes, int node, int edges[3])
 {
-	const int low = node & -node, joined = node ^ low;
+	const int lowest = node & -node, up = (node ^ lowest) | lowest << 1;
+	int bit = lowest >> 1;
 
-	if (node == 0)
-		return -1;
-	return (joined | low << 1) < n ? joined | low << 1 : joined;
+	edges[0] = edges[1] = edges[2] = -1;
+	if (node == 0) {
+		for (bit = 1; bit < nodes; bit <<= 1)
+			edges[0] = bit;
+		return;
+	}
+	edges[0] = up < nodes ? up : node ^ lowest;
+	edges[1] = bit > 0 ? node - bit : -1;
+	while (bit > 0 && node + bit >= nodes)
+		bit >>= 1;
+	edges[2] = bit > 0 ? node + bit : -1;
 }
 
-static bool are_joined(int a, int b, int n)
+/* The second tree mirrors the first; for an odd number of nodes it is shifted by one. */
+static void second_tree(int nodes, int node, int edges[3])
 {
-	return parent_of(a, n) == b || parent_of(b, n) == a;
-}
+	const int shift = nodes % 2;
 
-/* Edges between nodes FROM and TO in both trees of N nodes. */
-static int tree_edges(int from, int to, int n)
-{
-	const bool odd = n % 2;
-
-	return are_joined(from, to, n) + (odd ? are_joined((from + n - 1) % n, (to + n - 1) % n, n)
-					      : are_joined(n - 1 - from, n - 1 - to, n));
+	first_tree(nodes, shift ? (node + nodes - 1) % nodes : nodes - 1 - node, edges);
+	for (int i = 0; i < 3; i++)
+		if (edges[i] >= 0)
+			edges[i] = shift ? (edges[i] + 1) % nodes : nodes - 1 - edges[i];
 }
 
 double bb_nccl_path_share(const struct bb_nccl_machine *machine,
 			  const struct bb_collective *collective, enum bb_nccl_algorithm algorithm)
 {
 	const int n = machine->nodes, from = machine->slow_path.from, to = machine->slow_path.to;
+	int edges[6], joined = 0;
 
 	if (from == to)
 		return NAN;
@@ -51,7 +59,11 @@ double bb_nccl_path_share(const struct bb_nccl_machine *machine,
 		return to == (from + 1) % n;
 	case BB_NCCL_TREE:
 	case BB_NCCL_NVLSTREE:
-		return tree_edges(from, to, n) / (n == 2 ? 2.0 : 4.0);
+		first_tree(n, from, edges);
+		second_tree(n, from, edges + 3);
+		for (int i = 0; i < 6; i++)
+			joined += edges[i] == to;
+		return joined / (n == 2 ? 2.0 : 4.0);
 	case BB_NCCL_ANY:
 		return collective == &bb_alltoall && machine->nvlink ? 1.0 / (n - 1) : NAN;
 	default:
@@ -95,4 +107,52 @@ double bb_nccl_net_fault(const struct bb_nccl_machine *machine,
 		most = fmax(most, machine->slow_path.factor *
 					  bb_nccl_path_share(machine, collective, algorithm));
 	return most;
+}
+
+/* ---- tapers ---- */
+
+int bb_nccl_tree_edges(int nodes, int block)
+{
+	int most = 0, edges = 0;
+
+	for (int node = 0; node < nodes; node++) {
+		int to[6];
+
+		edges = node % block == 0 ? 0 : edges;
+		first_tree(nodes, node, to);
+		second_tree(nodes, node, to + 3);
+		for (int i = 0; i < 6; i++)
+			edges += to[i] >= 0 && to[i] / block != node / block;
+		most = edges > most ? edges : most;
+	}
+	return most;
+}
+
+void bb_nccl_taper(struct bb_nccl_slowdown *slowdown, int nodes, int block, int rails, double taper)
+{
+	const double n = nodes, m = block, up = (n - 1 - (m - 1) / rails) / (n - 1);
+	double node_edges, pat = 0; /* what PAT sends out of a block, in parts of a node */
+
+	if (taper <= 1 || nodes == 1)
+		return;
+	if (rails > 1 || block < nodes) {
+		/* Only messages on the sender's own rail stay below the leaf. */
+		slowdown->alltoall = fmax(slowdown->alltoall, taper * up);
+		slowdown->root = fmax(slowdown->root, taper * up / m);
+		slowdown->sendrecv = fmax(slowdown->sendrecv, taper / (rails > 1 ? 1 : m));
+	}
+	if (block >= nodes)
+		return;
+	/* Each of two nodes has one edge in each tree; each of more nodes has three edges in one
+	   tree and one in the other. */
+	node_edges = nodes == 2 ? 2 : 4;
+	slowdown->ring = fmax(slowdown->ring, taper / m);
+	slowdown->tree =
+		fmax(slowdown->tree, taper * bb_nccl_tree_edges(nodes, block) / (m * node_edges));
+	for (int distance = 1; distance < nodes; distance *= 2) {
+		const int parts = (nodes - 1 - distance) / (2 * distance) + 1;
+
+		pat += (double)parts * (distance < block ? distance : block);
+	}
+	slowdown->pat = fmax(slowdown->pat, taper * pat / (m * (n - 1)));
 }

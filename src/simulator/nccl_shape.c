@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Members on nodes that share NVSwitches, which NCCL counts as one node. */
+/* Members on nodes that share NVSwitches, which NCCL counts as one node; or the least of each
+   number over several. */
 struct domain {
 	int n;             /* members */
-	int nodes;         /* of the cluster */
+	int nodes;         /* of the cluster; the most */
 	int rails;         /* of all its nodes, that members use */
 	double rail_share; /* the members' share of these rails, in rails */
 	double least;      /* their smallest share of one of them */
@@ -78,65 +79,52 @@ static int count_on_rail(const struct bb_cluster *c, int world, int node, int ra
 	return on;
 }
 
-static void combine_slots(struct bb_cluster_slots *all, struct bb_cluster_slots one)
+/* Lower the links of ALL to those of ONE. */
+static void combine_links(struct domain *all, double links, struct bb_cluster_slots slots)
 {
-	all->through_host |= one.through_host;
-	all->alone = fmin(all->alone, one.alone);
-	all->together = fmin(all->together, one.together);
+	all->links = fmin(all->links, links);
+	all->slots.through_host |= slots.through_host;
+	all->slots.alone = fmin(all->slots.alone, slots.alone);
+	all->slots.together = fmin(all->slots.together, slots.together);
 }
 
-/* Add the members of one node, from *MEMBERS on, to DOMAIN, and advance *MEMBERS and *N beyond
-   them. */
-static void count_node(const struct bb_cluster *c, int world, const int **members, int *n,
+/* Add the N MEMBERS of one node to DOMAIN. */
+static void count_node(const struct bb_cluster *c, int world, const int *members, int n,
 		       struct domain *domain)
 {
-	const int node = bb_cluster_node(c, **members);
+	const int node = bb_cluster_node(c, *members);
+	struct bb_cluster_slots slots = {false, INFINITY, INFINITY};
 	int on[BB_MOST_GPUS] = {0}; /* [rail]: members */
 	uint64_t gpus = 0;
 
-	while (*n > 0 && bb_cluster_node(c, **members) == node) {
-		gpus |= UINT64_C(1) << **members % c->gpus;
+	for (int i = 0; i < n; i++) {
+		gpus |= UINT64_C(1) << members[i] % c->gpus;
 		if (c->rails)
-			on[bb_cluster_rail(c, **members)]++;
-		(*members)++;
-		(*n)--;
+			on[bb_cluster_rail(c, members[i])]++;
 	}
 	for (int rail = 0; rail < c->rails; rail++) {
 		const double part =
-			on[rail] ? (double)on[rail] / count_on_rail(c, world, node, rail, on[rail]) : 0;
+			on[rail] ? (double)on[rail] / count_on_rail(c, world, node, rail, on[rail])
+				 : 0;
 
 		domain->rails += on[rail] > 0;
 		domain->rail_share += part;
 		domain->least = on[rail] ? fmin(domain->least, part) : domain->least;
 	}
-	domain->links = fmin(domain->links, links_among(c, gpus));
 	if (c->inside != BB_INSIDE_SWITCH)
-		combine_slots(&domain->slots, bb_cluster_slots(c, gpus));
+		slots = bb_cluster_slots(c, gpus);
+	combine_links(domain, links_among(c, gpus), slots);
+	domain->n += n;
+	domain->nodes++;
 }
 
 /* ---- the whole group ------------------------------------------------------------------------ */
 
-/* The domain of the first of N MEMBERS, which are sorted. */
-static struct domain next_domain(const struct bb_cluster *c, int world, const int *members, int n)
-{
-	struct domain domain = {
-		.least = 1, .links = INFINITY, .slots = {false, INFINITY, INFINITY}};
-	const int which = domain_of(c, *members);
-	int left = n;
-
-	for (; left > 0 && domain_of(c, *members) == which; domain.nodes++)
-		count_node(c, world, &members, &left, &domain);
-	domain.n = n - left;
-	domain.each = domain.rail_share / domain.n;
-	domain.some = domain.n < domain.nodes * c->gpus;
-	return domain;
-}
-
-/* Count the domains of N MEMBERS, which are sorted. *LEAST has the minimum of each number over all
-   domains, of nodes the maximum. */
+/* Count the domains of N MEMBERS, which are sorted. *LEAST combines them. */
 static int count_domains(const struct bb_cluster *c, int world, const int *members, int n,
 			 struct domain *least)
 {
+	const struct bb_cluster_slots unlimited = {false, INFINITY, INFINITY};
 	int domains = 0;
 
 	*least = (struct domain){.n = n,
@@ -145,20 +133,28 @@ static int count_domains(const struct bb_cluster *c, int world, const int *membe
 				 .least = 1,
 				 .each = INFINITY,
 				 .links = INFINITY,
-				 .slots = {false, INFINITY, INFINITY}};
+				 .slots = unlimited};
 	for (int at = 0; at < n; domains++) {
-		const struct domain next = next_domain(c, world, members + at, n - at);
+		const int which = domain_of(c, members[at]);
+		struct domain next = {.least = 1, .links = INFINITY, .slots = unlimited};
 
-		at += next.n;
+		while (at < n && domain_of(c, members[at]) == which) {
+			const int node = bb_cluster_node(c, members[at]);
+			int end = at;
+
+			while (end < n && bb_cluster_node(c, members[end]) == node)
+				end++;
+			count_node(c, world, &members[at], end - at, &next);
+			at = end;
+		}
 		least->n = next.n < least->n ? next.n : least->n;
 		least->nodes = next.nodes > least->nodes ? next.nodes : least->nodes;
 		least->rails = next.rails < least->rails ? next.rails : least->rails;
 		least->rail_share = fmin(least->rail_share, next.rail_share);
 		least->least = fmin(least->least, next.least);
-		least->each = fmin(least->each, next.each);
-		least->links = fmin(least->links, next.links);
-		least->some |= next.some;
-		combine_slots(&least->slots, next.slots);
+		least->each = fmin(least->each, next.rail_share / next.n);
+		least->some |= next.n < next.nodes * c->gpus;
+		combine_links(least, next.links, next.slots);
 	}
 	return domains;
 }
@@ -192,66 +188,12 @@ static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_clust
 	}
 }
 
-/* Do NVLinks connect the members of each node? A node with one member has no links within. */
-static bool has_nvlinks(const struct bb_cluster *cluster, const struct domain *least)
-{
-	return cluster->inside == BB_INSIDE_SWITCH ||
-	       (cluster->inside == BB_INSIDE_LINKS && least->links > 0);
-}
-
-/* Set the rates of MACHINE's PCIe. A gpu_rate that is given replaces that of the slots; members
-   below a switch share it alike. */
-static void set_slots(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
-		      const struct bb_cluster_slots *slots)
-{
-	const double given = cluster->gpu_rate / machine->gpu_share;
-
-	machine->through_host = slots->through_host;
-	machine->alone_rate = cluster->inside == BB_INSIDE_PCIE ? given : slots->alone;
-	machine->gpu_rate = machine->alone_rate;
-	if (slots->together < slots->alone)
-		machine->gpu_rate *= slots->together / slots->alone;
-}
-
-static struct bb_nccl_machine shape_machine(const struct bb_cluster *cluster, int ranks,
-					    int domains, const struct domain *least)
+bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
+			int world, const int *members, int n)
 {
 	const double *f = cluster->figures;
 	const struct bb_host *host = &cluster->node->host;
 	const double share = f[BB_FIGURE_GPU_EFFICIENCY];
-	const bool one = cluster->inside == BB_INSIDE_NOTHING;
-
-	return (struct bb_nccl_machine){
-		.ranks = ranks,
-		.nodes = domains,
-		.fewest = least->n,
-		.some_gpus = least->some,
-		.wide = least->nodes > 1,
-		.nvlink = has_nvlinks(cluster, least),
-		.nvswitch = cluster->inside == BB_INSIDE_SWITCH,
-		.nvls_off = f[BB_FIGURE_NCCL_NVLS]<0, .near_nics = cluster->near_nics,
-						   .staged = cluster->staged,
-						   .amd = host->npackages> 0 &&
-			    strcmp(host->packages[0].vendor, "AuthenticAMD") == 0,
-		.x86 = strcmp(host->arch, "x86_64") == 0,
-		.gpu_rate = one ? INFINITY : fmin(cluster->gpu_rate, least->links) / share,
-		.gpu_share = share,
-		.rails = least->rails,
-		.nic_rate = cluster->nic_rate / f[BB_FIGURE_NIC_EFFICIENCY],
-		.net_rate = least->rail_share * cluster->nic_rate,
-		.rank_rate = least->each * cluster->nic_rate,
-		.rail_rate = least->least * cluster->nic_rate,
-		.nic_latency = f[BB_FIGURE_NCCL_NIC_LATENCY],
-		.nics = cluster->nics,
-		.net_fill = f[BB_FIGURE_NCCL_TREE_FILL],
-		.issue = f[BB_FIGURE_NCCL_ISSUE],
-		.process_gpus = f[BB_FIGURE_NCCL_PROCESS_GPUS],
-	};
-}
-
-bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
-			int world, const int *members, int n)
-{
 	int *sorted = malloc((size_t)n * sizeof(*sorted)), domains;
 	struct domain least;
 
@@ -260,15 +202,52 @@ bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster
 	memcpy(sorted, members, (size_t)n * sizeof(*sorted));
 	bb_stats_sort_ints(sorted, (size_t)n);
 	domains = count_domains(cluster, world, sorted, n, &least);
-	*machine = shape_machine(cluster, n, domains, &least);
+	*machine = (struct bb_nccl_machine){
+		.ranks = n,
+		.nodes = domains,
+		.fewest = least.n,
+		.some_gpus = least.some,
+		.wide = least.nodes > 1,
+		/* A node with one member has no links within. */
+		.nvlink = cluster->inside == BB_INSIDE_SWITCH ||
+			  (cluster->inside == BB_INSIDE_LINKS && least.links > 0),
+		.nvswitch = cluster->inside == BB_INSIDE_SWITCH,
+		.nvls_off = (f[BB_FIGURE_NCCL_NVLS] < 0),
+		.near_nics = cluster->near_nics,
+		.staged = cluster->staged,
+		.amd = host->npackages && strcmp(host->packages[0].vendor, "AuthenticAMD") == 0,
+		.x86 = strcmp(host->arch, "x86_64") == 0,
+		.gpu_rate = cluster->inside == BB_INSIDE_NOTHING
+				    ? INFINITY
+				    : fmin(cluster->gpu_rate, least.links) / share,
+		.gpu_share = share,
+		.rails = least.rails,
+		.nic_rate = cluster->nic_rate / f[BB_FIGURE_NIC_EFFICIENCY],
+		.net_rate = least.rail_share * cluster->nic_rate,
+		.rank_rate = least.each * cluster->nic_rate,
+		.rail_rate = least.least * cluster->nic_rate,
+		.nic_latency = f[BB_FIGURE_NCCL_NIC_LATENCY],
+		.nics = cluster->nics,
+		.net_fill = f[BB_FIGURE_NCCL_TREE_FILL],
+		.issue = f[BB_FIGURE_NCCL_ISSUE],
+		.process_gpus = f[BB_FIGURE_NCCL_PROCESS_GPUS],
+	};
 	find_tapers(&machine->taper, cluster, sorted, n, domains,
 		    machine->nvlink ? 1 : least.rails);
-	if (!machine->nvlink && cluster->inside != BB_INSIDE_NOTHING)
-		set_slots(machine, cluster, &least.slots);
+	free(sorted);
+	if (!machine->nvlink && cluster->inside != BB_INSIDE_NOTHING) {
+		/* The rates of PCIe. A gpu_rate that is given replaces that of the slots; members
+		   below a switch share it alike. */
+		machine->through_host = least.slots.through_host;
+		machine->alone_rate = cluster->inside == BB_INSIDE_PCIE ? cluster->gpu_rate / share
+									: least.slots.alone;
+		machine->gpu_rate = machine->alone_rate;
+		if (least.slots.together < least.slots.alone)
+			machine->gpu_rate *= least.slots.together / least.slots.alone;
+	}
 	if (n == 1)
 		machine->unknown = "NCCL does nothing for one rank in place and copies within its "
 				   "GPU's memory out of place; that is not modelled";
-	free(sorted);
 	return true;
 }
 
@@ -299,7 +278,8 @@ static double lost_rail_factor(const struct bb_cluster *cluster, int world, cons
 	if (mine + others == 0)
 		return 1;
 	here = (double)count_on_rail(cluster, world, node, rail, mine) / (mine ? mine : others);
-	there = (double)count_on_rail(cluster, world, node, next, others) / (others ? others : mine);
+	there = (double)count_on_rail(cluster, world, node, next, others) /
+		(others ? others : mine);
 	if (mine)
 		factor = (here + there) / here;
 	return others ? fmax(factor, (here + there) / there) : factor;
