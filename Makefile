@@ -101,7 +101,7 @@ $(B)/%.o: %.c $(B)/flags
 	$(Q)$(COMPILE) -c -o $@ $<
 
 # Compiled into the program.
-$(B)/src/simulator/cluster_figures.o: src/simulator/clusters.txt
+$(B)/src/simulator/cluster.o: src/simulator/clusters.txt
 $(B)/src/simulator/nccl_constants.o: src/simulator/nccl.txt
 $(B)/src/simulator/openmpi.o: src/simulator/openmpi.txt
 $(B)/src/acceptance/reference.o: reports/reference/reference_busbw.csv

@@ -3,7 +3,9 @@
  */
 #include "simulator/cluster_parts.h"
 
+#include "core/embed.h"
 #include "core/file.h"
+#include "core/option.h"
 #include "core/share.h"
 #include "core/units.h"
 #include "topology/systems.h"
@@ -13,6 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+BB_EMBED(bb_cluster_data, "src/simulator/clusters.txt");
+
+#define FIGURE(figure, name, unit) [BB_FIGURE_##figure] = {name, BB_SETTING_##unit},
+
+const struct bb_figure_row bb_figure_rows[BB_FIGURES] = {BB_FIGURE_LIST(FIGURE)};
 
 #define FILE_MOST ((size_t)64 << 20) /* bytes of a file of figures or of a topology */
 
@@ -25,160 +33,219 @@ void bb_cluster_free(struct bb_cluster *c)
 	free(c);
 }
 
-/* ---- the request --------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------------------- */
 
-struct cluster_request {
-	char name[BB_SETTING_LINE]; /* of a system, or a path */
-	int nodes;                  /* 0: not given */
+/* What a cluster is read with. */
+struct reading {
+	struct bb_cluster *cluster;
+	bb_topology_parser *parse;
+	struct bb_error *error;
 };
 
-static bb_status request_parse(const char *text, struct cluster_request *request,
-			       struct bb_error *error)
-{
-	const char *colon = strrchr(text, ':');
-	const size_t length = colon ? (size_t)(colon - text) : strlen(text);
-	int64_t nodes = 0;
+/* Settings of a file other than figures; empty or 0 where it has none. */
+struct figure_head {
+	char system[BB_TEXT], topology[BB_SETTING_LINE];
+	int nodes;
+};
 
-	if (colon &&
-	    (!bb_parse_int(colon + 1, &nodes) || nodes < 1 || nodes > BB_CLUSTER_MOST_RANKS))
-		return bb_fail(error, BB_EUSAGE,
-			       "--cluster %s: \"%s\" is not a number of nodes from 1 to %d; give "
-			       "NAME:NODES, as in hgx-h100:128",
-			       text, colon + 1, BB_CLUSTER_MOST_RANKS);
-	if (length == 0 || length >= sizeof(request->name))
-		return bb_fail(error, BB_EUSAGE,
-			       "--cluster %s: give the name of a system or of a file, as in "
-			       "hgx-h100:128",
-			       text);
-	snprintf(request->name, sizeof(request->name), "%.*s", (int)length, text);
-	request->nodes = (int)nodes;
+static const char *const examples[] = {
+	[BB_SETTING_RATE] = "a rate as in 48GB/s",
+	[BB_SETTING_SHARE] = "a share as in 97%",
+	[BB_SETTING_TIME] = "a time as in 2.7us",
+	[BB_SETTING_SIZE] = "a size as in 4K",
+	[BB_SETTING_COUNT] = "a number of nodes, or of ranks, from 1 to 1048576",
+	[BB_SETTING_NUMBER] = "a factor from 1 to 1000",
+	[BB_SETTING_YES] = "yes or no",
+};
+
+static bool read_value(enum bb_setting_unit unit, const char *text, double *value)
+{
+	const double most = unit == BB_SETTING_COUNT    ? BB_CLUSTER_MOST_RANKS
+			    : unit == BB_SETTING_NUMBER ? 1000
+							: INFINITY;
+
+	if (!bb_setting_read(unit, text, value))
+		return false;
+	return isinf(most) || (*value >= 1 && *value <= most);
+}
+
+static bb_status unknown_key(const struct bb_settings *l, bool head, struct bb_error *error)
+{
+	const char *names[BB_FIGURES + 4] = {NULL}, *near;
+	int n = 0;
+
+	for (int f = 0; f < BB_FIGURES; f++)
+		names[n++] = bb_figure_rows[f].name;
+	if (head) {
+		names[n++] = "system";
+		names[n++] = "topology";
+		names[n++] = "nodes";
+	}
+	near = bb_nearest(l->key, names);
+	return bb_fail(error, BB_EUSAGE, "%s: line %d: \"%s\" is not a figure of a cluster%s%s%s",
+		       l->name, l->line, l->key, near ? "; did you mean " : "", near ? near : "",
+		       near ? "?" : "");
+}
+
+static bb_status wrong_value(const struct bb_settings *l, enum bb_setting_unit unit,
+			     struct bb_error *error)
+{
+	return bb_fail(error, BB_EUSAGE, "%s: line %d: %s = \"%s\": expected %s", l->name, l->line,
+		       l->key, l->value, examples[unit]);
+}
+
+static bb_status read_line(const struct bb_settings *l, double *figures, struct figure_head *head,
+			   struct bb_error *error)
+{
+	double value;
+	int f = 0;
+
+	while (f < BB_FIGURES && strcmp(bb_figure_rows[f].name, l->key) != 0)
+		f++;
+	if (f < BB_FIGURES) {
+		if (!read_value(bb_figure_rows[f].unit, l->value, figures ? &figures[f] : &value))
+			return wrong_value(l, bb_figure_rows[f].unit, error);
+		return BB_OK;
+	}
+	if (head && strcmp(l->key, "system") == 0)
+		snprintf(head->system, sizeof(head->system), "%s", l->value);
+	else if (head && strcmp(l->key, "topology") == 0)
+		snprintf(head->topology, sizeof(head->topology), "%s", l->value);
+	else if (!head || strcmp(l->key, "nodes") != 0)
+		return unknown_key(l, head, error);
+	else if (!read_value(BB_SETTING_COUNT, l->value, &value))
+		return wrong_value(l, BB_SETTING_COUNT, error);
+	else
+		head->nodes = (int)value;
 	return BB_OK;
 }
 
-static bb_status read_file(const char *path, char **text, size_t *length, struct bb_error *error)
+/* Read figures of a TEXT of settings into FIGURES (NULL: skip them), other settings into HEAD
+   (NULL: they are errors). BB_EUSAGE names the line that is wrong. */
+static bb_status read_figures(const struct bb_settings *text, double *figures,
+			      struct figure_head *head, struct bb_error *error)
 {
-	const struct bb_file_request request = {
-		.option = "--cluster", .path = path, .most = FILE_MOST};
+	struct bb_settings l = *text;
+	bool more = true;
+	bb_status st = BB_OK;
 
-	return bb_file_read(&request, text, length, error);
+	while (st == BB_OK && more) {
+		st = bb_settings_next(&l, &more, error);
+		if (st == BB_OK && more)
+			st = read_line(&l, figures, head, error);
+	}
+	return st;
 }
 
-static bb_status parse_topology(struct bb_cluster *c, const char *path, const char *text,
-				size_t length, bb_topology_parser *parse, struct bb_error *error)
+/* The figures of all clusters, and those of SYSTEM (empty: none), of which there may be none. */
+static bb_status read_known(const struct reading *r, const char *system)
+{
+	struct bb_settings text = {
+		.name = "clusters.txt", .rest = bb_cluster_data, .section = "all"};
+	bb_status st = read_figures(&text, r->cluster->figures, NULL, r->error);
+
+	text.section = system;
+	return st == BB_OK && *system ? read_figures(&text, r->cluster->figures, NULL, r->error)
+				      : st;
+}
+
+static bb_status read_system(const struct reading *r, const char *name)
+{
+	const bb_status st = bb_topology_system(name, &r->cluster->node, r->error);
+
+	return st == BB_OK ? read_known(r, r->cluster->node->name) : st;
+}
+
+static bb_status parse_topology(const struct reading *r, const char *path, const char *text,
+				size_t length)
 {
 	bb_status st;
 
-	if (!parse)
-		return bb_fail(error, BB_EUNSUPPORTED,
+	if (!r->parse)
+		return bb_fail(r->error, BB_EUNSUPPORTED,
 			       "--cluster %s: busbench was built without its XML reader; "
 			       "build it with libexpat1-dev",
 			       path);
-	BB_TRY(st, parse(text, length, path, &c->node, error), out);
-	if (c->node->links_unknown)
-		st = bb_fail(
-			error, BB_EUSAGE,
+	BB_TRY(st, r->parse(text, length, path, &r->cluster->node, r->error), out);
+	if (r->cluster->node->links_unknown)
+		return bb_fail(
+			r->error, BB_EUSAGE,
 			"--cluster %s: the file does not show NVLinks, which its GPUs may have; "
 			"give NCCL's dump (NCCL_TOPO_DUMP_FILE) or a known system",
 			path);
+	st = read_known(r, "");
 out:
 	return st;
 }
 
-static bb_status load_topology(struct bb_cluster *c, const char *path, bb_topology_parser *parse,
-			       struct bb_error *error)
-{
-	char *text;
-	size_t length;
-	bb_status st;
+static bb_status read_file(const struct reading *r, const char *path, bool only_topology);
 
-	BB_TRY(st, read_file(path, &text, &length, error), out);
-	st = parse_topology(c, path, text, length, parse, error);
-	free(text);
-out:
-	return st;
-}
-
-/* ---- its figures --------------------------------------------------------------------------- */
-
-static bb_status read_known(struct bb_cluster *c, const char *system, struct bb_error *error)
-{
-	const bb_status st = bb_figures_read_known("all", c->figures, error);
-
-	return st == BB_OK && *system ? bb_figures_read_known(system, c->figures, error) : st;
-}
-
-/* FOUND = the file NAME, which the file PATH names: as it is, else beside PATH. */
-static void find_beside(const char *path, const char *name, char found[BB_SHARE_PATH])
-{
-	const char *slash = strrchr(path, '/');
-	const int folder = slash ? (int)(slash + 1 - path) : 0;
-
-	snprintf(found, BB_SHARE_PATH, "%s", name);
-	if (*name != '/' && access(name, R_OK) != 0)
-		snprintf(found, BB_SHARE_PATH, "%.*s%s", folder, path, name);
-}
-
-/* A file of figures names a system or a topology and then overrides its figures. */
-static bb_status read_figures(struct bb_cluster *c, const char *path, const char *text,
-			      bb_topology_parser *parse, struct bb_error *error)
+/* A file of figures names a system or a topology (as it is, else beside PATH) and then overrides
+   figures. */
+static bb_status read_settings(const struct reading *r, const char *path, const char *text)
 {
 	const struct bb_settings in = {.name = path, .rest = text};
-	struct bb_figure_head head = {.nodes = 0};
+	const char *slash = strrchr(path, '/');
+	struct figure_head head = {.nodes = 0};
 	char file[BB_SHARE_PATH];
 	bb_status st;
 
-	BB_TRY(st, bb_figures_read(&in, NULL, &head, error), out);
+	BB_TRY(st, read_figures(&in, NULL, &head, r->error), out);
 	if (!*head.system == !*head.topology)
-		return bb_fail(error, BB_EUSAGE,
+		return bb_fail(r->error, BB_EUSAGE,
 			       "%s: give one of system = NAME and topology = FILE", path);
-	find_beside(path, head.topology, file);
-	if (*head.system)
-		st = bb_topology_system(head.system, &c->node, error);
-	else
-		st = load_topology(c, file, parse, error);
+	snprintf(file, sizeof(file), "%s", head.topology);
+	if (*head.topology != '/' && access(head.topology, R_OK) != 0)
+		snprintf(file, sizeof(file), "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path,
+			 head.topology);
+	st = *head.system ? read_system(r, head.system) : read_file(r, file, true);
 	if (st == BB_OK)
-		BB_TRY(st, read_known(c, *head.system ? c->node->name : "", error), out);
-	if (st == BB_OK)
-		st = bb_figures_read(&in, c->figures, &head, error);
-	c->nodes = head.nodes;
+		st = read_figures(&in, r->cluster->figures, &head, r->error);
+	r->cluster->nodes = head.nodes;
 out:
 	return st;
 }
 
-static bb_status read_any_file(struct bb_cluster *c, const char *path, bb_topology_parser *parse,
-			       struct bb_error *error)
+static bb_status read_file(const struct reading *r, const char *path, bool only_topology)
 {
+	const struct bb_file_request request = {
+		.option = "--cluster", .path = path, .most = FILE_MOST};
 	char *text = NULL;
 	size_t length;
 	bb_status st;
 
-	BB_TRY(st, read_file(path, &text, &length, error), out);
+	BB_TRY(st, bb_file_read(&request, &text, &length, r->error), out);
 	/* The matrix of nvidia-smi topo -m names GPUs and has no keys. */
-	if (text[strspn(text, " \t\r\n\xef\xbb\xbf")] == '<' ||
-	    (strstr(text, "GPU0") && !strchr(text, '='))) {
-		BB_TRY(st, parse_topology(c, path, text, length, parse, error), out);
-		st = read_known(c, "", error);
-	} else {
-		st = read_figures(c, path, text, parse, error);
-	}
-out:
+	if (only_topology || text[strspn(text, " \t\r\n\xef\xbb\xbf")] == '<' ||
+	    (strstr(text, "GPU0") && !strchr(text, '=')))
+		st = parse_topology(r, path, text, length);
+	else
+		st = read_settings(r, path, text);
 	free(text);
+out:
 	return st;
 }
 
-/* A name that no system has is a file of a shelf or, with a dot or a slash, any file. */
-static bb_status read_source(struct bb_cluster *c, const char *name, bb_topology_parser *parse,
-			     struct bb_error *error)
+/* Set *LENGTH and *NODES (0: not given) of TEXT, a name or a path. */
+static bb_status request_parse(const char *text, int *length, int *nodes, struct bb_error *error)
 {
-	char path[BB_SHARE_PATH];
-	bb_status st;
+	const char *colon = strrchr(text, ':');
+	int64_t given = 0;
 
-	if (!bb_system_find(name) && bb_shelf_find(&bb_shelf_clusters, name, path))
-		return read_any_file(c, path, parse, error);
-	if (!bb_system_find(name) && strpbrk(name, "./"))
-		return read_any_file(c, name, parse, error);
-	st = bb_topology_system(name, &c->node, error);
-	return st == BB_OK ? read_known(c, c->node->name, error) : st;
+	*length = colon ? (int)(colon - text) : (int)strlen(text);
+	if (colon &&
+	    (!bb_parse_int(colon + 1, &given) || given < 1 || given > BB_CLUSTER_MOST_RANKS))
+		return bb_fail(error, BB_EUSAGE,
+			       "--cluster %s: \"%s\" is not a number of nodes from 1 to %d; give "
+			       "NAME:NODES, as in hgx-h100:128",
+			       text, colon + 1, BB_CLUSTER_MOST_RANKS);
+	if (*length == 0 || *length >= BB_SETTING_LINE)
+		return bb_fail(error, BB_EUSAGE,
+			       "--cluster %s: give the name of a system or of a file, as in "
+			       "hgx-h100:128",
+			       text);
+	*nodes = (int)given;
+	return BB_OK;
 }
 
 /* ---- the pairs of a node ------------------------------------------------------------------ */
@@ -226,19 +293,6 @@ static struct bb_cluster_route pair_route(const struct bb_cluster *c, int a, int
 	return route;
 }
 
-static bb_status make_pairs(struct bb_cluster *c, struct bb_error *error)
-{
-	const size_t n = (size_t)c->gpus;
-
-	c->pairs = malloc(n * n * sizeof(*c->pairs));
-	if (!c->pairs)
-		return bb_no_memory(error, "a cluster");
-	for (size_t a = 0; a < n; a++)
-		for (size_t b = 0; b < n; b++)
-			c->pairs[a * n + b] = pair_route(c, (int)a, (int)b);
-	return BB_OK;
-}
-
 /* ---- opening ------------------------------------------------------------------------------- */
 
 /* Apply CHANGE to the NICs of T that serve GPUs: as many remain, evenly spread. */
@@ -276,17 +330,57 @@ static bb_status change_nics(struct bb_topology *t, const struct bb_cluster_chan
 	return BB_OK;
 }
 
-static bb_status cluster_build(struct bb_cluster *c, const struct cluster_request *request,
-			       const struct bb_cluster_change *change, bb_topology_parser *parse,
-			       struct bb_error *error)
+bb_status bb_cluster_open(const char *text, bb_topology_parser *parse, struct bb_cluster **cluster,
+			  struct bb_error *error)
 {
-	const double *f = c->figures;
+	return bb_cluster_open_changed(text, &(struct bb_cluster_change){.nodes = 0}, parse,
+				       cluster, error);
+}
+
+/* BB_EUSAGE where the figures of NAME contradict each other. */
+static bb_status figures_check(const char *name, const double *f, struct bb_error *error)
+{
+	const double leaf = f[BB_FIGURE_LEAF_NODES], pod = f[BB_FIGURE_POD_NODES];
+
+	if (f[BB_FIGURE_NODE_RANKS] > BB_CLUSTER_NODE_RANKS)
+		return bb_fail(error, BB_EUSAGE, "%s: node_ranks %.0f is more than %d", name,
+			       f[BB_FIGURE_NODE_RANKS], BB_CLUSTER_NODE_RANKS);
+	if (pod < leaf)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s: pod_nodes %.0f is below leaf_nodes %.0f; a pod holds leaves",
+			       name, pod, leaf);
+	return BB_OK;
+}
+
+bb_status bb_cluster_open_changed(const char *text, const struct bb_cluster_change *change,
+				  bb_topology_parser *parse, struct bb_cluster **cluster,
+				  struct bb_error *error)
+{
+	struct bb_cluster *c = calloc(1, sizeof(*c));
+	const struct reading r = {c, parse, error};
+	char name[BB_SETTING_LINE], path[BB_SHARE_PATH];
+	const double *f = c ? c->figures : NULL;
+	int length, nodes = 0;
 	bb_status st;
 
-	BB_TRY(st, read_source(c, request->name, parse, error), out);
-	BB_TRY(st, bb_figures_check(request->name, f, error), out);
-	if (request->nodes > 0)
-		c->nodes = request->nodes;
+	if (!c)
+		return bb_no_memory(error, "a cluster");
+	snprintf(c->name, sizeof(c->name), "%s", text);
+	BB_TRY(st, request_parse(text, &length, &nodes, error), out);
+	snprintf(name, sizeof(name), "%.*s", length, text);
+	/* A name that no system has is a file of a shelf or, with a dot or a slash, any file. */
+	if (!bb_system_find(name) && bb_shelf_find(&bb_shelf_clusters, name, path))
+		st = read_file(&r, path, false);
+	else if (!bb_system_find(name) && strpbrk(name, "./"))
+		st = read_file(&r, name, false);
+	else
+		st = read_system(&r, name);
+	if (st == BB_OK)
+		BB_TRY(st, figures_check(name, f, error), out);
+	if (st != BB_OK)
+		goto out;
+	if (nodes > 0)
+		c->nodes = nodes;
 	if (change->nodes > 0) {
 		const int span = c->node->nvlink_nodes;
 		const int domains = (change->nodes + span - 1) / span;
@@ -302,31 +396,11 @@ static bb_status cluster_build(struct bb_cluster *c, const struct cluster_reques
 	c->gpu_rate = f[BB_FIGURE_GPU_RATE] *
 		      (c->inside == BB_INSIDE_MEMORY ? 1 : f[BB_FIGURE_GPU_EFFICIENCY]);
 	c->nic_rate = f[BB_FIGURE_NIC_RATE] * f[BB_FIGURE_NIC_EFFICIENCY];
-	st = make_pairs(c, error);
-out:
-	return st;
-}
-
-bb_status bb_cluster_open(const char *text, bb_topology_parser *parse, struct bb_cluster **cluster,
-			  struct bb_error *error)
-{
-	return bb_cluster_open_changed(text, &(struct bb_cluster_change){.nodes = 0}, parse,
-				       cluster, error);
-}
-
-bb_status bb_cluster_open_changed(const char *text, const struct bb_cluster_change *change,
-				  bb_topology_parser *parse, struct bb_cluster **cluster,
-				  struct bb_error *error)
-{
-	struct bb_cluster *c = calloc(1, sizeof(*c));
-	struct cluster_request request;
-	bb_status st;
-
-	if (!c)
-		return bb_no_memory(error, "a cluster");
-	snprintf(c->name, sizeof(c->name), "%s", text);
-	BB_TRY(st, request_parse(text, &request, error), out);
-	st = cluster_build(c, &request, change, parse, error);
+	c->pairs = malloc((size_t)c->gpus * (size_t)c->gpus * sizeof(*c->pairs));
+	if (!c->pairs)
+		st = bb_no_memory(error, "a cluster");
+	for (int i = 0; i < c->gpus * c->gpus && c->pairs; i++)
+		c->pairs[i] = pair_route(c, i / c->gpus, i % c->gpus);
 out:
 	if (st == BB_OK)
 		*cluster = c;
@@ -336,19 +410,6 @@ out:
 }
 
 /* ---- a cluster known by its links alone ---------------------------------------------------- */
-
-static void make_equal_pairs(struct bb_cluster *c, const struct bb_cluster_link *inside)
-{
-	for (int i = 0; i < c->gpus * c->gpus; i++) {
-		const bool self = i / c->gpus == i % c->gpus;
-
-		c->pairs[i] = (struct bb_cluster_route){
-			.path = self ? BB_CLUSTER_SELF : BB_CLUSTER_NVLINK,
-			.rate = self ? INFINITY : inside->rate,
-			.latency = self ? 0 : inside->latency,
-		};
-	}
-}
 
 bb_status bb_cluster_of_links(struct bb_cluster **cluster, int nodes, int ranks,
 			      const struct bb_cluster_link *inside,
@@ -385,7 +446,15 @@ bb_status bb_cluster_of_links(struct bb_cluster **cluster, int nodes, int ranks,
 		c->rail_gpus[i] = 1;
 	}
 	if (c->node && c->pairs) {
-		make_equal_pairs(c, inside);
+		for (int i = 0; i < ranks * ranks; i++) {
+			const bool self = i / ranks == i % ranks;
+
+			c->pairs[i] = (struct bb_cluster_route){
+				.path = self ? BB_CLUSTER_SELF : BB_CLUSTER_NVLINK,
+				.rate = self ? INFINITY : inside->rate,
+				.latency = self ? 0 : inside->latency,
+			};
+		}
 		return BB_OK;
 	}
 no_memory:
@@ -408,31 +477,22 @@ const char *bb_cluster_path_name(const struct bb_cluster *c, enum bb_cluster_pat
 	return path == BB_CLUSTER_NVLINK && bb_topology_is_amd(c->node, 0) ? "xGMI" : names[path];
 }
 
-static enum bb_cluster_path path_between(const struct bb_cluster *c, int from, int to)
-{
-	const int leaf = (int)c->figures[BB_FIGURE_LEAF_NODES];
-	const int pod = (int)c->figures[BB_FIGURE_POD_NODES];
-	const int a = bb_cluster_node(c, from), b = bb_cluster_node(c, to);
-
-	if (a / pod != b / pod)
-		return BB_CLUSTER_CORE;
-	if (a / leaf != b / leaf || bb_cluster_rail(c, from) != bb_cluster_rail(c, to))
-		return BB_CLUSTER_POD;
-	return BB_CLUSTER_LEAF;
-}
-
 struct bb_cluster_route bb_cluster_route(const struct bb_cluster *c, int from, int to)
 {
 	const int a = bb_cluster_node(c, from), b = bb_cluster_node(c, to);
 	const double *f = c->figures;
-	struct bb_cluster_route route = {.rate = c->nic_rate};
+	const int leaf = (int)f[BB_FIGURE_LEAF_NODES], pod = (int)f[BB_FIGURE_POD_NODES];
+	struct bb_cluster_route route = {.path = BB_CLUSTER_LEAF, .rate = c->nic_rate};
 
 	if (a == b)
 		return c->pairs[from % c->gpus * c->gpus + to % c->gpus];
 	if (a / c->domain == b / c->domain)
 		return (struct bb_cluster_route){BB_CLUSTER_NVLINK, 0, c->gpu_rate,
 						 f[BB_FIGURE_GPU_LATENCY]};
-	route.path = path_between(c, from, to);
+	if (a / pod != b / pod)
+		route.path = BB_CLUSTER_CORE;
+	else if (a / leaf != b / leaf || bb_cluster_rail(c, from) != bb_cluster_rail(c, to))
+		route.path = BB_CLUSTER_POD;
 	route.switches = 1 + 2 * (int)(route.path - BB_CLUSTER_LEAF);
 	route.latency =
 		f[BB_FIGURE_NET_LATENCY] + (route.switches - 1) * f[BB_FIGURE_SWITCH_LATENCY];

@@ -8,11 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-static bb_gpus all_gpus(int n)
-{
-	return n >= 64 ? ~(bb_gpus)0 : ((bb_gpus)1 << n) - 1;
-}
-
 /* ---- between the GPUs ------------------------------------------------------------------- */
 
 static int links_between(const struct bb_topology *t, int gpu, int n)
@@ -30,7 +25,8 @@ static enum bb_inside inside_of(const struct bb_topology *t, int n, int ranks)
 {
 	if (n == 0 && ranks > 1)
 		return BB_INSIDE_MEMORY;
-	if (n > 0 && bb_fabric_of(t, all_gpus(n)) == BB_FABRIC_SWITCH)
+	if (n > 0 &&
+	    bb_fabric_of(t, n >= 64 ? ~(bb_gpus)0 : ((bb_gpus)1 << n) - 1) == BB_FABRIC_SWITCH)
 		return BB_INSIDE_SWITCH;
 	if (n < 2)
 		return BB_INSIDE_NOTHING;
@@ -135,39 +131,28 @@ double bb_cluster_pcie_rate(const struct bb_topology *t, int a, int b)
 	return least;
 }
 
-/* The usable rate of GPU's NVLinks to the others, bytes per second; 0 unknown. */
-static double nvlink_rate(const struct bb_cluster *c, int gpu)
-{
-	const struct bb_topology *t = c->node;
-	const int links = c->inside == BB_INSIDE_SWITCH
-				  ? bb_topology_nvlinks(t, gpu, BB_PEER_SWITCH)
-				  : links_between(t, gpu, c->gpus);
-
-	return 1e9 * (links * bb_nvlink_of(t->devices[gpu].sm).usable);
-}
-
-/* The rate of the slowest GPU, for which collectives wait; 0 unknown. */
-static double rate_inside(const struct bb_cluster *c)
-{
-	double least = INFINITY;
-
-	for (int gpu = 0; gpu < c->gpus; gpu++)
-		if (c->inside == BB_INSIDE_PCIE && gpu > 0)
-			least = fmin(least, bb_cluster_pcie_rate(c->node, 0, gpu));
-		else if (c->inside != BB_INSIDE_PCIE)
-			least = fmin(least, nvlink_rate(c, gpu));
-	return least;
-}
-
+/* Set the rate of the slowest GPU, for which collectives wait, where none is given. */
 static bb_status derive_gpu_rate(struct bb_cluster *c, struct bb_error *error)
 {
-	double *rate = &c->figures[BB_FIGURE_GPU_RATE];
+	const struct bb_topology *t = c->node;
+	double *rate = &c->figures[BB_FIGURE_GPU_RATE], least = INFINITY;
 
 	if (c->inside == BB_INSIDE_MEMORY)
 		*rate = c->figures[BB_FIGURE_CORE_RATE];
 	if (c->inside == BB_INSIDE_NOTHING || c->inside == BB_INSIDE_MEMORY || *rate > 0)
 		return BB_OK;
-	*rate = rate_inside(c);
+	for (int gpu = 0; gpu < c->gpus; gpu++)
+		if (c->inside == BB_INSIDE_PCIE) {
+			least = gpu > 0 ? fmin(least, bb_cluster_pcie_rate(t, 0, gpu)) : least;
+		} else {
+			const int links = c->inside == BB_INSIDE_SWITCH
+						  ? bb_topology_nvlinks(t, gpu, BB_PEER_SWITCH)
+						  : links_between(t, gpu, c->gpus);
+
+			least = fmin(least,
+				     1e9 * (links * bb_nvlink_of(t->devices[gpu].sm).usable));
+		}
+	*rate = least;
 	if (*rate > 0)
 		return BB_OK;
 	return bb_fail(error, BB_EUNSUPPORTED,
@@ -245,16 +230,6 @@ static void search_add(struct rail_search *search, const struct bb_topology *t, 
 		t->devices[nic].pci >= 0 ? bb_efa_generation(&t->pcis[t->devices[nic].pci]) : 0;
 }
 
-static void find_rails(struct bb_cluster *c, struct rail_search *search)
-{
-	const struct bb_topology *t = c->node;
-
-	for (int gpu = 0; gpu < c->gpus; gpu++)
-		assign_rail(c, search, gpu);
-	for (int i = 0; i < bb_topology_count(t, BB_NIC); i++)
-		search_add(search, t, bb_topology_device(t, BB_NIC, i));
-}
-
 static enum bb_nic_kind nics_of(const struct rail_search *search, bool rate_given)
 {
 	if (search->efa > 0)
@@ -295,7 +270,10 @@ static bb_status derive_rails(struct bb_cluster *c, struct bb_error *error)
 	double *rate = &c->figures[BB_FIGURE_NIC_RATE];
 	struct rail_search search = {0};
 
-	find_rails(c, &search);
+	for (int gpu = 0; gpu < c->gpus; gpu++)
+		assign_rail(c, &search, gpu);
+	for (int i = 0; i < bb_topology_count(c->node, BB_NIC); i++)
+		search_add(&search, c->node, bb_topology_device(c->node, BB_NIC, i));
 	c->rails = search.rails;
 	for (int gpu = 0; gpu < c->gpus && search.rails == 0 && *rate > 0; gpu++) {
 		c->rail_of[gpu] = c->inside == BB_INSIDE_MEMORY ? 0 : gpu;

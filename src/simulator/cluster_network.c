@@ -95,23 +95,6 @@ bool bb_network_crowd(struct bb_network *network, const struct bb_fabric *f, con
 
 /* ---- the network ----------------------------------------------------------------------- */
 
-static void add_cpus(struct bb_fabric *fabric, const struct bb_cluster *c)
-{
-	const double *f = c->figures;
-	const double memory = f[BB_FIGURE_MEMORY_RATE] * f[BB_FIGURE_MEMORY_EFFICIENCY];
-
-	fabric->limits[0].most = f[BB_FIGURE_INLINE_SIZE];
-	fabric->limits[0].latency = f[BB_FIGURE_EAGER_LATENCY];
-	fabric->limits[1].most = f[BB_FIGURE_EAGER_SIZE];
-	fabric->limits[1].latency = f[BB_FIGURE_RENDEZVOUS_LATENCY];
-	fabric->pulls = true;
-	fabric->sum_second_per_byte = per_byte(f[BB_FIGURE_ADD_RATE]);
-	fabric->loopback = bb_cluster_loops_back(c);
-	fabric->packages = c->node->host.npackages > 0 ? c->node->host.npackages : 1;
-	fabric->memory_second_per_byte = per_byte(memory);
-	fabric->cache_bytes = bb_cluster_cache(c);
-}
-
 bool bb_network_make(struct bb_network *network, const struct bb_cluster *c, int ranks,
 		     const struct bb_fabric_flaw *flaw)
 {
@@ -141,8 +124,21 @@ bool bb_network_make(struct bb_network *network, const struct bb_cluster *c, int
 		.leaf_taper = f[BB_FIGURE_LEAF_TAPER],
 		.pod_taper = f[BB_FIGURE_POD_TAPER],
 	};
-	if (c->inside == BB_INSIDE_MEMORY)
-		add_cpus(&network->fabric, c);
+	if (c->inside == BB_INSIDE_MEMORY) {
+		struct bb_fabric *fabric = &network->fabric;
+
+		fabric->limits[0].most = f[BB_FIGURE_INLINE_SIZE];
+		fabric->limits[0].latency = f[BB_FIGURE_EAGER_LATENCY];
+		fabric->limits[1].most = f[BB_FIGURE_EAGER_SIZE];
+		fabric->limits[1].latency = f[BB_FIGURE_RENDEZVOUS_LATENCY];
+		fabric->pulls = true;
+		fabric->sum_second_per_byte = per_byte(f[BB_FIGURE_ADD_RATE]);
+		fabric->loopback = bb_cluster_loops_back(c);
+		fabric->packages = c->node->host.npackages > 0 ? c->node->host.npackages : 1;
+		fabric->memory_second_per_byte =
+			per_byte(f[BB_FIGURE_MEMORY_RATE] * f[BB_FIGURE_MEMORY_EFFICIENCY]);
+		fabric->cache_bytes = bb_cluster_cache(c);
+	}
 	for (int hops = 0; hops < 3; hops++)
 		network->fabric.latency[hops] =
 			f[BB_FIGURE_NET_LATENCY] + 2 * hops * f[BB_FIGURE_SWITCH_LATENCY];

@@ -6,7 +6,6 @@
 
 #include "backends/dataless.h"
 #include "backends/routes.h"
-#include "simulator/openmpi.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -63,59 +62,60 @@ static bool report_progress(void *own, const struct bb_algorithm *schedule, size
 	return !atomic_load(&c->aborted);
 }
 
-/* Open all but the calibration. */
-static bb_status links_open(struct bb_context **context, const struct bb_world *world,
-			    const struct bb_backend_config *config, struct bb_error *error)
+/* Open with the model of LIBRARY (NULL: none). */
+static bb_status open_with(const struct bb_sim_library *library, struct bb_context **context,
+			   const struct bb_world *world, const struct bb_backend_config *config,
+			   struct bb_error *error)
 {
 	const struct bb_virtual_config *virtual = config->virtual;
+	const bool faulty = virtual->flawed || config->slow_link.factor > 0 ||
+			    virtual->slow_rank.seconds > 0;
 	struct bb_context *c = aligned_alloc(BB_SIM_PAGE, sizeof(*c));
+	bb_status st = BB_OK;
 
 	if (!c)
-		goto fail;
+		return bb_no_memory(error, "the clocks of all ranks");
 	*c = (struct bb_context){.world = *world,
 				 .cluster = virtual->cluster,
+				 .library = library,
 				 .error = error,
 				 .listener = virtual->listener,
 				 .pace = {report_progress, c}};
-	if (virtual->cluster && !bb_network_make(&c->network, virtual->cluster, world->nranks,
-						 virtual->flawed ? &virtual->flaw : NULL))
-		goto fail;
-	if ((virtual->flawed || config->slow_link.factor > 0 || virtual->slow_rank.seconds > 0) &&
-	    !open_course(c, config, true))
-		goto fail;
-	if (!open_course(c, config, false))
-		goto fail;
-	*context = c;
-	return BB_OK;
-fail:
-	if (c)
+	if ((virtual->cluster && !bb_network_make(&c->network, virtual->cluster, world->nranks,
+						  virtual->flawed ? &virtual->flaw : NULL)) ||
+	    (faulty && !open_course(c, config, true)) || !open_course(c, config, false)) {
+		st = bb_no_memory(error, "the clocks of all ranks");
+		goto out;
+	}
+	if (library)
+		BB_TRY(st, library->open(c, error), out);
+	if (virtual->calibrate)
+		st = bb_calibration_read(&c->calibration, virtual->calibrate, virtual->cluster,
+					 &c->nccl, error);
+out:
+	if (st != BB_OK)
 		sim_close(c);
-	return bb_no_memory(error, "the clocks of all ranks");
-}
-
-/* Open the calibration of *CONTEXT, which has NCCL's constants. If that fails, *CONTEXT is closed
-   and NULL. */
-static bb_status calibration_open(struct bb_context **context,
-				  const struct bb_backend_config *config, struct bb_error *error)
-{
-	bb_status st = BB_OK;
-
-	if (config->virtual->calibrate)
-		st = bb_calibration_read(&(*context)->calibration, config->virtual->calibrate,
-					 config->virtual->cluster, &(*context)->nccl, error);
-	if (st == BB_OK)
-		return BB_OK;
-	sim_close(*context);
-	*context = NULL;
+	else
+		*context = c;
 	return st;
 }
 
 static bb_status sim_open(struct bb_context **context, const struct bb_world *world,
 			  const struct bb_backend_config *config, struct bb_error *error)
 {
-	bb_status status = links_open(context, world, config, error);
+	return open_with(NULL, context, world, config, error);
+}
 
-	return status == BB_OK ? calibration_open(context, config, error) : status;
+static bb_status gpu_open(struct bb_context **context, const struct bb_world *world,
+			  const struct bb_backend_config *config, struct bb_error *error)
+{
+	return open_with(&bb_sim_nccl, context, world, config, error);
+}
+
+static bb_status cpu_open(struct bb_context **context, const struct bb_world *world,
+			  const struct bb_backend_config *config, struct bb_error *error)
+{
+	return open_with(&bb_sim_openmpi, context, world, config, error);
 }
 
 static void sim_explain(const struct bb_context *context, struct bb_strbuf *out)
@@ -172,17 +172,6 @@ void bb_sim_group_close(struct bb_group *group)
 	free(group);
 }
 
-/* Nodes that N sorted MEMBERS are on. */
-static int count_nodes(const struct bb_cluster *c, const int *members, int n)
-{
-	int nodes = 0;
-
-	for (int i = 0; i < n; i++)
-		nodes += i == 0 ||
-			 bb_cluster_node(c, members[i]) != bb_cluster_node(c, members[i - 1]);
-	return nodes;
-}
-
 bb_status bb_sim_group_open(struct bb_rank *rank, const int *members, int n,
 			    struct bb_group **group, struct bb_error *error)
 {
@@ -208,7 +197,12 @@ bb_status bb_sim_group_open(struct bb_rank *rank, const int *members, int n,
 		if (!bb_network_crowd(&c->network, links->fabric, members, n, &g->crowds[i]))
 			goto fail;
 		if (c->cluster->inside == BB_INSIDE_MEMORY) {
-			g->machines[i].nodes = count_nodes(c->cluster, members, n);
+			/* The members are sorted. */
+			for (int k = 0; k < n; k++)
+				g->machines[i].nodes +=
+					k == 0 ||
+					bb_cluster_node(c->cluster, members[k]) !=
+						bb_cluster_node(c->cluster, members[k - 1]);
 			continue;
 		}
 		if (!bb_nccl_shape_make(&g->machines[i], c->cluster, c->world.nranks, members, n))
@@ -247,35 +241,6 @@ static bb_status sim_barrier(struct bb_group *group)
 }
 
 /* ---- modelled libraries: NCCL over GPUs, Open MPI over ranks on CPUs ------------------------ */
-
-static bb_status gpu_open(struct bb_context **context, const struct bb_world *world,
-			  const struct bb_backend_config *config, struct bb_error *error)
-{
-	bb_status status;
-
-	BB_TRY(status, links_open(context, world, config, error), out);
-	(*context)->library = &bb_sim_nccl;
-	status = bb_sim_nccl_find(*context, config->virtual->cluster, error);
-	if (status == BB_OK)
-		return calibration_open(context, config, error);
-	sim_close(*context);
-	*context = NULL;
-out:
-	return status;
-}
-
-static bb_status cpu_open(struct bb_context **context, const struct bb_world *world,
-			  const struct bb_backend_config *config, struct bb_error *error)
-{
-	bb_status status;
-
-	BB_TRY(status, sim_open(context, world, config, error), out);
-	(*context)->library = &bb_sim_openmpi;
-	snprintf((*context)->library_text, sizeof((*context)->library_text),
-		 "a model of " BB_OPENMPI_VERSIONS);
-out:
-	return status;
-}
 
 static const char *library_name(const struct bb_context *context)
 {

@@ -2,11 +2,9 @@
  * sim_inside.h - shared by the files of the sim backend.
  *
  *   sim.c              the table: opening, stand-ins for memory, groups, clocks
- *   sim_collectives.c  choosing and evaluating calls of collectives
+ *   sim_collectives.c  choosing and evaluating calls of collectives, also those of programs
  *   sim_nccl.c         the model of NCCL: its names of algorithms, their limits and times
  *   sim_openmpi.c      the model of Open MPI: its choice among schedules
- *   sim_programs.c     evaluating programs
- *   sim_summary.c      which algorithms and evaluators were used
  */
 #ifndef BB_BACKENDS_SIM_SIM_INSIDE_H
 #define BB_BACKENDS_SIM_SIM_INSIDE_H
@@ -84,11 +82,15 @@ struct bb_sim_library {
 	/* A call begins when the last member has arrived and ends on all members at once; there are
 	   no links between two ranks. */
 	bool is_whole;
+	/* Set what CONTEXT, whose cluster is known, has of the library. */
+	bb_status (*open)(struct bb_context *context, struct bb_error *error);
 	/* NULL, or why CALL, which is native, cannot run. */
 	const char *(*refuses)(const struct bb_group *group, const struct bb_call *call);
 	/* NULL, or why it can, but not with the fault. NULL itself: all faults can be timed. */
 	const char *(*refuses_fault)(const struct bb_group *group, const struct bb_call *call);
-	/* As bb_sim_time_call, of a native CALL. Sets group->evaluator, chosen and prediction. */
+	/* Evaluate CALL, which is native, on LINKS, those of COURSE. TIMES has one entry for each
+	   member: on entry when it reaches CALL, on return when it is done; INFINITY: not known
+	   yet. NUMBER numbers the calls. Sets group->evaluator, chosen and prediction. */
 	bb_status (*time)(struct bb_group *group, int course, const struct bb_link_model *links,
 			  const struct bb_call *call, uint64_t number, double *times,
 			  struct bb_error *error);
@@ -99,31 +101,13 @@ extern const struct bb_sim_library bb_sim_nccl, bb_sim_openmpi;
 /* The libraries' algorithms; each ends with name NULL. */
 extern const struct bb_native bb_sim_nccl_natives[], bb_sim_openmpi_natives[];
 
-/* Set CONTEXT's constants of NCCL for the GPUs of CLUSTER, and their description for records, which
-   stays empty where there are none. */
-BB_MUST bb_status bb_sim_nccl_find(struct bb_context *context, const struct bb_cluster *cluster,
-				   struct bb_error *error);
-
 /* The latest of N times, at least 0. */
 double bb_sim_latest(const double *times, int n);
-
-/* Report to the listener that an evaluation has ended. */
-static inline void bb_sim_progress_done(const struct bb_context *c)
-{
-	if (c->listener.progress)
-		c->listener.progress(c->listener.own, NULL, 0, 0);
-}
 
 /* The course without a fault. */
 static inline const struct bb_course *bb_sim_faultless(const struct bb_context *c)
 {
 	return &c->courses[c->ncourses - 1];
-}
-
-/* Do times of schedules come from a calibration, not from links? */
-static inline bool bb_sim_fits_schedules(const struct bb_context *c)
-{
-	return c->calibration && !c->cluster;
 }
 
 /* The latest clock of COURSE. */
@@ -146,29 +130,12 @@ BB_MUST bb_status bb_sim_tune(struct bb_group *group, struct bb_call *call);
 BB_MUST bb_status bb_sim_collective(struct bb_group *group, struct bb_queue *queue,
 				    const struct bb_call *call);
 
-/* Set CALL's algorithm to NAME (NULL: auto), as --algo does. BB_EUNSUPPORTED with the reason. */
-BB_MUST bb_status bb_sim_set_algorithm(struct bb_group *group, const char *name,
-				       struct bb_call *call, struct bb_error *error);
 /* Set TIMES, when each member of GROUP arrives, to SECONDS after the last one. */
 void bb_sim_time_whole(struct bb_group *group, double seconds, double *times);
 /* The links of COURSE, of ALL ranks, as the group's members see them. */
 struct bb_link_model bb_sim_links(const struct bb_group *group, int course,
 				  const struct bb_link_model *all);
-/* Evaluate CALL on LINKS, those of COURSE. TIMES has one entry for each member: on entry when it
-   reaches CALL, on return when it is done; INFINITY: not known yet. NUMBER numbers the calls. */
-BB_MUST bb_status bb_sim_time_call(struct bb_group *group, int course,
-				   const struct bb_link_model *links, const struct bb_call *call,
-				   uint64_t number, double *times, struct bb_error *error);
-
-/* ---- sim_summary.c ----------------------------------------------------------------------- */
-
-/* Remember how GROUP evaluated CALL. BB_EINTERNAL: out of memory. */
-BB_MUST bb_status bb_sim_count(const struct bb_group *group, const struct bb_call *call,
-			       struct bb_error *error);
 bool bb_sim_summarize(const struct bb_context *context, struct bb_strbuf *out);
-
-/* ---- sim_programs.c ---------------------------------------------------------------------- */
-
 BB_MUST bb_status bb_sim_evaluate(struct bb_rank *rank, const struct bb_program *program,
 				  const struct bb_timeline_watch *watch, double *end,
 				  struct bb_error *error);

@@ -61,23 +61,15 @@ static const struct bb_native nccl_auto = NATIVE("auto", "NCCL's own choice", AN
 
 /* ---- constants ----------------------------------------------------------------------------- */
 
-/* Compute capability of the first GPU; 0: there is none, or it is not NVIDIA's. */
-static int capability(const struct bb_cluster *cluster)
+static bb_status nccl_open(struct bb_context *context, struct bb_error *error)
 {
-	const struct bb_topology *t = cluster->node;
-
-	return bb_topology_count(t, BB_GPU) > 0 ? t->devices[bb_topology_device(t, BB_GPU, 0)].sm
-						: 0;
-}
-
-bb_status bb_sim_nccl_find(struct bb_context *context, const struct bb_cluster *cluster,
-			   struct bb_error *error)
-{
+	const struct bb_topology *t = context->cluster->node;
+	const int gpu = bb_topology_count(t, BB_GPU) > 0 ? bb_topology_device(t, BB_GPU, 0) : -1;
 	struct bb_nccl_constants *c = &context->nccl;
 	bool more = true;
 	bb_status st;
 
-	BB_TRY(st, bb_nccl_constants_find(c, capability(cluster), error), out);
+	BB_TRY(st, bb_nccl_constants_find(c, gpu >= 0 ? t->devices[gpu].sm : 0, error), out);
 	for (int i = 0; i < BB_SIM_NCCL_OTHERS && more; i++) {
 		BB_TRY(st, bb_nccl_constants_other(&context->others[i], c, i, &more, error), out);
 		context->nothers += more;
@@ -112,18 +104,13 @@ static double even_size(const struct bb_shape *shape)
 	return n > 1 ? (double)most * n / (n - 1) : (double)bb_alltoall_count(shape, 0, 0);
 }
 
-static double call_size(const struct bb_call *call)
-{
-	if (call->collective == &bb_alltoallv)
-		return even_size(&call->shape) * (double)bb_dtype_size(call->dtype);
-	return (double)bb_size_count(call->collective, &call->shape) *
-	       (double)bb_dtype_size(call->dtype);
-}
-
 static struct bb_nccl_call call_of(const struct bb_nccl_machine *machine,
 				   const struct bb_call *call)
 {
 	const struct choice *choice = call->native->own;
+	const double size = call->collective == &bb_alltoallv
+				    ? even_size(&call->shape)
+				    : (double)bb_size_count(call->collective, &call->shape);
 
 	return (struct bb_nccl_call){
 		.collective = call->collective,
@@ -133,7 +120,7 @@ static struct bb_nccl_call call_of(const struct bb_nccl_machine *machine,
 		.dtype = call->dtype,
 		.op = call->op,
 		.in_place = call->shape.in_place,
-		.bytes = call_size(call),
+		.bytes = size * (double)bb_dtype_size(call->dtype),
 	};
 }
 
@@ -264,6 +251,7 @@ const struct bb_sim_library bb_sim_nccl = {
 	.choice = &nccl_auto,
 	.unnamed = "NCCL's messages",
 	.is_whole = true,
+	.open = nccl_open,
 	.refuses = nccl_refuses,
 	.refuses_fault = nccl_refuses_fault,
 	.time = nccl_time,

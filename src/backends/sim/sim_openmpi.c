@@ -53,34 +53,23 @@ static const char *openmpi_refuses(const struct bb_group *group, const struct bb
 				 kind_of(call), &plan);
 }
 
-/* Does coll/han of 5.0 perform CALL among ranks of several nodes? (coll_han_module.c, 5.0.3) */
-static bool is_of_han(const struct bb_call *call)
-{
-	static const struct bb_collective *const all[] = {
-		&bb_all_reduce, &bb_all_gather, &bb_broadcast, &bb_reduce, &bb_gather, &bb_scatter};
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		if (all[i] == call->collective)
-			return kind_of(call) == BB_OPENMPI_BLOCKING;
-	return false;
-}
-
-/* The interval follows from published rows of these alone. */
-static bool is_measured(const struct bb_collective *collective, int nodes)
-{
-	return collective == &bb_alltoall ||
-	       (nodes == 1 && (collective == &bb_all_reduce || collective == &bb_broadcast ||
-			       collective == &bb_reduce));
-}
-
+/* The interval follows from published rows of all_reduce, broadcast and reduce within a node, and
+   of alltoall. Among ranks of several nodes 5.0 performs some by coll/han
+   (coll_han_module.c, 5.0.3). */
 static void openmpi_predict(const struct bb_call *call, int nodes, size_t element,
 			    struct bb_model_prediction *prediction)
 {
-	if (is_measured(call->collective, nodes))
-		bb_openmpi_interval((double)bb_size_count(call->collective, &call->shape) *
-					    (double)element,
-				    &prediction->support.low, &prediction->support.high);
-	if (nodes > 1 && is_of_han(call))
+	static const struct bb_collective *const of_han[] = {
+		&bb_all_reduce, &bb_broadcast, &bb_reduce, &bb_all_gather, &bb_gather, &bb_scatter};
+	const double bytes =
+		(double)bb_size_count(call->collective, &call->shape) * (double)element;
+	size_t i = 0;
+
+	while (i < 6 && of_han[i] != call->collective)
+		i++;
+	if (call->collective == &bb_alltoall || (nodes == 1 && i < 3))
+		bb_openmpi_interval(bytes, &prediction->support.low, &prediction->support.high);
+	if (nodes > 1 && i < 6 && kind_of(call) == BB_OPENMPI_BLOCKING)
 		snprintf(prediction->otherwise, sizeof(prediction->otherwise),
 			 "coll/han by Open MPI 5.0");
 }
@@ -114,10 +103,17 @@ static bb_status openmpi_time(struct bb_group *group, int course, const struct b
 	return status;
 }
 
+static bb_status openmpi_open(struct bb_context *context, struct bb_error *error)
+{
+	snprintf(context->library_text, BB_SIM_LIBRARY_TEXT, "a model of " BB_OPENMPI_VERSIONS);
+	return BB_OK;
+}
+
 const struct bb_sim_library bb_sim_openmpi = {
 	.natives = bb_sim_openmpi_natives,
 	.choice = &openmpi_auto,
 	.unnamed = "Open MPI",
+	.open = openmpi_open,
 	.refuses = openmpi_refuses,
 	.time = openmpi_time,
 };
