@@ -1,9 +1,9 @@
 /*
- * compare.c - acceptance compare: what became slower or faster between two runs?
+ * compare.c - acceptance compare: what became slower or faster between two runs, beyond their
+ * noise?
  */
-#include "acceptance/compare.h"
-
 #include "acceptance/claims.h"
+#include "acceptance/confidence.h"
 #include "acceptance/counters.h"
 #include "core/printable.h"
 #include "acceptance/tool/tool.h"
@@ -83,6 +83,227 @@ static bb_status read_side(const char *path, struct bb_records *records, struct 
 	}
 	globfree(&found);
 	return st;
+}
+
+/*
+ * The least share of the results of BEFORE that must be judged for the answer "not slower": what is
+ * slow often is slow in one of few algorithms or sizes, and one of five must not hide among those
+ * that could not be judged.
+ */
+#define LEAST_SHARE 0.8
+
+/* One quantity that both runs measured. */
+struct difference {
+	char subject[BB_SUBJECT_TEXT];
+	const char *unit;
+	size_t nbefore, nafter; /* measurements of it */
+	double before, after;   /* their geometric means, in UNIT */
+	double change;          /* of speed, as a fraction: below 0 it is slower now */
+	double low, high;       /* 95% interval of that; NAN: the noise is unknown */
+	bool within_runs;       /* the interval is of the iterations of one run on each side */
+};
+
+struct differences { /* zero-initialise */
+	struct difference *list;
+	size_t n;
+	size_t only_before, only_after; /* subjects of one side alone */
+	size_t wrong;                   /* results of AFTER with wrong data */
+};
+
+/* The first of these quantities that a record has is compared; a record without any is not. */
+static const struct quantity {
+	const char *field, *unit;
+	bool more_is_better;
+} quantities[] = {
+	{"busbw_GBps", "GB/s", true}, {"GBps", "GB/s", true},   {"step_us", "us", false},
+	{"layer_us", "us", false},    {"time_us", "us", false}, {"p50_us", "us", false},
+	{NULL, NULL, false},
+};
+
+/* One record of one side. */
+struct sample {
+	char subject[BB_SUBJECT_TEXT];
+	const char *kind;
+	const struct quantity *quantity;
+	double speed; /* the logarithm of speed, in any unit */
+	double error; /* its standard error within the run; NAN: not known */
+	bool exact;   /* virtual time without noise */
+};
+
+struct samples {
+	struct sample *list;
+	size_t n;
+};
+
+/* ---- samples of one side -------------------------------------------------------------------- */
+
+static const struct quantity *quantity_of(const struct json_t *record)
+{
+	for (const struct quantity *q = quantities; q->field; q++)
+		if (bb_record_number(record, q->field) > 0)
+			return q;
+	return NULL;
+}
+
+static int by_subject(const void *a, const void *b)
+{
+	const struct sample *const x = a, *const y = b;
+	const int kinds = strcmp(x->kind, y->kind);
+
+	return kinds != 0 ? kinds : strcmp(x->subject, y->subject);
+}
+
+/* The samples of RECORDS, those of a subject beside each other. */
+static bool gather(const struct bb_records *records, struct samples *s)
+{
+	static const char *const ends[][2] = {{"ci_low_us", "ci_high_us"}, {"low_us", "high_us"}};
+
+	s->list = calloc(records->n + 1, sizeof(*s->list));
+	if (!s->list)
+		return false;
+	for (size_t i = 0; i < records->n; i++) {
+		const struct bb_read_record *const r = &records->list[i];
+		const struct quantity *const q = quantity_of(r->json);
+		struct sample *const sample = &s->list[s->n];
+		double value;
+
+		if (!q)
+			continue;
+		value = log(bb_record_number(r->json, q->field));
+		bb_record_subject(sample->subject, r, BB_SUBJECT_ALL);
+		sample->kind = r->kind;
+		sample->quantity = q;
+		sample->speed = q->more_is_better ? value : -value;
+		sample->exact = bb_record_bool(r->run, "virtual_time") &&
+				!(bb_record_number(r->run, "link_noise") > 0);
+		/* The interval of a median is 1.96 standard errors to each side. */
+		sample->error = NAN;
+		for (int e = 0; isnan(sample->error) && e < 2; e++) {
+			const double low = bb_record_number(r->json, ends[e][0]);
+			const double high = bb_record_number(r->json, ends[e][1]);
+
+			if (low > 0 && high >= low)
+				sample->error = log(high / low) / (2 * 1.96);
+		}
+		s->n++;
+	}
+	qsort(s->list, s->n, sizeof(*s->list), by_subject);
+	return true;
+}
+
+/* How many samples from number I on are of its subject. */
+static size_t alike(const struct samples *s, size_t i)
+{
+	size_t n = 1;
+
+	while (i + n < s->n && by_subject(&s->list[i], &s->list[i + n]) == 0)
+		n++;
+	return n;
+}
+
+/* ---- one subject ---------------------------------------------------------------------------- */
+
+struct mean {
+	size_t n;
+	double value, variance; /* of the logarithm; the variance is that of the mean */
+	double error;           /* of the only sample, within its run */
+	bool exact;
+};
+
+static struct mean mean_of(const struct sample *samples, size_t n)
+{
+	struct mean m = {.n = n, .error = samples[0].error, .exact = true};
+	double squares = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		m.value += samples[i].speed / (double)n;
+		m.exact = m.exact && samples[i].exact;
+	}
+	for (size_t i = 0; i < n; i++)
+		squares += (samples[i].speed - m.value) * (samples[i].speed - m.value);
+	if (n > 1)
+		m.variance = squares / (double)(n - 1) / (double)n;
+	return m;
+}
+
+static struct difference compare(const struct sample *before, size_t nbefore,
+				 const struct sample *after, size_t nafter)
+{
+	const struct mean a = mean_of(before, nbefore), b = mean_of(after, nafter);
+	const double sign = before->quantity->more_is_better ? 1 : -1;
+	struct difference d = {.unit = before->quantity->unit,
+			       .nbefore = nbefore,
+			       .nafter = nafter,
+			       .before = exp(sign * a.value),
+			       .after = exp(sign * b.value),
+			       .change = expm1(b.value - a.value)};
+	double half = NAN;
+
+	memcpy(d.subject, before->subject, sizeof(d.subject));
+	if (a.exact && b.exact) {
+		half = 0;
+	} else if (nbefore > 1 && nafter > 1) {
+		/* Half the 95% interval of the difference of the means (Welch, 1947). */
+		const double variance = a.variance + b.variance;
+		const double degrees = variance * variance /
+				       (a.variance * a.variance / (double)(a.n - 1) +
+					b.variance * b.variance / (double)(b.n - 1));
+
+		half = variance > 0 ? bb_student_quantile(0.975, degrees) * sqrt(variance) : 0;
+	} else if (nbefore == 1 && nafter == 1) {
+		half = 1.96 * hypot(a.error, b.error);
+		d.within_runs = !isnan(half);
+	}
+	d.low = expm1(b.value - a.value - half);
+	d.high = expm1(b.value - a.value + half);
+	return d;
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+static int by_change(const void *a, const void *b)
+{
+	const struct difference *const x = a, *const y = b;
+
+	return (x->change > y->change) - (x->change < y->change);
+}
+
+/*
+ * Compares AFTER with BEFORE, records of the same subject (bb_record_subject). The list is sorted
+ * by change, the slowest first. The interval follows from the spread between runs if both sides
+ * have several (Welch's t of logarithms), else from the intervals of medians within one run, which
+ * do not include the variation between runs. Virtual time without noise is exact: the interval is
+ * the change. BB_EINTERNAL without memory. Free OUT's list whatever comes back.
+ */
+static bb_status compare_all(const struct bb_records *before, const struct bb_records *after,
+			     struct differences *out, struct bb_error *error)
+{
+	struct samples a = {.n = 0}, b = {.n = 0};
+	bool good = gather(before, &a) && gather(after, &b);
+
+	*out = (struct differences){.n = 0};
+	out->list = good ? calloc(a.n + 1, sizeof(*out->list)) : NULL;
+	good = out->list != NULL;
+	for (size_t i = 0, k = 0; good && (i < a.n || k < b.n);) {
+		const size_t ni = i < a.n ? alike(&a, i) : 0, nk = k < b.n ? alike(&b, k) : 0;
+		const int order = ni == 0 ? 1 : nk == 0 ? -1 : by_subject(&a.list[i], &b.list[k]);
+
+		/* A quantity that one side lacks cannot be compared with another. */
+		if (order == 0 && a.list[i].quantity == b.list[k].quantity)
+			out->list[out->n++] = compare(&a.list[i], ni, &b.list[k], nk);
+		out->only_before += order < 0;
+		out->only_after += order > 0;
+		i += order <= 0 ? ni : 0;
+		k += order >= 0 ? nk : 0;
+	}
+	if (good)
+		qsort(out->list, out->n, sizeof(*out->list), by_change);
+	for (size_t i = 0; i < after->n; i++)
+		out->wrong += quantity_of(after->list[i].json) &&
+			      bb_record_number(after->list[i].json, "wrong") > 0;
+	free(a.list);
+	free(b.list);
+	return good ? BB_OK : bb_no_memory(error, "a comparison");
 }
 
 /* ---- what is printed ------------------------------------------------------------------------ */
@@ -172,7 +393,7 @@ static bool add_counters(const struct bb_records *before, const struct bb_record
 enum kind { SAME, FASTER, SLOWER, UNCLEAR, BEYOND };
 
 /* BEYOND: slower by more than TOLERANCE; UNCLEAR: the noise could hide that. */
-static enum kind kind_of(const struct bb_difference *d, double tolerance)
+static enum kind kind_of(const struct difference *d, double tolerance)
 {
 	const double high = isnan(d->high) ? d->change : d->high;
 	const double low = isnan(d->low) ? d->change : d->low;
@@ -191,7 +412,7 @@ struct tally {
 	size_t within, single; /* intervals within runs; differences without one */
 };
 
-static struct tally add_rows(const struct bb_differences *d, double tolerance, bool all,
+static struct tally add_rows(const struct differences *d, double tolerance, bool all,
 			     struct bb_strbuf *out)
 {
 	static const struct bb_table_head heads[] = {
@@ -202,7 +423,7 @@ static struct tally add_rows(const struct bb_differences *d, double tolerance, b
 
 	bb_table_columns(&table, heads, 1);
 	for (size_t i = 0; i < d->n; i++) {
-		const struct bb_difference *const row = &d->list[i];
+		const struct difference *const row = &d->list[i];
 		const enum kind kind = kind_of(row, tolerance);
 		struct bb_strbuf subject = {0};
 
@@ -228,7 +449,7 @@ static struct tally add_rows(const struct bb_differences *d, double tolerance, b
 	return t;
 }
 
-static void add_notes(const struct bb_differences *d, const struct tally *t, double tolerance,
+static void add_notes(const struct differences *d, const struct tally *t, double tolerance,
 		      struct bb_strbuf *out)
 {
 	bb_strbuf_addf(out,
@@ -272,8 +493,8 @@ static size_t count_virtual(const struct bb_records *records, size_t *all)
 	return n;
 }
 
-static bb_status add_verdict(const struct bb_differences *d, const struct tally *t,
-			     double tolerance, const char *objection, struct bb_strbuf *out)
+static bb_status add_verdict(const struct differences *d, const struct tally *t, double tolerance,
+			     const char *objection, struct bb_strbuf *out)
 {
 	const size_t of = d->n + d->only_before;
 
@@ -296,12 +517,12 @@ static bb_status add_verdict(const struct bb_differences *d, const struct tally 
 		return BB_EDATA;
 	}
 	/* Too little can be judged to say that nothing became slower. */
-	if ((double)(d->n - t->of[UNCLEAR]) < BB_COMPARE_SHARE * (double)of) {
+	if ((double)(d->n - t->of[UNCLEAR]) < LEAST_SHARE * (double)of) {
 		bb_strbuf_addf(out,
 			       "Verdict: could not judge: %zu of %zu result%s can be judged, %g%% "
 			       "are needed",
 			       d->n - t->of[UNCLEAR], of, bb_plural((long long)of),
-			       100 * BB_COMPARE_SHARE);
+			       100 * LEAST_SHARE);
 		if (t->of[UNCLEAR] > 0)
 			bb_strbuf_addf(out, "; %zu too noisy: repeat both sides", t->of[UNCLEAR]);
 		if (d->only_before > 0)
@@ -319,7 +540,7 @@ bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *
 {
 	const double tolerance = job->o->tolerance;
 	struct bb_records before = {.n = 0}, after = {.n = 0};
-	struct bb_differences d = {.n = 0};
+	struct differences d = {.n = 0};
 	struct bb_strbuf out = {0};
 	const char *objection = NULL;
 	size_t nvirtual, nbefore, nafter;
@@ -332,7 +553,7 @@ bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *
 			       job->noperands);
 	BB_TRY(st, read_side(job->operands[0], &before, error), out);
 	BB_TRY(st, read_side(job->operands[1], &after, error), out);
-	BB_TRY(st, bb_compare(&before, &after, &d, error), out);
+	BB_TRY(st, compare_all(&before, &after, &d, error), out);
 	add_side("before:", job->operands[0], &before, &out);
 	add_side("after:", job->operands[1], &after, &out);
 	add_changes(&before, &after, &out);
@@ -351,7 +572,7 @@ bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *
 	st = verdict;
 out:
 	bb_strbuf_free(&out);
-	bb_differences_free(&d);
+	free(d.list);
 	bb_records_free(&before);
 	bb_records_free(&after);
 	return st;
