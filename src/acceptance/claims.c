@@ -12,43 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Copies as much of TEXT, which may be NULL, as fits into array INTO. */
 static void keep(char *into, size_t room, const char *text)
 {
 	snprintf(into, room, "%s", text ? text : "");
 }
-
-/* Returns the number of hosts of RANKS, which are sorted by host. */
-static int64_t count_hosts(const json_t *ranks)
-{
-	const char *before = NULL;
-	int64_t n = 0;
-	size_t i;
-	json_t *rank;
-
-	json_array_foreach(ranks, i, rank)
-	{
-		const char *const host = bb_record_string(rank, "host");
-
-		n += host && (!before || strcmp(host, before) != 0);
-		before = host ? host : before;
-	}
-	return n;
-}
-
-static void claims_describe(struct bb_claims *c, const struct bb_read_record *r)
-{
-	const json_t *const ranks = json_object_get(r->run, "ranks");
-	const int64_t n = bb_record_int(r->json, "nranks");
-
-	keep(c->collective, sizeof(c->collective), bb_record_string(r->json, "collective"));
-	keep(c->algorithm, sizeof(c->algorithm), bb_record_string(r->json, "algorithm_asked"));
-	keep(c->backend, sizeof(c->backend), bb_record_string(r->run, "backend"));
-	keep(c->gpu, sizeof(c->gpu), bb_record_string(json_array_get(ranks, 0), "name"));
-	c->nranks = n > 0 ? n : 0;
-	c->hosts = count_hosts(ranks);
-	c->rounding = 1e-9;
-	c->simulated = bb_record_bool(r->run, "virtual_time");
-}
+#define KEEP(into, text) keep(into, sizeof(into), text)
 
 /* Returns the table of R: the last one if it has R's run and algorithm, else a new one. */
 static struct bb_claims *table_of(struct bb_claim_file *file, const struct bb_read_record *r,
@@ -56,15 +25,35 @@ static struct bb_claims *table_of(struct bb_claim_file *file, const struct bb_re
 {
 	const char *const algorithm = bb_record_string(r->json, "algorithm_asked");
 	const char *const collective = bb_record_string(r->json, "collective");
+	const json_t *const ranks = json_object_get(r->run, "ranks");
+	const int64_t nranks = bb_record_int(r->json, "nranks");
 	struct bb_claims *c = file->n > 0 ? &file->list[file->n - 1] : NULL;
+	const char *before = NULL;
+	size_t i;
+	json_t *rank;
 
 	if (c && *run == r->run && collective && strcmp(c->collective, collective) == 0 &&
 	    strcmp(c->algorithm, algorithm ? algorithm : "") == 0)
 		return c;
 	c = bb_claims_add(file);
-	if (c)
-		claims_describe(c, r);
 	*run = r->run;
+	if (!c)
+		return NULL;
+	KEEP(c->collective, collective);
+	KEEP(c->algorithm, algorithm);
+	KEEP(c->backend, bb_record_string(r->run, "backend"));
+	KEEP(c->gpu, bb_record_string(json_array_get(ranks, 0), "name"));
+	c->nranks = nranks > 0 ? nranks : 0;
+	c->rounding = 1e-9;
+	c->simulated = bb_record_bool(r->run, "virtual_time");
+	/* Ranks are sorted by host. */
+	json_array_foreach(ranks, i, rank)
+	{
+		const char *const host = bb_record_string(rank, "host");
+
+		c->hosts += host && (!before || strcmp(host, before) != 0);
+		before = host ? host : before;
+	}
 	return c;
 }
 
@@ -92,7 +81,7 @@ static bool record_add(struct bb_claim_file *file, const struct bb_read_record *
 	if (!(claim.time_us > 0) || !(claim.algbw_GBps > 0) || !(claim.busbw_GBps > 0))
 		return true;
 	c->percent_of_bound = bb_record_number(r->json, "percent_of_bound");
-	keep(c->bound_source, sizeof(c->bound_source), bb_record_string(r->json, "bound_source"));
+	KEEP(c->bound_source, bb_record_string(r->json, "bound_source"));
 	return bb_claim_add(c, &claim);
 }
 
@@ -101,13 +90,13 @@ static bb_status read_records(const char *path, const char *text, size_t length,
 {
 	struct bb_records records;
 	const json_t *run = NULL;
-	bool good = true;
 	bb_status st = bb_records_read(path, text, length, &records, error);
 
-	for (size_t i = 0; st == BB_OK && good && i < records.n; i++)
-		good = record_add(file, &records.list[i], &run);
+	for (size_t i = 0; st == BB_OK && i < records.n; i++)
+		if (!record_add(file, &records.list[i], &run))
+			st = bb_fail(error, BB_EINTERNAL, "%s: more than can be kept", path);
 	bb_records_free(&records);
-	return good ? st : bb_fail(error, BB_EINTERNAL, "%s: more than can be kept", path);
+	return st;
 }
 
 /* ---- JSON of nccl-tests (-J) -------------------------------------------------------------------
@@ -221,25 +210,6 @@ static void json_rows(const json_t *root, struct bb_strbuf *out)
 		       bb_record_number(average, "bandwidth"));
 }
 
-/* Lines of the file instead of those of the text that was made of it; 0: unknown. */
-static void json_lines(const char *text, size_t length, struct bb_claim_file *file)
-{
-	for (size_t i = 0; i < file->n; i++) {
-		struct bb_claims *const c = &file->list[i];
-
-		for (size_t k = 0; k < c->n; k++)
-			c->list[k].line = 0;
-		for (size_t k = 0; k < c->nfacts; k++) {
-			const char *const quote = c->facts[k].quote;
-			const char *const at = memmem(text, length, quote, strlen(quote));
-
-			c->facts[k].line = 1;
-			for (const char *p = text; at && p < at; p++)
-				c->facts[k].line += *p == '\n';
-		}
-	}
-}
-
 /* Reads one object of nccl-tests or several, as the text that nccl-tests prints for them. */
 static bb_status read_json(const char *path, const char *text, size_t length,
 			   struct bb_claim_file *file, struct bb_error *error)
@@ -269,106 +239,62 @@ static bb_status read_json(const char *path, const char *text, size_t length,
 		st = bb_no_memory(error, path);
 	if (st == BB_OK)
 		st = bb_claims_read_log(path, bb_strbuf_text(&out), out.length, file, error);
-	if (st == BB_OK)
-		json_lines(text, length, file);
+	/* Lines of the file instead of those of the text that was made of it; 0: unknown. */
+	for (size_t i = 0; st == BB_OK && i < file->n; i++) {
+		struct bb_claims *const claims = &file->list[i];
+
+		for (size_t k = 0; k < claims->n; k++)
+			claims->list[k].line = 0;
+		for (size_t k = 0; k < claims->nfacts; k++) {
+			const char *const quote = claims->facts[k].quote;
+			const char *const found = memmem(text, length, quote, strlen(quote));
+
+			claims->facts[k].line = 1;
+			for (const char *p = text; found && p < found; p++)
+				claims->facts[k].line += *p == '\n';
+		}
+	}
 	bb_strbuf_free(&out);
 	return st;
 }
 
 /* ---- any of these --------------------------------------------------------------------------- */
 
-static bb_claims_reader *reader_of(const char *text, size_t length)
+bb_status bb_claims_read(const char *path, const char *text, size_t length,
+			 struct bb_claim_file *file, struct bb_error *error)
 {
+	bb_claims_reader *reader = bb_claims_read_log;
 	size_t blanks = 0;
 
 	while (blanks < length && strchr(" \t\r\n", text[blanks]))
 		blanks++;
 	if (memmem(text, length, "{\"schema\":", 10))
-		return read_records;
+		reader = read_records;
 	/* Docker's lines of JSON hold text instead. */
-	if (blanks < length && text[blanks] == '{' && memmem(text, length, "\"alg_bw\"", 8))
-		return read_json;
-	return bb_claims_read_log;
-}
-
-bb_status bb_claims_read(const char *path, const char *text, size_t length,
-			 struct bb_claim_file *file, struct bb_error *error)
-{
-	return bb_claims_read_by(reader_of(text, length), path, text, length, file, error);
+	else if (blanks < length && text[blanks] == '{' && memmem(text, length, "\"alg_bw\"", 8))
+		reader = read_json;
+	return bb_claims_read_by(reader, path, text, length, file, error);
 }
 
 /* ---- records of claims ----------------------------------------------------------------------- */
-
-/* Returns the ranks of C: stated, or the only number that its rows allow; 0: unknown. */
-static int64_t ranks_of(const struct bb_claims *c)
-{
-	int64_t least, most;
-
-	if (c->nranks > 0)
-		return c->nranks;
-	return bb_claims_ranks(c, c->collective, &least, &most) && least == most ? least : 0;
-}
 
 static json_t *result_of(const struct bb_claims *c, const char *run_id, size_t row, int64_t ranks)
 {
 	const struct bb_claim *const claim = &c->list[row];
 	bool flagged = false;
-	json_t *const json = json_pack(
-		"{s:i, s:s, s:s, s:s, s:I, s:b, s:f, s:f, s:f}", "schema", 1, "kind", "result",
-		"run_id", run_id, "collective", c->collective, "size_bytes",
-		(json_int_t)claim->size_bytes, "in_place", (int)claim->in_place, "time_us",
-		claim->time_us, "algbw_GBps", claim->algbw_GBps, "busbw_GBps", claim->busbw_GBps);
 
-	/* nccl-tests leaves the algorithm to the library. */
-	if (json)
-		json_object_set_new(json, "algorithm_asked",
-				    json_string(c->algorithm[0] ? c->algorithm : "library"));
-	if (json && c->type[0])
-		json_object_set_new(json, "dtype", json_string(c->type));
-	if (json && ranks > 0)
-		json_object_set_new(json, "nranks", json_integer(ranks));
 	/* A footer says how many rows have wrong data, and not which. */
 	for (size_t i = 0; i < c->n; i++)
 		flagged |= c->list[i].wrong;
-	if (json && (flagged ? claim->wrong : row < c->wrong))
-		json_object_set_new(json, "wrong", json_integer(1));
-	return json;
-}
-
-static json_t *run_of(const struct bb_claims *c, const char *run_id)
-{
-	char program[32];
-	json_t *const run = json_pack("{s:i, s:s, s:s, s:b}", "schema", 1, "kind", "run", "run_id",
-				      run_id, "virtual_time", (int)c->simulated);
-
-	snprintf(program, sizeof(program), "%s_perf", c->collective);
-	if (run && c->collective[0])
-		json_object_set_new(run, "program", json_string(program));
-	if (run && c->collective[0])
-		json_object_set_new(run, "collective", json_string(c->collective));
-	if (run && c->host[0])
-		json_object_set_new(run, "host", json_string(c->host));
-	if (run && c->backend[0])
-		json_object_set_new(run, "backend", json_string(c->backend));
-	return run;
-}
-
-static bool table_records(const struct bb_claims *c, const char *run_id, struct bb_records *records)
-{
-	const int64_t ranks = ranks_of(c);
-	json_t *const run = run_of(c, run_id);
-	bool good = bb_records_add(records, run, NULL, "run");
-
-	for (size_t k = 0; k < c->n && good; k++)
-		good = bb_records_add(records, result_of(c, run_id, k, ranks), run, "result");
-	return good &&
-	       bb_records_add(records,
-			      json_pack("{s:i, s:s, s:s, s:s, s:i, s:I, s:I}", "schema", 1, "kind",
-					"end", "run_id", run_id, "verdict",
-					c->wrong > 0 ? "wrong data" : "read from a log",
-					"exit_status", c->wrong > 0 ? BB_EDATA : BB_OK, "results",
-					(json_int_t)c->n, "wrong", (json_int_t)c->wrong),
-			      run, "end");
+	/* nccl-tests leaves the algorithm to the library. */
+	return json_pack(
+		"{s:i, s:s, s:s, s:s, s:I, s:b, s:f, s:f, s:f, s:s, s:s*, s:o*, s:o*}", "schema", 1,
+		"kind", "result", "run_id", run_id, "collective", c->collective, "size_bytes",
+		(json_int_t)claim->size_bytes, "in_place", (int)claim->in_place, "time_us",
+		claim->time_us, "algbw_GBps", claim->algbw_GBps, "busbw_GBps", claim->busbw_GBps,
+		"algorithm_asked", c->algorithm[0] ? c->algorithm : "library", "dtype",
+		c->type[0] ? c->type : NULL, "nranks", ranks > 0 ? json_integer(ranks) : NULL,
+		"wrong", (flagged ? claim->wrong : row < c->wrong) ? json_integer(1) : NULL);
 }
 
 bool bb_claims_records(const char *path, const struct bb_claim_file *file,
@@ -377,10 +303,35 @@ bool bb_claims_records(const char *path, const struct bb_claim_file *file,
 	bool good = true;
 
 	for (size_t i = 0; i < file->n && good; i++) {
-		json_t *const id = json_sprintf("%s:%zu", path, i + 1);
+		const struct bb_claims *const c = &file->list[i];
+		char id[4096], program[32] = "";
+		int64_t ranks = c->nranks, most;
+		json_t *run, *end;
 
-		good = id && table_records(&file->list[i], json_string_value(id), records);
-		json_decref(id);
+		/* The ranks as stated, or the only number that its rows allow; 0: unknown. */
+		if (ranks <= 0 &&
+		    (!bb_claims_ranks(c, c->collective, &ranks, &most) || ranks != most))
+			ranks = 0;
+		snprintf(id, sizeof(id), "%s:%zu", path, i + 1);
+		if (c->collective[0])
+			snprintf(program, sizeof(program), "%s_perf", c->collective);
+		run = json_pack("{s:i, s:s, s:s, s:b, s:s*, s:s*, s:s*, s:s*}", "schema", 1, "kind",
+				"run", "run_id", id, "virtual_time", (int)c->simulated, "program",
+				program[0] ? program : NULL, "collective",
+				c->collective[0] ? c->collective : NULL, "host",
+				c->host[0] ? c->host : NULL, "backend",
+				c->backend[0] ? c->backend : NULL);
+		good = bb_records_add(records, run, NULL, "run");
+		for (size_t k = 0; k < c->n && good; k++)
+			good = bb_records_add(records, result_of(c, id, k, ranks), run, "result");
+		if (!good)
+			break;
+		end = json_pack("{s:i, s:s, s:s, s:s, s:i, s:I, s:I}", "schema", 1, "kind", "end",
+				"run_id", id, "verdict",
+				c->wrong > 0 ? "wrong data" : "read from a log", "exit_status",
+				c->wrong > 0 ? BB_EDATA : BB_OK, "results", (json_int_t)c->n,
+				"wrong", (json_int_t)c->wrong);
+		good = bb_records_add(records, end, run, "end");
 	}
 	return good;
 }

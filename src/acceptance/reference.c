@@ -41,68 +41,46 @@ static void read_cell(const char **at, const char *end, char *cell, size_t room)
 		++*at;
 }
 
-static bool whole(const char *text, int64_t *value)
-{
-	*value = 0;
-	return !*text || (bb_parse_int(text, value) && *value > 0);
-}
-
-static bool number(const char *text, double *value)
-{
-	char *end;
-
-	errno = 0;
-	*value = strtod(text, &end);
-	return end != text && !*end && errno == 0 && *value >= 0 && *value < 1e9;
-}
-
-/* Copies as much of TEXT as fits in ROOM. */
-static void keep(char *into, size_t room, const char *text)
-{
-	const size_t n = strnlen(text, room - 1);
-
-	memcpy(into, text, n);
-	into[n] = '\0';
-}
-#define KEEP(target, text) keep(target, sizeof(target), text)
-
+/* Reads the row from AT to END. */
 static bool read_row(const char *at, const char *end, struct bb_reference *row)
 {
-	char cell[COLUMNS][128];
-	int64_t size;
+	char cell[COLUMNS][128], *rest;
+	int64_t whole[3]; /* nodes, ranks, size */
+	bool good = true;
 
 	for (int i = 0; i < COLUMNS; i++)
 		read_cell(&at, end, cell[i], sizeof(cell[i]));
-	KEEP(row->id, cell[0]);
-	KEEP(row->system, cell[1]);
+#define KEEP(target, column)                                                                       \
+	snprintf(target, sizeof(target), "%.*s", (int)sizeof(target) - 1, cell[column])
+	KEEP(row->id, 0);
+	KEEP(row->system, 1);
+	KEEP(row->fabric, 5);
+	KEEP(row->collective, 6);
+	KEEP(row->algo, 7);
+	KEEP(row->kind, 14);
+	KEEP(row->source, 15);
+#undef KEEP
 	row->card = bb_card_find(cell[2]);
-	KEEP(row->fabric, cell[5]);
-	KEEP(row->collective, cell[6]);
-	KEEP(row->algo, cell[7]);
-	KEEP(row->kind, cell[14]);
-	KEEP(row->source, cell[15]);
 	row->in_place = strcmp(cell[10], "ip") == 0 ? 1 : strcmp(cell[10], "oop") == 0 ? 0 : -1;
-	if (!whole(cell[3], &row->nodes) || !whole(cell[4], &row->nranks) || !whole(cell[9], &size))
-		return false;
-	row->size_bytes = (uint64_t)size;
-	return row->id[0] && row->source[0] && row->card && number(cell[13], &row->busbw_GBps);
+	for (int i = 0; i < 3; i++) {
+		const char *const text = cell[i < 2 ? 3 + i : 9];
+
+		whole[i] = 0;
+		good = good && (!*text || (bb_parse_int(text, &whole[i]) && whole[i] > 0));
+	}
+	row->nodes = whole[0];
+	row->nranks = whole[1];
+	row->size_bytes = (uint64_t)whole[2];
+	errno = 0;
+	row->busbw_GBps = strtod(cell[13], &rest);
+	return good && row->id[0] && row->source[0] && row->card && rest != cell[13] && !*rest &&
+	       errno == 0 && row->busbw_GBps >= 0 && row->busbw_GBps < 1e9;
 }
 
-static bool append(struct bb_references *table, const struct bb_reference *row)
+bb_status bb_references_own(struct bb_references *table, struct bb_error *error)
 {
-	struct bb_reference *new = BB_ARRAY_ADD(table->rows, table->n, table->room);
-
-	if (new)
-		*new = *row;
-	return new;
-}
-
-/* Read TEXT, a table with its header line. BB_EUSAGE names the line that is wrong. */
-static bb_status references_read(const char *text, size_t length, struct bb_references *table,
-				 struct bb_error *error)
-{
-	const char *const end = text + length, *next;
-	struct bb_reference row;
+	const char *text = bb_reference_begin, *const end = bb_reference_end, *next;
+	struct bb_reference row, *new;
 
 	*table = (struct bb_references){.n = 0};
 	for (int line = 1; text < end; line++, text = next) {
@@ -125,18 +103,14 @@ static bb_status references_read(const char *text, size_t length, struct bb_refe
 				       "is not in src/topology/cards.c",
 				       line, header);
 		}
-		if (!append(table, &row)) {
+		new = BB_ARRAY_ADD(table->rows, table->n, table->room);
+		if (!new) {
 			bb_references_free(table);
 			return bb_no_memory(error, "the references");
 		}
+		*new = row;
 	}
 	return BB_OK;
-}
-
-bb_status bb_references_own(struct bb_references *table, struct bb_error *error)
-{
-	return references_read(bb_reference_begin, (size_t)(bb_reference_end - bb_reference_begin),
-			       table, error);
 }
 
 void bb_references_free(struct bb_references *table)
@@ -145,27 +119,20 @@ void bb_references_free(struct bb_references *table)
 	*table = (struct bb_references){.n = 0};
 }
 
-/* True if KEY, "ID" or "ID:ALGO", is that of ROW. */
-static bool key_is(const struct bb_reference *row, const char *key)
-{
-	const size_t id = strcspn(key, ":");
-
-	return strlen(row->id) == id && strncmp(row->id, key, id) == 0 &&
-	       (!key[id] || strcmp(row->algo, key + id + 1) == 0);
-}
-
 bb_status bb_references_find(const struct bb_references *table, const char *key,
 			     const char *collective, uint64_t size_bytes, int64_t nranks,
 			     int in_place, const struct bb_reference **row, struct bb_error *error)
 {
 	char size[BB_UNIT_TEXT];
+	const size_t id = strcspn(key, ":"); /* of "ID" or "ID:ALGO" */
 	bool known = false;
 
 	*row = NULL;
 	for (size_t i = 0; i < table->n; i++) {
 		const struct bb_reference *r = &table->rows[i];
 
-		if (!key_is(r, key))
+		if (strlen(r->id) != id || strncmp(r->id, key, id) != 0 ||
+		    (key[id] && strcmp(r->algo, key + id + 1) != 0))
 			continue;
 		known = true;
 		if (strcmp(r->collective, collective) != 0 || r->size_bytes != size_bytes ||

@@ -210,26 +210,6 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 
 /* ---- JUnit ----------------------------------------------------------------------------------- */
 
-/* Appends TEXT as the value of an attribute; characters that XML excludes become '?'. */
-static void add_xml(struct bb_strbuf *out, const char *text)
-{
-	for (size_t n; *text; text += n ? n : 1) {
-		const char *const entity = *text == '&'   ? "&amp;"
-					   : *text == '<' ? "&lt;"
-					   : *text == '>' ? "&gt;"
-					   : *text == '"' ? "&quot;"
-							  : NULL;
-
-		n = bb_printable_character(text);
-		if (entity)
-			bb_strbuf_add(out, entity);
-		else if (n == 0)
-			bb_strbuf_add(out, "?");
-		else
-			bb_strbuf_add_bytes(out, text, n);
-	}
-}
-
 static void add_case(const struct bb_acceptance *a, const struct bb_judgement *j,
 		     struct bb_strbuf *out)
 {
@@ -243,16 +223,16 @@ static void add_case(const struct bb_acceptance *a, const struct bb_judgement *j
 	else if (j->verdict == BB_SKIPPED)
 		element = "skipped";
 	bb_strbuf_add(out, "    <testcase classname=\"");
-	add_xml(out, a->session->profile->name);
+	bb_printable_xml(out, a->session->profile->name);
 	bb_strbuf_add(out, ".");
-	add_xml(out, j->step->name);
+	bb_printable_xml(out, j->step->name);
 	bb_strbuf_add(out, "\" name=\"");
 	/* Systems that compare runs find a case by its name, so it has neither lines nor numbers of
 	   the profile. Gates of one name in a step are counted. */
-	add_xml(out, bb_judgement_metric(j));
+	bb_printable_xml(out, bb_judgement_metric(j));
 	if (j->gate) {
 		bb_strbuf_addf(out, " %s ", bb_source_name(j->gate->from->kind));
-		add_xml(out, j->subject);
+		bb_printable_xml(out, j->subject);
 	}
 	for (const struct bb_judgement *other = a->judgements->list; j->gate && other < j; other++)
 		nth += other->step == j->step && other->gate &&
@@ -265,10 +245,10 @@ static void add_case(const struct bb_acceptance *a, const struct bb_judgement *j
 	if (!element)
 		return;
 	bb_strbuf_addf(out, "      <%s message=\"", element);
-	add_xml(out, j->reason);
+	bb_printable_xml(out, j->reason);
 	bb_strbuf_add(out, "\">");
 	if (j->gate) {
-		add_xml(out, a->session->profile_path);
+		bb_printable_xml(out, a->session->profile_path);
 		bb_strbuf_addf(out, ":%d", j->gate->line);
 	}
 	bb_strbuf_addf(out, "</%s>\n    </testcase>\n", element);
@@ -290,7 +270,7 @@ static void add_suite(const struct bb_acceptance *a, const struct bb_evidence *e
 	for (size_t i = 0; i < e->nruns; i++)
 		seconds += e->runs[i].outcome.wall_s;
 	bb_strbuf_add(out, "  <testsuite name=\"");
-	add_xml(out, e->step->name);
+	bb_printable_xml(out, e->step->name);
 	bb_strbuf_addf(out,
 		       "\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" "
 		       "time=\"%.3f\">\n",
@@ -307,10 +287,10 @@ void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out)
 	const size_t n = bb_nodes_suspected(a->nodes);
 
 	bb_strbuf_add(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"");
-	add_xml(out, a->session->profile->name);
+	bb_printable_xml(out, a->session->profile->name);
 	if (a->session->simulated.cluster) {
 		bb_strbuf_add(out, ", simulated on ");
-		add_xml(out, a->session->simulated.cluster);
+		bb_printable_xml(out, a->session->simulated.cluster);
 	}
 	bb_strbuf_add(out, "\">\n");
 	for (size_t i = 0; i < a->session->n; i++)
@@ -327,11 +307,11 @@ void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out)
 		if (node->verdict != BB_NODE_SUSPECT)
 			continue;
 		bb_strbuf_add(out, "    <testcase classname=\"");
-		add_xml(out, a->session->profile->name);
+		bb_printable_xml(out, a->session->profile->name);
 		bb_strbuf_add(out, ".nodes\" name=\"");
-		add_xml(out, node->host);
+		bb_printable_xml(out, node->host);
 		bb_strbuf_add(out, "\">\n      <failure message=\"suspect: ");
-		add_xml(out, node->reason);
+		bb_printable_xml(out, node->reason);
 		bb_strbuf_add(out, "\"/>\n    </testcase>\n");
 	}
 	bb_strbuf_add(out, a->strict && n > 0 ? "  </testsuite>\n" : "");

@@ -449,10 +449,6 @@ bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *er
 			       o->collective, bb_suggest(hint, o->collective, names));
 	}
 	BB_TRY(st, parse_rate(o->nic_rate, &given.nic_Mbps, error), out);
-	if (o->topology && o->of_cluster) {
-		st = bb_fail(error, BB_EUSAGE, "--topology and --cluster both name the machine");
-		goto out;
-	}
 	BB_TRY(st, check_all(job, &given, &worst, &slow, &found, error), out);
 	bb_acceptance_prose(bb_strbuf_text(&found), &out);
 	out.failed |= bb_strbuf_failed(&found);

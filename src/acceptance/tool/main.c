@@ -152,6 +152,8 @@ static bb_status subject_run(const struct subject *subject, int argc, char **wor
 	job->operands = sorted + argc + 1;
 	job->noperands = argc - n;
 	BB_TRY(st, bb_options_parse(tables, n, sorted, error), out);
+	if (!bb_about_requested(&o.about))
+		BB_TRY(st, bb_options_check_rules(tables, error), out);
 	if (bb_about_requested(&o.about))
 		st = show_about(o.about.version ? NULL : subject, &o.about, error);
 	else if (job->noperands == 0 && !o.resume && !(o.value > 0))

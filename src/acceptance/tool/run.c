@@ -47,10 +47,6 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 
 	if (job->noperands > 1)
 		return bb_fail(error, BB_EUSAGE, "%s: one profile at a time", job->operands[1]);
-	if (o->quick && o->full)
-		return bb_fail(error, BB_EUSAGE, "--quick and --full: one of them");
-	if (o->resume && o->output)
-		return bb_fail(error, BB_EUSAGE, "--resume goes on in its own folder; no -o");
 	if (job->noperands == 0) {
 		snprintf(runs, sizeof(runs), "%s/runs.jsonl", o->resume);
 		snprintf(b->kept, sizeof(b->kept), "%s/profile.yaml", o->resume);
@@ -338,10 +334,6 @@ bb_status bb_acceptance_run(struct bb_acceptance_job *job, struct bb_error *erro
 	struct begun b = {.profile = NULL};
 	bb_status st, verdict = BB_OK;
 
-	if (job->o->times && !job->o->dry_run) {
-		st = bb_fail(error, BB_EUSAGE, "--times is for --dry-run");
-		goto out;
-	}
 	BB_TRY(st, begin(job, &b, error), out);
 	if (job->o->dry_run) {
 		st = bb_acceptance_dry_run(&b.session, job->o->times, error);

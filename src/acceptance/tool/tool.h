@@ -11,7 +11,8 @@
 #define BB_ACCEPTANCE_STEPS(OPTION, COMMON)                                                        \
 	OPTION(STRING, output, "output", 'o', NULL,                                                \
 	       "folder of the results (default: acceptance-NAME-TIME)", .argument = "DIR",         \
-	       .section = "Running", .usual = true)                                                \
+	       .excludes = {{"resume", "that goes on in its own folder"}}, .section = "Running",   \
+	       .usual = true)                                                                      \
 	OPTION(STRING, resume, "resume", 0, NULL,                                                  \
 	       "folder of an interrupted run to continue, whose profile may be left out",          \
 	       .argument = "DIR", .usual = true)                                                   \
@@ -21,7 +22,8 @@
 	       .min = 1, .max = 1 << 20, .usual = true)                                            \
 	OPTION(INT, ranks_per_node, "ranks-per-node", 0, NULL,                                     \
 	       "ranks of a node (default: those of the profile)", .min = 1, .max = 1 << 10)        \
-	OPTION(FLAG, quick, "quick", 0, NULL, "the steps of the quick mode alone", .usual = true)  \
+	OPTION(FLAG, quick, "quick", 0, NULL, "the steps of the quick mode alone", .usual = true,  \
+	       .excludes = {{"full"}})                                                             \
 	OPTION(FLAG, full, "full", 0, NULL, "the steps of the full mode (the default)")            \
 	OPTION(FLAG, quiet, "quiet", 0, NULL, "no progress on standard error")
 
@@ -40,7 +42,7 @@
 	OPTION(STRING, times, "times", 0, NULL,                                                    \
 	       "folder of an earlier run, whose times of steps --dry-run takes (default: those "   \
 	       "that the profile states)",                                                         \
-	       .argument = "DIR")                                                                  \
+	       .argument = "DIR", .needs = {{"dry-run"}})                                          \
 	OPTION(FLAG, no_report, "no-report", 0, NULL, "no page by scripts/report.py")              \
 	OPTION(FLAG, verbose, "verbose", 'v', NULL,                                                \
 	       "also the nodes that are OK, and each check that passed without a number or was "   \
@@ -75,7 +77,7 @@
 	       "known system with the GPU that fits the log)",                                     \
 	       .argument = "NAME|FILE", .usual = true)                                             \
 	OPTION(STRING, topology, "topology", 0, NULL, "file of the topology of its nodes",         \
-	       .argument = "FILE")                                                                 \
+	       .argument = "FILE", .excludes = {{"cluster", "both name the machine"}})             \
 	OPTION(NUMBER, value, "value", 0, NULL,                                                    \
 	       "bus bandwidth in GB/s to judge in place of a file", .argument = "GBPS",            \
 	       .usual = true)                                                                      \
